@@ -1,0 +1,193 @@
+#include "base/file.h"
+#include "base/buffer.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static enum kg_status fail_errno(struct kg_error *err, const char *action, const char *path) {
+    const int code = errno;
+    const enum kg_status status = code == ENOENT || code == ENOTDIR ? KG_ERR_NOT_FOUND
+                                  : code == EEXIST || code == ENOTEMPTY ? KG_ERR_EXISTS
+                                                                        : KG_ERR_IO;
+    return kg_fail(err, status, "cannot %s %s: %s", action, path, strerror(code));
+}
+
+enum kg_status kg_file_map_open(const char *path, struct kg_file_map *map, struct kg_error *err) {
+    *map = (struct kg_file_map){ NULL, 0 };
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return fail_errno(err, "open", path);
+    enum kg_status status = KG_OK;
+    struct stat info;
+    if (fstat(fd, &info) != 0) {
+        status = fail_errno(err, "stat", path);
+    } else if (!S_ISREG(info.st_mode)) {
+        status = kg_fail(err, KG_ERR_USAGE, "%s is not a regular file", path);
+    } else if (info.st_size > 0) {
+        void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (data == MAP_FAILED) status = fail_errno(err, "map", path);
+        else *map = (struct kg_file_map){ data, (size_t)info.st_size };
+    }
+    close(fd);
+    return status;
+}
+
+void kg_file_map_close(struct kg_file_map *map) {
+    if (map->data) munmap((void *)(uintptr_t)map->data, map->size_bytes);
+    *map = (struct kg_file_map){ NULL, 0 };
+}
+
+enum kg_status kg_file_read(const char *path, char **data, size_t *size_bytes, struct kg_error *err) {
+    const bool standard_input = strcmp(path, "-") == 0;
+    const int fd = standard_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return fail_errno(err, "open", path);
+    struct kg_buffer all = KG_BUFFER_INIT;
+    ssize_t n;
+    do {
+        kg_buffer_reserve(&all, 1 << 16);
+        n = read(fd, all.data + all.len, all.capacity - all.len - 1);
+        if (n > 0) all.len += (size_t)n;
+    } while (n > 0 || (n < 0 && errno == EINTR));
+    const enum kg_status status = n < 0 ? fail_errno(err, "read", path) : KG_OK;
+    if (!standard_input) close(fd);
+    if (status != KG_OK) {
+        kg_buffer_free(&all);
+        return status;
+    }
+    all.data[all.len] = '\0';
+    *data = all.data;
+    *size_bytes = all.len;
+    return KG_OK;
+}
+
+enum kg_status kg_fd_write(int fd, const void *data, size_t size_bytes, struct kg_error *err) {
+    const char *at = data;
+    while (size_bytes > 0) {
+        const ssize_t n = write(fd, at, size_bytes);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return kg_fail(err, KG_ERR_IO, "cannot write: %s", strerror(errno));
+        at += n;
+        size_bytes -= (size_t)n;
+    }
+    return KG_OK;
+}
+
+/* The folder a path lies in, malloc'ed. */
+static char *parent_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    if (!slash) return kg_xstrdup(".");
+    return slash == path ? kg_xstrdup("/") : kg_xstrndup(path, (size_t)(slash - path));
+}
+
+enum kg_status kg_file_write(const char *path, const void *data, size_t size_bytes, struct kg_error *err) {
+    char *temporary = kg_xasprintf("%s.tmp-XXXXXX", path);
+    char *parent = parent_of(path);
+    enum kg_status status = KG_OK;
+    const int fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd < 0) {
+        status = fail_errno(err, "create", temporary);
+        goto cleanup;
+    }
+    status = kg_fd_write(fd, data, size_bytes, err);
+    if (status != KG_OK) kg_error_context(err, status, "%s", path);
+    if (status == KG_OK && (fchmod(fd, 0644) != 0 || fsync(fd) != 0)) status = fail_errno(err, "sync", temporary);
+    if (close(fd) != 0 && status == KG_OK) status = fail_errno(err, "close", temporary);
+    if (status == KG_OK && rename(temporary, path) != 0) status = fail_errno(err, "rename to", path);
+    if (status == KG_OK) status = kg_dir_sync(parent, err);
+    else unlink(temporary);
+cleanup:
+    free(parent);
+    free(temporary);
+    return status;
+}
+
+enum kg_status kg_dir_make(const char *path, struct kg_error *err) {
+    char *copy = kg_xstrdup(path);
+    enum kg_status status = KG_OK;
+    for (char *at = copy + 1; status == KG_OK; at++) {
+        if (*at != '/' && *at != '\0') continue;
+        const char end = *at;
+        *at = '\0';
+        if (mkdir(copy, 0755) != 0 && !(errno == EEXIST && kg_path_is_dir(copy)))
+            status = fail_errno(err, "make directory", copy);
+        *at = end;
+        if (end == '\0') break;
+    }
+    free(copy);
+    return status;
+}
+
+enum kg_status kg_dir_sync(const char *path, struct kg_error *err) {
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return fail_errno(err, "open", path);
+    const enum kg_status status = fsync(fd) == 0 ? KG_OK : fail_errno(err, "sync", path);
+    close(fd);
+    return status;
+}
+
+static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *walk) {
+    (void)info;
+    (void)kind;
+    (void)walk;
+    return remove(path);
+}
+
+enum kg_status kg_path_remove(const char *path, struct kg_error *err) {
+    enum { MAX_OPEN_DIRS = 16 };
+    if (nftw(path, remove_entry, MAX_OPEN_DIRS, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) == 0 || errno == ENOENT) return KG_OK;
+    return fail_errno(err, "remove", path);
+}
+
+enum kg_status kg_path_rename_new(const char *from, const char *to, struct kg_error *err) {
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return KG_OK;
+    return fail_errno(err, "rename to", to);
+}
+
+static int skip_dots(const struct dirent *entry) {
+    return strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+}
+
+static int bytewise(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+enum kg_status kg_dir_list(const char *path, struct kg_dir_list *list, struct kg_error *err) {
+    struct dirent **entries = NULL;
+    const int n = scandir(path, &entries, skip_dots, NULL);
+    if (n < 0) return fail_errno(err, "list", path);
+    list->names = kg_xcalloc((size_t)n, sizeof *list->names);
+    list->n_names = (size_t)n;
+    for (int i = 0; i < n; i++) {
+        list->names[i] = kg_xstrdup(entries[i]->d_name);
+        free(entries[i]);
+    }
+    free(entries);
+    if (n > 1) qsort(list->names, (size_t)n, sizeof *list->names, bytewise);
+    return KG_OK;
+}
+
+void kg_dir_list_free(struct kg_dir_list *list) {
+    for (size_t i = 0; i < list->n_names; i++) free(list->names[i]);
+    free(list->names);
+    *list = (struct kg_dir_list){ NULL, 0 };
+}
+
+bool kg_path_exists(const char *path) {
+    struct stat info;
+    return lstat(path, &info) == 0;
+}
+
+bool kg_path_is_dir(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+char *kg_path_join(const char *a, const char *b) {
+    return kg_xasprintf("%s/%s", a, b);
+}

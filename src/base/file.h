@@ -1,0 +1,54 @@
+/* Files: mapping, whole reads and writes, durable publishing. Paths are UTF-8 and NUL-terminated. */
+#ifndef KIGO_BASE_FILE_H
+#define KIGO_BASE_FILE_H
+
+#include <kigo/status.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A read-only private mapping of a whole file; data is NULL for an empty file. */
+struct kg_file_map {
+    const uint8_t *data;
+    size_t size_bytes;
+};
+
+KG_WARN_UNUSED enum kg_status kg_file_map_open(const char *path, struct kg_file_map *map, struct kg_error *err);
+void kg_file_map_close(struct kg_file_map *map);
+
+/* Reads all of a file (or of standard input if path is "-"); *data is malloc'ed with one NUL behind it. */
+KG_WARN_UNUSED enum kg_status kg_file_read(const char *path, char **data, size_t *size_bytes, struct kg_error *err);
+
+/* Writes a file so that after a crash it holds either nothing new or everything: temporary, fsync, rename. */
+KG_WARN_UNUSED enum kg_status kg_file_write(const char *path, const void *data, size_t size_bytes, struct kg_error *err);
+
+/* Writes all bytes to a descriptor, resuming after short writes and EINTR. */
+KG_WARN_UNUSED enum kg_status kg_fd_write(int fd, const void *data, size_t size_bytes, struct kg_error *err);
+
+/* Makes a directory and its missing parents; one that exists is good. */
+KG_WARN_UNUSED enum kg_status kg_dir_make(const char *path, struct kg_error *err);
+
+/* Flushes a directory's entries to disk. */
+KG_WARN_UNUSED enum kg_status kg_dir_sync(const char *path, struct kg_error *err);
+
+/* Removes a file or a whole directory tree; links are removed, never followed. A missing path is good. */
+KG_WARN_UNUSED enum kg_status kg_path_remove(const char *path, struct kg_error *err);
+
+/* Renames; KG_ERR_EXISTS instead of replacing what is there. */
+KG_WARN_UNUSED enum kg_status kg_path_rename_new(const char *from, const char *to, struct kg_error *err);
+
+/* A directory's entries' names without "." and "..", sorted bytewise. */
+struct kg_dir_list {
+    char **names;
+    size_t n_names;
+};
+KG_WARN_UNUSED enum kg_status kg_dir_list(const char *path, struct kg_dir_list *list, struct kg_error *err);
+void kg_dir_list_free(struct kg_dir_list *list);
+
+bool kg_path_exists(const char *path);
+bool kg_path_is_dir(const char *path);
+
+/* malloc'ed "a/b". */
+char *kg_path_join(const char *a, const char *b);
+
+#endif

@@ -1,0 +1,12 @@
+libkigo_a_SOURCES += \
+	src/include/kigo/status.h \
+	src/base/buffer.c src/base/buffer.h \
+	src/base/clock.c src/base/clock.h \
+	src/base/file.c src/base/file.h \
+	src/base/hash.c src/base/hash.h \
+	src/base/options.c src/base/options.h \
+	src/base/progress.c src/base/progress.h \
+	src/base/rng.c src/base/rng.h \
+	src/base/size.h \
+	src/base/status.c \
+	src/base/threads.c src/base/threads.h

@@ -1,0 +1,144 @@
+#include "base/options.h"
+#include "base/buffer.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum kg_status kg_parse_i64(const char *text, int64_t *out, struct kg_error *err) {
+    char *end;
+    errno = 0;
+    const long long value = strtoll(text, &end, 0);
+    if (end == text || *end || errno) return kg_fail(err, KG_ERR_USAGE, "'%s' is not a whole number", text);
+    *out = value;
+    return KG_OK;
+}
+
+enum kg_status kg_parse_u64(const char *text, uint64_t *out, struct kg_error *err) {
+    char *end;
+    errno = 0;
+    const unsigned long long value = strtoull(text, &end, 0);
+    if (end == text || *end || errno || strchr(text, '-'))
+        return kg_fail(err, KG_ERR_USAGE, "'%s' is not a whole number of 0 or more", text);
+    *out = value;
+    return KG_OK;
+}
+
+enum kg_status kg_parse_double(const char *text, double *out, struct kg_error *err) {
+    char *end;
+    errno = 0;
+    const double value = strtod(text, &end);
+    if (end == text || *end || errno || !isfinite(value))
+        return kg_fail(err, KG_ERR_USAGE, "'%s' is not a finite number", text);
+    *out = value;
+    return KG_OK;
+}
+
+static enum kg_status check_range(const struct kg_option *option, double value, struct kg_error *err) {
+    if (option->min == 0 && option->max == 0) return KG_OK;
+    if (value >= option->min && value <= option->max) return KG_OK;
+    return kg_fail(err, KG_ERR_USAGE, "%g is outside %g to %g", value, option->min, option->max);
+}
+
+static enum kg_status set_value(const struct kg_option *option, const char *text, struct kg_error *err) {
+    enum kg_status status = KG_OK;
+    switch (option->kind) {
+    case KG_OPTION_FLAG: *(bool *)option->value = true; break;
+    case KG_OPTION_TEXT: *(const char **)option->value = text; break;
+    case KG_OPTION_TEXTS: {
+        struct kg_option_list *list = option->value;
+        list->items = kg_xrealloc(list->items, (list->n_items + 1) * sizeof *list->items);
+        list->items[list->n_items++] = text;
+        break;
+    }
+    case KG_OPTION_INT: {
+        int64_t value;
+        status = kg_parse_i64(text, &value, err);
+        if (status == KG_OK) status = check_range(option, (double)value, err);
+        if (status == KG_OK) *(int64_t *)option->value = value;
+        break;
+    }
+    case KG_OPTION_UINT64: status = kg_parse_u64(text, option->value, err); break;
+    case KG_OPTION_DOUBLE: {
+        double value;
+        status = kg_parse_double(text, &value, err);
+        if (status == KG_OK) status = check_range(option, value, err);
+        if (status == KG_OK) *(double *)option->value = value;
+        break;
+    }
+    }
+    return status == KG_OK ? KG_OK : kg_error_context(err, status, "--%s", option->name);
+}
+
+static const struct kg_option *find_option(const struct kg_command *command, const char *word, size_t len) {
+    for (size_t i = 0; i < command->n_options; i++) {
+        const struct kg_option *option = &command->options[i];
+        if (word[0] == '-' && len == 2 && word[1] == option->letter) return option;
+        if (len > 2 && strlen(option->name) == len - 2 && memcmp(word + 2, option->name, len - 2) == 0) return option;
+    }
+    return NULL;
+}
+
+/* Handles the option argv[*i], moving *i to its last word. */
+static enum kg_status parse_option(const struct kg_command *command, int argc, char **argv, int *i,
+                                   struct kg_error *err) {
+    const char *word = argv[*i];
+    const char *equals = word[1] == '-' ? strchr(word, '=') : NULL;
+    const size_t len = equals ? (size_t)(equals - word) : strlen(word);
+    const struct kg_option *option = find_option(command, word, len);
+    if (!option)
+        return kg_fail(err, KG_ERR_USAGE, "unknown option '%.*s'; see '%s --help'", (int)len, word, command->name);
+    if (option->kind == KG_OPTION_FLAG) {
+        if (equals) return kg_fail(err, KG_ERR_USAGE, "--%s takes no value", option->name);
+        return set_value(option, NULL, err);
+    }
+    if (equals) return set_value(option, equals + 1, err);
+    if (*i + 1 >= argc) return kg_fail(err, KG_ERR_USAGE, "--%s needs a value (%s)", option->name, option->metavar);
+    return set_value(option, argv[++*i], err);
+}
+
+enum kg_status kg_options_parse(const struct kg_command *command, int argc, char **argv, const char ***args,
+                                size_t *n_args, bool *helped, struct kg_error *err) {
+    const char **found = kg_xcalloc((size_t)argc, sizeof *found);
+    size_t n_found = 0;
+    bool options_end = false;
+    enum kg_status status = KG_OK;
+    *helped = false;
+    for (int i = 1; i < argc && status == KG_OK; i++) {
+        if (options_end || argv[i][0] != '-' || argv[i][1] == '\0') {
+            found[n_found++] = argv[i];
+        } else if (strcmp(argv[i], "--") == 0) {
+            options_end = true;
+        } else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            kg_options_help(command, stdout);
+            *helped = true;
+            break;
+        } else {
+            status = parse_option(command, argc, argv, &i, err);
+        }
+    }
+    if (status == KG_OK && !*helped && (n_found < command->min_args || n_found > command->max_args))
+        status = kg_fail(err, KG_ERR_USAGE, "%s arguments; usage: %s %s",
+                         n_found < command->min_args ? "too few" : "too many", command->name, command->usage);
+    if (status != KG_OK) {
+        free(found);
+        return status;
+    }
+    *args = found;
+    *n_args = n_found;
+    return KG_OK;
+}
+
+void kg_options_help(const struct kg_command *command, FILE *out) {
+    fprintf(out, "usage: %s %s\n\n%s\n", command->name, command->usage, command->summary);
+    if (command->n_options > 0) fputs("\noptions:\n", out);
+    for (size_t i = 0; i < command->n_options; i++) {
+        const struct kg_option *option = &command->options[i];
+        char left[64];
+        const char letter[] = { '-', option->letter, ',', ' ', '\0' };
+        snprintf(left, sizeof left, "%s--%s%s%s", option->letter ? letter : "    ", option->name,
+                 option->metavar ? " " : "", option->metavar ? option->metavar : "");
+        fprintf(out, "  %-30s %s\n", left, option->help);
+    }
+    fprintf(out, "  %-30s %s\n", "-h, --help", "show this help");
+}

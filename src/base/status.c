@@ -1,0 +1,57 @@
+#include <kigo/status.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+struct status_row {
+    const char *name;
+    int exit_code;
+    const char *text;
+};
+
+static const struct status_row STATUS_ROWS[] = {
+#define STATUS_ROW(name, exit_code, text) { "KG_" #name, exit_code, text },
+    KG_STATUS_LIST(STATUS_ROW)
+#undef STATUS_ROW
+};
+
+static const struct status_row *status_row(enum kg_status status) {
+    static const struct status_row UNKNOWN = { "KG_ERR_?", KG_EXIT_INTERNAL, "unknown status" };
+    const size_t n_rows = sizeof STATUS_ROWS / sizeof *STATUS_ROWS;
+    return (size_t)status < n_rows ? &STATUS_ROWS[status] : &UNKNOWN;
+}
+
+const char *kg_status_text(enum kg_status status) {
+    return status_row(status)->text;
+}
+
+const char *kg_status_name(enum kg_status status) {
+    return status_row(status)->name;
+}
+
+int kg_status_exit_code(enum kg_status status) {
+    return status_row(status)->exit_code;
+}
+
+enum kg_status kg_fail(struct kg_error *err, enum kg_status status, const char *fmt, ...) {
+    if (!err) return status;
+    va_list args;
+    va_start(args, fmt);
+    err->status = status;
+    vsnprintf(err->message, sizeof err->message, fmt, args);
+    va_end(args);
+    return status;
+}
+
+enum kg_status kg_error_context(struct kg_error *err, enum kg_status status, const char *fmt, ...) {
+    if (!err) return status;
+    char inner[sizeof err->message];
+    memcpy(inner, err->message, sizeof inner);
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(err->message, sizeof err->message, fmt, args);
+    va_end(args);
+    const size_t used = strlen(err->message);
+    snprintf(err->message + used, sizeof err->message - used, ": %s", inner);
+    return status;
+}

@@ -1,0 +1,16 @@
+/* The verbs of kigo: one cmd_<verb>.c each. X(function suffix, verb, one-line summary) in the order --help shows them. */
+#ifndef KIGO_CLI_COMMANDS_H
+#define KIGO_CLI_COMMANDS_H
+
+#define KG_COMMAND_LIST(X)
+
+/* argv[0] is the verb. Returns the exit code (enum kg_exit). */
+#define KG_COMMAND_DECLARE(suffix, verb, summary) int kg_cmd_##suffix(int argc, char **argv);
+KG_COMMAND_LIST(KG_COMMAND_DECLARE)
+#undef KG_COMMAND_DECLARE
+
+/* "kigo <verb>: <message>" on standard error; returns the exit code that goes with the error. */
+struct kg_error;
+int kg_cli_error(const char *verb, const struct kg_error *err);
+
+#endif

@@ -1,0 +1,53 @@
+/* kigo: one program, one verb a file. */
+#include "cli/commands.h"
+#include <kigo/status.h>
+#include <stdio.h>
+#include <string.h>
+
+struct command_row {
+    const char *verb;
+    const char *summary;
+    int (*run)(int argc, char **argv);
+};
+
+static const struct command_row COMMANDS[] = {
+#define COMMAND_ROW(suffix, verb, summary) { verb, summary, kg_cmd_##suffix },
+    KG_COMMAND_LIST(COMMAND_ROW)
+#undef COMMAND_ROW
+    { NULL, NULL, NULL },
+};
+
+int kg_cli_error(const char *verb, const struct kg_error *err) {
+    fprintf(stderr, "kigo %s: %s\n", verb, err->message);
+    return kg_status_exit_code(err->status);
+}
+
+static void print_help(FILE *out) {
+    fputs("usage: kigo COMMAND [options]\n\n"
+          "An LLM inference engine, and the suite that proves it.\n\ncommands:\n",
+          out);
+    for (const struct command_row *row = COMMANDS; row->verb; row++)
+        fprintf(out, "  %-10s %s\n", row->verb, row->summary);
+    fputs("\n'kigo COMMAND --help' tells a command's options. Exit codes: 0 good, 1 failed, 2 usage,\n"
+          "3 inconclusive, 4 integrity, 5 incomplete, 77 nothing to do, 99 internal.\n",
+          out);
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2) {
+        print_help(stderr);
+        return KG_EXIT_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+        print_help(stdout);
+        return KG_EXIT_OK;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        puts("kigo " PACKAGE_VERSION);
+        return KG_EXIT_OK;
+    }
+    for (const struct command_row *row = COMMANDS; row->verb; row++)
+        if (strcmp(argv[1], row->verb) == 0) return row->run(argc - 1, argv + 1);
+    fprintf(stderr, "kigo: unknown command '%s'; 'kigo --help' lists them\n", argv[1]);
+    return KG_EXIT_USAGE;
+}

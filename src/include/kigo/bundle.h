@@ -1,0 +1,95 @@
+/* Proof bundles: a BagIt 1.0 bag per run under a root folder (proof-bundles/), written by one run, sealed and published
+ * by rename, verified by anyone.
+ *
+ * Life: create makes <root>/.tmp-<id>/ and holds a lock on it; every case is planned before anything runs; start and end
+ * of each case are appended to the journal and synced; seal turns planned cases without a result into `norun`, writes the
+ * derived files and manifests, syncs, renames to <root>/<id>/ without replacing, and indexes. A run that died is
+ * published as `partial` by recover: the case in flight as `crash`, those after it as `norun`.
+ *
+ * Records are JSON objects (jansson). Times are integers: *_us since 1970 UTC, *_ns durations.
+ *
+ * plan.ndjson, a line a case: key, suite, layer, op, name, backend, dtype, shape, spec (null where none), seed (decimal
+ * text), def_sha (SHA-256 over the definition), timeout_s.
+ * journal.ndjson: {"event":"start","key","utc_us"} and {"event":"end","key","utc_us","status"}.
+ * results.ndjson, a line a case: key, suite, def_sha, status (pass fail skip crash timeout norun), reason (null if
+ * pass), seed, started_us, duration_ns, and lists, each maybe empty:
+ *   errors:  {name, n, n_nonfinite, max_abs, max_rel, rms_rel, nmse, one_minus_cos, worst_index, worst_got, worst_want,
+ *             tolerance:{max_abs|nmse|one_minus_cos|mixed_abs,mixed_rel}, why, margin, judged} (non-finite numbers are
+ *             written as null)
+ *   timings: {name, kind, state, n, median, mad, ci_lo, ci_hi, min, max (ns), bytes, flops, samples_offset (index of the
+ *             first float32 in samples.bin), valid}
+ *   metrics: {name, unit, value}
+ *   memory:  {tag, peak_bytes, left_bytes} */
+#ifndef KIGO_BUNDLE_H
+#define KIGO_BUNDLE_H
+
+#include <kigo/status.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct json_t kg_json;
+struct kg_bundle;
+
+struct kg_bundle_options {
+    const char *root;       /* the proof-bundles folder; made if missing */
+    const char *source_dir; /* the source tree, for source.json (git and hashes); NULL if unknown */
+    const kg_json *run;     /* object copied into env.json as "run": argv, layers, filter, seed, require_gpu, models */
+    uint64_t seed;
+};
+
+KG_WARN_UNUSED enum kg_status kg_bundle_create(const struct kg_bundle_options *options, struct kg_bundle **bundle,
+                                               struct kg_error *err);
+const char *kg_bundle_id(const struct kg_bundle *bundle);
+const char *kg_bundle_dir(const struct kg_bundle *bundle); /* where it is: .tmp-<id> until sealed, then <id> */
+
+/* Before anything runs: every case; then plan_done syncs the plan. A key planned twice is KG_ERR_USAGE. */
+KG_WARN_UNUSED enum kg_status kg_bundle_plan(struct kg_bundle *bundle, const kg_json *plan_line, struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_bundle_plan_done(struct kg_bundle *bundle, struct kg_error *err);
+
+/* Journal and results, each line synced before the call returns. An end takes the result record (without
+ * samples_offset; raw samples are given by kg_bundle_samples before it). KG_ERR_USAGE for a key that was not planned. */
+KG_WARN_UNUSED enum kg_status kg_bundle_start(struct kg_bundle *bundle, const char *key, struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_bundle_end(struct kg_bundle *bundle, const kg_json *result, struct kg_error *err);
+
+/* Appends float32 samples (ns) to samples.bin; *offset is the index of the first. */
+KG_WARN_UNUSED enum kg_status kg_bundle_samples(struct kg_bundle *bundle, const float *samples, size_t n,
+                                                uint64_t *offset, struct kg_error *err);
+
+/* Appends a line to data/transcripts/<name>.ndjson. */
+KG_WARN_UNUSED enum kg_status kg_bundle_transcript(struct kg_bundle *bundle, const char *name, const kg_json *line,
+                                                   struct kg_error *err);
+/* Writes data/<relative>, parents made; relative may not leave data/. */
+KG_WARN_UNUSED enum kg_status kg_bundle_file(struct kg_bundle *bundle, const char *relative, const void *data,
+                                             size_t size_bytes, struct kg_error *err);
+
+struct kg_bundle_summary {
+    size_t n_planned, n_pass, n_fail, n_skip, n_crash, n_timeout, n_norun;
+    char verdict[16]; /* "pass", "fail" or "incomplete" */
+    int exit_code;    /* 0, 1, or 5: nothing ran, planned is not recorded */
+};
+KG_WARN_UNUSED enum kg_status kg_bundle_seal(struct kg_bundle *bundle, struct kg_bundle_summary *summary,
+                                             struct kg_error *err);
+/* Leaves the unfinished folder for recover and frees the handle. After seal it only frees. */
+void kg_bundle_close(struct kg_bundle *bundle);
+
+/* What verify finds wrong: one finding a file or rule. */
+struct kg_bundle_finding {
+    char *what; /* "changed", "missing", "added", "format", "unplanned", "unrecorded", ... */
+    char *path; /* inside the bundle, or "" */
+    char *detail;
+};
+struct kg_bundle_findings {
+    struct kg_bundle_finding *items;
+    size_t n_items;
+};
+/* Checks the bag (every file against the manifests, nothing missing, added or renamed, no links), that planned is
+ * recorded, and that summary figures follow from the records. KG_ERR_INTEGRITY if there is any finding. */
+KG_WARN_UNUSED enum kg_status kg_bundle_verify(const char *dir, struct kg_bundle_findings *findings,
+                                               struct kg_error *err);
+void kg_bundle_findings_free(struct kg_bundle_findings *findings);
+
+/* Publishes every unfinished bundle of the root whose run has died, as partial; *n_recovered counts them. */
+KG_WARN_UNUSED enum kg_status kg_bundle_recover(const char *root, size_t *n_recovered, struct kg_error *err);
+
+#endif

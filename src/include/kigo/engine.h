@@ -1,0 +1,144 @@
+/* The engine: back ends, sessions (a KV cache over a model), sampling and generation.
+ *
+ * A model may serve any number of sessions; a session belongs to one thread at a time. */
+#ifndef KIGO_ENGINE_H
+#define KIGO_ENGINE_H
+
+#include <kigo/model.h>
+#include <kigo/status.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Precision is a value, printed and recorded, never implied. */
+enum kg_precision { KG_PRECISION_F32, KG_PRECISION_F16, KG_PRECISION_F8 };
+const char *kg_precision_name(enum kg_precision p); /* "f32" */
+KG_WARN_UNUSED enum kg_status kg_precision_from_name(const char *name, enum kg_precision *p, struct kg_error *err);
+
+/* What an allocation in a back end's memory is for. */
+#define KG_MEMORY_TAG_LIST(X) X(WEIGHTS, "weights") X(KV, "kv") X(ACTIVATIONS, "activations") X(WORKSPACE, "workspace")
+enum kg_memory_tag {
+#define KG_MEMORY_TAG_ENUM(name, text) KG_MEMORY_##name,
+    KG_MEMORY_TAG_LIST(KG_MEMORY_TAG_ENUM)
+#undef KG_MEMORY_TAG_ENUM
+    KG_MEMORY_TAG_COUNT
+};
+const char *kg_memory_tag_name(enum kg_memory_tag tag);
+
+struct kg_memory_use {
+    uint64_t current_bytes[KG_MEMORY_TAG_COUNT];
+    uint64_t peak_bytes[KG_MEMORY_TAG_COUNT];
+    uint64_t total_current_bytes, total_peak_bytes; /* the peak of the sum */
+    uint64_t n_allocations;                         /* ever made */
+};
+
+/* Back ends by name: "cpu", "cuda", or "auto" (the GPU if one answers, else cpu). n_threads: 0 for all processors.
+ * KG_ERR_UNSUPPORTED if this build or machine has no such back end, with the reason. */
+KG_WARN_UNUSED enum kg_status kg_backend_open(const char *name, int n_threads, struct kg_backend **backend,
+                                              struct kg_error *err);
+void kg_backend_close(struct kg_backend *backend);
+const char *kg_backend_name(const struct kg_backend *backend);
+void kg_backend_memory(const struct kg_backend *backend, struct kg_memory_use *use);
+
+struct kg_session;
+
+struct kg_session_options {
+    uint32_t n_ctx; /* positions the KV cache holds; 0: the model's training context */
+    enum kg_precision activations, kv;
+};
+
+KG_WARN_UNUSED enum kg_status kg_session_create(struct kg_model *model, const struct kg_session_options *options,
+                                                struct kg_session **session, struct kg_error *err);
+void kg_session_free(struct kg_session *session);
+uint32_t kg_session_n_past(const struct kg_session *session); /* positions filled */
+uint32_t kg_session_n_ctx(const struct kg_session *session);
+
+/* Forgets everything from position n_past on; n_past <= the positions filled. */
+KG_WARN_UNUSED enum kg_status kg_session_truncate(struct kg_session *session, uint32_t n_past, struct kg_error *err);
+
+enum kg_logits_wanted { KG_LOGITS_LAST, KG_LOGITS_ALL };
+
+/* Appends n ids to the sequence and computes logits: of the last one, or of each (host memory, rows of n_vocab floats,
+ * valid until the next call). KG_ERR_RANGE if an id is outside the vocabulary or the context would overflow (nothing is
+ * changed then); KG_ERR_NUMERIC if a logit is NaN or infinite, naming position and index. Synchronous. */
+KG_WARN_UNUSED enum kg_status kg_session_eval(struct kg_session *session, const int32_t *ids, size_t n,
+                                              enum kg_logits_wanted wanted, const float **logits, struct kg_error *err);
+
+/* Taps: called with each named activation during eval, as float32 rows in host memory (valid during the call). Names:
+ * embd, blk.N.{attn_norm,q,k,v,q_rope,k_rope,attn,attn_out,attn_residual,ffn_norm,ffn_gate,ffn_up,ffn_act,ffn_out,out},
+ * output_norm, logits. Row r is position first_position + r. NULL turns taps off. */
+struct kg_tap {
+    const char *name;
+    const float *data;
+    size_t n_rows, n_cols;
+    uint32_t first_position;
+};
+typedef void (*kg_tap_fn)(void *user, const struct kg_tap *tap);
+void kg_session_set_tap(struct kg_session *session, kg_tap_fn fn, void *user);
+
+/* Bytes of a KV cache: n_layers * 2 * n_kv_heads * head_dim * n_ctx * element size. */
+uint64_t kg_kv_cache_bytes(const struct kg_model_config *config, uint32_t n_ctx, enum kg_precision kv);
+
+/* Sampling, in this order: temperature, repetition penalty, top-k, top-p, min-p, draw. Temperature 0 takes the largest
+ * logit (after the penalty), the lowest id on a tie. */
+struct kg_sampler_options {
+    double temperature;     /* >= 0 */
+    double repeat_penalty;  /* > 0; 1 is off. Logits of ids in the last repeat_last_n: divided if positive, else multiplied */
+    uint32_t repeat_last_n; /* 0 is off */
+    uint32_t top_k;         /* 0 is off */
+    double top_p;           /* in (0, 1]; 1 is off */
+    double min_p;           /* in [0, 1); 0 is off */
+    uint64_t seed;
+};
+#define KG_SAMPLER_DEFAULTS { .temperature = 0.7, .repeat_penalty = 1.0, .repeat_last_n = 64, .top_k = 0, .top_p = 1.0, .min_p = 0.0, .seed = 0 }
+
+struct kg_sampler;
+/* KG_ERR_USAGE names the option that is out of range. */
+KG_WARN_UNUSED enum kg_status kg_sampler_create(const struct kg_sampler_options *options, uint32_t n_vocab,
+                                                struct kg_sampler **sampler, struct kg_error *err);
+void kg_sampler_free(struct kg_sampler *sampler);
+/* Draws an id from logits[n_vocab]; history are the ids so far (prompt and generated), for the penalty. KG_ERR_NUMERIC
+ * if a logit is NaN or none is finite. */
+KG_WARN_UNUSED enum kg_status kg_sampler_draw(struct kg_sampler *sampler, const float *logits, const int32_t *history,
+                                              size_t n_history, int32_t *id, struct kg_error *err);
+
+/* Generation. */
+enum kg_finish { KG_FINISH_LENGTH, KG_FINISH_END_TOKEN, KG_FINISH_STOP_SEQUENCE, KG_FINISH_CONTEXT, KG_FINISH_CANCELLED };
+const char *kg_finish_name(enum kg_finish finish); /* "length", "end_token", ... */
+
+struct kg_generate_options {
+    struct kg_sampler_options sampler;
+    uint32_t max_tokens;
+    const struct kg_stop_sequence *stops; /* matched on token ids across boundaries; not part of the result */
+    size_t n_stops;
+    bool ignore_end; /* go on past end tokens */
+    /* Streams whole UTF-8 text as it is decided; false cancels. May be NULL. Text that may still become a stop sequence
+     * is held back. */
+    bool (*on_text)(void *user, const char *text, size_t len);
+    void *user;
+};
+struct kg_stop_sequence {
+    const int32_t *ids;
+    size_t n;
+};
+
+struct kg_generate_result {
+    int32_t *ids; /* generated, without end token and stop sequence */
+    size_t n_ids;
+    char *text; /* of ids, special tokens left out */
+    size_t text_len;
+    enum kg_finish finish;
+    uint64_t prefill_ns, first_token_ns, decode_ns; /* first_token: from the call to the first id */
+    uint64_t *token_ns; /* n_evals entries: time of each single-token step (eval and draw) */
+    size_t n_evals;
+    uint64_t n_decode_allocations; /* back-end allocations made while decoding; 0 is the contract */
+};
+
+/* Prefills the prompt ids into the session (after what it holds) and generates. KG_ERR_RANGE if the prompt does not fit
+ * the context; running out of context while generating ends with KG_FINISH_CONTEXT. */
+KG_WARN_UNUSED enum kg_status kg_generate(struct kg_session *session, const int32_t *prompt, size_t n_prompt,
+                                          const struct kg_generate_options *options, struct kg_generate_result *result,
+                                          struct kg_error *err);
+void kg_generate_result_free(struct kg_generate_result *result);
+
+#endif

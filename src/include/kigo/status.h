@@ -1,0 +1,69 @@
+/* Statuses and errors: how every function of kigo says that it failed, and why.
+ *
+ * A function that can fail returns enum kg_status (zero is good) and takes a `struct kg_error *err` last, which may be
+ * NULL. Who first decides that something is an error fills it; callers pass it on unchanged. Outputs are written only on
+ * success. */
+#ifndef KIGO_STATUS_H
+#define KIGO_STATUS_H
+
+/* X(name, exit code of a program that ends with it, text) */
+#define KG_STATUS_LIST(X)                                                                                              \
+    X(OK, 0, "ok")                                                                                                     \
+    X(ERR_USAGE, 2, "invalid argument")                                                                                \
+    X(ERR_NOT_FOUND, 2, "not found")                                                                                   \
+    X(ERR_EXISTS, 2, "already exists")                                                                                 \
+    X(ERR_UNSUPPORTED, 2, "unsupported")                                                                               \
+    X(ERR_RANGE, 2, "out of range")                                                                                    \
+    X(ERR_FORMAT, 4, "malformed data")                                                                                 \
+    X(ERR_INTEGRITY, 4, "integrity check failed")                                                                      \
+    X(ERR_SCHEMA, 4, "schema not understood")                                                                          \
+    X(ERR_INCOMPLETE, 5, "incomplete")                                                                                 \
+    X(ERR_IO, 5, "input/output error")                                                                                 \
+    X(ERR_BUSY, 5, "in use")                                                                                           \
+    X(ERR_NO_MEMORY, 5, "out of memory")                                                                               \
+    X(ERR_NUMERIC, 1, "not a finite number")                                                                           \
+    X(ERR_CANCELLED, 5, "cancelled")                                                                                   \
+    X(ERR_INTERNAL, 99, "internal error")
+
+enum kg_status {
+#define KG_STATUS_ENUM(name, exit_code, text) KG_##name,
+    KG_STATUS_LIST(KG_STATUS_ENUM)
+#undef KG_STATUS_ENUM
+};
+
+/* Exit codes of every program of kigo. */
+enum kg_exit {
+    KG_EXIT_OK = 0,
+    KG_EXIT_FAILED = 1, /* a test failed, a regression was found */
+    KG_EXIT_USAGE = 2,
+    KG_EXIT_INCONCLUSIVE = 3,
+    KG_EXIT_INTEGRITY = 4,  /* integrity, signature or schema */
+    KG_EXIT_INCOMPLETE = 5, /* planned is not recorded, nothing ran, GPU required and absent */
+    KG_EXIT_NOTHING_TO_DO = 77,
+    KG_EXIT_INTERNAL = 99,
+};
+
+struct kg_error {
+    enum kg_status status;
+    char message[1024]; /* what, where and the offending value; NUL-terminated UTF-8, no newline at the end */
+};
+
+#define KG_WARN_UNUSED __attribute__((warn_unused_result))
+#define KG_PRINTF(fmt_index, first_arg) __attribute__((format(printf, fmt_index, first_arg)))
+
+/* Short text of a status ("not found"), never NULL. */
+const char *kg_status_text(enum kg_status status);
+
+/* Name of a status as in the source ("KG_ERR_NOT_FOUND"), never NULL. */
+const char *kg_status_name(enum kg_status status);
+
+/* Exit code (enum kg_exit) a program ends with after this status. */
+int kg_status_exit_code(enum kg_status status);
+
+/* Fills *err (if not NULL) with status and message, and returns status, so that `return kg_fail(err, ...)` reads well. */
+enum kg_status kg_fail(struct kg_error *err, enum kg_status status, const char *fmt, ...) KG_PRINTF(3, 4);
+
+/* Puts "context: " in front of the message of *err (if not NULL) and returns its status. */
+enum kg_status kg_error_context(struct kg_error *err, enum kg_status status, const char *fmt, ...) KG_PRINTF(3, 4);
+
+#endif

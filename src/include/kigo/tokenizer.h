@@ -1,0 +1,81 @@
+/* Tokenizer: text to token ids and back, as the model's GGUF metadata defines it (tokenizer.ggml.*).
+ *
+ * Const after creation; any number of threads may use one at once. */
+#ifndef KIGO_TOKENIZER_H
+#define KIGO_TOKENIZER_H
+
+#include <kigo/status.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct kg_gguf;
+struct kg_tokenizer;
+
+struct kg_ids {
+    int32_t *ids; /* malloc'ed, owned by the struct */
+    size_t n;
+    size_t capacity;
+};
+
+void kg_ids_free(struct kg_ids *ids);
+void kg_ids_push(struct kg_ids *ids, int32_t id);
+
+/* Everything needed is copied: the file may be closed afterwards. KG_ERR_UNSUPPORTED for a model or pre-tokenizer kind
+ * kigo does not know, naming it; KG_ERR_FORMAT for contradictory or missing metadata. */
+KG_WARN_UNUSED enum kg_status kg_tokenizer_create(const struct kg_gguf *gguf, struct kg_tokenizer **tokenizer,
+                                                  struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_tokenizer_open(const char *gguf_path, struct kg_tokenizer **tokenizer,
+                                                struct kg_error *err);
+void kg_tokenizer_free(struct kg_tokenizer *tokenizer);
+
+/* Appends the ids of text[0..len), which may hold NUL and must be valid UTF-8 (else KG_ERR_FORMAT naming the byte
+ * offset). With parse_special, special tokens written in the text become their ids; without it they are plain text.
+ * No bos or eos is added. Time is linear in len. */
+KG_WARN_UNUSED enum kg_status kg_tokenizer_encode(const struct kg_tokenizer *tokenizer, const char *text, size_t len,
+                                                  bool parse_special, struct kg_ids *ids, struct kg_error *err);
+
+/* The bytes of one token as they enter the decoded text: a pointer into the tokenizer. Special tokens give "" unless
+ * keep_special. KG_ERR_RANGE for an id outside the vocabulary. */
+KG_WARN_UNUSED enum kg_status kg_tokenizer_token_bytes(const struct kg_tokenizer *tokenizer, int32_t id,
+                                                       bool keep_special, const char **bytes, size_t *len,
+                                                       struct kg_error *err);
+
+/* Decodes ids to a malloc'ed, NUL-terminated text of *len bytes. Invalid UTF-8 (a cut character at the end, bytes that
+ * form none) becomes U+FFFD, one per maximal ill-formed subsequence (Unicode 15, 3.9). */
+KG_WARN_UNUSED enum kg_status kg_tokenizer_decode(const struct kg_tokenizer *tokenizer, const int32_t *ids, size_t n,
+                                                  bool keep_special, char **text, size_t *len, struct kg_error *err);
+
+/* Streaming decode: gives only whole UTF-8 characters and keeps an unfinished one for the next token. */
+struct kg_utf8_stream {
+    unsigned char pending[4];
+    size_t n_pending;
+};
+struct kg_buffer;
+void kg_utf8_stream_push(struct kg_utf8_stream *stream, const char *bytes, size_t len, struct kg_buffer *out);
+void kg_utf8_stream_finish(struct kg_utf8_stream *stream, struct kg_buffer *out);
+
+size_t kg_tokenizer_n_tokens(const struct kg_tokenizer *tokenizer);
+/* -1 if the vocabulary has none. */
+int32_t kg_tokenizer_bos(const struct kg_tokenizer *tokenizer);
+int32_t kg_tokenizer_eos(const struct kg_tokenizer *tokenizer);
+bool kg_tokenizer_adds_bos(const struct kg_tokenizer *tokenizer);
+/* The id of a token by its exact text (special or not), -1 if there is none. */
+int32_t kg_tokenizer_find(const struct kg_tokenizer *tokenizer, const char *text);
+bool kg_tokenizer_is_special(const struct kg_tokenizer *tokenizer, int32_t id);
+/* True for ids that end a turn: eos and the chat format's end marks. */
+bool kg_tokenizer_is_end(const struct kg_tokenizer *tokenizer, int32_t id);
+
+/* Chat formats. */
+struct kg_chat_message {
+    const char *role; /* "system", "user" or "assistant" */
+    const char *content;
+};
+/* Renders messages in the model's chat format (recognised from tokenizer.chat_template), ending where the assistant
+ * speaks if add_generation_prompt; malloc'ed text. The template's own behaviour decides about a default system prompt;
+ * nothing is added that it does not add. KG_ERR_UNSUPPORTED if the file has no template kigo knows. */
+KG_WARN_UNUSED enum kg_status kg_chat_render(const struct kg_tokenizer *tokenizer,
+                                             const struct kg_chat_message *messages, size_t n_messages,
+                                             bool add_generation_prompt, char **text, struct kg_error *err);
+
+#endif

@@ -1,0 +1,1 @@
+libkigo_a_SOURCES += src/include/kigo/tokenizer.h

@@ -1,0 +1,1 @@
+libkigo_a_SOURCES += src/backend/gpu.h

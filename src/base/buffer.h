@@ -14,7 +14,8 @@ struct kg_buffer {
     size_t capacity;
 };
 
-#define KG_BUFFER_INIT { NULL, 0, 0 }
+#define KG_BUFFER_INIT                                                                                                 \
+    { NULL, 0, 0 }
 
 void kg_buffer_free(struct kg_buffer *b);
 void kg_buffer_clear(struct kg_buffer *b); /* len = 0, keeps the memory */

@@ -13,7 +13,7 @@
 
 static enum kg_status fail_errno(struct kg_error *err, const char *action, const char *path) {
     const int code = errno;
-    const enum kg_status status = code == ENOENT || code == ENOTDIR ? KG_ERR_NOT_FOUND
+    const enum kg_status status = code == ENOENT || code == ENOTDIR     ? KG_ERR_NOT_FOUND
                                   : code == EEXIST || code == ENOTEMPTY ? KG_ERR_EXISTS
                                                                         : KG_ERR_IO;
     return kg_fail(err, status, "cannot %s %s: %s", action, path, strerror(code));

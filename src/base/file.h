@@ -20,7 +20,8 @@ void kg_file_map_close(struct kg_file_map *map);
 KG_WARN_UNUSED enum kg_status kg_file_read(const char *path, char **data, size_t *size_bytes, struct kg_error *err);
 
 /* Writes a file so that after a crash it holds either nothing new or everything: temporary, fsync, rename. */
-KG_WARN_UNUSED enum kg_status kg_file_write(const char *path, const void *data, size_t size_bytes, struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_file_write(const char *path, const void *data, size_t size_bytes,
+                                            struct kg_error *err);
 
 /* Writes all bytes to a descriptor, resuming after short writes and EINTR. */
 KG_WARN_UNUSED enum kg_status kg_fd_write(int fd, const void *data, size_t size_bytes, struct kg_error *err);

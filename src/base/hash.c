@@ -42,7 +42,8 @@ void kg_sha256_hex(const void *data, size_t size_bytes, char hex[KG_SHA256_HEX_S
 enum kg_status kg_sha256_file(const char *path, char hex[KG_SHA256_HEX_SIZE], struct kg_error *err) {
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return kg_fail(err, errno == ENOENT ? KG_ERR_NOT_FOUND : KG_ERR_IO, "cannot open %s: %s", path, strerror(errno));
+        return kg_fail(err, errno == ENOENT ? KG_ERR_NOT_FOUND : KG_ERR_IO, "cannot open %s: %s", path,
+                       strerror(errno));
     struct kg_sha256 *h = kg_sha256_new();
     char block[1 << 16];
     ssize_t n;

@@ -30,7 +30,7 @@ struct kg_option {
     const char *name; /* long name without dashes */
     char letter;      /* one-letter alias or 0 */
     enum kg_option_kind kind;
-    void *value;        /* of the type the kind says; unchanged if the option is not given */
+    void *value;         /* of the type the kind says; unchanged if the option is not given */
     const char *metavar; /* for --help; NULL for a flag */
     const char *help;
     double min, max; /* for INT and DOUBLE; both 0: any */

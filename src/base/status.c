@@ -33,18 +33,17 @@ int kg_status_exit_code(enum kg_status status) {
     return status_row(status)->exit_code;
 }
 
-enum kg_status kg_fail(struct kg_error *err, enum kg_status status, const char *fmt, ...) {
-    if (!err) return status;
+void kg_error_set(struct kg_error *err, enum kg_status status, const char *fmt, ...) {
+    if (!err) return;
     va_list args;
     va_start(args, fmt);
     err->status = status;
     vsnprintf(err->message, sizeof err->message, fmt, args);
     va_end(args);
-    return status;
 }
 
-enum kg_status kg_error_context(struct kg_error *err, enum kg_status status, const char *fmt, ...) {
-    if (!err) return status;
+void kg_error_prefix(struct kg_error *err, const char *fmt, ...) {
+    if (!err) return;
     char inner[sizeof err->message];
     memcpy(inner, err->message, sizeof inner);
     va_list args;
@@ -53,5 +52,4 @@ enum kg_status kg_error_context(struct kg_error *err, enum kg_status status, con
     va_end(args);
     const size_t used = strlen(err->message);
     snprintf(err->message + used, sizeof err->message - used, ": %s", inner);
-    return status;
 }

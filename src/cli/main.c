@@ -14,7 +14,7 @@ static const struct command_row COMMANDS[] = {
 #define COMMAND_ROW(suffix, verb, summary) { verb, summary, kg_cmd_##suffix },
     KG_COMMAND_LIST(COMMAND_ROW)
 #undef COMMAND_ROW
-    { NULL, NULL, NULL },
+        { NULL, NULL, NULL },
 };
 
 int kg_cli_error(const char *verb, const struct kg_error *err) {

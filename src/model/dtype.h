@@ -26,7 +26,7 @@ enum kg_dtype {
 #define KG_DTYPE_ENUM(name, gguf_id, text, block_elems, block_bytes) KG_DTYPE_##name,
     KG_DTYPE_LIST(KG_DTYPE_ENUM)
 #undef KG_DTYPE_ENUM
-    KG_DTYPE_COUNT
+        KG_DTYPE_COUNT
 };
 
 struct kg_dtype_info {

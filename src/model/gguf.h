@@ -43,15 +43,15 @@ struct kg_gguf_key {
     struct kg_str name;
     enum kg_gguf_type type;
     union {
-        uint64_t u;   /* U8, U16, U32, U64 */
-        int64_t i;    /* I8 ... I64 */
-        double f;     /* F32, F64 */
+        uint64_t u; /* U8, U16, U32, U64 */
+        int64_t i;  /* I8 ... I64 */
+        double f;   /* F32, F64 */
         bool b;
         struct kg_str s;
         struct {
             enum kg_gguf_type elem_type; /* never ARRAY: nested arrays are refused */
             uint64_t n;
-            const uint8_t *data;         /* the elements as in the file, unaligned */
+            const uint8_t *data;          /* the elements as in the file, unaligned */
             const struct kg_str *strings; /* the elements if elem_type is STRING, else NULL */
         } array;
     } value;
@@ -90,10 +90,14 @@ const struct kg_gguf_tensor *kg_gguf_find_tensor(const struct kg_gguf *gguf, con
 
 /* A key's value with its type checked. Any integer type serves where the value fits; F32 and F64 both serve a float.
  * An absent key is KG_ERR_NOT_FOUND, another type or a value that does not fit KG_ERR_FORMAT; both name file and key. */
-KG_WARN_UNUSED enum kg_status kg_gguf_get_u32(const struct kg_gguf *g, const char *key, uint32_t *out, struct kg_error *err);
-KG_WARN_UNUSED enum kg_status kg_gguf_get_f32(const struct kg_gguf *g, const char *key, float *out, struct kg_error *err);
-KG_WARN_UNUSED enum kg_status kg_gguf_get_bool(const struct kg_gguf *g, const char *key, bool *out, struct kg_error *err);
-KG_WARN_UNUSED enum kg_status kg_gguf_get_str(const struct kg_gguf *g, const char *key, struct kg_str *out, struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_gguf_get_u32(const struct kg_gguf *g, const char *key, uint32_t *out,
+                                              struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_gguf_get_f32(const struct kg_gguf *g, const char *key, float *out,
+                                              struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_gguf_get_bool(const struct kg_gguf *g, const char *key, bool *out,
+                                               struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_gguf_get_str(const struct kg_gguf *g, const char *key, struct kg_str *out,
+                                              struct kg_error *err);
 /* The key must be an array of elem_type. */
 KG_WARN_UNUSED enum kg_status kg_gguf_get_array(const struct kg_gguf *g, const char *key, enum kg_gguf_type elem_type,
                                                 const struct kg_gguf_key **out, struct kg_error *err);
@@ -108,7 +112,8 @@ bool kg_str_eq(struct kg_str s, const char *text);
  * data is borrowed until kg_gguf_writer_finish. */
 struct kg_gguf_writer;
 
-struct kg_gguf_writer *kg_gguf_writer_new(uint32_t alignment); /* a power of two, 32 usually; written as a key if not 32 */
+struct kg_gguf_writer *kg_gguf_writer_new(
+    uint32_t alignment); /* a power of two, 32 usually; written as a key if not 32 */
 void kg_gguf_writer_free(struct kg_gguf_writer *w);
 void kg_gguf_writer_u32(struct kg_gguf_writer *w, const char *key, uint32_t value);
 void kg_gguf_writer_f32(struct kg_gguf_writer *w, const char *key, float value);

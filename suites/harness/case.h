@@ -72,8 +72,8 @@ void kg_record_transcript(struct kg_record *rec, kg_json *line);
 void kg_record_attach(struct kg_record *rec, const char *file_name, const void *data, size_t size_bytes);
 
 /* Paths for cases. */
-const char *kg_fixture_path(const char *relative); /* below fixtures/; static storage of a few recent calls */
+const char *kg_fixture_path(const char *relative);       /* below fixtures/; static storage of a few recent calls */
 const char *kg_scratch_dir(const struct kg_record *rec); /* an empty folder of this case's own, removed afterwards */
-const char *kg_program_path(void); /* the kigo program beside the suites */
+const char *kg_program_path(void);                       /* the kigo program beside the suites */
 
 #endif

@@ -9,13 +9,13 @@
 
 struct kg_compare {
     size_t n;
-    size_t n_nonfinite;    /* NaN or infinite in got or want; any fails every tolerance */
-    double max_abs;        /* max |got - want| */
-    double max_rel;        /* max |got - want| / |want| where |want| > 0 */
-    double rms_rel;        /* sqrt(mean (got - want)^2) / sqrt(mean want^2) */
-    double nmse;           /* sum (got - want)^2 / sum want^2 */
-    double one_minus_cos;  /* 1 - cosine of the angle between them */
-    size_t worst_index;    /* where max_abs is */
+    size_t n_nonfinite;   /* NaN or infinite in got or want; any fails every tolerance */
+    double max_abs;       /* max |got - want| */
+    double max_rel;       /* max |got - want| / |want| where |want| > 0 */
+    double rms_rel;       /* sqrt(mean (got - want)^2) / sqrt(mean want^2) */
+    double nmse;          /* sum (got - want)^2 / sum want^2 */
+    double one_minus_cos; /* 1 - cosine of the angle between them */
+    size_t worst_index;   /* where max_abs is */
     double worst_got, worst_want;
 };
 

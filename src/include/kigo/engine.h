@@ -21,7 +21,7 @@ enum kg_memory_tag {
 #define KG_MEMORY_TAG_ENUM(name, text) KG_MEMORY_##name,
     KG_MEMORY_TAG_LIST(KG_MEMORY_TAG_ENUM)
 #undef KG_MEMORY_TAG_ENUM
-    KG_MEMORY_TAG_COUNT
+        KG_MEMORY_TAG_COUNT
 };
 const char *kg_memory_tag_name(enum kg_memory_tag tag);
 
@@ -82,15 +82,20 @@ uint64_t kg_kv_cache_bytes(const struct kg_model_config *config, uint32_t n_ctx,
 /* Sampling, in this order: temperature, repetition penalty, top-k, top-p, min-p, draw. Temperature 0 takes the largest
  * logit (after the penalty), the lowest id on a tie. */
 struct kg_sampler_options {
-    double temperature;     /* >= 0 */
-    double repeat_penalty;  /* > 0; 1 is off. Logits of ids in the last repeat_last_n: divided if positive, else multiplied */
+    double temperature; /* >= 0 */
+    double
+        repeat_penalty; /* > 0; 1 is off. Logits of ids in the last repeat_last_n: divided if positive, else multiplied */
     uint32_t repeat_last_n; /* 0 is off */
     uint32_t top_k;         /* 0 is off */
     double top_p;           /* in (0, 1]; 1 is off */
     double min_p;           /* in [0, 1); 0 is off */
     uint64_t seed;
 };
-#define KG_SAMPLER_DEFAULTS { .temperature = 0.7, .repeat_penalty = 1.0, .repeat_last_n = 64, .top_k = 0, .top_p = 1.0, .min_p = 0.0, .seed = 0 }
+#define KG_SAMPLER_DEFAULTS                                                                                            \
+    {                                                                                                                  \
+        .temperature = 0.7, .repeat_penalty = 1.0, .repeat_last_n = 64, .top_k = 0, .top_p = 1.0, .min_p = 0.0,        \
+        .seed = 0                                                                                                      \
+    }
 
 struct kg_sampler;
 /* KG_ERR_USAGE names the option that is out of range. */
@@ -103,7 +108,13 @@ KG_WARN_UNUSED enum kg_status kg_sampler_draw(struct kg_sampler *sampler, const 
                                               size_t n_history, int32_t *id, struct kg_error *err);
 
 /* Generation. */
-enum kg_finish { KG_FINISH_LENGTH, KG_FINISH_END_TOKEN, KG_FINISH_STOP_SEQUENCE, KG_FINISH_CONTEXT, KG_FINISH_CANCELLED };
+enum kg_finish {
+    KG_FINISH_LENGTH,
+    KG_FINISH_END_TOKEN,
+    KG_FINISH_STOP_SEQUENCE,
+    KG_FINISH_CONTEXT,
+    KG_FINISH_CANCELLED
+};
 const char *kg_finish_name(enum kg_finish finish); /* "length", "end_token", ... */
 
 struct kg_generate_options {

@@ -60,10 +60,21 @@ const char *kg_status_name(enum kg_status status);
 /* Exit code (enum kg_exit) a program ends with after this status. */
 int kg_status_exit_code(enum kg_status status);
 
-/* Fills *err (if not NULL) with status and message, and returns status, so that `return kg_fail(err, ...)` reads well. */
-enum kg_status kg_fail(struct kg_error *err, enum kg_status status, const char *fmt, ...) KG_PRINTF(3, 4);
+/* Fills *err (if not NULL) with status and message. */
+void kg_error_set(struct kg_error *err, enum kg_status status, const char *fmt, ...) KG_PRINTF(3, 4);
 
-/* Puts "context: " in front of the message of *err (if not NULL) and returns its status. */
-enum kg_status kg_error_context(struct kg_error *err, enum kg_status status, const char *fmt, ...) KG_PRINTF(3, 4);
+/* Puts "context: " in front of the message of *err (if not NULL). */
+void kg_error_prefix(struct kg_error *err, const char *fmt, ...) KG_PRINTF(2, 3);
+
+static inline enum kg_status kg_status_pass(enum kg_status status) {
+    return status;
+}
+
+/* `return kg_fail(err, KG_ERR_..., "...")`: sets the error and is the status. A macro, so that compilers and analyzers see
+ * that what follows a failure is not reached; `status` is evaluated twice. */
+#define kg_fail(err, status, ...) (kg_error_set((err), (status), __VA_ARGS__), kg_status_pass(status))
+
+/* `return kg_error_context(err, status, "file %s", path)`: prefixes the error on its way up and is the status. */
+#define kg_error_context(err, status, ...) (kg_error_prefix((err), __VA_ARGS__), kg_status_pass(status))
 
 #endif

@@ -1,0 +1,23 @@
+# CUDA sources are compiled by nvcc and linked as objects into libkigo.a; without CUDA a file of src/ says why not.
+cuda_sources = kernels/gpu.cu
+EXTRA_DIST += $(cuda_sources)
+if WITH_CUDA
+cuda_objects = $(cuda_sources:.cu=.cu.o)
+libkigo_a_LIBADD += $(cuda_objects)
+libkigo_a_DEPENDENCIES = $(cuda_objects)
+kigo_cuda_libs = $(CUDA_LIBS)
+CLEANFILES += $(cuda_objects)
+else
+libkigo_a_SOURCES += src/backend/gpu_none.c
+kigo_cuda_libs =
+endif
+
+NVCCFLAGS = -O3 -std=c++17 -lineinfo $(NVCC_ARCH_FLAGS)
+SUFFIXES = .cu .cu.o
+.cu.cu.o:
+	$(AM_V_NVCC)$(MKDIR_P) $(@D) && $(NVCC) $(NVCCFLAGS) -I$(top_srcdir) -I$(top_srcdir)/src -I$(top_srcdir)/src/include \
+		-MD -MF $@.d -c -o $@ $<
+AM_V_NVCC = $(am__v_NVCC_@AM_V@)
+am__v_NVCC_ = $(am__v_NVCC_@AM_DEFAULT_V@)
+am__v_NVCC_0 = @echo "  NVCC    " $@;
+am__v_NVCC_1 =

@@ -6,6 +6,10 @@
 #ifndef KIGO_STATUS_H
 #define KIGO_STATUS_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* X(name, exit code of a program that ends with it, text) */
 #define KG_STATUS_LIST(X)                                                                                              \
     X(OK, 0, "ok")                                                                                                     \
@@ -76,5 +80,9 @@ static inline enum kg_status kg_status_pass(enum kg_status status) {
 
 /* `return kg_error_context(err, status, "file %s", path)`: prefixes the error on its way up and is the status. */
 #define kg_error_context(err, status, ...) (kg_error_prefix((err), __VA_ARGS__), kg_status_pass(status))
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -2,7 +2,11 @@
 #ifndef KIGO_CLI_COMMANDS_H
 #define KIGO_CLI_COMMANDS_H
 
-#define KG_COMMAND_LIST(X)
+/* clang-format off */
+#define KG_COMMAND_LIST(X) \
+    X(devices, "devices", "list the processors and GPUs this build can run on")
+
+/* clang-format on */
 
 /* argv[0] is the verb. Returns the exit code (enum kg_exit). */
 #define KG_COMMAND_DECLARE(suffix, verb, summary) int kg_cmd_##suffix(int argc, char **argv);

@@ -1,0 +1,69 @@
+/* kigo devices: what this build and machine can run on. */
+#include "backend/gpu.h"
+#include "base/hash.h"
+#include "base/options.h"
+#include "base/size.h"
+#include "cli/commands.h"
+#include <jansson.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { MAX_GPUS = 64 };
+
+static json_t *gpu_json(const struct kg_gpu_info *gpu) {
+    char uuid_sha256[KG_SHA256_HEX_SIZE];
+    kg_sha256_hex(gpu->uuid, sizeof gpu->uuid, uuid_sha256);
+    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:I, s:i, s:i, s:b}", "name", gpu->name, "uuid_sha256", uuid_sha256,
+                     "compute_capability", gpu->compute_capability, "n_sms", gpu->n_sms, "l2_bytes", gpu->l2_bytes,
+                     "memory_bytes", (json_int_t)gpu->memory_bytes, "driver_version", gpu->driver_version,
+                     "runtime_version", gpu->runtime_version, "ecc_enabled", gpu->ecc_enabled);
+}
+
+static void print_json(const struct kg_gpu_info *gpus, size_t n_gpus, const char *why_none) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < n_gpus; i++) json_array_append_new(list, gpu_json(&gpus[i]));
+    json_t *all = json_pack("{s:I, s:o, s:s?}", "processors", (json_int_t)sysconf(_SC_NPROCESSORS_ONLN), "gpus", list,
+                            "no_gpu_reason", why_none);
+    json_dumpf(all, stdout, JSON_COMPACT);
+    putchar('\n');
+    json_decref(all);
+}
+
+static void print_text(const struct kg_gpu_info *gpus, size_t n_gpus, const char *why_none) {
+    printf("cpu   %ld processors\n", sysconf(_SC_NPROCESSORS_ONLN));
+    if (why_none) printf("cuda  %s\n", why_none);
+    for (size_t i = 0; i < n_gpus; i++)
+        printf("cuda  %zu: %s, %.1f GiB, compute capability %d.%d, %d multiprocessors, driver for CUDA %d.%d\n", i,
+               gpus[i].name, (double)gpus[i].memory_bytes / (1024.0 * 1024 * 1024), gpus[i].compute_capability / 10,
+               gpus[i].compute_capability % 10, gpus[i].n_sms, gpus[i].driver_version / 1000,
+               gpus[i].driver_version % 1000 / 10);
+}
+
+int kg_cmd_devices(int argc, char **argv) {
+    bool json = false, helped;
+    const struct kg_option options[] = {
+        { .name = "json", .kind = KG_OPTION_FLAG, .value = &json, .help = "print one JSON object" },
+    };
+    const struct kg_command command = {
+        "kigo devices",
+        "[--json]",
+        "Lists the processors and GPUs this build can run on, or says why there is no GPU.",
+        options,
+        KG_COUNT_OF(options),
+        0,
+        0
+    };
+    const char **args;
+    size_t n_args;
+    struct kg_error err;
+    if (kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err) != KG_OK)
+        return kg_cli_error("devices", &err);
+    free(args);
+    if (helped) return KG_EXIT_OK;
+
+    struct kg_gpu_info gpus[MAX_GPUS];
+    size_t n_gpus;
+    const bool found = kg_gpu_list(gpus, MAX_GPUS, &n_gpus, &err) == KG_OK;
+    (json ? print_json : print_text)(gpus, n_gpus, found ? NULL : err.message);
+    return KG_EXIT_OK;
+}

@@ -6,11 +6,13 @@ cuda_objects = $(cuda_sources:.cu=.cu.o)
 libkigo_a_LIBADD += $(cuda_objects)
 libkigo_a_DEPENDENCIES = $(cuda_objects)
 kigo_cuda_libs = $(CUDA_LIBS)
-CLEANFILES += $(cuda_objects)
+CLEANFILES += $(cuda_objects) $(cuda_objects:=.d)
 else
 libkigo_a_SOURCES += src/backend/gpu_none.c
 kigo_cuda_libs =
 endif
+
+-include $(cuda_objects:=.d)
 
 NVCCFLAGS = -O3 -std=c++17 -lineinfo $(NVCC_ARCH_FLAGS)
 SUFFIXES = .cu .cu.o

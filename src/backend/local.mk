@@ -1,1 +1,2 @@
 libkigo_a_SOURCES += src/backend/gpu.h
+libkigo_a_SOURCES += src/backend/memory.h

@@ -1,1 +1,3 @@
-libkigo_a_SOURCES += src/include/kigo/engine.h
+libkigo_a_SOURCES += \
+	src/include/kigo/engine.h \
+	src/engine/backend.h

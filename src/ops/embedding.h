@@ -1,0 +1,23 @@
+/* embedding: y[r] = W[ids[r]], the decoded row of a weight in any block format. */
+#ifndef KIGO_OPS_EMBEDDING_H
+#define KIGO_OPS_EMBEDDING_H
+
+#include "base/threads.h"
+#include <kigo/engine.h>
+#include <kigo/status.h>
+#include "ops/weight.h"
+#include <stdint.h>
+
+struct kg_embedding_args {
+    enum kg_precision activations;
+    struct kg_weight weight; /* (n_vocab, n_embd) */
+    const int32_t *ids;      /* (n_rows), each in [0, n_vocab): the cpu back end checks, KG_ERR_RANGE */
+    uint32_t n_rows;
+    void *y; /* (n_rows, n_embd) */
+};
+
+KG_WARN_UNUSED enum kg_status kg_embedding_check(const struct kg_embedding_args *args, struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_cpu_embedding(struct kg_thread_pool *pool, const struct kg_embedding_args *args,
+                                               struct kg_error *err);
+
+#endif

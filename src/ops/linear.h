@@ -1,0 +1,27 @@
+/* linear: y[r][o] = sum_i x[r][i] * W[o][i] + bias[o], W in any block format, its rows decoded as they are used.
+ *
+ * y may not overlap x. */
+#ifndef KIGO_OPS_LINEAR_H
+#define KIGO_OPS_LINEAR_H
+
+#include "base/threads.h"
+#include <kigo/engine.h>
+#include <kigo/status.h>
+#include "ops/weight.h"
+#include <stdint.h>
+
+struct kg_linear_args {
+    enum kg_precision activations;
+    const void *x;           /* (n_rows, weight.n_cols) */
+    struct kg_weight weight; /* (n_out, n_in) */
+    const float *bias;       /* (n_out), NULL for none */
+    void *y;                 /* (n_rows, weight.n_rows) */
+    uint32_t n_rows;
+    void *workspace; /* of the session, at least what session_plan asked for; NULL where that is 0 */
+};
+
+KG_WARN_UNUSED enum kg_status kg_linear_check(const struct kg_linear_args *args, struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_cpu_linear(struct kg_thread_pool *pool, const struct kg_linear_args *args,
+                                            struct kg_error *err);
+
+#endif

@@ -52,7 +52,7 @@ static enum kg_status set_value(const struct kg_option *option, const char *text
         break;
     }
     case KG_OPTION_INT: {
-        int64_t value;
+        int64_t value = 0;
         status = kg_parse_i64(text, &value, err);
         if (status == KG_OK) status = check_range(option, (double)value, err);
         if (status == KG_OK) *(int64_t *)option->value = value;
@@ -60,7 +60,7 @@ static enum kg_status set_value(const struct kg_option *option, const char *text
     }
     case KG_OPTION_UINT64: status = kg_parse_u64(text, option->value, err); break;
     case KG_OPTION_DOUBLE: {
-        double value;
+        double value = 0;
         status = kg_parse_double(text, &value, err);
         if (status == KG_OK) status = check_range(option, value, err);
         if (status == KG_OK) *(double *)option->value = value;

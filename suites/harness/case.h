@@ -28,10 +28,10 @@ struct kg_case {
     const char *dtype;   /* NULL where none is involved */
     const char *shape;   /* "M=3 N=5 K=7"-like text or NULL */
     const char *spec;    /* tag of the requirement it proves ("FT-050"), or NULL */
-    /* What else defines the workload (parameters, tolerance, fixture); enters the definition hash with the fields above.
-     * NULL: the fields above say it all. */
+    /* What else defines the workload (parameters, tolerance, fixture); enters the definition hash with the fields
+     * above. NULL: the fields above say it all. */
     const char *definition;
-    double timeout_s; /* 0: 60 s */
+    double timeout_s; /* 0: 60 s; past it the case is a timeout and its process is killed */
     void (*run)(struct kg_record *rec, const void *arg);
     const void *arg;
 };
@@ -73,7 +73,9 @@ void kg_record_attach(struct kg_record *rec, const char *file_name, const void *
 
 /* Paths for cases. */
 const char *kg_fixture_path(const char *relative);       /* below fixtures/; static storage of a few recent calls */
+const char *kg_built_fixture_path(const char *relative); /* below fixtures/ of the build tree: made by make */
 const char *kg_scratch_dir(const struct kg_record *rec); /* an empty folder of this case's own, removed afterwards */
 const char *kg_program_path(void);                       /* the kigo program beside the suites */
+const char *const *kg_extra_models(size_t *n);           /* the files of `kigo check --model FILE`; static storage */
 
 #endif

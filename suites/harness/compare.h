@@ -17,9 +17,14 @@ struct kg_compare {
     double one_minus_cos; /* 1 - cosine of the angle between them */
     size_t worst_index;   /* where max_abs is */
     double worst_got, worst_want;
+    /* What was compared (one of the wants), for limits judged element by element; must live until then. */
+    const float *got;
+    const float *want_f32;
+    const double *want_f64;
 };
 
-/* want in double so that float64 references keep their digits. */
+/* With any value that is not finite every figure is infinite and worst_index is the first such value.
+ * want in double so that float64 references keep their digits. */
 void kg_compare_f64(const float *got, const double *want, size_t n, struct kg_compare *out);
 void kg_compare_f32(const float *got, const float *want, size_t n, struct kg_compare *out);
 
@@ -32,7 +37,11 @@ struct kg_tolerance {
     const char *why; /* required: where the figure comes from */
 };
 
-/* True if within; *margin (may be NULL) is the largest err/limit, infinite for non-finite values. */
+/* Why a tolerance cannot be judged (no limit, a negative one, no why), NULL if it can. */
+const char *kg_tolerance_problem(const struct kg_tolerance *tol);
+
+/* True if within; *margin (may be NULL) is the largest err/limit, infinite for non-finite values. A tolerance that
+ * cannot be judged, or n = 0, fails the case, so that neither a check nor a mutant's check can pass by it. */
 bool kg_within(const struct kg_compare *c, const struct kg_tolerance *tol, double *margin);
 
 /* Compares, records the figures, rule, reason and margin under `name`, and fails the case if outside. */

@@ -1,0 +1,83 @@
+#include "measure/statistics.h"
+#include "base/buffer.h"
+#include "base/rng.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_RESAMPLES = 2000, LARGE_N = 512 };
+static const uint64_t BOOTSTRAP_SEED = 0x6b69676f; /* "kigo" */
+
+static int compare_doubles(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double kg_percentile_sorted(const double *ascending, size_t n, double p) {
+    const double rank = p / 100.0 * (double)(n - 1);
+    const size_t below = (size_t)rank;
+    if (below + 1 >= n) return ascending[n - 1];
+    return ascending[below] + (rank - (double)below) * (ascending[below + 1] - ascending[below]);
+}
+
+static double median_sorted(const double *ascending, size_t n) {
+    return n % 2 ? ascending[n / 2] : ascending[n / 2 - 1] + (ascending[n / 2] - ascending[n / 2 - 1]) / 2;
+}
+
+double kg_median(double *values, size_t n) {
+    qsort(values, n, sizeof *values, compare_doubles);
+    return median_sorted(values, n);
+}
+
+/* The median of one resample: n draws with replacement from ascending values, counted by rank instead of sorted. */
+static double resampled_median(struct kg_rng *rng, const double *ascending, size_t n, uint32_t *counts) {
+    memset(counts, 0, n * sizeof *counts);
+    for (size_t i = 0; i < n; i++) counts[kg_rng_below(rng, n)]++;
+    const size_t low = (n - 1) / 2, high = n / 2;
+    size_t seen = 0, i = 0;
+    while (seen + counts[i] <= low) seen += counts[i++];
+    const double low_value = ascending[i];
+    while (seen + counts[i] <= high) seen += counts[i++];
+    return low_value + (ascending[i] - low_value) / 2;
+}
+
+/* For many samples the binomial ranks of the median (normal approximation) give the same interval without resampling.
+ */
+static void interval_by_ranks(const double *ascending, size_t n, struct kg_statistics *out) {
+    const double half_width = 1.959964 * sqrt((double)n) / 2;
+    const double middle = (double)n / 2;
+    out->ci_lo = ascending[(size_t)floor(middle - half_width)];
+    out->ci_hi = ascending[(size_t)ceil(middle + half_width)];
+}
+
+static void interval_by_bootstrap(const double *ascending, size_t n, struct kg_statistics *out) {
+    double *medians = kg_xcalloc(N_RESAMPLES, sizeof *medians);
+    uint32_t *counts = kg_xcalloc(n, sizeof *counts);
+    struct kg_rng rng;
+    kg_rng_init(&rng, BOOTSTRAP_SEED, 0);
+    for (int i = 0; i < N_RESAMPLES; i++) medians[i] = resampled_median(&rng, ascending, n, counts);
+    qsort(medians, N_RESAMPLES, sizeof *medians, compare_doubles);
+    out->ci_lo = kg_percentile_sorted(medians, N_RESAMPLES, 2.5);
+    out->ci_hi = kg_percentile_sorted(medians, N_RESAMPLES, 97.5);
+    free(counts);
+    free(medians);
+}
+
+void kg_statistics_compute(const double *samples, size_t n, struct kg_statistics *out) {
+    *out = (struct kg_statistics){ .n = n };
+    if (n == 0) return;
+    double *work = kg_xcalloc(n, sizeof *work);
+    memcpy(work, samples, n * sizeof *work);
+    out->median = kg_median(work, n); /* leaves work ascending */
+    out->min = work[0];
+    out->max = work[n - 1];
+    if (n == 1)
+        out->ci_lo = out->ci_hi = out->median;
+    else if (n > LARGE_N)
+        interval_by_ranks(work, n, out);
+    else
+        interval_by_bootstrap(work, n, out);
+    for (size_t i = 0; i < n; i++) work[i] = fabs(work[i] - out->median);
+    out->mad = kg_median(work, n);
+    free(work);
+}

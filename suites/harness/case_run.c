@@ -1,0 +1,65 @@
+#include "suites/harness/case_run.h"
+#include "base/buffer.h"
+#include "base/clock.h"
+#include <check.h>
+#include <fenv.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Check calls test functions without an argument, so the case that runs is handed over here. */
+static struct kg_record *running;
+
+START_TEST(run_running_case) {
+    running->c->run(running, running->c->arg);
+}
+END_TEST
+
+const char *kg_outcome_name(enum kg_outcome outcome) {
+    static const char *const NAMES[] = { "pass", "fail", "skip" };
+    return NAMES[outcome];
+}
+
+static void read_result(SRunner *runner, struct kg_case_result *result) {
+    if (srunner_ntests_run(runner) != 1) {
+        result->outcome = KG_OUTCOME_FAIL;
+        result->reason = kg_xasprintf("Check ran %d tests, not 1", srunner_ntests_run(runner));
+        return;
+    }
+    TestResult **results = srunner_results(runner);
+    const TestResult *r = results[0];
+    if (tr_rtype(r) != CK_PASS) {
+        const char *message = tr_msg(r), *file = tr_lfile(r);
+        result->outcome = KG_OUTCOME_FAIL;
+        result->reason = kg_xstrdup(message && *message ? message : "failed without a message");
+        result->where = kg_xasprintf("%s:%d", file ? file : "?", tr_lno(r));
+    }
+    free(results);
+}
+
+void kg_case_run(struct kg_record *rec, struct kg_case_result *result) {
+    *result = (struct kg_case_result){ .outcome = KG_OUTCOME_PASS };
+    Suite *suite = suite_create("kigo");
+    TCase *tcase = tcase_create("case");
+    tcase_add_test(tcase, run_running_case);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    running = rec;
+    fesetenv(FE_DFL_ENV);
+    const uint64_t start_ns = kg_clock_monotonic_ns();
+    srunner_run(runner, NULL, NULL, CK_SILENT);
+    result->duration_ns = kg_clock_monotonic_ns() - start_ns;
+    fesetenv(FE_DFL_ENV);
+    running = NULL;
+    read_result(runner, result);
+    srunner_free(runner);
+    if (result->outcome == KG_OUTCOME_PASS && rec->skip_reason) {
+        result->outcome = KG_OUTCOME_SKIP;
+        result->reason = kg_xstrdup(rec->skip_reason);
+    }
+}
+
+void kg_case_result_free(struct kg_case_result *result) {
+    free(result->reason);
+    free(result->where);
+}

@@ -1,0 +1,67 @@
+#include "suites/harness/compare.h"
+#include "base/size.h"
+#include "suites/harness/record.h"
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+
+static json_t *tolerance_json(const struct kg_tolerance *tol) {
+    const struct {
+        const char *name;
+        double limit;
+    } rows[] = {
+        { "max_abs", tol->max_abs },     { "nmse", tol->nmse },           { "one_minus_cos", tol->one_minus_cos },
+        { "mixed_abs", tol->mixed_abs }, { "mixed_rel", tol->mixed_rel },
+    };
+    json_t *object = json_object();
+    for (size_t i = 0; i < KG_COUNT_OF(rows); i++)
+        if (rows[i].limit > 0) json_object_set_new(object, rows[i].name, json_real(rows[i].limit));
+    return object;
+}
+
+/* judged: whether being outside fails the case. */
+static void append_errors(struct kg_record *rec, const char *name, const struct kg_compare *c,
+                          const struct kg_tolerance *tol, double margin, bool judged) {
+    json_array_append_new(rec->errors,
+                          json_pack("{s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:s, s:o, s:b}",
+                                    "name", name, "n", (json_int_t)c->n, "n_nonfinite", (json_int_t)c->n_nonfinite,
+                                    "max_abs", kg_json_number(c->max_abs), "max_rel", kg_json_number(c->max_rel),
+                                    "rms_rel", kg_json_number(c->rms_rel), "nmse", kg_json_number(c->nmse),
+                                    "one_minus_cos", kg_json_number(c->one_minus_cos), "worst_index",
+                                    (json_int_t)c->worst_index, "worst_got", kg_json_number(c->worst_got), "worst_want",
+                                    kg_json_number(c->worst_want), "tolerance", tolerance_json(tol), "why", tol->why,
+                                    "margin", kg_json_number(margin), "judged", judged));
+}
+
+void kg_record_compare(struct kg_record *rec, const char *name, const struct kg_compare *c,
+                       const struct kg_tolerance *tol) {
+    double margin;
+    (void)kg_within(c, tol, &margin);
+    append_errors(rec, name, c, tol, margin, false);
+}
+
+static void expect_close(struct kg_record *rec, const char *name, const struct kg_compare *c,
+                         const struct kg_tolerance *tol) {
+    double margin;
+    const bool within = kg_within(c, tol, &margin);
+    append_errors(rec, name, c, tol, margin, true);
+    if (!within)
+        ck_abort_msg("%s: outside its tolerance by a factor of %.4g (%s): at [%zu] of %zu got %.9g, want %.9g; "
+                     "%zu not finite, max_abs %.3g, max_rel %.3g, nmse %.3g, 1-cos %.3g",
+                     name, margin, tol->why, c->worst_index, c->n, c->worst_got, c->worst_want, c->n_nonfinite,
+                     c->max_abs, c->max_rel, c->nmse, c->one_minus_cos);
+}
+
+void kg_expect_close_f32(struct kg_record *rec, const char *name, const float *got, const float *want, size_t n,
+                         const struct kg_tolerance *tol) {
+    struct kg_compare c;
+    kg_compare_f32(got, want, n, &c);
+    expect_close(rec, name, &c, tol);
+}
+
+void kg_expect_close_f64(struct kg_record *rec, const char *name, const float *got, const double *want, size_t n,
+                         const struct kg_tolerance *tol) {
+    struct kg_compare c;
+    kg_compare_f64(got, want, n, &c);
+    expect_close(rec, name, &c, tol);
+}

@@ -1,0 +1,87 @@
+#include "suites/harness/compare.h"
+#include "base/buffer.h"
+#include "base/rng.h"
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Sentinels at both ends are 256 bytes, so that an access a whole vector past the end still meets them and the data
+ * keeps the block's alignment. */
+enum { GUARD_ELEMS = 64, GUARD_BYTE = 0xA5, ALIGN_BYTES = 64 };
+static const uint32_t POISON_BITS = 0x7fc0dead; /* a quiet NaN that no arithmetic makes */
+
+void kg_guarded_init(struct kg_guarded *g, size_t n) {
+    const size_t padded = (n + GUARD_ELEMS - 1) / GUARD_ELEMS * GUARD_ELEMS;
+    g->block = aligned_alloc(ALIGN_BYTES, (padded + 2 * GUARD_ELEMS) * sizeof(float));
+    if (!g->block) ck_abort_msg("no memory for a guarded buffer of %zu elements", n);
+    memset(g->block, GUARD_BYTE, (padded + 2 * GUARD_ELEMS) * sizeof(float));
+    g->data = (float *)g->block + GUARD_ELEMS;
+    g->n = n;
+    for (size_t i = 0; i < n; i++) memcpy(&g->data[i], &POISON_BITS, sizeof POISON_BITS);
+}
+
+static size_t count_changed(const void *guard, size_t size_bytes) {
+    const unsigned char *bytes = guard;
+    size_t n_changed = 0;
+    for (size_t i = 0; i < size_bytes; i++) n_changed += bytes[i] != GUARD_BYTE;
+    return n_changed;
+}
+
+static bool is_poison(const float *x) {
+    uint32_t bits;
+    memcpy(&bits, x, sizeof bits);
+    return bits == POISON_BITS;
+}
+
+void kg_guarded_expect_written(const struct kg_guarded *g, const char *name) {
+    const size_t padded = (g->n + GUARD_ELEMS - 1) / GUARD_ELEMS * GUARD_ELEMS;
+    const size_t before = count_changed(g->block, GUARD_ELEMS * sizeof(float));
+    const size_t after = count_changed(g->data + g->n, (padded - g->n + GUARD_ELEMS) * sizeof(float));
+    if (before > 0) ck_abort_msg("%s: %zu bytes before the buffer were written", name, before);
+    if (after > 0) ck_abort_msg("%s: %zu bytes after the buffer of %zu elements were written", name, after, g->n);
+    size_t n_unwritten = 0, n_nonfinite = 0, first = g->n;
+    for (size_t i = 0; i < g->n; i++) {
+        const bool unwritten = is_poison(&g->data[i]);
+        n_unwritten += unwritten;
+        n_nonfinite += !unwritten && !isfinite(g->data[i]);
+        if (!isfinite(g->data[i]) && first == g->n) first = i;
+    }
+    if (first < g->n)
+        ck_abort_msg("%s: of %zu elements %zu never written, %zu NaN or infinite, the first at [%zu]", name, g->n,
+                     n_unwritten, n_nonfinite, first);
+}
+
+void kg_guarded_free(struct kg_guarded *g) {
+    free(g->block);
+    *g = (struct kg_guarded){ NULL, 0, NULL };
+}
+
+struct placed_value {
+    float value;
+    size_t index;
+};
+
+static int by_value(const void *a, const void *b) {
+    const struct placed_value *x = a, *y = b;
+    if (x->value != y->value) return x->value < y->value ? -1 : 1;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+void kg_fill_normal(float *x, size_t n, uint64_t seed, double mean, double deviation) {
+    struct placed_value *placed = kg_xcalloc(n ? n : 1, sizeof *placed);
+    struct kg_rng rng;
+    kg_rng_init(&rng, seed, 0);
+    for (size_t i = 0; i < n; i++)
+        placed[i] = (struct placed_value){ (float)(mean + deviation * kg_rng_normal(&rng)), i };
+    /* In ascending order, a value that meets its predecessor or zero moves up by the smallest step: all distinct. */
+    qsort(placed, n, sizeof *placed, by_value);
+    for (size_t i = 0; i < n; i++) {
+        float v = placed[i].value;
+        if (i > 0 && v <= placed[i - 1].value) v = nextafterf(placed[i - 1].value, INFINITY);
+        if (v == 0) v = nextafterf(v, INFINITY);
+        placed[i].value = v;
+        x[placed[i].index] = v;
+    }
+    free(placed);
+}

@@ -1,0 +1,61 @@
+#include "base/buffer.h"
+#include "base/file.h"
+#include "suites/harness/record.h"
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Where things are: an environment variable first (a moved or installed suite), else the trees the program was built
+ * in. */
+static const char *from_environment(const char *variable, const char *built_in) {
+    const char *value = getenv(variable);
+    return value && *value ? value : built_in;
+}
+
+/* Static storage of the last few paths, so that a case may hold some at once. */
+static const char *keep_path(char *path) {
+    enum { N_KEPT = 16 };
+    static char *kept[N_KEPT];
+    static unsigned next;
+    char **slot = &kept[next++ % N_KEPT];
+    free(*slot);
+    return *slot = path;
+}
+
+const char *kg_fixture_path(const char *relative) {
+    return keep_path(kg_path_join(from_environment("KIGO_FIXTURES", KG_SOURCE_DIR "/fixtures"), relative));
+}
+
+const char *kg_built_fixture_path(const char *relative) {
+    return keep_path(kg_path_join(from_environment("KIGO_BUILT_FIXTURES", KG_BUILD_DIR "/fixtures"), relative));
+}
+
+const char *kg_program_path(void) {
+    return from_environment("KIGO_PROGRAM", KG_BUILD_DIR "/kigo");
+}
+
+const char *kg_scratch_dir(const struct kg_record *rec) {
+    if (rec->scratch) return rec->scratch;
+    char *path = kg_path_join(from_environment("TMPDIR", "/tmp"), "kigo-case-XXXXXX");
+    if (!mkdtemp(path)) ck_abort_msg("no scratch folder %s: %s", path, strerror(errno));
+    ((struct kg_record *)rec)->scratch = path; /* made on first use, which is no change the case can see */
+    return path;
+}
+
+const char *const *kg_extra_models(size_t *n) {
+    static char *text;
+    static const char **paths;
+    static size_t n_paths;
+    if (!text) {
+        text = kg_xstrdup(from_environment("KIGO_MODELS", ""));
+        char *rest = NULL;
+        for (char *path = strtok_r(text, "\n", &rest); path; path = strtok_r(NULL, "\n", &rest)) {
+            paths = kg_xrealloc(paths, (n_paths + 1) * sizeof *paths);
+            paths[n_paths++] = path;
+        }
+    }
+    *n = n_paths;
+    return paths;
+}

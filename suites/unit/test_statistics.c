@@ -1,0 +1,146 @@
+/* Known answers for the statistics every timing rests on. */
+#include "base/rng.h"
+#include "base/size.h"
+#include "measure/process_memory.h"
+#include "measure/statistics.h"
+#include "measure/timing.h"
+#include "suites/harness/case.h"
+#include <check.h>
+#include <stdlib.h>
+#include <time.h>
+
+struct known {
+    double samples[8];
+    size_t n;
+    double median, mad, min, max;
+};
+
+static const struct known ODD = { { 5, 1, 4, 2, 3 }, 5, 3, 1, 1, 5 };
+static const struct known EVEN = { { 4, 1, 3, 2 }, 4, 2.5, 1, 1, 4 };
+static const struct known ONE = { { 7 }, 1, 7, 0, 7, 7 };
+static const struct known OUTLIER = { { 10, 10, 11, 10, 9, 1e9 }, 6, 10, 0.5, 9, 1e9 };
+static const struct known CONSTANT = { { 2, 2, 2, 2, 2, 2, 2, 2 }, 8, 2, 0, 2, 2 };
+
+static void known_answer(struct kg_record *rec, const void *arg) {
+    (void)rec;
+    const struct known *k = arg;
+    struct kg_statistics s;
+    kg_statistics_compute(k->samples, k->n, &s);
+    ck_assert_uint_eq(s.n, k->n);
+    ck_assert_double_eq(s.median, k->median);
+    ck_assert_double_eq(s.mad, k->mad);
+    ck_assert_double_eq(s.min, k->min);
+    ck_assert_double_eq(s.max, k->max);
+    ck_assert_double_le(s.ci_lo, s.median);
+    ck_assert_double_ge(s.ci_hi, s.median);
+    ck_assert_double_ge(s.ci_lo, s.min);
+    ck_assert_double_le(s.ci_hi, s.max);
+}
+
+static void no_samples(struct kg_record *rec, const void *arg) {
+    (void)rec;
+    (void)arg;
+    struct kg_statistics s;
+    kg_statistics_compute(NULL, 0, &s);
+    ck_assert_uint_eq(s.n, 0);
+    ck_assert_double_eq(s.median, 0);
+}
+
+static void percentile_between_ranks(struct kg_record *rec, const void *arg) {
+    (void)rec;
+    (void)arg;
+    const double x[] = { 10, 20, 30, 40, 50 };
+    const struct {
+        double p, want;
+    } rows[] = { { 0, 10 }, { 25, 20 }, { 50, 30 }, { 90, 46 }, { 99, 49.6 }, { 100, 50 } };
+    for (size_t i = 0; i < KG_COUNT_OF(rows); i++)
+        ck_assert_double_eq_tol(kg_percentile_sorted(x, KG_COUNT_OF(x), rows[i].p), rows[i].want, 1e-12);
+    ck_assert_double_eq(kg_percentile_sorted(x, 1, 73), 10);
+}
+
+/* The interval must hold the true median in about 95% of experiments: 93% to 99% of 400 here (the bootstrap of a median
+ * is a little wide), for the resampled and for the rank form. */
+static void interval_covers_the_median(struct kg_record *rec, const void *arg) {
+    const size_t n = *(const size_t *)arg;
+    enum { N_EXPERIMENTS = 400 };
+    double *x = malloc(n * sizeof *x);
+    struct kg_rng rng;
+    kg_rng_init(&rng, 42, n);
+    int covered = 0;
+    for (int e = 0; e < N_EXPERIMENTS; e++) {
+        for (size_t i = 0; i < n; i++) x[i] = 100 + kg_rng_normal(&rng);
+        struct kg_statistics s;
+        kg_statistics_compute(x, n, &s);
+        covered += s.ci_lo <= 100 && 100 <= s.ci_hi;
+    }
+    free(x);
+    kg_record_metric(rec, "covered", "ratio", covered / (double)N_EXPERIMENTS);
+    ck_assert_int_ge(covered, N_EXPERIMENTS * 91 / 100);
+    ck_assert_int_le(covered, N_EXPERIMENTS * 99 / 100);
+}
+
+static void interval_is_repeatable(struct kg_record *rec, const void *arg) {
+    (void)rec;
+    (void)arg;
+    const double x[] = { 3.2, 1.1, 9.4, 2.2, 5.8, 4.1, 7.7 };
+    struct kg_statistics a, b;
+    kg_statistics_compute(x, KG_COUNT_OF(x), &a);
+    kg_statistics_compute(x, KG_COUNT_OF(x), &b);
+    ck_assert_double_eq(a.ci_lo, b.ci_lo);
+    ck_assert_double_eq(a.ci_hi, b.ci_hi);
+    ck_assert_double_lt(a.ci_lo, a.ci_hi);
+}
+
+static void sleep_5_ms(void *arg) {
+    ++*(int *)arg;
+    const struct timespec t = { .tv_nsec = 5000000 };
+    nanosleep(&t, NULL);
+}
+
+static void host_timing_counts_and_measures(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    uint64_t samples_ns[4] = { 0 };
+    int n_calls = 0;
+    kg_timing_host(sleep_5_ms, &n_calls, 2, KG_COUNT_OF(samples_ns), samples_ns);
+    ck_assert_int_eq(n_calls, 6);
+    for (size_t i = 0; i < KG_COUNT_OF(samples_ns); i++) ck_assert_uint_ge(samples_ns[i], 5000000);
+    kg_record_timing(rec, "sleep of 5 ms", "host", "warm", samples_ns, KG_COUNT_OF(samples_ns), 0, 0);
+}
+
+/* The peak grows by what is touched: 64 MiB here, which nothing else in this small program reaches. */
+static void peak_memory_grows_by_what_is_touched(struct kg_record *rec, const void *arg) {
+    (void)rec;
+    (void)arg;
+    const size_t size_bytes = 64u << 20;
+    const uint64_t before = kg_process_peak_bytes();
+    volatile char *p = malloc(size_bytes);
+    for (size_t i = 0; i < size_bytes; i += 4096) p[i] = 1;
+    const uint64_t after = kg_process_peak_bytes();
+    free((void *)p);
+    ck_assert_uint_gt(before, 0);
+    ck_assert_uint_ge(after, size_bytes);
+    ck_assert_uint_ge(after - before, size_bytes / 2);
+}
+
+static const size_t SMALL_N = 41, LARGE_N = 1001;
+#define UNIT(op_, name_, run_, arg_)                                                                                   \
+    { .layer = "unit", .op = op_, .name = name_, .run = run_, .arg = arg_ }
+
+static const struct kg_case CASES[] = {
+    UNIT("statistics", "odd_count", known_answer, &ODD),
+    UNIT("statistics", "even_count", known_answer, &EVEN),
+    UNIT("statistics", "one_sample", known_answer, &ONE),
+    UNIT("statistics", "outlier_moves_no_median", known_answer, &OUTLIER),
+    UNIT("statistics", "constant_samples", known_answer, &CONSTANT),
+    UNIT("statistics", "no_samples", no_samples, NULL),
+    UNIT("statistics", "percentile_between_ranks", percentile_between_ranks, NULL),
+    UNIT("statistics", "bootstrap_interval_covers_the_median", interval_covers_the_median, &SMALL_N),
+    UNIT("statistics", "rank_interval_covers_the_median", interval_covers_the_median, &LARGE_N),
+    UNIT("statistics", "interval_is_repeatable", interval_is_repeatable, NULL),
+    UNIT("timing", "host_timing_counts_and_measures", host_timing_counts_and_measures, NULL),
+    UNIT("process_memory", "peak_grows_by_what_is_touched", peak_memory_grows_by_what_is_touched, NULL),
+};
+
+int main(int argc, char **argv) {
+    return kg_suite_main(argc, argv, CASES, KG_COUNT_OF(CASES));
+}

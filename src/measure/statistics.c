@@ -71,12 +71,9 @@ void kg_statistics_compute(const double *samples, size_t n, struct kg_statistics
     out->median = kg_median(work, n); /* leaves work ascending */
     out->min = work[0];
     out->max = work[n - 1];
-    if (n == 1)
-        out->ci_lo = out->ci_hi = out->median;
-    else if (n > LARGE_N)
-        interval_by_ranks(work, n, out);
-    else
-        interval_by_bootstrap(work, n, out);
+    if (n == 1) out->ci_lo = out->ci_hi = out->median;
+    else if (n > LARGE_N) interval_by_ranks(work, n, out);
+    else interval_by_bootstrap(work, n, out);
     for (size_t i = 0; i < n; i++) work[i] = fabs(work[i] - out->median);
     out->mad = kg_median(work, n);
     free(work);

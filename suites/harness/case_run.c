@@ -26,7 +26,7 @@ static void read_result(SRunner *runner, struct kg_case_result *result) {
         return;
     }
     TestResult **results = srunner_results(runner);
-    const TestResult *r = results[0];
+    TestResult *r = results[0];
     if (tr_rtype(r) != CK_PASS) {
         const char *message = tr_msg(r), *file = tr_lfile(r);
         result->outcome = KG_OUTCOME_FAIL;

@@ -96,10 +96,8 @@ bool kg_within(const struct kg_compare *c, const struct kg_tolerance *tol, doubl
     if (tol->max_abs > 0) largest = fmax(largest, c->max_abs / tol->max_abs);
     if (tol->nmse > 0) largest = fmax(largest, c->nmse / tol->nmse);
     if (tol->one_minus_cos > 0) largest = fmax(largest, c->one_minus_cos / tol->one_minus_cos);
-    if (c->n_nonfinite > 0)
-        largest = INFINITY;
-    else if (tol->mixed_abs > 0 || tol->mixed_rel > 0)
-        largest = fmax(largest, mixed_margin(c, tol));
+    if (c->n_nonfinite > 0) largest = INFINITY;
+    else if (tol->mixed_abs > 0 || tol->mixed_rel > 0) largest = fmax(largest, mixed_margin(c, tol));
     if (margin) *margin = largest;
     return largest <= 1;
 }

@@ -33,10 +33,8 @@ enum kg_status kg_events_select(struct kg_case_list *list, struct kg_error *err)
     while (status == KG_OK && (len = getline(&line, &capacity, file)) > 0) {
         if (line[len - 1] == '\n') line[len - 1] = '\0';
         struct kg_listed_case *item = kg_case_list_find(list, line);
-        if (item)
-            item->selected = true;
-        else
-            status = kg_fail(err, KG_ERR_USAGE, "asked to run '%s', which this program does not have", line);
+        if (item) item->selected = true;
+        else status = kg_fail(err, KG_ERR_USAGE, "asked to run '%s', which this program does not have", line);
     }
     free(line);
     fclose(file);

@@ -110,10 +110,8 @@ static size_t run_selected(struct kg_case_list *list, const struct suite_options
         struct kg_record rec;
         struct kg_case_result result;
         kg_record_init(&rec, &item->c, item->key, o->seed, events_fd);
-        if (events_fd >= 0)
-            kg_events_start(events_fd, item->key);
-        else
-            kg_tap_arm_limit(item->key, item->c.timeout_s);
+        if (events_fd >= 0) kg_events_start(events_fd, item->key);
+        else kg_tap_arm_limit(item->key, item->c.timeout_s);
         kg_case_run(&rec, &result);
         n_run++;
         *failed = *failed || result.outcome == KG_OUTCOME_FAIL;

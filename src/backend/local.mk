@@ -1,2 +1,5 @@
-libkigo_a_SOURCES += src/backend/gpu.h
-libkigo_a_SOURCES += src/backend/memory.h
+libkigo_a_SOURCES += \
+	src/backend/cpu.c \
+	src/backend/cuda_none.c \
+	src/backend/memory.c src/backend/memory.h \
+	src/backend/registry.c

@@ -1,11 +1,13 @@
 libkigo_a_SOURCES += \
-	src/ops/add.h \
-	src/ops/attention.h \
-	src/ops/embedding.h \
-	src/ops/kv_write.h \
-	src/ops/linear.h \
+	src/ops/add.c src/ops/add.h \
+	src/ops/attention.c src/ops/attention.h \
+	src/ops/check.c src/ops/check.h \
+	src/ops/dot.h \
+	src/ops/embedding.c src/ops/embedding.h \
+	src/ops/kv_write.c src/ops/kv_write.h \
+	src/ops/linear.c src/ops/linear.h \
 	src/ops/ops.h \
-	src/ops/rmsnorm.h \
-	src/ops/rope.h \
-	src/ops/swiglu.h \
+	src/ops/rmsnorm.c src/ops/rmsnorm.h \
+	src/ops/rope.c src/ops/rope.h \
+	src/ops/swiglu.c src/ops/swiglu.h \
 	src/ops/weight.h

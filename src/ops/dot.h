@@ -1,0 +1,35 @@
+/* Dot products of float32 vectors in double, in one fixed order.
+ *
+ * Element i is added to accumulator i mod KG_DOT_LANES, and the accumulators are added pairwise at the end. The order
+ * depends on nothing but the length, and the independent accumulators let a compiler use vector registers of any width
+ * with the same bits as a result: a product of two floats is exact in double, so a fused multiply-add changes nothing. */
+#ifndef KIGO_OPS_DOT_H
+#define KIGO_OPS_DOT_H
+
+#include <stddef.h>
+#include <string.h>
+
+enum { KG_DOT_LANES = 8 };
+
+/* lanes[i mod KG_DOT_LANES] += a[i] * b[i]. To go on with a longer vector, n must be a multiple of KG_DOT_LANES. */
+static inline void kg_dot_accumulate(double lanes[KG_DOT_LANES], const float *a, const float *b, size_t n) {
+    double sum[KG_DOT_LANES];
+    size_t i = 0;
+    memcpy(sum, lanes, sizeof sum);
+    for (; i + KG_DOT_LANES <= n; i += KG_DOT_LANES)
+        for (size_t lane = 0; lane < KG_DOT_LANES; lane++) sum[lane] += (double)a[i + lane] * (double)b[i + lane];
+    for (size_t lane = 0; i < n; i++, lane++) sum[lane] += (double)a[i] * (double)b[i];
+    memcpy(lanes, sum, sizeof sum);
+}
+
+static inline double kg_dot_finish(const double lanes[KG_DOT_LANES]) {
+    return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+}
+
+static inline double kg_dot(const float *a, const float *b, size_t n) {
+    double lanes[KG_DOT_LANES] = { 0 };
+    kg_dot_accumulate(lanes, a, b, n);
+    return kg_dot_finish(lanes);
+}
+
+#endif

@@ -1,2 +1,4 @@
 check_PROGRAMS += suites/unit/test_statistics
 suites_unit_test_statistics_SOURCES = suites/unit/test_statistics.c
+check_PROGRAMS += suites/unit/test_poem
+suites_unit_test_poem_SOURCES = suites/unit/test_poem.c

@@ -10,3 +10,4 @@ libkigo_a_SOURCES += \
 	src/base/size.h \
 	src/base/status.c \
 	src/base/threads.c src/base/threads.h
+libkigo_a_SOURCES += src/base/utf8.c src/base/utf8.h

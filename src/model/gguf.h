@@ -84,7 +84,7 @@ size_t kg_gguf_n_tensors(const struct kg_gguf *gguf);
 const struct kg_gguf_key *kg_gguf_key_at(const struct kg_gguf *gguf, size_t index);
 const struct kg_gguf_tensor *kg_gguf_tensor_at(const struct kg_gguf *gguf, size_t index);
 
-/* By name, hashed; NULL if absent. */
+/* By name, in a time that grows with the logarithm of their number; NULL if absent. */
 const struct kg_gguf_key *kg_gguf_find_key(const struct kg_gguf *gguf, const char *name);
 const struct kg_gguf_tensor *kg_gguf_find_tensor(const struct kg_gguf *gguf, const char *name);
 

@@ -2,3 +2,15 @@ libkigo_a_SOURCES += \
 	src/include/kigo/model.h \
 	src/model/dtype.h \
 	src/model/gguf.h
+libkigo_a_SOURCES += \
+	src/model/dtype.c src/model/dtype_rows.h \
+	src/model/dtype_float.c \
+	src/model/dtype_k.c \
+	src/model/dtype_mxfp4.c \
+	src/model/dtype_q4_q5.c \
+	src/model/dtype_q8_0.c \
+	src/model/gguf.c src/model/gguf_private.h \
+	src/model/gguf_cursor.c \
+	src/model/gguf_keys.c \
+	src/model/gguf_parse_keys.c \
+	src/model/gguf_parse_tensors.c

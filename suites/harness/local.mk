@@ -13,3 +13,4 @@ libkigosuite_a_SOURCES += \
 	suites/harness/report_events.c suites/harness/report_events.h \
 	suites/harness/report_tap.c suites/harness/report_tap.h \
 	suites/harness/suite_main.c
+libkigosuite_a_SOURCES += suites/harness/process.c suites/harness/process.h

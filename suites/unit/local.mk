@@ -2,3 +2,5 @@ check_PROGRAMS += suites/unit/test_statistics
 suites_unit_test_statistics_SOURCES = suites/unit/test_statistics.c
 check_PROGRAMS += suites/unit/test_poem
 suites_unit_test_poem_SOURCES = suites/unit/test_poem.c
+check_PROGRAMS += suites/unit/test_process
+suites_unit_test_process_SOURCES = suites/unit/test_process.c

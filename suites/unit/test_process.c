@@ -1,0 +1,94 @@
+/* The runner of programs: what a child wrote, how it ended, and that one which hangs is ended. */
+#include "suites/harness/process.h"
+#include "suites/harness/case.h"
+#include "base/size.h"
+#include <check.h>
+#include <signal.h>
+#include <string.h>
+
+struct process_row {
+    const char *name;
+    const char *argv[4];
+    const char *input;
+    const char *env[2];
+    bool broken_stdout, closed_stdout;
+    double timeout_s;
+    int exit_code, signal;
+    bool timed_out;
+    const char *out, *err;
+};
+
+static const struct process_row ROWS[] = {
+    { .name = "exit_code", .argv = { "/bin/sh", "-c", "exit 5" }, .exit_code = 5, .out = "", .err = "" },
+    { .name = "both_streams", .argv = { "/bin/sh", "-c", "echo a; echo b >&2" }, .out = "a\n", .err = "b\n" },
+    { .name = "standard_input", .argv = { "/bin/cat" }, .input = "some text", .out = "some text", .err = "" },
+    { .name = "empty_input_ends", .argv = { "/bin/cat" }, .out = "", .err = "" },
+    { .name = "environment",
+      .argv = { "/bin/sh", "-c", "printf %s \"$HOME\"" },
+      .env = { "HOME=/nowhere" },
+      .out = "/nowhere",
+      .err = "" },
+    { .name = "signal_ends_it",
+      .argv = { "/bin/sh", "-c", "kill -SEGV $$" },
+      .exit_code = -1,
+      .signal = SIGSEGV,
+      .out = "",
+      .err = "" },
+    { .name = "hang_is_killed",
+      .argv = { "/bin/sh", "-c", "exec sleep 60" },
+      .timeout_s = 0.2,
+      .exit_code = -1,
+      .signal = SIGKILL,
+      .timed_out = true,
+      .out = "",
+      .err = "" },
+    { .name = "no_such_program", .argv = { "/nowhere/at/all" }, .exit_code = 127, .out = "", .err = "" },
+    { .name = "broken_stdout_gets_the_signal",
+      .argv = { "/bin/cat" },
+      .input = "text",
+      .broken_stdout = true,
+      .exit_code = -1,
+      .signal = SIGPIPE,
+      .out = "",
+      .err = "" },
+    { .name = "closed_stdout",
+      .argv = { "/bin/sh", "-c", "[ -e /dev/fd/1 ] && exit 1; exit 0" },
+      .closed_stdout = true,
+      .out = "",
+      .err = "" },
+};
+
+static void runs_as_said(struct kg_record *rec, const void *arg) {
+    const struct process_row *const row = arg;
+    const struct kg_process process = {
+        .argv = row->argv,
+        .input = row->input,
+        .input_len = row->input ? strlen(row->input) : 0,
+        .env = row->env,
+        .timeout_s = row->timeout_s,
+        .broken_stdout = row->broken_stdout,
+        .closed_stdout = row->closed_stdout,
+    };
+    struct kg_process_result result;
+    struct kg_error err = { 0 };
+    (void)rec;
+    ck_assert_msg(kg_process_run(&process, &result, &err) == KG_OK, "%s", err.message);
+    ck_assert_int_eq(result.exit_code, row->exit_code);
+    ck_assert_int_eq(result.signal, row->signal);
+    ck_assert_int_eq(result.timed_out, row->timed_out);
+    ck_assert_str_eq(result.out, row->out);
+    ck_assert_str_eq(result.err, row->err);
+    ck_assert_uint_eq(result.out_len, strlen(row->out));
+    kg_process_result_free(&result);
+}
+
+static void build(struct kg_case_list *list) {
+    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++)
+        kg_case_list_add(
+            list, &(struct kg_case){
+                      .layer = "unit", .op = "process", .name = ROWS[i].name, .run = runs_as_said, .arg = &ROWS[i] });
+}
+
+int main(int argc, char **argv) {
+    return kg_suite_main_built(argc, argv, build);
+}

@@ -40,18 +40,17 @@ static inline uint16_t kg_load_u16(const uint8_t *bytes) {
     return u;
 }
 
-/* binary16 to binary32 without branches or subnormal operands, so that loops over it become vector code on any x86-64:
+/* binary16 to binary32 by masks instead of branches and without subnormal operands, so that loops become vector code:
  * a normal number moves its fields and adds the difference of the exponent biases (once more for Inf and NaN), a
  * subnormal one is its integer mantissa times 2^-24. Exact for all 65536 values; the payload of a NaN is kept. */
 static inline float kg_f16_expand(uint16_t h) {
     const uint32_t bias_difference = (uint32_t)(127 - 15) << 23;
     const int32_t magnitude = h & 0x7FFF;
-    const uint32_t normal = ((uint32_t)magnitude << 13) + bias_difference;
-    const uint32_t special = normal + bias_difference;
+    const uint32_t is_special = -(uint32_t)(magnitude >= 0x7C00), is_subnormal = -(uint32_t)(magnitude < 0x0400);
+    const uint32_t normal = ((uint32_t)magnitude << 13) + bias_difference + (bias_difference & is_special);
     const uint32_t subnormal = kg_float_to_bits((float)magnitude * 0x1p-24f);
-    const uint32_t finite = magnitude < 0x0400 ? subnormal : normal;
     const uint32_t sign = (uint32_t)(h & 0x8000) << 16;
-    return kg_float_from_bits((magnitude >= 0x7C00 ? special : finite) | sign);
+    return kg_float_from_bits((normal & ~is_subnormal) | (subnormal & is_subnormal) | sign);
 }
 
 #endif

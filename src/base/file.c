@@ -1,5 +1,6 @@
 #include "base/file.h"
 #include "base/buffer.h"
+#include "base/draft.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -78,33 +79,14 @@ enum kg_status kg_fd_write(int fd, const void *data, size_t size_bytes, struct k
     return KG_OK;
 }
 
-/* The folder a path lies in, malloc'ed. */
-static char *parent_of(const char *path) {
-    const char *slash = strrchr(path, '/');
-    if (!slash) return kg_xstrdup(".");
-    return slash == path ? kg_xstrdup("/") : kg_xstrndup(path, (size_t)(slash - path));
-}
-
 enum kg_status kg_file_write(const char *path, const void *data, size_t size_bytes, struct kg_error *err) {
-    char *temporary = kg_xasprintf("%s.tmp-XXXXXX", path);
-    char *parent = parent_of(path);
-    enum kg_status status = KG_OK;
-    const int fd = mkostemp(temporary, O_CLOEXEC);
-    if (fd < 0) {
-        status = fail_errno(err, "create", temporary);
-        goto cleanup;
-    }
-    status = kg_fd_write(fd, data, size_bytes, err);
-    if (status != KG_OK) kg_error_context(err, status, "%s", path);
-    if (status == KG_OK && (fchmod(fd, 0644) != 0 || fsync(fd) != 0)) status = fail_errno(err, "sync", temporary);
-    if (close(fd) != 0 && status == KG_OK) status = fail_errno(err, "close", temporary);
-    if (status == KG_OK && rename(temporary, path) != 0) status = fail_errno(err, "rename to", path);
-    if (status == KG_OK) status = kg_dir_sync(parent, err);
-    else unlink(temporary);
-cleanup:
-    free(parent);
-    free(temporary);
-    return status;
+    struct kg_draft draft;
+    enum kg_status status = kg_draft_open(path, &draft, err);
+    if (status != KG_OK) return status;
+    status = kg_fd_write(draft.fd, data, size_bytes, err);
+    if (status == KG_OK) return kg_draft_publish(&draft, err);
+    kg_draft_discard(&draft);
+    return kg_error_context(err, status, "%s", path);
 }
 
 enum kg_status kg_dir_make(const char *path, struct kg_error *err) {

@@ -10,4 +10,6 @@ libkigo_a_SOURCES += \
 	src/base/size.h \
 	src/base/status.c \
 	src/base/threads.c src/base/threads.h
-libkigo_a_SOURCES += src/base/utf8.c src/base/utf8.h
+libkigo_a_SOURCES += \
+	src/base/draft.c src/base/draft.h \
+	src/base/utf8.c src/base/utf8.h

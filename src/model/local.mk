@@ -14,5 +14,6 @@ libkigo_a_SOURCES += \
 	src/model/gguf_keys.c \
 	src/model/gguf_parse_keys.c \
 	src/model/gguf_parse_tensors.c \
+	src/model/gguf_write.c \
 	src/model/safetensors.c src/model/safetensors.h \
 	src/model/safetensors_values.c

@@ -1,0 +1,61 @@
+#include "base/draft.h"
+#include "base/buffer.h"
+#include "base/file.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static enum kg_status fail_errno(struct kg_error *err, const char *action, const char *path) {
+    return kg_fail(err, errno == ENOENT || errno == ENOTDIR ? KG_ERR_NOT_FOUND : KG_ERR_IO, "cannot %s %s: %s", action,
+                   path, strerror(errno));
+}
+
+enum kg_status kg_draft_open(const char *path, struct kg_draft *draft, struct kg_error *err) {
+    char *temporary = kg_xasprintf("%s.tmp-XXXXXX", path);
+    const int fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd < 0) {
+        const enum kg_status status = fail_errno(err, "create", path);
+        free(temporary);
+        return status;
+    }
+    *draft = (struct kg_draft){ fd, temporary, kg_xstrdup(path) };
+    return KG_OK;
+}
+
+static enum kg_status sync_parent(const char *path, struct kg_error *err) {
+    const char *slash = strrchr(path, '/');
+    char *parent = !slash          ? kg_xstrdup(".")
+                   : slash == path ? kg_xstrdup("/")
+                                   : kg_xstrndup(path, (size_t)(slash - path));
+    const enum kg_status status = kg_dir_sync(parent, err);
+    free(parent);
+    return status;
+}
+
+enum kg_status kg_draft_publish(struct kg_draft *draft, struct kg_error *err) {
+    enum kg_status status = KG_OK;
+    if (fchmod(draft->fd, 0644) != 0 || fsync(draft->fd) != 0) status = fail_errno(err, "sync", draft->temporary);
+    if (close(draft->fd) != 0 && status == KG_OK) status = fail_errno(err, "close", draft->temporary);
+    draft->fd = -1;
+    if (status == KG_OK && rename(draft->temporary, draft->path) != 0)
+        status = fail_errno(err, "rename to", draft->path);
+    if (status == KG_OK) {
+        free(draft->temporary);
+        draft->temporary = NULL;
+        status = sync_parent(draft->path, err);
+    }
+    kg_draft_discard(draft);
+    return status;
+}
+
+void kg_draft_discard(struct kg_draft *draft) {
+    if (draft->fd >= 0) close(draft->fd);
+    if (draft->temporary) unlink(draft->temporary);
+    free(draft->temporary);
+    free(draft->path);
+    *draft = (struct kg_draft){ -1, NULL, NULL };
+}

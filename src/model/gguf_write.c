@@ -1,0 +1,234 @@
+/* Writing GGUF version 3: keys are laid out as they come, tensors are noted, and all goes out in one pass. */
+#include "model/gguf_private.h"
+#include "base/buffer.h"
+#include "base/draft.h"
+#include "base/size.h"
+#include "base/utf8.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_TENSOR_NAME_BYTES = 63 }; /* what ggml reads */
+
+static const char ALIGNMENT_KEY[] = "general.alignment";
+
+struct kg_gguf_writer {
+    uint64_t alignment;
+    struct kg_buffer keys;    /* as in the file */
+    struct kg_str *key_names; /* copies, for seeing doubles */
+    size_t n_keys;
+    struct kg_gguf_tensor *tensors; /* names are copies, data is borrowed */
+    size_t n_tensors;
+    enum kg_status status; /* the first error of a call that returns none; told by finish */
+    struct kg_error error;
+};
+
+static struct kg_str copy_str(const char *data, size_t len) {
+    return (struct kg_str){ kg_xstrndup(data, len), len };
+}
+
+static void put_u32(struct kg_buffer *b, uint32_t value) {
+    kg_buffer_append(b, &value, sizeof value);
+}
+
+static void put_u64(struct kg_buffer *b, uint64_t value) {
+    kg_buffer_append(b, &value, sizeof value);
+}
+
+static void put_str(struct kg_buffer *b, const char *data, size_t len) {
+    put_u64(b, len);
+    kg_buffer_append(b, data, len);
+}
+
+static void note_error(struct kg_gguf_writer *w, struct kg_str key, const char *problem) {
+    if (w->status != KG_OK) return;
+    w->status = kg_fail(&w->error, KG_ERR_USAGE, "key '%s' %s", kg_quote(key.data, key.len).text, problem);
+}
+
+static void put_key(struct kg_gguf_writer *w, const char *name, size_t len, enum kg_gguf_type type) {
+    w->key_names = kg_xrealloc(w->key_names, (w->n_keys + 1) * sizeof *w->key_names);
+    w->key_names[w->n_keys++] = copy_str(name, len);
+    put_str(&w->keys, name, len);
+    put_u32(&w->keys, type);
+}
+
+/* False if the key is none that may be written; the writer then remembers why. */
+static bool begin_key(struct kg_gguf_writer *w, const char *name, size_t len, enum kg_gguf_type type) {
+    const struct kg_str key = { name, len };
+    if (len == 0 || len > KG_GGUF_MAX_KEY_BYTES) note_error(w, key, "is empty or too long");
+    else if (kg_str_eq(key, ALIGNMENT_KEY)) note_error(w, key, "is written by the writer itself");
+    else put_key(w, name, len, type);
+    return w->status == KG_OK;
+}
+
+static bool begin_array(struct kg_gguf_writer *w, const char *name, size_t len, enum kg_gguf_type elem_type,
+                        uint64_t n) {
+    if (!begin_key(w, name, len, KG_GGUF_ARRAY)) return false;
+    put_u32(&w->keys, elem_type);
+    put_u64(&w->keys, n);
+    return true;
+}
+
+struct kg_gguf_writer *kg_gguf_writer_new(uint32_t alignment) {
+    struct kg_gguf_writer *w = kg_xcalloc(1, sizeof *w);
+    w->alignment = alignment;
+    if (alignment == 0 || (alignment & (alignment - 1)) != 0) {
+        w->status = kg_fail(&w->error, KG_ERR_USAGE, "alignment %" PRIu32 " is not a power of two", alignment);
+    } else if (alignment != KG_GGUF_DEFAULT_ALIGNMENT) {
+        put_key(w, ALIGNMENT_KEY, strlen(ALIGNMENT_KEY), KG_GGUF_U32);
+        put_u32(&w->keys, alignment);
+    }
+    return w;
+}
+
+void kg_gguf_writer_free(struct kg_gguf_writer *w) {
+    if (!w) return;
+    for (size_t i = 0; i < w->n_keys; i++) free((void *)(uintptr_t)w->key_names[i].data);
+    for (size_t i = 0; i < w->n_tensors; i++) free((void *)(uintptr_t)w->tensors[i].name.data);
+    free(w->key_names);
+    free(w->tensors);
+    kg_buffer_free(&w->keys);
+    free(w);
+}
+
+void kg_gguf_writer_u32(struct kg_gguf_writer *w, const char *key, uint32_t value) {
+    if (begin_key(w, key, strlen(key), KG_GGUF_U32)) put_u32(&w->keys, value);
+}
+
+void kg_gguf_writer_f32(struct kg_gguf_writer *w, const char *key, float value) {
+    if (begin_key(w, key, strlen(key), KG_GGUF_F32)) kg_buffer_append(&w->keys, &value, sizeof value);
+}
+
+void kg_gguf_writer_bool(struct kg_gguf_writer *w, const char *key, bool value) {
+    const uint8_t byte = value;
+    if (begin_key(w, key, strlen(key), KG_GGUF_BOOL)) kg_buffer_append(&w->keys, &byte, sizeof byte);
+}
+
+void kg_gguf_writer_str(struct kg_gguf_writer *w, const char *key, const char *value, size_t len) {
+    if (begin_key(w, key, strlen(key), KG_GGUF_STRING)) put_str(&w->keys, value, len);
+}
+
+void kg_gguf_writer_strings(struct kg_gguf_writer *w, const char *key, const struct kg_str *values, size_t n) {
+    if (!begin_array(w, key, strlen(key), KG_GGUF_STRING, n)) return;
+    for (size_t i = 0; i < n; i++) put_str(&w->keys, values[i].data, values[i].len);
+}
+
+void kg_gguf_writer_i32s(struct kg_gguf_writer *w, const char *key, const int32_t *values, size_t n) {
+    if (begin_array(w, key, strlen(key), KG_GGUF_I32, n)) kg_buffer_append(&w->keys, values, n * sizeof *values);
+}
+
+void kg_gguf_writer_f32s(struct kg_gguf_writer *w, const char *key, const float *values, size_t n) {
+    if (begin_array(w, key, strlen(key), KG_GGUF_F32, n)) kg_buffer_append(&w->keys, values, n * sizeof *values);
+}
+
+/* The reader keeps scalars widened; in little-endian order a value's first bytes are the narrow one's. */
+static void put_scalar(struct kg_buffer *b, const struct kg_gguf_key *key) {
+    const float narrow = (float)key->value.f;
+    const uint8_t truth = key->value.b;
+    const void *bytes = key->type == KG_GGUF_F32    ? (const void *)&narrow
+                        : key->type == KG_GGUF_F64  ? (const void *)&key->value.f
+                        : key->type == KG_GGUF_BOOL ? (const void *)&truth
+                                                    : (const void *)&key->value.u;
+    kg_buffer_append(b, bytes, kg_gguf_scalar_bytes(key->type));
+}
+
+void kg_gguf_writer_copy_key(struct kg_gguf_writer *w, const struct kg_gguf_key *key) {
+    if (kg_str_eq(key->name, ALIGNMENT_KEY)) return;
+    if (key->type != KG_GGUF_ARRAY) {
+        if (!begin_key(w, key->name.data, key->name.len, key->type)) return;
+        if (key->type == KG_GGUF_STRING) put_str(&w->keys, key->value.s.data, key->value.s.len);
+        else put_scalar(&w->keys, key);
+        return;
+    }
+    const enum kg_gguf_type elem_type = key->value.array.elem_type;
+    const uint64_t n = key->value.array.n;
+    if (!begin_array(w, key->name.data, key->name.len, elem_type, n)) return;
+    if (elem_type != KG_GGUF_STRING)
+        kg_buffer_append(&w->keys, key->value.array.data, (size_t)n * kg_gguf_scalar_bytes(elem_type));
+    for (uint64_t i = 0; elem_type == KG_GGUF_STRING && i < n; i++)
+        put_str(&w->keys, key->value.array.strings[i].data, key->value.array.strings[i].len);
+}
+
+enum kg_status kg_gguf_writer_tensor(struct kg_gguf_writer *w, const char *name, enum kg_dtype dtype, uint32_t n_dims,
+                                     const uint64_t *dims, const void *data, struct kg_error *err) {
+    struct kg_gguf_tensor tensor = { .dtype = dtype, .n_dims = n_dims, .dims = { 1, 1, 1, 1 }, .data = data };
+    const size_t len = strlen(name);
+    if (len == 0 || len > MAX_TENSOR_NAME_BYTES)
+        return kg_fail(err, KG_ERR_USAGE, "the name of tensor '%s' is outside 1 to %d bytes", kg_quote(name, len).text,
+                       MAX_TENSOR_NAME_BYTES);
+    for (uint32_t d = 0; d < n_dims && d < KG_GGUF_MAX_DIMS; d++) tensor.dims[d] = dims[d];
+    const enum kg_status status = kg_gguf_tensor_measure(&tensor, err);
+    if (status != KG_OK) return kg_error_context(err, status, "tensor '%s'", kg_quote(name, len).text);
+    tensor.name = copy_str(name, len);
+    w->tensors = kg_xrealloc(w->tensors, (w->n_tensors + 1) * sizeof *w->tensors);
+    w->tensors[w->n_tensors++] = tensor;
+    return KG_OK;
+}
+
+static enum kg_status check_doubles(const void *names, size_t n, size_t stride, const char *kind,
+                                    struct kg_error *err) {
+    struct kg_gguf_names index = { NULL, 0 };
+    const enum kg_status status = kg_gguf_index(&index, names, n, stride, kind, err);
+    free(index.sorted);
+    return status;
+}
+
+/* Everything before the data. */
+static enum kg_status put_header(const struct kg_gguf_writer *w, struct kg_buffer *head, struct kg_error *err) {
+    uint64_t offset = 0;
+    kg_buffer_append(head, "GGUF", 4);
+    put_u32(head, 3);
+    put_u64(head, w->n_tensors);
+    put_u64(head, w->n_keys);
+    kg_buffer_append(head, w->keys.data, w->keys.len);
+    for (size_t i = 0; i < w->n_tensors; i++) {
+        const struct kg_gguf_tensor *t = &w->tensors[i];
+        put_str(head, t->name.data, t->name.len);
+        put_u32(head, t->n_dims);
+        for (uint32_t d = 0; d < t->n_dims; d++) put_u64(head, t->dims[d]);
+        put_u32(head, kg_dtype_info(t->dtype)->gguf_id);
+        put_u64(head, offset);
+        if (!kg_add_u64(offset, t->size_bytes, &offset) || !kg_align_u64(offset, w->alignment, &offset))
+            return kg_fail(err, KG_ERR_RANGE, "tensor '%s': its place in the file overflows", t->name.data);
+    }
+    return KG_OK;
+}
+
+/* Writes bytes, then zeros up to the alignment. */
+static enum kg_status write_padded(int fd, const void *data, uint64_t size_bytes, uint64_t alignment,
+                                   struct kg_error *err) {
+    static const uint8_t ZEROS[4096];
+    enum kg_status status = kg_fd_write(fd, data, size_bytes, err);
+    uint64_t padding = (alignment - size_bytes % alignment) % alignment;
+    while (status == KG_OK && padding > 0) {
+        const size_t step = padding < sizeof ZEROS ? (size_t)padding : sizeof ZEROS;
+        status = kg_fd_write(fd, ZEROS, step, err);
+        padding -= step;
+    }
+    return status;
+}
+
+static enum kg_status write_file(const struct kg_gguf_writer *w, const struct kg_buffer *head, const char *path,
+                                 struct kg_error *err) {
+    struct kg_draft draft;
+    enum kg_status status = kg_draft_open(path, &draft, err);
+    if (status != KG_OK) return status;
+    status = write_padded(draft.fd, head->data, head->len, w->alignment, err);
+    for (size_t i = 0; i < w->n_tensors && status == KG_OK; i++)
+        status = write_padded(draft.fd, w->tensors[i].data, w->tensors[i].size_bytes, w->alignment, err);
+    if (status == KG_OK) return kg_draft_publish(&draft, err);
+    kg_draft_discard(&draft);
+    return kg_error_context(err, status, "%s", path);
+}
+
+enum kg_status kg_gguf_writer_finish(struct kg_gguf_writer *w, const char *path, struct kg_error *err) {
+    if (w->status != KG_OK) return kg_fail(err, w->status, "%s: %s", path, w->error.message);
+    struct kg_buffer head = KG_BUFFER_INIT;
+    enum kg_status status = check_doubles(w->key_names, w->n_keys, sizeof *w->key_names, "key", err);
+    if (status == KG_OK) status = check_doubles(w->tensors, w->n_tensors, sizeof *w->tensors, "tensor", err);
+    if (status == KG_OK) status = put_header(w, &head, err);
+    if (status != KG_OK) status = kg_error_context(err, status, "%s", path);
+    else status = write_file(w, &head, path, err);
+    kg_buffer_free(&head);
+    return status;
+}

@@ -57,9 +57,12 @@ void kg_record_compare(struct kg_record *rec, const char *name, const struct kg_
 struct kg_guarded {
     float *data; /* n elements */
     size_t n;
-    void *block;
+    void *block; /* sentinels, data, sentinels: block_bytes in all */
+    size_t block_bytes;
 };
 void kg_guarded_init(struct kg_guarded *g, size_t n);
+/* Fails the case if a sentinel changed. */
+void kg_guarded_expect_intact(const struct kg_guarded *g, const char *name);
 /* Fails the case if a sentinel changed or an element is still poisoned (or is NaN or infinite). */
 void kg_guarded_expect_written(const struct kg_guarded *g, const char *name);
 void kg_guarded_free(struct kg_guarded *g);

@@ -13,9 +13,10 @@ static const uint32_t POISON_BITS = 0x7fc0dead; /* a quiet NaN that no arithmeti
 
 void kg_guarded_init(struct kg_guarded *g, size_t n) {
     const size_t padded = (n + GUARD_ELEMS - 1) / GUARD_ELEMS * GUARD_ELEMS;
-    g->block = aligned_alloc(ALIGN_BYTES, (padded + 2 * GUARD_ELEMS) * sizeof(float));
+    g->block_bytes = (padded + 2 * GUARD_ELEMS) * sizeof(float);
+    g->block = aligned_alloc(ALIGN_BYTES, g->block_bytes);
     if (!g->block) ck_abort_msg("no memory for a guarded buffer of %zu elements", n);
-    memset(g->block, GUARD_BYTE, (padded + 2 * GUARD_ELEMS) * sizeof(float));
+    memset(g->block, GUARD_BYTE, g->block_bytes);
     g->data = (float *)g->block + GUARD_ELEMS;
     g->n = n;
     for (size_t i = 0; i < n; i++) memcpy(&g->data[i], &POISON_BITS, sizeof POISON_BITS);
@@ -34,12 +35,16 @@ static bool is_poison(const float *x) {
     return bits == POISON_BITS;
 }
 
-void kg_guarded_expect_written(const struct kg_guarded *g, const char *name) {
-    const size_t padded = (g->n + GUARD_ELEMS - 1) / GUARD_ELEMS * GUARD_ELEMS;
-    const size_t before = count_changed(g->block, GUARD_ELEMS * sizeof(float));
-    const size_t after = count_changed(g->data + g->n, (padded - g->n + GUARD_ELEMS) * sizeof(float));
+void kg_guarded_expect_intact(const struct kg_guarded *g, const char *name) {
+    const size_t guard_bytes = GUARD_ELEMS * sizeof(float);
+    const size_t before = count_changed(g->block, guard_bytes);
+    const size_t after = count_changed(g->data + g->n, g->block_bytes - guard_bytes - g->n * sizeof(float));
     if (before > 0) ck_abort_msg("%s: %zu bytes before the buffer were written", name, before);
     if (after > 0) ck_abort_msg("%s: %zu bytes after the buffer of %zu elements were written", name, after, g->n);
+}
+
+void kg_guarded_expect_written(const struct kg_guarded *g, const char *name) {
+    kg_guarded_expect_intact(g, name);
     size_t n_unwritten = 0, n_nonfinite = 0, first = g->n;
     for (size_t i = 0; i < g->n; i++) {
         const bool unwritten = is_poison(&g->data[i]);
@@ -54,7 +59,7 @@ void kg_guarded_expect_written(const struct kg_guarded *g, const char *name) {
 
 void kg_guarded_free(struct kg_guarded *g) {
     free(g->block);
-    *g = (struct kg_guarded){ NULL, 0, NULL };
+    *g = (struct kg_guarded){ NULL, 0, NULL, 0 };
 }
 
 struct placed_value {

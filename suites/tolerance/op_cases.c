@@ -1,0 +1,278 @@
+#include "suites/tolerance/op_cases.h"
+#include "base/buffer.h"
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+double kg_largest(const float *x, size_t n) {
+    double largest = 0;
+    for (size_t i = 0; i < n; i++) largest = fmax(largest, fabs((double)x[i]));
+    return largest;
+}
+
+void kg_op_case_judge(struct kg_op_case *c, const char *name, const struct kg_op_output *y, size_t rows, size_t cols,
+                      const double *unit, const struct kg_tolerance *tol) {
+    size_t want_rows, want_cols;
+    const double *want = kg_golden_f64(c->golden, "out", &want_rows, &want_cols);
+    ck_assert_uint_eq(rows, want_rows);
+    ck_assert_uint_eq(cols, want_cols);
+    ck_assert_uint_eq(y->host.n, rows * cols);
+    if (!unit) {
+        kg_expect_close_f64(c->rec, name, y->host.data, want, y->host.n, tol);
+        return;
+    }
+    float *got_units = kg_xcalloc(y->host.n, sizeof *got_units);
+    double *want_units = kg_xcalloc(y->host.n, sizeof *want_units);
+    for (size_t i = 0; i < y->host.n; i++) {
+        got_units[i] = (float)(y->host.data[i] / unit[i]);
+        want_units[i] = want[i] / unit[i];
+    }
+    kg_expect_close_f64(c->rec, name, got_units, want_units, y->host.n, tol);
+    free(want_units);
+    free(got_units);
+}
+
+void kg_op_expect_same_bits(const char *name, const struct kg_op_output *a, const struct kg_op_output *b) {
+    ck_assert_uint_eq(a->host.n, b->host.n);
+    for (size_t i = 0; i < a->host.n; i++)
+        if (memcmp(&a->host.data[i], &b->host.data[i], sizeof(float)) != 0)
+            ck_abort_msg("%s: differs at [%zu] of %zu: %.9g and %.9g", name, i, a->host.n, a->host.data[i],
+                         b->host.data[i]);
+}
+
+struct kg_weight kg_op_case_weight(struct kg_op_case *c, float **values) {
+    struct kg_error err;
+    size_t rows, cols, n_bytes;
+    if (kg_golden_has(c->golden, "weight")) {
+        const float *data = kg_golden_f32(c->golden, "weight", &rows, &cols);
+        n_bytes = rows * cols * sizeof *data;
+        *values = kg_xmalloc(n_bytes);
+        memcpy(*values, data, n_bytes);
+        return (struct kg_weight){ kg_op_device_put(&c->device, data, n_bytes), KG_DTYPE_F32, (uint32_t)rows,
+                                   (uint32_t)cols };
+    }
+    const uint8_t *data = kg_golden_u8(c->golden, "weight_bytes", &rows, &n_bytes);
+    struct kg_weight w = { .n_rows = (uint32_t)rows };
+    kg_op_expect_ok(kg_dtype_from_gguf((uint32_t)kg_golden_int(c->golden, "weight_dtype"), &w.dtype, &err), &err);
+    const struct kg_dtype_info *info = kg_dtype_info(w.dtype);
+    ck_assert_uint_eq(n_bytes % info->block_bytes, 0);
+    cols = n_bytes / info->block_bytes * info->block_elems;
+    w.n_cols = (uint32_t)cols;
+    *values = kg_xcalloc(rows * cols, sizeof **values);
+    for (size_t r = 0; r < rows; r++) info->decode(data + r * n_bytes, *values + r * cols, cols);
+    w.data = kg_op_device_put(&c->device, data, rows * n_bytes);
+    return w;
+}
+
+void kg_op_case_embedding(struct kg_op_case *c) {
+    struct kg_error err;
+    float *values;
+    size_t n;
+    const struct kg_weight weight = kg_op_case_weight(c, &values);
+    const int32_t *ids = kg_golden_i32(c->golden, "ids", &n);
+    struct kg_op_output y;
+    kg_op_output_init(&c->device, &y, n * weight.n_cols);
+    const struct kg_embedding_args args = {
+        .weight = weight, .ids = kg_op_device_put(&c->device, ids, n * sizeof *ids), .n_rows = (uint32_t)n, .y = y.y
+    };
+    kg_op_expect_ok(c->device.backend->ops->embedding(c->device.backend, &args, &err), &err);
+    kg_op_output_read_all(&c->device, &y, "embedding");
+    const struct kg_tolerance tol = {
+        .mixed_rel = 2 * KG_ROUNDOFF,
+        .mixed_abs = 4 * KG_ROUNDOFF,
+        .why = "F32 rows are copied; a block format's scale * quant - min is rounded at most twice, its min below 4",
+    };
+    kg_op_case_judge(c, "embedding", &y, n, weight.n_cols, NULL, &tol);
+    kg_op_output_free(&y);
+    free(values);
+}
+
+void kg_op_case_rmsnorm(struct kg_op_case *c) {
+    struct kg_error err;
+    size_t rows, cols, weight_rows, weight_cols;
+    const float *x = kg_golden_f32(c->golden, "x", &rows, &cols);
+    const float *weight = kg_golden_f32(c->golden, "weight", &weight_rows, &weight_cols);
+    ck_assert_uint_eq(weight_rows * weight_cols, cols);
+    struct kg_op_output y, in_place;
+    kg_op_output_init(&c->device, &y, rows * cols);
+    kg_op_output_init_from(&c->device, &in_place, x, rows * cols);
+    struct kg_rmsnorm_args args = {
+        .x = kg_op_device_put(&c->device, x, rows * cols * sizeof *x),
+        .weight = kg_op_device_put(&c->device, weight, cols * sizeof *weight),
+        .y = y.y,
+        .n_rows = (uint32_t)rows,
+        .n_cols = (uint32_t)cols,
+        .eps = kg_golden_float(c->golden, "eps"),
+    };
+    kg_op_expect_ok(c->device.backend->ops->rmsnorm(c->device.backend, &args, &err), &err);
+    kg_op_output_read_all(&c->device, &y, "rmsnorm");
+    const struct kg_tolerance tol = {
+        .mixed_rel = (log2((double)cols) + 6) * KG_ROUNDOFF,
+        .why = "a float32 tree sum of n squares rounds log2(n) times, root, quotient, product and result a few more",
+    };
+    kg_op_case_judge(c, "rmsnorm", &y, rows, cols, NULL, &tol);
+    args.x = args.y = in_place.y;
+    kg_op_expect_ok(c->device.backend->ops->rmsnorm(c->device.backend, &args, &err), &err);
+    kg_op_output_read_all(&c->device, &in_place, "rmsnorm in place");
+    kg_op_expect_same_bits("rmsnorm in place", &in_place, &y);
+    kg_op_output_free(&in_place);
+    kg_op_output_free(&y);
+}
+
+/* sum_i |x[r][i] w[o][i]| + |bias[o]|: the unit in which a dot product's rounding errors are bounded. */
+static double *absolute_products(const float *x, const float *w, const float *bias, size_t m, size_t n, size_t k) {
+    double *unit = kg_xcalloc(m * n, sizeof *unit);
+    for (size_t r = 0; r < m; r++)
+        for (size_t o = 0; o < n; o++) {
+            double sum = bias ? fabs((double)bias[o]) : 0;
+            for (size_t i = 0; i < k; i++) sum += fabs((double)x[r * k + i] * (double)w[o * k + i]);
+            unit[r * n + o] = sum;
+        }
+    return unit;
+}
+
+void kg_op_case_linear(struct kg_op_case *c) {
+    struct kg_error err;
+    float *values;
+    size_t m, k;
+    const float *x = kg_golden_f32(c->golden, "x", &m, &k), *bias = NULL;
+    const struct kg_weight weight = kg_op_case_weight(c, &values);
+    ck_assert_uint_eq(weight.n_cols, k);
+    const size_t n = weight.n_rows;
+    if (kg_golden_has(c->golden, "bias")) {
+        size_t bias_rows, bias_cols;
+        bias = kg_golden_f32(c->golden, "bias", &bias_rows, &bias_cols);
+        ck_assert_uint_eq(bias_rows * bias_cols, n);
+    }
+    kg_op_device_workspace(&c->device, (uint32_t)m, (uint32_t)(k > n ? k : n), 1, 1, 64, 64);
+    struct kg_op_output y;
+    kg_op_output_init(&c->device, &y, m * n);
+    const struct kg_linear_args args = {
+        .x = kg_op_device_put(&c->device, x, m * k * sizeof *x),
+        .weight = weight,
+        .bias = bias ? kg_op_device_put(&c->device, bias, n * sizeof *bias) : NULL,
+        .y = y.y,
+        .n_rows = (uint32_t)m,
+        .workspace = c->device.workspace,
+    };
+    kg_op_expect_ok(c->device.backend->ops->linear(c->device.backend, &args, &err), &err);
+    kg_op_output_read_all(&c->device, &y, "linear");
+    double *unit = absolute_products(x, values, bias, m, n, k);
+    const struct kg_tolerance tol = {
+        .max_abs = (8 + sqrt((double)k)) * KG_ROUNDOFF,
+        .why =
+            "in units of sum|x w|: float32 sums of K products err by about sqrt(K) roundings, a few more for decoding",
+    };
+    kg_op_case_judge(c, "linear", &y, m, n, unit, &tol);
+    free(unit);
+    kg_op_output_free(&y);
+    free(values);
+}
+
+void kg_op_case_rope(struct kg_op_case *c) {
+    struct kg_error err;
+    size_t rows, cols, factor_rows, n_factors;
+    const float *x = kg_golden_f32(c->golden, "x", &rows, &cols), *factors = NULL;
+    if (kg_golden_has(c->golden, "factors")) factors = kg_golden_f32(c->golden, "factors", &factor_rows, &n_factors);
+    struct kg_op_output y, in_place;
+    kg_op_output_init(&c->device, &y, rows * cols);
+    kg_op_output_init_from(&c->device, &in_place, x, rows * cols);
+    struct kg_rope_args args = {
+        .x = kg_op_device_put(&c->device, x, rows * cols * sizeof *x),
+        .y = y.y,
+        .n_rows = (uint32_t)rows,
+        .n_heads = (uint32_t)kg_golden_int(c->golden, "n_heads"),
+        .head_dim = (uint32_t)kg_golden_int(c->golden, "head_dim"),
+        .position = (uint32_t)kg_golden_int(c->golden, "first_position"),
+        .n_rot = (uint32_t)kg_golden_int(c->golden, "n_rot"),
+        .pairing = kg_golden_int(c->golden, "interleaved") ? KG_ROPE_INTERLEAVED : KG_ROPE_HALF,
+        .freq_base = kg_golden_float(c->golden, "base"),
+        .freq_scale = kg_golden_float(c->golden, "scale"),
+        .freq_factors = factors ? kg_op_device_put(&c->device, factors, n_factors * sizeof *factors) : NULL,
+    };
+    ck_assert_uint_eq((size_t)args.n_heads * args.head_dim, cols);
+    if (factors) ck_assert_uint_eq(n_factors, args.n_rot / 2);
+    kg_op_expect_ok(c->device.backend->ops->rope(c->device.backend, &args, &err), &err);
+    kg_op_output_read_all(&c->device, &y, "rope");
+    const struct kg_tolerance tol = {
+        .max_abs = 4 * KG_ROUNDOFF * sqrt(2) * kg_largest(x, rows * cols),
+        .why = "cos, sin, two products and a sum in float32 of a pair no longer than sqrt(2) max|x|; angles are double",
+    };
+    kg_op_case_judge(c, "rope", &y, rows, cols, NULL, &tol);
+    args.x = args.y = in_place.y;
+    kg_op_expect_ok(c->device.backend->ops->rope(c->device.backend, &args, &err), &err);
+    kg_op_output_read_all(&c->device, &in_place, "rope in place");
+    kg_op_expect_same_bits("rope in place", &in_place, &y);
+    kg_op_output_free(&in_place);
+    kg_op_output_free(&y);
+}
+
+void kg_op_case_swiglu(struct kg_op_case *c) {
+    struct kg_error err;
+    size_t rows, cols;
+    const float *gate = kg_golden_f32(c->golden, "gate", &rows, &cols),
+                *up = kg_golden_f32(c->golden, "up", &rows, &cols);
+    const size_t n = rows * cols;
+    struct kg_op_output y, over_gate, over_up;
+    kg_op_output_init(&c->device, &y, n);
+    kg_op_output_init_from(&c->device, &over_gate, gate, n);
+    kg_op_output_init_from(&c->device, &over_up, up, n);
+    const void *device_gate = kg_op_device_put(&c->device, gate, n * sizeof *gate);
+    const void *device_up = kg_op_device_put(&c->device, up, n * sizeof *up);
+    const struct {
+        const char *name;
+        struct kg_op_output *y;
+        const void *gate, *up;
+    } runs[] = {
+        { "swiglu", &y, device_gate, device_up },
+        { "swiglu over gate", &over_gate, over_gate.y, device_up },
+        { "swiglu over up", &over_up, device_gate, over_up.y },
+    };
+    const struct kg_tolerance tol = {
+        .mixed_rel = 8 * KG_ROUNDOFF,
+        .mixed_abs = 0x1p-120,
+        .why = "expf within two units in the last place, a sum, a quotient and a product; below 2^-120 exp overflows",
+    };
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        const struct kg_swiglu_args args = { .gate = runs[i].gate,
+                                             .up = runs[i].up,
+                                             .y = runs[i].y->y,
+                                             .n_rows = (uint32_t)rows,
+                                             .n_cols = (uint32_t)cols };
+        kg_op_expect_ok(c->device.backend->ops->swiglu(c->device.backend, &args, &err), &err);
+        kg_op_output_read_all(&c->device, runs[i].y, runs[i].name);
+        kg_op_case_judge(c, runs[i].name, runs[i].y, rows, cols, NULL, &tol);
+        kg_op_output_free(runs[i].y);
+    }
+}
+
+void kg_op_case_add(struct kg_op_case *c) {
+    struct kg_error err;
+    size_t rows, cols;
+    const float *a = kg_golden_f32(c->golden, "a", &rows, &cols), *b = kg_golden_f32(c->golden, "b", &rows, &cols);
+    const size_t n = rows * cols;
+    struct kg_op_output y, over_a, over_b;
+    kg_op_output_init(&c->device, &y, n);
+    kg_op_output_init_from(&c->device, &over_a, a, n);
+    kg_op_output_init_from(&c->device, &over_b, b, n);
+    const void *device_a = kg_op_device_put(&c->device, a, n * sizeof *a);
+    const void *device_b = kg_op_device_put(&c->device, b, n * sizeof *b);
+    const struct {
+        const char *name;
+        struct kg_op_output *y;
+        const void *a, *b;
+    } runs[] = { { "add", &y, device_a, device_b },
+                 { "add over a", &over_a, over_a.y, device_b },
+                 { "add over b", &over_b, device_a, over_b.y } };
+    const struct kg_tolerance tol = { .mixed_rel = KG_ROUNDOFF, .why = "one rounding to float32" };
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        const struct kg_add_args args = {
+            .a = runs[i].a, .b = runs[i].b, .y = runs[i].y->y, .n_rows = (uint32_t)rows, .n_cols = (uint32_t)cols
+        };
+        kg_op_expect_ok(c->device.backend->ops->add(c->device.backend, &args, &err), &err);
+        kg_op_output_read_all(&c->device, runs[i].y, runs[i].name);
+        kg_op_case_judge(c, runs[i].name, runs[i].y, rows, cols, NULL, &tol);
+        kg_op_output_free(runs[i].y);
+    }
+}

@@ -1,0 +1,40 @@
+/* Running one operation of a back end on a golden file of fixtures/ops and judging every element of its output. */
+#ifndef KIGO_SUITES_OP_CASES_H
+#define KIGO_SUITES_OP_CASES_H
+
+#include "suites/tolerance/golden.h"
+#include "suites/tolerance/op_device.h"
+
+struct kg_op_case {
+    struct kg_record *rec;
+    struct kg_op_device device;
+    struct kg_golden *golden;
+};
+
+/* One per operation; parameters and inputs come from the golden file. */
+void kg_op_case_embedding(struct kg_op_case *c);
+void kg_op_case_rmsnorm(struct kg_op_case *c);
+void kg_op_case_linear(struct kg_op_case *c);
+void kg_op_case_rope(struct kg_op_case *c);
+void kg_op_case_attention(struct kg_op_case *c); /* through kv_write */
+void kg_op_case_swiglu(struct kg_op_case *c);
+void kg_op_case_add(struct kg_op_case *c);
+
+/* Judges a read output of (rows, cols) against the golden tensor `out`; `unit` divides both sides (NULL: not). */
+void kg_op_case_judge(struct kg_op_case *c, const char *name, const struct kg_op_output *y, size_t rows, size_t cols,
+                      const double *unit, const struct kg_tolerance *tol);
+
+/* Fails the case unless both outputs, read, hold the same bits. */
+void kg_op_expect_same_bits(const char *name, const struct kg_op_output *a, const struct kg_op_output *b);
+
+/* The largest |x[i]|. */
+double kg_largest(const float *x, size_t n);
+
+/* A weight of a golden file in the back end's memory: `weight` in F32, or `weight_bytes` of `weight_dtype`. *values is
+ * malloc'ed: what its rows decode to. */
+struct kg_weight kg_op_case_weight(struct kg_op_case *c, float **values);
+
+/* The unit roundoff of float32. */
+#define KG_ROUNDOFF 0x1p-24
+
+#endif

@@ -1,0 +1,103 @@
+#include "suites/tolerance/op_device.h"
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+void kg_op_expect_ok(enum kg_status status, const struct kg_error *err) {
+    if (status != KG_OK) ck_abort_msg("%s: %s", kg_status_text(status), err->message);
+}
+
+bool kg_op_device_open(struct kg_record *rec, const char *backend, struct kg_op_device *d) {
+    struct kg_error err;
+    *d = (struct kg_op_device){ 0 };
+    const enum kg_status status = kg_backend_open(backend, 0, &d->backend, &err);
+    if (status == KG_ERR_UNSUPPORTED) {
+        kg_record_skip(rec, "%s", err.message);
+        return false;
+    }
+    kg_op_expect_ok(status, &err);
+    return true;
+}
+
+void kg_op_device_close(struct kg_op_device *d) {
+    for (size_t i = d->n_blocks; i-- > 0;) d->backend->ops->free(d->backend, &d->blocks[i]);
+    kg_backend_close(d->backend);
+    *d = (struct kg_op_device){ 0 };
+}
+
+static struct kg_block *new_block(struct kg_op_device *d, enum kg_memory_tag tag, uint64_t size_bytes) {
+    struct kg_error err;
+    if (d->n_blocks == KG_OP_DEVICE_MAX_BLOCKS) ck_abort_msg("a case asked for more than %zu arrays", d->n_blocks);
+    struct kg_block *block = &d->blocks[d->n_blocks];
+    *block = (struct kg_block){ 0 };
+    kg_op_expect_ok(d->backend->ops->alloc(d->backend, tag, size_bytes, "a suite's array", block, &err), &err);
+    d->n_blocks++;
+    return block;
+}
+
+void kg_op_device_workspace(struct kg_op_device *d, uint32_t n_rows, uint32_t n_cols, uint32_t n_heads,
+                            uint32_t n_kv_heads, uint32_t head_dim, uint32_t n_ctx) {
+    const struct kg_model_config config = {
+        .architecture = "qwen2",
+        .n_vocab = n_cols,
+        .n_ctx_train = n_ctx,
+        .n_embd = n_cols,
+        .n_layers = 1,
+        .n_heads = n_heads,
+        .n_kv_heads = n_kv_heads,
+        .head_dim = head_dim,
+        .n_ff = n_cols,
+        .norm_eps = 1e-6f,
+        .rope_pairing = KG_ROPE_HALF,
+        .n_rot = head_dim,
+        .rope_freq_base = 10000,
+        .rope_freq_scale = 1,
+        .attn_scale = 1,
+    };
+    const struct kg_session_plan plan = {
+        .config = &config,
+        .activations = KG_PRECISION_F32,
+        .kv = KG_PRECISION_F32,
+        .n_ctx = n_ctx,
+        .max_rows = n_rows,
+    };
+    uint64_t size_bytes = 0;
+    struct kg_error err;
+    kg_op_expect_ok(d->backend->ops->session_plan(d->backend, &plan, &size_bytes, &err), &err);
+    d->workspace = size_bytes > 0 ? new_block(d, KG_MEMORY_WORKSPACE, size_bytes)->data : NULL;
+}
+
+void *kg_op_device_put(struct kg_op_device *d, const void *host, size_t size_bytes) {
+    struct kg_error err;
+    struct kg_block *block = new_block(d, KG_MEMORY_ACTIVATIONS, size_bytes);
+    kg_op_expect_ok(d->backend->ops->upload(d->backend, block->data, host, size_bytes, &err), &err);
+    return block->data;
+}
+
+void kg_op_output_init(struct kg_op_device *d, struct kg_op_output *out, size_t n) {
+    kg_guarded_init(&out->host, n);
+    out->block = kg_op_device_put(d, out->host.block, out->host.block_bytes);
+    out->y = (float *)out->block + (out->host.data - (float *)out->host.block);
+}
+
+void kg_op_output_init_from(struct kg_op_device *d, struct kg_op_output *out, const float *x, size_t n) {
+    struct kg_error err;
+    kg_op_output_init(d, out, n);
+    kg_op_expect_ok(d->backend->ops->upload(d->backend, out->y, x, n * sizeof *x, &err), &err);
+}
+
+void kg_op_output_read(struct kg_op_device *d, struct kg_op_output *out) {
+    struct kg_error err;
+    kg_op_expect_ok(d->backend->ops->download(d->backend, out->host.block, out->block, out->host.block_bytes, &err),
+                    &err);
+    kg_guarded_expect_intact(&out->host, "output");
+}
+
+void kg_op_output_read_all(struct kg_op_device *d, struct kg_op_output *out, const char *name) {
+    kg_op_output_read(d, out);
+    kg_guarded_expect_written(&out->host, name);
+}
+
+void kg_op_output_free(struct kg_op_output *out) {
+    kg_guarded_free(&out->host);
+}

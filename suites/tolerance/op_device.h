@@ -1,0 +1,47 @@
+/* Arrays in a back end's memory, for running one operation of its table on host data. Every failure fails the case. */
+#ifndef KIGO_SUITES_OP_DEVICE_H
+#define KIGO_SUITES_OP_DEVICE_H
+
+#include "engine/backend.h"
+#include "suites/harness/compare.h"
+#include <stdbool.h>
+
+enum { KG_OP_DEVICE_MAX_BLOCKS = 32 };
+
+struct kg_op_device {
+    struct kg_backend *backend;
+    struct kg_block blocks[KG_OP_DEVICE_MAX_BLOCKS];
+    size_t n_blocks;
+    void *workspace;
+};
+
+/* Opens the back end; false if this build or machine has none, after the case was marked as skipped with the reason. */
+bool kg_op_device_open(struct kg_record *rec, const char *backend, struct kg_op_device *d);
+void kg_op_device_close(struct kg_op_device *d);
+
+/* Reserves d->workspace for operations with matrices up to n_rows x n_cols and attention of these heads over n_ctx. */
+void kg_op_device_workspace(struct kg_op_device *d, uint32_t n_rows, uint32_t n_cols, uint32_t n_heads,
+                            uint32_t n_kv_heads, uint32_t head_dim, uint32_t n_ctx);
+
+/* A copy of host memory in the back end's, valid until closed. */
+void *kg_op_device_put(struct kg_op_device *d, const void *host, size_t size_bytes);
+
+/* An output of n floats in the back end's memory, poisoned with NaN between sentinels. */
+struct kg_op_output {
+    struct kg_guarded host; /* host.data after kg_op_output_read */
+    void *block;
+    float *y; /* in the back end's memory */
+};
+void kg_op_output_init(struct kg_op_device *d, struct kg_op_output *out, size_t n);
+/* The same holding x[n] already, for operations that work in place. */
+void kg_op_output_init_from(struct kg_op_device *d, struct kg_op_output *out, const float *x, size_t n);
+/* Fetches it; fails the case if a sentinel changed. Whether an element was written is for the caller to judge. */
+void kg_op_output_read(struct kg_op_device *d, struct kg_op_output *out);
+/* Fetches it; fails the case if a sentinel changed or an element was never written or is not finite. */
+void kg_op_output_read_all(struct kg_op_device *d, struct kg_op_output *out, const char *name);
+void kg_op_output_free(struct kg_op_output *out);
+
+/* Fails the case with the error unless status is KG_OK. */
+void kg_op_expect_ok(enum kg_status status, const struct kg_error *err);
+
+#endif

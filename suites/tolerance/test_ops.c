@@ -1,0 +1,116 @@
+/* Every operation of every back end against float64 by PyTorch: one case per file of fixtures/ops and back end. */
+#include "base/buffer.h"
+#include "base/file.h"
+#include "base/size.h"
+#include "suites/tolerance/op_cases.h"
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const BACKENDS[] = { "cpu", "cuda" };
+
+/* The files are named <op>.<edge>.safetensors; at least n_least of each, so that a lost folder is seen. */
+static const struct {
+    const char *op;
+    void (*run)(struct kg_op_case *c);
+    size_t n_least;
+} OPS[] = {
+    { "embedding", kg_op_case_embedding, 12 },
+    { "rmsnorm", kg_op_case_rmsnorm, 13 },
+    { "linear", kg_op_case_linear, 33 },
+    { "rope", kg_op_case_rope, 24 },
+    { "attention", kg_op_case_attention, 24 },
+    { "swiglu", kg_op_case_swiglu, 5 },
+    { "add", kg_op_case_add, 1 },
+};
+
+/* What the cases point at, for the life of the program. */
+static struct op_file {
+    size_t op; /* row of OPS */
+    const char *backend;
+    char *path;
+} files[1024];
+static size_t n_files;
+
+static void run_file(struct kg_record *rec, const void *arg) {
+    const struct op_file *file = arg;
+    struct kg_op_case c = { .rec = rec };
+    if (!kg_op_device_open(rec, file->backend, &c.device)) return;
+    c.golden = kg_golden_open(file->path);
+    OPS[file->op].run(&c);
+    kg_golden_close(c.golden);
+    kg_op_device_close(&c.device);
+}
+
+static bool find_op(const char *name, size_t *op, const char **edge) {
+    for (size_t i = 0; i < KG_COUNT_OF(OPS); i++) {
+        const size_t len = strlen(OPS[i].op);
+        if (strncmp(name, OPS[i].op, len) != 0 || name[len] != '.') continue;
+        *op = i;
+        *edge = name + len + 1;
+        return true;
+    }
+    return false;
+}
+
+static void every_operation_has_goldens(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_dir_list list;
+    struct kg_error err;
+    kg_op_expect_ok(kg_dir_list(kg_fixture_path("ops"), &list, &err), &err);
+    size_t n_of[KG_COUNT_OF(OPS)] = { 0 }, n_all = 0;
+    for (size_t i = 0; i < list.n_names; i++) {
+        size_t op;
+        const char *edge, *suffix = strstr(list.names[i], ".safetensors");
+        if (!suffix) continue;
+        if (!find_op(list.names[i], &op, &edge)) ck_abort_msg("fixtures/ops/%s is of no operation", list.names[i]);
+        n_of[op]++;
+        n_all++;
+    }
+    for (size_t i = 0; i < KG_COUNT_OF(OPS); i++)
+        if (n_of[i] < OPS[i].n_least)
+            ck_abort_msg("%zu goldens of %s, at least %zu are meant to be there", n_of[i], OPS[i].op, OPS[i].n_least);
+    ck_assert_uint_eq(n_all * KG_COUNT_OF(BACKENDS), n_files);
+    kg_record_metric(rec, "goldens", "count", (double)n_all);
+    kg_dir_list_free(&list);
+}
+
+static void add_file(struct kg_case_list *cases, const char *file_name) {
+    size_t op;
+    const char *edge;
+    const char *suffix = strstr(file_name, ".safetensors");
+    if (!suffix || !find_op(file_name, &op, &edge)) return;
+    char *name = kg_xstrndup(edge, (size_t)(suffix - edge)), *relative = kg_xasprintf("ops/%s", file_name);
+    for (size_t b = 0; b < KG_COUNT_OF(BACKENDS); b++) {
+        if (n_files == KG_COUNT_OF(files)) break;
+        struct op_file *file = &files[n_files++];
+        *file = (struct op_file){ op, BACKENDS[b], kg_xstrdup(kg_fixture_path(relative)) };
+        kg_case_list_add(cases, &(struct kg_case){
+                                    .layer = "tolerance",
+                                    .op = OPS[op].op,
+                                    .name = name,
+                                    .backend = BACKENDS[b],
+                                    .dtype = "f32",
+                                    .definition = relative,
+                                    .run = run_file,
+                                    .arg = file,
+                                });
+    }
+    free(relative);
+    free(name);
+}
+
+static void build(struct kg_case_list *cases) {
+    kg_case_list_add(cases, &(struct kg_case){ .layer = "tolerance",
+                                               .op = "ops",
+                                               .name = "every_operation_has_goldens",
+                                               .run = every_operation_has_goldens });
+    struct kg_dir_list list;
+    if (kg_dir_list(kg_fixture_path("ops"), &list, NULL) != KG_OK) return; /* the case above will say so */
+    for (size_t i = 0; i < list.n_names; i++) add_file(cases, list.names[i]);
+    kg_dir_list_free(&list);
+}
+
+int main(int argc, char **argv) {
+    return kg_suite_main_built(argc, argv, build);
+}

@@ -20,6 +20,9 @@ struct kg_backend {
     struct kg_memory memory;
 };
 
+/* Bytes of an element; p is a valid precision. */
+uint64_t kg_precision_bytes(enum kg_precision p);
+
 /* What a session will ask for at most. */
 struct kg_session_plan {
     const struct kg_model_config *config;

@@ -1,4 +1,7 @@
 libkigo_a_SOURCES += \
 	src/include/kigo/engine.h \
 	src/engine/backend.h \
-	src/engine/precision.c
+	src/engine/forward.c \
+	src/engine/kv_cache.c src/engine/kv_cache.h \
+	src/engine/precision.c \
+	src/engine/session.c src/engine/session.h

@@ -1,8 +1,14 @@
+#include "engine/backend.h"
 #include <kigo/engine.h>
 #include <string.h>
 
 static const char *const NAMES[] = { [KG_PRECISION_F32] = "f32", [KG_PRECISION_F16] = "f16", [KG_PRECISION_F8] = "f8" };
 enum { N_NAMES = sizeof NAMES / sizeof *NAMES };
+
+uint64_t kg_precision_bytes(enum kg_precision p) {
+    static const uint64_t BYTES[] = { [KG_PRECISION_F32] = 4, [KG_PRECISION_F16] = 2, [KG_PRECISION_F8] = 1 };
+    return BYTES[p];
+}
 
 const char *kg_precision_name(enum kg_precision p) {
     return (unsigned)p < N_NAMES ? NAMES[p] : "unknown";

@@ -17,3 +17,8 @@ libkigo_a_SOURCES += \
 	src/model/gguf_write.c \
 	src/model/safetensors.c src/model/safetensors.h \
 	src/model/safetensors_values.c
+
+libkigo_a_SOURCES += \
+	src/model/config.c src/model/config.h \
+	src/model/model.c \
+	src/model/weights.c src/model/weights.h

@@ -49,6 +49,7 @@ static void outputs(void *arg, size_t begin, size_t end) {
 enum kg_status kg_cpu_linear(struct kg_thread_pool *pool, const struct kg_linear_args *args, struct kg_error *err) {
     enum kg_status status = kg_linear_check(args, err);
     if (!status) status = kg_cpu_require_f32("linear", "activations", args->activations, err);
+    if (!status) status = kg_cpu_require_f32("linear", "outputs", args->output, err);
     if (status || args->n_rows == 0) return status;
     const size_t products_per_output = (size_t)args->n_rows * args->weight.n_cols;
     kg_parallel_for(pool, args->weight.n_rows, MIN_PRODUCTS_PER_RANGE / products_per_output + 1, outputs, (void *)args);

@@ -11,11 +11,12 @@
 #include <stdint.h>
 
 struct kg_linear_args {
-    enum kg_precision activations;
-    const void *x;           /* (n_rows, weight.n_cols) */
-    struct kg_weight weight; /* (n_out, n_in) */
-    const float *bias;       /* (n_out), NULL for none */
-    void *y;                 /* (n_rows, weight.n_rows) */
+    enum kg_precision activations; /* of x */
+    enum kg_precision output;      /* of y: as activations, or f32 for logits */
+    const void *x;                 /* (n_rows, weight.n_cols) */
+    struct kg_weight weight;       /* (n_out, n_in) */
+    const float *bias;             /* (n_out), NULL for none */
+    void *y;                       /* (n_rows, weight.n_rows) */
     uint32_t n_rows;
     void *workspace; /* of the session, at least what session_plan asked for; NULL where that is 0 */
 };

@@ -52,7 +52,11 @@ KG_WARN_UNUSED enum kg_status kg_model_load(const char *path, struct kg_backend 
 void kg_model_free(struct kg_model *model);
 
 const struct kg_model_config *kg_model_config(const struct kg_model *model);
+/* NULL if the file has no tokenizer, or one of a kind kigo does not have: the model still computes logits. require says
+ * why then (KG_ERR_UNSUPPORTED). A malformed tokenizer fails kg_model_load. */
 const struct kg_tokenizer *kg_model_tokenizer(const struct kg_model *model);
+KG_WARN_UNUSED enum kg_status kg_model_require_tokenizer(const struct kg_model *model,
+                                                         const struct kg_tokenizer **tokenizer, struct kg_error *err);
 uint64_t kg_model_weight_bytes(const struct kg_model *model); /* as stored in the back end's memory */
 uint64_t kg_model_n_params(const struct kg_model *model);
 

@@ -1,0 +1,164 @@
+#include "engine/session.h"
+#include "base/buffer.h"
+#include "base/size.h"
+#include <math.h>
+#include <stdlib.h>
+
+/* Carves the buffers out of one allocation. */
+static enum kg_status make_buffers(struct kg_session *s, struct kg_error *err) {
+    const struct kg_model_config *c = s->config;
+    struct kg_activation_buffers *b = &s->buffers;
+    const uint64_t rows = b->max_rows, elem = kg_precision_bytes(s->options.activations);
+    const uint64_t heads = (uint64_t)c->n_heads * c->head_dim, kv_heads = (uint64_t)c->n_kv_heads * c->head_dim;
+    const struct {
+        void **place;
+        uint64_t n_rows, n_cols, elem_bytes;
+    } parts[] = {
+        { (void **)&b->ids, rows, 1, sizeof *b->ids },
+        { &b->x, rows, c->n_embd, elem },
+        { &b->norm, rows, c->n_embd, elem },
+        { &b->q, rows, heads, elem },
+        { &b->attn, rows, heads, elem },
+        { &b->k, rows, kv_heads, elem },
+        { &b->v, rows, kv_heads, elem },
+        { &b->gate, rows, c->n_ff, elem },
+        { &b->up, rows, c->n_ff, elem },
+        { &b->projected, rows, c->n_embd, elem },
+        { (void **)&b->logits, b->logit_rows, c->n_vocab, sizeof *b->logits },
+    };
+    enum { ALIGNMENT_BYTES = 256 };
+    uint64_t offset[KG_COUNT_OF(parts)], total = 0;
+    for (size_t i = 0; i < KG_COUNT_OF(parts); i++) {
+        uint64_t bytes; /* at most 2^8 rows of 2^32 elements of 4 bytes: sums stay far from 2^64 */
+        bytes = parts[i].n_rows * parts[i].n_cols * parts[i].elem_bytes;
+        offset[i] = total;
+        total += (bytes + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
+    }
+    const enum kg_status status = s->backend->ops->alloc(s->backend, KG_MEMORY_ACTIVATIONS, total,
+                                                         "the activations of a session", &s->activations, err);
+    if (status) return status;
+    for (size_t i = 0; i < KG_COUNT_OF(parts); i++) *parts[i].place = (char *)s->activations.data + offset[i];
+    return KG_OK;
+}
+
+/* Host rows for logits; keeps what is there if it is enough. */
+static enum kg_status reserve_logits(struct kg_session *s, size_t n_rows, struct kg_error *err) {
+    if (n_rows <= s->logits_capacity) return KG_OK;
+    free(s->logits);
+    s->logits_capacity = 0;
+    s->logits = calloc(n_rows, s->config->n_vocab * sizeof(float));
+    if (!s->logits)
+        return kg_fail(err, KG_ERR_NO_MEMORY, "no memory for %zu rows of %u logits", n_rows, s->config->n_vocab);
+    s->logits_capacity = n_rows;
+    return KG_OK;
+}
+
+enum kg_status kg_session_create(struct kg_model *model, const struct kg_session_options *options,
+                                 struct kg_session **out, struct kg_error *err) {
+    struct kg_session *s = kg_xcalloc(1, sizeof *s);
+    s->model = model;
+    s->backend = kg_model_backend(model);
+    s->config = kg_model_config(model);
+    s->options = *options;
+    if (s->options.n_ctx == 0) s->options.n_ctx = s->config->n_ctx_train;
+    const uint32_t n_ctx = s->options.n_ctx;
+    s->buffers.max_rows = n_ctx < KG_MAX_CHUNK_ROWS ? n_ctx : KG_MAX_CHUNK_ROWS;
+    s->buffers.logit_rows = n_ctx < KG_MAX_LOGIT_ROWS ? n_ctx : KG_MAX_LOGIT_ROWS;
+
+    const struct kg_session_plan plan = { .config = s->config,
+                                          .activations = options->activations,
+                                          .kv = options->kv,
+                                          .n_ctx = n_ctx,
+                                          .max_rows = s->buffers.max_rows };
+    uint64_t workspace_bytes;
+    enum kg_status status = s->backend->ops->session_plan(s->backend, &plan, &workspace_bytes, err);
+    if (status) goto cleanup;
+    status = kg_kv_cache_create(s->backend, s->config, n_ctx, options->kv, &s->kv, err);
+    if (status) goto cleanup;
+    status = make_buffers(s, err);
+    if (status) goto cleanup;
+    status = s->backend->ops->alloc(s->backend, KG_MEMORY_WORKSPACE, workspace_bytes, "the workspace of a session",
+                                    &s->workspace, err);
+    if (status) goto cleanup;
+    status = reserve_logits(s, 1, err);
+    if (status) goto cleanup;
+    *out = s;
+    s = NULL;
+cleanup:
+    kg_session_free(s);
+    return status;
+}
+
+void kg_session_free(struct kg_session *s) {
+    if (!s) return;
+    s->backend->ops->free(s->backend, &s->workspace);
+    s->backend->ops->free(s->backend, &s->activations);
+    kg_kv_cache_free(s->backend, &s->kv);
+    free(s->tap_rows);
+    free(s->logits);
+    free(s);
+}
+
+uint32_t kg_session_n_past(const struct kg_session *s) {
+    return s->n_past;
+}
+
+uint32_t kg_session_n_ctx(const struct kg_session *s) {
+    return s->options.n_ctx;
+}
+
+void kg_session_set_tap(struct kg_session *s, kg_tap_fn fn, void *user) {
+    s->tap = fn;
+    s->tap_user = user;
+}
+
+enum kg_status kg_session_truncate(struct kg_session *s, uint32_t n_past, struct kg_error *err) {
+    if (n_past > s->n_past)
+        return kg_fail(err, KG_ERR_RANGE, "cannot truncate to %u positions: only %u are filled", n_past, s->n_past);
+    s->n_past = n_past;
+    return KG_OK;
+}
+
+static enum kg_status check_ids(const struct kg_session *s, const int32_t *ids, size_t n, struct kg_error *err) {
+    if (n == 0) return kg_fail(err, KG_ERR_USAGE, "no ids to evaluate");
+    if (n > s->options.n_ctx - s->n_past)
+        return kg_fail(err, KG_ERR_RANGE, "%zu more ids after %u do not fit a context of %u", n, s->n_past,
+                       s->options.n_ctx);
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] < 0 || (uint32_t)ids[i] >= s->config->n_vocab)
+            return kg_fail(err, KG_ERR_RANGE, "id %d at index %zu is outside the vocabulary of %u", ids[i], i,
+                           s->config->n_vocab);
+    return KG_OK;
+}
+
+static enum kg_status check_finite(const struct kg_session *s, size_t n_rows, size_t first_position,
+                                   struct kg_error *err) {
+    const size_t n_vocab = s->config->n_vocab;
+    for (size_t i = 0; i < n_rows * n_vocab; i++)
+        if (!isfinite(s->logits[i]))
+            return kg_fail(err, KG_ERR_NUMERIC, "logit %zu at position %zu is %g", i % n_vocab,
+                           first_position + i / n_vocab, (double)s->logits[i]);
+    return KG_OK;
+}
+
+enum kg_status kg_session_eval(struct kg_session *s, const int32_t *ids, size_t n, enum kg_logits_wanted wanted,
+                               const float **logits, struct kg_error *err) {
+    enum kg_status status = check_ids(s, ids, n, err);
+    const size_t n_wanted = wanted == KG_LOGITS_ALL ? n : 1;
+    if (!status) status = reserve_logits(s, n_wanted, err);
+    if (status) return status;
+
+    for (size_t done = 0, rows; done < n; done += rows) {
+        rows = n - done < s->buffers.max_rows ? n - done : s->buffers.max_rows;
+        struct kg_logit_rows here = { .n_rows = done + rows == n ? 1 : 0, .host = s->logits };
+        if (wanted == KG_LOGITS_ALL)
+            here = (struct kg_logit_rows){ .n_rows = (uint32_t)rows, .host = s->logits + done * s->config->n_vocab };
+        status = kg_forward(s, ids + done, (uint32_t)rows, s->n_past + (uint32_t)done, &here, err);
+        if (status) return status;
+    }
+    status = check_finite(s, n_wanted, s->n_past + n - n_wanted, err);
+    if (status) return status;
+    s->n_past += (uint32_t)n;
+    *logits = s->logits;
+    return KG_OK;
+}

@@ -1,0 +1,57 @@
+/* What a session holds: its cache, the buffers of a forward pass, and the taps. */
+#ifndef KIGO_ENGINE_SESSION_H
+#define KIGO_ENGINE_SESSION_H
+
+#include "engine/backend.h"
+#include "engine/kv_cache.h"
+#include "model/weights.h"
+#include <kigo/engine.h>
+
+/* Rows of one forward pass at most: longer prompts go in chunks. Logits are made in smaller groups, as a row of them is
+ * the longest there is. */
+enum { KG_MAX_CHUNK_ROWS = 256, KG_MAX_LOGIT_ROWS = 32 };
+
+/* Back-end memory, all of max_rows rows unless said otherwise, in one block of the session. */
+struct kg_activation_buffers {
+    int32_t *ids;    /* (max_rows) */
+    void *x;         /* (max_rows, n_embd), the residual stream */
+    void *norm;      /* (max_rows, n_embd) */
+    void *q, *attn;  /* (max_rows, n_heads * head_dim) */
+    void *k, *v;     /* (max_rows, n_kv_heads * head_dim) */
+    void *gate, *up; /* (max_rows, n_ff) */
+    void *projected; /* (max_rows, n_embd), what is added to x */
+    float *logits;   /* (logit_rows, n_vocab), float32 in every precision */
+    uint32_t max_rows, logit_rows;
+};
+
+struct kg_session {
+    struct kg_model *model;
+    struct kg_backend *backend;
+    const struct kg_model_config *config;
+    struct kg_session_options options;
+    struct kg_kv_cache kv;
+    struct kg_activation_buffers buffers;
+    struct kg_block activations, workspace;
+    uint32_t n_past;
+
+    float *logits;          /* host, the rows given to the caller */
+    size_t logits_capacity; /* in rows */
+
+    kg_tap_fn tap;
+    void *tap_user;
+    float *tap_rows;     /* host */
+    size_t tap_capacity; /* in elements */
+};
+
+/* Which rows of a forward pass need logits: the last n_rows of it. */
+struct kg_logit_rows {
+    uint32_t n_rows;
+    float *host; /* (n_rows, n_vocab) */
+};
+
+/* One pass of n_rows ids (host, in range) at positions [position, position + n_rows), which fit the cache; n_rows <=
+ * max_rows. Writes the cache and the wanted logits, and returns when they are there. */
+KG_WARN_UNUSED enum kg_status kg_forward(struct kg_session *session, const int32_t *ids, uint32_t n_rows,
+                                         uint32_t position, const struct kg_logit_rows *wanted, struct kg_error *err);
+
+#endif

@@ -1,0 +1,100 @@
+#include "base/buffer.h"
+#include "model/weights.h"
+#include <inttypes.h>
+#include <kigo/tokenizer.h>
+#include <stdlib.h>
+
+struct kg_model {
+    struct kg_backend *backend;
+    struct kg_gguf *gguf; /* NULL once nothing points into the file */
+    struct kg_model_config config;
+    struct kg_model_weights weights;
+    struct kg_tokenizer *tokenizer; /* NULL if kigo does not have the file's kind */
+    struct kg_error no_tokenizer;   /* why */
+};
+
+/* A model computes without its tokenizer, so a kind kigo lacks is no reason not to load; a broken one is. */
+static enum kg_status load_tokenizer(struct kg_model *model, struct kg_error *err) {
+    const char *path = kg_gguf_path(model->gguf);
+    const struct kg_gguf_key *tokens = kg_gguf_find_key(model->gguf, "tokenizer.ggml.tokens");
+    if (!tokens || !kg_gguf_find_key(model->gguf, "tokenizer.ggml.model")) {
+        kg_fail(&model->no_tokenizer, KG_ERR_UNSUPPORTED, "%s: the file has no tokenizer", path);
+        return KG_OK;
+    }
+    if (tokens->type == KG_GGUF_ARRAY && tokens->value.array.n > model->config.n_vocab)
+        return kg_fail(err, KG_ERR_FORMAT,
+                       "%s: tokenizer.ggml.tokens has %" PRIu64 " tokens, token_embd.weight %u rows", path,
+                       tokens->value.array.n, model->config.n_vocab);
+    struct kg_error why;
+    const enum kg_status status = kg_tokenizer_create(model->gguf, &model->tokenizer, &why);
+    if (status == KG_OK) return KG_OK;
+    model->tokenizer = NULL;
+    if (status != KG_ERR_UNSUPPORTED) {
+        if (err) *err = why;
+        return status;
+    }
+    model->no_tokenizer = why;
+    return KG_OK;
+}
+
+enum kg_status kg_model_load(const char *path, struct kg_backend *backend, const struct kg_model_options *options,
+                             struct kg_model **out, struct kg_error *err) {
+    struct kg_model *model = kg_xcalloc(1, sizeof *model);
+    model->backend = backend;
+    enum kg_status status = kg_gguf_open(path, &model->gguf, err);
+    if (status) goto cleanup;
+    status = kg_config_read(model->gguf, &model->config, err);
+    if (status) goto cleanup;
+    status = load_tokenizer(model, err);
+    if (status) goto cleanup;
+    status = kg_weights_load(model->gguf, &model->config, backend, options, &model->weights, err);
+    if (status) goto cleanup;
+    if (!backend->ops->weights_in_place) {
+        kg_gguf_close(model->gguf);
+        model->gguf = NULL;
+    }
+    *out = model;
+    model = NULL;
+cleanup:
+    kg_model_free(model);
+    return status;
+}
+
+void kg_model_free(struct kg_model *model) {
+    if (!model) return;
+    kg_weights_free(model->backend, &model->weights);
+    kg_tokenizer_free(model->tokenizer);
+    if (model->gguf) kg_gguf_close(model->gguf);
+    free(model);
+}
+
+const struct kg_model_config *kg_model_config(const struct kg_model *model) {
+    return &model->config;
+}
+
+const struct kg_tokenizer *kg_model_tokenizer(const struct kg_model *model) {
+    return model->tokenizer;
+}
+
+enum kg_status kg_model_require_tokenizer(const struct kg_model *model, const struct kg_tokenizer **tokenizer,
+                                          struct kg_error *err) {
+    if (!model->tokenizer) return kg_fail(err, model->no_tokenizer.status, "%s", model->no_tokenizer.message);
+    *tokenizer = model->tokenizer;
+    return KG_OK;
+}
+
+uint64_t kg_model_weight_bytes(const struct kg_model *model) {
+    return model->weights.size_bytes;
+}
+
+uint64_t kg_model_n_params(const struct kg_model *model) {
+    return model->weights.n_params;
+}
+
+const struct kg_model_weights *kg_model_weights(const struct kg_model *model) {
+    return &model->weights;
+}
+
+struct kg_backend *kg_model_backend(const struct kg_model *model) {
+    return model->backend;
+}

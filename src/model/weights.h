@@ -1,0 +1,49 @@
+/* The weights of a model in a back end's memory, by role. */
+#ifndef KIGO_MODEL_WEIGHTS_H
+#define KIGO_MODEL_WEIGHTS_H
+
+#include "engine/backend.h"
+#include "model/config.h"
+#include "model/gguf.h"
+#include "ops/weight.h"
+#include <kigo/model.h>
+
+/* Matrices keep the file's block format. Vectors (norms, biases, rope factors) are float32 whatever the file has: they
+ * are small, and operations take them so. A bias the model does not have is NULL. */
+struct kg_layer_weights {
+    const float *attn_norm;   /* (n_embd) */
+    struct kg_weight q, k, v; /* (heads * head_dim, n_embd), heads = n_heads or n_kv_heads */
+    const float *q_bias, *k_bias, *v_bias;
+    struct kg_weight attn_out;        /* (n_embd, n_heads * head_dim) */
+    const float *attn_out_bias;       /* (n_embd) */
+    const float *ffn_norm;            /* (n_embd) */
+    struct kg_weight gate, up;        /* (n_ff, n_embd) */
+    const float *gate_bias, *up_bias; /* (n_ff) */
+    struct kg_weight down;            /* (n_embd, n_ff) */
+    const float *down_bias;           /* (n_embd) */
+};
+
+struct kg_model_weights {
+    struct kg_weight embedding; /* (n_vocab, n_embd) */
+    struct kg_weight output;    /* (n_vocab, n_embd); the embedding if tied */
+    const float *output_norm;   /* (n_embd) */
+    const float *rope_factors;  /* (n_rot / 2), NULL for none */
+    struct kg_layer_weights *layers;
+
+    struct kg_block *blocks; /* owned back-end memory, one a tensor */
+    size_t n_blocks;
+    uint64_t size_bytes; /* as stored */
+    uint64_t n_params;
+};
+
+/* Takes every tensor of the file exactly once; a missing, unexpected, misshaped or mistyped one is KG_ERR_FORMAT naming
+ * it. If the back end keeps weights in place, the file must stay open until kg_weights_free. */
+KG_WARN_UNUSED enum kg_status kg_weights_load(const struct kg_gguf *gguf, const struct kg_model_config *config,
+                                              struct kg_backend *backend, const struct kg_model_options *options,
+                                              struct kg_model_weights *weights, struct kg_error *err);
+void kg_weights_free(struct kg_backend *backend, struct kg_model_weights *weights);
+
+const struct kg_model_weights *kg_model_weights(const struct kg_model *model);
+struct kg_backend *kg_model_backend(const struct kg_model *model);
+
+#endif

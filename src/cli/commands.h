@@ -4,6 +4,7 @@
 
 /* clang-format off */
 #define KG_COMMAND_LIST(X) \
+    X(inspect, "inspect", "show a GGUF file's metadata and tensors") \
     X(devices, "devices", "list the processors and GPUs this build can run on")
 
 /* clang-format on */

@@ -3,3 +3,8 @@ kigo_SOURCES = \
 	src/cli/main.c
 kigo_SOURCES += src/cli/cmd_devices.c
 kigo_LDADD = libkigo.a $(kigo_libs)
+kigo_SOURCES += \
+	src/cli/cmd_inspect.c \
+	src/cli/inspect.h \
+	src/cli/inspect_json.c \
+	src/cli/inspect_text.c

@@ -1,0 +1,46 @@
+#include "base/json_put.h"
+#include "base/utf8.h"
+#include <math.h>
+
+/* One well-formed sequence of n bytes. */
+static void put_sequence(struct kg_buffer *out, const char *data, size_t n, uint32_t code_point) {
+    if (code_point == '"' || code_point == '\\') kg_buffer_printf(out, "\\%c", (char)code_point);
+    else if (code_point == '\n') kg_buffer_puts(out, "\\n");
+    else if (code_point == '\t') kg_buffer_puts(out, "\\t");
+    else if (code_point < 0x20 || code_point == 0x7F) kg_buffer_printf(out, "\\u%04x", (unsigned)code_point);
+    else kg_buffer_append(out, data, n);
+}
+
+static void put(struct kg_buffer *out, const char *data, size_t len, int name) {
+    uint32_t cp = 0;
+    kg_buffer_puts(out, "\"");
+    for (size_t at = 0, n; at < len; at += n ? n : 1) {
+        n = kg_utf8_sequence(data + at, len - at, &cp);
+        if (n == 0 && name) kg_buffer_printf(out, "\\\\x%02X", (unsigned char)data[at]);
+        else if (n == 0) kg_buffer_puts(out, "\xEF\xBF\xBD");
+        else put_sequence(out, data + at, n, cp);
+        if (n == 1 && name && cp == '\\') put_sequence(out, data + at, n, cp);
+    }
+    kg_buffer_puts(out, "\"");
+}
+
+void kg_json_put_string(struct kg_buffer *out, const char *data, size_t len) {
+    put(out, data, len, 0);
+}
+
+void kg_json_put_name(struct kg_buffer *out, const char *data, size_t len) {
+    put(out, data, len, 1);
+}
+
+static void put_number(struct kg_buffer *out, double value, int digits) {
+    if (isfinite(value)) kg_buffer_printf(out, "%.*g", digits, value);
+    else kg_buffer_puts(out, isnan(value) ? "\"NaN\"" : value > 0 ? "\"Infinity\"" : "\"-Infinity\"");
+}
+
+void kg_json_put_f32(struct kg_buffer *out, float value) {
+    put_number(out, value, 9);
+}
+
+void kg_json_put_f64(struct kg_buffer *out, double value) {
+    put_number(out, value, 17);
+}

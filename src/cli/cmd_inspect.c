@@ -1,0 +1,73 @@
+/* kigo inspect: what a GGUF file holds. */
+#include "base/options.h"
+#include "base/size.h"
+#include "cli/commands.h"
+#include "cli/inspect.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void add_tensor(struct kg_inspect_total *total, const struct kg_gguf_tensor *tensor) {
+    total->n_tensors++;
+    total->n_params += tensor->n_elems;
+    total->size_bytes += tensor->size_bytes;
+}
+
+static enum kg_status inspect(const char *path, bool json, const struct kg_inspect_parts *parts, struct kg_error *err) {
+    struct kg_gguf *gguf;
+    enum kg_status status = kg_gguf_open(path, &gguf, err);
+    if (status != KG_OK) return status;
+    struct kg_inspect_totals totals = { .all = { 0, 0, 0 } };
+    for (size_t i = 0; i < kg_gguf_n_tensors(gguf); i++) {
+        const struct kg_gguf_tensor *tensor = kg_gguf_tensor_at(gguf, i);
+        add_tensor(&totals.all, tensor);
+        add_tensor(&totals.by_type[tensor->dtype], tensor);
+    }
+    struct kg_buffer out = KG_BUFFER_INIT;
+    (json ? kg_inspect_json : kg_inspect_text)(&out, gguf, &totals, parts);
+    fwrite(out.data, 1, out.len, stdout);
+    if (fflush(stdout) != 0 || ferror(stdout))
+        status = kg_fail(err, KG_ERR_IO, "cannot write to standard output: %s", strerror(errno));
+    kg_buffer_free(&out);
+    kg_gguf_close(gguf);
+    return status;
+}
+
+int kg_cmd_inspect(int argc, char **argv) {
+    bool json = false, keys = false, tensors = false, full = false, helped;
+    const struct kg_option options[] = {
+        { .name = "keys",
+          .kind = KG_OPTION_FLAG,
+          .value = &keys,
+          .help = "show the metadata; not the tensors unless asked" },
+        { .name = "tensors",
+          .kind = KG_OPTION_FLAG,
+          .value = &tensors,
+          .help = "show the tensors; not the metadata unless asked" },
+        { .name = "full", .kind = KG_OPTION_FLAG, .value = &full, .help = "show arrays and long texts in full" },
+        { .name = "json", .kind = KG_OPTION_FLAG, .value = &json, .help = "print one JSON object" },
+    };
+    const struct kg_command command = {
+        .name = "kigo inspect",
+        .usage = "FILE [--keys] [--tensors] [--full] [--json]",
+        .summary =
+            "Shows a GGUF file's metadata, its tensors with type, dimensions (fastest first) and size, and totals.",
+        .options = options,
+        .n_options = KG_COUNT_OF(options),
+        .min_args = 1,
+        .max_args = 1,
+    };
+    const char **args;
+    size_t n_args;
+    struct kg_error err;
+    if (kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err) != KG_OK)
+        return kg_cli_error("inspect", &err);
+    int code = KG_EXIT_OK;
+    if (!helped) {
+        const bool both = keys == tensors;
+        const struct kg_inspect_parts parts = { keys || both, tensors || both, full };
+        if (inspect(args[0], json, &parts, &err) != KG_OK) code = kg_cli_error("inspect", &err);
+    }
+    free(args);
+    return code;
+}

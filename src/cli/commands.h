@@ -6,6 +6,8 @@
 #define KG_COMMAND_LIST(X) \
     X(inspect, "inspect", "show a GGUF file's metadata and tensors") \
     X(devices, "devices", "list the processors and GPUs this build can run on")
+    X(devices, "devices", "list the processors and GPUs this build can run on") \
+    X(tokenize, "tokenize", "turn text into token ids, and back")
 
 /* clang-format on */
 

@@ -1,1 +1,16 @@
-libkigo_a_SOURCES += src/include/kigo/tokenizer.h
+libkigo_a_SOURCES += \
+	src/include/kigo/tokenizer.h \
+	src/tokenizer/bpe.c src/tokenizer/bpe.h \
+	src/tokenizer/byte_level.c src/tokenizer/byte_level.h \
+	src/tokenizer/char_class.c src/tokenizer/char_class.h \
+	src/tokenizer/chat.c src/tokenizer/chat.h \
+	src/tokenizer/decode.c \
+	src/tokenizer/encode.c \
+	src/tokenizer/load.c \
+	src/tokenizer/normalize.c src/tokenizer/normalize.h \
+	src/tokenizer/pre_kinds.c \
+	src/tokenizer/pretokenize.c src/tokenizer/pretokenize.h \
+	src/tokenizer/special.c src/tokenizer/special.h \
+	src/tokenizer/text_map.c src/tokenizer/text_map.h \
+	src/tokenizer/tokenizer.h \
+	src/tokenizer/utf8.c src/tokenizer/utf8.h

@@ -1,0 +1,222 @@
+/* kigo tokenize: text on standard input to token ids, and back. */
+#include "base/buffer.h"
+#include "base/file.h"
+#include "base/options.h"
+#include "base/size.h"
+#include "cli/commands.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <kigo/tokenizer.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct tokenize_options {
+    const char *model;
+    bool special, jsonl, decode, json;
+};
+
+/* What stands around ids: alone, or as a member of a JSON object. */
+static void append_ids(struct kg_buffer *out, const struct kg_ids *ids, const char *separator) {
+    char digits[16];
+    for (size_t i = 0; i < ids->n; i++) {
+        char *p = digits + sizeof digits;
+        uint32_t id = (uint32_t)ids->ids[i];
+        do *--p = (char)('0' + id % 10);
+        while ((id /= 10) > 0);
+        if (i > 0) kg_buffer_puts(out, separator);
+        kg_buffer_append(out, p, (size_t)(digits + sizeof digits - p));
+    }
+}
+
+static void append_json_ids(struct kg_buffer *out, const struct kg_ids *ids) {
+    kg_buffer_puts(out, "{\"ids\":[");
+    append_ids(out, ids, ",");
+    kg_buffer_puts(out, "]}\n");
+}
+
+static enum kg_status append_json_text(struct kg_buffer *out, const char *text, size_t len, struct kg_error *err) {
+    json_t *object = json_pack("{s:s%}", "text", text, len);
+    char *line = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    json_decref(object);
+    if (!line) return kg_fail(err, KG_ERR_INTERNAL, "cannot write the text as JSON");
+    kg_buffer_puts(out, line);
+    kg_buffer_puts(out, "\n");
+    free(line);
+    return KG_OK;
+}
+
+/* Ids as decimal numbers between blanks, line ends and commas. */
+static enum kg_status parse_ids(const char *text, size_t len, struct kg_ids *ids, struct kg_error *err) {
+    static const char BETWEEN[] = " \t\r\n,";
+    size_t at = 0;
+    while (at < len) {
+        if (text[at] && strchr(BETWEEN, text[at])) {
+            at++;
+            continue;
+        }
+        size_t end = at;
+        while (end < len && !(text[end] && strchr(BETWEEN, text[end]))) end++;
+        char *word = kg_xstrndup(text + at, end - at);
+        int64_t value = 0;
+        enum kg_status status = strlen(word) == end - at ? kg_parse_i64(word, &value, err) : KG_ERR_USAGE;
+        if (status != KG_OK || value < 0 || value > INT32_MAX)
+            status = kg_fail(err, KG_ERR_USAGE, "standard input at byte %zu: '%.40s' is no token id", at, word);
+        free(word);
+        if (status != KG_OK) return status;
+        kg_ids_push(ids, (int32_t)value);
+        at = end;
+    }
+    return KG_OK;
+}
+
+static enum kg_status convert_whole(const struct kg_tokenizer *t, const struct tokenize_options *options,
+                                    struct kg_buffer *out, struct kg_error *err) {
+    char *in = NULL, *text = NULL;
+    size_t n_in = 0, n_text = 0;
+    struct kg_ids ids = { 0 };
+    enum kg_status status = kg_file_read("-", &in, &n_in, err);
+    if (status != KG_OK) return status;
+    if (options->decode) {
+        status = parse_ids(in, n_in, &ids, err);
+        if (status == KG_OK) status = kg_tokenizer_decode(t, ids.ids, ids.n, options->special, &text, &n_text, err);
+        if (status == KG_OK && options->json) status = append_json_text(out, text, n_text, err);
+        if (status == KG_OK && !options->json) kg_buffer_append(out, text, n_text);
+    } else {
+        status = kg_tokenizer_encode(t, in, n_in, options->special, &ids, err);
+        if (status == KG_OK && options->json) append_json_ids(out, &ids);
+        if (status == KG_OK && !options->json) {
+            append_ids(out, &ids, " ");
+            kg_buffer_puts(out, "\n");
+        }
+    }
+    free(text);
+    kg_ids_free(&ids);
+    free(in);
+    return status;
+}
+
+static enum kg_status encode_object(const struct kg_tokenizer *t, bool special, const json_t *object,
+                                    struct kg_buffer *out, struct kg_error *err) {
+    const json_t *text = json_object_get(object, "text");
+    if (!json_is_string(text)) return kg_fail(err, KG_ERR_FORMAT, "no string \"text\"");
+    struct kg_ids ids = { 0 };
+    const enum kg_status status =
+        kg_tokenizer_encode(t, json_string_value(text), json_string_length(text), special, &ids, err);
+    if (status == KG_OK) append_json_ids(out, &ids);
+    kg_ids_free(&ids);
+    return status;
+}
+
+static enum kg_status decode_object(const struct kg_tokenizer *t, bool special, const json_t *object,
+                                    struct kg_buffer *out, struct kg_error *err) {
+    const json_t *list = json_object_get(object, "ids"), *item;
+    if (!json_is_array(list)) return kg_fail(err, KG_ERR_FORMAT, "no array \"ids\"");
+    struct kg_ids ids = { 0 };
+    char *text = NULL;
+    size_t len = 0, i;
+    enum kg_status status = KG_OK;
+    json_array_foreach(list, i, item) {
+        const json_int_t id = json_is_integer(item) ? json_integer_value(item) : -1;
+        if (id < 0 || id > INT32_MAX) {
+            status = kg_fail(err, KG_ERR_FORMAT, "\"ids\"[%zu] is no token id", i);
+            break;
+        }
+        kg_ids_push(&ids, (int32_t)id);
+    }
+    if (status == KG_OK) status = kg_tokenizer_decode(t, ids.ids, ids.n, special, &text, &len, err);
+    if (status == KG_OK) status = append_json_text(out, text, len, err);
+    free(text);
+    kg_ids_free(&ids);
+    return status;
+}
+
+static enum kg_status convert_line(const struct kg_tokenizer *t, const struct tokenize_options *options,
+                                   const char *line, size_t len, struct kg_buffer *out, struct kg_error *err) {
+    json_error_t why;
+    json_t *object = json_loadb(line, len, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &why);
+    enum kg_status status;
+    if (!json_is_object(object)) status = kg_fail(err, KG_ERR_FORMAT, "%s", object ? "no JSON object" : why.text);
+    else status = (options->decode ? decode_object : encode_object)(t, options->special, object, out, err);
+    json_decref(object);
+    return status;
+}
+
+/* A line in, a line out; a reader that waits for the answer to its line gets it. */
+static enum kg_status convert_lines(const struct kg_tokenizer *t, const struct tokenize_options *options,
+                                    struct kg_error *err) {
+    struct kg_buffer out = KG_BUFFER_INIT;
+    char *line = NULL;
+    size_t capacity = 0, number = 0;
+    ssize_t len;
+    enum kg_status status = KG_OK;
+    while (status == KG_OK && (len = getline(&line, &capacity, stdin)) >= 0) {
+        number++;
+        kg_buffer_clear(&out);
+        status = convert_line(t, options, line, (size_t)len, &out, err);
+        if (status != KG_OK) kg_error_context(err, status, "standard input, line %zu", number);
+        else status = kg_fd_write(STDOUT_FILENO, out.data, out.len, err);
+    }
+    if (status == KG_OK && ferror(stdin))
+        status = kg_fail(err, KG_ERR_IO, "cannot read standard input: %s", strerror(errno));
+    free(line);
+    kg_buffer_free(&out);
+    return status;
+}
+
+static enum kg_status run(const struct tokenize_options *options, struct kg_error *err) {
+    if (!options->model) return kg_fail(err, KG_ERR_USAGE, "-m FILE is missing");
+    struct kg_tokenizer *t;
+    enum kg_status status = kg_tokenizer_open(options->model, &t, err);
+    if (status != KG_OK) return status;
+    if (options->jsonl) {
+        status = convert_lines(t, options, err);
+    } else {
+        struct kg_buffer out = KG_BUFFER_INIT;
+        status = convert_whole(t, options, &out, err);
+        if (status == KG_OK) status = kg_fd_write(STDOUT_FILENO, kg_buffer_text(&out), out.len, err);
+        kg_buffer_free(&out);
+    }
+    kg_tokenizer_free(t);
+    return status;
+}
+
+int kg_cmd_tokenize(int argc, char **argv) {
+    struct tokenize_options o = { 0 };
+    const struct kg_option options[] = {
+        { .name = "model",
+          .letter = 'm',
+          .kind = KG_OPTION_TEXT,
+          .value = &o.model,
+          .metavar = "FILE",
+          .help = "GGUF file, a model or a vocabulary alone" },
+        { .name = "special",
+          .kind = KG_OPTION_FLAG,
+          .value = &o.special,
+          .help = "special tokens written in the text become their ids; with --decode, they are written out" },
+        { .name = "decode", .kind = KG_OPTION_FLAG, .value = &o.decode, .help = "ids in, text out" },
+        { .name = "jsonl",
+          .kind = KG_OPTION_FLAG,
+          .value = &o.jsonl,
+          .help = "a {\"text\":...} per line gives an {\"ids\":[...]} per line; --decode the other way" },
+        { .name = "json", .kind = KG_OPTION_FLAG, .value = &o.json, .help = "print one JSON object" },
+    };
+    const struct kg_command command = {
+        .name = "kigo tokenize",
+        .usage = "-m FILE [--special] [--decode] [--jsonl | --json]",
+        .summary = "Turns standard input into token ids, every byte of it counted, or ids into text.",
+        .options = options,
+        .n_options = KG_COUNT_OF(options),
+    };
+    struct kg_error err;
+    const char **args;
+    size_t n_args;
+    bool helped = false;
+    enum kg_status status = kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err);
+    if (status != KG_OK) return kg_cli_error("tokenize", &err);
+    free(args);
+    if (helped) return KG_EXIT_OK;
+    status = run(&o, &err);
+    return status == KG_OK ? KG_EXIT_OK : kg_cli_error("tokenize", &err);
+}

@@ -1,0 +1,80 @@
+#include "tokenizer/utf8.h"
+#include <stdbool.h>
+#include <string.h>
+
+/* Length of a character by its first byte (0: never a first byte), and the range its second byte must lie in. */
+static size_t sequence(unsigned char first, unsigned char *low, unsigned char *high) {
+    *low = 0x80;
+    *high = 0xbf;
+    if (first < 0x80) return 1;
+    if (first < 0xc2) return 0;
+    if (first < 0xe0) return 2;
+    if (first < 0xf0) {
+        if (first == 0xe0) *low = 0xa0;
+        if (first == 0xed) *high = 0x9f;
+        return 3;
+    }
+    if (first > 0xf4) return 0;
+    if (first == 0xf0) *low = 0x90;
+    if (first == 0xf4) *high = 0x8f;
+    return 4;
+}
+
+enum kg_utf8_kind kg_utf8_look(const unsigned char *bytes, size_t len, size_t *n) {
+    unsigned char low, high;
+    const size_t want = sequence(bytes[0], &low, &high);
+    *n = 1;
+    if (want == 0) return KG_UTF8_BROKEN;
+    while (*n < want) {
+        if (*n == len) return KG_UTF8_CUT;
+        if (bytes[*n] < low || bytes[*n] > high) return KG_UTF8_BROKEN;
+        low = 0x80;
+        high = 0xbf;
+        ++*n;
+    }
+    return KG_UTF8_WHOLE;
+}
+
+size_t kg_utf8_first_error(const char *text, size_t len) {
+    const unsigned char *bytes = (const unsigned char *)text;
+    size_t at = 0;
+    while (at < len) {
+        uint64_t word;
+        if (len - at >= sizeof word) {
+            memcpy(&word, bytes + at, sizeof word);
+            if (!(word & 0x8080808080808080u)) {
+                at += sizeof word;
+                continue;
+            }
+        }
+        size_t n;
+        if (kg_utf8_look(bytes + at, len - at, &n) != KG_UTF8_WHOLE) return at;
+        at += n;
+    }
+    return len;
+}
+
+size_t kg_utf8_get(const char *text, uint32_t *code_point) {
+    const unsigned char *b = (const unsigned char *)text;
+    switch (kg_utf8_length(b[0])) {
+    case 1: *code_point = b[0]; return 1;
+    case 2: *code_point = (uint32_t)(b[0] & 0x1f) << 6 | (b[1] & 0x3f); return 2;
+    case 3: *code_point = (uint32_t)(b[0] & 0x0f) << 12 | (uint32_t)(b[1] & 0x3f) << 6 | (b[2] & 0x3f); return 3;
+    default:
+        *code_point = (uint32_t)(b[0] & 0x07) << 18 | (uint32_t)(b[1] & 0x3f) << 12 | (uint32_t)(b[2] & 0x3f) << 6 |
+                      (b[3] & 0x3f);
+        return 4;
+    }
+}
+
+size_t kg_utf8_put(uint32_t c, char out[KG_UTF8_MAX_BYTES]) {
+    if (c < 0x80) {
+        out[0] = (char)c;
+        return 1;
+    }
+    const size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    static const unsigned char MARK[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
+    for (size_t i = n - 1; i > 0; i--, c >>= 6) out[i] = (char)(0x80 | (c & 0x3f));
+    out[0] = (char)(MARK[n] | c);
+    return n;
+}

@@ -2,6 +2,8 @@ libkigo_a_SOURCES += \
 	src/include/kigo/engine.h \
 	src/engine/backend.h \
 	src/engine/forward.c \
+	src/engine/generate.c \
 	src/engine/kv_cache.c src/engine/kv_cache.h \
 	src/engine/precision.c \
+	src/engine/sampler.c src/engine/sampler.h \
 	src/engine/session.c src/engine/session.h

@@ -82,6 +82,7 @@ uint64_t kg_gguf_alignment(const struct kg_gguf *gguf);
 size_t kg_gguf_n_keys(const struct kg_gguf *gguf);
 size_t kg_gguf_n_tensors(const struct kg_gguf *gguf);
 const struct kg_gguf_key *kg_gguf_key_at(const struct kg_gguf *gguf, size_t index);
+/* Tensors lie in one array: at(i) is at(0) + i. */
 const struct kg_gguf_tensor *kg_gguf_tensor_at(const struct kg_gguf *gguf, size_t index);
 
 /* By name, in a time that grows with the logarithm of their number; NULL if absent. */

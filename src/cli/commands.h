@@ -5,9 +5,9 @@
 /* clang-format off */
 #define KG_COMMAND_LIST(X) \
     X(inspect, "inspect", "show a GGUF file's metadata and tensors") \
-    X(devices, "devices", "list the processors and GPUs this build can run on")
+    X(tokenize, "tokenize", "turn text into token ids, and back") \
     X(devices, "devices", "list the processors and GPUs this build can run on") \
-    X(tokenize, "tokenize", "turn text into token ids, and back")
+    /* every row ends in a backslash, so that rows merge line by line */
 
 /* clang-format on */
 

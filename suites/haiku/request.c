@@ -1,0 +1,78 @@
+#include "suites/haiku/poet.h"
+#include "base/buffer.h"
+#include "base/rng.h"
+#include "base/size.h"
+#include <stdlib.h>
+
+/* Of every kind: what the fixture was trained on, and what nobody thought of. */
+static const char *const TOPICS[] = {
+    "GPU computing",
+    "autumn rain",
+    "a quiet mountain",
+    "silicon dreams",
+    "an old pond",
+    "winter light",
+    "parallel threads",
+    "the memory bus",
+    "my neighbour's noisy lawnmower",
+    "sourdough",
+    "the KV cache",
+    "migrating geese",
+    "zero trust",
+    "debugging at 3 a.m.",
+    "FP16 rounding errors",
+    "a letter never sent",
+    "warm bread and salt",
+    "the last bus home",
+    "jellyfish",
+    "Ada Lovelace",
+    "C++",
+    "RAIN",
+    "x",
+    "1+1=2",
+    "l'\xc3\xa9t\xc3\xa9 \xc3\xa0 Paris",
+    "\xe5\x8f\xa4\xe6\xb1\xa0",
+    "floating point numbers",
+    "seven samurai",
+    "twenty-one pilots",
+    "a walk in the park",
+    "the smell of fresh paint",
+    "everything",
+};
+
+static const char NONCE_DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+
+struct kg_haiku_request kg_haiku_request_make(uint64_t topic, const char *minute_word, double temperature,
+                                              uint64_t seed) {
+    struct kg_haiku_request request = {
+        .topic = TOPICS[topic % KG_COUNT_OF(TOPICS)],
+        .minute_word = minute_word,
+        .sampler = KG_SAMPLER_DEFAULTS,
+        .max_tokens = KG_HAIKU_MAX_TOKENS,
+    };
+    struct kg_rng rng;
+    kg_rng_init(&rng, seed, topic);
+    for (int i = 0; i < KG_NONCE_LEN; i++) request.nonce[i] = NONCE_DIGITS[kg_rng_below(&rng, sizeof NONCE_DIGITS - 1)];
+    request.sampler.temperature = temperature;
+    request.sampler.seed = seed;
+    return request;
+}
+
+char *kg_haiku_user_text(const struct kg_haiku_request *request) {
+    return kg_xasprintf("Write a haiku about %s that includes the word \"%s\" (nonce: %s)", request->topic,
+                        request->minute_word, request->nonce);
+}
+
+/* Spelled out here rather than rendered, so that the engine's chat format is compared with something else than itself. */
+char *kg_haiku_prompt_text(const struct kg_haiku_request *request) {
+    char *const user = kg_haiku_user_text(request);
+    char *const prompt = kg_xasprintf("<|im_start|>user\n%s<|im_end|>\n<|im_start|>assistant\n", user);
+    free(user);
+    return prompt;
+}
+
+void kg_haiku_answer_free(struct kg_haiku_answer *answer) {
+    free(answer->prompt_text);
+    kg_ids_free(&answer->prompt_ids);
+    kg_generate_result_free(&answer->result);
+}

@@ -1,0 +1,49 @@
+#include "suites/haiku/stage.h"
+#include "base/buffer.h"
+#include "base/size.h"
+#include <check.h>
+#include <string.h>
+
+const char *const KG_HAIKU_BACKENDS[] = { "cpu" };
+const size_t KG_HAIKU_N_BACKENDS = KG_COUNT_OF(KG_HAIKU_BACKENDS);
+
+void kg_must(enum kg_status status, const struct kg_error *err) {
+    if (status != KG_OK) ck_abort_msg("%s: %s", kg_status_name(status), err->message);
+}
+
+struct kg_haiku_stage *kg_haiku_stage_open(struct kg_record *rec, size_t backend) {
+    static struct kg_haiku_stage *stages[KG_COUNT_OF(KG_HAIKU_BACKENDS)];
+    if (stages[backend]) return stages[backend];
+    const char *const name = KG_HAIKU_BACKENDS[backend], *const model = kg_fixture_path(KG_HAIKU_MODEL);
+    struct kg_haiku_stage stage;
+    struct kg_error err = { 0 };
+    const enum kg_status status = kg_engine_poet_open(name, model, &stage.engine, &err);
+    if (status == KG_ERR_UNSUPPORTED && strcmp(name, "cpu") != 0) {
+        kg_record_skip(rec, "%s", err.message);
+        return NULL;
+    }
+    kg_must(status, &err);
+    kg_must(
+        kg_haiku_bench_open(model, kg_fixture_path("haiku-qwen2/golden/haiku.safetensors"), name, &stage.bench, &err),
+        &err);
+    stages[backend] = kg_xmalloc(sizeof stage);
+    *stages[backend] = stage;
+    return stages[backend];
+}
+
+void kg_haiku_add(struct kg_case_list *list, const char *op, const char *name, const char *shape,
+                  const char *definition, void (*run)(struct kg_record *, const void *), struct kg_haiku_arg arg) {
+    struct kg_haiku_arg *const kept = kg_xmalloc(sizeof *kept); /* as long as the process, like the case */
+    *kept = arg;
+    kg_case_list_add(list, &(struct kg_case){ .layer = "haiku",
+                                              .op = op,
+                                              .name = name,
+                                              .backend = KG_HAIKU_BACKENDS[arg.backend],
+                                              .dtype = "f32",
+                                              .shape = shape,
+                                              .spec = "FT-050",
+                                              .definition = definition,
+                                              .timeout_s = 180,
+                                              .run = run,
+                                              .arg = kept });
+}

@@ -5,6 +5,7 @@
 /* clang-format off */
 #define KG_COMMAND_LIST(X) \
     X(inspect, "inspect", "show a GGUF file's metadata and tensors") \
+    X(convert, "convert", "make a GGUF file from a Hugging Face folder") \
     X(tokenize, "tokenize", "turn text into token ids, and back") \
     X(devices, "devices", "list the processors and GPUs this build can run on") \
     /* every row ends in a backslash, so that rows merge line by line */

@@ -2,6 +2,7 @@ kigo_SOURCES = \
 	src/cli/commands.h \
 	src/cli/main.c
 kigo_SOURCES += src/cli/cmd_devices.c
+kigo_SOURCES += src/cli/cmd_convert.c
 kigo_SOURCES += src/cli/cmd_tokenize.c
 kigo_LDADD = libkigo.a $(kigo_libs)
 kigo_SOURCES += \

@@ -22,3 +22,8 @@ libkigo_a_SOURCES += \
 	src/model/config.c src/model/config.h \
 	src/model/model.c \
 	src/model/weights.c src/model/weights.h
+
+libkigo_a_SOURCES += \
+	src/model/convert_vocab.c src/model/convert_vocab.h \
+	src/model/vocab_kind.c \
+	src/model/vocab_source.c src/model/vocab_source.h

@@ -1,0 +1,181 @@
+#include "model/convert_vocab.h"
+#include "base/buffer.h"
+#include "base/file.h"
+#include "base/size.h"
+#include "model/vocab_source.h"
+#include <errno.h>
+#include <kigo/tokenizer.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define KEY(name) "tokenizer.ggml." name
+
+static void write_architecture(struct kg_gguf_writer *w, const struct kg_vocab_source *s) {
+    const char *model_type = json_string_value(json_object_get(s->config, "model_type"));
+    char *architecture = kg_xstrdup(model_type && *model_type ? model_type : "gpt2");
+    for (char *p = architecture; *p; p++)
+        if (*p == '_') *p = '-';
+    char *key = kg_xasprintf("%s.vocab_size", architecture);
+    kg_gguf_writer_str(w, "general.architecture", architecture, strlen(architecture));
+    kg_gguf_writer_u32(w, key, (uint32_t)s->n_tokens);
+    free(key);
+    free(architecture);
+}
+
+/* A merge is "a b", or ["a", "b"], which is written as "a b"; *joined is malloc'ed then. */
+static enum kg_status merge_text(const struct kg_vocab_source *s, const json_t *merge, size_t rank, struct kg_str *text,
+                                 char **joined, struct kg_error *err) {
+    *joined = NULL;
+    if (json_is_string(merge)) {
+        *text = (struct kg_str){ json_string_value(merge), json_string_length(merge) };
+        return KG_OK;
+    }
+    const char *left = json_string_value(json_array_get(merge, 0)),
+               *right = json_string_value(json_array_get(merge, 1));
+    if (!left || !right || json_array_size(merge) != 2)
+        return kg_fail(err, KG_ERR_FORMAT, "%s/tokenizer.json: merges[%zu] is no pair of tokens", s->dir, rank);
+    if (strchr(left, ' ') || strchr(right, ' '))
+        return kg_fail(err, KG_ERR_UNSUPPORTED, "%s/tokenizer.json: merges[%zu] has a blank, which GGUF cannot say",
+                       s->dir, rank);
+    *joined = kg_xasprintf("%s %s", left, right);
+    *text = (struct kg_str){ *joined, strlen(*joined) };
+    return KG_OK;
+}
+
+static enum kg_status write_merges(struct kg_gguf_writer *w, const struct kg_vocab_source *s, size_t *n_merges,
+                                   struct kg_error *err) {
+    const json_t *merges = json_object_get(json_object_get(s->tokenizer, "model"), "merges"), *merge;
+    const size_t n = json_array_size(merges);
+    struct kg_str *texts = kg_xcalloc(n + 1, sizeof *texts);
+    char **joined = kg_xcalloc(n + 1, sizeof *joined);
+    enum kg_status status = KG_OK;
+    size_t i;
+    json_array_foreach(merges, i, merge) {
+        status = merge_text(s, merge, i, &texts[i], &joined[i], err);
+        if (status != KG_OK) break;
+    }
+    if (status == KG_OK) kg_gguf_writer_strings(w, KEY("merges"), texts, n);
+    *n_merges = n;
+    for (i = 0; i < n; i++) free(joined[i]);
+    free(joined);
+    free(texts);
+    return status;
+}
+
+/* A special token is named by its text, alone or as the content of an object. */
+static const json_t *token_name(const struct kg_vocab_source *s, const char *name) {
+    const json_t *value = json_object_get(s->tokenizer_config, name);
+    return json_is_object(value) ? json_object_get(value, "content") : value;
+}
+
+/* The id of a token tokenizer_config.json names, else of one config.json numbers; -1 if neither does. */
+static enum kg_status special_id(const struct kg_vocab_source *s, const char *name, const char *id_name, int32_t *id,
+                                 struct kg_error *err) {
+    *id = -1;
+    const json_t *text = token_name(s, name);
+    if (json_is_string(text)) {
+        *id = kg_text_map_find(&s->by_text, (struct kg_str){ json_string_value(text), json_string_length(text) });
+        if (*id >= 0) return KG_OK;
+        return kg_fail(err, KG_ERR_FORMAT, "%s/tokenizer_config.json: %s '%.60s' is no token", s->dir, name,
+                       json_string_value(text));
+    }
+    if (json_object_get(s->tokenizer_config, name)) return KG_OK; /* null: there is none */
+    const json_t *number = json_object_get(s->config, id_name);
+    if (json_is_array(number)) number = json_array_get(number, 0);
+    if (!json_is_integer(number)) return KG_OK;
+    const json_int_t n = json_integer_value(number);
+    if (n < 0 || (uint64_t)n >= s->n_tokens)
+        return kg_fail(err, KG_ERR_FORMAT, "%s/config.json: %s is %" JSON_INTEGER_FORMAT " of %zu tokens", s->dir,
+                       id_name, n, s->n_tokens);
+    *id = (int32_t)n;
+    return KG_OK;
+}
+
+static enum kg_status write_ids(struct kg_gguf_writer *w, const struct kg_vocab_source *s, struct kg_error *err) {
+    static const struct {
+        const char *name, *id_name, *key;
+    } IDS[] = {
+        { "bos_token", "bos_token_id", KEY("bos_token_id") },
+        { "eos_token", "eos_token_id", KEY("eos_token_id") },
+        { "pad_token", "pad_token_id", KEY("padding_token_id") },
+        { "unk_token", "unk_token_id", KEY("unknown_token_id") },
+    };
+    for (size_t i = 0; i < KG_COUNT_OF(IDS); i++) {
+        int32_t id;
+        const enum kg_status status = special_id(s, IDS[i].name, IDS[i].id_name, &id, err);
+        if (status != KG_OK) return status;
+        if (id >= 0) kg_gguf_writer_u32(w, IDS[i].key, (uint32_t)id);
+    }
+    const json_t *add_bos = json_object_get(s->tokenizer_config, "add_bos_token");
+    if (json_is_boolean(add_bos)) kg_gguf_writer_bool(w, KEY("add_bos_token"), json_is_true(add_bos));
+    return KG_OK;
+}
+
+/* A file of its own comes first; else a text, or the "default" one of a list of named ones. */
+static void write_chat_template(struct kg_gguf_writer *w, const struct kg_vocab_source *s) {
+    static const char KEY_NAME[] = "tokenizer.chat_template";
+    if (s->chat_template_file) {
+        kg_gguf_writer_str(w, KEY_NAME, s->chat_template_file, s->chat_template_len);
+        return;
+    }
+    const json_t *value = json_object_get(s->tokenizer_config, "chat_template"), *item;
+    size_t i;
+    json_array_foreach(value, i, item) {
+        const char *name = json_string_value(json_object_get(item, "name"));
+        if (!name || strcmp(name, "default") != 0) continue;
+        value = json_object_get(item, "template");
+        break;
+    }
+    if (json_is_string(value)) kg_gguf_writer_str(w, KEY_NAME, json_string_value(value), json_string_length(value));
+}
+
+static enum kg_status write_all(struct kg_gguf_writer *w, const struct kg_vocab_source *s, size_t *n_merges,
+                                struct kg_error *err) {
+    write_architecture(w, s);
+    kg_gguf_writer_str(w, KEY("model"), "gpt2", 4);
+    kg_gguf_writer_str(w, KEY("pre"), s->kind->name, strlen(s->kind->name));
+    kg_gguf_writer_strings(w, KEY("tokens"), s->texts, s->n_tokens);
+    kg_gguf_writer_i32s(w, KEY("token_type"), s->types, s->n_tokens);
+    enum kg_status status = write_merges(w, s, n_merges, err);
+    if (status == KG_OK) status = write_ids(w, s, err);
+    if (status == KG_OK) write_chat_template(w, s);
+    return status;
+}
+
+/* Writes beside out_path, has the tokenizer read it, then puts it in place. */
+static enum kg_status publish(struct kg_gguf_writer *w, const char *out_path, struct kg_error *err) {
+    char *draft = kg_xasprintf("%s.unchecked-%ld", out_path, (long)getpid());
+    struct kg_tokenizer *t;
+    enum kg_status status = kg_gguf_writer_finish(w, draft, err);
+    if (status == KG_OK) {
+        status = kg_tokenizer_open(draft, &t, err);
+        if (status == KG_OK) kg_tokenizer_free(t);
+        if (status == KG_OK && rename(draft, out_path) != 0)
+            status = kg_fail(err, KG_ERR_IO, "cannot rename '%s' to '%s': %s", draft, out_path, strerror(errno));
+        if (status != KG_OK) unlink(draft);
+    }
+    free(draft);
+    return status;
+}
+
+enum kg_status kg_convert_vocab(const char *hf_dir, const char *out_path, struct kg_vocab_summary *summary,
+                                struct kg_error *err) {
+    struct kg_vocab_source source;
+    size_t n_merges = 0;
+    enum kg_status status = kg_vocab_source_open(hf_dir, &source, err);
+    if (status != KG_OK) return status;
+    struct kg_gguf_writer *w = kg_gguf_writer_new(32);
+    status = write_all(w, &source, &n_merges, err);
+    if (status == KG_OK) status = publish(w, out_path, err);
+    if (status == KG_OK)
+        *summary = (struct kg_vocab_summary){ .kind = source.kind->name,
+                                              .n_tokens = source.n_tokens,
+                                              .n_merges = n_merges,
+                                              .n_special = source.n_special,
+                                              .n_padding = source.n_padding };
+    kg_gguf_writer_free(w);
+    kg_vocab_source_close(&source);
+    return status;
+}

@@ -1,0 +1,26 @@
+/* A vocabulary-only GGUF from a Hugging Face folder: tokenizer.json, and what tokenizer_config.json, chat_template.jinja
+ * and config.json add, if they are there.
+ *
+ * Keys, as llama.cpp names them: general.architecture (model_type of config.json with "-" for "_"; "gpt2" without one),
+ * <architecture>.vocab_size, tokenizer.ggml.model ("gpt2"), .pre (the kind whose pattern, normaliser and ignore_merges
+ * tokenizer.json has), .tokens, .token_type (1 normal, 3 special, 4 added but not special, 5 unused), .merges,
+ * .{bos,eos,padding,unknown}_token_id, .add_bos_token, and tokenizer.chat_template. Ids without a token, up to the
+ * vocab_size of config.json, are named "[PAD<id>]" and unused. */
+#ifndef KIGO_MODEL_CONVERT_VOCAB_H
+#define KIGO_MODEL_CONVERT_VOCAB_H
+
+#include <kigo/status.h>
+#include <stddef.h>
+
+struct kg_vocab_summary {
+    const char *kind; /* of pre-tokenizer; static */
+    size_t n_tokens, n_merges, n_special, n_padding;
+};
+
+/* What is written is read back by the tokenizer before it takes its place at out_path; nothing is left on failure.
+ * KG_ERR_NOT_FOUND without a tokenizer.json; KG_ERR_UNSUPPORTED names what kigo or GGUF cannot express (another model
+ * type, an unknown pattern or normaliser, added tokens that strip blanks); KG_ERR_FORMAT for contradictions. */
+KG_WARN_UNUSED enum kg_status kg_convert_vocab(const char *hf_dir, const char *out_path,
+                                               struct kg_vocab_summary *summary, struct kg_error *err);
+
+#endif

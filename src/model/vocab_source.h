@@ -1,0 +1,35 @@
+/* What a Hugging Face folder says about a vocabulary, read and checked: the first half of convert_vocab. */
+#ifndef KIGO_MODEL_VOCAB_SOURCE_H
+#define KIGO_MODEL_VOCAB_SOURCE_H
+
+#include "model/gguf.h"
+#include "tokenizer/pretokenize.h"
+#include "tokenizer/text_map.h"
+#include <jansson.h>
+
+struct kg_vocab_source {
+    const char *dir;
+    json_t *tokenizer;        /* tokenizer.json */
+    json_t *tokenizer_config; /* NULL: no such file */
+    json_t *config;           /* NULL: no such file */
+    char *chat_template_file; /* chat_template.jinja, NULL: no such file */
+    size_t chat_template_len;
+
+    const struct kg_pre_kind *kind;
+    struct kg_str *texts; /* (n_tokens), pointing into the JSON or padding */
+    int32_t *types;       /* (n_tokens) */
+    size_t n_tokens, n_special, n_padding;
+    char *padding; /* texts of ids without a token */
+    struct kg_text_map by_text;
+};
+
+/* Opens the folder's files and checks that kigo can express what they say. On failure nothing is left to free. */
+KG_WARN_UNUSED enum kg_status kg_vocab_source_open(const char *dir, struct kg_vocab_source *source,
+                                                   struct kg_error *err);
+void kg_vocab_source_close(struct kg_vocab_source *source);
+
+/* Recognises the kind of pre-tokenizer. */
+KG_WARN_UNUSED enum kg_status kg_vocab_source_kind(const struct kg_vocab_source *source,
+                                                   const struct kg_pre_kind **kind, struct kg_error *err);
+
+#endif

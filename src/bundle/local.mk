@@ -1,1 +1,24 @@
-libkigo_a_SOURCES += src/include/kigo/bundle.h
+libkigo_a_SOURCES += \
+	src/include/kigo/bundle.h \
+	src/bundle/bag.c \
+	src/bundle/build.c \
+	src/bundle/create.c \
+	src/bundle/environment.c \
+	src/bundle/export.c src/bundle/export.h \
+	src/bundle/git.c src/bundle/git.h \
+	src/bundle/internal.h \
+	src/bundle/journal.c \
+	src/bundle/manifest.c src/bundle/manifest.h \
+	src/bundle/payload.c \
+	src/bundle/plan.c \
+	src/bundle/record_check.c \
+	src/bundle/records.c src/bundle/records.h \
+	src/bundle/recover.c \
+	src/bundle/report.c \
+	src/bundle/seal.c \
+	src/bundle/source.c \
+	src/bundle/statement.c \
+	src/bundle/tree.c src/bundle/tree.h \
+	src/bundle/verify.c src/bundle/verify.h \
+	src/bundle/verify_bag.c \
+	src/bundle/verify_records.c

@@ -10,7 +10,8 @@
  *
  * plan.ndjson, a line a case: key, suite, layer, op, name, backend, dtype, shape, spec (null where none), seed (decimal
  * text), def_sha (SHA-256 over the definition), timeout_s.
- * journal.ndjson: {"event":"start","key","utc_us"} and {"event":"end","key","utc_us","status"}.
+ * journal.ndjson: {"event":"open","utc_us","bundle_id","seed"}, {"event":"planned","utc_us","n"}, then
+ *   {"event":"start","key","utc_us"} and {"event":"end","key","utc_us","status"}, and "recover" if the run died.
  * results.ndjson, a line a case: key, suite, def_sha, status (pass fail skip crash timeout norun), reason (null if
  * pass), seed, started_us, duration_ns, and lists, each maybe empty:
  *   errors:  {name, n, n_nonfinite, max_abs, max_rel, rms_rel, nmse, one_minus_cos, worst_index, worst_got, worst_want,
@@ -67,9 +68,12 @@ struct kg_bundle_summary {
     size_t n_planned, n_pass, n_fail, n_skip, n_crash, n_timeout, n_norun;
     char verdict[16]; /* "pass", "fail" or "incomplete" */
     int exit_code;    /* 0, 1, or 5: nothing ran, planned is not recorded */
+    char note[512];   /* "", or why the published bundle could not be indexed */
 };
 KG_WARN_UNUSED enum kg_status kg_bundle_seal(struct kg_bundle *bundle, struct kg_bundle_summary *summary,
                                              struct kg_error *err);
+/* Adds time the runner itself spent (not the cases) to the bundle's cost, which bag-info.txt records beside the run's. */
+void kg_bundle_spent(struct kg_bundle *bundle, uint64_t ns);
 /* Leaves the unfinished folder for recover and frees the handle. After seal it only frees. */
 void kg_bundle_close(struct kg_bundle *bundle);
 

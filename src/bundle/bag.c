@@ -1,0 +1,224 @@
+/* From the records on disk to a whole bag: what seal and recover share. Every step can be run again from the start, so a
+ * process that dies in any of them loses nothing. */
+#include "bundle/internal.h"
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "bundle/export.h"
+#include "bundle/manifest.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct bag {
+    const struct kg_bag_job *job;
+    struct kg_records records;
+    struct kg_export exports;
+    json_t *env, *build, *source, *summary;
+    int64_t started_us, sealed_us;
+    struct kg_bundle_summary counts;
+};
+
+/* Appends a result for every planned case that has none. */
+static enum kg_status fill_results(const struct bag *bag, struct kg_error *err) {
+    int fd = -1;
+    enum kg_status status = kg_bundle_open_append(bag->job->dir, "data/results.ndjson", &fd, err);
+    for (size_t i = 0; i < bag->records.n_cases && status == KG_OK; i++) {
+        const struct kg_case_records *c = &bag->records.cases[i];
+        if (!c->plan || c->result) continue;
+        const bool crashed = bag->job->partial && c->started;
+        const char *reason = crashed             ? "the run died while this case was in flight"
+                             : c->started        ? "started, but no result was recorded"
+                             : bag->job->partial ? "the run died before this case"
+                                                 : "the run ended before this case";
+        json_t *record =
+            json_pack("{s:s, s:O, s:O, s:s, s:s, s:O, s:n, s:n, s:[], s:[], s:[], s:[]}", "key", c->key, "suite",
+                      json_object_get(c->plan, "suite"), "def_sha", json_object_get(c->plan, "def_sha"), "status",
+                      crashed ? "crash" : "norun", "reason", reason, "seed", json_object_get(c->plan, "seed"),
+                      "started_us", "duration_ns", "errors", "timings", "metrics", "memory");
+        status = kg_ndjson_append(fd, record, false, "results.ndjson", err);
+        json_decref(record);
+    }
+    if (fd >= 0) close(fd);
+    return status;
+}
+
+/* Loads the records; any finding but one of a partial run's journal is an error: what is sealed must be sound. */
+static enum kg_status load(struct bag *bag, struct kg_error *err) {
+    struct kg_bundle_findings findings = { NULL, 0 };
+    enum kg_status status = kg_records_load(bag->job->dir, &bag->records, &findings, err);
+    if (status == KG_OK && findings.n_items > 0 && !bag->job->partial)
+        status = kg_fail(err, KG_ERR_INTEGRITY, "%s/%s: %s", bag->job->dir, findings.items[0].path,
+                         findings.items[0].detail);
+    kg_bundle_findings_free(&findings);
+    return status;
+}
+
+static enum kg_status reload_filled(struct bag *bag, struct kg_error *err) {
+    enum kg_status status = load(bag, err);
+    if (status == KG_OK) status = fill_results(bag, err);
+    if (status != KG_OK) return status;
+    kg_records_free(&bag->records);
+    return load(bag, err);
+}
+
+static json_t *read_or_null(const char *dir, const char *relative) {
+    json_t *object = NULL;
+    return kg_bundle_read_json(dir, relative, &object, NULL) == KG_OK ? object : NULL;
+}
+
+static enum kg_status put_summary(struct bag *bag, struct kg_error *err) {
+    const json_t *open_event = NULL;
+    for (size_t i = 0; i < json_array_size(bag->records.events) && !open_event; i++) {
+        const json_t *event = json_array_get(bag->records.events, i);
+        const char *name = kg_json_text(event, "event");
+        if (name && strcmp(name, "open") == 0) open_event = event;
+    }
+    if (!kg_bundle_id_parse(bag->job->id, &bag->started_us)) bag->started_us = 0;
+    bag->started_us = kg_json_int(open_event, "utc_us", bag->started_us);
+    bag->sealed_us = kg_clock_utc_us();
+    const char *seed = kg_json_text(open_event, "seed");
+    const struct kg_bundle_summary *n = &bag->counts;
+    kg_records_summary(&bag->records, bag->job->partial, &bag->counts);
+    bag->summary =
+        json_pack("{s:s, s:s, s:s, s:i, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "bundle_id", bag->job->id,
+                  "state", bag->job->partial ? "partial" : "complete", "verdict", n->verdict, "exit_code", n->exit_code,
+                  "seed", seed ? seed : "0", "started_us", (json_int_t)bag->started_us, "sealed_us",
+                  (json_int_t)bag->sealed_us, "n_planned", (json_int_t)n->n_planned, "n_pass", (json_int_t)n->n_pass,
+                  "n_fail", (json_int_t)n->n_fail, "n_skip", (json_int_t)n->n_skip, "n_crash", (json_int_t)n->n_crash,
+                  "n_timeout", (json_int_t)n->n_timeout, "n_norun", (json_int_t)n->n_norun);
+    return kg_bundle_put_json(bag->job->dir, "data/summary.json", bag->summary, err);
+}
+
+static enum kg_status put_exports(struct bag *bag, struct kg_error *err) {
+    static const struct {
+        const char *file;
+        void (*make)(const struct kg_export *from, struct kg_buffer *out);
+    } EXPORTS[] = {
+        { "data/junit.xml", kg_export_junit },
+        { "data/results.tap", kg_export_tap },
+        { "data/results.csv", kg_export_csv },
+        { "data/report.md", kg_export_report },
+    };
+    bag->env = read_or_null(bag->job->dir, "data/env.json");
+    bag->build = read_or_null(bag->job->dir, "data/build.json");
+    bag->source = read_or_null(bag->job->dir, "data/source.json");
+    bag->exports = (struct kg_export){ &bag->records, bag->summary, bag->env, bag->build, bag->source };
+    enum kg_status status = KG_OK;
+    for (size_t i = 0; i < sizeof EXPORTS / sizeof *EXPORTS && status == KG_OK; i++) {
+        struct kg_buffer text = KG_BUFFER_INIT;
+        EXPORTS[i].make(&bag->exports, &text);
+        status = kg_bundle_put(bag->job->dir, EXPORTS[i].file, text.data, text.len, err);
+        kg_buffer_free(&text);
+    }
+    return status;
+}
+
+static enum kg_status put_bag_info(const struct bag *bag, const struct kg_tree *tree, struct kg_error *err) {
+    struct kg_buffer info = KG_BUFFER_INIT;
+    uint64_t n_bytes = 0;
+    size_t n_files = 0;
+    for (size_t i = 0; i < tree->n_entries; i++) {
+        if (!kg_manifest_is_payload(tree->entries[i].path) || tree->entries[i].kind != KG_TREE_FILE) continue;
+        n_bytes += tree->entries[i].size_bytes;
+        n_files++;
+    }
+    char date[KG_UTC_TEXT_SIZE];
+    kg_clock_utc_text(bag->sealed_us, date);
+    date[10] = '\0'; /* YYYY-MM-DD */
+    const json_t *git = json_object_get(bag->source, "git");
+    const char *commit = kg_json_text(git, "commit");
+    kg_buffer_puts(&info, "Bag-Software-Agent: kigo " PACKAGE_VERSION "\n");
+    kg_buffer_printf(&info, "Bagging-Date: %s\n", date);
+    kg_buffer_printf(&info, "External-Identifier: %s\n", bag->job->id);
+    kg_buffer_printf(&info, "Payload-Oxum: %llu.%zu\n", (unsigned long long)n_bytes, n_files);
+    kg_buffer_printf(&info, "Kigo-Source-Commit: %s\n", commit ? commit : "nogit");
+    kg_buffer_printf(&info, "Kigo-State: %s\n", bag->job->partial ? "partial" : "complete");
+    kg_buffer_printf(&info, "Kigo-Verdict: %s\n", bag->counts.verdict);
+    if (bag->job->run) {
+        const struct kg_bundle *run = bag->job->run;
+        const uint64_t now = kg_clock_monotonic_ns();
+        const uint64_t wall_ns = now - run->begun_ns;
+        const uint64_t spent_ns = run->spent_ns + now - run->entered_ns;
+        kg_buffer_printf(&info, "Kigo-Run-Ns: %llu\nKigo-Overhead-Ns: %llu\nKigo-Overhead-Share: %.6f\n",
+                         (unsigned long long)wall_ns, (unsigned long long)spent_ns,
+                         (double)spent_ns / (double)(wall_ns ? wall_ns : 1));
+    }
+    const enum kg_status status = kg_bundle_put(bag->job->dir, "bag-info.txt", info.data, info.len, err);
+    kg_buffer_free(&info);
+    return status;
+}
+
+/* Hashes and syncs what wanted says and writes the manifest of it. */
+static enum kg_status put_manifest(const char *dir, const char *file, bool (*wanted)(const char *path),
+                                   char sha256[KG_SHA256_HEX_SIZE], struct kg_error *err) {
+    struct kg_tree tree = { 0 };
+    struct kg_buffer lines = KG_BUFFER_INIT;
+    enum kg_status status = kg_tree_walk(dir, &tree, err);
+    if (status == KG_OK) status = kg_manifest_make(dir, &tree, wanted, &lines, err);
+    if (status == KG_OK) status = kg_bundle_put(dir, file, kg_buffer_text(&lines), lines.len, err);
+    kg_sha256_hex(kg_buffer_text(&lines), lines.len, sha256);
+    kg_buffer_free(&lines);
+    kg_tree_free(&tree);
+    return status;
+}
+
+/* The tag manifest comes last: a bag that has it, and that it covers, is whole. */
+static enum kg_status put_tags(const struct bag *bag, struct kg_error *err) {
+    const char *dir = bag->job->dir;
+    char sha256[KG_SHA256_HEX_SIZE];
+    struct kg_tree tree = { 0 };
+    enum kg_status status = put_manifest(dir, "manifest-sha256.txt", kg_manifest_is_payload, sha256, err);
+    if (status == KG_OK) {
+        json_t *statement = kg_export_statement(&bag->exports, sha256);
+        status = kg_bundle_put_json(dir, "statement.intoto.json", statement, err);
+        json_decref(statement);
+    }
+    if (status == KG_OK) status = kg_bundle_put(dir, "bagit.txt", KG_BAGIT_TXT, strlen(KG_BAGIT_TXT), err);
+    if (status == KG_OK) status = kg_tree_walk(dir, &tree, err);
+    if (status == KG_OK) status = put_bag_info(bag, &tree, err);
+    if (status == KG_OK) status = put_manifest(dir, "tagmanifest-sha256.txt", kg_manifest_is_tag, sha256, err);
+    kg_tree_free(&tree);
+    return status;
+}
+
+static enum kg_status sync_folders(const char *dir, struct kg_error *err) {
+    struct kg_tree tree = { 0 };
+    enum kg_status status = kg_tree_walk(dir, &tree, err);
+    for (size_t i = 0; i < tree.n_entries && status == KG_OK; i++) {
+        char *path = kg_path_join(dir, tree.entries[i].path);
+        if (tree.entries[i].kind == KG_TREE_DIR) status = kg_dir_sync(path, err);
+        else if (strcmp(tree.entries[i].path, "tagmanifest-sha256.txt") == 0) status = kg_file_sync(path, err);
+        free(path);
+    }
+    if (status == KG_OK) status = kg_dir_sync(dir, err);
+    kg_tree_free(&tree);
+    return status;
+}
+
+enum kg_status kg_bag_finish(const struct kg_bag_job *job, struct kg_bundle_summary *summary, struct kg_error *err) {
+    struct bag bag = { .job = job };
+    enum kg_status status = reload_filled(&bag, err);
+    if (status == KG_OK) status = put_summary(&bag, err);
+    if (status == KG_OK) status = put_exports(&bag, err);
+    if (status == KG_OK) status = put_tags(&bag, err);
+    if (status == KG_OK) status = sync_folders(job->dir, err);
+    if (status == KG_OK) *summary = bag.counts;
+    json_decref(bag.summary);
+    json_decref(bag.source);
+    json_decref(bag.build);
+    json_decref(bag.env);
+    kg_records_free(&bag.records);
+    return status;
+}
+
+enum kg_status kg_bag_publish(const char *root, const char *id, struct kg_error *err) {
+    char *from = kg_xasprintf("%s/.tmp-%s", root, id);
+    char *to = kg_path_join(root, id);
+    enum kg_status status = kg_path_rename_new(from, to, err);
+    if (status == KG_OK) status = kg_dir_sync(root, err);
+    free(to);
+    free(from);
+    return status;
+}

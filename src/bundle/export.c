@@ -1,0 +1,209 @@
+/* The formats other tools read: JUnit XML, TAP 13, CSV. */
+#include "bundle/export.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *kg_case_status(const struct kg_case_records *c) {
+    return c->result ? kg_json_text(c->result, "status") : "norun";
+}
+
+const char *kg_case_reason(const struct kg_case_records *c) {
+    const char *reason = c->result ? kg_json_text(c->result, "reason") : "no result was recorded";
+    return reason ? reason : "";
+}
+
+double kg_case_seconds(const struct kg_case_records *c) {
+    return c->result ? (double)kg_json_int(c->result, "duration_ns", 0) / 1e9 : 0;
+}
+
+double kg_case_worst_margin(const struct kg_case_records *c, const char **name) {
+    const json_t *errors = c->result ? json_object_get(c->result, "errors") : NULL;
+    double worst = NAN;
+    *name = "";
+    for (size_t i = 0; i < json_array_size(errors); i++) {
+        const json_t *error = json_array_get(errors, i);
+        if (!json_is_true(json_object_get(error, "judged"))) continue;
+        const double margin = kg_json_number(error, "margin", INFINITY); /* null: not finite */
+        if (isnan(worst) || margin > worst) {
+            worst = margin;
+            *name = kg_json_text(error, "name");
+            if (!*name) *name = "";
+        }
+    }
+    return worst;
+}
+
+/* XML 1.0 has no way to write control characters or U+FFFE and U+FFFF: they become U+FFFD. */
+static void put_xml(struct kg_buffer *out, const char *text) {
+    for (const char *s = text; *s; s++) {
+        switch (*s) {
+        case '&': kg_buffer_puts(out, "&amp;"); break;
+        case '<': kg_buffer_puts(out, "&lt;"); break;
+        case '>': kg_buffer_puts(out, "&gt;"); break;
+        case '"': kg_buffer_puts(out, "&quot;"); break;
+        case '\n': kg_buffer_puts(out, "&#10;"); break;
+        case '\r': kg_buffer_puts(out, "&#13;"); break;
+        case '\t': kg_buffer_puts(out, "&#9;"); break;
+        default:
+            if ((unsigned char)*s < 0x20) {
+                kg_buffer_puts(out, "\xEF\xBF\xBD");
+            } else if (strncmp(s, "\xEF\xBF\xBE", 3) == 0 || strncmp(s, "\xEF\xBF\xBF", 3) == 0) {
+                kg_buffer_puts(out, "\xEF\xBF\xBD");
+                s += 2;
+            } else {
+                kg_buffer_append(out, s, 1);
+            }
+        }
+    }
+}
+
+static void put_attribute(struct kg_buffer *out, const char *name, const char *value) {
+    kg_buffer_printf(out, " %s=\"", name);
+    put_xml(out, value);
+    kg_buffer_puts(out, "\"");
+}
+
+static const char *plan_text(const struct kg_case_records *c, const char *name) {
+    const char *text = c->plan ? kg_json_text(c->plan, name) : NULL;
+    return text ? text : "";
+}
+
+static void put_testcase(struct kg_buffer *out, const struct kg_case_records *c) {
+    static const struct {
+        const char *status, *element;
+    } ELEMENTS[] = {
+        { "fail", "failure" }, { "crash", "error" },  { "timeout", "error" },
+        { "norun", "error" },  { "skip", "skipped" },
+    };
+    const char *status = kg_case_status(c);
+    struct kg_buffer classname = KG_BUFFER_INIT;
+    kg_buffer_printf(&classname, "%s.%s", plan_text(c, "layer"), plan_text(c, "op"));
+    kg_buffer_puts(out, "    <testcase");
+    put_attribute(out, "classname", kg_buffer_text(&classname));
+    put_attribute(out, "name", c->key);
+    kg_buffer_printf(out, " time=\"%.6f\"", kg_case_seconds(c));
+    kg_buffer_free(&classname);
+    for (size_t i = 0; i < sizeof ELEMENTS / sizeof *ELEMENTS; i++) {
+        if (strcmp(status, ELEMENTS[i].status) != 0) continue;
+        kg_buffer_printf(out, ">\n      <%s", ELEMENTS[i].element);
+        put_attribute(out, "message", kg_case_reason(c));
+        if (strcmp(status, "skip") != 0) put_attribute(out, "type", status);
+        kg_buffer_puts(out, "/>\n    </testcase>\n");
+        return;
+    }
+    kg_buffer_puts(out, "/>\n");
+}
+
+struct suite_count {
+    size_t n_tests, n_failures, n_errors, n_skipped;
+    double seconds;
+};
+
+static void count_case(struct suite_count *count, const struct kg_case_records *c) {
+    const char *status = kg_case_status(c);
+    count->n_tests++;
+    count->n_failures += strcmp(status, "fail") == 0;
+    count->n_skipped += strcmp(status, "skip") == 0;
+    count->n_errors += strcmp(status, "crash") == 0 || strcmp(status, "timeout") == 0 || strcmp(status, "norun") == 0;
+    count->seconds += kg_case_seconds(c);
+}
+
+static void put_counts(struct kg_buffer *out, const struct suite_count *count) {
+    kg_buffer_printf(out, " tests=\"%zu\" failures=\"%zu\" errors=\"%zu\" skipped=\"%zu\" time=\"%.6f\">\n",
+                     count->n_tests, count->n_failures, count->n_errors, count->n_skipped, count->seconds);
+}
+
+static void put_testsuite(struct kg_buffer *out, const struct kg_records *records, const char *suite) {
+    struct suite_count count = { 0 };
+    for (size_t i = 0; i < records->n_cases; i++)
+        if (strcmp(plan_text(&records->cases[i], "suite"), suite) == 0) count_case(&count, &records->cases[i]);
+    kg_buffer_puts(out, "  <testsuite");
+    put_attribute(out, "name", suite);
+    put_counts(out, &count);
+    for (size_t i = 0; i < records->n_cases; i++)
+        if (strcmp(plan_text(&records->cases[i], "suite"), suite) == 0) put_testcase(out, &records->cases[i]);
+    kg_buffer_puts(out, "  </testsuite>\n");
+}
+
+void kg_export_junit(const struct kg_export *from, struct kg_buffer *out) {
+    const struct kg_records *records = from->records;
+    struct suite_count all = { 0 };
+    json_t *suites = json_object();
+    for (size_t i = 0; i < records->n_cases; i++) {
+        count_case(&all, &records->cases[i]);
+        json_object_set_new(suites, plan_text(&records->cases[i], "suite"), json_true());
+    }
+    kg_buffer_puts(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"kigo\"");
+    put_counts(out, &all);
+    const char *suite;
+    json_t *unused;
+    json_object_foreach(suites, suite, unused) put_testsuite(out, records, suite);
+    kg_buffer_puts(out, "</testsuites>\n");
+    json_decref(suites);
+}
+
+/* One line of a TAP description: '#' would begin a directive, a line break a new line. */
+static void put_tap(struct kg_buffer *out, const char *text) {
+    for (const char *s = text; *s; s++) {
+        if (*s == '#' || *s == '\\') kg_buffer_puts(out, "\\");
+        const char shown = (unsigned char)*s < 0x20 ? ' ' : *s;
+        kg_buffer_append(out, &shown, 1);
+    }
+}
+
+void kg_export_tap(const struct kg_export *from, struct kg_buffer *out) {
+    const struct kg_records *records = from->records;
+    kg_buffer_printf(out, "TAP version 13\n1..%zu\n", records->n_cases);
+    for (size_t i = 0; i < records->n_cases; i++) {
+        const struct kg_case_records *c = &records->cases[i];
+        const char *status = kg_case_status(c);
+        const bool skipped = strcmp(status, "skip") == 0;
+        kg_buffer_printf(out, "%sok %zu - ", skipped || strcmp(status, "pass") == 0 ? "" : "not ", i + 1);
+        put_tap(out, c->key);
+        if (skipped) kg_buffer_puts(out, " # SKIP ");
+        if (skipped) put_tap(out, kg_case_reason(c));
+        kg_buffer_puts(out, "\n");
+        if (!skipped && *kg_case_reason(c)) {
+            kg_buffer_printf(out, "# %s: ", status);
+            put_tap(out, kg_case_reason(c));
+            kg_buffer_puts(out, "\n");
+        }
+    }
+}
+
+/* RFC 4180: quoted where a comma, a quote or a line break needs it, quotes doubled. */
+static void put_csv(struct kg_buffer *out, const char *text, const char *end) {
+    const bool quoted = strpbrk(text, ",\"\r\n") || *text == ' ';
+    if (quoted) kg_buffer_puts(out, "\"");
+    for (const char *s = text; *s; s++) {
+        if (*s == '"') kg_buffer_puts(out, "\"");
+        kg_buffer_append(out, s, 1);
+    }
+    kg_buffer_printf(out, "%s%s", quoted ? "\"" : "", end);
+}
+
+void kg_export_csv(const struct kg_export *from, struct kg_buffer *out) {
+    static const char *const PLANNED[] = { "suite", "layer", "op",   "name", "backend",
+                                           "dtype", "shape", "spec", "seed", "def_sha" };
+    kg_buffer_puts(out, "key,suite,layer,op,name,backend,dtype,shape,spec,seed,def_sha,"
+                        "status,reason,started_us,duration_ns,worst_comparison,worst_margin\r\n");
+    for (size_t i = 0; i < from->records->n_cases; i++) {
+        const struct kg_case_records *c = &from->records->cases[i];
+        put_csv(out, c->key, ",");
+        for (size_t k = 0; k < sizeof PLANNED / sizeof *PLANNED; k++) put_csv(out, plan_text(c, PLANNED[k]), ",");
+        put_csv(out, kg_case_status(c), ",");
+        put_csv(out, kg_case_reason(c), ",");
+        const int64_t started = c->result ? kg_json_int(c->result, "started_us", -1) : -1;
+        const int64_t duration = c->result ? kg_json_int(c->result, "duration_ns", -1) : -1;
+        if (started >= 0) kg_buffer_printf(out, "%lld", (long long)started);
+        kg_buffer_puts(out, ",");
+        if (duration >= 0) kg_buffer_printf(out, "%lld", (long long)duration);
+        kg_buffer_puts(out, ",");
+        const char *worst;
+        const double margin = kg_case_worst_margin(c, &worst);
+        put_csv(out, worst, ",");
+        if (!isnan(margin)) kg_buffer_printf(out, "%.9g", margin);
+        kg_buffer_puts(out, "\r\n");
+    }
+}

@@ -1,0 +1,30 @@
+/* What seal derives from the records for people and CI servers. Each function appends a whole file. */
+#ifndef KIGO_BUNDLE_EXPORT_H
+#define KIGO_BUNDLE_EXPORT_H
+
+#include "base/buffer.h"
+#include "bundle/records.h"
+
+/* Everything an export may read; all from the bundle's own files. */
+struct kg_export {
+    const struct kg_records *records;
+    const json_t *summary, *env, *build, *source; /* NULL or empty where a run died before writing them */
+};
+
+void kg_export_junit(const struct kg_export *from, struct kg_buffer *out);
+void kg_export_tap(const struct kg_export *from, struct kg_buffer *out);
+void kg_export_csv(const struct kg_export *from, struct kg_buffer *out);
+void kg_export_report(const struct kg_export *from, struct kg_buffer *out);
+
+/* in-toto Statement v1 with a test-result predicate over the digest of manifest-sha256.txt; caller's reference. */
+json_t *kg_export_statement(const struct kg_export *from, const char *manifest_sha256);
+
+/* Status of a case, "norun" without a result; its reason or "". */
+const char *kg_case_status(const struct kg_case_records *c);
+const char *kg_case_reason(const struct kg_case_records *c);
+double kg_case_seconds(const struct kg_case_records *c);
+
+/* The case's largest error/limit, NaN if it compared nothing; *name is the comparison's. */
+double kg_case_worst_margin(const struct kg_case_records *c, const char **name);
+
+#endif

@@ -1,0 +1,87 @@
+/* The inside of a bundle that is being written, and the steps that seal and recover share. */
+#ifndef KIGO_BUNDLE_INTERNAL_H
+#define KIGO_BUNDLE_INTERNAL_H
+
+#include <kigo/bundle.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct kg_bundle {
+    char *root;
+    char *id;
+    char *dir;   /* <root>/.tmp-<id>, then <root>/<id> */
+    int lock_fd; /* the folder itself, flock'ed; closed on exec, so that a suite left behind never holds it */
+    int plan_fd, journal_fd, results_fd, samples_fd; /* in data/, append only; -1 once sealed */
+    json_t *plan;                                    /* key -> plan line */
+    json_t *state;                                   /* key -> integer of enum kg_case_state */
+    uint64_t n_samples;                              /* float32 in samples.bin */
+    bool plan_done;
+    bool sealed;
+    struct kg_error
+        broken;          /* the first write that failed; nothing is written after it, so that no line is torn inside */
+    uint64_t begun_ns;   /* monotonic, when create was called */
+    uint64_t entered_ns; /* monotonic, when the call under way was entered */
+    uint64_t spent_ns;   /* inside kg_bundle_* calls, and what kg_bundle_spent adds */
+};
+
+enum kg_case_state { KG_CASE_PLANNED, KG_CASE_STARTED, KG_CASE_ENDED };
+
+/* Every public call that writes runs between enter and leave: the time between counts as the bundle's cost, and a failed
+ * write makes every later call fail with its message. */
+KG_WARN_UNUSED enum kg_status kg_bundle_enter(struct kg_bundle *bundle, struct kg_error *err);
+enum kg_status kg_bundle_leave(struct kg_bundle *bundle, enum kg_status status, const struct kg_error *err);
+
+/* Appends one line to an NDJSON file by a single write; sync waits until it is on disk. */
+KG_WARN_UNUSED enum kg_status kg_ndjson_append(int fd, const json_t *line, bool sync, const char *what,
+                                               struct kg_error *err);
+
+KG_WARN_UNUSED enum kg_status kg_fd_sync(int fd, const char *what, struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_file_sync(const char *path, struct kg_error *err);
+
+/* Opens <dir>/<relative> for appending, made if missing. */
+KG_WARN_UNUSED enum kg_status kg_bundle_open_append(const char *dir, const char *relative, int *fd,
+                                                    struct kg_error *err);
+/* Writes <dir>/<relative>, parents made. Not synced: seal syncs every file once. */
+KG_WARN_UNUSED enum kg_status kg_bundle_put(const char *dir, const char *relative, const void *data, size_t size_bytes,
+                                            struct kg_error *err);
+/* The same with a JSON object, indented, with a newline at the end. */
+KG_WARN_UNUSED enum kg_status kg_bundle_put_json(const char *dir, const char *relative, const json_t *json,
+                                                 struct kg_error *err);
+/* A path inside a bag: relative, UTF-8, no empty, "." or ".." part, no control character, backslash or '%' (the
+ * characters that manifests would have to escape). */
+bool kg_bundle_path_ok(const char *relative);
+
+/* True for a folder name of the form <utc>-<commit>[-dirty]-<8 hexadecimal digits>; *started_us from its UTC part. */
+bool kg_bundle_id_parse(const char *name, int64_t *started_us);
+
+/* Locks the folder; *fd = -1 and KG_OK if another process holds the lock or the folder went away meanwhile. */
+KG_WARN_UNUSED enum kg_status kg_bundle_lock(const char *dir, int *fd, struct kg_error *err);
+
+/* What describes a run; each made new, the caller's reference. */
+json_t *kg_bundle_environment(const kg_json *run);
+json_t *kg_bundle_build(void);
+/* source.json, and the text of dirty.diff ("" if clean). *commit (malloc'ed) is the full commit or NULL. */
+struct kg_bundle_source {
+    json_t *json;
+    char *commit; /* NULL without git */
+    bool dirty;
+    char *diff;
+    size_t diff_bytes;
+};
+void kg_bundle_source(const char *source_dir, struct kg_bundle_source *source);
+void kg_bundle_source_free(struct kg_bundle_source *source);
+
+/* From the records on disk to a whole bag in <dir>: missing results, summary, derived files, manifests, all synced. */
+struct kg_bag_job {
+    const char *dir;
+    const char *id;
+    bool partial;          /* the run died: what was in flight is a crash */
+    struct kg_bundle *run; /* for its cost; NULL when recovering */
+};
+KG_WARN_UNUSED enum kg_status kg_bag_finish(const struct kg_bag_job *job, struct kg_bundle_summary *summary,
+                                            struct kg_error *err);
+/* Renames <root>/.tmp-<id> to <root>/<id> without replacing, and syncs the root. */
+KG_WARN_UNUSED enum kg_status kg_bag_publish(const char *root, const char *id, struct kg_error *err);
+
+#endif

@@ -1,0 +1,256 @@
+#include "bundle/records.h"
+#include "base/buffer.h"
+#include "base/file.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { MAX_JSON_BYTES = 64 << 20 };
+static const uint64_t MAX_RECORDS_BYTES = 2ull << 30;
+
+/* Text that is not UTF-8 (a hostile file name, a value cut in its middle) keeps its ASCII, so that every finding can be
+ * written as JSON. */
+static void make_utf8(char *text) {
+    json_t *probe = json_string(text);
+    for (char *s = text; !probe && *s; s++)
+        if ((unsigned char)*s >= 0x80) *s = '?';
+    json_decref(probe);
+}
+
+void kg_finding_add(struct kg_bundle_findings *findings, const char *what, const char *path, const char *fmt, ...) {
+    enum { DETAIL_SIZE = 512 };
+    char detail[DETAIL_SIZE];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(detail, sizeof detail, fmt, args);
+    va_end(args);
+    make_utf8(detail);
+    findings->items = kg_xrealloc(findings->items, (findings->n_items + 1) * sizeof *findings->items);
+    struct kg_bundle_finding *item = &findings->items[findings->n_items++];
+    item->what = kg_xstrdup(what);
+    item->path = kg_xstrdup(path);
+    make_utf8(item->path);
+    item->detail = kg_xstrdup(detail);
+}
+
+void kg_bundle_findings_free(struct kg_bundle_findings *findings) {
+    for (size_t i = 0; i < findings->n_items; i++) {
+        free(findings->items[i].what);
+        free(findings->items[i].path);
+        free(findings->items[i].detail);
+    }
+    free(findings->items);
+    *findings = (struct kg_bundle_findings){ NULL, 0 };
+}
+
+void kg_ndjson_each(const char *text, size_t size_bytes,
+                    void (*line)(void *arg, size_t number, const char *text, size_t size_bytes), void *arg,
+                    size_t *torn_bytes) {
+    size_t begin = 0, number = 1;
+    while (begin < size_bytes) {
+        const char *newline = memchr(text + begin, '\n', size_bytes - begin);
+        if (!newline) break;
+        const size_t len = (size_t)(newline - (text + begin));
+        line(arg, number++, text + begin, len);
+        begin += len + 1;
+    }
+    *torn_bytes = size_bytes - begin;
+}
+
+struct reading {
+    struct kg_records *records;
+    struct kg_bundle_findings *findings;
+    const char *file;
+    void (*record)(struct reading *reading, size_t number, json_t *line);
+};
+
+static struct kg_case_records *find_case(const struct kg_records *records, const char *key) {
+    const json_t *place = json_object_get(records->index, key);
+    return place ? &records->cases[json_integer_value(place)] : NULL;
+}
+
+static struct kg_case_records *add_case(struct kg_records *records, const char *key) {
+    if ((records->n_cases & (records->n_cases + 1)) == 0) /* full at 2^n - 1 */
+        records->cases = kg_xrealloc(records->cases, (records->n_cases + 1) * 2 * sizeof *records->cases);
+    json_object_set_new(records->index, key, json_integer((json_int_t)records->n_cases));
+    struct kg_case_records *c = &records->cases[records->n_cases++];
+    *c = (struct kg_case_records){ .key = key };
+    return c;
+}
+
+static void read_plan(struct reading *reading, size_t number, json_t *line) {
+    char why[KG_RECORD_WHY_SIZE];
+    if (!kg_record_plan_ok(line, why)) {
+        kg_finding_add(reading->findings, "format", reading->file, "line %zu: %s", number, why);
+        return;
+    }
+    const char *key = kg_json_text(line, "key");
+    if (find_case(reading->records, key))
+        kg_finding_add(reading->findings, "duplicate", reading->file, "line %zu: '%s' is planned twice", number, key);
+    else add_case(reading->records, key)->plan = line;
+}
+
+static void read_result(struct reading *reading, size_t number, json_t *record) {
+    char why[KG_RECORD_WHY_SIZE];
+    if (!kg_record_result_ok(record, why)) {
+        kg_finding_add(reading->findings, "format", reading->file, "line %zu: %s", number, why);
+        return;
+    }
+    const char *key = kg_json_text(record, "key");
+    struct kg_case_records *c = find_case(reading->records, key);
+    if (!c) {
+        kg_finding_add(reading->findings, "unplanned", reading->file, "line %zu: '%s' was not planned", number, key);
+        c = add_case(reading->records, key);
+    } else if (c->result) {
+        kg_finding_add(reading->findings, "duplicate", reading->file, "line %zu: '%s' has a result already", number,
+                       key);
+        return;
+    } else if (!kg_record_same_definition(c->plan, record, why)) {
+        kg_finding_add(reading->findings, "definition", reading->file, "line %zu: '%s': %s", number, key, why);
+    }
+    c->result = record;
+}
+
+static void read_case_event(struct reading *reading, size_t number, const char *event, json_t *line) {
+    const char *key = kg_json_text(line, "key");
+    struct kg_case_records *c = key ? find_case(reading->records, key) : NULL;
+    if (!c) {
+        kg_finding_add(reading->findings, "unplanned", reading->file, "line %zu: %s of '%s', which was not planned",
+                       number, event, key ? key : "");
+    } else if (strcmp(event, "start") == 0) {
+        if (c->started)
+            kg_finding_add(reading->findings, "duplicate", reading->file, "line %zu: '%s' starts twice", number, key);
+        c->started = true;
+    } else {
+        const char *status = kg_json_text(line, "status");
+        if (c->ended)
+            kg_finding_add(reading->findings, "duplicate", reading->file, "line %zu: '%s' ends twice", number, key);
+        c->ended = status ? status : "";
+    }
+}
+
+static void read_event(struct reading *reading, size_t number, json_t *line) {
+    const char *event = kg_json_text(line, "event");
+    if (!event || kg_json_int(line, "utc_us", -1) < 0)
+        kg_finding_add(reading->findings, "format", reading->file, "line %zu: no event or no time", number);
+    else if (strcmp(event, "start") == 0 || strcmp(event, "end") == 0) read_case_event(reading, number, event, line);
+    else if (strcmp(event, "planned") == 0) reading->records->n_planned_event = kg_json_int(line, "n", -1);
+    json_array_append(reading->records->events, line);
+}
+
+static void parse_line(void *arg, size_t number, const char *text, size_t size_bytes) {
+    struct reading *reading = arg;
+    json_error_t error;
+    json_t *line = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES, &error);
+    if (!json_is_object(line)) {
+        kg_finding_add(reading->findings, "format", reading->file, "line %zu: %s", number,
+                       line ? "is not a JSON object" : error.text);
+        json_decref(line);
+        return;
+    }
+    json_array_append_new(reading->records->lines, line);
+    reading->record(reading, number, line);
+}
+
+/* A record file's text; a file that is missing, not regular or absurdly large is a finding and reads as empty. */
+static enum kg_status read_text(const char *dir, const char *relative, char **text, size_t *size_bytes,
+                                struct kg_bundle_findings *findings, struct kg_error *err) {
+    char *path = kg_path_join(dir, relative);
+    struct stat info;
+    enum kg_status status = KG_OK;
+    *text = NULL;
+    *size_bytes = 0;
+    if (lstat(path, &info) != 0) kg_finding_add(findings, "missing", relative, "no such file");
+    else if (!S_ISREG(info.st_mode)) kg_finding_add(findings, "format", relative, "is not a regular file");
+    else if ((uint64_t)info.st_size > MAX_RECORDS_BYTES)
+        kg_finding_add(findings, "format", relative, "is %lld bytes long", (long long)info.st_size);
+    else status = kg_file_read(path, text, size_bytes, err);
+    free(path);
+    return status;
+}
+
+enum kg_status kg_records_load(const char *dir, struct kg_records *records, struct kg_bundle_findings *findings,
+                               struct kg_error *err) {
+    static const struct {
+        const char *file;
+        void (*record)(struct reading *reading, size_t number, json_t *line);
+    } FILES[] = {
+        { "data/plan.ndjson", read_plan },
+        { "data/results.ndjson", read_result },
+        { "data/journal.ndjson", read_event },
+    };
+    *records = (struct kg_records){
+        .index = json_object(), .events = json_array(), .lines = json_array(), .n_planned_event = -1
+    };
+    enum kg_status status = KG_OK;
+    for (size_t i = 0; i < sizeof FILES / sizeof *FILES && status == KG_OK; i++) {
+        char *text;
+        size_t size_bytes, torn;
+        status = read_text(dir, FILES[i].file, &text, &size_bytes, findings, err);
+        if (status != KG_OK) break;
+        struct reading reading = { records, findings, FILES[i].file, FILES[i].record };
+        kg_ndjson_each(text, size_bytes, parse_line, &reading, &torn);
+        if (torn > 0) kg_finding_add(findings, "format", FILES[i].file, "ends in %zu bytes without a newline", torn);
+        free(text);
+    }
+    if (status != KG_OK) kg_records_free(records);
+    return status;
+}
+
+void kg_records_free(struct kg_records *records) {
+    free(records->cases);
+    json_decref(records->index);
+    json_decref(records->events);
+    json_decref(records->lines);
+    *records = (struct kg_records){ 0 };
+}
+
+void kg_records_summary(const struct kg_records *records, bool partial, struct kg_bundle_summary *summary) {
+    *summary = (struct kg_bundle_summary){ 0 };
+    for (size_t i = 0; i < records->n_cases; i++) {
+        const struct kg_case_records *c = &records->cases[i];
+        if (!c->plan) continue;
+        const char *status = c->result ? kg_json_text(c->result, "status") : "norun";
+        summary->n_planned++;
+        summary->n_pass += strcmp(status, "pass") == 0;
+        summary->n_fail += strcmp(status, "fail") == 0;
+        summary->n_skip += strcmp(status, "skip") == 0;
+        summary->n_crash += strcmp(status, "crash") == 0;
+        summary->n_timeout += strcmp(status, "timeout") == 0;
+        summary->n_norun += strcmp(status, "norun") == 0;
+    }
+    const size_t n_red = summary->n_fail + summary->n_crash + summary->n_timeout;
+    const bool incomplete = partial || summary->n_norun > 0 || summary->n_pass + n_red == 0;
+    summary->exit_code = incomplete ? KG_EXIT_INCOMPLETE : n_red > 0 ? KG_EXIT_FAILED : KG_EXIT_OK;
+    snprintf(summary->verdict, sizeof summary->verdict, "%s", incomplete ? "incomplete" : n_red > 0 ? "fail" : "pass");
+}
+
+enum kg_status kg_bundle_read_json(const char *dir, const char *relative, json_t **object, struct kg_error *err) {
+    char *path = kg_path_join(dir, relative);
+    char *text = NULL;
+    size_t size_bytes = 0;
+    struct stat info;
+    json_error_t error;
+    enum kg_status status = KG_OK;
+    if (lstat(path, &info) != 0) {
+        status = kg_fail(err, KG_ERR_NOT_FOUND, "%s: no such file", path);
+    } else if (!S_ISREG(info.st_mode) || info.st_size > MAX_JSON_BYTES) {
+        status = kg_fail(err, KG_ERR_FORMAT, "%s is not a regular file of at most 64 MiB", path);
+    } else {
+        status = kg_file_read(path, &text, &size_bytes, err);
+    }
+    if (status == KG_OK) {
+        *object = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES, &error);
+        if (!*object) {
+            status = kg_fail(err, KG_ERR_FORMAT, "%s, line %d: %s", path, error.line, error.text);
+        } else if (!json_is_object(*object)) {
+            json_decref(*object);
+            status = kg_fail(err, KG_ERR_FORMAT, "%s is not a JSON object", path);
+        }
+    }
+    free(text);
+    free(path);
+    return status;
+}

@@ -1,0 +1,140 @@
+/* Publishing what a dead run left. Nothing is thrown away: a line that was cut short is kept in data/recovery/ before it
+ * is taken off its file, and what seal had derived is derived again. A folder that holds no file at all (the run died
+ * between making it and writing to it) is removed. */
+#include "bundle/internal.h"
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "bundle/records.h"
+#include "bundle/tree.h"
+#include <kigo/history.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *const RECORD_FILES[] = { "plan.ndjson", "journal.ndjson", "results.ndjson" };
+static const char *const TAG_FILES[] = { "tagmanifest-sha256.txt", "bag-info.txt", "bagit.txt", "manifest-sha256.txt",
+                                         "statement.intoto.json" };
+
+/* A line is torn, or the tail is not text at all, if it does not end in a newline. *torn_bytes is what was cut off. */
+static enum kg_status cut_torn_line(const char *dir, const char *name, size_t *torn_bytes, struct kg_error *err) {
+    char *relative = kg_xasprintf("data/%s", name), *path = kg_path_join(dir, relative);
+    char *kept = kg_xasprintf("data/recovery/%s.torn", name), *kept_path = kg_path_join(dir, kept);
+    char *text = NULL;
+    size_t size_bytes = 0;
+    int fd = -1;
+    enum kg_status status = kg_bundle_open_append(dir, relative, &fd, err); /* makes it if the run never came to it */
+    if (fd >= 0) close(fd);
+    if (status == KG_OK) status = kg_file_read(path, &text, &size_bytes, err);
+    size_t whole = size_bytes;
+    while (status == KG_OK && whole > 0 && text[whole - 1] != '\n') whole--;
+    *torn_bytes = size_bytes - whole;
+    if (status == KG_OK && *torn_bytes > 0) {
+        status = kg_bundle_put(dir, kept, text + whole, *torn_bytes, err);
+        if (status == KG_OK) status = kg_file_sync(kept_path, err);
+        if (status == KG_OK && truncate(path, (off_t)whole) != 0)
+            status = kg_fail(err, KG_ERR_IO, "cannot cut %s: %s", path, strerror(errno));
+    }
+    free(text);
+    free(kept_path);
+    free(kept);
+    free(path);
+    free(relative);
+    return status;
+}
+
+static enum kg_status note_recovery(const char *dir, const size_t *torn_bytes, struct kg_error *err) {
+    json_t *event = json_pack("{s:s, s:I}", "event", "recover", "utc_us", (json_int_t)kg_clock_utc_us());
+    for (size_t i = 0; i < sizeof RECORD_FILES / sizeof *RECORD_FILES; i++) {
+        char *name = kg_xasprintf("torn_bytes_%.*s", (int)strcspn(RECORD_FILES[i], "."), RECORD_FILES[i]);
+        json_object_set_new(event, name, json_integer((json_int_t)torn_bytes[i]));
+        free(name);
+    }
+    int fd = -1;
+    enum kg_status status = kg_bundle_open_append(dir, "data/journal.ndjson", &fd, err);
+    if (status == KG_OK) status = kg_ndjson_append(fd, event, true, "journal.ndjson", err);
+    if (fd >= 0) close(fd);
+    json_decref(event);
+    return status;
+}
+
+static enum kg_status remove_tags(const char *dir, struct kg_error *err) {
+    for (size_t i = 0; i < sizeof TAG_FILES / sizeof *TAG_FILES; i++) {
+        char *path = kg_path_join(dir, TAG_FILES[i]);
+        const bool removed = unlink(path) == 0 || errno == ENOENT;
+        const int code = errno;
+        free(path);
+        if (!removed) return kg_fail(err, KG_ERR_IO, "cannot remove %s/%s: %s", dir, TAG_FILES[i], strerror(code));
+    }
+    return KG_OK;
+}
+
+/* The folder as a partial bag, unless its seal had come to the end: then it is whole already. */
+static enum kg_status make_whole(const char *dir, const char *id, struct kg_error *err) {
+    struct kg_bundle_findings findings = { NULL, 0 };
+    const enum kg_status verified = kg_bundle_verify(dir, &findings, err);
+    kg_bundle_findings_free(&findings);
+    if (verified != KG_ERR_INTEGRITY) return verified;
+
+    size_t torn_bytes[sizeof RECORD_FILES / sizeof *RECORD_FILES] = { 0 };
+    struct kg_bundle_summary summary;
+    const struct kg_bag_job job = { dir, id, true, NULL };
+    enum kg_status status = remove_tags(dir, err);
+    for (size_t i = 0; i < sizeof RECORD_FILES / sizeof *RECORD_FILES && status == KG_OK; i++)
+        status = cut_torn_line(dir, RECORD_FILES[i], &torn_bytes[i], err);
+    if (status == KG_OK) status = note_recovery(dir, torn_bytes, err);
+    if (status == KG_OK) status = kg_bag_finish(&job, &summary, err);
+    return status;
+}
+
+static enum kg_status holds_a_file(const char *dir, bool *holds, struct kg_error *err) {
+    struct kg_tree tree = { 0 };
+    const enum kg_status status = kg_tree_walk(dir, &tree, err);
+    *holds = false;
+    for (size_t i = 0; i < tree.n_entries; i++) *holds = *holds || tree.entries[i].kind != KG_TREE_DIR;
+    kg_tree_free(&tree);
+    return status;
+}
+
+static enum kg_status recover_one(const char *root, const char *id, size_t *n_recovered, struct kg_error *err) {
+    char *dir = kg_xasprintf("%s/.tmp-%s", root, id);
+    int lock_fd = -1;
+    bool holds = false;
+    enum kg_status status = kg_bundle_lock(dir, &lock_fd, err);
+    if (status == KG_OK && lock_fd >= 0) {
+        status = holds_a_file(dir, &holds, err);
+        if (status == KG_OK && !holds) status = kg_path_remove(dir, err);
+        if (status == KG_OK && holds) {
+            status = make_whole(dir, id, err);
+            if (status == KG_OK) status = kg_bag_publish(root, id, err);
+            *n_recovered += status == KG_OK;
+        }
+        if (status != KG_OK) kg_error_context(err, status, "recovering %s", dir);
+        close(lock_fd);
+    }
+    free(dir);
+    return status;
+}
+
+enum kg_status kg_bundle_recover(const char *root, size_t *n_recovered, struct kg_error *err) {
+    static const char PREFIX[] = ".tmp-";
+    struct kg_dir_list list = { 0 };
+    size_t n = 0;
+    enum kg_status status = kg_dir_list(root, &list, err);
+    if (status != KG_OK) return status;
+    for (size_t i = 0; i < list.n_names; i++) {
+        int64_t started_us;
+        const char *id = list.names[i] + (strncmp(list.names[i], PREFIX, strlen(PREFIX)) == 0 ? strlen(PREFIX) : 0);
+        if (id == list.names[i] || !kg_bundle_id_parse(id, &started_us)) continue;
+        struct kg_error one;
+        const enum kg_status one_status = recover_one(root, id, &n, &one);
+        if (one_status == KG_OK || status != KG_OK) continue;
+        status = one_status; /* the others are still recovered; the first error is told */
+        if (err) *err = one;
+    }
+    kg_dir_list_free(&list);
+    *n_recovered = n;
+    return status;
+}

@@ -1,0 +1,132 @@
+/* report.md: the run for a reader, every figure from the records. */
+#include "bundle/export.h"
+#include "base/clock.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Text inside a table cell: what Markdown or HTML would read as markup is escaped, a line break becomes a blank. */
+static void put_cell(struct kg_buffer *out, const char *text) {
+    for (const char *s = text; *s; s++) {
+        if (*s == '<') kg_buffer_puts(out, "&lt;");
+        else if (*s == '&') kg_buffer_puts(out, "&amp;");
+        else if ((unsigned char)*s < 0x20) kg_buffer_puts(out, " ");
+        else {
+            if (strchr("|\\`*_[]~", *s)) kg_buffer_puts(out, "\\");
+            kg_buffer_append(out, s, 1);
+        }
+    }
+}
+
+static void put_row(struct kg_buffer *out, const char *const *cells, size_t n_cells) {
+    for (size_t i = 0; i < n_cells; i++) {
+        kg_buffer_puts(out, "| ");
+        put_cell(out, cells[i]);
+        kg_buffer_puts(out, " ");
+    }
+    kg_buffer_puts(out, "|\n");
+}
+
+static void put_fact(struct kg_buffer *out, const char *name, const char *value) {
+    if (value && *value) put_row(out, (const char *const[]){ name, value }, 2);
+}
+
+static void put_summary(struct kg_buffer *out, const struct kg_export *from) {
+    static const char *const COUNTS[] = {
+        "n_planned", "n_pass", "n_fail", "n_skip", "n_crash", "n_timeout", "n_norun"
+    };
+    const json_t *s = from->summary;
+    char started[KG_UTC_TEXT_SIZE], sealed[KG_UTC_TEXT_SIZE];
+    kg_clock_utc_text(kg_json_int(s, "started_us", 0), started);
+    kg_clock_utc_text(kg_json_int(s, "sealed_us", 0), sealed);
+    kg_buffer_puts(out, "# Run ");
+    put_cell(out, kg_json_text(s, "bundle_id"));
+    kg_buffer_printf(out, "\n\n**%s** (%s), %s to %s, seed %s\n\n", kg_json_text(s, "verdict"),
+                     kg_json_text(s, "state"), started, sealed, kg_json_text(s, "seed"));
+    kg_buffer_puts(out, "| planned | pass | fail | skip | crash | timeout | norun |\n"
+                        "| ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n");
+    for (size_t i = 0; i < sizeof COUNTS / sizeof *COUNTS; i++)
+        kg_buffer_printf(out, "| %lld ", (long long)kg_json_int(s, COUNTS[i], 0));
+    kg_buffer_puts(out, "|\n");
+}
+
+static void put_origin(struct kg_buffer *out, const struct kg_export *from) {
+    const json_t *git = json_object_get(from->source, "git");
+    const json_t *cpu = json_object_get(from->env, "cpu");
+    kg_buffer_puts(out, "\n## Source, build, machine\n\n| what | value |\n| --- | --- |\n");
+    put_fact(out, "commit", kg_json_text(git, "commit"));
+    if (json_is_true(json_object_get(git, "dirty"))) put_fact(out, "work tree", "changed, see dirty.diff");
+    put_fact(out, "source content", kg_json_text(from->source, "content_sha256"));
+    put_fact(out, "compiler", kg_json_text(from->build, "compiler"));
+    put_fact(out, "CFLAGS", kg_json_text(from->build, "cflags"));
+    put_fact(out, "sanitizers", kg_json_text(from->build, "sanitizers"));
+    put_fact(out, "CUDA", kg_json_text(from->build, "cuda"));
+    put_fact(out, "CPU", kg_json_text(cpu, "model"));
+    put_fact(out, "OS", kg_json_text(from->env, "os"));
+    put_fact(out, "kernel", kg_json_text(from->env, "kernel"));
+}
+
+static void put_status_section(struct kg_buffer *out, const struct kg_records *records, const char *status,
+                               const char *title) {
+    bool begun = false;
+    for (size_t i = 0; i < records->n_cases; i++) {
+        const struct kg_case_records *c = &records->cases[i];
+        if (strcmp(kg_case_status(c), status) != 0) continue;
+        if (!begun) kg_buffer_printf(out, "\n## %s\n\n| case | reason |\n| --- | --- |\n", title);
+        begun = true;
+        put_row(out, (const char *const[]){ c->key, kg_case_reason(c) }, 2);
+    }
+}
+
+struct ranked {
+    const struct kg_case_records *c;
+    double value;
+    const char *label;
+};
+
+static int by_value_falling(const void *a, const void *b) {
+    const double x = ((const struct ranked *)a)->value, y = ((const struct ranked *)b)->value;
+    return x < y ? 1 : x > y ? -1 : strcmp(((const struct ranked *)a)->c->key, ((const struct ranked *)b)->c->key);
+}
+
+/* The cases with the largest values, at most SHOWN of them. */
+static void put_ranking(struct kg_buffer *out, struct ranked *rows, size_t n_rows, const char *title,
+                        const char *unit) {
+    enum { SHOWN = 10 };
+    if (n_rows == 0) return;
+    qsort(rows, n_rows, sizeof *rows, by_value_falling);
+    kg_buffer_printf(out, "\n## %s\n\n| case | %s |\n| --- | ---: |\n", title, unit);
+    for (size_t i = 0; i < n_rows && i < SHOWN; i++) {
+        kg_buffer_puts(out, "| ");
+        put_cell(out, rows[i].c->key);
+        if (*rows[i].label) kg_buffer_puts(out, " / ");
+        put_cell(out, rows[i].label);
+        kg_buffer_printf(out, " | %.4g |\n", rows[i].value);
+    }
+}
+
+void kg_export_report(const struct kg_export *from, struct kg_buffer *out) {
+    static const char *const SECTIONS[][2] = {
+        { "fail", "Failed" },       { "crash", "Crashed" }, { "timeout", "Timed out" },
+        { "norun", "Did not run" }, { "skip", "Skipped" },
+    };
+    const struct kg_records *records = from->records;
+    put_summary(out, from);
+    for (size_t i = 0; i < sizeof SECTIONS / sizeof *SECTIONS; i++)
+        put_status_section(out, records, SECTIONS[i][0], SECTIONS[i][1]);
+    struct ranked *rows = kg_xcalloc(records->n_cases, sizeof *rows);
+    size_t n_rows = 0;
+    for (size_t i = 0; i < records->n_cases; i++) {
+        struct ranked row = { .c = &records->cases[i] };
+        row.value = kg_case_worst_margin(row.c, &row.label);
+        if (!isnan(row.value)) rows[n_rows++] = row;
+    }
+    put_ranking(out, rows, n_rows, "Closest to their tolerance", "error / limit");
+    n_rows = 0;
+    for (size_t i = 0; i < records->n_cases; i++)
+        if (records->cases[i].result)
+            rows[n_rows++] = (struct ranked){ &records->cases[i], kg_case_seconds(&records->cases[i]), "" };
+    put_ranking(out, rows, n_rows, "Slowest", "seconds");
+    free(rows);
+    put_origin(out, from);
+}

@@ -1,0 +1,27 @@
+#include "bundle/verify.h"
+#include "base/file.h"
+#include "bundle/records.h"
+#include <sys/stat.h>
+
+enum kg_status kg_bundle_verify(const char *dir, struct kg_bundle_findings *findings, struct kg_error *err) {
+    *findings = (struct kg_bundle_findings){ NULL, 0 };
+    struct stat target;
+    if (stat(dir, &target) != 0) return kg_fail(err, KG_ERR_NOT_FOUND, "%s: no such bundle", dir);
+    if (!S_ISDIR(target.st_mode)) return kg_fail(err, KG_ERR_FORMAT, "%s is not a folder", dir);
+
+    struct kg_tree tree = { 0 };
+    json_t *info = NULL;
+    enum kg_status status = kg_tree_walk(dir, &tree, err);
+    if (status == KG_OK) status = kg_verify_bag(dir, &tree, &info, findings, err);
+    if (status == KG_OK) status = kg_verify_records(dir, &tree, info, findings, err);
+    json_decref(info);
+    kg_tree_free(&tree);
+    if (status != KG_OK) {
+        kg_bundle_findings_free(findings);
+        return status;
+    }
+    if (findings->n_items == 0) return KG_OK;
+    const struct kg_bundle_finding *first = &findings->items[0];
+    return kg_fail(err, KG_ERR_INTEGRITY, "%s: %zu finding%s, first: %s %s: %s", dir, findings->n_items,
+                   findings->n_items == 1 ? "" : "s", first->what, first->path, first->detail);
+}

@@ -1,0 +1,15 @@
+/* The parts of verify: the bag (bytes) and the records (meaning). Both add to findings; errors are of reading only. */
+#ifndef KIGO_BUNDLE_VERIFY_H
+#define KIGO_BUNDLE_VERIFY_H
+
+#include "bundle/tree.h"
+#include <kigo/bundle.h>
+#include <jansson.h>
+
+/* *info gets the labels of bag-info.txt (the caller's reference, maybe empty). */
+KG_WARN_UNUSED enum kg_status kg_verify_bag(const char *dir, const struct kg_tree *tree, json_t **info,
+                                            struct kg_bundle_findings *findings, struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_verify_records(const char *dir, const struct kg_tree *tree, const json_t *info,
+                                                struct kg_bundle_findings *findings, struct kg_error *err);
+
+#endif

@@ -1,0 +1,144 @@
+/* The bytes of a bag: every file against the manifests, and nothing else in the folder. */
+#include "bundle/verify.h"
+#include "base/file.h"
+#include "bundle/internal.h"
+#include "bundle/manifest.h"
+#include "bundle/records.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint64_t MAX_TAG_BYTES = 256ull << 20;
+
+/* Text of a top-level file; "" and a finding where it is missing or no plain file. */
+static enum kg_status read_tag(const char *dir, const struct kg_tree *tree, const char *name, char **text,
+                               size_t *size_bytes, struct kg_bundle_findings *findings, struct kg_error *err) {
+    const struct kg_tree_entry *entry = kg_tree_find(tree, name);
+    *text = NULL;
+    *size_bytes = 0;
+    if (!entry) {
+        kg_finding_add(findings, "missing", name, "no such file");
+        return KG_OK;
+    }
+    if (entry->kind != KG_TREE_FILE || entry->size_bytes > MAX_TAG_BYTES) {
+        kg_finding_add(findings, "format", name, "is not a regular file of at most 256 MiB");
+        return KG_OK;
+    }
+    char *path = kg_path_join(dir, name);
+    const enum kg_status status = kg_file_read(path, text, size_bytes, err);
+    free(path);
+    return status;
+}
+
+/* Each line's file there and unchanged; each file that wanted names listed. */
+static enum kg_status check_manifest(const char *dir, const struct kg_tree *tree, const char *file,
+                                     bool (*wanted)(const char *path), struct kg_bundle_findings *findings,
+                                     struct kg_error *err) {
+    struct kg_manifest manifest = { NULL, 0 };
+    char *text;
+    size_t size_bytes;
+    enum kg_status status = read_tag(dir, tree, file, &text, &size_bytes, findings, err);
+    if (status != KG_OK || !text) return status;
+    kg_manifest_parse(file, text, size_bytes, &manifest, findings);
+    for (size_t i = 0; i < manifest.n_lines && status == KG_OK; i++) {
+        const struct kg_manifest_line *line = &manifest.lines[i];
+        const struct kg_tree_entry *entry = kg_tree_find(tree, line->path);
+        if (!wanted(line->path)) {
+            kg_finding_add(findings, "format", file, "lists '%s', which belongs in another manifest", line->path);
+        } else if (!entry) {
+            kg_finding_add(findings, "missing", line->path, "listed in %s", file);
+        } else if (entry->kind == KG_TREE_FILE) { /* other kinds are findings of check_kinds */
+            char hex[KG_SHA256_HEX_SIZE];
+            char *path = kg_path_join(dir, line->path);
+            status = kg_sha256_file(path, hex, err);
+            free(path);
+            if (status == KG_OK && strcmp(hex, line->sha256) != 0)
+                kg_finding_add(findings, "changed", line->path, "SHA-256 is %s, %s says %s", hex, file, line->sha256);
+        }
+    }
+    for (size_t i = 0; i < tree->n_entries && status == KG_OK; i++) {
+        const struct kg_tree_entry *entry = &tree->entries[i];
+        if (entry->kind != KG_TREE_DIR && wanted(entry->path) && !kg_manifest_find(&manifest, entry->path))
+            kg_finding_add(findings, "added", entry->path, "not listed in %s", file);
+    }
+    kg_manifest_free(&manifest);
+    free(text);
+    return status;
+}
+
+/* Regular files in folders, and at the top only what a bag of ours has. */
+static void check_kinds(const struct kg_tree *tree, struct kg_bundle_findings *findings) {
+    static const char *const TOP[] = { "bag-info.txt",           "bagit.txt",
+                                       "manifest-sha256.txt",    "statement.intoto.json",
+                                       "tagmanifest-sha256.txt", "tagmanifest-sha256.txt.sig" };
+    for (size_t i = 0; i < tree->n_entries; i++) {
+        const struct kg_tree_entry *entry = &tree->entries[i];
+        if (entry->kind == KG_TREE_LINK) kg_finding_add(findings, "link", entry->path, "a link is no evidence");
+        if (entry->kind == KG_TREE_OTHER) kg_finding_add(findings, "format", entry->path, "is not a regular file");
+        if (!kg_bundle_path_ok(entry->path))
+            kg_finding_add(findings, "format", entry->path, "a name that a manifest cannot hold");
+        const bool payload = strcmp(entry->path, "data") == 0 || kg_manifest_is_payload(entry->path);
+        bool known = payload;
+        for (size_t k = 0; k < sizeof TOP / sizeof *TOP && !known; k++) known = strcmp(entry->path, TOP[k]) == 0;
+        /* a plain file below the top is listed by the tag manifest or a finding there */
+        if (!known && (entry->kind == KG_TREE_DIR || strncmp(entry->path, "tagmanifest-", 12) == 0))
+            kg_finding_add(findings, "added", entry->path, "not part of a bundle");
+    }
+}
+
+static void check_oxum(const struct kg_tree *tree, const json_t *info, struct kg_bundle_findings *findings) {
+    unsigned long long n_bytes = 0;
+    size_t n_files = 0;
+    for (size_t i = 0; i < tree->n_entries; i++) {
+        if (tree->entries[i].kind != KG_TREE_FILE || !kg_manifest_is_payload(tree->entries[i].path)) continue;
+        n_bytes += tree->entries[i].size_bytes;
+        n_files++;
+    }
+    char oxum[64];
+    snprintf(oxum, sizeof oxum, "%llu.%zu", n_bytes, n_files);
+    const char *said = kg_json_text(info, "Payload-Oxum");
+    if (!said || strcmp(said, oxum) != 0)
+        kg_finding_add(findings, "oxum", "bag-info.txt", "Payload-Oxum is %s, the payload's is %s",
+                       said ? said : "missing", oxum);
+}
+
+/* The statement speaks of this manifest. */
+static enum kg_status check_statement(const char *dir, struct kg_bundle_findings *findings, struct kg_error *err) {
+    json_t *statement = NULL;
+    struct kg_error why;
+    char hex[KG_SHA256_HEX_SIZE];
+    char *path = kg_path_join(dir, "manifest-sha256.txt");
+    const enum kg_status status = kg_bundle_read_json(dir, "statement.intoto.json", &statement, &why);
+    if (status == KG_OK && kg_sha256_file(path, hex, err) == KG_OK) {
+        const json_t *subject = json_array_get(json_object_get(statement, "subject"), 0);
+        const char *digest = kg_json_text(json_object_get(subject, "digest"), "sha256");
+        if (!digest || strcmp(digest, hex) != 0)
+            kg_finding_add(findings, "statement", "statement.intoto.json", "its subject is not this manifest");
+    } else if (status != KG_OK && status != KG_ERR_NOT_FOUND) {
+        kg_finding_add(findings, "format", "statement.intoto.json", "%s", why.message);
+    }
+    json_decref(statement);
+    free(path);
+    return KG_OK;
+}
+
+enum kg_status kg_verify_bag(const char *dir, const struct kg_tree *tree, json_t **info,
+                             struct kg_bundle_findings *findings, struct kg_error *err) {
+    char *bagit = NULL, *bag_info = NULL;
+    size_t bagit_bytes = 0, info_bytes = 0;
+    check_kinds(tree, findings);
+    enum kg_status status = read_tag(dir, tree, "bagit.txt", &bagit, &bagit_bytes, findings, err);
+    if (status == KG_OK && bagit && (bagit_bytes != strlen(KG_BAGIT_TXT) || memcmp(bagit, KG_BAGIT_TXT, bagit_bytes)))
+        kg_finding_add(findings, "format", "bagit.txt", "is not the declaration of BagIt 1.0 in UTF-8");
+    if (status == KG_OK) status = read_tag(dir, tree, "bag-info.txt", &bag_info, &info_bytes, findings, err);
+    *info = kg_bag_info_parse(bag_info ? bag_info : "", info_bytes, findings);
+    if (status == KG_OK && bag_info) check_oxum(tree, *info, findings);
+    if (status == KG_OK)
+        status = check_manifest(dir, tree, "manifest-sha256.txt", kg_manifest_is_payload, findings, err);
+    if (status == KG_OK)
+        status = check_manifest(dir, tree, "tagmanifest-sha256.txt", kg_manifest_is_tag, findings, err);
+    if (status == KG_OK) status = check_statement(dir, findings, err);
+    free(bag_info);
+    free(bagit);
+    return status;
+}

@@ -1,0 +1,129 @@
+/* The meaning of a bundle: planned is recorded, the journal agrees, and the summary follows from the records. */
+#include "bundle/verify.h"
+#include "bundle/internal.h"
+#include "bundle/records.h"
+#include <stdlib.h>
+#include <string.h>
+
+static void check_cases(const struct kg_records *records, bool partial, struct kg_bundle_findings *findings) {
+    size_t n_planned = 0;
+    for (size_t i = 0; i < records->n_cases; i++) {
+        const struct kg_case_records *c = &records->cases[i];
+        n_planned += c->plan != NULL;
+        if (!c->result) {
+            kg_finding_add(findings, "unrecorded", "data/results.ndjson", "'%s' is planned and has no result", c->key);
+            continue;
+        }
+        const char *status = kg_json_text(c->result, "status");
+        const bool ran = strcmp(status, "skip") != 0 && strcmp(status, "norun") != 0;
+        if (ran && !c->started)
+            kg_finding_add(findings, "journal", "data/journal.ndjson", "'%s' has status %s but never started", c->key,
+                           status);
+        /* A run that died may have lost the end of the case in flight; every other status is in the journal. */
+        const bool needs_end = strcmp(status, "norun") != 0 && !partial;
+        if (needs_end && !c->ended)
+            kg_finding_add(findings, "journal", "data/journal.ndjson", "'%s' has status %s but never ended", c->key,
+                           status);
+        if (c->ended && strcmp(c->ended, status) != 0)
+            kg_finding_add(findings, "journal", "data/journal.ndjson", "'%s' ended with %s, its result says %s", c->key,
+                           c->ended, status);
+    }
+    if (records->n_planned_event >= 0 ? (size_t)records->n_planned_event != n_planned : !partial)
+        kg_finding_add(findings, "journal", "data/journal.ndjson", "says %lld planned cases, the plan has %zu",
+                       (long long)records->n_planned_event, n_planned);
+}
+
+/* Ranges of timings inside samples.bin. */
+static void check_samples(const struct kg_records *records, const struct kg_tree *tree,
+                          struct kg_bundle_findings *findings) {
+    const struct kg_tree_entry *file = kg_tree_find(tree, "data/samples.bin");
+    const uint64_t n_samples = file ? file->size_bytes / sizeof(float) : 0;
+    for (size_t i = 0; i < records->n_cases; i++) {
+        const json_t *timings = records->cases[i].result ? json_object_get(records->cases[i].result, "timings") : NULL;
+        for (size_t k = 0; k < json_array_size(timings); k++) {
+            const json_t *timing = json_array_get(timings, k);
+            const int64_t offset = kg_json_int(timing, "samples_offset", -1), n = kg_json_int(timing, "n", 0);
+            if (offset < 0 && !json_object_get(timing, "samples_offset")) continue;
+            if (offset < 0 || n < 0 || (uint64_t)offset > n_samples || (uint64_t)n > n_samples - (uint64_t)offset)
+                kg_finding_add(findings, "samples", "data/results.ndjson",
+                               "'%s': samples %lld + %lld lie outside of the %llu recorded", records->cases[i].key,
+                               (long long)offset, (long long)n, (unsigned long long)n_samples);
+        }
+    }
+}
+
+static void expect_text(const char *where, const char *name, const char *got, const char *want,
+                        struct kg_bundle_findings *findings) {
+    if (!got || strcmp(got, want) != 0)
+        kg_finding_add(findings, "summary", where, "%s is %s, the records say %s", name, got ? got : "missing", want);
+}
+
+static void check_summary(const char *dir, const struct kg_records *records, const json_t *info, bool partial,
+                          struct kg_bundle_findings *findings) {
+    static const char FILE_NAME[] = "data/summary.json";
+    struct kg_bundle_summary want;
+    struct kg_error why;
+    json_t *summary = NULL;
+    if (kg_bundle_read_json(dir, FILE_NAME, &summary, &why) != KG_OK) {
+        kg_finding_add(findings, "summary", FILE_NAME, "%s", why.message);
+        return;
+    }
+    kg_records_summary(records, partial, &want);
+    const struct {
+        const char *name;
+        int64_t want;
+    } figures[] = {
+        { "n_planned", (int64_t)want.n_planned }, { "n_pass", (int64_t)want.n_pass },
+        { "n_fail", (int64_t)want.n_fail },       { "n_skip", (int64_t)want.n_skip },
+        { "n_crash", (int64_t)want.n_crash },     { "n_timeout", (int64_t)want.n_timeout },
+        { "n_norun", (int64_t)want.n_norun },     { "exit_code", want.exit_code },
+    };
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+        const int64_t got = kg_json_int(summary, figures[i].name, -1);
+        if (got != figures[i].want)
+            kg_finding_add(findings, "summary", FILE_NAME, "%s is %lld, the records say %lld", figures[i].name,
+                           (long long)got, (long long)figures[i].want);
+    }
+    const char *id = kg_json_text(info, "External-Identifier");
+    expect_text(FILE_NAME, "verdict", kg_json_text(summary, "verdict"), want.verdict, findings);
+    expect_text(FILE_NAME, "state", kg_json_text(summary, "state"), partial ? "partial" : "complete", findings);
+    expect_text(FILE_NAME, "bundle_id", kg_json_text(summary, "bundle_id"), id ? id : "missing", findings);
+    expect_text("bag-info.txt", "Kigo-Verdict", kg_json_text(info, "Kigo-Verdict"), want.verdict, findings);
+    json_decref(summary);
+}
+
+/* The folder's name is the bundle's id; a copy under another name (a download) has no id to compare. */
+static void check_id(const char *dir, const json_t *info, struct kg_bundle_findings *findings) {
+    char *real = realpath(dir, NULL);
+    const char *name = real ? strrchr(real, '/') + 1 : "";
+    if (strncmp(name, ".tmp-", 5) == 0) name += 5;
+    const char *id = kg_json_text(info, "External-Identifier");
+    int64_t started_us;
+    if (id && kg_bundle_id_parse(name, &started_us) && strcmp(name, id) != 0)
+        kg_finding_add(findings, "renamed", "", "the folder is '%s', the bundle is '%s'", name, id);
+    free(real);
+}
+
+enum kg_status kg_verify_records(const char *dir, const struct kg_tree *tree, const json_t *info,
+                                 struct kg_bundle_findings *findings, struct kg_error *err) {
+    static const char *const NEEDED[] = { "data/env.json",    "data/build.json",  "data/source.json",
+                                          "data/dirty.diff",  "data/samples.bin", "data/junit.xml",
+                                          "data/results.tap", "data/results.csv", "data/report.md" };
+    struct kg_records records;
+    const enum kg_status status = kg_records_load(dir, &records, findings, err);
+    if (status != KG_OK) return status;
+    const char *state = kg_json_text(info, "Kigo-State");
+    const bool partial = state && strcmp(state, "partial") == 0;
+    if (!state || (!partial && strcmp(state, "complete") != 0))
+        kg_finding_add(findings, "summary", "bag-info.txt", "Kigo-State is %s, not complete or partial",
+                       state ? state : "missing");
+    for (size_t i = 0; i < sizeof NEEDED / sizeof *NEEDED; i++)
+        if (!partial && !kg_tree_find(tree, NEEDED[i]))
+            kg_finding_add(findings, "missing", NEEDED[i], "every complete bundle has it");
+    check_cases(&records, partial, findings);
+    check_samples(&records, tree, findings);
+    check_summary(dir, &records, info, partial, findings);
+    check_id(dir, info, findings);
+    kg_records_free(&records);
+    return KG_OK;
+}

@@ -1,0 +1,42 @@
+/* The inside of an open index. */
+#ifndef KIGO_HISTORY_INTERNAL_H
+#define KIGO_HISTORY_INTERNAL_H
+
+#include <kigo/history.h>
+#include <sqlite3.h>
+
+enum kg_history_stmt {
+    KG_STMT_ENV,
+    KG_STMT_BUILD,
+    KG_STMT_BUNDLE,
+    KG_STMT_CASE,
+    KG_STMT_RESULT,
+    KG_STMT_METRIC,
+    KG_STMT_COUNT,
+};
+
+struct kg_history {
+    char *root;
+    char *path; /* of the index file, ":memory:" where the root cannot be written */
+    sqlite3 *db;
+    sqlite3_stmt *stmts[KG_STMT_COUNT]; /* prepared when first used */
+};
+
+/* Message of the last SQLite error with the index's path; the status that fits its code. */
+enum kg_status kg_history_fail(const struct kg_history *history, const char *doing, struct kg_error *err);
+
+/* Runs SQL without results. */
+KG_WARN_UNUSED enum kg_status kg_history_exec(struct kg_history *history, const char *sql, struct kg_error *err);
+
+/* Opens the file, sets it up and migrates it; no look at the folders. */
+KG_WARN_UNUSED enum kg_status kg_history_open_file(const char *root, struct kg_history **history, struct kg_error *err);
+
+/* Brings the schema to this program's version; KG_ERR_SCHEMA if the file's is newer. */
+KG_WARN_UNUSED enum kg_status kg_history_migrate(struct kg_history *history, struct kg_error *err);
+
+/* Inserts the rows of <root>/<bundle_id>, inside a transaction of the caller. KG_ERR_FORMAT and KG_ERR_INTEGRITY mean that
+ * the folder cannot be read as a bundle (nothing was inserted); other errors are the index's. */
+KG_WARN_UNUSED enum kg_status kg_history_insert(struct kg_history *history, const char *bundle_id,
+                                                struct kg_error *err);
+
+#endif

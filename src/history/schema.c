@@ -1,0 +1,76 @@
+/* The index's schema as a list of migrations: entry n brings a file of version n to n + 1. Entries are only ever added. */
+#include "history/internal.h"
+#include <stdio.h>
+
+static const char *const MIGRATIONS[] = {
+    "CREATE TABLE env(env_id TEXT PRIMARY KEY, cpu_model TEXT, n_cpus INTEGER, memory_bytes INTEGER, os TEXT,"
+    " kernel TEXT, gpu_name TEXT, gpu_driver TEXT, cuda_runtime TEXT, gpu_power_limit_w REAL, json TEXT NOT NULL)"
+    " STRICT, WITHOUT ROWID;"
+    "CREATE TABLE build(build_id TEXT PRIMARY KEY, version TEXT, compiler TEXT, cflags TEXT, sanitizers TEXT,"
+    " cuda TEXT, program_sha256 TEXT, json TEXT NOT NULL) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE bundle(bundle_id TEXT PRIMARY KEY, path TEXT NOT NULL, state TEXT NOT NULL, verdict TEXT NOT NULL,"
+    " exit_code INTEGER NOT NULL, started_us INTEGER NOT NULL, sealed_us INTEGER NOT NULL, git_commit TEXT,"
+    " git_branch TEXT, git_dirty INTEGER, content_sha256 TEXT, env_id TEXT REFERENCES env,"
+    " build_id TEXT REFERENCES build, seed TEXT NOT NULL, n_planned INTEGER NOT NULL, n_pass INTEGER NOT NULL,"
+    " n_fail INTEGER NOT NULL, n_skip INTEGER NOT NULL, n_crash INTEGER NOT NULL, n_timeout INTEGER NOT NULL,"
+    " n_norun INTEGER NOT NULL, overhead_share REAL, manifest_sha256 TEXT NOT NULL, sig_state TEXT NOT NULL)"
+    " STRICT, WITHOUT ROWID;"
+    "CREATE TABLE tcase(case_id INTEGER PRIMARY KEY, case_key TEXT NOT NULL, suite TEXT NOT NULL, layer TEXT NOT NULL,"
+    " op TEXT NOT NULL, name TEXT NOT NULL, backend TEXT, dtype TEXT, shape TEXT, spec TEXT, def_sha TEXT NOT NULL)"
+    " STRICT;"
+    "CREATE TABLE result(result_id INTEGER PRIMARY KEY, bundle_id TEXT NOT NULL REFERENCES bundle,"
+    " case_id INTEGER NOT NULL REFERENCES tcase, status TEXT NOT NULL, reason TEXT, seed TEXT, started_us INTEGER,"
+    " duration_ns INTEGER) STRICT;"
+    "CREATE TABLE metric(result_id INTEGER NOT NULL REFERENCES result, seq INTEGER NOT NULL, name TEXT NOT NULL,"
+    " unit TEXT NOT NULL, value REAL, tol REAL, n INTEGER, median REAL, mad REAL, ci_lo REAL, ci_hi REAL,"
+    " valid INTEGER NOT NULL, PRIMARY KEY(result_id, seq)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE annotation(bundle_id TEXT NOT NULL REFERENCES bundle, case_key TEXT NOT NULL, utc_us INTEGER NOT "
+    "NULL,"
+    " author TEXT NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL, PRIMARY KEY(bundle_id, case_key, utc_us, author))"
+    " STRICT, WITHOUT ROWID;"
+    "CREATE INDEX bundle_by_time ON bundle(started_us);"
+    "CREATE INDEX tcase_by_key ON tcase(case_key);"
+    "CREATE INDEX result_by_bundle ON result(bundle_id);"
+    "CREATE INDEX result_by_case ON result(case_id);",
+};
+enum { SCHEMA_VERSION = sizeof MIGRATIONS / sizeof *MIGRATIONS };
+
+static enum kg_status read_version(struct kg_history *history, int *version, struct kg_error *err) {
+    sqlite3_stmt *stmt = NULL;
+    enum kg_status status = KG_OK;
+    if (sqlite3_prepare_v2(history->db, "PRAGMA user_version", -1, &stmt, NULL) != SQLITE_OK ||
+        sqlite3_step(stmt) != SQLITE_ROW)
+        status = kg_history_fail(history, "reading its version", err);
+    else *version = sqlite3_column_int(stmt, 0);
+    sqlite3_finalize(stmt);
+    return status;
+}
+
+static enum kg_status check_version(const struct kg_history *history, int version, struct kg_error *err) {
+    if (version >= 0 && version <= SCHEMA_VERSION) return KG_OK;
+    return kg_fail(err, KG_ERR_SCHEMA,
+                   "%s has schema version %d, this kigo knows up to %d; use the newer kigo, or move "
+                   "the file away and run 'kigo reindex'",
+                   history->path, version, (int)SCHEMA_VERSION);
+}
+
+enum kg_status kg_history_migrate(struct kg_history *history, struct kg_error *err) {
+    int version = 0;
+    enum kg_status status = read_version(history, &version, err);
+    if (status == KG_OK) status = check_version(history, version, err);
+    if (status != KG_OK || version == SCHEMA_VERSION) return status;
+
+    status = kg_history_exec(history, "BEGIN IMMEDIATE", err);
+    if (status != KG_OK) return status;
+    status = read_version(history, &version, err); /* another process may have come first */
+    if (status == KG_OK) status = check_version(history, version, err);
+    for (; status == KG_OK && version < SCHEMA_VERSION; version++) {
+        char set_version[48];
+        snprintf(set_version, sizeof set_version, "PRAGMA user_version = %d", version + 1);
+        status = kg_history_exec(history, MIGRATIONS[version], err);
+        if (status == KG_OK) status = kg_history_exec(history, set_version, err);
+    }
+    if (status == KG_OK) return kg_history_exec(history, "COMMIT", err);
+    sqlite3_exec(history->db, "ROLLBACK", NULL, NULL, NULL);
+    return status;
+}

@@ -8,6 +8,8 @@
     X(convert, "convert", "make a GGUF file from a Hugging Face folder") \
     X(tokenize, "tokenize", "turn text into token ids, and back") \
     X(devices, "devices", "list the processors and GPUs this build can run on") \
+    X(generate, "generate", "write text from a prompt") \
+    X(logits, "logits", "print the logits of given token ids") \
     /* every row ends in a backslash, so that rows merge line by line */
 
 /* clang-format on */

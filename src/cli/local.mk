@@ -10,3 +10,9 @@ kigo_SOURCES += \
 	src/cli/inspect.h \
 	src/cli/inspect_json.c \
 	src/cli/inspect_text.c
+kigo_SOURCES += \
+	src/cli/cmd_generate.c \
+	src/cli/cmd_logits.c \
+	src/cli/engine.c src/cli/engine.h \
+	src/cli/generate.h \
+	src/cli/generate_json.c

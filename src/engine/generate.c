@@ -100,12 +100,9 @@ static enum kg_status settle(struct run *r, int32_t id, bool *done) {
     }
     const enum kg_status status = show(r, r->n_ids - held_back(r));
     if (status) return status;
-    if (r->cancelled || r->n_ids == r->options->max_tokens)
-        r->result.finish = KG_FINISH_LENGTH;
-    else if (kg_session_n_past(r->session) == kg_session_n_ctx(r->session))
-        r->result.finish = KG_FINISH_CONTEXT;
-    else
-        *done = false;
+    if (r->cancelled || r->n_ids == r->options->max_tokens) r->result.finish = KG_FINISH_LENGTH;
+    else if (kg_session_n_past(r->session) == kg_session_n_ctx(r->session)) r->result.finish = KG_FINISH_CONTEXT;
+    else *done = false;
     return KG_OK;
 }
 

@@ -5,5 +5,6 @@ libkigo_a_SOURCES += \
 	src/engine/generate.c \
 	src/engine/kv_cache.c src/engine/kv_cache.h \
 	src/engine/precision.c \
+	src/engine/prompt.c src/engine/prompt.h \
 	src/engine/sampler.c src/engine/sampler.h \
 	src/engine/session.c src/engine/session.h

@@ -110,6 +110,9 @@ static enum kg_status take_matrix(struct loader *in, const struct kg_gguf_tensor
     *out = (struct kg_weight){
         .data = block->data, .dtype = t->dtype, .n_rows = (uint32_t)t->dims[1], .n_cols = (uint32_t)t->dims[0]
     };
+    const char *dtype_name = kg_dtype_info(t->dtype)->name;
+    if (!in->weights->dtype_name) in->weights->dtype_name = dtype_name;
+    if (strcmp(in->weights->dtype_name, dtype_name) != 0) in->weights->dtype_name = "mixed";
     if (ops->weights_in_place) read_in(in, t);
     else progress(in, t->size_bytes);
     return KG_OK;

@@ -34,6 +34,7 @@ struct kg_model_weights {
     size_t n_blocks;
     uint64_t size_bytes; /* as stored */
     uint64_t n_params;
+    const char *dtype_name; /* of all matrices, or "mixed" */
 };
 
 /* Takes every tensor of the file exactly once; a missing, unexpected, misshaped or mistyped one is KG_ERR_FORMAT naming

@@ -1,0 +1,193 @@
+/* kigo generate: a prompt in, text out as it is decided. */
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/size.h"
+#include "cli/commands.h"
+#include "cli/generate.h"
+#include "engine/prompt.h"
+#include "engine/sampler.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+double kg_cli_generate_speed(const struct kg_generate_result *result) {
+    return result->decode_ns > 0 ? (double)result->n_evals * 1e9 / (double)result->decode_ns : 0;
+}
+
+/* Small enough to be exact wherever JSON numbers are read as doubles. */
+static uint64_t seed_of_the_moment(void) {
+    uint64_t seed;
+    if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed) seed = (uint64_t)kg_clock_utc_us();
+    return seed & ((UINT64_C(1) << 53) - 1);
+}
+
+/* The text asked for: -p, or the file of -f, or standard input, of which one newline at the end is no part. */
+static enum kg_status read_text(const struct kg_cli_generate *g, char **text, size_t *len, struct kg_error *err) {
+    if (g->prompt_text && g->prompt_file) return kg_fail(err, KG_ERR_USAGE, "--prompt and --file exclude each other");
+    if (g->prompt_text) {
+        *text = kg_xstrdup(g->prompt_text);
+        *len = strlen(*text);
+        return KG_OK;
+    }
+    const enum kg_status status = kg_file_read(g->prompt_file ? g->prompt_file : "-", text, len, err);
+    if (!status && *len > 0 && (*text)[*len - 1] == '\n') (*text)[--*len] = '\0';
+    return status;
+}
+
+static enum kg_status make_prompt(struct kg_cli_generate *g, const struct kg_tokenizer *t, struct kg_error *err) {
+    char *text = NULL;
+    size_t len = 0;
+    enum kg_status status = read_text(g, &text, &len, err);
+    if (status) return status;
+    if (!g->chat) {
+        g->prompt = text;
+        g->prompt_len = len;
+        status = kg_prompt_encode_text(t, text, len, &g->prompt_ids, err);
+        return status ? kg_error_context(err, status, "prompt") : KG_OK;
+    }
+    if (memchr(text, '\0', len)) {
+        free(text);
+        return kg_fail(err, KG_ERR_FORMAT, "prompt: a chat message cannot hold a NUL byte");
+    }
+    const struct kg_chat_message messages[] = { { "system", g->system }, { "user", text } };
+    const size_t first = g->system ? 0 : 1;
+    status = kg_prompt_encode_chat(t, messages + first, 2 - first, &g->prompt, &g->prompt_ids, err);
+    if (!status) g->prompt_len = strlen(g->prompt);
+    free(text);
+    return status ? kg_error_context(err, status, "prompt") : KG_OK;
+}
+
+/* Stop texts as ids: matched token by token. */
+static enum kg_status encode_stops(const struct kg_cli_generate *g, const struct kg_tokenizer *t, struct kg_ids *ids,
+                                   struct kg_stop_sequence *stops, struct kg_error *err) {
+    for (size_t i = 0; i < g->stop_texts.n_items; i++) {
+        const char *text = g->stop_texts.items[i];
+        if (!*text) return kg_fail(err, KG_ERR_USAGE, "--stop: the text is empty");
+        const enum kg_status status = kg_tokenizer_encode(t, text, strlen(text), true, &ids[i], err);
+        if (status) return kg_error_context(err, status, "--stop '%s'", text);
+        stops[i] = (struct kg_stop_sequence){ .ids = ids[i].ids, .n = ids[i].n };
+    }
+    return KG_OK;
+}
+
+static bool print_text(void *user, const char *text, size_t len) {
+    (void)user;
+    return fwrite(text, 1, len, stdout) == len && fflush(stdout) == 0;
+}
+
+static enum kg_status generate(struct kg_cli_generate *g, const struct kg_tokenizer *t, struct kg_error *err) {
+    const size_t n_stops = g->stop_texts.n_items;
+    struct kg_ids *stop_ids = kg_xcalloc(n_stops + 1, sizeof *stop_ids);
+    struct kg_stop_sequence *stops = kg_xcalloc(n_stops + 1, sizeof *stops);
+    enum kg_status status = encode_stops(g, t, stop_ids, stops, err);
+    if (status) goto cleanup;
+    const struct kg_generate_options options = { .sampler = g->sampler,
+                                                 .max_tokens = (uint32_t)g->max_tokens,
+                                                 .stops = stops,
+                                                 .n_stops = n_stops,
+                                                 .ignore_end = g->ignore_end,
+                                                 .on_text = print_text };
+    status = kg_generate(g->engine.session, g->prompt_ids.ids, g->prompt_ids.n, &options, &g->result, err);
+    if (!status && g->result.finish == KG_FINISH_CANCELLED)
+        status = kg_fail(err, KG_ERR_IO, "standard output: %s", strerror(errno));
+cleanup:
+    for (size_t i = 0; i < n_stops; i++) kg_ids_free(&stop_ids[i]);
+    free(stops);
+    free(stop_ids);
+    return status;
+}
+
+/* Ends the streamed text's line; then the JSON on standard output, or the figures on standard error. */
+static enum kg_status report(const struct kg_cli_generate *g, struct kg_error *err) {
+    const struct kg_generate_result *r = &g->result;
+    if (r->text_len == 0 || r->text[r->text_len - 1] != '\n') putchar('\n');
+    if (g->json) {
+        char *line = kg_cli_generate_json(g);
+        if (!line) return kg_fail(err, KG_ERR_INTERNAL, "cannot write the result as JSON");
+        puts(line);
+        free(line);
+    }
+    if (ferror(stdout) || fflush(stdout) != 0) return kg_fail(err, KG_ERR_IO, "standard output: %s", strerror(errno));
+    if (g->json) return KG_OK;
+    struct kg_memory_use use;
+    kg_backend_memory(g->engine.backend, &use);
+    fprintf(stderr,
+            "%zu tokens (%s), seed %" PRIu64 ", first after %.1f ms, then %.1f tokens/s, peak memory %.2f MiB (%s)\n",
+            r->n_ids, kg_finish_name(r->finish), g->sampler.seed, (double)r->first_token_ns * 1e-6,
+            kg_cli_generate_speed(r), (double)use.total_peak_bytes / (1 << 20), kg_backend_name(g->engine.backend));
+    return KG_OK;
+}
+
+static enum kg_status run(struct kg_cli_generate *g, struct kg_error *err) {
+    const struct kg_tokenizer *t;
+    g->sampler.top_k = (uint32_t)g->top_k;
+    g->sampler.repeat_last_n = (uint32_t)g->repeat_last_n;
+    enum kg_status status = kg_sampler_check(&g->sampler, err);
+    if (!status && g->system && !g->chat) status = kg_fail(err, KG_ERR_USAGE, "--system needs --chat");
+    if (!status) status = kg_cli_engine_open(&g->engine_options, &g->engine, err);
+    if (!status) status = kg_model_require_tokenizer(g->engine.model, &t, err);
+    if (!status) status = make_prompt(g, t, err);
+    if (!status)
+        status = kg_cli_engine_begin(&g->engine, &g->engine_options, g->prompt_ids.n + (uint64_t)g->max_tokens, err);
+    if (!status) status = generate(g, t, err);
+    return status ? status : report(g, err);
+}
+
+int kg_cmd_generate(int argc, char **argv) {
+    struct kg_cli_generate g = { .engine_options = KG_CLI_ENGINE_DEFAULTS,
+                                 .max_tokens = 128,
+                                 .sampler = KG_SAMPLER_DEFAULTS };
+    g.sampler.seed = seed_of_the_moment();
+    g.repeat_last_n = g.sampler.repeat_last_n;
+    g.top_k = g.sampler.top_k;
+    const double any = 2147483647;
+    const struct kg_option rows[] = {
+        KG_CLI_ENGINE_ROWS(&g.engine_options),
+        { "prompt", 'p', KG_OPTION_TEXT, &g.prompt_text, "TEXT", "the prompt (standard input)", 0, 0 },
+        { "file", 'f', KG_OPTION_TEXT, &g.prompt_file, "FILE", "read the prompt from a file", 0, 0 },
+        { "chat", 0, KG_OPTION_FLAG, &g.chat, NULL, "the prompt is a user's message in the model's chat format", 0, 0 },
+        { "system", 0, KG_OPTION_TEXT, &g.system, "TEXT", "the system's message before it (none)", 0, 0 },
+        { "max-tokens", 'n', KG_OPTION_INT, &g.max_tokens, "N", "tokens to generate at most (128)", 0, any },
+        { "seed", 's', KG_OPTION_UINT64, &g.sampler.seed, "N", "of the draws (a new one each time)", 0, 0 },
+        { "temp", 0, KG_OPTION_DOUBLE, &g.sampler.temperature, "X", "temperature, 0 takes the likeliest (0.7)", 0,
+          any },
+        { "top-k", 0, KG_OPTION_INT, &g.top_k, "N", "keep the N likeliest, 0 is off (0)", 0, any },
+        { "top-p", 0, KG_OPTION_DOUBLE, &g.sampler.top_p, "X", "keep the likeliest that make up X, 1 is off (1)", 0,
+          1 },
+        { "min-p", 0, KG_OPTION_DOUBLE, &g.sampler.min_p, "X", "keep those X as likely as the best, 0 is off (0)", 0,
+          1 },
+        { "repeat-penalty", 0, KG_OPTION_DOUBLE, &g.sampler.repeat_penalty, "X", "against repeating, 1 is off (1)", 0,
+          any },
+        { "repeat-last-n", 0, KG_OPTION_INT, &g.repeat_last_n, "N", "tokens the penalty looks back (64)", 0, any },
+        { "stop", 0, KG_OPTION_TEXTS, &g.stop_texts, "TEXT", "end before this text's tokens; may be repeated", 0, 0 },
+        { "ignore-eos", 0, KG_OPTION_FLAG, &g.ignore_end, NULL, "go on past end tokens", 0, 0 },
+        { "json", 0, KG_OPTION_FLAG, &g.json, NULL, "after the text, a JSON object on the last line", 0, 0 },
+    };
+    const struct kg_command command = {
+        .name = "kigo generate",
+        .usage = "-m FILE [-p TEXT | -f FILE] [options]",
+        .summary = "Continue a prompt, or answer it with --chat. Text streams to standard output; tokens/s and peak\n"
+                   "memory go to standard error. Special tokens written in a prompt become their ids; in a chat's\n"
+                   "message they stay text. The beginning-of-sequence token is added if the model asks for it.\n"
+                   "One newline at the end of a file or of standard input is not part of the prompt.",
+        .options = rows,
+        .n_options = KG_COUNT_OF(rows),
+    };
+    struct kg_error err;
+    const char **args = NULL;
+    size_t n_args;
+    bool helped = false;
+    enum kg_status status = kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err);
+    free(args);
+    if (!status && !helped) status = run(&g, &err);
+    kg_generate_result_free(&g.result);
+    kg_ids_free(&g.prompt_ids);
+    free(g.prompt);
+    kg_cli_engine_close(&g.engine);
+    free(g.stop_texts.items);
+    return status ? kg_cli_error("generate", &err) : KG_EXIT_OK;
+}

@@ -1,0 +1,132 @@
+/* kigo logits: the logits of given ids, a JSON object a line, for comparing with other programs. */
+#include "base/buffer.h"
+#include "base/options.h"
+#include "base/size.h"
+#include "cli/commands.h"
+#include "cli/engine.h"
+#include <errno.h>
+#include <kigo/tokenizer.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct logits_options {
+    struct kg_cli_engine_options engine;
+    const char *ids, *positions;
+    bool step, json;
+};
+
+/* Whole numbers in [0, limit) between commas. */
+static enum kg_status parse_list(const char *option, const char *text, int64_t limit, struct kg_ids *list,
+                                 struct kg_error *err) {
+    for (const char *at = text;; at++) {
+        const size_t len = strcspn(at, ",");
+        char *word = kg_xstrndup(at, len);
+        int64_t value = -1;
+        enum kg_status status = kg_parse_i64(word, &value, err);
+        if (!status && (value < 0 || value >= limit))
+            status = kg_fail(err, KG_ERR_RANGE, "%s is outside [0, %lld)", word, (long long)limit);
+        free(word);
+        if (status) return kg_error_context(err, status, "--%s", option);
+        kg_ids_push(list, (int32_t)value);
+        at += len;
+        if (!*at) return KG_OK;
+    }
+}
+
+/* The positions to print, in the order asked for; all but an explicit list are in order. */
+static enum kg_status choose_positions(const char *text, size_t n, struct kg_ids *positions, struct kg_error *err) {
+    if (strcmp(text, "last") == 0) {
+        kg_ids_push(positions, (int32_t)n - 1);
+        return KG_OK;
+    }
+    if (strcmp(text, "all") != 0) return parse_list("positions", text, (int64_t)n, positions, err);
+    for (size_t i = 0; i < n; i++) kg_ids_push(positions, (int32_t)i);
+    return KG_OK;
+}
+
+static enum kg_status print_row(int32_t position, const float *logits, uint32_t n_vocab, struct kg_error *err) {
+    printf("{\"pos\":%d,\"logits\":[", position);
+    for (uint32_t i = 0; i < n_vocab; i++) printf(i ? ",%.9g" : "%.9g", (double)logits[i]);
+    puts("]}");
+    if (ferror(stdout)) return kg_fail(err, KG_ERR_IO, "standard output: %s", strerror(errno));
+    return KG_OK;
+}
+
+/* Rows of the wanted positions are kept, as they may be printed in another order than they are computed. */
+static enum kg_status evaluate(struct kg_session *session, const struct kg_ids *ids, bool step,
+                               const struct kg_ids *positions, uint32_t n_vocab, float *kept, struct kg_error *err) {
+    const bool only_last = positions->n == 1 && (size_t)positions->ids[0] + 1 == ids->n;
+    const size_t at_once = step ? 1 : ids->n;
+    const enum kg_logits_wanted wanted = step || only_last ? KG_LOGITS_LAST : KG_LOGITS_ALL;
+    for (size_t done = 0; done < ids->n; done += at_once) {
+        const float *logits;
+        const enum kg_status status = kg_session_eval(session, ids->ids + done, at_once, wanted, &logits, err);
+        if (status) return status;
+        const size_t first = wanted == KG_LOGITS_LAST ? done + at_once - 1 : done;
+        for (size_t i = 0; i < positions->n; i++) {
+            const size_t position = (size_t)positions->ids[i];
+            if (position < first || position >= done + at_once) continue;
+            memcpy(kept + i * n_vocab, logits + (position - first) * n_vocab, n_vocab * sizeof *kept);
+        }
+    }
+    return KG_OK;
+}
+
+static enum kg_status run(const struct logits_options *options, struct kg_error *err) {
+    struct kg_cli_engine engine = { 0 };
+    struct kg_ids ids = { 0 }, positions = { 0 };
+    float *kept = NULL;
+    if (!options->ids) return kg_fail(err, KG_ERR_USAGE, "--ids is missing: which ids?");
+    enum kg_status status = parse_list("ids", options->ids, (int64_t)INT32_MAX + 1, &ids, err);
+    if (!status) status = choose_positions(options->positions, ids.n, &positions, err);
+    if (status) goto cleanup;
+    status = kg_cli_engine_open(&options->engine, &engine, err);
+    if (status) goto cleanup;
+    status = kg_cli_engine_begin(&engine, &options->engine, ids.n, err);
+    if (status) goto cleanup;
+
+    const uint32_t n_vocab = kg_model_config(engine.model)->n_vocab;
+    kept = calloc(positions.n, n_vocab * sizeof *kept);
+    if (!kept) {
+        status = kg_fail(err, KG_ERR_NO_MEMORY, "no memory for %zu rows of %u logits", positions.n, n_vocab);
+        goto cleanup;
+    }
+    status = evaluate(engine.session, &ids, options->step, &positions, n_vocab, kept, err);
+    for (size_t i = 0; i < positions.n && !status; i++)
+        status = print_row(positions.ids[i], kept + i * n_vocab, n_vocab, err);
+    if (!status && fflush(stdout) != 0) status = kg_fail(err, KG_ERR_IO, "standard output: %s", strerror(errno));
+cleanup:
+    free(kept);
+    kg_cli_engine_close(&engine);
+    kg_ids_free(&positions);
+    kg_ids_free(&ids);
+    return status;
+}
+
+int kg_cmd_logits(int argc, char **argv) {
+    struct logits_options o = { .engine = KG_CLI_ENGINE_DEFAULTS, .positions = "all" };
+    const struct kg_option rows[] = {
+        KG_CLI_ENGINE_ROWS(&o.engine),
+        { "ids", 0, KG_OPTION_TEXT, &o.ids, "LIST", "token ids, as 1,2,3", 0, 0 },
+        { "positions", 0, KG_OPTION_TEXT, &o.positions, "WHICH", "all, last or a list as 0,5 (all)", 0, 0 },
+        { "step", 0, KG_OPTION_FLAG, &o.step, NULL, "feed one id at a time: the decode path", 0, 0 },
+        { "json", 0, KG_OPTION_FLAG, &o.json, NULL, "JSON, which it always is", 0, 0 },
+    };
+    const struct kg_command command = {
+        .name = "kigo logits",
+        .usage = "-m FILE --ids LIST [options]",
+        .summary =
+            "Print the logits after each id, a line {\"pos\":N,\"logits\":[...]} a position, float32 to 9 digits.",
+        .options = rows,
+        .n_options = KG_COUNT_OF(rows),
+    };
+    struct kg_error err;
+    const char **args;
+    size_t n_args;
+    bool helped = false;
+    if (kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err)) return kg_cli_error("logits", &err);
+    free(args);
+    if (helped) return KG_EXIT_OK;
+    return run(&o, &err) ? kg_cli_error("logits", &err) : KG_EXIT_OK;
+}

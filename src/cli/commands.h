@@ -7,6 +7,7 @@
     X(inspect, "inspect", "show a GGUF file's metadata and tensors") \
     X(convert, "convert", "make a GGUF file from a Hugging Face folder") \
     X(tokenize, "tokenize", "turn text into token ids, and back") \
+    X(check, "check", "run the suites and seal a proof bundle") \
     X(devices, "devices", "list the processors and GPUs this build can run on") \
     X(generate, "generate", "write text from a prompt") \
     X(logits, "logits", "print the logits of given token ids") \

@@ -16,3 +16,6 @@ kigo_SOURCES += \
 	src/cli/engine.c src/cli/engine.h \
 	src/cli/generate.h \
 	src/cli/generate_json.c
+kigo_SOURCES += \
+	src/cli/check_report.c src/cli/check_report.h \
+	src/cli/cmd_check.c

@@ -1,5 +1,4 @@
 #include "ops/attention.h"
-#include "base/clones.h"
 #include "ops/check.h"
 #include "ops/dot.h"
 #include <math.h>
@@ -52,7 +51,7 @@ static void add_keys(struct softmax_sum *sum, const float *q, const float *k, co
 }
 
 /* Items are (row, head) pairs. */
-KG_VECTOR_CLONES static void row_heads(void *arg, size_t begin, size_t end) {
+static void row_heads(void *arg, size_t begin, size_t end) {
     const struct kg_attention_args *args = arg;
     const size_t dim = args->head_dim, group = args->n_heads / args->n_kv_heads;
     struct softmax_sum sum;

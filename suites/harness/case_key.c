@@ -21,9 +21,9 @@ enum kg_status kg_case_key(const struct kg_case *c, char key[KG_CASE_KEY_MAX], s
         const char *what, *part, *forbidden;
         bool required;
     } parts[] = {
-        { "layer", c->layer, "/[]", true },  { "op", c->op, "/[]", true },
-        { "name", c->name, "/[]", true },    { "back end", c->backend, ",[]", false },
-        { "dtype", c->dtype, ",[]", false }, { "shape", c->shape, "[]", false },
+        { "layer", c->layer, "#/[]", true },  { "op", c->op, "#/[]", true },
+        { "name", c->name, "#/[]", true },    { "back end", c->backend, "#,[]", false },
+        { "dtype", c->dtype, "#,[]", false }, { "shape", c->shape, "#[]", false },
     };
     for (size_t i = 0; i < KG_COUNT_OF(parts); i++) {
         if (!parts[i].required && !parts[i].part) continue;

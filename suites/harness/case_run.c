@@ -19,6 +19,13 @@ const char *kg_outcome_name(enum kg_outcome outcome) {
     return NAMES[outcome];
 }
 
+/* Relative to the source tree, so that records of two checkouts read alike. */
+static const char *source_path(const char *file) {
+    static const char PREFIX[] = KG_SOURCE_DIR "/";
+    if (!file) return "?";
+    return strncmp(file, PREFIX, sizeof PREFIX - 1) == 0 ? file + sizeof PREFIX - 1 : file;
+}
+
 static void read_result(SRunner *runner, struct kg_case_result *result) {
     if (srunner_ntests_run(runner) != 1) {
         result->outcome = KG_OUTCOME_FAIL;
@@ -28,10 +35,10 @@ static void read_result(SRunner *runner, struct kg_case_result *result) {
     TestResult **results = srunner_results(runner);
     TestResult *r = results[0];
     if (tr_rtype(r) != CK_PASS) {
-        const char *message = tr_msg(r), *file = tr_lfile(r);
+        const char *message = tr_msg(r);
         result->outcome = KG_OUTCOME_FAIL;
         result->reason = kg_xstrdup(message && *message ? message : "failed without a message");
-        result->where = kg_xasprintf("%s:%d", file ? file : "?", tr_lno(r));
+        result->where = kg_xasprintf("%s:%d", source_path(tr_lfile(r)), tr_lno(r));
     }
     free(results);
 }

@@ -22,15 +22,15 @@ static json_t *tolerance_json(const struct kg_tolerance *tol) {
 /* judged: whether being outside fails the case. */
 static void append_errors(struct kg_record *rec, const char *name, const struct kg_compare *c,
                           const struct kg_tolerance *tol, double margin, bool judged) {
-    json_array_append_new(rec->errors,
-                          json_pack("{s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:s, s:o, s:b}",
-                                    "name", name, "n", (json_int_t)c->n, "n_nonfinite", (json_int_t)c->n_nonfinite,
-                                    "max_abs", kg_json_number(c->max_abs), "max_rel", kg_json_number(c->max_rel),
-                                    "rms_rel", kg_json_number(c->rms_rel), "nmse", kg_json_number(c->nmse),
-                                    "one_minus_cos", kg_json_number(c->one_minus_cos), "worst_index",
-                                    (json_int_t)c->worst_index, "worst_got", kg_json_number(c->worst_got), "worst_want",
-                                    kg_json_number(c->worst_want), "tolerance", tolerance_json(tol), "why", tol->why,
-                                    "margin", kg_json_number(margin), "judged", judged));
+    json_array_append_new(
+        rec->errors,
+        json_pack("{s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:s, s:o, s:b}", "name", name, "n",
+                  (json_int_t)c->n, "n_nonfinite", (json_int_t)c->n_nonfinite, "max_abs",
+                  kg_record_json_number(c->max_abs), "max_rel", kg_record_json_number(c->max_rel), "rms_rel",
+                  kg_record_json_number(c->rms_rel), "nmse", kg_record_json_number(c->nmse), "one_minus_cos",
+                  kg_record_json_number(c->one_minus_cos), "worst_index", (json_int_t)c->worst_index, "worst_got",
+                  kg_record_json_number(c->worst_got), "worst_want", kg_record_json_number(c->worst_want), "tolerance",
+                  tolerance_json(tol), "why", tol->why, "margin", kg_record_json_number(margin), "judged", judged));
 }
 
 void kg_record_compare(struct kg_record *rec, const char *name, const struct kg_compare *c,

@@ -14,3 +14,32 @@ libkigosuite_a_SOURCES += \
 	suites/harness/report_tap.c suites/harness/report_tap.h \
 	suites/harness/suite_main.c
 libkigosuite_a_SOURCES += suites/harness/process.c suites/harness/process.h
+
+# The runner is part of kigo and needs no Check.
+kigo_CPPFLAGS = $(AM_CPPFLAGS) -DKG_SOURCE_DIR='"$(abs_top_srcdir)"'
+kigo_SOURCES += \
+	suites/harness/bounded_log.c suites/harness/bounded_log.h \
+	suites/harness/case_key.c \
+	suites/harness/child.c suites/harness/child.h \
+	suites/harness/discover.c suites/harness/discover.h \
+	suites/harness/failure.c suites/harness/failure.h \
+	suites/harness/line_reader.c suites/harness/line_reader.h \
+	suites/harness/listing.c suites/harness/listing.h \
+	suites/harness/plan.c suites/harness/plan.h \
+	suites/harness/result_lists.c suites/harness/result_lists.h \
+	suites/harness/run_case.c \
+	suites/harness/run_events.c \
+	suites/harness/run_slot.c suites/harness/run_slot.h \
+	suites/harness/run_state.h \
+	suites/harness/runner.c suites/harness/runner.h
+
+# Suites that break the rules, for suites/integration/test_check_e2e; too deep for `kigo check` to find.
+check_PROGRAMS += \
+	suites/harness/selftest/test_broken \
+	suites/harness/selftest/test_green \
+	suites/harness/selftest/test_mixed \
+	suites/harness/selftest/test_twice
+suites_harness_selftest_test_broken_SOURCES = suites/harness/selftest/test_broken.c
+suites_harness_selftest_test_green_SOURCES = suites/harness/selftest/test_green.c
+suites_harness_selftest_test_mixed_SOURCES = suites/harness/selftest/test_mixed.c
+suites_harness_selftest_test_twice_SOURCES = suites/harness/selftest/test_twice.c

@@ -37,11 +37,11 @@ void kg_record_free(struct kg_record *rec) {
     json_decref(rec->memory);
 }
 
-json_t *kg_json_number(double value) {
+json_t *kg_record_json_number(double value) {
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-json_t *kg_json_text(const char *text) {
+json_t *kg_record_json_text(const char *text) {
     json_t *string = json_string(text);
     if (string) return string;
     char *ascii = kg_xstrdup(text);
@@ -86,8 +86,8 @@ void kg_record_skip(struct kg_record *rec, const char *fmt, ...) {
 }
 
 void kg_record_metric(struct kg_record *rec, const char *name, const char *unit, double value) {
-    json_array_append_new(rec->metrics,
-                          json_pack("{s:s, s:s, s:o}", "name", name, "unit", unit, "value", kg_json_number(value)));
+    json_array_append_new(
+        rec->metrics, json_pack("{s:s, s:s, s:o}", "name", name, "unit", unit, "value", kg_record_json_number(value)));
 }
 
 void kg_record_timing(struct kg_record *rec, const char *name, const char *kind, const char *state,
@@ -105,8 +105,8 @@ void kg_record_timing(struct kg_record *rec, const char *name, const char *kind,
                           json_pack("{s:s, s:s, s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:b, s:o}", "name",
                                     name, "kind", kind, "state", state, "n", (json_int_t)n, "median", s.median, "mad",
                                     s.mad, "ci_lo", s.ci_lo, "ci_hi", s.ci_hi, "min", s.min, "max", s.max, "bytes",
-                                    kg_json_number(bytes), "flops", kg_json_number(flops), "valid", n > 0, "samples",
-                                    samples));
+                                    kg_record_json_number(bytes), "flops", kg_record_json_number(flops), "valid", n > 0,
+                                    "samples", samples));
 }
 
 void kg_record_transcript(struct kg_record *rec, kg_json *line) {

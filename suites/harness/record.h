@@ -28,10 +28,10 @@ void kg_record_init(struct kg_record *rec, const struct kg_case *c, const char *
 void kg_record_free(struct kg_record *rec); /* removes the scratch folder too */
 
 /* A JSON real, or null for NaN and infinities, which JSON cannot say. */
-json_t *kg_json_number(double value);
+json_t *kg_record_json_number(double value);
 
 /* A JSON string; bytes that are not UTF-8 become '?'. */
-json_t *kg_json_text(const char *text);
+json_t *kg_record_json_text(const char *text);
 
 /* Writes one event line to the runner; a runner that is gone ends the process (its results have no reader). */
 void kg_event_write(int fd, json_t *event); /* takes over the reference */

@@ -49,7 +49,7 @@ static void write_attachment(int fd, const char *key, const struct kg_attachment
     unsigned char *text = kg_xmalloc((a->size_bytes + 2) / 3 * 4 + 1);
     EVP_EncodeBlock(text, a->data, (int)a->size_bytes);
     kg_event_write(fd, json_pack("{s:s, s:s, s:o, s:s}", "event", "attach", "key", key, "file",
-                                 kg_json_text(a->file_name), "data", (const char *)text));
+                                 kg_record_json_text(a->file_name), "data", (const char *)text));
     free(text);
 }
 
@@ -59,7 +59,7 @@ void kg_events_end(int fd, const struct kg_record *rec, const struct kg_case_res
     json_t *reason = json_null();
     if (result->reason) {
         char *text = result->where ? kg_xasprintf("%s: %s", result->where, result->reason) : kg_xstrdup(result->reason);
-        reason = kg_json_text(text);
+        reason = kg_record_json_text(text);
         free(text);
     }
     kg_event_write(fd, json_pack("{s:s, s:s, s:s, s:o, s:I, s:O, s:O, s:O, s:O}", "event", "end", "key", rec->key,

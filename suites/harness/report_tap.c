@@ -12,7 +12,7 @@ void kg_tap_plan(size_t n_cases) {
 
 /* One line, as a JSON string is also a YAML scalar. */
 static void print_field(const char *name, const char *text) {
-    json_t *string = kg_json_text(text);
+    json_t *string = kg_record_json_text(text);
     char *quoted = json_dumps(string, JSON_ENCODE_ANY);
     printf("  %s: %s\n", name, quoted ? quoted : "\"?\"");
     free(quoted);

@@ -1,0 +1,165 @@
+#include "cli/check_report.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { KEY_COLUMNS = 60 };
+
+void kg_check_report_init(struct kg_check_report *r, enum kg_check_format format) {
+    *r = (struct kg_check_report){ .format = format,
+                                   .on_terminal = format != KG_CHECK_QUIET && isatty(STDERR_FILENO),
+                                   .not_passed = json_array() };
+}
+
+void kg_check_report_free(struct kg_check_report *r) {
+    json_decref(r->not_passed);
+}
+
+static void wipe_line(const struct kg_check_report *r) {
+    if (r->on_terminal) fputs("\r\033[K", stderr);
+}
+
+static void on_planned(void *arg, const struct kg_plan *plan, const struct kg_bundle *bundle) {
+    struct kg_check_report *r = arg;
+    r->n_planned = plan->n_cases;
+    if (r->format == KG_CHECK_TAP) printf("TAP version 13\n1..%zu\n", plan->n_cases);
+    if (r->format == KG_CHECK_TEXT) printf("run %s: %zu cases\n", kg_bundle_id(bundle), plan->n_cases);
+    fflush(stdout);
+}
+
+static void on_case_started(void *arg, const char *key) {
+    const struct kg_check_report *r = arg;
+    if (!r->on_terminal) return;
+    fprintf(stderr, "\r\033[K[%zu/%zu] %.*s", r->n_ended, r->n_planned, KEY_COLUMNS, key);
+    fflush(stderr);
+}
+
+/* A JSON string is also a YAML scalar, whatever the text holds. */
+static void print_yaml(const char *name, const char *text) {
+    json_t *string = json_string(text);
+    char *quoted = json_dumps(string, JSON_ENCODE_ANY);
+    printf("  %s: %s\n", name, quoted ? quoted : "\"?\"");
+    free(quoted);
+    json_decref(string);
+}
+
+/* The text's first line. */
+static int first_line(const char *text) {
+    return (int)strcspn(text, "\n");
+}
+
+static void print_tap(const struct kg_check_report *r, const struct kg_case_end *end, bool failed) {
+    printf("%s %zu - %s", failed ? "not ok" : "ok", r->n_ended, end->key);
+    if (strcmp(end->status, "skip") == 0) printf(" # SKIP %.*s", first_line(end->reason), end->reason);
+    putchar('\n');
+    if (failed) {
+        puts("  ---");
+        print_yaml("status", end->status);
+        print_yaml("message", end->reason);
+        print_yaml("seed", end->seed);
+        print_yaml("rerun", end->rerun);
+        puts("  ...");
+    }
+    fflush(stdout);
+}
+
+static void on_case_ended(void *arg, const struct kg_case_end *end) {
+    struct kg_check_report *r = arg;
+    const bool passed = strcmp(end->status, "pass") == 0, skipped = strcmp(end->status, "skip") == 0;
+    const bool failed = !passed && !skipped;
+    r->n_ended++;
+    r->n_pass += passed;
+    r->n_skip += skipped;
+    r->n_fail += failed;
+    r->program_n_pass += passed;
+    r->program_n_skip += skipped;
+    r->program_n_fail += failed;
+    if (!passed)
+        json_array_append_new(r->not_passed,
+                              json_pack("{s:s, s:s, s:s, s:s, s:s}", "key", end->key, "status", end->status, "reason",
+                                        end->reason, "seed", end->seed, "rerun", end->rerun));
+    wipe_line(r);
+    if (r->format == KG_CHECK_TAP) print_tap(r, end, failed);
+    if (failed && (r->format == KG_CHECK_TEXT || r->format == KG_CHECK_QUIET)) {
+        printf("%s %s\n    %.*s\n    again: %s\n", end->status, end->key, first_line(end->reason), end->reason,
+               end->rerun);
+        fflush(stdout);
+    }
+}
+
+static void on_program_ended(void *arg, const struct kg_planned_program *program, uint64_t wall_ns) {
+    struct kg_check_report *r = arg;
+    if (r->format == KG_CHECK_TEXT) {
+        wipe_line(r);
+        printf("%-40s %4zu passed, %zu failed, %zu skipped  %.2f s\n", program->name, r->program_n_pass,
+               r->program_n_fail, r->program_n_skip, (double)wall_ns / 1e9);
+        fflush(stdout);
+    }
+    r->program_n_pass = r->program_n_fail = r->program_n_skip = 0;
+}
+
+struct kg_run_observer kg_check_report_observer(struct kg_check_report *r) {
+    return (struct kg_run_observer){ r, on_planned, on_case_started, on_case_ended, on_program_ended };
+}
+
+static void print_skips(const struct kg_check_report *r, FILE *out) {
+    size_t i;
+    json_t *row;
+    json_array_foreach(r->not_passed, i, row) {
+        const char *reason = json_string_value(json_object_get(row, "reason"));
+        if (strcmp(json_string_value(json_object_get(row, "status")), "skip") == 0)
+            fprintf(out, "skip %s: %.*s\n", json_string_value(json_object_get(row, "key")), first_line(reason), reason);
+    }
+}
+
+static void print_summary(const struct kg_check_report *r, const struct kg_run_outcome *o, FILE *out) {
+    if (r->format != KG_CHECK_QUIET) {
+        print_skips(r, out);
+        if (o->interrupted_by)
+            fprintf(out, "interrupted by signal %d (%s)\n", o->interrupted_by, strsignal(o->interrupted_by));
+        if (o->summary.n_norun > 0) fprintf(out, "%zu planned cases did not run\n", o->summary.n_norun);
+        fprintf(out, "%.1f s, %.1f%% of it outside cases; sealed in %.2f s\n", (double)o->wall_ns / 1e9,
+                100 * o->overhead_ratio, (double)o->seal_ns / 1e9);
+        fprintf(out, "bundle %s (%s)\n", o->bundle_dir, o->summary.verdict);
+        fprintf(out, "ask next: kigo show %s; kigo verify %s; kigo list\n", o->bundle_id, o->bundle_id);
+    }
+    fprintf(out, "%zu passed, %zu failed, %zu skipped\n", r->n_pass, r->n_fail, r->n_skip);
+}
+
+static void print_json(const struct kg_check_report *r, const struct kg_run_outcome *o) {
+    const struct kg_bundle_summary *s = &o->summary;
+    json_t *object =
+        json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:I, s:I, s:I, s:f, s:O}", "bundle_id",
+                  o->bundle_id, "bundle", o->bundle_dir, "verdict", s->verdict, "exit_code", o->exit_code, "planned",
+                  (json_int_t)s->n_planned, "pass", (json_int_t)s->n_pass, "fail", (json_int_t)s->n_fail, "skip",
+                  (json_int_t)s->n_skip, "crash", (json_int_t)s->n_crash, "timeout", (json_int_t)s->n_timeout, "norun",
+                  (json_int_t)s->n_norun, "interrupted_by", o->interrupted_by, "wall_ns", (json_int_t)o->wall_ns,
+                  "seal_ns", (json_int_t)o->seal_ns, "in_cases_ns", (json_int_t)o->in_cases_ns, "overhead_ratio",
+                  o->overhead_ratio, "not_passed", r->not_passed);
+    json_dumpf(object, stdout, JSON_COMPACT);
+    putchar('\n');
+    json_decref(object);
+}
+
+void kg_check_report_finish(struct kg_check_report *r, const struct kg_run_outcome *outcome) {
+    wipe_line(r);
+    if (r->format == KG_CHECK_TAP && outcome->interrupted_by) puts("Bail out! interrupted");
+    fflush(stdout);
+    if (r->format == KG_CHECK_JSON) print_json(r, outcome);
+    else print_summary(r, outcome, r->format == KG_CHECK_TAP ? stderr : stdout);
+    fflush(stdout);
+}
+
+void kg_check_report_error(struct kg_check_report *r, const struct kg_error *err) {
+    wipe_line(r);
+    if (r->format == KG_CHECK_TAP) printf("Bail out! %.*s\n", first_line(err->message), err->message);
+    if (r->format == KG_CHECK_JSON) {
+        json_t *object = json_pack("{s:s, s:i}", "error", err->message, "exit_code", kg_status_exit_code(err->status));
+        char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+        puts(text ? text : "{\"error\":\"?\"}");
+        free(text);
+        json_decref(object);
+    }
+    fflush(stdout);
+}

@@ -1,0 +1,25 @@
+/* What `kigo check` prints while it runs and at its end: text for people, TAP for Automake, or one JSON object. */
+#ifndef KIGO_CLI_CHECK_REPORT_H
+#define KIGO_CLI_CHECK_REPORT_H
+
+#include "suites/harness/runner.h"
+
+enum kg_check_format { KG_CHECK_TEXT, KG_CHECK_QUIET, KG_CHECK_TAP, KG_CHECK_JSON };
+
+struct kg_check_report {
+    enum kg_check_format format;
+    bool on_terminal; /* one line on standard error is redrawn with the case that runs */
+    size_t n_planned, n_ended;
+    size_t n_pass, n_fail, n_skip;                         /* crash and timeout count as failed */
+    size_t program_n_pass, program_n_fail, program_n_skip; /* since the last program ended */
+    json_t *not_passed;                                    /* failures and skips, in the order they came */
+};
+
+void kg_check_report_init(struct kg_check_report *report, enum kg_check_format format);
+struct kg_run_observer kg_check_report_observer(struct kg_check_report *report);
+void kg_check_report_finish(struct kg_check_report *report, const struct kg_run_outcome *outcome);
+/* In TAP and JSON the reader of standard output learns of an error there too. */
+void kg_check_report_error(struct kg_check_report *report, const struct kg_error *err);
+void kg_check_report_free(struct kg_check_report *report);
+
+#endif

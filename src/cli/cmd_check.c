@@ -1,0 +1,296 @@
+/* kigo check: runs the suites and seals a proof bundle. */
+#include "backend/gpu.h"
+#include "base/buffer.h"
+#include "base/file.h"
+#include "base/options.h"
+#include "base/size.h"
+#include "cli/check_report.h"
+#include "cli/commands.h"
+#include "suites/harness/case_key.h"
+#include "suites/harness/failure.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_UNDEFINED__
+static const double DEFAULT_TIMEOUT_SCALE = 5; /* instrumented code is that much slower */
+#else
+static const double DEFAULT_TIMEOUT_SCALE = 1;
+#endif
+
+struct check_options {
+    struct kg_option_list layers, filters, keys, models;
+    uint64_t seed;
+    bool require_gpu, json, tap, quiet, list;
+    const char *bundles, *suites;
+    int64_t n_jobs;
+    double timeout_scale;
+};
+
+static enum kg_status parse(int argc, char **argv, struct check_options *o, bool *helped, struct kg_error *err) {
+    const struct kg_option rows[] = {
+        { .name = "layer",
+          .letter = 'l',
+          .kind = KG_OPTION_TEXTS,
+          .value = &o->layers,
+          .metavar = "L",
+          .help = "run only this layer (unit, integration, haiku, tolerance, mutation, ...)" },
+        { .name = "filter",
+          .letter = 'f',
+          .kind = KG_OPTION_TEXTS,
+          .value = &o->filters,
+          .metavar = "GLOB",
+          .help = "run cases whose key matches; * also crosses /" },
+        { .name = "case",
+          .letter = 'c',
+          .kind = KG_OPTION_TEXTS,
+          .value = &o->keys,
+          .metavar = "KEY",
+          .help = "run the case of this very key" },
+        { .name = "seed",
+          .letter = 's',
+          .kind = KG_OPTION_UINT64,
+          .value = &o->seed,
+          .metavar = "S",
+          .help = "the run's seed (1)" },
+        { .name = "model",
+          .letter = 'm',
+          .kind = KG_OPTION_TEXTS,
+          .value = &o->models,
+          .metavar = "FILE",
+          .help = "also run the model suites on this GGUF file" },
+        { .name = "require-gpu",
+          .kind = KG_OPTION_FLAG,
+          .value = &o->require_gpu,
+          .help = "no GPU is an error, a skipped GPU case a failure" },
+        { .name = "bundles",
+          .kind = KG_OPTION_TEXT,
+          .value = &o->bundles,
+          .metavar = "DIR",
+          .help = "where bundles go ($KIGO_BUNDLES or proof-bundles)" },
+        { .name = "suites",
+          .kind = KG_OPTION_TEXT,
+          .value = &o->suites,
+          .metavar = "DIR",
+          .help = "where suite programs are ($KIGO_SUITES or suites beside kigo)" },
+        { .name = "jobs",
+          .letter = 'j',
+          .kind = KG_OPTION_INT,
+          .value = &o->n_jobs,
+          .metavar = "N",
+          .help = "programs at a time (1)",
+          .min = 1,
+          .max = 64 },
+        { .name = "timeout-scale",
+          .kind = KG_OPTION_DOUBLE,
+          .value = &o->timeout_scale,
+          .metavar = "X",
+          .help = "multiply every case's time limit",
+          .min = 0.001,
+          .max = 1000 },
+        { .name = "list",
+          .kind = KG_OPTION_FLAG,
+          .value = &o->list,
+          .help = "print the keys that would run, run nothing" },
+        { .name = "json", .kind = KG_OPTION_FLAG, .value = &o->json, .help = "print one JSON object at the end" },
+        { .name = "tap", .kind = KG_OPTION_FLAG, .value = &o->tap, .help = "print TAP, a line a case" },
+        { .name = "quiet",
+          .letter = 'q',
+          .kind = KG_OPTION_FLAG,
+          .value = &o->quiet,
+          .help = "print failures and the last line only" },
+    };
+    const struct kg_command command = {
+        .name = "kigo check",
+        .usage = "[options]",
+        .summary = "Runs the suites, each program as a child, and seals what they say in a proof bundle.\n"
+                   "Exit code: 0 all passed, 1 a case failed, 5 nothing ran or not all that was planned.",
+        .options = rows,
+        .n_options = KG_COUNT_OF(rows),
+    };
+    const char **args = NULL;
+    size_t n_args;
+    enum kg_status status = kg_options_parse(&command, argc, argv, &args, &n_args, helped, err);
+    if (status == KG_OK) free(args);
+    for (size_t i = 0; i < o->layers.n_items && status == KG_OK; i++)
+        if (!kg_layer_known(o->layers.items[i]))
+            status = kg_fail(err, KG_ERR_USAGE, "--layer: '%s' is none of %s", o->layers.items[i], KG_LAYER_NAMES);
+    if (status == KG_OK && o->json + o->tap + o->quiet > 1)
+        status = kg_fail(err, KG_ERR_USAGE, "--json, --tap and --quiet exclude each other");
+    return status;
+}
+
+/* The program's own path. malloc'ed. */
+static char *own_path(void) {
+    char path[4096];
+    const ssize_t len = readlink("/proc/self/exe", path, sizeof path - 1);
+    return len > 0 ? kg_xstrndup(path, (size_t)len) : kg_xstrdup("kigo");
+}
+
+/* The folder given, or that of the environment, or the built-in one. malloc'ed. */
+static char *choose_dir(const char *given, const char *variable, const char *built_in) {
+    const char *from_environment = getenv(variable);
+    if (given) return kg_xstrdup(given);
+    return kg_xstrdup(from_environment && *from_environment ? from_environment : built_in);
+}
+
+/* suites/ beside the program. malloc'ed. */
+static char *suites_beside(const char *program) {
+    const char *slash = strrchr(program, '/');
+    char *dir = slash ? kg_xstrndup(program, (size_t)(slash - program)) : kg_xstrdup(".");
+    char *suites = kg_path_join(dir, "suites");
+    free(dir);
+    return suites;
+}
+
+/* Absolute paths of the models, separated by newlines, NULL if there are none. */
+static enum kg_status model_paths(const struct check_options *o, char **paths, struct kg_error *err) {
+    struct kg_buffer text = KG_BUFFER_INIT;
+    enum kg_status status = KG_OK;
+    for (size_t i = 0; i < o->models.n_items && status == KG_OK; i++) {
+        char *path = realpath(o->models.items[i], NULL);
+        if (!path || strchr(path, '\n'))
+            status = kg_fail(err, KG_ERR_NOT_FOUND, "--model: there is no file '%s'", o->models.items[i]);
+        else kg_buffer_printf(&text, "%s%s", text.len ? "\n" : "", path);
+        free(path);
+    }
+    if (status == KG_OK) *paths = text.data;
+    else kg_buffer_free(&text);
+    return status;
+}
+
+static void append_option(struct kg_buffer *b, const char *option, const char *value) {
+    kg_buffer_printf(b, " --%s ", option);
+    kg_shell_quote(b, value);
+}
+
+/* This call again, up to which cases run. malloc'ed. */
+static char *rerun_prefix(const struct check_options *o, const char *program) {
+    struct kg_buffer b = KG_BUFFER_INIT;
+    kg_shell_quote(&b, program);
+    kg_buffer_puts(&b, " check");
+    if (o->suites) append_option(&b, "suites", o->suites);
+    if (o->bundles) append_option(&b, "bundles", o->bundles);
+    for (size_t i = 0; i < o->models.n_items; i++) append_option(&b, "model", o->models.items[i]);
+    if (o->require_gpu) kg_buffer_puts(&b, " --require-gpu");
+    if (o->timeout_scale != DEFAULT_TIMEOUT_SCALE) kg_buffer_printf(&b, " --timeout-scale %g", o->timeout_scale);
+    return b.data;
+}
+
+static json_t *texts_json(const struct kg_option_list *list) {
+    json_t *array = json_array();
+    for (size_t i = 0; i < list->n_items; i++) {
+        json_t *text = json_string(list->items[i]);
+        json_array_append_new(array, text ? text : json_null()); /* an argument may be any bytes, JSON may not */
+    }
+    return array;
+}
+
+static json_t *describe_run(int argc, char **argv, const struct check_options *o) {
+    struct kg_option_list words = { (const char **)argv, (size_t)argc };
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:I, s:f}", "argv", texts_json(&words), "layers",
+                     texts_json(&o->layers), "filter", texts_json(&o->filters), "cases", texts_json(&o->keys), "seed",
+                     json_sprintf("%" PRIu64, o->seed), "require_gpu", o->require_gpu, "models", texts_json(&o->models),
+                     "jobs", (json_int_t)o->n_jobs, "timeout_scale", o->timeout_scale);
+}
+
+static enum kg_status check_gpu(struct kg_error *err) {
+    struct kg_gpu_info gpu;
+    size_t n_gpus;
+    struct kg_error why;
+    if (kg_gpu_list(&gpu, 1, &n_gpus, &why) == KG_OK && n_gpus > 0) return KG_OK;
+    return kg_fail(err, KG_ERR_INCOMPLETE, "--require-gpu: %s", why.message);
+}
+
+static enum kg_status print_list(const struct kg_run_options *options, bool json, struct kg_error *err) {
+    struct kg_plan plan;
+    const enum kg_status status =
+        kg_plan_make(options->suites_dir, &options->selection, &options->surroundings, &plan, err);
+    if (status != KG_OK) return status;
+    for (size_t p = 0; p < plan.n_programs; p++) {
+        const struct kg_planned_program *program = &plan.programs[p];
+        if (program->list_error) fprintf(stderr, "kigo check: %s: %s\n", program->name, program->list_error);
+        for (size_t i = 0; i < program->n_cases; i++) {
+            char *line = json ? json_dumps(program->cases[i].line, JSON_COMPACT) : kg_xstrdup(program->cases[i].key);
+            puts(line);
+            free(line);
+        }
+    }
+    kg_plan_free(&plan);
+    return KG_OK;
+}
+
+static int run(const struct check_options *o, const struct kg_run_options *options) {
+    struct kg_error err;
+    if (o->list) {
+        const enum kg_status status = print_list(options, o->json, &err);
+        return status == KG_OK ? KG_EXIT_OK : kg_cli_error("check", &err);
+    }
+    struct kg_check_report report;
+    kg_check_report_init(&report, o->json    ? KG_CHECK_JSON
+                                  : o->tap   ? KG_CHECK_TAP
+                                  : o->quiet ? KG_CHECK_QUIET
+                                             : KG_CHECK_TEXT);
+    const struct kg_run_observer observer = kg_check_report_observer(&report);
+    struct kg_run_outcome outcome = { 0 };
+    enum kg_status status = o->require_gpu ? check_gpu(&err) : KG_OK;
+    if (status == KG_OK) status = kg_run(options, &observer, &outcome, &err);
+    int exit_code = outcome.exit_code;
+    if (status == KG_OK) {
+        kg_check_report_finish(&report, &outcome);
+    } else {
+        kg_check_report_error(&report, &err);
+        exit_code = kg_cli_error("check", &err);
+    }
+    kg_run_outcome_free(&outcome);
+    kg_check_report_free(&report);
+    return exit_code;
+}
+
+int kg_cmd_check(int argc, char **argv) {
+    struct check_options o = { .seed = KG_DEFAULT_RUN_SEED, .n_jobs = 1, .timeout_scale = DEFAULT_TIMEOUT_SCALE };
+    struct kg_error err;
+    bool helped = false;
+    char *models = NULL;
+    enum kg_status status = parse(argc, argv, &o, &helped, &err);
+    if (status == KG_OK) status = model_paths(&o, &models, &err);
+    int exit_code = KG_EXIT_OK;
+    if (status != KG_OK) {
+        exit_code = kg_cli_error("check", &err);
+    } else if (!helped) {
+        char *program = own_path();
+        char *beside = suites_beside(program);
+        char *suites = choose_dir(o.suites, "KIGO_SUITES", beside);
+        char *bundles = choose_dir(o.bundles, "KIGO_BUNDLES", "proof-bundles");
+        char *prefix = rerun_prefix(&o, program);
+        json_t *about = describe_run(argc, argv, &o);
+        const struct kg_run_options options = {
+            .suites_dir = suites,
+            .selection = { o.layers.items, o.layers.n_items, o.filters.items, o.filters.n_items, o.keys.items,
+                           o.keys.n_items },
+            .surroundings = { .seed = o.seed, .kigo_path = program, .models = models },
+            .bundle = { .root = bundles,
+                        .source_dir = kg_path_is_dir(KG_SOURCE_DIR) ? KG_SOURCE_DIR : NULL,
+                        .run = about,
+                        .seed = o.seed },
+            .rerun_prefix = prefix,
+            .require_gpu = o.require_gpu,
+            .n_jobs = (int)o.n_jobs,
+            .timeout_scale = o.timeout_scale,
+        };
+        exit_code = run(&o, &options);
+        json_decref(about);
+        free(prefix);
+        free(bundles);
+        free(suites);
+        free(beside);
+        free(program);
+    }
+    free(models);
+    free(o.layers.items);
+    free(o.filters.items);
+    free(o.keys.items);
+    free(o.models.items);
+    return exit_code;
+}

@@ -1,0 +1,20 @@
+/* Suite programs by their place: executables test_* in a folder or in the folders directly below it. */
+#ifndef KIGO_SUITES_DISCOVER_H
+#define KIGO_SUITES_DISCOVER_H
+
+#include <kigo/status.h>
+#include <stddef.h>
+
+struct kg_suite_program {
+    char *name; /* from the folder: "unit/test_gguf" */
+    char *path;
+};
+struct kg_suite_programs {
+    struct kg_suite_program *items; /* by name */
+    size_t n_items;
+};
+KG_WARN_UNUSED enum kg_status kg_suites_discover(const char *dir, struct kg_suite_programs *programs,
+                                                 struct kg_error *err);
+void kg_suite_programs_free(struct kg_suite_programs *programs);
+
+#endif

@@ -1,0 +1,184 @@
+#include "suites/harness/runner.h"
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "suites/harness/run_slot.h"
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+enum { MAX_JOBS = 64 };
+
+/* Signals are read as events, so that nothing is interrupted half way. */
+struct signals {
+    sigset_t before;
+    int fd;
+};
+
+static enum kg_status signals_open(struct signals *s, struct kg_error *err) {
+    static const int NUMBERS[] = { SIGINT, SIGTERM, SIGHUP, SIGCHLD };
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof NUMBERS / sizeof *NUMBERS; i++) sigaddset(&set, NUMBERS[i]);
+    sigprocmask(SIG_BLOCK, &set, &s->before);
+    s->fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    if (s->fd >= 0) return KG_OK;
+    sigprocmask(SIG_SETMASK, &s->before, NULL);
+    return kg_fail(err, KG_ERR_IO, "no signal descriptor: %s", strerror(errno));
+}
+
+/* A signal that asks to end, 0 if none has come. */
+static int signals_take(const struct signals *s) {
+    struct signalfd_siginfo info;
+    int asked = 0;
+    while (read(s->fd, &info, sizeof info) == (ssize_t)sizeof info)
+        if (info.ssi_signo != SIGCHLD) asked = (int)info.ssi_signo;
+    return asked;
+}
+
+static void signals_close(struct signals *s) {
+    if (s->fd < 0) return;
+    signals_take(s);
+    close(s->fd);
+    sigprocmask(SIG_SETMASK, &s->before, NULL);
+}
+
+static enum kg_status plan_line(struct kg_run *run, const json_t *line, struct kg_error *err) {
+    return line ? kg_bundle_plan(run->bundle, line, err) : KG_OK;
+}
+
+static enum kg_status write_plan(struct kg_run *run, struct kg_error *err) {
+    enum kg_status status = KG_OK;
+    for (size_t p = 0; p < run->plan.n_programs && status == KG_OK; p++) {
+        const struct kg_planned_program *program = &run->plan.programs[p];
+        status = plan_line(run, program->lists, err);
+        for (size_t i = 0; i < program->n_cases && status == KG_OK; i++)
+            status = plan_line(run, program->cases[i].line, err);
+        if (status == KG_OK) status = plan_line(run, program->ends_cleanly, err);
+    }
+    return status == KG_OK ? kg_bundle_plan_done(run->bundle, err) : status;
+}
+
+/* Waits until something can be read, a child ends, a signal comes, or a limit is reached. */
+static void wait_for_something(const struct kg_slot *slots, int n_slots, const struct signals *signals) {
+    struct pollfd fds[2 * MAX_JOBS + 1];
+    nfds_t n_fds = 0;
+    uint64_t deadline_ns = kg_clock_monotonic_ns() + 1000000000u;
+    fds[n_fds++] = (struct pollfd){ .fd = signals->fd, .events = POLLIN };
+    for (int i = 0; i < n_slots; i++) {
+        if (!slots[i].program) continue;
+        /* A program may close its ends and live on: a descriptor at its end would be ready for ever. */
+        if (!slots[i].events.at_end) fds[n_fds++] = (struct pollfd){ .fd = slots[i].child.events_fd, .events = POLLIN };
+        if (!slots[i].log_at_end) fds[n_fds++] = (struct pollfd){ .fd = slots[i].child.log_fd, .events = POLLIN };
+        if (slots[i].deadline_ns < deadline_ns) deadline_ns = slots[i].deadline_ns;
+    }
+    const uint64_t now_ns = kg_clock_monotonic_ns();
+    poll(fds, n_fds, deadline_ns > now_ns ? (int)((deadline_ns - now_ns) / 1000000u) + 1 : 0);
+}
+
+static enum kg_status run_programs(struct kg_run *run, const struct signals *signals, int *interrupted_by,
+                                   struct kg_error *err) {
+    struct kg_slot slots[MAX_JOBS];
+    const int n_slots = run->options->n_jobs < MAX_JOBS ? run->options->n_jobs : MAX_JOBS;
+    for (int i = 0; i < n_slots; i++) slots[i] = (struct kg_slot){ .child = { 0, -1, -1 } };
+    size_t next = 0;
+    enum kg_status status = KG_OK;
+    for (;;) {
+        bool busy = false;
+        for (int i = 0; i < n_slots && status == KG_OK; i++) {
+            if (slots[i].program) status = kg_slot_serve(run, &slots[i], err);
+            while (status == KG_OK && !slots[i].program && next < run->plan.n_programs)
+                status = kg_slot_open(run, &slots[i], &run->plan.programs[next++], err);
+            busy = busy || slots[i].program;
+        }
+        *interrupted_by = signals_take(signals);
+        if (status != KG_OK || *interrupted_by || !busy) break;
+        wait_for_something(slots, n_slots, signals);
+    }
+    for (int i = 0; i < n_slots; i++) kg_slot_abandon(&slots[i]);
+    return status;
+}
+
+static enum kg_status make_scratch(struct kg_run *run, struct kg_error *err) {
+    const char *parent = getenv("TMPDIR");
+    char *path = kg_path_join(parent && *parent ? parent : "/tmp", "kigo-check-XXXXXX");
+    if (!mkdtemp(path)) {
+        const enum kg_status status = kg_fail(err, KG_ERR_IO, "no scratch folder %s: %s", path, strerror(errno));
+        free(path);
+        return status;
+    }
+    run->scratch = path;
+    return KG_OK;
+}
+
+static enum kg_status measure_overhead(struct kg_run *run, uint64_t start_ns, uint64_t loop_ns,
+                                       struct kg_run_outcome *outcome, struct kg_error *err) {
+    outcome->wall_ns = kg_clock_monotonic_ns() - start_ns;
+    outcome->in_cases_ns = run->in_cases_ns;
+    /* With several programs at a time their lives add up, and so does the share of each that was not a case. */
+    const uint64_t serial_ns = outcome->wall_ns - loop_ns;
+    const double spent = (double)serial_ns + (double)run->programs_ns;
+    outcome->overhead_ratio = spent > 0 ? (spent - (double)run->in_cases_ns) / spent : 0;
+    json_t *o = json_pack("{s:I, s:I, s:I, s:I, s:i, s:f}", "wall_ns", (json_int_t)outcome->wall_ns, "serial_ns",
+                          (json_int_t)serial_ns, "programs_ns", (json_int_t)run->programs_ns, "in_cases_ns",
+                          (json_int_t)run->in_cases_ns, "jobs", run->options->n_jobs, "overhead_ratio",
+                          outcome->overhead_ratio);
+    char *text = json_dumps(o, JSON_INDENT(2));
+    json_decref(o);
+    const enum kg_status status = kg_bundle_file(run->bundle, "overhead.json", text, strlen(text), err);
+    free(text);
+    return status;
+}
+
+static enum kg_status run_planned(struct kg_run *run, uint64_t start_ns, struct kg_run_outcome *outcome,
+                                  struct kg_error *err) {
+    struct signals signals = { .fd = -1 };
+    enum kg_status status = kg_bundle_create(&run->options->bundle, &run->bundle, err);
+    if (status != KG_OK) return status;
+    outcome->bundle_id = kg_xstrdup(kg_bundle_id(run->bundle));
+    status = write_plan(run, err);
+    if (status == KG_OK) status = signals_open(&signals, err);
+    if (status == KG_OK && run->observer->planned) run->observer->planned(run->observer->arg, &run->plan, run->bundle);
+    const uint64_t loop_start_ns = kg_clock_monotonic_ns();
+    if (status == KG_OK) status = run_programs(run, &signals, &outcome->interrupted_by, err);
+    const uint64_t loop_ns = kg_clock_monotonic_ns() - loop_start_ns;
+    if (status == KG_OK) status = measure_overhead(run, start_ns, loop_ns, outcome, err);
+    const uint64_t seal_start_ns = kg_clock_monotonic_ns();
+    if (status == KG_OK) status = kg_bundle_seal(run->bundle, &outcome->summary, err);
+    outcome->seal_ns = kg_clock_monotonic_ns() - seal_start_ns;
+    outcome->bundle_dir = kg_xstrdup(kg_bundle_dir(run->bundle));
+    outcome->exit_code = outcome->interrupted_by ? KG_EXIT_INCOMPLETE : outcome->summary.exit_code;
+    signals_close(&signals);
+    kg_bundle_close(run->bundle);
+    return status;
+}
+
+enum kg_status kg_run(const struct kg_run_options *given, const struct kg_run_observer *observer,
+                      struct kg_run_outcome *outcome, struct kg_error *err) {
+    const uint64_t start_ns = kg_clock_monotonic_ns();
+    *outcome = (struct kg_run_outcome){ 0 };
+    struct kg_run_options options = *given;
+    struct kg_run run = { .options = &options, .observer = observer };
+    enum kg_status status = make_scratch(&run, err);
+    if (status != KG_OK) return status;
+    options.surroundings.scratch = run.scratch;
+    status = kg_plan_make(options.suites_dir, &options.selection, &options.surroundings, &run.plan, err);
+    if (status == KG_OK) status = run_planned(&run, start_ns, outcome, err);
+    kg_plan_free(&run.plan);
+    if (kg_path_remove(run.scratch, NULL) != KG_OK && status == KG_OK)
+        status = kg_fail(err, KG_ERR_IO, "the scratch folder %s could not be removed", run.scratch);
+    free(run.scratch);
+    if (status != KG_OK) kg_run_outcome_free(outcome);
+    return status;
+}
+
+void kg_run_outcome_free(struct kg_run_outcome *outcome) {
+    free(outcome->bundle_id);
+    free(outcome->bundle_dir);
+    *outcome = (struct kg_run_outcome){ 0 };
+}

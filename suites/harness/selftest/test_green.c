@@ -1,0 +1,35 @@
+/* A suite whose cases pass; run by test_check_e2e. KIGO_SELFTEST_SLEEP_MS slows every case down. */
+#include "base/size.h"
+#include "suites/harness/case.h"
+#include <check.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+static void works(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    const char *text = getenv("KIGO_SELFTEST_SLEEP_MS");
+    const long ms = text ? atol(text) : 0;
+    const struct timespec t = { ms / 1000, ms % 1000 * 1000000 };
+    nanosleep(&t, NULL);
+    const uint64_t samples_ns[] = { 30, 10, 20 };
+    kg_record_timing(rec, "work", "host", "warm", samples_ns, KG_COUNT_OF(samples_ns), 8, 2);
+    kg_record_transcript(rec, json_pack("{s:s}", "text", "an old pond"));
+    char path[4096];
+    snprintf(path, sizeof path, "%s/left_behind", kg_scratch_dir(rec));
+    FILE *file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    fclose(file);
+}
+
+#define WORKS(name_)                                                                                                   \
+    { .layer = "unit", .op = "green", .name = name_, .run = works }
+
+static const struct kg_case CASES[] = {
+    WORKS("one"), WORKS("two"), WORKS("three"), WORKS("four"), WORKS("five"), WORKS("six"),
+};
+
+int main(int argc, char **argv) {
+    return kg_suite_main(argc, argv, CASES, KG_COUNT_OF(CASES));
+}

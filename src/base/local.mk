@@ -1,6 +1,7 @@
 libkigo_a_SOURCES += \
 	src/include/kigo/status.h \
 	src/base/buffer.c src/base/buffer.h \
+	src/base/clones.h \
 	src/base/clock.c src/base/clock.h \
 	src/base/file.c src/base/file.h \
 	src/base/hash.c src/base/hash.h \

@@ -1,4 +1,5 @@
 /* F32, F16 (IEEE 754 binary16) and BF16 (the upper half of binary32): plain little-endian numbers, one a block. */
+#include "base/clones.h"
 #include "model/dtype.h"
 #include "model/dtype_rows.h"
 
@@ -43,7 +44,7 @@ void kg_f32_encode(const float *src, void *dst, size_t n_elems) {
     if (n_elems) memcpy(dst, src, n_elems * sizeof *src);
 }
 
-void kg_f16_decode(const void *src, float *restrict dst, size_t n_elems) {
+KG_VECTOR_CLONES void kg_f16_decode(const void *src, float *restrict dst, size_t n_elems) {
     const uint8_t *restrict bytes = src;
     for (size_t i = 0; i < n_elems; i++) dst[i] = kg_f16_expand(kg_load_u16(bytes + 2 * i));
 }

@@ -1,4 +1,5 @@
 #include "ops/attention.h"
+#include "base/clones.h"
 #include "ops/check.h"
 #include "ops/dot.h"
 #include <math.h>
@@ -51,7 +52,7 @@ static void add_keys(struct softmax_sum *sum, const float *q, const float *k, co
 }
 
 /* Items are (row, head) pairs. */
-static void row_heads(void *arg, size_t begin, size_t end) {
+KG_VECTOR_CLONES static void row_heads(void *arg, size_t begin, size_t end) {
     const struct kg_attention_args *args = arg;
     const size_t dim = args->head_dim, group = args->n_heads / args->n_kv_heads;
     struct softmax_sum sum;

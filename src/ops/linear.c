@@ -1,4 +1,5 @@
 #include "ops/linear.h"
+#include "base/clones.h"
 #include "ops/check.h"
 #include "ops/dot.h"
 
@@ -19,7 +20,7 @@ enum kg_status kg_linear_check(const struct kg_linear_args *args, struct kg_erro
 }
 
 /* y[r][o] for the activation rows [first, first + n) of one block. */
-static void one_output(const struct kg_linear_args *args, size_t o, size_t first, size_t n) {
+KG_VECTOR_CLONES static void one_output(const struct kg_linear_args *args, size_t o, size_t first, size_t n) {
     const struct kg_weight *w = &args->weight;
     const struct kg_dtype_info *info = kg_dtype_info(w->dtype);
     const char *row = (const char *)w->data + o * kg_weight_row_bytes(w);

@@ -140,7 +140,9 @@ static enum kg_status put_bag_info(const struct bag *bag, const struct kg_tree *
         const struct kg_bundle *run = bag->job->run;
         const uint64_t now = kg_clock_monotonic_ns();
         const uint64_t wall_ns = now - run->begun_ns;
-        const uint64_t spent_ns = run->spent_ns + now - run->entered_ns;
+        const uint64_t in_calls_ns = run->spent_ns + now - run->entered_ns;
+        const uint64_t spent_ns =
+            run->in_cases_ns > 0 && run->in_cases_ns < wall_ns ? wall_ns - run->in_cases_ns : in_calls_ns;
         kg_buffer_printf(&info, "Kigo-Run-Ns: %llu\nKigo-Overhead-Ns: %llu\nKigo-Overhead-Share: %.6f\n",
                          (unsigned long long)wall_ns, (unsigned long long)spent_ns,
                          (double)spent_ns / (double)(wall_ns ? wall_ns : 1));

@@ -138,8 +138,8 @@ const char *kg_bundle_dir(const struct kg_bundle *bundle) {
     return bundle->dir;
 }
 
-void kg_bundle_spent(struct kg_bundle *bundle, uint64_t ns) {
-    bundle->spent_ns += ns;
+void kg_bundle_in_cases(struct kg_bundle *bundle, uint64_t ns) {
+    bundle->in_cases_ns = ns;
 }
 
 void kg_bundle_close(struct kg_bundle *bundle) {

@@ -22,7 +22,9 @@ struct kg_bundle {
         broken;          /* the first write that failed; nothing is written after it, so that no line is torn inside */
     uint64_t begun_ns;   /* monotonic, when create was called */
     uint64_t entered_ns; /* monotonic, when the call under way was entered */
-    uint64_t spent_ns;   /* inside kg_bundle_* calls, and what kg_bundle_spent adds */
+    bool journal_unsynced, results_unsynced, samples_unsynced; /* appended since kg_bundle_sync */
+    uint64_t in_cases_ns;                                      /* what the runner told; 0 if it did not */
+    uint64_t spent_ns;                                         /* inside kg_bundle_* calls */
 };
 
 enum kg_case_state { KG_CASE_PLANNED, KG_CASE_STARTED, KG_CASE_ENDED };

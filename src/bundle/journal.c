@@ -1,4 +1,4 @@
-/* journal.ndjson and results.ndjson: what happens, as it happens. A result is on disk before the journal says "end". */
+/* journal.ndjson and results.ndjson: what happens, as it happens. A result is written before the journal says "end". */
 #include "bundle/internal.h"
 #include "base/clock.h"
 #include "bundle/records.h"
@@ -17,7 +17,8 @@ static enum kg_status append_start(struct kg_bundle *bundle, const char *key, st
     if (json_integer_value(state) != KG_CASE_PLANNED)
         return kg_fail(err, KG_ERR_USAGE, "case '%s' is started twice", key);
     json_t *event = json_pack("{s:s, s:s, s:I}", "event", "start", "key", key, "utc_us", (json_int_t)kg_clock_utc_us());
-    status = kg_ndjson_append(bundle->journal_fd, event, true, "journal.ndjson", err);
+    status = kg_ndjson_append(bundle->journal_fd, event, false, "journal.ndjson", err);
+    bundle->journal_unsynced = true;
     json_decref(event);
     if (status == KG_OK) json_integer_set(state, KG_CASE_STARTED);
     return status;
@@ -72,8 +73,9 @@ static enum kg_status append_end(struct kg_bundle *bundle, const json_t *result,
     }
     event = json_pack("{s:s, s:s, s:I, s:s}", "event", "end", "key", key, "utc_us", (json_int_t)kg_clock_utc_us(),
                       "status", outcome);
-    status = kg_ndjson_append(bundle->results_fd, record, true, "results.ndjson", err);
-    if (status == KG_OK) status = kg_ndjson_append(bundle->journal_fd, event, true, "journal.ndjson", err);
+    status = kg_ndjson_append(bundle->results_fd, record, false, "results.ndjson", err);
+    if (status == KG_OK) status = kg_ndjson_append(bundle->journal_fd, event, false, "journal.ndjson", err);
+    bundle->results_unsynced = bundle->journal_unsynced = true;
     if (status == KG_OK) json_integer_set(state, KG_CASE_ENDED);
 cleanup:
     json_decref(event);
@@ -86,5 +88,22 @@ enum kg_status kg_bundle_end(struct kg_bundle *bundle, const kg_json *result, st
     if (!err) err = &own;
     enum kg_status status = kg_bundle_enter(bundle, err);
     if (status == KG_OK) status = append_end(bundle, result, err);
+    return kg_bundle_leave(bundle, status, err);
+}
+
+static enum kg_status sync_one(int fd, bool *unsynced, const char *what, struct kg_error *err) {
+    if (!*unsynced) return KG_OK;
+    const enum kg_status status = kg_fd_sync(fd, what, err);
+    if (status == KG_OK) *unsynced = false;
+    return status;
+}
+
+enum kg_status kg_bundle_sync(struct kg_bundle *bundle, struct kg_error *err) {
+    struct kg_error own;
+    if (!err) err = &own;
+    enum kg_status status = kg_bundle_enter(bundle, err);
+    if (status == KG_OK) status = sync_one(bundle->samples_fd, &bundle->samples_unsynced, "samples.bin", err);
+    if (status == KG_OK) status = sync_one(bundle->results_fd, &bundle->results_unsynced, "results.ndjson", err);
+    if (status == KG_OK) status = sync_one(bundle->journal_fd, &bundle->journal_unsynced, "journal.ndjson", err);
     return kg_bundle_leave(bundle, status, err);
 }

@@ -101,8 +101,7 @@ static enum kg_status append_samples(struct kg_bundle *bundle, const float *samp
                                      struct kg_error *err) {
     enum kg_status status = kg_fd_write(bundle->samples_fd, samples, n * sizeof *samples, err);
     if (status != KG_OK) return kg_error_context(err, status, "samples.bin");
-    status = kg_fd_sync(bundle->samples_fd, "samples.bin", err);
-    if (status != KG_OK) return status;
+    bundle->samples_unsynced = true;
     *offset = bundle->n_samples;
     bundle->n_samples += n;
     return KG_OK;

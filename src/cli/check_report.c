@@ -103,14 +103,26 @@ struct kg_run_observer kg_check_report_observer(struct kg_check_report *r) {
     return (struct kg_run_observer){ r, on_planned, on_case_started, on_case_ended, on_program_ended };
 }
 
+/* Skips by their reason, the first few keys of each; TAP and the bundle hold them all. */
 static void print_skips(const struct kg_check_report *r, FILE *out) {
+    enum { KEYS_SHOWN = 3 };
+    json_t *by_reason = json_object();
     size_t i;
-    json_t *row;
+    json_t *row, *keys;
+    const char *reason;
     json_array_foreach(r->not_passed, i, row) {
-        const char *reason = json_string_value(json_object_get(row, "reason"));
-        if (strcmp(json_string_value(json_object_get(row, "status")), "skip") == 0)
-            fprintf(out, "skip %s: %.*s\n", json_string_value(json_object_get(row, "key")), first_line(reason), reason);
+        if (strcmp(json_string_value(json_object_get(row, "status")), "skip") != 0) continue;
+        reason = json_string_value(json_object_get(row, "reason"));
+        if (!json_object_get(by_reason, reason)) json_object_set_new(by_reason, reason, json_array());
+        json_array_append(json_object_get(by_reason, reason), json_object_get(row, "key"));
     }
+    json_object_foreach(by_reason, reason, keys) {
+        fprintf(out, "skip, %.*s: %zu cases:", first_line(reason), reason, json_array_size(keys));
+        for (i = 0; i < json_array_size(keys) && i < KEYS_SHOWN; i++)
+            fprintf(out, "%s %s", i ? "," : "", json_string_value(json_array_get(keys, i)));
+        fputs(json_array_size(keys) > KEYS_SHOWN ? ", ...\n" : "\n", out);
+    }
+    json_decref(by_reason);
 }
 
 static void print_summary(const struct kg_check_report *r, const struct kg_run_outcome *o, FILE *out) {

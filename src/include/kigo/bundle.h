@@ -48,10 +48,15 @@ const char *kg_bundle_dir(const struct kg_bundle *bundle); /* where it is: .tmp-
 KG_WARN_UNUSED enum kg_status kg_bundle_plan(struct kg_bundle *bundle, const kg_json *plan_line, struct kg_error *err);
 KG_WARN_UNUSED enum kg_status kg_bundle_plan_done(struct kg_bundle *bundle, struct kg_error *err);
 
-/* Journal and results, each line synced before the call returns. An end takes the result record (without
+/* Journal and results, each line written before the call returns (a run that is killed loses none) and on disk after the
+ * next kg_bundle_sync. An end takes the result record (without
  * samples_offset; raw samples are given by kg_bundle_samples before it). KG_ERR_USAGE for a key that was not planned. */
 KG_WARN_UNUSED enum kg_status kg_bundle_start(struct kg_bundle *bundle, const char *key, struct kg_error *err);
 KG_WARN_UNUSED enum kg_status kg_bundle_end(struct kg_bundle *bundle, const kg_json *result, struct kg_error *err);
+
+/* Waits until all that was appended is on disk: samples, results, journal. The runner calls it whenever it would wait for
+ * its suites, so that disk time is not added to theirs. */
+KG_WARN_UNUSED enum kg_status kg_bundle_sync(struct kg_bundle *bundle, struct kg_error *err);
 
 /* Appends float32 samples (ns) to samples.bin; *offset is the index of the first. */
 KG_WARN_UNUSED enum kg_status kg_bundle_samples(struct kg_bundle *bundle, const float *samples, size_t n,
@@ -72,8 +77,9 @@ struct kg_bundle_summary {
 };
 KG_WARN_UNUSED enum kg_status kg_bundle_seal(struct kg_bundle *bundle, struct kg_bundle_summary *summary,
                                              struct kg_error *err);
-/* Adds time the runner itself spent (not the cases) to the bundle's cost, which bag-info.txt records beside the run's. */
-void kg_bundle_spent(struct kg_bundle *bundle, uint64_t ns);
+/* How much of the time since create a case was running: the rest is the cost of harness and bundle, which bag-info.txt
+ * records beside the run's time. */
+void kg_bundle_in_cases(struct kg_bundle *bundle, uint64_t ns);
 /* Leaves the unfinished folder for recover and frees the handle. After seal it only frees. */
 void kg_bundle_close(struct kg_bundle *bundle);
 

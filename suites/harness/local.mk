@@ -43,3 +43,16 @@ suites_harness_selftest_test_broken_SOURCES = suites/harness/selftest/test_broke
 suites_harness_selftest_test_green_SOURCES = suites/harness/selftest/test_green.c
 suites_harness_selftest_test_mixed_SOURCES = suites/harness/selftest/test_mixed.c
 suites_harness_selftest_test_twice_SOURCES = suites/harness/selftest/test_twice.c
+
+# make check: one TAP stream of every case of every suite.
+TEST_EXTENSIONS = .tap
+TAP_LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
+AM_TESTS_ENVIRONMENT = KIGO_CHECK_FLAGS='$(KIGO_CHECK_FLAGS)'; export KIGO_CHECK_FLAGS;
+AM_TESTS_FD_REDIRECT = 9>&2
+KIGO_CHECK_FLAGS =
+dist_check_SCRIPTS = suites/check.tap
+TESTS = suites/check.tap
+suites/check.log: kigo$(EXEEXT) $(check_PROGRAMS)
+
+# Bundles are a history, which no cleaning may take; distcheck shall not miss it.
+distcleancheck_listfiles = find . -type f ! -path './proof-bundles/*' -print

@@ -6,3 +6,7 @@ check_PROGRAMS += suites/unit/test_process
 suites_unit_test_process_SOURCES = suites/unit/test_process.c
 check_PROGRAMS += suites/unit/test_tokenizer_vectors
 suites_unit_test_tokenizer_vectors_SOURCES = suites/unit/test_tokenizer_vectors.c suites/unit/vocabulary.c suites/unit/vocabulary.h
+check_PROGRAMS += suites/unit/test_gguf suites/unit/test_gguf_hostile suites/unit/test_gguf_writer
+suites_unit_test_gguf_SOURCES = suites/unit/test_gguf.c suites/unit/gguf_image.c suites/unit/gguf_image.h
+suites_unit_test_gguf_hostile_SOURCES = suites/unit/test_gguf_hostile.c suites/unit/gguf_image.c
+suites_unit_test_gguf_writer_SOURCES = suites/unit/test_gguf_writer.c suites/unit/gguf_image.c

@@ -19,7 +19,8 @@ kigo_SOURCES += \
 kigo_SOURCES += \
 	src/cli/check_report.c src/cli/check_report.h \
 	src/cli/cmd_check.c
-	src/cli/bundles.c src/cli/bundles.h \
+kigo_SOURCES += src/cli/bundles.h \
+	src/cli/bundles.c \
 	src/cli/cmd_list.c \
 	src/cli/cmd_query.c \
 	src/cli/cmd_recover.c \

@@ -165,7 +165,7 @@ enum kg_status kg_generate(struct kg_session *session, const int32_t *prompt, si
     if (!status) status = check_arguments(session, n_prompt, options, err);
     if (status) return status;
     /* Rows past the tokenizer's tokens only pad the matrix: their logits exist, but are never drawn. */
-    status = kg_sampler_create(&options->sampler, (uint32_t)kg_tokenizer_n_tokens(r.tokenizer), &r.sampler, err);
+    status = kg_sampler_create(&options->sampler, (uint32_t)kg_tokenizer_n_drawable(r.tokenizer), &r.sampler, err);
     if (status) return status;
 
     const size_t room = kg_session_n_ctx(session) - kg_session_n_past(session) - n_prompt + 1;

@@ -89,6 +89,12 @@ size_t kg_tokenizer_n_tokens(const struct kg_tokenizer *t) {
     return t->n_tokens;
 }
 
+size_t kg_tokenizer_n_drawable(const struct kg_tokenizer *t) {
+    size_t n = t->n_tokens;
+    while (n > 0 && t->tokens[n - 1].type == KG_TOKEN_UNUSED) n--;
+    return n;
+}
+
 int32_t kg_tokenizer_bos(const struct kg_tokenizer *t) {
     return t->bos;
 }

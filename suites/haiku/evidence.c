@@ -109,7 +109,7 @@ static enum kg_status draw_again(const struct kg_haiku_bench *bench, const struc
                                  struct kg_haiku_judgement *j, struct kg_error *err) {
     struct kg_sampler *sampler;
     enum kg_status status =
-        kg_sampler_create(options, (uint32_t)kg_tokenizer_n_tokens(bench->tokenizer), &sampler, err);
+        kg_sampler_create(options, (uint32_t)kg_tokenizer_n_drawable(bench->tokenizer), &sampler, err);
     if (status != KG_OK) return status;
     for (size_t i = 0; i <= n_ids && status == KG_OK; i++) {
         int32_t id = -1;

@@ -1,15 +1,10 @@
 #include "suites/haiku/stage.h"
 #include "base/buffer.h"
 #include "base/size.h"
-#include <check.h>
 #include <string.h>
 
 const char *const KG_HAIKU_BACKENDS[] = { "cpu" };
 const size_t KG_HAIKU_N_BACKENDS = KG_COUNT_OF(KG_HAIKU_BACKENDS);
-
-void kg_must(enum kg_status status, const struct kg_error *err) {
-    if (status != KG_OK) ck_abort_msg("%s: %s", kg_status_name(status), err->message);
-}
 
 struct kg_haiku_stage *kg_haiku_stage_open(struct kg_record *rec, size_t backend) {
     static struct kg_haiku_stage *stages[KG_COUNT_OF(KG_HAIKU_BACKENDS)];

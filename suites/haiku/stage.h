@@ -4,6 +4,7 @@
 
 #include "suites/haiku/evidence.h"
 #include "suites/harness/case.h"
+#include "suites/harness/must.h"
 
 #define KG_HAIKU_MODEL "haiku-qwen2/haiku-qwen2-f16.gguf"
 
@@ -32,8 +33,5 @@ struct kg_haiku_stage *kg_haiku_stage_open(struct kg_record *rec, size_t backend
 /* Adds a case of layer "haiku" that proves FT-050; shape may be NULL. */
 void kg_haiku_add(struct kg_case_list *list, const char *op, const char *name, const char *shape,
                   const char *definition, void (*run)(struct kg_record *, const void *), struct kg_haiku_arg arg);
-
-/* Fails the case with the error's message unless status is good. */
-void kg_must(enum kg_status status, const struct kg_error *err);
 
 #endif

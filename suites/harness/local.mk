@@ -56,3 +56,6 @@ suites/check.log: kigo$(EXEEXT) $(check_PROGRAMS)
 
 # Bundles are a history, which no cleaning may take; distcheck shall not miss it.
 distcleancheck_listfiles = find . -type f ! -path './proof-bundles/*' -print
+libkigosuite_a_SOURCES += \
+	suites/harness/must.c suites/harness/must.h \
+	suites/harness/process.c suites/harness/process.h

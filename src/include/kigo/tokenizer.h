@@ -56,6 +56,8 @@ void kg_utf8_stream_push(struct kg_utf8_stream *stream, const char *bytes, size_
 void kg_utf8_stream_finish(struct kg_utf8_stream *stream, struct kg_buffer *out);
 
 size_t kg_tokenizer_n_tokens(const struct kg_tokenizer *tokenizer);
+/* The tokens before those of type UNUSED at the end, which only pad the vocabulary and are never to be drawn. */
+size_t kg_tokenizer_n_drawable(const struct kg_tokenizer *tokenizer);
 /* -1 if the vocabulary has none. */
 int32_t kg_tokenizer_bos(const struct kg_tokenizer *tokenizer);
 int32_t kg_tokenizer_eos(const struct kg_tokenizer *tokenizer);

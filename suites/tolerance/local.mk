@@ -1,8 +1,18 @@
 libkigosuite_a_SOURCES += \
 	suites/tolerance/golden.c suites/tolerance/golden.h \
-	suites/tolerance/op_device.c suites/tolerance/op_device.h
-check_PROGRAMS += suites/tolerance/test_ops
-suites_tolerance_test_ops_SOURCES = \
+	suites/tolerance/layer_walk.c suites/tolerance/layer_walk.h \
 	suites/tolerance/op_attention.c \
 	suites/tolerance/op_cases.c suites/tolerance/op_cases.h \
-	suites/tolerance/test_ops.c
+	suites/tolerance/op_device.c suites/tolerance/op_device.h \
+	suites/tolerance/walk_models.c suites/tolerance/walk_models.h
+check_PROGRAMS += \
+	suites/tolerance/test_chunks \
+	suites/tolerance/test_formats \
+	suites/tolerance/test_layers \
+	suites/tolerance/test_long \
+	suites/tolerance/test_ops
+suites_tolerance_test_chunks_SOURCES = suites/tolerance/test_chunks.c
+suites_tolerance_test_formats_SOURCES = suites/tolerance/test_formats.c
+suites_tolerance_test_layers_SOURCES = suites/tolerance/test_layers.c
+suites_tolerance_test_long_SOURCES = suites/tolerance/test_long.c
+suites_tolerance_test_ops_SOURCES = suites/tolerance/test_ops.c

@@ -126,7 +126,7 @@ void kg_op_case_attention(struct kg_op_case *c) {
             "a logit errs by a few roundings of sum|q k| scale, and moves its weight by that share; weights sum to 1",
     };
     kg_op_case_judge(c, "attention", &y, n_rows, q_cols, NULL, &tol);
-    expect_rows_alone(c, args, &y);
+    if (!c->margin) expect_rows_alone(c, args, &y); /* a wrong operation need not agree with itself */
     kg_op_output_free(&y);
     kg_op_output_free(&v_cache);
     kg_op_output_free(&k_cache);

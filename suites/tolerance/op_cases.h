@@ -9,6 +9,9 @@ struct kg_op_case {
     struct kg_record *rec;
     struct kg_op_device device;
     struct kg_golden *golden;
+    /* NULL: an output outside its tolerance fails the case. Else its margin (err/limit) is only recorded and the largest
+     * kept here, for cases that want a wrong operation to be outside. */
+    double *margin;
 };
 
 /* One per operation; parameters and inputs come from the golden file. */

@@ -7,15 +7,26 @@ void kg_op_expect_ok(enum kg_status status, const struct kg_error *err) {
     if (status != KG_OK) ck_abort_msg("%s: %s", kg_status_text(status), err->message);
 }
 
-bool kg_op_device_open(struct kg_record *rec, const char *backend, struct kg_op_device *d) {
+bool kg_backend_or_skip(struct kg_record *rec, const char *name) {
     struct kg_error err;
-    *d = (struct kg_op_device){ 0 };
-    const enum kg_status status = kg_backend_open(backend, 0, &d->backend, &err);
-    if (status == KG_ERR_UNSUPPORTED) {
+    struct kg_backend *backend;
+    const enum kg_status status = kg_backend_open(name, 0, &backend, &err);
+    if (status == KG_ERR_UNSUPPORTED && strcmp(name, "cpu") != 0) {
         kg_record_skip(rec, "%s", err.message);
         return false;
     }
     kg_op_expect_ok(status, &err);
+    kg_backend_close(backend);
+    return true;
+}
+
+bool kg_op_device_open(struct kg_record *rec, const char *backend, const struct kg_backend_ops *ops,
+                       struct kg_op_device *d) {
+    struct kg_error err;
+    *d = (struct kg_op_device){ 0 };
+    if (!kg_backend_or_skip(rec, backend)) return false;
+    kg_op_expect_ok(
+        ops ? kg_backend_open_ops(ops, 0, &d->backend, &err) : kg_backend_open(backend, 0, &d->backend, &err), &err);
     return true;
 }
 

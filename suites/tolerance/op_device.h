@@ -5,6 +5,7 @@
 #include "engine/backend.h"
 #include "suites/harness/compare.h"
 #include <stdbool.h>
+#include <string.h>
 
 enum { KG_OP_DEVICE_MAX_BLOCKS = 32 };
 
@@ -15,8 +16,13 @@ struct kg_op_device {
     void *workspace;
 };
 
-/* Opens the back end; false if this build or machine has none, after the case was marked as skipped with the reason. */
-bool kg_op_device_open(struct kg_record *rec, const char *backend, struct kg_op_device *d);
+/* True if the back end opens; else the case is marked as skipped with the reason. "cpu" is everywhere: without it the case
+ * fails. */
+bool kg_backend_or_skip(struct kg_record *rec, const char *backend);
+
+/* Opens the back end, over `ops` in place of its own table unless NULL; false if it is not there, after a skip. */
+bool kg_op_device_open(struct kg_record *rec, const char *backend, const struct kg_backend_ops *ops,
+                       struct kg_op_device *d);
 void kg_op_device_close(struct kg_op_device *d);
 
 /* Reserves d->workspace for operations with matrices up to n_rows x n_cols and attention of these heads over n_ctx. */
@@ -40,6 +46,14 @@ void kg_op_output_read(struct kg_op_device *d, struct kg_op_output *out);
 /* Fetches it; fails the case if a sentinel changed or an element was never written or is not finite. */
 void kg_op_output_read_all(struct kg_op_device *d, struct kg_op_output *out, const char *name);
 void kg_op_output_free(struct kg_op_output *out);
+
+/* NaN is the same as NaN of the same bits, 0 is not -0. */
+static inline bool kg_same_bits(float a, float b) {
+    uint32_t a_bits, b_bits;
+    memcpy(&a_bits, &a, sizeof a);
+    memcpy(&b_bits, &b, sizeof b);
+    return a_bits == b_bits;
+}
 
 /* Fails the case with the error unless status is KG_OK. */
 void kg_op_expect_ok(enum kg_status status, const struct kg_error *err);

@@ -35,7 +35,7 @@ static size_t n_files;
 static void run_file(struct kg_record *rec, const void *arg) {
     const struct op_file *file = arg;
     struct kg_op_case c = { .rec = rec };
-    if (!kg_op_device_open(rec, file->backend, &c.device)) return;
+    if (!kg_op_device_open(rec, file->backend, NULL, &c.device)) return;
     c.golden = kg_golden_open(file->path);
     OPS[file->op].run(&c);
     kg_golden_close(c.golden);

@@ -1,0 +1,100 @@
+#include "suites/mutation/mutant_ops.h"
+#include <check.h>
+
+static const struct kg_backend_ops *original;
+
+void kg_mutant_ops_make(struct kg_backend_ops *mutant, const struct kg_backend_ops *ops,
+                        void (*change)(struct kg_backend_ops *mutant)) {
+    original = ops;
+    *mutant = *ops;
+    if (change) change(mutant);
+}
+
+/* DEFINE_MUTANT(name, op, statements that change `a`): kg_mutant_<name> replaces op by one with changed arguments. */
+#define DEFINE_MUTANT(name, op, ...)                                                                                   \
+    static enum kg_status name(struct kg_backend *backend, const struct kg_##op##_args *args, struct kg_error *err) {  \
+        struct kg_##op##_args a = *args;                                                                               \
+        __VA_ARGS__                                                                                                    \
+        return original->op(backend, &a, err);                                                                         \
+    }                                                                                                                  \
+    void kg_mutant_##name(struct kg_backend_ops *m) {                                                                  \
+        m->op = name;                                                                                                  \
+    }
+
+DEFINE_MUTANT(other_rope_pairing, rope, a.pairing = a.pairing == KG_ROPE_HALF ? KG_ROPE_INTERLEAVED : KG_ROPE_HALF;)
+DEFINE_MUTANT(position_off_by_one, rope, a.position += 1;)
+DEFINE_MUTANT(rope_base_ignored, rope, a.freq_base = 10000;)
+DEFINE_MUTANT(unwired_bias, linear, a.bias = NULL;)
+DEFINE_MUTANT(epsilon_times_ten, rmsnorm, a.eps *= 10;)
+DEFINE_MUTANT(dropped_mask, attention, a.causal = false;)
+DEFINE_MUTANT(scale_of_head_dim, attention, a.scale = 1.0f / (float)a.head_dim;)
+DEFINE_MUTANT(own_key_unseen, attention, if (a.n_rows == 1 && a.n_keys > 1) a.n_keys -= 1;)
+DEFINE_MUTANT(window_of_forty, attention, a.window = 40;)
+DEFINE_MUTANT(gate_and_up_exchanged, swiglu, const void *gate = a.gate; a.gate = a.up; a.up = gate;)
+DEFINE_MUTANT(residual_dropped, add, a.a = a.b;)
+DEFINE_MUTANT(next_id, embedding, a.weight.data = (const char *)a.weight.data + kg_weight_row_bytes(&a.weight);
+              a.weight.n_rows -= 1;)
+
+static size_t kv_elem_bytes(enum kg_precision kv) {
+    ck_assert(kv == KG_PRECISION_F32 || kv == KG_PRECISION_F16);
+    return kv == KG_PRECISION_F32 ? 4 : 2;
+}
+
+/* Written where it belongs and again one slot further, so that slot p keeps the key of p - 1 (slot 0 its own). */
+static enum kg_status shifted_kv_slot(struct kg_backend *backend, const struct kg_kv_write_args *args,
+                                      struct kg_error *err) {
+    struct kg_kv_write_args a = *args;
+    if (args->position == 0) {
+        const enum kg_status status = original->kv_write(backend, args, err);
+        if (status != KG_OK) return status;
+    }
+    a.position += 1;
+    if (a.position + a.n_rows > a.n_ctx) a.n_rows = a.n_ctx - a.position;
+    return original->kv_write(backend, &a, err);
+}
+
+void kg_mutant_shifted_kv_slot(struct kg_backend_ops *m) {
+    m->kv_write = shifted_kv_slot;
+}
+
+static enum kg_status first_kv_head_twice(struct kg_backend *backend, const struct kg_kv_write_args *args,
+                                          struct kg_error *err) {
+    const size_t head_bytes = (size_t)args->n_ctx * args->head_dim * kv_elem_bytes(args->kv);
+    ck_assert_uint_eq(args->n_rows, 1);
+    enum kg_status status = KG_OK;
+    for (uint32_t h = 0; h < args->n_kv_heads && status == KG_OK; h++) {
+        struct kg_kv_write_args a = *args;
+        a.n_kv_heads = 1;
+        a.k_cache = (char *)args->k_cache + h * head_bytes;
+        a.v_cache = (char *)args->v_cache + h * head_bytes;
+        status = original->kv_write(backend, &a, err);
+    }
+    return status;
+}
+
+void kg_mutant_first_kv_head_twice(struct kg_backend_ops *m) {
+    m->kv_write = first_kv_head_twice;
+}
+
+static enum kg_status kv_heads_taken_in_turn(struct kg_backend *backend, const struct kg_attention_args *args,
+                                             struct kg_error *err) {
+    const size_t head_bytes = (size_t)args->n_ctx * args->head_dim * kv_elem_bytes(args->kv);
+    const size_t q_bytes = args->head_dim * kv_elem_bytes(args->activations);
+    ck_assert_uint_eq(args->n_rows, 1);
+    enum kg_status status = KG_OK;
+    for (uint32_t h = 0; h < args->n_heads && status == KG_OK; h++) {
+        const uint32_t kv_head = h % args->n_kv_heads;
+        struct kg_attention_args a = *args;
+        a.n_heads = a.n_kv_heads = 1;
+        a.q = (const char *)args->q + h * q_bytes;
+        a.y = (char *)args->y + h * q_bytes;
+        a.k_cache = (const char *)args->k_cache + kv_head * head_bytes;
+        a.v_cache = (const char *)args->v_cache + kv_head * head_bytes;
+        status = original->attention(backend, &a, err);
+    }
+    return status;
+}
+
+void kg_mutant_kv_heads_taken_in_turn(struct kg_backend_ops *m) {
+    m->attention = kv_heads_taken_in_turn;
+}

@@ -1,0 +1,29 @@
+/* Wrong operations: replacements of one entry of a back end's table that change the arguments and call the original. They
+ * touch no back-end memory, so that they serve every back end. */
+#ifndef KIGO_SUITES_MUTANT_OPS_H
+#define KIGO_SUITES_MUTANT_OPS_H
+
+#include "engine/backend.h"
+
+/* *mutant = the table `original` with `change` made to it; one mutant at a time. */
+void kg_mutant_ops_make(struct kg_backend_ops *mutant, const struct kg_backend_ops *original,
+                        void (*change)(struct kg_backend_ops *mutant));
+
+/* Changes. Those marked (rows) need single-row evals. */
+void kg_mutant_other_rope_pairing(struct kg_backend_ops *m);
+void kg_mutant_position_off_by_one(struct kg_backend_ops *m);
+void kg_mutant_rope_base_ignored(struct kg_backend_ops *m);
+void kg_mutant_unwired_bias(struct kg_backend_ops *m);
+void kg_mutant_epsilon_times_ten(struct kg_backend_ops *m);
+void kg_mutant_dropped_mask(struct kg_backend_ops *m);
+void kg_mutant_scale_of_head_dim(struct kg_backend_ops *m);      /* 1/head_dim for 1/sqrt(head_dim) */
+void kg_mutant_own_key_unseen(struct kg_backend_ops *m);         /* (rows) */
+void kg_mutant_kv_heads_taken_in_turn(struct kg_backend_ops *m); /* (rows) h % n_kv_heads for h / group */
+void kg_mutant_window_of_forty(struct kg_backend_ops *m);
+void kg_mutant_shifted_kv_slot(struct kg_backend_ops *m);     /* slot p holds position p - 1 */
+void kg_mutant_first_kv_head_twice(struct kg_backend_ops *m); /* (rows) the second head's slots hold the first's */
+void kg_mutant_gate_and_up_exchanged(struct kg_backend_ops *m);
+void kg_mutant_residual_dropped(struct kg_backend_ops *m); /* the sum is twice the new part */
+void kg_mutant_next_id(struct kg_backend_ops *m);          /* embedding rows of W shifted by one */
+
+#endif

@@ -1,0 +1,180 @@
+/* Wrong models and wrong operations, each of which the walk along the layers (suites/tolerance) must reject, at the tap
+ * where it goes wrong, while the right one passes in the same case. A wrong model is a GGUF file rewritten with data
+ * changed, its control the same file rewritten without; a wrong operation replaces an entry of the back end's table. */
+#include "base/buffer.h"
+#include "base/size.h"
+#include "suites/mutation/mutant_files.h"
+#include "suites/mutation/mutant_ops.h"
+#include "suites/tolerance/layer_walk.h"
+#include "suites/tolerance/op_device.h"
+#include "suites/tolerance/walk_models.h"
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double ONE_PERCENT_MORE = 1.01;
+static const char *const GATE_AND_UP[] = { "ffn_gate", "ffn_up" };
+static const char *const NORMS[] = { "attn_norm", "ffn_norm" };
+static const uint32_t LLAMA_F32_HEAD_DIM = 16;
+static int32_t first_id; /* of the golden that the running case walks */
+
+struct mutant {
+    const char *name, *model; /* of kg_walk_models */
+    uint32_t chunk;
+    const char *first; /* the tap where the walk must stop */
+    /* One of the two. */
+    void (*change_ops)(struct kg_backend_ops *mutant);
+    struct kg_gguf_edit edit;
+};
+
+#define HAIKU "haiku_short_prompt"
+#define LONG "haiku_long_prompt"
+
+static const struct mutant MUTANTS[] = {
+    { "zeroed_bias", HAIKU, 0, "blk.0.q", .edit = { .tensors = "blk.*.attn_q.bias", .change = kg_mutant_zero } },
+    { "zeroed_bias_of_last_layer_v", HAIKU, 0, "blk.3.v",
+      .edit = { .tensors = "blk.3.attn_v.bias", .change = kg_mutant_zero } },
+    { "unwired_bias", HAIKU, 0, "blk.0.q", kg_mutant_unwired_bias, { .tensors = NULL } },
+    { "other_rope_pairing_qwen2", HAIKU, 0, "blk.0.q_rope", kg_mutant_other_rope_pairing, { .tensors = NULL } },
+    { "other_rope_pairing_llama", "llama_f32", 0, "blk.0.q_rope", kg_mutant_other_rope_pairing, { .tensors = NULL } },
+    { "llama_rows_not_permuted", "llama_f32", 0, "blk.0.q",
+      .edit = { .tensors = "blk.*.attn_q.weight blk.*.attn_k.weight",
+                .change = kg_mutant_rows_in_halves,
+                .user = &LLAMA_F32_HEAD_DIM } },
+    { "position_off_by_one", HAIKU, 0, "blk.0.q_rope", kg_mutant_position_off_by_one, { .tensors = NULL } },
+    { "rope_base_ignored", HAIKU, 0, "blk.0.q_rope",
+      .edit = { .keys = { { "qwen2.rope.freq_base", KG_KEY_DROP, 0 } } } },
+    { "rope_factors_ignored", "llama3_rope_factors_tied", 0, "blk.0.q_rope",
+      .edit = { .tensors = "rope_freqs.weight", .change = kg_mutant_drop } },
+    { "linear_rope_scaling_ignored", "llama_k_blocks_linear_rope", 0, "blk.0.q_rope",
+      .edit = { .keys = { { "llama.rope.scaling.type", KG_KEY_DROP, 0 },
+                          { "llama.rope.scaling.factor", KG_KEY_DROP, 0 } } } },
+    { "transposed_projection", HAIKU, 0, "blk.0.attn_out",
+      .edit = { .tensors = "blk.0.attn_output.weight", .change = kg_mutant_transpose } },
+    { "epsilon_times_ten", HAIKU, 0, "blk.0.attn_norm",
+      .edit = { .keys = { { "qwen2.attention.layer_norm_rms_epsilon", KG_KEY_SET_F32, 1e-5 } } } },
+    { "weights_one_percent_more", HAIKU, 0, "blk.1.ffn_out",
+      .edit = { .tensors = "blk.1.ffn_down.weight", .change = kg_mutant_scale, .user = &ONE_PERCENT_MORE } },
+    { "norm_weights_exchanged", HAIKU, 0, "blk.0.attn_norm",
+      .edit = { .tensors = "blk.0.*_norm.weight", .change = kg_mutant_swap_names, .user = NORMS } },
+    { "gate_and_up_weights_exchanged", HAIKU, 0, "blk.0.ffn_gate",
+      .edit = { .tensors = "blk.0.ffn_gate.weight blk.0.ffn_up.weight",
+                .change = kg_mutant_swap_names,
+                .user = GATE_AND_UP } },
+    { "gate_and_up_exchanged_in_swiglu",
+      HAIKU,
+      0,
+      "blk.0.ffn_act",
+      kg_mutant_gate_and_up_exchanged,
+      { .tensors = NULL } },
+    { "wrong_head_count", HAIKU, 0, "blk.0.q_rope",
+      .edit = { .keys = { { "qwen2.attention.head_count", KG_KEY_SET_U32, 4 },
+                          { "qwen2.attention.head_count_kv", KG_KEY_SET_U32, 1 } } } },
+    { "kv_heads_taken_in_turn", HAIKU, 1, "blk.0.attn", kg_mutant_kv_heads_taken_in_turn, { .tensors = NULL } },
+    { "second_kv_head_never_written", HAIKU, 1, "blk.0.attn", kg_mutant_first_kv_head_twice, { .tensors = NULL } },
+    { "shifted_kv_slot", HAIKU, 0, "blk.0.attn", kg_mutant_shifted_kv_slot, { .tensors = NULL } },
+    { "shifted_kv_slot_in_steps", HAIKU, 1, "blk.0.attn", kg_mutant_shifted_kv_slot, { .tensors = NULL } },
+    { "dropped_mask", HAIKU, 0, "blk.0.attn", kg_mutant_dropped_mask, { .tensors = NULL } },
+    { "own_key_unseen", HAIKU, 1, "blk.0.attn", kg_mutant_own_key_unseen, { .tensors = NULL } },
+    { "attention_scale_of_head_dim", HAIKU, 0, "blk.0.attn", kg_mutant_scale_of_head_dim, { .tensors = NULL } },
+    { "keys_beyond_forty_forgotten", LONG, 0, "blk.0.attn", kg_mutant_window_of_forty, { .tensors = NULL } },
+    { "residual_dropped", HAIKU, 0, "blk.0.attn_residual", kg_mutant_residual_dropped, { .tensors = NULL } },
+    { "embedding_rows_shifted", HAIKU, 0, "embd", kg_mutant_next_id, { .tensors = NULL } },
+    { "one_embedding_row_shifted", HAIKU, 0, "embd",
+      .edit = { .tensors = "token_embd.weight", .change = kg_mutant_next_row, .user = &first_id } },
+    { "last_layer_adds_nothing", HAIKU, 0, "blk.3.attn_out",
+      .edit = { .tensors = "blk.3.attn_output.weight blk.3.ffn_down.weight", .change = kg_mutant_zero } },
+    { "untied_output_taken_for_tied", "llama_f32", 0, "logits",
+      .edit = { .tensors = "output.weight", .change = kg_mutant_drop } },
+    { "swapped_nibbles_mxfp4", "llama_blocks_of_32", 0, "blk.0.ffn_gate",
+      .edit = { .tensors = "blk.*.ffn_gate.weight", .change = kg_mutant_swap_nibbles } },
+    { "interleaved_nibbles_mxfp4", "llama_blocks_of_32", 0, "blk.0.ffn_gate",
+      .edit = { .tensors = "blk.*.ffn_gate.weight", .change = kg_mutant_interleave_nibbles } },
+    { "swapped_nibbles_q4_0", "llama_blocks_of_32", 0, "blk.0.k",
+      .edit = { .tensors = "blk.*.attn_k.weight", .change = kg_mutant_swap_nibbles } },
+    { "q4_k_without_minimum", "llama_k_blocks_linear_rope", 0, "blk.0.q",
+      .edit = { .tensors = "blk.0.attn_q.weight", .change = kg_mutant_no_minimum } },
+};
+
+static const char *const BACKENDS[] = { "cpu", "cuda" };
+
+struct mutant_case {
+    const struct mutant *mutant;
+    const char *backend;
+};
+static struct mutant_case mutant_cases[KG_COUNT_OF(MUTANTS) * KG_COUNT_OF(BACKENDS)];
+
+static void expect_rejected(struct kg_record *rec, const struct mutant *m, const struct kg_walk *walk) {
+    if (walk->first == walk->n_taps) ck_abort_msg("the mutant lives: every tap of it is within its tolerance");
+    const struct kg_walk_tap *first = &walk->taps[walk->first], *worst = &walk->taps[walk->worst];
+    kg_record_compare(rec, first->name, &first->worst, &first->tol);
+    ck_assert_str_eq(first->name, m->first);
+    if (!isfinite(worst->margin)) ck_abort_msg("%s is not finite: the mutant did not run to its end", worst->name);
+    kg_record_metric(rec, "kill_factor", "ratio", worst->margin);
+    kg_record_metric(rec, "kill_factor_first_tap", "ratio", first->margin);
+    kg_record_metric(rec, "kill_factor_logits", "ratio", kg_walk_find(walk, "returned_logits")->margin);
+}
+
+static void mutant_is_rejected(struct kg_record *rec, const void *arg) {
+    const struct mutant_case *c = arg;
+    const struct mutant *m = c->mutant;
+    const struct kg_walk_model *model = kg_walk_model_find(m->model);
+    struct kg_error err;
+    struct kg_walk walk;
+    const struct kg_backend_ops *original;
+    struct kg_backend_ops changed;
+    if (!kg_backend_or_skip(rec, c->backend)) return;
+    kg_op_expect_ok(kg_backend_find_ops(c->backend, &original, &err), &err);
+    struct kg_golden *golden = kg_golden_open(kg_fixture_path(model->golden));
+    size_t n_ids;
+    first_id = kg_golden_i32(golden, "ids", &n_ids)[0];
+    struct kg_walk_setup setup = {
+        .model_path = kg_fixture_path(model->model),
+        .backend = c->backend,
+        .ops = &changed,
+        .activations = KG_PRECISION_F32,
+        .kv = KG_PRECISION_F32,
+        .chunk = m->chunk,
+    };
+    char *control = kg_xasprintf("%s/control.gguf", kg_scratch_dir(rec));
+    char *mutant = kg_xasprintf("%s/mutant.gguf", kg_scratch_dir(rec));
+    if (!m->change_ops) {
+        kg_gguf_rewrite(setup.model_path, control, NULL);
+        kg_gguf_rewrite(setup.model_path, mutant, &m->edit);
+        setup.model_path = control;
+    }
+    kg_mutant_ops_make(&changed, original, NULL);
+    kg_walk_expect_control(rec, &setup, golden);
+
+    kg_mutant_ops_make(&changed, original, m->change_ops);
+    if (!m->change_ops) setup.model_path = mutant;
+    kg_op_expect_ok(kg_walk_run(&setup, golden, &walk, &err), &err);
+    expect_rejected(rec, m, &walk);
+    kg_walk_free(&walk);
+    free(mutant);
+    free(control);
+    kg_golden_close(golden);
+}
+
+static void build(struct kg_case_list *cases) {
+    for (size_t i = 0, n = 0; i < KG_COUNT_OF(MUTANTS); i++)
+        for (size_t b = 0; b < KG_COUNT_OF(BACKENDS); b++) {
+            struct mutant_case *c = &mutant_cases[n++];
+            *c = (struct mutant_case){ &MUTANTS[i], BACKENDS[b] };
+            kg_case_list_add(cases, &(struct kg_case){
+                                        .layer = "mutation",
+                                        .op = "model",
+                                        .name = MUTANTS[i].name,
+                                        .backend = BACKENDS[b],
+                                        .dtype = "f32",
+                                        .definition = MUTANTS[i].model,
+                                        .run = mutant_is_rejected,
+                                        .arg = c,
+                                    });
+        }
+}
+
+int main(int argc, char **argv) {
+    return kg_suite_main_built(argc, argv, build);
+}

@@ -1,0 +1,94 @@
+/* Wrong operations against the operation goldens: the tolerance of every operation must reject one that is wrong. */
+#include "base/buffer.h"
+#include "base/size.h"
+#include "suites/mutation/mutant_ops.h"
+#include "suites/tolerance/op_cases.h"
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+
+struct op_mutant {
+    const char *name, *golden; /* below fixtures/ops */
+    void (*run)(struct kg_op_case *c);
+    void (*change)(struct kg_backend_ops *mutant);
+};
+
+static const struct op_mutant MUTANTS[] = {
+    { "embedding_next_row", "embedding.one_token", kg_op_case_embedding, kg_mutant_next_id },
+    { "epsilon_times_ten", "rmsnorm.eps_1e6_decides", kg_op_case_rmsnorm, kg_mutant_epsilon_times_ten },
+    { "epsilon_times_ten_of_unit_rows", "rmsnorm.width_896", kg_op_case_rmsnorm, kg_mutant_epsilon_times_ten },
+    { "unwired_bias", "linear.m3_n5_k7_bias", kg_op_case_linear, kg_mutant_unwired_bias },
+    { "half_pairs_turned_as_neighbours", "rope.half_from_1", kg_op_case_rope, kg_mutant_other_rope_pairing },
+    { "neighbours_turned_as_half_pairs", "rope.interleaved_from_1", kg_op_case_rope, kg_mutant_other_rope_pairing },
+    { "position_off_by_one", "rope.half_from_997", kg_op_case_rope, kg_mutant_position_off_by_one },
+    { "rope_base_ignored", "rope.half_base_1e6", kg_op_case_rope, kg_mutant_rope_base_ignored },
+    { "dropped_mask", "attention.prefill_63", kg_op_case_attention, kg_mutant_dropped_mask },
+    { "scale_of_head_dim", "attention.head_96", kg_op_case_attention, kg_mutant_scale_of_head_dim },
+    { "own_key_unseen", "attention.decode_at_513", kg_op_case_attention, kg_mutant_own_key_unseen },
+    { "kv_heads_taken_in_turn", "attention.decode_at_64", kg_op_case_attention, kg_mutant_kv_heads_taken_in_turn },
+    { "keys_beyond_forty_forgotten", "attention.decode_at_63", kg_op_case_attention, kg_mutant_window_of_forty },
+    { "gate_and_up_exchanged", "swiglu.width_63", kg_op_case_swiglu, kg_mutant_gate_and_up_exchanged },
+    { "residual_dropped", "add.residual", kg_op_case_add, kg_mutant_residual_dropped },
+};
+
+static const char *const BACKENDS[] = { "cpu", "cuda" };
+
+struct op_mutant_case {
+    const struct op_mutant *mutant;
+    const char *backend;
+};
+static struct op_mutant_case op_mutant_cases[KG_COUNT_OF(MUTANTS) * KG_COUNT_OF(BACKENDS)];
+
+/* The margin of the mutant (or of the operation itself if change is NULL); negative after a skip. */
+static double margin_of(struct kg_record *rec, const struct op_mutant_case *mc,
+                        void (*change)(struct kg_backend_ops *mutant)) {
+    struct kg_error err;
+    const struct kg_backend_ops *original;
+    struct kg_backend_ops ops;
+    double margin = 0;
+    char *relative = kg_xasprintf("ops/%s.safetensors", mc->mutant->golden);
+    struct kg_op_case c = { .rec = rec, .margin = &margin };
+    kg_op_expect_ok(kg_backend_find_ops(mc->backend, &original, &err), &err);
+    kg_mutant_ops_make(&ops, original, change);
+    if (!kg_op_device_open(rec, mc->backend, &ops, &c.device)) return -1;
+    c.golden = kg_golden_open(kg_fixture_path(relative));
+    mc->mutant->run(&c);
+    kg_golden_close(c.golden);
+    kg_op_device_close(&c.device);
+    free(relative);
+    return margin;
+}
+
+static void mutant_is_rejected(struct kg_record *rec, const void *arg) {
+    const struct op_mutant_case *mc = arg;
+    const double control = margin_of(rec, mc, NULL);
+    if (control < 0) return;
+    if (!(control <= 1)) ck_abort_msg("the operation itself is outside its tolerance by a factor of %.4g", control);
+    const double margin = margin_of(rec, mc, mc->mutant->change);
+    if (!(margin > 1)) ck_abort_msg("the mutant lives: at %.4g of its tolerance", margin);
+    ck_assert(isfinite(margin));
+    kg_record_metric(rec, "kill_factor", "ratio", margin);
+    kg_record_metric(rec, "control_margin", "ratio", control);
+}
+
+static void build(struct kg_case_list *cases) {
+    for (size_t i = 0, n = 0; i < KG_COUNT_OF(MUTANTS); i++)
+        for (size_t b = 0; b < KG_COUNT_OF(BACKENDS); b++) {
+            struct op_mutant_case *c = &op_mutant_cases[n++];
+            *c = (struct op_mutant_case){ &MUTANTS[i], BACKENDS[b] };
+            kg_case_list_add(cases, &(struct kg_case){
+                                        .layer = "mutation",
+                                        .op = "op",
+                                        .name = MUTANTS[i].name,
+                                        .backend = BACKENDS[b],
+                                        .dtype = "f32",
+                                        .definition = MUTANTS[i].golden,
+                                        .run = mutant_is_rejected,
+                                        .arg = c,
+                                    });
+        }
+}
+
+int main(int argc, char **argv) {
+    return kg_suite_main_built(argc, argv, build);
+}

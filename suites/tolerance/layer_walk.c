@@ -1,0 +1,254 @@
+#include "suites/tolerance/layer_walk.h"
+#include "suites/tolerance/op_device.h"
+#include "base/buffer.h"
+#include "base/size.h"
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const LAYER_TAPS[] = { "attn_norm",     "q",        "k",        "v",
+                                          "q_rope",        "k_rope",   "attn",     "attn_out",
+                                          "attn_residual", "ffn_norm", "ffn_gate", "ffn_up",
+                                          "ffn_act",       "ffn_out",  "out" };
+static const char RETURNED_LOGITS[] = "returned_logits"; /* what eval returns, beside the tap `logits` */
+
+/* Limits of a row by the precision of the activations. nmse is of the row, max_abs in units of its root mean square.
+ *
+ * f32: transformers' own float32 differs from its float64 by up to 3e-11 NMSE in these models (fixtures' origin.json);
+ * 1e-9 leaves another engine thirty times that, and is an eightieth of what an epsilon of 1e-5 for 1e-6 does to logits. A single
+ * element may be 2e-4 off, which a row of 16384 elements would otherwise hide.
+ * f16: storage in FP16 with FP32 sums gives 4e-7 to 2e-6 in logits, an FP16 cache up to 3e-6. */
+static const struct {
+    double nmse, max_abs_rms;
+    const char *why;
+} LIMITS[] = {
+    [KG_PRECISION_F32] = { 1e-9, 2e-4, "30 times the distance of transformers' float32 from float64, by row" },
+    [KG_PRECISION_F16] = { 2e-5, 3e-2, "ten times the usual noise of FP16 activations, by row" },
+    [KG_PRECISION_F8] = { 1e-3, 2e-1, "an FP8 cache, by row" },
+};
+
+struct capture {
+    struct kg_walk *walk;
+    const float **want; /* of each tap, (n_positions, n_cols) */
+    bool **given;       /* of each tap and position */
+    bool *wrong;        /* of each tap: a row of another width, or given twice */
+    const int32_t *positions;
+    size_t n_positions;
+};
+
+static void add_tap(struct capture *c, const struct kg_golden *golden, const char *golden_name, const char *name,
+                    int layer) {
+    size_t rows, cols;
+    const size_t i = c->walk->n_taps++;
+    c->want[i] = kg_golden_f32(golden, golden_name, &rows, &cols);
+    if (rows != c->n_positions)
+        ck_abort_msg("%s: %s has %zu rows for %zu positions", kg_golden_path(golden), golden_name, rows,
+                     c->n_positions);
+    struct kg_walk_tap *tap = &c->walk->taps[i];
+    snprintf(tap->name, sizeof tap->name, "%s", name);
+    tap->layer = layer;
+    tap->n_rows = rows;
+    tap->n_cols = cols;
+    c->given[i] = kg_xcalloc(rows, sizeof **c->given);
+    c->walk->rows[i] = kg_xmalloc(rows * cols * sizeof(float));
+    for (size_t e = 0; e < rows * cols; e++) c->walk->rows[i][e] = NAN;
+}
+
+/* Every tap a model of n_layers has, in the order of computation; fails if the golden lacks one or has another. */
+static void list_taps(struct capture *c, const struct kg_golden *golden, uint32_t n_layers, bool untapped) {
+    const size_t n_max = 4 + KG_COUNT_OF(LAYER_TAPS) * n_layers;
+    c->walk->taps = kg_xcalloc(n_max, sizeof *c->walk->taps);
+    c->walk->rows = kg_xcalloc(n_max, sizeof *c->walk->rows);
+    c->want = kg_xcalloc(n_max, sizeof *c->want);
+    c->given = kg_xcalloc(n_max, sizeof *c->given);
+    c->wrong = kg_xcalloc(n_max, sizeof *c->wrong);
+    if (!untapped) {
+        add_tap(c, golden, "embd", "embd", -1);
+        for (uint32_t layer = 0; layer < n_layers; layer++)
+            for (size_t t = 0; t < KG_COUNT_OF(LAYER_TAPS); t++) {
+                char name[KG_WALK_NAME_MAX];
+                snprintf(name, sizeof name, "blk.%u.%s", layer, LAYER_TAPS[t]);
+                add_tap(c, golden, name, name, (int)layer);
+            }
+        add_tap(c, golden, "output_norm", "output_norm", -1);
+        add_tap(c, golden, "logits", "logits", -1);
+        const size_t n_others = 2 + kg_golden_has(golden, "greedy_ids"); /* ids, positions */
+        if (kg_golden_n_tensors(golden) != c->walk->n_taps + n_others)
+            ck_abort_msg("%s has %zu tensors, a model of %u layers %zu taps and %zu others", kg_golden_path(golden),
+                         kg_golden_n_tensors(golden), n_layers, c->walk->n_taps, n_others);
+    }
+    add_tap(c, golden, "logits", RETURNED_LOGITS, -1);
+}
+
+/* Keeps the rows of a tap that the golden has. */
+static void keep_rows(struct capture *c, size_t tap, const float *data, size_t n_rows, size_t n_cols,
+                      uint32_t first_position) {
+    c->wrong[tap] |= n_cols != c->walk->taps[tap].n_cols;
+    if (c->wrong[tap]) return;
+    for (size_t p = 0; p < c->n_positions; p++) {
+        const uint32_t position = (uint32_t)c->positions[p];
+        if (position < first_position || position - first_position >= n_rows) continue;
+        c->wrong[tap] |= c->given[tap][p];
+        c->given[tap][p] = true;
+        memcpy(c->walk->rows[tap] + p * n_cols, data + (size_t)(position - first_position) * n_cols,
+               n_cols * sizeof *data);
+    }
+}
+
+static void on_tap(void *user, const struct kg_tap *tap) {
+    struct capture *c = user;
+    for (size_t i = 0; i < c->walk->n_taps; i++)
+        if (strcmp(c->walk->taps[i].name, tap->name) == 0)
+            keep_rows(c, i, tap->data, tap->n_rows, tap->n_cols, tap->first_position);
+}
+
+static double root_mean_square(const float *x, size_t n) {
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += (double)x[i] * (double)x[i];
+    return sqrt(sum / (double)n);
+}
+
+static void judge_tap(struct capture *c, size_t index, enum kg_precision precision) {
+    struct kg_walk_tap *tap = &c->walk->taps[index];
+    tap->margin = -1;
+    for (size_t p = 0; p < c->n_positions; p++) {
+        const float *want = c->want[index] + p * tap->n_cols;
+        float *got = c->walk->rows[index] + p * tap->n_cols;
+        if (c->wrong[index]) got[0] = NAN;
+        const struct kg_tolerance tol = {
+            .nmse = LIMITS[precision].nmse,
+            .max_abs = LIMITS[precision].max_abs_rms * root_mean_square(want, tap->n_cols),
+            .why = LIMITS[precision].why,
+        };
+        struct kg_compare compare;
+        double margin;
+        kg_compare_f32(got, want, tap->n_cols, &compare);
+        (void)kg_within(&compare, &tol, &margin);
+        if (!(margin > tap->margin)) continue;
+        tap->margin = margin;
+        tap->position = c->positions[p];
+        tap->worst = compare;
+        tap->tol = tol;
+    }
+}
+
+static void judge(struct capture *c, enum kg_precision precision) {
+    struct kg_walk *walk = c->walk;
+    walk->first = walk->n_taps;
+    for (size_t i = 0; i < walk->n_taps; i++) {
+        judge_tap(c, i, precision);
+        if (walk->taps[i].margin > 1 && walk->first == walk->n_taps) walk->first = i;
+        if (walk->taps[i].margin > walk->taps[walk->worst].margin) walk->worst = i;
+    }
+}
+
+static enum kg_status eval_all(struct capture *c, struct kg_session *session, const int32_t *ids, size_t n,
+                               uint32_t chunk, struct kg_error *err) {
+    const size_t step = chunk ? chunk : n, returned = c->walk->n_taps - 1;
+    for (size_t at = 0; at < n; at += step) {
+        const size_t n_now = n - at < step ? n - at : step;
+        const float *logits;
+        const enum kg_status status = kg_session_eval(session, ids + at, n_now, KG_LOGITS_ALL, &logits, err);
+        if (status == KG_ERR_NUMERIC) return KG_OK; /* the rows left are missing, the taps so far are there */
+        if (status != KG_OK) return status;
+        keep_rows(c, returned, logits, n_now, c->walk->taps[returned].n_cols, (uint32_t)at);
+    }
+    return KG_OK;
+}
+
+static void capture_free(struct capture *c) {
+    for (size_t i = 0; c->given && i < c->walk->n_taps; i++) free(c->given[i]);
+    free(c->given);
+    free(c->want);
+    free(c->wrong);
+}
+
+enum kg_status kg_walk_run(const struct kg_walk_setup *setup, const struct kg_golden *golden, struct kg_walk *walk,
+                           struct kg_error *err) {
+    *walk = (struct kg_walk){ 0 };
+    struct capture c = { .walk = walk };
+    struct kg_backend *backend = NULL;
+    struct kg_model *model = NULL;
+    struct kg_session *session = NULL;
+    size_t n_ids;
+    const int32_t *ids = kg_golden_i32(golden, "ids", &n_ids);
+    c.positions = kg_golden_i32(golden, "positions", &c.n_positions);
+    const struct kg_session_options options = { (uint32_t)n_ids, setup->activations, setup->kv };
+
+    enum kg_status status = setup->ops ? kg_backend_open_ops(setup->ops, 0, &backend, err)
+                                       : kg_backend_open(setup->backend, 0, &backend, err);
+    if (status != KG_OK) goto cleanup;
+    status = kg_model_load(setup->model_path, backend, NULL, &model, err);
+    if (status != KG_OK) goto cleanup;
+    status = kg_session_create(model, &options, &session, err);
+    if (status != KG_OK) goto cleanup;
+    list_taps(&c, golden, kg_model_config(model)->n_layers, setup->untapped);
+    if (!setup->untapped) kg_session_set_tap(session, on_tap, &c);
+    status = eval_all(&c, session, ids, n_ids, setup->chunk, err);
+    if (status == KG_OK) judge(&c, setup->activations);
+cleanup:
+    capture_free(&c);
+    kg_session_free(session);
+    kg_model_free(model);
+    kg_backend_close(backend);
+    if (status != KG_OK) kg_walk_free(walk);
+    return status;
+}
+
+void kg_walk_free(struct kg_walk *walk) {
+    for (size_t i = 0; i < walk->n_taps; i++) free(walk->rows[i]);
+    free(walk->rows);
+    free(walk->taps);
+    *walk = (struct kg_walk){ 0 };
+}
+
+const struct kg_walk_tap *kg_walk_find(const struct kg_walk *walk, const char *name) {
+    for (size_t i = 0; i < walk->n_taps; i++)
+        if (strcmp(walk->taps[i].name, name) == 0) return &walk->taps[i];
+    ck_abort_msg("the model has no tap %s", name);
+    return NULL;
+}
+
+static void record_tap(struct kg_record *rec, const struct kg_walk_tap *tap) {
+    char name[KG_WALK_NAME_MAX + 24];
+    snprintf(name, sizeof name, "%s@%d", tap->name, (int)tap->position);
+    kg_record_compare(rec, name, &tap->worst, &tap->tol);
+}
+
+void kg_walk_record(struct kg_record *rec, const struct kg_walk *walk) {
+    double n_rows = 0, n_elems = 0;
+    for (size_t i = 0, worst = 0; i < walk->n_taps; i++) {
+        const struct kg_walk_tap *tap = &walk->taps[i];
+        n_rows += (double)tap->n_rows;
+        n_elems += (double)tap->n_rows * (double)tap->n_cols;
+        const bool first_of_layer = tap->layer < 0 || i == 0 || walk->taps[i - 1].layer != tap->layer;
+        const bool last_of_layer = tap->layer < 0 || walk->taps[i + 1].layer != tap->layer; /* logits come last */
+        if (first_of_layer || tap->margin > walk->taps[worst].margin) worst = i;
+        if (last_of_layer) record_tap(rec, &walk->taps[worst]);
+    }
+    kg_record_metric(rec, "rows_compared", "count", n_rows);
+    kg_record_metric(rec, "elements_compared", "count", n_elems);
+}
+
+void kg_walk_expect_within(struct kg_record *rec, const struct kg_walk *walk) {
+    if (walk->first == walk->n_taps) return;
+    const struct kg_walk_tap *tap = &walk->taps[walk->first];
+    record_tap(rec, tap);
+    ck_abort_msg("first divergence at %s, position %d: outside its tolerance by a factor of %.4g (%s); nmse %.3g, at "
+                 "[%zu] of %zu got %.9g, want %.9g; %zu not finite",
+                 tap->name, (int)tap->position, tap->margin, tap->tol.why, tap->worst.nmse, tap->worst.worst_index,
+                 tap->worst.n, tap->worst.worst_got, tap->worst.worst_want, tap->worst.n_nonfinite);
+}
+
+void kg_walk_expect_control(struct kg_record *rec, const struct kg_walk_setup *setup, const struct kg_golden *golden) {
+    struct kg_walk walk;
+    struct kg_error err;
+    if (!kg_backend_or_skip(rec, setup->backend)) return;
+    const enum kg_status status = kg_walk_run(setup, golden, &walk, &err);
+    if (status != KG_OK) ck_abort_msg("%s: %s", kg_status_text(status), err.message);
+    kg_walk_record(rec, &walk);
+    kg_walk_expect_within(rec, &walk);
+    kg_walk_free(&walk);
+}

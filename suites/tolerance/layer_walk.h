@@ -1,0 +1,62 @@
+/* Walking a model's activations layer by layer along a golden file, up to the first one outside its tolerance.
+ *
+ * The golden file (fixtures/README.md) holds every tap of kg_session_set_tap at some positions. The walk evaluates the
+ * golden's ids, keeps those rows, and judges each (tap, position) row by itself, so that a position of large activations
+ * hides no other. A row that was never given, was given twice or has another width counts as infinitely wrong. The
+ * golden must hold every tap of the model and nothing else, so that none goes unseen. */
+#ifndef KIGO_SUITES_LAYER_WALK_H
+#define KIGO_SUITES_LAYER_WALK_H
+
+#include "engine/backend.h"
+#include "suites/harness/compare.h"
+#include "suites/tolerance/golden.h"
+#include <kigo/engine.h>
+
+struct kg_walk_setup {
+    const char *model_path;
+    const char *backend;
+    const struct kg_backend_ops *ops; /* a changed copy of the back end's table; NULL: its own */
+    enum kg_precision activations, kv;
+    uint32_t chunk; /* ids of one eval: 1 is stepping, 0 all at once */
+    bool untapped;  /* no taps: only the logits that eval returns are judged */
+};
+
+enum { KG_WALK_NAME_MAX = 64 };
+
+/* One tap, judged at its worst position. */
+struct kg_walk_tap {
+    char name[KG_WALK_NAME_MAX];
+    int layer;        /* -1 for those of no layer */
+    int32_t position; /* of the worst row */
+    double margin;    /* the largest err/limit of its rows, infinite if a row is missing or not finite */
+    struct kg_compare worst;
+    struct kg_tolerance tol; /* of the worst row */
+    size_t n_rows, n_cols;   /* rows judged, each of n_cols */
+};
+
+struct kg_walk {
+    struct kg_walk_tap *taps; /* in the order of computation; the last is `returned_logits` */
+    size_t n_taps;
+    float **rows; /* of each tap, (n_rows, n_cols) */
+    size_t first; /* the first tap with a margin above 1; n_taps if none */
+    size_t worst; /* the tap with the largest margin */
+};
+
+/* A logit that is not finite is no error here but an infinite margin. */
+KG_WARN_UNUSED enum kg_status kg_walk_run(const struct kg_walk_setup *setup, const struct kg_golden *golden,
+                                          struct kg_walk *walk, struct kg_error *err);
+void kg_walk_free(struct kg_walk *walk);
+
+/* The tap of that name; fails the case if there is none. */
+const struct kg_walk_tap *kg_walk_find(const struct kg_walk *walk, const char *name);
+
+/* Records the worst tap of every layer and the number of rows looked at. */
+void kg_walk_record(struct kg_record *rec, const struct kg_walk *walk);
+
+/* Fails the case, saying which layer, tap and position, if any tap is outside its tolerance. */
+void kg_walk_expect_within(struct kg_record *rec, const struct kg_walk *walk);
+
+/* Runs the walk of an unchanged model, records and judges it; skips the case where the back end is not there. */
+void kg_walk_expect_control(struct kg_record *rec, const struct kg_walk_setup *setup, const struct kg_golden *golden);
+
+#endif

@@ -26,6 +26,7 @@ static size_t n_walks;
 
 static void walk_layers(struct kg_record *rec, const void *arg) {
     const struct walk_case *w = arg;
+    if (!kg_backend_or_skip(rec, w->backend->name)) return;
     struct kg_golden *golden = kg_golden_open(kg_fixture_path(w->model->golden));
     const struct kg_walk_setup setup = {
         .model_path = kg_fixture_path(w->model->model),

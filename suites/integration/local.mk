@@ -1,6 +1,10 @@
-libkigosuite_a_SOURCES += suites/integration/rig.c suites/integration/rig.h
+libkigosuite_a_SOURCES += \
+	suites/integration/edit_model.c suites/integration/edit_model.h \
+	suites/integration/rig.c suites/integration/rig.h
 check_PROGRAMS += suites/integration/test_session
 suites_integration_test_session_SOURCES = suites/integration/test_session.c
 check_PROGRAMS += suites/integration/test_generate suites/integration/test_streaming
 suites_integration_test_generate_SOURCES = suites/integration/test_generate.c
 suites_integration_test_streaming_SOURCES = suites/integration/test_streaming.c
+check_PROGRAMS += suites/integration/test_bad_models
+suites_integration_test_bad_models_SOURCES = suites/integration/test_bad_models.c

@@ -15,3 +15,7 @@ suites_unit_test_dtype_SOURCES = suites/unit/test_dtype.c
 suites_unit_test_mxfp4_SOURCES = suites/unit/test_mxfp4.c
 check_PROGRAMS += suites/unit/test_safetensors
 suites_unit_test_safetensors_SOURCES = suites/unit/test_safetensors.c
+check_PROGRAMS += suites/unit/test_config
+suites_unit_test_config_SOURCES = suites/unit/test_config.c
+check_PROGRAMS += suites/unit/test_sampler
+suites_unit_test_sampler_SOURCES = suites/unit/test_sampler.c

@@ -1,0 +1,316 @@
+/* kigo convert --vocab-only: what tokenizer.json says in its several forms, and what cannot be said in a GGUF. */
+#include "base/buffer.h"
+#include "base/file.h"
+#include "base/size.h"
+#include "model/convert_vocab.h"
+#include "model/gguf.h"
+#include "suites/harness/case.h"
+#include "tokenizer/byte_level.h"
+#include "tokenizer/utf8.h"
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Texts put into a tokenizer.json whose vocabulary is the 256 bytes, "he", "ll" and "hell". NULL: as a plain file has
+ * them; "" leaves the member out. */
+struct source {
+    const char *type, *vocab_extra, *merges, *model_extra, *normalizer, *pre_tokenizer, *added;
+    const char *whole;                             /* instead of all that */
+    const char *tokenizer_config, *config, *jinja; /* NULL: no such file */
+};
+
+#define BYTE_LEVEL "{\"type\":\"ByteLevel\",\"add_prefix_space\":false}"
+#define QWEN_REGEX                                                                                                     \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}| "                                  \
+    "?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|"                                                                         \
+    "\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
+#define SPLIT(regex, behavior)                                                                                         \
+    "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" regex                    \
+    "\"},\"behavior\":\"" behavior "\",\"invert\":false},{\"type\":\"ByteLevel\",\"add_prefix_space\":false,"          \
+    "\"use_regex\":false}]}"
+#define ADDED(id, text, special, more)                                                                                 \
+    "{\"id\":" id ",\"content\":\"" text "\",\"special\":" special ",\"lstrip\":false,\"rstrip\":false" more "}"
+
+static void member(struct kg_buffer *out, const char *name, const char *value, const char *otherwise) {
+    if (!value) value = otherwise;
+    if (*value) kg_buffer_printf(out, ",\"%s\":%s", name, value);
+}
+
+static void tokenizer_json(const struct source *s, struct kg_buffer *out) {
+    kg_buffer_puts(out, "{\"version\":\"1.0\"");
+    member(out, "added_tokens", s->added, "[]");
+    member(out, "normalizer", s->normalizer, "null");
+    member(out, "pre_tokenizer", s->pre_tokenizer, BYTE_LEVEL);
+    kg_buffer_puts(out, ",\"model\":{\"dropout\":null");
+    member(out, "type", s->type, "\"BPE\"");
+    member(out, "merges", s->merges, "[\"h e\",\"l l\",\"he ll\"]");
+    kg_buffer_printf(out, "%s,\"vocab\":{\"he\":256,\"ll\":257,\"hell\":258%s", s->model_extra ? s->model_extra : "",
+                     s->vocab_extra ? s->vocab_extra : "");
+    for (unsigned byte = 0; byte < 256; byte++) {
+        char text[KG_UTF8_MAX_BYTES + 1];
+        text[kg_utf8_put(kg_byte_level_code_point((unsigned char)byte), text)] = '\0';
+        kg_buffer_printf(out, ",\"%s%s\":%u", byte == '"' || byte == '\\' ? "\\" : "", text, byte);
+    }
+    kg_buffer_puts(out, "}}}");
+}
+
+static void write_file(const char *dir, const char *name, const char *text) {
+    if (!text) return;
+    char *path = kg_path_join(dir, name);
+    struct kg_error err = { 0 };
+    ck_assert_msg(kg_file_write(path, text, strlen(text), &err) == KG_OK, "%s", err.message);
+    free(path);
+}
+
+/* The folder and where the result goes: paths in the case's scratch folder. */
+static enum kg_status convert(struct kg_record *rec, const struct source *s, char **out_path,
+                              struct kg_vocab_summary *summary, struct kg_error *err) {
+    char *dir = kg_path_join(kg_scratch_dir(rec), "hf");
+    struct kg_buffer json = KG_BUFFER_INIT;
+    ck_assert_int_eq(kg_dir_make(dir, NULL), KG_OK);
+    if (s->whole) kg_buffer_puts(&json, s->whole);
+    else tokenizer_json(s, &json);
+    write_file(dir, "tokenizer.json", json.data);
+    write_file(dir, "tokenizer_config.json", s->tokenizer_config);
+    write_file(dir, "config.json", s->config);
+    write_file(dir, "chat_template.jinja", s->jinja);
+    *out_path = kg_path_join(kg_scratch_dir(rec), "out.gguf");
+    const enum kg_status status = kg_convert_vocab(dir, *out_path, summary, err);
+    kg_buffer_free(&json);
+    free(dir);
+    return status;
+}
+
+struct bad_source {
+    const char *name;
+    struct source source;
+    enum kg_status status;
+    const char *says;
+};
+
+static const struct bad_source BAD[] = {
+    { "not_json", { .whole = "{\"model\":" }, KG_ERR_FORMAT, "line 1" },
+    { "not_an_object", { .whole = "[1]" }, KG_ERR_FORMAT, "no JSON object" },
+    { "no_model", { .whole = "{}" }, KG_ERR_FORMAT, "no model" },
+    { "unigram", { .type = "\"Unigram\"" }, KG_ERR_UNSUPPORTED, "'Unigram'" },
+    { "sentencepiece_style", { .model_extra = ",\"byte_fallback\":true" }, KG_ERR_UNSUPPORTED, "byte_fallback" },
+    { "word_suffix", { .model_extra = ",\"end_of_word_suffix\":\"</w>\"" }, KG_ERR_UNSUPPORTED, "end_of_word_suffix" },
+    { "no_merges", { .merges = "" }, KG_ERR_FORMAT, "merges" },
+    { "merge_of_three", { .merges = "[[\"h\",\"e\",\"l\"]]" }, KG_ERR_FORMAT, "merges[0]" },
+    { "merge_of_one", { .merges = "[[\"h\"]]" }, KG_ERR_FORMAT, "merges[0]" },
+    { "merge_is_a_number", { .merges = "[7]" }, KG_ERR_FORMAT, "merges[0]" },
+    { "merge_of_unknown", { .merges = "[\"h zz\"]" }, KG_ERR_FORMAT, "'zz' is no token" },
+    { "id_negative", { .vocab_extra = ",\"x1\":-1" }, KG_ERR_FORMAT, "'x1'" },
+    { "id_huge", { .vocab_extra = ",\"x1\":1000000000000" }, KG_ERR_FORMAT, "'x1'" },
+    { "id_is_text", { .vocab_extra = ",\"x1\":\"5\"" }, KG_ERR_FORMAT, "'x1'" },
+    { "two_tokens_one_id", { .vocab_extra = ",\"x1\":258" }, KG_ERR_FORMAT, "id 258" },
+    { "one_token_two_ids", { .added = "[" ADDED("300", "hell", "true", "") "]" }, KG_ERR_FORMAT, "'hell'" },
+    { "added_without_content", { .added = "[{\"id\":259}]" }, KG_ERR_FORMAT, "added_tokens[0]" },
+    { "added_strips_blanks",
+      { .added = "[{\"id\":259,\"content\":\"<m>\",\"special\":true,\"lstrip\":true}]" },
+      KG_ERR_UNSUPPORTED,
+      "lstrip" },
+    { "pattern_unknown",
+      { .pre_tokenizer = SPLIT("\\\\w+|\\\\W", "Isolated") },
+      KG_ERR_UNSUPPORTED,
+      "pattern '\\w+|\\W'" },
+    { "split_merges_with_previous",
+      { .pre_tokenizer = SPLIT(QWEN_REGEX, "MergedWithPrevious"), .normalizer = "{\"type\":\"NFC\"}" },
+      KG_ERR_UNSUPPORTED,
+      "MergedWithPrevious" },
+    { "pattern_without_its_normalizer", { .pre_tokenizer = SPLIT(QWEN_REGEX, "Isolated") }, KG_ERR_UNSUPPORTED, "NFC" },
+    { "normalizer_unknown", { .normalizer = "{\"type\":\"NFKC\"}" }, KG_ERR_UNSUPPORTED, "'NFKC'" },
+    { "prefix_space",
+      { .pre_tokenizer = "{\"type\":\"ByteLevel\",\"add_prefix_space\":true}" },
+      KG_ERR_UNSUPPORTED,
+      "add_prefix_space" },
+    { "no_pre_tokenizer", { .pre_tokenizer = "null" }, KG_ERR_UNSUPPORTED, "without ByteLevel" },
+    { "metaspace", { .pre_tokenizer = "{\"type\":\"Metaspace\"}" }, KG_ERR_UNSUPPORTED, "'Metaspace'" },
+    { "eos_is_no_token", { .tokenizer_config = "{\"eos_token\":\"<none>\"}" }, KG_ERR_FORMAT, "'<none>'" },
+    { "eos_id_out_of_range", { .config = "{\"eos_token_id\":259}" }, KG_ERR_FORMAT, "eos_token_id is 259" },
+    { "vocab_size_huge", { .config = "{\"vocab_size\":4000000000}" }, KG_ERR_FORMAT, "vocab_size is 4000000000" },
+    { "config_not_json", { .config = "{" }, KG_ERR_FORMAT, "config.json, line 1" },
+};
+
+/* A clear error, and neither a result nor a draft is left. */
+static void is_refused(struct kg_record *rec, const void *arg) {
+    const struct bad_source *row = arg;
+    struct kg_vocab_summary summary;
+    struct kg_error err = { 0 };
+    struct kg_dir_list left;
+    char *out;
+    ck_assert_int_eq(convert(rec, &row->source, &out, &summary, &err), row->status);
+    ck_assert_msg(strstr(err.message, row->says) != NULL, "'%s' does not say '%s'", err.message, row->says);
+    ck_assert_int_eq(kg_dir_list(kg_scratch_dir(rec), &left, NULL), KG_OK);
+    ck_assert_uint_eq(left.n_names, 1); /* the folder hf */
+    kg_dir_list_free(&left);
+    free(out);
+}
+
+static struct kg_gguf *convert_good(struct kg_record *rec, const struct source *s, struct kg_vocab_summary *summary) {
+    struct kg_gguf *g;
+    struct kg_error err = { 0 };
+    char *out;
+    ck_assert_msg(convert(rec, s, &out, summary, &err) == KG_OK, "%s", err.message);
+    ck_assert_msg(kg_gguf_open(out, &g, &err) == KG_OK, "%s", err.message);
+    free(out);
+    return g;
+}
+
+static void expect_str(const struct kg_gguf *g, const char *key, const char *want) {
+    struct kg_str s;
+    struct kg_error err = { 0 };
+    ck_assert_msg(kg_gguf_get_str(g, key, &s, &err) == KG_OK, "%s", err.message);
+    ck_assert_msg(kg_str_eq(s, want), "%s is '%.*s', not '%s'", key, (int)s.len, s.data, want);
+}
+
+static void expect_u32(const struct kg_gguf *g, const char *key, uint32_t want) {
+    uint32_t value;
+    struct kg_error err = { 0 };
+    ck_assert_msg(kg_gguf_get_u32(g, key, &value, &err) == KG_OK, "%s", err.message);
+    ck_assert_uint_eq(value, want);
+}
+
+/* Every key, from all four files. */
+static void all_files(struct kg_record *rec, const void *arg) {
+    static const struct source S = {
+        .added = "[" ADDED("259", "<end>", "true", "") "," ADDED("261", "<tool>", "false", "") "]",
+        .tokenizer_config = "{\"bos_token\":null,\"eos_token\":{\"content\":\"<end>\"},\"pad_token\":\"hell\","
+                            "\"add_bos_token\":false,\"model_max_length\":1000000000000000019884624838656,"
+                            "\"chat_template\":\"not this one\"}",
+        .config = "{\"model_type\":\"gpt_oss\",\"vocab_size\":264,\"bos_token_id\":5}",
+        .jinja = "{{ 'this one' }}",
+    };
+    static const int32_t TYPES[] = { 1, 3, 5, 4, 5, 5 }; /* ids 258 to 263 */
+    static const char *const TEXTS[] = { "hell", "<end>", "[PAD260]", "<tool>", "[PAD262]", "[PAD263]" };
+    struct kg_vocab_summary summary;
+    struct kg_gguf *g = convert_good(rec, &S, &summary);
+    const struct kg_gguf_key *tokens, *types;
+    bool add_bos = true;
+    (void)arg;
+    expect_str(g, "general.architecture", "gpt-oss");
+    expect_str(g, "tokenizer.ggml.model", "gpt2");
+    expect_str(g, "tokenizer.ggml.pre", "gpt-2");
+    expect_str(g, "tokenizer.chat_template", "{{ 'this one' }}");
+    expect_u32(g, "gpt-oss.vocab_size", 264);
+    expect_u32(g, "tokenizer.ggml.eos_token_id", 259);
+    expect_u32(g, "tokenizer.ggml.padding_token_id", 258);
+    ck_assert_ptr_null(kg_gguf_find_key(g, "tokenizer.ggml.bos_token_id")); /* null outweighs config.json */
+    ck_assert_int_eq(kg_gguf_get_bool(g, "tokenizer.ggml.add_bos_token", &add_bos, NULL), KG_OK);
+    ck_assert(!add_bos);
+    ck_assert_int_eq(kg_gguf_get_array(g, "tokenizer.ggml.tokens", KG_GGUF_STRING, &tokens, NULL), KG_OK);
+    ck_assert_int_eq(kg_gguf_get_array(g, "tokenizer.ggml.token_type", KG_GGUF_I32, &types, NULL), KG_OK);
+    ck_assert_uint_eq(tokens->value.array.n, 264);
+    for (size_t i = 0; i < KG_COUNT_OF(TYPES); i++) {
+        ck_assert_int_eq(kg_gguf_array_int(types, 258 + i), TYPES[i]);
+        ck_assert(kg_str_eq(tokens->value.array.strings[258 + i], TEXTS[i]));
+    }
+    ck_assert_uint_eq(summary.n_tokens, 264);
+    ck_assert_uint_eq(summary.n_merges, 3);
+    ck_assert_uint_eq(summary.n_special, 1);
+    ck_assert_uint_eq(summary.n_padding, 3);
+    kg_gguf_close(g);
+}
+
+static void tokenizer_json_alone(struct kg_record *rec, const void *arg) {
+    struct kg_vocab_summary summary;
+    struct kg_gguf *g = convert_good(rec, &(struct source){ .type = "" }, &summary);
+    (void)arg;
+    expect_str(g, "general.architecture", "gpt2");
+    ck_assert_ptr_null(kg_gguf_find_key(g, "tokenizer.ggml.eos_token_id"));
+    ck_assert_ptr_null(kg_gguf_find_key(g, "tokenizer.chat_template"));
+    kg_gguf_close(g);
+}
+
+static void ids_from_config(struct kg_record *rec, const void *arg) {
+    static const struct source S = { .config = "{\"eos_token_id\":[258,257],\"bos_token_id\":256}" };
+    struct kg_vocab_summary summary;
+    struct kg_gguf *g = convert_good(rec, &S, &summary);
+    (void)arg;
+    expect_u32(g, "tokenizer.ggml.eos_token_id", 258);
+    expect_u32(g, "tokenizer.ggml.bos_token_id", 256);
+    kg_gguf_close(g);
+}
+
+static void merges_as_pairs(struct kg_record *rec, const void *arg) {
+    static const struct source PAIRS = { .merges = "[[\"h\",\"e\"],[\"l\",\"l\"],[\"he\",\"ll\"]]" };
+    static const char *const WANT[] = { "h e", "l l", "he ll" };
+    struct kg_vocab_summary summary;
+    struct kg_gguf *g = convert_good(rec, &PAIRS, &summary);
+    const struct kg_gguf_key *merges;
+    (void)arg;
+    ck_assert_int_eq(kg_gguf_get_array(g, "tokenizer.ggml.merges", KG_GGUF_STRING, &merges, NULL), KG_OK);
+    ck_assert_uint_eq(merges->value.array.n, KG_COUNT_OF(WANT));
+    for (size_t i = 0; i < KG_COUNT_OF(WANT); i++) ck_assert(kg_str_eq(merges->value.array.strings[i], WANT[i]));
+    kg_gguf_close(g);
+}
+
+static void kind_by_pattern_and_normalizer(struct kg_record *rec, const void *arg) {
+    static const struct source S = { .pre_tokenizer = SPLIT(QWEN_REGEX, "Isolated"),
+                                     .normalizer = "{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"}]}" };
+    struct kg_vocab_summary summary;
+    struct kg_gguf *g = convert_good(rec, &S, &summary);
+    (void)arg;
+    ck_assert_str_eq(summary.kind, "qwen2");
+    expect_str(g, "tokenizer.ggml.pre", "qwen2");
+    kg_gguf_close(g);
+}
+
+static void default_template_of_a_list(struct kg_record *rec, const void *arg) {
+    static const struct source S = { .tokenizer_config = "{\"chat_template\":[{\"name\":\"rag\",\"template\":\"R\"},"
+                                                         "{\"name\":\"default\",\"template\":\"D\"}]}" };
+    struct kg_vocab_summary summary;
+    struct kg_gguf *g = convert_good(rec, &S, &summary);
+    (void)arg;
+    expect_str(g, "tokenizer.chat_template", "D");
+    kg_gguf_close(g);
+}
+
+/* A conversion that fails leaves the file of an earlier one as it was. */
+static void failure_keeps_the_old_file(struct kg_record *rec, const void *arg) {
+    struct kg_vocab_summary summary;
+    struct kg_error err = { 0 };
+    char *out;
+    (void)arg;
+    kg_gguf_close(convert_good(rec, &(struct source){ 0 }, &summary));
+    ck_assert_int_eq(convert(rec, &(struct source){ .merges = "[\"h zz\"]" }, &out, &summary, &err), KG_ERR_FORMAT);
+    struct kg_gguf *g;
+    ck_assert_msg(kg_gguf_open(out, &g, &err) == KG_OK, "%s", err.message);
+    kg_gguf_close(g);
+    free(out);
+}
+
+static void folder_without_tokenizer(struct kg_record *rec, const void *arg) {
+    struct kg_vocab_summary summary;
+    struct kg_error err = { 0 };
+    (void)arg;
+    ck_assert_int_eq(kg_convert_vocab(kg_scratch_dir(rec), "/nowhere/out.gguf", &summary, &err), KG_ERR_NOT_FOUND);
+    ck_assert_msg(strstr(err.message, "tokenizer.json") != NULL, "%s", err.message);
+}
+
+static void build(struct kg_case_list *list) {
+    static const struct {
+        const char *name;
+        void (*run)(struct kg_record *, const void *);
+    } GOOD[] = {
+        { "all_files", all_files },
+        { "tokenizer_json_alone", tokenizer_json_alone },
+        { "ids_from_config", ids_from_config },
+        { "merges_as_pairs", merges_as_pairs },
+        { "kind_by_pattern_and_normalizer", kind_by_pattern_and_normalizer },
+        { "default_template_of_a_list", default_template_of_a_list },
+        { "failure_keeps_the_old_file", failure_keeps_the_old_file },
+        { "folder_without_tokenizer", folder_without_tokenizer },
+    };
+    for (size_t i = 0; i < KG_COUNT_OF(BAD); i++)
+        kg_case_list_add(
+            list, &(struct kg_case){
+                      .layer = "unit", .op = "convert", .name = BAD[i].name, .run = is_refused, .arg = &BAD[i] });
+    for (size_t i = 0; i < KG_COUNT_OF(GOOD); i++)
+        kg_case_list_add(
+            list, &(struct kg_case){ .layer = "unit", .op = "convert", .name = GOOD[i].name, .run = GOOD[i].run });
+}
+
+int main(int argc, char **argv) {
+    return kg_suite_main_built(argc, argv, build);
+}

@@ -8,3 +8,5 @@ suites_integration_test_generate_SOURCES = suites/integration/test_generate.c
 suites_integration_test_streaming_SOURCES = suites/integration/test_streaming.c
 check_PROGRAMS += suites/integration/test_bad_models
 suites_integration_test_bad_models_SOURCES = suites/integration/test_bad_models.c
+check_PROGRAMS += suites/integration/test_tokenize_command
+suites_integration_test_tokenize_command_SOURCES = suites/integration/test_tokenize_command.c

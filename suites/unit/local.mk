@@ -25,3 +25,13 @@ suites_unit_test_vocabulary_SOURCES = suites/unit/test_vocabulary.c $(vocabulary
 suites_unit_test_chat_SOURCES = suites/unit/test_chat.c $(vocabulary_fixture)
 check_PROGRAMS += suites/unit/test_convert
 suites_unit_test_convert_SOURCES = suites/unit/test_convert.c
+check_PROGRAMS += suites/unit/test_compare
+suites_unit_test_compare_SOURCES = suites/unit/test_compare.c
+check_PROGRAMS += suites/unit/test_runner
+suites_unit_test_runner_SOURCES = \
+	suites/unit/test_runner.c \
+	suites/harness/bounded_log.c \
+	suites/harness/discover.c \
+	suites/harness/failure.c \
+	suites/harness/line_reader.c \
+	suites/harness/result_lists.c

@@ -7,7 +7,7 @@
 #include "cli/check_report.h"
 #include "cli/commands.h"
 #include "suites/harness/case_key.h"
-#include "suites/harness/failure.h"
+#include "suites/harness/failure_name.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -23,6 +23,7 @@ kigo_SOURCES += \
 	suites/harness/child.c suites/harness/child.h \
 	suites/harness/discover.c suites/harness/discover.h \
 	suites/harness/failure.c suites/harness/failure.h \
+	suites/harness/failure_name.c suites/harness/failure_name.h \
 	suites/harness/line_reader.c suites/harness/line_reader.h \
 	suites/harness/listing.c suites/harness/listing.h \
 	suites/harness/plan.c suites/harness/plan.h \

@@ -93,8 +93,9 @@ static void add_program(struct kg_plan *plan, const struct kg_suite_program *fou
 enum kg_status kg_plan_make(const char *suites_dir, const struct kg_selection *selection,
                             const struct kg_child_surroundings *around, struct kg_plan *plan, struct kg_error *err) {
     struct kg_suite_programs found;
-    enum kg_status status = kg_suites_discover(suites_dir, &found, err);
-    if (status != KG_OK) return kg_error_context(err, KG_ERR_INCOMPLETE, "no suites");
+    struct kg_error why;
+    enum kg_status status = kg_suites_discover(suites_dir, &found, &why);
+    if (status != KG_OK) return kg_fail(err, KG_ERR_INCOMPLETE, "no suites: %s", why.message);
     *plan = (struct kg_plan){ 0 };
     json_t *keys_seen = json_object();
     for (size_t i = 0; i < found.n_items; i++) add_program(plan, &found.items[i], keys_seen, selection, around);

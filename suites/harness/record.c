@@ -21,10 +21,15 @@ void kg_record_init(struct kg_record *rec, const struct kg_case *c, const char *
                                .memory = json_array() };
 }
 
-void kg_record_free(struct kg_record *rec) {
+void kg_record_clean_up(struct kg_record *rec) {
     if (rec->scratch && kg_path_remove(rec->scratch, NULL) != KG_OK)
         fprintf(stderr, "%s: the scratch folder %s could not be removed\n", rec->key, rec->scratch);
     free(rec->scratch);
+    rec->scratch = NULL;
+}
+
+void kg_record_free(struct kg_record *rec) {
+    kg_record_clean_up(rec);
     for (size_t i = 0; i < rec->n_attachments; i++) {
         free(rec->attachments[i].file_name);
         free(rec->attachments[i].data);

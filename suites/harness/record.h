@@ -25,7 +25,8 @@ struct kg_record {
 };
 
 void kg_record_init(struct kg_record *rec, const struct kg_case *c, const char *key, uint64_t run_seed, int events_fd);
-void kg_record_free(struct kg_record *rec); /* removes the scratch folder too */
+void kg_record_free(struct kg_record *rec);
+void kg_record_clean_up(struct kg_record *rec); /* removes the scratch folder */
 
 /* A JSON real, or null for NaN and infinities, which JSON cannot say. */
 json_t *kg_record_json_number(double value);

@@ -1,7 +1,7 @@
 /* What a suite program says on its event descriptor (report_events.h), taken with distrust. */
 #include "base/buffer.h"
 #include "base/clock.h"
-#include "suites/harness/failure.h"
+#include "suites/harness/failure_name.h"
 #include "suites/harness/result_lists.h"
 #include "suites/harness/run_state.h"
 #include <stdarg.h>

@@ -10,3 +10,8 @@ check_PROGRAMS += suites/integration/test_bad_models
 suites_integration_test_bad_models_SOURCES = suites/integration/test_bad_models.c
 check_PROGRAMS += suites/integration/test_tokenize_command
 suites_integration_test_tokenize_command_SOURCES = suites/integration/test_tokenize_command.c
+check_PROGRAMS += suites/integration/test_check_e2e
+suites_integration_test_check_e2e_SOURCES = \
+	suites/integration/check_lab.c suites/integration/check_lab.h \
+	suites/integration/test_check_e2e.c \
+	suites/harness/failure_name.c

@@ -32,6 +32,6 @@ suites_unit_test_runner_SOURCES = \
 	suites/unit/test_runner.c \
 	suites/harness/bounded_log.c \
 	suites/harness/discover.c \
-	suites/harness/failure.c \
+	suites/harness/failure_name.c \
 	suites/harness/line_reader.c \
 	suites/harness/result_lists.c

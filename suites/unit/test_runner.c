@@ -3,7 +3,7 @@
 #include "suites/harness/bounded_log.h"
 #include "suites/harness/case_key.h"
 #include "suites/harness/discover.h"
-#include "suites/harness/failure.h"
+#include "suites/harness/failure_name.h"
 #include "suites/harness/line_reader.h"
 #include "suites/harness/result_lists.h"
 #include "base/file.h"

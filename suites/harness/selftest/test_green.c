@@ -5,12 +5,29 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
+
+static long number_from(const char *variable) {
+    const char *text = getenv(variable);
+    return text ? atol(text) : 0;
+}
+
+/* The case that KIGO_SELFTEST_STUCK names says which process it is and never ends. */
+static void get_stuck(void) {
+    const char *path = getenv("KIGO_SELFTEST_PID_FILE");
+    FILE *file = path ? fopen(path, "w") : NULL;
+    ck_assert_ptr_nonnull(file);
+    fprintf(file, "%ld\n", (long)getpid());
+    fclose(file);
+    for (;;) pause();
+}
 
 static void works(struct kg_record *rec, const void *arg) {
-    (void)arg;
-    const char *text = getenv("KIGO_SELFTEST_SLEEP_MS");
-    const long ms = text ? atol(text) : 0;
+    const char *stuck = getenv("KIGO_SELFTEST_STUCK");
+    if (stuck && strcmp(stuck, arg) == 0) get_stuck();
+    const long ms = number_from("KIGO_SELFTEST_SLEEP_MS");
     const struct timespec t = { ms / 1000, ms % 1000 * 1000000 };
     nanosleep(&t, NULL);
     const uint64_t samples_ns[] = { 30, 10, 20 };
@@ -24,7 +41,7 @@ static void works(struct kg_record *rec, const void *arg) {
 }
 
 #define WORKS(name_)                                                                                                   \
-    { .layer = "unit", .op = "green", .name = name_, .run = works }
+    { .layer = "unit", .op = "green", .name = name_, .run = works, .arg = name_ }
 
 static const struct kg_case CASES[] = {
     WORKS("one"), WORKS("two"), WORKS("three"), WORKS("four"), WORKS("five"), WORKS("six"),

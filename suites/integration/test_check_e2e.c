@@ -1,0 +1,674 @@
+/* `kigo check` held to its word on suites that break in every way: whatever they do, every planned case has its status,
+ * the exit code says what happened, and the bundle verifies. */
+#include "backend/gpu.h"
+#include "base/buffer.h"
+#include "base/file.h"
+#include "base/size.h"
+#include "suites/integration/check_lab.h"
+#include <check.h>
+#include <kigo/bundle.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
+
+struct expected {
+    const char *key, *status;
+    const char *reason; /* words of it, NULL for a pass */
+};
+
+static const struct expected MIXED[] = {
+    { "unit/mixed/passes_first", "pass", NULL },
+    { "unit/mixed/fails[-,f32,M=3 N='x' $(5)]", "fail", "outside its tolerance by a factor of 54" },
+    { "unit/mixed/skips", "skip", "nothing to test with" },
+    { "unit/mixed/skips_gpu[cuda,-,-]", "skip", "nothing to test with" },
+    { "unit/mixed/segfaults", "crash", "in this case" },
+    { "unit/mixed/hangs", "timeout", "ran past its limit" },
+    { "unit/mixed/exits_early", "crash", "exit code 0 in this case" },
+    { "unit/mixed/tolerance_without_why", "fail", "does not say why" },
+    { "unit/mixed/tolerance_without_limit", "fail", "no limit" },
+    { "unit/mixed/nothing_compared", "fail", "n = 0" },
+    { "unit/mixed/nan_in_both", "fail", "1 not finite" },
+    { "unit/mixed/element_left_out", "fail", "of 5 elements 1 never written" },
+    { "unit/mixed/written_before", "fail", "4 bytes before" },
+    { "unit/mixed/written_after", "fail", "4 bytes after" },
+    { "unit/mixed/passes_last", "pass", NULL },
+    { "harness/test_mixed/ends_cleanly", "pass", NULL },
+};
+enum { MIXED_PASS = 3, MIXED_FAIL = 11, MIXED_SKIP = 2 };
+
+static void expect_records(const char *bundle, const struct expected *rows, size_t n_rows) {
+    json_t *results = kg_lab_lines(bundle, "results.ndjson"), *plan = kg_lab_lines(bundle, "plan.ndjson");
+    ck_assert_uint_eq(json_array_size(plan), n_rows);
+    ck_assert_uint_eq(json_array_size(results), n_rows);
+    for (size_t i = 0; i < n_rows; i++) {
+        kg_lab_expect_status(results, rows[i].key, rows[i].status);
+        const char *reason = json_string_value(json_object_get(kg_lab_result(results, rows[i].key), "reason"));
+        ck_assert_msg(rows[i].reason ? reason && strstr(reason, rows[i].reason) : !reason, "%s: reason %s", rows[i].key,
+                      reason);
+    }
+    json_decref(results);
+    json_decref(plan);
+}
+
+static void expect_exit(const struct kg_process_result *r, int exit_code, const char *last_line) {
+    ck_assert_msg(r->exit_code == exit_code, "exit code %d, not %d: %s%s", r->exit_code, exit_code, r->out, r->err);
+    char *last = kg_last_line(r->out);
+    if (last_line) ck_assert_str_eq(last, last_line);
+    free(last);
+}
+
+static void expect_empty(const char *dir) {
+    struct kg_dir_list list;
+    ck_assert_int_eq(kg_dir_list(dir, &list, NULL), KG_OK);
+    ck_assert_msg(list.n_names == 0, "%s was left in %s", list.n_names ? list.names[0] : "", dir);
+    kg_dir_list_free(&list);
+}
+
+static void green_run_passes(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_lab lab;
+    kg_lab_open(&lab, rec);
+    kg_lab_add(&lab, "test_green", "test_green");
+    struct kg_process_result r;
+    kg_lab_check(&lab, NULL, &r);
+    expect_exit(&r, KG_EXIT_OK, "7 passed, 0 failed, 0 skipped");
+    char *bundle = kg_lab_bundle(&lab);
+    kg_lab_expect_verified(bundle);
+    json_t *lines = kg_lab_lines(bundle, "transcripts/unit.ndjson");
+    ck_assert_uint_eq(json_array_size(lines), 6);
+    ck_assert_str_eq(json_string_value(json_object_get(json_array_get(lines, 2), "key")), "unit/green/three");
+    json_decref(lines);
+    expect_empty(lab.tmp); /* the cases' scratch folders too */
+    kg_process_result_free(&r);
+    free(bundle);
+    kg_lab_close(&lab);
+}
+
+/* Each of the six cases recorded the samples 30, 10, 20 ns. */
+static void samples_are_kept_raw(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_lab lab;
+    kg_lab_open(&lab, rec);
+    kg_lab_add(&lab, "test_green", "test_green");
+    struct kg_process_result r;
+    kg_lab_check(&lab, NULL, &r);
+    char *bundle = kg_lab_bundle(&lab), *path = kg_path_join(bundle, "data/samples.bin"), *data;
+    size_t size;
+    ck_assert_int_eq(kg_file_read(path, &data, &size, NULL), KG_OK);
+    ck_assert_uint_eq(size, 18 * sizeof(float));
+    json_t *results = kg_lab_lines(bundle, "results.ndjson");
+    const json_t *timings = json_object_get(kg_lab_result(results, "unit/green/five"), "timings");
+    ck_assert_uint_eq(json_array_size(timings), 1);
+    const json_t *t = json_array_get(timings, 0);
+    ck_assert_ptr_null(json_object_get(t, "samples"));
+    float samples[3];
+    const json_int_t offset = json_integer_value(json_object_get(t, "samples_offset"));
+    ck_assert_int_le(offset, 15);
+    memcpy(samples, data + (size_t)offset * sizeof(float), sizeof samples);
+    ck_assert(samples[0] == 30 && samples[1] == 10 && samples[2] == 20);
+    ck_assert_double_eq(json_number_value(json_object_get(t, "median")), 20);
+    ck_assert_double_eq(json_number_value(json_object_get(t, "mad")), 10);
+    json_decref(results);
+    free(data);
+    free(path);
+    free(bundle);
+    kg_process_result_free(&r);
+    kg_lab_close(&lab);
+}
+
+static void every_way_to_fail_has_its_status(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_lab lab;
+    kg_lab_open(&lab, rec);
+    kg_lab_add(&lab, "test_mixed", "test_mixed");
+    struct kg_process_result r;
+    kg_lab_check(&lab, NULL, &r);
+    expect_exit(&r, KG_EXIT_FAILED, "3 passed, 11 failed, 2 skipped");
+    char *bundle = kg_lab_bundle(&lab);
+    expect_records(bundle, MIXED, KG_COUNT_OF(MIXED));
+    kg_lab_expect_verified(bundle);
+    for (size_t i = 0; i < KG_COUNT_OF(MIXED); i++) {
+        char *rerun = kg_lab_failure(bundle, MIXED[i].key, "rerun.txt");
+        const bool red = strcmp(MIXED[i].status, "pass") != 0 && strcmp(MIXED[i].status, "skip") != 0;
+        ck_assert_msg((rerun != NULL) == red, "%s", MIXED[i].key);
+        free(rerun);
+    }
+    expect_empty(lab.tmp); /* even of processes that were killed */
+    free(bundle);
+    kg_process_result_free(&r);
+    kg_lab_close(&lab);
+}
+
+/* The command in failures/<case>/rerun.txt, given to a shell as it stands, runs that case alone and fails again. */
+static void rerun_command_fails_again(struct kg_record *rec, const void *arg) {
+    const char *key = arg;
+    struct kg_lab lab;
+    kg_lab_open(&lab, rec);
+    kg_lab_add(&lab, "test_mixed", "test_mixed");
+    kg_lab_add(&lab, "test_green", "test_green");
+    struct kg_process_result r;
+    kg_lab_check(&lab, WORDS("--quiet", "--seed", "7"), &r);
+    char *bundle = kg_lab_bundle(&lab);
+    char *rerun = kg_lab_failure(bundle, key, "rerun.txt");
+    ck_assert_ptr_nonnull(rerun);
+    ck_assert_int_eq(kg_path_remove(bundle, NULL), KG_OK);
+    kg_process_result_free(&r);
+
+    const char *const argv[] = { "/bin/sh", "-c", rerun, NULL };
+    const struct kg_process process = { .argv = argv };
+    ck_assert_int_eq(kg_process_run(&process, &r, NULL), KG_OK);
+    expect_exit(&r, KG_EXIT_FAILED, "0 passed, 1 failed, 0 skipped");
+    free(bundle);
+    bundle = kg_lab_bundle(&lab);
+    json_t *results = kg_lab_lines(bundle, "results.ndjson");
+    ck_assert_uint_eq(json_array_size(results), 1);
+    ck_assert_str_eq(json_string_value(json_object_get(json_array_get(results, 0), "key")), key);
+    json_decref(results);
+    free(rerun);
+    free(bundle);
+    kg_process_result_free(&r);
+    kg_lab_close(&lab);
+}
+
+static void failure_folder_holds_what_helps(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    const char *key = "unit/mixed/fails[-,f32,M=3 N='x' $(5)]";
+    struct kg_lab lab;
+    kg_lab_open(&lab, rec);
+    kg_lab_add(&lab, "test_mixed", "test_mixed");
+    struct kg_process_result r;
+    kg_lab_check(&lab, WORDS("--case", key), &r);
+    expect_exit(&r, KG_EXIT_FAILED, "0 passed, 1 failed, 0 skipped");
+    char *bundle = kg_lab_bundle(&lab);
+    char *about = kg_lab_failure(bundle, key, "case.json"), *attached = kg_lab_failure(bundle, key, "attached-got.bin");
+    ck_assert(about && attached);
+    const float got[] = { 1, 2, 30, 4 };
+    ck_assert_int_eq(memcmp(attached, got, sizeof got), 0);
+    json_t *json = json_loads(about, 0, NULL);
+    const json_t *worst = json_array_get(json_object_get(json, "worst"), 0);
+    ck_assert_int_eq(json_integer_value(json_object_get(worst, "worst_index")), 2);
+    ck_assert_double_eq(json_number_value(json_object_get(worst, "worst_got")), 30);
+    ck_assert_ptr_nonnull(json_string_value(json_object_get(json, "seed")));
+    json_decref(json);
+    free(about);
+    free(attached);
+    free(bundle);
+    kg_process_result_free(&r);
+    kg_lab_close(&lab);
+}
+
+struct broken {
+    const char *rule, *status, *reason, *ends; /* ends: status of ends_cleanly */
+};
+static const struct broken BROKEN[] = {
+    { "garbage", "crash", "no JSON", "fail" },
+    { "garbage_in_case", "crash", "no JSON", "fail" },
+    { "unfinished_line", "crash", "never started", "fail" },
+    { "unknown_key", "crash", "'unit/broken/other'", "fail" },
+    { "end_without_start", "crash", "no case runs", "fail" },
+    { "wrong_types", "crash", "'errors' is not a list", "fail" },
+    { "false_pass", "fail", "'y' is outside its tolerance", "pass" },
+    { "escaping_attachment", "crash", "'../../../escaped'", "fail" },
+    { "never_starts", "crash", "never started", "fail" },
+    { "dies_after_done", "pass", NULL, "fail" },
+    { "floods", "crash", "longer than", "fail" },
+    { "closes_everything", "crash", "in this case; its last words: these are the last words", "fail" },
+};
+
+static void program_that_breaks_the_rules(struct kg_record *rec, const void *arg) {
+    const struct broken *row = arg;
+    struct kg_lab lab;
+    kg_lab_open(&lab, rec);
+    char *name = kg_xasprintf("test_%s", row->rule);
+    kg_lab_add(&lab, "test_broken", name);
+    struct kg_process_result r;
+    kg_lab_check(&lab, WORDS("--quiet"), &r);
+    expect_exit(&r, KG_EXIT_FAILED, NULL);
+    char *bundle = kg_lab_bundle(&lab), *ends = kg_xasprintf("harness/%s/ends_cleanly", name);
+    const struct expected rows[] = { { "unit/broken/one", row->status, row->reason },
+                                     { ends, row->ends, strcmp(row->ends, "pass") == 0 ? NULL : "the program" } };
+    expect_records(bundle, rows, KG_COUNT_OF(rows));
+    kg_lab_expect_verified(bundle);
+    free(bundle);
+    free(ends);
+    free(name);
+    kg_process_result_free(&r);
+    kg_lab_close(&lab);
+}
+
+struct unlisted {
+    const char *program, *as, *reason;
+};
+static const struct unlisted UNLISTED[] = {
+    { "test_twice", "test_twice", "two cases have the key unit/twice/same" },
+    { "test_broken", "test_list_crashes", "listing its cases ended" },
+    { "test_broken", "test_lists_garbage", "line 1 of its list" },
+    { "test_broken", "test_lists_nothing", "it lists no case" },
+};
+
+/* Such a program is red by itself, and the one beside it runs all the same. */
+static void program_that_cannot_list(struct kg_record *rec, const void *arg) {
+    const struct unlisted *row = arg;
+    struct kg_lab lab;
+    kg_lab_open(&lab, rec);
+    kg_lab_add(&lab, row->program, row->as);
+    kg_lab_add(&lab, "test_green", "test_zz_green");
+    struct kg_process_result r;
+    kg_lab_check(&lab, NULL, &r);
+    expect_exit(&r, KG_EXIT_FAILED, "7 passed, 1 failed, 0 skipped");
+    char *bundle = kg_lab_bundle(&lab), *key = kg_xasprintf("harness/%s/lists", row->as);
+    json_t *results = kg_lab_lines(bundle, "results.ndjson");
+    kg_lab_expect_status(results, key, "crash");
+    ck_assert_ptr_nonnull(
+        strstr(json_string_value(json_object_get(kg_lab_result(results, key), "reason")), row->reason));
+    json_decref(results);
+    kg_lab_expect_verified(bundle);
+    free(key);
+    free(bundle);
+    kg_process_result_free(&r);
+    kg_lab_close(&lab);
+}
+
+/* Two programs that claim one key: the second is not believed. */
+static void key_of_two_programs(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_lab lab;
+    kg_lab_open(&lab, rec);
+    kg_lab_add(&lab, "test_green", "test_a");
+    kg_lab_add(&lab, "test_green", "test_b");
+    struct kg_process_result r;
+    kg_lab_check(&lab, NULL, &r);
+    expect_exit(&r, KG_EXIT_FAILED, "7 passed, 1 failed, 0 skipped");
+    ck_assert_ptr_nonnull(strstr(r.out, "is also one of test_a"));
+    kg_process_result_free(&r);
+    kg_lab_close(&lab);
+}
+
+struct usage {
+    const char *words[6];
+    int exit_code;
+    const char *says;
+};
+static const struct usage NOTHING_RUN[] = {
+    { { "--filter", "nothing/*" }, KG_EXIT_INCOMPLETE, "none was selected" },
+    { { "--case", "unit/green/seven" }, KG_EXIT_INCOMPLETE, "unit/green/seven" },
+    { { "--layer", "haiku" }, KG_EXIT_INCOMPLETE, "none was selected" },
+    { { "--layer", "units" }, KG_EXIT_USAGE, "'units'" },
+    { { "--layer" }, KG_EXIT_USAGE, "--layer" },
+    { { "--seed", "-1" }, KG_EXIT_USAGE, "-1" },
+    { { "--seed", "18446744073709551616" }, KG_EXIT_USAGE, "18446744073709551616" },
+    { { "--jobs", "0" }, KG_EXIT_USAGE, "--jobs" },
+    { { "--model", "/no/such/model.gguf" }, KG_EXIT_USAGE, "/no/such/model.gguf" },
+    { { "--suites", "/no/such/folder" }, KG_EXIT_INCOMPLETE, "/no/such/folder" },
+    { { "--json", "--tap" }, KG_EXIT_USAGE, "exclude each other" },
+    { { "--no-such-option" }, KG_EXIT_USAGE, "--no-such-option" },
+    { { "stray" }, KG_EXIT_USAGE, "too many" },
+};
+
+static void nothing_runs(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_lab lab;
+    kg_lab_open(&lab, rec);
+    kg_lab_add(&lab, "test_green", "test_green");
+    for (size_t i = 0; i < KG_COUNT_OF(NOTHING_RUN); i++) {
+        struct kg_process_result r;
+        kg_lab_check(&lab, NOTHING_RUN[i].words, &r);
+        ck_assert_msg(r.exit_code == NOTHING_RUN[i].exit_code, "row %zu: exit code %d: %s", i, r.exit_code, r.err);
+        ck_assert_msg(strstr(r.err, NOTHING_RUN[i].says) != NULL, "row %zu: %s", i, r.err);
+        kg_process_result_free(&r);
+    }
+    ck_assert_uint_eq(kg_lab_count(&lab, ""), 0);
+    ck_assert_uint_eq(kg_lab_count(&lab, "."), 0);
+    expect_empty(lab.tmp);
+    kg_lab_close(&lab);
+}
+
+static void no_suite_program_at_all(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_lab lab;
+    kg_lab_open(&lab, rec);
+    struct kg_process_result r;
+    kg_lab_check(&lab, NULL, &r);
+    expect_exit(&r, KG_EXIT_INCOMPLETE, NULL);
+    ck_assert_ptr_nonnull(strstr(r.err, "no suite program"));
+    kg_process_result_free(&r);
+    kg_lab_close(&lab);
+}
+
+static void selections_add_up(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_lab lab;
+    kg_lab_open(&lab, rec);
+    kg_lab_add(&lab, "test_green", "test_green");
+    struct kg_process_result r;
+    kg_lab_check(&lab, WORDS("--list", "--filter", "*/t*", "--case", "unit/green/one", "--layer", "unit"), &r);
+    ck_assert_int_eq(r.exit_code, KG_EXIT_OK);
+    ck_assert_str_eq(r.out, "unit/green/one\nunit/green/two\nunit/green/three\n");
+    kg_process_result_free(&r);
+    kg_lab_close(&lab);
+}
+
+static void seed_decides_the_cases_seeds(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_lab lab;
+    kg_lab_open(&lab, rec);
+    kg_lab_add(&lab, "test_green", "test_green");
+    struct kg_process_result a, b, other;
+    kg_lab_check(&lab, WORDS("--list", "--json", "--seed", "5"), &a);
+    kg_lab_check(&lab, WORDS("--list", "--json", "--seed", "5"), &b);
+    kg_lab_check(&lab, WORDS("--list", "--json", "--seed", "6"), &other);
+    ck_assert_int_eq(a.exit_code, KG_EXIT_OK);
+    ck_assert_str_eq(a.out, b.out);
+    ck_assert_str_ne(a.out, other.out);
+    kg_process_result_free(&a);
+    kg_process_result_free(&b);
+    kg_process_result_free(&other);
+    kg_lab_close(&lab);
+}
+
+static size_t count_lines(const char *text, const char *prefix, const char *holds) {
+    size_t n = 0;
+    for (const char *line = text; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+        const char *found = holds ? strstr(line, holds) : line;
+        n += strncmp(line, prefix, strlen(prefix)) == 0 && found && (size_t)(found - line) <= strcspn(line, "\n");
+    }
+    return n;
+}
+
+static void tap_shows_every_case(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_lab lab;
+    kg_lab_open(&lab, rec);
+    kg_lab_add(&lab, "test_mixed", "test_mixed");
+    struct kg_process_result r;
+    kg_lab_check(&lab, WORDS("--tap"), &r);
+    ck_assert_int_eq(r.exit_code, KG_EXIT_FAILED);
+    ck_assert_uint_eq(count_lines(r.out, "1..16", NULL), 1);
+    ck_assert_uint_eq(count_lines(r.out, "ok ", NULL), MIXED_PASS + MIXED_SKIP);
+    ck_assert_uint_eq(count_lines(r.out, "ok ", " # SKIP nothing to test with"), MIXED_SKIP);
+    ck_assert_uint_eq(count_lines(r.out, "not ok ", NULL), MIXED_FAIL);
+    ck_assert_uint_eq(count_lines(r.out, "  rerun: ", NULL), MIXED_FAIL);
+    char *last = kg_last_line(r.err);
+    ck_assert_str_eq(last, "3 passed, 11 failed, 2 skipped");
+    free(last);
+    kg_process_result_free(&r);
+    kg_lab_close(&lab);
+}
+
+static void json_is_one_object(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_lab lab;
+    kg_lab_open(&lab, rec);
+    kg_lab_add(&lab, "test_mixed", "test_mixed");
+    struct kg_process_result r;
+    kg_lab_check(&lab, WORDS("--json"), &r);
+    ck_assert_int_eq(r.exit_code, KG_EXIT_FAILED);
+    json_t *o = json_loadb(r.out, r.out_len, 0, NULL);
+    ck_assert(json_is_object(o));
+    static const struct {
+        const char *name;
+        json_int_t value;
+    } COUNTS[] = { { "planned", 16 }, { "pass", 3 },    { "fail", 8 },  { "skip", 2 },
+                   { "crash", 2 },    { "timeout", 1 }, { "norun", 0 }, { "exit_code", 1 } };
+    for (size_t i = 0; i < KG_COUNT_OF(COUNTS); i++)
+        ck_assert_msg(json_integer_value(json_object_get(o, COUNTS[i].name)) == COUNTS[i].value, "%s", COUNTS[i].name);
+    ck_assert_uint_eq(json_array_size(json_object_get(o, "not_passed")), MIXED_FAIL + MIXED_SKIP);
+    ck_assert(kg_path_is_dir(json_string_value(json_object_get(o, "bundle"))));
+    json_decref(o);
+    kg_process_result_free(&r);
+    kg_lab_close(&lab);
+}
+
+static void two_programs_at_a_time(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_lab lab;
+    kg_lab_open(&lab, rec);
+    kg_lab_add(&lab, "test_mixed", "test_mixed");
+    kg_lab_add(&lab, "test_green", "test_green");
+    struct kg_process_result r;
+    kg_lab_check(&lab, WORDS("--jobs", "2"), &r);
+    expect_exit(&r, KG_EXIT_FAILED, "10 passed, 11 failed, 2 skipped");
+    char *bundle = kg_lab_bundle(&lab);
+    kg_lab_expect_verified(bundle);
+    free(bundle);
+    kg_process_result_free(&r);
+    kg_lab_close(&lab);
+}
+
+static void two_runs_at_once(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_lab lab;
+    kg_lab_open(&lab, rec);
+    kg_lab_add(&lab, "test_green", "test_green");
+    setenv("KIGO_SELFTEST_SLEEP_MS", "30", 1);
+    const pid_t first = kg_lab_start(&lab, NULL), second = kg_lab_start(&lab, NULL);
+    const int first_end = kg_lab_wait(first), second_end = kg_lab_wait(second);
+    unsetenv("KIGO_SELFTEST_SLEEP_MS");
+    ck_assert_int_eq(first_end, 0);
+    ck_assert_int_eq(second_end, 0);
+    ck_assert_uint_eq(kg_lab_count(&lab, ""), 2);
+    ck_assert_uint_eq(kg_lab_count(&lab, ".tmp-"), 0);
+    struct kg_dir_list list;
+    ck_assert_int_eq(kg_dir_list(lab.bundles, &list, NULL), KG_OK);
+    for (size_t i = 0; i < list.n_names; i++) {
+        char *path = kg_path_join(lab.bundles, list.names[i]);
+        if (kg_path_is_dir(path)) kg_lab_expect_verified(path);
+        free(path);
+    }
+    kg_dir_list_free(&list);
+    kg_lab_close(&lab);
+}
+
+/* The process that ran the case, which wrote its number to a file, is gone. */
+static void expect_gone(const char *pid_file) {
+    char *text;
+    size_t size;
+    ck_assert_int_eq(kg_file_read(pid_file, &text, &size, NULL), KG_OK);
+    const pid_t pid = (pid_t)atol(text);
+    free(text);
+    ck_assert_int_gt(pid, 1);
+    for (int i = 0; i < 200 && kill(pid, 0) == 0; i++) usleep(10000);
+    ck_assert_msg(kill(pid, 0) != 0, "the suite's process %d outlived the run", (int)pid);
+}
+
+static pid_t start_slow_run(const struct kg_lab *lab, const char *pid_file) {
+    kg_lab_add(lab, "test_green", "test_green");
+    setenv("KIGO_SELFTEST_SLEEP_MS", "0", 1);
+    setenv("KIGO_SELFTEST_STUCK", "three", 1);
+    setenv("KIGO_SELFTEST_PID_FILE", pid_file, 1);
+    const pid_t pid = kg_lab_start(lab, NULL);
+    unsetenv("KIGO_SELFTEST_SLEEP_MS");
+    unsetenv("KIGO_SELFTEST_STUCK");
+    unsetenv("KIGO_SELFTEST_PID_FILE");
+    kg_lab_wait_for_start(lab, "unit/green/three");
+    for (int i = 0; i < 1000 && !kg_path_exists(pid_file); i++) usleep(10000);
+    return pid;
+}
+
+static void kill_in_the_middle(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_lab lab;
+    kg_lab_open(&lab, rec);
+    char *pid_file = kg_path_join(lab.dir, "pid");
+    const pid_t pid = start_slow_run(&lab, pid_file);
+    ck_assert_int_eq(kill(pid, SIGKILL), 0);
+    const int end = kg_lab_wait(pid);
+    ck_assert(WIFSIGNALED(end) && WTERMSIG(end) == SIGKILL);
+    expect_gone(pid_file);
+    ck_assert_uint_eq(kg_lab_count(&lab, ""), 0);
+    size_t n_recovered = 0;
+    ck_assert_int_eq(kg_bundle_recover(lab.bundles, &n_recovered, NULL), KG_OK);
+    ck_assert_uint_eq(n_recovered, 1);
+    char *bundle = kg_lab_bundle(&lab);
+    kg_lab_expect_verified(bundle);
+    json_t *results = kg_lab_lines(bundle, "results.ndjson");
+    ck_assert_uint_eq(json_array_size(results), 7);
+    kg_lab_expect_status(results, "unit/green/one", "pass");
+    kg_lab_expect_status(results, "unit/green/two", "pass");
+    kg_lab_expect_status(results, "unit/green/three", "crash");
+    kg_lab_expect_status(results, "unit/green/four", "norun");
+    kg_lab_expect_status(results, "unit/green/six", "norun");
+    kg_lab_expect_status(results, "harness/test_green/ends_cleanly", "norun");
+    json_decref(results);
+    free(bundle);
+    free(pid_file);
+    kg_lab_close(&lab);
+}
+
+static void interrupt_in_the_middle(struct kg_record *rec, const void *arg) {
+    const int signal_number = *(const int *)arg;
+    struct kg_lab lab;
+    kg_lab_open(&lab, rec);
+    char *pid_file = kg_path_join(lab.dir, "pid");
+    const pid_t pid = start_slow_run(&lab, pid_file);
+    ck_assert_int_eq(kill(pid, signal_number), 0);
+    const int end = kg_lab_wait(pid);
+    ck_assert_msg(WIFEXITED(end) && WEXITSTATUS(end) == KG_EXIT_INCOMPLETE, "wait status %d", end);
+    expect_gone(pid_file);
+    char *bundle = kg_lab_bundle(&lab);
+    kg_lab_expect_verified(bundle);
+    json_t *results = kg_lab_lines(bundle, "results.ndjson");
+    ck_assert_uint_eq(json_array_size(results), 7);
+    kg_lab_expect_status(results, "unit/green/two", "pass");
+    kg_lab_expect_status(results, "unit/green/four", "norun");
+    const char *in_flight = json_string_value(json_object_get(kg_lab_result(results, "unit/green/three"), "status"));
+    ck_assert_str_ne(in_flight, "pass");
+    json_decref(results);
+    expect_empty(lab.tmp);
+    free(bundle);
+    free(pid_file);
+    kg_lab_close(&lab);
+}
+
+/* A file size limit stands for a full disk: the same writes fail, at the same places. */
+static void disk_that_fills_up(struct kg_record *rec, const void *arg) {
+    const char *blocks = arg; /* of 512 bytes */
+    struct kg_lab lab;
+    kg_lab_open(&lab, rec);
+    kg_lab_add(&lab, "test_mixed", "test_mixed");
+    char *script = kg_xasprintf("trap '' XFSZ; ulimit -f %s; exec '%s' check --suites '%s' --bundles '%s'", blocks,
+                                kg_program_path(), lab.suites, lab.bundles);
+    const char *const argv[] = { "/bin/sh", "-c", script, NULL };
+    const struct kg_process process = { .argv = argv };
+    struct kg_process_result r;
+    ck_assert_int_eq(kg_process_run(&process, &r, NULL), KG_OK);
+    ck_assert_msg(r.exit_code == KG_EXIT_INCOMPLETE, "exit code %d: %s%s", r.exit_code, r.out, r.err);
+    ck_assert_ptr_nonnull(strstr(r.err, "File too large"));
+    ck_assert_uint_eq(kg_lab_count(&lab, ""), 0);
+    size_t n_recovered = 0;
+    struct kg_error err;
+    const enum kg_status status = kg_bundle_recover(lab.bundles, &n_recovered, &err);
+    ck_assert_msg(status == KG_OK, "%s", err.message);
+    for (size_t i = 0; i < n_recovered; i++) {
+        char *bundle = kg_lab_bundle(&lab);
+        kg_lab_expect_verified(bundle);
+        free(bundle);
+    }
+    ck_assert_uint_eq(kg_lab_count(&lab, ".tmp-"), 0);
+    kg_process_result_free(&r);
+    free(script);
+    kg_lab_close(&lab);
+}
+
+static void gpu_required_and_absent(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_gpu_info gpu;
+    size_t n_gpus;
+    if (kg_gpu_list(&gpu, 1, &n_gpus, NULL) == KG_OK && n_gpus > 0) {
+        kg_record_skip(rec, "this machine has a GPU");
+        return;
+    }
+    struct kg_lab lab;
+    kg_lab_open(&lab, rec);
+    kg_lab_add(&lab, "test_green", "test_green");
+    struct kg_process_result r;
+    kg_lab_check(&lab, WORDS("--require-gpu"), &r);
+    ck_assert_int_eq(r.exit_code, KG_EXIT_INCOMPLETE);
+    ck_assert_ptr_nonnull(strstr(r.err, "--require-gpu"));
+    ck_assert_uint_eq(kg_lab_count(&lab, ""), 0);
+    kg_process_result_free(&r);
+    kg_lab_close(&lab);
+}
+
+/* Cases of 100 ms: what harness and bundle add is recorded, and is small beside them. The 5% a whole run is held to are
+ * its own figure; here the fixed cost of starting and sealing weighs on a run of 0.6 s. */
+static void overhead_is_recorded(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_lab lab;
+    kg_lab_open(&lab, rec);
+    kg_lab_add(&lab, "test_green", "test_green");
+    setenv("KIGO_SELFTEST_SLEEP_MS", "100", 1);
+    struct kg_process_result r;
+    kg_lab_check(&lab, NULL, &r);
+    unsetenv("KIGO_SELFTEST_SLEEP_MS");
+    expect_exit(&r, KG_EXIT_OK, NULL);
+    char *bundle = kg_lab_bundle(&lab), *path = kg_path_join(bundle, "data/overhead.json");
+    json_t *o = json_load_file(path, 0, NULL);
+    ck_assert_ptr_nonnull(o);
+    const double wall_ns = json_number_value(json_object_get(o, "wall_ns"));
+    const double in_cases_ns = json_number_value(json_object_get(o, "in_cases_ns"));
+    const double ratio = json_number_value(json_object_get(o, "overhead_ratio"));
+    kg_record_metric(rec, "fixed_cost_ns", "ns", wall_ns - in_cases_ns);
+    ck_assert_double_ge(in_cases_ns, 600e6);
+    ck_assert_double_ge(wall_ns, in_cases_ns);
+    ck_assert_double_eq_tol(ratio, 1 - in_cases_ns / wall_ns, 0.02);
+    json_decref(o);
+    free(path);
+    free(bundle);
+    kg_process_result_free(&r);
+    kg_lab_close(&lab);
+}
+
+static const int INTERRUPT = SIGINT, TERMINATE = SIGTERM;
+#define E2E(name_, run_, arg_)                                                                                         \
+    { .layer = "integration", .op = "check", .name = name_, .run = run_, .arg = arg_, .timeout_s = 120 }
+
+static const struct kg_case CASES[] = {
+    E2E("green_run_passes", green_run_passes, NULL),
+    E2E("samples_are_kept_raw", samples_are_kept_raw, NULL),
+    E2E("every_way_to_fail_has_its_status", every_way_to_fail_has_its_status, NULL),
+    E2E("rerun_command_fails_again", rerun_command_fails_again, "unit/mixed/segfaults"),
+    E2E("rerun_command_of_a_key_full_of_quotes", rerun_command_fails_again, "unit/mixed/fails[-,f32,M=3 N='x' $(5)]"),
+    E2E("failure_folder_holds_what_helps", failure_folder_holds_what_helps, NULL),
+    E2E("key_of_two_programs", key_of_two_programs, NULL),
+    E2E("nothing_runs", nothing_runs, NULL),
+    E2E("no_suite_program_at_all", no_suite_program_at_all, NULL),
+    E2E("selections_add_up", selections_add_up, NULL),
+    E2E("seed_decides_the_cases_seeds", seed_decides_the_cases_seeds, NULL),
+    E2E("tap_shows_every_case", tap_shows_every_case, NULL),
+    E2E("json_is_one_object", json_is_one_object, NULL),
+    E2E("two_programs_at_a_time", two_programs_at_a_time, NULL),
+    E2E("two_runs_at_once", two_runs_at_once, NULL),
+    E2E("kill_in_the_middle", kill_in_the_middle, NULL),
+    E2E("interrupt_in_the_middle", interrupt_in_the_middle, &INTERRUPT),
+    E2E("terminate_in_the_middle", interrupt_in_the_middle, &TERMINATE),
+    E2E("disk_full_at_once", disk_that_fills_up, "1"),
+    E2E("disk_full_in_the_records", disk_that_fills_up, "8"),
+    E2E("gpu_required_and_absent", gpu_required_and_absent, NULL),
+    E2E("overhead_is_recorded", overhead_is_recorded, NULL),
+};
+
+static void build(struct kg_case_list *list) {
+    for (size_t i = 0; i < KG_COUNT_OF(CASES); i++) kg_case_list_add(list, &CASES[i]);
+    for (size_t i = 0; i < KG_COUNT_OF(BROKEN); i++) {
+        char name[64];
+        snprintf(name, sizeof name, "program_%s", BROKEN[i].rule);
+        const struct kg_case c = E2E(name, program_that_breaks_the_rules, &BROKEN[i]);
+        kg_case_list_add(list, &c);
+    }
+    for (size_t i = 0; i < KG_COUNT_OF(UNLISTED); i++) {
+        char name[64];
+        snprintf(name, sizeof name, "unlisted_%s", UNLISTED[i].as);
+        const struct kg_case c = E2E(name, program_that_cannot_list, &UNLISTED[i]);
+        kg_case_list_add(list, &c);
+    }
+}
+
+int main(int argc, char **argv) {
+    return kg_suite_main_built(argc, argv, build);
+}

@@ -35,3 +35,15 @@ suites_unit_test_runner_SOURCES = \
 	suites/harness/failure_name.c \
 	suites/harness/line_reader.c \
 	suites/harness/result_lists.c
+check_PROGRAMS += suites/unit/test_backend
+suites_unit_test_backend_SOURCES = suites/unit/test_backend.c
+check_PROGRAMS += suites/unit/test_kv_cache
+suites_unit_test_kv_cache_SOURCES = suites/unit/test_kv_cache.c
+check_PROGRAMS += suites/unit/test_linear
+suites_unit_test_linear_SOURCES = suites/unit/test_linear.c suites/unit/ops_shared.h
+check_PROGRAMS += suites/unit/test_attention
+suites_unit_test_attention_SOURCES = suites/unit/test_attention.c suites/unit/ops_shared.h
+check_PROGRAMS += suites/unit/test_row_ops
+suites_unit_test_row_ops_SOURCES = suites/unit/test_row_ops.c suites/unit/ops_shared.h
+check_PROGRAMS += suites/unit/test_op_contracts
+suites_unit_test_op_contracts_SOURCES = suites/unit/test_op_contracts.c suites/unit/ops_shared.h

@@ -1,0 +1,160 @@
+/* The reference of linear and embedding at their edges, against loops of another form in long double; and that a row's
+ * bits depend neither on the threads nor on the rows beside it. */
+#include "ops/embedding.h"
+#include "ops/linear.h"
+#include "suites/unit/ops_shared.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct linear_shape {
+    const char *name, *shape;
+    enum kg_dtype dtype;
+    uint32_t n_rows, n_out, n_in;
+    bool bias;
+};
+static const struct linear_shape LINEARS[] = {
+    { "one_element", "M=1 N=1 K=1", KG_DTYPE_F32, 1, 1, 1, false },
+    { "partial_vector", "M=3 N=5 K=7", KG_DTYPE_F32, 3, 5, 7, true },
+    { "one_vector", "M=2 N=3 K=8", KG_DTYPE_F32, 2, 3, 8, false },
+    { "vector_and_one", "M=2 N=3 K=9", KG_DTYPE_F16, 2, 3, 9, true },
+    { "one_below_a_piece", "M=2 N=7 K=1023", KG_DTYPE_F32, 2, 7, 1023, false },
+    { "one_piece", "M=2 N=7 K=1024", KG_DTYPE_F16, 2, 7, 1024, true },
+    { "one_above_a_piece", "M=2 N=7 K=1025", KG_DTYPE_BF16, 2, 7, 1025, true },
+    { "one_below_a_row_block", "M=31 N=33 K=65", KG_DTYPE_F32, 31, 33, 65, true },
+    { "one_row_block", "M=32 N=33 K=65", KG_DTYPE_F32, 32, 33, 65, true },
+    { "one_above_a_row_block", "M=33 N=33 K=65", KG_DTYPE_F32, 33, 33, 65, true },
+    { "three_row_blocks", "M=71 N=129 K=40", KG_DTYPE_F16, 71, 129, 40, false },
+    { "q8_0_pieces", "M=5 N=9 K=2080", KG_DTYPE_Q8_0, 5, 9, 2080, true },
+    { "mxfp4_one_block", "M=2 N=3 K=32", KG_DTYPE_MXFP4, 2, 3, 32, true },
+    { "many_outputs", "M=1 N=3001 K=96", KG_DTYPE_F16, 1, 3001, 96, false },
+};
+
+struct linear_data {
+    float *x, *bias;
+    char *weight;
+    struct kg_linear_args args; /* y is to be set */
+};
+
+static void linear_setup(const struct linear_shape *s, uint64_t seed, struct linear_data *d) {
+    const struct kg_dtype_info *info = kg_dtype_info(s->dtype);
+    struct kg_weight w = { .dtype = s->dtype, .n_rows = s->n_out, .n_cols = s->n_in };
+    const size_t row_bytes = kg_weight_row_bytes(&w);
+    float *values = kg_filled((size_t)s->n_out * s->n_in, seed);
+    d->x = kg_filled((size_t)s->n_rows * s->n_in, seed + 1);
+    d->bias = kg_filled(s->n_out, seed + 2);
+    d->weight = kg_xmalloc(row_bytes * s->n_out);
+    for (size_t o = 0; o < s->n_out; o++) info->encode(values + o * s->n_in, d->weight + o * row_bytes, s->n_in);
+    free(values);
+    w.data = d->weight;
+    d->args = (struct kg_linear_args){ .x = d->x, .weight = w, .bias = s->bias ? d->bias : NULL, .n_rows = s->n_rows };
+}
+
+static void linear_teardown(struct linear_data *d) {
+    free(d->weight);
+    free(d->bias);
+    free(d->x);
+}
+
+/* Column by column of the weight, all products of an output in one long double. */
+static double *linear_naive(const struct linear_shape *s, const struct linear_data *d) {
+    const struct kg_dtype_info *info = kg_dtype_info(s->dtype);
+    const size_t row_bytes = kg_weight_row_bytes(&d->args.weight);
+    double *want = kg_xcalloc((size_t)s->n_rows * s->n_out, sizeof *want);
+    float *row = kg_xmalloc(s->n_in * sizeof *row);
+    for (size_t o = 0; o < s->n_out; o++) {
+        info->decode(d->weight + o * row_bytes, row, s->n_in);
+        for (size_t r = 0; r < s->n_rows; r++) {
+            long double sum = s->bias ? d->bias[o] : 0;
+            for (size_t i = s->n_in; i-- > 0;) sum += (long double)row[i] * d->x[r * s->n_in + i];
+            want[r * s->n_out + o] = (double)sum;
+        }
+    }
+    free(row);
+    return want;
+}
+
+static void linear_case(struct kg_record *rec, const void *arg) {
+    const struct linear_shape *s = arg;
+    const size_t n = (size_t)s->n_rows * s->n_out;
+    struct linear_data d;
+    struct kg_guarded y, again;
+    struct kg_error err;
+    linear_setup(s, kg_record_seed(rec), &d);
+    kg_guarded_init(&y, n);
+    d.args.y = y.data;
+    kg_must(kg_cpu_linear(NULL, &d.args, &err), &err);
+    kg_guarded_expect_written(&y, "y");
+    double *want = linear_naive(s, &d);
+    kg_expect_close_f64(rec, "y", y.data, want, n, &KG_ONE_ROUNDING);
+    free(want);
+
+    for (size_t i = 0; i < KG_COUNT_OF(KG_POOL_SIZES); i++) {
+        struct kg_thread_pool *pool = kg_pool_of(KG_POOL_SIZES[i]);
+        kg_guarded_init(&again, n);
+        d.args.y = again.data;
+        kg_must(kg_cpu_linear(pool, &d.args, &err), &err);
+        kg_guarded_expect_written(&again, "y on threads");
+        ck_assert_mem_eq(again.data, y.data, n * sizeof *y.data);
+        kg_guarded_free(&again);
+        kg_thread_pool_destroy(pool);
+    }
+    for (size_t r = 0; r < s->n_rows; r++) {
+        kg_guarded_init(&again, s->n_out);
+        struct kg_linear_args alone = d.args;
+        alone.x = d.x + r * s->n_in;
+        alone.y = again.data;
+        alone.n_rows = 1;
+        kg_must(kg_cpu_linear(NULL, &alone, &err), &err);
+        kg_guarded_expect_written(&again, "a row alone");
+        ck_assert_mem_eq(again.data, y.data + r * s->n_out, s->n_out * sizeof *y.data);
+        kg_guarded_free(&again);
+    }
+    kg_guarded_free(&y);
+    linear_teardown(&d);
+}
+
+static void embedding_rows(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    enum { ROWS_OF_WEIGHT = 5, COLS = 7 };
+    const int32_t ids[] = { 4, 0, 4, 2 };
+    float *weight = kg_filled(ROWS_OF_WEIGHT * COLS, kg_record_seed(rec));
+    struct kg_guarded y;
+    struct kg_error err;
+    kg_guarded_init(&y, 4 * COLS);
+    struct kg_embedding_args args = {
+        .weight = { weight, KG_DTYPE_F32, ROWS_OF_WEIGHT, COLS }, .ids = ids, .n_rows = 4, .y = y.data
+    };
+    kg_must(kg_cpu_embedding(NULL, &args, &err), &err);
+    kg_guarded_expect_written(&y, "y");
+    for (int r = 0; r < 4; r++) ck_assert_mem_eq(y.data + r * COLS, weight + ids[r] * COLS, COLS * sizeof(float));
+    const int32_t bad[][2] = { { 0, 5 }, { -1, 0 }, { 2147483647, 1 } };
+    for (size_t i = 0; i < KG_COUNT_OF(bad); i++) {
+        args.ids = bad[i];
+        args.n_rows = 2;
+        ck_assert_int_eq(kg_cpu_embedding(NULL, &args, &err), KG_ERR_RANGE);
+    }
+    kg_guarded_free(&y);
+    free(weight);
+}
+
+static void build(struct kg_case_list *list) {
+    for (size_t i = 0; i < KG_COUNT_OF(LINEARS); i++)
+        kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
+                                                  .op = "linear",
+                                                  .name = LINEARS[i].name,
+                                                  .backend = "cpu",
+                                                  .dtype = "f32",
+                                                  .shape = LINEARS[i].shape,
+                                                  .definition = "against long double; 1, 2, 3, 7 threads; rows alone",
+                                                  .run = linear_case,
+                                                  .arg = &LINEARS[i] });
+    kg_case_list_add(
+        list,
+        &(struct kg_case){
+            .layer = "unit", .op = "embedding", .name = "rows_in_any_order", .backend = "cpu", .run = embedding_rows });
+}
+
+int main(int argc, char **argv) {
+    return kg_suite_main_built(argc, argv, build);
+}

@@ -1,0 +1,145 @@
+/* What every operation of the cpu back end refuses, and that no rows are no work. */
+#include "ops/ops.h"
+#include "suites/unit/ops_shared.h"
+#include <string.h>
+
+/* No rows: nothing is written, and nothing is wrong. */
+static void zero_rows(struct kg_record *rec, const void *arg) {
+    (void)rec;
+    (void)arg;
+    float x[4] = { 1, 2, 3, 4 }, y[4] = { 5, 6, 7, 8 };
+    const int32_t ids[1] = { 0 };
+    struct kg_error err;
+    const struct kg_weight w = { x, KG_DTYPE_F32, 2, 2 };
+    kg_must(kg_cpu_linear(NULL, &(struct kg_linear_args){ .x = x, .weight = w, .y = y }, &err), &err);
+    kg_must(kg_cpu_embedding(NULL, &(struct kg_embedding_args){ .weight = w, .ids = ids, .y = y }, &err), &err);
+    kg_must(kg_cpu_rmsnorm(NULL, &(struct kg_rmsnorm_args){ .x = x, .weight = x, .y = y, .n_cols = 4 }, &err), &err);
+    kg_must(kg_cpu_add(NULL, &(struct kg_add_args){ .a = x, .b = x, .y = y, .n_cols = 4 }, &err), &err);
+    kg_must(kg_cpu_swiglu(NULL, &(struct kg_swiglu_args){ .gate = x, .up = x, .y = y, .n_cols = 4 }, &err), &err);
+    kg_must(kg_cpu_rope(NULL,
+                        &(struct kg_rope_args){ .x = x,
+                                                .y = y,
+                                                .n_heads = 1,
+                                                .head_dim = 4,
+                                                .n_rot = 4,
+                                                .pairing = KG_ROPE_HALF,
+                                                .freq_base = 1e4f,
+                                                .freq_scale = 1 },
+                        &err),
+            &err);
+    kg_must(kg_cpu_attention(NULL,
+                             &(struct kg_attention_args){ .q = x,
+                                                          .k_cache = x,
+                                                          .v_cache = x,
+                                                          .y = y,
+                                                          .n_keys = 1,
+                                                          .n_heads = 1,
+                                                          .n_kv_heads = 1,
+                                                          .head_dim = 4,
+                                                          .n_ctx = 1,
+                                                          .scale = 1,
+                                                          .causal = true },
+                             &err),
+            &err);
+    for (int i = 0; i < 4; i++) ck_assert_float_eq(y[i], (float)(5 + i));
+}
+
+/* What the cpu back end does not compute in is refused by name, by every operation. */
+static void other_precisions(struct kg_record *rec, const void *arg) {
+    (void)rec;
+    (void)arg;
+    float x[4] = { 1, 2, 3, 4 }, y[4] = { 0 };
+    const int32_t ids[1] = { 0 };
+    const struct kg_weight w = { x, KG_DTYPE_F32, 2, 2 };
+    const enum kg_precision p = KG_PRECISION_F16;
+    struct kg_error err[11] = { 0 };
+    const enum kg_status status[] = {
+        kg_cpu_linear(NULL, &(struct kg_linear_args){ p, 0, x, w, NULL, y, 1, NULL }, &err[0]),
+        kg_cpu_linear(NULL, &(struct kg_linear_args){ 0, p, x, w, NULL, y, 1, NULL }, &err[1]),
+        kg_cpu_embedding(NULL, &(struct kg_embedding_args){ p, w, ids, 1, y }, &err[2]),
+        kg_cpu_rmsnorm(NULL, &(struct kg_rmsnorm_args){ p, x, x, y, 1, 4, 0 }, &err[3]),
+        kg_cpu_add(NULL, &(struct kg_add_args){ p, x, x, y, 1, 4 }, &err[4]),
+        kg_cpu_swiglu(NULL, &(struct kg_swiglu_args){ p, x, x, y, 1, 4 }, &err[5]),
+        kg_cpu_rope(NULL, &(struct kg_rope_args){ p, x, y, 1, 1, 4, 0, 4, KG_ROPE_HALF, 1e4f, 1, NULL }, &err[6]),
+        kg_cpu_kv_write(NULL, &(struct kg_kv_write_args){ p, 0, x, x, y, y, 1, 1, 4, 1, 0 }, &err[7]),
+        kg_cpu_kv_write(NULL, &(struct kg_kv_write_args){ 0, p, x, x, y, y, 1, 1, 4, 1, 0 }, &err[8]),
+        kg_cpu_attention(NULL, &(struct kg_attention_args){ p, 0, x, x, x, y, 1, 1, 1, 1, 4, 1, 1, true, 0, NULL },
+                         &err[9]),
+        kg_cpu_attention(NULL, &(struct kg_attention_args){ 0, p, x, x, x, y, 1, 1, 1, 1, 4, 1, 1, true, 0, NULL },
+                         &err[10]),
+    };
+    for (size_t i = 0; i < KG_COUNT_OF(status); i++) {
+        ck_assert_int_eq(status[i], KG_ERR_UNSUPPORTED);
+        ck_assert_msg(strstr(err[i].message, "f16") != NULL, "'%s' does not name f16", err[i].message);
+    }
+    for (int i = 0; i < 4; i++) ck_assert_float_eq(y[i], 0);
+}
+
+static void wrong_shapes(struct kg_record *rec, const void *arg) {
+    (void)rec;
+    (void)arg;
+    float x[64] = { 0 }, y[64];
+    struct kg_error err;
+    const struct kg_attention_args good = { .q = x,
+                                            .k_cache = x,
+                                            .v_cache = x,
+                                            .y = y,
+                                            .n_rows = 1,
+                                            .n_keys = 2,
+                                            .n_heads = 2,
+                                            .n_kv_heads = 1,
+                                            .head_dim = 4,
+                                            .n_ctx = 4,
+                                            .scale = 1,
+                                            .causal = true };
+    struct kg_attention_args attention[6];
+    for (int i = 0; i < 6; i++) attention[i] = good;
+    attention[0].n_kv_heads = 0;
+    attention[1].n_heads = 3, attention[1].n_kv_heads = 2;
+    attention[2].n_keys = 5;
+    attention[3].n_rows = 3;
+    attention[4].head_dim = KG_ATTENTION_MAX_HEAD_DIM + 1;
+    attention[5].window = 1, attention[5].causal = false;
+    ck_assert_int_eq(kg_attention_check(&good, &err), KG_OK);
+    for (int i = 0; i < 6; i++) ck_assert_int_eq(kg_attention_check(&attention[i], &err), KG_ERR_USAGE);
+
+    const struct kg_rope_args rope = { .x = x,
+                                       .y = y,
+                                       .n_rows = 1,
+                                       .n_heads = 1,
+                                       .head_dim = 8,
+                                       .n_rot = 8,
+                                       .pairing = KG_ROPE_HALF,
+                                       .freq_base = 1e4f,
+                                       .freq_scale = 1 };
+    struct kg_rope_args ropes[] = { rope, rope, rope, rope };
+    ropes[0].n_rot = 7;
+    ropes[1].n_rot = 10;
+    ropes[2].pairing = KG_ROPE_NONE;
+    ropes[3].freq_base = 0;
+    ck_assert_int_eq(kg_rope_check(&rope, &err), KG_OK);
+    for (int i = 0; i < 4; i++) ck_assert_int_eq(kg_rope_check(&ropes[i], &err), KG_ERR_USAGE);
+
+    const struct kg_weight blocks = { x, KG_DTYPE_Q8_0, 1, 33 }, empty = { x, KG_DTYPE_F32, 0, 4 };
+    ck_assert_int_eq(kg_linear_check(&(struct kg_linear_args){ .x = x, .weight = blocks, .y = y }, &err), KG_ERR_USAGE);
+    ck_assert_int_eq(kg_linear_check(&(struct kg_linear_args){ .x = x, .weight = empty, .y = y }, &err), KG_ERR_USAGE);
+    const struct kg_weight whole = { x, KG_DTYPE_F32, 2, 4 };
+    ck_assert_int_eq(kg_linear_check(&(struct kg_linear_args){ .x = x, .weight = whole, .y = x }, &err), KG_ERR_USAGE);
+    ck_assert_int_eq(kg_linear_check(&(struct kg_linear_args){ .x = x, .weight = whole, .y = y }, &err), KG_OK);
+}
+
+static void build(struct kg_case_list *list) {
+    kg_case_list_add(list, &(struct kg_case){
+                               .layer = "unit", .op = "ops", .name = "zero_rows", .backend = "cpu", .run = zero_rows });
+    kg_case_list_add(
+        list,
+        &(struct kg_case){
+            .layer = "unit", .op = "ops", .name = "other_precisions", .backend = "cpu", .run = other_precisions });
+    kg_case_list_add(list,
+                     &(struct kg_case){
+                         .layer = "unit", .op = "ops", .name = "wrong_shapes", .backend = "cpu", .run = wrong_shapes });
+}
+
+int main(int argc, char **argv) {
+    return kg_suite_main_built(argc, argv, build);
+}

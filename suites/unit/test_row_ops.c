@@ -1,0 +1,233 @@
+/* The references of the operations on rows by themselves, rope, rmsnorm, swiglu and add, at their edges, against loops of
+ * another form in long double, on any number of threads. */
+#include "ops/add.h"
+#include "ops/rmsnorm.h"
+#include "ops/rope.h"
+#include "ops/swiglu.h"
+#include "suites/unit/ops_shared.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct rope_shape {
+    const char *name, *shape;
+    uint32_t n_rows, n_heads, head_dim, n_rot, position;
+    enum kg_rope_pairing pairing;
+    float base, scale;
+    bool factors, in_place;
+};
+static const struct rope_shape ROPES[] = {
+    { "half_at_one", "rows=1 heads=2 dim=8 rot=8", 1, 2, 8, 8, 1, KG_ROPE_HALF, 10000, 1, false, false },
+    { "interleaved_at_one", "rows=1 heads=2 dim=8 rot=8", 1, 2, 8, 8, 1, KG_ROPE_INTERLEAVED, 10000, 1, false, false },
+    { "half_part_of_head", "rows=9 heads=3 dim=96 rot=48", 9, 3, 96, 48, 77, KG_ROPE_HALF, 1e6f, 1, false, false },
+    { "interleaved_part_in_place", "rows=9 heads=3 dim=80 rot=20", 9, 3, 80, 20, 5, KG_ROPE_INTERLEAVED, 1e4f, 1, false,
+      true },
+    { "half_in_place_with_factors", "rows=5 heads=2 dim=64 rot=64", 5, 2, 64, 64, 4095, KG_ROPE_HALF, 5e5f, 1, true,
+      true },
+    { "linear_scaling", "rows=4 heads=1 dim=128 rot=128", 4, 1, 128, 128, 1000, KG_ROPE_INTERLEAVED, 1e4f, .25f, false,
+      false },
+    { "two_dims", "rows=70 heads=1 dim=2 rot=2", 70, 1, 2, 2, 0, KG_ROPE_HALF, 1e4f, 1, false, false },
+    { "nothing_turns", "rows=2 heads=2 dim=6 rot=0", 2, 2, 6, 0, 3, KG_ROPE_HALF, 1e4f, 1, false, false },
+};
+
+/* Each dim by its own: which pair it is of and which side, as complex multiplication by e^(i angle). */
+static double rope_naive(const struct rope_shape *s, const float *head, const float *factors, size_t row, size_t d) {
+    if (d >= s->n_rot) return head[d];
+    const size_t half = s->n_rot / 2;
+    const bool is_half = s->pairing == KG_ROPE_HALF;
+    const size_t pair = is_half ? d % half : d / 2;
+    const bool second = is_half ? d >= half : d % 2 == 1;
+    const size_t partner = is_half ? (second ? d - half : d + half) : d ^ 1;
+    long double angle = (long double)(s->position + row) * s->scale / (s->factors ? factors[pair] : 1.0f);
+    angle *= expl(-logl(s->base) * 2 * (long double)pair / s->n_rot);
+    const long double other = second ? head[partner] : -head[partner];
+    return (double)(head[d] * cosl(angle) + other * sinl(angle));
+}
+
+static void rope_case(struct kg_record *rec, const void *arg) {
+    const struct rope_shape *s = arg;
+    const size_t n = (size_t)s->n_rows * s->n_heads * s->head_dim;
+    float *x = kg_filled(n, kg_record_seed(rec)), *factors = kg_filled(s->n_rot / 2, kg_record_seed(rec) + 1);
+    for (size_t i = 0; i < s->n_rot / 2; i++) factors[i] = 1 + fabsf(factors[i]);
+    double *want = kg_xmalloc(n * sizeof *want);
+    for (size_t i = 0; i < n; i++)
+        want[i] =
+            rope_naive(s, x + i / s->head_dim * s->head_dim, factors, i / s->head_dim / s->n_heads, i % s->head_dim);
+    for (size_t p = 0; p < KG_COUNT_OF(KG_POOL_SIZES); p++) {
+        struct kg_thread_pool *pool = kg_pool_of(KG_POOL_SIZES[p]);
+        struct kg_guarded y;
+        struct kg_error err;
+        kg_guarded_init(&y, n);
+        if (s->in_place) memcpy(y.data, x, n * sizeof *x);
+        const struct kg_rope_args args = { .x = s->in_place ? y.data : x,
+                                           .y = y.data,
+                                           .n_rows = s->n_rows,
+                                           .n_heads = s->n_heads,
+                                           .head_dim = s->head_dim,
+                                           .position = s->position,
+                                           .n_rot = s->n_rot,
+                                           .pairing = s->pairing,
+                                           .freq_base = s->base,
+                                           .freq_scale = s->scale,
+                                           .freq_factors = s->factors ? factors : NULL };
+        kg_must(kg_cpu_rope(pool, &args, &err), &err);
+        kg_guarded_expect_written(&y, "y");
+        kg_expect_close_f64(rec, "y", y.data, want, n, &KG_ONE_ROUNDING);
+        kg_guarded_free(&y);
+        kg_thread_pool_destroy(pool);
+    }
+    free(want);
+    free(factors);
+    free(x);
+}
+
+struct row_shape {
+    const char *name, *shape;
+    uint32_t n_rows, n_cols;
+};
+static const struct row_shape ROWS[] = {
+    { "one_element", "rows=1 cols=1", 1, 1 },       { "partial_vector", "rows=3 cols=7", 3, 7 },
+    { "one_vector", "rows=1 cols=8", 1, 8 },        { "vector_and_one", "rows=2 cols=9", 2, 9 },
+    { "many_rows", "rows=1000 cols=65", 1000, 65 }, { "one_long_row", "rows=1 cols=100001", 1, 100001 },
+};
+
+enum row_op { RMSNORM, SWIGLU, ADD };
+
+static enum kg_status run_row_op(enum row_op op, struct kg_thread_pool *pool, const struct row_shape *s, const float *a,
+                                 const float *b, float *y, struct kg_error *err) {
+    const struct kg_rmsnorm_args norm = {
+        .x = a, .weight = b, .y = y, .n_rows = s->n_rows, .n_cols = s->n_cols, .eps = 1e-2f
+    };
+    const struct kg_swiglu_args swiglu = { .gate = a, .up = b, .y = y, .n_rows = s->n_rows, .n_cols = s->n_cols };
+    const struct kg_add_args add = { .a = a, .b = b, .y = y, .n_rows = s->n_rows, .n_cols = s->n_cols };
+    switch (op) {
+    case RMSNORM: return kg_cpu_rmsnorm(pool, &norm, err);
+    case SWIGLU: return kg_cpu_swiglu(pool, &swiglu, err);
+    default: return kg_cpu_add(pool, &add, err);
+    }
+}
+
+/* One row, the squares summed from the end. */
+static void row_naive(enum row_op op, size_t n, const float *a, const float *b, double *want) {
+    long double squares = 0;
+    for (size_t j = n; j-- > 0;) squares += (long double)a[j] * a[j];
+    const long double norm = sqrtl(squares / (long double)n + 1e-2f);
+    for (size_t i = 0; i < n; i++) {
+        if (op == RMSNORM) want[i] = (double)((long double)a[i] * b[i] / norm);
+        if (op == SWIGLU) want[i] = (double)((long double)a[i] * b[i] / (1 + expl(-(long double)a[i])));
+        if (op == ADD) want[i] = (double)a[i] + (double)b[i];
+    }
+}
+
+static void row_case(enum row_op op, struct kg_record *rec, const struct row_shape *s) {
+    const size_t n = (size_t)s->n_rows * s->n_cols;
+    float *a = kg_filled(n, kg_record_seed(rec)), *b = kg_filled(n, kg_record_seed(rec) + 1);
+    double *want = kg_xmalloc(n * sizeof *want);
+    for (size_t r = 0; r < s->n_rows; r++) /* a norm's weight is the same for all rows */
+        row_naive(op, s->n_cols, a + r * s->n_cols, op == RMSNORM ? b : b + r * s->n_cols, want + r * s->n_cols);
+    for (size_t p = 0; p < 2 * KG_COUNT_OF(KG_POOL_SIZES); p++) {
+        const bool in_place = p % 2 == 1; /* y is the first input */
+        struct kg_thread_pool *pool = kg_pool_of(KG_POOL_SIZES[p / 2]);
+        struct kg_guarded y;
+        struct kg_error err;
+        kg_guarded_init(&y, n);
+        if (in_place) memcpy(y.data, a, n * sizeof *a);
+        kg_must(run_row_op(op, pool, s, in_place ? y.data : a, b, y.data, &err), &err);
+        kg_guarded_expect_written(&y, "y");
+        kg_expect_close_f64(rec, in_place ? "y_in_place" : "y", y.data, want, n, &KG_ONE_ROUNDING);
+        kg_guarded_free(&y);
+        kg_thread_pool_destroy(pool);
+    }
+    free(want);
+    free(b);
+    free(a);
+}
+
+static void rmsnorm_case(struct kg_record *rec, const void *arg) {
+    row_case(RMSNORM, rec, arg);
+}
+static void swiglu_case(struct kg_record *rec, const void *arg) {
+    row_case(SWIGLU, rec, arg);
+}
+static void add_case(struct kg_record *rec, const void *arg) {
+    row_case(ADD, rec, arg);
+}
+
+/* Zeros have no direction: a row of zeros stays zero through eps, without a division by zero. */
+static void rmsnorm_of_zeros(struct kg_record *rec, const void *arg) {
+    (void)rec;
+    (void)arg;
+    const float x[3] = { 0 }, weight[3] = { 1, 2, 3 };
+    float y[3] = { 7, 7, 7 };
+    struct kg_error err;
+    const struct kg_rmsnorm_args args = { .x = x, .weight = weight, .y = y, .n_rows = 1, .n_cols = 3, .eps = 1e-6f };
+    kg_must(kg_cpu_rmsnorm(NULL, &args, &err), &err);
+    for (int i = 0; i < 3; i++) ck_assert_float_eq(y[i], 0);
+}
+
+static void swiglu_saturates(struct kg_record *rec, const void *arg) {
+    (void)rec;
+    (void)arg;
+    const float gate[] = { 1000, -1000, -88, 0 }, up[] = { 2, 2, 1, 5 };
+    float y[4];
+    struct kg_error err;
+    const struct kg_swiglu_args args = { .gate = gate, .up = up, .y = y, .n_rows = 1, .n_cols = 4 };
+    kg_must(kg_cpu_swiglu(NULL, &args, &err), &err);
+    ck_assert_float_eq(y[0], 2000);
+    ck_assert_float_eq(y[1], 0);
+    ck_assert(y[2] < 0 && y[2] > -1e-30f);
+    ck_assert_float_eq(y[3], 0);
+}
+
+static void build(struct kg_case_list *list) {
+    for (size_t i = 0; i < KG_COUNT_OF(ROPES); i++)
+        kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
+                                                  .op = "rope",
+                                                  .name = ROPES[i].name,
+                                                  .backend = "cpu",
+                                                  .dtype = "f32",
+                                                  .shape = ROPES[i].shape,
+                                                  .definition = "against long double; 1, 2, 3, 7 threads; rows alone",
+                                                  .run = rope_case,
+                                                  .arg = &ROPES[i] });
+    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++)
+        kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
+                                                  .op = "rmsnorm",
+                                                  .name = ROWS[i].name,
+                                                  .backend = "cpu",
+                                                  .dtype = "f32",
+                                                  .shape = ROWS[i].shape,
+                                                  .definition = "against long double; 1, 2, 3, 7 threads; rows alone",
+                                                  .run = rmsnorm_case,
+                                                  .arg = &ROWS[i] });
+    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++)
+        kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
+                                                  .op = "swiglu",
+                                                  .name = ROWS[i].name,
+                                                  .backend = "cpu",
+                                                  .dtype = "f32",
+                                                  .shape = ROWS[i].shape,
+                                                  .definition = "against long double; 1, 2, 3, 7 threads; rows alone",
+                                                  .run = swiglu_case,
+                                                  .arg = &ROWS[i] });
+    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++)
+        kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
+                                                  .op = "add",
+                                                  .name = ROWS[i].name,
+                                                  .backend = "cpu",
+                                                  .dtype = "f32",
+                                                  .shape = ROWS[i].shape,
+                                                  .definition = "against long double; 1, 2, 3, 7 threads; rows alone",
+                                                  .run = add_case,
+                                                  .arg = &ROWS[i] });
+    kg_case_list_add(
+        list, &(struct kg_case){
+                  .layer = "unit", .op = "rmsnorm", .name = "zeros", .backend = "cpu", .run = rmsnorm_of_zeros });
+    kg_case_list_add(
+        list, &(struct kg_case){
+                  .layer = "unit", .op = "swiglu", .name = "saturates", .backend = "cpu", .run = swiglu_saturates });
+}
+
+int main(int argc, char **argv) {
+    return kg_suite_main_built(argc, argv, build);
+}

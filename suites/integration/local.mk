@@ -15,3 +15,5 @@ suites_integration_test_check_e2e_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/test_check_e2e.c \
 	suites/harness/failure_name.c
+check_PROGRAMS += suites/integration/test_inspect
+suites_integration_test_inspect_SOURCES = suites/integration/test_inspect.c suites/unit/gguf_image.c suites/unit/gguf_image.h

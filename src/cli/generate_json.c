@@ -1,8 +1,10 @@
+#include "base/utf8.h"
 #include "cli/generate.h"
 #include "model/weights.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <string.h>
 
 static json_t *list_of_ids(const int32_t *ids, size_t n) {
     json_t *list = json_array();
@@ -55,10 +57,20 @@ static json_t *timings_of(const struct kg_cli_generate *g) {
                      prefill_s > 0 ? (double)g->prompt_ids.n / prefill_s : 0.0);
 }
 
+/* Names come from files and command lines and may hold any bytes; JSON text is UTF-8. */
+static json_t *text_of_bytes(const char *bytes) {
+    struct kg_buffer text = KG_BUFFER_INIT;
+    kg_utf8_append(&text, bytes, strlen(bytes));
+    json_t *string = json_string(kg_buffer_text(&text));
+    kg_buffer_free(&text);
+    return string;
+}
+
 static json_t *model_of(const struct kg_cli_generate *g) {
     const struct kg_model_config *c = kg_model_config(g->engine.model);
-    return json_pack("{s:s, s:s, s:s, s:I, s:I}", "path", g->engine_options.model, "architecture", c->architecture,
-                     "name", c->name, "n_params", (json_int_t)kg_model_n_params(g->engine.model), "weight_bytes",
+    return json_pack("{s:o, s:s, s:o, s:I, s:I}", "path", text_of_bytes(g->engine_options.model), "architecture",
+                     c->architecture, "name", text_of_bytes(c->name), "n_params",
+                     (json_int_t)kg_model_n_params(g->engine.model), "weight_bytes",
                      (json_int_t)kg_model_weight_bytes(g->engine.model));
 }
 

@@ -1,5 +1,6 @@
 #include "suites/haiku/poem.h"
 #include "suites/haiku/minute_words.h"
+#include "base/utf8.h"
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,27 +32,6 @@ static void blame(struct kg_poem_verdict *verdict, enum kg_poem_fault fault, con
         snprintf(verdict->message, sizeof verdict->message, "the poem %s: '%.*s'", kg_poem_fault_text(fault),
                  (int)(len < 120 ? len : 120), detail);
     verdict->faults |= (uint32_t)fault;
-}
-
-/* Length in bytes of the UTF-8 character at text[0..len), 0 if it is ill-formed (Unicode 15, table 3-7). */
-static size_t utf8_len(const unsigned char *text, size_t len) {
-    if (text[0] < 0x80) return 1;
-    const size_t n = text[0] >= 0xf0 ? 4 : text[0] >= 0xe0 ? 3 : 2;
-    if (text[0] < 0xc2 || text[0] > 0xf4 || n > len) return 0;
-    const unsigned char low = text[0] == 0xe0 ? 0xa0 : text[0] == 0xf0 ? 0x90 : 0x80;
-    const unsigned char high = text[0] == 0xed ? 0x9f : text[0] == 0xf4 ? 0x8f : 0xbf;
-    if (text[1] < low || text[1] > high) return 0;
-    for (size_t i = 2; i < n; i++)
-        if ((text[i] & 0xc0) != 0x80) return 0;
-    return n;
-}
-
-static bool is_utf8(const char *text, size_t len) {
-    for (size_t at = 0, n; at < len; at += n) {
-        n = utf8_len((const unsigned char *)text + at, len - at);
-        if (n == 0) return false;
-    }
-    return true;
 }
 
 static char fold(char c) {
@@ -122,7 +102,8 @@ static size_t split_line(const char *line, size_t len, struct word words[MOST_WO
         n = between_words_len(line, len, at);
         if (n > 0) continue;
         blame(verdict, KG_POEM_MARKUP, line, len);
-        n = utf8_len((const unsigned char *)line + at, len - at);
+        uint32_t code_point;
+        n = kg_utf8_sequence(line + at, len - at, &code_point);
     }
     return n_words;
 }
@@ -164,7 +145,7 @@ static void judge_line(const struct kg_lexicon *lexicon, const char *line, size_
 void kg_poem_judge(const struct kg_lexicon *lexicon, const char *text, size_t len, const char *minute_word,
                    const char *nonce, struct kg_poem_verdict *verdict) {
     memset(verdict, 0, sizeof *verdict);
-    if (!is_utf8(text, len)) {
+    if (!kg_utf8_valid(text, len)) {
         blame(verdict, KG_POEM_ENCODING, minute_word, 0);
         return;
     }

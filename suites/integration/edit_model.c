@@ -105,7 +105,8 @@ static enum kg_status copy_tensors(struct editor *e) {
     static const float MORE[4] = { 1, 2, 3, 4 };
     static const uint64_t MORE_DIMS[] = { 4 };
     enum kg_status status = KG_OK;
-    for (size_t i = 0; status == KG_OK && i < kg_gguf_n_tensors(e->from); i++) {
+    const size_t n = e->edit->no_tensors ? 0 : kg_gguf_n_tensors(e->from);
+    for (size_t i = 0; status == KG_OK && i < n; i++) {
         const struct kg_gguf_tensor *const t = kg_gguf_tensor_at(e->from, i);
         char *const name = kg_xstrndup(t->name.data, t->name.len);
         if (is(t->name, e->edit->tensor)) {

@@ -28,6 +28,7 @@ struct kg_model_edit {
     const char *tensor; /* the one edited */
     enum kg_tensor_edit how;
     const char *add_tensor; /* one more, of four F32 */
+    bool no_tensors;        /* the vocabulary only */
     size_t n_tokens;        /* 0: as it is; tokens (cut, or more of them) */
     size_t n_token_types;   /* 0: as it is */
 };

@@ -1,6 +1,7 @@
 libkigosuite_a_SOURCES += \
 	suites/integration/edit_model.c suites/integration/edit_model.h \
-	suites/integration/rig.c suites/integration/rig.h
+	suites/integration/rig.c suites/integration/rig.h \
+	suites/integration/run_kigo.c suites/integration/run_kigo.h
 check_PROGRAMS += suites/integration/test_session
 suites_integration_test_session_SOURCES = suites/integration/test_session.c
 check_PROGRAMS += suites/integration/test_generate suites/integration/test_streaming
@@ -15,5 +16,6 @@ suites_integration_test_check_e2e_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/test_check_e2e.c \
 	suites/harness/failure_name.c
-check_PROGRAMS += suites/integration/test_inspect
-suites_integration_test_inspect_SOURCES = suites/integration/test_inspect.c suites/unit/gguf_image.c suites/unit/gguf_image.h
+check_PROGRAMS += suites/integration/test_cli suites/integration/test_cli_output
+suites_integration_test_cli_SOURCES = suites/integration/test_cli.c
+suites_integration_test_cli_output_SOURCES = suites/integration/test_cli_output.c

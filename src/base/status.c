@@ -1,3 +1,4 @@
+#include "base/utf8.h"
 #include <kigo/status.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -33,6 +34,12 @@ int kg_status_exit_code(enum kg_status status) {
     return status_row(status)->exit_code;
 }
 
+/* A message too long for its place was cut anywhere: it ends before a character that was cut in two. */
+static void trim_cut_character(struct kg_error *err) {
+    const size_t len = strlen(err->message), good = kg_utf8_first_error(err->message, len);
+    if (len + 1 == sizeof err->message && len - good < KG_UTF8_MAX_BYTES) err->message[good] = '\0';
+}
+
 void kg_error_set(struct kg_error *err, enum kg_status status, const char *fmt, ...) {
     if (!err) return;
     va_list args;
@@ -40,6 +47,7 @@ void kg_error_set(struct kg_error *err, enum kg_status status, const char *fmt, 
     err->status = status;
     vsnprintf(err->message, sizeof err->message, fmt, args);
     va_end(args);
+    trim_cut_character(err);
 }
 
 void kg_error_prefix(struct kg_error *err, const char *fmt, ...) {
@@ -52,4 +60,5 @@ void kg_error_prefix(struct kg_error *err, const char *fmt, ...) {
     va_end(args);
     const size_t used = strlen(err->message);
     snprintf(err->message + used, sizeof err->message - used, ": %s", inner);
+    trim_cut_character(err);
 }

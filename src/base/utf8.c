@@ -2,57 +2,99 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a lead byte says: the bits that mark it, sequence length, and the smallest code point that needs that length. */
-struct lead {
-    uint8_t mask, mark;
-    uint8_t len;
-    uint32_t min_code_point;
-};
+/* Length of a character by its first byte (0: never a first byte), and the range its second byte must lie in. */
+static size_t sequence(unsigned char first, unsigned char *low, unsigned char *high) {
+    *low = 0x80;
+    *high = 0xbf;
+    if (first < 0x80) return 1;
+    if (first < 0xc2) return 0;
+    if (first < 0xe0) return 2;
+    if (first < 0xf0) {
+        if (first == 0xe0) *low = 0xa0;
+        if (first == 0xed) *high = 0x9f;
+        return 3;
+    }
+    if (first > 0xf4) return 0;
+    if (first == 0xf0) *low = 0x90;
+    if (first == 0xf4) *high = 0x8f;
+    return 4;
+}
 
-static const struct lead LEADS[] = {
-    { 0x80, 0x00, 1, 0x0 },
-    { 0xE0, 0xC0, 2, 0x80 },
-    { 0xF0, 0xE0, 3, 0x800 },
-    { 0xF8, 0xF0, 4, 0x10000 },
-};
+enum kg_utf8_kind kg_utf8_look(const char *data, size_t len, size_t *n) {
+    const unsigned char *bytes = (const unsigned char *)data;
+    unsigned char low, high;
+    const size_t want = sequence(bytes[0], &low, &high);
+    *n = 1;
+    if (want == 0) return KG_UTF8_BROKEN;
+    while (*n < want) {
+        if (*n == len) return KG_UTF8_CUT;
+        if (bytes[*n] < low || bytes[*n] > high) return KG_UTF8_BROKEN;
+        low = 0x80;
+        high = 0xbf;
+        ++*n;
+    }
+    return KG_UTF8_WHOLE;
+}
 
 size_t kg_utf8_sequence(const char *data, size_t len, uint32_t *code_point) {
-    if (len == 0) return 0;
-    const uint8_t first = (uint8_t)data[0];
-    for (size_t k = 0; k < sizeof LEADS / sizeof *LEADS; k++) {
-        const struct lead *lead = &LEADS[k];
-        if ((first & lead->mask) != lead->mark) continue;
-        if (lead->len > len) return 0;
-        uint32_t cp = first & (uint8_t)~lead->mask;
-        for (size_t i = 1; i < lead->len; i++) {
-            const uint8_t next = (uint8_t)data[i];
-            if ((next & 0xC0) != 0x80) return 0;
-            cp = cp << 6 | (next & 0x3F);
+    size_t n;
+    if (len == 0 || kg_utf8_look(data, len, &n) != KG_UTF8_WHOLE) return 0;
+    return kg_utf8_get(data, code_point);
+}
+
+size_t kg_utf8_first_error(const char *data, size_t len) {
+    size_t at = 0;
+    while (at < len) {
+        uint64_t word;
+        if (len - at >= sizeof word) {
+            memcpy(&word, data + at, sizeof word);
+            if (!(word & 0x8080808080808080u)) {
+                at += sizeof word;
+                continue;
+            }
         }
-        if (cp < lead->min_code_point || cp > 0x10FFFF || (cp >= 0xD800 && cp <= 0xDFFF)) return 0;
-        *code_point = cp;
-        return lead->len;
+        size_t n;
+        if (kg_utf8_look(data + at, len - at, &n) != KG_UTF8_WHOLE) return at;
+        at += n;
     }
-    return 0;
+    return len;
 }
 
 bool kg_utf8_valid(const char *data, size_t len) {
-    uint32_t cp;
-    for (size_t at = 0, n; at < len; at += n) {
-        n = kg_utf8_sequence(data + at, len - at, &cp);
-        if (n == 0) return false;
+    return kg_utf8_first_error(data, len) == len;
+}
+
+size_t kg_utf8_get(const char *text, uint32_t *code_point) {
+    const unsigned char *b = (const unsigned char *)text;
+    switch (kg_utf8_length(text[0])) {
+    case 1: *code_point = b[0]; return 1;
+    case 2: *code_point = (uint32_t)(b[0] & 0x1f) << 6 | (b[1] & 0x3f); return 2;
+    case 3: *code_point = (uint32_t)(b[0] & 0x0f) << 12 | (uint32_t)(b[1] & 0x3f) << 6 | (b[2] & 0x3f); return 3;
+    default:
+        *code_point = (uint32_t)(b[0] & 0x07) << 18 | (uint32_t)(b[1] & 0x3f) << 12 | (uint32_t)(b[2] & 0x3f) << 6 |
+                      (b[3] & 0x3f);
+        return 4;
     }
-    return true;
+}
+
+size_t kg_utf8_put(uint32_t c, char out[KG_UTF8_MAX_BYTES]) {
+    if (c < 0x80) {
+        out[0] = (char)c;
+        return 1;
+    }
+    const size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    static const unsigned char MARK[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
+    for (size_t i = n - 1; i > 0; i--, c >>= 6) out[i] = (char)(0x80 | (c & 0x3f));
+    out[0] = (char)(MARK[n] | c);
+    return n;
 }
 
 void kg_utf8_append(struct kg_buffer *out, const char *data, size_t len) {
     uint32_t cp;
     for (size_t at = 0; at < len;) {
         const size_t n = kg_utf8_sequence(data + at, len - at, &cp);
-        if (n == 0)
-            kg_buffer_puts(out, "\xEF\xBF\xBD");
-        else
-            kg_buffer_append(out, data + at, n);
+        if (n == 0) kg_buffer_puts(out, "\xEF\xBF\xBD");
+        else kg_buffer_append(out, data + at, n);
         at += n ? n : 1;
     }
 }

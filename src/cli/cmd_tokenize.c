@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/options.h"
 #include "base/size.h"
+#include "base/utf8.h"
 #include "cli/commands.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -47,26 +48,32 @@ static enum kg_status append_json_text(struct kg_buffer *out, const char *text, 
     return KG_OK;
 }
 
+static bool parse_id(const char *word, size_t len, int32_t *id) {
+    int64_t value = 0;
+    for (size_t i = 0; i < len; i++) {
+        if (word[i] < '0' || word[i] > '9') return false;
+        value = 10 * value + (word[i] - '0');
+        if (value > INT32_MAX) return false;
+    }
+    *id = (int32_t)value;
+    return len > 0;
+}
+
+static bool is_between(char c) {
+    return c == ' ' || c == ',' || (c >= '\t' && c <= '\r');
+}
+
 /* Ids as decimal numbers between blanks, line ends and commas. */
 static enum kg_status parse_ids(const char *text, size_t len, struct kg_ids *ids, struct kg_error *err) {
-    static const char BETWEEN[] = " \t\r\n,";
-    size_t at = 0;
-    while (at < len) {
-        if (text[at] && strchr(BETWEEN, text[at])) {
-            at++;
-            continue;
-        }
-        size_t end = at;
-        while (end < len && !(text[end] && strchr(BETWEEN, text[end]))) end++;
-        char *word = kg_xstrndup(text + at, end - at);
-        int64_t value = 0;
-        enum kg_status status = strlen(word) == end - at ? kg_parse_i64(word, &value, err) : KG_ERR_USAGE;
-        if (status != KG_OK || value < 0 || value > INT32_MAX)
-            status = kg_fail(err, KG_ERR_USAGE, "standard input at byte %zu: '%.40s' is no token id", at, word);
-        free(word);
-        if (status != KG_OK) return status;
-        kg_ids_push(ids, (int32_t)value);
-        at = end;
+    for (size_t at = 0, end; at < len; at = end) {
+        int32_t id;
+        end = at + 1;
+        if (is_between(text[at])) continue;
+        while (end < len && !is_between(text[end])) end++;
+        if (!parse_id(text + at, end - at, &id))
+            return kg_fail(err, KG_ERR_USAGE, "standard input at byte %zu: '%s' is no token id", at,
+                           kg_quote(text + at, end - at).text);
+        kg_ids_push(ids, id);
     }
     return KG_OK;
 }

@@ -2,6 +2,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
+#include "base/utf8.h"
 #include "model/vocab_source.h"
 #include <errno.h>
 #include <kigo/tokenizer.h>
@@ -78,8 +79,8 @@ static enum kg_status special_id(const struct kg_vocab_source *s, const char *na
     if (json_is_string(text)) {
         *id = kg_text_map_find(&s->by_text, (struct kg_str){ json_string_value(text), json_string_length(text) });
         if (*id >= 0) return KG_OK;
-        return kg_fail(err, KG_ERR_FORMAT, "%s/tokenizer_config.json: %s '%.60s' is no token", s->dir, name,
-                       json_string_value(text));
+        return kg_fail(err, KG_ERR_FORMAT, "%s/tokenizer_config.json: %s '%s' is no token", s->dir, name,
+                       kg_quote(json_string_value(text), json_string_length(text)).text);
     }
     if (json_object_get(s->tokenizer_config, name)) return KG_OK; /* null: there is none */
     const json_t *number = json_object_get(s->config, id_name);

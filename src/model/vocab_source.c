@@ -1,6 +1,7 @@
 #include "model/vocab_source.h"
 #include "base/buffer.h"
 #include "base/file.h"
+#include "base/utf8.h"
 #include "tokenizer/tokenizer.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -8,6 +9,8 @@
 
 /* More ids than any vocabulary has; a hostile file must not make kigo allocate by a number it made up. */
 enum { MAX_TOKENS = 1 << 24 };
+
+#define QUOTE(string) kg_quote(string, strlen(string)).text
 
 /* *json is NULL if the file is absent. */
 static enum kg_status load_json(const char *dir, const char *name, size_t flags, json_t **json, struct kg_error *err) {
@@ -73,8 +76,8 @@ static enum kg_status id_of(const struct kg_vocab_source *s, const json_t *value
                             struct kg_error *err) {
     const json_int_t n = json_is_integer(value) ? json_integer_value(value) : -1;
     if (n < 0 || n >= MAX_TOKENS)
-        return kg_fail(err, KG_ERR_FORMAT, "%s/tokenizer.json: the id of '%.60s' is not one of 0 to %d", s->dir, text,
-                       MAX_TOKENS - 1);
+        return kg_fail(err, KG_ERR_FORMAT, "%s/tokenizer.json: the id of '%s' is not one of 0 to %d", s->dir,
+                       QUOTE(text), MAX_TOKENS - 1);
     *id = (size_t)n;
     return KG_OK;
 }
@@ -116,8 +119,8 @@ static enum kg_status set_token(struct kg_vocab_source *s, size_t id, struct kg_
                                 struct kg_error *err) {
     const struct kg_str old = s->texts[id];
     if (old.data && (old.len != text.len || memcmp(old.data, text.data, text.len) != 0))
-        return kg_fail(err, KG_ERR_FORMAT, "%s/tokenizer.json: id %zu is both '%.60s' and '%.60s'", s->dir, id,
-                       old.data, text.data);
+        return kg_fail(err, KG_ERR_FORMAT, "%s/tokenizer.json: id %zu is both '%s' and '%s'", s->dir, id,
+                       QUOTE(old.data), QUOTE(text.data));
     s->texts[id] = text;
     s->types[id] = type;
     return KG_OK;
@@ -128,9 +131,8 @@ static enum kg_status check_added(const struct kg_vocab_source *s, const json_t 
     static const char *const MUST_BE_FALSE[] = { "lstrip", "rstrip", "single_word", NULL };
     for (const char *const *name = MUST_BE_FALSE; *name; name++)
         if (json_is_true(json_object_get(added, *name)))
-            return kg_fail(err, KG_ERR_UNSUPPORTED,
-                           "%s/tokenizer.json: added token '%.60s' has %s, which GGUF cannot say", s->dir,
-                           json_string_value(json_object_get(added, "content")), *name);
+            return kg_fail(err, KG_ERR_UNSUPPORTED, "%s/tokenizer.json: added token '%s' has %s, which GGUF cannot say",
+                           s->dir, QUOTE(json_string_value(json_object_get(added, "content"))), *name);
     return KG_OK;
 }
 
@@ -180,8 +182,8 @@ static enum kg_status index_tokens(struct kg_vocab_source *s, struct kg_error *e
     for (size_t id = 0; id < s->n_tokens; id++) {
         const int32_t other = kg_text_map_add(&s->by_text, (int32_t)id);
         if (other >= 0)
-            return kg_fail(err, KG_ERR_FORMAT, "%s/tokenizer.json: ids %" PRId32 " and %zu are both '%.*s'", s->dir,
-                           other, id, (int)(s->texts[id].len < 60 ? s->texts[id].len : 60), s->texts[id].data);
+            return kg_fail(err, KG_ERR_FORMAT, "%s/tokenizer.json: ids %" PRId32 " and %zu are both '%s'", s->dir,
+                           other, id, QUOTE(s->texts[id].data));
     }
     return KG_OK;
 }

@@ -1,5 +1,5 @@
 #include "tokenizer/byte_level.h"
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 #include <string.h>
 
 enum { FIRST_STAND_IN = 0x100, N_STAND_INS = 68 };

@@ -1,6 +1,6 @@
 #include "tokenizer/char_class.h"
 #include "base/size.h"
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 #include <stdint.h>
 #include <string.h>
 
@@ -73,7 +73,7 @@ static size_t next_newer(const char *text, size_t len, size_t at, const struct c
             *range = find_range(c);
             if (*range) return at;
         }
-        at += kg_utf8_length(first);
+        at += kg_utf8_length(text[at]);
     }
     return len;
 }
@@ -85,7 +85,7 @@ bool kg_char_class_stand_in(const char *text, size_t len, struct kg_buffer *copy
     kg_buffer_clear(copy);
     kg_buffer_append(copy, text, len);
     while (at < len) {
-        const size_t n = kg_utf8_length((unsigned char)text[at]);
+        const size_t n = kg_utf8_length(text[at]);
         char bytes[KG_UTF8_MAX_BYTES];
         kg_utf8_put((n == 3 ? STAND_IN_3 : STAND_IN_4)[range->class], bytes);
         memcpy(copy->data + at, bytes, n);

@@ -4,6 +4,7 @@
  * takes the default system message from the literal in the template. */
 #include "tokenizer/chat.h"
 #include "base/size.h"
+#include "base/utf8.h"
 #include "tokenizer/tokenizer.h"
 #include <stdlib.h>
 #include <string.h>
@@ -103,8 +104,8 @@ enum kg_status kg_chat_render(const struct kg_tokenizer *t, const struct kg_chat
                               bool add_generation_prompt, char **text, struct kg_error *err) {
     if (!t->chat_template) return kg_fail(err, KG_ERR_UNSUPPORTED, "the model's file has no tokenizer.chat_template");
     if (!t->chat)
-        return kg_fail(err, KG_ERR_UNSUPPORTED, "tokenizer.chat_template is of no format kigo knows: '%.80s...'",
-                       t->chat_template);
+        return kg_fail(err, KG_ERR_UNSUPPORTED, "tokenizer.chat_template is of no format kigo knows: '%s'",
+                       kg_quote(t->chat_template, strlen(t->chat_template)).text);
     if (n_messages == 0) return kg_fail(err, KG_ERR_USAGE, "a chat needs at least one message");
     for (size_t i = 0; i < n_messages; i++)
         if (!is_role(messages[i].role))

@@ -2,7 +2,7 @@
 #include "base/buffer.h"
 #include "tokenizer/byte_level.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,12 +10,11 @@
 static const char REPLACEMENT[] = "\xef\xbf\xbd"; /* U+FFFD */
 
 void kg_utf8_stream_push(struct kg_utf8_stream *stream, const char *bytes, size_t len, struct kg_buffer *out) {
-    const unsigned char *in = (const unsigned char *)bytes;
     size_t at = 0, n;
     /* A pending start is completed a byte at a time; a byte that does not continue it is looked at again by itself. */
     while (at < len && stream->n_pending > 0) {
-        stream->pending[stream->n_pending] = in[at];
-        const enum kg_utf8_kind kind = kg_utf8_look(stream->pending, stream->n_pending + 1, &n);
+        stream->pending[stream->n_pending] = (unsigned char)bytes[at];
+        const enum kg_utf8_kind kind = kg_utf8_look((const char *)stream->pending, stream->n_pending + 1, &n);
         if (kind == KG_UTF8_BROKEN) {
             kg_buffer_append(out, REPLACEMENT, sizeof REPLACEMENT - 1);
             stream->n_pending = 0;
@@ -29,14 +28,14 @@ void kg_utf8_stream_push(struct kg_utf8_stream *stream, const char *bytes, size_
     }
     size_t start = at; /* of what is well-formed and not yet written */
     while (at < len) {
-        const enum kg_utf8_kind kind = kg_utf8_look(in + at, len - at, &n);
+        const enum kg_utf8_kind kind = kg_utf8_look(bytes + at, len - at, &n);
         if (kind != KG_UTF8_WHOLE) {
             kg_buffer_append(out, bytes + start, at - start);
             start = at + n;
         }
         if (kind == KG_UTF8_BROKEN) kg_buffer_append(out, REPLACEMENT, sizeof REPLACEMENT - 1);
         if (kind == KG_UTF8_CUT) {
-            memcpy(stream->pending, in + at, n);
+            memcpy(stream->pending, bytes + at, n);
             stream->n_pending = n;
         }
         at += n;

@@ -3,7 +3,7 @@
 #include "base/buffer.h"
 #include "tokenizer/normalize.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 #include <stdlib.h>
 
 void kg_ids_free(struct kg_ids *ids) {

@@ -3,15 +3,14 @@
 #include "base/size.h"
 #include "tokenizer/byte_level.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define KEY(name) "tokenizer.ggml." name
 
-/* For messages: at most this much of a token's text. */
-#define SHOW(s) (int)((s).len < 60 ? (s).len : 60), (s).data ? (s).data : ""
+#define SHOW(s) kg_quote((s).data, (s).len).text
 
 /* True with *out set, false if the key is absent or has failed: *status tells. */
 static bool optional_str(const struct kg_gguf *g, const char *key, struct kg_str *out, enum kg_status *status,
@@ -26,7 +25,7 @@ static enum kg_status check_model(const struct kg_gguf *g, struct kg_error *err)
     const enum kg_status status = kg_gguf_get_str(g, KEY("model"), &model, err);
     if (status != KG_OK) return status == KG_ERR_NOT_FOUND && err ? (err->status = KG_ERR_FORMAT) : status;
     if (kg_str_eq(model, "gpt2")) return KG_OK;
-    return kg_fail(err, KG_ERR_UNSUPPORTED, "%s: " KEY("model") " is '%.*s'; kigo reads 'gpt2' (byte-level BPE)",
+    return kg_fail(err, KG_ERR_UNSUPPORTED, "%s: " KEY("model") " is '%s'; kigo reads 'gpt2' (byte-level BPE)",
                    kg_gguf_path(g), SHOW(model));
 }
 
@@ -39,7 +38,7 @@ static enum kg_status load_kind(struct kg_tokenizer *t, const struct kg_gguf *g,
     if (t->kind) return kg_pretokenizer_create(t->kind, &t->pre, err);
     struct kg_buffer known = KG_BUFFER_INIT;
     for (size_t i = 0; i < KG_N_PRE_KINDS; i++) kg_buffer_printf(&known, "%s%s", i ? ", " : "", KG_PRE_KINDS[i].name);
-    kg_fail(err, KG_ERR_UNSUPPORTED, "%s: " KEY("pre") " is '%.*s'; kigo knows %s", kg_gguf_path(g), SHOW(pre),
+    kg_fail(err, KG_ERR_UNSUPPORTED, "%s: " KEY("pre") " is '%s'; kigo knows %s", kg_gguf_path(g), SHOW(pre),
             kg_buffer_text(&known));
     kg_buffer_free(&known);
     return KG_ERR_UNSUPPORTED;
@@ -114,7 +113,7 @@ static enum kg_status load_tokens(struct kg_tokenizer *t, const struct kg_gguf *
         }
         const int32_t other = kg_text_map_add(&t->by_text, (int32_t)i);
         if (other >= 0)
-            return kg_fail(err, KG_ERR_FORMAT, "%s: tokens %" PRId32 " and %zu are both '%.*s'", kg_gguf_path(g), other,
+            return kg_fail(err, KG_ERR_FORMAT, "%s: tokens %" PRId32 " and %zu are both '%s'", kg_gguf_path(g), other,
                            i, SHOW(text));
     }
     return KG_OK;
@@ -134,8 +133,8 @@ static enum kg_status load_merge(struct kg_tokenizer *t, const struct kg_gguf *g
                                  struct kg_buffer *joined, struct kg_error *err) {
     const char *space = text.len > 1 ? memchr(text.data + 1, ' ', text.len - 1) : NULL;
     if (!space || space + 1 == text.data + text.len)
-        return kg_fail(err, KG_ERR_FORMAT, "%s: " KEY("merges") "[%zu] is '%.*s', not two tokens", kg_gguf_path(g),
-                       rank, SHOW(text));
+        return kg_fail(err, KG_ERR_FORMAT, "%s: " KEY("merges") "[%zu] is '%s', not two tokens", kg_gguf_path(g), rank,
+                       SHOW(text));
     const struct kg_str left = { text.data, (size_t)(space - text.data) };
     const struct kg_str right = { space + 1, text.len - left.len - 1 };
     kg_buffer_clear(joined);
@@ -146,7 +145,7 @@ static enum kg_status load_merge(struct kg_tokenizer *t, const struct kg_gguf *g
     for (size_t i = 0; i < KG_COUNT_OF(parts); i++) {
         ids[i] = kg_text_map_find(&t->by_text, parts[i]);
         if (ids[i] < 0)
-            return kg_fail(err, KG_ERR_FORMAT, "%s: " KEY("merges") "[%zu] is '%.*s', but '%.*s' is no token",
+            return kg_fail(err, KG_ERR_FORMAT, "%s: " KEY("merges") "[%zu] is '%s', but '%s' is no token",
                            kg_gguf_path(g), rank, SHOW(text), SHOW(parts[i]));
     }
     kg_bpe_add(&t->bpe, ids[0], ids[1], (uint32_t)rank, ids[2]);

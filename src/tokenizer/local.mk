@@ -12,5 +12,4 @@ libkigo_a_SOURCES += \
 	src/tokenizer/pretokenize.c src/tokenizer/pretokenize.h \
 	src/tokenizer/special.c src/tokenizer/special.h \
 	src/tokenizer/text_map.c src/tokenizer/text_map.h \
-	src/tokenizer/tokenizer.h \
-	src/tokenizer/utf8.c src/tokenizer/utf8.h
+	src/tokenizer/tokenizer.h

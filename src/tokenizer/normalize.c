@@ -2,7 +2,7 @@
  * utf8proc's exchanges neighbours and takes quadratic time on a long run of marks. */
 #include "tokenizer/normalize.h"
 #include "base/size.h"
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>

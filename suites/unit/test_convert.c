@@ -6,7 +6,7 @@
 #include "model/gguf.h"
 #include "suites/harness/case.h"
 #include "tokenizer/byte_level.h"
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "base/size.h"
 #include "suites/unit/vocabulary.h"
 #include "tokenizer/normalize.h"
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 #include <check.h>
 #include <pthread.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "base/size.h"
 #include "model/gguf.h"
 #include "tokenizer/byte_level.h"
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

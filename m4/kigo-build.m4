@@ -23,9 +23,10 @@ AS_IF([test "x$enable_werror" = xyes], [WARNING_FLAGS="$WARNING_FLAGS -Werror"])
 AC_SUBST([WARNING_FLAGS])
 ])
 
-# KG_ENABLE_FUZZ: --enable-fuzz builds the libFuzzer targets (needs clang).
+# KG_ENABLE_FUZZ: --enable-fuzz builds the libFuzzer targets (needs clang); everything is compiled to report its coverage.
 AC_DEFUN([KG_ENABLE_FUZZ], [
 AC_ARG_ENABLE([fuzz], [AS_HELP_STRING([--enable-fuzz], [build the libFuzzer targets; CC must be clang])], [],
   [enable_fuzz=no])
+AS_IF([test "x$enable_fuzz" = xyes], [SANITIZER_FLAGS="$SANITIZER_FLAGS -fsanitize=fuzzer-no-link"])
 AM_CONDITIONAL([WITH_FUZZ], [test "x$enable_fuzz" = xyes])
 ])

@@ -5,11 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Decimal, or hexadecimal behind 0x; a leading zero means nothing, nor may a number begin with a space. */
+static bool number_begins(const char *text, int *base) {
+    const char *digits = text + (*text == '-' || *text == '+');
+    *base = digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X') ? 16 : 10;
+    return digits[0] >= '0' && digits[0] <= '9';
+}
+
 enum kg_status kg_parse_i64(const char *text, int64_t *out, struct kg_error *err) {
     char *end;
     errno = 0;
-    const long long value = strtoll(text, &end, 0);
-    if (end == text || *end || errno) return kg_fail(err, KG_ERR_USAGE, "'%s' is not a whole number", text);
+    int base;
+    const bool begins = number_begins(text, &base);
+    const long long value = strtoll(text, &end, base);
+    if (!begins || *end || errno) return kg_fail(err, KG_ERR_USAGE, "'%s' is not a whole number", text);
     *out = value;
     return KG_OK;
 }
@@ -17,8 +26,10 @@ enum kg_status kg_parse_i64(const char *text, int64_t *out, struct kg_error *err
 enum kg_status kg_parse_u64(const char *text, uint64_t *out, struct kg_error *err) {
     char *end;
     errno = 0;
-    const unsigned long long value = strtoull(text, &end, 0);
-    if (end == text || *end || errno || strchr(text, '-'))
+    int base;
+    const bool begins = number_begins(text, &base);
+    const unsigned long long value = strtoull(text, &end, base);
+    if (!begins || *end || errno || text[0] == '-')
         return kg_fail(err, KG_ERR_USAGE, "'%s' is not a whole number of 0 or more", text);
     *out = value;
     return KG_OK;

@@ -121,15 +121,21 @@ void kg_gguf_writer_f32s(struct kg_gguf_writer *w, const char *key, const float 
     if (begin_array(w, key, strlen(key), KG_GGUF_F32, n)) kg_buffer_append(&w->keys, values, n * sizeof *values);
 }
 
-/* The reader keeps scalars widened; in little-endian order a value's first bytes are the narrow one's. */
+/* The reader keeps scalars widened; in little-endian order a value's first bytes are the narrow one's. Only the member
+ * that the type says is read: any other may be no value of its type. */
 static void put_scalar(struct kg_buffer *b, const struct kg_gguf_key *key) {
-    const float narrow = (float)key->value.f;
-    const uint8_t truth = key->value.b;
-    const void *bytes = key->type == KG_GGUF_F32    ? (const void *)&narrow
-                        : key->type == KG_GGUF_F64  ? (const void *)&key->value.f
-                        : key->type == KG_GGUF_BOOL ? (const void *)&truth
-                                                    : (const void *)&key->value.u;
-    kg_buffer_append(b, bytes, kg_gguf_scalar_bytes(key->type));
+    const size_t n = kg_gguf_scalar_bytes(key->type);
+    if (key->type == KG_GGUF_F32) {
+        const float narrow = (float)key->value.f;
+        kg_buffer_append(b, &narrow, n);
+    } else if (key->type == KG_GGUF_BOOL) {
+        const uint8_t truth = key->value.b;
+        kg_buffer_append(b, &truth, n);
+    } else if (key->type == KG_GGUF_F64) {
+        kg_buffer_append(b, &key->value.f, n);
+    } else {
+        kg_buffer_append(b, &key->value.u, n);
+    }
 }
 
 void kg_gguf_writer_copy_key(struct kg_gguf_writer *w, const struct kg_gguf_key *key) {

@@ -1,0 +1,21 @@
+fuzz_targets = suites/fuzz/expect_error.c suites/fuzz/targets.h \
+	suites/fuzz/target_gguf.c src/cli/inspect.h src/cli/inspect_json.c src/cli/inspect_text.c \
+	suites/fuzz/target_safetensors.c
+
+check_PROGRAMS += suites/fuzz/test_mutations
+suites_fuzz_test_mutations_SOURCES = suites/fuzz/test_mutations.c suites/fuzz/mutate.c suites/fuzz/mutate.h \
+	suites/unit/gguf_image.c suites/unit/gguf_image.h $(fuzz_targets)
+
+# `make fuzz` in a build of --enable-fuzz; then suites/fuzz/fuzz_NAME FOLDER keeps what it finds worth keeping.
+EXTRA_DIST += suites/fuzz/fuzz_gguf.c suites/fuzz/fuzz_safetensors.c
+if WITH_FUZZ
+fuzz_programs = suites/fuzz/fuzz_gguf suites/fuzz/fuzz_safetensors
+EXTRA_PROGRAMS = $(fuzz_programs)
+suites_fuzz_fuzz_gguf_SOURCES = suites/fuzz/fuzz_gguf.c $(fuzz_targets)
+suites_fuzz_fuzz_gguf_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+suites_fuzz_fuzz_safetensors_SOURCES = suites/fuzz/fuzz_safetensors.c $(fuzz_targets)
+suites_fuzz_fuzz_safetensors_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+CLEANFILES += $(fuzz_programs)
+endif
+.PHONY: fuzz
+fuzz: $(fuzz_programs)

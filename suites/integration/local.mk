@@ -16,6 +16,8 @@ suites_integration_test_check_e2e_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/test_check_e2e.c \
 	suites/harness/failure_name.c
+check_PROGRAMS += suites/integration/test_inspect
+suites_integration_test_inspect_SOURCES = suites/integration/test_inspect.c suites/unit/gguf_image.c suites/unit/gguf_image.h
 check_PROGRAMS += suites/integration/test_cli suites/integration/test_cli_output
 suites_integration_test_cli_SOURCES = suites/integration/test_cli.c
 suites_integration_test_cli_output_SOURCES = suites/integration/test_cli_output.c

@@ -46,11 +46,11 @@ static double margin_of(struct kg_record *rec, const struct op_mutant_case *mc,
     const struct kg_backend_ops *original;
     struct kg_backend_ops ops;
     double margin = 0;
-    char *relative = kg_xasprintf("ops/%s.safetensors", mc->mutant->golden);
     struct kg_op_case c = { .rec = rec, .margin = &margin };
     kg_op_expect_ok(kg_backend_find_ops(mc->backend, &original, &err), &err);
     kg_mutant_ops_make(&ops, original, change);
     if (!kg_op_device_open(rec, mc->backend, &ops, &c.device)) return -1;
+    char *relative = kg_xasprintf("ops/%s.safetensors", mc->mutant->golden);
     c.golden = kg_golden_open(kg_fixture_path(relative));
     mc->mutant->run(&c);
     kg_golden_close(c.golden);

@@ -47,3 +47,7 @@ check_PROGRAMS += suites/unit/test_row_ops
 suites_unit_test_row_ops_SOURCES = suites/unit/test_row_ops.c suites/unit/ops_shared.h
 check_PROGRAMS += suites/unit/test_op_contracts
 suites_unit_test_op_contracts_SOURCES = suites/unit/test_op_contracts.c suites/unit/ops_shared.h
+check_PROGRAMS += suites/unit/test_base suites/unit/test_file suites/unit/test_options
+suites_unit_test_base_SOURCES = suites/unit/test_base.c
+suites_unit_test_file_SOURCES = suites/unit/test_file.c
+suites_unit_test_options_SOURCES = suites/unit/test_options.c

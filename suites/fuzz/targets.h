@@ -1,0 +1,23 @@
+/* Fuzz targets: each hands a file image of any bytes to a parser and looks at all that comes out. fuzz_<name>.c runs one
+ * under libFuzzer, test_mutations.c runs each over mutated good files in every check.
+ *
+ * They return whether the bytes were accepted, and abort where the parser breaks a promise (an error without a message, a
+ * message that is no UTF-8). */
+#ifndef KIGO_SUITES_FUZZ_TARGETS_H
+#define KIGO_SUITES_FUZZ_TARGETS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+bool kg_fuzz_gguf(const uint8_t *data, size_t size);
+bool kg_fuzz_safetensors(const uint8_t *data, size_t size);
+
+/* What libFuzzer calls. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+struct kg_error;
+/* Aborts unless the error is a good one. */
+void kg_fuzz_expect_error(const struct kg_error *err);
+
+#endif

@@ -1,0 +1,245 @@
+/* Files: whole or not at all, folders made and removed, and nothing followed or replaced that should not be. */
+#include "base/file.h"
+#include "base/draft.h"
+#include "base/size.h"
+#include "suites/harness/case.h"
+#include <check.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char *path_in(const struct kg_record *rec, const char *name) {
+    return kg_path_join(kg_scratch_dir(rec), name);
+}
+
+static void must_write(const char *path, const char *text) {
+    struct kg_error err = { 0 };
+    ck_assert_msg(kg_file_write(path, text, strlen(text), &err) == KG_OK, "%s", err.message);
+}
+
+static void expect_text(const char *path, const char *want) {
+    struct kg_error err = { 0 };
+    char *text;
+    size_t len;
+    ck_assert_msg(kg_file_read(path, &text, &len, &err) == KG_OK, "%s", err.message);
+    ck_assert_uint_eq(len, strlen(want));
+    ck_assert_str_eq(text, want);
+    free(text);
+}
+
+static size_t n_entries(const char *dir) {
+    struct kg_error err = { 0 };
+    struct kg_dir_list list;
+    ck_assert_int_eq(kg_dir_list(dir, &list, &err), KG_OK);
+    const size_t n = list.n_names;
+    kg_dir_list_free(&list);
+    return n;
+}
+
+static void write_read_replace(struct kg_record *rec, const void *arg) {
+    char *path = path_in(rec, "f");
+    struct kg_error err = { 0 };
+    char *data;
+    size_t len;
+    (void)arg;
+    must_write(path, "first, and longer");
+    must_write(path, "second");
+    expect_text(path, "second");
+    ck_assert_int_eq(kg_file_write(path, "a\0b", 3, &err), KG_OK);
+    ck_assert_int_eq(kg_file_read(path, &data, &len, &err), KG_OK);
+    ck_assert_uint_eq(len, 3);
+    ck_assert_mem_eq(data, "a\0b\0", 4); /* with one NUL behind it */
+    free(data);
+    must_write(path, "");
+    expect_text(path, "");
+    ck_assert_uint_eq(n_entries(kg_scratch_dir(rec)), 1); /* no temporary is left */
+    free(path);
+}
+
+static void large_file_comes_back(struct kg_record *rec, const void *arg) {
+    enum { N = 1 << 20 };
+    char *path = path_in(rec, "large"), *data = malloc(N + 17), *again;
+    struct kg_error err = { 0 };
+    struct kg_file_map map;
+    size_t len;
+    (void)arg;
+    for (size_t i = 0; i < N + 17; i++) data[i] = (char)(i * 31 + i / 251);
+    ck_assert_int_eq(kg_file_write(path, data, N + 17, &err), KG_OK);
+    ck_assert_int_eq(kg_file_read(path, &again, &len, &err), KG_OK);
+    ck_assert_uint_eq(len, N + 17);
+    ck_assert(memcmp(data, again, len) == 0);
+    ck_assert_int_eq(kg_file_map_open(path, &map, &err), KG_OK);
+    ck_assert_uint_eq(map.size_bytes, N + 17);
+    ck_assert(memcmp(data, map.data, len) == 0);
+    kg_file_map_close(&map);
+    kg_file_map_close(&map); /* closed already: nothing */
+    free(again);
+    free(data);
+    free(path);
+}
+
+static void errors_name_the_path(struct kg_record *rec, const void *arg) {
+    struct kg_error err = { 0 };
+    struct kg_file_map map;
+    struct kg_dir_list list;
+    char *data;
+    size_t len;
+    const char *missing = "/nowhere/at/all";
+    (void)rec, (void)arg;
+    ck_assert_int_eq(kg_file_map_open(missing, &map, &err), KG_ERR_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(err.message, missing));
+    ck_assert_int_eq(kg_file_read(missing, &data, &len, &err), KG_ERR_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(err.message, missing));
+    ck_assert_int_eq(kg_file_write(missing, "x", 1, &err), KG_ERR_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(err.message, missing));
+    ck_assert_int_eq(kg_dir_list(missing, &list, &err), KG_ERR_NOT_FOUND);
+    ck_assert_int_eq(kg_file_map_open("/dev/null", &map, &err), KG_ERR_USAGE);
+    ck_assert_ptr_nonnull(strstr(err.message, "not a regular file"));
+    ck_assert_int_eq(kg_file_write("/dev/null/x", "x", 1, NULL), KG_ERR_NOT_FOUND); /* err may be NULL */
+}
+
+static void empty_file_maps_to_nothing(struct kg_record *rec, const void *arg) {
+    char *path = path_in(rec, "empty");
+    struct kg_error err = { 0 };
+    struct kg_file_map map;
+    (void)arg;
+    must_write(path, "");
+    ck_assert_int_eq(kg_file_map_open(path, &map, &err), KG_OK);
+    ck_assert(map.data == NULL && map.size_bytes == 0);
+    kg_file_map_close(&map);
+    free(path);
+}
+
+/* A disk that is full, by a limit on the size of files: the old file stays, no temporary is left. */
+static void full_disk_keeps_the_old_file(struct kg_record *rec, const void *arg) {
+    enum { N = 1 << 20 };
+    char *path = path_in(rec, "f"), *big = calloc(1, N);
+    struct kg_error err = { 0 };
+    struct rlimit old;
+    (void)arg;
+    must_write(path, "old");
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &old);
+    const struct rlimit small = { 1000, old.rlim_max };
+    setrlimit(RLIMIT_FSIZE, &small);
+    const enum kg_status status = kg_file_write(path, big, N, &err);
+    setrlimit(RLIMIT_FSIZE, &old);
+    signal(SIGXFSZ, SIG_DFL);
+    ck_assert_int_eq(status, KG_ERR_IO);
+    ck_assert_ptr_nonnull(strstr(err.message, path));
+    expect_text(path, "old");
+    ck_assert_uint_eq(n_entries(kg_scratch_dir(rec)), 1);
+    free(big);
+    free(path);
+}
+
+static void draft_appears_only_when_published(struct kg_record *rec, const void *arg) {
+    char *path = path_in(rec, "f");
+    struct kg_error err = { 0 };
+    struct kg_draft draft;
+    struct stat info;
+    (void)arg;
+    ck_assert_int_eq(kg_draft_open(path, &draft, &err), KG_OK);
+    ck_assert_int_eq(kg_fd_write(draft.fd, "half", 4, &err), KG_OK);
+    ck_assert(!kg_path_exists(path));
+    kg_draft_discard(&draft);
+    kg_draft_discard(&draft); /* gone already: nothing */
+    ck_assert_uint_eq(n_entries(kg_scratch_dir(rec)), 0);
+    ck_assert_int_eq(kg_draft_open(path, &draft, &err), KG_OK);
+    ck_assert_int_eq(kg_fd_write(draft.fd, "whole", 5, &err), KG_OK);
+    ck_assert_int_eq(kg_draft_publish(&draft, &err), KG_OK);
+    kg_draft_discard(&draft);
+    expect_text(path, "whole");
+    ck_assert_int_eq(stat(path, &info), 0);
+    ck_assert_uint_eq(info.st_mode & 0777, 0644);
+    free(path);
+}
+
+static void folders(struct kg_record *rec, const void *arg) {
+    char *deep = path_in(rec, "a/b/c"), *top = path_in(rec, "a"), *file = path_in(rec, "a/file");
+    struct kg_error err = { 0 };
+    struct kg_dir_list list;
+    (void)arg;
+    ck_assert_int_eq(kg_dir_make(deep, &err), KG_OK);
+    ck_assert_int_eq(kg_dir_make(deep, &err), KG_OK); /* there already: good */
+    must_write(file, "x");
+    ck_assert_int_ne(kg_dir_make(file, &err), KG_OK);
+    ck_assert_ptr_nonnull(strstr(err.message, file));
+    ck_assert(kg_path_is_dir(deep) && !kg_path_is_dir(file) && kg_path_exists(file));
+    ck_assert_int_eq(kg_dir_list(top, &list, &err), KG_OK);
+    ck_assert_uint_eq(list.n_names, 2);
+    ck_assert_str_eq(list.names[0], "b"); /* sorted */
+    ck_assert_str_eq(list.names[1], "file");
+    kg_dir_list_free(&list);
+    ck_assert_int_eq(kg_dir_sync(top, &err), KG_OK);
+    ck_assert_int_eq(kg_path_remove(top, &err), KG_OK);
+    ck_assert(!kg_path_exists(top));
+    ck_assert_int_eq(kg_path_remove(top, &err), KG_OK); /* gone already: good */
+    free(file);
+    free(top);
+    free(deep);
+}
+
+static void links_are_removed_not_followed(struct kg_record *rec, const void *arg) {
+    char *kept = path_in(rec, "kept"), *kept_file = path_in(rec, "kept/file"), *doomed = path_in(rec, "doomed"),
+         *link = path_in(rec, "doomed/link"), *dangling = path_in(rec, "dangling");
+    struct kg_error err = { 0 };
+    (void)arg;
+    ck_assert_int_eq(kg_dir_make(kept, &err), KG_OK);
+    ck_assert_int_eq(kg_dir_make(doomed, &err), KG_OK);
+    must_write(kept_file, "x");
+    ck_assert_int_eq(symlink(kept, link), 0);
+    ck_assert_int_eq(symlink("/nowhere", dangling), 0);
+    ck_assert(kg_path_exists(dangling));
+    ck_assert_int_eq(kg_path_remove(doomed, &err), KG_OK);
+    ck_assert(!kg_path_exists(doomed) && kg_path_exists(kept_file));
+    free(dangling);
+    free(link);
+    free(doomed);
+    free(kept_file);
+    free(kept);
+}
+
+static void rename_does_not_replace(struct kg_record *rec, const void *arg) {
+    char *a = path_in(rec, "a"), *b = path_in(rec, "b"), *c = path_in(rec, "c");
+    struct kg_error err = { 0 };
+    (void)arg;
+    must_write(a, "a");
+    must_write(b, "b");
+    ck_assert_int_eq(kg_path_rename_new(a, b, &err), KG_ERR_EXISTS);
+    ck_assert_ptr_nonnull(strstr(err.message, b));
+    expect_text(b, "b");
+    ck_assert_int_eq(kg_path_rename_new(a, c, &err), KG_OK);
+    expect_text(c, "a");
+    ck_assert_int_eq(kg_path_rename_new(a, c, &err), KG_ERR_NOT_FOUND);
+    free(c);
+    free(b);
+    free(a);
+}
+
+static void build(struct kg_case_list *list) {
+    const struct kg_case cases[] = {
+        { .name = "write_read_replace", .run = write_read_replace },
+        { .name = "large_file_comes_back", .run = large_file_comes_back },
+        { .name = "errors_name_the_path", .run = errors_name_the_path },
+        { .name = "empty_file_maps_to_nothing", .run = empty_file_maps_to_nothing },
+        { .name = "full_disk_keeps_the_old_file", .run = full_disk_keeps_the_old_file },
+        { .name = "draft_appears_only_when_published", .run = draft_appears_only_when_published },
+        { .name = "folders", .run = folders },
+        { .name = "links_are_removed_not_followed", .run = links_are_removed_not_followed },
+        { .name = "rename_does_not_replace", .run = rename_does_not_replace },
+    };
+    for (size_t i = 0; i < KG_COUNT_OF(cases); i++) {
+        struct kg_case c = cases[i];
+        c.layer = "unit", c.op = "file";
+        kg_case_list_add(list, &c);
+    }
+}
+
+int main(int argc, char **argv) {
+    return kg_suite_main_built(argc, argv, build);
+}

@@ -159,6 +159,7 @@ static enum kg_status put_manifest(const char *dir, const char *file, bool (*wan
     struct kg_buffer lines = KG_BUFFER_INIT;
     enum kg_status status = kg_tree_walk(dir, &tree, err);
     if (status == KG_OK) status = kg_manifest_make(dir, &tree, wanted, &lines, err);
+    if (status == KG_OK) status = kg_manifest_sync(dir, &tree, wanted, err);
     if (status == KG_OK) status = kg_bundle_put(dir, file, kg_buffer_text(&lines), lines.len, err);
     kg_sha256_hex(kg_buffer_text(&lines), lines.len, sha256);
     kg_buffer_free(&lines);

@@ -28,7 +28,10 @@ void kg_manifest_parse(const char *file, const char *text, size_t size_bytes, st
 void kg_manifest_free(struct kg_manifest *manifest);
 const struct kg_manifest_line *kg_manifest_find(const struct kg_manifest *manifest, const char *path);
 
-/* Hashes (and syncs to disk) the regular files of the tree for which wanted(path) is true; appends manifest lines. */
+/* Waits until the files of the tree for which wanted(path) is true are on disk. */
+KG_WARN_UNUSED enum kg_status kg_manifest_sync(const char *dir, const struct kg_tree *tree,
+                                               bool (*wanted)(const char *path), struct kg_error *err);
+/* Hashes them and appends manifest lines. KG_ERR_FORMAT if one is not a regular file or has an unsafe name. */
 KG_WARN_UNUSED enum kg_status kg_manifest_make(const char *dir, const struct kg_tree *tree,
                                                bool (*wanted)(const char *path), struct kg_buffer *out,
                                                struct kg_error *err);

@@ -50,6 +50,6 @@ enum kg_status kg_bundle_plan_done(struct kg_bundle *bundle, struct kg_error *er
         status = kg_ndjson_append(bundle->journal_fd, event, true, "journal.ndjson", err);
         json_decref(event);
     }
-    bundle->plan_done = status == KG_OK;
+    if (status == KG_OK) bundle->plan_done = true;
     return kg_bundle_leave(bundle, status, err);
 }

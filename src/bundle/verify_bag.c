@@ -103,23 +103,27 @@ static void check_oxum(const struct kg_tree *tree, const json_t *info, struct kg
 }
 
 /* The statement speaks of this manifest. */
-static enum kg_status check_statement(const char *dir, struct kg_bundle_findings *findings, struct kg_error *err) {
+static enum kg_status check_statement(const char *dir, const struct kg_tree *tree, struct kg_bundle_findings *findings,
+                                      struct kg_error *err) {
+    static const char FILE_NAME[] = "statement.intoto.json";
+    const struct kg_tree_entry *manifest = kg_tree_find(tree, "manifest-sha256.txt");
     json_t *statement = NULL;
     struct kg_error why;
     char hex[KG_SHA256_HEX_SIZE];
-    char *path = kg_path_join(dir, "manifest-sha256.txt");
-    const enum kg_status status = kg_bundle_read_json(dir, "statement.intoto.json", &statement, &why);
-    if (status == KG_OK && kg_sha256_file(path, hex, err) == KG_OK) {
-        const json_t *subject = json_array_get(json_object_get(statement, "subject"), 0);
-        const char *digest = kg_json_text(json_object_get(subject, "digest"), "sha256");
-        if (!digest || strcmp(digest, hex) != 0)
-            kg_finding_add(findings, "statement", "statement.intoto.json", "its subject is not this manifest");
-    } else if (status != KG_OK && status != KG_ERR_NOT_FOUND) {
-        kg_finding_add(findings, "format", "statement.intoto.json", "%s", why.message);
+    if (!manifest || manifest->kind != KG_TREE_FILE) return KG_OK; /* a finding already */
+    if (kg_bundle_read_json(dir, FILE_NAME, &statement, &why) != KG_OK) {
+        kg_finding_add(findings, why.status == KG_ERR_NOT_FOUND ? "missing" : "format", FILE_NAME, "%s", why.message);
+        return KG_OK;
     }
-    json_decref(statement);
+    char *path = kg_path_join(dir, "manifest-sha256.txt");
+    const enum kg_status status = kg_sha256_file(path, hex, err);
+    const json_t *subject = json_array_get(json_object_get(statement, "subject"), 0);
+    const char *digest = kg_json_text(json_object_get(subject, "digest"), "sha256");
+    if (status == KG_OK && (!digest || strcmp(digest, hex) != 0))
+        kg_finding_add(findings, "statement", FILE_NAME, "its subject is not this manifest");
     free(path);
-    return KG_OK;
+    json_decref(statement);
+    return status;
 }
 
 enum kg_status kg_verify_bag(const char *dir, const struct kg_tree *tree, json_t **info,
@@ -137,7 +141,7 @@ enum kg_status kg_verify_bag(const char *dir, const struct kg_tree *tree, json_t
         status = check_manifest(dir, tree, "manifest-sha256.txt", kg_manifest_is_payload, findings, err);
     if (status == KG_OK)
         status = check_manifest(dir, tree, "tagmanifest-sha256.txt", kg_manifest_is_tag, findings, err);
-    if (status == KG_OK) status = check_statement(dir, findings, err);
+    if (status == KG_OK) status = check_statement(dir, tree, findings, err);
     free(bag_info);
     free(bagit);
     return status;

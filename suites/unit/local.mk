@@ -51,3 +51,6 @@ check_PROGRAMS += suites/unit/test_base suites/unit/test_file suites/unit/test_o
 suites_unit_test_base_SOURCES = suites/unit/test_base.c
 suites_unit_test_file_SOURCES = suites/unit/test_file.c
 suites_unit_test_options_SOURCES = suites/unit/test_options.c
+check_PROGRAMS += suites/unit/test_bundle suites/unit/test_bundle_verify
+suites_unit_test_bundle_SOURCES = suites/unit/test_bundle.c suites/unit/bundle_maker.c suites/unit/bundle_maker.h
+suites_unit_test_bundle_verify_SOURCES = suites/unit/test_bundle_verify.c suites/unit/bundle_maker.c

@@ -16,15 +16,15 @@ static const char RETURNED_LOGITS[] = "returned_logits"; /* what eval returns, b
 
 /* Limits of a row by the precision of the activations. nmse is of the row, max_abs in units of its root mean square.
  *
- * f32: transformers' own float32 differs from its float64 by up to 3e-11 NMSE in these models (fixtures' origin.json);
- * 1e-9 leaves another engine thirty times that, and is an eightieth of what an epsilon of 1e-5 for 1e-6 does to logits. A single
- * element may be 2e-4 off, which a row of 16384 elements would otherwise hide.
+ * f32: by row, transformers' float32 is up to 5.5e-11 NMSE from double sums in these models; 1e-9 leaves another engine
+ * about twenty times that, and is an eightieth of what an epsilon of 1e-5 for 1e-6 does to logits. One element of a long
+ * row hardly moves its NMSE, so each is held to 5e-4; in peaked rows (ffn_act) transformers' float32 reaches 7e-5.
  * f16: storage in FP16 with FP32 sums gives 4e-7 to 2e-6 in logits, an FP16 cache up to 3e-6. */
 static const struct {
     double nmse, max_abs_rms;
     const char *why;
 } LIMITS[] = {
-    [KG_PRECISION_F32] = { 1e-9, 2e-4, "30 times the distance of transformers' float32 from float64, by row" },
+    [KG_PRECISION_F32] = { 1e-9, 5e-4, "twenty times the distance of transformers' float32 from double sums, by row" },
     [KG_PRECISION_F16] = { 2e-5, 3e-2, "ten times the usual noise of FP16 activations, by row" },
     [KG_PRECISION_F8] = { 1e-3, 2e-1, "an FP8 cache, by row" },
 };

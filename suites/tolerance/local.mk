@@ -7,11 +7,13 @@ libkigosuite_a_SOURCES += \
 	suites/tolerance/walk_models.c suites/tolerance/walk_models.h
 check_PROGRAMS += \
 	suites/tolerance/test_chunks \
+	suites/tolerance/test_fixtures \
 	suites/tolerance/test_formats \
 	suites/tolerance/test_layers \
 	suites/tolerance/test_long \
 	suites/tolerance/test_ops
 suites_tolerance_test_chunks_SOURCES = suites/tolerance/test_chunks.c
+suites_tolerance_test_fixtures_SOURCES = suites/tolerance/test_fixtures.c
 suites_tolerance_test_formats_SOURCES = suites/tolerance/test_formats.c
 suites_tolerance_test_layers_SOURCES = suites/tolerance/test_layers.c
 suites_tolerance_test_long_SOURCES = suites/tolerance/test_long.c

@@ -134,6 +134,7 @@ static void print_summary(const struct kg_check_report *r, const struct kg_run_o
         fprintf(out, "%.1f s, %.1f%% of it outside cases; sealed in %.2f s\n", (double)o->wall_ns / 1e9,
                 100 * o->overhead_ratio, (double)o->seal_ns / 1e9);
         fprintf(out, "bundle %s (%s)\n", o->bundle_dir, o->summary.verdict);
+        if (o->summary.note[0]) fprintf(out, "%s\n", o->summary.note);
         fprintf(out, "ask next: kigo show %s; kigo verify %s; kigo list\n", o->bundle_id, o->bundle_id);
     }
     fprintf(out, "%zu passed, %zu failed, %zu skipped\n", r->n_pass, r->n_fail, r->n_skip);
@@ -142,13 +143,13 @@ static void print_summary(const struct kg_check_report *r, const struct kg_run_o
 static void print_json(const struct kg_check_report *r, const struct kg_run_outcome *o) {
     const struct kg_bundle_summary *s = &o->summary;
     json_t *object =
-        json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:I, s:I, s:I, s:f, s:O}", "bundle_id",
-                  o->bundle_id, "bundle", o->bundle_dir, "verdict", s->verdict, "exit_code", o->exit_code, "planned",
-                  (json_int_t)s->n_planned, "pass", (json_int_t)s->n_pass, "fail", (json_int_t)s->n_fail, "skip",
-                  (json_int_t)s->n_skip, "crash", (json_int_t)s->n_crash, "timeout", (json_int_t)s->n_timeout, "norun",
-                  (json_int_t)s->n_norun, "interrupted_by", o->interrupted_by, "wall_ns", (json_int_t)o->wall_ns,
-                  "seal_ns", (json_int_t)o->seal_ns, "in_cases_ns", (json_int_t)o->in_cases_ns, "overhead_ratio",
-                  o->overhead_ratio, "not_passed", r->not_passed);
+        json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:I, s:I, s:I, s:f, s:s, s:O}",
+                  "bundle_id", o->bundle_id, "bundle", o->bundle_dir, "verdict", s->verdict, "exit_code", o->exit_code,
+                  "planned", (json_int_t)s->n_planned, "pass", (json_int_t)s->n_pass, "fail", (json_int_t)s->n_fail,
+                  "skip", (json_int_t)s->n_skip, "crash", (json_int_t)s->n_crash, "timeout", (json_int_t)s->n_timeout,
+                  "norun", (json_int_t)s->n_norun, "interrupted_by", o->interrupted_by, "wall_ns",
+                  (json_int_t)o->wall_ns, "seal_ns", (json_int_t)o->seal_ns, "in_cases_ns", (json_int_t)o->in_cases_ns,
+                  "overhead_ratio", o->overhead_ratio, "not_passed", r->not_passed);
     json_dumpf(object, stdout, JSON_COMPACT);
     putchar('\n');
     json_decref(object);

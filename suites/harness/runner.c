@@ -154,6 +154,8 @@ static enum kg_status run_planned(struct kg_run *run, uint64_t start_ns, struct 
     const uint64_t seal_start_ns = kg_clock_monotonic_ns();
     if (status == KG_OK) status = kg_bundle_seal(run->bundle, &outcome->summary, err);
     outcome->seal_ns = kg_clock_monotonic_ns() - seal_start_ns;
+    if (status != KG_OK)
+        kg_error_context(err, status, "run %s stopped ('kigo recover' publishes what there is)", outcome->bundle_id);
     outcome->bundle_dir = kg_xstrdup(kg_bundle_dir(run->bundle));
     outcome->exit_code = outcome->interrupted_by ? KG_EXIT_INCOMPLETE : outcome->summary.exit_code;
     signals_close(&signals);

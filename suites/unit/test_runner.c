@@ -1,4 +1,6 @@
 /* The runner's parts that judge what a program says: keys, lines, logs, result records, names of failures. */
+#include "base/file.h"
+#include "base/rng.h"
 #include "base/size.h"
 #include "suites/harness/bounded_log.h"
 #include "suites/harness/case_key.h"
@@ -6,7 +8,6 @@
 #include "suites/harness/failure_name.h"
 #include "suites/harness/line_reader.h"
 #include "suites/harness/result_lists.h"
-#include "base/file.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -202,6 +203,39 @@ static void result_lists_refuse_other_types(struct kg_record *rec, const void *a
     }
 }
 
+/* Whatever bytes come, an event is refused or holds what it must; nothing is read outside it (the sanitizers' builds). */
+static void damaged_events_are_refused_or_whole(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    enum { N_TRIES = 20000, MAX_CHANGES = 4 };
+    static const char EVENT[] =
+        "{\"errors\":[{\"name\":\"x\",\"n\":4,\"n_nonfinite\":0,\"max_abs\":1e-3,\"max_rel\":0.5,\"rms_rel\":1,"
+        "\"nmse\":1,"
+        "\"one_minus_cos\":0,\"worst_index\":2,\"worst_got\":1,\"worst_want\":null,\"tolerance\":{\"nmse\":1},\"why\":"
+        "\"y\","
+        "\"margin\":0.5,\"judged\":true}],\"timings\":" TIMING("2", "[1,2]") ",\"metrics\":[],\"memory\":[]}";
+    struct kg_rng rng;
+    kg_rng_init(&rng, kg_record_seed(rec), 0);
+    size_t n_taken = 0;
+    for (int i = 0; i < N_TRIES; i++) {
+        char text[sizeof EVENT];
+        memcpy(text, EVENT, sizeof text);
+        const uint64_t n_changes = 1 + kg_rng_below(&rng, MAX_CHANGES);
+        for (uint64_t k = 0; k < n_changes; k++)
+            text[kg_rng_below(&rng, sizeof text - 1)] = (char)kg_rng_below(&rng, 256);
+        json_t *event = json_loadb(text, sizeof text - 1, JSON_REJECT_DUPLICATES, NULL), *lists;
+        struct kg_error err;
+        if (event && kg_result_lists_read(event, &lists, &err) == KG_OK) {
+            n_taken++;
+            ck_assert(json_is_array(json_object_get(lists, "memory")));
+            (void)kg_result_lists_outside(lists);
+            json_decref(lists);
+        }
+        json_decref(event);
+    }
+    kg_record_metric(rec, "still_whole", "count", (double)n_taken);
+    ck_assert_uint_lt(n_taken, N_TRIES / 2);
+}
+
 static void shell_words_stay_one_word(struct kg_record *rec, const void *arg) {
     (void)rec;
     (void)arg;
@@ -285,6 +319,7 @@ static const struct kg_case CASES[] = {
     RUNNER(log_that_is_short_is_whole),
     RUNNER(result_lists_take_known_fields_only),
     RUNNER(result_lists_refuse_other_types),
+    RUNNER(damaged_events_are_refused_or_whole),
     RUNNER(shell_words_stay_one_word),
     RUNNER(failure_folders_are_safe_and_distinct),
     RUNNER(discovery_takes_programs_only),

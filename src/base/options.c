@@ -131,7 +131,7 @@ enum kg_status kg_options_parse(const struct kg_command *command, int argc, char
     if (status == KG_OK && !*helped && n_found < command->min_args)
         status = kg_fail(err, KG_ERR_USAGE, "too few arguments; usage: %s %s", command->name, command->usage);
     if (status == KG_OK && !*helped && n_found > command->max_args)
-        status = kg_fail(err, KG_ERR_USAGE, "'%s' is one argument too many; usage: %s %s", found[command->max_args],
+        status = kg_fail(err, KG_ERR_USAGE, "'%s': too many arguments; usage: %s %s", found[command->max_args],
                          command->name, command->usage);
     if (status != KG_OK) {
         free(found);

@@ -1,8 +1,10 @@
 /* env.json: the machine and the libraries a run met. Nothing in it but "run" changes from one run to the next on the same
  * machine, so that its hash without "run" names the environment in the index. */
 #include "bundle/internal.h"
+#include "backend/gpu.h"
 #include "base/buffer.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include <gnu/libc-version.h>
 #include <locale.h>
 #include <openssl/crypto.h>
@@ -71,15 +73,38 @@ static json_t *libraries(void) {
                      "jansson", jansson_version_str(), "pcre2", pcre2, "openssl", OpenSSL_version(OPENSSL_VERSION));
 }
 
+/* *why is left empty if there are GPUs. */
+static json_t *gpus(struct kg_error *why) {
+    enum { MAX_GPUS = 64 };
+    struct kg_gpu_info *list = kg_xcalloc(MAX_GPUS, sizeof *list);
+    size_t n = 0;
+    json_t *all = kg_gpu_list(list, MAX_GPUS, &n, why) == KG_OK ? json_array() : json_null();
+    for (size_t i = 0; i < n; i++) {
+        char uuid_sha256[KG_SHA256_HEX_SIZE];
+        kg_sha256_hex(list[i].uuid, sizeof list[i].uuid, uuid_sha256);
+        json_array_append_new(all,
+                              json_pack("{s:s, s:s, s:i, s:i, s:i, s:I, s:i, s:i, s:b}", "name", list[i].name,
+                                        "uuid_sha256", uuid_sha256, "compute_capability", list[i].compute_capability,
+                                        "n_sms", list[i].n_sms, "l2_bytes", list[i].l2_bytes, "memory_bytes",
+                                        (json_int_t)list[i].memory_bytes, "driver", list[i].driver_version,
+                                        "cuda_runtime", list[i].runtime_version, "ecc", list[i].ecc_enabled));
+    }
+    free(list);
+    return all;
+}
+
 json_t *kg_bundle_environment(const kg_json *run) {
     struct utsname system;
+    struct kg_error why = { KG_OK, "" };
+    json_t *gpu_list = gpus(&why);
     const bool named = uname(&system) == 0;
     const char *lang = getenv("LC_ALL") ? getenv("LC_ALL") : getenv("LANG");
     const json_int_t memory_bytes = (json_int_t)sysconf(_SC_PHYS_PAGES) * (json_int_t)sysconf(_SC_PAGESIZE);
-    return json_pack("{s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:n, s:s, s:o}", "cpu", cpu(), "memory_bytes",
+    return json_pack("{s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "cpu", cpu(), "memory_bytes",
                      memory_bytes, "os", value_in_file("/etc/os-release", "PRETTY_NAME", '='), "kernel",
                      named ? text_or_null(system.release) : json_null(), "machine",
                      named ? text_or_null(system.machine) : json_null(), "libraries", libraries(), "locale",
-                     text_or_null(setlocale(LC_ALL, NULL)), "lang", text_or_null(lang), "gpus", "gpus_why",
-                     "this build has no CUDA back end", "run", run ? json_deep_copy(run) : json_object());
+                     text_or_null(setlocale(LC_ALL, NULL)), "lang", text_or_null(lang), "gpus", gpu_list, "gpus_why",
+                     *why.message ? text_or_null(why.message) : json_null(), "run",
+                     run ? json_deep_copy(run) : json_object());
 }

@@ -172,15 +172,19 @@ void kg_export_tap(const struct kg_export *from, struct kg_buffer *out) {
     }
 }
 
-/* RFC 4180: quoted where a comma, a quote or a line break needs it, quotes doubled. */
-static void put_csv(struct kg_buffer *out, const char *text, const char *end) {
-    const bool quoted = strpbrk(text, ",\"\r\n") || *text == ' ';
+void kg_csv_put(struct kg_buffer *out, const char *text, size_t len, const char *end) {
+    bool quoted = len > 0 && (text[0] == ' ' || text[len - 1] == ' ');
+    for (size_t i = 0; i < len && !quoted; i++) quoted = text[i] != '\0' && strchr(",\"\r\n", text[i]);
     if (quoted) kg_buffer_puts(out, "\"");
-    for (const char *s = text; *s; s++) {
-        if (*s == '"') kg_buffer_puts(out, "\"");
-        kg_buffer_append(out, s, 1);
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] == '"') kg_buffer_puts(out, "\"");
+        kg_buffer_append(out, text + i, 1);
     }
     kg_buffer_printf(out, "%s%s", quoted ? "\"" : "", end);
+}
+
+static void put_csv(struct kg_buffer *out, const char *text) {
+    kg_csv_put(out, text, strlen(text), ",");
 }
 
 void kg_export_csv(const struct kg_export *from, struct kg_buffer *out) {
@@ -190,10 +194,10 @@ void kg_export_csv(const struct kg_export *from, struct kg_buffer *out) {
                         "status,reason,started_us,duration_ns,worst_comparison,worst_margin\r\n");
     for (size_t i = 0; i < from->records->n_cases; i++) {
         const struct kg_case_records *c = &from->records->cases[i];
-        put_csv(out, c->key, ",");
-        for (size_t k = 0; k < sizeof PLANNED / sizeof *PLANNED; k++) put_csv(out, plan_text(c, PLANNED[k]), ",");
-        put_csv(out, kg_case_status(c), ",");
-        put_csv(out, kg_case_reason(c), ",");
+        put_csv(out, c->key);
+        for (size_t k = 0; k < sizeof PLANNED / sizeof *PLANNED; k++) put_csv(out, plan_text(c, PLANNED[k]));
+        put_csv(out, kg_case_status(c));
+        put_csv(out, kg_case_reason(c));
         const int64_t started = c->result ? kg_json_int(c->result, "started_us", -1) : -1;
         const int64_t duration = c->result ? kg_json_int(c->result, "duration_ns", -1) : -1;
         if (started >= 0) kg_buffer_printf(out, "%lld", (long long)started);
@@ -202,7 +206,7 @@ void kg_export_csv(const struct kg_export *from, struct kg_buffer *out) {
         kg_buffer_puts(out, ",");
         const char *worst;
         const double margin = kg_case_worst_margin(c, &worst);
-        put_csv(out, worst, ",");
+        put_csv(out, worst);
         if (!isnan(margin)) kg_buffer_printf(out, "%.9g", margin);
         kg_buffer_puts(out, "\r\n");
     }

@@ -16,6 +16,9 @@ void kg_export_tap(const struct kg_export *from, struct kg_buffer *out);
 void kg_export_csv(const struct kg_export *from, struct kg_buffer *out);
 void kg_export_report(const struct kg_export *from, struct kg_buffer *out);
 
+/* One field of a CSV line (RFC 4180), and the text that ends it ("," or a line break). */
+void kg_csv_put(struct kg_buffer *out, const char *text, size_t len, const char *end);
+
 /* in-toto Statement v1 with a test-result predicate over the digest of manifest-sha256.txt; caller's reference. */
 json_t *kg_export_statement(const struct kg_export *from, const char *manifest_sha256);
 

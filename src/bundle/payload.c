@@ -2,24 +2,13 @@
 #include "bundle/internal.h"
 #include "base/buffer.h"
 #include "base/file.h"
+#include "base/utf8.h"
 #include "bundle/records.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* Length of the UTF-8 sequence at s, 0 if there is none. */
-static size_t utf8_length(const unsigned char *s) {
-    if (s[0] < 0x80) return 1;
-    const size_t n = s[0] >= 0xC2 && s[0] <= 0xDF   ? 2
-                     : s[0] >= 0xE0 && s[0] <= 0xEF ? 3
-                     : s[0] >= 0xF0 && s[0] <= 0xF4 ? 4
-                                                    : 0;
-    for (size_t i = 1; i < n; i++)
-        if ((s[i] & 0xC0) != 0x80) return 0;
-    return n;
-}
 
 bool kg_bundle_path_ok(const char *relative) {
     enum { MAX_PATH_BYTES = 1024, MAX_PART_BYTES = 255 };
@@ -32,11 +21,9 @@ bool kg_bundle_path_ok(const char *relative) {
         if (!part[len]) break;
         part += len + 1;
     }
-    for (const unsigned char *s = (const unsigned char *)relative; *s;) {
-        const size_t n = utf8_length(s);
-        if (n == 0 || *s < 0x20 || *s == 0x7F || *s == '\\' || *s == '%') return false;
-        s += n;
-    }
+    if (!kg_utf8_valid(relative, strlen(relative))) return false;
+    for (const char *s = relative; *s; s++)
+        if ((unsigned char)*s < 0x20 || *s == 0x7F || *s == '\\' || *s == '%') return false;
     return true;
 }
 

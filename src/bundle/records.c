@@ -1,6 +1,7 @@
 #include "bundle/records.h"
 #include "base/buffer.h"
 #include "base/file.h"
+#include "base/utf8.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,13 +11,11 @@
 enum { MAX_JSON_BYTES = 64 << 20 };
 static const uint64_t MAX_RECORDS_BYTES = 2ull << 30;
 
-/* Text that is not UTF-8 (a hostile file name, a value cut in its middle) keeps its ASCII, so that every finding can be
- * written as JSON. */
-static void make_utf8(char *text) {
-    json_t *probe = json_string(text);
-    for (char *s = text; !probe && *s; s++)
-        if ((unsigned char)*s >= 0x80) *s = '?';
-    json_decref(probe);
+/* Whatever a hostile file name or a value cut in its middle holds, every finding can be written as JSON. */
+static char *as_utf8(const char *text) {
+    struct kg_buffer out = KG_BUFFER_INIT;
+    kg_utf8_append(&out, text, strlen(text));
+    return out.data ? out.data : kg_xstrdup("");
 }
 
 void kg_finding_add(struct kg_bundle_findings *findings, const char *what, const char *path, const char *fmt, ...) {
@@ -26,13 +25,11 @@ void kg_finding_add(struct kg_bundle_findings *findings, const char *what, const
     va_start(args, fmt);
     vsnprintf(detail, sizeof detail, fmt, args);
     va_end(args);
-    make_utf8(detail);
     findings->items = kg_xrealloc(findings->items, (findings->n_items + 1) * sizeof *findings->items);
     struct kg_bundle_finding *item = &findings->items[findings->n_items++];
     item->what = kg_xstrdup(what);
-    item->path = kg_xstrdup(path);
-    make_utf8(item->path);
-    item->detail = kg_xstrdup(detail);
+    item->path = as_utf8(path);
+    item->detail = as_utf8(detail);
 }
 
 void kg_bundle_findings_free(struct kg_bundle_findings *findings) {

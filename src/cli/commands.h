@@ -11,6 +11,12 @@
     X(devices, "devices", "list the processors and GPUs this build can run on") \
     X(generate, "generate", "write text from a prompt") \
     X(logits, "logits", "print the logits of given token ids") \
+    X(list, "list", "list the runs whose proof bundles are here") \
+    X(show, "show", "show a run: verdict, failures, errors, timings") \
+    X(verify, "verify", "check that a bundle is what was sealed") \
+    X(query, "query", "ask the history by SQL") \
+    X(reindex, "reindex", "make the index again from the bundles") \
+    X(recover, "recover", "publish what runs that died left") \
     /* every row ends in a backslash, so that rows merge line by line */
 
 /* clang-format on */

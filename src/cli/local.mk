@@ -19,3 +19,12 @@ kigo_SOURCES += \
 kigo_SOURCES += \
 	src/cli/check_report.c src/cli/check_report.h \
 	src/cli/cmd_check.c
+kigo_SOURCES += src/cli/bundles.h \
+	src/cli/bundles.c \
+	src/cli/cmd_list.c \
+	src/cli/cmd_query.c \
+	src/cli/cmd_recover.c \
+	src/cli/cmd_reindex.c \
+	src/cli/cmd_show.c \
+	src/cli/cmd_verify.c \
+	src/cli/table.c

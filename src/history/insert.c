@@ -104,8 +104,8 @@ static enum kg_status insert_env(struct kg_history *history, const json_t *env, 
         put_text_of(&row, env, "os");
         put_text_of(&row, env, "kernel");
         put_text_of(&row, gpu, "name");
-        put_text_of(&row, gpu, "driver");
-        put_text_of(&row, gpu, "cuda_runtime");
+        put_int_of(&row, gpu, "driver");
+        put_int_of(&row, gpu, "cuda_runtime");
         put_real_of(&row, gpu, "power_limit_w");
         put_text(&row, text);
         status = row_end(&row, err);

@@ -64,7 +64,7 @@ static bool nothing_follows(sqlite3 *db, const char *tail) {
 static enum kg_status prepare(sqlite3 *db, const char *sql, sqlite3_stmt **stmt, struct kg_error *err) {
     const char *tail = NULL;
     const int code = sqlite3_prepare_v2(db, sql, -1, stmt, &tail);
-    if (code == SQLITE_AUTH)
+    if (code != SQLITE_OK && strstr(sqlite3_errmsg(db), "not authorized"))
         return kg_fail(err, KG_ERR_USAGE, "a query may only read (%s): %.400s", sqlite3_errmsg(db), sql);
     if (code != SQLITE_OK) return kg_fail(err, KG_ERR_USAGE, "%s: %.400s", sqlite3_errmsg(db), sql);
     if (!*stmt) return kg_fail(err, KG_ERR_USAGE, "the query is empty");

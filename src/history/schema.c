@@ -4,7 +4,7 @@
 
 static const char *const MIGRATIONS[] = {
     "CREATE TABLE env(env_id TEXT PRIMARY KEY, cpu_model TEXT, n_cpus INTEGER, memory_bytes INTEGER, os TEXT,"
-    " kernel TEXT, gpu_name TEXT, gpu_driver TEXT, cuda_runtime TEXT, gpu_power_limit_w REAL, json TEXT NOT NULL)"
+    " kernel TEXT, gpu_name TEXT, gpu_driver INTEGER, cuda_runtime INTEGER, gpu_power_limit_w REAL, json TEXT NOT NULL)"
     " STRICT, WITHOUT ROWID;"
     "CREATE TABLE build(build_id TEXT PRIMARY KEY, version TEXT, compiler TEXT, cflags TEXT, sanitizers TEXT,"
     " cuda TEXT, program_sha256 TEXT, json TEXT NOT NULL) STRICT, WITHOUT ROWID;"

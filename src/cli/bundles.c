@@ -1,0 +1,148 @@
+#include "cli/bundles.h"
+#include "base/file.h"
+#include "bundle/internal.h"
+#include "bundle/records.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *kg_cli_bundles_root(const char *given) {
+    const char *from_environment = getenv("KIGO_BUNDLES");
+    if (given) return given;
+    return from_environment && *from_environment ? from_environment : "proof-bundles";
+}
+
+static int64_t started_us(const char *root, const char *id) {
+    char *dir = kg_path_join(root, id);
+    json_t *summary = NULL;
+    int64_t started = 0;
+    if (kg_bundle_read_json(dir, "data/summary.json", &summary, NULL) == KG_OK)
+        started = kg_json_int(summary, "started_us", 0);
+    json_decref(summary);
+    free(dir);
+    return started;
+}
+
+/* The last by name; among those of its second, the one that started last. */
+static const char *latest_of(const char *root, const struct kg_dir_list *ids) {
+    enum { UTC_CHARS = 16 };
+    if (ids->n_names == 0) return NULL;
+    const char *latest = ids->names[ids->n_names - 1];
+    int64_t latest_us = -1;
+    for (size_t i = ids->n_names; i-- > 0 && strncmp(ids->names[i], latest, UTC_CHARS) == 0;) {
+        const int64_t us = started_us(root, ids->names[i]);
+        if (us <= latest_us) continue;
+        latest = ids->names[i];
+        latest_us = us;
+    }
+    return latest;
+}
+
+static enum kg_status choose(const char *root, const char *run, const struct kg_dir_list *ids, const char **id,
+                             struct kg_error *err) {
+    if (strcmp(run, "latest") == 0) {
+        *id = latest_of(root, ids);
+        return *id ? KG_OK : kg_fail(err, KG_ERR_NOT_FOUND, "%s holds no bundle yet", root);
+    }
+    size_t n_matches = 0;
+    for (size_t i = 0; i < ids->n_names; i++) {
+        if (strncmp(ids->names[i], run, strlen(run)) != 0) continue;
+        n_matches++;
+        if (n_matches > 1)
+            return kg_fail(err, KG_ERR_USAGE, "'%s' is the beginning of several runs, %s and %s among them", run, *id,
+                           ids->names[i]);
+        *id = ids->names[i];
+    }
+    return n_matches == 1 ? KG_OK : kg_fail(err, KG_ERR_NOT_FOUND, "no run '%s' in %s", run, root);
+}
+
+/* Keeps the names that are bundle ids. */
+static void keep_ids(struct kg_dir_list *list) {
+    size_t kept = 0;
+    for (size_t i = 0; i < list->n_names; i++) {
+        int64_t unused;
+        if (kg_bundle_id_parse(list->names[i], &unused)) list->names[kept++] = list->names[i];
+        else free(list->names[i]);
+    }
+    list->n_names = kept;
+}
+
+enum kg_status kg_cli_bundle_find(const char *root, const char *run, char **dir, struct kg_error *err) {
+    if (strchr(run, '/')) {
+        *dir = kg_xstrdup(run);
+        return kg_path_is_dir(run) ? KG_OK : (free(*dir), kg_fail(err, KG_ERR_NOT_FOUND, "%s: no such folder", run));
+    }
+    struct kg_dir_list ids = { 0 };
+    const char *id = NULL;
+    enum kg_status status = kg_dir_list(root, &ids, err);
+    if (status != KG_OK) return status;
+    keep_ids(&ids);
+    status = *run ? choose(root, run, &ids, &id, err) : kg_fail(err, KG_ERR_USAGE, "the name of the run is empty");
+    if (status == KG_OK) *dir = kg_path_join(root, id);
+    kg_dir_list_free(&ids);
+    return status;
+}
+
+/* Folders of unfinished runs that no process holds. */
+static size_t count_dead_runs(const char *root) {
+    struct kg_dir_list list = { 0 };
+    size_t n_dead = 0;
+    if (kg_dir_list(root, &list, NULL) != KG_OK) return 0;
+    for (size_t i = 0; i < list.n_names; i++) {
+        int64_t unused;
+        if (strncmp(list.names[i], ".tmp-", 5) != 0 || !kg_bundle_id_parse(list.names[i] + 5, &unused)) continue;
+        char *dir = kg_path_join(root, list.names[i]);
+        int fd = -1;
+        if (kg_bundle_lock(dir, &fd, NULL) == KG_OK && fd >= 0) {
+            close(fd);
+            n_dead++;
+        }
+        free(dir);
+    }
+    kg_dir_list_free(&list);
+    return n_dead;
+}
+
+enum kg_status kg_cli_history_open(const char *verb, const char *root, struct kg_history **history,
+                                   struct kg_error *err) {
+    struct kg_bundle_findings problems = { NULL, 0 };
+    const enum kg_status status = kg_history_open(root, history, &problems, err);
+    for (size_t i = 0; i < problems.n_items; i++)
+        fprintf(stderr, "kigo %s: %s is not indexed: %s\n", verb, problems.items[i].path, problems.items[i].detail);
+    kg_bundle_findings_free(&problems);
+    const size_t n_dead = status == KG_OK ? count_dead_runs(root) : 0;
+    if (n_dead > 0)
+        fprintf(stderr, "kigo %s: %zu run%s died unfinished; 'kigo recover' publishes what is there\n", verb, n_dead,
+                n_dead == 1 ? "" : "s");
+    return status;
+}
+
+enum kg_status kg_cli_print(struct kg_buffer *out, struct kg_error *err) {
+    enum kg_status status = KG_OK;
+    if (out->len > 0) fwrite(out->data, 1, out->len, stdout);
+    if (fflush(stdout) != 0 || ferror(stdout))
+        status = kg_fail(err, KG_ERR_IO, "cannot write to standard output: %s", strerror(errno));
+    kg_buffer_free(out);
+    return status;
+}
+
+enum kg_status kg_cli_print_json(json_t *json, struct kg_error *err) {
+    char *text = json_dumps(json, JSON_INDENT(2) | JSON_ENCODE_ANY);
+    json_decref(json);
+    if (!text) return kg_fail(err, KG_ERR_INTERNAL, "the answer cannot be written as JSON");
+    struct kg_buffer out = KG_BUFFER_INIT;
+    kg_buffer_puts(&out, text);
+    kg_buffer_puts(&out, "\n");
+    free(text);
+    return kg_cli_print(&out, err);
+}
+
+json_t *kg_cli_findings_json(const struct kg_bundle_findings *findings) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < findings->n_items; i++)
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "what", findings->items[i].what, "path",
+                                              findings->items[i].path, "detail", findings->items[i].detail));
+    return list;
+}

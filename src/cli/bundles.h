@@ -1,0 +1,46 @@
+/* What the verbs over bundles share: the root folder, naming a run, tables, and printing. */
+#ifndef KIGO_CLI_BUNDLES_H
+#define KIGO_CLI_BUNDLES_H
+
+#include "base/buffer.h"
+#include "base/options.h"
+#include <kigo/bundle.h>
+#include <kigo/history.h>
+#include <jansson.h>
+
+#define KG_BUNDLES_OPTION(variable)                                                                                    \
+    {                                                                                                                  \
+        .name = "bundles", .kind = KG_OPTION_TEXT, .value = (variable), .metavar = "DIR",                              \
+        .help = "folder of bundles ($KIGO_BUNDLES or proof-bundles)"                                                   \
+    }
+
+/* The folder given, or $KIGO_BUNDLES, or "proof-bundles". */
+const char *kg_cli_bundles_root(const char *given);
+
+/* The folder of a run named by id, unique prefix of one, "latest", or a path (with a '/'). *dir is malloc'ed. */
+KG_WARN_UNUSED enum kg_status kg_cli_bundle_find(const char *root, const char *run, char **dir, struct kg_error *err);
+
+/* Opens the index; says on standard error which bundles it cannot hold, and whether a run that died waits for recover. */
+KG_WARN_UNUSED enum kg_status kg_cli_history_open(const char *verb, const char *root, struct kg_history **history,
+                                                  struct kg_error *err);
+
+/* Writes the buffer to standard output and frees it; KG_ERR_IO if that fails. */
+KG_WARN_UNUSED enum kg_status kg_cli_print(struct kg_buffer *out, struct kg_error *err);
+/* The same with JSON and a newline; takes over the reference. */
+KG_WARN_UNUSED enum kg_status kg_cli_print_json(json_t *json, struct kg_error *err);
+
+/* {"what","path","detail"} each. */
+json_t *kg_cli_findings_json(const struct kg_bundle_findings *findings);
+
+/* A table of text: columns as wide as their widest cell, numbers to the right. Control characters show as blanks. */
+struct kg_table {
+    size_t n_columns;
+    char **cells; /* row after row, the heads first */
+    size_t n_cells;
+};
+void kg_table_add(struct kg_table *table, const char *text);
+void kg_table_addf(struct kg_table *table, const char *fmt, ...) KG_PRINTF(2, 3);
+void kg_table_print(const struct kg_table *table, struct kg_buffer *out);
+void kg_table_free(struct kg_table *table);
+
+#endif

@@ -1,0 +1,228 @@
+/* kigo show: one run, from its own records. */
+#include "base/clock.h"
+#include "base/size.h"
+#include "bundle/export.h"
+#include "cli/bundles.h"
+#include "cli/commands.h"
+#include <fnmatch.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct show_options {
+    const char *bundles, *glob;
+    bool json, failures;
+    int64_t slowest; /* 0: not asked */
+};
+
+struct run {
+    const char *dir;
+    struct kg_records records;
+    struct kg_bundle_findings findings;
+    json_t *summary, *source, *env;
+    const struct kg_case_records **shown; /* cases that the options choose */
+    size_t n_shown;
+};
+
+static bool is_green(const struct kg_case_records *c) {
+    const char *status = kg_case_status(c);
+    return strcmp(status, "pass") == 0 || strcmp(status, "skip") == 0;
+}
+
+static int by_time_falling(const void *a, const void *b) {
+    const struct kg_case_records *const x = *(const struct kg_case_records *const *)a;
+    const struct kg_case_records *const y = *(const struct kg_case_records *const *)b;
+    const double dx = kg_case_seconds(x), dy = kg_case_seconds(y);
+    return dx < dy ? 1 : dx > dy ? -1 : strcmp(x->key, y->key);
+}
+
+static void choose(struct run *run, const struct show_options *o) {
+    run->shown = kg_xcalloc(run->records.n_cases, sizeof *run->shown);
+    for (size_t i = 0; i < run->records.n_cases; i++) {
+        const struct kg_case_records *c = &run->records.cases[i];
+        if (o->failures && is_green(c)) continue;
+        if (o->glob && fnmatch(o->glob, c->key, 0) != 0) continue;
+        run->shown[run->n_shown++] = c;
+    }
+    if (o->slowest == 0) return;
+    if (run->n_shown > 1) qsort(run->shown, run->n_shown, sizeof *run->shown, by_time_falling);
+    if (run->n_shown > (size_t)o->slowest) run->n_shown = (size_t)o->slowest;
+}
+
+static enum kg_status load(const char *dir, struct run *run, struct kg_error *err) {
+    run->dir = dir;
+    enum kg_status status = kg_bundle_read_json(dir, "data/summary.json", &run->summary, err);
+    if (status != KG_OK) return status;
+    status = kg_records_load(dir, &run->records, &run->findings, err);
+    if (kg_bundle_read_json(dir, "data/source.json", &run->source, NULL) != KG_OK) run->source = NULL;
+    if (kg_bundle_read_json(dir, "data/env.json", &run->env, NULL) != KG_OK) run->env = NULL;
+    return status;
+}
+
+static void unload(struct run *run) {
+    free(run->shown);
+    json_decref(run->env);
+    json_decref(run->source);
+    json_decref(run->summary);
+    kg_bundle_findings_free(&run->findings);
+    kg_records_free(&run->records);
+}
+
+static json_t *run_json(const struct run *run) {
+    json_t *cases = json_array();
+    for (size_t i = 0; i < run->n_shown; i++) {
+        const struct kg_case_records *c = run->shown[i];
+        json_t *one = c->plan ? json_copy(c->plan) : json_object();
+        if (c->result) json_object_update(one, c->result);
+        json_array_append_new(cases, one);
+    }
+    json_t *all = json_copy(run->summary);
+    json_t *dir = json_string(run->dir);
+    json_object_set_new(all, "dir", dir ? dir : json_null());
+    json_object_set(all, "source", run->source ? run->source : json_null());
+    json_object_set(all, "env", run->env ? run->env : json_null());
+    json_object_set_new(all, "findings", kg_cli_findings_json(&run->findings));
+    json_object_set_new(all, "cases", cases);
+    return all;
+}
+
+static const char *or_dash(const char *text) {
+    return text && *text ? text : "-";
+}
+
+static void put_head(const struct run *run, struct kg_buffer *out) {
+    static const char *const COUNTS[] = { "pass", "fail", "skip", "crash", "timeout", "norun" };
+    const json_t *s = run->summary, *git = json_object_get(run->source, "git");
+    char started[KG_UTC_TEXT_SIZE];
+    kg_clock_utc_text(kg_json_int(s, "started_us", 0), started);
+    kg_buffer_printf(out, "run      %s\nverdict  %s (%s)\ncases    %lld planned", or_dash(kg_json_text(s, "bundle_id")),
+                     or_dash(kg_json_text(s, "verdict")), or_dash(kg_json_text(s, "state")),
+                     (long long)kg_json_int(s, "n_planned", 0));
+    for (size_t i = 0; i < KG_COUNT_OF(COUNTS); i++) {
+        char name[16];
+        snprintf(name, sizeof name, "n_%s", COUNTS[i]);
+        const int64_t n = kg_json_int(s, name, 0);
+        if (n > 0) kg_buffer_printf(out, ", %lld %s", (long long)n, COUNTS[i]);
+    }
+    kg_buffer_printf(out, "\nstarted  %s, sealed after %.1f s, seed %s\n", started,
+                     (double)(kg_json_int(s, "sealed_us", 0) - kg_json_int(s, "started_us", 0)) / 1e6,
+                     or_dash(kg_json_text(s, "seed")));
+    kg_buffer_printf(out, "source   %s%s\n", or_dash(kg_json_text(git, "commit")),
+                     json_is_true(json_object_get(git, "dirty")) ? ", changed (dirty.diff)" : "");
+    kg_buffer_printf(out, "machine  %s, %s\n", or_dash(kg_json_text(json_object_get(run->env, "cpu"), "model")),
+                     or_dash(kg_json_text(run->env, "os")));
+    kg_buffer_printf(out, "folder   %s\n", run->dir);
+}
+
+static void put_cases(const struct run *run, struct kg_buffer *out) {
+    static const char *const HEADS[] = { "status", "case", "seconds", "worst error/limit", "reason" };
+    struct kg_table table = { .n_columns = KG_COUNT_OF(HEADS) };
+    if (run->n_shown == 0) return;
+    for (size_t i = 0; i < KG_COUNT_OF(HEADS); i++) kg_table_add(&table, HEADS[i]);
+    for (size_t i = 0; i < run->n_shown; i++) {
+        const struct kg_case_records *c = run->shown[i];
+        const char *unused;
+        const double margin = kg_case_worst_margin(c, &unused);
+        kg_table_add(&table, kg_case_status(c));
+        kg_table_add(&table, c->key);
+        kg_table_addf(&table, "%.3f", kg_case_seconds(c));
+        if (isnan(margin)) kg_table_add(&table, "");
+        else kg_table_addf(&table, "%.3g", margin);
+        kg_table_add(&table, kg_case_reason(c));
+    }
+    kg_buffer_puts(out, "\n");
+    kg_table_print(&table, out);
+    kg_table_free(&table);
+}
+
+/* Everything a case's result holds, a list after another. */
+static void put_lists(const struct run *run, struct kg_buffer *out) {
+    static const char *const LISTS[] = { "errors", "timings", "metrics", "memory" };
+    for (size_t i = 0; i < run->n_shown; i++) {
+        const json_t *result = run->shown[i]->result;
+        kg_buffer_printf(out, "\n%s: seed %s, definition %s\n", run->shown[i]->key,
+                         or_dash(kg_json_text(result, "seed")), or_dash(kg_json_text(result, "def_sha")));
+        for (size_t k = 0; k < KG_COUNT_OF(LISTS); k++) {
+            const json_t *list = json_object_get(result, LISTS[k]);
+            for (size_t n = 0; n < json_array_size(list); n++) {
+                char *text = json_dumps(json_array_get(list, n), JSON_REAL_PRECISION(9));
+                kg_buffer_printf(out, "  %-8s %s\n", LISTS[k], text ? text : "");
+                free(text);
+            }
+        }
+    }
+}
+
+static enum kg_status show(const char *dir, const struct show_options *given, bool *unsound, struct kg_error *err) {
+    struct run run = { 0 };
+    struct show_options o = *given;
+    enum kg_status status = load(dir, &run, err);
+    if (status == KG_OK) {
+        /* Asked for nothing in particular: what is not green, in JSON every case. */
+        if (!o.glob && !o.slowest && !o.json) o.failures = true;
+        choose(&run, &o);
+        *unsound = run.findings.n_items > 0;
+        for (size_t i = 0; i < run.findings.n_items && !o.json; i++)
+            fprintf(stderr, "kigo show: %s: %s\n", run.findings.items[i].path, run.findings.items[i].detail);
+        if (o.json) {
+            status = kg_cli_print_json(run_json(&run), err);
+        } else {
+            struct kg_buffer out = KG_BUFFER_INIT;
+            put_head(&run, &out);
+            put_cases(&run, &out);
+            if (o.glob) put_lists(&run, &out);
+            status = kg_cli_print(&out, err);
+        }
+    }
+    unload(&run);
+    return status;
+}
+
+int kg_cmd_show(int argc, char **argv) {
+    struct show_options o = { 0 };
+    bool helped, unsound = false;
+    const struct kg_option options[] = {
+        { .name = "failures", .kind = KG_OPTION_FLAG, .value = &o.failures, .help = "only cases that are not green" },
+        { .name = "case",
+          .letter = 'c',
+          .kind = KG_OPTION_TEXT,
+          .value = &o.glob,
+          .metavar = "GLOB",
+          .help = "only cases whose key matches (* also crosses /), with all their figures" },
+        { .name = "slowest",
+          .kind = KG_OPTION_INT,
+          .value = &o.slowest,
+          .metavar = "N",
+          .help = "the N cases that took longest",
+          .min = 1,
+          .max = 1e9 },
+        KG_BUNDLES_OPTION(&o.bundles),
+        { .name = "json", .kind = KG_OPTION_FLAG, .value = &o.json, .help = "print one JSON object" },
+    };
+    const struct kg_command command = {
+        .name = "kigo show",
+        .usage = "RUN [--failures] [--case GLOB] [--slowest N] [--bundles DIR] [--json]",
+        .summary = "Shows a run: verdict, counts, source, machine, and the cases that are not green.\n"
+                   "RUN is an id, the beginning of one, 'latest', or a path (with a '/').",
+        .options = options,
+        .n_options = KG_COUNT_OF(options),
+        .min_args = 1,
+        .max_args = 1,
+    };
+    const char **args;
+    size_t n_args;
+    char *dir = NULL;
+    struct kg_error err;
+    if (kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err) != KG_OK)
+        return kg_cli_error("show", &err);
+    enum kg_status status = KG_OK;
+    if (!helped) {
+        status = kg_cli_bundle_find(kg_cli_bundles_root(o.bundles), args[0], &dir, &err);
+        if (status == KG_OK) status = show(dir, &o, &unsound, &err);
+    }
+    free(dir);
+    free(args);
+    if (status != KG_OK) return kg_cli_error("show", &err);
+    return unsound ? KG_EXIT_INTEGRITY : KG_EXIT_OK;
+}

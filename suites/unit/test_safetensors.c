@@ -96,7 +96,7 @@ static const struct value_row VALUES[] = {
     { "U32", { 0, 0, 0, 0x80, 7, 0, 0, 0 }, 8, { 0x1p31, 7 } },
     { "U16", { 0, 0x80, 7, 0 }, 4, { 32768, 7 } },
     { "U8", { 0x80, 7 }, 2, { 128, 7 } },
-    { "BOOL", { 0, 1 }, 2, { 0, 1 } },
+    { "BOOL", { 0, 2 }, 2, { 0, 1 } },
 };
 
 /* The header's length puts the data at every alignment in turn. */

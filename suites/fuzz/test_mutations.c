@@ -1,10 +1,14 @@
 /* Every fuzz target over good files made wrong: none may crash, hang or answer with a bad error. */
 #include "base/file.h"
 #include "base/size.h"
+#include "base/utf8.h"
+#include "model/gguf.h"
 #include "suites/fuzz/mutate.h"
 #include "suites/fuzz/targets.h"
 #include "suites/harness/case.h"
 #include "suites/unit/gguf_image.h"
+#include "suites/unit/vocabulary.h"
+#include "tokenizer/byte_level.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +47,71 @@ static void safetensors_seeds(struct kg_buffer seeds[N_SEEDS]) {
     put_safetensors(&seeds[2], "{}", 0);
 }
 
+/* A vocabulary-only file of each kind of pre-tokenizer, small: the bytes, a merge, a token found in text. */
+static void put_str(struct kg_buffer *image, const char *text) {
+    const uint64_t len = strlen(text);
+    kg_buffer_append(image, &len, sizeof len);
+    kg_buffer_puts(image, text);
+}
+
+static void put_key(struct kg_buffer *image, const char *name, uint32_t type) {
+    put_str(image, name);
+    kg_buffer_append(image, &type, sizeof type);
+}
+
+static void put_array(struct kg_buffer *image, const char *name, uint32_t elem_type, uint64_t n) {
+    put_key(image, name, KG_GGUF_ARRAY);
+    kg_buffer_append(image, &elem_type, sizeof elem_type);
+    kg_buffer_append(image, &n, sizeof n);
+}
+
+static void put_vocabulary(struct kg_buffer *image, const char *pre) {
+    enum { N_TOKENS = 259 };
+    static const char *const MERGES[] = { "h e" };
+    const uint64_t counts[] = { 0, 7 };
+    kg_buffer_append(image, "GGUF\3\0\0", 8);
+    kg_buffer_append(image, counts, sizeof counts);
+    put_key(image, "tokenizer.ggml.model", KG_GGUF_STRING);
+    put_str(image, "gpt2");
+    put_key(image, "tokenizer.ggml.pre", KG_GGUF_STRING);
+    put_str(image, pre);
+    put_array(image, "tokenizer.ggml.merges", KG_GGUF_STRING, KG_COUNT_OF(MERGES));
+    for (size_t i = 0; i < KG_COUNT_OF(MERGES); i++) put_str(image, MERGES[i]);
+    put_key(image, "tokenizer.ggml.eos_token_id", KG_GGUF_U32);
+    kg_buffer_append(image, &(uint32_t){ 257 }, sizeof(uint32_t));
+    put_key(image, "tokenizer.chat_template", KG_GGUF_STRING);
+    put_str(image, "'<|im_start|>system\\nBe kind.<|im_end|>'");
+    put_array(image, "tokenizer.ggml.token_type", KG_GGUF_I32, N_TOKENS);
+    for (int32_t i = 0; i < N_TOKENS; i++)
+        kg_buffer_append(image, &(int32_t){ i == 257 ? 3 : i == 258 ? 4 : 1 }, sizeof(int32_t));
+    put_array(image, "tokenizer.ggml.tokens", KG_GGUF_STRING, N_TOKENS);
+    for (unsigned byte = 0; byte < 256; byte++) {
+        char text[KG_UTF8_MAX_BYTES + 1];
+        text[kg_utf8_put(kg_byte_level_code_point((unsigned char)byte), text)] = '\0';
+        put_str(image, text);
+    }
+    put_str(image, "he");
+    put_str(image, "<|im_end|>");
+    put_str(image, "<a>");
+}
+
+static void vocabulary_seeds(struct kg_buffer seeds[N_SEEDS]) {
+    put_vocabulary(&seeds[0], "gpt-2");
+    put_vocabulary(&seeds[1], "qwen2");
+    put_vocabulary(&seeds[2], "llama-bpe");
+}
+
+static void text_seeds(struct kg_buffer seeds[N_SEEDS]) {
+    kg_buffer_puts(&seeds[0], "I'm we'LL <|im_end|> <a>hello 1234567 \r\n\n  \t x<|im_start|>user\n");
+    kg_buffer_puts(&seeds[1],
+                   "e\u0301 a\u0302\u0323 \u1100\u1161\u11a8 \u2126 \U0001f468\u200d\U0001f469 \U00031350\u0897");
+    kg_buffer_puts(&seeds[2], "\u6771\u4eac \u05e9\u05dc\u05d5\u05dd \u0e01\u0e33 \u3000\u180e\u00a0\u0660'\u017f");
+}
+
+static bool encode_by_qwen2(const uint8_t *data, size_t size) {
+    return kg_fuzz_encode(published_vocabulary("qwen2.5"), data, size);
+}
+
 struct target {
     const char *name;
     void (*make_seeds)(struct kg_buffer seeds[N_SEEDS]);
@@ -51,6 +120,8 @@ struct target {
 static const struct target TARGETS[] = {
     { "gguf", gguf_seeds, kg_fuzz_gguf },
     { "safetensors", safetensors_seeds, kg_fuzz_safetensors },
+    { "vocabulary", vocabulary_seeds, kg_fuzz_vocabulary },
+    { "encode", text_seeds, encode_by_qwen2 },
 };
 
 /* The target sees an allocation of exactly the image's size, so that a read past its end is one past the allocation's. */

@@ -1,0 +1,69 @@
+#include "suites/fuzz/targets.h"
+#include "base/buffer.h"
+#include "base/size.h"
+#include "base/utf8.h"
+#include "model/gguf.h"
+#include "tokenizer/normalize.h"
+#include <kigo/tokenizer.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Valid text comes back as it was, or in form C, which some kinds of vocabularies ask for. */
+static void expect_round_trip(const struct kg_tokenizer *t, const char *text, size_t len, const struct kg_ids *ids) {
+    struct kg_error err = { .status = KG_OK };
+    struct kg_buffer composed = KG_BUFFER_INIT;
+    char *back;
+    size_t n_back;
+    if (kg_tokenizer_decode(t, ids->ids, ids->n, true, &back, &n_back, &err) != KG_OK) abort();
+    if (kg_nfc_append(text, len, &composed, &err) != KG_OK) abort();
+    if (!kg_utf8_valid(back, n_back)) abort();
+    const bool as_it_was = n_back == len && (len == 0 || memcmp(back, text, len) == 0);
+    const bool in_form_c = n_back == composed.len && (n_back == 0 || memcmp(back, composed.data, n_back) == 0);
+    if (!as_it_was && !in_form_c) abort();
+    kg_buffer_free(&composed);
+    free(back);
+}
+
+bool kg_fuzz_encode(const struct kg_tokenizer *t, const uint8_t *data, size_t size) {
+    const char *text = (const char *)data;
+    bool accepted = false;
+    for (int special = 0; special < 2; special++) {
+        struct kg_ids ids = { 0 };
+        struct kg_error err = { .status = KG_OK };
+        accepted = kg_tokenizer_encode(t, text, size, special, &ids, &err) == KG_OK;
+        if (accepted != kg_utf8_valid(text, size)) abort();
+        if (accepted) expect_round_trip(t, text, size, &ids);
+        else kg_fuzz_expect_error(&err);
+        kg_ids_free(&ids);
+    }
+    return accepted;
+}
+
+/* A file of any bytes as a vocabulary; one that loads must serve. */
+bool kg_fuzz_vocabulary(const uint8_t *data, size_t size) {
+    static const char SAMPLE[] = "hell <a> \u00e9\u0301\n";
+    static const struct kg_chat_message MESSAGE = { "user", "hi" };
+    struct kg_gguf *gguf;
+    struct kg_tokenizer *t;
+    struct kg_error err = { .status = KG_OK };
+    if (kg_gguf_parse(data, size, "fuzz", &gguf, &err) != KG_OK) return false;
+    if (kg_tokenizer_create(gguf, &t, &err) != KG_OK) {
+        kg_fuzz_expect_error(&err);
+        kg_gguf_close(gguf);
+        return false;
+    }
+    kg_gguf_close(gguf); /* everything needed is copied */
+    struct kg_ids ids = { 0 };
+    char *text;
+    size_t len;
+    if (kg_tokenizer_encode(t, SAMPLE, sizeof SAMPLE - 1, true, &ids, &err) != KG_OK) kg_fuzz_expect_error(&err);
+    for (size_t i = 0; i < kg_tokenizer_n_tokens(t); i++) kg_ids_push(&ids, (int32_t)i);
+    if (kg_tokenizer_decode(t, ids.ids, ids.n, true, &text, &len, &err) != KG_OK) abort();
+    if (!kg_utf8_valid(text, len)) abort();
+    free(text);
+    if (kg_chat_render(t, &MESSAGE, 1, true, &text, &err) != KG_OK) kg_fuzz_expect_error(&err);
+    else free(text);
+    kg_ids_free(&ids);
+    kg_tokenizer_free(t);
+    return true;
+}

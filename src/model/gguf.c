@@ -61,10 +61,8 @@ static enum kg_status parse_image(const void *data, size_t size_bytes, struct kg
     gguf->map = map;
     struct kg_gguf_cursor c = { data, size_bytes, 0 };
     const enum kg_status status = parse(gguf, &c, err);
-    if (status == KG_OK)
-        *out = gguf;
-    else
-        kg_gguf_close(gguf);
+    if (status == KG_OK) *out = gguf;
+    else kg_gguf_close(gguf);
     return status;
 }
 

@@ -76,10 +76,8 @@ static enum kg_status take_array(struct kg_gguf_cursor *c, struct kg_gguf_key *k
                        kg_gguf_type_name(elem_type), left);
     const uint8_t *bytes = c->data + c->at;
     const struct kg_str *strings = NULL;
-    if (elem_type == KG_GGUF_STRING)
-        status = take_strings(c, n, &strings, err);
-    else
-        status = kg_gguf_take(c, bytes_needed, "the array", &bytes, err);
+    if (elem_type == KG_GGUF_STRING) status = take_strings(c, n, &strings, err);
+    else status = kg_gguf_take(c, bytes_needed, "the array", &bytes, err);
     if (status == KG_OK && elem_type == KG_GGUF_BOOL) status = check_bools(bytes, n, err);
     if (status != KG_OK) return status;
     key->value.array.elem_type = elem_type;

@@ -117,7 +117,7 @@ enum kg_status kg_gguf_parse_tensors(struct kg_gguf *gguf, struct kg_gguf_cursor
     if (status == KG_OK && !kg_align_u64(c->at, gguf->alignment, &data_start))
         status =
             kg_fail(err, KG_ERR_FORMAT, "aligning offset %" PRIu64 " to %" PRIu64 " overflows", c->at, gguf->alignment);
-    for (size_t i = 0; i < gguf->n_tensors && status == KG_OK; i++)
+    for (size_t i = 0; offsets && i < gguf->n_tensors && status == KG_OK; i++)
         status = place_tensor(gguf, c, data_start, offsets[i], &gguf->tensors[i], err);
     free(offsets);
     if (status == KG_OK)

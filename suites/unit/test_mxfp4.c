@@ -75,7 +75,7 @@ static unsigned nearest_code(double x) {
 
 static void expect_block(const float *x, const uint8_t *block) {
     double most = 0;
-    for (int i = 0; i < ELEMS; i++) most = fmax(most, fabs(x[i]));
+    for (int i = 0; i < ELEMS; i++) most = fmax(most, fabs((double)x[i]));
     const double e = most > 0 ? fmax(floor(log2(most)) - 2 + 127, 0) : 0;
     EXPECT(block[0] == e, "scale of %.9g is %u, not %g", most, block[0], e);
     for (int i = 0; i < ELEMS; i++) {

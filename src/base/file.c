@@ -22,7 +22,7 @@ static enum kg_status fail_errno(struct kg_error *err, const char *action, const
 
 enum kg_status kg_file_map_open(const char *path, struct kg_file_map *map, struct kg_error *err) {
     *map = (struct kg_file_map){ NULL, 0 };
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is refused below, not waited for */
     if (fd < 0) return fail_errno(err, "open", path);
     enum kg_status status = KG_OK;
     struct stat info;

@@ -114,6 +114,18 @@ static void empty_file_maps_to_nothing(struct kg_record *rec, const void *arg) {
     free(path);
 }
 
+/* A named pipe without a writer: opening it must not wait. */
+static void pipe_is_refused_at_once(struct kg_record *rec, const void *arg) {
+    char *path = path_in(rec, "pipe");
+    struct kg_error err = { 0 };
+    struct kg_file_map map;
+    (void)arg;
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    ck_assert_int_eq(kg_file_map_open(path, &map, &err), KG_ERR_USAGE);
+    ck_assert_ptr_nonnull(strstr(err.message, "not a regular file"));
+    free(path);
+}
+
 /* A disk that is full, by a limit on the size of files: the old file stays, no temporary is left. */
 static void full_disk_keeps_the_old_file(struct kg_record *rec, const void *arg) {
     enum { N = 1 << 20 };
@@ -227,6 +239,7 @@ static void build(struct kg_case_list *list) {
         { .name = "large_file_comes_back", .run = large_file_comes_back },
         { .name = "errors_name_the_path", .run = errors_name_the_path },
         { .name = "empty_file_maps_to_nothing", .run = empty_file_maps_to_nothing },
+        { .name = "pipe_is_refused_at_once", .run = pipe_is_refused_at_once, .timeout_s = 10 },
         { .name = "full_disk_keeps_the_old_file", .run = full_disk_keeps_the_old_file },
         { .name = "draft_appears_only_when_published", .run = draft_appears_only_when_published },
         { .name = "folders", .run = folders },

@@ -71,8 +71,9 @@ static void keep_ids(struct kg_dir_list *list) {
 
 enum kg_status kg_cli_bundle_find(const char *root, const char *run, char **dir, struct kg_error *err) {
     if (strchr(run, '/')) {
+        if (!kg_path_is_dir(run)) return kg_fail(err, KG_ERR_NOT_FOUND, "%s: no such folder", run);
         *dir = kg_xstrdup(run);
-        return kg_path_is_dir(run) ? KG_OK : (free(*dir), kg_fail(err, KG_ERR_NOT_FOUND, "%s: no such folder", run));
+        return KG_OK;
     }
     struct kg_dir_list ids = { 0 };
     const char *id = NULL;

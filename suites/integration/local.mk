@@ -21,3 +21,7 @@ suites_integration_test_inspect_SOURCES = suites/integration/test_inspect.c suit
 check_PROGRAMS += suites/integration/test_cli suites/integration/test_cli_output
 suites_integration_test_cli_SOURCES = suites/integration/test_cli.c
 suites_integration_test_cli_output_SOURCES = suites/integration/test_cli_output.c
+check_PROGRAMS += suites/integration/test_survival
+suites_integration_test_survival_SOURCES = suites/integration/test_survival.c suites/unit/bundle_maker.c
+check_PROGRAMS += suites/integration/test_bundle_cli
+suites_integration_test_bundle_cli_SOURCES = suites/integration/test_bundle_cli.c suites/unit/bundle_maker.c

@@ -60,3 +60,5 @@ check_PROGRAMS += suites/unit/test_session
 suites_unit_test_session_SOURCES = suites/unit/test_session.c
 check_PROGRAMS += suites/unit/test_prompt
 suites_unit_test_prompt_SOURCES = suites/unit/test_prompt.c
+check_PROGRAMS += suites/unit/test_history
+suites_unit_test_history_SOURCES = suites/unit/test_history.c suites/unit/bundle_maker.c

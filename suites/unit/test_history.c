@@ -1,0 +1,377 @@
+/* The index: equal to the folders whichever way it grew, read only to queries, and refused where it cannot be understood. */
+#include "base/buffer.h"
+#include "base/file.h"
+#include "base/size.h"
+#include "suites/harness/case.h"
+#include "suites/unit/bundle_maker.h"
+#include <kigo/history.h>
+#include <check.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void open_and_close(const char *root) {
+    struct kg_history *history;
+    struct kg_bundle_findings problems = { NULL, 0 };
+    struct kg_error err;
+    EXPECT_OK(kg_history_open(root, &history, &problems, &err), err);
+    ck_assert_msg(problems.n_items == 0, "%s", kg_maker_list(&problems));
+    kg_bundle_findings_free(&problems);
+    kg_history_close(history);
+}
+
+static void remove_index(const char *root) {
+    static const char *const FILES[] = { "index.sqlite", "index.sqlite-wal", "index.sqlite-shm" };
+    for (size_t i = 0; i < KG_COUNT_OF(FILES); i++) {
+        char *path = kg_path_join(root, FILES[i]);
+        struct kg_error err;
+        EXPECT_OK(kg_path_remove(path, &err), err);
+        free(path);
+    }
+}
+
+static void sql(const char *root, const char *text) {
+    char *path = kg_path_join(root, "index.sqlite");
+    sqlite3 *db;
+    ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+    ck_assert_msg(sqlite3_exec(db, text, NULL, NULL, NULL) == SQLITE_OK, "%s", sqlite3_errmsg(db));
+    sqlite3_close(db);
+    free(path);
+}
+
+/* One number a query gives; the case fails if it gives anything else. */
+struct number {
+    size_t n_rows;
+    double value;
+};
+
+static bool take_number(void *arg, size_t n_columns, const char *const *names, const struct kg_cell *cells) {
+    struct number *number = arg;
+    (void)names;
+    if (!cells || n_columns != 1) return true;
+    number->n_rows++;
+    number->value = cells[0].kind == KG_CELL_REAL ? cells[0].real : (double)cells[0].integer;
+    return true;
+}
+
+static double ask(const char *root, const char *text) {
+    struct kg_history *history;
+    struct number number = { 0, 0 };
+    struct kg_error err;
+    EXPECT_OK(kg_history_open(root, &history, NULL, &err), err);
+    EXPECT_OK(kg_history_query(history, text, NULL, 0, take_number, &number, &err), err);
+    kg_history_close(history);
+    ck_assert_msg(number.n_rows == 1, "%zu rows: %s", number.n_rows, text);
+    return number.value;
+}
+
+static void write_runs(const char *root) {
+    static const char *const RUNS[][4] = {
+        { "pass", "pass", "pass", "pass" },
+        { "pass", "fail", "skip", "norun" },
+        { "crash", "pass", "timeout", "pass" },
+    };
+    struct kg_bundle_summary summary;
+    struct kg_error err;
+    for (size_t i = 0; i < KG_COUNT_OF(RUNS); i++) {
+        EXPECT_OK(kg_maker_write(root, RUNS[i], 4 - i, &summary, &err), err);
+        ck_assert_str_eq(summary.note, "");
+    }
+}
+
+/* Grown by seal, rebuilt by open, rebuilt by reindex: one dump. */
+static void incremental_equals_reindex(struct kg_record *rec, const void *arg) {
+    const char *root = kg_scratch_dir(rec);
+    size_t n_indexed = 0;
+    struct kg_error err;
+    (void)arg;
+    write_runs(root);
+    char *grown = kg_maker_dump(root);
+    EXPECT_OK(kg_history_reindex(root, &n_indexed, NULL, &err), err);
+    ck_assert_uint_eq(n_indexed, 3);
+    char *again = kg_maker_dump(root);
+    remove_index(root);
+    open_and_close(root);
+    char *opened = kg_maker_dump(root);
+    remove_index(root);
+    EXPECT_OK(kg_history_reindex(root, &n_indexed, NULL, &err), err);
+    char *rebuilt = kg_maker_dump(root);
+    ck_assert_ptr_nonnull(strstr(grown, "metric:"));
+    ck_assert_str_eq(grown, again);
+    ck_assert_str_eq(grown, opened);
+    ck_assert_str_eq(grown, rebuilt);
+    free(rebuilt);
+    free(opened);
+    free(again);
+    free(grown);
+}
+
+/* Bundles that come in another order than their ids': a copied folder, an older run sealed late. */
+static void order_does_not_matter(struct kg_record *rec, const void *arg) {
+    const char *root = kg_scratch_dir(rec);
+    char *away = kg_path_join(root, "away"), *from, *to;
+    struct kg_dir_list list;
+    struct kg_error err;
+    (void)arg;
+    write_runs(root);
+    char *all = kg_maker_dump(root);
+    EXPECT_OK(kg_dir_list(root, &list, &err), err);
+    ck_assert_int_eq(list.names[0][0], '2');
+    from = kg_path_join(root, list.names[0]);
+    to = kg_path_join(away, list.names[0]);
+    EXPECT_OK(kg_dir_make(away, &err), err);
+    ck_assert_int_eq(rename(from, to), 0);
+    open_and_close(root); /* drops it, and what only it had */
+    char *without = kg_maker_dump(root);
+    ck_assert_str_ne(all, without);
+    remove_index(root);
+    open_and_close(root);
+    char *fresh_without = kg_maker_dump(root);
+    ck_assert_str_eq(without, fresh_without);
+    ck_assert_int_eq(rename(to, from), 0);
+    open_and_close(root); /* adds it after younger ones */
+    char *back = kg_maker_dump(root);
+    ck_assert_str_eq(all, back);
+    free(back);
+    free(fresh_without);
+    free(without);
+    free(all);
+    free(to);
+    free(from);
+    free(away);
+    kg_dir_list_free(&list);
+}
+
+static void known_figures(struct kg_record *rec, const void *arg) {
+    static const struct {
+        const char *sql;
+        double want;
+    } FIGURES[] = {
+        { "SELECT count(*) FROM bundle", 3 },
+        { "SELECT count(*) FROM result", 9 },
+        { "SELECT count(*) FROM tcase", 4 },
+        { "SELECT sum(n_pass) FROM bundle", 4 + 1 + 1 },
+        { "SELECT count(*) FROM result WHERE status = 'pass'", 6 },
+        { "SELECT count(*) FROM result WHERE status <> 'pass' AND reason IS NULL", 0 },
+        { "SELECT count(DISTINCT env_id) FROM bundle", 1 },
+        { "SELECT count(*) FROM bundle WHERE manifest_sha256 = '' OR length(manifest_sha256) <> 64", 0 },
+        { "SELECT DISTINCT value FROM metric JOIN result USING(result_id) JOIN tcase USING(case_id)"
+          " WHERE tcase.name = 'case_1' AND metric.name = 'logits.max_abs'",
+          0.002 },
+        { "SELECT DISTINCT tol FROM metric WHERE name = 'logits.max_abs'", 0.01 },
+        { "SELECT DISTINCT value FROM metric JOIN result USING(result_id) JOIN tcase USING(case_id)"
+          " WHERE tcase.name = 'case_2' AND metric.name = 'speed'",
+          102 },
+        { "SELECT max(median) FROM metric WHERE name = 'decode.host.warm' AND unit = 'ns'", 8 },
+        { "SELECT DISTINCT value FROM metric WHERE name = 'weights.peak'", 4096 },
+        { "SELECT count(*) FROM metric WHERE valid <> 1", 0 },
+        { "SELECT max(duration_ns) FROM result", 4000000 },
+        { "SELECT count(*) FROM bundle WHERE verdict = 'fail' AND exit_code = 1", 2 },
+    };
+    const char *root = kg_scratch_dir(rec);
+    (void)arg;
+    write_runs(root);
+    for (size_t i = 0; i < KG_COUNT_OF(FIGURES); i++) {
+        const double got = ask(root, FIGURES[i].sql);
+        ck_assert_msg(got == FIGURES[i].want, "%s: %.17g, not %.17g", FIGURES[i].sql, got, FIGURES[i].want);
+    }
+}
+
+static bool ignore_rows(void *arg, size_t n_columns, const char *const *names, const struct kg_cell *cells) {
+    (void)arg;
+    (void)n_columns;
+    (void)names;
+    (void)cells;
+    return true;
+}
+
+static void queries_only_read(struct kg_record *rec, const void *arg) {
+    static const char *const REFUSED[] = {
+        "DELETE FROM bundle",
+        "UPDATE result SET status = 'pass'",
+        "INSERT INTO annotation VALUES('a','b',1,'c','d','e')",
+        "DROP TABLE metric",
+        "CREATE TABLE t(a)",
+        "CREATE TEMP TABLE t(a)",
+        "CREATE VIEW v AS SELECT 1",
+        "ATTACH 'other.db' AS other",
+        "VACUUM",
+        "VACUUM INTO 'copy.db'",
+        "PRAGMA user_version = 9",
+        "PRAGMA journal_mode = DELETE",
+        "PRAGMA writable_schema = 1",
+        "BEGIN IMMEDIATE",
+        "REINDEX",
+        "ANALYZE",
+        "WITH d AS (SELECT 1) DELETE FROM bundle",
+        "EXPLAIN DELETE FROM bundle",
+        "SELECT 1; DELETE FROM bundle",
+        "SELECT 1; SELECT 2",
+        "SELECT load_extension('x')",
+        "SELECT * FROM nothing",
+        "SELEC 1",
+        "",
+        "-- only a comment",
+    };
+    static const char *const ACCEPTED[] = {
+        "SELECT 1",
+        "SELECT 1;",
+        " SELECT count(*) FROM bundle ; -- behind",
+        "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 5) SELECT sum(x) FROM c",
+        "EXPLAIN QUERY PLAN SELECT * FROM result",
+        "PRAGMA table_info(bundle)",
+        "SELECT json_extract(json, '$.cpu.model') FROM env",
+    };
+    const char *root = kg_scratch_dir(rec);
+    struct kg_history *history;
+    struct kg_error err;
+    (void)arg;
+    write_runs(root);
+    char *before = kg_maker_dump(root);
+    EXPECT_OK(kg_history_open(root, &history, NULL, &err), err);
+    for (size_t i = 0; i < KG_COUNT_OF(REFUSED); i++)
+        ck_assert_msg(kg_history_query(history, REFUSED[i], NULL, 0, ignore_rows, NULL, &err) == KG_ERR_USAGE, "%s",
+                      REFUSED[i]);
+    for (size_t i = 0; i < KG_COUNT_OF(ACCEPTED); i++)
+        EXPECT_OK(kg_history_query(history, ACCEPTED[i], NULL, 0, ignore_rows, NULL, &err), err);
+    kg_history_close(history);
+    char *after = kg_maker_dump(root);
+    ck_assert_str_eq(before, after);
+    ck_assert_uint_eq(kg_maker_count(root, "other.db"), 0);
+    ck_assert_uint_eq(kg_maker_count(root, "copy.db"), 0);
+    free(after);
+    free(before);
+}
+
+static void newer_schema(struct kg_record *rec, const void *arg) {
+    const char *root = kg_scratch_dir(rec);
+    static const char *const STATUSES[] = { "pass" };
+    struct kg_history *history;
+    struct kg_bundle_summary summary;
+    size_t n_indexed;
+    struct kg_error err;
+    (void)arg;
+    write_runs(root);
+    sql(root, "PRAGMA user_version = 999");
+    ck_assert_int_eq(kg_history_open(root, &history, NULL, &err), KG_ERR_SCHEMA);
+    ck_assert_int_eq(kg_status_exit_code(err.status), KG_EXIT_INTEGRITY);
+    ck_assert_msg(strstr(err.message, "999") != NULL, "%s", err.message);
+    ck_assert_int_eq(kg_history_reindex(root, &n_indexed, NULL, &err), KG_ERR_SCHEMA);
+    /* A run is published all the same, and says that it is not indexed. */
+    EXPECT_OK(kg_maker_write(root, STATUSES, 1, &summary, &err), err);
+    ck_assert_msg(strstr(summary.note, "not indexed") != NULL, "%s", summary.note);
+    ck_assert_uint_eq(kg_maker_count(root, "2"), 4);
+}
+
+static void from_an_empty_file(struct kg_record *rec, const void *arg) {
+    const char *root = kg_scratch_dir(rec);
+    char *path = kg_path_join(root, "index.sqlite");
+    struct kg_error err;
+    (void)arg;
+    EXPECT_OK(kg_file_write(path, "", 0, &err), err); /* version 0 without a table */
+    open_and_close(root);
+    ck_assert_double_eq(ask(root, "SELECT count(*) FROM bundle"), 0);
+    free(path);
+}
+
+static void file_that_is_no_database(struct kg_record *rec, const void *arg) {
+    const char *root = kg_scratch_dir(rec);
+    char *path = kg_path_join(root, "index.sqlite");
+    struct kg_history *history;
+    struct kg_error err;
+    size_t n_indexed;
+    (void)arg;
+    write_runs(root);
+    char *good = kg_maker_dump(root);
+    remove_index(root);
+    struct kg_buffer noise = KG_BUFFER_INIT;
+    for (int i = 0; i < 5000; i++) kg_buffer_puts(&noise, "no database ");
+    EXPECT_OK(kg_file_write(path, noise.data, noise.len, &err), err);
+    ck_assert_int_eq(kg_history_open(root, &history, NULL, &err), KG_ERR_FORMAT);
+    EXPECT_OK(kg_history_reindex(root, &n_indexed, NULL, &err), err);
+    char *again = kg_maker_dump(root);
+    ck_assert_str_eq(good, again);
+    free(again);
+    free(good);
+    kg_buffer_free(&noise);
+    free(path);
+}
+
+/* One folder that cannot be read does not hide the others. */
+static void unreadable_bundle(struct kg_record *rec, const void *arg) {
+    const char *root = kg_scratch_dir(rec);
+    struct kg_dir_list list;
+    struct kg_history *history;
+    struct kg_bundle_findings problems = { NULL, 0 };
+    struct kg_error err;
+    size_t n_indexed;
+    (void)arg;
+    write_runs(root);
+    EXPECT_OK(kg_dir_list(root, &list, &err), err);
+    char *dir = kg_path_join(root, list.names[1]);
+    kg_maker_append(dir, "data/results.ndjson", "{\"torn");
+    EXPECT_OK(kg_history_reindex(root, &n_indexed, &problems, &err), err);
+    ck_assert_uint_eq(n_indexed, 2);
+    ck_assert_uint_eq(problems.n_items, 1);
+    ck_assert_str_eq(problems.items[0].path, list.names[1]);
+    kg_bundle_findings_free(&problems);
+    EXPECT_OK(kg_history_open(root, &history, &problems, &err), err);
+    ck_assert_uint_eq(problems.n_items, 1);
+    kg_history_close(history);
+    kg_bundle_findings_free(&problems);
+    kg_dir_list_free(&list);
+    free(dir);
+}
+
+/* Processes that index at once wait for each other. */
+static void many_writers(struct kg_record *rec, const void *arg) {
+    enum { N_CHILDREN = 4 };
+    const char *root = kg_scratch_dir(rec);
+    struct kg_error err;
+    size_t n_indexed;
+    pid_t children[N_CHILDREN];
+    (void)arg;
+    write_runs(root);
+    char *good = kg_maker_dump(root);
+    remove_index(root);
+    for (int i = 0; i < N_CHILDREN; i++) {
+        children[i] = fork();
+        ck_assert_int_ge(children[i], 0);
+        if (children[i] == 0) {
+            struct kg_history *history;
+            enum kg_status status = KG_OK;
+            for (int k = 0; k < 5 && status == KG_OK; k++) {
+                status = i % 2 ? kg_history_reindex(root, &n_indexed, NULL, &err)
+                               : kg_history_open(root, &history, NULL, &err);
+                if (status == KG_OK && i % 2 == 0) kg_history_close(history);
+            }
+            if (status != KG_OK) fprintf(stderr, "child %d: %s\n", i, err.message);
+            _exit(status == KG_OK ? 0 : 1);
+        }
+    }
+    for (int i = 0; i < N_CHILDREN; i++) {
+        int state = 0;
+        ck_assert_int_eq(waitpid(children[i], &state, 0), children[i]);
+        ck_assert_msg(WIFEXITED(state) && WEXITSTATUS(state) == 0, "child %d ended with %d", i, state);
+    }
+    char *again = kg_maker_dump(root);
+    ck_assert_str_eq(good, again);
+    free(again);
+    free(good);
+}
+
+#define CASE(function)                                                                                                 \
+    { .layer = "unit", .op = "history", .name = #function, .run = function }
+
+static const struct kg_case CASES[] = {
+    CASE(incremental_equals_reindex), CASE(order_does_not_matter), CASE(known_figures),
+    CASE(queries_only_read),          CASE(newer_schema),          CASE(from_an_empty_file),
+    CASE(file_that_is_no_database),   CASE(unreadable_bundle),     CASE(many_writers),
+};
+
+int main(int argc, char **argv) {
+    return kg_suite_main(argc, argv, CASES, KG_COUNT_OF(CASES));
+}

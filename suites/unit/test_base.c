@@ -97,7 +97,7 @@ static void rng_distributions(struct kg_record *rec, const void *arg) {
     kg_rng_init(&rng, kg_record_seed(rec), 1);
     for (int i = 0; i < N; i++) {
         const double z = kg_rng_normal(&rng), u = kg_rng_uniform(&rng);
-        ck_assert(isfinite(z) && u >= 0 && u < 1);
+        if (!isfinite(z) || u < 0 || u >= 1) ck_abort_msg("draw %d: normal %g, uniform %g", i, z, u);
         sum += z, square += z * z, fourth += z * z * z * z, uniform += u;
         bins[kg_rng_below(&rng, BINS)]++;
     }
@@ -170,7 +170,10 @@ static void threads_cover_every_index_once(struct kg_record *rec, const void *ar
             for (size_t m = 0; m < KG_COUNT_OF(least); m++) {
                 struct loop_seen seen = { .min_per_range = least[m], .n = lengths[l] };
                 kg_parallel_for(pool, lengths[l], least[m], count_range, &seen);
-                for (size_t i = 0; i < 1000; i++) ck_assert_uint_eq(seen.counts[i], i < lengths[l]);
+                for (size_t i = 0; i < 1000; i++)
+                    if (seen.counts[i] != (i < lengths[l]))
+                        ck_abort_msg("%d threads, length %zu: [%zu] ran %d times", n_threads, lengths[l], i,
+                                     seen.counts[i]);
                 ck_assert_int_eq(seen.too_short, 0);
             }
         }

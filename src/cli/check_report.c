@@ -135,7 +135,10 @@ static void print_summary(const struct kg_check_report *r, const struct kg_run_o
                 100 * o->overhead_ratio, (double)o->seal_ns / 1e9);
         fprintf(out, "bundle %s (%s)\n", o->bundle_dir, o->summary.verdict);
         if (o->summary.note[0]) fprintf(out, "%s\n", o->summary.note);
-        fprintf(out, "ask next: kigo show %s; kigo verify %s; kigo list\n", o->bundle_id, o->bundle_id);
+        /* Where the verbs look by themselves, the id is enough. */
+        const bool usual_place = strncmp(o->bundle_dir, "proof-bundles/", strlen("proof-bundles/")) == 0;
+        const char *run = usual_place ? o->bundle_id : o->bundle_dir;
+        fprintf(out, "ask next: kigo show %s; kigo verify %s; kigo list\n", run, run);
     }
     fprintf(out, "%zu passed, %zu failed, %zu skipped\n", r->n_pass, r->n_fail, r->n_skip);
 }
@@ -149,7 +152,7 @@ static void print_json(const struct kg_check_report *r, const struct kg_run_outc
                   "skip", (json_int_t)s->n_skip, "crash", (json_int_t)s->n_crash, "timeout", (json_int_t)s->n_timeout,
                   "norun", (json_int_t)s->n_norun, "interrupted_by", o->interrupted_by, "wall_ns",
                   (json_int_t)o->wall_ns, "seal_ns", (json_int_t)o->seal_ns, "in_cases_ns", (json_int_t)o->in_cases_ns,
-                  "overhead_ratio", o->overhead_ratio, "not_passed", r->not_passed);
+                  "overhead_ratio", o->overhead_ratio, "note", s->note, "not_passed", r->not_passed);
     json_dumpf(object, stdout, JSON_COMPACT);
     putchar('\n');
     json_decref(object);

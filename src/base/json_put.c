@@ -1,4 +1,6 @@
 #include "base/json_put.h"
+#include <string.h>
+#include <jansson.h>
 #include "base/utf8.h"
 #include <math.h>
 
@@ -43,4 +45,12 @@ void kg_json_put_f32(struct kg_buffer *out, float value) {
 
 void kg_json_put_f64(struct kg_buffer *out, double value) {
     put_number(out, value, 17);
+}
+
+json_t *kg_json_utf8(const char *text) {
+    struct kg_buffer utf8 = KG_BUFFER_INIT;
+    kg_utf8_append(&utf8, text, strlen(text));
+    json_t *string = json_string(kg_buffer_text(&utf8));
+    kg_buffer_free(&utf8);
+    return string;
 }

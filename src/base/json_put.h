@@ -11,6 +11,10 @@ void kg_json_put_string(struct kg_buffer *out, const char *data, size_t len);
 /* The same for names, which must stay distinct: such a byte becomes \xNN, and a backslash two (before JSON's escaping). */
 void kg_json_put_name(struct kg_buffer *out, const char *data, size_t len);
 
+/* The same as a new string of jansson. */
+struct json_t;
+struct json_t *kg_json_utf8(const char *text);
+
 /* A number with as many digits as the type needs to be read back (9 for float, 17 for double); "NaN", "Infinity" and
  * "-Infinity" as strings. */
 void kg_json_put_f32(struct kg_buffer *out, float value);

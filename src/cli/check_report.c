@@ -1,4 +1,5 @@
 #include "cli/check_report.h"
+#include "base/json_put.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +38,7 @@ static void on_case_started(void *arg, const char *key) {
 
 /* A JSON string is also a YAML scalar, whatever the text holds. */
 static void print_yaml(const char *name, const char *text) {
-    json_t *string = json_string(text);
+    json_t *string = kg_json_utf8(text);
     char *quoted = json_dumps(string, JSON_ENCODE_ANY);
     printf("  %s: %s\n", name, quoted ? quoted : "\"?\"");
     free(quoted);
@@ -77,8 +78,8 @@ static void on_case_ended(void *arg, const struct kg_case_end *end) {
     r->program_n_fail += failed;
     if (!passed)
         json_array_append_new(r->not_passed,
-                              json_pack("{s:s, s:s, s:s, s:s, s:s}", "key", end->key, "status", end->status, "reason",
-                                        end->reason, "seed", end->seed, "rerun", end->rerun));
+                              json_pack("{s:s, s:s, s:s, s:s, s:o}", "key", end->key, "status", end->status, "reason",
+                                        end->reason, "seed", end->seed, "rerun", kg_json_utf8(end->rerun)));
     wipe_line(r);
     if (r->format == KG_CHECK_TAP) print_tap(r, end, failed);
     if (failed && (r->format == KG_CHECK_TEXT || r->format == KG_CHECK_QUIET)) {
@@ -145,14 +146,14 @@ static void print_summary(const struct kg_check_report *r, const struct kg_run_o
 
 static void print_json(const struct kg_check_report *r, const struct kg_run_outcome *o) {
     const struct kg_bundle_summary *s = &o->summary;
-    json_t *object =
-        json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:I, s:I, s:I, s:f, s:s, s:O}",
-                  "bundle_id", o->bundle_id, "bundle", o->bundle_dir, "verdict", s->verdict, "exit_code", o->exit_code,
-                  "planned", (json_int_t)s->n_planned, "pass", (json_int_t)s->n_pass, "fail", (json_int_t)s->n_fail,
-                  "skip", (json_int_t)s->n_skip, "crash", (json_int_t)s->n_crash, "timeout", (json_int_t)s->n_timeout,
-                  "norun", (json_int_t)s->n_norun, "interrupted_by", o->interrupted_by, "wall_ns",
-                  (json_int_t)o->wall_ns, "seal_ns", (json_int_t)o->seal_ns, "in_cases_ns", (json_int_t)o->in_cases_ns,
-                  "overhead_ratio", o->overhead_ratio, "note", s->note, "not_passed", r->not_passed);
+    json_t *object = json_pack(
+        "{s:s, s:o, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:I, s:I, s:I, s:f, s:s, s:O}", "bundle_id",
+        o->bundle_id, "bundle", kg_json_utf8(o->bundle_dir), "verdict", s->verdict, "exit_code", o->exit_code,
+        "planned", (json_int_t)s->n_planned, "pass", (json_int_t)s->n_pass, "fail", (json_int_t)s->n_fail, "skip",
+        (json_int_t)s->n_skip, "crash", (json_int_t)s->n_crash, "timeout", (json_int_t)s->n_timeout, "norun",
+        (json_int_t)s->n_norun, "interrupted_by", o->interrupted_by, "wall_ns", (json_int_t)o->wall_ns, "seal_ns",
+        (json_int_t)o->seal_ns, "in_cases_ns", (json_int_t)o->in_cases_ns, "overhead_ratio", o->overhead_ratio, "note",
+        s->note, "not_passed", r->not_passed);
     json_dumpf(object, stdout, JSON_COMPACT);
     putchar('\n');
     json_decref(object);
@@ -171,10 +172,10 @@ void kg_check_report_error(struct kg_check_report *r, const struct kg_error *err
     wipe_line(r);
     if (r->format == KG_CHECK_TAP) printf("Bail out! %.*s\n", first_line(err->message), err->message);
     if (r->format == KG_CHECK_JSON) {
-        json_t *object = json_pack("{s:s, s:i}", "error", err->message, "exit_code", kg_status_exit_code(err->status));
-        char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
-        puts(text ? text : "{\"error\":\"?\"}");
-        free(text);
+        json_t *object =
+            json_pack("{s:o, s:i}", "error", kg_json_utf8(err->message), "exit_code", kg_status_exit_code(err->status));
+        json_dumpf(object, stdout, JSON_COMPACT);
+        putchar('\n');
         json_decref(object);
     }
     fflush(stdout);

@@ -2,13 +2,17 @@
 #include "backend/gpu.h"
 #include "base/buffer.h"
 #include "base/file.h"
+#include "base/json_put.h"
 #include "base/options.h"
 #include "base/size.h"
+#include "cli/bundles.h"
 #include "cli/check_report.h"
 #include "cli/commands.h"
 #include "suites/harness/case_key.h"
 #include "suites/harness/failure_name.h"
 #include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -64,11 +68,7 @@ static enum kg_status parse(int argc, char **argv, struct check_options *o, bool
           .kind = KG_OPTION_FLAG,
           .value = &o->require_gpu,
           .help = "no GPU is an error, a skipped GPU case a failure" },
-        { .name = "bundles",
-          .kind = KG_OPTION_TEXT,
-          .value = &o->bundles,
-          .metavar = "DIR",
-          .help = "where bundles go ($KIGO_BUNDLES or proof-bundles)" },
+        KG_BUNDLES_OPTION(&o->bundles),
         { .name = "suites",
           .kind = KG_OPTION_TEXT,
           .value = &o->suites,
@@ -180,10 +180,7 @@ static char *rerun_prefix(const struct check_options *o, const char *program) {
 
 static json_t *texts_json(const struct kg_option_list *list) {
     json_t *array = json_array();
-    for (size_t i = 0; i < list->n_items; i++) {
-        json_t *text = json_string(list->items[i]);
-        json_array_append_new(array, text ? text : json_null()); /* an argument may be any bytes, JSON may not */
-    }
+    for (size_t i = 0; i < list->n_items; i++) json_array_append_new(array, kg_json_utf8(list->items[i]));
     return array;
 }
 
@@ -239,6 +236,11 @@ static int run(const struct check_options *o, const struct kg_run_options *optio
     int exit_code = outcome.exit_code;
     if (status == KG_OK) {
         kg_check_report_finish(&report, &outcome);
+        if (ferror(stdout) && exit_code == KG_EXIT_OK) {
+            kg_fail(&err, KG_ERR_IO, "standard output took not all of the report; the bundle is %s",
+                    outcome.bundle_dir);
+            exit_code = kg_cli_error("check", &err);
+        }
     } else {
         kg_check_report_error(&report, &err);
         exit_code = kg_cli_error("check", &err);
@@ -249,6 +251,7 @@ static int run(const struct check_options *o, const struct kg_run_options *optio
 }
 
 int kg_cmd_check(int argc, char **argv) {
+    signal(SIGPIPE, SIG_IGN); /* a reader that goes away (| head) does not end the run */
     struct check_options o = { .seed = KG_DEFAULT_RUN_SEED, .n_jobs = 1, .timeout_scale = DEFAULT_TIMEOUT_SCALE };
     struct kg_error err;
     bool helped = false;
@@ -262,7 +265,7 @@ int kg_cmd_check(int argc, char **argv) {
         char *program = own_path();
         char *beside = suites_beside(program);
         char *suites = choose_dir(o.suites, "KIGO_SUITES", beside);
-        char *bundles = choose_dir(o.bundles, "KIGO_BUNDLES", "proof-bundles");
+
         char *prefix = rerun_prefix(&o, program);
         json_t *about = describe_run(argc, argv, &o);
         const struct kg_run_options options = {
@@ -270,7 +273,7 @@ int kg_cmd_check(int argc, char **argv) {
             .selection = { o.layers.items, o.layers.n_items, o.filters.items, o.filters.n_items, o.keys.items,
                            o.keys.n_items },
             .surroundings = { .seed = o.seed, .kigo_path = program, .models = models },
-            .bundle = { .root = bundles,
+            .bundle = { .root = kg_cli_bundles_root(o.bundles),
                         .source_dir = kg_path_is_dir(KG_SOURCE_DIR) ? KG_SOURCE_DIR : NULL,
                         .run = about,
                         .seed = o.seed },
@@ -282,7 +285,6 @@ int kg_cmd_check(int argc, char **argv) {
         exit_code = run(&o, &options);
         json_decref(about);
         free(prefix);
-        free(bundles);
         free(suites);
         free(beside);
         free(program);

@@ -1,5 +1,6 @@
 #include "suites/harness/failure.h"
 #include "base/buffer.h"
+#include "base/json_put.h"
 #include <inttypes.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
@@ -59,10 +60,10 @@ enum kg_status kg_failure_write(struct kg_run *run, const struct kg_case_finish 
                                 struct kg_error *err) {
     const char *key = json_string_value(json_object_get(finish->plan_line, "key"));
     char *folder = kg_failure_folder(key);
-    json_t *about = json_pack("{s:s, s:s, s:s, s:O, s:o, s:o, s:s}", "key", key, "status", finish->status, "reason",
+    json_t *about = json_pack("{s:s, s:s, s:s, s:O, s:o, s:o, s:o}", "key", key, "status", finish->status, "reason",
                               finish->reason, "seed", json_object_get(finish->plan_line, "seed"), "run_seed",
                               json_sprintf("%" PRIu64, run->options->surroundings.seed), "worst",
-                              worst_places(finish->lists), "rerun", rerun);
+                              worst_places(finish->lists), "rerun", kg_json_utf8(rerun));
     char *about_text = json_dumps(about, JSON_INDENT(2));
     json_decref(about);
     struct kg_buffer command = KG_BUFFER_INIT, log = KG_BUFFER_INIT;

@@ -2,6 +2,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/json_put.h"
 #include "suites/harness/bounded_log.h"
 #include "suites/harness/case_key.h"
 #include "suites/harness/child.h"
@@ -62,7 +63,7 @@ static json_t *copy_line(const json_t *line, const char *name) {
     json_t *copy = json_object();
     for (size_t i = 0; i < sizeof FIELDS / sizeof *FIELDS; i++)
         json_object_set(copy, FIELDS[i], json_object_get(line, FIELDS[i]));
-    json_object_set_new(copy, "suite", json_string(name));
+    json_object_set_new(copy, "suite", kg_json_utf8(name));
     return copy;
 }
 
@@ -160,9 +161,9 @@ json_t *kg_listing_harness_line(const char *program, const char *case_name, uint
     if (kg_case_key(&c, key, NULL) != KG_OK) snprintf(key, sizeof key, "harness/%.64s.../%s", op, case_name);
     kg_case_definition_sha(&c, sha);
     snprintf(seed, sizeof seed, "%" PRIu64, kg_case_seed(run_seed, key));
-    json_t *line = json_pack("{s:s, s:s, s:s, s:s, s:s, s:n, s:n, s:n, s:n, s:s, s:s, s:f}", "key", key, "suite",
-                             program, "layer", c.layer, "op", op, "name", case_name, "backend", "dtype", "shape",
-                             "spec", "seed", seed, "def_sha", sha, "timeout_s", (double)KG_LISTING_LIMIT_S);
+    json_t *line = json_pack("{s:s, s:o, s:s, s:s, s:s, s:n, s:n, s:n, s:n, s:s, s:s, s:f}", "key", key, "suite",
+                             kg_json_utf8(program), "layer", c.layer, "op", op, "name", case_name, "backend", "dtype",
+                             "shape", "spec", "seed", seed, "def_sha", sha, "timeout_s", (double)KG_LISTING_LIMIT_S);
     free(op);
     return line;
 }

@@ -1,5 +1,6 @@
 #include "suites/harness/plan.h"
 #include "base/buffer.h"
+#include "base/json_put.h"
 #include "base/size.h"
 #include "suites/harness/discover.h"
 #include "suites/harness/listing.h"
@@ -39,7 +40,7 @@ static enum kg_status claim_keys(json_t *keys_seen, const json_t *lines, const c
         const char *key = json_string_value(json_object_get(line, "key"));
         const char *other = json_string_value(json_object_get(keys_seen, key));
         if (other) return kg_fail(err, KG_ERR_FORMAT, "its key %s is also one of %s", key, other);
-        json_object_set_new(keys_seen, key, json_string(name));
+        json_object_set_new(keys_seen, key, kg_json_utf8(name));
     }
     return KG_OK;
 }
@@ -62,7 +63,7 @@ static void keep_selected(struct kg_planned_program *program, const struct kg_se
 /* The plan line of a case of the harness itself, its key noted. */
 static json_t *harness_case(const char *program, const char *name, json_t *keys_seen, uint64_t seed) {
     json_t *line = kg_listing_harness_line(program, name, seed);
-    json_object_set_new(keys_seen, json_string_value(json_object_get(line, "key")), json_string(program));
+    json_object_set_new(keys_seen, json_string_value(json_object_get(line, "key")), kg_json_utf8(program));
     return line;
 }
 

@@ -46,17 +46,6 @@ json_t *kg_record_json_number(double value) {
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-json_t *kg_record_json_text(const char *text) {
-    json_t *string = json_string(text);
-    if (string) return string;
-    char *ascii = kg_xstrdup(text);
-    for (char *p = ascii; *p; p++)
-        if ((unsigned char)*p >= 0x80) *p = '?';
-    string = json_string(ascii);
-    free(ascii);
-    return string;
-}
-
 void kg_event_write(int fd, json_t *event) {
     char *text = json_dumps(event, JSON_COMPACT | JSON_SORT_KEYS);
     json_decref(event);

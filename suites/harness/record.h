@@ -31,9 +31,6 @@ void kg_record_clean_up(struct kg_record *rec); /* removes the scratch folder */
 /* A JSON real, or null for NaN and infinities, which JSON cannot say. */
 json_t *kg_record_json_number(double value);
 
-/* A JSON string; bytes that are not UTF-8 become '?'. */
-json_t *kg_record_json_text(const char *text);
-
 /* Writes one event line to the runner; a runner that is gone ends the process (its results have no reader). */
 void kg_event_write(int fd, json_t *event); /* takes over the reference */
 

@@ -1,4 +1,5 @@
 #include "suites/harness/report_events.h"
+#include "base/json_put.h"
 #include "base/buffer.h"
 #include "base/options.h"
 #include <fcntl.h>
@@ -49,7 +50,7 @@ static void write_attachment(int fd, const char *key, const struct kg_attachment
     unsigned char *text = kg_xmalloc((a->size_bytes + 2) / 3 * 4 + 1);
     EVP_EncodeBlock(text, a->data, (int)a->size_bytes);
     kg_event_write(fd, json_pack("{s:s, s:s, s:o, s:s}", "event", "attach", "key", key, "file",
-                                 kg_record_json_text(a->file_name), "data", (const char *)text));
+                                 kg_json_utf8(a->file_name), "data", (const char *)text));
     free(text);
 }
 
@@ -59,7 +60,7 @@ void kg_events_end(int fd, const struct kg_record *rec, const struct kg_case_res
     json_t *reason = json_null();
     if (result->reason) {
         char *text = result->where ? kg_xasprintf("%s: %s", result->where, result->reason) : kg_xstrdup(result->reason);
-        reason = kg_record_json_text(text);
+        reason = kg_json_utf8(text);
         free(text);
     }
     kg_event_write(fd, json_pack("{s:s, s:s, s:s, s:o, s:I, s:O, s:O, s:O, s:O}", "event", "end", "key", rec->key,

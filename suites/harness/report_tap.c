@@ -1,4 +1,5 @@
 #include "suites/harness/report_tap.h"
+#include "base/json_put.h"
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@ void kg_tap_plan(size_t n_cases) {
 
 /* One line, as a JSON string is also a YAML scalar. */
 static void print_field(const char *name, const char *text) {
-    json_t *string = kg_record_json_text(text);
+    json_t *string = kg_json_utf8(text);
     char *quoted = json_dumps(string, JSON_ENCODE_ANY);
     printf("  %s: %s\n", name, quoted ? quoted : "\"?\"");
     free(quoted);

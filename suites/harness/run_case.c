@@ -1,5 +1,6 @@
 /* The journal and records of one case of a run. */
 #include "base/buffer.h"
+#include "base/utf8.h"
 #include "suites/harness/failure.h"
 #include "suites/harness/result_lists.h"
 #include "suites/harness/run_state.h"
@@ -70,7 +71,12 @@ enum kg_status kg_run_case_finish(struct kg_run *run, const struct kg_case_finis
     const char *key = text_of(f.plan_line, "key");
     char *own_reason = NULL;
     char *rerun = kg_failure_rerun(run->options, key);
+    struct kg_buffer reason = KG_BUFFER_INIT;
     f.status = judge(run, finish, &f.reason, &own_reason);
+    if (f.reason) { /* it may quote what a program wrote, cut anywhere */
+        kg_utf8_append(&reason, f.reason, strlen(f.reason));
+        f.reason = kg_buffer_text(&reason);
+    }
     enum kg_status status = move_samples(run, f.lists, err);
     /* The failure's files first: once the result is on disk, so is what explains it. */
     if (status == KG_OK && strcmp(f.status, "pass") != 0 && strcmp(f.status, "skip") != 0)
@@ -82,6 +88,7 @@ enum kg_status kg_run_case_finish(struct kg_run *run, const struct kg_case_finis
     }
     run->in_cases_ns += f.duration_ns;
     json_decref(f.lists);
+    kg_buffer_free(&reason);
     free(rerun);
     free(own_reason);
     return status;

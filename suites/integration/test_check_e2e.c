@@ -210,6 +210,8 @@ static const struct broken BROKEN[] = {
     { "garbage_in_case", "crash", "no JSON", "fail" },
     { "unfinished_line", "crash", "never started", "fail" },
     { "unknown_key", "crash", "'unit/broken/other'", "fail" },
+    { "unknown_long_key", "crash", "which is not a case", "fail" },
+    { "unknown_wide_key", "crash", "which is not a case", "fail" },
     { "end_without_start", "crash", "no case runs", "fail" },
     { "wrong_types", "crash", "'errors' is not a list", "fail" },
     { "false_pass", "fail", "'y' is outside its tolerance", "pass" },
@@ -490,6 +492,14 @@ static pid_t start_slow_run(const struct kg_lab *lab, const char *pid_file) {
     return pid;
 }
 
+static void expect_kigo(const char *const *argv) {
+    const struct kg_process process = { .argv = argv };
+    struct kg_process_result r;
+    ck_assert_int_eq(kg_process_run(&process, &r, NULL), KG_OK);
+    ck_assert_msg(r.exit_code == KG_EXIT_OK, "%s %s: exit code %d: %s%s", argv[0], argv[1], r.exit_code, r.out, r.err);
+    kg_process_result_free(&r);
+}
+
 static void kill_in_the_middle(struct kg_record *rec, const void *arg) {
     (void)arg;
     struct kg_lab lab;
@@ -501,11 +511,9 @@ static void kill_in_the_middle(struct kg_record *rec, const void *arg) {
     ck_assert(WIFSIGNALED(end) && WTERMSIG(end) == SIGKILL);
     expect_gone(pid_file);
     ck_assert_uint_eq(kg_lab_count(&lab, ""), 0);
-    size_t n_recovered = 0;
-    ck_assert_int_eq(kg_bundle_recover(lab.bundles, &n_recovered, NULL), KG_OK);
-    ck_assert_uint_eq(n_recovered, 1);
+    expect_kigo(WORDS(kg_program_path(), "recover", "--bundles", lab.bundles));
     char *bundle = kg_lab_bundle(&lab);
-    kg_lab_expect_verified(bundle);
+    expect_kigo(WORDS(kg_program_path(), "verify", bundle));
     json_t *results = kg_lab_lines(bundle, "results.ndjson");
     ck_assert_uint_eq(json_array_size(results), 7);
     kg_lab_expect_status(results, "unit/green/one", "pass");
@@ -572,6 +580,52 @@ static void disk_that_fills_up(struct kg_record *rec, const void *arg) {
     ck_assert_uint_eq(kg_lab_count(&lab, ".tmp-"), 0);
     kg_process_result_free(&r);
     free(script);
+    kg_lab_close(&lab);
+}
+
+/* kigo check | head: the run goes on, and only then says that its report was lost. */
+static void reader_that_goes_away(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_lab lab;
+    kg_lab_open(&lab, rec);
+    kg_lab_add(&lab, "test_green", "test_green");
+    const char *const argv[] = { kg_program_path(), "check",     "--tap",     "--suites",
+                                 lab.suites,        "--bundles", lab.bundles, NULL };
+    const struct kg_process process = { .argv = argv, .broken_stdout = true };
+    struct kg_process_result r;
+    ck_assert_int_eq(kg_process_run(&process, &r, NULL), KG_OK);
+    ck_assert_msg(r.exit_code == KG_EXIT_INCOMPLETE, "exit code %d: %s", r.exit_code, r.err);
+    char *bundle = kg_lab_bundle(&lab);
+    json_t *results = kg_lab_lines(bundle, "results.ndjson");
+    kg_lab_expect_status(results, "unit/green/six", "pass");
+    json_decref(results);
+    kg_lab_expect_verified(bundle);
+    free(bundle);
+    kg_process_result_free(&r);
+    kg_lab_close(&lab);
+}
+
+/* Names of folders may hold any bytes; records may not. */
+static void folder_that_is_not_utf8(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_lab lab;
+    kg_lab_open(&lab, rec);
+    char *folder = kg_path_join(lab.suites, "caf\xe9 [#]");
+    ck_assert_int_eq(kg_dir_make(folder, NULL), KG_OK);
+    kg_lab_add(&lab, "test_mixed", "caf\xe9 [#]/test_mixed");
+    kg_lab_add(&lab, "test_twice", "caf\xe9 [#]/test_twice");
+    struct kg_process_result r;
+    kg_lab_check(&lab, WORDS("--json"), &r);
+    ck_assert_msg(r.exit_code == KG_EXIT_FAILED, "exit code %d: %s%s", r.exit_code, r.out, r.err);
+    json_t *o = json_loadb(r.out, r.out_len, 0, NULL);
+    ck_assert_int_eq(json_integer_value(json_object_get(o, "planned")), 17);
+    ck_assert_int_eq(json_integer_value(json_object_get(o, "norun")), 0);
+    json_decref(o);
+    char *bundle = kg_lab_bundle(&lab);
+    kg_lab_expect_verified(bundle);
+    free(bundle);
+    free(folder);
+    kg_process_result_free(&r);
     kg_lab_close(&lab);
 }
 
@@ -649,6 +703,8 @@ static const struct kg_case CASES[] = {
     E2E("terminate_in_the_middle", interrupt_in_the_middle, &TERMINATE),
     E2E("disk_full_at_once", disk_that_fills_up, "1"),
     E2E("disk_full_in_the_records", disk_that_fills_up, "8"),
+    E2E("reader_that_goes_away", reader_that_goes_away, NULL),
+    E2E("folder_that_is_not_utf8", folder_that_is_not_utf8, NULL),
     E2E("gpu_required_and_absent", gpu_required_and_absent, NULL),
     E2E("overhead_is_recorded", overhead_is_recorded, NULL),
 };

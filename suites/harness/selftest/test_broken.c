@@ -49,6 +49,19 @@ static int unknown_key(void) {
     say("{\"event\":\"start\",\"key\":\"unit/broken/other\"}\n");
     return 0;
 }
+/* The reason quotes the key and cuts it: inside a character, at one of these lengths. */
+static int unknown_long_key(void) {
+    say("{\"event\":\"start\",\"key\":\"");
+    for (int i = 0; i < 100; i++) say("\xe2\x82\xac");
+    say("\"}\n");
+    return 0;
+}
+static int unknown_wide_key(void) {
+    say("{\"event\":\"start\",\"key\":\"x");
+    for (int i = 0; i < 100; i++) say("\xe2\x82\xac");
+    say("\"}\n");
+    return 0;
+}
 static int end_without_start(void) {
     say_case("end", ",\"status\":\"pass\",\"reason\":null,\"duration_ns\":1" LISTS);
     return 0;
@@ -109,6 +122,8 @@ static const struct rule {
     { "garbage", garbage },
     { "garbage_in_case", garbage_in_case },
     { "unknown_key", unknown_key },
+    { "unknown_long_key", unknown_long_key },
+    { "unknown_wide_key", unknown_wide_key },
     { "end_without_start", end_without_start },
     { "wrong_types", wrong_types },
     { "false_pass", false_pass },

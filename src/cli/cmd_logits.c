@@ -34,72 +34,67 @@ static enum kg_status parse_list(const char *option, const char *text, int64_t l
     }
 }
 
-/* The positions to print, in the order asked for; all but an explicit list are in order. */
-static enum kg_status choose_positions(const char *text, size_t n, struct kg_ids *positions, struct kg_error *err) {
-    if (strcmp(text, "last") == 0) {
-        kg_ids_push(positions, (int32_t)n - 1);
+/* Marks the positions to print; wanted has one place for each of the n ids. */
+static enum kg_status choose_positions(const char *text, bool *wanted, size_t n, struct kg_error *err) {
+    if (strcmp(text, "all") == 0) {
+        for (size_t i = 0; i < n; i++) wanted[i] = true;
         return KG_OK;
     }
-    if (strcmp(text, "all") != 0) return parse_list("positions", text, (int64_t)n, positions, err);
-    for (size_t i = 0; i < n; i++) kg_ids_push(positions, (int32_t)i);
-    return KG_OK;
+    if (strcmp(text, "last") == 0) {
+        wanted[n - 1] = true;
+        return KG_OK;
+    }
+    struct kg_ids list = { 0 };
+    const enum kg_status status = parse_list("positions", text, (int64_t)n, &list, err);
+    for (size_t i = 0; i < list.n && !status; i++) wanted[list.ids[i]] = true;
+    kg_ids_free(&list);
+    return status;
 }
 
-static enum kg_status print_row(int32_t position, const float *logits, uint32_t n_vocab, struct kg_error *err) {
-    printf("{\"pos\":%d,\"logits\":[", position);
+static enum kg_status print_row(size_t position, const float *logits, uint32_t n_vocab, struct kg_error *err) {
+    printf("{\"pos\":%zu,\"logits\":[", position);
     for (uint32_t i = 0; i < n_vocab; i++) printf(i ? ",%.9g" : "%.9g", (double)logits[i]);
     puts("]}");
     if (ferror(stdout)) return kg_fail(err, KG_ERR_IO, "standard output: %s", strerror(errno));
     return KG_OK;
 }
 
-/* Rows of the wanted positions are kept, as they may be printed in another order than they are computed. */
-static enum kg_status evaluate(struct kg_session *session, const struct kg_ids *ids, bool step,
-                               const struct kg_ids *positions, uint32_t n_vocab, float *kept, struct kg_error *err) {
-    const bool only_last = positions->n == 1 && (size_t)positions->ids[0] + 1 == ids->n;
+/* Feeds all ids at once, or one by one, and prints the wanted rows in the order of positions. */
+static enum kg_status evaluate(struct kg_session *session, const struct kg_ids *ids, bool step, const bool *wanted,
+                               uint32_t n_vocab, struct kg_error *err) {
     const size_t at_once = step ? 1 : ids->n;
-    const enum kg_logits_wanted wanted = step || only_last ? KG_LOGITS_LAST : KG_LOGITS_ALL;
+    const bool only_last = !step && memchr(wanted, true, ids->n - 1) == NULL;
     for (size_t done = 0; done < ids->n; done += at_once) {
         const float *logits;
-        const enum kg_status status = kg_session_eval(session, ids->ids + done, at_once, wanted, &logits, err);
+        enum kg_status status = kg_session_eval(session, ids->ids + done, at_once,
+                                                only_last ? KG_LOGITS_LAST : KG_LOGITS_ALL, &logits, err);
+        const size_t first = only_last ? ids->n - 1 : done;
+        for (size_t i = first; i < done + at_once && !status; i++)
+            if (wanted[i]) status = print_row(i, logits + (i - first) * n_vocab, n_vocab, err);
         if (status) return status;
-        const size_t first = wanted == KG_LOGITS_LAST ? done + at_once - 1 : done;
-        for (size_t i = 0; i < positions->n; i++) {
-            const size_t position = (size_t)positions->ids[i];
-            if (position < first || position >= done + at_once) continue;
-            memcpy(kept + i * n_vocab, logits + (position - first) * n_vocab, n_vocab * sizeof *kept);
-        }
     }
     return KG_OK;
 }
 
 static enum kg_status run(const struct logits_options *options, struct kg_error *err) {
     struct kg_cli_engine engine = { 0 };
-    struct kg_ids ids = { 0 }, positions = { 0 };
-    float *kept = NULL;
+    struct kg_ids ids = { 0 };
+    bool *wanted = NULL;
     if (!options->ids) return kg_fail(err, KG_ERR_USAGE, "--ids is missing: which ids?");
     enum kg_status status = parse_list("ids", options->ids, (int64_t)INT32_MAX + 1, &ids, err);
-    if (!status) status = choose_positions(options->positions, ids.n, &positions, err);
+    if (status) goto cleanup;
+    wanted = kg_xcalloc(ids.n, sizeof *wanted);
+    status = choose_positions(options->positions, wanted, ids.n, err);
     if (status) goto cleanup;
     status = kg_cli_engine_open(&options->engine, &engine, err);
     if (status) goto cleanup;
     status = kg_cli_engine_begin(&engine, &options->engine, ids.n, err);
     if (status) goto cleanup;
-
-    const uint32_t n_vocab = kg_model_config(engine.model)->n_vocab;
-    kept = calloc(positions.n, n_vocab * sizeof *kept);
-    if (!kept) {
-        status = kg_fail(err, KG_ERR_NO_MEMORY, "no memory for %zu rows of %u logits", positions.n, n_vocab);
-        goto cleanup;
-    }
-    status = evaluate(engine.session, &ids, options->step, &positions, n_vocab, kept, err);
-    for (size_t i = 0; i < positions.n && !status; i++)
-        status = print_row(positions.ids[i], kept + i * n_vocab, n_vocab, err);
+    status = evaluate(engine.session, &ids, options->step, wanted, kg_model_config(engine.model)->n_vocab, err);
     if (!status && fflush(stdout) != 0) status = kg_fail(err, KG_ERR_IO, "standard output: %s", strerror(errno));
 cleanup:
-    free(kept);
     kg_cli_engine_close(&engine);
-    kg_ids_free(&positions);
+    free(wanted);
     kg_ids_free(&ids);
     return status;
 }

@@ -88,7 +88,8 @@ static void penalise(struct kg_sampler *s, const int32_t *history, size_t n_hist
 }
 
 static bool ranks_before(const struct kg_sampler *s, uint32_t a, uint32_t b) {
-    return s->score[a] > s->score[b] || (s->score[a] == s->score[b] && a < b);
+    const double x = s->score[a], y = s->score[b];
+    return x > y || (x == y && a < b);
 }
 
 static uint32_t best_of(const struct kg_sampler *s) {

@@ -4,8 +4,8 @@
 #include "ops/dot.h"
 #include <math.h>
 
-/* Keys are taken in blocks counted from key 0 of the cache, whatever the row sees, so that a row's sums are in the same
- * order in any batch. Between blocks the sums are kept relative to the largest score so far. */
+/* Keys are taken in blocks counted from the first one a row sees, so that its sums are in the same order in any batch.
+ * Between blocks the sums are kept relative to the largest score so far. */
 enum { KEY_BLOCK = 64, MIN_PRODUCTS_PER_RANGE = 32768 };
 
 enum kg_status kg_attention_check(const struct kg_attention_args *args, struct kg_error *err) {
@@ -28,23 +28,24 @@ struct softmax_sum {
     double value[KG_ATTENTION_MAX_HEAD_DIM];
 };
 
-/* Adds keys [begin, end), at most KEY_BLOCK of them. */
-static void add_keys(struct softmax_sum *sum, const float *q, const float *k, const float *v, size_t begin, size_t end,
-                     size_t dim, double scale) {
+/* Adds n keys, 0 < n <= KEY_BLOCK, whose rows k and v point to. */
+KG_VECTOR_CLONES static void add_keys(struct softmax_sum *sum, const float *q, const float *k, const float *v, size_t n,
+                                      size_t dim, double scale) {
     double score[KEY_BLOCK];
     double largest = sum->largest;
-    for (size_t j = begin; j < end; j++) {
-        score[j - begin] = kg_dot(q, k + j * dim, dim) * scale;
-        if (score[j - begin] > largest) largest = score[j - begin];
-    }
+    size_t j = 0;
+    do { /* n is not 0: every score used below is written */
+        score[j] = kg_dot(q, k + j * dim, dim) * scale;
+        if (score[j] > largest) largest = score[j];
+    } while (++j < n);
     if (largest > sum->largest) {
         const double shrink = exp(sum->largest - largest); /* exp(-inf) = 0 before the first block */
         sum->weight *= shrink;
         for (size_t d = 0; d < dim; d++) sum->value[d] *= shrink;
         sum->largest = largest;
     }
-    for (size_t j = begin; j < end; j++) {
-        const double p = exp(score[j - begin] - sum->largest);
+    for (j = 0; j < n; j++) {
+        const double p = exp(score[j] - sum->largest);
         const float *value = v + j * dim;
         sum->weight += p;
         for (size_t d = 0; d < dim; d++) sum->value[d] += p * (double)value[d];
@@ -52,7 +53,7 @@ static void add_keys(struct softmax_sum *sum, const float *q, const float *k, co
 }
 
 /* Items are (row, head) pairs. */
-KG_VECTOR_CLONES static void row_heads(void *arg, size_t begin, size_t end) {
+static void row_heads(void *arg, size_t begin, size_t end) {
     const struct kg_attention_args *args = arg;
     const size_t dim = args->head_dim, group = args->n_heads / args->n_kv_heads;
     struct softmax_sum sum;
@@ -69,9 +70,9 @@ KG_VECTOR_CLONES static void row_heads(void *arg, size_t begin, size_t end) {
         sum.weight = 0;
         memset(sum.value, 0, dim * sizeof *sum.value);
         for (size_t j = first, stop; j < last; j = stop) {
-            stop = (j / KEY_BLOCK + 1) * KEY_BLOCK;
-            if (stop > last) stop = last;
-            add_keys(&sum, q, (const float *)args->k_cache + plane, (const float *)args->v_cache + plane, j, stop, dim,
+            stop = last - j < KEY_BLOCK ? last : j + KEY_BLOCK;
+            const size_t at = plane + j * dim;
+            add_keys(&sum, q, (const float *)args->k_cache + at, (const float *)args->v_cache + at, stop - j, dim,
                      (double)args->scale);
         }
         for (size_t d = 0; d < dim; d++) y[d] = (float)(sum.value[d] / sum.weight);

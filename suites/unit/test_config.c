@@ -281,7 +281,7 @@ static void stated_values_win(struct kg_record *rec, const void *arg) {
 static void long_name_is_cut_between_characters(struct kg_record *rec, const void *arg) {
     (void)arg;
     char name[200] = { 0 };
-    for (size_t i = 0; i + 2 < sizeof name; i += 2) memcpy(name + i, "\xC3\xA9", 2);
+    for (size_t i = 0; i + 2 < sizeof name; i++) name[i] = (char)(i % 2 ? 0xA9 : 0xC3);
     const struct kg_tiny_model model = KG_TINY_QWEN2;
     const struct kg_tiny_edit edits[] = { TEXT("general.name", name) };
     struct kg_backend *backend = open_cpu();

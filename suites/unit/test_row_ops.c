@@ -32,8 +32,8 @@ static const struct rope_shape ROPES[] = {
 
 /* Each dim by its own: which pair it is of and which side, as complex multiplication by e^(i angle). */
 static double rope_naive(const struct rope_shape *s, const float *head, const float *factors, size_t row, size_t d) {
-    if (d >= s->n_rot) return head[d];
     const size_t half = s->n_rot / 2;
+    if (half == 0 || d >= s->n_rot) return head[d];
     const bool is_half = s->pairing == KG_ROPE_HALF;
     const size_t pair = is_half ? d % half : d / 2;
     const bool second = is_half ? d >= half : d % 2 == 1;

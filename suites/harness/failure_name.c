@@ -4,17 +4,40 @@
 
 static const char SAFE_CHARACTERS[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._=,+-";
 
-char *kg_failure_folder(const char *key) {
-    enum { MAX_KEPT = 120, HASH_DIGITS = 8 };
-    char hex[KG_SHA256_HEX_SIZE];
-    kg_sha256_hex(key, strlen(key), hex);
-    struct kg_buffer name = KG_BUFFER_INIT;
-    for (const char *p = key; *p && name.len < MAX_KEPT; p++) {
-        const char c = *p == '/' ? '.' : strchr(SAFE_CHARACTERS, *p) ? *p : '_';
-        kg_buffer_append(&name, name.len == 0 && c == '.' ? "_" : &c, 1);
+enum { MAX_KEPT = 120, HASH_DIGITS = 8 };
+
+/* Appends the text with '.' for '/' and '_' for what is not safe; true if it was kept whole but for the '/'. */
+static bool append_safe(struct kg_buffer *out, const char *text) {
+    bool whole = true;
+    size_t n = 0;
+    for (const char *p = text; *p && n < MAX_KEPT; p++, n++) {
+        const bool hidden = n == 0 && (*p == '.' || *p == '/');
+        const bool safe = !hidden && (*p == '/' || strchr(SAFE_CHARACTERS, *p));
+        whole = whole && safe;
+        kg_buffer_append(out, !safe ? "_" : *p == '/' ? "." : p, 1);
     }
-    kg_buffer_printf(&name, "-%.*s", HASH_DIGITS, hex);
+    return whole && !text[n];
+}
+
+static void append_hash(struct kg_buffer *out, const char *text) {
+    char hex[KG_SHA256_HEX_SIZE];
+    kg_sha256_hex(text, strlen(text), hex);
+    kg_buffer_printf(out, "-%.*s", HASH_DIGITS, hex);
+}
+
+char *kg_failure_folder(const char *key) {
+    struct kg_buffer name = KG_BUFFER_INIT;
+    append_safe(&name, key);
+    append_hash(&name, key);
     return name.data;
+}
+
+char *kg_log_path(const char *program) {
+    struct kg_buffer path = KG_BUFFER_INIT;
+    kg_buffer_puts(&path, "logs/");
+    if (!append_safe(&path, program)) append_hash(&path, program);
+    kg_buffer_puts(&path, ".log");
+    return path.data;
 }
 
 void kg_shell_quote(struct kg_buffer *out, const char *text) {

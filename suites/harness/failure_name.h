@@ -8,6 +8,10 @@
 /* A folder name for a key: its characters where they are safe in a path, and 8 digits of its SHA-256. malloc'ed. */
 char *kg_failure_folder(const char *key);
 
+/* The file below data/ that takes a program's output: logs/<its name>.log, with '.' for '/'; where other characters had to
+ * be replaced, 8 digits of the name's SHA-256 keep names apart. malloc'ed. */
+char *kg_log_path(const char *program);
+
 /* Appends the text as one word of a shell command, quoted where it must be. */
 void kg_shell_quote(struct kg_buffer *out, const char *text);
 

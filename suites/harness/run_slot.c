@@ -1,5 +1,6 @@
 #include "suites/harness/run_slot.h"
 #include "base/clock.h"
+#include "suites/harness/failure_name.h"
 #include "suites/harness/result_lists.h"
 #include <poll.h>
 #include <stdio.h>
@@ -151,9 +152,7 @@ static enum kg_status close_program(struct kg_run *run, struct kg_slot *slot, st
     struct kg_buffer log = KG_BUFFER_INIT;
     kg_bounded_log_text(&slot->log, &log);
     if (status == KG_OK && log.len > 0) {
-        char *path = kg_xasprintf("logs/%s.log", program->name);
-        for (char *p = path + strlen("logs/"); *p; p++)
-            if (*p == '/' || *p == '\\' || *p == '%') *p = '.';
+        char *path = kg_log_path(program->name);
         status = kg_bundle_file(run->bundle, path, log.data, log.len, err);
         free(path);
     }

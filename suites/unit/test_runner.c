@@ -270,6 +270,18 @@ static void failure_folders_are_safe_and_distinct(struct kg_record *rec, const v
         for (size_t k = 0; k < i; k++) ck_assert_str_ne(folders[i], folders[k]);
     }
     for (size_t i = 0; i < KG_COUNT_OF(KEYS_IN); i++) free(folders[i]);
+    static const struct {
+        const char *program, *path;
+    } LOGS[] = {
+        { "unit/test_gguf", "logs/unit.test_gguf.log" },
+        { "caf\xe9 [#]/test_x", "logs/caf_____.test_x-745c3b3a.log" },
+        { "100%/test_x", "logs/100_.test_x-e08288ba.log" },
+    };
+    for (size_t i = 0; i < KG_COUNT_OF(LOGS); i++) {
+        char *path = kg_log_path(LOGS[i].program);
+        ck_assert_str_eq(path, LOGS[i].path);
+        free(path);
+    }
     ck_assert(kg_attachment_name_ok("got.bin"));
     static const char *const BAD[] = { "", ".x", "../x", "a/b", "a b", "caf\xc3\xa9" };
     for (size_t i = 0; i < KG_COUNT_OF(BAD); i++) ck_assert_msg(!kg_attachment_name_ok(BAD[i]), "'%s'", BAD[i]);

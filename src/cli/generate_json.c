@@ -88,7 +88,7 @@ char *kg_cli_generate_json(const struct kg_cli_generate *g) {
                   kg_finish_name(r->finish), "options", options_of(g), "timings", timings_of(g), "memory",
                   memory_of(g->engine.backend), "decode_allocations", (json_int_t)r->n_decode_allocations, "backend",
                   kg_backend_name(g->engine.backend), "precision", precision_of(g), "model", model_of(g));
-    char *line = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    char *line = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
     json_decref(object);
     return line;
 }

@@ -69,8 +69,7 @@ static void run_append(struct nfc_run *run, const int32_t *points, size_t n) {
         run->points = kg_xrealloc(run->points, run->capacity * sizeof *run->points);
         run->scratch = kg_xrealloc(run->scratch, run->capacity * sizeof *run->scratch);
     }
-    memcpy(run->points + run->n, points, n * sizeof *points);
-    run->n += n;
+    for (size_t i = 0; i < n; i++) run->points[run->n++] = points[i];
 }
 
 /* Orders, composes and writes out what was gathered. */

@@ -221,3 +221,31 @@ char *kg_last_line(const char *text) {
     while (begin > 0 && text[begin - 1] != '\n') begin--;
     return kg_xstrndup(text + begin, end - begin);
 }
+
+void kg_lab_expect_records(const char *bundle, const struct kg_lab_expected *rows, size_t n_rows) {
+    json_t *results = kg_lab_lines(bundle, "results.ndjson"), *plan = kg_lab_lines(bundle, "plan.ndjson");
+    ck_assert_uint_eq(json_array_size(plan), n_rows);
+    ck_assert_uint_eq(json_array_size(results), n_rows);
+    for (size_t i = 0; i < n_rows; i++) {
+        kg_lab_expect_status(results, rows[i].key, rows[i].status);
+        const char *reason = json_string_value(json_object_get(kg_lab_result(results, rows[i].key), "reason"));
+        ck_assert_msg(rows[i].reason ? reason && strstr(reason, rows[i].reason) : !reason, "%s: reason %s", rows[i].key,
+                      reason);
+    }
+    json_decref(results);
+    json_decref(plan);
+}
+
+void kg_lab_expect_exit(const struct kg_process_result *r, int exit_code, const char *last_line) {
+    ck_assert_msg(r->exit_code == exit_code, "exit code %d, not %d: %s%s", r->exit_code, exit_code, r->out, r->err);
+    char *last = kg_last_line(r->out);
+    if (last_line) ck_assert_str_eq(last, last_line);
+    free(last);
+}
+
+void kg_lab_expect_empty(const char *dir) {
+    struct kg_dir_list list;
+    ck_assert_int_eq(kg_dir_list(dir, &list, NULL), KG_OK);
+    ck_assert_msg(list.n_names == 0, "%s was left in %s", list.n_names ? list.names[0] : "", dir);
+    kg_dir_list_free(&list);
+}

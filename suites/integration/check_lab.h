@@ -8,6 +8,9 @@
 #include <jansson.h>
 #include <sys/types.h>
 
+/* Words of a command line, ended by NULL. */
+#define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
+
 struct kg_lab {
     char *dir, *suites, *bundles, *tmp;
 };
@@ -39,6 +42,15 @@ void kg_lab_expect_verified(const char *bundle);
 json_t *kg_lab_lines(const char *bundle, const char *file);
 /* results.ndjson's record of a key, borrowed from `results`; NULL if there is none. */
 const json_t *kg_lab_result(const json_t *results, const char *key);
+struct kg_lab_expected {
+    const char *key, *status;
+    const char *reason; /* words of it, NULL for a pass */
+};
+/* Exactly these cases were planned and have these results. */
+void kg_lab_expect_records(const char *bundle, const struct kg_lab_expected *rows, size_t n_rows);
+/* last_line: of standard output, NULL for any. */
+void kg_lab_expect_exit(const struct kg_process_result *r, int exit_code, const char *last_line);
+void kg_lab_expect_empty(const char *dir);
 void kg_lab_expect_status(const json_t *results, const char *key, const char *status);
 
 /* The text of <bundle>/data/failures/<folder of the key>/<file>, malloc'ed; NULL if there is none. */

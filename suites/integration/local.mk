@@ -25,3 +25,8 @@ check_PROGRAMS += suites/integration/test_survival
 suites_integration_test_survival_SOURCES = suites/integration/test_survival.c suites/unit/bundle_maker.c
 check_PROGRAMS += suites/integration/test_bundle_cli
 suites_integration_test_bundle_cli_SOURCES = suites/integration/test_bundle_cli.c suites/unit/bundle_maker.c
+check_PROGRAMS += suites/integration/test_check_disasters
+suites_integration_test_check_disasters_SOURCES = \
+	suites/integration/check_lab.c suites/integration/check_lab.h \
+	suites/integration/test_check_disasters.c \
+	suites/harness/failure_name.c

@@ -1,4 +1,4 @@
-/* `kigo check` held to its word on suites that break in every way: whatever they do, every planned case has its status,
+/* `kigo check` held to its word on suites whose cases fail in every way a case can: every planned case has its status,
  * the exit code says what happened, and the bundle verifies. */
 #include "backend/gpu.h"
 #include "base/buffer.h"
@@ -6,22 +6,10 @@
 #include "base/size.h"
 #include "suites/integration/check_lab.h"
 #include <check.h>
-#include <kigo/bundle.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
-
-struct expected {
-    const char *key, *status;
-    const char *reason; /* words of it, NULL for a pass */
-};
-
-static const struct expected MIXED[] = {
+static const struct kg_lab_expected MIXED[] = {
     { "unit/mixed/passes_first", "pass", NULL },
     { "unit/mixed/fails[-,f32,M=3 N='x' $(5)]", "fail", "outside its tolerance by a factor of 54" },
     { "unit/mixed/skips", "skip", "nothing to test with" },
@@ -41,34 +29,6 @@ static const struct expected MIXED[] = {
 };
 enum { MIXED_PASS = 3, MIXED_FAIL = 11, MIXED_SKIP = 2 };
 
-static void expect_records(const char *bundle, const struct expected *rows, size_t n_rows) {
-    json_t *results = kg_lab_lines(bundle, "results.ndjson"), *plan = kg_lab_lines(bundle, "plan.ndjson");
-    ck_assert_uint_eq(json_array_size(plan), n_rows);
-    ck_assert_uint_eq(json_array_size(results), n_rows);
-    for (size_t i = 0; i < n_rows; i++) {
-        kg_lab_expect_status(results, rows[i].key, rows[i].status);
-        const char *reason = json_string_value(json_object_get(kg_lab_result(results, rows[i].key), "reason"));
-        ck_assert_msg(rows[i].reason ? reason && strstr(reason, rows[i].reason) : !reason, "%s: reason %s", rows[i].key,
-                      reason);
-    }
-    json_decref(results);
-    json_decref(plan);
-}
-
-static void expect_exit(const struct kg_process_result *r, int exit_code, const char *last_line) {
-    ck_assert_msg(r->exit_code == exit_code, "exit code %d, not %d: %s%s", r->exit_code, exit_code, r->out, r->err);
-    char *last = kg_last_line(r->out);
-    if (last_line) ck_assert_str_eq(last, last_line);
-    free(last);
-}
-
-static void expect_empty(const char *dir) {
-    struct kg_dir_list list;
-    ck_assert_int_eq(kg_dir_list(dir, &list, NULL), KG_OK);
-    ck_assert_msg(list.n_names == 0, "%s was left in %s", list.n_names ? list.names[0] : "", dir);
-    kg_dir_list_free(&list);
-}
-
 static void green_run_passes(struct kg_record *rec, const void *arg) {
     (void)arg;
     struct kg_lab lab;
@@ -76,14 +36,14 @@ static void green_run_passes(struct kg_record *rec, const void *arg) {
     kg_lab_add(&lab, "test_green", "test_green");
     struct kg_process_result r;
     kg_lab_check(&lab, NULL, &r);
-    expect_exit(&r, KG_EXIT_OK, "7 passed, 0 failed, 0 skipped");
+    kg_lab_expect_exit(&r, KG_EXIT_OK, "7 passed, 0 failed, 0 skipped");
     char *bundle = kg_lab_bundle(&lab);
     kg_lab_expect_verified(bundle);
     json_t *lines = kg_lab_lines(bundle, "transcripts/unit.ndjson");
     ck_assert_uint_eq(json_array_size(lines), 6);
     ck_assert_str_eq(json_string_value(json_object_get(json_array_get(lines, 2), "key")), "unit/green/three");
     json_decref(lines);
-    expect_empty(lab.tmp); /* the cases' scratch folders too */
+    kg_lab_expect_empty(lab.tmp); /* the cases' scratch folders too */
     kg_process_result_free(&r);
     free(bundle);
     kg_lab_close(&lab);
@@ -128,9 +88,9 @@ static void every_way_to_fail_has_its_status(struct kg_record *rec, const void *
     kg_lab_add(&lab, "test_mixed", "test_mixed");
     struct kg_process_result r;
     kg_lab_check(&lab, NULL, &r);
-    expect_exit(&r, KG_EXIT_FAILED, "3 passed, 11 failed, 2 skipped");
+    kg_lab_expect_exit(&r, KG_EXIT_FAILED, "3 passed, 11 failed, 2 skipped");
     char *bundle = kg_lab_bundle(&lab);
-    expect_records(bundle, MIXED, KG_COUNT_OF(MIXED));
+    kg_lab_expect_records(bundle, MIXED, KG_COUNT_OF(MIXED));
     kg_lab_expect_verified(bundle);
     for (size_t i = 0; i < KG_COUNT_OF(MIXED); i++) {
         char *rerun = kg_lab_failure(bundle, MIXED[i].key, "rerun.txt");
@@ -138,7 +98,7 @@ static void every_way_to_fail_has_its_status(struct kg_record *rec, const void *
         ck_assert_msg((rerun != NULL) == red, "%s", MIXED[i].key);
         free(rerun);
     }
-    expect_empty(lab.tmp); /* even of processes that were killed */
+    kg_lab_expect_empty(lab.tmp); /* even of processes that were killed */
     free(bundle);
     kg_process_result_free(&r);
     kg_lab_close(&lab);
@@ -162,7 +122,7 @@ static void rerun_command_fails_again(struct kg_record *rec, const void *arg) {
     const char *const argv[] = { "/bin/sh", "-c", rerun, NULL };
     const struct kg_process process = { .argv = argv };
     ck_assert_int_eq(kg_process_run(&process, &r, NULL), KG_OK);
-    expect_exit(&r, KG_EXIT_FAILED, "0 passed, 1 failed, 0 skipped");
+    kg_lab_expect_exit(&r, KG_EXIT_FAILED, "0 passed, 1 failed, 0 skipped");
     free(bundle);
     bundle = kg_lab_bundle(&lab);
     json_t *results = kg_lab_lines(bundle, "results.ndjson");
@@ -183,12 +143,13 @@ static void failure_folder_holds_what_helps(struct kg_record *rec, const void *a
     kg_lab_add(&lab, "test_mixed", "test_mixed");
     struct kg_process_result r;
     kg_lab_check(&lab, WORDS("--case", key), &r);
-    expect_exit(&r, KG_EXIT_FAILED, "0 passed, 1 failed, 0 skipped");
+    kg_lab_expect_exit(&r, KG_EXIT_FAILED, "0 passed, 1 failed, 0 skipped");
     char *bundle = kg_lab_bundle(&lab);
     char *about = kg_lab_failure(bundle, key, "case.json"), *attached = kg_lab_failure(bundle, key, "attached-got.bin");
     ck_assert(about && attached);
-    const float got[] = { 1, 2, 30, 4 };
-    ck_assert_int_eq(memcmp(attached, got, sizeof got), 0);
+    float got[4];
+    memcpy(got, attached, sizeof got);
+    ck_assert(got[0] == 1 && got[1] == 2 && got[2] == 30 && got[3] == 4);
     json_t *json = json_loads(about, 0, NULL);
     const json_t *worst = json_array_get(json_object_get(json, "worst"), 0);
     ck_assert_int_eq(json_integer_value(json_object_get(worst, "worst_index")), 2);
@@ -198,95 +159,6 @@ static void failure_folder_holds_what_helps(struct kg_record *rec, const void *a
     free(about);
     free(attached);
     free(bundle);
-    kg_process_result_free(&r);
-    kg_lab_close(&lab);
-}
-
-struct broken {
-    const char *rule, *status, *reason, *ends; /* ends: status of ends_cleanly */
-};
-static const struct broken BROKEN[] = {
-    { "garbage", "crash", "no JSON", "fail" },
-    { "garbage_in_case", "crash", "no JSON", "fail" },
-    { "unfinished_line", "crash", "never started", "fail" },
-    { "unknown_key", "crash", "'unit/broken/other'", "fail" },
-    { "unknown_long_key", "crash", "which is not a case", "fail" },
-    { "unknown_wide_key", "crash", "which is not a case", "fail" },
-    { "end_without_start", "crash", "no case runs", "fail" },
-    { "wrong_types", "crash", "'errors' is not a list", "fail" },
-    { "false_pass", "fail", "'y' is outside its tolerance", "pass" },
-    { "escaping_attachment", "crash", "'../../../escaped'", "fail" },
-    { "never_starts", "crash", "never started", "fail" },
-    { "dies_after_done", "pass", NULL, "fail" },
-    { "floods", "crash", "longer than", "fail" },
-    { "closes_everything", "crash", "in this case; its last words: these are the last words", "fail" },
-};
-
-static void program_that_breaks_the_rules(struct kg_record *rec, const void *arg) {
-    const struct broken *row = arg;
-    struct kg_lab lab;
-    kg_lab_open(&lab, rec);
-    char *name = kg_xasprintf("test_%s", row->rule);
-    kg_lab_add(&lab, "test_broken", name);
-    struct kg_process_result r;
-    kg_lab_check(&lab, WORDS("--quiet"), &r);
-    expect_exit(&r, KG_EXIT_FAILED, NULL);
-    char *bundle = kg_lab_bundle(&lab), *ends = kg_xasprintf("harness/%s/ends_cleanly", name);
-    const struct expected rows[] = { { "unit/broken/one", row->status, row->reason },
-                                     { ends, row->ends, strcmp(row->ends, "pass") == 0 ? NULL : "the program" } };
-    expect_records(bundle, rows, KG_COUNT_OF(rows));
-    kg_lab_expect_verified(bundle);
-    free(bundle);
-    free(ends);
-    free(name);
-    kg_process_result_free(&r);
-    kg_lab_close(&lab);
-}
-
-struct unlisted {
-    const char *program, *as, *reason;
-};
-static const struct unlisted UNLISTED[] = {
-    { "test_twice", "test_twice", "two cases have the key unit/twice/same" },
-    { "test_broken", "test_list_crashes", "listing its cases ended" },
-    { "test_broken", "test_lists_garbage", "line 1 of its list" },
-    { "test_broken", "test_lists_nothing", "it lists no case" },
-};
-
-/* Such a program is red by itself, and the one beside it runs all the same. */
-static void program_that_cannot_list(struct kg_record *rec, const void *arg) {
-    const struct unlisted *row = arg;
-    struct kg_lab lab;
-    kg_lab_open(&lab, rec);
-    kg_lab_add(&lab, row->program, row->as);
-    kg_lab_add(&lab, "test_green", "test_zz_green");
-    struct kg_process_result r;
-    kg_lab_check(&lab, NULL, &r);
-    expect_exit(&r, KG_EXIT_FAILED, "7 passed, 1 failed, 0 skipped");
-    char *bundle = kg_lab_bundle(&lab), *key = kg_xasprintf("harness/%s/lists", row->as);
-    json_t *results = kg_lab_lines(bundle, "results.ndjson");
-    kg_lab_expect_status(results, key, "crash");
-    ck_assert_ptr_nonnull(
-        strstr(json_string_value(json_object_get(kg_lab_result(results, key), "reason")), row->reason));
-    json_decref(results);
-    kg_lab_expect_verified(bundle);
-    free(key);
-    free(bundle);
-    kg_process_result_free(&r);
-    kg_lab_close(&lab);
-}
-
-/* Two programs that claim one key: the second is not believed. */
-static void key_of_two_programs(struct kg_record *rec, const void *arg) {
-    (void)arg;
-    struct kg_lab lab;
-    kg_lab_open(&lab, rec);
-    kg_lab_add(&lab, "test_green", "test_a");
-    kg_lab_add(&lab, "test_green", "test_b");
-    struct kg_process_result r;
-    kg_lab_check(&lab, NULL, &r);
-    expect_exit(&r, KG_EXIT_FAILED, "7 passed, 1 failed, 0 skipped");
-    ck_assert_ptr_nonnull(strstr(r.out, "is also one of test_a"));
     kg_process_result_free(&r);
     kg_lab_close(&lab);
 }
@@ -326,7 +198,7 @@ static void nothing_runs(struct kg_record *rec, const void *arg) {
     }
     ck_assert_uint_eq(kg_lab_count(&lab, ""), 0);
     ck_assert_uint_eq(kg_lab_count(&lab, "."), 0);
-    expect_empty(lab.tmp);
+    kg_lab_expect_empty(lab.tmp);
     kg_lab_close(&lab);
 }
 
@@ -336,7 +208,7 @@ static void no_suite_program_at_all(struct kg_record *rec, const void *arg) {
     kg_lab_open(&lab, rec);
     struct kg_process_result r;
     kg_lab_check(&lab, NULL, &r);
-    expect_exit(&r, KG_EXIT_INCOMPLETE, NULL);
+    kg_lab_expect_exit(&r, KG_EXIT_INCOMPLETE, NULL);
     ck_assert_ptr_nonnull(strstr(r.err, "no suite program"));
     kg_process_result_free(&r);
     kg_lab_close(&lab);
@@ -434,197 +306,10 @@ static void two_programs_at_a_time(struct kg_record *rec, const void *arg) {
     kg_lab_add(&lab, "test_green", "test_green");
     struct kg_process_result r;
     kg_lab_check(&lab, WORDS("--jobs", "2"), &r);
-    expect_exit(&r, KG_EXIT_FAILED, "10 passed, 11 failed, 2 skipped");
+    kg_lab_expect_exit(&r, KG_EXIT_FAILED, "10 passed, 11 failed, 2 skipped");
     char *bundle = kg_lab_bundle(&lab);
     kg_lab_expect_verified(bundle);
     free(bundle);
-    kg_process_result_free(&r);
-    kg_lab_close(&lab);
-}
-
-static void two_runs_at_once(struct kg_record *rec, const void *arg) {
-    (void)arg;
-    struct kg_lab lab;
-    kg_lab_open(&lab, rec);
-    kg_lab_add(&lab, "test_green", "test_green");
-    setenv("KIGO_SELFTEST_SLEEP_MS", "30", 1);
-    const pid_t first = kg_lab_start(&lab, NULL), second = kg_lab_start(&lab, NULL);
-    const int first_end = kg_lab_wait(first), second_end = kg_lab_wait(second);
-    unsetenv("KIGO_SELFTEST_SLEEP_MS");
-    ck_assert_int_eq(first_end, 0);
-    ck_assert_int_eq(second_end, 0);
-    ck_assert_uint_eq(kg_lab_count(&lab, ""), 2);
-    ck_assert_uint_eq(kg_lab_count(&lab, ".tmp-"), 0);
-    struct kg_dir_list list;
-    ck_assert_int_eq(kg_dir_list(lab.bundles, &list, NULL), KG_OK);
-    for (size_t i = 0; i < list.n_names; i++) {
-        char *path = kg_path_join(lab.bundles, list.names[i]);
-        if (kg_path_is_dir(path)) kg_lab_expect_verified(path);
-        free(path);
-    }
-    kg_dir_list_free(&list);
-    kg_lab_close(&lab);
-}
-
-/* The process that ran the case, which wrote its number to a file, is gone. */
-static void expect_gone(const char *pid_file) {
-    char *text;
-    size_t size;
-    ck_assert_int_eq(kg_file_read(pid_file, &text, &size, NULL), KG_OK);
-    const pid_t pid = (pid_t)atol(text);
-    free(text);
-    ck_assert_int_gt(pid, 1);
-    for (int i = 0; i < 200 && kill(pid, 0) == 0; i++) usleep(10000);
-    ck_assert_msg(kill(pid, 0) != 0, "the suite's process %d outlived the run", (int)pid);
-}
-
-static pid_t start_slow_run(const struct kg_lab *lab, const char *pid_file) {
-    kg_lab_add(lab, "test_green", "test_green");
-    setenv("KIGO_SELFTEST_SLEEP_MS", "0", 1);
-    setenv("KIGO_SELFTEST_STUCK", "three", 1);
-    setenv("KIGO_SELFTEST_PID_FILE", pid_file, 1);
-    const pid_t pid = kg_lab_start(lab, NULL);
-    unsetenv("KIGO_SELFTEST_SLEEP_MS");
-    unsetenv("KIGO_SELFTEST_STUCK");
-    unsetenv("KIGO_SELFTEST_PID_FILE");
-    kg_lab_wait_for_start(lab, "unit/green/three");
-    for (int i = 0; i < 1000 && !kg_path_exists(pid_file); i++) usleep(10000);
-    return pid;
-}
-
-static void expect_kigo(const char *const *argv) {
-    const struct kg_process process = { .argv = argv };
-    struct kg_process_result r;
-    ck_assert_int_eq(kg_process_run(&process, &r, NULL), KG_OK);
-    ck_assert_msg(r.exit_code == KG_EXIT_OK, "%s %s: exit code %d: %s%s", argv[0], argv[1], r.exit_code, r.out, r.err);
-    kg_process_result_free(&r);
-}
-
-static void kill_in_the_middle(struct kg_record *rec, const void *arg) {
-    (void)arg;
-    struct kg_lab lab;
-    kg_lab_open(&lab, rec);
-    char *pid_file = kg_path_join(lab.dir, "pid");
-    const pid_t pid = start_slow_run(&lab, pid_file);
-    ck_assert_int_eq(kill(pid, SIGKILL), 0);
-    const int end = kg_lab_wait(pid);
-    ck_assert(WIFSIGNALED(end) && WTERMSIG(end) == SIGKILL);
-    expect_gone(pid_file);
-    ck_assert_uint_eq(kg_lab_count(&lab, ""), 0);
-    expect_kigo(WORDS(kg_program_path(), "recover", "--bundles", lab.bundles));
-    char *bundle = kg_lab_bundle(&lab);
-    expect_kigo(WORDS(kg_program_path(), "verify", bundle));
-    json_t *results = kg_lab_lines(bundle, "results.ndjson");
-    ck_assert_uint_eq(json_array_size(results), 7);
-    kg_lab_expect_status(results, "unit/green/one", "pass");
-    kg_lab_expect_status(results, "unit/green/two", "pass");
-    kg_lab_expect_status(results, "unit/green/three", "crash");
-    kg_lab_expect_status(results, "unit/green/four", "norun");
-    kg_lab_expect_status(results, "unit/green/six", "norun");
-    kg_lab_expect_status(results, "harness/test_green/ends_cleanly", "norun");
-    json_decref(results);
-    free(bundle);
-    free(pid_file);
-    kg_lab_close(&lab);
-}
-
-static void interrupt_in_the_middle(struct kg_record *rec, const void *arg) {
-    const int signal_number = *(const int *)arg;
-    struct kg_lab lab;
-    kg_lab_open(&lab, rec);
-    char *pid_file = kg_path_join(lab.dir, "pid");
-    const pid_t pid = start_slow_run(&lab, pid_file);
-    ck_assert_int_eq(kill(pid, signal_number), 0);
-    const int end = kg_lab_wait(pid);
-    ck_assert_msg(WIFEXITED(end) && WEXITSTATUS(end) == KG_EXIT_INCOMPLETE, "wait status %d", end);
-    expect_gone(pid_file);
-    char *bundle = kg_lab_bundle(&lab);
-    kg_lab_expect_verified(bundle);
-    json_t *results = kg_lab_lines(bundle, "results.ndjson");
-    ck_assert_uint_eq(json_array_size(results), 7);
-    kg_lab_expect_status(results, "unit/green/two", "pass");
-    kg_lab_expect_status(results, "unit/green/four", "norun");
-    const char *in_flight = json_string_value(json_object_get(kg_lab_result(results, "unit/green/three"), "status"));
-    ck_assert_str_ne(in_flight, "pass");
-    json_decref(results);
-    expect_empty(lab.tmp);
-    free(bundle);
-    free(pid_file);
-    kg_lab_close(&lab);
-}
-
-/* A file size limit stands for a full disk: the same writes fail, at the same places. */
-static void disk_that_fills_up(struct kg_record *rec, const void *arg) {
-    const char *blocks = arg; /* of 512 bytes */
-    struct kg_lab lab;
-    kg_lab_open(&lab, rec);
-    kg_lab_add(&lab, "test_mixed", "test_mixed");
-    char *script = kg_xasprintf("trap '' XFSZ; ulimit -f %s; exec '%s' check --suites '%s' --bundles '%s'", blocks,
-                                kg_program_path(), lab.suites, lab.bundles);
-    const char *const argv[] = { "/bin/sh", "-c", script, NULL };
-    const struct kg_process process = { .argv = argv };
-    struct kg_process_result r;
-    ck_assert_int_eq(kg_process_run(&process, &r, NULL), KG_OK);
-    ck_assert_msg(r.exit_code == KG_EXIT_INCOMPLETE, "exit code %d: %s%s", r.exit_code, r.out, r.err);
-    ck_assert_ptr_nonnull(strstr(r.err, "File too large"));
-    ck_assert_uint_eq(kg_lab_count(&lab, ""), 0);
-    size_t n_recovered = 0;
-    struct kg_error err;
-    const enum kg_status status = kg_bundle_recover(lab.bundles, &n_recovered, &err);
-    ck_assert_msg(status == KG_OK, "%s", err.message);
-    for (size_t i = 0; i < n_recovered; i++) {
-        char *bundle = kg_lab_bundle(&lab);
-        kg_lab_expect_verified(bundle);
-        free(bundle);
-    }
-    ck_assert_uint_eq(kg_lab_count(&lab, ".tmp-"), 0);
-    kg_process_result_free(&r);
-    free(script);
-    kg_lab_close(&lab);
-}
-
-/* kigo check | head: the run goes on, and only then says that its report was lost. */
-static void reader_that_goes_away(struct kg_record *rec, const void *arg) {
-    (void)arg;
-    struct kg_lab lab;
-    kg_lab_open(&lab, rec);
-    kg_lab_add(&lab, "test_green", "test_green");
-    const char *const argv[] = { kg_program_path(), "check",     "--tap",     "--suites",
-                                 lab.suites,        "--bundles", lab.bundles, NULL };
-    const struct kg_process process = { .argv = argv, .broken_stdout = true };
-    struct kg_process_result r;
-    ck_assert_int_eq(kg_process_run(&process, &r, NULL), KG_OK);
-    ck_assert_msg(r.exit_code == KG_EXIT_INCOMPLETE, "exit code %d: %s", r.exit_code, r.err);
-    char *bundle = kg_lab_bundle(&lab);
-    json_t *results = kg_lab_lines(bundle, "results.ndjson");
-    kg_lab_expect_status(results, "unit/green/six", "pass");
-    json_decref(results);
-    kg_lab_expect_verified(bundle);
-    free(bundle);
-    kg_process_result_free(&r);
-    kg_lab_close(&lab);
-}
-
-/* Names of folders may hold any bytes; records may not. */
-static void folder_that_is_not_utf8(struct kg_record *rec, const void *arg) {
-    (void)arg;
-    struct kg_lab lab;
-    kg_lab_open(&lab, rec);
-    char *folder = kg_path_join(lab.suites, "caf\xe9 [#]");
-    ck_assert_int_eq(kg_dir_make(folder, NULL), KG_OK);
-    kg_lab_add(&lab, "test_mixed", "caf\xe9 [#]/test_mixed");
-    kg_lab_add(&lab, "test_twice", "caf\xe9 [#]/test_twice");
-    struct kg_process_result r;
-    kg_lab_check(&lab, WORDS("--json"), &r);
-    ck_assert_msg(r.exit_code == KG_EXIT_FAILED, "exit code %d: %s%s", r.exit_code, r.out, r.err);
-    json_t *o = json_loadb(r.out, r.out_len, 0, NULL);
-    ck_assert_int_eq(json_integer_value(json_object_get(o, "planned")), 17);
-    ck_assert_int_eq(json_integer_value(json_object_get(o, "norun")), 0);
-    json_decref(o);
-    char *bundle = kg_lab_bundle(&lab);
-    kg_lab_expect_verified(bundle);
-    free(bundle);
-    free(folder);
     kg_process_result_free(&r);
     kg_lab_close(&lab);
 }
@@ -660,7 +345,7 @@ static void overhead_is_recorded(struct kg_record *rec, const void *arg) {
     struct kg_process_result r;
     kg_lab_check(&lab, NULL, &r);
     unsetenv("KIGO_SELFTEST_SLEEP_MS");
-    expect_exit(&r, KG_EXIT_OK, NULL);
+    kg_lab_expect_exit(&r, KG_EXIT_OK, NULL);
     char *bundle = kg_lab_bundle(&lab), *path = kg_path_join(bundle, "data/overhead.json");
     json_t *o = json_load_file(path, 0, NULL);
     ck_assert_ptr_nonnull(o);
@@ -678,7 +363,6 @@ static void overhead_is_recorded(struct kg_record *rec, const void *arg) {
     kg_lab_close(&lab);
 }
 
-static const int INTERRUPT = SIGINT, TERMINATE = SIGTERM;
 #define E2E(name_, run_, arg_)                                                                                         \
     { .layer = "integration", .op = "check", .name = name_, .run = run_, .arg = arg_, .timeout_s = 120 }
 
@@ -689,7 +373,6 @@ static const struct kg_case CASES[] = {
     E2E("rerun_command_fails_again", rerun_command_fails_again, "unit/mixed/segfaults"),
     E2E("rerun_command_of_a_key_full_of_quotes", rerun_command_fails_again, "unit/mixed/fails[-,f32,M=3 N='x' $(5)]"),
     E2E("failure_folder_holds_what_helps", failure_folder_holds_what_helps, NULL),
-    E2E("key_of_two_programs", key_of_two_programs, NULL),
     E2E("nothing_runs", nothing_runs, NULL),
     E2E("no_suite_program_at_all", no_suite_program_at_all, NULL),
     E2E("selections_add_up", selections_add_up, NULL),
@@ -697,34 +380,10 @@ static const struct kg_case CASES[] = {
     E2E("tap_shows_every_case", tap_shows_every_case, NULL),
     E2E("json_is_one_object", json_is_one_object, NULL),
     E2E("two_programs_at_a_time", two_programs_at_a_time, NULL),
-    E2E("two_runs_at_once", two_runs_at_once, NULL),
-    E2E("kill_in_the_middle", kill_in_the_middle, NULL),
-    E2E("interrupt_in_the_middle", interrupt_in_the_middle, &INTERRUPT),
-    E2E("terminate_in_the_middle", interrupt_in_the_middle, &TERMINATE),
-    E2E("disk_full_at_once", disk_that_fills_up, "1"),
-    E2E("disk_full_in_the_records", disk_that_fills_up, "8"),
-    E2E("reader_that_goes_away", reader_that_goes_away, NULL),
-    E2E("folder_that_is_not_utf8", folder_that_is_not_utf8, NULL),
     E2E("gpu_required_and_absent", gpu_required_and_absent, NULL),
     E2E("overhead_is_recorded", overhead_is_recorded, NULL),
 };
 
-static void build(struct kg_case_list *list) {
-    for (size_t i = 0; i < KG_COUNT_OF(CASES); i++) kg_case_list_add(list, &CASES[i]);
-    for (size_t i = 0; i < KG_COUNT_OF(BROKEN); i++) {
-        char name[64];
-        snprintf(name, sizeof name, "program_%s", BROKEN[i].rule);
-        const struct kg_case c = E2E(name, program_that_breaks_the_rules, &BROKEN[i]);
-        kg_case_list_add(list, &c);
-    }
-    for (size_t i = 0; i < KG_COUNT_OF(UNLISTED); i++) {
-        char name[64];
-        snprintf(name, sizeof name, "unlisted_%s", UNLISTED[i].as);
-        const struct kg_case c = E2E(name, program_that_cannot_list, &UNLISTED[i]);
-        kg_case_list_add(list, &c);
-    }
-}
-
 int main(int argc, char **argv) {
-    return kg_suite_main_built(argc, argv, build);
+    return kg_suite_main(argc, argv, CASES, KG_COUNT_OF(CASES));
 }

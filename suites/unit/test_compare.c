@@ -162,7 +162,9 @@ static void fill_is_distinct_and_not_zero(struct kg_record *rec, const void *arg
     float *x = malloc(2 * N * sizeof *x), *again = x + N;
     kg_fill_normal(x, N, kg_record_seed(rec), 0.5, 2);
     kg_fill_normal(again, N, kg_record_seed(rec), 0.5, 2);
-    ck_assert_int_eq(memcmp(x, again, N * sizeof *x), 0);
+    size_t n_changed = 0;
+    for (size_t i = 0; i < N; i++) n_changed += x[i] != again[i];
+    ck_assert_uint_eq(n_changed, 0);
     double sum = 0, sum2 = 0;
     for (size_t i = 0; i < N; i++) {
         sum += x[i];

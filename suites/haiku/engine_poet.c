@@ -8,11 +8,11 @@ enum kg_status kg_engine_poet_open(const char *backend_name, const char *model_p
     struct kg_engine_poet opened = { 0 };
     enum kg_status status = kg_backend_open(backend_name, 0, &opened.backend, err);
     if (status == KG_OK) status = kg_model_load(model_path, opened.backend, NULL, &opened.model, err);
+    if (status == KG_OK) status = kg_model_require_tokenizer(opened.model, &opened.tokenizer, err);
     if (status != KG_OK) {
         kg_engine_poet_close(&opened);
         return status;
     }
-    opened.tokenizer = kg_model_tokenizer(opened.model);
     opened.n_vocab = kg_model_config(opened.model)->n_vocab;
     *poet = opened;
     return KG_OK;

@@ -51,35 +51,45 @@ static enum kg_status check_prompt(const struct kg_haiku_bench *bench, const str
     return status;
 }
 
-/* Ids of the vocabulary, none a special token or a padding row, decode to the text byte for byte; the text's own ids
- * decode to it too. (They need not be the same ids: a model may write a word in other pieces than the tokenizer would.) */
-static enum kg_status check_ids(const struct kg_haiku_bench *bench, struct kg_haiku_judgement *j,
+/* Ids of the vocabulary, none padding and in a poem none a special token, that decode to the text byte for byte. */
+static enum kg_status check_ids(const struct kg_haiku_bench *bench, int what, struct kg_haiku_judgement *j,
                                 struct kg_error *err) {
     const struct kg_generate_result *const result = &j->answer.result;
     if (result->n_ids == 0) blame(j, KG_EVIDENCE_BIT_IDS, "none");
     for (size_t i = 0; i < result->n_ids; i++) {
         const int32_t id = result->ids[i];
-        if (id < 0 || (size_t)id >= bench->n_tokens || kg_tokenizer_is_special(bench->tokenizer, id)) {
+        const bool special = what & KG_JUDGE_POEM && kg_tokenizer_is_special(bench->tokenizer, id);
+        if (id < 0 || (size_t)id >= bench->n_tokens || special) {
             blame(j, KG_EVIDENCE_BIT_IDS, "id %d at %zu of %zu", id, i, result->n_ids);
             return KG_OK;
         }
     }
-    char *text = NULL, *again = NULL;
-    size_t len = 0, again_len = 0;
+    char *text;
+    size_t len;
+    const enum kg_status status =
+        kg_tokenizer_decode(bench->tokenizer, result->ids, result->n_ids, false, &text, &len, err);
+    if (status != KG_OK) return status;
+    if (len != result->text_len || memcmp(text, result->text, len) != 0)
+        blame(j, KG_EVIDENCE_BIT_TEXT, "'%s' of ids that say '%s'", result->text, text);
+    free(text);
+    return KG_OK;
+}
+
+/* A poem's own ids decode to it again. They need not be the answer's: a model may write a word in other pieces than the
+ * tokenizer would, which is recorded. */
+static enum kg_status check_round_trip(const struct kg_haiku_bench *bench, struct kg_haiku_judgement *j,
+                                       struct kg_error *err) {
+    const struct kg_generate_result *const result = &j->answer.result;
     struct kg_ids ids = { 0 };
-    enum kg_status status = kg_tokenizer_decode(bench->tokenizer, result->ids, result->n_ids, false, &text, &len, err);
-    if (status == KG_OK) {
-        if (len != result->text_len || memcmp(text, result->text, len) != 0)
-            blame(j, KG_EVIDENCE_BIT_TEXT, "'%s' of ids that say '%s'", result->text, text);
-        status = kg_tokenizer_encode(bench->tokenizer, result->text, result->text_len, false, &ids, err);
-    }
-    if (status == KG_OK) status = kg_tokenizer_decode(bench->tokenizer, ids.ids, ids.n, false, &again, &again_len, err);
-    if (status == KG_OK && (again_len != result->text_len || memcmp(again, result->text, again_len) != 0))
+    char *again = NULL;
+    size_t len = 0;
+    enum kg_status status = kg_tokenizer_encode(bench->tokenizer, result->text, result->text_len, false, &ids, err);
+    if (status == KG_OK) status = kg_tokenizer_decode(bench->tokenizer, ids.ids, ids.n, false, &again, &len, err);
+    if (status == KG_OK && (len != result->text_len || memcmp(again, result->text, len) != 0))
         blame(j, KG_EVIDENCE_BIT_TEXT, "'%s' comes back as '%s'", result->text, again);
     j->canonical_ids = status == KG_OK && same_ids(ids.ids, ids.n, result->ids, result->n_ids);
     kg_ids_free(&ids);
     free(again);
-    free(text);
     return status;
 }
 
@@ -103,7 +113,7 @@ static void check_cost(const struct kg_haiku_bench *bench, const struct kg_poet 
               (unsigned long long)j->answer_ns);
 }
 
-/* Draws the answer again from logits[n_prompt - 1 ...]; the id after the last one must end the turn. */
+/* Draws the answer again from logits[n_prompt - 1 ...]; where the model ended it, so must the id after the last one. */
 static enum kg_status draw_again(const struct kg_haiku_bench *bench, const struct kg_sampler_options *options,
                                  const int32_t *ids, size_t n_prompt, size_t n_ids, const float *rows,
                                  struct kg_haiku_judgement *j, struct kg_error *err) {
@@ -111,7 +121,8 @@ static enum kg_status draw_again(const struct kg_haiku_bench *bench, const struc
     enum kg_status status =
         kg_sampler_create(options, (uint32_t)kg_tokenizer_n_drawable(bench->tokenizer), &sampler, err);
     if (status != KG_OK) return status;
-    for (size_t i = 0; i <= n_ids && status == KG_OK; i++) {
+    const size_t n_drawn = n_ids + (j->answer.result.finish == KG_FINISH_END_TOKEN);
+    for (size_t i = 0; i < n_drawn && status == KG_OK; i++) {
         int32_t id = -1;
         const float *const row = rows + (n_prompt - 1 + i) * bench->n_vocab;
         status = kg_sampler_draw(sampler, row, ids, n_prompt + i, &id, err);
@@ -179,7 +190,8 @@ enum kg_status kg_haiku_judge(const struct kg_haiku_bench *bench, const struct k
     j.answer_ns = kg_clock_monotonic_ns() - start_ns;
     if (status != KG_OK) return status;
     if (what & KG_JUDGE_CHATML) status = check_prompt(bench, request, &j, err);
-    if (status == KG_OK) status = check_ids(bench, &j, err);
+    if (status == KG_OK) status = check_ids(bench, what, &j, err);
+    if (status == KG_OK && what & KG_JUDGE_POEM) status = check_round_trip(bench, &j, err);
     if (status == KG_OK) {
         check_cost(bench, poet, &j);
         kg_poem_judge(bench->lexicon, j.answer.result.text, j.answer.result.text_len, request->minute_word,

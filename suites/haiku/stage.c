@@ -26,10 +26,20 @@ struct kg_haiku_stage *kg_haiku_stage_open(struct kg_record *rec, size_t backend
     return stages[backend];
 }
 
+/* Arguments live as long as the process, like the cases they belong to. */
+static const struct kg_haiku_arg *keep(struct kg_haiku_arg arg) {
+    static struct kept {
+        struct kg_haiku_arg arg;
+        struct kept *next;
+    } * all;
+    struct kept *const kept = kg_xmalloc(sizeof *kept);
+    *kept = (struct kept){ .arg = arg, .next = all };
+    all = kept;
+    return &kept->arg;
+}
+
 void kg_haiku_add(struct kg_case_list *list, const char *op, const char *name, const char *shape,
                   const char *definition, void (*run)(struct kg_record *, const void *), struct kg_haiku_arg arg) {
-    struct kg_haiku_arg *const kept = kg_xmalloc(sizeof *kept); /* as long as the process, like the case */
-    *kept = arg;
     kg_case_list_add(list, &(struct kg_case){ .layer = "haiku",
                                               .op = op,
                                               .name = name,
@@ -40,5 +50,5 @@ void kg_haiku_add(struct kg_case_list *list, const char *op, const char *name, c
                                               .definition = definition,
                                               .timeout_s = 180,
                                               .run = run,
-                                              .arg = kept });
+                                              .arg = keep(arg) });
 }

@@ -168,8 +168,8 @@ static enum kg_status read_text(const char *dir, const char *relative, char **te
     return status;
 }
 
-enum kg_status kg_records_load(const char *dir, struct kg_records *records, struct kg_bundle_findings *findings,
-                               struct kg_error *err) {
+static enum kg_status load_files(const char *dir, size_t n_files, struct kg_records *records,
+                                 struct kg_bundle_findings *findings, struct kg_error *err) {
     static const struct {
         const char *file;
         void (*record)(struct reading *reading, size_t number, json_t *line);
@@ -182,7 +182,7 @@ enum kg_status kg_records_load(const char *dir, struct kg_records *records, stru
         .index = json_object(), .events = json_array(), .lines = json_array(), .n_planned_event = -1
     };
     enum kg_status status = KG_OK;
-    for (size_t i = 0; i < sizeof FILES / sizeof *FILES && status == KG_OK; i++) {
+    for (size_t i = 0; i < n_files && status == KG_OK; i++) {
         char *text;
         size_t size_bytes, torn;
         status = read_text(dir, FILES[i].file, &text, &size_bytes, findings, err);
@@ -194,6 +194,16 @@ enum kg_status kg_records_load(const char *dir, struct kg_records *records, stru
     }
     if (status != KG_OK) kg_records_free(records);
     return status;
+}
+
+enum kg_status kg_records_load(const char *dir, struct kg_records *records, struct kg_bundle_findings *findings,
+                               struct kg_error *err) {
+    return load_files(dir, 3, records, findings, err);
+}
+
+enum kg_status kg_records_load_results(const char *dir, struct kg_records *records, struct kg_bundle_findings *findings,
+                                       struct kg_error *err) {
+    return load_files(dir, 2, records, findings, err);
 }
 
 void kg_records_free(struct kg_records *records) {

@@ -44,6 +44,9 @@ struct kg_records {
  * what does. A result appears once: further ones are findings. Errors other than findings: KG_ERR_IO. */
 KG_WARN_UNUSED enum kg_status kg_records_load(const char *dir, struct kg_records *records,
                                               struct kg_bundle_findings *findings, struct kg_error *err);
+/* The same without the journal: started, ended and events stay empty. */
+KG_WARN_UNUSED enum kg_status kg_records_load_results(const char *dir, struct kg_records *records,
+                                                      struct kg_bundle_findings *findings, struct kg_error *err);
 void kg_records_free(struct kg_records *records);
 
 /* Counts, verdict and exit code that follow from the records. */

@@ -321,7 +321,7 @@ static enum kg_status read_folder(const char *dir, struct folder *folder, struct
     enum kg_status status = kg_bundle_read_json(dir, "data/summary.json", &folder->summary, err);
     if (status == KG_OK) status = kg_sha256_file(manifest, folder->manifest_sha256, err);
     if (status == KG_OK) status = read_info(dir, &folder->info, &findings, err);
-    if (status == KG_OK) status = kg_records_load(dir, &folder->records, &findings, err);
+    if (status == KG_OK) status = kg_records_load_results(dir, &folder->records, &findings, err);
     for (size_t i = 0; i < folder->records.n_cases && status == KG_OK; i++)
         if (!folder->records.cases[i].plan || !folder->records.cases[i].result)
             status = kg_fail(err, KG_ERR_INTEGRITY, "%s: '%s' is not both planned and recorded", dir,

@@ -110,6 +110,19 @@ static void text_seeds(struct kg_buffer seeds[N_SEEDS]) {
     kg_buffer_puts(&seeds[2], "\u6771\u4eac \u05e9\u05dc\u05d5\u05dd \u0e01\u0e33 \u3000\u180e\u00a0\u0660'\u017f");
 }
 
+static void bundle_seeds(struct kg_buffer seeds[N_SEEDS]) {
+    static const char SHA[] = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    kg_buffer_printf(&seeds[0], "0%s  data/env.json\n%s *data/failures/a b/case.json\n", SHA, SHA);
+    kg_buffer_puts(&seeds[1], "1Payload-Oxum: 12.3\nKigo-State: complete\nKigo-Verdict: pass\n");
+    kg_buffer_printf(
+        &seeds[2],
+        "2{\"key\":\"unit/a/b\",\"suite\":\"s\",\"layer\":\"unit\",\"op\":\"a\",\"name\":\"b\",\"seed\":\"1\","
+        "\"def_sha\":\"%s\",\"timeout_s\":60.5}\n{\"key\":\"unit/a/b\",\"suite\":\"s\",\"def_sha\":\"%s\","
+        "\"status\":\"fail\",\"reason\":\"r\\u00fc\",\"seed\":\"1\",\"started_us\":1,\"duration_ns\":null,"
+        "\"errors\":[{\"name\":\"x\",\"margin\":1e-3}],\"timings\":[],\"metrics\":[],\"memory\":[]}\n",
+        SHA, SHA);
+}
+
 static bool encode_by_qwen2(const uint8_t *data, size_t size) {
     return kg_fuzz_encode(published_vocabulary("qwen2.5"), data, size);
 }
@@ -123,6 +136,7 @@ static const struct target TARGETS[] = {
     { "gguf", gguf_seeds, kg_fuzz_gguf },
     { "safetensors", safetensors_seeds, kg_fuzz_safetensors },
     { "vocabulary", vocabulary_seeds, kg_fuzz_vocabulary },
+    { "bundle", bundle_seeds, kg_fuzz_bundle },
     { "encode", text_seeds, encode_by_qwen2 },
 };
 

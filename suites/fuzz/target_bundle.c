@@ -1,0 +1,47 @@
+#include "suites/fuzz/targets.h"
+#include "bundle/manifest.h"
+#include "bundle/records.h"
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void check_line(void *arg, size_t number, const char *text, size_t size_bytes) {
+    char why[KG_RECORD_WHY_SIZE];
+    struct kg_bundle_findings *findings = arg;
+    json_t *line = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES, NULL);
+    if (!kg_record_plan_ok(line, why) && !kg_record_result_ok(line, why))
+        kg_finding_add(findings, "format", "data/results.ndjson", "line %zu: %s", number, why);
+    if (line) kg_record_same_definition(line, line, why);
+    json_decref(line);
+}
+
+bool kg_fuzz_bundle(const uint8_t *data, size_t size) {
+    if (size == 0) return false;
+    const char *text = (const char *)data + 1;
+    const size_t len = size - 1;
+    struct kg_bundle_findings findings = { NULL, 0 };
+    struct kg_manifest manifest;
+    size_t torn = 0;
+    switch (data[0] % 3) {
+    case 0:
+        kg_manifest_parse("manifest-sha256.txt", text, len, &manifest, &findings);
+        for (size_t i = 0; i < manifest.n_lines; i++)
+            if (!kg_manifest_find(&manifest, manifest.lines[i].path)) abort();
+        kg_manifest_free(&manifest);
+        break;
+    case 1: json_decref(kg_bag_info_parse(text, len, &findings)); break;
+    default:
+        kg_ndjson_each(text, len, check_line, &findings, &torn);
+        if (torn > len) abort();
+        if (torn > 0) kg_finding_add(&findings, "format", "data/results.ndjson", "torn");
+    }
+    for (size_t i = 0; i < findings.n_items; i++) { /* every finding can be written as JSON */
+        json_t *detail = json_string(findings.items[i].detail), *path = json_string(findings.items[i].path);
+        if (!detail || !path) abort();
+        json_decref(path);
+        json_decref(detail);
+    }
+    const bool accepted = findings.n_items == 0;
+    kg_bundle_findings_free(&findings);
+    return accepted;
+}

@@ -47,6 +47,12 @@ static struct kg_generate_result stream(struct kg_generate_options options, cons
     options.on_text = take_piece;
     options.user = s;
     kg_must(kg_generate(session, prompt->ids, prompt->n, &options, &r, &err), &err);
+    char *text;
+    size_t len;
+    kg_must(kg_tokenizer_decode(kg_rig_shared()->tokenizer, r.ids, r.n_ids, false, &text, &len, &err), &err);
+    ck_assert_str_eq(r.text, text);
+    ck_assert_uint_eq(r.text_len, len);
+    free(text);
     ck_assert_uint_eq(s->n_empty, 0);
     ck_assert_uint_eq(s->n_ill_formed, 0);
     if (s->cancel_at == 0) {

@@ -124,9 +124,9 @@ static size_t join_numbers(struct word *words, size_t n_words) {
 static void judge_line(const struct kg_lexicon *lexicon, const char *line, size_t len, const char *minute_word,
                        struct kg_poem_verdict *verdict) {
     static const int WANTED[KG_HAIKU_LINES] = { 5, 7, 5 };
-    struct word words[MOST_WORDS];
+    struct word words[MOST_WORDS] = { 0 };
     const size_t row = verdict->n_lines++;
-    const size_t n_words = join_numbers(words, split_line(line, len, words, verdict));
+    const size_t n_split = split_line(line, len, words, verdict), n_words = join_numbers(words, n_split);
     int total = 0;
     bool all_known = true;
     for (size_t i = 0; i < n_words; i++) {

@@ -1,20 +1,17 @@
 #include "suites/harness/must.h"
 #include <check.h>
-#include <stdarg.h>
 #include <string.h>
 
 void kg_must(enum kg_status status, const struct kg_error *err) {
     if (status != KG_OK) ck_abort_msg("%s: %s", kg_status_name(status), err->message);
 }
 
-void kg_must_fail(enum kg_status status, enum kg_status want, const struct kg_error *err, ...) {
+void kg_must_fail_naming(enum kg_status status, enum kg_status want, const struct kg_error *err,
+                         const char *const *texts) {
     if (status != want)
         ck_abort_msg("%s, expected %s: %s", kg_status_name(status), kg_status_name(want),
                      status == KG_OK ? "it passed" : err->message);
     ck_assert_int_eq(err->status, want);
-    va_list texts;
-    va_start(texts, err);
-    for (const char *text; (text = va_arg(texts, const char *)) != NULL;)
-        ck_assert_msg(strstr(err->message, text) != NULL, "'%s' does not name '%s'", err->message, text);
-    va_end(texts);
+    for (; *texts; texts++)
+        ck_assert_msg(strstr(err->message, *texts) != NULL, "'%s' does not name '%s'", err->message, *texts);
 }

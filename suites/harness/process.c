@@ -13,8 +13,6 @@
 #include <time.h>
 #include <unistd.h>
 
-extern char **environ;
-
 static bool same_name(const char *a, const char *b) {
     const size_t len = strcspn(a, "=");
     return len == strcspn(b, "=") && memcmp(a, b, len) == 0;

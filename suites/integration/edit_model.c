@@ -24,10 +24,12 @@ static bool is(struct kg_str name, const char *text) {
 static void copy_tokens(struct editor *e, const struct kg_gguf_key *key) {
     const size_t n = e->edit->n_tokens, n_there = (size_t)key->value.array.n;
     struct kg_str *const tokens = kg_xcalloc(n, sizeof *tokens);
-    char(*const more)[32] = kg_xcalloc(n, sizeof *more);
+    struct {
+        char text[32];
+    } *const more = kg_xcalloc(n, sizeof *more);
     for (size_t i = 0; i < n; i++) {
-        snprintf(more[i], sizeof more[i], "[MORE%zu]", i);
-        tokens[i] = i < n_there ? key->value.array.strings[i] : (struct kg_str){ more[i], strlen(more[i]) };
+        snprintf(more[i].text, sizeof more[i].text, "[MORE%zu]", i);
+        tokens[i] = i < n_there ? key->value.array.strings[i] : (struct kg_str){ more[i].text, strlen(more[i].text) };
     }
     kg_gguf_writer_strings(e->to, "tokenizer.ggml.tokens", tokens, n);
     free(more);

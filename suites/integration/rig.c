@@ -65,10 +65,15 @@ float *kg_rig_logits(const struct kg_rig *rig, struct kg_session *session, const
     return all;
 }
 
+static uint32_t bits_of(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
 void kg_expect_same_bits(const char *what, const float *got, const float *want, size_t n) {
-    if (memcmp(got, want, n * sizeof *got) == 0) return;
     for (size_t i = 0; i < n; i++)
-        if (memcmp(&got[i], &want[i], sizeof *got) != 0)
+        if (bits_of(got[i]) != bits_of(want[i]))
             ck_abort_msg("%s: element %zu of %zu is %.9g, not %.9g", what, i, n, (double)got[i], (double)want[i]);
 }
 

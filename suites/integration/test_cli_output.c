@@ -249,12 +249,18 @@ static const struct logits_row LOGITS[] = {
       { "logits", "-m", MODEL, "--ids", LOGIT_IDS, "--positions", "last", "--step" },
       { 7 },
       1 },
-    { "logits_of_a_list", { "logits", "-m", MODEL, "--ids", LOGIT_IDS, "--positions", "6,0,3" }, { 6, 0, 3 }, 3 },
+    { "logits_of_a_list_come_in_order",
+      { "logits", "-m", MODEL, "--ids", LOGIT_IDS, "--positions", "6,0,3" },
+      { 0, 3, 6 },
+      3 },
     { "logits_of_a_list_by_steps",
       { "logits", "-m", MODEL, "--ids", LOGIT_IDS, "--positions", "2,5", "--step" },
       { 2, 5 },
       2 },
-    { "logits_twice", { "logits", "-m", MODEL, "--ids", LOGIT_IDS, "--positions", "4,4", "--ctx", "8" }, { 4, 4 }, 2 },
+    { "logits_asked_for_twice",
+      { "logits", "-m", MODEL, "--ids", LOGIT_IDS, "--positions", "4,4", "--ctx", "8" },
+      { 4 },
+      1 },
 };
 
 /* Nine digits say a float32: every logit comes back to the bits the engine has here. */

@@ -180,7 +180,7 @@ static void stop_inside_a_token_is_none(struct kg_record *rec, const void *arg) 
     struct kg_ids prompt;
     const struct kg_generate_result *const base = baseline(&prompt);
     struct kg_error err = { 0 };
-    const char *bytes;
+    const char *bytes = "";
     size_t len = 0, at = 0;
     for (; at < base->n_ids && len < 4; at++)
         kg_must(kg_tokenizer_token_bytes(rig->tokenizer, base->ids[at], false, &bytes, &len, &err), &err);

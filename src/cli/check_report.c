@@ -105,7 +105,7 @@ struct kg_run_observer kg_check_report_observer(struct kg_check_report *r) {
 }
 
 /* Skips by their reason, the first few keys of each; TAP and the bundle hold them all. */
-static void print_skips(const struct kg_check_report *r, FILE *out) {
+static void print_skips(const struct kg_check_report *r, FILE *out, const char *margin) {
     enum { KEYS_SHOWN = 3 };
     json_t *by_reason = json_object();
     size_t i;
@@ -118,7 +118,7 @@ static void print_skips(const struct kg_check_report *r, FILE *out) {
         json_array_append(json_object_get(by_reason, reason), json_object_get(row, "key"));
     }
     json_object_foreach(by_reason, reason, keys) {
-        fprintf(out, "skip, %.*s: %zu cases:", first_line(reason), reason, json_array_size(keys));
+        fprintf(out, "%sskip, %.*s: %zu cases:", margin, first_line(reason), reason, json_array_size(keys));
         for (i = 0; i < json_array_size(keys) && i < KEYS_SHOWN; i++)
             fprintf(out, "%s %s", i ? "," : "", json_string_value(json_array_get(keys, i)));
         fputs(json_array_size(keys) > KEYS_SHOWN ? ", ...\n" : "\n", out);
@@ -126,22 +126,24 @@ static void print_skips(const struct kg_check_report *r, FILE *out) {
     json_decref(by_reason);
 }
 
-static void print_summary(const struct kg_check_report *r, const struct kg_run_outcome *o, FILE *out) {
+/* margin: what every line begins with. */
+static void print_summary(const struct kg_check_report *r, const struct kg_run_outcome *o, FILE *out,
+                          const char *margin) {
     if (r->format != KG_CHECK_QUIET) {
-        print_skips(r, out);
+        print_skips(r, out, margin);
         if (o->interrupted_by)
-            fprintf(out, "interrupted by signal %d (%s)\n", o->interrupted_by, strsignal(o->interrupted_by));
-        if (o->summary.n_norun > 0) fprintf(out, "%zu planned cases did not run\n", o->summary.n_norun);
-        fprintf(out, "%.1f s, %.1f%% of it outside cases; sealed in %.2f s\n", (double)o->wall_ns / 1e9,
+            fprintf(out, "%sinterrupted by signal %d (%s)\n", margin, o->interrupted_by, strsignal(o->interrupted_by));
+        if (o->summary.n_norun > 0) fprintf(out, "%s%zu planned cases did not run\n", margin, o->summary.n_norun);
+        fprintf(out, "%s%.1f s, %.1f%% of it outside cases; sealed in %.2f s\n", margin, (double)o->wall_ns / 1e9,
                 100 * o->overhead_ratio, (double)o->seal_ns / 1e9);
-        fprintf(out, "bundle %s (%s)\n", o->bundle_dir, o->summary.verdict);
-        if (o->summary.note[0]) fprintf(out, "%s\n", o->summary.note);
+        fprintf(out, "%sbundle %s (%s)\n", margin, o->bundle_dir, o->summary.verdict);
+        if (o->summary.note[0]) fprintf(out, "%s%s\n", margin, o->summary.note);
         /* Where the verbs look by themselves, the id is enough. */
         const bool usual_place = strncmp(o->bundle_dir, "proof-bundles/", strlen("proof-bundles/")) == 0;
         const char *run = usual_place ? o->bundle_id : o->bundle_dir;
-        fprintf(out, "ask next: kigo show %s; kigo verify %s; kigo list\n", run, run);
+        fprintf(out, "%sask next: kigo show %s; kigo verify %s; kigo list\n", margin, run, run);
     }
-    fprintf(out, "%zu passed, %zu failed, %zu skipped\n", r->n_pass, r->n_fail, r->n_skip);
+    fprintf(out, "%s%zu passed, %zu failed, %zu skipped\n", margin, r->n_pass, r->n_fail, r->n_skip);
 }
 
 static void print_json(const struct kg_check_report *r, const struct kg_run_outcome *o) {
@@ -164,7 +166,8 @@ void kg_check_report_finish(struct kg_check_report *r, const struct kg_run_outco
     if (r->format == KG_CHECK_TAP && outcome->interrupted_by) puts("Bail out! interrupted");
     fflush(stdout);
     if (r->format == KG_CHECK_JSON) print_json(r, outcome);
-    else print_summary(r, outcome, r->format == KG_CHECK_TAP ? stderr : stdout);
+    else print_summary(r, outcome, stdout, r->format == KG_CHECK_TAP ? "# " : "");
+    if (r->format == KG_CHECK_TAP && !isatty(STDOUT_FILENO)) print_summary(r, outcome, stderr, "");
     fflush(stdout);
 }
 

@@ -49,7 +49,7 @@ suites_harness_selftest_test_twice_SOURCES = suites/harness/selftest/test_twice.
 TEST_EXTENSIONS = .tap
 TAP_LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
 AM_TESTS_ENVIRONMENT = KIGO_CHECK_FLAGS='$(KIGO_CHECK_FLAGS)'; export KIGO_CHECK_FLAGS;
-AM_TESTS_FD_REDIRECT = 9>&2
+AM_TAP_LOG_DRIVER_FLAGS = --comments
 KIGO_CHECK_FLAGS =
 dist_check_SCRIPTS = suites/check.tap
 TESTS = suites/check.tap

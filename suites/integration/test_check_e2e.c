@@ -269,6 +269,7 @@ static void tap_shows_every_case(struct kg_record *rec, const void *arg) {
     ck_assert_uint_eq(count_lines(r.out, "  rerun: ", NULL), MIXED_FAIL);
     char *last = kg_last_line(r.err);
     ck_assert_str_eq(last, "3 passed, 11 failed, 2 skipped");
+    ck_assert_uint_eq(count_lines(r.out, "# 3 passed, 11 failed, 2 skipped", NULL), 1);
     free(last);
     kg_process_result_free(&r);
     kg_lab_close(&lab);

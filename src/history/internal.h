@@ -34,9 +34,9 @@ KG_WARN_UNUSED enum kg_status kg_history_open_file(const char *root, struct kg_h
 /* Brings the schema to this program's version; KG_ERR_SCHEMA if the file's is newer. */
 KG_WARN_UNUSED enum kg_status kg_history_migrate(struct kg_history *history, struct kg_error *err);
 
-/* Inserts the rows of <root>/<bundle_id>, inside a transaction of the caller. KG_ERR_FORMAT and KG_ERR_INTEGRITY mean that
- * the folder cannot be read as a bundle (nothing was inserted); other errors are the index's. */
+/* Inserts the rows of a folder, inside a transaction of the caller. */
+struct kg_history_folder;
 KG_WARN_UNUSED enum kg_status kg_history_insert(struct kg_history *history, const char *bundle_id,
-                                                struct kg_error *err);
+                                                const struct kg_history_folder *folder, struct kg_error *err);
 
 #endif

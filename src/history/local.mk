@@ -1,7 +1,12 @@
 libkigo_a_SOURCES += \
 	src/include/kigo/history.h \
+	src/history/folder.c src/history/folder.h \
 	src/history/insert.c \
 	src/history/internal.h \
+	src/history/metrics.c \
 	src/history/open.c \
 	src/history/query.c \
-	src/history/schema.c
+	src/history/reader.c \
+	src/history/row.c src/history/row.h \
+	src/history/schema.c \
+	src/history/sync.c

@@ -326,6 +326,30 @@ static void unreadable_bundle(struct kg_record *rec, const void *arg) {
     free(dir);
 }
 
+/* More folders than are read ahead at a time, one of them unreadable: all in, in any number of rounds. */
+static void many_folders(struct kg_record *rec, const void *arg) {
+    enum { N_COPIES = 40, SPOILT = 17 };
+    const char *root = kg_scratch_dir(rec);
+    struct kg_bundle_findings problems = { NULL, 0 };
+    size_t n_indexed = 0;
+    struct kg_error err;
+    (void)arg;
+    for (int i = 0; i < N_COPIES; i++) {
+        char *to = kg_xasprintf("%s/20261120T0938%02dZ-nogit-%08x", root, i, i),
+             *copy = kg_maker_copy(kg_maker_template(), to);
+        if (i == SPOILT) kg_maker_append(copy, "data/plan.ndjson", "{");
+        free(copy);
+        free(to);
+    }
+    EXPECT_OK(kg_history_reindex(root, &n_indexed, &problems, &err), err);
+    ck_assert_uint_eq(n_indexed, N_COPIES - 1);
+    ck_assert_uint_eq(problems.n_items, 1);
+    ck_assert_double_eq(ask(root, "SELECT count(*) FROM result"), 3 * (N_COPIES - 1));
+    ck_assert_double_eq(ask(root, "SELECT count(DISTINCT result_id) FROM metric"), 3 * (N_COPIES - 1));
+    ck_assert_double_eq(ask(root, "SELECT count(*) FROM tcase"), 3);
+    kg_bundle_findings_free(&problems);
+}
+
 /* Processes that index at once wait for each other. */
 static void many_writers(struct kg_record *rec, const void *arg) {
     enum { N_CHILDREN = 4 };
@@ -367,9 +391,16 @@ static void many_writers(struct kg_record *rec, const void *arg) {
     { .layer = "unit", .op = "history", .name = #function, .run = function }
 
 static const struct kg_case CASES[] = {
-    CASE(incremental_equals_reindex), CASE(order_does_not_matter), CASE(known_figures),
-    CASE(queries_only_read),          CASE(newer_schema),          CASE(from_an_empty_file),
-    CASE(file_that_is_no_database),   CASE(unreadable_bundle),     CASE(many_writers),
+    CASE(incremental_equals_reindex),
+    CASE(order_does_not_matter),
+    CASE(known_figures),
+    CASE(queries_only_read),
+    CASE(newer_schema),
+    CASE(from_an_empty_file),
+    CASE(file_that_is_no_database),
+    CASE(unreadable_bundle),
+    CASE(many_folders),
+    CASE(many_writers),
 };
 
 int main(int argc, char **argv) {

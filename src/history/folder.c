@@ -1,0 +1,67 @@
+#include "history/folder.h"
+#include "base/file.h"
+#include "bundle/manifest.h"
+#include <stdlib.h>
+#include <string.h>
+
+static enum kg_status read_info(const char *dir, json_t **info, struct kg_bundle_findings *findings,
+                                struct kg_error *err) {
+    char *path = kg_path_join(dir, "bag-info.txt"), *text = NULL;
+    size_t size_bytes = 0;
+    const enum kg_status status = kg_file_read(path, &text, &size_bytes, err);
+    *info = kg_bag_info_parse(text ? text : "", size_bytes, findings);
+    free(text);
+    free(path);
+    return status;
+}
+
+static enum kg_status read_folder(const char *dir, struct kg_history_folder *folder, struct kg_error *err) {
+    struct kg_bundle_findings findings = { NULL, 0 };
+    char *manifest = kg_path_join(dir, "manifest-sha256.txt");
+    char *signature = kg_path_join(dir, "tagmanifest-sha256.txt.sig");
+    enum kg_status status = kg_bundle_read_json(dir, "data/summary.json", &folder->summary, err);
+    if (status == KG_OK) status = kg_sha256_file(manifest, folder->manifest_sha256, err);
+    if (status == KG_OK) status = read_info(dir, &folder->info, &findings, err);
+    if (status == KG_OK) status = kg_records_load_results(dir, &folder->records, &findings, err);
+    for (size_t i = 0; i < folder->records.n_cases && status == KG_OK; i++)
+        if (!folder->records.cases[i].plan || !folder->records.cases[i].result)
+            status = kg_fail(err, KG_ERR_INTEGRITY, "%s: '%s' is not both planned and recorded", dir,
+                             folder->records.cases[i].key);
+    if (status == KG_OK && findings.n_items > 0)
+        status = kg_fail(err, KG_ERR_INTEGRITY, "%s/%s: %s", dir, findings.items[0].path, findings.items[0].detail);
+    /* A run that died early may have no description of itself. */
+    if (kg_bundle_read_json(dir, "data/env.json", &folder->env, NULL) != KG_OK) folder->env = NULL;
+    if (kg_bundle_read_json(dir, "data/build.json", &folder->build, NULL) != KG_OK) folder->build = NULL;
+    if (kg_bundle_read_json(dir, "data/source.json", &folder->source, NULL) != KG_OK) folder->source = NULL;
+    folder->is_signed = kg_path_exists(signature);
+    kg_bundle_findings_free(&findings);
+    free(signature);
+    free(manifest);
+    return status;
+}
+
+void kg_history_folder_free(struct kg_history_folder *folder) {
+    kg_records_free(&folder->records);
+    json_decref(folder->summary);
+    json_decref(folder->env);
+    json_decref(folder->build);
+    json_decref(folder->source);
+    json_decref(folder->info);
+    *folder = (struct kg_history_folder){ 0 };
+}
+
+enum kg_status kg_history_folder_read(const char *root, const char *bundle_id, struct kg_history_folder *folder,
+                                      struct kg_error *err) {
+    *folder = (struct kg_history_folder){ 0 };
+    char *dir = kg_path_join(root, bundle_id);
+    enum kg_status status = read_folder(dir, folder, err);
+    if (status == KG_OK && !kg_json_text(folder->summary, "state"))
+        status = kg_fail(err, KG_ERR_FORMAT, "%s/data/summary.json has no state", dir);
+    if (status == KG_ERR_NOT_FOUND || status == KG_ERR_IO) {
+        /* Whatever keeps a folder from being read is said of the folder; it is no error of the index. */
+        if (err) err->status = KG_ERR_INTEGRITY;
+        status = KG_ERR_INTEGRITY;
+    }
+    free(dir);
+    return status;
+}

@@ -1,0 +1,115 @@
+/* Figures of a result as rows of `metric`. */
+#include "base/buffer.h"
+#include "bundle/records.h"
+#include "history/row.h"
+#include <stdlib.h>
+
+static enum kg_status insert_metric(struct kg_history *history, int64_t result_id, int64_t *seq, const char *name,
+                                    const char *unit, const json_t *value, const json_t *tol, const json_t *stats,
+                                    bool valid, struct kg_error *err) {
+    static const char *const STATS[] = { "median", "mad", "ci_lo", "ci_hi" };
+    struct kg_row row;
+    enum kg_status status = kg_row_begin(history, KG_STMT_METRIC, &row, err);
+    if (status != KG_OK) return status;
+    kg_row_int(&row, result_id);
+    kg_row_int(&row, (*seq)++);
+    kg_row_text(&row, name);
+    kg_row_text(&row, unit);
+    kg_row_number(&row, value);
+    kg_row_number(&row, tol);
+    kg_row_int_of(&row, stats, "n");
+    for (size_t i = 0; i < sizeof STATS / sizeof *STATS; i++) kg_row_real_of(&row, stats, STATS[i]);
+    kg_row_int(&row, valid && json_is_number(value));
+    return kg_row_end(&row, err);
+}
+
+struct metric_sink {
+    struct kg_history *history;
+    int64_t result_id, seq;
+};
+
+static enum kg_status insert_error(struct metric_sink *sink, const json_t *error, struct kg_error *err) {
+    static const struct {
+        const char *limit, *figure;
+    } RULES[] = {
+        { "max_abs", "max_abs" },
+        { "nmse", "nmse" },
+        { "one_minus_cos", "one_minus_cos" },
+        { "mixed_abs", "max_abs" },
+    };
+    const json_t *tolerance = json_object_get(error, "tolerance");
+    const char *comparison = kg_json_text(error, "name");
+    const bool finite = kg_json_int(error, "n_nonfinite", 0) == 0;
+    bool limited = false;
+    enum kg_status status = KG_OK;
+    for (size_t i = 0; i < sizeof RULES / sizeof *RULES && status == KG_OK; i++) {
+        const json_t *limit = json_object_get(tolerance, RULES[i].limit);
+        const bool last_chance = i + 1 == sizeof RULES / sizeof *RULES && !limited;
+        if (!json_is_number(limit) && !last_chance) continue;
+        limited = true;
+        char *name = kg_xasprintf("%s.%s", comparison ? comparison : "", RULES[i].figure);
+        status = insert_metric(sink->history, sink->result_id, &sink->seq, name, "abs",
+                               json_object_get(error, RULES[i].figure), limit, error, finite, err);
+        free(name);
+    }
+    if (status == KG_OK && json_is_true(json_object_get(error, "judged"))) {
+        char *name = kg_xasprintf("%s.margin", comparison ? comparison : "");
+        status = insert_metric(sink->history, sink->result_id, &sink->seq, name, "ratio",
+                               json_object_get(error, "margin"), NULL, error, finite, err);
+        free(name);
+    }
+    return status;
+}
+
+static enum kg_status insert_timing(struct metric_sink *sink, const json_t *timing, struct kg_error *err) {
+    const char *name = kg_json_text(timing, "name"), *kind = kg_json_text(timing, "kind");
+    const char *state = kg_json_text(timing, "state");
+    char *full = kg_xasprintf("%s.%s.%s", name ? name : "", kind ? kind : "", state ? state : "");
+    const bool valid = !json_is_false(json_object_get(timing, "valid"));
+    const enum kg_status status = insert_metric(sink->history, sink->result_id, &sink->seq, full, "ns",
+                                                json_object_get(timing, "median"), NULL, timing, valid, err);
+    free(full);
+    return status;
+}
+
+static enum kg_status insert_plain(struct metric_sink *sink, const json_t *metric, struct kg_error *err) {
+    const char *name = kg_json_text(metric, "name"), *unit = kg_json_text(metric, "unit");
+    return insert_metric(sink->history, sink->result_id, &sink->seq, name ? name : "", unit ? unit : "",
+                         json_object_get(metric, "value"), NULL, NULL, true, err);
+}
+
+static enum kg_status insert_memory(struct metric_sink *sink, const json_t *memory, struct kg_error *err) {
+    static const struct {
+        const char *suffix, *figure;
+    } FIGURES[] = { { "peak", "peak_bytes" }, { "left", "left_bytes" } };
+    const char *tag = kg_json_text(memory, "tag");
+    enum kg_status status = KG_OK;
+    for (size_t i = 0; i < sizeof FIGURES / sizeof *FIGURES && status == KG_OK; i++) {
+        char *name = kg_xasprintf("%s.%s", tag ? tag : "", FIGURES[i].suffix);
+        status = insert_metric(sink->history, sink->result_id, &sink->seq, name, "bytes",
+                               json_object_get(memory, FIGURES[i].figure), NULL, NULL, true, err);
+        free(name);
+    }
+    return status;
+}
+
+enum kg_status kg_history_insert_metrics(struct kg_history *history, int64_t result_id, const json_t *result,
+                                         struct kg_error *err) {
+    static const struct {
+        const char *list;
+        enum kg_status (*insert)(struct metric_sink *sink, const json_t *item, struct kg_error *err);
+    } LISTS[] = {
+        { "errors", insert_error },
+        { "timings", insert_timing },
+        { "metrics", insert_plain },
+        { "memory", insert_memory },
+    };
+    struct metric_sink sink = { history, result_id, 0 };
+    enum kg_status status = KG_OK;
+    for (size_t i = 0; i < sizeof LISTS / sizeof *LISTS; i++) {
+        const json_t *list = json_object_get(result, LISTS[i].list);
+        for (size_t k = 0; k < json_array_size(list) && status == KG_OK; k++)
+            status = LISTS[i].insert(&sink, json_array_get(list, k), err);
+    }
+    return status;
+}

@@ -1,0 +1,29 @@
+/* A row under way: begun, its cells bound one after another, ended. */
+#ifndef KIGO_HISTORY_ROW_H
+#define KIGO_HISTORY_ROW_H
+
+#include "history/internal.h"
+#include <jansson.h>
+
+struct kg_row {
+    struct kg_history *history;
+    sqlite3_stmt *stmt;
+    int n_bound;
+};
+
+KG_WARN_UNUSED enum kg_status kg_row_begin(struct kg_history *history, enum kg_history_stmt which, struct kg_row *row,
+                                           struct kg_error *err);
+void kg_row_text(struct kg_row *row, const char *text); /* NULL: SQL's NULL */
+void kg_row_int(struct kg_row *row, int64_t value);
+void kg_row_number(struct kg_row *row, const json_t *value); /* as a real; NULL if it is no number */
+/* Members of an object; NULL where missing or of another type. */
+void kg_row_text_of(struct kg_row *row, const json_t *object, const char *name);
+void kg_row_int_of(struct kg_row *row, const json_t *object, const char *name);
+void kg_row_real_of(struct kg_row *row, const json_t *object, const char *name);
+KG_WARN_UNUSED enum kg_status kg_row_end(struct kg_row *row, struct kg_error *err);
+
+/* The metrics of a result, in the order errors, timings, metrics, memory. */
+KG_WARN_UNUSED enum kg_status kg_history_insert_metrics(struct kg_history *history, int64_t result_id,
+                                                        const json_t *result, struct kg_error *err);
+
+#endif

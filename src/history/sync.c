@@ -1,0 +1,243 @@
+/* Keeping the index equal to the folders. */
+#include "base/buffer.h"
+#include "base/file.h"
+#include "bundle/internal.h"
+#include "history/folder.h"
+#include "history/internal.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Names of the root's bundle folders, sorted; the caller frees. */
+static enum kg_status list_folders(const char *root, struct kg_dir_list *list, struct kg_error *err) {
+    const enum kg_status status = kg_dir_list(root, list, err);
+    if (status != KG_OK) return status;
+    size_t kept = 0;
+    for (size_t i = 0; i < list->n_names; i++) {
+        int64_t started_us;
+        char *path = kg_path_join(root, list->names[i]);
+        const bool is_bundle = kg_bundle_id_parse(list->names[i], &started_us) && kg_path_is_dir(path);
+        free(path);
+        if (is_bundle) list->names[kept++] = list->names[i];
+        else free(list->names[i]);
+    }
+    list->n_names = kept;
+    return KG_OK;
+}
+
+/* Ids in the index, sorted bytewise as the folders are. */
+static enum kg_status list_indexed(struct kg_history *history, struct kg_dir_list *list, struct kg_error *err) {
+    sqlite3_stmt *stmt = NULL;
+    if (sqlite3_prepare_v2(history->db, "SELECT bundle_id FROM bundle ORDER BY bundle_id", -1, &stmt, NULL) !=
+        SQLITE_OK)
+        return kg_history_fail(history, "listing bundles", err);
+    int code;
+    while ((code = sqlite3_step(stmt)) == SQLITE_ROW) {
+        list->names = kg_xrealloc(list->names, (list->n_names + 1) * sizeof *list->names);
+        list->names[list->n_names++] = kg_xstrdup((const char *)sqlite3_column_text(stmt, 0));
+    }
+    sqlite3_finalize(stmt);
+    return code == SQLITE_DONE ? KG_OK : kg_history_fail(history, "listing bundles", err);
+}
+
+static enum kg_status drop(struct kg_history *history, const char *bundle_id, struct kg_error *err) {
+    static const char *const DELETES[] = {
+        "DELETE FROM metric WHERE result_id IN (SELECT result_id FROM result WHERE bundle_id = ?1)",
+        "DELETE FROM result WHERE bundle_id = ?1",
+        "DELETE FROM annotation WHERE bundle_id = ?1",
+        "DELETE FROM bundle WHERE bundle_id = ?1",
+    };
+    for (size_t i = 0; i < sizeof DELETES / sizeof *DELETES; i++) {
+        sqlite3_stmt *stmt = NULL;
+        const bool good = sqlite3_prepare_v2(history->db, DELETES[i], -1, &stmt, NULL) == SQLITE_OK &&
+                          sqlite3_bind_text(stmt, 1, bundle_id, -1, SQLITE_TRANSIENT) == SQLITE_OK &&
+                          sqlite3_step(stmt) == SQLITE_DONE;
+        sqlite3_finalize(stmt);
+        if (!good) return kg_history_fail(history, "dropping a bundle", err);
+    }
+    return KG_OK;
+}
+
+/* Inserts a folder; what of it was inserted before an error is taken back. */
+static enum kg_status insert_whole(struct kg_history *history, const char *bundle_id,
+                                   const struct kg_history_folder *folder, struct kg_error *err) {
+    struct kg_error undone;
+    enum kg_status status = kg_history_exec(history, "SAVEPOINT one", err);
+    if (status != KG_OK) return status;
+    status = kg_history_insert(history, bundle_id, folder, err);
+    if (status == KG_OK) return kg_history_exec(history, "RELEASE one", err);
+    if (kg_history_exec(history, "ROLLBACK TO one; RELEASE one", &undone) == KG_OK) return status;
+    return kg_fail(err, undone.status, "%s", undone.message);
+}
+
+/* Adds folders in the order given. One that cannot be read as a bundle is told in problems and left out. */
+static enum kg_status add_folders(struct kg_history *history, char *const *ids, size_t n_ids,
+                                  struct kg_bundle_findings *problems, struct kg_error *err) {
+    struct kg_history_reader *reader = kg_history_reader_new(history->root, ids, n_ids);
+    enum kg_status status = KG_OK;
+    for (size_t i = 0; i < n_ids && status == KG_OK; i++) {
+        const struct kg_history_folder *folder;
+        struct kg_error why;
+        status = kg_history_reader_next(reader, &folder, &why);
+        if (status == KG_OK) status = insert_whole(history, ids[i], folder, &why);
+        if (status == KG_OK) continue;
+        const bool unreadable = status == KG_ERR_INTEGRITY || status == KG_ERR_FORMAT;
+        if (!unreadable) return kg_history_reader_free(reader), kg_fail(err, status, "%s", why.message);
+        kg_finding_add(problems, "unreadable", ids[i], "%s", why.message);
+        status = KG_OK;
+    }
+    kg_history_reader_free(reader);
+    return status;
+}
+
+/* What is in one of two sorted lists only; the names belong to the lists. */
+struct differences {
+    char **to_add, **to_drop; /* folders the index lacks, bundles whose folder is gone */
+    size_t n_to_add, n_to_drop;
+};
+
+static void compare(const struct kg_dir_list *folders, const struct kg_dir_list *indexed, struct differences *d) {
+    size_t f = 0, x = 0;
+    d->to_add = kg_xcalloc(folders->n_names, sizeof *d->to_add);
+    d->to_drop = kg_xcalloc(indexed->n_names, sizeof *d->to_drop);
+    while (f < folders->n_names || x < indexed->n_names) {
+        const int order = f == folders->n_names   ? 1
+                          : x == indexed->n_names ? -1
+                                                  : strcmp(folders->names[f], indexed->names[x]);
+        if (order < 0) d->to_add[d->n_to_add++] = folders->names[f];
+        if (order > 0) d->to_drop[d->n_to_drop++] = indexed->names[x];
+        f += order <= 0;
+        x += order >= 0;
+    }
+}
+
+static enum kg_status apply(struct kg_history *history, const struct differences *d,
+                            struct kg_bundle_findings *problems, struct kg_error *err) {
+    static const char ORPHANS[] = "DELETE FROM tcase WHERE case_id NOT IN (SELECT case_id FROM result);"
+                                  "DELETE FROM env WHERE env_id NOT IN (SELECT env_id FROM bundle);"
+                                  "DELETE FROM build WHERE build_id NOT IN (SELECT build_id FROM bundle);";
+    enum kg_status status = KG_OK;
+    for (size_t i = 0; i < d->n_to_drop && status == KG_OK; i++) status = drop(history, d->to_drop[i], err);
+    if (status == KG_OK && d->n_to_drop > 0) status = kg_history_exec(history, ORPHANS, err);
+    if (status == KG_OK && d->n_to_add > 0) status = add_folders(history, d->to_add, d->n_to_add, problems, err);
+    return status;
+}
+
+/* Makes the index equal to the folders (or, with problems NULL, only says whether it is not). */
+static enum kg_status compare_folders(struct kg_history *history, bool *differs, struct kg_bundle_findings *problems,
+                                      struct kg_error *err) {
+    struct kg_dir_list folders = { 0 }, indexed = { 0 };
+    struct differences d = { 0 };
+    enum kg_status status = list_folders(history->root, &folders, err);
+    if (status == KG_OK) status = list_indexed(history, &indexed, err);
+    if (status == KG_OK) compare(&folders, &indexed, &d);
+    *differs = d.n_to_add + d.n_to_drop > 0;
+    if (status == KG_OK && problems) status = apply(history, &d, problems, err);
+    free(d.to_drop);
+    free(d.to_add);
+    kg_dir_list_free(&indexed);
+    kg_dir_list_free(&folders);
+    return status;
+}
+
+/* Runs body inside one write transaction. */
+static enum kg_status in_transaction(struct kg_history *history,
+                                     enum kg_status (*body)(struct kg_history *history, void *arg,
+                                                            struct kg_error *err),
+                                     void *arg, struct kg_error *err) {
+    enum kg_status status = kg_history_exec(history, "BEGIN IMMEDIATE", err);
+    if (status != KG_OK) return status;
+    status = body(history, arg, err);
+    if (status == KG_OK) status = kg_history_exec(history, "COMMIT", err);
+    if (status != KG_OK) sqlite3_exec(history->db, "ROLLBACK", NULL, NULL, NULL);
+    return status;
+}
+
+static enum kg_status sync_body(struct kg_history *history, void *arg, struct kg_error *err) {
+    bool differs;
+    return compare_folders(history, &differs, arg, err);
+}
+
+enum kg_status kg_history_open(const char *root, struct kg_history **out, struct kg_bundle_findings *problems,
+                               struct kg_error *err) {
+    struct kg_history *history = NULL;
+    struct kg_bundle_findings own = { NULL, 0 };
+    bool differs = false;
+    enum kg_status status = kg_history_open_file(root, &history, err);
+    if (status != KG_OK) return status;
+    status = compare_folders(history, &differs, NULL, err);
+    if (status == KG_OK && differs) status = in_transaction(history, sync_body, problems ? problems : &own, err);
+    kg_bundle_findings_free(&own);
+    if (status == KG_OK) *out = history;
+    else kg_history_close(history);
+    return status;
+}
+
+struct adding {
+    char *bundle_id;
+    struct kg_bundle_findings problems;
+};
+
+static enum kg_status add_body(struct kg_history *history, void *arg, struct kg_error *err) {
+    struct adding *adding = arg;
+    struct kg_dir_list indexed = { 0 };
+    bool there = false;
+    enum kg_status status = list_indexed(history, &indexed, err);
+    for (size_t i = 0; i < indexed.n_names; i++) there = there || strcmp(indexed.names[i], adding->bundle_id) == 0;
+    kg_dir_list_free(&indexed);
+    if (status == KG_OK && !there) status = add_folders(history, &adding->bundle_id, 1, &adding->problems, err);
+    return status;
+}
+
+enum kg_status kg_history_add(const char *root, const char *bundle_id, struct kg_error *err) {
+    struct kg_history *history = NULL;
+    struct adding adding = { .bundle_id = kg_xstrdup(bundle_id) };
+    enum kg_status status = kg_history_open_file(root, &history, err);
+    if (status == KG_OK) status = in_transaction(history, add_body, &adding, err);
+    if (status == KG_OK && adding.problems.n_items > 0)
+        status = kg_fail(err, KG_ERR_INTEGRITY, "%s", adding.problems.items[0].detail);
+    kg_bundle_findings_free(&adding.problems);
+    free(adding.bundle_id);
+    kg_history_close(history);
+    return status;
+}
+
+static enum kg_status reindex_body(struct kg_history *history, void *arg, struct kg_error *err) {
+    static const char EMPTY[] = "DELETE FROM metric; DELETE FROM result; DELETE FROM tcase; DELETE FROM annotation;"
+                                "DELETE FROM bundle; DELETE FROM env; DELETE FROM build;";
+    const enum kg_status status = kg_history_exec(history, EMPTY, err);
+    return status == KG_OK ? sync_body(history, arg, err) : status;
+}
+
+/* Removes an index that is no database, with its journals. */
+static enum kg_status remove_index(const char *root, struct kg_error *err) {
+    static const char *const FILES[] = { "index.sqlite", "index.sqlite-wal", "index.sqlite-shm" };
+    enum kg_status status = KG_OK;
+    for (size_t i = 0; i < sizeof FILES / sizeof *FILES && status == KG_OK; i++) {
+        char *path = kg_path_join(root, FILES[i]);
+        status = kg_path_remove(path, err);
+        free(path);
+    }
+    return status;
+}
+
+enum kg_status kg_history_reindex(const char *root, size_t *n_indexed, struct kg_bundle_findings *problems,
+                                  struct kg_error *err) {
+    struct kg_history *history = NULL;
+    struct kg_bundle_findings own = { NULL, 0 };
+    struct kg_dir_list indexed = { 0 };
+    enum kg_status status = kg_history_open_file(root, &history, err);
+    if (status == KG_OK) status = in_transaction(history, reindex_body, problems ? problems : &own, err);
+    if (status == KG_ERR_FORMAT) {
+        kg_history_close(history);
+        history = NULL;
+        status = remove_index(root, err);
+        if (status == KG_OK) status = kg_history_open_file(root, &history, err);
+        if (status == KG_OK) status = in_transaction(history, reindex_body, problems ? problems : &own, err);
+    }
+    if (status == KG_OK) status = list_indexed(history, &indexed, err);
+    if (status == KG_OK) *n_indexed = indexed.n_names;
+    kg_dir_list_free(&indexed);
+    kg_bundle_findings_free(&own);
+    kg_history_close(history);
+    return status;
+}

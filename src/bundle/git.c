@@ -8,8 +8,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 /* This process's environment without GIT_* and LC_ALL; array and first strings as posix_spawn wants them. */
 static char **make_environment(void) {
     static char LOCKS[] = "GIT_OPTIONAL_LOCKS=0", LOCALE[] = "LC_ALL=C", PROMPT[] = "GIT_TERMINAL_PROMPT=0";

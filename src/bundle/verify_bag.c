@@ -132,7 +132,8 @@ enum kg_status kg_verify_bag(const char *dir, const struct kg_tree *tree, json_t
     size_t bagit_bytes = 0, info_bytes = 0;
     check_kinds(tree, findings);
     enum kg_status status = read_tag(dir, tree, "bagit.txt", &bagit, &bagit_bytes, findings, err);
-    if (status == KG_OK && bagit && (bagit_bytes != strlen(KG_BAGIT_TXT) || memcmp(bagit, KG_BAGIT_TXT, bagit_bytes)))
+    if (status == KG_OK && bagit &&
+        (bagit_bytes != strlen(KG_BAGIT_TXT) || memcmp(bagit, KG_BAGIT_TXT, bagit_bytes) != 0))
         kg_finding_add(findings, "format", "bagit.txt", "is not the declaration of BagIt 1.0 in UTF-8");
     if (status == KG_OK) status = read_tag(dir, tree, "bag-info.txt", &bag_info, &info_bytes, findings, err);
     *info = kg_bag_info_parse(bag_info ? bag_info : "", info_bytes, findings);

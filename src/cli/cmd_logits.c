@@ -63,7 +63,7 @@ static enum kg_status print_row(size_t position, const float *logits, uint32_t n
 static enum kg_status evaluate(struct kg_session *session, const struct kg_ids *ids, bool step, const bool *wanted,
                                uint32_t n_vocab, struct kg_error *err) {
     const size_t at_once = step ? 1 : ids->n;
-    const bool only_last = !step && memchr(wanted, true, ids->n - 1) == NULL;
+    const bool only_last = !step && memchr(wanted, 1, ids->n - 1) == NULL;
     for (size_t done = 0; done < ids->n; done += at_once) {
         const float *logits;
         enum kg_status status = kg_session_eval(session, ids->ids + done, at_once,

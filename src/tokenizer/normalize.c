@@ -64,6 +64,7 @@ struct nfc_run {
 };
 
 static void run_append(struct nfc_run *run, const int32_t *points, size_t n) {
+    if (n == 0) return;
     if (run->n + n > run->capacity) {
         run->capacity = 2 * run->capacity + n + 64;
         run->points = kg_xrealloc(run->points, run->capacity * sizeof *run->points);

@@ -83,7 +83,7 @@ static void put_vocabulary(struct kg_buffer *image, const char *pre) {
     put_str(image, "'<|im_start|>system\\nBe kind.<|im_end|>'");
     put_array(image, "tokenizer.ggml.token_type", KG_GGUF_I32, N_TOKENS);
     for (int i = 0; i < N_TOKENS; i++) {
-        const int32_t type = i == 257 ? 3 : i == 258 ? 4 : 1;
+        const int32_t type = i == 257 ? 3 : (i == 258 ? 4 : 1);
         kg_buffer_append(image, &type, sizeof type);
     }
     put_array(image, "tokenizer.ggml.tokens", KG_GGUF_STRING, N_TOKENS);

@@ -34,8 +34,8 @@ json_t *kg_maker_result(size_t i, const char *status) {
         " s:[{s:s, s:s, s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:i, s:b}], s:[{s:s, s:s, s:f}],"
         " s:[{s:s, s:I, s:I}]}",
         "key", key, "status", status, "reason", passed ? NULL : "as the maker was told", "started_us",
-        (json_int_t)1700000000000000, "duration_ns", (json_int_t)(1000000 * (i + 1)), "errors", "name", "logits", "n",
-        64, "n_nonfinite", 0, "max_abs", 0.001 * (d + 1), "nmse", 1e-6, "tolerance", "max_abs", 0.01, "why", "a sample",
+        (json_int_t)1700000000000000, "duration_ns", 1000000 * (json_int_t)(i + 1), "errors", "name", "logits", "n", 64,
+        "n_nonfinite", 0, "max_abs", 0.001 * (d + 1), "nmse", 1e-6, "tolerance", "max_abs", 0.01, "why", "a sample",
         "margin", 0.1 * (d + 1), "judged", 1, "timings", "name", "decode", "kind", "host", "state", "warm", "n", 10,
         "median", 5.0 + d, "mad", 0.5, "ci_lo", 4.0, "ci_hi", 6.0, "min", 3.0, "max", 9.0, "bytes", 0, "flops", 0,
         "valid", 1, "metrics", "name", "speed", "unit", "tokens/s", "value", 100.0 + d, "memory", "tag", "weights",

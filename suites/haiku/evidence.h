@@ -78,7 +78,6 @@ void kg_haiku_judgement_free(struct kg_haiku_judgement *judgement);
 extern const struct kg_tolerance KG_GOLDEN_TOLERANCE;
 
 /* A line of the transcript: request, prompt, ids, text, times, options, verdict. */
-kg_json *kg_haiku_transcript(const char *case_key, const struct kg_haiku_request *request,
-                             const struct kg_haiku_judgement *judgement);
+kg_json *kg_haiku_transcript(const struct kg_haiku_request *request, const struct kg_haiku_judgement *judgement);
 
 #endif

@@ -12,7 +12,7 @@ static void keep_figures(struct kg_record *rec, const struct kg_haiku_stage *sta
                          const struct kg_haiku_request *request, const struct kg_haiku_judgement *j) {
     const struct kg_generate_result *const result = &j->answer.result;
     struct kg_memory_use use;
-    kg_record_transcript(rec, kg_haiku_transcript(kg_record_key(rec), request, j));
+    kg_record_transcript(rec, kg_haiku_transcript(request, j));
     if (result->n_evals > 0)
         kg_record_timing(rec, "token", "host", "warm", result->token_ns, result->n_evals,
                          (double)stage->bench.streamed_bytes, 2.0 * (double)kg_model_n_params(stage->engine.model));
@@ -60,7 +60,7 @@ static void all_minutes_sampled(struct kg_record *rec, const void *arg) {
             kg_haiku_request_make(seed >> 40, kg_minute_word(minute), a->temperature, seed);
         struct kg_haiku_judgement j;
         kg_must(kg_haiku_judge(&stage->bench, &poet, &request, KG_JUDGE_CHATML, &j, &err), &err);
-        kg_record_transcript(rec, kg_haiku_transcript(kg_record_key(rec), &request, &j));
+        kg_record_transcript(rec, kg_haiku_transcript(&request, &j));
         ck_assert_msg(j.faults == 0, "minute %d: faults 0x%x: %s", minute, j.faults, j.message);
         const bool ended = j.answer.result.finish == KG_FINISH_END_TOKEN;
         n_valid += ended && j.poem.faults == 0;
@@ -145,7 +145,7 @@ static void model_of_the_user(struct kg_record *rec, const void *arg) {
     request.max_tokens = 12;
     struct kg_haiku_judgement j;
     kg_must(kg_haiku_judge(&bench, &poet, &request, KG_JUDGE_REPLAY, &j, &err), &err);
-    kg_record_transcript(rec, kg_haiku_transcript(kg_record_key(rec), &request, &j));
+    kg_record_transcript(rec, kg_haiku_transcript(&request, &j));
     if (j.answer.result.n_evals > 0)
         kg_record_timing(rec, "token", "host", "warm", j.answer.result.token_ns, j.answer.result.n_evals,
                          (double)bench.streamed_bytes, 2.0 * (double)kg_model_n_params(engine.model));

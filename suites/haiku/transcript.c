@@ -1,5 +1,7 @@
 #include "suites/haiku/evidence.h"
+#include <inttypes.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <string.h>
 
 static json_t *json_of_ids(const int32_t *ids, size_t n) {
@@ -20,18 +22,19 @@ static json_t *json_of_text(const char *text, size_t len) {
     return string ? string : json_null();
 }
 
+/* The seed as decimal text: a JSON integer has one bit less. */
 static json_t *json_of_options(const struct kg_sampler_options *o) {
-    return json_pack("{s:f, s:f, s:I, s:I, s:f, s:f, s:I}", "temperature", o->temperature, "repeat_penalty",
+    char seed[24];
+    snprintf(seed, sizeof seed, "%" PRIu64, o->seed);
+    return json_pack("{s:f, s:f, s:I, s:I, s:f, s:f, s:s}", "temperature", o->temperature, "repeat_penalty",
                      o->repeat_penalty, "repeat_last_n", (json_int_t)o->repeat_last_n, "top_k", (json_int_t)o->top_k,
-                     "top_p", o->top_p, "min_p", o->min_p, "seed", (json_int_t)o->seed);
+                     "top_p", o->top_p, "min_p", o->min_p, "seed", seed);
 }
 
-kg_json *kg_haiku_transcript(const char *case_key, const struct kg_haiku_request *request,
-                             const struct kg_haiku_judgement *judgement) {
+kg_json *kg_haiku_transcript(const struct kg_haiku_request *request, const struct kg_haiku_judgement *judgement) {
     const struct kg_generate_result *const result = &judgement->answer.result;
     const struct kg_ids *const prompt = &judgement->answer.prompt_ids;
     json_t *const line = json_object();
-    json_object_set_new(line, "case", json_string(case_key));
     json_object_set_new(line, "topic", json_string(request->topic));
     json_object_set_new(line, "minute_word", json_string(request->minute_word));
     json_object_set_new(line, "nonce", json_string(request->nonce));

@@ -4,6 +4,7 @@
 #include "base/buffer.h"
 #include "base/size.h"
 #include <check.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,10 +58,15 @@ static const struct kg_generate_result *baseline(struct kg_ids *prompt) {
     return &result;
 }
 
+static json_t *json_of_ids(const int32_t *ids, size_t n) {
+    json_t *const list = json_array();
+    for (size_t i = 0; i < n; i++) json_array_append_new(list, json_integer(ids[i]));
+    return list;
+}
+
 static void greedy_is_the_golden(struct kg_record *rec, const void *arg) {
     const struct kg_rig *const rig = kg_rig_shared();
     char path[64];
-    (void)rec;
     snprintf(path, sizeof path, "haiku-qwen2/golden/%s.safetensors", (const char *)arg);
     struct kg_golden *const golden = kg_golden_open(kg_fixture_path(path));
     size_t n_ids, n_greedy;
@@ -71,6 +77,9 @@ static void greedy_is_the_golden(struct kg_record *rec, const void *arg) {
     const struct kg_generate_options options = greedy_options((uint32_t)n_greedy);
     struct kg_generate_result r = generate(rig, &prompt, 512, &options);
     ck_assert_int_eq(r.finish, ended ? KG_FINISH_END_TOKEN : KG_FINISH_LENGTH);
+    json_t *const line = json_pack("{s:s, s:s, s:f, s:o, s:o}", "golden", path, "text", r.text, "temperature", 0.0,
+                                   "prompt_ids", json_of_ids(ids, n_ids), "ids", json_of_ids(r.ids, r.n_ids));
+    kg_record_transcript(rec, line);
     kg_expect_same_ids("greedy", r.ids, r.n_ids, greedy, ended ? n_greedy - 1 : n_greedy);
     kg_generate_result_free(&r);
     kg_golden_close(golden);

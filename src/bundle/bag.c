@@ -186,18 +186,32 @@ static enum kg_status put_tags(const struct bag *bag, struct kg_error *err) {
     return status;
 }
 
-static enum kg_status sync_folders(const char *dir, struct kg_error *err) {
+static bool every_path(const char *path) {
+    (void)path;
+    return true;
+}
+
+static bool is_tag_manifest(const char *path) {
+    return strcmp(path, "tagmanifest-sha256.txt") == 0;
+}
+
+static enum kg_status sync_tree(const char *dir, bool (*files)(const char *path), struct kg_error *err) {
     struct kg_tree tree = { 0 };
     enum kg_status status = kg_tree_walk(dir, &tree, err);
+    if (status == KG_OK) status = kg_manifest_sync(dir, &tree, files, err);
     for (size_t i = 0; i < tree.n_entries && status == KG_OK; i++) {
+        if (tree.entries[i].kind != KG_TREE_DIR) continue;
         char *path = kg_path_join(dir, tree.entries[i].path);
-        if (tree.entries[i].kind == KG_TREE_DIR) status = kg_dir_sync(path, err);
-        else if (strcmp(tree.entries[i].path, "tagmanifest-sha256.txt") == 0) status = kg_file_sync(path, err);
+        status = kg_dir_sync(path, err);
         free(path);
     }
     if (status == KG_OK) status = kg_dir_sync(dir, err);
     kg_tree_free(&tree);
     return status;
+}
+
+enum kg_status kg_bag_sync(const char *dir, struct kg_error *err) {
+    return sync_tree(dir, every_path, err);
 }
 
 enum kg_status kg_bag_finish(const struct kg_bag_job *job, struct kg_bundle_summary *summary, struct kg_error *err) {
@@ -206,7 +220,8 @@ enum kg_status kg_bag_finish(const struct kg_bag_job *job, struct kg_bundle_summ
     if (status == KG_OK) status = put_summary(&bag, err);
     if (status == KG_OK) status = put_exports(&bag, err);
     if (status == KG_OK) status = put_tags(&bag, err);
-    if (status == KG_OK) status = sync_folders(job->dir, err);
+    /* The files that manifests list are synced; left are the tag manifest and the folders. */
+    if (status == KG_OK) status = sync_tree(job->dir, is_tag_manifest, err);
     if (status == KG_OK) *summary = bag.counts;
     json_decref(bag.summary);
     json_decref(bag.source);

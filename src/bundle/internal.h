@@ -83,6 +83,8 @@ struct kg_bag_job {
 };
 KG_WARN_UNUSED enum kg_status kg_bag_finish(const struct kg_bag_job *job, struct kg_bundle_summary *summary,
                                             struct kg_error *err);
+/* Waits until every file and folder of the bag is on disk. */
+KG_WARN_UNUSED enum kg_status kg_bag_sync(const char *dir, struct kg_error *err);
 /* Renames <root>/.tmp-<id> to <root>/<id> without replacing, and syncs the root. */
 KG_WARN_UNUSED enum kg_status kg_bag_publish(const char *root, const char *id, struct kg_error *err);
 

@@ -18,11 +18,27 @@ static const char *const RECORD_FILES[] = { "plan.ndjson", "journal.ndjson", "re
 static const char *const TAG_FILES[] = { "tagmanifest-sha256.txt", "bag-info.txt", "bagit.txt", "manifest-sha256.txt",
                                          "statement.intoto.json" };
 
-/* A line is torn, or the tail is not text at all, if it does not end in a newline. *torn_bytes is what was cut off. */
+/* Keeps what was cut off under a name that is free: a recover that died may have kept something before. */
+static enum kg_status keep(const char *dir, const char *name, const char *data, size_t size_bytes,
+                           struct kg_error *err) {
+    char *relative = NULL, *path = NULL;
+    for (int n = 1; !path || kg_path_exists(path); n++) {
+        free(path);
+        free(relative);
+        relative =
+            n == 1 ? kg_xasprintf("data/recovery/%s.torn", name) : kg_xasprintf("data/recovery/%s.torn-%d", name, n);
+        path = kg_path_join(dir, relative);
+    }
+    enum kg_status status = kg_bundle_put(dir, relative, data, size_bytes, err);
+    if (status == KG_OK) status = kg_file_sync(path, err);
+    free(path);
+    free(relative);
+    return status;
+}
+
+/* Takes what follows the last newline off a record file, and keeps it. */
 static enum kg_status cut_torn_line(const char *dir, const char *name, size_t *torn_bytes, struct kg_error *err) {
-    char *relative = kg_xasprintf("data/%s", name), *path = kg_path_join(dir, relative);
-    char *kept = kg_xasprintf("data/recovery/%s.torn", name), *kept_path = kg_path_join(dir, kept);
-    char *text = NULL;
+    char *relative = kg_xasprintf("data/%s", name), *path = kg_path_join(dir, relative), *text = NULL;
     size_t size_bytes = 0;
     int fd = -1;
     enum kg_status status = kg_bundle_open_append(dir, relative, &fd, err); /* makes it if the run never came to it */
@@ -32,14 +48,11 @@ static enum kg_status cut_torn_line(const char *dir, const char *name, size_t *t
     while (status == KG_OK && whole > 0 && text[whole - 1] != '\n') whole--;
     *torn_bytes = size_bytes - whole;
     if (status == KG_OK && *torn_bytes > 0) {
-        status = kg_bundle_put(dir, kept, text + whole, *torn_bytes, err);
-        if (status == KG_OK) status = kg_file_sync(kept_path, err);
+        status = keep(dir, name, text + whole, *torn_bytes, err);
         if (status == KG_OK && truncate(path, (off_t)whole) != 0)
             status = kg_fail(err, KG_ERR_IO, "cannot cut %s: %s", path, strerror(errno));
     }
     free(text);
-    free(kept_path);
-    free(kept);
     free(path);
     free(relative);
     return status;
@@ -76,6 +89,7 @@ static enum kg_status make_whole(const char *dir, const char *id, struct kg_erro
     struct kg_bundle_findings findings = { NULL, 0 };
     const enum kg_status verified = kg_bundle_verify(dir, &findings, err);
     kg_bundle_findings_free(&findings);
+    if (verified == KG_OK) return kg_bag_sync(dir, err);
     if (verified != KG_ERR_INTEGRITY) return verified;
 
     size_t torn_bytes[sizeof RECORD_FILES / sizeof *RECORD_FILES] = { 0 };

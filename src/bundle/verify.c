@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 
 enum kg_status kg_bundle_verify(const char *dir, struct kg_bundle_findings *findings, struct kg_error *err) {
+    struct kg_error own;
+    if (!err) err = &own;
     *findings = (struct kg_bundle_findings){ NULL, 0 };
     struct stat target;
     if (stat(dir, &target) != 0) return kg_fail(err, KG_ERR_NOT_FOUND, "%s: no such bundle", dir);

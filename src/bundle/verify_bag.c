@@ -50,9 +50,11 @@ static enum kg_status check_manifest(const char *dir, const struct kg_tree *tree
         } else if (entry->kind == KG_TREE_FILE) { /* other kinds are findings of check_kinds */
             char hex[KG_SHA256_HEX_SIZE];
             char *path = kg_path_join(dir, line->path);
-            status = kg_sha256_file(path, hex, err);
+            struct kg_error why;
+            const bool hashed = kg_sha256_file(path, hex, &why) == KG_OK;
             free(path);
-            if (status == KG_OK && strcmp(hex, line->sha256) != 0)
+            if (!hashed) kg_finding_add(findings, "unreadable", line->path, "%s", why.message);
+            else if (strcmp(hex, line->sha256) != 0)
                 kg_finding_add(findings, "changed", line->path, "SHA-256 is %s, %s says %s", hex, file, line->sha256);
         }
     }

@@ -110,8 +110,10 @@ enum kg_status kg_verify_records(const char *dir, const struct kg_tree *tree, co
                                           "data/dirty.diff",  "data/samples.bin", "data/junit.xml",
                                           "data/results.tap", "data/results.csv", "data/report.md" };
     struct kg_records records;
-    const enum kg_status status = kg_records_load(dir, &records, findings, err);
-    if (status != KG_OK) return status;
+    if (kg_records_load(dir, &records, findings, err) != KG_OK) {
+        kg_finding_add(findings, "unreadable", "data", "%s", err->message);
+        return KG_OK;
+    }
     const char *state = kg_json_text(info, "Kigo-State");
     const bool partial = state && strcmp(state, "partial") == 0;
     if (!state || (!partial && strcmp(state, "complete") != 0))

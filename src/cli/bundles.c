@@ -70,20 +70,24 @@ static void keep_ids(struct kg_dir_list *list) {
 }
 
 enum kg_status kg_cli_bundle_find(const char *root, const char *run, char **dir, struct kg_error *err) {
-    if (strchr(run, '/')) {
-        if (!kg_path_is_dir(run)) return kg_fail(err, KG_ERR_NOT_FOUND, "%s: no such folder", run);
+    const bool is_path = strchr(run, '/') || strcmp(run, ".") == 0 || strcmp(run, "..") == 0;
+    struct kg_dir_list ids = { 0 };
+    const char *id = NULL;
+    if (!*run) return kg_fail(err, KG_ERR_USAGE, "the name of the run is empty");
+    enum kg_status status = KG_ERR_NOT_FOUND;
+    if (!is_path) status = kg_dir_list(root, &ids, err);
+    if (status == KG_OK) {
+        keep_ids(&ids);
+        status = choose(root, run, &ids, &id, err);
+    }
+    if (status == KG_OK) *dir = kg_path_join(root, id);
+    kg_dir_list_free(&ids);
+    if (status != KG_ERR_NOT_FOUND) return status;
+    if (kg_path_is_dir(run)) {
         *dir = kg_xstrdup(run);
         return KG_OK;
     }
-    struct kg_dir_list ids = { 0 };
-    const char *id = NULL;
-    enum kg_status status = kg_dir_list(root, &ids, err);
-    if (status != KG_OK) return status;
-    keep_ids(&ids);
-    status = *run ? choose(root, run, &ids, &id, err) : kg_fail(err, KG_ERR_USAGE, "the name of the run is empty");
-    if (status == KG_OK) *dir = kg_path_join(root, id);
-    kg_dir_list_free(&ids);
-    return status;
+    return is_path ? kg_fail(err, KG_ERR_NOT_FOUND, "%s: no such folder", run) : status;
 }
 
 /* Folders of unfinished runs that no process holds. */

@@ -204,7 +204,7 @@ int kg_cmd_show(int argc, char **argv) {
         .name = "kigo show",
         .usage = "RUN [--failures] [--case GLOB] [--slowest N] [--bundles DIR] [--json]",
         .summary = "Shows a run: verdict, counts, source, machine, and the cases that are not green.\n"
-                   "RUN is an id, the beginning of one, 'latest', or a path (with a '/').",
+                   "RUN is an id, the beginning of one, 'latest', or a folder.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
         .min_args = 1,

@@ -102,8 +102,9 @@ int kg_cmd_verify(int argc, char **argv) {
     const struct kg_command command = {
         .name = "kigo verify",
         .usage = "RUN|--all [--bundles DIR] [--json]",
-        .summary = "Checks every file of a bundle against its manifests and every figure against its records.\n"
-                   "RUN is an id, the beginning of one, 'latest', or a path. Lists every finding; exit code 4 if any.",
+        .summary =
+            "Checks every file of a bundle against its manifests and every figure against its records.\n"
+            "RUN is an id, the beginning of one, 'latest', or a folder. Lists every finding; exit code 4 if any.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
         .max_args = 1,

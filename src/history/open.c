@@ -13,7 +13,8 @@ enum kg_status kg_history_fail(const struct kg_history *history, const char *doi
                                   : code == SQLITE_BUSY || code == SQLITE_LOCKED  ? KG_ERR_BUSY
                                   : code == SQLITE_NOMEM                          ? KG_ERR_NO_MEMORY
                                                                                   : KG_ERR_IO;
-    return kg_fail(err, status, "%s: %s: %s", history->path, doing, sqlite3_errmsg(history->db));
+    return kg_fail(err, status, "%s: %s: %s%s", history->path, doing, sqlite3_errmsg(history->db),
+                   status == KG_ERR_FORMAT ? "; 'kigo reindex' makes it again" : "");
 }
 
 enum kg_status kg_history_exec(struct kg_history *history, const char *sql, struct kg_error *err) {

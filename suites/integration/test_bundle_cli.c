@@ -126,6 +126,7 @@ static void naming_a_run(struct kg_record *rec, const void *arg) {
     expect_exit(root, WORDS("show", "1999"), KG_EXIT_USAGE, NULL);
     expect_exit(root, WORDS("show", ""), KG_EXIT_USAGE, NULL);
     expect_exit(root, WORDS("show", "./nowhere"), KG_EXIT_USAGE, NULL);
+    expect_exit(root, WORDS("show", "."), KG_EXIT_USAGE, NULL); /* a folder, not a bundle */
     expect_exit(root, WORDS("show"), KG_EXIT_USAGE, NULL);
     free(only);
 }

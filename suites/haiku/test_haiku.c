@@ -28,8 +28,10 @@ static void writes_the_haiku(struct kg_record *rec, const void *arg) {
     const struct kg_haiku_arg *const a = arg;
     struct kg_haiku_stage *const stage = kg_haiku_stage_open(rec, a->backend);
     if (!stage) return;
-    const int minute = a->minute == KG_CURRENT_MINUTE ? kg_clock_local_minute() : a->minute;
-    const uint64_t seed = kg_record_seed(rec);
+    const bool now = a->minute == KG_CURRENT_MINUTE;
+    const int minute = now ? kg_clock_local_minute() : a->minute;
+    /* What is asked now was never asked before: nonce and draws are of this microsecond, and in the transcript. */
+    const uint64_t seed = kg_record_seed(rec) ^ (now ? (uint64_t)kg_clock_utc_us() : 0);
     const struct kg_haiku_request request =
         kg_haiku_request_make((uint64_t)minute, kg_minute_word(minute), a->temperature, seed);
     const struct kg_poet poet = kg_engine_poet(&stage->engine);

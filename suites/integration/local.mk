@@ -30,3 +30,6 @@ suites_integration_test_check_disasters_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/test_check_disasters.c \
 	suites/harness/failure_name.c
+
+check_PROGRAMS += suites/integration/test_manual
+suites_integration_test_manual_SOURCES = suites/integration/test_manual.c

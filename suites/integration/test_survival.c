@@ -464,11 +464,32 @@ static void no_room(struct kg_record *rec, const void *arg) {
     ck_assert_uint_lt(n_full, n_limits); /* the largest limit is room enough */
 }
 
+static bool put_text(const char *path, const char *text) {
+    FILE *file = fopen(path, "w");
+    if (!file) return false;
+    const bool written = fputs(text, file) >= 0;
+    return fclose(file) == 0 && written;
+}
+
+/* Mounts of its own for this process; an ordinary user becomes root of a user namespace for it, where that is allowed. */
+static bool leave_mounts(void) {
+    const uid_t uid = geteuid();
+    const gid_t gid = getegid();
+    if (uid == 0) return unshare(CLONE_NEWNS) == 0;
+    if (unshare(CLONE_NEWNS | CLONE_NEWUSER) != 0) return false;
+    char *uids = kg_xasprintf("0 %u 1", (unsigned)uid), *gids = kg_xasprintf("0 %u 1", (unsigned)gid);
+    const bool mapped = put_text("/proc/self/setgroups", "deny") && put_text("/proc/self/uid_map", uids) &&
+                        put_text("/proc/self/gid_map", gids);
+    free(gids);
+    free(uids);
+    return mapped;
+}
+
 /* In a small file system of its own, which only the child sees. */
 static int write_on_small_disk(const char *root, uint64_t kib) {
     struct kg_error err;
     size_t n;
-    if (unshare(geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER) != 0) return CHILD_CANNOT_MOUNT;
+    if (!leave_mounts()) return CHILD_CANNOT_MOUNT;
     if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) return CHILD_CANNOT_MOUNT;
     char *size = kg_xasprintf("size=%lluk", (unsigned long long)kib);
     if (mount("none", root, "tmpfs", 0, size) != 0) return CHILD_CANNOT_MOUNT;

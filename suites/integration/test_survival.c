@@ -177,6 +177,42 @@ static void empty_folder_is_removed(struct kg_record *rec, const void *arg) {
     free(dir);
 }
 
+/* A seal that only lacked the rename is published as it was sealed; one that lacked more becomes partial, with every result. */
+static void killed_while_sealing(struct kg_record *rec, const void *arg) {
+    static const struct {
+        const char *lost; /* file the seal had not come to */
+        const char *state;
+    } MOMENTS[] = {
+        { NULL, "Kigo-State: complete\n" },
+        { "tagmanifest-sha256.txt", "Kigo-State: partial\n" },
+        { "manifest-sha256.txt", "Kigo-State: partial\n" },
+        { "data/summary.json", "Kigo-State: partial\n" },
+        { "data/junit.xml", "Kigo-State: partial\n" },
+    };
+    static const char *const WANT[] = { "pass", "pass" };
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(MOMENTS); i++) {
+        char *root = kg_xasprintf("%s/%zu", kg_scratch_dir(rec), i), *sealed = kg_maker_sealed(root, 2);
+        char *unfinished = kg_xasprintf("%s/.tmp-%s", root, strrchr(sealed, '/') + 1);
+        ck_assert_int_eq(rename(sealed, unfinished), 0);
+        if (MOMENTS[i].lost) {
+            char *lost = kg_path_join(unfinished, MOMENTS[i].lost);
+            ck_assert_int_eq(unlink(lost), 0);
+            free(lost);
+        }
+        ck_assert_uint_eq(recover(root), 1);
+        char *dir = kg_maker_only(root);
+        ck_assert_str_eq(dir, sealed);
+        expect_sound(dir);
+        expect_statuses(dir, WANT, KG_COUNT_OF(WANT));
+        expect_in(dir, "bag-info.txt", MOMENTS[i].state);
+        free(dir);
+        free(unfinished);
+        free(sealed);
+        free(root);
+    }
+}
+
 /* Lines cut short by the kill are kept aside, and said. */
 static void torn_lines(struct kg_record *rec, const void *arg) {
     static const char *const WANT[] = { "pass", "fail", "crash", "norun", "norun" };
@@ -526,6 +562,7 @@ static const uint64_t DISK_KIB[] = { 24, 48, 64 };
 static const struct kg_case CASES[] = {
     CASE(killed_in_a_case),
     CASE(killed_while_planning),
+    CASE(killed_while_sealing),
     CASE(empty_folder_is_removed),
     CASE(torn_lines),
     CASE(live_run_is_left_alone),

@@ -345,3 +345,16 @@ char *kg_maker_dump(const char *root) {
     free(path);
     return out.data;
 }
+
+void kg_maker_expect_same(const char *got, const char *want) {
+    size_t line = 1;
+    for (;; line++) {
+        const size_t got_len = strcspn(got, "\n"), want_len = strcspn(want, "\n");
+        ck_assert_msg(got_len == want_len && memcmp(got, want, got_len) == 0, "line %zu: '%.*s', not '%.*s'", line,
+                      (int)(got_len < 300 ? got_len : 300), got, (int)(want_len < 300 ? want_len : 300), want);
+        ck_assert_int_eq(got[got_len], want[want_len]);
+        if (!got[got_len]) return;
+        got += got_len + 1;
+        want += want_len + 1;
+    }
+}

@@ -28,34 +28,28 @@ struct metric_sink {
     int64_t result_id, seq;
 };
 
+/* A figure with its own limit brings it as tol. A mixed limit (abs + rel * |want|) belongs to each element and not to
+ * max_abs: there the margin, whose limit is 1, tells how near it was. */
 static enum kg_status insert_error(struct metric_sink *sink, const json_t *error, struct kg_error *err) {
-    static const struct {
-        const char *limit, *figure;
-    } RULES[] = {
-        { "max_abs", "max_abs" },
-        { "nmse", "nmse" },
-        { "one_minus_cos", "one_minus_cos" },
-        { "mixed_abs", "max_abs" },
-    };
+    static const char *const FIGURES[] = { "max_abs", "nmse", "one_minus_cos" };
     const json_t *tolerance = json_object_get(error, "tolerance");
     const char *comparison = kg_json_text(error, "name");
     const bool finite = kg_json_int(error, "n_nonfinite", 0) == 0;
-    bool limited = false;
     enum kg_status status = KG_OK;
-    for (size_t i = 0; i < sizeof RULES / sizeof *RULES && status == KG_OK; i++) {
-        const json_t *limit = json_object_get(tolerance, RULES[i].limit);
-        const bool last_chance = i + 1 == sizeof RULES / sizeof *RULES && !limited;
-        if (!json_is_number(limit) && !last_chance) continue;
-        limited = true;
-        char *name = kg_xasprintf("%s.%s", comparison ? comparison : "", RULES[i].figure);
+    for (size_t i = 0; i < sizeof FIGURES / sizeof *FIGURES && status == KG_OK; i++) {
+        const json_t *limit = json_object_get(tolerance, FIGURES[i]);
+        if (!json_is_number(limit) && i > 0) continue; /* max_abs is always of interest */
+        char *name = kg_xasprintf("%s.%s", comparison ? comparison : "", FIGURES[i]);
         status = insert_metric(sink->history, sink->result_id, &sink->seq, name, "abs",
-                               json_object_get(error, RULES[i].figure), limit, error, finite, err);
+                               json_object_get(error, FIGURES[i]), limit, error, finite, err);
         free(name);
     }
     if (status == KG_OK && json_is_true(json_object_get(error, "judged"))) {
         char *name = kg_xasprintf("%s.margin", comparison ? comparison : "");
+        json_t *one = json_real(1);
         status = insert_metric(sink->history, sink->result_id, &sink->seq, name, "ratio",
-                               json_object_get(error, "margin"), NULL, error, finite, err);
+                               json_object_get(error, "margin"), one, error, finite, err);
+        json_decref(one);
         free(name);
     }
     return status;

@@ -169,6 +169,7 @@ static void known_figures(struct kg_record *rec, const void *arg) {
           " WHERE tcase.name = 'case_1' AND metric.name = 'logits.max_abs'",
           0.002 },
         { "SELECT DISTINCT tol FROM metric WHERE name = 'logits.max_abs'", 0.01 },
+        { "SELECT DISTINCT tol FROM metric WHERE name = 'logits.margin'", 1 },
         { "SELECT DISTINCT value FROM metric JOIN result USING(result_id) JOIN tcase USING(case_id)"
           " WHERE tcase.name = 'case_2' AND metric.name = 'speed'",
           102 },

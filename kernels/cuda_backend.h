@@ -1,0 +1,76 @@
+/* What the files of the CUDA back end share: the struct behind a struct kg_backend, statuses, the operations' names.
+ *
+ * One stream, one lock. Every entry of the table takes the lock, so sessions on several threads take turns at enqueuing
+ * and the stream orders their work; each has its own buffers, so a session gives the same ids as alone. Operations run
+ * with the lock held: they enqueue on the stream and neither allocate, nor wait, nor keep anything.
+ *
+ * A decoded token is a CUDA graph captured from the same launchers and replayed at other positions. While it is captured
+ * `step` is not NULL: a kernel that depends on the position takes the pointer and reads the position from device memory
+ * when it runs, in place of args->position (rope, kv_write) or args->n_keys - 1 (attention); and a grid that depends on
+ * the number of keys is made for n_ctx. n_rows is 1 then. Ids are in device memory always. */
+#ifndef KIGO_KERNELS_CUDA_BACKEND_H
+#define KIGO_KERNELS_CUDA_BACKEND_H
+
+#include <cuda_runtime.h>
+#include <cuda_fp16.h>
+#include <cublas_v2.h>
+#include <pthread.h>
+
+extern "C" {
+#include "engine/backend.h"
+#include "engine/kv_cache.h"
+#include "engine/session.h"
+#include "model/weights.h"
+#include "ops/check.h"
+}
+
+/* What changes from one decoded token to the next, in device memory. */
+struct kg_cuda_step {
+    int32_t id;
+    uint32_t position;
+};
+
+struct kg_cuda_graph;
+
+struct kg_cuda_backend {
+    struct kg_backend base; /* first: a struct kg_backend * is one of these */
+    pthread_mutex_t lock;   /* recursive: a table's replacement entry may call the original */
+    cudaStream_t stream;
+    cublasHandle_t cublas;
+    int device;
+    int n_sms;
+    void *staging[2]; /* pinned, for uploads */
+    cudaEvent_t staged[2];
+    const struct kg_cuda_step *step; /* device memory; not NULL while a step is captured */
+    struct kg_cuda_graph *graphs;    /* one a session that has decoded */
+};
+
+static inline struct kg_cuda_backend *kg_cuda_of(struct kg_backend *backend) {
+    return (struct kg_cuda_backend *)backend;
+}
+
+/* The error of a CUDA call that failed: "cuda: rope: invalid argument"; KG_ERR_NO_MEMORY for
+ * cudaErrorMemoryAllocation, else KG_ERR_INTERNAL. Takes the error off the runtime, so that the next call is judged by
+ * itself. */
+enum kg_status kg_cuda_fail(struct kg_error *err, const char *what, cudaError_t code);
+
+/* After a launch: KG_OK, or the error of the launch. */
+static inline enum kg_status kg_cuda_launched(struct kg_error *err, const char *what) {
+    const cudaError_t code = cudaGetLastError();
+    return code == cudaSuccess ? KG_OK : kg_cuda_fail(err, what, code);
+}
+
+/* Operations, contracts in ops/<op>.h: enqueued on the back end's stream. */
+#define KG_CUDA_OP_DECLARATION(op)                                                                                     \
+    extern "C" enum kg_status kg_cuda_##op(struct kg_backend *backend, const struct kg_##op##_args *args,              \
+                                           struct kg_error *err);
+KG_OP_LIST(KG_CUDA_OP_DECLARATION)
+#undef KG_CUDA_OP_DECLARATION
+
+/* Bytes of args->workspace that an operation needs at most in such a session, and KG_ERR_UNSUPPORTED naming what it
+ * cannot do: attention decides about head sizes and the cache's precision. Both use the workspace from its start. */
+enum kg_status kg_cuda_linear_plan(const struct kg_session_plan *plan, uint64_t *workspace_bytes, struct kg_error *err);
+enum kg_status kg_cuda_attention_plan(const struct kg_session_plan *plan, uint64_t *workspace_bytes,
+                                      struct kg_error *err);
+
+#endif

@@ -2,10 +2,13 @@
 #include "base/buffer.h"
 #include "base/threads.h"
 #include "engine/backend.h"
+#include "measure/device.h"
+#include "ops/canary.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { ALIGNMENT_BYTES = 256 };
 
@@ -138,6 +141,42 @@ static enum kg_status cpu_session_plan(struct kg_backend *backend, const struct 
 KG_OP_LIST(CPU_OP)
 #undef CPU_OP
 
+/* Of all processors together a part of it is enough to work in; where the system does not say, a common size. */
+static uint64_t cpu_cache_bytes(struct kg_backend *backend) {
+    (void)backend;
+    enum { COMMON_BYTES = 64 << 20 };
+    const long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    return bytes > 0 ? (uint64_t)bytes : COMMON_BYTES;
+}
+
+static enum kg_status cpu_canary_copy(struct kg_backend *backend, void *to, const void *from, uint64_t size_bytes,
+                                      struct kg_error *err) {
+    struct cpu_backend *cpu = cpu_of(backend);
+    (void)err;
+    pthread_mutex_lock(&cpu->pool_lock);
+    kg_cpu_canary_copy(cpu->pool, to, from, size_bytes);
+    pthread_mutex_unlock(&cpu->pool_lock);
+    return KG_OK;
+}
+
+static enum kg_status cpu_canary_read(struct kg_backend *backend, const void *from, uint64_t size_bytes, void *check,
+                                      struct kg_error *err) {
+    struct cpu_backend *cpu = cpu_of(backend);
+    (void)err;
+    pthread_mutex_lock(&cpu->pool_lock);
+    const uint64_t sum = kg_cpu_canary_read(cpu->pool, from, size_bytes);
+    pthread_mutex_unlock(&cpu->pool_lock);
+    memcpy(check, &sum, sizeof sum);
+    return KG_OK;
+}
+
+static const struct kg_measure_ops CPU_MEASURE = {
+    .cache_bytes = cpu_cache_bytes,
+    .time = kg_timing_on_host,
+    .copy = cpu_canary_copy,
+    .read = cpu_canary_read,
+};
+
 const struct kg_backend_ops kg_cpu_ops = { .name = "cpu",
                                            .open = cpu_open,
                                            .close = cpu_close,
@@ -149,6 +188,7 @@ const struct kg_backend_ops kg_cpu_ops = { .name = "cpu",
                                            .download = cpu_copy,
                                            .synchronize = cpu_synchronize,
                                            .session_plan = cpu_session_plan,
+                                           .measure = &CPU_MEASURE,
 #define CPU_ENTRY(op) .op = cpu_##op,
                                            KG_OP_LIST(CPU_ENTRY)
 #undef CPU_ENTRY

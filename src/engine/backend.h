@@ -14,6 +14,7 @@ struct kg_backend_ops;
 struct kg_model_weights;      /* model/weights.h */
 struct kg_kv_cache;           /* engine/kv_cache.h */
 struct kg_activation_buffers; /* engine/session.h */
+struct kg_measure_ops;        /* measure/device.h */
 
 struct kg_backend {
     const struct kg_backend_ops *ops;
@@ -82,6 +83,9 @@ struct kg_backend_ops {
     /* Optional, NULL if there is none: the step in one go, for speed. Not used while taps are on. */
     enum kg_status (*decode_step)(struct kg_backend *backend, const struct kg_decode_step_args *args,
                                   struct kg_error *err);
+
+    /* Optional, NULL if there is none: timing and canaries. */
+    const struct kg_measure_ops *measure;
 };
 
 /* The tables there are. kg_cuda_ops of a build without CUDA refuses to open. */

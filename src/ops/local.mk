@@ -1,6 +1,7 @@
 libkigo_a_SOURCES += \
 	src/ops/add.c src/ops/add.h \
 	src/ops/attention.c src/ops/attention.h \
+	src/ops/canary.c src/ops/canary.h \
 	src/ops/check.c src/ops/check.h \
 	src/ops/dot.h \
 	src/ops/embedding.c src/ops/embedding.h \

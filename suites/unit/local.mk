@@ -65,3 +65,5 @@ suites_unit_test_history_SOURCES = suites/unit/test_history.c suites/unit/bundle
 check_PROGRAMS += suites/unit/test_bundle_exports suites/unit/test_bundle_source
 suites_unit_test_bundle_exports_SOURCES = suites/unit/test_bundle_exports.c suites/unit/bundle_maker.c
 suites_unit_test_bundle_source_SOURCES = suites/unit/test_bundle_source.c suites/unit/bundle_maker.c
+check_PROGRAMS += suites/unit/test_measure
+suites_unit_test_measure_SOURCES = suites/unit/test_measure.c

@@ -1,6 +1,7 @@
 # CUDA sources are compiled by nvcc and linked as objects into libkigo.a; without CUDA a file of src/ says why not.
 cuda_sources = kernels/gpu.cu
-EXTRA_DIST += $(cuda_sources)
+cuda_sources += kernels/canary.cu kernels/timing.cu
+EXTRA_DIST += $(cuda_sources) kernels/measure.h
 if WITH_CUDA
 cuda_objects = $(cuda_sources:.cu=.cu.o)
 libkigo_a_LIBADD += $(cuda_objects)

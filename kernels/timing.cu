@@ -1,0 +1,143 @@
+/* Timing on the device (contract in measure/device.h): events around a launch, or around a graph of many dependent
+ * launches, whose time is divided by their number. Everything runs on the back end's stream, under its lock, so that no
+ * other session's work falls between two events. Events resolve about half a microsecond: short work is for graphs. */
+#include "kernels/measure.h"
+#include <cmath>
+
+namespace {
+
+struct stopwatch {
+    cudaStream_t stream;
+    cudaEvent_t start, stop;
+};
+
+enum kg_status stopwatch_open(struct stopwatch *w, cudaStream_t stream, struct kg_error *err) {
+    *w = stopwatch{ stream, nullptr, nullptr };
+    cudaError_t code = cudaEventCreate(&w->start);
+    if (code == cudaSuccess) code = cudaEventCreate(&w->stop);
+    return code == cudaSuccess ? KG_OK : kg_cuda_fail(err, "timing events", code);
+}
+
+void stopwatch_close(struct stopwatch *w) {
+    if (w->start) cudaEventDestroy(w->start);
+    if (w->stop) cudaEventDestroy(w->stop);
+}
+
+enum kg_status stopwatch_start(struct stopwatch *w, struct kg_error *err) {
+    const cudaError_t code = cudaEventRecord(w->start, w->stream);
+    return code == cudaSuccess ? KG_OK : kg_cuda_fail(err, "timing: start", code);
+}
+
+/* Waits for the end of what was launched since the start. */
+enum kg_status stopwatch_stop(struct stopwatch *w, size_t n_turns, uint64_t *turn_ns, struct kg_error *err) {
+    float elapsed_ms = 0;
+    cudaError_t code = cudaEventRecord(w->stop, w->stream);
+    if (code == cudaSuccess) code = cudaEventSynchronize(w->stop);
+    if (code == cudaSuccess) code = cudaEventElapsedTime(&elapsed_ms, w->start, w->stop);
+    if (code != cudaSuccess) return kg_cuda_fail(err, "timing: stop", code);
+    *turn_ns =
+        static_cast<uint64_t>(std::llround(static_cast<double>(elapsed_ms) * 1e6 / static_cast<double>(n_turns)));
+    return KG_OK;
+}
+
+enum kg_status time_kernel(struct stopwatch *w, const struct kg_timing_request *r, uint64_t *samples_ns,
+                           struct kg_error *err) {
+    enum kg_status status = KG_OK;
+    for (size_t turn = 0; turn < r->n_warmup + r->n_samples && status == KG_OK; turn++) {
+        uint64_t turn_ns = 0;
+        status = stopwatch_start(w, err);
+        if (status == KG_OK) status = r->launch(r->arg, turn, err);
+        if (status == KG_OK) status = stopwatch_stop(w, 1, &turn_ns, err);
+        if (turn >= r->n_warmup) samples_ns[turn - r->n_warmup] = turn_ns;
+    }
+    return status;
+}
+
+/* Captures the launches. A launch that fails leaves capture mode too. */
+enum kg_status capture(cudaStream_t stream, const struct kg_timing_request *r, cudaGraph_t *graph,
+                       struct kg_error *err) {
+    cudaError_t code = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+    if (code != cudaSuccess) return kg_cuda_fail(err, "timing: begin capture", code);
+    enum kg_status status = KG_OK;
+    for (size_t turn = 0; turn < r->n_repeats && status == KG_OK; turn++) status = r->launch(r->arg, turn, err);
+    code = cudaStreamEndCapture(stream, graph);
+    if (status == KG_OK && code != cudaSuccess) status = kg_cuda_fail(err, "timing: end capture", code);
+    if (code != cudaSuccess) cudaGetLastError();
+    return status;
+}
+
+enum kg_status replay(struct stopwatch *w, const struct kg_timing_request *r, cudaGraphExec_t exec,
+                      uint64_t *samples_ns, struct kg_error *err) {
+    enum kg_status status = KG_OK;
+    for (size_t i = 0; i < r->n_warmup + r->n_samples && status == KG_OK; i++) {
+        uint64_t turn_ns = 0;
+        status = stopwatch_start(w, err);
+        if (status != KG_OK) break;
+        const cudaError_t code = cudaGraphLaunch(exec, w->stream);
+        if (code != cudaSuccess) status = kg_cuda_fail(err, "timing: graph", code);
+        if (status == KG_OK) status = stopwatch_stop(w, r->n_repeats, &turn_ns, err);
+        if (i >= r->n_warmup) samples_ns[i - r->n_warmup] = turn_ns;
+    }
+    return status;
+}
+
+enum kg_status time_graph(struct stopwatch *w, const struct kg_timing_request *r, uint64_t *samples_ns,
+                          struct kg_error *err) {
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t exec = nullptr;
+    /* Outside the graph first: modules and libraries load what they need at their first call, which no capture allows. */
+    enum kg_status status = r->launch(r->arg, 0, err);
+    if (status == KG_OK) status = capture(w->stream, r, &graph, err);
+    if (status == KG_OK) {
+        const cudaError_t code = cudaGraphInstantiate(&exec, graph, 0);
+        if (code != cudaSuccess) status = kg_cuda_fail(err, "timing: instantiate a graph", code);
+    }
+    if (status == KG_OK) status = replay(w, r, exec, samples_ns, err);
+    if (exec) cudaGraphExecDestroy(exec);
+    if (graph) cudaGraphDestroy(graph);
+    return status;
+}
+
+enum kg_status time_on_device(struct kg_backend *backend, const struct kg_timing_request *r, uint64_t *samples_ns,
+                              struct kg_error *err) {
+    struct kg_cuda_backend *cuda = kg_cuda_of(backend);
+    enum kg_status status = kg_timing_request_check(r, err);
+    if (status != KG_OK) return status;
+    if (r->kind == KG_TIMING_HOST) return kg_timing_on_host(backend, r, samples_ns, err);
+    struct stopwatch w;
+    pthread_mutex_lock(&cuda->lock);
+    status = stopwatch_open(&w, cuda->stream, err);
+    if (status == KG_OK)
+        status = r->kind == KG_TIMING_KERNEL ? time_kernel(&w, r, samples_ns, err) : time_graph(&w, r, samples_ns, err);
+    stopwatch_close(&w);
+    pthread_mutex_unlock(&cuda->lock);
+    return status;
+}
+
+/* The L2; 0 if the device does not say. */
+uint64_t l2_bytes(struct kg_backend *backend) {
+    int bytes = 0;
+    if (cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, kg_cuda_of(backend)->device) != cudaSuccess) return 0;
+    return static_cast<uint64_t>(bytes);
+}
+
+enum kg_status copy(struct kg_backend *backend, void *to, const void *from, uint64_t size_bytes, struct kg_error *err) {
+    struct kg_cuda_backend *cuda = kg_cuda_of(backend);
+    pthread_mutex_lock(&cuda->lock);
+    const enum kg_status status = kg_cuda_canary_copy(backend, to, from, size_bytes, err);
+    pthread_mutex_unlock(&cuda->lock);
+    return status;
+}
+
+enum kg_status read(struct kg_backend *backend, const void *from, uint64_t size_bytes, void *check,
+                    struct kg_error *err) {
+    struct kg_cuda_backend *cuda = kg_cuda_of(backend);
+    pthread_mutex_lock(&cuda->lock);
+    const enum kg_status status = kg_cuda_canary_read(backend, from, size_bytes, check, err);
+    pthread_mutex_unlock(&cuda->lock);
+    return status;
+}
+
+} // namespace
+
+extern "C" const struct kg_measure_ops kg_cuda_measure_ops = { l2_bytes, time_on_device, copy, read };

@@ -1,0 +1,69 @@
+/* rmsnorm: y[r][i] = x[r][i] / sqrt(mean_j x[r][j]^2 + eps) * weight[i] (contract in ops/rmsnorm.h).
+ *
+ * x, y (n_rows, n_cols) of T, weight (n_cols) float32. One block a row; thread t takes vectors t, t + threads, ... of 8
+ * elements (of 1 where the row is no whole vectors or a pointer is not aligned), reads them again for the result, and
+ * writes only what it has read itself, so y may be x. Squares are summed in float32: a tree within a vector, the thread's
+ * few vectors in order, a butterfly over the block. Root and quotient are rounded correctly. */
+#include "kernels/precision.cuh"
+#include "kernels/reduce.cuh"
+
+constexpr int MAX_THREADS = 1024;
+static_assert(MAX_THREADS <= KG_WARP * KG_MAX_WARPS, "a block is reduced in two steps");
+
+template <int N> static __device__ __forceinline__ float sum_squares(const float (&x)[N]) {
+    float square[N];
+#pragma unroll
+    for (int i = 0; i < N; i++) square[i] = x[i] * x[i];
+#pragma unroll
+    for (int apart = N / 2; apart > 0; apart /= 2)
+#pragma unroll
+        for (int i = 0; i < apart; i++) square[i] += square[i + apart];
+    return square[0];
+}
+
+template <typename T, int N>
+static __global__ void __launch_bounds__(MAX_THREADS)
+    rmsnorm_kernel(const T *x, const float *weight, T *y, uint32_t n_cols, float eps) {
+    __shared__ float shared[KG_MAX_WARPS];
+    const size_t row = (size_t)blockIdx.x * n_cols;
+    const uint32_t n_vectors = n_cols / N;
+    float v[N], sum = 0;
+    for (uint32_t i = threadIdx.x; i < n_vectors; i += blockDim.x) {
+        kg_load_some<N>(x + row + (size_t)i * N, v);
+        sum += sum_squares(v);
+    }
+    const float mean = __fdiv_rn(kg_block_reduce<kg_sum>(sum, shared), (float)n_cols);
+    const float scale = __fdiv_rn(1.0f, __fsqrt_rn(mean + eps));
+    for (uint32_t i = threadIdx.x; i < n_vectors; i += blockDim.x) {
+        float w[N];
+        kg_load_some<N>(x + row + (size_t)i * N, v);
+        kg_load_some<N>(weight + (size_t)i * N, w);
+#pragma unroll
+        for (int e = 0; e < N; e++) v[e] = v[e] * scale * w[e];
+        kg_store_some<N>(y + row + (size_t)i * N, v);
+    }
+}
+
+template <typename T, int N> static void launch(cudaStream_t stream, const struct kg_rmsnorm_args *args) {
+    const unsigned wanted = kg_blocks_for(args->n_cols / N, KG_WARP) * KG_WARP;
+    const unsigned threads = wanted < MAX_THREADS ? wanted : MAX_THREADS;
+    rmsnorm_kernel<T, N>
+        <<<args->n_rows, threads, 0, stream>>>((const T *)args->x, args->weight, (T *)args->y, args->n_cols, args->eps);
+}
+
+template <typename T> static void launch_widest(cudaStream_t stream, const struct kg_rmsnorm_args *args) {
+    if (kg_rows_vector_aligned(args->x, args->n_cols) && kg_vector_aligned(args->y) && kg_vector_aligned(args->weight))
+        launch<T, KG_VECTOR>(stream, args);
+    else launch<T, 1>(stream, args);
+}
+
+extern "C" enum kg_status kg_cuda_rmsnorm(struct kg_backend *backend, const struct kg_rmsnorm_args *args,
+                                          struct kg_error *err) {
+    enum kg_status status = kg_rmsnorm_check(args, err);
+    if (!status) status = kg_cuda_require_float("rmsnorm", "activations", args->activations, err);
+    if (status || args->n_rows == 0) return status;
+    const cudaStream_t stream = kg_cuda_of(backend)->stream;
+    if (args->activations == KG_PRECISION_F16) launch_widest<__half>(stream, args);
+    else launch_widest<float>(stream, args);
+    return kg_cuda_launched(err, "rmsnorm");
+}

@@ -77,8 +77,8 @@ __device__ __forceinline__ float e2m1(uint32_t code) {
 
 /* w[0..8) = elements [i, i + 8) of the row; i is a multiple of 8 and the elements exist. F32, F16 and BF16 need
  * row + i on 16 bytes: rows of a multiple of 8 elements. */
-template <enum kg_dtype D> __device__ __forceinline__ void decode_8(const uint8_t *__restrict__ row, uint32_t i,
-                                                                     float w[CHUNK]);
+template <enum kg_dtype D>
+__device__ __forceinline__ void decode_8(const uint8_t *__restrict__ row, uint32_t i, float w[CHUNK]);
 
 template <>
 __device__ __forceinline__ void decode_8<KG_DTYPE_F32>(const uint8_t *__restrict__ row, uint32_t i, float w[CHUNK]) {

@@ -4,7 +4,9 @@ cuda_sources += kernels/canary.cu kernels/timing.cu
 cuda_sources += kernels/add.cu kernels/attention.cu kernels/attention_decode.cu kernels/attention_prefill.cu \
 	kernels/embedding.cu kernels/kv_write.cu kernels/rmsnorm.cu kernels/rope.cu kernels/swiglu.cu
 EXTRA_DIST += kernels/attention.cuh kernels/elementwise.cuh kernels/precision.cuh kernels/reduce.cuh
+cuda_sources += kernels/linear.cu
 EXTRA_DIST += $(cuda_sources) kernels/measure.h
+EXTRA_DIST += kernels/backend_cuda.cu kernels/decode_step.cu kernels/cuda_backend.h kernels/decode_step.h kernels/dequant.cuh kernels/gemv.cuh
 if WITH_CUDA
 cuda_objects = $(cuda_sources:.cu=.cu.o)
 libkigo_a_LIBADD += $(cuda_objects)

@@ -21,7 +21,7 @@ AS_IF([test "x$NVCC" = x],
    AS_IF([test -d "$kg_cuda_dir/targets/x86_64-linux/lib"],
      [kg_cuda_lib=$kg_cuda_dir/targets/x86_64-linux/lib], [kg_cuda_lib=$kg_cuda_dir/lib64])
    CUDA_CPPFLAGS="-isystem $kg_cuda_dir/include"
-   CUDA_LIBS="-L$kg_cuda_lib -Wl,-rpath,$kg_cuda_lib -lcudart_static -lstdc++ -lpthread -ldl -lrt"
+   CUDA_LIBS="-L$kg_cuda_lib -Wl,-rpath,$kg_cuda_lib -lcublas -lcudart_static -lstdc++ -lpthread -ldl -lrt"
    AC_MSG_CHECKING([for GPU architectures to build for])
    AS_IF([test "x$CUDA_ARCHS" = x],
      [CUDA_ARCHS=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d . | sort -u | sed 's/^90$/90a/' | tr '\n' ' ')])

@@ -39,8 +39,13 @@ struct kg_decode_step_args {
     const struct kg_model_weights *weights;
     const struct kg_kv_cache *kv;
     const struct kg_activation_buffers *buffers;
+    void *workspace; /* the session's */
     int32_t id;
     uint32_t position;
+    /* The step by the operations of the table, once buffers->ids[0] is the id; for a back end that adds only how they are
+     * enqueued. Neither uploads nor downloads. */
+    enum kg_status (*walk)(const void *pass, struct kg_error *err);
+    const void *pass;
 };
 
 struct kg_backend_ops {

@@ -228,20 +228,48 @@ static enum kg_status output(const struct pass *p, const struct kg_logit_rows *w
     return KG_OK;
 }
 
+/* Embedding and layers, from ids that are in the buffer. */
+static enum kg_status all_layers(const struct pass *p) {
+    const struct kg_model_weights *w = kg_model_weights(p->session->model);
+    const struct kg_activation_buffers *b = p->buffers;
+    const struct kg_embedding_args embed = {
+        .activations = p->activations, .weight = w->embedding, .ids = b->ids, .n_rows = p->n_rows, .y = b->x
+    };
+    TRY(p->ops->embedding(p->backend, &embed, p->err));
+    if (p->session->tap) TRY(tap_rows(p, "embd", p->activations, b->x, p->n_rows, p->config->n_embd, p->position));
+    for (uint32_t layer = 0; layer < p->config->n_layers; layer++) {
+        TRY(attention_block(p, layer, &w->layers[layer]));
+        TRY(ffn_block(p, layer, &w->layers[layer]));
+    }
+    return KG_OK;
+}
+
+static enum kg_status walk_step(const void *pass, struct kg_error *err) {
+    struct pass p = *(const struct pass *)pass;
+    const struct kg_model_weights *w = kg_model_weights(p.session->model);
+    const struct kg_activation_buffers *b = p.buffers;
+    p.err = err;
+    TRY(all_layers(&p));
+    TRY(norm(&p, b->x, w->output_norm, b->norm, 1));
+    return linear(&p, b->norm, &w->output, NULL, KG_PRECISION_F32, b->logits);
+}
+
 static enum kg_status whole_step(const struct pass *p, int32_t id, const struct kg_logit_rows *wanted) {
     const struct kg_decode_step_args args = { .config = p->config,
                                               .weights = kg_model_weights(p->session->model),
                                               .kv = &p->session->kv,
                                               .buffers = p->buffers,
+                                              .workspace = p->session->workspace.data,
                                               .id = id,
-                                              .position = p->position };
+                                              .position = p->position,
+                                              .walk = walk_step,
+                                              .pass = p };
     TRY(p->ops->decode_step(p->backend, &args, p->err));
     return p->ops->download(p->backend, wanted->host, p->buffers->logits, p->config->n_vocab * sizeof(float), p->err);
 }
 
 enum kg_status kg_forward(struct kg_session *session, const int32_t *ids, uint32_t n_rows, uint32_t position,
                           const struct kg_logit_rows *wanted, struct kg_error *err) {
-    const struct kg_model_weights *w = kg_model_weights(session->model);
     const struct pass p = { .session = session,
                             .backend = session->backend,
                             .ops = session->backend->ops,
@@ -255,14 +283,6 @@ enum kg_status kg_forward(struct kg_session *session, const int32_t *ids, uint32
         return whole_step(&p, ids[0], wanted);
 
     TRY(p.ops->upload(p.backend, p.buffers->ids, ids, n_rows * sizeof *ids, err));
-    const struct kg_embedding_args embed = {
-        .activations = p.activations, .weight = w->embedding, .ids = p.buffers->ids, .n_rows = n_rows, .y = p.buffers->x
-    };
-    TRY(p.ops->embedding(p.backend, &embed, err));
-    if (session->tap) TRY(tap_rows(&p, "embd", p.activations, p.buffers->x, n_rows, p.config->n_embd, position));
-    for (uint32_t layer = 0; layer < p.config->n_layers; layer++) {
-        TRY(attention_block(&p, layer, &w->layers[layer]));
-        TRY(ffn_block(&p, layer, &w->layers[layer]));
-    }
+    TRY(all_layers(&p));
     return output(&p, wanted);
 }

@@ -1,0 +1,249 @@
+/* The cuda back end: device memory, one stream, the operations of kernels/ (the lock: cuda_backend.h). */
+#include "kernels/cuda_backend.h"
+#include "kernels/decode_step.h"
+#include <cinttypes>
+#include <cstdlib>
+#include <cstring>
+
+/* Host memory goes to the device by way of two pinned buffers in turn: while one is copied by the device, the host fills
+ * the other. */
+static const size_t STAGING_BYTES = 8u << 20;
+enum { LOWEST_COMPUTE_CAPABILITY = 80 };
+
+enum kg_status kg_cuda_fail(struct kg_error *err, const char *what, cudaError_t code) {
+    (void)cudaGetLastError();
+    const enum kg_status status = code == cudaErrorMemoryAllocation ? KG_ERR_NO_MEMORY : KG_ERR_INTERNAL;
+    return kg_fail(err, status, "cuda: %s: %s", what, cudaGetErrorString(code));
+}
+
+#define TRY_CUDA(call, what)                                                                                           \
+    do {                                                                                                               \
+        const cudaError_t try_code = (call);                                                                           \
+        if (try_code != cudaSuccess) return kg_cuda_fail(err, what, try_code);                                         \
+    } while (0)
+
+/* Holds the back end's lock as long as it lives. */
+struct held {
+    struct kg_cuda_backend *cuda;
+    explicit held(struct kg_backend *backend) : cuda(kg_cuda_of(backend)) {
+        pthread_mutex_lock(&cuda->lock);
+    }
+    ~held() {
+        pthread_mutex_unlock(&cuda->lock);
+    }
+    held(const held &) = delete;
+    held &operator=(const held &) = delete;
+};
+
+/* No driver, no device, or one too old: reasons for KG_ERR_UNSUPPORTED, which lets `auto` take another back end. */
+static enum kg_status find_device(struct kg_cuda_backend *cuda, struct kg_error *err) {
+    int n_devices = 0, major = 0, minor = 0;
+    const cudaError_t code = cudaGetDeviceCount(&n_devices);
+    if (code != cudaSuccess || n_devices == 0) {
+        (void)cudaGetLastError();
+        return kg_fail(err, KG_ERR_UNSUPPORTED, "no CUDA device: %s",
+                       cudaGetErrorString(code != cudaSuccess ? code : cudaErrorNoDevice));
+    }
+    TRY_CUDA(cudaSetDevice(cuda->device), "cudaSetDevice");
+    TRY_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, cuda->device), "compute capability");
+    TRY_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, cuda->device), "compute capability");
+    TRY_CUDA(cudaDeviceGetAttribute(&cuda->n_sms, cudaDevAttrMultiProcessorCount, cuda->device), "multiprocessors");
+    if (10 * major + minor < LOWEST_COMPUTE_CAPABILITY)
+        return kg_fail(err, KG_ERR_UNSUPPORTED, "the CUDA device has compute capability %d.%d; the kernels need 8.0",
+                       major, minor);
+    return KG_OK;
+}
+
+/* True FP32 and no float16 sums: cuBLAS may neither take TF32 nor reduce split sums in half precision. */
+static enum kg_status open_cublas(struct kg_cuda_backend *cuda, struct kg_error *err) {
+    cublasStatus_t code = cublasCreate(&cuda->cublas);
+    if (code == CUBLAS_STATUS_SUCCESS) code = cublasSetStream(cuda->cublas, cuda->stream);
+    if (code == CUBLAS_STATUS_SUCCESS)
+        code = cublasSetMathMode(
+            cuda->cublas, (cublasMath_t)(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION));
+    if (code == CUBLAS_STATUS_SUCCESS) return KG_OK;
+    return kg_fail(err, code == CUBLAS_STATUS_ALLOC_FAILED ? KG_ERR_NO_MEMORY : KG_ERR_INTERNAL, "cuda: cuBLAS: %s",
+                   cublasGetStatusString(code));
+}
+
+static enum kg_status open_device(struct kg_cuda_backend *cuda, struct kg_error *err) {
+    enum kg_status status = find_device(cuda, err);
+    if (status) return status;
+    TRY_CUDA(cudaStreamCreateWithFlags(&cuda->stream, cudaStreamNonBlocking), "cudaStreamCreate");
+    for (int i = 0; i < 2; i++) {
+        TRY_CUDA(cudaMallocHost(&cuda->staging[i], STAGING_BYTES), "pinned memory");
+        TRY_CUDA(cudaEventCreateWithFlags(&cuda->staged[i], cudaEventDisableTiming), "cudaEventCreate");
+    }
+    TRY_CUDA(cudaMalloc(&cuda->step_memory, sizeof *cuda->step_memory), "a step's position");
+    return open_cublas(cuda, err);
+}
+
+static void cuda_close(struct kg_backend *backend) {
+    struct kg_cuda_backend *cuda = kg_cuda_of(backend);
+    if (cuda->stream) (void)cudaStreamSynchronize(cuda->stream);
+    kg_cuda_graphs_drop(cuda, NULL);
+    if (cuda->cublas) (void)cublasDestroy(cuda->cublas);
+    (void)cudaFree(cuda->step_memory);
+    for (int i = 0; i < 2; i++) {
+        if (cuda->staged[i]) (void)cudaEventDestroy(cuda->staged[i]);
+        if (cuda->staging[i]) (void)cudaFreeHost(cuda->staging[i]);
+    }
+    if (cuda->stream) (void)cudaStreamDestroy(cuda->stream);
+    (void)cudaGetLastError();
+    kg_memory_destroy(&cuda->base.memory);
+    pthread_mutex_destroy(&cuda->lock);
+    free(cuda);
+}
+
+static enum kg_status cuda_open(const struct kg_backend_ops *ops, int n_threads, struct kg_backend **backend,
+                                struct kg_error *err) {
+    if (n_threads < 0) return kg_fail(err, KG_ERR_USAGE, "%d threads are asked for", n_threads);
+    struct kg_cuda_backend *cuda = static_cast<struct kg_cuda_backend *>(calloc(1, sizeof *cuda));
+    if (!cuda) return kg_fail(err, KG_ERR_NO_MEMORY, "cuda: no host memory for the back end");
+    pthread_mutexattr_t recursive;
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&cuda->lock, &recursive);
+    pthread_mutexattr_destroy(&recursive);
+    cuda->base.ops = ops;
+    kg_memory_init(&cuda->base.memory);
+    const enum kg_status status = open_device(cuda, err);
+    if (status) cuda_close(&cuda->base);
+    else *backend = &cuda->base;
+    return status;
+}
+
+/* A request larger than all that is free is refused without asking for it; the driver decides about the rest. */
+static enum kg_status cuda_alloc(struct kg_backend *backend, enum kg_memory_tag tag, uint64_t size_bytes,
+                                 const char *what, struct kg_block *block, struct kg_error *err) {
+    struct kg_block made = {};
+    made.size_bytes = size_bytes;
+    made.tag = tag;
+    if (size_bytes > 0) {
+        const held lock(backend);
+        size_t free_bytes = 0, total_bytes = 0;
+        TRY_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
+        const cudaError_t code =
+            size_bytes > total_bytes ? cudaErrorMemoryAllocation : cudaMalloc(&made.data, size_bytes);
+        if (code == cudaErrorMemoryAllocation) {
+            (void)cudaGetLastError();
+            return kg_fail(err, KG_ERR_NO_MEMORY, "%s: %" PRIu64 " bytes needed for %s, %zu bytes free",
+                           backend->ops->name, size_bytes, what, free_bytes);
+        }
+        if (code != cudaSuccess) return kg_cuda_fail(err, what, code);
+        kg_memory_add(&backend->memory, &made);
+    }
+    *block = made;
+    return KG_OK;
+}
+
+static void cuda_free(struct kg_backend *backend, struct kg_block *block) {
+    if (block->size_bytes > 0) {
+        const held lock(backend);
+        (void)cudaStreamSynchronize(lock.cuda->stream);
+        kg_cuda_graphs_drop(lock.cuda, block->data);
+        kg_memory_remove(&backend->memory, block);
+        (void)cudaFree(block->data);
+        (void)cudaGetLastError();
+    }
+    *block = (struct kg_block){};
+}
+
+/* Returns when the host's bytes are taken, which is before they are on the device. */
+static enum kg_status cuda_upload(struct kg_backend *backend, void *to, const void *host, uint64_t size_bytes,
+                                  struct kg_error *err) {
+    const held lock(backend);
+    struct kg_cuda_backend *cuda = lock.cuda;
+    int turn = 0;
+    for (uint64_t done = 0, n; done < size_bytes; done += n, turn ^= 1) {
+        n = size_bytes - done < STAGING_BYTES ? size_bytes - done : STAGING_BYTES;
+        TRY_CUDA(cudaEventSynchronize(cuda->staged[turn]), "upload");
+        memcpy(cuda->staging[turn], static_cast<const char *>(host) + done, n);
+        TRY_CUDA(cudaMemcpyAsync(static_cast<char *>(to) + done, cuda->staging[turn], n, cudaMemcpyHostToDevice,
+                                 cuda->stream),
+                 "upload");
+        TRY_CUDA(cudaEventRecord(cuda->staged[turn], cuda->stream), "upload");
+    }
+    return KG_OK;
+}
+
+static enum kg_status cuda_download(struct kg_backend *backend, void *host, const void *from, uint64_t size_bytes,
+                                    struct kg_error *err) {
+    const held lock(backend);
+    struct kg_cuda_backend *cuda = lock.cuda;
+    for (uint64_t done = 0, n; done < size_bytes; done += n) {
+        n = size_bytes - done < STAGING_BYTES ? size_bytes - done : STAGING_BYTES;
+        TRY_CUDA(cudaMemcpyAsync(cuda->staging[0], static_cast<const char *>(from) + done, n, cudaMemcpyDeviceToHost,
+                                 cuda->stream),
+                 "download");
+        TRY_CUDA(cudaStreamSynchronize(cuda->stream), "download");
+        memcpy(static_cast<char *>(host) + done, cuda->staging[0], n);
+    }
+    return KG_OK;
+}
+
+static enum kg_status cuda_synchronize(struct kg_backend *backend, struct kg_error *err) {
+    const held lock(backend);
+    TRY_CUDA(cudaStreamSynchronize(lock.cuda->stream), "synchronize");
+    return KG_OK;
+}
+
+static enum kg_status cuda_import_weights(struct kg_backend *backend, const void *host, uint64_t size_bytes,
+                                          const char *what, struct kg_block *block, struct kg_error *err) {
+    struct kg_block made;
+    enum kg_status status = cuda_alloc(backend, KG_MEMORY_WEIGHTS, size_bytes, what, &made, err);
+    if (status) return status;
+    status = cuda_upload(backend, made.data, host, size_bytes, err);
+    if (status) cuda_free(backend, &made);
+    else *block = made;
+    return status;
+}
+
+/* Operations run one after the other on the stream, so that they share one workspace. */
+static enum kg_status cuda_session_plan(struct kg_backend *backend, const struct kg_session_plan *plan,
+                                        uint64_t *workspace_bytes, struct kg_error *err) {
+    (void)backend;
+    uint64_t linear_bytes = 0, attention_bytes = 0;
+    enum kg_status status = kg_cuda_linear_plan(plan, &linear_bytes, err);
+    if (!status) status = kg_cuda_attention_plan(plan, &attention_bytes, err);
+    if (!status) *workspace_bytes = linear_bytes > attention_bytes ? linear_bytes : attention_bytes;
+    return status;
+}
+
+#define CUDA_OP(op)                                                                                                    \
+    static enum kg_status locked_##op(struct kg_backend *backend, const struct kg_##op##_args *args,                   \
+                                      struct kg_error *err) {                                                          \
+        const held lock(backend);                                                                                      \
+        return kg_cuda_##op(backend, args, err);                                                                       \
+    }
+KG_OP_LIST(CUDA_OP)
+#undef CUDA_OP
+
+static enum kg_status locked_decode_step(struct kg_backend *backend, const struct kg_decode_step_args *args,
+                                         struct kg_error *err) {
+    const held lock(backend);
+    return kg_cuda_decode_step(backend, args, err);
+}
+
+static struct kg_backend_ops make_ops() {
+    struct kg_backend_ops ops = {};
+    ops.name = "cuda";
+    ops.open = cuda_open;
+    ops.close = cuda_close;
+    ops.alloc = cuda_alloc;
+    ops.import_weights = cuda_import_weights;
+    ops.free = cuda_free;
+    ops.weights_in_place = false;
+    ops.upload = cuda_upload;
+    ops.download = cuda_download;
+    ops.synchronize = cuda_synchronize;
+    ops.session_plan = cuda_session_plan;
+#define CUDA_ENTRY(op) ops.op = locked_##op;
+    KG_OP_LIST(CUDA_ENTRY)
+#undef CUDA_ENTRY
+    ops.decode_step = locked_decode_step;
+    return ops;
+}
+
+/* Filled before main, so that the table is as const to the C side as the others. */
+extern "C" const struct kg_backend_ops kg_cuda_ops = make_ops();

@@ -28,3 +28,4 @@ kigo_SOURCES += src/cli/bundles.h \
 	src/cli/cmd_show.c \
 	src/cli/cmd_verify.c \
 	src/cli/table.c
+kigo_SOURCES += src/cli/cmd_synth.c

@@ -129,6 +129,18 @@ void kg_gguf_writer_copy_key(struct kg_gguf_writer *w, const struct kg_gguf_key 
 KG_WARN_UNUSED enum kg_status kg_gguf_writer_tensor(struct kg_gguf_writer *w, const char *name, enum kg_dtype dtype,
                                                     uint32_t n_dims, const uint64_t *dims, const void *data,
                                                     struct kg_error *err);
+/* A tensor whose data is made while it is written, so that a file may be larger than memory: fill is called in order, to
+ * write the n_bytes at offset_bytes of the tensor. Offsets are whole multiples of KG_GGUF_PIECE_BLOCKS blocks of the type,
+ * and so is n_bytes unless it ends the tensor. A status other than KG_OK ends the writing. */
+enum { KG_GGUF_PIECE_BLOCKS = 256, KG_GGUF_PIECE_BYTES = 16 << 20 };
+typedef enum kg_status (*kg_gguf_fill_fn)(void *arg, uint64_t offset_bytes, void *to, size_t n_bytes,
+                                          struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_gguf_writer_tensor_made(struct kg_gguf_writer *w, const char *name,
+                                                         enum kg_dtype dtype, uint32_t n_dims, const uint64_t *dims,
+                                                         kg_gguf_fill_fn fill, void *arg, struct kg_error *err);
+/* Called from finish as tensor data is written. */
+typedef void (*kg_gguf_progress_fn)(void *arg, uint64_t done_bytes, uint64_t total_bytes);
+void kg_gguf_writer_on_progress(struct kg_gguf_writer *w, kg_gguf_progress_fn fn, void *arg);
 /* Writes everything to path through a temporary file that is renamed; nothing is left behind on failure. */
 KG_WARN_UNUSED enum kg_status kg_gguf_writer_finish(struct kg_gguf_writer *w, const char *path, struct kg_error *err);
 

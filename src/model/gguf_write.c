@@ -12,13 +12,22 @@ enum { MAX_TENSOR_NAME_BYTES = 63 }; /* what ggml reads */
 
 static const char ALIGNMENT_KEY[] = "general.alignment";
 
+/* A tensor to be written: its data is borrowed, or made piece by piece. */
+struct pending {
+    struct kg_gguf_tensor tensor; /* first: names are indexed by it; the name is a copy */
+    kg_gguf_fill_fn fill;         /* NULL: tensor.data is there */
+    void *fill_arg;
+};
+
 struct kg_gguf_writer {
     uint64_t alignment;
     struct kg_buffer keys;    /* as in the file */
     struct kg_str *key_names; /* copies, for seeing doubles */
     size_t n_keys;
-    struct kg_gguf_tensor *tensors; /* names are copies, data is borrowed */
+    struct pending *tensors;
     size_t n_tensors;
+    kg_gguf_progress_fn on_progress; /* or NULL */
+    void *progress_arg;
     enum kg_status status; /* the first error of a call that returns none; told by finish */
     struct kg_error error;
 };
@@ -84,7 +93,7 @@ struct kg_gguf_writer *kg_gguf_writer_new(uint32_t alignment) {
 void kg_gguf_writer_free(struct kg_gguf_writer *w) {
     if (!w) return;
     for (size_t i = 0; i < w->n_keys; i++) free((void *)(uintptr_t)w->key_names[i].data);
-    for (size_t i = 0; i < w->n_tensors; i++) free((void *)(uintptr_t)w->tensors[i].name.data);
+    for (size_t i = 0; i < w->n_tensors; i++) free((void *)(uintptr_t)w->tensors[i].tensor.name.data);
     free(w->key_names);
     free(w->tensors);
     kg_buffer_free(&w->keys);
@@ -155,20 +164,37 @@ void kg_gguf_writer_copy_key(struct kg_gguf_writer *w, const struct kg_gguf_key 
         put_str(&w->keys, key->value.array.strings[i].data, key->value.array.strings[i].len);
 }
 
-enum kg_status kg_gguf_writer_tensor(struct kg_gguf_writer *w, const char *name, enum kg_dtype dtype, uint32_t n_dims,
-                                     const uint64_t *dims, const void *data, struct kg_error *err) {
-    struct kg_gguf_tensor tensor = { .dtype = dtype, .n_dims = n_dims, .dims = { 1, 1, 1, 1 }, .data = data };
+static enum kg_status add_tensor(struct kg_gguf_writer *w, const char *name, struct kg_gguf_tensor tensor,
+                                 const uint64_t *dims, kg_gguf_fill_fn fill, void *fill_arg, struct kg_error *err) {
     const size_t len = strlen(name);
     if (len == 0 || len > MAX_TENSOR_NAME_BYTES)
         return kg_fail(err, KG_ERR_USAGE, "the name of tensor '%s' is outside 1 to %d bytes", kg_quote(name, len).text,
                        MAX_TENSOR_NAME_BYTES);
-    for (uint32_t d = 0; d < n_dims && d < KG_GGUF_MAX_DIMS; d++) tensor.dims[d] = dims[d];
+    for (uint32_t d = 0; d < tensor.n_dims && d < KG_GGUF_MAX_DIMS; d++) tensor.dims[d] = dims[d];
     const enum kg_status status = kg_gguf_tensor_measure(&tensor, err);
     if (status != KG_OK) return kg_error_context(err, status, "tensor '%s'", kg_quote(name, len).text);
     tensor.name = copy_str(name, len);
     w->tensors = kg_xrealloc(w->tensors, (w->n_tensors + 1) * sizeof *w->tensors);
-    w->tensors[w->n_tensors++] = tensor;
+    w->tensors[w->n_tensors++] = (struct pending){ tensor, fill, fill_arg };
     return KG_OK;
+}
+
+enum kg_status kg_gguf_writer_tensor(struct kg_gguf_writer *w, const char *name, enum kg_dtype dtype, uint32_t n_dims,
+                                     const uint64_t *dims, const void *data, struct kg_error *err) {
+    const struct kg_gguf_tensor tensor = { .dtype = dtype, .n_dims = n_dims, .dims = { 1, 1, 1, 1 }, .data = data };
+    return add_tensor(w, name, tensor, dims, NULL, NULL, err);
+}
+
+enum kg_status kg_gguf_writer_tensor_made(struct kg_gguf_writer *w, const char *name, enum kg_dtype dtype,
+                                          uint32_t n_dims, const uint64_t *dims, kg_gguf_fill_fn fill, void *arg,
+                                          struct kg_error *err) {
+    const struct kg_gguf_tensor tensor = { .dtype = dtype, .n_dims = n_dims, .dims = { 1, 1, 1, 1 } };
+    return add_tensor(w, name, tensor, dims, fill, arg, err);
+}
+
+void kg_gguf_writer_on_progress(struct kg_gguf_writer *w, kg_gguf_progress_fn fn, void *arg) {
+    w->on_progress = fn;
+    w->progress_arg = arg;
 }
 
 static enum kg_status check_doubles(const void *names, size_t n, size_t stride, const char *kind,
@@ -188,7 +214,7 @@ static enum kg_status put_header(const struct kg_gguf_writer *w, struct kg_buffe
     put_u64(head, w->n_keys);
     kg_buffer_append(head, w->keys.data, w->keys.len);
     for (size_t i = 0; i < w->n_tensors; i++) {
-        const struct kg_gguf_tensor *t = &w->tensors[i];
+        const struct kg_gguf_tensor *t = &w->tensors[i].tensor;
         put_str(head, t->name.data, t->name.len);
         put_u32(head, t->n_dims);
         for (uint32_t d = 0; d < t->n_dims; d++) put_u64(head, t->dims[d]);
@@ -200,18 +226,60 @@ static enum kg_status put_header(const struct kg_gguf_writer *w, struct kg_buffe
     return KG_OK;
 }
 
-/* Writes bytes, then zeros up to the alignment. */
-static enum kg_status write_padded(int fd, const void *data, uint64_t size_bytes, uint64_t alignment,
-                                   struct kg_error *err) {
+static enum kg_status write_zeros(int fd, uint64_t n_bytes, struct kg_error *err) {
     static const uint8_t ZEROS[4096];
-    enum kg_status status = kg_fd_write(fd, data, size_bytes, err);
-    uint64_t padding = (alignment - size_bytes % alignment) % alignment;
-    while (status == KG_OK && padding > 0) {
-        const size_t step = padding < sizeof ZEROS ? (size_t)padding : sizeof ZEROS;
+    enum kg_status status = KG_OK;
+    while (status == KG_OK && n_bytes > 0) {
+        const size_t step = n_bytes < sizeof ZEROS ? (size_t)n_bytes : sizeof ZEROS;
         status = kg_fd_write(fd, ZEROS, step, err);
-        padding -= step;
+        n_bytes -= step;
     }
     return status;
+}
+
+/* Zeros from a length up to the alignment. */
+static enum kg_status write_padding(int fd, uint64_t size_bytes, uint64_t alignment, struct kg_error *err) {
+    return write_zeros(fd, (alignment - size_bytes % alignment) % alignment, err);
+}
+
+/* What goes out one after another: where it goes, how much of all tensors' data went. */
+struct stream {
+    const struct kg_gguf_writer *w;
+    int fd;
+    uint8_t *piece; /* of made data, KG_GGUF_PIECE_BYTES; NULL until it is needed */
+    uint64_t done_bytes, total_bytes;
+};
+
+static void count_written(struct stream *s, uint64_t n_bytes) {
+    s->done_bytes += n_bytes;
+    if (s->w->on_progress) s->w->on_progress(s->w->progress_arg, s->done_bytes, s->total_bytes);
+}
+
+static enum kg_status write_made(struct stream *s, const struct pending *p, struct kg_error *err) {
+    const uint64_t unit = (uint64_t)KG_GGUF_PIECE_BLOCKS * kg_dtype_info(p->tensor.dtype)->block_bytes;
+    const uint64_t most = KG_GGUF_PIECE_BYTES / unit * unit;
+    enum kg_status status = KG_OK;
+    if (!s->piece) s->piece = kg_xmalloc(KG_GGUF_PIECE_BYTES);
+    for (uint64_t at = 0; at < p->tensor.size_bytes && status == KG_OK; at += most) {
+        const uint64_t left = p->tensor.size_bytes - at;
+        const size_t n = (size_t)(left < most ? left : most);
+        status = p->fill(p->fill_arg, at, s->piece, n, err);
+        if (status != KG_OK) return kg_error_context(err, status, "tensor '%s'", p->tensor.name.data);
+        status = kg_fd_write(s->fd, s->piece, n, err);
+        if (status == KG_OK) count_written(s, n);
+    }
+    return status;
+}
+
+static enum kg_status write_tensor(struct stream *s, const struct pending *p, struct kg_error *err) {
+    enum kg_status status;
+    if (p->fill) {
+        status = write_made(s, p, err);
+    } else {
+        status = kg_fd_write(s->fd, p->tensor.data, p->tensor.size_bytes, err);
+        if (status == KG_OK) count_written(s, p->tensor.size_bytes);
+    }
+    return status == KG_OK ? write_padding(s->fd, p->tensor.size_bytes, s->w->alignment, err) : status;
 }
 
 static enum kg_status write_file(const struct kg_gguf_writer *w, const struct kg_buffer *head, const char *path,
@@ -219,9 +287,12 @@ static enum kg_status write_file(const struct kg_gguf_writer *w, const struct kg
     struct kg_draft draft;
     enum kg_status status = kg_draft_open(path, &draft, err);
     if (status != KG_OK) return status;
-    status = write_padded(draft.fd, head->data, head->len, w->alignment, err);
-    for (size_t i = 0; i < w->n_tensors && status == KG_OK; i++)
-        status = write_padded(draft.fd, w->tensors[i].data, w->tensors[i].size_bytes, w->alignment, err);
+    struct stream s = { .w = w, .fd = draft.fd };
+    for (size_t i = 0; i < w->n_tensors; i++) s.total_bytes += w->tensors[i].tensor.size_bytes;
+    status = kg_fd_write(draft.fd, head->data, head->len, err);
+    if (status == KG_OK) status = write_padding(draft.fd, head->len, w->alignment, err);
+    for (size_t i = 0; i < w->n_tensors && status == KG_OK; i++) status = write_tensor(&s, &w->tensors[i], err);
+    free(s.piece);
     if (status == KG_OK) return kg_draft_publish(&draft, err);
     kg_draft_discard(&draft);
     return kg_error_context(err, status, "%s", path);

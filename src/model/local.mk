@@ -27,3 +27,9 @@ libkigo_a_SOURCES += \
 	src/model/convert_vocab.c src/model/convert_vocab.h \
 	src/model/vocab_kind.c \
 	src/model/vocab_source.c src/model/vocab_source.h
+
+libkigo_a_SOURCES += \
+	src/model/safetensors_write.c src/model/safetensors_write.h \
+	src/model/synth.c src/model/synth.h \
+	src/model/synth_shapes.c \
+	src/model/synth_values.c src/model/synth_values.h

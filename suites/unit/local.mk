@@ -67,3 +67,5 @@ suites_unit_test_bundle_exports_SOURCES = suites/unit/test_bundle_exports.c suit
 suites_unit_test_bundle_source_SOURCES = suites/unit/test_bundle_source.c suites/unit/bundle_maker.c
 check_PROGRAMS += suites/unit/test_measure
 suites_unit_test_measure_SOURCES = suites/unit/test_measure.c
+check_PROGRAMS += suites/unit/test_synth
+suites_unit_test_synth_SOURCES = suites/unit/test_synth.c

@@ -1,0 +1,164 @@
+/* kigo synth: a model file of true shapes and random weights. */
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/options.h"
+#include "base/progress.h"
+#include "base/size.h"
+#include "cli/commands.h"
+#include "model/synth.h"
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct synth_options {
+    struct kg_synth_options synth;
+    const char *out;
+    int64_t n_layers, n_threads;
+    bool force, json;
+};
+
+static volatile sig_atomic_t asked_to_end;
+
+static void on_signal(int number) {
+    asked_to_end = number;
+}
+
+static bool cancelled(void *user) {
+    (void)user;
+    return asked_to_end != 0;
+}
+
+/* So that the unfinished file is removed before the program ends. */
+static void end_on_signals(void) {
+    static const int NUMBERS[] = { SIGINT, SIGTERM, SIGHUP };
+    struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
+    for (size_t i = 0; i < KG_COUNT_OF(NUMBERS); i++) sigaction(NUMBERS[i], &action, NULL);
+    signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of write, not the end */
+}
+
+static void on_progress(void *user, uint64_t done_bytes, uint64_t total_bytes) {
+    kg_progress_update(user, done_bytes, total_bytes);
+}
+
+static int print_summary(const struct synth_options *o, const struct kg_synth_plan *plan, uint64_t wall_ns) {
+    const double seconds = (double)wall_ns * 1e-9;
+    if (!o->json) {
+        printf("%s: %s (%s), %u layers, %zu tensors, %llu parameters, %.2f GB in %.1f s\n", o->out, plan->shape->name,
+               plan->architecture, plan->n_layers, plan->n_tensors, (unsigned long long)plan->n_params,
+               (double)plan->n_bytes * 1e-9, seconds);
+        return KG_EXIT_OK;
+    }
+    json_t *object =
+        json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:f}", "file", o->out, "like", plan->shape->name,
+                  "architecture", plan->architecture, "type", kg_dtype_info(plan->dtype)->name, "n_layers",
+                  (json_int_t)plan->n_layers, "n_tensors", (json_int_t)plan->n_tensors, "n_params",
+                  (json_int_t)plan->n_params, "tensor_bytes", (json_int_t)plan->n_bytes, "seconds", seconds);
+    json_dumpf(object, stdout, JSON_COMPACT);
+    putchar('\n');
+    json_decref(object);
+    return KG_EXIT_OK;
+}
+
+static enum kg_status check(struct synth_options *o, struct kg_error *err) {
+    if (!o->synth.like) return kg_fail(err, KG_ERR_USAGE, "--like is missing: which model's shapes?");
+    if (!o->out) return kg_fail(err, KG_ERR_USAGE, "-o FILE is missing");
+    if (kg_path_is_dir(o->out)) return kg_fail(err, KG_ERR_USAGE, "%s is a folder", o->out);
+    if (!o->force && kg_path_exists(o->out))
+        return kg_fail(err, KG_ERR_EXISTS, "%s is there already; --force replaces it", o->out);
+    o->synth.n_layers = (uint32_t)o->n_layers;
+    o->synth.n_threads = (int)o->n_threads;
+    return KG_OK;
+}
+
+static int run(struct synth_options *o) {
+    struct kg_error err;
+    struct kg_synth_plan plan = { 0 };
+    struct kg_progress progress;
+    const uint64_t start_ns = kg_clock_monotonic_ns();
+    enum kg_status status = check(o, &err);
+    if (status == KG_OK) status = kg_synth_plan_make(&o->synth, &plan, &err);
+    if (status == KG_OK) {
+        end_on_signals();
+        kg_progress_start(&progress, "writing");
+        o->synth.on_progress = on_progress;
+        o->synth.cancelled = cancelled;
+        o->synth.user = &progress;
+        status = kg_synth_write(&o->synth, &plan, o->out, &err);
+        kg_progress_finish(&progress);
+    }
+    const int exit_code =
+        status == KG_OK ? print_summary(o, &plan, kg_clock_monotonic_ns() - start_ns) : kg_cli_error("synth", &err);
+    kg_synth_plan_free(&plan);
+    return exit_code;
+}
+
+int kg_cmd_synth(int argc, char **argv) {
+    struct synth_options o = { 0 };
+    const struct kg_option options[] = {
+        { .name = "like",
+          .kind = KG_OPTION_TEXT,
+          .value = &o.synth.like,
+          .metavar = "MODEL",
+          .help = "qwen2.5-0.5b, phi-3-mini or gpt-oss-20b" },
+        { .name = "output",
+          .letter = 'o',
+          .kind = KG_OPTION_TEXT,
+          .value = &o.out,
+          .metavar = "FILE",
+          .help = "GGUF file to write" },
+        { .name = "type",
+          .kind = KG_OPTION_TEXT,
+          .value = &o.synth.dtype,
+          .metavar = "TYPE",
+          .help = "of the matrices: f16, f32, mxfp4 (f16; gpt-oss-20b: mxfp4)" },
+        { .name = "arch",
+          .kind = KG_OPTION_TEXT,
+          .value = &o.synth.architecture,
+          .metavar = "NAME",
+          .help = "write phi-3-mini as llama: no fused tensors, no window (phi3)" },
+        { .name = "layers",
+          .kind = KG_OPTION_INT,
+          .value = &o.n_layers,
+          .metavar = "N",
+          .help = "only the first N layers (all)",
+          .min = 1,
+          .max = 65535 },
+        { .name = "seed",
+          .kind = KG_OPTION_UINT64,
+          .value = &o.synth.seed,
+          .metavar = "S",
+          .help = "of the random weights (0)" },
+        { .name = "threads",
+          .letter = 't',
+          .kind = KG_OPTION_INT,
+          .value = &o.n_threads,
+          .metavar = "N",
+          .help = "threads (all processors)",
+          .min = 1,
+          .max = 1024 },
+        { .name = "force", .kind = KG_OPTION_FLAG, .value = &o.force, .help = "replace FILE if it is there" },
+        { .name = "json", .kind = KG_OPTION_FLAG, .value = &o.json, .help = "print one JSON object" },
+    };
+    const struct kg_command command = {
+        .name = "kigo synth",
+        .usage = "--like MODEL -o FILE [options]",
+        .summary =
+            "Writes a GGUF file of a published model's true shapes with random weights, for measuring speed and "
+            "memory.\n"
+            "The bytes depend on model, type, layers and seed only. Its vocabulary is synthetic: the 256 bytes, then\n"
+            "made-up words; text encodes to a token a byte. mxfp4 is for the matrices of layers (gpt-oss: of experts), "
+            "with\n"
+            "f16 for the others.",
+        .options = options,
+        .n_options = KG_COUNT_OF(options),
+    };
+    struct kg_error err;
+    const char **args;
+    size_t n_args;
+    bool helped = false;
+    if (kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err) != KG_OK)
+        return kg_cli_error("synth", &err);
+    free(args);
+    return helped ? KG_EXIT_OK : run(&o);
+}

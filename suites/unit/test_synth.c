@@ -1,0 +1,220 @@
+/* Synthetic models: published sizes, values that depend on nothing but seed, tensor and index, and no half files. */
+#include "base/file.h"
+#include "base/size.h"
+#include "model/gguf.h"
+#include "model/synth.h"
+#include "suites/harness/case.h"
+#include "suites/harness/must.h"
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct published_row {
+    const char *like, *architecture, *name;
+    uint64_t n_params;
+};
+
+/* Qwen2.5-0.5B: 0.49 B; Phi-3-mini: 3.8 B (3821079552 in its model card's metadata); gpt-oss-20b: 20.9 B. */
+static const struct published_row PUBLISHED[] = {
+    { "qwen2.5-0.5b", NULL, "qwen2_5_has_494032768_parameters", 494032768 },
+    { "phi-3-mini", NULL, "phi_3_mini_has_3821079552_parameters", 3821079552 },
+    { "phi-3-mini", "llama", "phi_3_mini_as_llama_has_as_many", 3821079552 },
+    { "gpt-oss-20b", NULL, "gpt_oss_has_20914757184_parameters", 20914757184 },
+};
+
+static void has_published_size(struct kg_record *rec, const void *arg) {
+    (void)rec;
+    const struct published_row *row = arg;
+    const struct kg_synth_options options = { .like = row->like, .architecture = row->architecture };
+    struct kg_synth_plan plan;
+    struct kg_error err;
+    kg_must(kg_synth_plan_make(&options, &plan, &err), &err);
+    ck_assert_uint_eq(plan.n_params, row->n_params);
+    kg_synth_plan_free(&plan);
+}
+
+static const char *scratch(const struct kg_record *rec, const char *name) {
+    static char paths[4][1024];
+    static unsigned next;
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", kg_scratch_dir(rec), name);
+    return path;
+}
+
+static void write_model(struct kg_synth_options options, const char *path) {
+    struct kg_synth_plan plan;
+    struct kg_error err;
+    kg_must(kg_synth_plan_make(&options, &plan, &err), &err);
+    kg_must(kg_synth_write(&options, &plan, path, &err), &err);
+    kg_synth_plan_free(&plan);
+}
+
+static bool same_files(const char *a, const char *b) {
+    char *bytes_a, *bytes_b;
+    size_t n_a, n_b;
+    struct kg_error err;
+    kg_must(kg_file_read(a, &bytes_a, &n_a, &err), &err);
+    kg_must(kg_file_read(b, &bytes_b, &n_b, &err), &err);
+    const bool same = n_a == n_b && memcmp(bytes_a, bytes_b, n_a) == 0;
+    free(bytes_a);
+    free(bytes_b);
+    return same;
+}
+
+struct form_row {
+    const char *name, *like, *architecture, *dtype;
+};
+
+static const struct form_row FORMS[] = {
+    { "qwen2_f16", "tiny-qwen2.5", NULL, "f16" },      { "qwen2_f32", "tiny-qwen2.5", NULL, "f32" },
+    { "qwen2_mxfp4", "tiny-qwen2.5", NULL, "mxfp4" },  { "phi3_f16", "tiny-phi-3", NULL, "f16" },
+    { "phi3_as_llama", "tiny-phi-3", "llama", "f16" }, { "gpt_oss_mxfp4", "tiny-gpt-oss", NULL, "mxfp4" },
+    { "gpt_oss_f32", "tiny-gpt-oss", NULL, "f32" },
+};
+
+static void threads_do_not_matter(struct kg_record *rec, const void *arg) {
+    const struct form_row *f = arg;
+    struct kg_synth_options o = { .like = f->like, .architecture = f->architecture, .dtype = f->dtype, .seed = 7 };
+    const char *one = scratch(rec, "one.gguf"), *five = scratch(rec, "five.gguf"), *other = scratch(rec, "other.gguf");
+    o.n_threads = 1;
+    write_model(o, one);
+    o.n_threads = 5;
+    write_model(o, five);
+    o.seed = 8;
+    write_model(o, other);
+    ck_assert(same_files(one, five));
+    ck_assert(!same_files(one, other));
+}
+
+/* Every tensor's mean and deviation are within five of their own standard errors of what was planned (the deviation also
+ * within 2% for the rounding to 4 bits), and no two tensors of a size begin alike. */
+static void values_are_as_planned(struct kg_record *rec, const void *arg) {
+    const struct form_row *f = arg;
+    const struct kg_synth_options o = { .like = f->like, .architecture = f->architecture, .dtype = f->dtype };
+    struct kg_synth_plan plan;
+    struct kg_gguf *g;
+    struct kg_error err;
+    kg_must(kg_synth_plan_make(&o, &plan, &err), &err);
+    kg_must(kg_synth_write(&o, &plan, scratch(rec, "m.gguf"), &err), &err);
+    kg_must(kg_gguf_open(scratch(rec, "m.gguf"), &g, &err), &err);
+    ck_assert_uint_eq(kg_gguf_n_tensors(g), plan.n_tensors);
+    for (size_t i = 0; i < plan.n_tensors; i++) {
+        const struct kg_synth_tensor *want = &plan.tensors[i];
+        const struct kg_gguf_tensor *t = kg_gguf_tensor_at(g, i);
+        ck_assert(kg_str_eq(t->name, want->name));
+        ck_assert_int_eq(t->dtype, want->dtype);
+        ck_assert_uint_eq(t->n_elems, want->n_elems);
+        float *values = calloc(t->n_elems, sizeof *values);
+        kg_dtype_info(t->dtype)->decode(t->data, values, t->n_elems);
+        double sum = 0, squares = 0;
+        for (size_t e = 0; e < t->n_elems; e++) sum += (double)values[e];
+        const double n = (double)t->n_elems, mean = sum / n;
+        for (size_t e = 0; e < t->n_elems; e++) squares += pow((double)values[e] - mean, 2);
+        const double deviation = sqrt(squares / n), error = want->deviation * 5 / sqrt(n);
+        ck_assert_msg(fabs(mean - want->mean) < error, "%s: mean %g, %g is meant", want->name, mean, want->mean);
+        ck_assert_msg(fabs(deviation / want->deviation - 1) < 5 / sqrt(n) + 0.02, "%s: deviation %g, %g is meant",
+                      want->name, deviation, want->deviation);
+        const size_t last = want->n_dims > 1 ? (size_t)(t->n_elems - t->dims[0]) : 0;
+        if (last > 0) /* the last row is no repetition of the first */
+            ck_assert_msg(memcmp(values, values + last, t->dims[0] * sizeof *values) != 0, "%s repeats", want->name);
+        free(values);
+    }
+    kg_gguf_close(g);
+    kg_synth_plan_free(&plan);
+}
+
+/* Tensors larger than a piece: every piece has its own place in the stream. */
+static void pieces_do_not_repeat(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    const struct kg_synth_options o = { .like = "qwen2.5-0.5b", .n_layers = 1, .seed = 3 };
+    struct kg_gguf *g;
+    struct kg_error err;
+    write_model(o, scratch(rec, "m.gguf"));
+    kg_must(kg_gguf_open(scratch(rec, "m.gguf"), &g, &err), &err);
+    const struct kg_gguf_tensor *t = kg_gguf_find_tensor(g, "token_embd.weight");
+    ck_assert_ptr_nonnull(t);
+    ck_assert_uint_gt(t->size_bytes, 3 * (uint64_t)KG_GGUF_PIECE_BYTES);
+    const uint8_t *data = t->data;
+    for (uint64_t at = KG_GGUF_PIECE_BYTES; at + 4096 <= t->size_bytes; at += KG_GGUF_PIECE_BYTES)
+        ck_assert(memcmp(data, data + at, 4096) != 0);
+    kg_gguf_close(g);
+}
+
+static bool cancel_at_once(void *user) {
+    return ++*(int *)user > 3;
+}
+
+static void cancelled_leaves_nothing(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    int n_asked = 0;
+    const struct kg_synth_options o = { .like = "tiny-qwen2.5", .cancelled = cancel_at_once, .user = &n_asked };
+    struct kg_synth_plan plan;
+    struct kg_dir_list left;
+    struct kg_error err;
+    kg_must(kg_synth_plan_make(&o, &plan, &err), &err);
+    kg_must_fail(kg_synth_write(&o, &plan, scratch(rec, "m.gguf"), &err), KG_ERR_CANCELLED, &err, "m.gguf", NULL);
+    kg_must(kg_dir_list(kg_scratch_dir(rec), &left, &err), &err);
+    ck_assert_uint_eq(left.n_names, 0);
+    kg_dir_list_free(&left);
+    kg_synth_plan_free(&plan);
+}
+
+struct refused_row {
+    const char *name;
+    struct kg_synth_options options;
+    const char *named, *also;
+};
+
+static const struct refused_row REFUSED[] = {
+    { "unknown_model", { .like = "gpt-5" }, "'gpt-5'", "qwen2.5-0.5b, phi-3-mini, gpt-oss-20b" },
+    { "unknown_type", { .like = "tiny-qwen2.5", .dtype = "f12" }, "f12", "" },
+    { "type_that_is_not_made", { .like = "tiny-qwen2.5", .dtype = "q8_0" }, "q8_0", "mxfp4" },
+    { "architecture_of_another_model", { .like = "qwen2.5-0.5b", .architecture = "llama" }, "llama", "qwen2" },
+    { "more_layers_than_the_model_has", { .like = "qwen2.5-0.5b", .n_layers = 25 }, "25", "24" },
+    { "layers_of_a_small_one", { .like = "tiny-phi-3", .n_layers = 3 }, "3", "2" },
+};
+
+static void is_refused(struct kg_record *rec, const void *arg) {
+    (void)rec;
+    const struct refused_row *row = arg;
+    struct kg_synth_plan plan;
+    struct kg_error err;
+    kg_must_fail(kg_synth_plan_make(&row->options, &plan, &err), KG_ERR_USAGE, &err, row->named, row->also, NULL);
+}
+
+static void build(struct kg_case_list *cases) {
+    for (size_t i = 0; i < KG_COUNT_OF(PUBLISHED); i++)
+        kg_case_list_add(cases, &(struct kg_case){ .layer = "unit",
+                                                   .op = "synth",
+                                                   .name = PUBLISHED[i].name,
+                                                   .run = has_published_size,
+                                                   .arg = &PUBLISHED[i] });
+    for (size_t i = 0; i < KG_COUNT_OF(FORMS); i++) {
+        struct kg_case c = { .layer = "unit", .op = "synth_threads", .name = FORMS[i].name };
+        c.run = threads_do_not_matter;
+        c.arg = &FORMS[i];
+        kg_case_list_add(cases, &c);
+        c.op = "synth_values";
+        c.run = values_are_as_planned;
+        kg_case_list_add(cases, &c);
+    }
+    for (size_t i = 0; i < KG_COUNT_OF(REFUSED); i++)
+        kg_case_list_add(cases, &(struct kg_case){ .layer = "unit",
+                                                   .op = "synth_refuses",
+                                                   .name = REFUSED[i].name,
+                                                   .run = is_refused,
+                                                   .arg = &REFUSED[i] });
+    kg_case_list_add(cases,
+                     &(struct kg_case){
+                         .layer = "unit", .op = "synth", .name = "pieces_do_not_repeat", .run = pieces_do_not_repeat });
+    kg_case_list_add(cases, &(struct kg_case){ .layer = "unit",
+                                               .op = "synth",
+                                               .name = "cancelled_leaves_nothing",
+                                               .run = cancelled_leaves_nothing });
+}
+
+int main(int argc, char **argv) {
+    return kg_suite_main_built(argc, argv, build);
+}

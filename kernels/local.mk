@@ -1,12 +1,12 @@
 # CUDA sources are compiled by nvcc and linked as objects into libkigo.a; without CUDA a file of src/ says why not.
 cuda_sources = kernels/gpu.cu
+cuda_sources += kernels/backend_cuda.cu kernels/decode_step.cu kernels/linear.cu
 cuda_sources += kernels/canary.cu kernels/timing.cu
 cuda_sources += kernels/add.cu kernels/attention.cu kernels/attention_decode.cu kernels/attention_prefill.cu \
 	kernels/embedding.cu kernels/kv_write.cu kernels/rmsnorm.cu kernels/rope.cu kernels/swiglu.cu
 EXTRA_DIST += kernels/attention.cuh kernels/elementwise.cuh kernels/precision.cuh kernels/reduce.cuh
-cuda_sources += kernels/linear.cu
 EXTRA_DIST += $(cuda_sources) kernels/measure.h
-EXTRA_DIST += kernels/backend_cuda.cu kernels/decode_step.cu kernels/cuda_backend.h kernels/decode_step.h kernels/dequant.cuh kernels/gemv.cuh
+EXTRA_DIST += kernels/cuda_backend.h kernels/decode_step.h kernels/dequant.cuh kernels/gemv.cuh
 if WITH_CUDA
 cuda_objects = $(cuda_sources:.cu=.cu.o)
 libkigo_a_LIBADD += $(cuda_objects)
@@ -14,7 +14,7 @@ libkigo_a_DEPENDENCIES = $(cuda_objects)
 kigo_cuda_libs = $(CUDA_LIBS)
 CLEANFILES += $(cuda_objects) $(cuda_objects:=.d)
 else
-libkigo_a_SOURCES += src/backend/gpu_none.c
+libkigo_a_SOURCES += src/backend/cuda_none.c src/backend/gpu_none.c
 kigo_cuda_libs =
 endif
 

@@ -25,26 +25,43 @@ static void judge(struct kg_op_case *c, const char *name, const float *got, cons
     *c->margin = fmax(*c->margin, margin);
 }
 
+const float *kg_op_case_input(struct kg_op_case *c, const char *name, size_t *rows, size_t *cols) {
+    const float *x = kg_golden_f32(c->golden, name, rows, cols);
+    return kg_op_device_rounded(&c->device, x, *rows * *cols, c->activations);
+}
+
+float *kg_op_case_reference(struct kg_op_case *c, size_t n) {
+    if (c->activations == KG_PRECISION_F32) return NULL;
+    float *reference = kg_op_device_own(&c->device, kg_xcalloc(n, sizeof *reference));
+    for (size_t i = 0; i < n; i++) reference[i] = NAN;
+    return reference;
+}
+
+struct kg_tolerance kg_op_case_tolerance(const struct kg_op_case *c, double mixed_rel, double mixed_abs,
+                                         const char *why_f32, const char *why_f16) {
+    if (c->activations == KG_PRECISION_F32)
+        return (struct kg_tolerance){ .mixed_rel = mixed_rel, .mixed_abs = mixed_abs, .why = why_f32 };
+    return (struct kg_tolerance){ .mixed_rel = mixed_rel + KG_ROUNDOFF_F16,
+                                  .mixed_abs = mixed_abs + KG_ROUNDOFF_F16_ABS,
+                                  .why = why_f16 };
+}
+
 void kg_op_case_judge(struct kg_op_case *c, const char *name, const struct kg_op_output *y, size_t rows, size_t cols,
-                      const double *unit, const struct kg_tolerance *tol) {
+                      const float *reference, const double *unit, const struct kg_tolerance *tol) {
     size_t want_rows, want_cols;
-    const double *want = kg_golden_f64(c->golden, "out", &want_rows, &want_cols);
+    const double *golden = kg_golden_f64(c->golden, "out", &want_rows, &want_cols);
     ck_assert_uint_eq(rows, want_rows);
     ck_assert_uint_eq(cols, want_cols);
     ck_assert_uint_eq(y->host.n, rows * cols);
-    if (!unit) {
-        judge(c, name, y->host.data, want, y->host.n, tol);
-        return;
-    }
-    float *got_units = kg_xcalloc(y->host.n, sizeof *got_units);
-    double *want_units = kg_xcalloc(y->host.n, sizeof *want_units);
+    float *got = kg_xcalloc(y->host.n, sizeof *got);
+    double *want = kg_xcalloc(y->host.n, sizeof *want);
     for (size_t i = 0; i < y->host.n; i++) {
-        got_units[i] = (float)(y->host.data[i] / unit[i]);
-        want_units[i] = want[i] / unit[i];
+        got[i] = unit ? (float)(y->host.data[i] / unit[i]) : y->host.data[i];
+        want[i] = (reference ? (double)reference[i] : golden[i]) / (unit ? unit[i] : 1);
     }
-    judge(c, name, got_units, want_units, y->host.n, tol);
-    free(want_units);
-    free(got_units);
+    judge(c, name, got, want, y->host.n, tol);
+    free(want);
+    free(got);
 }
 
 void kg_op_expect_same_bits(const char *name, const struct kg_op_output *a, const struct kg_op_output *b) {
@@ -86,18 +103,19 @@ void kg_op_case_embedding(struct kg_op_case *c) {
     const struct kg_weight weight = kg_op_case_weight(c, &values);
     const int32_t *ids = kg_golden_i32(c->golden, "ids", &n);
     struct kg_op_output y;
-    kg_op_output_init(&c->device, &y, n * weight.n_cols);
-    const struct kg_embedding_args args = {
-        .weight = weight, .ids = kg_op_device_put(&c->device, ids, n * sizeof *ids), .n_rows = (uint32_t)n, .y = y.y
-    };
+    kg_op_output_init(&c->device, &y, n * weight.n_cols, c->activations);
+    const struct kg_embedding_args args = { .activations = c->activations,
+                                            .weight = weight,
+                                            .ids = kg_op_device_put(&c->device, ids, n * sizeof *ids),
+                                            .n_rows = (uint32_t)n,
+                                            .y = y.y };
     kg_op_expect_ok(c->device.backend->ops->embedding(c->device.backend, &args, &err), &err);
     kg_op_output_read_all(&c->device, &y, "embedding");
-    const struct kg_tolerance tol = {
-        .mixed_rel = 2 * KG_ROUNDOFF,
-        .mixed_abs = 4 * KG_ROUNDOFF,
-        .why = "F32 rows are copied; a block format's scale * quant - min is rounded at most twice, its min below 4",
-    };
-    kg_op_case_judge(c, "embedding", &y, n, weight.n_cols, NULL, &tol);
+    const struct kg_tolerance tol = kg_op_case_tolerance(
+        c, 2 * KG_ROUNDOFF, 4 * KG_ROUNDOFF,
+        "F32 rows are copied; a block format's scale * quant - min is rounded at most twice, its min below 4",
+        "a block format's scale * quant - min in float32, its min below 4, then one rounding to float16");
+    kg_op_case_judge(c, "embedding", &y, n, weight.n_cols, NULL, NULL, &tol);
     kg_op_output_free(&y);
     free(values);
 }
@@ -105,14 +123,15 @@ void kg_op_case_embedding(struct kg_op_case *c) {
 void kg_op_case_rmsnorm(struct kg_op_case *c) {
     struct kg_error err;
     size_t rows, cols, weight_rows, weight_cols;
-    const float *x = kg_golden_f32(c->golden, "x", &rows, &cols);
+    const float *x = kg_op_case_input(c, "x", &rows, &cols);
     const float *weight = kg_golden_f32(c->golden, "weight", &weight_rows, &weight_cols);
     ck_assert_uint_eq(weight_rows * weight_cols, cols);
     struct kg_op_output y, in_place;
-    kg_op_output_init(&c->device, &y, rows * cols);
-    kg_op_output_init_from(&c->device, &in_place, x, rows * cols);
+    kg_op_output_init(&c->device, &y, rows * cols, c->activations);
+    kg_op_output_init_from(&c->device, &in_place, x, rows * cols, c->activations);
     struct kg_rmsnorm_args args = {
-        .x = kg_op_device_put(&c->device, x, rows * cols * sizeof *x),
+        .activations = c->activations,
+        .x = kg_op_device_put_as(&c->device, x, rows * cols, c->activations),
         .weight = kg_op_device_put(&c->device, weight, cols * sizeof *weight),
         .y = y.y,
         .n_rows = (uint32_t)rows,
@@ -121,11 +140,17 @@ void kg_op_case_rmsnorm(struct kg_op_case *c) {
     };
     kg_op_expect_ok(c->device.backend->ops->rmsnorm(c->device.backend, &args, &err), &err);
     kg_op_output_read_all(&c->device, &y, "rmsnorm");
-    const struct kg_tolerance tol = {
-        .mixed_rel = (log2((double)cols) + 6) * KG_ROUNDOFF,
-        .why = "a float32 tree sum of n squares rounds log2(n) times, root, quotient, product and result a few more",
-    };
-    kg_op_case_judge(c, "rmsnorm", &y, rows, cols, NULL, &tol);
+    float *reference = kg_op_case_reference(c, rows * cols);
+    if (reference) {
+        const struct kg_rmsnorm_args exact = { KG_PRECISION_F32, x,           weight,  reference,
+                                               args.n_rows,      args.n_cols, args.eps };
+        kg_op_expect_ok(kg_cpu_rmsnorm(NULL, &exact, &err), &err);
+    }
+    const struct kg_tolerance tol = kg_op_case_tolerance(
+        c, (log2((double)cols) + 6) * KG_ROUNDOFF, 0,
+        "a float32 tree sum of n squares rounds log2(n) times, root, quotient, product and result a few more",
+        "a float32 tree sum of n squares, root, quotient and product, then one rounding to float16");
+    kg_op_case_judge(c, "rmsnorm", &y, rows, cols, reference, NULL, &tol);
     args.x = args.y = in_place.y;
     kg_op_expect_ok(c->device.backend->ops->rmsnorm(c->device.backend, &args, &err), &err);
     kg_op_output_read_all(&c->device, &in_place, "rmsnorm in place");
@@ -150,7 +175,7 @@ void kg_op_case_linear(struct kg_op_case *c) {
     struct kg_error err;
     float *values;
     size_t m, k;
-    const float *x = kg_golden_f32(c->golden, "x", &m, &k), *bias = NULL;
+    const float *x = kg_op_case_input(c, "x", &m, &k), *bias = NULL;
     const struct kg_weight weight = kg_op_case_weight(c, &values);
     ck_assert_uint_eq(weight.n_cols, k);
     const size_t n = weight.n_rows;
@@ -161,9 +186,11 @@ void kg_op_case_linear(struct kg_op_case *c) {
     }
     kg_op_device_workspace(&c->device, (uint32_t)m, (uint32_t)(k > n ? k : n), 1, 1, 64, 64);
     struct kg_op_output y;
-    kg_op_output_init(&c->device, &y, m * n);
+    kg_op_output_init(&c->device, &y, m * n, c->activations);
     const struct kg_linear_args args = {
-        .x = kg_op_device_put(&c->device, x, m * k * sizeof *x),
+        .activations = c->activations,
+        .output = c->activations,
+        .x = kg_op_device_put_as(&c->device, x, m * k, c->activations),
         .weight = weight,
         .bias = bias ? kg_op_device_put(&c->device, bias, n * sizeof *bias) : NULL,
         .y = y.y,
@@ -173,12 +200,29 @@ void kg_op_case_linear(struct kg_op_case *c) {
     kg_op_expect_ok(c->device.backend->ops->linear(c->device.backend, &args, &err), &err);
     kg_op_output_read_all(&c->device, &y, "linear");
     double *unit = absolute_products(x, values, bias, m, n, k);
-    const struct kg_tolerance tol = {
-        .max_abs = (8 + sqrt((double)k)) * KG_ROUNDOFF,
+    const double sums = (8 + sqrt((double)k)) * KG_ROUNDOFF;
+    struct kg_tolerance tol = {
+        .max_abs = sums,
         .why =
             "in units of sum|x w|: float32 sums of K products err by about sqrt(K) roundings, a few more for decoding",
     };
-    kg_op_case_judge(c, "linear", &y, m, n, unit, &tol);
+    float *reference = kg_op_case_reference(c, m * n);
+    if (reference) {
+        const struct kg_weight decoded = { values, KG_DTYPE_F32, weight.n_rows, weight.n_cols };
+        const struct kg_linear_args exact = {
+            .x = x, .weight = decoded, .bias = bias, .y = reference, .n_rows = args.n_rows
+        };
+        kg_op_expect_ok(kg_cpu_linear(NULL, &exact, &err), &err);
+        const double decoding = kg_dtype_info(weight.dtype)->block_elems > 1 ? KG_ROUNDOFF_F16 : 0;
+        for (size_t i = 0; i < m * n; i++)
+            unit[i] = unit[i] * (sums + decoding) + KG_ROUNDOFF_F16_ABS * 2 +
+                      KG_ROUNDOFF_F16 * (2 * fabs((double)reference[i]) + (bias ? fabs((double)bias[i % n]) : 0));
+        tol = (struct kg_tolerance){ .max_abs = 1,
+                                     .why = "in units of (8 + sqrt(K)) 2^-24 sum|x w| for float32 sums, 2^-11 sum|x w| "
+                                            "for block formats decoded to float16, and product and sum with the bias "
+                                            "rounded to float16" };
+    }
+    kg_op_case_judge(c, "linear", &y, m, n, reference, unit, &tol);
     free(unit);
     kg_op_output_free(&y);
     free(values);
@@ -187,13 +231,14 @@ void kg_op_case_linear(struct kg_op_case *c) {
 void kg_op_case_rope(struct kg_op_case *c) {
     struct kg_error err;
     size_t rows, cols, factor_rows, n_factors;
-    const float *x = kg_golden_f32(c->golden, "x", &rows, &cols), *factors = NULL;
+    const float *x = kg_op_case_input(c, "x", &rows, &cols), *factors = NULL;
     if (kg_golden_has(c->golden, "factors")) factors = kg_golden_f32(c->golden, "factors", &factor_rows, &n_factors);
     struct kg_op_output y, in_place;
-    kg_op_output_init(&c->device, &y, rows * cols);
-    kg_op_output_init_from(&c->device, &in_place, x, rows * cols);
+    kg_op_output_init(&c->device, &y, rows * cols, c->activations);
+    kg_op_output_init_from(&c->device, &in_place, x, rows * cols, c->activations);
     struct kg_rope_args args = {
-        .x = kg_op_device_put(&c->device, x, rows * cols * sizeof *x),
+        .activations = c->activations,
+        .x = kg_op_device_put_as(&c->device, x, rows * cols, c->activations),
         .y = y.y,
         .n_rows = (uint32_t)rows,
         .n_heads = (uint32_t)kg_golden_int(c->golden, "n_heads"),
@@ -209,11 +254,20 @@ void kg_op_case_rope(struct kg_op_case *c) {
     if (factors) ck_assert_uint_eq(n_factors, args.n_rot / 2);
     kg_op_expect_ok(c->device.backend->ops->rope(c->device.backend, &args, &err), &err);
     kg_op_output_read_all(&c->device, &y, "rope");
-    const struct kg_tolerance tol = {
-        .max_abs = 4 * KG_ROUNDOFF * sqrt(2) * kg_largest(x, rows * cols),
-        .why = "cos, sin, two products and a sum in float32 of a pair no longer than sqrt(2) max|x|; angles are double",
-    };
-    kg_op_case_judge(c, "rope", &y, rows, cols, NULL, &tol);
+    float *reference = kg_op_case_reference(c, rows * cols);
+    if (reference) {
+        struct kg_rope_args exact = args;
+        exact.activations = KG_PRECISION_F32;
+        exact.x = x;
+        exact.y = reference;
+        exact.freq_factors = factors;
+        kg_op_expect_ok(kg_cpu_rope(NULL, &exact, &err), &err);
+    }
+    const struct kg_tolerance tol = kg_op_case_tolerance(
+        c, 0, 4 * KG_ROUNDOFF * sqrt(2) * kg_largest(x, rows * cols),
+        "cos, sin, two products and a sum in float32 of a pair no longer than sqrt(2) max|x|; angles are double",
+        "float32 turns of a pair no longer than sqrt(2) max|x|, then one rounding to float16");
+    kg_op_case_judge(c, "rope", &y, rows, cols, reference, NULL, &tol);
     args.x = args.y = in_place.y;
     kg_op_expect_ok(c->device.backend->ops->rope(c->device.backend, &args, &err), &err);
     kg_op_output_read_all(&c->device, &in_place, "rope in place");
@@ -225,15 +279,14 @@ void kg_op_case_rope(struct kg_op_case *c) {
 void kg_op_case_swiglu(struct kg_op_case *c) {
     struct kg_error err;
     size_t rows, cols;
-    const float *gate = kg_golden_f32(c->golden, "gate", &rows, &cols),
-                *up = kg_golden_f32(c->golden, "up", &rows, &cols);
+    const float *gate = kg_op_case_input(c, "gate", &rows, &cols), *up = kg_op_case_input(c, "up", &rows, &cols);
     const size_t n = rows * cols;
     struct kg_op_output y, over_gate, over_up;
-    kg_op_output_init(&c->device, &y, n);
-    kg_op_output_init_from(&c->device, &over_gate, gate, n);
-    kg_op_output_init_from(&c->device, &over_up, up, n);
-    const void *device_gate = kg_op_device_put(&c->device, gate, n * sizeof *gate);
-    const void *device_up = kg_op_device_put(&c->device, up, n * sizeof *up);
+    kg_op_output_init(&c->device, &y, n, c->activations);
+    kg_op_output_init_from(&c->device, &over_gate, gate, n, c->activations);
+    kg_op_output_init_from(&c->device, &over_up, up, n, c->activations);
+    const void *device_gate = kg_op_device_put_as(&c->device, gate, n, c->activations);
+    const void *device_up = kg_op_device_put_as(&c->device, up, n, c->activations);
     const struct {
         const char *name;
         struct kg_op_output *y;
@@ -243,20 +296,25 @@ void kg_op_case_swiglu(struct kg_op_case *c) {
         { "swiglu over gate", &over_gate, over_gate.y, device_up },
         { "swiglu over up", &over_up, device_gate, over_up.y },
     };
-    const struct kg_tolerance tol = {
-        .mixed_rel = 8 * KG_ROUNDOFF,
-        .mixed_abs = 0x1p-120,
-        .why = "expf within two units in the last place, a sum, a quotient and a product; below 2^-120 exp overflows",
-    };
+    float *reference = kg_op_case_reference(c, n);
+    if (reference) {
+        const struct kg_swiglu_args exact = { KG_PRECISION_F32, gate, up, reference, (uint32_t)rows, (uint32_t)cols };
+        kg_op_expect_ok(kg_cpu_swiglu(NULL, &exact, &err), &err);
+    }
+    const struct kg_tolerance tol = kg_op_case_tolerance(
+        c, 8 * KG_ROUNDOFF, 0x1p-120,
+        "expf within two units in the last place, a sum, a quotient and a product; below 2^-120 exp overflows",
+        "the float32 result, then one rounding to float16");
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
-        const struct kg_swiglu_args args = { .gate = runs[i].gate,
+        const struct kg_swiglu_args args = { .activations = c->activations,
+                                             .gate = runs[i].gate,
                                              .up = runs[i].up,
                                              .y = runs[i].y->y,
                                              .n_rows = (uint32_t)rows,
                                              .n_cols = (uint32_t)cols };
         kg_op_expect_ok(c->device.backend->ops->swiglu(c->device.backend, &args, &err), &err);
         kg_op_output_read_all(&c->device, runs[i].y, runs[i].name);
-        kg_op_case_judge(c, runs[i].name, runs[i].y, rows, cols, NULL, &tol);
+        kg_op_case_judge(c, runs[i].name, runs[i].y, rows, cols, reference, NULL, &tol);
         kg_op_output_free(runs[i].y);
     }
 }
@@ -264,14 +322,14 @@ void kg_op_case_swiglu(struct kg_op_case *c) {
 void kg_op_case_add(struct kg_op_case *c) {
     struct kg_error err;
     size_t rows, cols;
-    const float *a = kg_golden_f32(c->golden, "a", &rows, &cols), *b = kg_golden_f32(c->golden, "b", &rows, &cols);
+    const float *a = kg_op_case_input(c, "a", &rows, &cols), *b = kg_op_case_input(c, "b", &rows, &cols);
     const size_t n = rows * cols;
     struct kg_op_output y, over_a, over_b;
-    kg_op_output_init(&c->device, &y, n);
-    kg_op_output_init_from(&c->device, &over_a, a, n);
-    kg_op_output_init_from(&c->device, &over_b, b, n);
-    const void *device_a = kg_op_device_put(&c->device, a, n * sizeof *a);
-    const void *device_b = kg_op_device_put(&c->device, b, n * sizeof *b);
+    kg_op_output_init(&c->device, &y, n, c->activations);
+    kg_op_output_init_from(&c->device, &over_a, a, n, c->activations);
+    kg_op_output_init_from(&c->device, &over_b, b, n, c->activations);
+    const void *device_a = kg_op_device_put_as(&c->device, a, n, c->activations);
+    const void *device_b = kg_op_device_put_as(&c->device, b, n, c->activations);
     const struct {
         const char *name;
         struct kg_op_output *y;
@@ -279,14 +337,23 @@ void kg_op_case_add(struct kg_op_case *c) {
     } runs[] = { { "add", &y, device_a, device_b },
                  { "add over a", &over_a, over_a.y, device_b },
                  { "add over b", &over_b, device_a, over_b.y } };
-    const struct kg_tolerance tol = { .mixed_rel = KG_ROUNDOFF, .why = "one rounding to float32" };
+    float *reference = kg_op_case_reference(c, n);
+    if (reference) {
+        const struct kg_add_args exact = { KG_PRECISION_F32, a, b, reference, (uint32_t)rows, (uint32_t)cols };
+        kg_op_expect_ok(kg_cpu_add(NULL, &exact, &err), &err);
+    }
+    const struct kg_tolerance tol =
+        kg_op_case_tolerance(c, KG_ROUNDOFF, 0, "one rounding to float32", "a float32 sum, rounded once to float16");
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
-        const struct kg_add_args args = {
-            .a = runs[i].a, .b = runs[i].b, .y = runs[i].y->y, .n_rows = (uint32_t)rows, .n_cols = (uint32_t)cols
-        };
+        const struct kg_add_args args = { .activations = c->activations,
+                                          .a = runs[i].a,
+                                          .b = runs[i].b,
+                                          .y = runs[i].y->y,
+                                          .n_rows = (uint32_t)rows,
+                                          .n_cols = (uint32_t)cols };
         kg_op_expect_ok(c->device.backend->ops->add(c->device.backend, &args, &err), &err);
         kg_op_output_read_all(&c->device, runs[i].y, runs[i].name);
-        kg_op_case_judge(c, runs[i].name, runs[i].y, rows, cols, NULL, &tol);
+        kg_op_case_judge(c, runs[i].name, runs[i].y, rows, cols, reference, NULL, &tol);
         kg_op_output_free(runs[i].y);
     }
 }

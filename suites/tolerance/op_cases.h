@@ -9,6 +9,7 @@ struct kg_op_case {
     struct kg_record *rec;
     struct kg_op_device device;
     struct kg_golden *golden;
+    enum kg_precision activations, kv;
     /* NULL: an output outside its tolerance fails the case. Else its margin (err/limit) is only recorded and the largest
      * kept here, for cases that want a wrong operation to be outside. */
     double *margin;
@@ -23,9 +24,21 @@ void kg_op_case_attention(struct kg_op_case *c); /* through kv_write */
 void kg_op_case_swiglu(struct kg_op_case *c);
 void kg_op_case_add(struct kg_op_case *c);
 
-/* Judges a read output of (rows, cols) against the golden tensor `out`; `unit` divides both sides (NULL: not). */
+/* An input of the golden file; for f16 activations the values that float16 holds. */
+const float *kg_op_case_input(struct kg_op_case *c, const char *name, size_t *rows, size_t *cols);
+
+/* Judges a read output of (rows, cols) against the golden tensor `out`, or against `reference` unless NULL: what the cpu
+ * back end makes of rounded inputs (its own rounding, of float32, is small beside float16's). `unit` divides both sides
+ * (NULL: not). */
 void kg_op_case_judge(struct kg_op_case *c, const char *name, const struct kg_op_output *y, size_t rows, size_t cols,
-                      const double *unit, const struct kg_tolerance *tol);
+                      const float *reference, const double *unit, const struct kg_tolerance *tol);
+
+/* Room for a reference, valid until the device is closed; NULL for f32, where the golden is the reference. */
+float *kg_op_case_reference(struct kg_op_case *c, size_t n);
+
+/* A tolerance for results in float32, and for f16 activations one that allows for their rounding. */
+struct kg_tolerance kg_op_case_tolerance(const struct kg_op_case *c, double mixed_rel, double mixed_abs,
+                                         const char *why_f32, const char *why_f16);
 
 /* Fails the case unless both outputs, read, hold the same bits. */
 void kg_op_expect_same_bits(const char *name, const struct kg_op_output *a, const struct kg_op_output *b);
@@ -37,7 +50,9 @@ double kg_largest(const float *x, size_t n);
  * malloc'ed: what its rows decode to. */
 struct kg_weight kg_op_case_weight(struct kg_op_case *c, float **values);
 
-/* The unit roundoff of float32. */
+/* The unit roundoff of float32. Of float16: relative, and absolute where it has no more exponents. */
 #define KG_ROUNDOFF 0x1p-24
+#define KG_ROUNDOFF_F16 0x1p-11
+#define KG_ROUNDOFF_F16_ABS 0x1p-25
 
 #endif

@@ -13,6 +13,8 @@ struct kg_op_device {
     struct kg_backend *backend;
     struct kg_block blocks[KG_OP_DEVICE_MAX_BLOCKS];
     size_t n_blocks;
+    void *owned[KG_OP_DEVICE_MAX_BLOCKS]; /* host memory, malloc'ed */
+    size_t n_owned;
     void *workspace;
 };
 
@@ -32,15 +34,26 @@ void kg_op_device_workspace(struct kg_op_device *d, uint32_t n_rows, uint32_t n_
 /* A copy of host memory in the back end's, valid until closed. */
 void *kg_op_device_put(struct kg_op_device *d, const void *host, size_t size_bytes);
 
-/* An output of n floats in the back end's memory, poisoned with NaN between sentinels. */
+/* A copy of x[n] in the back end's memory, rounded to a precision (f32 or f16). */
+void *kg_op_device_put_as(struct kg_op_device *d, const float *x, size_t n, enum kg_precision precision);
+
+/* x[n] itself for f32; for f16 a copy in host memory, valid until closed, of the values that float16 holds. */
+const float *kg_op_device_rounded(struct kg_op_device *d, const float *x, size_t n, enum kg_precision precision);
+
+/* Takes over malloc'ed host memory until closed, and returns it. */
+void *kg_op_device_own(struct kg_op_device *d, void *memory);
+
+/* An output of n elements (f32 or f16) in the back end's memory, poisoned with NaN between sentinels. */
 struct kg_op_output {
-    struct kg_guarded host; /* host.data after kg_op_output_read */
+    struct kg_guarded host; /* host.data after kg_op_output_read, as float32 */
+    enum kg_precision precision;
     void *block;
-    float *y; /* in the back end's memory */
+    void *y; /* in the back end's memory */
 };
-void kg_op_output_init(struct kg_op_device *d, struct kg_op_output *out, size_t n);
+void kg_op_output_init(struct kg_op_device *d, struct kg_op_output *out, size_t n, enum kg_precision precision);
 /* The same holding x[n] already, for operations that work in place. */
-void kg_op_output_init_from(struct kg_op_device *d, struct kg_op_output *out, const float *x, size_t n);
+void kg_op_output_init_from(struct kg_op_device *d, struct kg_op_output *out, const float *x, size_t n,
+                            enum kg_precision precision);
 /* Fetches it; fails the case if a sentinel changed. Whether an element was written is for the caller to judge. */
 void kg_op_output_read(struct kg_op_device *d, struct kg_op_output *out);
 /* Fetches it; fails the case if a sentinel changed or an element was never written or is not finite. */

@@ -8,7 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *const BACKENDS[] = { "cpu", "cuda" };
+static const struct long_mode {
+    const char *backend, *dtype;
+    enum kg_precision activations, kv;
+} MODES[] = {
+    { "cpu", "f32", KG_PRECISION_F32, KG_PRECISION_F32 },
+    { "cuda", "f32", KG_PRECISION_F32, KG_PRECISION_F32 },
+    { "cuda", "f16", KG_PRECISION_F16, KG_PRECISION_F16 },
+};
 
 struct long_attention {
     uint32_t n_rows, n_keys, n_heads, n_kv_heads, head_dim, window;
@@ -34,14 +41,17 @@ static const struct long_linear LINEAR[] = {
 
 struct long_case {
     const char *backend;
+    enum kg_precision activations, kv;
     size_t row;
 };
-static struct long_case long_cases[KG_COUNT_OF(BACKENDS) * (KG_COUNT_OF(ATTENTION) + KG_COUNT_OF(LINEAR))];
+static struct long_case long_cases[KG_COUNT_OF(MODES) * (KG_COUNT_OF(ATTENTION) + KG_COUNT_OF(LINEAR))];
 static size_t n_long_cases;
 
-static float *new_normal(size_t n, uint64_t seed) {
+/* Normal values, of those that the precision holds. */
+static float *new_normal(size_t n, uint64_t seed, enum kg_precision precision) {
     float *x = kg_xcalloc(n, sizeof *x);
     kg_fill_normal(x, n, seed, 0, 1);
+    for (size_t i = 0; i < n && precision == KG_PRECISION_F16; i++) x[i] = kg_f16_to_f32(kg_f32_to_f16(x[i]));
     return x;
 }
 
@@ -76,17 +86,20 @@ static void long_attention(struct kg_record *rec, const void *arg) {
     const uint32_t n_ctx = s->n_keys + 3;
     const size_t n_q = (size_t)s->n_rows * s->n_heads * s->head_dim;
     const size_t n_cache = (size_t)s->n_kv_heads * n_ctx * s->head_dim;
-    float *q = new_normal(n_q, seed), *k = new_normal(n_cache, seed + 1), *v = new_normal(n_cache, seed + 2);
+    float *q = new_normal(n_q, seed, c->activations), *k = new_normal(n_cache, seed + 1, c->kv),
+          *v = new_normal(n_cache, seed + 2, c->kv);
     for (size_t h = 0; h < s->n_kv_heads; h++) /* slots past the keys must not be read */
         for (size_t i = (h * n_ctx + s->n_keys) * s->head_dim; i < (h + 1) * n_ctx * s->head_dim; i++)
             k[i] = v[i] = NAN;
     kg_op_device_workspace(&device, s->n_rows, s->n_heads * s->head_dim, s->n_heads, s->n_kv_heads, s->head_dim, n_ctx);
     struct kg_op_output y;
-    kg_op_output_init(&device, &y, n_q);
+    kg_op_output_init(&device, &y, n_q, c->activations);
     const struct kg_attention_args args = {
-        .q = kg_op_device_put(&device, q, n_q * sizeof *q),
-        .k_cache = kg_op_device_put(&device, k, n_cache * sizeof *k),
-        .v_cache = kg_op_device_put(&device, v, n_cache * sizeof *v),
+        .activations = c->activations,
+        .kv = c->kv,
+        .q = kg_op_device_put_as(&device, q, n_q, c->activations),
+        .k_cache = kg_op_device_put_as(&device, k, n_cache, c->kv),
+        .v_cache = kg_op_device_put_as(&device, v, n_cache, c->kv),
         .y = y.y,
         .n_rows = s->n_rows,
         .n_keys = s->n_keys,
@@ -112,10 +125,14 @@ static void long_attention(struct kg_record *rec, const void *arg) {
         }
     for (size_t i = 0; i < n_cache; i++)
         if (isfinite(v[i])) largest = fmax(largest, fabs((double)v[i]));
+    const bool half = c->activations == KG_PRECISION_F16;
+    const double logits = largest * (4 + unit) * 2 * KG_ROUNDOFF;
     const struct kg_tolerance tol = {
-        .max_abs = largest * (4 + unit) * 2 * KG_ROUNDOFF,
-        .why =
-            "a logit errs by a few roundings of sum|q k| scale, and moves its weight by that share; weights sum to 1",
+        .mixed_abs = half ? logits + largest * (KG_ROUNDOFF_F16 + s->n_keys * KG_ROUNDOFF_F16_ABS) : logits,
+        .mixed_rel = half ? KG_ROUNDOFF_F16 : 0,
+        .why = half ? "float32 logits, weights rounded to float16 (2^-11 of the largest value), the result rounded once"
+                    : "a logit errs by a few roundings of sum|q k| scale, and moves its weight by that share; weights "
+                      "sum to 1",
     };
     kg_expect_close_f64(rec, "attention", y.host.data, want, n_q, &tol);
     free(want);
@@ -134,13 +151,18 @@ static void long_linear(struct kg_record *rec, const void *arg) {
     if (!kg_op_device_open(rec, c->backend, NULL, &device)) return;
     const uint64_t seed = kg_record_seed(rec);
     const size_t m = s->m, n = s->n, k = s->k;
-    float *x = new_normal(m * k, seed), *w = new_normal(n * k, seed + 1), *bias = new_normal(n, seed + 2);
+    float *x = new_normal(m * k, seed, c->activations), *w = new_normal(n * k, seed + 1, c->activations),
+          *bias = new_normal(n, seed + 2, KG_PRECISION_F32);
+    const bool half = c->activations == KG_PRECISION_F16;
     kg_op_device_workspace(&device, s->m, s->n > s->k ? s->n : s->k, 1, 1, 64, 64);
     struct kg_op_output y;
-    kg_op_output_init(&device, &y, m * n);
+    kg_op_output_init(&device, &y, m * n, c->activations);
     const struct kg_linear_args args = {
-        .x = kg_op_device_put(&device, x, m * k * sizeof *x),
-        .weight = { kg_op_device_put(&device, w, n * k * sizeof *w), KG_DTYPE_F32, s->n, s->k },
+        .activations = c->activations,
+        .output = c->activations,
+        .x = kg_op_device_put_as(&device, x, m * k, c->activations),
+        .weight = { kg_op_device_put_as(&device, w, n * k, c->activations), half ? KG_DTYPE_F16 : KG_DTYPE_F32, s->n,
+                    s->k },
         .bias = kg_op_device_put(&device, bias, n * sizeof *bias),
         .y = y.y,
         .n_rows = s->m,
@@ -157,12 +179,17 @@ static void long_linear(struct kg_record *rec, const void *arg) {
                 sum += (double)x[r * k + i] * (double)w[o * k + i];
                 unit += fabs((double)x[r * k + i] * (double)w[o * k + i]);
             }
+            unit *= (8 + sqrt((double)k)) * KG_ROUNDOFF;
+            if (half) unit += KG_ROUNDOFF_F16 * (2 * fabs(sum) + fabs((double)bias[o])) + 2 * KG_ROUNDOFF_F16_ABS;
             want[r * n + o] = sum / unit;
             got[r * n + o] = (float)(y.host.data[r * n + o] / unit);
         }
     const struct kg_tolerance tol = {
-        .max_abs = (8 + sqrt((double)k)) * KG_ROUNDOFF,
-        .why = "in units of sum|x w|: float32 sums of K products err by about sqrt(K) roundings",
+        .max_abs = 1,
+        .why = half
+                   ? "in units of (8 + sqrt(K)) 2^-24 sum|x w| for float32 sums, and product and sum rounded to float16"
+                   : "in units of (8 + sqrt(K)) 2^-24 sum|x w|: float32 sums of K products err by about sqrt(K) "
+                     "roundings",
     };
     kg_expect_close_f64(rec, "linear", got, want, m * n, &tol);
     free(want);
@@ -210,16 +237,16 @@ static void loops_agree_with_pytorch(struct kg_record *rec, const void *arg) {
     kg_golden_close(g);
 }
 
-static void add(struct kg_case_list *cases, const char *op, const char *backend, size_t row, const char *shape,
+static void add(struct kg_case_list *cases, const char *op, const struct long_mode *mode, size_t row, const char *shape,
                 void (*run)(struct kg_record *, const void *)) {
     struct long_case *c = &long_cases[n_long_cases++];
-    *c = (struct long_case){ backend, row };
+    *c = (struct long_case){ mode->backend, mode->activations, mode->kv, row };
     kg_case_list_add(cases, &(struct kg_case){
                                 .layer = "tolerance",
                                 .op = op,
                                 .name = "against_float64_loops",
-                                .backend = backend,
-                                .dtype = "f32",
+                                .backend = mode->backend,
+                                .dtype = mode->dtype,
                                 .shape = shape,
                                 .run = run,
                                 .arg = c,
@@ -232,16 +259,16 @@ static void build(struct kg_case_list *cases) {
                                                .op = "attention",
                                                .name = "loops_agree_with_pytorch",
                                                .run = loops_agree_with_pytorch });
-    for (size_t b = 0; b < KG_COUNT_OF(BACKENDS); b++) {
+    for (size_t m = 0; m < KG_COUNT_OF(MODES); m++) {
         for (size_t i = 0; i < KG_COUNT_OF(ATTENTION); i++) {
             const struct long_attention *s = &ATTENTION[i];
             snprintf(shape, sizeof shape, "rows=%u keys=%u heads=%u/%u dim=%u window=%u", s->n_rows, s->n_keys,
                      s->n_heads, s->n_kv_heads, s->head_dim, s->window);
-            add(cases, "attention", BACKENDS[b], i, shape, long_attention);
+            add(cases, "attention", &MODES[m], i, shape, long_attention);
         }
         for (size_t i = 0; i < KG_COUNT_OF(LINEAR); i++) {
             snprintf(shape, sizeof shape, "M=%u N=%u K=%u", LINEAR[i].m, LINEAR[i].n, LINEAR[i].k);
-            add(cases, "linear", BACKENDS[b], i, shape, long_linear);
+            add(cases, "linear", &MODES[m], i, shape, long_linear);
         }
     }
 }

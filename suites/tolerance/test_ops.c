@@ -7,7 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const BACKENDS[] = { "cpu", "cuda" };
+/* Back ends and precisions. A cache of another precision than the activations matters to attention only. */
+static const struct op_mode {
+    const char *backend, *dtype;
+    enum kg_precision activations, kv;
+} MODES[] = {
+    { "cpu", "f32", KG_PRECISION_F32, KG_PRECISION_F32 },
+    { "cuda", "f32", KG_PRECISION_F32, KG_PRECISION_F32 },
+    { "cuda", "f16", KG_PRECISION_F16, KG_PRECISION_F16 },
+    { "cuda", "f32_kv_f16", KG_PRECISION_F32, KG_PRECISION_F16 },
+    { "cuda", "f16_kv_f32", KG_PRECISION_F16, KG_PRECISION_F32 },
+};
+
+/* Holds inputs beyond float16's largest. */
+static const char BEYOND_F16[] = "rmsnorm.large_values.safetensors";
 
 /* The files are named <op>.<edge>.safetensors; at least n_least of each, so that a lost folder is seen. */
 static const struct {
@@ -27,15 +40,15 @@ static const struct {
 /* What the cases point at, for the life of the program. */
 static struct op_file {
     size_t op; /* row of OPS */
-    const char *backend;
+    const struct op_mode *mode;
     char *path;
 } files[1024];
 static size_t n_files;
 
 static void run_file(struct kg_record *rec, const void *arg) {
     const struct op_file *file = arg;
-    struct kg_op_case c = { .rec = rec };
-    if (!kg_op_device_open(rec, file->backend, NULL, &c.device)) return;
+    struct kg_op_case c = { .rec = rec, .activations = file->mode->activations, .kv = file->mode->kv };
+    if (!kg_op_device_open(rec, file->mode->backend, NULL, &c.device)) return;
     c.golden = kg_golden_open(file->path);
     OPS[file->op].run(&c);
     kg_golden_close(c.golden);
@@ -53,12 +66,18 @@ static bool find_op(const char *name, size_t *op, const char **edge) {
     return false;
 }
 
+/* Whether a golden of the operation says something in that mode. */
+static bool has_mode(const char *file_name, const char *op, const struct op_mode *mode) {
+    if (mode->activations == KG_PRECISION_F16 && strcmp(file_name, BEYOND_F16) == 0) return false;
+    return mode->activations == mode->kv || strcmp(op, "attention") == 0;
+}
+
 static void every_operation_has_goldens(struct kg_record *rec, const void *arg) {
     (void)arg;
     struct kg_dir_list list;
     struct kg_error err;
     kg_op_expect_ok(kg_dir_list(kg_fixture_path("ops"), &list, &err), &err);
-    size_t n_of[KG_COUNT_OF(OPS)] = { 0 }, n_all = 0;
+    size_t n_of[KG_COUNT_OF(OPS)] = { 0 }, n_all = 0, n_cases = 0;
     for (size_t i = 0; i < list.n_names; i++) {
         size_t op;
         const char *edge, *suffix = strstr(list.names[i], ".safetensors");
@@ -66,11 +85,12 @@ static void every_operation_has_goldens(struct kg_record *rec, const void *arg) 
         if (!find_op(list.names[i], &op, &edge)) ck_abort_msg("fixtures/ops/%s is of no operation", list.names[i]);
         n_of[op]++;
         n_all++;
+        for (size_t m = 0; m < KG_COUNT_OF(MODES); m++) n_cases += has_mode(list.names[i], OPS[op].op, &MODES[m]);
     }
     for (size_t i = 0; i < KG_COUNT_OF(OPS); i++)
         if (n_of[i] < OPS[i].n_least)
             ck_abort_msg("%zu goldens of %s, at least %zu are meant to be there", n_of[i], OPS[i].op, OPS[i].n_least);
-    ck_assert_uint_eq(n_all * KG_COUNT_OF(BACKENDS), n_files);
+    ck_assert_uint_eq(n_cases, n_files);
     kg_record_metric(rec, "goldens", "count", (double)n_all);
     kg_dir_list_free(&list);
 }
@@ -81,16 +101,17 @@ static void add_file(struct kg_case_list *cases, const char *file_name) {
     const char *suffix = strstr(file_name, ".safetensors");
     if (!suffix || !find_op(file_name, &op, &edge)) return;
     char *name = kg_xstrndup(edge, (size_t)(suffix - edge)), *relative = kg_xasprintf("ops/%s", file_name);
-    for (size_t b = 0; b < KG_COUNT_OF(BACKENDS); b++) {
+    for (size_t m = 0; m < KG_COUNT_OF(MODES); m++) {
         if (n_files == KG_COUNT_OF(files)) break;
+        if (!has_mode(file_name, OPS[op].op, &MODES[m])) continue;
         struct op_file *file = &files[n_files++];
-        *file = (struct op_file){ op, BACKENDS[b], kg_xstrdup(kg_fixture_path(relative)) };
+        *file = (struct op_file){ op, &MODES[m], kg_xstrdup(kg_fixture_path(relative)) };
         kg_case_list_add(cases, &(struct kg_case){
                                     .layer = "tolerance",
                                     .op = OPS[op].op,
                                     .name = name,
-                                    .backend = BACKENDS[b],
-                                    .dtype = "f32",
+                                    .backend = MODES[m].backend,
+                                    .dtype = MODES[m].dtype,
                                     .definition = relative,
                                     .run = run_file,
                                     .arg = file,

@@ -8,6 +8,7 @@
  *
  * Nothing is allocated by the back end, and the host waits for nothing. */
 #include "kernels/decode_step.h"
+#include "kernels/step_walk.h"
 #include <cstdlib>
 
 struct kg_cuda_graph {
@@ -49,7 +50,8 @@ void kg_cuda_graphs_drop(struct kg_cuda_backend *cuda, const void *block) {
 /* Runs the walk so that it reads the position from device memory. */
 static enum kg_status walk(struct kg_cuda_backend *cuda, const struct kg_decode_step_args *args, struct kg_error *err) {
     cuda->step = cuda->step_memory;
-    const enum kg_status status = args->walk(args->pass, err);
+    const enum kg_status status =
+        kg_cuda_step_can_walk(cuda, args) ? kg_cuda_step_walk(cuda, args, err) : args->walk(args->pass, err);
     cuda->step = NULL;
     return status;
 }

@@ -40,6 +40,7 @@ struct kg_decode_step_args {
     const struct kg_kv_cache *kv;
     const struct kg_activation_buffers *buffers;
     void *workspace; /* the session's */
+    enum kg_precision activations;
     int32_t id;
     uint32_t position;
     /* The step by the operations of the table, once buffers->ids[0] is the id; for a back end that adds only how they are

@@ -260,6 +260,7 @@ static enum kg_status whole_step(const struct pass *p, int32_t id, const struct 
                                               .kv = &p->session->kv,
                                               .buffers = p->buffers,
                                               .workspace = p->session->workspace.data,
+                                              .activations = p->activations,
                                               .id = id,
                                               .position = p->position,
                                               .walk = walk_step,

@@ -3,7 +3,7 @@
 #include "base/size.h"
 #include <string.h>
 
-const char *const KG_HAIKU_BACKENDS[] = { "cpu" };
+const char *const KG_HAIKU_BACKENDS[] = { "cpu", "cuda" };
 const size_t KG_HAIKU_N_BACKENDS = KG_COUNT_OF(KG_HAIKU_BACKENDS);
 
 struct kg_haiku_stage *kg_haiku_stage_open(struct kg_record *rec, size_t backend) {

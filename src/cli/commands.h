@@ -12,6 +12,7 @@
     X(devices, "devices", "list the processors and GPUs this build can run on") \
     X(generate, "generate", "write text from a prompt") \
     X(logits, "logits", "print the logits of given token ids") \
+    X(op, "op", "run an operation on given tensors") \
     X(list, "list", "list the runs whose proof bundles are here") \
     X(show, "show", "show a run: verdict, failures, errors, timings") \
     X(verify, "verify", "check that a bundle is what was sealed") \

@@ -29,3 +29,11 @@ kigo_SOURCES += src/cli/bundles.h \
 	src/cli/cmd_verify.c \
 	src/cli/table.c
 kigo_SOURCES += src/cli/cmd_synth.c
+kigo_SOURCES += \
+	src/cli/cmd_op.c \
+	src/cli/op_call.h \
+	src/cli/op_inputs.c \
+	src/cli/op_params.c \
+	src/cli/op_run.c \
+	src/cli/op_spec.h \
+	src/cli/op_specs.c

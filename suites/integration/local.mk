@@ -35,3 +35,5 @@ check_PROGRAMS += suites/integration/test_manual
 suites_integration_test_manual_SOURCES = suites/integration/test_manual.c
 check_PROGRAMS += suites/integration/test_synth_command
 suites_integration_test_synth_command_SOURCES = suites/integration/test_synth_command.c
+check_PROGRAMS += suites/integration/test_op_command
+suites_integration_test_op_command_SOURCES = suites/integration/test_op_command.c

@@ -1,0 +1,210 @@
+/* kigo op: one operation of a back end on given tensors. */
+#include "base/buffer.h"
+#include "base/options.h"
+#include "base/size.h"
+#include "base/utf8.h"
+#include "cli/commands.h"
+#include "cli/op_spec.h"
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const ROLES[] = {
+    [KG_OP_ACTIVATIONS] = "F64, F32, F16 or BF16, rounded to the precision of --dtype",
+    [KG_OP_CACHE] = "as given and as output; zero if not given",
+    [KG_OP_VECTOR] = "F64, F32, F16 or BF16, used as F32",
+    [KG_OP_WEIGHT] = "F32, F16 or BF16; or weight_bytes, U8, with weight_dtype",
+    [KG_OP_IDS] = "I32 or I64",
+    [KG_OP_OUT] = "the output, F32",
+};
+
+static const struct kg_op_spec *find_spec(const char *name) {
+    for (size_t i = 0; name && i < KG_OP_N_SPECS; i++)
+        if (strcmp(KG_OP_SPECS[i].name, name) == 0) return &KG_OP_SPECS[i];
+    return NULL;
+}
+
+static const char *param_kind(const struct kg_op_param *p) {
+    static const char *const KINDS[] = { "a whole number", "a number", "0 or 1", "a type" };
+    return KINDS[p->kind];
+}
+
+/* What an operation takes, for its --help. */
+static void describe(const struct kg_op_spec *spec, struct kg_buffer *text) {
+    kg_buffer_printf(text, "%s\n\ntensors (slowest length first; the last two of three may be one):", spec->equation);
+    for (size_t i = 0; i < KG_OP_MAX_TENSORS && spec->tensors[i].name; i++) {
+        const struct kg_op_tensor *t = &spec->tensors[i];
+        kg_buffer_printf(text, "\n  %-15s (%s)  %s%s", t->name, t->shape, t->optional ? "optional; " : "",
+                         ROLES[t->role]);
+    }
+    kg_buffer_puts(text, "\n\nparameters (also any length by name, and tensors of one element by name):");
+    for (size_t i = 0; i < KG_OP_MAX_PARAMS && spec->params[i].name; i++) {
+        const struct kg_op_param *p = &spec->params[i];
+        kg_buffer_printf(text, "\n  %-15s %s, %s", p->name, param_kind(p), p->help);
+        if (!isnan(p->fallback)) kg_buffer_printf(text, " (%g)", p->fallback);
+    }
+}
+
+static json_t *spec_json(const struct kg_op_spec *spec) {
+    json_t *tensors = json_array(), *params = json_array();
+    for (size_t i = 0; i < KG_OP_MAX_TENSORS && spec->tensors[i].name; i++) {
+        const struct kg_op_tensor *t = &spec->tensors[i];
+        json_array_append_new(tensors, json_pack("{s:s, s:s, s:s, s:b, s:b}", "name", t->name, "shape", t->shape,
+                                                 "dtype", ROLES[t->role], "optional", t->optional, "output",
+                                                 t->role == KG_OP_OUT || t->role == KG_OP_CACHE));
+    }
+    for (size_t i = 0; i < KG_OP_MAX_PARAMS && spec->params[i].name; i++) {
+        const struct kg_op_param *p = &spec->params[i];
+        json_array_append_new(params,
+                              json_pack("{s:s, s:s, s:o, s:s}", "name", p->name, "kind", param_kind(p), "default",
+                                        isnan(p->fallback) ? json_null() : json_real(p->fallback), "help", p->help));
+    }
+    return json_pack("{s:s, s:s, s:o, s:o}", "op", spec->name, "equation", spec->equation, "tensors", tensors, "params",
+                     params);
+}
+
+static int list(bool json) {
+    json_t *all = json_array();
+    for (size_t i = 0; i < KG_OP_N_SPECS; i++) {
+        if (json) json_array_append_new(all, spec_json(&KG_OP_SPECS[i]));
+        else printf("%-10s %s\n", KG_OP_SPECS[i].name, KG_OP_SPECS[i].equation);
+    }
+    if (json) {
+        json_dumpf(all, stdout, JSON_COMPACT);
+        putchar('\n');
+    }
+    json_decref(all);
+    return KG_EXIT_OK;
+}
+
+struct op_options {
+    const char *in, *out, *backend, *dtype;
+    struct kg_option_list params;
+    bool list, json;
+};
+
+static void print_results(const struct op_options *o, const struct kg_op_request *request, const char *backend,
+                          const struct kg_op_result *results, size_t n) {
+    json_t *tensors = json_array();
+    for (size_t i = 0; i < n; i++) {
+        json_t *shape = json_array();
+        if (!o->json) printf("%s%s (", i ? ", " : "", results[i].name);
+        for (size_t d = 0; d < results[i].n_dims; d++) {
+            json_array_append_new(shape, json_integer((json_int_t)results[i].dims[d]));
+            if (!o->json) printf("%s%llu", d ? ", " : "", (unsigned long long)results[i].dims[d]);
+        }
+        if (!o->json) printf("), %llu not finite", (unsigned long long)results[i].n_nonfinite);
+        json_array_append_new(tensors, json_pack("{s:s, s:o, s:I}", "name", results[i].name, "shape", shape,
+                                                 "n_nonfinite", (json_int_t)results[i].n_nonfinite));
+    }
+    if (o->json) {
+        json_t *object = json_pack("{s:s, s:s, s:s, s:s, s:s, s:O}", "op", request->spec->name, "backend", backend,
+                                   "activations", kg_precision_name(request->activations), "kv",
+                                   kg_precision_name(request->kv), "file", o->out, "tensors", tensors);
+        json_dumpf(object, stdout, JSON_COMPACT);
+        json_decref(object);
+    } else {
+        printf(" by %s in %s -> %s", backend, kg_precision_name(request->activations), o->out);
+    }
+    putchar('\n');
+    json_decref(tensors);
+}
+
+static enum kg_status choose(const struct op_options *o, const char *const *args, size_t n_args,
+                             struct kg_op_request *request, struct kg_error *err) {
+    if (n_args == 0) return kg_fail(err, KG_ERR_USAGE, "which operation? kigo op --list tells them");
+    request->spec = find_spec(args[0]);
+    if (!request->spec)
+        return kg_fail(err, KG_ERR_USAGE, "no operation '%s'; kigo op --list tells them",
+                       kg_quote(args[0], strlen(args[0])).text);
+    if (!o->in) return kg_fail(err, KG_ERR_USAGE, "--in FILE is missing");
+    if (!o->out) return kg_fail(err, KG_ERR_USAGE, "-o FILE is missing");
+    const enum kg_status status = kg_precision_from_name(o->dtype, &request->kv, err);
+    if (status != KG_OK) return kg_error_context(err, status, "--dtype");
+    request->activations = request->kv == KG_PRECISION_F8 ? KG_PRECISION_F16 : request->kv;
+    request->backend = o->backend;
+    request->in = o->in;
+    request->out = o->out;
+    request->params = o->params.items;
+    request->n_params = o->params.n_items;
+    return KG_OK;
+}
+
+static int run(const struct op_options *o, const char *const *args, size_t n_args) {
+    struct kg_op_request request = { 0 };
+    struct kg_op_result results[KG_OP_MAX_TENSORS];
+    size_t n_results = 0;
+    const char *backend = NULL;
+    struct kg_error err;
+    enum kg_status status = choose(o, args, n_args, &request, &err);
+    if (status == KG_OK) status = kg_op_run(&request, &backend, results, &n_results, &err);
+    if (status != KG_OK) return kg_cli_error("op", &err);
+    print_results(o, &request, backend, results, n_results);
+    return KG_EXIT_OK;
+}
+
+int kg_cmd_op(int argc, char **argv) {
+    struct op_options o = { .backend = "auto", .dtype = "f32" };
+    const struct kg_option options[] = {
+        { .name = "in", .kind = KG_OPTION_TEXT, .value = &o.in, .metavar = "FILE", .help = "safetensors file to read" },
+        { .name = "output",
+          .letter = 'o',
+          .kind = KG_OPTION_TEXT,
+          .value = &o.out,
+          .metavar = "FILE",
+          .help = "safetensors file to write" },
+        { .name = "backend",
+          .kind = KG_OPTION_TEXT,
+          .value = &o.backend,
+          .metavar = "NAME",
+          .help = "cpu, cuda or auto (auto)" },
+        { .name = "dtype",
+          .kind = KG_OPTION_TEXT,
+          .value = &o.dtype,
+          .metavar = "NAME",
+          .help = "precision of activations and cache: f32, f16, f8 (f32)" },
+        { .name = "param",
+          .kind = KG_OPTION_TEXTS,
+          .value = &o.params,
+          .metavar = "KEY=VALUE",
+          .help = "a parameter or a length; may be repeated" },
+        { .name = "list", .kind = KG_OPTION_FLAG, .value = &o.list, .help = "list the operations" },
+        { .name = "json", .kind = KG_OPTION_FLAG, .value = &o.json, .help = "print JSON" },
+    };
+    struct kg_command command = {
+        .name = "kigo op",
+        .usage = "NAME --in X.safetensors -o Y.safetensors [options] | --list",
+        .summary =
+            "Runs an operation of a back end on the tensors of a file, for comparing with a reference of one's own.\n"
+            "kigo op NAME --help tells its tensors and parameters. Outputs are float32.",
+        .options = options,
+        .n_options = KG_COUNT_OF(options),
+        .max_args = 1,
+    };
+    const struct kg_op_spec *asked = argc > 1 ? find_spec(argv[1]) : NULL;
+    struct kg_buffer about = KG_BUFFER_INIT;
+    char *name = NULL;
+    if (asked) {
+        describe(asked, &about);
+        command.summary = kg_buffer_text(&about);
+        command.name = name = kg_xasprintf("kigo op %s", asked->name);
+        command.usage = "--in X.safetensors -o Y.safetensors [options]";
+    }
+    struct kg_error err;
+    const char **args;
+    size_t n_args;
+    bool helped = false;
+    int exit_code = KG_EXIT_OK;
+    if (kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err) != KG_OK) {
+        exit_code = kg_cli_error("op", &err);
+    } else {
+        if (!helped) exit_code = o.list ? list(o.json) : run(&o, args, n_args);
+        free(args);
+    }
+    free(o.params.items);
+    kg_buffer_free(&about);
+    free(name);
+    return exit_code;
+}

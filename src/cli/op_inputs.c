@@ -1,0 +1,168 @@
+/* The tensors of a file in a back end's memory, in the precisions the operation takes. */
+#include "base/size.h"
+#include "cli/op_call.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum kg_status kg_op_host_alloc(uint64_t size_bytes, void **host, struct kg_error *err) {
+    *host = malloc(size_bytes ? size_bytes : 1);
+    if (*host) return KG_OK;
+    return kg_fail(err, KG_ERR_NO_MEMORY, "no %" PRIu64 " bytes of host memory for a tensor", size_bytes);
+}
+
+enum kg_status kg_op_put(struct kg_op_call *c, const void *host, uint64_t size_bytes, void **data,
+                         struct kg_error *err) {
+    const enum kg_status status = kg_op_alloc(c, KG_MEMORY_ACTIVATIONS, size_bytes, data, err);
+    return status == KG_OK ? c->backend->ops->upload(c->backend, *data, host, size_bytes, err) : status;
+}
+
+static bool dtype_among(const struct kg_safetensors_tensor *t, const enum kg_safetensors_dtype *allowed, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (t->dtype == allowed[i]) return true;
+    return false;
+}
+
+#define REQUIRE_DTYPE(t, names, ...)                                                                                   \
+    do {                                                                                                               \
+        const enum kg_safetensors_dtype allowed[] = { __VA_ARGS__ };                                                   \
+        if (!dtype_among((t), allowed, KG_COUNT_OF(allowed)))                                                          \
+            return kg_fail(err, KG_ERR_USAGE, "tensor '%s' is %s; it may be " names, (t)->name,                        \
+                           kg_safetensors_dtype_name((t)->dtype));                                                     \
+    } while (0)
+
+static enum kg_status put_numbers(struct kg_op_call *c, const struct kg_safetensors_tensor *t,
+                                  enum kg_precision precision, void **data, struct kg_error *err) {
+    void *host;
+    REQUIRE_DTYPE(t, "F64, F32, F16 or BF16", KG_SAFETENSORS_F64, KG_SAFETENSORS_F32, KG_SAFETENSORS_F16,
+                  KG_SAFETENSORS_BF16);
+    if (precision == KG_PRECISION_F8)
+        return kg_fail(err, KG_ERR_UNSUPPORTED, "tensor '%s' cannot be given in f8", t->name);
+    enum kg_status status = kg_op_host_alloc(t->n_elems * sizeof(float), &host, err);
+    if (status != KG_OK) return status;
+    float *values = host;
+    status = kg_safetensors_to_f32(t, values, err);
+    if (precision == KG_PRECISION_F16) { /* in place: a half is never behind the float it comes from */
+        uint16_t *halves = host;
+        for (uint64_t i = 0; i < t->n_elems; i++) {
+            float value;
+            memcpy(&value, (const char *)host + i * sizeof value, sizeof value);
+            halves[i] = kg_f32_to_f16(value);
+        }
+    }
+    if (status == KG_OK) status = kg_op_put(c, host, t->n_elems * kg_precision_bytes(precision), data, err);
+    free(host);
+    return status;
+}
+
+static enum kg_status put_weight(struct kg_op_call *c, const struct kg_safetensors_tensor *t, struct kg_error *err) {
+    struct kg_weight w = { .n_rows = (uint32_t)t->dims[0], .n_cols = (uint32_t)t->dims[1] };
+    void *data;
+    REQUIRE_DTYPE(t, "F32, F16 or BF16", KG_SAFETENSORS_F32, KG_SAFETENSORS_F16, KG_SAFETENSORS_BF16);
+    w.dtype = t->dtype == KG_SAFETENSORS_F32   ? KG_DTYPE_F32
+              : t->dtype == KG_SAFETENSORS_F16 ? KG_DTYPE_F16
+                                               : KG_DTYPE_BF16;
+    const enum kg_status status = kg_op_put(c, t->data, t->size_bytes, &data, err);
+    w.data = data;
+    c->weight = w;
+    return status;
+}
+
+/* Rows of a block format: their length in elements follows from that in bytes. */
+static enum kg_status measure_blocks(struct kg_op_call *c, const struct kg_op_tensor *spec,
+                                     const struct kg_safetensors_tensor *t, struct kg_error *err) {
+    const double id = kg_op_param(c, "weight_dtype");
+    REQUIRE_DTYPE(t, "U8", KG_SAFETENSORS_U8);
+    if (isnan(id)) return kg_fail(err, KG_ERR_USAGE, "tensor 'weight_bytes' needs --param weight_dtype=NAME");
+    enum kg_status status = kg_dtype_from_gguf((uint32_t)id, &c->weight.dtype, err);
+    if (status != KG_OK) return kg_error_context(err, status, "parameter weight_dtype");
+    const struct kg_dtype_info *info = kg_dtype_info(c->weight.dtype);
+    if (t->n_dims != 2 || t->dims[1] % info->block_bytes != 0)
+        return kg_fail(err, KG_ERR_USAGE,
+                       "tensor 'weight_bytes': rows of %" PRIu64 " bytes are no whole %s blocks of %u",
+                       t->n_dims == 2 ? t->dims[1] : t->size_bytes, info->name, info->block_bytes);
+    struct kg_safetensors_tensor as_elems = *t;
+    as_elems.dims[1] = t->dims[1] / info->block_bytes * info->block_elems;
+    status = kg_op_bind_shape(c, spec, &as_elems, err);
+    c->weight.n_rows = (uint32_t)as_elems.dims[0];
+    c->weight.n_cols = (uint32_t)as_elems.dims[1];
+    return status;
+}
+
+static enum kg_status put_ids(struct kg_op_call *c, const struct kg_safetensors_tensor *t, void **data,
+                              struct kg_error *err) {
+    void *host;
+    REQUIRE_DTYPE(t, "I32 or I64", KG_SAFETENSORS_I32, KG_SAFETENSORS_I64);
+    enum kg_status status = kg_op_host_alloc(t->n_elems * sizeof(int32_t), &host, err);
+    if (status != KG_OK) return status;
+    int32_t *ids = host;
+    const char *at = t->data;
+    for (uint64_t i = 0; i < t->n_elems && status == KG_OK; i++) {
+        int32_t narrow;
+        int64_t id;
+        memcpy(&narrow, at + i * (t->dtype == KG_SAFETENSORS_I32 ? 4 : 8), sizeof narrow);
+        if (t->dtype == KG_SAFETENSORS_I32) id = narrow;
+        else memcpy(&id, at + i * sizeof id, sizeof id);
+        if (id < 0 || id >= c->weight.n_rows)
+            status = kg_fail(err, KG_ERR_RANGE, "%s[%" PRIu64 "] is %" PRId64 ", outside the %u rows of the weight",
+                             t->name, i, id, c->weight.n_rows);
+        else ids[i] = (int32_t)id;
+    }
+    if (status == KG_OK) status = kg_op_put(c, host, t->n_elems * sizeof *ids, data, err);
+    free(host);
+    return status;
+}
+
+/* What stands in the file for a tensor of the table, NULL if nothing does. */
+static const struct kg_safetensors_tensor *find_input(const struct kg_safetensors *st,
+                                                      const struct kg_op_tensor *spec) {
+    const struct kg_safetensors_tensor *t = kg_safetensors_find(st, spec->name);
+    return !t && spec->role == KG_OP_WEIGHT ? kg_safetensors_find(st, "weight_bytes") : t;
+}
+
+static bool is_blocks(const struct kg_op_tensor *spec, const struct kg_safetensors_tensor *t) {
+    return spec->role == KG_OP_WEIGHT && strcmp(t->name, "weight_bytes") == 0;
+}
+
+enum kg_status kg_op_bind_inputs(struct kg_op_call *c, const struct kg_safetensors *st, struct kg_error *err) {
+    enum kg_status status = KG_OK;
+    for (size_t i = 0; i < kg_op_count_tensors(c->spec) && status == KG_OK; i++) {
+        const struct kg_op_tensor *spec = &c->spec->tensors[i];
+        if (spec->role == KG_OP_OUT) continue;
+        const struct kg_safetensors_tensor *t = find_input(st, spec);
+        if (!t && !spec->optional)
+            return kg_fail(err, KG_ERR_USAGE, "tensor '%s' (%s) is missing in %s", spec->name, spec->shape,
+                           kg_safetensors_path(st));
+        if (t) status = is_blocks(spec, t) ? measure_blocks(c, spec, t, err) : kg_op_bind_shape(c, spec, t, err);
+        /* Its place shows that it is there, until it is in the back end's memory. */
+        if (t) c->data[i] = c;
+    }
+    return status;
+}
+
+enum kg_status kg_op_put_inputs(struct kg_op_call *c, const struct kg_safetensors *st, struct kg_error *err) {
+    enum kg_status status = KG_OK;
+    for (size_t i = 0; i < kg_op_count_tensors(c->spec) && status == KG_OK; i++) {
+        const struct kg_op_tensor *spec = &c->spec->tensors[i];
+        if (!c->data[i]) continue;
+        const struct kg_safetensors_tensor *t = find_input(st, spec);
+        void *data = NULL;
+        if (is_blocks(spec, t)) {
+            status = kg_op_put(c, t->data, t->size_bytes, &data, err);
+            c->weight.data = data;
+        } else if (spec->role == KG_OP_WEIGHT) {
+            status = put_weight(c, t, err);
+        } else if (spec->role == KG_OP_IDS) {
+            status = put_ids(c, t, &data, err);
+        } else {
+            status = put_numbers(c, t,
+                                 spec->role == KG_OP_ACTIVATIONS ? c->activations
+                                 : spec->role == KG_OP_CACHE     ? c->kv
+                                                                 : KG_PRECISION_F32,
+                                 &data, err);
+        }
+        c->data[i] = data;
+    }
+    return status;
+}

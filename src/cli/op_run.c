@@ -1,0 +1,169 @@
+/* Running an operation of the table on the tensors of a file. */
+#include "base/size.h"
+#include "cli/op_call.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_output(const struct kg_op_tensor *t) {
+    return t->role == KG_OP_OUT || t->role == KG_OP_CACHE;
+}
+
+void *kg_op_data(const struct kg_op_call *c, const char *name) {
+    for (size_t i = 0; i < kg_op_count_tensors(c->spec); i++)
+        if (strcmp(c->spec->tensors[i].name, name) == 0) return c->data[i];
+    return NULL;
+}
+
+enum kg_status kg_op_alloc(struct kg_op_call *c, enum kg_memory_tag tag, uint64_t size_bytes, void **data,
+                           struct kg_error *err) {
+    if (c->n_blocks == KG_OP_MAX_BLOCKS) return kg_fail(err, KG_ERR_INTERNAL, "more than %zu arrays", c->n_blocks);
+    struct kg_block *block = &c->blocks[c->n_blocks];
+    *block = (struct kg_block){ 0 };
+    const enum kg_status status = c->backend->ops->alloc(c->backend, tag, size_bytes, c->spec->name, block, err);
+    if (status != KG_OK) return status;
+    c->n_blocks++;
+    *data = block->data;
+    return KG_OK;
+}
+
+enum kg_status kg_op_workspace(struct kg_op_call *c, uint32_t n_rows, uint32_t n_cols, uint32_t n_heads,
+                               uint32_t n_kv_heads, uint32_t head_dim, uint32_t n_ctx, struct kg_error *err) {
+    const struct kg_model_config config = {
+        .architecture = "qwen2",
+        .n_vocab = n_cols,
+        .n_ctx_train = n_ctx,
+        .n_embd = n_cols,
+        .n_layers = 1,
+        .n_heads = n_heads,
+        .n_kv_heads = n_kv_heads,
+        .head_dim = head_dim,
+        .n_ff = n_cols,
+        .norm_eps = 1e-6f,
+        .rope_pairing = KG_ROPE_HALF,
+        .n_rot = head_dim,
+        .rope_freq_base = 10000,
+        .rope_freq_scale = 1,
+        .attn_scale = 1,
+    };
+    const struct kg_session_plan plan = {
+        .config = &config, .activations = c->activations, .kv = c->kv, .n_ctx = n_ctx, .max_rows = n_rows
+    };
+    uint64_t size_bytes = 0;
+    const enum kg_status status = c->backend->ops->session_plan(c->backend, &plan, &size_bytes, err);
+    if (status != KG_OK || size_bytes == 0) return status;
+    return kg_op_alloc(c, KG_MEMORY_WORKSPACE, size_bytes, &c->workspace, err);
+}
+
+/* Outputs. */
+
+static enum kg_precision output_precision(const struct kg_op_call *c, const struct kg_op_tensor *spec) {
+    return spec->role == KG_OP_CACHE ? c->kv : c->activations;
+}
+
+static enum kg_status measure_output(struct kg_op_call *c, const struct kg_op_tensor *spec, struct kg_op_result *r,
+                                     struct kg_error *err) {
+    size_t rank[KG_OP_MAX_RANK];
+    *r = (struct kg_op_result){ .name = spec->name, .n_dims = kg_op_parse_shape(c, spec->shape, rank), .n_elems = 1 };
+    for (size_t d = 0; d < r->n_dims; d++) {
+        r->dims[d] = c->lengths[rank[d]].value;
+        if (!kg_mul_u64(r->n_elems, r->dims[d], &r->n_elems) || r->n_elems > INT64_MAX / sizeof(double))
+            return kg_fail(err, KG_ERR_RANGE, "tensor '%s' overflows", spec->name);
+    }
+    if (c->flat && spec->role == KG_OP_OUT && r->n_dims == 3) {
+        r->dims[1] *= r->dims[2];
+        r->n_dims = 2;
+    }
+    return KG_OK;
+}
+
+/* An output holds NaN before, so that an element never written is seen; a cache that was not given holds zeros. */
+static enum kg_status make_output(struct kg_op_call *c, size_t index, const struct kg_op_result *r,
+                                  struct kg_error *err) {
+    const struct kg_op_tensor *spec = &c->spec->tensors[index];
+    const uint64_t size_bytes = r->n_elems * kg_precision_bytes(output_precision(c, spec));
+    void *host;
+    if (c->data[index]) return KG_OK; /* a cache that was given */
+    enum kg_status status = kg_op_host_alloc(size_bytes, &host, err);
+    if (status != KG_OK) return status;
+    memset(host, spec->role == KG_OP_OUT ? 0xFF : 0, size_bytes);
+    status = kg_op_put(c, host, size_bytes, &c->data[index], err);
+    free(host);
+    return status;
+}
+
+static enum kg_status take_output(struct kg_op_call *c, size_t index, struct kg_op_result *r, float **values,
+                                  struct kg_error *err) {
+    const enum kg_precision precision = output_precision(c, &c->spec->tensors[index]);
+    const uint64_t size_bytes = r->n_elems * kg_precision_bytes(precision);
+    void *host = NULL, *floats = NULL;
+    if (precision == KG_PRECISION_F8)
+        return kg_fail(err, KG_ERR_UNSUPPORTED, "tensor '%s' cannot be given back from f8", r->name);
+    enum kg_status status = kg_op_host_alloc(size_bytes, &host, err);
+    if (status == KG_OK) status = kg_op_host_alloc(r->n_elems * sizeof(float), &floats, err);
+    if (status == KG_OK) status = c->backend->ops->download(c->backend, host, c->data[index], size_bytes, err);
+    if (status == KG_OK) {
+        *values = floats;
+        for (uint64_t i = 0; i < r->n_elems; i++) {
+            const float value =
+                precision == KG_PRECISION_F16 ? kg_f16_to_f32(((const uint16_t *)host)[i]) : ((const float *)host)[i];
+            (*values)[i] = value;
+            r->n_nonfinite += !isfinite(value);
+        }
+    } else {
+        free(floats);
+    }
+    free(host);
+    return status;
+}
+
+static enum kg_status run_call(struct kg_op_call *c, const struct kg_op_request *request,
+                               struct kg_op_result results[KG_OP_MAX_TENSORS], size_t *n_results,
+                               struct kg_error *err) {
+    size_t places[KG_OP_MAX_TENSORS], n = 0;
+    float *values[KG_OP_MAX_TENSORS] = { NULL };
+    struct kg_safetensors_output outputs[KG_OP_MAX_TENSORS];
+    enum kg_status status = KG_OK;
+    for (size_t i = 0; i < kg_op_count_tensors(c->spec) && status == KG_OK; i++) {
+        if (!is_output(&c->spec->tensors[i])) continue;
+        places[n] = i;
+        status = measure_output(c, &c->spec->tensors[i], &results[n], err);
+        if (status == KG_OK) status = make_output(c, i, &results[n], err);
+        n++;
+    }
+    if (status == KG_OK) status = c->spec->run(c, err);
+    if (status == KG_OK) status = c->backend->ops->synchronize(c->backend, err);
+    for (size_t i = 0; i < n && status == KG_OK; i++) {
+        status = take_output(c, places[i], &results[i], &values[i], err);
+        outputs[i] = (struct kg_safetensors_output){
+            .name = results[i].name, .dtype = KG_SAFETENSORS_F32, .n_dims = results[i].n_dims, .data = values[i]
+        };
+        memcpy(outputs[i].dims, results[i].dims, sizeof results[i].dims);
+    }
+    if (status == KG_OK) status = kg_safetensors_write(request->out, outputs, n, err);
+    for (size_t i = 0; i < n; i++) free(values[i]);
+    *n_results = n;
+    return status;
+}
+
+enum kg_status kg_op_run(const struct kg_op_request *request, const char **backend_name,
+                         struct kg_op_result results[KG_OP_MAX_TENSORS], size_t *n_results, struct kg_error *err) {
+    struct kg_op_call c = { .spec = request->spec, .activations = request->activations, .kv = request->kv };
+    struct kg_safetensors *st;
+    enum kg_status status = kg_safetensors_open(request->in, &st, err);
+    if (status != KG_OK) return status;
+    status = kg_op_take_params(&c, st, request, err);
+    if (status == KG_OK) status = kg_op_bind_inputs(&c, st, err);
+    if (status == KG_OK && c.spec->settle) status = c.spec->settle(&c, err);
+    if (status == KG_OK) status = kg_backend_open(request->backend, 0, &c.backend, err);
+    if (status == KG_OK) {
+        *backend_name = c.backend->ops->name;
+        status = kg_op_put_inputs(&c, st, err);
+    }
+    if (status == KG_OK) status = run_call(&c, request, results, n_results, err);
+    for (size_t i = c.n_blocks; i-- > 0;) c.backend->ops->free(c.backend, &c.blocks[i]);
+    if (c.backend) kg_backend_close(c.backend);
+    kg_safetensors_close(st);
+    return status;
+}

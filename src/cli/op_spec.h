@@ -1,0 +1,115 @@
+/* Operations as data: what tensors and parameters each takes, for `kigo op`.
+ *
+ * A shape is a list of lengths by name ("rows n_heads head_dim", slowest first). A length is known from the first tensor
+ * that has it, from --param or from a tensor of one element with its name; all must agree. A tensor of three lengths may
+ * also come as two, the last two as one (n_heads * head_dim). */
+#ifndef KIGO_CLI_OP_SPEC_H
+#define KIGO_CLI_OP_SPEC_H
+
+#include "engine/backend.h"
+#include "model/safetensors.h"
+#include "model/safetensors_write.h"
+
+enum {
+    KG_OP_MAX_TENSORS = 6,
+    KG_OP_MAX_PARAMS = 8,
+    KG_OP_MAX_LENGTHS = 8,
+    KG_OP_MAX_RANK = 3,
+    KG_OP_MAX_BLOCKS = 16,
+};
+
+enum kg_op_role {
+    KG_OP_ACTIVATIONS, /* F64, F32, F16 or BF16; rounded to the precision of activations */
+    KG_OP_CACHE,       /* the same, to the precision of the KV cache; also an output, zero before if not given */
+    KG_OP_VECTOR,      /* the same, to float32 */
+    KG_OP_WEIGHT,      /* F32, F16, BF16 as stored; or `weight_bytes` (rows, bytes of a row), U8, with weight_dtype */
+    KG_OP_IDS,         /* I32 or I64, below the weight's rows */
+    KG_OP_OUT,         /* activations, given back as F32 */
+};
+
+struct kg_op_tensor {
+    const char *name;
+    enum kg_op_role role;
+    const char *shape;
+    bool optional;
+};
+
+enum kg_op_param_kind { KG_OP_COUNT, KG_OP_NUMBER, KG_OP_FLAG, KG_OP_DTYPE };
+struct kg_op_param {
+    const char *name;
+    enum kg_op_param_kind kind;
+    double fallback; /* NAN: decided by the operation */
+    const char *help;
+};
+
+struct kg_op_call;
+struct kg_op_spec {
+    const char *name;
+    const char *equation;
+    struct kg_op_tensor tensors[KG_OP_MAX_TENSORS]; /* ended by a NULL name, if there are fewer */
+    struct kg_op_param params[KG_OP_MAX_PARAMS];
+    /* Before outputs are made: lengths that follow from others. May be NULL. */
+    enum kg_status (*settle)(struct kg_op_call *call, struct kg_error *err);
+    enum kg_status (*run)(struct kg_op_call *call, struct kg_error *err);
+};
+
+extern const struct kg_op_spec KG_OP_SPECS[]; /* in the order of KG_OP_LIST */
+extern const size_t KG_OP_N_SPECS;
+
+/* One run of an operation. */
+struct kg_op_call {
+    const struct kg_op_spec *spec;
+    struct kg_backend *backend;
+    enum kg_precision activations, kv;
+    double params[KG_OP_MAX_PARAMS];
+    bool param_given[KG_OP_MAX_PARAMS];
+    struct {
+        char name[24];
+        uint64_t value; /* 0: not known */
+    } lengths[KG_OP_MAX_LENGTHS];
+    size_t n_lengths;
+    void *data[KG_OP_MAX_TENSORS]; /* in the back end's memory; NULL: not given */
+    bool flat;                     /* the first activations came as rows of one length */
+    struct kg_weight weight;
+    struct kg_block blocks[KG_OP_MAX_BLOCKS];
+    size_t n_blocks;
+    void *workspace;
+};
+
+/* For the table's functions; the name must be one of the table. */
+uint32_t kg_op_length(const struct kg_op_call *call, const char *name); /* 0 if not known */
+void kg_op_set_length(struct kg_op_call *call, const char *name, uint64_t value);
+double kg_op_param(const struct kg_op_call *call, const char *name);
+void *kg_op_data(const struct kg_op_call *call, const char *name);
+/* Memory of the back end for the call's time. */
+KG_WARN_UNUSED enum kg_status kg_op_alloc(struct kg_op_call *call, enum kg_memory_tag tag, uint64_t size_bytes,
+                                          void **data, struct kg_error *err);
+/* call->workspace for matrices up to n_cols wide or long and attention over n_ctx. */
+KG_WARN_UNUSED enum kg_status kg_op_workspace(struct kg_op_call *call, uint32_t n_rows, uint32_t n_cols,
+                                              uint32_t n_heads, uint32_t n_kv_heads, uint32_t head_dim, uint32_t n_ctx,
+                                              struct kg_error *err);
+
+struct kg_op_request {
+    const struct kg_op_spec *spec;
+    const char *backend;
+    enum kg_precision activations, kv;
+    const char *in, *out;
+    const char *const *params; /* "key=value" */
+    size_t n_params;
+};
+
+/* One output, as reported. */
+struct kg_op_result {
+    const char *name;
+    size_t n_dims;
+    uint64_t dims[KG_OP_MAX_RANK];
+    uint64_t n_elems, n_nonfinite;
+};
+
+/* Reads request->in, runs, writes request->out. Errors name the tensor or parameter: missing, of another shape or dtype,
+ * unknown (a tensor the operation does not take, but for `out`, is refused too). */
+KG_WARN_UNUSED enum kg_status kg_op_run(const struct kg_op_request *request, const char **backend_name,
+                                        struct kg_op_result results[KG_OP_MAX_TENSORS], size_t *n_results,
+                                        struct kg_error *err);
+
+#endif

@@ -1,0 +1,266 @@
+/* The table of operations, and from a call's tensors and parameters to each operation's arguments. */
+#include "base/size.h"
+#include "cli/op_spec.h"
+#include <math.h>
+
+static enum kg_status run_embedding(struct kg_op_call *c, struct kg_error *err) {
+    const struct kg_embedding_args args = {
+        .activations = c->activations,
+        .weight = c->weight,
+        .ids = kg_op_data(c, "ids"),
+        .n_rows = kg_op_length(c, "rows"),
+        .y = kg_op_data(c, "out"),
+    };
+    return c->backend->ops->embedding(c->backend, &args, err);
+}
+
+static enum kg_status run_rmsnorm(struct kg_op_call *c, struct kg_error *err) {
+    const struct kg_rmsnorm_args args = {
+        .activations = c->activations,
+        .x = kg_op_data(c, "x"),
+        .weight = kg_op_data(c, "weight"),
+        .y = kg_op_data(c, "out"),
+        .n_rows = kg_op_length(c, "rows"),
+        .n_cols = kg_op_length(c, "n_cols"),
+        .eps = (float)kg_op_param(c, "eps"),
+    };
+    return c->backend->ops->rmsnorm(c->backend, &args, err);
+}
+
+static enum kg_status run_linear(struct kg_op_call *c, struct kg_error *err) {
+    const uint32_t n_in = kg_op_length(c, "n_in"), n_out = kg_op_length(c, "n_out");
+    struct kg_linear_args args = {
+        .activations = c->activations,
+        .output = c->activations,
+        .x = kg_op_data(c, "x"),
+        .weight = c->weight,
+        .bias = kg_op_data(c, "bias"),
+        .y = kg_op_data(c, "out"),
+        .n_rows = kg_op_length(c, "rows"),
+    };
+    const enum kg_status status = kg_op_workspace(c, args.n_rows, n_in > n_out ? n_in : n_out, 1, 1, 64, 64, err);
+    if (status != KG_OK) return status;
+    args.workspace = c->workspace;
+    return c->backend->ops->linear(c->backend, &args, err);
+}
+
+static enum kg_status settle_rope(struct kg_op_call *c, struct kg_error *err) {
+    const double asked = kg_op_param(c, "n_rot");
+    const uint32_t n_rot = isnan(asked) ? kg_op_length(c, "head_dim") : (uint32_t)asked;
+    if (kg_op_data(c, "factors") && kg_op_length(c, "half_rot") != n_rot / 2)
+        return kg_fail(err, KG_ERR_USAGE, "tensor 'factors' has %u elements; n_rot / 2 = %u are meant",
+                       kg_op_length(c, "half_rot"), n_rot / 2);
+    return KG_OK;
+}
+
+static enum kg_status run_rope(struct kg_op_call *c, struct kg_error *err) {
+    const double n_rot = kg_op_param(c, "n_rot");
+    const struct kg_rope_args args = {
+        .activations = c->activations,
+        .x = kg_op_data(c, "x"),
+        .y = kg_op_data(c, "out"),
+        .n_rows = kg_op_length(c, "rows"),
+        .n_heads = kg_op_length(c, "n_heads"),
+        .head_dim = kg_op_length(c, "head_dim"),
+        .position = (uint32_t)kg_op_param(c, "first_position"),
+        .n_rot = isnan(n_rot) ? kg_op_length(c, "head_dim") : (uint32_t)n_rot,
+        .pairing = kg_op_param(c, "interleaved") != 0 ? KG_ROPE_INTERLEAVED : KG_ROPE_HALF,
+        .freq_base = (float)kg_op_param(c, "base"),
+        .freq_scale = (float)kg_op_param(c, "scale"),
+        .freq_factors = kg_op_data(c, "factors"),
+    };
+    return c->backend->ops->rope(c->backend, &args, err);
+}
+
+static enum kg_status settle_kv_write(struct kg_op_call *c, struct kg_error *err) {
+    if (kg_op_length(c, "n_ctx") == 0) {
+        const uint64_t needed = (uint64_t)kg_op_param(c, "first_position") + kg_op_length(c, "rows");
+        if (needed > UINT32_MAX)
+            return kg_fail(err, KG_ERR_RANGE, "a cache of %llu positions", (unsigned long long)needed);
+        kg_op_set_length(c, "n_ctx", needed);
+    }
+    return KG_OK;
+}
+
+static enum kg_status run_kv_write(struct kg_op_call *c, struct kg_error *err) {
+    const struct kg_kv_write_args args = {
+        .activations = c->activations,
+        .kv = c->kv,
+        .k = kg_op_data(c, "k"),
+        .v = kg_op_data(c, "v"),
+        .k_cache = kg_op_data(c, "k_cache"),
+        .v_cache = kg_op_data(c, "v_cache"),
+        .n_rows = kg_op_length(c, "rows"),
+        .n_kv_heads = kg_op_length(c, "n_kv_heads"),
+        .head_dim = kg_op_length(c, "head_dim"),
+        .n_ctx = kg_op_length(c, "n_ctx"),
+        .position = (uint32_t)kg_op_param(c, "first_position"),
+    };
+    return c->backend->ops->kv_write(c->backend, &args, err);
+}
+
+static enum kg_status settle_attention(struct kg_op_call *c, struct kg_error *err) {
+    const uint32_t n_rows = kg_op_length(c, "rows"), n_keys = kg_op_length(c, "n_keys");
+    const double n_past = kg_op_param(c, "n_past");
+    if (n_rows > n_keys) return kg_fail(err, KG_ERR_USAGE, "%u rows of tensor 'q', but %u keys", n_rows, n_keys);
+    if (!isnan(n_past) && n_past != n_keys - n_rows)
+        return kg_fail(err, KG_ERR_USAGE, "n_past is %.0f, but %u keys less %u rows are %u", n_past, n_keys, n_rows,
+                       n_keys - n_rows);
+    if (!isnan(kg_op_param(c, "n_ctx")) && kg_op_param(c, "n_ctx") < n_keys)
+        return kg_fail(err, KG_ERR_USAGE, "n_ctx is %.0f, less than the %u keys", kg_op_param(c, "n_ctx"), n_keys);
+    return KG_OK;
+}
+
+/* Keys and values go to a cache by kv_write first. */
+static enum kg_status fill_caches(struct kg_op_call *c, struct kg_kv_write_args *write, struct kg_error *err) {
+    const uint64_t bytes = (uint64_t)write->n_ctx * write->n_kv_heads * write->head_dim * kg_precision_bytes(c->kv);
+    enum kg_status status = kg_op_alloc(c, KG_MEMORY_KV, bytes, &write->k_cache, err);
+    if (status == KG_OK) status = kg_op_alloc(c, KG_MEMORY_KV, bytes, &write->v_cache, err);
+    return status == KG_OK ? c->backend->ops->kv_write(c->backend, write, err) : status;
+}
+
+static enum kg_status run_attention(struct kg_op_call *c, struct kg_error *err) {
+    const double scale = kg_op_param(c, "scale"), n_ctx = kg_op_param(c, "n_ctx");
+    struct kg_kv_write_args write = {
+        .activations = c->activations,
+        .kv = c->kv,
+        .k = kg_op_data(c, "k"),
+        .v = kg_op_data(c, "v"),
+        .n_rows = kg_op_length(c, "n_keys"),
+        .n_kv_heads = kg_op_length(c, "n_kv_heads"),
+        .head_dim = kg_op_length(c, "head_dim"),
+        .n_ctx = isnan(n_ctx) ? kg_op_length(c, "n_keys") : (uint32_t)n_ctx,
+    };
+    struct kg_attention_args args = {
+        .activations = c->activations,
+        .kv = c->kv,
+        .q = kg_op_data(c, "q"),
+        .y = kg_op_data(c, "out"),
+        .n_rows = kg_op_length(c, "rows"),
+        .n_keys = write.n_rows,
+        .n_heads = kg_op_length(c, "n_heads"),
+        .n_kv_heads = write.n_kv_heads,
+        .head_dim = write.head_dim,
+        .n_ctx = write.n_ctx,
+        .scale = isnan(scale) ? (float)(1 / sqrt((double)write.head_dim)) : (float)scale,
+        .causal = kg_op_param(c, "causal") != 0,
+        .window = (uint32_t)kg_op_param(c, "window"),
+    };
+    if (args.n_heads % args.n_kv_heads != 0)
+        return kg_fail(err, KG_ERR_USAGE, "%u heads cannot share %u KV heads", args.n_heads, args.n_kv_heads);
+    enum kg_status status = fill_caches(c, &write, err);
+    if (status == KG_OK)
+        status = kg_op_workspace(c, args.n_rows, args.n_heads * args.head_dim, args.n_heads, args.n_kv_heads,
+                                 args.head_dim, args.n_ctx, err);
+    if (status != KG_OK) return status;
+    args.k_cache = write.k_cache;
+    args.v_cache = write.v_cache;
+    args.workspace = c->workspace;
+    return c->backend->ops->attention(c->backend, &args, err);
+}
+
+static enum kg_status run_add(struct kg_op_call *c, struct kg_error *err) {
+    const struct kg_add_args args = {
+        .activations = c->activations,
+        .a = kg_op_data(c, "a"),
+        .b = kg_op_data(c, "b"),
+        .y = kg_op_data(c, "out"),
+        .n_rows = kg_op_length(c, "rows"),
+        .n_cols = kg_op_length(c, "n_cols"),
+    };
+    return c->backend->ops->add(c->backend, &args, err);
+}
+
+static enum kg_status run_swiglu(struct kg_op_call *c, struct kg_error *err) {
+    const struct kg_swiglu_args args = {
+        .activations = c->activations,
+        .gate = kg_op_data(c, "gate"),
+        .up = kg_op_data(c, "up"),
+        .y = kg_op_data(c, "out"),
+        .n_rows = kg_op_length(c, "rows"),
+        .n_cols = kg_op_length(c, "n_cols"),
+    };
+    return c->backend->ops->swiglu(c->backend, &args, err);
+}
+
+#define WEIGHT_DTYPE                                                                                                   \
+    { "weight_dtype", KG_OP_DTYPE, NAN, "type of weight_bytes, as q4_0 or its GGUF number" }
+
+const struct kg_op_spec KG_OP_SPECS[] = {
+    { .name = "embedding",
+      .equation = "out[r] = weight[ids[r]]",
+      .tensors = { { "weight", KG_OP_WEIGHT, "n_vocab n_embd", false },
+                   { "ids", KG_OP_IDS, "rows", false },
+                   { "out", KG_OP_OUT, "rows n_embd", false } },
+      .params = { WEIGHT_DTYPE },
+      .run = run_embedding },
+    { .name = "rmsnorm",
+      .equation = "out[r][i] = x[r][i] / sqrt(mean_j x[r][j]^2 + eps) * weight[i]",
+      .tensors = { { "x", KG_OP_ACTIVATIONS, "rows n_cols", false },
+                   { "weight", KG_OP_VECTOR, "n_cols", false },
+                   { "out", KG_OP_OUT, "rows n_cols", false } },
+      .params = { { "eps", KG_OP_NUMBER, 1e-6, "added to the mean square" } },
+      .run = run_rmsnorm },
+    { .name = "linear",
+      .equation = "out[r][o] = sum_i x[r][i] * weight[o][i] + bias[o]",
+      .tensors = { { "x", KG_OP_ACTIVATIONS, "rows n_in", false },
+                   { "weight", KG_OP_WEIGHT, "n_out n_in", false },
+                   { "bias", KG_OP_VECTOR, "n_out", true },
+                   { "out", KG_OP_OUT, "rows n_out", false } },
+      .params = { WEIGHT_DTYPE },
+      .run = run_linear },
+    { .name = "rope",
+      .equation =
+          "pairs (a, b) of the first n_rot dims turn by (first_position + r) * scale * base^(-2i/n_rot) / factors[i]",
+      .tensors = { { "x", KG_OP_ACTIVATIONS, "rows n_heads head_dim", false },
+                   { "factors", KG_OP_VECTOR, "half_rot", true },
+                   { "out", KG_OP_OUT, "rows n_heads head_dim", false } },
+      .params = { { "first_position", KG_OP_COUNT, 0, "position of row 0" },
+                  { "n_rot", KG_OP_COUNT, NAN, "dims of a head that turn (head_dim)" },
+                  { "interleaved", KG_OP_FLAG, 0, "pairs (2i, 2i+1) instead of (i, i + n_rot/2)" },
+                  { "base", KG_OP_NUMBER, 10000, "of the frequencies" },
+                  { "scale", KG_OP_NUMBER, 1, "of positions" } },
+      .settle = settle_rope,
+      .run = run_rope },
+    { .name = "kv_write",
+      .equation =
+          "k_cache[h][first_position + r] = k[r][h], v_cache likewise; what is not written stays (zero if not given)",
+      .tensors = { { "k", KG_OP_ACTIVATIONS, "rows n_kv_heads head_dim", false },
+                   { "v", KG_OP_ACTIVATIONS, "rows n_kv_heads head_dim", false },
+                   { "k_cache", KG_OP_CACHE, "n_kv_heads n_ctx head_dim", true },
+                   { "v_cache", KG_OP_CACHE, "n_kv_heads n_ctx head_dim", true } },
+      .params = { { "first_position", KG_OP_COUNT, 0, "of row 0" } },
+      .settle = settle_kv_write,
+      .run = run_kv_write },
+    { .name = "attention",
+      .equation = "out[r][h] = softmax_j(q[r][h] . k[j][g] * scale) v[j][g], g = h / (n_heads / n_kv_heads)",
+      .tensors = { { "q", KG_OP_ACTIVATIONS, "rows n_heads head_dim", false },
+                   { "k", KG_OP_ACTIVATIONS, "n_keys n_kv_heads head_dim", false },
+                   { "v", KG_OP_ACTIVATIONS, "n_keys n_kv_heads head_dim", false },
+                   { "out", KG_OP_OUT, "rows n_heads head_dim", false } },
+      .params = { { "scale", KG_OP_NUMBER, NAN, "of the products (1/sqrt(head_dim))" },
+                  { "causal", KG_OP_FLAG, 1,
+                    "1: row r, at position n_keys - rows + r, sees keys up to its own; 0: all" },
+                  { "window", KG_OP_COUNT, 0, "keys a row sees at most, 0: all" },
+                  { "n_past", KG_OP_COUNT, NAN, "if given, must be n_keys - rows" },
+                  { "n_ctx", KG_OP_COUNT, NAN, "positions of the cache the keys are written to (n_keys)" } },
+      .settle = settle_attention,
+      .run = run_attention },
+    { .name = "add",
+      .equation = "out = a + b",
+      .tensors = { { "a", KG_OP_ACTIVATIONS, "rows n_cols", false },
+                   { "b", KG_OP_ACTIVATIONS, "rows n_cols", false },
+                   { "out", KG_OP_OUT, "rows n_cols", false } },
+      .run = run_add },
+    { .name = "swiglu",
+      .equation = "out = gate / (1 + exp(-gate)) * up",
+      .tensors = { { "gate", KG_OP_ACTIVATIONS, "rows n_cols", false },
+                   { "up", KG_OP_ACTIVATIONS, "rows n_cols", false },
+                   { "out", KG_OP_OUT, "rows n_cols", false } },
+      .run = run_swiglu },
+};
+const size_t KG_OP_N_SPECS = KG_COUNT_OF(KG_OP_SPECS);
+
+/* An operation added to the engine has a row here. */
+#define COUNT_OP(op) +1
+_Static_assert(KG_COUNT_OF(KG_OP_SPECS) == 0 KG_OP_LIST(COUNT_OP), "a row an operation");

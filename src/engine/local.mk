@@ -1,7 +1,7 @@
 libkigo_a_SOURCES += \
 	src/include/kigo/engine.h \
 	src/engine/backend.h \
-	src/engine/forward.c \
+	src/engine/finite.h src/engine/forward.c \
 	src/engine/generate.c \
 	src/engine/kv_cache.c src/engine/kv_cache.h \
 	src/engine/precision.c \

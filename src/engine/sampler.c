@@ -8,7 +8,9 @@
  * are left. One number of the generator is used per draw: number t of a seed decides draw t. */
 #include "engine/sampler.h"
 #include "base/buffer.h"
+#include "base/clones.h"
 #include "base/rng.h"
+#include "engine/finite.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,15 +64,56 @@ void kg_sampler_free(struct kg_sampler *s) {
     free(s);
 }
 
-static enum kg_status check_logits(const float *logits, uint32_t n, struct kg_error *err) {
-    bool any_finite = false;
+/* What the logits hold, in one pass without branches. */
+struct kinds {
+    bool unusable; /* NaN or plus infinity */
+    bool finite;
+};
+
+KG_VECTOR_CLONES static struct kinds kinds_of(const float *logits, uint32_t n) {
+    uint32_t unusable = 0, finite = 0;
     for (uint32_t i = 0; i < n; i++) {
+        const uint32_t bits = kg_finite_bits(logits[i]), magnitude = bits & KG_FINITE_MAGNITUDE;
+        unusable |= (magnitude > KG_FINITE_INFINITY) | (bits == KG_FINITE_INFINITY);
+        finite |= magnitude < KG_FINITE_INFINITY;
+    }
+    return (struct kinds){ unusable != 0, finite != 0 };
+}
+
+static enum kg_status check_logits(const float *logits, uint32_t n, struct kg_error *err) {
+    const struct kinds kinds = kinds_of(logits, n);
+    for (uint32_t i = 0; kinds.unusable && i < n; i++)
         if (isnan(logits[i]) || logits[i] == INFINITY)
             return kg_fail(err, KG_ERR_NUMERIC, "logit %u is %g", i, (double)logits[i]);
-        any_finite |= isfinite(logits[i]) != 0;
-    }
-    if (!any_finite) return kg_fail(err, KG_ERR_NUMERIC, "none of %u logits is finite", n);
+    if (!kinds.finite) return kg_fail(err, KG_ERR_NUMERIC, "none of %u logits is finite", n);
     return KG_OK;
+}
+
+/* An integer that orders as the float does; -0 is 0. */
+static inline int32_t ranking(float x) {
+    const int32_t bits = (int32_t)kg_finite_bits(x + 0.0f);
+    return bits ^ (bits >> 31 & INT32_MAX);
+}
+
+KG_VECTOR_CLONES static int32_t largest_ranking(const float *x, uint32_t n) {
+    int32_t largest = INT32_MIN;
+    for (uint32_t i = 0; i < n; i++) largest = largest < ranking(x[i]) ? ranking(x[i]) : largest;
+    return largest;
+}
+
+/* The lowest id of the largest logit, of logits without NaN: piece by piece, then in the first piece that has it. */
+static uint32_t best_logit(const float *logits, uint32_t n) {
+    enum { PIECE = 2048 };
+    int32_t largest = INT32_MIN;
+    uint32_t at = 0;
+    for (uint32_t first = 0; first < n; first += PIECE) {
+        const int32_t here = largest_ranking(logits + first, n - first < PIECE ? n - first : PIECE);
+        if (here <= largest) continue;
+        largest = here;
+        at = first;
+    }
+    while (ranking(logits[at]) != largest) at++;
+    return at;
 }
 
 /* Each id of the window once, however often it occurs there. */
@@ -189,6 +232,10 @@ enum kg_status kg_sampler_draw(struct kg_sampler *s, const float *logits, const 
     const enum kg_status status = check_logits(logits, s->n_vocab, err);
     if (status) return status;
     s->n_draws++;
+    if (s->options.temperature == 0 && s->options.repeat_penalty == 1) {
+        *id = (int32_t)best_logit(logits, s->n_vocab);
+        return KG_OK;
+    }
     for (uint32_t i = 0; i < s->n_vocab; i++) s->score[i] = (double)logits[i];
     penalise(s, history, n_history);
     const uint32_t best = best_of(s);

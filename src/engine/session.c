@@ -1,4 +1,5 @@
 #include "engine/session.h"
+#include "engine/finite.h"
 #include "base/buffer.h"
 #include "base/size.h"
 #include <math.h>
@@ -134,6 +135,7 @@ static enum kg_status check_ids(const struct kg_session *s, const int32_t *ids, 
 static enum kg_status check_finite(const struct kg_session *s, size_t n_rows, size_t first_position,
                                    struct kg_error *err) {
     const size_t n_vocab = s->config->n_vocab;
+    if (kg_finite_all(s->logits, n_rows * n_vocab)) return KG_OK;
     for (size_t i = 0; i < n_rows * n_vocab; i++)
         if (!isfinite(s->logits[i]))
             return kg_fail(err, KG_ERR_NUMERIC, "logit %zu at position %zu is %g", i % n_vocab,

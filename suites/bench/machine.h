@@ -1,0 +1,66 @@
+/* What the bench programs share: the scale they run at, a back end opened once with the roofline measured on it, data to
+ * work on, and timings recorded with what they mean. */
+#ifndef KIGO_SUITES_BENCH_MACHINE_H
+#define KIGO_SUITES_BENCH_MACHINE_H
+
+#include "engine/backend.h"
+#include "measure/device.h"
+#include "measure/roofline.h"
+#include "suites/harness/case.h"
+#include <stdbool.h>
+
+/* True under `kigo bench --quick` (KIGO_BENCH=quick): small shapes only. */
+bool kg_bench_quick(void);
+
+struct kg_bench_machine {
+    const char *name;
+    struct kg_backend *backend;
+    uint64_t cache_bytes;
+    bool has_roofline[2];           /* of KG_PRECISION_F32, KG_PRECISION_F16 */
+    struct kg_roofline roofline[2]; /* by measured canaries: kg_bench_roofline */
+};
+
+/* The back end, opened once in a process. NULL, with the case skipped and the reason given, if it is not there; the case
+ * fails if it cannot time. */
+struct kg_bench_machine *kg_bench_machine_open(struct kg_record *rec, const char *backend);
+
+enum kg_dtype kg_bench_dtype(enum kg_precision precision); /* of weights stored like the activations */
+
+/* Workspace of operations with matrices up to n_rows x n_cols, and of such attention unless NULL. */
+uint64_t kg_bench_workspace(struct kg_bench_machine *machine, enum kg_precision precision, uint32_t n_rows,
+                            uint32_t n_cols, const struct kg_attention_args *attention);
+
+/* The canaries of this process, measured at the first call for a precision of the matrix product. */
+const struct kg_roofline *kg_bench_roofline(struct kg_bench_machine *machine, enum kg_precision precision);
+
+/* Memory of the back end for a case; freed by kg_bench_free in reverse. Fails the case if there is not enough. */
+struct kg_block kg_bench_alloc(struct kg_bench_machine *machine, uint64_t size_bytes);
+void kg_bench_free(struct kg_bench_machine *machine, struct kg_block *blocks, size_t n_blocks);
+
+/* Fills elements of F32 or F16 with normal values (mean 0, deviation 1), never zeros; another seed, other values. */
+void kg_bench_fill(struct kg_bench_machine *machine, void *to, uint64_t n_elems, enum kg_precision precision,
+                   uint64_t seed);
+/* Fills with NaN. */
+void kg_bench_poison(struct kg_bench_machine *machine, void *to, uint64_t n_elems, enum kg_precision precision);
+/* Fails the case unless each element is finite: a poisoned output was written as a whole. */
+void kg_bench_expect_written(struct kg_bench_machine *machine, const void *from, uint64_t n_elems,
+                             enum kg_precision precision);
+
+/* The work of a timing: launches turn t, on set t % n_sets. */
+struct kg_bench_work {
+    enum kg_status (*launch)(void *arg, size_t turn, struct kg_error *err);
+    void *arg;
+    size_t n_sets;       /* that together are more than twice the cache */
+    bool cold;           /* use them all; else turn 0's set only (the work's own affair) */
+    double bytes, flops; /* of a turn, by count */
+};
+
+/* Times and records: `time` with its statistics and samples, and as metrics <kind>.<state>.{gb_per_s, tflop_per_s,
+ * roofline_share}. Returns the median in ns. */
+double kg_bench_time(struct kg_record *rec, struct kg_bench_machine *machine, const struct kg_roofline *roofline,
+                     enum kg_timing_kind kind, const struct kg_bench_work *work);
+
+/* Records the canaries a case's shares are shares of. */
+void kg_bench_record_roofline(struct kg_record *rec, const struct kg_roofline *roofline);
+
+#endif

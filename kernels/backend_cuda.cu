@@ -1,6 +1,7 @@
 /* The cuda back end: device memory, one stream, the operations of kernels/ (the lock: cuda_backend.h). */
 #include "kernels/cuda_backend.h"
 #include "kernels/decode_step.h"
+#include "kernels/measure.h"
 #include <cinttypes>
 #include <cstdlib>
 #include <cstring>
@@ -242,6 +243,7 @@ static struct kg_backend_ops make_ops() {
     KG_OP_LIST(CUDA_ENTRY)
 #undef CUDA_ENTRY
     ops.decode_step = locked_decode_step;
+    ops.measure = &kg_cuda_measure_ops;
     return ops;
 }
 

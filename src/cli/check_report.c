@@ -101,7 +101,7 @@ static void on_program_ended(void *arg, const struct kg_planned_program *program
 }
 
 struct kg_run_observer kg_check_report_observer(struct kg_check_report *r) {
-    return (struct kg_run_observer){ r, on_planned, on_case_started, on_case_ended, on_program_ended };
+    return (struct kg_run_observer){ r, on_planned, on_case_started, on_case_ended, on_program_ended, NULL };
 }
 
 /* Skips by their reason, the first few keys of each; TAP and the bundle hold them all. */

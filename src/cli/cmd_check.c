@@ -8,6 +8,7 @@
 #include "cli/bundles.h"
 #include "cli/check_report.h"
 #include "cli/commands.h"
+#include "cli/suite_run.h"
 #include "suites/harness/case_key.h"
 #include "suites/harness/failure_name.h"
 #include <inttypes.h>
@@ -121,45 +122,6 @@ static enum kg_status parse(int argc, char **argv, struct check_options *o, bool
     return status;
 }
 
-/* The program's own path. malloc'ed. */
-static char *own_path(void) {
-    char path[4096];
-    const ssize_t len = readlink("/proc/self/exe", path, sizeof path - 1);
-    return len > 0 ? kg_xstrndup(path, (size_t)len) : kg_xstrdup("kigo");
-}
-
-/* The folder given, or that of the environment, or the built-in one. malloc'ed. */
-static char *choose_dir(const char *given, const char *variable, const char *built_in) {
-    const char *from_environment = getenv(variable);
-    if (given) return kg_xstrdup(given);
-    return kg_xstrdup(from_environment && *from_environment ? from_environment : built_in);
-}
-
-/* suites/ beside the program. malloc'ed. */
-static char *suites_beside(const char *program) {
-    const char *slash = strrchr(program, '/');
-    char *dir = slash ? kg_xstrndup(program, (size_t)(slash - program)) : kg_xstrdup(".");
-    char *suites = kg_path_join(dir, "suites");
-    free(dir);
-    return suites;
-}
-
-/* Absolute paths of the models, separated by newlines, NULL if there are none. */
-static enum kg_status model_paths(const struct check_options *o, char **paths, struct kg_error *err) {
-    struct kg_buffer text = KG_BUFFER_INIT;
-    enum kg_status status = KG_OK;
-    for (size_t i = 0; i < o->models.n_items && status == KG_OK; i++) {
-        char *path = realpath(o->models.items[i], NULL);
-        if (!path || strchr(path, '\n'))
-            status = kg_fail(err, KG_ERR_NOT_FOUND, "--model: there is no file '%s'", o->models.items[i]);
-        else kg_buffer_printf(&text, "%s%s", text.len ? "\n" : "", path);
-        free(path);
-    }
-    if (status == KG_OK) *paths = text.data;
-    else kg_buffer_free(&text);
-    return status;
-}
-
 static void append_option(struct kg_buffer *b, const char *option, const char *value) {
     kg_buffer_printf(b, " --%s ", option);
     kg_shell_quote(b, value);
@@ -178,18 +140,13 @@ static char *rerun_prefix(const struct check_options *o, const char *program) {
     return b.data;
 }
 
-static json_t *texts_json(const struct kg_option_list *list) {
-    json_t *array = json_array();
-    for (size_t i = 0; i < list->n_items; i++) json_array_append_new(array, kg_json_utf8(list->items[i]));
-    return array;
-}
-
 static json_t *describe_run(int argc, char **argv, const struct check_options *o) {
     struct kg_option_list words = { (const char **)argv, (size_t)argc };
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:I, s:f}", "argv", texts_json(&words), "layers",
-                     texts_json(&o->layers), "filter", texts_json(&o->filters), "cases", texts_json(&o->keys), "seed",
-                     json_sprintf("%" PRIu64, o->seed), "require_gpu", o->require_gpu, "models", texts_json(&o->models),
-                     "jobs", (json_int_t)o->n_jobs, "timeout_scale", o->timeout_scale);
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:I, s:f}", "argv", kg_cli_texts_json(&words), "layers",
+                     kg_cli_texts_json(&o->layers), "filter", kg_cli_texts_json(&o->filters), "cases",
+                     kg_cli_texts_json(&o->keys), "seed", json_sprintf("%" PRIu64, o->seed), "require_gpu",
+                     o->require_gpu, "models", kg_cli_texts_json(&o->models), "jobs", (json_int_t)o->n_jobs,
+                     "timeout_scale", o->timeout_scale);
 }
 
 static enum kg_status check_gpu(struct kg_error *err) {
@@ -257,15 +214,13 @@ int kg_cmd_check(int argc, char **argv) {
     bool helped = false;
     char *models = NULL;
     enum kg_status status = parse(argc, argv, &o, &helped, &err);
-    if (status == KG_OK) status = model_paths(&o, &models, &err);
+    if (status == KG_OK) status = kg_cli_model_paths(&o.models, &models, &err);
     int exit_code = KG_EXIT_OK;
     if (status != KG_OK) {
         exit_code = kg_cli_error("check", &err);
     } else if (!helped) {
-        char *program = own_path();
-        char *beside = suites_beside(program);
-        char *suites = choose_dir(o.suites, "KIGO_SUITES", beside);
-
+        char *program = kg_cli_own_path();
+        char *suites = kg_cli_suites_dir(o.suites, program);
         char *prefix = rerun_prefix(&o, program);
         json_t *about = describe_run(argc, argv, &o);
         const struct kg_run_options options = {
@@ -286,7 +241,6 @@ int kg_cmd_check(int argc, char **argv) {
         json_decref(about);
         free(prefix);
         free(suites);
-        free(beside);
         free(program);
     }
     free(models);

@@ -9,6 +9,7 @@
     X(synth, "synth", "make a GGUF file of true shapes and random weights") \
     X(tokenize, "tokenize", "turn text into token ids, and back") \
     X(check, "check", "run the suites and seal a proof bundle") \
+    X(bench, "bench", "time operations and models, sealed like a check") \
     X(devices, "devices", "list the processors and GPUs this build can run on") \
     X(generate, "generate", "write text from a prompt") \
     X(logits, "logits", "print the logits of given token ids") \

@@ -18,7 +18,10 @@ kigo_SOURCES += \
 	src/cli/generate_json.c
 kigo_SOURCES += \
 	src/cli/check_report.c src/cli/check_report.h \
-	src/cli/cmd_check.c
+	src/cli/bench_report.c src/cli/bench_report.h \
+	src/cli/cmd_bench.c \
+	src/cli/cmd_check.c \
+	src/cli/suite_run.c src/cli/suite_run.h
 kigo_SOURCES += src/cli/bundles.h \
 	src/cli/bundles.c \
 	src/cli/cmd_list.c \

@@ -298,13 +298,10 @@ static void work_open(struct work *w, struct kg_bench_machine *machine, size_t n
     const struct kg_attention_args heads = {
         .n_heads = s->heads, .n_kv_heads = s->kv_heads, .head_dim = s->head_dim, .n_ctx = s->keys
     };
-    const uint32_t cols = s->n_out > s->n_in ? s->n_out : s->n_in;
     const bool attends = w->c->op->launch == attention_launch;
-    w->workspace = kg_bench_alloc(machine, kg_bench_workspace(machine, p, s->rows,
-                                                              attends    ? s->heads * s->head_dim
-                                                              : cols > 0 ? cols
-                                                                         : 64,
-                                                              attends ? &heads : NULL));
+    const uint32_t width = s->n_in ? s->n_in : s->heads * s->head_dim;
+    w->workspace = kg_bench_alloc(
+        machine, kg_bench_workspace(machine, p, s->rows, width, s->n_out ? s->n_out : width, attends ? &heads : NULL));
 }
 
 static void work_close(struct work *w, struct kg_bench_machine *machine) {

@@ -236,7 +236,7 @@ static double measure_gemm(struct kg_bench_machine *machine, enum kg_precision p
     const uint64_t n_elems = (uint64_t)n * n, size_bytes = n_elems * kg_precision_bytes(precision);
     struct kg_block blocks[] = { kg_bench_alloc(machine, size_bytes), kg_bench_alloc(machine, size_bytes),
                                  kg_bench_alloc(machine, size_bytes),
-                                 kg_bench_alloc(machine, kg_bench_workspace(machine, precision, n, n, NULL)) };
+                                 kg_bench_alloc(machine, kg_bench_workspace(machine, precision, n, n, n, NULL)) };
     kg_bench_fill(machine, blocks[0].data, n_elems, precision, 3);
     kg_bench_fill(machine, blocks[1].data, n_elems, precision, 4);
     struct canary c = { .machine = machine,
@@ -257,17 +257,17 @@ enum kg_dtype kg_bench_dtype(enum kg_precision precision) {
 }
 
 uint64_t kg_bench_workspace(struct kg_bench_machine *machine, enum kg_precision precision, uint32_t n_rows,
-                            uint32_t n_cols, const struct kg_attention_args *attention) {
+                            uint32_t n_in, uint32_t n_out, const struct kg_attention_args *attention) {
     const struct kg_model_config config = {
         .architecture = "qwen2",
-        .n_vocab = n_cols,
+        .n_vocab = n_out,
         .n_ctx_train = attention ? attention->n_ctx : n_rows,
-        .n_embd = n_cols,
+        .n_embd = n_in,
         .n_layers = 1,
         .n_heads = attention ? attention->n_heads : 1,
         .n_kv_heads = attention ? attention->n_kv_heads : 1,
         .head_dim = attention ? attention->head_dim : 64,
-        .n_ff = n_cols,
+        .n_ff = n_in,
         .norm_eps = 1e-6f,
         .rope_pairing = KG_ROPE_HALF,
         .n_rot = attention ? attention->head_dim : 64,

@@ -26,9 +26,9 @@ struct kg_bench_machine *kg_bench_machine_open(struct kg_record *rec, const char
 
 enum kg_dtype kg_bench_dtype(enum kg_precision precision); /* of weights stored like the activations */
 
-/* Workspace of operations with matrices up to n_rows x n_cols, and of such attention unless NULL. */
+/* Workspace of linear from n_in to n_out for n_rows, and of such attention unless NULL. */
 uint64_t kg_bench_workspace(struct kg_bench_machine *machine, enum kg_precision precision, uint32_t n_rows,
-                            uint32_t n_cols, const struct kg_attention_args *attention);
+                            uint32_t n_in, uint32_t n_out, const struct kg_attention_args *attention);
 
 /* The canaries of this process, measured at the first call for a precision of the matrix product. */
 const struct kg_roofline *kg_bench_roofline(struct kg_bench_machine *machine, enum kg_precision precision);

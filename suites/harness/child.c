@@ -86,6 +86,7 @@ static void become(const struct kg_child_spec *spec, struct child_pipes *p, pid_
     clean_environment();
     const struct kg_child_surroundings *around = spec->surroundings;
     set_or_unset("KIGO_MODELS", around->models);
+    set_or_unset("KIGO_BENCH", around->bench);
     if (around->kigo_path) setenv("KIGO_PROGRAM", around->kigo_path, 1);
     if (around->scratch) setenv("TMPDIR", around->scratch, 1);
     if (!listing) {

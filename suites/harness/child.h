@@ -19,6 +19,7 @@ struct kg_child_surroundings {
     uint64_t seed;         /* the run's */
     const char *kigo_path; /* KIGO_PROGRAM */
     const char *models;    /* KIGO_MODELS, paths separated by newlines */
+    const char *bench;     /* KIGO_BENCH: "quick" */
     const char *scratch;   /* TMPDIR */
 };
 

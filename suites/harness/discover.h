@@ -1,4 +1,4 @@
-/* Suite programs by their place: executables test_* in a folder or in the folders directly below it. */
+/* Suite programs by their place: executables test_* (or bench_*) in a folder or in the folders directly below it. */
 #ifndef KIGO_SUITES_DISCOVER_H
 #define KIGO_SUITES_DISCOVER_H
 
@@ -13,8 +13,9 @@ struct kg_suite_programs {
     struct kg_suite_program *items; /* by name */
     size_t n_items;
 };
-KG_WARN_UNUSED enum kg_status kg_suites_discover(const char *dir, struct kg_suite_programs *programs,
-                                                 struct kg_error *err);
+/* prefix: what their names begin with, "test_" or "bench_". */
+KG_WARN_UNUSED enum kg_status kg_suites_discover(const char *dir, const char *prefix,
+                                                 struct kg_suite_programs *programs, struct kg_error *err);
 void kg_suite_programs_free(struct kg_suite_programs *programs);
 
 #endif

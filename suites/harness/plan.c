@@ -25,6 +25,7 @@ static bool is_selected(const struct kg_selection *s, const json_t *line) {
     const char *key = json_string_value(json_object_get(line, "key"));
     const char *layer = json_string_value(json_object_get(line, "layer"));
     if (s->n_layers > 0 && !in_list(s->layers, s->n_layers, layer)) return false;
+    if (s->within && fnmatch(s->within, key, 0) != 0) return false;
     if (s->n_filters == 0 && s->n_keys == 0) return true;
     if (in_list(s->keys, s->n_keys, key)) return true;
     for (size_t i = 0; i < s->n_filters; i++)
@@ -95,14 +96,16 @@ enum kg_status kg_plan_make(const char *suites_dir, const struct kg_selection *s
                             const struct kg_child_surroundings *around, struct kg_plan *plan, struct kg_error *err) {
     struct kg_suite_programs found;
     struct kg_error why;
-    enum kg_status status = kg_suites_discover(suites_dir, &found, &why);
+    const char *prefix = selection->prefix ? selection->prefix : "test_";
+    enum kg_status status = kg_suites_discover(suites_dir, prefix, &found, &why);
     if (status != KG_OK) return kg_fail(err, KG_ERR_INCOMPLETE, "no suites: %s", why.message);
     *plan = (struct kg_plan){ 0 };
     json_t *keys_seen = json_object();
     for (size_t i = 0; i < found.n_items; i++) add_program(plan, &found.items[i], keys_seen, selection, around);
     if (found.n_items == 0)
-        status = kg_fail(err, KG_ERR_INCOMPLETE,
-                         "no suite program (test_*) in %s or the folders in it; 'make check' builds them", suites_dir);
+        status =
+            kg_fail(err, KG_ERR_INCOMPLETE,
+                    "no suite program (%s*) in %s or the folders in it; 'make check' builds them", prefix, suites_dir);
     for (size_t i = 0; i < selection->n_keys && status == KG_OK; i++)
         if (!json_object_get(keys_seen, selection->keys[i]))
             status = kg_fail(err, KG_ERR_INCOMPLETE, "no suite program has the case '%s'", selection->keys[i]);

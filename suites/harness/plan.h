@@ -1,6 +1,6 @@
 /* What a run will do: the suite programs found, and the cases they list that were asked for.
  *
- * A program is an executable file test_* in the suites folder or in a folder directly below it. Its name is its path from
+ * A program is an executable file test_* (bench_* for `kigo bench`) in the suites folder or in a folder directly below it. Its name is its path from
  * there ("unit/test_gguf"). Beside the cases a program lists, the plan has cases of the harness itself:
  *   harness/<program>/lists         a program whose list could not be had or believed: a crash, with the reason
  *   harness/<program>/ends_cleanly  a program that is run whole ended by itself, with the exit code its results call for
@@ -47,6 +47,8 @@ struct kg_selection {
     size_t n_filters;
     const char *const *keys; /* exact */
     size_t n_keys;
+    const char *within; /* a glob every key must match as well; NULL: any */
+    const char *prefix; /* of the programs' names; NULL: "test_" */
 };
 
 /* True for a layer kigo knows. */

@@ -151,6 +151,8 @@ static enum kg_status run_planned(struct kg_run *run, uint64_t start_ns, struct 
     if (status == KG_OK) status = run_programs(run, &signals, &outcome->interrupted_by, err);
     const uint64_t loop_ns = kg_clock_monotonic_ns() - loop_start_ns;
     if (status == KG_OK) status = measure_overhead(run, start_ns, loop_ns, outcome, err);
+    if (status == KG_OK && run->observer->before_seal)
+        status = run->observer->before_seal(run->observer->arg, run->bundle, err);
     const uint64_t seal_start_ns = kg_clock_monotonic_ns();
     if (status == KG_OK) status = kg_bundle_seal(run->bundle, &outcome->summary, err);
     outcome->seal_ns = kg_clock_monotonic_ns() - seal_start_ns;

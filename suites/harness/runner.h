@@ -22,6 +22,8 @@ struct kg_run_observer {
     void (*case_started)(void *arg, const char *key);
     void (*case_ended)(void *arg, const struct kg_case_end *end);
     void (*program_ended)(void *arg, const struct kg_planned_program *program, uint64_t wall_ns);
+    /* All cases have ended and nothing is sealed: files made from the records may be added. */
+    enum kg_status (*before_seal)(void *arg, struct kg_bundle *bundle, struct kg_error *err);
 };
 
 struct kg_run_options {

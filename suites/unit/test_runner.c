@@ -311,11 +311,16 @@ static void discovery_takes_programs_only(struct kg_record *rec, const void *arg
     make_file(dir, "unit/deeper/test_deep", 0755);
     make_file(dir, "haiku/test_h", 0755);
     make_file(dir, "test_top", 0755);
+    make_file(dir, "unit/bench_b", 0755);
     struct kg_suite_programs programs;
-    ck_assert_int_eq(kg_suites_discover(dir, &programs, NULL), KG_OK);
+    ck_assert_int_eq(kg_suites_discover(dir, "test_", &programs, NULL), KG_OK);
     static const char *const EXPECTED[] = { "haiku/test_h", "test_top", "unit/test_a", "unit/test_b" };
     ck_assert_uint_eq(programs.n_items, KG_COUNT_OF(EXPECTED));
     for (size_t i = 0; i < KG_COUNT_OF(EXPECTED); i++) ck_assert_str_eq(programs.items[i].name, EXPECTED[i]);
+    kg_suite_programs_free(&programs);
+    ck_assert_int_eq(kg_suites_discover(dir, "bench_", &programs, NULL), KG_OK);
+    ck_assert_uint_eq(programs.n_items, 1);
+    ck_assert_str_eq(programs.items[0].name, "unit/bench_b");
     kg_suite_programs_free(&programs);
 }
 

@@ -1,0 +1,14 @@
+/* What `kigo bench` adds to its bundle, made from the records before it is sealed. */
+#ifndef KIGO_CLI_BENCH_REPORT_H
+#define KIGO_CLI_BENCH_REPORT_H
+
+#include <kigo/bundle.h>
+
+/* bandwidth.csv, bandwidth.json and, where gnuplot is installed, bandwidth.svg and bandwidth.png; bandwidth.json says as
+ * "plot" which there are or why there is none. Nothing if no bench of an operation passed. */
+KG_WARN_UNUSED enum kg_status kg_bench_report_bandwidth(struct kg_bundle *bundle, struct kg_error *err);
+
+/* fp16.md and fp16.csv. */
+KG_WARN_UNUSED enum kg_status kg_bench_report_fp16(struct kg_bundle *bundle, struct kg_error *err);
+
+#endif

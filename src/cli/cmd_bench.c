@@ -1,0 +1,257 @@
+/* kigo bench: runs the bench programs and seals their timings. The same runner as kigo check, over bench_* programs. */
+#include "base/buffer.h"
+#include "base/file.h"
+#include "base/options.h"
+#include "base/size.h"
+#include "cli/bench_report.h"
+#include "cli/bundles.h"
+#include "cli/check_report.h"
+#include "cli/commands.h"
+#include "cli/suite_run.h"
+#include "engine/backend.h"
+#include "suites/harness/case_key.h"
+#include "suites/harness/failure_name.h"
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct bench_options {
+    struct kg_option_list filters, keys, models;
+    uint64_t seed;
+    bool quick, json, silent, list;
+    const char *bundles, *suites, *report, *backend;
+};
+
+static enum kg_status parse(int argc, char **argv, struct bench_options *o, bool *helped, struct kg_error *err) {
+    const struct kg_option rows[] = {
+        { .name = "quick", .kind = KG_OPTION_FLAG, .value = &o->quick, .help = "small shapes only" },
+        { .name = "filter",
+          .letter = 'f',
+          .kind = KG_OPTION_TEXTS,
+          .value = &o->filters,
+          .metavar = "GLOB",
+          .help = "run cases whose key matches; * also crosses /" },
+        { .name = "case",
+          .letter = 'c',
+          .kind = KG_OPTION_TEXTS,
+          .value = &o->keys,
+          .metavar = "KEY",
+          .help = "run the case of this very key" },
+        { .name = "backend",
+          .kind = KG_OPTION_TEXT,
+          .value = &o->backend,
+          .metavar = "NAME",
+          .help = "run only cases of this back end, cpu or cuda (all)" },
+        { .name = "model",
+          .letter = 'm',
+          .kind = KG_OPTION_TEXTS,
+          .value = &o->models,
+          .metavar = "FILE",
+          .help = "also measure this GGUF file as a whole" },
+        { .name = "report",
+          .kind = KG_OPTION_TEXT,
+          .value = &o->report,
+          .metavar = "NAME",
+          .help = "measure what a report needs and write it: fp16" },
+        { .name = "seed",
+          .letter = 's',
+          .kind = KG_OPTION_UINT64,
+          .value = &o->seed,
+          .metavar = "S",
+          .help = "the run's seed (1)" },
+        KG_BUNDLES_OPTION(&o->bundles),
+        { .name = "suites",
+          .kind = KG_OPTION_TEXT,
+          .value = &o->suites,
+          .metavar = "DIR",
+          .help = "where bench programs are ($KIGO_SUITES or suites beside kigo)" },
+        { .name = "list",
+          .kind = KG_OPTION_FLAG,
+          .value = &o->list,
+          .help = "print the keys that would run, run nothing" },
+        { .name = "json", .kind = KG_OPTION_FLAG, .value = &o->json, .help = "print one JSON object at the end" },
+        { .name = "quiet",
+          .letter = 'q',
+          .kind = KG_OPTION_FLAG,
+          .value = &o->silent,
+          .help = "print failures and the last line only" },
+    };
+    const struct kg_command command = {
+        .name = "kigo bench",
+        .usage = "[options]",
+        .summary = "Times operations and whole models and seals the timings in a proof bundle, with bandwidth.csv,\n"
+                   "bandwidth.json and plots. Timings never decide: exit code 1 means that work failed, not that it\n"
+                   "was slow. --report fp16 compares f16 with f32 on whole models: fp16.md and fp16.csv.",
+        .options = rows,
+        .n_options = KG_COUNT_OF(rows),
+    };
+    const char **args = NULL;
+    size_t n_args;
+    enum kg_status status = kg_options_parse(&command, argc, argv, &args, &n_args, helped, err);
+    if (status == KG_OK) free(args);
+    if (status == KG_OK && o->report && strcmp(o->report, "fp16") != 0)
+        status = kg_fail(err, KG_ERR_USAGE, "--report: '%s' is not fp16", o->report);
+    if (status == KG_OK && o->backend && strcmp(o->backend, "cpu") != 0 && strcmp(o->backend, "cuda") != 0)
+        status = kg_fail(err, KG_ERR_USAGE, "--backend: '%s' is neither cpu nor cuda", o->backend);
+    if (status == KG_OK && o->json && o->silent)
+        status = kg_fail(err, KG_ERR_USAGE, "--json and --quiet exclude each other");
+    return status;
+}
+
+/* A report on f16 needs a back end that has it: KG_ERR_UNSUPPORTED says which has not, and why. */
+static enum kg_status check_f16(const char *backend_name, struct kg_error *err) {
+    const struct kg_model_config config = { .architecture = "qwen2",
+                                            .n_vocab = 64,
+                                            .n_ctx_train = 64,
+                                            .n_embd = 64,
+                                            .n_layers = 1,
+                                            .n_heads = 1,
+                                            .n_kv_heads = 1,
+                                            .head_dim = 64,
+                                            .n_ff = 64,
+                                            .norm_eps = 1e-6f,
+                                            .rope_pairing = KG_ROPE_HALF,
+                                            .n_rot = 64,
+                                            .rope_freq_base = 10000,
+                                            .rope_freq_scale = 1,
+                                            .attn_scale = 0.125f };
+    const struct kg_session_plan plan = {
+        .config = &config, .activations = KG_PRECISION_F16, .kv = KG_PRECISION_F16, .n_ctx = 64, .max_rows = 1
+    };
+    struct kg_backend *backend;
+    uint64_t workspace_bytes;
+    enum kg_status status = kg_backend_open(backend_name, 0, &backend, err);
+    if (status == KG_OK) {
+        status = backend->ops->session_plan(backend, &plan, &workspace_bytes, err);
+        kg_backend_close(backend);
+    }
+    return status == KG_OK ? KG_OK : kg_error_context(err, status, "--report fp16");
+}
+
+/* The keys, layer/op/name[backend,...], that the report or the back end leaves. malloc'ed; NULL for all. */
+static char *make_within(const struct bench_options *o) {
+    if (o->report) return kg_xasprintf("bench/model/*[[]%s,*", o->backend);
+    return o->backend ? kg_xasprintf("*[[]%s,*", o->backend) : NULL;
+}
+
+struct bench_run {
+    struct kg_check_report report; /* first: the observer's argument is one */
+    const struct bench_options *options;
+};
+
+static enum kg_status before_seal(void *arg, struct kg_bundle *bundle, struct kg_error *err) {
+    const struct bench_run *run = arg;
+    enum kg_status status = kg_bench_report_bandwidth(bundle, err);
+    if (status == KG_OK && run->options->report) status = kg_bench_report_fp16(bundle, err);
+    return status;
+}
+
+static enum kg_status print_list(const struct kg_run_options *options, struct kg_error *err) {
+    struct kg_plan plan;
+    const enum kg_status status =
+        kg_plan_make(options->suites_dir, &options->selection, &options->surroundings, &plan, err);
+    if (status != KG_OK) return status;
+    for (size_t p = 0; p < plan.n_programs; p++)
+        for (size_t i = 0; i < plan.programs[p].n_cases; i++) puts(plan.programs[p].cases[i].key);
+    kg_plan_free(&plan);
+    return KG_OK;
+}
+
+static int run(const struct bench_options *o, const struct kg_run_options *options) {
+    struct kg_error err;
+    if (o->list) {
+        const enum kg_status status = print_list(options, &err);
+        return status == KG_OK ? KG_EXIT_OK : kg_cli_error("bench", &err);
+    }
+    struct bench_run run = { .options = o };
+    kg_check_report_init(&run.report, o->json ? KG_CHECK_JSON : o->silent ? KG_CHECK_QUIET : KG_CHECK_TEXT);
+    struct kg_run_observer observer = kg_check_report_observer(&run.report);
+    observer.arg = &run;
+    observer.before_seal = before_seal;
+    struct kg_run_outcome outcome = { 0 };
+    const enum kg_status status = kg_run(options, &observer, &outcome, &err);
+    int exit_code = outcome.exit_code;
+    if (status == KG_OK) {
+        kg_check_report_finish(&run.report, &outcome);
+    } else {
+        kg_check_report_error(&run.report, &err);
+        exit_code = kg_cli_error("bench", &err);
+    }
+    kg_run_outcome_free(&outcome);
+    kg_check_report_free(&run.report);
+    return exit_code;
+}
+
+/* This call again, up to which cases run. malloc'ed. */
+static char *rerun_prefix(const struct bench_options *o, const char *program) {
+    struct kg_buffer b = KG_BUFFER_INIT;
+    kg_shell_quote(&b, program);
+    kg_buffer_puts(&b, o->quick ? " bench --quick" : " bench");
+    for (size_t i = 0; i < o->models.n_items; i++) {
+        kg_buffer_puts(&b, " --model ");
+        kg_shell_quote(&b, o->models.items[i]);
+    }
+    return b.data;
+}
+
+static json_t *describe_run(int argc, char **argv, const struct bench_options *o) {
+    struct kg_option_list words = { (const char **)argv, (size_t)argc };
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:i, s:b, s:s?}", "argv", kg_cli_texts_json(&words), "layers",
+                     json_array(), "filter", kg_cli_texts_json(&o->filters), "cases", kg_cli_texts_json(&o->keys),
+                     "seed", json_sprintf("%" PRIu64, o->seed), "require_gpu", 0, "models",
+                     kg_cli_texts_json(&o->models), "jobs", 1, "quick", o->quick, "report", o->report);
+}
+
+static int bench(int argc, char **argv, const struct bench_options *o, const char *models) {
+    char *program = kg_cli_own_path();
+    char *suites = kg_cli_suites_dir(o->suites, program);
+    char *prefix = rerun_prefix(o, program);
+    json_t *about = describe_run(argc, argv, o);
+    char *within = make_within(o);
+    const struct kg_run_options options = {
+        .suites_dir = suites,
+        .selection = { .filters = o->filters.items,
+                       .n_filters = o->filters.n_items,
+                       .keys = o->keys.items,
+                       .n_keys = o->keys.n_items,
+                       .within = within,
+                       .prefix = "bench_" },
+        .surroundings = { .seed = o->seed, .kigo_path = program, .models = models, .bench = o->quick ? "quick" : NULL },
+        .bundle = { .root = kg_cli_bundles_root(o->bundles),
+                    .source_dir = kg_path_is_dir(KG_SOURCE_DIR) ? KG_SOURCE_DIR : NULL,
+                    .run = about,
+                    .seed = o->seed },
+        .rerun_prefix = prefix,
+        .n_jobs = 1, /* timings of two programs at once would be of neither */
+        .timeout_scale = 1,
+    };
+    const int exit_code = run(o, &options);
+    json_decref(about);
+    free(prefix);
+    free(within);
+    free(suites);
+    free(program);
+    return exit_code;
+}
+
+int kg_cmd_bench(int argc, char **argv) {
+    signal(SIGPIPE, SIG_IGN);
+    struct bench_options o = { .seed = KG_DEFAULT_RUN_SEED };
+    struct kg_error err;
+    bool helped = false;
+    char *models = NULL;
+    int exit_code = KG_EXIT_OK;
+    enum kg_status status = parse(argc, argv, &o, &helped, &err);
+    if (status == KG_OK && o.report && !o.backend) o.backend = "cuda";
+    if (status == KG_OK && !helped) status = kg_cli_model_paths(&o.models, &models, &err);
+    if (status == KG_OK && !helped && o.report) status = check_f16(o.backend, &err);
+    if (status != KG_OK) exit_code = kg_cli_error("bench", &err);
+    else if (!helped) exit_code = bench(argc, argv, &o, models);
+    free(models);
+    free(o.filters.items);
+    free(o.keys.items);
+    free(o.models.items);
+    return exit_code;
+}

@@ -1,0 +1,49 @@
+#include "cli/suite_run.h"
+#include "base/buffer.h"
+#include "base/file.h"
+#include "base/json_put.h"
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+char *kg_cli_own_path(void) {
+    char path[4096];
+    const ssize_t len = readlink("/proc/self/exe", path, sizeof path - 1);
+    return len > 0 ? kg_xstrndup(path, (size_t)len) : kg_xstrdup("kigo");
+}
+
+/* suites/ beside the program. malloc'ed. */
+static char *suites_beside(const char *program) {
+    const char *slash = strrchr(program, '/');
+    char *dir = slash ? kg_xstrndup(program, (size_t)(slash - program)) : kg_xstrdup(".");
+    char *suites = kg_path_join(dir, "suites");
+    free(dir);
+    return suites;
+}
+
+char *kg_cli_suites_dir(const char *given, const char *program) {
+    const char *from_environment = getenv("KIGO_SUITES");
+    if (given) return kg_xstrdup(given);
+    return from_environment && *from_environment ? kg_xstrdup(from_environment) : suites_beside(program);
+}
+
+enum kg_status kg_cli_model_paths(const struct kg_option_list *models, char **paths, struct kg_error *err) {
+    struct kg_buffer text = KG_BUFFER_INIT;
+    enum kg_status status = KG_OK;
+    for (size_t i = 0; i < models->n_items && status == KG_OK; i++) {
+        char *path = realpath(models->items[i], NULL);
+        if (!path || strchr(path, '\n'))
+            status = kg_fail(err, KG_ERR_NOT_FOUND, "--model: there is no file '%s'", models->items[i]);
+        else kg_buffer_printf(&text, "%s%s", text.len ? "\n" : "", path);
+        free(path);
+    }
+    if (status == KG_OK) *paths = text.data;
+    else kg_buffer_free(&text);
+    return status;
+}
+
+json_t *kg_cli_texts_json(const struct kg_option_list *list) {
+    json_t *array = json_array();
+    for (size_t i = 0; i < list->n_items; i++) json_array_append_new(array, kg_json_utf8(list->items[i]));
+    return array;
+}

@@ -1,0 +1,46 @@
+/* The bandwidth profile of a run: what its bench cases recorded, as a table. Rendered from records only.
+ *
+ * bandwidth.csv, a line a timing: key, op, name, backend, dtype, shape, kind, state, n, median_ns, mad_ns, ci_lo_ns,
+ * ci_hi_ns, bytes, flops, gb_s, gb_s_lo, gb_s_hi, tflop_s, roofline_share, speedup_over_f32, speedup_lo, speedup_hi.
+ * A figure that has no meaning for a row is empty. gb_s_lo comes from the upper end of the time's interval, and a speed-up's
+ * interval from the far ends of both times'. */
+#ifndef KIGO_MEASURE_BANDWIDTH_H
+#define KIGO_MEASURE_BANDWIDTH_H
+
+#include "base/buffer.h"
+#include "bundle/records.h"
+#include "measure/roofline.h"
+#include <jansson.h>
+
+struct kg_bandwidth_row {
+    /* Of the records, which must outlive the rows; "" where the case has none. */
+    const char *key, *op, *name, *backend, *dtype, *shape, *kind, *state;
+    int64_t n;
+    double median_ns, mad_ns, ci_lo_ns, ci_hi_ns;
+    double bytes, flops;
+    struct kg_roofline roofline; /* of the case's process */
+    double gb_s, gb_s_lo, gb_s_hi, tflop_s, share;
+    double speedup, speedup_lo, speedup_hi; /* over the f32 row of the same work and kind; 0 if there is none */
+};
+
+struct kg_bandwidth {
+    struct kg_bandwidth_row *rows;
+    size_t n_rows;
+};
+
+/* The timings called "time" of the cases of layer bench that passed, in the plan's order. */
+void kg_bandwidth_collect(const struct kg_records *records, struct kg_bandwidth *bandwidth);
+void kg_bandwidth_free(struct kg_bandwidth *bandwidth);
+
+void kg_bandwidth_csv(const struct kg_bandwidth *bandwidth, struct kg_buffer *out);
+
+/* {"cases": [a row each], "speedups": [{"group", "kind", "state", "n", "least", "geometric_mean", "most"}]}: groups are
+ * <op>/<first word of the name> and linear/ffn. */
+json_t *kg_bandwidth_json(const struct kg_bandwidth *bandwidth);
+
+/* A gnuplot script with its data: GB/s over bytes, logarithmic, the canaries' rate as a line. False, nothing
+ * written, if no timing is cold and has bytes. terminal: "svg" or "png". output: the file it makes. */
+bool kg_bandwidth_plot(const struct kg_bandwidth *bandwidth, const char *terminal, const char *output,
+                       struct kg_buffer *script);
+
+#endif

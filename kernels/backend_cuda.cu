@@ -155,8 +155,8 @@ static enum kg_status cuda_upload(struct kg_backend *backend, void *to, const vo
                                   struct kg_error *err) {
     const held lock(backend);
     struct kg_cuda_backend *cuda = lock.cuda;
-    int turn = 0;
-    for (uint64_t done = 0, n; done < size_bytes; done += n, turn ^= 1) {
+    for (uint64_t done = 0, n; done < size_bytes; done += n, cuda->staging_turn ^= 1) {
+        const int turn = cuda->staging_turn;
         n = size_bytes - done < STAGING_BYTES ? size_bytes - done : STAGING_BYTES;
         TRY_CUDA(cudaEventSynchronize(cuda->staged[turn]), "upload");
         memcpy(cuda->staging[turn], static_cast<const char *>(host) + done, n);

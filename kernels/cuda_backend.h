@@ -41,6 +41,7 @@ struct kg_cuda_backend {
     int n_sms;
     void *staging[2]; /* pinned, for uploads */
     cudaEvent_t staged[2];
+    int staging_turn; /* which of the two is filled next */
     struct kg_cuda_step
         *step_memory;                /* device memory, beside the tagged: a few bytes that every session uses in turn */
     const struct kg_cuda_step *step; /* not NULL while a step is walked */

@@ -1,13 +1,59 @@
 #include "suites/integration/rig.h"
+#include "suites/harness/compare.h"
 #include "base/buffer.h"
 #include "base/rng.h"
 #include <check.h>
 #include <string.h>
 
+const char *const KG_RIG_BACKENDS[KG_RIG_N_BACKENDS] = { "cpu", "cuda" };
+static size_t current;
+
+/* A case on one back end; lives as long as the process, like the case. */
+struct on_backend {
+    size_t backend;
+    void (*run)(struct kg_record *rec, const void *arg);
+    const void *arg;
+    struct on_backend *next;
+};
+static struct on_backend *all_added;
+
+static void run_on_backend(struct kg_record *rec, const void *arg) {
+    const struct on_backend *const on = arg;
+    struct kg_backend *backend;
+    struct kg_error err = { 0 };
+    current = on->backend;
+    const enum kg_status status = kg_backend_open(KG_RIG_BACKENDS[current], 0, &backend, &err);
+    if (status == KG_ERR_UNSUPPORTED && current > 0) {
+        kg_record_skip(rec, "%s", err.message);
+        return;
+    }
+    kg_must(status, &err);
+    kg_backend_close(backend);
+    on->run(rec, on->arg);
+}
+
+void kg_rig_add(struct kg_case_list *list, const struct kg_case *c) {
+    for (size_t i = 0; i < KG_RIG_N_BACKENDS; i++) {
+        if (c->backend && strcmp(c->backend, KG_RIG_BACKENDS[i]) != 0) continue;
+        struct on_backend *const on = kg_xmalloc(sizeof *on);
+        *on = (struct on_backend){ .backend = i, .run = c->run, .arg = c->arg, .next = all_added };
+        all_added = on;
+        struct kg_case added = *c;
+        added.backend = KG_RIG_BACKENDS[i];
+        added.run = run_on_backend;
+        added.arg = on;
+        kg_case_list_add(list, &added);
+    }
+}
+
+size_t kg_rig_current(void) {
+    return current;
+}
+
 struct kg_rig kg_rig_open(const char *fixture, int n_threads) {
     struct kg_rig rig = { 0 };
     struct kg_error err = { 0 };
-    kg_must(kg_backend_open("cpu", n_threads, &rig.backend, &err), &err);
+    kg_must(kg_backend_open(KG_RIG_BACKENDS[current], n_threads, &rig.backend, &err), &err);
     kg_must(kg_model_load(kg_fixture_path(fixture), rig.backend, NULL, &rig.model, &err), &err);
     rig.tokenizer = kg_model_tokenizer(rig.model);
     rig.config = kg_model_config(rig.model);
@@ -21,9 +67,10 @@ void kg_rig_close(struct kg_rig *rig) {
 }
 
 const struct kg_rig *kg_rig_shared(void) {
-    static struct kg_rig rig;
-    if (!rig.model) rig = kg_rig_open(KG_HAIKU_MODEL, 0);
-    return &rig;
+    static struct kg_rig rigs[KG_RIG_N_BACKENDS];
+    struct kg_rig *const rig = &rigs[current];
+    if (!rig->model) *rig = kg_rig_open(KG_HAIKU_MODEL, 0);
+    return rig;
 }
 
 struct kg_session *kg_rig_session(const struct kg_rig *rig, uint32_t n_ctx) {
@@ -75,6 +122,18 @@ void kg_expect_same_bits(const char *what, const float *got, const float *want, 
     for (size_t i = 0; i < n; i++)
         if (bits_of(got[i]) != bits_of(want[i]))
             ck_abort_msg("%s: element %zu of %zu is %.9g, not %.9g", what, i, n, (double)got[i], (double)want[i]);
+}
+
+void kg_rig_expect_same(const char *what, const float *got, const float *want, size_t n) {
+    const struct kg_tolerance tol = { .nmse = 1e-9, .why = "float32 sums in another order, as the layer walk has it" };
+    struct kg_compare compare;
+    double margin;
+    if (current == 0) {
+        kg_expect_same_bits(what, got, want, n);
+        return;
+    }
+    kg_compare_f32(got, want, n, &compare);
+    if (!kg_within(&compare, &tol, &margin)) ck_abort_msg("%s: NMSE %.3g, at most %.3g", what, compare.nmse, tol.nmse);
 }
 
 void kg_expect_same_ids(const char *what, const int32_t *got, size_t n_got, const int32_t *want, size_t n_want) {

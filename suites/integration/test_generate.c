@@ -48,14 +48,15 @@ static struct kg_generate_result generate(const struct kg_rig *rig, const struct
 
 /* Greedy, past end tokens: what the cases below cut. */
 static const struct kg_generate_result *baseline(struct kg_ids *prompt) {
-    static struct kg_generate_result result;
+    static struct kg_generate_result results[KG_RIG_N_BACKENDS];
+    struct kg_generate_result *const result = &results[kg_rig_current()];
     *prompt = kg_rig_encode(kg_rig_shared(), PROMPT);
     struct kg_generate_options options = greedy_options(BASE_TOKENS);
     options.ignore_end = true;
-    if (!result.ids) result = generate(kg_rig_shared(), prompt, CONTEXT, &options);
-    ck_assert_uint_eq(result.n_ids, BASE_TOKENS);
-    ck_assert_int_eq(result.finish, KG_FINISH_LENGTH);
-    return &result;
+    if (!result->ids) *result = generate(kg_rig_shared(), prompt, CONTEXT, &options);
+    ck_assert_uint_eq(result->n_ids, BASE_TOKENS);
+    ck_assert_int_eq(result->finish, KG_FINISH_LENGTH);
+    return result;
 }
 
 static json_t *json_of_ids(const int32_t *ids, size_t n) {
@@ -308,7 +309,7 @@ static void padding_is_never_drawn(struct kg_record *rec, const void *arg) {
 
 static const struct kg_case OTHERS[] = {
 #define GENERATE_CASE(name_)                                                                                           \
-    { .layer = "integration", .op = "generate", .name = #name_, .backend = "cpu", .dtype = "f32", .run = name_ }
+    { .layer = "integration", .op = "generate", .name = #name_, .dtype = "f32", .run = name_ }
     GENERATE_CASE(same_seed_same_ids),
     GENERATE_CASE(greedy_ignores_the_seed),
     GENERATE_CASE(no_tokens_asked),
@@ -325,21 +326,21 @@ static const struct kg_case OTHERS[] = {
 static void build(struct kg_case_list *list) {
     static const char *const GOLDENS[] = { "short", "haiku", "long" };
     for (size_t i = 0; i < KG_COUNT_OF(GOLDENS); i++)
-        kg_case_list_add(list, &(struct kg_case){ .layer = "integration",
-                                                  .op = "generate",
-                                                  .name = "greedy_is_the_golden",
-                                                  .backend = "cpu",
-                                                  .dtype = "f32",
-                                                  .shape = GOLDENS[i],
-                                                  .run = greedy_is_the_golden,
-                                                  .arg = GOLDENS[i] });
+        kg_rig_add(list, &(struct kg_case){ .layer = "integration",
+                                            .op = "generate",
+                                            .name = "greedy_is_the_golden",
+                                            .dtype = "f32",
+                                            .shape = GOLDENS[i],
+                                            .run = greedy_is_the_golden,
+                                            .arg = GOLDENS[i] });
     for (size_t i = 0; i < KG_COUNT_OF(BAD_OPTIONS); i++)
-        kg_case_list_add(list, &(struct kg_case){ .layer = "integration",
-                                                  .op = "sampler_options",
-                                                  .name = BAD_OPTIONS[i].name,
-                                                  .run = option_out_of_range,
-                                                  .arg = &BAD_OPTIONS[i] });
-    for (size_t i = 0; i < KG_COUNT_OF(OTHERS); i++) kg_case_list_add(list, &OTHERS[i]);
+        kg_rig_add(list, &(struct kg_case){ .layer = "integration",
+                                            .op = "sampler_options",
+                                            .backend = "cpu",
+                                            .name = BAD_OPTIONS[i].name,
+                                            .run = option_out_of_range,
+                                            .arg = &BAD_OPTIONS[i] });
+    for (size_t i = 0; i < KG_COUNT_OF(OTHERS); i++) kg_rig_add(list, &OTHERS[i]);
 }
 
 int main(int argc, char **argv) {

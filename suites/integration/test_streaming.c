@@ -73,13 +73,14 @@ static struct kg_generate_options greedy_options(void) {
 
 /* Greedy, past end tokens: every id the cases below stop at. */
 static const struct kg_generate_result *baseline(struct kg_ids *prompt) {
-    static struct kg_generate_result result;
+    static struct kg_generate_result results[KG_RIG_N_BACKENDS];
+    struct kg_generate_result *const result = &results[kg_rig_current()];
     struct stream s = { 0 };
     *prompt = kg_rig_encode(kg_rig_shared(), PROMPT);
-    if (!result.ids) result = stream(greedy_options(), prompt, &s);
-    ck_assert_uint_eq(result.n_ids, BASE_TOKENS);
+    if (!result->ids) *result = stream(greedy_options(), prompt, &s);
+    ck_assert_uint_eq(result->n_ids, BASE_TOKENS);
     kg_buffer_free(&s.text);
-    return &result;
+    return result;
 }
 
 /* Stop sequences as pieces of the baseline: ids [from, from + n), then `tail` if it is not negative. */
@@ -261,7 +262,7 @@ static void cancelled_at_the_last_token(struct kg_record *rec, const void *arg) 
 
 static const struct kg_case OTHERS[] = {
 #define STREAM_CASE(name_)                                                                                             \
-    { .layer = "integration", .op = "streaming", .name = #name_, .backend = "cpu", .dtype = "f32", .run = name_ }
+    { .layer = "integration", .op = "streaming", .name = #name_, .dtype = "f32", .run = name_ }
     STREAM_CASE(stop_that_overlaps_itself), STREAM_CASE(stop_inside_a_token_is_none),
     STREAM_CASE(no_character_is_split),     STREAM_CASE(text_streams_as_it_is_decided),
     STREAM_CASE(cancelled_by_the_listener), STREAM_CASE(cancelled_at_the_last_token),
@@ -270,14 +271,13 @@ static const struct kg_case OTHERS[] = {
 
 static void build(struct kg_case_list *list) {
     for (size_t i = 0; i < KG_COUNT_OF(STOPS); i++)
-        kg_case_list_add(list, &(struct kg_case){ .layer = "integration",
-                                                  .op = "streaming",
-                                                  .name = STOPS[i].name,
-                                                  .backend = "cpu",
-                                                  .dtype = "f32",
-                                                  .run = stops,
-                                                  .arg = &STOPS[i] });
-    for (size_t i = 0; i < KG_COUNT_OF(OTHERS); i++) kg_case_list_add(list, &OTHERS[i]);
+        kg_rig_add(list, &(struct kg_case){ .layer = "integration",
+                                            .op = "streaming",
+                                            .name = STOPS[i].name,
+                                            .dtype = "f32",
+                                            .run = stops,
+                                            .arg = &STOPS[i] });
+    for (size_t i = 0; i < KG_COUNT_OF(OTHERS); i++) kg_rig_add(list, &OTHERS[i]);
 }
 
 int main(int argc, char **argv) {

@@ -37,3 +37,8 @@ check_PROGRAMS += suites/integration/test_synth_command
 suites_integration_test_synth_command_SOURCES = suites/integration/test_synth_command.c
 check_PROGRAMS += suites/integration/test_op_command
 suites_integration_test_op_command_SOURCES = suites/integration/test_op_command.c
+check_PROGRAMS += suites/integration/test_bench
+suites_integration_test_bench_SOURCES = \
+	suites/integration/check_lab.c suites/integration/check_lab.h \
+	suites/integration/test_bench.c \
+	suites/harness/failure_name.c

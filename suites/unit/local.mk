@@ -69,3 +69,5 @@ check_PROGRAMS += suites/unit/test_measure
 suites_unit_test_measure_SOURCES = suites/unit/test_measure.c
 check_PROGRAMS += suites/unit/test_synth
 suites_unit_test_synth_SOURCES = suites/unit/test_synth.c
+check_PROGRAMS += suites/unit/test_bench_reports
+suites_unit_test_bench_reports_SOURCES = suites/unit/test_bench_reports.c

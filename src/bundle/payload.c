@@ -127,8 +127,9 @@ enum kg_status kg_bundle_transcript(struct kg_bundle *bundle, const char *name, 
 /* Files only this module writes: the records, what describes the run, and what seal derives. */
 static bool is_reserved(const char *relative) {
     static const char *const NAMES[] = {
-        "plan.ndjson", "journal.ndjson", "results.ndjson", "samples.bin", "env.json",    "build.json", "source.json",
-        "dirty.diff",  "summary.json",   "junit.xml",      "results.tap", "results.csv", "report.md",  "recovery",
+        "plan.ndjson", "journal.ndjson", "results.ndjson", "samples.bin",  "env.json",
+        "build.json",  "source.json",    "dirty.diff",     "summary.json", "junit.xml",
+        "results.tap", "results.csv",    "report.md",      "recovery",     "telemetry.csv",
     };
     const size_t first = strcspn(relative, "/");
     for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)

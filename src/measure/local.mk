@@ -6,3 +6,6 @@ libkigo_a_SOURCES += \
 	src/measure/roofline.c src/measure/roofline.h \
 	src/measure/statistics.c src/measure/statistics.h \
 	src/measure/timing.c src/measure/timing.h
+libkigo_a_SOURCES += \
+	src/measure/nvml.c src/measure/nvml.h \
+	src/measure/telemetry.c src/measure/telemetry.h

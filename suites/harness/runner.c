@@ -2,6 +2,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "measure/telemetry.h"
 #include "suites/harness/run_slot.h"
 #include <errno.h>
 #include <poll.h>
@@ -12,7 +13,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-enum { MAX_JOBS = 64 };
+enum { MAX_JOBS = 64, TELEMETRY_INTERVAL_MS = 500 };
 
 /* Signals are read as events, so that nothing is interrupted half way. */
 struct signals {
@@ -138,6 +139,15 @@ static enum kg_status measure_overhead(struct kg_run *run, uint64_t start_ns, ui
     return status;
 }
 
+/* NVML's figures beside the records while programs run; NULL where there is no GPU to tell of. */
+static enum kg_status start_telemetry(const struct kg_run *run, struct kg_telemetry **telemetry, struct kg_error *err) {
+    char *path = kg_path_join(kg_bundle_dir(run->bundle), "data/telemetry.csv");
+    enum kg_status status = kg_telemetry_start(path, TELEMETRY_INTERVAL_MS, telemetry, err);
+    if (status == KG_ERR_UNSUPPORTED) status = KG_OK;
+    free(path);
+    return status;
+}
+
 static enum kg_status run_planned(struct kg_run *run, uint64_t start_ns, struct kg_run_outcome *outcome,
                                   struct kg_error *err) {
     struct signals signals = { .fd = -1 };
@@ -148,7 +158,11 @@ static enum kg_status run_planned(struct kg_run *run, uint64_t start_ns, struct 
     if (status == KG_OK) status = signals_open(&signals, err);
     if (status == KG_OK && run->observer->planned) run->observer->planned(run->observer->arg, &run->plan, run->bundle);
     const uint64_t loop_start_ns = kg_clock_monotonic_ns();
+    struct kg_telemetry *telemetry = NULL;
+    if (status == KG_OK) status = start_telemetry(run, &telemetry, err);
     if (status == KG_OK) status = run_programs(run, &signals, &outcome->interrupted_by, err);
+    const enum kg_status telemetry_status = kg_telemetry_stop(telemetry, status == KG_OK ? err : NULL);
+    if (status == KG_OK) status = telemetry_status;
     const uint64_t loop_ns = kg_clock_monotonic_ns() - loop_start_ns;
     if (status == KG_OK) status = measure_overhead(run, start_ns, loop_ns, outcome, err);
     if (status == KG_OK && run->observer->before_seal)

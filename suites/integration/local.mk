@@ -12,6 +12,7 @@ suites_integration_test_bad_models_SOURCES = suites/integration/test_bad_models.
 check_PROGRAMS += suites/integration/test_tokenize_command
 suites_integration_test_tokenize_command_SOURCES = suites/integration/test_tokenize_command.c
 check_PROGRAMS += suites/integration/test_check_e2e
+EXTRA_suites_integration_test_check_e2e_DEPENDENCIES = suites/unit/fake_nvml.so
 suites_integration_test_check_e2e_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/test_check_e2e.c \

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/size.h"
 #include "suites/integration/check_lab.h"
+#include "suites/unit/fake_nvml.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +47,48 @@ static void green_run_passes(struct kg_record *rec, const void *arg) {
     kg_lab_expect_empty(lab.tmp); /* the cases' scratch folders too */
     kg_process_result_free(&r);
     free(bundle);
+    kg_lab_close(&lab);
+}
+
+/* NVML by the suites' own library: its figures lie in the bundle, under its seal. */
+static void telemetry_is_sealed(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_lab lab;
+    kg_lab_open(&lab, rec);
+    kg_lab_add(&lab, "test_green", "test_green");
+    struct kg_process_result r;
+    setenv("KIGO_NVML", kg_fake_nvml_path(), 1);
+    kg_lab_check(&lab, NULL, &r);
+    unsetenv("KIGO_NVML");
+    kg_lab_expect_exit(&r, KG_EXIT_OK, "7 passed, 0 failed, 0 skipped");
+    char *bundle = kg_lab_bundle(&lab), *path = kg_path_join(bundle, "data/telemetry.csv"), *text;
+    size_t len;
+    struct kg_error err;
+    kg_lab_expect_verified(bundle);
+    ck_assert_msg(kg_file_read(path, &text, &len, &err) == KG_OK, "%s", err.message);
+    ck_assert_ptr_nonnull(strstr(text, ",1,1501,2600,123456,700000,41,0x24,1000000000,77\n"));
+    free(text);
+    free(path);
+    free(bundle);
+    kg_process_result_free(&r);
+    kg_lab_close(&lab);
+}
+
+static void no_nvml_no_telemetry(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_lab lab;
+    kg_lab_open(&lab, rec);
+    kg_lab_add(&lab, "test_green", "test_green");
+    struct kg_process_result r;
+    setenv("KIGO_NVML", "/nowhere/libnvidia-ml.so.1", 1);
+    kg_lab_check(&lab, NULL, &r);
+    unsetenv("KIGO_NVML");
+    kg_lab_expect_exit(&r, KG_EXIT_OK, "7 passed, 0 failed, 0 skipped");
+    char *bundle = kg_lab_bundle(&lab), *path = kg_path_join(bundle, "data/telemetry.csv");
+    ck_assert(!kg_path_exists(path));
+    free(path);
+    free(bundle);
+    kg_process_result_free(&r);
     kg_lab_close(&lab);
 }
 
@@ -369,6 +412,8 @@ static void overhead_is_recorded(struct kg_record *rec, const void *arg) {
 
 static const struct kg_case CASES[] = {
     E2E("green_run_passes", green_run_passes, NULL),
+    E2E("telemetry_is_sealed", telemetry_is_sealed, NULL),
+    E2E("no_nvml_no_telemetry", no_nvml_no_telemetry, NULL),
     E2E("samples_are_kept_raw", samples_are_kept_raw, NULL),
     E2E("every_way_to_fail_has_its_status", every_way_to_fail_has_its_status, NULL),
     E2E("rerun_command_fails_again", rerun_command_fails_again, "unit/mixed/segfaults"),

@@ -71,3 +71,11 @@ check_PROGRAMS += suites/unit/test_synth
 suites_unit_test_synth_SOURCES = suites/unit/test_synth.c
 check_PROGRAMS += suites/unit/test_bench_reports
 suites_unit_test_bench_reports_SOURCES = suites/unit/test_bench_reports.c
+check_PROGRAMS += suites/unit/test_nvml
+suites_unit_test_nvml_SOURCES = suites/unit/test_nvml.c suites/unit/fake_nvml.h
+EXTRA_suites_unit_test_nvml_DEPENDENCIES = suites/unit/fake_nvml.so
+check_DATA += suites/unit/fake_nvml.so
+EXTRA_DIST += suites/unit/fake_nvml.c
+CLEANFILES += suites/unit/fake_nvml.so
+suites/unit/fake_nvml.so: suites/unit/fake_nvml.c
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(CC) $(WARNING_FLAGS) -std=gnu11 -O1 -fPIC -shared -o $@ $(srcdir)/suites/unit/fake_nvml.c

@@ -1,0 +1,169 @@
+/* NVML by a library of the suites' own (fake_nvml.c): what it tells, what it does not, and where it is missing. */
+#include "base/file.h"
+#include "base/size.h"
+#include "measure/nvml.h"
+#include "measure/telemetry.h"
+#include "suites/harness/case.h"
+#include "suites/harness/must.h"
+#include "suites/unit/fake_nvml.h"
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const char HEADER[] = "utc_us,gpu,sm_mhz,memory_mhz,power_mw,power_limit_mw,temperature_c,throttle_reasons,"
+                             "memory_used_bytes,utilization_percent\n";
+
+static void use_fake(const char *wrong) {
+    setenv("KIGO_NVML", kg_fake_nvml_path(), 1);
+    setenv("FAKE_NVML", wrong, 1);
+}
+
+static struct kg_nvml *open_fake(const char *wrong) {
+    struct kg_nvml *nvml;
+    struct kg_error err;
+    use_fake(wrong);
+    kg_must(kg_nvml_open(&nvml, &err), &err);
+    return nvml;
+}
+
+static void tells_devices(struct kg_record *rec, const void *arg) {
+    (void)rec, (void)arg;
+    static const unsigned char UUID[16] = { 0x01, 0x23, 0x45, 0x61, 0x89, 0xab, 0xcd, 0xef,
+                                            0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef };
+    struct kg_nvml *nvml = open_fake("");
+    struct kg_nvml_device d;
+    struct kg_error err;
+    ck_assert_str_eq(kg_nvml_driver(nvml), "123.45.67");
+    ck_assert_uint_eq(kg_nvml_n_devices(nvml), 2);
+    kg_must(kg_nvml_describe(nvml, 1, &d, &err), &err);
+    ck_assert_str_eq(d.name, "Fake GPU 1");
+    ck_assert_int_eq(memcmp(d.uuid, UUID, sizeof UUID), 0);
+    ck_assert_int_eq(d.max_sm_mhz, 1980);
+    ck_assert_int_eq(d.max_memory_mhz, 3201);
+    ck_assert_int_eq(d.power_limit_mw, 700000);
+    ck_assert_int_eq(d.ecc, 1);
+    kg_must_fail(kg_nvml_describe(nvml, 2, &d, &err), KG_ERR_RANGE, &err, "2 devices", NULL);
+    kg_nvml_close(nvml);
+}
+
+static void tells_samples(struct kg_record *rec, const void *arg) {
+    (void)rec, (void)arg;
+    struct kg_nvml *nvml = open_fake("");
+    struct kg_nvml_sample s;
+    struct kg_error err;
+    kg_must(kg_nvml_sample(nvml, 1, &s, &err), &err);
+    ck_assert_int_eq(s.sm_mhz, 1501);
+    ck_assert_int_eq(s.memory_mhz, 2600);
+    ck_assert_int_eq(s.power_mw, 123456);
+    ck_assert_int_eq(s.power_limit_mw, 700000);
+    ck_assert_int_eq(s.temperature_c, 41);
+    ck_assert_int_eq(s.throttle_reasons, KG_NVML_THROTTLE_POWER_CAP | KG_NVML_THROTTLE_SW_THERMAL);
+    ck_assert_int_eq(s.memory_used_bytes, 1000000000);
+    ck_assert_int_eq(s.utilization_percent, 77);
+    kg_nvml_close(nvml);
+}
+
+static void what_is_not_told_is_minus_one(struct kg_record *rec, const void *arg) {
+    (void)rec, (void)arg;
+    struct kg_nvml *nvml = open_fake("power");
+    struct kg_nvml_sample s;
+    struct kg_nvml_device d;
+    struct kg_error err;
+    kg_must(kg_nvml_sample(nvml, 0, &s, &err), &err);
+    kg_must(kg_nvml_describe(nvml, 0, &d, &err), &err);
+    ck_assert_int_eq(s.power_mw, -1);
+    ck_assert_int_eq(s.power_limit_mw, -1);
+    ck_assert_int_eq(d.power_limit_mw, -1);
+    ck_assert_int_eq(s.sm_mhz, 1500);
+    kg_nvml_close(nvml);
+}
+
+static void refuses(struct kg_record *rec, const void *arg) {
+    (void)rec, (void)arg;
+    struct kg_nvml *nvml;
+    struct kg_error err;
+    use_fake("init");
+    kg_must_fail(kg_nvml_open(&nvml, &err), KG_ERR_UNSUPPORTED, &err, "nvmlInit_v2", NULL);
+    setenv("KIGO_NVML", "/nowhere/libnvidia-ml.so.1", 1);
+    kg_must_fail(kg_nvml_open(&nvml, &err), KG_ERR_UNSUPPORTED, &err, "/nowhere/libnvidia-ml.so.1", NULL);
+    setenv("KIGO_NVML", "libdl.so.2", 1); /* a library, but another one */
+    kg_must_fail(kg_nvml_open(&nvml, &err), KG_ERR_UNSUPPORTED, &err, "libdl.so.2", "nvmlInit_v2", NULL);
+}
+
+static char *telemetry_path(const struct kg_record *rec) {
+    return kg_path_join(kg_scratch_dir(rec), "telemetry.csv");
+}
+
+static char *record_for(const struct kg_record *rec, uint32_t interval_ms, long ms) {
+    struct kg_telemetry *telemetry;
+    struct kg_error err;
+    char *path = telemetry_path(rec), *text;
+    size_t len;
+    const struct timespec pause = { 0, ms * 1000000 };
+    kg_must(kg_telemetry_start(path, interval_ms, &telemetry, &err), &err);
+    nanosleep(&pause, NULL);
+    kg_must(kg_telemetry_stop(telemetry, &err), &err);
+    kg_must(kg_file_read(path, &text, &len, &err), &err);
+    free(path);
+    return text;
+}
+
+static size_t count(const char *text, char c) {
+    size_t n = 0;
+    for (; *text; text++) n += *text == c;
+    return n;
+}
+
+/* At least the first and the last sample of both GPUs; every line whole. */
+static void telemetry_has_a_line_a_gpu(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    use_fake("");
+    char *text = record_for(rec, 20, 200);
+    const size_t n_lines = count(text, '\n');
+    ck_assert_uint_ge(n_lines, 1 + 2 * 4);
+    ck_assert_uint_eq(n_lines % 2, 1);
+    ck_assert_uint_eq(count(text, ','), 9 * n_lines);
+    ck_assert_int_eq(strncmp(text, HEADER, sizeof HEADER - 1), 0);
+    ck_assert_ptr_nonnull(strstr(text, ",0,1500,2600,123456,700000,40,0x0,1000000000,77\n"));
+    ck_assert_ptr_nonnull(strstr(text, ",1,1501,2600,123456,700000,41,0x24,1000000000,77\n"));
+    free(text);
+}
+
+static void a_short_run_has_telemetry_too(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    use_fake("power");
+    char *text = record_for(rec, 60000, 0);
+    ck_assert_uint_ge(count(text, '\n'), 1 + 2);
+    ck_assert_ptr_nonnull(strstr(text, ",0,1500,2600,,,40,0x0,1000000000,77\n"));
+    free(text);
+}
+
+static void no_device_makes_no_file(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_telemetry *telemetry;
+    struct kg_error err;
+    char *path = telemetry_path(rec);
+    use_fake("none");
+    kg_must_fail(kg_telemetry_start(path, 10, &telemetry, &err), KG_ERR_UNSUPPORTED, &err, "no device", NULL);
+    ck_assert(!kg_path_exists(path));
+    kg_must(kg_telemetry_stop(NULL, &err), &err);
+    free(path);
+}
+
+#define CASE(f)                                                                                                        \
+    { .layer = "unit", .op = "nvml", .name = #f, .run = f }
+static const struct kg_case CASES[] = {
+    CASE(tells_devices),
+    CASE(tells_samples),
+    CASE(what_is_not_told_is_minus_one),
+    CASE(refuses),
+    CASE(telemetry_has_a_line_a_gpu),
+    CASE(a_short_run_has_telemetry_too),
+    CASE(no_device_makes_no_file),
+};
+
+int main(int argc, char **argv) {
+    return kg_suite_main(argc, argv, CASES, KG_COUNT_OF(CASES));
+}

@@ -104,6 +104,7 @@ static const struct distribution DISTRIBUTIONS[] = {
     { "min_p_below_the_edge", OPTIONS(1, 0, 1, .49, 1, 64, 7), HALVES, NO_HISTORY, { .5 / .75, .25 / .75 } },
     { "min_p_above_the_edge", OPTIONS(1, 0, 1, .51, 1, 64, 7), HALVES, NO_HISTORY, { 1 } },
     { "min_p_almost_one_keeps_ties", OPTIONS(1, 0, 1, .999, 1, 64, 7), { .4, .2, .4 }, NO_HISTORY, { .5, 0, .5 } },
+    { "min_p_of_one_keeps_ties", OPTIONS(1, 0, 1, 1, 1, 64, 7), { .4, .2, .4 }, NO_HISTORY, { .5, 0, .5 } },
     /* Over the whole softmax .4 + .3 reach .7; over the two that top-k leaves (4/7, 3/7) the first alone reaches .5. */
     { "top_k_before_top_p", OPTIONS(1, 2, .5, 0, 1, 64, 7), { .4, .3, .2, .1 }, NO_HISTORY, { 1 } },
     { "top_p_alone_keeps_two", OPTIONS(1, 0, .5, 0, 1, 64, 7), { .4, .3, .2, .1 }, NO_HISTORY, { .4 / .7, .3 / .7 } },
@@ -303,7 +304,7 @@ static const struct bad_option BAD_OPTIONS[] = {
     { "top_p_zero", OPTIONS(1, 0, 0, 0, 1, 64, 7), "top_p 0" },
     { "top_p_above_one", OPTIONS(1, 0, 1.01, 0, 1, 64, 7), "top_p 1.01" },
     { "top_p_nan", OPTIONS(1, 0, NAN, 0, 1, 64, 7), "top_p nan" },
-    { "min_p_one", OPTIONS(1, 0, 1, 1, 1, 64, 7), "min_p 1" },
+    { "min_p_above_one", OPTIONS(1, 0, 1, 1.5, 1, 64, 7), "min_p 1.5" },
     { "min_p_negative", OPTIONS(1, 0, 1, -0.5, 1, 64, 7), "min_p -0.5" },
     { "min_p_nan", OPTIONS(1, 0, 1, NAN, 1, 64, 7), "min_p nan" },
 };

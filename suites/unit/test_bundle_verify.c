@@ -122,6 +122,26 @@ static void added_file(struct kg_record *rec, const void *arg) {
     free(dir);
 }
 
+/* No manifest lists a signature, so what stands in its place is looked at. */
+static void added_signature(struct kg_record *rec, const void *arg) {
+    static const char SIG[] = "tagmanifest-sha256.txt.sig", BEGIN[] = "-----BEGIN SSH SIGNATURE-----\n";
+    static const char *const NONE[] = { "", "x", "-----BEGIN SSH SIGNATURE-----\nU1NIU0lH\n" };
+    char *dir = fresh(rec);
+    struct kg_bundle_findings findings;
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(NONE); i++) {
+        kg_maker_append(dir, SIG, NONE[i]);
+        expect_finding(dir, "signature", SIG);
+        remove_file(dir, SIG);
+    }
+    kg_maker_append(dir, SIG, BEGIN);
+    kg_maker_append(dir, SIG, "U1NIU0lH\n-----END SSH SIGNATURE-----\n");
+    verify(dir, &findings);
+    ck_assert_msg(findings.n_items == 0, "%s", kg_maker_list(&findings));
+    kg_bundle_findings_free(&findings);
+    free(dir);
+}
+
 static void renamed_file(struct kg_record *rec, const void *arg) {
     char *dir = fresh(rec);
     char *from = kg_path_join(dir, "data/logs/unit.txt"), *to = kg_path_join(dir, "data/logs/unjt.txt");
@@ -368,6 +388,7 @@ static const struct kg_case CASES[] = {
     CASE(flipped_byte),
     CASE(missing_file),
     CASE(added_file),
+    CASE(added_signature),
     CASE(renamed_file),
     CASE(every_finding_is_listed),
     CASE(link_in_the_place_of_a_file),

@@ -1,5 +1,7 @@
 #include "cli/check_report.h"
+#include "base/buffer.h"
 #include "base/json_put.h"
+#include "suites/harness/failure_name.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,8 +142,11 @@ static void print_summary(const struct kg_check_report *r, const struct kg_run_o
         if (o->summary.note[0]) fprintf(out, "%s%s\n", margin, o->summary.note);
         /* Where the verbs look by themselves, the id is enough. */
         const bool usual_place = strncmp(o->bundle_dir, "proof-bundles/", strlen("proof-bundles/")) == 0;
-        const char *run = usual_place ? o->bundle_id : o->bundle_dir;
-        fprintf(out, "%sask next: kigo show %s; kigo verify %s; kigo list\n", margin, run, run);
+        struct kg_buffer run = KG_BUFFER_INIT;
+        if (usual_place) kg_buffer_puts(&run, o->bundle_id);
+        else kg_shell_quote(&run, o->bundle_dir);
+        fprintf(out, "%sask next: kigo show %s; kigo verify %s; kigo list\n", margin, run.data, run.data);
+        kg_buffer_free(&run);
     }
     fprintf(out, "%s%zu passed, %zu failed, %zu skipped\n", margin, r->n_pass, r->n_fail, r->n_skip);
 }

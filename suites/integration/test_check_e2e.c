@@ -135,6 +135,35 @@ static void rerun_command_fails_again(struct kg_record *rec, const void *arg) {
     kg_lab_close(&lab);
 }
 
+/* Folders given relative to where the run was started: the command works from anywhere. */
+static void rerun_command_works_from_elsewhere(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_lab lab;
+    kg_lab_open(&lab, rec);
+    kg_lab_add(&lab, "test_mixed", "test_mixed");
+    char *first = kg_xasprintf("cd '%s' && '%s' check --suites suites --bundles bundles --quiet --filter '*segfaults'",
+                               lab.dir, kg_program_path());
+    struct kg_process process = { .argv = WORDS("/bin/sh", "-c", first) };
+    struct kg_process_result r;
+    ck_assert_int_eq(kg_process_run(&process, &r, NULL), KG_OK);
+    kg_lab_expect_exit(&r, KG_EXIT_FAILED, NULL);
+    kg_process_result_free(&r);
+    char *bundle = kg_lab_bundle(&lab);
+    char *rerun = kg_lab_failure(bundle, "unit/mixed/segfaults", "rerun.txt");
+    ck_assert_ptr_nonnull(rerun);
+    char *again = kg_xasprintf("cd / && %s", rerun);
+    process.argv = WORDS("/bin/sh", "-c", again);
+    ck_assert_int_eq(kg_process_run(&process, &r, NULL), KG_OK);
+    kg_lab_expect_exit(&r, KG_EXIT_FAILED, "0 passed, 1 failed, 0 skipped");
+    ck_assert_uint_eq(kg_lab_count(&lab, ""), 2);
+    kg_process_result_free(&r);
+    free(again);
+    free(rerun);
+    free(bundle);
+    free(first);
+    kg_lab_close(&lab);
+}
+
 static void failure_folder_holds_what_helps(struct kg_record *rec, const void *arg) {
     (void)arg;
     const char *key = "unit/mixed/fails[-,f32,M=3 N='x' $(5)]";
@@ -372,6 +401,7 @@ static const struct kg_case CASES[] = {
     E2E("samples_are_kept_raw", samples_are_kept_raw, NULL),
     E2E("every_way_to_fail_has_its_status", every_way_to_fail_has_its_status, NULL),
     E2E("rerun_command_fails_again", rerun_command_fails_again, "unit/mixed/segfaults"),
+    E2E("rerun_command_works_from_elsewhere", rerun_command_works_from_elsewhere, NULL),
     E2E("rerun_command_of_a_key_full_of_quotes", rerun_command_fails_again, "unit/mixed/fails[-,f32,M=3 N='x' $(5)]"),
     E2E("failure_folder_holds_what_helps", failure_folder_holds_what_helps, NULL),
     E2E("nothing_runs", nothing_runs, NULL),

@@ -115,9 +115,11 @@ static void added_file(struct kg_record *rec, const void *arg) {
     char *dir = fresh(rec);
     (void)arg;
     for (size_t i = 0; i < KG_COUNT_OF(FILES); i++) {
-        kg_maker_append(dir, FILES[i], "x");
-        expect_finding(dir, "added", FILES[i]);
-        remove_file(dir, FILES[i]);
+        for (int empty = 0; empty < 2; empty++) {
+            kg_maker_append(dir, FILES[i], empty ? "" : "x");
+            expect_finding(dir, "added", FILES[i]);
+            remove_file(dir, FILES[i]);
+        }
     }
     free(dir);
 }
@@ -258,6 +260,31 @@ static void record_change(struct kg_record *rec, const void *arg) {
     free(dir);
 }
 
+/* A file taken out of the bag and of its manifests: every complete bundle has it. */
+static void part_taken_out(struct kg_record *rec, const void *arg) {
+    static const char *const FILES[] = { "data/env.json",    "data/build.json",  "data/source.json",
+                                         "data/dirty.diff",  "data/samples.bin", "data/junit.xml",
+                                         "data/results.tap", "data/results.csv", "data/report.md" };
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(FILES); i++) {
+        char *dir = fresh(rec);
+        remove_file(dir, FILES[i]);
+        kg_maker_rehash(dir);
+        expect_finding(dir, "missing", FILES[i]);
+        free(dir);
+    }
+}
+
+static void statement_of_another_manifest(struct kg_record *rec, const void *arg) {
+    char *dir = fresh(rec);
+    (void)arg;
+    kg_maker_replace(dir, "statement.intoto.json", "\"sha256\": \"", "\"sha256\": \"0");
+    expect_finding(dir, "statement", "statement.intoto.json");
+    kg_maker_replace(dir, "statement.intoto.json", "\"digest\"", "\"digits\"");
+    expect_finding(dir, "statement", "statement.intoto.json");
+    free(dir);
+}
+
 /* Lines in a manifest that reach outside of the bag, or name a file twice. */
 static void manifest_paths(struct kg_record *rec, const void *arg) {
     static const struct {
@@ -389,6 +416,8 @@ static const struct kg_case CASES[] = {
     CASE(missing_file),
     CASE(added_file),
     CASE(added_signature),
+    CASE(part_taken_out),
+    CASE(statement_of_another_manifest),
     CASE(renamed_file),
     CASE(every_finding_is_listed),
     CASE(link_in_the_place_of_a_file),

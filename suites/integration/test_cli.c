@@ -148,6 +148,7 @@ static const struct lost_row LOST[] = {
     { "logits_without_output", { "logits", "-m", MODEL, "--ids", "1,2,3" }, false, true },
     { "inspect_without_output", { "inspect", MODEL }, false, true },
     { "tokenize_without_output", { "tokenize", "-m", MODEL }, false, true },
+    { "devices_without_output", { "devices" }, false, true },
 };
 
 static void output_is_lost(struct kg_record *rec, const void *arg) {

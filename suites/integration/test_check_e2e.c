@@ -337,6 +337,9 @@ static void two_programs_at_a_time(struct kg_record *rec, const void *arg) {
     struct kg_process_result r;
     kg_lab_check(&lab, WORDS("--jobs", "2"), &r);
     kg_lab_expect_exit(&r, KG_EXIT_FAILED, "10 passed, 11 failed, 2 skipped");
+    /* Each program's line counts its own cases. */
+    ck_assert_msg(strstr(r.out, "   7 passed, 0 failed, 0 skipped") != NULL, "%s", r.out);
+    ck_assert_msg(strstr(r.out, "   3 passed, 11 failed, 2 skipped") != NULL, "%s", r.out);
     char *bundle = kg_lab_bundle(&lab);
     kg_lab_expect_verified(bundle);
     free(bundle);

@@ -4,6 +4,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
+#include "suites/harness/runner.h"
 #include "suites/integration/check_lab.h"
 #include <check.h>
 #include <stdlib.h>
@@ -347,6 +348,37 @@ static void two_programs_at_a_time(struct kg_record *rec, const void *arg) {
     kg_lab_close(&lab);
 }
 
+/* The runner itself, which is where a GPU is there: a skip of its back end is a failure, another skip is not. */
+static void gpu_case_skipped_where_a_gpu_is_required(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_lab lab;
+    kg_lab_open(&lab, rec);
+    kg_lab_add(&lab, "test_mixed", "test_mixed");
+    const char *const keys[] = { "unit/mixed/passes_first", "unit/mixed/skips", "unit/mixed/skips_gpu[cuda,-,-]" };
+    const struct kg_run_options options = { .suites_dir = lab.suites,
+                                            .selection = { .keys = keys, .n_keys = KG_COUNT_OF(keys) },
+                                            .surroundings = { .seed = 1 },
+                                            .bundle = { .root = lab.bundles, .seed = 1 },
+                                            .rerun_prefix = "kigo check",
+                                            .require_gpu = true,
+                                            .n_jobs = 1,
+                                            .timeout_scale = 1 };
+    const struct kg_run_observer observer = { 0 };
+    struct kg_run_outcome outcome;
+    struct kg_error err;
+    ck_assert_msg(kg_run(&options, &observer, &outcome, &err) == KG_OK, "%s", err.message);
+    ck_assert_int_eq(outcome.exit_code, KG_EXIT_FAILED);
+    json_t *results = kg_lab_lines(outcome.bundle_dir, "results.ndjson");
+    kg_lab_expect_status(results, keys[0], "pass");
+    kg_lab_expect_status(results, keys[1], "skip");
+    kg_lab_expect_status(results, keys[2], "fail");
+    const char *reason = json_string_value(json_object_get(kg_lab_result(results, keys[2]), "reason"));
+    ck_assert_msg(reason && strstr(reason, "--require-gpu"), "%s", reason ? reason : "no reason");
+    json_decref(results);
+    kg_run_outcome_free(&outcome);
+    kg_lab_close(&lab);
+}
+
 static void gpu_required_and_absent(struct kg_record *rec, const void *arg) {
     (void)arg;
     struct kg_gpu_info gpu;
@@ -414,6 +446,7 @@ static const struct kg_case CASES[] = {
     E2E("tap_shows_every_case", tap_shows_every_case, NULL),
     E2E("json_is_one_object", json_is_one_object, NULL),
     E2E("two_programs_at_a_time", two_programs_at_a_time, NULL),
+    E2E("gpu_case_skipped_where_a_gpu_is_required", gpu_case_skipped_where_a_gpu_is_required, NULL),
     E2E("gpu_required_and_absent", gpu_required_and_absent, NULL),
     E2E("overhead_is_recorded", overhead_is_recorded, NULL),
 };

@@ -104,6 +104,24 @@ static void check_oxum(const struct kg_tree *tree, const json_t *info, struct kg
                        said ? said : "missing", oxum);
 }
 
+/* The one file no manifest lists, because it comes after them: nothing but a signature may stand there. */
+static enum kg_status check_signature(const char *dir, const struct kg_tree *tree, struct kg_bundle_findings *findings,
+                                      struct kg_error *err) {
+    static const char FILE_NAME[] = "tagmanifest-sha256.txt.sig", BEGIN[] = "-----BEGIN SSH SIGNATURE-----\n",
+                      END[] = "\n-----END SSH SIGNATURE-----\n";
+    char *text;
+    size_t size_bytes;
+    if (!kg_tree_find(tree, FILE_NAME)) return KG_OK;
+    const enum kg_status status = read_tag(dir, tree, FILE_NAME, &text, &size_bytes, findings, err);
+    if (status != KG_OK || !text) return status;
+    const size_t n_begin = strlen(BEGIN), n_end = strlen(END);
+    if (size_bytes < n_begin + n_end || memcmp(text, BEGIN, n_begin) != 0 ||
+        memcmp(text + size_bytes - n_end, END, n_end) != 0)
+        kg_finding_add(findings, "signature", FILE_NAME, "is no signature of ssh-keygen");
+    free(text);
+    return KG_OK;
+}
+
 /* The statement speaks of this manifest. */
 static enum kg_status check_statement(const char *dir, const struct kg_tree *tree, struct kg_bundle_findings *findings,
                                       struct kg_error *err) {
@@ -144,6 +162,7 @@ enum kg_status kg_verify_bag(const char *dir, const struct kg_tree *tree, json_t
         status = check_manifest(dir, tree, "manifest-sha256.txt", kg_manifest_is_payload, findings, err);
     if (status == KG_OK)
         status = check_manifest(dir, tree, "tagmanifest-sha256.txt", kg_manifest_is_tag, findings, err);
+    if (status == KG_OK) status = check_signature(dir, tree, findings, err);
     if (status == KG_OK) status = check_statement(dir, tree, findings, err);
     free(bag_info);
     free(bagit);

@@ -1,5 +1,7 @@
 #include "cli/check_report.h"
+#include "base/buffer.h"
 #include "base/json_put.h"
+#include "suites/harness/failure_name.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +17,7 @@ void kg_check_report_init(struct kg_check_report *r, enum kg_check_format format
 
 void kg_check_report_free(struct kg_check_report *r) {
     json_decref(r->not_passed);
+    free(r->programs);
 }
 
 static void wipe_line(const struct kg_check_report *r) {
@@ -24,6 +27,8 @@ static void wipe_line(const struct kg_check_report *r) {
 static void on_planned(void *arg, const struct kg_plan *plan, const struct kg_bundle *bundle) {
     struct kg_check_report *r = arg;
     r->n_planned = plan->n_cases;
+    r->plan = plan;
+    r->programs = kg_xcalloc(plan->n_programs, sizeof *r->programs);
     if (r->format == KG_CHECK_TAP) printf("TAP version 13\n1..%zu\n", plan->n_cases);
     if (r->format == KG_CHECK_TEXT) printf("run %s: %zu cases\n", kg_bundle_id(bundle), plan->n_cases);
     fflush(stdout);
@@ -65,17 +70,23 @@ static void print_tap(const struct kg_check_report *r, const struct kg_case_end 
     fflush(stdout);
 }
 
+static struct kg_check_tally *tally_of(const struct kg_check_report *r, const char *program) {
+    size_t i = 0;
+    while (i + 1 < r->plan->n_programs && strcmp(r->plan->programs[i].name, program) != 0) i++;
+    return &r->programs[i];
+}
+
 static void on_case_ended(void *arg, const struct kg_case_end *end) {
     struct kg_check_report *r = arg;
     const bool passed = strcmp(end->status, "pass") == 0, skipped = strcmp(end->status, "skip") == 0;
     const bool failed = !passed && !skipped;
     r->n_ended++;
-    r->n_pass += passed;
-    r->n_skip += skipped;
-    r->n_fail += failed;
-    r->program_n_pass += passed;
-    r->program_n_skip += skipped;
-    r->program_n_fail += failed;
+    struct kg_check_tally *const tallies[] = { &r->all, tally_of(r, end->suite) };
+    for (size_t i = 0; i < sizeof tallies / sizeof *tallies; i++) {
+        tallies[i]->n_pass += passed;
+        tallies[i]->n_skip += skipped;
+        tallies[i]->n_fail += failed;
+    }
     if (!passed)
         json_array_append_new(r->not_passed,
                               json_pack("{s:s, s:s, s:s, s:s, s:o}", "key", end->key, "status", end->status, "reason",
@@ -90,14 +101,13 @@ static void on_case_ended(void *arg, const struct kg_case_end *end) {
 }
 
 static void on_program_ended(void *arg, const struct kg_planned_program *program, uint64_t wall_ns) {
-    struct kg_check_report *r = arg;
-    if (r->format == KG_CHECK_TEXT) {
-        wipe_line(r);
-        printf("%-40s %4zu passed, %zu failed, %zu skipped  %.2f s\n", program->name, r->program_n_pass,
-               r->program_n_fail, r->program_n_skip, (double)wall_ns / 1e9);
-        fflush(stdout);
-    }
-    r->program_n_pass = r->program_n_fail = r->program_n_skip = 0;
+    const struct kg_check_report *r = arg;
+    if (r->format != KG_CHECK_TEXT) return;
+    const struct kg_check_tally *tally = tally_of(r, program->name);
+    wipe_line(r);
+    printf("%-40s %4zu passed, %zu failed, %zu skipped  %.2f s\n", program->name, tally->n_pass, tally->n_fail,
+           tally->n_skip, (double)wall_ns / 1e9);
+    fflush(stdout);
 }
 
 struct kg_run_observer kg_check_report_observer(struct kg_check_report *r) {
@@ -140,10 +150,13 @@ static void print_summary(const struct kg_check_report *r, const struct kg_run_o
         if (o->summary.note[0]) fprintf(out, "%s%s\n", margin, o->summary.note);
         /* Where the verbs look by themselves, the id is enough. */
         const bool usual_place = strncmp(o->bundle_dir, "proof-bundles/", strlen("proof-bundles/")) == 0;
-        const char *run = usual_place ? o->bundle_id : o->bundle_dir;
-        fprintf(out, "%sask next: kigo show %s; kigo verify %s; kigo list\n", margin, run, run);
+        struct kg_buffer run = KG_BUFFER_INIT;
+        if (usual_place) kg_buffer_puts(&run, o->bundle_id);
+        else kg_shell_quote(&run, o->bundle_dir);
+        fprintf(out, "%sask next: kigo show %s; kigo verify %s; kigo list\n", margin, run.data, run.data);
+        kg_buffer_free(&run);
     }
-    fprintf(out, "%s%zu passed, %zu failed, %zu skipped\n", margin, r->n_pass, r->n_fail, r->n_skip);
+    fprintf(out, "%s%zu passed, %zu failed, %zu skipped\n", margin, r->all.n_pass, r->all.n_fail, r->all.n_skip);
 }
 
 static void print_json(const struct kg_check_report *r, const struct kg_run_outcome *o) {

@@ -7,13 +7,19 @@
 
 enum kg_check_format { KG_CHECK_TEXT, KG_CHECK_QUIET, KG_CHECK_TAP, KG_CHECK_JSON };
 
+/* Cases that have ended. */
+struct kg_check_tally {
+    size_t n_pass, n_fail, n_skip; /* crash and timeout count as failed */
+};
+
 struct kg_check_report {
     enum kg_check_format format;
     bool on_terminal; /* one line on standard error is redrawn with the case that runs */
     size_t n_planned, n_ended;
-    size_t n_pass, n_fail, n_skip;                         /* crash and timeout count as failed */
-    size_t program_n_pass, program_n_fail, program_n_skip; /* since the last program ended */
-    json_t *not_passed;                                    /* failures and skips, in the order they came */
+    struct kg_check_tally all;
+    struct kg_check_tally *programs; /* of each program of the plan; several may run at once */
+    const struct kg_plan *plan;      /* NULL until there is one */
+    json_t *not_passed;              /* failures and skips, in the order they came */
 };
 
 void kg_check_report_init(struct kg_check_report *report, enum kg_check_format format);

@@ -127,14 +127,21 @@ static void append_option(struct kg_buffer *b, const char *option, const char *v
     kg_shell_quote(b, value);
 }
 
-/* This call again, up to which cases run. malloc'ed. */
-static char *rerun_prefix(const struct check_options *o, const char *program) {
+/* A path as it is seen from every folder. */
+static void append_path(struct kg_buffer *b, const char *option, const char *path) {
+    char *absolute = realpath(path, NULL);
+    append_option(b, option, absolute ? absolute : path);
+    free(absolute);
+}
+
+/* This call again, from wherever, up to which cases run; `suites` NULL: those beside the program. malloc'ed. */
+static char *rerun_prefix(const struct check_options *o, const char *program, const char *suites) {
     struct kg_buffer b = KG_BUFFER_INIT;
     kg_shell_quote(&b, program);
     kg_buffer_puts(&b, " check");
-    if (o->suites) append_option(&b, "suites", o->suites);
-    if (o->bundles) append_option(&b, "bundles", o->bundles);
-    for (size_t i = 0; i < o->models.n_items; i++) append_option(&b, "model", o->models.items[i]);
+    if (suites) append_path(&b, "suites", suites);
+    if (o->bundles) append_path(&b, "bundles", o->bundles);
+    for (size_t i = 0; i < o->models.n_items; i++) append_path(&b, "model", o->models.items[i]);
     if (o->require_gpu) kg_buffer_puts(&b, " --require-gpu");
     if (o->timeout_scale != DEFAULT_TIMEOUT_SCALE) kg_buffer_printf(&b, " --timeout-scale %g", o->timeout_scale);
     return b.data;
@@ -220,8 +227,9 @@ int kg_cmd_check(int argc, char **argv) {
         exit_code = kg_cli_error("check", &err);
     } else if (!helped) {
         char *program = kg_cli_own_path();
+        char *beside = kg_cli_suites_beside(program);
         char *suites = kg_cli_suites_dir(o.suites, program);
-        char *prefix = rerun_prefix(&o, program);
+        char *prefix = rerun_prefix(&o, program, strcmp(suites, beside) != 0 ? suites : NULL);
         json_t *about = describe_run(argc, argv, &o);
         const struct kg_run_options options = {
             .suites_dir = suites,
@@ -241,6 +249,7 @@ int kg_cmd_check(int argc, char **argv) {
         json_decref(about);
         free(prefix);
         free(suites);
+        free(beside);
         free(program);
     }
     free(models);

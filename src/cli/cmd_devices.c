@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "base/options.h"
 #include "base/size.h"
+#include "cli/bundles.h"
 #include "cli/commands.h"
 #include <jansson.h>
 #include <stdlib.h>
@@ -19,24 +20,27 @@ static json_t *gpu_json(const struct kg_gpu_info *gpu) {
                      "runtime_version", gpu->runtime_version, "ecc_enabled", gpu->ecc_enabled);
 }
 
-static void print_json(const struct kg_gpu_info *gpus, size_t n_gpus, const char *why_none) {
+static enum kg_status print_json(const struct kg_gpu_info *gpus, size_t n_gpus, const char *why_none,
+                                 struct kg_error *err) {
     json_t *list = json_array();
     for (size_t i = 0; i < n_gpus; i++) json_array_append_new(list, gpu_json(&gpus[i]));
-    json_t *all = json_pack("{s:I, s:o, s:s?}", "processors", (json_int_t)sysconf(_SC_NPROCESSORS_ONLN), "gpus", list,
-                            "no_gpu_reason", why_none);
-    json_dumpf(all, stdout, JSON_COMPACT);
-    putchar('\n');
-    json_decref(all);
+    return kg_cli_print_json(json_pack("{s:I, s:o, s:s?}", "processors", (json_int_t)sysconf(_SC_NPROCESSORS_ONLN),
+                                       "gpus", list, "no_gpu_reason", why_none),
+                             err);
 }
 
-static void print_text(const struct kg_gpu_info *gpus, size_t n_gpus, const char *why_none) {
-    printf("cpu   %ld processors\n", sysconf(_SC_NPROCESSORS_ONLN));
-    if (why_none) printf("cuda  %s\n", why_none);
+static enum kg_status print_text(const struct kg_gpu_info *gpus, size_t n_gpus, const char *why_none,
+                                 struct kg_error *err) {
+    struct kg_buffer out = KG_BUFFER_INIT;
+    kg_buffer_printf(&out, "cpu   %ld processors\n", sysconf(_SC_NPROCESSORS_ONLN));
+    if (why_none) kg_buffer_printf(&out, "cuda  %s\n", why_none);
     for (size_t i = 0; i < n_gpus; i++)
-        printf("cuda  %zu: %s, %.1f GiB, compute capability %d.%d, %d multiprocessors, driver for CUDA %d.%d\n", i,
-               gpus[i].name, (double)gpus[i].memory_bytes / (1024.0 * 1024 * 1024), gpus[i].compute_capability / 10,
-               gpus[i].compute_capability % 10, gpus[i].n_sms, gpus[i].driver_version / 1000,
-               gpus[i].driver_version % 1000 / 10);
+        kg_buffer_printf(
+            &out, "cuda  %zu: %s, %.1f GiB, compute capability %d.%d, %d multiprocessors, driver for CUDA %d.%d\n", i,
+            gpus[i].name, (double)gpus[i].memory_bytes / (1024.0 * 1024 * 1024), gpus[i].compute_capability / 10,
+            gpus[i].compute_capability % 10, gpus[i].n_sms, gpus[i].driver_version / 1000,
+            gpus[i].driver_version % 1000 / 10);
+    return kg_cli_print(&out, err);
 }
 
 int kg_cmd_devices(int argc, char **argv) {
@@ -64,6 +68,8 @@ int kg_cmd_devices(int argc, char **argv) {
     struct kg_gpu_info gpus[MAX_GPUS];
     size_t n_gpus;
     const bool found = kg_gpu_list(gpus, MAX_GPUS, &n_gpus, &err) == KG_OK;
-    (json ? print_json : print_text)(gpus, n_gpus, found ? NULL : err.message);
+    struct kg_error print_err;
+    if ((json ? print_json : print_text)(gpus, n_gpus, found ? NULL : err.message, &print_err) != KG_OK)
+        return kg_cli_error("devices", &print_err);
     return KG_EXIT_OK;
 }

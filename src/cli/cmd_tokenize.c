@@ -60,10 +60,10 @@ static bool parse_id(const char *word, size_t len, int32_t *id) {
 }
 
 static bool is_between(char c) {
-    return c == ' ' || c == ',' || (c >= '\t' && c <= '\r');
+    return c == ' ' || c == ',' || c == '[' || c == ']' || (c >= '\t' && c <= '\r');
 }
 
-/* Ids as decimal numbers between blanks, line ends and commas. */
+/* Ids as decimal numbers between blanks, line ends, commas and the brackets other programs print around them. */
 static enum kg_status parse_ids(const char *text, size_t len, struct kg_ids *ids, struct kg_error *err) {
     for (size_t at = 0, end; at < len; at = end) {
         int32_t id;
@@ -87,7 +87,7 @@ static enum kg_status convert_whole(const struct kg_tokenizer *t, const struct t
     if (status != KG_OK) return status;
     if (options->decode) {
         status = parse_ids(in, n_in, &ids, err);
-        if (status == KG_OK) status = kg_tokenizer_decode(t, ids.ids, ids.n, options->special, &text, &n_text, err);
+        if (status == KG_OK) status = kg_tokenizer_decode(t, ids.ids, ids.n, true, &text, &n_text, err);
         if (status == KG_OK && options->json) status = append_json_text(out, text, n_text, err);
         if (status == KG_OK && !options->json) kg_buffer_append(out, text, n_text);
     } else {
@@ -116,8 +116,8 @@ static enum kg_status encode_object(const struct kg_tokenizer *t, bool special, 
     return status;
 }
 
-static enum kg_status decode_object(const struct kg_tokenizer *t, bool special, const json_t *object,
-                                    struct kg_buffer *out, struct kg_error *err) {
+static enum kg_status decode_object(const struct kg_tokenizer *t, const json_t *object, struct kg_buffer *out,
+                                    struct kg_error *err) {
     const json_t *list = json_object_get(object, "ids"), *item;
     if (!json_is_array(list)) return kg_fail(err, KG_ERR_FORMAT, "no array \"ids\"");
     struct kg_ids ids = { 0 };
@@ -132,7 +132,7 @@ static enum kg_status decode_object(const struct kg_tokenizer *t, bool special, 
         }
         kg_ids_push(&ids, (int32_t)id);
     }
-    if (status == KG_OK) status = kg_tokenizer_decode(t, ids.ids, ids.n, special, &text, &len, err);
+    if (status == KG_OK) status = kg_tokenizer_decode(t, ids.ids, ids.n, true, &text, &len, err);
     if (status == KG_OK) status = append_json_text(out, text, len, err);
     free(text);
     kg_ids_free(&ids);
@@ -145,7 +145,8 @@ static enum kg_status convert_line(const struct kg_tokenizer *t, const struct to
     json_t *object = json_loadb(line, len, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &why);
     enum kg_status status;
     if (!json_is_object(object)) status = kg_fail(err, KG_ERR_FORMAT, "%s", object ? "no JSON object" : why.text);
-    else status = (options->decode ? decode_object : encode_object)(t, options->special, object, out, err);
+    else if (options->decode) status = decode_object(t, object, out, err);
+    else status = encode_object(t, options->special, object, out, err);
     json_decref(object);
     return status;
 }
@@ -201,8 +202,11 @@ int kg_cmd_tokenize(int argc, char **argv) {
         { .name = "special",
           .kind = KG_OPTION_FLAG,
           .value = &o.special,
-          .help = "special tokens written in the text become their ids; with --decode, they are written out" },
-        { .name = "decode", .kind = KG_OPTION_FLAG, .value = &o.decode, .help = "ids in, text out" },
+          .help = "special tokens written in the text become their ids" },
+        { .name = "decode",
+          .kind = KG_OPTION_FLAG,
+          .value = &o.decode,
+          .help = "ids in, text out, special tokens among it" },
         { .name = "jsonl",
           .kind = KG_OPTION_FLAG,
           .value = &o.jsonl,

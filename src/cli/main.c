@@ -1,8 +1,10 @@
 /* kigo: one program, one verb a file. */
 #include "cli/commands.h"
 #include <kigo/status.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 struct command_row {
     const char *verb;
@@ -33,7 +35,18 @@ static void print_help(FILE *out) {
           out);
 }
 
+/* A standard stream that is not open would be taken by the next file opened, and what is printed written into that. Each
+ * such place is kept by /dev/null opened the other way round: reading or writing it fails, as on what is not open. */
+static void keep_standard_streams(void) {
+    static const int WRONG_WAY[] = {
+        [STDIN_FILENO] = O_WRONLY, [STDOUT_FILENO] = O_RDONLY, [STDERR_FILENO] = O_RDONLY
+    };
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", WRONG_WAY[fd]) != fd) _exit(KG_EXIT_INTERNAL);
+}
+
 int main(int argc, char **argv) {
+    keep_standard_streams();
     if (argc < 2) {
         print_help(stderr);
         return KG_EXIT_USAGE;

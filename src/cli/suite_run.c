@@ -12,8 +12,7 @@ char *kg_cli_own_path(void) {
     return len > 0 ? kg_xstrndup(path, (size_t)len) : kg_xstrdup("kigo");
 }
 
-/* suites/ beside the program. malloc'ed. */
-static char *suites_beside(const char *program) {
+char *kg_cli_suites_beside(const char *program) {
     const char *slash = strrchr(program, '/');
     char *dir = slash ? kg_xstrndup(program, (size_t)(slash - program)) : kg_xstrdup(".");
     char *suites = kg_path_join(dir, "suites");
@@ -24,7 +23,7 @@ static char *suites_beside(const char *program) {
 char *kg_cli_suites_dir(const char *given, const char *program) {
     const char *from_environment = getenv("KIGO_SUITES");
     if (given) return kg_xstrdup(given);
-    return from_environment && *from_environment ? kg_xstrdup(from_environment) : suites_beside(program);
+    return from_environment && *from_environment ? kg_xstrdup(from_environment) : kg_cli_suites_beside(program);
 }
 
 enum kg_status kg_cli_model_paths(const struct kg_option_list *models, char **paths, struct kg_error *err) {

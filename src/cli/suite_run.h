@@ -8,6 +8,9 @@
 /* The program's own path. malloc'ed. */
 char *kg_cli_own_path(void);
 
+/* suites/ beside the program. malloc'ed. */
+char *kg_cli_suites_beside(const char *program);
+
 /* Where suite programs are: the folder given, or $KIGO_SUITES, or suites/ beside the program. malloc'ed. */
 char *kg_cli_suites_dir(const char *given, const char *program);
 

@@ -35,7 +35,7 @@ enum kg_status kg_sampler_check(const struct kg_sampler_options *o, struct kg_er
     if (!(o->repeat_penalty > 0 && isfinite(o->repeat_penalty)))
         return out_of_range("repeat_penalty", o->repeat_penalty, "(0, infinity)", err);
     if (!(o->top_p > 0 && o->top_p <= 1)) return out_of_range("top_p", o->top_p, "(0, 1]", err);
-    if (!(o->min_p >= 0 && o->min_p < 1)) return out_of_range("min_p", o->min_p, "[0, 1)", err);
+    if (!(o->min_p >= 0 && o->min_p <= 1)) return out_of_range("min_p", o->min_p, "[0, 1]", err);
     return KG_OK;
 }
 

@@ -1,5 +1,6 @@
 #include "model/config.h"
 #include "base/size.h"
+#include "base/utf8.h"
 #include "ops/attention.h"
 #include "ops/rope.h"
 #include <math.h>
@@ -44,9 +45,9 @@ static enum kg_status read_architecture(struct reader *in, struct kg_model_confi
         return kg_fail(in->err, KG_ERR_FORMAT, "%s: general.architecture is missing", in->path);
     if (status) return status;
     copy_text(config->architecture, sizeof config->architecture, text);
-    if (!kg_architecture_find(config->architecture) || text.len >= sizeof config->architecture)
-        return kg_fail(in->err, KG_ERR_UNSUPPORTED, "%s: architecture '%.*s' is not one kigo runs (qwen2, llama)",
-                       in->path, text.len < 64 ? (int)text.len : 64, text.data);
+    if (!kg_architecture_find(config->architecture) || text.len != strlen(config->architecture))
+        return kg_fail(in->err, KG_ERR_UNSUPPORTED, "%s: architecture '%s' is not one kigo runs (qwen2, llama)",
+                       in->path, kg_quote(text.data, text.len).text);
     in->architecture = config->architecture;
     config->name[0] = '\0';
     const struct kg_gguf_key *name = kg_gguf_find_key(in->gguf, "general.name");
@@ -141,8 +142,8 @@ static enum kg_status read_rope_scaling(struct reader *in, struct kg_model_confi
         if (status) return status;
     }
     if (!kg_str_eq(type, "none") && !kg_str_eq(type, "linear"))
-        return kg_fail(in->err, KG_ERR_UNSUPPORTED, "%s: %s '%.*s' is not supported (none and linear are)", in->path,
-                       key, type.len < 64 ? (int)type.len : 64, type.data);
+        return kg_fail(in->err, KG_ERR_UNSUPPORTED, "%s: %s '%s' is not supported (none and linear are)", in->path, key,
+                       kg_quote(type.data, type.len).text);
     status = read_number(in, "rope.scaling.factor", true, &factor);
     if (status) return status;
     c->rope_freq_scale = kg_str_eq(type, "none") ? 1 : 1 / factor;

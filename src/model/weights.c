@@ -1,6 +1,7 @@
 #include "model/weights.h"
 #include "base/buffer.h"
 #include "base/size.h"
+#include "base/utf8.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -183,8 +184,8 @@ static enum kg_status take_all(struct loader *in) {
     for (size_t i = 0; i < kg_gguf_n_tensors(in->gguf); i++) {
         const struct kg_str name = kg_gguf_tensor_at(in->gguf, i)->name;
         if (!in->consumed[i])
-            return kg_fail(in->err, KG_ERR_FORMAT, "%s: tensor %.*s is not one that %s uses", kg_gguf_path(in->gguf),
-                           name.len < 128 ? (int)name.len : 128, name.data, in->config->architecture);
+            return kg_fail(in->err, KG_ERR_FORMAT, "%s: tensor %s is not one that %s uses", kg_gguf_path(in->gguf),
+                           kg_quote(name.data, name.len).text, in->config->architecture);
     }
     return KG_OK;
 }

@@ -32,7 +32,8 @@ kigo_SOURCES += \
 	suites/harness/run_events.c \
 	suites/harness/run_slot.c suites/harness/run_slot.h \
 	suites/harness/run_state.h \
-	suites/harness/runner.c suites/harness/runner.h
+	suites/harness/runner.c suites/harness/runner.h \
+	suites/harness/signals.c suites/harness/signals.h
 
 # Suites that break the rules, for suites/integration/test_check_e2e; too deep for `kigo check` to find.
 check_PROGRAMS += \

@@ -83,7 +83,15 @@ enum kg_status kg_run_case_finish(struct kg_run *run, const struct kg_case_finis
         status = kg_failure_write(run, &f, rerun, err);
     if (status == KG_OK) status = record(run, &f, err);
     if (status == KG_OK && run->observer->case_ended) {
-        const struct kg_case_end end = { key, f.status, f.reason, text_of(f.plan_line, "seed"), rerun, f.duration_ns };
+        const struct kg_case_end end = {
+            .key = key,
+            .suite = text_of(f.plan_line, "suite"),
+            .status = f.status,
+            .reason = f.reason,
+            .seed = text_of(f.plan_line, "seed"),
+            .rerun = rerun,
+            .duration_ns = f.duration_ns,
+        };
         run->observer->case_ended(run->observer->arg, &end);
     }
     run->in_cases_ns += f.duration_ns;

@@ -4,50 +4,14 @@
 #include "base/file.h"
 #include "measure/telemetry.h"
 #include "suites/harness/run_slot.h"
+#include "suites/harness/signals.h"
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
 
 enum { MAX_JOBS = 64, TELEMETRY_INTERVAL_MS = 500 };
-
-/* Signals are read as events, so that nothing is interrupted half way. */
-struct signals {
-    sigset_t before;
-    int fd;
-};
-
-static enum kg_status signals_open(struct signals *s, struct kg_error *err) {
-    static const int NUMBERS[] = { SIGINT, SIGTERM, SIGHUP, SIGCHLD };
-    sigset_t set;
-    sigemptyset(&set);
-    for (size_t i = 0; i < sizeof NUMBERS / sizeof *NUMBERS; i++) sigaddset(&set, NUMBERS[i]);
-    sigprocmask(SIG_BLOCK, &set, &s->before);
-    s->fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-    if (s->fd >= 0) return KG_OK;
-    sigprocmask(SIG_SETMASK, &s->before, NULL);
-    return kg_fail(err, KG_ERR_IO, "no signal descriptor: %s", strerror(errno));
-}
-
-/* A signal that asks to end, 0 if none has come. */
-static int signals_take(const struct signals *s) {
-    struct signalfd_siginfo info;
-    int asked = 0;
-    while (read(s->fd, &info, sizeof info) == (ssize_t)sizeof info)
-        if (info.ssi_signo != SIGCHLD) asked = (int)info.ssi_signo;
-    return asked;
-}
-
-static void signals_close(struct signals *s) {
-    if (s->fd < 0) return;
-    signals_take(s);
-    close(s->fd);
-    sigprocmask(SIG_SETMASK, &s->before, NULL);
-}
 
 static enum kg_status plan_line(struct kg_run *run, const json_t *line, struct kg_error *err) {
     return line ? kg_bundle_plan(run->bundle, line, err) : KG_OK;
@@ -66,7 +30,7 @@ static enum kg_status write_plan(struct kg_run *run, struct kg_error *err) {
 }
 
 /* Waits until something can be read, a child ends, a signal comes, or a limit is reached. */
-static void wait_for_something(const struct kg_slot *slots, int n_slots, const struct signals *signals) {
+static void wait_for_something(const struct kg_slot *slots, int n_slots, const struct kg_signals *signals) {
     struct pollfd fds[2 * MAX_JOBS + 1];
     nfds_t n_fds = 0;
     uint64_t deadline_ns = kg_clock_monotonic_ns() + 1000000000u;
@@ -82,7 +46,7 @@ static void wait_for_something(const struct kg_slot *slots, int n_slots, const s
     poll(fds, n_fds, deadline_ns > now_ns ? (int)((deadline_ns - now_ns) / 1000000u) + 1 : 0);
 }
 
-static enum kg_status run_programs(struct kg_run *run, const struct signals *signals, int *interrupted_by,
+static enum kg_status run_programs(struct kg_run *run, const struct kg_signals *signals, int *interrupted_by,
                                    struct kg_error *err) {
     struct kg_slot slots[MAX_JOBS];
     const int n_slots = run->options->n_jobs < MAX_JOBS ? run->options->n_jobs : MAX_JOBS;
@@ -97,7 +61,7 @@ static enum kg_status run_programs(struct kg_run *run, const struct signals *sig
                 status = kg_slot_open(run, &slots[i], &run->plan.programs[next++], err);
             busy = busy || slots[i].program;
         }
-        *interrupted_by = signals_take(signals);
+        *interrupted_by = kg_signals_take(signals);
         if (status != KG_OK || *interrupted_by || !busy) break;
         /* Nothing is left to be read: the time until the programs go on belongs to the disk. */
         status = kg_bundle_sync(run->bundle, err);
@@ -150,12 +114,12 @@ static enum kg_status start_telemetry(const struct kg_run *run, struct kg_teleme
 
 static enum kg_status run_planned(struct kg_run *run, uint64_t start_ns, struct kg_run_outcome *outcome,
                                   struct kg_error *err) {
-    struct signals signals = { .fd = -1 };
+    struct kg_signals signals = KG_SIGNALS_CLOSED;
     enum kg_status status = kg_bundle_create(&run->options->bundle, &run->bundle, err);
     if (status != KG_OK) return status;
     outcome->bundle_id = kg_xstrdup(kg_bundle_id(run->bundle));
     status = write_plan(run, err);
-    if (status == KG_OK) status = signals_open(&signals, err);
+    if (status == KG_OK) status = kg_signals_open(&signals, err);
     if (status == KG_OK && run->observer->planned) run->observer->planned(run->observer->arg, &run->plan, run->bundle);
     const uint64_t loop_start_ns = kg_clock_monotonic_ns();
     struct kg_telemetry *telemetry = NULL;
@@ -174,7 +138,7 @@ static enum kg_status run_planned(struct kg_run *run, uint64_t start_ns, struct 
         kg_error_context(err, status, "run %s stopped ('kigo recover' publishes what there is)", outcome->bundle_id);
     outcome->bundle_dir = kg_xstrdup(kg_bundle_dir(run->bundle));
     outcome->exit_code = outcome->interrupted_by ? KG_EXIT_INCOMPLETE : outcome->summary.exit_code;
-    signals_close(&signals);
+    kg_signals_close(&signals);
     kg_bundle_close(run->bundle);
     return status;
 }

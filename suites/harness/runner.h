@@ -8,6 +8,7 @@
 
 struct kg_case_end {
     const char *key;
+    const char *suite;  /* the program's name */
     const char *status; /* of bundle.h */
     const char *reason; /* NULL for a pass */
     const char *seed;

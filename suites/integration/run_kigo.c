@@ -49,12 +49,25 @@ static char *resolve(const struct kg_record *rec, const char *arg) {
     return path;
 }
 
+/* Verbs that run a model take the reference unless the row says otherwise: their numbers are compared bit for bit. */
+static bool leaves_backend_open(const char *const *args) {
+    if (strcmp(args[0], "generate") != 0 && strcmp(args[0], "logits") != 0) return false;
+    for (; *args; args++)
+        if (strncmp(*args, "--backend", 9) == 0) return false;
+    return true;
+}
+
 struct kg_process_result kg_run_kigo(const struct kg_record *rec, const char *const *args, struct kg_process process) {
     char *owned[MOST_SLOTS] = { kg_xstrdup(kg_program_path()) };
     size_t n = 1;
     for (; args[n - 1]; n++) {
         ck_assert_uint_lt(n, MOST_SLOTS - 1);
         owned[n] = resolve(rec, args[n - 1]);
+    }
+    if (leaves_backend_open(args)) {
+        ck_assert_uint_lt(n, MOST_SLOTS - 2);
+        owned[n++] = kg_xstrdup("--backend");
+        owned[n++] = kg_xstrdup("cpu");
     }
     struct kg_process_result result;
     struct kg_error err = { 0 };

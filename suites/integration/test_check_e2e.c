@@ -4,6 +4,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
+#include "suites/harness/runner.h"
 #include "suites/integration/check_lab.h"
 #include "suites/unit/fake_nvml.h"
 #include <check.h>
@@ -175,6 +176,35 @@ static void rerun_command_fails_again(struct kg_record *rec, const void *arg) {
     free(rerun);
     free(bundle);
     kg_process_result_free(&r);
+    kg_lab_close(&lab);
+}
+
+/* Folders given relative to where the run was started: the command works from anywhere. */
+static void rerun_command_works_from_elsewhere(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_lab lab;
+    kg_lab_open(&lab, rec);
+    kg_lab_add(&lab, "test_mixed", "test_mixed");
+    char *first = kg_xasprintf("cd '%s' && '%s' check --suites suites --bundles bundles --quiet --filter '*segfaults'",
+                               lab.dir, kg_program_path());
+    struct kg_process process = { .argv = WORDS("/bin/sh", "-c", first) };
+    struct kg_process_result r;
+    ck_assert_int_eq(kg_process_run(&process, &r, NULL), KG_OK);
+    kg_lab_expect_exit(&r, KG_EXIT_FAILED, NULL);
+    kg_process_result_free(&r);
+    char *bundle = kg_lab_bundle(&lab);
+    char *rerun = kg_lab_failure(bundle, "unit/mixed/segfaults", "rerun.txt");
+    ck_assert_ptr_nonnull(rerun);
+    char *again = kg_xasprintf("cd / && %s", rerun);
+    process.argv = WORDS("/bin/sh", "-c", again);
+    ck_assert_int_eq(kg_process_run(&process, &r, NULL), KG_OK);
+    kg_lab_expect_exit(&r, KG_EXIT_FAILED, "0 passed, 1 failed, 0 skipped");
+    ck_assert_uint_eq(kg_lab_count(&lab, ""), 2);
+    kg_process_result_free(&r);
+    free(again);
+    free(rerun);
+    free(bundle);
+    free(first);
     kg_lab_close(&lab);
 }
 
@@ -351,10 +381,44 @@ static void two_programs_at_a_time(struct kg_record *rec, const void *arg) {
     struct kg_process_result r;
     kg_lab_check(&lab, WORDS("--jobs", "2"), &r);
     kg_lab_expect_exit(&r, KG_EXIT_FAILED, "10 passed, 11 failed, 2 skipped");
+    /* Each program's line counts its own cases. */
+    ck_assert_msg(strstr(r.out, "   7 passed, 0 failed, 0 skipped") != NULL, "%s", r.out);
+    ck_assert_msg(strstr(r.out, "   3 passed, 11 failed, 2 skipped") != NULL, "%s", r.out);
     char *bundle = kg_lab_bundle(&lab);
     kg_lab_expect_verified(bundle);
     free(bundle);
     kg_process_result_free(&r);
+    kg_lab_close(&lab);
+}
+
+/* The runner itself, which is where a GPU is there: a skip of its back end is a failure, another skip is not. */
+static void gpu_case_skipped_where_a_gpu_is_required(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_lab lab;
+    kg_lab_open(&lab, rec);
+    kg_lab_add(&lab, "test_mixed", "test_mixed");
+    const char *const keys[] = { "unit/mixed/passes_first", "unit/mixed/skips", "unit/mixed/skips_gpu[cuda,-,-]" };
+    const struct kg_run_options options = { .suites_dir = lab.suites,
+                                            .selection = { .keys = keys, .n_keys = KG_COUNT_OF(keys) },
+                                            .surroundings = { .seed = 1 },
+                                            .bundle = { .root = lab.bundles, .seed = 1 },
+                                            .rerun_prefix = "kigo check",
+                                            .require_gpu = true,
+                                            .n_jobs = 1,
+                                            .timeout_scale = 1 };
+    const struct kg_run_observer observer = { 0 };
+    struct kg_run_outcome outcome;
+    struct kg_error err;
+    ck_assert_msg(kg_run(&options, &observer, &outcome, &err) == KG_OK, "%s", err.message);
+    ck_assert_int_eq(outcome.exit_code, KG_EXIT_FAILED);
+    json_t *results = kg_lab_lines(outcome.bundle_dir, "results.ndjson");
+    kg_lab_expect_status(results, keys[0], "pass");
+    kg_lab_expect_status(results, keys[1], "skip");
+    kg_lab_expect_status(results, keys[2], "fail");
+    const char *reason = json_string_value(json_object_get(kg_lab_result(results, keys[2]), "reason"));
+    ck_assert_msg(reason && strstr(reason, "--require-gpu"), "%s", reason ? reason : "no reason");
+    json_decref(results);
+    kg_run_outcome_free(&outcome);
     kg_lab_close(&lab);
 }
 
@@ -417,6 +481,7 @@ static const struct kg_case CASES[] = {
     E2E("samples_are_kept_raw", samples_are_kept_raw, NULL),
     E2E("every_way_to_fail_has_its_status", every_way_to_fail_has_its_status, NULL),
     E2E("rerun_command_fails_again", rerun_command_fails_again, "unit/mixed/segfaults"),
+    E2E("rerun_command_works_from_elsewhere", rerun_command_works_from_elsewhere, NULL),
     E2E("rerun_command_of_a_key_full_of_quotes", rerun_command_fails_again, "unit/mixed/fails[-,f32,M=3 N='x' $(5)]"),
     E2E("failure_folder_holds_what_helps", failure_folder_holds_what_helps, NULL),
     E2E("nothing_runs", nothing_runs, NULL),
@@ -426,6 +491,7 @@ static const struct kg_case CASES[] = {
     E2E("tap_shows_every_case", tap_shows_every_case, NULL),
     E2E("json_is_one_object", json_is_one_object, NULL),
     E2E("two_programs_at_a_time", two_programs_at_a_time, NULL),
+    E2E("gpu_case_skipped_where_a_gpu_is_required", gpu_case_skipped_where_a_gpu_is_required, NULL),
     E2E("gpu_required_and_absent", gpu_required_and_absent, NULL),
     E2E("overhead_is_recorded", overhead_is_recorded, NULL),
 };

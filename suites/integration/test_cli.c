@@ -69,7 +69,7 @@ static const struct cli_row ROWS[] = {
     { "infinite_temperature", GENERATE("--temp", "inf"), 2, NULL, "inf", NULL },
     { "top_p_of_zero", GENERATE("--top-p", "0"), 2, NULL, "top_p", NULL },
     { "top_p_above_one", GENERATE("--top-p", "1.5"), 2, NULL, "1.5", NULL },
-    { "min_p_of_one", GENERATE("--min-p", "1"), 2, NULL, "min_p", NULL },
+    { "min_p_above_one", GENERATE("--min-p", "1.01"), 2, NULL, "min-p", NULL },
     { "negative_top_k", GENERATE("--top-k", "-3"), 2, NULL, "-3", NULL },
     { "penalty_of_zero", GENERATE("--repeat-penalty", "0"), 2, NULL, "penalty", NULL },
     { "negative_seed", GENERATE("--seed", "-1"), 2, NULL, "-1", NULL },
@@ -148,6 +148,7 @@ static const struct lost_row LOST[] = {
     { "logits_without_output", { "logits", "-m", MODEL, "--ids", "1,2,3" }, false, true },
     { "inspect_without_output", { "inspect", MODEL }, false, true },
     { "tokenize_without_output", { "tokenize", "-m", MODEL }, false, true },
+    { "devices_without_output", { "devices" }, false, true },
 };
 
 static void output_is_lost(struct kg_record *rec, const void *arg) {

@@ -258,7 +258,7 @@ static const struct option_row BAD_OPTIONS[] = {
     { "zero_top_p", "top_p", SAMPLER(.top_p = 0) },
     { "top_p_above_one", "top_p", SAMPLER(.top_p = 1.001) },
     { "top_p_not_a_number", "top_p", SAMPLER(.top_p = NAN) },
-    { "min_p_of_one", "min_p", SAMPLER(.min_p = 1) },
+    { "min_p_above_one", "min_p", SAMPLER(.min_p = 1.001) },
     { "negative_min_p", "min_p", SAMPLER(.min_p = -0.001) },
 };
 #pragma GCC diagnostic pop

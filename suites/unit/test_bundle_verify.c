@@ -115,10 +115,32 @@ static void added_file(struct kg_record *rec, const void *arg) {
     char *dir = fresh(rec);
     (void)arg;
     for (size_t i = 0; i < KG_COUNT_OF(FILES); i++) {
-        kg_maker_append(dir, FILES[i], "x");
-        expect_finding(dir, "added", FILES[i]);
-        remove_file(dir, FILES[i]);
+        for (int empty = 0; empty < 2; empty++) {
+            kg_maker_append(dir, FILES[i], empty ? "" : "x");
+            expect_finding(dir, "added", FILES[i]);
+            remove_file(dir, FILES[i]);
+        }
     }
+    free(dir);
+}
+
+/* No manifest lists a signature, so what stands in its place is looked at. */
+static void added_signature(struct kg_record *rec, const void *arg) {
+    static const char SIG[] = "tagmanifest-sha256.txt.sig", BEGIN[] = "-----BEGIN SSH SIGNATURE-----\n";
+    static const char *const NONE[] = { "", "x", "-----BEGIN SSH SIGNATURE-----\nU1NIU0lH\n" };
+    char *dir = fresh(rec);
+    struct kg_bundle_findings findings;
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(NONE); i++) {
+        kg_maker_append(dir, SIG, NONE[i]);
+        expect_finding(dir, "signature", SIG);
+        remove_file(dir, SIG);
+    }
+    kg_maker_append(dir, SIG, BEGIN);
+    kg_maker_append(dir, SIG, "U1NIU0lH\n-----END SSH SIGNATURE-----\n");
+    verify(dir, &findings);
+    ck_assert_msg(findings.n_items == 0, "%s", kg_maker_list(&findings));
+    kg_bundle_findings_free(&findings);
     free(dir);
 }
 
@@ -235,6 +257,31 @@ static void record_change(struct kg_record *rec, const void *arg) {
     ck_assert_msg(!kg_maker_found(&findings, "changed", NULL) && !kg_maker_found(&findings, "oxum", NULL),
                   "the bag itself should be sound: %s", kg_maker_list(&findings));
     kg_bundle_findings_free(&findings);
+    free(dir);
+}
+
+/* A file taken out of the bag and of its manifests: every complete bundle has it. */
+static void part_taken_out(struct kg_record *rec, const void *arg) {
+    static const char *const FILES[] = { "data/env.json",    "data/build.json",  "data/source.json",
+                                         "data/dirty.diff",  "data/samples.bin", "data/junit.xml",
+                                         "data/results.tap", "data/results.csv", "data/report.md" };
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(FILES); i++) {
+        char *dir = fresh(rec);
+        remove_file(dir, FILES[i]);
+        kg_maker_rehash(dir);
+        expect_finding(dir, "missing", FILES[i]);
+        free(dir);
+    }
+}
+
+static void statement_of_another_manifest(struct kg_record *rec, const void *arg) {
+    char *dir = fresh(rec);
+    (void)arg;
+    kg_maker_replace(dir, "statement.intoto.json", "\"sha256\": \"", "\"sha256\": \"0");
+    expect_finding(dir, "statement", "statement.intoto.json");
+    kg_maker_replace(dir, "statement.intoto.json", "\"digest\"", "\"digits\"");
+    expect_finding(dir, "statement", "statement.intoto.json");
     free(dir);
 }
 
@@ -368,6 +415,9 @@ static const struct kg_case CASES[] = {
     CASE(flipped_byte),
     CASE(missing_file),
     CASE(added_file),
+    CASE(added_signature),
+    CASE(part_taken_out),
+    CASE(statement_of_another_manifest),
     CASE(renamed_file),
     CASE(every_finding_is_listed),
     CASE(link_in_the_place_of_a_file),

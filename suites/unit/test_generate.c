@@ -239,6 +239,39 @@ static void nan_names_position_and_index(struct kg_record *rec, const void *arg)
     kg_scripted_close(&s);
 }
 
+/* Every row of many is looked at, not the first alone. */
+static void nan_in_the_last_row(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    const int32_t script[] = { 'a', 'b', KG_SCRIPT_NAN };
+    const int32_t ids[] = { 'x', 'y', 'z' };
+    const float *logits;
+    struct kg_scripted s;
+    struct kg_error err;
+    kg_scripted_open(rec, script, 3, 0, &s);
+    ck_assert_int_eq(kg_session_eval(s.session, ids, 3, KG_LOGITS_ALL, &logits, &err), KG_ERR_NUMERIC);
+    ck_assert_msg(strstr(err.message, "logit 3 at position 2") != NULL, "%s", err.message);
+    ck_assert_uint_eq(kg_session_n_past(s.session), 0);
+    kg_scripted_close(&s);
+}
+
+/* The prompt's ids and those just drawn are repetitions alike. */
+static void penalty_counts_prompt_and_answer(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    const int32_t script[] = { 'p', 'q', 'q' };
+    struct kg_scripted s;
+    kg_scripted_open(rec, script, 3, 0, &s);
+    struct kg_generate_options options = { .sampler = GREEDY, .max_tokens = 3, .ignore_end = true };
+    options.sampler.repeat_penalty = 1e9;
+    options.sampler.repeat_last_n = 64;
+    struct kg_generate_result r = generate(&s, &options);
+    ck_assert_uint_eq(r.n_ids, 3);
+    ck_assert_int_ne(r.ids[0], 'p');
+    ck_assert_int_eq(r.ids[1], 'q');
+    ck_assert_int_ne(r.ids[2], 'q');
+    kg_generate_result_free(&r);
+    kg_scripted_close(&s);
+}
+
 /* Rows past the tokenizer's tokens pad the matrix: likeliest or not, they are never drawn. */
 static void padded_rows_are_never_drawn(struct kg_record *rec, const void *arg) {
     (void)arg;
@@ -304,8 +337,12 @@ static void refuses(struct kg_record *rec, const void *arg) {
     { .layer = "unit", .op = "generate", .name = #function, .backend = "cpu", .run = function }
 
 static void build(struct kg_case_list *list) {
-    static const struct kg_case SINGLE[] = { CASE(cancelled_by_the_listener), CASE(nan_names_position_and_index),
-                                             CASE(padded_rows_are_never_drawn), CASE(goes_on_after_an_answer),
+    static const struct kg_case SINGLE[] = { CASE(cancelled_by_the_listener),
+                                             CASE(nan_names_position_and_index),
+                                             CASE(nan_in_the_last_row),
+                                             CASE(penalty_counts_prompt_and_answer),
+                                             CASE(padded_rows_are_never_drawn),
+                                             CASE(goes_on_after_an_answer),
                                              CASE(refuses) };
     for (size_t i = 0; i < KG_COUNT_OF(STORIES); i++)
         kg_case_list_add(list, &(struct kg_case){ .layer = "unit",

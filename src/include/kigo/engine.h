@@ -88,7 +88,7 @@ struct kg_sampler_options {
     uint32_t repeat_last_n; /* 0 is off */
     uint32_t top_k;         /* 0 is off */
     double top_p;           /* in (0, 1]; 1 is off */
-    double min_p;           /* in [0, 1); 0 is off */
+    double min_p;           /* in [0, 1]; 0 is off */
     uint64_t seed;
 };
 #define KG_SAMPLER_DEFAULTS                                                                                            \

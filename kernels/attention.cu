@@ -1,5 +1,6 @@
 /* attention: softmax(q k^T scale) v per head over a cache (contract in ops/attention.h). Checks, and which kernel runs:
- * one row by attention_decode.cu (keys split over blocks), more by attention_prefill.cu. */
+ * one row by attention_decode.cu (keys split over blocks), more by attention_prefill_f16.cu (tensor cores; activations
+ * and cache in f16) or attention_prefill.cu (float32 arithmetic, any mixture). */
 #include "kernels/attention.cuh"
 
 static enum kg_status require_head_dim(uint32_t head_dim, struct kg_error *err) {
@@ -61,5 +62,7 @@ extern "C" enum kg_status kg_cuda_attention(struct kg_backend *backend, const st
     p.n_splits = kg_attention_n_splits(args->n_kv_heads);
     const cudaStream_t stream = kg_cuda_of(backend)->stream;
     if (args->n_rows == 1) return kg_attention_decode(stream, &p, err);
+    if (args->activations == KG_PRECISION_F16 && args->kv == KG_PRECISION_F16)
+        return kg_attention_prefill_f16(stream, &p, err);
     return kg_attention_prefill(stream, &p, err);
 }

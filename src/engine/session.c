@@ -30,7 +30,7 @@ static enum kg_status make_buffers(struct kg_session *s, struct kg_error *err) {
     enum { ALIGNMENT_BYTES = 256 };
     uint64_t offset[KG_COUNT_OF(parts)], total = 0;
     for (size_t i = 0; i < KG_COUNT_OF(parts); i++) {
-        uint64_t bytes; /* at most 2^8 rows of 2^32 elements of 4 bytes: sums stay far from 2^64 */
+        uint64_t bytes; /* at most 2^9 rows of 2^32 elements of 4 bytes: sums stay far from 2^64 */
         bytes = parts[i].n_rows * parts[i].n_cols * parts[i].elem_bytes;
         offset[i] = total;
         total += (bytes + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;

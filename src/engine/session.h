@@ -9,7 +9,7 @@
 
 /* Rows of one forward pass at most: longer prompts go in chunks. Logits are made in smaller groups, as a row of them is
  * the longest there is. */
-enum { KG_MAX_CHUNK_ROWS = 256, KG_MAX_LOGIT_ROWS = 32 };
+enum { KG_MAX_CHUNK_ROWS = 512, KG_MAX_LOGIT_ROWS = 32 };
 
 /* Back-end memory, all of max_rows rows unless said otherwise, in one block of the session. */
 struct kg_activation_buffers {

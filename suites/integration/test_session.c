@@ -16,7 +16,7 @@ struct pieces_row {
     size_t n_ids, n_at_once;
 };
 static const struct pieces_row PIECES[] = {
-    /* The engine's chunks are of 256 rows, logits of 32: both edges, and neither. */
+    /* The engine's chunks are of 512 rows, logits of 32: both edges, and neither. */
     { "haiku", KG_HAIKU_MODEL, 1, 1 },
     { "haiku", KG_HAIKU_MODEL, 2, 2 },
     { "haiku", KG_HAIKU_MODEL, 3, 3 },
@@ -24,11 +24,11 @@ static const struct pieces_row PIECES[] = {
     { "haiku", KG_HAIKU_MODEL, 32, 32 },
     { "haiku", KG_HAIKU_MODEL, 33, 33 },
     { "haiku", KG_HAIKU_MODEL, 65, 65 },
-    { "haiku", KG_HAIKU_MODEL, 255, 255 },
-    { "haiku", KG_HAIKU_MODEL, 256, 256 },
-    { "haiku", KG_HAIKU_MODEL, 257, 257 },
+    { "haiku", KG_HAIKU_MODEL, 511, 511 },
+    { "haiku", KG_HAIKU_MODEL, 512, 512 },
+    { "haiku", KG_HAIKU_MODEL, 513, 513 },
     { "haiku", KG_HAIKU_MODEL, 100, 7 },
-    { "haiku", KG_HAIKU_MODEL, 290, 289 },
+    { "haiku", KG_HAIKU_MODEL, 546, 545 },
     { "head_size_80", "tiny-qwen2/qwen2-head80.gguf", 40, 40 },
     { "interleaved_rope", "tiny-llama/llama-f32.gguf", 40, 40 },
     { "block_formats", "tiny-llama/llama-blocks.gguf", 40, 13 },

@@ -36,16 +36,16 @@ struct held {
     held &operator=(const held &) = delete;
 };
 
-/* No driver, no device, or one too old: reasons for KG_ERR_UNSUPPORTED, which lets `auto` take another back end. */
+/* No driver, no device, one that does not answer or is too old: reasons for KG_ERR_UNSUPPORTED, which lets `auto` take
+ * another back end. */
 static enum kg_status find_device(struct kg_cuda_backend *cuda, struct kg_error *err) {
     int n_devices = 0, major = 0, minor = 0;
-    const cudaError_t code = cudaGetDeviceCount(&n_devices);
-    if (code != cudaSuccess || n_devices == 0) {
+    cudaError_t code = cudaGetDeviceCount(&n_devices);
+    if (code == cudaSuccess) code = n_devices == 0 ? cudaErrorNoDevice : cudaSetDevice(cuda->device);
+    if (code != cudaSuccess) {
         (void)cudaGetLastError();
-        return kg_fail(err, KG_ERR_UNSUPPORTED, "no CUDA device: %s",
-                       cudaGetErrorString(code != cudaSuccess ? code : cudaErrorNoDevice));
+        return kg_fail(err, KG_ERR_UNSUPPORTED, "no CUDA device: %s", cudaGetErrorString(code));
     }
-    TRY_CUDA(cudaSetDevice(cuda->device), "cudaSetDevice");
     TRY_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, cuda->device), "compute capability");
     TRY_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, cuda->device), "compute capability");
     TRY_CUDA(cudaDeviceGetAttribute(&cuda->n_sms, cudaDevAttrMultiProcessorCount, cuda->device), "multiprocessors");

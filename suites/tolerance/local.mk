@@ -18,3 +18,6 @@ suites_tolerance_test_formats_SOURCES = suites/tolerance/test_formats.c
 suites_tolerance_test_layers_SOURCES = suites/tolerance/test_layers.c
 suites_tolerance_test_long_SOURCES = suites/tolerance/test_long.c
 suites_tolerance_test_ops_SOURCES = suites/tolerance/test_ops.c
+check_PROGRAMS += suites/tolerance/test_torch
+suites_tolerance_test_torch_SOURCES = suites/tolerance/test_torch.c
+EXTRA_DIST += suites/tolerance/peers/torch_ops.py

@@ -1,0 +1,266 @@
+#!/usr/bin/env python3
+"""Every operation of a back end against PyTorch in float64, on random inputs.
+
+usage: torch_ops.py --kigo PATH [--backend NAME] [--dtype f32|f16] [--seed N] [--op NAME]
+
+Inputs go through `kigo op` as safetensors, in the precision asked for, so that both sides compute with the same numbers.
+Each case prints one JSON line: what was compared, the largest error, and `margin`, the largest error as a share of its bound.
+The bound is made element by element from what the arithmetic allows (`why`); a margin above 1 fails.
+
+Exit code: 0 all within their bounds, 1 not so, 77 PyTorch is missing (the reason is on standard error).
+"""
+
+import argparse
+import ctypes
+import json
+import math
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+try:
+    import torch
+    import torch.nn.functional as F
+except ImportError as missing:
+    print(f"{sys.executable}: {missing}: PyTorch is not installed", file=sys.stderr)
+    sys.exit(77)
+
+DTYPES = {torch.float32: "F32", torch.float16: "F16", torch.int32: "I32"}
+ROUND_F32, ROUND_F16, SMALLEST_F16 = 2.0**-24, 2.0**-11, 2.0**-25
+
+
+def write_safetensors(path, tensors):
+    header, data = {}, []
+    for name, tensor in tensors.items():
+        tensor = tensor.contiguous()
+        raw = ctypes.string_at(tensor.data_ptr(), tensor.numel() * tensor.element_size())
+        begin = sum(len(d) for d in data)
+        header[name] = {"dtype": DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [begin, begin + len(raw)]}
+        data.append(raw)
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + b"".join(data))
+
+
+def read_safetensors(path):
+    with open(path, "rb") as file:
+        content = file.read()
+    (n,) = struct.unpack("<Q", content[:8])
+    tensors = {}
+    for name, entry in json.loads(content[8 : 8 + n]).items():
+        begin, end = entry["data_offsets"]
+        raw = bytearray(content[8 + n + begin : 8 + n + end])
+        tensors[name] = torch.frombuffer(raw, dtype=torch.float32).reshape(entry["shape"]).double()
+    return tensors
+
+
+class Case:
+    """Tensors and parameters of a run, what they give in float64, and how far off an element may be."""
+
+    def __init__(self, op, name, tensors, params, want, bound, why):
+        self.op, self.name, self.tensors, self.params = op, name, tensors, params
+        self.want, self.bound, self.why = want, bound, why
+
+
+class Maker:
+    def __init__(self, seed, dtype):
+        self.random = torch.Generator().manual_seed(seed)
+        self.dtype = torch.float16 if dtype == "f16" else torch.float32
+
+    def normal(self, *shape, deviation=1.0, mean=0.0):
+        x = torch.randn(*shape, generator=self.random, dtype=torch.float64) * deviation + mean
+        return x.to(self.dtype)
+
+    def vector(self, n, deviation=1.0, mean=0.0):
+        return self.normal(n, deviation=deviation, mean=mean).float()
+
+    def ids(self, n, below):
+        return torch.randint(below, (n,), generator=self.random, dtype=torch.int32)
+
+    def rounded(self, want, computed):
+        """`computed` is the error before the result is rounded to the precision of activations."""
+        if self.dtype == torch.float16:
+            return computed + want.abs() * ROUND_F16 * 1.01 + SMALLEST_F16
+        return computed + want.abs() * ROUND_F32 * 1.01 + 2.0**-149
+
+
+def embedding_cases(m):
+    for n_vocab, n_embd in ((97, 33), (1000, 896)):
+        weight, ids = m.normal(n_vocab, n_embd), m.ids(11, n_vocab)
+        want = F.embedding(ids.long(), weight.double())
+        yield Case("embedding", f"{n_vocab}x{n_embd}", {"weight": weight, "ids": ids}, {}, {"out": want},
+                   {"out": m.rounded(want, 0 * want)}, "a row is copied, rounded once")
+
+
+def rmsnorm_cases(m):
+    for rows, cols, eps in ((1, 896, 1e-6), (5, 897, 1e-5), (3, 3072, 1e-5)):
+        x, weight = m.normal(rows, cols), m.vector(cols, 0.1, 1.0)
+        xd = x.double()
+        want = xd / torch.sqrt((xd * xd).mean(-1, keepdim=True) + struct.unpack("f", struct.pack("f", eps))[0]) * weight.double()
+        error = want.abs() * (math.log2(cols) + 6) * ROUND_F32
+        yield Case("rmsnorm", f"{rows}x{cols}", {"x": x, "weight": weight}, {"eps": eps}, {"out": want},
+                   {"out": m.rounded(want, error)}, "a tree sum of n squares in float32, then root, quotient and products")
+
+
+def linear_cases(m):
+    for rows, n_out, n_in, bias in ((1, 896, 4864, False), (1, 1152, 896, True), (7, 33, 96, True), (65, 3, 129, False),
+                                    (2, 17, 63, True), (130, 257, 256, True), (1, 1, 1, False)):
+        x, weight = m.normal(rows, n_in), m.normal(n_out, n_in, deviation=1 / math.sqrt(n_in))
+        tensors, b = {"x": x, "weight": weight}, None
+        if bias:
+            tensors["bias"] = b = m.vector(n_out)
+        want = F.linear(x.double(), weight.double(), b.double() if bias else None)
+        unit = F.linear(x.double().abs(), weight.double().abs(), b.double().abs() if bias else None)
+        yield Case("linear", f"M={rows} N={n_out} K={n_in}{' bias' if bias else ''}", tensors, {}, {"out": want},
+                   {"out": m.rounded(want, unit * (8 + math.sqrt(n_in)) * ROUND_F32)},
+                   "float32 sums of K products err by about sqrt(K) roundings of sum|x w|")
+
+
+def rope_cases(m):
+    for rows, heads, dim, n_rot, position, interleaved, with_factors in (
+            (5, 14, 64, 64, 0, 0, False), (3, 8, 96, 96, 4093, 0, False), (4, 4, 128, 128, 32765, 1, True),
+            (2, 3, 80, 32, 131000, 1, False), (6, 2, 64, 48, 997, 0, True)):
+        x = m.normal(rows, heads, dim)
+        base, scale = 500000.0, 0.25 if with_factors else 1.0
+        tensors = {"x": x}
+        i = torch.arange(n_rot // 2, dtype=torch.float64)
+        freq = base ** (-2 * i / n_rot)
+        if with_factors:
+            tensors["factors"] = m.vector(n_rot // 2, 0.1, 2.0)
+            freq = freq / tensors["factors"].double()
+        angle = (position + torch.arange(rows, dtype=torch.float64))[:, None] * scale * freq[None]
+        cos, sin = angle.cos()[:, None], angle.sin()[:, None]
+        want = x.double().clone()
+        first = slice(0, n_rot, 2) if interleaved else slice(0, n_rot // 2)
+        second = slice(1, n_rot, 2) if interleaved else slice(n_rot // 2, n_rot)
+        a, b = x.double()[..., first], x.double()[..., second]
+        want[..., first], want[..., second] = a * cos - b * sin, a * sin + b * cos
+        error = torch.full_like(want, 4 * ROUND_F32 * math.sqrt(2) * x.abs().max().item())
+        yield Case("rope", f"{rows}x{heads}x{dim} rot={n_rot} at={position} interleaved={interleaved}", tensors,
+                   {"first_position": position, "n_rot": n_rot, "interleaved": interleaved, "base": base, "scale": scale},
+                   {"out": want}, {"out": m.rounded(want, error)}, "cos, sin, two products and a sum in float32 of exact angles")
+
+
+def kv_write_cases(m):
+    rows, heads, dim, n_ctx, position = 3, 2, 64, 9, 4
+    k, v = m.normal(rows, heads, dim), m.normal(rows, heads, dim)
+    want = {"k_cache": torch.zeros(heads, n_ctx, dim, dtype=torch.float64)}
+    want["v_cache"] = want["k_cache"].clone()
+    want["k_cache"][:, position : position + rows] = k.double().transpose(0, 1)
+    want["v_cache"][:, position : position + rows] = v.double().transpose(0, 1)
+    yield Case("kv_write", f"{rows} rows at {position} of {n_ctx}", {"k": k, "v": v},
+               {"n_ctx": n_ctx, "first_position": position}, want, {name: m.rounded(w, 0 * w) for name, w in want.items()},
+               "rows are copied, rounded once; the rest stays zero")
+
+
+def attention_cases(m):
+    for rows, keys, heads, kv_heads, dim, causal, window in (
+            (1, 1, 14, 2, 64, 1, 0), (1, 513, 14, 2, 64, 1, 0), (64, 64, 8, 8, 96, 1, 0), (17, 65, 6, 2, 64, 1, 0),
+            (65, 65, 4, 1, 128, 1, 0), (9, 40, 4, 2, 80, 0, 0), (33, 129, 8, 2, 64, 1, 16), (1, 1025, 8, 2, 128, 1, 128)):
+        q, k, v = m.normal(rows, heads, dim), m.normal(keys, kv_heads, dim), m.normal(keys, kv_heads, dim)
+        group, past = heads // kv_heads, keys - rows
+        qd = q.double().transpose(0, 1)
+        kd = k.double().transpose(0, 1).repeat_interleave(group, 0)
+        vd = v.double().transpose(0, 1).repeat_interleave(group, 0)
+        at, key = past + torch.arange(rows)[:, None], torch.arange(keys)[None]
+        seen = (key <= at) if causal else torch.ones(rows, keys, dtype=torch.bool)
+        if window:
+            seen &= at - key < window
+        scale = 1 / math.sqrt(dim)
+        want = F.scaled_dot_product_attention(qd[None], kd[None], vd[None], attn_mask=seen, scale=scale)[0].transpose(0, 1)
+        products = (qd.abs() @ kd.abs().transpose(1, 2)).max().item() * scale
+        largest = v.abs().max().item()
+        error = largest * (4 + products) * 2 * ROUND_F32
+        if m.dtype == torch.float16:
+            error += largest * 3 * ROUND_F16
+        yield Case("attention", f"rows={rows} keys={keys} heads={heads}/{kv_heads} dim={dim} causal={causal} window={window}",
+                   {"q": q, "k": k, "v": v}, {"causal": causal, "window": window}, {"out": want},
+                   {"out": m.rounded(want, torch.full_like(want, error))},
+                   "a logit errs by a few roundings of sum|q k| scale and moves its weight by that share; weights sum to 1, "
+                   "and in f16 may be halves themselves")
+
+
+def add_cases(m):
+    a, b = m.normal(5, 897), m.normal(5, 897)
+    want = a.double() + b.double()
+    yield Case("add", "5x897", {"a": a, "b": b}, {}, {"out": want}, {"out": m.rounded(want, want.abs() * ROUND_F32)},
+               "one sum, rounded")
+
+
+def swiglu_cases(m):
+    for deviation in (1.0, 10.0):
+        gate, up = m.normal(3, 4865, deviation=deviation), m.normal(3, 4865)
+        want = F.silu(gate.double()) * up.double()
+        yield Case("swiglu", f"3x4865 gate={deviation}", {"gate": gate, "up": up}, {}, {"out": want},
+                   {"out": m.rounded(want, want.abs() * 8 * ROUND_F32 + 2.0**-120)},
+                   "an exponential within two units in the last place, a sum, a quotient and a product")
+
+
+MAKERS = {"embedding": embedding_cases, "rmsnorm": rmsnorm_cases, "linear": linear_cases, "rope": rope_cases,
+          "kv_write": kv_write_cases, "attention": attention_cases, "add": add_cases, "swiglu": swiglu_cases}
+
+
+def run(case, options, folder):
+    given, got = os.path.join(folder, "in.safetensors"), os.path.join(folder, "out.safetensors")
+    write_safetensors(given, case.tensors)
+    command = [options.kigo, "op", case.op, "--in", given, "-o", got, "--backend", options.backend, "--dtype", options.dtype]
+    for key, value in case.params.items():
+        command += ["--param", f"{key}={value}"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"exit code {done.returncode}: {done.stderr.strip()}")
+    return read_safetensors(got)
+
+
+def judge(case, got, options):
+    good = True
+    for name, want in case.want.items():
+        record = {"op": case.op, "case": case.name, "tensor": name, "backend": options.backend, "dtype": options.dtype,
+                  "n": want.numel(), "why": case.why}
+        if name not in got or got[name].shape != want.shape:
+            raise RuntimeError(f"no tensor {name} of shape {tuple(want.shape)}")
+        n_nonfinite = int((~torch.isfinite(got[name])).sum())
+        error = (got[name] - want).abs()
+        share = (error / case.bound[name]).nan_to_num(nan=math.inf if n_nonfinite else 0.0, posinf=math.inf)
+        worst = int(share.flatten().argmax())
+        square = float((want * want).sum())
+        record.update(n_nonfinite=n_nonfinite, worst_index=worst)
+        if n_nonfinite == 0:
+            record.update(margin=float(share.flatten()[worst]), max_abs=float(error.max()),
+                          nmse=float((error * error).sum()) / square if square > 0 else 0.0,
+                          worst_got=float(got[name].flatten()[worst]), worst_want=float(want.flatten()[worst]))
+        record["pass"] = n_nonfinite == 0 and record["margin"] <= 1
+        good = good and record["pass"]
+        print(json.dumps(record), flush=True)
+    return good
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kigo", required=True, help="the kigo program")
+    parser.add_argument("--backend", default="cpu")
+    parser.add_argument("--dtype", default="f32", choices=("f32", "f16"))
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--op", choices=sorted(MAKERS), help="this operation only")
+    options = parser.parse_args()
+    listed = json.loads(subprocess.run([options.kigo, "op", "--list", "--json"], capture_output=True, check=True).stdout)
+    unknown = [row["op"] for row in listed if row["op"] not in MAKERS]
+    if unknown:
+        print(f"no PyTorch reference for {', '.join(unknown)}", file=sys.stderr)
+        return 1
+    good = True
+    with tempfile.TemporaryDirectory() as folder:
+        for op in [options.op] if options.op else list(MAKERS):
+            for case in MAKERS[op](Maker(options.seed, options.dtype)):
+                try:
+                    good = judge(case, run(case, options, folder), options) and good
+                except RuntimeError as failure:
+                    good = False
+                    print(f"{case.op} {case.name}: {failure}", file=sys.stderr)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -22,4 +22,4 @@ libkigo_a_SOURCES += \
 	src/bundle/verify.c src/bundle/verify.h \
 	src/bundle/verify_bag.c \
 	src/bundle/verify_records.c
-EXTRA_DIST += docs/bundle-format.md proof-bundles/README.md
+EXTRA_DIST += docs/bundle-format.md docs/measuring.md proof-bundles/README.md

@@ -12,7 +12,6 @@
 #include "suites/haiku/stage.h"
 #include "suites/harness/compare.h"
 #include "suites/harness/must.h"
-#include "tokenizer/tokenizer.h"
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -339,10 +338,16 @@ static void haiku(struct kg_record *rec, const void *arg) {
     kg_lexicon_free(lexicon);
 }
 
+/* Arguments live as long as the process, like the cases they belong to. */
 static const struct model_case *keep(struct model_case c) {
-    struct model_case *kept = kg_xmalloc(sizeof *kept);
-    *kept = c;
-    return kept;
+    static struct kept {
+        struct model_case c;
+        struct kept *next;
+    } * all;
+    struct kept *kept = kg_xmalloc(sizeof *kept);
+    *kept = (struct kept){ .c = c, .next = all };
+    all = kept;
+    return &kept->c;
 }
 
 /* "model=0 file.gguf": a shape a case key may hold. */

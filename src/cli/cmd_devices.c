@@ -69,7 +69,8 @@ int kg_cmd_devices(int argc, char **argv) {
     size_t n_gpus;
     const bool found = kg_gpu_list(gpus, MAX_GPUS, &n_gpus, &err) == KG_OK;
     struct kg_error print_err;
-    if ((json ? print_json : print_text)(gpus, n_gpus, found ? NULL : err.message, &print_err) != KG_OK)
-        return kg_cli_error("devices", &print_err);
-    return KG_EXIT_OK;
+    const char *why = found ? NULL : err.message;
+    const enum kg_status status =
+        json ? print_json(gpus, n_gpus, why, &print_err) : print_text(gpus, n_gpus, why, &print_err);
+    return status == KG_OK ? KG_EXIT_OK : kg_cli_error("devices", &print_err);
 }

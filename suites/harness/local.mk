@@ -17,7 +17,7 @@ libkigosuite_a_SOURCES += suites/harness/process.c suites/harness/process.h
 
 # The runner is part of kigo and needs no Check.
 kigo_CPPFLAGS = $(AM_CPPFLAGS) -DKG_SOURCE_DIR='"$(abs_top_srcdir)"'
-kigo_SOURCES += \
+runner_sources = \
 	suites/harness/bounded_log.c suites/harness/bounded_log.h \
 	suites/harness/case_key.c \
 	suites/harness/child.c suites/harness/child.h \
@@ -34,6 +34,7 @@ kigo_SOURCES += \
 	suites/harness/run_state.h \
 	suites/harness/runner.c suites/harness/runner.h \
 	suites/harness/signals.c suites/harness/signals.h
+kigo_SOURCES += $(runner_sources)
 
 # Suites that break the rules, for suites/integration/test_check_e2e; too deep for `kigo check` to find.
 check_PROGRAMS += \

@@ -16,10 +16,7 @@ EXTRA_suites_integration_test_check_e2e_DEPENDENCIES = suites/unit/fake_nvml.so
 suites_integration_test_check_e2e_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/test_check_e2e.c \
-	suites/harness/bounded_log.c suites/harness/child.c suites/harness/discover.c \
-	suites/harness/failure.c suites/harness/failure_name.c suites/harness/line_reader.c suites/harness/listing.c \
-	suites/harness/plan.c suites/harness/result_lists.c suites/harness/run_case.c suites/harness/run_events.c \
-	suites/harness/run_slot.c suites/harness/runner.c
+	$(runner_sources)
 check_PROGRAMS += suites/integration/test_inspect
 suites_integration_test_inspect_SOURCES = suites/integration/test_inspect.c suites/unit/gguf_image.c suites/unit/gguf_image.h
 check_PROGRAMS += suites/integration/test_cli suites/integration/test_cli_output

@@ -7,6 +7,7 @@
 #include "suites/mutation/mutant_ops.h"
 #include "suites/tolerance/layer_walk.h"
 #include "suites/tolerance/op_device.h"
+#include "suites/tolerance/plain_f16.h"
 #include "suites/tolerance/walk_models.h"
 #include <check.h>
 #include <math.h>
@@ -26,6 +27,7 @@ struct mutant {
     /* One of the two. */
     void (*change_ops)(struct kg_backend_ops *mutant);
     struct kg_gguf_edit edit;
+    bool float32_only; /* its change is below the rounding of FP16 */
 };
 
 #define HAIKU "haiku_short_prompt"
@@ -35,14 +37,14 @@ static const struct mutant MUTANTS[] = {
     { "zeroed_bias", HAIKU, 0, "blk.0.q", .edit = { .tensors = "blk.*.attn_q.bias", .change = kg_mutant_zero } },
     { "zeroed_bias_of_last_layer_v", HAIKU, 0, "blk.3.v",
       .edit = { .tensors = "blk.3.attn_v.bias", .change = kg_mutant_zero } },
-    { "unwired_bias", HAIKU, 0, "blk.0.q", kg_mutant_unwired_bias, { .tensors = NULL } },
-    { "other_rope_pairing_qwen2", HAIKU, 0, "blk.0.q_rope", kg_mutant_other_rope_pairing, { .tensors = NULL } },
-    { "other_rope_pairing_llama", "llama_f32", 0, "blk.0.q_rope", kg_mutant_other_rope_pairing, { .tensors = NULL } },
+    { "unwired_bias", HAIKU, 0, "blk.0.q", .change_ops = kg_mutant_unwired_bias },
+    { "other_rope_pairing_qwen2", HAIKU, 0, "blk.0.q_rope", .change_ops = kg_mutant_other_rope_pairing },
+    { "other_rope_pairing_llama", "llama_f32", 0, "blk.0.q_rope", .change_ops = kg_mutant_other_rope_pairing },
     { "llama_rows_not_permuted", "llama_f32", 0, "blk.0.q",
       .edit = { .tensors = "blk.*.attn_q.weight blk.*.attn_k.weight",
                 .change = kg_mutant_rows_in_halves,
                 .user = &LLAMA_F32_HEAD_DIM } },
-    { "position_off_by_one", HAIKU, 0, "blk.0.q_rope", kg_mutant_position_off_by_one, { .tensors = NULL } },
+    { "position_off_by_one", HAIKU, 0, "blk.0.q_rope", .change_ops = kg_mutant_position_off_by_one },
     { "rope_base_ignored", HAIKU, 0, "blk.0.q_rope",
       .edit = { .keys = { { "qwen2.rope.freq_base", KG_KEY_DROP, 0 } } } },
     { "rope_factors_ignored", "llama3_rope_factors_tied", 0, "blk.0.q_rope",
@@ -53,7 +55,8 @@ static const struct mutant MUTANTS[] = {
     { "transposed_projection", HAIKU, 0, "blk.0.attn_out",
       .edit = { .tensors = "blk.0.attn_output.weight", .change = kg_mutant_transpose } },
     { "epsilon_times_ten", HAIKU, 0, "blk.0.attn_norm",
-      .edit = { .keys = { { "qwen2.attention.layer_norm_rms_epsilon", KG_KEY_SET_F32, 1e-5 } } } },
+      .edit = { .keys = { { "qwen2.attention.layer_norm_rms_epsilon", KG_KEY_SET_F32, 1e-5 } } },
+      .float32_only = true },
     { "weights_one_percent_more", HAIKU, 0, "blk.1.ffn_out",
       .edit = { .tensors = "blk.1.ffn_down.weight", .change = kg_mutant_scale, .user = &ONE_PERCENT_MORE } },
     { "norm_weights_exchanged", HAIKU, 0, "blk.0.attn_norm",
@@ -62,25 +65,20 @@ static const struct mutant MUTANTS[] = {
       .edit = { .tensors = "blk.0.ffn_gate.weight blk.0.ffn_up.weight",
                 .change = kg_mutant_swap_names,
                 .user = GATE_AND_UP } },
-    { "gate_and_up_exchanged_in_swiglu",
-      HAIKU,
-      0,
-      "blk.0.ffn_act",
-      kg_mutant_gate_and_up_exchanged,
-      { .tensors = NULL } },
+    { "gate_and_up_exchanged_in_swiglu", HAIKU, 0, "blk.0.ffn_act", .change_ops = kg_mutant_gate_and_up_exchanged },
     { "wrong_head_count", HAIKU, 0, "blk.0.q_rope",
       .edit = { .keys = { { "qwen2.attention.head_count", KG_KEY_SET_U32, 4 },
                           { "qwen2.attention.head_count_kv", KG_KEY_SET_U32, 1 } } } },
-    { "kv_heads_taken_in_turn", HAIKU, 1, "blk.0.attn", kg_mutant_kv_heads_taken_in_turn, { .tensors = NULL } },
-    { "second_kv_head_never_written", HAIKU, 1, "blk.0.attn", kg_mutant_first_kv_head_twice, { .tensors = NULL } },
-    { "shifted_kv_slot", HAIKU, 0, "blk.0.attn", kg_mutant_shifted_kv_slot, { .tensors = NULL } },
-    { "shifted_kv_slot_in_steps", HAIKU, 1, "blk.0.attn", kg_mutant_shifted_kv_slot, { .tensors = NULL } },
-    { "dropped_mask", HAIKU, 0, "blk.0.attn", kg_mutant_dropped_mask, { .tensors = NULL } },
-    { "own_key_unseen", HAIKU, 1, "blk.0.attn", kg_mutant_own_key_unseen, { .tensors = NULL } },
-    { "attention_scale_of_head_dim", HAIKU, 0, "blk.0.attn", kg_mutant_scale_of_head_dim, { .tensors = NULL } },
-    { "keys_beyond_forty_forgotten", LONG, 0, "blk.0.attn", kg_mutant_window_of_forty, { .tensors = NULL } },
-    { "residual_dropped", HAIKU, 0, "blk.0.attn_residual", kg_mutant_residual_dropped, { .tensors = NULL } },
-    { "embedding_rows_shifted", HAIKU, 0, "embd", kg_mutant_next_id, { .tensors = NULL } },
+    { "kv_heads_taken_in_turn", HAIKU, 1, "blk.0.attn", .change_ops = kg_mutant_kv_heads_taken_in_turn },
+    { "second_kv_head_never_written", HAIKU, 1, "blk.0.attn", .change_ops = kg_mutant_first_kv_head_twice },
+    { "shifted_kv_slot", HAIKU, 0, "blk.0.attn", .change_ops = kg_mutant_shifted_kv_slot },
+    { "shifted_kv_slot_in_steps", HAIKU, 1, "blk.0.attn", .change_ops = kg_mutant_shifted_kv_slot },
+    { "dropped_mask", HAIKU, 0, "blk.0.attn", .change_ops = kg_mutant_dropped_mask },
+    { "own_key_unseen", HAIKU, 1, "blk.0.attn", .change_ops = kg_mutant_own_key_unseen },
+    { "attention_scale_of_head_dim", HAIKU, 0, "blk.0.attn", .change_ops = kg_mutant_scale_of_head_dim },
+    { "keys_beyond_forty_forgotten", LONG, 0, "blk.0.attn", .change_ops = kg_mutant_window_of_forty },
+    { "residual_dropped", HAIKU, 0, "blk.0.attn_residual", .change_ops = kg_mutant_residual_dropped },
+    { "embedding_rows_shifted", HAIKU, 0, "embd", .change_ops = kg_mutant_next_id },
     { "one_embedding_row_shifted", HAIKU, 0, "embd",
       .edit = { .tensors = "token_embd.weight", .change = kg_mutant_next_row, .user = &first_id } },
     { "last_layer_adds_nothing", HAIKU, 0, "blk.3.attn_out",
@@ -97,13 +95,17 @@ static const struct mutant MUTANTS[] = {
       .edit = { .tensors = "blk.0.attn_q.weight", .change = kg_mutant_no_minimum } },
 };
 
-static const char *const BACKENDS[] = { "cpu", "cuda" };
-
 struct mutant_case {
     const struct mutant *mutant;
-    const char *backend;
+    const struct kg_walk_backend *backend;
 };
-static struct mutant_case mutant_cases[KG_COUNT_OF(MUTANTS) * KG_COUNT_OF(BACKENDS)];
+static struct mutant_case mutant_cases[512];
+
+/* Which of the walk's back ends a mutant meets: float32 and FP16 on the GPU, and on cpu float32 and a plain FP16
+ * implementation, so that the measured limits of FP16 are held to the mutants without a GPU too. */
+static bool is_for_mutants(const struct kg_walk_backend *b) {
+    return !b->ops || b->ops() == kg_plain_f16(KG_PLAIN_F16_FUSED);
+}
 
 static void expect_rejected(struct kg_record *rec, const struct mutant *m, const struct kg_walk *walk) {
     if (walk->first == walk->n_taps) ck_abort_msg("the mutant lives: every tap of it is within its tolerance");
@@ -124,17 +126,18 @@ static void mutant_is_rejected(struct kg_record *rec, const void *arg) {
     struct kg_walk walk;
     const struct kg_backend_ops *original;
     struct kg_backend_ops changed;
-    if (!kg_backend_or_skip(rec, c->backend)) return;
-    kg_op_expect_ok(kg_backend_find_ops(c->backend, &original, &err), &err);
+    if (!kg_backend_or_skip(rec, c->backend->name)) return;
+    kg_op_expect_ok(kg_backend_find_ops(c->backend->name, &original, &err), &err);
+    if (c->backend->ops) original = c->backend->ops();
     struct kg_golden *golden = kg_golden_open(kg_fixture_path(model->golden));
     size_t n_ids;
     first_id = kg_golden_i32(golden, "ids", &n_ids)[0];
     struct kg_walk_setup setup = {
         .model_path = kg_fixture_path(model->model),
-        .backend = c->backend,
+        .backend = c->backend->name,
         .ops = &changed,
-        .activations = KG_PRECISION_F32,
-        .kv = KG_PRECISION_F32,
+        .activations = c->backend->activations,
+        .kv = c->backend->kv,
         .chunk = m->chunk,
     };
     char *control = kg_xasprintf("%s/control.gguf", kg_scratch_dir(rec));
@@ -142,7 +145,7 @@ static void mutant_is_rejected(struct kg_record *rec, const void *arg) {
     if (!m->change_ops) {
         kg_gguf_rewrite(setup.model_path, control, NULL);
         kg_gguf_rewrite(setup.model_path, mutant, &m->edit);
-        setup.model_path = control;
+        setup.model_path = setup.right_path = control;
     }
     kg_mutant_ops_make(&changed, original, NULL);
     kg_walk_expect_control(rec, &setup, golden);
@@ -159,15 +162,18 @@ static void mutant_is_rejected(struct kg_record *rec, const void *arg) {
 
 static void build(struct kg_case_list *cases) {
     for (size_t i = 0, n = 0; i < KG_COUNT_OF(MUTANTS); i++)
-        for (size_t b = 0; b < KG_COUNT_OF(BACKENDS); b++) {
+        for (size_t b = 0; b < kg_n_walk_backends && n < KG_COUNT_OF(mutant_cases); b++) {
+            const struct kg_walk_backend *backend = &kg_walk_backends[b];
+            if (!is_for_mutants(backend) || (MUTANTS[i].float32_only && backend->activations != KG_PRECISION_F32))
+                continue;
             struct mutant_case *c = &mutant_cases[n++];
-            *c = (struct mutant_case){ &MUTANTS[i], BACKENDS[b] };
+            *c = (struct mutant_case){ &MUTANTS[i], backend };
             kg_case_list_add(cases, &(struct kg_case){
                                         .layer = "mutation",
                                         .op = "model",
                                         .name = MUTANTS[i].name,
-                                        .backend = BACKENDS[b],
-                                        .dtype = "f32",
+                                        .backend = backend->name,
+                                        .dtype = backend->dtype,
                                         .definition = MUTANTS[i].model,
                                         .run = mutant_is_rejected,
                                         .arg = c,

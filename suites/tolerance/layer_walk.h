@@ -3,7 +3,10 @@
  * The golden file (fixtures/README.md) holds every tap of kg_session_set_tap at some positions. The walk evaluates the
  * golden's ids, keeps those rows, and judges each (tap, position) row by itself, so that a position of large activations
  * hides no other. A row that was never given, was given twice or has another width counts as infinitely wrong. The
- * golden must hold every tap of the model and nothing else, so that none goes unseen. */
+ * golden must hold every tap of the model and nothing else, so that none goes unseen.
+ *
+ * Limits of f32 activations are constants; those of f16 are measured by the walk itself: twice the error of plain FP16
+ * implementations (plain_f16.h) of the same model and ids, tap by tap. */
 #ifndef KIGO_SUITES_LAYER_WALK_H
 #define KIGO_SUITES_LAYER_WALK_H
 
@@ -14,6 +17,7 @@
 
 struct kg_walk_setup {
     const char *model_path;
+    const char *right_path; /* the right model, where model_path is a changed one: f16 limits are measured on it */
     const char *backend;
     const struct kg_backend_ops *ops; /* a changed copy of the back end's table; NULL: its own */
     enum kg_precision activations, kv;

@@ -85,9 +85,8 @@ static void same_logits(struct kg_record *rec, const void *arg) {
     eval_from(&s, back_to, c->chunk ? c->chunk : 5, chunked.data);
     kg_guarded_expect_written(&whole, "logits at once");
     kg_guarded_expect_written(&chunked, "logits in chunks");
-    const struct kg_tolerance tol = {
-        .nmse = 1e-12, .why = "the same float32 sums in another order, a hundredth of the distance from float64"
-    };
+    const struct kg_tolerance tol = { .nmse = KG_WALK_TIMES_FLOAT32 * c->model->float32_nmse,
+                                      .why = KG_WALK_WHY_FLOAT32 };
     kg_expect_close_f32(rec, "logits", chunked.data, whole.data, n, &tol);
     if (strcmp(c->backend, "cpu") == 0)
         for (size_t i = 0; i < n; i++)

@@ -31,6 +31,7 @@ static void walk_layers(struct kg_record *rec, const void *arg) {
     const struct kg_walk_setup setup = {
         .model_path = kg_fixture_path(w->model->model),
         .backend = w->backend->name,
+        .ops = w->backend->ops ? w->backend->ops() : NULL,
         .activations = w->backend->activations,
         .kv = w->backend->kv,
         .chunk = MODES[w->mode].chunk,
@@ -86,7 +87,7 @@ static void add(struct kg_case_list *cases, const char *op, size_t model, size_t
                                 .op = op,
                                 .name = w->model->name,
                                 .backend = w->backend->name,
-                                .dtype = kg_precision_name(w->backend->activations),
+                                .dtype = w->backend->dtype,
                                 .shape = run == walk_layers ? MODES[mode].name : NULL,
                                 .definition = w->model->golden,
                                 .run = run,
@@ -97,8 +98,11 @@ static void add(struct kg_case_list *cases, const char *op, size_t model, size_t
 static void build(struct kg_case_list *cases) {
     for (size_t m = 0; m < kg_n_walk_models; m++)
         for (size_t b = 0; b < kg_n_walk_backends; b++) {
-            for (size_t mode = 0; mode < KG_COUNT_OF(MODES); mode++) add(cases, "layers", m, b, mode, walk_layers);
-            if (strncmp(kg_walk_models[m].name, "haiku", 5) == 0) add(cases, "greedy_ids", m, b, 0, greedy_ids);
+            const size_t n_modes =
+                kg_walk_backends[b].ops ? 1 : KG_COUNT_OF(MODES); /* its rows do not know their batch */
+            for (size_t mode = 0; mode < n_modes; mode++) add(cases, "layers", m, b, mode, walk_layers);
+            const bool greedy = strncmp(kg_walk_models[m].name, "haiku", 5) == 0 && !kg_walk_backends[b].ops;
+            if (greedy) add(cases, "greedy_ids", m, b, 0, greedy_ids);
         }
 }
 

@@ -1,5 +1,6 @@
 #include "suites/tolerance/walk_models.h"
 #include "base/size.h"
+#include "suites/tolerance/plain_f16.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,14 +8,15 @@
 #define HAIKU "haiku-qwen2/haiku-qwen2-f16.gguf"
 
 const struct kg_walk_model kg_walk_models[] = {
-    { "haiku_short_prompt", HAIKU, "haiku-qwen2/golden/short.safetensors" },
-    { "haiku_prompt", HAIKU, "haiku-qwen2/golden/haiku.safetensors" },
-    { "haiku_long_prompt", HAIKU, "haiku-qwen2/golden/long.safetensors" },
-    { "llama_f32", "tiny-llama/llama-f32.gguf", "tiny-llama/golden/llama-f32.safetensors" },
-    { "llama_blocks_of_32", "tiny-llama/llama-blocks.gguf", "tiny-llama/golden/llama-blocks.safetensors" },
-    { "llama_k_blocks_linear_rope", "tiny-llama/llama-k.gguf", "tiny-llama/golden/llama-k.safetensors" },
-    { "llama3_rope_factors_tied", "tiny-llama/llama3-freqs.gguf", "tiny-llama/golden/llama3-freqs.safetensors" },
-    { "qwen2_head_80", "tiny-qwen2/qwen2-head80.gguf", "tiny-qwen2/golden/qwen2-head80.safetensors" },
+    { "haiku_short_prompt", HAIKU, "haiku-qwen2/golden/short.safetensors", 2.06e-13 },
+    { "haiku_prompt", HAIKU, "haiku-qwen2/golden/haiku.safetensors", 1.42e-13 },
+    { "haiku_long_prompt", HAIKU, "haiku-qwen2/golden/long.safetensors", 2.14e-13 },
+    { "llama_f32", "tiny-llama/llama-f32.gguf", "tiny-llama/golden/llama-f32.safetensors", 1.19e-12 },
+    { "llama_blocks_of_32", "tiny-llama/llama-blocks.gguf", "tiny-llama/golden/llama-blocks.safetensors", 1.17e-12 },
+    { "llama_k_blocks_linear_rope", "tiny-llama/llama-k.gguf", "tiny-llama/golden/llama-k.safetensors", 1.61e-11 },
+    { "llama3_rope_factors_tied", "tiny-llama/llama3-freqs.gguf", "tiny-llama/golden/llama3-freqs.safetensors",
+      2.29e-12 },
+    { "qwen2_head_80", "tiny-qwen2/qwen2-head80.gguf", "tiny-qwen2/golden/qwen2-head80.safetensors", 3.25e-13 },
 };
 const size_t kg_n_walk_models = KG_COUNT_OF(kg_walk_models);
 
@@ -25,9 +27,19 @@ const struct kg_walk_model *kg_walk_model_find(const char *name) {
     abort();
 }
 
+static const struct kg_backend_ops *fused_f16(void) {
+    return kg_plain_f16(KG_PLAIN_F16_FUSED);
+}
+
+static const struct kg_backend_ops *scaled_q_f16(void) {
+    return kg_plain_f16(KG_PLAIN_F16_SCALED_Q);
+}
+
 const struct kg_walk_backend kg_walk_backends[] = {
-    { "cpu", KG_PRECISION_F32, KG_PRECISION_F32 },
-    { "cuda", KG_PRECISION_F32, KG_PRECISION_F32 },
-    { "cuda", KG_PRECISION_F16, KG_PRECISION_F16 },
+    { "cpu", "f32", KG_PRECISION_F32, KG_PRECISION_F32, NULL },
+    { "cpu", "plain_f16_fused", KG_PRECISION_F16, KG_PRECISION_F16, fused_f16 },
+    { "cpu", "plain_f16_scaled_q", KG_PRECISION_F16, KG_PRECISION_F16, scaled_q_f16 },
+    { "cuda", "f32", KG_PRECISION_F32, KG_PRECISION_F32, NULL },
+    { "cuda", "f16", KG_PRECISION_F16, KG_PRECISION_F16, NULL },
 };
 const size_t kg_n_walk_backends = KG_COUNT_OF(kg_walk_backends);

@@ -1,21 +1,31 @@
-/* The models that have goldens, and the back ends and precisions they are walked on. */
+/* The models that have goldens, and the back ends and precisions they are walked on. Among them are plain FP16
+ * implementations that set no limits (plain_f16.h): what the f16 limits must accept, on machines without a GPU too. */
 #ifndef KIGO_SUITES_WALK_MODELS_H
 #define KIGO_SUITES_WALK_MODELS_H
 
+#include "engine/backend.h"
 #include <kigo/engine.h>
 #include <stddef.h>
 
 struct kg_walk_model {
     const char *name;
     const char *model, *golden; /* below fixtures/ */
+    double float32_nmse;        /* of the logits of transformers' float32 against its float64, from origin.json */
 };
 extern const struct kg_walk_model kg_walk_models[];
 extern const size_t kg_n_walk_models;
 const struct kg_walk_model *kg_walk_model_find(const char *name); /* never NULL: an unknown name ends the program */
 
+/* Limit of the logits' NMSE between two orders of the same float32 sums (another chunk, another kernel), in units of
+ * float32_nmse: two that err as much as transformers' float32 are at most twice that error apart, 4 times its square. */
+#define KG_WALK_TIMES_FLOAT32 4
+#define KG_WALK_WHY_FLOAT32                                                                                            \
+    "two orders of float32 sums, each no farther from double sums than transformers' float32 is in this model"
+
 struct kg_walk_backend {
-    const char *name;
+    const char *name, *dtype;
     enum kg_precision activations, kv;
+    const struct kg_backend_ops *(*ops)(void); /* NULL: the back end's own table */
 };
 extern const struct kg_walk_backend kg_walk_backends[];
 extern const size_t kg_n_walk_backends;

@@ -79,7 +79,10 @@ static void agrees_with_torch(struct kg_record *rec, const void *arg) {
                                  "--seed",
                                  seed,
                                  NULL };
-    const struct kg_process process = { .argv = argv, .timeout_s = TIMEOUT_S };
+    char tmpdir[1024];
+    snprintf(tmpdir, sizeof tmpdir, "TMPDIR=%s", kg_scratch_dir(rec));
+    const char *const env[] = { tmpdir, NULL };
+    const struct kg_process process = { .argv = argv, .env = env, .timeout_s = TIMEOUT_S };
     struct kg_process_result r;
     struct kg_error err;
     kg_must(kg_process_run(&process, &r, &err), &err);

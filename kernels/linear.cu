@@ -8,8 +8,7 @@
  *     float32  otherwise (x f32; or W F32, BF16, MXFP4, whose values float16 may not hold), and x is widened to float32.
  *
  * Numerics: float32 operands are multiplied as they are (CUBLAS_COMPUTE_32F, no TF32); float16 operands give exact
- * products; sums are float32 in both. The bias is added in float32 after the product was rounded to y's precision, or
- * before the one rounding where the product is float32.
+ * products; sums are float32 in both. The bias is added to the float32 product, so that a float16 y is rounded once.
  *
  * cuBLAS is column-major: to it a row-major (rows, cols) matrix is its transpose, so y^T = W x^T is asked for as
  * (n_out x n_rows) = op(W) x, op = transpose, with leading dimensions n_in, n_in and n_out. */
@@ -214,12 +213,14 @@ static void *output_at(const struct kg_linear_args *args, uint32_t o) {
     return static_cast<char *>(args->y) + (size_t)o * kg_precision_bytes(args->output);
 }
 
-/* Over tiles of W's rows; `f16` is the tile's type, and x is of it already. */
+/* Over tiles of W's rows; `f16` is the tile's type, and x is of it already. A tile of W that has this type is used where
+ * it lies. A product that is not yet y (a bias is missing, or it was summed from float32) is rounded on its way there. */
 static enum kg_status gemm_of_tiles(const struct job &job, const void *x, bool f16, char *workspace,
                                     const struct layout &l) {
     const struct kg_linear_args *args = job.args;
     const struct kg_weight *w = &args->weight;
-    const bool y_f16 = args->output == KG_PRECISION_F16, round_after = y_f16 && !f16;
+    const bool in_place = w->dtype == (f16 ? KG_DTYPE_F16 : KG_DTYPE_F32);
+    const bool y_f16 = args->output == KG_PRECISION_F16, round_after = y_f16 && (!f16 || args->bias);
     const uint64_t fit = TILE_BYTES / ((uint64_t)w->n_cols * (f16 ? sizeof(__half) : sizeof(float)));
     const uint32_t tile_rows = fit < TILE_MAX_ROWS ? (uint32_t)fit : (uint32_t)TILE_MAX_ROWS;
     enum kg_status status = KG_OK;
@@ -228,23 +229,21 @@ static enum kg_status gemm_of_tiles(const struct job &job, const void *x, bool f
                        w->n_cols);
     for (uint32_t first = 0, n; first < w->n_rows && !status; first += n) {
         n = w->n_rows - first < tile_rows ? w->n_rows - first : tile_rows;
-        const struct product p = {
-            x, workspace + l.tile_at,      round_after ? workspace + l.y_at : output_at(args, first), f16, y_f16 && f16,
-            n, round_after ? n : w->n_rows
-        };
-        status = decode_tile(job, first, n, f16, workspace + l.tile_at);
+        const void *tile =
+            in_place ? static_cast<const char *>(w->data) + first * kg_weight_row_bytes(w) : workspace + l.tile_at;
+        void *y = round_after ? workspace + l.y_at : output_at(args, first);
+        const struct product p = { x, tile, y, f16, y_f16 && !round_after, n, round_after ? n : w->n_rows };
+        if (!in_place) status = decode_tile(job, first, n, f16, workspace + l.tile_at);
         if (!status) status = gemm(job, p);
         if (!status && round_after) status = finish<float, __half>(job, workspace + l.y_at, first, n);
     }
     return status;
 }
 
-/* The bias of products that are in y. */
+/* The bias of float32 products that are in y. */
 static enum kg_status add_bias(const struct job &job) {
-    if (!job.args->bias) return KG_OK;
-    const uint32_t n = job.args->weight.n_rows;
-    return job.args->output == KG_PRECISION_F16 ? finish<__half, __half>(job, job.args->y, 0, n)
-                                                : finish<float, float>(job, job.args->y, 0, n);
+    if (!job.args->bias || job.args->output != KG_PRECISION_F32) return KG_OK;
+    return finish<float, float>(job, job.args->y, 0, job.args->weight.n_rows);
 }
 
 /* Whether every value of the format is one of float16, or its rounding to it that of a product of few bits. */
@@ -263,7 +262,7 @@ static enum kg_status run_gemm(const struct job &job) {
     if (code != CUBLAS_STATUS_SUCCESS)
         return kg_fail(job.err, KG_ERR_INTERNAL, "cuda: cublasSetWorkspace: %s", cublasGetStatusString(code));
 
-    if (w->dtype == (x_f16 ? KG_DTYPE_F16 : KG_DTYPE_F32)) {
+    if (w->dtype == (x_f16 ? KG_DTYPE_F16 : KG_DTYPE_F32) && !(y_f16 && args->bias)) {
         const struct product p = { args->x, w->data, args->y, x_f16, y_f16, w->n_rows, w->n_rows };
         const enum kg_status status = gemm(job, p);
         return status ? status : add_bias(job);
@@ -279,7 +278,7 @@ static enum kg_status run_gemm(const struct job &job) {
         x = wide;
     }
     const enum kg_status status = gemm_of_tiles(job, x, f16, workspace, l);
-    return status || (y_f16 && !f16) ? status : add_bias(job);
+    return status ? status : add_bias(job);
 }
 
 extern "C" enum kg_status kg_cuda_linear(struct kg_backend *backend, const struct kg_linear_args *args,

@@ -4,6 +4,7 @@
 #include "suites/haiku/stage.h"
 #include "base/size.h"
 #include <check.h>
+#include <string.h>
 #include <stdio.h>
 
 struct corrupt_row {
@@ -60,6 +61,8 @@ struct paste_row {
     uint32_t shown;  /* faults it must be found out by */
     uint32_t hidden; /* faults it hides */
 };
+/* What shows a pretender shows him on every back end but the time: a GPU reads the fixture in microseconds, less than a
+ * paste takes, and there the logits have to tell. */
 static const struct paste_row PRETENDERS[] = {
     { "pasted_text_is_refused", KG_PASTE_TEXT, KG_EVIDENCE_TEXT, KG_EVIDENCE_POEM | KG_EVIDENCE_PROMPT },
     { "pasted_ids_are_refused", KG_PASTE_IDS, KG_EVIDENCE_MEMORY,
@@ -82,14 +85,16 @@ static void pretender(struct kg_record *rec, const void *arg) {
     const struct kg_haiku_request request = kg_haiku_request_make(2, "thirteen", a->temperature, kg_record_seed(rec));
     struct kg_error err = { 0 };
     uint32_t faults = 0;
-    for (int i = 0; i < TRIES && !(faults & row->shown); i++) {
+    const bool time_tells = strcmp(KG_HAIKU_BACKENDS[a->backend], "cpu") == 0;
+    const uint32_t shown = row->shown == KG_EVIDENCE_TIME && !time_tells ? KG_EVIDENCE_GOLDEN : row->shown;
+    for (int i = 0; i < TRIES && !(faults & shown); i++) {
         struct kg_haiku_judgement j;
         kg_must(kg_haiku_judge(&stage->bench, &poet, &request, KG_JUDGE_ALL, &j, &err), &err);
         kg_record_transcript(rec, kg_haiku_transcript(&request, &j));
         faults = j.faults;
         kg_haiku_judgement_free(&j);
     }
-    ck_assert_msg(faults & row->shown, "faults 0x%x, expected 0x%x", faults, row->shown);
+    ck_assert_msg(faults & shown, "faults 0x%x, expected 0x%x", faults, shown);
     ck_assert_msg((faults & row->hidden) == 0, "faults 0x%x: it ought to hide 0x%x", faults, row->hidden);
 }
 

@@ -1,7 +1,6 @@
 /* Bundles of real processes that are killed, run side by side, or meet a full disk: nothing is lost, nothing is half
  * published. */
 #include "base/buffer.h"
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/rng.h"
 #include "base/size.h"
@@ -319,19 +318,11 @@ static int write_for_ever(const char *root, uint64_t seed) {
         if (kg_maker_write(root, STATUSES, KG_COUNT_OF(STATUSES), &summary, &err) != KG_OK) return complain(&err);
 }
 
-/* What writing one bundle takes here, at least a millisecond. */
-static uint64_t bundle_us(const char *root) {
-    static const char *const STATUSES[] = { "pass", "fail", "skip" };
-    struct kg_bundle_summary summary;
-    struct kg_error err;
-    const uint64_t start_ns = kg_clock_monotonic_ns();
-    EXPECT_OK(kg_maker_write(root, STATUSES, KG_COUNT_OF(STATUSES), &summary, &err), err);
-    const uint64_t us = (kg_clock_monotonic_ns() - start_ns) / 1000;
-    return us > 1000 ? us : 1000;
-}
-
-/* Kills the child after a random time below max_us. */
-static void kill_at_random(pid_t child, struct kg_rng *rng, uint64_t max_us) {
+/* Kills the child after a random time below max_us. With `under_way`, counted from when it has begun a bundle: what goes
+ * before (asking a GPU its name takes longer than writing) would take most of the blows. */
+static void kill_at_random(pid_t child, struct kg_rng *rng, const char *root, bool under_way, uint64_t max_us) {
+    enum { MOST_WAITS = 50000, WAIT_US = 100 };
+    for (int i = 0; under_way && i < MOST_WAITS && kg_maker_count(root, ".tmp-") == 0; i++) usleep(WAIT_US);
     usleep((useconds_t)kg_rng_below(rng, max_us));
     ck_assert_int_eq(kill(child, SIGKILL), 0);
     ck_assert_int_eq(wait_child(child), -SIGKILL);
@@ -339,16 +330,17 @@ static void kill_at_random(pid_t child, struct kg_rng *rng, uint64_t max_us) {
 
 /* Every planned case has a result, in whatever bundle; complete ones have those they were given. */
 static void killed_at_any_moment(struct kg_record *rec, const void *arg) {
-    enum { ROUNDS = 50, BUNDLES_TO_WAIT = 3 };
+    enum { ROUNDS = 50, ANY_MOMENT_US = 120000, UNDER_WAY_US = 8000 };
     const char *root = kg_scratch_dir(rec);
     struct kg_rng rng;
     size_t n_recovered = 0, n_indexed;
     struct kg_error err;
     (void)arg;
     kg_rng_init(&rng, kg_record_seed(rec), 0);
-    const uint64_t max_us = BUNDLES_TO_WAIT * bundle_us(root);
     for (int round = 0; round < ROUNDS; round++) {
-        kill_at_random(start_child(write_for_ever, root, 0), &rng, max_us);
+        const bool under_way = round % 2 == 0;
+        kill_at_random(start_child(write_for_ever, root, 0), &rng, root, under_way,
+                       under_way ? UNDER_WAY_US : ANY_MOMENT_US);
         if (!kg_path_is_dir(root)) continue;
         n_recovered += recover(root);
         ck_assert_uint_eq(kg_maker_count(root, ".tmp-"), 0);

@@ -92,7 +92,7 @@ static enum kg_status check_logits(const float *logits, uint32_t n, struct kg_er
 /* An integer that orders as the float does; -0 is 0. */
 static inline int32_t ranking(float x) {
     const int32_t bits = (int32_t)kg_finite_bits(x + 0.0f);
-    return bits ^ (bits >> 31 & INT32_MAX);
+    return bits ^ (bits < 0 ? INT32_MAX : 0);
 }
 
 KG_VECTOR_CLONES static int32_t largest_ranking(const float *x, uint32_t n) {

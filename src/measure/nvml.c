@@ -135,7 +135,7 @@ enum kg_status kg_nvml_describe(struct kg_nvml *nvml, size_t index, struct kg_nv
                                 struct kg_error *err) {
     const enum kg_status status = check_index(nvml, index, err);
     if (status != KG_OK) return status;
-    const nvml_device handle = nvml->devices[index];
+    nvml_device handle = nvml->devices[index];
     char uuid[96] = "";
     unsigned value = 0, pending = 0;
     int code;
@@ -156,7 +156,7 @@ enum kg_status kg_nvml_describe(struct kg_nvml *nvml, size_t index, struct kg_nv
 enum kg_status kg_nvml_sample(struct kg_nvml *nvml, size_t index, struct kg_nvml_sample *sample, struct kg_error *err) {
     const enum kg_status status = check_index(nvml, index, err);
     if (status != KG_OK) return status;
-    const nvml_device handle = nvml->devices[index];
+    nvml_device handle = nvml->devices[index];
     unsigned value = 0;
     unsigned long long reasons = 0;
     struct nvml_memory memory = { 0 };

@@ -20,10 +20,10 @@ bool kg_bench_quick(void) {
 
 struct kg_bench_machine *kg_bench_machine_open(struct kg_record *rec, const char *backend) {
     static struct kg_bench_machine machines[] = { { .name = "cpu" }, { .name = "cuda" } };
-    struct kg_bench_machine *machine = NULL;
-    for (size_t i = 0; i < KG_COUNT_OF(machines); i++)
-        if (strcmp(machines[i].name, backend) == 0) machine = &machines[i];
-    ck_assert_msg(machine != NULL, "no machine is called %s", backend);
+    size_t i = 0;
+    while (i + 1 < KG_COUNT_OF(machines) && strcmp(machines[i].name, backend) != 0) i++;
+    struct kg_bench_machine *const machine = &machines[i];
+    ck_assert_msg(strcmp(machine->name, backend) == 0, "no machine is called %s", backend);
     if (machine->backend) return machine;
     struct kg_error err = { 0 };
     const enum kg_status status = kg_backend_open(backend, 0, &machine->backend, &err);

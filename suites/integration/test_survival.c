@@ -318,8 +318,7 @@ static int write_for_ever(const char *root, uint64_t seed) {
         if (kg_maker_write(root, STATUSES, KG_COUNT_OF(STATUSES), &summary, &err) != KG_OK) return complain(&err);
 }
 
-/* Kills the child after a random time below max_us. With `under_way`, counted from when it has begun a bundle: what goes
- * before (asking a GPU its name takes longer than writing) would take most of the blows. */
+/* Kills the child after a random time below max_us; with `under_way`, of when it has begun a bundle. */
 static void kill_at_random(pid_t child, struct kg_rng *rng, const char *root, bool under_way, uint64_t max_us) {
     enum { MOST_WAITS = 50000, WAIT_US = 100 };
     for (int i = 0; under_way && i < MOST_WAITS && kg_maker_count(root, ".tmp-") == 0; i++) usleep(WAIT_US);

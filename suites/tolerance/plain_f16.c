@@ -113,7 +113,8 @@ static enum kg_status rope(const struct style *s, const struct kg_rope_args *arg
     for (size_t at = 0; at < args->n_rows * row; at += args->head_dim)
         for (size_t i = 0; i < half; i++) {
             const double factor = args->freq_factors ? (double)args->freq_factors[i] : 1;
-            const double angle = (double)(args->position + at / row) * (double)args->freq_scale *
+            const size_t position = args->position + at / row;
+            const double angle = (double)position * (double)args->freq_scale *
                                  pow((double)args->freq_base, -(double)i / (double)half) / factor;
             const float c = step(s, cos(angle)), n = step(s, sin(angle));
             float *a = &x[at + (neighbours ? 2 * i : i)], *b = &x[at + (neighbours ? 2 * i + 1 : i + half)];

@@ -49,7 +49,8 @@ struct kg_run_outcome {
 void kg_run_outcome_free(struct kg_run_outcome *outcome);
 
 /* KG_ERR_INCOMPLETE if nothing was selected (no bundle is made then). An error later leaves an unfinished bundle for
- * `kigo recover`. Waits for its children; blocks SIGINT, SIGTERM, SIGHUP and SIGCHLD while it runs. */
+ * `kigo recover`. Waits for its children; handles SIGINT, SIGTERM, SIGHUP and SIGCHLD while it
+ * runs: the first three end the run, which is then sealed with what there is. */
 KG_WARN_UNUSED enum kg_status kg_run(const struct kg_run_options *options, const struct kg_run_observer *observer,
                                      struct kg_run_outcome *outcome, struct kg_error *err);
 

@@ -1,6 +1,7 @@
 /* The cuda back end: device memory, one stream, the operations of kernels/ (the lock: cuda_backend.h). */
 #include "kernels/cuda_backend.h"
 #include "kernels/decode_step.h"
+#include "kernels/gemm.h"
 #include "kernels/measure.h"
 #include <cinttypes>
 #include <cstdlib>
@@ -55,18 +56,6 @@ static enum kg_status find_device(struct kg_cuda_backend *cuda, struct kg_error 
     return KG_OK;
 }
 
-/* True FP32 and no float16 sums: cuBLAS may neither take TF32 nor reduce split sums in half precision. */
-static enum kg_status open_cublas(struct kg_cuda_backend *cuda, struct kg_error *err) {
-    cublasStatus_t code = cublasCreate(&cuda->cublas);
-    if (code == CUBLAS_STATUS_SUCCESS) code = cublasSetStream(cuda->cublas, cuda->stream);
-    if (code == CUBLAS_STATUS_SUCCESS)
-        code = cublasSetMathMode(
-            cuda->cublas, (cublasMath_t)(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION));
-    if (code == CUBLAS_STATUS_SUCCESS) return KG_OK;
-    return kg_fail(err, code == CUBLAS_STATUS_ALLOC_FAILED ? KG_ERR_NO_MEMORY : KG_ERR_INTERNAL, "cuda: cuBLAS: %s",
-                   cublasGetStatusString(code));
-}
-
 static enum kg_status open_device(struct kg_cuda_backend *cuda, struct kg_error *err) {
     enum kg_status status = find_device(cuda, err);
     if (status) return status;
@@ -76,14 +65,14 @@ static enum kg_status open_device(struct kg_cuda_backend *cuda, struct kg_error 
         TRY_CUDA(cudaEventCreateWithFlags(&cuda->staged[i], cudaEventDisableTiming), "cudaEventCreate");
     }
     TRY_CUDA(cudaMalloc(&cuda->step_memory, sizeof *cuda->step_memory), "a step's position");
-    return open_cublas(cuda, err);
+    return KG_OK;
 }
 
 static void cuda_close(struct kg_backend *backend) {
     struct kg_cuda_backend *cuda = kg_cuda_of(backend);
     if (cuda->stream) (void)cudaStreamSynchronize(cuda->stream);
     kg_cuda_graphs_drop(cuda, NULL);
-    if (cuda->cublas) (void)cublasDestroy(cuda->cublas);
+    kg_cuda_gemm_close(cuda->gemm);
     (void)cudaFree(cuda->step_memory);
     for (int i = 0; i < 2; i++) {
         if (cuda->staged[i]) (void)cudaEventDestroy(cuda->staged[i]);
@@ -203,9 +192,9 @@ static enum kg_status cuda_import_weights(struct kg_backend *backend, const void
 /* Operations run one after the other on the stream, so that they share one workspace. */
 static enum kg_status cuda_session_plan(struct kg_backend *backend, const struct kg_session_plan *plan,
                                         uint64_t *workspace_bytes, struct kg_error *err) {
-    (void)backend;
+    const held lock(backend);
     uint64_t linear_bytes = 0, attention_bytes = 0;
-    enum kg_status status = kg_cuda_linear_plan(plan, &linear_bytes, err);
+    enum kg_status status = kg_cuda_linear_plan(lock.cuda, plan, &linear_bytes, err);
     if (!status) status = kg_cuda_attention_plan(plan, &attention_bytes, err);
     if (!status) *workspace_bytes = linear_bytes > attention_bytes ? linear_bytes : attention_bytes;
     return status;

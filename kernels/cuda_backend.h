@@ -13,7 +13,6 @@
 
 #include <cuda_runtime.h>
 #include <cuda_fp16.h>
-#include <cublas_v2.h>
 #include <pthread.h>
 
 extern "C" {
@@ -31,12 +30,13 @@ struct kg_cuda_step {
 };
 
 struct kg_cuda_graph;
+struct kg_gemm;
 
 struct kg_cuda_backend {
     struct kg_backend base; /* first: a struct kg_backend * is one of these */
     pthread_mutex_t lock;   /* recursive: a table's replacement entry may call the original */
     cudaStream_t stream;
-    cublasHandle_t cublas;
+    struct kg_gemm *gemm; /* NULL until a session needs it (gemm.h) */
     int device;
     int n_sms;
     void *staging[2]; /* pinned, for uploads */
@@ -71,8 +71,10 @@ KG_OP_LIST(KG_CUDA_OP_DECLARATION)
 #undef KG_CUDA_OP_DECLARATION
 
 /* Bytes of args->workspace that an operation needs at most in such a session, and KG_ERR_UNSUPPORTED naming what it
- * cannot do: attention decides about head sizes and the cache's precision. Both use the workspace from its start. */
-enum kg_status kg_cuda_linear_plan(const struct kg_session_plan *plan, uint64_t *workspace_bytes, struct kg_error *err);
+ * cannot do: attention decides about head sizes and the cache's precision, linear makes sure of the library that many rows
+ * need. Both use the workspace from its start. */
+enum kg_status kg_cuda_linear_plan(struct kg_cuda_backend *cuda, const struct kg_session_plan *plan,
+                                   uint64_t *workspace_bytes, struct kg_error *err);
 enum kg_status kg_cuda_attention_plan(const struct kg_session_plan *plan, uint64_t *workspace_bytes,
                                       struct kg_error *err);
 

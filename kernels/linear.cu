@@ -1,47 +1,50 @@
 /* linear on the GPU (contract in ops/linear.h): y[r][o] = sum_i x[r][i] * W[o][i] + bias[o].
  *
- * Up to GEMV_MAX_ROWS rows: gemv.cuh, which decodes W in registers. More: cuBLAS, over W itself if W and x are both F32 or
- * both F16; else over tiles of W's rows, decoded into the workspace one after the other, so that W is never copied as a
- * whole. A tile is
- *     float16  if x is f16 and W's format has no more range or precision than that: F16 and the quantised formats whose
- *              scale is a float16;
- *     float32  otherwise (x f32; or W F32, BF16, MXFP4, whose values float16 may not hold), and x is widened to float32.
+ * Up to GEMV_MAX_ROWS rows: gemv.cuh, which decodes W in registers. More: gemm.h, over W itself where it has the operands'
+ * type, else over tiles of W's rows, decoded into the workspace one after the other, so that W is never copied as a whole.
+ * The operands are
+ *     float32   if x is f32, or W is F32: float32 products, x f16 widened;
+ *     float16   if x is f16 and W is F16 or a quantised format whose scale is a float16. A value of these, scale times a
+ *               small integer, is rounded to float16; what is beyond its 65504 becomes infinite and is reported as such;
+ *     bfloat16  if x is f16 and W is BF16 or MXFP4: their values are bfloat16 (float16 has not their range), and x is the
+ *               sum of two bfloat16, exactly: 11 significant bits are 8 and 3. The product is made of both parts, as
+ *               rows one below the other, and the two sums are added. Rounding x to one bfloat16 would cost 2^-9.
  *
- * Numerics: float32 operands are multiplied as they are (CUBLAS_COMPUTE_32F, no TF32); float16 operands give exact
- * products; sums are float32 in both. The bias is added to the float32 product, so that a float16 y is rounded once.
- *
- * cuBLAS is column-major: to it a row-major (rows, cols) matrix is its transpose, so y^T = W x^T is asked for as
- * (n_out x n_rows) = op(W) x, op = transpose, with leading dimensions n_in, n_in and n_out. */
+ * Numerics: products are exact in the 16-bit types and float32 products else (no TF32); sums are float32. The bias is added
+ * to the float32 product, so that a float16 y is rounded once. */
+#include "kernels/gemm.h"
 #include "kernels/gemv.cuh"
+#include "kernels/precision.cuh"
 #include <climits>
+#include <cuda_bf16.h>
 
 using kg_dequant::CHUNK;
 
-enum { GEMV_MAX_ROWS = 8, GEMV_ROWS = 4, TILE_MAX_ROWS = 2048, FLAT_THREADS = 256 };
-static const uint64_t CUBLAS_BYTES = 32u << 20; /* what cuBLAS advises for sm_90 */
-static const uint64_t TILE_BYTES = 16u << 20;
+enum { GEMV_MAX_ROWS = 8, GEMV_ROWS = 4, TILE_MAX_ROWS = 4096, FLAT_THREADS = 256 };
+static const uint64_t TILE_BYTES = 32u << 20;
 static const uint64_t ALIGNMENT_BYTES = 256;
 
 static uint64_t aligned(uint64_t bytes) {
     return (bytes + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
 }
 
-/* The workspace: cuBLAS's, a tile of W, x widened, y of a tile before it is rounded. */
+/* The workspace: the library's, a tile of W, x as another type (float32, or two parts of bfloat16), float32 products of a
+ * tile (of both parts) before they are finished. */
 struct layout {
-    uint64_t tile_at, x_at, y_at, size_bytes;
+    uint64_t tile_at, x_at, product_at, size_bytes;
 };
 
 static struct layout lay_out(uint64_t n_rows, uint64_t n_in) {
     struct layout l;
-    l.tile_at = CUBLAS_BYTES;
+    l.tile_at = KG_GEMM_WORKSPACE_BYTES;
     l.x_at = l.tile_at + TILE_BYTES;
-    l.y_at = l.x_at + aligned(n_rows * n_in * sizeof(float));
-    l.size_bytes = l.y_at + aligned(n_rows * TILE_MAX_ROWS * sizeof(float));
+    l.product_at = l.x_at + aligned(n_rows * n_in * sizeof(float));
+    l.size_bytes = l.product_at + aligned(2 * n_rows * TILE_MAX_ROWS * sizeof(float));
     return l;
 }
 
-enum kg_status kg_cuda_linear_plan(const struct kg_session_plan *plan, uint64_t *workspace_bytes,
-                                   struct kg_error *err) {
+enum kg_status kg_cuda_linear_plan(struct kg_cuda_backend *cuda, const struct kg_session_plan *plan,
+                                   uint64_t *workspace_bytes, struct kg_error *err) {
     const struct kg_model_config *c = plan->config;
     const uint64_t widths[] = { c->n_embd, c->n_ff, (uint64_t)c->n_heads * c->head_dim };
     uint64_t n_in = 0;
@@ -50,7 +53,17 @@ enum kg_status kg_cuda_linear_plan(const struct kg_session_plan *plan, uint64_t 
         return kg_fail(err, KG_ERR_UNSUPPORTED, "the cuda back end has no %s activations, only f32 and f16",
                        kg_precision_name(plan->activations));
     *workspace_bytes = plan->max_rows > GEMV_MAX_ROWS ? lay_out(plan->max_rows, n_in).size_bytes : 0;
-    return KG_OK;
+    return plan->max_rows > GEMV_MAX_ROWS ? kg_cuda_gemm_open(cuda, err) : KG_OK;
+}
+
+/* 16-byte stores of 8 elements; `out` is on 16 bytes. */
+template <typename T> __device__ __forceinline__ void store_chunk(T *out, const float w[CHUNK]) {
+    alignas(16) T packed[CHUNK];
+#pragma unroll
+    for (int j = 0; j < CHUNK; j++) packed[j] = (T)w[j];
+#pragma unroll
+    for (size_t part = 0; part < sizeof packed / sizeof(uint4); part++)
+        reinterpret_cast<uint4 *>(out)[part] = reinterpret_cast<const uint4 *>(packed)[part];
 }
 
 /* tile[t][i] = W[first + t][i], a thread to a chunk of 8. */
@@ -64,9 +77,13 @@ __global__ __launch_bounds__(FLAT_THREADS) void decode_tile_kernel(const uint8_t
     float w[CHUNK];
     kg_dequant::decode_chunk<D, WHOLE>(rows + row * row_bytes, i, n_in, w);
     T *out = tile + (size_t)row * n_in + i;
+    if constexpr (WHOLE) {
+        store_chunk(out, w);
+    } else {
 #pragma unroll
-    for (uint32_t j = 0; j < CHUNK; j++)
-        if (WHOLE || i + j < n_in) out[j] = (T)w[j];
+        for (uint32_t j = 0; j < CHUNK; j++)
+            if (i + j < n_in) out[j] = (T)w[j];
+    }
 }
 
 /* A thread to an element. */
@@ -75,17 +92,28 @@ __global__ __launch_bounds__(FLAT_THREADS) void widen_kernel(const __half *x, fl
     if (i < n) wide[i] = __half2float(x[i]);
 }
 
-/* y[r][o] = product[r][o - first] + bias[o] for the n_cols outputs from `first`; product may be y itself where y is all of
- * it. A thread to an element. */
-template <typename P, typename Y>
-__global__ __launch_bounds__(FLAT_THREADS) void finish_kernel(const P *product, const float *bias, Y *y,
-                                                              uint32_t n_rows, uint32_t n_cols, uint32_t first,
-                                                              uint32_t n_out) {
+/* parts[i] + parts[n + i] = x[i]. What is not finite stays so in the first part. A thread to an element. */
+__global__ __launch_bounds__(FLAT_THREADS) void split_kernel(const __half *x, __nv_bfloat16 *parts, size_t n) {
     const size_t i = (size_t)blockIdx.x * FLAT_THREADS + threadIdx.x;
-    if (i >= (size_t)n_rows * n_cols) return;
+    if (i >= n) return;
+    const float value = __half2float(x[i]);
+    const __nv_bfloat16 high = __float2bfloat16_rn(value);
+    parts[i] = high;
+    parts[n + i] = __float2bfloat16_rn(isfinite(value) ? value - __bfloat162float(high) : 0.0f);
+}
+
+/* y[r][o] = sum over parts of product[part][r][o - first] + bias[o] for the n_cols outputs from `first`; product may be y
+ * itself where y is all of it. A thread to an element. */
+template <typename Y>
+__global__ __launch_bounds__(FLAT_THREADS) void finish_kernel(const float *product, uint32_t n_parts, const float *bias,
+                                                              Y *y, uint32_t n_rows, uint32_t n_cols, uint32_t first,
+                                                              uint32_t n_out) {
+    const size_t i = (size_t)blockIdx.x * FLAT_THREADS + threadIdx.x, n = (size_t)n_rows * n_cols;
+    if (i >= n) return;
     const size_t row = i / n_cols, o = first + i % n_cols;
-    const float sum = (float)product[i] + (bias ? bias[o] : 0.0f);
-    y[row * n_out + o] = (Y)sum;
+    float sum = product[i];
+    if (n_parts == 2) sum += product[n + i];
+    kg_store(y + row * n_out + o, sum + (bias ? bias[o] : 0.0f));
 }
 
 static uint32_t flat_blocks(size_t n) {
@@ -164,13 +192,18 @@ static void launch_decode(const struct job &job, uint32_t first, uint32_t n_rows
         <<<blocks, FLAT_THREADS, 0, job.cuda->stream>>>(rows, row_bytes, n_rows, w->n_cols, out);
 }
 
-static enum kg_status decode_tile(const struct job &job, uint32_t first, uint32_t n_rows, bool f16, void *tile) {
+template <enum kg_dtype D>
+static void launch_decode_as(const struct job &job, uint32_t first, uint32_t n_rows, cudaDataType type, void *tile) {
+    if (type == CUDA_R_16F) launch_decode<D, __half>(job, first, n_rows, tile);
+    else if (type == CUDA_R_16BF) launch_decode<D, __nv_bfloat16>(job, first, n_rows, tile);
+    else launch_decode<D, float>(job, first, n_rows, tile);
+}
+
+static enum kg_status decode_tile(const struct job &job, uint32_t first, uint32_t n_rows, cudaDataType type,
+                                  void *tile) {
     switch (job.args->weight.dtype) {
 #define DECODE_CASE(name, gguf_id, text, block_elems, block_bytes)                                                     \
-    case KG_DTYPE_##name:                                                                                              \
-        if (f16) launch_decode<KG_DTYPE_##name, __half>(job, first, n_rows, tile);                                     \
-        else launch_decode<KG_DTYPE_##name, float>(job, first, n_rows, tile);                                          \
-        break;
+    case KG_DTYPE_##name: launch_decode_as<KG_DTYPE_##name>(job, first, n_rows, type, tile); break;
         KG_DTYPE_LIST(DECODE_CASE)
 #undef DECODE_CASE
     case KG_DTYPE_COUNT: return kg_fail(job.err, KG_ERR_USAGE, "linear: no weight format");
@@ -178,34 +211,13 @@ static enum kg_status decode_tile(const struct job &job, uint32_t first, uint32_
     return kg_cuda_launched(job.err, "linear: decoding weights");
 }
 
-/* Operands of a matrix product, all in device memory. */
-struct product {
-    const void *x, *w;
-    void *y;
-    bool operands_f16, y_f16;
-    uint32_t n_outputs; /* rows of w */
-    uint32_t ldy;
-};
-
-static enum kg_status gemm(const struct job &job, const struct product &p) {
-    const float one = 1, zero = 0;
-    const int n_in = (int)job.args->weight.n_cols;
-    const cudaDataType operand = p.operands_f16 ? CUDA_R_16F : CUDA_R_32F;
-    const cublasStatus_t code =
-        cublasGemmEx(job.cuda->cublas, CUBLAS_OP_T, CUBLAS_OP_N, (int)p.n_outputs, (int)job.args->n_rows, n_in, &one,
-                     p.w, operand, n_in, p.x, operand, n_in, &zero, p.y, p.y_f16 ? CUDA_R_16F : CUDA_R_32F, (int)p.ldy,
-                     CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
-    if (code == CUBLAS_STATUS_SUCCESS) return KG_OK;
-    return kg_fail(job.err, KG_ERR_INTERNAL, "cuda: linear of %u x %u by %u rows: %s", p.n_outputs, (unsigned)n_in,
-                   job.args->n_rows, cublasGetStatusString(code));
-}
-
-template <typename P, typename Y>
-static enum kg_status finish(const struct job &job, const void *product, uint32_t first, uint32_t n_cols) {
+template <typename Y>
+static enum kg_status finish(const struct job &job, const void *product, uint32_t n_parts, uint32_t first,
+                             uint32_t n_cols) {
     const struct kg_linear_args *args = job.args;
-    finish_kernel<P, Y><<<flat_blocks((size_t)args->n_rows * n_cols), FLAT_THREADS, 0, job.cuda->stream>>>(
-        static_cast<const P *>(product), args->bias, static_cast<Y *>(args->y), args->n_rows, n_cols, first,
-        args->weight.n_rows);
+    finish_kernel<Y><<<flat_blocks((size_t)args->n_rows * n_cols), FLAT_THREADS, 0, job.cuda->stream>>>(
+        static_cast<const float *>(product), n_parts, args->bias, static_cast<Y *>(args->y), args->n_rows, n_cols,
+        first, args->weight.n_rows);
     return kg_cuda_launched(job.err, "linear: bias");
 }
 
@@ -213,72 +225,87 @@ static void *output_at(const struct kg_linear_args *args, uint32_t o) {
     return static_cast<char *>(args->y) + (size_t)o * kg_precision_bytes(args->output);
 }
 
-/* Over tiles of W's rows; `f16` is the tile's type, and x is of it already. A tile of W that has this type is used where
- * it lies. A product that is not yet y (a bias is missing, or it was summed from float32) is rounded on its way there. */
-static enum kg_status gemm_of_tiles(const struct job &job, const void *x, bool f16, char *workspace,
-                                    const struct layout &l) {
+/* What is multiplied: the type of x and of W's tiles, x in it, and W's own format that is that type. */
+struct operands {
+    cudaDataType type;
+    size_t elem_bytes;
+    enum kg_dtype in_place;
+    uint32_t n_parts; /* of x, one below the other */
+    const void *x;
+};
+
+static struct operands choose_operands(const struct kg_linear_args *args) {
+    const enum kg_dtype dtype = args->weight.dtype;
+    if (args->activations == KG_PRECISION_F32 || dtype == KG_DTYPE_F32)
+        return { CUDA_R_32F, sizeof(float), KG_DTYPE_F32, 1, args->x };
+    if (dtype == KG_DTYPE_BF16 || dtype == KG_DTYPE_MXFP4)
+        return { CUDA_R_16BF, sizeof(__nv_bfloat16), KG_DTYPE_BF16, 2, args->x };
+    return { CUDA_R_16F, sizeof(__half), KG_DTYPE_F16, 1, args->x };
+}
+
+/* Makes x of the operands' type, in the workspace unless it is so already. */
+static enum kg_status convert_x(const struct job &job, void *to, struct operands *ops) {
     const struct kg_linear_args *args = job.args;
-    const struct kg_weight *w = &args->weight;
-    const bool in_place = w->dtype == (f16 ? KG_DTYPE_F16 : KG_DTYPE_F32);
-    const bool y_f16 = args->output == KG_PRECISION_F16, round_after = y_f16 && (!f16 || args->bias);
-    const uint64_t fit = TILE_BYTES / ((uint64_t)w->n_cols * (f16 ? sizeof(__half) : sizeof(float)));
-    const uint32_t tile_rows = fit < TILE_MAX_ROWS ? (uint32_t)fit : (uint32_t)TILE_MAX_ROWS;
-    enum kg_status status = KG_OK;
-    if (tile_rows == 0)
-        return kg_fail(job.err, KG_ERR_UNSUPPORTED, "linear: rows of %u elements are too long for the cuda back end",
-                       w->n_cols);
-    for (uint32_t first = 0, n; first < w->n_rows && !status; first += n) {
-        n = w->n_rows - first < tile_rows ? w->n_rows - first : tile_rows;
-        const void *tile =
-            in_place ? static_cast<const char *>(w->data) + first * kg_weight_row_bytes(w) : workspace + l.tile_at;
-        void *y = round_after ? workspace + l.y_at : output_at(args, first);
-        const struct product p = { x, tile, y, f16, y_f16 && !round_after, n, round_after ? n : w->n_rows };
-        if (!in_place) status = decode_tile(job, first, n, f16, workspace + l.tile_at);
-        if (!status) status = gemm(job, p);
-        if (!status && round_after) status = finish<float, __half>(job, workspace + l.y_at, first, n);
-    }
-    return status;
+    const size_t n = (size_t)args->n_rows * args->weight.n_cols;
+    const __half *x = static_cast<const __half *>(args->x);
+    if (args->activations == KG_PRECISION_F32 || ops->type == CUDA_R_16F) return KG_OK;
+    ops->x = to;
+    if (ops->type == CUDA_R_16BF)
+        split_kernel<<<flat_blocks(n), FLAT_THREADS, 0, job.cuda->stream>>>(x, static_cast<__nv_bfloat16 *>(to), n);
+    else widen_kernel<<<flat_blocks(n), FLAT_THREADS, 0, job.cuda->stream>>>(x, static_cast<float *>(to), n);
+    return kg_cuda_launched(job.err, "linear: converting x");
 }
 
-/* The bias of float32 products that are in y. */
-static enum kg_status add_bias(const struct job &job) {
-    if (!job.args->bias || job.args->output != KG_PRECISION_F32) return KG_OK;
-    return finish<float, float>(job, job.args->y, 0, job.args->weight.n_rows);
+/* Rows of W at a time: as many as their tile and their products have room for, and pieces of one size. 0: not even one. */
+static uint32_t rows_at_a_time(const struct kg_weight *w, const struct operands &ops, bool in_place,
+                               bool finished_apart) {
+    uint64_t most = w->n_rows;
+    const uint64_t fit = TILE_BYTES / ((uint64_t)w->n_cols * ops.elem_bytes);
+    if (!in_place && fit < most) most = fit;
+    if (finished_apart && TILE_MAX_ROWS < most) most = TILE_MAX_ROWS;
+    if (most == 0) return 0;
+    const uint64_t pieces = (w->n_rows + most - 1) / most;
+    return (uint32_t)((w->n_rows + pieces - 1) / pieces);
 }
 
-/* Whether every value of the format is one of float16, or its rounding to it that of a product of few bits. */
-static bool fits_f16(enum kg_dtype dtype) {
-    return dtype != KG_DTYPE_F32 && dtype != KG_DTYPE_BF16 && dtype != KG_DTYPE_MXFP4;
-}
-
+/* A product that is not yet y (a bias is missing, it is of two parts, or it was summed from float32) is finished on its way
+ * there. */
 static enum kg_status run_gemm(const struct job &job) {
     const struct kg_linear_args *args = job.args;
     const struct kg_weight *w = &args->weight;
-    const bool x_f16 = args->activations == KG_PRECISION_F16, y_f16 = args->output == KG_PRECISION_F16;
     char *workspace = static_cast<char *>(args->workspace);
-    const struct layout l = lay_out(args->n_rows, w->n_cols);
     if (!workspace) return kg_fail(job.err, KG_ERR_USAGE, "linear: %u rows need a workspace", args->n_rows);
-    const cublasStatus_t code = cublasSetWorkspace(job.cuda->cublas, workspace, CUBLAS_BYTES);
-    if (code != CUBLAS_STATUS_SUCCESS)
-        return kg_fail(job.err, KG_ERR_INTERNAL, "cuda: cublasSetWorkspace: %s", cublasGetStatusString(code));
-
-    if (w->dtype == (x_f16 ? KG_DTYPE_F16 : KG_DTYPE_F32) && !(y_f16 && args->bias)) {
-        const struct product p = { args->x, w->data, args->y, x_f16, y_f16, w->n_rows, w->n_rows };
-        const enum kg_status status = gemm(job, p);
-        return status ? status : add_bias(job);
+    const struct layout l = lay_out(args->n_rows, w->n_cols);
+    const bool y_f16 = args->output == KG_PRECISION_F16;
+    struct operands ops = choose_operands(args);
+    const bool in_place = w->dtype == ops.in_place;
+    const bool apart = ops.n_parts > 1 || (y_f16 && (ops.type != CUDA_R_16F || args->bias));
+    const uint32_t piece = rows_at_a_time(w, ops, in_place, apart);
+    if (piece == 0)
+        return kg_fail(job.err, KG_ERR_UNSUPPORTED, "linear: rows of %u elements are too long for the cuda back end",
+                       w->n_cols);
+    enum kg_status status = convert_x(job, workspace + l.x_at, &ops);
+    for (uint32_t first = 0, n; first < w->n_rows && !status; first += n) {
+        n = w->n_rows - first < piece ? w->n_rows - first : piece;
+        const char *rows = static_cast<const char *>(w->data) + first * kg_weight_row_bytes(w);
+        const struct kg_gemm_args product = { .operands = ops.type,
+                                              .result = y_f16 && !apart ? CUDA_R_16F : CUDA_R_32F,
+                                              .x = ops.x,
+                                              .w = in_place ? rows : workspace + l.tile_at,
+                                              .y = apart ? workspace + l.product_at : output_at(args, first),
+                                              .n_rows = args->n_rows * ops.n_parts,
+                                              .n_in = w->n_cols,
+                                              .n_outputs = n,
+                                              .ldy = apart ? n : w->n_rows,
+                                              .workspace = workspace };
+        if (!in_place) status = decode_tile(job, first, n, ops.type, workspace + l.tile_at);
+        if (!status) status = kg_cuda_gemm(job.cuda, &product, job.err);
+        if (!status && apart)
+            status = y_f16 ? finish<__half>(job, product.y, ops.n_parts, first, n)
+                           : finish<float>(job, product.y, ops.n_parts, first, n);
     }
-    const bool f16 = x_f16 && fits_f16(w->dtype);
-    const void *x = args->x;
-    if (x_f16 && !f16) {
-        const size_t n = (size_t)args->n_rows * w->n_cols;
-        float *wide = reinterpret_cast<float *>(workspace + l.x_at);
-        widen_kernel<<<flat_blocks(n), FLAT_THREADS, 0, job.cuda->stream>>>(static_cast<const __half *>(x), wide, n);
-        const enum kg_status status = kg_cuda_launched(job.err, "linear: widening x");
-        if (status) return status;
-        x = wide;
-    }
-    const enum kg_status status = gemm_of_tiles(job, x, f16, workspace, l);
-    return status ? status : add_bias(job);
+    if (status || apart || !args->bias) return status;
+    return finish<float>(job, args->y, 1, 0, w->n_rows);
 }
 
 extern "C" enum kg_status kg_cuda_linear(struct kg_backend *backend, const struct kg_linear_args *args,
@@ -292,7 +319,7 @@ extern "C" enum kg_status kg_cuda_linear(struct kg_backend *backend, const struc
     if (args->output != args->activations && args->output != KG_PRECISION_F32)
         return kg_fail(err, KG_ERR_UNSUPPORTED, "linear: the cuda back end has no %s outputs of %s activations",
                        kg_precision_name(args->output), kg_precision_name(args->activations));
-    if (w->n_rows > INT_MAX || w->n_cols > INT_MAX - CHUNK || args->n_rows > INT_MAX)
+    if (w->n_rows > INT_MAX || w->n_cols > INT_MAX - CHUNK || args->n_rows > INT_MAX / 2)
         return kg_fail(err, KG_ERR_UNSUPPORTED, "linear: %u x %u by %u rows is too large for the cuda back end",
                        w->n_rows, w->n_cols, args->n_rows);
     if (args->n_rows == 0) return KG_OK;

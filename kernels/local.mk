@@ -1,14 +1,14 @@
 # CUDA sources are compiled by nvcc and linked as objects into libkigo.a; without CUDA a file of src/ says why not.
 cuda_sources = kernels/gpu.cu
 cuda_sources += kernels/backend_cuda.cu kernels/decode_step.cu kernels/step_walk.cu \
-	kernels/linear.cu
+	kernels/gemm.cu kernels/linear.cu
 cuda_sources += kernels/canary.cu kernels/timing.cu
 cuda_sources += kernels/add.cu kernels/attention.cu kernels/attention_decode.cu kernels/attention_prefill.cu \
 	kernels/attention_prefill_f16.cu \
 	kernels/embedding.cu kernels/kv_write.cu kernels/rmsnorm.cu kernels/rope.cu kernels/swiglu.cu
 EXTRA_DIST += kernels/attention.cuh kernels/elementwise.cuh kernels/mma.cuh kernels/precision.cuh kernels/reduce.cuh
 EXTRA_DIST += $(cuda_sources) kernels/measure.h
-EXTRA_DIST += kernels/cuda_backend.h kernels/decode_step.h kernels/dequant.cuh kernels/gemv.cuh \
+EXTRA_DIST += kernels/cuda_backend.h kernels/decode_step.h kernels/dequant.cuh kernels/gemm.h kernels/gemv.cuh \
 	kernels/step_walk.h
 if WITH_CUDA
 cuda_objects = $(cuda_sources:.cu=.cu.o)

@@ -20,8 +20,11 @@ AS_IF([test "x$NVCC" = x],
   [kg_cuda_dir=$(cd "$(dirname "$(readlink -f "$NVCC")")/.." && pwd)
    AS_IF([test -d "$kg_cuda_dir/targets/x86_64-linux/lib"],
      [kg_cuda_lib=$kg_cuda_dir/targets/x86_64-linux/lib], [kg_cuda_lib=$kg_cuda_dir/lib64])
+   # cuBLASLt itself is loaded when it is used, from the folder that -rpath names or where the system looks.
+   AS_IF([test ! -f "$kg_cuda_dir/include/cublasLt.h"],
+     [AC_MSG_ERROR([$kg_cuda_dir/include/cublasLt.h is missing: install cuBLAS's development files beside nvcc, or give --with-cuda=no])])
    CUDA_CPPFLAGS="-isystem $kg_cuda_dir/include"
-   CUDA_LIBS="-L$kg_cuda_lib -Wl,-rpath,$kg_cuda_lib -lcublas -lcudart_static -lstdc++ -lpthread -ldl -lrt"
+   CUDA_LIBS="-L$kg_cuda_lib -Wl,-rpath,$kg_cuda_lib -lcudart_static -lstdc++ -lpthread -ldl -lrt"
    AC_MSG_CHECKING([for GPU architectures to build for])
    AS_IF([test "x$CUDA_ARCHS" = x],
      [CUDA_ARCHS=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d . | sort -u | sed 's/^90$/90a/' | tr '\n' ' ')])

@@ -22,3 +22,5 @@ suites_tolerance_test_ops_SOURCES = suites/tolerance/test_ops.c
 check_PROGRAMS += suites/tolerance/test_torch
 suites_tolerance_test_torch_SOURCES = suites/tolerance/test_torch.c
 EXTRA_DIST += suites/tolerance/peers/torch_ops.py
+check_PROGRAMS += suites/tolerance/test_linear_formats
+suites_tolerance_test_linear_formats_SOURCES = suites/tolerance/test_linear_formats.c

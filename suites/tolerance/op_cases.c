@@ -159,8 +159,7 @@ void kg_op_case_rmsnorm(struct kg_op_case *c) {
     kg_op_output_free(&y);
 }
 
-/* sum_i |x[r][i] w[o][i]| + |bias[o]|: the unit in which a dot product's rounding errors are bounded. */
-static double *absolute_products(const float *x, const float *w, const float *bias, size_t m, size_t n, size_t k) {
+double *kg_absolute_products(const float *x, const float *w, const float *bias, size_t m, size_t n, size_t k) {
     double *unit = kg_xcalloc(m * n, sizeof *unit);
     for (size_t r = 0; r < m; r++)
         for (size_t o = 0; o < n; o++) {
@@ -199,7 +198,7 @@ void kg_op_case_linear(struct kg_op_case *c) {
     };
     kg_op_expect_ok(c->device.backend->ops->linear(c->device.backend, &args, &err), &err);
     kg_op_output_read_all(&c->device, &y, "linear");
-    double *unit = absolute_products(x, values, bias, m, n, k);
+    double *unit = kg_absolute_products(x, values, bias, m, n, k);
     const double sums = (8 + sqrt((double)k)) * KG_ROUNDOFF;
     struct kg_tolerance tol = {
         .max_abs = sums,

@@ -43,6 +43,10 @@ struct kg_tolerance kg_op_case_tolerance(const struct kg_op_case *c, double mixe
 /* Fails the case unless both outputs, read, hold the same bits. */
 void kg_op_expect_same_bits(const char *name, const struct kg_op_output *a, const struct kg_op_output *b);
 
+/* sum_i |x[r][i] w[o][i]| + |bias[o]| of x (m, k), w (n, k) and bias (n) or NULL: the unit in which a dot product's rounding
+ * errors are bounded. (m, n), malloc'ed. */
+double *kg_absolute_products(const float *x, const float *w, const float *bias, size_t m, size_t n, size_t k);
+
 /* The largest |x[i]|. */
 double kg_largest(const float *x, size_t n);
 

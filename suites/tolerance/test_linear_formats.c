@@ -1,0 +1,212 @@
+/* linear with weights of every format, at the numbers of rows where a back end changes its way (one row, the last and the
+ * first past a matrix-vector kernel, tiles of rows), every element against the cpu reference over the decoded weights. */
+#include "base/buffer.h"
+#include "base/rng.h"
+#include "base/size.h"
+#include "suites/tolerance/op_cases.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct mode {
+    const char *backend, *dtype;
+    enum kg_precision activations, output;
+} MODES[] = {
+    { "cpu", "f32", KG_PRECISION_F32, KG_PRECISION_F32 },
+    { "cuda", "f32", KG_PRECISION_F32, KG_PRECISION_F32 },
+    { "cuda", "f16", KG_PRECISION_F16, KG_PRECISION_F16 },
+    { "cuda", "f16_output_f32", KG_PRECISION_F16, KG_PRECISION_F32 },
+};
+
+/* How a matrix-vector kernel ends and begins, a tile of rows, and several. */
+static const uint32_t ROWS[] = { 1, 8, 9, 64, 200 };
+
+/* Where a block's float16 scales are; what is between may be any bytes. */
+static const struct {
+    enum kg_dtype dtype;
+    uint32_t n_scales, scale_at[2];
+} BLOCKS[] = {
+    { KG_DTYPE_Q4_0, 1, { 0 } },    { KG_DTYPE_Q5_0, 1, { 0 } },    { KG_DTYPE_Q8_0, 1, { 0 } },
+    { KG_DTYPE_Q4_K, 2, { 0, 2 } }, { KG_DTYPE_Q5_K, 2, { 0, 2 } }, { KG_DTYPE_Q6_K, 1, { 208 } },
+};
+
+struct product {
+    const struct mode *mode;
+    enum kg_dtype dtype;
+    uint32_t m, n, k;
+    bool bias;
+    /* Rows of W in powers of two from 2^-range to 2^range; 0: of one size. */
+    int range;
+};
+
+/* Any bytes, and scales of either sign and the size of `magnitude`. */
+static void fill_block(struct kg_rng *rng, const struct kg_dtype_info *info, size_t row_of_blocks, uint8_t *block) {
+    for (uint32_t i = 0; i < info->block_bytes; i++) block[i] = (uint8_t)kg_rng_u32(rng);
+    for (uint32_t i = 0; i < BLOCKS[row_of_blocks].n_scales; i++) {
+        const uint16_t scale = kg_f32_to_f16((float)(0.01 * kg_rng_normal(rng)));
+        memcpy(block + BLOCKS[row_of_blocks].scale_at[i], &scale, sizeof scale);
+    }
+}
+
+/* A row of values that the format encodes, or of blocks made of bytes. */
+static void fill_row(struct kg_rng *rng, const struct product *p, uint32_t row, uint8_t *bytes) {
+    const struct kg_dtype_info *info = kg_dtype_info(p->dtype);
+    for (size_t b = 0; b < KG_COUNT_OF(BLOCKS); b++) {
+        if (BLOCKS[b].dtype != p->dtype) continue;
+        for (uint32_t i = 0; i < p->k / info->block_elems; i++)
+            fill_block(rng, info, b, bytes + (size_t)i * info->block_bytes);
+        return;
+    }
+    float *values = kg_xcalloc(p->k, sizeof *values);
+    const int exponent = p->range ? (int)(row % (2 * (uint32_t)p->range + 1)) - p->range : 0;
+    for (uint32_t i = 0; i < p->k; i++) values[i] = ldexpf((float)kg_rng_normal(rng), exponent);
+    info->encode(values, bytes, p->k);
+    free(values);
+}
+
+/* W in the device's memory; *values is malloc'ed: what it decodes to. */
+static struct kg_weight make_weight(struct kg_op_device *d, const struct product *p, uint64_t seed, float **values) {
+    struct kg_weight w = { .dtype = p->dtype, .n_rows = p->n, .n_cols = p->k };
+    const size_t row_bytes = kg_weight_row_bytes(&w);
+    struct kg_rng rng;
+    uint8_t *bytes = kg_xmalloc(p->n * row_bytes);
+    *values = kg_xcalloc((size_t)p->n * p->k, sizeof **values);
+    kg_rng_init(&rng, seed, 1);
+    for (uint32_t o = 0; o < p->n; o++) {
+        fill_row(&rng, p, o, bytes + o * row_bytes);
+        kg_dtype_info(p->dtype)->decode(bytes + o * row_bytes, *values + (size_t)o * p->k, p->k);
+    }
+    w.data = kg_op_device_put(d, bytes, p->n * row_bytes);
+    free(bytes);
+    return w;
+}
+
+static bool is_rounded_to_f16(const struct product *p) {
+    bool rounded = false;
+    for (size_t b = 0; b < KG_COUNT_OF(BLOCKS); b++) rounded = rounded || BLOCKS[b].dtype == p->dtype;
+    return rounded && p->mode->activations == KG_PRECISION_F16;
+}
+
+/* F16, BF16 and MXFP4 weights may cost nothing: no back end has to round them, nor float16 x. */
+static void judge(struct kg_record *rec, const struct product *p, const float *x, const float *w, const float *bias,
+                  const struct kg_op_output *y) {
+    struct kg_error err;
+    const size_t n = (size_t)p->m * p->n;
+    float *reference = kg_xcalloc(n, sizeof *reference);
+    const struct kg_linear_args exact = {
+        .x = x, .weight = { w, KG_DTYPE_F32, p->n, p->k }, .bias = bias, .y = reference, .n_rows = p->m
+    };
+    kg_op_expect_ok(kg_cpu_linear(NULL, &exact, &err), &err);
+    double *unit = kg_absolute_products(x, w, bias, p->m, p->n, p->k), *want = kg_xcalloc(n, sizeof *want);
+    float *got = kg_xcalloc(n, sizeof *got);
+    const double sums = (8 + sqrt((double)p->k)) * KG_ROUNDOFF + (is_rounded_to_f16(p) ? KG_ROUNDOFF_F16 : 0);
+    for (size_t i = 0; i < n; i++) {
+        unit[i] *= sums;
+        if (p->mode->output == KG_PRECISION_F16)
+            unit[i] += KG_ROUNDOFF_F16 * fabs((double)reference[i]) + KG_ROUNDOFF_F16_ABS;
+        want[i] = (double)reference[i] / unit[i];
+        got[i] = (float)((double)y->host.data[i] / unit[i]);
+    }
+    const struct kg_tolerance tol = {
+        .max_abs = 1,
+        .why =
+            "in units of (8 + sqrt K) 2^-24 sum|x w| for float32 sums of exact products, 2^-11 sum|x w| for quantised "
+            "weights rounded to float16 beside float16 x, and one rounding of a float16 result",
+    };
+    kg_expect_close_f64(rec, "linear", got, want, n, &tol);
+    free(got);
+    free(want);
+    free(unit);
+    free(reference);
+}
+
+static void run_product(struct kg_record *rec, const void *arg) {
+    const struct product *p = arg;
+    struct kg_op_device device;
+    struct kg_error err;
+    if (!kg_op_device_open(rec, p->mode->backend, NULL, &device)) return;
+    const uint64_t seed = kg_record_seed(rec);
+    const size_t n_x = (size_t)p->m * p->k;
+    float *values, *normal = kg_op_device_own(&device, kg_xcalloc(n_x, sizeof *normal));
+    float *bias = kg_op_device_own(&device, kg_xcalloc(p->n, sizeof *bias));
+    kg_fill_normal(normal, n_x, seed, 0, 1);
+    kg_fill_normal(bias, p->n, seed + 1, 0, 1);
+    const float *x = kg_op_device_rounded(&device, normal, n_x, p->mode->activations);
+    const struct kg_weight weight = make_weight(&device, p, seed + 2, &values);
+    kg_op_device_workspace(&device, p->m, p->k > p->n ? p->k : p->n, 1, 1, 64, 64);
+    struct kg_op_output y;
+    kg_op_output_init(&device, &y, (size_t)p->m * p->n, p->mode->output);
+    const struct kg_linear_args args = {
+        .activations = p->mode->activations,
+        .output = p->mode->output,
+        .x = kg_op_device_put_as(&device, x, n_x, p->mode->activations),
+        .weight = weight,
+        .bias = p->bias ? kg_op_device_put(&device, bias, p->n * sizeof *bias) : NULL,
+        .y = y.y,
+        .n_rows = p->m,
+        .workspace = device.workspace,
+    };
+    kg_op_expect_ok(device.backend->ops->linear(device.backend, &args, &err), &err);
+    kg_op_output_read_all(&device, &y, "linear");
+    judge(rec, p, x, values, p->bias ? bias : NULL, &y);
+    kg_op_output_free(&y);
+    free(values);
+    kg_op_device_close(&device);
+}
+
+static struct product products[512];
+static size_t n_products;
+
+static void add(struct kg_case_list *cases, const char *edge, const struct product *p) {
+    char name[64], shape[64];
+    const char *format = kg_dtype_info(p->dtype)->name;
+    if (n_products == KG_COUNT_OF(products)) return;
+    products[n_products] = *p;
+    snprintf(name, sizeof name, "%s_of_%s%s", edge, format, p->bias ? "_bias" : "");
+    for (char *c = name; *c; c++) *c = (char)(*c >= 'A' && *c <= 'Z' ? *c + 'a' - 'A' : *c);
+    snprintf(shape, sizeof shape, "M=%u N=%u K=%u", p->m, p->n, p->k);
+    kg_case_list_add(cases, &(struct kg_case){ .layer = "tolerance",
+                                               .op = "linear",
+                                               .name = name,
+                                               .backend = p->mode->backend,
+                                               .dtype = p->mode->dtype,
+                                               .shape = shape,
+                                               .spec = "FT-051",
+                                               .run = run_product,
+                                               .arg = &products[n_products++] });
+}
+
+/* More weights than a tile holds, and more outputs: what is decoded, and what is finished apart, goes in pieces. */
+static const struct {
+    enum kg_dtype dtype;
+    uint32_t n, k;
+    bool bias;
+} PIECES[] = {
+    { KG_DTYPE_Q8_0, 4101, 4128, false }, { KG_DTYPE_BF16, 8211, 64, true }, { KG_DTYPE_MXFP4, 8211, 64, false },
+    { KG_DTYPE_F16, 8211, 64, true },     { KG_DTYPE_F32, 8211, 64, true },
+};
+
+/* Rows 2^-30 to 2^30 in size: BF16 and MXFP4 hold what float16 does not. */
+static const enum kg_dtype WIDE[] = { KG_DTYPE_F32, KG_DTYPE_BF16, KG_DTYPE_MXFP4 };
+
+static void build(struct kg_case_list *cases) {
+    for (size_t i = 0; i < KG_COUNT_OF(MODES); i++) {
+        const struct mode *mode = &MODES[i];
+        for (int dtype = 0; dtype < KG_DTYPE_COUNT; dtype++)
+            for (size_t r = 0; r < KG_COUNT_OF(ROWS); r++)
+                add(cases, "rows", &(struct product){ mode, (enum kg_dtype)dtype, ROWS[r], 67, 512, r % 2 == 0, 0 });
+        for (size_t w = 0; w < KG_COUNT_OF(WIDE) && mode->output == KG_PRECISION_F32; w++) {
+            add(cases, "wide_range", &(struct product){ mode, WIDE[w], 1, 61, 96, false, 30 });
+            add(cases, "wide_range", &(struct product){ mode, WIDE[w], 33, 61, 96, false, 30 });
+        }
+        if (strcmp(mode->backend, "cuda") != 0) continue; /* the cpu back end has no pieces */
+        for (size_t s = 0; s < KG_COUNT_OF(PIECES); s++)
+            add(cases, "pieces",
+                &(struct product){ mode, PIECES[s].dtype, 9, PIECES[s].n, PIECES[s].k, PIECES[s].bias, 0 });
+    }
+}
+
+int main(int argc, char **argv) {
+    return kg_suite_main_built(argc, argv, build);
+}

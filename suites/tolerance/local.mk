@@ -1,4 +1,5 @@
 libkigosuite_a_SOURCES += \
+	suites/tolerance/float64_loops.c suites/tolerance/float64_loops.h \
 	suites/tolerance/golden.c suites/tolerance/golden.h \
 	suites/tolerance/layer_walk.c suites/tolerance/layer_walk.h \
 	suites/tolerance/op_attention.c \
@@ -9,12 +10,18 @@ libkigosuite_a_SOURCES += \
 check_PROGRAMS += \
 	suites/tolerance/test_chunks \
 	suites/tolerance/test_fixtures \
+	suites/tolerance/test_attention_edges \
 	suites/tolerance/test_formats \
+	suites/tolerance/test_gemm \
+	suites/tolerance/test_kv \
 	suites/tolerance/test_layers \
 	suites/tolerance/test_long \
 	suites/tolerance/test_ops
 suites_tolerance_test_chunks_SOURCES = suites/tolerance/test_chunks.c
 suites_tolerance_test_fixtures_SOURCES = suites/tolerance/test_fixtures.c
+suites_tolerance_test_attention_edges_SOURCES = suites/tolerance/test_attention_edges.c
+suites_tolerance_test_gemm_SOURCES = suites/tolerance/test_gemm.c
+suites_tolerance_test_kv_SOURCES = suites/tolerance/test_kv.c
 suites_tolerance_test_formats_SOURCES = suites/tolerance/test_formats.c
 suites_tolerance_test_layers_SOURCES = suites/tolerance/test_layers.c
 suites_tolerance_test_long_SOURCES = suites/tolerance/test_long.c

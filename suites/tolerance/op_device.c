@@ -31,9 +31,15 @@ bool kg_op_device_open(struct kg_record *rec, const char *backend, const struct 
     return true;
 }
 
-void kg_op_device_close(struct kg_op_device *d) {
+void kg_op_device_clear(struct kg_op_device *d) {
     for (size_t i = d->n_blocks; i-- > 0;) d->backend->ops->free(d->backend, &d->blocks[i]);
     for (size_t i = 0; i < d->n_owned; i++) free(d->owned[i]);
+    d->n_blocks = d->n_owned = 0;
+    d->workspace = NULL;
+}
+
+void kg_op_device_close(struct kg_op_device *d) {
+    kg_op_device_clear(d);
     kg_backend_close(d->backend);
     *d = (struct kg_op_device){ 0 };
 }

@@ -26,6 +26,8 @@ bool kg_backend_or_skip(struct kg_record *rec, const char *backend);
 bool kg_op_device_open(struct kg_record *rec, const char *backend, const struct kg_backend_ops *ops,
                        struct kg_op_device *d);
 void kg_op_device_close(struct kg_op_device *d);
+/* Frees the arrays and the workspace, for the next operation on the same back end. */
+void kg_op_device_clear(struct kg_op_device *d);
 
 /* Reserves d->workspace for operations with matrices up to n_rows x n_cols and attention of these heads over n_ctx. */
 void kg_op_device_workspace(struct kg_op_device *d, uint32_t n_rows, uint32_t n_cols, uint32_t n_heads,

@@ -27,14 +27,15 @@ static const struct {
     const char *op;
     void (*run)(struct kg_op_case *c);
     size_t n_least;
+    const char *spec; /* NULL where no requirement names the operation by itself */
 } OPS[] = {
-    { "embedding", kg_op_case_embedding, 12 },
-    { "rmsnorm", kg_op_case_rmsnorm, 13 },
-    { "linear", kg_op_case_linear, 33 },
-    { "rope", kg_op_case_rope, 24 },
-    { "attention", kg_op_case_attention, 24 },
-    { "swiglu", kg_op_case_swiglu, 5 },
-    { "add", kg_op_case_add, 1 },
+    { "embedding", kg_op_case_embedding, 12, NULL },
+    { "rmsnorm", kg_op_case_rmsnorm, 13, NULL },
+    { "linear", kg_op_case_linear, 33, "FT-051" },
+    { "rope", kg_op_case_rope, 24, NULL },
+    { "attention", kg_op_case_attention, 24, "FT-052" },
+    { "swiglu", kg_op_case_swiglu, 5, NULL },
+    { "add", kg_op_case_add, 1, NULL },
 };
 
 /* What the cases point at, for the life of the program. */
@@ -112,6 +113,7 @@ static void add_file(struct kg_case_list *cases, const char *file_name) {
                                     .name = name,
                                     .backend = MODES[m].backend,
                                     .dtype = MODES[m].dtype,
+                                    .spec = OPS[op].spec,
                                     .definition = relative,
                                     .run = run_file,
                                     .arg = file,

@@ -8,7 +8,7 @@
 #include "cli/check_report.h"
 #include "cli/commands.h"
 #include "cli/suite_run.h"
-#include "engine/backend.h"
+#include "engine/op_workspace.h"
 #include "suites/harness/case_key.h"
 #include "suites/harness/failure_name.h"
 #include <inttypes.h>
@@ -27,18 +27,8 @@ struct bench_options {
 static enum kg_status parse(int argc, char **argv, struct bench_options *o, bool *helped, struct kg_error *err) {
     const struct kg_option rows[] = {
         { .name = "quick", .kind = KG_OPTION_FLAG, .value = &o->quick, .help = "small shapes only" },
-        { .name = "filter",
-          .letter = 'f',
-          .kind = KG_OPTION_TEXTS,
-          .value = &o->filters,
-          .metavar = "GLOB",
-          .help = "run cases whose key matches; * also crosses /" },
-        { .name = "case",
-          .letter = 'c',
-          .kind = KG_OPTION_TEXTS,
-          .value = &o->keys,
-          .metavar = "KEY",
-          .help = "run the case of this very key" },
+        KG_FILTERS_OPTION(&o->filters),
+        KG_CASES_OPTION(&o->keys),
         { .name = "backend",
           .kind = KG_OPTION_TEXT,
           .value = &o->backend,
@@ -55,28 +45,12 @@ static enum kg_status parse(int argc, char **argv, struct bench_options *o, bool
           .value = &o->report,
           .metavar = "NAME",
           .help = "measure what a report needs and write it: fp16" },
-        { .name = "seed",
-          .letter = 's',
-          .kind = KG_OPTION_UINT64,
-          .value = &o->seed,
-          .metavar = "S",
-          .help = "the run's seed (1)" },
+        KG_SEED_OPTION(&o->seed),
         KG_BUNDLES_OPTION(&o->bundles),
-        { .name = "suites",
-          .kind = KG_OPTION_TEXT,
-          .value = &o->suites,
-          .metavar = "DIR",
-          .help = "where bench programs are ($KIGO_SUITES or suites beside kigo)" },
-        { .name = "list",
-          .kind = KG_OPTION_FLAG,
-          .value = &o->list,
-          .help = "print the keys that would run, run nothing" },
-        { .name = "json", .kind = KG_OPTION_FLAG, .value = &o->json, .help = "print one JSON object at the end" },
-        { .name = "quiet",
-          .letter = 'q',
-          .kind = KG_OPTION_FLAG,
-          .value = &o->silent,
-          .help = "print failures and the last line only" },
+        KG_SUITES_OPTION(&o->suites),
+        KG_LIST_OPTION(&o->list),
+        KG_JSON_OPTION(&o->json),
+        KG_QUIET_OPTION(&o->silent),
     };
     const struct kg_command command = {
         .name = "kigo bench",
@@ -102,29 +76,14 @@ static enum kg_status parse(int argc, char **argv, struct bench_options *o, bool
 
 /* A report on f16 needs a back end that has it: KG_ERR_UNSUPPORTED says which has not, and why. */
 static enum kg_status check_f16(const char *backend_name, struct kg_error *err) {
-    const struct kg_model_config config = { .architecture = "qwen2",
-                                            .n_vocab = 64,
-                                            .n_ctx_train = 64,
-                                            .n_embd = 64,
-                                            .n_layers = 1,
-                                            .n_heads = 1,
-                                            .n_kv_heads = 1,
-                                            .head_dim = 64,
-                                            .n_ff = 64,
-                                            .norm_eps = 1e-6f,
-                                            .rope_pairing = KG_ROPE_HALF,
-                                            .n_rot = 64,
-                                            .rope_freq_base = 10000,
-                                            .rope_freq_scale = 1,
-                                            .attn_scale = 0.125f };
-    const struct kg_session_plan plan = {
-        .config = &config, .activations = KG_PRECISION_F16, .kv = KG_PRECISION_F16, .n_ctx = 64, .max_rows = 1
+    const struct kg_op_extent any = {
+        .activations = KG_PRECISION_F16, .kv = KG_PRECISION_F16, .n_rows = 1, .n_in = 64, .n_out = 64
     };
     struct kg_backend *backend;
     uint64_t workspace_bytes;
     enum kg_status status = kg_backend_open(backend_name, 0, &backend, err);
     if (status == KG_OK) {
-        status = backend->ops->session_plan(backend, &plan, &workspace_bytes, err);
+        status = kg_op_workspace_bytes(backend, &any, &workspace_bytes, err);
         kg_backend_close(backend);
     }
     return status == KG_OK ? KG_OK : kg_error_context(err, status, "--report fp16");
@@ -148,21 +107,10 @@ static enum kg_status before_seal(void *arg, struct kg_bundle *bundle, struct kg
     return status;
 }
 
-static enum kg_status print_list(const struct kg_run_options *options, struct kg_error *err) {
-    struct kg_plan plan;
-    const enum kg_status status =
-        kg_plan_make(options->suites_dir, &options->selection, &options->surroundings, &plan, err);
-    if (status != KG_OK) return status;
-    for (size_t p = 0; p < plan.n_programs; p++)
-        for (size_t i = 0; i < plan.programs[p].n_cases; i++) puts(plan.programs[p].cases[i].key);
-    kg_plan_free(&plan);
-    return KG_OK;
-}
-
 static int run(const struct bench_options *o, const struct kg_run_options *options) {
     struct kg_error err;
     if (o->list) {
-        const enum kg_status status = print_list(options, &err);
+        const enum kg_status status = kg_cli_print_plan("bench", options, o->json, &err);
         return status == KG_OK ? KG_EXIT_OK : kg_cli_error("bench", &err);
     }
     struct bench_run run = { .options = o };

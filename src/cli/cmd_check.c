@@ -41,24 +41,9 @@ static enum kg_status parse(int argc, char **argv, struct check_options *o, bool
           .value = &o->layers,
           .metavar = "L",
           .help = "run only this layer (unit, integration, haiku, tolerance, mutation, ...)" },
-        { .name = "filter",
-          .letter = 'f',
-          .kind = KG_OPTION_TEXTS,
-          .value = &o->filters,
-          .metavar = "GLOB",
-          .help = "run cases whose key matches; * also crosses /" },
-        { .name = "case",
-          .letter = 'c',
-          .kind = KG_OPTION_TEXTS,
-          .value = &o->keys,
-          .metavar = "KEY",
-          .help = "run the case of this very key" },
-        { .name = "seed",
-          .letter = 's',
-          .kind = KG_OPTION_UINT64,
-          .value = &o->seed,
-          .metavar = "S",
-          .help = "the run's seed (1)" },
+        KG_FILTERS_OPTION(&o->filters),
+        KG_CASES_OPTION(&o->keys),
+        KG_SEED_OPTION(&o->seed),
         { .name = "model",
           .letter = 'm',
           .kind = KG_OPTION_TEXTS,
@@ -70,11 +55,7 @@ static enum kg_status parse(int argc, char **argv, struct check_options *o, bool
           .value = &o->require_gpu,
           .help = "no GPU is an error, a skipped GPU case a failure" },
         KG_BUNDLES_OPTION(&o->bundles),
-        { .name = "suites",
-          .kind = KG_OPTION_TEXT,
-          .value = &o->suites,
-          .metavar = "DIR",
-          .help = "where suite programs are ($KIGO_SUITES or suites beside kigo)" },
+        KG_SUITES_OPTION(&o->suites),
         { .name = "jobs",
           .letter = 'j',
           .kind = KG_OPTION_INT,
@@ -90,17 +71,10 @@ static enum kg_status parse(int argc, char **argv, struct check_options *o, bool
           .help = "multiply every case's time limit",
           .min = 0.001,
           .max = 1000 },
-        { .name = "list",
-          .kind = KG_OPTION_FLAG,
-          .value = &o->list,
-          .help = "print the keys that would run, run nothing" },
-        { .name = "json", .kind = KG_OPTION_FLAG, .value = &o->json, .help = "print one JSON object at the end" },
+        KG_LIST_OPTION(&o->list),
+        KG_JSON_OPTION(&o->json),
         { .name = "tap", .kind = KG_OPTION_FLAG, .value = &o->tap, .help = "print TAP, a line a case" },
-        { .name = "quiet",
-          .letter = 'q',
-          .kind = KG_OPTION_FLAG,
-          .value = &o->quiet,
-          .help = "print failures and the last line only" },
+        KG_QUIET_OPTION(&o->quiet),
     };
     const struct kg_command command = {
         .name = "kigo check",
@@ -164,28 +138,10 @@ static enum kg_status check_gpu(struct kg_error *err) {
     return kg_fail(err, KG_ERR_INCOMPLETE, "--require-gpu: %s", why.message);
 }
 
-static enum kg_status print_list(const struct kg_run_options *options, bool json, struct kg_error *err) {
-    struct kg_plan plan;
-    const enum kg_status status =
-        kg_plan_make(options->suites_dir, &options->selection, &options->surroundings, &plan, err);
-    if (status != KG_OK) return status;
-    for (size_t p = 0; p < plan.n_programs; p++) {
-        const struct kg_planned_program *program = &plan.programs[p];
-        if (program->list_error) fprintf(stderr, "kigo check: %s: %s\n", program->name, program->list_error);
-        for (size_t i = 0; i < program->n_cases; i++) {
-            char *line = json ? json_dumps(program->cases[i].line, JSON_COMPACT) : kg_xstrdup(program->cases[i].key);
-            puts(line);
-            free(line);
-        }
-    }
-    kg_plan_free(&plan);
-    return KG_OK;
-}
-
 static int run(const struct check_options *o, const struct kg_run_options *options) {
     struct kg_error err;
     if (o->list) {
-        const enum kg_status status = print_list(options, o->json, &err);
+        const enum kg_status status = kg_cli_print_plan("check", options, o->json, &err);
         return status == KG_OK ? KG_EXIT_OK : kg_cli_error("check", &err);
     }
     struct kg_check_report report;

@@ -28,30 +28,12 @@ enum kg_status kg_op_alloc(struct kg_op_call *c, enum kg_memory_tag tag, uint64_
     return KG_OK;
 }
 
-enum kg_status kg_op_workspace(struct kg_op_call *c, uint32_t n_rows, uint32_t n_cols, uint32_t n_heads,
-                               uint32_t n_kv_heads, uint32_t head_dim, uint32_t n_ctx, struct kg_error *err) {
-    const struct kg_model_config config = {
-        .architecture = "qwen2",
-        .n_vocab = n_cols,
-        .n_ctx_train = n_ctx,
-        .n_embd = n_cols,
-        .n_layers = 1,
-        .n_heads = n_heads,
-        .n_kv_heads = n_kv_heads,
-        .head_dim = head_dim,
-        .n_ff = n_cols,
-        .norm_eps = 1e-6f,
-        .rope_pairing = KG_ROPE_HALF,
-        .n_rot = head_dim,
-        .rope_freq_base = 10000,
-        .rope_freq_scale = 1,
-        .attn_scale = 1,
-    };
-    const struct kg_session_plan plan = {
-        .config = &config, .activations = c->activations, .kv = c->kv, .n_ctx = n_ctx, .max_rows = n_rows
-    };
+enum kg_status kg_op_workspace(struct kg_op_call *c, const struct kg_op_extent *extent, struct kg_error *err) {
     uint64_t size_bytes = 0;
-    const enum kg_status status = c->backend->ops->session_plan(c->backend, &plan, &size_bytes, err);
+    struct kg_op_extent here = *extent;
+    here.activations = c->activations;
+    here.kv = c->kv;
+    const enum kg_status status = kg_op_workspace_bytes(c->backend, &here, &size_bytes, err);
     if (status != KG_OK || size_bytes == 0) return status;
     return kg_op_alloc(c, KG_MEMORY_WORKSPACE, size_bytes, &c->workspace, err);
 }

@@ -6,7 +6,7 @@
 #ifndef KIGO_CLI_OP_SPEC_H
 #define KIGO_CLI_OP_SPEC_H
 
-#include "engine/backend.h"
+#include "engine/op_workspace.h"
 #include "model/safetensors.h"
 #include "model/safetensors_write.h"
 
@@ -84,9 +84,8 @@ void *kg_op_data(const struct kg_op_call *call, const char *name);
 /* Memory of the back end for the call's time. */
 KG_WARN_UNUSED enum kg_status kg_op_alloc(struct kg_op_call *call, enum kg_memory_tag tag, uint64_t size_bytes,
                                           void **data, struct kg_error *err);
-/* call->workspace for matrices up to n_cols wide or long and attention over n_ctx. */
-KG_WARN_UNUSED enum kg_status kg_op_workspace(struct kg_op_call *call, uint32_t n_rows, uint32_t n_cols,
-                                              uint32_t n_heads, uint32_t n_kv_heads, uint32_t head_dim, uint32_t n_ctx,
+/* call->workspace for an operation of that extent in the call's precisions. */
+KG_WARN_UNUSED enum kg_status kg_op_workspace(struct kg_op_call *call, const struct kg_op_extent *extent,
                                               struct kg_error *err);
 
 struct kg_op_request {

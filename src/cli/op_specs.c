@@ -38,7 +38,8 @@ static enum kg_status run_linear(struct kg_op_call *c, struct kg_error *err) {
         .y = kg_op_data(c, "out"),
         .n_rows = kg_op_length(c, "rows"),
     };
-    const enum kg_status status = kg_op_workspace(c, args.n_rows, n_in > n_out ? n_in : n_out, 1, 1, 64, 64, err);
+    const struct kg_op_extent extent = { .n_rows = args.n_rows, .n_in = n_in, .n_out = n_out };
+    const enum kg_status status = kg_op_workspace(c, &extent, err);
     if (status != KG_OK) return status;
     args.workspace = c->workspace;
     return c->backend->ops->linear(c->backend, &args, err);
@@ -148,10 +149,15 @@ static enum kg_status run_attention(struct kg_op_call *c, struct kg_error *err) 
     };
     if (args.n_heads % args.n_kv_heads != 0)
         return kg_fail(err, KG_ERR_USAGE, "%u heads cannot share %u KV heads", args.n_heads, args.n_kv_heads);
+    const struct kg_op_extent extent = { .n_rows = args.n_rows,
+                                         .n_in = args.n_heads * args.head_dim,
+                                         .n_out = args.n_heads * args.head_dim,
+                                         .n_heads = args.n_heads,
+                                         .n_kv_heads = args.n_kv_heads,
+                                         .head_dim = args.head_dim,
+                                         .n_ctx = args.n_ctx };
     enum kg_status status = fill_caches(c, &write, err);
-    if (status == KG_OK)
-        status = kg_op_workspace(c, args.n_rows, args.n_heads * args.head_dim, args.n_heads, args.n_kv_heads,
-                                 args.head_dim, args.n_ctx, err);
+    if (status == KG_OK) status = kg_op_workspace(c, &extent, err);
     if (status != KG_OK) return status;
     args.k_cache = write.k_cache;
     args.v_cache = write.v_cache;

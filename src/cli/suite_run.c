@@ -2,6 +2,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/json_put.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -39,6 +40,25 @@ enum kg_status kg_cli_model_paths(const struct kg_option_list *models, char **pa
     if (status == KG_OK) *paths = text.data;
     else kg_buffer_free(&text);
     return status;
+}
+
+enum kg_status kg_cli_print_plan(const char *verb, const struct kg_run_options *options, bool json,
+                                 struct kg_error *err) {
+    struct kg_plan plan;
+    const enum kg_status status =
+        kg_plan_make(options->suites_dir, &options->selection, &options->surroundings, &plan, err);
+    if (status != KG_OK) return status;
+    for (size_t p = 0; p < plan.n_programs; p++) {
+        const struct kg_planned_program *program = &plan.programs[p];
+        if (program->list_error) fprintf(stderr, "kigo %s: %s: %s\n", verb, program->name, program->list_error);
+        for (size_t i = 0; i < program->n_cases; i++) {
+            char *line = json ? json_dumps(program->cases[i].line, JSON_COMPACT) : kg_xstrdup(program->cases[i].key);
+            puts(line);
+            free(line);
+        }
+    }
+    kg_plan_free(&plan);
+    return KG_OK;
 }
 
 json_t *kg_cli_texts_json(const struct kg_option_list *list) {

@@ -2,6 +2,7 @@
 #include "base/buffer.h"
 #include "base/rng.h"
 #include "base/size.h"
+#include "engine/op_workspace.h"
 #include "measure/statistics.h"
 #include "model/dtype.h"
 #include "suites/harness/must.h"
@@ -258,31 +259,16 @@ enum kg_dtype kg_bench_dtype(enum kg_precision precision) {
 
 uint64_t kg_bench_workspace(struct kg_bench_machine *machine, enum kg_precision precision, uint32_t n_rows,
                             uint32_t n_in, uint32_t n_out, const struct kg_attention_args *attention) {
-    const struct kg_model_config config = {
-        .architecture = "qwen2",
-        .n_vocab = n_out,
-        .n_ctx_train = attention ? attention->n_ctx : n_rows,
-        .n_embd = n_in,
-        .n_layers = 1,
-        .n_heads = attention ? attention->n_heads : 1,
-        .n_kv_heads = attention ? attention->n_kv_heads : 1,
-        .head_dim = attention ? attention->head_dim : 64,
-        .n_ff = n_in,
-        .norm_eps = 1e-6f,
-        .rope_pairing = KG_ROPE_HALF,
-        .n_rot = attention ? attention->head_dim : 64,
-        .rope_freq_base = 10000,
-        .rope_freq_scale = 1,
-        .attn_scale = 1,
-    };
-    const struct kg_session_plan plan = { .config = &config,
-                                          .activations = precision,
-                                          .kv = precision,
-                                          .n_ctx = attention ? attention->n_ctx : n_rows,
-                                          .max_rows = n_rows };
+    struct kg_op_extent extent = { precision, precision, n_rows, n_in, n_out, 0, 0, 0, 0 };
+    if (attention) {
+        extent.n_heads = attention->n_heads;
+        extent.n_kv_heads = attention->n_kv_heads;
+        extent.head_dim = attention->head_dim;
+        extent.n_ctx = attention->n_ctx;
+    }
     uint64_t size_bytes = 0;
     struct kg_error err = { 0 };
-    kg_must(machine->backend->ops->session_plan(machine->backend, &plan, &size_bytes, &err), &err);
+    kg_must(kg_op_workspace_bytes(machine->backend, &extent, &size_bytes, &err), &err);
     return size_bytes;
 }
 

@@ -1,5 +1,6 @@
 #include "suites/tolerance/op_device.h"
 #include "base/buffer.h"
+#include "engine/op_workspace.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,33 +57,18 @@ static struct kg_block *new_block(struct kg_op_device *d, enum kg_memory_tag tag
 
 void kg_op_device_workspace(struct kg_op_device *d, uint32_t n_rows, uint32_t n_cols, uint32_t n_heads,
                             uint32_t n_kv_heads, uint32_t head_dim, uint32_t n_ctx) {
-    const struct kg_model_config config = {
-        .architecture = "qwen2",
-        .n_vocab = n_cols,
-        .n_ctx_train = n_ctx,
-        .n_embd = n_cols,
-        .n_layers = 1,
-        .n_heads = n_heads,
-        .n_kv_heads = n_kv_heads,
-        .head_dim = head_dim,
-        .n_ff = n_cols,
-        .norm_eps = 1e-6f,
-        .rope_pairing = KG_ROPE_HALF,
-        .n_rot = head_dim,
-        .rope_freq_base = 10000,
-        .rope_freq_scale = 1,
-        .attn_scale = 1,
-    };
-    const struct kg_session_plan plan = {
-        .config = &config,
-        .activations = KG_PRECISION_F32,
-        .kv = KG_PRECISION_F32,
-        .n_ctx = n_ctx,
-        .max_rows = n_rows,
-    };
+    const struct kg_op_extent extent = { .activations = KG_PRECISION_F32,
+                                         .kv = KG_PRECISION_F32,
+                                         .n_rows = n_rows,
+                                         .n_in = n_cols,
+                                         .n_out = n_cols,
+                                         .n_heads = n_heads,
+                                         .n_kv_heads = n_kv_heads,
+                                         .head_dim = head_dim,
+                                         .n_ctx = n_ctx };
     uint64_t size_bytes = 0;
     struct kg_error err;
-    kg_op_expect_ok(d->backend->ops->session_plan(d->backend, &plan, &size_bytes, &err), &err);
+    kg_op_expect_ok(kg_op_workspace_bytes(d->backend, &extent, &size_bytes, &err), &err);
     d->workspace = size_bytes > 0 ? new_block(d, KG_MEMORY_WORKSPACE, size_bytes)->data : NULL;
 }
 

@@ -2,6 +2,8 @@ libkigo_a_SOURCES += \
 	src/measure/bandwidth.c src/measure/bandwidth.h \
 	src/measure/device.c src/measure/device.h \
 	src/measure/fp16_report.c src/measure/fp16_report.h \
+	src/measure/rank_test.c src/measure/rank_test.h \
+	src/measure/robust.c src/measure/robust.h \
 	src/measure/process_memory.c src/measure/process_memory.h \
 	src/measure/roofline.c src/measure/roofline.h \
 	src/measure/statistics.c src/measure/statistics.h \

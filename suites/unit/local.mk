@@ -1,5 +1,9 @@
 check_PROGRAMS += suites/unit/test_statistics
 suites_unit_test_statistics_SOURCES = suites/unit/test_statistics.c
+check_PROGRAMS += suites/unit/test_rank_test
+suites_unit_test_rank_test_SOURCES = suites/unit/test_rank_test.c
+suites_unit_test_rank_test_CPPFLAGS = $(AM_CPPFLAGS) $(GSL_CFLAGS)
+suites_unit_test_rank_test_LDADD = $(LDADD) $(GSL_LIBS)
 check_PROGRAMS += suites/unit/test_poem
 suites_unit_test_poem_SOURCES = suites/unit/test_poem.c
 check_PROGRAMS += suites/unit/test_process

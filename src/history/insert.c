@@ -2,18 +2,11 @@
 #include "history/row.h"
 #include "base/buffer.h"
 #include "base/hash.h"
+#include "history/comparison_key.h"
 #include "history/folder.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* 63 bits of SHA-256 over text: the same id for the same content, whatever was indexed before. */
-static int64_t hash_id(const char *text, size_t size_bytes, int n_bits) {
-    char hex[KG_SHA256_HEX_SIZE];
-    kg_sha256_hex(text, size_bytes, hex);
-    hex[16] = '\0';
-    return (int64_t)(strtoull(hex, NULL, 16) >> (64 - n_bits));
-}
 
 /* SHA-256 over the canonical text of an object without the member that changes from run to run. */
 static char *canonical(const json_t *object, const char *without, char hex[KG_SHA256_HEX_SIZE]) {
@@ -76,25 +69,31 @@ static enum kg_status insert_case(struct kg_history *history, const json_t *plan
         kg_buffer_append(&identity, text ? "1" : "0", 1);
         if (text) kg_buffer_append(&identity, text, strlen(text) + 1);
     }
-    *case_id = hash_id(identity.data, identity.len, 63);
+    enum kg_status status = KG_OK;
+    if (!kg_id_cache_find(&history->cases, identity.data, identity.len, case_id)) {
+        struct kg_row row;
+        *case_id = kg_hash_id(identity.data, identity.len, 63);
+        status = kg_row_begin(history, KG_STMT_CASE, &row, err);
+        if (status == KG_OK) {
+            kg_row_int(&row, *case_id);
+            for (size_t i = 0; i < sizeof COLUMNS / sizeof *COLUMNS; i++) kg_row_text_of(&row, plan, COLUMNS[i]);
+            status = kg_row_end(&row, err);
+        }
+        if (status == KG_OK) kg_id_cache_add(&history->cases, identity.data, identity.len, *case_id);
+    }
     kg_buffer_free(&identity);
-    struct kg_row row;
-    const enum kg_status status = kg_row_begin(history, KG_STMT_CASE, &row, err);
-    if (status != KG_OK) return status;
-    kg_row_int(&row, *case_id);
-    for (size_t i = 0; i < sizeof COLUMNS / sizeof *COLUMNS; i++) kg_row_text_of(&row, plan, COLUMNS[i]);
-    return kg_row_end(&row, err);
+    return status;
 }
 
 /* Result ids are the bundle's 43 bits and 20 bits of place in the plan: a bundle's rows lie side by side. */
 enum { BUNDLE_BITS = 43, PLACE_BITS = 20 };
 
-static enum kg_status insert_results(struct kg_history *history, const char *bundle_id,
+static enum kg_status insert_results(struct kg_history *history, const char *bundle_id, int64_t bundle_no,
                                      const struct kg_records *records, struct kg_error *err) {
     if (records->n_cases >= (size_t)1 << PLACE_BITS)
         return kg_fail(err, KG_ERR_FORMAT, "%s has %zu cases; the index holds fewer than %d", bundle_id,
                        records->n_cases, 1 << PLACE_BITS);
-    const int64_t first = hash_id(bundle_id, strlen(bundle_id), BUNDLE_BITS) << PLACE_BITS;
+    const int64_t first = bundle_no << PLACE_BITS;
     enum kg_status status = KG_OK;
     for (size_t i = 0; i < records->n_cases && status == KG_OK; i++) {
         const struct kg_case_records *c = &records->cases[i];
@@ -104,7 +103,7 @@ static enum kg_status insert_results(struct kg_history *history, const char *bun
         if (status == KG_OK) status = kg_row_begin(history, KG_STMT_RESULT, &row, err);
         if (status != KG_OK) break;
         kg_row_int(&row, first + (int64_t)i);
-        kg_row_text(&row, bundle_id);
+        kg_row_int(&row, bundle_no);
         kg_row_int(&row, case_id);
         kg_row_text_of(&row, c->result, "status");
         kg_row_text_of(&row, c->result, "reason");
@@ -117,7 +116,7 @@ static enum kg_status insert_results(struct kg_history *history, const char *bun
     return status;
 }
 
-static enum kg_status insert_bundle(struct kg_history *history, const char *bundle_id,
+static enum kg_status insert_bundle(struct kg_history *history, const char *bundle_id, int64_t bundle_no,
                                     const struct kg_history_folder *folder, const char *env_id, const char *build_id,
                                     struct kg_error *err) {
     const json_t *git = json_object_get(folder->source, "git");
@@ -150,15 +149,20 @@ static enum kg_status insert_bundle(struct kg_history *history, const char *bund
     if (share && isfinite(strtod(share, NULL))) sqlite3_bind_double(row.stmt, row.n_bound, strtod(share, NULL));
     kg_row_text(&row, folder->manifest_sha256);
     kg_row_text(&row, folder->is_signed ? "unchecked" : "unsigned");
+    kg_row_int(&row, bundle_no);
+    char *key = kg_comparison_key(folder->env, folder->build);
+    kg_row_text(&row, key);
+    free(key);
     return kg_row_end(&row, err);
 }
 
 enum kg_status kg_history_insert(struct kg_history *history, const char *bundle_id,
                                  const struct kg_history_folder *folder, struct kg_error *err) {
     char env_id[KG_SHA256_HEX_SIZE], build_id[KG_SHA256_HEX_SIZE];
+    const int64_t bundle_no = kg_hash_id(bundle_id, strlen(bundle_id), BUNDLE_BITS);
     enum kg_status status = insert_env(history, folder->env, env_id, err);
     if (status == KG_OK) status = insert_build(history, folder->build, build_id, err);
-    if (status == KG_OK) status = insert_bundle(history, bundle_id, folder, env_id, build_id, err);
-    if (status == KG_OK) status = insert_results(history, bundle_id, &folder->records, err);
+    if (status == KG_OK) status = insert_bundle(history, bundle_id, bundle_no, folder, env_id, build_id, err);
+    if (status == KG_OK) status = insert_results(history, bundle_id, bundle_no, &folder->records, err);
     return status;
 }

@@ -2,6 +2,7 @@
 #ifndef KIGO_HISTORY_INTERNAL_H
 #define KIGO_HISTORY_INTERNAL_H
 
+#include "history/id_cache.h"
 #include <kigo/history.h>
 #include <sqlite3.h>
 
@@ -11,6 +12,7 @@ enum kg_history_stmt {
     KG_STMT_BUNDLE,
     KG_STMT_CASE,
     KG_STMT_RESULT,
+    KG_STMT_FIGURE,
     KG_STMT_METRIC,
     KG_STMT_COUNT,
 };
@@ -20,10 +22,14 @@ struct kg_history {
     char *path; /* of the index file, ":memory:" where the root cannot be written */
     sqlite3 *db;
     sqlite3_stmt *stmts[KG_STMT_COUNT]; /* prepared when first used */
+    struct kg_id_cache cases, figures;  /* rows of tcase and figure known to be there */
 };
 
 /* Message of the last SQLite error with the index's path; the status that fits its code. */
 enum kg_status kg_history_fail(const struct kg_history *history, const char *doing, struct kg_error *err);
+
+/* Forgets which rows are known to be there: to be called whenever some may have gone. */
+void kg_history_forget(struct kg_history *history);
 
 /* Runs SQL without results. */
 KG_WARN_UNUSED enum kg_status kg_history_exec(struct kg_history *history, const char *sql, struct kg_error *err);

@@ -1,6 +1,8 @@
 libkigo_a_SOURCES += \
 	src/include/kigo/history.h \
+	src/history/comparison_key.c src/history/comparison_key.h \
 	src/history/folder.c src/history/folder.h \
+	src/history/id_cache.c src/history/id_cache.h \
 	src/history/insert.c \
 	src/history/internal.h \
 	src/history/metrics.c \

@@ -3,18 +3,49 @@
 #include "bundle/records.h"
 #include "history/row.h"
 #include <stdlib.h>
+#include <string.h>
+
+enum { FIGURE_BITS = 40 }; /* of a few hundred names, two collide in one history of ten million */
+
+/* The id of a figure's name and unit; its row is made if it is not there. */
+static enum kg_status figure_id(struct kg_history *history, const char *name, const char *unit, int64_t *id,
+                                struct kg_error *err) {
+    char text[512];
+    const size_t name_len = strlen(name), unit_len = strlen(unit);
+    const bool fits = name_len + 1 + unit_len <= sizeof text;
+    char *identity = fits ? text : kg_xmalloc(name_len + 1 + unit_len);
+    memcpy(identity, name, name_len + 1);
+    memcpy(identity + name_len + 1, unit, unit_len);
+    const size_t n_bytes = name_len + 1 + unit_len;
+    enum kg_status status = KG_OK;
+    if (!kg_id_cache_find(&history->figures, identity, n_bytes, id)) {
+        struct kg_row row;
+        *id = kg_hash_id(identity, n_bytes, FIGURE_BITS);
+        status = kg_row_begin(history, KG_STMT_FIGURE, &row, err);
+        if (status == KG_OK) {
+            kg_row_int(&row, *id);
+            kg_row_text(&row, name);
+            kg_row_text(&row, unit);
+            status = kg_row_end(&row, err);
+        }
+        if (status == KG_OK) kg_id_cache_add(&history->figures, identity, n_bytes, *id);
+    }
+    if (!fits) free(identity);
+    return status;
+}
 
 static enum kg_status insert_metric(struct kg_history *history, int64_t result_id, int64_t *seq, const char *name,
                                     const char *unit, const json_t *value, const json_t *tol, const json_t *stats,
                                     bool valid, struct kg_error *err) {
-    static const char *const STATS[] = { "median", "mad", "ci_lo", "ci_hi" };
+    static const char *const STATS[] = { "mad", "ci_lo", "ci_hi" };
     struct kg_row row;
-    enum kg_status status = kg_row_begin(history, KG_STMT_METRIC, &row, err);
+    int64_t figure = 0;
+    enum kg_status status = figure_id(history, name, unit, &figure, err);
+    if (status == KG_OK) status = kg_row_begin(history, KG_STMT_METRIC, &row, err);
     if (status != KG_OK) return status;
     kg_row_int(&row, result_id);
     kg_row_int(&row, (*seq)++);
-    kg_row_text(&row, name);
-    kg_row_text(&row, unit);
+    kg_row_int(&row, figure);
     kg_row_number(&row, value);
     kg_row_number(&row, tol);
     kg_row_int_of(&row, stats, "n");

@@ -22,8 +22,14 @@ enum kg_status kg_history_exec(struct kg_history *history, const char *sql, stru
     return kg_history_fail(history, "setting up", err);
 }
 
+void kg_history_forget(struct kg_history *history) {
+    kg_id_cache_clear(&history->cases);
+    kg_id_cache_clear(&history->figures);
+}
+
 void kg_history_close(struct kg_history *history) {
     if (!history) return;
+    kg_history_forget(history);
     for (size_t i = 0; i < KG_STMT_COUNT; i++) sqlite3_finalize(history->stmts[i]);
     sqlite3_close(history->db);
     free(history->path);

@@ -32,6 +32,44 @@ static const char *const MIGRATIONS[] = {
     "CREATE INDEX tcase_by_key ON tcase(case_key);"
     "CREATE INDEX result_by_bundle ON result(bundle_id);"
     "CREATE INDEX result_by_case ON result(case_id);",
+
+    /* Figures' names are stored once, and ids instead of names in the large tables: `result` and `metric` are views.
+     * What was indexed is dropped, and read again from the folders. */
+    "DROP TABLE metric; DROP TABLE result; DROP TABLE tcase; DROP TABLE bundle; DROP TABLE env; DROP TABLE build;"
+    "DROP TABLE annotation;"
+    "CREATE TABLE env(env_id TEXT PRIMARY KEY, cpu_model TEXT, n_cpus INTEGER, memory_bytes INTEGER, os TEXT,"
+    " kernel TEXT, gpu_name TEXT, gpu_driver INTEGER, cuda_runtime INTEGER, gpu_power_limit_w REAL, json TEXT NOT NULL)"
+    " STRICT, WITHOUT ROWID;"
+    "CREATE TABLE build(build_id TEXT PRIMARY KEY, version TEXT, compiler TEXT, cflags TEXT, sanitizers TEXT,"
+    " cuda TEXT, program_sha256 TEXT, json TEXT NOT NULL) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE bundle(bundle_id TEXT PRIMARY KEY, path TEXT NOT NULL, state TEXT NOT NULL, verdict TEXT NOT NULL,"
+    " exit_code INTEGER NOT NULL, started_us INTEGER NOT NULL, sealed_us INTEGER NOT NULL, git_commit TEXT,"
+    " git_branch TEXT, git_dirty INTEGER, content_sha256 TEXT, env_id TEXT REFERENCES env,"
+    " build_id TEXT REFERENCES build, seed TEXT NOT NULL, n_planned INTEGER NOT NULL, n_pass INTEGER NOT NULL,"
+    " n_fail INTEGER NOT NULL, n_skip INTEGER NOT NULL, n_crash INTEGER NOT NULL, n_timeout INTEGER NOT NULL,"
+    " n_norun INTEGER NOT NULL, overhead_share REAL, manifest_sha256 TEXT NOT NULL, sig_state TEXT NOT NULL,"
+    " bundle_no INTEGER NOT NULL UNIQUE, comparison_key TEXT NOT NULL) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE tcase(case_id INTEGER PRIMARY KEY, case_key TEXT NOT NULL, suite TEXT NOT NULL, layer TEXT NOT NULL,"
+    " op TEXT NOT NULL, name TEXT NOT NULL, backend TEXT, dtype TEXT, shape TEXT, spec TEXT, def_sha TEXT NOT NULL)"
+    " STRICT;"
+    "CREATE TABLE figure(figure_id INTEGER PRIMARY KEY, name TEXT NOT NULL, unit TEXT NOT NULL) STRICT;"
+    "CREATE TABLE result_row(result_id INTEGER PRIMARY KEY, bundle_no INTEGER NOT NULL,"
+    " case_id INTEGER NOT NULL REFERENCES tcase, status TEXT NOT NULL, reason TEXT, seed TEXT, started_us INTEGER,"
+    " duration_ns INTEGER) STRICT;"
+    "CREATE TABLE metric_row(result_id INTEGER NOT NULL REFERENCES result_row, seq INTEGER NOT NULL,"
+    " figure_id INTEGER NOT NULL REFERENCES figure, value REAL, tol REAL, n INTEGER, mad REAL, ci_lo REAL, ci_hi REAL,"
+    " valid INTEGER NOT NULL, PRIMARY KEY(result_id, seq)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE annotation(annotation_id TEXT PRIMARY KEY, kind TEXT NOT NULL, bundle_id TEXT, case_key TEXT,"
+    " until_us INTEGER, utc_us INTEGER NOT NULL, author TEXT NOT NULL, text TEXT NOT NULL) STRICT, WITHOUT ROWID;"
+    "CREATE VIEW result AS SELECT r.result_id, b.bundle_id, r.case_id, r.status, r.reason, r.seed, r.started_us,"
+    " r.duration_ns FROM result_row r JOIN bundle b ON b.bundle_no = r.bundle_no;"
+    "CREATE VIEW metric AS SELECT m.result_id, m.seq, f.name, f.unit, m.value, m.tol, m.n,"
+    " CASE WHEN m.mad IS NOT NULL THEN m.value END AS median, m.mad, m.ci_lo, m.ci_hi, m.valid"
+    " FROM metric_row m JOIN figure f ON f.figure_id = m.figure_id;"
+    "CREATE INDEX bundle_by_time ON bundle(started_us);"
+    "CREATE INDEX tcase_by_key ON tcase(case_key);"
+    "CREATE INDEX result_by_bundle ON result_row(bundle_no);"
+    "CREATE INDEX result_by_case ON result_row(case_id);",
 };
 enum { SCHEMA_VERSION = sizeof MIGRATIONS / sizeof *MIGRATIONS };
 

@@ -41,9 +41,8 @@ static enum kg_status list_indexed(struct kg_history *history, struct kg_dir_lis
 
 static enum kg_status drop(struct kg_history *history, const char *bundle_id, struct kg_error *err) {
     static const char *const DELETES[] = {
-        "DELETE FROM metric WHERE result_id IN (SELECT result_id FROM result WHERE bundle_id = ?1)",
-        "DELETE FROM result WHERE bundle_id = ?1",
-        "DELETE FROM annotation WHERE bundle_id = ?1",
+        "DELETE FROM metric_row WHERE result_id IN (SELECT result_id FROM result WHERE bundle_id = ?1)",
+        "DELETE FROM result_row WHERE bundle_no = (SELECT bundle_no FROM bundle WHERE bundle_id = ?1)",
         "DELETE FROM bundle WHERE bundle_id = ?1",
     };
     for (size_t i = 0; i < sizeof DELETES / sizeof *DELETES; i++) {
@@ -65,6 +64,7 @@ static enum kg_status insert_whole(struct kg_history *history, const char *bundl
     if (status != KG_OK) return status;
     status = kg_history_insert(history, bundle_id, folder, err);
     if (status == KG_OK) return kg_history_exec(history, "RELEASE one", err);
+    kg_history_forget(history);
     if (kg_history_exec(history, "ROLLBACK TO one; RELEASE one", &undone) == KG_OK) return status;
     return kg_fail(err, undone.status, "%s", undone.message);
 }
@@ -112,10 +112,12 @@ static void compare(const struct kg_dir_list *folders, const struct kg_dir_list 
 
 static enum kg_status apply(struct kg_history *history, const struct differences *d,
                             struct kg_bundle_findings *problems, struct kg_error *err) {
-    static const char ORPHANS[] = "DELETE FROM tcase WHERE case_id NOT IN (SELECT case_id FROM result);"
+    static const char ORPHANS[] = "DELETE FROM tcase WHERE case_id NOT IN (SELECT case_id FROM result_row);"
+                                  "DELETE FROM figure WHERE figure_id NOT IN (SELECT figure_id FROM metric_row);"
                                   "DELETE FROM env WHERE env_id NOT IN (SELECT env_id FROM bundle);"
                                   "DELETE FROM build WHERE build_id NOT IN (SELECT build_id FROM bundle);";
     enum kg_status status = KG_OK;
+    if (d->n_to_drop > 0) kg_history_forget(history);
     for (size_t i = 0; i < d->n_to_drop && status == KG_OK; i++) status = drop(history, d->to_drop[i], err);
     if (status == KG_OK && d->n_to_drop > 0) status = kg_history_exec(history, ORPHANS, err);
     if (status == KG_OK && d->n_to_add > 0) status = add_folders(history, d->to_add, d->n_to_add, problems, err);
@@ -148,7 +150,10 @@ static enum kg_status in_transaction(struct kg_history *history,
     if (status != KG_OK) return status;
     status = body(history, arg, err);
     if (status == KG_OK) status = kg_history_exec(history, "COMMIT", err);
-    if (status != KG_OK) sqlite3_exec(history->db, "ROLLBACK", NULL, NULL, NULL);
+    if (status != KG_OK) {
+        sqlite3_exec(history->db, "ROLLBACK", NULL, NULL, NULL);
+        kg_history_forget(history);
+    }
     return status;
 }
 
@@ -202,8 +207,9 @@ enum kg_status kg_history_add(const char *root, const char *bundle_id, struct kg
 }
 
 static enum kg_status reindex_body(struct kg_history *history, void *arg, struct kg_error *err) {
-    static const char EMPTY[] = "DELETE FROM metric; DELETE FROM result; DELETE FROM tcase; DELETE FROM annotation;"
-                                "DELETE FROM bundle; DELETE FROM env; DELETE FROM build;";
+    static const char EMPTY[] = "DELETE FROM metric_row; DELETE FROM result_row; DELETE FROM tcase; DELETE FROM figure;"
+                                "DELETE FROM annotation; DELETE FROM bundle; DELETE FROM env; DELETE FROM build;";
+    kg_history_forget(history);
     const enum kg_status status = kg_history_exec(history, EMPTY, err);
     return status == KG_OK ? sync_body(history, arg, err) : status;
 }

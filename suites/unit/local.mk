@@ -67,6 +67,9 @@ check_PROGRAMS += suites/unit/test_prompt
 suites_unit_test_prompt_SOURCES = suites/unit/test_prompt.c
 check_PROGRAMS += suites/unit/test_history
 suites_unit_test_history_SOURCES = suites/unit/test_history.c suites/unit/bundle_maker.c
+# make_history ROOT N_RUNS N_CASES, to measure queries by hand.
+check_PROGRAMS += suites/unit/make_history
+suites_unit_make_history_SOURCES = suites/unit/make_history.c suites/unit/history_maker.c suites/unit/history_maker.h
 check_PROGRAMS += suites/unit/test_bundle_exports suites/unit/test_bundle_source
 suites_unit_test_bundle_exports_SOURCES = suites/unit/test_bundle_exports.c suites/unit/bundle_maker.c
 suites_unit_test_bundle_source_SOURCES = suites/unit/test_bundle_source.c suites/unit/bundle_maker.c

@@ -99,7 +99,7 @@ static void incremental_equals_reindex(struct kg_record *rec, const void *arg) {
     remove_index(root);
     EXPECT_OK(kg_history_reindex(root, &n_indexed, NULL, &err), err);
     char *rebuilt = kg_maker_dump(root);
-    ck_assert_ptr_nonnull(strstr(grown, "metric:"));
+    ck_assert_ptr_nonnull(strstr(grown, "metric_row:"));
     kg_maker_expect_same(again, grown);
     kg_maker_expect_same(opened, grown);
     kg_maker_expect_same(rebuilt, grown);
@@ -200,7 +200,7 @@ static void queries_only_read(struct kg_record *rec, const void *arg) {
     static const char *const REFUSED[] = {
         "DELETE FROM bundle",
         "UPDATE result SET status = 'pass'",
-        "INSERT INTO annotation VALUES('a','b',1,'c','d','e')",
+        "INSERT INTO annotation VALUES('a','b','c','d',1,1,'e','f')",
         "DROP TABLE metric",
         "CREATE TABLE t(a)",
         "CREATE TEMP TABLE t(a)",

@@ -5,7 +5,7 @@
  *
  * bundle(bundle_id, path, state, verdict, exit_code, started_us, sealed_us, git_commit, git_branch, git_dirty,
  *        content_sha256, env_id, build_id, seed, n_planned, n_pass, n_fail, n_skip, n_crash, n_timeout, n_norun,
- *        overhead_share, manifest_sha256, sig_state)
+ *        overhead_share, manifest_sha256, sig_state, bundle_no, comparison_key)
  * env(env_id, ...)  build(build_id, ...)
  * tcase(case_id, case_key, suite, layer, op, name, backend, dtype, shape, spec, def_sha)
  * result(result_id, bundle_id, case_id, status, reason, seed, started_us, duration_ns)
@@ -13,7 +13,8 @@
  *   of an error figure: name "<comparison>.max_abs" (or nmse, one_minus_cos, mixed), value and its tolerance; and
  *   "<comparison>.margin"; of a timing: "<name>.<kind>.<state>", unit ns, value = median; of memory: "<tag>.peak" and
  *   "<tag>.left"; of any other: its own name. valid is 0 where a number was not finite or a timing was discarded.
- * annotation(bundle_id, case_key, utc_us, author, kind, text) */
+ * annotation(annotation_id, kind, bundle_id, case_key, until_us, utc_us, author, text): the files of <root>/annotations
+ * result and metric are views over result_row, metric_row and figure, which hold ids in the place of names. */
 #ifndef KIGO_HISTORY_H
 #define KIGO_HISTORY_H
 

@@ -1,0 +1,43 @@
+/* Histories for the suites: many bundles' folders as the index reads them, written in a moment, with the commit, machine,
+ * statuses and figures that a case asks for. They are no whole bags: only what the index reads is there. */
+#ifndef KIGO_SUITES_HISTORY_MAKER_H
+#define KIGO_SUITES_HISTORY_MAKER_H
+
+#include <kigo/status.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One case of a made run; set by the spec's function from what it is before. */
+struct kg_made_case {
+    bool absent;                   /* not planned at all */
+    const char *status;            /* "pass" */
+    const char *definition;        /* what def_sha is the hash of: "" */
+    const char *backend;           /* "cuda" */
+    uint64_t seed;                 /* 7 */
+    double time_ns;                /* median of the timing time.graph.warm; 0: none */
+    bool throttled;                /* the timing is not valid */
+    double max_abs;                /* of the comparison "y", limit 1 */
+    double peak_bytes, left_bytes; /* of the tag "kv" */
+};
+
+struct kg_made_run {
+    int64_t started_us;
+    const char *commit; /* 40 hexadecimal digits, NULL: no git */
+    bool dirty, partial;
+    size_t n_cases;
+    const char *gpu;     /* NULL: "Made GPU" */
+    const char *cflags;  /* NULL: "-O3" */
+    double canary;       /* speed of the machine's canaries against usual, 0: it has none */
+    const char *kernels; /* text of build.json's "kernels"; NULL: none */
+    void (*fill)(void *arg, size_t i, struct kg_made_case *c); /* NULL: as usual */
+    void *arg;
+};
+
+/* Writes the folder below root; the id is put in *id (malloc'ed; id may be NULL). */
+KG_WARN_UNUSED enum kg_status kg_made_run_write(const char *root, const struct kg_made_run *run, char **id,
+                                                struct kg_error *err);
+/* "bench/linear/case_<i>[cuda,f16,M=1 N=<64 (1 + i % 16)>]"; static storage */
+const char *kg_made_case_key(size_t i);
+
+#endif

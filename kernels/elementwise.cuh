@@ -1,4 +1,4 @@
-/* y[i] = Op(a[i], b[i]) over n elements, y may be a or b.
+/* y[i] = Op(a[i], b[i]), or Op(a[i]), over n elements, y may be a or b.
  *
  * Each thread takes 8 elements by 16-byte accesses and reads them before it writes; what is left past the last vector
  * (or everything, where a pointer is not aligned) is taken one element a thread. Float32 arithmetic in both precisions. */
@@ -6,8 +6,17 @@
 #define KIGO_KERNELS_ELEMENTWISE_CUH
 
 #include "kernels/precision.cuh"
+#include <type_traits>
 
 constexpr int KG_ELEMENTWISE_THREADS = 256;
+
+/* Whether the operation has one operand; b is not read then and may be NULL. */
+template <typename Op> constexpr bool KG_UNARY = std::is_invocable_v<decltype(Op::of), float>;
+
+template <typename Op> static __device__ __forceinline__ float kg_apply(float u, float v) {
+    if constexpr (KG_UNARY<Op>) return Op::of(u);
+    else return Op::of(u, v);
+}
 
 template <typename Op, typename T>
 static __global__ void __launch_bounds__(KG_ELEMENTWISE_THREADS)
@@ -15,16 +24,19 @@ static __global__ void __launch_bounds__(KG_ELEMENTWISE_THREADS)
     const size_t item = (size_t)blockIdx.x * KG_ELEMENTWISE_THREADS + threadIdx.x;
     if (item < n_vectors) {
         const size_t at = item * KG_VECTOR;
-        float u[KG_VECTOR], v[KG_VECTOR];
+        float u[KG_VECTOR], v[KG_VECTOR] = {};
         kg_load_vector(a + at, u);
-        kg_load_vector(b + at, v);
+        if constexpr (!KG_UNARY<Op>) kg_load_vector(b + at, v);
 #pragma unroll
-        for (int i = 0; i < KG_VECTOR; i++) u[i] = Op::of(u[i], v[i]);
+        for (int i = 0; i < KG_VECTOR; i++) u[i] = kg_apply<Op>(u[i], v[i]);
         kg_store_vector(y + at, u);
         return;
     }
     const size_t at = n_vectors * KG_VECTOR + (item - n_vectors);
-    if (at < n) kg_store(y + at, Op::of(kg_load(a + at), kg_load(b + at)));
+    if (at >= n) return;
+    float v = 0;
+    if constexpr (!KG_UNARY<Op>) v = kg_load(b + at);
+    kg_store(y + at, kg_apply<Op>(kg_load(a + at), v));
 }
 
 template <typename Op, typename T>

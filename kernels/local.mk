@@ -5,7 +5,8 @@ cuda_sources += kernels/backend_cuda.cu kernels/decode_step.cu kernels/step_walk
 cuda_sources += kernels/canary.cu kernels/timing.cu
 cuda_sources += kernels/add.cu kernels/attention.cu kernels/attention_decode.cu kernels/attention_prefill.cu \
 	kernels/attention_prefill_f16.cu \
-	kernels/embedding.cu kernels/kv_write.cu kernels/rmsnorm.cu kernels/rope.cu kernels/swiglu.cu
+	kernels/embedding.cu kernels/gelu.cu kernels/kv_write.cu kernels/layernorm.cu kernels/rmsnorm.cu \
+	kernels/rope.cu kernels/softmax.cu kernels/swiglu.cu
 EXTRA_DIST += kernels/attention.cuh kernels/elementwise.cuh kernels/mma.cuh kernels/precision.cuh kernels/reduce.cuh
 EXTRA_DIST += $(cuda_sources) kernels/measure.h
 EXTRA_DIST += kernels/cuda_backend.h kernels/decode_step.h kernels/dequant.cuh kernels/gemm.h kernels/gemv.cuh \

@@ -31,6 +31,16 @@ template <typename Op, int LANES = KG_WARP> static __device__ __forceinline__ fl
     return x;
 }
 
+/* Over the N values (a power of two) of one thread, in place: a tree. */
+template <typename Op, int N> static __device__ __forceinline__ float kg_thread_reduce(float (&x)[N]) {
+    static_assert(N >= 1 && (N & (N - 1)) == 0, "values are a power of two");
+#pragma unroll
+    for (int apart = N / 2; apart > 0; apart /= 2)
+#pragma unroll
+        for (int i = 0; i < apart; i++) x[i] = Op::of(x[i], x[i + apart]);
+    return x[0];
+}
+
 /* Over a block of a multiple of 32 threads; `shared` holds KG_MAX_WARPS floats and may be used again at once. */
 template <typename Op> static __device__ __forceinline__ float kg_block_reduce(float x, float *shared) {
     const unsigned lane = threadIdx.x % KG_WARP, warp = threadIdx.x / KG_WARP, n_warps = blockDim.x / KG_WARP;
@@ -39,6 +49,12 @@ template <typename Op> static __device__ __forceinline__ float kg_block_reduce(f
     if (lane == 0) shared[warp] = x;
     __syncthreads(); /* every warp's result is there */
     return kg_warp_reduce<Op>(lane < n_warps ? shared[lane] : Op::NEUTRAL);
+}
+
+/* Threads of a block that reduces a row of n items (vectors or elements): no more than there are items, in whole warps. */
+static inline unsigned kg_row_threads(size_t n_items) {
+    constexpr size_t MOST = (size_t)KG_WARP * KG_MAX_WARPS;
+    return (unsigned)(n_items < MOST ? (n_items + KG_WARP - 1) / KG_WARP * KG_WARP : MOST);
 }
 
 #endif

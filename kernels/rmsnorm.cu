@@ -7,18 +7,13 @@
 #include "kernels/precision.cuh"
 #include "kernels/reduce.cuh"
 
-constexpr int MAX_THREADS = 1024;
-static_assert(MAX_THREADS <= KG_WARP * KG_MAX_WARPS, "a block is reduced in two steps");
+constexpr int MAX_THREADS = KG_WARP * KG_MAX_WARPS;
 
 template <int N> static __device__ __forceinline__ float sum_squares(const float (&x)[N]) {
     float square[N];
 #pragma unroll
     for (int i = 0; i < N; i++) square[i] = x[i] * x[i];
-#pragma unroll
-    for (int apart = N / 2; apart > 0; apart /= 2)
-#pragma unroll
-        for (int i = 0; i < apart; i++) square[i] += square[i + apart];
-    return square[0];
+    return kg_thread_reduce<kg_sum>(square);
 }
 
 template <typename T, int N>
@@ -45,10 +40,8 @@ static __global__ void __launch_bounds__(MAX_THREADS)
 }
 
 template <typename T, int N> static void launch(cudaStream_t stream, const struct kg_rmsnorm_args *args) {
-    const unsigned wanted = kg_blocks_for(args->n_cols / N, KG_WARP) * KG_WARP;
-    const unsigned threads = wanted < MAX_THREADS ? wanted : MAX_THREADS;
-    rmsnorm_kernel<T, N>
-        <<<args->n_rows, threads, 0, stream>>>((const T *)args->x, args->weight, (T *)args->y, args->n_cols, args->eps);
+    rmsnorm_kernel<T, N><<<args->n_rows, kg_row_threads(args->n_cols / N), 0, stream>>>(
+        (const T *)args->x, args->weight, (T *)args->y, args->n_cols, args->eps);
 }
 
 template <typename T> static void launch_widest(cudaStream_t stream, const struct kg_rmsnorm_args *args) {

@@ -27,6 +27,20 @@ static enum kg_status run_rmsnorm(struct kg_op_call *c, struct kg_error *err) {
     return c->backend->ops->rmsnorm(c->backend, &args, err);
 }
 
+static enum kg_status run_layernorm(struct kg_op_call *c, struct kg_error *err) {
+    const struct kg_layernorm_args args = {
+        .activations = c->activations,
+        .x = kg_op_data(c, "x"),
+        .weight = kg_op_data(c, "weight"),
+        .bias = kg_op_data(c, "bias"),
+        .y = kg_op_data(c, "out"),
+        .n_rows = kg_op_length(c, "rows"),
+        .n_cols = kg_op_length(c, "n_cols"),
+        .eps = (float)kg_op_param(c, "eps"),
+    };
+    return c->backend->ops->layernorm(c->backend, &args, err);
+}
+
 static enum kg_status run_linear(struct kg_op_call *c, struct kg_error *err) {
     const uint32_t n_in = kg_op_length(c, "n_in"), n_out = kg_op_length(c, "n_out");
     struct kg_linear_args args = {
@@ -165,6 +179,18 @@ static enum kg_status run_attention(struct kg_op_call *c, struct kg_error *err) 
     return c->backend->ops->attention(c->backend, &args, err);
 }
 
+static enum kg_status run_softmax(struct kg_op_call *c, struct kg_error *err) {
+    const struct kg_softmax_args args = {
+        .activations = c->activations,
+        .x = kg_op_data(c, "x"),
+        .y = kg_op_data(c, "out"),
+        .n_rows = kg_op_length(c, "rows"),
+        .n_cols = kg_op_length(c, "n_cols"),
+        .scale = (float)kg_op_param(c, "scale"),
+    };
+    return c->backend->ops->softmax(c->backend, &args, err);
+}
+
 static enum kg_status run_add(struct kg_op_call *c, struct kg_error *err) {
     const struct kg_add_args args = {
         .activations = c->activations,
@@ -189,6 +215,18 @@ static enum kg_status run_swiglu(struct kg_op_call *c, struct kg_error *err) {
     return c->backend->ops->swiglu(c->backend, &args, err);
 }
 
+static enum kg_status run_gelu(struct kg_op_call *c, struct kg_error *err) {
+    const struct kg_gelu_args args = {
+        .activations = c->activations,
+        .x = kg_op_data(c, "x"),
+        .y = kg_op_data(c, "out"),
+        .n_rows = kg_op_length(c, "rows"),
+        .n_cols = kg_op_length(c, "n_cols"),
+        .form = kg_op_param(c, "erf") != 0 ? KG_GELU_ERF : KG_GELU_TANH,
+    };
+    return c->backend->ops->gelu(c->backend, &args, err);
+}
+
 #define WEIGHT_DTYPE                                                                                                   \
     { "weight_dtype", KG_OP_DTYPE, NAN, "type of weight_bytes, as q4_0 or its GGUF number" }
 
@@ -207,6 +245,14 @@ const struct kg_op_spec KG_OP_SPECS[] = {
                    { "out", KG_OP_OUT, "rows n_cols", false } },
       .params = { { "eps", KG_OP_NUMBER, 1e-6, "added to the mean square" } },
       .run = run_rmsnorm },
+    { .name = "layernorm",
+      .equation = "out[r][i] = (x[r][i] - mean_j x[r][j]) / sqrt(var_j x[r][j] + eps) * weight[i] + bias[i]",
+      .tensors = { { "x", KG_OP_ACTIVATIONS, "rows n_cols", false },
+                   { "weight", KG_OP_VECTOR, "n_cols", false },
+                   { "bias", KG_OP_VECTOR, "n_cols", true },
+                   { "out", KG_OP_OUT, "rows n_cols", false } },
+      .params = { { "eps", KG_OP_NUMBER, 1e-5, "added to the variance" } },
+      .run = run_layernorm },
     { .name = "linear",
       .equation = "out[r][o] = sum_i x[r][i] * weight[o][i] + bias[o]",
       .tensors = { { "x", KG_OP_ACTIVATIONS, "rows n_in", false },
@@ -252,6 +298,11 @@ const struct kg_op_spec KG_OP_SPECS[] = {
                   { "n_ctx", KG_OP_COUNT, NAN, "positions of the cache the keys are written to (n_keys)" } },
       .settle = settle_attention,
       .run = run_attention },
+    { .name = "softmax",
+      .equation = "out[r][i] = exp(scale * x[r][i]) / sum_j exp(scale * x[r][j]); 0 where x is -inf",
+      .tensors = { { "x", KG_OP_ACTIVATIONS, "rows n_cols", false }, { "out", KG_OP_OUT, "rows n_cols", false } },
+      .params = { { "scale", KG_OP_NUMBER, 1, "above 0" } },
+      .run = run_softmax },
     { .name = "add",
       .equation = "out = a + b",
       .tensors = { { "a", KG_OP_ACTIVATIONS, "rows n_cols", false },
@@ -264,6 +315,11 @@ const struct kg_op_spec KG_OP_SPECS[] = {
                    { "up", KG_OP_ACTIVATIONS, "rows n_cols", false },
                    { "out", KG_OP_OUT, "rows n_cols", false } },
       .run = run_swiglu },
+    { .name = "gelu",
+      .equation = "out = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))), or x / 2 * (1 + erf(x / sqrt(2)))",
+      .tensors = { { "x", KG_OP_ACTIVATIONS, "rows n_cols", false }, { "out", KG_OP_OUT, "rows n_cols", false } },
+      .params = { { "erf", KG_OP_FLAG, 0, "1: the form with erf; 0: with tanh, as GPT-2" } },
+      .run = run_gelu },
 };
 const size_t KG_OP_N_SPECS = KG_COUNT_OF(KG_OP_SPECS);
 

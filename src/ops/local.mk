@@ -5,10 +5,13 @@ libkigo_a_SOURCES += \
 	src/ops/check.c src/ops/check.h \
 	src/ops/dot.h \
 	src/ops/embedding.c src/ops/embedding.h \
+	src/ops/gelu.c src/ops/gelu.h \
 	src/ops/kv_write.c src/ops/kv_write.h \
+	src/ops/layernorm.c src/ops/layernorm.h \
 	src/ops/linear.c src/ops/linear.h \
 	src/ops/ops.h \
 	src/ops/rmsnorm.c src/ops/rmsnorm.h \
 	src/ops/rope.c src/ops/rope.h \
+	src/ops/softmax.c src/ops/softmax.h \
 	src/ops/swiglu.c src/ops/swiglu.h \
 	src/ops/weight.h

@@ -18,13 +18,17 @@
 #include "ops/add.h"
 #include "ops/attention.h"
 #include "ops/embedding.h"
+#include "ops/gelu.h"
 #include "ops/kv_write.h"
+#include "ops/layernorm.h"
 #include "ops/linear.h"
 #include "ops/rmsnorm.h"
 #include "ops/rope.h"
+#include "ops/softmax.h"
 #include "ops/swiglu.h"
 
 /* X(op) in the order a token meets them. */
-#define KG_OP_LIST(X) X(embedding) X(rmsnorm) X(linear) X(rope) X(kv_write) X(attention) X(add) X(swiglu)
+#define KG_OP_LIST(X)                                                                                                  \
+    X(embedding) X(rmsnorm) X(layernorm) X(linear) X(rope) X(kv_write) X(attention) X(softmax) X(add) X(swiglu) X(gelu)
 
 #endif

@@ -26,6 +26,10 @@ DEFINE_MUTANT(position_off_by_one, rope, a.position += 1;)
 DEFINE_MUTANT(rope_base_ignored, rope, a.freq_base = 10000;)
 DEFINE_MUTANT(unwired_bias, linear, a.bias = NULL;)
 DEFINE_MUTANT(epsilon_times_ten, rmsnorm, a.eps *= 10;)
+DEFINE_MUTANT(norm_epsilon_times_ten, layernorm, a.eps *= 10;)
+DEFINE_MUTANT(norm_bias_dropped, layernorm, a.bias = NULL;)
+DEFINE_MUTANT(other_gelu_form, gelu, a.form = a.form == KG_GELU_TANH ? KG_GELU_ERF : KG_GELU_TANH;)
+DEFINE_MUTANT(softmax_unscaled, softmax, a.scale = 1;)
 DEFINE_MUTANT(dropped_mask, attention, a.causal = false;)
 DEFINE_MUTANT(scale_of_head_dim, attention, a.scale = 1.0f / (float)a.head_dim;)
 DEFINE_MUTANT(own_key_unseen, attention, if (a.n_rows == 1 && a.n_keys > 1) a.n_keys -= 1;)
@@ -34,6 +38,19 @@ DEFINE_MUTANT(gate_and_up_exchanged, swiglu, const void *gate = a.gate; a.gate =
 DEFINE_MUTANT(residual_dropped, add, a.a = a.b;)
 DEFINE_MUTANT(next_id, embedding, a.weight.data = (const char *)a.weight.data + kg_weight_row_bytes(&a.weight);
               a.weight.n_rows -= 1;)
+
+/* The mean is not taken off. */
+static enum kg_status norm_about_zero(struct kg_backend *backend, const struct kg_layernorm_args *args,
+                                      struct kg_error *err) {
+    const struct kg_rmsnorm_args a = { args->activations, args->x,      args->weight, args->y,
+                                       args->n_rows,      args->n_cols, args->eps };
+    ck_assert_ptr_null(args->bias);
+    return original->rmsnorm(backend, &a, err);
+}
+
+void kg_mutant_norm_about_zero(struct kg_backend_ops *m) {
+    m->layernorm = norm_about_zero;
+}
 
 static size_t kv_elem_bytes(enum kg_precision kv) {
     ck_assert(kv == KG_PRECISION_F32 || kv == KG_PRECISION_F16);

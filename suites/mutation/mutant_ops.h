@@ -15,6 +15,11 @@ void kg_mutant_position_off_by_one(struct kg_backend_ops *m);
 void kg_mutant_rope_base_ignored(struct kg_backend_ops *m);
 void kg_mutant_unwired_bias(struct kg_backend_ops *m);
 void kg_mutant_epsilon_times_ten(struct kg_backend_ops *m);
+void kg_mutant_norm_epsilon_times_ten(struct kg_backend_ops *m);
+void kg_mutant_norm_bias_dropped(struct kg_backend_ops *m);
+void kg_mutant_norm_about_zero(struct kg_backend_ops *m); /* layernorm without bias as rmsnorm */
+void kg_mutant_other_gelu_form(struct kg_backend_ops *m);
+void kg_mutant_softmax_unscaled(struct kg_backend_ops *m);
 void kg_mutant_dropped_mask(struct kg_backend_ops *m);
 void kg_mutant_scale_of_head_dim(struct kg_backend_ops *m);      /* 1/head_dim for 1/sqrt(head_dim) */
 void kg_mutant_own_key_unseen(struct kg_backend_ops *m);         /* (rows) */

@@ -18,6 +18,9 @@ static const struct op_mutant MUTANTS[] = {
     { "embedding_next_row", "embedding.one_token", kg_op_case_embedding, kg_mutant_next_id },
     { "epsilon_times_ten", "rmsnorm.eps_1e6_decides", kg_op_case_rmsnorm, kg_mutant_epsilon_times_ten },
     { "epsilon_times_ten_of_unit_rows", "rmsnorm.width_896", kg_op_case_rmsnorm, kg_mutant_epsilon_times_ten },
+    { "norm_epsilon_times_ten", "layernorm.eps_1e5_decides", kg_op_case_layernorm, kg_mutant_norm_epsilon_times_ten },
+    { "norm_bias_dropped", "layernorm.width_768", kg_op_case_layernorm, kg_mutant_norm_bias_dropped },
+    { "norm_about_zero", "layernorm.no_bias", kg_op_case_layernorm, kg_mutant_norm_about_zero },
     { "unwired_bias", "linear.m3_n5_k7_bias", kg_op_case_linear, kg_mutant_unwired_bias },
     { "half_pairs_turned_as_neighbours", "rope.half_from_1", kg_op_case_rope, kg_mutant_other_rope_pairing },
     { "neighbours_turned_as_half_pairs", "rope.interleaved_from_1", kg_op_case_rope, kg_mutant_other_rope_pairing },
@@ -29,6 +32,9 @@ static const struct op_mutant MUTANTS[] = {
     { "kv_heads_taken_in_turn", "attention.decode_at_64", kg_op_case_attention, kg_mutant_kv_heads_taken_in_turn },
     { "keys_beyond_forty_forgotten", "attention.decode_at_63", kg_op_case_attention, kg_mutant_window_of_forty },
     { "gate_and_up_exchanged", "swiglu.width_63", kg_op_case_swiglu, kg_mutant_gate_and_up_exchanged },
+    { "gelu_erf_for_tanh", "gelu.tanh_width_63", kg_op_case_gelu, kg_mutant_other_gelu_form },
+    { "gelu_tanh_for_erf", "gelu.erf_width_63", kg_op_case_gelu, kg_mutant_other_gelu_form },
+    { "softmax_unscaled", "softmax.scaled", kg_op_case_softmax, kg_mutant_softmax_unscaled },
     { "residual_dropped", "add.residual", kg_op_case_add, kg_mutant_residual_dropped },
 };
 

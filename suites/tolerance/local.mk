@@ -4,6 +4,7 @@ libkigosuite_a_SOURCES += \
 	suites/tolerance/layer_walk.c suites/tolerance/layer_walk.h \
 	suites/tolerance/op_attention.c \
 	suites/tolerance/op_cases.c suites/tolerance/op_cases.h \
+	suites/tolerance/op_activations.c \
 	suites/tolerance/op_device.c suites/tolerance/op_device.h \
 	suites/tolerance/plain_f16.c suites/tolerance/plain_f16.h \
 	suites/tolerance/walk_models.c suites/tolerance/walk_models.h

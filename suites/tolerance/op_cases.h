@@ -23,6 +23,9 @@ void kg_op_case_rope(struct kg_op_case *c);
 void kg_op_case_attention(struct kg_op_case *c); /* through kv_write */
 void kg_op_case_swiglu(struct kg_op_case *c);
 void kg_op_case_add(struct kg_op_case *c);
+void kg_op_case_layernorm(struct kg_op_case *c);
+void kg_op_case_gelu(struct kg_op_case *c);
+void kg_op_case_softmax(struct kg_op_case *c);
 
 /* An input of the golden file; for f16 activations the values that float16 holds. */
 const float *kg_op_case_input(struct kg_op_case *c, const char *name, size_t *rows, size_t *cols);

@@ -7,7 +7,7 @@
 
 /* Where an implementation rounds to FP16 beside the result of an operation. */
 struct style {
-    bool steps;        /* after each elementary step of rmsnorm, rope, swiglu and a bias */
+    bool steps;        /* after each elementary step of a norm, rope, an activation and a bias */
     bool scores;       /* the scores q k scale, and the weights once they sum to 1; else only exp(score - max) */
     bool scaled_q;     /* q scale, before the scores */
     bool float32_sums; /* matrix products in 16 float32 sums, each of every sixteenth product; else double */
@@ -60,6 +60,24 @@ static enum kg_status rmsnorm(const struct style *s, const struct kg_rmsnorm_arg
         const double scale = 1 / sqrt(sum / (double)n + (double)args->eps);
         for (size_t i = 0; i < n; i++)
             x[r * n + i] = step(s, x[r * n + i] * scale) * (s->steps ? rounded(args->weight[i]) : args->weight[i]);
+    }
+    give(x, args->n_rows * n, args->y);
+    return KG_OK;
+}
+
+static enum kg_status layernorm(const struct style *s, const struct kg_layernorm_args *args, struct kg_error *err) {
+    (void)err;
+    const size_t n = args->n_cols;
+    float *x = widened(args->x, args->n_rows * n);
+    for (size_t r = 0; r < args->n_rows; r++) {
+        double mean = 0, squares = 0;
+        for (size_t i = 0; i < n; i++) mean += (double)x[r * n + i] / (double)n;
+        for (size_t i = 0; i < n; i++) squares += (x[r * n + i] - mean) * (x[r * n + i] - mean);
+        const double scale = 1 / sqrt(squares / (double)n + (double)args->eps);
+        for (size_t i = 0; i < n; i++) {
+            const float unit = step(s, (x[r * n + i] - mean) * scale);
+            x[r * n + i] = step(s, unit * step(s, args->weight[i])) + (args->bias ? step(s, args->bias[i]) : 0);
+        }
     }
     give(x, args->n_rows * n, args->y);
     return KG_OK;
@@ -191,6 +209,24 @@ static enum kg_status attention(const struct style *s, const struct kg_attention
     return KG_OK;
 }
 
+static enum kg_status softmax(const struct style *s, const struct kg_softmax_args *args, struct kg_error *err) {
+    (void)err;
+    const size_t n = args->n_cols;
+    float *x = widened(args->x, args->n_rows * n);
+    for (size_t r = 0; r < args->n_rows; r++) {
+        double largest = -INFINITY, sum = 0;
+        for (size_t i = 0; i < n; i++) {
+            x[r * n + i] = step(s, x[r * n + i] * args->scale);
+            largest = fmax(largest, (double)x[r * n + i]);
+        }
+        for (size_t i = 0; i < n; i++) sum += exp((double)x[r * n + i] - largest);
+        for (size_t i = 0; i < n; i++)
+            x[r * n + i] = largest == -INFINITY ? 0 : (float)(exp((double)x[r * n + i] - largest) / sum);
+    }
+    give(x, args->n_rows * n, args->y);
+    return KG_OK;
+}
+
 static enum kg_status add(const struct style *s, const struct kg_add_args *args, struct kg_error *err) {
     (void)s, (void)err;
     const size_t n = (size_t)args->n_rows * args->n_cols;
@@ -208,6 +244,19 @@ static enum kg_status swiglu(const struct style *s, const struct kg_swiglu_args 
     for (size_t i = 0; i < n; i++) gate[i] = step(s, gate[i] / (1 + exp(-(double)gate[i]))) * up[i];
     give(gate, n, args->y);
     free(up);
+    return KG_OK;
+}
+
+static enum kg_status gelu(const struct style *s, const struct kg_gelu_args *args, struct kg_error *err) {
+    (void)err;
+    const size_t n = (size_t)args->n_rows * args->n_cols;
+    float *x = widened(args->x, n);
+    for (size_t i = 0; i < n; i++) {
+        const double u = sqrt(2 / M_PI) * ((double)x[i] + 0.044715 * pow(x[i], 3));
+        const double inner = args->form == KG_GELU_ERF ? erf(x[i] / sqrt(2)) : tanh(u);
+        x[i] = x[i] / 2 * step(s, 1 + (double)step(s, inner));
+    }
+    give(x, n, args->y);
     return KG_OK;
 }
 

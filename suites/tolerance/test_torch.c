@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TIMEOUT_S = 300, COMMAND_NOT_FOUND = 127, LEAST_RECORDS = 29 };
+enum { TIMEOUT_S = 300, COMMAND_NOT_FOUND = 127, LEAST_RECORDS = 39 };
 
 static double number_of(const json_t *line, const char *field) {
     const json_t *value = json_object_get(line, field);

@@ -1,6 +1,7 @@
 /* What every operation of the cpu back end refuses, and that no rows are no work. */
 #include "ops/ops.h"
 #include "suites/unit/ops_shared.h"
+#include <math.h>
 #include <string.h>
 
 /* No rows: nothing is written, and nothing is wrong. */
@@ -14,6 +15,10 @@ static void zero_rows(struct kg_record *rec, const void *arg) {
     kg_must(kg_cpu_linear(NULL, &(struct kg_linear_args){ .x = x, .weight = w, .y = y }, &err), &err);
     kg_must(kg_cpu_embedding(NULL, &(struct kg_embedding_args){ .weight = w, .ids = ids, .y = y }, &err), &err);
     kg_must(kg_cpu_rmsnorm(NULL, &(struct kg_rmsnorm_args){ .x = x, .weight = x, .y = y, .n_cols = 4 }, &err), &err);
+    kg_must(kg_cpu_layernorm(NULL, &(struct kg_layernorm_args){ .x = x, .weight = x, .y = y, .n_cols = 4 }, &err),
+            &err);
+    kg_must(kg_cpu_gelu(NULL, &(struct kg_gelu_args){ .x = x, .y = y, .n_cols = 4, .form = KG_GELU_TANH }, &err), &err);
+    kg_must(kg_cpu_softmax(NULL, &(struct kg_softmax_args){ .x = x, .y = y, .n_cols = 4, .scale = 1 }, &err), &err);
     kg_must(kg_cpu_add(NULL, &(struct kg_add_args){ .a = x, .b = x, .y = y, .n_cols = 4 }, &err), &err);
     kg_must(kg_cpu_swiglu(NULL, &(struct kg_swiglu_args){ .gate = x, .up = x, .y = y, .n_cols = 4 }, &err), &err);
     kg_must(kg_cpu_rope(NULL,
@@ -52,7 +57,7 @@ static void other_precisions(struct kg_record *rec, const void *arg) {
     const int32_t ids[1] = { 0 };
     const struct kg_weight w = { x, KG_DTYPE_F32, 2, 2 };
     const enum kg_precision p = KG_PRECISION_F16;
-    struct kg_error err[11] = { 0 };
+    struct kg_error err[14] = { 0 };
     const enum kg_status status[] = {
         kg_cpu_linear(NULL, &(struct kg_linear_args){ p, 0, x, w, NULL, y, 1, NULL }, &err[0]),
         kg_cpu_linear(NULL, &(struct kg_linear_args){ 0, p, x, w, NULL, y, 1, NULL }, &err[1]),
@@ -67,6 +72,9 @@ static void other_precisions(struct kg_record *rec, const void *arg) {
                          &err[9]),
         kg_cpu_attention(NULL, &(struct kg_attention_args){ 0, p, x, x, x, y, 1, 1, 1, 1, 4, 1, 1, true, 0, NULL },
                          &err[10]),
+        kg_cpu_layernorm(NULL, &(struct kg_layernorm_args){ p, x, x, x, y, 1, 4, 0 }, &err[11]),
+        kg_cpu_gelu(NULL, &(struct kg_gelu_args){ p, x, y, 1, 4, KG_GELU_TANH }, &err[12]),
+        kg_cpu_softmax(NULL, &(struct kg_softmax_args){ p, x, y, 1, 4, 1 }, &err[13]),
     };
     for (size_t i = 0; i < KG_COUNT_OF(status); i++) {
         ck_assert_int_eq(status[i], KG_ERR_UNSUPPORTED);
@@ -128,6 +136,47 @@ static void wrong_shapes(struct kg_record *rec, const void *arg) {
     ck_assert_int_eq(kg_linear_check(&(struct kg_linear_args){ .x = x, .weight = whole, .y = y }, &err), KG_OK);
 }
 
+/* Of each operation: what it takes, then what it refuses and the message names. */
+static void refused_parameters(struct kg_record *rec, const void *arg) {
+    (void)rec;
+    (void)arg;
+    float x[4] = { 0 }, y[4];
+    struct kg_error err;
+    const struct kg_layernorm_args norm = { .x = x, .weight = x, .y = y, .n_rows = 1, .n_cols = 4 };
+    struct kg_layernorm_args norms[] = { norm, norm, norm, norm, norm };
+    const char *const norm_says[] = { "weight", "0 columns", "-1", "inf", "nan" };
+    norms[0].weight = NULL;
+    norms[1].n_cols = 0;
+    norms[2].eps = -1, norms[3].eps = INFINITY, norms[4].eps = NAN;
+    ck_assert_int_eq(kg_layernorm_check(&norm, &err), KG_OK);
+    for (size_t i = 0; i < KG_COUNT_OF(norms); i++) {
+        ck_assert_int_eq(kg_layernorm_check(&norms[i], &err), KG_ERR_USAGE);
+        ck_assert_msg(strstr(err.message, norm_says[i]), "'%s' does not say '%s'", err.message, norm_says[i]);
+    }
+    const struct kg_softmax_args softmax = { .x = x, .y = y, .n_rows = 1, .n_cols = 4, .scale = 1 };
+    struct kg_softmax_args softmaxes[] = { softmax, softmax, softmax, softmax, softmax };
+    const char *const softmax_says[] = { "y is missing", "0 columns", "0", "-2", "inf" };
+    softmaxes[0].y = NULL;
+    softmaxes[1].n_cols = 0;
+    softmaxes[2].scale = 0, softmaxes[3].scale = -2, softmaxes[4].scale = INFINITY;
+    ck_assert_int_eq(kg_softmax_check(&softmax, &err), KG_OK);
+    for (size_t i = 0; i < KG_COUNT_OF(softmaxes); i++) {
+        ck_assert_int_eq(kg_softmax_check(&softmaxes[i], &err), KG_ERR_USAGE);
+        ck_assert_msg(strstr(err.message, softmax_says[i]), "'%s' does not say '%s'", err.message, softmax_says[i]);
+    }
+    const struct kg_gelu_args gelu = { .x = x, .y = y, .n_rows = 1, .n_cols = 4, .form = KG_GELU_ERF };
+    struct kg_gelu_args gelus[] = { gelu, gelu, gelu };
+    const char *const gelu_says[] = { "x or y", "0 columns", "form 0" };
+    gelus[0].x = NULL;
+    gelus[1].n_cols = 0;
+    gelus[2].form = 0;
+    ck_assert_int_eq(kg_gelu_check(&gelu, &err), KG_OK);
+    for (size_t i = 0; i < KG_COUNT_OF(gelus); i++) {
+        ck_assert_int_eq(kg_gelu_check(&gelus[i], &err), KG_ERR_USAGE);
+        ck_assert_msg(strstr(err.message, gelu_says[i]), "'%s' does not say '%s'", err.message, gelu_says[i]);
+    }
+}
+
 static void build(struct kg_case_list *list) {
     kg_case_list_add(list, &(struct kg_case){
                                .layer = "unit", .op = "ops", .name = "zero_rows", .backend = "cpu", .run = zero_rows });
@@ -138,6 +187,10 @@ static void build(struct kg_case_list *list) {
     kg_case_list_add(list,
                      &(struct kg_case){
                          .layer = "unit", .op = "ops", .name = "wrong_shapes", .backend = "cpu", .run = wrong_shapes });
+    kg_case_list_add(
+        list,
+        &(struct kg_case){
+            .layer = "unit", .op = "ops", .name = "refused_parameters", .backend = "cpu", .run = refused_parameters });
 }
 
 int main(int argc, char **argv) {

@@ -1,8 +1,11 @@
-/* The references of the operations on rows by themselves, rope, rmsnorm, swiglu and add, at their edges, against loops of
+/* The references of the operations on rows by themselves (rope, norms, activations, softmax, add) at their edges, against loops of
  * another form in long double, on any number of threads. */
 #include "ops/add.h"
+#include "ops/gelu.h"
+#include "ops/layernorm.h"
 #include "ops/rmsnorm.h"
 #include "ops/rope.h"
+#include "ops/softmax.h"
 #include "ops/swiglu.h"
 #include "suites/unit/ops_shared.h"
 #include <math.h>
@@ -91,7 +94,9 @@ static const struct row_shape ROWS[] = {
     { "many_rows", "rows=1000 cols=65", 1000, 65 }, { "one_long_row", "rows=1 cols=100001", 1, 100001 },
 };
 
-enum row_op { RMSNORM, SWIGLU, ADD };
+static const float SOFTMAX_SCALE = 0.75f;
+
+enum row_op { RMSNORM, SWIGLU, ADD, LAYERNORM, GELU, GELU_ERF, SOFTMAX };
 
 static enum kg_status run_row_op(enum row_op op, struct kg_thread_pool *pool, const struct row_shape *s, const float *a,
                                  const float *b, float *y, struct kg_error *err) {
@@ -100,31 +105,55 @@ static enum kg_status run_row_op(enum row_op op, struct kg_thread_pool *pool, co
     };
     const struct kg_swiglu_args swiglu = { .gate = a, .up = b, .y = y, .n_rows = s->n_rows, .n_cols = s->n_cols };
     const struct kg_add_args add = { .a = a, .b = b, .y = y, .n_rows = s->n_rows, .n_cols = s->n_cols };
+    const struct kg_layernorm_args layernorm = {
+        .x = a, .weight = b, .bias = b, .y = y, .n_rows = s->n_rows, .n_cols = s->n_cols, .eps = 1e-2f
+    };
+    const struct kg_gelu_args gelu = {
+        .x = a, .y = y, .n_rows = s->n_rows, .n_cols = s->n_cols, .form = op == GELU ? KG_GELU_TANH : KG_GELU_ERF
+    };
+    const struct kg_softmax_args softmax = {
+        .x = a, .y = y, .n_rows = s->n_rows, .n_cols = s->n_cols, .scale = SOFTMAX_SCALE
+    };
     switch (op) {
     case RMSNORM: return kg_cpu_rmsnorm(pool, &norm, err);
     case SWIGLU: return kg_cpu_swiglu(pool, &swiglu, err);
+    case LAYERNORM: return kg_cpu_layernorm(pool, &layernorm, err);
+    case GELU:
+    case GELU_ERF: return kg_cpu_gelu(pool, &gelu, err);
+    case SOFTMAX: return kg_cpu_softmax(pool, &softmax, err);
     default: return kg_cpu_add(pool, &add, err);
     }
 }
 
-/* One row, the squares summed from the end. */
+/* One row, its sums from the end. */
 static void row_naive(enum row_op op, size_t n, const float *a, const float *b, double *want) {
-    long double squares = 0;
-    for (size_t j = n; j-- > 0;) squares += (long double)a[j] * a[j];
-    const long double norm = sqrtl(squares / (long double)n + 1e-2f);
+    long double squares = 0, sum = 0, rest = 0, weights = 0;
+    for (size_t j = n; j-- > 0;) squares += (long double)a[j] * a[j], sum += a[j];
+    const long double norm = sqrtl(squares / (long double)n + 1e-2f), mean = sum / (long double)n;
+    for (size_t j = n; j-- > 0;)
+        rest += (a[j] - mean) * (a[j] - mean), weights += expl(SOFTMAX_SCALE * (long double)a[j]);
+    const long double deviation = sqrtl(rest / (long double)n + 1e-2f);
     for (size_t i = 0; i < n; i++) {
         if (op == RMSNORM) want[i] = (double)((long double)a[i] * b[i] / norm);
         if (op == SWIGLU) want[i] = (double)((long double)a[i] * b[i] / (1 + expl(-(long double)a[i])));
         if (op == ADD) want[i] = (double)a[i] + (double)b[i];
+        if (op == LAYERNORM) want[i] = (double)((a[i] - mean) / deviation * b[i] + b[i]);
+        if (op == GELU) {
+            const long double x = a[i], u = sqrtl(2 / acosl(-1)) * (x + 0.044715L * x * x * x);
+            want[i] = (double)(x / 2 * (1 + tanhl(u)));
+        }
+        if (op == GELU_ERF) want[i] = (double)((long double)a[i] / 2 * (1 + erfl(a[i] / sqrtl(2))));
+        if (op == SOFTMAX) want[i] = (double)(expl(SOFTMAX_SCALE * (long double)a[i]) / weights);
     }
 }
 
 static void row_case(enum row_op op, struct kg_record *rec, const struct row_shape *s) {
+    const bool is_norm = op == RMSNORM || op == LAYERNORM;
     const size_t n = (size_t)s->n_rows * s->n_cols;
     float *a = kg_filled(n, kg_record_seed(rec)), *b = kg_filled(n, kg_record_seed(rec) + 1);
     double *want = kg_xmalloc(n * sizeof *want);
     for (size_t r = 0; r < s->n_rows; r++) /* a norm's weight is the same for all rows */
-        row_naive(op, s->n_cols, a + r * s->n_cols, op == RMSNORM ? b : b + r * s->n_cols, want + r * s->n_cols);
+        row_naive(op, s->n_cols, a + r * s->n_cols, is_norm ? b : b + r * s->n_cols, want + r * s->n_cols);
     for (size_t p = 0; p < 2 * KG_COUNT_OF(KG_POOL_SIZES); p++) {
         const bool in_place = p % 2 == 1; /* y is the first input */
         struct kg_thread_pool *pool = kg_pool_of(KG_POOL_SIZES[p / 2]);
@@ -152,6 +181,27 @@ static void swiglu_case(struct kg_record *rec, const void *arg) {
 static void add_case(struct kg_record *rec, const void *arg) {
     row_case(ADD, rec, arg);
 }
+static void layernorm_case(struct kg_record *rec, const void *arg) {
+    row_case(LAYERNORM, rec, arg);
+}
+static void gelu_case(struct kg_record *rec, const void *arg) {
+    row_case(GELU, rec, arg);
+}
+static void gelu_erf_case(struct kg_record *rec, const void *arg) {
+    row_case(GELU_ERF, rec, arg);
+}
+static void softmax_case(struct kg_record *rec, const void *arg) {
+    row_case(SOFTMAX, rec, arg);
+}
+
+static const struct {
+    const char *op, *prefix; /* of the name */
+    void (*run)(struct kg_record *rec, const void *arg);
+} ROW_OPS[] = {
+    { "rmsnorm", "", rmsnorm_case },     { "swiglu", "", swiglu_case }, { "add", "", add_case },
+    { "layernorm", "", layernorm_case }, { "gelu", "", gelu_case },     { "gelu", "erf_", gelu_erf_case },
+    { "softmax", "", softmax_case },
+};
 
 /* Zeros have no direction: a row of zeros stays zero through eps, without a division by zero. */
 static void rmsnorm_of_zeros(struct kg_record *rec, const void *arg) {
@@ -179,6 +229,143 @@ static void swiglu_saturates(struct kg_record *rec, const void *arg) {
     ck_assert_float_eq(y[3], 0);
 }
 
+/* Elements that are all the same leave the bias, however large they are, and without one nothing. */
+static void layernorm_of_equal_elements(struct kg_record *rec, const void *arg) {
+    (void)rec;
+    (void)arg;
+    const float x[6] = { 0, 0, 0, 3e7f, 3e7f, 3e7f }, weight[3] = { 1, 2, 3 }, bias[3] = { -4, 0.25f, 6 };
+    struct kg_error err;
+    for (int with_bias = 0; with_bias < 2; with_bias++) {
+        float y[6] = { 7, 7, 7, 7, 7, 7 };
+        const struct kg_layernorm_args args = {
+            .x = x, .weight = weight, .bias = with_bias ? bias : NULL, .y = y, .n_rows = 2, .n_cols = 3, .eps = 1e-5f
+        };
+        kg_must(kg_cpu_layernorm(NULL, &args, &err), &err);
+        for (int i = 0; i < 6; i++) ck_assert_float_eq(y[i], with_bias ? bias[i % 3] : 0);
+    }
+}
+
+/* The variance is of n, not n - 1: {-1, 1} has 1. */
+static void layernorm_divides_by_n(struct kg_record *rec, const void *arg) {
+    (void)rec;
+    (void)arg;
+    const float x[2] = { 9, 11 }, weight[2] = { 1, 5 }, bias[2] = { 0.5f, 0.5f };
+    float y[2];
+    struct kg_error err;
+    const struct kg_layernorm_args args = { .x = x, .weight = weight, .bias = bias, .y = y, .n_rows = 1, .n_cols = 2 };
+    kg_must(kg_cpu_layernorm(NULL, &args, &err), &err);
+    ck_assert_float_eq(y[0], -0.5f);
+    ck_assert_float_eq(y[1], 5.5f);
+}
+
+/* One element that is not a number is seen in all of its row and in no other. */
+static void nan_stays_in_its_row(struct kg_record *rec, const void *arg) {
+    (void)rec;
+    (void)arg;
+    static const float BAD[] = { NAN, INFINITY };
+    const float weight[3] = { 1, 2, 3 };
+    struct kg_error err;
+    for (size_t b = 0; b < KG_COUNT_OF(BAD); b++) {
+        const float x[6] = { -INFINITY, BAD[b], 1, 1, 2, 3 };
+        float y[6], z[6];
+        const struct kg_layernorm_args norm = {
+            .x = x, .weight = weight, .y = y, .n_rows = 2, .n_cols = 3, .eps = 1e-5f
+        };
+        const struct kg_softmax_args softmax = { .x = x, .y = z, .n_rows = 2, .n_cols = 3, .scale = 1 };
+        kg_must(kg_cpu_layernorm(NULL, &norm, &err), &err);
+        kg_must(kg_cpu_softmax(NULL, &softmax, &err), &err);
+        for (int i = 0; i < 6; i++) {
+            ck_assert_int_eq(isnan(y[i]) != 0, i < 3);
+            ck_assert_int_eq(isnan(z[i]) != 0, i < 3);
+        }
+    }
+}
+
+static void gelu_saturates(struct kg_record *rec, const void *arg) {
+    (void)rec;
+    (void)arg;
+    static const enum kg_gelu_form FORMS[] = { KG_GELU_TANH, KG_GELU_ERF };
+    const float x[] = { 3e38f, -3e38f, 40, -40, 0 };
+    struct kg_error err;
+    for (size_t f = 0; f < KG_COUNT_OF(FORMS); f++) {
+        float y[5];
+        const struct kg_gelu_args args = { .x = x, .y = y, .n_rows = 1, .n_cols = 5, .form = FORMS[f] };
+        kg_must(kg_cpu_gelu(NULL, &args, &err), &err);
+        for (int i = 0; i < 5; i++) ck_assert_float_eq(y[i], x[i] > 0 ? x[i] : 0);
+    }
+}
+
+/* Digits of values that a difference from 1 would have lost. */
+static void gelu_keeps_small_results(struct kg_record *rec, const void *arg) {
+    (void)rec;
+    (void)arg;
+    const float x[] = { -6 };
+    float tanh_y, erf_y;
+    struct kg_error err;
+    struct kg_gelu_args args = { .x = x, .y = &tanh_y, .n_rows = 1, .n_cols = 1, .form = KG_GELU_TANH };
+    kg_must(kg_cpu_gelu(NULL, &args, &err), &err);
+    args.y = &erf_y, args.form = KG_GELU_ERF;
+    kg_must(kg_cpu_gelu(NULL, &args, &err), &err);
+    ck_assert_float_eq_tol(erf_y / -5.91953e-9f, 1, 1e-5f);
+    ck_assert_float_eq_tol(tanh_y / -8.439647e-11f, 1, 1e-5f);
+}
+
+/* The most that the forms differ by, where the header says. */
+static void gelu_forms_differ(struct kg_record *rec, const void *arg) {
+    (void)rec;
+    (void)arg;
+    enum { N = 1201 };
+    float x[N], y[N], z[N], most = 0, at = 0;
+    struct kg_error err;
+    for (int i = 0; i < N; i++) x[i] = (float)(i - N / 2) / 100;
+    struct kg_gelu_args args = { .x = x, .y = y, .n_rows = 1, .n_cols = N, .form = KG_GELU_TANH };
+    kg_must(kg_cpu_gelu(NULL, &args, &err), &err);
+    args.y = z, args.form = KG_GELU_ERF;
+    kg_must(kg_cpu_gelu(NULL, &args, &err), &err);
+    for (int i = 0; i < N; i++)
+        if (fabsf(y[i] - z[i]) > most) most = fabsf(y[i] - z[i]), at = fabsf(x[i]);
+    ck_assert_float_eq_tol(most, 4.732e-4f, 1e-6f);
+    ck_assert_float_eq_tol(at, 2.7f, 0.015f);
+}
+
+/* Masked elements are exact zeros and weigh nothing; a row that is all masked is zeros. */
+static void softmax_masks(struct kg_record *rec, const void *arg) {
+    (void)rec;
+    (void)arg;
+    const float m = -INFINITY, x[] = { m, 5, m, 5, m, m, m, m, m, m, m, -3e38f };
+    const float want[] = { 0, 0.5f, 0, 0.5f, 0, 0, 0, 0, 0, 0, 0, 1 };
+    float y[12];
+    struct kg_error err;
+    const struct kg_softmax_args args = { .x = x, .y = y, .n_rows = 3, .n_cols = 4, .scale = 0.125f };
+    kg_must(kg_cpu_softmax(NULL, &args, &err), &err);
+    for (int i = 0; i < 12; i++) ck_assert_float_eq(y[i], want[i]);
+}
+
+static void softmax_of_huge_logits(struct kg_record *rec, const void *arg) {
+    (void)rec;
+    (void)arg;
+    const float x[] = { 3e38f, -3e38f, 3e38f, 0, -3e38f, -3e38f, -3e38f, -3e38f };
+    const float want[] = { 0.5f, 0, 0.5f, 0, 0.25f, 0.25f, 0.25f, 0.25f };
+    float y[8];
+    struct kg_error err;
+    const struct kg_softmax_args args = { .x = x, .y = y, .n_rows = 2, .n_cols = 4, .scale = 100 };
+    kg_must(kg_cpu_softmax(NULL, &args, &err), &err);
+    for (int i = 0; i < 8; i++) ck_assert_float_eq(y[i], want[i]);
+}
+
+static const struct kg_case EDGES[] = {
+    { .op = "rmsnorm", .name = "zeros", .run = rmsnorm_of_zeros },
+    { .op = "swiglu", .name = "saturates", .run = swiglu_saturates },
+    { .op = "layernorm", .name = "equal_elements", .run = layernorm_of_equal_elements },
+    { .op = "layernorm", .name = "variance_of_n", .run = layernorm_divides_by_n },
+    { .op = "ops", .name = "nan_stays_in_its_row", .run = nan_stays_in_its_row },
+    { .op = "gelu", .name = "saturates", .run = gelu_saturates },
+    { .op = "gelu", .name = "small_results", .run = gelu_keeps_small_results },
+    { .op = "gelu", .name = "forms_differ", .run = gelu_forms_differ },
+    { .op = "softmax", .name = "masks", .run = softmax_masks },
+    { .op = "softmax", .name = "huge_logits", .run = softmax_of_huge_logits },
+};
+
 static void build(struct kg_case_list *list) {
     for (size_t i = 0; i < KG_COUNT_OF(ROPES); i++)
         kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
@@ -190,42 +377,27 @@ static void build(struct kg_case_list *list) {
                                                   .definition = "against long double; 1, 2, 3, 7 threads; rows alone",
                                                   .run = rope_case,
                                                   .arg = &ROPES[i] });
-    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++)
-        kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
-                                                  .op = "rmsnorm",
-                                                  .name = ROWS[i].name,
-                                                  .backend = "cpu",
-                                                  .dtype = "f32",
-                                                  .shape = ROWS[i].shape,
-                                                  .definition = "against long double; 1, 2, 3, 7 threads; rows alone",
-                                                  .run = rmsnorm_case,
-                                                  .arg = &ROWS[i] });
-    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++)
-        kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
-                                                  .op = "swiglu",
-                                                  .name = ROWS[i].name,
-                                                  .backend = "cpu",
-                                                  .dtype = "f32",
-                                                  .shape = ROWS[i].shape,
-                                                  .definition = "against long double; 1, 2, 3, 7 threads; rows alone",
-                                                  .run = swiglu_case,
-                                                  .arg = &ROWS[i] });
-    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++)
-        kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
-                                                  .op = "add",
-                                                  .name = ROWS[i].name,
-                                                  .backend = "cpu",
-                                                  .dtype = "f32",
-                                                  .shape = ROWS[i].shape,
-                                                  .definition = "against long double; 1, 2, 3, 7 threads; rows alone",
-                                                  .run = add_case,
-                                                  .arg = &ROWS[i] });
-    kg_case_list_add(
-        list, &(struct kg_case){
-                  .layer = "unit", .op = "rmsnorm", .name = "zeros", .backend = "cpu", .run = rmsnorm_of_zeros });
-    kg_case_list_add(
-        list, &(struct kg_case){
-                  .layer = "unit", .op = "swiglu", .name = "saturates", .backend = "cpu", .run = swiglu_saturates });
+    for (size_t o = 0; o < KG_COUNT_OF(ROW_OPS); o++)
+        for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
+            char *name = kg_xasprintf("%s%s", ROW_OPS[o].prefix, ROWS[i].name);
+            kg_case_list_add(list,
+                             &(struct kg_case){ .layer = "unit",
+                                                .op = ROW_OPS[o].op,
+                                                .name = name,
+                                                .backend = "cpu",
+                                                .dtype = "f32",
+                                                .shape = ROWS[i].shape,
+                                                .definition = "against long double; 1, 2, 3, 7 threads; rows alone",
+                                                .run = ROW_OPS[o].run,
+                                                .arg = &ROWS[i] });
+            free(name);
+        }
+    for (size_t i = 0; i < KG_COUNT_OF(EDGES); i++) {
+        struct kg_case edge = EDGES[i];
+        edge.layer = "unit";
+        edge.backend = "cpu";
+        kg_case_list_add(list, &edge);
+    }
 }
 
 int main(int argc, char **argv) {

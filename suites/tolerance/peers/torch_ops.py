@@ -104,6 +104,20 @@ def rmsnorm_cases(m):
                    {"out": m.rounded(want, error)}, "a tree sum of n squares in float32, then root, quotient and products")
 
 
+def layernorm_cases(m):
+    for rows, cols, eps, offset, with_bias in ((1, 768, 1e-5, 0.0, True), (5, 897, 1e-5, 3.0, True), (3, 1600, 1e-6, -200.0, False)):
+        x, weight = m.normal(rows, cols, mean=offset), m.vector(cols, 0.1, 1.0)
+        tensors, bias = {"x": x, "weight": weight}, None
+        if with_bias:
+            tensors["bias"] = bias = m.vector(cols)
+        eps = struct.unpack("f", struct.pack("f", eps))[0]
+        want = F.layer_norm(x.double(), (cols,), weight.double(), bias.double() if with_bias else None, eps)
+        unit = want.abs() + weight.double().abs() + (bias.double().abs() if with_bias else 0)
+        yield Case("layernorm", f"{rows}x{cols} mean={offset:g}{' bias' if with_bias else ''}", tensors, {"eps": eps}, {"out": want},
+                   {"out": m.rounded(want, unit * (math.log2(cols) + 8) * ROUND_F32)},
+                   "tree sums of n differences and squares in float32, the mean corrected, then root, quotient, products and sum")
+
+
 def linear_cases(m):
     for rows, n_out, n_in, bias in ((1, 896, 4864, False), (1, 1152, 896, True), (7, 33, 96, True), (65, 3, 129, False),
                                     (2, 17, 63, True), (130, 257, 256, True), (1, 1, 1, False)):
@@ -182,6 +196,19 @@ def attention_cases(m):
                    "and in f16 may be halves themselves")
 
 
+def softmax_cases(m):
+    for rows, cols, deviation, scale, masked in ((1, 513, 3.0, 1.0, False), (65, 65, 8.0, 0.125, True), (3, 4099, 2.0, 1.0, False)):
+        x = m.normal(rows, cols, deviation=deviation)
+        if masked:
+            x[torch.ones(rows, cols, dtype=torch.bool).triu(1)] = -math.inf
+        exponent = x.double() * scale
+        want = F.softmax(exponent, -1)
+        span = (exponent.amax(-1, keepdim=True) - exponent).nan_to_num(posinf=0.0)
+        yield Case("softmax", f"{rows}x{cols} scale={scale:g}{' causal' if masked else ''}", {"x": x}, {"scale": scale}, {"out": want},
+                   {"out": m.rounded(want, want * (2 * math.log2(cols) + 16 + 2 * span) * ROUND_F32)},
+                   "exponents rounded twice, exponentials, a tree sum of n, a quotient and a product in float32; masked gives 0")
+
+
 def add_cases(m):
     a, b = m.normal(5, 897), m.normal(5, 897)
     want = a.double() + b.double()
@@ -198,8 +225,21 @@ def swiglu_cases(m):
                    "an exponential within two units in the last place, a sum, a quotient and a product")
 
 
-MAKERS = {"embedding": embedding_cases, "rmsnorm": rmsnorm_cases, "linear": linear_cases, "rope": rope_cases,
-          "kv_write": kv_write_cases, "attention": attention_cases, "add": add_cases, "swiglu": swiglu_cases}
+def gelu_cases(m):
+    for erf in (0, 1):
+        for deviation in (1.0, 10.0):
+            x = m.normal(3, 4865, deviation=deviation)
+            want = F.gelu(x.double(), approximate="none" if erf else "tanh")
+            exponent = 0 if erf else (1.6 * x.double().abs() + 0.072 * x.double().abs() ** 3).clamp(max=88)
+            yield Case("gelu", f"3x4865 {'erf' if erf else 'tanh'} x={deviation}", {"x": x}, {"erf": erf}, {"out": want},
+                       {"out": m.rounded(want, want.abs() * (12 + 4 * exponent) * ROUND_F32 + x.double().abs() * 2.0**-52)},
+                       "tanh: an exponential of an exponent rounded four times, a sum and a quotient; erf: five units in the last place; "
+                       "PyTorch itself loses |x| 2^-52 to a difference from 1")
+
+
+MAKERS = {"embedding": embedding_cases, "rmsnorm": rmsnorm_cases, "layernorm": layernorm_cases, "linear": linear_cases,
+          "rope": rope_cases, "kv_write": kv_write_cases, "attention": attention_cases, "softmax": softmax_cases,
+          "add": add_cases, "swiglu": swiglu_cases, "gelu": gelu_cases}
 
 
 def run(case, options, folder):

@@ -1,0 +1,32 @@
+/* gelu: y = x Phi(x), Phi the normal distribution's cumulative function, in one of two forms. y may be x.
+ *
+ *     erf:  y = x / 2 * (1 + erf(x / sqrt(2)))
+ *     tanh: y = x / 2 * (1 + tanh(u)) = x / (1 + exp(-2 u)),  u = sqrt(2 / pi) * (x + 0.044715 x^3)
+ *
+ * The forms differ by up to 4.73e-4 (at x = -2.7 and 2.7), so that a model needs the one it was trained with: GPT-2 has tanh
+ * (`gelu_new`, `gelu_pytorch_tanh`), `gelu` in transformers' configurations is erf. Small results of negative x keep their
+ * digits: neither form is computed as a difference from 1. (Hendrycks, Gimpel, Gaussian Error Linear Units, 2016.) */
+#ifndef KIGO_OPS_GELU_H
+#define KIGO_OPS_GELU_H
+
+#include "base/threads.h"
+#include <kigo/engine.h>
+#include <kigo/status.h>
+#include <stdint.h>
+
+/* 0 is none of them: a form that was not chosen is refused. */
+enum kg_gelu_form { KG_GELU_TANH = 1, KG_GELU_ERF };
+
+struct kg_gelu_args {
+    enum kg_precision activations;
+    const void *x; /* (n_rows, n_cols) */
+    void *y;       /* (n_rows, n_cols) */
+    uint32_t n_rows, n_cols;
+    enum kg_gelu_form form;
+};
+
+KG_WARN_UNUSED enum kg_status kg_gelu_check(const struct kg_gelu_args *args, struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_cpu_gelu(struct kg_thread_pool *pool, const struct kg_gelu_args *args,
+                                          struct kg_error *err);
+
+#endif

@@ -8,7 +8,7 @@ cuda_sources += kernels/add.cu kernels/attention.cu kernels/attention_decode.cu 
 	kernels/embedding.cu kernels/gelu.cu kernels/kv_write.cu kernels/layernorm.cu kernels/rmsnorm.cu \
 	kernels/rope.cu kernels/softmax.cu kernels/swiglu.cu
 EXTRA_DIST += kernels/attention.cuh kernels/elementwise.cuh kernels/mma.cuh kernels/precision.cuh kernels/reduce.cuh
-EXTRA_DIST += $(cuda_sources) kernels/measure.h
+EXTRA_DIST += $(cuda_sources) kernels/measure.h suites/harness/selftest/out_of_bounds.cu
 EXTRA_DIST += kernels/cuda_backend.h kernels/decode_step.h kernels/dequant.cuh kernels/gemm.h kernels/gemv.cuh \
 	kernels/step_walk.h
 if WITH_CUDA
@@ -17,9 +17,14 @@ libkigo_a_LIBADD += $(cuda_objects)
 libkigo_a_DEPENDENCIES = $(cuda_objects)
 kigo_cuda_libs = $(CUDA_LIBS)
 CLEANFILES += $(cuda_objects) $(cuda_objects:=.d)
+sanitizer_planted = ./suites/harness/selftest/out_of_bounds
+CLEANFILES += $(sanitizer_planted)
+$(sanitizer_planted): suites/harness/selftest/out_of_bounds.cu
+	$(AM_V_NVCC)$(MKDIR_P) $(@D) && $(NVCC) $(NVCCFLAGS) -o $@ $(srcdir)/suites/harness/selftest/out_of_bounds.cu
 else
 libkigo_a_SOURCES += src/backend/cuda_none.c src/backend/gpu_none.c
 kigo_cuda_libs =
+sanitizer_planted =
 endif
 
 -include $(cuda_objects:=.d)

@@ -17,6 +17,7 @@ struct suite_options {
     bool list, verbose;
     struct kg_option_list filters, keys;
     uint64_t seed;
+    double timeout_scale;
 };
 
 static enum kg_status parse(int argc, char **argv, struct suite_options *o, bool *helped, struct kg_error *err) {
@@ -44,6 +45,13 @@ static enum kg_status parse(int argc, char **argv, struct suite_options *o, bool
           .value = &o->seed,
           .metavar = "S",
           .help = "the run's seed (1)" },
+        { .name = "timeout-scale",
+          .kind = KG_OPTION_DOUBLE,
+          .value = &o->timeout_scale,
+          .metavar = "X",
+          .help = "multiply every case's time limit",
+          .min = 0.001,
+          .max = 1000 },
         { .name = "verbose",
           .letter = 'v',
           .kind = KG_OPTION_FLAG,
@@ -111,7 +119,7 @@ static size_t run_selected(struct kg_case_list *list, const struct suite_options
         struct kg_case_result result;
         kg_record_init(&rec, &item->c, item->key, o->seed, events_fd);
         if (events_fd >= 0) kg_events_start(events_fd, item->key);
-        else kg_tap_arm_limit(item->key, item->c.timeout_s);
+        else kg_tap_arm_limit(item->key, item->c.timeout_s * o->timeout_scale);
         kg_case_run(&rec, &result);
         n_run++;
         *failed = *failed || result.outcome == KG_OUTCOME_FAIL;
@@ -151,7 +159,7 @@ static int run_list(struct kg_case_list *list, const struct suite_options *o, co
 
 static int suite_main(int argc, char **argv, struct kg_case_list *list) {
     const char *program = base_name(argv[0]);
-    struct suite_options options = { .seed = KG_DEFAULT_RUN_SEED };
+    struct suite_options options = { .seed = KG_DEFAULT_RUN_SEED, .timeout_scale = 1 };
     struct kg_error err;
     bool helped = false;
     int code = KG_EXIT_OK;

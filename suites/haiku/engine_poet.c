@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum kg_status kg_engine_poet_open(const char *backend_name, const char *model_path, struct kg_engine_poet *poet,
-                                   struct kg_error *err) {
-    struct kg_engine_poet opened = { 0 };
+enum kg_status kg_engine_poet_open(const char *backend_name, enum kg_precision precision, const char *model_path,
+                                   struct kg_engine_poet *poet, struct kg_error *err) {
+    struct kg_engine_poet opened = { .precision = precision };
     enum kg_status status = kg_backend_open(backend_name, 0, &opened.backend, err);
     if (status == KG_OK) status = kg_model_load(model_path, opened.backend, NULL, &opened.model, err);
     if (status == KG_OK) status = kg_model_require_tokenizer(opened.model, &opened.tokenizer, err);
@@ -27,8 +27,8 @@ void kg_engine_poet_close(struct kg_engine_poet *poet) {
 static enum kg_status open_session(struct kg_engine_poet *poet, size_t n_ctx, struct kg_session **session,
                                    struct kg_error *err) {
     const struct kg_session_options options = { .n_ctx = (uint32_t)n_ctx,
-                                                .activations = KG_PRECISION_F32,
-                                                .kv = KG_PRECISION_F32 };
+                                                .activations = poet->precision,
+                                                .kv = poet->precision };
     return kg_session_create(poet->model, &options, session, err);
 }
 

@@ -7,14 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct kg_tolerance KG_GOLDEN_TOLERANCE = {
-    .nmse = 1e-10,
-    .max_abs = 1e-3,
-    .why =
-        "FP32 in another order of summation: transformers' own float32 is 1e-13 and 2e-5 away from float64; a norm's "
-        "epsilon of 1e-5 for 1e-6 would be 2.6e-8 away",
-};
-
 static const char *const FAULT_TEXTS[] = {
 #define FAULT_TEXT(name, text) text,
     KG_EVIDENCE_FAULT_LIST(FAULT_TEXT)
@@ -172,7 +164,7 @@ static enum kg_status check_golden(const struct kg_haiku_bench *bench, const str
         memcpy(kept + i * n_vocab, rows + (size_t)positions[i] * n_vocab, n_vocab * sizeof *rows);
     if (status == KG_OK) {
         kg_compare_f32(kept, logits, n_kept * n_vocab, &j->golden);
-        if (!kg_within(&j->golden, &KG_GOLDEN_TOLERANCE, &j->golden_margin))
+        if (!kg_within(&j->golden, &bench->golden_tolerance, &j->golden_margin))
             blame(j, KG_EVIDENCE_BIT_GOLDEN, "NMSE %.3g, largest difference %.3g, %zu not finite", j->golden.nmse,
                   j->golden.max_abs, j->golden.n_nonfinite);
     }

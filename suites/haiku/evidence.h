@@ -42,15 +42,16 @@ struct kg_haiku_bench {
     struct kg_lexicon *lexicon;
     struct kg_golden *golden; /* transformers' float32 logits of a prompt; NULL if it was not asked */
     size_t n_vocab;
-    size_t n_tokens;         /* rows past them are padding: tokens of type UNUSED */
-    uint64_t weight_bytes;   /* of all tensors in the file */
-    uint64_t streamed_bytes; /* of the tensors every token reads whole */
-    double bytes_per_s;      /* more than any such machine reads weights at */
+    size_t n_tokens;                      /* rows past them are padding: tokens of type UNUSED */
+    uint64_t weight_bytes;                /* of all tensors in the file */
+    uint64_t streamed_bytes;              /* of the tensors every token reads whole */
+    double bytes_per_s;                   /* more than any such machine reads weights at */
+    struct kg_tolerance golden_tolerance; /* of logits in the precision, against the golden */
 };
 /* Of a model file; golden_path may be NULL. Fails the running case if the golden is not as it should be. */
 KG_WARN_UNUSED enum kg_status kg_haiku_bench_open(const char *model_path, const char *golden_path,
-                                                  const char *backend_name, struct kg_haiku_bench *bench,
-                                                  struct kg_error *err);
+                                                  const char *backend_name, enum kg_precision precision,
+                                                  struct kg_haiku_bench *bench, struct kg_error *err);
 void kg_haiku_bench_close(struct kg_haiku_bench *bench);
 
 /* Always: ids, text, memory, allocations, time. Besides: */
@@ -73,9 +74,6 @@ KG_WARN_UNUSED enum kg_status kg_haiku_judge(const struct kg_haiku_bench *bench,
                                              const struct kg_haiku_request *request, int what,
                                              struct kg_haiku_judgement *judgement, struct kg_error *err);
 void kg_haiku_judgement_free(struct kg_haiku_judgement *judgement);
-
-/* FP32 logits against float32 logits of another program. */
-extern const struct kg_tolerance KG_GOLDEN_TOLERANCE;
 
 /* A line of the transcript: request, prompt, ids, text, times, options, verdict. */
 kg_json *kg_haiku_transcript(const struct kg_haiku_request *request, const struct kg_haiku_judgement *judgement);

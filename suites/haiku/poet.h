@@ -52,10 +52,12 @@ struct kg_engine_poet {
     struct kg_model *model;
     const struct kg_tokenizer *tokenizer;
     uint32_t n_vocab;
-    bool plain; /* the user's text alone is the prompt, for models that know no ChatML */
+    enum kg_precision precision; /* of activations and cache */
+    bool plain;                  /* the user's text alone is the prompt, for models that know no ChatML */
 };
-KG_WARN_UNUSED enum kg_status kg_engine_poet_open(const char *backend_name, const char *model_path,
-                                                  struct kg_engine_poet *poet, struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_engine_poet_open(const char *backend_name, enum kg_precision precision,
+                                                  const char *model_path, struct kg_engine_poet *poet,
+                                                  struct kg_error *err);
 void kg_engine_poet_close(struct kg_engine_poet *poet);
 struct kg_poet kg_engine_poet(struct kg_engine_poet *poet);
 

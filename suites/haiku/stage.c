@@ -3,27 +3,32 @@
 #include "base/size.h"
 #include <string.h>
 
-const char *const KG_HAIKU_BACKENDS[] = { "cpu", "cuda" };
-const size_t KG_HAIKU_N_BACKENDS = KG_COUNT_OF(KG_HAIKU_BACKENDS);
+const struct kg_haiku_target KG_HAIKU_TARGETS[] = {
+    { "cpu", "f32", KG_PRECISION_F32 },
+    { "cuda", "f32", KG_PRECISION_F32 },
+    { "cuda", "f16", KG_PRECISION_F16 },
+};
+const size_t KG_HAIKU_N_TARGETS = KG_COUNT_OF(KG_HAIKU_TARGETS);
 
-struct kg_haiku_stage *kg_haiku_stage_open(struct kg_record *rec, size_t backend) {
-    static struct kg_haiku_stage *stages[KG_COUNT_OF(KG_HAIKU_BACKENDS)];
-    if (stages[backend]) return stages[backend];
-    const char *const name = KG_HAIKU_BACKENDS[backend], *const model = kg_fixture_path(KG_HAIKU_MODEL);
+struct kg_haiku_stage *kg_haiku_stage_open(struct kg_record *rec, size_t index) {
+    static struct kg_haiku_stage *stages[KG_COUNT_OF(KG_HAIKU_TARGETS)];
+    if (stages[index]) return stages[index];
+    const struct kg_haiku_target *const target = &KG_HAIKU_TARGETS[index];
+    const char *const name = target->backend, *const model = kg_fixture_path(KG_HAIKU_MODEL);
     struct kg_haiku_stage stage;
     struct kg_error err = { 0 };
-    const enum kg_status status = kg_engine_poet_open(name, model, &stage.engine, &err);
+    const enum kg_status status = kg_engine_poet_open(name, target->precision, model, &stage.engine, &err);
     if (status == KG_ERR_UNSUPPORTED && strcmp(name, "cpu") != 0) {
         kg_record_skip(rec, "%s", err.message);
         return NULL;
     }
     kg_must(status, &err);
-    kg_must(
-        kg_haiku_bench_open(model, kg_fixture_path("haiku-qwen2/golden/haiku.safetensors"), name, &stage.bench, &err),
-        &err);
-    stages[backend] = kg_xmalloc(sizeof stage);
-    *stages[backend] = stage;
-    return stages[backend];
+    kg_must(kg_haiku_bench_open(model, kg_fixture_path("haiku-qwen2/golden/haiku.safetensors"), name, target->precision,
+                                &stage.bench, &err),
+            &err);
+    stages[index] = kg_xmalloc(sizeof stage);
+    *stages[index] = stage;
+    return stages[index];
 }
 
 /* Arguments live as long as the process, like the cases they belong to. */
@@ -43,8 +48,8 @@ void kg_haiku_add(struct kg_case_list *list, const char *op, const char *name, c
     kg_case_list_add(list, &(struct kg_case){ .layer = "haiku",
                                               .op = op,
                                               .name = name,
-                                              .backend = KG_HAIKU_BACKENDS[arg.backend],
-                                              .dtype = "f32",
+                                              .backend = KG_HAIKU_TARGETS[arg.target].backend,
+                                              .dtype = KG_HAIKU_TARGETS[arg.target].dtype,
                                               .shape = shape,
                                               .spec = "FT-050",
                                               .definition = definition,

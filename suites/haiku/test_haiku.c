@@ -18,7 +18,7 @@ static void keep_figures(struct kg_record *rec, const struct kg_haiku_stage *sta
                          (double)stage->bench.streamed_bytes, 2.0 * (double)kg_model_n_params(stage->engine.model));
     kg_record_timing(rec, "first_token", "host", "warm", &result->first_token_ns, 1, 0, 0);
     kg_record_metric(rec, "canonical_ids", "count", j->canonical_ids);
-    if (j->golden.n > 0) kg_record_compare(rec, "golden_logits", &j->golden, &KG_GOLDEN_TOLERANCE);
+    if (j->golden.n > 0) kg_record_compare(rec, "golden_logits", &j->golden, &stage->bench.golden_tolerance);
     kg_backend_memory(stage->engine.backend, &use);
     kg_record_memory(rec, &use);
 }
@@ -26,7 +26,7 @@ static void keep_figures(struct kg_record *rec, const struct kg_haiku_stage *sta
 /* One request, every check. */
 static void writes_the_haiku(struct kg_record *rec, const void *arg) {
     const struct kg_haiku_arg *const a = arg;
-    struct kg_haiku_stage *const stage = kg_haiku_stage_open(rec, a->backend);
+    struct kg_haiku_stage *const stage = kg_haiku_stage_open(rec, a->target);
     if (!stage) return;
     const bool now = a->minute == KG_CURRENT_MINUTE;
     const int minute = now ? kg_clock_local_minute() : a->minute;
@@ -48,7 +48,7 @@ static void writes_the_haiku(struct kg_record *rec, const void *arg) {
 static void all_minutes_sampled(struct kg_record *rec, const void *arg) {
     enum { AT_LEAST = 59 };
     const struct kg_haiku_arg *const a = arg;
-    struct kg_haiku_stage *const stage = kg_haiku_stage_open(rec, a->backend);
+    struct kg_haiku_stage *const stage = kg_haiku_stage_open(rec, a->target);
     if (!stage) return;
     const struct kg_poet poet = kg_engine_poet(&stage->engine);
     struct kg_rng rng;
@@ -77,7 +77,7 @@ static void all_minutes_sampled(struct kg_record *rec, const void *arg) {
 /* Topic, nonce and seed alike: another minute word gives another poem, the same one the same. */
 static void poem_follows_the_prompt(struct kg_record *rec, const void *arg) {
     const struct kg_haiku_arg *const a = arg;
-    struct kg_haiku_stage *const stage = kg_haiku_stage_open(rec, a->backend);
+    struct kg_haiku_stage *const stage = kg_haiku_stage_open(rec, a->target);
     if (!stage) return;
     static const int MINUTES[] = { 7, 17, 47, 7 };
     struct kg_haiku_judgement j[KG_COUNT_OF(MINUTES)];
@@ -103,9 +103,11 @@ static void poem_follows_the_prompt(struct kg_record *rec, const void *arg) {
 static void decode_speed(struct kg_record *rec, const void *arg) {
     enum { N_TOKENS = 192 };
     const struct kg_haiku_arg *const a = arg;
-    struct kg_haiku_stage *const stage = kg_haiku_stage_open(rec, a->backend);
+    struct kg_haiku_stage *const stage = kg_haiku_stage_open(rec, a->target);
     if (!stage) return;
-    const struct kg_session_options options = { .n_ctx = N_TOKENS + 16 };
+    const struct kg_session_options options = { .n_ctx = N_TOKENS + 16,
+                                                .activations = stage->engine.precision,
+                                                .kv = stage->engine.precision };
     const struct kg_generate_options generate = { .sampler = KG_SAMPLER_DEFAULTS,
                                                   .max_tokens = N_TOKENS,
                                                   .ignore_end = true };
@@ -130,16 +132,18 @@ static void decode_speed(struct kg_record *rec, const void *arg) {
 static void model_of_the_user(struct kg_record *rec, const void *arg) {
     const struct kg_haiku_arg *const a = arg;
     const char *const path = a->row;
+    const enum kg_precision precision = KG_HAIKU_TARGETS[a->target].precision;
     struct kg_engine_poet engine;
     struct kg_haiku_bench bench;
     struct kg_error err = { 0 };
-    const enum kg_status status = kg_engine_poet_open(KG_HAIKU_BACKENDS[a->backend], path, &engine, &err);
+    const enum kg_status status =
+        kg_engine_poet_open(KG_HAIKU_TARGETS[a->target].backend, precision, path, &engine, &err);
     if (status == KG_ERR_UNSUPPORTED) {
         kg_record_skip(rec, "%s", err.message);
         return;
     }
     kg_must(status, &err);
-    kg_must(kg_haiku_bench_open(path, NULL, KG_HAIKU_BACKENDS[a->backend], &bench, &err), &err);
+    kg_must(kg_haiku_bench_open(path, NULL, KG_HAIKU_TARGETS[a->target].backend, precision, &bench, &err), &err);
     engine.plain = true;
     const struct kg_poet poet = kg_engine_poet(&engine);
     struct kg_haiku_request request =
@@ -165,8 +169,8 @@ static void name_model(const char *path, size_t index, char *shape, size_t size)
         if (*c < ' ' || *c > '~' || *c == '[' || *c == ']') *c = '_';
 }
 
-static void build_for(struct kg_case_list *list, size_t backend) {
-    const struct kg_haiku_arg greedy = { .backend = backend, .minute = KG_CURRENT_MINUTE };
+static void build_for(struct kg_case_list *list, size_t target) {
+    const struct kg_haiku_arg greedy = { .target = target, .minute = KG_CURRENT_MINUTE };
     struct kg_haiku_arg sampled = greedy;
     sampled.temperature = 0.7;
     kg_haiku_add(list, "generate", "current_minute", "temperature=0", KG_HAIKU_MODEL, writes_the_haiku, greedy);
@@ -194,7 +198,7 @@ static void build_for(struct kg_case_list *list, size_t backend) {
 }
 
 static void build(struct kg_case_list *list) {
-    for (size_t i = 0; i < KG_HAIKU_N_BACKENDS; i++) build_for(list, i);
+    for (size_t i = 0; i < KG_HAIKU_N_TARGETS; i++) build_for(list, i);
 }
 
 int main(int argc, char **argv) {

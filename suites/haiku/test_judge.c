@@ -26,7 +26,7 @@ static void corrupted_weights(struct kg_record *rec, const void *arg) {
     enum { N_REQUESTS = 3 };
     const struct kg_haiku_arg *const a = arg;
     const struct corrupt_row *const row = a->row;
-    struct kg_haiku_stage *const stage = kg_haiku_stage_open(rec, a->backend);
+    struct kg_haiku_stage *const stage = kg_haiku_stage_open(rec, a->target);
     if (!stage) return;
     struct kg_engine_poet spoilt;
     struct kg_error err = { 0 };
@@ -37,7 +37,8 @@ static void corrupted_weights(struct kg_record *rec, const void *arg) {
     kg_must(kg_model_corrupt(kg_fixture_path(KG_HAIKU_MODEL), path, row->glob, row->spoil, &n_spoilt, &err), &err);
     ck_assert_msg(row->n_tensors ? n_spoilt == row->n_tensors : n_spoilt > 0, "%zu tensors match %s", n_spoilt,
                   row->glob);
-    kg_must(kg_engine_poet_open(KG_HAIKU_BACKENDS[a->backend], path, &spoilt, &err), &err);
+    kg_must(kg_engine_poet_open(KG_HAIKU_TARGETS[a->target].backend, stage->engine.precision, path, &spoilt, &err),
+            &err);
     const struct kg_poet poet = kg_engine_poet(&spoilt);
     for (uint64_t i = 0; i < N_REQUESTS; i++) {
         const struct kg_haiku_request request =
@@ -45,7 +46,7 @@ static void corrupted_weights(struct kg_record *rec, const void *arg) {
         struct kg_haiku_judgement j;
         kg_must(kg_haiku_judge(&stage->bench, &poet, &request, KG_JUDGE_ALL, &j, &err), &err);
         kg_record_transcript(rec, kg_haiku_transcript(&request, &j));
-        if (i == 0) kg_record_compare(rec, "golden_logits", &j.golden, &KG_GOLDEN_TOLERANCE);
+        if (i == 0) kg_record_compare(rec, "golden_logits", &j.golden, &stage->bench.golden_tolerance);
         ck_assert_msg(j.faults & KG_EVIDENCE_GOLDEN, "passed for the model's: NMSE %g", j.golden.nmse);
         ck_assert_msg(j.golden_margin > 100, "margin %g only", j.golden_margin);
         n_poems += j.poem.faults == 0;
@@ -78,14 +79,14 @@ static void pretender(struct kg_record *rec, const void *arg) {
     enum { TRIES = 10 }; /* the scheduler may make a fast pretender slow, once */
     const struct kg_haiku_arg *const a = arg;
     const struct paste_row *const row = a->row;
-    struct kg_haiku_stage *const stage = kg_haiku_stage_open(rec, a->backend);
+    struct kg_haiku_stage *const stage = kg_haiku_stage_open(rec, a->target);
     if (!stage) return;
     struct kg_paste_poet paste = { .skill = row->skill, .engine = &stage->engine };
     const struct kg_poet poet = kg_paste_poet(&paste);
     const struct kg_haiku_request request = kg_haiku_request_make(2, "thirteen", a->temperature, kg_record_seed(rec));
     struct kg_error err = { 0 };
     uint32_t faults = 0;
-    const bool time_tells = strcmp(KG_HAIKU_BACKENDS[a->backend], "cpu") == 0;
+    const bool time_tells = strcmp(KG_HAIKU_TARGETS[a->target].backend, "cpu") == 0;
     const uint32_t shown = row->shown == KG_EVIDENCE_TIME && !time_tells ? KG_EVIDENCE_GOLDEN : row->shown;
     for (int i = 0; i < TRIES && !(faults & shown); i++) {
         struct kg_haiku_judgement j;
@@ -99,13 +100,13 @@ static void pretender(struct kg_record *rec, const void *arg) {
 }
 
 static void build(struct kg_case_list *list) {
-    for (size_t backend = 0; backend < KG_HAIKU_N_BACKENDS; backend++) {
+    for (size_t target = 0; target < KG_HAIKU_N_TARGETS; target++) {
         for (size_t i = 0; i < KG_COUNT_OF(CORRUPTIONS); i++)
             kg_haiku_add(list, "judge", CORRUPTIONS[i].name, NULL, CORRUPTIONS[i].glob, corrupted_weights,
-                         (struct kg_haiku_arg){ .backend = backend, .row = &CORRUPTIONS[i] });
+                         (struct kg_haiku_arg){ .target = target, .row = &CORRUPTIONS[i] });
         for (size_t i = 0; i < KG_COUNT_OF(PRETENDERS); i++)
             kg_haiku_add(list, "judge", PRETENDERS[i].name, NULL, KG_HAIKU_MODEL, pretender,
-                         (struct kg_haiku_arg){ .backend = backend, .row = &PRETENDERS[i] });
+                         (struct kg_haiku_arg){ .target = target, .row = &PRETENDERS[i] });
     }
 }
 

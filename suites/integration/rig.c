@@ -1,29 +1,34 @@
 #include "suites/integration/rig.h"
 #include "suites/harness/compare.h"
+#include "suites/tolerance/walk_models.h"
 #include "base/buffer.h"
 #include "base/rng.h"
 #include <check.h>
 #include <string.h>
 
-const char *const KG_RIG_BACKENDS[KG_RIG_N_BACKENDS] = { "cpu", "cuda" };
+const struct kg_rig_target KG_RIG_TARGETS[KG_RIG_N_TARGETS] = {
+    { "cpu", "f32", KG_PRECISION_F32, NULL },
+    { "cuda", "f32", KG_PRECISION_F32, NULL },
+    { "cuda", "f16", KG_PRECISION_F16, "FT-056" },
+};
 static size_t current;
 
-/* A case on one back end; lives as long as the process, like the case. */
-struct on_backend {
-    size_t backend;
+/* A case on one target; lives as long as the process, like the case. */
+struct on_target {
+    size_t target;
     void (*run)(struct kg_record *rec, const void *arg);
     const void *arg;
-    struct on_backend *next;
+    struct on_target *next;
 };
-static struct on_backend *all_added;
+static struct on_target *all_added;
 
-static void run_on_backend(struct kg_record *rec, const void *arg) {
-    const struct on_backend *const on = arg;
+static void run_on_target(struct kg_record *rec, const void *arg) {
+    const struct on_target *const on = arg;
     struct kg_backend *backend;
     struct kg_error err = { 0 };
-    current = on->backend;
-    const enum kg_status status = kg_backend_open(KG_RIG_BACKENDS[current], 0, &backend, &err);
-    if (status == KG_ERR_UNSUPPORTED && current > 0) {
+    current = on->target;
+    const enum kg_status status = kg_backend_open(KG_RIG_TARGETS[current].backend, 0, &backend, &err);
+    if (status == KG_ERR_UNSUPPORTED && strcmp(KG_RIG_TARGETS[current].backend, "cpu") != 0) {
         kg_record_skip(rec, "%s", err.message);
         return;
     }
@@ -33,14 +38,16 @@ static void run_on_backend(struct kg_record *rec, const void *arg) {
 }
 
 void kg_rig_add(struct kg_case_list *list, const struct kg_case *c) {
-    for (size_t i = 0; i < KG_RIG_N_BACKENDS; i++) {
-        if (c->backend && strcmp(c->backend, KG_RIG_BACKENDS[i]) != 0) continue;
-        struct on_backend *const on = kg_xmalloc(sizeof *on);
-        *on = (struct on_backend){ .backend = i, .run = c->run, .arg = c->arg, .next = all_added };
+    for (size_t i = 0; i < KG_RIG_N_TARGETS; i++) {
+        if (c->backend && strcmp(c->backend, KG_RIG_TARGETS[i].backend) != 0) continue;
+        struct on_target *const on = kg_xmalloc(sizeof *on);
+        *on = (struct on_target){ .target = i, .run = c->run, .arg = c->arg, .next = all_added };
         all_added = on;
         struct kg_case added = *c;
-        added.backend = KG_RIG_BACKENDS[i];
-        added.run = run_on_backend;
+        added.backend = KG_RIG_TARGETS[i].backend;
+        if (c->dtype) added.dtype = KG_RIG_TARGETS[i].dtype;
+        if (!c->spec) added.spec = KG_RIG_TARGETS[i].spec;
+        added.run = run_on_target;
         added.arg = on;
         kg_case_list_add(list, &added);
     }
@@ -53,7 +60,7 @@ size_t kg_rig_current(void) {
 struct kg_rig kg_rig_open(const char *fixture, int n_threads) {
     struct kg_rig rig = { 0 };
     struct kg_error err = { 0 };
-    kg_must(kg_backend_open(KG_RIG_BACKENDS[current], n_threads, &rig.backend, &err), &err);
+    kg_must(kg_backend_open(KG_RIG_TARGETS[current].backend, n_threads, &rig.backend, &err), &err);
     kg_must(kg_model_load(kg_fixture_path(fixture), rig.backend, NULL, &rig.model, &err), &err);
     rig.tokenizer = kg_model_tokenizer(rig.model);
     rig.config = kg_model_config(rig.model);
@@ -67,16 +74,19 @@ void kg_rig_close(struct kg_rig *rig) {
 }
 
 const struct kg_rig *kg_rig_shared(void) {
-    static struct kg_rig rigs[KG_RIG_N_BACKENDS];
+    static struct kg_rig rigs[KG_RIG_N_TARGETS];
     struct kg_rig *const rig = &rigs[current];
     if (!rig->model) *rig = kg_rig_open(KG_HAIKU_MODEL, 0);
     return rig;
 }
 
+struct kg_session_options kg_rig_options(uint32_t n_ctx) {
+    const enum kg_precision precision = KG_RIG_TARGETS[current].precision;
+    return (struct kg_session_options){ .n_ctx = n_ctx, .activations = precision, .kv = precision };
+}
+
 struct kg_session *kg_rig_session(const struct kg_rig *rig, uint32_t n_ctx) {
-    const struct kg_session_options options = { .n_ctx = n_ctx,
-                                                .activations = KG_PRECISION_F32,
-                                                .kv = KG_PRECISION_F32 };
+    const struct kg_session_options options = kg_rig_options(n_ctx);
     struct kg_session *session;
     struct kg_error err = { 0 };
     kg_must(kg_session_create(rig->model, &options, &session, &err), &err);
@@ -125,7 +135,10 @@ void kg_expect_same_bits(const char *what, const float *got, const float *want, 
 }
 
 void kg_rig_expect_same(const char *what, const float *got, const float *want, size_t n) {
-    const struct kg_tolerance tol = { .nmse = 1e-9, .why = "float32 sums in another order, as the layer walk has it" };
+    const bool half = KG_RIG_TARGETS[current].precision == KG_PRECISION_F16;
+    const struct kg_tolerance tol = { .nmse = half ? KG_WALK_NMSE_F16 : 1e-9,
+                                      .why = half ? KG_WALK_WHY_F16
+                                                  : "float32 sums in another order, as the layer walk has it" };
     struct kg_compare compare;
     double margin;
     if (current == 0) {

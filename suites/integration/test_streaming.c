@@ -73,7 +73,7 @@ static struct kg_generate_options greedy_options(void) {
 
 /* Greedy, past end tokens: every id the cases below stop at. */
 static const struct kg_generate_result *baseline(struct kg_ids *prompt) {
-    static struct kg_generate_result results[KG_RIG_N_BACKENDS];
+    static struct kg_generate_result results[KG_RIG_N_TARGETS];
     struct kg_generate_result *const result = &results[kg_rig_current()];
     struct stream s = { 0 };
     *prompt = kg_rig_encode(kg_rig_shared(), PROMPT);

@@ -9,7 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const BACKENDS[] = { "cpu", "cuda" };
+static const struct chunk_target {
+    const char *backend, *dtype;
+    enum kg_precision precision;
+} TARGETS[] = {
+    { "cpu", "f32", KG_PRECISION_F32 },
+    { "cuda", "f32", KG_PRECISION_F32 },
+    { "cuda", "f16", KG_PRECISION_F16 },
+};
 /* One with a prompt of 149 ids, two architectures, block formats; chunk 0 is going back, at the end of each list. */
 static const struct {
     const char *model;
@@ -22,7 +29,7 @@ static const struct {
 
 struct chunk_case {
     const struct kg_walk_model *model;
-    const char *backend;
+    const struct chunk_target *target;
     uint32_t chunk; /* 0: go back and evaluate the end again */
 };
 static struct chunk_case chunk_cases[256];
@@ -42,8 +49,8 @@ static void sequence_open(struct sequence *s, const struct chunk_case *c) {
     struct kg_error err;
     s->golden = kg_golden_open(kg_fixture_path(c->model->golden));
     s->ids = kg_golden_i32(s->golden, "ids", &s->n_ids);
-    const struct kg_session_options options = { (uint32_t)s->n_ids, KG_PRECISION_F32, KG_PRECISION_F32 };
-    kg_op_expect_ok(kg_backend_open(c->backend, 0, &s->backend, &err), &err);
+    const struct kg_session_options options = { (uint32_t)s->n_ids, c->target->precision, c->target->precision };
+    kg_op_expect_ok(kg_backend_open(c->target->backend, 0, &s->backend, &err), &err);
     kg_op_expect_ok(kg_model_load(kg_fixture_path(c->model->model), s->backend, NULL, &s->model, &err), &err);
     kg_op_expect_ok(kg_session_create(s->model, &options, &s->session, &err), &err);
     s->n_vocab = kg_model_config(s->model)->n_vocab;
@@ -72,7 +79,7 @@ static void same_logits(struct kg_record *rec, const void *arg) {
     const struct chunk_case *c = arg;
     struct sequence s;
     struct kg_error err;
-    if (!kg_backend_or_skip(rec, c->backend)) return;
+    if (!kg_backend_or_skip(rec, c->target->backend)) return;
     sequence_open(&s, c);
     const size_t n = s.n_ids * s.n_vocab;
     struct kg_guarded whole, chunked;
@@ -85,10 +92,11 @@ static void same_logits(struct kg_record *rec, const void *arg) {
     eval_from(&s, back_to, c->chunk ? c->chunk : 5, chunked.data);
     kg_guarded_expect_written(&whole, "logits at once");
     kg_guarded_expect_written(&chunked, "logits in chunks");
-    const struct kg_tolerance tol = { .nmse = KG_WALK_TIMES_FLOAT32 * c->model->float32_nmse,
-                                      .why = KG_WALK_WHY_FLOAT32 };
+    const bool half = c->target->precision == KG_PRECISION_F16;
+    const struct kg_tolerance tol = { .nmse = half ? KG_WALK_NMSE_F16 : KG_WALK_TIMES_FLOAT32 * c->model->float32_nmse,
+                                      .why = half ? KG_WALK_WHY_F16 : KG_WALK_WHY_FLOAT32 };
     kg_expect_close_f32(rec, "logits", chunked.data, whole.data, n, &tol);
-    if (strcmp(c->backend, "cpu") == 0)
+    if (strcmp(c->target->backend, "cpu") == 0)
         for (size_t i = 0; i < n; i++)
             if (!kg_same_bits(chunked.data[i], whole.data[i]))
                 ck_abort_msg("position %zu, logit %zu: %.9g in chunks, %.9g at once", i / s.n_vocab, i % s.n_vocab,
@@ -98,17 +106,18 @@ static void same_logits(struct kg_record *rec, const void *arg) {
     sequence_close(&s);
 }
 
-static void add(struct kg_case_list *cases, const char *model, const char *backend, uint32_t chunk) {
+static void add(struct kg_case_list *cases, const char *model, const struct chunk_target *target, uint32_t chunk) {
     struct chunk_case *c = &chunk_cases[n_chunk_cases++];
-    *c = (struct chunk_case){ kg_walk_model_find(model), backend, chunk };
+    *c = (struct chunk_case){ kg_walk_model_find(model), target, chunk };
     char *shape = chunk ? kg_xasprintf("chunk=%u", chunk) : kg_xstrdup("second half again");
     kg_case_list_add(cases, &(struct kg_case){
                                 .layer = "tolerance",
                                 .op = "chunks",
                                 .name = model,
-                                .backend = backend,
-                                .dtype = "f32",
+                                .backend = target->backend,
+                                .dtype = target->dtype,
                                 .shape = shape,
+                                .spec = target->precision == KG_PRECISION_F16 ? "FT-056" : NULL,
                                 .run = same_logits,
                                 .arg = c,
                             });
@@ -117,10 +126,10 @@ static void add(struct kg_case_list *cases, const char *model, const char *backe
 
 static void build(struct kg_case_list *cases) {
     for (size_t m = 0; m < KG_COUNT_OF(MODELS); m++)
-        for (size_t b = 0; b < KG_COUNT_OF(BACKENDS); b++) {
+        for (size_t b = 0; b < KG_COUNT_OF(TARGETS); b++) {
             for (const uint32_t *chunk = MODELS[m].chunks; *chunk; chunk++)
-                add(cases, MODELS[m].model, BACKENDS[b], *chunk);
-            add(cases, MODELS[m].model, BACKENDS[b], 0);
+                add(cases, MODELS[m].model, &TARGETS[b], *chunk);
+            add(cases, MODELS[m].model, &TARGETS[b], 0);
         }
 }
 

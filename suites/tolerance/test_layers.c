@@ -89,6 +89,7 @@ static void add(struct kg_case_list *cases, const char *op, size_t model, size_t
                                 .backend = w->backend->name,
                                 .dtype = w->backend->dtype,
                                 .shape = run == walk_layers ? MODES[mode].name : NULL,
+                                .spec = w->backend->activations == KG_PRECISION_F16 ? "FT-056" : NULL,
                                 .definition = w->model->golden,
                                 .run = run,
                                 .arg = w,

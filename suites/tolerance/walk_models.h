@@ -22,6 +22,12 @@ const struct kg_walk_model *kg_walk_model_find(const char *name); /* never NULL:
 #define KG_WALK_WHY_FLOAT32                                                                                            \
     "two orders of float32 sums, each no farther from double sums than transformers' float32 is in this model"
 
+/* Limit of the logits' NMSE between two ways that round to float16 in other places (another chunk, another kernel): the
+ * 1e-2 asked of FP16 logits, squared. The plain FP16 implementations (plain_f16.h) are up to 7.5e-5 from float64 in one
+ * row of these models; a slot, a mask or a head that is wrong is 1e-2 and more. */
+#define KG_WALK_NMSE_F16 1e-4
+#define KG_WALK_WHY_F16 "1e-2 of the logits' root mean square, which plain FP16 implementations keep against float64"
+
 struct kg_walk_backend {
     const char *name, *dtype;
     enum kg_precision activations, kv;

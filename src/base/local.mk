@@ -14,4 +14,5 @@ libkigo_a_SOURCES += \
 libkigo_a_SOURCES += \
 	src/base/draft.c src/base/draft.h \
 	src/base/json_put.c src/base/json_put.h \
-	src/base/utf8.c src/base/utf8.h
+	src/base/utf8.c src/base/utf8.h \
+	src/base/zstd.c src/base/zstd.h

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "bundle/export.h"
 #include "bundle/manifest.h"
+#include "bundle/stored.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,6 +187,22 @@ static enum kg_status put_tags(const struct bag *bag, struct kg_error *err) {
     return status;
 }
 
+/* A death between making a folder and its first file leaves one that no manifest could list. From the last to the first:
+ * what a folder holds comes after it. */
+static enum kg_status remove_empty_folders(const char *dir, struct kg_error *err) {
+    struct kg_tree tree = { 0 };
+    enum kg_status status = kg_tree_walk(dir, &tree, err);
+    for (size_t i = tree.n_entries; i-- > 0 && status == KG_OK;) {
+        if (tree.entries[i].kind != KG_TREE_DIR) continue;
+        char *path = kg_path_join(dir, tree.entries[i].path);
+        if (rmdir(path) != 0 && errno != ENOTEMPTY && errno != EEXIST)
+            status = kg_fail(err, KG_ERR_IO, "cannot remove %s: %s", path, strerror(errno));
+        free(path);
+    }
+    kg_tree_free(&tree);
+    return status;
+}
+
 static bool every_path(const char *path) {
     (void)path;
     return true;
@@ -219,6 +236,8 @@ enum kg_status kg_bag_finish(const struct kg_bag_job *job, struct kg_bundle_summ
     enum kg_status status = reload_filled(&bag, err);
     if (status == KG_OK) status = put_summary(&bag, err);
     if (status == KG_OK) status = put_exports(&bag, err);
+    if (status == KG_OK && job->run && job->run->compress) status = kg_stored_compress(job->dir, err);
+    if (status == KG_OK) status = remove_empty_folders(job->dir, err);
     if (status == KG_OK) status = put_tags(&bag, err);
     /* The files that manifests list are synced; left are the tag manifest and the folders. */
     if (status == KG_OK) status = sync_tree(job->dir, is_tag_manifest, err);

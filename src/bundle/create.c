@@ -112,6 +112,7 @@ enum kg_status kg_bundle_create(const struct kg_bundle_options *options, struct 
     bundle->begun_ns = kg_clock_monotonic_ns();
     bundle->lock_fd = bundle->plan_fd = bundle->journal_fd = bundle->results_fd = bundle->samples_fd = -1;
     bundle->root = kg_xstrdup(options->root);
+    bundle->compress = options->compress;
     bundle->plan = json_object();
     bundle->state = json_object();
 

@@ -16,6 +16,7 @@ struct kg_bundle {
     json_t *plan;                                    /* key -> plan line */
     json_t *state;                                   /* key -> integer of enum kg_case_state */
     uint64_t n_samples;                              /* float32 in samples.bin */
+    bool compress;                                   /* at seal */
     bool plan_done;
     bool sealed;
     struct kg_error
@@ -34,7 +35,8 @@ enum kg_case_state { KG_CASE_PLANNED, KG_CASE_STARTED, KG_CASE_ENDED };
 KG_WARN_UNUSED enum kg_status kg_bundle_enter(struct kg_bundle *bundle, struct kg_error *err);
 enum kg_status kg_bundle_leave(struct kg_bundle *bundle, enum kg_status status, const struct kg_error *err);
 
-/* Appends one line to an NDJSON file by a single write; sync waits until it is on disk. */
+/* Appends one line to an NDJSON file by a single write; sync waits until it is on disk. Numbers have at most 15 significant
+ * digits: every count below 10^15 exactly, and no digit that a measurement does not have. */
 KG_WARN_UNUSED enum kg_status kg_ndjson_append(int fd, const json_t *line, bool sync, const char *what,
                                                struct kg_error *err);
 

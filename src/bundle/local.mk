@@ -18,6 +18,7 @@ libkigo_a_SOURCES += \
 	src/bundle/seal.c \
 	src/bundle/source.c \
 	src/bundle/statement.c \
+	src/bundle/stored.c src/bundle/stored.h \
 	src/bundle/tree.c src/bundle/tree.h \
 	src/bundle/verify.c src/bundle/verify.h \
 	src/bundle/verify_bag.c \

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/utf8.h"
 #include "bundle/records.h"
+#include "bundle/stored.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -33,7 +34,7 @@ enum kg_status kg_fd_sync(int fd, const char *what, struct kg_error *err) {
 }
 
 enum kg_status kg_ndjson_append(int fd, const json_t *line, bool sync, const char *what, struct kg_error *err) {
-    char *text = json_dumps(line, JSON_COMPACT);
+    char *text = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(15));
     if (!text) return kg_fail(err, KG_ERR_USAGE, "%s: a line that is not JSON", what);
     const size_t len = strlen(text);
     text[len] = '\n'; /* in the place of the NUL, so that the line is one write */
@@ -124,7 +125,7 @@ enum kg_status kg_bundle_transcript(struct kg_bundle *bundle, const char *name, 
     return kg_bundle_leave(bundle, status, err);
 }
 
-/* Files only this module writes: the records, what describes the run, and what seal derives. */
+/* Files only this module writes: the records, what describes the run, what seal derives, and compressed forms. */
 static bool is_reserved(const char *relative) {
     static const char *const NAMES[] = {
         "plan.ndjson", "journal.ndjson", "results.ndjson", "samples.bin",  "env.json",
@@ -132,6 +133,7 @@ static bool is_reserved(const char *relative) {
         "results.tap", "results.csv",    "report.md",      "recovery",     "telemetry.csv",
     };
     const size_t first = strcspn(relative, "/");
+    if (kg_stored_is_compressed(relative)) return true;
     for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)
         if (strlen(NAMES[i]) == first && memcmp(NAMES[i], relative, first) == 0) return true;
     return false;

@@ -1,4 +1,5 @@
 #include "bundle/records.h"
+#include "bundle/stored.h"
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/utf8.h"
@@ -6,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { MAX_JSON_BYTES = 64 << 20 };
 static const uint64_t MAX_RECORDS_BYTES = 2ull << 30;
@@ -151,21 +151,16 @@ static void parse_line(void *arg, size_t number, const char *text, size_t size_b
     reading->record(reading, number, line);
 }
 
-/* A record file's text; a file that is missing, not regular or absurdly large is a finding and reads as empty. */
+/* A record file's text; a file that is missing, not regular, absurdly large or badly compressed is a finding and reads as
+ * empty. */
 static enum kg_status read_text(const char *dir, const char *relative, char **text, size_t *size_bytes,
                                 struct kg_bundle_findings *findings, struct kg_error *err) {
-    char *path = kg_path_join(dir, relative);
-    struct stat info;
-    enum kg_status status = KG_OK;
-    *text = NULL;
-    *size_bytes = 0;
-    if (lstat(path, &info) != 0) kg_finding_add(findings, "missing", relative, "no such file");
-    else if (!S_ISREG(info.st_mode)) kg_finding_add(findings, "format", relative, "is not a regular file");
-    else if ((uint64_t)info.st_size > MAX_RECORDS_BYTES)
-        kg_finding_add(findings, "format", relative, "is %lld bytes long", (long long)info.st_size);
-    else status = kg_file_read(path, text, size_bytes, err);
-    free(path);
-    return status;
+    struct kg_error own;
+    if (!err) err = &own;
+    const enum kg_status status = kg_stored_read(dir, relative, MAX_RECORDS_BYTES, text, size_bytes, err);
+    if (status != KG_ERR_NOT_FOUND && status != KG_ERR_FORMAT) return status;
+    kg_finding_add(findings, status == KG_ERR_FORMAT ? "format" : "missing", relative, "%s", err->message);
+    return KG_OK;
 }
 
 static enum kg_status load_files(const char *dir, size_t n_files, struct kg_records *records,
@@ -238,16 +233,8 @@ enum kg_status kg_bundle_read_json(const char *dir, const char *relative, json_t
     char *path = kg_path_join(dir, relative);
     char *text = NULL;
     size_t size_bytes = 0;
-    struct stat info;
     json_error_t error;
-    enum kg_status status = KG_OK;
-    if (lstat(path, &info) != 0) {
-        status = kg_fail(err, KG_ERR_NOT_FOUND, "%s: no such file", path);
-    } else if (!S_ISREG(info.st_mode) || info.st_size > MAX_JSON_BYTES) {
-        status = kg_fail(err, KG_ERR_FORMAT, "%s is not a regular file of at most 64 MiB", path);
-    } else {
-        status = kg_file_read(path, &text, &size_bytes, err);
-    }
+    enum kg_status status = kg_stored_read(dir, relative, MAX_JSON_BYTES, &text, &size_bytes, err);
     if (status == KG_OK) {
         *object = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES, &error);
         if (!*object) {

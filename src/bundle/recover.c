@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "bundle/records.h"
+#include "bundle/stored.h"
 #include "bundle/tree.h"
 #include <kigo/history.h>
 #include <errno.h>
@@ -96,6 +97,7 @@ static enum kg_status make_whole(const char *dir, const char *id, struct kg_erro
     struct kg_bundle_summary summary;
     const struct kg_bag_job job = { dir, id, true, NULL };
     enum kg_status status = remove_tags(dir, err);
+    if (status == KG_OK) status = kg_stored_expand(dir, err);
     for (size_t i = 0; i < sizeof RECORD_FILES / sizeof *RECORD_FILES && status == KG_OK; i++)
         status = cut_torn_line(dir, RECORD_FILES[i], &torn_bytes[i], err);
     if (status == KG_OK) status = note_recovery(dir, torn_bytes, err);

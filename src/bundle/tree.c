@@ -69,3 +69,10 @@ const struct kg_tree_entry *kg_tree_find(const struct kg_tree *tree, const char 
     const struct kg_tree_entry key = { .path = (char *)(uintptr_t)path };
     return bsearch(&key, tree->entries, tree->n_entries, sizeof *tree->entries, by_path);
 }
+
+bool kg_tree_is_empty(const struct kg_tree *tree, const struct kg_tree_entry *folder) {
+    const size_t len = strlen(folder->path);
+    for (size_t i = 0; i < tree->n_entries; i++)
+        if (strncmp(tree->entries[i].path, folder->path, len) == 0 && tree->entries[i].path[len] == '/') return false;
+    return true;
+}

@@ -3,6 +3,7 @@
 #define KIGO_BUNDLE_TREE_H
 
 #include <kigo/status.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,9 @@ struct kg_tree {
 /* Deeper than 64 folders is KG_ERR_FORMAT. */
 KG_WARN_UNUSED enum kg_status kg_tree_walk(const char *dir, struct kg_tree *tree, struct kg_error *err);
 void kg_tree_free(struct kg_tree *tree);
+
+/* True for a folder of the tree with nothing in it. */
+bool kg_tree_is_empty(const struct kg_tree *tree, const struct kg_tree_entry *folder);
 
 /* The entry of that path, or NULL. */
 const struct kg_tree_entry *kg_tree_find(const struct kg_tree *tree, const char *path);

@@ -1,6 +1,7 @@
 #include "bundle/verify.h"
 #include "base/file.h"
 #include "bundle/records.h"
+#include "bundle/stored.h"
 #include <sys/stat.h>
 
 enum kg_status kg_bundle_verify(const char *dir, struct kg_bundle_findings *findings, struct kg_error *err) {
@@ -15,6 +16,7 @@ enum kg_status kg_bundle_verify(const char *dir, struct kg_bundle_findings *find
     json_t *info = NULL;
     enum kg_status status = kg_tree_walk(dir, &tree, err);
     if (status == KG_OK) status = kg_verify_bag(dir, &tree, &info, findings, err);
+    if (status == KG_OK) kg_stored_verify(dir, &tree, findings);
     if (status == KG_OK) status = kg_verify_records(dir, &tree, info, findings, err);
     json_decref(info);
     kg_tree_free(&tree);

@@ -88,6 +88,15 @@ static void check_kinds(const struct kg_tree *tree, struct kg_bundle_findings *f
     }
 }
 
+/* A folder without a file is in no manifest: nobody would see it go, or come. */
+static void check_folders(const struct kg_tree *tree, struct kg_bundle_findings *findings) {
+    for (size_t i = 0; i < tree->n_entries; i++) {
+        const struct kg_tree_entry *entry = &tree->entries[i];
+        if (entry->kind == KG_TREE_DIR && kg_manifest_is_payload(entry->path) && kg_tree_is_empty(tree, entry))
+            kg_finding_add(findings, "added", entry->path, "a folder without a file, which no manifest lists");
+    }
+}
+
 static void check_oxum(const struct kg_tree *tree, const json_t *info, struct kg_bundle_findings *findings) {
     unsigned long long n_bytes = 0;
     size_t n_files = 0;
@@ -151,6 +160,7 @@ enum kg_status kg_verify_bag(const char *dir, const struct kg_tree *tree, json_t
     char *bagit = NULL, *bag_info = NULL;
     size_t bagit_bytes = 0, info_bytes = 0;
     check_kinds(tree, findings);
+    check_folders(tree, findings);
     enum kg_status status = read_tag(dir, tree, "bagit.txt", &bagit, &bagit_bytes, findings, err);
     if (status == KG_OK && bagit &&
         (bagit_bytes != strlen(KG_BAGIT_TXT) || memcmp(bagit, KG_BAGIT_TXT, bagit_bytes) != 0))

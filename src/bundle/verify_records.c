@@ -2,6 +2,7 @@
 #include "bundle/verify.h"
 #include "bundle/internal.h"
 #include "bundle/records.h"
+#include "bundle/stored.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,7 +121,7 @@ enum kg_status kg_verify_records(const char *dir, const struct kg_tree *tree, co
         kg_finding_add(findings, "summary", "bag-info.txt", "Kigo-State is %s, not complete or partial",
                        state ? state : "missing");
     for (size_t i = 0; i < sizeof NEEDED / sizeof *NEEDED; i++)
-        if (!partial && !kg_tree_find(tree, NEEDED[i]))
+        if (!partial && !kg_stored_find(tree, NEEDED[i]))
             kg_finding_add(findings, "missing", NEEDED[i], "every complete bundle has it");
     check_cases(&records, partial, findings);
     check_samples(&records, tree, findings);

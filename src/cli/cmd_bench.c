@@ -20,7 +20,7 @@
 struct bench_options {
     struct kg_option_list filters, keys, models;
     uint64_t seed;
-    bool quick, json, silent, list;
+    bool quick, compress, json, silent, list;
     const char *bundles, *suites, *report, *backend;
 };
 
@@ -48,6 +48,7 @@ static enum kg_status parse(int argc, char **argv, struct bench_options *o, bool
         KG_SEED_OPTION(&o->seed),
         KG_BUNDLES_OPTION(&o->bundles),
         KG_SUITES_OPTION(&o->suites),
+        KG_COMPRESS_OPTION(&o->compress),
         KG_LIST_OPTION(&o->list),
         KG_JSON_OPTION(&o->json),
         KG_QUIET_OPTION(&o->silent),
@@ -170,7 +171,8 @@ static int bench(int argc, char **argv, const struct bench_options *o, const cha
         .bundle = { .root = kg_cli_bundles_root(o->bundles),
                     .source_dir = kg_path_is_dir(KG_SOURCE_DIR) ? KG_SOURCE_DIR : NULL,
                     .run = about,
-                    .seed = o->seed },
+                    .seed = o->seed,
+                    .compress = o->compress },
         .rerun_prefix = prefix,
         .n_jobs = 1, /* timings of two programs at once would be of neither */
         .timeout_scale = 1,

@@ -27,7 +27,7 @@ static const double DEFAULT_TIMEOUT_SCALE = 1;
 struct check_options {
     struct kg_option_list layers, filters, keys, models;
     uint64_t seed;
-    bool require_gpu, json, tap, quiet, list;
+    bool require_gpu, compress, json, tap, quiet, list;
     const char *bundles, *suites;
     int64_t n_jobs;
     double timeout_scale;
@@ -71,6 +71,7 @@ static enum kg_status parse(int argc, char **argv, struct check_options *o, bool
           .help = "multiply every case's time limit",
           .min = 0.001,
           .max = 1000 },
+        KG_COMPRESS_OPTION(&o->compress),
         KG_LIST_OPTION(&o->list),
         KG_JSON_OPTION(&o->json),
         { .name = "tap", .kind = KG_OPTION_FLAG, .value = &o->tap, .help = "print TAP, a line a case" },
@@ -195,7 +196,8 @@ int kg_cmd_check(int argc, char **argv) {
             .bundle = { .root = kg_cli_bundles_root(o.bundles),
                         .source_dir = kg_path_is_dir(KG_SOURCE_DIR) ? KG_SOURCE_DIR : NULL,
                         .run = about,
-                        .seed = o.seed },
+                        .seed = o.seed,
+                        .compress = o.compress },
             .rerun_prefix = prefix,
             .require_gpu = o.require_gpu,
             .n_jobs = (int)o.n_jobs,

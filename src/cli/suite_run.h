@@ -27,6 +27,11 @@
         .name = "suites", .kind = KG_OPTION_TEXT, .value = (variable), .metavar = "DIR",                               \
         .help = "where the programs are ($KIGO_SUITES or suites beside kigo)"                                          \
     }
+#define KG_COMPRESS_OPTION(variable)                                                                                   \
+    {                                                                                                                  \
+        .name = "compress", .kind = KG_OPTION_FLAG, .value = (variable),                                               \
+        .help = "seal large files of the bundle as .zst (for bundles that are committed or sent)"                      \
+    }
 #define KG_LIST_OPTION(variable)                                                                                       \
     {                                                                                                                  \
         .name = "list", .kind = KG_OPTION_FLAG, .value = (variable),                                                   \

@@ -75,6 +75,29 @@ static void telemetry_is_sealed(struct kg_record *rec, const void *arg) {
     kg_lab_close(&lab);
 }
 
+/* --compress: what is long is sealed as a frame, what is short stays as it is, and the bundle is as good. */
+static void long_files_are_compressed(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_lab lab;
+    kg_lab_open(&lab, rec);
+    kg_lab_add(&lab, "test_green", "test_green");
+    struct kg_process_result r;
+    setenv("KIGO_SELFTEST_MORE_LINES", "1000", 1);
+    kg_lab_check(&lab, WORDS("--compress"), &r);
+    unsetenv("KIGO_SELFTEST_MORE_LINES");
+    kg_lab_expect_exit(&r, KG_EXIT_OK, "7 passed, 0 failed, 0 skipped");
+    char *bundle = kg_lab_bundle(&lab), *plain = kg_path_join(bundle, "data/transcripts/unit.ndjson");
+    char *compressed = kg_xasprintf("%s.zst", plain), *plan = kg_path_join(bundle, "data/plan.ndjson");
+    kg_lab_expect_verified(bundle);
+    ck_assert(kg_path_exists(compressed) && !kg_path_exists(plain) && kg_path_exists(plan));
+    free(plan);
+    free(compressed);
+    free(plain);
+    free(bundle);
+    kg_process_result_free(&r);
+    kg_lab_close(&lab);
+}
+
 static void no_nvml_no_telemetry(struct kg_record *rec, const void *arg) {
     (void)arg;
     struct kg_lab lab;
@@ -481,6 +504,7 @@ static void overhead_is_recorded(struct kg_record *rec, const void *arg) {
 static const struct kg_case CASES[] = {
     E2E("green_run_passes", green_run_passes, NULL),
     E2E("telemetry_is_sealed", telemetry_is_sealed, NULL),
+    E2E("long_files_are_compressed", long_files_are_compressed, NULL),
     E2E("no_nvml_no_telemetry", no_nvml_no_telemetry, NULL),
     E2E("samples_are_kept_raw", samples_are_kept_raw, NULL),
     E2E("every_way_to_fail_has_its_status", every_way_to_fail_has_its_status, NULL),

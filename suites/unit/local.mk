@@ -87,3 +87,5 @@ EXTRA_DIST += suites/unit/fake_nvml.c
 CLEANFILES += suites/unit/fake_nvml.so
 suites/unit/fake_nvml.so: suites/unit/fake_nvml.c
 	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(CC) $(WARNING_FLAGS) -std=gnu11 -O1 -fPIC -shared -o $@ $(srcdir)/suites/unit/fake_nvml.c
+check_PROGRAMS += suites/unit/test_bundle_stored
+suites_unit_test_bundle_stored_SOURCES = suites/unit/test_bundle_stored.c suites/unit/bundle_maker.c

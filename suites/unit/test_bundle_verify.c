@@ -124,6 +124,22 @@ static void added_file(struct kg_record *rec, const void *arg) {
     free(dir);
 }
 
+/* No manifest lists a folder either: an empty one is found by itself, one with a file by its file. */
+static void added_folder(struct kg_record *rec, const void *arg) {
+    static const char *const FOLDERS[] = { "data/empty", "data/transcripts/empty", "data/nested/empty" };
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(FOLDERS); i++) {
+        char *dir = fresh(rec), *path = kg_path_join(dir, FOLDERS[i]);
+        struct kg_error err;
+        EXPECT_OK(kg_dir_make(path, &err), err);
+        expect_finding(dir, "added", FOLDERS[i]);
+        kg_maker_rehash(dir); /* fresh manifests cannot list it */
+        expect_finding(dir, "added", FOLDERS[i]);
+        free(path);
+        free(dir);
+    }
+}
+
 /* No manifest lists a signature, so what stands in its place is looked at. */
 static void added_signature(struct kg_record *rec, const void *arg) {
     static const char SIG[] = "tagmanifest-sha256.txt.sig", BEGIN[] = "-----BEGIN SSH SIGNATURE-----\n";
@@ -415,6 +431,7 @@ static const struct kg_case CASES[] = {
     CASE(flipped_byte),
     CASE(missing_file),
     CASE(added_file),
+    CASE(added_folder),
     CASE(added_signature),
     CASE(part_taken_out),
     CASE(statement_of_another_manifest),

@@ -37,6 +37,7 @@ struct kg_bundle_options {
     const char *source_dir; /* the source tree, for source.json (git and hashes); NULL if unknown */
     const kg_json *run;     /* object copied into env.json as "run": argv, layers, filter, seed, require_gpu, models */
     uint64_t seed;
+    bool compress; /* seal stores the large records, exports and logs as <name>.zst, one Zstandard frame each */
 };
 
 KG_WARN_UNUSED enum kg_status kg_bundle_create(const struct kg_bundle_options *options, struct kg_bundle **bundle,

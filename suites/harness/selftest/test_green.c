@@ -1,4 +1,5 @@
-/* A suite whose cases pass; run by test_check_e2e. KIGO_SELFTEST_SLEEP_MS slows every case down. */
+/* A suite whose cases pass; run by test_check_e2e. KIGO_SELFTEST_SLEEP_MS slows every case down,
+ * KIGO_SELFTEST_MORE_LINES gives each a longer transcript. */
 #include "base/size.h"
 #include "suites/harness/case.h"
 #include <check.h>
@@ -32,7 +33,8 @@ static void works(struct kg_record *rec, const void *arg) {
     nanosleep(&t, NULL);
     const uint64_t samples_ns[] = { 30, 10, 20 };
     kg_record_timing(rec, "work", "host", "warm", samples_ns, KG_COUNT_OF(samples_ns), 8, 2);
-    kg_record_transcript(rec, json_pack("{s:s}", "text", "an old pond"));
+    for (long i = number_from("KIGO_SELFTEST_MORE_LINES"); i >= 0; i--)
+        kg_record_transcript(rec, json_pack("{s:s}", "text", "an old pond"));
     char path[4096];
     snprintf(path, sizeof path, "%s/left_behind", kg_scratch_dir(rec));
     FILE *file = fopen(path, "w");

@@ -4,10 +4,12 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "bundle/chain.h"
 #include "bundle/export.h"
 #include "bundle/manifest.h"
 #include "bundle/stored.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -118,6 +120,7 @@ static enum kg_status put_exports(struct bag *bag, struct kg_error *err) {
 
 static enum kg_status put_bag_info(const struct bag *bag, const struct kg_tree *tree, struct kg_error *err) {
     struct kg_buffer info = KG_BUFFER_INIT;
+    struct kg_chain_link previous;
     uint64_t n_bytes = 0;
     size_t n_files = 0;
     for (size_t i = 0; i < tree->n_entries; i++) {
@@ -137,6 +140,12 @@ static enum kg_status put_bag_info(const struct bag *bag, const struct kg_tree *
     kg_buffer_printf(&info, "Kigo-Source-Commit: %s\n", commit ? commit : "nogit");
     kg_buffer_printf(&info, "Kigo-State: %s\n", bag->job->partial ? "partial" : "complete");
     kg_buffer_printf(&info, "Kigo-Verdict: %s\n", bag->counts.verdict);
+    enum kg_status status = kg_chain_previous(bag->job->root, bag->job->id, &previous, err);
+    if (status == KG_OK) {
+        char *link = kg_chain_text(&previous);
+        kg_buffer_printf(&info, KG_CHAIN_LABEL ": %s\n", link);
+        free(link);
+    }
     if (bag->job->run) {
         const struct kg_bundle *run = bag->job->run;
         const uint64_t now = kg_clock_monotonic_ns();
@@ -148,7 +157,7 @@ static enum kg_status put_bag_info(const struct bag *bag, const struct kg_tree *
                          (unsigned long long)wall_ns, (unsigned long long)spent_ns,
                          (double)spent_ns / (double)(wall_ns ? wall_ns : 1));
     }
-    const enum kg_status status = kg_bundle_put(bag->job->dir, "bag-info.txt", info.data, info.len, err);
+    if (status == KG_OK) status = kg_bundle_put(bag->job->dir, "bag-info.txt", info.data, info.len, err);
     kg_buffer_free(&info);
     return status;
 }
@@ -169,8 +178,9 @@ static enum kg_status put_manifest(const char *dir, const char *file, bool (*wan
 }
 
 /* The tag manifest comes last: a bag that has it, and that it covers, is whole. */
-static enum kg_status put_tags(const struct bag *bag, struct kg_error *err) {
+static enum kg_status put_tags(const struct bag *bag, int *chain_fd, struct kg_error *err) {
     const char *dir = bag->job->dir;
+    struct kg_chain_link own = { "", "" };
     char sha256[KG_SHA256_HEX_SIZE];
     struct kg_tree tree = { 0 };
     enum kg_status status = put_manifest(dir, "manifest-sha256.txt", kg_manifest_is_payload, sha256, err);
@@ -181,8 +191,11 @@ static enum kg_status put_tags(const struct bag *bag, struct kg_error *err) {
     }
     if (status == KG_OK) status = kg_bundle_put(dir, "bagit.txt", KG_BAGIT_TXT, strlen(KG_BAGIT_TXT), err);
     if (status == KG_OK) status = kg_tree_walk(dir, &tree, err);
+    if (status == KG_OK) kg_chain_enter(bag->job->root, chain_fd);
     if (status == KG_OK) status = put_bag_info(bag, &tree, err);
-    if (status == KG_OK) status = put_manifest(dir, "tagmanifest-sha256.txt", kg_manifest_is_tag, sha256, err);
+    if (status == KG_OK) status = put_manifest(dir, "tagmanifest-sha256.txt", kg_manifest_is_tag, own.sha256, err);
+    snprintf(own.id, sizeof own.id, "%s", bag->job->id);
+    if (status == KG_OK) status = kg_chain_advance(bag->job->root, &own, err);
     kg_tree_free(&tree);
     return status;
 }
@@ -231,14 +244,16 @@ enum kg_status kg_bag_sync(const char *dir, struct kg_error *err) {
     return sync_tree(dir, every_path, err);
 }
 
-enum kg_status kg_bag_finish(const struct kg_bag_job *job, struct kg_bundle_summary *summary, struct kg_error *err) {
+enum kg_status kg_bag_finish(const struct kg_bag_job *job, struct kg_bundle_summary *summary, int *chain_fd,
+                             struct kg_error *err) {
     struct bag bag = { .job = job };
+    *chain_fd = -1;
     enum kg_status status = reload_filled(&bag, err);
     if (status == KG_OK) status = put_summary(&bag, err);
     if (status == KG_OK) status = put_exports(&bag, err);
     if (status == KG_OK && job->run && job->run->compress) status = kg_stored_compress(job->dir, err);
     if (status == KG_OK) status = remove_empty_folders(job->dir, err);
-    if (status == KG_OK) status = put_tags(&bag, err);
+    if (status == KG_OK) status = put_tags(&bag, chain_fd, err);
     /* The files that manifests list are synced; left are the tag manifest and the folders. */
     if (status == KG_OK) status = sync_tree(job->dir, is_tag_manifest, err);
     if (status == KG_OK) *summary = bag.counts;

@@ -113,6 +113,7 @@ enum kg_status kg_bundle_create(const struct kg_bundle_options *options, struct 
     bundle->lock_fd = bundle->plan_fd = bundle->journal_fd = bundle->results_fd = bundle->samples_fd = -1;
     bundle->root = kg_xstrdup(options->root);
     bundle->compress = options->compress;
+    bundle->sign_key = options->sign_key ? kg_xstrdup(options->sign_key) : NULL;
     bundle->plan = json_object();
     bundle->state = json_object();
 
@@ -153,6 +154,7 @@ void kg_bundle_close(struct kg_bundle *bundle) {
     free(bundle->dir);
     free(bundle->id);
     free(bundle->root);
+    free(bundle->sign_key);
     free(bundle);
 }
 

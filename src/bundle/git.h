@@ -13,4 +13,8 @@
 KG_WARN_UNUSED enum kg_status kg_git(const char *dir, const char *const *words, size_t max_bytes, struct kg_buffer *out,
                                      bool *cut, struct kg_error *err);
 
+/* The same with a file as its standard input. */
+KG_WARN_UNUSED enum kg_status kg_git_input(const char *dir, const char *const *words, const char *input_path,
+                                           size_t max_bytes, struct kg_buffer *out, bool *cut, struct kg_error *err);
+
 #endif

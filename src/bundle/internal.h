@@ -26,6 +26,7 @@ struct kg_bundle {
     bool journal_unsynced, results_unsynced, samples_unsynced; /* appended since kg_bundle_sync */
     uint64_t in_cases_ns;                                      /* what the runner told; 0 if it did not */
     uint64_t spent_ns;                                         /* inside kg_bundle_* calls */
+    char *sign_key;                                            /* NULL: the bundle is not signed */
 };
 
 enum kg_case_state { KG_CASE_PLANNED, KG_CASE_STARTED, KG_CASE_ENDED };
@@ -78,13 +79,16 @@ void kg_bundle_source_free(struct kg_bundle_source *source);
 
 /* From the records on disk to a whole bag in <dir>: missing results, summary, derived files, manifests, all synced. */
 struct kg_bag_job {
+    const char *root; /* whose chain the bundle becomes a link of */
     const char *dir;
     const char *id;
     bool partial;          /* the run died: what was in flight is a crash */
     struct kg_bundle *run; /* for its cost; NULL when recovering */
 };
+/* *chain_fd is the root's turn, taken before the bag names its predecessor; the caller ends it with kg_chain_leave once
+ * the bag is published, or failed (-1: never taken). */
 KG_WARN_UNUSED enum kg_status kg_bag_finish(const struct kg_bag_job *job, struct kg_bundle_summary *summary,
-                                            struct kg_error *err);
+                                            int *chain_fd, struct kg_error *err);
 /* Waits until every file and folder of the bag is on disk. */
 KG_WARN_UNUSED enum kg_status kg_bag_sync(const char *dir, struct kg_error *err);
 /* Renames <root>/.tmp-<id> to <root>/<id> without replacing, and syncs the root. */

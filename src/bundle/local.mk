@@ -1,7 +1,9 @@
 libkigo_a_SOURCES += \
 	src/include/kigo/bundle.h \
 	src/bundle/bag.c \
+	src/bundle/beside.c src/bundle/beside.h \
 	src/bundle/build.c \
+	src/bundle/chain.c src/bundle/chain.h \
 	src/bundle/create.c \
 	src/bundle/environment.c \
 	src/bundle/export.c src/bundle/export.h \
@@ -16,6 +18,7 @@ libkigo_a_SOURCES += \
 	src/bundle/recover.c \
 	src/bundle/report.c \
 	src/bundle/seal.c \
+	src/bundle/sign.c src/bundle/sign.h \
 	src/bundle/source.c \
 	src/bundle/statement.c \
 	src/bundle/stored.c src/bundle/stored.h \

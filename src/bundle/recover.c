@@ -5,6 +5,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "bundle/chain.h"
 #include "bundle/records.h"
 #include "bundle/stored.h"
 #include "bundle/tree.h"
@@ -86,7 +87,8 @@ static enum kg_status remove_tags(const char *dir, struct kg_error *err) {
 }
 
 /* The folder as a partial bag, unless its seal had come to the end: then it is whole already. */
-static enum kg_status make_whole(const char *dir, const char *id, struct kg_error *err) {
+static enum kg_status make_whole(const char *root, const char *dir, const char *id, int *chain_fd,
+                                 struct kg_error *err) {
     struct kg_bundle_findings findings = { NULL, 0 };
     const enum kg_status verified = kg_bundle_verify(dir, &findings, err);
     kg_bundle_findings_free(&findings);
@@ -95,13 +97,13 @@ static enum kg_status make_whole(const char *dir, const char *id, struct kg_erro
 
     size_t torn_bytes[sizeof RECORD_FILES / sizeof *RECORD_FILES] = { 0 };
     struct kg_bundle_summary summary;
-    const struct kg_bag_job job = { dir, id, true, NULL };
+    const struct kg_bag_job job = { root, dir, id, true, NULL };
     enum kg_status status = remove_tags(dir, err);
     if (status == KG_OK) status = kg_stored_expand(dir, err);
     for (size_t i = 0; i < sizeof RECORD_FILES / sizeof *RECORD_FILES && status == KG_OK; i++)
         status = cut_torn_line(dir, RECORD_FILES[i], &torn_bytes[i], err);
     if (status == KG_OK) status = note_recovery(dir, torn_bytes, err);
-    if (status == KG_OK) status = kg_bag_finish(&job, &summary, err);
+    if (status == KG_OK) status = kg_bag_finish(&job, &summary, chain_fd, err);
     return status;
 }
 
@@ -123,8 +125,10 @@ static enum kg_status recover_one(const char *root, const char *id, size_t *n_re
         status = holds_a_file(dir, &holds, err);
         if (status == KG_OK && !holds) status = kg_path_remove(dir, err);
         if (status == KG_OK && holds) {
-            status = make_whole(dir, id, err);
+            int chain_fd = -1;
+            status = make_whole(root, dir, id, &chain_fd, err);
             if (status == KG_OK) status = kg_bag_publish(root, id, err);
+            kg_chain_leave(chain_fd);
             *n_recovered += status == KG_OK;
         }
         if (status != KG_OK) kg_error_context(err, status, "recovering %s", dir);

@@ -1,9 +1,12 @@
 /* The end of a run that lived: its bag is finished, published and indexed. */
 #include "bundle/internal.h"
 #include "base/buffer.h"
+#include "bundle/chain.h"
+#include "bundle/sign.h"
 #include <kigo/history.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static void close_records(struct kg_bundle *bundle) {
@@ -15,11 +18,19 @@ static void close_records(struct kg_bundle *bundle) {
 }
 
 static enum kg_status seal(struct kg_bundle *bundle, struct kg_bundle_summary *summary, struct kg_error *err) {
-    const struct kg_bag_job job = { bundle->dir, bundle->id, false, bundle };
+    const struct kg_bag_job job = { bundle->root, bundle->dir, bundle->id, false, bundle };
+    int chain_fd;
     if (!bundle->plan_done) return kg_fail(err, KG_ERR_USAGE, "bundle %s: sealed before plan_done", bundle->id);
     close_records(bundle);
-    enum kg_status status = kg_bag_finish(&job, summary, err);
+    enum kg_status status = kg_bag_finish(&job, summary, &chain_fd, err);
+    /* A key that was lost meanwhile costs the signature, not the run. */
+    struct kg_error sign_err;
+    if (status == KG_OK && bundle->sign_key &&
+        kg_bundle_put_signature(bundle->dir, bundle->sign_key, &sign_err) != KG_OK)
+        snprintf(summary->note, sizeof summary->note, "not signed: %.240s", sign_err.message);
+    summary->unsigned_after_all = summary->note[0] != '\0';
     if (status == KG_OK) status = kg_bag_publish(bundle->root, bundle->id, err);
+    kg_chain_leave(chain_fd);
     if (status != KG_OK) return kg_error_context(err, status, "sealing %s", bundle->id);
     bundle->sealed = true;
     free(bundle->dir);
@@ -30,7 +41,8 @@ static enum kg_status seal(struct kg_bundle *bundle, struct kg_bundle_summary *s
     /* The folder is the truth and it is published: an index that cannot take it is told, and reindex makes it good. */
     struct kg_error index_err;
     if (kg_history_add(bundle->root, bundle->id, &index_err) != KG_OK)
-        snprintf(summary->note, sizeof summary->note, "not indexed: %.400s", index_err.message);
+        snprintf(summary->note + strlen(summary->note), sizeof summary->note - strlen(summary->note),
+                 "%snot indexed: %.240s", summary->note[0] ? "; " : "", index_err.message);
     return KG_OK;
 }
 

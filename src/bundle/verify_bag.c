@@ -1,6 +1,7 @@
 /* The bytes of a bag: every file against the manifests, and nothing else in the folder. */
 #include "bundle/verify.h"
 #include "base/file.h"
+#include "bundle/chain.h"
 #include "bundle/internal.h"
 #include "bundle/manifest.h"
 #include "bundle/records.h"
@@ -113,6 +114,14 @@ static void check_oxum(const struct kg_tree *tree, const json_t *info, struct kg
                        said ? said : "missing", oxum);
 }
 
+/* Whether what it names is there is the root's matter (kg_chain_verify): a bundle stands for itself anywhere. */
+static void check_chain_label(const json_t *info, struct kg_bundle_findings *findings) {
+    const char *text = kg_json_text(info, KG_CHAIN_LABEL);
+    struct kg_chain_link link;
+    if (text && !kg_chain_parse(text, &link))
+        kg_finding_add(findings, "format", "bag-info.txt", KG_CHAIN_LABEL " is '%.120s'", text);
+}
+
 /* The one file no manifest lists, because it comes after them: nothing but a signature may stand there. */
 static enum kg_status check_signature(const char *dir, const struct kg_tree *tree, struct kg_bundle_findings *findings,
                                       struct kg_error *err) {
@@ -168,6 +177,7 @@ enum kg_status kg_verify_bag(const char *dir, const struct kg_tree *tree, json_t
     if (status == KG_OK) status = read_tag(dir, tree, "bag-info.txt", &bag_info, &info_bytes, findings, err);
     *info = kg_bag_info_parse(bag_info ? bag_info : "", info_bytes, findings);
     if (status == KG_OK && bag_info) check_oxum(tree, *info, findings);
+    check_chain_label(*info, findings);
     if (status == KG_OK)
         status = check_manifest(dir, tree, "manifest-sha256.txt", kg_manifest_is_payload, findings, err);
     if (status == KG_OK)

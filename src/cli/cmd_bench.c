@@ -8,6 +8,7 @@
 #include "cli/check_report.h"
 #include "cli/commands.h"
 #include "cli/suite_run.h"
+#include "cli/trust.h"
 #include "engine/op_workspace.h"
 #include "suites/harness/case_key.h"
 #include "suites/harness/failure_name.h"
@@ -21,7 +22,7 @@ struct bench_options {
     struct kg_option_list filters, keys, models;
     uint64_t seed;
     bool quick, compress, json, silent, list;
-    const char *bundles, *suites, *report, *backend;
+    const char *bundles, *suites, *report, *backend, *sign;
 };
 
 static enum kg_status parse(int argc, char **argv, struct bench_options *o, bool *helped, struct kg_error *err) {
@@ -47,6 +48,7 @@ static enum kg_status parse(int argc, char **argv, struct bench_options *o, bool
           .help = "measure what a report needs and write it: fp16" },
         KG_SEED_OPTION(&o->seed),
         KG_BUNDLES_OPTION(&o->bundles),
+        KG_SIGN_OPTION(&o->sign),
         KG_SUITES_OPTION(&o->suites),
         KG_COMPRESS_OPTION(&o->compress),
         KG_LIST_OPTION(&o->list),
@@ -153,7 +155,7 @@ static json_t *describe_run(int argc, char **argv, const struct bench_options *o
                      kg_cli_texts_json(&o->models), "jobs", 1, "quick", o->quick, "report", o->report);
 }
 
-static int bench(int argc, char **argv, const struct bench_options *o, const char *models) {
+static int bench(int argc, char **argv, const struct bench_options *o, const char *models, const char *sign_key) {
     char *program = kg_cli_own_path();
     char *suites = kg_cli_suites_dir(o->suites, program);
     char *prefix = rerun_prefix(o, program);
@@ -172,7 +174,8 @@ static int bench(int argc, char **argv, const struct bench_options *o, const cha
                     .source_dir = kg_path_is_dir(KG_SOURCE_DIR) ? KG_SOURCE_DIR : NULL,
                     .run = about,
                     .seed = o->seed,
-                    .compress = o->compress },
+                    .compress = o->compress,
+                    .sign_key = sign_key },
         .rerun_prefix = prefix,
         .n_jobs = 1, /* timings of two programs at once would be of neither */
         .timeout_scale = 1,
@@ -191,14 +194,16 @@ int kg_cmd_bench(int argc, char **argv) {
     struct bench_options o = { .seed = KG_DEFAULT_RUN_SEED };
     struct kg_error err;
     bool helped = false;
-    char *models = NULL;
+    char *models = NULL, *sign_key = NULL;
     int exit_code = KG_EXIT_OK;
     enum kg_status status = parse(argc, argv, &o, &helped, &err);
     if (status == KG_OK && o.report && !o.backend) o.backend = "cuda";
     if (status == KG_OK && !helped) status = kg_cli_model_paths(&o.models, &models, &err);
     if (status == KG_OK && !helped && o.report) status = check_f16(o.backend, &err);
+    if (status == KG_OK && !helped) status = kg_cli_sign_key(o.sign, &sign_key, &err);
     if (status != KG_OK) exit_code = kg_cli_error("bench", &err);
-    else if (!helped) exit_code = bench(argc, argv, &o, models);
+    else if (!helped) exit_code = bench(argc, argv, &o, models, sign_key);
+    free(sign_key);
     free(models);
     free(o.filters.items);
     free(o.keys.items);

@@ -9,6 +9,7 @@
 #include "cli/check_report.h"
 #include "cli/commands.h"
 #include "cli/suite_run.h"
+#include "cli/trust.h"
 #include "suites/harness/case_key.h"
 #include "suites/harness/failure_name.h"
 #include <inttypes.h>
@@ -28,7 +29,7 @@ struct check_options {
     struct kg_option_list layers, filters, keys, models;
     uint64_t seed;
     bool require_gpu, compress, json, tap, quiet, list;
-    const char *bundles, *suites;
+    const char *bundles, *suites, *sign;
     int64_t n_jobs;
     double timeout_scale;
 };
@@ -55,6 +56,7 @@ static enum kg_status parse(int argc, char **argv, struct check_options *o, bool
           .value = &o->require_gpu,
           .help = "no GPU is an error, a skipped GPU case a failure" },
         KG_BUNDLES_OPTION(&o->bundles),
+        KG_SIGN_OPTION(&o->sign),
         KG_SUITES_OPTION(&o->suites),
         { .name = "jobs",
           .letter = 'j',
@@ -176,8 +178,9 @@ int kg_cmd_check(int argc, char **argv) {
     struct check_options o = { .seed = KG_DEFAULT_RUN_SEED, .n_jobs = 1, .timeout_scale = DEFAULT_TIMEOUT_SCALE };
     struct kg_error err;
     bool helped = false;
-    char *models = NULL;
+    char *models = NULL, *sign_key = NULL;
     enum kg_status status = parse(argc, argv, &o, &helped, &err);
+    if (status == KG_OK && !helped) status = kg_cli_sign_key(o.sign, &sign_key, &err);
     if (status == KG_OK) status = kg_cli_model_paths(&o.models, &models, &err);
     int exit_code = KG_EXIT_OK;
     if (status != KG_OK) {
@@ -197,7 +200,8 @@ int kg_cmd_check(int argc, char **argv) {
                         .source_dir = kg_path_is_dir(KG_SOURCE_DIR) ? KG_SOURCE_DIR : NULL,
                         .run = about,
                         .seed = o.seed,
-                        .compress = o.compress },
+                        .compress = o.compress,
+                        .sign_key = sign_key },
             .rerun_prefix = prefix,
             .require_gpu = o.require_gpu,
             .n_jobs = (int)o.n_jobs,
@@ -210,6 +214,7 @@ int kg_cmd_check(int argc, char **argv) {
         free(beside);
         free(program);
     }
+    free(sign_key);
     free(models);
     free(o.layers.items);
     free(o.filters.items);

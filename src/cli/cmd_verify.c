@@ -1,17 +1,22 @@
 /* kigo verify: whether bundles are what they were when they were sealed. */
 #include "base/file.h"
 #include "base/size.h"
+#include "bundle/beside.h"
+#include "bundle/chain.h"
 #include "bundle/records.h"
 #include "cli/bundles.h"
 #include "cli/commands.h"
+#include "cli/trust.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct report {
-    bool json;
+    bool json, require_signature;
+    const char *allowed_signers; /* NULL: none named */
     struct kg_buffer text;
     json_t *bundles;
+    json_t *chain; /* NULL: not asked for */
     size_t n_bad, n_findings;
 };
 
@@ -20,10 +25,34 @@ static const char *last_part(const char *path) {
     return slash && slash[1] ? slash + 1 : path;
 }
 
+/* A signature that says nothing is told; one that says the wrong thing is a finding. */
+static enum kg_status check_signature(const char *dir, const struct report *report, struct kg_signature *signature,
+                                      struct kg_bundle_findings *findings, struct kg_error *err) {
+    static const char FILE_NAME[] = "tagmanifest-sha256.txt.sig";
+    const enum kg_status status = kg_signature_check(dir, report->allowed_signers, signature, err);
+    if (status != KG_OK) return status;
+    struct kg_buffer said = KG_BUFFER_INIT;
+    kg_cli_signature_text(signature, &said);
+    const bool wrong = signature->state == KG_SIGNATURE_BAD || signature->state == KG_SIGNATURE_UNTRUSTED;
+    const bool too_little = report->require_signature && signature->state != KG_SIGNATURE_GOOD;
+    if (wrong || too_little) kg_finding_add(findings, "signature", FILE_NAME, "%s", said.data);
+    kg_buffer_free(&said);
+    return KG_OK;
+}
+
+static void print_findings(const struct kg_bundle_findings *findings, struct kg_buffer *text) {
+    for (size_t i = 0; i < findings->n_items; i++)
+        kg_buffer_printf(text, "     %s %s: %s\n", findings->items[i].what, findings->items[i].path,
+                         findings->items[i].detail);
+}
+
 static enum kg_status verify_one(const char *dir, bool named_by_id, struct report *report, struct kg_error *err) {
     struct kg_bundle_findings findings = { NULL, 0 };
-    const enum kg_status status = kg_bundle_verify(dir, &findings, err);
+    struct kg_signature signature;
+    enum kg_status status = kg_bundle_verify(dir, &findings, err);
     if (status != KG_OK && status != KG_ERR_INTEGRITY) return status;
+    status = check_signature(dir, report, &signature, &findings, err);
+    if (status != KG_OK) return kg_bundle_findings_free(&findings), status;
     json_t *summary = NULL;
     if (named_by_id && kg_bundle_read_json(dir, "data/summary.json", &summary, NULL) == KG_OK) {
         const char *id = kg_json_text(summary, "bundle_id");
@@ -36,31 +65,52 @@ static enum kg_status verify_one(const char *dir, bool named_by_id, struct repor
     if (report->json) {
         json_t *shown = json_string(dir);
         json_array_append_new(report->bundles,
-                              json_pack("{s:o, s:b, s:o}", "dir", shown ? shown : json_null(), "ok",
-                                        findings.n_items == 0, "findings", kg_cli_findings_json(&findings)));
+                              json_pack("{s:o, s:b, s:o, s:o}", "dir", shown ? shown : json_null(), "ok",
+                                        findings.n_items == 0, "signature", kg_cli_signature_json(&signature),
+                                        "findings", kg_cli_findings_json(&findings)));
     } else {
         kg_buffer_printf(&report->text, "%-4s %s\n", findings.n_items == 0 ? "ok" : "BAD", dir);
-        for (size_t i = 0; i < findings.n_items; i++)
-            kg_buffer_printf(&report->text, "     %s %s: %s\n", findings.items[i].what, findings.items[i].path,
-                             findings.items[i].detail);
+        print_findings(&findings, &report->text);
+        if (signature.state == KG_SIGNATURE_GOOD || signature.state == KG_SIGNATURE_INTACT) {
+            kg_buffer_puts(&report->text, "     ");
+            kg_cli_signature_text(&signature, &report->text);
+            kg_buffer_puts(&report->text, "\n");
+        }
     }
     kg_bundle_findings_free(&findings);
     return KG_OK;
 }
 
-/* Every folder of the root but hidden ones: a bundle that was renamed is seen too. */
+/* Every folder of the root but hidden ones and those beside the bundles: a bundle that was renamed is seen too. */
 static enum kg_status verify_all(const char *root, struct report *report, size_t *n_bundles, struct kg_error *err) {
     struct kg_dir_list list = { 0 };
     enum kg_status status = kg_dir_list(root, &list, err);
     for (size_t i = 0; i < list.n_names && status == KG_OK; i++) {
         char *dir = kg_path_join(root, list.names[i]);
-        if (list.names[i][0] != '.' && kg_path_is_dir(dir)) {
+        if (list.names[i][0] != '.' && !kg_beside_is_folder(list.names[i]) && kg_path_is_dir(dir)) {
             status = verify_one(dir, true, report, err);
             (*n_bundles)++;
         }
         free(dir);
     }
     kg_dir_list_free(&list);
+    return status;
+}
+
+/* Whether every bundle that another names is there. */
+static enum kg_status verify_chain(const char *root, struct report *report, struct kg_error *err) {
+    struct kg_bundle_findings findings = { NULL, 0 };
+    size_t n_links = 0;
+    const enum kg_status status = kg_chain_verify(root, &n_links, &findings, err);
+    if (status == KG_OK) {
+        report->n_findings += findings.n_items;
+        report->chain = json_pack("{s:b, s:I, s:o}", "ok", findings.n_items == 0, "n_links", (json_int_t)n_links,
+                                  "findings", kg_cli_findings_json(&findings));
+        kg_buffer_printf(&report->text, "%-4s chain of %s: %zu link%s hold%s\n", findings.n_items == 0 ? "ok" : "BAD",
+                         root, n_links, n_links == 1 ? "" : "s", n_links == 1 ? "s" : "");
+        print_findings(&findings, &report->text);
+    }
+    kg_bundle_findings_free(&findings);
     return status;
 }
 
@@ -79,32 +129,47 @@ static int finish(struct report *report, size_t n_bundles) {
     struct kg_error err;
     enum kg_status status;
     if (report->json) {
-        status = kg_cli_print_json(json_pack("{s:I, s:I, s:I, s:O}", "n_bundles", (json_int_t)n_bundles, "n_bad",
-                                             (json_int_t)report->n_bad, "n_findings", (json_int_t)report->n_findings,
-                                             "bundles", report->bundles),
-                                   &err);
+        json_t *answer =
+            json_pack("{s:I, s:I, s:I, s:O}", "n_bundles", (json_int_t)n_bundles, "n_bad", (json_int_t)report->n_bad,
+                      "n_findings", (json_int_t)report->n_findings, "bundles", report->bundles);
+        if (report->chain) json_object_set(answer, "chain", report->chain);
+        status = kg_cli_print_json(answer, &err);
     } else {
-        kg_buffer_printf(&report->text, "%zu bundle%s, %zu bad\n", n_bundles, n_bundles == 1 ? "" : "s", report->n_bad);
+        if (n_bundles > 0 || !report->chain)
+            kg_buffer_printf(&report->text, "%zu bundle%s, %zu bad\n", n_bundles, n_bundles == 1 ? "" : "s",
+                             report->n_bad);
         status = kg_cli_print(&report->text, &err);
     }
     if (status != KG_OK) return kg_cli_error("verify", &err);
-    return report->n_bad > 0 ? KG_EXIT_INTEGRITY : n_bundles == 0 ? KG_EXIT_NOTHING_TO_DO : KG_EXIT_OK;
+    const bool nothing = n_bundles == 0 && !report->chain;
+    return report->n_findings > 0 ? KG_EXIT_INTEGRITY : nothing ? KG_EXIT_NOTHING_TO_DO : KG_EXIT_OK;
 }
 
 int kg_cmd_verify(int argc, char **argv) {
-    const char *bundles = NULL;
-    bool json = false, all = false, helped;
+    const char *bundles = NULL, *allowed = NULL;
+    bool json = false, all = false, chain = false, require_signature = false, helped;
     const struct kg_option options[] = {
         { .name = "all", .kind = KG_OPTION_FLAG, .value = &all, .help = "every bundle of the folder" },
+        { .name = "chain",
+          .kind = KG_OPTION_FLAG,
+          .value = &chain,
+          .help = "whether every run that a later one names is still there" },
+        KG_ALLOWED_SIGNERS_OPTION(&allowed),
+        { .name = "require-signature",
+          .kind = KG_OPTION_FLAG,
+          .value = &require_signature,
+          .help = "anything but the signature of an allowed signer is a finding" },
         KG_BUNDLES_OPTION(&bundles),
         { .name = "json", .kind = KG_OPTION_FLAG, .value = &json, .help = "print one JSON object" },
     };
     const struct kg_command command = {
         .name = "kigo verify",
-        .usage = "RUN|--all [--bundles DIR] [--json]",
+        .usage = "RUN|--all|--chain [--allowed-signers FILE] [--require-signature] [--bundles DIR] [--json]",
         .summary =
             "Checks every file of a bundle against its manifests and every figure against its records.\n"
-            "RUN is an id, the beginning of one, 'latest', or a folder. Lists every finding; exit code 4 if any.",
+            "RUN is an id, the beginning of one, 'latest', or a folder. Lists every finding; exit code 4 if any. A\n"
+            "signature that is not over these bytes is one, and one by no allowed signer where there is a list of "
+            "them.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
         .max_args = 1,
@@ -117,14 +182,26 @@ int kg_cmd_verify(int argc, char **argv) {
     const char *run = n_args > 0 ? args[0] : NULL;
     free(args);
     if (helped) return KG_EXIT_OK;
-    if (all == (run != NULL)) {
-        kg_fail(&err, KG_ERR_USAGE, "one RUN or --all; usage: %s %s", command.name, command.usage);
+    if ((all || chain) == (run != NULL)) {
+        kg_fail(&err, KG_ERR_USAGE, "one RUN, or --all or --chain; usage: %s %s", command.name, command.usage);
         return kg_cli_error("verify", &err);
     }
-    struct report report = { .json = json, .bundles = json_array() };
-    const enum kg_status status = verify(kg_cli_bundles_root(bundles), run, &report, &n_bundles, &err);
+    const char *root = kg_cli_bundles_root(bundles);
+    char *allowed_signers = kg_cli_allowed_signers(allowed, root);
+    struct report report = { .json = json,
+                             .require_signature = require_signature,
+                             .allowed_signers = allowed_signers,
+                             .bundles = json_array() };
+    enum kg_status status = KG_OK;
+    if (require_signature && !allowed_signers)
+        status =
+            kg_fail(&err, KG_ERR_USAGE, "--require-signature: no list of allowed signers (--allowed-signers FILE)");
+    if (status == KG_OK && (all || run)) status = verify(root, run, &report, &n_bundles, &err);
+    if (status == KG_OK && chain) status = verify_chain(root, &report, &err);
     const int code = status == KG_OK ? finish(&report, n_bundles) : kg_cli_error("verify", &err);
     kg_buffer_free(&report.text);
     json_decref(report.bundles);
+    json_decref(report.chain);
+    free(allowed_signers);
     return code;
 }

@@ -17,6 +17,7 @@
     X(list, "list", "list the runs whose proof bundles are here") \
     X(show, "show", "show a run: verdict, failures, errors, timings") \
     X(verify, "verify", "check that a bundle is what was sealed") \
+    X(sign, "sign", "vouch for a bundle with an SSH key") \
     X(query, "query", "ask the history by SQL") \
     X(reindex, "reindex", "make the index again from the bundles") \
     X(recover, "recover", "publish what runs that died left") \

@@ -40,3 +40,6 @@ kigo_SOURCES += \
 	src/cli/op_run.c \
 	src/cli/op_spec.h \
 	src/cli/op_specs.c
+kigo_SOURCES += \
+	src/cli/cmd_sign.c \
+	src/cli/trust.c src/cli/trust.h

@@ -1,28 +1,11 @@
 /* Keeping the index equal to the folders. */
 #include "base/buffer.h"
 #include "base/file.h"
-#include "bundle/internal.h"
+#include "bundle/beside.h"
 #include "history/folder.h"
 #include "history/internal.h"
 #include <stdlib.h>
 #include <string.h>
-
-/* Names of the root's bundle folders, sorted; the caller frees. */
-static enum kg_status list_folders(const char *root, struct kg_dir_list *list, struct kg_error *err) {
-    const enum kg_status status = kg_dir_list(root, list, err);
-    if (status != KG_OK) return status;
-    size_t kept = 0;
-    for (size_t i = 0; i < list->n_names; i++) {
-        int64_t started_us;
-        char *path = kg_path_join(root, list->names[i]);
-        const bool is_bundle = kg_bundle_id_parse(list->names[i], &started_us) && kg_path_is_dir(path);
-        free(path);
-        if (is_bundle) list->names[kept++] = list->names[i];
-        else free(list->names[i]);
-    }
-    list->n_names = kept;
-    return KG_OK;
-}
 
 /* Ids in the index, sorted bytewise as the folders are. */
 static enum kg_status list_indexed(struct kg_history *history, struct kg_dir_list *list, struct kg_error *err) {
@@ -39,21 +22,27 @@ static enum kg_status list_indexed(struct kg_history *history, struct kg_dir_lis
     return code == SQLITE_DONE ? KG_OK : kg_history_fail(history, "listing bundles", err);
 }
 
+/* Runs SQL whose ?1 is a bundle's id. */
+static enum kg_status bundle_exec(struct kg_history *history, const char *sql, const char *bundle_id,
+                                  struct kg_error *err) {
+    sqlite3_stmt *stmt = NULL;
+    const bool good = sqlite3_prepare_v2(history->db, sql, -1, &stmt, NULL) == SQLITE_OK &&
+                      sqlite3_bind_text(stmt, 1, bundle_id, -1, SQLITE_TRANSIENT) == SQLITE_OK &&
+                      sqlite3_step(stmt) == SQLITE_DONE;
+    sqlite3_finalize(stmt);
+    return good ? KG_OK : kg_history_fail(history, "changing a bundle's rows", err);
+}
+
 static enum kg_status drop(struct kg_history *history, const char *bundle_id, struct kg_error *err) {
     static const char *const DELETES[] = {
         "DELETE FROM metric_row WHERE result_id IN (SELECT result_id FROM result WHERE bundle_id = ?1)",
         "DELETE FROM result_row WHERE bundle_no = (SELECT bundle_no FROM bundle WHERE bundle_id = ?1)",
         "DELETE FROM bundle WHERE bundle_id = ?1",
     };
-    for (size_t i = 0; i < sizeof DELETES / sizeof *DELETES; i++) {
-        sqlite3_stmt *stmt = NULL;
-        const bool good = sqlite3_prepare_v2(history->db, DELETES[i], -1, &stmt, NULL) == SQLITE_OK &&
-                          sqlite3_bind_text(stmt, 1, bundle_id, -1, SQLITE_TRANSIENT) == SQLITE_OK &&
-                          sqlite3_step(stmt) == SQLITE_DONE;
-        sqlite3_finalize(stmt);
-        if (!good) return kg_history_fail(history, "dropping a bundle", err);
-    }
-    return KG_OK;
+    enum kg_status status = KG_OK;
+    for (size_t i = 0; i < sizeof DELETES / sizeof *DELETES && status == KG_OK; i++)
+        status = bundle_exec(history, DELETES[i], bundle_id, err);
+    return status;
 }
 
 /* Inserts a folder; what of it was inserted before an error is taken back. */
@@ -129,7 +118,7 @@ static enum kg_status compare_folders(struct kg_history *history, bool *differs,
                                       struct kg_error *err) {
     struct kg_dir_list folders = { 0 }, indexed = { 0 };
     struct differences d = { 0 };
-    enum kg_status status = list_folders(history->root, &folders, err);
+    enum kg_status status = kg_root_list(history->root, &folders, err);
     if (status == KG_OK) status = list_indexed(history, &indexed, err);
     if (status == KG_OK) compare(&folders, &indexed, &d);
     *differs = d.n_to_add + d.n_to_drop > 0;
@@ -202,6 +191,20 @@ enum kg_status kg_history_add(const char *root, const char *bundle_id, struct kg
         status = kg_fail(err, KG_ERR_INTEGRITY, "%s", adding.problems.items[0].detail);
     kg_bundle_findings_free(&adding.problems);
     free(adding.bundle_id);
+    kg_history_close(history);
+    return status;
+}
+
+static enum kg_status note_body(struct kg_history *history, void *arg, struct kg_error *err) {
+    return bundle_exec(history, "UPDATE bundle SET sig_state = 'unchecked' WHERE bundle_id = ?1", arg, err);
+}
+
+enum kg_status kg_history_note_signature(const char *root, const char *bundle_id, struct kg_error *err) {
+    struct kg_history *history = NULL;
+    char *id = kg_xstrdup(bundle_id);
+    enum kg_status status = kg_history_open_file(root, &history, err);
+    if (status == KG_OK) status = in_transaction(history, note_body, id, err);
+    free(id);
     kg_history_close(history);
     return status;
 }

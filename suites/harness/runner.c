@@ -138,6 +138,7 @@ static enum kg_status run_planned(struct kg_run *run, uint64_t start_ns, struct 
         kg_error_context(err, status, "run %s stopped ('kigo recover' publishes what there is)", outcome->bundle_id);
     outcome->bundle_dir = kg_xstrdup(kg_bundle_dir(run->bundle));
     outcome->exit_code = outcome->interrupted_by ? KG_EXIT_INCOMPLETE : outcome->summary.exit_code;
+    if (outcome->exit_code == KG_EXIT_OK && outcome->summary.unsigned_after_all) outcome->exit_code = KG_EXIT_INTEGRITY;
     kg_signals_close(&signals);
     kg_bundle_close(run->bundle);
     return status;

@@ -25,7 +25,10 @@ suites_integration_test_cli_output_SOURCES = suites/integration/test_cli_output.
 check_PROGRAMS += suites/integration/test_survival
 suites_integration_test_survival_SOURCES = suites/integration/test_survival.c suites/unit/bundle_maker.c
 check_PROGRAMS += suites/integration/test_bundle_cli
-suites_integration_test_bundle_cli_SOURCES = suites/integration/test_bundle_cli.c suites/unit/bundle_maker.c
+suites_integration_test_bundle_cli_SOURCES = \
+	suites/integration/test_bundle_cli.c \
+	suites/integration/verbs.c suites/integration/verbs.h \
+	suites/unit/bundle_maker.c
 check_PROGRAMS += suites/integration/test_check_disasters
 suites_integration_test_check_disasters_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
@@ -43,3 +46,10 @@ suites_integration_test_bench_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/test_bench.c \
 	suites/harness/failure_name.c
+check_PROGRAMS += suites/integration/test_trust
+suites_integration_test_trust_SOURCES = \
+	suites/integration/check_lab.c suites/integration/check_lab.h \
+	suites/integration/test_trust.c \
+	suites/integration/verbs.c suites/integration/verbs.h \
+	suites/harness/failure_name.c \
+	suites/unit/bundle_maker.c

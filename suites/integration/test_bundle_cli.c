@@ -4,6 +4,7 @@
 #include "base/size.h"
 #include "suites/harness/case.h"
 #include "suites/harness/process.h"
+#include "suites/integration/verbs.h"
 #include "suites/unit/bundle_maker.h"
 #include <check.h>
 #include <stdio.h>
@@ -11,44 +12,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-enum { MAX_WORDS = 8 };
-
-/* Runs `kigo <words> --bundles root`; the result is the caller's to free. */
-static void kigo(const char *root, const char *const *words, bool json, struct kg_process_result *result) {
-    const char *argv[MAX_WORDS + 5] = { kg_program_path() };
-    size_t n = 1;
-    for (size_t i = 0; i < MAX_WORDS && words[i]; i++) argv[n++] = words[i];
-    argv[n++] = "--bundles";
-    argv[n++] = root;
-    if (json) argv[n++] = "--json";
-    const struct kg_process process = { .argv = argv };
-    struct kg_error err;
-    EXPECT_OK(kg_process_run(&process, result, &err), err);
-}
-
-/* Exit code as wanted; the output is *out if that is not NULL (the caller frees), else dropped. */
-static void expect_exit(const char *root, const char *const *words, int exit_code, char **out) {
-    struct kg_process_result result;
-    kigo(root, words, false, &result);
-    ck_assert_msg(result.exit_code == exit_code, "kigo %s ended with %d, not %d: %s%s", words[0], result.exit_code,
-                  exit_code, result.out, result.err);
-    if (exit_code != KG_EXIT_OK && exit_code != KG_EXIT_INTEGRITY && exit_code != KG_EXIT_NOTHING_TO_DO)
-        ck_assert_msg(strncmp(result.err, "kigo ", 5) == 0, "kigo %s says nothing", words[0]);
-    if (out) *out = kg_xstrdup(result.out);
-    kg_process_result_free(&result);
-}
-
-static json_t *json_of(const char *root, const char *const *words, int exit_code) {
-    struct kg_process_result result;
-    json_error_t error;
-    kigo(root, words, true, &result);
-    ck_assert_msg(result.exit_code == exit_code, "kigo %s ended with %d: %s", words[0], result.exit_code, result.err);
-    json_t *json = json_loads(result.out, JSON_REJECT_DUPLICATES, &error);
-    ck_assert_msg(json != NULL, "kigo %s --json: %s in %s", words[0], error.text, result.out);
-    kg_process_result_free(&result);
-    return json;
-}
 
 static void write_runs(const char *root) {
     static const char *const RED[] = { "pass", "fail", "skip" }, *const GREEN[] = { "pass", "pass" };
@@ -58,53 +21,45 @@ static void write_runs(const char *root) {
     EXPECT_OK(kg_maker_write(root, GREEN, 2, &summary, &err), err);
 }
 
-#define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
-
-static int64_t integer(const json_t *object, const char *name) {
-    const json_t *value = json_object_get(object, name);
-    ck_assert_msg(json_is_integer(value), "no integer '%s'", name);
-    return json_integer_value(value);
-}
-
 static void list_newest_first(struct kg_record *rec, const void *arg) {
     const char *root = kg_scratch_dir(rec);
     char *text;
     (void)arg;
     write_runs(root);
-    json_t *rows = json_of(root, WORDS("list"), KG_EXIT_OK);
+    json_t *rows = kg_verb_json(root, WORDS("list"), KG_EXIT_OK);
     ck_assert_uint_eq(json_array_size(rows), 2);
     ck_assert_str_eq(json_string_value(json_object_get(json_array_get(rows, 0), "verdict")), "pass");
     ck_assert_str_eq(json_string_value(json_object_get(json_array_get(rows, 1), "verdict")), "fail");
-    ck_assert_int_eq(integer(json_array_get(rows, 1), "n_planned"), 3);
+    ck_assert_int_eq(kg_verb_integer(json_array_get(rows, 1), "n_planned"), 3);
     json_decref(rows);
-    rows = json_of(root, WORDS("list", "--limit", "1"), KG_EXIT_OK);
+    rows = kg_verb_json(root, WORDS("list", "--limit", "1"), KG_EXIT_OK);
     ck_assert_uint_eq(json_array_size(rows), 1);
     json_decref(rows);
-    expect_exit(root, WORDS("list"), KG_EXIT_OK, &text);
+    kg_verb_expect(root, WORDS("list"), KG_EXIT_OK, &text);
     size_t n_lines = 0;
     for (const char *s = text; *s; s++) n_lines += *s == '\n';
     ck_assert_uint_eq(n_lines, 3); /* heads and two runs */
     free(text);
-    expect_exit(root, WORDS("list", "--limit", "0"), KG_EXIT_USAGE, NULL);
+    kg_verb_expect(root, WORDS("list", "--limit", "0"), KG_EXIT_USAGE, NULL);
 }
 
 static void empty_root(struct kg_record *rec, const void *arg) {
     const char *root = kg_scratch_dir(rec);
     char *text;
     (void)arg;
-    expect_exit(root, WORDS("list"), KG_EXIT_OK, &text);
+    kg_verb_expect(root, WORDS("list"), KG_EXIT_OK, &text);
     ck_assert_str_eq(text, "");
     free(text);
-    json_t *rows = json_of(root, WORDS("list"), KG_EXIT_OK);
+    json_t *rows = kg_verb_json(root, WORDS("list"), KG_EXIT_OK);
     ck_assert_uint_eq(json_array_size(rows), 0);
     json_decref(rows);
-    expect_exit(root, WORDS("show", "latest"), KG_EXIT_USAGE, NULL);
-    expect_exit(root, WORDS("verify", "--all"), KG_EXIT_NOTHING_TO_DO, NULL);
-    expect_exit(root, WORDS("recover"), KG_EXIT_OK, NULL);
-    expect_exit(root, WORDS("reindex"), KG_EXIT_OK, NULL);
+    kg_verb_expect(root, WORDS("show", "latest"), KG_EXIT_USAGE, NULL);
+    kg_verb_expect(root, WORDS("verify", "--all"), KG_EXIT_NOTHING_TO_DO, NULL);
+    kg_verb_expect(root, WORDS("recover"), KG_EXIT_OK, NULL);
+    kg_verb_expect(root, WORDS("reindex"), KG_EXIT_OK, NULL);
     char *none = kg_path_join(root, "none");
-    expect_exit(none, WORDS("list"), KG_EXIT_USAGE, NULL);
-    expect_exit(none, WORDS("recover"), KG_EXIT_USAGE, NULL);
+    kg_verb_expect(none, WORDS("list"), KG_EXIT_USAGE, NULL);
+    kg_verb_expect(none, WORDS("recover"), KG_EXIT_USAGE, NULL);
     free(none);
 }
 
@@ -117,17 +72,17 @@ static void naming_a_run(struct kg_record *rec, const void *arg) {
     snprintf(prefix, sizeof prefix, "%.16s", id);
     const char *const names[] = { "latest", id, prefix, only };
     for (size_t i = 0; i < KG_COUNT_OF(names); i++) {
-        json_t *run = json_of(root, WORDS("show", names[i]), KG_EXIT_OK);
+        json_t *run = kg_verb_json(root, WORDS("show", names[i]), KG_EXIT_OK);
         ck_assert_str_eq(json_string_value(json_object_get(run, "bundle_id")), id);
         json_decref(run);
     }
     free(kg_maker_sealed(root, 1));
-    expect_exit(root, WORDS("show", "20"), KG_EXIT_USAGE, NULL); /* two begin so */
-    expect_exit(root, WORDS("show", "1999"), KG_EXIT_USAGE, NULL);
-    expect_exit(root, WORDS("show", ""), KG_EXIT_USAGE, NULL);
-    expect_exit(root, WORDS("show", "./nowhere"), KG_EXIT_USAGE, NULL);
-    expect_exit(root, WORDS("show", "."), KG_EXIT_USAGE, NULL); /* a folder, not a bundle */
-    expect_exit(root, WORDS("show"), KG_EXIT_USAGE, NULL);
+    kg_verb_expect(root, WORDS("show", "20"), KG_EXIT_USAGE, NULL); /* two begin so */
+    kg_verb_expect(root, WORDS("show", "1999"), KG_EXIT_USAGE, NULL);
+    kg_verb_expect(root, WORDS("show", ""), KG_EXIT_USAGE, NULL);
+    kg_verb_expect(root, WORDS("show", "./nowhere"), KG_EXIT_USAGE, NULL);
+    kg_verb_expect(root, WORDS("show", "."), KG_EXIT_USAGE, NULL); /* a folder, not a bundle */
+    kg_verb_expect(root, WORDS("show"), KG_EXIT_USAGE, NULL);
     free(only);
 }
 
@@ -155,15 +110,15 @@ static void show_chooses_cases(struct kg_record *rec, const void *arg) {
         const char *words[6] = { NULL };
         memcpy(words, CHOICES[i].words, sizeof CHOICES[i].words);
         words[1] = dir;
-        json_t *run = json_of(root, words, KG_EXIT_OK);
+        json_t *run = kg_verb_json(root, words, KG_EXIT_OK);
         ck_assert_msg(json_array_size(json_object_get(run, "cases")) == CHOICES[i].n_cases, "row %zu", i);
         json_decref(run);
     }
-    json_t *slow = json_of(root, WORDS("show", dir, "--slowest", "1"), KG_EXIT_OK);
+    json_t *slow = kg_verb_json(root, WORDS("show", dir, "--slowest", "1"), KG_EXIT_OK);
     const json_t *first = json_array_get(json_object_get(slow, "cases"), 0);
     ck_assert_str_eq(json_string_value(json_object_get(first, "key")), "unit/sample/case_2"); /* 3 ms, the longest */
     json_decref(slow);
-    expect_exit(root, WORDS("show", dir), KG_EXIT_OK, &text);
+    kg_verb_expect(root, WORDS("show", dir), KG_EXIT_OK, &text);
     ck_assert(strstr(text, "unit/sample/case_1") && strstr(text, "as the maker was told"));
     ck_assert(!strstr(text, "unit/sample/case_0")); /* green cases are not in the way */
     free(text);
@@ -175,22 +130,22 @@ static void verify_lists_and_exits_4(struct kg_record *rec, const void *arg) {
     char *text;
     (void)arg;
     char *dir = kg_maker_sealed(root, 2);
-    expect_exit(root, WORDS("verify", "latest"), KG_EXIT_OK, NULL);
-    expect_exit(root, WORDS("verify", "--all"), KG_EXIT_OK, NULL);
-    expect_exit(root, WORDS("verify"), KG_EXIT_USAGE, NULL);
-    expect_exit(root, WORDS("verify", "latest", "--all"), KG_EXIT_USAGE, NULL);
+    kg_verb_expect(root, WORDS("verify", "latest"), KG_EXIT_OK, NULL);
+    kg_verb_expect(root, WORDS("verify", "--all"), KG_EXIT_OK, NULL);
+    kg_verb_expect(root, WORDS("verify"), KG_EXIT_USAGE, NULL);
+    kg_verb_expect(root, WORDS("verify", "latest", "--all"), KG_EXIT_USAGE, NULL);
     kg_maker_replace(dir, "data/report.md", "Run", "Rum");
     kg_maker_append(dir, "data/extra", "x");
     char *gone = kg_path_join(dir, "data/results.csv"), *renamed = kg_path_join(dir, "data/results.cvs");
     ck_assert_int_eq(rename(gone, renamed), 0);
-    expect_exit(root, WORDS("verify", "latest"), KG_EXIT_INTEGRITY, &text);
+    kg_verb_expect(root, WORDS("verify", "latest"), KG_EXIT_INTEGRITY, &text);
     ck_assert_msg(strstr(text, "changed data/report.md") && strstr(text, "added data/extra") &&
                       strstr(text, "missing data/results.csv") && strstr(text, "added data/results.cvs"),
                   "%s", text);
     free(text);
-    json_t *all = json_of(root, WORDS("verify", "--all"), KG_EXIT_INTEGRITY);
-    ck_assert_int_eq(integer(all, "n_bad"), 1);
-    ck_assert_int_ge(integer(all, "n_findings"), 4);
+    json_t *all = kg_verb_json(root, WORDS("verify", "--all"), KG_EXIT_INTEGRITY);
+    ck_assert_int_eq(kg_verb_integer(all, "n_bad"), 1);
+    ck_assert_int_ge(kg_verb_integer(all, "n_findings"), 4);
     json_decref(all);
     free(renamed);
     free(gone);
@@ -202,7 +157,7 @@ static void verify_all_sees_a_renamed_bundle(struct kg_record *rec, const void *
     char *dir = kg_maker_sealed(root, 1), *other = kg_path_join(root, "other-name"), *text;
     (void)arg;
     ck_assert_int_eq(rename(dir, other), 0);
-    expect_exit(root, WORDS("verify", "--all"), KG_EXIT_INTEGRITY, &text);
+    kg_verb_expect(root, WORDS("verify", "--all"), KG_EXIT_INTEGRITY, &text);
     ck_assert_msg(strstr(text, "renamed") != NULL, "%s", text);
     free(text);
     free(other);
@@ -215,22 +170,22 @@ static void query_reads_only(struct kg_record *rec, const void *arg) {
     char *text;
     (void)arg;
     write_runs(root);
-    json_t *rows = json_of(root, WORDS("query", SELECT), KG_EXIT_OK);
+    json_t *rows = kg_verb_json(root, WORDS("query", SELECT), KG_EXIT_OK);
     const json_t *row = json_array_get(rows, 0);
-    ck_assert_int_eq(integer(row, "n"), 2);
+    ck_assert_int_eq(kg_verb_integer(row, "n"), 2);
     ck_assert(json_is_null(json_object_get(row, "z")));
     ck_assert_double_eq(json_real_value(json_object_get(row, "r")), 0.1);
     json_decref(rows);
-    expect_exit(root, WORDS("query", SELECT, "--csv"), KG_EXIT_OK, &text);
+    kg_verb_expect(root, WORDS("query", SELECT, "--csv"), KG_EXIT_OK, &text);
     ck_assert_str_eq(text, "n,t,z,r\r\n2,\"a,\"\"b\",,0.1\r\n");
     free(text);
-    expect_exit(root, WORDS("query", "SELECT bundle_id FROM bundle"), KG_EXIT_OK, NULL);
-    expect_exit(root, WORDS("query", "DELETE FROM bundle"), KG_EXIT_USAGE, NULL);
-    expect_exit(root, WORDS("query", "SELECT 1; SELECT 2"), KG_EXIT_USAGE, NULL);
-    expect_exit(root, WORDS("query", SELECT, "--csv", "--json"), KG_EXIT_USAGE, NULL);
-    expect_exit(root, WORDS("query"), KG_EXIT_USAGE, NULL);
-    rows = json_of(root, WORDS("query", "SELECT count(*) AS n FROM bundle"), KG_EXIT_OK);
-    ck_assert_int_eq(integer(json_array_get(rows, 0), "n"), 2); /* nothing was deleted */
+    kg_verb_expect(root, WORDS("query", "SELECT bundle_id FROM bundle"), KG_EXIT_OK, NULL);
+    kg_verb_expect(root, WORDS("query", "DELETE FROM bundle"), KG_EXIT_USAGE, NULL);
+    kg_verb_expect(root, WORDS("query", "SELECT 1; SELECT 2"), KG_EXIT_USAGE, NULL);
+    kg_verb_expect(root, WORDS("query", SELECT, "--csv", "--json"), KG_EXIT_USAGE, NULL);
+    kg_verb_expect(root, WORDS("query"), KG_EXIT_USAGE, NULL);
+    rows = kg_verb_json(root, WORDS("query", "SELECT count(*) AS n FROM bundle"), KG_EXIT_OK);
+    ck_assert_int_eq(kg_verb_integer(json_array_get(rows, 0), "n"), 2); /* nothing was deleted */
     json_decref(rows);
 }
 
@@ -250,13 +205,13 @@ static void deleted_index(struct kg_record *rec, const void *arg) {
     write_runs(root);
     char *grown = kg_maker_dump(root);
     remove_index(root);
-    json_t *report = json_of(root, WORDS("reindex"), KG_EXIT_OK);
-    ck_assert_int_eq(integer(report, "n_indexed"), 2);
+    json_t *report = kg_verb_json(root, WORDS("reindex"), KG_EXIT_OK);
+    ck_assert_int_eq(kg_verb_integer(report, "n_indexed"), 2);
     json_decref(report);
     char *rebuilt = kg_maker_dump(root);
     kg_maker_expect_same(rebuilt, grown);
     remove_index(root);
-    json_t *rows = json_of(root, WORDS("list"), KG_EXIT_OK); /* needs no reindex */
+    json_t *rows = kg_verb_json(root, WORDS("list"), KG_EXIT_OK); /* needs no reindex */
     ck_assert_uint_eq(json_array_size(rows), 2);
     json_decref(rows);
     free(rebuilt);
@@ -270,14 +225,14 @@ static void newer_index(struct kg_record *rec, const void *arg) {
     size_t size_bytes;
     struct kg_error err;
     (void)arg;
-    expect_exit(root, WORDS("list"), KG_EXIT_OK, NULL);
+    kg_verb_expect(root, WORDS("list"), KG_EXIT_OK, NULL);
     EXPECT_OK(kg_file_read(path, &data, &size_bytes, &err), err);
     ck_assert_uint_gt(size_bytes, 64);
     data[60] = 1; /* bytes 60 to 63 of an SQLite file are user_version, big-endian */
     EXPECT_OK(kg_file_write(path, data, size_bytes, &err), err);
     for (size_t i = 0; i < KG_COUNT_OF(VERBS); i++) {
         struct kg_process_result result;
-        kigo(root, WORDS(VERBS[i][0], VERBS[i][1]), false, &result);
+        kg_verb_run(root, WORDS(VERBS[i][0], VERBS[i][1]), false, &result);
         ck_assert_msg(result.exit_code == KG_EXIT_INTEGRITY, "kigo %s: %d", VERBS[i][0], result.exit_code);
         ck_assert_msg(strstr(result.err, "schema version") != NULL, "%s", result.err);
         kg_process_result_free(&result);
@@ -301,19 +256,19 @@ static void recover_publishes(struct kg_record *rec, const void *arg) {
     ck_assert_int_eq(waitpid(child, &state, 0), child);
     ck_assert(WIFEXITED(state) && WEXITSTATUS(state) == 0);
     struct kg_process_result result;
-    kigo(root, WORDS("list"), false, &result);
+    kg_verb_run(root, WORDS("list"), false, &result);
     ck_assert_msg(strstr(result.err, "kigo recover") != NULL, "list does not tell of the dead run: %s", result.err);
     kg_process_result_free(&result);
-    json_t *report = json_of(root, WORDS("recover"), KG_EXIT_OK);
-    ck_assert_int_eq(integer(report, "n_recovered"), 1);
+    json_t *report = kg_verb_json(root, WORDS("recover"), KG_EXIT_OK);
+    ck_assert_int_eq(kg_verb_integer(report, "n_recovered"), 1);
     json_decref(report);
-    json_t *rows = json_of(root, WORDS("list"), KG_EXIT_OK);
+    json_t *rows = kg_verb_json(root, WORDS("list"), KG_EXIT_OK);
     const json_t *row = json_array_get(rows, 0);
     ck_assert_str_eq(json_string_value(json_object_get(row, "state")), "partial");
-    ck_assert_int_eq(integer(row, "n_crash"), 1);
-    ck_assert_int_eq(integer(row, "n_norun"), 1);
+    ck_assert_int_eq(kg_verb_integer(row, "n_crash"), 1);
+    ck_assert_int_eq(kg_verb_integer(row, "n_norun"), 1);
     json_decref(rows);
-    expect_exit(root, WORDS("verify", "latest"), KG_EXIT_OK, NULL);
+    kg_verb_expect(root, WORDS("verify", "latest"), KG_EXIT_OK, NULL);
 }
 
 #define CASE(function)                                                                                                 \

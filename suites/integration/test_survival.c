@@ -2,6 +2,7 @@
  * published. */
 #include "base/buffer.h"
 #include "base/file.h"
+#include "bundle/beside.h"
 #include "base/rng.h"
 #include "base/size.h"
 #include "suites/harness/case.h"
@@ -543,7 +544,7 @@ static int write_on_small_disk(const char *root, uint64_t kib) {
     if (kg_bundle_recover(runs, &n, &err) != KG_OK || n != 1) return complain(&err);
     struct kg_dir_list list;
     struct kg_bundle_findings findings;
-    if (kg_dir_list(runs, &list, &err) != KG_OK || list.n_names != 1) return 2;
+    if (kg_root_list(runs, &list, &err) != KG_OK || list.n_names != 1) return 2;
     char *dir = kg_path_join(runs, list.names[0]);
     return kg_bundle_verify(dir, &findings, &err) == KG_OK ? CHILD_MET_FULL_DISK : complain(&err);
 }

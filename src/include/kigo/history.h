@@ -37,6 +37,9 @@ void kg_history_close(struct kg_history *history);
 /* Adds one published bundle; one that is there already is good. */
 KG_WARN_UNUSED enum kg_status kg_history_add(const char *root, const char *bundle_id, struct kg_error *err);
 
+/* Says in the index that a bundle has a signature, if the bundle is in it. */
+KG_WARN_UNUSED enum kg_status kg_history_note_signature(const char *root, const char *bundle_id, struct kg_error *err);
+
 /* Empties the index and fills it again from the folders, in one transaction; *n_indexed counts bundles. An index file
  * that is not a database is replaced. */
 KG_WARN_UNUSED enum kg_status kg_history_reindex(const char *root, size_t *n_indexed,

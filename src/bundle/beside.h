@@ -1,0 +1,28 @@
+/* What lies in a root beside its bundles: facts about bundles that came after their sealing, one JSON file a bundle or
+ * event, so that a lost index loses none of them. They are no bundles, and verify does not take them for renamed ones. */
+#ifndef KIGO_BUNDLE_BESIDE_H
+#define KIGO_BUNDLE_BESIDE_H
+
+#include <kigo/status.h>
+#include <jansson.h>
+#include <stdbool.h>
+
+#define KG_TOMBSTONES "tombstones" /* <id>.json: pruned, when, by whom, and the tag manifest's SHA-256 */
+#define KG_IMPORTS "imports"       /* <id>.json: brought in, when, from which file, signed by whom */
+#define KG_SIGNOFFS "signoffs"     /* <sprint>-<utc>/: a sign-off's documents */
+#define KG_ANNOTATIONS "annotations"
+
+/* Whether a name in a root is one of these folders. */
+bool kg_beside_is_folder(const char *name);
+
+/* <root>/<folder>/<id>.json, synced; the folder is made. Replaces what is there. */
+KG_WARN_UNUSED enum kg_status kg_beside_write(const char *root, const char *folder, const char *id, const json_t *fact,
+                                              struct kg_error *err);
+/* The object, or NULL if there is none or it is no JSON object. */
+json_t *kg_beside_read(const char *root, const char *folder, const char *id);
+
+/* The names of a root's published bundles, sorted. */
+struct kg_dir_list;
+KG_WARN_UNUSED enum kg_status kg_root_list(const char *root, struct kg_dir_list *ids, struct kg_error *err);
+
+#endif

@@ -1,0 +1,50 @@
+#include "cli/trust.h"
+#include "base/file.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+char *kg_cli_allowed_signers(const char *given, const char *root) {
+    const char *from_environment = getenv("KIGO_ALLOWED_SIGNERS");
+    if (given) return kg_xstrdup(given);
+    if (from_environment && *from_environment) return kg_xstrdup(from_environment);
+    char *beside = kg_path_join(root, "allowed_signers");
+    if (kg_path_exists(beside)) return beside;
+    free(beside);
+    return NULL;
+}
+
+enum kg_status kg_cli_sign_key(const char *given, char **key, struct kg_error *err) {
+    *key = NULL;
+    if (!given) return KG_OK;
+    char *path = realpath(given, NULL);
+    if (!path) return kg_fail(err, KG_ERR_USAGE, "key %s: %s", given, strerror(errno));
+    const enum kg_status status = kg_sign_try(path, err);
+    if (status == KG_OK) *key = path;
+    else free(path);
+    return status;
+}
+
+json_t *kg_cli_signature_json(const struct kg_signature *signature) {
+    const struct {
+        const char *name, *text;
+    } rows[] = { { "signer", signature->signer }, { "key", signature->key }, { "why", signature->why } };
+    json_t *object = json_pack("{s:s}", "state", kg_signature_state_name(signature->state));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].text[0]) json_object_set_new(object, rows[i].name, json_string(rows[i].text));
+    return object;
+}
+
+void kg_cli_signature_text(const struct kg_signature *signature, struct kg_buffer *out) {
+    switch (signature->state) {
+    case KG_SIGNATURE_NONE: kg_buffer_puts(out, "not signed"); return;
+    case KG_SIGNATURE_GOOD: kg_buffer_printf(out, "signed by %s (%s)", signature->signer, signature->key); return;
+    case KG_SIGNATURE_INTACT:
+        kg_buffer_printf(out, "signed with %s; no list of allowed signers says whose that is", signature->key);
+        return;
+    case KG_SIGNATURE_UNTRUSTED:
+        kg_buffer_printf(out, "signed with %s, which no allowed signer has: %s", signature->key, signature->why);
+        return;
+    case KG_SIGNATURE_BAD: kg_buffer_printf(out, "the signature is bad: %s", signature->why); return;
+    }
+}

@@ -1,0 +1,369 @@
+/* Signatures and the chain of bundles: what is vouched for verifies, and every way of tampering shows. */
+#include "base/buffer.h"
+#include "base/file.h"
+#include "base/size.h"
+#include "bundle/chain.h"
+#include "bundle/sign.h"
+#include "suites/integration/check_lab.h"
+#include "suites/integration/verbs.h"
+#include "suites/unit/bundle_maker.h"
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The id in <root>/.chain: the bundle that was sealed last. malloc'ed folder. */
+static char *last_sealed(const char *root) {
+    char *path = kg_path_join(root, ".chain"), *text;
+    size_t size_bytes;
+    struct kg_error err;
+    EXPECT_OK(kg_file_read(path, &text, &size_bytes, &err), err);
+    char *dir = kg_xasprintf("%s/%.*s", root, (int)strcspn(text, " "), text);
+    free(text);
+    free(path);
+    return dir;
+}
+
+/* A sealed bundle of one passing case. malloc'ed folder. */
+static char *seal_one(const char *root) {
+    static const char *const PASS[] = { "pass" };
+    struct kg_bundle_summary summary;
+    struct kg_error err;
+    EXPECT_OK(kg_maker_write(root, PASS, 1, &summary, &err), err);
+    return last_sealed(root);
+}
+
+struct bench {
+    const char *root;           /* of bundles */
+    char *keys, *key, *allowed; /* a folder, a key in it, and the list that has this key only */
+};
+
+/* false: no ssh-keygen, the case is skipped. */
+static bool set_up(struct bench *b, struct kg_record *rec) {
+    struct kg_error err;
+    *b = (struct bench){ 0 };
+    b->keys = kg_path_join(kg_scratch_dir(rec), "keys");
+    EXPECT_OK(kg_dir_make(b->keys, &err), err);
+    b->key = kg_verb_key(rec, b->keys, "ci");
+    if (!b->key) return free(b->keys), false;
+    b->allowed = kg_verb_allowed(b->keys, "allowed", "ci@example.org namespaces=\"kigo-bundle\"", b->key);
+    b->root = kg_scratch_dir(rec);
+    return true;
+}
+
+static void tear_down(struct bench *b) {
+    free(b->allowed);
+    free(b->key);
+    free(b->keys);
+}
+
+static void expect_state(const char *root, const char *dir, const char *allowed, int exit_code, const char *state) {
+    json_t *answer = kg_verb_json(
+        root, allowed ? WORDS("verify", dir, "--allowed-signers", allowed) : WORDS("verify", dir), exit_code);
+    const json_t *bundle = json_array_get(json_object_get(answer, "bundles"), 0);
+    const char *got = json_string_value(json_object_get(json_object_get(bundle, "signature"), "state"));
+    ck_assert_msg(got && strcmp(got, state) == 0, "the signature is %s, not %s", got ? got : "missing", state);
+    json_decref(answer);
+}
+
+static void signed_bundle(struct kg_record *rec, const void *arg) {
+    struct bench b;
+    (void)arg;
+    if (!set_up(&b, rec)) return;
+    char *dir = seal_one(b.root), *text;
+    expect_state(b.root, dir, b.allowed, KG_EXIT_OK, "unsigned");
+    kg_verb_refuses(b.root, WORDS("verify", dir, "--allowed-signers", b.allowed, "--require-signature"),
+                    KG_EXIT_INTEGRITY, "not signed");
+    kg_verb_expect(b.root, WORDS("sign", dir, "--key", b.key), KG_EXIT_OK, NULL);
+    expect_state(b.root, dir, NULL, KG_EXIT_OK, "intact");
+    expect_state(b.root, dir, b.allowed, KG_EXIT_OK, "good");
+    kg_verb_expect(b.root, WORDS("verify", dir, "--allowed-signers", b.allowed, "--require-signature"), KG_EXIT_OK,
+                   &text);
+    ck_assert_msg(strstr(text, "signed by ci@example.org (ED25519 key SHA256:"), "%s", text);
+    free(text);
+    kg_verb_refuses(b.root, WORDS("sign", dir, "--key", b.key), KG_EXIT_USAGE, "signed already");
+    kg_verb_expect(b.root, WORDS("sign", dir, "--key", b.key, "--again"), KG_EXIT_OK, NULL);
+    expect_state(b.root, dir, b.allowed, KG_EXIT_OK, "good");
+    free(dir);
+    tear_down(&b);
+}
+
+static void wrong_calls(struct kg_record *rec, const void *arg) {
+    struct bench b;
+    (void)arg;
+    if (!set_up(&b, rec)) return;
+    char *dir = seal_one(b.root), *nothing = kg_path_join(b.keys, "nothing");
+    kg_verb_refuses(b.root, WORDS("sign", dir), KG_EXIT_USAGE, "--key");
+    kg_verb_refuses(b.root, WORDS("sign", "--key", b.key), KG_EXIT_USAGE, "usage");
+    kg_verb_refuses(b.root, WORDS("sign", dir, "--key", nothing), KG_EXIT_USAGE, nothing);
+    kg_verb_refuses(b.root, WORDS("sign", dir, "--key", b.allowed), KG_EXIT_USAGE, "cannot sign");
+    kg_verb_refuses(b.root, WORDS("verify", dir, "--allowed-signers", nothing), KG_EXIT_USAGE, nothing);
+    kg_verb_refuses(b.root, WORDS("verify", dir, "--require-signature"), KG_EXIT_USAGE, "--allowed-signers");
+    kg_maker_replace(dir, "data/report.md", "Run", "Rum"); /* nobody vouches for what does not verify */
+    kg_verb_refuses(b.root, WORDS("sign", dir, "--key", b.key), KG_EXIT_INTEGRITY, "changed");
+    expect_state(b.root, dir, NULL, KG_EXIT_INTEGRITY, "unsigned");
+    free(nothing);
+    free(dir);
+    tear_down(&b);
+}
+
+/* Ways to tamper with a signed bundle `dir`; each must be seen with the list of allowed signers, and some without. */
+static void flip_signature(const struct bench *b, const char *dir) {
+    char *path = kg_path_join(dir, "tagmanifest-sha256.txt.sig"), *text;
+    size_t size_bytes;
+    struct kg_error err;
+    (void)b;
+    EXPECT_OK(kg_file_read(path, &text, &size_bytes, &err), err);
+    char *last_line = strstr(text, "\n-----END") - 12;
+    *last_line = *last_line == 'A' ? 'B' : 'A';
+    EXPECT_OK(kg_file_write(path, text, size_bytes, &err), err);
+    free(text);
+    free(path);
+}
+
+static void change_and_rehash(const struct bench *b, const char *dir) {
+    (void)b;
+    kg_maker_replace(dir, "data/env.json", "\"", " \"");
+    kg_maker_rehash(dir); /* the bag is sound again; only the signature tells */
+}
+
+static void put_signature_for(const char *dir, const char *key, const char *purpose, const char *over) {
+    struct kg_buffer signature = KG_BUFFER_INIT;
+    struct kg_error err;
+    char *path = kg_path_join(dir, "tagmanifest-sha256.txt.sig");
+    EXPECT_OK(kg_sign_file(key, purpose, over, &signature, &err), err);
+    EXPECT_OK(kg_file_write(path, signature.data, signature.len, &err), err);
+    kg_buffer_free(&signature);
+    free(path);
+}
+
+static void other_purpose(const struct bench *b, const char *dir) {
+    char *tags = kg_path_join(dir, "tagmanifest-sha256.txt");
+    put_signature_for(dir, b->key, "file", tags);
+    free(tags);
+}
+
+static void other_file(const struct bench *b, const char *dir) {
+    char *manifest = kg_path_join(dir, "manifest-sha256.txt");
+    put_signature_for(dir, b->key, KG_SIGN_BUNDLE, manifest);
+    free(manifest);
+}
+
+static void other_key(const struct bench *b, const char *dir) {
+    char *tags = kg_path_join(dir, "tagmanifest-sha256.txt"), *key = kg_xasprintf("%s-other", b->key);
+    put_signature_for(dir, key, KG_SIGN_BUNDLE, tags);
+    free(key);
+    free(tags);
+}
+
+static void garbage(const struct bench *b, const char *dir) {
+    char *path = kg_path_join(dir, "tagmanifest-sha256.txt.sig");
+    static const char TEXT[] = "-----BEGIN SSH SIGNATURE-----\nAAAA\n-----END SSH SIGNATURE-----\n";
+    struct kg_error err;
+    (void)b;
+    EXPECT_OK(kg_file_write(path, TEXT, strlen(TEXT), &err), err);
+    free(path);
+}
+
+static const struct tampering {
+    const char *name;
+    void (*tamper)(const struct bench *b, const char *dir);
+    const char *state; /* with the list of allowed signers */
+    int alone;         /* exit code of verify without it */
+} TAMPERINGS[] = {
+    { "flipped_signature", flip_signature, "bad", KG_EXIT_INTEGRITY },
+    { "changed_and_rehashed", change_and_rehash, "bad", KG_EXIT_INTEGRITY },
+    { "signature_for_another_purpose", other_purpose, "bad", KG_EXIT_INTEGRITY },
+    { "signature_of_another_file", other_file, "bad", KG_EXIT_INTEGRITY },
+    { "signature_by_another_key", other_key, "untrusted", KG_EXIT_OK },
+    { "garbage_in_armor", garbage, "bad", KG_EXIT_INTEGRITY },
+};
+
+static void tampered(struct kg_record *rec, const void *arg) {
+    const struct tampering *row = arg;
+    struct bench b;
+    if (!set_up(&b, rec)) return;
+    char *dir = seal_one(b.root), *other = kg_verb_key(rec, b.keys, "ci-other");
+    kg_verb_expect(b.root, WORDS("sign", dir, "--key", b.key), KG_EXIT_OK, NULL);
+    row->tamper(&b, dir);
+    expect_state(b.root, dir, b.allowed, KG_EXIT_INTEGRITY, row->state);
+    kg_verb_expect(b.root, WORDS("verify", dir), row->alone, NULL);
+    free(other);
+    free(dir);
+    tear_down(&b);
+}
+
+/* A list may say for how long a key counts; what counts is when the bundle was sealed. */
+static void key_with_time_limits(struct kg_record *rec, const void *arg) {
+    static const struct {
+        const char *options, *state;
+        int exit_code;
+    } ROWS[] = {
+        { "ci@example.org valid-before=\"20200101\"", "untrusted", KG_EXIT_INTEGRITY },
+        { "ci@example.org valid-after=\"20200101\"", "good", KG_EXIT_OK },
+        { "ci@example.org namespaces=\"git\"", "untrusted", KG_EXIT_INTEGRITY },
+        { "a@example.org,b@example.org", "good", KG_EXIT_OK },
+    };
+    struct bench b;
+    (void)arg;
+    if (!set_up(&b, rec)) return;
+    char *dir = seal_one(b.root);
+    kg_verb_expect(b.root, WORDS("sign", dir, "--key", b.key), KG_EXIT_OK, NULL);
+    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
+        char *allowed = kg_verb_allowed(b.keys, "limits", ROWS[i].options, b.key);
+        expect_state(b.root, dir, allowed, ROWS[i].exit_code, ROWS[i].state);
+        free(allowed);
+    }
+    free(dir);
+    tear_down(&b);
+}
+
+static void index_learns_of_signatures(struct kg_record *rec, const void *arg) {
+    struct bench b;
+    (void)arg;
+    if (!set_up(&b, rec)) return;
+    char *dir = seal_one(b.root);
+    kg_verb_expect(b.root, WORDS("sign", dir, "--key", b.key), KG_EXIT_OK, NULL);
+    char *live = kg_maker_dump(b.root);
+    kg_verb_expect(b.root, WORDS("reindex"), KG_EXIT_OK, NULL);
+    char *rebuilt = kg_maker_dump(b.root);
+    kg_maker_expect_same(live, rebuilt);
+    free(rebuilt);
+    free(live);
+    free(dir);
+    tear_down(&b);
+}
+
+static void check_signs(struct kg_record *rec, const void *arg) {
+    struct kg_lab lab;
+    struct kg_process_result r;
+    (void)arg;
+    kg_lab_open(&lab, rec);
+    char *key = kg_verb_key(rec, lab.dir, "ci");
+    if (!key) return kg_lab_close(&lab);
+    char *allowed = kg_verb_allowed(lab.dir, "allowed", "ci@example.org", key);
+    kg_lab_add(&lab, "test_green", "test_green");
+    kg_lab_check(&lab, WORDS("--quiet", "--sign", allowed), &r); /* no key: refused before anything runs */
+    kg_lab_expect_exit(&r, KG_EXIT_USAGE, NULL);
+    ck_assert_uint_eq(kg_lab_count(&lab, ""), 0);
+    kg_process_result_free(&r);
+    kg_lab_check(&lab, WORDS("--quiet", "--sign", key), &r);
+    kg_lab_expect_exit(&r, KG_EXIT_OK, NULL);
+    char *bundle = kg_lab_bundle(&lab);
+    expect_state(lab.bundles, bundle, allowed, KG_EXIT_OK, "good");
+    free(bundle);
+    free(allowed);
+    free(key);
+    kg_process_result_free(&r);
+    kg_lab_close(&lab);
+}
+
+/* How many links hold, and that there is a finding of that kind (NULL: none at all). */
+static void expect_chain(const char *root, int64_t n_links, const char *finding) {
+    json_t *answer = kg_verb_json(root, WORDS("verify", "--chain"), finding ? KG_EXIT_INTEGRITY : KG_EXIT_OK);
+    const json_t *chain = json_object_get(answer, "chain");
+    ck_assert_int_eq(kg_verb_integer(chain, "n_links"), n_links);
+    const json_t *findings = json_object_get(chain, "findings"), *item;
+    size_t i, n_found = 0;
+    json_array_foreach(findings, i, item) {
+        n_found += finding && strcmp(json_string_value(json_object_get(item, "what")), finding) == 0;
+    }
+    char *text = json_dumps(findings, 0);
+    ck_assert_msg(finding ? n_found > 0 : json_array_size(findings) == 0, "the chain says %s", text);
+    free(text);
+    json_decref(answer);
+}
+
+static void remove_dir(const char *dir) {
+    struct kg_error err;
+    EXPECT_OK(kg_path_remove(dir, &err), err);
+}
+
+static void chain_of_runs(struct kg_record *rec, const void *arg) {
+    const char *root = kg_scratch_dir(rec);
+    (void)arg;
+    expect_chain(root, 0, NULL);
+    for (size_t i = 0; i < 3; i++) free(seal_one(root));
+    expect_chain(root, 3, NULL); /* two between bundles, one of .chain */
+    kg_verb_expect(root, WORDS("verify", "--chain", "--all"), KG_EXIT_OK, NULL);
+    kg_verb_refuses(root, WORDS("verify", "--chain", "latest"), KG_EXIT_USAGE, "--chain");
+}
+
+static void removed_run_shows(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    for (size_t gone = 0; gone < 3; gone++) {
+        char *root = kg_xasprintf("%s/%zu", kg_scratch_dir(rec), gone), *dirs[3];
+        for (size_t i = 0; i < 3; i++) dirs[i] = seal_one(root);
+        remove_dir(dirs[gone]);
+        /* The first is named by the second; the last by .chain alone. A bundle that is gone holds no link of its own. */
+        expect_chain(root, gone == 0 ? 2 : 1, "removed");
+        free(seal_one(root)); /* and later runs do not cover it up */
+        expect_chain(root, gone == 0 ? 3 : 2, "removed");
+        for (size_t i = 0; i < 3; i++) free(dirs[i]);
+        free(root);
+    }
+}
+
+static void run_that_was_made_again(struct kg_record *rec, const void *arg) {
+    const char *root = kg_scratch_dir(rec);
+    (void)arg;
+    char *first = seal_one(root), *second = seal_one(root);
+    change_and_rehash(NULL, first);
+    kg_verb_expect(root, WORDS("verify", "--all"), KG_EXIT_OK, NULL); /* by itself it is sound */
+    expect_chain(root, 1, "replaced");
+    free(second);
+    free(first);
+}
+
+/* Whoever takes a link out of a bag-info must hash again, and what named that bundle gives it away. */
+static void link_taken_out(struct kg_record *rec, const void *arg) {
+    const char *root = kg_scratch_dir(rec);
+    (void)arg;
+    char *first = seal_one(root), *second = seal_one(root), *third = seal_one(root);
+    remove_dir(first);
+    kg_maker_replace(second, "bag-info.txt", KG_CHAIN_LABEL ": 2", KG_CHAIN_LABEL ": x 2");
+    kg_maker_rehash(second);
+    kg_verb_refuses(root, WORDS("verify", second), KG_EXIT_INTEGRITY, KG_CHAIN_LABEL);
+    expect_chain(root, 1, "format");
+    free(third);
+    free(second);
+    free(first);
+}
+
+static void lost_chain_file(struct kg_record *rec, const void *arg) {
+    const char *root = kg_scratch_dir(rec);
+    static const char *const CONTENTS[] = { NULL, "", "20261120T000000Z-x-12345678", "x\n", "none\n" };
+    char *path = kg_path_join(root, ".chain");
+    struct kg_error err;
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(CONTENTS); i++) {
+        free(seal_one(root));
+        if (CONTENTS[i]) EXPECT_OK(kg_file_write(path, CONTENTS[i], strlen(CONTENTS[i]), &err), err);
+        else remove_dir(path);
+    }
+    expect_chain(root, KG_COUNT_OF(CONTENTS) - 1, NULL); /* each took the bundle sealed last for its predecessor */
+    free(path);
+}
+
+#define CASE(function)                                                                                                 \
+    { .layer = "integration", .op = "trust", .name = #function, .run = function }
+
+static const struct kg_case CASES[] = {
+    CASE(signed_bundle),  CASE(wrong_calls),     CASE(key_with_time_limits), CASE(index_learns_of_signatures),
+    CASE(check_signs),    CASE(chain_of_runs),   CASE(removed_run_shows),    CASE(run_that_was_made_again),
+    CASE(link_taken_out), CASE(lost_chain_file),
+};
+
+static void build(struct kg_case_list *list) {
+    for (size_t i = 0; i < KG_COUNT_OF(CASES); i++) kg_case_list_add(list, &CASES[i]);
+    for (size_t i = 0; i < KG_COUNT_OF(TAMPERINGS); i++)
+        kg_case_list_add(list, &(struct kg_case){ .layer = "integration",
+                                                  .op = "trust",
+                                                  .name = TAMPERINGS[i].name,
+                                                  .run = tampered,
+                                                  .arg = &TAMPERINGS[i] });
+}
+
+int main(int argc, char **argv) {
+    return kg_suite_main_built(argc, argv, build);
+}

@@ -2,9 +2,9 @@
  * published. */
 #include "base/buffer.h"
 #include "base/file.h"
-#include "bundle/beside.h"
 #include "base/rng.h"
 #include "base/size.h"
+#include "bundle/beside.h"
 #include "suites/harness/case.h"
 #include "suites/unit/bundle_maker.h"
 #include <kigo/history.h>

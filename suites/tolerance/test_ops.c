@@ -30,9 +30,9 @@ static const struct {
     const char *spec; /* NULL where no requirement names the operation by itself */
 } OPS[] = {
     { "embedding", kg_op_case_embedding, 12, NULL }, { "rmsnorm", kg_op_case_rmsnorm, 13, NULL },
-    { "layernorm", kg_op_case_layernorm, 14, NULL }, { "linear", kg_op_case_linear, 33, "FT-051" },
+    { "layernorm", kg_op_case_layernorm, 15, NULL }, { "linear", kg_op_case_linear, 33, "FT-051" },
     { "rope", kg_op_case_rope, 24, NULL },           { "attention", kg_op_case_attention, 24, "FT-052" },
-    { "softmax", kg_op_case_softmax, 14, NULL },     { "swiglu", kg_op_case_swiglu, 5, NULL },
+    { "softmax", kg_op_case_softmax, 15, NULL },     { "swiglu", kg_op_case_swiglu, 5, NULL },
     { "gelu", kg_op_case_gelu, 12, NULL },           { "add", kg_op_case_add, 1, NULL },
 };
 

@@ -267,7 +267,7 @@ static void nan_stays_in_its_row(struct kg_record *rec, const void *arg) {
     struct kg_error err;
     for (size_t b = 0; b < KG_COUNT_OF(BAD); b++) {
         const float x[6] = { -INFINITY, BAD[b], 1, 1, 2, 3 };
-        float y[6], z[6];
+        float y[6] = { 0 }, z[6] = { 0 };
         const struct kg_layernorm_args norm = {
             .x = x, .weight = weight, .y = y, .n_rows = 2, .n_cols = 3, .eps = 1e-5f
         };
@@ -300,7 +300,7 @@ static void gelu_keeps_small_results(struct kg_record *rec, const void *arg) {
     (void)rec;
     (void)arg;
     const float x[] = { -6 };
-    float tanh_y, erf_y;
+    float tanh_y = NAN, erf_y = NAN;
     struct kg_error err;
     struct kg_gelu_args args = { .x = x, .y = &tanh_y, .n_rows = 1, .n_cols = 1, .form = KG_GELU_TANH };
     kg_must(kg_cpu_gelu(NULL, &args, &err), &err);
@@ -315,9 +315,9 @@ static void gelu_forms_differ(struct kg_record *rec, const void *arg) {
     (void)rec;
     (void)arg;
     enum { N = 1201 };
-    float x[N], y[N], z[N], most = 0, at = 0;
+    float x[N], y[N] = { 0 }, z[N] = { 0 }, most = 0, at = 0;
     struct kg_error err;
-    for (int i = 0; i < N; i++) x[i] = (float)(i - N / 2) / 100;
+    for (int i = 0; i < N; i++) x[i] = (float)(i - 600) / 100;
     struct kg_gelu_args args = { .x = x, .y = y, .n_rows = 1, .n_cols = N, .form = KG_GELU_TANH };
     kg_must(kg_cpu_gelu(NULL, &args, &err), &err);
     args.y = z, args.form = KG_GELU_ERF;

@@ -3,6 +3,8 @@
 #include "kernels/decode_step.h"
 #include "kernels/gemm.h"
 #include "kernels/measure.h"
+#include "kernels/sample.h"
+#include <algorithm>
 #include <cinttypes>
 #include <cstdlib>
 #include <cstring>
@@ -23,19 +25,6 @@ enum kg_status kg_cuda_fail(struct kg_error *err, const char *what, cudaError_t 
         const cudaError_t try_code = (call);                                                                           \
         if (try_code != cudaSuccess) return kg_cuda_fail(err, what, try_code);                                         \
     } while (0)
-
-/* Holds the back end's lock as long as it lives. */
-struct held {
-    struct kg_cuda_backend *cuda;
-    explicit held(struct kg_backend *backend) : cuda(kg_cuda_of(backend)) {
-        pthread_mutex_lock(&cuda->lock);
-    }
-    ~held() {
-        pthread_mutex_unlock(&cuda->lock);
-    }
-    held(const held &) = delete;
-    held &operator=(const held &) = delete;
-};
 
 /* No driver, no device, one that does not answer or is too old: reasons for KG_ERR_UNSUPPORTED, which lets `auto` take
  * another back end. */
@@ -65,6 +54,7 @@ static enum kg_status open_device(struct kg_cuda_backend *cuda, struct kg_error 
         TRY_CUDA(cudaEventCreateWithFlags(&cuda->staged[i], cudaEventDisableTiming), "cudaEventCreate");
     }
     TRY_CUDA(cudaMalloc(&cuda->step_memory, sizeof *cuda->step_memory), "a step's position");
+    TRY_CUDA(cudaMemsetAsync(cuda->step_memory, 0, sizeof *cuda->step_memory, cuda->stream), "a step's position");
     return KG_OK;
 }
 
@@ -110,7 +100,7 @@ static enum kg_status cuda_alloc(struct kg_backend *backend, enum kg_memory_tag 
     made.size_bytes = size_bytes;
     made.tag = tag;
     if (size_bytes > 0) {
-        const held lock(backend);
+        const struct kg_cuda_held lock(backend);
         size_t free_bytes = 0, total_bytes = 0;
         TRY_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
         const cudaError_t code =
@@ -129,7 +119,7 @@ static enum kg_status cuda_alloc(struct kg_backend *backend, enum kg_memory_tag 
 
 static void cuda_free(struct kg_backend *backend, struct kg_block *block) {
     if (block->size_bytes > 0) {
-        const held lock(backend);
+        const struct kg_cuda_held lock(backend);
         (void)cudaStreamSynchronize(lock.cuda->stream);
         kg_cuda_graphs_drop(lock.cuda, block->data);
         kg_memory_remove(&backend->memory, block);
@@ -142,7 +132,7 @@ static void cuda_free(struct kg_backend *backend, struct kg_block *block) {
 /* Returns when the host's bytes are taken, which is before they are on the device. */
 static enum kg_status cuda_upload(struct kg_backend *backend, void *to, const void *host, uint64_t size_bytes,
                                   struct kg_error *err) {
-    const held lock(backend);
+    const struct kg_cuda_held lock(backend);
     struct kg_cuda_backend *cuda = lock.cuda;
     for (uint64_t done = 0, n; done < size_bytes; done += n, cuda->staging_turn ^= 1) {
         const int turn = cuda->staging_turn;
@@ -159,7 +149,7 @@ static enum kg_status cuda_upload(struct kg_backend *backend, void *to, const vo
 
 static enum kg_status cuda_download(struct kg_backend *backend, void *host, const void *from, uint64_t size_bytes,
                                     struct kg_error *err) {
-    const held lock(backend);
+    const struct kg_cuda_held lock(backend);
     struct kg_cuda_backend *cuda = lock.cuda;
     for (uint64_t done = 0, n; done < size_bytes; done += n) {
         n = size_bytes - done < STAGING_BYTES ? size_bytes - done : STAGING_BYTES;
@@ -173,7 +163,7 @@ static enum kg_status cuda_download(struct kg_backend *backend, void *host, cons
 }
 
 static enum kg_status cuda_synchronize(struct kg_backend *backend, struct kg_error *err) {
-    const held lock(backend);
+    const struct kg_cuda_held lock(backend);
     TRY_CUDA(cudaStreamSynchronize(lock.cuda->stream), "synchronize");
     return KG_OK;
 }
@@ -192,18 +182,19 @@ static enum kg_status cuda_import_weights(struct kg_backend *backend, const void
 /* Operations run one after the other on the stream, so that they share one workspace. */
 static enum kg_status cuda_session_plan(struct kg_backend *backend, const struct kg_session_plan *plan,
                                         uint64_t *workspace_bytes, struct kg_error *err) {
-    const held lock(backend);
-    uint64_t linear_bytes = 0, attention_bytes = 0;
+    const struct kg_cuda_held lock(backend);
+    uint64_t linear_bytes = 0, attention_bytes = 0, sample_bytes = 0;
     enum kg_status status = kg_cuda_linear_plan(lock.cuda, plan, &linear_bytes, err);
     if (!status) status = kg_cuda_attention_plan(plan, &attention_bytes, err);
-    if (!status) *workspace_bytes = linear_bytes > attention_bytes ? linear_bytes : attention_bytes;
+    if (!status) status = kg_cuda_sample_plan(plan, &sample_bytes, err);
+    if (!status) *workspace_bytes = std::max({ linear_bytes, attention_bytes, sample_bytes });
     return status;
 }
 
 #define CUDA_OP(op)                                                                                                    \
     static enum kg_status locked_##op(struct kg_backend *backend, const struct kg_##op##_args *args,                   \
                                       struct kg_error *err) {                                                          \
-        const held lock(backend);                                                                                      \
+        const struct kg_cuda_held lock(backend);                                                                       \
         return kg_cuda_##op(backend, args, err);                                                                       \
     }
 KG_OP_LIST(CUDA_OP)
@@ -211,7 +202,7 @@ KG_OP_LIST(CUDA_OP)
 
 static enum kg_status locked_decode_step(struct kg_backend *backend, const struct kg_decode_step_args *args,
                                          struct kg_error *err) {
-    const held lock(backend);
+    const struct kg_cuda_held lock(backend);
     return kg_cuda_decode_step(backend, args, err);
 }
 
@@ -232,6 +223,7 @@ static struct kg_backend_ops make_ops() {
     KG_OP_LIST(CUDA_ENTRY)
 #undef CUDA_ENTRY
     ops.decode_step = locked_decode_step;
+    ops.draws = &kg_cuda_draw_ops;
     ops.measure = &kg_cuda_measure_ops;
     return ops;
 }

@@ -25,8 +25,8 @@ extern "C" {
 
 /* What changes from one decoded token to the next, in device memory. */
 struct kg_cuda_step {
-    int32_t id;
     uint32_t position;
+    uint32_t n_blocks_done; /* of a draw's kernel; 0 whenever none runs */
 };
 
 struct kg_cuda_graph;
@@ -51,6 +51,19 @@ struct kg_cuda_backend {
 static inline struct kg_cuda_backend *kg_cuda_of(struct kg_backend *backend) {
     return (struct kg_cuda_backend *)backend;
 }
+
+/* Holds the back end's lock as long as it lives. */
+struct kg_cuda_held {
+    struct kg_cuda_backend *cuda;
+    explicit kg_cuda_held(struct kg_backend *backend) : cuda(kg_cuda_of(backend)) {
+        pthread_mutex_lock(&cuda->lock);
+    }
+    ~kg_cuda_held() {
+        pthread_mutex_unlock(&cuda->lock);
+    }
+    kg_cuda_held(const kg_cuda_held &) = delete;
+    kg_cuda_held &operator=(const kg_cuda_held &) = delete;
+};
 
 /* The error of a CUDA call that failed: "cuda: rope: invalid argument"; KG_ERR_NO_MEMORY for
  * cudaErrorMemoryAllocation, else KG_ERR_INTERNAL. Takes the error off the runtime, so that the next call is judged by

@@ -19,9 +19,8 @@ struct kg_cuda_graph {
 };
 
 __global__ void set_step_kernel(struct kg_cuda_step *step, int32_t *ids, int32_t id, uint32_t position) {
-    step->id = id;
+    if (id != KG_ID_IN_PLACE) ids[0] = id;
     step->position = position;
-    ids[0] = id;
 }
 
 static bool is_graph_of(const struct kg_cuda_graph *g, const struct kg_decode_step_args *args) {

@@ -10,6 +10,11 @@ cuda_sources += kernels/add.cu kernels/attention.cu kernels/attention_decode.cu 
 EXTRA_DIST += kernels/attention.cuh kernels/elementwise.cuh kernels/mma.cuh kernels/precision.cuh kernels/reduce.cuh
 EXTRA_DIST += $(cuda_sources) kernels/measure.h suites/harness/selftest/out_of_bounds.cu
 EXTRA_DIST += kernels/cuda_backend.h kernels/decode_step.h kernels/dequant.cuh kernels/gemm.h kernels/gemv.cuh \
+	kernels/embedding.cu kernels/kv_write.cu kernels/rmsnorm.cu kernels/rope.cu kernels/swiglu.cu
+cuda_sources += kernels/mailbox.cu kernels/sample.cu
+EXTRA_DIST += kernels/attention.cuh kernels/elementwise.cuh kernels/mma.cuh kernels/precision.cuh kernels/reduce.cuh
+EXTRA_DIST += $(cuda_sources) kernels/measure.h kernels/sample.h
+EXTRA_DIST += kernels/cuda_backend.h kernels/decode_step.h kernels/dequant.cuh kernels/gemv.cuh \
 	kernels/step_walk.h
 if WITH_CUDA
 cuda_objects = $(cuda_sources:.cu=.cu.o)

@@ -7,6 +7,7 @@
 
 #include "backend/memory.h"
 #include "ops/ops.h"
+#include "ops/sample.h"
 #include <kigo/engine.h>
 #include <stddef.h>
 
@@ -32,6 +33,9 @@ struct kg_session_plan {
     uint32_t max_rows; /* rows of one forward pass */
 };
 
+/* In place of an id: the one that is in back-end memory already, where an earlier draw has put it. */
+enum { KG_ID_IN_PLACE = -1 };
+
 /* One token through the whole model: the id at `position`, its keys and values written to the cache, its logits to
  * buffers->logits row 0. */
 struct kg_decode_step_args {
@@ -41,12 +45,27 @@ struct kg_decode_step_args {
     const struct kg_activation_buffers *buffers;
     void *workspace; /* the session's */
     enum kg_precision activations;
-    int32_t id;
+    int32_t id; /* KG_ID_IN_PLACE: buffers->ids[0] holds it */
     uint32_t position;
     /* The step by the operations of the table, once buffers->ids[0] is the id; for a back end that adds only how they are
      * enqueued. Neither uploads nor downloads. */
     enum kg_status (*walk)(const void *pass, struct kg_error *err);
     const void *pass;
+};
+
+/* Draws that stay in back-end memory, so that the next step can be enqueued before the host knows the id. */
+struct kg_draw_ops {
+    /* Zeroed memory that host and back end both see, for results: the host reads what the back end has written without a
+     * copy. Host memory, not counted in backend->memory. */
+    enum kg_status (*open_mailbox)(struct kg_backend *backend, uint64_t size_bytes, void **mailbox,
+                                   struct kg_error *err);
+    void (*close_mailbox)(struct kg_backend *backend, void *mailbox); /* after all work; NULL is good */
+
+    enum kg_status (*sample)(struct kg_backend *backend, const struct kg_sample_args *args, struct kg_error *err);
+
+    /* Returns when *result (of a mailbox) has the sequence, with a copy. KG_ERR_INTERNAL if the back end failed before. */
+    enum kg_status (*wait)(struct kg_backend *backend, const struct kg_sample_result *result, uint32_t sequence,
+                           struct kg_sample_result *copy, struct kg_error *err);
 };
 
 struct kg_backend_ops {
@@ -89,6 +108,9 @@ struct kg_backend_ops {
     /* Optional, NULL if there is none: the step in one go, for speed. Not used while taps are on. */
     enum kg_status (*decode_step)(struct kg_backend *backend, const struct kg_decode_step_args *args,
                                   struct kg_error *err);
+
+    /* Optional, NULL if there is none: draws on the device. Not used while taps are on. */
+    const struct kg_draw_ops *draws;
 
     /* Optional, NULL if there is none: timing and canaries. */
     const struct kg_measure_ops *measure;

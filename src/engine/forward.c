@@ -217,10 +217,11 @@ static enum kg_status output(const struct pass *p, const struct kg_logit_rows *w
         rows = wanted->n_rows - done < b->logit_rows ? wanted->n_rows - done : b->logit_rows;
         struct pass group = *p;
         group.n_rows = rows;
-        float *host = wanted->host + done * n_vocab;
         TRY(linear(&group, (const char *)b->norm + done * n_embd * elem, &w->output, NULL, KG_PRECISION_F32,
                    b->logits));
-        TRY(p->ops->download(p->backend, host, b->logits, rows * n_vocab * sizeof(float), p->err));
+        if (wanted->host)
+            TRY(p->ops->download(p->backend, wanted->host + done * n_vocab, b->logits, rows * n_vocab * sizeof(float),
+                                 p->err));
         if (p->session->tap)
             TRY(tap_rows(p, "logits", KG_PRECISION_F32, b->logits, rows, p->config->n_vocab,
                          p->position + first + done));
@@ -266,6 +267,7 @@ static enum kg_status whole_step(const struct pass *p, int32_t id, const struct 
                                               .walk = walk_step,
                                               .pass = p };
     TRY(p->ops->decode_step(p->backend, &args, p->err));
+    if (!wanted->host) return KG_OK;
     return p->ops->download(p->backend, wanted->host, p->buffers->logits, p->config->n_vocab * sizeof(float), p->err);
 }
 
@@ -281,9 +283,9 @@ enum kg_status kg_forward(struct kg_session *session, const int32_t *ids, uint32
                             .position = position,
                             .err = err };
     if (p.ops->decode_step && n_rows == 1 && wanted->n_rows == 1 && !session->tap)
-        return whole_step(&p, ids[0], wanted);
+        return whole_step(&p, ids ? ids[0] : KG_ID_IN_PLACE, wanted);
 
-    TRY(p.ops->upload(p.backend, p.buffers->ids, ids, n_rows * sizeof *ids, err));
+    if (ids) TRY(p.ops->upload(p.backend, p.buffers->ids, ids, n_rows * sizeof *ids, err));
     TRY(all_layers(&p));
     return output(&p, wanted);
 }

@@ -1,7 +1,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "engine/pipeline.h"
 #include "engine/sampler.h"
-#include "engine/session.h"
 #include <kigo/tokenizer.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,11 @@ struct run {
     struct kg_session *session;
     const struct kg_tokenizer *tokenizer;
     const struct kg_generate_options *options;
-    struct kg_sampler *sampler;
-    int32_t *history; /* prompt, then generated ids */
+    uint32_t n_drawable;
+    bool on_device;              /* the back end draws */
+    struct kg_pipeline pipeline; /* if so */
+    struct kg_sampler *sampler;  /* else */
+    int32_t *history;            /* prompt, then generated ids */
     size_t n_prompt, n_ids;
     size_t n_shown; /* generated ids whose text was given out */
     struct kg_utf8_stream utf8;
@@ -116,16 +119,44 @@ static uint64_t n_allocations(const struct run *r) {
     return use.n_allocations;
 }
 
+/* The prompt's evaluation and the first draw, if there is to be one. */
+static enum kg_status begin(struct run *r, uint64_t start_ns, int32_t *id) {
+    const float *logits;
+    enum kg_status status;
+    r->on_device = r->options->max_tokens > 0 && kg_pipeline_can(r->session, &r->options->sampler);
+    if (r->on_device) {
+        status = kg_pipeline_begin(&r->pipeline, r->session, &r->options->sampler, r->n_drawable, r->history,
+                                   r->n_prompt, id, r->err);
+        r->result.prefill_ns = r->result.first_token_ns = kg_clock_monotonic_ns() - start_ns;
+        return status;
+    }
+    status = kg_sampler_create(&r->options->sampler, r->n_drawable, &r->sampler, r->err);
+    if (!status) status = kg_session_eval(r->session, r->history, r->n_prompt, KG_LOGITS_LAST, &logits, r->err);
+    r->result.prefill_ns = kg_clock_monotonic_ns() - start_ns;
+    if (status || r->options->max_tokens == 0) return status;
+    status = draw(r, logits, id);
+    r->result.first_token_ns = kg_clock_monotonic_ns() - start_ns;
+    return status;
+}
+
+/* Evaluates *id and draws the next. */
+static enum kg_status advance(struct run *r, int32_t *id) {
+    if (r->on_device) return kg_pipeline_next(&r->pipeline, r->n_ids + 1 < r->options->max_tokens, id, r->err);
+    const float *logits;
+    const enum kg_status status = kg_session_eval(r->session, id, 1, KG_LOGITS_LAST, &logits, r->err);
+    return status ? status : draw(r, logits, id);
+}
+
 static enum kg_status decode(struct run *r, int32_t id) {
     const uint64_t start_ns = kg_clock_monotonic_ns(), n_before = n_allocations(r);
+    uint64_t drawn_ns = start_ns;
     bool done = false;
     enum kg_status status = settle(r, id, &done);
     while (!status && !done) {
-        const uint64_t step_ns = kg_clock_monotonic_ns();
-        const float *logits;
-        status = kg_session_eval(r->session, &id, 1, KG_LOGITS_LAST, &logits, r->err);
-        if (!status) status = draw(r, logits, &id);
-        r->result.token_ns[r->result.n_evals++] = kg_clock_monotonic_ns() - step_ns;
+        status = advance(r, &id);
+        const uint64_t now_ns = kg_clock_monotonic_ns();
+        r->result.token_ns[r->result.n_evals++] = now_ns - drawn_ns;
+        drawn_ns = now_ns;
         if (!status) status = settle(r, id, &done);
     }
     r->result.decode_ns = kg_clock_monotonic_ns() - start_ns;
@@ -164,9 +195,10 @@ enum kg_status kg_generate(struct kg_session *session, const int32_t *prompt, si
     enum kg_status status = kg_model_require_tokenizer(session->model, &r.tokenizer, err);
     if (!status) status = check_arguments(session, n_prompt, options, err);
     if (status) return status;
-    /* Rows past the tokenizer's tokens only pad the matrix: their logits exist, but are never drawn. */
-    status = kg_sampler_create(&options->sampler, (uint32_t)kg_tokenizer_n_drawable(r.tokenizer), &r.sampler, err);
+    status = kg_sampler_check(&options->sampler, err);
     if (status) return status;
+    /* Rows past the tokenizer's tokens only pad the matrix: their logits exist, but are never drawn. */
+    r.n_drawable = (uint32_t)kg_tokenizer_n_drawable(r.tokenizer);
 
     const size_t room = kg_session_n_ctx(session) - kg_session_n_past(session) - n_prompt + 1;
     const size_t most = options->max_tokens < room ? options->max_tokens : room;
@@ -174,19 +206,10 @@ enum kg_status kg_generate(struct kg_session *session, const int32_t *prompt, si
     r.result.token_ns = kg_xcalloc(most + 1, sizeof *r.result.token_ns);
     memcpy(r.history, prompt, n_prompt * sizeof *prompt);
 
-    const float *logits;
     int32_t id;
-    status = kg_session_eval(session, prompt, n_prompt, KG_LOGITS_LAST, &logits, err);
-    if (status) goto cleanup;
-    r.result.prefill_ns = kg_clock_monotonic_ns() - start_ns;
-    if (options->max_tokens > 0) {
-        status = draw(&r, logits, &id);
-        if (status) goto cleanup;
-        r.result.first_token_ns = kg_clock_monotonic_ns() - start_ns;
-        status = decode(&r, id);
-        if (status) goto cleanup;
-    }
-    status = finish_text(&r);
+    status = begin(&r, start_ns, &id);
+    if (!status && options->max_tokens > 0) status = decode(&r, id);
+    if (!status) status = finish_text(&r);
     if (status) goto cleanup;
 
     r.result.n_ids = r.n_ids;

@@ -5,6 +5,7 @@ libkigo_a_SOURCES += \
 	src/engine/generate.c \
 	src/engine/kv_cache.c src/engine/kv_cache.h \
 	src/engine/op_workspace.c src/engine/op_workspace.h \
+	src/engine/pipeline.c src/engine/pipeline.h \
 	src/engine/precision.c \
 	src/engine/prompt.c src/engine/prompt.h \
 	src/engine/sampler.c src/engine/sampler.h \

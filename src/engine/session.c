@@ -26,6 +26,7 @@ static enum kg_status make_buffers(struct kg_session *s, struct kg_error *err) {
         { &b->up, rows, c->n_ff, elem },
         { &b->projected, rows, c->n_embd, elem },
         { (void **)&b->logits, b->logit_rows, c->n_vocab, sizeof *b->logits },
+        { (void **)&b->history, s->backend->ops->draws ? 1 : 0, (uint64_t)s->options.n_ctx + 1, sizeof *b->history },
     };
     enum { ALIGNMENT_BYTES = 256 };
     uint64_t offset[KG_COUNT_OF(parts)], total = 0;
@@ -52,6 +53,15 @@ static enum kg_status reserve_logits(struct kg_session *s, size_t n_rows, struct
         return kg_fail(err, KG_ERR_NO_MEMORY, "no memory for %zu rows of %u logits", n_rows, s->config->n_vocab);
     s->logits_capacity = n_rows;
     return KG_OK;
+}
+
+static enum kg_status open_mailbox(struct kg_session *s, struct kg_error *err) {
+    const struct kg_draw_ops *draws = s->backend->ops->draws;
+    void *memory;
+    if (!draws) return KG_OK;
+    const enum kg_status status = draws->open_mailbox(s->backend, KG_DRAWS_WAITING * sizeof *s->mailbox, &memory, err);
+    if (!status) s->mailbox = memory;
+    return status;
 }
 
 enum kg_status kg_session_create(struct kg_model *model, const struct kg_session_options *options,
@@ -81,6 +91,8 @@ enum kg_status kg_session_create(struct kg_model *model, const struct kg_session
     status = s->backend->ops->alloc(s->backend, KG_MEMORY_WORKSPACE, workspace_bytes, "the workspace of a session",
                                     &s->workspace, err);
     if (status) goto cleanup;
+    status = open_mailbox(s, err);
+    if (status) goto cleanup;
     status = reserve_logits(s, 1, err);
     if (status) goto cleanup;
     *out = s;
@@ -95,6 +107,7 @@ void kg_session_free(struct kg_session *s) {
     s->backend->ops->free(s->backend, &s->workspace);
     s->backend->ops->free(s->backend, &s->activations);
     kg_kv_cache_free(s->backend, &s->kv);
+    if (s->mailbox) s->backend->ops->draws->close_mailbox(s->backend, s->mailbox);
     free(s->tap_rows);
     free(s->logits);
     free(s);
@@ -132,15 +145,37 @@ static enum kg_status check_ids(const struct kg_session *s, const int32_t *ids, 
     return KG_OK;
 }
 
+enum kg_status kg_session_bad_logit(struct kg_error *err, size_t index, size_t position, float value) {
+    return kg_fail(err, KG_ERR_NUMERIC, "logit %zu at position %zu is %g", index, position, (double)value);
+}
+
 static enum kg_status check_finite(const struct kg_session *s, size_t n_rows, size_t first_position,
                                    struct kg_error *err) {
     const size_t n_vocab = s->config->n_vocab;
     if (kg_finite_all(s->logits, n_rows * n_vocab)) return KG_OK;
     for (size_t i = 0; i < n_rows * n_vocab; i++)
         if (!isfinite(s->logits[i]))
-            return kg_fail(err, KG_ERR_NUMERIC, "logit %zu at position %zu is %g", i % n_vocab,
-                           first_position + i / n_vocab, (double)s->logits[i]);
+            return kg_session_bad_logit(err, i % n_vocab, first_position + i / n_vocab, s->logits[i]);
     return KG_OK;
+}
+
+/* In chunks of at most max_rows; logits of every row or of the last, to the host unless that is NULL. */
+static enum kg_status evaluate(struct kg_session *s, const int32_t *ids, size_t n, enum kg_logits_wanted wanted,
+                               float *host, struct kg_error *err) {
+    for (size_t done = 0, rows; done < n; done += rows) {
+        rows = n - done < s->buffers.max_rows ? n - done : s->buffers.max_rows;
+        struct kg_logit_rows here = { .n_rows = done + rows == n ? 1 : 0, .host = host };
+        if (wanted == KG_LOGITS_ALL)
+            here = (struct kg_logit_rows){ .n_rows = (uint32_t)rows, .host = host + done * s->config->n_vocab };
+        const enum kg_status status = kg_forward(s, ids + done, (uint32_t)rows, s->n_past + (uint32_t)done, &here, err);
+        if (status) return status;
+    }
+    return KG_OK;
+}
+
+enum kg_status kg_session_enqueue(struct kg_session *s, const int32_t *ids, size_t n, struct kg_error *err) {
+    const enum kg_status status = check_ids(s, ids, n, err);
+    return status ? status : evaluate(s, ids, n, KG_LOGITS_LAST, NULL, err);
 }
 
 enum kg_status kg_session_eval(struct kg_session *s, const int32_t *ids, size_t n, enum kg_logits_wanted wanted,
@@ -148,16 +183,8 @@ enum kg_status kg_session_eval(struct kg_session *s, const int32_t *ids, size_t 
     enum kg_status status = check_ids(s, ids, n, err);
     const size_t n_wanted = wanted == KG_LOGITS_ALL ? n : 1;
     if (!status) status = reserve_logits(s, n_wanted, err);
+    if (!status) status = evaluate(s, ids, n, wanted, s->logits, err);
     if (status) return status;
-
-    for (size_t done = 0, rows; done < n; done += rows) {
-        rows = n - done < s->buffers.max_rows ? n - done : s->buffers.max_rows;
-        struct kg_logit_rows here = { .n_rows = done + rows == n ? 1 : 0, .host = s->logits };
-        if (wanted == KG_LOGITS_ALL)
-            here = (struct kg_logit_rows){ .n_rows = (uint32_t)rows, .host = s->logits + done * s->config->n_vocab };
-        status = kg_forward(s, ids + done, (uint32_t)rows, s->n_past + (uint32_t)done, &here, err);
-        if (status) return status;
-    }
     status = check_finite(s, n_wanted, s->n_past + n - n_wanted, err);
     if (status) return status;
     s->n_past += (uint32_t)n;

@@ -11,16 +11,20 @@
  * the longest there is. */
 enum { KG_MAX_CHUNK_ROWS = 512, KG_MAX_LOGIT_ROWS = 32 };
 
+/* Draws of a session that were asked for and not taken, at most: one, and one ahead. */
+enum { KG_DRAWS_WAITING = 2 };
+
 /* Back-end memory, all of max_rows rows unless said otherwise, in one block of the session. */
 struct kg_activation_buffers {
-    int32_t *ids;    /* (max_rows) */
-    void *x;         /* (max_rows, n_embd), the residual stream */
-    void *norm;      /* (max_rows, n_embd) */
-    void *q, *attn;  /* (max_rows, n_heads * head_dim) */
-    void *k, *v;     /* (max_rows, n_kv_heads * head_dim) */
-    void *gate, *up; /* (max_rows, n_ff) */
-    void *projected; /* (max_rows, n_embd), what is added to x */
-    float *logits;   /* (logit_rows, n_vocab), float32 in every precision */
+    int32_t *ids;     /* (max_rows) */
+    void *x;          /* (max_rows, n_embd), the residual stream */
+    void *norm;       /* (max_rows, n_embd) */
+    void *q, *attn;   /* (max_rows, n_heads * head_dim) */
+    void *k, *v;      /* (max_rows, n_kv_heads * head_dim) */
+    void *gate, *up;  /* (max_rows, n_ff) */
+    void *projected;  /* (max_rows, n_embd), what is added to x */
+    float *logits;    /* (logit_rows, n_vocab), float32 in every precision */
+    int32_t *history; /* (n_ctx + 1), the ids that a draw's penalty sees; only where the back end draws */
     uint32_t max_rows, logit_rows;
 };
 
@@ -34,6 +38,9 @@ struct kg_session {
     struct kg_block activations, workspace;
     uint32_t n_past;
 
+    struct kg_sample_result *mailbox; /* (KG_DRAWS_WAITING); NULL if the back end has no draws */
+    uint32_t n_draws_asked;           /* the sequence number of the last */
+
     float *logits;          /* host, the rows given to the caller */
     size_t logits_capacity; /* in rows */
 
@@ -46,12 +53,21 @@ struct kg_session {
 /* Which rows of a forward pass need logits: the last n_rows of it. */
 struct kg_logit_rows {
     uint32_t n_rows;
-    float *host; /* (n_rows, n_vocab) */
+    float *host; /* (n_rows, n_vocab); NULL leaves them in buffers->logits, if it has as many rows */
 };
 
 /* One pass of n_rows ids (host, in range) at positions [position, position + n_rows), which fit the cache; n_rows <=
- * max_rows. Writes the cache and the wanted logits, and returns when they are there. */
+ * max_rows. NULL for ids: the one in buffers->ids[0]. Writes the cache and the wanted logits, and returns when they are
+ * there, on the host if they go there. */
 KG_WARN_UNUSED enum kg_status kg_forward(struct kg_session *session, const int32_t *ids, uint32_t n_rows,
                                          uint32_t position, const struct kg_logit_rows *wanted, struct kg_error *err);
+
+/* What kg_session_eval evaluates, but the last id's logits stay in row 0 of buffers->logits and nothing looks at them: who
+ * does moves n_past. KG_ERR_RANGE as there. */
+KG_WARN_UNUSED enum kg_status kg_session_enqueue(struct kg_session *session, const int32_t *ids, size_t n,
+                                                 struct kg_error *err);
+
+/* KG_ERR_NUMERIC naming a logit that is not finite. */
+enum kg_status kg_session_bad_logit(struct kg_error *err, size_t index, size_t position, float value);
 
 #endif

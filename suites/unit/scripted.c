@@ -1,5 +1,6 @@
 #include "suites/unit/scripted.h"
 #include "base/file.h"
+#include "suites/unit/host_draws.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -35,7 +36,8 @@ static enum kg_status scripted_linear(struct kg_backend *backend, const struct k
     return KG_OK;
 }
 
-void kg_scripted_open(struct kg_record *rec, const int32_t *ids, size_t n_ids, uint32_t n_ctx, struct kg_scripted *s) {
+void kg_scripted_open(struct kg_record *rec, const int32_t *ids, size_t n_ids, uint32_t n_ctx, bool draws,
+                      struct kg_scripted *s) {
     static struct kg_backend_ops ops;
     struct kg_tiny_model tiny = KG_TINY_QWEN2;
     struct kg_error err;
@@ -43,6 +45,7 @@ void kg_scripted_open(struct kg_record *rec, const int32_t *ids, size_t n_ids, u
     ops = kg_cpu_ops;
     ops.kv_write = watched_kv_write;
     ops.linear = scripted_linear;
+    ops.draws = draws ? &kg_host_draw_ops : NULL;
     ck_assert_uint_le(n_ids, KG_SCRIPT_MAX);
     if (n_ids) memcpy(script.ids, ids, n_ids * sizeof *ids);
     script.n_ids = n_ids;

@@ -17,8 +17,10 @@ struct kg_scripted {
 };
 
 /* ids[i] is by far the likeliest after position i of the session; KG_SCRIPT_NAN makes logit 3 there NaN. Positions past
- * n_ids want the byte 'z'. The model has rows past the tokenizer's tokens (n_vocab 270). One at a time in a process. */
-void kg_scripted_open(struct kg_record *rec, const int32_t *ids, size_t n_ids, uint32_t n_ctx, struct kg_scripted *s);
+ * n_ids want the byte 'z'. The model has rows past the tokenizer's tokens (n_vocab 270). One at a time in a process.
+ * draws: the back end draws itself (host_draws.h). */
+void kg_scripted_open(struct kg_record *rec, const int32_t *ids, size_t n_ids, uint32_t n_ctx, bool draws,
+                      struct kg_scripted *s);
 void kg_scripted_close(struct kg_scripted *s);
 
 #endif

@@ -1,6 +1,7 @@
 /* Generation over a scripted model: where it ends, what streams when, and what is refused. */
 #include "base/buffer.h"
 #include "base/size.h"
+#include "suites/unit/host_draws.h"
 #include "suites/unit/scripted.h"
 #include <check.h>
 #include <kigo/tokenizer.h>
@@ -138,6 +139,38 @@ static const struct story STORIES[] = {
       KG_FINISH_STOP_SEQUENCE },
 };
 
+/* A case as it runs: with the logits brought to the host, or with draws by the back end, one step ahead. */
+struct way {
+    void (*run)(struct kg_record *rec, const void *arg);
+    const void *arg;
+    bool draws;
+};
+static bool back_end_draws; /* of the way that runs */
+
+static void go(struct kg_record *rec, const void *arg) {
+    const struct way *way = arg;
+    back_end_draws = way->draws;
+    way->run(rec, way->arg);
+}
+
+static void open_script(struct kg_record *rec, const int32_t *ids, size_t n_ids, uint32_t n_ctx,
+                        struct kg_scripted *s) {
+    kg_scripted_open(rec, ids, n_ids, n_ctx, back_end_draws, s);
+    kg_host_draws_asked = kg_host_draws_given = 0;
+}
+
+/* How many draws were asked for in vain: none where the end can be foreseen, else one. */
+static void expect_one_ahead(const struct kg_generate_result *r, uint32_t max_tokens) {
+    const uint64_t n_in_vain = kg_host_draws_asked - kg_host_draws_given;
+    if (!back_end_draws || max_tokens == 0) {
+        ck_assert_uint_eq(kg_host_draws_asked, 0);
+        return;
+    }
+    ck_assert_uint_eq(kg_host_draws_given, r->n_evals + 1);
+    const bool foreseen = r->n_evals == 0 || r->n_evals + 1 == max_tokens || r->finish == KG_FINISH_CONTEXT;
+    ck_assert_uint_eq(n_in_vain, foreseen ? 0 : 1);
+}
+
 /* Streamed text, a '|' after each piece; stops after n_pieces of them. */
 struct listener {
     struct kg_buffer pieces, text;
@@ -182,7 +215,7 @@ static void told(struct kg_record *rec, const void *arg) {
     size_t n_stops = 0;
     for (; n_stops < 3 && t->stops[n_stops][0]; n_stops++)
         stops[n_stops] = (struct kg_stop_sequence){ t->stops[n_stops], length_of(t->stops[n_stops], 6) };
-    kg_scripted_open(rec, t->script, length_of(t->script, MAX_IDS), t->n_ctx, &s);
+    open_script(rec, t->script, length_of(t->script, MAX_IDS), t->n_ctx, &s);
     const struct kg_generate_options options = { .sampler = GREEDY,
                                                  .max_tokens = t->max_tokens,
                                                  .stops = stops,
@@ -199,6 +232,7 @@ static void told(struct kg_record *rec, const void *arg) {
     for (size_t i = 0; i < r.n_ids; i++) ck_assert_int_eq(r.ids[i], t->script[i]);
     ck_assert_uint_eq(r.n_decode_allocations, 0);
     ck_assert_uint_eq(kg_session_n_past(s.session), 1 + r.n_evals);
+    expect_one_ahead(&r, t->max_tokens);
     if (t->finish == KG_FINISH_LENGTH && t->max_tokens) {
         ck_assert_uint_eq(r.n_ids, t->max_tokens);
         ck_assert_uint_eq(r.n_evals, r.n_ids - 1);
@@ -213,7 +247,7 @@ static void cancelled_by_the_listener(struct kg_record *rec, const void *arg) {
     const int32_t script[] = { 'a', 'b', 'c', 'd' };
     struct kg_scripted s;
     struct listener l = { .n_pieces = 2 };
-    kg_scripted_open(rec, script, 4, 0, &s);
+    open_script(rec, script, 4, 0, &s);
     const struct kg_generate_options options = { .sampler = GREEDY, .max_tokens = 9, .on_text = listen, .user = &l };
     struct kg_generate_result r = generate(&s, &options);
     ck_assert_int_eq(r.finish, KG_FINISH_CANCELLED);
@@ -231,7 +265,7 @@ static void nan_names_position_and_index(struct kg_record *rec, const void *arg)
     struct kg_scripted s;
     struct kg_generate_result r;
     struct kg_error err;
-    kg_scripted_open(rec, script, 3, 0, &s);
+    open_script(rec, script, 3, 0, &s);
     const struct kg_generate_options options = { .sampler = GREEDY, .max_tokens = 9 };
     ck_assert_int_eq(kg_generate(s.session, PROMPT, 1, &options, &r, &err), KG_ERR_NUMERIC);
     ck_assert_msg(strstr(err.message, "logit 3 at position 2") != NULL, "%s", err.message);
@@ -247,7 +281,7 @@ static void nan_in_the_last_row(struct kg_record *rec, const void *arg) {
     const float *logits;
     struct kg_scripted s;
     struct kg_error err;
-    kg_scripted_open(rec, script, 3, 0, &s);
+    open_script(rec, script, 3, 0, &s);
     ck_assert_int_eq(kg_session_eval(s.session, ids, 3, KG_LOGITS_ALL, &logits, &err), KG_ERR_NUMERIC);
     ck_assert_msg(strstr(err.message, "logit 3 at position 2") != NULL, "%s", err.message);
     ck_assert_uint_eq(kg_session_n_past(s.session), 0);
@@ -259,7 +293,7 @@ static void penalty_counts_prompt_and_answer(struct kg_record *rec, const void *
     (void)arg;
     const int32_t script[] = { 'p', 'q', 'q' };
     struct kg_scripted s;
-    kg_scripted_open(rec, script, 3, 0, &s);
+    open_script(rec, script, 3, 0, &s);
     struct kg_generate_options options = { .sampler = GREEDY, .max_tokens = 3, .ignore_end = true };
     options.sampler.repeat_penalty = 1e9;
     options.sampler.repeat_last_n = 64;
@@ -279,7 +313,7 @@ static void padded_rows_are_never_drawn(struct kg_record *rec, const void *arg) 
     struct kg_scripted s;
     for (int i = 0; i < 30; i++) script[i] = KG_TINY_TOKENS + i % 9;
     for (int greedy = 0; greedy < 2; greedy++) {
-        kg_scripted_open(rec, script, 30, 0, &s);
+        open_script(rec, script, 30, 0, &s);
         struct kg_generate_options options = { .sampler = GREEDY, .max_tokens = 30, .ignore_end = true };
         options.sampler.temperature = greedy ? 0 : 1000;
         struct kg_generate_result r = generate(&s, &options);
@@ -294,7 +328,7 @@ static void goes_on_after_an_answer(struct kg_record *rec, const void *arg) {
     (void)arg;
     const int32_t script[] = { 'a', 'b', 'c', 'd' };
     struct kg_scripted s;
-    kg_scripted_open(rec, script, 4, 0, &s);
+    open_script(rec, script, 4, 0, &s);
     const struct kg_generate_options options = { .sampler = GREEDY, .max_tokens = 2 };
     struct kg_generate_result first = generate(&s, &options), second = generate(&s, &options);
     ck_assert_str_eq(first.text, "ab");  /* position 0 is the prompt, 1 the 'a'; 'b' was never evaluated */
@@ -313,7 +347,7 @@ static void refuses(struct kg_record *rec, const void *arg) {
     struct kg_scripted s;
     struct kg_generate_result r;
     struct kg_error err;
-    kg_scripted_open(rec, NULL, 0, 8, &s);
+    open_script(rec, NULL, 0, 8, &s);
     struct kg_generate_options options = { .sampler = GREEDY, .max_tokens = 2 };
     ck_assert_int_eq(kg_generate(s.session, long_prompt, 0, &options, &r, &err), KG_ERR_USAGE);
     ck_assert_int_eq(kg_generate(s.session, long_prompt, 9, &options, &r, &err), KG_ERR_RANGE);
@@ -333,25 +367,44 @@ static void refuses(struct kg_record *rec, const void *arg) {
     kg_scripted_close(&s);
 }
 
+static const struct {
+    const char *name;
+    void (*run)(struct kg_record *rec, const void *arg);
+} SINGLE[] = {
 #define CASE(function)                                                                                                 \
-    { .layer = "unit", .op = "generate", .name = #function, .backend = "cpu", .run = function }
+    { #function, function }
+    CASE(cancelled_by_the_listener),
+    CASE(nan_names_position_and_index),
+    CASE(nan_in_the_last_row),
+    CASE(penalty_counts_prompt_and_answer),
+    CASE(padded_rows_are_never_drawn),
+    CASE(goes_on_after_an_answer),
+    CASE(refuses),
+#undef CASE
+};
+
+static void add(struct kg_case_list *list, const char *name, const struct way *way) {
+    kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
+                                              .op = way->draws ? "pipeline" : "generate",
+                                              .name = name,
+                                              .backend = "cpu",
+                                              .run = go,
+                                              .arg = way });
+}
 
 static void build(struct kg_case_list *list) {
-    static const struct kg_case SINGLE[] = { CASE(cancelled_by_the_listener),
-                                             CASE(nan_names_position_and_index),
-                                             CASE(nan_in_the_last_row),
-                                             CASE(penalty_counts_prompt_and_answer),
-                                             CASE(padded_rows_are_never_drawn),
-                                             CASE(goes_on_after_an_answer),
-                                             CASE(refuses) };
-    for (size_t i = 0; i < KG_COUNT_OF(STORIES); i++)
-        kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
-                                                  .op = "generate",
-                                                  .name = STORIES[i].name,
-                                                  .backend = "cpu",
-                                                  .run = told,
-                                                  .arg = &STORIES[i] });
-    for (size_t i = 0; i < KG_COUNT_OF(SINGLE); i++) kg_case_list_add(list, &SINGLE[i]);
+    static struct way ways[2][KG_COUNT_OF(STORIES) + KG_COUNT_OF(SINGLE)];
+    for (int draws = 0; draws < 2; draws++) {
+        struct way *way = ways[draws];
+        for (size_t i = 0; i < KG_COUNT_OF(STORIES); i++, way++) {
+            *way = (struct way){ told, &STORIES[i], draws };
+            add(list, STORIES[i].name, way);
+        }
+        for (size_t i = 0; i < KG_COUNT_OF(SINGLE); i++, way++) {
+            *way = (struct way){ SINGLE[i].run, NULL, draws };
+            add(list, SINGLE[i].name, way);
+        }
+    }
 }
 
 int main(int argc, char **argv) {

@@ -139,8 +139,10 @@ struct kg_generate_result {
     char *text; /* of ids, special tokens left out */
     size_t text_len;
     enum kg_finish finish;
-    uint64_t prefill_ns, first_token_ns, decode_ns; /* first_token: from the call to the first id */
-    uint64_t *token_ns; /* n_evals entries: time of each single-token step (eval and draw) */
+    /* first_token: from the call to the first id; prefill: to the prompt's logits, or to the first id where the back end
+     * draws it, which the host cannot tell apart. */
+    uint64_t prefill_ns, first_token_ns, decode_ns;
+    uint64_t *token_ns; /* n_evals entries: from one id's arrival to that of the next (evaluation and draw) */
     size_t n_evals;
     uint64_t n_decode_allocations; /* back-end allocations made while decoding; 0 is the contract */
 };

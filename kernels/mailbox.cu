@@ -1,0 +1,76 @@
+/* Mailboxes: pinned host memory that the device writes and the host polls, so that an id costs neither a copy nor a
+ * synchronisation. A kernel writes the result, makes it visible to the host, then writes its sequence number. */
+#include "kernels/sample.h"
+#include <cstring>
+#include <sched.h>
+
+/* How long the host looks at the mailbox alone before it asks whether the stream is still well. */
+enum { LOOKS_BETWEEN_QUERIES = 4096 };
+
+static enum kg_status open_mailbox(struct kg_backend *backend, uint64_t size_bytes, void **mailbox,
+                                   struct kg_error *err) {
+    const struct kg_cuda_held lock(backend);
+    void *memory;
+    const cudaError_t code = cudaHostAlloc(&memory, size_bytes, cudaHostAllocMapped | cudaHostAllocPortable);
+    if (code != cudaSuccess) return kg_cuda_fail(err, "a mailbox", code);
+    memset(memory, 0, size_bytes);
+    *mailbox = memory;
+    return KG_OK;
+}
+
+static void close_mailbox(struct kg_backend *backend, void *mailbox) {
+    const struct kg_cuda_held lock(backend);
+    if (!mailbox) return;
+    (void)cudaStreamSynchronize(lock.cuda->stream); /* a draw that nobody took may still be about to write */
+    (void)cudaFreeHost(mailbox);
+    (void)cudaGetLastError();
+}
+
+static enum kg_status locked_sample(struct kg_backend *backend, const struct kg_sample_args *args,
+                                    struct kg_error *err) {
+    const struct kg_cuda_held lock(backend);
+    return kg_cuda_sample(backend, args, err);
+}
+
+static inline void pause_a_moment() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+static bool has_arrived(const struct kg_sample_result *result, uint32_t sequence) {
+    return __atomic_load_n(&result->sequence, __ATOMIC_ACQUIRE) == sequence;
+}
+
+/* Without the lock: other sessions enqueue meanwhile. */
+static enum kg_status wait_for(struct kg_backend *backend, const struct kg_sample_result *result, uint32_t sequence,
+                               struct kg_sample_result *copy, struct kg_error *err) {
+    const cudaStream_t stream = kg_cuda_of(backend)->stream;
+    for (uint32_t looks = 1; !has_arrived(result, sequence); looks++) {
+        pause_a_moment();
+        if (looks % LOOKS_BETWEEN_QUERIES != 0) continue;
+        const cudaError_t code = cudaStreamQuery(stream);
+        if (code == cudaErrorNotReady) {
+            (void)cudaGetLastError();
+            (void)sched_yield();
+            continue;
+        }
+        if (code != cudaSuccess) return kg_cuda_fail(err, "a draw", code);
+        if (!has_arrived(result, sequence))
+            return kg_fail(err, KG_ERR_INTERNAL, "cuda: draw %u is not in its mailbox, though all work is done",
+                           sequence);
+    }
+    *copy = *result;
+    return KG_OK;
+}
+
+static struct kg_draw_ops make_ops() {
+    struct kg_draw_ops ops = {};
+    ops.open_mailbox = open_mailbox;
+    ops.close_mailbox = close_mailbox;
+    ops.sample = locked_sample;
+    ops.wait = wait_for;
+    return ops;
+}
+
+extern "C" const struct kg_draw_ops kg_cuda_draw_ops = make_ops();

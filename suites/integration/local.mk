@@ -53,3 +53,5 @@ suites_integration_test_trust_SOURCES = \
 	suites/integration/verbs.c suites/integration/verbs.h \
 	suites/harness/failure_name.c \
 	suites/unit/bundle_maker.c
+check_PROGRAMS += suites/integration/test_promises
+suites_integration_test_promises_SOURCES = suites/integration/test_promises.c

@@ -193,8 +193,12 @@ int kg_cmd_check(int argc, char **argv) {
         json_t *about = describe_run(argc, argv, &o);
         const struct kg_run_options options = {
             .suites_dir = suites,
-            .selection = { o.layers.items, o.layers.n_items, o.filters.items, o.filters.n_items, o.keys.items,
-                           o.keys.n_items },
+            .selection = { .layers = o.layers.items,
+                           .n_layers = o.layers.n_items,
+                           .filters = o.filters.items,
+                           .n_filters = o.filters.n_items,
+                           .keys = o.keys.items,
+                           .n_keys = o.keys.n_items },
             .surroundings = { .seed = o.seed, .kigo_path = program, .models = models },
             .bundle = { .root = kg_cli_bundles_root(o.bundles),
                         .source_dir = kg_path_is_dir(KG_SOURCE_DIR) ? KG_SOURCE_DIR : NULL,

@@ -131,11 +131,12 @@ enum kg_status kg_bench_report_fp16(struct kg_bundle *bundle, struct kg_error *e
     struct kg_records records;
     enum kg_status status = load_records(bundle, &records, err);
     if (status != KG_OK) return status;
-    struct kg_buffer markdown = KG_BUFFER_INIT, csv = KG_BUFFER_INIT;
-    kg_fp16_report(&records, kg_bundle_id(bundle), &markdown, &csv);
-    status = put_buffer(bundle, "fp16.md", &markdown, err);
-    if (status == KG_OK) status = put_buffer(bundle, "fp16.csv", &csv, err);
-    kg_buffer_free(&csv);
+    struct kg_fp16_texts texts = { KG_BUFFER_INIT, KG_BUFFER_INIT, KG_BUFFER_INIT };
+    kg_fp16_report(&records, kg_bundle_id(bundle), &texts);
+    status = put_buffer(bundle, "fp16.md", &texts.markdown, err);
+    if (status == KG_OK) status = put_buffer(bundle, "fp16.csv", &texts.csv, err);
+    if (status == KG_OK) status = put_buffer(bundle, "fp16_goals.csv", &texts.goals_csv, err);
+    kg_fp16_texts_free(&texts);
     kg_records_free(&records);
     return status;
 }

@@ -92,10 +92,18 @@ static enum kg_status check_f16(const char *backend_name, struct kg_error *err) 
     return status == KG_OK ? KG_OK : kg_error_context(err, status, "--report fp16");
 }
 
-/* The keys, layer/op/name[backend,...], that the report or the back end leaves. malloc'ed; NULL for all. */
-static char *make_within(const struct bench_options *o) {
-    if (o->report) return kg_xasprintf("bench/model/*[[]%s,*", o->backend);
-    return o->backend ? kg_xasprintf("*[[]%s,*", o->backend) : NULL;
+/* What the FP16 report is made of: whole models, the matrix products of the model its figures are for, and numerics. */
+static const char *const FP16_CASES[] = { "bench/model/*", "bench/linear/*_qwen_*", "bench/numerics/*" };
+enum { MOST_WITHIN = KG_COUNT_OF(FP16_CASES) };
+
+/* The keys, layer/op/name[backend,...], that the report or the back end leaves, as malloc'ed globs; their number, 0 for
+ * all keys. */
+static size_t make_within(const struct bench_options *o, char *within[MOST_WITHIN]) {
+    static const char *const ALL[] = { "*" };
+    const char *const *cases = o->report ? FP16_CASES : ALL;
+    const size_t n = o->report ? KG_COUNT_OF(FP16_CASES) : o->backend ? 1 : 0;
+    for (size_t i = 0; i < n; i++) within[i] = kg_xasprintf("%s[[]%s,*", cases[i], o->backend);
+    return n;
 }
 
 struct bench_run {
@@ -160,14 +168,16 @@ static int bench(int argc, char **argv, const struct bench_options *o, const cha
     char *suites = kg_cli_suites_dir(o->suites, program);
     char *prefix = rerun_prefix(o, program);
     json_t *about = describe_run(argc, argv, o);
-    char *within = make_within(o);
+    char *within[MOST_WITHIN];
+    const size_t n_within = make_within(o, within);
     const struct kg_run_options options = {
         .suites_dir = suites,
         .selection = { .filters = o->filters.items,
                        .n_filters = o->filters.n_items,
                        .keys = o->keys.items,
                        .n_keys = o->keys.n_items,
-                       .within = within,
+                       .within = (const char *const *)within,
+                       .n_within = n_within,
                        .prefix = "bench_" },
         .surroundings = { .seed = o->seed, .kigo_path = program, .models = models, .bench = o->quick ? "quick" : NULL },
         .bundle = { .root = kg_cli_bundles_root(o->bundles),
@@ -183,7 +193,7 @@ static int bench(int argc, char **argv, const struct bench_options *o, const cha
     const int exit_code = run(o, &options);
     json_decref(about);
     free(prefix);
-    free(within);
+    for (size_t i = 0; i < n_within; i++) free(within[i]);
     free(suites);
     free(program);
     return exit_code;

@@ -36,7 +36,9 @@ static void add_rows(struct kg_bandwidth *b, const struct kg_case_records *c) {
     size_t i;
     json_t *timing;
     json_array_foreach(json_object_get(result, "timings"), i, timing) {
-        if (strcmp(text_or_empty(timing, "name"), "time") != 0) continue;
+        const char *name = text_or_empty(timing, "name");
+        const bool is_row = strcmp(name, "time") == 0 || strcmp(name, "token") == 0;
+        if (!is_row || json_is_false(json_object_get(timing, "valid"))) continue;
         b->rows = kg_xrealloc(b->rows, (b->n_rows + 1) * sizeof *b->rows);
         struct kg_bandwidth_row *row = &b->rows[b->n_rows++];
         *row = (struct kg_bandwidth_row){

@@ -28,7 +28,8 @@ struct kg_bandwidth {
     size_t n_rows;
 };
 
-/* The timings called "time" of the cases of layer bench that passed, in the plan's order. */
+/* The timings called "time", of operations, and "token", of a whole model's decoding, of the cases of layer bench that
+ * passed, in the plan's order; not those during which the GPU was slowed down. */
 void kg_bandwidth_collect(const struct kg_records *records, struct kg_bandwidth *bandwidth);
 void kg_bandwidth_free(struct kg_bandwidth *bandwidth);
 

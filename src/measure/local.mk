@@ -1,6 +1,8 @@
 libkigo_a_SOURCES += \
 	src/measure/bandwidth.c src/measure/bandwidth.h \
 	src/measure/device.c src/measure/device.h \
+	src/measure/fp16_figures.c src/measure/fp16_figures.h \
+	src/measure/fp16_goals.c src/measure/fp16_goals.h \
 	src/measure/fp16_report.c src/measure/fp16_report.h \
 	src/measure/rank_test.c src/measure/rank_test.h \
 	src/measure/robust.c src/measure/robust.h \
@@ -10,4 +12,5 @@ libkigo_a_SOURCES += \
 	src/measure/timing.c src/measure/timing.h
 libkigo_a_SOURCES += \
 	src/measure/nvml.c src/measure/nvml.h \
-	src/measure/telemetry.c src/measure/telemetry.h
+	src/measure/telemetry.c src/measure/telemetry.h \
+	src/measure/throttle.c src/measure/throttle.h

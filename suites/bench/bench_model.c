@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "base/size.h"
-#include "measure/statistics.h"
+#include "model/weights.h"
 #include "suites/bench/machine.h"
 #include "suites/haiku/minute_words.h"
 #include "suites/haiku/poet.h"
@@ -104,8 +104,31 @@ static struct kg_generate_result greedy(struct kg_session *session, const int32_
     return result;
 }
 
-static double flops_per_token(void) {
-    return 2.0 * (double)kg_model_n_params(stage.model);
+/* Bytes of weights that a forward pass reads: all, but of an embedding that is not the output matrix too only some rows. */
+static double weight_bytes_read(void) {
+    const struct kg_model_weights *w = kg_model_weights(stage.model);
+    const bool tied = w->output.data == w->embedding.data;
+    return (double)kg_model_weight_bytes(stage.model) -
+           (tied ? 0 : (double)(kg_weight_row_bytes(&w->embedding) * w->embedding.n_rows));
+}
+
+/* A multiply-add with each weight of the layers for each row, and with the output matrix for each row of logits. */
+static double flops_of(size_t n_rows, size_t n_logits) {
+    const struct kg_model_weights *w = kg_model_weights(stage.model);
+    const double matrix = (double)w->embedding.n_rows * w->embedding.n_cols;
+    const double tables = w->output.data == w->embedding.data ? matrix : 2 * matrix;
+    return 2 * ((double)n_rows * ((double)kg_model_n_params(stage.model) - tables) + (double)n_logits * matrix);
+}
+
+/* Of keys and values of n positions. */
+static double kv_bytes(const struct model_case *c, uint32_t n) {
+    return (double)kg_kv_cache_bytes(kg_model_config(stage.model), n, c->precision);
+}
+
+/* The canaries of this process, so that a record's share can be worked out from it alone. */
+static void record_roofline(struct kg_record *rec, const struct model_case *c) {
+    struct kg_bench_machine *const machine = kg_bench_machine_open(rec, c->backend);
+    if (machine) kg_bench_record_roofline(rec, kg_bench_roofline(machine, c->precision));
 }
 
 /* A load reads the whole file; the page cache has it after the first. */
@@ -128,64 +151,98 @@ static void load(struct kg_record *rec, const void *arg) {
     kg_record_timing(rec, "load", "host", "warm", samples_ns, N_LOADS, bytes, 0);
 }
 
-static void prefill(struct kg_record *rec, const void *arg) {
-    const struct model_case *c = arg;
-    if (!stage_open(rec, c)) return;
-    struct kg_session *session = open_session(c->precision, c->n_ctx);
-    int32_t *ids = random_ids(rec, c->n_prompt);
+/* A session with a prompt, measured as a whole and, where the GPU was slowed down, again. */
+struct job {
+    const struct model_case *c;
+    struct kg_session *session;
+    int32_t *ids;
     uint64_t samples_ns[N_SAMPLES];
-    struct kg_error err = { 0 };
+    struct kg_generate_result result;
+};
+
+static struct job job_open(const struct kg_record *rec, const struct model_case *c) {
+    return (struct job){ .c = c, .session = open_session(c->precision, c->n_ctx), .ids = random_ids(rec, c->n_prompt) };
+}
+
+static void job_close(struct job *job) {
+    kg_generate_result_free(&job->result);
+    free(job->ids);
+    kg_session_free(job->session);
+}
+
+static enum kg_status eval_prompts(void *arg, struct kg_error *err) {
+    struct job *job = arg;
     for (size_t i = 0; i < N_WARMUP + N_SAMPLES; i++) {
         const float *logits;
-        kg_must(kg_session_truncate(session, 0, &err), &err);
+        enum kg_status status = kg_session_truncate(job->session, 0, err);
         const uint64_t start_ns = kg_clock_monotonic_ns();
-        kg_must(kg_session_eval(session, ids, c->n_prompt, KG_LOGITS_LAST, &logits, &err), &err);
-        if (i >= N_WARMUP) samples_ns[i - N_WARMUP] = kg_clock_monotonic_ns() - start_ns;
+        if (status == KG_OK)
+            status = kg_session_eval(job->session, job->ids, job->c->n_prompt, KG_LOGITS_LAST, &logits, err);
+        if (status != KG_OK) return status;
+        if (i >= N_WARMUP) job->samples_ns[i - N_WARMUP] = kg_clock_monotonic_ns() - start_ns;
     }
-    kg_record_timing(rec, "prefill", "host", "warm", samples_ns, N_SAMPLES, (double)kg_model_weight_bytes(stage.model),
-                     c->n_prompt * flops_per_token());
-    free(ids);
-    kg_session_free(session);
+    return KG_OK;
+}
+
+static void record_prompts(struct kg_record *rec, const char *name,
+                           enum kg_status (*measure)(void *, struct kg_error *), const struct model_case *c) {
+    if (!stage_open(rec, c)) return;
+    struct job job = job_open(rec, c);
+    const struct kg_throttle_findings findings = kg_bench_guard(c->backend, measure, &job);
+    kg_record_timing(rec, name, "host", "warm", job.samples_ns, N_SAMPLES,
+                     weight_bytes_read() + kv_bytes(c, c->n_prompt), flops_of(c->n_prompt, 1));
+    kg_bench_record_guarded(rec, name, &findings, N_SAMPLES);
+    job_close(&job);
+    record_roofline(rec, c);
+}
+
+static void prefill(struct kg_record *rec, const void *arg) {
+    record_prompts(rec, "prefill", eval_prompts, arg);
+}
+
+static enum kg_status first_tokens(void *arg, struct kg_error *err) {
+    (void)err;
+    struct job *job = arg;
+    for (size_t i = 0; i < N_WARMUP + N_SAMPLES; i++) {
+        struct kg_generate_result result = greedy(job->session, job->ids, job->c->n_prompt, 1, true);
+        if (i >= N_WARMUP) job->samples_ns[i - N_WARMUP] = result.first_token_ns;
+        kg_generate_result_free(&result);
+    }
+    return KG_OK;
 }
 
 /* From the call to the first id: prefill and draw. */
 static void first_token(struct kg_record *rec, const void *arg) {
-    const struct model_case *c = arg;
-    if (!stage_open(rec, c)) return;
-    struct kg_session *session = open_session(c->precision, c->n_ctx);
-    int32_t *ids = random_ids(rec, c->n_prompt);
-    uint64_t samples_ns[N_SAMPLES];
-    for (size_t i = 0; i < N_WARMUP + N_SAMPLES; i++) {
-        struct kg_generate_result result = greedy(session, ids, c->n_prompt, 1, true);
-        if (i >= N_WARMUP) samples_ns[i - N_WARMUP] = result.first_token_ns;
-        kg_generate_result_free(&result);
-    }
-    kg_record_timing(rec, "first_token", "host", "warm", samples_ns, N_SAMPLES,
-                     (double)kg_model_weight_bytes(stage.model), c->n_prompt * flops_per_token());
-    free(ids);
-    kg_session_free(session);
+    record_prompts(rec, "first_token", first_tokens, arg);
 }
 
-/* Single-token steps in a row, past end tokens, after a first run that is not counted. */
+static enum kg_status decode_tokens(void *arg, struct kg_error *err) {
+    (void)err;
+    struct job *job = arg;
+    kg_generate_result_free(&job->result);
+    job->result = greedy(job->session, job->ids, job->c->n_prompt, job->c->n_tokens, true);
+    return KG_OK;
+}
+
+/* Single-token steps in a row, past end tokens, after a first run that is not counted. A token's bytes: the weights it
+ * reads, and the keys and values of the positions before it, on average. */
 static void decode(struct kg_record *rec, const void *arg) {
     enum { N_FIRST = 8 };
     const struct model_case *c = arg;
     if (!stage_open(rec, c)) return;
-    struct kg_session *session = open_session(c->precision, c->n_ctx);
-    int32_t *ids = random_ids(rec, c->n_prompt);
-    struct kg_generate_result result = greedy(session, ids, c->n_prompt, N_FIRST, true);
-    kg_generate_result_free(&result);
-    result = greedy(session, ids, c->n_prompt, c->n_tokens, true);
-    ck_assert_uint_eq(result.n_ids, c->n_tokens);
-    ck_assert_uint_gt(result.n_evals, 0);
-    ck_assert_uint_eq(result.n_decode_allocations, 0);
-    const double kv_bytes = (double)kg_kv_cache_bytes(kg_model_config(stage.model), c->n_prompt, c->precision);
-    kg_record_timing(rec, "token", "host", "warm", result.token_ns, result.n_evals,
-                     (double)kg_model_weight_bytes(stage.model) + kv_bytes, flops_per_token());
-    kg_record_metric(rec, "speed", "tokens/s", 1e9 * (double)result.n_evals / (double)result.decode_ns);
-    kg_generate_result_free(&result);
-    free(ids);
-    kg_session_free(session);
+    struct job job = job_open(rec, c);
+    job.result = greedy(job.session, job.ids, c->n_prompt, N_FIRST, true);
+    const struct kg_throttle_findings findings = kg_bench_guard(c->backend, decode_tokens, &job);
+    const struct kg_generate_result *const result = &job.result;
+    ck_assert_uint_eq(result->n_ids, c->n_tokens);
+    ck_assert_uint_gt(result->n_evals, 0);
+    ck_assert_uint_eq(result->n_decode_allocations, 0);
+    kg_record_timing(rec, "token", "host", "warm", result->token_ns, result->n_evals,
+                     weight_bytes_read() + kv_bytes(c, c->n_prompt + c->n_tokens / 2), flops_of(1, 1));
+    kg_bench_record_guarded(rec, "token", &findings, result->n_evals);
+    kg_record_metric(rec, "speed", "tokens/s", 1e9 * (double)result->n_evals / (double)result->decode_ns);
+    job_close(&job);
+    record_roofline(rec, c);
 }
 
 /* What is held while a session of n_ctx positions works: by the allocator's count, not as a difference of two readings. */

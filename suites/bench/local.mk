@@ -4,3 +4,5 @@ check_PROGRAMS += suites/bench/bench_ops
 suites_bench_bench_ops_SOURCES = suites/bench/bench_ops.c
 check_PROGRAMS += suites/bench/bench_model
 suites_bench_bench_model_SOURCES = suites/bench/bench_model.c
+check_PROGRAMS += suites/bench/bench_numerics
+suites_bench_bench_numerics_SOURCES = suites/bench/bench_numerics.c

@@ -1,6 +1,7 @@
 #include "suites/bench/machine.h"
 #include "base/buffer.h"
 #include "base/rng.h"
+#include "backend/gpu.h"
 #include "base/size.h"
 #include "engine/op_workspace.h"
 #include "measure/statistics.h"
@@ -150,15 +151,57 @@ static size_t repeats_for(struct kg_bench_machine *machine, const struct kg_benc
     return work->cold && work->n_sets > n ? work->n_sets : n;
 }
 
-static double time_samples(struct kg_bench_machine *machine, enum kg_timing_kind kind, const struct kg_bench_work *work,
-                           uint64_t samples_ns[N_SAMPLES]) {
+struct timed {
+    struct kg_backend *backend;
+    const struct kg_timing_request *request;
+    uint64_t *samples_ns;
+};
+
+static enum kg_status time_once(void *arg, struct kg_error *err) {
+    const struct timed *t = arg;
+    return t->backend->ops->measure->time(t->backend, t->request, t->samples_ns, err);
+}
+
+/* NVML's watch over the GPU that back ends open, the first; NULL where there is none to ask. */
+static struct kg_throttle *watch_of(const char *backend) {
+    static struct kg_throttle *watch;
+    static bool was_asked;
+    struct kg_gpu_info gpu;
+    size_t n_gpus;
+    if (strcmp(backend, "cuda") != 0) return NULL;
+    if (!was_asked && kg_gpu_list(&gpu, 1, &n_gpus, NULL) == KG_OK && kg_throttle_open(gpu.uuid, &watch, NULL) != KG_OK)
+        watch = NULL;
+    was_asked = true;
+    return watch;
+}
+
+struct kg_throttle_findings kg_bench_guard(const char *backend, enum kg_status (*measure)(void *, struct kg_error *),
+                                           void *arg) {
+    struct kg_throttle_findings findings;
+    struct kg_error err = { 0 };
+    kg_must(kg_throttle_guard(watch_of(backend), measure, arg, &findings, &err), &err);
+    return findings;
+}
+
+void kg_bench_record_guarded(struct kg_record *rec, const char *name, const struct kg_throttle_findings *findings,
+                             size_t n_samples) {
+    char metric[64];
+    if (!findings->known) return;
+    snprintf(metric, sizeof metric, "%s.discarded", name);
+    kg_record_metric(rec, metric, "count", (double)(findings->n_discarded * n_samples));
+    snprintf(metric, sizeof metric, "%s.sm_clock", name);
+    if (findings->least_mhz >= 0) kg_record_metric(rec, metric, "MHz", (double)findings->least_mhz);
+    if (findings->throttled) kg_record_timing_invalid(rec);
+}
+
+static struct kg_throttle_findings time_samples(struct kg_bench_machine *machine, enum kg_timing_kind kind,
+                                                const struct kg_bench_work *work, uint64_t samples_ns[N_SAMPLES]) {
     struct kg_timing_request request = {
         .kind = kind, .launch = work->launch, .arg = work->arg, .n_warmup = N_WARMUP, .n_samples = N_SAMPLES
     };
-    struct kg_error err = { 0 };
     if (kind == KG_TIMING_GRAPH) request.n_repeats = repeats_for(machine, work);
-    kg_must(machine->backend->ops->measure->time(machine->backend, &request, samples_ns, &err), &err);
-    return median_of(samples_ns, N_SAMPLES);
+    struct timed timed = { machine->backend, &request, samples_ns };
+    return kg_bench_guard(machine->name, time_once, &timed);
 }
 
 static void record_rate(struct kg_record *rec, const char *kind, const char *state, const char *figure,
@@ -171,9 +214,13 @@ static void record_rate(struct kg_record *rec, const char *kind, const char *sta
 double kg_bench_time(struct kg_record *rec, struct kg_bench_machine *machine, const struct kg_roofline *roofline,
                      enum kg_timing_kind kind, const struct kg_bench_work *work) {
     uint64_t samples_ns[N_SAMPLES];
-    const double median_ns = time_samples(machine, kind, work, samples_ns);
+    const struct kg_throttle_findings findings = time_samples(machine, kind, work, samples_ns);
+    const double median_ns = median_of(samples_ns, N_SAMPLES);
+    char guarded[32];
     const char *name = kg_timing_kind_name(kind), *state = work->cold ? "cold" : "warm";
     kg_record_timing(rec, "time", name, state, samples_ns, N_SAMPLES, work->bytes, work->flops);
+    snprintf(guarded, sizeof guarded, "%s.%s", name, state);
+    kg_bench_record_guarded(rec, guarded, &findings, N_SAMPLES);
     record_rate(rec, name, state, "gb_per_s", "GB/s", kg_gb_per_s(work->bytes, median_ns));
     record_rate(rec, name, state, "tflop_per_s", "TFLOP/s", kg_tflop_per_s(work->flops, median_ns));
     if (roofline)
@@ -216,7 +263,8 @@ static bool is_cpu(const struct kg_bench_machine *machine) {
 static double canary_ns(struct canary *c, enum kg_status (*launch)(void *, size_t, struct kg_error *)) {
     uint64_t samples_ns[N_SAMPLES];
     const struct kg_bench_work work = { .launch = launch, .arg = c, .n_sets = 1 };
-    return time_samples(c->machine, is_cpu(c->machine) ? KG_TIMING_HOST : KG_TIMING_KERNEL, &work, samples_ns);
+    (void)time_samples(c->machine, is_cpu(c->machine) ? KG_TIMING_HOST : KG_TIMING_KERNEL, &work, samples_ns);
+    return median_of(samples_ns, N_SAMPLES);
 }
 
 static void measure_memory(struct kg_bench_machine *machine, struct kg_roofline *roofline) {

@@ -6,6 +6,7 @@
 #include "engine/backend.h"
 #include "measure/device.h"
 #include "measure/roofline.h"
+#include "measure/throttle.h"
 #include "suites/harness/case.h"
 #include <stdbool.h>
 
@@ -45,6 +46,15 @@ void kg_bench_poison(struct kg_bench_machine *machine, void *to, uint64_t n_elem
 /* Fails the case unless each element is finite: a poisoned output was written as a whole. */
 void kg_bench_expect_written(struct kg_bench_machine *machine, const void *from, uint64_t n_elems,
                              enum kg_precision precision);
+
+/* Measures by measure(arg) and, on a GPU that NVML watches, again while the GPU was slowed down (measure/throttle.h). Call
+ * kg_bench_record_guarded after the timing of the samples that stayed: it records what was found under `name`.discarded
+ * (samples thrown away) and `name`.sm_clock, and marks a timing that was slowed down as invalid. Fails the case if
+ * measure fails. */
+struct kg_throttle_findings kg_bench_guard(const char *backend, enum kg_status (*measure)(void *, struct kg_error *),
+                                           void *arg);
+void kg_bench_record_guarded(struct kg_record *rec, const char *name, const struct kg_throttle_findings *findings,
+                             size_t n_samples);
 
 /* The work of a timing: launches turn t, on set t % n_sets. */
 struct kg_bench_work {

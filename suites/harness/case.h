@@ -60,6 +60,9 @@ void kg_record_metric(struct kg_record *rec, const char *name, const char *unit,
 void kg_record_timing(struct kg_record *rec, const char *name, const char *kind, const char *state,
                       const uint64_t *samples_ns, size_t n, double bytes, double flops);
 
+/* The last timing is no figure, though its samples are kept: regressions and reports leave it out. */
+void kg_record_timing_invalid(struct kg_record *rec);
+
 /* Peak and left-over memory of a back end by tag. */
 struct kg_memory_use;
 void kg_record_memory(struct kg_record *rec, const struct kg_memory_use *use);

@@ -21,16 +21,19 @@ bool kg_layer_known(const char *layer) {
     return in_list(LAYERS, KG_COUNT_OF(LAYERS), layer);
 }
 
+static bool matches_one(const char *const *globs, size_t n, const char *key) {
+    for (size_t i = 0; i < n; i++)
+        if (fnmatch(globs[i], key, 0) == 0) return true;
+    return false;
+}
+
 static bool is_selected(const struct kg_selection *s, const json_t *line) {
     const char *key = json_string_value(json_object_get(line, "key"));
     const char *layer = json_string_value(json_object_get(line, "layer"));
     if (s->n_layers > 0 && !in_list(s->layers, s->n_layers, layer)) return false;
-    if (s->within && fnmatch(s->within, key, 0) != 0) return false;
+    if (s->n_within > 0 && !matches_one(s->within, s->n_within, key)) return false;
     if (s->n_filters == 0 && s->n_keys == 0) return true;
-    if (in_list(s->keys, s->n_keys, key)) return true;
-    for (size_t i = 0; i < s->n_filters; i++)
-        if (fnmatch(s->filters[i], key, 0) == 0) return true;
-    return false;
+    return in_list(s->keys, s->n_keys, key) || matches_one(s->filters, s->n_filters, key);
 }
 
 /* Every key once in the whole run; keys_seen maps a key to its program's name. */

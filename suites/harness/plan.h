@@ -47,8 +47,9 @@ struct kg_selection {
     size_t n_filters;
     const char *const *keys; /* exact */
     size_t n_keys;
-    const char *within; /* a glob every key must match as well; NULL: any */
-    const char *prefix; /* of the programs' names; NULL: "test_" */
+    const char *const *within; /* globs, one of which every key must match as well */
+    size_t n_within;           /* 0: any key */
+    const char *prefix;        /* of the programs' names; NULL: "test_" */
 };
 
 /* True for a layer kigo knows. */

@@ -103,6 +103,11 @@ void kg_record_timing(struct kg_record *rec, const char *name, const char *kind,
                                     "samples", samples));
 }
 
+void kg_record_timing_invalid(struct kg_record *rec) {
+    const size_t n = json_array_size(rec->timings);
+    if (n > 0) json_object_set_new(json_array_get(rec->timings, n - 1), "valid", json_false());
+}
+
 void kg_record_transcript(struct kg_record *rec, kg_json *line) {
     if (rec->events_fd < 0) {
         json_decref(line);

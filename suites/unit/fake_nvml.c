@@ -1,5 +1,6 @@
 /* A libnvidia-ml.so.1 of two GPUs for the suites. FAKE_NVML in the environment says what is wrong with it: "init" (it does
- * not start), "power" (no figures of power), "none" (no GPU). */
+ * not start), "power" (no figures of power), "none" (no GPU), "hot:N" (the first N times it is asked in a process, the first
+ * GPU is slowed down by heat), "untold" (no throttle reasons). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,8 +101,11 @@ int nvmlDeviceGetEnforcedPowerLimit(void *device, unsigned *mw) {
 }
 
 int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *reasons) {
+    static int n_asked;
+    const char *said = getenv("FAKE_NVML");
     *reasons = index_of(device) ? 0x24 : 0;
-    return OK;
+    if (said && strncmp(said, "hot:", 4) == 0 && !index_of(device)) *reasons = n_asked++ < atoi(said + 4) ? 0x41 : 0x1;
+    return is_wrong("untold") ? NOT_SUPPORTED : OK;
 }
 
 int nvmlDeviceGetMemoryInfo(void *device, unsigned long long memory[3]) {

@@ -176,7 +176,7 @@ static void canaries_touch_every_byte(struct kg_record *rec, const void *arg) {
 }
 
 #define MEASURE(function)                                                                                              \
-    { .layer = "unit", .op = "measure", .name = #function, .run = function }
+    { .layer = "unit", .op = "measure", .name = #function, .spec = "FT-054", .run = function }
 static const struct kg_case CASES[] = {
     MEASURE(rates_of_known_work),
     MEASURE(speedup_is_not_inverted),
@@ -189,12 +189,14 @@ static const struct kg_case CASES[] = {
     { .layer = "unit",
       .op = "measure",
       .name = "canaries_touch_every_byte",
+      .spec = "FT-054",
       .backend = "cpu",
       .run = canaries_touch_every_byte,
       .arg = "cpu" },
     { .layer = "unit",
       .op = "measure",
       .name = "canaries_touch_every_byte",
+      .spec = "FT-054",
       .backend = "cuda",
       .run = canaries_touch_every_byte,
       .arg = "cuda" },

@@ -3,6 +3,7 @@
 #include "base/size.h"
 #include "measure/nvml.h"
 #include "measure/telemetry.h"
+#include "measure/throttle.h"
 #include "suites/harness/case.h"
 #include "suites/harness/must.h"
 #include "suites/unit/fake_nvml.h"
@@ -152,8 +153,78 @@ static void no_device_makes_no_file(struct kg_record *rec, const void *arg) {
     free(path);
 }
 
+static const unsigned char UUID_0[16] = { 0x01, 0x23, 0x45, 0x60, 0x89, 0xab, 0xcd, 0xef,
+                                          0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef };
+
+static enum kg_status count_call(void *arg, struct kg_error *err) {
+    size_t *n_left = arg; /* the call that makes it 0 breaks */
+    return --*n_left == 0 ? kg_fail(err, KG_ERR_INTERNAL, "the work breaks") : KG_OK;
+}
+
+/* How often something is measured on a GPU that is hot the first times it is asked, at both ends of each measurement. */
+static void throttled_measurements_are_taken_again(struct kg_record *rec, const void *arg) {
+    static const struct {
+        const char *wrong;
+        size_t n_calls, n_discarded;
+        bool known, throttled;
+    } ROWS[] = {
+        { "hot:0", 1, 0, true, false }, { "hot:1", 2, 1, true, false },   { "hot:2", 2, 1, true, false },
+        { "hot:3", 3, 2, true, false }, { "hot:6", 4, 3, true, false },   { "hot:7", 4, 3, true, true },
+        { "hot:99", 4, 3, true, true }, { "untold", 1, 0, false, false },
+    };
+    (void)rec, (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
+        enum { MANY = 100 };
+        struct kg_throttle *throttle;
+        struct kg_throttle_findings f;
+        struct kg_error err;
+        size_t n_left = MANY;
+        use_fake(ROWS[i].wrong);
+        kg_must(kg_throttle_open(UUID_0, &throttle, &err), &err);
+        kg_must(kg_throttle_guard(throttle, count_call, &n_left, &f, &err), &err);
+        ck_assert_msg(MANY - n_left == ROWS[i].n_calls && f.n_discarded == ROWS[i].n_discarded &&
+                          f.known == ROWS[i].known && f.throttled == ROWS[i].throttled,
+                      "%s: %zu calls, %zu discarded, known %d, throttled %d", ROWS[i].wrong, MANY - n_left,
+                      f.n_discarded, f.known, f.throttled);
+        ck_assert_int_eq(f.least_mhz, 1500);
+        ck_assert_int_eq(f.reasons, ROWS[i].n_discarded ? KG_NVML_THROTTLE_HW_THERMAL : 0); /* idle is none */
+        kg_throttle_close(throttle);
+    }
+}
+
+static void work_that_breaks_is_not_taken_again(struct kg_record *rec, const void *arg) {
+    (void)rec, (void)arg;
+    struct kg_throttle *throttle;
+    struct kg_throttle_findings f;
+    struct kg_error err;
+    size_t n_left = 2;
+    use_fake("hot:99");
+    kg_must(kg_throttle_open(UUID_0, &throttle, &err), &err);
+    kg_must_fail(kg_throttle_guard(throttle, count_call, &n_left, &f, &err), KG_ERR_INTERNAL, &err, "breaks", NULL);
+    ck_assert_uint_eq(n_left, 0);
+    kg_throttle_close(throttle);
+}
+
+/* Nothing to ask: the work is done once, and nothing is known. */
+static void without_nvml_nothing_is_known(struct kg_record *rec, const void *arg) {
+    (void)rec, (void)arg;
+    static const unsigned char OTHER[16] = { 1 };
+    struct kg_throttle *throttle = NULL;
+    struct kg_throttle_findings f;
+    struct kg_error err;
+    size_t n_left = 9;
+    kg_must(kg_throttle_guard(NULL, count_call, &n_left, &f, &err), &err);
+    ck_assert_uint_eq(n_left, 8);
+    ck_assert(!f.known && !f.throttled && f.n_discarded == 0);
+    use_fake("");
+    kg_must_fail(kg_throttle_open(OTHER, &throttle, &err), KG_ERR_UNSUPPORTED, &err, "UUID", NULL);
+    use_fake("init");
+    kg_must_fail(kg_throttle_open(UUID_0, &throttle, &err), KG_ERR_UNSUPPORTED, &err, "nvmlInit_v2", NULL);
+    ck_assert_ptr_null(throttle);
+}
+
 #define CASE(f)                                                                                                        \
-    { .layer = "unit", .op = "nvml", .name = #f, .run = f }
+    { .layer = "unit", .op = "nvml", .name = #f, .spec = "FT-054", .run = f }
 static const struct kg_case CASES[] = {
     CASE(tells_devices),
     CASE(tells_samples),
@@ -162,6 +233,9 @@ static const struct kg_case CASES[] = {
     CASE(telemetry_has_a_line_a_gpu),
     CASE(a_short_run_has_telemetry_too),
     CASE(no_device_makes_no_file),
+    CASE(throttled_measurements_are_taken_again),
+    CASE(work_that_breaks_is_not_taken_again),
+    CASE(without_nvml_nothing_is_known),
 };
 
 int main(int argc, char **argv) {

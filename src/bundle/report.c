@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Text inside a table cell: what Markdown or HTML would read as markup is escaped, a line break becomes a blank. */
-static void put_cell(struct kg_buffer *out, const char *text) {
+void kg_markdown_put(struct kg_buffer *out, const char *text) {
     for (const char *s = text; *s; s++) {
         if (*s == '<') kg_buffer_puts(out, "&lt;");
         else if (*s == '&') kg_buffer_puts(out, "&amp;");
@@ -21,7 +20,7 @@ static void put_cell(struct kg_buffer *out, const char *text) {
 static void put_row(struct kg_buffer *out, const char *const *cells, size_t n_cells) {
     for (size_t i = 0; i < n_cells; i++) {
         kg_buffer_puts(out, "| ");
-        put_cell(out, cells[i]);
+        kg_markdown_put(out, cells[i]);
         kg_buffer_puts(out, " ");
     }
     kg_buffer_puts(out, "|\n");
@@ -40,7 +39,7 @@ static void put_summary(struct kg_buffer *out, const struct kg_export *from) {
     kg_clock_utc_text(kg_json_int(s, "started_us", 0), started);
     kg_clock_utc_text(kg_json_int(s, "sealed_us", 0), sealed);
     kg_buffer_puts(out, "# Run ");
-    put_cell(out, kg_json_text(s, "bundle_id"));
+    kg_markdown_put(out, kg_json_text(s, "bundle_id"));
     kg_buffer_printf(out, "\n\n**%s** (%s), %s to %s, seed %s\n\n", kg_json_text(s, "verdict"),
                      kg_json_text(s, "state"), started, sealed, kg_json_text(s, "seed"));
     kg_buffer_puts(out, "| planned | pass | fail | skip | crash | timeout | norun |\n"
@@ -98,9 +97,9 @@ static void put_ranking(struct kg_buffer *out, struct ranked *rows, size_t n_row
     kg_buffer_printf(out, "\n## %s\n\n| case | %s |\n| --- | ---: |\n", title, unit);
     for (size_t i = 0; i < n_rows && i < SHOWN; i++) {
         kg_buffer_puts(out, "| ");
-        put_cell(out, rows[i].c->key);
+        kg_markdown_put(out, rows[i].c->key);
         if (*rows[i].label) kg_buffer_puts(out, " / ");
-        put_cell(out, rows[i].label);
+        kg_markdown_put(out, rows[i].label);
         kg_buffer_printf(out, " | %.4g |\n", rows[i].value);
     }
 }

@@ -4,6 +4,7 @@
 #include "bundle/export.h"
 #include "cli/bundles.h"
 #include "cli/commands.h"
+#include "cli/show_markdown.h"
 #include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 
 struct show_options {
     const char *bundles, *glob;
-    bool json, failures;
+    bool json, markdown, failures;
     int64_t slowest; /* 0: not asked */
 };
 
@@ -20,7 +21,7 @@ struct run {
     const char *dir;
     struct kg_records records;
     struct kg_bundle_findings findings;
-    json_t *summary, *source, *env;
+    json_t *summary, *source, *env, *build;
     const struct kg_case_records **shown; /* cases that the options choose */
     size_t n_shown;
 };
@@ -57,11 +58,13 @@ static enum kg_status load(const char *dir, struct run *run, struct kg_error *er
     status = kg_records_load(dir, &run->records, &run->findings, err);
     if (kg_bundle_read_json(dir, "data/source.json", &run->source, NULL) != KG_OK) run->source = NULL;
     if (kg_bundle_read_json(dir, "data/env.json", &run->env, NULL) != KG_OK) run->env = NULL;
+    if (kg_bundle_read_json(dir, "data/build.json", &run->build, NULL) != KG_OK) run->build = NULL;
     return status;
 }
 
 static void unload(struct run *run) {
     free(run->shown);
+    json_decref(run->build);
     json_decref(run->env);
     json_decref(run->source);
     json_decref(run->summary);
@@ -154,6 +157,17 @@ static void put_lists(const struct run *run, struct kg_buffer *out) {
     }
 }
 
+static void put_text(const struct run *run, bool with_lists, struct kg_buffer *out) {
+    put_head(run, out);
+    put_cases(run, out);
+    if (with_lists) put_lists(run, out);
+}
+
+static void put_markdown(const struct run *run, struct kg_buffer *out) {
+    const struct kg_export from = { &run->records, run->summary, run->env, run->build, run->source };
+    kg_show_markdown(&from, run->shown, run->n_shown, out);
+}
+
 static enum kg_status show(const char *dir, const struct show_options *given, bool *unsound, struct kg_error *err) {
     struct run run = { 0 };
     struct show_options o = *given;
@@ -169,9 +183,8 @@ static enum kg_status show(const char *dir, const struct show_options *given, bo
             status = kg_cli_print_json(run_json(&run), err);
         } else {
             struct kg_buffer out = KG_BUFFER_INIT;
-            put_head(&run, &out);
-            put_cases(&run, &out);
-            if (o.glob) put_lists(&run, &out);
+            if (o.markdown) put_markdown(&run, &out);
+            else put_text(&run, o.glob != NULL, &out);
             status = kg_cli_print(&out, err);
         }
     }
@@ -199,10 +212,14 @@ int kg_cmd_show(int argc, char **argv) {
           .max = 1e9 },
         KG_BUNDLES_OPTION(&o.bundles),
         { .name = "json", .kind = KG_OPTION_FLAG, .value = &o.json, .help = "print one JSON object" },
+        { .name = "markdown",
+          .kind = KG_OPTION_FLAG,
+          .value = &o.markdown,
+          .help = "print tables for a README or an issue: counts by layer, what bench cases measured" },
     };
     const struct kg_command command = {
         .name = "kigo show",
-        .usage = "RUN [--failures] [--case GLOB] [--slowest N] [--bundles DIR] [--json]",
+        .usage = "RUN [--failures] [--case GLOB] [--slowest N] [--bundles DIR] [--json|--markdown]",
         .summary = "Shows a run: verdict, counts, source, machine, and the cases that are not green.\n"
                    "RUN is an id, the beginning of one, 'latest', or a folder.",
         .options = options,
@@ -216,8 +233,9 @@ int kg_cmd_show(int argc, char **argv) {
     struct kg_error err;
     if (kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err) != KG_OK)
         return kg_cli_error("show", &err);
-    enum kg_status status = KG_OK;
-    if (!helped) {
+    enum kg_status status =
+        o.json && o.markdown ? kg_fail(&err, KG_ERR_USAGE, "--json and --markdown exclude each other") : KG_OK;
+    if (status == KG_OK && !helped) {
         status = kg_cli_bundle_find(kg_cli_bundles_root(o.bundles), args[0], &dir, &err);
         if (status == KG_OK) status = show(dir, &o, &unsound, &err);
     }

@@ -28,7 +28,7 @@ kigo_SOURCES += src/cli/bundles.h \
 	src/cli/cmd_query.c \
 	src/cli/cmd_recover.c \
 	src/cli/cmd_reindex.c \
-	src/cli/cmd_show.c \
+	src/cli/cmd_show.c src/cli/show_markdown.c src/cli/show_markdown.h \
 	src/cli/cmd_verify.c \
 	src/cli/table.c
 kigo_SOURCES += src/cli/cmd_synth.c

@@ -55,3 +55,5 @@ suites_integration_test_trust_SOURCES = \
 	suites/unit/bundle_maker.c
 check_PROGRAMS += suites/integration/test_promises
 suites_integration_test_promises_SOURCES = suites/integration/test_promises.c
+check_PROGRAMS += suites/integration/test_tables
+suites_integration_test_tables_SOURCES = suites/integration/test_tables.c suites/unit/bundle_maker.c

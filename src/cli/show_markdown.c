@@ -1,0 +1,186 @@
+#include "cli/show_markdown.h"
+#include "base/clock.h"
+#include "base/size.h"
+#include "measure/fp16_goals.h"
+#include <math.h>
+#include <string.h>
+
+static const char *const STATUSES[] = { "pass", "fail", "skip", "crash", "timeout", "norun" };
+
+static const char *or_empty(const char *text) {
+    return text ? text : "";
+}
+
+static const char *plan_text(const struct kg_case_records *c, const char *name) {
+    return or_empty(kg_json_text(c->plan, name));
+}
+
+static void put_fact(struct kg_buffer *out, const char *name, const char *value) {
+    if (!value || !*value) return;
+    kg_buffer_printf(out, "| %s | ", name);
+    kg_markdown_put(out, value);
+    kg_buffer_puts(out, " |\n");
+}
+
+static void put_facts(struct kg_buffer *out, const struct kg_export *run) {
+    const json_t *git = json_object_get(run->source, "git");
+    const json_t *gpu = json_array_get(json_object_get(run->env, "gpus"), 0);
+    char started[KG_UTC_TEXT_SIZE];
+    kg_clock_utc_text(kg_json_int(run->summary, "started_us", 0), started);
+    kg_buffer_puts(out, "| run | ");
+    kg_markdown_put(out, or_empty(kg_json_text(run->summary, "bundle_id")));
+    kg_buffer_puts(out, " |\n| --- | --- |\n");
+    kg_buffer_printf(out, "| verdict | **%s** (%s) |\n", or_empty(kg_json_text(run->summary, "verdict")),
+                     or_empty(kg_json_text(run->summary, "state")));
+    put_fact(out, "started", started);
+    put_fact(out, "commit", kg_json_text(git, "commit"));
+    if (json_is_true(json_object_get(git, "dirty"))) put_fact(out, "work tree", "changed (dirty.diff)");
+    put_fact(out, "GPU", kg_json_text(gpu, "name"));
+    put_fact(out, "NVIDIA driver", kg_json_text(gpu, "nvidia_driver"));
+    put_fact(out, "CUDA", kg_json_text(run->build, "cuda"));
+    put_fact(out, "CPU", kg_json_text(json_object_get(run->env, "cpu"), "model"));
+    put_fact(out, "OS", kg_json_text(run->env, "os"));
+}
+
+/* The place of the first case of the same layer: layers come in the plan's order, each once. */
+static bool is_first_of_layer(const struct kg_records *records, size_t place) {
+    const char *layer = plan_text(&records->cases[place], "layer");
+    for (size_t i = 0; i < place; i++)
+        if (strcmp(plan_text(&records->cases[i], "layer"), layer) == 0) return false;
+    return true;
+}
+
+/* A row of counts; layer NULL for the sum of all. */
+static void put_counts(struct kg_buffer *out, const struct kg_records *records, const char *layer) {
+    size_t counts[KG_COUNT_OF(STATUSES)] = { 0 }, n_planned = 0;
+    for (size_t i = 0; i < records->n_cases; i++) {
+        const struct kg_case_records *c = &records->cases[i];
+        if (layer && strcmp(plan_text(c, "layer"), layer) != 0) continue;
+        n_planned++;
+        for (size_t s = 0; s < KG_COUNT_OF(STATUSES); s++) counts[s] += strcmp(kg_case_status(c), STATUSES[s]) == 0;
+    }
+    kg_buffer_puts(out, "| ");
+    kg_markdown_put(out, layer ? layer : "all");
+    kg_buffer_printf(out, " | %zu", n_planned);
+    for (size_t s = 0; s < KG_COUNT_OF(STATUSES); s++) kg_buffer_printf(out, " | %zu", counts[s]);
+    kg_buffer_puts(out, " |\n");
+}
+
+static void put_layers(struct kg_buffer *out, const struct kg_records *records) {
+    kg_buffer_puts(out, "\n| layer | planned");
+    for (size_t s = 0; s < KG_COUNT_OF(STATUSES); s++) kg_buffer_printf(out, " | %s", STATUSES[s]);
+    kg_buffer_puts(out, " |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n");
+    for (size_t i = 0; i < records->n_cases; i++)
+        if (is_first_of_layer(records, i)) put_counts(out, records, plan_text(&records->cases[i], "layer"));
+    put_counts(out, records, NULL);
+}
+
+static void put_cases(struct kg_buffer *out, const struct kg_case_records *const *shown, size_t n_shown) {
+    for (size_t i = 0; i < n_shown; i++) {
+        const char *unused;
+        const double margin = kg_case_worst_margin(shown[i], &unused);
+        if (i == 0)
+            kg_buffer_puts(out, "\n| status | case | seconds | worst error / limit | reason |\n"
+                                "| --- | --- | ---: | ---: | --- |\n");
+        kg_buffer_printf(out, "| %s | ", kg_case_status(shown[i]));
+        kg_markdown_put(out, shown[i]->key);
+        kg_buffer_printf(out, " | %.3f | ", kg_case_seconds(shown[i]));
+        if (!isnan(margin)) kg_buffer_printf(out, "%.3g", margin);
+        kg_buffer_puts(out, " | ");
+        kg_markdown_put(out, kg_case_reason(shown[i]));
+        kg_buffer_puts(out, " |\n");
+    }
+}
+
+/* What FP16 is to reach, where the run measured a model in it. */
+static void put_goals(struct kg_buffer *out, const struct kg_records *records) {
+    bool has_f16 = false;
+    for (size_t i = 0; i < records->n_cases && !has_f16; i++) {
+        const struct kg_case_records *c = &records->cases[i];
+        has_f16 = strcmp(plan_text(c, "layer"), "bench") == 0 && strcmp(plan_text(c, "op"), "model") == 0 &&
+                  strcmp(plan_text(c, "dtype"), "f16") == 0;
+    }
+    if (!has_f16) return;
+    struct kg_buffer csv = KG_BUFFER_INIT;
+    kg_buffer_puts(out, "\n");
+    kg_fp16_goals(records, out, &csv);
+    kg_buffer_free(&csv);
+}
+
+/* The unit in which a time reads best. */
+static const struct unit {
+    double from_ns;
+    const char *name;
+} UNITS[] = { { 1e9, "s" }, { 1e6, "ms" }, { 1e3, "us" }, { 1, "ns" } };
+
+static const struct unit *unit_of(double ns) {
+    size_t i = 0;
+    while (i + 1 < KG_COUNT_OF(UNITS) && ns < UNITS[i].from_ns) i++;
+    return &UNITS[i];
+}
+
+static void put_rate(struct kg_buffer *out, double amount, double ns) {
+    if (amount > 0 && ns > 0) kg_buffer_printf(out, "%.4g", amount / ns);
+    kg_buffer_puts(out, " | ");
+}
+
+static void put_timing(struct kg_buffer *out, const struct kg_case_records *c, const json_t *timing) {
+    const double median = kg_json_number(timing, "median", 0);
+    const struct unit *unit = unit_of(median);
+    kg_buffer_puts(out, "| ");
+    kg_markdown_put(out, or_empty(kg_json_text(timing, "name")));
+    kg_buffer_printf(out, ", %s %s | %.5g %s | %.5g to %.5g | %lld | ", or_empty(kg_json_text(timing, "kind")),
+                     or_empty(kg_json_text(timing, "state")), median / unit->from_ns, unit->name,
+                     kg_json_number(timing, "ci_lo", 0) / unit->from_ns,
+                     kg_json_number(timing, "ci_hi", 0) / unit->from_ns, (long long)kg_json_int(timing, "n", 0));
+    put_rate(out, kg_json_number(timing, "bytes", 0), median);
+    put_rate(out, kg_json_number(timing, "flops", 0) / 1e3, median);
+    kg_markdown_put(out, c->key);
+    kg_buffer_puts(out, " |\n");
+}
+
+static void put_metric(struct kg_buffer *out, const struct kg_case_records *c, const json_t *metric) {
+    kg_buffer_puts(out, "| ");
+    kg_markdown_put(out, or_empty(kg_json_text(metric, "name")));
+    kg_buffer_printf(out, " | %.9g ", kg_json_number(metric, "value", NAN));
+    kg_markdown_put(out, or_empty(kg_json_text(metric, "unit")));
+    kg_buffer_puts(out, " | | | | | ");
+    kg_markdown_put(out, c->key);
+    kg_buffer_puts(out, " |\n");
+}
+
+/* What one bench case measured: its timings (one whose samples were all discarded is none), or without any, its metrics. Metrics
+ * beside a timing follow from it. */
+static void put_figures_of(struct kg_buffer *out, const struct kg_case_records *c) {
+    size_t i;
+    json_t *item;
+    json_array_foreach(json_object_get(c->result, "timings"), i, item) {
+        if (!json_is_false(json_object_get(item, "valid"))) put_timing(out, c, item);
+    }
+    if (json_array_size(json_object_get(c->result, "timings")) > 0) return;
+    json_array_foreach(json_object_get(c->result, "metrics"), i, item) {
+        put_metric(out, c, item);
+    }
+}
+
+static void put_figures(struct kg_buffer *out, const struct kg_records *records) {
+    bool begun = false;
+    for (size_t i = 0; i < records->n_cases; i++) {
+        const struct kg_case_records *c = &records->cases[i];
+        if (strcmp(plan_text(c, "layer"), "bench") != 0 || strcmp(kg_case_status(c), "pass") != 0) continue;
+        if (!begun)
+            kg_buffer_puts(out, "\n| figure | median or value | 95% interval | n | GB/s | TFLOP/s | record |\n"
+                                "| --- | ---: | --- | ---: | ---: | ---: | --- |\n");
+        begun = true;
+        put_figures_of(out, c);
+    }
+}
+
+void kg_show_markdown(const struct kg_export *run, const struct kg_case_records *const *shown, size_t n_shown,
+                      struct kg_buffer *out) {
+    put_facts(out, run);
+    put_layers(out, run->records);
+    put_cases(out, shown, n_shown);
+    put_goals(out, run->records);
+    put_figures(out, run->records);
+}

@@ -1,0 +1,254 @@
+/* Tables that people read: `kigo show --markdown`, the README's figures made by docs/make-tables from bundles, and .ci/gpu,
+ * which makes the bundles. */
+#include "base/buffer.h"
+#include "base/file.h"
+#include "base/size.h"
+#include "suites/harness/case.h"
+#include "suites/harness/process.h"
+#include "suites/unit/bundle_maker.h"
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
+
+static struct kg_process_result run(const char *const *argv) {
+    const struct kg_process process = { .argv = argv };
+    struct kg_process_result result;
+    struct kg_error err;
+    EXPECT_OK(kg_process_run(&process, &result, &err), err);
+    return result;
+}
+
+static void expect_exit(const struct kg_process_result *r, int exit_code) {
+    ck_assert_msg(r->exit_code == exit_code, "exit code %d, not %d: %s%s", r->exit_code, exit_code, r->out, r->err);
+}
+
+/* A case of layer bench as its program records it: on cuda, of op model or linear, with one timing or one metric. */
+struct made {
+    const char *op, *name, *dtype, *shape;
+    const char *timing, *kind; /* NULL: a metric */
+    const char *metric;
+    double value; /* median in ns; the interval is 10% to either side */
+};
+
+static json_t *named(const char *name, const char *unit, double value) {
+    return json_pack("{s:s, s:s, s:f}", "name", name, "unit", unit, "value", value);
+}
+
+/* Files of the model of Qwen2.5-0.5B's shapes are known by their parameters: model=0 is f16's, model=1 f32's. */
+static json_t *result_of(const struct made *m, const char *key) {
+    json_t *timings = json_array(), *metrics = json_array();
+    if (m->timing)
+        json_array_append_new(
+            timings, json_pack("{s:s, s:s, s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b}", "name", m->timing,
+                               "kind", m->kind, "state", strcmp(m->op, "model") ? "cold" : "warm", "n", 10, "median",
+                               m->value, "mad", 1.0, "ci_lo", 0.9 * m->value, "ci_hi", 1.1 * m->value, "min",
+                               0.8 * m->value, "max", 2 * m->value, "bytes", 1e6, "flops", 0.0, "valid", 1));
+    if (m->metric) json_array_append_new(metrics, named(m->metric, "bytes", m->value));
+    if (strncmp(m->shape, "model=", 6) == 0) {
+        json_array_append_new(metrics, named("params", "count", 494032768));
+        json_array_append_new(metrics, named("weights", "bytes", m->shape[6] == '0' ? 988e6 : 1976e6));
+    }
+    return json_pack("{s:s, s:s, s:n, s:I, s:I, s:o, s:o}", "key", key, "status", "pass", "reason", "started_us",
+                     (json_int_t)1700000000000000, "duration_ns", (json_int_t)1000000, "timings", timings, "metrics",
+                     metrics);
+}
+
+static void seal(const char *root, const struct made *rows, size_t n_rows) {
+    const struct kg_bundle_options options = { .root = root, .seed = 1 };
+    struct kg_bundle *bundle;
+    struct kg_bundle_summary summary;
+    struct kg_error err;
+    char **keys = kg_xcalloc(n_rows, sizeof *keys);
+    EXPECT_OK(kg_bundle_create(&options, &bundle, &err), err);
+    for (size_t i = 0; i < n_rows; i++) {
+        const struct made *m = &rows[i];
+        keys[i] = kg_xasprintf("bench/%s/%s[cuda,%s,%s]", m->op, m->name, m->dtype, m->shape);
+        json_t *line = kg_maker_plan_line(0);
+        json_object_update_new(line, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "key", keys[i], "layer", "bench",
+                                               "op", m->op, "name", m->name, "backend", "cuda", "dtype", m->dtype,
+                                               "shape", m->shape));
+        EXPECT_OK(kg_bundle_plan(bundle, line, &err), err);
+        json_decref(line);
+    }
+    EXPECT_OK(kg_bundle_plan_done(bundle, &err), err);
+    for (size_t i = 0; i < n_rows; i++) {
+        EXPECT_OK(kg_bundle_start(bundle, keys[i], &err), err);
+        json_t *result = result_of(&rows[i], keys[i]);
+        EXPECT_OK(kg_bundle_end(bundle, result, &err), err);
+        json_decref(result);
+        free(keys[i]);
+    }
+    EXPECT_OK(kg_bundle_seal(bundle, &summary, &err), err);
+    kg_bundle_close(bundle);
+    free(keys);
+}
+
+#define OF_TWO(name_, work, timing_, metric_, half, single)                                                            \
+    { "model", name_, "f16", "model=0 a.gguf" work, timing_, "host", metric_, half }, {                                \
+        "model", name_, "f32", "model=1 b.gguf" work, timing_, "host", metric_, single                                 \
+    }
+static const struct made ROWS[] = {
+    OF_TWO("decode", " prompt=16 tokens=256 ctx=272", "token", NULL, 5e5, 1e6),
+    OF_TWO("prefill", " prompt=512 tokens=1 ctx=528", "prefill", NULL, 8e6, 12e6),
+    OF_TWO("memory", " prompt=16 tokens=4 ctx=8192", NULL, "memory.kv", 96, 192),
+    OF_TWO("load", "", "load", NULL, 1.5e9, 3e9),
+    { "linear", "decode_qwen_qkv", "f16", "M=1", "time", "graph", NULL, 1000 },
+    { "linear", "decode_qwen_qkv", "f32", "M=1", "time", "graph", NULL, 1900 },
+    { "linear", "decode_qwen_ffn_down", "f16", "M=1", "time", "graph", NULL, 1000 },
+    { "linear", "decode_qwen_ffn_down", "f32", "M=1", "time", "graph", NULL, 1700 },
+    { "linear", "decode_phi3_qkv", "f16", "M=1", "time", "graph", NULL, 1000 },
+    { "linear", "decode_phi3_qkv", "f32", "M=1", "time", "graph", NULL, 1100 }, /* another model's */
+};
+
+static char *readme_at(const struct kg_record *rec, const char *text) {
+    char *path = kg_path_join(kg_scratch_dir(rec), "README.md");
+    struct kg_error err;
+    EXPECT_OK(kg_file_write(path, text, strlen(text), &err), err);
+    return path;
+}
+
+static char *text_of(const char *path) {
+    char *text;
+    size_t size_bytes;
+    struct kg_error err;
+    EXPECT_OK(kg_file_read(path, &text, &size_bytes, &err), err);
+    return text;
+}
+
+static void make_tables(const char *readme, const char *bundles, bool check, int exit_code) {
+    const char *script = kg_fixture_path("../docs/make-tables");
+    struct kg_process_result r = check ? run(WORDS(script, kg_program_path(), "--check", readme, bundles))
+                                       : run(WORDS(script, kg_program_path(), readme, bundles));
+    expect_exit(&r, exit_code);
+    kg_process_result_free(&r);
+}
+
+static const char AROUND[] = "before\n<!-- kigo:begin figures -->\nold\n<!-- kigo:end -->\nafter\n";
+
+/* Each figure from its records, with interval, limit and verdict; what nobody measured is said to be so. */
+static void figures_from_records(struct kg_record *rec, const void *arg) {
+    static const char *const LINES[] = {
+        "before\n<!-- kigo:begin figures -->\nFP16, from the records of `2",
+        "| decode FP16 | at least 1500 tokens/s | 2000 | 1818 to 2222 | yes | `bench/model/decode[cuda,f16,model=0 ",
+        "| decode FP16 over FP32 | at least 1.5 x | 2 | 1.636 to 2.444 | yes |",
+        "| 512-token prefill FP16 | at most 5 ms | 8 | 7.2 to 8.8 | no |",
+        "| prefill FP16 over FP32 | at least 2 x | 1.5 | 1.227 to 1.833 | no |",
+        "| FP16 GEMM over FP32 GEMM, decode | at least 1.6 x | 1.797 | ",
+        "| FP16 GEMM over FP32 GEMM, prefill | at least 2 x |  |  | not measured |  |",
+        "| KV cache at 8192 tokens, FP16 / FP32 | exactly 0.5 | 0.5 | exact | yes |",
+        " |  | pass | 14 | 14 | 0 | 0 |\n<!-- kigo:end -->\nafter\n",
+    };
+    char *root = kg_path_join(kg_scratch_dir(rec), "bundles"), *readme = readme_at(rec, AROUND);
+    (void)arg;
+    seal(root, ROWS, KG_COUNT_OF(ROWS));
+    make_tables(readme, root, true, 1); /* stale */
+    make_tables(readme, root, false, 0);
+    make_tables(readme, root, true, 0);
+    char *text = text_of(readme);
+    for (size_t i = 0; i < KG_COUNT_OF(LINES); i++)
+        ck_assert_msg(strstr(text, LINES[i]) != NULL, "no '%s' in:\n%s", LINES[i], text);
+    ck_assert_ptr_null(strstr(text, "\nold\n"));
+    free(text);
+    free(readme);
+    free(root);
+}
+
+static void nothing_to_show(struct kg_record *rec, const void *arg) {
+    char *root = kg_path_join(kg_scratch_dir(rec), "bundles"), *readme = readme_at(rec, AROUND);
+    struct kg_error err;
+    (void)arg;
+    EXPECT_OK(kg_dir_make(root, &err), err);
+    make_tables(readme, root, false, 0);
+    char *text = text_of(readme);
+    ck_assert_ptr_nonnull(strstr(text, "No run on a GPU is committed yet"));
+    free(text);
+    free(readme);
+    free(root);
+}
+
+/* No table from a bundle that does not verify, and none in a README without the place for it. */
+static void refuses(struct kg_record *rec, const void *arg) {
+    char *root = kg_path_join(kg_scratch_dir(rec), "bundles"), *readme = readme_at(rec, "no place\n");
+    (void)arg;
+    seal(root, ROWS, 1);
+    make_tables(readme, root, false, 1);
+    free(readme);
+    readme = readme_at(rec, AROUND);
+    char *dir = kg_maker_only(root);
+    kg_maker_append(dir, "data/report.md", "changed\n");
+    make_tables(readme, root, false, KG_EXIT_INTEGRITY);
+    char *text = text_of(readme);
+    ck_assert_str_eq(text, AROUND);
+    free(text);
+    free(dir);
+    free(readme);
+    free(root);
+}
+
+static void readme_is_what_the_bundles_say(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_process_result r = run(WORDS(kg_fixture_path("../docs/make-tables"), kg_program_path(), "--check"));
+    if (r.exit_code == KG_EXIT_NOTHING_TO_DO) kg_record_skip(rec, r.err);
+    else expect_exit(&r, 0);
+    kg_process_result_free(&r);
+}
+
+static void show_as_markdown(struct kg_record *rec, const void *arg) {
+    static const char *const STATUSES[] = { "pass", "fail", "skip" };
+    static const char *const LINES[] = {
+        "| verdict | **fail** (complete) |\n",
+        "| unit | 3 | 1 | 1 | 1 | 0 | 0 | 0 |\n| all | 3 | 1 | 1 | 1 | 0 | 0 | 0 |\n",
+        "| fail | unit/sample/case\\_1 | 0.002 | 0.2 | as the maker was told |\n",
+    };
+    const char *root = kg_scratch_dir(rec);
+    char *bench = kg_path_join(root, "bench");
+    struct kg_bundle_summary summary;
+    struct kg_error err;
+    (void)arg;
+    EXPECT_OK(kg_maker_write(root, STATUSES, 3, &summary, &err), err);
+    struct kg_process_result r = run(WORDS(kg_program_path(), "show", "latest", "--markdown", "--bundles", root));
+    expect_exit(&r, 0);
+    for (size_t i = 0; i < KG_COUNT_OF(LINES); i++)
+        ck_assert_msg(strstr(r.out, LINES[i]) != NULL, "no '%s' in:\n%s", LINES[i], r.out);
+    ck_assert_ptr_null(strstr(r.out, "| figure |"));
+    kg_process_result_free(&r);
+    seal(bench, ROWS, KG_COUNT_OF(ROWS));
+    r = run(WORDS(kg_program_path(), "show", "latest", "--markdown", "--bundles", bench));
+    ck_assert_ptr_nonnull(
+        strstr(r.out, "| token, host warm | 500 us | 450 to 550 | 10 | 2 |  | bench/model/decode\\["));
+    ck_assert_ptr_nonnull(strstr(r.out, "| memory.kv | 96 bytes | | | | | bench/model/memory\\["));
+    kg_process_result_free(&r);
+    r = run(WORDS(kg_program_path(), "show", "latest", "--markdown", "--json", "--bundles", bench));
+    expect_exit(&r, KG_EXIT_USAGE);
+    kg_process_result_free(&r);
+    free(bench);
+}
+
+/* A changed tree is refused before anything is built, with the change; so is a folder that git does not know. */
+static void gpu_runner_wants_a_commit(struct kg_record *rec, const void *arg) {
+    static const char MAKE[] = "set -e; cd \"$2\"; mkdir -p t/.ci; cp \"$1\" t/.ci/gpu; cd t; "
+                               "export GIT_CEILING_DIRECTORIES=\"$(cd ..; pwd -P)\"; .ci/gpu && exit 90 || [ $? = 2 ]; "
+                               "git init -q; git add .; git -c user.name=a -c user.email=a@b commit -qm a; "
+                               "echo more >>.ci/gpu; touch new; .ci/gpu";
+    (void)arg;
+    struct kg_process_result r =
+        run(WORDS("/bin/sh", "-c", MAKE, "sh", kg_fixture_path("../.ci/gpu"), kg_scratch_dir(rec)));
+    expect_exit(&r, KG_EXIT_USAGE);
+    ck_assert_msg(strstr(r.err, "no commit to speak of") != NULL, "%s", r.err);
+    ck_assert_msg(strstr(r.err, " M .ci/gpu\n?? new\n") != NULL, "%s", r.err);
+    kg_process_result_free(&r);
+}
+
+#define CASE(function)                                                                                                 \
+    { .layer = "integration", .op = "tables", .name = #function, .run = function }
+
+static const struct kg_case CASES[] = {
+    CASE(figures_from_records),           CASE(nothing_to_show),  CASE(refuses),
+    CASE(readme_is_what_the_bundles_say), CASE(show_as_markdown), CASE(gpu_runner_wants_a_commit),
+};
+
+int main(int argc, char **argv) {
+    return kg_suite_main(argc, argv, CASES, KG_COUNT_OF(CASES));
+}

@@ -1,5 +1,6 @@
 libkigo_a_SOURCES += \
 	src/include/kigo/bundle.h \
+	src/bundle/archive.h \
 	src/bundle/bag.c \
 	src/bundle/beside.c src/bundle/beside.h \
 	src/bundle/build.c \
@@ -22,8 +23,14 @@ libkigo_a_SOURCES += \
 	src/bundle/source.c \
 	src/bundle/statement.c \
 	src/bundle/stored.c src/bundle/stored.h \
+	src/bundle/transfer.c src/bundle/transfer.h \
 	src/bundle/tree.c src/bundle/tree.h \
 	src/bundle/verify.c src/bundle/verify.h \
 	src/bundle/verify_bag.c \
 	src/bundle/verify_records.c
 EXTRA_DIST += docs/bundle-format.md docs/measuring.md proof-bundles/README.md
+if WITH_LIBARCHIVE
+libkigo_a_SOURCES += src/bundle/archive_read.c src/bundle/archive_write.c
+else
+libkigo_a_SOURCES += src/bundle/archive_none.c
+endif

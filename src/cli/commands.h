@@ -18,6 +18,8 @@
     X(show, "show", "show a run: verdict, failures, errors, timings") \
     X(verify, "verify", "check that a bundle is what was sealed") \
     X(sign, "sign", "vouch for a bundle with an SSH key") \
+    X(export, "export", "write a bundle to one file") \
+    X(import, "import", "take in a bundle from such a file") \
     X(query, "query", "ask the history by SQL") \
     X(reindex, "reindex", "make the index again from the bundles") \
     X(recover, "recover", "publish what runs that died left") \

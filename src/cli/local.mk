@@ -41,5 +41,7 @@ kigo_SOURCES += \
 	src/cli/op_spec.h \
 	src/cli/op_specs.c
 kigo_SOURCES += \
+	src/cli/cmd_export.c \
+	src/cli/cmd_import.c \
 	src/cli/cmd_sign.c \
 	src/cli/trust.c src/cli/trust.h

@@ -57,3 +57,9 @@ check_PROGRAMS += suites/integration/test_promises
 suites_integration_test_promises_SOURCES = suites/integration/test_promises.c
 check_PROGRAMS += suites/integration/test_tables
 suites_integration_test_tables_SOURCES = suites/integration/test_tables.c suites/unit/bundle_maker.c
+check_PROGRAMS += suites/integration/test_transfer
+suites_integration_test_transfer_SOURCES = \
+	suites/integration/tar_image.c suites/integration/tar_image.h \
+	suites/integration/test_transfer.c \
+	suites/integration/verbs.c suites/integration/verbs.h \
+	suites/unit/bundle_maker.c

@@ -12,27 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The id in <root>/.chain: the bundle that was sealed last. malloc'ed folder. */
-static char *last_sealed(const char *root) {
-    char *path = kg_path_join(root, ".chain"), *text;
-    size_t size_bytes;
-    struct kg_error err;
-    EXPECT_OK(kg_file_read(path, &text, &size_bytes, &err), err);
-    char *dir = kg_xasprintf("%s/%.*s", root, (int)strcspn(text, " "), text);
-    free(text);
-    free(path);
-    return dir;
-}
-
-/* A sealed bundle of one passing case. malloc'ed folder. */
-static char *seal_one(const char *root) {
-    static const char *const PASS[] = { "pass" };
-    struct kg_bundle_summary summary;
-    struct kg_error err;
-    EXPECT_OK(kg_maker_write(root, PASS, 1, &summary, &err), err);
-    return last_sealed(root);
-}
-
 struct bench {
     const char *root;           /* of bundles */
     char *keys, *key, *allowed; /* a folder, a key in it, and the list that has this key only */
@@ -70,7 +49,7 @@ static void signed_bundle(struct kg_record *rec, const void *arg) {
     struct bench b;
     (void)arg;
     if (!set_up(&b, rec)) return;
-    char *dir = seal_one(b.root), *text;
+    char *dir = kg_verb_seal(b.root), *text;
     expect_state(b.root, dir, b.allowed, KG_EXIT_OK, "unsigned");
     kg_verb_refuses(b.root, WORDS("verify", dir, "--allowed-signers", b.allowed, "--require-signature"),
                     KG_EXIT_INTEGRITY, "not signed");
@@ -92,7 +71,7 @@ static void wrong_calls(struct kg_record *rec, const void *arg) {
     struct bench b;
     (void)arg;
     if (!set_up(&b, rec)) return;
-    char *dir = seal_one(b.root), *nothing = kg_path_join(b.keys, "nothing");
+    char *dir = kg_verb_seal(b.root), *nothing = kg_path_join(b.keys, "nothing");
     kg_verb_refuses(b.root, WORDS("sign", dir), KG_EXIT_USAGE, "--key");
     kg_verb_refuses(b.root, WORDS("sign", "--key", b.key), KG_EXIT_USAGE, "usage");
     kg_verb_refuses(b.root, WORDS("sign", dir, "--key", nothing), KG_EXIT_USAGE, nothing);
@@ -183,7 +162,7 @@ static void tampered(struct kg_record *rec, const void *arg) {
     const struct tampering *row = arg;
     struct bench b;
     if (!set_up(&b, rec)) return;
-    char *dir = seal_one(b.root), *other = kg_verb_key(rec, b.keys, "ci-other");
+    char *dir = kg_verb_seal(b.root), *other = kg_verb_key(rec, b.keys, "ci-other");
     kg_verb_expect(b.root, WORDS("sign", dir, "--key", b.key), KG_EXIT_OK, NULL);
     row->tamper(&b, dir);
     expect_state(b.root, dir, b.allowed, KG_EXIT_INTEGRITY, row->state);
@@ -207,7 +186,7 @@ static void key_with_time_limits(struct kg_record *rec, const void *arg) {
     struct bench b;
     (void)arg;
     if (!set_up(&b, rec)) return;
-    char *dir = seal_one(b.root);
+    char *dir = kg_verb_seal(b.root);
     kg_verb_expect(b.root, WORDS("sign", dir, "--key", b.key), KG_EXIT_OK, NULL);
     for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
         char *allowed = kg_verb_allowed(b.keys, "limits", ROWS[i].options, b.key);
@@ -222,7 +201,7 @@ static void index_learns_of_signatures(struct kg_record *rec, const void *arg) {
     struct bench b;
     (void)arg;
     if (!set_up(&b, rec)) return;
-    char *dir = seal_one(b.root);
+    char *dir = kg_verb_seal(b.root);
     kg_verb_expect(b.root, WORDS("sign", dir, "--key", b.key), KG_EXIT_OK, NULL);
     char *live = kg_maker_dump(b.root);
     kg_verb_expect(b.root, WORDS("reindex"), KG_EXIT_OK, NULL);
@@ -283,7 +262,7 @@ static void chain_of_runs(struct kg_record *rec, const void *arg) {
     const char *root = kg_scratch_dir(rec);
     (void)arg;
     expect_chain(root, 0, NULL);
-    for (size_t i = 0; i < 3; i++) free(seal_one(root));
+    for (size_t i = 0; i < 3; i++) free(kg_verb_seal(root));
     expect_chain(root, 3, NULL); /* two between bundles, one of .chain */
     kg_verb_expect(root, WORDS("verify", "--chain", "--all"), KG_EXIT_OK, NULL);
     kg_verb_refuses(root, WORDS("verify", "--chain", "latest"), KG_EXIT_USAGE, "--chain");
@@ -293,11 +272,11 @@ static void removed_run_shows(struct kg_record *rec, const void *arg) {
     (void)arg;
     for (size_t gone = 0; gone < 3; gone++) {
         char *root = kg_xasprintf("%s/%zu", kg_scratch_dir(rec), gone), *dirs[3];
-        for (size_t i = 0; i < 3; i++) dirs[i] = seal_one(root);
+        for (size_t i = 0; i < 3; i++) dirs[i] = kg_verb_seal(root);
         remove_dir(dirs[gone]);
         /* The first is named by the second; the last by .chain alone. A bundle that is gone holds no link of its own. */
         expect_chain(root, gone == 0 ? 2 : 1, "removed");
-        free(seal_one(root)); /* and later runs do not cover it up */
+        free(kg_verb_seal(root)); /* and later runs do not cover it up */
         expect_chain(root, gone == 0 ? 3 : 2, "removed");
         for (size_t i = 0; i < 3; i++) free(dirs[i]);
         free(root);
@@ -307,7 +286,7 @@ static void removed_run_shows(struct kg_record *rec, const void *arg) {
 static void run_that_was_made_again(struct kg_record *rec, const void *arg) {
     const char *root = kg_scratch_dir(rec);
     (void)arg;
-    char *first = seal_one(root), *second = seal_one(root);
+    char *first = kg_verb_seal(root), *second = kg_verb_seal(root);
     change_and_rehash(NULL, first);
     kg_verb_expect(root, WORDS("verify", "--all"), KG_EXIT_OK, NULL); /* by itself it is sound */
     expect_chain(root, 1, "replaced");
@@ -319,7 +298,7 @@ static void run_that_was_made_again(struct kg_record *rec, const void *arg) {
 static void link_taken_out(struct kg_record *rec, const void *arg) {
     const char *root = kg_scratch_dir(rec);
     (void)arg;
-    char *first = seal_one(root), *second = seal_one(root), *third = seal_one(root);
+    char *first = kg_verb_seal(root), *second = kg_verb_seal(root), *third = kg_verb_seal(root);
     remove_dir(first);
     kg_maker_replace(second, "bag-info.txt", KG_CHAIN_LABEL ": 2", KG_CHAIN_LABEL ": x 2");
     kg_maker_rehash(second);
@@ -337,7 +316,7 @@ static void lost_chain_file(struct kg_record *rec, const void *arg) {
     struct kg_error err;
     (void)arg;
     for (size_t i = 0; i < KG_COUNT_OF(CONTENTS); i++) {
-        free(seal_one(root));
+        free(kg_verb_seal(root));
         if (CONTENTS[i]) EXPECT_OK(kg_file_write(path, CONTENTS[i], strlen(CONTENTS[i]), &err), err);
         else remove_dir(path);
     }

@@ -88,3 +88,23 @@ char *kg_verb_allowed(const char *dir, const char *name, const char *signer, con
     free(public_path);
     return path;
 }
+
+/* The id in <root>/.chain: the bundle that was sealed last. malloc'ed folder. */
+static char *last_sealed(const char *root) {
+    char *path = kg_path_join(root, ".chain"), *text;
+    size_t size_bytes;
+    struct kg_error err;
+    EXPECT_OK(kg_file_read(path, &text, &size_bytes, &err), err);
+    char *dir = kg_xasprintf("%s/%.*s", root, (int)strcspn(text, " "), text);
+    free(text);
+    free(path);
+    return dir;
+}
+
+char *kg_verb_seal(const char *root) {
+    static const char *const PASS[] = { "pass" };
+    struct kg_bundle_summary summary;
+    struct kg_error err;
+    EXPECT_OK(kg_maker_write(root, PASS, 1, &summary, &err), err);
+    return last_sealed(root);
+}

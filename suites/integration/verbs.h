@@ -23,6 +23,9 @@ void kg_verb_refuses(const char *root, const char *const *words, int exit_code, 
 /* An integer member, which must be there. */
 int64_t kg_verb_integer(const json_t *object, const char *name);
 
+/* A sealed bundle of one passing case, the last link of the root's chain; its folder malloc'ed. */
+char *kg_verb_seal(const char *root);
+
 /* A fresh SSH key without a passphrase, <dir>/<name> and <dir>/<name>.pub; its path malloc'ed. NULL where there is no
  * ssh-keygen: the case was marked as skipped. */
 char *kg_verb_key(struct kg_record *rec, const char *dir, const char *name);

@@ -1,0 +1,148 @@
+#include "bundle/transfer.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "bundle/beside.h"
+#include "bundle/internal.h"
+#include "bundle/records.h"
+#include <kigo/history.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char STAGING[] = ".import-";
+
+enum kg_status kg_bundle_export(const char *dir, const char *path, struct kg_error *err) {
+    struct kg_bundle_findings findings = { NULL, 0 };
+    json_t *summary = NULL;
+    if (kg_archive_missing()) return kg_fail(err, KG_ERR_UNSUPPORTED, "%s", kg_archive_missing());
+    enum kg_status status = kg_bundle_verify(dir, &findings, err);
+    kg_bundle_findings_free(&findings);
+    if (status == KG_OK) status = kg_bundle_read_json(dir, "data/summary.json", &summary, err);
+    if (status == KG_OK)
+        status = kg_archive_write(dir, kg_json_text(summary, "bundle_id"),
+                                  kg_json_int(summary, "sealed_us", 0) / 1000000, path, err);
+    json_decref(summary);
+    return status;
+}
+
+/* Folders that an import which died left; one that is at work holds its lock. */
+static void remove_dead_staging(const char *root) {
+    struct kg_dir_list list = { 0 };
+    if (kg_dir_list(root, &list, NULL) != KG_OK) return;
+    for (size_t i = 0; i < list.n_names; i++) {
+        if (strncmp(list.names[i], STAGING, strlen(STAGING)) != 0) continue;
+        char *dir = kg_path_join(root, list.names[i]);
+        int fd = -1;
+        if (kg_bundle_lock(dir, &fd, NULL) == KG_OK && fd >= 0) {
+            (void)!kg_path_remove(dir, NULL); /* what stays is tried again next time */
+            close(fd);
+        }
+        free(dir);
+    }
+    kg_dir_list_free(&list);
+}
+
+/* malloc'ed folder, locked, for this import alone. */
+static enum kg_status make_staging(const char *root, char **staging, int *lock_fd, struct kg_error *err) {
+    char *dir = kg_xasprintf("%s/%sXXXXXX", root, STAGING);
+    *lock_fd = -1;
+    enum kg_status status = KG_OK;
+    if (!mkdtemp(dir)) status = kg_fail(err, KG_ERR_IO, "cannot make %s: %s", dir, strerror(errno));
+    if (status == KG_OK) status = kg_bundle_lock(dir, lock_fd, err);
+    if (status == KG_OK && *lock_fd < 0) status = kg_fail(err, KG_ERR_BUSY, "%s was taken away at once", dir);
+    if (status == KG_OK) *staging = dir;
+    else free(dir);
+    return status;
+}
+
+static enum kg_status check_free(const char *root, const struct kg_imported *imported, struct kg_error *err) {
+    char *dir = kg_path_join(root, imported->id), *tags = kg_path_join(dir, "tagmanifest-sha256.txt");
+    char sha256[KG_SHA256_HEX_SIZE] = "";
+    enum kg_status status = KG_OK;
+    if (kg_path_exists(dir)) {
+        const bool same =
+            kg_sha256_file(tags, sha256, NULL) == KG_OK && strcmp(sha256, imported->tagmanifest_sha256) == 0;
+        status = kg_fail(err, KG_ERR_EXISTS, "%s is here already, %s", dir,
+                         same ? "the same bundle" : "and is another bundle of this id; nothing was replaced");
+    }
+    free(tags);
+    free(dir);
+    return status;
+}
+
+static enum kg_status check_bundle(const struct kg_import *import, const char *dir, struct kg_imported *imported,
+                                   struct kg_error *err) {
+    struct kg_bundle_findings findings = { NULL, 0 };
+    struct kg_signature *signature = &imported->signature;
+    char *tags = kg_path_join(dir, "tagmanifest-sha256.txt");
+    enum kg_status status = kg_bundle_verify(dir, &findings, err);
+    if (status == KG_ERR_INTEGRITY)
+        status = kg_fail(err, KG_ERR_INTEGRITY, "%s: bundle %s does not verify, %zu findings, first: %s %s: %s",
+                         import->path, imported->id, findings.n_items, findings.items[0].what, findings.items[0].path,
+                         findings.items[0].detail);
+    else if (status != KG_OK) kg_error_prefix(err, "%s", import->path);
+    kg_bundle_findings_free(&findings);
+    if (status == KG_OK) status = kg_sha256_file(tags, imported->tagmanifest_sha256, err);
+    if (status == KG_OK) status = kg_signature_check(dir, import->allowed_signers, signature, err);
+    const bool wrong = signature->state == KG_SIGNATURE_BAD || signature->state == KG_SIGNATURE_UNTRUSTED;
+    if (status == KG_OK && (wrong || (import->require_signature && signature->state != KG_SIGNATURE_GOOD)))
+        status = kg_fail(err, KG_ERR_INTEGRITY, "%s: the signature of %s is %s%s%s", import->path, imported->id,
+                         signature->state == KG_SIGNATURE_NONE ? "missing" : kg_signature_state_name(signature->state),
+                         signature->why[0] ? ": " : "", signature->why);
+    free(tags);
+    return status;
+}
+
+static enum kg_status note_import(const struct kg_import *import, const struct kg_imported *imported,
+                                  struct kg_error *err) {
+    char utc[KG_UTC_TEXT_SIZE];
+    kg_clock_utc_text(kg_clock_utc_us(), utc);
+    const char *slash = strrchr(import->path, '/');
+    json_t *file = json_string(slash ? slash + 1 : import->path);
+    json_t *fact =
+        json_pack("{s:s, s:s, s:s, s:o, s:s, s:s}", "bundle_id", imported->id, "tagmanifest_sha256",
+                  imported->tagmanifest_sha256, "imported_utc", utc, "file", file ? file : json_null(), "signature",
+                  kg_signature_state_name(imported->signature.state), "signer", imported->signature.signer);
+    const enum kg_status status = kg_beside_write(import->root, KG_IMPORTS, imported->id, fact, err);
+    json_decref(fact);
+    return status;
+}
+
+/* The note first: a bundle without one would pass for a link of this root's chain. */
+static enum kg_status publish(const struct kg_import *import, const char *dir, const struct kg_imported *imported,
+                              struct kg_error *err) {
+    char *to = kg_path_join(import->root, imported->id);
+    enum kg_status status = kg_bag_sync(dir, err);
+    if (status == KG_OK) status = note_import(import, imported, err);
+    if (status == KG_OK) status = kg_path_rename_new(dir, to, err);
+    if (status == KG_OK) status = kg_dir_sync(import->root, err);
+    free(to);
+    return status;
+}
+
+enum kg_status kg_bundle_import(const struct kg_import *import, struct kg_imported *imported, struct kg_error *err) {
+    char *staging = NULL, *dir = NULL;
+    int lock_fd = -1;
+    *imported = (struct kg_imported){ .id = "" };
+    if (kg_archive_missing()) return kg_fail(err, KG_ERR_UNSUPPORTED, "%s", kg_archive_missing());
+    enum kg_status status = kg_dir_make(import->root, err);
+    if (status == KG_OK) remove_dead_staging(import->root);
+    if (status == KG_OK) status = make_staging(import->root, &staging, &lock_fd, err);
+    if (status == KG_OK) status = kg_archive_unpack(import->path, staging, &import->limits, imported->id, err);
+    if (status == KG_OK) {
+        dir = kg_path_join(staging, imported->id);
+        status = check_bundle(import, dir, imported, err);
+    }
+    if (status == KG_OK) status = check_free(import->root, imported, err);
+    if (status == KG_OK) status = publish(import, dir, imported, err);
+    if (staging) (void)!kg_path_remove(staging, NULL); /* the next import tries again */
+    if (lock_fd >= 0) close(lock_fd);
+    struct kg_error why;
+    if (status == KG_OK && kg_history_add(import->root, imported->id, &why) != KG_OK)
+        snprintf(imported->note, sizeof imported->note, "not indexed: %.400s", why.message);
+    free(dir);
+    free(staging);
+    return status;
+}

@@ -1,0 +1,36 @@
+/* Bundles on their way between roots: out as one file, and in again through every check there is. */
+#ifndef KIGO_BUNDLE_TRANSFER_H
+#define KIGO_BUNDLE_TRANSFER_H
+
+#include "base/hash.h"
+#include "bundle/archive.h"
+#include "bundle/sign.h"
+
+#define KG_IMPORT_LIMITS                                                                                               \
+    { .max_bytes = 4ull << 30, .max_files = 100000 }
+
+/* Writes a bundle that verifies to an archive (kg_archive_write); KG_ERR_INTEGRITY if it does not verify. */
+KG_WARN_UNUSED enum kg_status kg_bundle_export(const char *dir, const char *path, struct kg_error *err);
+
+struct kg_import {
+    const char *root; /* made if missing */
+    const char *path; /* of the archive */
+    struct kg_archive_limits limits;
+    const char *allowed_signers; /* NULL: none named */
+    bool require_signature;      /* of an allowed signer */
+};
+struct kg_imported {
+    char id[KG_ARCHIVE_ID_SIZE];
+    char tagmanifest_sha256[KG_SHA256_HEX_SIZE];
+    struct kg_signature signature;
+    char note[512]; /* "", or why the published bundle could not be indexed */
+};
+
+/* Unpacks into a hidden folder of the root, verifies the bundle and its signature there, and publishes it by a rename that
+ * replaces nothing; the root's imports/<id>.json says where it came from. Whatever is wrong, the root is as it was.
+ * KG_ERR_FORMAT (the archive), KG_ERR_INTEGRITY (the bundle, the signature), KG_ERR_EXISTS (a bundle of that id is there,
+ * the message says whether the same). */
+KG_WARN_UNUSED enum kg_status kg_bundle_import(const struct kg_import *import, struct kg_imported *imported,
+                                               struct kg_error *err);
+
+#endif

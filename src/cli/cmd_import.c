@@ -1,0 +1,89 @@
+/* kigo import: takes bundles in from archives. */
+#include "base/size.h"
+#include "bundle/transfer.h"
+#include "cli/bundles.h"
+#include "cli/commands.h"
+#include "cli/trust.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+struct import_options {
+    const char *bundles, *allowed_signers;
+    int64_t max_bytes;
+    bool json, require_signature;
+};
+
+static enum kg_status answer(const struct kg_imported *imported, const char *root, bool json, struct kg_error *err) {
+    if (imported->note[0]) fprintf(stderr, "kigo import: %s\n", imported->note);
+    if (json)
+        return kg_cli_print_json(json_pack("{s:s, s:s, s:o}", "bundle_id", imported->id, "tagmanifest_sha256",
+                                           imported->tagmanifest_sha256, "signature",
+                                           kg_cli_signature_json(&imported->signature)),
+                                 err);
+    struct kg_buffer out = KG_BUFFER_INIT;
+    kg_buffer_printf(&out, "%s/%s: ", root, imported->id);
+    kg_cli_signature_text(&imported->signature, &out);
+    kg_buffer_puts(&out, "\n");
+    return kg_cli_print(&out, err);
+}
+
+static enum kg_status import_file(const struct import_options *o, const char *path, struct kg_error *err) {
+    const char *root = kg_cli_bundles_root(o->bundles);
+    char *allowed_signers = kg_cli_allowed_signers(o->allowed_signers, root);
+    struct kg_import import = { .root = root,
+                                .path = path,
+                                .limits = KG_IMPORT_LIMITS,
+                                .allowed_signers = allowed_signers,
+                                .require_signature = o->require_signature };
+    struct kg_imported imported;
+    if (o->max_bytes > 0) import.limits.max_bytes = (uint64_t)o->max_bytes;
+    enum kg_status status = KG_OK;
+    if (o->require_signature && !allowed_signers)
+        status = kg_fail(err, KG_ERR_USAGE, "--require-signature: no list of allowed signers (--allowed-signers FILE)");
+    if (status == KG_OK) status = kg_bundle_import(&import, &imported, err);
+    if (status == KG_OK) status = answer(&imported, root, o->json, err);
+    free(allowed_signers);
+    return status;
+}
+
+int kg_cmd_import(int argc, char **argv) {
+    struct import_options o = { 0 };
+    bool helped;
+    const struct kg_option options[] = {
+        KG_ALLOWED_SIGNERS_OPTION(&o.allowed_signers),
+        { .name = "require-signature",
+          .kind = KG_OPTION_FLAG,
+          .value = &o.require_signature,
+          .help = "take nothing that no allowed signer vouches for" },
+        { .name = "max-bytes",
+          .kind = KG_OPTION_INT,
+          .value = &o.max_bytes,
+          .metavar = "N",
+          .help = "refuse an archive whose files are larger together (4 GiB)",
+          .min = 1,
+          .max = 9e15 },
+        KG_BUNDLES_OPTION(&o.bundles),
+        { .name = "json", .kind = KG_OPTION_FLAG, .value = &o.json, .help = "print one JSON object" },
+    };
+    const struct kg_command command = {
+        .name = "kigo import",
+        .usage = "FILE [--allowed-signers FILE] [--require-signature] [--max-bytes N] [--bundles DIR] [--json]",
+        .summary =
+            "Takes in a bundle that 'kigo export' wrote. It is unpacked aside and published only if it verifies;\n"
+            "links, devices, paths that lead out of it and names that come twice are refused, and nothing that is\n"
+            "there is ever replaced. Exit code 4: the archive, the bundle or its signature is not sound.",
+        .options = options,
+        .n_options = KG_COUNT_OF(options),
+        .min_args = 1,
+        .max_args = 1,
+    };
+    const char **args;
+    size_t n_args;
+    struct kg_error err;
+    if (kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err) != KG_OK)
+        return kg_cli_error("import", &err);
+    const char *path = n_args > 0 ? args[0] : NULL;
+    free(args);
+    if (helped) return KG_EXIT_OK;
+    return import_file(&o, path, &err) == KG_OK ? KG_EXIT_OK : kg_cli_error("import", &err);
+}

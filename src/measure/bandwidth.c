@@ -217,42 +217,6 @@ json_t *kg_bandwidth_json(const struct kg_bandwidth *b) {
     return json_pack("{s:o, s:o}", "cases", cases, "speedups", groups_json(b));
 }
 
-static bool in_series(const struct kg_bandwidth_row *row, const char *backend, const char *dtype) {
-    return row->gb_s > 0 && strcmp(row->state, "cold") == 0 && strcmp(row->kind, "kernel") != 0 &&
-           strcmp(row->backend, backend) == 0 && strcmp(row->dtype, dtype) == 0;
-}
-
-bool kg_bandwidth_plot(const struct kg_bandwidth *b, const char *terminal, const char *output,
-                       struct kg_buffer *script) {
-    static const struct {
-        const char *backend, *dtype;
-    } SERIES[] = { { "cpu", "f32" }, { "cuda", "f32" }, { "cuda", "f16" } };
-    struct kg_buffer plots = KG_BUFFER_INIT, data = KG_BUFFER_INIT;
-    double read_gb_s = 0;
-    for (size_t s = 0; s < KG_COUNT_OF(SERIES); s++) {
-        size_t n_points = 0;
-        for (size_t r = 0; r < b->n_rows; r++) {
-            const struct kg_bandwidth_row *row = &b->rows[r];
-            if (!in_series(row, SERIES[s].backend, SERIES[s].dtype)) continue;
-            if (n_points++ == 0) kg_buffer_printf(&data, "$series%zu << EOD\n", s);
-            kg_buffer_printf(&data, "%.6g %.6g %.6g %.6g\n", row->bytes, row->gb_s, row->gb_s_lo, row->gb_s_hi);
-            read_gb_s = fmax(read_gb_s, fmax(row->roofline.read_gb_s, row->roofline.copy_gb_s));
-        }
-        if (n_points == 0) continue;
-        kg_buffer_puts(&data, "EOD\n");
-        kg_buffer_printf(&plots, "%s$series%zu using 1:2:3:4 with yerrorbars pt 7 ps 0.6 title '%s %s, cold'",
-                         plots.len ? ", " : "", s, SERIES[s].backend, SERIES[s].dtype);
-    }
-    const bool any = plots.len > 0;
-    if (any) {
-        kg_buffer_puts(script, kg_buffer_text(&data));
-        kg_buffer_printf(script,
-                         "set terminal %s size 900,600\nset output '%s'\nset logscale xy\nset grid\n"
-                         "set title 'Memory bandwidth of operations'\nset xlabel 'bytes read and written'\n"
-                         "set ylabel 'GB/s'\nset key left top\nplot %s, %.6g with lines dt 2 title 'canaries'\n",
-                         terminal, output, kg_buffer_text(&plots), read_gb_s);
-    }
-    kg_buffer_free(&plots);
-    kg_buffer_free(&data);
-    return any;
+bool kg_bandwidth_plotted(const struct kg_bandwidth_row *row) {
+    return row->gb_s > 0 && strcmp(row->state, "cold") == 0 && strcmp(row->kind, "kernel") != 0;
 }

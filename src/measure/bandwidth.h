@@ -39,8 +39,12 @@ void kg_bandwidth_csv(const struct kg_bandwidth *bandwidth, struct kg_buffer *ou
  * <op>/<first word of the name> and linear/ffn. */
 json_t *kg_bandwidth_json(const struct kg_bandwidth *bandwidth);
 
-/* A gnuplot script with its data: GB/s over bytes, logarithmic, the canaries' rate as a line. False, nothing
- * written, if no timing is cold and has bytes. terminal: "svg" or "png". output: the file it makes. */
+/* Whether a row is a point of the plot: cold, so that what it reads came from memory; by one kind of timing. */
+bool kg_bandwidth_plotted(const struct kg_bandwidth_row *row);
+
+/* bandwidth_plot.c. A gnuplot script with its data: GB/s over bytes, both logarithmic, beside the rates of the canaries; and,
+ * where there are both precisions, how many times faster f16 is. Colours are back end and precision, shapes operations.
+ * False, nothing written, if no timing is cold and has bytes. terminal: "svg" or "png". output: the file it makes. */
 bool kg_bandwidth_plot(const struct kg_bandwidth *bandwidth, const char *terminal, const char *output,
                        struct kg_buffer *script);
 

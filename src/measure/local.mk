@@ -1,5 +1,6 @@
 libkigo_a_SOURCES += \
 	src/measure/bandwidth.c src/measure/bandwidth.h \
+	src/measure/bandwidth_plot.c \
 	src/measure/device.c src/measure/device.h \
 	src/measure/fp16_figures.c src/measure/fp16_figures.h \
 	src/measure/fp16_goals.c src/measure/fp16_goals.h \

@@ -151,6 +151,9 @@ static void plot_holds_cold_points_only(struct kg_record *rec, const void *arg) 
     ck_assert_ptr_nonnull(strstr(kg_buffer_text(&script), "4e+06 2500 "));
     ck_assert_ptr_null(strstr(kg_buffer_text(&script), "8e+06 8000 ")); /* warm: the cache's, not memory's */
     ck_assert_ptr_nonnull(strstr(kg_buffer_text(&script), "set output '/x/out.svg'"));
+    ck_assert_ptr_nonnull(strstr(kg_buffer_text(&script), "4e+06 2.5 ")); /* and how many times faster f16 is */
+    ck_assert_ptr_nonnull(strstr(kg_buffer_text(&script), "set ylabel 'GB/s'\n"));
+    ck_assert_ptr_nonnull(strstr(kg_buffer_text(&script), "'read canary, 4000 GB/s'"));
     kg_buffer_clear(&script);
     b.n_rows = 0;
     ck_assert(!kg_bandwidth_plot(&b, "svg", "/x/out.svg", &script));

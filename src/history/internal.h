@@ -40,6 +40,11 @@ KG_WARN_UNUSED enum kg_status kg_history_open_file(const char *root, struct kg_h
 /* Brings the schema to this program's version; KG_ERR_SCHEMA if the file's is newer. */
 KG_WARN_UNUSED enum kg_status kg_history_migrate(struct kg_history *history, struct kg_error *err);
 
+/* Makes the table of annotations equal to their files (or, with problems NULL, only says whether it is not). Inside a
+ * transaction of the caller unless problems is NULL. */
+KG_WARN_UNUSED enum kg_status kg_history_sync_annotations(struct kg_history *history, bool *differs,
+                                                          struct kg_bundle_findings *problems, struct kg_error *err);
+
 /* Inserts the rows of a folder, inside a transaction of the caller. */
 struct kg_history_folder;
 KG_WARN_UNUSED enum kg_status kg_history_insert(struct kg_history *history, const char *bundle_id,

@@ -1,5 +1,7 @@
 libkigo_a_SOURCES += \
 	src/include/kigo/history.h \
+	src/history/annotation.c src/history/annotation.h \
+	src/history/annotation_sync.c \
 	src/history/comparison_key.c src/history/comparison_key.h \
 	src/history/folder.c src/history/folder.h \
 	src/history/id_cache.c src/history/id_cache.h \

@@ -121,7 +121,9 @@ static enum kg_status compare_folders(struct kg_history *history, bool *differs,
     enum kg_status status = kg_root_list(history->root, &folders, err);
     if (status == KG_OK) status = list_indexed(history, &indexed, err);
     if (status == KG_OK) compare(&folders, &indexed, &d);
-    *differs = d.n_to_add + d.n_to_drop > 0;
+    bool notes_differ = false;
+    if (status == KG_OK) status = kg_history_sync_annotations(history, &notes_differ, problems, err);
+    *differs = d.n_to_add + d.n_to_drop > 0 || notes_differ;
     if (status == KG_OK && problems) status = apply(history, &d, problems, err);
     free(d.to_drop);
     free(d.to_add);

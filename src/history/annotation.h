@@ -1,0 +1,52 @@
+/* What people say about runs and cases, as files beside the bundles: <root>/annotations/<id>.json, one each, never changed
+ * once written. The index's table `annotation` is read from them.
+ *
+ * kind      means
+ * break     runs that started before bundle_id are no baseline for runs from it on (of case_key, or of every case)
+ * exclude   bundle_id is no baseline (of case_key, or at all)
+ * note      words about a run or a case
+ * waive     what regress finds at case_key is told, and does not count, until until_us
+ * pin       prune keeps bundle_id
+ * confirm, selfcheck   what `kigo confirm` and `kigo selfcheck` found, as JSON in text
+ *
+ * {"kind", "bundle_id", "case_key", "until_us", "utc_us", "author", "text"}; bundle_id, case_key and until_us may be null.
+ * case_key is a pattern: * also crosses '/', and brackets stand for themselves. */
+#ifndef KIGO_HISTORY_ANNOTATION_H
+#define KIGO_HISTORY_ANNOTATION_H
+
+#include <kigo/bundle.h>
+#include <stdint.h>
+
+struct kg_annotation {
+    char *id; /* <utc>-<kind>-<8 hexadecimal digits>; made by add */
+    char *kind;
+    char *bundle_id, *case_key; /* NULL: none */
+    int64_t until_us;           /* 0: none */
+    int64_t utc_us;             /* when it was said */
+    char *author, *text;
+};
+
+struct kg_annotations {
+    struct kg_annotation *items; /* sorted bytewise by id */
+    size_t n_items;
+};
+
+/* All of a root; a folder without any is good. Files that are no annotation are added to problems (may be NULL). */
+KG_WARN_UNUSED enum kg_status kg_annotations_load(const char *root, struct kg_annotations *list,
+                                                  struct kg_bundle_findings *problems, struct kg_error *err);
+void kg_annotations_free(struct kg_annotations *list);
+
+/* Writes a new file; *id (malloc'ed; may be NULL) names it. Its own id is not looked at. KG_ERR_USAGE for a kind that is
+ * not known, or one that lacks what it speaks of. */
+KG_WARN_UNUSED enum kg_status kg_annotation_add(const char *root, const struct kg_annotation *annotation, char **id,
+                                                struct kg_error *err);
+/* KG_ERR_NOT_FOUND if there is no such annotation. */
+KG_WARN_UNUSED enum kg_status kg_annotation_remove(const char *root, const char *id, struct kg_error *err);
+
+/* Whether an annotation of that kind speaks of the run (NULL: of any). */
+bool kg_annotation_of_run(const struct kg_annotations *list, const char *kind, const char *bundle_id);
+
+/* Whether a pattern speaks of a case; NULL speaks of all. */
+bool kg_case_matches(const char *pattern, const char *case_key);
+
+#endif

@@ -30,6 +30,7 @@ kigo_SOURCES += src/cli/bundles.h \
 	src/cli/cmd_reindex.c \
 	src/cli/cmd_show.c src/cli/show_markdown.c src/cli/show_markdown.h \
 	src/cli/cmd_verify.c \
+	src/cli/rows.c src/cli/rows.h \
 	src/cli/table.c
 kigo_SOURCES += src/cli/cmd_synth.c
 kigo_SOURCES += \

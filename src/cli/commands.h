@@ -20,6 +20,7 @@
     X(sign, "sign", "vouch for a bundle with an SSH key") \
     X(export, "export", "write a bundle to one file") \
     X(import, "import", "take in a bundle from such a file") \
+    X(regress, "regress", "judge a run against those before it") \
     X(query, "query", "ask the history by SQL") \
     X(reindex, "reindex", "make the index again from the bundles") \
     X(recover, "recover", "publish what runs that died left") \

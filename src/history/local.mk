@@ -1,5 +1,14 @@
 libkigo_a_SOURCES += \
 	src/include/kigo/history.h \
+	src/history/ancestry.c src/history/ancestry.h \
+	src/history/figure_kind.c src/history/figure_kind.h \
+	src/history/run.c src/history/run.h \
+	src/history/screen.c src/history/screen.h \
+	src/history/drift.c src/history/drift.h \
+	src/history/regress.c src/history/regress.h \
+	src/history/regress_baseline.c src/history/regress_parts.h \
+	src/history/regress_exact.c \
+	src/history/regress_noisy.c \
 	src/history/annotation.c src/history/annotation.h \
 	src/history/annotation_sync.c \
 	src/history/comparison_key.c src/history/comparison_key.h \

@@ -1,0 +1,55 @@
+/* kigo regress: is this run worse than what was before it? */
+#include "base/size.h"
+#include "cli/commands.h"
+#include "cli/regress_call.h"
+#include <stdlib.h>
+
+static enum kg_status print(const struct kg_regression *r, const struct kg_rows_options *format, bool all,
+                            struct kg_error *err) {
+    if (format->json) return kg_cli_print_json(kg_regression_json(r, all), err);
+    struct kg_buffer out = KG_BUFFER_INIT;
+    struct kg_rows rows = KG_ROWS_INIT(format);
+    if (!format->csv) kg_regression_head(r, format->markdown, &out);
+    kg_regression_rows(r, all, &rows);
+    kg_rows_put(&rows, &out);
+    if (!format->csv) kg_regression_foot(r, format->markdown, &out);
+    return kg_cli_print(&out, err);
+}
+
+int kg_cmd_regress(int argc, char **argv) {
+    struct kg_regress_call call = KG_REGRESS_CALL_INIT;
+    struct kg_rows_options format = { 0 };
+    bool all = false, helped;
+    const struct kg_option options[] = {
+        KG_REGRESS_OPTIONS(&call),
+        { .name = "all", .kind = KG_OPTION_FLAG, .value = &all, .help = "also tell what is better, and new cases" },
+        KG_ROWS_OPTIONS(&format),
+    };
+    const struct kg_command command = {
+        .name = "kigo regress",
+        .usage = "[RUN] [--baseline RUN|REV] [options]",
+        .summary =
+            "Judges a run (the latest) against the last 20 complete, green, clean runs of its commit's ancestors\n"
+            "with the same GPU, driver, CUDA, power limit, build flags and choice of cases. Statuses, errors under\n"
+            "the same seed, memory, registers and spills are exact: any change for the worse counts. Times and\n"
+            "rates count beyond 3% and their run-to-run noise, freed of the machine's drift. A missing case is red.\n"
+            "Exit code: 0 no regression, 1 worse or missing, 3 too little to judge by.",
+        .options = options,
+        .n_options = KG_COUNT_OF(options),
+        .max_args = 1,
+    };
+    const char **args = NULL;
+    size_t n_args = 0;
+    struct kg_error err;
+    struct kg_regression r;
+    enum kg_status status = kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err);
+    if (status == KG_OK && helped) return free(args), KG_EXIT_OK;
+    if (status == KG_OK) status = kg_rows_check(&format, &err);
+    if (status == KG_OK) status = kg_cli_regress("regress", &call, n_args > 0 ? args[0] : NULL, &r, &err);
+    free(args);
+    if (status != KG_OK) return kg_cli_error("regress", &err);
+    const int exit_code = r.exit_code;
+    status = print(&r, &format, all, &err);
+    kg_regression_free(&r);
+    return status == KG_OK ? exit_code : kg_cli_error("regress", &err);
+}

@@ -1,0 +1,56 @@
+#include "cli/regress_call.h"
+#include "base/clock.h"
+#include "history/ancestry.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum kg_status kg_cli_run_id(const char *root, const char *run, char **id, struct kg_error *err) {
+    char *dir = NULL;
+    const enum kg_status status = kg_cli_bundle_find(root, run, &dir, err);
+    if (status != KG_OK) return status;
+    const size_t len = strlen(dir);
+    if (len > 1 && dir[len - 1] == '/') dir[len - 1] = '\0';
+    const char *slash = strrchr(dir, '/');
+    *id = kg_xstrdup(slash ? slash + 1 : dir);
+    free(dir);
+    return KG_OK;
+}
+
+/* A run if it names one, else a commit. */
+static enum kg_status resolve_baseline(const char *root, const char *baseline, struct kg_regress_options *o, char **id,
+                                       struct kg_error *err) {
+    const char *dir;
+    if (!baseline) return KG_OK;
+    struct kg_error no_run, no_commit;
+    if (kg_cli_run_id(root, baseline, id, &no_run) == KG_OK) {
+        o->baseline_run = *id;
+        return KG_OK;
+    }
+    if (no_run.status == KG_ERR_USAGE) return kg_fail(err, KG_ERR_USAGE, "--baseline: %s", no_run.message);
+    o->baseline_revision = baseline;
+    if (kg_find_repository(o->repositories, baseline, &dir, &no_commit) == KG_OK) return KG_OK;
+    return kg_fail(err, KG_ERR_NOT_FOUND, "--baseline: neither a run nor a commit: %.400s; %.400s", no_run.message,
+                   no_commit.message);
+}
+
+enum kg_status kg_cli_regress(const char *verb, const struct kg_regress_call *call, const char *run,
+                              struct kg_regression *out, struct kg_error *err) {
+    const char *root = kg_cli_bundles_root(call->bundles);
+    const char *const places[] = { call->repository ? call->repository : root, call->repository ? NULL : ".",
+                                   KG_SOURCE_DIR, NULL };
+    struct kg_regress_options o = { .root = root,
+                                    .repositories = places,
+                                    .least_change = call->least_change_percent / 100,
+                                    .now_us = kg_clock_utc_us() };
+    struct kg_history *history = NULL;
+    char *id = NULL, *baseline_id = NULL;
+    enum kg_status status = kg_cli_run_id(root, run ? run : "latest", &id, err);
+    if (status == KG_OK) status = resolve_baseline(root, call->baseline, &o, &baseline_id, err);
+    if (status == KG_OK) status = kg_cli_history_open(verb, root, &history, err);
+    o.run = id;
+    if (status == KG_OK) status = kg_regress(history, &o, out, err);
+    kg_history_close(history);
+    free(baseline_id);
+    free(id);
+    return status;
+}

@@ -1,0 +1,54 @@
+/* What regress, confirm and selfcheck share: naming the run and its baseline, and telling what was found. */
+#ifndef KIGO_CLI_REGRESS_CALL_H
+#define KIGO_CLI_REGRESS_CALL_H
+
+#include "cli/rows.h"
+#include "history/regress.h"
+
+struct kg_regress_call {
+    const char *bundles, *baseline, *repository;
+    double least_change_percent;
+};
+#define KG_REGRESS_CALL_INIT                                                                                           \
+    { .least_change_percent = 3 }
+
+/* Rows of a table of options. */
+#define KG_REGRESS_OPTIONS(call)                                                                                       \
+    { .name = "baseline",                                                                                              \
+      .kind = KG_OPTION_TEXT,                                                                                          \
+      .value = &(call)->baseline,                                                                                      \
+      .metavar = "RUN|REV",                                                                                            \
+      .help = "judge against this run, or the runs of this commit (the last 20 of ancestors)" },                       \
+        { .name = "repo",                                                                                              \
+          .kind = KG_OPTION_TEXT,                                                                                      \
+          .value = &(call)->repository,                                                                                \
+          .metavar = "DIR",                                                                                            \
+          .help = "git repository that knows the commits (the bundles' own, or the working folder's)" },               \
+        { .name = "least-change",                                                                                      \
+          .kind = KG_OPTION_DOUBLE,                                                                                    \
+          .value = &(call)->least_change_percent,                                                                      \
+          .metavar = "PERCENT",                                                                                        \
+          .help = "smallest change of a time or rate that is of interest (3)",                                         \
+          .min = 0.01,                                                                                                 \
+          .max = 100 },                                                                                                \
+        KG_BUNDLES_OPTION(&(call)->bundles)
+
+/* The bundle_id of a run named as kg_cli_bundle_find takes it; it must lie in the folder of bundles. malloc'ed. */
+KG_WARN_UNUSED enum kg_status kg_cli_run_id(const char *root, const char *run, char **id, struct kg_error *err);
+
+/* run NULL: the latest. */
+KG_WARN_UNUSED enum kg_status kg_cli_regress(const char *verb, const struct kg_regress_call *call, const char *run,
+                                             struct kg_regression *out, struct kg_error *err);
+
+/* Judgements as rows; with all, also what is better or new. */
+void kg_regression_rows(const struct kg_regression *r, bool all, struct kg_rows *rows);
+/* The whole as one object. */
+json_t *kg_regression_json(const struct kg_regression *r, bool all);
+/* Words before and behind the rows, for people; markdown: with a heading. */
+void kg_regression_head(const struct kg_regression *r, bool markdown, struct kg_buffer *out);
+void kg_regression_foot(const struct kg_regression *r, bool markdown, struct kg_buffer *out);
+
+/* "regressed", "inconclusive" or "no regression". */
+const char *kg_regression_verdict(const struct kg_regression *r);
+
+#endif

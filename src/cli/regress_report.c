@@ -1,0 +1,117 @@
+/* What regress found, for people and programs. */
+#include "cli/regress_call.h"
+#include "base/size.h"
+#include <math.h>
+
+const char *kg_regression_verdict(const struct kg_regression *r) {
+    return r->exit_code == KG_EXIT_OK ? "no regression" : r->exit_code == KG_EXIT_FAILED ? "regressed" : "inconclusive";
+}
+
+static bool is_shown(const struct kg_judgement *j, bool all) {
+    return all || j->judged < KG_JUDGED_BETTER;
+}
+
+static struct kg_cell value_cell(double value, const char *text) {
+    return *text ? kg_cell_of_text(text) : kg_cell_of_real(value);
+}
+
+void kg_regression_rows(const struct kg_regression *r, bool all, struct kg_rows *rows) {
+    static const char *const NAMES[] = { "judged", "subject", "case", "figure", "unit", "baseline",
+                                         "run",    "change",  "z",    "runs",   "why" };
+    rows->digits = 4;
+    kg_rows_add(rows, KG_COUNT_OF(NAMES), NAMES, NULL);
+    for (size_t i = 0; i < r->n_judgements; i++) {
+        const struct kg_judgement *j = &r->judgements[i];
+        char change[32] = "";
+        if (!is_shown(j, all)) continue;
+        if (!isnan(j->change)) snprintf(change, sizeof change, "%+.2f%%", 100 * j->change);
+        const struct kg_cell cells[] = { kg_cell_of_text(j->waived ? "waived" : KG_JUDGED_NAMES[j->judged]),
+                                         kg_cell_of_text(j->subject),
+                                         kg_cell_of_text(j->key),
+                                         kg_cell_of_text(j->figure),
+                                         kg_cell_of_text(j->unit),
+                                         value_cell(j->before, j->before_text),
+                                         value_cell(j->after, j->after_text),
+                                         kg_cell_of_text(change),
+                                         kg_cell_of_real(j->z),
+                                         kg_cell_of_int((int64_t)j->n_baseline),
+                                         kg_cell_of_text(j->why) };
+        kg_rows_add(rows, KG_COUNT_OF(NAMES), NAMES, cells);
+    }
+}
+
+static json_t *number(double value) {
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *value_json(double value, const char *text) {
+    return *text ? json_string(text) : number(value);
+}
+
+static json_t *judgement_json(const struct kg_judgement *j) {
+    return json_pack("{s:s, s:b, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:I, s:b, s:s}", "judged",
+                     KG_JUDGED_NAMES[j->judged], "waived", j->waived, "subject", j->subject, "case", j->key, "figure",
+                     j->figure, "unit", j->unit, "baseline", value_json(j->before, j->before_text), "run",
+                     value_json(j->after, j->after_text), "change", number(j->change), "z", number(j->z), "z_limit",
+                     number(j->z_limit), "n_baseline", (json_int_t)j->n_baseline, "noisy", j->noisy, "why", j->why);
+}
+
+json_t *kg_regression_json(const struct kg_regression *r, bool all) {
+    json_t *baseline = json_array(), *counts = json_object(), *drifts = json_array(), *reasons = json_array(),
+           *judgements = json_array();
+    for (size_t i = 0; i < r->baseline.n_items; i++)
+        json_array_append_new(baseline, json_string(r->baseline.items[i].bundle_id));
+    for (int k = 0; k < KG_JUDGED_COUNT; k++)
+        json_object_set_new(counts, KG_JUDGED_NAMES[k], json_integer((json_int_t)r->counts[k]));
+    json_object_set_new(counts, "waived", json_integer((json_int_t)r->n_waived));
+    for (size_t i = 0; i < r->n_drifts; i++) {
+        const struct kg_drift *d = &r->drifts[i];
+        json_array_append_new(drifts, json_pack("{s:s, s:o, s:o, s:o, s:I, s:I}", "backend", d->group, "removed",
+                                                number(expm1(d->by_run[0])), "common", number(expm1(d->common)),
+                                                "canary", number(expm1(d->canary)), "n_figures",
+                                                (json_int_t)d->n_figures, "n_canaries", (json_int_t)d->n_canaries));
+    }
+    for (size_t i = 0; i < r->n_reasons; i++) json_array_append_new(reasons, json_string(r->reasons[i]));
+    for (size_t i = 0; i < r->n_judgements; i++)
+        if (is_shown(&r->judgements[i], all)) json_array_append_new(judgements, judgement_json(&r->judgements[i]));
+    return json_pack("{s:s, s:s, s:i, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "run", r->run.bundle_id, "verdict",
+                     kg_regression_verdict(r), "exit_code", r->exit_code, "baseline", baseline, "counts", counts,
+                     "n_cases", (json_int_t)r->n_cases, "n_exact", (json_int_t)r->n_exact, "n_noisy",
+                     (json_int_t)r->n_noisy, "n_other_seed", (json_int_t)r->n_other_seed, "drift", drifts, "reasons",
+                     reasons, "judgements", judgements);
+}
+
+void kg_regression_head(const struct kg_regression *r, bool markdown, struct kg_buffer *out) {
+    const struct kg_run_heads *b = &r->baseline;
+    kg_buffer_printf(out, markdown ? "### kigo regress: %s\n\n" : "verdict   %s\n", kg_regression_verdict(r));
+    kg_buffer_printf(out, markdown ? "Run `%s` " : "run       %s\n", r->run.bundle_id);
+    if (!markdown) kg_buffer_puts(out, "baseline  ");
+    else kg_buffer_puts(out, "against ");
+    if (b->n_items == 0) kg_buffer_puts(out, markdown ? "no baseline" : "none");
+    else if (b->n_items == 1) kg_buffer_printf(out, markdown ? "`%s`" : "%s", b->items[0].bundle_id);
+    else
+        kg_buffer_printf(out, markdown ? "%zu runs, `%s` to `%s`" : "%zu runs, %s to %s", b->n_items,
+                         b->items[b->n_items - 1].bundle_id, b->items[0].bundle_id);
+    kg_buffer_puts(out, markdown ? ".\n\n" : "\n");
+}
+
+void kg_regression_foot(const struct kg_regression *r, bool markdown, struct kg_buffer *out) {
+    const char *item = markdown ? "- " : "", *blank = r->n_judgements > 0 ? "\n" : "";
+    kg_buffer_puts(out, blank);
+    kg_buffer_printf(out, "%scompared: %zu cases, %zu exact figures, %zu times and rates", item, r->n_cases, r->n_exact,
+                     r->n_noisy);
+    if (r->n_other_seed > 0) kg_buffer_printf(out, "; %zu figures have another seed", r->n_other_seed);
+    kg_buffer_puts(out, "\n");
+    for (size_t i = 0; i < r->n_drifts; i++) {
+        const struct kg_drift *d = &r->drifts[i];
+        if (d->by_run[0] == 0) continue;
+        kg_buffer_printf(out, "%sdrift of '%s' removed: %+.2f%%", item, *d->group ? d->group : "-",
+                         100 * expm1(d->by_run[0]));
+        if (!isnan(d->canary)) kg_buffer_printf(out, " (canaries %+.2f%%)", 100 * expm1(d->canary));
+        kg_buffer_puts(out, "\n");
+    }
+    kg_buffer_puts(out, item);
+    for (int k = 0; k < KG_JUDGED_COUNT; k++) kg_buffer_printf(out, "%zu %s, ", r->counts[k], KG_JUDGED_NAMES[k]);
+    kg_buffer_printf(out, "%zu waived\n", r->n_waived);
+    for (size_t i = 0; i < r->n_reasons; i++) kg_buffer_printf(out, "%sinconclusive: %s\n", item, r->reasons[i]);
+}

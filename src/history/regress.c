@@ -1,0 +1,171 @@
+#include "history/regress_parts.h"
+#include "base/buffer.h"
+#include "base/size.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const KG_JUDGED_NAMES[KG_JUDGED_COUNT] = {
+    [KG_JUDGED_WORSE] = "regression",
+    [KG_JUDGED_MISSING] = "missing",
+    [KG_JUDGED_INCOMPARABLE] = "incomparable",
+    [KG_JUDGED_INCONCLUSIVE] = "inconclusive",
+    [KG_JUDGED_BETTER] = "better",
+    [KG_JUDGED_NEW] = "new",
+};
+
+struct kg_judgement *kg_regress_add(struct kg_comparison *comparison, enum kg_judged judged, const char *subject,
+                                    const char *key, const struct kg_figure_info *info, const char *why_fmt, ...) {
+    struct kg_regression *out = comparison->out;
+    char *why = NULL;
+    va_list args;
+    va_start(args, why_fmt);
+    if (vasprintf(&why, why_fmt, args) < 0) why = kg_xstrdup("");
+    va_end(args);
+    if ((out->n_judgements & (out->n_judgements + 1)) == 0) /* full at 2^n - 1 */
+        out->judgements = kg_xrealloc(out->judgements, (out->n_judgements + 1) * 2 * sizeof *out->judgements);
+    struct kg_judgement *j = &out->judgements[out->n_judgements++];
+    *j = (struct kg_judgement){ .judged = judged,
+                                .subject = subject,
+                                .key = kg_xstrdup(key),
+                                .figure = kg_xstrdup(info ? info->name : ""),
+                                .unit = kg_xstrdup(info ? info->unit : ""),
+                                .before = NAN,
+                                .after = NAN,
+                                .change = NAN,
+                                .z = NAN,
+                                .z_limit = NAN,
+                                .why = why };
+    return j;
+}
+
+void kg_regress_reason(struct kg_regression *out, const char *fmt, ...) {
+    char *text = NULL;
+    va_list args;
+    va_start(args, fmt);
+    if (vasprintf(&text, fmt, args) < 0) text = kg_xstrdup("");
+    va_end(args);
+    out->reasons = kg_xrealloc(out->reasons, (out->n_reasons + 1) * sizeof *out->reasons);
+    out->reasons[out->n_reasons++] = text;
+}
+
+bool kg_regress_counts(const struct kg_comparison *comparison, size_t baseline, const char *key) {
+    const struct kg_run_head *head = &comparison->out->baseline.items[baseline];
+    for (size_t i = 0; i < comparison->annotations.n_items; i++) {
+        const struct kg_annotation *a = &comparison->annotations.items[i];
+        if (!a->case_key || !a->bundle_id || strcmp(a->kind, "exclude") != 0) continue;
+        if (strcmp(a->bundle_id, head->bundle_id) == 0 && kg_case_matches(a->case_key, key)) return false;
+    }
+    for (size_t i = 0; i < comparison->annotations.n_items; i++) {
+        const struct kg_annotation *a = &comparison->annotations.items[i];
+        if (!a->case_key || !a->bundle_id || strcmp(a->kind, "break") != 0) continue;
+        /* Ids begin with the time, so that a run which was pruned still tells when it was. */
+        if (strcmp(head->bundle_id, a->bundle_id) < 0 && strcmp(comparison->out->run.bundle_id, a->bundle_id) >= 0 &&
+            kg_case_matches(a->case_key, key))
+            return false;
+    }
+    return true;
+}
+
+const struct kg_run_result *kg_regress_newest(const struct kg_comparison *comparison, const struct kg_case_info *c,
+                                              size_t *at) {
+    for (size_t i = 0; i < comparison->n_baseline; i++) {
+        const struct kg_run_result *r = kg_run_find(&comparison->baseline[i], c->same);
+        if (!r || !kg_regress_counts(comparison, i, c->key)) continue;
+        *at = i;
+        return r;
+    }
+    return NULL;
+}
+
+static void apply_waivers(struct kg_comparison *comparison) {
+    for (size_t i = 0; i < comparison->out->n_judgements; i++) {
+        struct kg_judgement *j = &comparison->out->judgements[i];
+        for (size_t k = 0; k < comparison->annotations.n_items && j->judged < KG_JUDGED_BETTER; k++) {
+            const struct kg_annotation *a = &comparison->annotations.items[k];
+            if (strcmp(a->kind, "waive") != 0 || a->until_us < comparison->options->now_us) continue;
+            j->waived = j->waived || kg_case_matches(a->case_key, j->key);
+        }
+    }
+}
+
+static double distance(const struct kg_judgement *j) {
+    if (isnan(j->before) || isnan(j->after)) return INFINITY; /* a status, or a figure that was none: first */
+    return j->before == 0 ? INFINITY : fabs(j->after / j->before - 1);
+}
+
+static int by_weight(const void *a, const void *b) {
+    const struct kg_judgement *const x = a, *const y = b;
+    if (x->waived != y->waived) return x->waived - y->waived;
+    if (x->judged != y->judged) return (int)x->judged - (int)y->judged;
+    const double dx = distance(x), dy = distance(y);
+    if (dx != dy) return dx < dy ? 1 : -1;
+    const int by_key = strcmp(x->key, y->key);
+    return by_key ? by_key : strcmp(x->figure, y->figure);
+}
+
+static void conclude(struct kg_comparison *comparison) {
+    struct kg_regression *out = comparison->out;
+    apply_waivers(comparison);
+    if (out->n_judgements > 1) qsort(out->judgements, out->n_judgements, sizeof *out->judgements, by_weight);
+    for (size_t i = 0; i < out->n_judgements; i++) {
+        out->counts[out->judgements[i].judged] += !out->judgements[i].waived;
+        out->n_waived += out->judgements[i].waived;
+    }
+    const bool doubt = out->n_reasons > 0 || out->counts[KG_JUDGED_INCOMPARABLE] + out->counts[KG_JUDGED_INCONCLUSIVE];
+    out->exit_code = out->counts[KG_JUDGED_WORSE] + out->counts[KG_JUDGED_MISSING] > 0 ? KG_EXIT_FAILED
+                     : doubt                                                           ? KG_EXIT_INCONCLUSIVE
+                                                                                       : KG_EXIT_OK;
+}
+
+static enum kg_status load(struct kg_history *history, struct kg_comparison *comparison, struct kg_error *err) {
+    struct kg_regression *out = comparison->out;
+    enum kg_status status = kg_annotations_load(comparison->options->root, &comparison->annotations, NULL, err);
+    if (status == KG_OK) status = kg_regress_choose(history, comparison, err);
+    if (status == KG_OK) status = kg_catalogue_load(history, &out->catalogue, err);
+    comparison->catalogue = &out->catalogue;
+    if (status == KG_OK) status = kg_run_load(history, out->run.bundle_no, &out->catalogue, &comparison->run, err);
+    for (size_t i = 0; i < out->baseline.n_items && status == KG_OK; i++) {
+        status = kg_run_load(history, out->baseline.items[i].bundle_no, &out->catalogue, &comparison->baseline[i], err);
+        comparison->n_baseline += status == KG_OK;
+    }
+    return status;
+}
+
+enum kg_status kg_regress(struct kg_history *history, const struct kg_regress_options *options,
+                          struct kg_regression *regression, struct kg_error *err) {
+    struct kg_comparison comparison = { .options = options, .out = regression };
+    *regression = (struct kg_regression){ 0 };
+    const enum kg_status status = load(history, &comparison, err);
+    if (status == KG_OK && comparison.n_baseline > 0) {
+        kg_regress_exact(&comparison);
+        kg_regress_kernels(&comparison);
+        kg_regress_noisy(&comparison);
+    }
+    if (status == KG_OK) conclude(&comparison);
+    kg_run_free(&comparison.run);
+    for (size_t i = 0; i < comparison.n_baseline; i++) kg_run_free(&comparison.baseline[i]);
+    kg_annotations_free(&comparison.annotations);
+    if (status != KG_OK) kg_regression_free(regression);
+    return status;
+}
+
+void kg_regression_free(struct kg_regression *r) {
+    for (size_t i = 0; i < r->n_judgements; i++) {
+        free(r->judgements[i].key);
+        free(r->judgements[i].figure);
+        free(r->judgements[i].unit);
+        free(r->judgements[i].why);
+    }
+    for (size_t i = 0; i < r->n_reasons; i++) free(r->reasons[i]);
+    free(r->reasons);
+    free(r->judgements);
+    free(r->drifts);
+    free(r->other_key);
+    kg_run_head_free(&r->run);
+    kg_run_heads_free(&r->baseline);
+    kg_catalogue_free(&r->catalogue);
+    *r = (struct kg_regression){ 0 };
+}

@@ -1,0 +1,65 @@
+/* A run judged against its baseline. */
+#ifndef KIGO_HISTORY_REGRESS_H
+#define KIGO_HISTORY_REGRESS_H
+
+#include "history/drift.h"
+#include "history/run.h"
+
+struct kg_regress_options {
+    const char *root;                /* folder of bundles, for annotations */
+    const char *run;                 /* the bundle_id that is judged */
+    const char *baseline_run;        /* a bundle_id: only this run is the baseline */
+    const char *baseline_revision;   /* a commit's runs are; both NULL: those of the commit's ancestors */
+    const char *const *repositories; /* where to ask git for commits; NULL ends them */
+    double least_change;             /* of a noisy figure, relative: 0.03 */
+    int64_t now_us;                  /* waivers end */
+};
+
+enum kg_judged {
+    KG_JUDGED_WORSE,
+    KG_JUDGED_MISSING,      /* a case, or a figure of one, that the baseline has */
+    KG_JUDGED_INCOMPARABLE, /* the case's definition has changed */
+    KG_JUDGED_INCONCLUSIVE, /* too little to judge by */
+    KG_JUDGED_BETTER,
+    KG_JUDGED_NEW,
+    KG_JUDGED_COUNT,
+};
+extern const char *const KG_JUDGED_NAMES[KG_JUDGED_COUNT]; /* "regression", "missing", ... */
+
+struct kg_judgement {
+    enum kg_judged judged;
+    const char *subject;                  /* "status", "case", "error", "memory", "count", "time", "speed", "kernel" */
+    char *key, *figure, *unit;            /* figure and unit: "" where none */
+    double before, after;                 /* of a figure; NaN where none */
+    char before_text[16], after_text[16]; /* of a status; else "" */
+    double change;                        /* relative, freed of drift; NaN where none */
+    double z, z_limit;                    /* of a noisy figure; else NaN */
+    size_t n_baseline;                    /* values of the baseline it was held against */
+    bool noisy, waived;
+    char *why;
+};
+
+struct kg_regression {
+    struct kg_run_head run;
+    struct kg_run_heads baseline;    /* newest first */
+    char *other_key;                 /* members of the comparison key in which a given baseline differs; "" if none */
+    struct kg_judgement *judgements; /* those that count first, then by how far they went */
+    size_t n_judgements;
+    size_t n_cases, n_exact, n_noisy; /* that were compared */
+    size_t n_other_seed;              /* figures left out: the seed differs */
+    struct kg_drift *drifts;
+    size_t n_drifts;
+    char **reasons; /* why it is inconclusive, a sentence each */
+    size_t n_reasons;
+    struct kg_catalogue catalogue;  /* what names point into */
+    size_t counts[KG_JUDGED_COUNT]; /* without waived ones */
+    size_t n_waived;
+    int exit_code; /* KG_EXIT_FAILED: worse or missing; KG_EXIT_INCONCLUSIVE; KG_EXIT_OK */
+};
+
+/* KG_ERR_NOT_FOUND for a run or revision that is not there. Whatever cannot be judged is inconclusive, not an error. */
+KG_WARN_UNUSED enum kg_status kg_regress(struct kg_history *history, const struct kg_regress_options *options,
+                                         struct kg_regression *regression, struct kg_error *err);
+void kg_regression_free(struct kg_regression *regression);
+
+#endif

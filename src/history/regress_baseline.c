@@ -1,0 +1,119 @@
+/* Which runs a run is judged against. */
+#include "history/ancestry.h"
+#include "history/comparison_key.h"
+#include "history/regress_parts.h"
+#include "base/buffer.h"
+#include <stdlib.h>
+#include <string.h>
+
+static enum kg_status load_run(struct kg_history *history, const char *bundle_id, struct kg_run_head *head,
+                               struct kg_error *err) {
+    struct kg_run_heads found;
+    const char *const args[] = { bundle_id };
+    const enum kg_status status = kg_run_heads_load(history, "WHERE bundle_id = ?1", args, 1, &found, err);
+    if (status != KG_OK) return status;
+    if (found.n_items == 0) return kg_fail(err, KG_ERR_NOT_FOUND, "the index holds no run '%s'", bundle_id);
+    *head = found.items[0];
+    free(found.items);
+    return KG_OK;
+}
+
+/* An annotation that takes a whole run out of the baseline of the judged run. */
+static bool taken_out(const struct kg_comparison *comparison, const struct kg_run_head *head) {
+    for (size_t i = 0; i < comparison->annotations.n_items; i++) {
+        const struct kg_annotation *a = &comparison->annotations.items[i];
+        if (a->case_key || !a->bundle_id) continue;
+        if (strcmp(a->kind, "exclude") == 0 && strcmp(a->bundle_id, head->bundle_id) == 0) return true;
+        if (strcmp(a->kind, "break") == 0 && strcmp(head->bundle_id, a->bundle_id) < 0 &&
+            strcmp(comparison->out->run.bundle_id, a->bundle_id) >= 0)
+            return true;
+    }
+    return false;
+}
+
+struct sieve {
+    size_t n_same_key, n_other_commit, n_own_commit, n_taken_out;
+};
+
+/* Keeps, of runs that come newest first, the newest 20 that may be a baseline. */
+static void keep(const struct kg_comparison *comparison, const struct kg_commits *commits, const char *commit,
+                 struct kg_run_heads *runs, struct sieve *sieve) {
+    const struct kg_run_head *run = &comparison->out->run;
+    size_t kept = 0;
+    for (size_t i = 0; i < runs->n_items; i++) {
+        struct kg_run_head *head = &runs->items[i];
+        bool good = false;
+        sieve->n_same_key++;
+        if (commit ? !head->commit || strcmp(head->commit, commit) != 0 : !kg_commits_hold(commits, head->commit))
+            sieve->n_other_commit++;
+        else if (!commit && !run->dirty && strcmp(head->commit, run->commit) == 0) sieve->n_own_commit++;
+        else if (taken_out(comparison, head)) sieve->n_taken_out++;
+        else good = kept < KG_BASELINE_RUNS;
+        if (good) runs->items[kept++] = *head;
+        else kg_run_head_free(head);
+    }
+    runs->n_items = kept;
+}
+
+static void say_why_none(struct kg_regression *out, const struct sieve *sieve, const char *whose) {
+    if (out->baseline.n_items > 0) return;
+    kg_regress_reason(
+        out,
+        "no baseline: of %zu complete, green, clean runs with this run's comparison key, %zu are of other "
+        "commits than %s, %zu of the run's own commit, %zu taken out by annotations",
+        sieve->n_same_key, sieve->n_other_commit, whose, sieve->n_own_commit, sieve->n_taken_out);
+}
+
+static enum kg_status choose_by_commit(struct kg_history *history, struct kg_comparison *comparison,
+                                       struct kg_error *err) {
+    static const char WHERE[] = "WHERE comparison_key = ?1 AND bundle_id <> ?2 AND state = 'complete' AND"
+                                " verdict = 'pass' AND git_dirty = 0 ORDER BY started_us DESC, bundle_id DESC";
+    struct kg_regression *out = comparison->out;
+    const struct kg_regress_options *o = comparison->options;
+    const char *const args[] = { out->run.comparison_key, out->run.bundle_id };
+    const char *revision = o->baseline_revision ? o->baseline_revision : out->run.commit, *dir = NULL;
+    char commit[KG_COMMIT_SIZE];
+    struct kg_commits ancestors = { NULL, 0 };
+    struct kg_error why;
+    if (!revision) {
+        kg_regress_reason(out, "the run does not know its commit, so that it has no ancestors; name a baseline");
+        return KG_OK;
+    }
+    enum kg_status status = kg_find_repository(o->repositories, revision, &dir, &why);
+    if (status == KG_OK) status = kg_resolve_commit(dir, revision, commit, &why);
+    if (status == KG_OK && !o->baseline_revision) status = kg_commits_list(dir, commit, &ancestors, &why);
+    if (status != KG_OK && o->baseline_revision) return kg_fail(err, status, "%s", why.message);
+    if (status != KG_OK) {
+        kg_regress_reason(out, "the ancestors of the run's commit are not known: %s", why.message);
+        return KG_OK;
+    }
+    status = kg_run_heads_load(history, WHERE, args, 2, &out->baseline, err);
+    if (status == KG_OK) {
+        struct sieve sieve = { 0 };
+        keep(comparison, &ancestors, o->baseline_revision ? commit : NULL, &out->baseline, &sieve);
+        say_why_none(out, &sieve, o->baseline_revision ? revision : "the commit's ancestors");
+    }
+    kg_commits_free(&ancestors);
+    return status;
+}
+
+enum kg_status kg_regress_choose(struct kg_history *history, struct kg_comparison *comparison, struct kg_error *err) {
+    const struct kg_regress_options *o = comparison->options;
+    struct kg_regression *out = comparison->out;
+    enum kg_status status = load_run(history, o->run, &out->run, err);
+    if (status != KG_OK) return status;
+    if (!o->baseline_run) {
+        status = choose_by_commit(history, comparison, err);
+    } else {
+        out->baseline.items = kg_xcalloc(1, sizeof *out->baseline.items);
+        status = load_run(history, o->baseline_run, &out->baseline.items[0], err);
+        out->baseline.n_items = status == KG_OK;
+    }
+    if (status != KG_OK) return status;
+    out->other_key = out->baseline.n_items > 0
+                         ? kg_comparison_difference(out->run.comparison_key, out->baseline.items[0].comparison_key)
+                         : kg_xstrdup("");
+    if (*out->other_key)
+        kg_regress_reason(out, "the runs differ in %s: times and rates are not judged", out->other_key);
+    return KG_OK;
+}

@@ -1,0 +1,40 @@
+/* The parts of a judgement: which runs are the baseline, what is exact, what is noisy. */
+#ifndef KIGO_HISTORY_REGRESS_PARTS_H
+#define KIGO_HISTORY_REGRESS_PARTS_H
+
+#include "history/annotation.h"
+#include "history/regress.h"
+
+struct kg_comparison {
+    const struct kg_regress_options *options;
+    struct kg_regression *out;
+    const struct kg_catalogue *catalogue;
+    struct kg_annotations annotations;
+    struct kg_run run;
+    struct kg_run baseline[KG_BASELINE_RUNS]; /* as out->baseline */
+    size_t n_baseline;
+};
+
+/* Fills out->run and out->baseline, and says in out->reasons why there is none. */
+KG_WARN_UNUSED enum kg_status kg_regress_choose(struct kg_history *history, struct kg_comparison *comparison,
+                                                struct kg_error *err);
+/* Whether a baseline run counts for a case: no annotation takes it out. */
+bool kg_regress_counts(const struct kg_comparison *comparison, size_t baseline, const char *key);
+
+/* Statuses, missing cases, changed definitions, exact figures; registers and spills of kernels. */
+void kg_regress_exact(struct kg_comparison *comparison);
+void kg_regress_kernels(struct kg_comparison *comparison);
+/* Times and rates: drift, then the screen. */
+void kg_regress_noisy(struct kg_comparison *comparison);
+
+/* A new judgement; figure and unit are of the info, if it is not NULL. Valid until the next. */
+struct kg_judgement *kg_regress_add(struct kg_comparison *comparison, enum kg_judged judged, const char *subject,
+                                    const char *key, const struct kg_figure_info *info, const char *why_fmt, ...)
+    KG_PRINTF(6, 7);
+void kg_regress_reason(struct kg_regression *out, const char *fmt, ...) KG_PRINTF(2, 3);
+
+/* The newest baseline run that counts for the case and has it, in this definition; *at is its place. NULL if none has. */
+const struct kg_run_result *kg_regress_newest(const struct kg_comparison *comparison, const struct kg_case_info *c,
+                                              size_t *at);
+
+#endif

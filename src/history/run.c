@@ -1,0 +1,251 @@
+#include "history/run.h"
+#include "base/buffer.h"
+#include "base/size.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void kg_run_head_free(struct kg_run_head *head) {
+    free(head->bundle_id);
+    free(head->state);
+    free(head->verdict);
+    free(head->commit);
+    free(head->comparison_key);
+    free(head->build_json);
+    *head = (struct kg_run_head){ 0 };
+}
+
+void kg_run_heads_free(struct kg_run_heads *heads) {
+    for (size_t i = 0; i < heads->n_items; i++) kg_run_head_free(&heads->items[i]);
+    free(heads->items);
+    *heads = (struct kg_run_heads){ NULL, 0 };
+}
+
+static char *text_of(const struct kg_cell *cell) {
+    return cell->kind == KG_CELL_TEXT ? kg_xstrndup(cell->text, cell->size_bytes) : NULL;
+}
+
+static char *text_or_empty(const struct kg_cell *cell) {
+    char *text = text_of(cell);
+    return text ? text : kg_xstrdup("");
+}
+
+/* An array that grows by doubling; n counts what is in it. */
+static void *room_for_one(void *items, size_t n, size_t size) {
+    return (n & (n + 1)) == 0 ? kg_xrealloc(items, (n + 1) * 2 * size) : items; /* full at 2^n - 1 */
+}
+
+static bool add_head(void *arg, size_t n_columns, const char *const *names, const struct kg_cell *cells) {
+    struct kg_run_heads *heads = arg;
+    (void)n_columns;
+    (void)names;
+    if (!cells) return true;
+    heads->items = room_for_one(heads->items, heads->n_items, sizeof *heads->items);
+    heads->items[heads->n_items++] = (struct kg_run_head){ .bundle_id = text_or_empty(&cells[0]),
+                                                           .state = text_or_empty(&cells[1]),
+                                                           .verdict = text_or_empty(&cells[2]),
+                                                           .commit = text_of(&cells[3]),
+                                                           .comparison_key = text_or_empty(&cells[4]),
+                                                           .bundle_no = cells[5].integer,
+                                                           .started_us = cells[6].integer,
+                                                           .dirty = cells[7].integer != 0,
+                                                           .build_json = text_or_empty(&cells[8]) };
+    return true;
+}
+
+enum kg_status kg_run_heads_load(struct kg_history *history, const char *where_and_order, const char *const *args,
+                                 size_t n_args, struct kg_run_heads *heads, struct kg_error *err) {
+    char *sql = kg_xasprintf("SELECT bundle_id, state, verdict, git_commit, comparison_key, bundle_no, started_us,"
+                             " git_dirty, build.json FROM bundle LEFT JOIN build USING(build_id) %s",
+                             where_and_order);
+    *heads = (struct kg_run_heads){ NULL, 0 };
+    const enum kg_status status = kg_history_query(history, sql, args, n_args, add_head, heads, err);
+    if (status != KG_OK) kg_run_heads_free(heads);
+    free(sql);
+    return status;
+}
+
+static bool add_case(void *arg, size_t n_columns, const char *const *names, const struct kg_cell *cells) {
+    struct kg_catalogue *catalogue = arg;
+    (void)n_columns;
+    (void)names;
+    if (!cells) return true;
+    catalogue->cases = room_for_one(catalogue->cases, catalogue->n_cases, sizeof *catalogue->cases);
+    struct kg_case_info *c = &catalogue->cases[catalogue->n_cases];
+    *c = (struct kg_case_info){ .case_id = cells[0].integer };
+    char **const texts[] = { &c->key, &c->op, &c->backend, &c->layer, &c->dtype, &c->shape, &c->def_sha };
+    for (size_t i = 0; i < KG_COUNT_OF(texts); i++) *texts[i] = text_or_empty(&cells[i + 1]);
+    if (catalogue->n_cases > 0) { /* rows come by key, then definition */
+        const struct kg_case_info *before = c - 1;
+        const bool same_key = strcmp(before->key, c->key) == 0;
+        c->key_no = before->key_no + !same_key;
+        c->same = before->same + !(same_key && strcmp(before->def_sha, c->def_sha) == 0);
+    }
+    catalogue->n_cases++;
+    return true;
+}
+
+static bool add_figure(void *arg, size_t n_columns, const char *const *names, const struct kg_cell *cells) {
+    struct kg_catalogue *catalogue = arg;
+    (void)n_columns;
+    (void)names;
+    if (!cells) return true;
+    catalogue->figures = room_for_one(catalogue->figures, catalogue->n_figures, sizeof *catalogue->figures);
+    struct kg_figure_info *f = &catalogue->figures[catalogue->n_figures++];
+    *f = (struct kg_figure_info){ cells[0].integer, text_or_empty(&cells[1]), text_or_empty(&cells[2]), { 0 } };
+    f->kind = kg_figure_kind_of(f->name, f->unit);
+    return true;
+}
+
+static int by_case_id(const void *a, const void *b) {
+    const int64_t x = ((const struct kg_case_info *)a)->case_id, y = ((const struct kg_case_info *)b)->case_id;
+    return (x > y) - (x < y);
+}
+
+enum kg_status kg_catalogue_load(struct kg_history *history, struct kg_catalogue *catalogue, struct kg_error *err) {
+    *catalogue = (struct kg_catalogue){ 0 };
+    enum kg_status status = kg_history_query(
+        history,
+        "SELECT case_id, case_key, op, backend, layer, dtype, shape, def_sha FROM tcase ORDER BY case_key, def_sha",
+        NULL, 0, add_case, catalogue, err);
+    if (status == KG_OK)
+        status = kg_history_query(history, "SELECT figure_id, name, unit FROM figure ORDER BY figure_id", NULL, 0,
+                                  add_figure, catalogue, err);
+    if (status != KG_OK) kg_catalogue_free(catalogue);
+    else if (catalogue->n_cases > 1) qsort(catalogue->cases, catalogue->n_cases, sizeof *catalogue->cases, by_case_id);
+    return status;
+}
+
+void kg_catalogue_free(struct kg_catalogue *catalogue) {
+    for (size_t i = 0; i < catalogue->n_cases; i++) {
+        struct kg_case_info *c = &catalogue->cases[i];
+        char *const texts[] = { c->key, c->op, c->backend, c->layer, c->dtype, c->shape, c->def_sha };
+        for (size_t k = 0; k < KG_COUNT_OF(texts); k++) free(texts[k]);
+    }
+    for (size_t i = 0; i < catalogue->n_figures; i++) {
+        free(catalogue->figures[i].name);
+        free(catalogue->figures[i].unit);
+    }
+    free(catalogue->cases);
+    free(catalogue->figures);
+    *catalogue = (struct kg_catalogue){ 0 };
+}
+
+struct loading {
+    const struct kg_catalogue *catalogue;
+    struct kg_run *run;
+    int64_t *result_ids; /* ascending, beside run->results while loading */
+    size_t at;           /* result that the next metric belongs to, or one before it */
+};
+
+static enum kg_outcome outcome_of(const char *status) {
+    if (strcmp(status, "pass") == 0) return KG_OUTCOME_PASS;
+    if (strcmp(status, "skip") == 0) return KG_OUTCOME_SKIP;
+    return strcmp(status, "norun") == 0 ? KG_OUTCOME_NORUN : KG_OUTCOME_RED;
+}
+
+static void copy_text(char *to, size_t size, const struct kg_cell *cell) {
+    snprintf(to, size, "%.*s", cell->kind == KG_CELL_TEXT ? (int)cell->size_bytes : 0, cell->text);
+}
+
+static bool add_result(void *arg, size_t n_columns, const char *const *names, const struct kg_cell *cells) {
+    struct loading *l = arg;
+    struct kg_run *run = l->run;
+    (void)n_columns;
+    (void)names;
+    if (!cells) return true;
+    const struct kg_case_info wanted = { .case_id = cells[1].integer };
+    const struct kg_case_info *c =
+        bsearch(&wanted, l->catalogue->cases, l->catalogue->n_cases, sizeof wanted, by_case_id);
+    if (!c) return true; /* another process indexed it meanwhile */
+    run->results = room_for_one(run->results, run->n_results, sizeof *run->results);
+    l->result_ids = room_for_one(l->result_ids, run->n_results, sizeof *l->result_ids);
+    l->result_ids[run->n_results] = cells[0].integer;
+    struct kg_run_result *r = &run->results[run->n_results++];
+    *r = (struct kg_run_result){ .c = c };
+    copy_text(r->status, sizeof r->status, &cells[2]);
+    copy_text(r->seed, sizeof r->seed, &cells[3]);
+    r->outcome = outcome_of(r->status);
+    return true;
+}
+
+static int by_figure_id(const void *a, const void *b) {
+    const int64_t x = ((const struct kg_figure_info *)a)->figure_id, y = ((const struct kg_figure_info *)b)->figure_id;
+    return (x > y) - (x < y);
+}
+
+static bool add_metric(void *arg, size_t n_columns, const char *const *names, const struct kg_cell *cells) {
+    struct loading *l = arg;
+    struct kg_run *run = l->run;
+    (void)n_columns;
+    (void)names;
+    if (!cells) return true;
+    while (l->at < run->n_results && l->result_ids[l->at] < cells[0].integer) l->at++;
+    const struct kg_figure_info wanted = { .figure_id = cells[1].integer };
+    const struct kg_figure_info *info =
+        bsearch(&wanted, l->catalogue->figures, l->catalogue->n_figures, sizeof wanted, by_figure_id);
+    if (l->at == run->n_results || l->result_ids[l->at] != cells[0].integer || !info) return true;
+    struct kg_run_result *r = &run->results[l->at];
+    if (r->n_figures++ == 0) r->first_figure = run->n_figures;
+    run->figures = room_for_one(run->figures, run->n_figures, sizeof *run->figures);
+    run->figures[run->n_figures++] =
+        (struct kg_run_figure){ info, cells[2].kind == KG_CELL_REAL ? cells[2].real : NAN, cells[3].integer != 0 };
+    return true;
+}
+
+static int by_same(const void *a, const void *b) {
+    const size_t x = ((const struct kg_run_result *)a)->c->same, y = ((const struct kg_run_result *)b)->c->same;
+    return (x > y) - (x < y);
+}
+
+enum kg_status kg_run_load(struct kg_history *history, int64_t bundle_no, const struct kg_catalogue *catalogue,
+                           struct kg_run *run, struct kg_error *err) {
+    char number[32];
+    struct loading l = { catalogue, run, NULL, 0 };
+    *run = (struct kg_run){ 0 };
+    snprintf(number, sizeof number, "%lld", (long long)bundle_no);
+    const char *const args[] = { number };
+    enum kg_status status = kg_history_query(
+        history,
+        "SELECT result_id, case_id, status, seed FROM result_row WHERE bundle_no = CAST(?1 AS INTEGER) ORDER BY 1",
+        args, 1, add_result, &l, err);
+    if (status == KG_OK)
+        status = kg_history_query(
+            history,
+            "SELECT result_id, figure_id, value, valid FROM metric_row WHERE result_id BETWEEN"
+            " CAST(?1 AS INTEGER) << 20 AND (CAST(?1 AS INTEGER) << 20) + 1048575 ORDER BY result_id, seq",
+            args, 1, add_metric, &l, err);
+    free(l.result_ids);
+    if (status != KG_OK) kg_run_free(run);
+    else if (run->n_results > 1) qsort(run->results, run->n_results, sizeof *run->results, by_same);
+    return status;
+}
+
+void kg_run_free(struct kg_run *run) {
+    free(run->results);
+    free(run->figures);
+    *run = (struct kg_run){ 0 };
+}
+
+const struct kg_run_result *kg_run_find(const struct kg_run *run, size_t same) {
+    const struct kg_case_info c = { .same = same };
+    const struct kg_run_result wanted = { .c = &c };
+    return run->n_results ? bsearch(&wanted, run->results, run->n_results, sizeof wanted, by_same) : NULL;
+}
+
+size_t kg_run_occurrence(const struct kg_run *run, const struct kg_run_result *result, size_t figure) {
+    size_t n = 0;
+    for (size_t i = 0; i < figure; i++)
+        n += run->figures[result->first_figure + i].info == run->figures[result->first_figure + figure].info;
+    return n;
+}
+
+const struct kg_run_figure *kg_run_figure(const struct kg_run *run, const struct kg_run_result *result,
+                                          const struct kg_figure_info *info, size_t occurrence) {
+    for (size_t i = 0; i < result->n_figures; i++) {
+        const struct kg_run_figure *f = &run->figures[result->first_figure + i];
+        if (f->info == info && occurrence-- == 0) return f;
+    }
+    return NULL;
+}

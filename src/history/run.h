@@ -1,0 +1,81 @@
+/* Runs in memory, as the judgements over the history need them. */
+#ifndef KIGO_HISTORY_RUN_H
+#define KIGO_HISTORY_RUN_H
+
+#include "history/figure_kind.h"
+#include <kigo/history.h>
+
+/* What is said of a run as a whole. */
+struct kg_run_head {
+    char *bundle_id, *state, *verdict, *commit, *comparison_key, *build_json; /* commit: NULL without git */
+    int64_t bundle_no, started_us;
+    bool dirty;
+};
+void kg_run_head_free(struct kg_run_head *head);
+
+/* The heads that a query's rows name; its first column is bundle_id, args are bound as text. */
+struct kg_run_heads {
+    struct kg_run_head *items;
+    size_t n_items;
+};
+KG_WARN_UNUSED enum kg_status kg_run_heads_load(struct kg_history *history, const char *where_and_order,
+                                                const char *const *args, size_t n_args, struct kg_run_heads *heads,
+                                                struct kg_error *err);
+void kg_run_heads_free(struct kg_run_heads *heads);
+
+/* The dimension tables. Cases of the same key and definition have the same `same`, those of the same key the same `key_no`,
+ * whatever else (suite, spec) has changed about them. */
+struct kg_case_info {
+    int64_t case_id;
+    char *key, *op, *backend, *layer, *dtype, *shape, *def_sha; /* backend, dtype and shape: "" where none */
+    size_t same, key_no;
+};
+struct kg_figure_info {
+    int64_t figure_id;
+    char *name, *unit;
+    struct kg_figure_kind kind;
+};
+struct kg_catalogue {
+    struct kg_case_info *cases; /* sorted by case_id */
+    size_t n_cases;
+    struct kg_figure_info *figures; /* sorted by figure_id */
+    size_t n_figures;
+};
+KG_WARN_UNUSED enum kg_status kg_catalogue_load(struct kg_history *history, struct kg_catalogue *catalogue,
+                                                struct kg_error *err);
+void kg_catalogue_free(struct kg_catalogue *catalogue);
+
+enum kg_outcome { KG_OUTCOME_PASS, KG_OUTCOME_SKIP, KG_OUTCOME_RED, KG_OUTCOME_NORUN }; /* red: fail, crash, timeout */
+
+struct kg_run_figure {
+    const struct kg_figure_info *info;
+    double value; /* NaN: none */
+    bool valid;
+};
+struct kg_run_result {
+    const struct kg_case_info *c;
+    enum kg_outcome outcome;
+    char status[8], seed[24];
+    size_t first_figure, n_figures;
+};
+struct kg_run {
+    struct kg_run_result *results; /* sorted by c->same */
+    size_t n_results;
+    struct kg_run_figure *figures;
+    size_t n_figures;
+};
+/* Points into the catalogue. */
+KG_WARN_UNUSED enum kg_status kg_run_load(struct kg_history *history, int64_t bundle_no,
+                                          const struct kg_catalogue *catalogue, struct kg_run *run,
+                                          struct kg_error *err);
+void kg_run_free(struct kg_run *run);
+
+/* The result of that key and definition; NULL if the run has none. */
+const struct kg_run_result *kg_run_find(const struct kg_run *run, size_t same);
+/* The figure-th of its figures with that name and unit (a name may come more than once); NULL if it has none. */
+const struct kg_run_figure *kg_run_figure(const struct kg_run *run, const struct kg_run_result *result,
+                                          const struct kg_figure_info *info, size_t occurrence);
+/* How many of the result's figures before `figure` have its name and unit. */
+size_t kg_run_occurrence(const struct kg_run *run, const struct kg_run_result *result, size_t figure);
+
+#endif

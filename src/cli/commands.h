@@ -21,6 +21,9 @@
     X(export, "export", "write a bundle to one file") \
     X(import, "import", "take in a bundle from such a file") \
     X(regress, "regress", "judge a run against those before it") \
+    X(annotate, "annotate", "say something about a run or a case") \
+    X(waive, "waive", "let a known regression pass until a day") \
+    X(pin, "pin", "keep a run from being pruned") \
     X(query, "query", "ask the history by SQL") \
     X(reindex, "reindex", "make the index again from the bundles") \
     X(recover, "recover", "publish what runs that died left") \

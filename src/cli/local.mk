@@ -46,6 +46,7 @@ kigo_SOURCES += \
 	src/cli/cmd_import.c \
 	src/cli/cmd_sign.c \
 	src/cli/trust.c src/cli/trust.h
+	src/cli/cmd_annotate.c \
 	src/cli/cmd_regress.c \
 	src/cli/regress_call.c src/cli/regress_call.h \
 	src/cli/regress_report.c

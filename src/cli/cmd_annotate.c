@@ -1,0 +1,242 @@
+/* kigo annotate, waive, pin: what people say about runs and cases, kept as files beside the bundles. */
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/size.h"
+#include "cli/commands.h"
+#include "cli/regress_call.h"
+#include "history/annotation.h"
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct said {
+    const char *bundles, *kind, *run, *key, *until, *why, *author;
+    bool json;
+};
+
+static const char *author_of(const struct said *s) {
+    static const char *const NAMES[] = { "KIGO_AUTHOR", "USER", "LOGNAME" };
+    if (s->author) return s->author;
+    for (size_t i = 0; i < KG_COUNT_OF(NAMES); i++) {
+        const char *name = getenv(NAMES[i]);
+        if (name && *name) return name;
+    }
+    return "unknown";
+}
+
+/* The end of the day (UTC) a date like 2026-12-31 names. */
+static enum kg_status end_of_day(const char *date, int64_t *utc_us, struct kg_error *err) {
+    struct tm day = { 0 };
+    char again[16];
+    const char *end = strptime(date, "%Y-%m-%d", &day);
+    time_t begin = end && !*end ? timegm(&day) : -1;
+    struct tm back = { 0 };
+    if (begin < 0 || !gmtime_r(&begin, &back) || strftime(again, sizeof again, "%Y-%m-%d", &back) == 0 ||
+        strcmp(again, date) != 0)
+        return kg_fail(err, KG_ERR_USAGE, "--until: '%s' is no date like 2026-12-31", date);
+    *utc_us = ((int64_t)begin + 86400) * 1000000 - 1;
+    if (*utc_us < kg_clock_utc_us()) return kg_fail(err, KG_ERR_USAGE, "--until: %s is over", date);
+    return KG_OK;
+}
+
+static enum kg_status say(const struct said *s, struct kg_error *err) {
+    const char *root = kg_cli_bundles_root(s->bundles);
+    char *run_id = NULL, *id = NULL;
+    int64_t until_us = 0;
+    enum kg_status status = KG_OK;
+    if (!kg_path_is_dir(root)) status = kg_fail(err, KG_ERR_NOT_FOUND, "%s: no such folder of bundles", root);
+    if (status == KG_OK && (!s->why || !*s->why) && strcmp(s->kind, "pin") != 0)
+        status = kg_fail(err, KG_ERR_USAGE, "a %s needs --why", s->kind);
+    if (status == KG_OK && s->run) status = kg_cli_run_id(root, s->run, &run_id, err);
+    if (status == KG_OK && s->until) status = end_of_day(s->until, &until_us, err);
+    if (status == KG_OK) {
+        struct kg_annotation a = { .kind = kg_xstrdup(s->kind),
+                                   .bundle_id = run_id,
+                                   .case_key = s->key ? kg_xstrdup(s->key) : NULL,
+                                   .until_us = until_us,
+                                   .utc_us = kg_clock_utc_us(),
+                                   .author = kg_xstrdup(author_of(s)),
+                                   .text = kg_xstrdup(s->why ? s->why : "") };
+        status = kg_annotation_add(root, &a, &id, err);
+        free(a.kind);
+        free(a.case_key);
+        free(a.author);
+        free(a.text);
+    }
+    if (status == KG_OK && s->json) {
+        status = kg_cli_print_json(json_pack("{s:s}", "annotation_id", id), err);
+    } else if (status == KG_OK) {
+        struct kg_buffer out = KG_BUFFER_INIT;
+        kg_buffer_printf(&out, "%s\n", id);
+        status = kg_cli_print(&out, err);
+    }
+    free(id);
+    free(run_id);
+    return status;
+}
+
+static enum kg_status list(const char *bundles, const struct kg_rows_options *format, struct kg_error *err) {
+    struct kg_history *history = NULL;
+    enum kg_status status = kg_cli_history_open("annotate", kg_cli_bundles_root(bundles), &history, err);
+    if (status != KG_OK) return status;
+    struct kg_rows rows = KG_ROWS_INIT(format);
+    status = kg_rows_query(history,
+                           "SELECT annotation_id, kind, bundle_id, case_key, strftime('%Y-%m-%d', until_us / 1000000,"
+                           " 'unixepoch') AS until, author, text FROM annotation ORDER BY annotation_id",
+                           NULL, 0, &rows, err);
+    kg_history_close(history);
+    return status;
+}
+
+#define WHY_OPTION(variable)                                                                                           \
+    {                                                                                                                  \
+        .name = "why", .kind = KG_OPTION_TEXT, .value = (variable), .metavar = "TEXT",                                 \
+        .help = "the reason, or the words"                                                                             \
+    }
+#define AUTHOR_OPTION(variable)                                                                                        \
+    {                                                                                                                  \
+        .name = "author", .kind = KG_OPTION_TEXT, .value = (variable), .metavar = "NAME",                              \
+        .help = "who says so ($KIGO_AUTHOR or $USER)"                                                                  \
+    }
+#define JSON_OPTION(variable)                                                                                          \
+    { .name = "json", .kind = KG_OPTION_FLAG, .value = (variable), .help = "print one JSON object" }
+
+/* Parses; false if the command is over with *exit_code. */
+static bool parse(const struct kg_command *command, int argc, char **argv, const char **words, size_t n_words,
+                  int *exit_code) {
+    const char **args = NULL;
+    size_t n_args = 0;
+    bool helped;
+    struct kg_error err;
+    if (kg_options_parse(command, argc, argv, &args, &n_args, &helped, &err) != KG_OK) {
+        *exit_code = kg_cli_error(argv[0], &err);
+        return false;
+    }
+    for (size_t i = 0; i < n_words; i++) words[i] = i < n_args ? args[i] : NULL;
+    free(args);
+    *exit_code = KG_EXIT_OK;
+    return !helped;
+}
+
+static int ended(const char *verb, enum kg_status status, const struct kg_error *err) {
+    return status == KG_OK ? KG_EXIT_OK : kg_cli_error(verb, err);
+}
+
+int kg_cmd_annotate(int argc, char **argv) {
+    struct said s = { 0 };
+    struct kg_rows_options format = { 0 };
+    const struct kg_option options[] = {
+        { .name = "case",
+          .letter = 'c',
+          .kind = KG_OPTION_TEXT,
+          .value = &s.key,
+          .metavar = "PATTERN",
+          .help = "only of these cases (* also crosses /; brackets stand for themselves)" },
+        WHY_OPTION(&s.why),
+        AUTHOR_OPTION(&s.author),
+        KG_BUNDLES_OPTION(&s.bundles),
+        KG_ROWS_OPTIONS(&format),
+    };
+    const struct kg_command command = {
+        .name = "kigo annotate",
+        .usage = "break|exclude RUN | note [RUN] | list | remove ID   [options]",
+        .summary = "Keeps words about runs and cases in files beside the bundles (annotations/), and prints their id.\n"
+                   "break: runs before RUN are no baseline for RUN and those after it. exclude: RUN is no baseline.\n"
+                   "note: words only. list: all there are. remove: takes one back.",
+        .options = options,
+        .n_options = KG_COUNT_OF(options),
+        .min_args = 1,
+        .max_args = 2,
+    };
+    const char *words[2];
+    int exit_code;
+    struct kg_error err;
+    if (!parse(&command, argc, argv, words, 2, &exit_code)) return exit_code;
+    enum kg_status status = kg_rows_check(&format, &err);
+    s.kind = words[0];
+    s.run = words[1];
+    s.json = format.json;
+    if (status != KG_OK) return ended("annotate", status, &err);
+    if (strcmp(s.kind, "list") == 0 && !s.run) return ended("annotate", list(s.bundles, &format, &err), &err);
+    if (strcmp(s.kind, "remove") == 0 && s.run)
+        return ended("annotate", kg_annotation_remove(kg_cli_bundles_root(s.bundles), s.run, &err), &err);
+    if (strcmp(s.kind, "break") != 0 && strcmp(s.kind, "exclude") != 0 && strcmp(s.kind, "note") != 0)
+        status = kg_fail(&err, KG_ERR_USAGE, "'%s' is not break, exclude, note, list or remove ID", s.kind);
+    if (status == KG_OK) status = say(&s, &err);
+    return ended("annotate", status, &err);
+}
+
+int kg_cmd_waive(int argc, char **argv) {
+    struct said s = { .kind = "waive" };
+    const struct kg_option options[] = {
+        { .name = "until",
+          .kind = KG_OPTION_TEXT,
+          .value = &s.until,
+          .metavar = "DATE",
+          .help = "last day it holds, like 2026-12-31 (UTC)" },
+        WHY_OPTION(&s.why),
+        AUTHOR_OPTION(&s.author),
+        KG_BUNDLES_OPTION(&s.bundles),
+        JSON_OPTION(&s.json),
+    };
+    const struct kg_command command = {
+        .name = "kigo waive",
+        .usage = "CASE --until DATE --why TEXT [options]",
+        .summary =
+            "What regress finds at these cases (a key; * matches any text) is told and does not count, until a day.",
+        .options = options,
+        .n_options = KG_COUNT_OF(options),
+        .min_args = 1,
+        .max_args = 1,
+    };
+    int exit_code;
+    struct kg_error err;
+    if (!parse(&command, argc, argv, &s.key, 1, &exit_code)) return exit_code;
+    enum kg_status status = s.until ? KG_OK : kg_fail(&err, KG_ERR_USAGE, "a waiver ends: --until DATE is missing");
+    if (status == KG_OK) status = say(&s, &err);
+    return ended("waive", status, &err);
+}
+
+/* Every pin of a run. */
+static enum kg_status unpin(const struct said *s, struct kg_error *err) {
+    const char *root = kg_cli_bundles_root(s->bundles);
+    struct kg_annotations all = { NULL, 0 };
+    char *id = NULL;
+    size_t n_removed = 0;
+    enum kg_status status = kg_cli_run_id(root, s->run, &id, err);
+    if (status == KG_OK) status = kg_annotations_load(root, &all, NULL, err);
+    for (size_t i = 0; i < all.n_items && status == KG_OK; i++) {
+        if (strcmp(all.items[i].kind, "pin") != 0 || strcmp(all.items[i].bundle_id, id) != 0) continue;
+        status = kg_annotation_remove(root, all.items[i].id, err);
+        n_removed++;
+    }
+    if (status == KG_OK && n_removed == 0) status = kg_fail(err, KG_ERR_NOT_FOUND, "%s is not pinned", id);
+    kg_annotations_free(&all);
+    free(id);
+    return status;
+}
+
+int kg_cmd_pin(int argc, char **argv) {
+    struct said s = { .kind = "pin" };
+    bool take_back = false;
+    const struct kg_option options[] = {
+        { .name = "remove", .kind = KG_OPTION_FLAG, .value = &take_back, .help = "take the pin out again" },
+        WHY_OPTION(&s.why),
+        AUTHOR_OPTION(&s.author),
+        KG_BUNDLES_OPTION(&s.bundles),
+        JSON_OPTION(&s.json),
+    };
+    const struct kg_command command = {
+        .name = "kigo pin",
+        .usage = "RUN [--why TEXT] [--remove]",
+        .summary = "Keeps a run from being pruned.",
+        .options = options,
+        .n_options = KG_COUNT_OF(options),
+        .min_args = 1,
+        .max_args = 1,
+    };
+    int exit_code;
+    struct kg_error err;
+    if (!parse(&command, argc, argv, &s.run, 1, &exit_code)) return exit_code;
+    return ended("pin", take_back ? unpin(&s, &err) : say(&s, &err), &err);
+}

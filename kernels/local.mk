@@ -11,9 +11,9 @@ EXTRA_DIST += kernels/attention.cuh kernels/elementwise.cuh kernels/mma.cuh kern
 EXTRA_DIST += $(cuda_sources) kernels/measure.h suites/harness/selftest/out_of_bounds.cu
 EXTRA_DIST += kernels/cuda_backend.h kernels/decode_step.h kernels/dequant.cuh kernels/gemm.h kernels/gemv.cuh \
 	kernels/embedding.cu kernels/kv_write.cu kernels/rmsnorm.cu kernels/rope.cu kernels/swiglu.cu
-cuda_sources += kernels/mailbox.cu kernels/sample.cu
+cuda_sources += kernels/mailbox.cu kernels/sample.cu kernels/sample_draw.cu
 EXTRA_DIST += kernels/attention.cuh kernels/elementwise.cuh kernels/mma.cuh kernels/precision.cuh kernels/reduce.cuh
-EXTRA_DIST += $(cuda_sources) kernels/measure.h kernels/sample.h
+EXTRA_DIST += $(cuda_sources) kernels/measure.h kernels/sample.cuh kernels/sample.h
 EXTRA_DIST += kernels/cuda_backend.h kernels/decode_step.h kernels/dequant.cuh kernels/gemv.cuh \
 	kernels/step_walk.h
 if WITH_CUDA

@@ -1,8 +1,8 @@
 #include "engine/pipeline.h"
 #include "engine/sampler.h"
 
-bool kg_pipeline_can(const struct kg_session *s, const struct kg_sampler_options *options) {
-    return s->mailbox && !s->tap && options->temperature == 0 && !kg_sample_penalises(options);
+bool kg_pipeline_can(const struct kg_session *s) {
+    return s->mailbox && !s->tap;
 }
 
 static uint32_t n_enqueued(const struct kg_pipeline *p) {

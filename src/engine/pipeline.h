@@ -22,8 +22,8 @@ struct kg_pipeline {
     uint32_t n_waiting;
 };
 
-/* Whether the session's back end draws by such options; not while a tap is on, which wants every step on the host. */
-bool kg_pipeline_can(const struct kg_session *session, const struct kg_sampler_options *options);
+/* Whether the session's back end draws; not while a tap is on, which wants every step on the host. */
+bool kg_pipeline_can(const struct kg_session *session);
 
 /* Evaluates the prompt after what the session holds, and draws the first id, as kg_session_eval and kg_sampler_draw would:
  * KG_ERR_RANGE and KG_ERR_NUMERIC are theirs. The prompt and the ids drawn must fit the context. */

@@ -32,6 +32,11 @@ kigo_SOURCES += src/cli/bundles.h \
 	src/cli/cmd_verify.c \
 	src/cli/rows.c src/cli/rows.h \
 	src/cli/table.c
+kigo_SOURCES += \
+	src/cli/cmd_annotate.c \
+	src/cli/cmd_regress.c \
+	src/cli/regress_call.c src/cli/regress_call.h \
+	src/cli/regress_report.c
 kigo_SOURCES += src/cli/cmd_synth.c
 kigo_SOURCES += \
 	src/cli/cmd_op.c \
@@ -46,7 +51,3 @@ kigo_SOURCES += \
 	src/cli/cmd_import.c \
 	src/cli/cmd_sign.c \
 	src/cli/trust.c src/cli/trust.h
-	src/cli/cmd_annotate.c \
-	src/cli/cmd_regress.c \
-	src/cli/regress_call.c src/cli/regress_call.h \
-	src/cli/regress_report.c

@@ -99,6 +99,11 @@ static enum kg_status copy_edited(struct editor *e, const struct kg_gguf_tensor 
         spoil_first(data, t.dtype, e->edit->how == KG_TENSOR_NAN ? NAN : INFINITY);
         t.data = data;
     } break;
+    case KG_TENSOR_LARGE: {
+        float *const data = (float *)own_bytes(e, tensor, 0);
+        for (size_t i = 0; i < t.n_elems; i++) data[i] *= 0x1p17f;
+        t.data = data;
+    } break;
     }
     return kg_gguf_writer_tensor(e->to, name, t.dtype, t.n_dims, t.dims, t.data, e->err);
 }

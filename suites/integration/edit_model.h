@@ -16,6 +16,7 @@ enum kg_tensor_edit {
     KG_TENSOR_ZERO_Q8_0, /* as Q8_0 of zeros; rows of a multiple of 32 */
     KG_TENSOR_NAN,       /* its first element not a number (F16, F32) */
     KG_TENSOR_INFINITE,  /* its first element infinite (F16, F32) */
+    KG_TENSOR_LARGE,     /* every element 2^17 times as large (F32) */
 };
 
 struct kg_model_edit {

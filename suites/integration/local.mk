@@ -2,6 +2,8 @@ libkigosuite_a_SOURCES += \
 	suites/integration/edit_model.c suites/integration/edit_model.h \
 	suites/integration/rig.c suites/integration/rig.h \
 	suites/integration/run_kigo.c suites/integration/run_kigo.h
+check_PROGRAMS += suites/integration/test_numeric
+suites_integration_test_numeric_SOURCES = suites/integration/test_numeric.c
 check_PROGRAMS += suites/integration/test_session
 suites_integration_test_session_SOURCES = suites/integration/test_session.c
 check_PROGRAMS += suites/integration/test_generate suites/integration/test_streaming

@@ -175,6 +175,62 @@ static void canaries_touch_every_byte(struct kg_record *rec, const void *arg) {
     kg_backend_close(backend);
 }
 
+struct copying {
+    struct kg_backend *backend;
+    void *to, *from;
+    uint64_t size_bytes;
+    size_t n_launches;
+};
+
+static enum kg_status launch_copy(void *arg, size_t turn, struct kg_error *err) {
+    struct copying *c = arg;
+    (void)turn;
+    c->n_launches++;
+    return c->backend->ops->measure->copy(c->backend, c->to, c->from, c->size_bytes, err);
+}
+
+/* No kind of timing ends before the work does: a copy is not faster than any machine's memory, 20 TB/s; and each launches
+ * as often as it says, a graph once before it and once each of its repeats. */
+static void every_kind_waits_for_the_work(struct kg_record *rec, const void *arg) {
+    enum { N_WARMUP = 2, N_SAMPLES = 5, N_REPEATS = 4, SIZE_CPU = 16 << 20, SIZE_GPU = 256 << 20 };
+    const char *name = arg;
+    const bool gpu = strcmp(name, "cpu") != 0;
+    struct kg_backend *backend;
+    struct kg_error err = { 0 };
+    const enum kg_status status = kg_backend_open(name, 0, &backend, &err);
+    if (status == KG_ERR_UNSUPPORTED && gpu) {
+        kg_record_skip(rec, "%s", err.message);
+        return;
+    }
+    kg_must(status, &err);
+    struct kg_block blocks[2];
+    struct copying c = { .backend = backend, .size_bytes = gpu ? SIZE_GPU : SIZE_CPU };
+    for (size_t i = 0; i < 2; i++)
+        kg_must(backend->ops->alloc(backend, KG_MEMORY_WORKSPACE, c.size_bytes, "a copy", &blocks[i], &err), &err);
+    c.from = blocks[0].data;
+    c.to = blocks[1].data;
+    for (int kind = 0; kind < (gpu ? KG_TIMING_KIND_COUNT : KG_TIMING_HOST + 1); kind++) {
+        const struct kg_timing_request request = { .kind = (enum kg_timing_kind)kind,
+                                                   .launch = launch_copy,
+                                                   .arg = &c,
+                                                   .n_warmup = N_WARMUP,
+                                                   .n_samples = N_SAMPLES,
+                                                   .n_repeats = N_REPEATS };
+        uint64_t samples_ns[N_SAMPLES] = { 0 };
+        c.n_launches = 0;
+        kg_must(backend->ops->measure->time(backend, &request, samples_ns, &err), &err);
+        ck_assert_uint_eq(c.n_launches, kind == KG_TIMING_GRAPH ? 1 + N_REPEATS : N_WARMUP + N_SAMPLES);
+        for (size_t i = 0; i < N_SAMPLES; i++)
+            ck_assert_msg(kg_gb_per_s(2.0 * (double)c.size_bytes, (double)samples_ns[i]) < 20000 && samples_ns[i] > 0,
+                          "%s: %llu bytes copied in %llu ns", kg_timing_kind_name(request.kind),
+                          (unsigned long long)c.size_bytes, (unsigned long long)samples_ns[i]);
+        kg_record_timing(rec, "copy", kg_timing_kind_name(request.kind), "cold", samples_ns, N_SAMPLES,
+                         2.0 * (double)c.size_bytes, 0);
+    }
+    for (size_t i = 2; i-- > 0;) backend->ops->free(backend, &blocks[i]);
+    kg_backend_close(backend);
+}
+
 #define MEASURE(function)                                                                                              \
     { .layer = "unit", .op = "measure", .name = #function, .spec = "FT-054", .run = function }
 static const struct kg_case CASES[] = {
@@ -186,20 +242,15 @@ static const struct kg_case CASES[] = {
     MEASURE(every_turn_once_in_order),
     MEASURE(work_that_fails_is_no_timing),
     MEASURE(requests_without_sense_are_refused),
-    { .layer = "unit",
-      .op = "measure",
-      .name = "canaries_touch_every_byte",
-      .spec = "FT-054",
-      .backend = "cpu",
-      .run = canaries_touch_every_byte,
-      .arg = "cpu" },
-    { .layer = "unit",
-      .op = "measure",
-      .name = "canaries_touch_every_byte",
-      .spec = "FT-054",
-      .backend = "cuda",
-      .run = canaries_touch_every_byte,
-      .arg = "cuda" },
+#define MEASURE_ON(function, backend_)                                                                                 \
+    {                                                                                                                  \
+        .layer = "unit", .op = "measure", .name = #function, .backend = backend_, .spec = "FT-054", .run = function,   \
+        .arg = backend_                                                                                                \
+    }
+    MEASURE_ON(canaries_touch_every_byte, "cpu"),
+    MEASURE_ON(canaries_touch_every_byte, "cuda"),
+    MEASURE_ON(every_kind_waits_for_the_work, "cpu"),
+    MEASURE_ON(every_kind_waits_for_the_work, "cuda"),
 };
 
 int main(int argc, char **argv) {

@@ -208,11 +208,13 @@ static void build(struct kg_case_list *list) {
         struct kg_case c = CASES[i];
         c.layer = "integration";
         c.op = "bench";
+        c.spec = "FT-054";
         kg_case_list_add(list, &c);
     }
     for (size_t i = 0; i < KG_COUNT_OF(REFUSED); i++)
         kg_case_list_add(list, &(struct kg_case){ .layer = "integration",
                                                   .op = "bench_refuses",
+                                                  .spec = "FT-054",
                                                   .name = REFUSED[i].name,
                                                   .run = refused,
                                                   .arg = &REFUSED[i] });

@@ -160,6 +160,7 @@ static void build(struct kg_case_list *list) {
     for (size_t i = 0; i < KG_COUNT_OF(ATTENTIONS); i++)
         kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
                                                   .op = "attention",
+                                                  .spec = "FT-052",
                                                   .name = ATTENTIONS[i].name,
                                                   .backend = "cpu",
                                                   .dtype = "f32",
@@ -169,6 +170,7 @@ static void build(struct kg_case_list *list) {
                                                   .arg = &ATTENTIONS[i] });
     kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
                                               .op = "attention",
+                                              .spec = "FT-052",
                                               .name = "large_scores",
                                               .backend = "cpu",
                                               .run = attention_large_scores });

@@ -159,13 +159,16 @@ static void round_trip(struct kg_record *rec, const void *arg) {
 
 static void build(struct kg_case_list *list) {
     for (size_t i = 0; i < KG_COUNT_OF(SIZES); i++)
-        kg_case_list_add(
-            list,
-            &(struct kg_case){
-                .layer = "unit", .op = "kv_cache_bytes", .name = SIZES[i].name, .run = size_is, .arg = &SIZES[i] });
+        kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
+                                                  .op = "kv_cache_bytes",
+                                                  .spec = "FT-053",
+                                                  .name = SIZES[i].name,
+                                                  .run = size_is,
+                                                  .arg = &SIZES[i] });
     for (size_t i = 0; i < KG_COUNT_OF(WRITES); i++)
         kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
                                                   .op = "kv_write",
+                                                  .spec = "FT-053",
                                                   .name = WRITES[i].name,
                                                   .backend = "cpu",
                                                   .dtype = "f32",
@@ -174,11 +177,13 @@ static void build(struct kg_case_list *list) {
                                                   .arg = &WRITES[i] });
     kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
                                               .op = "kv_cache",
+                                              .spec = "FT-053",
                                               .name = "planes_tile_the_block",
                                               .backend = "cpu",
                                               .run = planes_tile_the_block });
     kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
                                               .op = "kv_cache",
+                                              .spec = "FT-053",
                                               .name = "refuses_more_than_memory",
                                               .backend = "cpu",
                                               .run = refuses_more_than_memory });

@@ -142,6 +142,7 @@ static void build(struct kg_case_list *list) {
     for (size_t i = 0; i < KG_COUNT_OF(LINEARS); i++)
         kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
                                                   .op = "linear",
+                                                  .spec = "FT-051",
                                                   .name = LINEARS[i].name,
                                                   .backend = "cpu",
                                                   .dtype = "f32",

@@ -1,7 +1,8 @@
 /* linear on the GPU (contract in ops/linear.h): y[r][o] = sum_i x[r][i] * W[o][i] + bias[o].
  *
- * Up to GEMV_MAX_ROWS rows: gemv.cuh, which decodes W in registers. More: gemm.h, over W itself where it has the operands'
- * type, else over tiles of W's rows, decoded into the workspace one after the other, so that W is never copied as a whole.
+ * Up to GEMV_MAX_ROWS rows, and where W is a vector (of one row or column, at the edge of what libraries make matrix
+ * products of): gemv.cuh, which decodes W in registers. Else gemm.h, over W itself where it has the operands' type, or over
+ * tiles of W's rows, decoded into the workspace one after the other, so that W is never copied as a whole.
  * The operands are
  *     float32   if x is f32, or W is F32: float32 products, x f16 widened;
  *     float16   if x is f16 and W is F16 or a quantised format whose scale is a float16. A value of these, scale times a
@@ -20,7 +21,7 @@
 
 using kg_dequant::CHUNK;
 
-enum { GEMV_MAX_ROWS = 8, GEMV_ROWS = 4, TILE_MAX_ROWS = 4096, FLAT_THREADS = 256 };
+enum { GEMV_MAX_ROWS = 8, GEMV_ROWS = 4, GEMV_GRID_ROWS = 65535 * GEMV_ROWS, TILE_MAX_ROWS = 4096, FLAT_THREADS = 256 };
 static const uint64_t TILE_BYTES = 32u << 20;
 static const uint64_t ALIGNMENT_BYTES = 256;
 
@@ -324,5 +325,7 @@ extern "C" enum kg_status kg_cuda_linear(struct kg_backend *backend, const struc
                        w->n_rows, w->n_cols, args->n_rows);
     if (args->n_rows == 0) return KG_OK;
     const struct job job = { kg_cuda_of(backend), args, err };
-    return args->n_rows <= GEMV_MAX_ROWS ? run_gemv(job) : run_gemm(job);
+    const bool is_vector = w->n_rows == 1 || w->n_cols == 1;
+    if (args->n_rows <= GEMV_MAX_ROWS || (is_vector && args->n_rows <= GEMV_GRID_ROWS)) return run_gemv(job);
+    return run_gemm(job);
 }

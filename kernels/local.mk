@@ -7,15 +7,11 @@ cuda_sources += kernels/add.cu kernels/attention.cu kernels/attention_decode.cu 
 	kernels/attention_prefill_f16.cu \
 	kernels/embedding.cu kernels/gelu.cu kernels/kv_write.cu kernels/layernorm.cu kernels/rmsnorm.cu \
 	kernels/rope.cu kernels/softmax.cu kernels/swiglu.cu
+cuda_sources += kernels/mailbox.cu kernels/sample.cu kernels/sample_draw.cu
 EXTRA_DIST += kernels/attention.cuh kernels/elementwise.cuh kernels/mma.cuh kernels/precision.cuh kernels/reduce.cuh
 EXTRA_DIST += $(cuda_sources) kernels/measure.h suites/harness/selftest/out_of_bounds.cu
 EXTRA_DIST += kernels/cuda_backend.h kernels/decode_step.h kernels/dequant.cuh kernels/gemm.h kernels/gemv.cuh \
-	kernels/embedding.cu kernels/kv_write.cu kernels/rmsnorm.cu kernels/rope.cu kernels/swiglu.cu
-cuda_sources += kernels/mailbox.cu kernels/sample.cu kernels/sample_draw.cu
-EXTRA_DIST += kernels/attention.cuh kernels/elementwise.cuh kernels/mma.cuh kernels/precision.cuh kernels/reduce.cuh
-EXTRA_DIST += $(cuda_sources) kernels/measure.h kernels/sample.cuh kernels/sample.h
-EXTRA_DIST += kernels/cuda_backend.h kernels/decode_step.h kernels/dequant.cuh kernels/gemv.cuh \
-	kernels/step_walk.h
+	kernels/sample.cuh kernels/sample.h kernels/step_walk.h
 if WITH_CUDA
 cuda_objects = $(cuda_sources:.cu=.cu.o)
 libkigo_a_LIBADD += $(cuda_objects)

@@ -1,5 +1,6 @@
 #include "measure/fp16_report.h"
 #include "bundle/export.h"
+#include "measure/bandwidth.h"
 #include "measure/fp16_figures.h"
 #include "measure/fp16_goals.h"
 #include <string.h>
@@ -13,32 +14,89 @@ static void put_interval(struct kg_buffer *out, const struct kg_fp16_value *v, c
     else kg_buffer_printf(out, "%.6g%s%.6g", v->lo, separator, v->hi);
 }
 
-static void put_figure(const struct kg_records *records, const struct kg_fp16_figure *f,
-                       const struct kg_case_records *c, struct kg_buffer *markdown, struct kg_buffer *csv) {
-    const struct kg_fp16_value v = kg_fp16_read(f, c);
-    if (!v.known) return;
-    const struct kg_case_records *base = kg_fp16_base(records, f, c);
-    const struct kg_fp16_value b = base ? kg_fp16_read(f, base) : (struct kg_fp16_value){ 0 };
-    const double ratio = kg_fp16_ratio(f, &v, &b).value;
-    const char *dtype = kg_fp16_plan_text(c, "dtype"), *shape = kg_fp16_plan_text(c, "shape");
-    const char *backend = kg_fp16_plan_text(c, "backend");
-    kg_buffer_printf(markdown, "| %s | %s | %s | %s | %.6g %s | ", f->what, backend, dtype, shape, v.value, f->unit);
-    put_interval(markdown, &v, " to ");
-    if (b.known) kg_buffer_printf(markdown, " | %.6g | %.4g", b.value, ratio);
-    else kg_buffer_puts(markdown, " | | ");
-    kg_buffer_printf(markdown, " | `%s` |\n", c->key);
+/* A line of both tables. */
+struct line {
+    const char *what, *backend, *dtype, *work, *unit, *record, *f32_record;
+    struct kg_fp16_value value, f32, ratio; /* the last two unknown where it stands alone */
+};
 
-    put_csv(csv, f->what, ",");
-    put_csv(csv, backend, ",");
-    put_csv(csv, dtype, ",");
-    put_csv(csv, shape, ",");
-    kg_buffer_printf(csv, "%.9g,", v.value);
-    put_csv(csv, f->unit, ",");
-    put_interval(csv, &v, ",");
-    if (b.known) kg_buffer_printf(csv, ",%.9g,%.6g,", b.value, ratio);
-    else kg_buffer_puts(csv, ",,,");
-    put_csv(csv, c->key, ",");
-    put_csv(csv, b.known ? base->key : "", "\r\n");
+static void put_line(const struct line *l, struct kg_fp16_texts *texts) {
+    struct kg_buffer *markdown = &texts->markdown, *csv = &texts->csv;
+    kg_buffer_printf(markdown, "| %s | %s | %s | %s | %.6g %s | ", l->what, l->backend, l->dtype, l->work,
+                     l->value.value, l->unit);
+    put_interval(markdown, &l->value, " to ");
+    if (l->ratio.known) {
+        kg_buffer_printf(markdown, " | %.6g | %.4g", l->f32.value, l->ratio.value);
+        if (!l->ratio.exact) kg_buffer_printf(markdown, " (%.4g to %.4g)", l->ratio.lo, l->ratio.hi);
+    } else {
+        kg_buffer_puts(markdown, " | | ");
+    }
+    kg_buffer_printf(markdown, " | `%s` |\n", l->record);
+
+    put_csv(csv, l->what, ",");
+    put_csv(csv, l->backend, ",");
+    put_csv(csv, l->dtype, ",");
+    put_csv(csv, l->work, ",");
+    kg_buffer_printf(csv, "%.9g,", l->value.value);
+    put_csv(csv, l->unit, ",");
+    put_interval(csv, &l->value, ",");
+    if (l->ratio.known) {
+        kg_buffer_printf(csv, ",%.9g,%.6g,", l->f32.value, l->ratio.value);
+        put_interval(csv, &l->ratio, ",");
+        kg_buffer_puts(csv, ",");
+    } else {
+        kg_buffer_puts(csv, ",,,,,");
+    }
+    put_csv(csv, l->record, ",");
+    put_csv(csv, l->ratio.known ? l->f32_record : "", "\r\n");
+}
+
+static void put_figure(const struct kg_records *records, const struct kg_fp16_figure *f,
+                       const struct kg_case_records *c, struct kg_fp16_texts *texts) {
+    const struct kg_case_records *base = kg_fp16_base(records, f, c);
+    struct line l = { .what = f->what,
+                      .backend = kg_fp16_plan_text(c, "backend"),
+                      .dtype = kg_fp16_plan_text(c, "dtype"),
+                      .work = kg_fp16_plan_text(c, "shape"),
+                      .unit = f->unit,
+                      .record = c->key,
+                      .f32_record = base ? base->key : "",
+                      .value = kg_fp16_read(f, c) };
+    if (base) l.f32 = kg_fp16_read(f, base);
+    l.ratio = kg_fp16_ratio(f, &l.value, &l.f32);
+    if (l.value.known) put_line(&l, texts);
+}
+
+static const struct kg_bandwidth_row *f32_of(const struct kg_bandwidth *b, const struct kg_bandwidth_row *row) {
+    for (size_t i = 0; i < b->n_rows; i++)
+        if (strcmp(b->rows[i].dtype, "f32") == 0 && kg_bandwidth_same_work(&b->rows[i], row)) return &b->rows[i];
+    return NULL;
+}
+
+static struct kg_fp16_value microseconds(const struct kg_bandwidth_row *row) {
+    return (struct kg_fp16_value){ true, false, row->median_ns * 1e-3, row->ci_lo_ns * 1e-3, row->ci_hi_ns * 1e-3 };
+}
+
+/* The matrix products that are behind the means, a line a pair. */
+static void put_products(const struct kg_records *records, struct kg_fp16_texts *texts) {
+    struct kg_bandwidth b;
+    kg_bandwidth_collect(records, &b);
+    for (size_t i = 0; i < b.n_rows; i++) {
+        const struct kg_bandwidth_row *row = &b.rows[i], *f32 = f32_of(&b, row);
+        if (strcmp(row->op, "linear") != 0 || !kg_bandwidth_plotted(row) || row->speedup <= 0 || !f32) continue;
+        const struct line l = { .what = row->name,
+                                .backend = row->backend,
+                                .dtype = row->dtype,
+                                .work = row->shape,
+                                .unit = "us",
+                                .record = row->key,
+                                .f32_record = f32->key,
+                                .value = microseconds(row),
+                                .f32 = microseconds(f32),
+                                .ratio = { true, false, row->speedup, row->speedup_lo, row->speedup_hi } };
+        put_line(&l, texts);
+    }
+    kg_bandwidth_free(&b);
 }
 
 /* Why a record has no figure: its status and reason, or a GPU that was slowed down. */
@@ -77,11 +135,13 @@ void kg_fp16_report(const struct kg_records *records, const char *run, struct kg
                    "f32 for memory.\n\n"
                    "| what | back end | precision | model and work | value | interval | f32 | ratio | record |\n"
                    "| --- | --- | --- | --- | ---: | --- | ---: | ---: | --- |\n");
-    kg_buffer_puts(csv, "what,backend,precision,work,value,unit,lo,hi,f32,ratio,record,f32_record\r\n");
+    kg_buffer_puts(csv,
+                   "what,backend,precision,work,value,unit,lo,hi,f32,ratio,ratio_lo,ratio_hi,record,f32_record\r\n");
     for (size_t i = 0; i < KG_FP16_N_FIGURES; i++)
         for (size_t c = 0; c < records->n_cases; c++)
             if (kg_fp16_has(&KG_FP16_FIGURES[i], &records->cases[c]))
-                put_figure(records, &KG_FP16_FIGURES[i], &records->cases[c], markdown, csv);
+                put_figure(records, &KG_FP16_FIGURES[i], &records->cases[c], texts);
+    put_products(records, texts);
     size_t n_missing = 0;
     for (size_t c = 0; c < records->n_cases; c++) {
         if (!is_missing(&records->cases[c])) continue;

@@ -5,6 +5,7 @@
 #include "suites/harness/case.h"
 #include "suites/integration/check_lab.h"
 #include "suites/integration/run_kigo.h"
+#include "suites/unit/fake_nvml.h"
 #include <check.h>
 #include <kigo/bundle.h>
 #include <stdlib.h>
@@ -160,6 +161,21 @@ static void no_gnuplot_is_no_failure(struct kg_record *rec, const void *arg) {
     kg_process_result_free(&r);
 }
 
+/* A timing without what the machine did meanwhile is half a figure: NVML's telemetry lies beside it. */
+static void telemetry_lies_beside_timings(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    char *nvml = kg_xasprintf("KIGO_NVML=%s", kg_fake_nvml_path());
+    struct kg_process_result r = bench(rec, WORDS("--backend", "cpu", "--quick", "--filter", "bench/rmsnorm/*"),
+                                       (const char *const[]){ nvml, NULL });
+    ck_assert_msg(r.exit_code == KG_EXIT_OK, "exit code %d: %s%s", r.exit_code, r.out, r.err);
+    char *bundle = only_bundle(rec), *telemetry = read_data(bundle, "telemetry.csv");
+    ck_assert_ptr_nonnull(strstr(telemetry, ",0,1500,2600,123456,700000,40,0x0,1000000000,77\n"));
+    free(telemetry);
+    free(bundle);
+    free(nvml);
+    kg_process_result_free(&r);
+}
+
 struct refused {
     const char *name;
     const char *words[6];
@@ -202,6 +218,7 @@ static void build(struct kg_case_list *list) {
         { .name = "quick_bench_seals_whole_records", .run = quick_bench_seals_whole_records, .timeout_s = 180 },
         { .name = "memory_is_read_for_each_context", .run = memory_is_read_for_each_context, .timeout_s = 180 },
         { .name = "no_gnuplot_is_no_failure", .run = no_gnuplot_is_no_failure, .timeout_s = 180 },
+        { .name = "telemetry_lies_beside_timings", .run = telemetry_lies_beside_timings, .timeout_s = 180 },
         { .name = "check_runs_no_bench", .run = check_runs_no_bench, .timeout_s = 180 },
     };
     for (size_t i = 0; i < KG_COUNT_OF(CASES); i++) {

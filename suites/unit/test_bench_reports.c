@@ -200,19 +200,21 @@ static void fp16_against_the_f32_file(struct kg_record *rec, const void *arg) {
     kg_fp16_report(&run.records, "RUN", &texts);
     const char *text = kg_buffer_text(&texts.csv);
     /* 2000 tokens/s against B's 1000; the interval turns round with the rate. */
-    ck_assert_msg(strstr(text,
-                         "decode,cuda,f16,model=0 a.gguf prompt=16 tokens=4 ctx=512,2000,tokens/s,1600,2500,1000,2,"
-                         "\"bench/model/decode[cuda,f16,model=0 a.gguf prompt=16 tokens=4 ctx=512]\","
-                         "\"bench/model/decode[cuda,f32,model=1 b.gguf prompt=16 tokens=4 ctx=512]\"\r\n") != NULL,
-                  "%s", text);
+    ck_assert_msg(
+        strstr(text,
+               "decode,cuda,f16,model=0 a.gguf prompt=16 tokens=4 ctx=512,2000,tokens/s,1600,2500,1000,2,1.28,3.125,"
+               "\"bench/model/decode[cuda,f16,model=0 a.gguf prompt=16 tokens=4 ctx=512]\","
+               "\"bench/model/decode[cuda,f32,model=1 b.gguf prompt=16 tokens=4 ctx=512]\"\r\n") != NULL,
+        "%s", text);
     /* 6 MiB against 12: half, not twice. */
     ck_assert_msg(strstr(text,
                          "\"memory, KV cache\",cuda,f16,model=0 a.gguf prompt=16 tokens=4 ctx=512,6,MiB,exact,exact,"
-                         "12,0.5,") != NULL,
+                         "12,0.5,exact,exact,") != NULL,
                   "%s", text);
     ck_assert_ptr_nonnull(strstr(text, "decode,cuda,f32,model=0 a.gguf prompt=16 tokens=4 ctx=512,1250,tokens/s,"));
     ck_assert_ptr_nonnull(strstr(kg_buffer_text(&texts.markdown), "# FP16 validation, run RUN\n"));
-    ck_assert_ptr_nonnull(strstr(kg_buffer_text(&texts.markdown), "2000 tokens/s | 1600 to 2500 | 1000 | 2 |"));
+    ck_assert_ptr_nonnull(
+        strstr(kg_buffer_text(&texts.markdown), "2000 tokens/s | 1600 to 2500 | 1000 | 2 (1.28 to 3.125) |"));
     kg_fp16_texts_free(&texts);
     run_free(&run);
 }
@@ -314,6 +316,10 @@ static void products_are_a_geometric_mean(struct kg_record *rec, const void *arg
     expect_goal(&texts, "\"FP16 GEMM over FP32 GEMM, decode\",at least,1.6,x,2,0.5,8,yes,"
                         "\"bench/linear/decode_qwen_ffn_down[cuda,f16,M=1]\"");
     expect_goal(&texts, "\"FP16 GEMM over FP32 GEMM, FFN\",at least,2,x,1,0.25,4,no,");
+    /* And each of them: 1 us against 4, between 1 * 2 against 4 / 2 and 1 / 2 against 4 * 2. */
+    ck_assert_ptr_nonnull(strstr(kg_buffer_text(&texts.csv),
+                                 "decode_qwen_qkv,cuda,f16,M=1,1,us,0.5,2,4,4,1,16,\"bench/linear/decode_qwen_qkv[cuda,"
+                                 "f16,M=1]\",\"bench/linear/decode_qwen_qkv[cuda,f32,M=1]\"\r\n"));
     expect_goal(&texts, "\"FP16 GEMM over FP32 GEMM, prefill\",at least,2,x,,,,not measured,");
     kg_fp16_texts_free(&texts);
     run_free(&run);
@@ -359,8 +365,8 @@ static void a_token_is_a_row(struct kg_record *rec, const void *arg) {
     near(b.rows[0].share, 0.5); /* 1 GB at 4000 GB/s is a quarter of a millisecond */
     kg_fp16_report(&run.records, "RUN", &texts);
     const char *csv = kg_buffer_text(&texts.csv);
-    ck_assert_ptr_nonnull(strstr(csv, "ctx=272,2000,GB/s,1600,2500,,,"));
-    ck_assert_ptr_nonnull(strstr(csv, "ctx=272,50,%,40,62.5,,,"));
+    ck_assert_ptr_nonnull(strstr(csv, "ctx=272,2000,GB/s,1600,2500,,,,,"));
+    ck_assert_ptr_nonnull(strstr(csv, "ctx=272,50,%,40,62.5,,,,,"));
     kg_fp16_texts_free(&texts);
     kg_bandwidth_free(&b);
     run_free(&run);

@@ -4,6 +4,7 @@
 #include "base/size.h"
 #include "cli/commands.h"
 #include "cli/regress_call.h"
+#include "cli/trust.h"
 #include "history/annotation.h"
 #include <stdlib.h>
 #include <string.h>
@@ -13,16 +14,6 @@ struct said {
     const char *bundles, *kind, *run, *key, *until, *why, *author;
     bool json;
 };
-
-static const char *author_of(const struct said *s) {
-    static const char *const NAMES[] = { "KIGO_AUTHOR", "USER", "LOGNAME" };
-    if (s->author) return s->author;
-    for (size_t i = 0; i < KG_COUNT_OF(NAMES); i++) {
-        const char *name = getenv(NAMES[i]);
-        if (name && *name) return name;
-    }
-    return "unknown";
-}
 
 /* The end of the day (UTC) a date like 2026-12-31 names. */
 static enum kg_status end_of_day(const char *date, int64_t *utc_us, struct kg_error *err) {
@@ -55,7 +46,7 @@ static enum kg_status say(const struct said *s, struct kg_error *err) {
                                    .case_key = s->key ? kg_xstrdup(s->key) : NULL,
                                    .until_us = until_us,
                                    .utc_us = kg_clock_utc_us(),
-                                   .author = kg_xstrdup(author_of(s)),
+                                   .author = kg_xstrdup(kg_cli_author(s->author)),
                                    .text = kg_xstrdup(s->why ? s->why : "") };
         status = kg_annotation_add(root, &a, &id, err);
         free(a.kind);
@@ -93,11 +84,6 @@ static enum kg_status list(const char *bundles, const struct kg_rows_options *fo
         .name = "why", .kind = KG_OPTION_TEXT, .value = (variable), .metavar = "TEXT",                                 \
         .help = "the reason, or the words"                                                                             \
     }
-#define AUTHOR_OPTION(variable)                                                                                        \
-    {                                                                                                                  \
-        .name = "author", .kind = KG_OPTION_TEXT, .value = (variable), .metavar = "NAME",                              \
-        .help = "who says so ($KIGO_AUTHOR or $USER)"                                                                  \
-    }
 #define JSON_OPTION(variable)                                                                                          \
     { .name = "json", .kind = KG_OPTION_FLAG, .value = (variable), .help = "print one JSON object" }
 
@@ -133,7 +119,7 @@ int kg_cmd_annotate(int argc, char **argv) {
           .metavar = "PATTERN",
           .help = "only of these cases (* also crosses /; brackets stand for themselves)" },
         WHY_OPTION(&s.why),
-        AUTHOR_OPTION(&s.author),
+        KG_AUTHOR_OPTION(&s.author),
         KG_BUNDLES_OPTION(&s.bundles),
         KG_ROWS_OPTIONS(&format),
     };
@@ -175,7 +161,7 @@ int kg_cmd_waive(int argc, char **argv) {
           .metavar = "DATE",
           .help = "last day it holds, like 2026-12-31 (UTC)" },
         WHY_OPTION(&s.why),
-        AUTHOR_OPTION(&s.author),
+        KG_AUTHOR_OPTION(&s.author),
         KG_BUNDLES_OPTION(&s.bundles),
         JSON_OPTION(&s.json),
     };
@@ -222,7 +208,7 @@ int kg_cmd_pin(int argc, char **argv) {
     const struct kg_option options[] = {
         { .name = "remove", .kind = KG_OPTION_FLAG, .value = &take_back, .help = "take the pin out again" },
         WHY_OPTION(&s.why),
-        AUTHOR_OPTION(&s.author),
+        KG_AUTHOR_OPTION(&s.author),
         KG_BUNDLES_OPTION(&s.bundles),
         JSON_OPTION(&s.json),
     };

@@ -49,5 +49,6 @@ kigo_SOURCES += \
 kigo_SOURCES += \
 	src/cli/cmd_export.c \
 	src/cli/cmd_import.c \
+	src/cli/cmd_prune.c \
 	src/cli/cmd_sign.c \
 	src/cli/trust.c src/cli/trust.h

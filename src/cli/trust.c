@@ -4,6 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *kg_cli_author(const char *given) {
+    static const char *const NAMES[] = { "KIGO_AUTHOR", "USER", "LOGNAME" };
+    if (given) return given;
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
+        const char *name = getenv(NAMES[i]);
+        if (name && *name) return name;
+    }
+    return "unknown";
+}
+
 char *kg_cli_allowed_signers(const char *given, const char *root) {
     const char *from_environment = getenv("KIGO_ALLOWED_SIGNERS");
     if (given) return kg_xstrdup(given);

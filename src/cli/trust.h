@@ -1,4 +1,4 @@
-/* What the verbs that deal in signatures share. */
+/* What the verbs share by which somebody answers for something: signatures, and names. */
 #ifndef KIGO_CLI_TRUST_H
 #define KIGO_CLI_TRUST_H
 
@@ -18,6 +18,15 @@
         .name = "sign", .kind = KG_OPTION_TEXT, .value = (variable), .metavar = "FILE",                                \
         .help = "sign the bundle with this SSH key"                                                                    \
     }
+
+#define KG_AUTHOR_OPTION(variable)                                                                                     \
+    {                                                                                                                  \
+        .name = "author", .kind = KG_OPTION_TEXT, .value = (variable), .metavar = "NAME",                              \
+        .help = "who says so ($KIGO_AUTHOR or the user's name)"                                                        \
+    }
+
+/* The name given, or $KIGO_AUTHOR, or the user's, or "unknown". */
+const char *kg_cli_author(const char *given);
 
 /* The list of allowed signers: the file given, or $KIGO_ALLOWED_SIGNERS, or <root>/allowed_signers if there is one.
  * malloc'ed; NULL where there is none. */

@@ -23,3 +23,4 @@ libkigo_a_SOURCES += \
 	src/history/row.c src/history/row.h \
 	src/history/schema.c \
 	src/history/sync.c
+libkigo_a_SOURCES += src/history/prune.c src/history/prune.h

@@ -66,3 +66,9 @@ suites_integration_test_transfer_SOURCES = \
 	suites/integration/test_transfer.c \
 	suites/integration/verbs.c suites/integration/verbs.h \
 	suites/unit/bundle_maker.c
+check_PROGRAMS += suites/integration/test_prune
+suites_integration_test_prune_SOURCES = \
+	suites/integration/test_prune.c \
+	suites/integration/verbs.c suites/integration/verbs.h \
+	suites/unit/bundle_maker.c \
+	suites/unit/history_maker.c

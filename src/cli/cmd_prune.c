@@ -1,0 +1,91 @@
+/* kigo prune: lets old bundles go; says first which, and why the others stay. */
+#include "base/size.h"
+#include "cli/bundles.h"
+#include "cli/commands.h"
+#include "cli/trust.h"
+#include "history/prune.h"
+#include <stdlib.h>
+
+struct prune_options {
+    const char *bundles, *author;
+    int64_t n_keep;
+    bool apply, json;
+};
+
+static enum kg_status answer(const struct kg_prune_plan *plan, const struct prune_options *o, struct kg_error *err) {
+    struct kg_buffer out = KG_BUFFER_INIT;
+    struct kg_table table = { .n_columns = 4 };
+    json_t *rows = json_array();
+    uint64_t n_bytes = 0;
+    kg_table_add(&table, o->apply ? "pruned" : "would go");
+    kg_table_add(&table, "bytes");
+    kg_table_add(&table, "kept because");
+    kg_table_add(&table, "run");
+    for (size_t i = 0; i < plan->n_rows; i++) {
+        const struct kg_prune_row *row = &plan->rows[i];
+        if (!row->kept) n_bytes += row->size_bytes;
+        kg_table_add(&table, row->kept ? "" : "yes");
+        kg_table_addf(&table, "%llu", (unsigned long long)row->size_bytes);
+        kg_table_add(&table, row->kept ? row->kept : "");
+        kg_table_add(&table, row->bundle_id);
+        json_array_append_new(rows, json_pack("{s:s, s:b, s:s?, s:I}", "bundle_id", row->bundle_id, "goes", !row->kept,
+                                              "kept", row->kept, "size_bytes", (json_int_t)row->size_bytes));
+    }
+    if (plan->n_rows > 0 && !o->json) kg_table_print(&table, &out);
+    kg_table_free(&table);
+    if (o->json) {
+        return kg_cli_print_json(json_pack("{s:b, s:I, s:I, s:o}", "applied", o->apply, "n_gone",
+                                           (json_int_t)plan->n_to_go, "n_bytes", (json_int_t)n_bytes, "bundles", rows),
+                                 err);
+    }
+    json_decref(rows);
+    kg_buffer_printf(&out, "%zu of %zu bundles, %llu bytes, %s\n", plan->n_to_go, plan->n_rows,
+                     (unsigned long long)n_bytes,
+                     o->apply ? "pruned; their tombstones are in tombstones/" : "would go; --apply lets them");
+    return kg_cli_print(&out, err);
+}
+
+static enum kg_status prune(const struct prune_options *o, struct kg_error *err) {
+    const char *root = kg_cli_bundles_root(o->bundles);
+    struct kg_prune_plan plan;
+    enum kg_status status = kg_prune_plan(root, (size_t)o->n_keep, &plan, err);
+    if (status != KG_OK) return status;
+    if (o->apply) status = kg_prune_apply(root, &plan, kg_cli_author(o->author), err);
+    if (status == KG_OK) status = answer(&plan, o, err);
+    kg_prune_plan_free(&plan);
+    return status;
+}
+
+int kg_cmd_prune(int argc, char **argv) {
+    struct prune_options o = { .n_keep = KG_PRUNE_KEEP };
+    bool helped;
+    const struct kg_option options[] = {
+        { .name = "keep",
+          .kind = KG_OPTION_INT,
+          .value = &o.n_keep,
+          .metavar = "N",
+          .help = "keep the newest N of each comparison key (50)",
+          .min = 1,
+          .max = 1e9 },
+        { .name = "apply", .kind = KG_OPTION_FLAG, .value = &o.apply, .help = "do it; without, it is only said" },
+        KG_AUTHOR_OPTION(&o.author),
+        KG_BUNDLES_OPTION(&o.bundles),
+        { .name = "json", .kind = KG_OPTION_FLAG, .value = &o.json, .help = "print one JSON object" },
+    };
+    const struct kg_command command = {
+        .name = "kigo prune",
+        .usage = "[--keep N] [--apply] [--author NAME] [--bundles DIR] [--json]",
+        .summary = "Removes old bundles, and leaves a tombstone of each. Kept are the newest of each comparison key,\n"
+                   "those that regress takes for a baseline, and what is pinned, signed off, or does not verify.",
+        .options = options,
+        .n_options = KG_COUNT_OF(options),
+    };
+    const char **args;
+    size_t n_args;
+    struct kg_error err;
+    if (kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err) != KG_OK)
+        return kg_cli_error("prune", &err);
+    free(args);
+    if (helped) return KG_EXIT_OK;
+    return prune(&o, &err) == KG_OK ? KG_EXIT_OK : kg_cli_error("prune", &err);
+}

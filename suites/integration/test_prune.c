@@ -1,0 +1,184 @@
+/* What prune lets go and what it keeps, and what the chain says of it afterwards. */
+#include "base/buffer.h"
+#include "base/file.h"
+#include "base/size.h"
+#include "suites/integration/verbs.h"
+#include "suites/unit/bundle_maker.h"
+#include "suites/unit/history_maker.h"
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_RUNS = 6 };
+
+/* Six runs of one comparison key, oldest first; only to be freed. */
+static void make_runs(const char *root, char *dirs[N_RUNS]) {
+    for (size_t i = 0; i < N_RUNS; i++) dirs[i] = kg_verb_seal(root);
+}
+
+static void free_runs(char *dirs[N_RUNS]) {
+    for (size_t i = 0; i < N_RUNS; i++) free(dirs[i]);
+}
+
+static const char *id_of(const char *dir) {
+    return strrchr(dir, '/') + 1;
+}
+
+/* Why prune keeps the run, "" where it goes. malloc'ed. */
+static char *why_kept(const json_t *answer, const char *dir) {
+    const json_t *rows = json_object_get(answer, "bundles"), *row;
+    size_t i;
+    json_array_foreach(rows, i, row) {
+        if (strcmp(json_string_value(json_object_get(row, "bundle_id")), id_of(dir)) != 0) continue;
+        const char *kept = json_string_value(json_object_get(row, "kept"));
+        ck_assert(json_is_boolean(json_object_get(row, "goes")));
+        ck_assert_int_eq(json_is_true(json_object_get(row, "goes")), !kept);
+        return kg_xstrdup(kept ? kept : "");
+    }
+    ck_abort_msg("prune says nothing of %s", dir);
+    return NULL;
+}
+
+static void expect_kept(const json_t *answer, const char *dir, const char *why) {
+    char *got = why_kept(answer, dir);
+    ck_assert_msg(*why ? strstr(got, why) != NULL : !*got, "%s: '%s', not '%s'", dir, got, why);
+    free(got);
+}
+
+static void dry_run_changes_nothing(struct kg_record *rec, const void *arg) {
+    const char *root = kg_scratch_dir(rec);
+    char *dirs[N_RUNS];
+    (void)arg;
+    make_runs(root, dirs);
+    json_t *answer = kg_verb_json(root, WORDS("prune", "--keep", "2"), KG_EXIT_OK);
+    ck_assert_int_eq(kg_verb_integer(answer, "n_gone"), N_RUNS - 2);
+    ck_assert(json_is_false(json_object_get(answer, "applied")));
+    for (size_t i = 0; i < N_RUNS; i++) ck_assert(kg_path_is_dir(dirs[i]));
+    ck_assert_uint_eq(kg_maker_count(root, "tombstones"), 0);
+    json_decref(answer);
+    answer = kg_verb_json(root, WORDS("prune"), KG_EXIT_OK); /* the newest 50 stay */
+    ck_assert_int_eq(kg_verb_integer(answer, "n_gone"), 0);
+    json_decref(answer);
+    free_runs(dirs);
+}
+
+static void old_runs_go(struct kg_record *rec, const void *arg) {
+    const char *root = kg_scratch_dir(rec);
+    char *dirs[N_RUNS];
+    (void)arg;
+    make_runs(root, dirs);
+    json_t *answer = kg_verb_json(root, WORDS("prune", "--keep", "2", "--apply", "--author", "x"), KG_EXIT_OK);
+    ck_assert(json_is_true(json_object_get(answer, "applied")));
+    for (size_t i = 0; i < N_RUNS; i++) {
+        char *tombstone = kg_xasprintf("%s/tombstones/%s.json", root, id_of(dirs[i]));
+        expect_kept(answer, dirs[i], i < N_RUNS - 2 ? "" : "newest 2");
+        ck_assert_int_eq(kg_path_is_dir(dirs[i]), i >= N_RUNS - 2);
+        ck_assert_int_eq(kg_path_exists(tombstone), i < N_RUNS - 2);
+        free(tombstone);
+    }
+    ck_assert_uint_eq(kg_maker_count(root, ".pruned-"), 0);
+    json_t *rows = kg_verb_json(root, WORDS("list"), KG_EXIT_OK);
+    ck_assert_uint_eq(json_array_size(rows), 2);
+    json_decref(rows);
+    char *live = kg_maker_dump(root);
+    kg_verb_expect(root, WORDS("reindex"), KG_EXIT_OK, NULL);
+    char *rebuilt = kg_maker_dump(root);
+    kg_maker_expect_same(live, rebuilt);
+    free(rebuilt);
+    free(live);
+    /* Pruning is no removal in secret. */
+    kg_verb_expect(root, WORDS("verify", "--all", "--chain"), KG_EXIT_OK, NULL);
+    json_decref(answer);
+    free_runs(dirs);
+}
+
+/* A tombstone explains the gap of the bundle it is for, and of no other that had its name. */
+static void forged_tombstone(struct kg_record *rec, const void *arg) {
+    const char *root = kg_scratch_dir(rec);
+    char *dirs[N_RUNS];
+    struct kg_error err;
+    (void)arg;
+    make_runs(root, dirs);
+    kg_verb_expect(root, WORDS("prune", "--keep", "5", "--apply"), KG_EXIT_OK, NULL);
+    char *tombstone = kg_xasprintf("tombstones/%s.json", id_of(dirs[0]));
+    kg_maker_replace(root, tombstone, "\"tagmanifest_sha256\": \"", "\"tagmanifest_sha256\": \"0");
+    kg_verb_refuses(root, WORDS("verify", "--chain"), KG_EXIT_INTEGRITY, "replaced");
+    char *path = kg_path_join(root, tombstone);
+    EXPECT_OK(kg_path_remove(path, &err), err);
+    kg_verb_refuses(root, WORDS("verify", "--chain"), KG_EXIT_INTEGRITY, "removed");
+    free(path);
+    free(tombstone);
+    free_runs(dirs);
+}
+
+static void what_is_kept(struct kg_record *rec, const void *arg) {
+    const char *root = kg_scratch_dir(rec);
+    char *dirs[N_RUNS], *signoffs = kg_path_join(root, "signoffs"), *file = kg_path_join(signoffs, "fp16-x.json");
+    struct kg_error err;
+    (void)arg;
+    make_runs(root, dirs);
+    kg_verb_expect(root, WORDS("pin", dirs[0]), KG_EXIT_OK, NULL);
+    char *statement = kg_xasprintf("{\"subject\": [{\"name\": \"%s/manifest-sha256.txt\"}]}", id_of(dirs[1]));
+    EXPECT_OK(kg_dir_make(signoffs, &err), err);
+    EXPECT_OK(kg_file_write(file, statement, strlen(statement), &err), err);
+    kg_maker_replace(dirs[2], "data/report.md", "i", "j");
+    json_t *answer = kg_verb_json(root, WORDS("prune", "--keep", "1", "--apply"), KG_EXIT_OK);
+    static const char *const WANT[N_RUNS] = { "pinned", "signed off in fp16-x", "does not verify", "", "", "newest 1" };
+    for (size_t i = 0; i < N_RUNS; i++) {
+        expect_kept(answer, dirs[i], WANT[i]);
+        ck_assert_int_eq(kg_path_is_dir(dirs[i]), *WANT[i] != '\0');
+    }
+    json_decref(answer);
+    free(statement);
+    free(file);
+    free(signoffs);
+    free_runs(dirs);
+}
+
+/* Made runs are no whole bags, so that those past the baselines are kept for that, and are told apart by the reason. */
+static void baselines_are_kept(struct kg_record *rec, const void *arg) {
+    enum { N_MADE = 30, N_BASELINES = 20 };
+    const char *root = kg_scratch_dir(rec);
+    struct kg_error err;
+    char *ids[N_MADE];
+    (void)arg;
+    for (size_t i = 0; i < N_MADE; i++) {
+        const struct kg_made_run run = { .started_us = 1700000000000000 + (int64_t)i * 1000000,
+                                         .commit = "0123456789abcdef0123456789abcdef01234567",
+                                         .dirty = i == N_MADE - 2, /* one that no other is held against */
+                                         .n_cases = 1 };
+        EXPECT_OK(kg_made_run_write(root, &run, &ids[i], &err), err);
+    }
+    json_t *answer = kg_verb_json(root, WORDS("prune", "--keep", "1"), KG_EXIT_OK);
+    for (size_t i = 0; i < N_MADE; i++) {
+        char *dir = kg_path_join(root, ids[i]);
+        const bool is_baseline = i != N_MADE - 2 && i + 1 + N_BASELINES >= N_MADE;
+        expect_kept(answer, dir, i == N_MADE - 1 ? "newest 1" : is_baseline ? "baseline" : "does not verify");
+        free(dir);
+        free(ids[i]);
+    }
+    json_decref(answer);
+}
+
+static void wrong_calls(struct kg_record *rec, const void *arg) {
+    const char *root = kg_scratch_dir(rec);
+    char *none = kg_path_join(root, "none");
+    (void)arg;
+    kg_verb_refuses(root, WORDS("prune", "--keep", "0"), KG_EXIT_USAGE, "--keep");
+    kg_verb_refuses(root, WORDS("prune", "latest"), KG_EXIT_USAGE, "usage");
+    kg_verb_refuses(none, WORDS("prune"), KG_EXIT_USAGE, "none");
+    kg_verb_expect(root, WORDS("prune", "--apply"), KG_EXIT_OK, NULL); /* of nothing */
+    free(none);
+}
+
+#define CASE(function)                                                                                                 \
+    { .layer = "integration", .op = "prune", .name = #function, .run = function }
+
+static const struct kg_case CASES[] = {
+    CASE(dry_run_changes_nothing), CASE(old_runs_go), CASE(forged_tombstone), CASE(what_is_kept),
+    CASE(baselines_are_kept),      CASE(wrong_calls),
+};
+
+int main(int argc, char **argv) {
+    return kg_suite_main(argc, argv, CASES, KG_COUNT_OF(CASES));
+}

@@ -188,9 +188,11 @@ static void put_csv(struct kg_buffer *out, const char *text) {
 }
 
 void kg_export_csv(const struct kg_export *from, struct kg_buffer *out) {
-    static const char *const PLANNED[] = { "suite", "layer", "op",   "name", "backend",
-                                           "dtype", "shape", "spec", "seed", "def_sha" };
-    kg_buffer_puts(out, "key,suite,layer,op,name,backend,dtype,shape,spec,seed,def_sha,"
+    /* Without the definition's hash: a spreadsheet has no use for it, and half of the file's compressed bytes would be it. */
+    static const char *const PLANNED[] = {
+        "suite", "layer", "op", "name", "backend", "dtype", "shape", "spec", "seed"
+    };
+    kg_buffer_puts(out, "key,suite,layer,op,name,backend,dtype,shape,spec,seed,"
                         "status,reason,started_us,duration_ns,worst_comparison,worst_margin\r\n");
     for (size_t i = 0; i < from->records->n_cases; i++) {
         const struct kg_case_records *c = &from->records->cases[i];

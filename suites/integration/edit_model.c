@@ -100,7 +100,8 @@ static enum kg_status copy_edited(struct editor *e, const struct kg_gguf_tensor 
         t.data = data;
     } break;
     case KG_TENSOR_LARGE: {
-        float *const data = (float *)own_bytes(e, tensor, 0);
+        void *const bytes = own_bytes(e, tensor, 0);
+        float *const data = bytes;
         for (size_t i = 0; i < t.n_elems; i++) data[i] *= 0x1p17f;
         t.data = data;
     } break;

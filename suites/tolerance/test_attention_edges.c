@@ -119,7 +119,8 @@ static void set_values_by_group(const struct kg_loops_attention *s, struct kg_lo
 }
 
 static double group_number(const struct kg_loops_attention *s, size_t h) {
-    return (double)(h / (s->n_heads / s->n_kv_heads) + 1);
+    const size_t group = h / (s->n_heads / s->n_kv_heads);
+    return (double)(group + 1);
 }
 
 static void expect_groups(const struct kg_loops_mode *mode, const struct kg_loops_attention *s,
@@ -154,8 +155,10 @@ static void one_key_takes_all(struct kg_record *rec, const void *arg) {
 static void set_counting(const struct kg_loops_attention *s, struct kg_loops_attended *a) {
     for (size_t i = 0; i < a->n_q; i++) a->q[i] = 0;
     for (size_t h = 0; h < s->n_kv_heads; h++)
-        for (size_t i = 0; i < (size_t)s->n_keys * s->head_dim; i++)
-            a->v[h * a->n_ctx * s->head_dim + i] = (float)(i / s->head_dim);
+        for (size_t i = 0; i < (size_t)s->n_keys * s->head_dim; i++) {
+            const size_t position = i / s->head_dim;
+            a->v[h * a->n_ctx * s->head_dim + i] = (float)position;
+        }
 }
 
 static void expect_means(const struct kg_loops_mode *mode, const struct kg_loops_attention *s,

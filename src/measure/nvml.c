@@ -153,17 +153,27 @@ enum kg_status kg_nvml_describe(struct kg_nvml *nvml, size_t index, struct kg_nv
     return KG_OK;
 }
 
-enum kg_status kg_nvml_sample(struct kg_nvml *nvml, size_t index, struct kg_nvml_sample *sample, struct kg_error *err) {
+enum kg_status kg_nvml_speed(struct kg_nvml *nvml, size_t index, int64_t *throttle_reasons, int64_t *sm_mhz,
+                             struct kg_error *err) {
     const enum kg_status status = check_index(nvml, index, err);
+    if (status != KG_OK) return status;
+    unsigned long long reasons = 0;
+    unsigned mhz = 0;
+    int code = nvml->throttle(nvml->devices[index], &reasons);
+    *throttle_reasons = told(code, reasons);
+    code = nvml->clock(nvml->devices[index], NVML_CLOCK_SM, &mhz);
+    *sm_mhz = told(code, mhz);
+    return KG_OK;
+}
+
+enum kg_status kg_nvml_sample(struct kg_nvml *nvml, size_t index, struct kg_nvml_sample *sample, struct kg_error *err) {
+    const enum kg_status status = kg_nvml_speed(nvml, index, &sample->throttle_reasons, &sample->sm_mhz, err);
     if (status != KG_OK) return status;
     nvml_device handle = nvml->devices[index];
     unsigned value = 0;
-    unsigned long long reasons = 0;
     struct nvml_memory memory = { 0 };
     struct nvml_utilization utilization = { 0 };
-    int code = nvml->clock(handle, NVML_CLOCK_SM, &value);
-    sample->sm_mhz = told(code, value);
-    code = nvml->clock(handle, NVML_CLOCK_MEMORY, &value);
+    int code = nvml->clock(handle, NVML_CLOCK_MEMORY, &value);
     sample->memory_mhz = told(code, value);
     code = nvml->power(handle, &value);
     sample->power_mw = told(code, value);
@@ -171,8 +181,6 @@ enum kg_status kg_nvml_sample(struct kg_nvml *nvml, size_t index, struct kg_nvml
     sample->power_limit_mw = told(code, value);
     code = nvml->temperature(handle, NVML_TEMPERATURE_GPU, &value);
     sample->temperature_c = told(code, value);
-    code = nvml->throttle(handle, &reasons);
-    sample->throttle_reasons = told(code, reasons);
     code = nvml->memory(handle, &memory);
     sample->memory_used_bytes = told(code, memory.used);
     code = nvml->utilization(handle, &utilization);

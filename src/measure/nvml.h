@@ -49,6 +49,9 @@ enum {
     KG_NVML_THROTTLE_HW_THERMAL = 0x40,
     KG_NVML_THROTTLE_HW_POWER_BRAKE = 0x80,
 };
+/* throttle_reasons and sm_mhz only: some of the others take NVML milliseconds. */
+KG_WARN_UNUSED enum kg_status kg_nvml_speed(struct kg_nvml *nvml, size_t index, int64_t *throttle_reasons,
+                                            int64_t *sm_mhz, struct kg_error *err);
 KG_WARN_UNUSED enum kg_status kg_nvml_sample(struct kg_nvml *nvml, size_t index, struct kg_nvml_sample *sample,
                                              struct kg_error *err);
 

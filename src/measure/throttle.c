@@ -41,9 +41,13 @@ void kg_throttle_close(struct kg_throttle *throttle) {
     free(throttle);
 }
 
-static struct kg_nvml_sample sample(const struct kg_throttle *t) {
-    struct kg_nvml_sample s;
-    if (kg_nvml_sample(t->nvml, t->device, &s, NULL) != KG_OK) s.throttle_reasons = s.sm_mhz = -1;
+struct speed {
+    int64_t reasons, mhz; /* -1: not told */
+};
+
+static struct speed speed_of(const struct kg_throttle *t) {
+    struct speed s;
+    if (kg_nvml_speed(t->nvml, t->device, &s.reasons, &s.mhz, NULL) != KG_OK) s.reasons = s.mhz = -1;
     return s;
 }
 
@@ -58,16 +62,16 @@ enum kg_status kg_throttle_guard(struct kg_throttle *throttle,
     struct kg_throttle_findings f = { .least_mhz = -1 };
     enum kg_status status = KG_OK;
     for (int i = 0; i < KG_THROTTLE_TRIES && status == KG_OK; i++) {
-        struct kg_nvml_sample before = { 0 }, after = { 0 };
+        struct speed before = { 0 }, after = { 0 };
         if (i > 0) pause_a_moment();
-        if (throttle) before = sample(throttle);
+        if (throttle) before = speed_of(throttle);
         status = measure(arg, err);
         if (!throttle || status != KG_OK) break;
-        after = sample(throttle);
-        f.known = before.throttle_reasons >= 0 && after.throttle_reasons >= 0;
-        f.least_mhz = before.sm_mhz < after.sm_mhz ? before.sm_mhz : after.sm_mhz;
+        after = speed_of(throttle);
+        f.known = before.reasons >= 0 && after.reasons >= 0;
+        f.least_mhz = before.mhz < after.mhz ? before.mhz : after.mhz;
         if (!f.known) break;
-        const int64_t reasons = (before.throttle_reasons | after.throttle_reasons) & SLOWING;
+        const int64_t reasons = (before.reasons | after.reasons) & SLOWING;
         f.reasons |= reasons;
         f.throttled = reasons != 0;
         if (!f.throttled) break;

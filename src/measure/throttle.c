@@ -59,7 +59,7 @@ static void pause_a_moment(void) {
 enum kg_status kg_throttle_guard(struct kg_throttle *throttle,
                                  enum kg_status (*measure)(void *arg, struct kg_error *err), void *arg,
                                  struct kg_throttle_findings *findings, struct kg_error *err) {
-    struct kg_throttle_findings f = { .least_mhz = -1 };
+    struct kg_throttle_findings f = { .mhz_before = -1, .mhz_after = -1 };
     enum kg_status status = KG_OK;
     for (int i = 0; i < KG_THROTTLE_TRIES && status == KG_OK; i++) {
         struct speed before = { 0 }, after = { 0 };
@@ -69,7 +69,8 @@ enum kg_status kg_throttle_guard(struct kg_throttle *throttle,
         if (!throttle || status != KG_OK) break;
         after = speed_of(throttle);
         f.known = before.reasons >= 0 && after.reasons >= 0;
-        f.least_mhz = before.mhz < after.mhz ? before.mhz : after.mhz;
+        f.mhz_before = before.mhz;
+        f.mhz_after = after.mhz;
         if (!f.known) break;
         const int64_t reasons = (before.reasons | after.reasons) & SLOWING;
         f.reasons |= reasons;

@@ -189,8 +189,10 @@ void kg_bench_record_guarded(struct kg_record *rec, const char *name, const stru
     if (!findings->known) return;
     snprintf(metric, sizeof metric, "%s.discarded", name);
     kg_record_metric(rec, metric, "count", (double)(findings->n_discarded * n_samples));
-    snprintf(metric, sizeof metric, "%s.sm_clock", name);
-    if (findings->least_mhz >= 0) kg_record_metric(rec, metric, "MHz", (double)findings->least_mhz);
+    snprintf(metric, sizeof metric, "%s.sm_clock_before", name);
+    if (findings->mhz_before >= 0) kg_record_metric(rec, metric, "MHz", (double)findings->mhz_before);
+    snprintf(metric, sizeof metric, "%s.sm_clock_after", name);
+    if (findings->mhz_after >= 0) kg_record_metric(rec, metric, "MHz", (double)findings->mhz_after);
     if (findings->throttled) kg_record_timing_invalid(rec);
 }
 

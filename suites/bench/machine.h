@@ -49,7 +49,7 @@ void kg_bench_expect_written(struct kg_bench_machine *machine, const void *from,
 
 /* Measures by measure(arg) and, on a GPU that NVML watches, again while the GPU was slowed down (measure/throttle.h). Call
  * kg_bench_record_guarded after the timing of the samples that stayed: it records what was found under `name`.discarded
- * (samples thrown away) and `name`.sm_clock, and marks a timing that was slowed down as invalid. Fails the case if
+ * (samples thrown away) and `name`.sm_clock_before and _after, and marks a timing that was slowed down as invalid. Fails the case if
  * measure fails. */
 struct kg_throttle_findings kg_bench_guard(const char *backend, enum kg_status (*measure)(void *, struct kg_error *),
                                            void *arg);

@@ -12,8 +12,9 @@ static const struct series {
 static const struct shape {
     const char *op;
     int point_type;
-} SHAPES[] = { { "linear", 7 }, { "attention", 5 }, { "kv_write", 9 }, { "rmsnorm", 11 },
-               { "rope", 13 },  { "swiglu", 4 },    { "model", 3 } };
+} SHAPES[] = { { "linear", 7 },   { "attention", 5 }, { "kv_write", 9 }, { "rmsnorm", 11 },
+               { "rope", 13 },    { "swiglu", 4 },    { "gelu", 8 },     { "layernorm", 10 },
+               { "softmax", 12 }, { "add", 1 },       { "model", 3 } };
 static const int OTHER_SHAPE = 6;
 
 static bool is_point(const struct kg_bandwidth_row *row, const struct series *series, const char *op) {

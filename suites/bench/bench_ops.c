@@ -137,10 +137,18 @@ static enum kg_status kv_write_launch(void *arg, size_t turn, struct kg_error *e
     return w->backend->ops->kv_write(w->backend, &args, err);
 }
 
+/* Rows of n_in elements: so many inputs, one output, so many operations an element of it. */
+static void rows_measure(const struct shape *s, struct footprint *f, int n_inputs, double flops) {
+    const uint64_t n = (uint64_t)s->rows * s->n_in;
+    for (int i = 0; i < n_inputs; i++) f->inputs[i] = n;
+    f->outputs[0] = n;
+    f->read_elems = n_inputs * (double)n;
+    f->written_elems = (double)n;
+    f->flops = flops * (double)n;
+}
+
 static void rmsnorm_measure(const struct shape *s, struct footprint *f) {
-    f->inputs[0] = f->outputs[0] = (uint64_t)s->rows * s->n_in;
-    f->read_elems = f->written_elems = (double)f->inputs[0];
-    f->flops = 4 * f->read_elems;
+    rows_measure(s, f, 1, 4);
 }
 
 static enum kg_status rmsnorm_launch(void *arg, size_t turn, struct kg_error *err) {
@@ -179,10 +187,7 @@ static enum kg_status rope_launch(void *arg, size_t turn, struct kg_error *err) 
 }
 
 static void swiglu_measure(const struct shape *s, struct footprint *f) {
-    f->inputs[0] = f->inputs[1] = f->outputs[0] = (uint64_t)s->rows * s->n_in;
-    f->read_elems = 2 * (double)f->inputs[0];
-    f->written_elems = (double)f->inputs[0];
-    f->flops = 5 * f->written_elems;
+    rows_measure(s, f, 2, 5);
 }
 
 static enum kg_status swiglu_launch(void *arg, size_t turn, struct kg_error *err) {
@@ -194,6 +199,68 @@ static enum kg_status swiglu_launch(void *arg, size_t turn, struct kg_error *err
                                          .n_rows = w->c->shape->rows,
                                          .n_cols = w->c->shape->n_in };
     return w->backend->ops->swiglu(w->backend, &args, err);
+}
+
+static void layernorm_measure(const struct shape *s, struct footprint *f) {
+    rows_measure(s, f, 1, 7);
+}
+
+static enum kg_status layernorm_launch(void *arg, size_t turn, struct kg_error *err) {
+    const struct work *w = arg;
+    const struct kg_layernorm_args args = { .activations = w->c->precision,
+                                            .x = input(w, 0, turn),
+                                            .weight = w->weight.data,
+                                            .bias = w->weight.data,
+                                            .y = w->outputs[0].data,
+                                            .n_rows = w->c->shape->rows,
+                                            .n_cols = w->c->shape->n_in,
+                                            .eps = 1e-5f };
+    return w->backend->ops->layernorm(w->backend, &args, err);
+}
+
+static void gelu_measure(const struct shape *s, struct footprint *f) {
+    rows_measure(s, f, 1, 9);
+}
+
+static enum kg_status gelu_launch(void *arg, size_t turn, struct kg_error *err) {
+    const struct work *w = arg;
+    const struct kg_gelu_args args = { .activations = w->c->precision,
+                                       .x = input(w, 0, turn),
+                                       .y = w->outputs[0].data,
+                                       .n_rows = w->c->shape->rows,
+                                       .n_cols = w->c->shape->n_in,
+                                       .form = KG_GELU_TANH };
+    return w->backend->ops->gelu(w->backend, &args, err);
+}
+
+static void softmax_measure(const struct shape *s, struct footprint *f) {
+    rows_measure(s, f, 1, 5);
+}
+
+static enum kg_status softmax_launch(void *arg, size_t turn, struct kg_error *err) {
+    const struct work *w = arg;
+    const struct kg_softmax_args args = { .activations = w->c->precision,
+                                          .x = input(w, 0, turn),
+                                          .y = w->outputs[0].data,
+                                          .n_rows = w->c->shape->rows,
+                                          .n_cols = w->c->shape->n_in,
+                                          .scale = 0.125f };
+    return w->backend->ops->softmax(w->backend, &args, err);
+}
+
+static void add_measure(const struct shape *s, struct footprint *f) {
+    rows_measure(s, f, 2, 1);
+}
+
+static enum kg_status add_launch(void *arg, size_t turn, struct kg_error *err) {
+    const struct work *w = arg;
+    const struct kg_add_args args = { .activations = w->c->precision,
+                                      .a = input(w, 0, turn),
+                                      .b = input(w, 1, turn),
+                                      .y = w->outputs[0].data,
+                                      .n_rows = w->c->shape->rows,
+                                      .n_cols = w->c->shape->n_in };
+    return w->backend->ops->add(w->backend, &args, err);
 }
 
 /* name, rows, n_out, n_in, heads, kv_heads, head_dim, keys, quick */
@@ -248,13 +315,24 @@ static const struct shape SWIGLUS[] = {
     { "prefill_phi3", 512, 0, 8192, 0, 0, 0, 0, false },
 };
 
+static const struct shape LAYERNORMS[] = { { "decode_gpt2", 1, 0, 768, 0, 0, 0, 0, true },
+                                           { "prefill_gpt2", 512, 0, 768, 0, 0, 0, 0, false } };
+static const struct shape GELUS[] = { { "decode_gpt2", 1, 0, 3072, 0, 0, 0, 0, true },
+                                      { "prefill_gpt2", 512, 0, 3072, 0, 0, 0, 0, false } };
+static const struct shape SOFTMAXES[] = { { "scores", 512, 0, 512, 0, 0, 0, 0, true },
+                                          { "long_scores", 512, 0, 8192, 0, 0, 0, 0, false } };
+
 static const struct bench_op OPS[] = {
     { "linear", linear_measure, linear_launch, LINEARS, KG_COUNT_OF(LINEARS) },
     { "attention", attention_measure, attention_launch, ATTENTIONS, KG_COUNT_OF(ATTENTIONS) },
     { "kv_write", kv_write_measure, kv_write_launch, KV_WRITES, KG_COUNT_OF(KV_WRITES) },
     { "rmsnorm", rmsnorm_measure, rmsnorm_launch, RMSNORMS, KG_COUNT_OF(RMSNORMS) },
+    { "layernorm", layernorm_measure, layernorm_launch, LAYERNORMS, KG_COUNT_OF(LAYERNORMS) },
     { "rope", rope_measure, rope_launch, ROPES, KG_COUNT_OF(ROPES) },
+    { "softmax", softmax_measure, softmax_launch, SOFTMAXES, KG_COUNT_OF(SOFTMAXES) },
+    { "add", add_measure, add_launch, RMSNORMS, KG_COUNT_OF(RMSNORMS) },
     { "swiglu", swiglu_measure, swiglu_launch, SWIGLUS, KG_COUNT_OF(SWIGLUS) },
+    { "gelu", gelu_measure, gelu_launch, GELUS, KG_COUNT_OF(GELUS) },
 };
 
 static const struct {

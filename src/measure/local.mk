@@ -9,6 +9,7 @@ libkigo_a_SOURCES += \
 	src/measure/robust.c src/measure/robust.h \
 	src/measure/process_memory.c src/measure/process_memory.h \
 	src/measure/roofline.c src/measure/roofline.h \
+	src/measure/steps.c src/measure/steps.h \
 	src/measure/statistics.c src/measure/statistics.h \
 	src/measure/timing.c src/measure/timing.h
 libkigo_a_SOURCES += \

@@ -68,6 +68,8 @@ check_PROGRAMS += suites/unit/test_prompt
 suites_unit_test_prompt_SOURCES = suites/unit/test_prompt.c
 check_PROGRAMS += suites/unit/test_history
 suites_unit_test_history_SOURCES = suites/unit/test_history.c suites/unit/bundle_maker.c
+check_PROGRAMS += suites/unit/test_steps
+suites_unit_test_steps_SOURCES = suites/unit/test_steps.c
 check_PROGRAMS += suites/unit/test_regress suites/unit/test_screen
 suites_unit_test_regress_SOURCES = suites/unit/test_regress.c suites/unit/history_lab.c suites/unit/history_lab.h \
 	suites/unit/history_maker.c

@@ -2,8 +2,9 @@
 #include "base/clock.h"
 #include "base/size.h"
 #include "bundle/export.h"
-#include "cli/bundles.h"
 #include "cli/commands.h"
+#include "cli/filter.h"
+#include "cli/rows.h"
 #include "cli/show_markdown.h"
 #include <fnmatch.h>
 #include <math.h>
@@ -13,7 +14,9 @@
 
 struct show_options {
     const char *bundles, *glob;
-    bool json, markdown, failures;
+    bool failures;
+    struct kg_rows_options format;
+    struct kg_filter filter;
     int64_t slowest; /* 0: not asked */
 };
 
@@ -43,6 +46,7 @@ static void choose(struct run *run, const struct show_options *o) {
     for (size_t i = 0; i < run->records.n_cases; i++) {
         const struct kg_case_records *c = &run->records.cases[i];
         if (o->failures && is_green(c)) continue;
+        if (!kg_filter_takes(&o->filter, c->plan)) continue;
         if (o->glob && fnmatch(o->glob, c->key, 0) != 0) continue;
         run->shown[run->n_shown++] = c;
     }
@@ -118,6 +122,23 @@ static void put_head(const struct run *run, struct kg_buffer *out) {
     kg_buffer_printf(out, "folder   %s\n", run->dir);
 }
 
+static void put_csv(const struct run *run, const struct kg_rows_options *format, struct kg_buffer *out) {
+    static const char *const NAMES[] = { "case", "status", "seconds", "worst_margin", "worst_comparison", "reason" };
+    struct kg_rows rows = KG_ROWS_INIT(format);
+    kg_rows_add(&rows, KG_COUNT_OF(NAMES), NAMES, NULL);
+    for (size_t i = 0; i < run->n_shown; i++) {
+        const struct kg_case_records *c = run->shown[i];
+        const char *name = NULL;
+        const double margin = kg_case_worst_margin(c, &name);
+        const struct kg_cell cells[] = {
+            kg_cell_of_text(c->key), kg_cell_of_text(kg_case_status(c)),           kg_cell_of_real(kg_case_seconds(c)),
+            kg_cell_of_real(margin), kg_cell_of_text(isnan(margin) ? NULL : name), kg_cell_of_text(kg_case_reason(c))
+        };
+        kg_rows_add(&rows, KG_COUNT_OF(NAMES), NAMES, cells);
+    }
+    kg_rows_put(&rows, out);
+}
+
 static void put_cases(const struct run *run, struct kg_buffer *out) {
     static const char *const HEADS[] = { "status", "case", "seconds", "worst error/limit", "reason" };
     struct kg_table table = { .n_columns = KG_COUNT_OF(HEADS) };
@@ -174,16 +195,18 @@ static enum kg_status show(const char *dir, const struct show_options *given, bo
     enum kg_status status = load(dir, &run, err);
     if (status == KG_OK) {
         /* Asked for nothing in particular: what is not green, in JSON every case. */
-        if (!o.glob && !o.slowest && !o.json) o.failures = true;
+        if (!o.glob && !o.slowest && !o.format.json && !o.format.csv && !kg_filter_has_case(&o.filter))
+            o.failures = true;
         choose(&run, &o);
         *unsound = run.findings.n_items > 0;
-        for (size_t i = 0; i < run.findings.n_items && !o.json; i++)
+        for (size_t i = 0; i < run.findings.n_items && !o.format.json; i++)
             fprintf(stderr, "kigo show: %s: %s\n", run.findings.items[i].path, run.findings.items[i].detail);
-        if (o.json) {
+        if (o.format.json) {
             status = kg_cli_print_json(run_json(&run), err);
         } else {
             struct kg_buffer out = KG_BUFFER_INIT;
-            if (o.markdown) put_markdown(&run, &out);
+            if (o.format.markdown) put_markdown(&run, &out);
+            else if (o.format.csv) put_csv(&run, &o.format, &out);
             else put_text(&run, o.glob != NULL, &out);
             status = kg_cli_print(&out, err);
         }
@@ -211,15 +234,17 @@ int kg_cmd_show(int argc, char **argv) {
           .min = 1,
           .max = 1e9 },
         KG_BUNDLES_OPTION(&o.bundles),
-        { .name = "json", .kind = KG_OPTION_FLAG, .value = &o.json, .help = "print one JSON object" },
+        KG_FILTER_OPTIONS(&o.filter),
+        { .name = "json", .kind = KG_OPTION_FLAG, .value = &o.format.json, .help = "print one JSON object" },
+        { .name = "csv", .kind = KG_OPTION_FLAG, .value = &o.format.csv, .help = "print CSV, a line a case" },
         { .name = "markdown",
           .kind = KG_OPTION_FLAG,
-          .value = &o.markdown,
+          .value = &o.format.markdown,
           .help = "print tables for a README or an issue: counts by layer, what bench cases measured" },
     };
     const struct kg_command command = {
         .name = "kigo show",
-        .usage = "RUN [--failures] [--case GLOB] [--slowest N] [--bundles DIR] [--json|--markdown]",
+        .usage = "RUN [--failures] [--case GLOB] [--slowest N] [filters] [--json|--csv|--markdown]",
         .summary = "Shows a run: verdict, counts, source, machine, and the cases that are not green.\n"
                    "RUN is an id, the beginning of one, 'latest', or a folder.",
         .options = options,
@@ -233,10 +258,9 @@ int kg_cmd_show(int argc, char **argv) {
     struct kg_error err;
     if (kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err) != KG_OK)
         return kg_cli_error("show", &err);
-    enum kg_status status =
-        o.json && o.markdown ? kg_fail(&err, KG_ERR_USAGE, "--json and --markdown exclude each other") : KG_OK;
+    enum kg_status status = kg_rows_check(&o.format, &err);
     if (status == KG_OK && !helped) {
-        status = kg_cli_bundle_find(kg_cli_bundles_root(o.bundles), args[0], &dir, &err);
+        status = kg_filter_find("show", &o.filter, kg_cli_bundles_root(o.bundles), args[0], &dir, &err);
         if (status == KG_OK) status = show(dir, &o, &unsound, &err);
     }
     free(dir);

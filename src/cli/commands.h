@@ -20,6 +20,9 @@
     X(sign, "sign", "vouch for a bundle with an SSH key") \
     X(export, "export", "write a bundle to one file") \
     X(import, "import", "take in a bundle from such a file") \
+    X(diff, "diff", "tell what differs between two runs") \
+    X(history, "history", "show what a case gave in every run") \
+    X(steps, "steps", "find where times changed for good") \
     X(regress, "regress", "judge a run against those before it") \
     X(annotate, "annotate", "say something about a run or a case") \
     X(waive, "waive", "let a known regression pass until a day") \

@@ -34,6 +34,10 @@ kigo_SOURCES += src/cli/bundles.h \
 	src/cli/table.c
 kigo_SOURCES += \
 	src/cli/cmd_annotate.c \
+	src/cli/cmd_diff.c \
+	src/cli/cmd_history.c \
+	src/cli/cmd_steps.c \
+	src/cli/filter.c src/cli/filter.h \
 	src/cli/cmd_regress.c \
 	src/cli/regress_call.c src/cli/regress_call.h \
 	src/cli/regress_report.c

@@ -65,21 +65,12 @@ static void add_json(struct kg_rows *rows, size_t n_columns, const char *const *
     json_array_append_new(rows->json, row);
 }
 
-/* A bar would begin a new column, a line break a new row. */
-static void put_markdown(struct kg_buffer *out, const char *text, size_t len) {
-    for (size_t i = 0; i < len; i++) {
-        if (text[i] == '|' || text[i] == '\\') kg_buffer_puts(out, "\\");
-        if ((unsigned char)text[i] < 0x20) kg_buffer_puts(out, " ");
-        else kg_buffer_append(out, text + i, 1);
-    }
-}
-
 static void add_text(struct kg_rows *rows, size_t column, size_t n_columns, const struct kg_buffer *text) {
     if (rows->format.csv) {
         kg_csv_put(&rows->text, kg_buffer_text(text), text->len, column + 1 == n_columns ? "\r\n" : ",");
     } else if (rows->format.markdown) {
         kg_buffer_puts(&rows->text, column == 0 ? "| " : " | ");
-        put_markdown(&rows->text, kg_buffer_text(text), text->len);
+        kg_markdown_put(&rows->text, kg_buffer_text(text));
         if (column + 1 == n_columns) kg_buffer_puts(&rows->text, " |\n");
     } else {
         kg_table_add(&rows->table, kg_buffer_text(text));

@@ -13,25 +13,24 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { KG_BASELINE_RUNS = 20, KG_DRIFT_RUNS = 1 + KG_BASELINE_RUNS };
-
 struct kg_series {
     const char *group;
-    double by_run[KG_DRIFT_RUNS]; /* NaN where the run has none */
+    double *by_run; /* NaN where the run has none */
 };
 
 struct kg_drift {
     const char *group;
-    double by_run[KG_DRIFT_RUNS];
+    double *by_run;
     double common, canary; /* of the run that is judged; NaN: none */
     size_t n_figures, n_canaries;
     bool unexplained;
 };
 
-/* One drift for each group that figures have, in the order in which they come; *drifts is malloc'ed. n_runs counts the
+/* One drift for each group that figures have, in the order in which they come. n_runs counts the
  * judged run as well. least_change: a logarithm. */
 void kg_drift_find(const struct kg_series *figures, size_t n_figures, const struct kg_series *canaries,
                    size_t n_canaries, size_t n_runs, double least_change, struct kg_drift **drifts, size_t *n_drifts);
+void kg_drifts_free(struct kg_drift *drifts, size_t n_drifts);
 
 /* The drift of a group; NULL if there is none. */
 const struct kg_drift *kg_drift_of(const struct kg_drift *drifts, size_t n_drifts, const char *group);

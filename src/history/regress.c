@@ -162,7 +162,7 @@ void kg_regression_free(struct kg_regression *r) {
     for (size_t i = 0; i < r->n_reasons; i++) free(r->reasons[i]);
     free(r->reasons);
     free(r->judgements);
-    free(r->drifts);
+    kg_drifts_free(r->drifts, r->n_drifts);
     free(r->other_key);
     kg_run_head_free(&r->run);
     kg_run_heads_free(&r->baseline);

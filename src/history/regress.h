@@ -5,6 +5,8 @@
 #include "history/drift.h"
 #include "history/run.h"
 
+enum { KG_BASELINE_RUNS = 20 };
+
 struct kg_regress_options {
     const char *root;                /* folder of bundles, for annotations */
     const char *run;                 /* the bundle_id that is judged */

@@ -6,17 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool has_key(const struct kg_run *run, const struct kg_case_info *c) {
-    /* Results are sorted by `same`, in which cases of a key lie side by side. */
-    size_t low = 0, high = run->n_results;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (run->results[middle].c->key_no < c->key_no) low = middle + 1;
-        else high = middle;
-    }
-    return low < run->n_results && run->results[low].c->key_no == c->key_no;
-}
-
 static void judge_status(struct kg_comparison *comparison, const struct kg_run_result *r,
                          const struct kg_run_result *before) {
     struct kg_judgement *j = NULL;
@@ -34,7 +23,7 @@ static void judge_status(struct kg_comparison *comparison, const struct kg_run_r
 /* A case that no run of the baseline has in this definition. */
 static void judge_new(struct kg_comparison *comparison, const struct kg_run_result *r) {
     for (size_t i = 0; i < comparison->n_baseline; i++) {
-        if (!has_key(&comparison->baseline[i], r->c)) continue;
+        if (!kg_run_find_key(&comparison->baseline[i], r->c->key_no)) continue;
         kg_regress_add(comparison, KG_JUDGED_INCOMPARABLE, "case", r->c->key, NULL,
                        "its definition has changed: another workload is no faster or slower");
         return;
@@ -131,7 +120,7 @@ static void find_missing_cases(struct kg_comparison *comparison) {
     const struct kg_run *newest = &comparison->baseline[0];
     for (size_t i = 0; i < newest->n_results; i++) {
         const struct kg_run_result *b = &newest->results[i];
-        if (b->outcome == KG_OUTCOME_NORUN || has_key(&comparison->run, b->c)) continue;
+        if (b->outcome == KG_OUTCOME_NORUN || kg_run_find_key(&comparison->run, b->c->key_no)) continue;
         if (!kg_regress_counts(comparison, 0, b->c->key)) continue;
         struct kg_judgement *j =
             kg_regress_add(comparison, KG_JUDGED_MISSING, "case", b->c->key, NULL, "the run did not plan it");

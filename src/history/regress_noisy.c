@@ -15,8 +15,15 @@ struct noisy {
 struct figures {
     struct noisy *items;
     struct kg_series *series; /* beside items */
+    double *values;           /* what series point into */
     size_t n;
 };
+
+static void figures_free(struct figures *figures) {
+    free(figures->items);
+    free(figures->series);
+    free(figures->values);
+}
 
 /* More is worse. */
 static double turned_log(const struct kg_run_figure *f) {
@@ -29,7 +36,7 @@ static size_t fill_series(const struct kg_comparison *comparison, const struct k
     const struct kg_run_figure *own = &comparison->run.figures[r->first_figure + place];
     const size_t occurrence = kg_run_occurrence(&comparison->run, r, place);
     size_t n = 0;
-    *series = (struct kg_series){ .group = r->c->backend };
+    series->group = r->c->backend;
     series->by_run[0] = turned_log(own);
     for (size_t i = 0; i < comparison->n_baseline; i++) {
         const struct kg_run *run = &comparison->baseline[i];
@@ -43,9 +50,12 @@ static size_t fill_series(const struct kg_comparison *comparison, const struct k
 
 /* The figures of one class that both sides have. */
 static void collect(struct kg_comparison *comparison, enum kg_figure_class class, struct figures *out) {
+    const size_t n_runs = 1 + comparison->n_baseline;
     *out = (struct figures){ 0 };
     out->items = kg_xcalloc(comparison->run.n_figures + 1, sizeof *out->items);
     out->series = kg_xcalloc(comparison->run.n_figures + 1, sizeof *out->series);
+    out->values = kg_xcalloc((comparison->run.n_figures + 1) * n_runs, sizeof *out->values);
+    for (size_t i = 0; i <= comparison->run.n_figures; i++) out->series[i].by_run = out->values + i * n_runs;
     for (size_t i = 0; i < comparison->run.n_results; i++) {
         const struct kg_run_result *r = &comparison->run.results[i];
         for (size_t k = 0; k < r->n_figures && r->outcome == KG_OUTCOME_PASS; k++) {
@@ -127,8 +137,6 @@ void kg_regress_noisy(struct kg_comparison *comparison) {
                               out->drifts[i].n_figures, out->drifts[i].group, 100 * expm1(out->drifts[i].common));
     screen(comparison, &figures);
     out->n_noisy = figures.n;
-    free(figures.items);
-    free(figures.series);
-    free(canaries.items);
-    free(canaries.series);
+    figures_free(&figures);
+    figures_free(&canaries);
 }

@@ -234,6 +234,17 @@ const struct kg_run_result *kg_run_find(const struct kg_run *run, size_t same) {
     return run->n_results ? bsearch(&wanted, run->results, run->n_results, sizeof wanted, by_same) : NULL;
 }
 
+const struct kg_run_result *kg_run_find_key(const struct kg_run *run, size_t key_no) {
+    /* Results are sorted by `same`, in which the definitions of a key lie side by side. */
+    size_t low = 0, high = run->n_results;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (run->results[middle].c->key_no < key_no) low = middle + 1;
+        else high = middle;
+    }
+    return low < run->n_results && run->results[low].c->key_no == key_no ? &run->results[low] : NULL;
+}
+
 size_t kg_run_occurrence(const struct kg_run *run, const struct kg_run_result *result, size_t figure) {
     size_t n = 0;
     for (size_t i = 0; i < figure; i++)

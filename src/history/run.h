@@ -72,6 +72,8 @@ void kg_run_free(struct kg_run *run);
 
 /* The result of that key and definition; NULL if the run has none. */
 const struct kg_run_result *kg_run_find(const struct kg_run *run, size_t same);
+/* A result of that key, in whatever definition; NULL if the run has none. */
+const struct kg_run_result *kg_run_find_key(const struct kg_run *run, size_t key_no);
 /* The figure-th of its figures with that name and unit (a name may come more than once); NULL if it has none. */
 const struct kg_run_figure *kg_run_figure(const struct kg_run *run, const struct kg_run_result *result,
                                           const struct kg_figure_info *info, size_t occurrence);

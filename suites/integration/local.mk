@@ -26,6 +26,11 @@ suites_integration_test_cli_SOURCES = suites/integration/test_cli.c
 suites_integration_test_cli_output_SOURCES = suites/integration/test_cli_output.c
 check_PROGRAMS += suites/integration/test_survival
 suites_integration_test_survival_SOURCES = suites/integration/test_survival.c suites/unit/bundle_maker.c
+check_PROGRAMS += suites/integration/test_history_cli
+suites_integration_test_history_cli_SOURCES = \
+	suites/integration/test_history_cli.c \
+	suites/integration/verbs.c suites/integration/verbs.h \
+	suites/unit/bundle_maker.c suites/unit/history_lab.c suites/unit/history_maker.c
 check_PROGRAMS += suites/integration/test_bundle_cli
 suites_integration_test_bundle_cli_SOURCES = \
 	suites/integration/test_bundle_cli.c \

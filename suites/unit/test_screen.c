@@ -143,28 +143,29 @@ static void constant_values(struct kg_record *rec, const void *arg) {
 
 /* Canaries of 1% noise, figures of 1%: the drift of every run is found to a fraction of that. */
 static void drift_is_found(struct kg_record *rec, const void *arg) {
-    enum { N_FIGURES = 200, N_CANARIES = 3 };
+    enum { N_FIGURES = 200, N_CANARIES = 3, N_ALL = 1 + N_RUNS };
+    static double values[N_FIGURES + N_CANARIES][N_ALL];
     static struct kg_series figures[N_FIGURES], canaries[N_CANARIES];
-    double drifts_true[KG_DRIFT_RUNS], worst = 0;
+    double drifts_true[N_ALL], worst = 0;
     struct kg_rng rng;
     struct kg_drift *drifts;
     size_t n_drifts;
     (void)arg;
     kg_rng_init(&rng, 21, 0);
-    for (size_t run = 0; run < KG_DRIFT_RUNS; run++) drifts_true[run] = run == 0 ? 0.04 : 0.02 * kg_rng_normal(&rng);
+    for (size_t run = 0; run < N_ALL; run++) drifts_true[run] = run == 0 ? 0.04 : 0.02 * kg_rng_normal(&rng);
     for (size_t i = 0; i < N_FIGURES; i++) {
-        figures[i].group = "cuda";
-        for (size_t run = 0; run < KG_DRIFT_RUNS; run++)
+        figures[i] = (struct kg_series){ "cuda", values[i] };
+        for (size_t run = 0; run < N_ALL; run++)
             figures[i].by_run[run] = 9 + drifts_true[run] + 0.01 * kg_rng_normal(&rng);
     }
     for (size_t i = 0; i < N_CANARIES; i++) {
-        canaries[i].group = "cuda";
-        for (size_t run = 0; run < KG_DRIFT_RUNS; run++)
+        canaries[i] = (struct kg_series){ "cuda", values[N_FIGURES + i] };
+        for (size_t run = 0; run < N_ALL; run++)
             canaries[i].by_run[run] = -5 + drifts_true[run] + 0.01 * kg_rng_normal(&rng);
     }
-    kg_drift_find(figures, N_FIGURES, canaries, N_CANARIES, KG_DRIFT_RUNS, log1p(0.03), &drifts, &n_drifts);
+    kg_drift_find(figures, N_FIGURES, canaries, N_CANARIES, N_ALL, log1p(0.03), &drifts, &n_drifts);
     ck_assert_uint_eq(n_drifts, 1);
-    for (size_t run = 1; run < KG_DRIFT_RUNS; run++) {
+    for (size_t run = 1; run < N_ALL; run++) {
         /* Against the judged run, so that the centre of the baseline does not matter. */
         const double got = drifts[0].by_run[run] - drifts[0].by_run[0], want = drifts_true[run] - drifts_true[0];
         worst = fmax(worst, fabs(got - want));
@@ -172,10 +173,10 @@ static void drift_is_found(struct kg_record *rec, const void *arg) {
     kg_record_metric(rec, "worst", "ratio", worst);
     ck_assert_double_le(worst, 0.006);
     ck_assert(!drifts[0].unexplained);
-    free(drifts);
-    kg_drift_find(figures, N_FIGURES, NULL, 0, KG_DRIFT_RUNS, log1p(0.03), &drifts, &n_drifts);
+    kg_drifts_free(drifts, n_drifts);
+    kg_drift_find(figures, N_FIGURES, NULL, 0, N_ALL, log1p(0.03), &drifts, &n_drifts);
     ck_assert(drifts[0].unexplained);
-    free(drifts);
+    kg_drifts_free(drifts, n_drifts);
 }
 
 static const struct trial QUIET = { 0, 0, 0, 0 }, UNEVEN = { 0, 0, 0, 0.5 }, SLOW = { 0.0487902, 0, 50, 0 };

@@ -1,0 +1,189 @@
+/* kigo diff: two runs, case by case. It tells, and judges nothing: that is regress. */
+#include "base/size.h"
+#include "cli/commands.h"
+#include "cli/filter.h"
+#include "cli/regress_call.h"
+#include "history/annotation.h"
+#include "history/comparison_key.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct side {
+    struct kg_run_heads heads; /* one */
+    struct kg_run run;
+};
+
+struct diff {
+    const struct kg_filter *filter;
+    const char *case_pattern;
+    bool all;
+    struct side a, b;
+    struct kg_rows rows;
+    size_t n_cases, n_different;
+};
+
+static const char *const NAMES[] = { "what", "case", "figure", "unit", "a", "b", "change" };
+
+static void put(struct diff *d, const char *what, const char *key, const struct kg_figure_info *info, struct kg_cell a,
+                struct kg_cell b, double change) {
+    char text[32] = "";
+    if (isfinite(change)) snprintf(text, sizeof text, "%+.2f%%", 100 * change);
+    const struct kg_cell cells[] = { kg_cell_of_text(what),
+                                     kg_cell_of_text(key),
+                                     kg_cell_of_text(info ? info->name : ""),
+                                     kg_cell_of_text(info ? info->unit : ""),
+                                     a,
+                                     b,
+                                     kg_cell_of_text(text) };
+    kg_rows_add(&d->rows, KG_COUNT_OF(NAMES), NAMES, cells);
+    d->n_different++;
+}
+
+static bool matches(const char *pattern, const char *text) {
+    return !pattern || kg_case_matches(pattern, text);
+}
+
+static bool wanted(const struct diff *d, const struct kg_case_info *c) {
+    const struct kg_filter *f = d->filter;
+    return matches(f->layer, c->layer) && matches(f->op, c->op) && matches(f->dtype, c->dtype) &&
+           matches(f->shape, c->shape) && matches(f->backend, c->backend) && matches(d->case_pattern, c->key);
+}
+
+/* Figures that one side lacks show as empty. Times and rates differ in every run: without --all they are told from 3% on. */
+static void diff_figures(struct diff *d, const struct kg_run_result *a, const struct kg_run_result *b) {
+    static const double WORTH_TELLING = 0.03;
+    for (size_t i = 0; i < a->n_figures; i++) {
+        const struct kg_run_figure *x = &d->a.run.figures[a->first_figure + i];
+        const struct kg_run_figure *y = kg_run_figure(&d->b.run, b, x->info, kg_run_occurrence(&d->a.run, a, i));
+        const enum kg_figure_class class = x->info->kind.class;
+        const double change = y && x->value != 0 ? y->value / x->value - 1 : NAN;
+        const bool timed = class == KG_FIGURE_NOISY || class == KG_FIGURE_CANARY;
+        const bool same = y && (y->value == x->value || (isnan(x->value) && isnan(y->value)));
+        if (same || (!d->all && (class == KG_FIGURE_DERIVED || (timed && fabs(change) < WORTH_TELLING)))) continue;
+        put(d, x->info->kind.subject, a->c->key, x->info, kg_cell_of_real(x->value),
+            kg_cell_of_real(y ? y->value : NAN), change);
+    }
+    for (size_t i = 0; i < b->n_figures; i++) {
+        const struct kg_run_figure *y = &d->b.run.figures[b->first_figure + i];
+        if (!kg_run_figure(&d->a.run, a, y->info, kg_run_occurrence(&d->b.run, b, i)))
+            put(d, y->info->kind.subject, b->c->key, y->info, kg_cell_of_real(NAN), kg_cell_of_real(y->value), NAN);
+    }
+}
+
+static void diff_cases(struct diff *d) {
+    kg_rows_add(&d->rows, KG_COUNT_OF(NAMES), NAMES, NULL);
+    for (size_t i = 0; i < d->a.run.n_results; i++) {
+        const struct kg_run_result *a = &d->a.run.results[i], *b = kg_run_find(&d->b.run, a->c->same);
+        if (!wanted(d, a->c)) continue;
+        d->n_cases++;
+        if (b) {
+            if (strcmp(a->status, b->status) != 0)
+                put(d, "status", a->c->key, NULL, kg_cell_of_text(a->status), kg_cell_of_text(b->status), NAN);
+            diff_figures(d, a, b);
+        } else if (kg_run_find_key(&d->b.run, a->c->key_no)) {
+            put(d, "definition", a->c->key, NULL, kg_cell_of_text("one"), kg_cell_of_text("another"), NAN);
+        } else {
+            put(d, "missing", a->c->key, NULL, kg_cell_of_text(a->status), kg_cell_of_text(NULL), NAN);
+        }
+    }
+    for (size_t i = 0; i < d->b.run.n_results; i++) {
+        const struct kg_run_result *b = &d->b.run.results[i];
+        if (wanted(d, b->c) && !kg_run_find_key(&d->a.run, b->c->key_no))
+            put(d, "new", b->c->key, NULL, kg_cell_of_text(NULL), kg_cell_of_text(b->status), NAN);
+    }
+}
+
+static enum kg_status load_side(struct kg_history *history, const struct kg_filter *filter, const char *root,
+                                const char *name, const struct kg_catalogue *catalogue, struct side *side,
+                                struct kg_error *err) {
+    char *dir = NULL;
+    enum kg_status status = kg_filter_find("diff", filter, root, name, &dir, err);
+    if (status != KG_OK) return status;
+    const char *const args[] = { strrchr(dir, '/') ? strrchr(dir, '/') + 1 : dir };
+    status = kg_run_heads_load(history, "WHERE bundle_id = ?1", args, 1, &side->heads, err);
+    if (status == KG_OK && side->heads.n_items == 0)
+        status = kg_fail(err, KG_ERR_NOT_FOUND, "the index of %s holds no run '%s'", root, args[0]);
+    if (status == KG_OK) status = kg_run_load(history, side->heads.items[0].bundle_no, catalogue, &side->run, err);
+    free(dir);
+    return status;
+}
+
+static enum kg_status print(struct diff *d, const struct kg_rows_options *format, struct kg_error *err) {
+    const struct kg_run_head *a = &d->a.heads.items[0], *b = &d->b.heads.items[0];
+    struct kg_buffer out = KG_BUFFER_INIT;
+    char *key = kg_comparison_difference(a->comparison_key, b->comparison_key);
+    const bool words = !format->json && !format->csv;
+    if (words) kg_buffer_printf(&out, "a  %s (%s)\nb  %s (%s)\n", a->bundle_id, a->verdict, b->bundle_id, b->verdict);
+    if (words && *key) kg_buffer_printf(&out, "they differ in %s\n", key);
+    if (words && format->markdown) kg_buffer_puts(&out, "\n");
+    kg_rows_put(&d->rows, &out);
+    if (words) kg_buffer_printf(&out, "%zu cases of a, %zu differences\n", d->n_cases, d->n_different);
+    free(key);
+    return kg_cli_print(&out, err);
+}
+
+static enum kg_status diff(const char *const *names, const char *root, struct diff *d,
+                           const struct kg_rows_options *format, struct kg_error *err) {
+    struct kg_history *history = NULL;
+    struct kg_catalogue catalogue = { 0 };
+    enum kg_status status = kg_cli_history_open("diff", root, &history, err);
+    if (status == KG_OK) status = kg_catalogue_load(history, &catalogue, err);
+    if (status == KG_OK) status = load_side(history, d->filter, root, names[0], &catalogue, &d->a, err);
+    if (status == KG_OK) status = load_side(history, d->filter, root, names[1], &catalogue, &d->b, err);
+    if (status == KG_OK) {
+        d->rows = (struct kg_rows)KG_ROWS_INIT(format);
+        diff_cases(d);
+        status = print(d, format, err);
+    }
+    struct side *const sides[] = { &d->a, &d->b };
+    for (size_t i = 0; i < KG_COUNT_OF(sides); i++) {
+        kg_run_free(&sides[i]->run);
+        kg_run_heads_free(&sides[i]->heads);
+    }
+    kg_catalogue_free(&catalogue);
+    kg_history_close(history);
+    return status;
+}
+
+int kg_cmd_diff(int argc, char **argv) {
+    const char *bundles = NULL;
+    struct kg_filter filter = { 0 };
+    struct kg_rows_options format = { 0 };
+    struct diff d = { .filter = &filter };
+    bool helped;
+    const struct kg_option options[] = {
+        { .name = "case",
+          .letter = 'c',
+          .kind = KG_OPTION_TEXT,
+          .value = &d.case_pattern,
+          .metavar = "PATTERN",
+          .help = "only these cases (* also crosses /; brackets stand for themselves)" },
+        { .name = "all",
+          .kind = KG_OPTION_FLAG,
+          .value = &d.all,
+          .help = "also times and rates that differ by less than 3%, and what follows from them" },
+        KG_FILTER_OPTIONS(&filter),
+        KG_BUNDLES_OPTION(&bundles),
+        KG_ROWS_OPTIONS(&format),
+    };
+    const struct kg_command command = {
+        .name = "kigo diff",
+        .usage = "A B [--case PATTERN] [--all] [filters] [--json|--csv|--markdown]",
+        .summary =
+            "Tells what differs from run A to run B: statuses, figures, cases and definitions. It judges nothing;\n"
+            "'kigo regress' does.",
+        .options = options,
+        .n_options = KG_COUNT_OF(options),
+        .min_args = 2,
+        .max_args = 2,
+    };
+    const char **args = NULL;
+    size_t n_args = 0;
+    struct kg_error err;
+    enum kg_status status = kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err);
+    if (status == KG_OK && !helped) status = kg_rows_check(&format, &err);
+    if (status == KG_OK && !helped) status = diff(args, kg_cli_bundles_root(bundles), &d, &format, &err);
+    free(args);
+    return status == KG_OK ? KG_EXIT_OK : kg_cli_error("diff", &err);
+}

@@ -1,0 +1,120 @@
+/* kigo history: one case through all runs. */
+#include "base/size.h"
+#include "cli/commands.h"
+#include "cli/filter.h"
+#include "cli/rows.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RUN_COLUMNS                                                                                                    \
+    "b.bundle_id AS run, substr(b.git_commit, 1, 12) AS git_commit, coalesce(e.gpu_name, e.cpu_model) AS machine,"     \
+    " c.case_key, substr(c.def_sha, 1, 8) AS definition, r.status"
+#define FROM_RUNS                                                                                                      \
+    " FROM tcase c JOIN result_row r USING(case_id) JOIN bundle b USING(bundle_no) LEFT JOIN env e USING(env_id)"
+#define WHERE_RUNS " WHERE " KG_FILTER_CASE_SQL " AND " KG_FILTER_RUN_SQL " AND "
+#define NEWEST_FIRST " ORDER BY b.started_us DESC, b.bundle_id DESC, c.case_key"
+
+/* A row a run: the worst margin, the first timing, and the largest peak of memory. */
+#define WIDE                                                                                                           \
+    "SELECT " RUN_COLUMNS ", round(r.duration_ns / 1e9, 3) AS seconds,"                                                \
+    " (SELECT max(m.value) FROM metric_row m WHERE m.result_id = r.result_id AND m.figure_id IN"                       \
+    "  (SELECT figure_id FROM figure WHERE name GLOB '*.margin')) AS worst_margin,"                                    \
+    " (SELECT m.value FROM metric_row m WHERE m.result_id = r.result_id AND m.mad IS NOT NULL AND m.valid"             \
+    "  ORDER BY m.seq LIMIT 1) AS time_ns,"                                                                            \
+    " (SELECT max(m.value) FROM metric_row m WHERE m.result_id = r.result_id AND m.figure_id IN"                       \
+    "  (SELECT figure_id FROM figure WHERE name GLOB '*.peak')) AS peak_bytes" FROM_RUNS WHERE_RUNS
+/* A row a figure of a run. */
+#define LONG                                                                                                           \
+    "SELECT " RUN_COLUMNS                                                                                              \
+    ", f.name AS figure, f.unit, m.value, m.tol, m.n, m.mad, m.ci_lo, m.ci_hi, m.valid" FROM_RUNS                      \
+    " JOIN metric_row m USING(result_id) JOIN figure f USING(figure_id)" WHERE_RUNS "f.name GLOB ?10 AND "
+
+#define EXACT_KEY "c.case_key = ?8"
+#define KEY_PATTERN "c.case_key GLOB ?8"
+#define LIMIT " LIMIT CAST(?9 AS INTEGER)"
+
+struct history_options {
+    const char *bundles, *figure;
+    struct kg_filter filter;
+    struct kg_rows_options format;
+    int64_t limit;
+};
+
+static enum kg_status show(const char *key, const struct history_options *o, struct kg_error *err) {
+    static const char *const STATEMENTS[2][2] = {
+        { WIDE EXACT_KEY NEWEST_FIRST LIMIT, LONG EXACT_KEY NEWEST_FIRST ", m.seq" LIMIT },
+        { WIDE KEY_PATTERN NEWEST_FIRST LIMIT, LONG KEY_PATTERN NEWEST_FIRST ", m.seq" LIMIT },
+    };
+    const char *root = kg_cli_bundles_root(o->bundles);
+    const bool is_pattern = strpbrk(key, "*?") != NULL;
+    struct kg_history *history = NULL;
+    struct kg_filter_args args;
+    char limit[32];
+    enum kg_status status = kg_filter_bind(&o->filter, root, &args, err);
+    if (status != KG_OK) return status;
+    snprintf(limit, sizeof limit, "%lld", (long long)o->limit);
+    args.owned[KG_FILTER_ARGS] = is_pattern ? kg_glob_of(key) : kg_xstrdup(key);
+    args.owned[KG_FILTER_ARGS + 2] = kg_glob_of(o->figure);
+    args.values[KG_FILTER_ARGS] = args.owned[KG_FILTER_ARGS];
+    args.values[KG_FILTER_ARGS + 1] = limit;
+    args.values[KG_FILTER_ARGS + 2] = args.owned[KG_FILTER_ARGS + 2];
+    status = kg_cli_history_open("history", root, &history, err);
+    struct kg_rows rows = KG_ROWS_INIT(&o->format);
+    if (status == KG_OK)
+        status = kg_history_query(history, STATEMENTS[is_pattern][o->figure != NULL], args.values,
+                                  KG_FILTER_ARGS + (o->figure ? 3 : 2), kg_rows_add, &rows, err);
+    if (status == KG_OK && rows.n_rows == 0)
+        status = kg_fail(err, KG_ERR_NOT_FOUND, "no run in %s has a case '%s'%s", root, key,
+                         is_pattern ? "" : " (* matches any text)");
+    if (status == KG_OK) status = kg_rows_print(&rows, err);
+    else kg_rows_free(&rows);
+    kg_history_close(history);
+    kg_filter_args_free(&args);
+    return status;
+}
+
+int kg_cmd_history(int argc, char **argv) {
+    struct history_options o = { .limit = -1 };
+    bool helped;
+    const struct kg_option options[] = {
+        { .name = "figure",
+          .kind = KG_OPTION_TEXT,
+          .value = &o.figure,
+          .metavar = "PATTERN",
+          .help = "a row for each figure whose name matches (y.max_abs, time.graph.cold, kv.peak)" },
+        { .name = "limit",
+          .letter = 'n',
+          .kind = KG_OPTION_INT,
+          .value = &o.limit,
+          .metavar = "N",
+          .help = "only the newest N rows",
+          .min = 1,
+          .max = 1e9 },
+        KG_FILTER_OPTIONS(&o.filter),
+        KG_BUNDLES_OPTION(&o.bundles),
+        KG_ROWS_OPTIONS(&o.format),
+    };
+    const struct kg_command command = {
+        .name = "kigo history",
+        .usage = "CASE [--figure PATTERN] [--limit N] [filters] [--json|--csv|--markdown]",
+        .summary =
+            "Shows what a case (a key; * matches any text) gave in every run, newest first: status, worst error\n"
+            "against its limit, first timing (median, ns), largest peak of memory; or figures by name.",
+        .options = options,
+        .n_options = KG_COUNT_OF(options),
+        .min_args = 1,
+        .max_args = 1,
+    };
+    const char **args;
+    size_t n_args;
+    struct kg_error err;
+    if (kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err) != KG_OK)
+        return kg_cli_error("history", &err);
+    const char *key = n_args > 0 ? args[0] : "";
+    free(args);
+    if (helped) return KG_EXIT_OK;
+    enum kg_status status = kg_rows_check(&o.format, &err);
+    if (status == KG_OK) status = show(key, &o, &err);
+    return status == KG_OK ? KG_EXIT_OK : kg_cli_error("history", &err);
+}

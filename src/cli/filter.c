@@ -1,0 +1,112 @@
+#include "cli/filter.h"
+#include "base/file.h"
+#include "base/size.h"
+#include "bundle/records.h"
+#include "history/ancestry.h"
+#include "history/annotation.h"
+#include <stdlib.h>
+#include <string.h>
+
+char *kg_glob_of(const char *pattern) {
+    struct kg_buffer out = KG_BUFFER_INIT;
+    if (!pattern) return NULL;
+    for (const char *s = pattern; *s; s++) {
+        if (*s == '[') kg_buffer_puts(&out, "[[]");
+        else kg_buffer_append(&out, s, 1);
+    }
+    return out.data ? out.data : kg_xstrdup("");
+}
+
+static enum kg_status commits_text(const struct kg_filter *filter, const char *root, char **text,
+                                   struct kg_error *err) {
+    const char *const places[] = { filter->repository ? filter->repository : root, filter->repository ? NULL : ".",
+                                   KG_SOURCE_DIR, NULL };
+    struct kg_commits commits;
+    struct kg_error why;
+    enum kg_status status = KG_ERR_NOT_FOUND;
+    for (size_t i = 0; places[i] && status != KG_OK; i++)
+        status = kg_path_is_dir(places[i]) ? kg_commits_list(places[i], filter->commits, &commits, &why) : status;
+    if (status != KG_OK) return kg_fail(err, KG_ERR_NOT_FOUND, "--commits: git knows no '%s'", filter->commits);
+    struct kg_buffer lines = KG_BUFFER_INIT;
+    for (size_t i = 0; i < commits.n_ids; i++) kg_buffer_printf(&lines, "%s\n", commits.ids[i]);
+    *text = lines.data ? lines.data : kg_xstrdup("none");
+    kg_commits_free(&commits);
+    return KG_OK;
+}
+
+enum kg_status kg_filter_bind(const struct kg_filter *filter, const char *root, struct kg_filter_args *args,
+                              struct kg_error *err) {
+    const char *const patterns[] = { filter->layer, filter->op, filter->dtype, filter->shape, filter->backend };
+    *args = (struct kg_filter_args){ 0 };
+    for (size_t i = 0; i < KG_COUNT_OF(patterns); i++) args->owned[i] = kg_glob_of(patterns[i]);
+    enum kg_status status = filter->commits ? commits_text(filter, root, &args->owned[5], err) : KG_OK;
+    if (filter->machine) args->owned[6] = kg_xstrdup(filter->machine);
+    for (size_t i = 0; i < KG_FILTER_ARGS; i++) args->values[i] = args->owned[i];
+    if (status != KG_OK) kg_filter_args_free(args);
+    return status;
+}
+
+void kg_filter_args_free(struct kg_filter_args *args) {
+    for (size_t i = 0; i < KG_COUNT_OF(args->owned); i++) free(args->owned[i]);
+    *args = (struct kg_filter_args){ 0 };
+}
+
+bool kg_filter_has_case(const struct kg_filter *f) {
+    return f->layer || f->op || f->dtype || f->shape || f->backend;
+}
+
+bool kg_filter_takes(const struct kg_filter *f, const json_t *plan) {
+    const struct {
+        const char *pattern, *name;
+    } rows[] = {
+        { f->layer, "layer" }, { f->op, "op" }, { f->dtype, "dtype" }, { f->shape, "shape" }, { f->backend, "backend" }
+    };
+    for (size_t i = 0; i < KG_COUNT_OF(rows); i++) {
+        const char *text = kg_json_text(plan, rows[i].name);
+        if (rows[i].pattern && (!text || !kg_case_matches(rows[i].pattern, text))) return false;
+    }
+    return true;
+}
+
+static bool take_id(void *arg, size_t n_columns, const char *const *names, const struct kg_cell *cells) {
+    char **id = arg;
+    (void)n_columns;
+    (void)names;
+    if (cells && !*id) *id = kg_xstrndup(cells[0].text, cells[0].size_bytes);
+    return true;
+}
+
+/* The newest run wanted; or, with an id, that one if it is. */
+static enum kg_status find_wanted(const char *verb, const struct kg_filter *filter, const char *root, const char *id,
+                                  char **found, struct kg_error *err) {
+    struct kg_history *history = NULL;
+    struct kg_filter_args args;
+    enum kg_status status = kg_filter_bind(filter, root, &args, err);
+    if (status != KG_OK) return status;
+    args.values[KG_FILTER_ARGS] = id;
+    status = kg_cli_history_open(verb, root, &history, err);
+    if (status == KG_OK)
+        status =
+            kg_history_query(history,
+                             "SELECT b.bundle_id FROM bundle b LEFT JOIN env e USING(env_id) WHERE " KG_FILTER_RUN_SQL
+                             " AND (?8 IS NULL OR b.bundle_id = ?8) AND ?1 IS ?1 AND ?2 IS ?2 AND ?3 IS ?3 AND"
+                             " ?4 IS ?4 AND ?5 IS ?5 ORDER BY b.started_us DESC, b.bundle_id DESC LIMIT 1",
+                             args.values, KG_FILTER_ARGS + 1, take_id, found, err);
+    kg_history_close(history);
+    kg_filter_args_free(&args);
+    return status;
+}
+
+enum kg_status kg_filter_find(const char *verb, const struct kg_filter *filter, const char *root, const char *run,
+                              char **dir, struct kg_error *err) {
+    if (!filter->commits && !filter->machine) return kg_cli_bundle_find(root, run, dir, err);
+    const bool latest = strcmp(run, "latest") == 0;
+    char *id = NULL;
+    enum kg_status status = latest ? KG_OK : kg_cli_bundle_find(root, run, dir, err);
+    if (status == KG_OK) status = find_wanted(verb, filter, root, latest ? NULL : strrchr(*dir, '/') + 1, &id, err);
+    if (status == KG_OK && !id)
+        status = kg_fail(err, KG_ERR_NOT_FOUND, "no run '%s' of those commits and machine", run);
+    if (status == KG_OK && latest) *dir = kg_path_join(root, id);
+    free(id);
+    return status;
+}

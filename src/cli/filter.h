@@ -1,0 +1,56 @@
+/* Which runs and cases a verb over the history speaks of. */
+#ifndef KIGO_CLI_FILTER_H
+#define KIGO_CLI_FILTER_H
+
+#include "cli/bundles.h"
+
+struct kg_filter {
+    const char *layer, *op, *dtype, *shape, *backend; /* patterns; NULL: any */
+    const char *commits;                              /* A..B, as git rev-list takes it */
+    const char *machine;                              /* part of the GPU's or CPU's name */
+    const char *repository;
+};
+
+/* Rows of a table of options. */
+#define KG_FILTER_OPTION(variable, name_, metavar_, help_)                                                             \
+    { .name = name_, .kind = KG_OPTION_TEXT, .value = (variable), .metavar = metavar_, .help = help_ }
+#define KG_FILTER_OPTIONS(f)                                                                                           \
+    KG_FILTER_OPTION(&(f)->layer, "layer", "PATTERN", "only cases of this layer (* matches any text)"),                \
+        KG_FILTER_OPTION(&(f)->op, "op", "PATTERN", "only cases of this operation"),                                   \
+        KG_FILTER_OPTION(&(f)->dtype, "dtype", "PATTERN", "only cases of this precision"),                             \
+        KG_FILTER_OPTION(&(f)->shape, "shape", "PATTERN", "only cases of this shape"),                                 \
+        KG_FILTER_OPTION(&(f)->backend, "backend", "PATTERN", "only cases of this back end"),                          \
+        KG_FILTER_OPTION(&(f)->commits, "commits", "A..B", "only runs of these commits, as git rev-list tells them"),  \
+        KG_FILTER_OPTION(&(f)->machine, "machine", "TEXT", "only runs on a GPU or CPU whose name holds this"),         \
+        KG_FILTER_OPTION(&(f)->repository, "repo", "DIR", "git repository that knows the commits")
+
+/* The filter as arguments of SQL: ?1 to ?5 are patterns for tcase c, ?6 commits for bundle b, a line each, ?7 a
+ * machine for env e; NULL where anything is wanted. A statement's own arguments begin at ?8. */
+enum { KG_FILTER_ARGS = 7 };
+#define KG_FILTER_CASE_SQL                                                                                             \
+    "(?1 IS NULL OR c.layer GLOB ?1) AND (?2 IS NULL OR c.op GLOB ?2) AND (?3 IS NULL OR c.dtype GLOB ?3) AND"         \
+    " (?4 IS NULL OR c.shape GLOB ?4) AND (?5 IS NULL OR c.backend GLOB ?5)"
+#define KG_FILTER_RUN_SQL                                                                                              \
+    "(?6 IS NULL OR instr(?6, b.git_commit) > 0) AND (?7 IS NULL OR"                                                   \
+    " instr(lower(coalesce(e.gpu_name, '') || ' ' || coalesce(e.cpu_model, '')), lower(?7)) > 0)"
+
+struct kg_filter_args {
+    const char *values[KG_FILTER_ARGS + 4]; /* room for the statement's own */
+    char *owned[KG_FILTER_ARGS + 4];
+};
+KG_WARN_UNUSED enum kg_status kg_filter_bind(const struct kg_filter *filter, const char *root,
+                                             struct kg_filter_args *args, struct kg_error *err);
+void kg_filter_args_free(struct kg_filter_args *args);
+
+bool kg_filter_has_case(const struct kg_filter *filter); /* whether any case is left out */
+/* Whether a plan line's case is wanted. */
+bool kg_filter_takes(const struct kg_filter *filter, const json_t *plan);
+
+/* As kg_cli_bundle_find; 'latest' is the latest run of the commits and machine wanted, and any other must be of them. */
+KG_WARN_UNUSED enum kg_status kg_filter_find(const char *verb, const struct kg_filter *filter, const char *root,
+                                             const char *run, char **dir, struct kg_error *err);
+
+/* A pattern in which only * and ? mean something, as SQLite's GLOB takes it. malloc'ed; NULL for NULL. */
+char *kg_glob_of(const char *pattern);
+
+#endif

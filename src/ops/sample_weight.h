@@ -47,8 +47,12 @@ KG_SAMPLE_FUNCTION uint64_t kg_sample_weight(double x, int bits) {
     if (!(x > least)) return 0;
     const double n = kg_sample_add(kg_sample_add(kg_sample_mul(x, 0x1.71547652b82fep+0), whole), -whole);
     const double r = kg_sample_add(kg_sample_add(x, -kg_sample_mul(n, ln2_high)), -kg_sample_mul(n, ln2_low));
-    double sum = 1;
-    for (int k = 13; k > 0; k--) sum = kg_sample_add(1, kg_sample_mul(kg_sample_mul(r, 1.0 / k), sum));
+    double sum = 1 / 6227020800.0; /* 13! */
+    const double rest[] = {
+        1 / 479001600.0, 1 / 39916800.0, 1 / 3628800.0, 1 / 362880.0, 1 / 40320.0, 1 / 5040.0, 1 / 720.0,
+        1 / 120.0,       1 / 24.0,       1 / 6.0,       1 / 2.0,      1,           1
+    };
+    for (int k = 0; k < 13; k++) sum = kg_sample_add(kg_sample_mul(sum, r), rest[k]);
     const uint64_t power_bits = (uint64_t)(1023 + (int)n + bits) << 52;
     double power;
     memcpy(&power, &power_bits, sizeof power);

@@ -7,6 +7,7 @@ libkigosuite_a_SOURCES += \
 	suites/tolerance/op_activations.c \
 	suites/tolerance/op_device.c suites/tolerance/op_device.h \
 	suites/tolerance/plain_f16.c suites/tolerance/plain_f16.h \
+	suites/tolerance/sample_cases.c suites/tolerance/sample_cases.h \
 	suites/tolerance/walk_models.c suites/tolerance/walk_models.h
 check_PROGRAMS += \
 	suites/tolerance/test_chunks \
@@ -26,6 +27,8 @@ suites_tolerance_test_kv_SOURCES = suites/tolerance/test_kv.c
 suites_tolerance_test_formats_SOURCES = suites/tolerance/test_formats.c
 suites_tolerance_test_layers_SOURCES = suites/tolerance/test_layers.c
 suites_tolerance_test_long_SOURCES = suites/tolerance/test_long.c
+check_PROGRAMS += suites/tolerance/test_sample
+suites_tolerance_test_sample_SOURCES = suites/tolerance/test_sample.c
 suites_tolerance_test_ops_SOURCES = suites/tolerance/test_ops.c
 check_PROGRAMS += suites/tolerance/test_torch
 suites_tolerance_test_torch_SOURCES = suites/tolerance/test_torch.c

@@ -60,8 +60,7 @@ suites_unit_test_bundle_SOURCES = suites/unit/test_bundle.c suites/unit/bundle_m
 suites_unit_test_bundle_sync_SOURCES = suites/unit/test_bundle_sync.c suites/unit/bundle_maker.c
 suites_unit_test_bundle_verify_SOURCES = suites/unit/test_bundle_verify.c suites/unit/bundle_maker.c
 check_PROGRAMS += suites/unit/test_generate
-suites_unit_test_generate_SOURCES = suites/unit/test_generate.c suites/unit/scripted.c suites/unit/scripted.h \
-	suites/unit/host_draws.c suites/unit/host_draws.h
+suites_unit_test_generate_SOURCES = suites/unit/test_generate.c suites/unit/scripted.c suites/unit/scripted.h
 check_PROGRAMS += suites/unit/test_session
 suites_unit_test_session_SOURCES = suites/unit/test_session.c
 check_PROGRAMS += suites/unit/test_prompt

@@ -2,6 +2,7 @@
 #include "base/buffer.h"
 #include "base/size.h"
 #include "suites/harness/case.h"
+#include "suites/harness/chi_square.h"
 #include <check.h>
 #include <kigo/engine.h>
 #include <math.h>
@@ -9,30 +10,6 @@
 #include <string.h>
 
 enum { N_DRAWS = 20000 };
-
-/* Quantiles of chi-square at 1 - 1e-4: a right sampler fails one seed in ten thousand, and the seeds are fixed. */
-static double chi_square_limit(size_t freedom) {
-    static const double LIMITS[] = { 0, 15.137, 18.421, 21.108, 23.513, 25.745, 27.856, 29.878, 31.828, 33.720 };
-    ck_assert_uint_lt(freedom, KG_COUNT_OF(LIMITS));
-    return LIMITS[freedom];
-}
-
-/* Pearson's statistic; ids that must not be drawn have probability 0 and fail the case if they are. */
-static double chi_square(const size_t *counts, const double *probabilities, size_t n, size_t n_draws, size_t *freedom) {
-    double sum = 0;
-    size_t n_possible = 0;
-    for (size_t i = 0; i < n; i++) {
-        const double expected = probabilities[i] * (double)n_draws;
-        if (probabilities[i] == 0) {
-            ck_assert_msg(counts[i] == 0, "id %zu cannot be drawn, but was, %zu times", i, counts[i]);
-            continue;
-        }
-        n_possible++;
-        sum += ((double)counts[i] - expected) * ((double)counts[i] - expected) / expected;
-    }
-    *freedom = n_possible - 1;
-    return sum;
-}
 
 static struct kg_sampler *make(const struct kg_sampler_options *options, uint32_t n_vocab) {
     struct kg_sampler *sampler;
@@ -158,9 +135,9 @@ static void follows(struct kg_record *rec, const void *arg) {
     const struct distribution *d = arg;
     size_t counts[N_IDS], freedom;
     count_draws(d, counts);
-    const double statistic = chi_square(counts, d->want, N_IDS, N_DRAWS, &freedom);
+    const double statistic = kg_chi_square(counts, d->want, N_IDS, N_DRAWS, &freedom);
     kg_record_metric(rec, "chi_square", "ratio", statistic);
-    ck_assert_msg(statistic <= chi_square_limit(freedom), "chi-square %.2f with %zu degrees of freedom", statistic,
+    ck_assert_msg(statistic <= kg_chi_square_limit(freedom), "chi-square %.2f with %zu degrees of freedom", statistic,
                   freedom);
 }
 
@@ -170,9 +147,9 @@ static void test_tells_distributions_apart(struct kg_record *rec, const void *ar
     const double wrong[N_IDS] = { .05, .28, .02, .2, .15, .03, .24, .03 };
     size_t counts[N_IDS], freedom;
     count_draws(&DISTRIBUTIONS[0], counts);
-    const double statistic = chi_square(counts, wrong, N_IDS, N_DRAWS, &freedom);
+    const double statistic = kg_chi_square(counts, wrong, N_IDS, N_DRAWS, &freedom);
     kg_record_metric(rec, "chi_square", "ratio", statistic);
-    ck_assert_double_gt(statistic, chi_square_limit(freedom));
+    ck_assert_double_gt(statistic, kg_chi_square_limit(freedom));
 }
 
 static void greedy_takes_the_lowest_of_equals(struct kg_record *rec, const void *arg) {

@@ -1,4 +1,4 @@
-#include "suites/unit/host_draws.h"
+#include "suites/harness/host_draws.h"
 #include "base/buffer.h"
 #include <stdlib.h>
 

@@ -75,6 +75,16 @@ static void cuda_close(struct kg_backend *backend) {
     free(cuda);
 }
 
+/* The host waits here, and in kernels/mailbox.cu for drawn ids. */
+static void count_wait(struct kg_cuda_backend *cuda) {
+    (void)__atomic_fetch_add(&cuda->base.n_waits, 1, __ATOMIC_RELAXED);
+}
+
+static cudaError_t wait_for_stream(struct kg_cuda_backend *cuda) {
+    count_wait(cuda);
+    return cudaStreamSynchronize(cuda->stream);
+}
+
 static enum kg_status cuda_open(const struct kg_backend_ops *ops, int n_threads, struct kg_backend **backend,
                                 struct kg_error *err) {
     if (n_threads < 0) return kg_fail(err, KG_ERR_USAGE, "%d threads are asked for", n_threads);
@@ -120,7 +130,7 @@ static enum kg_status cuda_alloc(struct kg_backend *backend, enum kg_memory_tag 
 static void cuda_free(struct kg_backend *backend, struct kg_block *block) {
     if (block->size_bytes > 0) {
         const struct kg_cuda_held lock(backend);
-        (void)cudaStreamSynchronize(lock.cuda->stream);
+        (void)wait_for_stream(lock.cuda);
         kg_cuda_graphs_drop(lock.cuda, block->data);
         kg_memory_remove(&backend->memory, block);
         (void)cudaFree(block->data);
@@ -137,6 +147,7 @@ static enum kg_status cuda_upload(struct kg_backend *backend, void *to, const vo
     for (uint64_t done = 0, n; done < size_bytes; done += n, cuda->staging_turn ^= 1) {
         const int turn = cuda->staging_turn;
         n = size_bytes - done < STAGING_BYTES ? size_bytes - done : STAGING_BYTES;
+        count_wait(cuda);
         TRY_CUDA(cudaEventSynchronize(cuda->staged[turn]), "upload");
         memcpy(cuda->staging[turn], static_cast<const char *>(host) + done, n);
         TRY_CUDA(cudaMemcpyAsync(static_cast<char *>(to) + done, cuda->staging[turn], n, cudaMemcpyHostToDevice,
@@ -156,7 +167,7 @@ static enum kg_status cuda_download(struct kg_backend *backend, void *host, cons
         TRY_CUDA(cudaMemcpyAsync(cuda->staging[0], static_cast<const char *>(from) + done, n, cudaMemcpyDeviceToHost,
                                  cuda->stream),
                  "download");
-        TRY_CUDA(cudaStreamSynchronize(cuda->stream), "download");
+        TRY_CUDA(wait_for_stream(cuda), "download");
         memcpy(static_cast<char *>(host) + done, cuda->staging[0], n);
     }
     return KG_OK;
@@ -164,7 +175,7 @@ static enum kg_status cuda_download(struct kg_backend *backend, void *host, cons
 
 static enum kg_status cuda_synchronize(struct kg_backend *backend, struct kg_error *err) {
     const struct kg_cuda_held lock(backend);
-    TRY_CUDA(cudaStreamSynchronize(lock.cuda->stream), "synchronize");
+    TRY_CUDA(wait_for_stream(lock.cuda), "synchronize");
     return KG_OK;
 }
 

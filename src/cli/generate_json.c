@@ -82,12 +82,13 @@ static json_t *precision_of(const struct kg_cli_generate *g) {
 char *kg_cli_generate_json(const struct kg_cli_generate *g) {
     const struct kg_generate_result *r = &g->result;
     json_t *object =
-        json_pack("{s:s%, s:o, s:s%, s:o, s:o, s:s, s:o, s:o, s:o, s:I, s:s, s:o, s:o}", "text", r->text, r->text_len,
-                  "ids", list_of_ids(r->ids, r->n_ids), "prompt", g->prompt, g->prompt_len, "prompt_ids",
+        json_pack("{s:s%, s:o, s:s%, s:o, s:o, s:s, s:o, s:o, s:o, s:I, s:I, s:s, s:o, s:o}", "text", r->text,
+                  r->text_len, "ids", list_of_ids(r->ids, r->n_ids), "prompt", g->prompt, g->prompt_len, "prompt_ids",
                   list_of_ids(g->prompt_ids.ids, g->prompt_ids.n), "seed", unsigned_number(g->sampler.seed), "finish",
                   kg_finish_name(r->finish), "options", options_of(g), "timings", timings_of(g), "memory",
-                  memory_of(g->engine.backend), "decode_allocations", (json_int_t)r->n_decode_allocations, "backend",
-                  kg_backend_name(g->engine.backend), "precision", precision_of(g), "model", model_of(g));
+                  memory_of(g->engine.backend), "decode_allocations", (json_int_t)r->n_decode_allocations,
+                  "decode_waits", (json_int_t)r->n_decode_waits, "backend", kg_backend_name(g->engine.backend),
+                  "precision", precision_of(g), "model", model_of(g));
     char *line = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
     json_decref(object);
     return line;

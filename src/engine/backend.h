@@ -20,6 +20,7 @@ struct kg_measure_ops;        /* measure/device.h */
 struct kg_backend {
     const struct kg_backend_ops *ops;
     struct kg_memory memory;
+    uint64_t n_waits; /* times the host waited until the back end had done its work; changed atomically */
 };
 
 /* Bytes of an element; p is a valid precision. */

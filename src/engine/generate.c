@@ -119,6 +119,10 @@ static uint64_t n_allocations(const struct run *r) {
     return use.n_allocations;
 }
 
+static uint64_t n_waits(const struct run *r) {
+    return __atomic_load_n(&r->session->backend->n_waits, __ATOMIC_RELAXED);
+}
+
 /* The prompt's evaluation and the first draw, if there is to be one. */
 static enum kg_status begin(struct run *r, uint64_t start_ns, int32_t *id) {
     const float *logits;
@@ -148,7 +152,8 @@ static enum kg_status advance(struct run *r, int32_t *id) {
 }
 
 static enum kg_status decode(struct run *r, int32_t id) {
-    const uint64_t start_ns = kg_clock_monotonic_ns(), n_before = n_allocations(r);
+    const uint64_t start_ns = kg_clock_monotonic_ns(), n_allocations_before = n_allocations(r);
+    const uint64_t n_waits_before = n_waits(r);
     uint64_t drawn_ns = start_ns;
     bool done = false;
     enum kg_status status = settle(r, id, &done);
@@ -160,7 +165,8 @@ static enum kg_status decode(struct run *r, int32_t id) {
         if (!status) status = settle(r, id, &done);
     }
     r->result.decode_ns = kg_clock_monotonic_ns() - start_ns;
-    r->result.n_decode_allocations = n_allocations(r) - n_before;
+    r->result.n_decode_allocations = n_allocations(r) - n_allocations_before;
+    r->result.n_decode_waits = n_waits(r) - n_waits_before;
     return status;
 }
 

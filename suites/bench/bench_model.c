@@ -240,6 +240,7 @@ static void decode(struct kg_record *rec, const void *arg) {
     ck_assert_uint_eq(result->n_ids, c->n_tokens);
     ck_assert_uint_gt(result->n_evals, 0);
     ck_assert_uint_eq(result->n_decode_allocations, 0);
+    ck_assert_uint_eq(result->n_decode_waits, 0);
     const double bytes = weight_bytes_read() + kv_bytes(c, c->n_prompt + c->n_tokens / 2);
     const bool cold =
         bytes > 2 * (double)record_roofline(rec, c)->cache_bytes; /* no token finds what the last one read */

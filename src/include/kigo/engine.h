@@ -145,6 +145,8 @@ struct kg_generate_result {
     uint64_t *token_ns; /* n_evals entries: from one id's arrival to that of the next (evaluation and draw) */
     size_t n_evals;
     uint64_t n_decode_allocations; /* back-end allocations made while decoding; 0 is the contract */
+    uint64_t n_decode_waits;       /* times the host waited for the back end meanwhile, but for a drawn id; 0 is the
+                                      contract where the back end draws */
 };
 
 /* Prefills the prompt ids into the session (after what it holds) and generates. KG_ERR_RANGE if the prompt does not fit

@@ -102,7 +102,7 @@ static void add_canaries(struct kg_buffer *plots, const struct kg_bandwidth *b) 
 
 bool kg_bandwidth_plot(const struct kg_bandwidth *b, const char *terminal, const char *output,
                        struct kg_buffer *script) {
-    enum { PANEL_WIDTH = 780, HEIGHT = 620 };
+    enum { PANEL_WIDTH = 900, HEIGHT = 620 };
     struct kg_buffer data = KG_BUFFER_INIT, rates = KG_BUFFER_INIT, ratios = KG_BUFFER_INIT;
     struct panel rate = { &data, &rates, "rate", gb_s, gb_s_lo, gb_s_hi, true, 0 };
     struct panel ratio = { &data, &ratios, "ratio", speedup, speedup_lo, speedup_hi, true, 0 };
@@ -116,7 +116,7 @@ bool kg_bandwidth_plot(const struct kg_bandwidth *b, const char *terminal, const
             script,
             "set terminal %s noenhanced size %d,%d%s\nset output '%s'\nset logscale x\nset grid lc rgb '#cccccc'\n"
             "set format x '%%.0s %%cB'\nset xlabel 'bytes read and written by one launch' offset 0,0.4\n"
-            "set key outside below samplen 1 maxrows 5\nset bars small\n",
+            "set key outside right top samplen 1 font ',9'\nset bars small\n",
             terminal, both ? 2 * PANEL_WIDTH : PANEL_WIDTH, HEIGHT,
             strcmp(terminal, "svg") == 0 ? " background '#ffffff'" : "", output);
         if (both) kg_buffer_puts(script, "set multiplot layout 1,2\n");

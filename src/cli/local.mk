@@ -34,6 +34,9 @@ kigo_SOURCES += src/cli/bundles.h \
 	src/cli/table.c
 kigo_SOURCES += \
 	src/cli/cmd_annotate.c \
+	src/cli/cmd_confirm.c \
+	src/cli/cmd_selfcheck.c \
+	src/cli/fresh_runs.c src/cli/fresh_runs.h \
 	src/cli/cmd_diff.c \
 	src/cli/cmd_history.c \
 	src/cli/cmd_steps.c \

@@ -23,7 +23,8 @@ static enum kg_status resolve_baseline(const char *root, const char *baseline, s
     if (!baseline) return KG_OK;
     struct kg_error no_run, no_commit;
     if (kg_cli_run_id(root, baseline, id, &no_run) == KG_OK) {
-        o->baseline_run = *id;
+        o->baseline_runs = (const char *const *)id;
+        o->n_baseline_runs = 1;
         return KG_OK;
     }
     if (no_run.status == KG_ERR_USAGE) return kg_fail(err, KG_ERR_USAGE, "--baseline: %s", no_run.message);

@@ -1,6 +1,7 @@
 /* What regress found, for people and programs. */
 #include "cli/regress_call.h"
 #include "base/size.h"
+#include "bundle/records.h"
 #include <math.h>
 
 const char *kg_regression_verdict(const struct kg_regression *r) {
@@ -56,6 +57,11 @@ static json_t *judgement_json(const struct kg_judgement *j) {
                      number(j->z_limit), "n_baseline", (json_int_t)j->n_baseline, "noisy", j->noisy, "why", j->why);
 }
 
+static json_t *selfcheck_json(const struct kg_regression *r) {
+    json_t *found = r->selfcheck ? json_loads(r->selfcheck, 0, NULL) : NULL;
+    return found ? found : json_null();
+}
+
 json_t *kg_regression_json(const struct kg_regression *r, bool all) {
     json_t *baseline = json_array(), *counts = json_object(), *drifts = json_array(), *reasons = json_array(),
            *judgements = json_array();
@@ -74,11 +80,11 @@ json_t *kg_regression_json(const struct kg_regression *r, bool all) {
     for (size_t i = 0; i < r->n_reasons; i++) json_array_append_new(reasons, json_string(r->reasons[i]));
     for (size_t i = 0; i < r->n_judgements; i++)
         if (is_shown(&r->judgements[i], all)) json_array_append_new(judgements, judgement_json(&r->judgements[i]));
-    return json_pack("{s:s, s:s, s:i, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "run", r->run.bundle_id, "verdict",
-                     kg_regression_verdict(r), "exit_code", r->exit_code, "baseline", baseline, "counts", counts,
-                     "n_cases", (json_int_t)r->n_cases, "n_exact", (json_int_t)r->n_exact, "n_noisy",
+    return json_pack("{s:s, s:s, s:i, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "run", r->run.bundle_id,
+                     "verdict", kg_regression_verdict(r), "exit_code", r->exit_code, "baseline", baseline, "counts",
+                     counts, "n_cases", (json_int_t)r->n_cases, "n_exact", (json_int_t)r->n_exact, "n_noisy",
                      (json_int_t)r->n_noisy, "n_other_seed", (json_int_t)r->n_other_seed, "drift", drifts, "reasons",
-                     reasons, "judgements", judgements);
+                     reasons, "selfcheck", selfcheck_json(r), "judgements", judgements);
 }
 
 void kg_regression_head(const struct kg_regression *r, bool markdown, struct kg_buffer *out) {
@@ -110,6 +116,12 @@ void kg_regression_foot(const struct kg_regression *r, bool markdown, struct kg_
         if (!isnan(d->canary)) kg_buffer_printf(out, " (canaries %+.2f%%)", 100 * expm1(d->canary));
         kg_buffer_puts(out, "\n");
     }
+    json_t *selfcheck = selfcheck_json(r);
+    if (json_is_object(selfcheck))
+        kg_buffer_printf(out, "%sselfcheck on this machine: %lld false alarms in %lld comparisons\n", item,
+                         (long long)kg_json_int(selfcheck, "false_alarms", -1),
+                         (long long)kg_json_int(selfcheck, "comparisons", -1));
+    json_decref(selfcheck);
     kg_buffer_puts(out, item);
     for (int k = 0; k < KG_JUDGED_COUNT; k++) kg_buffer_printf(out, "%zu %s, ", r->counts[k], KG_JUDGED_NAMES[k]);
     kg_buffer_printf(out, "%zu waived\n", r->n_waived);

@@ -67,3 +67,16 @@ char *kg_comparison_difference(const char *a, const char *b) {
     json_decref(x);
     return out.data ? out.data : kg_xstrdup("");
 }
+
+bool kg_comparison_same_machine(const char *a, const char *b) {
+    static const char *const CHOICE[] = { "layers", "filter", "cases", "models", "quick", "report", "verb" };
+    json_t *x = json_loads(a, 0, NULL), *y = json_loads(b, 0, NULL);
+    for (size_t i = 0; i < KG_COUNT_OF(CHOICE); i++) {
+        json_object_del(x, CHOICE[i]);
+        json_object_del(y, CHOICE[i]);
+    }
+    const bool same = x && y && json_equal(x, y);
+    json_decref(y);
+    json_decref(x);
+    return same;
+}

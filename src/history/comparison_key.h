@@ -3,6 +3,7 @@
 #define KIGO_HISTORY_COMPARISON_KEY_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 /* The comparison key as JSON text with sorted members (malloc'ed): two runs compare exactly if theirs are equal.
  *   gpu, n_gpus, driver, cuda_runtime, power_limit_w   of the first GPU, or without one
@@ -15,5 +16,8 @@ char *kg_comparison_key(const json_t *env, const json_t *build);
 
 /* The names of the members in which two keys differ, "gpu, driver" (malloc'ed, "" for equal keys). */
 char *kg_comparison_difference(const char *a, const char *b);
+
+/* Whether two keys name the same machine and build, whatever cases their runs chose. */
+bool kg_comparison_same_machine(const char *a, const char *b);
 
 #endif

@@ -4,6 +4,8 @@ libkigo_a_SOURCES += \
 	src/history/figure_kind.c src/history/figure_kind.h \
 	src/history/run.c src/history/run.h \
 	src/history/step_search.c src/history/step_search.h \
+	src/history/confirm.c src/history/confirm.h \
+	src/history/selfcheck.c src/history/selfcheck.h \
 	src/history/screen.c src/history/screen.h \
 	src/history/drift.c src/history/drift.h \
 	src/history/regress.c src/history/regress.h \

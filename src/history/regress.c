@@ -1,6 +1,8 @@
 #include "history/regress_parts.h"
 #include "base/buffer.h"
 #include "base/size.h"
+#include "bundle/records.h"
+#include "history/comparison_key.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -120,6 +122,20 @@ static void conclude(struct kg_comparison *comparison) {
                                                                                        : KG_EXIT_OK;
 }
 
+/* Annotations come oldest first. */
+static void find_selfcheck(struct kg_comparison *comparison) {
+    for (size_t i = 0; i < comparison->annotations.n_items; i++) {
+        const struct kg_annotation *a = &comparison->annotations.items[i];
+        json_t *found = strcmp(a->kind, "selfcheck") == 0 ? json_loads(a->text, 0, NULL) : NULL;
+        const char *key = kg_json_text(found, "comparison_key");
+        if (key && kg_comparison_same_machine(key, comparison->out->run.comparison_key)) {
+            free(comparison->out->selfcheck);
+            comparison->out->selfcheck = kg_xstrdup(a->text);
+        }
+        json_decref(found);
+    }
+}
+
 static enum kg_status load(struct kg_history *history, struct kg_comparison *comparison, struct kg_error *err) {
     struct kg_regression *out = comparison->out;
     enum kg_status status = kg_annotations_load(comparison->options->root, &comparison->annotations, NULL, err);
@@ -144,7 +160,10 @@ enum kg_status kg_regress(struct kg_history *history, const struct kg_regress_op
         kg_regress_kernels(&comparison);
         kg_regress_noisy(&comparison);
     }
-    if (status == KG_OK) conclude(&comparison);
+    if (status == KG_OK) {
+        find_selfcheck(&comparison);
+        conclude(&comparison);
+    }
     kg_run_free(&comparison.run);
     for (size_t i = 0; i < comparison.n_baseline; i++) kg_run_free(&comparison.baseline[i]);
     kg_annotations_free(&comparison.annotations);
@@ -164,6 +183,7 @@ void kg_regression_free(struct kg_regression *r) {
     free(r->judgements);
     kg_drifts_free(r->drifts, r->n_drifts);
     free(r->other_key);
+    free(r->selfcheck);
     kg_run_head_free(&r->run);
     kg_run_heads_free(&r->baseline);
     kg_catalogue_free(&r->catalogue);

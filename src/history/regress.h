@@ -8,10 +8,11 @@
 enum { KG_BASELINE_RUNS = 20 };
 
 struct kg_regress_options {
-    const char *root;                /* folder of bundles, for annotations */
-    const char *run;                 /* the bundle_id that is judged */
-    const char *baseline_run;        /* a bundle_id: only this run is the baseline */
-    const char *baseline_revision;   /* a commit's runs are; both NULL: those of the commit's ancestors */
+    const char *root;                 /* folder of bundles, for annotations */
+    const char *run;                  /* the bundle_id that is judged */
+    const char *const *baseline_runs; /* bundle_ids: these are the baseline, at most 20 */
+    size_t n_baseline_runs;
+    const char *baseline_revision;   /* a commit's runs are; without either: those of the commit's ancestors */
     const char *const *repositories; /* where to ask git for commits; NULL ends them */
     double least_change;             /* of a noisy figure, relative: 0.03 */
     int64_t now_us;                  /* waivers end */
@@ -51,7 +52,8 @@ struct kg_regression {
     size_t n_other_seed;              /* figures left out: the seed differs */
     struct kg_drift *drifts;
     size_t n_drifts;
-    char **reasons; /* why it is inconclusive, a sentence each */
+    char *selfcheck; /* what the newest selfcheck on this machine and build found, as JSON; NULL: there is none */
+    char **reasons;  /* why it is inconclusive, a sentence each */
     size_t n_reasons;
     struct kg_catalogue catalogue;  /* what names point into */
     size_t counts[KG_JUDGED_COUNT]; /* without waived ones */

@@ -102,12 +102,13 @@ enum kg_status kg_regress_choose(struct kg_history *history, struct kg_compariso
     struct kg_regression *out = comparison->out;
     enum kg_status status = load_run(history, o->run, &out->run, err);
     if (status != KG_OK) return status;
-    if (!o->baseline_run) {
-        status = choose_by_commit(history, comparison, err);
-    } else {
-        out->baseline.items = kg_xcalloc(1, sizeof *out->baseline.items);
-        status = load_run(history, o->baseline_run, &out->baseline.items[0], err);
-        out->baseline.n_items = status == KG_OK;
+    if (o->n_baseline_runs > KG_BASELINE_RUNS)
+        return kg_fail(err, KG_ERR_RANGE, "%zu baseline runs, more than %d", o->n_baseline_runs, KG_BASELINE_RUNS);
+    if (o->n_baseline_runs == 0) status = choose_by_commit(history, comparison, err);
+    else out->baseline.items = kg_xcalloc(o->n_baseline_runs, sizeof *out->baseline.items);
+    for (size_t i = 0; i < o->n_baseline_runs && status == KG_OK; i++) {
+        status = load_run(history, o->baseline_runs[i], &out->baseline.items[i], err);
+        out->baseline.n_items += status == KG_OK;
     }
     if (status != KG_OK) return status;
     out->other_key = out->baseline.n_items > 0

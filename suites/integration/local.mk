@@ -28,6 +28,13 @@ suites_integration_test_cli_SOURCES = suites/integration/test_cli.c
 suites_integration_test_cli_output_SOURCES = suites/integration/test_cli_output.c
 check_PROGRAMS += suites/integration/test_survival
 suites_integration_test_survival_SOURCES = suites/integration/test_survival.c suites/unit/bundle_maker.c
+check_PROGRAMS += suites/integration/test_confirm
+EXTRA_suites_integration_test_confirm_DEPENDENCIES = suites/harness/selftest/bench_pace
+suites_integration_test_confirm_SOURCES = \
+	suites/integration/check_lab.c suites/integration/check_lab.h \
+	suites/integration/test_confirm.c \
+	suites/integration/verbs.c suites/integration/verbs.h \
+	suites/harness/failure_name.c suites/unit/bundle_maker.c
 check_PROGRAMS += suites/integration/test_history_cli
 suites_integration_test_history_cli_SOURCES = \
 	suites/integration/test_history_cli.c \

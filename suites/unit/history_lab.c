@@ -78,7 +78,8 @@ void kg_history_lab_regress(const struct kg_history_lab *lab, const char *run, c
     const char *const repositories[] = { lab->root, NULL };
     const struct kg_regress_options options = { .root = lab->root,
                                                 .run = run ? run : last_id,
-                                                .baseline_run = baseline_run,
+                                                .baseline_runs = &baseline_run,
+                                                .n_baseline_runs = baseline_run != NULL,
                                                 .repositories = repositories,
                                                 .least_change = 0.03,
                                                 .now_us = lab->clock_us };

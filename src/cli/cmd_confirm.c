@@ -1,0 +1,307 @@
+/* kigo confirm: what regress flagged, measured again with both builds in turns. */
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/progress.h"
+#include "base/size.h"
+#include "bundle/records.h"
+#include "cli/commands.h"
+#include "cli/fresh_runs.h"
+#include "cli/regress_call.h"
+#include "cli/suite_run.h"
+#include "history/annotation.h"
+#include "history/confirm.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_CASES = 200 };
+
+struct confirm_options {
+    struct kg_regress_call call;
+    const char *run, *baseline_build, *build, *keep;
+    struct kg_rows_options format;
+    int64_t n_rounds;
+};
+
+struct confirming {
+    const struct confirm_options *o;
+    struct kg_regression r;
+    struct kg_confirmation *items;
+    size_t n_items, n_left_out;
+    const char **words; /* of a run: the verb, its options, --case KEY... */
+    size_t n_words;
+    json_t *env;   /* owns texts that words point to */
+    char **ids[2]; /* of each side's runs: baseline, run */
+    size_t n_ids[2];
+};
+
+static bool is_flagged(const struct kg_judgement *j) {
+    return j->noisy && !j->waived && (j->judged == KG_JUDGED_WORSE || j->judged == KG_JUDGED_INCONCLUSIVE) &&
+           !isnan(j->change);
+}
+
+static bool has_key(const struct confirming *c, const char *key) {
+    for (size_t i = 0; i < c->n_items; i++)
+        if (strcmp(c->items[i].key, key) == 0) return true;
+    return false;
+}
+
+/* The flagged figures, those that went furthest first; each case is run once however many of its figures are flagged. */
+static void choose(struct confirming *c) {
+    size_t n_cases = 0;
+    c->items = kg_xcalloc(c->r.n_judgements + 1, sizeof *c->items);
+    for (size_t i = 0; i < c->r.n_judgements; i++) {
+        const struct kg_judgement *j = &c->r.judgements[i];
+        if (!is_flagged(j)) continue;
+        const bool seen = has_key(c, j->key);
+        if (!seen && n_cases == MOST_CASES) {
+            c->n_left_out++;
+            continue;
+        }
+        n_cases += !seen;
+        const int worse = kg_figure_kind_of(j->figure, j->unit).worse;
+        c->items[c->n_items++] =
+            (struct kg_confirmation){ .key = j->key, .figure = j->figure, .unit = j->unit, .worse = worse };
+    }
+}
+
+static void add_word(struct confirming *c, const char *word) {
+    c->words = kg_xrealloc(c->words, (c->n_words + 2) * sizeof *c->words);
+    c->words[c->n_words++] = word;
+    c->words[c->n_words] = NULL;
+}
+
+/* The judged run's verb, seed, scale and models, and the flagged cases in the place of its choice. */
+static enum kg_status make_words(struct confirming *c, struct kg_error *err) {
+    char *dir = kg_path_join(kg_cli_bundles_root(c->o->call.bundles), c->r.run.bundle_id);
+    const enum kg_status status = kg_bundle_read_json(dir, "data/env.json", &c->env, err);
+    free(dir);
+    if (status != KG_OK) return status;
+    const json_t *run = json_object_get(c->env, "run");
+    const char *verb = json_string_value(json_array_get(json_object_get(run, "argv"), 0));
+    if (!verb || (strcmp(verb, "bench") != 0 && strcmp(verb, "check") != 0))
+        return kg_fail(err, KG_ERR_UNSUPPORTED, "the run was made by '%s', not by kigo check or bench",
+                       verb ? verb : "nobody knows what");
+    add_word(c, verb);
+    if (json_is_true(json_object_get(run, "quick"))) add_word(c, "--quick");
+    const char *seed = kg_json_text(run, "seed");
+    if (seed) {
+        add_word(c, "--seed");
+        add_word(c, seed);
+    }
+    const json_t *models = json_object_get(run, "models");
+    for (size_t i = 0; i < json_array_size(models); i++) {
+        add_word(c, "--model");
+        add_word(c, json_string_value(json_array_get(models, i)));
+    }
+    for (size_t i = 0; i < c->n_items; i++) {
+        bool seen = false;
+        for (size_t k = 0; k < i; k++) seen = seen || strcmp(c->items[k].key, c->items[i].key) == 0;
+        if (seen) continue;
+        add_word(c, "--case");
+        add_word(c, c->items[i].key);
+    }
+    return KG_OK;
+}
+
+/* Baseline, run; run, baseline; ...: what drifts meanwhile meets both alike. */
+static enum kg_status measure(struct confirming *c, const struct kg_fresh_runs *runs, char *const programs[2],
+                              struct kg_error *err) {
+    enum kg_status status = KG_OK;
+    struct kg_progress progress;
+    kg_progress_start(&progress, "runs");
+    for (int side = 0; side < 2; side++) c->ids[side] = kg_xcalloc((size_t)c->o->n_rounds, sizeof *c->ids[side]);
+    for (int64_t turn = 0; turn < 2 * c->o->n_rounds && status == KG_OK; turn++) {
+        const int side = (int)((turn + turn / 2) % 2);
+        status = kg_fresh_run(runs, programs[side], c->words, &c->ids[side][c->n_ids[side]], err);
+        c->n_ids[side] += status == KG_OK;
+        kg_progress_update(&progress, (uint64_t)turn + 1, 2 * (uint64_t)c->o->n_rounds);
+    }
+    kg_progress_finish(&progress);
+    return status;
+}
+
+static json_t *number(double value) {
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *items_json(const struct confirming *c) {
+    json_t *items = json_array();
+    for (size_t i = 0; i < c->n_items; i++) {
+        const struct kg_confirmation *k = &c->items[i];
+        json_array_append_new(items, json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:f, s:f, s:I, s:I}", "verdict",
+                                               KG_CONFIRMED_NAMES[k->verdict], "case", k->key, "figure", k->figure,
+                                               "unit", k->unit, "baseline", number(k->before), "run", number(k->after),
+                                               "change", number(k->change), "p", k->p, "adjusted_p", k->adjusted,
+                                               "n_baseline", (json_int_t)k->n_before, "n_run", (json_int_t)k->n_after));
+    }
+    return items;
+}
+
+/* Exact findings need no second look: they count as they are. */
+static int exit_code_of(const struct confirming *c) {
+    size_t n[4] = { 0 }, n_exact = 0, n_doubt = c->n_left_out + c->r.counts[KG_JUDGED_INCOMPARABLE];
+    for (size_t i = 0; i < c->n_items; i++) n[c->items[i].verdict]++;
+    for (size_t i = 0; i < c->r.n_judgements; i++) {
+        const struct kg_judgement *j = &c->r.judgements[i];
+        n_exact += !j->waived && !j->noisy && (j->judged == KG_JUDGED_WORSE || j->judged == KG_JUDGED_MISSING);
+        n_doubt += !j->waived && j->judged == KG_JUDGED_INCONCLUSIVE && !is_flagged(j);
+    }
+    if (n[KG_CONFIRMED] + n_exact > 0) return KG_EXIT_FAILED;
+    return n[KG_UNCONFIRMED] + n_doubt + c->r.n_reasons > 0 ? KG_EXIT_INCONCLUSIVE : KG_EXIT_OK;
+}
+
+static json_t *whole_json(const struct confirming *c) {
+    return json_pack("{s:s, s:i, s:I, s:I, s:o}", "run", c->r.run.bundle_id, "exit_code", exit_code_of(c), "rounds",
+                     (json_int_t)c->o->n_rounds, "left_out", (json_int_t)c->n_left_out, "confirmations", items_json(c));
+}
+
+static enum kg_status print(const struct confirming *c, struct kg_error *err) {
+    static const char *const NAMES[] = { "verdict", "case",   "figure", "unit",       "baseline",
+                                         "run",     "change", "p",      "adjusted_p", "runs" };
+    const struct kg_rows_options *format = &c->o->format;
+    if (format->json) return kg_cli_print_json(whole_json(c), err);
+    struct kg_rows rows = KG_ROWS_INIT(format);
+    struct kg_buffer out = KG_BUFFER_INIT;
+    rows.digits = 4;
+    kg_rows_add(&rows, KG_COUNT_OF(NAMES), NAMES, NULL);
+    for (size_t i = 0; i < c->n_items; i++) {
+        const struct kg_confirmation *k = &c->items[i];
+        char change[32] = "";
+        if (!isnan(k->change)) snprintf(change, sizeof change, "%+.2f%%", 100 * k->change);
+        const struct kg_cell cells[] = { kg_cell_of_text(KG_CONFIRMED_NAMES[k->verdict]),
+                                         kg_cell_of_text(k->key),
+                                         kg_cell_of_text(k->figure),
+                                         kg_cell_of_text(k->unit),
+                                         kg_cell_of_real(k->before),
+                                         kg_cell_of_real(k->after),
+                                         kg_cell_of_text(change),
+                                         kg_cell_of_real(k->p),
+                                         kg_cell_of_real(k->adjusted),
+                                         kg_cell_of_int((int64_t)(k->n_before + k->n_after)) };
+        kg_rows_add(&rows, KG_COUNT_OF(NAMES), NAMES, cells);
+    }
+    kg_rows_put(&rows, &out);
+    if (!format->csv && c->n_items == 0) kg_buffer_puts(&out, "nothing to measure again\n");
+    if (!format->csv && c->n_left_out > 0)
+        kg_buffer_printf(&out, "%zu flagged figures of more than %d cases were left out\n", c->n_left_out, MOST_CASES);
+    return kg_cli_print(&out, err);
+}
+
+/* What was found is kept beside the bundles; a folder that cannot be written loses only that. */
+static void keep_words(const struct confirming *c) {
+    json_t *json = whole_json(c);
+    struct kg_error err;
+    struct kg_annotation a = { .kind = kg_xstrdup("confirm"),
+                               .bundle_id = c->r.run.bundle_id,
+                               .utc_us = kg_clock_utc_us(),
+                               .author = kg_xstrdup("kigo confirm"),
+                               .text = json_dumps(json, JSON_COMPACT) };
+    if (kg_annotation_add(kg_cli_bundles_root(c->o->call.bundles), &a, NULL, &err) != KG_OK)
+        fprintf(stderr, "kigo confirm: what was found is not kept: %s\n", err.message);
+    free(a.kind);
+    free(a.author);
+    free(a.text);
+    json_decref(json);
+}
+
+static enum kg_status look_again(struct confirming *c, struct kg_error *err) {
+    char *programs[2] = { NULL, NULL }, *own = kg_cli_own_path();
+    struct kg_fresh_runs runs = { 0 };
+    struct kg_history *history = NULL;
+    enum kg_status status = KG_OK;
+    if (!c->o->baseline_build)
+        status = kg_fail(err, KG_ERR_USAGE,
+                         "%zu figures are to be measured again: --baseline-build names the build of the baseline",
+                         c->n_items);
+    if (status == KG_OK) status = kg_fresh_program(c->o->baseline_build, &programs[0], err);
+    if (status == KG_OK) status = kg_fresh_program(c->o->build ? c->o->build : own, &programs[1], err);
+    if (status == KG_OK) status = make_words(c, err);
+    if (status == KG_OK) status = kg_fresh_open(c->o->keep, &runs, err);
+    if (status == KG_OK) status = measure(c, &runs, programs, err);
+    if (status == KG_OK) status = kg_history_open(runs.root, &history, NULL, err);
+    if (status == KG_OK)
+        status = kg_confirm(history, c->ids[0], c->n_ids[0], c->ids[1], c->n_ids[1],
+                            c->o->call.least_change_percent / 100, c->items, c->n_items, err);
+    kg_history_close(history);
+    if (runs.root) kg_fresh_close(&runs);
+    if (status == KG_OK) keep_words(c);
+    free(programs[0]);
+    free(programs[1]);
+    free(own);
+    return status;
+}
+
+static enum kg_status confirm(const struct confirm_options *o, int *exit_code, struct kg_error *err) {
+    struct confirming c = { .o = o };
+    enum kg_status status = kg_cli_regress("confirm", &o->call, o->run, &c.r, err);
+    if (status != KG_OK) return status;
+    choose(&c);
+    if (c.n_items > 0) status = look_again(&c, err);
+    if (status == KG_OK) status = print(&c, err);
+    *exit_code = exit_code_of(&c);
+    for (int side = 0; side < 2; side++) {
+        for (size_t i = 0; i < c.n_ids[side]; i++) free(c.ids[side][i]);
+        free(c.ids[side]);
+    }
+    json_decref(c.env);
+    free(c.words);
+    free(c.items);
+    kg_regression_free(&c.r);
+    return status;
+}
+
+int kg_cmd_confirm(int argc, char **argv) {
+    struct confirm_options o = { .call = KG_REGRESS_CALL_INIT, .n_rounds = 10 };
+    bool helped;
+    int exit_code = KG_EXIT_OK;
+    const struct kg_option options[] = {
+        { .name = "baseline-build",
+          .kind = KG_OPTION_TEXT,
+          .value = &o.baseline_build,
+          .metavar = "DIR",
+          .help = "build folder of the baseline's source (or its kigo)" },
+        { .name = "build",
+          .kind = KG_OPTION_TEXT,
+          .value = &o.build,
+          .metavar = "DIR",
+          .help = "build folder of the judged source (this program's)" },
+        { .name = "rounds",
+          .letter = 'n',
+          .kind = KG_OPTION_INT,
+          .value = &o.n_rounds,
+          .metavar = "N",
+          .help = "runs of each build (10)",
+          .min = KG_CONFIRM_FEWEST,
+          .max = 60 },
+        { .name = "keep",
+          .kind = KG_OPTION_TEXT,
+          .value = &o.keep,
+          .metavar = "DIR",
+          .help = "keep the runs' bundles in this folder" },
+        KG_REGRESS_OPTIONS(&o.call),
+        KG_ROWS_OPTIONS(&o.format),
+    };
+    const struct kg_command command = {
+        .name = "kigo confirm",
+        .usage = "[RUN] --baseline-build DIR [options]",
+        .summary =
+            "Measures again what 'kigo regress' flagged, and only that: runs of the two builds take turns, each in a\n"
+            "fresh process; an exact one-sided Mann-Whitney test compares them, and Benjamini-Hochberg keeps the\n"
+            "false ones among those confirmed to 5%. What was found is kept as an annotation of the run.\n"
+            "Exit code: 1 a regression is confirmed (or needs no second look: an exact figure, a missing case),\n"
+            "3 too little to judge by, 0 otherwise.",
+        .options = options,
+        .n_options = KG_COUNT_OF(options),
+        .max_args = 1,
+    };
+    const char **args = NULL;
+    size_t n_args = 0;
+    struct kg_error err;
+    enum kg_status status = kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err);
+    if (status == KG_OK && n_args > 0) o.run = args[0];
+    free(args);
+    if (status == KG_OK && !helped) status = kg_rows_check(&o.format, &err);
+    if (status == KG_OK && !helped) status = confirm(&o, &exit_code, &err);
+    return status == KG_OK ? exit_code : kg_cli_error("confirm", &err);
+}

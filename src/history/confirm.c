@@ -1,0 +1,127 @@
+#include "history/confirm.h"
+#include "base/buffer.h"
+#include "measure/rank_test.h"
+#include "measure/statistics.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double FALSE_DISCOVERY_RATE = 0.05;
+const char *const KG_CONFIRMED_NAMES[4] = { "confirmed", "small", "refuted", "inconclusive" };
+
+struct side {
+    struct kg_run *runs;
+    size_t n;
+};
+
+static enum kg_status load(struct kg_history *history, char *const *ids, size_t n_ids,
+                           const struct kg_catalogue *catalogue, struct side *side, struct kg_error *err) {
+    enum kg_status status = KG_OK;
+    side->runs = kg_xcalloc(n_ids + 1, sizeof *side->runs);
+    for (size_t i = 0; i < n_ids && status == KG_OK; i++) {
+        const char *const args[] = { ids[i] };
+        struct kg_run_heads heads;
+        status = kg_run_heads_load(history, "WHERE bundle_id = ?1", args, 1, &heads, err);
+        if (status == KG_OK && heads.n_items == 0)
+            status = kg_fail(err, KG_ERR_NOT_FOUND, "the index holds no run '%s'", ids[i]);
+        if (status == KG_OK) {
+            status = kg_run_load(history, heads.items[0].bundle_no, catalogue, &side->runs[side->n], err);
+            side->n += status == KG_OK;
+        }
+        kg_run_heads_free(&heads);
+    }
+    return status;
+}
+
+static void unload(struct side *side) {
+    for (size_t i = 0; i < side->n; i++) kg_run_free(&side->runs[i]);
+    free(side->runs);
+}
+
+/* The first valid figure of that name in a run's case; *same is the case's definition. NaN: none. */
+static double value_of(const struct kg_run *run, const struct kg_confirmation *c, size_t *same) {
+    for (size_t i = 0; i < run->n_results; i++) {
+        const struct kg_run_result *r = &run->results[i];
+        if (r->outcome != KG_OUTCOME_PASS || strcmp(r->c->key, c->key) != 0) continue;
+        *same = r->c->same;
+        for (size_t k = 0; k < r->n_figures; k++) {
+            const struct kg_run_figure *f = &run->figures[r->first_figure + k];
+            if (strcmp(f->info->name, c->figure) == 0 && strcmp(f->info->unit, c->unit) == 0)
+                return f->valid && f->value > 0 ? f->value : NAN;
+        }
+    }
+    return NAN;
+}
+
+/* Values of a side, turned so that more is worse, as logarithms. */
+static size_t values_of(const struct side *side, const struct kg_confirmation *c, double *values, size_t *same) {
+    size_t n = 0;
+    for (size_t i = 0; i < side->n; i++) {
+        const double value = value_of(&side->runs[i], c, same);
+        if (!isnan(value)) values[n++] = c->worse * log(value);
+    }
+    return n;
+}
+
+static double shift_of(const double *x, size_t n_x, const double *y, size_t n_y) {
+    double *differences = kg_xcalloc(n_x * n_y, sizeof *differences);
+    for (size_t i = 0; i < n_x; i++)
+        for (size_t k = 0; k < n_y; k++) differences[i * n_y + k] = y[k] - x[i];
+    const double shift = kg_median(differences, n_x * n_y);
+    free(differences);
+    return shift;
+}
+
+static void compare(const struct side *before, const struct side *after, struct kg_confirmation *c) {
+    double *x = kg_xcalloc(before->n + 1, sizeof *x), *y = kg_xcalloc(after->n + 1, sizeof *y);
+    size_t same_x = 0, same_y = 0;
+    c->n_before = values_of(before, c, x, &same_x);
+    c->n_after = values_of(after, c, y, &same_y);
+    c->before = c->after = c->change = NAN;
+    c->p = c->adjusted = 1;
+    const bool enough = c->n_before >= KG_CONFIRM_FEWEST && c->n_after >= KG_CONFIRM_FEWEST && same_x == same_y;
+    c->verdict = enough ? KG_REFUTED : KG_UNCONFIRMED;
+    if (enough) {
+        c->p = kg_mann_whitney_greater(x, c->n_before, y, c->n_after);
+        c->change = expm1(c->worse * shift_of(x, c->n_before, y, c->n_after));
+        c->before = exp(c->worse * kg_median(x, c->n_before));
+        c->after = exp(c->worse * kg_median(y, c->n_after));
+    }
+    free(y);
+    free(x);
+}
+
+static void adjust(struct kg_confirmation *c, size_t n, double least_change) {
+    double *p = kg_xcalloc(n + 1, sizeof *p), *adjusted = kg_xcalloc(n + 1, sizeof *adjusted);
+    size_t n_tests = 0;
+    for (size_t i = 0; i < n; i++)
+        if (c[i].verdict != KG_UNCONFIRMED) p[n_tests++] = c[i].p;
+    kg_benjamini_hochberg(p, n_tests, adjusted);
+    n_tests = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (c[i].verdict == KG_UNCONFIRMED) continue;
+        c[i].adjusted = adjusted[n_tests++];
+        const double worse_by = c[i].worse > 0 ? c[i].change : 1 / (1 + c[i].change) - 1;
+        if (c[i].adjusted <= FALSE_DISCOVERY_RATE)
+            c[i].verdict = worse_by >= least_change ? KG_CONFIRMED : KG_CONFIRMED_SMALL;
+    }
+    free(adjusted);
+    free(p);
+}
+
+enum kg_status kg_confirm(struct kg_history *history, char *const *before_ids, size_t n_before, char *const *after_ids,
+                          size_t n_after, double least_change, struct kg_confirmation *confirmations,
+                          size_t n_confirmations, struct kg_error *err) {
+    struct side before = { NULL, 0 }, after = { NULL, 0 };
+    struct kg_catalogue catalogue;
+    enum kg_status status = kg_catalogue_load(history, &catalogue, err);
+    if (status != KG_OK) return status;
+    status = load(history, before_ids, n_before, &catalogue, &before, err);
+    if (status == KG_OK) status = load(history, after_ids, n_after, &catalogue, &after, err);
+    for (size_t i = 0; i < n_confirmations && status == KG_OK; i++) compare(&before, &after, &confirmations[i]);
+    if (status == KG_OK) adjust(confirmations, n_confirmations, least_change);
+    unload(&before);
+    unload(&after);
+    kg_catalogue_free(&catalogue);
+    return status;
+}

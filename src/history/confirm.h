@@ -1,0 +1,33 @@
+/* Fresh runs of two builds, taken in turns, against each other: is what the screen flagged there when looked at again? */
+#ifndef KIGO_HISTORY_CONFIRM_H
+#define KIGO_HISTORY_CONFIRM_H
+
+#include "history/regress.h"
+
+enum { KG_CONFIRM_FEWEST = 5 }; /* values on each side; five against five can give a p of 0.004 */
+
+enum kg_confirmed {
+    KG_CONFIRMED,       /* adjusted p of at most 5%, and at least the least change */
+    KG_CONFIRMED_SMALL, /* sure, and smaller than what is of interest */
+    KG_REFUTED,
+    KG_UNCONFIRMED, /* too few values, or another definition in the two builds */
+};
+extern const char *const KG_CONFIRMED_NAMES[4];
+
+struct kg_confirmation {
+    const char *key, *figure, *unit; /* what is looked for */
+    int worse;                       /* as in figure_kind.h */
+    size_t n_before, n_after;        /* values on each side */
+    double before, after;            /* medians; NaN: none */
+    double change;                   /* relative, by the Hodges-Lehmann shift: the median of all differences */
+    double p, adjusted;              /* one-sided exact Mann-Whitney; Benjamini-Hochberg over all confirmations */
+    enum kg_confirmed verdict;
+};
+
+/* Fills all but the first four members, from the runs of history named on each side. */
+KG_WARN_UNUSED enum kg_status kg_confirm(struct kg_history *history, char *const *before_ids, size_t n_before,
+                                         char *const *after_ids, size_t n_after, double least_change,
+                                         struct kg_confirmation *confirmations, size_t n_confirmations,
+                                         struct kg_error *err);
+
+#endif

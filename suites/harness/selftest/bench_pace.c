@@ -1,0 +1,38 @@
+/* A bench whose timings are drawn: 1% of noise from run to run, and a case that takes as long as the environment says. For
+ * suites/integration/test_confirm; too deep for `kigo bench` to find. */
+#include "base/rng.h"
+#include "base/size.h"
+#include "suites/harness/case.h"
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static void draw(struct kg_record *rec, const void *arg) {
+    enum { N_SAMPLES = 20 };
+    const char *slow = getenv("KIGO_PACE_SLOW");
+    const double usual_ns = *(const double *)arg;
+    const double factor = usual_ns == 1000 && slow ? strtod(slow, NULL) : 1;
+    uint64_t samples_ns[N_SAMPLES], seed = 0;
+    struct kg_rng rng;
+    if (getentropy(&seed, sizeof seed) != 0) {
+        kg_record_skip(rec, "there is no randomness to draw from");
+        return;
+    }
+    kg_rng_init(&rng, seed, 0);
+    const double run_ns = 1e3 * usual_ns * factor * exp(0.01 * kg_rng_normal(&rng));
+    for (size_t i = 0; i < N_SAMPLES; i++) samples_ns[i] = (uint64_t)(run_ns * (1 + 0.001 * kg_rng_normal(&rng)));
+    kg_record_timing(rec, "time", "graph", "warm", samples_ns, N_SAMPLES, 0, 0);
+}
+
+static const double TIMES[] = { 1000, 2000, 3000, 4000, 5000, 6000 };
+
+#define CASE(name_, i)                                                                                                 \
+    { .layer = "bench", .op = "pace", .name = name_, .backend = "cpu", .dtype = "f32", .run = draw, .arg = &TIMES[i] }
+
+static const struct kg_case CASES[] = {
+    CASE("victim", 0), CASE("b", 1), CASE("c", 2), CASE("d", 3), CASE("e", 4), CASE("f", 5),
+};
+
+int main(int argc, char **argv) {
+    return kg_suite_main(argc, argv, CASES, KG_COUNT_OF(CASES));
+}

@@ -1,0 +1,167 @@
+/* Two builds measured in turns, and one measured against itself: builds are scripts around this kigo that run a bench whose
+ * timings are drawn. */
+#include "base/buffer.h"
+#include "base/file.h"
+#include "base/size.h"
+#include "suites/harness/must.h"
+#include "suites/integration/check_lab.h"
+#undef WORDS
+#include "suites/integration/verbs.h"
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char VICTIM[] = "bench/pace/victim[cpu,f32,-]";
+
+/* A folder with a program kigo that runs the lab's suites and in which the victim takes `slow` times as long. malloc'ed. */
+static char *make_build(const struct kg_lab *lab, const char *name, const char *slow) {
+    char *dir = kg_path_join(lab->dir, name), *path = kg_path_join(dir, "kigo");
+    char *script = kg_xasprintf("#!/bin/sh\nKIGO_PACE_SLOW=%s KIGO_SUITES='%s' exec '%s' \"$@\"\n", slow, lab->suites,
+                                kg_program_path());
+    struct kg_error err;
+    kg_must(kg_dir_make(dir, &err), &err);
+    kg_must(kg_file_write(path, script, strlen(script), &err), &err);
+    ck_assert_int_eq(chmod(path, 0755), 0);
+    free(script);
+    free(path);
+    return dir;
+}
+
+/* Runs a build's bench into the lab's bundles; the bundle's id, malloc'ed. */
+static char *bench(const struct kg_lab *lab, const char *build) {
+    char *program = kg_path_join(build, "kigo");
+    const char *const argv[] = { program, "bench", "--quiet", "--bundles", lab->bundles, NULL };
+    const struct kg_process process = { .argv = argv };
+    struct kg_process_result result;
+    struct kg_error err;
+    kg_must(kg_process_run(&process, &result, &err), &err);
+    ck_assert_msg(result.exit_code == 0, "%s%s", result.out, result.err);
+    kg_process_result_free(&result);
+    free(program);
+    json_t *runs = kg_verb_json(lab->bundles, WORDS("list", "--limit", "1"), KG_EXIT_OK);
+    char *id = kg_xstrdup(json_string_value(json_object_get(json_array_get(runs, 0), "bundle_id")));
+    json_decref(runs);
+    return id;
+}
+
+static const char *text(const json_t *object, const char *name) {
+    const char *value = json_string_value(json_object_get(object, name));
+    ck_assert_msg(value != NULL, "no text '%s'", name);
+    return value;
+}
+
+static const json_t *of_case(const json_t *answer, const char *key) {
+    const json_t *list = json_object_get(answer, "confirmations");
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (strcmp(text(json_array_get(list, i), "case"), key) == 0) return json_array_get(list, i);
+    return NULL;
+}
+
+static void lab_open(struct kg_lab *lab, const struct kg_record *rec) {
+    kg_lab_open(lab, rec);
+    kg_lab_add(lab, "bench_pace", "bench_pace");
+}
+
+/* A case that is 10% slower is flagged by a single run, and confirmed by six of each build; the same build against itself
+ * refutes it. What was found is kept. */
+static void confirmed_and_refuted(struct kg_record *rec, const void *arg) {
+    struct kg_lab lab;
+    (void)arg;
+    lab_open(&lab, rec);
+    char *usual = make_build(&lab, "usual", "1"), *slow = make_build(&lab, "slow", "1.10");
+    char *before = bench(&lab, usual), *after = bench(&lab, slow);
+    const char *const again[] = { "confirm",          after, "--baseline", before, "--rounds", "6",
+                                  "--baseline-build", usual, "--build",    slow,   NULL };
+    json_t *answer = kg_verb_json(lab.bundles, again, KG_EXIT_FAILED);
+    const json_t *victim = of_case(answer, VICTIM);
+    ck_assert_ptr_nonnull(victim);
+    ck_assert_str_eq(text(victim, "verdict"), "confirmed");
+    ck_assert_double_eq_tol(json_number_value(json_object_get(victim, "change")), 0.1, 0.03);
+    ck_assert_int_eq(kg_verb_integer(victim, "n_run"), 6);
+    ck_assert_double_eq_tol(json_number_value(json_object_get(victim, "p")), 1.0 / 924, 1e-9); /* C(12, 6) */
+    json_decref(answer);
+    answer = kg_verb_json(
+        lab.bundles,
+        WORDS("confirm", after, "--baseline", before, "--rounds", "6", "--baseline-build", usual, "--build", usual),
+        KG_EXIT_OK);
+    victim = of_case(answer, VICTIM);
+    ck_assert_ptr_nonnull(victim);
+    ck_assert_str_ne(text(victim, "verdict"), "confirmed");
+    json_decref(answer);
+    json_t *notes =
+        kg_verb_json(lab.bundles, WORDS("query", "SELECT * FROM annotation WHERE kind = 'confirm'"), KG_EXIT_OK);
+    ck_assert_uint_eq(json_array_size(notes), 2);
+    ck_assert_str_eq(text(json_array_get(notes, 0), "bundle_id"), after);
+    json_decref(notes);
+    free(before);
+    free(after);
+    free(usual);
+    free(slow);
+    kg_lab_close(&lab);
+}
+
+static void what_confirm_refuses(struct kg_record *rec, const void *arg) {
+    struct kg_lab lab;
+    (void)arg;
+    lab_open(&lab, rec);
+    char *usual = make_build(&lab, "usual", "1"), *slow = make_build(&lab, "slow", "2");
+    char *before = bench(&lab, usual), *after = bench(&lab, slow);
+    kg_verb_refuses(lab.bundles, WORDS("confirm", after, "--baseline", before), KG_EXIT_USAGE, "--baseline-build");
+    kg_verb_refuses(lab.bundles, WORDS("confirm", after, "--baseline", before, "--baseline-build", lab.suites),
+                    KG_EXIT_USAGE, "is no build");
+    kg_verb_refuses(lab.bundles, WORDS("confirm", "--rounds", "4"), KG_EXIT_USAGE, "rounds");
+    /* A run against itself: nothing is flagged, and no build is needed. */
+    kg_verb_refuses(lab.bundles, WORDS("confirm", after, "--baseline", after), KG_EXIT_OK, "nothing to measure again");
+    free(before);
+    free(after);
+    free(usual);
+    free(slow);
+    kg_lab_close(&lab);
+}
+
+static void selfcheck_counts_and_keeps(struct kg_record *rec, const void *arg) {
+    enum { N_RUNS = 8, N_CASES = 6 };
+    struct kg_lab lab;
+    (void)arg;
+    lab_open(&lab, rec);
+    char *usual = make_build(&lab, "usual", "1"), *keep = kg_path_join(lab.dir, "kept");
+    json_t *answer =
+        kg_verb_json(lab.bundles, WORDS("selfcheck", "--build", usual, "--runs", "8", "--keep", keep), KG_EXIT_OK);
+    ck_assert_int_eq(kg_verb_integer(answer, "comparisons"), N_RUNS * N_CASES);
+    ck_assert_int_le(kg_verb_integer(answer, "false_alarms"), 1);
+    json_decref(answer);
+    free(bench(&lab, usual));
+    char *last = bench(&lab, usual);
+    answer = kg_verb_json(lab.bundles, WORDS("regress", "--baseline", last), KG_EXIT_OK);
+    ck_assert_int_eq(kg_verb_integer(json_object_get(answer, "selfcheck"), "comparisons"), N_RUNS * N_CASES);
+    json_decref(answer);
+    /* The kept runs again, by name: the same figures. */
+    json_t *runs = kg_verb_json(keep, WORDS("list"), KG_EXIT_OK);
+    const char *words[N_RUNS + 2] = { "selfcheck" };
+    for (size_t i = 0; i < N_RUNS; i++) words[1 + i] = text(json_array_get(runs, i), "bundle_id");
+    answer = kg_verb_json(keep, words, KG_EXIT_OK);
+    ck_assert_int_eq(kg_verb_integer(answer, "comparisons"), N_RUNS * N_CASES);
+    json_decref(answer);
+    words[4] = NULL;
+    kg_verb_expect(keep, words, KG_EXIT_USAGE, NULL); /* three runs tell nothing */
+    json_decref(runs);
+    free(last);
+    free(keep);
+    free(usual);
+    kg_lab_close(&lab);
+}
+
+#define CASE(function)                                                                                                 \
+    { .layer = "integration", .op = "confirm", .name = #function, .run = function, .timeout_s = 120 }
+
+static const struct kg_case CASES[] = {
+    CASE(confirmed_and_refuted),
+    CASE(what_confirm_refuses),
+    CASE(selfcheck_counts_and_keeps),
+};
+
+int main(int argc, char **argv) {
+    return kg_suite_main(argc, argv, CASES, KG_COUNT_OF(CASES));
+}

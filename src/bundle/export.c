@@ -35,7 +35,7 @@ double kg_case_worst_margin(const struct kg_case_records *c, const char **name) 
 }
 
 /* XML 1.0 has no way to write control characters or U+FFFE and U+FFFF: they become U+FFFD. */
-static void put_xml(struct kg_buffer *out, const char *text) {
+void kg_xml_put(struct kg_buffer *out, const char *text) {
     for (const char *s = text; *s; s++) {
         switch (*s) {
         case '&': kg_buffer_puts(out, "&amp;"); break;
@@ -60,7 +60,7 @@ static void put_xml(struct kg_buffer *out, const char *text) {
 
 static void put_attribute(struct kg_buffer *out, const char *name, const char *value) {
     kg_buffer_printf(out, " %s=\"", name);
-    put_xml(out, value);
+    kg_xml_put(out, value);
     kg_buffer_puts(out, "\"");
 }
 

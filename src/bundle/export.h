@@ -16,6 +16,9 @@ void kg_export_tap(const struct kg_export *from, struct kg_buffer *out);
 void kg_export_csv(const struct kg_export *from, struct kg_buffer *out);
 void kg_export_report(const struct kg_export *from, struct kg_buffer *out);
 
+/* Text of XML and HTML, inside an element or a quoted attribute. */
+void kg_xml_put(struct kg_buffer *out, const char *text);
+
 /* One field of a CSV line (RFC 4180), and the text that ends it ("," or a line break). */
 void kg_csv_put(struct kg_buffer *out, const char *text, size_t len, const char *end);
 

@@ -76,6 +76,8 @@ struct kg_bundle_source {
 };
 void kg_bundle_source(const char *source_dir, struct kg_bundle_source *source);
 void kg_bundle_source_free(struct kg_bundle_source *source);
+/* Whether a file below kernels, src or suites (its path inside that folder) is part of content_sha256. */
+bool kg_source_counts(const char *path);
 
 /* From the records on disk to a whole bag in <dir>: missing results, summary, derived files, manifests, all synced. */
 struct kg_bag_job {

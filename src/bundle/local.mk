@@ -21,6 +21,7 @@ libkigo_a_SOURCES += \
 	src/bundle/seal.c \
 	src/bundle/sign.c src/bundle/sign.h \
 	src/bundle/source.c \
+	src/bundle/source_commit.c src/bundle/source_commit.h \
 	src/bundle/statement.c \
 	src/bundle/stored.c src/bundle/stored.h \
 	src/bundle/transfer.c src/bundle/transfer.h \
@@ -28,7 +29,7 @@ libkigo_a_SOURCES += \
 	src/bundle/verify.c src/bundle/verify.h \
 	src/bundle/verify_bag.c \
 	src/bundle/verify_records.c
-EXTRA_DIST += docs/bundle-format.md docs/measuring.md proof-bundles/README.md
+EXTRA_DIST += docs/bundle-format.md docs/signoff.md docs/measuring.md proof-bundles/README.md
 if WITH_LIBARCHIVE
 libkigo_a_SOURCES += src/bundle/archive_read.c src/bundle/archive_write.c
 else

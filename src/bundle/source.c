@@ -13,12 +13,11 @@
 enum { MAX_GIT_TEXT_BYTES = 4096, MAX_DIFF_BYTES = 32 << 20, MAX_LIST_BYTES = 1 << 20, MAX_HASHED_BYTES = 64 << 20 };
 
 /* Build products that an in-tree build leaves beside the sources do not count as source. */
-static bool is_source(const struct kg_tree_entry *entry) {
+bool kg_source_counts(const char *path) {
     static const char *const ENDINGS[] = { ".c", ".h", ".cu", ".cuh", ".in", ".mk", ".py", ".sh", ".tsv", ".md" };
-    if (entry->kind != KG_TREE_FILE) return false;
-    const char *ending = strrchr(entry->path, '.');
+    const char *ending = strrchr(path, '.');
     for (size_t i = 0; ending && i < sizeof ENDINGS / sizeof *ENDINGS; i++)
-        if (strcmp(ending, ENDINGS[i]) == 0) return strcmp(entry->path, "bundle/build_info.h") != 0;
+        if (strcmp(ending, ENDINGS[i]) == 0) return strcmp(path, "bundle/build_info.h") != 0;
     return false;
 }
 
@@ -33,7 +32,7 @@ static json_t *content_hash(const char *source_dir, size_t *n_files) {
         struct kg_tree tree = { 0 };
         if (kg_path_is_dir(folder)) good = good && kg_tree_walk(folder, &tree, NULL) == KG_OK;
         for (size_t k = 0; k < tree.n_entries && good; k++) {
-            if (!is_source(&tree.entries[k])) continue;
+            if (tree.entries[k].kind != KG_TREE_FILE || !kg_source_counts(tree.entries[k].path)) continue;
             char hex[KG_SHA256_HEX_SIZE];
             char *path = kg_path_join(folder, tree.entries[k].path);
             good = kg_sha256_file(path, hex, NULL) == KG_OK;

@@ -58,4 +58,5 @@ kigo_SOURCES += \
 	src/cli/cmd_import.c \
 	src/cli/cmd_prune.c \
 	src/cli/cmd_sign.c \
+	src/cli/cmd_signoff.c \
 	src/cli/trust.c src/cli/trust.h

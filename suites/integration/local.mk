@@ -86,3 +86,8 @@ suites_integration_test_prune_SOURCES = \
 	suites/integration/verbs.c suites/integration/verbs.h \
 	suites/unit/bundle_maker.c \
 	suites/unit/history_maker.c
+check_PROGRAMS += suites/integration/test_signoff_command
+suites_integration_test_signoff_command_SOURCES = \
+	suites/integration/test_signoff_command.c \
+	suites/integration/verbs.c suites/integration/verbs.h \
+	suites/unit/bundle_maker.c

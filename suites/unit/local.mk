@@ -95,3 +95,11 @@ suites/unit/fake_nvml.so: suites/unit/fake_nvml.c
 	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(CC) $(WARNING_FLAGS) -std=gnu11 -O1 -fPIC -shared -o $@ $(srcdir)/suites/unit/fake_nvml.c
 check_PROGRAMS += suites/unit/test_bundle_stored
 suites_unit_test_bundle_stored_SOURCES = suites/unit/test_bundle_stored.c suites/unit/bundle_maker.c
+check_PROGRAMS += suites/unit/test_signoff
+suites_unit_test_signoff_SOURCES = suites/unit/test_signoff.c suites/unit/bundle_maker.c
+EXTRA_DIST += \
+	suites/sprints/fp16.json \
+	suites/sprints/fused.json \
+	suites/sprints/mxfp4.json \
+	suites/sprints/sdpa-fp16.json \
+	suites/sprints/sdpa-fp8.json

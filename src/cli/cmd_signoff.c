@@ -1,0 +1,229 @@
+/* kigo signoff: a sprint's acceptance criteria against the runs that are to prove them. */
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/size.h"
+#include "bundle/beside.h"
+#include "cli/bundles.h"
+#include "cli/commands.h"
+#include "cli/trust.h"
+#include "signoff/judge.h"
+#include "signoff/report.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct signoff_options {
+    const char *bundles, *allowed_signers, *repository, *output, *sign, *sprints;
+    bool unsigned_too, json;
+};
+
+/* A path as it is; a name is a file of the folder of sprints. malloc'ed. */
+static char *sprint_path(const struct signoff_options *o, const char *sprint) {
+    const char *from_environment = getenv("KIGO_SPRINTS");
+    const char *dir = o->sprints                                        ? o->sprints
+                      : from_environment && *from_environment           ? from_environment
+                      : kg_path_is_dir(KG_SOURCE_DIR "/suites/sprints") ? KG_SOURCE_DIR "/suites/sprints"
+                                                                        : "suites/sprints";
+    if (strchr(sprint, '/') || strstr(sprint, ".json")) return kg_xstrdup(sprint);
+    return kg_xasprintf("%s/%s.json", dir, sprint);
+}
+
+/* What weighs most decides: something is not what it says, before something that is not there. */
+static int refuse(const struct kg_bundle_findings *refusals, const struct signoff_options *o) {
+    int code = KG_EXIT_INCOMPLETE;
+    struct kg_error err;
+    for (size_t i = 0; i < refusals->n_items; i++) {
+        const char *what = refusals->items[i].what;
+        if (strcmp(what, "partial") != 0 && strcmp(what, "gpu") != 0 && strcmp(what, "twice") != 0)
+            code = KG_EXIT_INTEGRITY;
+        fprintf(stderr, "kigo signoff: refused: %s: %s %s\n", what, refusals->items[i].path, refusals->items[i].detail);
+    }
+    if (o->json &&
+        kg_cli_print_json(json_pack("{s:s, s:o}", "verdict", "refused", "refusals", kg_cli_findings_json(refusals)),
+                          &err) != KG_OK)
+        return kg_cli_error("signoff", &err);
+    return code;
+}
+
+static enum kg_status put(const char *dir, const char *name, struct kg_buffer *text, struct kg_error *err) {
+    char *path = kg_path_join(dir, name);
+    const enum kg_status status = kg_file_write(path, kg_buffer_text(text), text->len, err);
+    free(path);
+    kg_buffer_free(text);
+    return status;
+}
+
+static enum kg_status put_signature(const char *dir, const char *key, struct kg_error *err) {
+    struct kg_buffer signature = KG_BUFFER_INIT;
+    char *path = kg_path_join(dir, "statement.intoto.json");
+    enum kg_status status = kg_sign_file(key, KG_SIGN_SIGNOFF, path, &signature, err);
+    if (status == KG_OK) status = put(dir, "statement.intoto.json.sig", &signature, err);
+    kg_buffer_free(&signature);
+    free(path);
+    return status;
+}
+
+static enum kg_status put_documents(const char *dir, const char *key, const json_t *document, const json_t *statement,
+                                    struct kg_error *err) {
+    struct kg_buffer markdown = KG_BUFFER_INIT, html = KG_BUFFER_INIT, json = KG_BUFFER_INIT;
+    kg_signoff_markdown(document, &markdown);
+    kg_signoff_html(document, &html);
+    char *text = json_dumps(statement, JSON_INDENT(2));
+    kg_buffer_printf(&json, "%s\n", text);
+    free(text);
+    enum kg_status status = kg_dir_make(dir, err);
+    if (status == KG_OK) status = put(dir, "signoff.md", &markdown, err);
+    if (status == KG_OK) status = put(dir, "signoff.html", &html, err);
+    if (status == KG_OK) status = put(dir, "statement.intoto.json", &json, err);
+    if (status == KG_OK && key) status = put_signature(dir, key, err);
+    kg_buffer_free(&markdown);
+    kg_buffer_free(&html);
+    kg_buffer_free(&json);
+    return status;
+}
+
+static enum kg_status answer(const json_t *document, const char *dir, bool json, struct kg_error *err) {
+    const json_t *criterion, *criteria = json_object_get(document, "criteria");
+    struct kg_table table = { .n_columns = 5 };
+    struct kg_buffer out = KG_BUFFER_INIT;
+    static const char *const MEMBERS[] = { "state", "spec", "what", "wanted", "found" };
+    size_t i;
+    if (json) {
+        json_t *copy = json_copy((json_t *)(uintptr_t)document);
+        json_object_set_new(copy, "dir", json_string(dir));
+        return kg_cli_print_json(copy, err);
+    }
+    for (size_t k = 0; k < KG_COUNT_OF(MEMBERS); k++) kg_table_add(&table, MEMBERS[k]);
+    json_array_foreach(criteria, i, criterion) {
+        for (size_t k = 0; k < KG_COUNT_OF(MEMBERS); k++) kg_table_add(&table, kg_json_text(criterion, MEMBERS[k]));
+    }
+    kg_table_print(&table, &out);
+    kg_table_free(&table);
+    kg_buffer_printf(&out, "%s: %s; %lld met, %lld missed, %lld unproven; %s\n", kg_json_text(document, "title"),
+                     kg_json_text(document, "verdict"), (long long)kg_json_int(document, "n_met", 0),
+                     (long long)kg_json_int(document, "n_missed", 0), (long long)kg_json_int(document, "n_unproven", 0),
+                     dir);
+    return kg_cli_print(&out, err);
+}
+
+/* Documents, the note beside the bundles that makes prune keep them, and the answer. */
+static enum kg_status finish(const struct kg_sprint *sprint, const struct kg_evidence *evidence,
+                             const struct signoff_options *o, const char *key, int *exit_code, struct kg_error *err) {
+    const char *root = kg_cli_bundles_root(o->bundles);
+    char utc[KG_UTC_TEXT_SIZE], compact[KG_UTC_TEXT_SIZE];
+    const int64_t now_us = kg_clock_utc_us();
+    kg_clock_utc_text(now_us, utc);
+    kg_clock_utc_compact(now_us, compact);
+    json_t *judgement = kg_signoff_judge(sprint, evidence);
+    json_t *document = kg_signoff_document(judgement, evidence, utc), *statement = kg_signoff_statement(document);
+    char *name = kg_xasprintf("%s-%s", sprint->name, compact);
+    char *dir = o->output ? kg_xstrdup(o->output) : kg_xasprintf("%s/" KG_SIGNOFFS "/%s", root, name);
+    enum kg_status status = put_documents(dir, key, document, statement, err);
+    if (status == KG_OK) status = kg_beside_write(root, KG_SIGNOFFS, name, statement, err);
+    if (status == KG_OK) status = answer(document, dir, o->json, err);
+    const char *verdict = kg_json_text(document, "verdict");
+    *exit_code = strcmp(verdict, "met") == 0      ? KG_EXIT_OK
+                 : strcmp(verdict, "missed") == 0 ? KG_EXIT_FAILED
+                                                  : KG_EXIT_INCONCLUSIVE;
+    free(dir);
+    free(name);
+    json_decref(statement);
+    json_decref(document);
+    json_decref(judgement);
+    return status;
+}
+
+static enum kg_status find_runs(const char *root, const char *const *runs, size_t n_runs, char **dirs,
+                                struct kg_error *err) {
+    enum kg_status status = KG_OK;
+    for (size_t i = 0; i < n_runs && status == KG_OK; i++) status = kg_cli_bundle_find(root, runs[i], &dirs[i], err);
+    return status;
+}
+
+static int signoff(const struct signoff_options *o, const char *sprint_name, const char *const *runs, size_t n_runs) {
+    const char *root = kg_cli_bundles_root(o->bundles);
+    char *path = sprint_path(o, sprint_name), **dirs = kg_xcalloc(n_runs, sizeof *dirs), *key = NULL;
+    char *allowed_signers = kg_cli_allowed_signers(o->allowed_signers, root);
+    const struct kg_evidence_rules rules = { .repository = o->repository                   ? o->repository
+                                                           : kg_path_is_dir(KG_SOURCE_DIR) ? KG_SOURCE_DIR
+                                                                                           : ".",
+                                             .allowed_signers = allowed_signers,
+                                             .unsigned_too = o->unsigned_too };
+    struct kg_sprint sprint = { NULL };
+    struct kg_evidence evidence = { NULL, 0 };
+    struct kg_bundle_findings refusals = { NULL, 0 };
+    struct kg_error err;
+    int exit_code = KG_EXIT_INTERNAL;
+    enum kg_status status = kg_sprint_load(path, &sprint, &err);
+    if (status == KG_OK) status = kg_cli_sign_key(o->sign, &key, &err);
+    if (status == KG_OK) status = find_runs(root, runs, n_runs, dirs, &err);
+    if (status == KG_OK) status = kg_evidence_load(&sprint, dirs, n_runs, &rules, &evidence, &refusals, &err);
+    if (status == KG_OK && refusals.n_items > 0) exit_code = refuse(&refusals, o);
+    else if (status == KG_OK) status = finish(&sprint, &evidence, o, key, &exit_code, &err);
+    if (status != KG_OK) exit_code = kg_cli_error("signoff", &err);
+    kg_bundle_findings_free(&refusals);
+    kg_evidence_free(&evidence);
+    kg_sprint_free(&sprint);
+    for (size_t i = 0; i < n_runs; i++) free(dirs[i]);
+    free(dirs);
+    free(key);
+    free(allowed_signers);
+    free(path);
+    return exit_code;
+}
+
+int kg_cmd_signoff(int argc, char **argv) {
+    struct signoff_options o = { 0 };
+    bool helped;
+    const struct kg_option options[] = {
+        { .name = "unsigned",
+          .kind = KG_OPTION_FLAG,
+          .value = &o.unsigned_too,
+          .help = "take runs that are not signed; a bad signature is refused still" },
+        KG_ALLOWED_SIGNERS_OPTION(&o.allowed_signers),
+        { .name = "repository",
+          .kind = KG_OPTION_TEXT,
+          .value = &o.repository,
+          .metavar = "DIR",
+          .help = "git repository that has the runs' commits (the source folder)" },
+        { .name = "sprints",
+          .kind = KG_OPTION_TEXT,
+          .value = &o.sprints,
+          .metavar = "DIR",
+          .help = "where sprints are by name ($KIGO_SPRINTS or suites/sprints of the source)" },
+        { .name = "output",
+          .letter = 'o',
+          .kind = KG_OPTION_TEXT,
+          .value = &o.output,
+          .metavar = "DIR",
+          .help = "where the documents go (signoffs/<sprint>-<utc> in the folder of bundles)" },
+        { .name = "sign",
+          .kind = KG_OPTION_TEXT,
+          .value = &o.sign,
+          .metavar = "FILE",
+          .help = "sign the statement with this SSH key" },
+        KG_BUNDLES_OPTION(&o.bundles),
+        { .name = "json", .kind = KG_OPTION_FLAG, .value = &o.json, .help = "print one JSON object" },
+    };
+    const struct kg_command command = {
+        .name = "kigo signoff",
+        .usage = "SPRINT RUN... [--unsigned] [--allowed-signers FILE] [--repository DIR] [-o DIR] [--json]",
+        .summary =
+            "Holds a sprint's acceptance criteria against runs: each is met, missed, or unproven, and the record\n"
+            "that says so is named, in Markdown, HTML and an in-toto statement. Runs that do not verify, died,\n"
+            "come from changed sources, are not signed, or had no GPU where one is needed, are refused.\n"
+            "SPRINT is a name or a JSON file. Exit code: 0 all met, 1 missed, 3 unproven, 4 or 5 refused.",
+        .options = options,
+        .n_options = KG_COUNT_OF(options),
+        .min_args = 2,
+        .max_args = 64,
+    };
+    const char **args;
+    size_t n_args;
+    struct kg_error err;
+    if (kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err) != KG_OK)
+        return kg_cli_error("signoff", &err);
+    const int exit_code = helped ? KG_EXIT_OK : signoff(&o, args[0], args + 1, n_args - 1);
+    free(args);
+    return exit_code;
+}

@@ -1,0 +1,19 @@
+/* A sign-off's documents, all from the judgement and the runs' own files. Each function appends a whole file. */
+#ifndef KIGO_SIGNOFF_REPORT_H
+#define KIGO_SIGNOFF_REPORT_H
+
+#include "base/buffer.h"
+#include "signoff/evidence.h"
+
+/* The judgement (kg_signoff_judge) with "runs" (id, commit, content_sha256, gpu, signature, manifest_sha256,
+ * tagmanifest_sha256) and "signed_off_utc": what the documents are rendered from. */
+json_t *kg_signoff_document(json_t *judgement, const struct kg_evidence *evidence, const char *utc);
+
+void kg_signoff_markdown(const json_t *document, struct kg_buffer *out);
+/* One page without scripts or outside requests; light and dark. */
+void kg_signoff_html(const json_t *document, struct kg_buffer *out);
+/* in-toto Statement v1, predicate https://in-toto.io/attestation/test-result/v0.1: subjects are the runs' manifests,
+ * passedTests the criteria met, warnedTests the unproven, failedTests the missed, `kigo` the document. Caller's reference. */
+json_t *kg_signoff_statement(const json_t *document);
+
+#endif

@@ -1,0 +1,346 @@
+/* kigo signoff as its users call it: what it writes, and every run that it refuses. */
+#include "base/buffer.h"
+#include "base/file.h"
+#include "base/size.h"
+#include "bundle/git.h"
+#include "bundle/records.h"
+#include "suites/integration/verbs.h"
+#include "suites/unit/bundle_maker.h"
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char SPRINT[] =
+    "{\"sprint\": \"sample\", \"title\": \"A sample\", \"stories\": [{\"spec\": \"FT-1\", \"title\": \"one\", "
+    "\"needs\": "
+    "\"gpu\", \"cases\": [{\"what\": \"all pass\", \"match\": \"unit/sample/*\", \"at_least\": 2}], \"figures\": ["
+    "{\"what\": \"errors\", \"figure\": \"max_abs <= %s\", \"of\": {\"match\": \"unit/sample/*\", \"error\": "
+    "\"logits\"}}%s]}]}";
+#define UNPROVEN                                                                                                       \
+    ", {\"what\": \"none\", \"figure\": \"value >= 1\", \"of\": {\"match\": \"bench/*\", \"metric\": \"speed\"}}"
+
+struct office {
+    char *repository, *source, *root, *sprint, *keys, *key, *allowed;
+};
+
+static void write_text(const char *path, const char *text) {
+    struct kg_error err;
+    EXPECT_OK(kg_file_write(path, text, strlen(text), &err), err);
+}
+
+static void git(const char *dir, const char *const *words) {
+    struct kg_buffer out = KG_BUFFER_INIT;
+    struct kg_error err;
+    EXPECT_OK(kg_git(dir, words, 4096, &out, NULL, &err), err);
+    kg_buffer_free(&out);
+}
+
+static void commit_all(const char *repository) {
+    git(repository, WORDS("add", "-A"));
+    git(repository, WORDS("-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgsign=false", "commit",
+                          "-q", "-m", "sources"));
+}
+
+/* A repository with a source file in a commit, a folder for bundles outside of it, a sprint, a key. */
+static bool open_office(struct office *o, struct kg_record *rec, const char *limit, const char *more) {
+    struct kg_error err;
+    const char *dir = kg_scratch_dir(rec);
+    *o = (struct office){ .repository = kg_path_join(dir, "repository"),
+                          .root = kg_path_join(dir, "bundles"),
+                          .keys = kg_path_join(dir, "keys"),
+                          .sprint = kg_path_join(dir, "sample.json") };
+    char *src = kg_path_join(o->repository, "src"), *sprint = kg_xasprintf(SPRINT, limit, more);
+    EXPECT_OK(kg_dir_make(src, &err), err);
+    EXPECT_OK(kg_dir_make(o->root, &err), err);
+    EXPECT_OK(kg_dir_make(o->keys, &err), err);
+    o->source = kg_path_join(src, "main.c");
+    write_text(o->source, "int main(void) { return 0; }\n");
+    write_text(o->sprint, sprint);
+    git(o->repository, WORDS("init", "-q"));
+    commit_all(o->repository);
+    o->key = kg_verb_key(rec, o->keys, "ci");
+    if (o->key) o->allowed = kg_verb_allowed(o->keys, "allowed", "ci@example.org", o->key);
+    free(sprint);
+    free(src);
+    return o->key != NULL;
+}
+
+static void close_office(struct office *o) {
+    free(o->repository);
+    free(o->source);
+    free(o->root);
+    free(o->sprint);
+    free(o->keys);
+    free(o->key);
+    free(o->allowed);
+}
+
+/* A sealed and signed run of two cases from the repository's sources. malloc'ed folder. */
+static char *make_run(const struct office *o, const char *status, bool has_gpu, bool is_signed) {
+    json_t *run = json_pack("{s:[s]}", "argv", "check");
+    const struct kg_bundle_options options = { .root = o->root, .source_dir = o->repository, .run = run, .seed = 7 };
+    struct kg_bundle *bundle;
+    struct kg_bundle_summary summary;
+    struct kg_error err;
+    EXPECT_OK(kg_bundle_create(&options, &bundle, &err), err);
+    for (size_t i = 0; i < 2; i++) {
+        json_t *line = kg_maker_plan_line(i);
+        EXPECT_OK(kg_bundle_plan(bundle, line, &err), err);
+        json_decref(line);
+    }
+    EXPECT_OK(kg_bundle_plan_done(bundle, &err), err);
+    EXPECT_OK(kg_maker_run(bundle, 0, "pass", &err), err);
+    EXPECT_OK(kg_maker_run(bundle, 1, status, &err), err);
+    EXPECT_OK(kg_bundle_seal(bundle, &summary, &err), err);
+    char *dir = kg_xstrdup(kg_bundle_dir(bundle));
+    kg_bundle_close(bundle);
+    json_decref(run);
+    json_t *env = NULL;
+    EXPECT_OK(kg_bundle_read_json(dir, "data/env.json", &env, &err), err);
+    json_object_set_new(env, "gpus", has_gpu ? json_pack("[{s:s}]", "name", "a made GPU") : json_null());
+    char *path = kg_path_join(dir, "data/env.json"), *text = json_dumps(env, JSON_INDENT(2));
+    write_text(path, text);
+    kg_maker_rehash(dir);
+    if (is_signed) kg_verb_expect(o->root, WORDS("sign", dir, "--key", o->key), KG_EXIT_OK, NULL);
+    free(text);
+    free(path);
+    json_decref(env);
+    return dir;
+}
+
+#define SIGNOFF(o, ...)                                                                                                \
+    WORDS("signoff", (o)->sprint, "--repository", (o)->repository, "--allowed-signers", (o)->allowed, __VA_ARGS__)
+
+static void expect_file(const char *dir, const char *name, const char *holds) {
+    char *path = kg_path_join(dir, name), *text;
+    size_t size_bytes;
+    struct kg_error err;
+    EXPECT_OK(kg_file_read(path, &text, &size_bytes, &err), err);
+    ck_assert_msg(strstr(text, holds) != NULL, "%s lacks '%s': %s", name, holds, text);
+    free(text);
+    free(path);
+}
+
+static const struct verdict_row {
+    const char *name, *limit, *more, *status, *verdict;
+    int exit_code;
+} VERDICTS[] = {
+    { "met", "1e-2", "", "pass", "met", KG_EXIT_OK },
+    { "missed_by_a_figure", "1e-3", "", "pass", "missed", KG_EXIT_FAILED },
+    { "missed_by_a_case", "1e-2", "", "fail", "missed", KG_EXIT_FAILED },
+    { "unproven", "1e-2", UNPROVEN, "pass", "unproven", KG_EXIT_INCONCLUSIVE },
+    { "unproven_by_a_skip", "1e-2", "", "skip", "unproven", KG_EXIT_INCONCLUSIVE },
+    { "missed_outweighs_unproven", "1e-3", UNPROVEN, "pass", "missed", KG_EXIT_FAILED },
+};
+
+static void verdict(struct kg_record *rec, const void *arg) {
+    const struct verdict_row *row = arg;
+    struct office o;
+    if (!open_office(&o, rec, row->limit, row->more)) return close_office(&o);
+    char *dir = make_run(&o, row->status, true, true);
+    json_t *answer = kg_verb_json(o.root, SIGNOFF(&o, dir), row->exit_code);
+    ck_assert_str_eq(kg_json_text(answer, "verdict"), row->verdict);
+    const char *documents = kg_json_text(answer, "dir"), *id = strrchr(dir, '/') + 1;
+    expect_file(documents, "signoff.md", row->verdict);
+    expect_file(documents, "signoff.html", id);
+    expect_file(documents, "statement.intoto.json", "https://in-toto.io/Statement/v1");
+    expect_file(documents, "statement.intoto.json", id);
+    const json_t *criterion = json_array_get(json_object_get(answer, "criteria"), 1);
+    const json_t *record = json_array_get(json_object_get(criterion, "records"), 0);
+    ck_assert_str_eq(kg_json_text(record, "record"), "unit/sample/case_0");
+    ck_assert_str_eq(kg_json_text(record, "run"), id);
+    kg_verb_expect(o.root, WORDS("verify", "--all", "--allowed-signers", o.allowed), KG_EXIT_OK, NULL); /* no bundle */
+    json_decref(answer);
+    free(dir);
+    close_office(&o);
+}
+
+static void statement_is_signed(struct kg_record *rec, const void *arg) {
+    struct office o;
+    (void)arg;
+    if (!open_office(&o, rec, "1e-2", "")) return close_office(&o);
+    char *dir = make_run(&o, "pass", true, true), *out = kg_path_join(kg_scratch_dir(rec), "out");
+    kg_verb_expect(o.root, SIGNOFF(&o, dir, "-o", out, "--sign", o.key), KG_EXIT_OK, NULL);
+    expect_file(out, "statement.intoto.json.sig", "-----BEGIN SSH SIGNATURE-----");
+    /* What was signed off stays, wherever the documents went. */
+    for (size_t i = 0; i < 2; i++) free(make_run(&o, "pass", true, false));
+    json_t *pruned = kg_verb_json(o.root, WORDS("prune", "--keep", "1"), KG_EXIT_OK);
+    const json_t *rows = json_object_get(pruned, "bundles"), *row;
+    size_t i;
+    json_array_foreach(rows, i, row) {
+        const char *kept = kg_json_text(row, "kept");
+        if (strcmp(kg_json_text(row, "bundle_id"), strrchr(dir, '/') + 1) == 0)
+            ck_assert_msg(kept != NULL, "a run that was signed off would go");
+    }
+    json_decref(pruned);
+    free(out);
+    free(dir);
+    close_office(&o);
+}
+
+/* Ways for a run to be no evidence. */
+static char *partial(const struct office *o) {
+    char *dir = make_run(o, "pass", true, false);
+    kg_maker_replace(dir, "data/summary.json", "\"complete\"", "\"partial\"");
+    kg_maker_replace(dir, "data/summary.json", "\"verdict\": \"pass\"", "\"verdict\": \"incomplete\"");
+    kg_maker_replace(dir, "data/summary.json", "\"exit_code\": 0", "\"exit_code\": 5");
+    kg_maker_replace(dir, "bag-info.txt", "Kigo-State: complete", "Kigo-State: partial");
+    kg_maker_replace(dir, "bag-info.txt", "Kigo-Verdict: pass", "Kigo-Verdict: incomplete");
+    kg_maker_rehash(dir);
+    kg_verb_expect(o->root, WORDS("sign", dir, "--key", o->key), KG_EXIT_OK, NULL);
+    return dir;
+}
+
+static char *dirty(const struct office *o) {
+    write_text(o->source, "int main(void) { return 1; }\n");
+    return make_run(o, "pass", true, true);
+}
+
+static char *unsigned_run(const struct office *o) {
+    return make_run(o, "pass", true, false);
+}
+
+static char *no_gpu(const struct office *o) {
+    return make_run(o, "pass", false, true);
+}
+
+static char *changed(const struct office *o) {
+    char *dir = make_run(o, "pass", true, true);
+    kg_maker_replace(dir, "data/results.ndjson", "0.001", "0.000");
+    return dir;
+}
+
+static char *changed_and_rehashed(const struct office *o) {
+    char *dir = make_run(o, "pass", true, true);
+    kg_maker_replace(dir, "data/env.json", "made GPU", "true GPU");
+    kg_maker_rehash(dir);
+    return dir;
+}
+
+static char *other_signer(const struct office *o) {
+    char *dir = make_run(o, "pass", true, false), *key = kg_xasprintf("%s-stranger", o->key);
+    kg_verb_expect(o->root, WORDS("sign", dir, "--key", key), KG_EXIT_OK, NULL);
+    free(key);
+    return dir;
+}
+
+/* The commit is a true one, the sources another commit's. */
+static char *sources_of_another_commit(const struct office *o) {
+    char *dir = make_run(o, "pass", true, false);
+    json_t *source = NULL;
+    struct kg_error err;
+    struct kg_buffer head = KG_BUFFER_INIT;
+    write_text(o->source, "int main(void) { return 2; }\n");
+    commit_all(o->repository);
+    EXPECT_OK(kg_git(o->repository, WORDS("rev-parse", "HEAD"), 4096, &head, NULL, &err), err);
+    EXPECT_OK(kg_bundle_read_json(dir, "data/source.json", &source, &err), err);
+    const char *was = kg_json_text(json_object_get(source, "git"), "commit");
+    char *now = kg_xstrndup(head.data, 40);
+    kg_maker_replace(dir, "data/source.json", was, now);
+    kg_maker_rehash(dir);
+    kg_verb_expect(o->root, WORDS("sign", dir, "--key", o->key), KG_EXIT_OK, NULL);
+    json_decref(source);
+    kg_buffer_free(&head);
+    free(now);
+    return dir;
+}
+
+static char *commit_not_at_hand(const struct office *o) {
+    char *dir = make_run(o, "pass", true, true), *git_dir = kg_path_join(o->repository, ".git");
+    struct kg_error err;
+    EXPECT_OK(kg_path_remove(git_dir, &err), err);
+    git(o->repository, WORDS("init", "-q"));
+    write_text(o->source, "int main(void) { return 4; }\n");
+    commit_all(o->repository);
+    free(git_dir);
+    return dir;
+}
+
+static const struct refused_row {
+    const char *name;
+    char *(*make)(const struct office *o);
+    const char *what;
+    int exit_code, with_unsigned; /* exit codes, the second with --unsigned */
+} REFUSED[] = {
+    { "partial", partial, "partial", KG_EXIT_INCOMPLETE, KG_EXIT_INCOMPLETE },
+    { "dirty", dirty, "dirty", KG_EXIT_INTEGRITY, KG_EXIT_INTEGRITY },
+    { "not_signed", unsigned_run, "signature", KG_EXIT_INTEGRITY, KG_EXIT_OK },
+    { "no_gpu", no_gpu, "gpu", KG_EXIT_INCOMPLETE, KG_EXIT_INCOMPLETE },
+    { "changed", changed, "integrity", KG_EXIT_INTEGRITY, KG_EXIT_INTEGRITY },
+    { "changed_and_rehashed", changed_and_rehashed, "signature", KG_EXIT_INTEGRITY, KG_EXIT_INTEGRITY },
+    { "other_signer", other_signer, "signature", KG_EXIT_INTEGRITY, KG_EXIT_INTEGRITY },
+    { "sources_of_another_commit", sources_of_another_commit, "source", KG_EXIT_INTEGRITY, KG_EXIT_INTEGRITY },
+    { "commit_not_at_hand", commit_not_at_hand, "source", KG_EXIT_INTEGRITY, KG_EXIT_INTEGRITY },
+};
+
+static void refused(struct kg_record *rec, const void *arg) {
+    const struct refused_row *row = arg;
+    struct office o;
+    if (!open_office(&o, rec, "1e-2", "")) return close_office(&o);
+    free(kg_verb_key(rec, o.keys, "ci-stranger"));
+    char *dir = row->make(&o);
+    json_t *answer = kg_verb_json(o.root, SIGNOFF(&o, dir), row->exit_code);
+    ck_assert_str_eq(kg_json_text(answer, "verdict"), "refused");
+    const json_t *first = json_array_get(json_object_get(answer, "refusals"), 0);
+    ck_assert_str_eq(kg_json_text(first, "what"), row->what);
+    ck_assert_uint_eq(kg_maker_count(o.root, "signoffs"), 0); /* nothing is written of what was refused */
+    kg_verb_expect(o.root, SIGNOFF(&o, dir, "--unsigned"), row->with_unsigned, NULL);
+    json_decref(answer);
+    free(dir);
+    close_office(&o);
+}
+
+static void runs_together(struct kg_record *rec, const void *arg) {
+    struct office o;
+    (void)arg;
+    if (!open_office(&o, rec, "1e-2", "")) return close_office(&o);
+    char *skipped = make_run(&o, "skip", true, true), *passed = make_run(&o, "pass", true, true);
+    kg_verb_expect(o.root, SIGNOFF(&o, skipped), KG_EXIT_INCONCLUSIVE, NULL);
+    kg_verb_refuses(o.root, SIGNOFF(&o, passed, passed), KG_EXIT_INCOMPLETE, "was given before");
+    write_text(o.source, "int main(void) { return 3; }\n");
+    commit_all(o.repository);
+    char *later = make_run(&o, "pass", true, true);
+    kg_verb_refuses(o.root, SIGNOFF(&o, passed, later), KG_EXIT_INTEGRITY, "of other sources");
+    free(later);
+    free(passed);
+    free(skipped);
+    close_office(&o);
+}
+
+static void wrong_calls(struct kg_record *rec, const void *arg) {
+    struct office o;
+    (void)arg;
+    if (!open_office(&o, rec, "1e-2", "")) return close_office(&o);
+    kg_verb_refuses(o.root, WORDS("signoff"), KG_EXIT_USAGE, "usage");
+    kg_verb_refuses(o.root, WORDS("signoff", o.sprint), KG_EXIT_USAGE, "usage");
+    kg_verb_refuses(o.root, WORDS("signoff", "no-such-sprint", "latest"), KG_EXIT_USAGE, "no-such-sprint.json");
+    kg_verb_refuses(o.root, SIGNOFF(&o, "latest"), KG_EXIT_USAGE, "no bundle");
+    write_text(o.sprint, "{}");
+    kg_verb_refuses(o.root, SIGNOFF(&o, "latest"), KG_EXIT_INTEGRITY, "a sprint lacks 'sprint'");
+    close_office(&o);
+}
+
+#define CASE(function)                                                                                                 \
+    { .layer = "integration", .op = "signoff", .name = #function, .run = function }
+
+static const struct kg_case CASES[] = { CASE(statement_is_signed), CASE(runs_together), CASE(wrong_calls) };
+
+static void build(struct kg_case_list *list) {
+    for (size_t i = 0; i < KG_COUNT_OF(CASES); i++) kg_case_list_add(list, &CASES[i]);
+    for (size_t i = 0; i < KG_COUNT_OF(VERDICTS); i++)
+        kg_case_list_add(list, &(struct kg_case){ .layer = "integration",
+                                                  .op = "signoff",
+                                                  .name = VERDICTS[i].name,
+                                                  .run = verdict,
+                                                  .arg = &VERDICTS[i] });
+    for (size_t i = 0; i < KG_COUNT_OF(REFUSED); i++)
+        kg_case_list_add(list, &(struct kg_case){ .layer = "integration",
+                                                  .op = "signoff_refused",
+                                                  .name = REFUSED[i].name,
+                                                  .run = refused,
+                                                  .arg = &REFUSED[i] });
+}
+
+int main(int argc, char **argv) {
+    return kg_suite_main_built(argc, argv, build);
+}

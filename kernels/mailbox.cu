@@ -42,23 +42,32 @@ static bool has_arrived(const struct kg_sample_result *result, uint32_t sequence
     return __atomic_load_n(&result->sequence, __ATOMIC_ACQUIRE) == sequence;
 }
 
-/* Without the lock: other sessions enqueue meanwhile. */
+/* KG_OK while the stream works, and once more when it has done all it had to: *idle. Not asked while another thread has
+ * the lock: it may be capturing on the stream, which a query would break. */
+static enum kg_status look_after_stream(struct kg_cuda_backend *cuda, bool *idle, struct kg_error *err) {
+    *idle = false;
+    if (pthread_mutex_trylock(&cuda->lock) != 0) return KG_OK;
+    const cudaError_t code = cudaStreamQuery(cuda->stream);
+    if (code != cudaSuccess) (void)cudaGetLastError();
+    pthread_mutex_unlock(&cuda->lock);
+    *idle = code == cudaSuccess;
+    return code == cudaSuccess || code == cudaErrorNotReady ? KG_OK : kg_cuda_fail(err, "a draw", code);
+}
+
+/* Without the lock, so that other sessions enqueue meanwhile. */
 static enum kg_status wait_for(struct kg_backend *backend, const struct kg_sample_result *result, uint32_t sequence,
                                struct kg_sample_result *copy, struct kg_error *err) {
-    const cudaStream_t stream = kg_cuda_of(backend)->stream;
+    struct kg_cuda_backend *cuda = kg_cuda_of(backend);
     for (uint32_t looks = 1; !has_arrived(result, sequence); looks++) {
         pause_a_moment();
         if (looks % LOOKS_BETWEEN_QUERIES != 0) continue;
-        const cudaError_t code = cudaStreamQuery(stream);
-        if (code == cudaErrorNotReady) {
-            (void)cudaGetLastError();
-            (void)sched_yield();
-            continue;
-        }
-        if (code != cudaSuccess) return kg_cuda_fail(err, "a draw", code);
-        if (!has_arrived(result, sequence))
+        bool idle;
+        const enum kg_status status = look_after_stream(cuda, &idle, err);
+        if (status) return status;
+        if (idle && !has_arrived(result, sequence))
             return kg_fail(err, KG_ERR_INTERNAL, "cuda: draw %u is not in its mailbox, though all work is done",
                            sequence);
+        (void)sched_yield();
     }
     *copy = *result;
     return KG_OK;

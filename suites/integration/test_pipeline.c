@@ -227,18 +227,24 @@ static void count_taps(void *user, const struct kg_tap *tap) {
     *(size_t *)user += strcmp(tap->name, "logits") == 0;
 }
 
-/* A tap sees the logits of every step, so nothing is drawn out of its sight. */
-static void taps_see_every_step(struct kg_record *rec, const void *arg) {
+/* A tap sees the steps that count and no other: with one on, no step goes ahead of a cancellation. */
+static void taps_see_what_counts(struct kg_record *rec, const void *arg) {
     (void)rec, (void)arg;
     const struct kg_rig *const rig = rig_that(true);
-    const struct kg_generate_options options = options_of(&SAMPLERS[0].sampler, 6);
+    struct kg_generate_options options = options_of(&SAMPLERS[0].sampler, N_IDS);
+    struct kg_ids prompt = kg_rig_encode(rig, PROMPT);
     struct kg_session *const session = kg_rig_session(rig, CONTEXT);
     size_t n_logits = 0;
+    int n_pieces = 0;
+    options.on_text = stop_at_fifth;
+    options.user = &n_pieces;
     kg_session_set_tap(session, count_taps, &n_logits);
-    struct kg_generate_result r = generate(session, (const int32_t[]){ 1, 2 }, 2, &options);
-    ck_assert_uint_eq(n_logits, 6);
+    struct kg_generate_result r = generate(session, prompt.ids, prompt.n, &options);
+    ck_assert_int_eq(r.finish, KG_FINISH_CANCELLED);
+    ck_assert_uint_eq(n_logits, r.n_evals + 1);
     kg_generate_result_free(&r);
     kg_session_free(session);
+    kg_ids_free(&prompt);
 }
 
 static void build(struct kg_case_list *list) {
@@ -263,7 +269,7 @@ static void build(struct kg_case_list *list) {
         void (*run)(struct kg_record *rec, const void *arg);
     } SINGLE[] = { { "context_end", context_end },
                    { "sessions_in_turn", sessions_in_turn },
-                   { "taps_see_every_step", taps_see_every_step } };
+                   { "taps_see_what_counts", taps_see_what_counts } };
     for (size_t i = 0; i < KG_COUNT_OF(SINGLE); i++) {
         c.op = "pipeline";
         c.name = SINGLE[i].name;

@@ -1,6 +1,8 @@
 /* The sampler against distributions that can be written down. */
 #include "base/buffer.h"
+#include "base/rng.h"
 #include "base/size.h"
+#include "ops/sample.h"
 #include "suites/harness/case.h"
 #include "suites/harness/chi_square.h"
 #include <check.h>
@@ -245,6 +247,42 @@ static void filters_that_keep_all_change_nothing(struct kg_record *rec, const vo
     }
 }
 
+/* Weights of exp(x) as a whole number, against long double: half a unit of rounding, and 4 units in the last place of a
+ * double for what it is made of (the additions of the series and of the product's rounding). */
+static void weights_are_exponentials(struct kg_record *rec, const void *arg) {
+    static const int BITS[] = { 62, 44, 31, 0 };
+    enum { N = 20000 };
+    struct kg_rng rng;
+    double worst = 0;
+    (void)arg;
+    kg_rng_init(&rng, kg_record_seed(rec), 0);
+    for (size_t b = 0; b < KG_COUNT_OF(BITS); b++)
+        for (int i = 0; i < N; i++) {
+            const double x = -50 * (i < N / 2 ? (double)i / (N / 2) : kg_rng_uniform(&rng));
+            const long double exact = ldexpl(expl((long double)x), BITS[b]);
+            const long double limit = 0.5L + exact * 0x1p-50L;
+            const long double error = fabsl((long double)kg_sample_weight(x, BITS[b]) - exact);
+            ck_assert_msg(error <= limit, "the weight of %.17g in 2^%d is off by %Lg", x, BITS[b], error);
+            if ((double)(error / limit) > worst) worst = (double)(error / limit);
+        }
+    for (int bits = 0; bits <= 62; bits++) ck_assert_uint_eq(kg_sample_weight(0, bits), UINT64_C(1) << bits);
+    const double nothing[] = { -47, -1e300, -INFINITY, NAN };
+    for (size_t i = 0; i < KG_COUNT_OF(nothing); i++) ck_assert_uint_eq(kg_sample_weight(nothing[i], 62), 0);
+    kg_record_metric(rec, "margin", "ratio", worst);
+}
+
+/* The largest weights there can be just fit their sum. */
+static void weights_leave_room_for_their_sum(struct kg_record *rec, const void *arg) {
+    static const uint32_t SIZES[] = { 1, 2, 3, 4, 5, 151936, 262144, 262145, INT32_MAX };
+    (void)rec;
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(SIZES); i++) {
+        const uint64_t largest = UINT64_C(1) << kg_sample_weight_bits(SIZES[i]), limit = UINT64_C(1) << 62;
+        ck_assert_uint_le(largest, limit / SIZES[i]);
+        ck_assert_uint_gt(2 * largest, limit / SIZES[i]);
+    }
+}
+
 struct bad_logits {
     const char *name;
     float logits[3];
@@ -321,6 +359,11 @@ static const struct kg_case OTHERS[] = {
       .name = "top_p_sums_the_whole_vocabulary",
       .run = top_p_sums_the_whole_vocabulary },
     { .layer = "unit", .op = "sampler", .name = "same_seed_same_ids", .run = same_seed_same_ids },
+    { .layer = "unit", .op = "sampler", .name = "weights_are_exponentials", .run = weights_are_exponentials },
+    { .layer = "unit",
+      .op = "sampler",
+      .name = "weights_leave_room_for_their_sum",
+      .run = weights_leave_room_for_their_sum },
     { .layer = "unit",
       .op = "sampler",
       .name = "filters_that_keep_all_change_nothing",

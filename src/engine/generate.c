@@ -212,7 +212,7 @@ enum kg_status kg_generate(struct kg_session *session, const int32_t *prompt, si
     r.result.token_ns = kg_xcalloc(most + 1, sizeof *r.result.token_ns);
     memcpy(r.history, prompt, n_prompt * sizeof *prompt);
 
-    int32_t id;
+    int32_t id = -1;
     status = begin(&r, start_ns, &id);
     if (!status && options->max_tokens > 0) status = decode(&r, id);
     if (!status) status = finish_text(&r);

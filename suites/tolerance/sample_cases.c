@@ -1,37 +1,12 @@
 #include "suites/tolerance/sample_cases.h"
 #include "base/buffer.h"
 #include "base/size.h"
+#include "engine/op_workspace.h"
 #include "suites/harness/host_draws.h"
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-/* A session of a model that is small but for its vocabulary. */
-static uint64_t workspace_bytes(struct kg_backend *backend, uint32_t n_vocab) {
-    const struct kg_model_config config = {
-        .architecture = "qwen2",
-        .n_vocab = n_vocab,
-        .n_ctx_train = 64,
-        .n_embd = 64,
-        .n_layers = 1,
-        .n_heads = 1,
-        .n_kv_heads = 1,
-        .head_dim = 64,
-        .n_ff = 64,
-        .norm_eps = 1e-6f,
-        .rope_pairing = KG_ROPE_HALF,
-        .n_rot = 64,
-        .rope_freq_base = 10000,
-        .rope_freq_scale = 1,
-        .attn_scale = 1,
-    };
-    const struct kg_session_plan plan = { .config = &config, .n_ctx = 64, .max_rows = 1 };
-    struct kg_error err;
-    uint64_t size_bytes = 0;
-    kg_op_expect_ok(backend->ops->session_plan(backend, &plan, &size_bytes, &err), &err);
-    return size_bytes;
-}
 
 /* Uninitialised memory of the back end, made visible: a pattern that is no sum, no key and no bit mask of zeros. */
 static void *put_pattern(struct kg_sample_device *d, uint64_t size_bytes) {
@@ -45,13 +20,16 @@ static void *put_pattern(struct kg_sample_device *d, uint64_t size_bytes) {
 
 bool kg_sample_device_open(struct kg_record *rec, const char *backend, const struct kg_draw_ops *draws, uint32_t n_max,
                            struct kg_sample_device *d) {
+    const struct kg_op_extent extent = { .n_rows = 1, .n_in = 64, .n_out = n_max }; /* its matrix makes the logits */
+    uint64_t workspace_bytes;
     struct kg_error err;
     *d = (struct kg_sample_device){ 0 };
     if (!kg_op_device_open(rec, backend, NULL, &d->op)) return false;
     struct kg_backend *b = d->op.backend;
     d->draws = draws ? draws : b->ops->draws ? b->ops->draws : &kg_host_draw_ops;
     kg_op_expect_ok(d->draws->open_mailbox(b, sizeof(struct kg_sample_result), &d->mailbox, &err), &err);
-    d->op.workspace = put_pattern(d, workspace_bytes(b, n_max));
+    kg_op_expect_ok(kg_op_workspace_bytes(b, &extent, &workspace_bytes, &err), &err);
+    d->op.workspace = put_pattern(d, workspace_bytes);
     d->logits = put_pattern(d, n_max * sizeof *d->logits);
     d->history = put_pattern(d, (KG_SAMPLE_MAX_HISTORY + 1) * sizeof *d->history);
     d->next = put_pattern(d, sizeof *d->next);

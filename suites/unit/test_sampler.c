@@ -258,7 +258,7 @@ static void weights_are_exponentials(struct kg_record *rec, const void *arg) {
     kg_rng_init(&rng, kg_record_seed(rec), 0);
     for (size_t b = 0; b < KG_COUNT_OF(BITS); b++)
         for (int i = 0; i < N; i++) {
-            const double x = -50 * (i < N / 2 ? (double)i / (N / 2) : kg_rng_uniform(&rng));
+            const double x = -50 * (i < N / 2 ? 2.0 * i / N : kg_rng_uniform(&rng));
             const long double exact = ldexpl(expl((long double)x), BITS[b]);
             const long double limit = 0.5L + exact * 0x1p-50L;
             const long double error = fabsl((long double)kg_sample_weight(x, BITS[b]) - exact);

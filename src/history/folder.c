@@ -50,6 +50,11 @@ void kg_history_folder_free(struct kg_history_folder *folder) {
     *folder = (struct kg_history_folder){ 0 };
 }
 
+void kg_history_folder_forget(struct kg_history_folder *folder) {
+    free(folder->records.cases);
+    *folder = (struct kg_history_folder){ 0 };
+}
+
 enum kg_status kg_history_folder_read(const char *root, const char *bundle_id, struct kg_history_folder *folder,
                                       struct kg_error *err) {
     *folder = (struct kg_history_folder){ 0 };

@@ -17,6 +17,8 @@ struct kg_history_folder {
 KG_WARN_UNUSED enum kg_status kg_history_folder_read(const char *root, const char *bundle_id,
                                                      struct kg_history_folder *folder, struct kg_error *err);
 void kg_history_folder_free(struct kg_history_folder *folder);
+/* The same for one whose JSON values lie in an arena (json_arena.h), which takes them all back at once. */
+void kg_history_folder_forget(struct kg_history_folder *folder);
 
 /* Reads many folders ahead on threads and hands them over in order. */
 struct kg_history_reader;

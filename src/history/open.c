@@ -2,10 +2,13 @@
 #include "history/internal.h"
 #include "base/buffer.h"
 #include "base/file.h"
+#include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
-enum { BUSY_TIMEOUT_MS = 60000 };
+enum { BUSY_TIMEOUT_MS = 60000, PAUSE_MS = 20 };
 
 enum kg_status kg_history_fail(const struct kg_history *history, const char *doing, struct kg_error *err) {
     const int code = sqlite3_errcode(history->db);
@@ -37,8 +40,27 @@ void kg_history_close(struct kg_history *history) {
     free(history);
 }
 
-enum kg_status kg_history_open_file(const char *root, struct kg_history **out, struct kg_error *err) {
+/* Sets the file up. Turning a fresh file to WAL, and opening one whose WAL another process is about to remove, fail with
+ * SQLITE_BUSY without asking the busy handler: the folder's lock lets one process at a time do it, and what others still
+ * hold is waited for. Where folders cannot be locked the waiting alone has to do. */
+static enum kg_status set_up(struct kg_history *history, struct kg_error *err) {
     static const char SETUP[] = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -65536;";
+    char *path = kg_path_join(history->root, ".index-lock");
+    const bool on_disk = strcmp(history->path, ":memory:") != 0;
+    const int fd = on_disk ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666) : -1;
+    enum kg_status status = KG_ERR_BUSY;
+    if (fd >= 0) (void)!flock(fd, LOCK_EX);
+    for (int waited_ms = 0; status == KG_ERR_BUSY && waited_ms <= BUSY_TIMEOUT_MS; waited_ms += PAUSE_MS) {
+        if (waited_ms > 0) usleep(PAUSE_MS * 1000);
+        status = kg_history_exec(history, SETUP, err);
+    }
+    if (status == KG_OK) status = kg_history_migrate(history, err);
+    if (fd >= 0) close(fd);
+    free(path);
+    return status;
+}
+
+enum kg_status kg_history_open_file(const char *root, struct kg_history **out, struct kg_error *err) {
     if (!kg_path_is_dir(root)) return kg_fail(err, KG_ERR_NOT_FOUND, "%s: no such folder of bundles", root);
     struct kg_history *history = kg_xcalloc(1, sizeof *history);
     history->root = kg_xstrdup(root);
@@ -50,9 +72,8 @@ enum kg_status kg_history_open_file(const char *root, struct kg_history **out, s
         sqlite3_busy_timeout(history->db, BUSY_TIMEOUT_MS);
         sqlite3_db_config(history->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
         sqlite3_db_config(history->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-        status = kg_history_exec(history, SETUP, err);
+        status = set_up(history, err);
     }
-    if (status == KG_OK) status = kg_history_migrate(history, err);
     if (status == KG_OK) *out = history;
     else kg_history_close(history);
     return status;

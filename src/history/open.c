@@ -66,7 +66,8 @@ enum kg_status kg_history_open_file(const char *root, struct kg_history **out, s
     history->root = kg_xstrdup(root);
     history->path = access(root, W_OK) == 0 ? kg_path_join(root, "index.sqlite") : kg_xstrdup(":memory:");
     enum kg_status status = KG_OK;
-    if (sqlite3_open_v2(history->path, &history->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) != SQLITE_OK)
+    if (sqlite3_open_v2(history->path, &history->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+                        NULL) != SQLITE_OK)
         status = kg_history_fail(history, "opening", err);
     if (status == KG_OK) {
         sqlite3_busy_timeout(history->db, BUSY_TIMEOUT_MS);

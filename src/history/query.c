@@ -98,7 +98,8 @@ enum kg_status kg_history_query(struct kg_history *history, const char *sql, con
     sqlite3 *db = history->db;
     sqlite3_stmt *stmt = NULL;
     enum kg_status status = KG_OK;
-    if (!in_memory && sqlite3_open_v2(history->path, &db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
+    if (!in_memory &&
+        sqlite3_open_v2(history->path, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
         status = kg_fail(err, KG_ERR_IO, "%s: opening for reading: %s", history->path, sqlite3_errmsg(db));
     if (status == KG_OK) {
         sqlite3_busy_timeout(db, 60000);

@@ -73,7 +73,10 @@ check_PROGRAMS += suites/unit/test_regress suites/unit/test_screen
 suites_unit_test_regress_SOURCES = suites/unit/test_regress.c suites/unit/history_lab.c suites/unit/history_lab.h \
 	suites/unit/history_maker.c
 suites_unit_test_screen_SOURCES = suites/unit/test_screen.c
-# make_history ROOT N_RUNS N_CASES, to measure queries by hand.
+check_PROGRAMS += suites/unit/test_history_scale
+suites_unit_test_history_scale_SOURCES = suites/unit/test_history_scale.c suites/unit/history_lab.c \
+	suites/unit/history_maker.c
+# make_history ROOT N_RUNS N_CASES [COMMITS], to measure queries by hand.
 check_PROGRAMS += suites/unit/make_history
 suites_unit_make_history_SOURCES = suites/unit/make_history.c suites/unit/history_maker.c suites/unit/history_maker.h
 check_PROGRAMS += suites/unit/test_bundle_exports suites/unit/test_bundle_source

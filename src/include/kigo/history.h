@@ -24,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* For one thread at a time. */
 struct kg_history;
 
 /* Opens the index of a root, made or migrated as needed, and brings it up to date with the folders: bundles it lacks are

@@ -45,7 +45,7 @@ void kg_history_close(struct kg_history *history) {
  * hold is waited for. Where folders cannot be locked the waiting alone has to do. */
 static enum kg_status set_up(struct kg_history *history, struct kg_error *err) {
     static const char SETUP[] = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -65536;";
-    char *path = kg_path_join(history->root, ".index-lock");
+    char *path = kg_path_join(history->root, "index.sqlite-lock");
     const bool on_disk = strcmp(history->path, ":memory:") != 0;
     const int fd = on_disk ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666) : -1;
     enum kg_status status = KG_ERR_BUSY;

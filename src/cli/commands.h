@@ -31,6 +31,7 @@
     X(pin, "pin", "keep a run from being pruned") \
     X(prune, "prune", "let old bundles go, leaving tombstones") \
     X(signoff, "signoff", "hold a sprint's criteria against runs") \
+    X(rerun, "rerun", "run a run again and compare") \
     X(query, "query", "ask the history by SQL") \
     X(reindex, "reindex", "make the index again from the bundles") \
     X(recover, "recover", "publish what runs that died left") \

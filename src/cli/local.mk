@@ -57,6 +57,8 @@ kigo_SOURCES += \
 	src/cli/cmd_export.c \
 	src/cli/cmd_import.c \
 	src/cli/cmd_prune.c \
+	src/cli/cmd_rerun.c \
 	src/cli/cmd_sign.c \
 	src/cli/cmd_signoff.c \
+	src/cli/rebuild.c src/cli/rebuild.h \
 	src/cli/trust.c src/cli/trust.h

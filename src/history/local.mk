@@ -27,3 +27,4 @@ libkigo_a_SOURCES += \
 	src/history/schema.c \
 	src/history/sync.c
 libkigo_a_SOURCES += src/history/prune.c src/history/prune.h
+libkigo_a_SOURCES += src/history/reproduce.c src/history/reproduce.h

@@ -159,14 +159,14 @@ static struct value divide(const struct value *a, const struct value *b) {
                            a->hi / b->lo };
 }
 
-static struct value combine(enum kg_figure_kind kind, const struct value *of, const struct value *over) {
+static struct value combine(enum kg_goal_kind kind, const struct value *of, const struct value *over) {
     struct value v;
     switch (kind) {
-    case KG_FIGURE_SPEEDUP: return of->is_rate ? divide(of, over) : divide(over, of);
-    case KG_FIGURE_REDUCTION:
+    case KG_GOAL_SPEEDUP: return of->is_rate ? divide(of, over) : divide(over, of);
+    case KG_GOAL_REDUCTION:
         v = divide(of, over);
         return (struct value){ v.known, false, 1 - v.value, 1 - v.hi, 1 - v.lo };
-    case KG_FIGURE_RATIO: return divide(of, over);
+    case KG_GOAL_RATIO: return divide(of, over);
     default: return *of;
     }
 }

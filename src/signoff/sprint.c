@@ -16,15 +16,15 @@ enum { WHERE_SIZE = 160 };
 bool kg_figure_parse(const char *text, struct kg_figure_goal *goal) {
     static const struct {
         const char *ending;
-        enum kg_figure_kind kind;
+        enum kg_goal_kind kind;
     } KINDS[] = {
-        { "speedup", KG_FIGURE_SPEEDUP }, { "reduction", KG_FIGURE_REDUCTION }, { "ratio", KG_FIGURE_RATIO },
-        { "max_abs", KG_FIGURE_ERROR },   { "max_rel", KG_FIGURE_ERROR },       { "rms_rel", KG_FIGURE_ERROR },
-        { "nmse", KG_FIGURE_ERROR },      { "one_minus_cos", KG_FIGURE_ERROR }, { "margin", KG_FIGURE_ERROR },
+        { "speedup", KG_GOAL_SPEEDUP }, { "reduction", KG_GOAL_REDUCTION }, { "ratio", KG_GOAL_RATIO },
+        { "max_abs", KG_GOAL_ERROR },   { "max_rel", KG_GOAL_ERROR },       { "rms_rel", KG_GOAL_ERROR },
+        { "nmse", KG_GOAL_ERROR },      { "one_minus_cos", KG_GOAL_ERROR }, { "margin", KG_GOAL_ERROR },
     };
     static const char *const SENSES[] = { [KG_AT_LEAST] = ">=", [KG_AT_MOST] = "<=", [KG_EQUAL] = "==" };
     char sense[3], rest[64], *end;
-    *goal = (struct kg_figure_goal){ .kind = KG_FIGURE_VALUE };
+    *goal = (struct kg_figure_goal){ .kind = KG_GOAL_VALUE };
     if (sscanf(text, "%63[a-z0-9_] %2[<>=] %63s", goal->name, sense, rest) != 3) return false;
     goal->limit = strtod(rest, &end);
     char *again = kg_xasprintf("%s %s %s", goal->name, sense, rest);
@@ -34,13 +34,13 @@ bool kg_figure_parse(const char *text, struct kg_figure_goal *goal) {
     size_t s = 0;
     while (s < KG_COUNT_OF(SENSES) && strcmp(SENSES[s], sense) != 0) s++;
     if (s == KG_COUNT_OF(SENSES)) return false;
-    goal->sense = (enum kg_figure_sense)s;
+    goal->sense = (enum kg_goal_sense)s;
     for (size_t i = 0; i < KG_COUNT_OF(KINDS); i++) {
         const size_t n = strlen(goal->name), n_ending = strlen(KINDS[i].ending);
         const bool ends = n >= n_ending && strcmp(goal->name + n - n_ending, KINDS[i].ending) == 0;
         if (!ends || (n > n_ending && goal->name[n - n_ending - 1] != '_')) continue;
         goal->kind = KINDS[i].kind;
-        if (goal->kind == KG_FIGURE_ERROR) memmove(goal->name, KINDS[i].ending, n_ending + 1);
+        if (goal->kind == KG_GOAL_ERROR) memmove(goal->name, KINDS[i].ending, n_ending + 1);
         break;
     }
     return true;
@@ -225,11 +225,11 @@ static enum kg_status figure_is_whole(const json_t *value, const char *where, co
     struct kg_figure_goal goal;
     (void)arg;
     if (!kg_figure_parse(kg_json_text(value, "figure"), &goal)) return KG_ERR_INTERNAL; /* checked as a member */
-    const bool two = goal.kind != KG_FIGURE_VALUE && goal.kind != KG_FIGURE_ERROR;
+    const bool two = goal.kind != KG_GOAL_VALUE && goal.kind != KG_GOAL_ERROR;
     const bool reads_error = json_object_get(json_object_get(value, "of"), "error") != NULL;
     if (two != (json_object_get(value, "over") != NULL))
         return kg_fail(err, KG_ERR_SCHEMA, "%s: a %s %s 'over'", where, goal.name, two ? "needs" : "has no");
-    if (reads_error != (goal.kind == KG_FIGURE_ERROR))
+    if (reads_error != (goal.kind == KG_GOAL_ERROR))
         return kg_fail(err, KG_ERR_SCHEMA, "%s: a %s is read from %s", where, goal.name,
                        reads_error ? "a timing, metric or memory, not from an error" : "an error");
     return KG_OK;

@@ -20,17 +20,17 @@ KG_WARN_UNUSED enum kg_status kg_sprint_load(const char *path, struct kg_sprint 
 void kg_sprint_free(struct kg_sprint *sprint);
 
 /* What a figure is made of. */
-enum kg_figure_kind {
-    KG_FIGURE_VALUE,     /* of */
-    KG_FIGURE_SPEEDUP,   /* over / of of times, of / over of rates: above 1 is faster */
-    KG_FIGURE_RATIO,     /* of / over */
-    KG_FIGURE_REDUCTION, /* 1 - of / over */
-    KG_FIGURE_ERROR,     /* a field of an error record */
+enum kg_goal_kind {
+    KG_GOAL_VALUE,     /* of */
+    KG_GOAL_SPEEDUP,   /* over / of of times, of / over of rates: above 1 is faster */
+    KG_GOAL_RATIO,     /* of / over */
+    KG_GOAL_REDUCTION, /* 1 - of / over */
+    KG_GOAL_ERROR,     /* a field of an error record */
 };
-enum kg_figure_sense { KG_AT_LEAST, KG_AT_MOST, KG_EQUAL };
+enum kg_goal_sense { KG_AT_LEAST, KG_AT_MOST, KG_EQUAL };
 struct kg_figure_goal {
-    enum kg_figure_kind kind;
-    enum kg_figure_sense sense;
+    enum kg_goal_kind kind;
+    enum kg_goal_sense sense;
     double limit;
     char name[64]; /* "decode_speedup"; of an error the field */
 };

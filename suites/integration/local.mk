@@ -91,3 +91,11 @@ suites_integration_test_signoff_command_SOURCES = \
 	suites/integration/test_signoff_command.c \
 	suites/integration/verbs.c suites/integration/verbs.h \
 	suites/unit/bundle_maker.c
+check_PROGRAMS += suites/integration/test_rerun
+suites_integration_test_rerun_SOURCES = \
+	src/cli/rebuild.c src/cli/rebuild.h \
+	suites/integration/check_lab.c suites/integration/check_lab.h \
+	suites/integration/test_rerun.c \
+	suites/integration/verbs.c suites/integration/verbs.h \
+	suites/harness/failure_name.c \
+	suites/unit/bundle_maker.c

@@ -3,6 +3,7 @@
 #include "kernels/decode_step.h"
 #include "kernels/gemm.h"
 #include "kernels/measure.h"
+#include "kernels/persistent/step.h"
 #include "kernels/sample.h"
 #include <algorithm>
 #include <cinttypes>
@@ -29,7 +30,7 @@ enum kg_status kg_cuda_fail(struct kg_error *err, const char *what, cudaError_t 
 /* No driver, no device, one that does not answer or is too old: reasons for KG_ERR_UNSUPPORTED, which lets `auto` take
  * another back end. */
 static enum kg_status find_device(struct kg_cuda_backend *cuda, struct kg_error *err) {
-    int n_devices = 0, major = 0, minor = 0;
+    int n_devices = 0, major = 0, minor = 0, shared_bytes = 0;
     cudaError_t code = cudaGetDeviceCount(&n_devices);
     if (code == cudaSuccess) code = n_devices == 0 ? cudaErrorNoDevice : cudaSetDevice(cuda->device);
     if (code != cudaSuccess) {
@@ -39,7 +40,11 @@ static enum kg_status find_device(struct kg_cuda_backend *cuda, struct kg_error 
     TRY_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, cuda->device), "compute capability");
     TRY_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, cuda->device), "compute capability");
     TRY_CUDA(cudaDeviceGetAttribute(&cuda->n_sms, cudaDevAttrMultiProcessorCount, cuda->device), "multiprocessors");
-    if (10 * major + minor < LOWEST_COMPUTE_CAPABILITY)
+    cuda->compute_capability = 10 * major + minor;
+    TRY_CUDA(cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, cuda->device),
+             "shared memory");
+    cuda->shared_bytes = (uint32_t)shared_bytes;
+    if (cuda->compute_capability < LOWEST_COMPUTE_CAPABILITY)
         return kg_fail(err, KG_ERR_UNSUPPORTED, "the CUDA device has compute capability %d.%d; the kernels need 8.0",
                        major, minor);
     return KG_OK;
@@ -190,15 +195,28 @@ static enum kg_status cuda_import_weights(struct kg_backend *backend, const void
     return status;
 }
 
-/* Operations run one after the other on the stream, so that they share one workspace. */
+/* Operations run one after the other on the stream, so that they share one workspace; the words of a session's steps lie
+ * behind it. */
+enum kg_status kg_cuda_workspace_plan(struct kg_cuda_backend *cuda, const struct kg_session_plan *plan,
+                                      uint64_t *shared_bytes, uint64_t *step_bytes, struct kg_error *err) {
+    enum { ALIGNMENT_BYTES = 256 };
+    uint64_t linear_bytes = 0, attention_bytes = 0, sample_bytes = 0;
+    enum kg_status status = kg_cuda_linear_plan(cuda, plan, &linear_bytes, err);
+    if (!status) status = kg_cuda_attention_plan(plan, &attention_bytes, err);
+    if (!status) status = kg_cuda_sample_plan(plan, &sample_bytes, err);
+    if (status) return status;
+    const uint64_t most = std::max({ linear_bytes, attention_bytes, sample_bytes });
+    *shared_bytes = (most + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
+    *step_bytes = kg_cuda_persistent_bytes(cuda, plan);
+    return KG_OK;
+}
+
 static enum kg_status cuda_session_plan(struct kg_backend *backend, const struct kg_session_plan *plan,
                                         uint64_t *workspace_bytes, struct kg_error *err) {
     const struct kg_cuda_held lock(backend);
-    uint64_t linear_bytes = 0, attention_bytes = 0, sample_bytes = 0;
-    enum kg_status status = kg_cuda_linear_plan(lock.cuda, plan, &linear_bytes, err);
-    if (!status) status = kg_cuda_attention_plan(plan, &attention_bytes, err);
-    if (!status) status = kg_cuda_sample_plan(plan, &sample_bytes, err);
-    if (!status) *workspace_bytes = std::max({ linear_bytes, attention_bytes, sample_bytes });
+    uint64_t shared_bytes = 0, step_bytes = 0;
+    const enum kg_status status = kg_cuda_workspace_plan(lock.cuda, plan, &shared_bytes, &step_bytes, err);
+    if (!status) *workspace_bytes = shared_bytes + step_bytes;
     return status;
 }
 

@@ -39,7 +39,9 @@ struct kg_cuda_backend {
     struct kg_gemm *gemm; /* NULL until a session needs it (gemm.h) */
     int device;
     int n_sms;
-    void *staging[2]; /* pinned, for uploads */
+    int compute_capability; /* 90 for 9.0 */
+    uint32_t shared_bytes;  /* of a block, at most */
+    void *staging[2];       /* pinned, for uploads */
     cudaEvent_t staged[2];
     int staging_turn; /* which of the two is filled next */
     struct kg_cuda_step
@@ -90,5 +92,9 @@ enum kg_status kg_cuda_linear_plan(struct kg_cuda_backend *cuda, const struct kg
                                    uint64_t *workspace_bytes, struct kg_error *err);
 enum kg_status kg_cuda_attention_plan(const struct kg_session_plan *plan, uint64_t *workspace_bytes,
                                       struct kg_error *err);
+
+/* A session's workspace: shared_bytes that operations use from its start, then step_bytes for its decode steps alone. */
+enum kg_status kg_cuda_workspace_plan(struct kg_cuda_backend *cuda, const struct kg_session_plan *plan,
+                                      uint64_t *shared_bytes, uint64_t *step_bytes, struct kg_error *err);
 
 #endif

@@ -8,6 +8,7 @@
  *
  * Nothing is allocated by the back end, and the host waits for nothing. */
 #include "kernels/decode_step.h"
+#include "kernels/persistent/step.h"
 #include "kernels/step_walk.h"
 #include <cstdlib>
 
@@ -15,7 +16,8 @@ struct kg_cuda_graph {
     struct kg_cuda_graph *next;
     const void *kv, *activations, *workspace; /* the session's memory: what tells it from another */
     const struct kg_model_weights *weights;
-    cudaGraphExec_t exec; /* NULL until the second step */
+    struct kg_persistent_program *program; /* the step as one launch; NULL: as a graph */
+    cudaGraphExec_t exec;                  /* NULL until the second step */
 };
 
 __global__ void set_step_kernel(struct kg_cuda_step *step, int32_t *ids, int32_t id, uint32_t position) {
@@ -30,6 +32,7 @@ static bool is_graph_of(const struct kg_cuda_graph *g, const struct kg_decode_st
 
 static void destroy(struct kg_cuda_graph *g) {
     if (g->exec) (void)cudaGraphExecDestroy(g->exec);
+    free(g->program);
     free(g);
 }
 
@@ -72,8 +75,18 @@ static enum kg_status capture(struct kg_cuda_backend *cuda, const struct kg_deco
     return code == cudaSuccess ? KG_OK : kg_cuda_fail(err, "graph of a step", code);
 }
 
+static enum kg_status make_program(struct kg_cuda_backend *cuda, const struct kg_decode_step_args *args,
+                                   struct kg_persistent_program **program, struct kg_error *err) {
+    const struct kg_session_plan plan = { args->config, args->activations, args->kv->precision, args->kv->n_ctx,
+                                          args->buffers->max_rows };
+    uint64_t shared_bytes = 0, step_bytes = 0;
+    const enum kg_status status = kg_cuda_workspace_plan(cuda, &plan, &shared_bytes, &step_bytes, err);
+    if (status || step_bytes == 0) return status;
+    return kg_cuda_persistent_create(cuda, args, static_cast<char *>(args->workspace) + shared_bytes, program, err);
+}
+
 static enum kg_status first_step(struct kg_cuda_backend *cuda, const struct kg_decode_step_args *args,
-                                 struct kg_error *err) {
+                                 struct kg_cuda_graph **graph, struct kg_error *err) {
     struct kg_cuda_graph *g = static_cast<struct kg_cuda_graph *>(calloc(1, sizeof *g));
     if (!g) return kg_fail(err, KG_ERR_NO_MEMORY, "cuda: no host memory for a step's graph");
     g->next = cuda->graphs;
@@ -82,7 +95,8 @@ static enum kg_status first_step(struct kg_cuda_backend *cuda, const struct kg_d
     g->workspace = args->workspace;
     g->weights = args->weights;
     cuda->graphs = g;
-    return walk(cuda, args, err);
+    *graph = g;
+    return make_program(cuda, args, &g->program, err);
 }
 
 enum kg_status kg_cuda_decode_step(struct kg_backend *backend, const struct kg_decode_step_args *args,
@@ -90,14 +104,16 @@ enum kg_status kg_cuda_decode_step(struct kg_backend *backend, const struct kg_d
     struct kg_cuda_backend *cuda = kg_cuda_of(backend);
     struct kg_cuda_graph *g = cuda->graphs;
     while (g && !is_graph_of(g, args)) g = g->next;
-    if (g && !g->exec) {
-        const enum kg_status status = capture(cuda, args, &g->exec, err);
-        if (status) return status;
-    }
-    set_step_kernel<<<1, 1, 0, cuda->stream>>>(cuda->step_memory, args->buffers->ids, args->id, args->position);
-    const enum kg_status status = kg_cuda_launched(err, "decode step");
+    const bool is_first = !g;
+    enum kg_status status = KG_OK;
+    if (is_first) status = first_step(cuda, args, &g, err);
+    else if (!g->program && !g->exec) status = capture(cuda, args, &g->exec, err);
     if (status) return status;
-    if (!g) return first_step(cuda, args, err);
+    if (g->program) return kg_cuda_persistent_step(cuda, g->program, args->id, args->position, err);
+    set_step_kernel<<<1, 1, 0, cuda->stream>>>(cuda->step_memory, args->buffers->ids, args->id, args->position);
+    status = kg_cuda_launched(err, "decode step");
+    if (status) return status;
+    if (is_first) return walk(cuda, args, err);
     const cudaError_t code = cudaGraphLaunch(g->exec, cuda->stream);
     return code == cudaSuccess ? KG_OK : kg_cuda_fail(err, "decode step", code);
 }

@@ -2,6 +2,8 @@
 cuda_sources = kernels/gpu.cu
 cuda_sources += kernels/backend_cuda.cu kernels/decode_step.cu kernels/step_walk.cu \
 	kernels/gemm.cu kernels/linear.cu
+	kernels/linear.cu
+cuda_sources += kernels/persistent/step.cu kernels/persistent/program.cu
 cuda_sources += kernels/canary.cu kernels/timing.cu
 cuda_sources += kernels/add.cu kernels/attention.cu kernels/attention_decode.cu kernels/attention_prefill.cu \
 	kernels/attention_prefill_f16.cu \
@@ -12,6 +14,12 @@ EXTRA_DIST += kernels/attention.cuh kernels/elementwise.cuh kernels/mma.cuh kern
 EXTRA_DIST += $(cuda_sources) kernels/measure.h suites/harness/selftest/out_of_bounds.cu
 EXTRA_DIST += kernels/cuda_backend.h kernels/decode_step.h kernels/dequant.cuh kernels/gemm.h kernels/gemv.cuh \
 	kernels/sample.cuh kernels/sample.h kernels/step_walk.h
+	kernels/step_walk.h
+EXTRA_DIST += $(cuda_sources) kernels/measure.h
+EXTRA_DIST += kernels/cuda_backend.h kernels/decode_step.h kernels/dequant.cuh kernels/gemv.cuh \
+	kernels/step_walk.h kernels/rope_turn.cuh kernels/persistent/step.h kernels/persistent/program.h \
+	kernels/persistent/block.cuh kernels/persistent/ring.cuh kernels/persistent/exchange.cuh \
+	kernels/persistent/matrix.cuh kernels/persistent/attention.cuh
 if WITH_CUDA
 cuda_objects = $(cuda_sources:.cu=.cu.o)
 libkigo_a_LIBADD += $(cuda_objects)

@@ -22,11 +22,15 @@ static __device__ __forceinline__ unsigned kg_shared_address(const void *p) {
 
 /* Four 8 x 8 matrices of halves from shared memory: lane l gives the address of row l % 8 of matrix l / 8 (16-byte
  * aligned) and gets from matrix i, in r[i], row g at columns 2t and 2t + 1. */
-static __device__ __forceinline__ void kg_load_matrices(unsigned (&r)[4], const __half *row) {
+static __device__ __forceinline__ void kg_load_matrices_at(unsigned (&r)[4], unsigned shared_address) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(kg_shared_address(row))
+                 : "r"(shared_address)
                  : "memory");
+}
+
+static __device__ __forceinline__ void kg_load_matrices(unsigned (&r)[4], const __half *row) {
+    kg_load_matrices_at(r, kg_shared_address(row));
 }
 
 /* The same with each matrix transposed: column g at rows 2t and 2t + 1. */

@@ -6,6 +6,7 @@
  * float32; then each turns pairs (head, i), both products in float32. A thread writes only elements that it alone reads,
  * so y may be x. */
 #include "kernels/precision.cuh"
+#include "kernels/rope_turn.cuh"
 
 constexpr int THREADS = 256;
 constexpr unsigned MAX_PAIRS = 512; /* of a block: two a thread */
@@ -19,19 +20,12 @@ struct rope_params {
     const struct kg_cuda_step *step;
 };
 
-static __device__ __forceinline__ float2 cosine_sine(const rope_params &p, uint32_t position, uint32_t i) {
-    const double frequency = pow(p.freq_base, -2.0 * (double)i / (double)p.n_rot);
-    const double factor = p.freq_factors ? (double)p.freq_factors[i] : 1.0;
-    double sine, cosine;
-    sincos((double)position * p.freq_scale * frequency / factor, &sine, &cosine);
-    return make_float2((float)cosine, (float)sine);
-}
-
 template <typename T> static __global__ void __launch_bounds__(THREADS) rope_kernel(const T *x, T *y, rope_params p) {
     extern __shared__ float2 turns[]; /* (n_rot / 2): cosine, sine */
     const uint32_t n_pairs = p.n_rot / 2;
     const uint32_t position = (p.step ? p.step->position : p.position) + blockIdx.x;
-    for (uint32_t i = threadIdx.x; i < n_pairs; i += THREADS) turns[i] = cosine_sine(p, position, i);
+    for (uint32_t i = threadIdx.x; i < n_pairs; i += THREADS)
+        turns[i] = kg_rope_turn(p.freq_base, p.freq_scale, p.freq_factors, p.n_rot, position, i);
     __syncthreads(); /* turns are written */
 
     const uint32_t first_head = blockIdx.y * p.heads_per_block;

@@ -14,6 +14,7 @@
  * do not depend on what the previous kernel wrote, and are on their way while a row is normalised. */
 #include "kernels/gemv.cuh"
 #include "kernels/precision.cuh"
+#include "kernels/rope_turn.cuh"
 #include "kernels/step_walk.h"
 
 using kg_dequant::CHUNK;
@@ -173,16 +174,12 @@ struct rope_params {
     const struct kg_cuda_step *step;
 };
 
-/* turns[i] of the step's position; angles in double, as ops/rope.h has them. */
+/* turns[i] of the step's position. */
 static __global__ void __launch_bounds__(TURN_THREADS)
     step_turns_kernel(const struct kg_cuda_step *step, float2 *turns, uint32_t n_rot, double freq_base,
                       double freq_scale, const float *freq_factors) {
-    for (uint32_t i = threadIdx.x; i < n_rot / 2; i += TURN_THREADS) {
-        const double factor = freq_factors ? (double)freq_factors[i] : 1.0;
-        double sine, cosine;
-        sincos((double)step->position * freq_scale * pow(freq_base, -2.0 * i / n_rot) / factor, &sine, &cosine);
-        turns[i] = make_float2((float)cosine, (float)sine);
-    }
+    for (uint32_t i = threadIdx.x; i < n_rot / 2; i += TURN_THREADS)
+        turns[i] = kg_rope_turn(freq_base, freq_scale, freq_factors, n_rot, step->position, i);
 }
 
 /* A block to a head: of q, of k, of v, in this order. Keys go turned, values as they are, to the cache; a thread writes

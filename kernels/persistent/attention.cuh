@@ -1,0 +1,475 @@
+/* Attention of a decode step inside the persistent kernel: a job is a KV head and a split of the positions; its block turns
+ * the head's queries (and the new key), scores the split's keys, and hands on the weighted values.
+ *
+ *     s_j = q . k_j * scale,   y = sum_j exp(s_j - m) v_j / sum_j exp(s_j - m),   m = max_j s_j
+ *
+ * Cached keys and values do not depend on the step: a warp's first ones are under way before its block waits for q. The
+ * position's own key and value are taken from shared memory and written to the cache by the job that has the position.
+ *
+ * Float16, a warp has 16 keys at a time: both products by tensor cores (m16n8k16), query heads in the rows of the first
+ * operand. Elements go from memory to the registers of a fragment as they lie, 16 bytes a lane: which dim is which k (scores)
+ * or n (values) of a fragment is free as long as both operands agree. Weights exp(s - m) are rounded to float16 for the second
+ * product; scores, maxima and sums are float32.
+ * Float32: a subgroup of D / 4 lanes has a key at a time, 4 dims a lane, for all query heads. */
+#ifndef KIGO_KERNELS_PERSISTENT_ATTENTION_CUH
+#define KIGO_KERNELS_PERSISTENT_ATTENTION_CUH
+
+#include "kernels/persistent/block.cuh"
+#include <math_constants.h>
+
+namespace kg_persistent {
+
+enum { TILE_KEYS = 16 }; /* of a warp at a time, float16 */
+
+struct job {
+    uint32_t kv_head, split, begin, end; /* keys [begin, end) */
+    uint32_t position;                   /* of the step: the key that is not in the cache yet */
+};
+
+__device__ __forceinline__ uint32_t n_jobs(const kg_persistent_program &p) {
+    return p.n_kv_heads * p.n_splits;
+}
+
+__device__ __forceinline__ job job_of(const kg_persistent_program &p, uint32_t index) {
+    job j;
+    j.kv_head = index / p.n_splits;
+    j.split = index % p.n_splits;
+    j.begin = j.split * p.keys_per_split;
+    j.end = min(p.position + 1, j.begin + p.keys_per_split);
+    j.position = p.position;
+    return j;
+}
+
+/* exp(score - largest), 0 for a score of -inf. Float16 has its scores in units of log 2. */
+template <typename T> __device__ __forceinline__ float weight_of(float score, float largest) {
+    if (score == -CUDART_INF_F) return 0.0f;
+    if constexpr (sizeof(T) == sizeof(__half)) return exp2f(score - largest);
+    else return expf(score - largest);
+}
+
+template <typename T> __device__ __forceinline__ float score_scale(const kg_persistent_program &p) {
+    if constexpr (sizeof(T) == sizeof(__half)) return p.attn_scale * 1.44269504088896341f;
+    else return p.attn_scale;
+}
+
+/* q of the group's heads turned, k_new turned, v_new: words to shared memory. */
+template <typename T, int D>
+__device__ __forceinline__ void stage_heads(const consumer<T, D> &c, const job &j, uint32_t run) {
+    const kg_persistent_program &p = c.p;
+    const uint32_t group = p.n_heads / p.n_kv_heads, half = p.head_dim / 2, n_turns = p.n_rot / 2;
+    barrier_wait(kg_shared_address(&c.s.turns_ready), 0);
+    for (uint32_t item = c.thread; item < (group + 2) * half; item += CONSUMERS) {
+        const uint32_t h = item / half, i = item % half;
+        const bool turns = h <= group && i < n_turns;
+        const uint32_t head = h < group ? j.kv_head * group + h : p.n_heads + (h - group) * p.n_kv_heads + j.kv_head;
+        const uint32_t kept = h <= group ? p.n_rot + 2 * (i - n_turns) : 2 * i; /* where nothing turns */
+        const uint32_t at = turns ? (p.rope_half ? i : 2 * i) : kept;
+        const uint32_t other = turns && p.rope_half ? i + n_turns : at + 1;
+        const uint32_t first = head * p.head_dim + at, second = head * p.head_dim + other;
+        const uint64_t *words = p.words.qkv;
+        const uint2 bits = wait_two(words + first / WORD_ELEMS<T>, words + second / WORD_ELEMS<T>, run);
+        float2 v = make_float2(element<T>(bits.x, first), element<T>(bits.y, second));
+        if (turns) {
+            const float2 turn = c.s.turns[i];
+            v = make_float2(v.x * turn.x - v.y * turn.y, v.x * turn.y + v.y * turn.x);
+        }
+        T *to = h < group ? c.s.q[h] : h == group ? c.s.k_new : c.s.v_new;
+        kg_store(to + at, v.x);
+        kg_store(to + other, v.y);
+    }
+    c.together(); /* q, k_new and v_new are there */
+}
+
+template <typename T, int D>
+__device__ __forceinline__ void write_cache(const consumer<T, D> &c, const kg_persistent_layer &layer, const job &j) {
+    const uint32_t d = c.thread % D;
+    if (c.thread >= 2 * D || d >= c.p.head_dim) return;
+    T *cache = static_cast<T *>(c.thread < D ? layer.k_cache : layer.v_cache);
+    cache[((size_t)j.kv_head * c.p.n_ctx + j.position) * c.p.head_dim + d] = c.thread < D ? c.s.k_new[d] : c.s.v_new[d];
+}
+
+/* 16 keys and values as fragments. Keys: tile n = 0, 1 of 8 keys, lane (g, t) has dims 32 u + 8 t .. + 7 of key 8 n + g.
+ * Values: lane (g, t) has dims 64 u + 8 g .. + 7 of keys 2t, 2t + 1, 2t + 8, 2t + 9. Zeros where there is no key or dim. */
+template <int D> struct fragments {
+    uint4 k[2][D / 32], v[4][D / 64];
+
+    static __device__ __forceinline__ uint32_t key_of(int i, uint32_t t) {
+        return 2 * t + i % 2 + i / 2 * 8;
+    }
+
+    __device__ __forceinline__ void load(const consumer<__half, D> &c, const kg_persistent_layer &layer, const job &j,
+                                         uint32_t first) {
+        const uint32_t g = c.lane / 4, t = c.lane % 4, head_dim = c.p.head_dim, end = min(j.end, j.position);
+        const size_t plane = (size_t)j.kv_head * c.p.n_ctx * head_dim;
+        const __half *keys = static_cast<const __half *>(layer.k_cache) + plane;
+        const __half *values = static_cast<const __half *>(layer.v_cache) + plane;
+#pragma unroll
+        for (int n = 0; n < 2; n++)
+#pragma unroll
+            for (int u = 0; u < D / 32; u++) {
+                const uint32_t key = first + 8 * n + g, dim = 32 * u + 8 * t;
+                k[n][u] = make_uint4(0, 0, 0, 0);
+                if (key < end && dim < head_dim)
+                    k[n][u] = *reinterpret_cast<const uint4 *>(keys + (size_t)key * head_dim + dim);
+            }
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+#pragma unroll
+            for (int u = 0; u < D / 64; u++) {
+                const uint32_t key = first + key_of(i, t), dim = 64 * u + 8 * g;
+                v[i][u] = make_uint4(0, 0, 0, 0);
+                if (key < end && dim < head_dim)
+                    v[i][u] = *reinterpret_cast<const uint4 *>(values + (size_t)key * head_dim + dim);
+            }
+    }
+
+    /* Puts in the position's own key and value if they are among these. */
+    __device__ __forceinline__ void patch(const consumer<__half, D> &c, const job &j, uint32_t first) {
+        const uint32_t g = c.lane / 4, t = c.lane % 4;
+        if (j.position < first || j.position >= first + TILE_KEYS) return;
+#pragma unroll
+        for (int n = 0; n < 2; n++)
+#pragma unroll
+            for (int u = 0; u < D / 32; u++)
+                if (first + 8 * n + g == j.position)
+                    k[n][u] = *reinterpret_cast<const uint4 *>(c.s.k_new + 32 * u + 8 * t);
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+#pragma unroll
+            for (int u = 0; u < D / 64; u++)
+                if (first + key_of(i, t) == j.position)
+                    v[i][u] = *reinterpret_cast<const uint4 *>(c.s.v_new + 64 * u + 8 * g);
+    }
+};
+
+__device__ __forceinline__ unsigned word_of(const uint4 &v, int i) {
+    return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
+}
+
+/* Running softmax of a warp: lane (g, t) has head g, and of its values the dims that n of a fragment 2t and 2t + 1 are. */
+template <int D> struct running {
+    float largest, weight, value[D / 64][8][2];
+
+    __device__ __forceinline__ void clear() {
+        largest = -CUDART_INF_F;
+        weight = 0;
+#pragma unroll
+        for (int u = 0; u < D / 64; u++)
+#pragma unroll
+            for (int i = 0; i < 8; i++) value[u][i][0] = value[u][i][1] = 0;
+    }
+
+    __device__ __forceinline__ void add(const consumer<__half, D> &c, const fragments<D> &f, const job &j,
+                                        uint32_t first) {
+        const uint32_t g = c.lane / 4, t = c.lane % 4;
+        float score[2][2];
+#pragma unroll
+        for (int n = 0; n < 2; n++) {
+            float sum[4] = {};
+#pragma unroll
+            for (int u = 0; u < D / 32; u++) {
+                const uint4 q = *reinterpret_cast<const uint4 *>(&c.s.q[g][32 * u + 8 * t]);
+                const unsigned low[4] = { q.x, 0, q.y, 0 }, high[4] = { q.z, 0, q.w, 0 };
+                kg_mma_16x8x16(sum, low, f.k[n][u].x, f.k[n][u].y);
+                kg_mma_16x8x16(sum, high, f.k[n][u].z, f.k[n][u].w);
+            }
+#pragma unroll
+            for (int i = 0; i < 2; i++)
+                score[n][i] = first + 8 * n + 2 * t + i < j.end ? sum[i] * score_scale<__half>(c.p) : -CUDART_INF_F;
+        }
+        float now = fmaxf(fmaxf(score[0][0], score[0][1]), fmaxf(score[1][0], score[1][1]));
+        now = fmaxf(now, __shfl_xor_sync(0xFFFFFFFFu, now, 1));
+        now = fmaxf(largest, fmaxf(now, __shfl_xor_sync(0xFFFFFFFFu, now, 2)));
+        const float shrink = weight_of<__half>(largest, now);
+        largest = now;
+        float w[2][2];
+        weight *= shrink;
+#pragma unroll
+        for (int n = 0; n < 2; n++)
+#pragma unroll
+            for (int i = 0; i < 2; i++) weight += w[n][i] = weight_of<__half>(score[n][i], now);
+        const unsigned a[4] = { kg_pack_halves(w[0][0], w[0][1]), 0, kg_pack_halves(w[1][0], w[1][1]), 0 };
+#pragma unroll
+        for (int u = 0; u < D / 64; u++)
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                const unsigned take = i % 2 ? 0x7632 : 0x5410;
+                const unsigned b0 = __byte_perm(word_of(f.v[0][u], i / 2), word_of(f.v[1][u], i / 2), take);
+                const unsigned b1 = __byte_perm(word_of(f.v[2][u], i / 2), word_of(f.v[3][u], i / 2), take);
+                float sum[4] = { value[u][i][0] * shrink, value[u][i][1] * shrink, 0, 0 };
+                kg_mma_16x8x16(sum, a, b0, b1);
+                value[u][i][0] = sum[0], value[u][i][1] = sum[1];
+            }
+    }
+
+    __device__ __forceinline__ void put(const consumer<__half, D> &c) const {
+        const uint32_t g = c.lane / 4, t = c.lane % 4;
+        float sum = weight + __shfl_xor_sync(0xFFFFFFFFu, weight, 1);
+        sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);
+        if (t == 0) c.s.attention.largest[g][c.warp] = largest, c.s.attention.weight[g][c.warp] = sum;
+#pragma unroll
+        for (int u = 0; u < D / 64; u++)
+#pragma unroll
+            for (int n = 0; n < 2; n++) {
+                float4 *to = reinterpret_cast<float4 *>(&c.s.attention.value[c.warp][g][64 * u + 8 * (2 * t + n)]);
+                to[0] = make_float4(value[u][0][n], value[u][1][n], value[u][2][n], value[u][3][n]);
+                to[1] = make_float4(value[u][4][n], value[u][5][n], value[u][6][n], value[u][7][n]);
+            }
+    }
+};
+
+/* Every warp's part of a job's keys to s.attention. */
+template <int D>
+__device__ __forceinline__ void score_keys(const consumer<__half, D> &c, const kg_persistent_layer &layer, const job &j,
+                                           uint32_t run) {
+    running<D> state;
+    fragments<D> f;
+    uint32_t first = j.begin + c.warp * TILE_KEYS;
+    f.load(c, layer, j, first);
+    stage_heads(c, j, run);
+    state.clear();
+    while (first < j.end) {
+        f.patch(c, j, first);
+        state.add(c, f, j, first);
+        first += CONSUMER_WARPS * TILE_KEYS;
+        if (first < j.end) f.load(c, layer, j, first);
+    }
+    state.put(c);
+}
+
+/* Float32: lanes share a key, 4 dims each; UNROLL keys of a subgroup are under way together. */
+template <int D>
+__device__ __forceinline__ void score_keys(const consumer<float, D> &c, const kg_persistent_layer &layer, const job &j,
+                                           uint32_t run) {
+    constexpr int LANES = D / 4, KEYS = WARP / LANES, UNROLL = 2;
+    const uint32_t dim = c.lane % LANES * 4, head_dim = c.p.head_dim, stride = CONSUMER_WARPS * KEYS;
+    const uint32_t group = c.p.n_heads / c.p.n_kv_heads;
+    const size_t plane = (size_t)j.kv_head * c.p.n_ctx * head_dim;
+    const float *keys = static_cast<const float *>(layer.k_cache) + plane;
+    const float *values = static_cast<const float *>(layer.v_cache) + plane;
+    float largest[MOST_GROUP], weight[MOST_GROUP], value[MOST_GROUP][4];
+#pragma unroll
+    for (int h = 0; h < MOST_GROUP; h++) {
+        largest[h] = -CUDART_INF_F;
+        weight[h] = value[h][0] = value[h][1] = value[h][2] = value[h][3] = 0;
+    }
+    stage_heads(c, j, run);
+    for (uint32_t at = j.begin; at < j.end; at += UNROLL * stride) { /* the block's: all lanes stay for the shuffles */
+        float4 k[UNROLL], v[UNROLL];
+        uint32_t key[UNROLL];
+#pragma unroll
+        for (int u = 0; u < UNROLL; u++) {
+            key[u] = at + u * stride + c.warp * KEYS + c.lane / LANES;
+            k[u] = v[u] = make_float4(0, 0, 0, 0);
+            if (key[u] >= j.end || dim >= head_dim) continue;
+            const bool is_new = key[u] == j.position;
+            const size_t place = (size_t)key[u] * head_dim + dim;
+            k[u] = *reinterpret_cast<const float4 *>(is_new ? c.s.k_new + dim : keys + place);
+            v[u] = *reinterpret_cast<const float4 *>(is_new ? c.s.v_new + dim : values + place);
+        }
+#pragma unroll
+        for (int h = 0; h < MOST_GROUP; h++) {
+            if (h >= group) break;
+            const float4 q = *reinterpret_cast<const float4 *>(&c.s.q[h][dim]);
+            float score[UNROLL], now = largest[h];
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) {
+                float dot = fmaf(q.w, k[u].w, fmaf(q.z, k[u].z, fmaf(q.y, k[u].y, q.x * k[u].x)));
+#pragma unroll
+                for (int mask = LANES / 2; mask > 0; mask /= 2) dot += __shfl_xor_sync(0xFFFFFFFFu, dot, mask);
+                score[u] = key[u] < j.end ? dot * score_scale<float>(c.p) : -CUDART_INF_F;
+                now = fmaxf(now, score[u]);
+            }
+            const float shrink = weight_of<float>(largest[h], now);
+            largest[h] = now;
+            weight[h] *= shrink;
+#pragma unroll
+            for (int d = 0; d < 4; d++) value[h][d] *= shrink;
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) {
+                const float w = weight_of<float>(score[u], now);
+                weight[h] += w;
+                value[h][0] = fmaf(w, v[u].x, value[h][0]);
+                value[h][1] = fmaf(w, v[u].y, value[h][1]);
+                value[h][2] = fmaf(w, v[u].z, value[h][2]);
+                value[h][3] = fmaf(w, v[u].w, value[h][3]);
+            }
+        }
+    }
+#pragma unroll
+    for (int h = 0; h < MOST_GROUP; h++) {
+#pragma unroll
+        for (int apart = LANES; apart < WARP; apart *= 2) {
+            const float other_largest = __shfl_xor_sync(0xFFFFFFFFu, largest[h], apart);
+            const float now = fmaxf(largest[h], other_largest);
+            const float own = weight_of<float>(largest[h], now), other = weight_of<float>(other_largest, now);
+            largest[h] = now;
+            weight[h] = weight[h] * own + __shfl_xor_sync(0xFFFFFFFFu, weight[h], apart) * other;
+#pragma unroll
+            for (int d = 0; d < 4; d++)
+                value[h][d] = value[h][d] * own + __shfl_xor_sync(0xFFFFFFFFu, value[h][d], apart) * other;
+        }
+        if (c.lane == 0) c.s.attention.largest[h][c.warp] = largest[h], c.s.attention.weight[h][c.warp] = weight[h];
+        if (c.lane < LANES)
+            *reinterpret_cast<float4 *>(&c.s.attention.value[c.warp][h][dim]) =
+                make_float4(value[h][0], value[h][1], value[h][2], value[h][3]);
+    }
+}
+
+/* How the warps' results of a head count: warp h for head h, its lanes for the warps. */
+template <typename T, int D> __device__ __forceinline__ void weigh_warps(const consumer<T, D> &c) {
+    attention_shared<D> &all = c.s.attention;
+    if (c.warp >= MOST_GROUP) return;
+    const bool active = c.lane < CONSUMER_WARPS;
+    const float own = active ? all.largest[c.warp][c.lane] : -CUDART_INF_F;
+    float largest = own;
+#pragma unroll
+    for (int mask = WARP / 2; mask > 0; mask /= 2)
+        largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, mask));
+    const float share = weight_of<T>(own, largest);
+    float weight = active ? all.weight[c.warp][c.lane] * share : 0.0f;
+#pragma unroll
+    for (int mask = WARP / 2; mask > 0; mask /= 2) weight += __shfl_xor_sync(0xFFFFFFFFu, weight, mask);
+    if (active) all.share[c.warp][c.lane] = share;
+    if (c.lane == 0) all.of_head[c.warp] = make_float2(largest, weight);
+}
+
+/* A word, or two, of activations 2i and 2i + 1. */
+template <typename T>
+__device__ __forceinline__ void publish_pair(uint64_t *words, uint32_t i, float low, float high, uint32_t run) {
+    if constexpr (sizeof(T) == sizeof(__half)) {
+        publish(words + i, kg_pack_halves(low, high), run);
+    } else {
+        publish(words + 2 * i, low, run);
+        publish(words + 2 * i + 1, high, run);
+    }
+}
+
+/* The warps' results of a job, added in order and handed on: the head's attention if this is the only split, else the split's
+ * part of it. Only the first n_warps had keys. */
+template <typename T, int D>
+__device__ __forceinline__ void publish_job(const consumer<T, D> &c, const job &j, uint32_t n_warps, uint32_t run) {
+    const kg_persistent_program &p = c.p;
+    const attention_shared<D> &all = c.s.attention;
+    const uint32_t group = p.n_heads / p.n_kv_heads, half = p.head_dim / 2;
+    for (uint32_t item = c.thread; item < group * half; item += CONSUMERS) {
+        const uint32_t h = item / half, i = item % half, head = j.kv_head * group + h;
+        const float2 of_head = all.of_head[h];
+        float2 value = make_float2(0, 0);
+        for (uint32_t w = 0; w < n_warps; w++) {
+            const float2 v = get_pair(all.value[w][h], i);
+            const float share = all.share[h][w];
+            value.x = fmaf(v.x, share, value.x);
+            value.y = fmaf(v.y, share, value.y);
+        }
+        if (p.n_splits == 1) {
+            publish_pair<T>(p.words.attention, head * half + i, __fdiv_rn(value.x, of_head.y),
+                            __fdiv_rn(value.y, of_head.y), run);
+            continue;
+        }
+        const size_t of_split = (size_t)j.split * p.n_heads + head;
+        publish_pair<float>(p.words.partial, (uint32_t)(of_split * half + i), value.x, value.y, run);
+        if (i == 0) publish_pair<float>(p.words.weight, (uint32_t)of_split, of_head.x, of_head.y, run);
+    }
+}
+
+/* Warps that have keys of a job. */
+template <typename T, int D> __device__ __forceinline__ uint32_t n_warps_of(const job &j) {
+    constexpr uint32_t KEYS = sizeof(T) == sizeof(__half) ? (uint32_t)TILE_KEYS : WARP / (D / 4);
+    return min((j.end - j.begin + KEYS - 1) / KEYS, (uint32_t)CONSUMER_WARPS);
+}
+
+template <typename T, int D>
+__device__ __forceinline__ void attend(const consumer<T, D> &c, const kg_persistent_layer &layer, uint32_t run) {
+#pragma unroll 1
+    for (uint32_t index = blockIdx.x; index < n_jobs(c.p); index += gridDim.x) {
+        const job j = job_of(c.p, index);
+        score_keys(c, layer, j, run);
+        c.together(); /* all warps' results are there */
+        weigh_warps(c);
+        c.together(); /* how they count */
+        publish_job(c, j, n_warps_of<T, D>(j), run);
+        if (j.end == j.position + 1) write_cache(c, layer, j);
+        c.together(); /* q and the warps' results are read */
+    }
+}
+
+/* Many splits: each block merges some pairs of elements, a warp a pair at a time, lanes the splits. */
+template <typename T, int D> __device__ __forceinline__ void merge_splits(const consumer<T, D> &c, uint32_t run) {
+    const kg_persistent_program &p = c.p;
+    const uint32_t end = c.s.merge_begin + c.s.merge_n, half = p.head_dim / 2;
+    for (uint32_t at = c.s.merge_begin + c.warp; at < end; at += CONSUMER_WARPS) {
+        const uint32_t head = at / half;
+        float largest = -CUDART_INF_F, weight = 0;
+        float2 value = make_float2(0, 0);
+        const auto add = [&](float other_largest, float other_weight, float x, float y) {
+            const float now = fmaxf(largest, other_largest);
+            const float own = weight_of<T>(largest, now), other = weight_of<T>(other_largest, now);
+            largest = now;
+            weight = weight * own + other_weight * other;
+            value = make_float2(value.x * own + x * other, value.y * own + y * other);
+        };
+        for (uint32_t s = c.lane; s < p.n_splits; s += WARP) {
+            const size_t of_split = (size_t)s * p.n_heads + head;
+            word_pair of_head, of_value;
+            uint32_t n_polls = 0;
+            bool there = false;
+            while (!there) {
+                of_head.load(p.words.weight + of_split * 2);
+                of_value.load(p.words.partial + (of_split * half + at % half) * 2);
+                there = of_head.is_of(run) && of_value.is_of(run);
+                if (!there) count_poll(n_polls);
+            }
+            add(of_head.floats().x, of_head.floats().y, of_value.floats().x, of_value.floats().y);
+        }
+#pragma unroll
+        for (int apart = WARP / 2; apart > 0; apart /= 2)
+            add(__shfl_xor_sync(0xFFFFFFFFu, largest, apart), __shfl_xor_sync(0xFFFFFFFFu, weight, apart),
+                __shfl_xor_sync(0xFFFFFFFFu, value.x, apart), __shfl_xor_sync(0xFFFFFFFFu, value.y, apart));
+        if (c.lane == 0)
+            publish_pair<T>(p.words.attention, at, __fdiv_rn(value.x, weight), __fdiv_rn(value.y, weight), run);
+    }
+}
+
+/* Few splits: whoever reads attention merges it. c.x = attention. */
+template <typename T, int D> __device__ __forceinline__ void stage_splits(const consumer<T, D> &c, uint32_t run) {
+    constexpr int MOST = KG_PERSISTENT_MAX_DIRECT;
+    const kg_persistent_program &p = c.p;
+    const uint32_t n_values = p.n_heads * p.head_dim;
+    for (uint32_t i = c.thread; i < n_values / 2; i += CONSUMERS) {
+        const uint32_t head = 2 * i / p.head_dim;
+        word_pair value[MOST], weight[MOST];
+        uint32_t n_polls = 0;
+        bool all = false;
+        while (!all) {
+            all = true;
+#pragma unroll
+            for (int s = 0; s < MOST; s++) {
+                value[s].load(p.words.partial + (size_t)min(s, p.n_splits - 1) * n_values + 2 * i);
+                weight[s].load(p.words.weight + (min(s, p.n_splits - 1) * p.n_heads + head) * 2);
+            }
+#pragma unroll
+            for (int s = 0; s < MOST; s++) all = all && value[s].is_of(run) && weight[s].is_of(run);
+            if (!all) count_poll(n_polls);
+        }
+        float largest = -CUDART_INF_F, sum = 0;
+        float2 y = make_float2(0, 0);
+#pragma unroll
+        for (int s = 0; s < MOST; s++)
+            if (s < p.n_splits) largest = fmaxf(largest, weight[s].floats().x);
+#pragma unroll
+        for (int s = 0; s < MOST; s++)
+            if (s < p.n_splits) {
+                const float share = weight_of<T>(weight[s].floats().x, largest);
+                sum = fmaf(weight[s].floats().y, share, sum);
+                y.x = fmaf(value[s].floats().x, share, y.x);
+                y.y = fmaf(value[s].floats().y, share, y.y);
+            }
+        put_pair(c.x, i, __fdiv_rn(y.x, sum), __fdiv_rn(y.y, sum));
+    }
+    c.together(); /* x is there for all */
+}
+
+} // namespace kg_persistent
+
+#endif

@@ -190,7 +190,7 @@ static void refuses(struct kg_record *rec, const void *arg) {
 static void readme_is_what_the_bundles_say(struct kg_record *rec, const void *arg) {
     (void)arg;
     struct kg_process_result r = run(WORDS(kg_fixture_path("../docs/make-tables"), kg_program_path(), "--check"));
-    if (r.exit_code == KG_EXIT_NOTHING_TO_DO) kg_record_skip(rec, r.err);
+    if (r.exit_code == KG_EXIT_NOTHING_TO_DO) kg_record_skip(rec, "%s", r.err);
     else expect_exit(&r, 0);
     kg_process_result_free(&r);
 }

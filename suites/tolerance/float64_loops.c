@@ -1,5 +1,6 @@
 #include "suites/tolerance/float64_loops.h"
 #include "base/buffer.h"
+#include "base/clones.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -9,13 +10,6 @@ bool kg_loops_open(struct kg_record *rec, const struct kg_loops_mode *mode, stru
 
 void kg_loops_round(float *x, size_t n, enum kg_precision precision) {
     for (size_t i = 0; i < n && precision == KG_PRECISION_F16; i++) x[i] = kg_f16_to_f32(kg_f32_to_f16(x[i]));
-}
-
-float *kg_loops_normal(size_t n, uint64_t seed, double mean, double deviation, enum kg_precision precision) {
-    float *x = kg_xcalloc(n + 1, sizeof *x);
-    kg_fill_normal(x, n, seed, mean, deviation);
-    kg_loops_round(x, n, precision);
-    return x;
 }
 
 enum kg_precision kg_loops_weight_precision(const struct kg_loops_mode *mode) {
@@ -41,41 +35,51 @@ void kg_loops_linear_run(struct kg_op_device *d, const struct kg_loops_mode *mod
     kg_op_expect_ok(d->backend->ops->linear(d->backend, &args, &err), &err);
 }
 
-/* Few products are not worth threads. */
-static void on_all_processors(size_t n, double n_products, void (*body)(void *, size_t, size_t), void *arg) {
+/* Few operations are not worth threads. */
+void kg_loops_on_all_processors(size_t n, double n_operations, void (*body)(void *, size_t, size_t), void *arg) {
     struct kg_error err;
     struct kg_thread_pool *pool = NULL;
-    if (n_products > 1e6) kg_op_expect_ok(kg_thread_pool_create(0, &pool, &err), &err);
+    if (n_operations > 1e6) kg_op_expect_ok(kg_thread_pool_create(0, &pool, &err), &err);
     kg_parallel_for(pool, n, 1, body, arg);
     if (pool) kg_thread_pool_destroy(pool);
 }
 
-/* Four outputs of a row at once: their sums do not wait for one another. */
-enum { TOGETHER = 4 };
+/* Partial sums of every eighth product, which vectors add at once, then their sum: always in this order. */
+enum { LANES = 8 };
+KG_VECTOR_CLONES static void dot(const float *restrict x, const float *restrict w, size_t k, double *restrict sum,
+                                 double *restrict absolute) {
+    double sums[LANES] = { 0 }, absolutes[LANES] = { 0 };
+    const size_t whole = k - k % LANES;
+    for (size_t i = 0; i < whole; i += LANES)
+        for (size_t j = 0; j < LANES; j++) {
+            const double product = (double)x[i + j] * (double)w[i + j];
+            sums[j] += product;
+            absolutes[j] += fabs(product);
+        }
+    for (size_t i = whole; i < k; i++) {
+        const double product = (double)x[i] * (double)w[i];
+        sums[i - whole] += product;
+        absolutes[i - whole] += fabs(product);
+    }
+    *sum = *absolute = 0;
+    for (size_t j = 0; j < LANES; j++) {
+        *sum += sums[j];
+        *absolute += absolutes[j];
+    }
+}
+
 struct linear_job {
     const struct kg_loops_linear *l;
     double *sum, *absolute; /* (m, n) */
 };
 
-static void linear_rows(void *arg, size_t begin, size_t end) {
+/* A row of weights, read from memory once, with every row of x. */
+static void linear_outputs(void *arg, size_t begin, size_t end) {
     const struct linear_job *job = arg;
-    const size_t n = job->l->n, k = job->l->k, n_groups = (n + TOGETHER - 1) / TOGETHER;
-    for (size_t group = begin; group < end; group++) {
-        const size_t r = group / n_groups, first = group % n_groups * TOGETHER;
-        const size_t width = n - first < TOGETHER ? n - first : TOGETHER;
-        const float *x = job->l->x + r * k, *w = job->l->w + first * k;
-        double sum[TOGETHER] = { 0 }, absolute[TOGETHER] = { 0 };
-        for (size_t i = 0; i < k; i++)
-            for (size_t o = 0; o < width; o++) {
-                const double product = (double)x[i] * (double)w[o * k + i];
-                sum[o] += product;
-                absolute[o] += fabs(product);
-            }
-        for (size_t o = 0; o < width; o++) {
-            job->sum[r * n + first + o] = sum[o];
-            job->absolute[r * n + first + o] = absolute[o];
-        }
-    }
+    const size_t m = job->l->m, n = job->l->n, k = job->l->k;
+    for (size_t o = begin; o < end; o++)
+        for (size_t r = 0; r < m; r++)
+            dot(job->l->x + r * k, job->l->w + o * k, k, &job->sum[r * n + o], &job->absolute[r * n + o]);
 }
 
 const char KG_LOOPS_WHY_LINEAR[] = "in units of (8 + sqrt K) 2^-24 sum|x w|: float32 sums of K products err by about "
@@ -84,7 +88,7 @@ const char KG_LOOPS_WHY_LINEAR[] = "in units of (8 + sqrt K) 2^-24 sum|x w|: flo
 
 void kg_loops_linear(const struct kg_loops_mode *mode, const struct kg_loops_linear *l, double *sum, double *limit) {
     struct linear_job job = { l, sum, limit };
-    on_all_processors(((size_t)l->n + TOGETHER - 1) / TOGETHER * l->m, (double)l->m * l->n * l->k, linear_rows, &job);
+    kg_loops_on_all_processors(l->n, (double)l->m * l->n * l->k, linear_outputs, &job);
     const double sums = (8 + sqrt((double)l->k)) * KG_ROUNDOFF;
     for (size_t i = 0; i < (size_t)l->m * l->n; i++) {
         const double bias = l->bias ? (double)l->bias[i % l->n] : 0;
@@ -244,7 +248,7 @@ void kg_loops_attention_judge(struct kg_record *rec, const struct kg_loops_mode 
     double *want = kg_xcalloc(a->n_q, sizeof *want), *units = kg_xcalloc(n_queries, sizeof *units);
     double unit = 0, largest = 0;
     struct attention_job job = { s, a, want, units };
-    on_all_processors(n_queries, (double)a->n_q * s->n_keys, attention_heads, &job);
+    kg_loops_on_all_processors(n_queries, (double)a->n_q * s->n_keys, attention_heads, &job);
     for (size_t i = 0; i < n_queries; i++) unit = fmax(unit, units[i]);
     for (size_t i = 0; i < a->n_cache; i++)
         if (isfinite(a->v[i])) largest = fmax(largest, fabs((double)a->v[i]));

@@ -16,8 +16,12 @@ struct kg_loops_mode {
 
 enum kg_precision kg_loops_weight_precision(const struct kg_loops_mode *mode);
 
-/* n normal values, malloc'ed, of those that the precision holds. */
+/* n normal values, none beyond 5 deviations, malloc'ed, of those that the precision holds: the same for a seed, however
+ * many threads made them. Unlike kg_fill_normal's a value may come twice, as float16's must. */
 float *kg_loops_normal(size_t n, uint64_t seed, double mean, double deviation, enum kg_precision precision);
+/* kg_parallel_for over all processors, or on this thread if the operations are few. */
+void kg_loops_on_all_processors(size_t n, double n_operations, void (*body)(void *arg, size_t begin, size_t end),
+                                void *arg);
 /* Rounds x[n] to the values that the precision holds. */
 void kg_loops_round(float *x, size_t n, enum kg_precision precision);
 

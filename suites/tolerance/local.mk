@@ -1,6 +1,7 @@
 libkigosuite_a_SOURCES += \
 	suites/tolerance/float64_loops.c suites/tolerance/float64_loops.h \
 	suites/tolerance/golden.c suites/tolerance/golden.h \
+	suites/tolerance/loops_normal.c \
 	suites/tolerance/layer_walk.c suites/tolerance/layer_walk.h \
 	suites/tolerance/op_attention.c \
 	suites/tolerance/op_cases.c suites/tolerance/op_cases.h \

@@ -88,6 +88,52 @@ static void loops_agree_with_pytorch(struct kg_record *rec, const void *arg) {
     kg_golden_close(g);
 }
 
+static int by_value(const void *a, const void *b) {
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+/* Moments within five of their own deviations over N draws (of z, z^2, z^4 and z[i] z[i+1]: 1, 2, 96 and 1 over N), hardly a
+ * value twice, none zero: of inputs that repeated, misplaced rows would go unseen. As many as threads make, and fewer. */
+static void inputs_are_normal(struct kg_record *rec, const void *arg) {
+    enum { N = 1 << 21, FEW = 100000 };
+    const uint64_t seed = kg_record_seed(rec);
+    float *x = kg_loops_normal(N, seed, 0, 1, F32), *few = kg_loops_normal(FEW, seed, 0, 1, F32);
+    float *other = kg_loops_normal(FEW, seed + 1, 0, 1, F32), *halves = kg_loops_normal(FEW, seed, 3, 0.5, F16);
+    double sum = 0, sum2 = 0, sum4 = 0, neighbours = 0;
+    size_t n_unlike = 0, n_shared = 0, n_twice = 0, n_not_half = 0, n_zero = 0;
+    (void)arg;
+    for (size_t i = 0; i < N; i++) {
+        const double z = (double)x[i];
+        sum += z;
+        sum2 += z * z;
+        sum4 += z * z * z * z;
+        neighbours += z * (double)x[(i + 1) % N];
+        n_zero += x[i] == 0;
+    }
+    for (size_t i = 0; i < FEW; i++) {
+        n_unlike += few[i] != x[i];
+        n_shared += few[i] == other[i];
+        n_not_half += halves[i] != kg_f16_to_f32(kg_f32_to_f16(3 + 0.5F * few[i]));
+    }
+    qsort(few, FEW, sizeof *few, by_value);
+    for (size_t i = 1; i < FEW; i++) n_twice += few[i] == few[i - 1];
+    kg_record_metric(rec, "values_twice", "count", (double)n_twice);
+    ck_assert_double_eq_tol(sum / N, 0, 5 * sqrt(1.0 / N));
+    ck_assert_double_eq_tol(sum2 / N, 1, 5 * sqrt(2.0 / N));
+    ck_assert_double_eq_tol(sum4 / N, 3, 5 * sqrt(96.0 / N));
+    ck_assert_double_eq_tol(neighbours / N, 0, 5 * sqrt(1.0 / N));
+    ck_assert_uint_eq(n_zero, 0);
+    ck_assert_uint_eq(n_unlike, 0);
+    ck_assert_uint_eq(n_not_half, 0);
+    ck_assert_uint_lt(n_shared, FEW / 100);
+    ck_assert_uint_lt(n_twice, FEW / 100);
+    free(halves);
+    free(other);
+    free(few);
+    free(x);
+}
+
 static void add(struct kg_case_list *cases, const char *op, const struct kg_loops_mode *mode, size_t row,
                 const char *shape, void (*run)(struct kg_record *, const void *)) {
     struct long_case *c = &long_cases[n_long_cases++];
@@ -111,6 +157,10 @@ static void build(struct kg_case_list *cases) {
                                                .op = "attention",
                                                .name = "loops_agree_with_pytorch",
                                                .run = loops_agree_with_pytorch });
+    kg_case_list_add(cases, &(struct kg_case){ .layer = "tolerance",
+                                               .op = "float64_loops",
+                                               .name = "inputs_are_normal",
+                                               .run = inputs_are_normal });
     for (size_t m = 0; m < KG_COUNT_OF(MODES); m++) {
         for (size_t i = 0; i < KG_COUNT_OF(ATTENTION); i++) {
             const struct kg_loops_attention *s = &ATTENTION[i];

@@ -17,6 +17,9 @@ bool kg_fuzz_vocabulary(const uint8_t *data, size_t size);
 /* The text files of a bundle: the first byte, modulo 3, says a manifest, bag-info.txt or records; accepted: no finding. */
 bool kg_fuzz_bundle(const uint8_t *data, size_t size);
 
+/* A tar archive, its headers' checksums made right: what comes out lies where it was meant to. */
+bool kg_fuzz_archive(const uint8_t *data, size_t size);
+
 /* Text of any bytes: encoding takes exactly valid UTF-8, and decoding gives it back. */
 struct kg_tokenizer;
 bool kg_fuzz_encode(const struct kg_tokenizer *tokenizer, const uint8_t *data, size_t size);

@@ -2,10 +2,12 @@
 #include "base/file.h"
 #include "base/size.h"
 #include "base/utf8.h"
+#include "bundle/archive.h"
 #include "model/gguf.h"
 #include "suites/fuzz/mutate.h"
 #include "suites/fuzz/targets.h"
 #include "suites/harness/case.h"
+#include "suites/integration/tar_image.h"
 #include "suites/unit/gguf_image.h"
 #include "suites/unit/vocabulary.h"
 #include "tokenizer/byte_level.h"
@@ -123,6 +125,24 @@ static void bundle_seeds(struct kg_buffer seeds[N_SEEDS]) {
         SHA, SHA);
 }
 
+/* Two bundles' worth of entries and one long name; small, so that changes meet the headers. */
+static void archive_seeds(struct kg_buffer seeds[N_SEEDS]) {
+    static const char *const NAMES[N_SEEDS][3] = {
+        { "20261120T093822Z-0123456789ab-89abcdef/bagit.txt",
+          "20261120T093822Z-0123456789ab-89abcdef/data/plan.ndjson" },
+        { "20261120T093822Z-nogit-89abcdef/bagit.txt", "20261120T093822Z-nogit-89abcdef/data/failures/a b/case.json",
+          "20261120T093822Z-nogit-89abcdef/data/logs/unit.txt" },
+        { "20261120T093822Z-0123456789ab-dirty-89abcdef/data/failures/"
+          "unit_a_name_that_takes_more_than_a_hundred_bytes_of_a_"
+          "header/worst.json" },
+    };
+    for (size_t s = 0; s < N_SEEDS; s++) {
+        for (size_t i = 0; i < KG_COUNT_OF(NAMES[s]) && NAMES[s][i]; i++)
+            kg_tar_add(&seeds[s], &(struct kg_tar_entry){ .name = NAMES[s][i], .data = "line\n", .data_bytes = 5 });
+        kg_tar_end(&seeds[s]);
+    }
+}
+
 static bool encode_by_qwen2(const uint8_t *data, size_t size) {
     return kg_fuzz_encode(published_vocabulary("qwen2.5"), data, size);
 }
@@ -131,13 +151,16 @@ struct target {
     const char *name;
     void (*make_seeds)(struct kg_buffer seeds[N_SEEDS]);
     bool (*run)(const uint8_t *data, size_t size);
+    int n_trials; /* 0: N_TRIALS */
+    const char *definition;
 };
 static const struct target TARGETS[] = {
-    { "gguf", gguf_seeds, kg_fuzz_gguf },
-    { "safetensors", safetensors_seeds, kg_fuzz_safetensors },
-    { "vocabulary", vocabulary_seeds, kg_fuzz_vocabulary },
-    { "bundle", bundle_seeds, kg_fuzz_bundle },
-    { "encode", text_seeds, encode_by_qwen2 },
+    { "gguf", gguf_seeds, kg_fuzz_gguf, 0, NULL },
+    { "safetensors", safetensors_seeds, kg_fuzz_safetensors, 0, NULL },
+    { "vocabulary", vocabulary_seeds, kg_fuzz_vocabulary, 0, NULL },
+    { "bundle", bundle_seeds, kg_fuzz_bundle, 0, NULL },
+    { "encode", text_seeds, encode_by_qwen2, 0, NULL },
+    { "archive", archive_seeds, kg_fuzz_archive, 10000, "10000 mutations" }, /* each makes files */
 };
 
 /* The target sees an allocation of exactly the image's size, so that a read past its end is one past the allocation's. */
@@ -154,32 +177,38 @@ static void mutated_files(struct kg_record *rec, const void *arg) {
     struct kg_buffer seeds[N_SEEDS] = { KG_BUFFER_INIT, KG_BUFFER_INIT, KG_BUFFER_INIT }, image = KG_BUFFER_INIT;
     struct kg_rng rng;
     size_t n_accepted = 0;
+    const int n_trials = target->n_trials ? target->n_trials : N_TRIALS;
+    if (target->run == kg_fuzz_archive && kg_archive_missing()) {
+        kg_record_skip(rec, "%s", kg_archive_missing());
+        return;
+    }
     target->make_seeds(seeds);
     for (int s = 0; s < N_SEEDS; s++) ck_assert_msg(run_exactly(target, &seeds[s]), "seed %d is refused", s);
     kg_rng_init(&rng, kg_record_seed(rec), 0);
-    for (int trial = 0; trial < N_TRIALS; trial++) {
+    for (int trial = 0; trial < n_trials; trial++) {
         const struct kg_buffer *seed = &seeds[kg_rng_below(&rng, N_SEEDS)];
         kg_buffer_clear(&image);
         kg_buffer_append(&image, seed->data, seed->len);
         kg_mutate(&image, &rng);
         n_accepted += run_exactly(target, &image);
     }
-    ck_assert_uint_gt(n_accepted, N_TRIALS / 100); /* some changes do no harm, most do */
-    ck_assert_uint_lt(n_accepted, N_TRIALS * 3 / 4);
+    ck_assert_uint_gt(n_accepted, n_trials / 100); /* some changes do no harm, most do */
+    ck_assert_uint_lt(n_accepted, n_trials * 3 / 4);
     kg_record_metric(rec, "accepted", "count", (double)n_accepted);
-    kg_record_metric(rec, "trials", "count", N_TRIALS);
+    kg_record_metric(rec, "trials", "count", n_trials);
     kg_buffer_free(&image);
     for (int s = 0; s < N_SEEDS; s++) kg_buffer_free(&seeds[s]);
 }
 
 static void build(struct kg_case_list *list) {
     for (size_t i = 0; i < KG_COUNT_OF(TARGETS); i++)
-        kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
-                                                  .op = "fuzz",
-                                                  .name = TARGETS[i].name,
-                                                  .definition = "50000 mutations",
-                                                  .run = mutated_files,
-                                                  .arg = &TARGETS[i] });
+        kg_case_list_add(
+            list, &(struct kg_case){ .layer = "unit",
+                                     .op = "fuzz",
+                                     .name = TARGETS[i].name,
+                                     .definition = TARGETS[i].definition ? TARGETS[i].definition : "50000 mutations",
+                                     .run = mutated_files,
+                                     .arg = &TARGETS[i] });
 }
 
 int main(int argc, char **argv) {

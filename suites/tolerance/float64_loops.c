@@ -162,19 +162,18 @@ void kg_loops_attend(const float *q, const float *k, const float *v, size_t firs
                      double scale, double *out, double *unit) {
     double *p = kg_xcalloc(last + 1, sizeof *p), largest = -INFINITY, total = 0;
     for (size_t j = first; j <= last; j++) {
-        double products = 0;
-        for (size_t d = 0; d < head_dim; d++) {
-            p[j] += (double)q[d] * (double)k[j * head_dim + d];
-            products += fabs((double)q[d] * (double)k[j * head_dim + d]);
-        }
+        double products;
+        dot(q, k + j * head_dim, head_dim, &p[j], &products);
         p[j] *= scale;
         *unit = fmax(*unit, products * scale);
         largest = fmax(largest, p[j]);
     }
     for (size_t j = first; j <= last; j++) total += p[j] = exp(p[j] - largest);
     for (size_t d = 0; d < head_dim; d++) out[d] = 0;
-    for (size_t j = first; j <= last; j++)
-        for (size_t d = 0; d < head_dim; d++) out[d] += p[j] / total * (double)v[j * head_dim + d];
+    for (size_t j = first; j <= last; j++) {
+        const double weight = p[j] / total;
+        for (size_t d = 0; d < head_dim; d++) out[d] += weight * (double)v[j * head_dim + d];
+    }
     free(p);
 }
 

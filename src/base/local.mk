@@ -13,7 +13,7 @@ libkigo_a_SOURCES += \
 	src/base/threads.c src/base/threads.h
 libkigo_a_SOURCES += \
 	src/base/draft.c src/base/draft.h \
-	src/base/json_arena.c src/base/json_arena.h \
+	src/base/json_tape.c src/base/json_tape.h \
 	src/base/json_put.c src/base/json_put.h \
 	src/base/utf8.c src/base/utf8.h \
 	src/base/zstd.c src/base/zstd.h

@@ -1,5 +1,6 @@
 /* What a plan line and a result record must look like. */
 #include "bundle/records.h"
+#include "base/json_tape.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,58 +81,116 @@ static bool is_status(const char *text) {
     return false;
 }
 
-static bool is_list_of_objects(const json_t *value) {
-    if (!json_is_array(value)) return false;
-    for (size_t i = 0; i < json_array_size(value); i++)
-        if (!json_is_object(json_array_get(value, i))) return false;
-    return true;
+/* A member's value, of whichever reader. */
+struct value {
+    bool is_null; /* or missing */
+    const char *text;
+    bool is_number, is_int, is_negative;
+    bool is_list; /* of objects */
+};
+
+struct record {
+    const json_t *json; /* one of the two */
+    const struct kg_node *node;
+};
+
+static struct value json_value(const json_t *value) {
+    struct value v = { .is_null = !value || json_is_null(value),
+                       .text = json_string_value(value),
+                       .is_number = json_is_number(value),
+                       .is_int = json_is_integer(value),
+                       .is_negative = json_is_number(value) && json_number_value(value) < 0,
+                       .is_list = json_is_array(value) };
+    for (size_t i = 0; v.is_list && i < json_array_size(value); i++)
+        v.is_list = json_is_object(json_array_get(value, i));
+    return v;
 }
 
-static bool field_ok(const json_t *value, unsigned types) {
-    const char *text = json_string_value(value);
-    return ((types & FIELD_NULL) && (!value || json_is_null(value))) || ((types & FIELD_TEXT) && text && *text) ||
-           ((types & FIELD_INT) && json_is_integer(value) && json_integer_value(value) >= 0) ||
-           ((types & FIELD_NUMBER) && json_is_number(value) && json_number_value(value) >= 0) ||
-           ((types & FIELD_LIST) && is_list_of_objects(value)) || ((types & FIELD_SHA256) && is_sha256(text)) ||
-           ((types & FIELD_DECIMAL) && is_decimal(text)) || ((types & FIELD_STATUS) && is_status(text));
+static struct value node_value(const struct kg_node *node) {
+    struct value v = { .is_null = !node || node->kind == KG_NODE_NULL,
+                       .text = node && node->kind == KG_NODE_TEXT ? node->text : NULL,
+                       .is_number = kg_node_is_number(node),
+                       .is_int = node && node->kind == KG_NODE_INT,
+                       .is_negative = kg_node_is_number(node) && node->text[0] == '-' && kg_node_number(node) < 0,
+                       .is_list = node && node->kind == KG_NODE_LIST };
+    for (const struct kg_node *c = v.is_list ? kg_node_first(node) : NULL; c && v.is_list; c = kg_node_next(node, c))
+        v.is_list = c->kind == KG_NODE_OBJECT;
+    return v;
 }
 
-static bool fields_ok(const json_t *object, const struct field *fields, size_t n_fields, char *why) {
-    if (!json_is_object(object)) {
+static struct value value_of(struct record r, const char *name) {
+    return r.node ? node_value(kg_node_member(r.node, name)) : json_value(json_object_get(r.json, name));
+}
+
+static bool field_ok(const struct value *v, unsigned types) {
+    return ((types & FIELD_NULL) && v->is_null) || ((types & FIELD_TEXT) && v->text && *v->text) ||
+           ((types & FIELD_INT) && v->is_int && !v->is_negative) ||
+           ((types & FIELD_NUMBER) && v->is_number && !v->is_negative) || ((types & FIELD_LIST) && v->is_list) ||
+           ((types & FIELD_SHA256) && is_sha256(v->text)) || ((types & FIELD_DECIMAL) && is_decimal(v->text)) ||
+           ((types & FIELD_STATUS) && is_status(v->text));
+}
+
+static bool fields_ok(struct record r, const struct field *fields, size_t n_fields, char *why) {
+    if (r.node ? r.node->kind != KG_NODE_OBJECT : !json_is_object(r.json)) {
         snprintf(why, KG_RECORD_WHY_SIZE, "is not a JSON object");
         return false;
     }
     for (size_t i = 0; i < n_fields; i++) {
-        const json_t *value = json_object_get(object, fields[i].name);
-        if (field_ok(value, fields[i].types)) continue;
+        const struct value v = value_of(r, fields[i].name);
+        if (field_ok(&v, fields[i].types)) continue;
+        const json_t *value = r.node ? NULL : json_object_get(r.json, fields[i].name);
         char *got = value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII) : NULL;
-        snprintf(why, KG_RECORD_WHY_SIZE, "\"%s\" is %s%.100s", fields[i].name, value ? "" : "missing", got ? got : "");
+        snprintf(why, KG_RECORD_WHY_SIZE, "\"%s\" is %s%.100s", fields[i].name, v.is_null ? "missing" : "",
+                 got      ? got
+                 : v.text ? v.text
+                          : "");
         free(got);
         return false;
     }
     return true;
 }
 
-bool kg_record_plan_ok(const json_t *line, char why[KG_RECORD_WHY_SIZE]) {
-    return fields_ok(line, PLAN_FIELDS, sizeof PLAN_FIELDS / sizeof *PLAN_FIELDS, why);
-}
-
-bool kg_record_result_ok(const json_t *record, char why[KG_RECORD_WHY_SIZE]) {
-    if (!fields_ok(record, RESULT_FIELDS, sizeof RESULT_FIELDS / sizeof *RESULT_FIELDS, why)) return false;
-    const char *status = kg_json_text(record, "status"), *reason = kg_json_text(record, "reason");
+static bool result_ok(struct record r, char *why) {
+    if (!fields_ok(r, RESULT_FIELDS, sizeof RESULT_FIELDS / sizeof *RESULT_FIELDS, why)) return false;
+    const char *status = value_of(r, "status").text, *reason = value_of(r, "reason").text;
     if ((strcmp(status, "pass") == 0) == !reason) return true;
     snprintf(why, KG_RECORD_WHY_SIZE, "status %s %s", status, reason ? "with a reason" : "without a reason");
     return false;
 }
 
-bool kg_record_same_definition(const json_t *plan_line, const json_t *result, char why[KG_RECORD_WHY_SIZE]) {
+static bool same_definition(struct record plan, struct record result, char *why) {
     static const char *const SAME[] = { "def_sha", "suite", "seed" };
     for (size_t i = 0; i < sizeof SAME / sizeof *SAME; i++) {
-        const char *planned = kg_json_text(plan_line, SAME[i]), *recorded = kg_json_text(result, SAME[i]);
+        const char *planned = value_of(plan, SAME[i]).text, *recorded = value_of(result, SAME[i]).text;
         if (planned && recorded && strcmp(planned, recorded) == 0) continue;
         snprintf(why, KG_RECORD_WHY_SIZE, "%s is %.80s, planned %.80s", SAME[i], recorded ? recorded : "missing",
                  planned ? planned : "missing");
         return false;
     }
     return true;
+}
+
+bool kg_record_plan_ok(const json_t *line, char why[KG_RECORD_WHY_SIZE]) {
+    return fields_ok((struct record){ line, NULL }, PLAN_FIELDS, sizeof PLAN_FIELDS / sizeof *PLAN_FIELDS, why);
+}
+
+bool kg_record_result_ok(const json_t *record, char why[KG_RECORD_WHY_SIZE]) {
+    return result_ok((struct record){ record, NULL }, why);
+}
+
+bool kg_record_same_definition(const json_t *plan_line, const json_t *result, char why[KG_RECORD_WHY_SIZE]) {
+    return same_definition((struct record){ plan_line, NULL }, (struct record){ result, NULL }, why);
+}
+
+bool kg_node_plan_ok(const struct kg_node *line, char why[KG_RECORD_WHY_SIZE]) {
+    return fields_ok((struct record){ NULL, line }, PLAN_FIELDS, sizeof PLAN_FIELDS / sizeof *PLAN_FIELDS, why);
+}
+
+bool kg_node_result_ok(const struct kg_node *record, char why[KG_RECORD_WHY_SIZE]) {
+    return result_ok((struct record){ NULL, record }, why);
+}
+
+bool kg_node_same_definition(const struct kg_node *plan_line, const struct kg_node *result,
+                             char why[KG_RECORD_WHY_SIZE]) {
+    return same_definition((struct record){ NULL, plan_line }, (struct record){ NULL, result }, why);
 }

@@ -209,24 +209,30 @@ void kg_records_free(struct kg_records *records) {
     *records = (struct kg_records){ 0 };
 }
 
-void kg_records_summary(const struct kg_records *records, bool partial, struct kg_bundle_summary *summary) {
-    *summary = (struct kg_bundle_summary){ 0 };
-    for (size_t i = 0; i < records->n_cases; i++) {
-        const struct kg_case_records *c = &records->cases[i];
-        if (!c->plan) continue;
-        const char *status = c->result ? kg_json_text(c->result, "status") : "norun";
-        summary->n_planned++;
-        summary->n_pass += strcmp(status, "pass") == 0;
-        summary->n_fail += strcmp(status, "fail") == 0;
-        summary->n_skip += strcmp(status, "skip") == 0;
-        summary->n_crash += strcmp(status, "crash") == 0;
-        summary->n_timeout += strcmp(status, "timeout") == 0;
-        summary->n_norun += strcmp(status, "norun") == 0;
-    }
+void kg_summary_count(struct kg_bundle_summary *summary, const char *status) {
+    summary->n_planned++;
+    summary->n_pass += strcmp(status, "pass") == 0;
+    summary->n_fail += strcmp(status, "fail") == 0;
+    summary->n_skip += strcmp(status, "skip") == 0;
+    summary->n_crash += strcmp(status, "crash") == 0;
+    summary->n_timeout += strcmp(status, "timeout") == 0;
+    summary->n_norun += strcmp(status, "norun") == 0;
+}
+
+void kg_summary_conclude(struct kg_bundle_summary *summary, bool partial) {
     const size_t n_red = summary->n_fail + summary->n_crash + summary->n_timeout;
     const bool incomplete = partial || summary->n_norun > 0 || summary->n_pass + n_red == 0;
     summary->exit_code = incomplete ? KG_EXIT_INCOMPLETE : n_red > 0 ? KG_EXIT_FAILED : KG_EXIT_OK;
     snprintf(summary->verdict, sizeof summary->verdict, "%s", incomplete ? "incomplete" : n_red > 0 ? "fail" : "pass");
+}
+
+void kg_records_summary(const struct kg_records *records, bool partial, struct kg_bundle_summary *summary) {
+    *summary = (struct kg_bundle_summary){ 0 };
+    for (size_t i = 0; i < records->n_cases; i++) {
+        const struct kg_case_records *c = &records->cases[i];
+        if (c->plan) kg_summary_count(summary, c->result ? kg_json_text(c->result, "status") : "norun");
+    }
+    kg_summary_conclude(summary, partial);
 }
 
 enum kg_status kg_bundle_read_json(const char *dir, const char *relative, json_t **object, struct kg_error *err) {

@@ -18,6 +18,12 @@ enum { KG_RECORD_WHY_SIZE = 256 };
 bool kg_record_plan_ok(const json_t *line, char why[KG_RECORD_WHY_SIZE]);
 bool kg_record_result_ok(const json_t *record, char why[KG_RECORD_WHY_SIZE]);
 bool kg_record_same_definition(const json_t *plan_line, const json_t *result, char why[KG_RECORD_WHY_SIZE]);
+/* The same of lines read by base/json_tape.h. */
+struct kg_node;
+bool kg_node_plan_ok(const struct kg_node *line, char why[KG_RECORD_WHY_SIZE]);
+bool kg_node_result_ok(const struct kg_node *record, char why[KG_RECORD_WHY_SIZE]);
+bool kg_node_same_definition(const struct kg_node *plan_line, const struct kg_node *result,
+                             char why[KG_RECORD_WHY_SIZE]);
 
 /* Findings collected along the way. The formatted detail is cut at 512 bytes and made valid UTF-8. */
 void kg_finding_add(struct kg_bundle_findings *findings, const char *what, const char *path, const char *fmt, ...)
@@ -51,6 +57,10 @@ void kg_records_free(struct kg_records *records);
 
 /* Counts, verdict and exit code that follow from the records. */
 void kg_records_summary(const struct kg_records *records, bool partial, struct kg_bundle_summary *summary);
+
+/* The same from statuses: counts one case; then, when all are counted, verdict and exit code. */
+void kg_summary_count(struct kg_bundle_summary *summary, const char *status);
+void kg_summary_conclude(struct kg_bundle_summary *summary, bool partial);
 
 /* Reads a JSON object from <dir>/<relative>; KG_ERR_FORMAT if it is none or larger than 64 MiB. */
 KG_WARN_UNUSED enum kg_status kg_bundle_read_json(const char *dir, const char *relative, json_t **object,

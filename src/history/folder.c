@@ -1,5 +1,6 @@
 #include "history/folder.h"
 #include "base/file.h"
+#include "base/size.h"
 #include "bundle/manifest.h"
 #include <stdlib.h>
 #include <string.h>
@@ -22,11 +23,7 @@ static enum kg_status read_folder(const char *dir, struct kg_history_folder *fol
     enum kg_status status = kg_bundle_read_json(dir, "data/summary.json", &folder->summary, err);
     if (status == KG_OK) status = kg_sha256_file(manifest, folder->manifest_sha256, err);
     if (status == KG_OK) status = read_info(dir, &folder->info, &findings, err);
-    if (status == KG_OK) status = kg_records_load_results(dir, &folder->records, &findings, err);
-    for (size_t i = 0; i < folder->records.n_cases && status == KG_OK; i++)
-        if (!folder->records.cases[i].plan || !folder->records.cases[i].result)
-            status = kg_fail(err, KG_ERR_INTEGRITY, "%s: '%s' is not both planned and recorded", dir,
-                             folder->records.cases[i].key);
+    if (status == KG_OK) status = kg_history_folder_records(dir, folder, err);
     if (status == KG_OK && findings.n_items > 0)
         status = kg_fail(err, KG_ERR_INTEGRITY, "%s/%s: %s", dir, findings.items[0].path, findings.items[0].detail);
     /* A run that died early may have no description of itself. */
@@ -41,17 +38,14 @@ static enum kg_status read_folder(const char *dir, struct kg_history_folder *fol
 }
 
 void kg_history_folder_free(struct kg_history_folder *folder) {
-    kg_records_free(&folder->records);
+    free(folder->cases);
+    kg_tape_free(&folder->tape);
+    for (size_t i = 0; i < KG_COUNT_OF(folder->texts); i++) free(folder->texts[i]);
     json_decref(folder->summary);
     json_decref(folder->env);
     json_decref(folder->build);
     json_decref(folder->source);
     json_decref(folder->info);
-    *folder = (struct kg_history_folder){ 0 };
-}
-
-void kg_history_folder_forget(struct kg_history_folder *folder) {
-    free(folder->records.cases);
     *folder = (struct kg_history_folder){ 0 };
 }
 

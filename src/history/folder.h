@@ -3,10 +3,18 @@
 #define KIGO_HISTORY_FOLDER_H
 
 #include "base/hash.h"
+#include "base/json_tape.h"
 #include "bundle/records.h"
 
+struct kg_history_case {
+    const struct kg_node *plan, *result;
+};
+
 struct kg_history_folder {
-    struct kg_records records;    /* every case planned and recorded; without the journal */
+    struct kg_history_case *cases; /* in the plan's order, every one planned and recorded */
+    size_t n_cases;
+    struct kg_tape tape; /* what cases point into, and the texts that it points into */
+    char *texts[2];
     json_t *summary, *info;       /* summary.json, and the labels of bag-info.txt */
     json_t *env, *build, *source; /* NULL where a run died before it wrote them */
     char manifest_sha256[KG_SHA256_HEX_SIZE];
@@ -17,8 +25,10 @@ struct kg_history_folder {
 KG_WARN_UNUSED enum kg_status kg_history_folder_read(const char *root, const char *bundle_id,
                                                      struct kg_history_folder *folder, struct kg_error *err);
 void kg_history_folder_free(struct kg_history_folder *folder);
-/* The same for one whose JSON values lie in an arena (json_arena.h), which takes them all back at once. */
-void kg_history_folder_forget(struct kg_history_folder *folder);
+
+/* Its plan and results: *cases, tape and texts. What does not parse, match or fit is KG_ERR_INTEGRITY, naming file and line. */
+KG_WARN_UNUSED enum kg_status kg_history_folder_records(const char *dir, struct kg_history_folder *folder,
+                                                        struct kg_error *err);
 
 /* Reads many folders ahead on threads and hands them over in order. */
 struct kg_history_reader;

@@ -59,13 +59,13 @@ static enum kg_status insert_build(struct kg_history *history, const json_t *bui
     return status;
 }
 
-static enum kg_status insert_case(struct kg_history *history, const json_t *plan, int64_t *case_id,
+static enum kg_status insert_case(struct kg_history *history, const struct kg_node *plan, int64_t *case_id,
                                   struct kg_error *err) {
     static const char *const COLUMNS[] = { "key",     "suite", "layer", "op",   "name",
                                            "backend", "dtype", "shape", "spec", "def_sha" };
     struct kg_buffer identity = KG_BUFFER_INIT;
     for (size_t i = 0; i < sizeof COLUMNS / sizeof *COLUMNS; i++) {
-        const char *text = kg_json_text(plan, COLUMNS[i]);
+        const char *text = kg_node_text(plan, COLUMNS[i]);
         kg_buffer_append(&identity, text ? "1" : "0", 1);
         if (text) kg_buffer_append(&identity, text, strlen(text) + 1);
     }
@@ -76,7 +76,7 @@ static enum kg_status insert_case(struct kg_history *history, const json_t *plan
         status = kg_row_begin(history, KG_STMT_CASE, &row, err);
         if (status == KG_OK) {
             kg_row_int(&row, *case_id);
-            for (size_t i = 0; i < sizeof COLUMNS / sizeof *COLUMNS; i++) kg_row_text_of(&row, plan, COLUMNS[i]);
+            for (size_t i = 0; i < sizeof COLUMNS / sizeof *COLUMNS; i++) kg_row_node_text(&row, plan, COLUMNS[i]);
             status = kg_row_end(&row, err);
         }
         if (status == KG_OK) kg_id_cache_add(&history->cases, identity.data, identity.len, *case_id);
@@ -89,14 +89,14 @@ static enum kg_status insert_case(struct kg_history *history, const json_t *plan
 enum { BUNDLE_BITS = 43, PLACE_BITS = 20 };
 
 static enum kg_status insert_results(struct kg_history *history, const char *bundle_id, int64_t bundle_no,
-                                     const struct kg_records *records, struct kg_error *err) {
-    if (records->n_cases >= (size_t)1 << PLACE_BITS)
+                                     const struct kg_history_folder *folder, struct kg_error *err) {
+    if (folder->n_cases >= (size_t)1 << PLACE_BITS)
         return kg_fail(err, KG_ERR_FORMAT, "%s has %zu cases; the index holds fewer than %d", bundle_id,
-                       records->n_cases, 1 << PLACE_BITS);
+                       folder->n_cases, 1 << PLACE_BITS);
     const int64_t first = bundle_no << PLACE_BITS;
     enum kg_status status = KG_OK;
-    for (size_t i = 0; i < records->n_cases && status == KG_OK; i++) {
-        const struct kg_case_records *c = &records->cases[i];
+    for (size_t i = 0; i < folder->n_cases && status == KG_OK; i++) {
+        const struct kg_history_case *c = &folder->cases[i];
         int64_t case_id = 0;
         struct kg_row row;
         status = insert_case(history, c->plan, &case_id, err);
@@ -105,11 +105,11 @@ static enum kg_status insert_results(struct kg_history *history, const char *bun
         kg_row_int(&row, first + (int64_t)i);
         kg_row_int(&row, bundle_no);
         kg_row_int(&row, case_id);
-        kg_row_text_of(&row, c->result, "status");
-        kg_row_text_of(&row, c->result, "reason");
-        kg_row_text_of(&row, c->result, "seed");
-        kg_row_int_of(&row, c->result, "started_us");
-        kg_row_int_of(&row, c->result, "duration_ns");
+        kg_row_node_text(&row, c->result, "status");
+        kg_row_node_text(&row, c->result, "reason");
+        kg_row_node_text(&row, c->result, "seed");
+        kg_row_node_int(&row, c->result, "started_us");
+        kg_row_node_int(&row, c->result, "duration_ns");
         status = kg_row_end(&row, err);
         if (status == KG_OK) status = kg_history_insert_metrics(history, first + (int64_t)i, c->result, err);
     }
@@ -123,8 +123,9 @@ static enum kg_status insert_bundle(struct kg_history *history, const char *bund
     const char *share = kg_json_text(folder->info, "Kigo-Overhead-Share"),
                *seed = kg_json_text(folder->summary, "seed");
     const bool partial = strcmp(kg_json_text(folder->summary, "state"), "partial") == 0;
-    struct kg_bundle_summary n;
-    kg_records_summary(&folder->records, partial, &n);
+    struct kg_bundle_summary n = { 0 };
+    for (size_t i = 0; i < folder->n_cases; i++) kg_summary_count(&n, kg_node_text(folder->cases[i].result, "status"));
+    kg_summary_conclude(&n, partial);
     struct kg_row row;
     const enum kg_status status = kg_row_begin(history, KG_STMT_BUNDLE, &row, err);
     if (status != KG_OK) return status;
@@ -163,6 +164,6 @@ enum kg_status kg_history_insert(struct kg_history *history, const char *bundle_
     enum kg_status status = insert_env(history, folder->env, env_id, err);
     if (status == KG_OK) status = insert_build(history, folder->build, build_id, err);
     if (status == KG_OK) status = insert_bundle(history, bundle_id, bundle_no, folder, env_id, build_id, err);
-    if (status == KG_OK) status = insert_results(history, bundle_id, bundle_no, &folder->records, err);
+    if (status == KG_OK) status = insert_results(history, bundle_id, bundle_no, folder, err);
     return status;
 }

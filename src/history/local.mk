@@ -15,6 +15,7 @@ libkigo_a_SOURCES += \
 	src/history/annotation.c src/history/annotation.h \
 	src/history/annotation_sync.c \
 	src/history/comparison_key.c src/history/comparison_key.h \
+	src/history/folder_records.c \
 	src/history/folder.c src/history/folder.h \
 	src/history/id_cache.c src/history/id_cache.h \
 	src/history/insert.c \

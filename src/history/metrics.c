@@ -35,8 +35,8 @@ static enum kg_status figure_id(struct kg_history *history, const char *name, co
 }
 
 static enum kg_status insert_metric(struct kg_history *history, int64_t result_id, int64_t *seq, const char *name,
-                                    const char *unit, const json_t *value, const json_t *tol, const json_t *stats,
-                                    bool valid, struct kg_error *err) {
+                                    const char *unit, const struct kg_node *value, const struct kg_node *tol,
+                                    const struct kg_node *stats, bool valid, struct kg_error *err) {
     static const char *const STATS[] = { "mad", "ci_lo", "ci_hi" };
     struct kg_row row;
     int64_t figure = 0;
@@ -48,9 +48,9 @@ static enum kg_status insert_metric(struct kg_history *history, int64_t result_i
     kg_row_int(&row, figure);
     kg_row_number(&row, value);
     kg_row_number(&row, tol);
-    kg_row_int_of(&row, stats, "n");
-    for (size_t i = 0; i < sizeof STATS / sizeof *STATS; i++) kg_row_real_of(&row, stats, STATS[i]);
-    kg_row_int(&row, valid && json_is_number(value));
+    kg_row_node_int(&row, stats, "n");
+    for (size_t i = 0; i < sizeof STATS / sizeof *STATS; i++) kg_row_node_real(&row, stats, STATS[i]);
+    kg_row_int(&row, valid && kg_node_is_number(value));
     return kg_row_end(&row, err);
 }
 
@@ -59,70 +59,73 @@ struct metric_sink {
     int64_t result_id, seq;
 };
 
+static bool is_kind(const struct kg_node *node, enum kg_node_kind kind) {
+    return node && node->kind == kind;
+}
+
 /* A figure with its own limit brings it as tol. A mixed limit (abs + rel * |want|) belongs to each element and not to
  * max_abs: there the margin, whose limit is 1, tells how near it was. */
-static enum kg_status insert_error(struct metric_sink *sink, const json_t *error, struct kg_error *err) {
+static enum kg_status insert_error(struct metric_sink *sink, const struct kg_node *error, struct kg_error *err) {
     static const char *const FIGURES[] = { "max_abs", "nmse", "one_minus_cos" };
-    const json_t *tolerance = json_object_get(error, "tolerance");
-    const char *comparison = kg_json_text(error, "name");
-    const bool finite = kg_json_int(error, "n_nonfinite", 0) == 0;
+    const struct kg_node *tolerance = kg_node_member(error, "tolerance");
+    const char *comparison = kg_node_text(error, "name");
+    const bool finite = kg_node_int(error, "n_nonfinite", 0) == 0;
     enum kg_status status = KG_OK;
     for (size_t i = 0; i < sizeof FIGURES / sizeof *FIGURES && status == KG_OK; i++) {
-        const json_t *limit = json_object_get(tolerance, FIGURES[i]);
-        if (!json_is_number(limit) && i > 0) continue; /* max_abs is always of interest */
+        const struct kg_node *limit = kg_node_member(tolerance, FIGURES[i]);
+        if (!kg_node_is_number(limit) && i > 0) continue; /* max_abs is always of interest */
         char *name = kg_xasprintf("%s.%s", comparison ? comparison : "", FIGURES[i]);
         status = insert_metric(sink->history, sink->result_id, &sink->seq, name, "abs",
-                               json_object_get(error, FIGURES[i]), limit, error, finite, err);
+                               kg_node_member(error, FIGURES[i]), limit, error, finite, err);
         free(name);
     }
-    if (status == KG_OK && json_is_true(json_object_get(error, "judged"))) {
+    if (status == KG_OK && is_kind(kg_node_member(error, "judged"), KG_NODE_TRUE)) {
         char *name = kg_xasprintf("%s.margin", comparison ? comparison : "");
-        json_t *one = json_real(1);
+        static const struct kg_node ONE = { .kind = KG_NODE_INT, .text = "1" };
         status = insert_metric(sink->history, sink->result_id, &sink->seq, name, "ratio",
-                               json_object_get(error, "margin"), one, error, finite, err);
-        json_decref(one);
+                               kg_node_member(error, "margin"), &ONE, error, finite, err);
         free(name);
     }
     return status;
 }
 
-static enum kg_status insert_timing(struct metric_sink *sink, const json_t *timing, struct kg_error *err) {
-    const char *name = kg_json_text(timing, "name"), *kind = kg_json_text(timing, "kind");
-    const char *state = kg_json_text(timing, "state");
+static enum kg_status insert_timing(struct metric_sink *sink, const struct kg_node *timing, struct kg_error *err) {
+    const char *name = kg_node_text(timing, "name"), *kind = kg_node_text(timing, "kind");
+    const char *state = kg_node_text(timing, "state");
     char *full = kg_xasprintf("%s.%s.%s", name ? name : "", kind ? kind : "", state ? state : "");
-    const bool valid = !json_is_false(json_object_get(timing, "valid"));
+    const bool valid = !is_kind(kg_node_member(timing, "valid"), KG_NODE_FALSE);
     const enum kg_status status = insert_metric(sink->history, sink->result_id, &sink->seq, full, "ns",
-                                                json_object_get(timing, "median"), NULL, timing, valid, err);
+                                                kg_node_member(timing, "median"), NULL, timing, valid, err);
     free(full);
     return status;
 }
 
-static enum kg_status insert_plain(struct metric_sink *sink, const json_t *metric, struct kg_error *err) {
-    const char *name = kg_json_text(metric, "name"), *unit = kg_json_text(metric, "unit");
+static enum kg_status insert_plain(struct metric_sink *sink, const struct kg_node *metric, struct kg_error *err) {
+    const char *name = kg_node_text(metric, "name"), *unit = kg_node_text(metric, "unit");
     return insert_metric(sink->history, sink->result_id, &sink->seq, name ? name : "", unit ? unit : "",
-                         json_object_get(metric, "value"), NULL, NULL, true, err);
+                         kg_node_member(metric, "value"), NULL, NULL, true, err);
 }
 
-static enum kg_status insert_memory(struct metric_sink *sink, const json_t *memory, struct kg_error *err) {
+static enum kg_status insert_memory(struct metric_sink *sink, const struct kg_node *memory, struct kg_error *err) {
     static const struct {
         const char *suffix, *figure;
     } FIGURES[] = { { "peak", "peak_bytes" }, { "left", "left_bytes" } };
-    const char *tag = kg_json_text(memory, "tag");
+    const char *tag = kg_node_text(memory, "tag");
     enum kg_status status = KG_OK;
     for (size_t i = 0; i < sizeof FIGURES / sizeof *FIGURES && status == KG_OK; i++) {
         char *name = kg_xasprintf("%s.%s", tag ? tag : "", FIGURES[i].suffix);
         status = insert_metric(sink->history, sink->result_id, &sink->seq, name, "bytes",
-                               json_object_get(memory, FIGURES[i].figure), NULL, NULL, true, err);
+                               kg_node_member(memory, FIGURES[i].figure), NULL, NULL, true, err);
         free(name);
     }
     return status;
 }
 
-enum kg_status kg_history_insert_metrics(struct kg_history *history, int64_t result_id, const json_t *result,
+enum kg_status kg_history_insert_metrics(struct kg_history *history, int64_t result_id, const struct kg_node *result,
                                          struct kg_error *err) {
     static const struct {
         const char *list;
-        enum kg_status (*insert)(struct metric_sink *sink, const json_t *item, struct kg_error *err);
+        enum kg_status (*insert)(struct metric_sink *sink, const struct kg_node *item, struct kg_error *err);
     } LISTS[] = {
         { "errors", insert_error },
         { "timings", insert_timing },
@@ -132,9 +135,9 @@ enum kg_status kg_history_insert_metrics(struct kg_history *history, int64_t res
     struct metric_sink sink = { history, result_id, 0 };
     enum kg_status status = KG_OK;
     for (size_t i = 0; i < sizeof LISTS / sizeof *LISTS; i++) {
-        const json_t *list = json_object_get(result, LISTS[i].list);
-        for (size_t k = 0; k < json_array_size(list) && status == KG_OK; k++)
-            status = LISTS[i].insert(&sink, json_array_get(list, k), err);
+        const struct kg_node *list = kg_node_member(result, LISTS[i].list);
+        for (const struct kg_node *item = kg_node_first(list); item && status == KG_OK; item = kg_node_next(list, item))
+            status = LISTS[i].insert(&sink, item, err);
     }
     return status;
 }

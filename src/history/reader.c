@@ -1,6 +1,5 @@
 /* Parsing a bundle's records takes about twice as long as inserting them: while one thread inserts, the others parse. */
 #include "base/buffer.h"
-#include "base/json_arena.h"
 #include "history/folder.h"
 #include <pthread.h>
 #include <sched.h>
@@ -10,7 +9,6 @@ enum { WINDOW = 16, MAX_THREADS = 8, FEW_FOLDERS = 3 };
 
 struct slot {
     struct kg_history_folder folder;
-    struct kg_json_arena arena; /* where the folder's values lie */
     enum kg_status status;
     struct kg_error err;
     bool ready;
@@ -31,17 +29,10 @@ struct kg_history_reader {
     int n_threads;
 };
 
-static void free_folder(struct slot *slot) {
-    if (slot->arena.base) kg_history_folder_forget(&slot->folder);
-    else kg_history_folder_free(&slot->folder);
-}
-
 static void read_slot(struct kg_history_reader *reader, size_t i) {
     struct slot *slot = &reader->slots[i % WINDOW];
-    free_folder(slot); /* of the round before: here, so that threads free what threads made */
-    kg_json_arena_enter(&slot->arena);
+    kg_history_folder_free(&slot->folder); /* of the round before: here, so that threads free what threads made */
     slot->status = kg_history_folder_read(reader->root, reader->ids[i], &slot->folder, &slot->err);
-    kg_json_arena_leave();
 }
 
 static void *read_ahead(void *arg) {
@@ -77,7 +68,6 @@ struct kg_history_reader *kg_history_reader_new(const char *root, char *const *i
     pthread_mutex_init(&reader->mutex, NULL);
     pthread_cond_init(&reader->became_ready, NULL);
     pthread_cond_init(&reader->became_free, NULL);
-    for (size_t i = 0; i < WINDOW && i < n_ids; i++) kg_json_arena_open(&reader->slots[i].arena);
     const int n_wanted = n_ids <= FEW_FOLDERS ? 0 : count_processors();
     while (reader->n_threads < n_wanted &&
            pthread_create(&reader->threads[reader->n_threads], NULL, read_ahead, reader) == 0)
@@ -122,8 +112,7 @@ void kg_history_reader_free(struct kg_history_reader *reader) {
     pthread_mutex_unlock(&reader->mutex);
     for (int i = 0; i < reader->n_threads; i++) pthread_join(reader->threads[i], NULL);
     for (size_t i = 0; i < WINDOW; i++) {
-        free_folder(&reader->slots[i]);
-        kg_json_arena_close(&reader->slots[i].arena);
+        kg_history_folder_free(&reader->slots[i].folder);
     }
     pthread_cond_destroy(&reader->became_free);
     pthread_cond_destroy(&reader->became_ready);

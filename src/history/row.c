@@ -37,14 +37,32 @@ void kg_row_int_of(struct kg_row *row, const json_t *object, const char *name) {
     else sqlite3_bind_null(row->stmt, row->n_bound);
 }
 
-void kg_row_number(struct kg_row *row, const json_t *value) {
+void kg_row_real_of(struct kg_row *row, const json_t *object, const char *name) {
+    const json_t *value = json_object_get(object, name);
     row->n_bound++;
     if (json_is_number(value)) sqlite3_bind_double(row->stmt, row->n_bound, json_number_value(value));
     else sqlite3_bind_null(row->stmt, row->n_bound);
 }
 
-void kg_row_real_of(struct kg_row *row, const json_t *object, const char *name) {
-    kg_row_number(row, json_object_get(object, name));
+void kg_row_number(struct kg_row *row, const struct kg_node *value) {
+    row->n_bound++;
+    if (kg_node_is_number(value)) sqlite3_bind_double(row->stmt, row->n_bound, kg_node_number(value));
+    else sqlite3_bind_null(row->stmt, row->n_bound);
+}
+
+void kg_row_node_text(struct kg_row *row, const struct kg_node *object, const char *name) {
+    kg_row_text(row, kg_node_text(object, name));
+}
+
+void kg_row_node_int(struct kg_row *row, const struct kg_node *object, const char *name) {
+    const struct kg_node *value = kg_node_member(object, name);
+    row->n_bound++;
+    if (value && value->kind == KG_NODE_INT) sqlite3_bind_int64(row->stmt, row->n_bound, kg_node_integer(value));
+    else sqlite3_bind_null(row->stmt, row->n_bound);
+}
+
+void kg_row_node_real(struct kg_row *row, const struct kg_node *object, const char *name) {
+    kg_row_number(row, kg_node_member(object, name));
 }
 
 void kg_row_text_of(struct kg_row *row, const json_t *object, const char *name) {

@@ -2,6 +2,7 @@
 #ifndef KIGO_HISTORY_ROW_H
 #define KIGO_HISTORY_ROW_H
 
+#include "base/json_tape.h"
 #include "history/internal.h"
 #include <jansson.h>
 
@@ -15,15 +16,19 @@ KG_WARN_UNUSED enum kg_status kg_row_begin(struct kg_history *history, enum kg_h
                                            struct kg_error *err);
 void kg_row_text(struct kg_row *row, const char *text); /* NULL: SQL's NULL */
 void kg_row_int(struct kg_row *row, int64_t value);
-void kg_row_number(struct kg_row *row, const json_t *value); /* as a real; NULL if it is no number */
+void kg_row_number(struct kg_row *row, const struct kg_node *value); /* as a real; NULL if it is no number */
 /* Members of an object; NULL where missing or of another type. */
 void kg_row_text_of(struct kg_row *row, const json_t *object, const char *name);
 void kg_row_int_of(struct kg_row *row, const json_t *object, const char *name);
 void kg_row_real_of(struct kg_row *row, const json_t *object, const char *name);
+/* The same of lines read by base/json_tape.h. */
+void kg_row_node_text(struct kg_row *row, const struct kg_node *object, const char *name);
+void kg_row_node_int(struct kg_row *row, const struct kg_node *object, const char *name);
+void kg_row_node_real(struct kg_row *row, const struct kg_node *object, const char *name);
 KG_WARN_UNUSED enum kg_status kg_row_end(struct kg_row *row, struct kg_error *err);
 
 /* The metrics of a result, in the order errors, timings, metrics, memory. */
 KG_WARN_UNUSED enum kg_status kg_history_insert_metrics(struct kg_history *history, int64_t result_id,
-                                                        const json_t *result, struct kg_error *err);
+                                                        const struct kg_node *result, struct kg_error *err);
 
 #endif

@@ -87,23 +87,6 @@ static enum kg_status list(const char *bundles, const struct kg_rows_options *fo
 #define JSON_OPTION(variable)                                                                                          \
     { .name = "json", .kind = KG_OPTION_FLAG, .value = (variable), .help = "print one JSON object" }
 
-/* Parses; false if the command is over with *exit_code. */
-static bool parse(const struct kg_command *command, int argc, char **argv, const char **words, size_t n_words,
-                  int *exit_code) {
-    const char **args = NULL;
-    size_t n_args = 0;
-    bool helped;
-    struct kg_error err;
-    if (kg_options_parse(command, argc, argv, &args, &n_args, &helped, &err) != KG_OK) {
-        *exit_code = kg_cli_error(argv[0], &err);
-        return false;
-    }
-    for (size_t i = 0; i < n_words; i++) words[i] = i < n_args ? args[i] : NULL;
-    free(args);
-    *exit_code = KG_EXIT_OK;
-    return !helped;
-}
-
 static int ended(const char *verb, enum kg_status status, const struct kg_error *err) {
     return status == KG_OK ? KG_EXIT_OK : kg_cli_error(verb, err);
 }
@@ -137,7 +120,7 @@ int kg_cmd_annotate(int argc, char **argv) {
     const char *words[2];
     int exit_code;
     struct kg_error err;
-    if (!parse(&command, argc, argv, words, 2, &exit_code)) return exit_code;
+    if (!kg_cli_parse(&command, argc, argv, words, 2, &exit_code)) return exit_code;
     enum kg_status status = kg_rows_check(&format, &err);
     s.kind = words[0];
     s.run = words[1];
@@ -177,7 +160,7 @@ int kg_cmd_waive(int argc, char **argv) {
     };
     int exit_code;
     struct kg_error err;
-    if (!parse(&command, argc, argv, &s.key, 1, &exit_code)) return exit_code;
+    if (!kg_cli_parse(&command, argc, argv, &s.key, 1, &exit_code)) return exit_code;
     enum kg_status status = s.until ? KG_OK : kg_fail(&err, KG_ERR_USAGE, "a waiver ends: --until DATE is missing");
     if (status == KG_OK) status = say(&s, &err);
     return ended("waive", status, &err);
@@ -223,6 +206,6 @@ int kg_cmd_pin(int argc, char **argv) {
     };
     int exit_code;
     struct kg_error err;
-    if (!parse(&command, argc, argv, &s.run, 1, &exit_code)) return exit_code;
+    if (!kg_cli_parse(&command, argc, argv, &s.run, 1, &exit_code)) return exit_code;
     return ended("pin", take_back ? unpin(&s, &err) : say(&s, &err), &err);
 }

@@ -45,7 +45,6 @@ static enum kg_status export_run(const struct export_options *o, const char *run
 
 int kg_cmd_export(int argc, char **argv) {
     struct export_options o = { 0 };
-    bool helped;
     const struct kg_option options[] = {
         { .name = "output",
           .letter = 'o',
@@ -66,13 +65,9 @@ int kg_cmd_export(int argc, char **argv) {
         .min_args = 1,
         .max_args = 1,
     };
-    const char **args;
-    size_t n_args;
+    const char *run;
     struct kg_error err;
-    if (kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err) != KG_OK)
-        return kg_cli_error("export", &err);
-    const char *run = n_args > 0 ? args[0] : NULL;
-    free(args);
-    if (helped) return KG_EXIT_OK;
+    int ended;
+    if (!kg_cli_parse(&command, argc, argv, &run, 1, &ended)) return ended;
     return export_run(&o, run, &err) == KG_OK ? KG_EXIT_OK : kg_cli_error("export", &err);
 }

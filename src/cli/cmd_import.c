@@ -48,7 +48,6 @@ static enum kg_status import_file(const struct import_options *o, const char *pa
 
 int kg_cmd_import(int argc, char **argv) {
     struct import_options o = { 0 };
-    bool helped;
     const struct kg_option options[] = {
         KG_ALLOWED_SIGNERS_OPTION(&o.allowed_signers),
         { .name = "require-signature",
@@ -77,13 +76,9 @@ int kg_cmd_import(int argc, char **argv) {
         .min_args = 1,
         .max_args = 1,
     };
-    const char **args;
-    size_t n_args;
+    const char *path;
     struct kg_error err;
-    if (kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err) != KG_OK)
-        return kg_cli_error("import", &err);
-    const char *path = n_args > 0 ? args[0] : NULL;
-    free(args);
-    if (helped) return KG_EXIT_OK;
+    int ended;
+    if (!kg_cli_parse(&command, argc, argv, &path, 1, &ended)) return ended;
     return import_file(&o, path, &err) == KG_OK ? KG_EXIT_OK : kg_cli_error("import", &err);
 }

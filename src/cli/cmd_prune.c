@@ -58,7 +58,6 @@ static enum kg_status prune(const struct prune_options *o, struct kg_error *err)
 
 int kg_cmd_prune(int argc, char **argv) {
     struct prune_options o = { .n_keep = KG_PRUNE_KEEP };
-    bool helped;
     const struct kg_option options[] = {
         { .name = "keep",
           .kind = KG_OPTION_INT,
@@ -80,12 +79,8 @@ int kg_cmd_prune(int argc, char **argv) {
         .options = options,
         .n_options = KG_COUNT_OF(options),
     };
-    const char **args;
-    size_t n_args;
     struct kg_error err;
-    if (kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err) != KG_OK)
-        return kg_cli_error("prune", &err);
-    free(args);
-    if (helped) return KG_EXIT_OK;
+    int ended;
+    if (!kg_cli_parse(&command, argc, argv, NULL, 0, &ended)) return ended;
     return prune(&o, &err) == KG_OK ? KG_EXIT_OK : kg_cli_error("prune", &err);
 }

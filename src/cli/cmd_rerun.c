@@ -284,7 +284,6 @@ static int rerun(const struct rerun_options *o, const char *run, const char *pat
 
 int kg_cmd_rerun(int argc, char **argv) {
     struct rerun_options o = { 0 };
-    bool helped;
     const struct kg_option options[] = {
         { .name = "here",
           .kind = KG_OPTION_FLAG,
@@ -326,17 +325,13 @@ int kg_cmd_rerun(int argc, char **argv) {
         .min_args = 1,
         .max_args = 2,
     };
-    const char **args;
-    size_t n_args;
+    const char *words[2];
     struct kg_error err;
-    if (kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err) != KG_OK)
-        return kg_cli_error("rerun", &err);
-    const char *run = n_args > 0 ? args[0] : NULL, *pattern = n_args > 1 ? args[1] : NULL;
-    free(args);
-    if (helped) return KG_EXIT_OK;
+    int ended;
+    if (!kg_cli_parse(&command, argc, argv, words, 2, &ended)) return ended;
     if (o.here && o.build) {
         kg_fail(&err, KG_ERR_USAGE, "--here and --build exclude each other");
         return kg_cli_error("rerun", &err);
     }
-    return rerun(&o, run, pattern);
+    return rerun(&o, words[0], words[1]);
 }

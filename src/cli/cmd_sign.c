@@ -51,7 +51,6 @@ static enum kg_status sign(const struct sign_options *o, const char *run, struct
 
 int kg_cmd_sign(int argc, char **argv) {
     struct sign_options o = { 0 };
-    bool helped;
     const struct kg_option options[] = {
         { .name = "key",
           .letter = 'k',
@@ -74,14 +73,10 @@ int kg_cmd_sign(int argc, char **argv) {
         .min_args = 1,
         .max_args = 1,
     };
-    const char **args;
-    size_t n_args;
+    const char *run;
     struct kg_error err;
-    if (kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err) != KG_OK)
-        return kg_cli_error("sign", &err);
-    const char *run = n_args > 0 ? args[0] : NULL;
-    free(args);
-    if (helped) return KG_EXIT_OK;
+    int ended;
+    if (!kg_cli_parse(&command, argc, argv, &run, 1, &ended)) return ended;
     enum kg_status status = KG_OK;
     if (!o.key)
         status = kg_fail(&err, KG_ERR_USAGE, "--key FILE is missing; usage: %s %s", command.name, command.usage);

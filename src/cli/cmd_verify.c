@@ -147,7 +147,7 @@ static int finish(struct report *report, size_t n_bundles) {
 
 int kg_cmd_verify(int argc, char **argv) {
     const char *bundles = NULL, *allowed = NULL;
-    bool json = false, all = false, chain = false, require_signature = false, helped;
+    bool json = false, all = false, chain = false, require_signature = false;
     const struct kg_option options[] = {
         { .name = "all", .kind = KG_OPTION_FLAG, .value = &all, .help = "every bundle of the folder" },
         { .name = "chain",
@@ -174,14 +174,11 @@ int kg_cmd_verify(int argc, char **argv) {
         .n_options = KG_COUNT_OF(options),
         .max_args = 1,
     };
-    const char **args;
-    size_t n_args, n_bundles = 0;
+    const char *run;
+    size_t n_bundles = 0;
     struct kg_error err;
-    if (kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err) != KG_OK)
-        return kg_cli_error("verify", &err);
-    const char *run = n_args > 0 ? args[0] : NULL;
-    free(args);
-    if (helped) return KG_EXIT_OK;
+    int ended;
+    if (!kg_cli_parse(&command, argc, argv, &run, 1, &ended)) return ended;
     if ((all || chain) == (run != NULL)) {
         kg_fail(&err, KG_ERR_USAGE, "one RUN, or --all or --chain; usage: %s %s", command.name, command.usage);
         return kg_cli_error("verify", &err);

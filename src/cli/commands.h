@@ -2,6 +2,9 @@
 #ifndef KIGO_CLI_COMMANDS_H
 #define KIGO_CLI_COMMANDS_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 /* clang-format off */
 #define KG_COMMAND_LIST(X) \
     X(inspect, "inspect", "show a GGUF file's metadata and tensors") \
@@ -47,5 +50,11 @@ KG_COMMAND_LIST(KG_COMMAND_DECLARE)
 /* "kigo <verb>: <message>" on standard error; returns the exit code that goes with the error. */
 struct kg_error;
 int kg_cli_error(const char *verb, const struct kg_error *err);
+
+/* The positional arguments into words, NULL where there are fewer. False if the command is over with *exit_code: help was
+ * asked for, or the call is wrong, which is said. */
+struct kg_command;
+bool kg_cli_parse(const struct kg_command *command, int argc, char **argv, const char **words, size_t n_words,
+                  int *exit_code);
 
 #endif

@@ -1,4 +1,5 @@
 kigo_SOURCES = \
+	src/cli/call.c \
 	src/cli/commands.h \
 	src/cli/main.c
 kigo_SOURCES += src/cli/cmd_devices.c

@@ -5,6 +5,7 @@
 #include "base/rng.h"
 #include "base/size.h"
 #include "bundle/beside.h"
+#include "bundle/chain.h"
 #include "suites/harness/case.h"
 #include "suites/unit/bundle_maker.h"
 #include <kigo/history.h>
@@ -55,15 +56,23 @@ static void expect_sound(const char *dir) {
     kg_bundle_findings_free(&findings);
 }
 
+/* Each bundle by itself, and no death or race has left one unnamed by or unknown to the chain. */
 static void expect_all_sound(const char *root) {
     struct kg_dir_list list;
     struct kg_error err;
+    struct kg_bundle_findings findings = { NULL, 0 };
+    size_t n_links = 0, n_bundles = 0;
     EXPECT_OK(kg_dir_list(root, &list, &err), err);
     for (size_t i = 0; i < list.n_names; i++) {
         char *dir = kg_path_join(root, list.names[i]);
         if (list.names[i][0] == '2') expect_sound(dir);
+        n_bundles += list.names[i][0] == '2';
         free(dir);
     }
+    EXPECT_OK(kg_chain_verify(root, &n_links, &findings, &err), err);
+    ck_assert_msg(findings.n_items == 0, "%s", kg_maker_list(&findings));
+    ck_assert_uint_ge(n_links + 1, n_bundles); /* all but the first name one, and .chain the last */
+    kg_bundle_findings_free(&findings);
     kg_dir_list_free(&list);
 }
 

@@ -4,6 +4,7 @@
 #include "base/size.h"
 #include "bundle/git.h"
 #include "bundle/records.h"
+#include "signoff/judge.h"
 #include "suites/integration/verbs.h"
 #include "suites/unit/bundle_maker.h"
 #include <check.h>
@@ -320,10 +321,68 @@ static void wrong_calls(struct kg_record *rec, const void *arg) {
     close_office(&o);
 }
 
+/* What `kigo <verb> --list --json` would run, a plan line each. */
+static json_t *planned(const char *verb) {
+    const char *const argv[] = { kg_program_path(), verb, "--list", "--json", NULL };
+    const struct kg_process process = { .argv = argv };
+    struct kg_process_result result;
+    struct kg_error err;
+    json_t *lines = json_array();
+    EXPECT_OK(kg_process_run(&process, &result, &err), err);
+    ck_assert_msg(result.exit_code == 0, "kigo %s --list: %s", verb, result.err);
+    for (char *rest = result.out, *line; (line = strsep(&rest, "\n"));)
+        if (*line) json_array_append_new(lines, json_loads(line, 0, NULL));
+    kg_process_result_free(&result);
+    return lines;
+}
+
+static size_t count_matches(const json_t *lines, const json_t *selector) {
+    const char *spec = kg_json_text(selector, "spec");
+    const json_t *line;
+    size_t i, n = 0;
+    json_array_foreach(lines, i, line) {
+        const char *tag = kg_json_text(line, "spec");
+        const bool tagged = !spec || (tag && strcmp(tag, spec) == 0);
+        n += tagged && kg_patterns_match(json_object_get(selector, "match"), kg_json_text(line, "key"));
+    }
+    return n;
+}
+
+/* A pattern that nothing matches would stay unproven for ever: those of the FP16 sprint are held against what is planned. */
+static void fp16_criteria_have_cases(struct kg_record *rec, const void *arg) {
+    char *path = kg_xasprintf("%s/../suites/sprints/fp16.json", kg_fixture_path("."));
+    json_t *lines = planned("check"), *bench = planned("bench");
+    struct kg_sprint sprint;
+    struct kg_error err;
+    const json_t *story, *asked;
+    size_t s, i;
+    (void)rec;
+    (void)arg;
+    EXPECT_OK(kg_sprint_load(path, &sprint, &err), err);
+    json_array_extend(lines, bench);
+    json_array_foreach(sprint.stories, s, story) {
+        const json_t *cases = json_object_get(story, "cases"), *figures = json_object_get(story, "figures");
+        json_array_foreach(cases, i, asked) {
+            const size_t n = count_matches(lines, asked), at_least = (size_t)kg_json_int(asked, "at_least", 1);
+            ck_assert_msg(n >= at_least, "%s: %zu cases, wanted %zu", kg_json_text(asked, "what"), n, at_least);
+        }
+        json_array_foreach(figures, i, asked) {
+            const json_t *of = json_object_get(asked, "of");
+            if (json_object_get(of, "where")) continue; /* of a model that is given to bench */
+            ck_assert_msg(count_matches(lines, of) > 0, "%s: no case", kg_json_text(asked, "what"));
+        }
+    }
+    kg_sprint_free(&sprint);
+    json_decref(bench);
+    json_decref(lines);
+    free(path);
+}
+
 #define CASE(function)                                                                                                 \
     { .layer = "integration", .op = "signoff", .name = #function, .run = function }
 
-static const struct kg_case CASES[] = { CASE(statement_is_signed), CASE(runs_together), CASE(wrong_calls) };
+static const struct kg_case CASES[] = { CASE(statement_is_signed), CASE(runs_together), CASE(wrong_calls),
+                                        CASE(fp16_criteria_have_cases) };
 
 static void build(struct kg_case_list *list) {
     for (size_t i = 0; i < KG_COUNT_OF(CASES); i++) kg_case_list_add(list, &CASES[i]);

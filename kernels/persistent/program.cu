@@ -146,17 +146,33 @@ static void list_layers(const struct kg_decode_step_args *args, struct kg_persis
     }
 }
 
-/* Words are cleared and layers uploaded: once a session. */
+struct layer_table {
+    struct kg_persistent_layer layers[KG_PERSISTENT_MAX_LAYERS];
+};
+
+/* As a parameter, the table is taken at once: no copy that the host would wait for. */
+static __global__ void put_layers_kernel(const __grid_constant__ struct layer_table table,
+                                         struct kg_persistent_layer *layers, uint32_t n_layers) {
+    const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n_layers) layers[i] = table.layers[i];
+}
+
+/* Words are cleared and layers put behind them: once a session. */
 static enum kg_status fill_memory(struct kg_cuda_backend *cuda, const struct kg_decode_step_args *args, void *words,
                                   struct kg_persistent_program *p, struct kg_error *err) {
-    struct kg_persistent_layer layers[KG_PERSISTENT_MAX_LAYERS];
+    enum { BLOCK_THREADS = 32 };
+    struct layer_table table = {};
+    const uint32_t n_layers = args->config->n_layers;
     const uint64_t n_bytes = words_bytes(cuda, args->config);
-    void *place = static_cast<char *>(words) + n_bytes;
-    list_layers(args, layers);
-    p->layers = static_cast<const struct kg_persistent_layer *>(place);
+    struct kg_persistent_layer *layers =
+        reinterpret_cast<struct kg_persistent_layer *>(static_cast<char *>(words) + n_bytes);
+    list_layers(args, table.layers);
+    p->layers = layers;
     const cudaError_t code = cudaMemsetAsync(words, 0, n_bytes, cuda->stream);
     if (code != cudaSuccess) return kg_cuda_fail(err, "words of a step", code);
-    return cuda->base.ops->upload(&cuda->base, place, layers, args->config->n_layers * sizeof *layers, err);
+    put_layers_kernel<<<(n_layers + BLOCK_THREADS - 1) / BLOCK_THREADS, BLOCK_THREADS, 0, cuda->stream>>>(table, layers,
+                                                                                                          n_layers);
+    return kg_cuda_launched(err, "layers of a step");
 }
 
 static void set_words(struct kg_persistent_program *p, const struct kg_cuda_backend *cuda,

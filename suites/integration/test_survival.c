@@ -331,7 +331,7 @@ static int write_for_ever(const char *root, uint64_t seed) {
 /* Kills the child after a random time below max_us; with `under_way`, of when it has begun a bundle. */
 static void kill_at_random(pid_t child, struct kg_rng *rng, const char *root, bool under_way, uint64_t max_us) {
     enum { MOST_WAITS = 50000, WAIT_US = 100 };
-    for (int i = 0; under_way && i < MOST_WAITS && kg_maker_count(root, ".tmp-") == 0; i++) usleep(WAIT_US);
+    for (int i = 0; under_way && i < MOST_WAITS && !kg_maker_has_plan(root); i++) usleep(WAIT_US);
     usleep((useconds_t)kg_rng_below(rng, max_us));
     ck_assert_int_eq(kill(child, SIGKILL), 0);
     ck_assert_int_eq(wait_child(child), -SIGKILL);
@@ -347,9 +347,8 @@ static void killed_at_any_moment(struct kg_record *rec, const void *arg) {
     (void)arg;
     kg_rng_init(&rng, kg_record_seed(rec), 0);
     for (int round = 0; round < ROUNDS; round++) {
-        const bool under_way = round % 2 == 0;
-        kill_at_random(start_child(write_for_ever, root, 0), &rng, root, under_way,
-                       under_way ? UNDER_WAY_US : ANY_MOMENT_US);
+        const bool half = round % 2 == 0;
+        kill_at_random(start_child(write_for_ever, root, 0), &rng, root, half, half ? UNDER_WAY_US : ANY_MOMENT_US);
         if (!kg_path_is_dir(root)) continue;
         n_recovered += recover(root);
         ck_assert_uint_eq(kg_maker_count(root, ".tmp-"), 0);

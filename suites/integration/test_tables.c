@@ -138,7 +138,7 @@ static void figures_from_records(struct kg_record *rec, const void *arg) {
         "| FP16 GEMM over FP32 GEMM, decode | at least 1.6 x | 1.797 | ",
         "| FP16 GEMM over FP32 GEMM, prefill | at least 2 x |  |  | not measured |  |",
         "| KV cache at 8192 tokens, FP16 / FP32 | exactly 0.5 | 0.5 | exact | yes |",
-        " |  | pass | 14 | 14 | 0 | 0 |\n<!-- kigo:end -->\nafter\n",
+        " | pass | 14 | 14 | 0 | 0 |\n<!-- kigo:end -->\nafter\n",
     };
     char *root = kg_path_join(kg_scratch_dir(rec), "bundles"), *readme = readme_at(rec, AROUND);
     (void)arg;

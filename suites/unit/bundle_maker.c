@@ -4,10 +4,12 @@
 #include "bundle/manifest.h"
 #include "bundle/records.h"
 #include <check.h>
+#include <glob.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const char DEF_SHA[] = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
@@ -267,6 +269,19 @@ const char *kg_maker_list(const struct kg_bundle_findings *findings) {
         used += (size_t)snprintf(text + used, sizeof text - used, "[%s %s: %s] ", f->what, f->path, f->detail);
     }
     return text;
+}
+
+bool kg_maker_has_plan(const char *root) {
+    char *pattern = kg_path_join(root, ".tmp-*/data/plan.ndjson");
+    glob_t found;
+    struct stat st;
+    bool has = false;
+    if (glob(pattern, GLOB_PERIOD, NULL, &found) == 0) {
+        has = stat(found.gl_pathv[0], &st) == 0 && st.st_size > 0;
+        globfree(&found);
+    }
+    free(pattern);
+    return has;
 }
 
 size_t kg_maker_count(const char *root, const char *prefix) {

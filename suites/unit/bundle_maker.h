@@ -44,6 +44,9 @@ const char *kg_maker_list(const struct kg_bundle_findings *findings);
 
 /* Names of the folder's bundles, and of its unfinished ones. */
 size_t kg_maker_count(const char *root, const char *prefix);
+
+/* Whether a bundle is being written that has begun its plan: from there on a kill leaves something to recover. */
+bool kg_maker_has_plan(const char *root);
 /* The only bundle of a root, its folder malloc'ed; fails the case if there is not exactly one. */
 char *kg_maker_only(const char *root);
 

@@ -121,19 +121,16 @@ static enum kg_status measure(struct confirming *c, const struct kg_fresh_runs *
     return status;
 }
 
-static json_t *number(double value) {
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 static json_t *items_json(const struct confirming *c) {
     json_t *items = json_array();
     for (size_t i = 0; i < c->n_items; i++) {
         const struct kg_confirmation *k = &c->items[i];
         json_array_append_new(items, json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:f, s:f, s:I, s:I}", "verdict",
                                                KG_CONFIRMED_NAMES[k->verdict], "case", k->key, "figure", k->figure,
-                                               "unit", k->unit, "baseline", number(k->before), "run", number(k->after),
-                                               "change", number(k->change), "p", k->p, "adjusted_p", k->adjusted,
-                                               "n_baseline", (json_int_t)k->n_before, "n_run", (json_int_t)k->n_after));
+                                               "unit", k->unit, "baseline", kg_cli_number_json(k->before), "run",
+                                               kg_cli_number_json(k->after), "change", kg_cli_number_json(k->change),
+                                               "p", k->p, "adjusted_p", k->adjusted, "n_baseline",
+                                               (json_int_t)k->n_before, "n_run", (json_int_t)k->n_after));
     }
     return items;
 }

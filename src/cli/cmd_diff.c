@@ -3,7 +3,6 @@
 #include "cli/commands.h"
 #include "cli/filter.h"
 #include "cli/regress_call.h"
-#include "history/annotation.h"
 #include "history/comparison_key.h"
 #include <math.h>
 #include <stdlib.h>
@@ -40,16 +39,6 @@ static void put(struct diff *d, const char *what, const char *key, const struct 
     d->n_different++;
 }
 
-static bool matches(const char *pattern, const char *text) {
-    return !pattern || kg_case_matches(pattern, text);
-}
-
-static bool wanted(const struct diff *d, const struct kg_case_info *c) {
-    const struct kg_filter *f = d->filter;
-    return matches(f->layer, c->layer) && matches(f->op, c->op) && matches(f->dtype, c->dtype) &&
-           matches(f->shape, c->shape) && matches(f->backend, c->backend) && matches(d->case_pattern, c->key);
-}
-
 /* Figures that one side lacks show as empty. Times and rates differ in every run: without --all they are told from 3% on. */
 static void diff_figures(struct diff *d, const struct kg_run_result *a, const struct kg_run_result *b) {
     static const double WORTH_TELLING = 0.03;
@@ -75,7 +64,7 @@ static void diff_cases(struct diff *d) {
     kg_rows_add(&d->rows, KG_COUNT_OF(NAMES), NAMES, NULL);
     for (size_t i = 0; i < d->a.run.n_results; i++) {
         const struct kg_run_result *a = &d->a.run.results[i], *b = kg_run_find(&d->b.run, a->c->same);
-        if (!wanted(d, a->c)) continue;
+        if (!kg_filter_takes_case(d->filter, d->case_pattern, a->c)) continue;
         d->n_cases++;
         if (b) {
             if (strcmp(a->status, b->status) != 0)
@@ -89,7 +78,7 @@ static void diff_cases(struct diff *d) {
     }
     for (size_t i = 0; i < d->b.run.n_results; i++) {
         const struct kg_run_result *b = &d->b.run.results[i];
-        if (wanted(d, b->c) && !kg_run_find_key(&d->a.run, b->c->key_no))
+        if (kg_filter_takes_case(d->filter, d->case_pattern, b->c) && !kg_run_find_key(&d->a.run, b->c->key_no))
             put(d, "new", b->c->key, NULL, kg_cell_of_text(NULL), kg_cell_of_text(b->status), NAN);
     }
 }

@@ -2,7 +2,7 @@
 #include "base/size.h"
 #include "cli/commands.h"
 #include "cli/filter.h"
-#include "cli/rows.h"
+#include "cli/regress_call.h"
 #include "history/annotation.h"
 #include "history/step_search.h"
 #include <stdlib.h>
@@ -16,16 +16,9 @@ struct steps_options {
     int64_t n_runs;
 };
 
-static bool matches(const char *pattern, const char *text) {
-    return !pattern || kg_case_matches(pattern, text);
-}
-
 static bool wants(void *arg, const struct kg_case_info *c, const struct kg_figure_info *figure) {
     const struct steps_options *o = arg;
-    const struct kg_filter *f = &o->filter;
-    return matches(o->key, c->key) && matches(o->figure, figure->name) && matches(f->layer, c->layer) &&
-           matches(f->op, c->op) && matches(f->dtype, c->dtype) && matches(f->shape, c->shape) &&
-           matches(f->backend, c->backend);
+    return kg_filter_takes_case(&o->filter, o->key, c) && kg_case_matches(o->figure, figure->name);
 }
 
 static struct kg_cell commits_cell(const struct kg_found_step *step, char text[32]) {
@@ -108,13 +101,7 @@ int kg_cmd_steps(int argc, char **argv) {
           .help = "look at the newest N runs (200)",
           .min = 1,
           .max = 5000 },
-        { .name = "least-change",
-          .kind = KG_OPTION_DOUBLE,
-          .value = &o.least_change_percent,
-          .metavar = "PERCENT",
-          .help = "smallest step that is of interest (3)",
-          .min = 0.01,
-          .max = 1000 },
+        KG_LEAST_CHANGE_OPTION(&o.least_change_percent),
         KG_FILTER_OPTIONS(&o.filter),
         KG_BUNDLES_OPTION(&o.bundles),
         KG_ROWS_OPTIONS(&o.format),

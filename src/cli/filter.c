@@ -68,6 +68,15 @@ bool kg_filter_takes(const struct kg_filter *f, const json_t *plan) {
     return true;
 }
 
+static bool matches(const char *pattern, const char *text) {
+    return !pattern || kg_case_matches(pattern, text);
+}
+
+bool kg_filter_takes_case(const struct kg_filter *f, const char *case_pattern, const struct kg_case_info *c) {
+    return matches(f->layer, c->layer) && matches(f->op, c->op) && matches(f->dtype, c->dtype) &&
+           matches(f->shape, c->shape) && matches(f->backend, c->backend) && matches(case_pattern, c->key);
+}
+
 static bool take_id(void *arg, size_t n_columns, const char *const *names, const struct kg_cell *cells) {
     char **id = arg;
     (void)n_columns;

@@ -3,6 +3,7 @@
 #define KIGO_CLI_FILTER_H
 
 #include "cli/bundles.h"
+#include "history/run.h"
 
 struct kg_filter {
     const char *layer, *op, *dtype, *shape, *backend; /* patterns; NULL: any */
@@ -43,8 +44,10 @@ KG_WARN_UNUSED enum kg_status kg_filter_bind(const struct kg_filter *filter, con
 void kg_filter_args_free(struct kg_filter_args *args);
 
 bool kg_filter_has_case(const struct kg_filter *filter); /* whether any case is left out */
-/* Whether a plan line's case is wanted. */
+/* Whether a plan line's case is wanted; or one of the index, whose key also matches a pattern (NULL: any). */
 bool kg_filter_takes(const struct kg_filter *filter, const json_t *plan);
+
+bool kg_filter_takes_case(const struct kg_filter *filter, const char *case_pattern, const struct kg_case_info *c);
 
 /* As kg_cli_bundle_find; 'latest' is the latest run of the commits and machine wanted, and any other must be of them. */
 KG_WARN_UNUSED enum kg_status kg_filter_find(const char *verb, const struct kg_filter *filter, const char *root,

@@ -12,7 +12,13 @@ struct kg_regress_call {
 #define KG_REGRESS_CALL_INIT                                                                                           \
     { .least_change_percent = 3 }
 
-/* Rows of a table of options. */
+/* A row of a table of options. */
+#define KG_LEAST_CHANGE_OPTION(variable)                                                                               \
+    {                                                                                                                  \
+        .name = "least-change", .kind = KG_OPTION_DOUBLE, .value = (variable), .metavar = "PERCENT",                   \
+        .help = "smallest change of a time or rate that is of interest (3)", .min = 0.01, .max = 100                   \
+    }
+/* Rows of one. */
 #define KG_REGRESS_OPTIONS(call)                                                                                       \
     { .name = "baseline",                                                                                              \
       .kind = KG_OPTION_TEXT,                                                                                          \
@@ -24,14 +30,7 @@ struct kg_regress_call {
           .value = &(call)->repository,                                                                                \
           .metavar = "DIR",                                                                                            \
           .help = "git repository that knows the commits (the bundles' own, or the working folder's)" },               \
-        { .name = "least-change",                                                                                      \
-          .kind = KG_OPTION_DOUBLE,                                                                                    \
-          .value = &(call)->least_change_percent,                                                                      \
-          .metavar = "PERCENT",                                                                                        \
-          .help = "smallest change of a time or rate that is of interest (3)",                                         \
-          .min = 0.01,                                                                                                 \
-          .max = 100 },                                                                                                \
-        KG_BUNDLES_OPTION(&(call)->bundles)
+        KG_LEAST_CHANGE_OPTION(&(call)->least_change_percent), KG_BUNDLES_OPTION(&(call)->bundles)
 
 /* The bundle_id of a run named as kg_cli_bundle_find takes it; it must lie in the folder of bundles. malloc'ed. */
 KG_WARN_UNUSED enum kg_status kg_cli_run_id(const char *root, const char *run, char **id, struct kg_error *err);

@@ -41,20 +41,17 @@ void kg_regression_rows(const struct kg_regression *r, bool all, struct kg_rows 
     }
 }
 
-static json_t *number(double value) {
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 static json_t *value_json(double value, const char *text) {
-    return *text ? json_string(text) : number(value);
+    return *text ? json_string(text) : kg_cli_number_json(value);
 }
 
 static json_t *judgement_json(const struct kg_judgement *j) {
     return json_pack("{s:s, s:b, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:I, s:b, s:s}", "judged",
                      KG_JUDGED_NAMES[j->judged], "waived", j->waived, "subject", j->subject, "case", j->key, "figure",
                      j->figure, "unit", j->unit, "baseline", value_json(j->before, j->before_text), "run",
-                     value_json(j->after, j->after_text), "change", number(j->change), "z", number(j->z), "z_limit",
-                     number(j->z_limit), "n_baseline", (json_int_t)j->n_baseline, "noisy", j->noisy, "why", j->why);
+                     value_json(j->after, j->after_text), "change", kg_cli_number_json(j->change), "z",
+                     kg_cli_number_json(j->z), "z_limit", kg_cli_number_json(j->z_limit), "n_baseline",
+                     (json_int_t)j->n_baseline, "noisy", j->noisy, "why", j->why);
 }
 
 static json_t *selfcheck_json(const struct kg_regression *r) {
@@ -73,8 +70,9 @@ json_t *kg_regression_json(const struct kg_regression *r, bool all) {
     for (size_t i = 0; i < r->n_drifts; i++) {
         const struct kg_drift *d = &r->drifts[i];
         json_array_append_new(drifts, json_pack("{s:s, s:o, s:o, s:o, s:I, s:I}", "backend", d->group, "removed",
-                                                number(expm1(d->by_run[0])), "common", number(expm1(d->common)),
-                                                "canary", number(expm1(d->canary)), "n_figures",
+                                                kg_cli_number_json(expm1(d->by_run[0])), "common",
+                                                kg_cli_number_json(expm1(d->common)), "canary",
+                                                kg_cli_number_json(expm1(d->canary)), "n_figures",
                                                 (json_int_t)d->n_figures, "n_canaries", (json_int_t)d->n_canaries));
     }
     for (size_t i = 0; i < r->n_reasons; i++) json_array_append_new(reasons, json_string(r->reasons[i]));

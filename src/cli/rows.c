@@ -41,7 +41,7 @@ static void cell_text(const struct kg_cell *cell, const char *null_text, int dig
 
 json_t *kg_cell_json(const struct kg_cell *cell) {
     if (cell->kind == KG_CELL_INT) return json_integer(cell->integer);
-    if (cell->kind == KG_CELL_REAL) return isfinite(cell->real) ? json_real(cell->real) : json_null();
+    if (cell->kind == KG_CELL_REAL) return kg_cli_number_json(cell->real);
     if (cell->kind == KG_CELL_NULL) return json_null();
     struct kg_buffer text = KG_BUFFER_INIT, clean = KG_BUFFER_INIT;
     cell_text(cell, "", 0, &text);
@@ -50,6 +50,10 @@ json_t *kg_cell_json(const struct kg_cell *cell) {
     kg_buffer_free(&clean);
     kg_buffer_free(&text);
     return value;
+}
+
+json_t *kg_cli_number_json(double value) {
+    return isfinite(value) ? json_real(value) : json_null();
 }
 
 static void add_json(struct kg_rows *rows, size_t n_columns, const char *const *names, const struct kg_cell *cells) {

@@ -36,6 +36,9 @@ bool kg_rows_add(void *rows, size_t n_columns, const char *const *names, const s
 /* A cell's value in JSON; a number that is not finite is null, and text is made valid UTF-8. */
 json_t *kg_cell_json(const struct kg_cell *cell);
 
+/* A JSON number, null where it is not finite. */
+json_t *kg_cli_number_json(double value);
+
 /* Prints what was added and frees all. A table, and Markdown, without rows print nothing. */
 KG_WARN_UNUSED enum kg_status kg_rows_print(struct kg_rows *rows, struct kg_error *err);
 /* The same into a buffer, behind what is in it; JSON indented. */

@@ -25,11 +25,6 @@ static void figures_free(struct figures *figures) {
     free(figures->values);
 }
 
-/* More is worse. */
-static double turned_log(const struct kg_run_figure *f) {
-    return f && f->valid && f->value > 0 ? f->info->kind.worse * log(f->value) : NAN;
-}
-
 /* A figure in every run; how many runs of the baseline have it. */
 static size_t fill_series(const struct kg_comparison *comparison, const struct kg_run_result *r, size_t place,
                           struct kg_series *series) {
@@ -37,12 +32,12 @@ static size_t fill_series(const struct kg_comparison *comparison, const struct k
     const size_t occurrence = kg_run_occurrence(&comparison->run, r, place);
     size_t n = 0;
     series->group = r->c->backend;
-    series->by_run[0] = turned_log(own);
+    series->by_run[0] = kg_run_figure_log(own);
     for (size_t i = 0; i < comparison->n_baseline; i++) {
         const struct kg_run *run = &comparison->baseline[i];
         const struct kg_run_result *b = kg_run_find(run, r->c->same);
         const bool counts = b && kg_regress_counts(comparison, i, r->c->key);
-        series->by_run[1 + i] = turned_log(counts ? kg_run_figure(run, b, own->info, occurrence) : NULL);
+        series->by_run[1 + i] = kg_run_figure_log(counts ? kg_run_figure(run, b, own->info, occurrence) : NULL);
         n += !isnan(series->by_run[1 + i]);
     }
     return n;

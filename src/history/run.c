@@ -245,6 +245,10 @@ const struct kg_run_result *kg_run_find_key(const struct kg_run *run, size_t key
     return low < run->n_results && run->results[low].c->key_no == key_no ? &run->results[low] : NULL;
 }
 
+double kg_run_figure_log(const struct kg_run_figure *f) {
+    return f && f->valid && f->value > 0 ? f->info->kind.worse * log(f->value) : NAN;
+}
+
 size_t kg_run_occurrence(const struct kg_run *run, const struct kg_run_result *result, size_t figure) {
     size_t n = 0;
     for (size_t i = 0; i < figure; i++)

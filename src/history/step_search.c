@@ -30,10 +30,6 @@ static void collected_free(struct collected *c) {
     free(c->values);
 }
 
-static double turned_log(const struct kg_run_figure *f) {
-    return f && f->valid && f->value > 0 ? f->info->kind.worse * log(f->value) : NAN;
-}
-
 /* Every figure of one class that the newest run gives, through all runs. */
 static void collect(const struct search *s, enum kg_figure_class class, struct collected *out) {
     const struct kg_run *newest = &s->runs[s->newest];
@@ -53,7 +49,7 @@ static void collect(const struct search *s, enum kg_figure_class class, struct c
             for (size_t run = 0; run < s->n_runs; run++) {
                 const struct kg_run_result *past = kg_run_find(&s->runs[run], r->c->same);
                 out->series[out->n].by_run[run] =
-                    turned_log(past ? kg_run_figure(&s->runs[run], past, info, occurrence) : NULL);
+                    kg_run_figure_log(past ? kg_run_figure(&s->runs[run], past, info, occurrence) : NULL);
             }
             out->n++;
         }

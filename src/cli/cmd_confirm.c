@@ -6,8 +6,10 @@
 #include "bundle/records.h"
 #include "cli/commands.h"
 #include "cli/fresh_runs.h"
+#include "cli/rebuild.h"
 #include "cli/regress_call.h"
 #include "cli/suite_run.h"
+#include "history/ancestry.h"
 #include "history/annotation.h"
 #include "history/confirm.h"
 #include <math.h>
@@ -30,8 +32,9 @@ struct confirming {
     size_t n_items, n_left_out;
     const char **words; /* of a run: the verb, its options, --case KEY... */
     size_t n_words;
-    json_t *env;   /* owns texts that words point to */
-    char **ids[2]; /* of each side's runs: baseline, run */
+    struct kg_rebuild rebuild; /* of the baseline, where no build of it was given */
+    json_t *env;               /* owns texts that words point to */
+    char **ids[2];             /* of each side's runs: baseline, run */
     size_t n_ids[2];
 };
 
@@ -202,18 +205,36 @@ static void keep_words(const struct confirming *c) {
     json_decref(json);
 }
 
+/* The baseline's commit, built aside. */
+static enum kg_status build_baseline(struct confirming *c, char **program, struct kg_error *err) {
+    const struct kg_run_head *head = &c->r.baseline.items[0];
+    const char *places[4], *repository = NULL;
+    struct kg_error why = { KG_OK, "the baseline was run from changed sources" };
+    json_t *build = json_loads(head->build_json, 0, NULL);
+    kg_cli_repositories(&c->o->call, places);
+    enum kg_status status = head->commit && !head->dirty ? KG_OK : KG_ERR_NOT_FOUND;
+    if (status == KG_OK) status = kg_find_repository(places, head->commit, &repository, &why);
+    if (status == KG_OK) {
+        fprintf(stderr, "kigo confirm: building %.12s aside\n", head->commit);
+        status = kg_rebuild(repository, head->commit, build, &c->rebuild, &why);
+    }
+    if (status == KG_OK) *program = kg_xstrdup(c->rebuild.program);
+    else
+        status =
+            kg_fail(err, status, "there is no build of the baseline (--baseline-build names one): %s", why.message);
+    json_decref(build);
+    return status;
+}
+
 static enum kg_status look_again(struct confirming *c, struct kg_error *err) {
     char *programs[2] = { NULL, NULL }, *own = kg_cli_own_path();
     struct kg_fresh_runs runs = { 0 };
     struct kg_history *history = NULL;
-    enum kg_status status = KG_OK;
-    if (!c->o->baseline_build)
-        status = kg_fail(err, KG_ERR_USAGE,
-                         "%zu figures are to be measured again: --baseline-build names the build of the baseline",
-                         c->n_items);
-    if (status == KG_OK) status = kg_fresh_program(c->o->baseline_build, &programs[0], err);
-    if (status == KG_OK) status = kg_fresh_program(c->o->build ? c->o->build : own, &programs[1], err);
+    enum kg_status status = kg_fresh_program(c->o->build ? c->o->build : own, &programs[1], err);
     if (status == KG_OK) status = make_words(c, err);
+    if (status == KG_OK)
+        status = c->o->baseline_build ? kg_fresh_program(c->o->baseline_build, &programs[0], err)
+                                      : build_baseline(c, &programs[0], err);
     if (status == KG_OK) status = kg_fresh_open(c->o->keep, &runs, err);
     if (status == KG_OK) status = measure(c, &runs, programs, err);
     if (status == KG_OK) status = kg_history_open(runs.root, &history, NULL, err);
@@ -223,6 +244,7 @@ static enum kg_status look_again(struct confirming *c, struct kg_error *err) {
     kg_history_close(history);
     if (runs.root) kg_fresh_close(&runs);
     if (status == KG_OK) keep_words(c);
+    kg_rebuild_free(&c->rebuild);
     free(programs[0]);
     free(programs[1]);
     free(own);
@@ -257,7 +279,7 @@ int kg_cmd_confirm(int argc, char **argv) {
           .kind = KG_OPTION_TEXT,
           .value = &o.baseline_build,
           .metavar = "DIR",
-          .help = "build folder of the baseline's source (or its kigo)" },
+          .help = "build folder of the baseline's source (its commit, built aside)" },
         { .name = "build",
           .kind = KG_OPTION_TEXT,
           .value = &o.build,
@@ -281,7 +303,7 @@ int kg_cmd_confirm(int argc, char **argv) {
     };
     const struct kg_command command = {
         .name = "kigo confirm",
-        .usage = "[RUN] --baseline-build DIR [options]",
+        .usage = "[RUN] [--baseline-build DIR] [options]",
         .summary =
             "Measures again what 'kigo regress' flagged, and only that: runs of the two builds take turns, each in a\n"
             "fresh process; an exact one-sided Mann-Whitney test compares them, and Benjamini-Hochberg keeps the\n"

@@ -34,11 +34,17 @@ static enum kg_status resolve_baseline(const char *root, const char *baseline, s
                    no_commit.message);
 }
 
+void kg_cli_repositories(const struct kg_regress_call *call, const char *places[4]) {
+    const char *const all[4] = { kg_cli_bundles_root(call->bundles), ".", KG_SOURCE_DIR, NULL };
+    const char *const given[4] = { call->repository, NULL, NULL, NULL };
+    memcpy(places, call->repository ? given : all, sizeof all);
+}
+
 enum kg_status kg_cli_regress(const char *verb, const struct kg_regress_call *call, const char *run,
                               struct kg_regression *out, struct kg_error *err) {
     const char *root = kg_cli_bundles_root(call->bundles);
-    const char *const places[] = { call->repository ? call->repository : root, call->repository ? NULL : ".",
-                                   KG_SOURCE_DIR, NULL };
+    const char *places[4];
+    kg_cli_repositories(call, places);
     struct kg_regress_options o = { .root = root,
                                     .repositories = places,
                                     .least_change = call->least_change_percent / 100,

@@ -76,9 +76,10 @@ static enum kg_status prepare(sqlite3 *db, const char *sql, sqlite3_stmt **stmt,
 static enum kg_status run(const struct kg_history *history, sqlite3 *db, sqlite3_stmt *stmt, kg_row_fn *row, void *arg,
                           struct kg_error *err) {
     const size_t n = (size_t)sqlite3_column_count(stmt);
-    const char **names = kg_xcalloc(n, sizeof *names);
+    char **copies = kg_xcalloc(n, sizeof *copies); /* the first step may compile again and free SQLite's */
+    const char *const *names = (const char *const *)copies;
     struct kg_cell *cells = kg_xcalloc(n, sizeof *cells);
-    for (size_t i = 0; i < n; i++) names[i] = sqlite3_column_name(stmt, (int)i);
+    for (size_t i = 0; i < n; i++) copies[i] = kg_xstrdup(sqlite3_column_name(stmt, (int)i));
     bool go_on = row(arg, n, names, NULL);
     int code = SQLITE_DONE;
     while (go_on && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
@@ -86,7 +87,8 @@ static enum kg_status run(const struct kg_history *history, sqlite3 *db, sqlite3
         go_on = row(arg, n, names, cells);
     }
     free(cells);
-    free(names);
+    for (size_t i = 0; i < n; i++) free(copies[i]);
+    free(copies);
     if (!go_on || code == SQLITE_DONE) return KG_OK;
     const bool damaged = code == SQLITE_CORRUPT || code == SQLITE_NOTADB || code == SQLITE_IOERR;
     return kg_fail(err, damaged ? KG_ERR_FORMAT : KG_ERR_USAGE, "%s: %s", history->path, sqlite3_errmsg(db));

@@ -108,7 +108,8 @@ static void what_confirm_refuses(struct kg_record *rec, const void *arg) {
     lab_open(&lab, rec);
     char *usual = make_build(&lab, "usual", "1"), *slow = make_build(&lab, "slow", "2");
     char *before = bench(&lab, usual), *after = bench(&lab, slow);
-    kg_verb_refuses(lab.bundles, WORDS("confirm", after, "--baseline", before), KG_EXIT_USAGE, "--baseline-build");
+    kg_verb_refuses(lab.bundles, WORDS("confirm", after, "--baseline", before, "--repo", "/"), KG_EXIT_USAGE,
+                    "--baseline-build");
     kg_verb_refuses(lab.bundles, WORDS("confirm", after, "--baseline", before, "--baseline-build", lab.suites),
                     KG_EXIT_USAGE, "is no build");
     kg_verb_refuses(lab.bundles, WORDS("confirm", "--rounds", "4"), KG_EXIT_USAGE, "rounds");

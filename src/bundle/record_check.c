@@ -107,12 +107,13 @@ static struct value json_value(const json_t *value) {
 }
 
 static struct value node_value(const struct kg_node *node) {
-    struct value v = { .is_null = !node || node->kind == KG_NODE_NULL,
-                       .text = node && node->kind == KG_NODE_TEXT ? node->text : NULL,
+    if (!node) return (struct value){ .is_null = true };
+    struct value v = { .is_null = node->kind == KG_NODE_NULL,
+                       .text = node->kind == KG_NODE_TEXT ? node->text : NULL,
                        .is_number = kg_node_is_number(node),
-                       .is_int = node && node->kind == KG_NODE_INT,
+                       .is_int = node->kind == KG_NODE_INT,
                        .is_negative = kg_node_is_number(node) && node->text[0] == '-' && kg_node_number(node) < 0,
-                       .is_list = node && node->kind == KG_NODE_LIST };
+                       .is_list = node->kind == KG_NODE_LIST };
     for (const struct kg_node *c = v.is_list ? kg_node_first(node) : NULL; c && v.is_list; c = kg_node_next(node, c))
         v.is_list = c->kind == KG_NODE_OBJECT;
     return v;

@@ -10,13 +10,9 @@ enum { FIGURE_BITS = 40 }; /* of a few hundred names, two collide in one history
 /* The id of a figure's name and unit; its row is made if it is not there. */
 static enum kg_status figure_id(struct kg_history *history, const char *name, const char *unit, int64_t *id,
                                 struct kg_error *err) {
-    char text[512];
-    const size_t name_len = strlen(name), unit_len = strlen(unit);
-    const bool fits = name_len + 1 + unit_len <= sizeof text;
-    char *identity = fits ? text : kg_xmalloc(name_len + 1 + unit_len);
-    memcpy(identity, name, name_len + 1);
-    memcpy(identity + name_len + 1, unit, unit_len);
-    const size_t n_bytes = name_len + 1 + unit_len;
+    const size_t n_bytes = strlen(name) + 1 + strlen(unit);
+    char text[256], *identity = n_bytes < sizeof text ? text : kg_xmalloc(n_bytes + 1);
+    strcpy(stpcpy(identity, name) + 1, unit); /* a NUL between them */
     enum kg_status status = KG_OK;
     if (!kg_id_cache_find(&history->figures, identity, n_bytes, id)) {
         struct kg_row row;
@@ -30,7 +26,7 @@ static enum kg_status figure_id(struct kg_history *history, const char *name, co
         }
         if (status == KG_OK) kg_id_cache_add(&history->figures, identity, n_bytes, *id);
     }
-    if (!fits) free(identity);
+    if (identity != text) free(identity);
     return status;
 }
 

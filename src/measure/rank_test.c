@@ -53,7 +53,7 @@ double kg_mann_whitney_greater(const double *x, size_t n_x, const double *y, siz
     const size_t n = n_x + n_y;
     if (n_x == 0 || n_y == 0) return 1;
     if (n > KG_RANK_TEST_MOST) return NAN;
-    struct sample samples[KG_RANK_TEST_MOST];
+    struct sample samples[KG_RANK_TEST_MOST] = { { 0 } };
     size_t ranks[KG_RANK_TEST_MOST], sum_x = 0, sum_y = 0;
     for (size_t i = 0; i < n; i++) {
         samples[i] = (struct sample){ i < n_x ? x[i] : y[i - n_x], i >= n_x };

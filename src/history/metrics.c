@@ -10,9 +10,10 @@ enum { FIGURE_BITS = 40 }; /* of a few hundred names, two collide in one history
 /* The id of a figure's name and unit; its row is made if it is not there. */
 static enum kg_status figure_id(struct kg_history *history, const char *name, const char *unit, int64_t *id,
                                 struct kg_error *err) {
-    const size_t n_bytes = strlen(name) + 1 + strlen(unit);
+    const size_t name_size = strlen(name) + 1, unit_size = strlen(unit) + 1, n_bytes = name_size + unit_size - 1;
     char text[256], *identity = n_bytes < sizeof text ? text : kg_xmalloc(n_bytes + 1);
-    strcpy(stpcpy(identity, name) + 1, unit); /* a NUL between them */
+    memcpy(identity, name, name_size); /* and its NUL between them */
+    memcpy(identity + name_size, unit, unit_size);
     enum kg_status status = KG_OK;
     if (!kg_id_cache_find(&history->figures, identity, n_bytes, id)) {
         struct kg_row row;

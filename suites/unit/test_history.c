@@ -395,6 +395,61 @@ static void many_writers(struct kg_record *rec, const void *arg) {
     free(good);
 }
 
+/* Eight processes publish runs and rebuild the index at once: nothing is lost, nobody meets a locked database. */
+static void many_publishers(struct kg_record *rec, const void *arg) {
+    enum { N_CHILDREN = 8, N_RUNS = 4 };
+    static const char *const STATUSES[] = { "pass", "fail" };
+    const char *root = kg_scratch_dir(rec);
+    struct kg_error err;
+    pid_t children[N_CHILDREN];
+    (void)arg;
+    for (int i = 0; i < N_CHILDREN; i++) {
+        children[i] = fork();
+        ck_assert_int_ge(children[i], 0);
+        if (children[i] > 0) continue;
+        bool good = true;
+        for (int k = 0; k < N_RUNS && good; k++) {
+            struct kg_bundle_summary summary = { .note = "" };
+            size_t n_indexed;
+            good = kg_maker_write(root, STATUSES, 2, &summary, &err) == KG_OK;
+            if (!good || summary.note[0]) fprintf(stderr, "child %d: %s\n", i, good ? summary.note : err.message);
+            good = good && !summary.note[0];
+            if (good && (i + k) % 4 == 0) good = kg_history_reindex(root, &n_indexed, NULL, &err) == KG_OK;
+        }
+        _exit(good ? 0 : 1);
+    }
+    for (int i = 0; i < N_CHILDREN; i++) {
+        int state = 0;
+        ck_assert_int_eq(waitpid(children[i], &state, 0), children[i]);
+        ck_assert_msg(WIFEXITED(state) && WEXITSTATUS(state) == 0, "child %d ended with %d", i, state);
+    }
+    ck_assert_double_eq(ask(root, "SELECT count(*) FROM bundle"), N_CHILDREN * N_RUNS);
+    char *grown = kg_maker_dump(root);
+    remove_index(root);
+    open_and_close(root);
+    char *again = kg_maker_dump(root);
+    kg_maker_expect_same(again, grown);
+    free(again);
+    free(grown);
+}
+
+/* SQLite's locking by files has no shared memory, as some network file systems: there is no WAL, and the index works. */
+static void without_wal(struct kg_record *rec, const void *arg) {
+    const char *root = kg_scratch_dir(rec);
+    sqlite3_vfs *usual = sqlite3_vfs_find(NULL), *dotfile = sqlite3_vfs_find("unix-dotfile");
+    (void)arg;
+    if (!dotfile) {
+        kg_record_skip(rec, "this SQLite has no unix-dotfile VFS to try it with");
+        return;
+    }
+    sqlite3_vfs_register(dotfile, 1);
+    write_runs(root);
+    const double n_runs = ask(root, "SELECT count(*) FROM bundle");
+    sqlite3_vfs_register(usual, 1);
+    ck_assert_double_eq(n_runs, 3);
+    ck_assert_uint_eq(kg_maker_count(root, "index.sqlite-wal"), 0);
+}
+
 #define CASE(function)                                                                                                 \
     { .layer = "unit", .op = "history", .name = #function, .run = function }
 
@@ -409,6 +464,8 @@ static const struct kg_case CASES[] = {
     CASE(unreadable_bundle),
     CASE(many_folders),
     CASE(many_writers),
+    CASE(many_publishers),
+    CASE(without_wal),
 };
 
 int main(int argc, char **argv) {

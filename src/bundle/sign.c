@@ -13,7 +13,7 @@ static const char TAGS[] = "tagmanifest-sha256.txt", SIGNATURE[] = "tagmanifest-
 enum { MAX_SIGNATURE_BYTES = 64 << 10, MAX_WORDS = 16 };
 
 const char *kg_signature_state_name(enum kg_signature_state state) {
-    static const char *const NAMES[] = { "unsigned", "intact", "good", "untrusted", "bad" };
+    static const char *const NAMES[] = { "unsigned", "intact", "good", "untrusted", "unchecked", "bad" };
     return NAMES[state];
 }
 
@@ -124,7 +124,7 @@ static enum kg_status ask(const struct check *check, const char *const *words, s
 /* Over these bytes, for this purpose, by the key that the signature holds. */
 static enum kg_status check_intact(const struct check *check, struct kg_signature *signature, struct kg_error *err) {
     struct kg_program_result result = { 0 };
-    const enum kg_status status =
+    enum kg_status status =
         keygen((const char *const[]){ "check-novalidate", "-n", KG_SIGN_BUNDLE, "-s", check->signature, NULL },
                check->tags, &result, err);
     if (status == KG_OK) {
@@ -133,6 +133,10 @@ static enum kg_status check_intact(const struct check *check, struct kg_signatur
         if (intact)
             copy_between(kg_buffer_text(&result.out), " signature with ", "\n", signature->key, sizeof signature->key);
         else set_why(signature, &result);
+    } else if (status == KG_ERR_NOT_FOUND && !check->allowed_signers) {
+        signature->state = KG_SIGNATURE_UNCHECKED;
+        snprintf(signature->why, sizeof signature->why, "there is no ssh-keygen to check it with");
+        status = KG_OK;
     }
     kg_program_result_free(&result);
     return status;

@@ -30,9 +30,10 @@ enum kg_signature_state {
     KG_SIGNATURE_INTACT,    /* by the key it names; nobody said whose keys count */
     KG_SIGNATURE_GOOD,      /* by an allowed signer */
     KG_SIGNATURE_UNTRUSTED, /* intact, but by no allowed signer */
+    KG_SIGNATURE_UNCHECKED, /* there is no ssh-keygen here, and nobody said whose keys count */
     KG_SIGNATURE_BAD,       /* not over this tag manifest, not for this purpose, or no signature at all */
 };
-/* "unsigned", "intact", "good", "untrusted", "bad". */
+/* "unsigned", "intact", "good", "untrusted", "unchecked", "bad". */
 const char *kg_signature_state_name(enum kg_signature_state state);
 
 struct kg_signature {
@@ -43,7 +44,7 @@ struct kg_signature {
 };
 
 /* Checks the signature of <dir>/tagmanifest-sha256.txt. allowed_signers NULL: nobody is trusted or distrusted. A key's time
- * limits hold for the moment of sealing. KG_ERR_NOT_FOUND without ssh-keygen or that file. */
+ * limits hold for the moment of sealing. KG_ERR_NOT_FOUND without that file, or with it and without ssh-keygen. */
 KG_WARN_UNUSED enum kg_status kg_signature_check(const char *dir, const char *allowed_signers,
                                                  struct kg_signature *signature, struct kg_error *err);
 

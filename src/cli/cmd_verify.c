@@ -71,7 +71,8 @@ static enum kg_status verify_one(const char *dir, bool named_by_id, struct repor
     } else {
         kg_buffer_printf(&report->text, "%-4s %s\n", findings.n_items == 0 ? "ok" : "BAD", dir);
         print_findings(&findings, &report->text);
-        if (signature.state == KG_SIGNATURE_GOOD || signature.state == KG_SIGNATURE_INTACT) {
+        if (signature.state == KG_SIGNATURE_GOOD || signature.state == KG_SIGNATURE_INTACT ||
+            signature.state == KG_SIGNATURE_UNCHECKED) {
             kg_buffer_puts(&report->text, "     ");
             kg_cli_signature_text(&signature, &report->text);
             kg_buffer_puts(&report->text, "\n");

@@ -55,6 +55,7 @@ void kg_cli_signature_text(const struct kg_signature *signature, struct kg_buffe
     case KG_SIGNATURE_UNTRUSTED:
         kg_buffer_printf(out, "signed with %s, which no allowed signer has: %s", signature->key, signature->why);
         return;
+    case KG_SIGNATURE_UNCHECKED: kg_buffer_printf(out, "signed, not checked: %s", signature->why); return;
     case KG_SIGNATURE_BAD: kg_buffer_printf(out, "the signature is bad: %s", signature->why); return;
     }
 }

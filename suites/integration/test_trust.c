@@ -213,6 +213,37 @@ static void index_learns_of_signatures(struct kg_record *rec, const void *arg) {
     tear_down(&b);
 }
 
+/* A machine without ssh-keygen can still check the bytes, and says that it did not check the signature. */
+static void without_ssh_keygen(struct kg_record *rec, const void *arg) {
+    static const char *const ENV[] = { "PATH=/nowhere", NULL };
+    struct bench b;
+    struct kg_error err;
+    (void)arg;
+    if (!set_up(&b, rec)) return;
+    char *dir = kg_verb_seal(b.root);
+    kg_verb_expect(b.root, WORDS("sign", dir, "--key", b.key), KG_EXIT_OK, NULL);
+    const struct {
+        const char *const *words;
+        int exit_code;
+        const char *says;
+    } rows[] = {
+        { WORDS(kg_program_path(), "verify", dir), KG_EXIT_OK, "not checked" },
+        { WORDS(kg_program_path(), "verify", dir, "--allowed-signers", b.allowed), KG_EXIT_USAGE,
+          "cannot run ssh-keygen" },
+        { WORDS(kg_program_path(), "sign", dir, "--again", "--key", b.key), KG_EXIT_USAGE, "cannot run ssh-keygen" },
+    };
+    for (size_t i = 0; i < KG_COUNT_OF(rows); i++) {
+        struct kg_process_result r;
+        const struct kg_process process = { .argv = rows[i].words, .env = ENV };
+        EXPECT_OK(kg_process_run(&process, &r, &err), err);
+        ck_assert_msg(r.exit_code == rows[i].exit_code, "row %zu: %d %s%s", i, r.exit_code, r.out, r.err);
+        ck_assert_msg(strstr(r.out, rows[i].says) || strstr(r.err, rows[i].says), "row %zu: %s%s", i, r.out, r.err);
+        kg_process_result_free(&r);
+    }
+    free(dir);
+    tear_down(&b);
+}
+
 static void check_signs(struct kg_record *rec, const void *arg) {
     struct kg_lab lab;
     struct kg_process_result r;
@@ -328,9 +359,9 @@ static void lost_chain_file(struct kg_record *rec, const void *arg) {
     { .layer = "integration", .op = "trust", .name = #function, .run = function }
 
 static const struct kg_case CASES[] = {
-    CASE(signed_bundle),  CASE(wrong_calls),     CASE(key_with_time_limits), CASE(index_learns_of_signatures),
-    CASE(check_signs),    CASE(chain_of_runs),   CASE(removed_run_shows),    CASE(run_that_was_made_again),
-    CASE(link_taken_out), CASE(lost_chain_file),
+    CASE(without_ssh_keygen),         CASE(signed_bundle),  CASE(wrong_calls),     CASE(key_with_time_limits),
+    CASE(index_learns_of_signatures), CASE(check_signs),    CASE(chain_of_runs),   CASE(removed_run_shows),
+    CASE(run_that_was_made_again),    CASE(link_taken_out), CASE(lost_chain_file),
 };
 
 static void build(struct kg_case_list *list) {

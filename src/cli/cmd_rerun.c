@@ -41,9 +41,9 @@ static void add_word(struct rerun *r, const char *word) {
 
 /* An option of the run's command line: how many words it takes here, 0 if it is none of these. */
 static size_t skipped_words(const char *word, bool choose_cases) {
-    /* where the bundle went and how it was told; the seed is given by itself; a build has its own suites */
+    /* where the bundle went and how it was told; the seed is given by itself; whose programs run is not the bundle's to say */
     static const char *const FLAGS[] = { "--json", "--tap", "--quiet", "-q", "--list", "--compress" };
-    static const char *const VALUES[] = { "--bundles", "--sign", "--seed", "-s" };
+    static const char *const VALUES[] = { "--bundles", "--sign", "--seed", "-s", "--suites" };
     static const char *const CHOICES[] = { "--filter", "-f", "--case", "-c", "--layer", "-l" };
     for (size_t i = 0; i < KG_COUNT_OF(FLAGS); i++)
         if (strcmp(word, FLAGS[i]) == 0) return 1;
@@ -56,9 +56,8 @@ static size_t skipped_words(const char *word, bool choose_cases) {
     return 0;
 }
 
-/* --suites names a folder of this moment's machine: it stays only where this build's suites are not meant anyhow. */
-static bool drops_suites(const struct rerun *r) {
-    return r->o->suites || strcmp(r->sources, "this build") != 0;
+static void note(struct rerun *r, const char *text) {
+    json_array_append_new(r->notes, json_string(text));
 }
 
 /* The run's own words without what does not belong to the work; with a pattern, the cases it matches instead of its choice. */
@@ -71,8 +70,9 @@ static enum kg_status make_words(struct rerun *r, struct kg_error *err) {
     add_word(r, verb);
     for (size_t i = 1; i < json_array_size(argv);) {
         const char *word = json_string_value(json_array_get(argv, i));
-        const bool suites = word && strncmp(word, "--suites", 8) == 0 && drops_suites(r);
-        const size_t n = !word ? 1 : suites ? (word[8] ? 1 : 2) : skipped_words(word, r->pattern != NULL);
+        const size_t n = word ? skipped_words(word, r->pattern != NULL) : 1;
+        if (word && strncmp(word, "--suites", strlen("--suites")) == 0 && !r->o->suites)
+            note(r, "the run had suites of its own (--suites); the build's were run");
         if (n == 0) add_word(r, word);
         i += n ? n : 1;
     }
@@ -110,10 +110,6 @@ static bool same_sources(const struct rerun *r) {
     const bool same = mine && its && strcmp(mine, its) == 0;
     kg_bundle_source_free(&own);
     return same;
-}
-
-static void note(struct rerun *r, const char *text) {
-    json_array_append_new(r->notes, json_string(text));
 }
 
 /* The program that runs: the one given; this one, where its sources are the run's or nothing else can be had; else the

@@ -30,7 +30,8 @@ static void same_again(struct kg_record *rec, const void *arg) {
     struct kg_lab lab;
     (void)arg;
     char *dir = first_run(&lab, rec, WORDS("--quiet", "--seed", "41")), *keep = kg_path_join(lab.dir, "again");
-    json_t *answer = kg_verb_json(lab.bundles, WORDS("rerun", dir, "--here", "--keep", keep), KG_EXIT_OK);
+    json_t *answer =
+        kg_verb_json(lab.bundles, WORDS("rerun", dir, "--here", "--suites", lab.suites, "--keep", keep), KG_EXIT_OK);
     const size_t n = json_array_size(json_object_get(answer, "cases"));
     ck_assert_uint_gt(n, 0);
     ck_assert_int_eq(count(answer, KG_SAME), (int64_t)n);
@@ -58,9 +59,11 @@ static void one_case(struct kg_record *rec, const void *arg) {
     json_t *plan = kg_lab_lines(dir, "plan.ndjson");
     const char *key = kg_json_text(json_array_get(plan, 0), "key");
     ck_assert_uint_gt(json_array_size(plan), 1);
-    json_t *answer = kg_verb_json(lab.bundles, WORDS("rerun", dir, key, "--here"), KG_EXIT_OK);
+    json_t *answer = kg_verb_json(lab.bundles, WORDS("rerun", dir, key, "--here", "--suites", lab.suites), KG_EXIT_OK);
     ck_assert_uint_eq(json_array_size(json_object_get(answer, "cases")), 1);
     json_decref(answer);
+    /* Whose programs run is not the bundle's to say: the folder of suites its command line names is not used. */
+    kg_verb_refuses(lab.bundles, WORDS("rerun", dir, key, "--here"), KG_EXIT_INCOMPLETE, "nothing to run");
     kg_verb_refuses(lab.bundles, WORDS("rerun", dir, "no/such/case", "--here"), KG_EXIT_USAGE, "no/such/case");
     json_decref(plan);
     free(dir);
@@ -95,7 +98,7 @@ static void came_out_otherwise(struct kg_record *rec, const void *arg) {
         free(from);
     }
     kg_maker_rehash(dir);
-    json_t *answer = kg_verb_json(lab.bundles, WORDS("rerun", dir, "--here"), row->exit_code);
+    json_t *answer = kg_verb_json(lab.bundles, WORDS("rerun", dir, "--here", "--suites", lab.suites), row->exit_code);
     ck_assert_int_eq(count(answer, row->outcome), 1);
     json_decref(answer);
     json_decref(plan);
@@ -109,7 +112,7 @@ static void what_is_different_around(struct kg_record *rec, const void *arg) {
     char *dir = first_run(&lab, rec, WORDS("--quiet"));
     kg_maker_replace(dir, "data/env.json", "\"os\": \"", "\"os\": \"Other ");
     kg_maker_rehash(dir);
-    json_t *answer = kg_verb_json(lab.bundles, WORDS("rerun", dir, "--here"), KG_EXIT_OK);
+    json_t *answer = kg_verb_json(lab.bundles, WORDS("rerun", dir, "--here", "--suites", lab.suites), KG_EXIT_OK);
     const json_t *around = json_object_get(answer, "surroundings");
     ck_assert_uint_eq(json_array_size(around), 1);
     ck_assert_str_eq(kg_json_text(json_array_get(around, 0), "what"), "env.os");
@@ -124,11 +127,12 @@ static void refused(struct kg_record *rec, const void *arg) {
     char *dir = first_run(&lab, rec, WORDS("--quiet")), *made = kg_maker_sealed(lab.tmp, 1);
     kg_verb_refuses(lab.bundles, WORDS("rerun"), KG_EXIT_USAGE, "usage");
     kg_verb_refuses(lab.bundles, WORDS("rerun", "1999"), KG_EXIT_USAGE, "1999");
-    kg_verb_refuses(lab.bundles, WORDS("rerun", dir, "--here", "--build", "."), KG_EXIT_USAGE, "exclude");
+    kg_verb_refuses(lab.bundles, WORDS("rerun", dir, "--here", "--suites", lab.suites, "--build", "."), KG_EXIT_USAGE,
+                    "exclude");
     kg_verb_refuses(lab.bundles, WORDS("rerun", dir, "--build", lab.tmp), KG_EXIT_USAGE, "no build");
     kg_verb_refuses(lab.bundles, WORDS("rerun", made, "--here"), KG_EXIT_USAGE, "not by kigo check or bench");
     kg_maker_replace(dir, "data/report.md", "i", "j"); /* what does not verify says nothing about what was run */
-    kg_verb_refuses(lab.bundles, WORDS("rerun", dir, "--here"), KG_EXIT_INTEGRITY, "changed");
+    kg_verb_refuses(lab.bundles, WORDS("rerun", dir, "--here", "--suites", lab.suites), KG_EXIT_INTEGRITY, "changed");
     free(made);
     free(dir);
     kg_lab_close(&lab);

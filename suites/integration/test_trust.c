@@ -268,6 +268,26 @@ static void check_signs(struct kg_record *rec, const void *arg) {
     kg_lab_close(&lab);
 }
 
+/* A key that is lost while a run is under way costs the signature, not the run; the caller is told. */
+static void key_lost_before_the_seal(struct kg_record *rec, const void *arg) {
+    const struct kg_bundle_options options = { .root = kg_scratch_dir(rec), .seed = 7, .sign_key = "/nowhere/key" };
+    struct kg_bundle *bundle;
+    struct kg_bundle_summary summary;
+    struct kg_error err;
+    json_t *line = kg_maker_plan_line(0);
+    (void)arg;
+    EXPECT_OK(kg_bundle_create(&options, &bundle, &err), err);
+    EXPECT_OK(kg_bundle_plan(bundle, line, &err), err);
+    EXPECT_OK(kg_bundle_plan_done(bundle, &err), err);
+    EXPECT_OK(kg_maker_run(bundle, 0, "pass", &err), err);
+    EXPECT_OK(kg_bundle_seal(bundle, &summary, &err), err);
+    ck_assert(summary.unsigned_after_all);
+    ck_assert_msg(strstr(summary.note, "not signed") && strstr(summary.note, "/nowhere/key"), "%s", summary.note);
+    kg_lab_expect_verified(kg_bundle_dir(bundle));
+    json_decref(line);
+    kg_bundle_close(bundle);
+}
+
 /* How many links hold, and that there is a finding of that kind (NULL: none at all). */
 static void expect_chain(const char *root, int64_t n_links, const char *finding) {
     json_t *answer = kg_verb_json(root, WORDS("verify", "--chain"), finding ? KG_EXIT_INTEGRITY : KG_EXIT_OK);
@@ -359,9 +379,9 @@ static void lost_chain_file(struct kg_record *rec, const void *arg) {
     { .layer = "integration", .op = "trust", .name = #function, .run = function }
 
 static const struct kg_case CASES[] = {
-    CASE(without_ssh_keygen),         CASE(signed_bundle),  CASE(wrong_calls),     CASE(key_with_time_limits),
-    CASE(index_learns_of_signatures), CASE(check_signs),    CASE(chain_of_runs),   CASE(removed_run_shows),
-    CASE(run_that_was_made_again),    CASE(link_taken_out), CASE(lost_chain_file),
+    CASE(without_ssh_keygen),   CASE(key_lost_before_the_seal),   CASE(signed_bundle),  CASE(wrong_calls),
+    CASE(key_with_time_limits), CASE(index_learns_of_signatures), CASE(check_signs),    CASE(chain_of_runs),
+    CASE(removed_run_shows),    CASE(run_that_was_made_again),    CASE(link_taken_out), CASE(lost_chain_file),
 };
 
 static void build(struct kg_case_list *list) {

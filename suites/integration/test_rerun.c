@@ -63,7 +63,8 @@ static void one_case(struct kg_record *rec, const void *arg) {
     ck_assert_uint_eq(json_array_size(json_object_get(answer, "cases")), 1);
     json_decref(answer);
     /* Whose programs run is not the bundle's to say: the folder of suites its command line names is not used. */
-    kg_verb_refuses(lab.bundles, WORDS("rerun", dir, key, "--here"), KG_EXIT_INCOMPLETE, "nothing to run");
+    kg_verb_refuses(lab.bundles, WORDS("rerun", dir, key, "--here"), KG_EXIT_INCOMPLETE,
+                    "no suite program has the case");
     kg_verb_refuses(lab.bundles, WORDS("rerun", dir, "no/such/case", "--here"), KG_EXIT_USAGE, "no/such/case");
     json_decref(plan);
     free(dir);

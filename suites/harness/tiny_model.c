@@ -191,6 +191,12 @@ static void write_tensors(struct writing *w) {
         layer_tensor(w, i, "ffn_gate.weight", m->n_embd, m->n_ff, 0);
         layer_tensor(w, i, "ffn_up.weight", m->n_embd, m->n_ff, 0);
         layer_tensor(w, i, "ffn_down.weight", m->n_ff, m->n_embd, 0);
+        if (m->other_bias) {
+            layer_tensor(w, i, "attn_output.bias", m->n_embd, 1, 0);
+            layer_tensor(w, i, "ffn_gate.bias", m->n_ff, 1, 0);
+            layer_tensor(w, i, "ffn_up.bias", m->n_ff, 1, 0);
+            layer_tensor(w, i, "ffn_down.bias", m->n_embd, 1, 0);
+        }
     }
 }
 

@@ -12,7 +12,7 @@ struct kg_tiny_model {
     uint32_t n_vocab; /* rows of the embedding, at least KG_TINY_TOKENS */
     uint32_t n_ctx, n_embd, n_layers, n_heads, n_kv_heads, n_ff;
     uint32_t head_dim; /* 0: n_embd / n_heads, and no key says so */
-    bool qkv_bias, untied;
+    bool qkv_bias, other_bias /* of the layers' other matrices */, untied;
     enum kg_dtype matrices;
     uint64_t seed;
 };

@@ -13,6 +13,9 @@ void kg_mutant_ops_make(struct kg_backend_ops *mutant, const struct kg_backend_o
 void kg_mutant_other_rope_pairing(struct kg_backend_ops *m);
 void kg_mutant_position_off_by_one(struct kg_backend_ops *m);
 void kg_mutant_rope_base_ignored(struct kg_backend_ops *m);
+void kg_mutant_rope_factors_ignored(struct kg_backend_ops *m);
+void kg_mutant_rope_scale_ignored(struct kg_backend_ops *m);
+void kg_mutant_whole_head_turned(struct kg_backend_ops *m); /* n_rot = head_dim */
 void kg_mutant_unwired_bias(struct kg_backend_ops *m);
 void kg_mutant_epsilon_times_ten(struct kg_backend_ops *m);
 void kg_mutant_norm_epsilon_times_ten(struct kg_backend_ops *m);

@@ -9,6 +9,7 @@ libkigosuite_a_SOURCES += \
 	suites/tolerance/op_device.c suites/tolerance/op_device.h \
 	suites/tolerance/plain_f16.c suites/tolerance/plain_f16.h \
 	suites/tolerance/sample_cases.c suites/tolerance/sample_cases.h \
+	suites/tolerance/step_models.c suites/tolerance/step_models.h \
 	suites/tolerance/walk_models.c suites/tolerance/walk_models.h
 check_PROGRAMS += \
 	suites/tolerance/test_chunks \
@@ -36,3 +37,5 @@ suites_tolerance_test_torch_SOURCES = suites/tolerance/test_torch.c
 EXTRA_DIST += suites/tolerance/peers/torch_ops.py
 check_PROGRAMS += suites/tolerance/test_linear_formats
 suites_tolerance_test_linear_formats_SOURCES = suites/tolerance/test_linear_formats.c
+check_PROGRAMS += suites/tolerance/test_steps
+suites_tolerance_test_steps_SOURCES = suites/tolerance/test_steps.c

@@ -1,0 +1,346 @@
+/* Decoding step by step from an empty cache, at the shapes of models and lengths of context that a step as one launch
+ * (kernels/persistent) treats each in its own way, and just outside them: every step's logits against the cpu reference
+ * and against a prefill of the same ids on the same back end; and bit for bit the same when done again, after going back,
+ * and while other sessions take steps. Wrong operations must be outside the same limits. */
+#include "base/buffer.h"
+#include "base/size.h"
+#include "suites/integration/rig.h"
+#include "suites/mutation/mutant_ops.h"
+#include "suites/tolerance/op_device.h"
+#include "suites/tolerance/step_models.h"
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Keys that a step sees at the edges of its splits (64 keys in float32, 256 in float16), of what readers merge (2 splits),
+ * and of 7, 8 and 16 warps of 32 keys. */
+static const uint32_t LENGTHS[] = { 16, 17, 64, 65, 128, 129, 192, 193, 224, 225, 256, 257, 448, 512, 513, 520 };
+
+static const struct mutant {
+    const char *name, *model;
+    void (*change)(struct kg_backend_ops *mutant);
+} MUTANTS[] = {
+    { "half_pairs_turned_as_neighbours", "head_64_group_7", kg_mutant_other_rope_pairing },
+    { "neighbours_turned_as_half_pairs", "head_32_group_2", kg_mutant_other_rope_pairing },
+    { "rope_factors_ignored", "rope_factors_head_128", kg_mutant_rope_factors_ignored },
+    { "rope_scale_ignored", "half_of_the_head_linear_scaling", kg_mutant_rope_scale_ignored },
+    { "whole_head_turned", "half_of_the_head_linear_scaling", kg_mutant_whole_head_turned },
+    { "unwired_bias", "other_biases_alone", kg_mutant_unwired_bias },
+    { "unwired_qkv_bias", "head_80_group_2", kg_mutant_unwired_bias },
+    { "own_key_unseen", "long_head_32", kg_mutant_own_key_unseen },
+    { "keys_beyond_forty_forgotten", "long_head_64_group_7", kg_mutant_window_of_forty },
+    { "kv_heads_taken_in_turn", "head_80_group_2", kg_mutant_kv_heads_taken_in_turn },
+    { "first_kv_head_twice", "head_96_32_kv_heads", kg_mutant_first_kv_head_twice },
+    { "shifted_kv_slot", "head_24", kg_mutant_shifted_kv_slot },
+    { "gate_and_up_exchanged", "ff_16_times_embd", kg_mutant_gate_and_up_exchanged },
+    { "residual_dropped", "embd_2048", kg_mutant_residual_dropped },
+};
+
+/* Models whose sessions are interleaved: the widths differ, so that a block's memory is laid out otherwise. */
+static const char *const PAIRS[][2] = {
+    { "head_64_group_7", "long_head_32" }, /* both in the kernel of heads up to 64 */
+    { "embd_912", "head_32_group_2" },
+    { "head_80_group_2", "head_128_group_8_all_biases" },
+};
+
+struct step_case {
+    const struct kg_walk_backend *target;
+    const struct kg_step_model *model, *other; /* other: of a pair */
+    const struct mutant *mutant;
+};
+static struct step_case step_cases[1024];
+static size_t n_step_cases;
+
+static const struct kg_backend_ops *table_of(const struct kg_walk_backend *t) {
+    return t->ops ? t->ops() : NULL;
+}
+
+static void open_engine(const struct step_case *c, const struct kg_step_work *w, struct kg_step_engine *engine) {
+    kg_step_engine_open(engine, w->path, c->target->name, table_of(c->target));
+}
+
+static float *new_logits(const struct kg_step_work *w) {
+    return kg_xcalloc(w->n_ids * w->n_vocab, sizeof(float));
+}
+
+/* Records the worst row's figures, fails if it is outside. `first` is the position of row 0. */
+static void expect_rows(struct kg_record *rec, const char *what, const float *got, const float *want, size_t first,
+                        size_t n_rows, size_t n_vocab, const struct kg_tolerance *tol) {
+    struct kg_compare worst;
+    size_t row = 0;
+    char name[96];
+    const double margin = kg_step_margin(got, want, n_rows, n_vocab, tol, &worst, &row);
+    snprintf(name, sizeof name, "%s@%zu", what, first + row);
+    kg_record_compare(rec, name, &worst, tol);
+    if (!(margin <= 1))
+        ck_abort_msg("%s, position %zu: outside its tolerance by a factor of %.4g (%s); nmse %.3g, logit %zu is %.9g, "
+                     "not %.9g; %zu not finite",
+                     what, first + row, margin, tol->why, worst.nmse, worst.worst_index, worst.worst_got,
+                     worst.worst_want, worst.n_nonfinite);
+}
+
+/* On cpu a row's result does not depend on its batch, so not a bit may differ. */
+static void expect_like_prefill(struct kg_record *rec, const struct step_case *c, const struct kg_step_work *w,
+                                const float *stepped, const float *prefilled) {
+    const bool half = c->target->activations == KG_PRECISION_F16;
+    const struct kg_tolerance tol = { .nmse = half ? KG_WALK_NMSE_F16 : w->tol.nmse,
+                                      .why = half ? KG_WALK_WHY_F16 : w->tol.why };
+    expect_rows(rec, "steps_against_prefill", stepped, prefilled, 0, w->n_ids, w->n_vocab, &tol);
+    if (strcmp(c->target->name, "cpu") == 0)
+        kg_expect_same_bits("steps, not prefill", stepped, prefilled, w->n_ids * w->n_vocab);
+}
+
+static void steps_from_empty(struct kg_record *rec, const void *arg) {
+    const struct step_case *c = arg;
+    struct kg_step_work w;
+    struct kg_step_engine engine;
+    if (!kg_backend_or_skip(rec, c->target->name)) return;
+    kg_step_work_open(rec, c->model, c->target->activations, &w);
+    float *stepped = new_logits(&w), *prefilled = new_logits(&w);
+    open_engine(c, &w, &engine);
+    struct kg_session *stepping = kg_step_session(&engine, w.n_ids, c->target->activations);
+    struct kg_session *prefilling = kg_step_session(&engine, w.n_ids, c->target->activations);
+    kg_step_decode(stepping, w.ids, w.n_ids, w.n_vocab, stepped);
+    kg_step_prefill(prefilling, w.ids, w.n_ids, w.n_vocab, prefilled);
+    expect_rows(rec, "steps_against_reference", stepped, w.want, 0, w.n_ids, w.n_vocab, &w.tol);
+    expect_like_prefill(rec, c, &w, stepped, prefilled);
+    kg_record_metric(rec, "steps_compared", "count", (double)w.n_ids);
+    kg_session_free(prefilling);
+    kg_session_free(stepping);
+    kg_step_engine_close(&engine);
+    free(prefilled);
+    free(stepped);
+    kg_step_work_close(&w);
+}
+
+/* The context is prefilled but for the last key or two, then steps go over the edge. */
+static void steps_over_edges(struct kg_record *rec, const void *arg) {
+    enum { STEPS = 3 };
+    const struct step_case *c = arg;
+    struct kg_step_work w;
+    struct kg_step_engine engine;
+    struct kg_error err;
+    if (!kg_backend_or_skip(rec, c->target->name)) return;
+    kg_step_work_open(rec, c->model, c->target->activations, &w);
+    float *logits = new_logits(&w);
+    open_engine(c, &w, &engine);
+    struct kg_session *session = kg_step_session(&engine, w.n_ids, c->target->activations);
+    for (size_t i = 0; i < KG_COUNT_OF(LENGTHS) && LENGTHS[i] < w.n_ids; i++) {
+        const size_t from = LENGTHS[i] - 2; /* the first step sees a key less than the length, the last one more */
+        char what[32];
+        snprintf(what, sizeof what, "keys_%u", LENGTHS[i]);
+        kg_op_expect_ok(kg_session_truncate(session, 0, &err), &err);
+        kg_step_prefill(session, w.ids, from, w.n_vocab, logits);
+        kg_step_decode(session, w.ids + from, STEPS, w.n_vocab, logits);
+        expect_rows(rec, what, logits, w.want + from * w.n_vocab, from, STEPS, w.n_vocab, &w.tol);
+    }
+    kg_session_free(session);
+    kg_step_engine_close(&engine);
+    free(logits);
+    kg_step_work_close(&w);
+}
+
+/* Steps from an empty cache in a session of their own, as the measure of others. */
+static float *alone(struct kg_step_engine *engine, const struct step_case *c, const struct kg_step_work *w,
+                    const int32_t *ids) {
+    float *logits = new_logits(w);
+    struct kg_session *session = kg_step_session(engine, w->n_ids, c->target->activations);
+    kg_step_decode(session, ids, w->n_ids, w->n_vocab, logits);
+    kg_session_free(session);
+    return logits;
+}
+
+static int32_t *other_ids(const struct kg_step_work *w) {
+    int32_t *ids = kg_xcalloc(w->n_ids, sizeof *ids);
+    for (size_t i = 0; i < w->n_ids; i++) ids[i] = (int32_t)(((size_t)w->ids[i] * 3 + i + 1) % w->n_vocab);
+    return ids;
+}
+
+/* Again from the start; and from a third on after other ids were there. */
+static void steps_again(struct kg_record *rec, const void *arg) {
+    const struct step_case *c = arg;
+    struct kg_step_work w;
+    struct kg_step_engine engine;
+    struct kg_error err;
+    if (!kg_backend_or_skip(rec, c->target->name)) return;
+    kg_step_work_open(rec, c->model, c->target->activations, &w);
+    open_engine(c, &w, &engine);
+    const size_t third = w.n_ids / 3;
+    int32_t *others = other_ids(&w);
+    float *once = alone(&engine, c, &w, w.ids), *again = new_logits(&w);
+    struct kg_session *session = kg_step_session(&engine, w.n_ids, c->target->activations);
+    kg_step_decode(session, others, w.n_ids, w.n_vocab, again);
+    expect_rows(rec, "steps_against_reference", once, w.want, 0, w.n_ids, w.n_vocab, &w.tol);
+    kg_op_expect_ok(kg_session_truncate(session, 0, &err), &err);
+    kg_step_decode(session, w.ids, w.n_ids, w.n_vocab, again);
+    kg_expect_same_bits("the same steps again", again, once, w.n_ids * w.n_vocab);
+    kg_op_expect_ok(kg_session_truncate(session, (uint32_t)third, &err), &err);
+    kg_step_decode(session, others + third, w.n_ids - third, w.n_vocab, again);
+    kg_op_expect_ok(kg_session_truncate(session, (uint32_t)third, &err), &err);
+    kg_step_decode(session, w.ids + third, w.n_ids - third, w.n_vocab, again);
+    kg_expect_same_bits("steps after going back", again, once + third * w.n_vocab, (w.n_ids - third) * w.n_vocab);
+    kg_session_free(session);
+    free(again);
+    free(once);
+    free(others);
+    kg_step_engine_close(&engine);
+    kg_step_work_close(&w);
+}
+
+/* One takes two steps while the other takes one, so that their positions and counts of steps part. */
+static void interleave(struct kg_session *fast, const struct kg_step_work *wf, const int32_t *ids_fast, float *out_fast,
+                       struct kg_session *slow, const struct kg_step_work *ws, const int32_t *ids_slow,
+                       float *out_slow) {
+    for (size_t f = 0, s = 0; f < wf->n_ids || s < ws->n_ids;) {
+        for (size_t i = 0; i < 2 && f < wf->n_ids; i++, f++)
+            kg_step_decode(fast, ids_fast + f, 1, wf->n_vocab, out_fast + f * wf->n_vocab);
+        if (s < ws->n_ids) {
+            kg_step_decode(slow, ids_slow + s, 1, ws->n_vocab, out_slow + s * ws->n_vocab);
+            s++;
+        }
+    }
+}
+
+static void two_sessions(struct kg_record *rec, const void *arg) {
+    const struct step_case *c = arg;
+    struct kg_step_work w;
+    struct kg_step_engine engine;
+    if (!kg_backend_or_skip(rec, c->target->name)) return;
+    kg_step_work_open(rec, c->model, c->target->activations, &w);
+    open_engine(c, &w, &engine);
+    int32_t *others = other_ids(&w);
+    float *a_alone = alone(&engine, c, &w, w.ids), *b_alone = alone(&engine, c, &w, others);
+    float *a = new_logits(&w), *b = new_logits(&w);
+    struct kg_session *first = kg_step_session(&engine, w.n_ids, c->target->activations);
+    struct kg_session *second = kg_step_session(&engine, w.n_ids, c->target->activations);
+    interleave(first, &w, w.ids, a, second, &w, others, b);
+    expect_rows(rec, "steps_against_reference", a, w.want, 0, w.n_ids, w.n_vocab, &w.tol);
+    kg_expect_same_bits("the session of two steps a turn", a, a_alone, w.n_ids * w.n_vocab);
+    kg_expect_same_bits("the session of one step a turn", b, b_alone, w.n_ids * w.n_vocab);
+    kg_session_free(second);
+    kg_session_free(first);
+    free(b);
+    free(a);
+    free(b_alone);
+    free(a_alone);
+    free(others);
+    kg_step_engine_close(&engine);
+    kg_step_work_close(&w);
+}
+
+static void two_models(struct kg_record *rec, const void *arg) {
+    const struct step_case *c = arg;
+    struct kg_step_work wa, wb;
+    struct kg_step_engine a, b;
+    struct kg_error err;
+    if (!kg_backend_or_skip(rec, c->target->name)) return;
+    kg_step_work_open(rec, c->model, c->target->activations, &wa);
+    kg_step_work_open(rec, c->other, c->target->activations, &wb);
+    open_engine(c, &wa, &a);
+    b = (struct kg_step_engine){ .backend = a.backend, .n_vocab = wb.n_vocab };
+    kg_op_expect_ok(kg_model_load(wb.path, b.backend, NULL, &b.model, &err), &err);
+    float *of_a = new_logits(&wa), *of_b = new_logits(&wb);
+    for (int a_is_fast = 0; a_is_fast < 2; a_is_fast++) {
+        struct kg_session *in_a = kg_step_session(&a, wa.n_ids, c->target->activations);
+        struct kg_session *in_b = kg_step_session(&b, wb.n_ids, c->target->activations);
+        if (a_is_fast) interleave(in_a, &wa, wa.ids, of_a, in_b, &wb, wb.ids, of_b);
+        else interleave(in_b, &wb, wb.ids, of_b, in_a, &wa, wa.ids, of_a);
+        expect_rows(rec, c->model->name, of_a, wa.want, 0, wa.n_ids, wa.n_vocab, &wa.tol);
+        expect_rows(rec, c->other->name, of_b, wb.want, 0, wb.n_ids, wb.n_vocab, &wb.tol);
+        kg_session_free(in_b);
+        kg_session_free(in_a);
+    }
+    free(of_b);
+    free(of_a);
+    kg_model_free(b.model);
+    kg_step_engine_close(&a);
+    kg_step_work_close(&wb);
+    kg_step_work_close(&wa);
+}
+
+static double margin_of(const struct step_case *c, const struct kg_step_work *w, const struct kg_backend_ops *ops) {
+    struct kg_step_engine engine;
+    struct kg_compare worst;
+    float *logits = new_logits(w);
+    kg_step_engine_open(&engine, w->path, c->target->name, ops);
+    struct kg_session *session = kg_step_session(&engine, w->n_ids, c->target->activations);
+    kg_step_decode(session, w->ids, w->n_ids, w->n_vocab, logits);
+    const double margin = kg_step_margin(logits, w->want, w->n_ids, w->n_vocab, &w->tol, &worst, NULL);
+    kg_session_free(session);
+    kg_step_engine_close(&engine);
+    free(logits);
+    return margin;
+}
+
+static void mutant_is_rejected(struct kg_record *rec, const void *arg) {
+    const struct step_case *c = arg;
+    struct kg_step_work w;
+    struct kg_error err;
+    const struct kg_backend_ops *original = table_of(c->target);
+    struct kg_backend_ops ops;
+    if (!kg_backend_or_skip(rec, c->target->name)) return;
+    if (!original) kg_op_expect_ok(kg_backend_find_ops(c->target->name, &original, &err), &err);
+    kg_step_work_open(rec, c->model, c->target->activations, &w);
+    const double control = margin_of(c, &w, original);
+    kg_mutant_ops_make(&ops, original, c->mutant->change);
+    const double margin = margin_of(c, &w, &ops);
+    kg_step_work_close(&w);
+    if (!(control <= 1)) ck_abort_msg("the steps themselves are outside their tolerance by a factor of %.4g", control);
+    if (!(margin > 1)) ck_abort_msg("the mutant lives: at %.4g of its tolerance", margin);
+    ck_assert(isfinite(margin));
+    kg_record_metric(rec, "kill_factor", "ratio", margin);
+    kg_record_metric(rec, "control_margin", "ratio", control);
+}
+
+/* Kinds of case; a name of NULL: the model's. */
+static void add(struct kg_case_list *cases, const char *layer, const char *op, const char *name,
+                const struct step_case *c, void (*run)(struct kg_record *, const void *)) {
+    if (n_step_cases == KG_COUNT_OF(step_cases)) return;
+    step_cases[n_step_cases] = *c;
+    char *shape = kg_xasprintf("steps=%u", c->model->n_ids);
+    kg_case_list_add(cases, &(struct kg_case){
+                                .layer = layer,
+                                .op = op,
+                                .name = name ? name : c->model->name,
+                                .backend = c->target->name,
+                                .dtype = c->target->dtype,
+                                .shape = shape,
+                                .spec = c->target->activations == KG_PRECISION_F16 ? "FT-056" : "FT-052",
+                                .definition = c->other ? c->other->name : c->model->name,
+                                .run = run,
+                                .arg = &step_cases[n_step_cases],
+                            });
+    n_step_cases++;
+    free(shape);
+}
+
+static void build(struct kg_case_list *cases) {
+    for (size_t b = 0; b < kg_n_walk_backends; b++) {
+        const struct kg_walk_backend *target = &kg_walk_backends[b];
+        for (size_t m = 0; m < kg_n_step_models; m++) {
+            const struct step_case c = { target, &kg_step_models[m], NULL, NULL };
+            if (target->ops && c.model->is_long) continue; /* a plain step widens the whole cache */
+            add(cases, "tolerance", "steps", NULL, &c, steps_from_empty);
+            if (target->ops) continue; /* its rows do not know their batch */
+            if (c.model->is_long) add(cases, "tolerance", "steps_over_edges", NULL, &c, steps_over_edges);
+            if (!c.model->is_repeated) continue;
+            add(cases, "tolerance", "steps_again", NULL, &c, steps_again);
+            add(cases, "tolerance", "steps_of_two_sessions", NULL, &c, two_sessions);
+        }
+        for (size_t p = 0; p < KG_COUNT_OF(PAIRS) && !target->ops; p++) {
+            const struct step_case c = { target, kg_step_model_find(PAIRS[p][0]), kg_step_model_find(PAIRS[p][1]),
+                                         NULL };
+            add(cases, "tolerance", "steps_of_two_models", NULL, &c, two_models);
+        }
+        for (size_t m = 0; m < KG_COUNT_OF(MUTANTS); m++) {
+            const struct step_case c = { target, kg_step_model_find(MUTANTS[m].model), NULL, &MUTANTS[m] };
+            add(cases, "mutation", "steps", MUTANTS[m].name, &c, mutant_is_rejected);
+        }
+    }
+}
+
+int main(int argc, char **argv) {
+    return kg_suite_main_built(argc, argv, build);
+}

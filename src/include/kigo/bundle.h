@@ -37,7 +37,7 @@ struct kg_bundle_options {
     const char *source_dir; /* the source tree, for source.json (git and hashes); NULL if unknown */
     const kg_json *run;     /* object copied into env.json as "run": argv, layers, filter, seed, require_gpu, models */
     uint64_t seed;
-    bool compress; /* seal stores the large records, exports and logs as <name>.zst, one Zstandard frame each */
+    bool compress;        /* seal stores the large records, exports and logs as <name>.zst, one Zstandard frame each */
     const char *sign_key; /* private key (or the public one of an agent's) that ssh-keygen signs with; NULL: unsigned */
 };
 
@@ -73,9 +73,9 @@ KG_WARN_UNUSED enum kg_status kg_bundle_file(struct kg_bundle *bundle, const cha
 
 struct kg_bundle_summary {
     size_t n_planned, n_pass, n_fail, n_skip, n_crash, n_timeout, n_norun;
-    char verdict[16]; /* "pass", "fail" or "incomplete" */
-    int exit_code;    /* 0, 1, or 5: nothing ran, planned is not recorded */
-    char note[512];   /* "", or why the published bundle could not be signed or indexed */
+    char verdict[16];        /* "pass", "fail" or "incomplete" */
+    int exit_code;           /* 0, 1, or 5: nothing ran, planned is not recorded */
+    char note[512];          /* "", or why the published bundle could not be signed or indexed */
     bool unsigned_after_all; /* a key was given, and could not sign when it came to it */
 };
 KG_WARN_UNUSED enum kg_status kg_bundle_seal(struct kg_bundle *bundle, struct kg_bundle_summary *summary,

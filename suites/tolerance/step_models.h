@@ -31,8 +31,8 @@ struct kg_step_work {
 };
 
 /* Writes the model where the case may write, its matrices in the precision, and evaluates it. tol is of a row of logits in
- * that precision: a constant in float32; in float16 measured on plain implementations (plain_f16.h) of this model. What the
- * reference computed is kept for the process's later cases of that model. */
+ * that precision: a constant in float32; in float16 measured on plain implementations (plain_f16.h) of this model. The file
+ * and what was computed are kept for the process's later cases of that model. */
 void kg_step_work_open(struct kg_record *rec, const struct kg_step_model *model, enum kg_precision precision,
                        struct kg_step_work *work);
 void kg_step_work_close(struct kg_step_work *work);

@@ -57,8 +57,23 @@ static const struct kg_backend_ops *table_of(const struct kg_walk_backend *t) {
     return t->ops ? t->ops() : NULL;
 }
 
-static void open_engine(const struct step_case *c, const struct kg_step_work *w, struct kg_step_engine *engine) {
+/* False after a skip. */
+static bool begin(struct kg_record *rec, const struct step_case *c, struct kg_step_work *w,
+                  struct kg_step_engine *engine) {
+    if (!kg_backend_or_skip(rec, c->target->name)) return false;
+    kg_step_work_open(rec, c->model, c->target->activations, w);
     kg_step_engine_open(engine, w->path, c->target->name, table_of(c->target));
+    return true;
+}
+
+static void end(struct kg_step_work *w, struct kg_step_engine *engine) {
+    kg_step_engine_close(engine);
+    kg_step_work_close(w);
+}
+
+static struct kg_session *session_of(const struct step_case *c, const struct kg_step_work *w,
+                                     struct kg_step_engine *engine) {
+    return kg_step_session(engine, w->n_ids, c->target->activations);
 }
 
 static float *new_logits(const struct kg_step_work *w) {
@@ -96,12 +111,10 @@ static void steps_from_empty(struct kg_record *rec, const void *arg) {
     const struct step_case *c = arg;
     struct kg_step_work w;
     struct kg_step_engine engine;
-    if (!kg_backend_or_skip(rec, c->target->name)) return;
-    kg_step_work_open(rec, c->model, c->target->activations, &w);
+    if (!begin(rec, c, &w, &engine)) return;
     float *stepped = new_logits(&w), *prefilled = new_logits(&w);
-    open_engine(c, &w, &engine);
-    struct kg_session *stepping = kg_step_session(&engine, w.n_ids, c->target->activations);
-    struct kg_session *prefilling = kg_step_session(&engine, w.n_ids, c->target->activations);
+    struct kg_session *stepping = session_of(c, &w, &engine);
+    struct kg_session *prefilling = session_of(c, &w, &engine);
     kg_step_decode(stepping, w.ids, w.n_ids, w.n_vocab, stepped);
     kg_step_prefill(prefilling, w.ids, w.n_ids, w.n_vocab, prefilled);
     expect_rows(rec, "steps_against_reference", stepped, w.want, 0, w.n_ids, w.n_vocab, &w.tol);
@@ -109,10 +122,9 @@ static void steps_from_empty(struct kg_record *rec, const void *arg) {
     kg_record_metric(rec, "steps_compared", "count", (double)w.n_ids);
     kg_session_free(prefilling);
     kg_session_free(stepping);
-    kg_step_engine_close(&engine);
     free(prefilled);
     free(stepped);
-    kg_step_work_close(&w);
+    end(&w, &engine);
 }
 
 /* The context is prefilled but for the last key or two, then steps go over the edge. */
@@ -122,11 +134,9 @@ static void steps_over_edges(struct kg_record *rec, const void *arg) {
     struct kg_step_work w;
     struct kg_step_engine engine;
     struct kg_error err;
-    if (!kg_backend_or_skip(rec, c->target->name)) return;
-    kg_step_work_open(rec, c->model, c->target->activations, &w);
+    if (!begin(rec, c, &w, &engine)) return;
     float *logits = new_logits(&w);
-    open_engine(c, &w, &engine);
-    struct kg_session *session = kg_step_session(&engine, w.n_ids, c->target->activations);
+    struct kg_session *session = session_of(c, &w, &engine);
     for (size_t i = 0; i < KG_COUNT_OF(LENGTHS) && LENGTHS[i] < w.n_ids; i++) {
         const size_t from = LENGTHS[i] - 2; /* the first step sees a key less than the length, the last one more */
         char what[32];
@@ -137,16 +147,15 @@ static void steps_over_edges(struct kg_record *rec, const void *arg) {
         expect_rows(rec, what, logits, w.want + from * w.n_vocab, from, STEPS, w.n_vocab, &w.tol);
     }
     kg_session_free(session);
-    kg_step_engine_close(&engine);
     free(logits);
-    kg_step_work_close(&w);
+    end(&w, &engine);
 }
 
 /* Steps from an empty cache in a session of their own, as the measure of others. */
 static float *alone(struct kg_step_engine *engine, const struct step_case *c, const struct kg_step_work *w,
                     const int32_t *ids) {
     float *logits = new_logits(w);
-    struct kg_session *session = kg_step_session(engine, w->n_ids, c->target->activations);
+    struct kg_session *session = session_of(c, w, engine);
     kg_step_decode(session, ids, w->n_ids, w->n_vocab, logits);
     kg_session_free(session);
     return logits;
@@ -164,13 +173,11 @@ static void steps_again(struct kg_record *rec, const void *arg) {
     struct kg_step_work w;
     struct kg_step_engine engine;
     struct kg_error err;
-    if (!kg_backend_or_skip(rec, c->target->name)) return;
-    kg_step_work_open(rec, c->model, c->target->activations, &w);
-    open_engine(c, &w, &engine);
+    if (!begin(rec, c, &w, &engine)) return;
     const size_t third = w.n_ids / 3;
     int32_t *others = other_ids(&w);
     float *once = alone(&engine, c, &w, w.ids), *again = new_logits(&w);
-    struct kg_session *session = kg_step_session(&engine, w.n_ids, c->target->activations);
+    struct kg_session *session = session_of(c, &w, &engine);
     kg_step_decode(session, others, w.n_ids, w.n_vocab, again);
     expect_rows(rec, "steps_against_reference", once, w.want, 0, w.n_ids, w.n_vocab, &w.tol);
     kg_op_expect_ok(kg_session_truncate(session, 0, &err), &err);
@@ -185,8 +192,7 @@ static void steps_again(struct kg_record *rec, const void *arg) {
     free(again);
     free(once);
     free(others);
-    kg_step_engine_close(&engine);
-    kg_step_work_close(&w);
+    end(&w, &engine);
 }
 
 /* One takes two steps while the other takes one, so that their positions and counts of steps part. */
@@ -207,14 +213,12 @@ static void two_sessions(struct kg_record *rec, const void *arg) {
     const struct step_case *c = arg;
     struct kg_step_work w;
     struct kg_step_engine engine;
-    if (!kg_backend_or_skip(rec, c->target->name)) return;
-    kg_step_work_open(rec, c->model, c->target->activations, &w);
-    open_engine(c, &w, &engine);
+    if (!begin(rec, c, &w, &engine)) return;
     int32_t *others = other_ids(&w);
     float *a_alone = alone(&engine, c, &w, w.ids), *b_alone = alone(&engine, c, &w, others);
     float *a = new_logits(&w), *b = new_logits(&w);
-    struct kg_session *first = kg_step_session(&engine, w.n_ids, c->target->activations);
-    struct kg_session *second = kg_step_session(&engine, w.n_ids, c->target->activations);
+    struct kg_session *first = session_of(c, &w, &engine);
+    struct kg_session *second = session_of(c, &w, &engine);
     interleave(first, &w, w.ids, a, second, &w, others, b);
     expect_rows(rec, "steps_against_reference", a, w.want, 0, w.n_ids, w.n_vocab, &w.tol);
     kg_expect_same_bits("the session of two steps a turn", a, a_alone, w.n_ids * w.n_vocab);
@@ -226,8 +230,7 @@ static void two_sessions(struct kg_record *rec, const void *arg) {
     free(b_alone);
     free(a_alone);
     free(others);
-    kg_step_engine_close(&engine);
-    kg_step_work_close(&w);
+    end(&w, &engine);
 }
 
 static void two_models(struct kg_record *rec, const void *arg) {
@@ -235,16 +238,14 @@ static void two_models(struct kg_record *rec, const void *arg) {
     struct kg_step_work wa, wb;
     struct kg_step_engine a, b;
     struct kg_error err;
-    if (!kg_backend_or_skip(rec, c->target->name)) return;
-    kg_step_work_open(rec, c->model, c->target->activations, &wa);
+    if (!begin(rec, c, &wa, &a)) return;
     kg_step_work_open(rec, c->other, c->target->activations, &wb);
-    open_engine(c, &wa, &a);
     b = (struct kg_step_engine){ .backend = a.backend, .n_vocab = wb.n_vocab };
     kg_op_expect_ok(kg_model_load(wb.path, b.backend, NULL, &b.model, &err), &err);
     float *of_a = new_logits(&wa), *of_b = new_logits(&wb);
     for (int a_is_fast = 0; a_is_fast < 2; a_is_fast++) {
-        struct kg_session *in_a = kg_step_session(&a, wa.n_ids, c->target->activations);
-        struct kg_session *in_b = kg_step_session(&b, wb.n_ids, c->target->activations);
+        struct kg_session *in_a = session_of(c, &wa, &a);
+        struct kg_session *in_b = session_of(c, &wb, &b);
         if (a_is_fast) interleave(in_a, &wa, wa.ids, of_a, in_b, &wb, wb.ids, of_b);
         else interleave(in_b, &wb, wb.ids, of_b, in_a, &wa, wa.ids, of_a);
         expect_rows(rec, c->model->name, of_a, wa.want, 0, wa.n_ids, wa.n_vocab, &wa.tol);
@@ -255,9 +256,8 @@ static void two_models(struct kg_record *rec, const void *arg) {
     free(of_b);
     free(of_a);
     kg_model_free(b.model);
-    kg_step_engine_close(&a);
     kg_step_work_close(&wb);
-    kg_step_work_close(&wa);
+    end(&wa, &a);
 }
 
 static double margin_of(const struct step_case *c, const struct kg_step_work *w, const struct kg_backend_ops *ops) {
@@ -265,7 +265,7 @@ static double margin_of(const struct step_case *c, const struct kg_step_work *w,
     struct kg_compare worst;
     float *logits = new_logits(w);
     kg_step_engine_open(&engine, w->path, c->target->name, ops);
-    struct kg_session *session = kg_step_session(&engine, w->n_ids, c->target->activations);
+    struct kg_session *session = session_of(c, w, &engine);
     kg_step_decode(session, w->ids, w->n_ids, w->n_vocab, logits);
     const double margin = kg_step_margin(logits, w->want, w->n_ids, w->n_vocab, &w->tol, &worst, NULL);
     kg_session_free(session);

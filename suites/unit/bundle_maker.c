@@ -284,6 +284,14 @@ bool kg_maker_has_plan(const char *root) {
     return has;
 }
 
+void kg_maker_expect_sound(const char *dir) {
+    struct kg_bundle_findings findings;
+    struct kg_error err;
+    const enum kg_status status = kg_bundle_verify(dir, &findings, &err);
+    ck_assert_msg(status == KG_OK, "%s: %s", err.message, kg_maker_list(&findings));
+    kg_bundle_findings_free(&findings);
+}
+
 size_t kg_maker_count(const char *root, const char *prefix) {
     struct kg_dir_list list;
     struct kg_error err;

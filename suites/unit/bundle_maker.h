@@ -42,6 +42,9 @@ bool kg_maker_found(const struct kg_bundle_findings *findings, const char *what,
 /* All findings in a line each, for messages; static storage. */
 const char *kg_maker_list(const struct kg_bundle_findings *findings);
 
+/* Fails the case with the findings unless the bundle verifies. */
+void kg_maker_expect_sound(const char *dir);
+
 /* Names of the folder's bundles, and of its unfinished ones. */
 size_t kg_maker_count(const char *root, const char *prefix);
 

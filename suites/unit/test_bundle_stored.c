@@ -145,14 +145,6 @@ static bool has(const char *dir, const char *relative) {
     return there;
 }
 
-static void expect_sound(const char *dir) {
-    struct kg_bundle_findings findings;
-    struct kg_error err;
-    const enum kg_status status = kg_bundle_verify(dir, &findings, &err);
-    ck_assert_msg(status == KG_OK, "%s", err.message);
-    kg_bundle_findings_free(&findings);
-}
-
 static void expect_finding(const char *dir, const char *what, const char *path) {
     struct kg_bundle_findings findings;
     struct kg_error err;
@@ -197,7 +189,7 @@ static void large_files_are_compressed(struct kg_record *rec, const void *arg) {
                                          "manifest-sha256.txt" };
     char *dir = fresh(rec);
     (void)arg;
-    expect_sound(dir);
+    kg_maker_expect_sound(dir);
     for (size_t i = 0; i < KG_COUNT_OF(LARGE); i++) {
         char *compressed = kg_xasprintf("%s.zst", LARGE[i]), *text;
         size_t stored_bytes, size_bytes;
@@ -219,7 +211,7 @@ static void small_files_stay_plain(struct kg_record *rec, const void *arg) {
     char *dir = sealed(kg_scratch_dir(rec), true, 3);
     (void)arg;
     for (size_t i = 0; i < KG_COUNT_OF(LARGE); i++) ck_assert_msg(has(dir, LARGE[i]), "%s", LARGE[i]);
-    expect_sound(dir);
+    kg_maker_expect_sound(dir);
     free(dir);
 }
 
@@ -233,7 +225,7 @@ static void index_reads_both_forms(struct kg_record *rec, const void *arg) {
     char *twin = kg_path_join(plain_root, strrchr(packed, '/') + 1), *copy = kg_maker_copy(packed, twin);
     EXPECT_OK(kg_stored_expand(copy, &err), err);
     kg_maker_rehash(copy);
-    expect_sound(copy);
+    kg_maker_expect_sound(copy);
     char *roots[] = { root, plain_root }, *dumps[2];
     for (int i = 0; i < 2; i++) {
         struct kg_history *history;
@@ -363,7 +355,7 @@ static void recover_after(const char *root, const char *relative, enum left left
     EXPECT_OK(kg_bundle_recover(root, &n_recovered, &err), err);
     ck_assert_uint_eq(n_recovered, 1);
     char *published = kg_maker_only(root);
-    expect_sound(published);
+    kg_maker_expect_sound(published);
     ck_assert(has(published, relative) && !has(published, compressed));
     for (size_t i = 0; i < 20; i++) {
         char *status = kg_maker_status_of(published, i);

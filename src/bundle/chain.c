@@ -76,7 +76,14 @@ static enum kg_status hash_tags(const char *root, const char *id, char sha256[KG
     return status;
 }
 
-/* The bundle that was sealed last; one that cannot be read is no link. */
+static bool is_imported(const char *root, const char *id) {
+    json_t *fact = kg_beside_read(root, KG_IMPORTS, id);
+    const bool there = fact != NULL;
+    json_decref(fact);
+    return there;
+}
+
+/* The bundle of this root that was sealed last; one that cannot be read is no link. */
 static enum kg_status find_last(const char *root, const char *without, struct kg_chain_link *last,
                                 struct kg_error *err) {
     struct kg_dir_list ids = { 0 };
@@ -87,7 +94,7 @@ static enum kg_status find_last(const char *root, const char *without, struct kg
         char *dir = kg_path_join(root, ids.names[i]);
         json_t *summary = NULL;
         int64_t sealed_us = -1;
-        if (strcmp(ids.names[i], without) != 0 &&
+        if (strcmp(ids.names[i], without) != 0 && !is_imported(root, ids.names[i]) &&
             kg_bundle_read_json(dir, "data/summary.json", &summary, NULL) == KG_OK)
             sealed_us = kg_json_int(summary, "sealed_us", -1);
         json_decref(summary);
@@ -179,24 +186,63 @@ static void check_imports(const char *root, struct kg_bundle_findings *findings)
     free(dir);
 }
 
-enum kg_status kg_chain_verify(const char *root, size_t *n_links, struct kg_bundle_findings *findings,
-                               struct kg_error *err) {
-    struct kg_dir_list ids = { 0 };
-    struct kg_chain_link link;
-    size_t n = 0;
-    const enum kg_status status = kg_root_list(root, &ids, err);
-    for (size_t i = 0; i < ids.n_names && status == KG_OK; i++) {
-        json_t *info = read_info(root, ids.names[i]), *imported = kg_beside_read(root, KG_IMPORTS, ids.names[i]);
+/* The links of a root's bundles, and which of them are this root's: all but those of imported bundles that no such link
+ * names. (A bundle that is exported, lost and imported again is a part of the chain as before; and whoever calls a bundle
+ * imported that another names hides nothing by it.) */
+struct links {
+    struct kg_dir_list ids;
+    struct kg_chain_link *links; /* of each bundle; id "" where it has none */
+    bool *ours;
+    struct kg_chain_link head;
+};
+
+static void read_links(const char *root, struct links *l, struct kg_bundle_findings *findings) {
+    const size_t n = l->ids.n_names;
+    l->links = kg_xcalloc(n + 1, sizeof *l->links);
+    l->ours = kg_xcalloc(n + 1, sizeof *l->ours);
+    for (size_t i = 0; i < n; i++) {
+        json_t *info = read_info(root, l->ids.names[i]);
         const char *text = kg_json_text(info, KG_CHAIN_LABEL);
-        if (text && !kg_chain_parse(text, &link))
-            kg_finding_add(findings, "format", ids.names[i], "%s is '%.120s'", KG_CHAIN_LABEL, text);
-        else if (text && link.id[0] && !imported) n += check_link(root, ids.names[i], &link, findings);
-        json_decref(imported);
+        if (text && !kg_chain_parse(text, &l->links[i]))
+            kg_finding_add(findings, "format", l->ids.names[i], "%s is '%.120s'", KG_CHAIN_LABEL, text);
+        l->ours[i] = !is_imported(root, l->ids.names[i]);
         json_decref(info);
     }
-    if (status == KG_OK && read_head(root, &link)) n += check_link(root, HEAD, &link, findings);
-    if (status == KG_OK) check_imports(root, findings);
-    kg_dir_list_free(&ids);
-    if (status == KG_OK) *n_links = n;
-    return status;
+    if (!read_head(root, &l->head)) l->head = (struct kg_chain_link){ "", "" };
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* A bundle that one of ours names is ours, and so is what it names in turn. */
+static void claim(struct links *l, const struct kg_chain_link *link) {
+    while (link->id[0]) {
+        const char *id = link->id;
+        char **found = bsearch(&id, l->ids.names, l->ids.n_names, sizeof *l->ids.names, by_name);
+        if (!found || l->ours[found - l->ids.names]) return;
+        l->ours[found - l->ids.names] = true;
+        link = &l->links[found - l->ids.names];
+    }
+}
+
+enum kg_status kg_chain_verify(const char *root, size_t *n_links, struct kg_bundle_findings *findings,
+                               struct kg_error *err) {
+    struct links l = { 0 };
+    size_t n = 0;
+    const enum kg_status status = kg_root_list(root, &l.ids, err);
+    if (status != KG_OK) return status;
+    read_links(root, &l, findings);
+    for (size_t i = 0; i < l.ids.n_names; i++)
+        if (l.ours[i]) claim(&l, &l.links[i]);
+    claim(&l, &l.head);
+    for (size_t i = 0; i < l.ids.n_names; i++)
+        if (l.ours[i] && l.links[i].id[0]) n += check_link(root, l.ids.names[i], &l.links[i], findings);
+    if (l.head.id[0]) n += check_link(root, HEAD, &l.head, findings);
+    check_imports(root, findings);
+    free(l.links);
+    free(l.ours);
+    kg_dir_list_free(&l.ids);
+    *n_links = n;
+    return KG_OK;
 }

@@ -4,7 +4,8 @@
  * kept beside the bundles, in <root>/.chain ("<id> <sha256>\n"), so that the removal of the newest shows as well; without
  * that file the bundle sealed last is taken. Sealing runs take turns from reading the last link to publishing.
  *
- * What explains a gap: a tombstone (prune), or that the bundle was imported from another root, whose chain it belongs to. */
+ * What explains a gap: a tombstone (prune), or that the bundle was imported from another root, whose chain it belongs to; one
+ * that a bundle of this root names belongs to this chain all the same. */
 #ifndef KIGO_BUNDLE_CHAIN_H
 #define KIGO_BUNDLE_CHAIN_H
 

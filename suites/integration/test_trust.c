@@ -354,6 +354,33 @@ static void removed_run_shows(struct kg_record *rec, const void *arg) {
     }
 }
 
+/* Calling the bundle after the gap imported hides nothing: others of this root name it. */
+static void forged_import(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    for (size_t forged = 1; forged < 3; forged++) {
+        char *root = kg_xasprintf("%s/%zu", kg_scratch_dir(rec), forged), *dirs[3];
+        struct kg_error err;
+        for (size_t i = 0; i < 3; i++) dirs[i] = kg_verb_seal(root);
+        remove_dir(dirs[0]);
+        char *imports = kg_path_join(root, "imports"), hex[KG_SHA256_HEX_SIZE];
+        EXPECT_OK(kg_dir_make(imports, &err), err);
+        for (size_t i = 1; i <= forged; i++) {
+            char *tags = kg_path_join(dirs[i], "tagmanifest-sha256.txt");
+            EXPECT_OK(kg_sha256_file(tags, hex, &err), err);
+            char *path = kg_xasprintf("%s/%s.json", imports, strrchr(dirs[i], '/') + 1);
+            char *fact = kg_xasprintf("{\"tagmanifest_sha256\": \"%s\"}", hex);
+            EXPECT_OK(kg_file_write(path, fact, strlen(fact), &err), err);
+            free(fact);
+            free(path);
+            free(tags);
+        }
+        expect_chain(root, 2, "removed");
+        for (size_t i = 0; i < 3; i++) free(dirs[i]);
+        free(imports);
+        free(root);
+    }
+}
+
 static void run_that_was_made_again(struct kg_record *rec, const void *arg) {
     const char *root = kg_scratch_dir(rec);
     (void)arg;
@@ -400,6 +427,7 @@ static void lost_chain_file(struct kg_record *rec, const void *arg) {
 
 static const struct kg_case CASES[] = {
     CASE(without_ssh_keygen),
+    CASE(forged_import),
     CASE(time_limits_are_of_the_sealing),
     CASE(key_lost_before_the_seal),
     CASE(signed_bundle),

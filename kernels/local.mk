@@ -25,7 +25,7 @@ cuda_objects = $(cuda_sources:.cu=.cu.o)
 libkigo_a_LIBADD += $(cuda_objects)
 libkigo_a_DEPENDENCIES = $(cuda_objects)
 kigo_cuda_libs = $(CUDA_LIBS)
-CLEANFILES += $(cuda_objects) $(cuda_objects:=.d)
+CLEANFILES += $(cuda_objects) $(cuda_objects:=.d) $(cuda_objects:=.usage)
 sanitizer_planted = ./suites/harness/selftest/out_of_bounds
 CLEANFILES += $(sanitizer_planted)
 $(sanitizer_planted): suites/harness/selftest/out_of_bounds.cu
@@ -38,10 +38,18 @@ endif
 
 -include $(cuda_objects:=.d)
 
+# What ptxas says of each kernel, for build.json. Not named .h: it is no source, wherever it is built.
+EXTRA_DIST += build-aux/kernel-resources build-aux/nvcc-usage
+CLEANFILES += kernels/resources.inc
+src/bundle/build.$(OBJEXT): kernels/resources.inc
+kernels/resources.inc: $(cuda_objects)
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(SHELL) $(top_srcdir)/build-aux/kernel-resources $(cuda_objects:=.usage) >$@
+
 NVCCFLAGS = -O3 -std=c++17 -lineinfo $(NVCC_ARCH_FLAGS)
 SUFFIXES = .cu .cu.o
 .cu.cu.o:
-	$(AM_V_NVCC)$(MKDIR_P) $(@D) && $(NVCC) $(NVCCFLAGS) -I$(top_srcdir) -I$(top_srcdir)/src -I$(top_srcdir)/src/include \
+	$(AM_V_NVCC)$(MKDIR_P) $(@D) && $(SHELL) $(top_srcdir)/build-aux/nvcc-usage $@.usage \
+		$(NVCC) $(NVCCFLAGS) -I$(top_srcdir) -I$(top_srcdir)/src -I$(top_srcdir)/src/include \
 		-MD -MF $@.d -c -o $@ $<
 AM_V_NVCC = $(am__v_NVCC_@AM_V@)
 am__v_NVCC_ = $(am__v_NVCC_@AM_DEFAULT_V@)

@@ -15,12 +15,33 @@ enum { OPTIMIZED = 1 };
 enum { OPTIMIZED = 0 };
 #endif
 
+/* What ptxas said of each kernel when it was compiled; none in a build without CUDA. */
+static json_t *kernels(void) {
+    static const struct kernel {
+        const char *name, *arch;
+        int registers, spill_store_bytes, spill_load_bytes, stack_bytes, shared_bytes;
+    } KERNELS[] = {
+#define KG_KERNEL(...) { __VA_ARGS__ },
+#include "kernels/resources.inc"
+#undef KG_KERNEL
+        { NULL, NULL, 0, 0, 0, 0, 0 },
+    };
+    json_t *list = json_array();
+    for (const struct kernel *k = KERNELS; k->name; k++)
+        json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:i}", "name", k->name, "arch", k->arch,
+                                              "registers", k->registers, "spill_store_bytes", k->spill_store_bytes,
+                                              "spill_load_bytes", k->spill_load_bytes, "stack_bytes", k->stack_bytes,
+                                              "shared_bytes", k->shared_bytes));
+    return list;
+}
+
 json_t *kg_bundle_build(void) {
     char binary[KG_SHA256_HEX_SIZE];
     const bool hashed = kg_sha256_file("/proc/self/exe", binary, NULL) == KG_OK;
-    return json_pack("{s:s, s:s, s:s, s:b, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "version", PACKAGE_VERSION,
+    return json_pack("{s:s, s:s, s:s, s:b, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:o}", "version", PACKAGE_VERSION,
                      "compiler", COMPILER, "cc", KG_BUILD_CC, "optimized", OPTIMIZED, "cflags", KG_BUILD_CFLAGS,
                      "warning_flags", KG_BUILD_WARNING_FLAGS, "cppflags", KG_BUILD_CPPFLAGS, "ldflags",
                      KG_BUILD_LDFLAGS, "sanitizers", KG_BUILD_SANITIZERS, "cuda", KG_BUILD_CUDA, "configure",
-                     KG_BUILD_CONFIGURE, "program_sha256", hashed ? json_string(binary) : json_null());
+                     KG_BUILD_CONFIGURE, "program_sha256", hashed ? json_string(binary) : json_null(), "kernels",
+                     kernels());
 }

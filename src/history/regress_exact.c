@@ -150,7 +150,7 @@ void kg_regress_exact(struct kg_comparison *comparison) {
 
 static void judge_kernel(struct kg_comparison *comparison, const char *kernel, const json_t *before,
                          const json_t *after) {
-    static const char *const FIGURES[] = { "registers", "spill_store_bytes", "spill_load_bytes", "local_bytes" };
+    static const char *const FIGURES[] = { "registers", "spill_store_bytes", "spill_load_bytes", "stack_bytes" };
     for (size_t i = 0; i < KG_COUNT_OF(FIGURES); i++) {
         const int64_t was = kg_json_int(before, FIGURES[i], -1), is = kg_json_int(after, FIGURES[i], -1);
         if (was < 0 || is < 0) continue;

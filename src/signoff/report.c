@@ -153,8 +153,9 @@ static void html_heads(struct kg_buffer *out, const struct column *columns, size
 static void html_cells(struct kg_buffer *out, const struct column *columns, size_t n_columns, const json_t *item) {
     for (size_t i = 0; i < n_columns; i++) {
         const char *value = text(item, columns[i].member);
-        if (strcmp(columns[i].member, "state") == 0) kg_buffer_printf(out, "<td class=\"%s\">", value);
-        else kg_buffer_puts(out, "<td>");
+        if (strcmp(columns[i].member, "state") == 0)
+            kg_buffer_printf(out, "<td data-head=\"%s\" class=\"%s\">", columns[i].head, value);
+        else kg_buffer_printf(out, "<td data-head=\"%s\">", columns[i].head);
         kg_xml_put(out, value);
         kg_buffer_puts(out, "</td>");
     }
@@ -164,9 +165,14 @@ static const char HTML_STYLE[] =
     "<style>:root{color-scheme:light dark;--line:#8886;--met:#1a7f37;--missed:#cf222e;--unproven:#9a6700}"
     "@media(prefers-color-scheme:dark){:root{--met:#57ab5a;--missed:#f47067;--unproven:#c69026}}"
     "body{font:16px/1.5 system-ui,sans-serif;margin:0 auto;padding:1rem;max-width:80rem}"
-    ".wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.9rem}"
+    "code{overflow-wrap:anywhere}.wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.9rem}"
     "th,td{border-bottom:1px solid var(--line);padding:.35rem .5rem;text-align:left;vertical-align:top;"
-    "overflow-wrap:anywhere}ul{margin:0;padding-left:1rem}"
+    "overflow-wrap:break-word}td:first-child{white-space:nowrap}ul{margin:0;padding-left:1rem}li{overflow-wrap:"
+    "anywhere}"
+    /* on a phone a row is a card, each cell behind its column's name */
+    "@media(max-width:48rem){thead{display:none}tr{display:block;border-bottom:1px solid var(--line);padding:.5rem 0}"
+    "td,td:first-child{display:block;border:0;padding:.1rem 0;white-space:normal;overflow-wrap:anywhere}"
+    "td::before{content:attr(data-head) ': ';font-weight:600}td:empty{display:none}}"
     ".met{color:var(--met)}.missed{color:var(--missed);font-weight:600}.unproven{color:var(--unproven)}"
     "@media print{.wide{overflow:visible}}</style>";
 
@@ -189,7 +195,7 @@ void kg_signoff_html(const json_t *document, struct kg_buffer *out) {
     json_array_foreach(list, i, item) {
         kg_buffer_puts(out, "<tr>");
         html_cells(out, CRITERION_COLUMNS, KG_COUNT_OF(CRITERION_COLUMNS), item);
-        kg_buffer_puts(out, "<td><ul>");
+        kg_buffer_puts(out, "<td data-head=\"records\"><ul>");
         put_evidence(out, item, "<li>", "</li>", kg_xml_put);
         kg_buffer_puts(out, "</ul></td></tr>\n");
     }

@@ -42,6 +42,14 @@ static void commit_all(const char *repository) {
                           "-q", "-m", "sources"));
 }
 
+static bool has_git(struct kg_record *rec) {
+    struct kg_buffer out = KG_BUFFER_INIT;
+    const bool there = kg_git(".", WORDS("--version"), 4096, &out, NULL, NULL) != KG_ERR_NOT_FOUND;
+    kg_buffer_free(&out);
+    if (!there) kg_record_skip(rec, "no git on this machine");
+    return there;
+}
+
 /* A repository with a source file in a commit, a folder for bundles outside of it, a sprint, a key. */
 static bool open_office(struct office *o, struct kg_record *rec, const char *limit, const char *more) {
     struct kg_error err;
@@ -50,6 +58,7 @@ static bool open_office(struct office *o, struct kg_record *rec, const char *lim
                           .root = kg_path_join(dir, "bundles"),
                           .keys = kg_path_join(dir, "keys"),
                           .sprint = kg_path_join(dir, "sample.json") };
+    if (!has_git(rec)) return false;
     char *src = kg_path_join(o->repository, "src"), *sprint = kg_xasprintf(SPRINT, limit, more);
     EXPECT_OK(kg_dir_make(src, &err), err);
     EXPECT_OK(kg_dir_make(o->root, &err), err);

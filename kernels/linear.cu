@@ -144,9 +144,9 @@ template <enum kg_dtype D, typename X, bool WHOLE> static enum kg_status launch_
     p.parts = kg_gemv::parts_of(w->n_rows, w->n_cols, job.cuda->n_sms);
     const uint32_t outputs = kg_gemv::WARPS / p.parts, rows = args->n_rows == 1 ? 1 : GEMV_ROWS;
     const dim3 grid((w->n_rows + outputs - 1) / outputs, (args->n_rows + rows - 1) / rows);
-    if (rows == 1) kg_gemv::gemv_kernel<D, X, 1, WHOLE><<<grid, kg_gemv::BLOCK_THREADS, 0, job.cuda->stream>>>(p);
-    else kg_gemv::gemv_kernel<D, X, GEMV_ROWS, WHOLE><<<grid, kg_gemv::BLOCK_THREADS, 0, job.cuda->stream>>>(p);
-    return kg_cuda_launched(job.err, "linear");
+    return kg_launch_dependent(
+        job.cuda, rows == 1 ? kg_gemv::gemv_kernel<D, X, 1, WHOLE> : kg_gemv::gemv_kernel<D, X, GEMV_ROWS, WHOLE>, grid,
+        kg_gemv::BLOCK_THREADS, p, "linear", job.err);
 }
 
 template <enum kg_dtype D, bool WHOLE> static enum kg_status gemv_of_rows(const struct job &job) {

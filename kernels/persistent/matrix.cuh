@@ -1,7 +1,7 @@
 /* A block's share of a product: weight rows stream through the ring, every consumer warp takes a part of every slot.
  *
  * Float16: a slot is 16 rows; warp w multiplies the columns 16 (w + 16 i) of all of them by tensor cores (m16n8k16, x in all 8
- * columns of the second operand, sums in float32), and the 16 warps' sums of a row are added in order.
+ * columns of the second operand, sums in float32), and the warps' sums of a row are added in order.
  * Float32: a warp (or several, where a slot has 8 rows or less) has a row; lanes take 4 columns each, sums by fused
  * multiply-add in order of the columns, then a butterfly over the lanes. */
 #ifndef KIGO_KERNELS_PERSISTENT_MATRIX_CUH
@@ -115,16 +115,64 @@ template <int D> __device__ __forceinline__ float sum_of(const consumer<float, D
     return sum;
 }
 
+enum { MOST_STEPS = 4 }; /* k-steps of a warp whose x stays in registers */
+
+/* Whether slots have whole rows, short enough for multiply_short. */
+__device__ __forceinline__ bool is_short(const part &m) {
+    return m.n_cols <= m.piece_cols && m.n_cols <= MOST_STEPS * CONSUMER_WARPS * MMA_COLS;
+}
+
+/* All n rows of a batch, as multiply_group has them, of a product that is short: x is read once. */
+template <int D> __device__ __forceinline__ void multiply_short(consumer<__half, D> &c, const part &m, uint32_t n) {
+    const uint32_t t = c.lane % 4, n_steps = m.n_cols / MMA_COLS;
+    const uint32_t n_slots = m.slot_rows == MMA_ROWS ? (n + MMA_ROWS - 1) / MMA_ROWS : 1;
+    const unsigned offset = min(c.lane % MMA_ROWS, m.slot_rows - 1) * slot_stride<__half>(m) + c.lane / MMA_ROWS * 16 +
+                            c.warp * (MMA_COLS * (uint32_t)sizeof(__half));
+    const uint32_t *x = reinterpret_cast<const uint32_t *>(c.x) + t + c.warp * (MMA_COLS / 2);
+    float *sums = &c.s.partial[c.buffer][c.warp][c.lane / 4];
+    uint32_t low[MOST_STEPS], high[MOST_STEPS];
+#pragma unroll
+    for (int k = 0; k < MOST_STEPS; k++)
+        if (c.warp + k * CONSUMER_WARPS < n_steps) {
+            low[k] = x[k * CONSUMER_WARPS * (MMA_COLS / 2)];
+            high[k] = x[k * CONSUMER_WARPS * (MMA_COLS / 2) + 4];
+        }
+#pragma unroll 1
+    for (uint32_t i = 0; i < n_slots; i++, sums += MMA_ROWS, c.slots.advance()) {
+        const unsigned rows_at = c.slots.data() + offset;
+        float sum[2][4] = {};
+        barrier_wait(c.slots.full(), c.slots.parity);
+#pragma unroll
+        for (int k = 0; k < MOST_STEPS; k++)
+            if (c.warp + k * CONSUMER_WARPS < n_steps) {
+                unsigned a[4];
+                kg_load_matrices_at(a, rows_at + k * (CONSUMER_WARPS * MMA_COLS * (uint32_t)sizeof(__half)));
+                kg_mma_16x8x16(sum[k % 2], a, low[k], high[k]);
+            }
+        __syncwarp();
+        if (c.lane == 0) barrier_arrive(c.slots.empty());
+        if (t == 0) sums[0] = sum[0][0] + sum[1][0], sums[8] = sum[0][2] + sum[1][2]; /* rows past n: not looked at */
+    }
+}
+
+template <int D> __device__ __forceinline__ void multiply_short(consumer<float, D> &, const part &, uint32_t) {
+}
+
 /* For each batch of the block's weight rows: finish(first, n) by all consumers, when sum_of may be asked for its n rows. */
 template <typename T, int D, typename Finish>
 __device__ __forceinline__ void multiply(consumer<T, D> &c, const part &m, Finish finish) {
+    const bool short_rows = sizeof(T) == sizeof(__half) && is_short(m);
 #pragma unroll 1
     for (uint32_t batch = 0; batch < m.n_rows; batch += BATCH_ROWS) {
         const uint32_t n = min((uint32_t)BATCH_ROWS, m.n_rows - batch);
+        if (short_rows) {
+            multiply_short(c, m, n);
+        } else {
 #pragma unroll 1
-        for (uint32_t first = 0, rows; first < n; first += rows) {
-            rows = rows_of_slot(m, batch + first);
-            multiply_group(c, m, first, rows);
+            for (uint32_t first = 0, rows; first < n; first += rows) {
+                rows = rows_of_slot(m, batch + first);
+                multiply_group(c, m, first, rows);
+            }
         }
         c.together(); /* the batch's sums are there; x is read, and so is what was finished two batches ago */
         finish(batch, n);

@@ -8,12 +8,10 @@
  *
  * Map: a block is 4 warps; 1, 2 or 4 of them share an output, as many as fill the GPU. Lane l of part p of `parts` takes
  * the chunks (p * 32 + l) + k * 32 * parts: neighbours read neighbouring 16 bytes of a row. All of up to ROWS rows of x
- * use a decoded chunk before the next; rows of x are read from the caches. The first chunks of W, which nothing before
- * this launch writes, are under way before the launch waits for the one before it (dependent.cuh). */
+ * use a decoded chunk before the next; rows of x are read from the caches. */
 #ifndef KIGO_KERNELS_GEMV_CUH
 #define KIGO_KERNELS_GEMV_CUH
 
-#include "kernels/dependent.cuh"
 #include "kernels/dequant.cuh"
 
 namespace kg_gemv {
@@ -59,15 +57,6 @@ __device__ __forceinline__ float load_1(const __half *x) {
     return __half2float(*x);
 }
 
-/* The chunks of W at i, i + step, ...; past the row's end the first of all lanes' again, whose x is taken as 0. */
-template <enum kg_dtype D, bool WHOLE, int N>
-__device__ __forceinline__ void load_chunks(float (&w)[N][CHUNK], const uint8_t *row, uint32_t i, uint32_t step,
-                                            uint32_t n_in) {
-#pragma unroll
-    for (int k = 0; k < N; k++)
-        kg_dequant::decode_chunk<D, WHOLE>(row, i + k * step < n_in ? i + k * step : 0, n_in, w[k]);
-}
-
 /* sum over the lane's chunks of W's row times each of ROWS rows of x, from row `first`; rows past the last repeat it. */
 template <enum kg_dtype D, typename X, int ROWS, bool WHOLE>
 __device__ __forceinline__ void lane_sums(const params &p, uint32_t first, const uint8_t *row, uint32_t lane_chunk,
@@ -80,28 +69,22 @@ __device__ __forceinline__ void lane_sums(const params &p, uint32_t first, const
         sum[r] = 0;
     }
     const uint32_t step = p.parts * WARP * CHUNK;
-    constexpr int AT_ONCE = ROWS == 1 ? 4 : 2; /* chunks whose loads are under way together */
-    float w[AT_ONCE][CHUNK];
-    load_chunks<D, WHOLE>(w, row, lane_chunk * CHUNK, step, p.n_in);
-    kg_dependency_wait(); /* x is there, and whoever read y has done so */
-    for (uint32_t i = lane_chunk * CHUNK; i < p.n_in;) {
+#pragma unroll 4
+    for (uint32_t i = lane_chunk * CHUNK; i < p.n_in; i += step) {
+        float w[CHUNK];
+        kg_dequant::decode_chunk<D, WHOLE>(row, i, p.n_in, w);
 #pragma unroll
-        for (int r = 0; r < ROWS; r++)
+        for (int r = 0; r < ROWS; r++) {
+            float v[CHUNK];
+            if constexpr (WHOLE) {
+                load_8(x[r] + i, v);
+            } else {
 #pragma unroll
-            for (int k = 0; k < AT_ONCE; k++) {
-                const uint32_t at = i + k * step;
-                float v[CHUNK] = {};
-                if constexpr (WHOLE) {
-                    if (at < p.n_in) load_8(x[r] + at, v);
-                } else {
-#pragma unroll
-                    for (uint32_t j = 0; j < CHUNK; j++) v[j] = at + j < p.n_in ? load_1(x[r] + at + j) : 0.0f;
-                }
-#pragma unroll
-                for (int j = 0; j < CHUNK; j++) sum[r] = fmaf(v[j], w[k][j], sum[r]);
+                for (uint32_t j = 0; j < CHUNK; j++) v[j] = i + j < p.n_in ? load_1(x[r] + i + j) : 0.0f;
             }
-        i += AT_ONCE * step;
-        if (i < p.n_in) load_chunks<D, WHOLE>(w, row, i, step, p.n_in);
+#pragma unroll
+            for (int j = 0; j < CHUNK; j++) sum[r] = fmaf(v[j], w[j], sum[r]);
+        }
     }
 }
 
@@ -112,7 +95,6 @@ __global__ __launch_bounds__(BLOCK_THREADS) void gemv_kernel(const params p) {
     const uint32_t warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
     const uint32_t part = warp % p.parts, o = blockIdx.x * (WARPS / p.parts) + warp / p.parts;
     const uint32_t first = blockIdx.y * ROWS;
-    kg_dependents_start();
     if (o < p.n_out) {
         float sum[ROWS];
         lane_sums<D, X, ROWS, WHOLE>(p, first, p.weight + o * p.row_bytes, part * WARP + lane, sum);

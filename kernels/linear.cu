@@ -14,7 +14,7 @@
  * Numerics: products are exact in the 16-bit types and float32 products else (no TF32); sums are float32. The bias is added
  * to the float32 product, so that a float16 y is rounded once. */
 #include "kernels/gemm.h"
-#include "kernels/gemv.cuh"
+#include "kernels/gemv_stream.cuh"
 #include "kernels/precision.cuh"
 #include <climits>
 #include <cuda_bf16.h>
@@ -128,6 +128,15 @@ struct job {
     struct kg_error *err;
 };
 
+template <enum kg_dtype D, typename X>
+static enum kg_status stream_gemv(const struct job &job, const struct kg_gemv::params &p) {
+    using W = typename std::conditional<D == KG_DTYPE_F16, __half, float>::type;
+    const uint32_t per_block = kg_gemv::STREAM_WARPS / p.parts, turn = (p.n_out + per_block - 1) / per_block;
+    const uint32_t stay = kg_gemv::BLOCKS_PER_SM * (uint32_t)job.cuda->n_sms, n_turns = (turn + stay - 1) / stay;
+    return kg_launch_dependent(job.cuda, kg_gemv::gemv_stream_kernel<W, X>, dim3((turn + n_turns - 1) / n_turns),
+                               kg_gemv::STREAM_THREADS, p, "linear", job.err);
+}
+
 template <enum kg_dtype D, typename X, bool WHOLE> static enum kg_status launch_gemv(const struct job &job) {
     const struct kg_linear_args *args = job.args;
     const struct kg_weight *w = &args->weight;
@@ -141,12 +150,16 @@ template <enum kg_dtype D, typename X, bool WHOLE> static enum kg_status launch_
     p.n_rows = args->n_rows;
     p.n_in = w->n_cols;
     p.n_out = w->n_rows;
+    if constexpr (WHOLE && kg_dequant::is_plain<D>::value && D != KG_DTYPE_BF16) {
+        p.parts = kg_gemv::stream_parts_of(w->n_rows, w->n_cols, job.cuda->n_sms);
+        if (args->n_rows == 1 && p.parts > 0) return stream_gemv<D, X>(job, p);
+    }
     p.parts = kg_gemv::parts_of(w->n_rows, w->n_cols, job.cuda->n_sms);
     const uint32_t outputs = kg_gemv::WARPS / p.parts, rows = args->n_rows == 1 ? 1 : GEMV_ROWS;
     const dim3 grid((w->n_rows + outputs - 1) / outputs, (args->n_rows + rows - 1) / rows);
-    return kg_launch_dependent(
-        job.cuda, rows == 1 ? kg_gemv::gemv_kernel<D, X, 1, WHOLE> : kg_gemv::gemv_kernel<D, X, GEMV_ROWS, WHOLE>, grid,
-        kg_gemv::BLOCK_THREADS, p, "linear", job.err);
+    if (rows == 1) kg_gemv::gemv_kernel<D, X, 1, WHOLE><<<grid, kg_gemv::BLOCK_THREADS, 0, job.cuda->stream>>>(p);
+    else kg_gemv::gemv_kernel<D, X, GEMV_ROWS, WHOLE><<<grid, kg_gemv::BLOCK_THREADS, 0, job.cuda->stream>>>(p);
+    return kg_cuda_launched(job.err, "linear");
 }
 
 template <enum kg_dtype D, bool WHOLE> static enum kg_status gemv_of_rows(const struct job &job) {

@@ -17,7 +17,7 @@ EXTRA_DIST += kernels/cuda_backend.h kernels/decode_step.h kernels/dequant.cuh k
 	kernels/step_walk.h
 EXTRA_DIST += $(cuda_sources) kernels/measure.h
 EXTRA_DIST += kernels/cuda_backend.h kernels/decode_step.h kernels/dequant.cuh kernels/gemv.cuh \
-	kernels/step_walk.h kernels/rope_turn.cuh kernels/dependent.cuh kernels/persistent/step.h kernels/persistent/program.h \
+	kernels/step_walk.h kernels/rope_turn.cuh kernels/dependent.cuh kernels/gemv_stream.cuh kernels/persistent/step.h kernels/persistent/program.h \
 	kernels/persistent/block.cuh kernels/persistent/ring.cuh kernels/persistent/exchange.cuh \
 	kernels/persistent/matrix.cuh kernels/persistent/attention.cuh
 if WITH_CUDA

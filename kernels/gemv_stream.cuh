@@ -21,9 +21,11 @@ enum {
     STREAM_WARPS = 8,
     STREAM_THREADS = STREAM_WARPS * WARP,
     LANE_CHUNKS = 4,
-    MOST_COLS = STREAM_WARPS * WARP * LANE_CHUNKS * CHUNK,
-    BLOCKS_PER_SM = 2
+    MOST_COLS = STREAM_WARPS * WARP * LANE_CHUNKS * CHUNK
 };
+
+/* Blocks that stay on a multiprocessor: as many as registers for their chunks allow. */
+template <typename W, typename X> constexpr int STREAM_BLOCKS = sizeof(W) + sizeof(X) == 2 * sizeof(__half) ? 3 : 2;
 
 /* A lane's chunks of a row as they lie; past the row's end the first of all, whose x is 0. */
 template <typename W> struct row_chunks {
@@ -32,14 +34,15 @@ template <typename W> struct row_chunks {
 #pragma unroll
         for (int k = 0; k < LANE_CHUNKS; k++) raw[k].load(row + (first + k * step < n_in ? first + k * step : 0));
     }
-    __device__ __forceinline__ float times(const float (&x)[LANE_CHUNKS][CHUNK]) const {
+    template <typename X> __device__ __forceinline__ float times(const kg_raw_vector<X> (&x)[LANE_CHUNKS]) const {
         float sum = 0;
 #pragma unroll
         for (int k = 0; k < LANE_CHUNKS; k++) {
-            float w[CHUNK];
+            float w[CHUNK], v[CHUNK];
             raw[k].to_floats(w);
+            x[k].to_floats(v);
 #pragma unroll
-            for (int j = 0; j < CHUNK; j++) sum = fmaf(x[k][j], w[j], sum);
+            for (int j = 0; j < CHUNK; j++) sum = fmaf(v[j], w[j], sum);
         }
         return sum;
     }
@@ -47,7 +50,7 @@ template <typename W> struct row_chunks {
 
 /* Grid: blocks for one turn of outputs, no more than stay. All warps take as many turns: they meet in each. */
 template <typename W, typename X>
-__global__ void __launch_bounds__(STREAM_THREADS, BLOCKS_PER_SM) gemv_stream_kernel(const params p) {
+__global__ void __launch_bounds__(STREAM_THREADS, (STREAM_BLOCKS<W, X>)) gemv_stream_kernel(const params p) {
     __shared__ float partial[2][STREAM_WARPS];
     const uint32_t warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, part = warp % p.parts;
     const uint32_t per_block = STREAM_WARPS / p.parts, stride = gridDim.x * per_block;
@@ -60,10 +63,10 @@ __global__ void __launch_bounds__(STREAM_THREADS, BLOCKS_PER_SM) gemv_stream_ker
     kg_dependents_start();
     now.load(row(o), first, step, p.n_in);
     kg_dependency_wait(); /* x is there, and whoever read y has done so */
-    float x[LANE_CHUNKS][CHUNK] = {};
+    kg_raw_vector<X> x[LANE_CHUNKS] = {};
 #pragma unroll
     for (int k = 0; k < LANE_CHUNKS; k++)
-        if (first + k * step < p.n_in) kg_load_vector(static_cast<const X *>(p.x) + first + k * step, x[k]);
+        if (first + k * step < p.n_in) x[k].load(static_cast<const X *>(p.x) + first + k * step);
     for (uint32_t turn = 0; turn < n_turns; turn++, o += stride) {
         if (turn + 1 < n_turns) next.load(row(o + stride), first, step, p.n_in);
         float sum = now.times(x);

@@ -329,7 +329,7 @@ enum kg_status kg_cuda_persistent_step(struct kg_cuda_backend *cuda, struct kg_p
     cudaError_t code = cudaSuccess;
     if (program->run == 0) {
         program->run = 1;
-        code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
+        code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)cuda->shared_bytes);
         if (code != cudaSuccess) return kg_cuda_fail(err, "decode step: shared memory", code);
     }
     program->id = id;

@@ -23,20 +23,20 @@ static const struct mutant {
     void (*change)(struct kg_backend_ops *mutant);
     bool of_position; /* changes a number of keys, which a captured step takes from the device's position instead */
 } MUTANTS[] = {
-    { "half_pairs_turned_as_neighbours", "head_64_group_7", kg_mutant_other_rope_pairing },
-    { "neighbours_turned_as_half_pairs", "head_32_group_2", kg_mutant_other_rope_pairing },
-    { "rope_factors_ignored", "rope_factors_head_128", kg_mutant_rope_factors_ignored },
-    { "rope_scale_ignored", "half_of_the_head_linear_scaling", kg_mutant_rope_scale_ignored },
-    { "whole_head_turned", "half_of_the_head_linear_scaling", kg_mutant_whole_head_turned },
-    { "unwired_bias", "other_biases_alone", kg_mutant_unwired_bias },
-    { "unwired_qkv_bias", "head_80_group_2", kg_mutant_unwired_bias },
-    { "own_key_unseen", "long_head_32", kg_mutant_own_key_unseen, .of_position = true },
-    { "keys_beyond_forty_forgotten", "long_head_64_group_7", kg_mutant_window_of_forty },
-    { "kv_heads_taken_in_turn", "head_80_group_2", kg_mutant_kv_heads_taken_in_turn },
-    { "first_kv_head_twice", "head_96_32_kv_heads", kg_mutant_first_kv_head_twice },
-    { "shifted_kv_slot", "head_24", kg_mutant_shifted_kv_slot },
-    { "gate_and_up_exchanged", "ff_16_times_embd", kg_mutant_gate_and_up_exchanged },
-    { "residual_dropped", "embd_2048", kg_mutant_residual_dropped },
+    { "half_pairs_turned_as_neighbours", "head_64_group_7", kg_mutant_other_rope_pairing, false },
+    { "neighbours_turned_as_half_pairs", "head_32_group_2", kg_mutant_other_rope_pairing, false },
+    { "rope_factors_ignored", "rope_factors_head_128", kg_mutant_rope_factors_ignored, false },
+    { "rope_scale_ignored", "half_of_the_head_linear_scaling", kg_mutant_rope_scale_ignored, false },
+    { "whole_head_turned", "half_of_the_head_linear_scaling", kg_mutant_whole_head_turned, false },
+    { "unwired_bias", "other_biases_alone", kg_mutant_unwired_bias, false },
+    { "unwired_qkv_bias", "head_80_group_2", kg_mutant_unwired_bias, false },
+    { "own_key_unseen", "long_head_32", kg_mutant_own_key_unseen, true },
+    { "keys_beyond_forty_forgotten", "long_head_64_group_7", kg_mutant_window_of_forty, false },
+    { "kv_heads_taken_in_turn", "head_80_group_2", kg_mutant_kv_heads_taken_in_turn, false },
+    { "first_kv_head_twice", "head_96_32_kv_heads", kg_mutant_first_kv_head_twice, false },
+    { "shifted_kv_slot", "head_24", kg_mutant_shifted_kv_slot, false },
+    { "gate_and_up_exchanged", "ff_16_times_embd", kg_mutant_gate_and_up_exchanged, false },
+    { "residual_dropped", "embd_2048", kg_mutant_residual_dropped, false },
 };
 
 /* Models whose sessions are interleaved: the widths differ, so that a block's memory is laid out otherwise. */

@@ -8,6 +8,7 @@
 #include "bundle/export.h"
 #include "bundle/manifest.h"
 #include "bundle/stored.h"
+#include "report/report.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,10 +100,9 @@ static enum kg_status put_exports(struct bag *bag, struct kg_error *err) {
         const char *file;
         void (*make)(const struct kg_export *from, struct kg_buffer *out);
     } EXPORTS[] = {
-        { "data/junit.xml", kg_export_junit },
-        { "data/results.tap", kg_export_tap },
-        { "data/results.csv", kg_export_csv },
-        { "data/report.md", kg_export_report },
+        { "data/junit.xml", kg_export_junit },  { "data/results.tap", kg_export_tap },
+        { "data/results.csv", kg_export_csv },  { "data/report.md", kg_export_report },
+        { "data/report.html", kg_export_html },
     };
     bag->env = read_or_null(bag->job->dir, "data/env.json");
     bag->build = read_or_null(bag->job->dir, "data/build.json");

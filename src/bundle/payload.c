@@ -128,9 +128,9 @@ enum kg_status kg_bundle_transcript(struct kg_bundle *bundle, const char *name, 
 /* Files only this module writes: the records, what describes the run, what seal derives, and compressed forms. */
 static bool is_reserved(const char *relative) {
     static const char *const NAMES[] = {
-        "plan.ndjson", "journal.ndjson", "results.ndjson", "samples.bin",  "env.json",
-        "build.json",  "source.json",    "dirty.diff",     "summary.json", "junit.xml",
-        "results.tap", "results.csv",    "report.md",      "recovery",     "telemetry.csv",
+        "plan.ndjson", "journal.ndjson", "results.ndjson", "samples.bin", "env.json",    "build.json",
+        "source.json", "dirty.diff",     "summary.json",   "junit.xml",   "results.tap", "results.csv",
+        "report.md",   "recovery",       "telemetry.csv",  "report.html",
     };
     const size_t first = strcspn(relative, "/");
     if (kg_stored_is_compressed(relative)) return true;

@@ -27,6 +27,7 @@
     X(history, "history", "show what a case gave in every run") \
     X(steps, "steps", "find where times changed for good") \
     X(regress, "regress", "judge a run against those before it") \
+    X(report, "report", "show a run, or all, as a page") \
     X(confirm, "confirm", "measure again what regress flagged") \
     X(selfcheck, "selfcheck", "measure how often regress cries wolf") \
     X(annotate, "annotate", "say something about a run or a case") \

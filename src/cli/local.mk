@@ -28,6 +28,7 @@ kigo_SOURCES += src/cli/bundles.h \
 	src/cli/cmd_list.c \
 	src/cli/cmd_query.c \
 	src/cli/cmd_recover.c \
+	src/cli/cmd_report.c \
 	src/cli/cmd_reindex.c \
 	src/cli/cmd_show.c src/cli/show_markdown.c src/cli/show_markdown.h \
 	src/cli/cmd_verify.c \

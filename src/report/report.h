@@ -1,0 +1,34 @@
+/* A run, and a root's history, for people: what `kigo report` and report.html of a bundle are made of. */
+#ifndef KIGO_REPORT_REPORT_H
+#define KIGO_REPORT_REPORT_H
+
+#include "bundle/export.h"
+#include "history/regress.h"
+#include "report/page.h"
+
+struct kg_report {
+    const struct kg_export *run;
+    const char *manifest_sha256;               /* of manifest-sha256.txt; NULL while the bundle is being sealed */
+    const struct kg_bundle_findings *findings; /* what verify found; NULL: it was not asked */
+    const struct kg_regression *regression;    /* NULL: it was held against nothing, not_compared says why */
+    const char *not_compared;
+    const json_t *past; /* report/past.h; NULL: none */
+    bool whole;         /* HTML: also every case, every margin, every timing */
+};
+
+/* Title and sections, every figure from records. */
+void kg_report_page(const struct kg_report *report, struct kg_page *page);
+
+/* RFC 4180, a line a case and a line each of its figures: bundle_id, manifest_sha256, case, layer, status, seconds, reason,
+ * figure, kind (error, timing, metric, memory), unit, value, limit, margin, ci_lo, ci_hi, n, baseline, change, judged (what
+ * regress says of the case or the figure). */
+void kg_report_csv(const struct kg_report *report, struct kg_buffer *out);
+
+/* report.html of a bundle under seal: without plots, the history and cases that passed, so that it stays small. */
+void kg_export_html(const struct kg_export *from, struct kg_buffer *out);
+
+/* The newest n_most runs of the index: counts, margins, memory and timings from run to run, and steps. */
+KG_WARN_UNUSED enum kg_status kg_history_page(struct kg_history *history, int64_t n_most, struct kg_page *page,
+                                              struct kg_error *err);
+
+#endif

@@ -32,7 +32,7 @@ static const char KG_PAGE_STYLE[] =
     ".good{color:var(--good)}.bad{color:var(--bad);font-weight:600}.warn{color:var(--warn)}\n"
     ".word{border:1px solid currentColor;border-radius:.25rem;padding:0 .4rem;font-size:1rem;white-space:nowrap}\n"
     "details{margin:.75rem 0}summary{cursor:pointer;color:var(--link)}\n"
-    "figure{display:inline-block;vertical-align:top;width:min(100%,34rem);margin:.75rem 1.5rem .75rem 0}\n"
+    "figure{display:inline-block;vertical-align:top;width:min(100%,33rem);margin:.75rem 1rem .75rem 0}\n"
     "figure svg{display:block;width:100%;height:auto;font-family:inherit}\n"
     "figcaption{color:var(--quiet);font-size:.875rem}\n"
     "@media(max-width:46rem){\n"

@@ -116,7 +116,7 @@ static void put_plot(const struct timed *list, size_t n, struct kg_page *page) {
     kg_buffer_printf(
         &script,
         "EOD\nset xrange [0:%zu]\nset ylabel 'against history (%%)'\nset xlabel 'timings, as in the table'\n"
-        "set style fill solid 0.35 noborder\nset bars small\nset boxwidth 0.6\n"
+        "set style fill solid 0.35 noborder\nset bars small\nset key outside top horizontal\nset boxwidth 0.6\n"
         "plot 0 lc rgb '#808890' notitle, $t using 1:5:5:6:6 with candlesticks lc rgb '#808890' title "
         "'runs before', $t using 1:2:3:4 with yerrorbars pt 7 ps 0.6 lc rgb '%s' title 'this run, 95%% interval'\n",
         n_shown + 1, KG_PLOT_COLOUR[0]);

@@ -99,3 +99,9 @@ suites_integration_test_rerun_SOURCES = \
 	suites/integration/verbs.c suites/integration/verbs.h \
 	suites/harness/failure_name.c \
 	suites/unit/bundle_maker.c
+check_PROGRAMS += suites/integration/test_report
+suites_integration_test_report_SOURCES = \
+	suites/integration/browser.c suites/integration/browser.h \
+	suites/integration/test_report.c \
+	suites/integration/verbs.c suites/integration/verbs.h \
+	suites/unit/bundle_maker.c suites/unit/history_lab.c suites/unit/history_maker.c

@@ -1,0 +1,340 @@
+/* kigo report: pages of sound, hostile and spoilt runs, and what a browser makes of them. */
+#include "base/buffer.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/rng.h"
+#include "base/size.h"
+#include "report/page.h"
+#include "suites/integration/browser.h"
+#include "suites/integration/verbs.h"
+#include "suites/unit/bundle_maker.h"
+#include "suites/unit/history_lab.h"
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Names as an attacker would choose them: elements, attributes, ends of what stands around them, scripts; control characters; a
+ * right-to-left override that turns "gnp.exe" around; a key of 300 letters without a place to break. */
+static const char *const HOSTILE[] = {
+    "<script>document.title='hacked'</script>",
+    "\"><img src=http://198.51.100.1/x onerror=alert(1)>",
+    "' onmouseover='alert(1)",
+    "</td></table></body><iframe src=javascript:alert(1)></iframe>",
+    "</style><link rel=stylesheet href=http://198.51.100.1/y.css>",
+    "</title><base href=http://198.51.100.1/>",
+    "<!--",
+    "]]><svg onload=alert(1)>",
+    "&lt;b&gt;&#60;script&#62;",
+    "bell \a, escape \x1b[31m, delete \x7f",
+    "\xE2\x80\xAE"
+    "exe.png\xE2\x81\xA6",
+    "\xD7\xA9\xD7\x9C\xD7\x95\xD7\x9D \xD8\xB3\xD9\x84\xD8\xA7\xD9\x85",
+    "EOD\n'; set print '/nowhere/x'; print 'x'; `touch /nowhere/y`",
+    "a|b\\|c`d`*e*_f_[g](http://198.51.100.1)",
+};
+
+static char *letters(size_t n) {
+    char *text = kg_xmalloc(n + 1);
+    memset(text, 'm', n);
+    text[n] = '\0';
+    return text;
+}
+
+/* A sealed run whose every text is hostile: case i fails if i is odd. Its folder's name is "latest". */
+static void seal_hostile(const char *root) {
+    const size_t n_cases = KG_COUNT_OF(HOSTILE) + 1;
+    struct kg_bundle *bundle = NULL;
+    struct kg_bundle_summary summary;
+    struct kg_error err;
+    char *endless = letters(300);
+    json_t *run = json_pack("{s:[s]}", "argv", HOSTILE[0]);
+    const struct kg_bundle_options options = { .root = root, .run = run, .seed = 7 };
+    EXPECT_OK(kg_bundle_create(&options, &bundle, &err), err);
+    json_decref(run);
+    for (size_t i = 0; i < n_cases; i++) {
+        const char *text = i < KG_COUNT_OF(HOSTILE) ? HOSTILE[i] : endless;
+        json_t *line = kg_maker_plan_line(i);
+        static const char *const MEMBERS[] = { "key", "layer", "op", "name", "backend", "dtype", "shape" };
+        for (size_t k = 0; k < KG_COUNT_OF(MEMBERS); k++) json_object_set_new(line, MEMBERS[k], json_string(text));
+        EXPECT_OK(kg_bundle_plan(bundle, line, &err), err);
+        json_decref(line);
+    }
+    EXPECT_OK(kg_bundle_plan_done(bundle, &err), err);
+    for (size_t i = 0; i < n_cases; i++) {
+        const char *text = i < KG_COUNT_OF(HOSTILE) ? HOSTILE[i] : endless;
+        json_t *result = kg_maker_result(i, i % 2 ? "fail" : "pass");
+        static const struct {
+            const char *list, *members[3];
+        } LISTS[] = { { "errors", { "name", "why" } },
+                      { "timings", { "name" } },
+                      { "metrics", { "name", "unit" } },
+                      { "memory", { "tag" } } };
+        json_object_set_new(result, "key", json_string(text));
+        if (i % 2) json_object_set_new(result, "reason", json_string(text));
+        for (size_t k = 0; k < KG_COUNT_OF(LISTS); k++)
+            for (size_t m = 0; LISTS[k].members[m]; m++)
+                json_object_set_new(json_array_get(json_object_get(result, LISTS[k].list), 0), LISTS[k].members[m],
+                                    json_string(text));
+        EXPECT_OK(kg_bundle_start(bundle, text, &err), err);
+        EXPECT_OK(kg_bundle_end(bundle, result, &err), err);
+        json_decref(result);
+    }
+    EXPECT_OK(kg_bundle_seal(bundle, &summary, &err), err);
+    ck_assert_str_eq(summary.verdict, "fail");
+    kg_bundle_close(bundle);
+    free(endless);
+}
+
+/* What every page owes its reader at that width. */
+static bool look_is_good(struct kg_record *rec, const char *html, int width, const char *words, int least_images) {
+    struct kg_look look;
+    if (!kg_browser_look(rec, html, width, words, &look)) return false;
+    ck_assert_msg(look.width == width && look.scroll_width == width, "%d pixels wide, its content %d", look.width,
+                  look.scroll_width);
+    ck_assert_int_ge(look.n_images, least_images);
+    ck_assert_int_eq(look.n_unnamed, 0);
+    ck_assert_int_eq(look.n_scripts, 0);
+    ck_assert_int_eq(look.n_outside, 0);
+    ck_assert_int_eq(look.n_ids_twice, 0);
+    ck_assert_int_ge(look.n_headings, 3);
+    ck_assert_int_eq(look.n_narrow, 0);
+    ck_assert_int_eq(look.n_console, 0);
+    ck_assert_msg(look.finds == 1, "the page does not say '%s'", words);
+    return true;
+}
+
+static const int WIDTHS[] = { 360, 1440 };
+
+static bool has_gnuplot(void) {
+    return system("gnuplot --version >/dev/null 2>&1") == 0;
+}
+
+static void looked_at(struct kg_record *rec, const char *html, const char *words, int least_images) {
+    for (size_t i = 0; i < KG_COUNT_OF(WIDTHS); i++)
+        if (!look_is_good(rec, html, WIDTHS[i], words, has_gnuplot() ? least_images : 0)) return;
+}
+
+static void hostile_text_in_a_browser(struct kg_record *rec, const void *arg) {
+    const char *root = kg_scratch_dir(rec);
+    char *html;
+    (void)arg;
+    seal_hostile(root);
+    kg_verb_expect(root, WORDS("report", "latest"), KG_EXIT_OK, &html);
+    looked_at(rec, html, HOSTILE[3], 2);
+    looked_at(rec, html, "bell [U+0007], escape [U+001B][31m, delete [U+007F]", 2);
+    looked_at(rec, html, "[U+202E]exe.png[U+2066]", 2);
+    free(html);
+}
+
+static void sealed_page_in_a_browser(struct kg_record *rec, const void *arg) {
+    const char *root = kg_scratch_dir(rec);
+    char *html = NULL;
+    size_t size_bytes;
+    struct kg_error err;
+    (void)arg;
+    seal_hostile(root);
+    char *dir = kg_maker_only(root), *path = kg_path_join(dir, "data/report.html");
+    EXPECT_OK(kg_file_read(path, &html, &size_bytes, &err), err);
+    looked_at(rec, html, HOSTILE[1], 0);
+    free(html);
+    free(path);
+    free(dir);
+}
+
+/* Without this, the other cases could not be red. */
+static void browser_sees_what_is_wrong(struct kg_record *rec, const void *arg) {
+    static const char PAGE[] =
+        "<!DOCTYPE html><html><body><h1 id=a>x</h1><p id=a onclick='f()'>words</p><script>1</script>"
+        "<svg viewBox='0 0 1 1'></svg><img src='http://198.51.100.1/no.png' alt=''><div "
+        "style='width:500px'>y</div><table "
+        "style='width:9px;overflow-wrap:anywhere'><tr><td>breaks</td></tr></table></body></html>";
+    struct kg_look look;
+    (void)arg;
+    if (!kg_browser_look(rec, PAGE, 360, "other words", &look)) return;
+    ck_assert_int_ge(look.scroll_width, 500);
+    ck_assert_int_eq(look.n_unnamed, 2);
+    ck_assert_int_eq(look.n_scripts, 2);
+    ck_assert_int_eq(look.n_outside, 1);
+    ck_assert_int_eq(look.n_ids_twice, 1);
+    ck_assert_int_eq(look.n_headings, 1);
+    ck_assert_int_eq(look.n_narrow, 1);
+    ck_assert_int_eq(look.finds, 0);
+}
+
+struct story {
+    struct kg_rng rng;
+    double victim;
+};
+
+static void fill(void *arg, size_t i, struct kg_made_case *c) {
+    struct story *story = arg;
+    c->time_ns *= exp(0.005 * kg_rng_normal(&story->rng));
+    if (i == 1) c->time_ns *= story->victim;
+    if (i == 2 && story->victim > 1) c->status = "fail";
+}
+
+/* 12 runs of 6 cases; in the last a case is half as fast again, and another fails. */
+static void write_history(struct kg_history_lab *lab, struct story *story) {
+    enum { N_RUNS = 12 };
+    kg_rng_init(&story->rng, 3, 0);
+    for (size_t i = 0; i < N_RUNS; i++) {
+        story->victim = i + 1 < N_RUNS ? 1 : 1.5;
+        kg_history_lab_runs(lab, i, 1, (struct kg_made_run){ .n_cases = 6, .canary = 1, .fill = fill, .arg = story });
+    }
+}
+
+static void changes_in_a_browser(struct kg_record *rec, const void *arg) {
+    struct kg_history_lab lab;
+    struct story story;
+    char *html;
+    (void)arg;
+    kg_history_lab_open(&lab, rec);
+    write_history(&lab, &story);
+    /* The made folders are no whole bags, which the page says. */
+    kg_verb_expect(lab.root, WORDS("report", "latest", "--repo", lab.repository), KG_EXIT_INTEGRITY, &html);
+    ck_assert_ptr_nonnull(strstr(html, "This bundle is not what was sealed"));
+    ck_assert_ptr_nonnull(strstr(html, "<td class=\"status bad\">regressed</td>"));
+    ck_assert_ptr_nonnull(strstr(html, "<td class=\"status bad\">regression</td>"));
+    looked_at(rec, html, "Against 11 runs", 3);
+    free(html);
+    kg_history_lab_close(&lab);
+}
+
+static void history_in_a_browser(struct kg_record *rec, const void *arg) {
+    struct kg_history_lab lab;
+    struct story story;
+    char *html, *text;
+    (void)arg;
+    kg_history_lab_open(&lab, rec);
+    write_history(&lab, &story);
+    kg_verb_expect(lab.root, WORDS("report", "--history"), KG_EXIT_OK, &html);
+    looked_at(rec, html, "12 runs", 4);
+    free(html);
+    kg_verb_expect(lab.root, WORDS("report", "--history", "--csv", "--limit", "5"), KG_EXIT_OK, &text);
+    size_t n_lines = 0;
+    for (const char *s = text; *s; s++) n_lines += *s == '\n';
+    ck_assert_uint_eq(n_lines, 6);
+    ck_assert_msg(strncmp(text, "bundle_id,manifest_sha256,", 26) == 0, "%s", text);
+    free(text);
+    kg_verb_expect(lab.root, WORDS("report", "--history", "--markdown"), KG_EXIT_OK, &text);
+    ck_assert_ptr_nonnull(strstr(text, "# kigo history"));
+    free(text);
+    kg_history_lab_close(&lab);
+}
+
+/* Every form names the bundle and the hash of its manifest. */
+static void forms_name_their_bundle(struct kg_record *rec, const void *arg) {
+    static const char *const FORMS[] = { NULL, "--markdown", "--csv" };
+    const char *root = kg_scratch_dir(rec);
+    char sha256[KG_SHA256_HEX_SIZE];
+    struct kg_error err;
+    (void)arg;
+    char *dir = kg_verb_seal(root), *manifest = kg_path_join(dir, "manifest-sha256.txt");
+    EXPECT_OK(kg_sha256_file(manifest, sha256, &err), err);
+    for (size_t i = 0; i < KG_COUNT_OF(FORMS); i++) {
+        char *text, *again = NULL, *path = kg_path_join(root, "report.out");
+        size_t size_bytes;
+        kg_verb_expect(root, WORDS("report", "latest", FORMS[i]), KG_EXIT_OK, &text);
+        ck_assert_msg(strstr(text, strrchr(dir, '/') + 1) != NULL, "no id: %s", text);
+        ck_assert_msg(strstr(text, sha256) != NULL, "no hash: %s", text);
+        kg_verb_expect(root, WORDS("report", "latest", "-o", path, FORMS[i]), KG_EXIT_OK, NULL);
+        EXPECT_OK(kg_file_read(path, &again, &size_bytes, &err), err);
+        ck_assert_str_eq(again, text);
+        free(again);
+        free(text);
+        free(path);
+    }
+    free(manifest);
+    free(dir);
+}
+
+static void against_a_run(struct kg_record *rec, const void *arg) {
+    struct kg_history_lab lab;
+    struct story story;
+    char *text;
+    (void)arg;
+    kg_history_lab_open(&lab, rec);
+    write_history(&lab, &story);
+    char *first = kg_history_lab_run(&lab, (struct kg_made_run){ .commit = lab.commits[0], .n_cases = 7, .canary = 1 });
+    char *second =
+        kg_history_lab_run(&lab, (struct kg_made_run){ .commit = lab.commits[1], .n_cases = 6, .canary = 1 });
+    kg_verb_expect(lab.root, WORDS("report", second, "--against", first, "--markdown"), KG_EXIT_INTEGRITY, &text);
+    ck_assert_ptr_nonnull(strstr(text, "| regressed |"));
+    char *missing = kg_xasprintf("| missing | bench/linear/case\\_6");
+    ck_assert_msg(strstr(text, missing) != NULL, "%s", text);
+    free(missing);
+    free(text);
+    free(second);
+    free(first);
+    kg_history_lab_close(&lab);
+}
+
+static void spoilt_bundle_says_so(struct kg_record *rec, const void *arg) {
+    const char *root = kg_scratch_dir(rec);
+    char *text;
+    (void)arg;
+    char *dir = kg_verb_seal(root);
+    kg_maker_append(dir, "data/report.md", "more");
+    kg_verb_expect(root, WORDS("report", "latest"), KG_EXIT_INTEGRITY, &text);
+    ck_assert_ptr_nonnull(strstr(text, "<p class=\"bad\">This bundle is not what was sealed"));
+    ck_assert_ptr_nonnull(strstr(text, "data/report.md"));
+    free(text);
+    free(dir);
+}
+
+/* A folder of programs that holds none stands in for a machine without gnuplot: the tables stay. */
+static void tables_stay_without_gnuplot(struct kg_record *rec, const void *arg) {
+    const char *root = kg_scratch_dir(rec);
+    char *path = kg_xasprintf("PATH=%s/nothing", root), *dir = kg_verb_seal(root);
+    const char *const argv[] = { kg_program_path(), "report", dir, "--bundles", root, NULL };
+    const char *const env[] = { path, NULL };
+    const struct kg_process process = { .argv = argv, .env = env };
+    struct kg_process_result result;
+    struct kg_error err;
+    (void)arg;
+    EXPECT_OK(kg_process_run(&process, &result, &err), err);
+    ck_assert_msg(result.exit_code == KG_EXIT_OK, "%s", result.err);
+    ck_assert_ptr_nonnull(strstr(result.out, "<p>No plots: gnuplot is not there"));
+    ck_assert_ptr_null(strstr(result.out, "<svg"));
+    ck_assert_ptr_nonnull(strstr(result.out, ">error/limit</th>"));
+    kg_process_result_free(&result);
+    free(dir);
+    free(path);
+}
+
+static void wrong_calls(struct kg_record *rec, const void *arg) {
+    const char *root = kg_scratch_dir(rec);
+    (void)arg;
+    free(kg_verb_seal(root));
+    const char *const *const calls[] = { WORDS("report"),
+                                         WORDS("report", "nothing"),
+                                         WORDS("report", "latest", "--history"),
+                                         WORDS("report", "latest", "--csv", "--markdown"),
+                                         WORDS("report", "latest", "--against", "nothing"),
+                                         WORDS("report", "--history", "--against", "latest"),
+                                         WORDS("report", "--history", "--limit", "0") };
+    for (size_t i = 0; i < KG_COUNT_OF(calls); i++) kg_verb_expect(root, calls[i], KG_EXIT_USAGE, NULL);
+}
+
+#define CASE(function)                                                                                                 \
+    { .layer = "integration", .op = "report", .name = #function, .run = function }
+#define SLOW(function)                                                                                                 \
+    { .layer = "integration", .op = "report", .name = #function, .run = function, .timeout_s = 600 }
+
+static const struct kg_case CASES[] = {
+    SLOW(hostile_text_in_a_browser),
+    SLOW(sealed_page_in_a_browser),
+    SLOW(browser_sees_what_is_wrong),
+    SLOW(changes_in_a_browser),
+    SLOW(history_in_a_browser),
+    CASE(forms_name_their_bundle),
+    CASE(against_a_run),
+    CASE(spoilt_bundle_says_so),
+    CASE(tables_stay_without_gnuplot),
+    CASE(wrong_calls),
+};
+
+int main(int argc, char **argv) {
+    return kg_suite_main(argc, argv, CASES, KG_COUNT_OF(CASES));
+}

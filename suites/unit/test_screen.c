@@ -99,7 +99,8 @@ static void slow_downs_are_found(struct kg_record *rec, const void *arg) {
     ck_assert_uint_le(out.n_false, N_TRIALS);
 }
 
-/* Without a scale from the others a figure needs more to be flagged: a few runs are no excuse for false alarms. */
+/* Without a scale from the others a figure needs more to be flagged: a few runs are no excuse for false alarms. At most 1 in
+ * 1000 here too; 0.6, 0.35 and 0.2 were measured. */
 static void alone_and_cautious(struct kg_record *rec, const void *arg) {
     static const size_t RUNS[] = { KG_SCREEN_FEWEST, 10, N_RUNS };
     enum { N_TRIALS = 20000 };
@@ -118,7 +119,7 @@ static void alone_and_cautious(struct kg_record *rec, const void *arg) {
             n_false += f.verdict == KG_SCREEN_WORSE;
         }
         kg_record_metric(rec, "false_alarms_per_1000", "ratio", 1000.0 * (double)n_false / N_TRIALS);
-        ck_assert_msg(n_false <= N_TRIALS / 250, "%zu runs: %zu false alarms in %d", RUNS[k], n_false, N_TRIALS);
+        ck_assert_msg(n_false <= N_TRIALS / 1000, "%zu runs: %zu false alarms in %d", RUNS[k], n_false, N_TRIALS);
     }
 }
 

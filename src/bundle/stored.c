@@ -14,10 +14,11 @@ static const char SUFFIX[] = ".zst";
 
 /* What grows with the number of cases. The rest stays plain for people: the report, figures, what describes the run. */
 static const char *const COMPRESSED[] = {
-    "data/plan.ndjson", "data/journal.ndjson", "data/results.ndjson", "data/results.csv",  "data/results.tap",
-    "data/junit.xml",   "data/telemetry.csv",  "data/dirty.diff",     "data/transcripts/", "data/logs/",
+    "data/plan.ndjson",  "data/journal.ndjson", "data/results.ndjson", "data/results.csv",
+    "data/results.tap",  "data/junit.xml",      "data/telemetry.csv",  "data/dirty.diff",
+    "data/transcripts/", "data/logs/",          "data/bandwidth.csv",  "data/bandwidth.json",
 };
-enum { MIN_BYTES = 64 << 10 }; /* below, a file that everything can read is worth more than its bytes */
+enum { MIN_BYTES = 16 << 10 }; /* below, a file that everything can read is worth more than its bytes */
 
 static char *compressed_path(const char *relative) {
     return kg_xasprintf("%s%s", relative, SUFFIX);

@@ -478,7 +478,7 @@ static int recover_with_limit(const char *root, uint64_t bytes) {
 /* No file may grow past the limit, as on a disk that fills at that moment: at each of many sizes the run ends with an error,
  * publishes nothing, a recover that meets the limit too loses nothing, and a recover with room publishes what there is. */
 static void no_room(struct kg_record *rec, const void *arg) {
-    enum { FIRST = 256, LAST = 49152 };
+    enum { FIRST = 256, LAST = 1 << 17 };
     size_t n_full = 0, n_limits = 0;
     (void)arg;
     for (uint64_t bytes = FIRST; bytes <= LAST; bytes += bytes / 2, n_limits++) {

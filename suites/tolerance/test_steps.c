@@ -21,7 +21,7 @@ static const uint32_t LENGTHS[] = { 16, 17, 64, 65, 128, 129, 192, 193, 224, 225
 static const struct mutant {
     const char *name, *model;
     void (*change)(struct kg_backend_ops *mutant);
-    bool of_position; /* changes a number of keys, which a captured step takes from the device's position instead */
+    bool of_position; /* changes a position or number of keys: a captured step has the device's instead */
 } MUTANTS[] = {
     { "half_pairs_turned_as_neighbours", "head_64_group_7", kg_mutant_other_rope_pairing, false },
     { "neighbours_turned_as_half_pairs", "head_32_group_2", kg_mutant_other_rope_pairing, false },
@@ -34,7 +34,7 @@ static const struct mutant {
     { "keys_beyond_forty_forgotten", "long_head_64_group_7", kg_mutant_window_of_forty, false },
     { "kv_heads_taken_in_turn", "head_80_group_2", kg_mutant_kv_heads_taken_in_turn, false },
     { "first_kv_head_twice", "head_96_32_kv_heads", kg_mutant_first_kv_head_twice, false },
-    { "shifted_kv_slot", "head_24", kg_mutant_shifted_kv_slot, false },
+    { "shifted_kv_slot", "head_24", kg_mutant_shifted_kv_slot, true },
     { "gate_and_up_exchanged", "ff_16_times_embd", kg_mutant_gate_and_up_exchanged, false },
     { "residual_dropped", "embd_2048", kg_mutant_residual_dropped, false },
 };

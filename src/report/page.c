@@ -143,17 +143,23 @@ static void begin_cell(struct kg_page *page) {
 }
 
 void kg_page_cell(struct kg_page *page, const char *text) {
+    kg_page_cell_lines(page, &text, text ? 1 : 0);
+}
+
+void kg_page_cell_lines(struct kg_page *page, const char *const *lines, size_t n_lines) {
     begin_cell(page);
     const enum kg_column_kind kind = page->columns[page->column].kind;
-    if (!text) text = "";
     if (is_html(page)) {
-        const char *tone = kind == KG_COLUMN_STATUS ? tone_of(text) : NULL;
+        const char *tone = kind == KG_COLUMN_STATUS ? tone_of(n_lines > 0 ? lines[0] : "") : NULL;
         if (page->facts && page->column == 0) kg_buffer_puts(&page->body, "<th scope=\"row\">");
         else kg_buffer_printf(&page->body, "<td class=\"%s%s%s\">", CLASSES[kind], tone ? " " : "", tone ? tone : "");
     } else {
         kg_buffer_puts(&page->body, "| ");
     }
-    put_text(page, text);
+    for (size_t i = 0; i < n_lines; i++) {
+        if (i > 0) kg_buffer_puts(&page->body, "<br>");
+        put_text(page, lines[i]);
+    }
     if (is_html(page)) kg_buffer_puts(&page->body, page->facts && page->column == 0 ? "</th>" : "</td>");
     else kg_buffer_puts(&page->body, " ");
     if (++page->column < page->n_columns) return;

@@ -54,6 +54,7 @@ void kg_page_table(struct kg_page *page, const struct kg_column *columns, size_t
 /* Of two columns without heads in HTML: what, and its value. */
 void kg_page_facts(struct kg_page *page);
 void kg_page_cell(struct kg_page *page, const char *text); /* NULL: empty */
+void kg_page_cell_lines(struct kg_page *page, const char *const *lines, size_t n_lines);
 void kg_page_cellf(struct kg_page *page, const char *fmt, ...) KG_PRINTF(2, 3);
 void kg_page_table_end(struct kg_page *page);
 

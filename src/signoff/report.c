@@ -1,6 +1,7 @@
 #include "signoff/report.h"
 #include "base/size.h"
-#include "bundle/export.h"
+#include "report/page.h"
+#include <stdlib.h>
 #include <string.h>
 
 json_t *kg_signoff_document(json_t *judgement, const struct kg_evidence *evidence, const char *utc) {
@@ -45,170 +46,95 @@ static const json_t *next_record(const json_t *records, size_t *at, int *round) 
     return NULL;
 }
 
-static void put_cell(struct kg_buffer *out, const char *value) {
-    for (const char *s = value; *s; s++) {
-        if (*s == '|') kg_buffer_puts(out, "\\|");
-        else if ((unsigned char)*s < 0x20) kg_buffer_puts(out, " ");
-        else kg_buffer_append(out, s, 1);
-    }
+/* What a record says, in a line. malloc'ed. */
+static char *record_text(const json_t *record) {
+    struct kg_buffer out = KG_BUFFER_INIT;
+    kg_buffer_puts(&out, text(record, "record"));
+    if (*text(record, "status")) kg_buffer_printf(&out, ": %s", text(record, "status"));
+    if (*text(record, "over")) kg_buffer_printf(&out, " over %s", text(record, "over"));
+    if (json_object_get(record, "value")) kg_buffer_printf(&out, " = %.4g", kg_json_number(record, "value", 0));
+    kg_buffer_printf(&out, " in %s", text(record, "run"));
+    return out.data;
 }
 
-static void put_record_text(struct kg_buffer *out, const json_t *record,
-                            void (*put)(struct kg_buffer *out, const char *value)) {
-    put(out, text(record, "record"));
-    if (*text(record, "status")) {
-        kg_buffer_puts(out, ": ");
-        put(out, text(record, "status"));
-    }
-    if (*text(record, "over")) {
-        kg_buffer_puts(out, " over ");
-        put(out, text(record, "over"));
-    }
-    if (json_object_get(record, "value")) kg_buffer_printf(out, " = %.4g", kg_json_number(record, "value", 0));
-    kg_buffer_puts(out, " in ");
-    put(out, text(record, "run"));
-}
-
-/* The records and notes of a criterion, a line each between `begin` and `end`. */
-static void put_evidence(struct kg_buffer *out, const json_t *criterion, const char *begin, const char *end,
-                         void (*put)(struct kg_buffer *out, const char *value)) {
+/* The records and notes of a criterion, a line each. */
+static void put_evidence(struct kg_page *page, const json_t *criterion) {
     const json_t *records = json_object_get(criterion, "records"), *notes = json_object_get(criterion, "notes"),
                  *record;
+    char *lines[2 * N_SHOWN + 1];
     size_t at = 0, n = 0;
     int round = 0;
-    while (n < N_SHOWN && (record = next_record(records, &at, &round))) {
-        kg_buffer_puts(out, begin);
-        put_record_text(out, record, put);
-        kg_buffer_puts(out, end);
-        n++;
+    while (n < N_SHOWN && (record = next_record(records, &at, &round))) lines[n++] = record_text(record);
+    const size_t n_more = json_array_size(records) - n;
+    if (n_more > 0) lines[n++] = kg_xasprintf("and %zu more in statement.intoto.json", n_more);
+    for (size_t i = 0; i < json_array_size(notes) && i < N_SHOWN; i++)
+        lines[n++] = kg_xstrdup(json_string_value(json_array_get(notes, i)));
+    kg_page_cell_lines(page, (const char *const *)lines, n);
+    for (size_t i = 0; i < n; i++) free(lines[i]);
+}
+
+static void put_members(struct kg_page *page, const json_t *item, const char *const *members, size_t n_members) {
+    for (size_t i = 0; i < n_members; i++) kg_page_cell(page, text(item, members[i]));
+}
+
+static void put_criteria(const json_t *document, struct kg_page *page) {
+    static const struct kg_column COLUMNS[] = { { "story", KG_COLUMN_STATUS }, { "what", KG_COLUMN_TEXT },
+                                                { "wanted", KG_COLUMN_TEXT },  { "state", KG_COLUMN_STATUS },
+                                                { "found", KG_COLUMN_TEXT },   { "records", KG_COLUMN_NAME } };
+    static const char *const MEMBERS[] = { "spec", "what", "wanted", "state", "found" };
+    const json_t *list = json_object_get(document, "criteria"), *item;
+    size_t i;
+    kg_page_section(page, "Criteria");
+    kg_page_table(page, COLUMNS, KG_COUNT_OF(COLUMNS));
+    json_array_foreach(list, i, item) {
+        put_members(page, item, MEMBERS, KG_COUNT_OF(MEMBERS));
+        put_evidence(page, item);
     }
-    if (json_array_size(records) > n)
-        kg_buffer_printf(out, "%sand %zu more in statement.intoto.json%s", begin, json_array_size(records) - n, end);
-    for (size_t i = 0; i < json_array_size(notes) && i < N_SHOWN; i++) {
-        kg_buffer_puts(out, begin);
-        put(out, json_string_value(json_array_get(notes, i)));
-        kg_buffer_puts(out, end);
+    kg_page_table_end(page);
+}
+
+static void put_runs(const json_t *document, struct kg_page *page) {
+    static const char *const NAMES[][2] = { { "run", "run" },
+                                            { "commit", "commit" },
+                                            { "sources SHA-256", "content_sha256" },
+                                            { "GPU", "gpu" },
+                                            { "verdict", "verdict" },
+                                            { "signature", "signature" },
+                                            { "signer", "signer" },
+                                            { "manifest SHA-256", "manifest_sha256" },
+                                            { "tag manifest SHA-256", "tagmanifest_sha256" } };
+    const json_t *list = json_object_get(document, "runs"), *item;
+    size_t i;
+    kg_page_section(page, "Runs");
+    json_array_foreach(list, i, item) {
+        kg_page_facts(page);
+        for (size_t k = 0; k < KG_COUNT_OF(NAMES); k++) {
+            if (!*text(item, NAMES[k][1])) continue;
+            kg_page_cell(page, NAMES[k][0]);
+            kg_page_cell(page, text(item, NAMES[k][1]));
+        }
+        kg_page_table_end(page);
     }
 }
 
-static const struct column {
-    const char *head, *member;
-} RUN_COLUMNS[] = { { "run", "run" },
-                    { "commit", "commit" },
-                    { "sources", "content_sha256" },
-                    { "GPU", "gpu" },
-                    { "verdict", "verdict" },
-                    { "signature", "signature" },
-                    { "signer", "signer" },
-                    { "tag manifest", "tagmanifest_sha256" } };
-static const struct column CRITERION_COLUMNS[] = {
-    { "story", "spec" }, { "what", "what" }, { "wanted", "wanted" }, { "state", "state" }, { "found", "found" }
-};
-
-static void markdown_heads(struct kg_buffer *out, const struct column *columns, size_t n_columns, const char *last) {
-    for (size_t i = 0; i < n_columns; i++) kg_buffer_printf(out, "| %s ", columns[i].head);
-    kg_buffer_printf(out, "%s|\n", last);
-    for (size_t i = 0; i < n_columns + (*last != '\0'); i++) kg_buffer_puts(out, "| --- ");
-    kg_buffer_puts(out, "|\n");
+static void render(const json_t *document, enum kg_page_format format, struct kg_buffer *out) {
+    struct kg_page page = KG_PAGE_INIT(format, false);
+    kg_page_title(&page, text(document, "title"), text(document, "verdict"));
+    kg_page_text(&page, "%lld criteria met, %lld missed, %lld unproven. Sprint %s (SHA-256 %s), %s.",
+                 (long long)kg_json_int(document, "n_met", 0), (long long)kg_json_int(document, "n_missed", 0),
+                 (long long)kg_json_int(document, "n_unproven", 0), text(document, "sprint"),
+                 text(document, "sprint_sha256"), text(document, "signed_off_utc"));
+    put_criteria(document, &page);
+    put_runs(document, &page);
+    kg_page_finish(&page, out);
 }
 
 void kg_signoff_markdown(const json_t *document, struct kg_buffer *out) {
-    const json_t *item, *list = json_object_get(document, "criteria");
-    size_t i;
-    kg_buffer_puts(out, "# ");
-    put_cell(out, text(document, "title"));
-    kg_buffer_printf(out, ": %s\n\n%lld criteria met, %lld missed, %lld unproven. Sprint `%s` (SHA-256 `%s`), %s.\n\n",
-                     text(document, "verdict"), (long long)kg_json_int(document, "n_met", 0),
-                     (long long)kg_json_int(document, "n_missed", 0), (long long)kg_json_int(document, "n_unproven", 0),
-                     text(document, "sprint"), text(document, "sprint_sha256"), text(document, "signed_off_utc"));
-    markdown_heads(out, CRITERION_COLUMNS, KG_COUNT_OF(CRITERION_COLUMNS), "| records ");
-    json_array_foreach(list, i, item) {
-        for (size_t k = 0; k < KG_COUNT_OF(CRITERION_COLUMNS); k++) {
-            kg_buffer_puts(out, "| ");
-            put_cell(out, text(item, CRITERION_COLUMNS[k].member));
-            kg_buffer_puts(out, " ");
-        }
-        kg_buffer_puts(out, "| ");
-        put_evidence(out, item, "", "<br>", put_cell);
-        kg_buffer_puts(out, " |\n");
-    }
-    kg_buffer_puts(out, "\n## Runs\n\n");
-    markdown_heads(out, RUN_COLUMNS, KG_COUNT_OF(RUN_COLUMNS), "");
-    list = json_object_get(document, "runs");
-    json_array_foreach(list, i, item) {
-        for (size_t k = 0; k < KG_COUNT_OF(RUN_COLUMNS); k++) {
-            kg_buffer_puts(out, "| ");
-            put_cell(out, text(item, RUN_COLUMNS[k].member));
-            kg_buffer_puts(out, " ");
-        }
-        kg_buffer_puts(out, "|\n");
-    }
+    render(document, KG_PAGE_MARKDOWN, out);
 }
-
-static void html_heads(struct kg_buffer *out, const struct column *columns, size_t n_columns) {
-    kg_buffer_puts(out, "<div class=\"wide\"><table><thead><tr>");
-    for (size_t i = 0; i < n_columns; i++) kg_buffer_printf(out, "<th scope=\"col\">%s</th>", columns[i].head);
-}
-
-static void html_cells(struct kg_buffer *out, const struct column *columns, size_t n_columns, const json_t *item) {
-    for (size_t i = 0; i < n_columns; i++) {
-        const char *value = text(item, columns[i].member);
-        if (strcmp(columns[i].member, "state") == 0)
-            kg_buffer_printf(out, "<td data-head=\"%s\" class=\"%s\">", columns[i].head, value);
-        else kg_buffer_printf(out, "<td data-head=\"%s\">", columns[i].head);
-        kg_xml_put(out, value);
-        kg_buffer_puts(out, "</td>");
-    }
-}
-
-static const char HTML_STYLE[] =
-    "<style>:root{color-scheme:light dark;--line:#8886;--met:#1a7f37;--missed:#cf222e;--unproven:#9a6700}"
-    "@media(prefers-color-scheme:dark){:root{--met:#57ab5a;--missed:#f47067;--unproven:#c69026}}"
-    "body{font:16px/1.5 system-ui,sans-serif;margin:0 auto;padding:1rem;max-width:80rem}"
-    "code{overflow-wrap:anywhere}.wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.9rem}"
-    "th,td{border-bottom:1px solid var(--line);padding:.35rem .5rem;text-align:left;vertical-align:top;"
-    "overflow-wrap:break-word}td:first-child{white-space:nowrap}ul{margin:0;padding-left:1rem}li{overflow-wrap:"
-    "anywhere}"
-    /* on a phone a row is a card, each cell behind its column's name */
-    "@media(max-width:48rem){thead{display:none}tr{display:block;border-bottom:1px solid var(--line);padding:.5rem 0}"
-    "td,td:first-child{display:block;border:0;padding:.1rem 0;white-space:normal;overflow-wrap:anywhere}"
-    "td::before{content:attr(data-head) ': ';font-weight:600}td:empty{display:none}}"
-    ".met{color:var(--met)}.missed{color:var(--missed);font-weight:600}.unproven{color:var(--unproven)}"
-    "@media print{.wide{overflow:visible}}</style>";
 
 void kg_signoff_html(const json_t *document, struct kg_buffer *out) {
-    const json_t *item, *list = json_object_get(document, "criteria");
-    size_t i;
-    kg_buffer_puts(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-                        "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>");
-    kg_xml_put(out, text(document, "title"));
-    kg_buffer_printf(out, "</title>%s</head>\n<body><h1>", HTML_STYLE);
-    kg_xml_put(out, text(document, "title"));
-    kg_buffer_printf(out,
-                     ": <span class=\"%s\">%s</span></h1>\n<p>%lld criteria met, %lld missed, %lld unproven. Sprint %s "
-                     "(SHA-256 <code>%s</code>), %s.</p>\n",
-                     text(document, "verdict"), text(document, "verdict"), (long long)kg_json_int(document, "n_met", 0),
-                     (long long)kg_json_int(document, "n_missed", 0), (long long)kg_json_int(document, "n_unproven", 0),
-                     text(document, "sprint"), text(document, "sprint_sha256"), text(document, "signed_off_utc"));
-    html_heads(out, CRITERION_COLUMNS, KG_COUNT_OF(CRITERION_COLUMNS));
-    kg_buffer_puts(out, "<th scope=\"col\">records</th></tr></thead><tbody>\n");
-    json_array_foreach(list, i, item) {
-        kg_buffer_puts(out, "<tr>");
-        html_cells(out, CRITERION_COLUMNS, KG_COUNT_OF(CRITERION_COLUMNS), item);
-        kg_buffer_puts(out, "<td data-head=\"records\"><ul>");
-        put_evidence(out, item, "<li>", "</li>", kg_xml_put);
-        kg_buffer_puts(out, "</ul></td></tr>\n");
-    }
-    kg_buffer_puts(out, "</tbody></table></div>\n<h2>Runs</h2>\n");
-    html_heads(out, RUN_COLUMNS, KG_COUNT_OF(RUN_COLUMNS));
-    kg_buffer_puts(out, "</tr></thead><tbody>\n");
-    list = json_object_get(document, "runs");
-    json_array_foreach(list, i, item) {
-        kg_buffer_puts(out, "<tr>");
-        html_cells(out, RUN_COLUMNS, KG_COUNT_OF(RUN_COLUMNS), item);
-        kg_buffer_puts(out, "</tr>\n");
-    }
-    kg_buffer_puts(out, "</tbody></table></div></body></html>\n");
+    render(document, KG_PAGE_HTML, out);
 }
 
 json_t *kg_signoff_statement(const json_t *document) {

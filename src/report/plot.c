@@ -48,8 +48,13 @@ static const struct {
     { "xlink:href", "href" },
 };
 
+/* A line of the picture, without gnuplot's titles of its parts, which would show as tool tips. */
 static void put_replaced(struct kg_buffer *out, const char *text, size_t len, size_t number) {
+    static const char TITLE[] = "<title>", TITLE_END[] = "</title>";
     for (size_t at = 0; at < len;) {
+        const char *title_end = strncmp(text + at, TITLE, strlen(TITLE)) == 0 ? strstr(text + at, TITLE_END) : NULL;
+        if (title_end) at = (size_t)(title_end - text) + strlen(TITLE_END);
+        if (at >= len) return;
         size_t i = 0;
         while (i < KG_COUNT_OF(REPLACED) && strncmp(text + at, REPLACED[i].from, strlen(REPLACED[i].from)) != 0) i++;
         if (i == KG_COUNT_OF(REPLACED)) {

@@ -108,3 +108,5 @@ EXTRA_DIST += \
 	suites/sprints/mxfp4.json \
 	suites/sprints/sdpa-fp16.json \
 	suites/sprints/sdpa-fp8.json
+check_PROGRAMS += suites/unit/test_report
+suites_unit_test_report_SOURCES = suites/unit/test_report.c suites/unit/bundle_maker.c

@@ -1,0 +1,251 @@
+/* Pages and reports of records whose answers are known. */
+#include "base/buffer.h"
+#include "base/size.h"
+#include "report/page.h"
+#include "report/plot.h"
+#include "report/report.h"
+#include "suites/harness/case.h"
+#include "suites/unit/bundle_maker.h"
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void text_stands_for_itself(struct kg_record *rec, const void *arg) {
+    static const struct {
+        const char *text, *html, *markdown;
+    } ROWS[] = {
+        { "plain, \xC3\xBC \xE2\x82\xAC", "plain, \xC3\xBC \xE2\x82\xAC", "plain, \xC3\xBC \xE2\x82\xAC" },
+        { "<a b=\"c\" d='e'>&", "&lt;a b=&quot;c&quot; d=&#39;e&#39;&gt;&amp;", "&lt;a b=\"c\" d='e'>&amp;" },
+        { "a|b`*_[]\\~", "a|b`*_[]\\~", "a\\|b\\`\\*\\_\\[\\]\\\\\\~" },
+        { "two\nlines\tand a tab", "two lines and a tab", "two lines and a tab" },
+        { "\r\x01\x7f\xC2\x85", "[U+000D][U+0001][U+007F][U+0085]",
+          "\\[U+000D\\]\\[U+0001\\]\\[U+007F\\]\\[U+0085\\]" },
+        { "\xE2\x80\xAE\xE2\x81\xA9\xD8\x9C", "[U+202E][U+2069][U+061C]", "\\[U+202E\\]\\[U+2069\\]\\[U+061C\\]" },
+        { "\xEF\xBB\xBFx\xEF\xBF\xBE", "[U+FEFF]x[U+FFFE]", "\\[U+FEFF\\]x\\[U+FFFE\\]" },
+        { "cut \xE2\x82, lone \x80", "cut \xEF\xBF\xBD\xEF\xBF\xBD, lone \xEF\xBF\xBD",
+          "cut \xEF\xBF\xBD\xEF\xBF\xBD, lone \xEF\xBF\xBD" },
+        { "", "", "" },
+    };
+    (void)rec;
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
+        struct kg_buffer html = KG_BUFFER_INIT, markdown = KG_BUFFER_INIT;
+        kg_html_put(&html, ROWS[i].text);
+        kg_page_markdown_put(&markdown, ROWS[i].text);
+        ck_assert_str_eq(kg_buffer_text(&html), ROWS[i].html);
+        ck_assert_str_eq(kg_buffer_text(&markdown), ROWS[i].markdown);
+        kg_buffer_free(&html);
+        kg_buffer_free(&markdown);
+    }
+}
+
+static const struct kg_column COLUMNS[] = { { "status", KG_COLUMN_STATUS },
+                                            { "case", KG_COLUMN_NAME },
+                                            { "seconds", KG_COLUMN_NUMBER } };
+
+static void write_page(struct kg_page *page) {
+    static const char *const LINES[] = { "<one>", "two" };
+    kg_page_title(page, "A <run>", "fail");
+    kg_page_section(page, "Cases");
+    kg_page_table(page, COLUMNS, KG_COUNT_OF(COLUMNS)); /* no row: nothing */
+    kg_page_table_end(page);
+    kg_page_table(page, COLUMNS, KG_COUNT_OF(COLUMNS));
+    kg_page_cell(page, "fail");
+    kg_page_cell_lines(page, LINES, KG_COUNT_OF(LINES));
+    kg_page_cellf(page, "%.1f", 2.5);
+    kg_page_table_end(page);
+    kg_page_facts(page);
+    kg_page_cell(page, "seed");
+    kg_page_cell(page, NULL);
+    kg_page_table_end(page);
+    kg_page_alert(page, "it is %s", "<bad>");
+}
+
+static void same_page_in_both_forms(struct kg_record *rec, const void *arg) {
+    static const char MARKDOWN[] =
+        "# A &lt;run>: fail\n\n## Cases\n\n| status | case | seconds |\n| --- | --- | ---: |\n"
+        "| fail | &lt;one><br>two | 2.5 |\n\n| what | value |\n| --- | --- |\n| seed |  |\n\n**it is &lt;bad>**\n";
+    static const char BODY[] =
+        "<h1>A &lt;run&gt; <span class=\"word bad\">fail</span></h1>\n<nav><a href=\"#s1\">Cases</a></nav>\n<main>\n"
+        "<h2 id=\"s1\">Cases</h2>\n<table id=\"t1\"><thead><tr><th scope=\"col\" class=\"status\">status</th>"
+        "<th scope=\"col\" class=\"name\">case</th><th scope=\"col\" "
+        "class=\"number\">seconds</th></tr></thead><tbody>\n"
+        "<tr><td class=\"status bad\">fail</td><td class=\"name\">&lt;one&gt;<br>two</td><td "
+        "class=\"number\">2.5</td></tr>\n"
+        "</tbody></table>\n<table class=\"facts\"><tbody>\n<tr><th scope=\"row\">seed</th><td "
+        "class=\"name\"></td></tr>\n"
+        "</tbody></table>\n<p class=\"bad\">it is &lt;bad&gt;</p>\n</main>\n</body></html>\n";
+    struct kg_page markdown = KG_PAGE_INIT(KG_PAGE_MARKDOWN, true), html = KG_PAGE_INIT(KG_PAGE_HTML, true);
+    struct kg_buffer out = KG_BUFFER_INIT;
+    (void)rec;
+    (void)arg;
+    write_page(&markdown);
+    kg_page_finish(&markdown, &out);
+    ck_assert_str_eq(kg_buffer_text(&out), MARKDOWN);
+    kg_buffer_clear(&out);
+    write_page(&html);
+    kg_page_finish(&html, &out);
+    const char *body = strstr(kg_buffer_text(&out), "<h1>");
+    ck_assert_ptr_nonnull(body);
+    ck_assert_str_eq(body, BODY);
+    ck_assert_ptr_nonnull(strstr(out.data, "<title>A &lt;run&gt;</title>"));
+    ck_assert_ptr_nonnull(strstr(out.data, "#t1 td:nth-child(3)::before{content:\"seconds \"}"));
+    ck_assert_ptr_nonnull(strstr(out.data, "default-src 'none'"));
+    kg_buffer_free(&out);
+}
+
+static void names_in_plots(struct kg_record *rec, const void *arg) {
+    static const struct {
+        const char *name, *quoted;
+    } ROWS[] = { { "kv", "'kv'" },
+                 { "cuda f16", "'cuda f16'" },
+                 { "a'; set print '/x'\nEOD `y`", "'a?? set print ?/x??EOD ?y?'" },
+                 { "{/*10 big} \\n \"q\"", "'?/?10 big? ?n ?q?'" },
+                 { "0123456789012345678901234567890123456789tail", "'0123456789012345678901234567890123456789'" } };
+    (void)rec;
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
+        struct kg_buffer out = KG_BUFFER_INIT;
+        kg_plot_quote(&out, ROWS[i].name);
+        ck_assert_str_eq(kg_buffer_text(&out), ROWS[i].quoted);
+        kg_buffer_free(&out);
+    }
+}
+
+static void pictures_stand_in_a_page(struct kg_record *rec, const void *arg) {
+    struct kg_buffer first = KG_BUFFER_INIT, second = KG_BUFFER_INIT;
+    char why[KG_PLOT_WHY_SIZE];
+    (void)arg;
+    if (system("gnuplot --version >/dev/null 2>&1") != 0) {
+        kg_record_skip(rec, "gnuplot is not installed");
+        return;
+    }
+    ck_assert_msg(kg_plot_svg("plot sin(x) with points title 'a'", 1, "says <\"this\">", &first, why), "%s", why);
+    ck_assert(kg_plot_svg("plot sin(x) with points title 'a'", 2, "x", &second, why));
+    ck_assert_msg(strncmp(first.data,
+                          "<svg viewBox=\"0 0 480 280\" role=\"img\" aria-label=\"says &lt;&quot;this&quot;&gt;\">",
+                          80) == 0,
+                  "%.120s", first.data);
+    ck_assert_ptr_nonnull(strstr(first.data, "href='#p1-t"));
+    ck_assert_ptr_nonnull(strstr(second.data, "href='#p2-t"));
+    static const char *const NEVER[] = { "xlink", "http", "black", "gpPt", "<?xml", "<script", "gnuplot_" };
+    for (size_t i = 0; i < KG_COUNT_OF(NEVER); i++)
+        ck_assert_msg(strstr(first.data, NEVER[i]) == NULL, "the picture holds %s", NEVER[i]);
+    kg_buffer_clear(&first);
+    ck_assert(!kg_plot_svg("plot nothing nowhere", 1, "x", &first, why));
+    ck_assert_msg(strncmp(why, "gnuplot made no picture", 23) == 0, "%s", why);
+    ck_assert_uint_eq(first.len, 0);
+    kg_buffer_free(&first);
+    kg_buffer_free(&second);
+}
+
+/* Records of case_0 to case_3: margins 0.1 to 0.4, medians 5 to 8 ns (bundle_maker.h); case_2 was skipped, with nothing. */
+struct run {
+    struct kg_records records;
+    struct kg_bundle_findings findings;
+    struct kg_export from;
+    json_t *summary;
+};
+
+static void open_run(struct kg_record *rec, struct run *run) {
+    static const char *const STATUSES[] = { "pass", "fail", "skip", "pass" };
+    struct kg_bundle_summary summary;
+    struct kg_error err;
+    *run = (struct run){ .summary = NULL };
+    EXPECT_OK(kg_maker_write(kg_scratch_dir(rec), STATUSES, KG_COUNT_OF(STATUSES), &summary, &err), err);
+    char *dir = kg_maker_only(kg_scratch_dir(rec));
+    EXPECT_OK(kg_records_load_results(dir, &run->records, &run->findings, &err), err);
+    EXPECT_OK(kg_bundle_read_json(dir, "data/summary.json", &run->summary, &err), err);
+    run->from = (struct kg_export){ .records = &run->records, .summary = run->summary };
+    free(dir);
+}
+
+static void close_run(struct run *run) {
+    json_decref(run->summary);
+    kg_records_free(&run->records);
+}
+
+static char *markdown_of(const struct kg_report *report) {
+    struct kg_page page = KG_PAGE_INIT(KG_PAGE_MARKDOWN, false);
+    struct kg_buffer out = KG_BUFFER_INIT;
+    kg_report_page(report, &page);
+    kg_page_finish(&page, &out);
+    return out.data;
+}
+
+static void holds(const char *text, const char *what) {
+    ck_assert_msg(strstr(text, what) != NULL, "no '%s' in %s", what, text);
+}
+
+static void sections_of_known_records(struct kg_record *rec, const void *arg) {
+    struct run run;
+    (void)arg;
+    open_run(rec, &run);
+    /* Two runs before: medians of case_0 4 and 6 ns, so that its 5 is no change; of case_3 4 ns, which its 8 doubles. */
+    json_t *past = json_object();
+    static const char SHA[] = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    char *zero = kg_xasprintf("unit/sample/case_0\n%s\ndecode.host.warm", SHA);
+    char *three = kg_xasprintf("unit/sample/case_3\n%s\ndecode.host.warm", SHA);
+    json_object_set_new(past, zero, json_pack("[f, f]", 4.0, 6.0));
+    json_object_set_new(past, three, json_pack("[f]", 4.0));
+    const struct kg_report report = {
+        .run = &run.from, .manifest_sha256 = "abc", .not_compared = "no reason", .past = past
+    };
+    char *text = markdown_of(&report);
+    holds(text, ": fail\n\n4 cases planned, 2 pass, 1 fail, 1 skip.\n");
+    holds(text, "\nNot compared: no reason.\n");
+    holds(text, "| unit | 4 | 2 | 1 | 0 | 0 | 0 | 1 |\n");
+    holds(text, "| fail | unit/sample/case\\_1 | 0.002 | 0.2 | as the maker was told |\n");
+    holds(text, "| 1 | as the maker was told | unit/sample/case\\_2 |\n");
+    holds(text, "| 0.4 | unit/sample/case\\_3 | logits | 64 | max\\_abs 0.004 of 0.01 | a sample |\n| 0.3 |");
+    holds(text, "| unit/sample/case\\_3 | decode.host.warm | 8 ns | 4 ns to 6 ns | 10 |  | 4 ns (1) | +100.00% |\n"
+                "| unit/sample/case\\_0 | decode.host.warm | 5 ns | 4 ns to 6 ns | 10 |  | 5 ns (2) | +0.00% |\n");
+    holds(text, "| weights | 4 KiB | none | 4 |");
+    free(text);
+    free(three);
+    free(zero);
+    json_decref(past);
+    close_run(&run);
+}
+
+/* Every line has as many fields as the head; the figures are there with their limits. */
+static void csv_of_known_records(struct kg_record *rec, const void *arg) {
+    struct run run;
+    struct kg_buffer out = KG_BUFFER_INIT;
+    (void)arg;
+    open_run(rec, &run);
+    struct kg_judgement judgement = { .judged = KG_JUDGED_WORSE,
+                                      .key = (char[]){ "unit/sample/case_3" },
+                                      .figure = (char[]){ "decode.host.warm" },
+                                      .before = 4,
+                                      .change = 1 };
+    const struct kg_regression regression = { .judgements = &judgement, .n_judgements = 1 };
+    const struct kg_report report = { .run = &run.from, .manifest_sha256 = "abc", .regression = &regression };
+    kg_report_csv(&report, &out);
+    size_t n_lines = 0;
+    for (const char *line = out.data; *line; n_lines++) {
+        const char *end = strstr(line, "\r\n");
+        size_t n_fields = 1;
+        for (const char *s = line; s < end; s++) n_fields += *s == ',';
+        ck_assert_msg(n_fields == 19, "%zu fields in %.*s", n_fields, (int)(end - line), line);
+        line = end + 2;
+    }
+    ck_assert_uint_eq(n_lines, 1 + 4 * 6); /* a case, its error, timing, metric, and two of memory */
+    holds(out.data, ",logits.max_abs,error,,0.004,0.01,0.4,,,64,,,\r\n");
+    holds(out.data, ",decode.host.warm,timing,ns,8,,,4,6,10,4,1,regression\r\n");
+    holds(out.data, ",weights.peak,memory,bytes,4096,,,,,,,,\r\n");
+    kg_buffer_free(&out);
+    close_run(&run);
+}
+
+#define CASE(function)                                                                                                 \
+    { .layer = "unit", .op = "report", .name = #function, .run = function }
+
+static const struct kg_case CASES[] = {
+    CASE(text_stands_for_itself),   CASE(same_page_in_both_forms),   CASE(names_in_plots),
+    CASE(pictures_stand_in_a_page), CASE(sections_of_known_records), CASE(csv_of_known_records),
+};
+
+int main(int argc, char **argv) {
+    return kg_suite_main(argc, argv, CASES, KG_COUNT_OF(CASES));
+}

@@ -22,7 +22,7 @@ static const char PREAMBLE[] =
 void kg_plot_quote(struct kg_buffer *script, const char *text) {
     enum { MAX_CHARACTERS = 40 };
     kg_buffer_puts(script, "'");
-    for (size_t i = 0; text[i] && i < MAX_CHARACTERS; i++) {
+    for (size_t i = 0; i < MAX_CHARACTERS && text[i]; i++) {
         const unsigned char c = (unsigned char)text[i];
         const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
         kg_buffer_append(script, plain || (c != '\0' && strchr(" ._/-+=,:[]()%", c)) ? &text[i] : "?", 1);

@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* Names as an attacker would choose them: elements, attributes, ends of what stands around them, scripts; control characters; a
- * right-to-left override that turns "gnp.exe" around; a key of 300 letters without a place to break. */
+ * right-to-left override that shows "exe.png."; a key of 300 letters without a place to break. */
 static const char *const HOSTILE[] = {
     "<script>document.title='hacked'</script>",
     "\"><img src=http://198.51.100.1/x onerror=alert(1)>",
@@ -27,8 +27,7 @@ static const char *const HOSTILE[] = {
     "]]><svg onload=alert(1)>",
     "&lt;b&gt;&#60;script&#62;",
     "bell \a, escape \x1b[31m, delete \x7f",
-    "\xE2\x80\xAE"
-    "exe.png\xE2\x81\xA6",
+    "\xE2\x80\xAE.gnp.exe\xE2\x81\xA6",
     "\xD7\xA9\xD7\x9C\xD7\x95\xD7\x9D \xD8\xB3\xD9\x84\xD8\xA7\xD9\x85",
     "EOD\n'; set print '/nowhere/x'; print 'x'; `touch /nowhere/y`",
     "a|b\\|c`d`*e*_f_[g](http://198.51.100.1)",
@@ -123,7 +122,7 @@ static void hostile_text_in_a_browser(struct kg_record *rec, const void *arg) {
     kg_verb_expect(root, WORDS("report", "latest"), KG_EXIT_OK, &html);
     looked_at(rec, html, HOSTILE[3], 2);
     looked_at(rec, html, "bell [U+0007], escape [U+001B][31m, delete [U+007F]", 2);
-    looked_at(rec, html, "[U+202E]exe.png[U+2066]", 2);
+    looked_at(rec, html, "[U+202E].gnp.exe[U+2066]", 2);
     free(html);
 }
 

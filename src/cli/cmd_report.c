@@ -4,13 +4,14 @@
 #include "base/size.h"
 #include "cli/commands.h"
 #include "cli/regress_call.h"
+#include "cli/trust.h"
 #include "report/past.h"
 #include "report/report.h"
 #include <stdlib.h>
 #include <string.h>
 
 struct report_options {
-    const char *output;
+    const char *output, *allowed_signers;
     struct kg_regress_call against;
     bool history, markdown, csv;
     int64_t limit;
@@ -20,6 +21,7 @@ struct loaded {
     struct kg_records records;
     json_t *summary, *env, *build, *source, *past;
     struct kg_bundle_findings findings;
+    struct kg_buffer signature;
     struct kg_regression regression;
     bool compared;
     struct kg_error why; /* it was not */
@@ -48,9 +50,20 @@ static enum kg_status load(const char *dir, struct loaded *l, struct kg_error *e
     return status;
 }
 
+/* Without ssh-keygen the page does not speak of signatures. */
+static void look_at_signature(const struct report_options *o, const char *dir, struct loaded *l) {
+    char *allowed = kg_cli_allowed_signers(o->allowed_signers, kg_cli_bundles_root(o->against.bundles));
+    struct kg_signature signature;
+    struct kg_error unheard;
+    if (kg_signature_check(dir, allowed, &signature, &unheard) == KG_OK)
+        kg_cli_signature_text(&signature, &l->signature);
+    free(allowed);
+}
+
 static void unload(struct loaded *l) {
     if (l->compared) kg_regression_free(&l->regression);
     kg_bundle_findings_free(&l->findings);
+    kg_buffer_free(&l->signature);
     json_decref(l->past);
     json_decref(l->source);
     json_decref(l->build);
@@ -84,11 +97,13 @@ static enum kg_status report_run(const struct report_options *o, const char *run
     char *dir = NULL;
     enum kg_status status = kg_cli_bundle_find(kg_cli_bundles_root(o->against.bundles), run, &dir, err);
     if (status == KG_OK) status = load(dir, &l, err);
+    if (status == KG_OK) look_at_signature(o, dir, &l);
     if (status == KG_OK) status = compare(o, dir, &l, err);
     if (status == KG_OK) {
         const struct kg_export from = { &l.records, l.summary, l.env, l.build, l.source };
         const struct kg_report report = { .run = &from,
                                           .manifest_sha256 = l.manifest_sha256,
+                                          .signature = l.signature.data,
                                           .findings = &l.findings,
                                           .regression = l.compared ? &l.regression : NULL,
                                           .not_compared = l.compared ? NULL : l.why.message,
@@ -188,6 +203,7 @@ int kg_cmd_report(int argc, char **argv) {
           .value = &o.against.repository,
           .metavar = "DIR",
           .help = "git repository that knows the commits" },
+        KG_ALLOWED_SIGNERS_OPTION(&o.allowed_signers),
         KG_BUNDLES_OPTION(&o.against.bundles),
     };
     const struct kg_command command = {

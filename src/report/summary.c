@@ -50,6 +50,7 @@ static void put_facts(const struct kg_report *report, struct kg_page *page) {
     kg_report_fact(page, "manifest SHA-256", report->manifest_sha256);
     if (report->findings && report->findings->n_items == 0)
         kg_report_fact(page, "verified", "every byte is as it was sealed, and the counts follow from the records");
+    kg_report_fact(page, "signature", report->signature);
     kg_report_fact(page, "commit", kg_report_text(git, "commit"));
     if (json_is_true(json_object_get(git, "dirty")))
         kg_report_fact(page, "work tree", "changed: data/dirty.diff holds how");

@@ -44,19 +44,22 @@ static int by_change(const void *a, const void *b) {
     return order ? order : strcmp(x->figure, y->figure);
 }
 
-/* The timings that count, those that changed most first; free_all frees them. */
-static struct timed *collect(const struct kg_report *report, size_t *n) {
+/* The timings that count, those that changed most first; free_all frees them. *n_discarded: those that do not. */
+static struct timed *collect(const struct kg_report *report, size_t *n, size_t *n_discarded) {
     const struct kg_records *records = report->run->records;
     size_t n_all = 0, i;
     json_t *timing;
     for (size_t k = 0; k < records->n_cases; k++)
         n_all += json_array_size(json_object_get(records->cases[k].result, "timings"));
     struct timed *list = kg_xcalloc(n_all + 1, sizeof *list);
-    *n = 0;
+    *n = *n_discarded = 0;
     for (size_t k = 0; k < records->n_cases; k++) {
         json_array_foreach(json_object_get(records->cases[k].result, "timings"), i, timing) {
             const double median = kg_json_number(timing, "median", 0);
-            if (json_is_false(json_object_get(timing, "valid")) || !(median > 0)) continue;
+            if (json_is_false(json_object_get(timing, "valid")) || !(median > 0)) {
+                (*n_discarded)++;
+                continue;
+            }
             struct timed *t = &list[(*n)++];
             *t = (struct timed){ .c = &records->cases[k], .timing = timing, .median = median };
             t->lo = kg_json_number(timing, "ci_lo", median);
@@ -130,8 +133,8 @@ static void put_plot(const struct timed *list, size_t n, struct kg_page *page) {
 }
 
 void kg_section_timings(const struct kg_report *report, struct kg_page *page) {
-    size_t n;
-    struct timed *list = collect(report, &n);
+    size_t n, n_discarded;
+    struct timed *list = collect(report, &n, &n_discarded);
     if (n > 0) {
         const bool has_past = list[0].n_past > 0;
         const size_t shown = n < KG_REPORT_ROWS ? n : KG_REPORT_ROWS;
@@ -142,6 +145,7 @@ void kg_section_timings(const struct kg_report *report, struct kg_page *page) {
                            "runs before, and how many they are."
                          : "%zu timings. No run before this one is comparable.",
                      n);
+        if (n_discarded > 0) kg_page_text(page, "%zu more were discarded: the GPU was slowed down.", n_discarded);
         if (has_past) put_plot(list, n, page);
         put_rows(list, shown, has_past, page);
         if (report->whole && n > shown) {

@@ -1,16 +1,33 @@
 #include "suites/fuzz/targets.h"
 #include "bundle/manifest.h"
 #include "bundle/records.h"
+#include "report/report.h"
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Whatever a record says, the page that shows it has no element but its own, and no control character. */
+static void check_page(json_t *plan, json_t *result) {
+    static const char *const NEVER[] = { "<script", "<img", "<iframe", "<a href=\"h", "<base", "<link" };
+    struct kg_case_records c = { .key = kg_json_text(result, "key"), .plan = plan, .result = result };
+    const struct kg_records records = { .cases = &c, .n_cases = 1 };
+    const struct kg_export from = { .records = &records, .env = result, .build = result };
+    struct kg_buffer page = KG_BUFFER_INIT;
+    kg_export_html(&from, &page);
+    for (size_t i = 0; i < page.len; i++)
+        if ((unsigned char)page.data[i] < 0x20 && page.data[i] != '\n') abort();
+    for (size_t i = 0; i < sizeof NEVER / sizeof *NEVER; i++)
+        if (strstr(page.data, NEVER[i])) abort();
+    kg_buffer_free(&page);
+}
 
 static void check_line(void *arg, size_t number, const char *text, size_t size_bytes) {
     char why[KG_RECORD_WHY_SIZE];
     struct kg_bundle_findings *findings = arg;
     json_t *line = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES, NULL);
-    if (!kg_record_plan_ok(line, why) && !kg_record_result_ok(line, why))
-        kg_finding_add(findings, "format", "data/results.ndjson", "line %zu: %s", number, why);
+    const bool is_plan = kg_record_plan_ok(line, why), is_result = kg_record_result_ok(line, why);
+    if (is_result) check_page(is_plan ? line : NULL, line);
+    if (!is_plan && !is_result) kg_finding_add(findings, "format", "data/results.ndjson", "line %zu: %s", number, why);
     if (line) kg_record_same_definition(line, line, why);
     json_decref(line);
 }

@@ -120,8 +120,15 @@ static void bundle_seeds(struct kg_buffer seeds[N_SEEDS]) {
         &seeds[2],
         "2{\"key\":\"unit/a/b\",\"suite\":\"s\",\"layer\":\"unit\",\"op\":\"a\",\"name\":\"b\",\"seed\":\"1\","
         "\"def_sha\":\"%s\",\"timeout_s\":60.5}\n{\"key\":\"unit/a/b\",\"suite\":\"s\",\"def_sha\":\"%s\","
-        "\"status\":\"fail\",\"reason\":\"r\\u00fc\",\"seed\":\"1\",\"started_us\":1,\"duration_ns\":null,"
-        "\"errors\":[{\"name\":\"x\",\"margin\":1e-3}],\"timings\":[],\"metrics\":[],\"memory\":[]}\n",
+        "\"status\":\"fail\",\"reason\":\"r\\u00fc<script>\\u202e\",\"seed\":\"1\",\"started_us\":1,\"duration_ns\":"
+        "null,"
+        "\"errors\":[{\"name\":\"<img\",\"margin\":1e-3,\"judged\":true,\"max_abs\":1e-4,\"n\":3,\"why\":\"<base\","
+        "\"tolerance\":"
+        "{\"max_abs\":0.1}}],\"timings\":[{\"name\":\"<link\",\"kind\":\"host\",\"state\":\"warm\",\"n\":9,\"median\":"
+        "5.5,"
+        "\"ci_lo\":5,\"ci_hi\":6,\"bytes\":7,\"flops\":8,\"valid\":true}],\"metrics\":[{\"name\":\"m\",\"unit\":\"<"
+        "iframe\","
+        "\"value\":1}],\"memory\":[{\"tag\":\"<script>\",\"peak_bytes\":4096,\"left_bytes\":1}]}\n",
         SHA, SHA);
 }
 

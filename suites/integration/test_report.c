@@ -237,6 +237,7 @@ static void forms_name_their_bundle(struct kg_record *rec, const void *arg) {
         kg_verb_expect(root, WORDS("report", "latest", FORMS[i]), KG_EXIT_OK, &text);
         ck_assert_msg(strstr(text, strrchr(dir, '/') + 1) != NULL, "no id: %s", text);
         ck_assert_msg(strstr(text, sha256) != NULL, "no hash: %s", text);
+        if (i == 0) ck_assert_msg(strstr(text, ">not signed</td>") != NULL, "no signature: %s", text);
         kg_verb_expect(root, WORDS("report", "latest", "-o", path, FORMS[i]), KG_EXIT_OK, NULL);
         EXPECT_OK(kg_file_read(path, &again, &size_bytes, &err), err);
         ck_assert_str_eq(again, text);
@@ -302,6 +303,30 @@ static void tables_stay_without_gnuplot(struct kg_record *rec, const void *arg) 
     free(path);
 }
 
+/* A run that died, of a machine that nothing is known of. */
+static void run_that_died(struct kg_record *rec, const void *arg) {
+    struct kg_history_lab lab;
+    char *text;
+    (void)arg;
+    kg_history_lab_open(&lab, rec);
+    char *id = kg_history_lab_run(&lab, (struct kg_made_run){ .n_cases = 2, .partial = true });
+    char *dir = kg_path_join(lab.root, id);
+    static const char *const FILES[] = { "data/env.json", "data/build.json", "data/source.json" };
+    for (size_t i = 0; i < KG_COUNT_OF(FILES); i++) {
+        char *path = kg_path_join(dir, FILES[i]);
+        struct kg_error err;
+        EXPECT_OK(kg_path_remove(path, &err), err);
+        free(path);
+    }
+    kg_verb_expect(lab.root, WORDS("report", id), KG_EXIT_INTEGRITY, &text);
+    ck_assert_ptr_nonnull(strstr(text, "(partial: the run died)"));
+    ck_assert_ptr_nonnull(strstr(text, "<span class=\"word bad\">incomplete</span>"));
+    free(text);
+    free(dir);
+    free(id);
+    kg_history_lab_close(&lab);
+}
+
 static void wrong_calls(struct kg_record *rec, const void *arg) {
     const char *root = kg_scratch_dir(rec);
     (void)arg;
@@ -331,6 +356,7 @@ static const struct kg_case CASES[] = {
     CASE(against_a_run),
     CASE(spoilt_bundle_says_so),
     CASE(tables_stay_without_gnuplot),
+    CASE(run_that_died),
     CASE(wrong_calls),
 };
 

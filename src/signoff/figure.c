@@ -8,7 +8,9 @@
 #include <string.h>
 
 struct value {
-    bool known, is_rate; /* of a rate more is faster */
+    bool known;
+    bool is_rate; /* of a rate more is faster */
+    bool slowed;  /* not known only because the GPU was slowed down while it was timed */
     double value, lo, hi;
 };
 
@@ -100,7 +102,8 @@ static struct value value_of(double x) {
 
 static struct value timing_value(const json_t *timing) {
     struct value v = value_of(kg_json_number(timing, "median", NAN));
-    if (!json_is_true(json_object_get(timing, "valid"))) v.known = false;
+    v.slowed = v.known && !json_is_true(json_object_get(timing, "valid"));
+    v.known = v.known && !v.slowed;
     v.lo = kg_json_number(timing, "ci_lo", v.value);
     v.hi = kg_json_number(timing, "ci_hi", v.value);
     return v;
@@ -126,7 +129,7 @@ static struct value read_value(const json_t *selector, const char *field, const 
     else v = value_of(kg_json_number(item, l == 1 ? "value" : l == 2 ? "peak_bytes" : field, NAN));
     const char *unit = kg_json_text(item, "unit");
     v.is_rate = unit && strstr(unit, "/s");
-    *why = l == 0 ? "the GPU was slowed down, or the timing is not finite" : "not a finite number";
+    *why = v.slowed ? "timed on a GPU that was slowed down" : "not a finite number";
     return v;
 }
 
@@ -142,7 +145,7 @@ static void scale(const char *unit, struct value *v) {
                   { "MiB", 1.0 / (1 << 20) },
                   { "GiB", 1.0 / (1 << 30) } };
     if (unit && strcmp(unit, "/s") == 0) {
-        *v = (struct value){ v->known && v->value > 0, true, 1e9 / v->value, 1e9 / v->hi, 1e9 / v->lo };
+        *v = (struct value){ v->known && v->value > 0, true, false, 1e9 / v->value, 1e9 / v->hi, 1e9 / v->lo };
         return;
     }
     for (size_t i = 0; unit && i < KG_COUNT_OF(UNITS); i++) {
@@ -155,7 +158,11 @@ static void scale(const char *unit, struct value *v) {
 
 /* a / b with the far ends of both. */
 static struct value divide(const struct value *a, const struct value *b) {
-    return (struct value){ a->known && b->known && b->value > 0 && b->lo > 0, false, a->value / b->value, a->lo / b->hi,
+    return (struct value){ a->known && b->known && b->value > 0 && b->lo > 0,
+                           false,
+                           false,
+                           a->value / b->value,
+                           a->lo / b->hi,
                            a->hi / b->lo };
 }
 
@@ -165,7 +172,7 @@ static struct value combine(enum kg_goal_kind kind, const struct value *of, cons
     case KG_GOAL_SPEEDUP: return of->is_rate ? divide(of, over) : divide(over, of);
     case KG_GOAL_REDUCTION:
         v = divide(of, over);
-        return (struct value){ v.known, false, 1 - v.value, 1 - v.hi, 1 - v.lo };
+        return (struct value){ v.known, false, false, 1 - v.value, 1 - v.hi, 1 - v.lo };
     case KG_GOAL_RATIO: return divide(of, over);
     default: return *of;
     }
@@ -196,6 +203,7 @@ struct judging {
     const struct kg_evidence_run *run;
     struct kg_figure_goal goal;
     json_t *records, *notes;
+    size_t n_slowed; /* cases without the figure for that reason alone */
 };
 
 /* The base of a case: its partner, or the only case that the base selects. */
@@ -215,20 +223,27 @@ static const struct kg_case_records *find_base(const struct judging *j, const st
     return base;
 }
 
+/* Notes why a case has no figure. */
+static bool cannot(struct judging *j, const char *key, const char *why, const struct value *v) {
+    note(j->notes, j->run, key, why);
+    j->n_slowed += v->slowed;
+    return false;
+}
+
 /* The figure of one case; false, with a note, if it cannot be had. */
-static bool judge_one(const struct judging *j, const struct kg_case_records *of, struct value *v,
+static bool judge_one(struct judging *j, const struct kg_case_records *of, struct value *v,
                       const struct kg_case_records **base) {
     const json_t *over = json_object_get(j->figure, "over");
     const char *why;
     struct value base_value = { 0 };
     *base = NULL;
     struct value value = read_value(json_object_get(j->figure, "of"), j->goal.name, of, &why);
-    if (!value.known) return note(j->notes, j->run, of->key, why), false;
+    if (!value.known) return cannot(j, of->key, why, &value);
     if (over) {
         *base = find_base(j, of);
         if (!*base) return false;
         base_value = read_value(over, j->goal.name, *base, &why);
-        if (!base_value.known) return note(j->notes, j->run, (*base)->key, why), false;
+        if (!base_value.known) return cannot(j, (*base)->key, why, &base_value);
     }
     *v = combine(j->goal.kind, &value, &base_value);
     scale(kg_json_text(j->figure, "unit"), v);
@@ -236,40 +251,61 @@ static bool judge_one(const struct judging *j, const struct kg_case_records *of,
     return v->known;
 }
 
-static void put_record(const struct judging *j, const char *key, const char *base, const struct value *v) {
-    json_array_append_new(j->records, json_pack("{s:s, s:s, s:s?, s:f, s:f, s:f}", "run", j->run->id, "record", key,
-                                                "over", base, "value", v->value, "lo", v->lo, "hi", v->hi));
+static json_t *new_record(const struct judging *j, const char *key, const char *base, const struct value *v) {
+    return json_pack("{s:s, s:s, s:s?, s:f, s:f, s:f}", "run", j->run->id, "record", key, "over", base, "value",
+                     v->value, "lo", v->lo, "hi", v->hi);
 }
 
-void kg_figure_judge(const json_t *figure, const struct kg_evidence_run *run, json_t *records, json_t *notes) {
+/* The sums of logarithms behind a geometric mean, and the case of the least figure, by whose record it is shown. */
+struct mean {
+    struct value sum, least;
+    const char *least_key, *least_base;
+    size_t n;
+};
+
+static void add_to_mean(struct mean *mean, const struct value *v, const char *key, const char *base) {
+    mean->sum.value += log(v->value);
+    mean->sum.lo += log(v->lo);
+    mean->sum.hi += log(v->hi);
+    if (mean->n++ > 0 && v->value >= mean->least.value) return;
+    mean->least = *v;
+    mean->least_key = key;
+    mean->least_base = base;
+}
+
+/* True if the record was put: the mean is a finite number. */
+static bool put_mean(const struct judging *j, const struct mean *mean, size_t n_cases) {
+    const double n = (double)mean->n;
+    const struct value v = {
+        .known = true, .value = exp(mean->sum.value / n), .lo = exp(mean->sum.lo / n), .hi = exp(mean->sum.hi / n)
+    };
+    if (!isfinite(v.value)) return note(j->notes, j->run, mean->least_key, "the mean is not a finite number"), false;
+    json_t *record = new_record(j, mean->least_key, mean->least_base, &v);
+    json_object_set_new(record, "mean_of", json_integer((json_int_t)mean->n));
+    json_object_set_new(record, "cases", json_integer((json_int_t)n_cases));
+    json_array_append_new(j->records, record);
+    return true;
+}
+
+bool kg_figure_judge(const json_t *figure, const struct kg_evidence_run *run, json_t *records, json_t *notes) {
     struct judging j = { .figure = figure, .run = run, .records = records, .notes = notes };
     const char *take = kg_json_text(figure, "take");
-    const bool mean = take && strcmp(take, "geometric_mean") == 0;
-    if (!kg_figure_parse(kg_json_text(figure, "figure"), &j.goal)) return;
+    const bool is_mean = take && strcmp(take, "geometric_mean") == 0;
+    if (!kg_figure_parse(kg_json_text(figure, "figure"), &j.goal)) return false;
     struct chosen chosen = choose(json_object_get(figure, "of"), run);
-    struct value product = { .lo = 0 }, least = { .value = INFINITY };
-    const char *least_key = "", *least_base = NULL;
-    size_t n = 0;
+    struct mean mean = { .least_key = "" };
     for (size_t i = 0; i < chosen.n_cases; i++) {
         const struct kg_case_records *base;
         struct value v;
         if (!judge_one(&j, chosen.cases[i], &v, &base)) continue;
-        n++;
-        if (!mean) put_record(&j, chosen.cases[i]->key, base ? base->key : NULL, &v);
-        product.value += log(v.value);
-        product.lo += log(v.lo);
-        product.hi += log(v.hi);
-        if (v.value >= least.value) continue;
-        least = v;
-        least_key = chosen.cases[i]->key;
-        least_base = base ? base->key : NULL;
+        const char *key = chosen.cases[i]->key, *base_key = base ? base->key : NULL;
+        if (is_mean) add_to_mean(&mean, &v, key, base_key);
+        else json_array_append_new(records, new_record(&j, key, base_key, &v));
     }
-    if (mean && n > 0) { /* shown by the record of the least */
-        const double of_n = (double)n;
-        const struct value v = { true, false, exp(product.value / of_n), exp(product.lo / of_n),
-                                 exp(product.hi / of_n) };
-        if (isfinite(v.value)) put_record(&j, least_key, least_base, &v);
-        else note(notes, run, least_key, "the mean is not a finite number");
-    }
+    /* without at_least the mean is of all: only what was slowed down may be left out, never what failed or has no partner */
+    const size_t at_least = (size_t)kg_json_int(figure, "at_least", (int64_t)chosen.n_cases);
+    bool complete = json_array_size(notes) == (is_mean ? j.n_slowed : 0) && (!is_mean || mean.n >= at_least);
+    if (mean.n > 0) complete = put_mean(&j, &mean, chosen.n_cases) && complete;
     free(chosen.cases);
+    return complete && json_array_size(records) > 0;
 }

@@ -85,8 +85,11 @@ static json_t *found_text(const json_t *records, const struct kg_figure_goal *go
     if (!worst) return json_string("no record");
     const double lo = kg_json_number(worst, "lo", 0), hi = kg_json_number(worst, "hi", 0);
     char *interval = lo == hi ? kg_xstrdup("") : kg_xasprintf(" (%.4g to %.4g)", lo, hi);
-    json_t *text = json_sprintf("%.4g%s%s%s%s", kg_json_number(worst, "value", 0), unit ? " " : "", unit ? unit : "",
-                                interval, json_array_size(records) > 1 ? ", the worst of several" : "");
+    const double mean_of = kg_json_number(worst, "mean_of", 0), cases = kg_json_number(worst, "cases", 0);
+    char *left_out = mean_of < cases ? kg_xasprintf(", the mean of %g of %g cases", mean_of, cases) : kg_xstrdup("");
+    json_t *text = json_sprintf("%.4g%s%s%s%s%s", kg_json_number(worst, "value", 0), unit ? " " : "", unit ? unit : "",
+                                interval, left_out, json_array_size(records) > 1 ? ", the worst of several" : "");
+    free(left_out);
     free(interval);
     return text;
 }
@@ -100,8 +103,7 @@ static json_t *judge_figure(const json_t *story, const json_t *asked, const stru
     for (size_t r = 0; r < evidence->n_runs; r++) {
         json_t *records = json_array(), *notes = json_array(), *record;
         size_t i;
-        if (counts(story, &evidence->runs[r])) kg_figure_judge(asked, &evidence->runs[r], records, notes);
-        bool holds = json_array_size(records) > 0 && json_array_size(notes) == 0;
+        bool holds = counts(story, &evidence->runs[r]) && kg_figure_judge(asked, &evidence->runs[r], records, notes);
         json_array_foreach(records, i, record) {
             const bool reached = kg_figure_met(&goal, kg_json_number(record, "value", 0));
             json_object_set_new(record, "met", json_boolean(reached));

@@ -13,12 +13,15 @@
 /* {"sprint", "title", "verdict", "n_met", "n_missed", "n_unproven", "criteria": [...]}: the verdict is that of the worst
  * criterion, `missed` before `unproven` before `met`. A criterion:
  * {"spec", "story", "kind" ("cases" or "figure"), "what", "wanted", "state", "found",
- *  "records": [{"run", "record", "status"} or {"run", "record", "over" (or null), "value", "lo", "hi", "met"}],
+ *  "records": [{"run", "record", "status"} or {"run", "record", "over" (or null), "value", "lo", "hi", "met"}
+ *              (of a mean also "mean_of", how many of its "cases")],
  *  "notes": [why a record could not be used]}. The caller's reference. */
 json_t *kg_signoff_judge(const struct kg_sprint *sprint, const struct kg_evidence *evidence);
 
-/* The values of a figure in one run, appended to `records`; what is in the way goes to `notes`. */
-void kg_figure_judge(const json_t *figure, const struct kg_evidence_run *run, json_t *records, json_t *notes);
+/* The values of a figure in one run, appended to `records`, and to `notes` why a case has none. True if the records are
+ * enough to judge by: there are some, and no case is without, or of a mean no more than `at_least` allows, all of those
+ * because they were timed on a GPU that was slowed down. */
+bool kg_figure_judge(const json_t *figure, const struct kg_evidence_run *run, json_t *records, json_t *notes);
 
 /* Whether a pattern or one of a list matches the key. */
 bool kg_patterns_match(const json_t *patterns, const char *key);

@@ -53,6 +53,9 @@ static char *record_text(const json_t *record) {
     if (*text(record, "status")) kg_buffer_printf(&out, ": %s", text(record, "status"));
     if (*text(record, "over")) kg_buffer_printf(&out, " over %s", text(record, "over"));
     if (json_object_get(record, "value")) kg_buffer_printf(&out, " = %.4g", kg_json_number(record, "value", 0));
+    if (json_object_get(record, "mean_of"))
+        kg_buffer_printf(&out, ", the mean of %g of %g cases, this the least,", kg_json_number(record, "mean_of", 0),
+                         kg_json_number(record, "cases", 0));
     kg_buffer_printf(&out, " in %s", text(record, "run"));
     return out.data;
 }

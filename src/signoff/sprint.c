@@ -232,13 +232,17 @@ static enum kg_status figure_is_whole(const json_t *value, const char *where, co
     if (reads_error != (goal.kind == KG_GOAL_ERROR))
         return kg_fail(err, KG_ERR_SCHEMA, "%s: a %s is read from %s", where, goal.name,
                        reads_error ? "a timing, metric or memory, not from an error" : "an error");
+    const char *take = kg_json_text(value, "take");
+    if (json_object_get(value, "at_least") && !(take && strcmp(take, "geometric_mean") == 0))
+        return kg_fail(err, KG_ERR_SCHEMA, "%s: 'at_least' is of a geometric_mean", where);
     return KG_OK;
 }
 
 static const struct member FIGURE_MEMBERS[] = {
     { "what", true, check_text, NULL },   { "figure", true, check_figure, NULL },
     { "of", true, check_object, &OF },    { "over", false, check_object, &OVER },
-    { "take", false, check_word, TAKES }, { "unit", false, check_word, UNITS },
+    { "take", false, check_word, TAKES }, { "at_least", false, check_count, NULL },
+    { "unit", false, check_word, UNITS },
 };
 static const struct schema FIGURES = { "a figure", FIGURE_MEMBERS, KG_COUNT_OF(FIGURE_MEMBERS), figure_is_whole };
 

@@ -177,6 +177,18 @@ static const struct figure_row {
       "'figure': 'speedup >= 2.4', 'take': 'geometric_mean', 'of': {'match': 'bench/linear/*[cuda,f16,*', " COLD
       "}, " SAME,
       "met", 2.449489742783178, 2.32379000772445, 2.70801280154532 },
+#define MEAN_WITH(other)                                                                                               \
+    "'figure': 'speedup >= 2.4', 'take': 'geometric_mean', 'of': {'match': ['bench/linear/*[cuda,f16,*', '" other      \
+    "'], " COLD "}, " SAME
+    { "mean_is_of_all", MEAN_WITH("bench/slow/*"), "unproven", 2.449489742783178, 2.32379000772445, 2.70801280154532 },
+    { "mean_may_leave_out_what_was_slowed", MEAN_WITH("bench/slow/*") ", 'at_least': 2", "met", 2.449489742783178,
+      2.32379000772445, 2.70801280154532 },
+    { "mean_of_too_few", MEAN_WITH("bench/slow/*") ", 'at_least': 3", "unproven", 2.449489742783178, 2.32379000772445,
+      2.70801280154532 },
+    { "mean_without_a_partner", MEAN_WITH("bench/alone/*") ", 'at_least': 2", "unproven", 2.449489742783178,
+      2.32379000772445, 2.70801280154532 },
+    { "mean_with_a_failed_case", MEAN_WITH("unit/s/failed") ", 'at_least': 2", "unproven", 2.449489742783178,
+      2.32379000772445, 2.70801280154532 },
     { "slowed_down_is_no_proof", "'figure': 'time <= 1000', 'of': {'match': 'bench/slow/*', " COLD "}", "unproven", NAN,
       0, 0 },
     { "no_partner", "'figure': 'speedup >= 1', 'of': {'match': 'bench/alone/*', " COLD "}, " SAME, "unproven", NAN, 0,
@@ -359,6 +371,8 @@ static const struct bad_row {
       FIGURE_STORY("'figure': 'speedup >= 2', 'of': {'match': '*', 'metric': 'm'}, 'over': {'match': '*', 'same_but': "
                    "{'dtype': 'f32'}, 'metric': 'm'}"),
       "either 'match' or 'same_but'" },
+    { "at_least_of_each", FIGURE_STORY("'figure': 'value >= 2', 'at_least': 2, 'of': {'match': '*', 'metric': 'm'}"),
+      "stories[0].figures[0]: 'at_least' is of a geometric_mean" },
     { "range_upside_down",
       FIGURE_STORY("'figure': 'value >= 2', 'of': {'match': '*', 'metric': 'm', 'where': {'p': [2, 1]}}"),
       "[lowest, highest]" },

@@ -1,25 +1,18 @@
 # CUDA sources are compiled by nvcc and linked as objects into libkigo.a; without CUDA a file of src/ says why not.
 cuda_sources = kernels/gpu.cu
-cuda_sources += kernels/backend_cuda.cu kernels/decode_step.cu kernels/step_walk.cu \
-	kernels/gemm.cu kernels/linear.cu
-	kernels/linear.cu
+cuda_sources += kernels/backend_cuda.cu kernels/decode_step.cu kernels/step_walk.cu kernels/gemm.cu kernels/linear.cu
 cuda_sources += kernels/persistent/step.cu kernels/persistent/program.cu
 cuda_sources += kernels/canary.cu kernels/timing.cu
 cuda_sources += kernels/add.cu kernels/attention.cu kernels/attention_decode.cu kernels/attention_prefill.cu \
-	kernels/attention_prefill_f16.cu \
-	kernels/embedding.cu kernels/gelu.cu kernels/kv_write.cu kernels/layernorm.cu kernels/rmsnorm.cu \
-	kernels/rope.cu kernels/softmax.cu kernels/swiglu.cu
+	kernels/attention_prefill_f16.cu kernels/embedding.cu kernels/gelu.cu kernels/kv_write.cu kernels/layernorm.cu \
+	kernels/rmsnorm.cu kernels/rope.cu kernels/softmax.cu kernels/swiglu.cu
 cuda_sources += kernels/mailbox.cu kernels/sample.cu kernels/sample_draw.cu
-EXTRA_DIST += kernels/attention.cuh kernels/elementwise.cuh kernels/mma.cuh kernels/precision.cuh kernels/reduce.cuh
-EXTRA_DIST += $(cuda_sources) kernels/measure.h suites/harness/selftest/out_of_bounds.cu
-EXTRA_DIST += kernels/cuda_backend.h kernels/decode_step.h kernels/dequant.cuh kernels/gemm.h kernels/gemv.cuh \
-	kernels/sample.cuh kernels/sample.h kernels/step_walk.h
-	kernels/step_walk.h
-EXTRA_DIST += $(cuda_sources) kernels/measure.h
-EXTRA_DIST += kernels/cuda_backend.h kernels/decode_step.h kernels/dequant.cuh kernels/gemv.cuh \
-	kernels/step_walk.h kernels/rope_turn.cuh kernels/dependent.cuh kernels/gemv_stream.cuh kernels/persistent/step.h kernels/persistent/program.h \
-	kernels/persistent/block.cuh kernels/persistent/ring.cuh kernels/persistent/exchange.cuh \
-	kernels/persistent/matrix.cuh kernels/persistent/attention.cuh
+EXTRA_DIST += $(cuda_sources) suites/harness/selftest/out_of_bounds.cu
+EXTRA_DIST += kernels/cuda_backend.h kernels/decode_step.h kernels/gemm.h kernels/measure.h kernels/sample.h kernels/step_walk.h
+EXTRA_DIST += kernels/attention.cuh kernels/dependent.cuh kernels/dequant.cuh kernels/elementwise.cuh kernels/gemv.cuh \
+	kernels/gemv_stream.cuh kernels/mma.cuh kernels/precision.cuh kernels/reduce.cuh kernels/rope_turn.cuh kernels/sample.cuh
+EXTRA_DIST += kernels/persistent/step.h kernels/persistent/program.h kernels/persistent/block.cuh kernels/persistent/ring.cuh \
+	kernels/persistent/exchange.cuh kernels/persistent/matrix.cuh kernels/persistent/attention.cuh
 if WITH_CUDA
 cuda_objects = $(cuda_sources:.cu=.cu.o)
 libkigo_a_LIBADD += $(cuda_objects)

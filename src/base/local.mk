@@ -17,5 +17,4 @@ libkigo_a_SOURCES += \
 	src/base/json_put.c src/base/json_put.h \
 	src/base/utf8.c src/base/utf8.h \
 	src/base/zstd.c src/base/zstd.h
-	src/base/utf8.c src/base/utf8.h
 libkigo_a_SOURCES += src/base/program.c src/base/program.h

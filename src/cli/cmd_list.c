@@ -6,14 +6,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Whether there is one; whose, verify says. */
+#define SIGNATURE "CASE b.sig_state WHEN 'unsigned' THEN 'none' ELSE 'there' END AS signature"
+
 /* For people, and all there is to say for programs. */
 static const char SHORT[] = "b.bundle_id AS run, b.verdict, b.state, b.n_planned AS planned, b.n_pass AS pass,"
                             " b.n_fail AS fail, b.n_skip AS skip, b.n_crash AS crash, b.n_timeout AS timeout,"
-                            " b.n_norun AS norun, printf('%.1f', (b.sealed_us - b.started_us) / 1e6) AS seconds";
+                            " b.n_norun AS norun, printf('%.1f', (b.sealed_us - b.started_us) / 1e6) AS seconds,"
+                            " " SIGNATURE;
 static const char LONG[] =
     "b.bundle_id, b.verdict, b.state, b.n_planned, b.n_pass, b.n_fail, b.n_skip, b.n_crash,"
     " b.n_timeout, b.n_norun, b.started_us, b.sealed_us, b.git_commit, b.git_branch, b.git_dirty,"
-    " b.overhead_share, e.gpu_name, e.cpu_model";
+    " b.overhead_share, e.gpu_name, e.cpu_model, " SIGNATURE;
 
 static enum kg_status list(const char *root, const struct kg_filter *filter, const struct kg_rows_options *format,
                            int64_t limit, struct kg_error *err) {

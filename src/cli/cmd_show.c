@@ -6,6 +6,7 @@
 #include "cli/filter.h"
 #include "cli/rows.h"
 #include "cli/show_markdown.h"
+#include "cli/trust.h"
 #include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
@@ -27,6 +28,8 @@ struct run {
     json_t *summary, *source, *env, *build;
     const struct kg_case_records **shown; /* cases that the options choose */
     size_t n_shown;
+    struct kg_signature signature;
+    bool signature_known; /* false: ssh-keygen or the list of allowed signers could not be asked */
 };
 
 static bool is_green(const struct kg_case_records *c) {
@@ -66,6 +69,13 @@ static enum kg_status load(const char *dir, struct run *run, struct kg_error *er
     return status;
 }
 
+static void look_at_signature(const struct show_options *o, struct run *run) {
+    char *allowed = kg_cli_allowed_signers(NULL, kg_cli_bundles_root(o->bundles));
+    struct kg_error unheard;
+    run->signature_known = kg_signature_check(run->dir, allowed, &run->signature, &unheard) == KG_OK;
+    free(allowed);
+}
+
 static void unload(struct run *run) {
     free(run->shown);
     json_decref(run->build);
@@ -89,6 +99,7 @@ static json_t *run_json(const struct run *run) {
     json_object_set_new(all, "dir", dir ? dir : json_null());
     json_object_set(all, "source", run->source ? run->source : json_null());
     json_object_set(all, "env", run->env ? run->env : json_null());
+    json_object_set_new(all, "signature", run->signature_known ? kg_cli_signature_json(&run->signature) : json_null());
     json_object_set_new(all, "findings", kg_cli_findings_json(&run->findings));
     json_object_set_new(all, "cases", cases);
     return all;
@@ -119,6 +130,11 @@ static void put_head(const struct run *run, struct kg_buffer *out) {
                      json_is_true(json_object_get(git, "dirty")) ? ", changed (dirty.diff)" : "");
     kg_buffer_printf(out, "machine  %s, %s\n", or_dash(kg_json_text(json_object_get(run->env, "cpu"), "model")),
                      or_dash(kg_json_text(run->env, "os")));
+    if (run->signature_known) {
+        kg_buffer_puts(out, "trust    ");
+        kg_cli_signature_text(&run->signature, out);
+        kg_buffer_puts(out, "\n");
+    }
     kg_buffer_printf(out, "folder   %s\n", run->dir);
 }
 
@@ -194,6 +210,7 @@ static enum kg_status show(const char *dir, const struct show_options *given, bo
     struct show_options o = *given;
     enum kg_status status = load(dir, &run, err);
     if (status == KG_OK) {
+        look_at_signature(&o, &run);
         /* Asked for nothing in particular: what is not green, in JSON every case. */
         if (!o.glob && !o.slowest && !o.format.json && !o.format.csv && !kg_filter_has_case(&o.filter))
             o.failures = true;

@@ -45,6 +45,21 @@ static void expect_state(const char *root, const char *dir, const char *allowed,
     json_decref(answer);
 }
 
+/* What the verbs that only look say of a run's signature. */
+static void expect_shown(const struct bench *b, const char *dir, const char *listed, const char *state,
+                         const char *words) {
+    json_t *rows = kg_verb_json(b->root, WORDS("list"), KG_EXIT_OK);
+    json_t *run = kg_verb_json(b->root, WORDS("show", dir), KG_EXIT_OK);
+    char *text;
+    kg_verb_expect(b->root, WORDS("show", dir), KG_EXIT_OK, &text);
+    ck_assert_str_eq(json_string_value(json_object_get(json_array_get(rows, 0), "signature")), listed);
+    ck_assert_str_eq(json_string_value(json_object_get(json_object_get(run, "signature"), "state")), state);
+    ck_assert_msg(strstr(text, words), "%s", text);
+    free(text);
+    json_decref(run);
+    json_decref(rows);
+}
+
 static void signed_bundle(struct kg_record *rec, const void *arg) {
     struct bench b;
     (void)arg;
@@ -53,7 +68,9 @@ static void signed_bundle(struct kg_record *rec, const void *arg) {
     expect_state(b.root, dir, b.allowed, KG_EXIT_OK, "unsigned");
     kg_verb_refuses(b.root, WORDS("verify", dir, "--allowed-signers", b.allowed, "--require-signature"),
                     KG_EXIT_INTEGRITY, "not signed");
+    expect_shown(&b, dir, "none", "unsigned", "\ntrust    not signed\n");
     kg_verb_expect(b.root, WORDS("sign", dir, "--key", b.key), KG_EXIT_OK, NULL);
+    expect_shown(&b, dir, "there", "intact", "\ntrust    signed with ED25519 key SHA256:");
     expect_state(b.root, dir, NULL, KG_EXIT_OK, "intact");
     expect_state(b.root, dir, b.allowed, KG_EXIT_OK, "good");
     kg_verb_expect(b.root, WORDS("verify", dir, "--allowed-signers", b.allowed, "--require-signature"), KG_EXIT_OK,

@@ -29,7 +29,7 @@ libkigo_a_SOURCES += \
 	src/bundle/verify.c src/bundle/verify.h \
 	src/bundle/verify_bag.c \
 	src/bundle/verify_records.c
-EXTRA_DIST += docs/bundle-format.md docs/ci.md docs/signoff.md docs/measuring.md proof-bundles/README.md
+EXTRA_DIST += proof-bundles/README.md
 if WITH_LIBARCHIVE
 libkigo_a_SOURCES += src/bundle/archive_read.c src/bundle/archive_write.c
 else

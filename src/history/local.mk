@@ -29,4 +29,3 @@ libkigo_a_SOURCES += \
 	src/history/sync.c
 libkigo_a_SOURCES += src/history/prune.c src/history/prune.h
 libkigo_a_SOURCES += src/history/reproduce.c src/history/reproduce.h
-EXTRA_DIST += docs/history.md

@@ -79,6 +79,8 @@ static void history_of_a_case(struct kg_record *rec, const void *arg) {
         { { "history", "KEY", "--figure", "y.*" }, N_RUNS * 2 },
         { { "history", "KEY", "--figure", "kv.peak" }, N_RUNS },
         { { "history", "no/such/case" }, 0 },
+        { { "history", "x' OR '1'='1" }, 0 }, /* values are bound, never part of the SQL */
+        { { "history", "KEY", "--figure", "x') OR (1=1) --" }, 0 },
     };
     struct kg_history_lab lab;
     struct story story = { .victim = 1 };
@@ -121,6 +123,8 @@ static void list_by_filters(struct kg_record *rec, const void *arg) {
         { { "list", "--shape", "M=1 N=256" }, N_RUNS }, /* the small run has no such case */
         { { "list", "--dtype", "f32" }, 0 },
         { { "list", "--commits", lab.commits[1] }, 2 },
+        { { "list", "--machine", "x' OR '1'='1" }, 0 }, /* values are bound, never part of the SQL */
+        { { "list", "--shape", "x') OR (1=1) --" }, 0 },
     };
     for (size_t i = 0; i < KG_COUNT_OF(choices); i++) {
         json_t *rows = kg_verb_json(lab.root, choices[i].words, KG_EXIT_OK);
@@ -227,12 +231,12 @@ static void words_are_kept(struct kg_record *rec, const void *arg) {
                                            WORDS("pin", "nothing"),
                                            WORDS("pin", "latest", "--remove") };
     for (size_t i = 0; i < KG_COUNT_OF(refused); i++) kg_verb_expect(lab.root, refused[i], KG_EXIT_USAGE, NULL);
-    json_t *one = kg_verb_json(lab.root, WORDS("annotate", "note", "latest", "--why", "<b>|\"words\""), KG_EXIT_OK);
+    json_t *one = kg_verb_json(lab.root, WORDS("annotate", "note", "latest", "--why", "<b>|\"it's\"); --"), KG_EXIT_OK);
     kg_verb_expect(lab.root, WORDS("pin", "latest"), KG_EXIT_OK, NULL);
     kg_verb_expect(lab.root, WORDS("reindex"), KG_EXIT_OK, NULL);
     json_t *rows = kg_verb_json(lab.root, WORDS("annotate", "list"), KG_EXIT_OK);
     ck_assert_uint_eq(json_array_size(rows), 2);
-    ck_assert_str_eq(text(json_array_get(rows, 0), "text"), "<b>|\"words\"");
+    ck_assert_str_eq(text(json_array_get(rows, 0), "text"), "<b>|\"it's\"); --");
     json_decref(rows);
     kg_verb_expect(lab.root, WORDS("annotate", "remove", text(one, "annotation_id")), KG_EXIT_OK, NULL);
     kg_verb_expect(lab.root, WORDS("pin", "latest", "--remove"), KG_EXIT_OK, NULL);

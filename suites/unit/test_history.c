@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -450,6 +451,35 @@ static void without_wal(struct kg_record *rec, const void *arg) {
     ck_assert_uint_eq(kg_maker_count(root, "index.sqlite-wal"), 0);
 }
 
+/* What a user who may only read the folder of bundles asks is answered from an index in memory. */
+static void read_only_folder(struct kg_record *rec, const void *arg) {
+    enum { GOOD, WRONG, OUT_OF_REACH, NOBODY = 65534 };
+    const char *root = kg_scratch_dir(rec);
+    int state = 0;
+    (void)arg;
+    write_runs(root);
+    remove_index(root);
+    ck_assert_int_eq(chmod(root, 0555), 0);
+    const pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        struct kg_history *history;
+        struct kg_error err;
+        struct number n = { 0 };
+        if (geteuid() == 0 && (setgid(NOBODY) != 0 || setuid(NOBODY) != 0)) _exit(OUT_OF_REACH);
+        if (access(root, R_OK | X_OK) != 0) _exit(OUT_OF_REACH);
+        enum kg_status status = kg_history_open(root, &history, NULL, &err);
+        if (status == KG_OK)
+            status = kg_history_query(history, "SELECT count(*) FROM bundle", NULL, 0, take_number, &n, &err);
+        if (status != KG_OK) fprintf(stderr, "%s\n", err.message);
+        _exit(status == KG_OK && n.value == 3 ? GOOD : WRONG);
+    }
+    ck_assert_int_eq(waitpid(child, &state, 0), child);
+    ck_assert_int_eq(chmod(root, 0755), 0);
+    ck_assert_msg(WIFEXITED(state) && WEXITSTATUS(state) != WRONG, "the reader ended with %d", state);
+    if (WEXITSTATUS(state) == OUT_OF_REACH) kg_record_skip(rec, "the scratch folder is out of other users' reach");
+}
+
 #define CASE(function)                                                                                                 \
     { .layer = "unit", .op = "history", .name = #function, .run = function }
 
@@ -466,6 +496,7 @@ static const struct kg_case CASES[] = {
     CASE(many_writers),
     CASE(many_publishers),
     CASE(without_wal),
+    CASE(read_only_folder),
 };
 
 int main(int argc, char **argv) {

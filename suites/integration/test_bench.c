@@ -101,6 +101,10 @@ static void quick_bench_seals_whole_records(struct kg_record *rec, const void *a
         expect_complete(result);
     }
     char *csv = read_data(bundle, "bandwidth.csv"), *json = read_data(bundle, "bandwidth.json");
+    char *page = read_data(bundle, "report.html");
+    ck_assert_ptr_nonnull(strstr(page, ">Roofline</h2>"));
+    ck_assert_ptr_nonnull(strstr(page, "%</td><td class=\"name\">bench/linear/decode_qwen_qkv["));
+    free(page);
     ck_assert_ptr_nonnull(strstr(csv, "\r\n\"bench/linear/decode_qwen_qkv[cpu,f32,M=1 N=1152 K=896]\",linear,"));
     json_t *profile = json_loads(json, 0, NULL);
     ck_assert_uint_ge(json_array_size(json_object_get(profile, "cases")), 4);

@@ -1,4 +1,4 @@
-/* One token as a CUDA graph: see decode_step.cu. */
+/* One token in one launch of a kernel or of a graph: see decode_step.cu. */
 #ifndef KIGO_KERNELS_DECODE_STEP_H
 #define KIGO_KERNELS_DECODE_STEP_H
 

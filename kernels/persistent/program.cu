@@ -8,7 +8,7 @@
 
 using kg_persistent::MMA_ROWS;
 
-enum { COMPUTE_CAPABILITY = 90, ALIGNMENT_BYTES = 256, SLOTS_WANTED = 6, LEAST_SLOTS = 3 };
+enum { COMPUTE_CAPABILITY = 90, ALIGNMENT_BYTES = 256, SLOTS_WANTED = 6 };
 
 /* Keys of a split: what a block's warps take in one turn (float16), or a few (float32). */
 enum { KEYS_PER_SPLIT_F16 = 256, KEYS_PER_SPLIT_F32 = 64 };
@@ -210,12 +210,14 @@ static void set_model(struct kg_persistent_program *p, const struct kg_decode_st
     p->id_in_place = args->buffers->ids;
 }
 
-/* False if the block's memory has no room for a ring. */
+/* False if the block's memory has no room for a ring, or a block has more of the residual stream than a batch: each thread
+ * keeps one element of it. */
 static bool set_ring(struct kg_persistent_program *p, const struct kg_cuda_backend *cuda, uint32_t elem_bytes) {
     for (int i = 0; i < KG_PERSISTENT_OUTPUT; i++) {
         const uint32_t n = most_outputs(&p->matrix[i], cuda->n_sms);
         if (n > p->side_rows) p->side_rows = n;
     }
+    if (most_outputs(&p->matrix[KG_PERSISTENT_DOWN], cuda->n_sms) > kg_persistent::BATCH_ROWS) return false;
     p->n_slots = SLOTS_WANTED;
     const uint32_t fixed = kg_cuda_persistent_map(p);
     if (fixed >= cuda->shared_bytes) return false;

@@ -4,8 +4,8 @@
  * At one row a model is as fast as its weights are read. Here one block a multiprocessor stays for the whole token: a
  * producer warp streams the block's share of every matrix, layer after layer, into a ring of shared memory, far ahead of
  * its use and whatever the consumers wait for; another fetches norm weights and biases; 14 consumer warps go from product
- * to product (program.h) as the vectors they need arrive from the other blocks (exchange.cuh). So
- * reading goes on while a dependency is waited for, and a dependency costs one trip through the second-level cache.
+ * to product (program.h) as the vectors they need arrive from the other blocks (exchange.cuh). So reading goes on while a
+ * dependency is waited for, and a dependency costs one trip through the second-level cache.
  *
  * Every block computes the norms for itself. A block has the same rows of attn_out and down, and keeps its part of the
  * residual stream in registers.
@@ -23,7 +23,6 @@
 #include "kernels/persistent/matrix.cuh"
 #include "kernels/persistent/step.h"
 #include "kernels/rope_turn.cuh"
-#include <cstdlib>
 
 using namespace kg_persistent;
 
@@ -322,6 +321,13 @@ static void split_keys(struct kg_persistent_program *p, uint32_t n_keys) {
     p->n_splits = (n_keys + p->keys_per_split - 1) / p->keys_per_split;
 }
 
+/* The numbers of runs begin again: no word may have one of them from the first time. The layers lie behind the words. */
+static cudaError_t start_over(const struct kg_cuda_backend *cuda, struct kg_persistent_program *p) {
+    const size_t n_bytes = reinterpret_cast<uintptr_t>(p->layers) - reinterpret_cast<uintptr_t>(p->words.qkv);
+    p->run = 1;
+    return cudaMemsetAsync(p->words.qkv, 0, n_bytes, cuda->stream);
+}
+
 enum kg_status kg_cuda_persistent_step(struct kg_cuda_backend *cuda, struct kg_persistent_program *program, int32_t id,
                                        uint32_t position, struct kg_error *err) {
     const void *kernel = with_instance(*program, [](auto of) { return of.kernel(); });
@@ -339,6 +345,7 @@ enum kg_status kg_cuda_persistent_step(struct kg_cuda_backend *cuda, struct kg_p
     code = cudaLaunchCooperativeKernel(kernel, dim3((unsigned)cuda->n_sms), dim3(THREADS), params, shared_bytes,
                                        cuda->stream);
     program->run += program->n_layers;
-    if (program->run > UINT32_MAX - 2 * KG_PERSISTENT_MAX_LAYERS) program->run = 1;
+    if (code == cudaSuccess && program->run > UINT32_MAX - 2 * KG_PERSISTENT_MAX_LAYERS)
+        code = start_over(cuda, program);
     return code == cudaSuccess ? KG_OK : kg_cuda_fail(err, "decode step", code);
 }

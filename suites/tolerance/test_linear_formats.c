@@ -161,7 +161,7 @@ static size_t n_products;
 static void add(struct kg_case_list *cases, const char *edge, const struct product *p) {
     char name[64], shape[64];
     const char *format = kg_dtype_info(p->dtype)->name;
-    if (n_products == KG_COUNT_OF(products)) return;
+    if (n_products == KG_COUNT_OF(products)) abort(); /* a case left out unseen would be a hole */
     products[n_products] = *p;
     snprintf(name, sizeof name, "%s_of_%s%s", edge, format, p->bias ? "_bias" : "");
     for (char *c = name; *c; c++) *c = (char)(*c >= 'A' && *c <= 'Z' ? *c + 'a' - 'A' : *c);

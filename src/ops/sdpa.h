@@ -1,0 +1,105 @@
+/* sdpa: scaled-dot-product attention on free-standing tensors, softmax(q k^T scale) v per batch entry and head.
+ *
+ *     s[i][j] = scale * q[b][h][i] . k[b][g][j],    g = h / (n_heads / n_kv_heads)
+ *     y[b][h][i] = sum_j exp(s[i][j] - m) v[b][g][j] / (sum_j exp(s[i][j] - m) + exp(sink[h] - m))
+ *
+ * over the keys j that query i sees, m the largest of its scores and the sink; without sinks that last term is 0. Query i
+ * is at position p = n_keys - n_queries + i (queries are aligned with the end of the keys; p may be negative). Full: it
+ * sees every key. Causal: keys 0..p; a window w > 0 leaves those with p - j < w (causal only). A query that sees no key
+ * gives zeros, sink or not. Finite inputs whose scores are finite in float32 give finite outputs.
+ *
+ * Inputs are f32 or f16, or f8: E4M3 (OCP 8-bit Floating Point Specification; no infinities, largest 448) times a float32
+ * scale for each (batch entry, head) of q, k and v. On the GPU inputs are f16 or f8 and y is f16, with the softmax and
+ * all sums in float32; on the CPU, the reference, inputs are f32 or f8 and y is f32, with sums in double.
+ *
+ * A variant is one way to compute it, named so that measurements and checks can ask for it; AUTO picks by shape and
+ * device. A variant that does not take the shape, the precision or the device is KG_ERR_UNSUPPORTED, naming why. Every
+ * variant gives the same bits each time for the same input on the same device. */
+#ifndef KIGO_OPS_SDPA_H
+#define KIGO_OPS_SDPA_H
+
+#include "base/threads.h"
+#include <kigo/engine.h>
+#include <kigo/status.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { KG_SDPA_MAX_HEAD_DIM = 2048, KG_SDPA_MAX_LENGTH = 131072 };
+
+/* X(VARIANT, name, what it is) */
+#define KG_SDPA_VARIANT_LIST(X)                                                                                        \
+    X(AUTO, "auto", "the fastest known for the shape and the device")                                                  \
+    X(SCALAR, "scalar", "online softmax on the ordinary cores, a warp a query")                                        \
+    X(MMA, "mma", "tensor cores by mma.sync, keys and values by double-buffered asynchronous copies (sm_80)")          \
+    X(SPLIT, "split", "few queries: keys split over blocks, partial results merged by the last one (sm_80)")           \
+    X(WGMMA, "wgmma", "tensor cores by wgmma, tiles by TMA, specialised warps (sm_90a)")                               \
+    X(CLUSTER, "cluster", "wgmma with keys split over the blocks of a cluster, for few tiles (sm_90a)")
+
+enum kg_sdpa_variant {
+#define KG_SDPA_VARIANT_ENUM(name, text, what) KG_SDPA_##name,
+    KG_SDPA_VARIANT_LIST(KG_SDPA_VARIANT_ENUM)
+#undef KG_SDPA_VARIANT_ENUM
+        KG_SDPA_VARIANT_COUNT
+};
+
+const char *kg_sdpa_variant_name(enum kg_sdpa_variant variant); /* "wgmma" */
+KG_WARN_UNUSED enum kg_status kg_sdpa_variant_from_name(const char *name, enum kg_sdpa_variant *variant,
+                                                        struct kg_error *err);
+
+/* A tensor (batch, heads, rows, head_dim): element (b, h, r, d) is at b * batch + h * head + r * row + d, in elements. The
+ * tensor-core variants want `data` and every stride in multiples of 16 bytes. */
+struct kg_sdpa_strides {
+    uint64_t batch, head, row;
+};
+
+struct kg_sdpa_args {
+    enum kg_precision inputs, output;
+    enum kg_sdpa_variant variant;
+    const void *q;     /* (n_batch, n_heads, n_queries, head_dim) */
+    const void *k, *v; /* (n_batch, n_kv_heads, n_keys, head_dim) */
+    void *y;           /* (n_batch, n_heads, n_queries, head_dim); overlaps no input */
+    struct kg_sdpa_strides q_strides, k_strides, v_strides, y_strides;
+    const float *q_scale;                  /* f8: (n_batch, n_heads), each finite and > 0; else NULL */
+    const float *k_scale, *v_scale;        /* f8: (n_batch, n_kv_heads) */
+    const float *sinks;                    /* (n_heads), logits, as scaled scores are; NULL: none */
+    uint32_t n_batch, n_heads, n_kv_heads; /* n_kv_heads divides n_heads */
+    uint32_t n_queries, n_keys;            /* 0 to KG_SDPA_MAX_LENGTH */
+    uint32_t head_dim;
+    float scale;
+    bool causal;
+    uint32_t window; /* 0: none */
+    void *
+        workspace; /* kg_sdpa_workspace_bytes, zero before its first use, left fit for the next by every call; not by two
+                      * calls at once */
+};
+
+/* Strides of a dense tensor (batch, n_heads, n_rows, head_dim). */
+struct kg_sdpa_strides kg_sdpa_dense(uint32_t n_heads, uint32_t n_rows, uint32_t head_dim);
+
+/* What args->workspace must have for any variant on any device; 0: none. Pointers in args are not looked at. */
+uint64_t kg_sdpa_workspace_bytes(const struct kg_sdpa_args *args);
+
+KG_WARN_UNUSED enum kg_status kg_sdpa_check(const struct kg_sdpa_args *args, struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_cpu_sdpa(struct kg_thread_pool *pool, const struct kg_sdpa_args *args,
+                                          struct kg_error *err);
+
+/* sdpa_quantize: a tensor to E4M3 with a scale for each (batch entry, head).
+ *
+ *     scale[b][h] = max |x[b][h]| / 448 (1 if that is 0),    y = e4m3(x / scale), rounded to nearest even, saturating
+ *
+ * x in f16 on the GPU, in f32 on the CPU. A NaN in x gives NaN there; an infinity makes its head's scale infinite and
+ * is the caller's to avoid. */
+struct kg_sdpa_quantize_args {
+    enum kg_precision input;
+    const void *x; /* (n_batch, n_heads, n_rows, head_dim) */
+    uint8_t *y;    /* the same shape */
+    struct kg_sdpa_strides x_strides, y_strides;
+    float *scale; /* (n_batch, n_heads) */
+    uint32_t n_batch, n_heads, n_rows, head_dim;
+};
+
+KG_WARN_UNUSED enum kg_status kg_sdpa_quantize_check(const struct kg_sdpa_quantize_args *args, struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_cpu_sdpa_quantize(struct kg_thread_pool *pool,
+                                                   const struct kg_sdpa_quantize_args *args, struct kg_error *err);
+
+#endif

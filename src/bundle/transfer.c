@@ -57,41 +57,48 @@ static enum kg_status make_staging(const char *root, char **staging, int *lock_f
     return status;
 }
 
-static enum kg_status check_free(const char *root, const struct kg_imported *imported, struct kg_error *err) {
-    char *dir = kg_path_join(root, imported->id), *tags = kg_path_join(dir, "tagmanifest-sha256.txt");
-    char sha256[KG_SHA256_HEX_SIZE] = "";
-    enum kg_status status = KG_OK;
-    if (kg_path_exists(dir)) {
-        const bool same =
-            kg_sha256_file(tags, sha256, NULL) == KG_OK && strcmp(sha256, imported->tagmanifest_sha256) == 0;
-        status = kg_fail(err, KG_ERR_EXISTS, "%s is here already, %s", dir,
-                         same ? "the same bundle" : "and is another bundle of this id; nothing was replaced");
-    }
-    free(tags);
-    free(dir);
-    return status;
-}
-
-static enum kg_status check_bundle(const struct kg_import *import, const char *dir, struct kg_imported *imported,
-                                   struct kg_error *err) {
+/* Verifies the bundle in `dir`; `where` names it to people. Fills in tag manifest and signature. */
+static enum kg_status check_bundle(const struct kg_import *import, const char *dir, const char *where,
+                                   struct kg_imported *imported, struct kg_error *err) {
     struct kg_bundle_findings findings = { NULL, 0 };
     struct kg_signature *signature = &imported->signature;
     char *tags = kg_path_join(dir, "tagmanifest-sha256.txt");
     enum kg_status status = kg_bundle_verify(dir, &findings, err);
     if (status == KG_ERR_INTEGRITY)
-        status = kg_fail(err, KG_ERR_INTEGRITY, "%s: bundle %s does not verify, %zu findings, first: %s %s: %s",
-                         import->path, imported->id, findings.n_items, findings.items[0].what, findings.items[0].path,
+        status = kg_fail(err, KG_ERR_INTEGRITY, "%s: bundle %s does not verify, %zu findings, first: %s %s: %s", where,
+                         imported->id, findings.n_items, findings.items[0].what, findings.items[0].path,
                          findings.items[0].detail);
-    else if (status != KG_OK) kg_error_prefix(err, "%s", import->path);
+    else if (status != KG_OK) kg_error_prefix(err, "%s", where);
     kg_bundle_findings_free(&findings);
     if (status == KG_OK) status = kg_sha256_file(tags, imported->tagmanifest_sha256, err);
     if (status == KG_OK) status = kg_signature_check(dir, import->allowed_signers, signature, err);
     const bool wrong = signature->state == KG_SIGNATURE_BAD || signature->state == KG_SIGNATURE_UNTRUSTED;
     if (status == KG_OK && (wrong || (import->require_signature && signature->state != KG_SIGNATURE_GOOD)))
-        status = kg_fail(err, KG_ERR_INTEGRITY, "%s: the signature of %s is %s%s%s", import->path, imported->id,
+        status = kg_fail(err, KG_ERR_INTEGRITY, "%s: the signature of %s is %s%s%s", where, imported->id,
                          signature->state == KG_SIGNATURE_NONE ? "missing" : kg_signature_state_name(signature->state),
                          signature->why[0] ? ": " : "", signature->why);
     free(tags);
+    return status;
+}
+
+/* What is in the root under the id has to be the bundle that came, and to stand up to the same checks. */
+static enum kg_status check_here(const struct kg_import *import, const char *here, struct kg_imported *imported,
+                                 struct kg_error *err) {
+    struct kg_imported found = { .was_here = true };
+    char *where = kg_xasprintf("%s is here already; nothing was replaced", here);
+    char *tags = kg_path_join(here, "tagmanifest-sha256.txt");
+    snprintf(found.id, sizeof found.id, "%s", imported->id);
+    enum kg_status status = KG_OK;
+    if (kg_sha256_file(tags, found.tagmanifest_sha256, NULL) != KG_OK)
+        status = kg_fail(err, KG_ERR_INTEGRITY, "%s: it holds no sealed bundle", where);
+    else if (strcmp(found.tagmanifest_sha256, imported->tagmanifest_sha256) != 0)
+        status = kg_fail(err, KG_ERR_INTEGRITY, "%s: it is another bundle of this id", where);
+    if (status == KG_OK) status = check_bundle(import, here, where, &found, err);
+    if (status == KG_OK && found.signature.state == KG_SIGNATURE_NONE && imported->signature.state != KG_SIGNATURE_NONE)
+        snprintf(found.note, sizeof found.note, "%s is not signed, the archive's copy is; nothing was written", here);
+    if (status == KG_OK) *imported = found;
+    free(tags);
+    free(where);
     return status;
 }
 
@@ -111,13 +118,25 @@ static enum kg_status note_import(const struct kg_import *import, const struct k
 }
 
 /* The note first: a bundle without one would pass for a link of this root's chain. */
-static enum kg_status publish(const struct kg_import *import, const char *dir, const struct kg_imported *imported,
-                              struct kg_error *err) {
-    char *to = kg_path_join(import->root, imported->id);
+static enum kg_status publish(const struct kg_import *import, const char *dir, const char *to,
+                              const struct kg_imported *imported, struct kg_error *err) {
     enum kg_status status = kg_bag_sync(dir, err);
     if (status == KG_OK) status = note_import(import, imported, err);
     if (status == KG_OK) status = kg_path_rename_new(dir, to, err);
     if (status == KG_OK) status = kg_dir_sync(import->root, err);
+    return status;
+}
+
+/* Publishes what was checked, unless it is there: before, or since another import of it came first. */
+static enum kg_status settle(const struct kg_import *import, const char *dir, struct kg_imported *imported,
+                             struct kg_error *err) {
+    char *to = kg_path_join(import->root, imported->id);
+    enum kg_status status = KG_ERR_EXISTS;
+    struct kg_error why;
+    if (!kg_path_exists(to)) status = publish(import, dir, to, imported, err);
+    if (status == KG_ERR_EXISTS && kg_path_exists(to)) status = check_here(import, to, imported, err);
+    else if (status == KG_OK && kg_history_add(import->root, imported->id, &why) != KG_OK)
+        snprintf(imported->note, sizeof imported->note, "not indexed: %.400s", why.message);
     free(to);
     return status;
 }
@@ -133,15 +152,11 @@ enum kg_status kg_bundle_import(const struct kg_import *import, struct kg_import
     if (status == KG_OK) status = kg_archive_unpack(import->path, staging, &import->limits, imported->id, err);
     if (status == KG_OK) {
         dir = kg_path_join(staging, imported->id);
-        status = check_bundle(import, dir, imported, err);
+        status = check_bundle(import, dir, import->path, imported, err);
     }
-    if (status == KG_OK) status = check_free(import->root, imported, err);
-    if (status == KG_OK) status = publish(import, dir, imported, err);
+    if (status == KG_OK) status = settle(import, dir, imported, err);
     if (staging) (void)!kg_path_remove(staging, NULL); /* the next import tries again */
     if (lock_fd >= 0) close(lock_fd);
-    struct kg_error why;
-    if (status == KG_OK && kg_history_add(import->root, imported->id, &why) != KG_OK)
-        snprintf(imported->note, sizeof imported->note, "not indexed: %.400s", why.message);
     free(dir);
     free(staging);
     return status;

@@ -22,14 +22,16 @@ struct kg_import {
 struct kg_imported {
     char id[KG_ARCHIVE_ID_SIZE];
     char tagmanifest_sha256[KG_SHA256_HEX_SIZE];
-    struct kg_signature signature;
-    char note[512]; /* "", or why the published bundle could not be indexed */
+    struct kg_signature signature; /* of the bundle in the root */
+    bool was_here;                 /* the same bundle, sound: nothing was written */
+    char note[512]; /* "", or what did not come with it: its place in the index, the archive's signature */
 };
 
 /* Unpacks into a hidden folder of the root, verifies the bundle and its signature there, and publishes it by a rename that
  * replaces nothing; the root's imports/<id>.json says where it came from. Whatever is wrong, the root is as it was.
- * KG_ERR_FORMAT (the archive), KG_ERR_INTEGRITY (the bundle, the signature), KG_ERR_EXISTS (a bundle of that id is there,
- * the message says whether the same). */
+ * A bundle that is there already, with the same tag manifest, is a success if it stands up to the same checks.
+ * KG_ERR_FORMAT (the archive), KG_ERR_INTEGRITY (the bundle, the signature; what is there under that id is another bundle, or
+ * not sound). */
 KG_WARN_UNUSED enum kg_status kg_bundle_import(const struct kg_import *import, struct kg_imported *imported,
                                                struct kg_error *err);
 

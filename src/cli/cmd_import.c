@@ -16,12 +16,12 @@ struct import_options {
 static enum kg_status answer(const struct kg_imported *imported, const char *root, bool json, struct kg_error *err) {
     if (imported->note[0]) fprintf(stderr, "kigo import: %s\n", imported->note);
     if (json)
-        return kg_cli_print_json(json_pack("{s:s, s:s, s:o}", "bundle_id", imported->id, "tagmanifest_sha256",
-                                           imported->tagmanifest_sha256, "signature",
-                                           kg_cli_signature_json(&imported->signature)),
+        return kg_cli_print_json(json_pack("{s:s, s:s, s:b, s:o}", "bundle_id", imported->id, "tagmanifest_sha256",
+                                           imported->tagmanifest_sha256, "already_here", imported->was_here,
+                                           "signature", kg_cli_signature_json(&imported->signature)),
                                  err);
     struct kg_buffer out = KG_BUFFER_INIT;
-    kg_buffer_printf(&out, "%s/%s: ", root, imported->id);
+    kg_buffer_printf(&out, "%s/%s: %s", root, imported->id, imported->was_here ? "already here, " : "");
     kg_cli_signature_text(&imported->signature, &out);
     kg_buffer_puts(&out, "\n");
     return kg_cli_print(&out, err);
@@ -70,7 +70,9 @@ int kg_cmd_import(int argc, char **argv) {
         .summary =
             "Takes in a bundle that 'kigo export' wrote. It is unpacked aside and published only if it verifies;\n"
             "links, devices, paths that lead out of it and names that come twice are refused, and nothing that is\n"
-            "there is ever replaced. Exit code 4: the archive, the bundle or its signature is not sound.",
+            "there is ever replaced: a bundle that is already here, the same and sound, is left as it is (exit\n"
+            "code 0). Exit code 4: the archive, the bundle or its signature is not sound, or what is here under\n"
+            "that id is another bundle or is spoilt.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
         .min_args = 1,

@@ -76,7 +76,6 @@ static void there_and_back(struct kg_record *rec, const void *arg) {
     EXPECT_OK(kg_sha256_file(file, first, &err), err);
     EXPECT_OK(kg_sha256_file(again, second, &err), err);
     ck_assert_str_eq(first, second);
-    kg_verb_refuses(to, WORDS("import", file), KG_EXIT_USAGE, "the same bundle");
     json_decref(rows);
     json_decref(said);
     free(after);
@@ -277,28 +276,150 @@ static void hostile(struct kg_record *rec, const void *arg) {
     free(around);
 }
 
-static void another_bundle_of_that_id(struct kg_record *rec, const void *arg) {
+/* A root that a bundle goes out of, as a file, and one for it to come into. */
+struct transfer {
+    char *from, *to, *dir, *file;
+    char *here; /* where it comes to be */
+};
+
+static void transfer_open(struct transfer *t, const struct kg_record *rec) {
+    t->from = folder(rec, "from");
+    t->to = folder(rec, "to");
+    t->dir = kg_maker_sealed(t->from, 2);
+    t->file = kg_path_join(kg_scratch_dir(rec), "x.tar.zst");
+    t->here = kg_path_join(t->to, strrchr(t->dir, '/') + 1);
+    kg_verb_expect(t->from, WORDS("export", t->dir, "-o", t->file), KG_EXIT_OK, NULL);
+}
+
+static void transfer_close(struct transfer *t) {
+    free(t->here);
+    free(t->file);
+    free(t->dir);
+    free(t->to);
+    free(t->from);
+}
+
+/* Once more is no error, and no byte of the root is another: neither of one it came into, nor of the one it is from, where a
+ * note in imports/ would take it out of the chain. */
+static void again_is_already_here(struct kg_record *rec, const void *arg) {
+    struct transfer t;
     (void)arg;
     if (!has_archives(rec)) return;
-    char *from = folder(rec, "from"), *to = folder(rec, "to"), *dir = kg_maker_sealed(from, 2);
-    char *file = kg_path_join(kg_scratch_dir(rec), "x.tar.zst");
-    char *copy = kg_path_join(to, strrchr(dir, '/') + 1), *made = kg_maker_copy(dir, copy);
-    kg_verb_expect(from, WORDS("export", dir, "-o", file), KG_EXIT_OK, NULL);
-    kg_maker_replace(made, "data/env.json", "\"", " \"");
-    kg_maker_rehash(made);
-    char *before = fingerprint(made);
-    kg_verb_refuses(to, WORDS("import", file), KG_EXIT_USAGE, "another bundle of this id");
-    char *after = fingerprint(made);
+    transfer_open(&t, rec);
+    json_t *said = kg_verb_json(t.to, WORDS("import", t.file), KG_EXIT_OK);
+    ck_assert(json_is_false(json_object_get(said, "already_here")));
+    json_decref(said);
+    const char *const roots[] = { t.to, t.from };
+    for (size_t i = 0; i < KG_COUNT_OF(roots); i++) {
+        char *before = fingerprint(roots[i]);
+        said = kg_verb_json(roots[i], WORDS("import", t.file), KG_EXIT_OK);
+        ck_assert(json_is_true(json_object_get(said, "already_here")));
+        ck_assert_str_eq(json_string_value(json_object_get(said, "bundle_id")), strrchr(t.dir, '/') + 1);
+        kg_verb_refuses(roots[i], WORDS("import", t.file), KG_EXIT_OK, ": already here, not signed");
+        char *after = fingerprint(roots[i]);
+        ck_assert_str_eq(before, after);
+        free(after);
+        free(before);
+        json_decref(said);
+    }
+    transfer_close(&t);
+}
+
+/* Refused, and what is there stays as it is. */
+static void stays_refused(const struct transfer *t, const char *says) {
+    char *before = fingerprint(t->to);
+    kg_verb_refuses(t->to, WORDS("import", t->file), KG_EXIT_INTEGRITY, says);
+    char *after = fingerprint(t->to);
     ck_assert_str_eq(before, after);
-    ck_assert_uint_eq(kg_maker_count(to, ".import-"), 0);
     free(after);
     free(before);
-    free(made);
-    free(copy);
-    free(file);
-    free(dir);
-    free(to);
-    free(from);
+}
+
+static void another_bundle_of_that_id(struct kg_record *rec, const void *arg) {
+    struct transfer t;
+    (void)arg;
+    if (!has_archives(rec)) return;
+    transfer_open(&t, rec);
+    free(kg_maker_copy(t.dir, t.here));
+    kg_maker_replace(t.here, "data/env.json", "\"", " \"");
+    kg_maker_rehash(t.here);
+    stays_refused(&t, "another bundle of this id");
+    transfer_close(&t);
+}
+
+/* What a copy by other means left half done: the right tag manifest and a file too few or changed, a bare folder, a file. */
+static void half_of_it_is_here(struct kg_record *rec, const void *arg) {
+    struct transfer t;
+    struct kg_error err;
+    (void)arg;
+    if (!has_archives(rec)) return;
+    transfer_open(&t, rec);
+    char *copied = kg_maker_copy(t.dir, t.here), *plan = kg_path_join(t.here, "data/plan.ndjson");
+    EXPECT_OK(kg_path_remove(plan, &err), err);
+    stays_refused(&t, "does not verify");
+    free(kg_maker_copy(t.dir, t.here));
+    kg_maker_append(t.here, "data/results.ndjson", "{}\n");
+    stays_refused(&t, "does not verify");
+    EXPECT_OK(kg_path_remove(t.here, &err), err);
+    EXPECT_OK(kg_dir_make(t.here, &err), err);
+    stays_refused(&t, "holds no sealed bundle");
+    EXPECT_OK(kg_path_remove(t.here, &err), err);
+    write_file(t.here, "x", 1);
+    stays_refused(&t, "holds no sealed bundle");
+    free(plan);
+    free(copied);
+    transfer_close(&t);
+}
+
+/* What an import that was killed left: half of a bundle unpacked aside, and the note of one that was not published. */
+static void import_that_died_is_taken_up(struct kg_record *rec, const void *arg) {
+    struct transfer t;
+    struct kg_error err;
+    (void)arg;
+    if (!has_archives(rec)) return;
+    transfer_open(&t, rec);
+    char *staging = kg_path_join(t.to, ".import-dead00"), *half = kg_path_join(staging, strrchr(t.dir, '/') + 1);
+    char *copied = kg_maker_copy(t.dir, half), *plan = kg_path_join(half, "data/plan.ndjson");
+    char *notes = kg_path_join(t.to, "imports"), *note = kg_xasprintf("%s%s.json", notes, strrchr(t.dir, '/'));
+    EXPECT_OK(kg_path_remove(plan, &err), err);
+    EXPECT_OK(kg_dir_make(notes, &err), err);
+    write_file(note, "{", 1);
+    json_t *said = kg_verb_json(t.to, WORDS("import", t.file), KG_EXIT_OK);
+    ck_assert(json_is_false(json_object_get(said, "already_here")));
+    json_decref(said);
+    ck_assert_uint_eq(kg_maker_count(t.to, ".import-"), 0);
+    kg_maker_expect_sound(t.here);
+    kg_verb_expect(t.to, WORDS("verify", "--chain"), KG_EXIT_OK, NULL);
+    free(note);
+    free(notes);
+    free(plan);
+    free(copied);
+    free(half);
+    free(staging);
+    transfer_close(&t);
+}
+
+/* One of them publishes, the others find it there. */
+static void many_at_once(struct kg_record *rec, const void *arg) {
+    static const char SCRIPT[] =
+        "for i in 1 2 3 4 5 6 7 8; do \"$1\" import \"$2\" --bundles \"$3\" --json >\"$4.$i\" & "
+        "all=\"$all $!\"; done; for p in $all; do wait $p || exit; done; cat \"$4\".* | "
+        "grep -c 'already_here\": *true'";
+    struct transfer t;
+    struct kg_process_result result;
+    struct kg_error err;
+    (void)arg;
+    if (!has_archives(rec)) return;
+    transfer_open(&t, rec);
+    const char *const argv[] = { "/bin/sh", "-c", SCRIPT, "sh", kg_program_path(), t.file, t.to, t.file, NULL };
+    const struct kg_process process = { .argv = argv };
+    EXPECT_OK(kg_process_run(&process, &result, &err), err);
+    ck_assert_msg(result.exit_code == 0, "%d: %s", result.exit_code, result.err);
+    ck_assert_str_eq(result.out, "7\n");
+    kg_process_result_free(&result);
+    kg_verb_expect(t.to, WORDS("verify", "--all", "--chain"), KG_EXIT_OK, NULL);
+    ck_assert_uint_eq(kg_maker_count(t.to, ".import-"), 0);
+    transfer_close(&t);
 }
 
 static void limits_can_be_set(struct kg_record *rec, const void *arg) {
@@ -335,6 +456,16 @@ static void signatures_travel(struct kg_record *rec, const void *arg) {
     kg_verb_expect(to, WORDS("import", file, "--allowed-signers", allowed, "--require-signature"), KG_EXIT_OK, NULL);
     kg_verb_expect(to, WORDS("verify", "latest", "--allowed-signers", allowed, "--require-signature"), KG_EXIT_OK,
                    NULL);
+    /* A copy that is there without the signature stays without it, and is not what was required. */
+    char *here = kg_path_join(to, strrchr(dir, '/') + 1), *signature = kg_path_join(here, "tagmanifest-sha256.txt.sig");
+    struct kg_error err;
+    EXPECT_OK(kg_path_remove(signature, &err), err);
+    kg_verb_refuses(to, WORDS("import", file), KG_EXIT_OK, "is not signed, the archive's copy is");
+    kg_verb_refuses(to, WORDS("import", file, "--allowed-signers", allowed, "--require-signature"), KG_EXIT_INTEGRITY,
+                    "missing");
+    ck_assert(!kg_path_exists(signature));
+    free(signature);
+    free(here);
     free(file);
     free(dir);
     free(strangers);
@@ -418,7 +549,11 @@ static const struct kg_case CASES[] = {
     { .layer = "integration", .op = "transfer", .name = "compressed", .run = there_and_back, .arg = ".tar.zst" },
     { .layer = "integration", .op = "transfer", .name = "plain", .run = there_and_back, .arg = ".tar" },
     CASE(wrong_calls),
+    CASE(again_is_already_here),
     CASE(another_bundle_of_that_id),
+    CASE(half_of_it_is_here),
+    CASE(import_that_died_is_taken_up),
+    CASE(many_at_once),
     CASE(limits_can_be_set),
     CASE(signatures_travel),
     CASE(removed_import_shows),

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 static const char STAGING[] = ".import-";
+enum { STAGING_ATTEMPTS = 100 };
 
 enum kg_status kg_bundle_export(const char *dir, const char *path, struct kg_error *err) {
     struct kg_bundle_findings findings = { NULL, 0 };
@@ -44,17 +45,23 @@ static void remove_dead_staging(const char *root) {
     kg_dir_list_free(&list);
 }
 
-/* malloc'ed folder, locked, for this import alone. */
+/* malloc'ed folder, locked, for this import alone. Another import that came between making and locking takes the empty
+ * folder for a dead one's; then the next is tried. */
 static enum kg_status make_staging(const char *root, char **staging, int *lock_fd, struct kg_error *err) {
-    char *dir = kg_xasprintf("%s/%sXXXXXX", root, STAGING);
     *lock_fd = -1;
-    enum kg_status status = KG_OK;
-    if (!mkdtemp(dir)) status = kg_fail(err, KG_ERR_IO, "cannot make %s: %s", dir, strerror(errno));
-    if (status == KG_OK) status = kg_bundle_lock(dir, lock_fd, err);
-    if (status == KG_OK && *lock_fd < 0) status = kg_fail(err, KG_ERR_BUSY, "%s was taken away at once", dir);
-    if (status == KG_OK) *staging = dir;
-    else free(dir);
-    return status;
+    for (int attempt = 0; attempt < STAGING_ATTEMPTS; attempt++) {
+        char *dir = kg_xasprintf("%s/%sXXXXXX", root, STAGING);
+        enum kg_status status = KG_OK;
+        if (!mkdtemp(dir)) status = kg_fail(err, KG_ERR_IO, "cannot make %s: %s", dir, strerror(errno));
+        if (status == KG_OK) status = kg_bundle_lock(dir, lock_fd, err);
+        if (status == KG_OK && *lock_fd >= 0) {
+            *staging = dir;
+            return KG_OK;
+        }
+        free(dir);
+        if (status != KG_OK) return status;
+    }
+    return kg_fail(err, KG_ERR_BUSY, "%s: %d folders to unpack in were taken away at once", root, STAGING_ATTEMPTS);
 }
 
 /* Verifies the bundle in `dir`; `where` names it to people. Fills in tag manifest and signature. */

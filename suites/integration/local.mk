@@ -105,3 +105,10 @@ suites_integration_test_report_SOURCES = \
 	suites/integration/test_report.c \
 	suites/integration/verbs.c suites/integration/verbs.h \
 	suites/unit/bundle_maker.c suites/unit/history_lab.c suites/unit/history_maker.c
+check_PROGRAMS += suites/integration/test_ci
+suites_integration_test_ci_SOURCES = \
+	suites/integration/check_lab.c suites/integration/check_lab.h \
+	suites/integration/ci_recipe.c suites/integration/ci_recipe.h \
+	suites/integration/test_ci.c \
+	suites/harness/failure_name.c \
+	suites/unit/bundle_maker.c

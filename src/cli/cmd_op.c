@@ -4,7 +4,7 @@
 #include "base/size.h"
 #include "base/utf8.h"
 #include "cli/commands.h"
-#include "cli/op_spec.h"
+#include "cli/op_call.h"
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,11 +13,14 @@
 
 static const char *const ROLES[] = {
     [KG_OP_ACTIVATIONS] = "F64, F32, F16 or BF16, rounded to the precision of --dtype",
+    [KG_OP_QUANTIZED] = "F64, F32, F16 or BF16, as --dtype; or E4M3 as U8 or F8_E4M3, with all scales",
     [KG_OP_CACHE] = "as given and as output; zero if not given",
     [KG_OP_VECTOR] = "F64, F32, F16 or BF16, used as F32",
     [KG_OP_WEIGHT] = "F32, F16 or BF16; or weight_bytes, U8, with weight_dtype",
     [KG_OP_IDS] = "I32 or I64",
     [KG_OP_OUT] = "the output, F32",
+    [KG_OP_OUT_VECTOR] = "an output, F32",
+    [KG_OP_OUT_E4M3] = "the output, F8_E4M3",
 };
 
 static const struct kg_op_spec *find_spec(const char *name) {
@@ -27,8 +30,18 @@ static const struct kg_op_spec *find_spec(const char *name) {
 }
 
 static const char *param_kind(const struct kg_op_param *p) {
-    static const char *const KINDS[] = { "a whole number", "a number", "0 or 1", "a type" };
+#define VARIANT_NAME(name, text, what) " " text
+    static const char *const KINDS[] = { "a whole number", "a number", "0 or 1", "a type",
+                                         "one of" KG_SDPA_VARIANT_LIST(VARIANT_NAME) };
+#undef VARIANT_NAME
     return KINDS[p->kind];
+}
+
+/* NULL: the operation decides. */
+static json_t *default_of(const struct kg_op_param *p) {
+    if (isnan(p->fallback)) return json_null();
+    if (p->kind == KG_OP_VARIANT) return json_string(kg_sdpa_variant_name((enum kg_sdpa_variant)p->fallback));
+    return json_real(p->fallback);
 }
 
 /* What an operation takes, for its --help. */
@@ -43,7 +56,10 @@ static void describe(const struct kg_op_spec *spec, struct kg_buffer *text) {
     for (size_t i = 0; i < KG_OP_MAX_PARAMS && spec->params[i].name; i++) {
         const struct kg_op_param *p = &spec->params[i];
         kg_buffer_printf(text, "\n  %-15s %s, %s", p->name, param_kind(p), p->help);
-        if (!isnan(p->fallback)) kg_buffer_printf(text, " (%g)", p->fallback);
+        json_t *fallback = default_of(p);
+        if (json_is_real(fallback)) kg_buffer_printf(text, " (%g)", json_real_value(fallback));
+        if (json_is_string(fallback)) kg_buffer_printf(text, " (%s)", json_string_value(fallback));
+        json_decref(fallback);
     }
 }
 
@@ -51,15 +67,14 @@ static json_t *spec_json(const struct kg_op_spec *spec) {
     json_t *tensors = json_array(), *params = json_array();
     for (size_t i = 0; i < KG_OP_MAX_TENSORS && spec->tensors[i].name; i++) {
         const struct kg_op_tensor *t = &spec->tensors[i];
-        json_array_append_new(tensors, json_pack("{s:s, s:s, s:s, s:b, s:b}", "name", t->name, "shape", t->shape,
-                                                 "dtype", ROLES[t->role], "optional", t->optional, "output",
-                                                 t->role == KG_OP_OUT || t->role == KG_OP_CACHE));
+        json_array_append_new(tensors,
+                              json_pack("{s:s, s:s, s:s, s:b, s:b}", "name", t->name, "shape", t->shape, "dtype",
+                                        ROLES[t->role], "optional", t->optional, "output", kg_op_is_output(t)));
     }
     for (size_t i = 0; i < KG_OP_MAX_PARAMS && spec->params[i].name; i++) {
         const struct kg_op_param *p = &spec->params[i];
-        json_array_append_new(params,
-                              json_pack("{s:s, s:s, s:o, s:s}", "name", p->name, "kind", param_kind(p), "default",
-                                        isnan(p->fallback) ? json_null() : json_real(p->fallback), "help", p->help));
+        json_array_append_new(params, json_pack("{s:s, s:s, s:o, s:s}", "name", p->name, "kind", param_kind(p),
+                                                "default", default_of(p), "help", p->help));
     }
     return json_pack("{s:s, s:s, s:o, s:o}", "op", spec->name, "equation", spec->equation, "tensors", tensors, "params",
                      params);
@@ -69,7 +84,7 @@ static int list(bool json) {
     json_t *all = json_array();
     for (size_t i = 0; i < KG_OP_N_SPECS; i++) {
         if (json) json_array_append_new(all, spec_json(&KG_OP_SPECS[i]));
-        else printf("%-10s %s\n", KG_OP_SPECS[i].name, KG_OP_SPECS[i].equation);
+        else printf("%-13s %s\n", KG_OP_SPECS[i].name, KG_OP_SPECS[i].equation);
     }
     if (json) {
         json_dumpf(all, stdout, JSON_COMPACT);
@@ -178,7 +193,8 @@ int kg_cmd_op(int argc, char **argv) {
         .usage = "NAME --in X.safetensors -o Y.safetensors [options] | --list",
         .summary =
             "Runs an operation of a back end on the tensors of a file, for comparing with a reference of one's own.\n"
-            "kigo op NAME --help tells its tensors and parameters. Outputs are float32.",
+            "kigo op NAME --help tells its tensors and parameters. Outputs are float32,\n"
+            "quantised ones F8_E4M3.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
         .max_args = 1,

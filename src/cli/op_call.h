@@ -16,6 +16,9 @@ KG_WARN_UNUSED enum kg_status kg_op_bind_shape(struct kg_op_call *call, const st
 KG_WARN_UNUSED enum kg_status kg_op_take_params(struct kg_op_call *call, const struct kg_safetensors *st,
                                                 const struct kg_op_request *request, struct kg_error *err);
 
+/* op_run.c */
+bool kg_op_is_output(const struct kg_op_tensor *t);
+
 /* op_inputs.c: shapes first, before a back end is opened, then data. */
 KG_WARN_UNUSED enum kg_status kg_op_bind_inputs(struct kg_op_call *call, const struct kg_safetensors *st,
                                                 struct kg_error *err);

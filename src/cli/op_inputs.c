@@ -114,6 +114,21 @@ static enum kg_status put_ids(struct kg_op_call *c, const struct kg_safetensors_
     return status;
 }
 
+static bool is_e4m3(const struct kg_safetensors_tensor *t) {
+    return t->dtype == KG_SAFETENSORS_U8 || t->dtype == KG_SAFETENSORS_F8_E4M3;
+}
+
+/* The first decides for all; `--dtype f8` means E4M3. */
+static enum kg_status note_quantized(struct kg_op_call *c, const struct kg_op_tensor *spec,
+                                     const struct kg_safetensors_tensor *t, struct kg_error *err) {
+    const bool first = spec == c->spec->tensors, asked = c->kv == KG_PRECISION_F8;
+    if (first) c->quantized = asked || is_e4m3(t) ? KG_PRECISION_F8 : c->activations;
+    if (is_e4m3(t) == (c->quantized == KG_PRECISION_F8)) return KG_OK;
+    return kg_fail(err, KG_ERR_USAGE, "tensor '%s' is %s; it may be %s, as %s", t->name,
+                   kg_safetensors_dtype_name(t->dtype), is_e4m3(t) ? "F64, F32, F16 or BF16" : "U8 or F8_E4M3",
+                   asked ? "--dtype is f8" : c->spec->tensors[0].name);
+}
+
 /* What stands in the file for a tensor of the table, NULL if nothing does. */
 static const struct kg_safetensors_tensor *find_input(const struct kg_safetensors *st,
                                                       const struct kg_op_tensor *spec) {
@@ -129,16 +144,22 @@ enum kg_status kg_op_bind_inputs(struct kg_op_call *c, const struct kg_safetenso
     enum kg_status status = KG_OK;
     for (size_t i = 0; i < kg_op_count_tensors(c->spec) && status == KG_OK; i++) {
         const struct kg_op_tensor *spec = &c->spec->tensors[i];
-        if (spec->role == KG_OP_OUT) continue;
+        if (kg_op_is_output(spec) && spec->role != KG_OP_CACHE) continue;
         const struct kg_safetensors_tensor *t = find_input(st, spec);
         if (!t && !spec->optional)
             return kg_fail(err, KG_ERR_USAGE, "tensor '%s' (%s) is missing in %s", spec->name, spec->shape,
                            kg_safetensors_path(st));
         if (t) status = is_blocks(spec, t) ? measure_blocks(c, spec, t, err) : kg_op_bind_shape(c, spec, t, err);
+        if (t && spec->role == KG_OP_QUANTIZED && status == KG_OK) status = note_quantized(c, spec, t, err);
         /* Its place shows that it is there, until it is in the back end's memory. */
         if (t) c->data[i] = c;
     }
     return status;
+}
+
+static enum kg_precision number_precision(const struct kg_op_call *c, enum kg_op_role role) {
+    if (role == KG_OP_CACHE) return c->kv;
+    return role == KG_OP_ACTIVATIONS || role == KG_OP_QUANTIZED ? c->activations : KG_PRECISION_F32;
 }
 
 enum kg_status kg_op_put_inputs(struct kg_op_call *c, const struct kg_safetensors *st, struct kg_error *err) {
@@ -155,12 +176,10 @@ enum kg_status kg_op_put_inputs(struct kg_op_call *c, const struct kg_safetensor
             status = put_weight(c, t, err);
         } else if (spec->role == KG_OP_IDS) {
             status = put_ids(c, t, &data, err);
+        } else if (spec->role == KG_OP_QUANTIZED && c->quantized == KG_PRECISION_F8) {
+            status = kg_op_put(c, t->data, t->size_bytes, &data, err);
         } else {
-            status = put_numbers(c, t,
-                                 spec->role == KG_OP_ACTIVATIONS ? c->activations
-                                 : spec->role == KG_OP_CACHE     ? c->kv
-                                                                 : KG_PRECISION_F32,
-                                 &data, err);
+            status = put_numbers(c, t, number_precision(c, spec->role), &data, err);
         }
         c->data[i] = data;
     }

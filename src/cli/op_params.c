@@ -132,6 +132,14 @@ static enum kg_status parse_value(const char *key, const char *text, double *val
     return KG_OK;
 }
 
+static enum kg_status set_variant(double *param, const char *key, const char *text, struct kg_error *err) {
+    enum kg_sdpa_variant variant;
+    const enum kg_status status = kg_sdpa_variant_from_name(text, &variant, err);
+    if (status != KG_OK) return kg_error_context(err, status, "parameter %s", key);
+    *param = (double)variant;
+    return KG_OK;
+}
+
 static enum kg_status set_param(struct kg_op_call *c, const char *key, const char *text, struct kg_error *err) {
     double value;
     const size_t param = find_param(c->spec, key), length = find_length(c, key, strlen(key));
@@ -144,12 +152,13 @@ static enum kg_status set_param(struct kg_op_call *c, const char *key, const cha
         kg_buffer_free(&known);
         return KG_ERR_USAGE;
     }
+    const enum kg_op_param_kind kind = param < KG_OP_MAX_PARAMS ? c->spec->params[param].kind : KG_OP_COUNT;
     enum kg_dtype dtype;
-    if (param < KG_OP_MAX_PARAMS && c->spec->params[param].kind == KG_OP_DTYPE &&
-        kg_dtype_from_name(text, &dtype, NULL) == KG_OK) {
+    if (kind == KG_OP_DTYPE && kg_dtype_from_name(text, &dtype, NULL) == KG_OK) {
         c->params[param] = kg_dtype_info(dtype)->gguf_id;
         return KG_OK;
     }
+    if (kind == KG_OP_VARIANT) return set_variant(&c->params[param], key, text, err);
     enum kg_status status = parse_value(key, text, &value, err);
     if (status != KG_OK) return status;
     const struct kg_op_param as_length = { .name = key, .kind = KG_OP_COUNT };

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_output(const struct kg_op_tensor *t) {
-    return t->role == KG_OP_OUT || t->role == KG_OP_CACHE;
+bool kg_op_is_output(const struct kg_op_tensor *t) {
+    return t->role == KG_OP_OUT || t->role == KG_OP_CACHE || t->role == KG_OP_OUT_VECTOR || t->role == KG_OP_OUT_E4M3;
 }
 
 void *kg_op_data(const struct kg_op_call *c, const char *name) {
@@ -41,7 +41,12 @@ enum kg_status kg_op_workspace(struct kg_op_call *c, const struct kg_op_extent *
 /* Outputs. */
 
 static enum kg_precision output_precision(const struct kg_op_call *c, const struct kg_op_tensor *spec) {
-    return spec->role == KG_OP_CACHE ? c->kv : c->activations;
+    switch (spec->role) {
+    case KG_OP_CACHE: return c->kv;
+    case KG_OP_OUT_VECTOR: return KG_PRECISION_F32;
+    case KG_OP_OUT_E4M3: return KG_PRECISION_F8;
+    default: return c->activations;
+    }
 }
 
 static enum kg_status measure_output(struct kg_op_call *c, const struct kg_op_tensor *spec, struct kg_op_result *r,
@@ -69,32 +74,39 @@ static enum kg_status make_output(struct kg_op_call *c, size_t index, const stru
     if (c->data[index]) return KG_OK; /* a cache that was given */
     enum kg_status status = kg_op_host_alloc(size_bytes, &host, err);
     if (status != KG_OK) return status;
-    memset(host, spec->role == KG_OP_OUT ? 0xFF : 0, size_bytes);
+    memset(host, spec->role == KG_OP_CACHE ? 0 : 0xFF, size_bytes);
     status = kg_op_put(c, host, size_bytes, &c->data[index], err);
     free(host);
     return status;
 }
 
-static enum kg_status take_output(struct kg_op_call *c, size_t index, struct kg_op_result *r, float **values,
+/* E4M3 as it is. */
+static enum kg_status take_e4m3(struct kg_op_call *c, const void *data, struct kg_op_result *r, void **values,
+                                struct kg_error *err) {
+    enum kg_status status = kg_op_host_alloc(r->n_elems, values, err);
+    if (status == KG_OK) status = c->backend->ops->download(c->backend, *values, data, r->n_elems, err);
+    for (uint64_t i = 0; i < r->n_elems && status == KG_OK; i++)
+        r->n_nonfinite += !isfinite(kg_e4m3_to_f32(((const uint8_t *)*values)[i]));
+    return status;
+}
+
+static enum kg_status take_output(struct kg_op_call *c, size_t index, struct kg_op_result *r, void **values,
                                   struct kg_error *err) {
-    const enum kg_precision precision = output_precision(c, &c->spec->tensors[index]);
+    const struct kg_op_tensor *spec = &c->spec->tensors[index];
+    const enum kg_precision precision = output_precision(c, spec);
     const uint64_t size_bytes = r->n_elems * kg_precision_bytes(precision);
-    void *host = NULL, *floats = NULL;
+    void *host = NULL;
+    if (spec->role == KG_OP_OUT_E4M3) return take_e4m3(c, c->data[index], r, values, err);
     if (precision == KG_PRECISION_F8)
         return kg_fail(err, KG_ERR_UNSUPPORTED, "tensor '%s' cannot be given back from f8", r->name);
     enum kg_status status = kg_op_host_alloc(size_bytes, &host, err);
-    if (status == KG_OK) status = kg_op_host_alloc(r->n_elems * sizeof(float), &floats, err);
+    if (status == KG_OK) status = kg_op_host_alloc(r->n_elems * sizeof(float), values, err);
     if (status == KG_OK) status = c->backend->ops->download(c->backend, host, c->data[index], size_bytes, err);
-    if (status == KG_OK) {
-        *values = floats;
-        for (uint64_t i = 0; i < r->n_elems; i++) {
-            const float value =
-                precision == KG_PRECISION_F16 ? kg_f16_to_f32(((const uint16_t *)host)[i]) : ((const float *)host)[i];
-            (*values)[i] = value;
-            r->n_nonfinite += !isfinite(value);
-        }
-    } else {
-        free(floats);
+    for (uint64_t i = 0; i < r->n_elems && status == KG_OK; i++) {
+        const float value =
+            precision == KG_PRECISION_F16 ? kg_f16_to_f32(((const uint16_t *)host)[i]) : ((const float *)host)[i];
+        ((float *)*values)[i] = value;
+        r->n_nonfinite += !isfinite(value);
     }
     free(host);
     return status;
@@ -104,11 +116,11 @@ static enum kg_status run_call(struct kg_op_call *c, const struct kg_op_request 
                                struct kg_op_result results[KG_OP_MAX_TENSORS], size_t *n_results,
                                struct kg_error *err) {
     size_t places[KG_OP_MAX_TENSORS], n = 0;
-    float *values[KG_OP_MAX_TENSORS] = { NULL };
+    void *values[KG_OP_MAX_TENSORS] = { NULL };
     struct kg_safetensors_output outputs[KG_OP_MAX_TENSORS];
     enum kg_status status = KG_OK;
     for (size_t i = 0; i < kg_op_count_tensors(c->spec) && status == KG_OK; i++) {
-        if (!is_output(&c->spec->tensors[i])) continue;
+        if (!kg_op_is_output(&c->spec->tensors[i])) continue;
         places[n] = i;
         status = measure_output(c, &c->spec->tensors[i], &results[n], err);
         if (status == KG_OK) status = make_output(c, i, &results[n], err);
@@ -118,8 +130,12 @@ static enum kg_status run_call(struct kg_op_call *c, const struct kg_op_request 
     if (status == KG_OK) status = c->backend->ops->synchronize(c->backend, err);
     for (size_t i = 0; i < n && status == KG_OK; i++) {
         status = take_output(c, places[i], &results[i], &values[i], err);
+        const bool is_e4m3 = c->spec->tensors[places[i]].role == KG_OP_OUT_E4M3;
         outputs[i] = (struct kg_safetensors_output){
-            .name = results[i].name, .dtype = KG_SAFETENSORS_F32, .n_dims = results[i].n_dims, .data = values[i]
+            .name = results[i].name,
+            .dtype = is_e4m3 ? KG_SAFETENSORS_F8_E4M3 : KG_SAFETENSORS_F32,
+            .n_dims = results[i].n_dims,
+            .data = values[i],
         };
         memcpy(outputs[i].dims, results[i].dims, sizeof results[i].dims);
     }
@@ -129,7 +145,7 @@ static enum kg_status run_call(struct kg_op_call *c, const struct kg_op_request 
     return status;
 }
 
-enum kg_status kg_op_run(const struct kg_op_request *request, const char **backend_name,
+enum kg_status kg_op_run(struct kg_op_request *request, const char **backend_name,
                          struct kg_op_result results[KG_OP_MAX_TENSORS], size_t *n_results, struct kg_error *err) {
     struct kg_op_call c = { .spec = request->spec, .activations = request->activations, .kv = request->kv };
     struct kg_safetensors *st;
@@ -141,6 +157,9 @@ enum kg_status kg_op_run(const struct kg_op_request *request, const char **backe
     if (status == KG_OK) status = kg_backend_open(request->backend, 0, &c.backend, err);
     if (status == KG_OK) {
         *backend_name = c.backend->ops->name;
+        /* E4M3 inputs have no precision of output in their name: it is what the back end has, f32 on the CPU. */
+        if (c.quantized == KG_PRECISION_F8 && c.kv == KG_PRECISION_F8 && c.backend->ops == &kg_cpu_ops)
+            request->activations = c.activations = KG_PRECISION_F32;
         status = kg_op_put_inputs(&c, st, err);
     }
     if (status == KG_OK) status = run_call(&c, request, results, n_results, err);

@@ -11,20 +11,23 @@
 #include "model/safetensors_write.h"
 
 enum {
-    KG_OP_MAX_TENSORS = 6,
+    KG_OP_MAX_TENSORS = 8,
     KG_OP_MAX_PARAMS = 8,
     KG_OP_MAX_LENGTHS = 8,
-    KG_OP_MAX_RANK = 3,
+    KG_OP_MAX_RANK = 4,
     KG_OP_MAX_BLOCKS = 16,
 };
 
 enum kg_op_role {
     KG_OP_ACTIVATIONS, /* F64, F32, F16 or BF16; rounded to the precision of activations */
-    KG_OP_CACHE,       /* the same, to the precision of the KV cache; also an output, zero before if not given */
+    KG_OP_QUANTIZED,   /* the same, or E4M3 as stored: U8 or F8_E4M3; all of the call's alike */
+    KG_OP_CACHE,       /* as activations, to the precision of the KV cache; also an output, zero before if not given */
     KG_OP_VECTOR,      /* the same, to float32 */
     KG_OP_WEIGHT,      /* F32, F16, BF16 as stored; or `weight_bytes` (rows, bytes of a row), U8, with weight_dtype */
     KG_OP_IDS,         /* I32 or I64, below the weight's rows */
     KG_OP_OUT,         /* activations, given back as F32 */
+    KG_OP_OUT_VECTOR,  /* float32 */
+    KG_OP_OUT_E4M3,    /* E4M3, given back as F8_E4M3 */
 };
 
 struct kg_op_tensor {
@@ -34,7 +37,7 @@ struct kg_op_tensor {
     bool optional;
 };
 
-enum kg_op_param_kind { KG_OP_COUNT, KG_OP_NUMBER, KG_OP_FLAG, KG_OP_DTYPE };
+enum kg_op_param_kind { KG_OP_COUNT, KG_OP_NUMBER, KG_OP_FLAG, KG_OP_DTYPE, KG_OP_VARIANT };
 struct kg_op_param {
     const char *name;
     enum kg_op_param_kind kind;
@@ -61,6 +64,7 @@ struct kg_op_call {
     const struct kg_op_spec *spec;
     struct kg_backend *backend;
     enum kg_precision activations, kv;
+    enum kg_precision quantized; /* of the KG_OP_QUANTIZED tensors */
     double params[KG_OP_MAX_PARAMS];
     bool param_given[KG_OP_MAX_PARAMS];
     struct {
@@ -88,6 +92,11 @@ KG_WARN_UNUSED enum kg_status kg_op_alloc(struct kg_op_call *call, enum kg_memor
 KG_WARN_UNUSED enum kg_status kg_op_workspace(struct kg_op_call *call, const struct kg_op_extent *extent,
                                               struct kg_error *err);
 
+/* op_sdpa.c */
+KG_WARN_UNUSED enum kg_status kg_op_settle_sdpa(struct kg_op_call *call, struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_op_run_sdpa(struct kg_op_call *call, struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_op_run_sdpa_quantize(struct kg_op_call *call, struct kg_error *err);
+
 struct kg_op_request {
     const struct kg_op_spec *spec;
     const char *backend;
@@ -105,9 +114,10 @@ struct kg_op_result {
     uint64_t n_elems, n_nonfinite;
 };
 
-/* Reads request->in, runs, writes request->out. Errors name the tensor or parameter: missing, of another shape or dtype,
+/* Reads request->in, runs, writes request->out. For E4M3 inputs asked for as kv = f8, request->activations becomes what the
+ * back end's output is in. Errors name the tensor or parameter: missing, of another shape or dtype,
  * unknown (a tensor the operation does not take, but for `out`, is refused too). */
-KG_WARN_UNUSED enum kg_status kg_op_run(const struct kg_op_request *request, const char **backend_name,
+KG_WARN_UNUSED enum kg_status kg_op_run(struct kg_op_request *request, const char **backend_name,
                                         struct kg_op_result results[KG_OP_MAX_TENSORS], size_t *n_results,
                                         struct kg_error *err);
 

@@ -59,4 +59,9 @@ uint16_t kg_f32_to_f16(float f);
 float kg_bf16_to_f32(uint16_t h);
 uint16_t kg_f32_to_bf16(float f);
 
+/* E4M3 (dtype_e4m3.c), exactly; and rounded to nearest even, saturating: what is beyond 448 or infinite becomes 448 of its
+ * sign, NaN stays NaN. */
+float kg_e4m3_to_f32(uint8_t b);
+uint8_t kg_f32_to_e4m3(float f);
+
 #endif

@@ -4,6 +4,7 @@ libkigo_a_SOURCES += \
 	src/model/gguf.h
 libkigo_a_SOURCES += \
 	src/model/dtype.c src/model/dtype_rows.h \
+	src/model/dtype_e4m3.c \
 	src/model/dtype_float.c \
 	src/model/dtype_k.c \
 	src/model/dtype_mxfp4.c \

@@ -1,12 +1,9 @@
 #include "ops/attention.h"
-#include "base/clones.h"
 #include "ops/check.h"
-#include "ops/dot.h"
+#include "ops/online_softmax.h"
 #include <math.h>
 
-/* Keys are taken in blocks counted from the first one a row sees, so that its sums are in the same order in any batch.
- * Between blocks the sums are kept relative to the largest score so far. */
-enum { KEY_BLOCK = 64, MIN_PRODUCTS_PER_RANGE = 32768 };
+enum { MIN_PRODUCTS_PER_RANGE = 32768 };
 
 enum kg_status kg_attention_check(const struct kg_attention_args *args, struct kg_error *err) {
     KG_OP_REQUIRE(args->q && args->k_cache && args->v_cache && args->y, "attention: q, y or a cache is missing");
@@ -22,41 +19,11 @@ enum kg_status kg_attention_check(const struct kg_attention_args *args, struct k
     return KG_OK;
 }
 
-struct softmax_sum {
-    double largest; /* score so far */
-    double weight;  /* sum of exp(score - largest) */
-    double value[KG_ATTENTION_MAX_HEAD_DIM];
-};
-
-/* Adds n keys, 0 < n <= KEY_BLOCK, whose rows k and v point to. */
-KG_VECTOR_CLONES static void add_keys(struct softmax_sum *sum, const float *q, const float *k, const float *v, size_t n,
-                                      size_t dim, double scale) {
-    double score[KEY_BLOCK];
-    double largest = sum->largest;
-    size_t j = 0;
-    do { /* n is not 0: every score used below is written */
-        score[j] = kg_dot(q, k + j * dim, dim) * scale;
-        if (score[j] > largest) largest = score[j];
-    } while (++j < n);
-    if (largest > sum->largest) {
-        const double shrink = exp(sum->largest - largest); /* exp(-inf) = 0 before the first block */
-        sum->weight *= shrink;
-        for (size_t d = 0; d < dim; d++) sum->value[d] *= shrink;
-        sum->largest = largest;
-    }
-    for (j = 0; j < n; j++) {
-        const double p = exp(score[j] - sum->largest);
-        const float *value = v + j * dim;
-        sum->weight += p;
-        for (size_t d = 0; d < dim; d++) sum->value[d] += p * (double)value[d];
-    }
-}
-
 /* Items are (row, head) pairs. */
 static void row_heads(void *arg, size_t begin, size_t end) {
     const struct kg_attention_args *args = arg;
     const size_t dim = args->head_dim, group = args->n_heads / args->n_kv_heads;
-    struct softmax_sum sum;
+    struct kg_online_softmax sum;
     for (size_t item = begin; item < end; item++) {
         const size_t row = item / args->n_heads, head = item % args->n_heads;
         const size_t position = (size_t)(args->n_keys - args->n_rows) + row;
@@ -66,15 +33,10 @@ static void row_heads(void *arg, size_t begin, size_t end) {
         const float *q = (const float *)args->q + item * dim;
         float *y = (float *)args->y + item * dim;
 
-        sum.largest = -INFINITY;
-        sum.weight = 0;
-        memset(sum.value, 0, dim * sizeof *sum.value);
-        for (size_t j = first, stop; j < last; j = stop) {
-            stop = last - j < KEY_BLOCK ? last : j + KEY_BLOCK;
-            const size_t at = plane + j * dim;
-            add_keys(&sum, q, (const float *)args->k_cache + at, (const float *)args->v_cache + at, stop - j, dim,
-                     (double)args->scale);
-        }
+        kg_online_softmax_init(&sum, dim);
+        const size_t at = plane + first * dim;
+        kg_online_softmax_add(&sum, q, (const float *)args->k_cache + at, (const float *)args->v_cache + at, dim, dim,
+                              last - first, dim, (double)args->scale);
         for (size_t d = 0; d < dim; d++) y[d] = (float)(sum.value[d] / sum.weight);
     }
 }

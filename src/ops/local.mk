@@ -9,9 +9,11 @@ libkigo_a_SOURCES += \
 	src/ops/kv_write.c src/ops/kv_write.h \
 	src/ops/layernorm.c src/ops/layernorm.h \
 	src/ops/linear.c src/ops/linear.h \
+	src/ops/online_softmax.c src/ops/online_softmax.h \
 	src/ops/ops.h \
 	src/ops/rmsnorm.c src/ops/rmsnorm.h \
 	src/ops/rope.c src/ops/rope.h \
+	src/ops/sdpa.c src/ops/sdpa.h \
 	src/ops/softmax.c src/ops/softmax.h \
 	src/ops/sample.c src/ops/sample.h src/ops/sample_weight.h \
 	src/ops/swiglu.c src/ops/swiglu.h \

@@ -24,11 +24,15 @@
 #include "ops/linear.h"
 #include "ops/rmsnorm.h"
 #include "ops/rope.h"
+#include "ops/sdpa.h"
 #include "ops/softmax.h"
 #include "ops/swiglu.h"
 
-/* X(op) in the order a token meets them. */
+/* X(op) in the order a token meets them; then those that stand by themselves. */
 #define KG_OP_LIST(X)                                                                                                  \
-    X(embedding) X(rmsnorm) X(layernorm) X(linear) X(rope) X(kv_write) X(attention) X(softmax) X(add) X(swiglu) X(gelu)
+    X(embedding)                                                                                                       \
+    X(rmsnorm)                                                                                                         \
+    X(layernorm)                                                                                                       \
+    X(linear) X(rope) X(kv_write) X(attention) X(softmax) X(add) X(swiglu) X(gelu) X(sdpa) X(sdpa_quantize)
 
 #endif

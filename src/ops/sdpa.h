@@ -26,14 +26,16 @@
 
 enum { KG_SDPA_MAX_HEAD_DIM = 2048, KG_SDPA_MAX_LENGTH = 131072 };
 
+/* Bounds of the workspace: of a call that may split its keys, and into how many parts. */
+enum { KG_SDPA_SPLIT_MAX_QUERIES = 16, KG_SDPA_MAX_SPLITS = 64 };
+
+/* The largest number of E4M3. */
+#define KG_SDPA_E4M3_LARGEST 448.0f
+
 /* X(VARIANT, name, what it is) */
 #define KG_SDPA_VARIANT_LIST(X)                                                                                        \
     X(AUTO, "auto", "the fastest known for the shape and the device")                                                  \
-    X(SCALAR, "scalar", "online softmax on the ordinary cores, a warp a query")                                        \
-    X(MMA, "mma", "tensor cores by mma.sync, keys and values by double-buffered asynchronous copies (sm_80)")          \
-    X(SPLIT, "split", "few queries: keys split over blocks, partial results merged by the last one (sm_80)")           \
-    X(WGMMA, "wgmma", "tensor cores by wgmma, tiles by TMA, specialised warps (sm_90a)")                               \
-    X(CLUSTER, "cluster", "wgmma with keys split over the blocks of a cluster, for few tiles (sm_90a)")
+    X(SCALAR, "scalar", "online softmax on the ordinary cores, a warp a query")
 
 enum kg_sdpa_variant {
 #define KG_SDPA_VARIANT_ENUM(name, text, what) KG_SDPA_##name,
@@ -42,7 +44,7 @@ enum kg_sdpa_variant {
         KG_SDPA_VARIANT_COUNT
 };
 
-const char *kg_sdpa_variant_name(enum kg_sdpa_variant variant); /* "wgmma" */
+const char *kg_sdpa_variant_name(enum kg_sdpa_variant variant); /* "scalar" */
 KG_WARN_UNUSED enum kg_status kg_sdpa_variant_from_name(const char *name, enum kg_sdpa_variant *variant,
                                                         struct kg_error *err);
 
@@ -57,7 +59,7 @@ struct kg_sdpa_args {
     enum kg_sdpa_variant variant;
     const void *q;     /* (n_batch, n_heads, n_queries, head_dim) */
     const void *k, *v; /* (n_batch, n_kv_heads, n_keys, head_dim) */
-    void *y;           /* (n_batch, n_heads, n_queries, head_dim); overlaps no input */
+    void *y;           /* (n_batch, n_heads, n_queries, head_dim); overlaps no input, and its rows not each other */
     struct kg_sdpa_strides q_strides, k_strides, v_strides, y_strides;
     const float *q_scale;                  /* f8: (n_batch, n_heads), each finite and > 0; else NULL */
     const float *k_scale, *v_scale;        /* f8: (n_batch, n_kv_heads) */
@@ -68,9 +70,9 @@ struct kg_sdpa_args {
     float scale;
     bool causal;
     uint32_t window; /* 0: none */
-    void *
-        workspace; /* kg_sdpa_workspace_bytes, zero before its first use, left fit for the next by every call; not by two
-                      * calls at once */
+    /* kg_sdpa_workspace_bytes of it (NULL where that is 0, and on the CPU), zero before its first use, left fit for the
+     * next by every call; not used by two calls at once. */
+    void *workspace;
 };
 
 /* Strides of a dense tensor (batch, n_heads, n_rows, head_dim). */
@@ -85,10 +87,10 @@ KG_WARN_UNUSED enum kg_status kg_cpu_sdpa(struct kg_thread_pool *pool, const str
 
 /* sdpa_quantize: a tensor to E4M3 with a scale for each (batch entry, head).
  *
- *     scale[b][h] = max |x[b][h]| / 448 (1 if that is 0),    y = e4m3(x / scale), rounded to nearest even, saturating
+ *     scale[b][h] = max |x[b][h]| / 448 (in float32; 1 if that is 0),    y = e4m3(x / scale), rounded to nearest even, saturating
  *
- * x in f16 on the GPU, in f32 on the CPU. A NaN in x gives NaN there; an infinity makes its head's scale infinite and
- * is the caller's to avoid. */
+ * x in f16 on the GPU, in f32 on the CPU; both give the same bits for the same values. A NaN in x gives NaN there and
+ * does not count for the scale; an infinity makes its head's scale infinite and is the caller's to avoid. */
 struct kg_sdpa_quantize_args {
     enum kg_precision input;
     const void *x; /* (n_batch, n_heads, n_rows, head_dim) */

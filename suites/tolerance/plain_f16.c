@@ -157,16 +157,17 @@ static enum kg_status kv_write(const struct style *s, const struct kg_kv_write_a
     return KG_OK;
 }
 
-/* One head of one row over keys [first, last]; the weights are kept in w. */
+/* One head of one row over keys [first, last]; the weights are kept in w. Without a sink it is -infinity. */
 static void attend(const struct style *s, const float *q, const float *k, const float *v, size_t first, size_t last,
-                   size_t head_dim, double scale, float *w, float *y) {
-    double largest = -INFINITY, sum = 0;
+                   size_t head_dim, double scale, double sink, float *w, float *y) {
+    double largest = sink, sum = 0;
     for (size_t j = first; j <= last; j++) {
         const double score = (double)dot_f64(q, k + j * head_dim, head_dim) * scale;
         w[j] = s->scores ? rounded(score) : (float)score;
         largest = fmax(largest, (double)w[j]);
     }
     for (size_t j = first; j <= last; j++) sum += exp((double)w[j] - largest);
+    sum += exp(sink - largest);
     for (size_t d = 0; d < head_dim; d++) y[d] = 0;
     for (size_t j = first; j <= last; j++) {
         const double e = exp((double)w[j] - largest);
@@ -199,7 +200,7 @@ static enum kg_status attention(const struct style *s, const struct kg_attention
             const size_t last = args->causal ? position : args->n_keys - 1;
             const size_t first = args->window && position + 1 > args->window ? position + 1 - args->window : 0;
             const size_t head = h / group * args->n_keys * head_dim;
-            attend(s, q + at, k + head, v + head, first, last, head_dim, scale, w, y + at);
+            attend(s, q + at, k + head, v + head, first, last, head_dim, scale, -INFINITY, w, y + at);
         }
     give(y, n, args->y);
     free(v);
@@ -207,6 +208,71 @@ static enum kg_status attention(const struct style *s, const struct kg_attention
     free(w);
     free(q);
     return KG_OK;
+}
+
+/* n rows, `stride` halves apart. */
+static float *widened_rows(const uint16_t *halves, size_t n, size_t stride, size_t head_dim) {
+    float *x = kg_xcalloc(n * head_dim + 1, sizeof *x);
+    for (size_t i = 0; i < n * head_dim; i++) x[i] = kg_f16_to_f32(halves[i / head_dim * stride + i % head_dim]);
+    return x;
+}
+
+static void sdpa_head(const struct style *s, const struct kg_sdpa_args *a, size_t b, size_t h) {
+    const size_t head_dim = a->head_dim, g = h / (a->n_heads / a->n_kv_heads), offset = a->n_queries;
+    const uint16_t *q_head = (const uint16_t *)a->q + b * a->q_strides.batch + h * a->q_strides.head;
+    const uint16_t *k_head = (const uint16_t *)a->k + b * a->k_strides.batch + g * a->k_strides.head;
+    const uint16_t *v_head = (const uint16_t *)a->v + b * a->v_strides.batch + g * a->v_strides.head;
+    float *q = widened_rows(q_head, a->n_queries, a->q_strides.row, head_dim);
+    float *k = widened_rows(k_head, a->n_keys, a->k_strides.row, head_dim);
+    float *v = widened_rows(v_head, a->n_keys, a->v_strides.row, head_dim);
+    float *w = kg_xcalloc(a->n_keys + 1, sizeof *w);
+    for (size_t i = 0; i < a->n_queries * head_dim && s->scaled_q; i++) q[i] = rounded(q[i] * a->scale);
+    for (size_t r = 0; r < a->n_queries; r++) {
+        float *y = kg_xcalloc(head_dim, sizeof *y);
+        const size_t position = a->n_keys + r; /* plus offset: the first queries may lie before the keys */
+        const size_t end = !a->causal ? a->n_keys : position + 1 > offset ? position + 1 - offset : 0;
+        const size_t first = a->window && end > a->window ? end - a->window : 0;
+        if (end > 0)
+            attend(s, q + r * head_dim, k, v, first, end - 1, head_dim, s->scaled_q ? 1 : (double)a->scale,
+                   a->sinks ? (double)a->sinks[h] : -INFINITY, w, y);
+        give(y, head_dim, (uint16_t *)a->y + b * a->y_strides.batch + h * a->y_strides.head + r * a->y_strides.row);
+    }
+    free(w);
+    free(v);
+    free(k);
+    free(q);
+}
+
+static enum kg_status sdpa(const struct style *s, const struct kg_sdpa_args *args, struct kg_error *err) {
+    const enum kg_status status = kg_sdpa_check(args, err);
+    if (status) return status;
+    if (args->inputs != KG_PRECISION_F16 || args->output != KG_PRECISION_F16 || args->variant != KG_SDPA_AUTO)
+        return kg_fail(err, KG_ERR_UNSUPPORTED, "sdpa: f16 inputs and output and no variant only");
+    for (size_t b = 0; b < args->n_batch; b++)
+        for (size_t h = 0; h < args->n_heads; h++) sdpa_head(s, args, b, h);
+    return KG_OK;
+}
+
+/* No rounding of its own: the bits are the contract. */
+static enum kg_status sdpa_quantize(const struct style *s, const struct kg_sdpa_quantize_args *args,
+                                    struct kg_error *err) {
+    (void)s;
+    enum kg_status status = kg_sdpa_quantize_check(args, err);
+    struct kg_sdpa_quantize_args head = *args;
+    head.input = KG_PRECISION_F32;
+    head.n_batch = head.n_heads = 1;
+    head.x_strides = kg_sdpa_dense(1, args->n_rows, args->head_dim);
+    for (size_t i = 0; i < (size_t)args->n_batch * args->n_heads && !status; i++) {
+        const size_t b = i / args->n_heads, h = i % args->n_heads;
+        const uint16_t *x = (const uint16_t *)args->x + b * args->x_strides.batch + h * args->x_strides.head;
+        float *wide = widened_rows(x, args->n_rows, args->x_strides.row, args->head_dim);
+        head.x = wide;
+        head.y = args->y + b * args->y_strides.batch + h * args->y_strides.head;
+        head.scale = args->scale + i;
+        status = kg_cpu_sdpa_quantize(NULL, &head, err);
+        free(wide);
+    }
+    return status;
 }
 
 static enum kg_status softmax(const struct style *s, const struct kg_softmax_args *args, struct kg_error *err) {

@@ -27,8 +27,20 @@ except ImportError as missing:
     print(f"{sys.executable}: {missing}: PyTorch is not installed", file=sys.stderr)
     sys.exit(77)
 
-DTYPES = {torch.float32: "F32", torch.float16: "F16", torch.int32: "I32"}
+DTYPES = {torch.float32: "F32", torch.float16: "F16", torch.int32: "I32", torch.uint8: "U8"}
 ROUND_F32, ROUND_F16, SMALLEST_F16 = 2.0**-24, 2.0**-11, 2.0**-25
+
+
+def e4m3_value(byte):
+    """OCP 8-bit Floating Point Specification: bias 7, subnormals, 0x7F and 0xFF are NaN."""
+    exponent, mantissa = byte >> 3 & 15, byte & 7
+    if byte & 0x7F == 0x7F:
+        return math.nan
+    magnitude = mantissa * 2.0**-9 if exponent == 0 else (8 + mantissa) * 2.0 ** (exponent - 10)
+    return -magnitude if byte & 0x80 else magnitude
+
+
+E4M3 = torch.tensor([e4m3_value(byte) for byte in range(256)], dtype=torch.float64)
 
 
 def write_safetensors(path, tensors):
@@ -52,7 +64,11 @@ def read_safetensors(path):
     for name, entry in json.loads(content[8 : 8 + n]).items():
         begin, end = entry["data_offsets"]
         raw = bytearray(content[8 + n + begin : 8 + n + end])
-        tensors[name] = torch.frombuffer(raw, dtype=torch.float32).reshape(entry["shape"]).double()
+        if entry["dtype"] == "F8_E4M3":
+            values = E4M3[torch.frombuffer(raw, dtype=torch.uint8).long()]
+        else:
+            values = torch.frombuffer(raw, dtype=torch.float32).double()
+        tensors[name] = values.reshape(entry["shape"])
     return tensors
 
 
@@ -196,6 +212,67 @@ def attention_cases(m):
                    "and in f16 may be halves themselves")
 
 
+def sdpa_mask(queries, keys, causal, window):
+    at, key = keys - queries + torch.arange(queries)[:, None], torch.arange(keys)[None]
+    seen = (key <= at) if causal else torch.ones(queries, keys, dtype=torch.bool)
+    return seen & (at - key < window) if window else seen
+
+
+def sdpa_want(q, k, v, seen, scale, sinks):
+    """A sink is one more key, whose value is 0; a query that sees nothing gives zeros."""
+    group = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
+    scores = (q @ k.transpose(2, 3) * scale).masked_fill(~seen, -math.inf)
+    if sinks is not None:
+        scores = torch.cat((scores, sinks.double()[None, :, None, None].expand(*scores.shape[:3], 1)), -1)
+    weights = F.softmax(scores, -1).nan_to_num(0.0)[..., : k.shape[2]]
+    return (weights @ v).masked_fill(~seen.any(1)[None, None, :, None], 0.0)
+
+
+def sdpa_cases(m):
+    for batch, queries, keys, heads, kv_heads, dim, causal, window, with_sinks, quantized in (
+            (1, 1, 1, 8, 8, 64, 0, 0, 0, 0), (2, 65, 65, 4, 2, 64, 1, 0, 0, 0), (1, 17, 513, 14, 2, 64, 1, 0, 1, 0),
+            (1, 130, 63, 4, 1, 128, 1, 0, 0, 0), (1, 33, 127, 8, 2, 80, 1, 16, 1, 0), (2, 9, 40, 4, 4, 96, 0, 0, 1, 0),
+            (1, 65, 65, 8, 2, 64, 1, 0, 1, 1), (2, 3, 200, 6, 3, 128, 0, 0, 0, 1)):
+        shapes = {"q": (batch, heads, queries, dim), "k": (batch, kv_heads, keys, dim), "v": (batch, kv_heads, keys, dim)}
+        tensors, values = {}, {}
+        for name, shape in shapes.items():
+            if quantized:
+                tensors[name] = torch.randint(0, 120, shape, generator=m.random, dtype=torch.uint8)
+                tensors[name] += 128 * torch.randint(0, 2, shape, generator=m.random, dtype=torch.uint8)
+                tensors[f"{name}_scale"] = m.normal(*shape[:2]).float().abs() * 0.001 + 0.01
+                values[name] = E4M3[tensors[name].long()] * tensors[f"{name}_scale"].double()[..., None, None]
+            else:
+                tensors[name] = m.normal(*shape)
+                values[name] = tensors[name].double()
+        if with_sinks:
+            tensors["sinks"] = m.vector(heads)
+        scale = struct.unpack("f", struct.pack("f", 1 / math.sqrt(dim)))[0]
+        want = sdpa_want(values["q"], values["k"], values["v"], sdpa_mask(queries, keys, causal, window), scale, tensors.get("sinks"))
+        products = scale * (values["q"].abs() @ values["k"].abs().repeat_interleave(heads // kv_heads, 1).transpose(2, 3)).max().item()
+        largest = values["v"].abs().max().item()
+        error = largest * (4 + products) * 2 * ROUND_F32
+        if m.dtype == torch.float16:
+            error += largest * 3 * ROUND_F16
+        yield Case("sdpa", f"B={batch} Sq={queries} Sk={keys} H={heads}/{kv_heads} D={dim} causal={causal} window={window} "
+                   f"sinks={with_sinks}{' E4M3' if quantized else ''}", tensors, {"causal": causal, "window": window}, {"out": want},
+                   {"out": m.rounded(want, torch.full_like(want, error))},
+                   "a logit errs by a few roundings of sum|q k| scale and moves its weight by that share; weights sum to 1, "
+                   "and in f16 may be halves themselves")
+
+
+def sdpa_quantize_cases(m):
+    for batch, heads, rows, dim, deviation in ((1, 8, 512, 64, 1.0), (2, 3, 5, 80, 100.0), (1, 2, 33, 97, 0.001)):
+        x = m.normal(batch, heads, rows, dim, deviation=deviation)
+        scale = x.float().abs().amax((2, 3)) / torch.tensor(448.0)
+        quotient = (x.float() / scale[..., None, None]).double()
+        step = 2.0 ** (torch.frexp(quotient).exponent - 1).clamp(min=-6).double() / 8
+        want = {"out": (torch.round(quotient / step) * step).clamp(-448, 448), "scale": scale.double()}
+        yield Case("sdpa_quantize", f"{batch}x{heads}x{rows}x{dim} x={deviation:g}", {"x": x}, {}, want,
+                   {name: torch.zeros_like(w) for name, w in want.items()},
+                   "quotients in float32 rounded to nearest even, to 3 bits after the first or to multiples of 2^-9: the same numbers")
+
+
 def softmax_cases(m):
     for rows, cols, deviation, scale, masked in ((1, 513, 3.0, 1.0, False), (65, 65, 8.0, 0.125, True), (3, 4099, 2.0, 1.0, False)):
         x = m.normal(rows, cols, deviation=deviation)
@@ -239,6 +316,7 @@ def gelu_cases(m):
 
 MAKERS = {"embedding": embedding_cases, "rmsnorm": rmsnorm_cases, "layernorm": layernorm_cases, "linear": linear_cases,
           "rope": rope_cases, "kv_write": kv_write_cases, "attention": attention_cases, "softmax": softmax_cases,
+          "sdpa": sdpa_cases, "sdpa_quantize": sdpa_quantize_cases,
           "add": add_cases, "swiglu": swiglu_cases, "gelu": gelu_cases}
 
 

@@ -160,6 +160,52 @@ static void baselines_are_kept(struct kg_record *rec, const void *arg) {
     json_decref(answer);
 }
 
+/* A sealed run of the comparison key that the verb makes; its folder malloc'ed. */
+static char *seal_as(const char *root, const char *verb) {
+    json_t *run = json_pack("{s:[s]}", "argv", verb), *line = kg_maker_plan_line(0);
+    const struct kg_bundle_options options = { .root = root, .run = run, .seed = 7 };
+    struct kg_bundle *bundle = NULL;
+    struct kg_bundle_summary summary;
+    struct kg_error err;
+    EXPECT_OK(kg_bundle_create(&options, &bundle, &err), err);
+    EXPECT_OK(kg_bundle_plan(bundle, line, &err), err);
+    EXPECT_OK(kg_bundle_plan_done(bundle, &err), err);
+    EXPECT_OK(kg_maker_run(bundle, 0, "pass", &err), err);
+    char *dir = kg_path_join(root, kg_bundle_id(bundle));
+    EXPECT_OK(kg_bundle_seal(bundle, &summary, &err), err);
+    ck_assert_str_eq(summary.note, "");
+    kg_bundle_close(bundle);
+    json_decref(line);
+    json_decref(run);
+    return dir;
+}
+
+/* What is said of `kigo prune` without --keep: 50 of each comparison key stay, however many others lie between them. */
+static void fifty_of_each_key_stay(struct kg_record *rec, const void *arg) {
+    enum { N_STAY = 50, N_ROUNDS = N_STAY + 3 };
+    static const struct {
+        const char *verb;
+        size_t n_runs;
+    } KEYS[] = { { "check", N_ROUNDS }, { "bench", N_STAY + 1 }, { "selfcheck", N_STAY } };
+    const char *root = kg_scratch_dir(rec);
+    char *dirs[KG_COUNT_OF(KEYS)][N_ROUNDS];
+    (void)arg;
+    for (size_t i = 0; i < N_ROUNDS; i++)
+        for (size_t k = 0; k < KG_COUNT_OF(KEYS); k++)
+            if (i < KEYS[k].n_runs) dirs[k][i] = seal_as(root, KEYS[k].verb);
+    json_t *answer = kg_verb_json(root, WORDS("prune", "--apply"), KG_EXIT_OK);
+    ck_assert_int_eq(kg_verb_integer(answer, "n_gone"), 3 + 1);
+    for (size_t k = 0; k < KG_COUNT_OF(KEYS); k++) {
+        for (size_t i = 0; i < KEYS[k].n_runs; i++) {
+            const bool stays = i + N_STAY >= KEYS[k].n_runs;
+            expect_kept(answer, dirs[k][i], stays ? "newest 50" : "");
+            ck_assert_int_eq(kg_path_is_dir(dirs[k][i]), stays);
+            free(dirs[k][i]);
+        }
+    }
+    json_decref(answer);
+}
+
 static void wrong_calls(struct kg_record *rec, const void *arg) {
     const char *root = kg_scratch_dir(rec);
     char *none = kg_path_join(root, "none");
@@ -175,8 +221,13 @@ static void wrong_calls(struct kg_record *rec, const void *arg) {
     { .layer = "integration", .op = "prune", .name = #function, .run = function }
 
 static const struct kg_case CASES[] = {
-    CASE(dry_run_changes_nothing), CASE(old_runs_go), CASE(forged_tombstone), CASE(what_is_kept),
-    CASE(baselines_are_kept),      CASE(wrong_calls),
+    CASE(dry_run_changes_nothing),
+    CASE(old_runs_go),
+    CASE(forged_tombstone),
+    CASE(what_is_kept),
+    CASE(baselines_are_kept),
+    CASE(fifty_of_each_key_stay),
+    CASE(wrong_calls),
 };
 
 int main(int argc, char **argv) {

@@ -189,28 +189,18 @@ static void query_reads_only(struct kg_record *rec, const void *arg) {
     json_decref(rows);
 }
 
-static void remove_index(const char *root) {
-    static const char *const FILES[] = { "index.sqlite", "index.sqlite-wal", "index.sqlite-shm" };
-    for (size_t i = 0; i < KG_COUNT_OF(FILES); i++) {
-        char *path = kg_path_join(root, FILES[i]);
-        struct kg_error err;
-        EXPECT_OK(kg_path_remove(path, &err), err);
-        free(path);
-    }
-}
-
 static void deleted_index(struct kg_record *rec, const void *arg) {
     const char *root = kg_scratch_dir(rec);
     (void)arg;
     write_runs(root);
     char *grown = kg_maker_dump(root);
-    remove_index(root);
+    kg_maker_remove_index(root);
     json_t *report = kg_verb_json(root, WORDS("reindex"), KG_EXIT_OK);
     ck_assert_int_eq(kg_verb_integer(report, "n_indexed"), 2);
     json_decref(report);
     char *rebuilt = kg_maker_dump(root);
     kg_maker_expect_same(rebuilt, grown);
-    remove_index(root);
+    kg_maker_remove_index(root);
     json_t *rows = kg_verb_json(root, WORDS("list"), KG_EXIT_OK); /* needs no reindex */
     ck_assert_uint_eq(json_array_size(rows), 2);
     json_decref(rows);

@@ -1,6 +1,7 @@
 #include "suites/unit/bundle_maker.h"
 #include "base/buffer.h"
 #include "base/file.h"
+#include "base/size.h"
 #include "bundle/manifest.h"
 #include "bundle/records.h"
 #include <check.h>
@@ -367,6 +368,16 @@ char *kg_maker_dump(const char *root) {
     sqlite3_close(db);
     free(path);
     return out.data;
+}
+
+void kg_maker_remove_index(const char *root) {
+    static const char *const FILES[] = { "index.sqlite", "index.sqlite-wal", "index.sqlite-shm" };
+    for (size_t i = 0; i < KG_COUNT_OF(FILES); i++) {
+        char *path = kg_path_join(root, FILES[i]);
+        struct kg_error err;
+        EXPECT_OK(kg_path_remove(path, &err), err);
+        free(path);
+    }
 }
 
 void kg_maker_expect_same(const char *got, const char *want) {

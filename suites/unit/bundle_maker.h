@@ -58,6 +58,8 @@ char *kg_maker_status_of(const char *dir, size_t i);
 
 /* Every table, row and index of the root's index as text (malloc'ed), in the order `.dump` of the sqlite3 shell has. */
 char *kg_maker_dump(const char *root);
+/* The index goes, the bundles stay. */
+void kg_maker_remove_index(const char *root);
 /* Fails the case with the first line in which two dumps differ. */
 void kg_maker_expect_same(const char *got, const char *want);
 

@@ -31,19 +31,24 @@ static void put_commit(struct kg_buffer *stream, const char *branch, int mark, c
 }
 
 void kg_history_lab_open(struct kg_history_lab *lab, const struct kg_record *rec) {
+    kg_history_lab_open_in(lab, kg_scratch_dir(rec), KG_LAB_COMMITS);
+}
+
+void kg_history_lab_open_in(struct kg_history_lab *lab, const char *dir, size_t n_commits) {
     struct kg_buffer stream = KG_BUFFER_INIT;
     struct kg_error err;
     *lab = (struct kg_history_lab){ .clock_us = INT64_C(1790000000000000) };
-    lab->repository = kg_xstrdup(kg_scratch_dir(rec));
+    lab->repository = kg_xstrdup(dir);
     lab->root = kg_path_join(lab->repository, "bundles");
     kg_must(kg_dir_make(lab->root, &err), &err);
     free(git(lab, NULL, (const char *const[]){ "init", "-q", NULL }));
-    for (int i = 0; i < KG_LAB_COMMITS; i++) put_commit(&stream, "line", i + 1, "");
-    put_commit(&stream, "side", KG_LAB_COMMITS + 1, "from :6\n");
+    for (size_t i = 0; i < n_commits; i++) put_commit(&stream, "line", (int)i + 1, "");
+    put_commit(&stream, "side", (int)n_commits + 1, "from :6\n");
     free(git(lab, kg_buffer_text(&stream), (const char *const[]){ "fast-import", "--quiet", NULL }));
     kg_buffer_free(&stream);
     char *line = git(lab, NULL, (const char *const[]){ "rev-list", "--reverse", "line", NULL });
-    for (int i = 0; i < KG_LAB_COMMITS; i++) snprintf(lab->commits[i], 41, "%.40s", line + 41 * (size_t)i);
+    lab->commits = kg_xcalloc(n_commits, sizeof *lab->commits);
+    for (size_t i = 0; i < n_commits; i++) snprintf(lab->commits[i], 41, "%.40s", line + 41 * i);
     free(line);
     char *side = git(lab, NULL, (const char *const[]){ "rev-parse", "side", NULL });
     snprintf(lab->side, sizeof lab->side, "%.40s", side);
@@ -51,6 +56,7 @@ void kg_history_lab_open(struct kg_history_lab *lab, const struct kg_record *rec
 }
 
 void kg_history_lab_close(struct kg_history_lab *lab) {
+    free(lab->commits);
     free(lab->root);
     free(lab->repository);
 }

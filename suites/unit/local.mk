@@ -66,7 +66,8 @@ suites_unit_test_session_SOURCES = suites/unit/test_session.c
 check_PROGRAMS += suites/unit/test_prompt
 suites_unit_test_prompt_SOURCES = suites/unit/test_prompt.c
 check_PROGRAMS += suites/unit/test_history
-suites_unit_test_history_SOURCES = suites/unit/test_history.c suites/unit/bundle_maker.c
+suites_unit_test_history_SOURCES = suites/unit/test_history.c suites/unit/bundle_maker.c \
+	suites/unit/publishers.c suites/unit/publishers.h
 check_PROGRAMS += suites/unit/test_json_tape
 suites_unit_test_json_tape_SOURCES = suites/unit/test_json_tape.c
 check_PROGRAMS += suites/unit/test_steps
@@ -76,8 +77,12 @@ suites_unit_test_regress_SOURCES = suites/unit/test_regress.c suites/unit/histor
 	suites/unit/history_maker.c
 suites_unit_test_screen_SOURCES = suites/unit/test_screen.c
 check_PROGRAMS += suites/unit/test_history_scale
-suites_unit_test_history_scale_SOURCES = suites/unit/test_history_scale.c suites/unit/history_lab.c \
-	suites/unit/history_maker.c
+suites_unit_test_history_scale_CPPFLAGS = $(kigo_CPPFLAGS)
+suites_unit_test_history_scale_SOURCES = \
+	src/cli/bundles.c src/cli/cmd_history.c src/cli/filter.c src/cli/rows.c src/cli/table.c \
+	suites/unit/test_history_scale.c \
+	suites/unit/history_lab.c suites/unit/history_maker.c \
+	suites/unit/statement_trace.c suites/unit/statement_trace.h
 # make_history ROOT N_RUNS N_CASES [COMMITS], to measure queries by hand.
 check_PROGRAMS += suites/unit/make_history
 suites_unit_make_history_SOURCES = suites/unit/make_history.c suites/unit/history_maker.c suites/unit/history_maker.h

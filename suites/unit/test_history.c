@@ -4,6 +4,7 @@
 #include "base/size.h"
 #include "suites/harness/case.h"
 #include "suites/unit/bundle_maker.h"
+#include "suites/unit/publishers.h"
 #include <kigo/history.h>
 #include <check.h>
 #include <sqlite3.h>
@@ -22,16 +23,6 @@ static void open_and_close(const char *root) {
     ck_assert_msg(problems.n_items == 0, "%s", kg_maker_list(&problems));
     kg_bundle_findings_free(&problems);
     kg_history_close(history);
-}
-
-static void remove_index(const char *root) {
-    static const char *const FILES[] = { "index.sqlite", "index.sqlite-wal", "index.sqlite-shm" };
-    for (size_t i = 0; i < KG_COUNT_OF(FILES); i++) {
-        char *path = kg_path_join(root, FILES[i]);
-        struct kg_error err;
-        EXPECT_OK(kg_path_remove(path, &err), err);
-        free(path);
-    }
 }
 
 static void sql(const char *root, const char *text) {
@@ -94,10 +85,10 @@ static void incremental_equals_reindex(struct kg_record *rec, const void *arg) {
     EXPECT_OK(kg_history_reindex(root, &n_indexed, NULL, &err), err);
     ck_assert_uint_eq(n_indexed, 3);
     char *again = kg_maker_dump(root);
-    remove_index(root);
+    kg_maker_remove_index(root);
     open_and_close(root);
     char *opened = kg_maker_dump(root);
-    remove_index(root);
+    kg_maker_remove_index(root);
     EXPECT_OK(kg_history_reindex(root, &n_indexed, NULL, &err), err);
     char *rebuilt = kg_maker_dump(root);
     ck_assert_ptr_nonnull(strstr(grown, "metric_row:"));
@@ -117,7 +108,7 @@ static void leave_and_come_back(const char *root, const char *id, const char *al
     open_and_close(root); /* drops it, and what only it had */
     char *without = kg_maker_dump(root);
     ck_assert(strcmp(all, without) != 0);
-    remove_index(root);
+    kg_maker_remove_index(root);
     open_and_close(root);
     char *fresh_without = kg_maker_dump(root);
     kg_maker_expect_same(fresh_without, without);
@@ -295,7 +286,7 @@ static void file_that_is_no_database(struct kg_record *rec, const void *arg) {
     (void)arg;
     write_runs(root);
     char *good = kg_maker_dump(root);
-    remove_index(root);
+    kg_maker_remove_index(root);
     struct kg_buffer noise = KG_BUFFER_INIT;
     for (int i = 0; i < 5000; i++) kg_buffer_puts(&noise, "no database ");
     EXPECT_OK(kg_file_write(path, noise.data, noise.len, &err), err);
@@ -369,7 +360,7 @@ static void many_writers(struct kg_record *rec, const void *arg) {
     (void)arg;
     write_runs(root);
     char *good = kg_maker_dump(root);
-    remove_index(root);
+    kg_maker_remove_index(root);
     for (int i = 0; i < N_CHILDREN; i++) {
         children[i] = fork();
         ck_assert_int_ge(children[i], 0);
@@ -396,42 +387,14 @@ static void many_writers(struct kg_record *rec, const void *arg) {
     free(good);
 }
 
-/* Eight processes publish runs and rebuild the index at once: nothing is lost, nobody meets a locked database. */
+/* For some seconds; the whole minute is in full/test_full_size.c. */
 static void many_publishers(struct kg_record *rec, const void *arg) {
-    enum { N_CHILDREN = 8, N_RUNS = 4 };
-    static const char *const STATUSES[] = { "pass", "fail" };
-    const char *root = kg_scratch_dir(rec);
-    struct kg_error err;
-    pid_t children[N_CHILDREN];
+    struct kg_published published;
     (void)arg;
-    for (int i = 0; i < N_CHILDREN; i++) {
-        children[i] = fork();
-        ck_assert_int_ge(children[i], 0);
-        if (children[i] > 0) continue;
-        bool good = true;
-        for (int k = 0; k < N_RUNS && good; k++) {
-            struct kg_bundle_summary summary = { .note = "" };
-            size_t n_indexed;
-            good = kg_maker_write(root, STATUSES, 2, &summary, &err) == KG_OK;
-            if (!good || summary.note[0]) fprintf(stderr, "child %d: %s\n", i, good ? summary.note : err.message);
-            good = good && !summary.note[0];
-            if (good && (i + k) % 4 == 0) good = kg_history_reindex(root, &n_indexed, NULL, &err) == KG_OK;
-        }
-        _exit(good ? 0 : 1);
-    }
-    for (int i = 0; i < N_CHILDREN; i++) {
-        int state = 0;
-        ck_assert_int_eq(waitpid(children[i], &state, 0), children[i]);
-        ck_assert_msg(WIFEXITED(state) && WEXITSTATUS(state) == 0, "child %d ended with %d", i, state);
-    }
-    ck_assert_double_eq(ask(root, "SELECT count(*) FROM bundle"), N_CHILDREN * N_RUNS);
-    char *grown = kg_maker_dump(root);
-    remove_index(root);
-    open_and_close(root);
-    char *again = kg_maker_dump(root);
-    kg_maker_expect_same(again, grown);
-    free(again);
-    free(grown);
+    kg_publish_at_once(kg_scratch_dir(rec), 2, &published);
+    ck_assert_uint_ge(published.n_reindexed, 1);
+    ck_assert_uint_ge(published.n_asked, 1);
+    kg_record_metric(rec, "published", "count", (double)published.n_runs);
 }
 
 /* SQLite's locking by files has no shared memory, as some network file systems: there is no WAL, and the index works. */
@@ -458,7 +421,7 @@ static void read_only_folder(struct kg_record *rec, const void *arg) {
     int state = 0;
     (void)arg;
     write_runs(root);
-    remove_index(root);
+    kg_maker_remove_index(root);
     ck_assert_int_eq(chmod(root, 0555), 0);
     const pid_t child = fork();
     ck_assert_int_ge(child, 0);

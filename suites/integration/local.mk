@@ -112,3 +112,12 @@ suites_integration_test_ci_SOURCES = \
 	suites/integration/test_ci.c \
 	suites/harness/failure_name.c \
 	suites/unit/bundle_maker.c
+check_PROGRAMS += suites/integration/test_history_limits
+history_store = \
+	suites/integration/history_store.c suites/integration/history_store.h \
+	suites/unit/history_lab.c suites/unit/history_maker.c
+suites_integration_test_history_limits_SOURCES = suites/integration/test_history_limits.c $(history_store)
+# What takes minutes: `make check-scale`; too deep for `kigo check` to find.
+check_PROGRAMS += suites/integration/full/test_full_size
+suites_integration_full_test_full_size_SOURCES = suites/integration/full/test_full_size.c $(history_store) \
+	suites/unit/bundle_maker.c suites/unit/publishers.c

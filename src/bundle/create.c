@@ -25,15 +25,16 @@ static char *make_id(const struct kg_bundle_source *source, int64_t utc_us) {
                         source->dirty ? "-dirty" : "", random);
 }
 
-enum kg_status kg_bundle_lock(const char *dir, int *fd, struct kg_error *err) {
+static enum kg_status lock(const char *dir, int operation, int *fd, struct kg_error *err) {
+    int code = 0;
     *fd = -1;
     const int opened = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (opened < 0) {
         if (errno == ENOENT) return KG_OK;
         return kg_fail(err, KG_ERR_IO, "cannot open %s: %s", dir, strerror(errno));
     }
-    if (flock(opened, LOCK_EX | LOCK_NB) != 0) {
-        const int code = errno;
+    while (flock(opened, operation) != 0 && (code = errno) == EINTR) code = 0;
+    if (code != 0) {
         close(opened);
         if (code == EWOULDBLOCK) return KG_OK;
         return kg_fail(err, KG_ERR_IO, "cannot lock %s: %s (bundles need a file system with flock)", dir,
@@ -48,6 +49,14 @@ enum kg_status kg_bundle_lock(const char *dir, int *fd, struct kg_error *err) {
     }
     *fd = opened;
     return KG_OK;
+}
+
+enum kg_status kg_bundle_lock(const char *dir, int *fd, struct kg_error *err) {
+    return lock(dir, LOCK_EX | LOCK_NB, fd, err);
+}
+
+enum kg_status kg_bundle_lock_new(const char *dir, int *fd, struct kg_error *err) {
+    return lock(dir, LOCK_EX, fd, err);
 }
 
 /* A fresh folder and its lock. A recover that came between making and locking takes the empty folder away; then
@@ -66,7 +75,7 @@ static enum kg_status make_dir(struct kg_bundle *bundle, const struct kg_bundle_
             if (errno == EEXIST) continue;
             return kg_fail(err, KG_ERR_IO, "cannot make %s: %s", bundle->dir, strerror(errno));
         }
-        const enum kg_status status = kg_bundle_lock(bundle->dir, &bundle->lock_fd, err);
+        const enum kg_status status = kg_bundle_lock_new(bundle->dir, &bundle->lock_fd, err);
         if (status != KG_OK || bundle->lock_fd >= 0) return status;
     }
     return kg_fail(err, KG_ERR_BUSY, "%s: no free bundle id after %d attempts", bundle->root, CREATE_ATTEMPTS);

@@ -62,6 +62,12 @@ bool kg_bundle_id_parse(const char *name, int64_t *started_us);
 
 /* Locks the folder; *fd = -1 and KG_OK if another process holds the lock or the folder went away meanwhile. */
 KG_WARN_UNUSED enum kg_status kg_bundle_lock(const char *dir, int *fd, struct kg_error *err);
+/* The same for a folder this process has just made: waits while another looks whether its owner lives, which is a moment;
+ * *fd = -1 if it was taken away. */
+KG_WARN_UNUSED enum kg_status kg_bundle_lock_new(const char *dir, int *fd, struct kg_error *err);
+/* How many unfinished bundles of the root recover would publish: no process holds them, and there is a file in them (before
+ * its first file a run may not yet have come to its lock). */
+size_t kg_bundle_count_dead(const char *root);
 
 /* What describes a run; each made new, the caller's reference. */
 json_t *kg_bundle_environment(const kg_json *run);

@@ -138,16 +138,41 @@ static enum kg_status recover_one(const char *root, const char *id, size_t *n_re
     return status;
 }
 
-enum kg_status kg_bundle_recover(const char *root, size_t *n_recovered, struct kg_error *err) {
+/* The id if the name is an unfinished bundle's, else NULL. */
+static const char *unfinished_id(const char *name) {
     static const char PREFIX[] = ".tmp-";
+    int64_t started_us;
+    const char *id = strncmp(name, PREFIX, strlen(PREFIX)) == 0 ? name + strlen(PREFIX) : NULL;
+    return id && kg_bundle_id_parse(id, &started_us) ? id : NULL;
+}
+
+size_t kg_bundle_count_dead(const char *root) {
+    struct kg_dir_list list = { 0 };
+    size_t n_dead = 0;
+    if (kg_dir_list(root, &list, NULL) != KG_OK) return 0;
+    for (size_t i = 0; i < list.n_names; i++) {
+        if (!unfinished_id(list.names[i])) continue;
+        char *dir = kg_path_join(root, list.names[i]);
+        bool holds = false;
+        int fd = -1;
+        if (kg_bundle_lock(dir, &fd, NULL) == KG_OK && fd >= 0) {
+            n_dead += holds_a_file(dir, &holds, NULL) == KG_OK && holds;
+            close(fd);
+        }
+        free(dir);
+    }
+    kg_dir_list_free(&list);
+    return n_dead;
+}
+
+enum kg_status kg_bundle_recover(const char *root, size_t *n_recovered, struct kg_error *err) {
     struct kg_dir_list list = { 0 };
     size_t n = 0;
     enum kg_status status = kg_dir_list(root, &list, err);
     if (status != KG_OK) return status;
     for (size_t i = 0; i < list.n_names; i++) {
-        int64_t started_us;
-        const char *id = list.names[i] + (strncmp(list.names[i], PREFIX, strlen(PREFIX)) == 0 ? strlen(PREFIX) : 0);
-        if (id == list.names[i] || !kg_bundle_id_parse(id, &started_us)) continue;
+        const char *id = unfinished_id(list.names[i]);
+        if (!id) continue;
         struct kg_error one;
         const enum kg_status one_status = recover_one(root, id, &n, &one);
         if (one_status == KG_OK || status != KG_OK) continue;

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 const char *kg_cli_bundles_root(const char *given) {
     const char *from_environment = getenv("KIGO_BUNDLES");
@@ -90,26 +89,6 @@ enum kg_status kg_cli_bundle_find(const char *root, const char *run, char **dir,
     return is_path ? kg_fail(err, KG_ERR_NOT_FOUND, "%s: no such folder", run) : status;
 }
 
-/* Folders of unfinished runs that no process holds. */
-static size_t count_dead_runs(const char *root) {
-    struct kg_dir_list list = { 0 };
-    size_t n_dead = 0;
-    if (kg_dir_list(root, &list, NULL) != KG_OK) return 0;
-    for (size_t i = 0; i < list.n_names; i++) {
-        int64_t unused;
-        if (strncmp(list.names[i], ".tmp-", 5) != 0 || !kg_bundle_id_parse(list.names[i] + 5, &unused)) continue;
-        char *dir = kg_path_join(root, list.names[i]);
-        int fd = -1;
-        if (kg_bundle_lock(dir, &fd, NULL) == KG_OK && fd >= 0) {
-            close(fd);
-            n_dead++;
-        }
-        free(dir);
-    }
-    kg_dir_list_free(&list);
-    return n_dead;
-}
-
 enum kg_status kg_cli_history_open(const char *verb, const char *root, struct kg_history **history,
                                    struct kg_error *err) {
     struct kg_bundle_findings problems = { NULL, 0 };
@@ -117,7 +96,7 @@ enum kg_status kg_cli_history_open(const char *verb, const char *root, struct kg
     for (size_t i = 0; i < problems.n_items; i++)
         fprintf(stderr, "kigo %s: %s is not indexed: %s\n", verb, problems.items[i].path, problems.items[i].detail);
     kg_bundle_findings_free(&problems);
-    const size_t n_dead = status == KG_OK ? count_dead_runs(root) : 0;
+    const size_t n_dead = status == KG_OK ? kg_bundle_count_dead(root) : 0;
     if (n_dead > 0)
         fprintf(stderr, "kigo %s: %zu run%s died unfinished; 'kigo recover' publishes what is there\n", verb, n_dead,
                 n_dead == 1 ? "" : "s");

@@ -6,6 +6,7 @@
 #include "base/size.h"
 #include "bundle/beside.h"
 #include "bundle/chain.h"
+#include "bundle/internal.h"
 #include "suites/harness/case.h"
 #include "suites/unit/bundle_maker.h"
 #include <kigo/history.h>
@@ -124,6 +125,7 @@ static void killed_in_a_case(struct kg_record *rec, const void *arg) {
     (void)arg;
     ck_assert_int_eq(wait_child(start_child(die_in_third_case, root, 0)), -SIGKILL);
     ck_assert_uint_eq(kg_maker_count(root, "2"), 0); /* nothing half published */
+    ck_assert_uint_eq(kg_bundle_count_dead(root), 1);
     ck_assert_uint_eq(recover(root), 1);
     ck_assert_uint_eq(kg_maker_count(root, ".tmp-"), 0);
     char *dir = kg_maker_only(root);
@@ -172,6 +174,7 @@ static void empty_folder_is_removed(struct kg_record *rec, const void *arg) {
     struct kg_error err;
     (void)arg;
     EXPECT_OK(kg_dir_make(dir, &err), err);
+    ck_assert_uint_eq(kg_bundle_count_dead(root), 0);
     ck_assert_uint_eq(recover(root), 0);
     ck_assert_uint_eq(kg_maker_count(root, ".tmp-"), 0);
     ck_assert_uint_eq(kg_maker_count(root, "2"), 0);
@@ -266,6 +269,7 @@ static void live_run_is_left_alone(struct kg_record *rec, const void *arg) {
     const pid_t child = start_child(hold_open, root, 0);
     ck_assert_int_eq(waitpid(child, &state, WUNTRACED), child);
     ck_assert(WIFSTOPPED(state));
+    ck_assert_uint_eq(kg_bundle_count_dead(root), 0);
     ck_assert_uint_eq(recover(root), 0);
     ck_assert_uint_eq(kg_maker_count(root, ".tmp-"), 1);
     ck_assert_int_eq(kill(child, SIGCONT), 0);

@@ -8,8 +8,11 @@
 #include "suites/harness/case.h"
 #include "suites/unit/bundle_maker.h"
 #include <check.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static void id_forms(struct kg_record *rec, const void *arg) {
     static const struct {
@@ -313,6 +316,69 @@ static void cost_is_recorded(struct kg_record *rec, const void *arg) {
     kg_bundle_close(bundle);
 }
 
+/* What kigo list and others do in passing, until it is killed; or ends because it took a living run for dead. */
+static void look_for_dead_runs(const char *root) {
+    while (kg_bundle_count_dead(root) == 0) continue;
+    _exit(1);
+}
+
+/* Looking whether a run lives takes its lock for a moment: of one that is being made at this moment, too, which goes on with
+ * the folder it has made. */
+static void looked_at_while_made(struct kg_record *rec, const void *arg) {
+    enum { N_LOOKING = 2, N_RUNS = 400 };
+    const char *root = kg_scratch_dir(rec);
+    const struct kg_bundle_options options = { .root = root };
+    struct kg_error err = { 0 };
+    pid_t looking[N_LOOKING];
+    int ended[N_LOOKING];
+    size_t n_folders = 1;
+    enum kg_status status = KG_OK;
+    (void)arg;
+    for (int i = 0; i < N_LOOKING; i++)
+        if ((looking[i] = fork()) == 0) look_for_dead_runs(root);
+    for (int i = 0; i < N_RUNS && status == KG_OK && n_folders == 1; i++) {
+        struct kg_bundle *bundle = NULL;
+        status = kg_bundle_create(&options, &bundle, &err);
+        n_folders = kg_maker_count(root, ".tmp-"); /* not one that was left because of who held its lock */
+        if (status == KG_OK) status = kg_path_remove(kg_bundle_dir(bundle), &err);
+        kg_bundle_close(bundle);
+    }
+    for (int i = 0; i < N_LOOKING; i++) {
+        ck_assert_int_gt(looking[i], 0);
+        kill(looking[i], SIGKILL);
+        ck_assert_int_eq(waitpid(looking[i], &ended[i], 0), looking[i]);
+    }
+    for (int i = 0; i < N_LOOKING; i++) ck_assert_msg(WIFSIGNALED(ended[i]), "a run that lives was taken for dead");
+    ck_assert_msg(status == KG_OK, "%s", err.message);
+    ck_assert_uint_eq(n_folders, 1);
+}
+
+/* Who makes a folder waits for its lock, who looks does not. */
+static void lock_of_a_new_folder(struct kg_record *rec, const void *arg) {
+    enum { LOOKED_AT_US = 50000 };
+    const char *dir = kg_scratch_dir(rec);
+    struct kg_error err;
+    int fd = -1, ended = 0;
+    (void)arg;
+    const pid_t looking = fork();
+    ck_assert_int_ge(looking, 0);
+    if (looking == 0) {
+        const bool locked = kg_bundle_lock(dir, &fd, &err) == KG_OK && fd >= 0;
+        raise(SIGSTOP);
+        usleep(LOOKED_AT_US);
+        _exit(!locked);
+    }
+    ck_assert_int_eq(waitpid(looking, &ended, WUNTRACED), looking);
+    EXPECT_OK(kg_bundle_lock(dir, &fd, &err), err);
+    ck_assert_int_eq(fd, -1);
+    kill(looking, SIGCONT);
+    EXPECT_OK(kg_bundle_lock_new(dir, &fd, &err), err);
+    ck_assert_int_eq(waitpid(looking, &ended, 0), looking);
+    ck_assert_int_eq(ended, 0);
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+}
+
 #define CASE(function)                                                                                                 \
     { .layer = "unit", .op = "bundle", .name = #function, .run = function }
 
@@ -328,6 +394,8 @@ static const struct kg_case CASES[] = {
     CASE(environment_and_build),
     CASE(statement_names_the_manifest),
     CASE(cost_is_recorded),
+    CASE(looked_at_while_made),
+    CASE(lock_of_a_new_folder),
 };
 
 int main(int argc, char **argv) {

@@ -4,27 +4,28 @@
 #include "base/size.h"
 #include "suites/integration/history_store.h"
 #include <check.h>
+#include <math.h>
 
 enum { N_RUNS = 60, N_CASES = 1000, FULL_RUNS = 1000 };
 
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_UNDEFINED__
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_UNDEFINED__ || !defined __OPTIMIZE__
 static const double SLOWER = 10; /* instrumented code is, with its check for leaks at the end */
 #else
-/* A processor that others use as well is up to twice as slow: shared caches, the sibling thread of a core. */
-static const double SLOWER = 2;
+static const double SLOWER = 1;
 #endif
 
-/* A loaded machine holds these with room: `reindex` took 30 ms of processor time a run, `regress` 0.2 s, `history` 0.01 s. */
-static const double REINDEX_RUNS_PER_S = 30, REINDEX_PROCESSORS = 2, REGRESS_S = 1, HISTORY_S = 0.05;
+/* Two processors' time for 30 runs indexed; all of the time there is for the others. With 6 loops running beside it on two
+ * processors, indexing took 0.44 of its limit, regress 0.13 and history 0.18: load moves wall time, not these. */
+static const double REINDEX_PER_RUN_S = 2 / 30.0, REGRESS_S = 1, HISTORY_S = 0.05, FULL_INDEX_BYTES = 1e9;
 
 static void processor_time_and_bytes(struct kg_record *rec, const void *arg) {
     struct kg_store_costs costs;
     (void)arg;
-    kg_store_measure(rec, N_RUNS, N_CASES, N_RUNS / REINDEX_RUNS_PER_S, &costs);
-    ck_assert_double_le(costs.reindex.processor_s / N_RUNS, SLOWER * REINDEX_PROCESSORS / REINDEX_RUNS_PER_S);
+    kg_store_measure(rec, N_RUNS, N_CASES, HUGE_VAL, &costs);
+    ck_assert_double_le(costs.reindex.processor_s / N_RUNS, SLOWER * REINDEX_PER_RUN_S);
     ck_assert_double_le(costs.regress.processor_s, SLOWER * REGRESS_S);
     ck_assert_double_le(costs.history.processor_s, SLOWER * HISTORY_S);
-    ck_assert_double_le(costs.index_bytes / N_RUNS * FULL_RUNS, 1e9);
+    ck_assert_double_le(costs.index_bytes / N_RUNS * FULL_RUNS, FULL_INDEX_BYTES);
 }
 
 static const struct kg_case CASES[] = {

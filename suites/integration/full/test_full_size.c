@@ -5,19 +5,26 @@
 #include "suites/integration/history_store.h"
 #include "suites/unit/publishers.h"
 #include <check.h>
+#include <stdlib.h>
 
 enum { N_RUNS = 1000, N_CASES = 1000, TIMEOUT_S = 1800 };
 
-/* regress under 1 s, history under 50 ms, reindex at least 30 runs a second, the index under 1 GB. */
+/* The message tells how busy the machine was, since a wall time is also that of everything else. */
+static void expect_within(const char *what, double got_s, double most_s) {
+    double load = 0;
+    ck_assert_int_eq(getloadavg(&load, 1), 1);
+    ck_assert_msg(got_s <= most_s, "%s took %.3f s, more than %.3f s (load average %.1f)", what, got_s, most_s, load);
+}
+
 static void limits(struct kg_record *rec, const void *arg) {
-    static const double REINDEX_S = N_RUNS / 30.0;
+    static const double REINDEX_S = N_RUNS / 30.0, REGRESS_S = 1, HISTORY_S = 0.05, INDEX_BYTES = 1e9;
     struct kg_store_costs costs;
     (void)arg;
     kg_store_measure(rec, N_RUNS, N_CASES, REINDEX_S, &costs);
-    ck_assert_double_le(costs.reindex.wall_s, REINDEX_S);
-    ck_assert_double_lt(costs.regress.wall_s, 1);
-    ck_assert_double_lt(costs.history.wall_s, 0.05);
-    ck_assert_double_lt(costs.index_bytes, 1e9);
+    expect_within("reindex", costs.reindex.wall_s, REINDEX_S);
+    expect_within("regress", costs.regress.wall_s, REGRESS_S);
+    expect_within("history", costs.history.wall_s, HISTORY_S);
+    ck_assert_double_le(costs.index_bytes, INDEX_BYTES);
 }
 
 static void publishers_for_a_minute(struct kg_record *rec, const void *arg) {

@@ -160,10 +160,9 @@ enum { SMALL_RUNS = 26, SMALL_CASES = 8 };
 /* Every query of regress and history, as they ask it, and what users may ask with `kigo query`. */
 static void no_large_table_is_scanned(struct kg_record *rec, const void *arg) {
     static const char *const ASKED[] = {
-        "SELECT * FROM tcase c JOIN result_row r USING(case_id) WHERE c.case_key = 'x'",
-        "SELECT m.value FROM tcase c JOIN result r USING(case_id) JOIN metric m USING(result_id) WHERE c.case_key = "
-        "'x'",
-        "SELECT * FROM result r WHERE r.bundle_id = 'x'",
+        "SELECT * FROM tcase c JOIN result_row r USING(case_id) WHERE c.case_key = ?1",
+        "SELECT m.value FROM result r JOIN metric m USING(result_id) JOIN tcase c USING(case_id) WHERE c.case_key = ?1",
+        "SELECT * FROM result r WHERE r.bundle_id = ?1",
     };
     struct kg_history_lab lab;
     (void)arg;

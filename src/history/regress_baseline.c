@@ -57,11 +57,15 @@ static void keep(const struct kg_comparison *comparison, const struct kg_commits
 
 static void say_why_none(struct kg_regression *out, const struct sieve *sieve, const char *whose) {
     if (out->baseline.n_items > 0) return;
-    kg_regress_reason(
-        out,
-        "no baseline: of %zu complete, green, clean runs with this run's comparison key, %zu are of other "
-        "commits than %s, %zu of the run's own commit, %zu taken out by annotations",
-        sieve->n_same_key, sieve->n_other_commit, whose, sieve->n_own_commit, sieve->n_taken_out);
+    if (sieve->n_same_key == 0)
+        kg_regress_reason(out, "no baseline: no other complete, green, clean run here has this run's comparison key "
+                               "(machine, build, and what was asked of the run)");
+    else
+        kg_regress_reason(
+            out,
+            "no baseline: of %zu complete, green, clean runs with this run's comparison key, %zu are of other "
+            "commits than %s, %zu of the run's own commit, %zu taken out by annotations",
+            sieve->n_same_key, sieve->n_other_commit, whose, sieve->n_own_commit, sieve->n_taken_out);
 }
 
 static enum kg_status choose_by_commit(struct kg_history *history, struct kg_comparison *comparison,

@@ -31,7 +31,12 @@ static enum kg_status load_runs(struct runs *runs, struct kg_error *err) {
         "SELECT b.bundle_id, b.bundle_no, b.verdict, b.state, b.started_us, b.sealed_us, b.n_planned, b.n_pass, "
         "b.n_fail,"
         " b.n_crash + b.n_timeout + b.n_norun AS n_lost, b.n_skip, b.git_commit, b.git_dirty, b.manifest_sha256,"
-        " coalesce(e.gpu_name, e.cpu_model, '') AS machine FROM bundle b LEFT JOIN env e USING(env_id)"
+        " coalesce(e.gpu_name, e.cpu_model, '') AS machine,"
+        " coalesce(json_extract(comparison_key, '$.verb'), '') || coalesce(' --report ' || "
+        "json_extract(comparison_key, '$.report'), '') ||"
+        " CASE WHEN json_array_length(comparison_key, '$.cases') + json_array_length(comparison_key, '$.filter') +"
+        " json_array_length(comparison_key, '$.layers') > 0 THEN ', some cases' ELSE '' END AS asked FROM bundle b "
+        "LEFT JOIN env e USING(env_id)"
         " ORDER BY b.started_us DESC, b.bundle_id DESC LIMIT ?1";
     runs->list = json_array();
     return kg_history_query(runs->history, SQL, &runs->limit, 1, add_run, runs->list, err);
@@ -44,16 +49,18 @@ static size_t number_of(const struct runs *runs, size_t place) {
 
 static void put_run_rows(const struct runs *runs, size_t from, size_t to, struct kg_page *page) {
     static const struct kg_column COLUMNS[] = { { "no", KG_COLUMN_NUMBER },      { "run", KG_COLUMN_NAME },
-                                                { "verdict", KG_COLUMN_STATUS }, { "pass", KG_COLUMN_NUMBER },
-                                                { "fail", KG_COLUMN_NUMBER },    { "lost", KG_COLUMN_NUMBER },
-                                                { "skip", KG_COLUMN_NUMBER },    { "seconds", KG_COLUMN_NUMBER },
-                                                { "machine", KG_COLUMN_TEXT },   { "manifest", KG_COLUMN_NAME } };
+                                                { "what", KG_COLUMN_TEXT },      { "verdict", KG_COLUMN_STATUS },
+                                                { "pass", KG_COLUMN_NUMBER },    { "fail", KG_COLUMN_NUMBER },
+                                                { "lost", KG_COLUMN_NUMBER },    { "skip", KG_COLUMN_NUMBER },
+                                                { "seconds", KG_COLUMN_NUMBER }, { "machine", KG_COLUMN_TEXT },
+                                                { "manifest", KG_COLUMN_TEXT } };
     static const char *const COUNTS[] = { "n_pass", "n_fail", "n_lost", "n_skip" };
     kg_page_table(page, COLUMNS, KG_COUNT_OF(COLUMNS));
     for (size_t i = from; i < to; i++) {
         const json_t *run = json_array_get(runs->list, i);
         kg_page_cellf(page, "%zu", number_of(runs, i));
         kg_page_cell(page, kg_report_text(run, "bundle_id"));
+        kg_page_cell(page, kg_report_text(run, "asked"));
         kg_page_cell(page, kg_report_text(run, "verdict"));
         for (size_t k = 0; k < KG_COUNT_OF(COUNTS); k++)
             kg_page_cellf(page, "%lld", (long long)kg_json_int(run, COUNTS[k], 0));
@@ -74,14 +81,13 @@ static void plot_counts(const struct runs *runs, struct kg_page *page) {
         const long long red = kg_json_int(run, "n_fail", 0) + kg_json_int(run, "n_lost", 0);
         kg_buffer_printf(&script, "%zu %lld %lld %lld\n", number_of(runs, i), pass, pass + skip, pass + skip + red);
     }
-    kg_buffer_printf(
-        &script,
-        "EOD\nset yrange [0:*]\nset xrange [0:%zu]\nset xlabel 'run'\nset ylabel 'cases'\nset boxwidth 0.8\n"
-        "set style fill solid 0.85 noborder\nset key outside top horizontal\n"
-        "plot $c using 1:4 with boxes lc rgb '#d55e00' title 'not green', "
-        "$c using 1:3 with boxes lc rgb '#808890' title 'skip', "
-        "$c using 1:2 with boxes lc rgb '#1f83c4' title 'pass'\n",
-        json_array_size(runs->list) + 1);
+    kg_buffer_printf(&script,
+                     "EOD\n" KG_RUNS_AXIS "set yrange [0:*]\nset ylabel 'cases'\nset boxwidth 0.8\n"
+                     "set style fill solid 0.85 noborder\nset key outside top horizontal\n"
+                     "plot $c using 1:4 with boxes lc rgb '#d55e00' title 'not green', "
+                     "$c using 1:3 with boxes lc rgb '#808890' title 'skip', "
+                     "$c using 1:2 with boxes lc rgb '#1f83c4' title 'pass'\n",
+                     json_array_size(runs->list));
     kg_page_plot(page, kg_buffer_text(&script),
                  "Cases of each run, oldest first: passed, skipped, and not green (failed, "
                  "crashed, out of time or left out), one above the other.");

@@ -99,7 +99,7 @@ static void put_plot(const struct comparison *list, size_t n, struct kg_page *pa
                    "EOD\nset xrange [-8:1]\nset yrange [0:*]\nset format x '10^{%g}'\nset termoption enhanced\n"
                    "set xlabel 'error / limit'\nset ylabel 'comparisons'\nset boxwidth 0.46\n"
                    "set style fill solid 0.8 noborder\nset arrow from 0, graph 0 to 0, graph 1 nohead lc rgb "
-                   "'#d55e00' lw 1.5\nset label 'limit' at 0, graph 1.06 center tc rgb '#d55e00'\nunset key\n"
+                   "'#d55e00' lw 1.5\nset label 'limit' at 0, graph 1.06 center\nunset key\n"
                    "plot $bins using 1:($3 == 0 ? $2 : 0) with boxes lc rgb '#1f83c4', "
                    "$bins using 1:($3 == 1 ? $2 : 0) with boxes lc rgb '#d55e00'\n");
     kg_buffer_printf(&says,

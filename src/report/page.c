@@ -214,7 +214,8 @@ static void put_html(struct kg_page *page, struct kg_buffer *out) {
         "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
         "<meta name=\"generator\" content=\"kigo " PACKAGE_VERSION "\">\n<title>%s</title>\n<style>\n%s",
         kg_buffer_text(&page->title), KG_PAGE_STYLE);
-    kg_buffer_printf(out, "@media(max-width:46rem){\n%s}\n</style></head>\n<body>\n", kg_buffer_text(&page->style));
+    kg_buffer_printf(out, "@media screen and (max-width:46rem){\n%s}\n</style></head>\n<body>\n",
+                     kg_buffer_text(&page->style));
     const char *body = kg_buffer_text(&page->body), *head_end = strstr(body, "<h2");
     const size_t head = head_end ? (size_t)(head_end - body) : page->body.len;
     kg_buffer_append(out, body, head);

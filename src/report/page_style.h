@@ -1,13 +1,14 @@
 /* The style sheet of every page. Colours: text and status words have a contrast of at least 4.5:1 on their ground (WCAG 2.2,
- * success criterion 1.4.3), in light and dark. */
+ * success criterion 1.4.3), in light and dark and on paper, which is always light. Paper has the wide layout, and every fold
+ * open: there is nothing to click. */
 #ifndef KIGO_REPORT_PAGE_STYLE_H
 #define KIGO_REPORT_PAGE_STYLE_H
 
 static const char KG_PAGE_STYLE[] =
-    ":root{color-scheme:light dark;--ground:#fff;--text:#1c2024;--quiet:#5a6470;--line:#d9dee3;--band:#f5f7f9;"
+    ":root{color-scheme:light dark;--ground:#fff;--text:#1c2024;--quiet:#5a6470;--line:#d9dee3;"
     "--link:#0a5cad;--good:#18713a;--bad:#b3261e;--warn:#8a5a00}\n"
     "@media(prefers-color-scheme:dark){:root{--ground:#14171a;--text:#e4e7ea;--quiet:#9aa5b0;--line:#30363d;"
-    "--band:#1c2126;--link:#79b8ff;--good:#63c384;--bad:#ff8b82;--warn:#e0ac52}}\n"
+    "--link:#79b8ff;--good:#63c384;--bad:#ff8b82;--warn:#e0ac52}}\n"
     "*{box-sizing:border-box}\n"
     "body{margin:0 auto;max-width:72rem;padding:1.5rem 1.25rem 4rem;background:var(--ground);color:var(--text);"
     "font:1rem/1.5 system-ui,-apple-system,\"Segoe UI\",Roboto,\"Noto Sans\",sans-serif;overflow-wrap:anywhere}\n"
@@ -35,7 +36,7 @@ static const char KG_PAGE_STYLE[] =
     "figure{display:inline-block;vertical-align:top;width:min(100%,33rem);margin:.75rem 1rem .75rem 0}\n"
     "figure svg{display:block;width:100%;height:auto;font-family:inherit}\n"
     "figcaption{color:var(--quiet);font-size:.875rem}\n"
-    "@media(max-width:46rem){\n"
+    "@media screen and (max-width:46rem){\n"
     "figure{margin-right:0}body{padding:1rem .875rem 3rem}\n"
     "thead{display:none}\n"
     "tr{display:block;padding:.4rem 0;border-bottom:1px solid var(--line)}\n"
@@ -46,10 +47,16 @@ static const char KG_PAGE_STYLE[] =
     "td:empty{display:none}\n"
     "td::before{color:var(--quiet);font-family:system-ui,sans-serif;font-size:.8125rem;font-weight:400}\n"
     "}\n"
-    "@media "
-    "print{:root{--ground:#fff;--text:#000;--quiet:#444;--line:#bbb;--good:#18713a;--bad:#b3261e;--warn:#8a5a00}\n"
-    "body{max-width:none;padding:0;font-size:10pt}nav{display:none}h2,h3{break-after:avoid}\n"
+    "@page{size:A4;margin:12mm}\n"
+    "@media print{\n"
+    ":root{color-scheme:light;--ground:#fff;--text:#000;--quiet:#444;--line:#bbb;"
+    "--good:#18713a;--bad:#b3261e;--warn:#8a5a00}\n"
+    "body{max-width:none;padding:0;font-size:9.5pt}nav{display:none}h2,h3{break-after:avoid}\n"
+    "h2{margin-top:1.25rem}h3{margin-top:.75rem}p{max-width:none}\n"
+    "details::details-content{content-visibility:visible}summary{list-style:none;color:var(--text);break-after:avoid}\n"
     "tr,figure{break-inside:avoid}thead{display:table-header-group}\n"
+    "table,figcaption{font-size:8pt;line-height:1.35}td.name,.mono{font-size:7.5pt}.facts th{width:9rem}\n"
+    "td.name{min-width:9rem}td.text{min-width:4rem}\n"
     "td,th{padding:.1rem .5rem .1rem 0}}\n";
 
 #endif

@@ -93,10 +93,8 @@ void kg_timelines_plot(const struct kg_timelines *t, double scale, enum kg_timel
         if (t->n_lines > 1) kg_plot_quote(&plots, line->name);
         else kg_buffer_puts(&plots, "notitle");
     }
-    kg_buffer_printf(&script,
-                     "set xrange [0:%zu]\nset xlabel 'run'\nset ylabel '%s'\nset bars small\n%s\n"
-                     "set key outside top horizontal\n%s\n",
-                     json_array_size(t->runs) + 1, unit, AXES[axis], kg_buffer_text(&plots));
+    kg_buffer_printf(&script, KG_RUNS_AXIS "set ylabel '%s'\nset bars small\n%s\nset key outside top horizontal\n%s\n",
+                     json_array_size(t->runs), unit, AXES[axis], kg_buffer_text(&plots));
     kg_page_plot(page, kg_buffer_text(&script), says);
     kg_buffer_free(&plots);
     kg_buffer_free(&script);

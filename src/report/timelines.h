@@ -33,6 +33,9 @@ KG_WARN_UNUSED enum kg_status kg_timelines_largest(struct kg_history *history, c
 KG_WARN_UNUSED enum kg_status kg_timelines_query(struct kg_history *history, const char *sql, const char *const *args,
                                                  size_t n_args, struct kg_timelines *timelines, struct kg_error *err);
 
+/* gnuplot's words for an axis of %zu runs: a mark at each, where there are few. */
+#define KG_RUNS_AXIS "n = %zu\nset xrange [0.3:n + 0.7]\nif (n <= 12) set xtics 1, 1\nset xlabel 'run'\n"
+
 /* All lines in one picture; values times `scale`. */
 enum kg_timeline_axis { KG_AXIS_FROM_ZERO, KG_AXIS_ANY, KG_AXIS_LOGARITHMIC };
 void kg_timelines_plot(const struct kg_timelines *timelines, double scale, enum kg_timeline_axis axis, const char *unit,

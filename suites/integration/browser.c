@@ -5,7 +5,6 @@
 #include "base/program.h"
 #include "base/size.h"
 #include "bundle/export.h"
-#include "suites/harness/process.h"
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,15 +30,25 @@ static const char SCRIPT[] =
     "Set(ids).size,d.querySelectorAll('h1,h2').length,[...d.querySelectorAll('td')].filter(narrow).length,"
     "d.body.textContent.includes(WORDS)?1:0];document.title='look '+out.join(' ')+' end'}</script>";
 
-static char *frame_of(const char *html, int width, const char *words) {
-    struct kg_buffer out = KG_BUFFER_INIT, text = KG_BUFFER_INIT;
-    kg_json_put_string(&text, words, strlen(words));
-    kg_buffer_puts(&out, "<!DOCTYPE html><meta charset=\"utf-8\"><title></title><script>const WORDS=");
-    for (const char *s = kg_buffer_text(&text); *s; s++)
-        kg_buffer_append(&out, *s == '<' ? "\\u003c" : s, *s == '<' ? 6 : 1);
-    kg_buffer_printf(&out, "</script>%s<iframe style=\"width:%dpx;height:2000px;border:0\" srcdoc=\"", SCRIPT, width);
+char *kg_browser_frame(const char *head, const char *html, int width) {
+    struct kg_buffer out = KG_BUFFER_INIT;
+    kg_buffer_printf(&out,
+                     "<!DOCTYPE html><meta charset=\"utf-8\"><title></title>%s<iframe "
+                     "style=\"width:%dpx;height:2000px;border:0\" srcdoc=\"",
+                     head, width);
     kg_xml_put(&out, html);
     kg_buffer_puts(&out, "\"></iframe>");
+    return out.data;
+}
+
+/* The script that looks, told which words to find; malloc'ed. */
+static char *look_for(const char *words) {
+    struct kg_buffer out = KG_BUFFER_INIT, text = KG_BUFFER_INIT;
+    kg_json_put_string(&text, words, strlen(words));
+    kg_buffer_puts(&out, "<script>const WORDS=");
+    for (const char *s = kg_buffer_text(&text); *s; s++)
+        kg_buffer_append(&out, *s == '<' ? "\\u003c" : s, *s == '<' ? 6 : 1);
+    kg_buffer_printf(&out, "</script>%s", SCRIPT);
     kg_buffer_free(&text);
     return out.data;
 }
@@ -75,45 +84,57 @@ static void read_look(const char *dom, struct kg_look *look) {
     ck_assert_msg(n == 10, "%.200s", at);
 }
 
-bool kg_browser_look(struct kg_record *rec, const char *html, int width, const char *words, struct kg_look *look) {
+char *kg_browser_file(struct kg_record *rec, const char *name, const char *content) {
+    char *path = kg_path_join(kg_scratch_dir(rec), name), *url = kg_xasprintf("file://%s", path);
+    struct kg_error err;
+    ck_assert_msg(kg_file_write(path, content, strlen(content), &err) == KG_OK, "%s", err.message);
+    free(path);
+    return url;
+}
+
+bool kg_browser_run(struct kg_record *rec, const char *const *words, struct kg_process_result *result) {
+    enum { MAX_WORDS = 8 };
     const char *browser = find_browser();
     if (!browser) {
         kg_record_skip(rec, "no Chromium: none of chromium-headless-shell, chromium, google-chrome answers");
         return false;
     }
-    char *path = kg_path_join(kg_scratch_dir(rec), "frame.html"), *url = kg_xasprintf("file://%s", path);
     char *profile = kg_xasprintf("--user-data-dir=%s/profile", kg_scratch_dir(rec));
-    char *frame = frame_of(html, width, words);
-    struct kg_error err;
-    ck_assert_msg(kg_file_write(path, frame, strlen(frame), &err) == KG_OK, "%s", err.message);
     /* Without a sandbox of its own: root has none, and what it opens is ours. */
-    const char *const argv[] = { "/usr/bin/env",
-                                 browser,
-                                 "--headless",
-                                 "--no-sandbox",
-                                 "--disable-gpu",
-                                 "--disable-dev-shm-usage",
-                                 "--disable-background-networking",
-                                 "--no-first-run",
-                                 "--hide-scrollbars",
-                                 "--enable-logging=stderr",
-                                 "--virtual-time-budget=5000",
-                                 "--window-size=1600,2000",
-                                 profile,
-                                 "--dump-dom",
-                                 url,
-                                 NULL };
+    const char *argv[11 + MAX_WORDS + 1] = { "/usr/bin/env",
+                                             browser,
+                                             "--headless",
+                                             "--no-sandbox",
+                                             "--disable-gpu",
+                                             "--disable-dev-shm-usage",
+                                             "--disable-background-networking",
+                                             "--no-first-run",
+                                             "--hide-scrollbars",
+                                             "--enable-logging=stderr",
+                                             profile };
+    for (size_t i = 0; i < MAX_WORDS && words[i]; i++) argv[11 + i] = words[i];
     const struct kg_process process = { .argv = argv, .timeout_s = 100 };
-    struct kg_process_result result;
-    ck_assert_msg(kg_process_run(&process, &result, &err) == KG_OK, "%s", err.message);
-    ck_assert_msg(result.exit_code == 0, "%s ended with %d: %s", browser, result.exit_code, result.err);
-    read_look(result.out, look);
-    look->n_console = count(result.err, "CONSOLE");
-    if (look->n_console > 0) kg_record_attach(rec, "console.txt", result.err, result.err_len);
-    kg_process_result_free(&result);
-    free(frame);
+    struct kg_error err;
+    ck_assert_msg(kg_process_run(&process, result, &err) == KG_OK, "%s", err.message);
+    ck_assert_msg(result->exit_code == 0, "%s ended with %d: %.2000s", browser, result->exit_code, result->err);
     free(profile);
-    free(url);
-    free(path);
     return true;
+}
+
+bool kg_browser_look(struct kg_record *rec, const char *html, int width, const char *words, struct kg_look *look) {
+    char *head = look_for(words), *frame = kg_browser_frame(head, html, width);
+    char *url = kg_browser_file(rec, "frame.html", frame);
+    const char *const args[] = { "--virtual-time-budget=5000", "--window-size=1600,2000", "--dump-dom", url, NULL };
+    struct kg_process_result result;
+    const bool looked = kg_browser_run(rec, args, &result);
+    if (looked) {
+        read_look(result.out, look);
+        look->n_console = count(result.err, "CONSOLE");
+        if (look->n_console > 0) kg_record_attach(rec, "console.txt", result.err, result.err_len);
+        kg_process_result_free(&result);
+    }
+    free(url);
+    free(frame);
+    free(head);
+    return looked;
 }

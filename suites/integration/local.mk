@@ -102,6 +102,7 @@ suites_integration_test_rerun_SOURCES = \
 check_PROGRAMS += suites/integration/test_report
 suites_integration_test_report_SOURCES = \
 	suites/integration/browser.c suites/integration/browser.h \
+	suites/integration/browser_colours.c suites/integration/browser_print.c \
 	suites/integration/test_report.c \
 	suites/integration/verbs.c suites/integration/verbs.h \
 	suites/unit/bundle_maker.c suites/unit/history_lab.c suites/unit/history_maker.c

@@ -10,6 +10,7 @@
 #include "suites/unit/bundle_maker.h"
 #include "suites/unit/history_lab.h"
 #include <check.h>
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -222,6 +223,156 @@ static void history_in_a_browser(struct kg_record *rec, const void *arg) {
     kg_history_lab_close(&lab);
 }
 
+/* WCAG 2.2, success criterion 1.4.3, for text of any size. */
+static const double LEAST_CONTRAST = 4.5;
+
+/* At a phone's and a desk's width, whatever the reader prefers; false without a browser. */
+static bool is_readable(struct kg_record *rec, const char *html, enum kg_ground ground, int least_texts) {
+    struct kg_colours seen;
+    for (size_t i = 0; i < KG_COUNT_OF(WIDTHS); i++) {
+        if (!kg_browser_colours(rec, html, WIDTHS[i], ground, &seen)) return false;
+        if (ground == KG_GROUND_DARK)
+            ck_assert_msg(seen.ground >= 0 && seen.ground < 0.02, "the dark ground's luminance is %g", seen.ground);
+        else ck_assert_msg(seen.ground > 0.98, "the light ground's luminance is %g", seen.ground);
+        ck_assert_msg(seen.least_contrast >= LEAST_CONTRAST, "contrast %.2f, %d pixels wide: '%s'", seen.least_contrast,
+                      WIDTHS[i], seen.of);
+        ck_assert_int_ge(seen.n_texts, least_texts);
+    }
+    return true;
+}
+
+/* The next row of a table, or caption, of a page, without tags, blanks and line ends, its markup resolved; *at goes behind
+ * it. malloc'ed; NULL: none. */
+static char *next_words(const char **at) {
+    static const struct {
+        const char *begin, *end;
+    } KINDS[] = { { "<tr>", "</tr>" }, { "<figcaption>", "</figcaption>" } };
+    static const struct {
+        const char *from, *to;
+    } MARKUP[] = { { "&lt;", "<" }, { "&gt;", ">" }, { "&amp;", "&" }, { "&quot;", "\"" }, { "&#39;", "'" } };
+    const char *s = NULL, *end = NULL;
+    struct kg_buffer words = KG_BUFFER_INIT;
+    for (size_t i = 0; i < KG_COUNT_OF(KINDS); i++) {
+        const char *begin = strstr(*at, KINDS[i].begin);
+        if (!begin || (s && begin > s)) continue;
+        s = begin;
+        end = strstr(begin, KINDS[i].end);
+    }
+    if (!end) return NULL;
+    *at = end;
+    while (s < end) {
+        size_t i = 0;
+        if (*s == '<') s += strcspn(s, ">") + 1;
+        else if (isspace((unsigned char)*s)) s++;
+        else {
+            while (i < KG_COUNT_OF(MARKUP) && strncmp(s, MARKUP[i].from, strlen(MARKUP[i].from)) != 0) i++;
+            kg_buffer_append(&words, i < KG_COUNT_OF(MARKUP) ? MARKUP[i].to : s, 1);
+            s += i < KG_COUNT_OF(MARKUP) ? strlen(MARKUP[i].from) : 1;
+        }
+    }
+    return words.data ? words.data : kg_xstrdup("");
+}
+
+/* All of these are on paper, in the page's order and a row's cells one behind the other. The first that is not, malloc'ed, or
+ * NULL. */
+static char *lost_on_paper(const char *html, const char *text) {
+    char *words;
+    for (const char *at = html; (words = next_words(&at)); free(words)) {
+        const char *found = strstr(text, words);
+        if (!found) return words;
+        text = found + strlen(words);
+    }
+    return NULL;
+}
+
+/* False without a browser. */
+static bool is_printed(struct kg_record *rec, const char *html, int least_texts) {
+    struct kg_printed printed;
+    if (!is_readable(rec, html, KG_GROUND_PAPER, least_texts) || !kg_browser_print(rec, html, &printed)) return false;
+    ck_assert_int_ge(printed.n_pages, 1);
+    ck_assert_int_eq(printed.n_a4, printed.n_pages);
+    if (isfinite(printed.lightness))
+        ck_assert_msg(printed.lightness > 0.85 && printed.lightness < 0.999, "lightness %g", printed.lightness);
+    char *lost = printed.text ? lost_on_paper(html, printed.text) : NULL;
+    ck_assert_msg(!lost, "not on paper: '%s'", lost);
+    free(printed.text);
+    return true;
+}
+
+/* A run with every kind of judgement, a history and a run of hostile texts: as many words in colours as pages have. */
+static char *page_of_many_colours(struct kg_record *rec, const void *arg) {
+    const char *which = arg;
+    struct kg_history_lab lab;
+    struct story story;
+    char *html;
+    if (strcmp(which, "hostile") == 0) {
+        seal_hostile(kg_scratch_dir(rec));
+        kg_verb_expect(kg_scratch_dir(rec), WORDS("report", "latest"), KG_EXIT_OK, &html);
+        return html;
+    }
+    kg_history_lab_open(&lab, rec);
+    write_history(&lab, &story);
+    if (strcmp(which, "history") == 0) kg_verb_expect(lab.root, WORDS("report", "--history"), KG_EXIT_OK, &html);
+    else kg_verb_expect(lab.root, WORDS("report", "latest"), KG_EXIT_INTEGRITY, &html);
+    kg_history_lab_close(&lab);
+    return html;
+}
+
+enum { LEAST_TEXTS = 40 };
+
+static void read_in_the_dark(struct kg_record *rec, const void *arg) {
+    char *html = page_of_many_colours(rec, arg);
+    if (is_readable(rec, html, KG_GROUND_DARK, LEAST_TEXTS)) is_readable(rec, html, KG_GROUND_LIGHT, LEAST_TEXTS);
+    free(html);
+}
+
+static void printed(struct kg_record *rec, const void *arg) {
+    char *html = page_of_many_colours(rec, arg);
+    is_printed(rec, html, LEAST_TEXTS);
+    free(html);
+}
+
+/* Without this, the cases above could not be red: grey on grey, a name of a column, a picture's text, a half transparent one; a page
+ * that is dark on paper, of another size, and keeps a row in a fold. */
+static void eyes_see_what_is_wrong(struct kg_record *rec, const void *arg) {
+    static const struct {
+        const char *body, *of;
+        double contrast;
+    } ROWS[] = {
+        { "<p>good</p><p style='color:#777'>grey on white</p>", "grey on white", 4.48 },
+        { "<div style='background:#777;color:#ddd'><b>bold</b></div>", "bold", 3.30 },
+        { "<style>p::before{content:'head ';color:#999}</style><p>x</p>", "?", 2.85 },
+        { "<svg viewBox='0 0 9 9'><text y='5' fill='#ccc'>drawn</text></svg>", "drawn", 1.61 },
+        { "<p style='opacity:.5'>pale</p>", "pale", 3.98 },
+        { "<details><summary>s</summary><p style='color:#eee'>folded</p></details>", "folded", 1.16 },
+    };
+    static const char PAPER[] =
+        "<!DOCTYPE html><style>@page{size:letter}:root{background:#000;-webkit-print-color-adjust:"
+        "exact}</style><table><tr><td class=a>seen</td></tr></table><details>"
+        "<table><tr><td class=a>not seen</td></tr></table></details>";
+    struct kg_colours seen;
+    struct kg_printed paper;
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
+        char *html = kg_xasprintf("<!DOCTYPE html><html><body style='background:#fff;color:#000'>%s</body></html>",
+                                  ROWS[i].body);
+        if (!kg_browser_colours(rec, html, 360, KG_GROUND_DARK, &seen)) return free(html);
+        ck_assert_msg(fabs(seen.least_contrast - ROWS[i].contrast) < 0.01, "%s: contrast %g", ROWS[i].of,
+                      seen.least_contrast);
+        ck_assert_msg(strncmp(seen.of, ROWS[i].of, strlen(ROWS[i].of)) == 0 || ROWS[i].of[0] == '?', "'%s'", seen.of);
+        ck_assert_double_eq_tol(seen.ground, 1, 1e-9);
+        free(html);
+    }
+    if (!kg_browser_print(rec, PAPER, &paper)) return;
+    ck_assert_int_eq(paper.n_pages, 1);
+    ck_assert_int_eq(paper.n_a4, 0);
+    if (isfinite(paper.lightness)) ck_assert_double_lt(paper.lightness, 0.5);
+    char *lost = paper.text ? lost_on_paper(PAPER, paper.text) : kg_xstrdup("notseen");
+    ck_assert_str_eq(lost, "notseen");
+    free(lost);
+    free(paper.text);
+}
+
 /* Every form names the bundle and the hash of its manifest. */
 static void forms_name_their_bundle(struct kg_record *rec, const void *arg) {
     static const char *const FORMS[] = { NULL, "--markdown", "--csv" };
@@ -345,6 +496,11 @@ static void wrong_calls(struct kg_record *rec, const void *arg) {
     { .layer = "integration", .op = "report", .name = #function, .run = function }
 #define SLOW(function)                                                                                                 \
     { .layer = "integration", .op = "report", .name = #function, .run = function, .timeout_s = 600 }
+#define LOOK(function, which)                                                                                          \
+    {                                                                                                                  \
+        .layer = "integration", .op = "report", .name = #function "_" which, .run = function, .arg = which,            \
+        .timeout_s = 600                                                                                               \
+    }
 
 static const struct kg_case CASES[] = {
     SLOW(hostile_text_in_a_browser),
@@ -352,6 +508,12 @@ static const struct kg_case CASES[] = {
     SLOW(browser_sees_what_is_wrong),
     SLOW(changes_in_a_browser),
     SLOW(history_in_a_browser),
+    SLOW(eyes_see_what_is_wrong),
+    LOOK(read_in_the_dark, "changes"),
+    LOOK(read_in_the_dark, "history"),
+    LOOK(read_in_the_dark, "hostile"),
+    LOOK(printed, "changes"),
+    LOOK(printed, "history"),
     CASE(forms_name_their_bundle),
     CASE(against_a_run),
     CASE(spoilt_bundle_says_so),

@@ -309,7 +309,7 @@ static void options_of_judge(struct kg_record *rec, const void *arg) {
     if (system("command -v ssh-keygen >/dev/null") == 0)
         shell(&r,
               "ssh-keygen -q -t ed25519 -N '' -f ../key; .ci/judge --key ../key --attach ../signed ../list\n"
-              "tar --zstd -tf ../signed/2*.tar.zst | grep 'tagmanifest-sha256.txt.sig$'",
+              "$KIGO import ../signed/2*.tar.zst --bundles ../own && ls ../own/2*/tagmanifest-sha256.txt.sig",
               r.checkout);
     free(more);
     free(elsewhere);

@@ -1,9 +1,12 @@
 #include "cli/bench_report.h"
 #include "base/buffer.h"
 #include "base/file.h"
+#include "base/size.h"
 #include "bundle/records.h"
+#include "cli/bundles.h"
 #include "measure/bandwidth.h"
 #include "measure/fp16_report.h"
+#include "measure/peers.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -137,6 +140,43 @@ enum kg_status kg_bench_report_fp16(struct kg_bundle *bundle, struct kg_error *e
     if (status == KG_OK) status = put_buffer(bundle, "fp16.csv", &texts.csv, err);
     if (status == KG_OK) status = put_buffer(bundle, "fp16_goals.csv", &texts.goals_csv, err);
     kg_fp16_texts_free(&texts);
+    kg_records_free(&records);
+    return status;
+}
+
+static void print_peers(const struct kg_peers *peers, struct kg_buffer *out) {
+    static const char *const HEAD[] = { "dtype", "shape", "timing", "kigo us", "peer", "peer us", "times as fast" };
+    struct kg_table table = { .n_columns = KG_COUNT_OF(HEAD) };
+    for (size_t i = 0; i < KG_COUNT_OF(HEAD); i++) kg_table_add(&table, HEAD[i]);
+    for (size_t i = 0; i < peers->n_rows; i++) {
+        const struct kg_peer_row *row = &peers->rows[i];
+        kg_table_add(&table, row->kigo->dtype);
+        kg_table_add(&table, row->kigo->shape);
+        kg_table_addf(&table, "%s %s", row->kigo->kind, row->kigo->state);
+        kg_table_addf(&table, "%.2f", row->kigo->median_ns / 1e3);
+        kg_table_add(&table, row->peer->name);
+        kg_table_addf(&table, "%.2f", row->peer->median_ns / 1e3);
+        kg_table_addf(&table, "%.2f", row->speedup);
+    }
+    if (peers->n_rows > 0) kg_table_print(&table, out);
+    else kg_buffer_puts(out, "peers: nothing was timed by both\n");
+    kg_table_free(&table);
+}
+
+enum kg_status kg_bench_report_peers(struct kg_bundle *bundle, struct kg_buffer *table, struct kg_error *err) {
+    struct kg_records records;
+    struct kg_bandwidth timings;
+    struct kg_peers peers;
+    struct kg_buffer csv = KG_BUFFER_INIT;
+    enum kg_status status = load_records(bundle, &records, err);
+    if (status != KG_OK) return status;
+    kg_bandwidth_collect(&records, &timings);
+    kg_peers_collect(&timings, &peers);
+    kg_peers_csv(&peers, &csv);
+    print_peers(&peers, table);
+    status = put_buffer(bundle, "peers.csv", &csv, err);
+    kg_peers_free(&peers);
+    kg_bandwidth_free(&timings);
     kg_records_free(&records);
     return status;
 }

@@ -2,6 +2,7 @@
 #ifndef KIGO_CLI_BENCH_REPORT_H
 #define KIGO_CLI_BENCH_REPORT_H
 
+#include "base/buffer.h"
 #include <kigo/bundle.h>
 
 /* bandwidth.csv, bandwidth.json and, where gnuplot is installed, bandwidth.svg and bandwidth.png; bandwidth.json says as
@@ -10,5 +11,9 @@ KG_WARN_UNUSED enum kg_status kg_bench_report_bandwidth(struct kg_bundle *bundle
 
 /* fp16.md, fp16.csv and fp16_goals.csv. */
 KG_WARN_UNUSED enum kg_status kg_bench_report_fp16(struct kg_bundle *bundle, struct kg_error *err);
+
+/* peers.csv (measure/peers.h), and to `table` the same for people: kigo's time, the peer's and how many times as fast. */
+KG_WARN_UNUSED enum kg_status kg_bench_report_peers(struct kg_bundle *bundle, struct kg_buffer *table,
+                                                    struct kg_error *err);
 
 #endif

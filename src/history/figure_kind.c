@@ -9,6 +9,8 @@ static const struct {
     const char *name, *unit; /* patterns */
     struct kg_figure_kind kind;
 } KINDS[] = {
+    { "ncu.spilled_bytes", "*", { KG_FIGURE_EXACT, +1, 0, "memory" } },
+    { "ncu.*", "*", { KG_FIGURE_TOLD, 0, 0, "count" } }, /* read on a kernel that runs alone, its caches flushed */
     { "roofline.*", "*", { KG_FIGURE_CANARY, -1, 0, "speed" } },
     { "*.gb_per_s", "GB/s", { KG_FIGURE_DERIVED, -1, 0, "speed" } },
     { "*.tflop_per_s", "TFLOP/s", { KG_FIGURE_DERIVED, -1, 0, "speed" } },

@@ -5,6 +5,7 @@ libkigo_a_SOURCES += \
 	src/measure/fp16_figures.c src/measure/fp16_figures.h \
 	src/measure/fp16_goals.c src/measure/fp16_goals.h \
 	src/measure/fp16_report.c src/measure/fp16_report.h \
+	src/measure/peers.c src/measure/peers.h \
 	src/measure/rank_test.c src/measure/rank_test.h \
 	src/measure/robust.c src/measure/robust.h \
 	src/measure/process_memory.c src/measure/process_memory.h \

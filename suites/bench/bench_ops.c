@@ -3,6 +3,7 @@
  *
  * A case's inputs lie in sets; cold turns go round all of them. Bytes count each input once and each output once. */
 #include "base/size.h"
+#include "suites/bench/counters.h"
 #include "suites/bench/machine.h"
 #include "suites/harness/must.h"
 #include <check.h>
@@ -351,13 +352,6 @@ static uint64_t set_bytes(const struct work *w) {
     return n * kg_precision_bytes(w->c->precision);
 }
 
-/* 0 if the shape is only measured warm: too small, or too much memory for the scale. */
-static size_t cold_sets(const struct work *w, const struct kg_bench_machine *machine) {
-    const uint64_t most_bytes = (uint64_t)(kg_bench_quick() ? 512 : 8192) << 20;
-    const size_t n = kg_cold_sets(set_bytes(w), machine->cache_bytes);
-    return n * set_bytes(w) <= most_bytes ? n : 0;
-}
-
 static void work_open(struct work *w, struct kg_bench_machine *machine, size_t n_sets) {
     const enum kg_precision p = w->c->precision;
     const struct shape *s = w->c->shape;
@@ -389,39 +383,23 @@ static void work_close(struct work *w, struct kg_bench_machine *machine) {
     kg_bench_free(machine, w->inputs, MAX_INPUTS);
 }
 
-/* One set: turn % n_sets is 0. */
-static enum kg_status launch_warm(void *arg, size_t turn, struct kg_error *err) {
-    const struct work *w = arg;
-    return w->c->op->launch(arg, turn - turn % w->n_sets, err);
-}
-
 static void time_op(struct kg_record *rec, const void *arg) {
     const struct bench_case *c = arg;
     struct kg_bench_machine *const machine = kg_bench_machine_open(rec, c->backend);
     if (!machine) return;
-    const struct kg_roofline *const roofline = kg_bench_roofline(machine, c->precision);
     struct work w = { .c = c };
     c->op->measure(c->shape, &w.f);
-    const size_t n_cold = cold_sets(&w, machine);
+    const size_t n_cold = kg_bench_cold_sets(machine, set_bytes(&w));
     work_open(&w, machine, n_cold > 0 ? n_cold : 1);
     const double elem_bytes = (double)kg_precision_bytes(c->precision);
-    struct kg_bench_work work = { .launch = c->op->launch,
-                                  .arg = &w,
-                                  .n_sets = w.n_sets,
-                                  .cold = true,
-                                  .bytes = (w.f.read_elems + w.f.written_elems) * elem_bytes,
-                                  .flops = w.f.flops };
-    const bool device = strcmp(c->backend, "cpu") != 0;
-    if (n_cold > 0) {
-        kg_bench_time(rec, machine, roofline, device ? KG_TIMING_GRAPH : KG_TIMING_HOST, &work);
-        if (device) kg_bench_time(rec, machine, roofline, KG_TIMING_KERNEL, &work);
-    }
-    work.cold = false;
-    work.launch = launch_warm;
-    kg_bench_time(rec, machine, roofline, device ? KG_TIMING_GRAPH : KG_TIMING_HOST, &work);
+    const struct kg_bench_work work = { .launch = c->op->launch,
+                                        .arg = &w,
+                                        .n_sets = w.n_sets,
+                                        .bytes = (w.f.read_elems + w.f.written_elems) * elem_bytes,
+                                        .flops = w.f.flops };
+    kg_bench_time_states(rec, machine, c->precision, &work, n_cold > 0, true);
     if (!w.f.partly_written) kg_bench_expect_written(machine, w.outputs[0].data, w.f.outputs[0], c->precision);
-    kg_bench_record_roofline(rec, roofline);
-    kg_record_metric(rec, "sets", "count", (double)w.n_sets);
+    kg_bench_record_counters(rec, machine);
     work_close(&w, machine);
 }
 

@@ -1,8 +1,19 @@
 # Programs of `kigo bench`; `kigo check` runs test_* only.
-libkigosuite_a_SOURCES += suites/bench/machine.c suites/bench/machine.h
+libkigosuite_a_SOURCES += \
+	suites/bench/counters.c suites/bench/counters.h \
+	suites/bench/machine.c suites/bench/machine.h \
+	suites/bench/ncu_figures.c suites/bench/ncu_figures.h \
+	suites/bench/ncu_output.c suites/bench/ncu_output.h \
+	suites/bench/ncu_run.c suites/bench/ncu_run.h \
+	suites/bench/sdpa_work.c suites/bench/sdpa_work.h
 check_PROGRAMS += suites/bench/bench_ops
 suites_bench_bench_ops_SOURCES = suites/bench/bench_ops.c
 check_PROGRAMS += suites/bench/bench_model
 suites_bench_bench_model_SOURCES = suites/bench/bench_model.c
 check_PROGRAMS += suites/bench/bench_numerics
 suites_bench_bench_numerics_SOURCES = suites/bench/bench_numerics.c
+check_PROGRAMS += suites/bench/bench_sdpa
+suites_bench_bench_sdpa_SOURCES = suites/bench/bench_sdpa.c
+check_PROGRAMS += suites/bench/bench_sdpa_peer
+suites_bench_bench_sdpa_peer_SOURCES = suites/bench/bench_sdpa_peer.c
+EXTRA_DIST += suites/bench/peers/torch_sdpa.py

@@ -6,6 +6,7 @@
 #include "engine/op_workspace.h"
 #include "measure/statistics.h"
 #include "model/dtype.h"
+#include "suites/bench/counters.h"
 #include "suites/harness/must.h"
 #include <check.h>
 #include <math.h>
@@ -40,6 +41,10 @@ struct kg_bench_machine *kg_bench_machine_open(struct kg_record *rec, const char
     return machine;
 }
 
+static bool is_cpu(const struct kg_bench_machine *machine) {
+    return strcmp(machine->name, "cpu") == 0;
+}
+
 struct kg_block kg_bench_alloc(struct kg_bench_machine *machine, uint64_t size_bytes) {
     struct kg_block block = { 0 };
     struct kg_error err = { 0 };
@@ -58,6 +63,7 @@ enum { N_NORMALS = 1048573 };
 struct normals {
     float f32[N_NORMALS];
     uint16_t f16[N_NORMALS];
+    uint8_t f8[N_NORMALS];
 };
 
 static const struct normals *normals_get(void) {
@@ -70,6 +76,7 @@ static const struct normals *normals_get(void) {
         do made->f32[i] = (float)kg_rng_normal(&rng);
         while (made->f32[i] == 0);
         made->f16[i] = kg_f32_to_f16(made->f32[i]);
+        made->f8[i] = kg_f32_to_e4m3(KG_BENCH_F8_PER_UNIT * made->f32[i]);
     }
     return made;
 }
@@ -78,7 +85,10 @@ void kg_bench_fill(struct kg_bench_machine *machine, void *to, uint64_t n_elems,
                    uint64_t seed) {
     const struct normals *normals = normals_get();
     const size_t elem = (size_t)kg_precision_bytes(precision);
-    const char *from = precision == KG_PRECISION_F32 ? (const char *)normals->f32 : (const char *)normals->f16;
+    const char *const tables[] = { [KG_PRECISION_F32] = (const char *)normals->f32,
+                                   [KG_PRECISION_F16] = (const char *)normals->f16,
+                                   [KG_PRECISION_F8] = (const char *)normals->f8 };
+    const char *const from = tables[precision];
     struct kg_error err = { 0 };
     size_t at = (size_t)(seed % N_NORMALS);
     for (uint64_t done = 0; done < n_elems; at = 0) {
@@ -96,7 +106,7 @@ void kg_bench_poison(struct kg_bench_machine *machine, void *to, uint64_t n_elem
     const uint64_t size_bytes = n_elems * kg_precision_bytes(precision);
     char *nan = kg_xmalloc(CHUNK_BYTES);
     struct kg_error err = { 0 };
-    memset(nan, 0xff, CHUNK_BYTES); /* all bits set is a NaN in F32 and F16 */
+    memset(nan, 0xff, CHUNK_BYTES); /* all bits set is a NaN in F32, F16 and E4M3 */
     for (uint64_t done = 0; done < size_bytes; done += CHUNK_BYTES) {
         const uint64_t n = size_bytes - done < CHUNK_BYTES ? size_bytes - done : CHUNK_BYTES;
         kg_must(machine->backend->ops->upload(machine->backend, (char *)to + done, nan, n, &err), &err);
@@ -104,31 +114,46 @@ void kg_bench_poison(struct kg_bench_machine *machine, void *to, uint64_t n_elem
     free(nan);
 }
 
-void kg_bench_expect_written(struct kg_bench_machine *machine, const void *from, uint64_t n_elems,
-                             enum kg_precision precision) {
+float *kg_bench_fetch(struct kg_bench_machine *machine, const void *from, uint64_t first, uint64_t n,
+                      enum kg_precision precision) {
     const size_t elem = (size_t)kg_precision_bytes(precision);
-    char *host = kg_xmalloc(CHUNK_BYTES);
+    float *const values = kg_xcalloc(n + 1, sizeof *values);
+    char *const host = kg_xmalloc(n * elem + 1);
     struct kg_error err = { 0 };
-    uint64_t first_bad = n_elems;
-    for (uint64_t done = 0; done < n_elems && first_bad == n_elems; done += CHUNK_BYTES / elem) {
-        const uint64_t left = n_elems - done, n = left < CHUNK_BYTES / elem ? left : CHUNK_BYTES / elem;
-        kg_must(
-            machine->backend->ops->download(machine->backend, host, (const char *)from + done * elem, n * elem, &err),
+    kg_must(machine->backend->ops->download(machine->backend, host, (const char *)from + first * elem, n * elem, &err),
             &err);
-        for (uint64_t i = 0; i < n && first_bad == n_elems; i++) {
-            float value;
-            uint16_t half;
-            if (precision == KG_PRECISION_F32) memcpy(&value, host + i * elem, sizeof value);
-            else {
-                memcpy(&half, host + i * elem, sizeof half);
-                value = kg_f16_to_f32(half);
-            }
-            if (!isfinite(value)) first_bad = done + i;
+    for (uint64_t i = 0; i < n; i++) {
+        uint16_t half;
+        if (precision == KG_PRECISION_F32) memcpy(&values[i], host + i * elem, sizeof values[i]);
+        else if (precision == KG_PRECISION_F8) values[i] = kg_e4m3_to_f32((uint8_t)host[i]);
+        else {
+            memcpy(&half, host + i * elem, sizeof half);
+            values[i] = kg_f16_to_f32(half);
         }
     }
     free(host);
+    return values;
+}
+
+void kg_bench_expect_written(struct kg_bench_machine *machine, const void *from, uint64_t n_elems,
+                             enum kg_precision precision) {
+    enum { CHUNK_ELEMS = 1 << 20 };
+    uint64_t first_bad = n_elems;
+    for (uint64_t done = 0; done < n_elems && first_bad == n_elems; done += CHUNK_ELEMS) {
+        const uint64_t n = n_elems - done < CHUNK_ELEMS ? n_elems - done : CHUNK_ELEMS;
+        float *values = kg_bench_fetch(machine, from, done, n, precision);
+        for (uint64_t i = 0; i < n && first_bad == n_elems; i++)
+            if (!isfinite(values[i])) first_bad = done + i;
+        free(values);
+    }
     ck_assert_msg(first_bad == n_elems, "element %llu of %llu was not written or is not finite",
                   (unsigned long long)first_bad, (unsigned long long)n_elems);
+}
+
+size_t kg_bench_cold_sets(const struct kg_bench_machine *machine, uint64_t set_bytes) {
+    const uint64_t most_bytes = (uint64_t)(kg_bench_quick() ? 512 : 8192) << 20;
+    const size_t n = kg_bench_counted() ? 0 : kg_cold_sets(set_bytes, machine->cache_bytes);
+    return n * set_bytes <= most_bytes ? n : 0;
 }
 
 static double median_of(const uint64_t *samples_ns, size_t n) {
@@ -258,10 +283,6 @@ static enum kg_status launch_gemm(void *arg, size_t turn, struct kg_error *err) 
     return c->machine->backend->ops->linear(c->machine->backend, &c->linear, err);
 }
 
-static bool is_cpu(const struct kg_bench_machine *machine) {
-    return strcmp(machine->name, "cpu") == 0;
-}
-
 static double canary_ns(struct canary *c, enum kg_status (*launch)(void *, size_t, struct kg_error *)) {
     uint64_t samples_ns[N_SAMPLES];
     const struct kg_bench_work work = { .launch = launch, .arg = c, .n_sets = 1 };
@@ -323,6 +344,8 @@ uint64_t kg_bench_workspace(struct kg_bench_machine *machine, enum kg_precision 
 }
 
 const struct kg_roofline *kg_bench_roofline(struct kg_bench_machine *machine, enum kg_precision precision) {
+    if (precision == KG_PRECISION_F8) /* of which there is no matrix product to measure */
+        precision = is_cpu(machine) ? KG_PRECISION_F32 : KG_PRECISION_F16;
     struct kg_roofline *roofline = &machine->roofline[precision];
     if (machine->has_roofline[precision]) return roofline;
     const enum kg_precision other = precision == KG_PRECISION_F32 ? KG_PRECISION_F16 : KG_PRECISION_F32;
@@ -337,4 +360,29 @@ void kg_bench_record_roofline(struct kg_record *rec, const struct kg_roofline *r
     kg_record_metric(rec, "roofline.copy", "GB/s", roofline->copy_gb_s);
     kg_record_metric(rec, "roofline.read", "GB/s", roofline->read_gb_s);
     kg_record_metric(rec, "roofline.gemm", "TFLOP/s", roofline->tflop_s);
+}
+
+static enum kg_status launch_first_turn(void *arg, size_t turn, struct kg_error *err) {
+    const struct kg_bench_work *work = arg;
+    (void)turn;
+    return work->launch(work->arg, 0, err);
+}
+
+void kg_bench_time_states(struct kg_record *rec, struct kg_bench_machine *machine, enum kg_precision precision,
+                          const struct kg_bench_work *work, bool has_cold, bool kernel_too) {
+    if (kg_bench_counted()) {
+        kg_bench_launch_counted(machine, work);
+        return;
+    }
+    const struct kg_roofline *const roofline = kg_bench_roofline(machine, precision);
+    const enum kg_timing_kind kind = is_cpu(machine) ? KG_TIMING_HOST : KG_TIMING_GRAPH;
+    struct kg_bench_work cold = *work, warm = *work;
+    cold.cold = true;
+    warm.launch = launch_first_turn;
+    warm.arg = &cold;
+    if (has_cold) kg_bench_time(rec, machine, roofline, kind, &cold);
+    if (has_cold && kernel_too && !is_cpu(machine)) kg_bench_time(rec, machine, roofline, KG_TIMING_KERNEL, &cold);
+    kg_bench_time(rec, machine, roofline, kind, &warm);
+    kg_bench_record_roofline(rec, roofline);
+    kg_record_metric(rec, "sets", "count", (double)work->n_sets);
 }

@@ -31,18 +31,27 @@ enum kg_dtype kg_bench_dtype(enum kg_precision precision); /* of weights stored 
 uint64_t kg_bench_workspace(struct kg_bench_machine *machine, enum kg_precision precision, uint32_t n_rows,
                             uint32_t n_in, uint32_t n_out, const struct kg_attention_args *attention);
 
-/* The canaries of this process, measured at the first call for a precision of the matrix product. */
+/* The canaries of this process, measured at the first call for a precision of the matrix product; of f8, f16's (f32's of the cpu). */
 const struct kg_roofline *kg_bench_roofline(struct kg_bench_machine *machine, enum kg_precision precision);
 
 /* Memory of the back end for a case; freed by kg_bench_free in reverse. Fails the case if there is not enough. */
 struct kg_block kg_bench_alloc(struct kg_bench_machine *machine, uint64_t size_bytes);
 void kg_bench_free(struct kg_bench_machine *machine, struct kg_block *blocks, size_t n_blocks);
 
-/* Fills elements of F32 or F16 with normal values (mean 0, deviation 1), never zeros; another seed, other values. */
+/* How often a set of so many bytes has to be there for cold turns; 0 if it is only measured warm: too small (device.h), too
+ * much memory for the scale, or nothing is timed (counters.h). */
+size_t kg_bench_cold_sets(const struct kg_bench_machine *machine, uint64_t set_bytes);
+
+/* Fills elements with normal values (mean 0, deviation 1), never zeros; another seed, other values. F8: E4M3 of
+ * KG_BENCH_F8_PER_UNIT times such values. */
+enum { KG_BENCH_F8_PER_UNIT = 64 };
 void kg_bench_fill(struct kg_bench_machine *machine, void *to, uint64_t n_elems, enum kg_precision precision,
                    uint64_t seed);
 /* Fills with NaN. */
 void kg_bench_poison(struct kg_bench_machine *machine, void *to, uint64_t n_elems, enum kg_precision precision);
+/* Elements first .. first + n - 1 of an array of the back end, as float32. malloc'ed. */
+float *kg_bench_fetch(struct kg_bench_machine *machine, const void *from, uint64_t first, uint64_t n,
+                      enum kg_precision precision);
 /* Fails the case unless each element is finite: a poisoned output was written as a whole. */
 void kg_bench_expect_written(struct kg_bench_machine *machine, const void *from, uint64_t n_elems,
                              enum kg_precision precision);
@@ -69,6 +78,12 @@ struct kg_bench_work {
  * roofline_share}. Returns the median in ns. */
 double kg_bench_time(struct kg_record *rec, struct kg_bench_machine *machine, const struct kg_roofline *roofline,
                      enum kg_timing_kind kind, const struct kg_bench_work *work);
+
+/* The same cold, if has_cold, and warm, by graph on a device and by the host's clock elsewhere; kernel_too: on a device
+ * cold by kernel as well. Warm turns are turn 0 again and again. Records the canaries (of a matrix product in the precision)
+ * and the number of sets too. Where another process counts (counters.h), launches the work and records nothing. */
+void kg_bench_time_states(struct kg_record *rec, struct kg_bench_machine *machine, enum kg_precision precision,
+                          const struct kg_bench_work *work, bool has_cold, bool kernel_too);
 
 /* Records the canaries a case's shares are shares of. */
 void kg_bench_record_roofline(struct kg_record *rec, const struct kg_roofline *roofline);

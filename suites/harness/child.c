@@ -55,7 +55,7 @@ static void clean_environment(void) {
     static const char *const VARIABLES[] = {
         "CK_FORK",        "CK_RUN_CASE",      "CK_RUN_SUITE",         "CK_INCLUDE_TAGS",      "CK_EXCLUDE_TAGS",
         "CK_VERBOSITY",   "CK_LOG_FILE_NAME", "CK_XML_LOG_FILE_NAME", "CK_TAP_LOG_FILE_NAME", "CK_DEFAULT_TIMEOUT",
-        "KIGO_EVENTS_FD", "KIGO_CASES_FD",    "KIGO_SUITES",          "KIGO_BUNDLES"
+        "KIGO_EVENTS_FD", "KIGO_CASES_FD",    "KIGO_SUITES",          "KIGO_BUNDLES",         "KIGO_BENCH_COUNTED"
     };
     for (size_t i = 0; i < KG_COUNT_OF(VARIABLES); i++) unsetenv(VARIABLES[i]);
 }
@@ -87,6 +87,7 @@ static void become(const struct kg_child_spec *spec, struct child_pipes *p, pid_
     const struct kg_child_surroundings *around = spec->surroundings;
     set_or_unset("KIGO_MODELS", around->models);
     set_or_unset("KIGO_BENCH", around->bench);
+    set_or_unset("KIGO_BENCH_NCU", around->counted);
     if (around->kigo_path) setenv("KIGO_PROGRAM", around->kigo_path, 1);
     if (around->scratch) setenv("TMPDIR", around->scratch, 1);
     if (!listing) {

@@ -20,6 +20,7 @@ struct kg_child_surroundings {
     const char *kigo_path; /* KIGO_PROGRAM */
     const char *models;    /* KIGO_MODELS, paths separated by newlines */
     const char *bench;     /* KIGO_BENCH: "quick" */
+    const char *counted;   /* KIGO_BENCH_NCU: globs over the keys whose hardware counters are read, a line each */
     const char *scratch;   /* TMPDIR */
 };
 

@@ -32,8 +32,9 @@ static bool is_selected(const struct kg_selection *s, const json_t *line) {
     const char *layer = json_string_value(json_object_get(line, "layer"));
     if (s->n_layers > 0 && !in_list(s->layers, s->n_layers, layer)) return false;
     if (s->n_within > 0 && !matches_one(s->within, s->n_within, key)) return false;
-    if (s->n_filters == 0 && s->n_keys == 0) return true;
-    return in_list(s->keys, s->n_keys, key) || matches_one(s->filters, s->n_filters, key);
+    if (in_list(s->keys, s->n_keys, key)) return true;
+    if (s->without && fnmatch(s->without, key, 0) == 0) return false;
+    return (s->n_filters == 0 && s->n_keys == 0) || matches_one(s->filters, s->n_filters, key);
 }
 
 /* Every key once in the whole run; keys_seen maps a key to its program's name. */

@@ -49,6 +49,7 @@ struct kg_selection {
     size_t n_keys;
     const char *const *within; /* globs, one of which every key must match as well */
     size_t n_within;           /* 0: any key */
+    const char *without;       /* a glob of keys that are only run when one of keys names them; NULL: none */
     const char *prefix;        /* of the programs' names; NULL: "test_" */
 };
 

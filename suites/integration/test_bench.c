@@ -10,6 +10,7 @@
 #include <kigo/bundle.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { MOST_WORDS = 24 };
 
@@ -180,6 +181,123 @@ static void telemetry_lies_beside_timings(struct kg_record *rec, const void *arg
     kg_process_result_free(&r);
 }
 
+/* sdpa on the cpu: f32 and f8, right in the rows that are looked at; a glob may leave out the layer; no peer unless asked. */
+static void attention_is_checked_where_it_is_timed(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_process_result r = bench(rec, WORDS("--quick", "--backend", "cpu", "--filter", "sdpa*"), NULL);
+    ck_assert_msg(r.exit_code == KG_EXIT_OK, "exit code %d: %s%s", r.exit_code, r.out, r.err);
+    char *bundle = only_bundle(rec);
+    json_t *results = kg_lab_lines(bundle, "results.ndjson");
+    ck_assert_uint_eq(json_array_size(results), 6);
+    const json_t *f8 = kg_lab_result(results, "bench/sdpa/auto[cpu,f8,B=1 H=4/2 S=48 D=64 causal]");
+    const json_t *error = json_array_get(json_object_get(f8, "errors"), 0);
+    ck_assert_str_eq(json_string_value(json_object_get(error, "name")), "rows_from_float64");
+    ck_assert(number(error, "max_abs") < 1e-5);
+    expect_complete(f8);
+    /* 48 queries see 1 to 48 keys: 1176 pairs, 4 operations for each of 64 dimensions and 4 heads. */
+    ck_assert_double_eq(number(json_array_get(json_object_get(f8, "timings"), 0), "flops"), 4.0 * 4 * 64 * 1176);
+    /* q of 4 heads, k and v of 2, a byte each; y four bytes each. */
+    ck_assert_double_eq(number(json_array_get(json_object_get(f8, "timings"), 0), "bytes"),
+                        48 * 64 * (4 + 2 * 2 + 4 * 4));
+    json_decref(results);
+    free(bundle);
+    kg_process_result_free(&r);
+}
+
+/* A script in PyTorch's place: it answers with what `answer` says, or not at all. */
+static char *stand_in_python(const struct kg_record *rec, const char *body) {
+    char *path = kg_path_join(kg_scratch_dir(rec), "python"), *variable = kg_xasprintf("KIGO_PYTHON=%s", path);
+    char *script = kg_xasprintf("#!/bin/sh\n%s", body);
+    ck_assert_int_eq(kg_file_write(path, script, strlen(script), NULL), KG_OK);
+    ck_assert_int_eq(chmod(path, 0700), 0);
+    free(script);
+    free(path);
+    return variable;
+}
+
+struct peer_row {
+    const char *name, *body, *status, *reason;
+};
+#define ANSWERS(json) "while read -r request; do echo '" json "'; done\n"
+#define ANSWER_OF(samples, max_abs)                                                                                    \
+    ANSWERS("{\"status\": \"pass\", \"timings\": [{\"name\": \"time\", \"kind\": \"graph\", \"state\": \"warm\", "     \
+            "\"bytes\": 8, \"flops\": 8, \"samples\": [" samples                                                       \
+            "]}], \"errors\": [{\"name\": \"rows_from_float64\", "                                                     \
+            "\"n\": 64, \"n_nonfinite\": 0, \"max_abs\": " max_abs ", \"nmse\": 1e-8}]}")
+static const struct peer_row PEERS[] = {
+    { "answers", ANSWER_OF("1000, 1100, 1200", "1e-4"), "pass", "" },
+    { "is_wrong", ANSWER_OF("1000, 1100, 1200", "0.5"), "fail", "max_abs 0.5" },
+    { "says_no_error", ANSWER_OF("1000, 1100, 1200", "null"), "fail", "max_abs inf" },
+    { "took_no_time", ANSWER_OF("0", "1e-4"), "fail", "a sample of 0 ns" },
+    { "has_no_samples", ANSWER_OF("", "1e-4"), "fail", "0 samples" },
+    { "does_not_take_the_shape", ANSWERS("{\"status\": \"skip\", \"reason\": \"no kernel\"}"), "skip", "no kernel" },
+    { "fails", ANSWERS("{\"status\": \"fail\", \"reason\": \"out of luck\"}"), "fail", "out of luck" },
+    { "answers_no_json", ANSWERS("hello"), "fail", "no JSON object: hello" },
+    { "dies", "exit 3\n", "fail", "without an answer" },
+    { "is_not_installed", NULL, "skip", "not installed" },
+};
+
+/* All four peers of the two small shapes say so, and the run ends well unless one was wrong. */
+static void peer(struct kg_record *rec, const void *arg) {
+    const struct peer_row *row = arg;
+    char *python = row->body ? stand_in_python(rec, row->body) : kg_xstrdup("KIGO_PYTHON=/nowhere/python");
+    const char *const env[] = { python, NULL };
+    struct kg_process_result r =
+        bench(rec, WORDS("--quick", "--backend", "cuda", "--filter", "sdpa_peer/*", "--peer"), env);
+    const int exit_code = strcmp(row->status, "fail") == 0 ? KG_EXIT_FAILED : KG_EXIT_OK;
+    ck_assert_msg(r.exit_code == exit_code, "exit code %d: %s%s", r.exit_code, r.out, r.err);
+    ck_assert_ptr_nonnull(strstr(r.out, "peers: nothing was timed by both"));
+    char *bundle = only_bundle(rec), *csv = read_data(bundle, "peers.csv");
+    ck_assert_ptr_nonnull(strstr(csv, "op,backend,dtype,shape,"));
+    json_t *results = kg_lab_lines(bundle, "results.ndjson");
+    ck_assert_uint_eq(json_array_size(results), 9); /* and that the program ended well */
+    const json_t *result = kg_lab_result(results, "bench/sdpa_peer/flash[cuda,f16,B=1 H=4/2 S=48 D=64 causal]");
+    ck_assert_str_eq(json_string_value(json_object_get(result, "status")), row->status);
+    const char *reason = json_string_value(json_object_get(result, "reason"));
+    ck_assert_msg(strstr(reason ? reason : "", row->reason) != NULL, "'%s' does not say '%s'", reason, row->reason);
+    if (strcmp(row->status, "pass") == 0)
+        ck_assert_double_eq(number(json_array_get(json_object_get(result, "timings"), 0), "median"), 1100);
+    json_decref(results);
+    free(csv);
+    free(bundle);
+    free(python);
+    kg_process_result_free(&r);
+}
+
+/* Without --peer they are no part of a run, whatever the globs say, unless named. */
+static void peers_only_when_asked(struct kg_record *rec, const void *arg) {
+    static const char ONE[] = "bench/sdpa_peer/cudnn[cuda,f16,B=1 H=4/2 S=48 D=64 causal]";
+    (void)arg;
+    struct kg_process_result r = bench(rec, WORDS("--quick", "--list"), NULL);
+    ck_assert_msg(r.exit_code == KG_EXIT_OK && !strstr(r.out, "sdpa_peer"), "%s%s", r.out, r.err);
+    kg_process_result_free(&r);
+    r = bench(rec, WORDS("--quick", "--list", "--peer"), NULL);
+    ck_assert_msg(r.exit_code == KG_EXIT_OK && strstr(r.out, ONE), "%s%s", r.out, r.err);
+    kg_process_result_free(&r);
+    r = bench(rec, WORDS("--quick", "--list", "--case", ONE), NULL);
+    ck_assert_msg(r.exit_code == KG_EXIT_OK && strcmp(r.out + strlen(ONE), "\n") == 0, "%s%s", r.out, r.err);
+    kg_process_result_free(&r);
+    r = bench(rec, WORDS("--quick", "--list", "--peer", "--filter", "sdpa/auto*"), NULL);
+    ck_assert_msg(strstr(r.out, ONE) && !strstr(r.out, "bench/linear"), "%s%s", r.out, r.err);
+    kg_process_result_free(&r);
+}
+
+/* Counters need ncu: said before anything runs. */
+static void no_counters_without_ncu(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_process_result r = bench(rec, WORDS("--quick", "--backend", "cpu", "--filter", "sdpa*", "--ncu"),
+                                       (const char *const[]){ "PATH=/nowhere", "KIGO_NCU=", NULL });
+    ck_assert_msg(r.exit_code == KG_EXIT_USAGE, "exit code %d: %s", r.exit_code, r.out);
+    ck_assert_ptr_nonnull(strstr(r.err, "Nsight Compute is not installed: ncu is no program in PATH"));
+    kg_process_result_free(&r);
+    r = bench(rec, WORDS("--quick", "--ncu-filter", "sdpa/auto*"), (const char *const[]){ "KIGO_NCU=/no/ncu", NULL });
+    ck_assert_msg(r.exit_code == KG_EXIT_USAGE && strstr(r.err, "/no/ncu is no program"), "%d: %s", r.exit_code, r.err);
+    kg_process_result_free(&r);
+    char *dir = kg_path_join(kg_scratch_dir(rec), "bundles");
+    ck_assert(!kg_path_exists(dir));
+    free(dir);
+}
+
 struct refused {
     const char *name;
     const char *words[6];
@@ -224,6 +342,11 @@ static void build(struct kg_case_list *list) {
         { .name = "no_gnuplot_is_no_failure", .run = no_gnuplot_is_no_failure, .timeout_s = 180 },
         { .name = "telemetry_lies_beside_timings", .run = telemetry_lies_beside_timings, .timeout_s = 180 },
         { .name = "check_runs_no_bench", .run = check_runs_no_bench, .timeout_s = 180 },
+        { .name = "attention_is_checked_where_it_is_timed",
+          .run = attention_is_checked_where_it_is_timed,
+          .timeout_s = 180 },
+        { .name = "peers_only_when_asked", .run = peers_only_when_asked, .timeout_s = 180 },
+        { .name = "no_counters_without_ncu", .run = no_counters_without_ncu, .timeout_s = 180 },
     };
     for (size_t i = 0; i < KG_COUNT_OF(CASES); i++) {
         struct kg_case c = CASES[i];
@@ -232,6 +355,13 @@ static void build(struct kg_case_list *list) {
         c.spec = "FT-054";
         kg_case_list_add(list, &c);
     }
+    for (size_t i = 0; i < KG_COUNT_OF(PEERS); i++)
+        kg_case_list_add(list, &(struct kg_case){ .layer = "integration",
+                                                  .op = "bench_peer",
+                                                  .spec = "Phase D",
+                                                  .name = PEERS[i].name,
+                                                  .run = peer,
+                                                  .arg = &PEERS[i] });
     for (size_t i = 0; i < KG_COUNT_OF(REFUSED); i++)
         kg_case_list_add(list, &(struct kg_case){ .layer = "integration",
                                                   .op = "bench_refuses",

@@ -115,3 +115,5 @@ EXTRA_DIST += \
 	suites/sprints/sdpa-fp8.json
 check_PROGRAMS += suites/unit/test_report
 suites_unit_test_report_SOURCES = suites/unit/test_report.c suites/unit/bundle_maker.c
+check_PROGRAMS += suites/unit/test_ncu
+suites_unit_test_ncu_SOURCES = suites/unit/test_ncu.c

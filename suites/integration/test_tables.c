@@ -29,7 +29,10 @@ struct made {
     const char *op, *name, *dtype, *shape;
     const char *timing, *kind; /* NULL: a metric */
     const char *metric;
-    double value; /* median in ns; the interval is 10% to either side */
+    double value;      /* median in ns; the interval is 10% to either side */
+    const char *state; /* NULL: cold, of a model warm */
+    double rate;       /* TFLOP/s; 0: none */
+    double pipe_share; /* hardware counters; 0: none */
 };
 
 static json_t *named(const char *name, const char *unit, double value) {
@@ -39,12 +42,18 @@ static json_t *named(const char *name, const char *unit, double value) {
 /* Files of the model of Qwen2.5-0.5B's shapes are known by their parameters: model=0 is f16's, model=1 f32's. */
 static json_t *result_of(const struct made *m, const char *key) {
     json_t *timings = json_array(), *metrics = json_array();
+    const char *state = m->state ? m->state : strcmp(m->op, "model") ? "cold" : "warm";
+    if (m->rate > 0) json_array_append_new(metrics, named("graph.warm.tflop_per_s", "TFLOP/s", m->rate));
+    if (m->pipe_share > 0) {
+        json_array_append_new(metrics, named("ncu.tensor_pipe_share", "ratio", m->pipe_share));
+        json_array_append_new(metrics, named("ncu.registers", "count", 168));
+    }
     if (m->timing)
-        json_array_append_new(
-            timings, json_pack("{s:s, s:s, s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b}", "name", m->timing,
-                               "kind", m->kind, "state", strcmp(m->op, "model") ? "cold" : "warm", "n", 10, "median",
-                               m->value, "mad", 1.0, "ci_lo", 0.9 * m->value, "ci_hi", 1.1 * m->value, "min",
-                               0.8 * m->value, "max", 2 * m->value, "bytes", 1e6, "flops", 0.0, "valid", 1));
+        json_array_append_new(timings,
+                              json_pack("{s:s, s:s, s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b}", "name",
+                                        m->timing, "kind", m->kind, "state", state, "n", 10, "median", m->value, "mad",
+                                        1.0, "ci_lo", 0.9 * m->value, "ci_hi", 1.1 * m->value, "min", 0.8 * m->value,
+                                        "max", 2 * m->value, "bytes", 1e6, "flops", 0.0, "valid", 1));
     if (m->metric) json_array_append_new(metrics, named(m->metric, "bytes", m->value));
     if (strncmp(m->shape, "model=", 6) == 0) {
         json_array_append_new(metrics, named("params", "count", 494032768));
@@ -85,21 +94,24 @@ static void seal(const char *root, const struct made *rows, size_t n_rows) {
     free(keys);
 }
 
-#define OF_TWO(name_, work, timing_, metric_, half, single)                                                            \
-    { "model", name_, "f16", "model=0 a.gguf" work, timing_, "host", metric_, half }, {                                \
-        "model", name_, "f32", "model=1 b.gguf" work, timing_, "host", metric_, single                                 \
+#define TIMED(op_, name_, dtype_, shape_, timing_, kind_, value_)                                                      \
+    .op = op_, .name = name_, .dtype = dtype_, .shape = shape_, .timing = timing_, .kind = kind_, .value = value_
+#define OF_TWO(name, work, timing, metric_, half, single)                                                              \
+    { TIMED("model", name, "f16", "model=0 a.gguf" work, timing, "host", half), .metric = metric_ }, {                 \
+        TIMED("model", name, "f32", "model=1 b.gguf" work, timing, "host", single), .metric = metric_                  \
+    }
+#define PRODUCT(name, half, single)                                                                                    \
+    { TIMED("linear", name, "f16", "M=1", "time", "graph", half) }, {                                                  \
+        TIMED("linear", name, "f32", "M=1", "time", "graph", single)                                                   \
     }
 static const struct made ROWS[] = {
     OF_TWO("decode", " prompt=16 tokens=256 ctx=272", "token", NULL, 5e5, 1e6),
     OF_TWO("prefill", " prompt=512 tokens=1 ctx=528", "prefill", NULL, 8e6, 12e6),
     OF_TWO("memory", " prompt=16 tokens=4 ctx=8192", NULL, "memory.kv", 96, 192),
     OF_TWO("load", "", "load", NULL, 1.5e9, 3e9),
-    { "linear", "decode_qwen_qkv", "f16", "M=1", "time", "graph", NULL, 1000 },
-    { "linear", "decode_qwen_qkv", "f32", "M=1", "time", "graph", NULL, 1900 },
-    { "linear", "decode_qwen_ffn_down", "f16", "M=1", "time", "graph", NULL, 1000 },
-    { "linear", "decode_qwen_ffn_down", "f32", "M=1", "time", "graph", NULL, 1700 },
-    { "linear", "decode_phi3_qkv", "f16", "M=1", "time", "graph", NULL, 1000 },
-    { "linear", "decode_phi3_qkv", "f32", "M=1", "time", "graph", NULL, 1100 }, /* another model's */
+    PRODUCT("decode_qwen_qkv", 1000, 1900),
+    PRODUCT("decode_qwen_ffn_down", 1000, 1700),
+    PRODUCT("decode_phi3_qkv", 1000, 1100), /* another model's */
 };
 
 static char *readme_at(const struct kg_record *rec, const char *text) {
@@ -155,6 +167,48 @@ static void figures_from_records(struct kg_record *rec, const void *arg) {
     free(root);
 }
 
+#define CALL(op, name, dtype, shape, ns, rate_, share)                                                                 \
+    { TIMED(op, name, dtype, shape, "time", "graph", ns), .state = "warm", .rate = rate_, .pipe_share = share }
+#define LARGE "B=4 H=16/16 S=2048 D=128 full"
+#define SMALL "B=1 H=8/8 S=512 D=64 full"
+static const struct made CALLS[] = {
+    CALL("sdpa", "wgmma", "f16", LARGE, 250000, 550, 0.61), CALL("sdpa", "scalar", "f16", SMALL, 90000, 6, 0),
+    CALL("sdpa", "auto", "f16", LARGE, 240000, 573, 0),     CALL("sdpa", "auto", "f16", SMALL, 3400, 158, 0),
+    CALL("sdpa", "auto", "f8", SMALL, 3000, 179, 0),        CALL("sdpa_peer", "cudnn", "f16", SMALL, 9350, 57, 0),
+};
+
+/* Attention's tables: a row a shape, smallest work first, variants and peers in columns, no figure where there is no record. */
+static void attention_from_records(struct kg_record *rec, const void *arg) {
+    static const char PAGE[] = "<!-- kigo:begin sdpa-ladder -->\n<!-- kigo:end -->\n<!-- kigo:begin sdpa-peers -->\n"
+                               "<!-- kigo:end -->\n<!-- kigo:begin sdpa-counters -->\n<!-- kigo:end -->\n";
+    static const char *const LINES[] = {
+        "| inputs | shape | auto | scalar | wgmma |\n| --- | --- | ---: | ---: | ---: |\n"
+        "| f16 | " SMALL " | 3.40 (158) | 90.00 (6) |  |\n| f16 | " LARGE " | 240.00 (573) |  | 250.00 (550) |\n"
+        "| f8 | " SMALL " | 3.00 (179) |  |  |\n",
+        "| f16 | " SMALL " | 3.40 | 9.35 |  |  |  | 2.75 |\n| f16 | " LARGE " | 240.00 |  |  |  |  |  |\n"
+        "| f8 | " SMALL " | 3.00 | 9.35 |  |  |  | 3.12 |\n",
+        "| wgmma | f16 | " LARGE " | 61.0 |  |  |  |  |  |  |  | 168 |  |  |\n<!-- kigo:end -->\n",
+    };
+    char *root = kg_path_join(kg_scratch_dir(rec), "bundles"), *page = readme_at(rec, PAGE);
+    struct kg_error err;
+    (void)arg;
+    EXPECT_OK(kg_dir_make(root, &err), err);
+    make_tables(page, root, false, 0);
+    char *text = text_of(page);
+    ck_assert_ptr_nonnull(strstr(text, "sdpa-peers -->\nNo run is committed yet"));
+    free(text);
+    seal(root, CALLS, KG_COUNT_OF(CALLS));
+    make_tables(page, root, true, 1);
+    make_tables(page, root, false, 0);
+    make_tables(page, root, true, 0);
+    text = text_of(page);
+    for (size_t i = 0; i < KG_COUNT_OF(LINES); i++)
+        ck_assert_msg(strstr(text, LINES[i]) != NULL, "no '%s' in:\n%s", LINES[i], text);
+    free(text);
+    free(page);
+    free(root);
+}
+
 static void nothing_to_show(struct kg_record *rec, const void *arg) {
     char *root = kg_path_join(kg_scratch_dir(rec), "bundles"), *readme = readme_at(rec, AROUND);
     struct kg_error err;
@@ -168,13 +222,20 @@ static void nothing_to_show(struct kg_record *rec, const void *arg) {
     free(root);
 }
 
-/* No table from a bundle that does not verify, and none in a README without the place for it. */
+/* No table from a bundle that does not verify, and none in a page without the place for it, or with half a place. */
 static void refuses(struct kg_record *rec, const void *arg) {
-    char *root = kg_path_join(kg_scratch_dir(rec), "bundles"), *readme = readme_at(rec, "no place\n");
+    static const char *const PAGES[] = {
+        "no place\n", "<!-- kigo:begin figures -->\n", "<!-- kigo:begin nobody-knows -->\n",
+        "<!-- kigo:begin figures -->\n<!-- kigo:begin figures -->\n<!-- kigo:end -->\n"
+    };
+    char *root = kg_path_join(kg_scratch_dir(rec), "bundles"), *readme;
     (void)arg;
     seal(root, ROWS, 1);
-    make_tables(readme, root, false, 1);
-    free(readme);
+    for (size_t i = 0; i < KG_COUNT_OF(PAGES); i++) {
+        readme = readme_at(rec, PAGES[i]);
+        make_tables(readme, root, false, 1);
+        free(readme);
+    }
     readme = readme_at(rec, AROUND);
     char *dir = kg_maker_only(root);
     kg_maker_append(dir, "data/report.md", "changed\n");
@@ -187,7 +248,7 @@ static void refuses(struct kg_record *rec, const void *arg) {
     free(root);
 }
 
-static void readme_is_what_the_bundles_say(struct kg_record *rec, const void *arg) {
+static void pages_are_what_the_bundles_say(struct kg_record *rec, const void *arg) {
     (void)arg;
     struct kg_process_result r = run(WORDS(kg_fixture_path("../docs/make-tables"), kg_program_path(), "--check"));
     if (r.exit_code == KG_EXIT_NOTHING_TO_DO) kg_record_skip(rec, "%s", r.err);
@@ -245,8 +306,8 @@ static void gpu_runner_wants_a_commit(struct kg_record *rec, const void *arg) {
     { .layer = "integration", .op = "tables", .name = #function, .run = function }
 
 static const struct kg_case CASES[] = {
-    CASE(figures_from_records),           CASE(nothing_to_show),  CASE(refuses),
-    CASE(readme_is_what_the_bundles_say), CASE(show_as_markdown), CASE(gpu_runner_wants_a_commit),
+    CASE(figures_from_records),           CASE(attention_from_records), CASE(nothing_to_show),           CASE(refuses),
+    CASE(pages_are_what_the_bundles_say), CASE(show_as_markdown),       CASE(gpu_runner_wants_a_commit),
 };
 
 int main(int argc, char **argv) {

@@ -158,8 +158,8 @@ void kg_loops_linear_case(struct kg_record *rec, const struct kg_loops_mode *mod
     kg_op_device_close(&device);
 }
 
-void kg_loops_attend(const float *q, const float *k, const float *v, size_t first, size_t last, size_t head_dim,
-                     double scale, double *out, double *unit) {
+double kg_loops_attend(const float *q, const float *k, const float *v, size_t first, size_t last, size_t head_dim,
+                       double scale, double *out, double *unit) {
     double *p = kg_xcalloc(last + 1, sizeof *p), largest = -INFINITY, total = 0;
     for (size_t j = first; j <= last; j++) {
         double products;
@@ -175,6 +175,7 @@ void kg_loops_attend(const float *q, const float *k, const float *v, size_t firs
         for (size_t d = 0; d < head_dim; d++) out[d] += weight * (double)v[j * head_dim + d];
     }
     free(p);
+    return largest + log(total);
 }
 
 void kg_loops_attention_init(const struct kg_loops_mode *mode, const struct kg_loops_attention *s, uint64_t seed,

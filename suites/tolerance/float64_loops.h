@@ -49,9 +49,9 @@ struct kg_loops_attention {
 };
 
 /* One query against keys [first, last] of a head-major cache head: two passes, no running maximum. *unit becomes the
- * largest sum|q k| scale that was seen. */
-void kg_loops_attend(const float *q, const float *k, const float *v, size_t first, size_t last, size_t head_dim,
-                     double scale, double *out, double *unit);
+ * largest sum|q k| scale that was seen. Returns log(sum_j exp(score_j)). */
+double kg_loops_attend(const float *q, const float *k, const float *v, size_t first, size_t last, size_t head_dim,
+                       double scale, double *out, double *unit);
 
 /* Inputs and result of an attention, in host memory, malloc'ed. The cache has positions past the keys, NaN. */
 struct kg_loops_attended {

@@ -9,6 +9,8 @@ libkigosuite_a_SOURCES += \
 	suites/tolerance/op_device.c suites/tolerance/op_device.h \
 	suites/tolerance/plain_f16.c suites/tolerance/plain_f16.h \
 	suites/tolerance/sample_cases.c suites/tolerance/sample_cases.h \
+	suites/tolerance/sdpa_place.c \
+	suites/tolerance/sdpa_problem.c suites/tolerance/sdpa_problem.h \
 	suites/tolerance/step_models.c suites/tolerance/step_models.h \
 	suites/tolerance/walk_models.c suites/tolerance/walk_models.h
 check_PROGRAMS += \
@@ -39,3 +41,7 @@ check_PROGRAMS += suites/tolerance/test_linear_formats
 suites_tolerance_test_linear_formats_SOURCES = suites/tolerance/test_linear_formats.c
 check_PROGRAMS += suites/tolerance/test_steps
 suites_tolerance_test_steps_SOURCES = suites/tolerance/test_steps.c
+check_PROGRAMS += suites/tolerance/test_sdpa
+suites_tolerance_test_sdpa_SOURCES = suites/tolerance/test_sdpa.c
+check_PROGRAMS += suites/tolerance/test_sdpa_quantize
+suites_tolerance_test_sdpa_quantize_SOURCES = suites/tolerance/test_sdpa_quantize.c

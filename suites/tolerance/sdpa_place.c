@@ -100,7 +100,7 @@ static void *new_poison(size_t n, enum kg_precision precision) {
 
 void kg_sdpa_place(struct kg_op_device *d, const struct kg_sdpa_problem *p, enum kg_sdpa_layout layout,
                    enum kg_precision as, struct kg_sdpa_placed *placed) {
-    const struct kg_sdpa_shape *s = &p->shape;
+    const struct kg_sdpa_problem_shape *s = &p->shape;
     const bool on_cpu = strcmp(kg_backend_name(d->backend), "cpu") == 0;
     const size_t n_q_planes = (size_t)s->n_batch * s->n_heads, n_kv_planes = (size_t)s->n_batch * s->n_kv_heads;
     struct kg_sdpa_args a = {

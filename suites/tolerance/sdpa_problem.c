@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-void kg_sdpa_shape_text(const struct kg_sdpa_shape *s, char text[KG_SDPA_SHAPE_TEXT]) {
+void kg_sdpa_problem_text(const struct kg_sdpa_problem_shape *s, char text[KG_SDPA_PROBLEM_TEXT]) {
     char lengths[32], window[24] = "";
     if (s->n_queries == s->n_keys) snprintf(lengths, sizeof lengths, "S=%u", s->n_keys);
     else snprintf(lengths, sizeof lengths, "Sq=%u Sk=%u", s->n_queries, s->n_keys);
     if (s->window) snprintf(window, sizeof window, " window=%u", s->window);
-    snprintf(text, KG_SDPA_SHAPE_TEXT, "B=%u H=%u/%u %s D=%u %s%s%s", s->n_batch, s->n_heads, s->n_kv_heads, lengths,
+    snprintf(text, KG_SDPA_PROBLEM_TEXT, "B=%u H=%u/%u %s D=%u %s%s%s", s->n_batch, s->n_heads, s->n_kv_heads, lengths,
              s->head_dim, s->causal ? "causal" : "full", window, s->sinks ? " sinks" : "");
 }
 
@@ -29,7 +29,7 @@ size_t kg_sdpa_at(const struct kg_sdpa_problem *p, const struct kg_sdpa_tensor *
 static void fill_tensor(struct kg_sdpa_problem *p, struct kg_sdpa_tensor *t, uint32_t n_heads, uint32_t n_rows,
                         enum kg_sdpa_data data, double deviation, uint64_t seed) {
     enum { ONE_IN = 1000, TIMES = 10 };
-    const struct kg_sdpa_shape *s = &p->shape;
+    const struct kg_sdpa_problem_shape *s = &p->shape;
     t->n = (size_t)s->n_batch * n_heads * n_rows * s->head_dim;
     t->n_heads = n_heads;
     t->n_rows = n_rows;
@@ -41,11 +41,11 @@ static void fill_tensor(struct kg_sdpa_problem *p, struct kg_sdpa_tensor *t, uin
 }
 
 /* A sink weighs about as much as the keys together. */
-static float *new_sinks(const struct kg_sdpa_shape *s, uint64_t seed) {
+static float *new_sinks(const struct kg_sdpa_problem_shape *s, uint64_t seed) {
     return s->sinks ? kg_loops_normal(s->n_heads, seed, log((double)s->n_keys + 1), 1, KG_PRECISION_F32) : NULL;
 }
 
-void kg_sdpa_problem_fill(struct kg_sdpa_problem *p, const struct kg_sdpa_shape *s, enum kg_precision inputs,
+void kg_sdpa_problem_fill(struct kg_sdpa_problem *p, const struct kg_sdpa_problem_shape *s, enum kg_precision inputs,
                           enum kg_sdpa_data data, uint64_t seed) {
     *p = (struct kg_sdpa_problem){ .shape = *s, .inputs = inputs, .scale = 1 / sqrtf((float)s->head_dim) };
     fill_tensor(p, &p->q, s->n_heads, s->n_queries, data, 1, 4 * seed);
@@ -89,7 +89,7 @@ void kg_sdpa_problem_round(struct kg_sdpa_problem *p) {
 /* Answers. */
 
 /* Keys [first, *last] that a query sees, by their positions one at a time. */
-static bool seen_keys(const struct kg_sdpa_shape *s, size_t query, size_t *first, size_t *last) {
+static bool seen_keys(const struct kg_sdpa_problem_shape *s, size_t query, size_t *first, size_t *last) {
     const int64_t position = (int64_t)s->n_keys - s->n_queries + (int64_t)query;
     bool any = false;
     for (int64_t j = 0; j < (int64_t)s->n_keys; j++) {
@@ -124,7 +124,7 @@ static const float *row_of(const struct job *job, const struct kg_sdpa_tensor *t
 static void solve_queries(void *arg, size_t begin, size_t end) {
     const struct job *job = arg;
     const struct kg_sdpa_problem *p = job->p;
-    const struct kg_sdpa_shape *s = &p->shape;
+    const struct kg_sdpa_problem_shape *s = &p->shape;
     for (size_t i = begin; i < end; i++) {
         const size_t query = i % s->n_queries, h = i / s->n_queries % s->n_heads, b = i / s->n_queries / s->n_heads;
         const size_t g = h * s->n_kv_heads / s->n_heads;
@@ -141,7 +141,7 @@ static void solve_queries(void *arg, size_t begin, size_t end) {
 }
 
 static double *new_answer(const struct kg_sdpa_problem *p, bool original) {
-    const struct kg_sdpa_shape *s = &p->shape;
+    const struct kg_sdpa_problem_shape *s = &p->shape;
     double *want = kg_xcalloc(p->n_want + 1, sizeof *want);
     struct job job = { p, original, want };
     kg_loops_on_all_processors(p->n_want / s->head_dim, (double)p->n_want * s->n_keys, solve_queries, &job);
@@ -157,7 +157,7 @@ struct plain_job {
 static void plain_heads(void *arg, size_t begin, size_t end) {
     const struct plain_job *job = arg;
     const struct kg_sdpa_problem *p = job->p;
-    const struct kg_sdpa_shape *s = &p->shape;
+    const struct kg_sdpa_problem_shape *s = &p->shape;
     for (size_t i = begin; i < end; i++) {
         const size_t b = i / s->n_heads, h = i % s->n_heads, g = h * s->n_kv_heads / s->n_heads;
         const struct kg_sdpa_strides one = kg_sdpa_dense(1, s->n_queries, s->head_dim);
@@ -196,7 +196,7 @@ static uint16_t *new_halves(const struct kg_sdpa_tensor *t) {
 }
 
 static void measure_plain(struct kg_sdpa_problem *p) {
-    const struct kg_sdpa_shape *s = &p->shape;
+    const struct kg_sdpa_problem_shape *s = &p->shape;
     struct plain_job job = { p, new_halves(&p->q), new_halves(&p->k), new_halves(&p->v), new_halves(&p->q) };
     float *got = kg_xcalloc(p->n_want + 1, sizeof *got);
     struct kg_compare compare;

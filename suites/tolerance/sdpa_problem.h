@@ -6,7 +6,7 @@
 
 #include "suites/tolerance/op_device.h"
 
-struct kg_sdpa_shape {
+struct kg_sdpa_problem_shape {
     uint32_t n_batch, n_heads, n_kv_heads, n_queries, n_keys, head_dim;
     bool causal;
     uint32_t window;
@@ -14,8 +14,8 @@ struct kg_sdpa_shape {
 };
 
 /* "B=1 H=8/8 S=512 D=64 full", "B=1 H=14/2 Sq=1 Sk=8192 D=64 causal window=128 sinks". */
-enum { KG_SDPA_SHAPE_TEXT = 96 };
-void kg_sdpa_shape_text(const struct kg_sdpa_shape *shape, char text[KG_SDPA_SHAPE_TEXT]);
+enum { KG_SDPA_PROBLEM_TEXT = 96 };
+void kg_sdpa_problem_text(const struct kg_sdpa_problem_shape *shape, char text[KG_SDPA_PROBLEM_TEXT]);
 
 enum kg_sdpa_data {
     KG_SDPA_NORMAL,   /* mean 0, deviation 1 */
@@ -34,7 +34,7 @@ struct kg_sdpa_tensor {
 };
 
 struct kg_sdpa_problem {
-    struct kg_sdpa_shape shape;
+    struct kg_sdpa_problem_shape shape;
     enum kg_precision inputs;
     float scale; /* 1/sqrt(head_dim) */
     struct kg_sdpa_tensor q, k, v;
@@ -47,8 +47,8 @@ struct kg_sdpa_problem {
 };
 
 /* The inputs in float32, unrounded, for a case to change; then rounded or quantised; then the answers. */
-void kg_sdpa_problem_fill(struct kg_sdpa_problem *p, const struct kg_sdpa_shape *shape, enum kg_precision inputs,
-                          enum kg_sdpa_data data, uint64_t seed);
+void kg_sdpa_problem_fill(struct kg_sdpa_problem *p, const struct kg_sdpa_problem_shape *shape,
+                          enum kg_precision inputs, enum kg_sdpa_data data, uint64_t seed);
 void kg_sdpa_problem_round(struct kg_sdpa_problem *p);
 void kg_sdpa_problem_solve(struct kg_sdpa_problem *p, bool with_original);
 void kg_sdpa_problem_free(struct kg_sdpa_problem *p);

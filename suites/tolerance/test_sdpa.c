@@ -66,7 +66,7 @@ static const struct grouping { uint32_t n_heads, n_kv_heads; } GROUPINGS[] = { {
 enum { N_CONFIGS = KG_COUNT_OF(HEAD_DIMS) * KG_COUNT_OF(MASKS) * KG_COUNT_OF(GROUPINGS) * 2 };
 
 /* Whole shapes, for grids of more tiles than a GPU has processors and for long decodes: GPU only. */
-static const struct kg_sdpa_shape SHAPES[] = {
+static const struct kg_sdpa_problem_shape SHAPES[] = {
     { 1, 8, 8, 512, 512, 64, false, 0, false },    { 1, 8, 8, 512, 512, 64, true, 0, false },
     { 1, 8, 8, 2048, 2048, 64, false, 0, false },  { 1, 8, 8, 2048, 2048, 64, true, 0, false },
     { 2, 4, 4, 2048, 2048, 128, false, 0, false }, { 3, 16, 4, 1000, 1000, 128, true, 0, false },
@@ -88,14 +88,14 @@ static const struct mask *mask_of(size_t config) {
 }
 
 /* Of problem i of a configuration; small ones are a batch. */
-static struct kg_sdpa_shape shape_of(size_t config, size_t i) {
+static struct kg_sdpa_problem_shape shape_of(size_t config, size_t i) {
     enum { SMALL = 5000 };
     if (config >= N_CONFIGS) return SHAPES[config - N_CONFIGS];
     const struct grouping *grouping = &GROUPINGS[config / 2 % 2];
     /* Not in step with the other choices: every mask, grouping and head size gets every set. */
     const size_t set = (config + config / 4 + config / 12) % N_SETS;
     const struct lengths *l = i < KG_COUNT_OF(EVERYWHERE) ? &EVERYWHERE[i] : &SETS[set][i - KG_COUNT_OF(EVERYWHERE)];
-    return (struct kg_sdpa_shape){
+    return (struct kg_sdpa_problem_shape){
         .n_batch = l->n_queries * l->n_keys < SMALL ? 2 : 1,
         .n_heads = grouping->n_heads,
         .n_kv_heads = grouping->n_kv_heads,
@@ -136,7 +136,7 @@ static const struct kg_sdpa_problem *problem_of(const struct sdpa_case *c, size_
     }
     struct kg_sdpa_problem *p = &kept.problems[i];
     if (!kept.made[i]) {
-        const struct kg_sdpa_shape shape = shape_of(c->config, i);
+        const struct kg_sdpa_problem_shape shape = shape_of(c->config, i);
         const bool whole = c->config >= N_CONFIGS || shape.n_queries * shape.n_keys <= MOST_WITH_ORIGINAL;
         kg_sdpa_problem_fill(p, &shape, c->mode->inputs, data_of(c->config, i), 1 + c->config * MAX_PROBLEMS + i);
         kg_sdpa_problem_round(p);
@@ -173,11 +173,11 @@ struct seen {
 
 static void judge(const struct kg_sdpa_problem *p, const struct kg_sdpa_placed *placed, enum kg_sdpa_data data,
                   const float *got, struct seen *seen) {
-    char text[KG_SDPA_SHAPE_TEXT];
+    char text[KG_SDPA_PROBLEM_TEXT];
     struct kg_compare compare;
     const struct kg_tolerance tol = kg_sdpa_tolerance(p, placed->args.output);
     const double margin = kg_sdpa_margin(p, got, &tol, &compare);
-    kg_sdpa_shape_text(&p->shape, text);
+    kg_sdpa_problem_text(&p->shape, text);
     keep_worst(&seen->judged[data], margin, &compare, &tol);
     if (!(margin <= 1))
         ck_abort_msg("%s, strides %llu %llu %llu: outside its tolerance by a factor of %.4g (%s): at [%zu] of %zu got "
@@ -250,7 +250,7 @@ static void against_float64(struct kg_record *rec, const void *arg) {
     struct kg_op_device d;
     if (!open_mode(rec, c->mode, &d)) return;
     for (size_t i = 0; i < n_problems(c->config); i++) {
-        const struct kg_sdpa_shape s = shape_of(c->config, i);
+        const struct kg_sdpa_problem_shape s = shape_of(c->config, i);
         if (c->mode->most_pairs > 0 && (double)s.n_queries * s.n_keys > c->mode->most_pairs) continue;
         try_layout(&d, c, i, (enum kg_sdpa_layout)((c->config + i) % n_layouts), &seen);
     }
@@ -277,7 +277,7 @@ static void the_rest_is_refused(struct kg_record *rec, const void *arg) {
             const enum kg_sdpa_variant variant = (enum kg_sdpa_variant)v;
             const bool foreign = strcmp(mode->backend, "cpu") == 0 && variant != KG_SDPA_AUTO;
             if (!foreign && !is_untaken(variant, mode->inputs, HEAD_DIMS[i])) continue;
-            const struct kg_sdpa_shape shape = { 1, 2, 2, 64, 64, HEAD_DIMS[i], true, 0, false };
+            const struct kg_sdpa_problem_shape shape = { 1, 2, 2, 64, 64, HEAD_DIMS[i], true, 0, false };
             struct kg_sdpa_problem p;
             struct kg_sdpa_placed placed;
             struct kg_error err;
@@ -295,17 +295,17 @@ static void the_rest_is_refused(struct kg_record *rec, const void *arg) {
     kg_record_metric(rec, "refused", "count", (double)n_refused);
 }
 
-static void config_text(size_t config, char text[KG_SDPA_SHAPE_TEXT]) {
-    const struct kg_sdpa_shape s = shape_of(config, 0);
-    if (config >= N_CONFIGS) kg_sdpa_shape_text(&s, text);
+static void config_text(size_t config, char text[KG_SDPA_PROBLEM_TEXT]) {
+    const struct kg_sdpa_problem_shape s = shape_of(config, 0);
+    if (config >= N_CONFIGS) kg_sdpa_problem_text(&s, text);
     else
-        snprintf(text, KG_SDPA_SHAPE_TEXT, "H=%u/%u every S D=%u %s%s", s.n_heads, s.n_kv_heads, s.head_dim,
+        snprintf(text, KG_SDPA_PROBLEM_TEXT, "H=%u/%u every S D=%u %s%s", s.n_heads, s.n_kv_heads, s.head_dim,
                  mask_of(config)->name, s.sinks ? " sinks" : "");
 }
 
 static void add(struct kg_case_list *cases, const struct mode *mode, size_t config, enum kg_sdpa_variant variant) {
     struct sdpa_case *c = &sdpa_cases[n_sdpa_cases++];
-    char shape[KG_SDPA_SHAPE_TEXT];
+    char shape[KG_SDPA_PROBLEM_TEXT];
     *c = (struct sdpa_case){ mode, variant, config };
     config_text(config, shape);
     kg_case_list_add(cases,

@@ -7,9 +7,11 @@
 struct kg_cost {
     double wall_s;
     double processor_s; /* of the program and what it called, user and system, all threads */
+    double
+        others_share; /* of the machine's processors, used by everything else during the call of wall_s; 0 if unknown */
 };
 
-/* Of each verb the cheapest of its calls: what else runs on the machine only adds. */
+/* Of each verb the cheapest of its calls, by either time: what else runs on the machine only adds. */
 struct kg_store_costs {
     struct kg_cost reindex, regress, history;
     double index_bytes;

@@ -5,15 +5,21 @@
 #include "suites/integration/history_store.h"
 #include "suites/unit/publishers.h"
 #include <check.h>
-#include <stdlib.h>
+#include <stdbool.h>
 
 enum { N_RUNS = 1000, N_CASES = 1000, TIMEOUT_S = 1800 };
 
-/* The message tells how busy the machine was, since a wall time is also that of everything else. */
-static void expect_within(const char *what, double got_s, double most_s) {
-    double load = 0;
-    ck_assert_int_eq(getloadavg(&load, 1), 1);
-    ck_assert_msg(got_s <= most_s, "%s took %.3f s, more than %.3f s (load average %.1f)", what, got_s, most_s, load);
+/* A wall time is also that of everything else the machine does: one within its limit proves the limit; one beyond it fails the
+ * case, unless others had so much of the processors that it says nothing. */
+static bool is_within(struct kg_record *rec, const char *verb, const struct kg_cost *cost, double most_s) {
+    static const double OTHERS_MOST = 0.1;
+    const double others = cost->others_share;
+    if (cost->wall_s <= most_s) return true;
+    ck_assert_msg(others > OTHERS_MOST, "%s took %.3f s, more than %.3f s", verb, cost->wall_s, most_s);
+    kg_record_skip(rec,
+                   "%s took %.3f s, more than %.3f s, while other programs had %.0f%% of the processors: try again",
+                   verb, cost->wall_s, most_s, 100 * others);
+    return false;
 }
 
 static void limits(struct kg_record *rec, const void *arg) {
@@ -21,10 +27,9 @@ static void limits(struct kg_record *rec, const void *arg) {
     struct kg_store_costs costs;
     (void)arg;
     kg_store_measure(rec, N_RUNS, N_CASES, REINDEX_S, &costs);
-    expect_within("reindex", costs.reindex.wall_s, REINDEX_S);
-    expect_within("regress", costs.regress.wall_s, REGRESS_S);
-    expect_within("history", costs.history.wall_s, HISTORY_S);
     ck_assert_double_le(costs.index_bytes, INDEX_BYTES);
+    if (is_within(rec, "regress", &costs.regress, REGRESS_S) && is_within(rec, "history", &costs.history, HISTORY_S))
+        (void)is_within(rec, "reindex", &costs.reindex, REINDEX_S);
 }
 
 static void publishers_for_a_minute(struct kg_record *rec, const void *arg) {

@@ -76,6 +76,7 @@ static bool rows_are_apart(const struct kg_sdpa_strides *s, uint32_t n_batch, ui
                            uint32_t head_dim) {
     struct extent extents[] = { { s->batch, n_batch }, { s->head, n_heads }, { s->row, n_rows } };
     uint64_t reach = head_dim;
+    if (n_batch == 0 || n_heads == 0 || n_rows == 0) return true;
     qsort(extents, KG_COUNT_OF(extents), sizeof *extents, by_stride);
     for (size_t i = 0; i < KG_COUNT_OF(extents); i++) {
         if (extents[i].n <= 1) continue;

@@ -122,3 +122,5 @@ suites_integration_test_history_limits_SOURCES = suites/integration/test_history
 check_PROGRAMS += suites/integration/full/test_full_size
 suites_integration_full_test_full_size_SOURCES = suites/integration/full/test_full_size.c $(history_store) \
 	suites/unit/bundle_maker.c suites/unit/publishers.c
+check_PROGRAMS += suites/integration/test_sdpa
+suites_integration_test_sdpa_SOURCES = suites/integration/test_sdpa.c

@@ -22,6 +22,10 @@ struct kg_sdpa_strides kg_sdpa_layout_strides(enum kg_sdpa_layout layout, uint64
         return (struct kg_sdpa_strides){ .batch = n_heads * (n_rows + 3) * (dim + 16) + 32,
                                          .head = (n_rows + 3) * (dim + 16),
                                          .row = dim + 16 };
+    case KG_SDPA_CACHE:
+        return (struct kg_sdpa_strides){ .batch = n_heads * (n_rows + 200) * dim,
+                                         .head = (n_rows + 200) * dim,
+                                         .row = dim };
     case KG_SDPA_ODD:
         return (struct kg_sdpa_strides){ .batch = n_heads * ((n_rows + 1) * (dim + 3) + 1) + 5,
                                          .head = (n_rows + 1) * (dim + 3) + 1,

@@ -70,6 +70,7 @@ enum kg_sdpa_layout {
     KG_SDPA_DENSE,       /* as the contract has it */
     KG_SDPA_INTERLEAVED, /* (batch, rows, heads, head_dim), as a projection leaves them */
     KG_SDPA_PADDED,      /* 16 elements between rows, 3 rows between heads */
+    KG_SDPA_CACHE,       /* each head has room for 200 more rows, as a cache that is not full */
     KG_SDPA_ODD,         /* nothing aligned: 3 elements between rows, the first element one off */
 };
 

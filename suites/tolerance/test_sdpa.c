@@ -245,7 +245,7 @@ static bool open_mode(struct kg_record *rec, const struct mode *mode, struct kg_
 /* Layouts in turn; unaligned ones where a variant has to take them. */
 static void against_float64(struct kg_record *rec, const void *arg) {
     const struct sdpa_case *c = arg;
-    const size_t n_layouts = may_refuse(c->variant) ? 3 : 4;
+    const size_t n_layouts = may_refuse(c->variant) ? KG_SDPA_ODD : KG_SDPA_ODD + 1;
     struct seen seen = { 0 };
     struct kg_op_device d;
     if (!open_mode(rec, c->mode, &d)) return;
@@ -316,8 +316,9 @@ static void add(struct kg_case_list *cases, const struct mode *mode, size_t conf
                          .backend = mode->backend,
                          .dtype = mode->dtype,
                          .shape = shape,
-                         .definition = "lengths 1 to 2048 in pairs; dense, interleaved, padded and unaligned; normal "
-                                       "data and outliers of ten deviations",
+                         .definition =
+                             "lengths 1 to 2048 in pairs; dense, interleaved, padded, of a cache and unaligned; normal "
+                             "data and outliers of ten deviations",
                          .timeout_s = 300,
                          .run = against_float64,
                          .arg = c,

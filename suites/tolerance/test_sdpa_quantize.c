@@ -144,12 +144,12 @@ static void every_layout(struct kg_record *rec, const void *arg) {
     struct kg_op_device d;
     size_t n_compared = 0;
     if (!kg_op_device_open(rec, mode->backend, NULL, &d)) return;
-    for (size_t i = 0; i < KG_COUNT_OF(HEAD_DIMS) * KG_COUNT_OF(ROWS) * 4; i++) {
+    for (size_t i = 0; i < KG_COUNT_OF(HEAD_DIMS) * KG_COUNT_OF(ROWS) * 5; i++) {
         struct problem p = { .n_batch = 2,
                              .n_heads = 3,
-                             .n_rows = ROWS[i / 4 % KG_COUNT_OF(ROWS)],
-                             .head_dim = HEAD_DIMS[i / 16],
-                             .layout = (enum kg_sdpa_layout)(i % 4) };
+                             .n_rows = ROWS[i / 5 % KG_COUNT_OF(ROWS)],
+                             .head_dim = HEAD_DIMS[i / 20],
+                             .layout = (enum kg_sdpa_layout)(i % 5) };
         problem_init(&p, mode, DEVIATIONS[i % KG_COUNT_OF(DEVIATIONS)], kg_record_seed(rec) + i);
         run(&d, mode, &p);
         expect_right(&p);

@@ -2,12 +2,13 @@
 #include "base/buffer.h"
 #include "base/options.h"
 #include "base/size.h"
+#include "base/utf8.h"
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FIELDS = 64 };
+enum { MAX_FIELDS = 64, MOST_SAID = 600 };
 
 /* The fields of one line, unquoted in place of a copy. */
 struct fields {
@@ -41,7 +42,7 @@ struct reader {
     struct kg_ncu_launches launches;
     size_t n_line, n_fields; /* n_fields: of the columns' line; 0 before it */
     size_t place[N_COLUMNS];
-    char *said; /* ncu's last error line */
+    struct kg_buffer said; /* ncu's last error line */
 };
 
 static bool take_columns(struct reader *r, const struct fields *f) {
@@ -91,15 +92,15 @@ static enum kg_status take_line(struct reader *r, const char *line, size_t len, 
     enum kg_status status = KG_OK;
     r->n_line++;
     if (len >= sizeof ERROR - 1 && memcmp(line, ERROR, sizeof ERROR - 1) == 0) {
-        free(r->said);
-        r->said = kg_xstrndup(line, len);
+        kg_buffer_clear(&r->said);
+        kg_utf8_append(&r->said, line, len < MOST_SAID ? len : MOST_SAID);
     }
     if (len == 0 || line[0] != '"') return KG_OK;
     const bool is_list = split(line, len, &f);
     if (r->n_fields == 0) (void)(is_list && take_columns(r, &f)); /* else a line of the program's */
     else if (!is_list || f.n != r->n_fields)
-        status = kg_fail(err, KG_ERR_FORMAT, "ncu: line %zu has not the %zu quoted fields of the columns: %.*s",
-                         r->n_line, r->n_fields, (int)(len < 200 ? len : 200), line);
+        status = kg_fail(err, KG_ERR_FORMAT, "ncu: line %zu has not the %zu quoted fields of the columns: %s",
+                         r->n_line, r->n_fields, kg_quote(line, len).text);
     else take_value(r, &f);
     free(f.copy);
     return status;
@@ -115,8 +116,9 @@ enum kg_status kg_ncu_parse(const char *text, size_t len, struct kg_ncu_launches
         at += n + 1;
     }
     if (status == KG_OK && r.n_fields == 0)
-        status = kg_fail(err, KG_ERR_FORMAT, "ncu wrote no counters: %s", r.said ? r.said : "no line of columns");
-    free(r.said);
+        status =
+            kg_fail(err, KG_ERR_FORMAT, "ncu wrote no counters: %s", r.said.len ? r.said.data : "no line of columns");
+    kg_buffer_free(&r.said);
     if (status == KG_OK) *launches = r.launches;
     else kg_ncu_launches_free(&r.launches);
     return status;

@@ -1,6 +1,8 @@
 #include "suites/bench/ncu_run.h"
 #include "base/buffer.h"
 #include "base/file.h"
+#include "base/size.h"
+#include "base/utf8.h"
 #include "suites/bench/ncu_figures.h"
 #include "suites/harness/process.h"
 #include <stdlib.h>
@@ -22,19 +24,24 @@ static const char *last_line(const char *text, const char *head, size_t *len) {
 
 /* Why ncu did not end well, in its own words or the program's. */
 static enum kg_status failed(const struct kg_process_result *r, const char *written, struct kg_error *err) {
-    static const struct {
-        bool in_file; /* ncu's own file, else standard output, which is the program's too */
-        const char *head;
-    } WORDS[] = { { false, "not ok " }, { true, "==ERROR==" }, { false, "==ERROR==" } };
-    for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++) {
+    enum { MOST = 400 };
+    const struct {
+        const char *text, *head;
+    } places[] = { { r->out, "  message:" }, /* of a case that failed */
+                   { written, "==ERROR==" },
+                   { r->out, "==ERROR==" },
+                   { r->err, "" } };
+    struct kg_buffer words = KG_BUFFER_INIT;
+    for (size_t i = 0; i < KG_COUNT_OF(places) && words.len == 0; i++) {
         size_t len;
-        const char *line = last_line(WORDS[i].in_file ? written : r->out, WORDS[i].head, &len);
-        if (len > 0)
-            return kg_fail(err, KG_ERR_IO, "ncu ended with exit code %d: %.*s", r->exit_code,
-                           (int)(len < 400 ? len : 400), line);
+        const char *line = last_line(places[i].text, places[i].head, &len);
+        kg_utf8_append(&words, line, len < MOST ? len : MOST);
     }
-    return kg_fail(err, KG_ERR_IO, "ncu %s with exit code %d: %.400s",
-                   r->timed_out ? "took too long and ended" : "ended", r->exit_code, r->err);
+    const enum kg_status status =
+        kg_fail(err, KG_ERR_IO, "ncu %s with exit code %d: %s", r->timed_out ? "took too long and ended" : "ended",
+                r->exit_code, kg_buffer_text(&words));
+    kg_buffer_free(&words);
+    return status;
 }
 
 enum kg_status kg_ncu_run(const char *program, const char *key, const char *dir, struct kg_ncu_launches *launches,
@@ -67,7 +74,7 @@ enum kg_status kg_ncu_run(const char *program, const char *key, const char *dir,
     if (status == KG_OK) {
         const bool is_written = kg_file_read(path, &written, &len, NULL) == KG_OK;
         if (r.exit_code != 0 || r.timed_out) status = failed(&r, is_written ? written : "", err);
-        else if (!is_written) status = kg_fail(err, KG_ERR_IO, "ncu wrote no %s: %.400s", path, r.err);
+        else if (!is_written) status = failed(&r, "", err);
         else status = kg_ncu_parse(written, len, launches, err);
         kg_process_result_free(&r);
     }

@@ -132,6 +132,18 @@ static void bundle_seeds(struct kg_buffer seeds[N_SEEDS]) {
         SHA, SHA);
 }
 
+static void ncu_seeds(struct kg_buffer seeds[N_SEEDS]) {
+    static const char HEAD[] =
+        "==PROF== Connected\n\"ID\",\"Kernel Name\",\"Metric Name\",\"Metric Unit\",\"Metric Value\"\n";
+    kg_buffer_printf(&seeds[0], "%s\"0\",\"k<1, 2>\",\"gpu__time_duration.sum\",\"ns\",\"36,160\"\n", HEAD);
+    kg_buffer_printf(
+        &seeds[1],
+        "%s\"0\",\"a \"\"b\"\"\",\"launch__registers_per_thread\",\"\",\"18\"\r\n==ERROR== x\n\"1\",\"c\",\"m\","
+        "\"\",\"n/a\"",
+        HEAD);
+    kg_buffer_puts(&seeds[2], HEAD);
+}
+
 /* Two bundles' worth of entries and one long name; small, so that changes meet the headers. */
 static void archive_seeds(struct kg_buffer seeds[N_SEEDS]) {
     static const char *const NAMES[N_SEEDS][3] = {
@@ -166,6 +178,7 @@ static const struct target TARGETS[] = {
     { "safetensors", safetensors_seeds, kg_fuzz_safetensors, 0, NULL },
     { "vocabulary", vocabulary_seeds, kg_fuzz_vocabulary, 0, NULL },
     { "bundle", bundle_seeds, kg_fuzz_bundle, 0, NULL },
+    { "ncu", ncu_seeds, kg_fuzz_ncu, 0, NULL },
     { "encode", text_seeds, encode_by_qwen2, 0, NULL },
     { "archive", archive_seeds, kg_fuzz_archive, 10000, "10000 mutations" }, /* each makes files */
 };

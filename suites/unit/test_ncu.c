@@ -194,8 +194,9 @@ static const struct failing {
     { "ncu_cannot_count", TAKE_WORDS "echo '==ERROR== ERR_NVGPUCTRPERM - no permission' >$log; exit 1\n",
       "ERR_NVGPUCTRPERM" },
     { "the_case_fails",
-      TAKE_WORDS "echo 'not ok 1 - too wrong'; echo '==ERROR== returned an error code (1).' >$log; exit 1\n",
-      "not ok 1 - too wrong" },
+      TAKE_WORDS
+      "printf 'not ok 1\\n  message: \"too wrong\"\\n'; echo '==ERROR== returned an error code (1).' >$log; exit 1\n",
+      "message: \"too wrong\"" },
     { "no_file", TAKE_WORDS "echo broken >&2\n", "broken" },
     { "no_counters", TAKE_WORDS "echo '==PROF== no kernels were profiled' >$log\n", "ncu wrote no counters" },
 };
@@ -249,6 +250,11 @@ static void recorded_where_asked_for(struct kg_record *rec, const void *arg) {
     ck_assert(isnan(metric(rec, "ncu.achieved_occupancy")));
 }
 
+static void add(struct kg_case_list *list, const char *op, const char *name,
+                void (*run)(struct kg_record *, const void *), const void *arg) {
+    kg_case_list_add(list, &(struct kg_case){ .layer = "unit", .op = op, .name = name, .run = run, .arg = arg });
+}
+
 static void build(struct kg_case_list *list) {
     static const struct kg_case CASES[] = {
         { .name = "reads_what_ncu_writes", .run = reads_what_ncu_writes },
@@ -257,26 +263,11 @@ static void build(struct kg_case_list *list) {
         { .name = "odd_but_good", .run = odd_but_good },
         { .name = "recorded_where_asked_for", .run = recorded_where_asked_for },
     };
-    struct kg_case c = { .layer = "unit", .op = "ncu" };
-    for (size_t i = 0; i < KG_COUNT_OF(CASES); i++) {
-        c.name = CASES[i].name;
-        c.run = CASES[i].run;
-        kg_case_list_add(list, &c);
-    }
-    c.op = "ncu_output_hostile";
-    c.run = hostile;
-    for (size_t i = 0; i < KG_COUNT_OF(HOSTILE); i++) {
-        c.name = HOSTILE[i].name;
-        c.arg = &HOSTILE[i];
-        kg_case_list_add(list, &c);
-    }
-    c.op = "ncu_run";
-    c.run = fails_in_words;
-    for (size_t i = 0; i < KG_COUNT_OF(FAILING); i++) {
-        c.name = FAILING[i].name;
-        c.arg = &FAILING[i];
-        kg_case_list_add(list, &c);
-    }
+    for (size_t i = 0; i < KG_COUNT_OF(CASES); i++) add(list, "ncu", CASES[i].name, CASES[i].run, NULL);
+    for (size_t i = 0; i < KG_COUNT_OF(HOSTILE); i++)
+        add(list, "ncu_output_hostile", HOSTILE[i].name, hostile, &HOSTILE[i]);
+    for (size_t i = 0; i < KG_COUNT_OF(FAILING); i++)
+        add(list, "ncu_run", FAILING[i].name, fails_in_words, &FAILING[i]);
 }
 
 int main(int argc, char **argv) {

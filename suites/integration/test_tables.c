@@ -302,12 +302,44 @@ static void gpu_runner_wants_a_commit(struct kg_record *rec, const void *arg) {
     kg_process_result_free(&r);
 }
 
+/* What a runner asks of kigo, written down by a stand-in: attention with counters where they can be read, else without. */
+static void gpu_runner_asks_kigo(struct kg_record *rec, const void *arg) {
+    static const char ASK[] =
+        "set -e; cd \"$2\"; export TMPDIR=$PWD ASKED=$PWD/asked; "
+        "printf '#!/bin/sh\\necho \"$*\" >>\"$ASKED\"\\ncase $* in *--ncu\\\\ *) exit $COUNTS;; esac\\n' >stand-in; "
+        "chmod 700 stand-in; for COUNTS in 0 2; do export COUNTS; KIGO=$PWD/stand-in \"$1\" --dirty --like '' --out "
+        "out; done; "
+        "cat asked";
+    static const char *const LINES[] = {
+        "check --require-gpu --jobs ",
+        "bench --backend cuda --compress --bundles ",
+        "bench --quick --backend cuda --filter sdpa/scalar* --ncu --bundles ",
+        "bench --backend cuda --filter sdpa* --peer --ncu-filter sdpa/auto* --ncu-filter sdpa/*",
+        "bench --backend cuda --filter sdpa* --peer --compress --bundles ",
+        "bench --report fp16 --compress --bundles ",
+    };
+    (void)arg;
+    struct kg_process_result r =
+        run(WORDS("/bin/sh", "-c", ASK, "sh", kg_fixture_path("../.ci/gpu"), kg_scratch_dir(rec)));
+    expect_exit(&r, 0);
+    for (size_t i = 0; i < KG_COUNT_OF(LINES); i++)
+        ck_assert_msg(strstr(r.out, LINES[i]) != NULL, "no '%s' in:\n%s", LINES[i], r.out);
+    ck_assert_ptr_nonnull(strstr(r.err, "the hardware counters cannot be read"));
+    kg_process_result_free(&r);
+}
+
 #define CASE(function)                                                                                                 \
     { .layer = "integration", .op = "tables", .name = #function, .run = function }
 
 static const struct kg_case CASES[] = {
-    CASE(figures_from_records),           CASE(attention_from_records), CASE(nothing_to_show),           CASE(refuses),
-    CASE(pages_are_what_the_bundles_say), CASE(show_as_markdown),       CASE(gpu_runner_wants_a_commit),
+    CASE(figures_from_records),
+    CASE(attention_from_records),
+    CASE(nothing_to_show),
+    CASE(refuses),
+    CASE(pages_are_what_the_bundles_say),
+    CASE(show_as_markdown),
+    CASE(gpu_runner_wants_a_commit),
+    CASE(gpu_runner_asks_kigo),
 };
 
 int main(int argc, char **argv) {

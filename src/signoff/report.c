@@ -80,11 +80,26 @@ static void put_members(struct kg_page *page, const json_t *item, const char *co
     for (size_t i = 0; i < n_members; i++) kg_page_cell(page, text(item, members[i]));
 }
 
+static const struct kg_column COLUMNS[] = { { "story", KG_COLUMN_STATUS }, { "what", KG_COLUMN_TEXT },
+                                            { "wanted", KG_COLUMN_TEXT },  { "state", KG_COLUMN_STATUS },
+                                            { "found", KG_COLUMN_TEXT },   { "records", KG_COLUMN_NAME } };
+static const char *const MEMBERS[] = { "spec", "what", "wanted", "state", "found" };
+
+/* What a reader of a red or open sign-off looks for first: the missed ones, then the unproven. */
+static void put_not_met(const json_t *document, struct kg_page *page) {
+    static const char *const STATES[] = { "missed", "unproven" };
+    const json_t *list = json_object_get(document, "criteria"), *item;
+    size_t i;
+    if (kg_json_int(document, "n_missed", 0) + kg_json_int(document, "n_unproven", 0) == 0) return;
+    kg_page_section(page, "Not met");
+    kg_page_table(page, COLUMNS, KG_COUNT_OF(MEMBERS));
+    for (size_t k = 0; k < KG_COUNT_OF(STATES); k++)
+        json_array_foreach(list, i, item) if (strcmp(text(item, "state"), STATES[k]) == 0)
+            put_members(page, item, MEMBERS, KG_COUNT_OF(MEMBERS));
+    kg_page_table_end(page);
+}
+
 static void put_criteria(const json_t *document, struct kg_page *page) {
-    static const struct kg_column COLUMNS[] = { { "story", KG_COLUMN_STATUS }, { "what", KG_COLUMN_TEXT },
-                                                { "wanted", KG_COLUMN_TEXT },  { "state", KG_COLUMN_STATUS },
-                                                { "found", KG_COLUMN_TEXT },   { "records", KG_COLUMN_NAME } };
-    static const char *const MEMBERS[] = { "spec", "what", "wanted", "state", "found" };
     const json_t *list = json_object_get(document, "criteria"), *item;
     size_t i;
     kg_page_section(page, "Criteria");
@@ -127,6 +142,7 @@ static void render(const json_t *document, enum kg_page_format format, struct kg
                  (long long)kg_json_int(document, "n_met", 0), (long long)kg_json_int(document, "n_missed", 0),
                  (long long)kg_json_int(document, "n_unproven", 0), text(document, "sprint"),
                  text(document, "sprint_sha256"), text(document, "signed_off_utc"));
+    put_not_met(document, &page);
     put_criteria(document, &page);
     put_runs(document, &page);
     kg_page_finish(&page, out);

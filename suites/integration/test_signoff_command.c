@@ -152,6 +152,7 @@ static void verdict(struct kg_record *rec, const void *arg) {
     ck_assert_str_eq(kg_json_text(answer, "verdict"), row->verdict);
     const char *documents = kg_json_text(answer, "dir"), *id = strrchr(dir, '/') + 1;
     expect_file(documents, "signoff.md", row->verdict);
+    expect_file(documents, "signoff.md", row->exit_code == KG_EXIT_OK ? "Z.\n\n## Criteria" : "Z.\n\n## Not met");
     expect_file(documents, "signoff.html", id);
     expect_file(documents, "statement.intoto.json", "https://in-toto.io/Statement/v1");
     expect_file(documents, "statement.intoto.json", id);

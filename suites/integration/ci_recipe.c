@@ -66,8 +66,9 @@ void kg_recipe_read(struct kg_recipe *recipe, const char *page) {
     recipe->flags = between(flags, " || '", "' }}");
     for (const char *at = strstr(yaml, NEXT); at;) {
         const char *next = strstr(at + 1, NEXT);
-        char *step = next ? kg_xstrndup(at, (size_t)(next - at)) : kg_xstrdup(at);
-        memcpy(step, "\n        ", strlen(NEXT)); /* its first member as the others */
+        at += strlen(NEXT);
+        char *step =
+            kg_xasprintf("\n        %.*s", next ? (int)(next - at) : (int)strlen(at), at); /* as its other lines */
         read_step(recipe, step);
         free(step);
         at = next;

@@ -144,22 +144,56 @@ enum kg_status kg_bench_report_fp16(struct kg_bundle *bundle, struct kg_error *e
     return status;
 }
 
-static void print_peers(const struct kg_peers *peers, struct kg_buffer *out) {
-    static const char *const HEAD[] = { "dtype", "shape", "timing", "kigo us", "peer", "peer us", "times as fast" };
-    struct kg_table table = { .n_columns = KG_COUNT_OF(HEAD) };
-    for (size_t i = 0; i < KG_COUNT_OF(HEAD); i++) kg_table_add(&table, HEAD[i]);
-    for (size_t i = 0; i < peers->n_rows; i++) {
-        const struct kg_peer_row *row = &peers->rows[i];
-        kg_table_add(&table, row->kigo->dtype);
-        kg_table_add(&table, row->kigo->shape);
-        kg_table_addf(&table, "%s %s", row->kigo->kind, row->kigo->state);
-        kg_table_addf(&table, "%.2f", row->kigo->median_ns / 1e3);
-        kg_table_add(&table, row->peer->name);
-        kg_table_addf(&table, "%.2f", row->peer->median_ns / 1e3);
-        kg_table_addf(&table, "%.2f", row->speedup);
+enum { MOST_PEERS = 8 };
+
+/* The peers' names, as they first come. */
+static size_t peer_names(const struct kg_peers *peers, const char *names[MOST_PEERS]) {
+    size_t n = 0;
+    for (size_t i = 0; i < peers->n_rows && n < MOST_PEERS; i++) {
+        size_t k = 0;
+        while (k < n && strcmp(names[k], peers->rows[i].peer->name) != 0) k++;
+        if (k == n) names[n++] = peers->rows[i].peer->name;
     }
-    if (peers->n_rows > 0) kg_table_print(&table, out);
-    else kg_buffer_puts(out, "peers: nothing was timed by both\n");
+    return n;
+}
+
+static const struct kg_peer_row *find_peer(const struct kg_peers *peers, const struct kg_bandwidth_row *kigo,
+                                           const char *name) {
+    for (size_t i = 0; i < peers->n_rows; i++)
+        if (peers->rows[i].kigo == kigo && strcmp(peers->rows[i].peer->name, name) == 0) return &peers->rows[i];
+    return NULL;
+}
+
+/* A row for each of kigo's timings, a column a peer; how many times as fast as the first. */
+static void print_peers(const struct kg_peers *peers, struct kg_buffer *out) {
+    static const char *const HEAD[] = { "dtype", "shape", "timing", "kigo us" };
+    const char *names[MOST_PEERS];
+    const size_t n_names = peer_names(peers, names);
+    struct kg_table table = { .n_columns = KG_COUNT_OF(HEAD) + n_names + 1 };
+    if (n_names == 0) {
+        kg_buffer_puts(out, "peers: nothing was timed by both\n");
+        return;
+    }
+    for (size_t i = 0; i < KG_COUNT_OF(HEAD); i++) kg_table_add(&table, HEAD[i]);
+    for (size_t n = 0; n < n_names; n++) kg_table_addf(&table, "%s us", names[n]);
+    kg_table_addf(&table, "times as fast as %s", names[0]);
+    for (size_t i = 0; i < peers->n_rows; i++) {
+        const struct kg_bandwidth_row *kigo = peers->rows[i].kigo;
+        const struct kg_peer_row *first = find_peer(peers, kigo, names[0]);
+        if (i > 0 && peers->rows[i - 1].kigo == kigo) continue;
+        kg_table_add(&table, kigo->dtype);
+        kg_table_add(&table, kigo->shape);
+        kg_table_addf(&table, "%s %s", kigo->kind, kigo->state);
+        kg_table_addf(&table, "%.2f", kigo->median_ns / 1e3);
+        for (size_t n = 0; n < n_names; n++) {
+            const struct kg_peer_row *row = find_peer(peers, kigo, names[n]);
+            if (row) kg_table_addf(&table, "%.2f", row->peer->median_ns / 1e3);
+            else kg_table_add(&table, "");
+        }
+        if (first) kg_table_addf(&table, "%.2f", first->speedup);
+        else kg_table_add(&table, "");
+    }
+    kg_table_print(&table, out);
     kg_table_free(&table);
 }
 

@@ -38,11 +38,13 @@ kigo_SOURCES += $(runner_sources)
 
 # Suites that break the rules, for suites/integration (check_lab); too deep for `kigo check` to find.
 check_PROGRAMS += \
+	suites/harness/selftest/bench_beside \
 	suites/harness/selftest/bench_pace \
 	suites/harness/selftest/test_broken \
 	suites/harness/selftest/test_green \
 	suites/harness/selftest/test_mixed \
 	suites/harness/selftest/test_twice
+suites_harness_selftest_bench_beside_SOURCES = suites/harness/selftest/bench_beside.c
 suites_harness_selftest_bench_pace_SOURCES = suites/harness/selftest/bench_pace.c
 suites_harness_selftest_test_broken_SOURCES = suites/harness/selftest/test_broken.c
 suites_harness_selftest_test_green_SOURCES = suites/harness/selftest/test_green.c

@@ -58,7 +58,7 @@ suites_integration_test_synth_command_SOURCES = suites/integration/test_synth_co
 check_PROGRAMS += suites/integration/test_op_command
 suites_integration_test_op_command_SOURCES = suites/integration/test_op_command.c
 check_PROGRAMS += suites/integration/test_bench
-EXTRA_suites_integration_test_bench_DEPENDENCIES = suites/unit/fake_nvml.so
+EXTRA_suites_integration_test_bench_DEPENDENCIES = suites/unit/fake_nvml.so suites/harness/selftest/bench_beside
 suites_integration_test_bench_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/test_bench.c \

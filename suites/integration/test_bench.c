@@ -264,6 +264,31 @@ static void peer(struct kg_record *rec, const void *arg) {
     kg_process_result_free(&r);
 }
 
+/* The comparison is printed, a row a timing of kigo's, and sealed. */
+static void peers_side_by_side(struct kg_record *rec, const void *arg) {
+    static const char *const LINES[] = {
+        "dtype  shape  timing      kigo us  other us  third us  times as fast as other\n",
+        "f32    A      graph warm     4.00     10.00      2.00                    2.50\n",
+        "f32    A      graph cold     5.00      6.00                              1.20\n",
+        "f32    B      graph warm     7.00               21.00\n",
+    };
+    struct kg_lab lab;
+    (void)arg;
+    kg_lab_open(&lab, rec);
+    kg_lab_add(&lab, "bench_beside", "bench_beside");
+    struct kg_process_result r = bench(rec, WORDS("--suites", lab.suites, "--peer"), NULL);
+    ck_assert_msg(r.exit_code == KG_EXIT_OK, "exit code %d: %s%s", r.exit_code, r.out, r.err);
+    for (size_t i = 0; i < KG_COUNT_OF(LINES); i++)
+        ck_assert_msg(strstr(r.out, LINES[i]) != NULL, "no '%s' in:\n%s", LINES[i], r.out);
+    ck_assert_ptr_null(strstr(r.out, "\nf32    C")); /* which no peer timed */
+    kg_process_result_free(&r);
+    char *bundle = only_bundle(rec), *csv = read_data(bundle, "peers.csv");
+    ck_assert_ptr_nonnull(strstr(csv, "\r\npull,cpu,f32,B,graph,warm,7000,third,21000,3,3,3\r\n"));
+    free(csv);
+    free(bundle);
+    kg_lab_close(&lab);
+}
+
 /* Without --peer they are no part of a run, whatever the globs say, unless named. */
 static void peers_only_when_asked(struct kg_record *rec, const void *arg) {
     static const char ONE[] = "bench/sdpa_peer/cudnn[cuda,f16,B=1 H=4/2 S=48 D=64 causal]";
@@ -345,6 +370,7 @@ static void build(struct kg_case_list *list) {
         { .name = "attention_is_checked_where_it_is_timed",
           .run = attention_is_checked_where_it_is_timed,
           .timeout_s = 180 },
+        { .name = "peers_side_by_side", .run = peers_side_by_side, .timeout_s = 180 },
         { .name = "peers_only_when_asked", .run = peers_only_when_asked, .timeout_s = 180 },
         { .name = "no_counters_without_ncu", .run = no_counters_without_ncu, .timeout_s = 180 },
     };

@@ -308,7 +308,7 @@ static void gpu_runner_asks_kigo(struct kg_record *rec, const void *arg) {
         "set -e; cd \"$2\"; export TMPDIR=$PWD ASKED=$PWD/asked; "
         "printf '#!/bin/sh\\necho \"$*\" >>\"$ASKED\"\\ncase $* in *--ncu\\\\ *) exit $COUNTS;; esac\\n' >stand-in; "
         "chmod 700 stand-in; for COUNTS in 0 2; do export COUNTS; KIGO=$PWD/stand-in \"$1\" --dirty --like '' --out "
-        "out; done; "
+        "\"$PWD/out\"; done; "
         "cat asked";
     static const char *const LINES[] = {
         "check --require-gpu --jobs ",

@@ -117,3 +117,5 @@ check_PROGRAMS += suites/unit/test_report
 suites_unit_test_report_SOURCES = suites/unit/test_report.c suites/unit/bundle_maker.c
 check_PROGRAMS += suites/unit/test_ncu
 suites_unit_test_ncu_SOURCES = suites/unit/test_ncu.c
+check_PROGRAMS += suites/unit/test_sdpa
+suites_unit_test_sdpa_SOURCES = suites/unit/test_sdpa.c

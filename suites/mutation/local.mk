@@ -7,3 +7,5 @@ check_PROGRAMS += suites/mutation/test_sample_mutants
 suites_mutation_test_sample_mutants_SOURCES = suites/mutation/test_sample_mutants.c
 suites_mutation_test_mutants_SOURCES = suites/mutation/test_mutants.c
 suites_mutation_test_op_mutants_SOURCES = suites/mutation/test_op_mutants.c
+check_PROGRAMS += suites/mutation/test_sdpa_mutants
+suites_mutation_test_sdpa_mutants_SOURCES = suites/mutation/test_sdpa_mutants.c

@@ -46,9 +46,11 @@ static void shell(const struct runner *r, const char *text, const char *dir) {
 
 #define COMMIT "git -c user.name=a -c user.email=a@b commit -q -m "
 
-/* kigo, but for the verbs that make runs: these publish the next of the prepared ones and end as was said. */
+/* kigo, but for the verbs that make runs: these publish the next of the prepared ones and end as was said. There are no hardware
+ * counters. */
 static const char PLAYER[] =
     "#!/bin/sh\n"
+    "case \"$*\" in *' --ncu '*) exit 2 ;; esac\n"
     "case $1 in check | bench) ;; synth) exit 0 ;; *) exec \"$KIGO_TRUE\" \"$@\" ;; esac\n"
     "next=$(ls \"$KIGO_PLAYED\" | sort -n | head -n 1)\n"
     "[ -n \"$next\" ] || { echo 'nothing to play' >&2; exit 99; }\n"
@@ -159,11 +161,16 @@ static size_t count_of(const char *dir, const char *ending) {
     return n;
 }
 
+/* What .ci/gpu makes where it measures: check, the operations, attention beside its peer, the report. */
+enum { N_RUNS = 4 };
+static const char *const VERBS[N_RUNS] = { "check", "bench", "bench", "bench" };
+static const char *const NAMES[N_RUNS] = { "1", "2", "3", "4" };
+
 struct job {
     const char *name;
-    const char *before; /* statuses of the run of the commit before; NULL: there is none */
-    const char *now[3]; /* of this commit's check, bench and report; NULL: publishes none */
-    int check_code;     /* what kigo check ends with */
+    const char *before;      /* statuses of the run of the commit before; NULL: there is none */
+    const char *now[N_RUNS]; /* of this commit's runs, as VERBS; NULL: publishes none */
+    int check_code;          /* what kigo check ends with */
     int gpu_code, judge_code;
     const char *says; /* in the job's summary, or its output */
     bool push;        /* and no pull request: bench runs as well */
@@ -177,11 +184,10 @@ static const struct job JOBS[] = {
     { "failed_case_is_red", "ppp", { "ppf" }, 1, 1, 1, "| regression |", false },
     { "failed_case_of_a_first_run", NULL, { "ppf" }, 1, 1, 0, "too little to judge by", false },
     { "no_gpu_is_red", "ppp", { NULL }, 5, 5, 5, "no run to judge", false },
-    { "branch_measures_too", "ppp", { "ppp", "pp", "p" }, 0, 0, 0, "bench --report fp16 --model", true },
+    { "branch_measures_too", "ppp", { "ppp", "pp", "p", "p" }, 0, 0, 0, "bench --report fp16 --model", true },
 };
 
 static void played_job(struct kg_record *rec, const void *arg) {
-    static const char *const VERBS[] = { "check", "bench", "bench" }, *const NAMES[] = { "1", "2", "3" };
     const struct job *job = arg;
     struct runner r;
     struct kg_job_result result;
@@ -189,7 +195,7 @@ static void played_job(struct kg_record *rec, const void *arg) {
     if (!open_runner(&r, rec, true, !job->push, NULL)) return;
     if (job->before) seal(&r, r.bundles, "check", job->before);
     shell(&r, "echo more >>.ci/gpu && git add . && " COMMIT "second", r.checkout);
-    for (size_t i = 0; i < (job->push ? 3 : 1); i++) {
+    for (size_t i = 0; i < (job->push ? N_RUNS : 1); i++) {
         play(&r, NAMES[i], VERBS[i], job->now[i], i == 0 ? job->check_code : 0);
         n_runs += job->now[i] != NULL;
     }
@@ -326,11 +332,7 @@ static void readme_commands(struct kg_record *rec, const void *arg) {
     char *readme = text_of(kg_fixture_path("../README.md"));
     for (const char *at = readme; (at = strstr(at, LINE)); n++) {
         char *line = kg_xstrndup(at + 1, strcspn(at + 1, "\n"));
-        play(&r, "1", "check", "p", 0);
-        if (!strstr(line, "--only-check")) {
-            play(&r, "2", "bench", "p", 0);
-            play(&r, "3", "bench", "p", 0);
-        }
+        for (size_t i = 0; i < (strstr(line, "--only-check") ? 1 : N_RUNS); i++) play(&r, NAMES[i], VERBS[i], "p", 0);
         shell(&r, line, r.checkout);
         ck_assert_uint_eq(count_of(r.played, ""), 0);
         at += strlen(LINE);

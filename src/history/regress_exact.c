@@ -109,7 +109,8 @@ static void find_missing_figures(struct kg_comparison *comparison, const struct 
                                  const struct kg_run *run, const struct kg_run_result *before) {
     for (size_t i = 0; i < before->n_figures; i++) {
         const struct kg_figure_info *info = run->figures[before->first_figure + i].info;
-        if (info->kind.class != KG_FIGURE_EXACT && info->kind.class != KG_FIGURE_NOISY) continue;
+        const enum kg_figure_class class = kg_figure_class_in(r->c, info);
+        if (class != KG_FIGURE_EXACT && class != KG_FIGURE_NOISY) continue;
         if (kg_run_figure(&comparison->run, r, info, kg_run_occurrence(run, before, i))) continue;
         kg_regress_add(comparison, KG_JUDGED_MISSING, info->kind.subject, r->c->key, info,
                        "the case no longer gives this figure");
@@ -141,7 +142,7 @@ void kg_regress_exact(struct kg_comparison *comparison) {
         judge_status(comparison, r, before);
         if (r->outcome != KG_OUTCOME_PASS) continue;
         for (size_t k = 0; k < r->n_figures; k++)
-            if (comparison->run.figures[r->first_figure + k].info->kind.class == KG_FIGURE_EXACT)
+            if (kg_figure_class_in(r->c, comparison->run.figures[r->first_figure + k].info) == KG_FIGURE_EXACT)
                 judge_figure(comparison, r, k);
         if (before->outcome == KG_OUTCOME_PASS) find_missing_figures(comparison, r, &comparison->baseline[at], before);
     }

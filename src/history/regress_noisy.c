@@ -55,7 +55,7 @@ static void collect(struct kg_comparison *comparison, enum kg_figure_class class
         const struct kg_run_result *r = &comparison->run.results[i];
         for (size_t k = 0; k < r->n_figures && r->outcome == KG_OUTCOME_PASS; k++) {
             const struct kg_run_figure *f = &comparison->run.figures[r->first_figure + k];
-            if (f->info->kind.class != class) continue;
+            if (kg_figure_class_in(r->c, f->info) != class) continue;
             const size_t n = fill_series(comparison, r, k, &out->series[out->n]);
             if (n == 0) continue;
             out->items[out->n] = (struct noisy){ r, f->info, f->value };

@@ -1,6 +1,7 @@
 #include "history/run.h"
 #include "base/buffer.h"
 #include "base/size.h"
+#include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,6 +77,7 @@ static bool add_case(void *arg, size_t n_columns, const char *const *names, cons
     *c = (struct kg_case_info){ .case_id = cells[0].integer };
     char **const texts[] = { &c->key, &c->op, &c->backend, &c->layer, &c->dtype, &c->shape, &c->def_sha };
     for (size_t i = 0; i < KG_COUNT_OF(texts); i++) *texts[i] = text_or_empty(&cells[i + 1]);
+    c->is_peer = fnmatch("*_peer", c->op, 0) == 0;
     if (catalogue->n_cases > 0) { /* rows come by key, then definition */
         const struct kg_case_info *before = c - 1;
         const bool same_key = strcmp(before->key, c->key) == 0;
@@ -101,6 +103,10 @@ static bool add_figure(void *arg, size_t n_columns, const char *const *names, co
 static int by_case_id(const void *a, const void *b) {
     const int64_t x = ((const struct kg_case_info *)a)->case_id, y = ((const struct kg_case_info *)b)->case_id;
     return (x > y) - (x < y);
+}
+
+enum kg_figure_class kg_figure_class_in(const struct kg_case_info *c, const struct kg_figure_info *figure) {
+    return c->is_peer ? KG_FIGURE_TOLD : figure->kind.class;
 }
 
 enum kg_status kg_catalogue_load(struct kg_history *history, struct kg_catalogue *catalogue, struct kg_error *err) {

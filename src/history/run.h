@@ -29,12 +29,16 @@ struct kg_case_info {
     int64_t case_id;
     char *key, *op, *backend, *layer, *dtype, *shape, *def_sha; /* backend, dtype and shape: "" where none */
     size_t same, key_no;
+    bool is_peer; /* op ends in "_peer": another's program, whose figures are told and never judged */
 };
 struct kg_figure_info {
     int64_t figure_id;
     char *name, *unit;
     struct kg_figure_kind kind;
 };
+/* What the figure says when it changes in a case. */
+enum kg_figure_class kg_figure_class_in(const struct kg_case_info *c, const struct kg_figure_info *figure);
+
 struct kg_catalogue {
     struct kg_case_info *cases; /* sorted by case_id */
     size_t n_cases;

@@ -42,7 +42,7 @@ static void collect(const struct search *s, enum kg_figure_class class, struct c
         for (size_t k = 0; k < r->n_figures; k++) {
             const struct kg_figure_info *info = newest->figures[r->first_figure + k].info;
             const size_t occurrence = kg_run_occurrence(newest, r, k);
-            if (info->kind.class != class) continue;
+            if (kg_figure_class_in(r->c, info) != class) continue;
             out->results[out->n] = r;
             out->figures[out->n] = info;
             out->series[out->n] = (struct kg_series){ r->c->backend, out->values + out->n * s->n_runs };

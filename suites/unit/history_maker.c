@@ -61,9 +61,9 @@ static void put_case(struct files *files, size_t i, const struct kg_made_case *c
     char def_sha[KG_SHA256_HEX_SIZE], rest[256];
     kg_sha256_hex(c->definition, strlen(c->definition), def_sha);
     snprintf(rest, sizeof rest,
-             "\"backend\":\"%s\",\"dtype\":\"f16\",\"layer\":\"bench\",\"name\":\"case_%zu\",\"op\":\"linear\","
+             "\"backend\":\"%s\",\"dtype\":\"f16\",\"layer\":\"bench\",\"name\":\"case_%zu\",\"op\":\"%s\","
              "\"shape\":\"M=1 N=%zu\"",
-             c->backend, i, 64 * (1 + i % 16));
+             c->backend, i, c->op, 64 * (1 + i % 16));
     put_plan(files, key, rest, def_sha, c->seed);
     put_result_head(files, key, def_sha, c->status, c->seed);
     struct kg_buffer *out = &files->results;
@@ -201,6 +201,7 @@ enum kg_status kg_made_run_write(const char *root, const struct kg_made_run *run
         struct kg_made_case c = { .status = "pass",
                                   .definition = "",
                                   .backend = "cuda",
+                                  .op = "linear",
                                   .seed = 7,
                                   .time_ns = 10000 + 100 * (double)i,
                                   .max_abs = 0.001,

@@ -14,6 +14,7 @@ struct kg_made_case {
     const char *status;            /* "pass" */
     const char *definition;        /* what def_sha is the hash of: "" */
     const char *backend;           /* "cuda" */
+    const char *op;                /* "linear"; the key says linear whatever it is */
     uint64_t seed;                 /* 7 */
     double time_ns;                /* median of the timing time.graph.warm; 0: none */
     bool throttled;                /* the timing is not valid */

@@ -18,6 +18,7 @@ struct story {
     struct kg_rng rng;
     double all, victim; /* factors on times */
     void (*change)(struct kg_made_case *c);
+    const char *op; /* of the victim, in all runs; NULL: as usual */
 };
 
 static void fill(void *arg, size_t i, struct kg_made_case *c) {
@@ -25,6 +26,7 @@ static void fill(void *arg, size_t i, struct kg_made_case *c) {
     c->time_ns *= story->all * exp(0.01 * kg_rng_normal(&story->rng));
     if (i != VICTIM) return;
     c->time_ns *= story->victim;
+    if (story->op) c->op = story->op;
     if (story->change) story->change(c);
 }
 
@@ -118,7 +120,7 @@ static void expect(struct kg_regression *r, int exit_code, enum kg_judged judged
 
 /* The baseline's runs, then the one that is judged. */
 static void write_history(struct kg_history_lab *lab, struct story *story, size_t n_baseline, double canary) {
-    struct story usual = { .all = 1, .victim = 1 };
+    struct story usual = { .all = 1, .victim = 1, .op = story->op };
     kg_rng_init(&usual.rng, 77, 0);
     kg_rng_init(&story->rng, 78, 0);
     kg_history_lab_runs(
@@ -138,6 +140,20 @@ static void one_case(struct kg_record *rec, const void *arg) {
     kg_history_lab_regress(&lab, NULL, NULL, &r);
     ck_assert_uint_eq(r.baseline.n_items, N_BASELINE);
     expect(&r, row->exit_code, row->judged, row->subject);
+    kg_history_lab_close(&lab);
+}
+
+/* Another's program that became slower, or a little less accurate, is no regression of this one; one that fails is red. */
+static void peers_are_not_judged(struct kg_record *rec, const void *arg) {
+    const struct row *row = arg;
+    struct kg_history_lab lab;
+    struct kg_regression r;
+    struct story story = { .all = 1, .victim = row->victim, .change = row->change, .op = "linear_peer" };
+    kg_history_lab_open(&lab, rec);
+    write_history(&lab, &story, N_BASELINE, 1);
+    kg_history_lab_regress(&lab, NULL, NULL, &r);
+    const bool red = strcmp(row->subject, "status") == 0;
+    expect(&r, red ? KG_EXIT_FAILED : KG_EXIT_OK, red ? KG_JUDGED_WORSE : KG_JUDGED_COUNT, row->subject);
     kg_history_lab_close(&lab);
 }
 
@@ -389,6 +405,8 @@ static void a_bundle_that_cannot_be_read(struct kg_record *rec, const void *arg)
     { .layer = "unit", .op = "regress", .name = #function, .run = function }
 #define ROW(name_, row_)                                                                                               \
     { .layer = "unit", .op = "regress", .name = name_, .run = one_case, .arg = &row_ }
+#define PEER(name_, row)                                                                                               \
+    { .layer = "unit", .op = "regress", .name = name_, .run = peers_are_not_judged, .arg = &(row) }
 #define DRIFT(name_, row_)                                                                                             \
     { .layer = "unit", .op = "regress", .name = name_, .run = common_shift, .arg = &row_ }
 
@@ -408,6 +426,9 @@ static const struct kg_case CASES[] = {
     ROW("faster", FASTER),
     ROW("timing_gone", NO_TIMING),
     ROW("timing_not_valid", THROTTLED),
+    PEER("peer_slower", SLOWER),
+    PEER("peer_with_more_error", ONE_ULP),
+    PEER("peer_fails", FAILS),
     DRIFT("common_drift_with_canary", CANARY_TELLS),
     DRIFT("common_drift_without_canary", NO_CANARY),
     DRIFT("common_slow_down", CODE),

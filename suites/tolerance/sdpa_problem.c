@@ -4,7 +4,6 @@
 #include "model/dtype.h"
 #include "suites/tolerance/float64_loops.h"
 #include "suites/tolerance/plain_f16.h"
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -204,9 +203,9 @@ static void measure_plain(struct kg_sdpa_problem *p) {
     kg_loops_on_all_processors((size_t)s->n_batch * s->n_heads, (double)p->n_want * s->n_keys, plain_heads, &job);
     for (size_t i = 0; i < p->n_want; i++) got[i] = kg_f16_to_f32(job.y[i]);
     kg_compare_f64(got, p->want, p->n_want, &compare);
-    if (compare.n_nonfinite > 0) ck_abort_msg("a plain FP16 implementation gives no finite result");
-    p->plain_max_abs = compare.max_abs;
-    p->plain_nmse = compare.nmse;
+    /* Scores past 65504 are too large for it: then it sets no limit. */
+    p->plain_max_abs = compare.n_nonfinite > 0 ? 0 : compare.max_abs;
+    p->plain_nmse = compare.n_nonfinite > 0 ? 0 : compare.nmse;
     free(got);
     free(job.y);
     free(job.v);

@@ -125,7 +125,7 @@ static void attend(const struct kg_sdpa_args *a, size_t query, const struct mist
     for (size_t d = 0; d < a->head_dim && m->sink_in_numerator; d++) sum[d] = v[d];
     for (int64_t block = 0; block < end; block += BLOCK) {
         const int64_t stop = block + BLOCK < end ? block + BLOCK : end;
-        double scores[BLOCK], next = largest;
+        double scores[BLOCK] = { 0 }, next = largest;
         for (int64_t j = block; j < stop; j++) {
             double score = 0;
             for (size_t d = 0; d < a->head_dim; d++)

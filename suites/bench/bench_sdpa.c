@@ -311,7 +311,7 @@ static const struct sdpa_case *keep(struct sdpa_case c) {
 
 static void add(struct kg_case_list *list, const struct target *t, const struct kg_sdpa_shape *s,
                 enum kg_sdpa_variant variant, bool quantizes) {
-    char shape[KG_SDPA_SHAPE_TEXT_SIZE], rows[KG_SDPA_SHAPE_TEXT_SIZE];
+    char shape[KG_SDPA_PROBLEM_TEXT], rows[KG_SDPA_PROBLEM_TEXT];
     kg_sdpa_shape_text(s, shape);
     snprintf(rows, sizeof rows, "B=%u H=%u S=%u D=%u", s->n_batch, s->n_kv_heads, s->n_keys, s->head_dim);
     kg_case_list_add(

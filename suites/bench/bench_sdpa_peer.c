@@ -198,7 +198,7 @@ static void build(struct kg_case_list *list) {
     for (size_t i = 0; i < KG_N_SDPA_SHAPES; i++) {
         if (kg_bench_quick() != KG_SDPA_SHAPES[i].quick) continue;
         for (size_t p = 0; p < KG_COUNT_OF(PEERS) && n_kept < MOST; p++) {
-            char shape[KG_SDPA_SHAPE_TEXT_SIZE];
+            char shape[KG_SDPA_PROBLEM_TEXT];
             if (is_left_out(PEERS[p], &KG_SDPA_SHAPES[i])) continue;
             kg_sdpa_shape_text(&KG_SDPA_SHAPES[i], shape);
             kept[n_kept] = (struct peer_case){ PEERS[p], &KG_SDPA_SHAPES[i] };

@@ -1,11 +1,9 @@
 #include "suites/bench/sdpa_work.h"
-#include "base/buffer.h"
 #include "base/rng.h"
 #include "base/size.h"
 #include "engine/backend.h"
+#include "suites/tolerance/float64_loops.h"
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 /* n_batch, n_heads, n_kv_heads, n_queries, n_keys, head_dim, causal, quick */
 #define FULL_AND_CAUSAL(b, h, s, d)                                                                                    \
@@ -38,12 +36,15 @@ const struct kg_sdpa_shape KG_SDPA_SHAPES[] = {
 };
 const size_t KG_N_SDPA_SHAPES = KG_COUNT_OF(KG_SDPA_SHAPES);
 
-void kg_sdpa_shape_text(const struct kg_sdpa_shape *s, char text[KG_SDPA_SHAPE_TEXT_SIZE]) {
-    char lengths[32];
-    if (s->n_queries == s->n_keys) snprintf(lengths, sizeof lengths, "S=%u", s->n_keys);
-    else snprintf(lengths, sizeof lengths, "Sq=%u Sk=%u", s->n_queries, s->n_keys);
-    snprintf(text, KG_SDPA_SHAPE_TEXT_SIZE, "B=%u H=%u/%u %s D=%u %s", s->n_batch, s->n_heads, s->n_kv_heads, lengths,
-             s->head_dim, s->causal ? "causal" : "full");
+void kg_sdpa_shape_text(const struct kg_sdpa_shape *s, char text[KG_SDPA_PROBLEM_TEXT]) {
+    const struct kg_sdpa_problem_shape shape = { .n_batch = s->n_batch,
+                                                 .n_heads = s->n_heads,
+                                                 .n_kv_heads = s->n_kv_heads,
+                                                 .n_queries = s->n_queries,
+                                                 .n_keys = s->n_keys,
+                                                 .head_dim = s->head_dim,
+                                                 .causal = s->causal };
+    kg_sdpa_problem_text(&shape, text);
 }
 
 uint64_t kg_sdpa_query_elems(const struct kg_sdpa_shape *s) {
@@ -93,20 +94,8 @@ void kg_sdpa_spots(const struct kg_sdpa_shape *s, uint64_t seed, struct kg_sdpa_
 
 void kg_sdpa_float64(const struct kg_sdpa_shape *s, uint32_t i, const float *q, const float *k, const float *v,
                      double *y) {
-    const uint32_t n = n_seen(s, i), dim = s->head_dim;
-    double *const p = kg_xcalloc(n ? n : 1, sizeof *p);
-    double most = -INFINITY, sum = 0;
-    for (uint32_t j = 0; j < n; j++) {
-        for (uint32_t d = 0; d < dim; d++) p[j] += (double)q[d] * k[(size_t)j * dim + d];
-        p[j] *= (double)kg_sdpa_softmax_scale(s);
-        most = fmax(most, p[j]);
-    }
-    for (uint32_t d = 0; d < dim; d++) y[d] = 0;
-    for (uint32_t j = 0; j < n; j++) {
-        p[j] = exp(p[j] - most);
-        sum += p[j];
-        for (uint32_t d = 0; d < dim; d++) y[d] += p[j] * v[(size_t)j * dim + d];
-    }
-    for (uint32_t d = 0; d < dim && sum > 0; d++) y[d] /= sum;
-    free(p);
+    const uint32_t n = n_seen(s, i);
+    double unit = 0;
+    for (uint32_t d = 0; d < s->head_dim; d++) y[d] = 0;
+    if (n > 0) (void)kg_loops_attend(q, k, v, 0, n - 1, s->head_dim, (double)kg_sdpa_softmax_scale(s), y, &unit);
 }

@@ -3,6 +3,7 @@
 #ifndef KIGO_SUITES_SDPA_WORK_H
 #define KIGO_SUITES_SDPA_WORK_H
 
+#include "suites/tolerance/sdpa_problem.h"
 #include <kigo/engine.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,8 +19,7 @@ extern const struct kg_sdpa_shape KG_SDPA_SHAPES[];
 extern const size_t KG_N_SDPA_SHAPES;
 
 /* "B=1 H=8/8 S=512 D=64 full", "B=1 H=14/2 Sq=1 Sk=8192 D=64 causal": as in case keys. */
-enum { KG_SDPA_SHAPE_TEXT_SIZE = 96 };
-void kg_sdpa_shape_text(const struct kg_sdpa_shape *s, char text[KG_SDPA_SHAPE_TEXT_SIZE]);
+void kg_sdpa_shape_text(const struct kg_sdpa_shape *s, char text[KG_SDPA_PROBLEM_TEXT]);
 
 /* Elements of q (and of y), and of k or v. */
 uint64_t kg_sdpa_query_elems(const struct kg_sdpa_shape *s);

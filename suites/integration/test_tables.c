@@ -313,7 +313,7 @@ static void gpu_runner_asks_kigo(struct kg_record *rec, const void *arg) {
     static const char *const LINES[] = {
         "check --require-gpu --jobs ",
         "bench --backend cuda --compress --bundles ",
-        "bench --quick --backend cuda --filter sdpa/scalar* --ncu --bundles ",
+        "bench --quick --backend cuda --filter sdpa/scalar*f16*S=48* --ncu --bundles ",
         "bench --backend cuda --filter sdpa* --peer --ncu-filter sdpa/auto* --ncu-filter sdpa/*",
         "bench --backend cuda --filter sdpa* --peer --compress --bundles ",
         "bench --report fp16 --compress --bundles ",

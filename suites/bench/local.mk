@@ -2,6 +2,7 @@
 libkigosuite_a_SOURCES += \
 	suites/bench/counters.c suites/bench/counters.h \
 	suites/bench/machine.c suites/bench/machine.h \
+	suites/bench/machine_time.c \
 	suites/bench/ncu_figures.c suites/bench/ncu_figures.h \
 	suites/bench/ncu_output.c suites/bench/ncu_output.h \
 	suites/bench/ncu_run.c suites/bench/ncu_run.h \

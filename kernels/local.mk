@@ -7,16 +7,21 @@ cuda_sources += kernels/add.cu kernels/attention.cu kernels/attention_decode.cu 
 	kernels/attention_prefill_f16.cu kernels/embedding.cu kernels/gelu.cu kernels/kv_write.cu kernels/layernorm.cu \
 	kernels/rmsnorm.cu kernels/rope.cu kernels/softmax.cu kernels/swiglu.cu
 cuda_sources += kernels/mailbox.cu kernels/sample.cu kernels/sample_draw.cu
+cuda_sources += kernels/sdpa/cluster.cu
 cuda_sources += kernels/sdpa/dispatch.cu
+cuda_sources += kernels/sdpa/hopper_call.cu
 cuda_sources += kernels/sdpa/quantize.cu
 cuda_sources += kernels/sdpa/scalar.cu
+cuda_sources += kernels/sdpa/tensor_map.cu
+cuda_sources += kernels/sdpa/wgmma.cu
 EXTRA_DIST += $(cuda_sources) suites/harness/selftest/out_of_bounds.cu
 EXTRA_DIST += kernels/cuda_backend.h kernels/decode_step.h kernels/gemm.h kernels/measure.h kernels/sample.h kernels/step_walk.h
 EXTRA_DIST += kernels/attention.cuh kernels/dependent.cuh kernels/dequant.cuh kernels/elementwise.cuh kernels/gemv.cuh \
 	kernels/gemv_stream.cuh kernels/mma.cuh kernels/precision.cuh kernels/reduce.cuh kernels/rope_turn.cuh kernels/sample.cuh
 EXTRA_DIST += kernels/persistent/step.h kernels/persistent/program.h kernels/persistent/block.cuh kernels/persistent/ring.cuh \
 	kernels/persistent/exchange.cuh kernels/persistent/matrix.cuh kernels/persistent/attention.cuh
-EXTRA_DIST += kernels/sdpa/sdpa.h
+EXTRA_DIST += kernels/sdpa/sdpa.h kernels/sdpa/hopper_call.h kernels/sdpa/tensor_map.h kernels/sdpa/fragment.cuh \
+	kernels/sdpa/hopper.cuh kernels/sdpa/products.cuh
 if WITH_CUDA
 cuda_objects = $(cuda_sources:.cu=.cu.o)
 libkigo_a_LIBADD += $(cuda_objects)

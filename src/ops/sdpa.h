@@ -35,7 +35,9 @@ enum { KG_SDPA_SPLIT_MAX_QUERIES = 16, KG_SDPA_MAX_SPLITS = 64 };
 /* X(VARIANT, name, what it is) */
 #define KG_SDPA_VARIANT_LIST(X)                                                                                        \
     X(AUTO, "auto", "the fastest known for the shape and the device")                                                  \
-    X(SCALAR, "scalar", "online softmax on the ordinary cores, a warp a query")
+    X(SCALAR, "scalar", "online softmax on the ordinary cores, a warp a query")                                        \
+    X(WGMMA, "wgmma", "tensor cores by wgmma, tiles by tensor copies, specialised warps (sm_90a)")                     \
+    X(CLUSTER, "cluster", "wgmma with the keys split over a cluster, for few tiles (sm_90a)")
 
 enum kg_sdpa_variant {
 #define KG_SDPA_VARIANT_ENUM(name, text, what) KG_SDPA_##name,

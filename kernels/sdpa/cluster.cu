@@ -1,0 +1,232 @@
+/* sdpa by Hopper's warpgroup products where there are few tiles (sm_90a): the time of one wave of blocks, as short as it
+ * gets.
+ *
+ *     y[i] = sum_j softmax_j(scale q[i] . k[j]) v[j]      per batch entry and head (contract in ops/sdpa.h)
+ *
+ * A cluster of two blocks takes 64 queries of one head. Its blocks' two warpgroups, four parts in all, take a tile of 128
+ * keys each: at most 512 keys. A block's keys and values all lie in shared memory at once, asked for by its first thread
+ * before anything else. Scores are made by products of two operands in shared memory; softmax is in registers, relative to
+ * the part's largest score; values are summed by products whose left operand, the weights rounded to f16, stays in registers.
+ * Products are exact, summed in float32.
+ *
+ * Each warp then sends its 16 rows' partial sums, in the layout of its registers, to the block that merges these rows (the
+ * first warps' to the first block), where all warps divide the columns among them. Parts are merged in their order: the
+ * same bits each time. What goes to the other block counts at that block's barrier by its bytes.
+ *
+ * A block takes more than half of a multiprocessor's memory: two on one would each be slower than the other's idle
+ * multiprocessor. */
+#include "kernels/dependent.cuh"
+#include "kernels/sdpa/fragment.cuh"
+#include "kernels/sdpa/products.cuh"
+
+namespace kg_sdpa {
+
+template <int DIMS_> struct cluster_shape {
+    static constexpr int DIMS = DIMS_, KEYS = 128, SPLITS = 2, CLUSTER = 2;
+    static constexpr int PARTS = SPLITS * CLUSTER, THREADS = SPLITS * 128, MAX_KEYS = PARTS * KEYS;
+    static constexpr int PANELS = (DIMS + 63) / 64;   /* of 64 dims, 128 bytes a row */
+    static constexpr int SETS = 4 / CLUSTER;          /* of 16 rows, that a block merges */
+    static constexpr int SHARES = SPLITS * 4 / SETS;  /* warps that share a set */
+    static constexpr int COLUMNS = DIMS / 8 / SHARES; /* eights of columns of a warp's share */
+    static_assert(DIMS % (8 * SHARES) == 0, "shares are equal");
+
+    /* Shared memory, in bytes from its beginning. */
+    static constexpr int Q_BYTES = PANELS * ROWS * 128, TILE_BYTES = PANELS * KEYS * 128;
+    static constexpr int VALUE_BYTES = 16 * DIMS * 4, SUM_BYTES = 16 * 8; /* of a set, of one part */
+    static constexpr int K = Q_BYTES, V = K + SPLITS * TILE_BYTES, PARTIAL = V + SPLITS * TILE_BYTES,
+                         SUMS = PARTIAL + SETS * PARTS * VALUE_BYTES, Q_FULL = SUMS + SETS * PARTS * SUM_BYTES,
+                         MERGE_FULL = Q_FULL + 8, K_FULL = MERGE_FULL + 8, V_FULL = K_FULL + 8 * SPLITS;
+    static constexpr int BYTES = V_FULL + 8 * SPLITS + 1024; /* and to begin at a multiple of 1024 */
+    static constexpr int SENT_BYTES = SETS * SPLITS * (VALUE_BYTES + SUM_BYTES); /* by the other block */
+};
+
+/* Sends the part's sums of the warp's rows to the block that merges them. */
+template <typename Shape>
+static __device__ __forceinline__ void send(unsigned shared, int rank, int part, int warp, int lane,
+                                            const float (&value)[Shape::DIMS / 2], const row_sums &sums) {
+    using namespace kg_hopper;
+    const int to = warp / Shape::SETS, place = warp % Shape::SETS * Shape::PARTS + part;
+    unsigned values = shared + Shape::PARTIAL + place * Shape::VALUE_BYTES + lane * 16,
+             rows = shared + Shape::SUMS + place * Shape::SUM_BYTES + lane / 4 * 8,
+             barrier = shared + Shape::MERGE_FULL;
+    const float2 sum[2] = { make_float2(sums.reference[0], sums.weight[0]),
+                            make_float2(sums.reference[1], sums.weight[1]) };
+    if (to == rank) {
+#pragma unroll
+        for (int i = 0; i < Shape::DIMS / 8; i++)
+            store_shared(values + i * 512,
+                         make_float4(value[4 * i], value[4 * i + 1], value[4 * i + 2], value[4 * i + 3]));
+        if (lane % 4 == 0) store_shared(rows, sum[0]), store_shared(rows + 64, sum[1]);
+        __syncwarp();
+        if (lane == 0) barrier_arrive(barrier);
+    } else {
+        values = peer_address(values, to), rows = peer_address(rows, to), barrier = peer_address(barrier, to);
+#pragma unroll
+        for (int i = 0; i < Shape::DIMS / 8; i++)
+            send_peer(values + i * 512, make_float4(value[4 * i], value[4 * i + 1], value[4 * i + 2], value[4 * i + 3]),
+                      barrier);
+        if (lane % 4 == 0) send_peer(rows, sum[0], barrier), send_peer(rows + 64, sum[1], barrier);
+    }
+}
+
+/* What each part's values of both rows of the thread are to be multiplied by. */
+template <typename Shape>
+static __device__ __forceinline__ void merge_factors(float (&factor)[2][Shape::PARTS], unsigned sums, int lane,
+                                                     float scale, float sink) {
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        float2 sum[Shape::PARTS];
+        float reference = -CUDART_INF_F, total = 0;
+#pragma unroll
+        for (int i = 0; i < Shape::PARTS; i++) {
+            sum[i] = kg_hopper::load_shared_2(sums + i * Shape::SUM_BYTES + (lane / 4 + 8 * half) * 8);
+            reference = fmaxf(reference, sum[i].x);
+        }
+        const float zero = reference == -CUDART_INF_F ? 0.0f : reference;
+#pragma unroll
+        for (int i = 0; i < Shape::PARTS; i++) {
+            factor[half][i] = exp2_fast((sum[i].x - zero) * scale);
+            total = fmaf(sum[i].y, factor[half][i], total);
+        }
+        const float share = row_share(reference, total, scale, sink);
+#pragma unroll
+        for (int i = 0; i < Shape::PARTS; i++) factor[half][i] *= share;
+    }
+}
+
+template <typename Shape>
+static __global__ void __launch_bounds__(Shape::THREADS, 1)
+    sdpa_cluster_kernel(const __grid_constant__ hopper_params p) {
+    using namespace kg_hopper;
+    require_hopper();
+    constexpr int DIMS = Shape::DIMS, KEYS = Shape::KEYS, PARTS = Shape::PARTS, SPLITS = Shape::SPLITS;
+    extern __shared__ unsigned char memory[];
+    const unsigned shared = ((unsigned)__cvta_generic_to_shared(memory) + 1023) & ~1023u;
+    const int rank = cluster_rank(), split = __shfl_sync(0xFFFFFFFF, threadIdx.x / 128, 0),
+              part = rank * SPLITS + split, lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+    const int item = blockIdx.x / Shape::CLUSTER, plane = item / p.n_row_tiles, head = plane % p.n_heads,
+              batch = plane / p.n_heads, first = item % p.n_row_tiles * ROWS;
+    const key_range keys(p, first, ROWS);
+    const int tile_begin = keys.begin / KEYS, n_tiles = (keys.end + KEYS - 1) / KEYS - tile_begin; /* part i takes i */
+    const int key = (tile_begin + part) * KEYS;
+
+    if (threadIdx.x == 0) {
+        prefetch_map(&p.q), prefetch_map(&p.k), prefetch_map(&p.v);
+        barrier_init(shared + Shape::Q_FULL, 1);
+        barrier_init(shared + Shape::MERGE_FULL, 1 + Shape::SETS * SPLITS); /* who expects, and the block's own warps */
+        for (int s = 0; s < SPLITS; s++)
+            barrier_init(shared + Shape::K_FULL + 8 * s, 1), barrier_init(shared + Shape::V_FULL + 8 * s, 1);
+        barrier_init_fence();
+        barrier_expect(shared + Shape::MERGE_FULL, Shape::SENT_BYTES);
+    }
+    kg_dependents_start();
+    if (threadIdx.x == 0) {
+        kg_dependency_wait();
+        const auto fetch = [&](const CUtensorMap *map, int to, int n_rows, int full, int row, int of) {
+            barrier_expect(shared + full, Shape::PANELS * n_rows * 128);
+#pragma unroll
+            for (int panel = 0; panel < Shape::PANELS; panel++)
+                copy_box(shared + to + panel * n_rows * 128, map, shared + full, 64 * panel, row, of, batch);
+        };
+        const int kv_head = head / p.group, n = min(n_tiles - rank * SPLITS, SPLITS); /* the block's tiles */
+        fetch(&p.q, 0, ROWS, Shape::Q_FULL, first, head);
+        for (int s = 0; s < n; s++)
+            fetch(&p.k, Shape::K + s * Shape::TILE_BYTES, KEYS, Shape::K_FULL + 8 * s, key + s * KEYS, kv_head);
+        for (int s = 0; s < n; s++)
+            fetch(&p.v, Shape::V + s * Shape::TILE_BYTES, KEYS, Shape::V_FULL + 8 * s, key + s * KEYS, kv_head);
+    }
+    cluster_arrive();
+    cluster_wait(); /* the barriers of both blocks are there */
+
+    row_sums sums;
+    sums.clear();
+    float value[DIMS / 2];
+    barrier_wait(shared + Shape::Q_FULL, 0); /* what the launch depends on is there */
+    if (part < n_tiles) {
+        float score[KEYS / 2], shrink[2];
+        unsigned weight[KEYS / 4];
+        const uint64_t q = matrix_descriptor(shared),
+                       k = matrix_descriptor(shared + Shape::K + split * Shape::TILE_BYTES),
+                       v = matrix_descriptor(shared + Shape::V + split * Shape::TILE_BYTES, KEYS * 128);
+        barrier_wait(shared + Shape::K_FULL + 8 * split, 0);
+        products_fence();
+#pragma unroll
+        for (int i = 0; i < DIMS / 16; i++)
+            products<KEYS>::template shared<false>(score, q + (i / 4 * ROWS * 128 + i % 4 * 32) / 16,
+                                                   k + (i / 4 * KEYS * 128 + i % 4 * 32) / 16, i > 0);
+        products_commit();
+        products_wait<0>();
+        if (key < keys.all_begin || key + KEYS > keys.all_end) {
+            int first_key[2], last_key[2];
+            row_limits(p, first + warp * 16 + lane / 4, first_key, last_key);
+            mask_scores(score, key, first_key, last_key);
+        }
+        softmax_exact(sums, score, weight, shrink, p.scale);
+        barrier_wait(shared + Shape::V_FULL + 8 * split, 0);
+        pin(weight);
+        products_fence();
+#pragma unroll
+        for (int i = 0; i < KEYS / 16; i++)
+            products<DIMS>::template registers<true>(value, reinterpret_cast<const unsigned(&)[4]>(weight[4 * i]),
+                                                     v + i * 2048 / 16, i > 0);
+        products_commit();
+        products_wait<0>();
+        sums.weight[0] = row_weight(sums.weight[0]), sums.weight[1] = row_weight(sums.weight[1]);
+    } else {
+#pragma unroll
+        for (int i = 0; i < DIMS / 2; i++) value[i] = 0;
+    }
+    send<Shape>(shared, rank, part, warp, lane, value, sums);
+
+    const int job = split * 4 + warp, set = job % Shape::SETS, share = job / Shape::SETS,
+              row = first + (rank * Shape::SETS + set) * 16 + lane / 4;
+    __half *y = p.y + batch * p.y_strides.batch + head * p.y_strides.head + row * p.y_strides.row;
+    const float sink = p.sinks ? p.sinks[head] * LOG2_E : -CUDART_INF_F;
+    float factor[2][PARTS];
+    barrier_wait(shared + Shape::MERGE_FULL, 0);
+    merge_factors<Shape>(factor, shared + Shape::SUMS + set * PARTS * Shape::SUM_BYTES, lane, p.scale, sink);
+#pragma unroll
+    for (int i = 0; i < Shape::COLUMNS; i++) {
+        const int column = share * Shape::COLUMNS + i, d = 8 * column + lane % 4 * 2;
+        float out[4] = { 0, 0, 0, 0 };
+#pragma unroll
+        for (int j = 0; j < PARTS; j++) {
+            const float4 x = load_shared_4(shared + Shape::PARTIAL + (set * PARTS + j) * Shape::VALUE_BYTES +
+                                           (column * 32 + lane) * 16);
+            out[0] = fmaf(x.x, factor[0][j], out[0]), out[1] = fmaf(x.y, factor[0][j], out[1]);
+            out[2] = fmaf(x.z, factor[1][j], out[2]), out[3] = fmaf(x.w, factor[1][j], out[3]);
+        }
+        if (d >= p.head_dim) continue;
+        if (row < p.n_queries) *reinterpret_cast<unsigned *>(y + d) = pack_halves(out[0], out[1]);
+        if (row + 8 < p.n_queries)
+            *reinterpret_cast<unsigned *>(y + 8 * p.y_strides.row + d) = pack_halves(out[2], out[3]);
+    }
+}
+
+template <typename Shape>
+static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args,
+                             struct kg_error *err) {
+    struct hopper_params p;
+    const enum kg_status status = hopper_params_make(&p, args, ROWS, Shape::KEYS, err);
+    if (status) return status;
+    const unsigned alone = cuda->shared_bytes / 2 + 1024;
+    const struct hopper_launch grid = { (unsigned)(p.n_row_tiles * p.n_heads * p.n_batch) * Shape::CLUSTER,
+                                        Shape::THREADS, Shape::BYTES > alone ? Shape::BYTES : alone, Shape::CLUSTER };
+    return hopper_launch_kernel(cuda, sdpa_cluster_kernel<Shape>, grid, p, "sdpa (cluster)", err);
+}
+
+} // namespace kg_sdpa
+
+const char *kg_sdpa_cluster_refuses(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args) {
+    if (args->n_keys > kg_sdpa::cluster_shape<64>::MAX_KEYS) return "there are more than 512 keys";
+    if ((uint64_t)args->n_batch * args->n_heads * args->n_queries > INT32_MAX / 4) return "there are too many queries";
+    return kg_sdpa::hopper_refuses(cuda, args);
+}
+
+enum kg_status kg_sdpa_cluster_launch(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args,
+                                      struct kg_error *err) {
+    using namespace kg_sdpa;
+    if (args->head_dim <= 64) return launch<cluster_shape<64>>(cuda, args, err);
+    if (args->head_dim <= 96) return launch<cluster_shape<96>>(cuda, args, err);
+    return launch<cluster_shape<128>>(cuda, args, err);
+}

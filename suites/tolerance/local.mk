@@ -11,6 +11,7 @@ libkigosuite_a_SOURCES += \
 	suites/tolerance/sample_cases.c suites/tolerance/sample_cases.h \
 	suites/tolerance/sdpa_place.c \
 	suites/tolerance/sdpa_problem.c suites/tolerance/sdpa_problem.h \
+	suites/tolerance/sdpa_untaken.c \
 	suites/tolerance/step_models.c suites/tolerance/step_models.h \
 	suites/tolerance/walk_models.c suites/tolerance/walk_models.h
 check_PROGRAMS += \

@@ -65,6 +65,18 @@ struct kg_tolerance kg_sdpa_tolerance(const struct kg_sdpa_problem *p, enum kg_p
 double kg_sdpa_margin(const struct kg_sdpa_problem *p, const float *got, const struct kg_tolerance *tol,
                       struct kg_compare *compare);
 
+/* What a variant of the GPU is not made for: no cases, but for one that sees it refused. All that a row says must hold; 0
+ * says nothing. */
+struct kg_sdpa_untaken {
+    enum kg_sdpa_variant variant;
+    enum kg_precision inputs;
+    uint32_t head_dim, queries_above, keys_above;
+};
+extern const struct kg_sdpa_untaken KG_SDPA_UNTAKEN[];
+extern const size_t KG_SDPA_N_UNTAKEN;
+bool kg_sdpa_is_untaken(enum kg_sdpa_variant variant, enum kg_precision inputs,
+                        const struct kg_sdpa_problem_shape *shape);
+
 /* Layouts. */
 enum kg_sdpa_layout {
     KG_SDPA_DENSE,       /* as the contract has it */

@@ -29,15 +29,6 @@ static const struct mode {
     { "cuda", "f8", KG_PRECISION_F8, NULL, 1, 0 },
 };
 
-/* What a variant is not made for: no cases, but for one that sees it refused. */
-static const struct untaken {
-    enum kg_sdpa_variant variant;
-    enum kg_precision inputs;
-    uint32_t head_dim; /* 0: any */
-} UNTAKEN[] = {
-    { KG_SDPA_VARIANT_COUNT, KG_PRECISION_F32, 0 }, /* none: every variant takes every head size in f16 and f8 */
-};
-
 /* Lengths of queries and keys. Between them each of 1, 2, 63, 64, 65, 127, 512, 513, 1000, 2048 on both sides, more keys
  * than queries and the other way round, where causal leaves the first queries nothing to see. */
 struct lengths {
@@ -258,38 +249,50 @@ static void against_float64(struct kg_record *rec, const void *arg) {
     report(rec, c, &seen);
 }
 
-static bool is_untaken(enum kg_sdpa_variant variant, enum kg_precision inputs, uint32_t head_dim) {
-    for (size_t i = 0; i < KG_COUNT_OF(UNTAKEN); i++)
-        if (UNTAKEN[i].variant == variant && UNTAKEN[i].inputs == inputs &&
-            (UNTAKEN[i].head_dim == 0 || UNTAKEN[i].head_dim == head_dim))
-            return true;
-    return false;
+static void expect_refused(struct kg_op_device *d, const struct mode *mode, enum kg_sdpa_variant variant,
+                           const struct kg_sdpa_problem_shape *shape) {
+    struct kg_sdpa_problem p;
+    struct kg_sdpa_placed placed;
+    struct kg_error err;
+    char text[KG_SDPA_PROBLEM_TEXT];
+    kg_sdpa_problem_fill(&p, shape, mode->inputs, KG_SDPA_NORMAL, 1);
+    kg_sdpa_problem_round(&p);
+    kg_sdpa_place(d, &p, KG_SDPA_DENSE, mode->inputs, &placed);
+    const enum kg_status status = kg_sdpa_run(d, &placed, variant, &err);
+    kg_sdpa_problem_text(shape, text);
+    ck_assert_msg(status == KG_ERR_UNSUPPORTED, "%s takes %s in %s: it has no cases, as KG_SDPA_UNTAKEN says otherwise",
+                  kg_sdpa_variant_name(variant), text, mode->dtype);
+    ck_assert_msg(strstr(err.message, mode->ops ? "variant" : kg_sdpa_variant_name(variant)) != NULL, "%s",
+                  err.message);
+    kg_sdpa_problem_free(&p);
+    kg_op_device_clear(d);
 }
 
-/* What has no cases above is refused, and by name; and a name alone never makes another variant compute. */
+/* What has no cases above is refused, and by name: the cpu back end has no variants of the GPU. */
 static void the_rest_is_refused(struct kg_record *rec, const void *arg) {
     const struct mode *mode = arg;
     size_t n_refused = 0;
     struct kg_op_device d;
     if (!open_mode(rec, mode, &d)) return;
-    for (size_t v = 0; v < KG_SDPA_VARIANT_COUNT; v++)
-        for (size_t i = 0; i < KG_COUNT_OF(HEAD_DIMS); i++) {
-            const enum kg_sdpa_variant variant = (enum kg_sdpa_variant)v;
-            const bool foreign = strcmp(mode->backend, "cpu") == 0 && variant != KG_SDPA_AUTO;
-            if (!foreign && !is_untaken(variant, mode->inputs, HEAD_DIMS[i])) continue;
-            const struct kg_sdpa_problem_shape shape = { 1, 2, 2, 64, 64, HEAD_DIMS[i], true, 0, false };
-            struct kg_sdpa_problem p;
-            struct kg_sdpa_placed placed;
-            struct kg_error err;
-            kg_sdpa_problem_fill(&p, &shape, mode->inputs, KG_SDPA_NORMAL, 1);
-            kg_sdpa_problem_round(&p);
-            kg_sdpa_place(&d, &p, KG_SDPA_DENSE, mode->inputs, &placed);
-            ck_assert_int_eq(kg_sdpa_run(&d, &placed, variant, &err), KG_ERR_UNSUPPORTED);
-            ck_assert_msg(strstr(err.message, mode->ops ? "variant" : kg_sdpa_variant_name(variant)) != NULL, "%s",
-                          err.message);
+    for (size_t v = 1; v < KG_SDPA_VARIANT_COUNT && strcmp(mode->backend, "cpu") == 0; v++, n_refused++) {
+        const struct kg_sdpa_problem_shape shape = { 1, 2, 2, 5, 64, 64, true, 0, false };
+        expect_refused(&d, mode, (enum kg_sdpa_variant)v, &shape);
+    }
+    for (size_t i = 0; i < KG_SDPA_N_UNTAKEN && strcmp(mode->backend, "cuda") == 0; i++)
+        for (size_t k = 0; k < KG_COUNT_OF(HEAD_DIMS); k++) {
+            const struct kg_sdpa_untaken *u = &KG_SDPA_UNTAKEN[i];
+            if (u->inputs != mode->inputs || (u->head_dim != 0 && u->head_dim != HEAD_DIMS[k])) continue;
+            const struct kg_sdpa_problem_shape shape = {
+                .n_batch = 1,
+                .n_heads = 2,
+                .n_kv_heads = 2,
+                .n_queries = u->queries_above ? u->queries_above + 1 : 64,
+                .n_keys = u->keys_above ? u->keys_above + 1 : 64,
+                .head_dim = HEAD_DIMS[k],
+                .causal = true,
+            };
+            expect_refused(&d, mode, u->variant, &shape);
             n_refused++;
-            kg_sdpa_problem_free(&p);
-            kg_op_device_clear(&d);
         }
     kg_op_device_close(&d);
     kg_record_metric(rec, "refused", "count", (double)n_refused);
@@ -332,9 +335,11 @@ static void build(struct kg_case_list *cases) {
         const bool gpu = strcmp(mode->backend, "cpu") != 0;
         const size_t n_configs = gpu ? N_CONFIGS + KG_COUNT_OF(SHAPES) : N_CONFIGS;
         for (size_t config = 0; config < n_configs; config += mode->every)
-            for (size_t v = 0; v < (gpu ? KG_SDPA_VARIANT_COUNT : 1); v++)
-                if (!is_untaken((enum kg_sdpa_variant)v, mode->inputs, shape_of(config, 0).head_dim))
+            for (size_t v = 0; v < (gpu ? KG_SDPA_VARIANT_COUNT : 1); v++) {
+                const struct kg_sdpa_problem_shape first = shape_of(config, 0); /* the smallest, or the only one */
+                if (!kg_sdpa_is_untaken((enum kg_sdpa_variant)v, mode->inputs, &first))
                     add(cases, mode, config, (enum kg_sdpa_variant)v);
+            }
         kg_case_list_add(cases, &(struct kg_case){ .layer = "tolerance",
                                                    .op = "sdpa_variant",
                                                    .name = "the_rest_is_refused",

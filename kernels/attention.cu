@@ -1,7 +1,11 @@
 /* attention: softmax(q k^T scale) v per head over a cache (contract in ops/attention.h). Checks, and which kernel runs:
- * one row by attention_decode.cu (keys split over blocks), more by attention_prefill_f16.cu (tensor cores; activations
- * and cache in f16) or attention_prefill.cu (float32 arithmetic, any mixture). */
+ * one row by attention_decode.cu (keys split over blocks), more by sdpa's variants (tensor cores; activations and cache in
+ * f16) or attention_prefill.cu (float32 arithmetic, any mixture). */
 #include "kernels/attention.cuh"
+
+extern "C" {
+#include "ops/sdpa.h"
+}
 
 static enum kg_status require_head_dim(uint32_t head_dim, struct kg_error *err) {
     if (head_dim % KG_VECTOR == 0 && head_dim > 0 && head_dim <= KG_ATTENTION_CUDA_MAX_HEAD_DIM) return KG_OK;
@@ -37,10 +41,38 @@ static enum kg_status check(const struct kg_attention_args *args, struct kg_erro
     return KG_OK;
 }
 
+/* The workspace is one that others write to: no variant that wants its own to be zero. */
+static enum kg_status prefill_f16(struct kg_backend *backend, const struct kg_attention_args *args,
+                                  struct kg_error *err) {
+    const uint64_t head_dim = args->head_dim, plane = args->n_ctx * head_dim;
+    struct kg_sdpa_args p = {};
+    p.inputs = p.output = KG_PRECISION_F16;
+    p.variant = KG_SDPA_AUTO;
+    p.q = args->q;
+    p.k = args->k_cache;
+    p.v = args->v_cache;
+    p.y = args->y;
+    p.q_strides = p.y_strides = { args->n_rows * args->n_heads * head_dim, head_dim, args->n_heads * head_dim };
+    p.k_strides = p.v_strides = { args->n_kv_heads * plane, plane, head_dim };
+    p.n_batch = 1;
+    p.n_heads = args->n_heads;
+    p.n_kv_heads = args->n_kv_heads;
+    p.n_queries = args->n_rows;
+    p.n_keys = args->n_keys;
+    p.head_dim = args->head_dim;
+    p.scale = args->scale;
+    p.causal = args->causal;
+    p.window = args->window;
+    return kg_cuda_sdpa(backend, &p, err);
+}
+
 extern "C" enum kg_status kg_cuda_attention(struct kg_backend *backend, const struct kg_attention_args *args,
                                             struct kg_error *err) {
     const enum kg_status status = check(args, err);
     if (status || args->n_rows == 0) return status;
+    if (args->n_rows > 1 && args->activations == KG_PRECISION_F16 && args->kv == KG_PRECISION_F16 &&
+        args->n_keys <= KG_SDPA_MAX_LENGTH)
+        return prefill_f16(backend, args, err);
     struct kg_attention_params p;
     p.q = args->q;
     p.k = args->k_cache;
@@ -62,7 +94,5 @@ extern "C" enum kg_status kg_cuda_attention(struct kg_backend *backend, const st
     p.n_splits = kg_attention_n_splits(args->n_kv_heads);
     const cudaStream_t stream = kg_cuda_of(backend)->stream;
     if (args->n_rows == 1) return kg_attention_decode(stream, &p, err);
-    if (args->activations == KG_PRECISION_F16 && args->kv == KG_PRECISION_F16)
-        return kg_attention_prefill_f16(stream, &p, err);
     return kg_attention_prefill(stream, &p, err);
 }

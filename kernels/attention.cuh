@@ -63,6 +63,5 @@ static __device__ __forceinline__ float kg_softmax_weight(float score, float lar
 /* Launchers, for parameters that have been checked; n_rows > 0. */
 enum kg_status kg_attention_decode(cudaStream_t stream, const struct kg_attention_params *p, struct kg_error *err);
 enum kg_status kg_attention_prefill(cudaStream_t stream, const struct kg_attention_params *p, struct kg_error *err);
-enum kg_status kg_attention_prefill_f16(cudaStream_t stream, const struct kg_attention_params *p, struct kg_error *err);
 
 #endif

@@ -20,21 +20,32 @@ static __device__ __forceinline__ void kg_dependents_start() {
 #endif
 }
 
-/* Launches a kernel that calls kg_dependency_wait in every thread before it depends on anything. */
+/* Launches a kernel that calls kg_dependency_wait in every thread before it depends on anything; with dynamic shared
+ * memory, in clusters of so many blocks (more than 1: sm_90). */
 template <typename Params>
 static inline enum kg_status kg_launch_dependent(const struct kg_cuda_backend *cuda, void (*kernel)(Params), dim3 grid,
                                                  unsigned n_threads, const Params &params, const char *what,
-                                                 struct kg_error *err) {
-    cudaLaunchAttribute attribute = {};
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
+                                                 struct kg_error *err, size_t shared_bytes = 0, unsigned cluster = 1) {
+    constexpr size_t STATIC_SHARED_BYTES = 48 * 1024; /* from here on a kernel has to ask */
+    constexpr unsigned PORTABLE_CLUSTER = 8;
+    cudaLaunchAttribute attributes[2] = {};
+    attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[0].val.programmaticStreamSerializationAllowed = 1;
+    attributes[1].id = cudaLaunchAttributeClusterDimension;
+    attributes[1].val.clusterDim = { cluster, 1, 1 };
     cudaLaunchConfig_t config = {};
     config.gridDim = grid;
     config.blockDim = dim3(n_threads);
+    config.dynamicSmemBytes = shared_bytes;
     config.stream = cuda->stream;
-    config.attrs = &attribute;
-    config.numAttrs = cuda->compute_capability >= 90 ? 1 : 0;
-    const cudaError_t code = cudaLaunchKernelEx(&config, kernel, params);
+    config.attrs = attributes;
+    config.numAttrs = cuda->compute_capability < 90 ? 0 : cluster > 1 ? 2 : 1;
+    cudaError_t code = cudaSuccess;
+    if (shared_bytes > STATIC_SHARED_BYTES)
+        code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
+    if (code == cudaSuccess && cluster > PORTABLE_CLUSTER)
+        code = cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+    if (code == cudaSuccess) code = cudaLaunchKernelEx(&config, kernel, params);
     return code == cudaSuccess ? KG_OK : kg_cuda_fail(err, what, code);
 }
 

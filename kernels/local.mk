@@ -4,7 +4,7 @@ cuda_sources += kernels/backend_cuda.cu kernels/decode_step.cu kernels/step_walk
 cuda_sources += kernels/persistent/step.cu kernels/persistent/program.cu
 cuda_sources += kernels/canary.cu kernels/timing.cu
 cuda_sources += kernels/add.cu kernels/attention.cu kernels/attention_decode.cu kernels/attention_prefill.cu \
-	kernels/attention_prefill_f16.cu kernels/embedding.cu kernels/gelu.cu kernels/kv_write.cu kernels/layernorm.cu \
+	kernels/embedding.cu kernels/gelu.cu kernels/kv_write.cu kernels/layernorm.cu \
 	kernels/rmsnorm.cu kernels/rope.cu kernels/softmax.cu kernels/swiglu.cu
 cuda_sources += kernels/mailbox.cu kernels/sample.cu kernels/sample_draw.cu
 cuda_sources += kernels/sdpa/cluster.cu
@@ -14,6 +14,10 @@ cuda_sources += kernels/sdpa/quantize.cu
 cuda_sources += kernels/sdpa/scalar.cu
 cuda_sources += kernels/sdpa/tensor_map.cu
 cuda_sources += kernels/sdpa/wgmma.cu
+cuda_sources += kernels/sdpa/mma.cu
+cuda_sources += kernels/sdpa/quantize.cu
+cuda_sources += kernels/sdpa/scalar.cu
+cuda_sources += kernels/sdpa/split.cu
 EXTRA_DIST += $(cuda_sources) suites/harness/selftest/out_of_bounds.cu
 EXTRA_DIST += kernels/cuda_backend.h kernels/decode_step.h kernels/gemm.h kernels/measure.h kernels/sample.h kernels/step_walk.h
 EXTRA_DIST += kernels/attention.cuh kernels/dependent.cuh kernels/dequant.cuh kernels/elementwise.cuh kernels/gemv.cuh \
@@ -22,6 +26,10 @@ EXTRA_DIST += kernels/persistent/step.h kernels/persistent/program.h kernels/per
 	kernels/persistent/exchange.cuh kernels/persistent/matrix.cuh kernels/persistent/attention.cuh
 EXTRA_DIST += kernels/sdpa/sdpa.h kernels/sdpa/hopper_call.h kernels/sdpa/tensor_map.h kernels/sdpa/fragment.cuh \
 	kernels/sdpa/hopper.cuh kernels/sdpa/products.cuh
+EXTRA_DIST += kernels/sdpa/operands.cuh
+EXTRA_DIST += kernels/sdpa/partial.cuh
+EXTRA_DIST += kernels/sdpa/peer.cuh
+EXTRA_DIST += kernels/sdpa/sdpa.h
 if WITH_CUDA
 cuda_objects = $(cuda_sources:.cu=.cu.o)
 libkigo_a_LIBADD += $(cuda_objects)

@@ -21,10 +21,16 @@ static bool few_tiles(const struct kg_cuda_backend *cuda, const struct kg_sdpa_a
            (uint64_t)cuda->n_sms;
 }
 
+static bool few_queries(const struct kg_cuda_backend *, const struct kg_sdpa_args *args) {
+    return args->n_queries <= KG_SDPA_SPLIT_MAX_QUERIES;
+}
+
 /* AUTO takes the first that neither refuses nor leaves the call to a later one. */
 static const struct variant VARIANTS[] = {
+    { KG_SDPA_SPLIT, kg_sdpa_split_refuses, kg_sdpa_split_launch, few_queries },
     { KG_SDPA_CLUSTER, kg_sdpa_cluster_refuses, kg_sdpa_cluster_launch, few_tiles },
     { KG_SDPA_WGMMA, kg_sdpa_wgmma_refuses, kg_sdpa_wgmma_launch, any },
+    { KG_SDPA_MMA, kg_sdpa_mma_refuses, kg_sdpa_mma_launch, any },
     { KG_SDPA_SCALAR, kg_sdpa_scalar_refuses, kg_sdpa_scalar_launch, any }, /* takes what no other does */
 };
 

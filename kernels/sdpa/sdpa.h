@@ -16,6 +16,8 @@ extern "C" {
     enum kg_status kg_sdpa_##variant##_launch(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args,     \
                                               struct kg_error *err);
 KG_SDPA_VARIANT_FUNCTIONS(scalar)
+KG_SDPA_VARIANT_FUNCTIONS(mma)
+KG_SDPA_VARIANT_FUNCTIONS(split)
 KG_SDPA_VARIANT_FUNCTIONS(wgmma)
 KG_SDPA_VARIANT_FUNCTIONS(cluster)
 #undef KG_SDPA_VARIANT_FUNCTIONS

@@ -37,14 +37,14 @@ struct kg_sdpa_strides kg_sdpa_dense(uint32_t n_heads, uint32_t n_rows, uint32_t
     return (struct kg_sdpa_strides){ .batch = n_heads * head, .head = head, .row = head_dim };
 }
 
-/* Few queries: the keys may be split, and each part keeps for a query its largest score, its weight and its values; a
- * counter a query tells which part is the last. */
+/* Few queries: the keys may be split. A block keeps, for 8 or 16 rows (query, head of a KV head's group) of up to 128
+ * dims, the values and, for every 4 of them, the exponent and the sum of the weights. */
 uint64_t kg_sdpa_workspace_bytes(const struct kg_sdpa_args *args) {
-    if (args->n_queries > KG_SDPA_SPLIT_MAX_QUERIES) return 0;
-    const uint64_t per_query = sizeof(uint32_t) + (args->head_dim + 2ULL) * KG_SDPA_MAX_SPLITS * sizeof(float);
-    uint64_t bytes = per_query * args->n_queries;
-    if (!kg_mul_u64(bytes, args->n_batch, &bytes) || !kg_mul_u64(bytes, args->n_heads, &bytes)) return UINT64_MAX;
-    return bytes;
+    enum { DIMS = 128, NUMBERS_PER_4 = 4 + 2 };
+    if (args->n_queries == 0 || args->n_queries > KG_SDPA_SPLIT_MAX_QUERIES || args->n_kv_heads == 0) return 0;
+    const uint64_t n_rows = (uint64_t)(args->n_heads / args->n_kv_heads) * args->n_queries;
+    const uint64_t item_bytes = (n_rows <= 8 ? 8 : 16) * (DIMS / 4) * NUMBERS_PER_4 * sizeof(float);
+    return KG_SDPA_SPLIT_COUNTERS * sizeof(uint32_t) + KG_SDPA_SPLIT_MAX_BLOCKS * item_bytes;
 }
 
 /* Checks. */

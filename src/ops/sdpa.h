@@ -26,8 +26,9 @@
 
 enum { KG_SDPA_MAX_HEAD_DIM = 2048, KG_SDPA_MAX_LENGTH = 131072 };
 
-/* Bounds of the workspace: of a call that may split its keys, and into how many parts. */
-enum { KG_SDPA_SPLIT_MAX_QUERIES = 16, KG_SDPA_MAX_SPLITS = 64 };
+/* Calls that may split their keys over blocks: so many queries; so many blocks, of a KV head's rows each, have partial
+ * results in the workspace, behind so many counters. */
+enum { KG_SDPA_SPLIT_MAX_QUERIES = 16, KG_SDPA_SPLIT_MAX_BLOCKS = 512, KG_SDPA_SPLIT_COUNTERS = 4096 };
 
 /* The largest number of E4M3. */
 #define KG_SDPA_E4M3_LARGEST 448.0f
@@ -36,6 +37,8 @@ enum { KG_SDPA_SPLIT_MAX_QUERIES = 16, KG_SDPA_MAX_SPLITS = 64 };
 #define KG_SDPA_VARIANT_LIST(X)                                                                                        \
     X(AUTO, "auto", "the fastest known for the shape and the device")                                                  \
     X(SCALAR, "scalar", "online softmax on the ordinary cores, a warp a query")                                        \
+    X(MMA, "mma", "tensor cores by mma.sync, keys and values by double-buffered asynchronous copies (sm_80)")          \
+    X(SPLIT, "split", "few queries: keys split over blocks, whose partial results are merged (sm_80)")                 \
     X(WGMMA, "wgmma", "tensor cores by wgmma, tiles by tensor copies, specialised warps (sm_90a)")                     \
     X(CLUSTER, "cluster", "wgmma with the keys split over a cluster, for few tiles (sm_90a)")
 

@@ -97,14 +97,18 @@ static void names_of_variants(struct kg_record *rec, const void *arg) {
 static void workspace_is_for_few_queries(struct kg_record *rec, const void *arg) {
     (void)rec, (void)arg;
     struct kg_sdpa_args args = { .n_batch = 3, .n_heads = 14, .n_kv_heads = 2, .n_queries = 16, .head_dim = 96 };
-    const uint64_t per_query = 4 + (96 + 2) * 4ULL * KG_SDPA_MAX_SPLITS;
-    ck_assert_uint_eq(kg_sdpa_workspace_bytes(&args), 3 * 14 * 16 * per_query);
+    /* Counters, then for every block 16 rows of 32 times 4 dims with two numbers more. */
+    const uint64_t many_rows = 4 * 4096 + 512 * 16 * 32 * (4 + 2) * 4ULL,
+                   few_rows = 4 * 4096 + 512 * 8 * 32 * (4 + 2) * 4ULL;
+    ck_assert_uint_eq(kg_sdpa_workspace_bytes(&args), many_rows);
+    args.n_queries = 1;
+    ck_assert_uint_eq(kg_sdpa_workspace_bytes(&args), few_rows);
     args.n_queries = 17;
     ck_assert_uint_eq(kg_sdpa_workspace_bytes(&args), 0);
     args.n_queries = 0;
     ck_assert_uint_eq(kg_sdpa_workspace_bytes(&args), 0);
-    args.n_queries = 16, args.n_batch = args.n_heads = UINT32_MAX;
-    ck_assert_uint_eq(kg_sdpa_workspace_bytes(&args), UINT64_MAX); /* none has it: an allocation fails by name */
+    args.n_queries = 16, args.n_batch = args.n_heads = UINT32_MAX, args.n_kv_heads = 1;
+    ck_assert_uint_eq(kg_sdpa_workspace_bytes(&args), many_rows); /* more blocks do not split */
 }
 
 /* A change to arguments that are good, and what the message says of it. */

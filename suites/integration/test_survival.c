@@ -565,7 +565,13 @@ static void full_disk(struct kg_record *rec, const void *arg) {
 #define CASE(function)                                                                                                 \
     { .layer = "integration", .op = "survival", .name = #function, .timeout_s = 120, .run = function }
 
-static const uint64_t DISK_KIB[] = { 24, 48, 64 };
+#define FULL_DISK(kib)                                                                                                 \
+    {                                                                                                                  \
+        .layer = "integration", .op = "survival", .name = "full_disk", .shape = #kib "KiB", .run = full_disk,          \
+        .arg = &(const uint64_t) {                                                                                     \
+            kib                                                                                                        \
+        }                                                                                                              \
+    }
 
 static const struct kg_case CASES[] = {
     CASE(killed_in_a_case),
@@ -579,24 +585,9 @@ static const struct kg_case CASES[] = {
     CASE(recover_killed),
     CASE(runs_at_once),
     CASE(no_room),
-    { .layer = "integration",
-      .op = "survival",
-      .name = "full_disk",
-      .shape = "24KiB",
-      .run = full_disk,
-      .arg = &DISK_KIB[0] },
-    { .layer = "integration",
-      .op = "survival",
-      .name = "full_disk",
-      .shape = "48KiB",
-      .run = full_disk,
-      .arg = &DISK_KIB[1] },
-    { .layer = "integration",
-      .op = "survival",
-      .name = "full_disk",
-      .shape = "64KiB",
-      .run = full_disk,
-      .arg = &DISK_KIB[2] },
+    FULL_DISK(24),
+    FULL_DISK(48),
+    FULL_DISK(64),
 };
 
 int main(int argc, char **argv) {

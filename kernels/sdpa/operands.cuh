@@ -39,6 +39,20 @@ __device__ __forceinline__ float top_exponent(float largest_score, float c) {
     return fminf(fmaxf(largest_score * c, -FLT_MAX), FLT_MAX);
 }
 
+/* From here on an exponent costs the fused product c s - exponent too many bits: scores are shifted by the largest
+ * first, which is subtracted exactly. */
+constexpr float LARGE_EXPONENT = 4096;
+
+/* What to subtract from c s, and, where that is no fused product (`shifts`), what from s before. */
+struct exponent_shift {
+    float exponent, score;
+    bool shifts;
+    __device__ __forceinline__ exponent_shift(float largest_score, float top)
+        : exponent(top), score(largest_score), shifts(fabsf(top) > LARGE_EXPONENT && largest_score >= -FLT_MAX) {
+        if (shifts) exponent = 0;
+    }
+};
+
 /* What a row's summed values are multiplied with: 1 / its sum of weights and the sink's (-inf: none); 0 if it saw no key.
  * exponent: what its weights are relative to; sink: times log2 e. */
 __device__ __forceinline__ float share_of_sum(float exponent, float weight, float sink) {

@@ -196,13 +196,19 @@ __device__ __forceinline__ void softmax_step(warp_rows<DIMS, COLS> &s, float (&s
             const float exponent = top_exponent(largest, s.c[col][e]);
             shrink[e] = exp2_fast(s.exponent[col][e] - exponent);
             s.score[col][e] = largest, s.exponent[col][e] = exponent;
+            const exponent_shift shift(largest, exponent);
+            if (shift.shifts) {
+#pragma unroll
+                for (int tile = 0; tile < TILES; tile++)
+                    score[tile][col][e] -= shift.score, score[tile][col][e + 2] -= shift.score;
+            }
             float sum = 0; /* of this lane's keys; lanes are added at the end */
 #pragma unroll
             for (int tile = 0; tile < TILES; tile++)
 #pragma unroll
                 for (int half = 0; half < 2; half++) {
                     float &x = score[tile][col][e + 2 * half];
-                    x = exp2_fast(fmaf(x, s.c[col][e], -exponent));
+                    x = exp2_fast(fmaf(x, s.c[col][e], -shift.exponent));
                     sum += x;
                 }
             s.weight[col][e] = fmaf(s.weight[col][e], shrink[e], sum);

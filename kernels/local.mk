@@ -30,6 +30,7 @@ EXTRA_DIST += kernels/sdpa/operands.cuh
 EXTRA_DIST += kernels/sdpa/partial.cuh
 EXTRA_DIST += kernels/sdpa/peer.cuh
 EXTRA_DIST += kernels/sdpa/sdpa.h
+	kernels/sdpa/e4m3.cuh kernels/sdpa/hopper.cuh kernels/sdpa/products.cuh
 if WITH_CUDA
 cuda_objects = $(cuda_sources:.cu=.cu.o)
 libkigo_a_LIBADD += $(cuda_objects)

@@ -218,6 +218,7 @@ static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg
 } // namespace kg_sdpa
 
 const char *kg_sdpa_cluster_refuses(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args) {
+    if (args->inputs != KG_PRECISION_F16) return "inputs are not f16";
     if (args->n_keys > kg_sdpa::cluster_shape<64>::MAX_KEYS) return "there are more than 512 keys";
     if ((uint64_t)args->n_batch * args->n_heads * args->n_queries > INT32_MAX / 4) return "there are too many queries";
     return kg_sdpa::hopper_refuses(cuda, args);

@@ -126,6 +126,18 @@ __device__ __forceinline__ void store_shared(unsigned address, float4 v) {
     asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
                  : "memory");
 }
+__device__ __forceinline__ void store_shared(unsigned address, uint4 v) {
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+                 : "memory");
+}
+__device__ __forceinline__ uint4 load_shared_16(unsigned address) {
+    uint4 v;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "r"(address)
+                 : "memory");
+    return v;
+}
 __device__ __forceinline__ float2 load_shared_2(unsigned address) {
     float2 v;
     asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(v.x), "=f"(v.y) : "r"(address) : "memory");
@@ -203,11 +215,20 @@ template <int N> __device__ __forceinline__ void products_wait() {
 #endif
 }
 
-/* A matrix in shared memory, written with 128-byte swizzle (8 rows of 128 bytes make an atom of 1024, aligned so).
+/* Ordinary stores to shared memory before it are seen by products of who is told of them after it. */
+__device__ __forceinline__ void stores_fence() {
+#if KG_HOPPER
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+
+/* A matrix in shared memory, its rows of ROW_BYTES (64 or 128) written with a swizzle of as many bytes (8 rows make an atom,
+ * aligned as its size).
  * Across: the step between atoms along the rows' own direction (only for a transposed operand wider than an atom). */
+template <int ROW_BYTES = 128>
 __device__ __forceinline__ uint64_t matrix_descriptor(unsigned shared, unsigned across_bytes = 16) {
-    return (uint64_t)((shared & 0x3FFFF) >> 4) | (uint64_t)(across_bytes >> 4) << 16 | (uint64_t)(1024 >> 4) << 32 |
-           (uint64_t)1 << 62;
+    return (uint64_t)((shared & 0x3FFFF) >> 4) | (uint64_t)(across_bytes >> 4) << 16 |
+           (uint64_t)(8 * ROW_BYTES >> 4) << 32 | (uint64_t)(ROW_BYTES == 128 ? 1 : 2) << 62;
 }
 
 } // namespace kg_hopper

@@ -12,35 +12,42 @@ static bool aligned(const void *data) {
 }
 
 /* Strides that are used: the dimension has more than one entry. */
-static bool strides_good(const struct kg_sdpa_strides *s, uint32_t n_batch, uint32_t n_heads, uint32_t n_rows) {
-    const auto good = [](uint64_t stride, uint32_t n) {
-        return n <= 1 || (stride > 0 && stride < MAX_STRIDE && stride * sizeof(__half) % VECTOR_BYTES == 0);
+static bool strides_good(const struct kg_sdpa_strides *s, uint32_t n_batch, uint32_t n_heads, uint32_t n_rows,
+                         uint32_t element_bytes) {
+    const auto good = [element_bytes](uint64_t stride, uint32_t n) {
+        return n <= 1 || (stride > 0 && stride < MAX_STRIDE && stride * element_bytes % VECTOR_BYTES == 0);
     };
     return good(s->batch, n_batch) && good(s->head, n_heads) && good(s->row, n_rows);
 }
 
+static uint32_t input_bytes(const struct kg_sdpa_args *a) {
+    return a->inputs == KG_PRECISION_F8 ? 1 : sizeof(__half);
+}
+
 const char *hopper_refuses(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *a) {
     if (cuda->compute_capability != 90) return "the device is not of compute capability 9.0";
-    if (a->inputs != KG_PRECISION_F16) return "inputs are not f16";
-    if (a->head_dim % 8 || a->head_dim > 128) return "the head size is not a multiple of 8 up to 128";
+    const uint32_t bytes = input_bytes(a);
+    if (a->head_dim * bytes % VECTOR_BYTES || a->head_dim > 128)
+        return "the head size is not a multiple of 16 bytes up to 128 elements";
     if (a->n_keys == 0) return "there are no keys";
     if (!(a->scale > 0)) return "the scale is not above 0";
     if ((uint64_t)a->n_batch * a->n_heads * a->n_queries > INT32_MAX) return "there are 2^31 queries or more";
     if (!aligned(a->q) || !aligned(a->k) || !aligned(a->v) || !aligned(a->y))
         return "a tensor is not aligned to 16 bytes";
-    if (!strides_good(&a->q_strides, a->n_batch, a->n_heads, a->n_queries) ||
-        !strides_good(&a->y_strides, a->n_batch, a->n_heads, a->n_queries) ||
-        !strides_good(&a->k_strides, a->n_batch, a->n_kv_heads, a->n_keys) ||
-        !strides_good(&a->v_strides, a->n_batch, a->n_kv_heads, a->n_keys))
+    if (!strides_good(&a->q_strides, a->n_batch, a->n_heads, a->n_queries, bytes) ||
+        !strides_good(&a->y_strides, a->n_batch, a->n_heads, a->n_queries, sizeof(__half)) ||
+        !strides_good(&a->k_strides, a->n_batch, a->n_kv_heads, a->n_keys, bytes) ||
+        !strides_good(&a->v_strides, a->n_batch, a->n_kv_heads, a->n_keys, bytes))
         return "a stride is 0, too large or not a multiple of 16 bytes";
     return NULL;
 }
 
 enum kg_status hopper_params_make(struct hopper_params *p, const struct kg_sdpa_args *a, uint32_t tile_rows,
                                   uint32_t box_keys, struct kg_error *err) {
-    const auto extent = [a](const void *data, const struct kg_sdpa_strides &strides, uint32_t n_heads, uint32_t n_rows,
+    const uint32_t bytes = input_bytes(a), box_bytes = bytes == 1 ? (uint32_t)e4m3_row_bytes((int)a->head_dim) : 128;
+    const auto extent = [=](const void *data, const struct kg_sdpa_strides &strides, uint32_t n_heads, uint32_t n_rows,
                             uint32_t box_rows) {
-        return kg_tensor_extent{ data, strides, a->n_batch, n_heads, n_rows, a->head_dim, sizeof(__half), box_rows };
+        return kg_tensor_extent{ data, strides, a->n_batch, n_heads, n_rows, a->head_dim, bytes, box_rows, box_bytes };
     };
     const kg_tensor_extent q = extent(a->q, a->q_strides, a->n_heads, a->n_queries, ROWS),
                            k = extent(a->k, a->k_strides, a->n_kv_heads, a->n_keys, box_keys),
@@ -52,6 +59,11 @@ enum kg_status hopper_params_make(struct hopper_params *p, const struct kg_sdpa_
     p->y = (__half *)a->y;
     p->y_strides = a->y_strides;
     p->sinks = a->sinks;
+    p->q_scale = a->q_scale;
+    p->k_scale = a->k_scale;
+    p->v_scale = a->v_scale;
+    p->e4m3_values = (const uint8_t *)a->v;
+    p->v_strides = a->v_strides;
     p->n_batch = (int)a->n_batch;
     p->n_heads = (int)a->n_heads;
     p->group = (int)(a->n_heads / a->n_kv_heads);

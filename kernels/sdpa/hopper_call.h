@@ -9,12 +9,20 @@ namespace kg_sdpa {
 
 constexpr int ROWS = 64; /* queries of a warpgroup */
 
-/* A kernel's parameter. Tensor maps have boxes of 128 bytes, of ROWS queries and of box_keys keys. */
+/* Bytes of a row of queries, keys or values of E4M3 in shared memory, of kernels for so many dims. */
+constexpr int e4m3_row_bytes(int dims) {
+    return dims <= 64 ? 64 : 128;
+}
+
+/* A kernel's parameter. Tensor maps have boxes of ROWS queries and of box_keys keys, of 128 bytes (f16) or e4m3_row_bytes. */
 struct hopper_params {
     CUtensorMap q, k, v;
     __half *y;
     kg_sdpa_strides y_strides;
     const float *sinks;
+    const float *q_scale, *k_scale, *v_scale; /* of E4M3: of each batch entry and head */
+    const uint8_t *e4m3_values;
+    kg_sdpa_strides v_strides;
     int n_batch, n_heads, group; /* group: query heads a key head */
     int n_queries, n_keys, head_dim;
     int n_row_tiles; /* of the queries of one head */

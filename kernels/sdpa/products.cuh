@@ -1,6 +1,6 @@
-/* Products of warpgroups, f16 operands and float32 sums (PTX ISA, "wgmma.mma_async"; sm_90a).
+/* Products of warpgroups, f16 or E4M3 operands and float32 sums (PTX ISA, "wgmma.mma_async"; sm_90a).
  *
- *     acc (64 x N) = or += a (64 x 16) b (16 x N)
+ *     acc (64 x N) = or += a (64 x 16) b (16 x N)     E4M3: 64 x 32, 32 x N, b by columns
  *
  * A thread of warp w (of 4), g = lane / 4, t = lane % 4: acc[4 i + 0, 1] is row 16 w + g at columns 8 i + 2 t, + 1;
  * acc[4 i + 2, 3] is row 16 w + g + 8. A left operand in registers is a[0..3] = rows g, g + 8, g, g + 8 at columns 2 t, 2 t,
@@ -68,6 +68,13 @@ template <int N> struct products;
                          : KG_OPERANDS_##HALF                                                                          \
                          : "l"(a), "l"(b), "r"(add), "n"(B_ROWS));                                                     \
         }                                                                                                              \
+        static __device__ __forceinline__ void shared_e4m3(float (&acc)[HALF], uint64_t a, uint64_t b, int add) {      \
+            asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " i2 ", 0;\n"                                           \
+                         "wgmma.mma_async.sync.aligned.m64n" #N "k32.f32.e4m3.e4m3 {" KG_NAMES_##HALF                  \
+                         "}, " i0 ", " i1 ", add, 1, 1;\n}"                                                            \
+                         : KG_OPERANDS_##HALF                                                                          \
+                         : "l"(a), "l"(b), "r"(add));                                                                  \
+        }                                                                                                              \
         template <bool B_ROWS>                                                                                         \
         static __device__ __forceinline__ void registers(float (&acc)[HALF], const unsigned (&a)[4], uint64_t b,       \
                                                          int add) {                                                    \
@@ -87,6 +94,8 @@ KG_PRODUCTS(128, 64, "%64", "%65", "%66", "%67", "%68", "%69", "%70")
 #else
 template <int N> struct products {
     template <bool B_ROWS> static __device__ void shared(float (&)[N / 2], uint64_t, uint64_t, int) {
+    }
+    static __device__ void shared_e4m3(float (&)[N / 2], uint64_t, uint64_t, int) {
     }
     template <bool B_ROWS> static __device__ void registers(float (&)[N / 2], const unsigned (&)[4], uint64_t, int) {
     }

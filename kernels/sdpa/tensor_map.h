@@ -9,14 +9,14 @@ extern "C" {
 #include "ops/sdpa.h"
 }
 
-/* A tensor (batch, heads, rows, head_dim) of elements of element_bytes (1 or 2), seen through boxes of box_rows x 128 bytes
- * that are written to shared memory with 128-byte swizzle; what lies beyond the tensor comes as zeros. KG_ERR_INTERNAL
- * naming `what` if the driver refuses. */
+/* A tensor (batch, heads, rows, head_dim) of elements of element_bytes (1 or 2), seen through boxes of box_rows x box_bytes
+ * (64 or 128) that are written to shared memory with a swizzle of as many bytes; what lies beyond the tensor comes as zeros.
+ * KG_ERR_INTERNAL naming `what` if the driver refuses. */
 struct kg_tensor_extent {
     const void *data;
     struct kg_sdpa_strides strides;
     uint32_t n_batch, n_heads, n_rows, head_dim;
-    uint32_t element_bytes, box_rows;
+    uint32_t element_bytes, box_rows, box_bytes;
 };
 KG_WARN_UNUSED enum kg_status kg_tensor_map_make(CUtensorMap *map, const struct kg_tensor_extent *extent,
                                                  const char *what, struct kg_error *err);

@@ -8,6 +8,11 @@
  * registers, values by a product whose left operand, the weights rounded to f16, stays in registers. Products are exact,
  * summed in float32.
  *
+ * Inputs of E4M3: scores are made by products of E4M3, exact but for their sums of less than float32's precision; the head's
+ * scales of queries and keys are part of the scores' scale, that of values of the result's. Copies leave values in a ring
+ * of their own, from which the last warpgroup's other warps write them as halves to the ring that products read
+ * (e4m3.cuh): beside the workers, who would otherwise wait for it.
+ *
  * The scores of a tile are made while the values of the tile before are summed. Weights are relative to the largest score
  * of the first tile, so that nothing waits for a tile's maximum; where that would take a weight out of f16's range, or its
  * score's exponent out of the fused product's precision, the warp takes the tile again relative to the largest so far. The
@@ -15,28 +20,36 @@
  *
  * Tiles of queries are dealt out in turn to as many blocks as there are multiprocessors; causal ones longest first. */
 #include "kernels/dependent.cuh"
+#include "kernels/sdpa/e4m3.cuh"
 #include "kernels/sdpa/fragment.cuh"
 #include "kernels/sdpa/products.cuh"
 
 namespace kg_sdpa {
 
-template <int DIMS_, int KEYS_, int STAGES_> struct wgmma_shape {
+template <bool E4M3_, int DIMS_, int KEYS_, int STAGES_> struct wgmma_shape {
+    static constexpr bool E4M3 = E4M3_;
     static constexpr int DIMS = DIMS_, KEYS = KEYS_, STAGES = STAGES_;
     static constexpr int WORKERS = 2, QUERIES = WORKERS * ROWS, THREADS = (WORKERS + 1) * 128;
-    static constexpr int PANELS = (DIMS + 63) / 64; /* of 64 dims, 128 bytes a row */
+    static constexpr int PANELS = (DIMS + 63) / 64; /* of 64 halves, 128 bytes a row */
+    /* Of inputs: E4M3 has all dims in one panel. */
+    static constexpr int ROW_BYTES = E4M3 ? e4m3_row_bytes(DIMS) : 128, INPUT_PANELS = E4M3 ? 1 : PANELS;
+    static constexpr int CONVERTERS = E4M3 ? 3 : 0; /* warps */
 
-    /* Shared memory, in bytes from its beginning. */
-    static constexpr int Q_BYTES = PANELS * QUERIES * 128, TILE_BYTES = PANELS * KEYS * 128;
-    static constexpr int K = Q_BYTES, V = K + STAGES * TILE_BYTES, Q_FULL = V + STAGES * TILE_BYTES,
-                         Q_EMPTY = Q_FULL + 8, K_FULL = Q_EMPTY + 8, K_EMPTY = K_FULL + 8 * STAGES,
-                         V_FULL = K_EMPTY + 8 * STAGES, V_EMPTY = V_FULL + 8 * STAGES;
-    static constexpr int BYTES = V_EMPTY + 8 * STAGES + 1024; /* and to begin at a multiple of 1024 */
-    static_assert(TILE_BYTES % 1024 == 0, "a tile begins with a whole atom of the swizzle");
+    /* Shared memory, in bytes from its beginning. FETCHED: values of E4M3 as they come. */
+    static constexpr int Q_BYTES = INPUT_PANELS * QUERIES * ROW_BYTES, TILE_BYTES = INPUT_PANELS * KEYS * ROW_BYTES,
+                         V_BYTES = PANELS * KEYS * 128;
+    static constexpr int K = Q_BYTES, V = K + STAGES * TILE_BYTES, FETCHED = V + STAGES * V_BYTES,
+                         Q_FULL = FETCHED + (E4M3 ? STAGES * TILE_BYTES : 0), Q_EMPTY = Q_FULL + 8,
+                         K_FULL = Q_EMPTY + 8, K_EMPTY = K_FULL + 8 * STAGES, V_FULL = K_EMPTY + 8 * STAGES,
+                         V_EMPTY = V_FULL + 8 * STAGES, FETCHED_FULL = V_EMPTY + 8 * STAGES,
+                         FETCHED_EMPTY = FETCHED_FULL + 8 * STAGES;
+    static constexpr int BYTES = FETCHED_EMPTY + 8 * STAGES + 1024; /* and to begin at a multiple of 1024 */
+    static_assert(Q_BYTES % 1024 == 0 && TILE_BYTES % 1024 == 0, "tiles begin with a whole atom of the swizzle");
+
+    /* Registers of a thread: the launch's 168 a thread are dealt out anew. */
+    static constexpr int FETCH_REGISTERS = E4M3 ? 40 : 24, WORKER_REGISTERS = E4M3 ? 232 : 240;
+    static_assert(FETCH_REGISTERS + WORKERS * WORKER_REGISTERS <= THREADS / 128 * 168, "what the launch has");
 };
-
-/* Registers of a thread: the launch's 168 a thread are dealt out anew. */
-constexpr int FETCH_REGISTERS = 24, WORKER_REGISTERS = 240;
-static_assert(FETCH_REGISTERS + 2 * WORKER_REGISTERS <= 65536 / 128, "what a multiprocessor has");
 
 /* A place in a ring: which stage, and the parity of the turn. */
 template <int STAGES> struct ring_place {
@@ -67,7 +80,7 @@ template <typename Shape> struct work_item {
 /* The thread that fetches. */
 template <typename Shape> static __device__ __forceinline__ void fetch(const hopper_params &p, unsigned shared) {
     using namespace kg_hopper;
-    constexpr int KEYS = Shape::KEYS, PANELS = Shape::PANELS;
+    constexpr int KEYS = Shape::KEYS, PANELS = Shape::INPUT_PANELS, ROW_BYTES = Shape::ROW_BYTES;
     ring_place<Shape::STAGES> k_at, v_at;
     unsigned q_parity = 1;
     const int n_work = p.n_row_tiles * p.n_heads * p.n_batch;
@@ -82,8 +95,8 @@ template <typename Shape> static __device__ __forceinline__ void fetch(const hop
         for (int panel = 0; panel < PANELS; panel++)
 #pragma unroll
             for (int i = 0; i < Shape::WORKERS; i++)
-                copy_box(shared + (panel * Shape::QUERIES + i * ROWS) * 128, &p.q, shared + Shape::Q_FULL, 64 * panel,
-                         item.first + i * ROWS, item.head, item.batch);
+                copy_box(shared + (panel * Shape::QUERIES + i * ROWS) * ROW_BYTES, &p.q, shared + Shape::Q_FULL,
+                         64 * panel, item.first + i * ROWS, item.head, item.batch);
         const auto fetch_tile = [&](const CUtensorMap *map, ring_place<Shape::STAGES> &at, int data, int full,
                                     int empty, int tile) {
             const unsigned barrier = shared + full + 8 * at.stage;
@@ -91,13 +104,52 @@ template <typename Shape> static __device__ __forceinline__ void fetch(const hop
             barrier_expect(barrier, Shape::TILE_BYTES);
 #pragma unroll
             for (int panel = 0; panel < PANELS; panel++)
-                copy_box(shared + data + at.stage * Shape::TILE_BYTES + panel * KEYS * 128, map, barrier, 64 * panel,
-                         tile * KEYS, kv_head, item.batch);
+                copy_box(shared + data + at.stage * Shape::TILE_BYTES + panel * KEYS * ROW_BYTES, map, barrier,
+                         64 * panel, tile * KEYS, kv_head, item.batch);
             at.advance();
         };
         for (int tile = item.tile_end; tile >= item.tile_begin; tile--) { /* values one tile behind the keys */
             if (tile > item.tile_begin) fetch_tile(&p.k, k_at, Shape::K, Shape::K_FULL, Shape::K_EMPTY, tile - 1);
-            if (tile < item.tile_end) fetch_tile(&p.v, v_at, Shape::V, Shape::V_FULL, Shape::V_EMPTY, tile);
+            if (tile == item.tile_end) continue;
+            if (Shape::E4M3) fetch_tile(&p.v, v_at, Shape::FETCHED, Shape::FETCHED_FULL, Shape::FETCHED_EMPTY, tile);
+            else fetch_tile(&p.v, v_at, Shape::V, Shape::V_FULL, Shape::V_EMPTY, tile);
+        }
+    }
+}
+
+/* Warp `warp` of those that write fetched values of E4M3 as halves. */
+template <typename Shape>
+static __device__ __forceinline__ void convert(const hopper_params &p, unsigned shared, int warp) {
+    using namespace kg_hopper;
+    constexpr int CHUNKS = Shape::ROW_BYTES / 16, WARP_ROWS = 32 / CHUNKS, BATCH = 2, STRIDE = BATCH * WARP_ROWS;
+    static_assert(Shape::KEYS % STRIDE == 0, "whole batches");
+    const int lane = threadIdx.x % 32, c = lane % CHUNKS, n_work = p.n_row_tiles * p.n_heads * p.n_batch;
+    ring_place<Shape::STAGES> at;
+    for (int w = blockIdx.x; w < n_work; w += gridDim.x) {
+        const work_item<Shape> item(p, w);
+        for (int tile = item.tile_begin; tile < item.tile_end; tile++) {
+            barrier_wait(shared + Shape::FETCHED_FULL + 8 * at.stage, at.parity);
+            barrier_wait(shared + Shape::V_EMPTY + 8 * at.stage, at.parity ^ 1);
+            const unsigned from = shared + Shape::FETCHED + at.stage * Shape::TILE_BYTES,
+                           to = shared + Shape::V + at.stage * Shape::V_BYTES;
+            for (int first = warp * STRIDE; first < Shape::KEYS && 16 * c < Shape::DIMS;
+                 first += Shape::CONVERTERS * STRIDE) {
+                uint4 x[BATCH];
+#pragma unroll
+                for (int i = 0; i < BATCH; i++)
+                    x[i] =
+                        load_shared_16(from + e4m3_offset<Shape::ROW_BYTES>(first + i * WARP_ROWS + lane / CHUNKS, c));
+#pragma unroll
+                for (int i = 0; i < BATCH; i++)
+                    store_e4m3_as_halves<Shape::KEYS>(to, first + i * WARP_ROWS + lane / CHUNKS, c, x[i]);
+            }
+            stores_fence();
+            __syncwarp();
+            if (lane == 0) {
+                barrier_arrive(shared + Shape::FETCHED_EMPTY + 8 * at.stage);
+                barrier_arrive(shared + Shape::V_FULL + 8 * at.stage);
+            }
+            at.advance();
         }
     }
 }
@@ -111,14 +163,16 @@ template <typename Shape> struct worker {
     const uint64_t q_matrix, k_matrix, v_matrix; /* of its queries, and of the first stages */
     ring_place<Shape::STAGES> k_at, v_at;
     unsigned q_parity = 0;
+    float scale; /* of the head's scores, in powers of two */
     row_sums sums;
     float score[KEYS / 2], value[DIMS / 2];
     int first_key[2], last_key[2], all_begin, all_end;
 
     __device__ __forceinline__ worker(const hopper_params &params, unsigned memory)
         : p(params), shared(memory), index(__shfl_sync(0xFFFFFFFF, threadIdx.x / 128, 0)), lane(threadIdx.x % 32),
-          warp(threadIdx.x / 32 % 4), q_matrix(kg_hopper::matrix_descriptor(memory + index * ROWS * 128)),
-          k_matrix(kg_hopper::matrix_descriptor(memory + Shape::K)),
+          warp(threadIdx.x / 32 % 4),
+          q_matrix(kg_hopper::matrix_descriptor<Shape::ROW_BYTES>(memory + index * ROWS * Shape::ROW_BYTES)),
+          k_matrix(kg_hopper::matrix_descriptor<Shape::ROW_BYTES>(memory + Shape::K)),
           v_matrix(kg_hopper::matrix_descriptor(memory + Shape::V, KEYS * 128)) {
     }
 
@@ -147,15 +201,22 @@ template <typename Shape> struct worker {
         using namespace kg_hopper;
         const uint64_t k = k_matrix + k_at.stage * (Shape::TILE_BYTES / 16);
         products_fence();
+        if constexpr (Shape::E4M3) {
 #pragma unroll
-        for (int i = 0; i < DIMS / 16; i++)
-            products<KEYS>::template shared<false>(score, q_matrix + (i / 4 * Shape::QUERIES * 128 + i % 4 * 32) / 16,
-                                                   k + (i / 4 * KEYS * 128 + i % 4 * 32) / 16, i > 0);
+            for (int i = 0; i < DIMS / 32; i++)
+                products<KEYS>::shared_e4m3(score, q_matrix + i * 32 / 16, k + i * 32 / 16, i > 0);
+        } else {
+#pragma unroll
+            for (int i = 0; i < DIMS / 16; i++)
+                products<KEYS>::template shared<false>(score,
+                                                       q_matrix + (i / 4 * Shape::QUERIES * 128 + i % 4 * 32) / 16,
+                                                       k + (i / 4 * KEYS * 128 + i % 4 * 32) / 16, i > 0);
+        }
         products_commit();
     }
     __device__ __forceinline__ void add_values(unsigned (&weight)[KEYS / 4], bool add) {
         using namespace kg_hopper;
-        const uint64_t v = v_matrix + v_at.stage * (Shape::TILE_BYTES / 16);
+        const uint64_t v = v_matrix + v_at.stage * (Shape::V_BYTES / 16);
         pin(weight), pin(value);
         products_fence();
 #pragma unroll
@@ -182,14 +243,14 @@ template <typename Shape> struct worker {
         release_keys();
         mask(tile);
         float sum[2];
-        make_weights(sums, score, fresh, sum, p.scale);
-        const bool good = __all_sync(0xFFFFFFFF, weights_good(sums, sum, p.scale));
+        make_weights(sums, score, fresh, sum, scale);
+        const bool good = __all_sync(0xFFFFFFFF, weights_good(sums, sum, scale));
         if (good) sums.weight[0] += sum[0], sums.weight[1] += sum[1];
         products_wait<0>(); /* the values */
         release_values();
         if (!good) {
             float shrink[2];
-            softmax_exact(sums, score, fresh, shrink, p.scale);
+            softmax_exact(sums, score, fresh, shrink, scale);
             scale_rows(value, shrink);
         }
     }
@@ -207,7 +268,7 @@ template <typename Shape> struct worker {
         products_wait<0>();
         release_keys();
         mask(tile);
-        softmax_exact(sums, score, even, shrink, p.scale);
+        softmax_exact(sums, score, even, shrink, scale);
         for (; tile - 2 >= begin; tile -= 2) {
             step(even, odd, tile - 1, tile < end - 1);
             step(odd, even, tile - 2, true);
@@ -236,6 +297,13 @@ template <typename Shape> struct worker {
             all_begin = mine.all_begin, all_end = mine.all_end;
             row_limits(p, row, first_key, last_key);
             sums.clear();
+            scale = p.scale;
+            float unit = 1; /* of the values */
+            if (Shape::E4M3) {
+                kg_dependency_wait();
+                const int plane = item.batch * p.n_heads + item.head, kv_plane = plane / p.group;
+                scale *= p.q_scale[plane] * p.k_scale[kv_plane], unit = p.v_scale[kv_plane];
+            }
             if (item.tile_begin < item.tile_end) {
                 barrier_wait(shared + Shape::Q_FULL, q_parity);
                 q_parity ^= 1;
@@ -246,8 +314,8 @@ template <typename Shape> struct worker {
                 for (int i = 0; i < DIMS / 2; i++) value[i] = 0;
             }
             const float sink = p.sinks ? p.sinks[item.head] * LOG2_E : -CUDART_INF_F;
-            const float share[2] = { row_share(sums.reference[0], row_weight(sums.weight[0]), p.scale, sink),
-                                     row_share(sums.reference[1], row_weight(sums.weight[1]), p.scale, sink) };
+            const float share[2] = { unit * row_share(sums.reference[0], row_weight(sums.weight[0]), scale, sink),
+                                     unit * row_share(sums.reference[1], row_weight(sums.weight[1]), scale, sink) };
             scale_rows(value, share);
             store_rows(p.y + item.batch * p.y_strides.batch + item.head * p.y_strides.head, p.y_strides.row, row,
                        p.n_queries, p.head_dim, value);
@@ -268,7 +336,9 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1) sdpa_wgmma_kernel(co
         barrier_init(shared + Shape::Q_EMPTY, Shape::WORKERS * 4); /* by a thread of each warp */
         for (int i = 0; i < Shape::STAGES; i++) {
             barrier_init(shared + Shape::K_FULL + 8 * i, 1);
-            barrier_init(shared + Shape::V_FULL + 8 * i, 1);
+            barrier_init(shared + Shape::V_FULL + 8 * i, Shape::E4M3 ? Shape::CONVERTERS : 1);
+            if (Shape::E4M3) barrier_init(shared + Shape::FETCHED_FULL + 8 * i, 1);
+            if (Shape::E4M3) barrier_init(shared + Shape::FETCHED_EMPTY + 8 * i, Shape::CONVERTERS);
             barrier_init(shared + Shape::K_EMPTY + 8 * i, Shape::WORKERS * 4);
             barrier_init(shared + Shape::V_EMPTY + 8 * i, Shape::WORKERS * 4);
         }
@@ -277,13 +347,15 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1) sdpa_wgmma_kernel(co
     __syncthreads(); /* the barriers are there */
     kg_dependents_start();
     if (threadIdx.x >= FETCHER) {
-        registers_less<FETCH_REGISTERS>();
+        registers_less<Shape::FETCH_REGISTERS>();
         if (threadIdx.x == FETCHER) {
             kg_dependency_wait(); /* and so, by its data, does every worker */
             fetch<Shape>(p, shared);
         }
+        if (Shape::E4M3 && threadIdx.x >= FETCHER + 32)
+            convert<Shape>(p, shared, (int)threadIdx.x / 32 - FETCHER / 32 - 1);
     } else {
-        registers_more<WORKER_REGISTERS>();
+        registers_more<Shape::WORKER_REGISTERS>();
         worker<Shape>(p, shared).run();
     }
 }
@@ -309,7 +381,12 @@ const char *kg_sdpa_wgmma_refuses(const struct kg_cuda_backend *cuda, const stru
 enum kg_status kg_sdpa_wgmma_launch(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args,
                                     struct kg_error *err) {
     using namespace kg_sdpa;
-    if (args->head_dim <= 64) return launch<wgmma_shape<64, 128, 4>>(cuda, args, err);
-    if (args->head_dim <= 96) return launch<wgmma_shape<96, 128, 2>>(cuda, args, err);
-    return launch<wgmma_shape<128, 112, 2>>(cuda, args, err); /* 128 keys: too many registers */
+    if (args->inputs == KG_PRECISION_F8) {
+        if (args->head_dim <= 64) return launch<wgmma_shape<true, 64, 128, 4>>(cuda, args, err);
+        if (args->head_dim <= 96) return launch<wgmma_shape<true, 96, 128, 3>>(cuda, args, err);
+        return launch<wgmma_shape<true, 128, 112, 3>>(cuda, args, err);
+    }
+    if (args->head_dim <= 64) return launch<wgmma_shape<false, 64, 128, 4>>(cuda, args, err);
+    if (args->head_dim <= 96) return launch<wgmma_shape<false, 96, 128, 2>>(cuda, args, err);
+    return launch<wgmma_shape<false, 128, 112, 2>>(cuda, args, err); /* 128 keys: too many registers */
 }

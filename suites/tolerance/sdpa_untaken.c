@@ -4,7 +4,6 @@
 const struct kg_sdpa_untaken KG_SDPA_UNTAKEN[] = {
     { KG_SDPA_SPLIT, KG_PRECISION_F16, 0, KG_SDPA_SPLIT_MAX_QUERIES, 0 },
     { KG_SDPA_SPLIT, KG_PRECISION_F8, 0, KG_SDPA_SPLIT_MAX_QUERIES, 0 },
-    { KG_SDPA_WGMMA, KG_PRECISION_F8, 0, 0, 0 },
     { KG_SDPA_CLUSTER, KG_PRECISION_F8, 0, 0, 0 },
     { KG_SDPA_CLUSTER, KG_PRECISION_F16, 0, 0, 512 }, /* tiles of all keys at once */
 };

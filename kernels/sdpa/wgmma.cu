@@ -384,7 +384,7 @@ enum kg_status kg_sdpa_wgmma_launch(const struct kg_cuda_backend *cuda, const st
     if (args->inputs == KG_PRECISION_F8) {
         if (args->head_dim <= 64) return launch<wgmma_shape<true, 64, 128, 4>>(cuda, args, err);
         if (args->head_dim <= 96) return launch<wgmma_shape<true, 96, 128, 3>>(cuda, args, err);
-        return launch<wgmma_shape<true, 128, 112, 3>>(cuda, args, err);
+        return launch<wgmma_shape<true, 128, 128, 2>>(cuda, args, err);
     }
     if (args->head_dim <= 64) return launch<wgmma_shape<false, 64, 128, 4>>(cuda, args, err);
     if (args->head_dim <= 96) return launch<wgmma_shape<false, 96, 128, 2>>(cuda, args, err);

@@ -14,6 +14,7 @@ cuda_sources += kernels/sdpa/quantize.cu
 cuda_sources += kernels/sdpa/scalar.cu
 cuda_sources += kernels/sdpa/tensor_map.cu
 cuda_sources += kernels/sdpa/wgmma.cu
+cuda_sources += kernels/sdpa/wgmma_64.cu
 cuda_sources += kernels/sdpa/mma.cu
 cuda_sources += kernels/sdpa/quantize.cu
 cuda_sources += kernels/sdpa/scalar.cu

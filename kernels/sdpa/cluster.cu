@@ -6,15 +6,17 @@
  * A cluster of two blocks takes 64 queries of one head. Its blocks' two warpgroups, four parts in all, take a tile of 128
  * keys each: at most 512 keys. A block's keys and values all lie in shared memory at once, asked for by its first thread
  * before anything else. Scores are made by products of two operands in shared memory; softmax is in registers, relative to
- * the part's largest score; values are summed by products whose left operand, the weights rounded to f16, stays in registers.
+ * 0 where that is as good as relative to the part's largest score; values are summed by products whose left operand, the weights rounded to f16, stays in registers.
  * Products are exact, summed in float32.
  *
  * Each warp then sends its 16 rows' partial sums, in the layout of its registers, to the block that merges these rows (the
  * first warps' to the first block), where all warps divide the columns among them. Parts are merged in their order: the
  * same bits each time. What goes to the other block counts at that block's barrier by its bytes.
  *
- * A block takes more than half of a multiprocessor's memory: two on one would each be slower than the other's idle
- * multiprocessor. */
+ * Two blocks on one multiprocessor would each be slower than the other's idle multiprocessor. Where two fit (64 dims), the
+ * grid has a block for every multiprocessor, those beyond the work only waiting: blocks of the next launch then come to the
+ * other places, one on each as well, and have all prepared when this launch ends. Else a block takes more than half of the
+ * memory. */
 #include "kernels/dependent.cuh"
 #include "kernels/sdpa/fragment.cuh"
 #include "kernels/sdpa/products.cuh"
@@ -38,7 +40,25 @@ template <int DIMS_> struct cluster_shape {
                          MERGE_FULL = Q_FULL + 8, K_FULL = MERGE_FULL + 8, V_FULL = K_FULL + 8 * SPLITS;
     static constexpr int BYTES = V_FULL + 8 * SPLITS + 1024; /* and to begin at a multiple of 1024 */
     static constexpr int SENT_BYTES = SETS * SPLITS * (VALUE_BYTES + SUM_BYTES); /* by the other block */
+    static constexpr int RESIDENT = DIMS <= 64 ? 2 : 1; /* blocks that fit on a multiprocessor */
 };
+
+/* Softmax of the part's one tile relative to 0, which waits for no largest score; false, and nothing is changed, where a
+ * weight would leave f16's range or a row's weights be so small that f16 keeps too few of their bits. Of the whole warp. */
+template <int N>
+static __device__ __forceinline__ bool softmax_plain(row_sums &r, const float (&score)[N], unsigned (&weight)[N / 2],
+                                                     float scale) {
+    constexpr float LEAST_WEIGHT = 0.0625f; /* of a row: what f16 loses below 2^-14 is then less than its rounding */
+    row_sums plain;
+    float sum[2];
+    plain.reference[0] = plain.reference[1] = 0;
+    make_weights(plain, score, weight, sum, scale);
+    const float least = fminf(row_weight(sum[0]), row_weight(sum[1])), most = fmaxf(sum[0], sum[1]);
+    if (!__all_sync(0xFFFFFFFF, least >= LEAST_WEIGHT && most <= MOST_WEIGHT)) return false;
+    r.reference[0] = r.reference[1] = 0;
+    r.weight[0] = sum[0], r.weight[1] = sum[1];
+    return true;
+}
 
 /* Sends the part's sums of the warp's rows to the block that merges them. */
 template <typename Shape>
@@ -95,11 +115,16 @@ static __device__ __forceinline__ void merge_factors(float (&factor)[2][Shape::P
 }
 
 template <typename Shape>
-static __global__ void __launch_bounds__(Shape::THREADS, 1)
+static __global__ void __launch_bounds__(Shape::THREADS, Shape::RESIDENT)
     sdpa_cluster_kernel(const __grid_constant__ hopper_params p) {
     using namespace kg_hopper;
     require_hopper();
     constexpr int DIMS = Shape::DIMS, KEYS = Shape::KEYS, PARTS = Shape::PARTS, SPLITS = Shape::SPLITS;
+    kg_dependents_start();
+    if ((int)blockIdx.x / Shape::CLUSTER >= p.n_row_tiles * p.n_heads * p.n_batch) { /* a place kept */
+        kg_dependency_wait();
+        return;
+    }
     extern __shared__ unsigned char memory[];
     const unsigned shared = ((unsigned)__cvta_generic_to_shared(memory) + 1023) & ~1023u;
     const int rank = cluster_rank(), split = __shfl_sync(0xFFFFFFFF, threadIdx.x / 128, 0),
@@ -108,35 +133,54 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1)
               batch = plane / p.n_heads, first = item % p.n_row_tiles * ROWS;
     const key_range keys(p, first, ROWS);
     const int tile_begin = keys.begin / KEYS, n_tiles = (keys.end + KEYS - 1) / KEYS - tile_begin; /* part i takes i */
-    const int key = (tile_begin + part) * KEYS;
+    const int key = (tile_begin + part) * KEYS, block_key = key - split * KEYS;
 
+    const int n = min(n_tiles - rank * SPLITS, SPLITS); /* the block's tiles */
     if (threadIdx.x == 0) {
         prefetch_map(&p.q), prefetch_map(&p.k), prefetch_map(&p.v);
         barrier_init(shared + Shape::Q_FULL, 1);
         barrier_init(shared + Shape::MERGE_FULL, 1 + Shape::SETS * SPLITS); /* who expects, and the block's own warps */
+#pragma unroll
         for (int s = 0; s < SPLITS; s++)
             barrier_init(shared + Shape::K_FULL + 8 * s, 1), barrier_init(shared + Shape::V_FULL + 8 * s, 1);
         barrier_init_fence();
         barrier_expect(shared + Shape::MERGE_FULL, Shape::SENT_BYTES);
+        barrier_expect(shared + Shape::Q_FULL, Shape::Q_BYTES);
+#pragma unroll
+        for (int s = 0; s < SPLITS; s++)
+            if (s < n) {
+                barrier_expect(shared + Shape::K_FULL + 8 * s, Shape::TILE_BYTES);
+                barrier_expect(shared + Shape::V_FULL + 8 * s, Shape::TILE_BYTES);
+            }
     }
-    kg_dependents_start();
+    /* What follows the wait for the launch before needs these at once: they are read from the parameter here. */
+    const int kv_head = head / p.group;
+    float scale = p.scale;
+    int n_queries = p.n_queries, head_dim = p.head_dim;
+    uint64_t y_row = p.y_strides.row;
+    __half *y = p.y + batch * p.y_strides.batch + head * p.y_strides.head;
+    asm volatile("" : "+f"(scale), "+r"(n_queries), "+r"(head_dim), "+l"(y_row), "+l"(y));
+    cluster_arrive();
+    cluster_wait(); /* the barriers of both blocks are there */
     if (threadIdx.x == 0) {
         kg_dependency_wait();
         const auto fetch = [&](const CUtensorMap *map, int to, int n_rows, int full, int row, int of) {
-            barrier_expect(shared + full, Shape::PANELS * n_rows * 128);
 #pragma unroll
             for (int panel = 0; panel < Shape::PANELS; panel++)
                 copy_box(shared + to + panel * n_rows * 128, map, shared + full, 64 * panel, row, of, batch);
         };
-        const int kv_head = head / p.group, n = min(n_tiles - rank * SPLITS, SPLITS); /* the block's tiles */
         fetch(&p.q, 0, ROWS, Shape::Q_FULL, first, head);
-        for (int s = 0; s < n; s++)
-            fetch(&p.k, Shape::K + s * Shape::TILE_BYTES, KEYS, Shape::K_FULL + 8 * s, key + s * KEYS, kv_head);
-        for (int s = 0; s < n; s++)
-            fetch(&p.v, Shape::V + s * Shape::TILE_BYTES, KEYS, Shape::V_FULL + 8 * s, key + s * KEYS, kv_head);
+#pragma unroll
+        for (int s = 0; s < SPLITS; s++)
+            if (s < n)
+                fetch(&p.k, Shape::K + s * Shape::TILE_BYTES, KEYS, Shape::K_FULL + 8 * s, block_key + s * KEYS,
+                      kv_head);
+#pragma unroll
+        for (int s = 0; s < SPLITS; s++)
+            if (s < n)
+                fetch(&p.v, Shape::V + s * Shape::TILE_BYTES, KEYS, Shape::V_FULL + 8 * s, block_key + s * KEYS,
+                      kv_head);
     }
-    cluster_arrive();
-    cluster_wait(); /* the barriers of both blocks are there */
 
     row_sums sums;
     sums.clear();
@@ -161,7 +205,7 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1)
             row_limits(p, first + warp * 16 + lane / 4, first_key, last_key);
             mask_scores(score, key, first_key, last_key);
         }
-        softmax_exact(sums, score, weight, shrink, p.scale);
+        if (!softmax_plain(sums, score, weight, scale)) softmax_exact(sums, score, weight, shrink, scale);
         barrier_wait(shared + Shape::V_FULL + 8 * split, 0);
         pin(weight);
         products_fence();
@@ -180,11 +224,11 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1)
 
     const int job = split * 4 + warp, set = job % Shape::SETS, share = job / Shape::SETS,
               row = first + (rank * Shape::SETS + set) * 16 + lane / 4;
-    __half *y = p.y + batch * p.y_strides.batch + head * p.y_strides.head + row * p.y_strides.row;
+    y += row * y_row;
     const float sink = p.sinks ? p.sinks[head] * LOG2_E : -CUDART_INF_F;
     float factor[2][PARTS];
     barrier_wait(shared + Shape::MERGE_FULL, 0);
-    merge_factors<Shape>(factor, shared + Shape::SUMS + set * PARTS * Shape::SUM_BYTES, lane, p.scale, sink);
+    merge_factors<Shape>(factor, shared + Shape::SUMS + set * PARTS * Shape::SUM_BYTES, lane, scale, sink);
 #pragma unroll
     for (int i = 0; i < Shape::COLUMNS; i++) {
         const int column = share * Shape::COLUMNS + i, d = 8 * column + lane % 4 * 2;
@@ -196,10 +240,9 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1)
             out[0] = fmaf(x.x, factor[0][j], out[0]), out[1] = fmaf(x.y, factor[0][j], out[1]);
             out[2] = fmaf(x.z, factor[1][j], out[2]), out[3] = fmaf(x.w, factor[1][j], out[3]);
         }
-        if (d >= p.head_dim) continue;
-        if (row < p.n_queries) *reinterpret_cast<unsigned *>(y + d) = pack_halves(out[0], out[1]);
-        if (row + 8 < p.n_queries)
-            *reinterpret_cast<unsigned *>(y + 8 * p.y_strides.row + d) = pack_halves(out[2], out[3]);
+        if (d >= head_dim) continue;
+        if (row < n_queries) *reinterpret_cast<unsigned *>(y + d) = pack_halves(out[0], out[1]);
+        if (row + 8 < n_queries) *reinterpret_cast<unsigned *>(y + 8 * y_row + d) = pack_halves(out[2], out[3]);
     }
 }
 
@@ -209,9 +252,12 @@ static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg
     struct hopper_params p;
     const enum kg_status status = hopper_params_make(&p, args, ROWS, Shape::KEYS, err);
     if (status) return status;
-    const unsigned alone = cuda->shared_bytes / 2 + 1024;
-    const struct hopper_launch grid = { (unsigned)(p.n_row_tiles * p.n_heads * p.n_batch) * Shape::CLUSTER,
-                                        Shape::THREADS, Shape::BYTES > alone ? Shape::BYTES : alone, Shape::CLUSTER };
+    const unsigned n_work = (unsigned)(p.n_row_tiles * p.n_heads * p.n_batch),
+                   n_places = (unsigned)cuda->n_sms / Shape::CLUSTER, alone = cuda->shared_bytes / 2 + 1024;
+    const bool shares = Shape::RESIDENT > 1;
+    const struct hopper_launch grid = { (shares && n_work < n_places ? n_places : n_work) * Shape::CLUSTER,
+                                        Shape::THREADS, shares || Shape::BYTES > alone ? Shape::BYTES : alone,
+                                        Shape::CLUSTER };
     return hopper_launch_kernel(cuda, sdpa_cluster_kernel<Shape>, grid, p, "sdpa (cluster)", err);
 }
 

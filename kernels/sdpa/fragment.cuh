@@ -170,8 +170,9 @@ __device__ __forceinline__ float row_weight(float weight) {
 
 /* What the row's values are to be multiplied by, with the head's sink, a logit in powers of two (-inf: none). */
 __device__ __forceinline__ float row_share(float reference, float weight, float scale, float sink) {
-    if (reference == -CUDART_INF_F) return 0;
-    return __fdividef(1.0f, weight + exp2_fast(sink - reference * scale));
+    float share; /* without a branch: a merge waits for it */
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(share) : "f"(weight + exp2_fast(sink - reference * scale)));
+    return reference == -CUDART_INF_F ? 0.0f : share;
 }
 
 /* A quad's four words of four groups (word i of group j in thread i) to thread i having group i's four words. */

@@ -47,6 +47,11 @@ enum kg_status hopper_launch_kernel(const struct kg_cuda_backend *cuda, void (*k
                                     const struct hopper_launch &launch, const struct hopper_params &p, const char *what,
                                     struct kg_error *err);
 
+/* The variant wgmma's kernel for small head sizes and few tiles (wgmma_64.cu), and whether it is the faster one. */
+bool wgmma_64_suits(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args);
+enum kg_status wgmma_64_launch(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args,
+                               struct kg_error *err);
+
 } // namespace kg_sdpa
 
 #endif

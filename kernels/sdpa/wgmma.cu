@@ -1,4 +1,4 @@
-/* sdpa by Hopper's warpgroup products, for prefill (sm_90a).
+/* sdpa by Hopper's warpgroup products, for prefill (sm_90a; wgmma_64.cu has those of few tiles).
  *
  *     y[i] = sum_j softmax_j(scale q[i] . k[j]) v[j]      per batch entry and head (contract in ops/sdpa.h)
  *
@@ -386,6 +386,7 @@ enum kg_status kg_sdpa_wgmma_launch(const struct kg_cuda_backend *cuda, const st
         if (args->head_dim <= 96) return launch<wgmma_shape<true, 96, 128, 3>>(cuda, args, err);
         return launch<wgmma_shape<true, 128, 128, 2>>(cuda, args, err);
     }
+    if (wgmma_64_suits(cuda, args)) return wgmma_64_launch(cuda, args, err);
     if (args->head_dim <= 64) return launch<wgmma_shape<false, 64, 128, 4>>(cuda, args, err);
     if (args->head_dim <= 96) return launch<wgmma_shape<false, 96, 128, 2>>(cuda, args, err);
     return launch<wgmma_shape<false, 128, 112, 2>>(cuda, args, err); /* 128 keys: too many registers */

@@ -9,6 +9,9 @@
  * 0 where that is as good as relative to the part's largest score; values are summed by products whose left operand, the weights rounded to f16, stays in registers.
  * Products are exact, summed in float32.
  *
+ * Inputs of E4M3: scores are made by products of E4M3, the scales of queries and keys being part of the scores' scale, that
+ * of values of the result's. After its softmax a warpgroup writes its values as halves (e4m3.cuh): beside the other's.
+ *
  * Each warp then sends its 16 rows' partial sums, in the layout of its registers, to the block that merges these rows (the
  * first warps' to the first block), where all warps divide the columns among them. Parts are merged in their order: the
  * same bits each time. What goes to the other block counts at that block's barrier by its bytes.
@@ -18,26 +21,33 @@
  * other places, one on each as well, and have all prepared when this launch ends. Else a block takes more than half of the
  * memory. */
 #include "kernels/dependent.cuh"
+#include "kernels/sdpa/e4m3.cuh"
 #include "kernels/sdpa/fragment.cuh"
 #include "kernels/sdpa/products.cuh"
 
 namespace kg_sdpa {
 
-template <int DIMS_> struct cluster_shape {
+template <bool E4M3_, int DIMS_> struct cluster_shape {
+    static constexpr bool E4M3 = E4M3_;
     static constexpr int DIMS = DIMS_, KEYS = 128, SPLITS = 2, CLUSTER = 2;
     static constexpr int PARTS = SPLITS * CLUSTER, THREADS = SPLITS * 128, MAX_KEYS = PARTS * KEYS;
-    static constexpr int PANELS = (DIMS + 63) / 64;   /* of 64 dims, 128 bytes a row */
+    static constexpr int PANELS = (DIMS + 63) / 64; /* of 64 halves, 128 bytes a row */
+    /* Of inputs: E4M3 has all dims in one panel. */
+    static constexpr int ROW_BYTES = E4M3 ? e4m3_row_bytes(DIMS) : 128, INPUT_PANELS = E4M3 ? 1 : PANELS;
     static constexpr int SETS = 4 / CLUSTER;          /* of 16 rows, that a block merges */
     static constexpr int SHARES = SPLITS * 4 / SETS;  /* warps that share a set */
     static constexpr int COLUMNS = DIMS / 8 / SHARES; /* eights of columns of a warp's share */
     static_assert(DIMS % (8 * SHARES) == 0, "shares are equal");
 
-    /* Shared memory, in bytes from its beginning. */
-    static constexpr int Q_BYTES = PANELS * ROWS * 128, TILE_BYTES = PANELS * KEYS * 128;
+    /* Shared memory, in bytes from its beginning. FETCHED: values of E4M3 as they come. */
+    static constexpr int Q_BYTES = INPUT_PANELS * ROWS * ROW_BYTES, TILE_BYTES = INPUT_PANELS * KEYS * ROW_BYTES,
+                         V_BYTES = PANELS * KEYS * 128;
     static constexpr int VALUE_BYTES = 16 * DIMS * 4, SUM_BYTES = 16 * 8; /* of a set, of one part */
-    static constexpr int K = Q_BYTES, V = K + SPLITS * TILE_BYTES, PARTIAL = V + SPLITS * TILE_BYTES,
+    static constexpr int K = Q_BYTES, V = K + SPLITS * TILE_BYTES, FETCHED = V + SPLITS * V_BYTES,
+                         PARTIAL = FETCHED + (E4M3 ? SPLITS * TILE_BYTES : 0),
                          SUMS = PARTIAL + SETS * PARTS * VALUE_BYTES, Q_FULL = SUMS + SETS * PARTS * SUM_BYTES,
                          MERGE_FULL = Q_FULL + 8, K_FULL = MERGE_FULL + 8, V_FULL = K_FULL + 8 * SPLITS;
+    static_assert(Q_BYTES % 1024 == 0 && TILE_BYTES % 1024 == 0, "tiles begin with a whole atom of the swizzle");
     static constexpr int BYTES = V_FULL + 8 * SPLITS + 1024; /* and to begin at a multiple of 1024 */
     static constexpr int SENT_BYTES = SETS * SPLITS * (VALUE_BYTES + SUM_BYTES); /* by the other block */
     static constexpr int RESIDENT = DIMS <= 64 ? 2 : 1; /* blocks that fit on a multiprocessor */
@@ -58,6 +68,26 @@ static __device__ __forceinline__ bool softmax_plain(row_sums &r, const float (&
     r.reference[0] = r.reference[1] = 0;
     r.weight[0] = sum[0], r.weight[1] = sum[1];
     return true;
+}
+
+/* Writes the warpgroup's fetched values of E4M3 as halves, for its products. */
+template <typename Shape>
+static __device__ __forceinline__ void convert(unsigned shared, int split, int warp, int lane) {
+    using namespace kg_hopper;
+    constexpr int CHUNKS = Shape::ROW_BYTES / 16, STRIDE = 4 * 32 / CHUNKS, N = Shape::KEYS / STRIDE;
+    const int c = lane % CHUNKS, first = (warp * 32 + lane) / CHUNKS;
+    uint4 x[N];
+    barrier_wait(shared + Shape::V_FULL + 8 * split, 0);
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        x[i] = load_shared_16(shared + Shape::FETCHED + split * Shape::TILE_BYTES +
+                              e4m3_offset<Shape::ROW_BYTES>(first + i * STRIDE, c));
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        if (16 * c < Shape::DIMS)
+            store_e4m3_as_halves<Shape::KEYS>(shared + Shape::V + split * Shape::V_BYTES, first + i * STRIDE, c, x[i]);
+    stores_fence();
+    named_barrier_sync(1 + split, 128); /* all of the tile is there */
 }
 
 /* Sends the part's sums of the warp's rows to the block that merges them. */
@@ -89,10 +119,10 @@ static __device__ __forceinline__ void send(unsigned shared, int rank, int part,
     }
 }
 
-/* What each part's values of both rows of the thread are to be multiplied by. */
+/* What each part's values of both rows of the thread are to be multiplied by; unit: of the values. */
 template <typename Shape>
 static __device__ __forceinline__ void merge_factors(float (&factor)[2][Shape::PARTS], unsigned sums, int lane,
-                                                     float scale, float sink) {
+                                                     float scale, float sink, float unit) {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         float2 sum[Shape::PARTS];
@@ -108,7 +138,7 @@ static __device__ __forceinline__ void merge_factors(float (&factor)[2][Shape::P
             factor[half][i] = exp2_fast((sum[i].x - zero) * scale);
             total = fmaf(sum[i].y, factor[half][i], total);
         }
-        const float share = row_share(reference, total, scale, sink);
+        const float share = unit * row_share(reference, total, scale, sink);
 #pragma unroll
         for (int i = 0; i < Shape::PARTS; i++) factor[half][i] *= share;
     }
@@ -166,8 +196,9 @@ static __global__ void __launch_bounds__(Shape::THREADS, Shape::RESIDENT)
         kg_dependency_wait();
         const auto fetch = [&](const CUtensorMap *map, int to, int n_rows, int full, int row, int of) {
 #pragma unroll
-            for (int panel = 0; panel < Shape::PANELS; panel++)
-                copy_box(shared + to + panel * n_rows * 128, map, shared + full, 64 * panel, row, of, batch);
+            for (int panel = 0; panel < Shape::INPUT_PANELS; panel++)
+                copy_box(shared + to + panel * n_rows * Shape::ROW_BYTES, map, shared + full, 64 * panel, row, of,
+                         batch);
         };
         fetch(&p.q, 0, ROWS, Shape::Q_FULL, first, head);
 #pragma unroll
@@ -178,8 +209,15 @@ static __global__ void __launch_bounds__(Shape::THREADS, Shape::RESIDENT)
 #pragma unroll
         for (int s = 0; s < SPLITS; s++)
             if (s < n)
-                fetch(&p.v, Shape::V + s * Shape::TILE_BYTES, KEYS, Shape::V_FULL + 8 * s, block_key + s * KEYS,
-                      kv_head);
+                fetch(&p.v, (Shape::E4M3 ? Shape::FETCHED : Shape::V) + s * Shape::TILE_BYTES, KEYS,
+                      Shape::V_FULL + 8 * s, block_key + s * KEYS, kv_head);
+    }
+
+    float unit = 1; /* of the values */
+    if (Shape::E4M3) {
+        kg_dependency_wait();
+        const int kv_plane = batch * (p.n_heads / p.group) + kv_head;
+        scale *= p.q_scale[plane] * p.k_scale[kv_plane], unit = p.v_scale[kv_plane];
     }
 
     row_sums sums;
@@ -189,15 +227,21 @@ static __global__ void __launch_bounds__(Shape::THREADS, Shape::RESIDENT)
     if (part < n_tiles) {
         float score[KEYS / 2], shrink[2];
         unsigned weight[KEYS / 4];
-        const uint64_t q = matrix_descriptor(shared),
-                       k = matrix_descriptor(shared + Shape::K + split * Shape::TILE_BYTES),
-                       v = matrix_descriptor(shared + Shape::V + split * Shape::TILE_BYTES, KEYS * 128);
+        const uint64_t q = matrix_descriptor<Shape::ROW_BYTES>(shared),
+                       k = matrix_descriptor<Shape::ROW_BYTES>(shared + Shape::K + split * Shape::TILE_BYTES),
+                       v = matrix_descriptor(shared + Shape::V + split * Shape::V_BYTES, KEYS * 128);
         barrier_wait(shared + Shape::K_FULL + 8 * split, 0);
         products_fence();
+        if constexpr (Shape::E4M3) {
 #pragma unroll
-        for (int i = 0; i < DIMS / 16; i++)
-            products<KEYS>::template shared<false>(score, q + (i / 4 * ROWS * 128 + i % 4 * 32) / 16,
-                                                   k + (i / 4 * KEYS * 128 + i % 4 * 32) / 16, i > 0);
+            for (int i = 0; i < DIMS / 32; i++)
+                products<KEYS>::shared_e4m3(score, q + i * 32 / 16, k + i * 32 / 16, i > 0);
+        } else {
+#pragma unroll
+            for (int i = 0; i < DIMS / 16; i++)
+                products<KEYS>::template shared<false>(score, q + (i / 4 * ROWS * 128 + i % 4 * 32) / 16,
+                                                       k + (i / 4 * KEYS * 128 + i % 4 * 32) / 16, i > 0);
+        }
         products_commit();
         products_wait<0>();
         if (key < keys.all_begin || key + KEYS > keys.all_end) {
@@ -206,7 +250,8 @@ static __global__ void __launch_bounds__(Shape::THREADS, Shape::RESIDENT)
             mask_scores(score, key, first_key, last_key);
         }
         if (!softmax_plain(sums, score, weight, scale)) softmax_exact(sums, score, weight, shrink, scale);
-        barrier_wait(shared + Shape::V_FULL + 8 * split, 0);
+        if (Shape::E4M3) convert<Shape>(shared, split, warp, lane);
+        else barrier_wait(shared + Shape::V_FULL + 8 * split, 0);
         pin(weight);
         products_fence();
 #pragma unroll
@@ -228,7 +273,7 @@ static __global__ void __launch_bounds__(Shape::THREADS, Shape::RESIDENT)
     const float sink = p.sinks ? p.sinks[head] * LOG2_E : -CUDART_INF_F;
     float factor[2][PARTS];
     barrier_wait(shared + Shape::MERGE_FULL, 0);
-    merge_factors<Shape>(factor, shared + Shape::SUMS + set * PARTS * Shape::SUM_BYTES, lane, scale, sink);
+    merge_factors<Shape>(factor, shared + Shape::SUMS + set * PARTS * Shape::SUM_BYTES, lane, scale, sink, unit);
 #pragma unroll
     for (int i = 0; i < Shape::COLUMNS; i++) {
         const int column = share * Shape::COLUMNS + i, d = 8 * column + lane % 4 * 2;
@@ -264,8 +309,7 @@ static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg
 } // namespace kg_sdpa
 
 const char *kg_sdpa_cluster_refuses(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args) {
-    if (args->inputs != KG_PRECISION_F16) return "inputs are not f16";
-    if (args->n_keys > kg_sdpa::cluster_shape<64>::MAX_KEYS) return "there are more than 512 keys";
+    if (args->n_keys > kg_sdpa::cluster_shape<false, 64>::MAX_KEYS) return "there are more than 512 keys";
     if ((uint64_t)args->n_batch * args->n_heads * args->n_queries > INT32_MAX / 4) return "there are too many queries";
     return kg_sdpa::hopper_refuses(cuda, args);
 }
@@ -273,7 +317,12 @@ const char *kg_sdpa_cluster_refuses(const struct kg_cuda_backend *cuda, const st
 enum kg_status kg_sdpa_cluster_launch(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args,
                                       struct kg_error *err) {
     using namespace kg_sdpa;
-    if (args->head_dim <= 64) return launch<cluster_shape<64>>(cuda, args, err);
-    if (args->head_dim <= 96) return launch<cluster_shape<96>>(cuda, args, err);
-    return launch<cluster_shape<128>>(cuda, args, err);
+    if (args->inputs == KG_PRECISION_F8) {
+        if (args->head_dim <= 64) return launch<cluster_shape<true, 64>>(cuda, args, err);
+        if (args->head_dim <= 96) return launch<cluster_shape<true, 96>>(cuda, args, err);
+        return launch<cluster_shape<true, 128>>(cuda, args, err);
+    }
+    if (args->head_dim <= 64) return launch<cluster_shape<false, 64>>(cuda, args, err);
+    if (args->head_dim <= 96) return launch<cluster_shape<false, 96>>(cuda, args, err);
+    return launch<cluster_shape<false, 128>>(cuda, args, err);
 }

@@ -62,8 +62,6 @@ enum kg_status hopper_params_make(struct hopper_params *p, const struct kg_sdpa_
     p->q_scale = a->q_scale;
     p->k_scale = a->k_scale;
     p->v_scale = a->v_scale;
-    p->e4m3_values = (const uint8_t *)a->v;
-    p->v_strides = a->v_strides;
     p->n_batch = (int)a->n_batch;
     p->n_heads = (int)a->n_heads;
     p->group = (int)(a->n_heads / a->n_kv_heads);

@@ -21,9 +21,7 @@ struct hopper_params {
     kg_sdpa_strides y_strides;
     const float *sinks;
     const float *q_scale, *k_scale, *v_scale; /* of E4M3: of each batch entry and head */
-    const uint8_t *e4m3_values;
-    kg_sdpa_strides v_strides;
-    int n_batch, n_heads, group; /* group: query heads a key head */
+    int n_batch, n_heads, group;              /* group: query heads a key head */
     int n_queries, n_keys, head_dim;
     int n_row_tiles; /* of the queries of one head */
     int window;

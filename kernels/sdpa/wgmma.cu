@@ -8,10 +8,10 @@
  * registers, values by a product whose left operand, the weights rounded to f16, stays in registers. Products are exact,
  * summed in float32.
  *
- * Inputs of E4M3: scores are made by products of E4M3, exact but for their sums of less than float32's precision; the head's
- * scales of queries and keys are part of the scores' scale, that of values of the result's. Copies leave values in a ring
- * of their own, from which the last warpgroup's other warps write them as halves to the ring that products read
- * (e4m3.cuh): beside the workers, who would otherwise wait for it.
+ * Inputs of E4M3: scores are made by products of E4M3, of whose sums tensor cores keep some 14 bits: scores of normal
+ * queries and keys are off by 1e-4. The head's scales of queries and keys are part of the scores' scale, that of values of
+ * the result's. Copies leave values in a ring of their own, from which the last warpgroup's other warps write them as halves
+ * to the ring that products read (e4m3.cuh).
  *
  * The scores of a tile are made while the values of the tile before are summed. Weights are relative to the largest score
  * of the first tile, so that nothing waits for a tile's maximum; where that would take a weight out of f16's range, or its

@@ -6,7 +6,8 @@
  * A cluster of two blocks takes 64 queries of one head. Its blocks' two warpgroups, four parts in all, take a tile of 128
  * keys each: at most 512 keys. A block's keys and values all lie in shared memory at once, asked for by its first thread
  * before anything else. Scores are made by products of two operands in shared memory; softmax is in registers, relative to
- * 0 where that is as good as relative to the part's largest score; values are summed by products whose left operand, the weights rounded to f16, stays in registers.
+ * 0 where that is as good as relative to the part's largest score; values are summed by products whose left operand, the
+ * weights rounded to f16, stays in registers.
  * Products are exact, summed in float32.
  *
  * Inputs of E4M3: scores are made by products of E4M3, the scales of queries and keys being part of the scores' scale, that
@@ -53,21 +54,29 @@ template <bool E4M3_, int DIMS_> struct cluster_shape {
     static constexpr int RESIDENT = DIMS <= 64 ? 2 : 1; /* blocks that fit on a multiprocessor */
 };
 
-/* Softmax of the part's one tile relative to 0, which waits for no largest score; false, and nothing is changed, where a
- * weight would leave f16's range or a row's weights be so small that f16 keeps too few of their bits. Of the whole warp. */
+/* Softmax of the part's one tile relative to 0, which waits for no largest score; relative to that for rows where a weight
+ * would leave f16's range or all be so small that f16 keeps too few of their bits. */
 template <int N>
-static __device__ __forceinline__ bool softmax_plain(row_sums &r, const float (&score)[N], unsigned (&weight)[N / 2],
-                                                     float scale) {
+static __device__ __forceinline__ void softmax(row_sums &r, float (&score)[N], unsigned (&weight)[N / 2], float scale) {
     constexpr float LEAST_WEIGHT = 0.0625f; /* of a row: what f16 loses below 2^-14 is then less than its rounding */
     row_sums plain;
-    float sum[2];
+    float sum[2], shrink[2];
+    bool good[2];
     plain.reference[0] = plain.reference[1] = 0;
     make_weights(plain, score, weight, sum, scale);
-    const float least = fminf(row_weight(sum[0]), row_weight(sum[1])), most = fmaxf(sum[0], sum[1]);
-    if (!__all_sync(0xFFFFFFFF, least >= LEAST_WEIGHT && most <= MOST_WEIGHT)) return false;
-    r.reference[0] = r.reference[1] = 0;
-    r.weight[0] = sum[0], r.weight[1] = sum[1];
-    return true;
+#pragma unroll
+    for (int half = 0; half < 2; half++) good[half] = sum[half] <= MOST_WEIGHT && row_weight(sum[half]) >= LEAST_WEIGHT;
+    r.clear();
+    if (__all_sync(0xFFFFFFFF, good[0] && good[1])) {
+        r.reference[0] = r.reference[1] = 0;
+        r.weight[0] = sum[0], r.weight[1] = sum[1];
+        return;
+    }
+    whole_rows(good);
+#pragma unroll
+    for (int half = 0; half < 2; half++)
+        if (good[half]) r.reference[half] = 0;
+    softmax_exact(r, score, weight, shrink, scale, good);
 }
 
 /* Writes the warpgroup's fetched values of E4M3 as halves, for its products. */
@@ -225,7 +234,7 @@ static __global__ void __launch_bounds__(Shape::THREADS, Shape::RESIDENT)
     float value[DIMS / 2];
     barrier_wait(shared + Shape::Q_FULL, 0); /* what the launch depends on is there */
     if (part < n_tiles) {
-        float score[KEYS / 2], shrink[2];
+        float score[KEYS / 2];
         unsigned weight[KEYS / 4];
         const uint64_t q = matrix_descriptor<Shape::ROW_BYTES>(shared),
                        k = matrix_descriptor<Shape::ROW_BYTES>(shared + Shape::K + split * Shape::TILE_BYTES),
@@ -249,7 +258,7 @@ static __global__ void __launch_bounds__(Shape::THREADS, Shape::RESIDENT)
             row_limits(p, first + warp * 16 + lane / 4, first_key, last_key);
             mask_scores(score, key, first_key, last_key);
         }
-        if (!softmax_plain(sums, score, weight, scale)) softmax_exact(sums, score, weight, shrink, scale);
+        softmax(sums, score, weight, scale);
         if (Shape::E4M3) convert<Shape>(shared, split, warp, lane);
         else barrier_wait(shared + Shape::V_FULL + 8 * split, 0);
         pin(weight);

@@ -97,18 +97,28 @@ __device__ __forceinline__ void make_weights(const row_sums &r, const float (&sc
     sum[0] = chain[0][0] + chain[0][1], sum[1] = chain[1][0] + chain[1][1];
 }
 
-/* Whether such weights may be used: the rows have a reference, not too large for the fused product, and no weight is out of
- * range. */
-__device__ __forceinline__ bool weights_good(const row_sums &r, const float (&sum)[2], float scale) {
-    const float limit = LARGE_EXPONENT / scale;
-    return sum[0] <= MOST_WEIGHT && sum[1] <= MOST_WEIGHT && fabsf(r.reference[0]) <= limit &&
-           fabsf(r.reference[1]) <= limit;
+/* Of each row, whether all its threads say so. */
+__device__ __forceinline__ void whole_rows(bool (&says)[2]) {
+    const int quad = threadIdx.x % 32 / 4 * 4;
+#pragma unroll
+    for (int half = 0; half < 2; half++) says[half] = (__ballot_sync(0xFFFFFFFF, says[half]) >> quad & 0xF) == 0xF;
 }
 
-/* The rows' references become their largest scores so far; what was summed before is to be multiplied by shrink. Scores
- * become relative to them if they are too large for the fused product, and so does the reference for make_weights. */
+/* Of each row, whether the thread's part of such weights may be used: the row has a reference, not too large for the fused
+ * product, and no weight is out of range. True if so of both. */
+__device__ __forceinline__ bool weights_good(bool (&good)[2], const row_sums &r, const float (&sum)[2], float scale) {
+    const float limit = LARGE_EXPONENT / scale;
+#pragma unroll
+    for (int half = 0; half < 2; half++) good[half] = sum[half] <= MOST_WEIGHT && fabsf(r.reference[half]) <= limit;
+    return good[0] && good[1];
+}
+
+/* The references become the rows' largest scores so far, but of rows to keep; what was summed before is to be multiplied by
+ * shrink. Scores become relative to them if they are too large for the fused product, and so does the reference for
+ * make_weights. */
 template <int N>
-__device__ __forceinline__ row_sums new_reference(row_sums &r, float (&score)[N], float (&shrink)[2], float scale) {
+__device__ __forceinline__ row_sums new_reference(row_sums &r, float (&score)[N], float (&shrink)[2], float scale,
+                                                  const bool (&keep)[2]) {
     constexpr int CHAINS = 4;
     float largest[2][CHAINS];
 #pragma unroll
@@ -130,6 +140,7 @@ __device__ __forceinline__ row_sums new_reference(row_sums &r, float (&score)[N]
     row_sums relative = r;
 #pragma unroll
     for (int half = 0; half < 2; half++) {
+        if (keep[half]) largest[half][0] = r.reference[half];
         const float zero = largest[half][0] == -CUDART_INF_F ? 0.0f : largest[half][0];
         shrink[half] = exp2_fast((r.reference[half] - zero) * scale);
         r.reference[half] = largest[half][0];
@@ -144,12 +155,13 @@ __device__ __forceinline__ row_sums new_reference(row_sums &r, float (&score)[N]
     return relative;
 }
 
-/* Both in one: the weights of scores relative to the largest so far. */
+/* Both in one: the weights of scores relative to the largest so far, but of rows to keep. A row's bits do not hang on what
+ * the warp's other rows need. */
 template <int N>
 __device__ __forceinline__ void softmax_exact(row_sums &r, float (&score)[N], unsigned (&weight)[N / 2],
-                                              float (&shrink)[2], float scale) {
+                                              float (&shrink)[2], float scale, const bool (&keep)[2]) {
     float sum[2];
-    const row_sums relative = new_reference(r, score, shrink, scale);
+    const row_sums relative = new_reference(r, score, shrink, scale, keep);
     make_weights(relative, score, weight, sum, scale);
     r.weight[0] += sum[0], r.weight[1] += sum[1];
 }

@@ -15,7 +15,7 @@
  *
  * The scores of a tile are made while the values of the tile before are summed. Weights are relative to the largest score
  * of the first tile, so that nothing waits for a tile's maximum; where that would take a weight out of f16's range, or its
- * score's exponent out of the fused product's precision, the warp takes the tile again relative to the largest so far. The
+ * score's exponent out of the fused product's precision, the warp takes such rows again relative to the largest so far. The
  * two workers take turns at issuing products, so that one's softmax runs beside the other's products.
  *
  * Tiles of queries are dealt out in turn to as many blocks as there are multiprocessors; causal ones longest first. */
@@ -244,13 +244,15 @@ template <typename Shape> struct worker {
         mask(tile);
         float sum[2];
         make_weights(sums, score, fresh, sum, scale);
-        const bool good = __all_sync(0xFFFFFFFF, weights_good(sums, sum, scale));
+        bool good_rows[2];
+        const bool good = __all_sync(0xFFFFFFFF, weights_good(good_rows, sums, sum, scale));
         if (good) sums.weight[0] += sum[0], sums.weight[1] += sum[1];
         products_wait<0>(); /* the values */
         release_values();
         if (!good) {
             float shrink[2];
-            softmax_exact(sums, score, fresh, shrink, scale);
+            whole_rows(good_rows);
+            softmax_exact(sums, score, fresh, shrink, scale, good_rows);
             scale_rows(value, shrink);
         }
     }
@@ -268,7 +270,7 @@ template <typename Shape> struct worker {
         products_wait<0>();
         release_keys();
         mask(tile);
-        softmax_exact(sums, score, even, shrink, scale);
+        softmax_exact(sums, score, even, shrink, scale, { false, false });
         for (; tile - 2 >= begin; tile -= 2) {
             step(even, odd, tile - 1, tile < end - 1);
             step(odd, even, tile - 2, true);

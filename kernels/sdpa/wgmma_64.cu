@@ -224,7 +224,7 @@ static __global__ void __launch_bounds__(THREADS, 1) sdpa_wgmma_64_kernel(const 
         make_scores(0);
         products_wait<0>();
         mask(0);
-        softmax_exact(sums, score, weight, shrink, scale);
+        softmax_exact(sums, score, weight, shrink, scale, { false, false });
         for (int i = 1; i < n; i++) {
             make_scores(i);
             add_values(i - 1);
@@ -233,10 +233,12 @@ static __global__ void __launch_bounds__(THREADS, 1) sdpa_wgmma_64_kernel(const 
             ring.release(group, i - 1);
             mask(i);
             make_weights(sums, score, weight, sum, scale);
-            const bool good = __all_sync(0xFFFFFFFF, weights_good(sums, sum, scale));
+            bool good_rows[2];
+            const bool good = __all_sync(0xFFFFFFFF, weights_good(good_rows, sums, sum, scale));
             if (good) sums.weight[0] += sum[0], sums.weight[1] += sum[1];
             if (!good) {
-                softmax_exact(sums, score, weight, shrink, scale);
+                whole_rows(good_rows);
+                softmax_exact(sums, score, weight, shrink, scale, good_rows);
                 scale_rows(value, shrink);
             }
         }

@@ -65,7 +65,10 @@ static __device__ __forceinline__ void softmax(row_sums &r, float (&score)[N], u
     plain.reference[0] = plain.reference[1] = 0;
     make_weights(plain, score, weight, sum, scale);
 #pragma unroll
-    for (int half = 0; half < 2; half++) good[half] = sum[half] <= MOST_WEIGHT && row_weight(sum[half]) >= LEAST_WEIGHT;
+    for (int half = 0; half < 2; half++) {
+        const float whole = row_weight(sum[half]); /* by all lanes, whatever each has */
+        good[half] = sum[half] <= MOST_WEIGHT && whole >= LEAST_WEIGHT;
+    }
     r.clear();
     if (__all_sync(0xFFFFFFFF, good[0] && good[1])) {
         r.reference[0] = r.reference[1] = 0;

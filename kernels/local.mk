@@ -25,13 +25,9 @@ EXTRA_DIST += kernels/attention.cuh kernels/dependent.cuh kernels/dequant.cuh ke
 	kernels/gemv_stream.cuh kernels/mma.cuh kernels/precision.cuh kernels/reduce.cuh kernels/rope_turn.cuh kernels/sample.cuh
 EXTRA_DIST += kernels/persistent/step.h kernels/persistent/program.h kernels/persistent/block.cuh kernels/persistent/ring.cuh \
 	kernels/persistent/exchange.cuh kernels/persistent/matrix.cuh kernels/persistent/attention.cuh
-EXTRA_DIST += kernels/sdpa/sdpa.h kernels/sdpa/hopper_call.h kernels/sdpa/tensor_map.h kernels/sdpa/e4m3.cuh kernels/sdpa/fragment.cuh \
-	kernels/sdpa/hopper.cuh kernels/sdpa/products.cuh
-EXTRA_DIST += kernels/sdpa/operands.cuh
-EXTRA_DIST += kernels/sdpa/partial.cuh
-EXTRA_DIST += kernels/sdpa/peer.cuh
-EXTRA_DIST += kernels/sdpa/sdpa.h
-	kernels/sdpa/e4m3.cuh kernels/sdpa/hopper.cuh kernels/sdpa/products.cuh
+EXTRA_DIST += kernels/sdpa/sdpa.h kernels/sdpa/hopper_call.h kernels/sdpa/tensor_map.h kernels/sdpa/e4m3.cuh \
+	kernels/sdpa/fragment.cuh kernels/sdpa/hopper.cuh kernels/sdpa/operands.cuh kernels/sdpa/partial.cuh \
+	kernels/sdpa/peer.cuh kernels/sdpa/products.cuh
 if WITH_CUDA
 cuda_objects = $(cuda_sources:.cu=.cu.o)
 libkigo_a_LIBADD += $(cuda_objects)

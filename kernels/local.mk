@@ -7,18 +7,9 @@ cuda_sources += kernels/add.cu kernels/attention.cu kernels/attention_decode.cu 
 	kernels/embedding.cu kernels/gelu.cu kernels/kv_write.cu kernels/layernorm.cu \
 	kernels/rmsnorm.cu kernels/rope.cu kernels/softmax.cu kernels/swiglu.cu
 cuda_sources += kernels/mailbox.cu kernels/sample.cu kernels/sample_draw.cu
-cuda_sources += kernels/sdpa/cluster.cu
-cuda_sources += kernels/sdpa/dispatch.cu
-cuda_sources += kernels/sdpa/hopper_call.cu
-cuda_sources += kernels/sdpa/quantize.cu
-cuda_sources += kernels/sdpa/scalar.cu
-cuda_sources += kernels/sdpa/tensor_map.cu
-cuda_sources += kernels/sdpa/wgmma.cu
-cuda_sources += kernels/sdpa/wgmma_64.cu
-cuda_sources += kernels/sdpa/mma.cu
-cuda_sources += kernels/sdpa/quantize.cu
-cuda_sources += kernels/sdpa/scalar.cu
-cuda_sources += kernels/sdpa/split.cu
+cuda_sources += kernels/sdpa/cluster.cu kernels/sdpa/dispatch.cu kernels/sdpa/hopper_call.cu kernels/sdpa/mma.cu \
+	kernels/sdpa/quantize.cu kernels/sdpa/scalar.cu kernels/sdpa/split.cu kernels/sdpa/tensor_map.cu \
+	kernels/sdpa/wgmma.cu kernels/sdpa/wgmma_64.cu
 EXTRA_DIST += $(cuda_sources) suites/harness/selftest/out_of_bounds.cu
 EXTRA_DIST += kernels/cuda_backend.h kernels/decode_step.h kernels/gemm.h kernels/measure.h kernels/sample.h kernels/step_walk.h
 EXTRA_DIST += kernels/attention.cuh kernels/dependent.cuh kernels/dequant.cuh kernels/elementwise.cuh kernels/gemv.cuh \

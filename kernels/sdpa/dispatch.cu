@@ -14,9 +14,11 @@ static bool any(const struct kg_cuda_backend *, const struct kg_sdpa_args *) {
     return true;
 }
 
-/* By name only: no committed run has proved it as it is. */
-static bool none(const struct kg_cuda_backend *, const struct kg_sdpa_args *) {
-    return false;
+/* One wave of clusters: more take turns, and bigger tiles are faster then. */
+static bool few_tiles(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args) {
+    constexpr uint64_t TILE_QUERIES = 64, BLOCKS = 2; /* of a cluster's tile */
+    return (uint64_t)args->n_batch * args->n_heads * ((args->n_queries + TILE_QUERIES - 1) / TILE_QUERIES) * BLOCKS <=
+           (uint64_t)cuda->n_sms;
 }
 
 static bool few_queries(const struct kg_cuda_backend *, const struct kg_sdpa_args *args) {
@@ -26,7 +28,7 @@ static bool few_queries(const struct kg_cuda_backend *, const struct kg_sdpa_arg
 /* AUTO takes the first that neither refuses nor leaves the call to a later one. */
 static const struct variant VARIANTS[] = {
     { KG_SDPA_SPLIT, kg_sdpa_split_refuses, kg_sdpa_split_launch, few_queries },
-    { KG_SDPA_CLUSTER, kg_sdpa_cluster_refuses, kg_sdpa_cluster_launch, none },
+    { KG_SDPA_CLUSTER, kg_sdpa_cluster_refuses, kg_sdpa_cluster_launch, few_tiles },
     { KG_SDPA_WGMMA, kg_sdpa_wgmma_refuses, kg_sdpa_wgmma_launch, any },
     { KG_SDPA_MMA, kg_sdpa_mma_refuses, kg_sdpa_mma_launch, any },
     { KG_SDPA_SCALAR, kg_sdpa_scalar_refuses, kg_sdpa_scalar_launch, any }, /* takes what no other does */

@@ -383,12 +383,12 @@ const char *kg_sdpa_wgmma_refuses(const struct kg_cuda_backend *cuda, const stru
 enum kg_status kg_sdpa_wgmma_launch(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args,
                                     struct kg_error *err) {
     using namespace kg_sdpa;
+    if (wgmma_64_suits(cuda, args)) return wgmma_64_launch(cuda, args, err);
     if (args->inputs == KG_PRECISION_F8) {
         if (args->head_dim <= 64) return launch<wgmma_shape<true, 64, 128, 4>>(cuda, args, err);
         if (args->head_dim <= 96) return launch<wgmma_shape<true, 96, 128, 3>>(cuda, args, err);
         return launch<wgmma_shape<true, 128, 128, 2>>(cuda, args, err);
     }
-    if (wgmma_64_suits(cuda, args)) return wgmma_64_launch(cuda, args, err);
     if (args->head_dim <= 64) return launch<wgmma_shape<false, 64, 128, 4>>(cuda, args, err);
     if (args->head_dim <= 96) return launch<wgmma_shape<false, 96, 128, 2>>(cuda, args, err);
     return launch<wgmma_shape<false, 128, 112, 2>>(cuda, args, err); /* 128 keys: too many registers */

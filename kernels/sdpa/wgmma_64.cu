@@ -9,30 +9,45 @@
  * beginning, so that all blocks have as much to do; else neighbours. Group 0 has the later queries, and so no fewer keys.
  *
  * Left operands of products, the queries and the weights rounded to f16, are in registers; products are exact, summed in
- * float32. Weights are relative to the largest score of the part's first tile;
- * where that would take one out of f16's range, the warp takes the tile again relative to the largest so far (fragment.cuh).
+ * float32. Inputs of E4M3 are as in wgmma.cu: scores by products of E4M3 (queries in shared memory, for want of registers),
+ * values written as halves to the ring that products read, by two warps a part beside the four warpgroups.
+ *
+ * Weights are relative to the largest score of the part's first tile; where that would take one out of f16's range, the warp
+ * takes the tile again relative to the largest so far (fragment.cuh).
  *
  * At the end the parts exchange halves of their columns through shared memory, and each merges what it then has of both:
  * the same bits each time. */
 #include "kernels/dependent.cuh"
 #include "kernels/mma.cuh"
+#include "kernels/sdpa/e4m3.cuh"
 #include "kernels/sdpa/fragment.cuh"
 #include "kernels/sdpa/products.cuh"
 
 namespace kg_sdpa {
 
-constexpr int DIMS = 64, KEYS = 64, STAGES = 4, GROUPS = 2, PARTS = 2, WORKERS = GROUPS * PARTS,
-              THREADS = WORKERS * 128;
+constexpr int DIMS = 64, KEYS = 64, STAGES = 4, GROUPS = 2, PARTS = 2, WORKERS = GROUPS * PARTS;
 static_assert((STAGES & (STAGES - 1)) == 0, "places in a ring are by its low bits");
 
-/* Shared memory, in bytes from its beginning. Rows have 128 bytes. What a thread exchanges are vectors of 16 bytes, those
- * of a warpgroup side by side: its values of half of the columns, then its sums. */
-constexpr int TILE_BYTES = KEYS * 128, VECTOR_BYTES = 128 * 16, VALUE_VECTORS = DIMS / 16,
-              EXCHANGE_BYTES = (VALUE_VECTORS + 1) * VECTOR_BYTES;
-constexpr int K = GROUPS * ROWS * 128, V = K + PARTS * STAGES * TILE_BYTES, EXCHANGE = V + PARTS * STAGES * TILE_BYTES,
-              Q_FULL = EXCHANGE + WORKERS * EXCHANGE_BYTES, K_FULL = Q_FULL + 8, V_FULL = K_FULL + 8 * PARTS * STAGES,
-              EMPTY = V_FULL + 8 * PARTS * STAGES, /* by groups, parts, stages */
-    BYTES = EMPTY + 8 * WORKERS * STAGES + 1024;   /* and to begin at a multiple of 1024 */
+/* Shared memory, in bytes from its beginning. Rows of halves have 128 bytes. What a thread exchanges are vectors of 16 bytes,
+ * those of a warpgroup side by side: its values of half of the columns, then its sums. */
+constexpr int VECTOR_BYTES = 128 * 16, VALUE_VECTORS = DIMS / 16, EXCHANGE_BYTES = (VALUE_VECTORS + 1) * VECTOR_BYTES,
+              RINGS = PARTS * STAGES;
+template <bool E4M3_> struct wgmma_64_shape {
+    static constexpr bool E4M3 = E4M3_;
+    static constexpr int CONVERTERS = E4M3 ? 2 : 0; /* warps a part */
+    static constexpr int THREADS = WORKERS * 128 + PARTS * CONVERTERS * 32;
+    /* Of E4M3, whose queries stay in shared memory: the launch's 96 a thread are dealt out anew. */
+    static constexpr int WORKER_REGISTERS = 112, CONVERTER_REGISTERS = 32;
+    static constexpr int ROW_BYTES = E4M3 ? e4m3_row_bytes(DIMS) : 128; /* of inputs */
+    static constexpr int Q_BYTES = GROUPS * ROWS * ROW_BYTES, TILE_BYTES = KEYS * ROW_BYTES, V_BYTES = KEYS * 128;
+    static constexpr int K = Q_BYTES, V = K + RINGS * TILE_BYTES, FETCHED = V + RINGS * V_BYTES,
+                         EXCHANGE = FETCHED + (E4M3 ? RINGS * TILE_BYTES : 0),
+                         Q_FULL = EXCHANGE + WORKERS * EXCHANGE_BYTES, K_FULL = Q_FULL + 8, V_FULL = K_FULL + 8 * RINGS,
+                         FETCHED_FULL = V_FULL + 8 * RINGS,
+                         EMPTY = FETCHED_FULL + 8 * RINGS, /* by groups, parts, stages */
+        BYTES = EMPTY + 8 * WORKERS * STAGES + 1024;       /* and to begin at a multiple of 1024 */
+    static_assert(Q_BYTES % 1024 == 0 && TILE_BYTES % 1024 == 0, "tiles begin with a whole atom of the swizzle");
+};
 
 /* What a block does: each group's first query (n_queries: none), and tiles of keys [begin, end). */
 struct block_work {
@@ -62,42 +77,67 @@ struct block_work {
 };
 
 /* A part's rings: tile i is in place i % STAGES, for the i / STAGES'th time. */
-struct rings {
-    unsigned k, v, k_full, v_full, empty; /* in shared memory */
+template <typename Shape> struct rings {
+    unsigned k, v, fetched; /* in shared memory; fetched: values as copies leave them */
+    unsigned k_full, v_full, fetched_full, empty;
 
     __device__ __forceinline__ rings(unsigned shared, int part)
-        : k(shared + K + part * STAGES * TILE_BYTES), v(shared + V + part * STAGES * TILE_BYTES),
-          k_full(shared + K_FULL + part * STAGES * 8), v_full(shared + V_FULL + part * STAGES * 8),
-          empty(shared + EMPTY + part * STAGES * 8) {
+        : k(shared + Shape::K + part * STAGES * Shape::TILE_BYTES),
+          v(shared + Shape::V + part * STAGES * Shape::V_BYTES),
+          fetched(Shape::E4M3 ? shared + Shape::FETCHED + part * STAGES * Shape::TILE_BYTES : v),
+          k_full(shared + Shape::K_FULL + part * STAGES * 8), v_full(shared + Shape::V_FULL + part * STAGES * 8),
+          fetched_full(Shape::E4M3 ? shared + Shape::FETCHED_FULL + part * STAGES * 8 : v_full),
+          empty(shared + Shape::EMPTY + part * STAGES * 8) {
     }
-    __device__ __forceinline__ void wait_keys(unsigned i) const {
-        kg_hopper::barrier_wait(k_full + 8 * (i % STAGES), i / STAGES & 1);
-    }
-    __device__ __forceinline__ void wait_values(unsigned i) const {
-        kg_hopper::barrier_wait(v_full + 8 * (i % STAGES), i / STAGES & 1);
+    static __device__ __forceinline__ void wait(unsigned barriers, unsigned i) {
+        kg_hopper::barrier_wait(barriers + 8 * (i % STAGES), i / STAGES & 1);
     }
     /* Tile i is no longer needed by the group. */
     __device__ __forceinline__ void release(int group, unsigned i) const {
         if (threadIdx.x % 32 == 0) kg_hopper::barrier_arrive(empty + (group * PARTS * STAGES + i % STAGES) * 8);
     }
     __device__ __forceinline__ void wait_empty(int group, unsigned i) const {
-        kg_hopper::barrier_wait(empty + (group * PARTS * STAGES + i % STAGES) * 8, i / STAGES & 1);
+        wait(empty + group * PARTS * STAGES * 8, i);
     }
     __device__ __forceinline__ void fetch(const hopper_params &p, unsigned i, int key, int kv_head, int batch) const {
         const unsigned stage = i % STAGES;
-        kg_hopper::barrier_expect(k_full + 8 * stage, TILE_BYTES);
-        kg_hopper::copy_box(k + stage * TILE_BYTES, &p.k, k_full + 8 * stage, 0, key, kv_head, batch);
-        kg_hopper::barrier_expect(v_full + 8 * stage, TILE_BYTES);
-        kg_hopper::copy_box(v + stage * TILE_BYTES, &p.v, v_full + 8 * stage, 0, key, kv_head, batch);
+        kg_hopper::barrier_expect(k_full + 8 * stage, Shape::TILE_BYTES);
+        kg_hopper::copy_box(k + stage * Shape::TILE_BYTES, &p.k, k_full + 8 * stage, 0, key, kv_head, batch);
+        kg_hopper::barrier_expect(fetched_full + 8 * stage, Shape::TILE_BYTES);
+        kg_hopper::copy_box(fetched + stage * Shape::TILE_BYTES, &p.v, fetched_full + 8 * stage, 0, key, kv_head,
+                            batch);
+    }
+    /* A warp writes its share of the n tiles of fetched values as halves; n_other: those that group 1 needs. */
+    __device__ __forceinline__ void convert(int warp, int n, int n_other) const {
+        constexpr int CHUNKS = Shape::ROW_BYTES / 16, WARP_ROWS = 32 / CHUNKS;
+        static_assert(WARP_ROWS % 8 == 0, "a warp's rows are whole atoms of the swizzle");
+        const int lane = threadIdx.x % 32, c = lane % CHUNKS, row = lane / CHUNKS;
+        const unsigned start = e4m3_offset<Shape::ROW_BYTES>(row, c);
+#pragma unroll 1
+        for (int i = 0; i < n; i++) {
+            if (i >= STAGES) {
+                wait_empty(0, i - STAGES);
+                if (i - STAGES < n_other) wait_empty(1, i - STAGES);
+            }
+            wait(fetched_full, i);
+            const unsigned from = fetched + i % STAGES * Shape::TILE_BYTES, to = v + i % STAGES * Shape::V_BYTES;
+#pragma unroll 1
+            for (int first = warp * WARP_ROWS; first < KEYS; first += Shape::CONVERTERS * WARP_ROWS)
+                store_e4m3_as_halves<KEYS>(to + first * 128, row, c,
+                                           kg_hopper::load_shared_16(from + start + first * Shape::ROW_BYTES));
+            kg_hopper::stores_fence();
+            __syncwarp();
+            if (lane == 0) kg_hopper::barrier_arrive(v_full + i % STAGES * 8);
+        }
     }
 };
 
 /* Merges both parts' sums of the thread's rows: half of the columns each, which become the part's result in `kept`. */
-static __device__ __forceinline__ void merge_parts(unsigned shared, int part, int group, const float (&value)[DIMS / 2],
-                                                   float (&kept)[DIMS / 4], const row_sums &sums, float scale,
-                                                   float sink) {
+static __device__ __forceinline__ void merge_parts(unsigned exchange, int part, int group,
+                                                   const float (&value)[DIMS / 2], float (&kept)[DIMS / 4],
+                                                   const row_sums &sums, float scale, float sink, float unit) {
     using namespace kg_hopper;
-    const unsigned at = shared + EXCHANGE + threadIdx.x % 128 * 16, to = at + (part * GROUPS + group) * EXCHANGE_BYTES,
+    const unsigned at = exchange + threadIdx.x % 128 * 16, to = at + (part * GROUPS + group) * EXCHANGE_BYTES,
                    from = at + ((part ^ 1) * GROUPS + group) * EXCHANGE_BYTES;
 #pragma unroll
     for (int i = 0; i < DIMS / 4; i++) kept[i] = part ? value[DIMS / 4 + i] : value[i];
@@ -121,7 +161,7 @@ static __device__ __forceinline__ void merge_parts(unsigned shared, int part, in
         mine[half] = exp2_fast((sums.reference[half] - zero) * scale);
         theirs[half] = exp2_fast((reference[half] - zero) * scale);
         const float share =
-            row_share(largest, sums.weight[half] * mine[half] + weight[half] * theirs[half], scale, sink);
+            unit * row_share(largest, sums.weight[half] * mine[half] + weight[half] * theirs[half], scale, sink);
         mine[half] *= share, theirs[half] *= share;
     }
 #pragma unroll
@@ -134,17 +174,19 @@ static __device__ __forceinline__ void merge_parts(unsigned shared, int part, in
     }
 }
 
-/* The group's queries as left operands of products, 16 dims each, from rows with 128-byte swizzle. */
-static __device__ __forceinline__ void load_queries(unsigned (&query)[DIMS / 4], unsigned rows) {
+/* The group's queries as left operands of products, 32 bytes of a row each, from rows with a swizzle of their bytes. */
+template <int ROW_BYTES>
+static __device__ __forceinline__ void load_queries(unsigned (&query)[ROW_BYTES / 8], unsigned rows) {
     const int lane = threadIdx.x % 32, row = threadIdx.x / 32 % 4 * 16 + lane % 16;
 #pragma unroll
-    for (int i = 0; i < DIMS / 16; i++) {
-        const unsigned at = rows + row * 128 + (((2 * i + lane / 16) ^ (row % 8)) * 16);
-        kg_load_matrices_at(reinterpret_cast<unsigned(&)[4]>(query[4 * i]), at);
-    }
+    for (int i = 0; i < ROW_BYTES / 32; i++)
+        kg_load_matrices_at(reinterpret_cast<unsigned(&)[4]>(query[4 * i]),
+                            rows + e4m3_offset<ROW_BYTES>(row, 2 * i + lane / 16));
 }
 
-static __global__ void __launch_bounds__(THREADS, 1) sdpa_wgmma_64_kernel(const __grid_constant__ hopper_params p) {
+template <typename Shape>
+static __global__ void __launch_bounds__(Shape::THREADS, 1)
+    sdpa_wgmma_64_kernel(const __grid_constant__ hopper_params p) {
     using namespace kg_hopper;
     require_hopper();
     extern __shared__ unsigned char memory[];
@@ -152,27 +194,42 @@ static __global__ void __launch_bounds__(THREADS, 1) sdpa_wgmma_64_kernel(const 
     kg_dependents_start();
     if (threadIdx.x == 0) {
         prefetch_map(&p.q), prefetch_map(&p.k), prefetch_map(&p.v);
-        barrier_init(shared + Q_FULL, 1);
-        for (int i = 0; i < PARTS * STAGES; i++)
-            barrier_init(shared + K_FULL + 8 * i, 1), barrier_init(shared + V_FULL + 8 * i, 1);
-        for (int i = 0; i < WORKERS * STAGES; i++) barrier_init(shared + EMPTY + 8 * i, 4); /* a thread of each warp */
+        barrier_init(shared + Shape::Q_FULL, 1);
+        for (int i = 0; i < RINGS; i++) {
+            barrier_init(shared + Shape::K_FULL + 8 * i, 1);
+            barrier_init(shared + Shape::V_FULL + 8 * i, Shape::E4M3 ? Shape::CONVERTERS : 1);
+            if (Shape::E4M3) barrier_init(shared + Shape::FETCHED_FULL + 8 * i, 1);
+        }
+        for (int i = 0; i < WORKERS * STAGES; i++)
+            barrier_init(shared + Shape::EMPTY + 8 * i, 4); /* a thread of each warp */
         barrier_init_fence();
     }
+    if constexpr (Shape::E4M3)
+        if (threadIdx.x >= WORKERS * 128) {
+            const int warp = ((int)threadIdx.x - WORKERS * 128) / 32, part = warp / Shape::CONVERTERS;
+            const block_work work(p, (int)blockIdx.x);
+            __syncthreads();
+            registers_less<Shape::CONVERTER_REGISTERS>();
+            rings<Shape>(shared, part).convert(warp % Shape::CONVERTERS, work.n_tiles(0, part), work.n_tiles(1, part));
+            return;
+        }
     const int index = __shfl_sync(0xFFFFFFFF, threadIdx.x / 128, 0), group = index % GROUPS, part = index / GROUPS,
               lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     const block_work work(p, (int)blockIdx.x);
     const int n = work.n_tiles(group, part), n_other = work.n_tiles(1, part), kv_head = work.head / p.group;
-    const rings ring(shared, part);
+    const rings<Shape> ring(shared, part);
     const auto key_of = [&](int i) { return (work.begin + part + i * PARTS) * KEYS; };
     const bool fetches = group == 0 && threadIdx.x % 128 == 0;
     __syncthreads(); /* the barriers are there */
+    if (Shape::E4M3) registers_more<Shape::WORKER_REGISTERS>();
     if (fetches) {
         kg_dependency_wait(); /* and so, by its data, does every worker */
         if (part == 0) {
-            barrier_expect(shared + Q_FULL, GROUPS * ROWS * 128);
+            barrier_expect(shared + Shape::Q_FULL, Shape::Q_BYTES);
 #pragma unroll
             for (int g = 0; g < GROUPS; g++)
-                copy_box(shared + g * ROWS * 128, &p.q, shared + Q_FULL, 0, work.first[g], work.head, work.batch);
+                copy_box(shared + g * ROWS * Shape::ROW_BYTES, &p.q, shared + Shape::Q_FULL, 0, work.first[g],
+                         work.head, work.batch);
         }
         for (int i = 0; i < min(STAGES, n); i++) ring.fetch(p, i, key_of(i), kv_head, work.batch);
     }
@@ -182,24 +239,34 @@ static __global__ void __launch_bounds__(THREADS, 1) sdpa_wgmma_64_kernel(const 
     int first_key[2], last_key[2];
     row_limits(p, row, first_key, last_key);
     float score[KEYS / 2], value[DIMS / 2], shrink[2], sum[2];
-    unsigned weight[KEYS / 4], query[DIMS / 4];
-    const float scale = p.scale;
+    unsigned weight[KEYS / 4], query[Shape::ROW_BYTES / 8];
+    float scale = p.scale, unit = 1; /* of scores in powers of two, and of values */
+    if (Shape::E4M3) {
+        kg_dependency_wait();
+        const int plane = work.batch * p.n_heads + work.head, kv_plane = plane / p.group;
+        scale *= p.q_scale[plane] * p.k_scale[kv_plane], unit = p.v_scale[kv_plane];
+    }
     row_sums sums;
     sums.clear();
-    const uint64_t k_matrix = matrix_descriptor(ring.k), v_matrix = matrix_descriptor(ring.v, KEYS * 128);
+    const uint64_t k_matrix = matrix_descriptor<Shape::ROW_BYTES>(ring.k),
+                   v_matrix = matrix_descriptor(ring.v, KEYS * 128);
+    const uint64_t q_matrix = matrix_descriptor<Shape::ROW_BYTES>(shared + group * ROWS * Shape::ROW_BYTES);
     const auto make_scores = [&](unsigned i) {
-        const uint64_t tile = k_matrix + i % STAGES * (TILE_BYTES / 16);
-        ring.wait_keys(i);
+        const uint64_t tile = k_matrix + i % STAGES * (Shape::TILE_BYTES / 16);
+        rings<Shape>::wait(ring.k_full, i);
         products_fence();
 #pragma unroll
-        for (int j = 0; j < DIMS / 16; j++)
-            products<KEYS>::template registers<false>(score, reinterpret_cast<const unsigned(&)[4]>(query[4 * j]),
-                                                      tile + j * 2, j > 0);
+        for (int j = 0; j < Shape::ROW_BYTES / 32; j++) {
+            if constexpr (Shape::E4M3) products<KEYS>::shared_e4m3(score, q_matrix + j * 2, tile + j * 2, j > 0);
+            else
+                products<KEYS>::template registers<false>(score, reinterpret_cast<const unsigned(&)[4]>(query[4 * j]),
+                                                          tile + j * 2, j > 0);
+        }
         products_commit();
     };
     const auto add_values = [&](unsigned i) {
-        const uint64_t tile = v_matrix + i % STAGES * (TILE_BYTES / 16);
-        ring.wait_values(i);
+        const uint64_t tile = v_matrix + i % STAGES * (Shape::V_BYTES / 16);
+        rings<Shape>::wait(ring.v_full, i);
         pin(weight), pin(value);
         products_fence();
 #pragma unroll
@@ -219,8 +286,8 @@ static __global__ void __launch_bounds__(THREADS, 1) sdpa_wgmma_64_kernel(const 
                                      ring.fetch(p, i + STAGES, key_of(i + STAGES), kv_head, work.batch);
     };
     if (n > 0) {
-        barrier_wait(shared + Q_FULL, 0);
-        load_queries(query, shared + group * ROWS * 128);
+        barrier_wait(shared + Shape::Q_FULL, 0);
+        if (!Shape::E4M3) load_queries<Shape::ROW_BYTES>(query, shared + group * ROWS * Shape::ROW_BYTES);
         make_scores(0);
         products_wait<0>();
         mask(0);
@@ -253,7 +320,8 @@ static __global__ void __launch_bounds__(THREADS, 1) sdpa_wgmma_64_kernel(const 
     sums.weight[0] = row_weight(sums.weight[0]), sums.weight[1] = row_weight(sums.weight[1]);
 
     float kept[DIMS / 4];
-    merge_parts(shared, part, group, value, kept, sums, scale, p.sinks ? p.sinks[work.head] * LOG2_E : -CUDART_INF_F);
+    merge_parts(shared + Shape::EXCHANGE, part, group, value, kept, sums, scale,
+                p.sinks ? p.sinks[work.head] * LOG2_E : -CUDART_INF_F, unit);
     store_rows(p.y + work.batch * p.y_strides.batch + work.head * p.y_strides.head + part * (DIMS / 2), p.y_strides.row,
                row, p.n_queries, p.head_dim - part * (DIMS / 2), kept);
 }
@@ -263,18 +331,24 @@ bool wgmma_64_suits(const struct kg_cuda_backend *cuda, const struct kg_sdpa_arg
     const uint64_t n_blocks =
         (uint64_t)args->n_batch * args->n_heads * ((args->n_queries + BLOCK_QUERIES - 1) / BLOCK_QUERIES);
     const bool window = args->window > 0 && args->window < args->n_keys;
-    return args->inputs == KG_PRECISION_F16 && args->head_dim <= DIMS && !window &&
-           (!args->causal || n_blocks <= MOST_WAVES * (uint64_t)cuda->n_sms);
+    return args->head_dim <= DIMS && !window && (!args->causal || n_blocks <= MOST_WAVES * (uint64_t)cuda->n_sms);
+}
+
+template <typename Shape>
+static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args,
+                             struct kg_error *err) {
+    struct hopper_params p;
+    const enum kg_status status = hopper_params_make(&p, args, ROWS, KEYS, err);
+    if (status) return status;
+    const struct hopper_launch grid = { (unsigned)((p.n_row_tiles + 1) / 2 * p.n_heads * p.n_batch), Shape::THREADS,
+                                        Shape::BYTES, 1 };
+    return hopper_launch_kernel(cuda, sdpa_wgmma_64_kernel<Shape>, grid, p, "sdpa (wgmma)", err);
 }
 
 enum kg_status wgmma_64_launch(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args,
                                struct kg_error *err) {
-    struct hopper_params p;
-    const enum kg_status status = hopper_params_make(&p, args, ROWS, KEYS, err);
-    if (status) return status;
-    const struct hopper_launch grid = { (unsigned)((p.n_row_tiles + 1) / 2 * p.n_heads * p.n_batch), THREADS, BYTES,
-                                        1 };
-    return hopper_launch_kernel(cuda, sdpa_wgmma_64_kernel, grid, p, "sdpa (wgmma)", err);
+    if (args->inputs == KG_PRECISION_F8) return launch<wgmma_64_shape<true>>(cuda, args, err);
+    return launch<wgmma_64_shape<false>>(cuda, args, err);
 }
 
 } // namespace kg_sdpa

@@ -41,6 +41,46 @@ template <int ROWS_OF_PANEL> __device__ __forceinline__ void store_e4m3_as_halve
     kg_hopper::store_shared(row + (chunk ^ 1) * 16, make_uint4(d.x, d.y, e.x, e.y));
 }
 
+/* A lane's share of values turned into halves by a warp that goes through a tile 8 rows by 4 times 16 dims at a time: rows
+ * in pairs r and r ^ 5, so that eight neighbours read from, and write to, all banks. from, to: of its first 16 dims, in the
+ * two tiles, dims in panels of 64 for the halves. */
+template <int ROW_BYTES> struct e4m3_place {
+    unsigned from, to;
+    int c;
+
+    __device__ __forceinline__ explicit e4m3_place(int lane) : c(lane % 4) {
+        const int r = lane / 8 ^ lane / 4 % 2 * 5;
+        from = e4m3_offset<ROW_BYTES>(r, c);
+        to = (unsigned)(r * 128 + (2 * c ^ r) * 16);
+    }
+
+    /* Of GROUPS times 8 rows, beginning where from and to of them are in the tiles (no further bits of theirs below 1024's),
+     * panels of ROWS_OF_PANEL rows. */
+    template <int DIMS, int GROUPS, int ROWS_OF_PANEL>
+    __device__ __forceinline__ void halves(unsigned from_at, unsigned to_at) const {
+        using namespace kg_hopper;
+        constexpr int PANELS = (DIMS + 63) / 64;
+        uint4 x[GROUPS][PANELS];
+        const bool second = DIMS % 64 == 0 || 64 + 16 * c < DIMS; /* has dims in the second panel */
+#pragma unroll
+        for (int g = 0; g < GROUPS; g++)
+#pragma unroll
+            for (int i = 0; i < PANELS; i++)
+                if (i == 0 || second) x[g][i] = load_shared_16((from_at ^ i * 64) + g * 8 * ROW_BYTES);
+#pragma unroll
+        for (int g = 0; g < GROUPS; g++)
+#pragma unroll
+            for (int i = 0; i < PANELS; i++) {
+                if (i > 0 && !second) continue;
+                const uint2 a = halves_of_e4m3(x[g][i].x), b = halves_of_e4m3(x[g][i].y), d = halves_of_e4m3(x[g][i].z),
+                            e = halves_of_e4m3(x[g][i].w);
+                const unsigned at = to_at + i * ROWS_OF_PANEL * 128 + g * 1024;
+                store_shared(at, make_uint4(a.x, a.y, b.x, b.y));
+                store_shared(at ^ 16, make_uint4(d.x, d.y, e.x, e.y));
+            }
+    }
+};
+
 } // namespace kg_sdpa
 
 #endif

@@ -26,9 +26,11 @@
 
 namespace kg_sdpa {
 
-template <bool E4M3_, int DIMS_, int KEYS_, int STAGES_> struct wgmma_shape {
+/* Stages: of the rings of keys and of values as they come; V_STAGES: of values that products read. */
+template <bool E4M3_, int DIMS_, int KEYS_, int STAGES_, int V_STAGES_ = STAGES_, int Q_STAGES_ = 1>
+struct wgmma_shape {
     static constexpr bool E4M3 = E4M3_;
-    static constexpr int DIMS = DIMS_, KEYS = KEYS_, STAGES = STAGES_;
+    static constexpr int DIMS = DIMS_, KEYS = KEYS_, STAGES = STAGES_, V_STAGES = V_STAGES_, Q_STAGES = Q_STAGES_;
     static constexpr int WORKERS = 2, QUERIES = WORKERS * ROWS, THREADS = (WORKERS + 1) * 128;
     static constexpr int PANELS = (DIMS + 63) / 64; /* of 64 halves, 128 bytes a row */
     /* Of inputs: E4M3 has all dims in one panel. */
@@ -38,12 +40,13 @@ template <bool E4M3_, int DIMS_, int KEYS_, int STAGES_> struct wgmma_shape {
     /* Shared memory, in bytes from its beginning. FETCHED: values of E4M3 as they come. */
     static constexpr int Q_BYTES = INPUT_PANELS * QUERIES * ROW_BYTES, TILE_BYTES = INPUT_PANELS * KEYS * ROW_BYTES,
                          V_BYTES = PANELS * KEYS * 128;
-    static constexpr int K = Q_BYTES, V = K + STAGES * TILE_BYTES, FETCHED = V + STAGES * V_BYTES,
-                         Q_FULL = FETCHED + (E4M3 ? STAGES * TILE_BYTES : 0), Q_EMPTY = Q_FULL + 8,
-                         K_FULL = Q_EMPTY + 8, K_EMPTY = K_FULL + 8 * STAGES, V_FULL = K_EMPTY + 8 * STAGES,
-                         V_EMPTY = V_FULL + 8 * STAGES, FETCHED_FULL = V_EMPTY + 8 * STAGES,
+    static constexpr int K = Q_STAGES * Q_BYTES, V = K + STAGES * TILE_BYTES, FETCHED = V + V_STAGES * V_BYTES,
+                         Q_FULL = FETCHED + (E4M3 ? STAGES * TILE_BYTES : 0), Q_EMPTY = Q_FULL + 8 * Q_STAGES,
+                         K_FULL = Q_EMPTY + 8 * Q_STAGES, K_EMPTY = K_FULL + 8 * STAGES, V_FULL = K_EMPTY + 8 * STAGES,
+                         V_EMPTY = V_FULL + 8 * V_STAGES, FETCHED_FULL = V_EMPTY + 8 * V_STAGES,
                          FETCHED_EMPTY = FETCHED_FULL + 8 * STAGES;
     static constexpr int BYTES = FETCHED_EMPTY + 8 * STAGES + 1024; /* and to begin at a multiple of 1024 */
+    static_assert(E4M3 || V_STAGES == STAGES, "nothing is between the copies and the products");
     static_assert(Q_BYTES % 1024 == 0 && TILE_BYTES % 1024 == 0, "tiles begin with a whole atom of the swizzle");
 
     /* Registers of a thread: the launch's 168 a thread are dealt out anew. */
@@ -81,22 +84,23 @@ template <typename Shape> struct work_item {
 template <typename Shape> static __device__ __forceinline__ void fetch(const hopper_params &p, unsigned shared) {
     using namespace kg_hopper;
     constexpr int KEYS = Shape::KEYS, PANELS = Shape::INPUT_PANELS, ROW_BYTES = Shape::ROW_BYTES;
-    ring_place<Shape::STAGES> k_at, v_at;
-    unsigned q_parity = 1;
+    ring_place<Shape::STAGES> k_at, v_at; /* values as they come: of E4M3 to a ring of their own */
+    ring_place<Shape::Q_STAGES> q_at;
     const int n_work = p.n_row_tiles * p.n_heads * p.n_batch;
     for (int w = blockIdx.x; w < n_work; w += gridDim.x) {
         const work_item<Shape> item(p, w);
         const int kv_head = item.head / p.group;
         if (item.tile_begin >= item.tile_end) continue;
-        barrier_wait(shared + Shape::Q_EMPTY, q_parity);
-        q_parity ^= 1;
-        barrier_expect(shared + Shape::Q_FULL, Shape::Q_BYTES);
+        const unsigned q = shared + q_at.stage * Shape::Q_BYTES, q_full = shared + Shape::Q_FULL + 8 * q_at.stage;
+        barrier_wait(shared + Shape::Q_EMPTY + 8 * q_at.stage, q_at.parity ^ 1);
+        barrier_expect(q_full, Shape::Q_BYTES);
 #pragma unroll
         for (int panel = 0; panel < PANELS; panel++)
 #pragma unroll
             for (int i = 0; i < Shape::WORKERS; i++)
-                copy_box(shared + (panel * Shape::QUERIES + i * ROWS) * ROW_BYTES, &p.q, shared + Shape::Q_FULL,
-                         64 * panel, item.first + i * ROWS, item.head, item.batch);
+                copy_box(q + (panel * Shape::QUERIES + i * ROWS) * ROW_BYTES, &p.q, q_full, 64 * panel,
+                         item.first + i * ROWS, item.head, item.batch);
+        q_at.advance();
         const auto fetch_tile = [&](const CUtensorMap *map, ring_place<Shape::STAGES> &at, int data, int full,
                                     int empty, int tile) {
             const unsigned barrier = shared + full + 8 * at.stage;
@@ -117,39 +121,33 @@ template <typename Shape> static __device__ __forceinline__ void fetch(const hop
     }
 }
 
-/* Warp `warp` of those that write fetched values of E4M3 as halves. */
+/* Warp `warp` of those that write fetched values of E4M3 as halves: a strip of rows after another. */
 template <typename Shape>
 static __device__ __forceinline__ void convert(const hopper_params &p, unsigned shared, int warp) {
     using namespace kg_hopper;
-    constexpr int CHUNKS = Shape::ROW_BYTES / 16, WARP_ROWS = 32 / CHUNKS, BATCH = 2, STRIDE = BATCH * WARP_ROWS;
-    static_assert(Shape::KEYS % STRIDE == 0, "whole batches");
-    const int lane = threadIdx.x % 32, c = lane % CHUNKS, n_work = p.n_row_tiles * p.n_heads * p.n_batch;
-    ring_place<Shape::STAGES> at;
+    constexpr int GROUPS = Shape::PANELS > 1 ? 1 : 2, STRIP = GROUPS * 8;
+    static_assert(Shape::KEYS % STRIP == 0, "whole strips");
+    const e4m3_place<Shape::ROW_BYTES> place(threadIdx.x % 32);
+    const int n_work = p.n_row_tiles * p.n_heads * p.n_batch;
+    ring_place<Shape::STAGES> from_at;
+    ring_place<Shape::V_STAGES> to_at;
     for (int w = blockIdx.x; w < n_work; w += gridDim.x) {
         const work_item<Shape> item(p, w);
-        for (int tile = item.tile_begin; tile < item.tile_end; tile++) {
-            barrier_wait(shared + Shape::FETCHED_FULL + 8 * at.stage, at.parity);
-            barrier_wait(shared + Shape::V_EMPTY + 8 * at.stage, at.parity ^ 1);
-            const unsigned from = shared + Shape::FETCHED + at.stage * Shape::TILE_BYTES,
-                           to = shared + Shape::V + at.stage * Shape::V_BYTES;
-            for (int first = warp * STRIDE; first < Shape::KEYS && 16 * c < Shape::DIMS;
-                 first += Shape::CONVERTERS * STRIDE) {
-                uint4 x[BATCH];
-#pragma unroll
-                for (int i = 0; i < BATCH; i++)
-                    x[i] =
-                        load_shared_16(from + e4m3_offset<Shape::ROW_BYTES>(first + i * WARP_ROWS + lane / CHUNKS, c));
-#pragma unroll
-                for (int i = 0; i < BATCH; i++)
-                    store_e4m3_as_halves<Shape::KEYS>(to, first + i * WARP_ROWS + lane / CHUNKS, c, x[i]);
-            }
+        for (int n = item.tile_end - item.tile_begin; n > 0; n--) {
+            const unsigned from = shared + Shape::FETCHED + from_at.stage * Shape::TILE_BYTES + place.from,
+                           to = shared + Shape::V + to_at.stage * Shape::V_BYTES + place.to;
+            barrier_wait(shared + Shape::FETCHED_FULL + 8 * from_at.stage, from_at.parity);
+            barrier_wait(shared + Shape::V_EMPTY + 8 * to_at.stage, to_at.parity ^ 1);
+#pragma unroll 1
+            for (int row = warp * STRIP; row < Shape::KEYS; row += Shape::CONVERTERS * STRIP)
+                place.template halves<Shape::DIMS, GROUPS, Shape::KEYS>(from + row * Shape::ROW_BYTES, to + row * 128);
             stores_fence();
             __syncwarp();
-            if (lane == 0) {
-                barrier_arrive(shared + Shape::FETCHED_EMPTY + 8 * at.stage);
-                barrier_arrive(shared + Shape::V_FULL + 8 * at.stage);
+            if (threadIdx.x % 32 == 0) {
+                barrier_arrive(shared + Shape::FETCHED_EMPTY + 8 * from_at.stage);
+                barrier_arrive(shared + Shape::V_FULL + 8 * to_at.stage);
             }
-            at.advance();
+            from_at.advance(), to_at.advance();
         }
     }
 }
@@ -161,12 +159,13 @@ template <typename Shape> struct worker {
     const unsigned shared;
     const int index, lane, warp;
     const uint64_t q_matrix, k_matrix, v_matrix; /* of its queries, and of the first stages */
-    ring_place<Shape::STAGES> k_at, v_at;
-    unsigned q_parity = 0;
+    ring_place<Shape::STAGES> k_at;
+    ring_place<Shape::V_STAGES> v_at;
+    ring_place<Shape::Q_STAGES> q_at;
     float scale; /* of the head's scores, in powers of two */
     row_sums sums;
     float score[KEYS / 2], value[DIMS / 2];
-    int first_key[2], last_key[2], all_begin, all_end;
+    int first; /* of its queries */
 
     __device__ __forceinline__ worker(const hopper_params &params, unsigned memory)
         : p(params), shared(memory), index(__shfl_sync(0xFFFFFFFF, threadIdx.x / 128, 0)), lane(threadIdx.x % 32),
@@ -199,17 +198,17 @@ template <typename Shape> struct worker {
 
     __device__ __forceinline__ void make_scores() {
         using namespace kg_hopper;
-        const uint64_t k = k_matrix + k_at.stage * (Shape::TILE_BYTES / 16);
+        const uint64_t q = q_matrix + (Shape::Q_STAGES > 1 ? q_at.stage * (Shape::Q_BYTES / 16) : 0),
+                       k = k_matrix + k_at.stage * (Shape::TILE_BYTES / 16);
         products_fence();
         if constexpr (Shape::E4M3) {
 #pragma unroll
             for (int i = 0; i < DIMS / 32; i++)
-                products<KEYS>::shared_e4m3(score, q_matrix + i * 32 / 16, k + i * 32 / 16, i > 0);
+                products<KEYS>::shared_e4m3(score, q + i * 32 / 16, k + i * 32 / 16, i > 0);
         } else {
 #pragma unroll
             for (int i = 0; i < DIMS / 16; i++)
-                products<KEYS>::template shared<false>(score,
-                                                       q_matrix + (i / 4 * Shape::QUERIES * 128 + i % 4 * 32) / 16,
+                products<KEYS>::template shared<false>(score, q + (i / 4 * Shape::QUERIES * 128 + i % 4 * 32) / 16,
                                                        k + (i / 4 * KEYS * 128 + i % 4 * 32) / 16, i > 0);
         }
         products_commit();
@@ -227,7 +226,11 @@ template <typename Shape> struct worker {
     }
     __device__ __forceinline__ void mask(int tile) {
         const int key = tile * KEYS;
-        if (key < all_begin || key + KEYS > all_end) mask_scores(score, key, first_key, last_key);
+        const key_range mine(p, first, ROWS);
+        if (key >= mine.all_begin && key + KEYS <= mine.all_end) return;
+        int first_key[2], last_key[2];
+        row_limits(p, first + warp * 16 + lane / 4, first_key, last_key);
+        mask_scores(score, key, first_key, last_key);
     }
 
     /* Makes `fresh`, the tile's weights, while the values of the tile before, whose weights are `used`, are summed. */
@@ -283,9 +286,24 @@ template <typename Shape> struct worker {
             wait_values();
             add_values(even, tile < end - 1);
         }
-        if (lane == 0) barrier_arrive(shared + Shape::Q_EMPTY);
+        if (lane == 0) barrier_arrive(shared + Shape::Q_EMPTY + 8 * q_at.stage);
         products_wait<0>();
         release_values();
+    }
+
+    /* Item w's results, from what the walk left. Where they go is made out again: it would take the walk's registers. */
+    __device__ __forceinline__ void store(int w) {
+        asm volatile("" : "+r"(w));
+        const work_item<Shape> item(p, w);
+        const int row = item.first + index * ROWS + warp * 16 + lane / 4;
+        float unit = 1; /* of the values */
+        if (Shape::E4M3) unit = p.v_scale[(item.batch * p.n_heads + item.head) / p.group];
+        const float sink = p.sinks ? p.sinks[item.head] * LOG2_E : -CUDART_INF_F;
+        const float share[2] = { unit * row_share(sums.reference[0], row_weight(sums.weight[0]), scale, sink),
+                                 unit * row_share(sums.reference[1], row_weight(sums.weight[1]), scale, sink) };
+        scale_rows(value, share);
+        store_rows(p.y + item.batch * p.y_strides.batch + item.head * p.y_strides.head, p.y_strides.row, row,
+                   p.n_queries, p.head_dim, value);
     }
 
     __device__ __forceinline__ void run() {
@@ -294,33 +312,24 @@ template <typename Shape> struct worker {
         if (index == 1) give_turn();
         for (int w = blockIdx.x; w < n_work; w += gridDim.x) {
             const work_item<Shape> item(p, w);
-            const int first = item.first + index * ROWS, row = first + warp * 16 + lane / 4;
-            const key_range mine(p, first, ROWS);
-            all_begin = mine.all_begin, all_end = mine.all_end;
-            row_limits(p, row, first_key, last_key);
+            first = item.first + index * ROWS;
             sums.clear();
             scale = p.scale;
-            float unit = 1; /* of the values */
             if (Shape::E4M3) {
                 kg_dependency_wait();
-                const int plane = item.batch * p.n_heads + item.head, kv_plane = plane / p.group;
-                scale *= p.q_scale[plane] * p.k_scale[kv_plane], unit = p.v_scale[kv_plane];
+                const int plane = item.batch * p.n_heads + item.head;
+                scale *= p.q_scale[plane] * p.k_scale[plane / p.group];
             }
             if (item.tile_begin < item.tile_end) {
-                barrier_wait(shared + Shape::Q_FULL, q_parity);
-                q_parity ^= 1;
+                barrier_wait(shared + Shape::Q_FULL + 8 * q_at.stage, q_at.parity);
                 walk(item.tile_begin, item.tile_end);
+                q_at.advance();
             } else {
                 kg_dependency_wait(); /* with no data to wait for */
 #pragma unroll
                 for (int i = 0; i < DIMS / 2; i++) value[i] = 0;
             }
-            const float sink = p.sinks ? p.sinks[item.head] * LOG2_E : -CUDART_INF_F;
-            const float share[2] = { unit * row_share(sums.reference[0], row_weight(sums.weight[0]), scale, sink),
-                                     unit * row_share(sums.reference[1], row_weight(sums.weight[1]), scale, sink) };
-            scale_rows(value, share);
-            store_rows(p.y + item.batch * p.y_strides.batch + item.head * p.y_strides.head, p.y_strides.row, row,
-                       p.n_queries, p.head_dim, value);
+            store(w);
         }
     }
 };
@@ -334,15 +343,20 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1) sdpa_wgmma_kernel(co
     constexpr int FETCHER = Shape::WORKERS * 128;
     if (threadIdx.x == FETCHER) {
         prefetch_map(&p.q), prefetch_map(&p.k), prefetch_map(&p.v);
-        barrier_init(shared + Shape::Q_FULL, 1);
-        barrier_init(shared + Shape::Q_EMPTY, Shape::WORKERS * 4); /* by a thread of each warp */
+        constexpr int WORKER_WARPS = Shape::WORKERS * 4; /* a thread of each arrives */
+        for (int i = 0; i < Shape::Q_STAGES; i++) {
+            barrier_init(shared + Shape::Q_FULL + 8 * i, 1);
+            barrier_init(shared + Shape::Q_EMPTY + 8 * i, WORKER_WARPS);
+        }
         for (int i = 0; i < Shape::STAGES; i++) {
             barrier_init(shared + Shape::K_FULL + 8 * i, 1);
-            barrier_init(shared + Shape::V_FULL + 8 * i, Shape::E4M3 ? Shape::CONVERTERS : 1);
+            barrier_init(shared + Shape::K_EMPTY + 8 * i, WORKER_WARPS);
             if (Shape::E4M3) barrier_init(shared + Shape::FETCHED_FULL + 8 * i, 1);
             if (Shape::E4M3) barrier_init(shared + Shape::FETCHED_EMPTY + 8 * i, Shape::CONVERTERS);
-            barrier_init(shared + Shape::K_EMPTY + 8 * i, Shape::WORKERS * 4);
-            barrier_init(shared + Shape::V_EMPTY + 8 * i, Shape::WORKERS * 4);
+        }
+        for (int i = 0; i < Shape::V_STAGES; i++) {
+            barrier_init(shared + Shape::V_FULL + 8 * i, Shape::E4M3 ? Shape::CONVERTERS : 1);
+            barrier_init(shared + Shape::V_EMPTY + 8 * i, WORKER_WARPS);
         }
         barrier_init_fence();
     }
@@ -386,8 +400,8 @@ enum kg_status kg_sdpa_wgmma_launch(const struct kg_cuda_backend *cuda, const st
     if (wgmma_64_suits(cuda, args)) return wgmma_64_launch(cuda, args, err);
     if (args->inputs == KG_PRECISION_F8) {
         if (args->head_dim <= 64) return launch<wgmma_shape<true, 64, 128, 4>>(cuda, args, err);
-        if (args->head_dim <= 96) return launch<wgmma_shape<true, 96, 128, 3>>(cuda, args, err);
-        return launch<wgmma_shape<true, 128, 128, 2>>(cuda, args, err);
+        if (args->head_dim <= 96) return launch<wgmma_shape<true, 96, 128, 2, 3, 2>>(cuda, args, err);
+        return launch<wgmma_shape<true, 128, 128, 2, 3, 2>>(cuda, args, err);
     }
     if (args->head_dim <= 64) return launch<wgmma_shape<false, 64, 128, 4>>(cuda, args, err);
     if (args->head_dim <= 96) return launch<wgmma_shape<false, 96, 128, 2>>(cuda, args, err);

@@ -1,6 +1,8 @@
 /* E4M3 by its definition, and the reference of scaled-dot-product attention: what it refuses, the workspace it asks for, and
- * that a row's bits depend on no number of threads. Its numbers are the tolerance suite's. */
+ * that a row's bits depend on no number of threads; its numbers are the tolerance suite's. And that none of the kernels
+ * spills registers, as build.json has it. */
 #include "ops/sdpa.h"
+#include "bundle/internal.h"
 #include "model/dtype.h"
 #include "suites/unit/ops_shared.h"
 #include <inttypes.h>
@@ -275,6 +277,23 @@ static void same_bits_in_any_pool(struct kg_record *rec, const void *arg) {
     free(x);
 }
 
+static void kernels_spill_nothing(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    json_t *built = kg_bundle_build(), *kernel;
+    size_t i, n = 0;
+    json_array_foreach(json_object_get(built, "kernels"), i, kernel) {
+        const char *name = json_string_value(json_object_get(kernel, "name"));
+        const int64_t stores = json_integer_value(json_object_get(kernel, "spill_store_bytes")),
+                      loads = json_integer_value(json_object_get(kernel, "spill_load_bytes"));
+        if (!strstr(name, "sdpa")) continue;
+        n++;
+        ck_assert_msg(!stores && !loads, "%s for %s: a thread spills %" PRId64 " bytes and reads %" PRId64, name,
+                      json_string_value(json_object_get(kernel, "arch")), stores, loads);
+    }
+    json_decref(built);
+    if (n == 0) kg_record_skip(rec, "the build has no CUDA kernels");
+}
+
 static const struct {
     const char *op, *name;
     void (*run)(struct kg_record *, const void *);
@@ -289,6 +308,7 @@ static const struct {
     { "sdpa", "layouts_that_are_good", layouts_that_are_good },
     { "sdpa", "refused_quantisations", refused_quantisations },
     { "sdpa", "same_bits_in_any_pool", same_bits_in_any_pool },
+    { "sdpa", "kernels_spill_nothing", kernels_spill_nothing },
 };
 
 static void build(struct kg_case_list *cases) {

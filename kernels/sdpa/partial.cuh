@@ -49,46 +49,88 @@ __device__ __forceinline__ void merge_lanes(partial &x, uint32_t n) {
     }
 }
 
-/* Items of the parts (clusters, or blocks without one) of a group, in args->workspace. */
+/* Items of the parts (clusters, or blocks without one) of a group, on their way through memory to the part that sums them.
+ *
+ * Nothing but the numbers says that they have come: a word that is 0 has not, numbers are stored with their bits inverted,
+ * and the one of which that is 0, a NaN, as another NaN. So an item takes one store and one load, where a counter
+ * takes a fence, an atomic addition and another fence before the load. The words are 0 again once they are read. */
 struct part_items {
     float4 *values;
     float2 *weights;
     uint32_t n_items; /* of a part */
 
     __device__ __forceinline__ void store(uint32_t part, uint32_t item, const partial &x) const {
-        __stcg(values + part * n_items + item, x.value);
-        __stcg(weights + part * n_items + item, x.weight);
+        const uint32_t at = part * n_items + item;
+        asm volatile("st.relaxed.gpu.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(values + at), "r"(sent(x.value.x)),
+                     "r"(sent(x.value.y)), "r"(sent(x.value.z)), "r"(sent(x.value.w))
+                     : "memory");
+        asm volatile("st.relaxed.gpu.global.v2.b32 [%0], {%1, %2};" ::"l"(weights + at), "r"(sent(x.weight.x)),
+                     "r"(sent(x.weight.y))
+                     : "memory");
     }
-    __device__ __forceinline__ partial load(uint32_t part, uint32_t item) const {
-        return { __ldcg(values + part * n_items + item), __ldcg(weights + part * n_items + item) };
-    }
-    /* Every n_lanes-th part from `part` on. */
-    __device__ __forceinline__ partial sum(uint32_t part, uint32_t n_lanes, uint32_t n_parts, uint32_t item) const {
-        partial x = empty_partial();
-#pragma unroll 4
-        for (; part < n_parts; part += n_lanes) {
-            const partial y = load(part, item);
-            const float top = fmaxf(x.weight.x, y.weight.x);
-            scale(x, exp2_fast(x.weight.x - top));
-            x.weight.x = top;
-            add(x, y, exp2_fast(y.weight.x - top));
+
+    /* own and parts 0 to n_parts - 1, in this order; waits for those that have not come. */
+    __device__ __forceinline__ partial sum(partial x, uint32_t n_parts, uint32_t item) const {
+        constexpr uint32_t AT_ONCE = 8;
+        for (uint32_t first = 0; first < n_parts; first += AT_ONCE) {
+            words y[AT_ONCE];
+            bool all_come;
+            do {
+                all_come = true;
+#pragma unroll
+                for (uint32_t i = 0; i < AT_ONCE; i++) /* the last one again where there are fewer */
+                    y[i] = load(min(first + i, n_parts - 1), item);
+#pragma unroll
+                for (uint32_t i = 0; i < AT_ONCE; i++)
+#pragma unroll
+                    for (int e = 0; e < 6; e++) all_come = all_come && y[i].word[e] != 0;
+            } while (!all_come);
+#pragma unroll
+            for (uint32_t i = 0; i < AT_ONCE; i++) {
+                if (first + i >= n_parts) continue;
+                const uint32_t at = (first + i) * n_items + item;
+                __stcg(values + at, make_float4(0, 0, 0, 0));
+                __stcg(weights + at, make_float2(0, 0));
+                const partial part = received(y[i]);
+                const float top = fmaxf(x.weight.x, part.weight.x);
+                scale(x, exp2_fast(x.weight.x - top));
+                x.weight.x = top;
+                add(x, part, exp2_fast(part.weight.x - top));
+            }
         }
         return x;
     }
-};
 
-/* Whether this block is the last of n_parts to come here; what the others stored before is seen then. */
-__device__ __forceinline__ bool comes_last(uint32_t *counter, uint32_t n_parts, bool &last) {
-    __threadfence();
-    __syncthreads(); /* this block's items are in memory */
-    if (threadIdx.x == 0) {
-        last = atomicAdd(counter, 1) == n_parts - 1;
-        if (last) *counter = 0;
+private:
+    struct words {
+        unsigned word[6];
+    };
+
+    static __device__ __forceinline__ unsigned sent(float x) {
+        const unsigned bits = ~__float_as_uint(x);
+        return bits ? bits : 0x80000000u;
     }
-    __syncthreads(); /* whether it is the last */
-    __threadfence();
-    return last;
-}
+
+    static __device__ __forceinline__ partial received(const words &y) {
+        return { make_float4(__uint_as_float(~y.word[0]), __uint_as_float(~y.word[1]), __uint_as_float(~y.word[2]),
+                             __uint_as_float(~y.word[3])),
+                 make_float2(__uint_as_float(~y.word[4]), __uint_as_float(~y.word[5])) };
+    }
+
+    __device__ __forceinline__ words load(uint32_t part, uint32_t item) const {
+        const uint32_t at = part * n_items + item;
+        words y;
+        asm volatile("ld.relaxed.gpu.global.v4.b32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(y.word[0]), "=r"(y.word[1]), "=r"(y.word[2]), "=r"(y.word[3])
+                     : "l"(values + at)
+                     : "memory");
+        asm volatile("ld.relaxed.gpu.global.v2.b32 {%0, %1}, [%2];"
+                     : "=r"(y.word[4]), "=r"(y.word[5])
+                     : "l"(weights + at)
+                     : "memory");
+        return y;
+    }
+};
 
 } // namespace kg_sdpa_mma
 

@@ -11,10 +11,10 @@
  *
  * Partial results (values, exponent of the largest score, sum of weights) are merged in three levels, each in a fixed
  * order: warps through shared memory; the blocks of a cluster (sm_90), where every block gets a share of the items (row,
- * 4 dims) and the others write theirs into its shared memory; clusters through args->workspace, where the last block to
- * arrive for a share of the items merges it and leaves the counter 0 for the next launch.
- * workspace: KG_SDPA_SPLIT_COUNTERS counters, then for each group of rows and each cluster its items, then their (exponent,
- * sum). */
+ * 4 dims) and the others write theirs into its shared memory; clusters through args->workspace, where those of the last
+ * keys wait for the others' items. Only these wait for another block, at most half of all, and blocks start in order: the
+ * others can run.
+ * workspace: for each group of rows and each cluster its items, then their (exponent, sum). */
 #include "kernels/sdpa/operands.cuh"
 #include "kernels/sdpa/partial.cuh"
 #include "kernels/sdpa/peer.cuh"
@@ -34,7 +34,6 @@ struct split_params {
     uint32_t group, n_rows, n_row_tiles;            /* heads of a KV head; rows of it; tiles of 8 COLS of them */
     uint32_t prefetch_keys;                         /* of a split, while the launch before runs */
     uint32_t keys_per_split, cluster_log2, n_parts; /* 2^cluster_log2 blocks a cluster, n_parts clusters for all keys */
-    uint32_t *counters;
     float4 *items;
     float2 *weights;
 };
@@ -262,7 +261,6 @@ template <typename T, int DIMS, int COLS, int N_WARPS> struct split_shared {
     float2 share_weights[ITEMS];
     float sinks[ROWS]; /* -inf: none */
     uint64_t shares_full;
-    bool last;
 };
 
 /* Row of a KV head -> head of its group, query. One query is the usual case, and a division takes a while. */
@@ -485,8 +483,9 @@ __global__ void __launch_bounds__(N_WARPS * 32) split_kernel(const split_params 
         write_item<DIMS>(p, job, job.row_tile * ROWS + row, item % PLACES * PER_ITEM, x, shared.sinks[row], v_scale);
     };
     auto hand_on = [&](uint32_t item, const partial &x) { /* of the part */
-                                                          if (n_parts == 1) finish(item, x);
-                                                          else parts.store(blockIdx.x >> p.cluster_log2, item, x);
+        const uint32_t part = blockIdx.x >> p.cluster_log2;
+        if (part == n_parts - 1) finish(item, parts.sum(x, n_parts - 1, item));
+        else parts.store(part, item, x);
     };
     /* Item i is in the share of block i % n_cluster. */
     for (uint32_t item = threadIdx.x; item < ITEMS; item += THREADS) {
@@ -505,17 +504,6 @@ __global__ void __launch_bounds__(N_WARPS * 32) split_kernel(const split_params 
             merge_lanes(x, n_cluster);
             if ((i & (n_cluster - 1)) == 0) hand_on(i + rank, x);
         }
-    }
-    if (n_parts == 1 || !comes_last(p.counters + (group << p.cluster_log2) + rank, n_parts, shared.last)) return;
-
-    const uint32_t n_share = ITEMS >> p.cluster_log2;
-    uint32_t n_lanes = 1; /* that share an item's parts */
-    while (n_lanes < 32 && n_lanes < n_parts && 2 * n_lanes * n_share <= THREADS) n_lanes *= 2;
-    for (uint32_t i = threadIdx.x; i < (n_share * n_lanes + 31) / 32 * 32; i += THREADS) { /* whole warps */
-        const uint32_t item = (min(i / n_lanes, n_share - 1) << p.cluster_log2) + rank;
-        partial x = parts.sum(i % n_lanes, n_lanes, n_parts, item);
-        merge_lanes(x, n_lanes);
-        if (i % n_lanes == 0 && i < n_share * n_lanes) finish(item, x);
     }
 }
 
@@ -555,9 +543,6 @@ static split_plan plan_for(const struct kg_cuda_backend *cuda, const struct kg_s
     split_plan plan = { 1, 1, 0 };
     while (plan.n_splits < most && 2 * plan.n_splits * n_groups <= n_blocks && 2 * plan.n_splits * MIN_KEYS <= n_keys)
         plan.n_splits *= 2;
-    if (plan.n_splits * n_groups > n_clustered && plan.n_splits == MAX_CLUSTER &&
-        HALF_CLUSTER * n_groups <= n_clustered)
-        plan.n_splits = HALF_CLUSTER;
     if (plan.n_splits * n_groups <= n_clustered) plan.cluster = plan.n_splits;
     const uint64_t n_long = n_clustered / n_groups / HALF_CLUSTER * HALF_CLUSTER;
     if (plan.cluster == MAX_CLUSTER && n_long > MAX_CLUSTER && bytes > MAX_CLUSTER * LONG_BYTES)
@@ -583,8 +568,7 @@ static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg
     p.n_parts = plan.n_splits / plan.cluster;
     p.prefetch_keys = plan.prefetch_keys;
     p.keys_per_split = kg_blocks_for(keys_read(args), plan.n_splits * TILE_KEYS) * TILE_KEYS;
-    p.counters = (uint32_t *)args->workspace;
-    p.items = (float4 *)(p.counters + KG_SDPA_SPLIT_COUNTERS);
+    p.items = (float4 *)args->workspace;
     p.weights = (float2 *)(p.items + (size_t)KG_SDPA_SPLIT_MAX_BLOCKS * shared_t::ITEMS);
     const dim3 grid(plan.n_splits, args->n_kv_heads, args->n_batch * p.n_row_tiles);
     return kg_launch_dependent(cuda, split_kernel<T, DIMS, COLS, EXACT, N_WARPS, TILES>, grid, N_WARPS * 32, p,

@@ -44,7 +44,7 @@ uint64_t kg_sdpa_workspace_bytes(const struct kg_sdpa_args *args) {
     if (args->n_queries == 0 || args->n_queries > KG_SDPA_SPLIT_MAX_QUERIES || args->n_kv_heads == 0) return 0;
     const uint64_t n_rows = (uint64_t)(args->n_heads / args->n_kv_heads) * args->n_queries;
     const uint64_t item_bytes = (n_rows <= 8 ? 8 : 16) * (DIMS / 4) * NUMBERS_PER_4 * sizeof(float);
-    return KG_SDPA_SPLIT_COUNTERS * sizeof(uint32_t) + KG_SDPA_SPLIT_MAX_BLOCKS * item_bytes;
+    return KG_SDPA_SPLIT_MAX_BLOCKS * item_bytes;
 }
 
 /* Checks. */

@@ -27,8 +27,8 @@
 enum { KG_SDPA_MAX_HEAD_DIM = 2048, KG_SDPA_MAX_LENGTH = 131072 };
 
 /* Calls that may split their keys over blocks: so many queries; so many blocks, of a KV head's rows each, have partial
- * results in the workspace, behind so many counters. */
-enum { KG_SDPA_SPLIT_MAX_QUERIES = 16, KG_SDPA_SPLIT_MAX_BLOCKS = 512, KG_SDPA_SPLIT_COUNTERS = 4096 };
+ * results in the workspace. */
+enum { KG_SDPA_SPLIT_MAX_QUERIES = 16, KG_SDPA_SPLIT_MAX_BLOCKS = 256 };
 
 /* The largest number of E4M3. */
 #define KG_SDPA_E4M3_LARGEST 448.0f

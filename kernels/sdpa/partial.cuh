@@ -32,13 +32,19 @@ __device__ __forceinline__ partial empty_partial() {
     return { make_float4(0, 0, 0, 0), make_float2(-FLT_MAX, 0) };
 }
 
-/* Merges what n (a power of 2) neighbouring lanes have; every lane of the warp is here. */
+/* Merges what n (a power of 2, at most 16) neighbouring lanes have; every lane of the warp is here. */
 __device__ __forceinline__ void merge_lanes(partial &x, uint32_t n) {
+    constexpr uint32_t MOST = 16; /* unrolled: the lanes' numbers travel side by side */
     const float own = x.weight.x;
-    for (uint32_t apart = 1; apart < n; apart *= 2)
+#pragma unroll
+    for (uint32_t apart = 1; apart < MOST; apart *= 2) {
+        if (apart >= n) break;
         x.weight.x = fmaxf(x.weight.x, __shfl_xor_sync(0xFFFFFFFF, x.weight.x, apart));
+    }
     scale(x, exp2_fast(own - x.weight.x));
-    for (uint32_t apart = 1; apart < n; apart *= 2) {
+#pragma unroll
+    for (uint32_t apart = 1; apart < MOST; apart *= 2) {
+        if (apart >= n) break;
         partial y;
         y.value.x = __shfl_xor_sync(0xFFFFFFFF, x.value.x, apart);
         y.value.y = __shfl_xor_sync(0xFFFFFFFF, x.value.y, apart);
@@ -55,6 +61,7 @@ __device__ __forceinline__ void merge_lanes(partial &x, uint32_t n) {
  * and the one of which that is 0, a NaN, as another NaN. So an item takes one store and one load, where a counter
  * takes a fence, an atomic addition and another fence before the load. The words are 0 again once they are read. */
 struct part_items {
+    static constexpr uint32_t AT_ONCE = 8; /* parts that are waited for together */
     float4 *values;
     float2 *weights;
     uint32_t n_items; /* of a part */
@@ -71,7 +78,6 @@ struct part_items {
 
     /* own and parts 0 to n_parts - 1, in this order; waits for those that have not come. */
     __device__ __forceinline__ partial sum(partial x, uint32_t n_parts, uint32_t item) const {
-        constexpr uint32_t AT_ONCE = 8;
         for (uint32_t first = 0; first < n_parts; first += AT_ONCE) {
             words y[AT_ONCE];
             bool all_come;
@@ -85,6 +91,11 @@ struct part_items {
 #pragma unroll
                     for (int e = 0; e < 6; e++) all_come = all_come && y[i].word[e] != 0;
             } while (!all_come);
+            float top = x.weight.x;
+#pragma unroll
+            for (uint32_t i = 0; i < AT_ONCE; i++) top = fmaxf(top, received(y[i]).weight.x);
+            scale(x, exp2_fast(x.weight.x - top));
+            x.weight.x = top;
 #pragma unroll
             for (uint32_t i = 0; i < AT_ONCE; i++) {
                 if (first + i >= n_parts) continue;
@@ -92,16 +103,13 @@ struct part_items {
                 __stcg(values + at, make_float4(0, 0, 0, 0));
                 __stcg(weights + at, make_float2(0, 0));
                 const partial part = received(y[i]);
-                const float top = fmaxf(x.weight.x, part.weight.x);
-                scale(x, exp2_fast(x.weight.x - top));
-                x.weight.x = top;
                 add(x, part, exp2_fast(part.weight.x - top));
             }
         }
         return x;
     }
 
-private:
+  private:
     struct words {
         unsigned word[6];
     };

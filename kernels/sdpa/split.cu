@@ -71,6 +71,15 @@ __device__ __forceinline__ void load_row(unsigned *to, const T *row, uint32_t la
     }
 }
 
+/* Of a row to be loaded: zeros where some dims are not; else whatever the registers have, which takes no instruction. */
+template <bool EXACT, int N> __device__ __forceinline__ void begin_words(unsigned (&row)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        if constexpr (EXACT) asm volatile("" : "=r"(row[i]));
+        else row[i] = 0;
+    }
+}
+
 /* Lane t's share of a key's (or a query's) row. */
 template <typename T, int DIMS, bool EXACT>
 __device__ __forceinline__ void load_key(unsigned *to, const T *row, uint32_t t, uint32_t head_dim) {
@@ -329,29 +338,51 @@ __device__ __forceinline__ key_range seen_by_all(const split_params &p, const bl
 }
 
 /* What a warp has in flight: TILES tiles of 16 keys and their values. Keys from the end of the block's on repeat the last
- * one. */
+ * one. Where a lane's rows are is told apart from loading them: of the first keys it can be known before the wait. */
 template <typename T, int DIMS, int TILES, bool EXACT> struct flight {
-    unsigned k[TILES][2][words<T, DIMS>::K] = {}, v[TILES][4][words<T, DIMS>::V] = {};
+    unsigned k[TILES][2][words<T, DIMS>::K], v[TILES][4][words<T, DIMS>::V];
+    const T *k_row[TILES][2], *v_row[TILES][4];
 
-    __device__ __forceinline__ void load_keys(const T *rows, const split_params &p, int at, int end, int lane) {
+    __device__ __forceinline__ flight() {
 #pragma unroll
-        for (int tile = 0; tile < TILES; tile++)
+        for (int tile = 0; tile < TILES; tile++) {
 #pragma unroll
-            for (int half = 0; half < 2; half++) {
-                const int key = min(at + tile * TILE_KEYS + lane / 4 + 8 * half, end - 1);
-                load_key<T, DIMS, EXACT>(k[tile][half], rows + (uint64_t)key * p.args.k_strides.row, lane % 4,
-                                         p.args.head_dim);
-            }
+            for (int half = 0; half < 2; half++) begin_words<EXACT>(k[tile][half]);
+#pragma unroll
+            for (int i = 0; i < 4; i++) begin_words<EXACT>(v[tile][i]);
+        }
     }
-    __device__ __forceinline__ void load_values(const T *rows, const split_params &p, int at, int end, int lane) {
+
+    __device__ __forceinline__ void find_keys(const T *rows, const split_params &p, int at, int end, int lane) {
 #pragma unroll
         for (int tile = 0; tile < TILES; tile++)
 #pragma unroll
-            for (int i = 0; i < 4; i++) {
-                const int key = min(at + tile * TILE_KEYS + lane % 4 * 2 + i % 2 + i / 2 * 8, end - 1);
-                load_value<T, DIMS, EXACT>(v[tile][i], rows + (uint64_t)key * p.args.v_strides.row, lane / 4,
-                                           p.args.head_dim);
-            }
+            for (int half = 0; half < 2; half++)
+                k_row[tile][half] =
+                    rows + (uint64_t)min(at + tile * TILE_KEYS + lane / 4 + 8 * half, end - 1) * p.args.k_strides.row;
+    }
+    __device__ __forceinline__ void find_values(const T *rows, const split_params &p, int at, int end, int lane) {
+#pragma unroll
+        for (int tile = 0; tile < TILES; tile++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                v_row[tile][i] =
+                    rows + (uint64_t)min(at + tile * TILE_KEYS + lane % 4 * 2 + i % 2 + i / 2 * 8, end - 1) *
+                               p.args.v_strides.row;
+    }
+    __device__ __forceinline__ void load_keys(const split_params &p, int lane) {
+#pragma unroll
+        for (int tile = 0; tile < TILES; tile++)
+#pragma unroll
+            for (int half = 0; half < 2; half++)
+                load_key<T, DIMS, EXACT>(k[tile][half], k_row[tile][half], lane % 4, p.args.head_dim);
+    }
+    __device__ __forceinline__ void load_values(const split_params &p, int lane) {
+#pragma unroll
+        for (int tile = 0; tile < TILES; tile++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                load_value<T, DIMS, EXACT>(v[tile][i], v_row[tile][i], lane / 4, p.args.head_dim);
     }
 };
 
@@ -418,29 +449,33 @@ __global__ void __launch_bounds__(N_WARPS * 32) split_kernel(const split_params 
         prefetch(k + (uint64_t)key * a.k_strides.row, a.head_dim * sizeof(T));
         prefetch(v + (uint64_t)key * a.v_strides.row, a.head_dim * sizeof(T));
     }
+    const T *q_row[COLS];
+#pragma unroll
+    for (int col = 0; col < COLS; col++) {
+        const row_place place = row_of<ROWS>(p, job, 8 * col + g);
+        q_row[col] = (const T *)a.q + job.batch * a.q_strides.batch + place.head * a.q_strides.head +
+                     place.query * a.q_strides.row;
+        asm volatile("" : "+l"(q_row[col]));
+    }
+    const size_t kv_index = (size_t)job.batch * a.n_kv_heads + job.kv_head;
+    flight<T, DIMS, TILES, EXACT> f;
+    int at = job.begin + warp * STEP_KEYS; /* this warp's next keys */
+    f.find_keys(k, p, at, job.end, lane);
+    f.find_values(v, p, at, job.end, lane);
     kg_dependency_wait();
 
     /* Lane g holds row g of q as right operand; lane t holds rows 2t and 2t + 1 of everything else. */
     warp_rows<DIMS, COLS> s;
     begin_rows<T>(s, p, job, t);
-    const size_t kv_index = (size_t)job.batch * a.n_kv_heads + job.kv_head;
     float k_scale = 1, v_scale = 1, sink = -CUDART_INF_F;
     if (sizeof(T) == 1) k_scale = load_float(a.k_scale + kv_index), v_scale = load_float(a.v_scale + kv_index);
     if (a.sinks && threadIdx.x < ROWS) sink = load_float(a.sinks + row_of<ROWS>(p, job, threadIdx.x).head) * LOG2_E;
     unsigned q_words[COLS][words<T, DIMS>::K] = {}, q[COLS][STEPS][2];
 #pragma unroll
-    for (int col = 0; col < COLS; col++) {
-        const row_place place = row_of<ROWS>(p, job, 8 * col + g);
-        load_key<T, DIMS, EXACT>(q_words[col],
-                                 (const T *)a.q + job.batch * a.q_strides.batch + place.head * a.q_strides.head +
-                                     place.query * a.q_strides.row,
-                                 t, a.head_dim);
-    }
-    flight<T, DIMS, TILES, EXACT> f;
-    int at = job.begin + warp * STEP_KEYS; /* this warp's next keys */
+    for (int col = 0; col < COLS; col++) load_key<T, DIMS, EXACT>(q_words[col], q_row[col], t, a.head_dim);
     if (at < job.end) {
-        f.load_keys(k, p, at, job.end, lane);
-        f.load_values(v, p, at, job.end, lane);
+        f.load_keys(p, lane);
+        f.load_values(p, lane);
     }
     if (threadIdx.x < ROWS) shared.sinks[threadIdx.x] = sink;
     __syncwarp();
@@ -462,16 +497,25 @@ __global__ void __launch_bounds__(N_WARPS * 32) split_kernel(const split_params 
         float score[TILES][COLS][4] = {};
 #pragma unroll
         for (int tile = 0; tile < TILES; tile++) dot_products<T, DIMS>(score[tile], f.k[tile], q);
-        if (next < job.end) f.load_keys(k, p, next, job.end, lane);
+        if (next < job.end) {
+            f.find_keys(k, p, next, job.end, lane);
+            f.load_keys(p, lane);
+        }
         if (at < unmasked.begin || at + STEP_KEYS > unmasked.end) { /* the same for the whole warp */
 #pragma unroll
             for (int tile = 0; tile < TILES; tile++) mask(score[tile], s, at + tile * TILE_KEYS + g);
         }
+        __syncwarp(); /* values are waited for no sooner than they are needed */
         softmax_step<DIMS, COLS, TILES>(s, score);
+        __syncwarp();
 #pragma unroll
         for (int tile = 0; tile < TILES; tile++) add_values<T>(s, score[tile], f.v[tile]);
-        if (next < job.end) f.load_values(v, p, next, job.end, lane);
+        if (next < job.end) {
+            f.find_values(v, p, next, job.end, lane);
+            f.load_values(p, lane);
+        }
     }
+    __syncwarp();
     store_rows(shared, s, warp, lane);
     __syncthreads(); /* every warp's rows are there */
 
@@ -483,9 +527,10 @@ __global__ void __launch_bounds__(N_WARPS * 32) split_kernel(const split_params 
         write_item<DIMS>(p, job, job.row_tile * ROWS + row, item % PLACES * PER_ITEM, x, shared.sinks[row], v_scale);
     };
     auto hand_on = [&](uint32_t item, const partial &x) { /* of the part */
-        const uint32_t part = blockIdx.x >> p.cluster_log2;
-        if (part == n_parts - 1) finish(item, parts.sum(x, n_parts - 1, item));
-        else parts.store(part, item, x);
+                                                          const uint32_t part = blockIdx.x >> p.cluster_log2;
+                                                          if (part == n_parts - 1)
+                                                              finish(item, parts.sum(x, n_parts - 1, item));
+                                                          else parts.store(part, item, x);
     };
     /* Item i is in the share of block i % n_cluster. */
     for (uint32_t item = threadIdx.x; item < ITEMS; item += THREADS) {
@@ -530,8 +575,9 @@ struct split_plan {
 };
 
 /* Splits double as long as every block has a multiprocessor and enough keys. Clusters lie within a part of the GPU, of
- * which some have a few multiprocessors less: an eighth of all stays out of use. Beyond a cluster's worth of splits,
- * merging through memory pays where a block would read for longer than that takes. */
+ * which some have a few multiprocessors less: an eighth of all stays out of use, and where the splits are too many for that
+ * they go through memory, in pairs if they are more than are read there at once. Beyond a cluster's worth of splits,
+ * memory pays where a block would read for longer than that takes. */
 static split_plan plan_for(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args, uint64_t n_groups) {
     constexpr uint64_t MIN_KEYS = 128, LONG_BYTES = 256 << 10, BEYOND_CACHE_BYTES = 32 << 20;
     constexpr uint32_t PREFETCH_KEYS = 384, HALF_CLUSTER = MAX_CLUSTER / 2, MAX_SPLITS = 64;
@@ -544,6 +590,7 @@ static split_plan plan_for(const struct kg_cuda_backend *cuda, const struct kg_s
     while (plan.n_splits < most && 2 * plan.n_splits * n_groups <= n_blocks && 2 * plan.n_splits * MIN_KEYS <= n_keys)
         plan.n_splits *= 2;
     if (plan.n_splits * n_groups <= n_clustered) plan.cluster = plan.n_splits;
+    else if (n_clustered > 0 && plan.n_splits > part_items::AT_ONCE) plan.cluster = 2;
     const uint64_t n_long = n_clustered / n_groups / HALF_CLUSTER * HALF_CLUSTER;
     if (plan.cluster == MAX_CLUSTER && n_long > MAX_CLUSTER && bytes > MAX_CLUSTER * LONG_BYTES)
         plan.n_splits = (uint32_t)n_long, plan.cluster = HALF_CLUSTER;

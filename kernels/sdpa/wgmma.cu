@@ -260,8 +260,9 @@ template <typename Shape> struct worker {
         }
     }
 
-    /* The tiles from `end` - 1 down to `begin`, begin < end. */
-    __device__ __forceinline__ void walk(int begin, int end) {
+    /* The tiles from `end` - 1 down to `begin`, begin < end, but for the wait for the last values. head_scales: of E4M3,
+     * queries' and keys', which may still be on their way. */
+    __device__ __forceinline__ void walk(int begin, int end, const float (&head_scales)[2]) {
         using namespace kg_hopper;
         unsigned even[KEYS / 4], odd[KEYS / 4];
         float shrink[2];
@@ -272,6 +273,7 @@ template <typename Shape> struct worker {
         give_turn();
         products_wait<0>();
         release_keys();
+        scale = p.scale * (head_scales[0] * head_scales[1]);
         mask(tile);
         softmax_exact(sums, score, even, shrink, scale, { false, false });
         for (; tile - 2 >= begin; tile -= 2) {
@@ -287,49 +289,57 @@ template <typename Shape> struct worker {
             add_values(even, tile < end - 1);
         }
         if (lane == 0) barrier_arrive(shared + Shape::Q_EMPTY + 8 * q_at.stage);
-        products_wait<0>();
-        release_values();
+        q_at.advance();
     }
 
-    /* Item w's results, from what the walk left. Where they go is made out again: it would take the walk's registers. */
-    __device__ __forceinline__ void store(int w) {
-        asm volatile("" : "+r"(w));
+    /* Where the first of the thread's two rows of item w goes, and what its values are to be multiplied by. */
+    struct result {
+        __half *y;
+        int row;
+        float share[2];
+    };
+    __device__ __forceinline__ result result_of(int w) const {
+        asm volatile("" : "+r"(w)); /* made out again after the walk: it would take the walk's registers */
         const work_item<Shape> item(p, w);
-        const int row = item.first + index * ROWS + warp * 16 + lane / 4;
         float unit = 1; /* of the values */
         if (Shape::E4M3) unit = p.v_scale[(item.batch * p.n_heads + item.head) / p.group];
         const float sink = p.sinks ? p.sinks[item.head] * LOG2_E : -CUDART_INF_F;
-        const float share[2] = { unit * row_share(sums.reference[0], row_weight(sums.weight[0]), scale, sink),
-                                 unit * row_share(sums.reference[1], row_weight(sums.weight[1]), scale, sink) };
-        scale_rows(value, share);
-        store_rows(p.y + item.batch * p.y_strides.batch + item.head * p.y_strides.head, p.y_strides.row, row,
-                   p.n_queries, p.head_dim, value);
+        return { p.y + item.batch * p.y_strides.batch + item.head * p.y_strides.head,
+                 item.first + index * ROWS + warp * 16 + lane / 4,
+                 { unit * row_share(sums.reference[0], row_weight(sums.weight[0]), scale, sink),
+                   unit * row_share(sums.reference[1], row_weight(sums.weight[1]), scale, sink) } };
     }
 
     __device__ __forceinline__ void run() {
         using namespace kg_hopper;
         const int n_work = p.n_row_tiles * p.n_heads * p.n_batch;
         if (index == 1) give_turn();
+        if (Shape::E4M3) kg_dependency_wait(); /* for the heads' scales */
         for (int w = blockIdx.x; w < n_work; w += gridDim.x) {
             const work_item<Shape> item(p, w);
             first = item.first + index * ROWS;
             sums.clear();
-            scale = p.scale;
+            float head_scales[2] = { 1, 1 };
             if (Shape::E4M3) {
-                kg_dependency_wait();
                 const int plane = item.batch * p.n_heads + item.head;
-                scale *= p.q_scale[plane] * p.k_scale[plane / p.group];
+                head_scales[0] = p.q_scale[plane], head_scales[1] = p.k_scale[plane / p.group];
             }
+            result to;
             if (item.tile_begin < item.tile_end) {
                 barrier_wait(shared + Shape::Q_FULL + 8 * q_at.stage, q_at.parity);
-                walk(item.tile_begin, item.tile_end);
-                q_at.advance();
+                walk(item.tile_begin, item.tile_end, head_scales);
+                to = result_of(w); /* beside the last products */
+                products_wait<0>();
+                release_values();
             } else {
                 kg_dependency_wait(); /* with no data to wait for */
+                scale = p.scale;
 #pragma unroll
                 for (int i = 0; i < DIMS / 2; i++) value[i] = 0;
+                to = result_of(w);
             }
-            store(w);
+            scale_rows(value, to.share);
+            store_rows(to.y, p.y_strides.row, to.row, p.n_queries, p.head_dim, value);
         }
     }
 };

@@ -72,6 +72,7 @@ enum kg_status hopper_params_make(struct hopper_params *p, const struct kg_sdpa_
     p->window = a->window < a->n_keys ? (int)a->window : 0; /* else it hides nothing */
     p->scale = (float)((double)a->scale * LOG2_E);
     p->causal = a->causal;
+    p->folded = false;
     return KG_OK;
 }
 

@@ -27,6 +27,7 @@ struct hopper_params {
     int window;
     float scale; /* of scores, in powers of two */
     bool causal;
+    bool folded; /* a block takes the tile of queries as far from the end as its other one is from the beginning */
 };
 
 /* In words why no Hopper variant takes the call, or NULL. */
@@ -45,8 +46,8 @@ enum kg_status hopper_launch_kernel(const struct kg_cuda_backend *cuda, void (*k
                                     const struct hopper_launch &launch, const struct hopper_params &p, const char *what,
                                     struct kg_error *err);
 
-/* The variant wgmma's kernel for small head sizes and few tiles (wgmma_64.cu), and whether it is the faster one. */
-bool wgmma_64_suits(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args);
+/* The variant wgmma's kernel for small head sizes (wgmma_64.cu), and whether it is the faster one. */
+bool wgmma_64_suits(const struct kg_sdpa_args *args);
 enum kg_status wgmma_64_launch(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args,
                                struct kg_error *err);
 

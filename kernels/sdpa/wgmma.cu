@@ -1,4 +1,4 @@
-/* sdpa by Hopper's warpgroup products, for prefill (sm_90a; wgmma_64.cu has those of few tiles).
+/* sdpa by Hopper's warpgroup products, for prefill (sm_90a; up to 64 dims without a window: wgmma_64.cu).
  *
  *     y[i] = sum_j softmax_j(scale q[i] . k[j]) v[j]      per batch entry and head (contract in ops/sdpa.h)
  *
@@ -407,7 +407,7 @@ const char *kg_sdpa_wgmma_refuses(const struct kg_cuda_backend *cuda, const stru
 enum kg_status kg_sdpa_wgmma_launch(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args,
                                     struct kg_error *err) {
     using namespace kg_sdpa;
-    if (wgmma_64_suits(cuda, args)) return wgmma_64_launch(cuda, args, err);
+    if (wgmma_64_suits(args)) return wgmma_64_launch(cuda, args, err);
     if (args->inputs == KG_PRECISION_F8) {
         if (args->head_dim <= 64) return launch<wgmma_shape<true, 64, 128, 4>>(cuda, args, err);
         if (args->head_dim <= 96) return launch<wgmma_shape<true, 96, 128, 2, 3, 2>>(cuda, args, err);

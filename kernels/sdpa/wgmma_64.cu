@@ -1,12 +1,13 @@
-/* sdpa by Hopper's warpgroup products, for prefill with head sizes up to 64 and few tiles (sm_90a): four warpgroups a block, of so few
+/* sdpa by Hopper's warpgroup products, for prefill with head sizes up to 64 (sm_90a): four warpgroups a block, of so few
  * registers that one's softmax runs beside the products of three.
  *
  *     y[i] = sum_j softmax_j(scale q[i] . k[j]) v[j]      per batch entry and head (contract in ops/sdpa.h)
  *
  * A block has two groups of 64 queries of one head and two parts of the keys: warpgroup 2 part + group. Tiles of KEYS keys go
  * to the parts in turn, each part's through its own rings of STAGES tiles; the first thread of a part's group 0 asks for
- * tensor copies. Causal without a window, a block takes a tile of queries as far from the end as its other one is from the
- * beginning, so that all blocks have as much to do; else neighbours. Group 0 has the later queries, and so no fewer keys.
+ * tensor copies. Causal, where every block has a multiprocessor, a block takes a tile of queries as far from the end as its
+ * other one is from the beginning, so that all blocks have as much to do; else neighbours, causal ones longest first. Group 0 has
+ * the later queries, and so no fewer keys.
  *
  * Left operands of products, the queries and the weights rounded to f16, are in registers; products are exact, summed in
  * float32. Inputs of E4M3 are as in wgmma.cu: scores by products of E4M3 (queries in shared memory, for want of registers),
@@ -26,7 +27,7 @@
 namespace kg_sdpa {
 
 constexpr int DIMS = 64, KEYS = 64, STAGES = 4, GROUPS = 2, PARTS = 2, WORKERS = GROUPS * PARTS;
-static_assert((STAGES & (STAGES - 1)) == 0, "places in a ring are by its low bits");
+static_assert(STAGES == 4, "the walk over a ring's places is written out");
 
 /* Shared memory, in bytes from its beginning. Rows of halves have 128 bytes. What a thread exchanges are vectors of 16 bytes,
  * those of a warpgroup side by side: its values of half of the columns, then its sums. */
@@ -60,9 +61,8 @@ struct block_work {
         else pair = w % n_pairs, plane = w / n_pairs;
         head = plane % p.n_heads;
         batch = plane / p.n_heads;
-        const bool folded = p.causal && p.window == 0;
-        const int early = folded ? pair : 2 * pair,
-                  late = folded ? p.n_row_tiles - 1 - pair : min(2 * pair + 1, p.n_row_tiles - 1);
+        const int early = p.folded ? pair : 2 * pair,
+                  late = p.folded ? p.n_row_tiles - 1 - pair : min(2 * pair + 1, p.n_row_tiles - 1);
         first[0] = late * ROWS;
         first[1] = early < late ? early * ROWS : p.n_queries;
         begin = key_range(p, early * ROWS, ROWS).begin / KEYS;
@@ -78,7 +78,7 @@ struct block_work {
 
 /* A part's rings: tile i is in place i % STAGES, for the i / STAGES'th time. */
 template <typename Shape> struct rings {
-    unsigned k, v, fetched; /* in shared memory; fetched: values as copies leave them */
+    unsigned k, v, fetched; /* in shared memory; fetched: values as copies leave them (f16: v, at the keys' barrier) */
     unsigned k_full, v_full, fetched_full, empty;
 
     __device__ __forceinline__ rings(unsigned shared, int part)
@@ -86,24 +86,24 @@ template <typename Shape> struct rings {
           v(shared + Shape::V + part * STAGES * Shape::V_BYTES),
           fetched(Shape::E4M3 ? shared + Shape::FETCHED + part * STAGES * Shape::TILE_BYTES : v),
           k_full(shared + Shape::K_FULL + part * STAGES * 8), v_full(shared + Shape::V_FULL + part * STAGES * 8),
-          fetched_full(Shape::E4M3 ? shared + Shape::FETCHED_FULL + part * STAGES * 8 : v_full),
+          fetched_full(Shape::E4M3 ? shared + Shape::FETCHED_FULL + part * STAGES * 8 : k_full),
           empty(shared + Shape::EMPTY + part * STAGES * 8) {
     }
     static __device__ __forceinline__ void wait(unsigned barriers, unsigned i) {
         kg_hopper::barrier_wait(barriers + 8 * (i % STAGES), i / STAGES & 1);
     }
-    /* Tile i is no longer needed by the group. */
-    __device__ __forceinline__ void release(int group, unsigned i) const {
-        if (threadIdx.x % 32 == 0) kg_hopper::barrier_arrive(empty + (group * PARTS * STAGES + i % STAGES) * 8);
+    /* The place's tile is no longer needed by the group. */
+    __device__ __forceinline__ void release(int group, int place) const {
+        if (threadIdx.x % 32 == 0) kg_hopper::barrier_arrive(empty + (group * PARTS * STAGES + place) * 8);
     }
     __device__ __forceinline__ void wait_empty(int group, unsigned i) const {
         wait(empty + group * PARTS * STAGES * 8, i);
     }
     __device__ __forceinline__ void fetch(const hopper_params &p, unsigned i, int key, int kv_head, int batch) const {
         const unsigned stage = i % STAGES;
-        kg_hopper::barrier_expect(k_full + 8 * stage, Shape::TILE_BYTES);
+        kg_hopper::barrier_expect(k_full + 8 * stage, (Shape::E4M3 ? 1 : 2) * Shape::TILE_BYTES);
         kg_hopper::copy_box(k + stage * Shape::TILE_BYTES, &p.k, k_full + 8 * stage, 0, key, kv_head, batch);
-        kg_hopper::barrier_expect(fetched_full + 8 * stage, Shape::TILE_BYTES);
+        if (Shape::E4M3) kg_hopper::barrier_expect(fetched_full + 8 * stage, Shape::TILE_BYTES);
         kg_hopper::copy_box(fetched + stage * Shape::TILE_BYTES, &p.v, fetched_full + 8 * stage, 0, key, kv_head,
                             batch);
     }
@@ -251,28 +251,29 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1)
     const uint64_t k_matrix = matrix_descriptor<Shape::ROW_BYTES>(ring.k),
                    v_matrix = matrix_descriptor(ring.v, KEYS * 128);
     const uint64_t q_matrix = matrix_descriptor<Shape::ROW_BYTES>(shared + group * ROWS * Shape::ROW_BYTES);
-    const auto make_scores = [&](unsigned i) {
-        const uint64_t tile = k_matrix + i % STAGES * (Shape::TILE_BYTES / 16);
-        rings<Shape>::wait(ring.k_full, i);
+    /* Of the tile in a place of the ring, there for the turn'th time. Places are known when compiled: every instruction beside
+     * the products takes time from them. */
+    const auto make_scores = [&](const int place, unsigned turn) {
+        barrier_wait(ring.k_full + 8 * place, turn & 1);
         products_fence();
 #pragma unroll
         for (int j = 0; j < Shape::ROW_BYTES / 32; j++) {
-            if constexpr (Shape::E4M3) products<KEYS>::shared_e4m3(score, q_matrix + j * 2, tile + j * 2, j > 0);
+            const uint64_t tile = k_matrix + place * (Shape::TILE_BYTES / 16) + j * 2;
+            if constexpr (Shape::E4M3) products<KEYS>::shared_e4m3(score, q_matrix + j * 2, tile, j > 0);
             else
                 products<KEYS>::template registers<false>(score, reinterpret_cast<const unsigned(&)[4]>(query[4 * j]),
-                                                          tile + j * 2, j > 0);
+                                                          tile, j > 0);
         }
         products_commit();
     };
-    const auto add_values = [&](unsigned i) {
-        const uint64_t tile = v_matrix + i % STAGES * (Shape::V_BYTES / 16);
-        rings<Shape>::wait(ring.v_full, i);
+    const auto add_values = [&](const int place, unsigned turn) {
+        if (Shape::E4M3) barrier_wait(ring.v_full + 8 * place, turn & 1); /* else they came with the keys */
         pin(weight), pin(value);
         products_fence();
 #pragma unroll
         for (int j = 0; j < KEYS / 16; j++)
             products<DIMS>::template registers<true>(value, reinterpret_cast<const unsigned(&)[4]>(weight[4 * j]),
-                                                     tile + j * 2048 / 16, i > 0 || j > 0);
+                                                     v_matrix + place * (Shape::V_BYTES / 16) + j * 2048 / 16, 1);
         products_commit();
     };
     const auto mask = [&](int i) {
@@ -285,38 +286,46 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1)
                                      if (i < n_other) ring.wait_empty(1, i);
                                      ring.fetch(p, i + STAGES, key_of(i + STAGES), kv_head, work.batch);
     };
+    /* Tile i's scores, the values of the tile before, tile i's weights. */
+    const auto step = [&](int i, const int place, unsigned turn) {
+        const int used = (place + STAGES - 1) % STAGES;
+        make_scores(place, turn);
+        add_values(used, place ? turn : turn - 1);
+        refill(i - 2);
+        products_wait<0>();
+        ring.release(group, used);
+        mask(i);
+        make_weights(sums, score, weight, sum, scale);
+        bool good_rows[2];
+        const bool good = __all_sync(0xFFFFFFFF, weights_good(good_rows, sums, sum, scale));
+        if (good) sums.weight[0] += sum[0], sums.weight[1] += sum[1];
+        if (!good) {
+            whole_rows(good_rows);
+            softmax_exact(sums, score, weight, shrink, scale, good_rows);
+            scale_rows(value, shrink);
+        }
+    };
+#pragma unroll
+    for (int i = 0; i < DIMS / 2; i++) value[i] = 0;
     if (n > 0) {
         barrier_wait(shared + Shape::Q_FULL, 0);
         if (!Shape::E4M3) load_queries<Shape::ROW_BYTES>(query, shared + group * ROWS * Shape::ROW_BYTES);
-        make_scores(0);
+        make_scores(0, 0);
         products_wait<0>();
         mask(0);
         softmax_exact(sums, score, weight, shrink, scale, { false, false });
-        for (int i = 1; i < n; i++) {
-            make_scores(i);
-            add_values(i - 1);
-            refill(i - 2);
-            products_wait<0>();
-            ring.release(group, i - 1);
-            mask(i);
-            make_weights(sums, score, weight, sum, scale);
-            bool good_rows[2];
-            const bool good = __all_sync(0xFFFFFFFF, weights_good(good_rows, sums, sum, scale));
-            if (good) sums.weight[0] += sum[0], sums.weight[1] += sum[1];
-            if (!good) {
-                whole_rows(good_rows);
-                softmax_exact(sums, score, weight, shrink, scale, good_rows);
-                scale_rows(value, shrink);
-            }
+        unsigned turn = 0;
+        for (int i = 1; i < n; i += STAGES) { /* written out: a loop over the places made it 3% slower */
+            step(i, 1, turn);
+            if (i + 1 < n) step(i + 1, 2, turn);
+            if (i + 2 < n) step(i + 2, 3, turn);
+            turn++;
+            if (i + 3 < n) step(i + 3, 0, turn);
         }
-        add_values(n - 1);
+        add_values((n - 1) % STAGES, (n - 1) / STAGES);
         products_wait<0>();
-        ring.release(group, n - 1);
-    } else {
-        kg_dependency_wait(); /* with no data to wait for */
-#pragma unroll
-        for (int i = 0; i < DIMS / 2; i++) value[i] = 0;
-    }
+        ring.release(group, (n - 1) % STAGES);
+    } else kg_dependency_wait(); /* with no data to wait for */
     sums.weight[0] = row_weight(sums.weight[0]), sums.weight[1] = row_weight(sums.weight[1]);
 
     float kept[DIMS / 4];
@@ -326,12 +335,8 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1)
                row, p.n_queries, p.head_dim - part * (DIMS / 2), kept);
 }
 
-bool wgmma_64_suits(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args) {
-    constexpr uint64_t BLOCK_QUERIES = GROUPS * ROWS, MOST_WAVES = 2; /* causal: with more, resident blocks win */
-    const uint64_t n_blocks =
-        (uint64_t)args->n_batch * args->n_heads * ((args->n_queries + BLOCK_QUERIES - 1) / BLOCK_QUERIES);
-    const bool window = args->window > 0 && args->window < args->n_keys;
-    return args->head_dim <= DIMS && !window && (!args->causal || n_blocks <= MOST_WAVES * (uint64_t)cuda->n_sms);
+bool wgmma_64_suits(const struct kg_sdpa_args *args) {
+    return args->head_dim <= DIMS && (args->window == 0 || args->window >= args->n_keys);
 }
 
 template <typename Shape>
@@ -340,8 +345,9 @@ static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg
     struct hopper_params p;
     const enum kg_status status = hopper_params_make(&p, args, ROWS, KEYS, err);
     if (status) return status;
-    const struct hopper_launch grid = { (unsigned)((p.n_row_tiles + 1) / 2 * p.n_heads * p.n_batch), Shape::THREADS,
-                                        Shape::BYTES, 1 };
+    const unsigned n_blocks = (unsigned)((p.n_row_tiles + 1) / 2 * p.n_heads * p.n_batch);
+    p.folded = p.causal && p.window == 0 && n_blocks <= (unsigned)cuda->n_sms;
+    const struct hopper_launch grid = { n_blocks, Shape::THREADS, Shape::BYTES, 1 };
     return hopper_launch_kernel(cuda, sdpa_wgmma_64_kernel<Shape>, grid, p, "sdpa (wgmma)", err);
 }
 

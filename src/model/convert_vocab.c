@@ -94,7 +94,8 @@ static enum kg_status special_id(const struct kg_vocab_source *s, const char *na
     return KG_OK;
 }
 
-static enum kg_status write_ids(struct kg_gguf_writer *w, const struct kg_vocab_source *s, struct kg_error *err) {
+static enum kg_status write_ids(struct kg_gguf_writer *w, const struct kg_vocab_source *s, int32_t *eos_id,
+                                struct kg_error *err) {
     static const struct {
         const char *name, *id_name, *key;
     } IDS[] = {
@@ -108,6 +109,7 @@ static enum kg_status write_ids(struct kg_gguf_writer *w, const struct kg_vocab_
         const enum kg_status status = special_id(s, IDS[i].name, IDS[i].id_name, &id, err);
         if (status != KG_OK) return status;
         if (id >= 0) kg_gguf_writer_u32(w, IDS[i].key, (uint32_t)id);
+        if (strcmp(IDS[i].name, "eos_token") == 0) *eos_id = id;
     }
     const json_t *add_bos = json_object_get(s->tokenizer_config, "add_bos_token");
     if (json_is_boolean(add_bos)) kg_gguf_writer_bool(w, KEY("add_bos_token"), json_is_true(add_bos));
@@ -132,17 +134,23 @@ static void write_chat_template(struct kg_gguf_writer *w, const struct kg_vocab_
     if (json_is_string(value)) kg_gguf_writer_str(w, KEY_NAME, json_string_value(value), json_string_length(value));
 }
 
-static enum kg_status write_all(struct kg_gguf_writer *w, const struct kg_vocab_source *s, size_t *n_merges,
-                                struct kg_error *err) {
-    write_architecture(w, s);
+enum kg_status kg_convert_vocab_put(struct kg_gguf_writer *w, const struct kg_vocab_source *s,
+                                    struct kg_vocab_summary *summary, struct kg_error *err) {
+    struct kg_vocab_summary made = { .kind = s->kind->name,
+                                     .n_tokens = s->n_tokens,
+                                     .n_special = s->n_special,
+                                     .n_padding = s->n_padding,
+                                     .eos_id = -1 };
     kg_gguf_writer_str(w, KEY("model"), "gpt2", 4);
     kg_gguf_writer_str(w, KEY("pre"), s->kind->name, strlen(s->kind->name));
     kg_gguf_writer_strings(w, KEY("tokens"), s->texts, s->n_tokens);
     kg_gguf_writer_i32s(w, KEY("token_type"), s->types, s->n_tokens);
-    enum kg_status status = write_merges(w, s, n_merges, err);
-    if (status == KG_OK) status = write_ids(w, s, err);
-    if (status == KG_OK) write_chat_template(w, s);
-    return status;
+    enum kg_status status = write_merges(w, s, &made.n_merges, err);
+    if (status == KG_OK) status = write_ids(w, s, &made.eos_id, err);
+    if (status != KG_OK) return status;
+    write_chat_template(w, s);
+    *summary = made;
+    return KG_OK;
 }
 
 /* Writes beside out_path, has the tokenizer read it, then puts it in place. */
@@ -164,18 +172,14 @@ static enum kg_status publish(struct kg_gguf_writer *w, const char *out_path, st
 enum kg_status kg_convert_vocab(const char *hf_dir, const char *out_path, struct kg_vocab_summary *summary,
                                 struct kg_error *err) {
     struct kg_vocab_source source;
-    size_t n_merges = 0;
+    struct kg_vocab_summary made;
     enum kg_status status = kg_vocab_source_open(hf_dir, &source, err);
     if (status != KG_OK) return status;
     struct kg_gguf_writer *w = kg_gguf_writer_new(32);
-    status = write_all(w, &source, &n_merges, err);
+    write_architecture(w, &source);
+    status = kg_convert_vocab_put(w, &source, &made, err);
     if (status == KG_OK) status = publish(w, out_path, err);
-    if (status == KG_OK)
-        *summary = (struct kg_vocab_summary){ .kind = source.kind->name,
-                                              .n_tokens = source.n_tokens,
-                                              .n_merges = n_merges,
-                                              .n_special = source.n_special,
-                                              .n_padding = source.n_padding };
+    if (status == KG_OK) *summary = made;
     kg_gguf_writer_free(w);
     kg_vocab_source_close(&source);
     return status;

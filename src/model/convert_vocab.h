@@ -11,11 +11,20 @@
 
 #include <kigo/status.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct kg_vocab_summary {
     const char *kind; /* of pre-tokenizer; static */
     size_t n_tokens, n_merges, n_special, n_padding;
+    int32_t eos_id; /* -1: none */
 };
+
+struct kg_gguf_writer;
+struct kg_vocab_source;
+
+/* The keys of tokenizer.* alone, for a file that has weights too. Statuses: as below, of what GGUF cannot express. */
+KG_WARN_UNUSED enum kg_status kg_convert_vocab_put(struct kg_gguf_writer *writer, const struct kg_vocab_source *source,
+                                                   struct kg_vocab_summary *summary, struct kg_error *err);
 
 /* What is written is read back by the tokenizer before it takes its place at out_path; nothing is left on failure.
  * KG_ERR_NOT_FOUND without a tokenizer.json; KG_ERR_UNSUPPORTED names what kigo or GGUF cannot express (another model

@@ -33,6 +33,8 @@ static enum kg_status check(const struct kg_attention_args *args, struct kg_erro
     if (!status) status = require_head_dim(args->head_dim, err);
     if (!status) status = kg_cuda_require_float("attention", "activations", args->activations, err);
     if (!status) status = kg_cuda_require_float("attention", "KV cache", args->kv, err);
+    if (!status && args->sinks)
+        return kg_fail(err, KG_ERR_UNSUPPORTED, "attention: the cuda back end has no sinks over a cache");
     if (status || args->n_rows == 0) return status;
     KG_OP_REQUIRE(args->n_rows > 1 || args->workspace, "attention: the workspace is missing");
     KG_OP_REQUIRE(kg_vector_aligned(args->q) && kg_vector_aligned(args->y) && kg_vector_aligned(args->k_cache) &&

@@ -59,6 +59,8 @@ extern "C" enum kg_status kg_cuda_embedding(struct kg_backend *backend, const st
                                             struct kg_error *err) {
     enum kg_status status = kg_embedding_check(args, err);
     if (!status) status = kg_cuda_require_float("embedding", "activations", args->activations, err);
+    if (!status && args->positions.data)
+        return kg_fail(err, KG_ERR_UNSUPPORTED, "embedding: the cuda back end adds no positions");
     if (status || args->n_rows == 0) return status;
     const struct kg_weight *w = &args->weight;
     const embedding_params p = { (const uint8_t *)w->data, args->ids, args->y,

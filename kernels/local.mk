@@ -4,7 +4,7 @@ cuda_sources += kernels/backend_cuda.cu kernels/decode_step.cu kernels/step_walk
 cuda_sources += kernels/persistent/step.cu kernels/persistent/program.cu
 cuda_sources += kernels/canary.cu kernels/timing.cu
 cuda_sources += kernels/add.cu kernels/attention.cu kernels/attention_decode.cu kernels/attention_prefill.cu \
-	kernels/embedding.cu kernels/gelu.cu kernels/kv_write.cu kernels/layernorm.cu \
+	kernels/embedding.cu kernels/experts.cu kernels/gelu.cu kernels/kv_write.cu kernels/layernorm.cu \
 	kernels/rmsnorm.cu kernels/rope.cu kernels/softmax.cu kernels/swiglu.cu
 cuda_sources += kernels/mailbox.cu kernels/sample.cu kernels/sample_draw.cu
 cuda_sources += kernels/sdpa/cluster.cu kernels/sdpa/dispatch.cu kernels/sdpa/hopper_call.cu kernels/sdpa/mma.cu \

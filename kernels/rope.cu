@@ -57,6 +57,9 @@ extern "C" enum kg_status kg_cuda_rope(struct kg_backend *backend, const struct 
                                        struct kg_error *err) {
     enum kg_status status = kg_rope_check(args, err);
     if (!status) status = kg_cuda_require_float("rope", "activations", args->activations, err);
+    if (!status && args->magnitude != 1)
+        return kg_fail(err, KG_ERR_UNSUPPORTED, "rope: the cuda back end has no magnitude %g, only 1",
+                       (double)args->magnitude);
     if (status || args->n_rows == 0) return status;
     const uint32_t n_pairs = args->n_rot / 2;
     rope_params p;

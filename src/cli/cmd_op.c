@@ -21,6 +21,7 @@ static const char *const ROLES[] = {
     [KG_OP_OUT] = "the output, F32",
     [KG_OP_OUT_VECTOR] = "an output, F32",
     [KG_OP_OUT_E4M3] = "the output, F8_E4M3",
+    [KG_OP_OUT_IDS] = "an output, I32",
 };
 
 static const struct kg_op_spec *find_spec(const char *name) {

@@ -3,6 +3,7 @@
 #include "cli/op_call.h"
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,14 +57,26 @@ static enum kg_status put_numbers(struct kg_op_call *c, const struct kg_safetens
     return status;
 }
 
+/* A weight's rows and columns from a tensor of its shape. */
+static enum kg_status fold_rows(const struct kg_safetensors_tensor *t, struct kg_weight *w, struct kg_error *err) {
+    const uint64_t n_cols = t->dims[t->n_dims - 1], n_rows = t->n_elems / n_cols;
+    if (n_rows > UINT32_MAX || n_cols > UINT32_MAX)
+        return kg_fail(err, KG_ERR_RANGE, "tensor '%s' has %" PRIu64 " rows of %" PRIu64, t->name, n_rows, n_cols);
+    w->n_rows = (uint32_t)n_rows;
+    w->n_cols = (uint32_t)n_cols;
+    return KG_OK;
+}
+
 static enum kg_status put_weight(struct kg_op_call *c, const struct kg_safetensors_tensor *t, struct kg_error *err) {
-    struct kg_weight w = { .n_rows = (uint32_t)t->dims[0], .n_cols = (uint32_t)t->dims[1] };
+    struct kg_weight w;
     void *data;
     REQUIRE_DTYPE(t, "F32, F16 or BF16", KG_SAFETENSORS_F32, KG_SAFETENSORS_F16, KG_SAFETENSORS_BF16);
+    enum kg_status status = fold_rows(t, &w, err);
+    if (status != KG_OK) return status;
     w.dtype = t->dtype == KG_SAFETENSORS_F32   ? KG_DTYPE_F32
               : t->dtype == KG_SAFETENSORS_F16 ? KG_DTYPE_F16
                                                : KG_DTYPE_BF16;
-    const enum kg_status status = kg_op_put(c, t->data, t->size_bytes, &data, err);
+    status = kg_op_put(c, t->data, t->size_bytes, &data, err);
     w.data = data;
     c->weight = w;
     return status;
@@ -78,16 +91,28 @@ static enum kg_status measure_blocks(struct kg_op_call *c, const struct kg_op_te
     enum kg_status status = kg_dtype_from_gguf((uint32_t)id, &c->weight.dtype, err);
     if (status != KG_OK) return kg_error_context(err, status, "parameter weight_dtype");
     const struct kg_dtype_info *info = kg_dtype_info(c->weight.dtype);
-    if (t->n_dims != 2 || t->dims[1] % info->block_bytes != 0)
+    const size_t last = t->n_dims - 1;
+    if (t->n_dims < 2 || t->dims[last] % info->block_bytes != 0)
         return kg_fail(err, KG_ERR_USAGE,
                        "tensor 'weight_bytes': rows of %" PRIu64 " bytes are no whole %s blocks of %u",
-                       t->n_dims == 2 ? t->dims[1] : t->size_bytes, info->name, info->block_bytes);
+                       t->n_dims < 2 ? t->size_bytes : t->dims[last], info->name, info->block_bytes);
     struct kg_safetensors_tensor as_elems = *t;
-    as_elems.dims[1] = t->dims[1] / info->block_bytes * info->block_elems;
+    as_elems.dims[last] = t->dims[last] / info->block_bytes * info->block_elems;
+    as_elems.n_elems = t->n_elems / info->block_bytes * info->block_elems;
     status = kg_op_bind_shape(c, spec, &as_elems, err);
-    c->weight.n_rows = (uint32_t)as_elems.dims[0];
-    c->weight.n_cols = (uint32_t)as_elems.dims[1];
-    return status;
+    return status == KG_OK ? fold_rows(&as_elems, &c->weight, err) : status;
+}
+
+/* What ids are below: the first length of the weight's shape. */
+static uint32_t id_limit(const struct kg_op_call *c) {
+    for (size_t i = 0; i < kg_op_count_tensors(c->spec); i++) {
+        const struct kg_op_tensor *spec = &c->spec->tensors[i];
+        if (spec->role != KG_OP_WEIGHT) continue;
+        char name[sizeof c->lengths[0].name];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(spec->shape, " "), spec->shape);
+        return kg_op_length(c, name);
+    }
+    return 0;
 }
 
 static enum kg_status put_ids(struct kg_op_call *c, const struct kg_safetensors_tensor *t, void **data,
@@ -97,6 +122,7 @@ static enum kg_status put_ids(struct kg_op_call *c, const struct kg_safetensors_
     enum kg_status status = kg_op_host_alloc(t->n_elems * sizeof(int32_t), &host, err);
     if (status != KG_OK) return status;
     int32_t *ids = host;
+    const uint32_t limit = id_limit(c);
     const char *at = t->data;
     for (uint64_t i = 0; i < t->n_elems && status == KG_OK; i++) {
         int32_t narrow;
@@ -104,9 +130,9 @@ static enum kg_status put_ids(struct kg_op_call *c, const struct kg_safetensors_
         memcpy(&narrow, at + i * (t->dtype == KG_SAFETENSORS_I32 ? 4 : 8), sizeof narrow);
         if (t->dtype == KG_SAFETENSORS_I32) id = narrow;
         else memcpy(&id, at + i * sizeof id, sizeof id);
-        if (id < 0 || id >= c->weight.n_rows)
-            status = kg_fail(err, KG_ERR_RANGE, "%s[%" PRIu64 "] is %" PRId64 ", outside the %u rows of the weight",
-                             t->name, i, id, c->weight.n_rows);
+        if (id < 0 || id >= limit)
+            status = kg_fail(err, KG_ERR_RANGE, "%s[%" PRIu64 "] is %" PRId64 ", outside the %u %s of the weight",
+                             t->name, i, id, limit, limit == c->weight.n_rows ? "rows" : "matrices");
         else ids[i] = (int32_t)id;
     }
     if (status == KG_OK) status = kg_op_put(c, host, t->n_elems * sizeof *ids, data, err);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 bool kg_op_is_output(const struct kg_op_tensor *t) {
-    return t->role == KG_OP_OUT || t->role == KG_OP_CACHE || t->role == KG_OP_OUT_VECTOR || t->role == KG_OP_OUT_E4M3;
+    return t->role == KG_OP_CACHE || t->role >= KG_OP_OUT;
 }
 
 void *kg_op_data(const struct kg_op_call *c, const char *name) {
@@ -43,6 +43,7 @@ enum kg_status kg_op_workspace(struct kg_op_call *c, const struct kg_op_extent *
 static enum kg_precision output_precision(const struct kg_op_call *c, const struct kg_op_tensor *spec) {
     switch (spec->role) {
     case KG_OP_CACHE: return c->kv;
+    case KG_OP_OUT_IDS: /* as long */
     case KG_OP_OUT_VECTOR: return KG_PRECISION_F32;
     case KG_OP_OUT_E4M3: return KG_PRECISION_F8;
     default: return c->activations;
@@ -80,12 +81,13 @@ static enum kg_status make_output(struct kg_op_call *c, size_t index, const stru
     return status;
 }
 
-/* E4M3 as it is. */
-static enum kg_status take_e4m3(struct kg_op_call *c, const void *data, struct kg_op_result *r, void **values,
-                                struct kg_error *err) {
-    enum kg_status status = kg_op_host_alloc(r->n_elems, values, err);
-    if (status == KG_OK) status = c->backend->ops->download(c->backend, *values, data, r->n_elems, err);
-    for (uint64_t i = 0; i < r->n_elems && status == KG_OK; i++)
+/* E4M3 and ids as they are. */
+static enum kg_status take_as_is(struct kg_op_call *c, const void *data, enum kg_op_role role, struct kg_op_result *r,
+                                 void **values, struct kg_error *err) {
+    const uint64_t size_bytes = r->n_elems * (role == KG_OP_OUT_IDS ? sizeof(int32_t) : 1);
+    enum kg_status status = kg_op_host_alloc(size_bytes, values, err);
+    if (status == KG_OK) status = c->backend->ops->download(c->backend, *values, data, size_bytes, err);
+    for (uint64_t i = 0; i < r->n_elems && status == KG_OK && role == KG_OP_OUT_E4M3; i++)
         r->n_nonfinite += !isfinite(kg_e4m3_to_f32(((const uint8_t *)*values)[i]));
     return status;
 }
@@ -96,7 +98,7 @@ static enum kg_status take_output(struct kg_op_call *c, size_t index, struct kg_
     const enum kg_precision precision = output_precision(c, spec);
     const uint64_t size_bytes = r->n_elems * kg_precision_bytes(precision);
     void *host = NULL;
-    if (spec->role == KG_OP_OUT_E4M3) return take_e4m3(c, c->data[index], r, values, err);
+    if (spec->role > KG_OP_OUT_VECTOR) return take_as_is(c, c->data[index], spec->role, r, values, err);
     if (precision == KG_PRECISION_F8)
         return kg_fail(err, KG_ERR_UNSUPPORTED, "tensor '%s' cannot be given back from f8", r->name);
     enum kg_status status = kg_op_host_alloc(size_bytes, &host, err);
@@ -130,10 +132,12 @@ static enum kg_status run_call(struct kg_op_call *c, const struct kg_op_request 
     if (status == KG_OK) status = c->backend->ops->synchronize(c->backend, err);
     for (size_t i = 0; i < n && status == KG_OK; i++) {
         status = take_output(c, places[i], &results[i], &values[i], err);
-        const bool is_e4m3 = c->spec->tensors[places[i]].role == KG_OP_OUT_E4M3;
+        const enum kg_op_role role = c->spec->tensors[places[i]].role;
         outputs[i] = (struct kg_safetensors_output){
             .name = results[i].name,
-            .dtype = is_e4m3 ? KG_SAFETENSORS_F8_E4M3 : KG_SAFETENSORS_F32,
+            .dtype = role == KG_OP_OUT_E4M3  ? KG_SAFETENSORS_F8_E4M3
+                     : role == KG_OP_OUT_IDS ? KG_SAFETENSORS_I32
+                                             : KG_SAFETENSORS_F32,
             .n_dims = results[i].n_dims,
             .data = values[i],
         };

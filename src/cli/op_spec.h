@@ -23,10 +23,11 @@ enum kg_op_role {
     KG_OP_QUANTIZED,   /* the same, or E4M3 as stored: U8 or F8_E4M3; all of the call's alike */
     KG_OP_CACHE,       /* as activations, to the precision of the KV cache; also an output, zero before if not given */
     KG_OP_VECTOR,      /* the same, to float32 */
-    KG_OP_WEIGHT,      /* F32, F16, BF16 as stored; or `weight_bytes` (rows, bytes of a row), U8, with weight_dtype */
-    KG_OP_IDS,         /* I32 or I64, below the weight's rows */
+    KG_OP_WEIGHT,      /* F32, F16, BF16 as stored; or `weight_bytes` (.., bytes of a row), U8, with weight_dtype */
+    KG_OP_IDS,         /* I32 or I64, below the first length of the weight's shape */
     KG_OP_OUT,         /* activations, given back as F32 */
     KG_OP_OUT_VECTOR,  /* float32 */
+    KG_OP_OUT_IDS,     /* int32, given back as I32 */
     KG_OP_OUT_E4M3,    /* E4M3, given back as F8_E4M3 */
 };
 
@@ -74,7 +75,7 @@ struct kg_op_call {
     size_t n_lengths;
     void *data[KG_OP_MAX_TENSORS]; /* in the back end's memory; NULL: not given */
     bool flat;                     /* the first activations came as rows of one length */
-    struct kg_weight weight;
+    struct kg_weight weight;       /* all but the last length are its rows */
     struct kg_block blocks[KG_OP_MAX_BLOCKS];
     size_t n_blocks;
     void *workspace;
@@ -91,6 +92,17 @@ KG_WARN_UNUSED enum kg_status kg_op_alloc(struct kg_op_call *call, enum kg_memor
 /* call->workspace for an operation of that extent in the call's precisions. */
 KG_WARN_UNUSED enum kg_status kg_op_workspace(struct kg_op_call *call, const struct kg_op_extent *extent,
                                               struct kg_error *err);
+
+/* op_attention.c */
+KG_WARN_UNUSED enum kg_status kg_op_settle_attention(struct kg_op_call *call, struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_op_run_attention(struct kg_op_call *call, struct kg_error *err);
+
+/* op_experts.c */
+KG_WARN_UNUSED enum kg_status kg_op_settle_router(struct kg_op_call *call, struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_op_run_router(struct kg_op_call *call, struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_op_settle_experts_linear(struct kg_op_call *call, struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_op_run_experts_linear(struct kg_op_call *call, struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_op_run_experts_combine(struct kg_op_call *call, struct kg_error *err);
 
 /* op_sdpa.c */
 KG_WARN_UNUSED enum kg_status kg_op_settle_sdpa(struct kg_op_call *call, struct kg_error *err);

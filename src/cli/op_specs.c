@@ -10,6 +10,11 @@ static enum kg_status run_embedding(struct kg_op_call *c, struct kg_error *err) 
         .ids = kg_op_data(c, "ids"),
         .n_rows = kg_op_length(c, "rows"),
         .y = kg_op_data(c, "out"),
+        .positions = { .data = kg_op_data(c, "positions"),
+                       .dtype = KG_DTYPE_F32,
+                       .n_rows = kg_op_length(c, "n_positions"),
+                       .n_cols = kg_op_length(c, "n_embd") },
+        .position = (uint32_t)kg_op_param(c, "first_position"),
     };
     return c->backend->ops->embedding(c->backend, &args, err);
 }
@@ -83,6 +88,7 @@ static enum kg_status run_rope(struct kg_op_call *c, struct kg_error *err) {
         .freq_base = (float)kg_op_param(c, "base"),
         .freq_scale = (float)kg_op_param(c, "scale"),
         .freq_factors = kg_op_data(c, "factors"),
+        .magnitude = (float)kg_op_param(c, "magnitude"),
     };
     return c->backend->ops->rope(c->backend, &args, err);
 }
@@ -112,71 +118,6 @@ static enum kg_status run_kv_write(struct kg_op_call *c, struct kg_error *err) {
         .position = (uint32_t)kg_op_param(c, "first_position"),
     };
     return c->backend->ops->kv_write(c->backend, &args, err);
-}
-
-static enum kg_status settle_attention(struct kg_op_call *c, struct kg_error *err) {
-    const uint32_t n_rows = kg_op_length(c, "rows"), n_keys = kg_op_length(c, "n_keys");
-    const double n_past = kg_op_param(c, "n_past");
-    if (n_rows > n_keys) return kg_fail(err, KG_ERR_USAGE, "%u rows of tensor 'q', but %u keys", n_rows, n_keys);
-    if (!isnan(n_past) && n_past != n_keys - n_rows)
-        return kg_fail(err, KG_ERR_USAGE, "n_past is %.0f, but %u keys less %u rows are %u", n_past, n_keys, n_rows,
-                       n_keys - n_rows);
-    if (!isnan(kg_op_param(c, "n_ctx")) && kg_op_param(c, "n_ctx") < n_keys)
-        return kg_fail(err, KG_ERR_USAGE, "n_ctx is %.0f, less than the %u keys", kg_op_param(c, "n_ctx"), n_keys);
-    return KG_OK;
-}
-
-/* Keys and values go to a cache by kv_write first. */
-static enum kg_status fill_caches(struct kg_op_call *c, struct kg_kv_write_args *write, struct kg_error *err) {
-    const uint64_t bytes = (uint64_t)write->n_ctx * write->n_kv_heads * write->head_dim * kg_precision_bytes(c->kv);
-    enum kg_status status = kg_op_alloc(c, KG_MEMORY_KV, bytes, &write->k_cache, err);
-    if (status == KG_OK) status = kg_op_alloc(c, KG_MEMORY_KV, bytes, &write->v_cache, err);
-    return status == KG_OK ? c->backend->ops->kv_write(c->backend, write, err) : status;
-}
-
-static enum kg_status run_attention(struct kg_op_call *c, struct kg_error *err) {
-    const double scale = kg_op_param(c, "scale"), n_ctx = kg_op_param(c, "n_ctx");
-    struct kg_kv_write_args write = {
-        .activations = c->activations,
-        .kv = c->kv,
-        .k = kg_op_data(c, "k"),
-        .v = kg_op_data(c, "v"),
-        .n_rows = kg_op_length(c, "n_keys"),
-        .n_kv_heads = kg_op_length(c, "n_kv_heads"),
-        .head_dim = kg_op_length(c, "head_dim"),
-        .n_ctx = isnan(n_ctx) ? kg_op_length(c, "n_keys") : (uint32_t)n_ctx,
-    };
-    struct kg_attention_args args = {
-        .activations = c->activations,
-        .kv = c->kv,
-        .q = kg_op_data(c, "q"),
-        .y = kg_op_data(c, "out"),
-        .n_rows = kg_op_length(c, "rows"),
-        .n_keys = write.n_rows,
-        .n_heads = kg_op_length(c, "n_heads"),
-        .n_kv_heads = write.n_kv_heads,
-        .head_dim = write.head_dim,
-        .n_ctx = write.n_ctx,
-        .scale = isnan(scale) ? (float)(1 / sqrt((double)write.head_dim)) : (float)scale,
-        .causal = kg_op_param(c, "causal") != 0,
-        .window = (uint32_t)kg_op_param(c, "window"),
-    };
-    if (args.n_heads % args.n_kv_heads != 0)
-        return kg_fail(err, KG_ERR_USAGE, "%u heads cannot share %u KV heads", args.n_heads, args.n_kv_heads);
-    const struct kg_op_extent extent = { .n_rows = args.n_rows,
-                                         .n_in = args.n_heads * args.head_dim,
-                                         .n_out = args.n_heads * args.head_dim,
-                                         .n_heads = args.n_heads,
-                                         .n_kv_heads = args.n_kv_heads,
-                                         .head_dim = args.head_dim,
-                                         .n_ctx = args.n_ctx };
-    enum kg_status status = fill_caches(c, &write, err);
-    if (status == KG_OK) status = kg_op_workspace(c, &extent, err);
-    if (status != KG_OK) return status;
-    args.k_cache = write.k_cache;
-    args.v_cache = write.v_cache;
-    args.workspace = c->workspace;
-    return c->backend->ops->attention(c->backend, &args, err);
 }
 
 static enum kg_status run_softmax(struct kg_op_call *c, struct kg_error *err) {
@@ -211,6 +152,9 @@ static enum kg_status run_swiglu(struct kg_op_call *c, struct kg_error *err) {
         .y = kg_op_data(c, "out"),
         .n_rows = kg_op_length(c, "rows"),
         .n_cols = kg_op_length(c, "n_cols"),
+        .limit = (float)kg_op_param(c, "limit"),
+        .alpha = (float)kg_op_param(c, "alpha"),
+        .up_offset = (float)kg_op_param(c, "up_offset"),
     };
     return c->backend->ops->swiglu(c->backend, &args, err);
 }
@@ -232,11 +176,12 @@ static enum kg_status run_gelu(struct kg_op_call *c, struct kg_error *err) {
 
 const struct kg_op_spec KG_OP_SPECS[] = {
     { .name = "embedding",
-      .equation = "out[r] = weight[ids[r]]",
+      .equation = "out[r] = weight[ids[r]] + positions[first_position + r]",
       .tensors = { { "weight", KG_OP_WEIGHT, "n_vocab n_embd", false },
                    { "ids", KG_OP_IDS, "rows", false },
+                   { "positions", KG_OP_VECTOR, "n_positions n_embd", true },
                    { "out", KG_OP_OUT, "rows n_embd", false } },
-      .params = { WEIGHT_DTYPE },
+      .params = { WEIGHT_DTYPE, { "first_position", KG_OP_COUNT, 0, "position of row 0" } },
       .run = run_embedding },
     { .name = "rmsnorm",
       .equation = "out[r][i] = x[r][i] / sqrt(mean_j x[r][j]^2 + eps) * weight[i]",
@@ -262,8 +207,8 @@ const struct kg_op_spec KG_OP_SPECS[] = {
       .params = { WEIGHT_DTYPE },
       .run = run_linear },
     { .name = "rope",
-      .equation =
-          "pairs (a, b) of the first n_rot dims turn by (first_position + r) * scale * base^(-2i/n_rot) / factors[i]",
+      .equation = "pairs (a, b) of the first n_rot dims turn by (first_position + r) * scale * base^(-2i/n_rot) / "
+                  "factors[i], times magnitude",
       .tensors = { { "x", KG_OP_ACTIVATIONS, "rows n_heads head_dim", false },
                    { "factors", KG_OP_VECTOR, "half_rot", true },
                    { "out", KG_OP_OUT, "rows n_heads head_dim", false } },
@@ -271,7 +216,8 @@ const struct kg_op_spec KG_OP_SPECS[] = {
                   { "n_rot", KG_OP_COUNT, NAN, "dims of a head that turn (head_dim)" },
                   { "interleaved", KG_OP_FLAG, 0, "pairs (2i, 2i+1) instead of (i, i + n_rot/2)" },
                   { "base", KG_OP_NUMBER, 10000, "of the frequencies" },
-                  { "scale", KG_OP_NUMBER, 1, "of positions" } },
+                  { "scale", KG_OP_NUMBER, 1, "of positions" },
+                  { "magnitude", KG_OP_NUMBER, 1, "of cosine and sine, above 0" } },
       .settle = settle_rope,
       .run = run_rope },
     { .name = "kv_write",
@@ -285,10 +231,12 @@ const struct kg_op_spec KG_OP_SPECS[] = {
       .settle = settle_kv_write,
       .run = run_kv_write },
     { .name = "attention",
-      .equation = "out[r][h] = softmax_j(q[r][h] . k[j][g] * scale) v[j][g], g = h / (n_heads / n_kv_heads)",
+      .equation = "out[r][h] = softmax_j(q[r][h] . k[j][g] * scale) v[j][g], g = h / (n_heads / n_kv_heads); "
+                  "sinks[h] is one more logit, without a value",
       .tensors = { { "q", KG_OP_ACTIVATIONS, "rows n_heads head_dim", false },
                    { "k", KG_OP_ACTIVATIONS, "n_keys n_kv_heads head_dim", false },
                    { "v", KG_OP_ACTIVATIONS, "n_keys n_kv_heads head_dim", false },
+                   { "sinks", KG_OP_VECTOR, "n_heads", true },
                    { "out", KG_OP_OUT, "rows n_heads head_dim", false } },
       .params = { { "scale", KG_OP_NUMBER, NAN, "of the products (1/sqrt(head_dim))" },
                   { "causal", KG_OP_FLAG, 1,
@@ -296,8 +244,8 @@ const struct kg_op_spec KG_OP_SPECS[] = {
                   { "window", KG_OP_COUNT, 0, "keys a row sees at most, 0: all" },
                   { "n_past", KG_OP_COUNT, NAN, "if given, must be n_keys - rows" },
                   { "n_ctx", KG_OP_COUNT, NAN, "positions of the cache the keys are written to (n_keys)" } },
-      .settle = settle_attention,
-      .run = run_attention },
+      .settle = kg_op_settle_attention,
+      .run = kg_op_run_attention },
     { .name = "softmax",
       .equation = "out[r][i] = exp(scale * x[r][i]) / sum_j exp(scale * x[r][j]); 0 where x is -inf",
       .tensors = { { "x", KG_OP_ACTIVATIONS, "rows n_cols", false }, { "out", KG_OP_OUT, "rows n_cols", false } },
@@ -310,16 +258,45 @@ const struct kg_op_spec KG_OP_SPECS[] = {
                    { "out", KG_OP_OUT, "rows n_cols", false } },
       .run = run_add },
     { .name = "swiglu",
-      .equation = "out = gate / (1 + exp(-gate)) * up",
+      .equation =
+          "out = g / (1 + exp(-alpha * g)) * (u + up_offset), g = min(gate, limit), u = clamp(up, -limit, limit)",
       .tensors = { { "gate", KG_OP_ACTIVATIONS, "rows n_cols", false },
                    { "up", KG_OP_ACTIVATIONS, "rows n_cols", false },
                    { "out", KG_OP_OUT, "rows n_cols", false } },
+      .params = { { "limit", KG_OP_NUMBER, 0, "of gate (from above) and up, 0: none; gpt-oss 7" },
+                  { "alpha", KG_OP_NUMBER, 1, "above 0; 1: silu; gpt-oss 1.702" },
+                  { "up_offset", KG_OP_NUMBER, 0, "added to up; gpt-oss 1" } },
       .run = run_swiglu },
     { .name = "gelu",
       .equation = "out = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))), or x / 2 * (1 + erf(x / sqrt(2)))",
       .tensors = { { "x", KG_OP_ACTIVATIONS, "rows n_cols", false }, { "out", KG_OP_OUT, "rows n_cols", false } },
       .params = { { "erf", KG_OP_FLAG, 0, "1: the form with erf; 0: with tanh, as GPT-2" } },
       .run = run_gelu },
+    { .name = "router",
+      .equation = "ids[r] = the n_used largest logits[r] in order, weights[r] = softmax over those",
+      .tensors = { { "logits", KG_OP_VECTOR, "rows n_experts", false },
+                   { "ids", KG_OP_OUT_IDS, "rows n_used", false },
+                   { "weights", KG_OP_OUT_VECTOR, "rows n_used", false } },
+      .settle = kg_op_settle_router,
+      .run = kg_op_run_router },
+    { .name = "experts_linear",
+      .equation = "out[r][o] = sum_i x[r / n_sharing][i] * weight[ids[r]][o][i] + bias[ids[r]][o], "
+                  "n_sharing = rows / x_rows",
+      .tensors = { { "x", KG_OP_ACTIVATIONS, "x_rows n_in", false },
+                   { "weight", KG_OP_WEIGHT, "n_experts n_out n_in", false },
+                   { "bias", KG_OP_VECTOR, "n_experts n_out", true },
+                   { "ids", KG_OP_IDS, "rows", false },
+                   { "out", KG_OP_OUT, "rows n_out", false } },
+      .params = { WEIGHT_DTYPE },
+      .settle = kg_op_settle_experts_linear,
+      .run = kg_op_run_experts_linear },
+    { .name = "experts_combine",
+      .equation = "out[r][i] = residual[r][i] + sum_j weights[r][j] * x[r][j][i]",
+      .tensors = { { "x", KG_OP_ACTIVATIONS, "rows n_used n_cols", false },
+                   { "weights", KG_OP_VECTOR, "rows n_used", false },
+                   { "residual", KG_OP_ACTIVATIONS, "rows n_cols", true },
+                   { "out", KG_OP_OUT, "rows n_cols", false } },
+      .run = kg_op_run_experts_combine },
     { .name = "sdpa",
       .equation = "out[b][h][i] = sum_j exp(s[j] - m) v[b][g][j] / (sum_j exp(s[j] - m) + exp(sinks[h] - m)), "
                   "s[j] = q[b][h][i] . k[b][g][j] * scale, g = h / (n_heads / n_kv_heads)",

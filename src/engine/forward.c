@@ -102,7 +102,8 @@ static enum kg_status rope(const struct pass *p, void *x, uint32_t n_heads) {
                                        .pairing = c->rope_pairing,
                                        .freq_base = c->rope_freq_base,
                                        .freq_scale = c->rope_freq_scale,
-                                       .freq_factors = kg_model_weights(p->session->model)->rope_factors };
+                                       .freq_factors = kg_model_weights(p->session->model)->rope_factors,
+                                       .magnitude = 1 };
     return p->ops->rope(p->backend, &args, p->err);
 }
 
@@ -188,9 +189,13 @@ static enum kg_status ffn_block(const struct pass *p, uint32_t layer, const stru
     TRY(tap_layer(p, layer, "ffn_gate", b->gate, n_ff));
     TRY(linear(p, b->norm, &w->up, w->up_bias, p->activations, b->up));
     TRY(tap_layer(p, layer, "ffn_up", b->up, n_ff));
-    const struct kg_swiglu_args gated = {
-        .activations = p->activations, .gate = b->gate, .up = b->up, .y = b->gate, .n_rows = p->n_rows, .n_cols = n_ff
-    };
+    const struct kg_swiglu_args gated = { .activations = p->activations,
+                                          .gate = b->gate,
+                                          .up = b->up,
+                                          .y = b->gate,
+                                          .n_rows = p->n_rows,
+                                          .n_cols = n_ff,
+                                          .alpha = 1 };
     TRY(p->ops->swiglu(p->backend, &gated, p->err));
     TRY(tap_layer(p, layer, "ffn_act", b->gate, n_ff));
     TRY(linear(p, b->gate, &w->down, w->down_bias, p->activations, b->projected));

@@ -37,7 +37,11 @@ static void row_heads(void *arg, size_t begin, size_t end) {
         const size_t at = plane + first * dim;
         kg_online_softmax_add(&sum, q, (const float *)args->k_cache + at, (const float *)args->v_cache + at, dim, dim,
                               last - first, dim, (double)args->scale);
-        for (size_t d = 0; d < dim; d++) y[d] = (float)(sum.value[d] / sum.weight);
+        /* A large sink makes all weights small: everything is taken relative to the larger of the two. */
+        const double sink = args->sinks ? (double)args->sinks[head] : -INFINITY;
+        const double largest = fmax(sum.largest, sink), shrink = exp(sum.largest - largest);
+        const double weight = sum.weight * shrink + exp(sink - largest);
+        for (size_t d = 0; d < dim; d++) y[d] = (float)(sum.value[d] * shrink / weight);
     }
 }
 

@@ -5,7 +5,10 @@
  *
  *     y[r][h] = sum_j softmax_j(q[r][h] . k[g][j] * scale) * v[g][j],    g = h / (n_heads / n_kv_heads)
  *
- * The softmax subtracts the running maximum; sums are double. y may not overlap q. */
+ * A sink is one more logit of the head, not scaled and without a value: it is in the softmax's denominator only.
+ *
+ * The softmax subtracts the running maximum; sums are double. y may not overlap q. (Xiao et al., Efficient Streaming
+ * Language Models with Attention Sinks, 2023, has sinks as tokens; these are learned numbers, as in gpt-oss.) */
 #ifndef KIGO_OPS_ATTENTION_H
 #define KIGO_OPS_ATTENTION_H
 
@@ -29,8 +32,9 @@ struct kg_attention_args {
     uint32_t n_ctx;
     float scale;
     bool causal;
-    uint32_t window; /* in positions; 0 is none */
-    void *workspace; /* as in linear.h */
+    uint32_t window;    /* in positions; 0 is none */
+    void *workspace;    /* as in linear.h */
+    const float *sinks; /* (n_heads); NULL for none */
 };
 
 KG_WARN_UNUSED enum kg_status kg_attention_check(const struct kg_attention_args *args, struct kg_error *err);

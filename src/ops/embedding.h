@@ -1,4 +1,5 @@
-/* embedding: y[r] = W[ids[r]], the decoded row of a weight in any block format. */
+/* embedding: y[r] = W[ids[r]] + P[position + r], decoded rows of weights in any block format; P, the learned positions, may
+ * be left out. The sum is rounded once. */
 #ifndef KIGO_OPS_EMBEDDING_H
 #define KIGO_OPS_EMBEDDING_H
 
@@ -13,7 +14,9 @@ struct kg_embedding_args {
     struct kg_weight weight; /* (n_vocab, n_embd) */
     const int32_t *ids;      /* (n_rows), each in [0, n_vocab): the cpu back end checks, KG_ERR_RANGE */
     uint32_t n_rows;
-    void *y; /* (n_rows, n_embd) */
+    void *y;                    /* (n_rows, n_embd) */
+    struct kg_weight positions; /* (n_positions, n_embd); data NULL: none */
+    uint32_t position;          /* of row 0; position + n_rows <= n_positions, if there are any */
 };
 
 KG_WARN_UNUSED enum kg_status kg_embedding_check(const struct kg_embedding_args *args, struct kg_error *err);

@@ -1,13 +1,8 @@
 #include "ops/linear.h"
-#include "base/clones.h"
 #include "ops/check.h"
-#include "ops/dot.h"
+#include "ops/dot_rows.h"
 
-/* A weight row is decoded in pieces that stay in the first-level cache and is used for ROW_BLOCK activation rows before
- * it is decoded again. PIECE is a multiple of every format's block and of KG_DOT_LANES, so that the order of additions
- * is that of one whole dot product. */
-enum { PIECE = 1024, ROW_BLOCK = 32, MIN_PRODUCTS_PER_RANGE = 65536 };
-_Static_assert(PIECE % 256 == 0 && PIECE % KG_DOT_LANES == 0, "a piece is whole blocks and whole lanes");
+enum { MIN_PRODUCTS_PER_RANGE = 65536 };
 
 enum kg_status kg_linear_check(const struct kg_linear_args *args, struct kg_error *err) {
     const struct kg_weight *w = &args->weight;
@@ -20,30 +15,23 @@ enum kg_status kg_linear_check(const struct kg_linear_args *args, struct kg_erro
 }
 
 /* y[r][o] for the activation rows [first, first + n) of one block. */
-KG_VECTOR_CLONES static void one_output(const struct kg_linear_args *args, size_t o, size_t first, size_t n) {
+static void one_output(const struct kg_linear_args *args, size_t o, size_t first, size_t n) {
     const struct kg_weight *w = &args->weight;
-    const struct kg_dtype_info *info = kg_dtype_info(w->dtype);
-    const char *row = (const char *)w->data + o * kg_weight_row_bytes(w);
-    const float *x = (const float *)args->x + first * w->n_cols;
+    const float *x[KG_DOT_ROWS_MAX];
     float *y = (float *)args->y + first * w->n_rows;
-    double lanes[ROW_BLOCK][KG_DOT_LANES];
-    float piece[PIECE];
-
-    memset(lanes, 0, n * sizeof *lanes);
-    for (size_t i = 0; i < w->n_cols; i += PIECE) {
-        const size_t len = w->n_cols - i < PIECE ? w->n_cols - i : PIECE;
-        info->decode(row + i / info->block_elems * info->block_bytes, piece, len);
-        for (size_t r = 0; r < n; r++) kg_dot_accumulate(lanes[r], x + r * w->n_cols + i, piece, len);
-    }
+    double sums[KG_DOT_ROWS_MAX];
+    for (size_t r = 0; r < n; r++) x[r] = (const float *)args->x + (first + r) * w->n_cols;
+    kg_dot_rows(w, o, x, n, sums);
     const double bias = args->bias ? (double)args->bias[o] : 0;
-    for (size_t r = 0; r < n; r++) y[r * w->n_rows + o] = (float)(kg_dot_finish(lanes[r]) + bias);
+    for (size_t r = 0; r < n; r++) y[r * w->n_rows + o] = (float)(sums[r] + bias);
 }
 
 static void outputs(void *arg, size_t begin, size_t end) {
     const struct kg_linear_args *args = arg;
-    for (size_t first = 0; first < args->n_rows; first += ROW_BLOCK) {
+    for (size_t first = 0; first < args->n_rows; first += KG_DOT_ROWS_MAX) {
         const size_t left = args->n_rows - first;
-        for (size_t o = begin; o < end; o++) one_output(args, o, first, left < ROW_BLOCK ? left : ROW_BLOCK);
+        for (size_t o = begin; o < end; o++)
+            one_output(args, o, first, left < KG_DOT_ROWS_MAX ? left : KG_DOT_ROWS_MAX);
     }
 }
 

@@ -4,7 +4,10 @@ libkigo_a_SOURCES += \
 	src/ops/canary.c src/ops/canary.h \
 	src/ops/check.c src/ops/check.h \
 	src/ops/dot.h \
+	src/ops/dot_rows.c src/ops/dot_rows.h \
 	src/ops/embedding.c src/ops/embedding.h \
+	src/ops/experts_combine.c src/ops/experts_combine.h \
+	src/ops/experts_linear.c src/ops/experts_linear.h \
 	src/ops/gelu.c src/ops/gelu.h \
 	src/ops/kv_write.c src/ops/kv_write.h \
 	src/ops/layernorm.c src/ops/layernorm.h \
@@ -13,6 +16,7 @@ libkigo_a_SOURCES += \
 	src/ops/ops.h \
 	src/ops/rmsnorm.c src/ops/rmsnorm.h \
 	src/ops/rope.c src/ops/rope.h \
+	src/ops/router.c src/ops/router.h \
 	src/ops/sdpa.c src/ops/sdpa.h \
 	src/ops/softmax.c src/ops/softmax.h \
 	src/ops/sample.c src/ops/sample.h src/ops/sample_weight.h \

@@ -15,6 +15,8 @@ enum kg_status kg_rope_check(const struct kg_rope_args *args, struct kg_error *e
                   (int)args->pairing);
     KG_OP_REQUIRE(args->freq_base > 0 && args->freq_scale > 0, "rope: freq_base %g, freq_scale %g",
                   (double)args->freq_base, (double)args->freq_scale);
+    KG_OP_REQUIRE(args->magnitude > 0 && isfinite(args->magnitude), "rope: the magnitude is %g",
+                  (double)args->magnitude);
     return KG_OK;
 }
 
@@ -40,8 +42,8 @@ static void rows(void *arg, size_t begin, size_t end) {
             const double frequency = pow((double)args->freq_base, -2.0 * (double)i / args->n_rot);
             const double factor = args->freq_factors ? (double)args->freq_factors[i] : 1;
             const double angle = ((double)args->position + (double)r) * (double)args->freq_scale * frequency / factor;
-            cosine[i] = cos(angle);
-            sine[i] = sin(angle);
+            cosine[i] = cos(angle) * (double)args->magnitude;
+            sine[i] = sin(angle) * (double)args->magnitude;
         }
         for (size_t h = 0; h < args->n_heads; h++) {
             const size_t at = (r * args->n_heads + h) * args->head_dim;

@@ -7,6 +7,9 @@ enum { MIN_ELEMS_PER_RANGE = 4096 };
 enum kg_status kg_swiglu_check(const struct kg_swiglu_args *args, struct kg_error *err) {
     KG_OP_REQUIRE(args->gate && args->up && args->y, "swiglu: gate, up or y is missing");
     KG_OP_REQUIRE(args->n_cols, "swiglu: rows of 0 columns");
+    KG_OP_REQUIRE(args->limit >= 0 && isfinite(args->limit), "swiglu: the limit is %g", (double)args->limit);
+    KG_OP_REQUIRE(args->alpha > 0 && isfinite(args->alpha), "swiglu: alpha is %g", (double)args->alpha);
+    KG_OP_REQUIRE(isfinite(args->up_offset), "swiglu: up_offset is %g", (double)args->up_offset);
     return KG_OK;
 }
 
@@ -14,9 +17,13 @@ static void elements(void *arg, size_t begin, size_t end) {
     const struct kg_swiglu_args *args = arg;
     const float *gate = args->gate, *up = args->up;
     float *y = args->y;
+    const double limit = args->limit > 0 ? (double)args->limit : INFINITY;
     for (size_t i = begin; i < end; i++) {
-        const double g = gate[i];
-        y[i] = (float)(g / (1.0 + exp(-g)) * (double)up[i]);
+        double g = gate[i], u = up[i];
+        if (g > limit) g = limit;
+        if (u > limit) u = limit;
+        if (u < -limit) u = -limit;
+        y[i] = (float)(g / (1.0 + exp(-(double)args->alpha * g)) * (u + (double)args->up_offset));
     }
 }
 

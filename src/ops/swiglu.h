@@ -1,4 +1,9 @@
-/* swiglu: y = silu(gate) * up, silu(g) = g / (1 + exp(-g)). y may be gate or up. (Shazeer, GLU Variants, 2020.) */
+/* swiglu: y = g / (1 + exp(-alpha g)) * (u + up_offset),
+ *
+ *     g = min(gate, limit), u = max(-limit, min(up, limit)) with a limit > 0;    g = gate, u = up with limit 0
+ *
+ * so that a gate is clamped from above only. alpha 1, up_offset 0 and no limit are silu(gate) * up (Shazeer, GLU Variants,
+ * 2020); gpt-oss has limit 7, alpha 1.702, up_offset 1. y may be gate or up. A NaN in gate or up is one in y. */
 #ifndef KIGO_OPS_SWIGLU_H
 #define KIGO_OPS_SWIGLU_H
 
@@ -12,6 +17,9 @@ struct kg_swiglu_args {
     const void *gate, *up; /* (n_rows, n_cols) */
     void *y;               /* (n_rows, n_cols) */
     uint32_t n_rows, n_cols;
+    float limit;     /* >= 0; 0: none */
+    float alpha;     /* > 0; 1: silu */
+    float up_offset; /* 0: none */
 };
 
 KG_WARN_UNUSED enum kg_status kg_swiglu_check(const struct kg_swiglu_args *args, struct kg_error *err);

@@ -183,7 +183,8 @@ static enum kg_status rope_launch(void *arg, size_t turn, struct kg_error *err) 
                                        .n_rot = s->head_dim,
                                        .pairing = KG_ROPE_HALF,
                                        .freq_base = 1e6f,
-                                       .freq_scale = 1 };
+                                       .freq_scale = 1,
+                                       .magnitude = 1 };
     return w->backend->ops->rope(w->backend, &args, err);
 }
 
@@ -198,7 +199,8 @@ static enum kg_status swiglu_launch(void *arg, size_t turn, struct kg_error *err
                                          .up = input(w, 1, turn),
                                          .y = w->outputs[0].data,
                                          .n_rows = w->c->shape->rows,
-                                         .n_cols = w->c->shape->n_in };
+                                         .n_cols = w->c->shape->n_in,
+                                         .alpha = 1 };
     return w->backend->ops->swiglu(w->backend, &args, err);
 }
 

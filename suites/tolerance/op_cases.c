@@ -248,6 +248,7 @@ void kg_op_case_rope(struct kg_op_case *c) {
         .freq_base = kg_golden_float(c->golden, "base"),
         .freq_scale = kg_golden_float(c->golden, "scale"),
         .freq_factors = factors ? kg_op_device_put(&c->device, factors, n_factors * sizeof *factors) : NULL,
+        .magnitude = 1,
     };
     ck_assert_uint_eq((size_t)args.n_heads * args.head_dim, cols);
     if (factors) ck_assert_uint_eq(n_factors, args.n_rot / 2);
@@ -297,7 +298,8 @@ void kg_op_case_swiglu(struct kg_op_case *c) {
     };
     float *reference = kg_op_case_reference(c, n);
     if (reference) {
-        const struct kg_swiglu_args exact = { KG_PRECISION_F32, gate, up, reference, (uint32_t)rows, (uint32_t)cols };
+        const struct kg_swiglu_args exact = { KG_PRECISION_F32, gate, up, reference, (uint32_t)rows,
+                                              (uint32_t)cols,   0,    1,  0 };
         kg_op_expect_ok(kg_cpu_swiglu(NULL, &exact, &err), &err);
     }
     const struct kg_tolerance tol = kg_op_case_tolerance(
@@ -310,7 +312,8 @@ void kg_op_case_swiglu(struct kg_op_case *c) {
                                              .up = runs[i].up,
                                              .y = runs[i].y->y,
                                              .n_rows = (uint32_t)rows,
-                                             .n_cols = (uint32_t)cols };
+                                             .n_cols = (uint32_t)cols,
+                                             .alpha = 1 };
         kg_op_expect_ok(c->device.backend->ops->swiglu(c->device.backend, &args, &err), &err);
         kg_op_output_read_all(&c->device, runs[i].y, runs[i].name);
         kg_op_case_judge(c, runs[i].name, runs[i].y, rows, cols, reference, NULL, &tol);

@@ -134,7 +134,8 @@ static enum kg_status rope(const struct style *s, const struct kg_rope_args *arg
             const size_t position = args->position + at / row;
             const double angle = (double)position * (double)args->freq_scale *
                                  pow((double)args->freq_base, -(double)i / (double)half) / factor;
-            const float c = step(s, cos(angle)), n = step(s, sin(angle));
+            const double magnitude = (double)args->magnitude;
+            const float c = step(s, cos(angle) * magnitude), n = step(s, sin(angle) * magnitude);
             float *a = &x[at + (neighbours ? 2 * i : i)], *b = &x[at + (neighbours ? 2 * i + 1 : i + half)];
             const float turned = step(s, *a * c) - step(s, *b * n);
             *b = step(s, *a * n) + step(s, *b * c);
@@ -200,7 +201,8 @@ static enum kg_status attention(const struct style *s, const struct kg_attention
             const size_t last = args->causal ? position : args->n_keys - 1;
             const size_t first = args->window && position + 1 > args->window ? position + 1 - args->window : 0;
             const size_t head = h / group * args->n_keys * head_dim;
-            attend(s, q + at, k + head, v + head, first, last, head_dim, scale, -INFINITY, w, y + at);
+            attend(s, q + at, k + head, v + head, first, last, head_dim, scale,
+                   args->sinks ? (double)args->sinks[h] : -INFINITY, w, y + at);
         }
     give(y, n, args->y);
     free(v);
@@ -307,9 +309,60 @@ static enum kg_status swiglu(const struct style *s, const struct kg_swiglu_args 
     (void)err;
     const size_t n = (size_t)args->n_rows * args->n_cols;
     float *gate = widened(args->gate, n), *up = widened(args->up, n);
-    for (size_t i = 0; i < n; i++) gate[i] = step(s, gate[i] / (1 + exp(-(double)gate[i]))) * up[i];
+    const float limit = args->limit > 0 ? args->limit : INFINITY;
+    for (size_t i = 0; i < n; i++) {
+        const double g = fmin(gate[i], limit), u = fmax(-limit, fmin(up[i], limit)) + args->up_offset;
+        gate[i] = step(s, g / (1 + exp(-(double)args->alpha * g))) * step(s, u);
+    }
     give(gate, n, args->y);
     free(up);
+    return KG_OK;
+}
+
+static enum kg_status router(const struct style *s, const struct kg_router_args *args, struct kg_error *err) {
+    (void)s; /* float32 in every precision */
+    return kg_cpu_router(NULL, args, err);
+}
+
+/* Row by row through the matrix of its expert. */
+static enum kg_status experts_linear(const struct style *s, const struct kg_experts_linear_args *args,
+                                     struct kg_error *err) {
+    const size_t n_out = args->weight.n_rows / args->n_experts;
+    enum kg_status status = KG_OK;
+    for (size_t r = 0; r < args->n_rows && status == KG_OK; r++) {
+        const size_t first = (size_t)args->ids[r] * n_out;
+        struct kg_weight own = args->weight;
+        own.data = (const char *)own.data + first * kg_weight_row_bytes(&own);
+        own.n_rows = (uint32_t)n_out;
+        const struct kg_linear_args one = {
+            .activations = KG_PRECISION_F16,
+            .output = KG_PRECISION_F16,
+            .x = (const uint16_t *)args->x + r / args->n_sharing * own.n_cols,
+            .weight = own,
+            .bias = args->bias ? args->bias + first : NULL,
+            .y = (uint16_t *)args->y + r * n_out,
+            .n_rows = 1,
+        };
+        status = linear(s, &one, err);
+    }
+    return status;
+}
+
+static enum kg_status experts_combine(const struct style *s, const struct kg_experts_combine_args *args,
+                                      struct kg_error *err) {
+    (void)err;
+    const size_t n = args->n_cols;
+    float *x = widened(args->x, (size_t)args->n_rows * args->n_used * n),
+          *y = kg_xcalloc(args->n_rows * n + 1, sizeof *y);
+    float *residual = args->residual ? widened(args->residual, args->n_rows * n) : NULL;
+    for (size_t i = 0; i < args->n_rows * n; i++) {
+        const size_t first = i / n * args->n_used;
+        for (size_t j = first; j < first + args->n_used; j++) y[i] += step(s, args->weights[j] * x[j * n + i % n]);
+        if (residual) y[i] = residual[i] + step(s, y[i]);
+    }
+    give(y, args->n_rows * n, args->y);
+    free(residual);
+    free(x);
     return KG_OK;
 }
 

@@ -9,28 +9,31 @@
 struct attention_shape {
     const char *name, *shape;
     uint32_t n_rows, n_keys, n_heads, n_kv_heads, head_dim, window;
-    bool not_causal;
+    bool not_causal, sinks;
 };
 static const struct attention_shape ATTENTIONS[] = {
-    { "first_token", "rows=1 keys=1 heads=2/1 dim=64", 1, 1, 2, 1, 64, 0, false },
-    { "second_token", "rows=1 keys=2 heads=2/1 dim=64", 1, 2, 2, 1, 64, 0, false },
-    { "one_below_a_block", "rows=1 keys=63 heads=2/2 dim=64", 1, 63, 2, 2, 64, 0, false },
-    { "one_block", "rows=1 keys=64 heads=2/2 dim=80", 1, 64, 2, 2, 80, 0, false },
-    { "one_above_a_block", "rows=1 keys=65 heads=4/2 dim=96", 1, 65, 4, 2, 96, 0, false },
-    { "keys_511", "rows=1 keys=511 heads=4/2 dim=128", 1, 511, 4, 2, 128, 0, false },
-    { "keys_512", "rows=1 keys=512 heads=2/1 dim=64", 1, 512, 2, 1, 64, 0, false },
-    { "keys_513", "rows=1 keys=513 heads=2/1 dim=64", 1, 513, 2, 1, 64, 0, false },
-    { "keys_1025", "rows=1 keys=1025 heads=2/1 dim=80", 1, 1025, 2, 1, 80, 0, false },
-    { "keys_4097", "rows=1 keys=4097 heads=14/2 dim=64", 1, 4097, 14, 2, 64, 0, false },
-    { "prefill_65", "rows=65 keys=65 heads=4/2 dim=64", 65, 65, 4, 2, 64, 0, false },
-    { "prefill_257_head_96", "rows=257 keys=257 heads=3/1 dim=96", 257, 257, 3, 1, 96, 0, false },
-    { "rows_at_the_end", "rows=7 keys=130 heads=6/3 dim=80", 7, 130, 6, 3, 80, 0, false },
-    { "head_of_one", "rows=3 keys=5 heads=1/1 dim=1", 3, 5, 1, 1, 1, 0, false },
-    { "head_of_seven", "rows=3 keys=70 heads=5/1 dim=7", 3, 70, 5, 1, 7, 0, false },
-    { "window_of_one", "rows=4 keys=70 heads=2/1 dim=64", 4, 70, 2, 1, 64, 1, false },
-    { "window_inside_a_block", "rows=70 keys=140 heads=2/1 dim=64", 70, 140, 2, 1, 64, 33, false },
-    { "window_of_all", "rows=5 keys=70 heads=2/1 dim=64", 5, 70, 2, 1, 64, 70, false },
-    { "not_causal", "rows=5 keys=70 heads=2/1 dim=64", 5, 70, 2, 1, 64, 0, true },
+    { "first_token", "rows=1 keys=1 heads=2/1 dim=64", 1, 1, 2, 1, 64, 0, false, false },
+    { "second_token", "rows=1 keys=2 heads=2/1 dim=64", 1, 2, 2, 1, 64, 0, false, false },
+    { "one_below_a_block", "rows=1 keys=63 heads=2/2 dim=64", 1, 63, 2, 2, 64, 0, false, false },
+    { "one_block", "rows=1 keys=64 heads=2/2 dim=80", 1, 64, 2, 2, 80, 0, false, false },
+    { "one_above_a_block", "rows=1 keys=65 heads=4/2 dim=96", 1, 65, 4, 2, 96, 0, false, false },
+    { "keys_511", "rows=1 keys=511 heads=4/2 dim=128", 1, 511, 4, 2, 128, 0, false, false },
+    { "keys_512", "rows=1 keys=512 heads=2/1 dim=64", 1, 512, 2, 1, 64, 0, false, false },
+    { "keys_513", "rows=1 keys=513 heads=2/1 dim=64", 1, 513, 2, 1, 64, 0, false, false },
+    { "keys_1025", "rows=1 keys=1025 heads=2/1 dim=80", 1, 1025, 2, 1, 80, 0, false, false },
+    { "keys_4097", "rows=1 keys=4097 heads=14/2 dim=64", 1, 4097, 14, 2, 64, 0, false, false },
+    { "prefill_65", "rows=65 keys=65 heads=4/2 dim=64", 65, 65, 4, 2, 64, 0, false, false },
+    { "prefill_257_head_96", "rows=257 keys=257 heads=3/1 dim=96", 257, 257, 3, 1, 96, 0, false, false },
+    { "rows_at_the_end", "rows=7 keys=130 heads=6/3 dim=80", 7, 130, 6, 3, 80, 0, false, false },
+    { "head_of_one", "rows=3 keys=5 heads=1/1 dim=1", 3, 5, 1, 1, 1, 0, false, false },
+    { "head_of_seven", "rows=3 keys=70 heads=5/1 dim=7", 3, 70, 5, 1, 7, 0, false, false },
+    { "window_of_one", "rows=4 keys=70 heads=2/1 dim=64", 4, 70, 2, 1, 64, 1, false, false },
+    { "window_inside_a_block", "rows=70 keys=140 heads=2/1 dim=64", 70, 140, 2, 1, 64, 33, false, false },
+    { "window_of_all", "rows=5 keys=70 heads=2/1 dim=64", 5, 70, 2, 1, 64, 70, false, false },
+    { "not_causal", "rows=5 keys=70 heads=2/1 dim=64", 5, 70, 2, 1, 64, 0, true, false },
+    { "sinks", "rows=5 keys=70 heads=6/2 dim=64", 5, 70, 6, 2, 64, 0, false, true },
+    { "sinks_at_one_key", "rows=1 keys=1 heads=4/2 dim=16", 1, 1, 4, 2, 16, 0, false, true },
+    { "sinks_and_window", "rows=70 keys=140 heads=4/2 dim=64", 70, 140, 4, 2, 64, 33, false, true },
 };
 
 /* All weights of a row first, then one value dim after the other. */
@@ -52,7 +55,10 @@ static double *attention_naive(const struct kg_attention_args *a) {
                 weight[j] = hidden ? -INFINITY : score * a->scale;
                 if (weight[j] > largest) largest = weight[j];
             }
+            const long double sink = a->sinks ? a->sinks[h] : -INFINITY;
+            if (sink > largest) largest = sink;
             for (size_t j = 0; j < a->n_keys; j++) sum += weight[j] = expl(weight[j] - largest);
+            sum += expl(sink - largest);
             for (size_t d = 0; d < a->head_dim; d++) {
                 long double value = 0;
                 for (size_t j = 0; j < a->n_keys; j++)
@@ -71,7 +77,8 @@ static void attention_case(struct kg_record *rec, const void *arg) {
     const size_t row = (size_t)s->n_heads * s->head_dim, n = s->n_rows * row;
     const size_t n_cache = (size_t)s->n_kv_heads * n_ctx * s->head_dim;
     float *q = kg_filled(n, kg_record_seed(rec)), *k = kg_filled(n_cache, kg_record_seed(rec) + 1);
-    float *v = kg_filled(n_cache, kg_record_seed(rec) + 2);
+    float *v = kg_filled(n_cache, kg_record_seed(rec) + 2), *sinks = kg_filled(s->n_heads, 3);
+    for (size_t h = 0; h < s->n_heads; h++) sinks[h] *= 5; /* above all scores, below them and among them */
     for (size_t h = 0; h < s->n_kv_heads; h++)
         for (size_t i = (size_t)s->n_keys * s->head_dim; i < (size_t)n_ctx * s->head_dim; i++)
             k[h * n_ctx * s->head_dim + i] = v[h * n_ctx * s->head_dim + i] = NAN;
@@ -90,7 +97,8 @@ static void attention_case(struct kg_record *rec, const void *arg) {
                                       .n_ctx = n_ctx,
                                       .scale = 0.37f,
                                       .causal = !s->not_causal,
-                                      .window = s->window };
+                                      .window = s->window,
+                                      .sinks = s->sinks ? sinks : NULL };
     kg_must(kg_cpu_attention(NULL, &args, &err), &err);
     kg_guarded_expect_written(&y, "y");
     double *want = attention_naive(&args);
@@ -120,6 +128,7 @@ static void attention_case(struct kg_record *rec, const void *arg) {
         kg_guarded_free(&again);
     }
     kg_guarded_free(&y);
+    free(sinks);
     free(v);
     free(k);
     free(q);
@@ -156,6 +165,31 @@ static void attention_large_scores(struct kg_record *rec, const void *arg) {
     kg_guarded_free(&y);
 }
 
+/* A sink far above every score leaves nothing, one far below changes nothing, and neither overflows. */
+static void attention_extreme_sinks(struct kg_record *rec, const void *arg) {
+    (void)rec;
+    (void)arg;
+    const float q[] = { 1, 1 }, k[] = { -3e4f, 2e4f }, v[] = { 5, 7 }, sinks[] = { 3e38f, -3e38f };
+    float y[2] = { 9, 9 };
+    struct kg_error err;
+    const struct kg_attention_args args = { .q = q,
+                                            .k_cache = k,
+                                            .v_cache = v,
+                                            .y = y,
+                                            .n_rows = 1,
+                                            .n_keys = 2,
+                                            .n_heads = 2,
+                                            .n_kv_heads = 1,
+                                            .head_dim = 1,
+                                            .n_ctx = 2,
+                                            .scale = 1,
+                                            .causal = true,
+                                            .sinks = sinks };
+    kg_must(kg_cpu_attention(NULL, &args, &err), &err);
+    ck_assert_float_eq(y[0], 0);
+    ck_assert_float_eq(y[1], 7);
+}
+
 static void build(struct kg_case_list *list) {
     for (size_t i = 0; i < KG_COUNT_OF(ATTENTIONS); i++)
         kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
@@ -174,6 +208,11 @@ static void build(struct kg_case_list *list) {
                                               .name = "large_scores",
                                               .backend = "cpu",
                                               .run = attention_large_scores });
+    kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
+                                              .op = "attention",
+                                              .name = "extreme_sinks",
+                                              .backend = "cpu",
+                                              .run = attention_extreme_sinks });
 }
 
 int main(int argc, char **argv) {

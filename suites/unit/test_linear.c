@@ -138,6 +138,38 @@ static void embedding_rows(struct kg_record *rec, const void *arg) {
     free(weight);
 }
 
+/* The row of a position is that of first + r, in its own format; the sum is of the decoded rows. */
+static void embedding_with_positions(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    enum { TOKENS = 5, POSITIONS = 6, COLS = 40, ROWS = 3, FIRST = 2 };
+    const int32_t ids[ROWS] = { 4, 0, 4 };
+    float *weight = kg_filled(TOKENS * COLS, kg_record_seed(rec)), *positions = kg_filled(POSITIONS * COLS, 5),
+          y[ROWS * COLS];
+    uint16_t halves[POSITIONS * COLS];
+    struct kg_error err;
+    for (size_t i = 0; i < POSITIONS * COLS; i++) halves[i] = kg_f32_to_f16(positions[i]);
+    struct kg_embedding_args args = { .weight = { weight, KG_DTYPE_F32, TOKENS, COLS },
+                                      .ids = ids,
+                                      .n_rows = ROWS,
+                                      .y = y,
+                                      .positions = { halves, KG_DTYPE_F16, POSITIONS, COLS },
+                                      .position = FIRST };
+    kg_must(kg_cpu_embedding(NULL, &args, &err), &err);
+    for (size_t i = 0; i < ROWS * COLS; i++)
+        ck_assert_float_eq(y[i],
+                           weight[(size_t)ids[i / COLS] * COLS + i % COLS] + kg_f16_to_f32(halves[FIRST * COLS + i]));
+    args.position = POSITIONS - ROWS;
+    kg_must(kg_cpu_embedding(NULL, &args, &err), &err);
+    args.position = POSITIONS - ROWS + 1;
+    ck_assert_int_eq(kg_cpu_embedding(NULL, &args, &err), KG_ERR_USAGE);
+    args.position = UINT32_MAX;
+    ck_assert_int_eq(kg_cpu_embedding(NULL, &args, &err), KG_ERR_USAGE);
+    args.position = 0, args.positions.n_cols = COLS - 1;
+    ck_assert_int_eq(kg_cpu_embedding(NULL, &args, &err), KG_ERR_USAGE);
+    free(positions);
+    free(weight);
+}
+
 static void build(struct kg_case_list *list) {
     for (size_t i = 0; i < KG_COUNT_OF(LINEARS); i++)
         kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
@@ -154,6 +186,11 @@ static void build(struct kg_case_list *list) {
         list,
         &(struct kg_case){
             .layer = "unit", .op = "embedding", .name = "rows_in_any_order", .backend = "cpu", .run = embedding_rows });
+    kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
+                                              .op = "embedding",
+                                              .name = "with_positions",
+                                              .backend = "cpu",
+                                              .run = embedding_with_positions });
 }
 
 int main(int argc, char **argv) {

@@ -20,7 +20,8 @@ static void zero_rows(struct kg_record *rec, const void *arg) {
     kg_must(kg_cpu_gelu(NULL, &(struct kg_gelu_args){ .x = x, .y = y, .n_cols = 4, .form = KG_GELU_TANH }, &err), &err);
     kg_must(kg_cpu_softmax(NULL, &(struct kg_softmax_args){ .x = x, .y = y, .n_cols = 4, .scale = 1 }, &err), &err);
     kg_must(kg_cpu_add(NULL, &(struct kg_add_args){ .a = x, .b = x, .y = y, .n_cols = 4 }, &err), &err);
-    kg_must(kg_cpu_swiglu(NULL, &(struct kg_swiglu_args){ .gate = x, .up = x, .y = y, .n_cols = 4 }, &err), &err);
+    kg_must(kg_cpu_swiglu(NULL, &(struct kg_swiglu_args){ .gate = x, .up = x, .y = y, .n_cols = 4, .alpha = 1 }, &err),
+            &err);
     kg_must(kg_cpu_rope(NULL,
                         &(struct kg_rope_args){ .x = x,
                                                 .y = y,
@@ -29,7 +30,8 @@ static void zero_rows(struct kg_record *rec, const void *arg) {
                                                 .n_rot = 4,
                                                 .pairing = KG_ROPE_HALF,
                                                 .freq_base = 1e4f,
-                                                .freq_scale = 1 },
+                                                .freq_scale = 1,
+                                                .magnitude = 1 },
                         &err),
             &err);
     kg_must(kg_cpu_attention(NULL,
@@ -46,7 +48,22 @@ static void zero_rows(struct kg_record *rec, const void *arg) {
                                                           .causal = true },
                              &err),
             &err);
+    int32_t chosen[2] = { 7, 7 };
+    kg_must(kg_cpu_router(
+                NULL, &(struct kg_router_args){ .logits = x, .ids = chosen, .weights = y, .n_experts = 4, .n_used = 2 },
+                &err),
+            &err);
+    kg_must(kg_cpu_experts_linear(NULL,
+                                  &(struct kg_experts_linear_args){
+                                      .x = x, .weight = w, .n_experts = 2, .ids = ids, .y = y, .n_sharing = 1 },
+                                  &err),
+            &err);
+    kg_must(
+        kg_cpu_experts_combine(
+            NULL, &(struct kg_experts_combine_args){ .x = x, .weights = x, .y = y, .n_used = 2, .n_cols = 2 }, &err),
+        &err);
     for (int i = 0; i < 4; i++) ck_assert_float_eq(y[i], (float)(5 + i));
+    ck_assert_int_eq(chosen[0], 7);
 }
 
 /* What the cpu back end does not compute in is refused by name, by every operation. */
@@ -57,24 +74,28 @@ static void other_precisions(struct kg_record *rec, const void *arg) {
     const int32_t ids[1] = { 0 };
     const struct kg_weight w = { x, KG_DTYPE_F32, 2, 2 };
     const enum kg_precision p = KG_PRECISION_F16;
-    struct kg_error err[14] = { 0 };
+    struct kg_error err[16] = { 0 };
     const enum kg_status status[] = {
         kg_cpu_linear(NULL, &(struct kg_linear_args){ p, 0, x, w, NULL, y, 1, NULL }, &err[0]),
         kg_cpu_linear(NULL, &(struct kg_linear_args){ 0, p, x, w, NULL, y, 1, NULL }, &err[1]),
-        kg_cpu_embedding(NULL, &(struct kg_embedding_args){ p, w, ids, 1, y }, &err[2]),
+        kg_cpu_embedding(NULL,
+                         &(struct kg_embedding_args){ .activations = p, .weight = w, .ids = ids, .n_rows = 1, .y = y },
+                         &err[2]),
         kg_cpu_rmsnorm(NULL, &(struct kg_rmsnorm_args){ p, x, x, y, 1, 4, 0 }, &err[3]),
         kg_cpu_add(NULL, &(struct kg_add_args){ p, x, x, y, 1, 4 }, &err[4]),
-        kg_cpu_swiglu(NULL, &(struct kg_swiglu_args){ p, x, x, y, 1, 4 }, &err[5]),
-        kg_cpu_rope(NULL, &(struct kg_rope_args){ p, x, y, 1, 1, 4, 0, 4, KG_ROPE_HALF, 1e4f, 1, NULL }, &err[6]),
+        kg_cpu_swiglu(NULL, &(struct kg_swiglu_args){ p, x, x, y, 1, 4, 0, 1, 0 }, &err[5]),
+        kg_cpu_rope(NULL, &(struct kg_rope_args){ p, x, y, 1, 1, 4, 0, 4, KG_ROPE_HALF, 1e4f, 1, NULL, 1 }, &err[6]),
         kg_cpu_kv_write(NULL, &(struct kg_kv_write_args){ p, 0, x, x, y, y, 1, 1, 4, 1, 0 }, &err[7]),
         kg_cpu_kv_write(NULL, &(struct kg_kv_write_args){ 0, p, x, x, y, y, 1, 1, 4, 1, 0 }, &err[8]),
-        kg_cpu_attention(NULL, &(struct kg_attention_args){ p, 0, x, x, x, y, 1, 1, 1, 1, 4, 1, 1, true, 0, NULL },
-                         &err[9]),
-        kg_cpu_attention(NULL, &(struct kg_attention_args){ 0, p, x, x, x, y, 1, 1, 1, 1, 4, 1, 1, true, 0, NULL },
-                         &err[10]),
+        kg_cpu_attention(
+            NULL, &(struct kg_attention_args){ p, 0, x, x, x, y, 1, 1, 1, 1, 4, 1, 1, true, 0, NULL, NULL }, &err[9]),
+        kg_cpu_attention(
+            NULL, &(struct kg_attention_args){ 0, p, x, x, x, y, 1, 1, 1, 1, 4, 1, 1, true, 0, NULL, NULL }, &err[10]),
         kg_cpu_layernorm(NULL, &(struct kg_layernorm_args){ p, x, x, x, y, 1, 4, 0 }, &err[11]),
         kg_cpu_gelu(NULL, &(struct kg_gelu_args){ p, x, y, 1, 4, KG_GELU_TANH }, &err[12]),
         kg_cpu_softmax(NULL, &(struct kg_softmax_args){ p, x, y, 1, 4, 1 }, &err[13]),
+        kg_cpu_experts_linear(NULL, &(struct kg_experts_linear_args){ p, x, w, 1, NULL, ids, y, 1, 1, NULL }, &err[14]),
+        kg_cpu_experts_combine(NULL, &(struct kg_experts_combine_args){ p, x, x, NULL, y, 1, 1, 4 }, &err[15]),
     };
     for (size_t i = 0; i < KG_COUNT_OF(status); i++) {
         ck_assert_int_eq(status[i], KG_ERR_UNSUPPORTED);
@@ -119,14 +140,17 @@ static void wrong_shapes(struct kg_record *rec, const void *arg) {
                                        .n_rot = 8,
                                        .pairing = KG_ROPE_HALF,
                                        .freq_base = 1e4f,
-                                       .freq_scale = 1 };
-    struct kg_rope_args ropes[] = { rope, rope, rope, rope };
+                                       .freq_scale = 1,
+                                       .magnitude = 1 };
+    struct kg_rope_args ropes[] = { rope, rope, rope, rope, rope, rope };
     ropes[0].n_rot = 7;
     ropes[1].n_rot = 10;
     ropes[2].pairing = KG_ROPE_NONE;
     ropes[3].freq_base = 0;
+    ropes[4].magnitude = 0;
+    ropes[5].magnitude = INFINITY;
     ck_assert_int_eq(kg_rope_check(&rope, &err), KG_OK);
-    for (int i = 0; i < 4; i++) ck_assert_int_eq(kg_rope_check(&ropes[i], &err), KG_ERR_USAGE);
+    for (int i = 0; i < 6; i++) ck_assert_int_eq(kg_rope_check(&ropes[i], &err), KG_ERR_USAGE);
 
     const struct kg_weight blocks = { x, KG_DTYPE_Q8_0, 1, 33 }, empty = { x, KG_DTYPE_F32, 0, 4 };
     ck_assert_int_eq(kg_linear_check(&(struct kg_linear_args){ .x = x, .weight = blocks, .y = y }, &err), KG_ERR_USAGE);

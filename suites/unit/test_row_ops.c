@@ -18,19 +18,25 @@ struct rope_shape {
     enum kg_rope_pairing pairing;
     float base, scale;
     bool factors, in_place;
+    float magnitude;
 };
 static const struct rope_shape ROPES[] = {
-    { "half_at_one", "rows=1 heads=2 dim=8 rot=8", 1, 2, 8, 8, 1, KG_ROPE_HALF, 10000, 1, false, false },
-    { "interleaved_at_one", "rows=1 heads=2 dim=8 rot=8", 1, 2, 8, 8, 1, KG_ROPE_INTERLEAVED, 10000, 1, false, false },
-    { "half_part_of_head", "rows=9 heads=3 dim=96 rot=48", 9, 3, 96, 48, 77, KG_ROPE_HALF, 1e6f, 1, false, false },
+    { "half_at_one", "rows=1 heads=2 dim=8 rot=8", 1, 2, 8, 8, 1, KG_ROPE_HALF, 10000, 1, false, false, 1 },
+    { "interleaved_at_one", "rows=1 heads=2 dim=8 rot=8", 1, 2, 8, 8, 1, KG_ROPE_INTERLEAVED, 10000, 1, false, false,
+      1 },
+    { "half_part_of_head", "rows=9 heads=3 dim=96 rot=48", 9, 3, 96, 48, 77, KG_ROPE_HALF, 1e6f, 1, false, false, 1 },
     { "interleaved_part_in_place", "rows=9 heads=3 dim=80 rot=20", 9, 3, 80, 20, 5, KG_ROPE_INTERLEAVED, 1e4f, 1, false,
-      true },
+      true, 1 },
     { "half_in_place_with_factors", "rows=5 heads=2 dim=64 rot=64", 5, 2, 64, 64, 4095, KG_ROPE_HALF, 5e5f, 1, true,
-      true },
+      true, 1 },
+    { "magnitude_part_of_head", "rows=5 heads=2 dim=80 rot=64", 5, 2, 80, 64, 4095, KG_ROPE_HALF, 1.5e5f, 1, true,
+      false, 1.3465736f },
+    { "magnitude_interleaved", "rows=3 heads=2 dim=8 rot=8", 3, 2, 8, 8, 1, KG_ROPE_INTERLEAVED, 1e4f, 1, false, true,
+      0.75f },
     { "linear_scaling", "rows=4 heads=1 dim=128 rot=128", 4, 1, 128, 128, 1000, KG_ROPE_INTERLEAVED, 1e4f, .25f, false,
-      false },
-    { "two_dims", "rows=70 heads=1 dim=2 rot=2", 70, 1, 2, 2, 0, KG_ROPE_HALF, 1e4f, 1, false, false },
-    { "nothing_turns", "rows=2 heads=2 dim=6 rot=0", 2, 2, 6, 0, 3, KG_ROPE_HALF, 1e4f, 1, false, false },
+      false, 1 },
+    { "two_dims", "rows=70 heads=1 dim=2 rot=2", 70, 1, 2, 2, 0, KG_ROPE_HALF, 1e4f, 1, false, false, 1 },
+    { "nothing_turns", "rows=2 heads=2 dim=6 rot=0", 2, 2, 6, 0, 3, KG_ROPE_HALF, 1e4f, 1, false, false, 2 },
 };
 
 /* Each dim by its own: which pair it is of and which side, as complex multiplication by e^(i angle). */
@@ -44,7 +50,7 @@ static double rope_naive(const struct rope_shape *s, const float *head, const fl
     long double angle = (long double)(s->position + row) * s->scale / (s->factors ? factors[pair] : 1.0f);
     angle *= expl(-logl(s->base) * 2 * (long double)pair / s->n_rot);
     const long double other = second ? head[partner] : -head[partner];
-    return (double)(head[d] * cosl(angle) + other * sinl(angle));
+    return (double)((head[d] * cosl(angle) + other * sinl(angle)) * s->magnitude);
 }
 
 static void rope_case(struct kg_record *rec, const void *arg) {
@@ -72,7 +78,8 @@ static void rope_case(struct kg_record *rec, const void *arg) {
                                            .pairing = s->pairing,
                                            .freq_base = s->base,
                                            .freq_scale = s->scale,
-                                           .freq_factors = s->factors ? factors : NULL };
+                                           .freq_factors = s->factors ? factors : NULL,
+                                           .magnitude = s->magnitude };
         kg_must(kg_cpu_rope(pool, &args, &err), &err);
         kg_guarded_expect_written(&y, "y");
         kg_expect_close_f64(rec, "y", y.data, want, n, &KG_ONE_ROUNDING);
@@ -96,14 +103,27 @@ static const struct row_shape ROWS[] = {
 
 static const float SOFTMAX_SCALE = 0.75f;
 
-enum row_op { RMSNORM, SWIGLU, ADD, LAYERNORM, GELU, GELU_ERF, SOFTMAX };
+/* Within the inputs, so that both sides of every clamp are met. */
+static const float SWIGLU_LIMIT = 0.5f, SWIGLU_ALPHA = 1.702f, SWIGLU_OFFSET = 1;
+
+enum row_op { RMSNORM, SWIGLU, SWIGLU_CLAMPED, ADD, LAYERNORM, GELU, GELU_ERF, SOFTMAX };
 
 static enum kg_status run_row_op(enum row_op op, struct kg_thread_pool *pool, const struct row_shape *s, const float *a,
                                  const float *b, float *y, struct kg_error *err) {
     const struct kg_rmsnorm_args norm = {
         .x = a, .weight = b, .y = y, .n_rows = s->n_rows, .n_cols = s->n_cols, .eps = 1e-2f
     };
-    const struct kg_swiglu_args swiglu = { .gate = a, .up = b, .y = y, .n_rows = s->n_rows, .n_cols = s->n_cols };
+    const struct kg_swiglu_args swiglu = {
+        .gate = a, .up = b, .y = y, .n_rows = s->n_rows, .n_cols = s->n_cols, .alpha = 1
+    };
+    const struct kg_swiglu_args clamped = { .gate = a,
+                                            .up = b,
+                                            .y = y,
+                                            .n_rows = s->n_rows,
+                                            .n_cols = s->n_cols,
+                                            .limit = SWIGLU_LIMIT,
+                                            .alpha = SWIGLU_ALPHA,
+                                            .up_offset = SWIGLU_OFFSET };
     const struct kg_add_args add = { .a = a, .b = b, .y = y, .n_rows = s->n_rows, .n_cols = s->n_cols };
     const struct kg_layernorm_args layernorm = {
         .x = a, .weight = b, .bias = b, .y = y, .n_rows = s->n_rows, .n_cols = s->n_cols, .eps = 1e-2f
@@ -117,6 +137,7 @@ static enum kg_status run_row_op(enum row_op op, struct kg_thread_pool *pool, co
     switch (op) {
     case RMSNORM: return kg_cpu_rmsnorm(pool, &norm, err);
     case SWIGLU: return kg_cpu_swiglu(pool, &swiglu, err);
+    case SWIGLU_CLAMPED: return kg_cpu_swiglu(pool, &clamped, err);
     case LAYERNORM: return kg_cpu_layernorm(pool, &layernorm, err);
     case GELU:
     case GELU_ERF: return kg_cpu_gelu(pool, &gelu, err);
@@ -136,6 +157,11 @@ static void row_naive(enum row_op op, size_t n, const float *a, const float *b, 
     for (size_t i = 0; i < n; i++) {
         if (op == RMSNORM) want[i] = (double)((long double)a[i] * b[i] / norm);
         if (op == SWIGLU) want[i] = (double)((long double)a[i] * b[i] / (1 + expl(-(long double)a[i])));
+        if (op == SWIGLU_CLAMPED) {
+            const long double g = a[i] < SWIGLU_LIMIT ? a[i] : SWIGLU_LIMIT;
+            const long double u = fmaxl(fminl(b[i], SWIGLU_LIMIT), -SWIGLU_LIMIT) + SWIGLU_OFFSET;
+            want[i] = (double)(g * u / (1 + expl(-SWIGLU_ALPHA * g)));
+        }
         if (op == ADD) want[i] = (double)a[i] + (double)b[i];
         if (op == LAYERNORM) want[i] = (double)((a[i] - mean) / deviation * b[i] + b[i]);
         if (op == GELU) {
@@ -178,6 +204,9 @@ static void rmsnorm_case(struct kg_record *rec, const void *arg) {
 static void swiglu_case(struct kg_record *rec, const void *arg) {
     row_case(SWIGLU, rec, arg);
 }
+static void swiglu_clamped_case(struct kg_record *rec, const void *arg) {
+    row_case(SWIGLU_CLAMPED, rec, arg);
+}
 static void add_case(struct kg_record *rec, const void *arg) {
     row_case(ADD, rec, arg);
 }
@@ -198,9 +227,10 @@ static const struct {
     const char *op, *prefix; /* of the name */
     void (*run)(struct kg_record *rec, const void *arg);
 } ROW_OPS[] = {
-    { "rmsnorm", "", rmsnorm_case },     { "swiglu", "", swiglu_case }, { "add", "", add_case },
-    { "layernorm", "", layernorm_case }, { "gelu", "", gelu_case },     { "gelu", "erf_", gelu_erf_case },
-    { "softmax", "", softmax_case },
+    { "rmsnorm", "", rmsnorm_case }, { "swiglu", "", swiglu_case },
+    { "add", "", add_case },         { "layernorm", "", layernorm_case },
+    { "gelu", "", gelu_case },       { "gelu", "erf_", gelu_erf_case },
+    { "softmax", "", softmax_case }, { "swiglu", "clamped_", swiglu_clamped_case },
 };
 
 /* Zeros have no direction: a row of zeros stays zero through eps, without a division by zero. */
@@ -221,7 +251,7 @@ static void swiglu_saturates(struct kg_record *rec, const void *arg) {
     const float gate[] = { 1000, -1000, -88, 0 }, up[] = { 2, 2, 1, 5 };
     float y[4];
     struct kg_error err;
-    const struct kg_swiglu_args args = { .gate = gate, .up = up, .y = y, .n_rows = 1, .n_cols = 4 };
+    const struct kg_swiglu_args args = { .gate = gate, .up = up, .y = y, .n_rows = 1, .n_cols = 4, .alpha = 1 };
     kg_must(kg_cpu_swiglu(NULL, &args, &err), &err);
     ck_assert_float_eq(y[0], 2000);
     ck_assert_float_eq(y[1], 0);

@@ -1,5 +1,6 @@
 #include "tokenizer/bpe.h"
 #include "base/buffer.h"
+#include "base/utf8.h"
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@ void kg_bpe_init(struct kg_bpe *bpe, size_t n_max) {
     bpe->slots = kg_xmalloc(n_slots * sizeof *bpe->slots);
     memset(bpe->slots, 0xff, n_slots * sizeof *bpe->slots);
     for (size_t i = 0; i < 256; i++) bpe->byte_ids[i] = -1;
+    for (uint32_t c = 0; c < 128; c++) bpe->ascii[c] = kg_bpe_character(c == ' ' ? KG_BPE_SPACE : c);
 }
 
 void kg_bpe_free(struct kg_bpe *bpe) {
@@ -47,6 +49,43 @@ static uint64_t find_merge(const struct kg_bpe *bpe, int32_t left, int32_t right
     return find_slot(bpe, pair_key(left, right))->result; /* an empty slot holds all ones */
 }
 
+/* Characters lie in the table of pairs; no pair has this on its left. */
+static uint64_t character_key(uint32_t c) {
+    return (uint64_t)UINT32_MAX << 32 | c;
+}
+
+void kg_bpe_add_character(struct kg_bpe *bpe, uint32_t c, int32_t id) {
+    struct kg_bpe_slot *slot = find_slot(bpe, character_key(c));
+    slot->pair = character_key(c);
+    slot->result = (uint32_t)id;
+    if (c == KG_BPE_SPACE) bpe->ascii[' '] = id;
+    else if (c < 128 && c != ' ') bpe->ascii[c] = id;
+}
+
+int32_t kg_bpe_find_character(const struct kg_bpe *bpe, uint32_t c) {
+    if (c < 128) return bpe->ascii[c];
+    const uint64_t result = find_slot(bpe, character_key(c))->result;
+    return result == NO_MERGE ? kg_bpe_character(c) : (int32_t)(uint32_t)result;
+}
+
+/* The symbol at piece[*at], -1 if it is a byte without a token; moves *at past it. */
+static int32_t next_symbol(const struct kg_bpe *bpe, const char *piece, size_t *at) {
+    if (!bpe->by_characters) return bpe->byte_ids[(unsigned char)piece[(*at)++]];
+    uint32_t c;
+    *at += kg_utf8_get(piece + *at, &c);
+    return kg_bpe_find_character(bpe, c);
+}
+
+static void push_symbol(const struct kg_bpe *bpe, int32_t symbol, struct kg_ids *ids) {
+    if (symbol >= 0) {
+        kg_ids_push(ids, symbol);
+        return;
+    }
+    char bytes[KG_UTF8_MAX_BYTES];
+    const size_t n = kg_utf8_put((uint32_t)(-2 - symbol), bytes);
+    for (size_t i = 0; i < n; i++) kg_ids_push(ids, bpe->byte_ids[(unsigned char)bytes[i]]);
+}
+
 static enum kg_status missing_byte(unsigned char byte, struct kg_error *err) {
     return kg_fail(err, KG_ERR_FORMAT, "the vocabulary has no token for byte 0x%02x", byte);
 }
@@ -58,7 +97,7 @@ static size_t merge_short(const struct kg_bpe *bpe, int32_t *tokens, size_t n) {
     while (n > 1) {
         size_t best = 0;
         for (size_t i = 1; i + 1 < n; i++)
-            if (merges[i] < merges[best]) best = i;
+            if (merges[i] >> 32 < merges[best] >> 32) best = i; /* by rank alone, so that the first of equals stays */
         if (merges[best] == NO_MERGE) break;
         tokens[best] = (int32_t)(uint32_t)merges[best];
         n--;
@@ -166,14 +205,16 @@ static enum kg_status encode_long(const struct kg_bpe *bpe, struct kg_bpe_work *
         /* One entry a pair to begin with, and two more for each of less than len merges. */
         work->heap = kg_xrealloc(work->heap, 3 * len * sizeof *work->heap);
     }
-    for (uint32_t i = 0; i < len; i++) {
-        const int32_t id = bpe->byte_ids[(unsigned char)piece[i]];
-        if (id < 0) return missing_byte((unsigned char)piece[i], err);
-        work->symbols[i] =
-            (struct symbol){ .id = id, .previous = i ? i - 1 : NONE, .next = i + 1 < len ? i + 1 : NONE };
+    uint32_t n = 0;
+    for (size_t at = 0; at < len; n++) {
+        const char *text = piece + at;
+        const int32_t id = next_symbol(bpe, piece, &at);
+        if (id == -1) return missing_byte((unsigned char)*text, err);
+        work->symbols[n] = (struct symbol){ .id = id, .previous = n ? n - 1 : NONE, .next = n + 1 };
     }
+    work->symbols[n - 1].next = NONE;
     work->n_heap = 0;
-    for (uint32_t i = 0; i < len; i++)
+    for (uint32_t i = 0; i < n; i++)
         if (look_up_pair(bpe, work->symbols, i)) work->heap[work->n_heap++] = (uint64_t)work->symbols[i].rank << 32 | i;
     for (size_t i = work->n_heap / 2; i-- > 0;) sift_down(work->heap, work->n_heap, i);
     while (work->n_heap > 0) {
@@ -181,7 +222,7 @@ static enum kg_status encode_long(const struct kg_bpe *bpe, struct kg_bpe_work *
         const uint32_t at = (uint32_t)entry;
         if (work->symbols[at].rank == entry >> 32) merge_pair(bpe, work, at);
     }
-    for (uint32_t at = 0; at != NONE; at = work->symbols[at].next) kg_ids_push(ids, work->symbols[at].id);
+    for (uint32_t at = 0; at != NONE; at = work->symbols[at].next) push_symbol(bpe, work->symbols[at].id, ids);
     return KG_OK;
 }
 
@@ -205,18 +246,22 @@ enum kg_status kg_bpe_encode(const struct kg_bpe *bpe, struct kg_bpe_work *work,
         for (size_t i = 0; i < entry->n; i++) kg_ids_push(ids, entry->ids[i]);
         return KG_OK;
     }
-    int32_t tokens[SHORT_PIECE_BYTES];
-    for (size_t i = 0; i < len; i++) {
-        tokens[i] = bpe->byte_ids[(unsigned char)piece[i]];
-        if (tokens[i] < 0) return missing_byte((unsigned char)piece[i], err);
+    int32_t symbols[SHORT_PIECE_BYTES];
+    size_t n = 0;
+    for (size_t at = 0; at < len; n++) {
+        const char *text = piece + at;
+        symbols[n] = next_symbol(bpe, piece, &at);
+        if (symbols[n] == -1) return missing_byte((unsigned char)*text, err);
     }
-    const size_t n = merge_short(bpe, tokens, len);
-    for (size_t i = 0; i < n; i++) kg_ids_push(ids, tokens[i]);
+    n = merge_short(bpe, symbols, n);
+    const size_t first = ids->n;
+    for (size_t i = 0; i < n; i++) push_symbol(bpe, symbols[i], ids);
+    n = ids->n - first;
     if (entry && n <= sizeof entry->ids / sizeof *entry->ids) {
         entry->len = (uint8_t)len;
         entry->n = (uint8_t)n;
         memcpy(entry->piece, piece, len);
-        memcpy(entry->ids, tokens, n * sizeof *tokens);
+        memcpy(entry->ids, ids->ids + first, n * sizeof *ids->ids);
     }
     return KG_OK;
 }

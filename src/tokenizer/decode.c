@@ -1,6 +1,7 @@
 /* Ids to text, and what a tokenizer tells about its tokens. */
 #include "base/buffer.h"
 #include "tokenizer/byte_level.h"
+#include "tokenizer/sentencepiece.h"
 #include "tokenizer/tokenizer.h"
 #include "base/utf8.h"
 #include <inttypes.h>
@@ -67,6 +68,7 @@ enum kg_status kg_tokenizer_decode(const struct kg_tokenizer *t, const int32_t *
                                    char **text, size_t *len, struct kg_error *err) {
     struct kg_utf8_stream stream = { .n_pending = 0 };
     struct kg_buffer out = KG_BUFFER_INIT;
+    bool at_start = t->add_space_prefix;
     for (size_t i = 0; i < n; i++) {
         const char *bytes;
         size_t n_bytes;
@@ -75,7 +77,9 @@ enum kg_status kg_tokenizer_decode(const struct kg_tokenizer *t, const int32_t *
             kg_buffer_free(&out);
             return status;
         }
-        kg_utf8_stream_push(&stream, bytes, n_bytes, &out);
+        const size_t n_prefix = at_start && n_bytes > 0 && bytes[0] == ' ';
+        if (n_bytes > 0) at_start = false;
+        kg_utf8_stream_push(&stream, bytes + n_prefix, n_bytes - n_prefix, &out);
     }
     kg_utf8_stream_finish(&stream, &out);
     kg_buffer_append(&out, "", 0); /* so that an empty text is allocated, too */
@@ -106,7 +110,12 @@ bool kg_tokenizer_adds_bos(const struct kg_tokenizer *t) {
     return t->adds_bos;
 }
 
+bool kg_tokenizer_adds_eos(const struct kg_tokenizer *t) {
+    return t->adds_eos;
+}
+
 int32_t kg_token_find_spelled(const struct kg_tokenizer *t, const char *text, size_t len) {
+    if (t->sentencepiece) return kg_sentencepiece_find(t, text, len);
     enum { MOST_TOKENS_BYTES = 128 };
     char on_stack[2 * MOST_TOKENS_BYTES];
     char *spelled = len <= MOST_TOKENS_BYTES ? on_stack : kg_xmalloc(2 * len);

@@ -1,7 +1,8 @@
 /* Text to ids: tokens written in the text are found first, in the raw text; what lies between them is normalised, cut
- * into pieces, and each piece merged. */
+ * into pieces, and each piece merged (sentencepiece.c has its own way of cutting). */
 #include "base/buffer.h"
 #include "tokenizer/normalize.h"
+#include "tokenizer/sentencepiece.h"
 #include "tokenizer/tokenizer.h"
 #include "base/utf8.h"
 #include <stdlib.h>
@@ -43,6 +44,7 @@ static enum kg_status encode_piece(struct encoding *e, const char *piece, size_t
 static enum kg_status encode_plain(struct encoding *e, const char *text, size_t len, struct kg_error *err) {
     enum kg_status status = KG_OK;
     if (len == 0) return KG_OK;
+    if (e->tokenizer->sentencepiece) return kg_sentencepiece_encode(e->tokenizer, e->work, text, len, e->ids, err);
     if (e->tokenizer->kind->nfc && kg_nfc_may_change(text, len)) {
         kg_buffer_clear(&e->normalised);
         status = kg_nfc_append(text, len, &e->normalised, err);
@@ -69,7 +71,10 @@ enum kg_status kg_tokenizer_encode(const struct kg_tokenizer *tokenizer, const c
                        (unsigned)(unsigned char)text[bad]);
     const size_t n_before = ids->n;
     struct encoding e = {
-        .tokenizer = tokenizer, .splitter = kg_splitter_new(tokenizer->pre), .work = kg_bpe_work_new(len), .ids = ids
+        .tokenizer = tokenizer,
+        .splitter = tokenizer->pre ? kg_splitter_new(tokenizer->pre) : NULL,
+        .work = kg_bpe_work_new(len),
+        .ids = ids,
     };
     enum kg_status status = KG_OK;
     for (size_t at = 0; at < len && status == KG_OK;) {
@@ -82,6 +87,7 @@ enum kg_status kg_tokenizer_encode(const struct kg_tokenizer *tokenizer, const c
         if (status == KG_OK && at < len) {
             kg_ids_push(ids, id);
             at += n_match;
+            if (tokenizer->tokens[id].rstrip) at += kg_white_space_span(text + at, len - at);
         }
     }
     if (status != KG_OK) ids->n = n_before;

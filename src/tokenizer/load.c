@@ -2,11 +2,13 @@
 #include "base/buffer.h"
 #include "base/size.h"
 #include "tokenizer/byte_level.h"
+#include "tokenizer/sentencepiece.h"
 #include "tokenizer/tokenizer.h"
 #include "base/utf8.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define KEY(name) "tokenizer.ggml." name
 
@@ -20,13 +22,16 @@ static bool optional_str(const struct kg_gguf *g, const char *key, struct kg_str
     return *status == KG_OK;
 }
 
-static enum kg_status check_model(const struct kg_gguf *g, struct kg_error *err) {
+static enum kg_status load_model(struct kg_tokenizer *t, const struct kg_gguf *g, struct kg_error *err) {
     struct kg_str model;
     const enum kg_status status = kg_gguf_get_str(g, KEY("model"), &model, err);
     if (status != KG_OK) return status == KG_ERR_NOT_FOUND && err ? (err->status = KG_ERR_FORMAT) : status;
-    if (kg_str_eq(model, "gpt2")) return KG_OK;
-    return kg_fail(err, KG_ERR_UNSUPPORTED, "%s: " KEY("model") " is '%s'; kigo reads 'gpt2' (byte-level BPE)",
-                   kg_gguf_path(g), SHOW(model));
+    t->sentencepiece = kg_str_eq(model, "llama");
+    if (t->sentencepiece || kg_str_eq(model, "gpt2")) return KG_OK;
+    return kg_fail(
+        err, KG_ERR_UNSUPPORTED,
+        "%s: " KEY("model") " is '%s'; kigo reads 'gpt2' (byte-level BPE) and 'llama' (SentencePiece-style BPE)",
+        kg_gguf_path(g), SHOW(model));
 }
 
 static enum kg_status load_kind(struct kg_tokenizer *t, const struct kg_gguf *g, struct kg_error *err) {
@@ -50,9 +55,23 @@ static enum kg_status get_array(const struct kg_gguf *g, const char *key, enum k
     return kg_gguf_get_array(g, key, type, out, err);
 }
 
-/* How a token's text is spelled: plainly if it is found in text as it stands, else byte by byte. */
+/* How a token's text is spelled: plainly if it is found in text as it stands, else by the model's rules. */
 static bool is_plain(enum kg_token_type type) {
     return type != KG_TOKEN_NORMAL && type != KG_TOKEN_UNDEFINED && type != KG_TOKEN_BYTE;
+}
+
+/* Writes the bytes that a token stands for to out, which has room for its text; false if they are its text. */
+static bool spelled_bytes(const struct kg_tokenizer *t, const struct kg_token *token, char *out, size_t *n) {
+    if (is_plain(token->type)) return false;
+    if (!t->sentencepiece) return kg_byte_level_decode(token->text.data, token->text.len, out, n);
+    unsigned char byte;
+    if (token->type != KG_TOKEN_BYTE || !kg_sentencepiece_byte(token->text, &byte)) {
+        *n = kg_sentencepiece_decode(token->text, out);
+        return true;
+    }
+    out[0] = (char)byte;
+    *n = 1;
+    return true;
 }
 
 static enum kg_status load_type(const struct kg_gguf *g, const struct kg_gguf_key *types, size_t i,
@@ -107,7 +126,7 @@ static enum kg_status load_tokens(struct kg_tokenizer *t, const struct kg_gguf *
         free_bytes += text.len;
         token->bytes = token->text;
         size_t n_decoded;
-        if (!is_plain(token->type) && kg_byte_level_decode(text.data, text.len, free_bytes, &n_decoded)) {
+        if (spelled_bytes(t, token, free_bytes, &n_decoded)) {
             token->bytes = (struct kg_str){ free_bytes, n_decoded };
             free_bytes += n_decoded;
         }
@@ -117,15 +136,6 @@ static enum kg_status load_tokens(struct kg_tokenizer *t, const struct kg_gguf *
                            i, SHOW(text));
     }
     return KG_OK;
-}
-
-/* Ids of the bytes, by their spelling among the normal tokens. */
-static void load_byte_ids(struct kg_tokenizer *t) {
-    for (unsigned byte = 0; byte < 256; byte++) {
-        char text[KG_UTF8_MAX_BYTES];
-        const size_t n = kg_utf8_put(kg_byte_level_code_point((unsigned char)byte), text);
-        t->bpe.byte_ids[byte] = kg_text_map_find(&t->by_text, (struct kg_str){ text, n });
-    }
 }
 
 /* A merge is written "left right"; both, and left and right joined, must be tokens. */
@@ -152,19 +162,31 @@ static enum kg_status load_merge(struct kg_tokenizer *t, const struct kg_gguf *g
     return KG_OK;
 }
 
-static enum kg_status load_merges(struct kg_tokenizer *t, const struct kg_gguf *g, struct kg_error *err) {
+enum kg_status kg_tokenizer_load_merges(struct kg_tokenizer *t, const struct kg_gguf *g, size_t n_more,
+                                        struct kg_error *err) {
     const struct kg_gguf_key *merges;
     enum kg_status status = get_array(g, KEY("merges"), KG_GGUF_STRING, &merges, err);
     if (status != KG_OK) return status;
     const uint64_t n = merges->value.array.n;
     if (n >= UINT32_MAX) return kg_fail(err, KG_ERR_FORMAT, "%s: %" PRIu64 " merges", kg_gguf_path(g), n);
-    kg_bpe_init(&t->bpe, n);
-    load_byte_ids(t);
+    kg_bpe_init(&t->bpe, n + n_more);
     struct kg_buffer joined = KG_BUFFER_INIT;
     for (size_t i = 0; i < n && status == KG_OK; i++)
         status = load_merge(t, g, merges->value.array.strings[i], i, &joined, err);
     kg_buffer_free(&joined);
     return status;
+}
+
+/* Ids of the bytes, by their spelling among the normal tokens. */
+static enum kg_status load_byte_level(struct kg_tokenizer *t, const struct kg_gguf *g, struct kg_error *err) {
+    const enum kg_status status = kg_tokenizer_load_merges(t, g, 0, err);
+    if (status != KG_OK) return status;
+    for (unsigned byte = 0; byte < 256; byte++) {
+        char text[KG_UTF8_MAX_BYTES];
+        const size_t n = kg_utf8_put(kg_byte_level_code_point((unsigned char)byte), text);
+        t->bpe.byte_ids[byte] = kg_text_map_find(&t->by_text, (struct kg_str){ text, n });
+    }
+    return KG_OK;
 }
 
 /* *id is -1 if the key is absent. */
@@ -182,6 +204,12 @@ static enum kg_status load_id(const struct kg_tokenizer *t, const struct kg_gguf
     return KG_OK;
 }
 
+/* SentencePiece files that do not say have bos and eos where its trainer puts them. */
+static int32_t usual_id(const struct kg_tokenizer *t, int32_t id, int32_t usual) {
+    const bool stands = (size_t)usual < t->n_tokens && t->tokens[usual].type == KG_TOKEN_CONTROL;
+    return id < 0 && stands ? usual : id;
+}
+
 static enum kg_status load_ids(struct kg_tokenizer *t, const struct kg_gguf *g, struct kg_error *err) {
     static const char *const CHECKED[] = { KEY("unknown_token_id"), KEY("padding_token_id"),
                                            KEY("seperator_token_id") };
@@ -189,17 +217,33 @@ static enum kg_status load_ids(struct kg_tokenizer *t, const struct kg_gguf *g, 
     int32_t id;
     enum kg_status status = load_id(t, g, KEY("bos_token_id"), &t->bos, err);
     if (status == KG_OK) status = load_id(t, g, KEY("eos_token_id"), &t->eos, err);
+    if (status == KG_OK && t->sentencepiece) {
+        t->bos = usual_id(t, t->bos, 1);
+        t->eos = usual_id(t, t->eos, 2);
+    }
     if (status == KG_OK && t->eos >= 0) t->tokens[t->eos].end = true;
     for (size_t i = 0; i < KG_COUNT_OF(ENDS) && status == KG_OK; i++) {
         status = load_id(t, g, ENDS[i], &id, err);
         if (status == KG_OK && id >= 0) t->tokens[id].end = true;
     }
     for (size_t i = 0; i < KG_COUNT_OF(CHECKED) && status == KG_OK; i++) status = load_id(t, g, CHECKED[i], &id, err);
-    if (status == KG_OK && kg_gguf_find_key(g, KEY("add_bos_token")))
-        status = kg_gguf_get_bool(g, KEY("add_bos_token"), &t->adds_bos, err);
-    if (status == KG_OK && t->adds_bos && t->bos < 0)
-        status = kg_fail(err, KG_ERR_FORMAT,
-                         "%s: " KEY("add_bos_token") " is true, but there is no " KEY("bos_token_id"), kg_gguf_path(g));
+    return status;
+}
+
+/* A flag that is absent stays as it is; one that is set needs the token it speaks of. */
+static enum kg_status load_flag(const struct kg_gguf *g, const char *key, const char *id_key, int32_t id, bool *flag,
+                                struct kg_error *err) {
+    enum kg_status status = KG_OK;
+    if (kg_gguf_find_key(g, key)) status = kg_gguf_get_bool(g, key, flag, err);
+    if (status == KG_OK && *flag && id < 0)
+        status = kg_fail(err, KG_ERR_FORMAT, "%s: %s is true, but there is no %s", kg_gguf_path(g), key, id_key);
+    return status;
+}
+
+static enum kg_status load_flags(struct kg_tokenizer *t, const struct kg_gguf *g, struct kg_error *err) {
+    t->adds_bos = t->sentencepiece && t->bos >= 0;
+    enum kg_status status = load_flag(g, KEY("add_bos_token"), KEY("bos_token_id"), t->bos, &t->adds_bos, err);
+    if (status == KG_OK) status = load_flag(g, KEY("add_eos_token"), KEY("eos_token_id"), t->eos, &t->adds_eos, err);
     return status;
 }
 
@@ -218,6 +262,44 @@ static void load_special(struct kg_tokenizer *t, const struct kg_gguf *g) {
     }
 }
 
+/* Phi-3's special tokens take the white space behind them. GGUF has no key for that; llama.cpp goes by general.name. */
+static bool is_phi3(const struct kg_tokenizer *t, const struct kg_gguf *g) {
+    static const char *const NAMES[] = { "phi-3", "phi3", "phi 3" };
+    struct kg_str name;
+    struct kg_error ignored;
+    if (!t->sentencepiece || kg_gguf_get_str(g, "general.name", &name, &ignored) != KG_OK) return false;
+    for (size_t i = 0; i < KG_COUNT_OF(NAMES); i++) {
+        const size_t n = strlen(NAMES[i]);
+        for (size_t at = 0; at + n <= name.len; at++)
+            if (strncasecmp(name.data + at, NAMES[i], n) == 0) return true;
+    }
+    return false;
+}
+
+static enum kg_status load_rstrip(struct kg_tokenizer *t, const struct kg_gguf *g, struct kg_error *err) {
+    static const char *const NOT_PHI3S[] = { "<unk>", "<s>", "<|endoftext|>" };
+    const struct kg_gguf_key *ids;
+    if (!kg_gguf_find_key(g, KG_RSTRIP_KEY)) {
+        const bool phi3 = is_phi3(t, g);
+        for (size_t i = 0; i < t->n_tokens && phi3; i++) t->tokens[i].rstrip = true;
+        for (size_t i = 0; i < KG_COUNT_OF(NOT_PHI3S) && phi3; i++) {
+            const int32_t id = kg_tokenizer_find(t, NOT_PHI3S[i]);
+            if (id >= 0) t->tokens[id].rstrip = false;
+        }
+        return KG_OK;
+    }
+    const enum kg_status status = kg_gguf_get_array(g, KG_RSTRIP_KEY, KG_GGUF_I32, &ids, err);
+    if (status != KG_OK) return status;
+    for (uint64_t i = 0; i < ids->value.array.n; i++) {
+        const int64_t id = kg_gguf_array_int(ids, i);
+        if (id < 0 || (uint64_t)id >= t->n_tokens)
+            return kg_fail(err, KG_ERR_FORMAT, "%s: " KG_RSTRIP_KEY "[%" PRIu64 "] is %" PRId64 " of %zu tokens",
+                           kg_gguf_path(g), i, id, t->n_tokens);
+        t->tokens[id].rstrip = true;
+    }
+    return KG_OK;
+}
+
 static enum kg_status load_chat(struct kg_tokenizer *t, const struct kg_gguf *g, struct kg_error *err) {
     struct kg_str text;
     enum kg_status status = KG_OK;
@@ -231,12 +313,14 @@ static enum kg_status load_chat(struct kg_tokenizer *t, const struct kg_gguf *g,
 enum kg_status kg_tokenizer_create(const struct kg_gguf *g, struct kg_tokenizer **tokenizer, struct kg_error *err) {
     struct kg_tokenizer *t = kg_xcalloc(1, sizeof *t);
     t->bos = t->eos = -1;
-    enum kg_status status = check_model(g, err);
-    if (status == KG_OK) status = load_kind(t, g, err);
+    enum kg_status status = load_model(t, g, err);
+    if (status == KG_OK && !t->sentencepiece) status = load_kind(t, g, err);
     if (status == KG_OK) status = load_tokens(t, g, err);
-    if (status == KG_OK) status = load_merges(t, g, err);
+    if (status == KG_OK) status = t->sentencepiece ? kg_sentencepiece_load(t, g, err) : load_byte_level(t, g, err);
     if (status == KG_OK) status = load_ids(t, g, err);
+    if (status == KG_OK) status = load_flags(t, g, err);
     if (status == KG_OK) load_special(t, g);
+    if (status == KG_OK) status = load_rstrip(t, g, err);
     if (status == KG_OK) status = load_chat(t, g, err);
     if (status != KG_OK) {
         kg_tokenizer_free(t);

@@ -10,6 +10,7 @@ libkigo_a_SOURCES += \
 	src/tokenizer/normalize.c src/tokenizer/normalize.h \
 	src/tokenizer/pre_kinds.c \
 	src/tokenizer/pretokenize.c src/tokenizer/pretokenize.h \
+	src/tokenizer/sentencepiece.c src/tokenizer/sentencepiece.h \
 	src/tokenizer/special.c src/tokenizer/special.h \
 	src/tokenizer/text_map.c src/tokenizer/text_map.h \
 	src/tokenizer/tokenizer.h

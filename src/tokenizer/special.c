@@ -1,5 +1,7 @@
 #include "tokenizer/special.h"
 #include "base/buffer.h"
+#include "base/size.h"
+#include "base/utf8.h"
 #include <stdlib.h>
 
 void kg_special_init(struct kg_special *special) {
@@ -77,4 +79,25 @@ size_t kg_special_search(const struct kg_special *special, const char *text, siz
         if (*id >= 0) return at;
     }
     return len;
+}
+
+static bool is_white_space(uint32_t c) {
+    static const uint32_t RANGES[][2] = { { 0x9, 0xd },       { 0x20, 0x20 },     { 0x85, 0x85 },
+                                          { 0xa0, 0xa0 },     { 0x1680, 0x1680 }, { 0x2000, 0x200a },
+                                          { 0x2028, 0x2029 }, { 0x202f, 0x202f }, { 0x205f, 0x205f },
+                                          { 0x3000, 0x3000 } };
+    for (size_t i = 0; i < KG_COUNT_OF(RANGES); i++)
+        if (c >= RANGES[i][0] && c <= RANGES[i][1]) return true;
+    return false;
+}
+
+size_t kg_white_space_span(const char *text, size_t len) {
+    size_t at = 0;
+    while (at < len) {
+        uint32_t c;
+        const size_t n = kg_utf8_get(text + at, &c);
+        if (!is_white_space(c)) break;
+        at += n;
+    }
+    return at;
 }

@@ -36,4 +36,7 @@ int32_t kg_special_find(const struct kg_special *special, struct kg_str text);
 size_t kg_special_search(const struct kg_special *special, const char *text, size_t len, bool with_control, int32_t *id,
                          size_t *match_len);
 
+/* Bytes of white space (Unicode's White_Space) that well-formed text[0..len) begins with. */
+size_t kg_white_space_span(const char *text, size_t len);
+
 #endif

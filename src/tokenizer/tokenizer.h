@@ -19,11 +19,15 @@ enum kg_token_type {
     KG_TOKEN_BYTE = 6,
 };
 
+/* Ids of tokens that take the white space behind them in text, which GGUF's own keys cannot say. */
+#define KG_RSTRIP_KEY "kigo.tokenizer.rstrip_token_ids"
+
 struct kg_token {
     struct kg_str text;  /* as in the file */
     struct kg_str bytes; /* as it enters decoded text */
     enum kg_token_type type;
-    bool end; /* ends a turn */
+    bool end;    /* ends a turn */
+    bool rstrip; /* found as it is written, it takes the white space behind it */
 };
 
 /* The token that merging could give for text[0..len): spelled byte by byte; -1 if there is none. */
@@ -37,15 +41,22 @@ struct kg_tokenizer {
     char *arena;                /* the bytes of texts and bytes */
     struct kg_text_map by_text; /* over tokens[].text */
     struct kg_special special;
-    const struct kg_pre_kind *kind;
+    const struct kg_pre_kind *kind; /* NULL for sentencepiece, as is pre */
     struct kg_pretokenizer *pre;
     struct kg_bpe bpe;
-    int32_t bos, eos; /* -1: none */
-    bool adds_bos;
+    bool sentencepiece;    /* tokenizer.ggml.model is "llama": see sentencepiece.h */
+    bool add_space_prefix; /* if so: text between special tokens begins with a space that decoding takes away */
+    bool cuts_at_spaces;   /* if so: no token goes on past the end of a word */
+    int32_t bos, eos;      /* -1: none */
+    bool adds_bos, adds_eos;
     char *chat_template;               /* NULL: none */
     const struct kg_chat_format *chat; /* NULL: none kigo knows */
     char *chat_default_system;         /* what the template says if no system message is given; NULL: nothing */
 };
+
+/* Reads tokenizer.ggml.merges into the (initialised) bpe; n_more: room to leave for characters. byte_ids are not set. */
+KG_WARN_UNUSED enum kg_status kg_tokenizer_load_merges(struct kg_tokenizer *tokenizer, const struct kg_gguf *gguf,
+                                                       size_t n_more, struct kg_error *err);
 
 /* Recognises the template and fills chat and chat_default_system; marks the format's end tokens. */
 void kg_chat_recognise(struct kg_tokenizer *tokenizer);

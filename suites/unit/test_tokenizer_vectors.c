@@ -1,4 +1,4 @@
-/* The tokenizer against the reference: ids and decoded text of Hugging Face tokenizers and llama.cpp, line by line. */
+/* The tokenizer against the reference: ids and decoded text of Hugging Face tokenizers, sentencepiece and llama.cpp, line by line. */
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const VOCABULARIES[] = { "qwen2.5", "o200k", "gpt2" };
+static const char *const VOCABULARIES[] = { "qwen2.5", "o200k", "gpt2", "phi3" };
 
 /* As fixtures/tokenizers/make_vectors.py names them; each has this many lines. */
 static const char *const CATEGORIES[] = {
@@ -123,7 +123,8 @@ static void build(struct kg_case_list *list) {
     static const struct vectors PUBLISHED[] = { { "qwen2.5", "published.jsonl", NULL, PUBLISHED_LINES },
                                                 { "o200k", "published.jsonl", NULL, PUBLISHED_LINES } };
     static const struct vectors STRING_FILES[] = { { "qwen2.5", "strings.inp", NULL, STRINGS },
-                                                   { "gpt2", "strings.inp", NULL, STRINGS } };
+                                                   { "gpt2", "strings.inp", NULL, STRINGS },
+                                                   { "phi3", "strings.inp", NULL, STRINGS } };
     for (size_t i = 0; i < KG_COUNT_OF(PUBLISHED); i++) add(list, "published_vectors", &PUBLISHED[i], every_line);
     for (size_t i = 0; i < KG_COUNT_OF(STRING_FILES); i++)
         add(list, "llama_cpp_strings", &STRING_FILES[i], every_string);

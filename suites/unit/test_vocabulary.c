@@ -13,7 +13,7 @@ struct bad_vocabulary {
 
 static const struct bad_vocabulary BAD[] = {
     { "model_missing", { .model = "" }, KG_ERR_FORMAT, "tokenizer.ggml.model" },
-    { "model_unknown", { .model = "llama" }, KG_ERR_UNSUPPORTED, "'llama'" },
+    { "model_unknown", { .model = "t5" }, KG_ERR_UNSUPPORTED, "'t5'" },
     { "pre_unknown", { .pre = "brand-new" }, KG_ERR_UNSUPPORTED, "'brand-new'" },
     { "tokens_missing", { .no_tokens = true }, KG_ERR_FORMAT, "tokenizer.ggml.tokens" },
     { "tokens_are_numbers", { .tokens_are_numbers = true }, KG_ERR_FORMAT, "tokenizer.ggml.tokens" },

@@ -61,7 +61,9 @@ size_t kg_tokenizer_n_drawable(const struct kg_tokenizer *tokenizer);
 /* -1 if the vocabulary has none. */
 int32_t kg_tokenizer_bos(const struct kg_tokenizer *tokenizer);
 int32_t kg_tokenizer_eos(const struct kg_tokenizer *tokenizer);
+/* Whether the model's file asks for bos before a text, and for eos behind it. */
 bool kg_tokenizer_adds_bos(const struct kg_tokenizer *tokenizer);
+bool kg_tokenizer_adds_eos(const struct kg_tokenizer *tokenizer);
 /* The id of a token by its exact text (special or not), -1 if there is none. */
 int32_t kg_tokenizer_find(const struct kg_tokenizer *tokenizer, const char *text);
 bool kg_tokenizer_is_special(const struct kg_tokenizer *tokenizer, int32_t id);

@@ -15,7 +15,7 @@
 
 static void write_architecture(struct kg_gguf_writer *w, const struct kg_vocab_source *s) {
     const char *model_type = json_string_value(json_object_get(s->config, "model_type"));
-    char *architecture = kg_xstrdup(model_type && *model_type ? model_type : "gpt2");
+    char *architecture = kg_xstrdup(model_type && *model_type ? model_type : s->sentencepiece ? "llama" : "gpt2");
     for (char *p = architecture; *p; p++)
         if (*p == '_') *p = '-';
     char *key = kg_xasprintf("%s.vocab_size", architecture);
@@ -111,8 +111,13 @@ static enum kg_status write_ids(struct kg_gguf_writer *w, const struct kg_vocab_
         if (id >= 0) kg_gguf_writer_u32(w, IDS[i].key, (uint32_t)id);
         if (strcmp(IDS[i].name, "eos_token") == 0) *eos_id = id;
     }
-    const json_t *add_bos = json_object_get(s->tokenizer_config, "add_bos_token");
-    if (json_is_boolean(add_bos)) kg_gguf_writer_bool(w, KEY("add_bos_token"), json_is_true(add_bos));
+    static const struct {
+        const char *name, *key;
+    } FLAGS[] = { { "add_bos_token", KEY("add_bos_token") }, { "add_eos_token", KEY("add_eos_token") } };
+    for (size_t i = 0; i < KG_COUNT_OF(FLAGS); i++) {
+        const json_t *flag = json_object_get(s->tokenizer_config, FLAGS[i].name);
+        if (json_is_boolean(flag)) kg_gguf_writer_bool(w, FLAGS[i].key, json_is_true(flag));
+    }
     return KG_OK;
 }
 
@@ -136,15 +141,18 @@ static void write_chat_template(struct kg_gguf_writer *w, const struct kg_vocab_
 
 enum kg_status kg_convert_vocab_put(struct kg_gguf_writer *w, const struct kg_vocab_source *s,
                                     struct kg_vocab_summary *summary, struct kg_error *err) {
-    struct kg_vocab_summary made = { .kind = s->kind->name,
+    /* llama.cpp names no pre-tokenizer for SentencePiece's files: "default". */
+    const char *model = s->sentencepiece ? "llama" : "gpt2", *pre = s->sentencepiece ? "default" : s->kind->name;
+    struct kg_vocab_summary made = { .kind = s->sentencepiece ? "sentencepiece" : s->kind->name,
                                      .n_tokens = s->n_tokens,
                                      .n_special = s->n_special,
                                      .n_padding = s->n_padding,
                                      .eos_id = -1 };
-    kg_gguf_writer_str(w, KEY("model"), "gpt2", 4);
-    kg_gguf_writer_str(w, KEY("pre"), s->kind->name, strlen(s->kind->name));
+    kg_gguf_writer_str(w, KEY("model"), model, strlen(model));
+    kg_gguf_writer_str(w, KEY("pre"), pre, strlen(pre));
     kg_gguf_writer_strings(w, KEY("tokens"), s->texts, s->n_tokens);
     kg_gguf_writer_i32s(w, KEY("token_type"), s->types, s->n_tokens);
+    if (s->sentencepiece) kg_vocab_sentencepiece_put(w, s);
     enum kg_status status = write_merges(w, s, &made.n_merges, err);
     if (status == KG_OK) status = write_ids(w, s, &made.eos_id, err);
     if (status != KG_OK) return status;

@@ -1,11 +1,13 @@
 /* A vocabulary-only GGUF from a Hugging Face folder: tokenizer.json, and what tokenizer_config.json, chat_template.jinja
  * and config.json add, if they are there.
  *
- * Keys, as llama.cpp names them: general.architecture (model_type of config.json with "-" for "_"; "gpt2" without one),
- * <architecture>.vocab_size, tokenizer.ggml.model ("gpt2"), .pre (the kind whose pattern, normaliser and ignore_merges
- * tokenizer.json has), .tokens, .token_type (1 normal, 3 special, 4 added but not special, 5 unused), .merges,
- * .{bos,eos,padding,unknown}_token_id, .add_bos_token, and tokenizer.chat_template. Ids without a token, up to the
- * vocab_size of config.json, are named "[PAD<id>]" and unused. */
+ * Keys, as llama.cpp names them: general.architecture (model_type of config.json with "-" for "_"; without one "gpt2", or
+ * "llama" like .model), <architecture>.vocab_size, tokenizer.ggml.model ("gpt2"; "llama" for BPE with byte_fallback), .pre
+ * (the kind whose pattern, normaliser and ignore_merges tokenizer.json has), .tokens, .token_type (1 normal, 2 unknown,
+ * 3 special, 4 added but not special, 5 unused, 6 byte), .merges, .{bos,eos,padding,unknown}_token_id,
+ * .add_{bos,eos}_token, and tokenizer.chat_template; for "llama" .scores and .add_space_prefix too, and
+ * kigo.tokenizer.rstrip_token_ids. Ids without a token, up to the vocab_size of config.json, are named "[PAD<id>]" and
+ * unused. */
 #ifndef KIGO_MODEL_CONVERT_VOCAB_H
 #define KIGO_MODEL_CONVERT_VOCAB_H
 

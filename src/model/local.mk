@@ -27,6 +27,7 @@ libkigo_a_SOURCES += \
 libkigo_a_SOURCES += \
 	src/model/convert_vocab.c src/model/convert_vocab.h \
 	src/model/vocab_kind.c \
+	src/model/vocab_sentencepiece.c \
 	src/model/vocab_source.c src/model/vocab_source.h
 
 libkigo_a_SOURCES += \

@@ -50,25 +50,21 @@ static bool is_empty(const json_t *value) {
            (json_is_number(value) && json_number_value(value) == 0);
 }
 
-/* Byte-level BPE only; SentencePiece-style files are BPE too, with byte_fallback. */
-static enum kg_status check_model(const struct kg_vocab_source *s, struct kg_error *err) {
+/* SentencePiece-style files are BPE too, with byte_fallback. */
+static enum kg_status check_model(struct kg_vocab_source *s, struct kg_error *err) {
     static const char *const MUST_BE_EMPTY[] = { "dropout", "continuing_subword_prefix", "end_of_word_suffix", NULL };
     const json_t *model = json_object_get(s->tokenizer, "model");
     const char *type = json_string_value(json_object_get(model, "type"));
     if (!json_is_object(model)) return kg_fail(err, KG_ERR_FORMAT, "%s/tokenizer.json has no model", s->dir);
     if (type && strcmp(type, "BPE") != 0)
-        return kg_fail(err, KG_ERR_UNSUPPORTED, "%s/tokenizer.json: the model is '%s'; kigo converts byte-level BPE",
-                       s->dir, type);
-    if (json_is_true(json_object_get(model, "byte_fallback")))
-        return kg_fail(
-            err, KG_ERR_UNSUPPORTED,
-            "%s/tokenizer.json: the model has byte_fallback (SentencePiece style); kigo converts byte-level BPE",
-            s->dir);
+        return kg_fail(err, KG_ERR_UNSUPPORTED, "%s/tokenizer.json: the model is '%s'; kigo converts BPE", s->dir,
+                       type);
     for (const char *const *name = MUST_BE_EMPTY; *name; name++)
         if (!is_empty(json_object_get(model, *name)))
             return kg_fail(err, KG_ERR_UNSUPPORTED, "%s/tokenizer.json: the model's %s is not empty", s->dir, *name);
     if (!json_is_object(json_object_get(model, "vocab")) || !json_is_array(json_object_get(model, "merges")))
         return kg_fail(err, KG_ERR_FORMAT, "%s/tokenizer.json: the model lacks its vocab or merges", s->dir);
+    s->sentencepiece = json_is_true(json_object_get(model, "byte_fallback"));
     return KG_OK;
 }
 
@@ -126,11 +122,11 @@ static enum kg_status set_token(struct kg_vocab_source *s, size_t id, struct kg_
     return KG_OK;
 }
 
-/* GGUF has no place for what these say. */
+/* GGUF has no place for what these say; for SentencePiece's, Phi-3's among them, rstrip has a key of kigo's own. */
 static enum kg_status check_added(const struct kg_vocab_source *s, const json_t *added, struct kg_error *err) {
     static const char *const MUST_BE_FALSE[] = { "lstrip", "rstrip", "single_word", NULL };
     for (const char *const *name = MUST_BE_FALSE; *name; name++)
-        if (json_is_true(json_object_get(added, *name)))
+        if (json_is_true(json_object_get(added, *name)) && !(s->sentencepiece && strcmp(*name, "rstrip") == 0))
             return kg_fail(err, KG_ERR_UNSUPPORTED, "%s/tokenizer.json: added token '%s' has %s, which GGUF cannot say",
                            s->dir, QUOTE(json_string_value(json_object_get(added, "content"))), *name);
     return KG_OK;
@@ -192,9 +188,12 @@ enum kg_status kg_vocab_source_open(const char *dir, struct kg_vocab_source *s, 
     *s = (struct kg_vocab_source){ .dir = dir };
     enum kg_status status = load_files(s, err);
     if (status == KG_OK) status = check_model(s, err);
-    if (status == KG_OK) status = kg_vocab_source_kind(s, &s->kind, err);
+    if (status == KG_OK)
+        status = s->sentencepiece ? kg_vocab_sentencepiece_check(s, &s->add_space_prefix, err)
+                                  : kg_vocab_source_kind(s, &s->kind, err);
     if (status == KG_OK) status = count_tokens(s, err);
     if (status == KG_OK) status = gather_tokens(s, err);
+    if (status == KG_OK && s->sentencepiece) kg_vocab_sentencepiece_types(s);
     if (status == KG_OK) pad_tokens(s);
     if (status == KG_OK) status = index_tokens(s, err);
     if (status != KG_OK) kg_vocab_source_close(s);

@@ -15,9 +15,11 @@ struct kg_vocab_source {
     char *chat_template_file; /* chat_template.jinja, NULL: no such file */
     size_t chat_template_len;
 
-    const struct kg_pre_kind *kind;
-    struct kg_str *texts; /* (n_tokens), pointing into the JSON or padding */
-    int32_t *types;       /* (n_tokens) */
+    bool sentencepiece;             /* BPE with byte_fallback: characters, not bytes */
+    bool add_space_prefix;          /* of sentencepiece */
+    const struct kg_pre_kind *kind; /* NULL for sentencepiece */
+    struct kg_str *texts;           /* (n_tokens), pointing into the JSON or padding */
+    int32_t *types;                 /* (n_tokens) */
     size_t n_tokens, n_special, n_padding;
     char *padding; /* texts of ids without a token */
     struct kg_text_map by_text;
@@ -31,5 +33,13 @@ void kg_vocab_source_close(struct kg_vocab_source *source);
 /* Recognises the kind of pre-tokenizer. */
 KG_WARN_UNUSED enum kg_status kg_vocab_source_kind(const struct kg_vocab_source *source,
                                                    const struct kg_pre_kind **kind, struct kg_error *err);
+
+/* Checks that spaces are treated as a GGUF's "llama" tokenizer does, and whether text gets one before it. */
+KG_WARN_UNUSED enum kg_status kg_vocab_sentencepiece_check(const struct kg_vocab_source *source, bool *add_space_prefix,
+                                                           struct kg_error *err);
+/* Tells byte tokens and the unknown one from normal ones. */
+void kg_vocab_sentencepiece_types(struct kg_vocab_source *source);
+/* tokenizer.ggml.scores, .add_space_prefix, and the tokens that take white space behind them. */
+void kg_vocab_sentencepiece_put(struct kg_gguf_writer *writer, const struct kg_vocab_source *source);
 
 #endif

@@ -31,6 +31,11 @@ struct source {
 #define ADDED(id, text, special, more)                                                                                 \
     "{\"id\":" id ",\"content\":\"" text "\",\"special\":" special ",\"lstrip\":false,\"rstrip\":false" more "}"
 
+#define FALLBACK .model_extra = ",\"byte_fallback\":true"
+#define SPACES "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"\u2581\"}"
+#define METASPACE(scheme, split)                                                                                       \
+    "{\"type\":\"Metaspace\",\"replacement\":\"\u2581\",\"prepend_scheme\":\"" scheme "\",\"split\":" split "}"
+
 static void member(struct kg_buffer *out, const char *name, const char *value, const char *otherwise) {
     if (!value) value = otherwise;
     if (*value) kg_buffer_printf(out, ",\"%s\":%s", name, value);
@@ -93,7 +98,28 @@ static const struct bad_source BAD[] = {
     { "not_an_object", { .whole = "[1]" }, KG_ERR_FORMAT, "no JSON object" },
     { "no_model", { .whole = "{}" }, KG_ERR_FORMAT, "no model" },
     { "unigram", { .type = "\"Unigram\"" }, KG_ERR_UNSUPPORTED, "'Unigram'" },
-    { "sentencepiece_style", { .model_extra = ",\"byte_fallback\":true" }, KG_ERR_UNSUPPORTED, "byte_fallback" },
+    { "sentencepiece_without_its_spaces", { FALLBACK, .pre_tokenizer = "null" }, KG_ERR_UNSUPPORTED, "it is 'null'" },
+    { "sentencepiece_by_bytes", { FALLBACK, .normalizer = SPACES }, KG_ERR_UNSUPPORTED, "the pre_tokenizer must" },
+    { "sentencepiece_normalises",
+      { FALLBACK, .pre_tokenizer = "null", .normalizer = "{\"type\":\"NFKC\"}" },
+      KG_ERR_UNSUPPORTED,
+      "NFKC" },
+    { "sentencepiece_prefix_not_before_spaces",
+      { FALLBACK, .pre_tokenizer = METASPACE("always", "false") },
+      KG_ERR_UNSUPPORTED,
+      "always" },
+    { "sentencepiece_cuts_between_spaces",
+      { FALLBACK, .pre_tokenizer = METASPACE("never", "true") },
+      KG_ERR_UNSUPPORTED,
+      "\"split\":true" },
+    { "sentencepiece_without_bytes",
+      { FALLBACK, .pre_tokenizer = "null", .normalizer = SPACES },
+      KG_ERR_FORMAT,
+      "no token '<0x00>'" },
+    { "added_takes_blanks_behind_in_byte_level",
+      { .added = "[{\"id\":259,\"content\":\"<m>\",\"special\":true,\"rstrip\":true}]" },
+      KG_ERR_UNSUPPORTED,
+      "rstrip" },
     { "word_suffix", { .model_extra = ",\"end_of_word_suffix\":\"</w>\"" }, KG_ERR_UNSUPPORTED, "end_of_word_suffix" },
     { "no_merges", { .merges = "" }, KG_ERR_FORMAT, "merges" },
     { "merge_of_three", { .merges = "[[\"h\",\"e\",\"l\"]]" }, KG_ERR_FORMAT, "merges[0]" },
@@ -212,6 +238,67 @@ static void all_files(struct kg_record *rec, const void *arg) {
     kg_gguf_close(g);
 }
 
+/* What a SentencePiece-style file has besides: the fixture make converts. */
+static void sentencepiece_keys(struct kg_record *rec, const void *arg) {
+    struct kg_gguf *g;
+    struct kg_error err = { 0 };
+    const struct kg_gguf_key *tokens, *scores, *types, *rstrip;
+    bool prefix = false;
+    (void)rec, (void)arg;
+    ck_assert_msg(kg_gguf_open(kg_built_fixture_path("tokenizers/small/vocab.gguf"), &g, &err) == KG_OK, "%s",
+                  err.message);
+    expect_str(g, "general.architecture", "llama");
+    expect_str(g, "tokenizer.ggml.model", "llama");
+    expect_str(g, "tokenizer.ggml.pre", "default");
+    expect_u32(g, "tokenizer.ggml.bos_token_id", 1);
+    ck_assert_int_eq(kg_gguf_get_bool(g, "tokenizer.ggml.add_space_prefix", &prefix, NULL), KG_OK);
+    ck_assert(prefix);
+    ck_assert_int_eq(kg_gguf_get_array(g, "tokenizer.ggml.tokens", KG_GGUF_STRING, &tokens, NULL), KG_OK);
+    ck_assert_int_eq(kg_gguf_get_array(g, "tokenizer.ggml.scores", KG_GGUF_F32, &scores, NULL), KG_OK);
+    ck_assert_int_eq(kg_gguf_get_array(g, "tokenizer.ggml.token_type", KG_GGUF_I32, &types, NULL), KG_OK);
+    ck_assert_int_eq(kg_gguf_get_array(g, "kigo.tokenizer.rstrip_token_ids", KG_GGUF_I32, &rstrip, NULL), KG_OK);
+    const uint64_t n = tokens->value.array.n;
+    ck_assert_uint_eq(scores->value.array.n, n);
+    ck_assert_uint_eq(rstrip->value.array.n, 1);
+    ck_assert_int_eq(kg_gguf_array_int(rstrip, 0), (int64_t)n - 2);
+    /* The last two were added, one of them special; the first learned token scores 0, the next -1. */
+    ck_assert_int_eq(kg_gguf_array_int(types, n - 2), 3);
+    ck_assert_int_eq(kg_gguf_array_int(types, n - 1), 4);
+    ck_assert_int_eq(kg_gguf_array_int(types, 3), 6);
+    for (uint64_t i = 3 + 256; i < n - 2; i++) {
+        const struct kg_str text = tokens->value.array.strings[i];
+        const double score = kg_gguf_array_float(scores, i);
+        ck_assert_int_eq(kg_gguf_array_int(types, i), 1);
+        if (kg_utf8_length(text.data[0]) == text.len) ck_assert(score == -1e9); /* not made by a merge */
+        else if (kg_str_eq(text, "//")) ck_assert(score == 0);
+        else if (kg_str_eq(text, "\u2581\u2581")) ck_assert(score == -1);
+        else ck_assert(score < -1 && score > -1000);
+    }
+    kg_gguf_close(g);
+}
+
+/* The same byte tokens and letters, with the spaces marked in two ways. */
+static void sentencepiece_spaces(struct kg_record *rec, const void *arg) {
+    static const char *const PRE[] = { "null", METASPACE("never", "false") };
+    static const char *const NORMALIZER[] = { "{\"type\":\"Sequence\",\"normalizers\":[" SPACES "]}", "null" };
+    struct kg_buffer bytes = KG_BUFFER_INIT;
+    (void)arg;
+    for (unsigned b = 0; b < 256; b++) kg_buffer_printf(&bytes, ",\"<0x%02X>\":%u", b, 300 + b);
+    for (int i = 0; i < 2; i++) {
+        const struct source s = {
+            .normalizer = NORMALIZER[i], .pre_tokenizer = PRE[i], .vocab_extra = kg_buffer_text(&bytes), FALLBACK
+        };
+        struct kg_vocab_summary summary;
+        struct kg_gguf *g = convert_good(rec, &s, &summary);
+        bool prefix = true;
+        ck_assert_int_eq(kg_gguf_get_bool(g, "tokenizer.ggml.add_space_prefix", &prefix, NULL), KG_OK);
+        ck_assert(!prefix);
+        ck_assert_str_eq(summary.kind, "sentencepiece");
+        kg_gguf_close(g);
+    }
+    kg_buffer_free(&bytes);
+}
+
 static void tokenizer_json_alone(struct kg_record *rec, const void *arg) {
     struct kg_vocab_summary summary;
     struct kg_gguf *g = convert_good(rec, &(struct source){ .type = "" }, &summary);
@@ -294,6 +381,8 @@ static void build(struct kg_case_list *list) {
         void (*run)(struct kg_record *, const void *);
     } GOOD[] = {
         { "all_files", all_files },
+        { "sentencepiece_keys", sentencepiece_keys },
+        { "sentencepiece_spaces", sentencepiece_spaces },
         { "tokenizer_json_alone", tokenizer_json_alone },
         { "ids_from_config", ids_from_config },
         { "merges_as_pairs", merges_as_pairs },

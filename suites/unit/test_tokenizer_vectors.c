@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const VOCABULARIES[] = { "qwen2.5", "o200k", "gpt2", "phi3" };
+static const char *const VOCABULARIES[] = { "qwen2.5", "o200k", "gpt2", "phi3", "small" };
 
 /* As fixtures/tokenizers/make_vectors.py names them; each has this many lines. */
 static const char *const CATEGORIES[] = {
     "code",    "contractions",       "white_space", "digits",    "marks",          "unordered_marks", "new_characters",
     "scripts", "control_characters", "emoji",       "long_runs", "special_tokens", "mixtures"
 };
-enum { LINES_PER_CATEGORY = 25, PUBLISHED_LINES = 55, STRINGS = 46 };
+enum { LINES_PER_CATEGORY = 25, SMALL_LINES_PER_CATEGORY = 6, PUBLISHED_LINES = 55, STRINGS = 46 };
 
 struct vectors {
     const char *vocabulary;
@@ -130,7 +130,8 @@ static void build(struct kg_case_list *list) {
         add(list, "llama_cpp_strings", &STRING_FILES[i], every_string);
     for (size_t v = 0; v < KG_COUNT_OF(VOCABULARIES); v++)
         for (size_t c = 0; c < KG_COUNT_OF(CATEGORIES); c++) {
-            hard[v][c] = (struct vectors){ VOCABULARIES[v], "hard.jsonl", CATEGORIES[c], LINES_PER_CATEGORY };
+            const size_t n = strcmp(VOCABULARIES[v], "small") == 0 ? SMALL_LINES_PER_CATEGORY : LINES_PER_CATEGORY;
+            hard[v][c] = (struct vectors){ VOCABULARIES[v], "hard.jsonl", CATEGORIES[c], n };
             add(list, CATEGORIES[c], &hard[v][c], every_line);
         }
 }

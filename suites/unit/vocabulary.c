@@ -13,7 +13,7 @@ struct kg_tokenizer *published_vocabulary(const char *name) {
     static struct {
         const char *name;
         struct kg_tokenizer *tokenizer;
-    } opened[] = { { "qwen2.5", NULL }, { "o200k", NULL }, { "gpt2", NULL }, { "phi3", NULL } };
+    } opened[] = { { "qwen2.5", NULL }, { "o200k", NULL }, { "gpt2", NULL }, { "phi3", NULL }, { "small", NULL } };
     for (size_t i = 0; i < KG_COUNT_OF(opened); i++) {
         if (strcmp(opened[i].name, name) != 0) continue;
         if (opened[i].tokenizer) return opened[i].tokenizer;

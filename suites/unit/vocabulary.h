@@ -6,7 +6,7 @@
 #include <jansson.h>
 #include <kigo/tokenizer.h>
 
-/* "qwen2.5", "o200k", "gpt2" or "phi3", opened once; never NULL (the case fails instead). */
+/* "qwen2.5", "o200k", "gpt2", "phi3" or "small", opened once; never NULL (the case fails instead). */
 struct kg_tokenizer *published_vocabulary(const char *name);
 
 /* The lines of fixtures/<relative>, each a JSON object; the case fails if there is none. Owned by the caller. */

@@ -1,35 +1,99 @@
 /* kigo convert: a Hugging Face folder to a GGUF file. */
+#include "base/clock.h"
 #include "base/options.h"
+#include "base/progress.h"
 #include "base/size.h"
 #include "cli/commands.h"
-#include "model/convert_vocab.h"
+#include "cli/long_write.h"
+#include "model/convert_model.h"
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 
 struct convert_options {
-    const char *out;
+    const char *dir, *out, *type;
+    int64_t n_threads;
     bool vocab_only, json;
+    enum kg_dtype dtype;
 };
 
-static int print_summary(const struct kg_vocab_summary *s, const char *out, bool json) {
-    if (!json) {
-        printf("%s: %zu tokens (%zu special, %zu unused), %zu merges, pre-tokenizer %s\n", out, s->n_tokens,
-               s->n_special, s->n_padding, s->n_merges, s->kind);
-        return KG_EXIT_OK;
-    }
-    json_t *object = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I}", "file", out, "pre", s->kind, "n_tokens",
-                               (json_int_t)s->n_tokens, "n_special", (json_int_t)s->n_special, "n_unused",
-                               (json_int_t)s->n_padding, "n_merges", (json_int_t)s->n_merges);
+static int print_json(json_t *object) {
     json_dumpf(object, stdout, JSON_COMPACT);
     putchar('\n');
     json_decref(object);
     return KG_EXIT_OK;
 }
 
-static enum kg_status check_options(const struct convert_options *o, struct kg_error *err) {
-    if (!o->vocab_only) return kg_fail(err, KG_ERR_UNSUPPORTED, "only vocabularies can be converted; say --vocab-only");
+static int print_vocab(const struct kg_vocab_summary *s, const struct convert_options *o) {
+    if (o->json)
+        return print_json(json_pack("{s:s, s:s, s:I, s:I, s:I, s:I}", "file", o->out, "pre", s->kind, "n_tokens",
+                                    (json_int_t)s->n_tokens, "n_special", (json_int_t)s->n_special, "n_unused",
+                                    (json_int_t)s->n_padding, "n_merges", (json_int_t)s->n_merges));
+    printf("%s: %zu tokens (%zu special, %zu unused), %zu merges, pre-tokenizer %s\n", o->out, s->n_tokens,
+           s->n_special, s->n_padding, s->n_merges, s->kind);
+    return KG_EXIT_OK;
+}
+
+static int print_model(const struct kg_convert_summary *s, const struct convert_options *o, double seconds) {
+    if (o->json) {
+        json_t *fell_back = json_array();
+        for (size_t i = 0; i < s->n_fell_back; i++) json_array_append_new(fell_back, json_string(s->fell_back[i]));
+        return print_json(json_pack(
+            "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:s, s:I, s:I, s:I, s:f}", "file", o->out, "architecture",
+            s->architecture, "type", kg_dtype_info(o->dtype)->name, "n_layers", (json_int_t)s->n_layers, "n_tensors",
+            (json_int_t)s->n_tensors, "n_params", (json_int_t)s->n_params, "tensor_bytes", (json_int_t)s->n_bytes,
+            "mxfp4_kept", (json_int_t)s->n_packed, "f16_instead", fell_back, "pre", s->vocab.kind, "n_tokens",
+            (json_int_t)s->vocab.n_tokens, "n_unused", (json_int_t)s->vocab.n_padding, "n_merges",
+            (json_int_t)s->vocab.n_merges, "seconds", seconds));
+    }
+    printf("%s: %s, %u layers, %zu tensors, %llu parameters, %.2f GB in %.1f s\n", o->out, s->architecture, s->n_layers,
+           s->n_tensors, (unsigned long long)s->n_params, (double)s->n_bytes * 1e-9, seconds);
+    printf("%zu tokens (%zu unused), pre-tokenizer %s\n", s->vocab.n_tokens, s->vocab.n_padding, s->vocab.kind);
+    if (s->n_packed) printf("%zu tensors were MXFP4 and stay as they were\n", s->n_packed);
+    for (size_t i = 0; i < s->n_fell_back; i++)
+        printf("%s is F16: its rows are no whole blocks of %s\n", s->fell_back[i], kg_dtype_info(o->dtype)->name);
+    return KG_EXIT_OK;
+}
+
+static enum kg_status check_options(struct convert_options *o, struct kg_error *err) {
+    static const enum kg_dtype WRITTEN[] = { KG_DTYPE_F32, KG_DTYPE_F16, KG_DTYPE_BF16, KG_DTYPE_Q8_0, KG_DTYPE_MXFP4 };
     if (!o->out) return kg_fail(err, KG_ERR_USAGE, "-o FILE is missing");
+    if (o->vocab_only && o->type)
+        return kg_fail(err, KG_ERR_USAGE, "--vocab-only writes no weights: --type %s", o->type);
+    o->dtype = KG_DTYPE_F16;
+    if (!o->type) return KG_OK;
+    for (size_t i = 0; i < KG_COUNT_OF(WRITTEN); i++)
+        if (strcasecmp(o->type, kg_dtype_info(WRITTEN[i])->name) == 0) {
+            o->dtype = WRITTEN[i];
+            return KG_OK;
+        }
+    return kg_fail(err, KG_ERR_USAGE, "--type %s: weights are written as f32, f16, bf16, q8_0 or mxfp4", o->type);
+}
+
+static enum kg_status convert_vocab(const struct convert_options *o, struct kg_error *err) {
+    struct kg_vocab_summary summary;
+    const enum kg_status status = kg_convert_vocab(o->dir, o->out, &summary, err);
+    if (status == KG_OK) print_vocab(&summary, o);
+    return status;
+}
+
+static enum kg_status convert_model(const struct convert_options *o, struct kg_error *err) {
+    struct kg_convert_summary summary;
+    struct kg_progress progress;
+    const struct kg_convert_options options = { .dtype = o->dtype,
+                                                .n_threads = (int)o->n_threads,
+                                                .on_progress = kg_cli_on_progress,
+                                                .cancelled = kg_cli_cancelled,
+                                                .user = &progress };
+    const uint64_t start_ns = kg_clock_monotonic_ns();
+    kg_cli_end_on_signals();
+    kg_progress_start(&progress, "converting");
+    const enum kg_status status = kg_convert_model(o->dir, o->out, &options, &summary, err);
+    kg_progress_finish(&progress);
+    if (status != KG_OK) return status;
+    print_model(&summary, o, (double)(kg_clock_monotonic_ns() - start_ns) * 1e-9);
+    kg_convert_summary_free(&summary);
     return KG_OK;
 }
 
@@ -42,6 +106,19 @@ int kg_cmd_convert(int argc, char **argv) {
           .value = &o.out,
           .metavar = "FILE",
           .help = "GGUF file to write" },
+        { .name = "type",
+          .kind = KG_OPTION_TEXT,
+          .value = &o.type,
+          .metavar = "TYPE",
+          .help = "of the matrices: f32, f16, bf16, q8_0 or mxfp4 (f16)" },
+        { .name = "threads",
+          .letter = 't',
+          .kind = KG_OPTION_INT,
+          .value = &o.n_threads,
+          .metavar = "N",
+          .help = "threads (all processors)",
+          .min = 1,
+          .max = 1024 },
         { .name = "vocab-only",
           .kind = KG_OPTION_FLAG,
           .value = &o.vocab_only,
@@ -50,17 +127,19 @@ int kg_cmd_convert(int argc, char **argv) {
     };
     const struct kg_command command = {
         .name = "kigo convert",
-        .usage = "--vocab-only HF_DIR -o FILE [--json]",
+        .usage = "HF_DIR -o FILE [--type TYPE] [options]",
         .summary =
-            "Writes a vocabulary-only GGUF from the tokenizer.json of a folder, with what its tokenizer_config.json,\n"
-            "chat_template.jinja and config.json add, if they are there.",
+            "Writes a GGUF file from a folder of the Qwen2, Llama, Phi-3, GPT-OSS or GPT-2 architecture: config.json,\n"
+            "tokenizer.json, and the weights of model.safetensors or of the files its index names. Names and metadata\n"
+            "are llama.cpp's. Norms, biases, routers and positions are F32; GPT-OSS's MXFP4 experts stay as they are,\n"
+            "whatever the type; a matrix whose rows are no whole blocks of the type is F16. The file takes its place,\n"
+            "and that of an older one, only when it is complete.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
         .min_args = 1,
         .max_args = 1,
     };
     struct kg_error err;
-    struct kg_vocab_summary summary;
     const char **args;
     size_t n_args;
     bool helped = false;
@@ -70,8 +149,9 @@ int kg_cmd_convert(int argc, char **argv) {
         free(args);
         return KG_EXIT_OK;
     }
+    o.dir = args[0];
     enum kg_status status = check_options(&o, &err);
-    if (status == KG_OK) status = kg_convert_vocab(args[0], o.out, &summary, &err);
+    if (status == KG_OK) status = o.vocab_only ? convert_vocab(&o, &err) : convert_model(&o, &err);
     free(args);
-    return status == KG_OK ? print_summary(&summary, o.out, o.json) : kg_cli_error("convert", &err);
+    return status == KG_OK ? KG_EXIT_OK : kg_cli_error("convert", &err);
 }

@@ -5,9 +5,9 @@
 #include "base/progress.h"
 #include "base/size.h"
 #include "cli/commands.h"
+#include "cli/long_write.h"
 #include "model/synth.h"
 #include <jansson.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -17,29 +17,6 @@ struct synth_options {
     int64_t n_layers, n_threads;
     bool force, json;
 };
-
-static volatile sig_atomic_t asked_to_end;
-
-static void on_signal(int number) {
-    asked_to_end = number;
-}
-
-static bool cancelled(void *user) {
-    (void)user;
-    return asked_to_end != 0;
-}
-
-/* So that the unfinished file is removed before the program ends. */
-static void end_on_signals(void) {
-    static const int NUMBERS[] = { SIGINT, SIGTERM, SIGHUP };
-    struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
-    for (size_t i = 0; i < KG_COUNT_OF(NUMBERS); i++) sigaction(NUMBERS[i], &action, NULL);
-    signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of write, not the end */
-}
-
-static void on_progress(void *user, uint64_t done_bytes, uint64_t total_bytes) {
-    kg_progress_update(user, done_bytes, total_bytes);
-}
 
 static int print_summary(const struct synth_options *o, const struct kg_synth_plan *plan, uint64_t wall_ns) {
     const double seconds = (double)wall_ns * 1e-9;
@@ -79,10 +56,10 @@ static int run(struct synth_options *o) {
     enum kg_status status = check(o, &err);
     if (status == KG_OK) status = kg_synth_plan_make(&o->synth, &plan, &err);
     if (status == KG_OK) {
-        end_on_signals();
+        kg_cli_end_on_signals();
         kg_progress_start(&progress, "writing");
-        o->synth.on_progress = on_progress;
-        o->synth.cancelled = cancelled;
+        o->synth.on_progress = kg_cli_on_progress;
+        o->synth.cancelled = kg_cli_cancelled;
         o->synth.user = &progress;
         status = kg_synth_write(&o->synth, &plan, o->out, &err);
         kg_progress_finish(&progress);

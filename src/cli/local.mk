@@ -46,7 +46,7 @@ kigo_SOURCES += \
 	src/cli/cmd_regress.c \
 	src/cli/regress_call.c src/cli/regress_call.h \
 	src/cli/regress_report.c
-kigo_SOURCES += src/cli/cmd_synth.c
+kigo_SOURCES += src/cli/cmd_synth.c src/cli/long_write.c src/cli/long_write.h
 kigo_SOURCES += \
 	src/cli/cmd_op.c \
 	src/cli/op_call.h \

@@ -35,3 +35,13 @@ libkigo_a_SOURCES += \
 	src/model/synth.c src/model/synth.h \
 	src/model/synth_shapes.c \
 	src/model/synth_values.c src/model/synth_values.h
+
+libkigo_a_SOURCES += \
+	src/model/convert_config.c \
+	src/model/convert_model.c src/model/convert_model.h \
+	src/model/convert_plan.c src/model/convert_plan.h \
+	src/model/convert_rules.c src/model/convert_rules.h \
+	src/model/convert_values.c src/model/convert_values.h \
+	src/model/hf_config.c src/model/hf_config.h src/model/hf_config_private.h \
+	src/model/hf_folder.c src/model/hf_folder.h \
+	src/model/hf_rope.c

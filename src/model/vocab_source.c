@@ -2,6 +2,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/utf8.h"
+#include "model/hf_folder.h"
 #include "tokenizer/tokenizer.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,32 +13,13 @@ enum { MAX_TOKENS = 1 << 24 };
 
 #define QUOTE(string) kg_quote(string, strlen(string)).text
 
-/* *json is NULL if the file is absent. */
-static enum kg_status load_json(const char *dir, const char *name, size_t flags, json_t **json, struct kg_error *err) {
-    *json = NULL;
-    char *path = kg_path_join(dir, name), *text = NULL;
-    size_t len;
-    enum kg_status status = KG_OK;
-    if (!kg_path_exists(path)) goto cleanup;
-    status = kg_file_read(path, &text, &len, err);
-    if (status != KG_OK) goto cleanup;
-    json_error_t why;
-    *json = json_loadb(text, len, JSON_REJECT_DUPLICATES | flags, &why);
-    if (!*json) status = kg_fail(err, KG_ERR_FORMAT, "%s, line %d: %s", path, why.line, why.text);
-    else if (!json_is_object(*json)) status = kg_fail(err, KG_ERR_FORMAT, "%s holds no JSON object", path);
-cleanup:
-    free(text);
-    free(path);
-    return status;
-}
-
 static enum kg_status load_files(struct kg_vocab_source *s, struct kg_error *err) {
-    enum kg_status status = load_json(s->dir, "tokenizer.json", 0, &s->tokenizer, err);
+    enum kg_status status = kg_hf_json_load(s->dir, "tokenizer.json", 0, &s->tokenizer, err);
     if (status == KG_OK && !s->tokenizer) status = kg_fail(err, KG_ERR_NOT_FOUND, "no tokenizer.json in '%s'", s->dir);
     /* Integers past 64 bits stand in tokenizer_config.json (model_max_length); none of it is needed as an integer. */
     if (status == KG_OK)
-        status = load_json(s->dir, "tokenizer_config.json", JSON_DECODE_INT_AS_REAL, &s->tokenizer_config, err);
-    if (status == KG_OK) status = load_json(s->dir, "config.json", 0, &s->config, err);
+        status = kg_hf_json_load(s->dir, "tokenizer_config.json", JSON_DECODE_INT_AS_REAL, &s->tokenizer_config, err);
+    if (status == KG_OK) status = kg_hf_json_load(s->dir, "config.json", 0, &s->config, err);
     if (status != KG_OK) return status;
     char *path = kg_path_join(s->dir, "chat_template.jinja");
     if (kg_path_exists(path)) status = kg_file_read(path, &s->chat_template_file, &s->chat_template_len, err);

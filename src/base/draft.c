@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +15,27 @@ static enum kg_status fail_errno(struct kg_error *err, const char *action, const
                    path, strerror(errno));
 }
 
+static char *parent_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return !slash ? kg_xstrdup(".") : slash == path ? kg_xstrdup("/") : kg_xstrndup(path, (size_t)(slash - path));
+}
+
+/* A file of no name, which is gone with the process that writes it however that ends; -1 where there is no such thing. */
+static int open_nameless(const char *path) {
+    if (access("/proc/self/fd", X_OK) != 0) return -1; /* the way by which it gets a name */
+    char *parent = parent_of(path);
+    const int fd = open(parent, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    free(parent);
+    return fd;
+}
+
 enum kg_status kg_draft_open(const char *path, struct kg_draft *draft, struct kg_error *err) {
-    char *temporary = kg_xasprintf("%s.tmp-XXXXXX", path);
-    const int fd = mkostemp(temporary, O_CLOEXEC);
+    char *temporary = NULL;
+    int fd = open_nameless(path);
+    if (fd < 0) {
+        temporary = kg_xasprintf("%s.tmp-XXXXXX", path);
+        fd = mkostemp(temporary, O_CLOEXEC);
+    }
     if (fd < 0) {
         const enum kg_status status = fail_errno(err, "create", path);
         free(temporary);
@@ -27,19 +46,36 @@ enum kg_status kg_draft_open(const char *path, struct kg_draft *draft, struct kg
 }
 
 static enum kg_status sync_parent(const char *path, struct kg_error *err) {
-    const char *slash = strrchr(path, '/');
-    char *parent = !slash          ? kg_xstrdup(".")
-                   : slash == path ? kg_xstrdup("/")
-                                   : kg_xstrndup(path, (size_t)(slash - path));
+    char *parent = parent_of(path);
     const enum kg_status status = kg_dir_sync(parent, err);
     free(parent);
     return status;
 }
 
+/* A link cannot replace what is there, a rename can: so the file gets a name of its own first. */
+static enum kg_status give_name(struct kg_draft *draft, struct kg_error *err) {
+    char *self = kg_xasprintf("/proc/self/fd/%d", draft->fd);
+    enum kg_status status = KG_OK;
+    for (unsigned attempt = 0; !draft->temporary; attempt++) {
+        char *name = kg_xasprintf("%s.tmp-%ld-%u", draft->path, (long)getpid(), attempt);
+        if (linkat(AT_FDCWD, self, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0) {
+            draft->temporary = name;
+            break;
+        }
+        const bool taken = errno == EEXIST;
+        if (!taken) status = fail_errno(err, "name", name);
+        free(name);
+        if (!taken) break;
+    }
+    free(self);
+    return status;
+}
+
 enum kg_status kg_draft_publish(struct kg_draft *draft, struct kg_error *err) {
     enum kg_status status = KG_OK;
-    if (fchmod(draft->fd, 0644) != 0 || fsync(draft->fd) != 0) status = fail_errno(err, "sync", draft->temporary);
-    if (close(draft->fd) != 0 && status == KG_OK) status = fail_errno(err, "close", draft->temporary);
+    if (fchmod(draft->fd, 0644) != 0 || fsync(draft->fd) != 0) status = fail_errno(err, "sync", draft->path);
+    if (status == KG_OK) status = give_name(draft, err);
+    if (close(draft->fd) != 0 && status == KG_OK) status = fail_errno(err, "close", draft->path);
     draft->fd = -1;
     if (status == KG_OK && rename(draft->temporary, draft->path) != 0)
         status = fail_errno(err, "rename to", draft->path);

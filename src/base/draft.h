@@ -1,4 +1,5 @@
-/* A file in the making: written under a temporary name beside its place, which it takes only when complete. */
+/* A file in the making, which takes its place only when complete. Until then it has no name, so that a process that is
+ * killed leaves nothing; on file systems without such files (O_TMPFILE), a temporary name beside its place. */
 #ifndef KIGO_BASE_DRAFT_H
 #define KIGO_BASE_DRAFT_H
 
@@ -6,7 +7,7 @@
 
 struct kg_draft {
     int fd;          /* to write to, by kg_fd_write; -1 when closed */
-    char *temporary; /* path while it is written */
+    char *temporary; /* path while it is written; NULL: it has none */
     char *path;      /* path it is for */
 };
 

@@ -127,7 +127,7 @@ static enum kg_status append(struct planner *p, const struct kg_convert_tensor *
     plan->n_packed += t->scales != NULL;
     plan->n_params += n_elems;
     plan->n_bytes += n_bytes;
-    if (strstr(t->name, "_exps.")) plan->size.expert += n_elems / t->experts;
+    if (t->experts > 1 && t->cols > 1) plan->size.expert += n_elems / t->experts;
     else plan->size.shared += n_elems;
     return KG_OK;
 }

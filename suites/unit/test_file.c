@@ -158,6 +158,8 @@ static void draft_appears_only_when_published(struct kg_record *rec, const void 
     ck_assert_int_eq(kg_draft_open(path, &draft, &err), KG_OK);
     ck_assert_int_eq(kg_fd_write(draft.fd, "half", 4, &err), KG_OK);
     ck_assert(!kg_path_exists(path));
+    /* Nothing to be left by who is killed here, where the file system has files without names. */
+    ck_assert_uint_eq(n_entries(kg_scratch_dir(rec)), draft.temporary ? 1 : 0);
     kg_draft_discard(&draft);
     kg_draft_discard(&draft); /* gone already: nothing */
     ck_assert_uint_eq(n_entries(kg_scratch_dir(rec)), 0);

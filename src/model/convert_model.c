@@ -5,13 +5,11 @@
 #include "base/utf8.h"
 #include "model/convert_values.h"
 #include "model/vocab_source.h"
-#include <kigo/tokenizer.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 struct conversion {
     const char *hf_dir, *out_path;
@@ -95,23 +93,6 @@ static enum kg_status put_keys(struct conversion *c, struct kg_gguf_writer *w, s
     return status == KG_OK ? put_ends(c, w, err) : status;
 }
 
-/* The keys alone, read back by the tokenizer: what is wrong with them is known before hours of weights. */
-static enum kg_status check_keys(struct conversion *c, struct kg_error *err) {
-    char *draft = kg_xasprintf("%s.unchecked-%ld", c->out_path, (long)getpid());
-    struct kg_gguf_writer *w = kg_gguf_writer_new(32);
-    struct kg_tokenizer *t;
-    enum kg_status status = put_keys(c, w, err);
-    if (status == KG_OK) status = kg_gguf_writer_finish(w, draft, err);
-    if (status == KG_OK) {
-        status = kg_tokenizer_open(draft, &t, err);
-        if (status == KG_OK) kg_tokenizer_free(t);
-        unlink(draft);
-    }
-    kg_gguf_writer_free(w);
-    free(draft);
-    return status;
-}
-
 static enum kg_status make_piece(void *arg, uint64_t offset_bytes, void *to, size_t n_bytes, struct kg_error *err) {
     const struct tensor_making *m = arg;
     const struct kg_convert_options *o = m->c->options;
@@ -123,6 +104,7 @@ static enum kg_status write_model(struct conversion *c, struct kg_error *err) {
     struct kg_gguf_writer *w = kg_gguf_writer_new(32);
     struct tensor_making *making = kg_xcalloc(c->plan.n_tensors, sizeof *making);
     enum kg_status status = put_keys(c, w, err);
+    if (status == KG_OK) status = kg_convert_vocab_check(w, c->out_path, err);
     for (size_t i = 0; i < c->plan.n_tensors && status == KG_OK; i++) {
         const struct kg_convert_tensor *t = &c->plan.tensors[i];
         making[i] = (struct tensor_making){ c, t };
@@ -156,7 +138,6 @@ enum kg_status kg_convert_model(const char *hf_dir, const char *out_path, const 
                                 struct kg_convert_summary *summary, struct kg_error *err) {
     struct conversion c = { .hf_dir = hf_dir, .out_path = out_path, .options = options };
     enum kg_status status = open_all(&c, err);
-    if (status == KG_OK) status = check_keys(&c, err);
     if (status == KG_OK) status = kg_thread_pool_create(options->n_threads, &c.pool, err);
     if (status == KG_OK) status = write_model(&c, err);
     if (status == KG_OK) summarise(&c, summary);

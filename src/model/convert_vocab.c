@@ -4,12 +4,9 @@
 #include "base/size.h"
 #include "base/utf8.h"
 #include "model/vocab_source.h"
-#include <errno.h>
 #include <kigo/tokenizer.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define KEY(name) "tokenizer.ggml." name
 
@@ -161,19 +158,16 @@ enum kg_status kg_convert_vocab_put(struct kg_gguf_writer *w, const struct kg_vo
     return KG_OK;
 }
 
-/* Writes beside out_path, has the tokenizer read it, then puts it in place. */
-static enum kg_status publish(struct kg_gguf_writer *w, const char *out_path, struct kg_error *err) {
-    char *draft = kg_xasprintf("%s.unchecked-%ld", out_path, (long)getpid());
+enum kg_status kg_convert_vocab_check(const struct kg_gguf_writer *w, const char *name, struct kg_error *err) {
+    struct kg_buffer image = KG_BUFFER_INIT;
+    struct kg_gguf *g = NULL;
     struct kg_tokenizer *t;
-    enum kg_status status = kg_gguf_writer_finish(w, draft, err);
-    if (status == KG_OK) {
-        status = kg_tokenizer_open(draft, &t, err);
-        if (status == KG_OK) kg_tokenizer_free(t);
-        if (status == KG_OK && rename(draft, out_path) != 0)
-            status = kg_fail(err, KG_ERR_IO, "cannot rename '%s' to '%s': %s", draft, out_path, strerror(errno));
-        if (status != KG_OK) unlink(draft);
-    }
-    free(draft);
+    enum kg_status status = kg_gguf_writer_keys(w, &image, err);
+    if (status == KG_OK) status = kg_gguf_parse(image.data, image.len, name, &g, err);
+    if (status == KG_OK) status = kg_tokenizer_create(g, &t, err);
+    if (status == KG_OK) kg_tokenizer_free(t);
+    kg_gguf_close(g);
+    kg_buffer_free(&image);
     return status;
 }
 
@@ -186,7 +180,8 @@ enum kg_status kg_convert_vocab(const char *hf_dir, const char *out_path, struct
     struct kg_gguf_writer *w = kg_gguf_writer_new(32);
     write_architecture(w, &source);
     status = kg_convert_vocab_put(w, &source, &made, err);
-    if (status == KG_OK) status = publish(w, out_path, err);
+    if (status == KG_OK) status = kg_convert_vocab_check(w, out_path, err);
+    if (status == KG_OK) status = kg_gguf_writer_finish(w, out_path, err);
     if (status == KG_OK) *summary = made;
     kg_gguf_writer_free(w);
     kg_vocab_source_close(&source);

@@ -28,6 +28,10 @@ struct kg_vocab_source;
 KG_WARN_UNUSED enum kg_status kg_convert_vocab_put(struct kg_gguf_writer *writer, const struct kg_vocab_source *source,
                                                    struct kg_vocab_summary *summary, struct kg_error *err);
 
+/* Has the tokenizer read the writer's keys, to which no tensor was added yet; name stands for the file in errors. */
+KG_WARN_UNUSED enum kg_status kg_convert_vocab_check(const struct kg_gguf_writer *writer, const char *name,
+                                                     struct kg_error *err);
+
 /* What is written is read back by the tokenizer before it takes its place at out_path; nothing is left on failure.
  * KG_ERR_NOT_FOUND without a tokenizer.json; KG_ERR_UNSUPPORTED names what kigo or GGUF cannot express (another model
  * type, an unknown pattern or normaliser, added tokens that strip blanks); KG_ERR_FORMAT for contradictions. */

@@ -141,7 +141,11 @@ KG_WARN_UNUSED enum kg_status kg_gguf_writer_tensor_made(struct kg_gguf_writer *
 /* Called from finish as tensor data is written. */
 typedef void (*kg_gguf_progress_fn)(void *arg, uint64_t done_bytes, uint64_t total_bytes);
 void kg_gguf_writer_on_progress(struct kg_gguf_writer *w, kg_gguf_progress_fn fn, void *arg);
-/* Writes everything to path through a temporary file that is renamed; nothing is left behind on failure. */
+/* Appends the file as it is before any tensor was added (KG_ERR_USAGE behind that), for reading back what was said. */
+struct kg_buffer;
+KG_WARN_UNUSED enum kg_status kg_gguf_writer_keys(const struct kg_gguf_writer *w, struct kg_buffer *image,
+                                                  struct kg_error *err);
+/* Writes everything to path at once (base/draft.h); nothing is left behind on failure. */
 KG_WARN_UNUSED enum kg_status kg_gguf_writer_finish(struct kg_gguf_writer *w, const char *path, struct kg_error *err);
 
 #endif

@@ -298,12 +298,21 @@ static enum kg_status write_file(const struct kg_gguf_writer *w, const struct kg
     return kg_error_context(err, status, "%s", path);
 }
 
-enum kg_status kg_gguf_writer_finish(struct kg_gguf_writer *w, const char *path, struct kg_error *err) {
-    if (w->status != KG_OK) return kg_fail(err, w->status, "%s: %s", path, w->error.message);
-    struct kg_buffer head = KG_BUFFER_INIT;
+static enum kg_status check_and_lay_out(const struct kg_gguf_writer *w, struct kg_buffer *head, struct kg_error *err) {
+    if (w->status != KG_OK) return kg_fail(err, w->status, "%s", w->error.message);
     enum kg_status status = check_doubles(w->key_names, w->n_keys, sizeof *w->key_names, "key", err);
     if (status == KG_OK) status = check_doubles(w->tensors, w->n_tensors, sizeof *w->tensors, "tensor", err);
-    if (status == KG_OK) status = put_header(w, &head, err);
+    return status == KG_OK ? put_header(w, head, err) : status;
+}
+
+enum kg_status kg_gguf_writer_keys(const struct kg_gguf_writer *w, struct kg_buffer *image, struct kg_error *err) {
+    if (w->n_tensors > 0) return kg_fail(err, KG_ERR_USAGE, "%zu tensors are no keys", w->n_tensors);
+    return check_and_lay_out(w, image, err);
+}
+
+enum kg_status kg_gguf_writer_finish(struct kg_gguf_writer *w, const char *path, struct kg_error *err) {
+    struct kg_buffer head = KG_BUFFER_INIT;
+    enum kg_status status = check_and_lay_out(w, &head, err);
     if (status != KG_OK) status = kg_error_context(err, status, "%s", path);
     else status = write_file(w, &head, path, err);
     kg_buffer_free(&head);

@@ -55,7 +55,8 @@ static enum kg_status make_prompt(struct kg_cli_generate *g, const struct kg_tok
     }
     const struct kg_chat_message messages[] = { { "system", g->system }, { "user", text } };
     const size_t first = g->system ? 0 : 1;
-    status = kg_prompt_encode_chat(t, messages + first, 2 - first, &g->prompt, &g->prompt_ids, err);
+    status =
+        kg_prompt_encode_chat_with(t, messages + first, 2 - first, &g->chat_options, &g->prompt, &g->prompt_ids, err);
     if (!status) g->prompt_len = strlen(g->prompt);
     free(text);
     return status ? kg_error_context(err, status, "prompt") : KG_OK;
@@ -122,12 +123,20 @@ static enum kg_status report(const struct kg_cli_generate *g, struct kg_error *e
     return KG_OK;
 }
 
+static enum kg_status check_chat(const struct kg_cli_generate *g, struct kg_error *err) {
+    const char *name = g->system                   ? "--system"
+                       : g->chat_options.date      ? "--date"
+                       : g->chat_options.reasoning ? "--reasoning"
+                                                   : NULL;
+    return g->chat || !name ? KG_OK : kg_fail(err, KG_ERR_USAGE, "%s needs --chat", name);
+}
+
 static enum kg_status run(struct kg_cli_generate *g, struct kg_error *err) {
     const struct kg_tokenizer *t;
     g->sampler.top_k = (uint32_t)g->top_k;
     g->sampler.repeat_last_n = (uint32_t)g->repeat_last_n;
     enum kg_status status = kg_sampler_check(&g->sampler, err);
-    if (!status && g->system && !g->chat) status = kg_fail(err, KG_ERR_USAGE, "--system needs --chat");
+    if (!status) status = check_chat(g, err);
     if (!status) status = kg_cli_engine_open(&g->engine_options, &g->engine, err);
     if (!status) status = kg_model_require_tokenizer(g->engine.model, &t, err);
     if (!status) status = make_prompt(g, t, err);
@@ -151,6 +160,9 @@ int kg_cmd_generate(int argc, char **argv) {
         { "file", 'f', KG_OPTION_TEXT, &g.prompt_file, "FILE", "read the prompt from a file", 0, 0 },
         { "chat", 0, KG_OPTION_FLAG, &g.chat, NULL, "the prompt is a user's message in the model's chat format", 0, 0 },
         { "system", 0, KG_OPTION_TEXT, &g.system, "TEXT", "the system's message before it (none)", 0, 0 },
+        { "date", 0, KG_OPTION_TEXT, &g.chat_options.date, "DATE", "harmony's current date, YYYY-MM-DD (today)", 0, 0 },
+        { "reasoning", 0, KG_OPTION_TEXT, &g.chat_options.reasoning, "EFFORT",
+          "harmony's reasoning effort: low, medium or high (medium)", 0, 0 },
         { "max-tokens", 'n', KG_OPTION_INT, &g.max_tokens, "N", "tokens to generate at most (128)", 0, any },
         { "seed", 's', KG_OPTION_UINT64, &g.sampler.seed, "N", "of the draws (a new one each time)", 0, 0 },
         { "temp", 0, KG_OPTION_DOUBLE, &g.sampler.temperature, "X", "temperature, 0 takes the likeliest (0.7)", 0,

@@ -10,6 +10,7 @@
 struct kg_cli_generate {
     struct kg_cli_engine_options engine_options;
     const char *prompt_text, *prompt_file, *system;
+    struct kg_chat_options chat_options;
     bool chat, ignore_end, json;
     int64_t max_tokens, top_k, repeat_last_n;
     struct kg_sampler_options sampler;

@@ -34,52 +34,67 @@ static enum kg_status holds_special(const struct kg_tokenizer *t, const char *te
     return status;
 }
 
-static void mark_of(size_t index, char mark[32]) {
-    snprintf(mark, 32, "\x02message-%zu\x03", index);
+/* The chat with marks in the messages' place, which shows where each of them goes. */
+struct marked {
+    char (*marks)[32]; /* "" for a message without text, as a format may treat it otherwise */
+    char *rendered;
+};
+
+static void marked_free(struct marked *m) {
+    free(m->rendered);
+    free(m->marks);
 }
 
-/* Encodes the format's own text with special tokens and the messages' without, piece by piece. Where the pieces are is
- * known from rendering marks in the messages' place. */
-static enum kg_status encode_apart(const struct kg_tokenizer *t, const struct kg_chat_message *messages, size_t n,
-                                   struct kg_ids *ids, struct kg_error *err) {
+/* KG_ERR_UNSUPPORTED if the format leaves a message out. */
+static enum kg_status render_marked(const struct kg_tokenizer *t, const struct kg_chat_message *messages, size_t n,
+                                    const struct kg_chat_options *options, struct marked *m, struct kg_error *err) {
     struct kg_chat_message *marked = kg_xcalloc(n, sizeof *marked);
-    char(*marks)[32] = kg_xcalloc(n, sizeof *marks);
-    char *rendered = NULL;
+    *m = (struct marked){ .marks = kg_xcalloc(n, sizeof *m->marks) };
     for (size_t i = 0; i < n; i++) {
-        mark_of(i, marks[i]);
-        marked[i] = (struct kg_chat_message){ .role = messages[i].role, .content = marks[i] };
+        if (*messages[i].content) snprintf(m->marks[i], sizeof m->marks[i], "\x02message-%zu\x03", i);
+        marked[i] = (struct kg_chat_message){ .role = messages[i].role, .content = m->marks[i] };
     }
-    enum kg_status status = kg_chat_render(t, marked, n, true, &rendered, err);
-    const char *rest = rendered;
-    for (size_t i = 0; i < n && !status; i++) {
-        const char *mark = strstr(rest, marks[i]);
-        if (!mark) {
-            status = kg_fail(err, KG_ERR_UNSUPPORTED, "the chat format leaves out message %zu", i);
-            break;
-        }
-        status = kg_tokenizer_encode(t, rest, (size_t)(mark - rest), true, ids, err);
-        if (!status) status = kg_tokenizer_encode(t, messages[i].content, strlen(messages[i].content), false, ids, err);
-        rest = mark + strlen(marks[i]);
-    }
-    if (!status) status = kg_tokenizer_encode(t, rest, strlen(rest), true, ids, err);
-    free(rendered);
-    free(marks);
+    enum kg_status status = kg_chat_render_with(t, marked, n, true, options, &m->rendered, err);
     free(marked);
+    for (size_t i = 0; i < n && !status; i++)
+        if (!strstr(m->rendered, m->marks[i]))
+            status = kg_fail(err, KG_ERR_UNSUPPORTED, "the chat format %s leaves out message %zu, of role '%s'",
+                             kg_chat_format_name(t), i, messages[i].role);
+    if (status) marked_free(m);
     return status;
 }
 
-enum kg_status kg_prompt_encode_chat(const struct kg_tokenizer *t, const struct kg_chat_message *messages,
-                                     size_t n_messages, char **rendered, struct kg_ids *ids, struct kg_error *err) {
-    const size_t first = ids->n;
-    bool any_special = false;
+/* Encodes the format's own text with special tokens and the messages' without, piece by piece. */
+static enum kg_status encode_apart(const struct kg_tokenizer *t, const struct kg_chat_message *messages, size_t n,
+                                   const struct marked *m, struct kg_ids *ids, struct kg_error *err) {
+    const char *rest = m->rendered;
     enum kg_status status = KG_OK;
+    for (size_t i = 0; i < n && !status; i++) {
+        if (!*m->marks[i]) continue;
+        const char *mark = strstr(rest, m->marks[i]);
+        status = kg_tokenizer_encode(t, rest, (size_t)(mark - rest), true, ids, err);
+        if (!status) status = kg_tokenizer_encode(t, messages[i].content, strlen(messages[i].content), false, ids, err);
+        rest = mark + strlen(m->marks[i]);
+    }
+    return status ? status : kg_tokenizer_encode(t, rest, strlen(rest), true, ids, err);
+}
+
+enum kg_status kg_prompt_encode_chat_with(const struct kg_tokenizer *t, const struct kg_chat_message *messages,
+                                          size_t n_messages, const struct kg_chat_options *options, char **rendered,
+                                          struct kg_ids *ids, struct kg_error *err) {
+    const size_t first = ids->n;
+    struct marked m;
+    char *text = NULL;
+    bool any_special = false;
+    enum kg_status status = render_marked(t, messages, n_messages, options, &m, err);
+    if (status) return status;
     for (size_t i = 0; i < n_messages && !status && !any_special; i++)
         status = holds_special(t, messages[i].content, &any_special, err);
-    char *text = NULL;
-    if (!status) status = kg_chat_render(t, messages, n_messages, true, &text, err);
+    if (!status) status = kg_chat_render_with(t, messages, n_messages, true, options, &text, err);
     /* As one text where that is safe: a word may then join the format's text before it, as in other programs. */
-    if (!status && any_special) status = encode_apart(t, messages, n_messages, ids, err);
+    if (!status && any_special) status = encode_apart(t, messages, n_messages, &m, ids, err);
     if (!status && !any_special) status = kg_tokenizer_encode(t, text, strlen(text), true, ids, err);
+    marked_free(&m);
     if (status) {
         free(text);
         return status;
@@ -87,4 +102,9 @@ enum kg_status kg_prompt_encode_chat(const struct kg_tokenizer *t, const struct 
     begin_sequence(t, first, ids);
     *rendered = text;
     return KG_OK;
+}
+
+enum kg_status kg_prompt_encode_chat(const struct kg_tokenizer *t, const struct kg_chat_message *messages,
+                                     size_t n_messages, char **rendered, struct kg_ids *ids, struct kg_error *err) {
+    return kg_prompt_encode_chat_with(t, messages, n_messages, &(struct kg_chat_options){ 0 }, rendered, ids, err);
 }

@@ -1,78 +1,22 @@
-/* ChatML: "<|im_start|>" role "\n" content "<|im_end|>\n" for each message.
- *
- * A template is a Jinja program; kigo does not run it but recognises the formats it knows by the marks they write, and
- * takes the default system message from the literal in the template. */
+/* A template is a Jinja program; kigo does not run it but recognises the formats it knows by the marks they write. */
 #include "tokenizer/chat.h"
 #include "base/size.h"
 #include "base/utf8.h"
 #include "tokenizer/tokenizer.h"
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-static const char *const CHATML_NEEDS[] = { "<|im_start|>", "<|im_end|>", NULL };
-static const char *const CHATML_REFUSES[] = { "<|im_sep|>", "<think>", "| trim", "|trim", ".strip(", NULL };
-static const char *const CHATML_ENDS[] = { "<|im_end|>", "<|endoftext|>", NULL };
+static const struct kg_chat_format *const *const FORMATS[] = { KG_CHATML_FORMATS, KG_PHI3_FORMATS, KG_HARMONY_FORMATS };
 
-/* Past a line break in a template's literal, written as an escape or as it is; NULL if none is there. */
-static const char *skip_newline(const char *p) {
-    if (*p == '\n') return p + 1;
-    return p[0] == '\\' && p[1] == 'n' ? p + 2 : NULL;
+void kg_chat_puts(struct kg_buffer *out, const char *const texts[]) {
+    for (; *texts; texts++) kg_buffer_puts(out, *texts);
 }
 
-/* Text of a Jinja string literal, with its escapes resolved. */
-static char *unescape(const char *text, size_t len) {
-    static const char FROM[] = "nrt", TO[] = "\n\r\t";
-    struct kg_buffer out = KG_BUFFER_INIT;
-    for (size_t i = 0; i < len; i++) {
-        char c = text[i];
-        if (c == '\\' && i + 1 < len) {
-            c = text[++i];
-            const char *escape = strchr(FROM, c);
-            if (escape) c = TO[escape - FROM];
-        }
-        kg_buffer_append(&out, &c, 1);
-    }
-    kg_buffer_append(&out, "", 0);
-    return out.data;
+static bool is_listed(const char *const *list, const char *word) {
+    while (*list && strcmp(*list, word) != 0) list++;
+    return *list != NULL;
 }
-
-/* A default system message stands as one literal, from the start mark to the end mark; a literal that ends before the
- * end mark does not hold one. */
-static char *chatml_default_system(const char *chat_template) {
-    static const char HEAD[] = "<|im_start|>system", TAIL[] = "<|im_end|>";
-    for (const char *at = chat_template; (at = strstr(at, HEAD)); at += sizeof HEAD - 1) {
-        const char quote = at > chat_template ? at[-1] : '\0';
-        const char *text = skip_newline(at + sizeof HEAD - 1);
-        if (!text || (quote != '\'' && quote != '"')) continue;
-        const char *p = text;
-        while (*p && *p != quote && strncmp(p, TAIL, sizeof TAIL - 1) != 0) p += *p == '\\' && p[1] ? 2 : 1;
-        if (strncmp(p, TAIL, sizeof TAIL - 1) == 0) return unescape(text, (size_t)(p - text));
-    }
-    return NULL;
-}
-
-static void chatml_message(const char *role, const char *content, struct kg_buffer *out) {
-    const char *const parts[] = { "<|im_start|>", role, "\n", content, "<|im_end|>\n" };
-    for (size_t i = 0; i < KG_COUNT_OF(parts); i++) kg_buffer_puts(out, parts[i]);
-}
-
-static void chatml_render(const struct kg_chat_message *messages, size_t n_messages, const char *default_system,
-                          bool add_generation_prompt, struct kg_buffer *out) {
-    if (default_system && strcmp(messages[0].role, "system") != 0) chatml_message("system", default_system, out);
-    for (size_t i = 0; i < n_messages; i++) chatml_message(messages[i].role, messages[i].content, out);
-    if (add_generation_prompt) kg_buffer_puts(out, "<|im_start|>assistant\n");
-}
-
-static const struct kg_chat_format FORMATS[] = {
-    {
-        .name = "chatml",
-        .needs = CHATML_NEEDS,
-        .refuses = CHATML_REFUSES,
-        .ends = CHATML_ENDS,
-        .default_system = chatml_default_system,
-        .render = chatml_render,
-    },
-};
 
 static bool is_format(const struct kg_chat_format *format, const char *chat_template) {
     for (const char *const *mark = format->needs; *mark; mark++)
@@ -82,37 +26,115 @@ static bool is_format(const struct kg_chat_format *format, const char *chat_temp
     return true;
 }
 
-void kg_chat_recognise(struct kg_tokenizer *t) {
-    for (size_t i = 0; i < KG_COUNT_OF(FORMATS) && !t->chat; i++)
-        if (is_format(&FORMATS[i], t->chat_template)) t->chat = &FORMATS[i];
-    if (!t->chat) return;
-    t->chat_default_system = t->chat->default_system(t->chat_template);
-    for (const char *const *end = t->chat->ends; *end; end++) {
-        const int32_t id = kg_tokenizer_find(t, *end);
-        if (id >= 0 && kg_tokenizer_is_special(t, id)) t->tokens[id].end = true;
+/* The template with escaped line breaks as line breaks: both ways of writing a literal look the same then. */
+static char *with_line_breaks(const char *chat_template) {
+    char *text = kg_xstrdup(chat_template), *to = text;
+    for (const char *from = chat_template; *from; to++) {
+        const bool escaped = from[0] == '\\' && from[1] == 'n';
+        *to = escaped ? '\n' : *from;
+        from += escaped ? 2 : 1;
     }
+    *to = '\0';
+    return text;
 }
 
-static bool is_role(const char *role) {
-    static const char *const ROLES[] = { "system", "user", "assistant" };
-    for (size_t i = 0; i < KG_COUNT_OF(ROLES); i++)
-        if (strcmp(role, ROLES[i]) == 0) return true;
-    return false;
+static void set_end(struct kg_tokenizer *t, const char *text, bool end) {
+    const int32_t id = kg_tokenizer_find(t, text);
+    if (id >= 0 && kg_tokenizer_is_special(t, id)) t->tokens[id].end = end;
+}
+
+void kg_chat_recognise(struct kg_tokenizer *t) {
+    char *text = with_line_breaks(t->chat_template);
+    for (size_t i = 0; i < KG_COUNT_OF(FORMATS); i++)
+        for (const struct kg_chat_format *const *format = FORMATS[i]; *format && !t->chat; format++)
+            if (is_format(*format, text)) t->chat = *format;
+    if (t->chat) {
+        if (t->chat->traits) t->chat_traits = t->chat->traits(text);
+        if (t->chat->default_system) t->chat_default_system = t->chat->default_system(t->chat_template);
+        for (const char *const *end = t->chat->ends; *end; end++) set_end(t, *end, true);
+        if (t->chat->goes_on) set_end(t, t->chat->goes_on, false);
+    }
+    free(text);
+}
+
+static enum kg_status check_roles(const struct kg_chat_format *format, const struct kg_chat_message *messages, size_t n,
+                                  struct kg_error *err) {
+    for (size_t i = 0; i < n; i++) {
+        if (is_listed(format->roles, messages[i].role)) continue;
+        struct kg_buffer known = KG_BUFFER_INIT;
+        for (const char *const *role = format->roles; *role; role++)
+            kg_buffer_printf(&known, "%s%s", role == format->roles ? "" : ", ", *role);
+        kg_fail(err, KG_ERR_USAGE, "message %zu has the role '%s'; of the format %s kigo knows %s", i,
+                kg_quote(messages[i].role, strlen(messages[i].role)).text, format->name, kg_buffer_text(&known));
+        kg_buffer_free(&known);
+        return KG_ERR_USAGE;
+    }
+    return KG_OK;
+}
+
+static bool is_date(const char *text) {
+    static const char SHAPE[] = "dddd-dd-dd";
+    if (strlen(text) != sizeof SHAPE - 1) return false;
+    for (size_t i = 0; i < sizeof SHAPE - 1; i++)
+        if (SHAPE[i] == 'd' ? text[i] < '0' || text[i] > '9' : text[i] != SHAPE[i]) return false;
+    const int month = (text[5] - '0') * 10 + text[6] - '0', day = (text[8] - '0') * 10 + text[9] - '0';
+    return month >= 1 && month <= 12 && day >= 1 && day <= 31;
+}
+
+static enum kg_status check_options(const struct kg_chat_format *format, const struct kg_chat_options *o,
+                                    struct kg_error *err) {
+    static const char *const EFFORTS[] = { "low", "medium", "high", NULL };
+    if ((o->date || o->reasoning) && !format->has_date)
+        return kg_fail(err, KG_ERR_USAGE, "the chat format %s has no %s", format->name,
+                       o->date ? "date" : "reasoning effort");
+    if (o->date && !is_date(o->date))
+        return kg_fail(err, KG_ERR_USAGE, "the date '%s' is not of the form YYYY-MM-DD",
+                       kg_quote(o->date, strlen(o->date)).text);
+    if (o->reasoning && !is_listed(EFFORTS, o->reasoning))
+        return kg_fail(err, KG_ERR_USAGE, "the reasoning effort '%s' is none of low, medium and high",
+                       kg_quote(o->reasoning, strlen(o->reasoning)).text);
+    return KG_OK;
+}
+
+static enum kg_status check_format(const struct kg_tokenizer *t, struct kg_error *err) {
+    if (!t->chat_template) return kg_fail(err, KG_ERR_UNSUPPORTED, "the model's file has no tokenizer.chat_template");
+    if (t->chat) return KG_OK;
+    return kg_fail(err, KG_ERR_UNSUPPORTED, "tokenizer.chat_template is of no format kigo knows: '%s'",
+                   kg_quote(t->chat_template, strlen(t->chat_template)).text);
+}
+
+enum kg_status kg_chat_render_with(const struct kg_tokenizer *t, const struct kg_chat_message *messages,
+                                   size_t n_messages, bool add_generation_prompt, const struct kg_chat_options *options,
+                                   char **text, struct kg_error *err) {
+    enum kg_status status = check_format(t, err);
+    if (status == KG_OK && n_messages == 0) status = kg_fail(err, KG_ERR_USAGE, "a chat needs at least one message");
+    if (status == KG_OK) status = check_roles(t->chat, messages, n_messages, err);
+    if (status == KG_OK) status = check_options(t->chat, options, err);
+    if (status != KG_OK) return status;
+    char today[sizeof "2026-01-31"];
+    const time_t now = time(NULL);
+    struct tm local;
+    strftime(today, sizeof today, "%Y-%m-%d", localtime_r(&now, &local));
+    const struct kg_chat_request request = { .tokenizer = t,
+                                             .messages = messages,
+                                             .n_messages = n_messages,
+                                             .add_generation_prompt = add_generation_prompt,
+                                             .date = options->date ? options->date : today,
+                                             .reasoning = options->reasoning ? options->reasoning : "medium" };
+    struct kg_buffer out = KG_BUFFER_INIT;
+    kg_buffer_append(&out, "", 0); /* so that an empty text is allocated, too */
+    status = t->chat->render(&request, &out, err);
+    if (status == KG_OK) *text = out.data;
+    else kg_buffer_free(&out);
+    return status;
 }
 
 enum kg_status kg_chat_render(const struct kg_tokenizer *t, const struct kg_chat_message *messages, size_t n_messages,
                               bool add_generation_prompt, char **text, struct kg_error *err) {
-    if (!t->chat_template) return kg_fail(err, KG_ERR_UNSUPPORTED, "the model's file has no tokenizer.chat_template");
-    if (!t->chat)
-        return kg_fail(err, KG_ERR_UNSUPPORTED, "tokenizer.chat_template is of no format kigo knows: '%s'",
-                       kg_quote(t->chat_template, strlen(t->chat_template)).text);
-    if (n_messages == 0) return kg_fail(err, KG_ERR_USAGE, "a chat needs at least one message");
-    for (size_t i = 0; i < n_messages; i++)
-        if (!is_role(messages[i].role))
-            return kg_fail(err, KG_ERR_USAGE, "message %zu has the role '%s'; kigo knows system, user and assistant", i,
-                           messages[i].role);
-    struct kg_buffer out = KG_BUFFER_INIT;
-    t->chat->render(messages, n_messages, t->chat_default_system, add_generation_prompt, &out);
-    *text = out.data;
-    return KG_OK;
+    return kg_chat_render_with(t, messages, n_messages, add_generation_prompt, &(struct kg_chat_options){ 0 }, text,
+                               err);
+}
+
+const char *kg_chat_format_name(const struct kg_tokenizer *t) {
+    return t->chat ? t->chat->name : NULL;
 }

@@ -51,6 +51,7 @@ struct kg_tokenizer {
     bool adds_bos, adds_eos;
     char *chat_template;               /* NULL: none */
     const struct kg_chat_format *chat; /* NULL: none kigo knows */
+    uint32_t chat_traits;              /* what chat->traits said */
     char *chat_default_system;         /* what the template says if no system message is given; NULL: nothing */
 };
 
@@ -58,7 +59,7 @@ struct kg_tokenizer {
 KG_WARN_UNUSED enum kg_status kg_tokenizer_load_merges(struct kg_tokenizer *tokenizer, const struct kg_gguf *gguf,
                                                        size_t n_more, struct kg_error *err);
 
-/* Recognises the template and fills chat and chat_default_system; marks the format's end tokens. */
+/* Recognises the template and fills chat, chat_traits and chat_default_system; marks the format's end tokens. */
 void kg_chat_recognise(struct kg_tokenizer *tokenizer);
 
 #endif

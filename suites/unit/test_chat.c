@@ -2,26 +2,58 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
+#include "engine/prompt.h"
 #include "suites/unit/vocabulary.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-enum { CHATS_PER_TEMPLATE = 14 };
+struct rendered {
+    const char *name, *file, *template_name;
+    size_t n_chats;
+};
+static const struct rendered RENDERED[] = {
+    { "qwen2_template", "chatml/chats.json", "qwen2.5", 14 },
+    { "plain_chatml_template", "chatml/chats.json", "plain", 14 },
+    { "default_in_the_loop_template", "chatml/chats.json", "first", 14 },
+    { "phi3_template", "chats/chats.json", "phi3.5", 54 },
+    { "phi3_template_of_any_role", "chats/chats.json", "phi3-any-role", 54 },
+    { "phi3_template_of_the_first_release", "chats/chats.json", "phi3-first", 54 },
+    { "harmony_template", "chats/chats.json", "gpt-oss", 102 },
+};
 
-static json_t *load_chats(void) {
-    char *text;
+static json_t *load_chats(const char *file_name) {
+    char *text, *path = kg_xasprintf("tokenizers/%s", file_name);
     size_t len;
     struct kg_error err = { 0 };
-    ck_assert_msg(kg_file_read(kg_fixture_path("tokenizers/chatml/chats.json"), &text, &len, &err) == KG_OK, "%s",
-                  err.message);
+    ck_assert_msg(kg_file_read(kg_fixture_path(path), &text, &len, &err) == KG_OK, "%s", err.message);
     json_t *file = json_loadb(text, len, 0, NULL);
     ck_assert_ptr_nonnull(file);
     free(text);
+    free(path);
     return file;
 }
 
-static void expect_rendered(const struct kg_tokenizer *t, const json_t *chat) {
+/* Ids 259 and on. */
+enum { BOS = SMALL_FIRST_EXTRA, EOS, START, END, RETURN, CALL };
+
+static struct kg_tokenizer *open_with(struct kg_record *rec, const char *chat_template) {
+    const struct small_vocabulary v = {
+        .extra_tokens = { "<s>", "<|endoftext|>", "<|start|>", "<|end|>", "<|return|>", "<|call|>" },
+        .extra_types = { 3, 3, 3, 3, 3, 3 },
+        .id_key = "bos_token_id",
+        .id_value = BOS,
+        .eos_id = EOS,
+        .chat_template = chat_template,
+    };
+    struct kg_tokenizer *t;
+    struct kg_error err = { 0 };
+    ck_assert_msg(small_vocabulary_open(rec, &v, &t, &err) == KG_OK, "%s", err.message);
+    return t;
+}
+
+static void expect_rendered(const struct kg_tokenizer *t, const json_t *chat, const char *date) {
     enum { MAX_MESSAGES = 8 };
     struct kg_chat_message messages[MAX_MESSAGES];
     const json_t *list = json_object_get(chat, "messages");
@@ -35,31 +67,168 @@ static void expect_rendered(const struct kg_tokenizer *t, const json_t *chat) {
     char *text;
     struct kg_error err = { 0 };
     const bool prompt = json_is_true(json_object_get(chat, "add_generation_prompt"));
-    ck_assert_msg(kg_chat_render(t, messages, n, prompt, &text, &err) == KG_OK, "%s", err.message);
-    ck_assert_str_eq(text, json_string_value(json_object_get(chat, "rendered")));
+    const bool dated = strcmp(kg_chat_format_name(t), "harmony") == 0;
+    const struct kg_chat_options options = { .date = dated ? date : NULL,
+                                             .reasoning =
+                                                 json_string_value(json_object_get(chat, "reasoning_effort")) };
+    ck_assert_msg(kg_chat_render_with(t, messages, n, prompt, &options, &text, &err) == KG_OK, "%s", err.message);
+    ck_assert_msg(strcmp(text, json_string_value(json_object_get(chat, "rendered"))) == 0, "chat %s: '%s'",
+                  json_string_value(json_object_get(chat, "name")), text);
     free(text);
 }
 
 static void as_jinja_renders(struct kg_record *rec, const void *arg) {
-    const char *name = arg;
-    json_t *file = load_chats(), *chat;
-    const struct small_vocabulary v = { .chat_template = json_string_value(
-                                            json_object_get(json_object_get(file, "templates"), name)) };
-    struct kg_tokenizer *t;
-    struct kg_error err = { 0 };
+    const struct rendered *row = arg;
+    json_t *file = load_chats(row->file), *chat;
+    const char *chat_template =
+        json_string_value(json_object_get(json_object_get(file, "templates"), row->template_name));
+    const char *date = json_string_value(json_object_get(file, "date"));
     size_t i, n_checked = 0;
-    ck_assert_ptr_nonnull(v.chat_template);
-    ck_assert_msg(small_vocabulary_open(rec, &v, &t, &err) == KG_OK, "%s", err.message);
+    ck_assert_ptr_nonnull(chat_template);
+    struct kg_tokenizer *t = open_with(rec, chat_template);
     json_array_foreach(json_object_get(file, "chats"), i, chat) {
-        if (strcmp(json_string_value(json_object_get(chat, "template")), name) != 0) continue;
-        expect_rendered(t, chat);
+        if (strcmp(json_string_value(json_object_get(chat, "template")), row->template_name) != 0) continue;
+        expect_rendered(t, chat, date);
         n_checked++;
     }
-    ck_assert_uint_eq(n_checked, CHATS_PER_TEMPLATE);
+    ck_assert_uint_eq(n_checked, row->n_chats);
     kg_record_metric(rec, "chats", "count", (double)n_checked);
     kg_tokenizer_free(t);
     json_decref(file);
 }
+
+static struct kg_tokenizer *open_template(struct kg_record *rec, const char *name) {
+    json_t *file = load_chats("chats/chats.json");
+    struct kg_tokenizer *t =
+        open_with(rec, json_string_value(json_object_get(json_object_get(file, "templates"), name)));
+    json_decref(file);
+    return t;
+}
+
+static struct kg_tokenizer *open_harmony(struct kg_record *rec) {
+    return open_template(rec, "gpt-oss");
+}
+
+/* The end of the analysis is not the end of the answer. */
+static void harmony_ends(struct kg_record *rec, const void *arg) {
+    struct kg_tokenizer *t = open_harmony(rec);
+    (void)arg;
+    ck_assert(kg_tokenizer_is_end(t, RETURN) && kg_tokenizer_is_end(t, CALL) && kg_tokenizer_is_end(t, EOS));
+    ck_assert(!kg_tokenizer_is_end(t, END) && !kg_tokenizer_is_end(t, START));
+    kg_tokenizer_free(t);
+}
+
+/* A template may leave a message out; a prompt to be answered may not. */
+static void prompt_of_a_message_left_out(struct kg_record *rec, const void *arg) {
+    static const struct {
+        const char *template_name;
+        struct kg_chat_message messages[2];
+        const char *says;
+    } ROWS[] = {
+        { "phi3-first", { { "system", "Be brief." }, { "user", "hi" } }, "leaves out message 0, of role 'system'" },
+        { "gpt-oss", { { "user", "hi" }, { "developer", "Be brief." } }, "leaves out message 1, of role 'developer'" },
+    };
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
+        struct kg_tokenizer *t = open_template(rec, ROWS[i].template_name);
+        struct kg_error err = { 0 };
+        struct kg_ids ids = { 0 };
+        char *rendered = NULL;
+        ck_assert_int_eq(kg_prompt_encode_chat(t, ROWS[i].messages, 2, &rendered, &ids, &err), KG_ERR_UNSUPPORTED);
+        ck_assert_ptr_null(rendered);
+        ck_assert_msg(strstr(err.message, ROWS[i].says) != NULL, "%s", err.message);
+        kg_tokenizer_free(t);
+    }
+}
+
+/* An empty system message that the template drops stays dropped where messages are encoded apart. */
+static void prompt_of_an_empty_message(struct kg_record *rec, const void *arg) {
+    static const struct kg_chat_message MESSAGES[] = { { "system", "" }, { "user", "<|end|>" } };
+    struct kg_tokenizer *t = open_template(rec, "phi3.5");
+    struct kg_error err = { 0 };
+    struct kg_ids ids = { 0 };
+    char *rendered, *text;
+    size_t len;
+    (void)arg;
+    ck_assert_msg(kg_prompt_encode_chat(t, MESSAGES, 2, &rendered, &ids, &err) == KG_OK, "%s", err.message);
+    ck_assert_str_eq(rendered, "<|user|>\n<|end|><|end|>\n<|assistant|>\n");
+    ck_assert_int_eq(kg_tokenizer_decode(t, ids.ids, ids.n, true, &text, &len, &err), KG_OK);
+    ck_assert_str_eq(text, rendered);
+    size_t n_ends = 0;
+    for (size_t i = 0; i < ids.n; i++) n_ends += ids.ids[i] == END;
+    ck_assert_uint_eq(n_ends, 1);
+    free(text);
+    free(rendered);
+    kg_ids_free(&ids);
+    kg_tokenizer_free(t);
+}
+
+/* Without a date, the day the process lives in: the one before or after a midnight. */
+static void harmony_date_is_today(struct kg_record *rec, const void *arg) {
+    struct kg_tokenizer *t = open_harmony(rec);
+    const struct kg_chat_message message = { "user", "hi" };
+    struct kg_error err = { 0 };
+    bool found = false;
+    char *text;
+    const time_t before = time(NULL);
+    (void)arg;
+    ck_assert_msg(kg_chat_render(t, &message, 1, true, &text, &err) == KG_OK, "%s", err.message);
+    const time_t days[] = { before, time(NULL) };
+    for (size_t i = 0; i < KG_COUNT_OF(days); i++) {
+        char line[64];
+        struct tm local;
+        strftime(line, sizeof line, "\nCurrent date: %Y-%m-%d\n\nReasoning: medium\n", localtime_r(&days[i], &local));
+        found |= strstr(text, line) != NULL;
+    }
+    ck_assert_msg(found, "'%s' has not today's date", text);
+    free(text);
+    kg_tokenizer_free(t);
+}
+
+/* Revisions of the template that write nothing behind the instructions. */
+static void harmony_without_the_empty_line(struct kg_record *rec, const void *arg) {
+    static const char BREAKS[] = "{{- developer_message }}\n        {{- \"\\n\\n\" }}";
+    json_t *file = load_chats("chats/chats.json");
+    char *chat_template = kg_xstrdup(json_string_value(json_object_get(json_object_get(file, "templates"), "gpt-oss")));
+    char *at = strstr(chat_template, BREAKS);
+    const struct kg_chat_message messages[] = { { "system", "Be brief." }, { "user", "hi" } };
+    struct kg_error err = { 0 };
+    char *text;
+    (void)arg;
+    ck_assert_ptr_nonnull(at);
+    memset(at + sizeof "{{- developer_message }}", ' ', sizeof BREAKS - 1 - sizeof "{{- developer_message }}");
+    struct kg_tokenizer *t = open_with(rec, chat_template);
+    ck_assert_msg(kg_chat_render(t, messages, 2, true, &text, &err) == KG_OK, "%s", err.message);
+    ck_assert_ptr_nonnull(strstr(text, "# Instructions\n\nBe brief.<|end|><|start|>user<|message|>hi<|end|>"));
+    free(text);
+    kg_tokenizer_free(t);
+    free(chat_template);
+    json_decref(file);
+}
+
+struct bad_options {
+    const char *name;
+    bool harmony;
+    struct kg_chat_options options;
+    struct kg_chat_message message;
+    const char *says;
+};
+static const struct bad_options BAD_OPTIONS[] = {
+    { "date_where_there_is_none", false, { .date = "2026-01-31" }, { "user", "hi" }, "chatml has no date" },
+    { "effort_where_there_is_none", false, { .reasoning = "low" }, { "user", "hi" }, "chatml has no reasoning effort" },
+    { "date_with_text", true, { .date = "2026-01-31\nobey" }, { "user", "hi" }, "YYYY-MM-DD" },
+    { "date_without_dashes", true, { .date = "2026/01/31" }, { "user", "hi" }, "'2026/01/31'" },
+    { "date_month_13", true, { .date = "2026-13-01" }, { "user", "hi" }, "'2026-13-01'" },
+    { "date_day_0", true, { .date = "2026-12-00" }, { "user", "hi" }, "'2026-12-00'" },
+    { "effort_unknown", true, { .reasoning = "extreme" }, { "user", "hi" }, "'extreme'" },
+    { "harmony_tool", true, { 0 }, { "tool", "42" }, "role 'tool'" },
+    { "harmony_channel_in_answer",
+      true,
+      { 0 },
+      { "assistant", "<|channel|>final<|message|>hi" },
+      "final channel's text alone" },
+    { "developer_where_there_is_none", false, { 0 }, { "developer", "hi" }, "role 'developer'" },
+};
 
 struct bad_chat {
     const char *name, *chat_template, *role;
@@ -77,6 +246,17 @@ static const struct bad_chat BAD[] = {
     { "unknown_role", CHATML, "tool", KG_ERR_USAGE, "'tool'" },
     { "no_messages", CHATML, NULL, KG_ERR_USAGE, "at least one message" },
 };
+
+static void options_are_refused(struct kg_record *rec, const void *arg) {
+    const struct bad_options *row = arg;
+    struct kg_tokenizer *t = row->harmony ? open_harmony(rec) : open_with(rec, CHATML);
+    struct kg_error err = { 0 };
+    char *text = NULL;
+    ck_assert_int_eq(kg_chat_render_with(t, &row->message, 1, true, &row->options, &text, &err), KG_ERR_USAGE);
+    ck_assert_ptr_null(text);
+    ck_assert_msg(strstr(err.message, row->says) != NULL, "'%s' does not say '%s'", err.message, row->says);
+    kg_tokenizer_free(t);
+}
 
 static void is_refused(struct kg_record *rec, const void *arg) {
     const struct bad_chat *row = arg;
@@ -109,12 +289,29 @@ static void qwen2_prompt_as_ids(struct kg_record *rec, const void *arg) {
 }
 
 static void build(struct kg_case_list *list) {
-    static const char *const TEMPLATES[] = { "qwen2.5", "plain", "first" };
-    static const char *const NAMES[] = { "qwen2_template", "plain_chatml_template", "default_in_the_loop_template" };
-    for (size_t i = 0; i < KG_COUNT_OF(TEMPLATES); i++)
+    static const struct {
+        const char *name;
+        void (*run)(struct kg_record *, const void *);
+    } OTHERS[] = { { "harmony_ends", harmony_ends },
+                   { "prompt_of_a_message_left_out", prompt_of_a_message_left_out },
+                   { "prompt_of_an_empty_message", prompt_of_an_empty_message },
+                   { "harmony_date_is_today", harmony_date_is_today },
+                   { "harmony_without_the_empty_line", harmony_without_the_empty_line } };
+    for (size_t i = 0; i < KG_COUNT_OF(RENDERED); i++)
+        kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
+                                                  .op = "chat",
+                                                  .name = RENDERED[i].name,
+                                                  .run = as_jinja_renders,
+                                                  .arg = &RENDERED[i] });
+    for (size_t i = 0; i < KG_COUNT_OF(BAD_OPTIONS); i++)
+        kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
+                                                  .op = "chat",
+                                                  .name = BAD_OPTIONS[i].name,
+                                                  .run = options_are_refused,
+                                                  .arg = &BAD_OPTIONS[i] });
+    for (size_t i = 0; i < KG_COUNT_OF(OTHERS); i++)
         kg_case_list_add(
-            list, &(struct kg_case){
-                      .layer = "unit", .op = "chat", .name = NAMES[i], .run = as_jinja_renders, .arg = TEMPLATES[i] });
+            list, &(struct kg_case){ .layer = "unit", .op = "chat", .name = OTHERS[i].name, .run = OTHERS[i].run });
     for (size_t i = 0; i < KG_COUNT_OF(BAD); i++)
         kg_case_list_add(
             list,

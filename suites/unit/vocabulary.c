@@ -104,6 +104,7 @@ static void write_keys(struct kg_gguf_writer *w, const struct small_vocabulary *
         kg_gguf_writer_u32(w, key, v->id_value);
         free(key);
     }
+    if (v->eos_id) kg_gguf_writer_u32(w, "tokenizer.ggml.eos_token_id", v->eos_id);
     if (v->adds_bos) kg_gguf_writer_bool(w, "tokenizer.ggml.add_bos_token", true);
 }
 

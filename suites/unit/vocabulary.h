@@ -22,6 +22,7 @@ struct small_vocabulary {
     const char *chat_template;   /* NULL: no key */
     const char *id_key;          /* tokenizer.ggml.<id_key> = id_value */
     uint32_t id_value;
+    uint32_t eos_id;                     /* 0: no key */
     bool no_tokens, no_merges, no_types; /* leave the key out */
     bool tokens_are_numbers;             /* tokens as an array of I32 */
     bool types_cut_short;                /* one type less than tokens */

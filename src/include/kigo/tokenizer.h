@@ -72,14 +72,28 @@ bool kg_tokenizer_is_end(const struct kg_tokenizer *tokenizer, int32_t id);
 
 /* Chat formats. */
 struct kg_chat_message {
-    const char *role; /* "system", "user" or "assistant" */
+    const char *role; /* "system", "user" or "assistant"; in harmony "developer" too */
     const char *content;
 };
-/* Renders messages in the model's chat format (recognised from tokenizer.chat_template), ending where the assistant
- * speaks if add_generation_prompt; malloc'ed text. The template's own behaviour decides about a default system prompt;
- * nothing is added that it does not add. KG_ERR_UNSUPPORTED if the file has no template kigo knows. */
+/* Of formats that tell the model more than the messages do (harmony); for the others both must be NULL. */
+struct kg_chat_options {
+    const char *date;      /* "2026-01-31"; NULL: today where the process runs, as the publisher's template has it */
+    const char *reasoning; /* effort: "low", "medium" or "high"; NULL: "medium" */
+};
+/* Renders messages in the model's chat format (recognised from tokenizer.chat_template: ChatML, Phi-3's, harmony), ending
+ * where the assistant speaks if add_generation_prompt; malloc'ed text. The template's own behaviour decides: nothing is
+ * added that it does not add, and what it leaves out (harmony a system message that is not the first, the first Phi-3 any
+ * system message) is left out. KG_ERR_UNSUPPORTED if the file has no template kigo knows; KG_ERR_USAGE names a role the
+ * format lacks ("tool" among them: tools are not rendered), an option it lacks or that is out of form. */
+KG_WARN_UNUSED enum kg_status kg_chat_render_with(const struct kg_tokenizer *tokenizer,
+                                                  const struct kg_chat_message *messages, size_t n_messages,
+                                                  bool add_generation_prompt, const struct kg_chat_options *options,
+                                                  char **text, struct kg_error *err);
+/* With the options' defaults. */
 KG_WARN_UNUSED enum kg_status kg_chat_render(const struct kg_tokenizer *tokenizer,
                                              const struct kg_chat_message *messages, size_t n_messages,
                                              bool add_generation_prompt, char **text, struct kg_error *err);
+/* "chatml", "phi3", "harmony", ...; NULL if kigo knows none for the model. */
+const char *kg_chat_format_name(const struct kg_tokenizer *tokenizer);
 
 #endif

@@ -1,0 +1,83 @@
+/* Harmony, GPT-OSS's format: "<|start|>" role "<|message|>" content "<|end|>" for each message.
+ *
+ * A system message of the template's own comes first, with the date and the reasoning effort; the first message, if it is
+ * the system's or the developer's, becomes the developer's instructions, and later ones of these roles are left out. What
+ * the assistant said before was in the final channel. Tools are not rendered. Source: the chat_template.jinja that
+ * openai/gpt-oss-20b and -120b were released with. */
+#include "tokenizer/chat.h"
+#include "tokenizer/tokenizer.h"
+#include <string.h>
+
+#define IDENTITY "You are ChatGPT, a large language model trained by OpenAI."
+#define CUTOFF "Knowledge cutoff: 2024-06\n"
+#define CHANNELS "# Valid channels: analysis, commentary, final. Channel must be included for every message."
+#define FINAL "<|start|>assistant<|channel|>final<|message|>"
+
+enum { BREAKS_AFTER_INSTRUCTIONS = 1 };
+
+/* Revisions differ in the empty line behind the instructions. */
+static uint32_t traits(const char *chat_template) {
+    static const char MESSAGE[] = "{{- developer_message }}", BREAKS[] = "{{- \"\n\n\" }}";
+    const char *at = strstr(chat_template, MESSAGE);
+    if (!at) return 0;
+    at += sizeof MESSAGE - 1;
+    at += strspn(at, " \n");
+    return strncmp(at, BREAKS, sizeof BREAKS - 1) == 0 ? BREAKS_AFTER_INSTRUCTIONS : 0;
+}
+
+static bool instructs(const char *role) {
+    return strcmp(role, "system") == 0 || strcmp(role, "developer") == 0;
+}
+
+/* The template raises an exception for these. */
+static enum kg_status check_answer(const struct kg_chat_message *m, size_t i, struct kg_error *err) {
+    static const char *const TAGS[] = { "<|channel|>analysis<|message|>", "<|channel|>final<|message|>" };
+    for (size_t k = 0; k < sizeof TAGS / sizeof *TAGS; k++)
+        if (strstr(m->content, TAGS[k]))
+            return kg_fail(err, KG_ERR_USAGE,
+                           "message %zu, the assistant's, holds '%s'; give the final channel's text alone", i, TAGS[k]);
+    return KG_OK;
+}
+
+static enum kg_status render(const struct kg_chat_request *r, struct kg_buffer *out, struct kg_error *err) {
+    KG_CHAT_PUTS(out, "<|start|>system<|message|>" IDENTITY "\n" CUTOFF "Current date: ", r->date,
+                 "\n\nReasoning: ", r->reasoning, "\n\n" CHANNELS "<|end|>");
+    size_t first = 0;
+    if (instructs(r->messages[0].role)) {
+        const bool breaks = r->tokenizer->chat_traits & BREAKS_AFTER_INSTRUCTIONS;
+        if (*r->messages[0].content)
+            KG_CHAT_PUTS(out, "<|start|>developer<|message|># Instructions\n\n", r->messages[0].content,
+                         breaks ? "\n\n" : "", "<|end|>");
+        first = 1;
+    }
+    for (size_t i = first; i < r->n_messages; i++) {
+        const struct kg_chat_message *m = &r->messages[i];
+        const bool is_last = i + 1 == r->n_messages && !r->add_generation_prompt;
+        if (strcmp(m->role, "user") == 0) KG_CHAT_PUTS(out, "<|start|>user<|message|>", m->content, "<|end|>");
+        if (strcmp(m->role, "assistant") != 0) continue;
+        const enum kg_status status = check_answer(m, i, err);
+        if (status != KG_OK) return status;
+        KG_CHAT_PUTS(out, FINAL, m->content, is_last ? "<|return|>" : "<|end|>");
+    }
+    if (r->add_generation_prompt) kg_buffer_puts(out, "<|start|>assistant");
+    return KG_OK;
+}
+
+static const struct kg_chat_format HARMONY = {
+    .name = "harmony",
+    .needs = (const char *const[]){ IDENTITY, CUTOFF, "\"Current date: \" + strftime_now(\"%Y-%m-%d\") + \"\n\n\"",
+                                    "\"Reasoning: \" + reasoning_effort + \"\n\n\"", CHANNELS, "# Instructions\n\n",
+                                    "\"<|start|>user<|message|>\" + message.content + \"<|end|>\"",
+                                    "\"" FINAL "\" + message.content + \"<|end|>\"",
+                                    "\"" FINAL "\" + message.content + \"<|return|>\"", NULL },
+    .refuses = (const char *const[]){ "| trim", "|trim", ".strip(", NULL },
+    .roles = (const char *const[]){ "system", "developer", "user", "assistant", NULL },
+    .ends = (const char *const[]){ "<|return|>", "<|call|>", "<|endoftext|>", NULL },
+    .goes_on = "<|end|>", /* of the analysis; the answer follows */
+    .has_date = true,
+    .has_channels = true,
+    .traits = traits,
+    .render = render,
+};
+
+const struct kg_chat_format *const KG_HARMONY_FORMATS[] = { &HARMONY, NULL };

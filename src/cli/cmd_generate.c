@@ -185,7 +185,9 @@ int kg_cmd_generate(int argc, char **argv) {
         .summary = "Continue a prompt, or answer it with --chat. Text streams to standard output; tokens/s and peak\n"
                    "memory go to standard error. Special tokens written in a prompt become their ids; in a chat's\n"
                    "message they stay text. The beginning-of-sequence token is added if the model asks for it.\n"
-                   "One newline at the end of a file or of standard input is not part of the prompt.",
+                   "One newline at the end of a file or of standard input is not part of the prompt. Of an answer in\n"
+                   "harmony's channels, the final message alone comes as it is; with others before it each is headed,\n"
+                   "[analysis] and [final], and --json gives the final one as \"answer\" too.",
         .options = rows,
         .n_options = KG_COUNT_OF(rows),
     };

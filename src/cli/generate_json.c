@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static json_t *list_of_ids(const int32_t *ids, size_t n) {
@@ -79,6 +80,20 @@ static json_t *precision_of(const struct kg_cli_generate *g) {
                      kg_precision_name(g->engine.activations), "kv", kg_precision_name(g->engine.kv));
 }
 
+/* The final message alone, where an answer has channels; "text" shows them all. */
+static void add_answer(json_t *object, const struct kg_cli_generate *g) {
+    const struct kg_tokenizer *t = kg_model_tokenizer(g->engine.model);
+    const struct kg_generate_result *r = &g->result;
+    struct kg_error err;
+    char *text;
+    size_t len;
+    if (!object || !kg_chat_has_channels(t)) return;
+    if (kg_tokenizer_show(t, g->prompt_ids.ids, g->prompt_ids.n, r->ids, r->n_ids, true, &text, &len, &err) != KG_OK)
+        return;
+    json_object_set_new(object, "answer", json_stringn(text, len));
+    free(text);
+}
+
 char *kg_cli_generate_json(const struct kg_cli_generate *g) {
     const struct kg_generate_result *r = &g->result;
     json_t *object =
@@ -89,6 +104,7 @@ char *kg_cli_generate_json(const struct kg_cli_generate *g) {
                   memory_of(g->engine.backend), "decode_allocations", (json_int_t)r->n_decode_allocations,
                   "decode_waits", (json_int_t)r->n_decode_waits, "backend", kg_backend_name(g->engine.backend),
                   "precision", precision_of(g), "model", model_of(g));
+    add_answer(object, g);
     char *line = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
     json_decref(object);
     return line;

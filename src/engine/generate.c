@@ -18,7 +18,7 @@ struct run {
     int32_t *history;            /* prompt, then generated ids */
     size_t n_prompt, n_ids;
     size_t n_shown; /* generated ids whose text was given out */
-    struct kg_utf8_stream utf8;
+    struct kg_text_stream shown;
     struct kg_buffer text;
     bool cancelled;
     struct kg_generate_result result;
@@ -76,12 +76,8 @@ static void emit(struct run *r, size_t from) {
 static enum kg_status show(struct run *r, size_t end) {
     const size_t from = r->text.len;
     for (; r->n_shown < end; r->n_shown++) {
-        const char *bytes;
-        size_t len;
-        const enum kg_status status =
-            kg_tokenizer_token_bytes(r->tokenizer, generated(r)[r->n_shown], false, &bytes, &len, r->err);
+        const enum kg_status status = kg_text_stream_push(&r->shown, generated(r)[r->n_shown], &r->text, r->err);
         if (status) return status;
-        kg_utf8_stream_push(&r->utf8, bytes, len, &r->text);
     }
     emit(r, from);
     return KG_OK;
@@ -175,7 +171,7 @@ static enum kg_status finish_text(struct run *r) {
     const enum kg_status status = show(r, r->n_ids);
     if (status) return status;
     const size_t from = r->text.len;
-    kg_utf8_stream_finish(&r->utf8, &r->text);
+    kg_text_stream_finish(&r->shown, &r->text);
     emit(r, from);
     if (r->cancelled) r->result.finish = KG_FINISH_CANCELLED;
     return KG_OK;
@@ -211,6 +207,7 @@ enum kg_status kg_generate(struct kg_session *session, const int32_t *prompt, si
     r.history = kg_xcalloc(n_prompt + most, sizeof *r.history);
     r.result.token_ns = kg_xcalloc(most + 1, sizeof *r.result.token_ns);
     memcpy(r.history, prompt, n_prompt * sizeof *prompt);
+    kg_text_stream_begin(&r.shown, r.tokenizer, prompt, n_prompt);
 
     int32_t id = -1;
     status = begin(&r, start_ns, &id);

@@ -43,6 +43,17 @@ static void set_end(struct kg_tokenizer *t, const char *text, bool end) {
     if (id >= 0 && kg_tokenizer_is_special(t, id)) t->tokens[id].end = end;
 }
 
+/* Without all four of them text is shown as it comes. */
+static void find_channel_marks(struct kg_tokenizer *t) {
+    static const char *const TEXTS[] = { "<|start|>", "<|channel|>", "<|message|>", "<|end|>" };
+    int32_t ids[KG_COUNT_OF(TEXTS)];
+    for (size_t i = 0; i < KG_COUNT_OF(TEXTS); i++) {
+        ids[i] = kg_tokenizer_find(t, TEXTS[i]);
+        if (ids[i] < 0 || !kg_tokenizer_is_special(t, ids[i])) return;
+    }
+    t->channel_marks = (struct kg_channel_marks){ ids[0], ids[1], ids[2], ids[3] };
+}
+
 void kg_chat_recognise(struct kg_tokenizer *t) {
     char *text = with_line_breaks(t->chat_template);
     for (size_t i = 0; i < KG_COUNT_OF(FORMATS); i++)
@@ -52,6 +63,7 @@ void kg_chat_recognise(struct kg_tokenizer *t) {
         if (t->chat->traits) t->chat_traits = t->chat->traits(text);
         if (t->chat->default_system) t->chat_default_system = t->chat->default_system(t->chat_template);
         for (const char *const *end = t->chat->ends; *end; end++) set_end(t, *end, true);
+        if (t->chat->has_channels) find_channel_marks(t);
         if (t->chat->goes_on) set_end(t, t->chat->goes_on, false);
     }
     free(text);

@@ -24,7 +24,7 @@ struct kg_chat_format {
     const char *const *ends;    /* tokens that end a turn; NULL-terminated */
     const char *goes_on;        /* a token that does not, whatever the file says; NULL: none */
     bool has_date;              /* and reasoning effort */
-    bool has_channels;          /* answers have headers: see channels.h */
+    bool has_channels;          /* answers have headers: see text_stream.c */
     /* What of the template the renderer has to know; may be NULL. Line breaks in the text are not escaped. */
     uint32_t (*traits)(const char *chat_template);
     /* The default system message of the template as it stands in the file, malloc'ed, NULL if it adds none; may be NULL. */

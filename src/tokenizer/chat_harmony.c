@@ -13,16 +13,24 @@
 #define CHANNELS "# Valid channels: analysis, commentary, final. Channel must be included for every message."
 #define FINAL "<|start|>assistant<|channel|>final<|message|>"
 
-enum { BREAKS_AFTER_INSTRUCTIONS = 1 };
+enum {
+    BREAKS_AFTER_INSTRUCTIONS = 1, /* an empty line: revisions differ */
+    HAS_REASONING = 2,             /* the effort is not the template's own */
+};
 
-/* Revisions differ in the empty line behind the instructions. */
+/* Whether the literal behind the instructions begins with an empty line, before any other statement. */
+static bool breaks_after_instructions(const char *chat_template) {
+    static const char HEAD[] = "# Instructions\n\n";
+    const char *at = strstr(chat_template, HEAD);
+    if (!at || !*(at += sizeof HEAD - 1)) return false;
+    for (at++; *at && *at != '"' && *at != '\''; at++) /* past the quote that ends the head */
+        if (at[0] == '{' && at[1] == '%') return false;
+    return *at && strncmp(at + 1, "\n\n", 2) == 0;
+}
+
 static uint32_t traits(const char *chat_template) {
-    static const char MESSAGE[] = "{{- developer_message }}", BREAKS[] = "{{- \"\n\n\" }}";
-    const char *at = strstr(chat_template, MESSAGE);
-    if (!at) return 0;
-    at += sizeof MESSAGE - 1;
-    at += strspn(at, " \n");
-    return strncmp(at, BREAKS, sizeof BREAKS - 1) == 0 ? BREAKS_AFTER_INSTRUCTIONS : 0;
+    return (breaks_after_instructions(chat_template) ? BREAKS_AFTER_INSTRUCTIONS : 0u) |
+           (strstr(chat_template, "reasoning_effort") ? HAS_REASONING : 0u);
 }
 
 static bool instructs(const char *role) {
@@ -40,6 +48,9 @@ static enum kg_status check_answer(const struct kg_chat_message *m, size_t i, st
 }
 
 static enum kg_status render(const struct kg_chat_request *r, struct kg_buffer *out, struct kg_error *err) {
+    if (strcmp(r->reasoning, "medium") != 0 && !(r->tokenizer->chat_traits & HAS_REASONING))
+        return kg_fail(err, KG_ERR_USAGE, "the model's chat template has a reasoning effort of its own, not '%s'",
+                       r->reasoning);
     KG_CHAT_PUTS(out, "<|start|>system<|message|>" IDENTITY "\n" CUTOFF "Current date: ", r->date,
                  "\n\nReasoning: ", r->reasoning, "\n\n" CHANNELS "<|end|>");
     size_t first = 0;
@@ -65,11 +76,9 @@ static enum kg_status render(const struct kg_chat_request *r, struct kg_buffer *
 
 static const struct kg_chat_format HARMONY = {
     .name = "harmony",
-    .needs = (const char *const[]){ IDENTITY, CUTOFF, "\"Current date: \" + strftime_now(\"%Y-%m-%d\") + \"\n\n\"",
-                                    "\"Reasoning: \" + reasoning_effort + \"\n\n\"", CHANNELS, "# Instructions\n\n",
-                                    "\"<|start|>user<|message|>\" + message.content + \"<|end|>\"",
-                                    "\"" FINAL "\" + message.content + \"<|end|>\"",
-                                    "\"" FINAL "\" + message.content + \"<|return|>\"", NULL },
+    .needs =
+        (const char *const[]){ IDENTITY, CUTOFF, "Current date: ", "strftime_now(", "Reasoning: ", CHANNELS,
+                               "<|start|>developer<|message|>", "<|start|>user<|message|>", FINAL, "<|return|>", NULL },
     .refuses = (const char *const[]){ "| trim", "|trim", ".strip(", NULL },
     .roles = (const char *const[]){ "system", "developer", "user", "assistant", NULL },
     .ends = (const char *const[]){ "<|return|>", "<|call|>", "<|endoftext|>", NULL },

@@ -313,6 +313,7 @@ static enum kg_status load_chat(struct kg_tokenizer *t, const struct kg_gguf *g,
 enum kg_status kg_tokenizer_create(const struct kg_gguf *g, struct kg_tokenizer **tokenizer, struct kg_error *err) {
     struct kg_tokenizer *t = kg_xcalloc(1, sizeof *t);
     t->bos = t->eos = -1;
+    t->channel_marks = (struct kg_channel_marks){ -1, -1, -1, -1 };
     enum kg_status status = load_model(t, g, err);
     if (status == KG_OK && !t->sentencepiece) status = load_kind(t, g, err);
     if (status == KG_OK) status = load_tokens(t, g, err);

@@ -13,5 +13,6 @@ libkigo_a_SOURCES += \
 	src/tokenizer/pretokenize.c src/tokenizer/pretokenize.h \
 	src/tokenizer/sentencepiece.c src/tokenizer/sentencepiece.h \
 	src/tokenizer/special.c src/tokenizer/special.h \
+	src/tokenizer/text_stream.c \
 	src/tokenizer/text_map.c src/tokenizer/text_map.h \
 	src/tokenizer/tokenizer.h

@@ -35,6 +35,11 @@ int32_t kg_token_find_spelled(const struct kg_tokenizer *tokenizer, const char *
 
 struct kg_chat_format;
 
+/* The tokens around an answer's messages, in a chat format with channels; all -1 elsewhere. */
+struct kg_channel_marks {
+    int32_t start, channel, message, end;
+};
+
 struct kg_tokenizer {
     struct kg_token *tokens;
     size_t n_tokens;
@@ -52,14 +57,15 @@ struct kg_tokenizer {
     char *chat_template;               /* NULL: none */
     const struct kg_chat_format *chat; /* NULL: none kigo knows */
     uint32_t chat_traits;              /* what chat->traits said */
-    char *chat_default_system;         /* what the template says if no system message is given; NULL: nothing */
+    struct kg_channel_marks channel_marks;
+    char *chat_default_system; /* what the template says if no system message is given; NULL: nothing */
 };
 
 /* Reads tokenizer.ggml.merges into the (initialised) bpe; n_more: room to leave for characters. byte_ids are not set. */
 KG_WARN_UNUSED enum kg_status kg_tokenizer_load_merges(struct kg_tokenizer *tokenizer, const struct kg_gguf *gguf,
                                                        size_t n_more, struct kg_error *err);
 
-/* Recognises the template and fills chat, chat_traits and chat_default_system; marks the format's end tokens. */
+/* Recognises the template and fills what the tokenizer knows of its format; marks the format's end tokens. */
 void kg_chat_recognise(struct kg_tokenizer *tokenizer);
 
 #endif

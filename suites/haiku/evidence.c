@@ -43,14 +43,16 @@ static enum kg_status check_prompt(const struct kg_haiku_bench *bench, const str
     return status;
 }
 
-/* Ids of the vocabulary, none padding and in a poem none a special token, that decode to the text byte for byte. */
+/* Ids of the vocabulary, none padding and in a poem none a special token but those of an answer's channels, that are
+ * shown as the text byte for byte. */
 static enum kg_status check_ids(const struct kg_haiku_bench *bench, int what, struct kg_haiku_judgement *j,
                                 struct kg_error *err) {
     const struct kg_generate_result *const result = &j->answer.result;
+    const bool may_be_special = kg_chat_has_channels(bench->tokenizer) || !(what & KG_JUDGE_POEM);
     if (result->n_ids == 0) blame(j, KG_EVIDENCE_BIT_IDS, "none");
     for (size_t i = 0; i < result->n_ids; i++) {
         const int32_t id = result->ids[i];
-        const bool special = what & KG_JUDGE_POEM && kg_tokenizer_is_special(bench->tokenizer, id);
+        const bool special = !may_be_special && kg_tokenizer_is_special(bench->tokenizer, id);
         if (id < 0 || (size_t)id >= bench->n_tokens || special) {
             blame(j, KG_EVIDENCE_BIT_IDS, "id %d at %zu of %zu", id, i, result->n_ids);
             return KG_OK;
@@ -58,8 +60,8 @@ static enum kg_status check_ids(const struct kg_haiku_bench *bench, int what, st
     }
     char *text;
     size_t len;
-    const enum kg_status status =
-        kg_tokenizer_decode(bench->tokenizer, result->ids, result->n_ids, false, &text, &len, err);
+    const enum kg_status status = kg_tokenizer_show(bench->tokenizer, j->answer.prompt_ids.ids, j->answer.prompt_ids.n,
+                                                    result->ids, result->n_ids, false, &text, &len, err);
     if (status != KG_OK) return status;
     if (len != result->text_len || memcmp(text, result->text, len) != 0)
         blame(j, KG_EVIDENCE_BIT_TEXT, "'%s' of ids that say '%s'", result->text, text);

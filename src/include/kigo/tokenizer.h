@@ -55,6 +55,29 @@ struct kg_buffer;
 void kg_utf8_stream_push(struct kg_utf8_stream *stream, const char *bytes, size_t len, struct kg_buffer *out);
 void kg_utf8_stream_finish(struct kg_utf8_stream *stream, struct kg_buffer *out);
 
+/* What a reader is shown of generated ids, token by token: special tokens hidden, only whole characters, and without the
+ * one space that kg_tokenizer_decode takes off the beginning. In a chat format with channels (harmony) the headers of the
+ * answer's messages are hidden; a message of another channel than "final" comes as "[analysis]\n" and its text, and what
+ * follows it after "\n\n[final]\n", so that the final message alone is plain text. Elsewhere it is kg_tokenizer_decode's. */
+struct kg_text_stream {
+    const struct kg_tokenizer *tokenizer;
+    struct kg_utf8_stream utf8;
+    bool final_only; /* to be set after begin: messages of other channels are hidden, too */
+    /* of the stream's own */
+    bool at_start, in_header, in_name, is_final, shown_any;
+    char channel[24];
+};
+/* prompt: the ids before; they tell whether a header is open. */
+void kg_text_stream_begin(struct kg_text_stream *stream, const struct kg_tokenizer *tokenizer, const int32_t *prompt,
+                          size_t n_prompt);
+KG_WARN_UNUSED enum kg_status kg_text_stream_push(struct kg_text_stream *stream, int32_t id, struct kg_buffer *out,
+                                                  struct kg_error *err);
+void kg_text_stream_finish(struct kg_text_stream *stream, struct kg_buffer *out);
+/* All of it at once; malloc'ed, NUL-terminated text of *len bytes. */
+KG_WARN_UNUSED enum kg_status kg_tokenizer_show(const struct kg_tokenizer *tokenizer, const int32_t *prompt,
+                                                size_t n_prompt, const int32_t *ids, size_t n, bool final_only,
+                                                char **text, size_t *len, struct kg_error *err);
+
 size_t kg_tokenizer_n_tokens(const struct kg_tokenizer *tokenizer);
 /* The tokens before those of type UNUSED at the end, which only pad the vocabulary and are never to be drawn. */
 size_t kg_tokenizer_n_drawable(const struct kg_tokenizer *tokenizer);
@@ -95,5 +118,7 @@ KG_WARN_UNUSED enum kg_status kg_chat_render(const struct kg_tokenizer *tokenize
                                              bool add_generation_prompt, char **text, struct kg_error *err);
 /* "chatml", "phi3", "harmony", ...; NULL if kigo knows none for the model. */
 const char *kg_chat_format_name(const struct kg_tokenizer *tokenizer);
+/* Whether answers have channels, as harmony's do. */
+bool kg_chat_has_channels(const struct kg_tokenizer *tokenizer);
 
 #endif

@@ -4,11 +4,27 @@
 #include "base/utf8.h"
 #include "model/gguf.h"
 #include "tokenizer/normalize.h"
+#include "tokenizer/special.h"
+#include "tokenizer/tokenizer.h"
 #include <kigo/tokenizer.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Valid text comes back as it was, or in form C, which some kinds of vocabularies ask for. */
+/* Text whose special tokens swallow white space, or with U+2581, comes back otherwise: from where it differs on, what is
+ * left must differ by such alone. */
+static bool same_but_spaces(const char *text, size_t len, const char *back, size_t n_back) {
+    size_t at = 0, in = 0;
+    for (;;) {
+        at += kg_white_space_span(text + at, len - at);
+        in += kg_white_space_span(back + in, n_back - in);
+        if (at == len || in == n_back) return at == len && in == n_back;
+        if (len - at >= 3 && memcmp(text + at, "\u2581", 3) == 0) at += 3;
+        else if (text[at++] != back[in++]) return false;
+    }
+}
+
+/* Valid text comes back as it was, or in form C, which some kinds of vocabularies ask for; SentencePiece's may change
+ * spaces. */
 static void expect_round_trip(const struct kg_tokenizer *t, const char *text, size_t len, const struct kg_ids *ids) {
     struct kg_error err = { .status = KG_OK };
     struct kg_buffer composed = KG_BUFFER_INIT;
@@ -19,7 +35,8 @@ static void expect_round_trip(const struct kg_tokenizer *t, const char *text, si
     if (!kg_utf8_valid(back, n_back)) abort();
     const bool as_it_was = n_back == len && (len == 0 || memcmp(back, text, len) == 0);
     const bool in_form_c = n_back == composed.len && (n_back == 0 || memcmp(back, composed.data, n_back) == 0);
-    if (!as_it_was && !in_form_c) abort();
+    const bool in_pieces = t->sentencepiece && same_but_spaces(text, len, back, n_back);
+    if (!as_it_was && !in_form_c && !in_pieces) abort();
     kg_buffer_free(&composed);
     free(back);
 }

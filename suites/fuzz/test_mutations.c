@@ -105,8 +105,56 @@ static void vocabulary_seeds(struct kg_buffer seeds[N_SEEDS]) {
     put_vocabulary(&seeds[2], "llama-bpe");
 }
 
+/* SentencePiece-style, with scores, with merges too, and with tokens past the end of a word. */
+static void put_pieces(struct kg_buffer *image, bool merges, const char *last) {
+    static const char *const PIECES[] = {
+        "\u2581", "h", "e", "l", "he", "ll", "\u2581he", "hell", "<|im_end|>", "<a>"
+    };
+    enum { N_BYTES = 256, FIRST_PIECE = 3 + N_BYTES, N_TOKENS = FIRST_PIECE + KG_COUNT_OF(PIECES) + 1 };
+    const uint64_t counts[] = { 0, 6 + merges };
+    kg_buffer_append(image, "GGUF\3\0\0", 8);
+    kg_buffer_append(image, counts, sizeof counts);
+    put_key(image, "tokenizer.ggml.model", KG_GGUF_STRING);
+    put_str(image, "llama");
+    put_key(image, "tokenizer.ggml.add_space_prefix", KG_GGUF_BOOL);
+    kg_buffer_append(image, &(uint8_t){ 1 }, 1);
+    put_array(image, "kigo.tokenizer.rstrip_token_ids", KG_GGUF_I32, 1);
+    kg_buffer_append(image, &(int32_t){ FIRST_PIECE + 8 }, sizeof(int32_t));
+    if (merges) {
+        put_array(image, "tokenizer.ggml.merges", KG_GGUF_STRING, 2);
+        put_str(image, "h e");
+        put_str(image, "l l");
+    }
+    put_array(image, "tokenizer.ggml.token_type", KG_GGUF_I32, N_TOKENS);
+    for (int i = 0; i < N_TOKENS; i++) {
+        const int32_t special = i == 0 ? 2 : i < 3 || i == FIRST_PIECE + 8 ? 3 : i == FIRST_PIECE + 9 ? 4 : 1;
+        const int32_t type = i >= 3 && i < FIRST_PIECE ? 6 : special;
+        kg_buffer_append(image, &type, sizeof type);
+    }
+    put_array(image, "tokenizer.ggml.scores", KG_GGUF_F32, N_TOKENS);
+    for (int i = 0; i < N_TOKENS; i++) kg_buffer_append(image, &(float){ -(float)i }, sizeof(float));
+    put_array(image, "tokenizer.ggml.tokens", KG_GGUF_STRING, N_TOKENS);
+    put_str(image, "<unk>");
+    put_str(image, "<s>");
+    put_str(image, "</s>");
+    for (unsigned byte = 0; byte < N_BYTES; byte++) {
+        char text[8];
+        snprintf(text, sizeof text, "<0x%02X>", byte);
+        put_str(image, text);
+    }
+    for (size_t i = 0; i < KG_COUNT_OF(PIECES); i++) put_str(image, PIECES[i]);
+    put_str(image, last);
+}
+
+static void pieces_seeds(struct kg_buffer seeds[N_SEEDS]) {
+    put_pieces(&seeds[0], false, "\u00e9l");
+    put_pieces(&seeds[1], true, "x");
+    put_pieces(&seeds[2], false, "l\u2581");
+}
+
 static void text_seeds(struct kg_buffer seeds[N_SEEDS]) {
-    kg_buffer_puts(&seeds[0], "I'm we'LL <|im_end|> <a>hello 1234567 \r\n\n  \t x<|im_start|>user\n");
+    kg_buffer_puts(&seeds[0],
+                   "I'm we'LL <|im_end|> <a>hello 1234567 \r\n\n  \t x<|im_start|>user\n <|end|> \n</s>  a\u2581b");
     kg_buffer_puts(&seeds[1],
                    "e\u0301 a\u0302\u0323 \u1100\u1161\u11a8 \u2126 \U0001f468\u200d\U0001f469 \U00031350\u0897");
     kg_buffer_puts(&seeds[2], "\u6771\u4eac \u05e9\u05dc\u05d5\u05dd \u0e01\u0e33 \u3000\u180e\u00a0\u0660'\u017f");
@@ -166,6 +214,10 @@ static bool encode_by_qwen2(const uint8_t *data, size_t size) {
     return kg_fuzz_encode(published_vocabulary("qwen2.5"), data, size);
 }
 
+static bool encode_by_phi3(const uint8_t *data, size_t size) {
+    return kg_fuzz_encode(published_vocabulary("phi3"), data, size);
+}
+
 struct target {
     const char *name;
     void (*make_seeds)(struct kg_buffer seeds[N_SEEDS]);
@@ -177,9 +229,11 @@ static const struct target TARGETS[] = {
     { "gguf", gguf_seeds, kg_fuzz_gguf, 0, NULL },
     { "safetensors", safetensors_seeds, kg_fuzz_safetensors, 0, NULL },
     { "vocabulary", vocabulary_seeds, kg_fuzz_vocabulary, 0, NULL },
+    { "sentencepiece", pieces_seeds, kg_fuzz_vocabulary, 0, NULL },
     { "bundle", bundle_seeds, kg_fuzz_bundle, 0, NULL },
     { "ncu", ncu_seeds, kg_fuzz_ncu, 0, NULL },
     { "encode", text_seeds, encode_by_qwen2, 0, NULL },
+    { "encode_by_characters", text_seeds, encode_by_phi3, 0, NULL },
     { "archive", archive_seeds, kg_fuzz_archive, 10000, "10000 mutations" }, /* each makes files */
 };
 

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/size.h"
 #include "engine/prompt.h"
+#include "model/gguf.h"
 #include "suites/unit/vocabulary.h"
 #include <check.h>
 #include <stdlib.h>
@@ -288,11 +289,86 @@ static void qwen2_prompt_as_ids(struct kg_record *rec, const void *arg) {
     free(text);
 }
 
+/* GPT-OSS's vocabulary is o200k's with special tokens from 199998 on. */
+static const struct {
+    int32_t id;
+    const char *text;
+} HARMONY_TOKENS[] = { { 199998, "<|startoftext|>" }, { 200002, "<|return|>" }, { 200003, "<|constrain|>" },
+                       { 200005, "<|channel|>" },     { 200006, "<|start|>" },  { 200007, "<|end|>" },
+                       { 200008, "<|message|>" },     { 200012, "<|call|>" } };
+
+static struct kg_tokenizer *open_gpt_oss(struct kg_record *rec) {
+    struct kg_gguf *g;
+    struct kg_tokenizer *t;
+    struct kg_error err = { 0 };
+    const struct kg_gguf_key *tokens, *types;
+    struct kg_gguf_writer *w = kg_gguf_writer_new(32);
+    json_t *file = load_chats("chats/chats.json");
+    const json_t *chat_template = json_object_get(json_object_get(file, "templates"), "gpt-oss");
+    ck_assert_int_eq(kg_gguf_open(kg_built_fixture_path("tokenizers/o200k/vocab.gguf"), &g, &err), KG_OK);
+    ck_assert_int_eq(kg_gguf_get_array(g, "tokenizer.ggml.tokens", KG_GGUF_STRING, &tokens, &err), KG_OK);
+    ck_assert_int_eq(kg_gguf_get_array(g, "tokenizer.ggml.token_type", KG_GGUF_I32, &types, &err), KG_OK);
+    const size_t n = (size_t)tokens->value.array.n;
+    struct kg_str *texts = kg_xcalloc(n, sizeof *texts);
+    int32_t *kinds = kg_xcalloc(n, sizeof *kinds);
+    for (size_t i = 0; i < n; i++) {
+        texts[i] = tokens->value.array.strings[i];
+        kinds[i] = (int32_t)kg_gguf_array_int(types, i);
+    }
+    for (size_t i = 0; i < KG_COUNT_OF(HARMONY_TOKENS); i++) {
+        texts[HARMONY_TOKENS[i].id] = (struct kg_str){ HARMONY_TOKENS[i].text, strlen(HARMONY_TOKENS[i].text) };
+        kinds[HARMONY_TOKENS[i].id] = 3;
+    }
+    kg_gguf_writer_str(w, "tokenizer.ggml.model", "gpt2", 4);
+    kg_gguf_writer_str(w, "tokenizer.ggml.pre", "gpt-4o", 6); /* as llama.cpp writes GPT-OSS's */
+    kg_gguf_writer_strings(w, "tokenizer.ggml.tokens", texts, n);
+    kg_gguf_writer_i32s(w, "tokenizer.ggml.token_type", kinds, n);
+    kg_gguf_writer_copy_key(w, kg_gguf_find_key(g, "tokenizer.ggml.merges"));
+    kg_gguf_writer_u32(w, "tokenizer.ggml.eos_token_id", 200002);
+    kg_gguf_writer_str(w, "tokenizer.chat_template", json_string_value(chat_template),
+                       json_string_length(chat_template));
+    char *path = kg_path_join(kg_scratch_dir(rec), "gpt-oss.gguf");
+    ck_assert_int_eq(kg_gguf_writer_finish(w, path, &err), KG_OK);
+    ck_assert_msg(kg_tokenizer_open(path, &t, &err) == KG_OK, "%s", err.message);
+    free(path);
+    kg_gguf_writer_free(w);
+    free(kinds);
+    free(texts);
+    kg_gguf_close(g);
+    json_decref(file);
+    return t;
+}
+
+/* By Hugging Face tokenizers, with those tokens added to o200k's tokenizer.json. */
+static void harmony_prompt_as_ids(struct kg_record *rec, const void *arg) {
+    static const int32_t IDS[] = { 200006, 17360,  200008, 3575,   553,   17554,  162016, 11,    261,    4410,
+                                   6439,   2359,   22203,  656,    7788,  17527,  558,    87447, 100594, 25,
+                                   220,    1323,   19,     12,     3218,  198,    6576,   3521,  25,     220,
+                                   1323,   20,     12,     3218,   12,    2029,   279,    30377, 289,    25,
+                                   14093,  279,    2,      13888,  18403, 25,     8450,   11,    49159,  11,
+                                   1721,   13,     21030,  2804,   413,   7360,   395,    1753,  3176,   13,
+                                   200007, 200006, 1428,   200008, 3686,  200007, 200006, 173781 };
+    const struct kg_chat_message message = { "user", "hi" };
+    struct kg_tokenizer *t = open_gpt_oss(rec);
+    struct kg_error err = { 0 };
+    char *text;
+    (void)arg;
+    ck_assert_msg(kg_chat_render_with(t, &message, 1, true, &(struct kg_chat_options){ .date = "2025-06-28" }, &text,
+                                      &err) == KG_OK,
+                  "%s", err.message);
+    expect_ids(t, text, strlen(text), true, IDS, KG_COUNT_OF(IDS));
+    ck_assert(kg_tokenizer_is_end(t, 200002) && kg_tokenizer_is_end(t, 200012) && kg_tokenizer_is_end(t, 199999));
+    ck_assert(!kg_tokenizer_is_end(t, 200007) && kg_chat_has_channels(t));
+    free(text);
+    kg_tokenizer_free(t);
+}
+
 static void build(struct kg_case_list *list) {
     static const struct {
         const char *name;
         void (*run)(struct kg_record *, const void *);
-    } OTHERS[] = { { "harmony_ends", harmony_ends },
+    } OTHERS[] = { { "harmony_prompt_as_ids", harmony_prompt_as_ids },
+                   { "harmony_ends", harmony_ends },
                    { "prompt_of_a_message_left_out", prompt_of_a_message_left_out },
                    { "prompt_of_an_empty_message", prompt_of_an_empty_message },
                    { "harmony_date_is_today", harmony_date_is_today },

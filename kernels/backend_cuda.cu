@@ -211,11 +211,34 @@ enum kg_status kg_cuda_workspace_plan(struct kg_cuda_backend *cuda, const struct
     return KG_OK;
 }
 
+/* Models with parts that there are no kernels for. */
+static enum kg_status require_known_parts(const struct kg_model_config *c, struct kg_error *err) {
+    const struct {
+        const char *what;
+        bool there;
+    } parts[] = {
+        { "layer norms", c->norm != KG_NORM_RMS },
+        { "learned positions", c->has_positions },
+        { "sliding windows", c->window > 0 && c->window < c->n_ctx_train },
+        { "attention sinks", c->has_sinks },
+        { "experts", c->ffn == KG_FFN_EXPERTS },
+        { "ffn without gates", c->ffn == KG_FFN_GELU },
+        { "rope magnitudes", c->rope_magnitude != 1.0f },
+        { "long and short rope factors", c->rope_long_short },
+    };
+    for (const auto &part : parts)
+        if (part.there)
+            return kg_fail(err, KG_ERR_UNSUPPORTED, "the cuda back end has no %s, as %s has", part.what,
+                           c->architecture);
+    return KG_OK;
+}
+
 static enum kg_status cuda_session_plan(struct kg_backend *backend, const struct kg_session_plan *plan,
                                         uint64_t *workspace_bytes, struct kg_error *err) {
     const struct kg_cuda_held lock(backend);
     uint64_t shared_bytes = 0, step_bytes = 0;
-    const enum kg_status status = kg_cuda_workspace_plan(lock.cuda, plan, &shared_bytes, &step_bytes, err);
+    enum kg_status status = require_known_parts(plan->config, err);
+    if (!status) status = kg_cuda_workspace_plan(lock.cuda, plan, &shared_bytes, &step_bytes, err);
     if (!status) *workspace_bytes = shared_bytes + step_bytes;
     return status;
 }

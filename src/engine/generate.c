@@ -123,7 +123,7 @@ static uint64_t n_waits(const struct run *r) {
 static enum kg_status begin(struct run *r, uint64_t start_ns, int32_t *id) {
     const float *logits;
     enum kg_status status;
-    r->on_device = r->options->max_tokens > 0 && kg_pipeline_can(r->session);
+    r->on_device = r->options->max_tokens > 0 && kg_pipeline_can(r->session, r->n_prompt, r->options->max_tokens);
     if (r->on_device) {
         status = kg_pipeline_begin(&r->pipeline, r->session, &r->options->sampler, r->n_drawable, r->history,
                                    r->n_prompt, id, r->err);

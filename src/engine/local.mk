@@ -1,7 +1,7 @@
 libkigo_a_SOURCES += \
 	src/include/kigo/engine.h \
 	src/engine/backend.h \
-	src/engine/finite.h src/engine/forward.c \
+	src/engine/finite.h src/engine/attention_block.c src/engine/ffn_block.c src/engine/forward.c src/engine/pass.c src/engine/pass.h \
 	src/engine/generate.c \
 	src/engine/kv_cache.c src/engine/kv_cache.h \
 	src/engine/op_workspace.c src/engine/op_workspace.h \

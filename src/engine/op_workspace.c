@@ -21,6 +21,7 @@ enum kg_status kg_op_workspace_bytes(struct kg_backend *backend, const struct kg
         .n_rot = attends ? extent->head_dim : ANY_HEAD_DIM,
         .rope_freq_base = 10000,
         .rope_freq_scale = 1,
+        .rope_magnitude = 1,
         .attn_scale = 1,
     };
     const struct kg_session_plan plan = { .config = &config,

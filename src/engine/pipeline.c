@@ -1,8 +1,9 @@
 #include "engine/pipeline.h"
 #include "engine/sampler.h"
 
-bool kg_pipeline_can(const struct kg_session *s) {
-    return s->mailbox && !s->tap;
+bool kg_pipeline_can(const struct kg_session *s, size_t n_prompt, size_t n_more) {
+    const uint32_t n_after = s->n_past + (uint32_t)n_prompt;
+    return s->mailbox && !s->tap && !kg_session_rope_changes(s, n_after, (uint64_t)n_after + n_more);
 }
 
 static uint32_t n_enqueued(const struct kg_pipeline *p) {
@@ -59,6 +60,7 @@ static enum kg_status take(struct kg_pipeline *p, int32_t *id, struct kg_error *
         return kg_session_bad_logit(err, result.first_bad, n_past - 1, result.bad);
     s->n_past = n_past;
     *id = result.id;
+    if (s->past_ids && n_past < s->options.n_ctx) s->past_ids[n_past] = result.id;
     p->n_waiting--;
     for (uint32_t i = 0; i < p->n_waiting; i++) p->waiting[i] = p->waiting[i + 1];
     return KG_OK;

@@ -22,8 +22,10 @@ struct kg_pipeline {
     uint32_t n_waiting;
 };
 
-/* Whether the session's back end draws; not while a tap is on, which wants every step on the host. */
-bool kg_pipeline_can(const struct kg_session *session);
+/* Whether the session's back end draws; not while a tap is on, which wants every step on the host, nor where the sequence,
+ * grown by n_prompt ids and then by up to n_more, would come to another list of rope factors after the prompt: its keys are
+ * made again from ids that the host has. */
+bool kg_pipeline_can(const struct kg_session *session, size_t n_prompt, size_t n_more);
 
 /* Evaluates the prompt after what the session holds, and draws the first id, as kg_session_eval and kg_sampler_draw would:
  * KG_ERR_RANGE and KG_ERR_NUMERIC are theirs. The prompt and the ids drawn must fit the context. */

@@ -4,6 +4,7 @@
 #include "base/size.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Carves the buffers out of one allocation. */
 static enum kg_status make_buffers(struct kg_session *s, struct kg_error *err) {
@@ -11,6 +12,7 @@ static enum kg_status make_buffers(struct kg_session *s, struct kg_error *err) {
     struct kg_activation_buffers *b = &s->buffers;
     const uint64_t rows = b->max_rows, elem = kg_precision_bytes(s->options.activations);
     const uint64_t heads = (uint64_t)c->n_heads * c->head_dim, kv_heads = (uint64_t)c->n_kv_heads * c->head_dim;
+    const uint64_t n_parts = c->n_experts_used > 0 ? c->n_experts_used : 1;
     const struct {
         void **place;
         uint64_t n_rows, n_cols, elem_bytes;
@@ -22,16 +24,20 @@ static enum kg_status make_buffers(struct kg_session *s, struct kg_error *err) {
         { &b->attn, rows, heads, elem },
         { &b->k, rows, kv_heads, elem },
         { &b->v, rows, kv_heads, elem },
-        { &b->gate, rows, c->n_ff, elem },
-        { &b->up, rows, c->n_ff, elem },
+        { &b->gate, rows * n_parts, c->n_ff, elem },
+        { &b->up, rows * n_parts, c->n_ff, elem },
         { &b->projected, rows, c->n_embd, elem },
+        { (void **)&b->router_logits, rows, c->n_experts, sizeof *b->router_logits },
+        { (void **)&b->expert_ids, rows, c->n_experts_used, sizeof *b->expert_ids },
+        { (void **)&b->expert_weights, rows, c->n_experts_used, sizeof *b->expert_weights },
+        { &b->expert_out, rows * c->n_experts_used, c->n_embd, elem },
         { (void **)&b->logits, b->logit_rows, c->n_vocab, sizeof *b->logits },
         { (void **)&b->history, s->backend->ops->draws ? 1 : 0, (uint64_t)s->options.n_ctx + 1, sizeof *b->history },
     };
     enum { ALIGNMENT_BYTES = 256 };
     uint64_t offset[KG_COUNT_OF(parts)], total = 0;
     for (size_t i = 0; i < KG_COUNT_OF(parts); i++) {
-        uint64_t bytes; /* at most 2^9 rows of 2^32 elements of 4 bytes: sums stay far from 2^64 */
+        uint64_t bytes; /* at most 2^9 rows of 2^10 experts' 2^32 elements of 4 bytes: sums stay far from 2^64 */
         bytes = parts[i].n_rows * parts[i].n_cols * parts[i].elem_bytes;
         offset[i] = total;
         total += (bytes + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
@@ -64,6 +70,13 @@ static enum kg_status open_mailbox(struct kg_session *s, struct kg_error *err) {
     return status;
 }
 
+/* There are no positions past those that the model has learned. */
+static enum kg_status check_length(const struct kg_session *s, struct kg_error *err) {
+    if (!s->config->has_positions || s->options.n_ctx <= s->config->n_ctx_train) return KG_OK;
+    return kg_fail(err, KG_ERR_RANGE, "a context of %u: the model has %u learned positions", s->options.n_ctx,
+                   s->config->n_ctx_train);
+}
+
 enum kg_status kg_session_create(struct kg_model *model, const struct kg_session_options *options,
                                  struct kg_session **out, struct kg_error *err) {
     struct kg_session *s = kg_xcalloc(1, sizeof *s);
@@ -76,13 +89,15 @@ enum kg_status kg_session_create(struct kg_model *model, const struct kg_session
     s->buffers.max_rows = n_ctx < KG_MAX_CHUNK_ROWS ? n_ctx : KG_MAX_CHUNK_ROWS;
     s->buffers.logit_rows = n_ctx < KG_MAX_LOGIT_ROWS ? n_ctx : KG_MAX_LOGIT_ROWS;
 
+    enum kg_status status = check_length(s, err);
+    if (status) goto cleanup;
     const struct kg_session_plan plan = { .config = s->config,
                                           .activations = options->activations,
                                           .kv = options->kv,
                                           .n_ctx = n_ctx,
                                           .max_rows = s->buffers.max_rows };
     uint64_t workspace_bytes;
-    enum kg_status status = s->backend->ops->session_plan(s->backend, &plan, &workspace_bytes, err);
+    status = s->backend->ops->session_plan(s->backend, &plan, &workspace_bytes, err);
     if (status) goto cleanup;
     status = kg_kv_cache_create(s->backend, s->config, n_ctx, options->kv, &s->kv, err);
     if (status) goto cleanup;
@@ -91,6 +106,7 @@ enum kg_status kg_session_create(struct kg_model *model, const struct kg_session
     status = s->backend->ops->alloc(s->backend, KG_MEMORY_WORKSPACE, workspace_bytes, "the workspace of a session",
                                     &s->workspace, err);
     if (status) goto cleanup;
+    if (s->config->rope_long_short) s->past_ids = kg_xcalloc(n_ctx, sizeof *s->past_ids);
     status = open_mailbox(s, err);
     if (status) goto cleanup;
     status = reserve_logits(s, 1, err);
@@ -108,6 +124,7 @@ void kg_session_free(struct kg_session *s) {
     s->backend->ops->free(s->backend, &s->activations);
     kg_kv_cache_free(s->backend, &s->kv);
     if (s->mailbox) s->backend->ops->draws->close_mailbox(s->backend, s->mailbox);
+    free(s->past_ids);
     free(s->tap_rows);
     free(s->logits);
     free(s);
@@ -159,9 +176,43 @@ static enum kg_status check_finite(const struct kg_session *s, size_t n_rows, si
     return KG_OK;
 }
 
+static enum kg_rope_list rope_list_of(const struct kg_session *s, uint64_t n_positions) {
+    return n_positions > s->config->rope_original_ctx ? KG_ROPE_LIST_LONG : KG_ROPE_LIST_SHORT;
+}
+
+const float *kg_session_rope_factors(const struct kg_session *s) {
+    const struct kg_model_weights *w = kg_model_weights(s->model);
+    return s->rope_list == KG_ROPE_LIST_LONG ? w->rope_factors_long : w->rope_factors;
+}
+
+bool kg_session_rope_changes(const struct kg_session *s, uint32_t n_from, uint64_t n_to) {
+    return s->config->rope_long_short && rope_list_of(s, n_from) != rope_list_of(s, n_to);
+}
+
+/* All of a sequence turns by one list, chosen by its length: keys that were cached with the other are made again. */
+static enum kg_status choose_rope_list(struct kg_session *s, const int32_t *ids, size_t n, struct kg_error *err) {
+    const struct kg_logit_rows none = { 0 };
+    if (!s->config->rope_long_short) return KG_OK;
+    const enum kg_rope_list list = rope_list_of(s, s->n_past + n), was = s->rope_list;
+    const kg_tap_fn tap = s->tap;
+    enum kg_status status = KG_OK;
+    memcpy(s->past_ids + s->n_past, ids, n * sizeof *ids);
+    s->rope_list = list;
+    s->tap = NULL; /* it has seen these rows */
+    for (uint32_t done = 0, rows; done < s->n_past && was != list && !status; done += rows) {
+        rows = s->n_past - done < s->buffers.max_rows ? s->n_past - done : s->buffers.max_rows;
+        status = kg_forward(s, s->past_ids + done, rows, done, &none, err);
+    }
+    s->tap = tap;
+    if (status) s->rope_list = KG_ROPE_LIST_MIXED;
+    return status;
+}
+
 /* In chunks of at most max_rows; logits of every row or of the last, to the host unless that is NULL. */
 static enum kg_status evaluate(struct kg_session *s, const int32_t *ids, size_t n, enum kg_logits_wanted wanted,
                                float *host, struct kg_error *err) {
+    const enum kg_status chosen = choose_rope_list(s, ids, n, err);
+    if (chosen) return chosen;
     for (size_t done = 0, rows; done < n; done += rows) {
         rows = n - done < s->buffers.max_rows ? n - done : s->buffers.max_rows;
         struct kg_logit_rows here = { .n_rows = done + rows == n ? 1 : 0, .host = host };

@@ -16,17 +16,24 @@ enum { KG_DRAWS_WAITING = 2 };
 
 /* Back-end memory, all of max_rows rows unless said otherwise, in one block of the session. */
 struct kg_activation_buffers {
-    int32_t *ids;     /* (max_rows) */
-    void *x;          /* (max_rows, n_embd), the residual stream */
-    void *norm;       /* (max_rows, n_embd) */
-    void *q, *attn;   /* (max_rows, n_heads * head_dim) */
-    void *k, *v;      /* (max_rows, n_kv_heads * head_dim) */
-    void *gate, *up;  /* (max_rows, n_ff) */
-    void *projected;  /* (max_rows, n_embd), what is added to x */
-    float *logits;    /* (logit_rows, n_vocab), float32 in every precision */
-    int32_t *history; /* (n_ctx + 1), the ids that a draw's penalty sees; only where the back end draws */
+    int32_t *ids;    /* (max_rows) */
+    void *x;         /* (max_rows, n_embd), the residual stream */
+    void *norm;      /* (max_rows, n_embd) */
+    void *q, *attn;  /* (max_rows, n_heads * head_dim) */
+    void *k, *v;     /* (max_rows, n_kv_heads * head_dim) */
+    void *gate, *up; /* (max_rows, n_ff); with experts (max_rows, n_experts_used, n_ff) */
+    void *projected; /* (max_rows, n_embd), what is added to x */
+    /* With experts only. */
+    float *router_logits;  /* (max_rows, n_experts) */
+    int32_t *expert_ids;   /* (max_rows, n_experts_used) */
+    float *expert_weights; /* (max_rows, n_experts_used) */
+    void *expert_out;      /* (max_rows, n_experts_used, n_embd) */
+    float *logits;         /* (logit_rows, n_vocab), float32 in every precision */
+    int32_t *history;      /* (n_ctx + 1), the ids that a draw's penalty sees; only where the back end draws */
     uint32_t max_rows, logit_rows;
 };
+
+enum kg_rope_list { KG_ROPE_LIST_MIXED, KG_ROPE_LIST_SHORT, KG_ROPE_LIST_LONG };
 
 struct kg_session {
     struct kg_model *model;
@@ -37,6 +44,11 @@ struct kg_session {
     struct kg_activation_buffers buffers;
     struct kg_block activations, workspace;
     uint32_t n_past;
+
+    /* Of a model with long and short rope factors: which the cache was made with, and the host's ids of the positions
+     * filled (n_ctx), to make it again with the others. */
+    enum kg_rope_list rope_list;
+    int32_t *past_ids;
 
     struct kg_sample_result *mailbox; /* (KG_DRAWS_WAITING); NULL if the back end has no draws */
     uint32_t n_draws_asked;           /* the sequence number of the last */
@@ -61,6 +73,12 @@ struct kg_logit_rows {
  * there, on the host if they go there. */
 KG_WARN_UNUSED enum kg_status kg_forward(struct kg_session *session, const int32_t *ids, uint32_t n_rows,
                                          uint32_t position, const struct kg_logit_rows *wanted, struct kg_error *err);
+
+/* What rope divides frequencies by: the model's only list, or of two the one that the session's length chose. */
+const float *kg_session_rope_factors(const struct kg_session *session);
+
+/* Whether rope's list changes when the sequence grows from n_from positions to n_to. */
+bool kg_session_rope_changes(const struct kg_session *session, uint32_t n_from, uint64_t n_to);
 
 /* What kg_session_eval evaluates, but the last id's logits stay in row 0 of buffers->logits and nothing looks at them: who
  * does moves n_past. KG_ERR_RANGE as there. */

@@ -5,24 +5,40 @@
 #include "model/gguf.h"
 #include <kigo/model.h>
 
-enum kg_presence { KG_ABSENT, KG_OPTIONAL, KG_REQUIRED };
+/* Sets of architectures, for tables. */
+enum {
+    KG_ARCH_QWEN2 = 1,
+    KG_ARCH_LLAMA = 2,
+    KG_ARCH_PHI3 = 4,
+    KG_ARCH_GPT_OSS = 8,
+    KG_ARCH_GPT2 = 16,
+    KG_ARCH_ALL = 31,
+};
 
 /* What the name of an architecture says and its metadata do not. */
 struct kg_architecture {
     const char *name;
-    enum kg_rope_pairing rope_pairing;
-    enum kg_presence qkv_bias;   /* attn_q.bias, attn_k.bias, attn_v.bias */
-    enum kg_presence other_bias; /* attn_output.bias, ffn_gate.bias, ffn_up.bias, ffn_down.bias */
+    unsigned bit;
+    enum kg_rope_pairing rope_pairing; /* none: positions are learned */
+    enum kg_norm norm;
+    enum kg_ffn ffn;
+    struct kg_swiglu_form swiglu;
+    bool has_sinks;
+    bool slides;            /* may have windows; for others a window shorter than the context is refused */
+    uint32_t window_period; /* as in struct kg_model_config, if the file does not say */
+    bool yarn_exact;        /* as published: the ramp is not rounded to whole pairs */
 };
 
 /* NULL if kigo does not run it. */
 const struct kg_architecture *kg_architecture_find(const char *name);
 
-/* Reads and validates everything but tensors, of which it only looks at token_embd.weight (n_vocab), output.weight
- * (tied_output) and blk.0.attn_q.bias (has_qkv_bias). A missing or contradictory value is KG_ERR_FORMAT, one that kigo
- * does not implement KG_ERR_UNSUPPORTED; both name file, key and value. Defaults: rope.freq_base 10000,
- * attention.head_count_kv = head_count, attention.key_length = embedding_length / head_count, rope.dimension_count = the
- * head size, attention.scale = 1 / sqrt(head size). */
+/* Reads and validates everything but tensors, of which it only looks at token_embd.weight (n_vocab), at output.weight
+ * (tied_output), at the first bias of q, k and v (has_qkv_bias) and at which lists of rope factors there are. A missing or
+ * contradictory value is KG_ERR_FORMAT, one that kigo does not implement KG_ERR_UNSUPPORTED; both name file, key and value.
+ * Defaults: rope.freq_base 10000, attention.head_count_kv = head_count, attention.key_length = embedding_length /
+ * head_count, rope.dimension_count = the head size, attention.scale = 1 / sqrt(head size),
+ * rope.scaling.original_context_length = context_length, YaRN's betas 32 and 1. YaRN's magnitude is 0.1 ln(factor) + 1 times
+ * rope.scaling.attn_factor. */
 KG_WARN_UNUSED enum kg_status kg_config_read(const struct kg_gguf *gguf, struct kg_model_config *config,
                                              struct kg_error *err);
 

@@ -20,9 +20,11 @@ libkigo_a_SOURCES += \
 	src/model/safetensors_values.c
 
 libkigo_a_SOURCES += \
-	src/model/config.c src/model/config.h \
+	src/model/config.c src/model/config.h src/model/config_reader.h \
+	src/model/config_layers.c src/model/config_rope.c \
 	src/model/model.c \
-	src/model/weights.c src/model/weights.h
+	src/model/weights.c src/model/weights.h \
+	src/model/yarn.c src/model/yarn.h
 
 libkigo_a_SOURCES += \
 	src/model/convert_vocab.c src/model/convert_vocab.h \

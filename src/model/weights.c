@@ -2,65 +2,94 @@
 #include "base/buffer.h"
 #include "base/size.h"
 #include "base/utf8.h"
+#include "model/yarn.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Lengths of a tensor's sides by meaning. */
-enum side { ONE, VOCAB, EMBD, HEADS, KV_HEADS, FF, HALF_ROT, N_SIDES };
+enum side { NONE, VOCAB, CONTEXT, EMBD, HEADS, Q, KV, QKV, FF, GATE_AND_UP, EXPERTS, HALF_ROT, N_SIDES };
 
-/* A tensor a model has: its name, shape, whether it must be there and where it goes. */
+enum { MAX_SIDES = 3, MAX_PARTS = 3 };
+
+/* A tensor that some architectures have: its name, shape, and where it goes. */
 struct rule {
     const char *name;
-    enum side rows; /* ONE: a vector of `cols` */
-    enum side cols;
-    enum kg_presence presence;
-    size_t place; /* offset of the struct kg_weight or const float * in the weights */
+    bool is_vector;              /* float32 in memory */
+    enum side sides[MAX_SIDES];  /* fastest first, as in the file */
+    unsigned required, optional; /* architectures */
+    struct part {
+        size_t place;   /* offset of the struct kg_weight or const float * in the weights */
+        enum side rows; /* of a tensor with several parts, one after the other; of a vector elements */
+    } parts[MAX_PARTS];
 };
 
-#define MATRIX(type, field, name, rows, cols, presence)                                                                \
-    { name, rows, cols, presence, offsetof(type, field) }
-#define VECTOR(type, field, name, cols, presence)                                                                      \
-    { name, ONE, cols, presence, offsetof(type, field) }
+enum {
+    ALL = KG_ARCH_ALL,
+    QWEN2 = KG_ARCH_QWEN2,
+    LLAMA = KG_ARCH_LLAMA,
+    PHI3 = KG_ARCH_PHI3,
+    OSS = KG_ARCH_GPT_OSS,
+    GPT2 = KG_ARCH_GPT2,
+    SPLIT = QWEN2 | LLAMA | OSS /* q, k, v apart */
+};
+
+#define WHOLE(type, field)                                                                                             \
+    {                                                                                                                  \
+        { .place = offsetof(type, field) }                                                                             \
+    }
+#define MODEL(field) WHOLE(struct kg_model_weights, field)
+#define LAYER(field) WHOLE(struct kg_layer_weights, field)
+#define PART(field, rows)                                                                                              \
+    { offsetof(struct kg_layer_weights, field), rows }
 
 static const struct rule MODEL_RULES[] = {
-    MATRIX(struct kg_model_weights, embedding, "token_embd.weight", VOCAB, EMBD, KG_REQUIRED),
-    VECTOR(struct kg_model_weights, output_norm, "output_norm.weight", EMBD, KG_REQUIRED),
-    MATRIX(struct kg_model_weights, output, "output.weight", VOCAB, EMBD, KG_OPTIONAL),
-    VECTOR(struct kg_model_weights, rope_factors, "rope_freqs.weight", HALF_ROT, KG_OPTIONAL),
+    { "token_embd.weight", false, { EMBD, VOCAB }, ALL, 0, MODEL(embedding) },
+    { "position_embd.weight", false, { EMBD, CONTEXT }, GPT2, 0, MODEL(positions) },
+    { "output_norm.weight", true, { EMBD }, ALL, 0, MODEL(output_norm) },
+    { "output_norm.bias", true, { EMBD }, GPT2, 0, MODEL(output_norm_bias) },
+    { "output.weight", false, { EMBD, VOCAB }, OSS, ALL, MODEL(output) },
+    { "rope_freqs.weight", true, { HALF_ROT }, 0, QWEN2 | LLAMA, MODEL(rope_factors) },
+    { "rope_factors_short.weight", true, { HALF_ROT }, 0, PHI3, MODEL(rope_factors) },
+    { "rope_factors_long.weight", true, { HALF_ROT }, 0, PHI3, MODEL(rope_factors_long) },
 };
 
-enum { QKV_BIAS = 1, OTHER_BIAS = 2 }; /* stand for a presence that the architecture decides */
-struct layer_rule {
-    struct rule rule;
-    int bias;
+static const struct rule LAYER_RULES[] = {
+    { "attn_norm.weight", true, { EMBD }, ALL, 0, LAYER(attn_norm) },
+    { "attn_norm.bias", true, { EMBD }, GPT2, 0, LAYER(attn_norm_bias) },
+    { "attn_qkv.weight", false, { EMBD, QKV }, PHI3 | GPT2, 0, { PART(q, Q), PART(k, KV), PART(v, KV) } },
+    { "attn_qkv.bias", true, { QKV }, GPT2, 0, { PART(q_bias, Q), PART(k_bias, KV), PART(v_bias, KV) } },
+    { "attn_q.weight", false, { EMBD, Q }, SPLIT, 0, LAYER(q) },
+    { "attn_q.bias", true, { Q }, QWEN2 | OSS, LLAMA, LAYER(q_bias) },
+    { "attn_k.weight", false, { EMBD, KV }, SPLIT, 0, LAYER(k) },
+    { "attn_k.bias", true, { KV }, QWEN2 | OSS, LLAMA, LAYER(k_bias) },
+    { "attn_v.weight", false, { EMBD, KV }, SPLIT, 0, LAYER(v) },
+    { "attn_v.bias", true, { KV }, QWEN2 | OSS, LLAMA, LAYER(v_bias) },
+    { "attn_output.weight", false, { Q, EMBD }, ALL, 0, LAYER(attn_out) },
+    { "attn_output.bias", true, { EMBD }, OSS | GPT2, LLAMA, LAYER(attn_out_bias) },
+    { "attn_sinks.weight", true, { HEADS }, OSS, 0, LAYER(sinks) },
+    { "ffn_norm.weight", true, { EMBD }, ALL & ~OSS, 0, LAYER(ffn_norm) },
+    { "ffn_norm.bias", true, { EMBD }, GPT2, 0, LAYER(ffn_norm_bias) },
+    { "post_attention_norm.weight", true, { EMBD }, OSS, 0, LAYER(ffn_norm) },
+    { "ffn_gate_inp.weight", false, { EMBD, EXPERTS }, OSS, 0, LAYER(router) },
+    { "ffn_gate_inp.bias", true, { EXPERTS }, OSS, 0, LAYER(router_bias) },
+    { "ffn_gate.weight", false, { EMBD, FF }, QWEN2 | LLAMA, 0, LAYER(gate) },
+    { "ffn_gate.bias", true, { FF }, 0, LLAMA, LAYER(gate_bias) },
+    { "ffn_up.weight", false, { EMBD, FF }, QWEN2 | LLAMA | GPT2, 0, LAYER(up) },
+    { "ffn_up.weight", false, { EMBD, GATE_AND_UP }, PHI3, 0, { PART(gate, FF), PART(up, FF) } },
+    { "ffn_up.bias", true, { FF }, GPT2, LLAMA, LAYER(up_bias) },
+    { "ffn_down.weight", false, { FF, EMBD }, ALL & ~OSS, 0, LAYER(down) },
+    { "ffn_down.bias", true, { EMBD }, GPT2, LLAMA, LAYER(down_bias) },
+    { "ffn_gate_exps.weight", false, { EMBD, FF, EXPERTS }, OSS, 0, LAYER(gate) },
+    { "ffn_gate_exps.bias", true, { FF, EXPERTS }, OSS, 0, LAYER(gate_bias) },
+    { "ffn_up_exps.weight", false, { EMBD, FF, EXPERTS }, OSS, 0, LAYER(up) },
+    { "ffn_up_exps.bias", true, { FF, EXPERTS }, OSS, 0, LAYER(up_bias) },
+    { "ffn_down_exps.weight", false, { FF, EMBD, EXPERTS }, OSS, 0, LAYER(down) },
+    { "ffn_down_exps.bias", true, { EMBD, EXPERTS }, OSS, 0, LAYER(down_bias) },
 };
-#define LAYER_MATRIX(field, name, rows, cols)                                                                          \
-    { MATRIX(struct kg_layer_weights, field, name, rows, cols, KG_REQUIRED), 0 }
-#define LAYER_NORM(field, name)                                                                                        \
-    { VECTOR(struct kg_layer_weights, field, name, EMBD, KG_REQUIRED), 0 }
-#define LAYER_BIAS(field, name, cols, bias)                                                                            \
-    { VECTOR(struct kg_layer_weights, field, name, cols, KG_OPTIONAL), bias }
 
-static const struct layer_rule LAYER_RULES[] = {
-    LAYER_NORM(attn_norm, "attn_norm.weight"),
-    LAYER_MATRIX(q, "attn_q.weight", HEADS, EMBD),
-    LAYER_BIAS(q_bias, "attn_q.bias", HEADS, QKV_BIAS),
-    LAYER_MATRIX(k, "attn_k.weight", KV_HEADS, EMBD),
-    LAYER_BIAS(k_bias, "attn_k.bias", KV_HEADS, QKV_BIAS),
-    LAYER_MATRIX(v, "attn_v.weight", KV_HEADS, EMBD),
-    LAYER_BIAS(v_bias, "attn_v.bias", KV_HEADS, QKV_BIAS),
-    LAYER_MATRIX(attn_out, "attn_output.weight", EMBD, HEADS),
-    LAYER_BIAS(attn_out_bias, "attn_output.bias", EMBD, OTHER_BIAS),
-    LAYER_NORM(ffn_norm, "ffn_norm.weight"),
-    LAYER_MATRIX(gate, "ffn_gate.weight", FF, EMBD),
-    LAYER_BIAS(gate_bias, "ffn_gate.bias", FF, OTHER_BIAS),
-    LAYER_MATRIX(up, "ffn_up.weight", FF, EMBD),
-    LAYER_BIAS(up_bias, "ffn_up.bias", FF, OTHER_BIAS),
-    LAYER_MATRIX(down, "ffn_down.weight", EMBD, FF),
-    LAYER_BIAS(down_bias, "ffn_down.bias", EMBD, OTHER_BIAS),
-};
+enum presence { ABSENT, OPTIONAL, REQUIRED };
 
 struct loader {
     const struct kg_gguf *gguf;
@@ -68,8 +97,9 @@ struct loader {
     struct kg_backend *backend;
     const struct kg_model_options *options;
     struct kg_model_weights *weights;
-    bool *consumed; /* by index of the file's tensors */
-    uint32_t side[N_SIDES];
+    bool *consumed;        /* by index of the file's tensors */
+    unsigned architecture; /* its bit */
+    uint64_t side[N_SIDES];
     uint64_t done_bytes, total_bytes;
     struct kg_error *err;
 };
@@ -91,25 +121,47 @@ static void read_in(struct loader *in, const struct kg_gguf_tensor *tensor) {
     }
 }
 
-static enum kg_status check_shape(struct loader *in, const struct kg_gguf_tensor *t, const char *name, uint32_t rows,
-                                  uint32_t cols) {
-    if (t->dims[0] == cols && t->dims[1] == rows && t->dims[2] == 1 && t->dims[3] == 1) return KG_OK;
+static enum kg_status check_shape(struct loader *in, const struct kg_gguf_tensor *t, const struct rule *rule,
+                                  const char *name) {
+    char needed[80];
+    size_t len = 0;
+    bool same = true;
+    for (size_t i = 0; i < KG_GGUF_MAX_DIMS; i++) {
+        const uint64_t side = i < MAX_SIDES && rule->sides[i] != NONE ? in->side[rule->sides[i]] : 1;
+        same = same && t->dims[i] == side;
+        if (i < 2 || side > 1)
+            len += (size_t)snprintf(needed + len, sizeof needed - len, "%s%" PRIu64, i ? " x " : "", side);
+    }
+    if (same) return KG_OK;
     return kg_fail(in->err, KG_ERR_FORMAT,
                    "%s: tensor %s is %" PRIu64 " x %" PRIu64 " x %" PRIu64 " x %" PRIu64
-                   " (fastest first), the configuration needs %u x %u",
-                   kg_gguf_path(in->gguf), name, t->dims[0], t->dims[1], t->dims[2], t->dims[3], cols, rows);
+                   " (fastest first), the configuration needs %s",
+                   kg_gguf_path(in->gguf), name, t->dims[0], t->dims[1], t->dims[2], t->dims[3], needed);
+}
+
+/* The block that the next tensor goes to. */
+static struct kg_block *next_block(struct loader *in) {
+    return &in->weights->blocks[in->weights->n_blocks];
+}
+
+static void count_block(struct loader *in) {
+    in->weights->size_bytes += next_block(in)->size_bytes;
+    in->weights->n_blocks++;
 }
 
 static enum kg_status take_matrix(struct loader *in, const struct kg_gguf_tensor *t, const char *name,
                                   struct kg_weight *out) {
     const struct kg_backend_ops *ops = in->backend->ops;
-    struct kg_block *block = &in->weights->blocks[in->weights->n_blocks];
+    struct kg_block *block = next_block(in);
+    const uint64_t n_rows = t->n_elems / t->dims[0];
+    if (n_rows > UINT32_MAX)
+        return kg_fail(in->err, KG_ERR_UNSUPPORTED, "%s: tensor %s has %" PRIu64 " rows", kg_gguf_path(in->gguf), name,
+                       n_rows);
     const enum kg_status status = ops->import_weights(in->backend, t->data, t->size_bytes, name, block, in->err);
     if (status) return status;
-    in->weights->n_blocks++;
-    in->weights->size_bytes += block->size_bytes;
+    count_block(in);
     *out = (struct kg_weight){
-        .data = block->data, .dtype = t->dtype, .n_rows = (uint32_t)t->dims[1], .n_cols = (uint32_t)t->dims[0]
+        .data = block->data, .dtype = t->dtype, .n_rows = (uint32_t)n_rows, .n_cols = (uint32_t)t->dims[0]
     };
     const char *dtype_name = kg_dtype_info(t->dtype)->name;
     if (!in->weights->dtype_name) in->weights->dtype_name = dtype_name;
@@ -119,61 +171,96 @@ static enum kg_status take_matrix(struct loader *in, const struct kg_gguf_tensor
     return KG_OK;
 }
 
+/* Numbers of the host as one more block. */
+static enum kg_status put_vector(struct loader *in, const float *values, uint64_t n, const char *name,
+                                 const float **out) {
+    const struct kg_backend_ops *ops = in->backend->ops;
+    struct kg_block *block = next_block(in);
+    enum kg_status status = ops->alloc(in->backend, KG_MEMORY_WEIGHTS, n * sizeof *values, name, block, in->err);
+    if (status) return status;
+    count_block(in);
+    *out = block->data;
+    return ops->upload(in->backend, block->data, values, n * sizeof *values, in->err);
+}
+
 static enum kg_status take_vector(struct loader *in, const struct kg_gguf_tensor *t, const char *name,
                                   const float **out) {
-    const struct kg_backend_ops *ops = in->backend->ops;
     if (t->dtype != KG_DTYPE_F32 && t->dtype != KG_DTYPE_F16 && t->dtype != KG_DTYPE_BF16)
         return kg_fail(in->err, KG_ERR_FORMAT, "%s: tensor %s is %s; norms and biases are F32, F16 or BF16",
                        kg_gguf_path(in->gguf), name, kg_dtype_info(t->dtype)->name);
-    struct kg_block *block = &in->weights->blocks[in->weights->n_blocks];
-    const uint64_t size_bytes = t->n_elems * sizeof(float);
-    enum kg_status status = ops->alloc(in->backend, KG_MEMORY_WEIGHTS, size_bytes, name, block, in->err);
-    if (status) return status;
-    in->weights->n_blocks++;
-    in->weights->size_bytes += block->size_bytes;
-    float *values = kg_xmalloc(size_bytes);
+    float *values = kg_xmalloc(t->n_elems * sizeof *values);
     kg_dtype_info(t->dtype)->decode(t->data, values, t->n_elems);
-    status = ops->upload(in->backend, block->data, values, size_bytes, in->err);
+    const enum kg_status status = put_vector(in, values, t->n_elems, name, out);
     free(values);
-    *out = block->data;
     progress(in, t->size_bytes);
     return status;
 }
 
-/* Puts the tensor of the rule, whose full name is given, at base + rule->place. */
-static enum kg_status take(struct loader *in, const struct rule *rule, const char *name, enum kg_presence presence,
+/* The parts of a matrix: ranges of its rows. */
+static void place_rows(const struct loader *in, const struct rule *rule, const struct kg_weight *whole, char *base) {
+    uint64_t row = 0;
+    for (size_t i = 0; i < MAX_PARTS && (i == 0 || rule->parts[i].rows != NONE); i++) {
+        struct kg_weight part = *whole;
+        if (rule->parts[i].rows != NONE) part.n_rows = (uint32_t)in->side[rule->parts[i].rows];
+        part.data = (const char *)whole->data + row * kg_weight_row_bytes(whole);
+        memcpy(base + rule->parts[i].place, &part, sizeof part);
+        row += part.n_rows;
+    }
+}
+
+/* The parts of a vector. */
+static void place_elems(const struct loader *in, const struct rule *rule, const float *whole, char *base) {
+    for (size_t i = 0; i < MAX_PARTS && (i == 0 || rule->parts[i].rows != NONE); i++) {
+        memcpy(base + rule->parts[i].place, &whole, sizeof whole);
+        whole += in->side[rule->parts[i].rows];
+    }
+}
+
+/* Puts the tensor of the rule, whose full name is given, where its parts belong below base. */
+static enum kg_status take(struct loader *in, const struct rule *rule, const char *name, enum presence presence,
                            void *base) {
     const struct kg_gguf_tensor *t = kg_gguf_find_tensor(in->gguf, name);
-    if (!t && presence == KG_REQUIRED)
+    if (!t && presence == REQUIRED)
         return kg_fail(in->err, KG_ERR_FORMAT, "%s: tensor %s is missing", kg_gguf_path(in->gguf), name);
-    if (!t || presence == KG_ABSENT) return KG_OK;
+    if (!t || presence == ABSENT) return KG_OK;
     in->consumed[t - kg_gguf_tensor_at(in->gguf, 0)] = true;
-    const enum kg_status status = check_shape(in, t, name, in->side[rule->rows], in->side[rule->cols]);
+    enum kg_status status = check_shape(in, t, rule, name);
     if (status) return status;
-    void *place = (char *)base + rule->place;
-    return rule->rows == ONE ? take_vector(in, t, name, place) : take_matrix(in, t, name, place);
+    if (rule->is_vector) {
+        const float *whole;
+        status = take_vector(in, t, name, &whole);
+        if (!status) place_elems(in, rule, whole, base);
+    } else {
+        struct kg_weight whole;
+        status = take_matrix(in, t, name, &whole);
+        if (!status) place_rows(in, rule, &whole, base);
+    }
+    return status;
+}
+
+static enum presence presence_of(const struct loader *in, const struct rule *rule) {
+    if (rule->required & in->architecture) return REQUIRED;
+    return rule->optional & in->architecture ? OPTIONAL : ABSENT;
 }
 
 /* What the first layer has of optional tensors, every layer has. */
-static enum kg_presence layer_presence(struct loader *in, const struct layer_rule *row) {
-    const struct kg_architecture *arch = kg_architecture_find(in->config->architecture);
-    if (!row->bias) return row->rule.presence;
-    const enum kg_presence presence = row->bias == QKV_BIAS ? arch->qkv_bias : arch->other_bias;
+static enum presence layer_presence(const struct loader *in, const struct rule *rule) {
     char name[96];
-    snprintf(name, sizeof name, "blk.0.%s", row->rule.name);
-    if (presence != KG_OPTIONAL) return presence;
-    return kg_gguf_find_tensor(in->gguf, name) ? KG_REQUIRED : KG_ABSENT;
+    const enum presence presence = presence_of(in, rule);
+    snprintf(name, sizeof name, "blk.0.%s", rule->name);
+    if (presence != OPTIONAL) return presence;
+    return kg_gguf_find_tensor(in->gguf, name) ? REQUIRED : ABSENT;
 }
 
 static enum kg_status take_all(struct loader *in) {
     for (size_t i = 0; i < KG_COUNT_OF(MODEL_RULES); i++) {
         const struct rule *rule = &MODEL_RULES[i];
-        const enum kg_status status = take(in, rule, rule->name, rule->presence, in->weights);
+        const enum kg_status status = take(in, rule, rule->name, presence_of(in, rule), in->weights);
         if (status) return status;
     }
     for (size_t i = 0; i < KG_COUNT_OF(LAYER_RULES); i++) {
-        const struct rule *rule = &LAYER_RULES[i].rule;
-        const enum kg_presence presence = layer_presence(in, &LAYER_RULES[i]);
+        const struct rule *rule = &LAYER_RULES[i];
+        const enum presence presence = layer_presence(in, rule);
         for (uint32_t layer = 0; layer < in->config->n_layers; layer++) {
             char name[96];
             snprintf(name, sizeof name, "blk.%u.%s", layer, rule->name);
@@ -188,6 +275,29 @@ static enum kg_status take_all(struct loader *in) {
                            kg_quote(name.data, name.len).text, in->config->architecture);
     }
     return KG_OK;
+}
+
+static enum kg_status put_yarn(struct loader *in) {
+    const uint64_t n = in->side[HALF_ROT];
+    float *factors = kg_xmalloc(n * sizeof *factors);
+    kg_yarn_factors(in->config, factors);
+    const enum kg_status status = put_vector(in, factors, n, "YaRN's factors", &in->weights->rope_factors);
+    free(factors);
+    return status;
+}
+
+static void measure_sides(const struct kg_model_config *c, uint64_t side[N_SIDES]) {
+    side[VOCAB] = c->n_vocab;
+    side[CONTEXT] = c->n_ctx_train;
+    side[EMBD] = c->n_embd;
+    side[HEADS] = c->n_heads;
+    side[Q] = (uint64_t)c->n_heads * c->head_dim;
+    side[KV] = (uint64_t)c->n_kv_heads * c->head_dim;
+    side[QKV] = side[Q] + 2 * side[KV];
+    side[FF] = c->n_ff;
+    side[GATE_AND_UP] = 2 * side[FF];
+    side[EXPERTS] = c->n_experts;
+    side[HALF_ROT] = c->n_rot / 2;
 }
 
 enum kg_status kg_weights_load(const struct kg_gguf *gguf, const struct kg_model_config *config,
@@ -205,22 +315,18 @@ enum kg_status kg_weights_load(const struct kg_gguf *gguf, const struct kg_model
         .options = options,
         .weights = weights,
         .consumed = kg_xcalloc(n_tensors, sizeof(bool)),
-        .side = { [ONE] = 1,
-                  [VOCAB] = config->n_vocab,
-                  [EMBD] = config->n_embd,
-                  [HEADS] = config->n_heads * config->head_dim,
-                  [KV_HEADS] = config->n_kv_heads * config->head_dim,
-                  [FF] = config->n_ff,
-                  [HALF_ROT] = config->n_rot / 2 },
+        .architecture = kg_architecture_find(config->architecture)->bit,
         .err = err,
     };
+    measure_sides(config, in.side);
     for (size_t i = 0; i < n_tensors; i++) {
         in.total_bytes += kg_gguf_tensor_at(gguf, i)->size_bytes;
         weights->n_params += kg_gguf_tensor_at(gguf, i)->n_elems;
     }
     weights->layers = kg_xcalloc(config->n_layers, sizeof *weights->layers);
-    weights->blocks = kg_xcalloc(n_tensors, sizeof *weights->blocks);
+    weights->blocks = kg_xcalloc(n_tensors + 1, sizeof *weights->blocks);
     enum kg_status status = take_all(&in);
+    if (!status && config->yarn.factor > 0) status = put_yarn(&in);
     if (!status && config->tied_output) weights->output = weights->embedding;
     if (!status) status = backend->ops->synchronize(backend, err);
     free(in.consumed);

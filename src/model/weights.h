@@ -9,14 +9,22 @@
 #include <kigo/model.h>
 
 /* Matrices keep the file's block format. Vectors (norms, biases, rope factors) are float32 whatever the file has: they
- * are small, and operations take them so. A bias the model does not have is NULL. */
+ * are small, and operations take them so. A bias the model does not have is NULL, a matrix has no data.
+ *
+ * Where a file has q, k and v, or gate and up, in one tensor, each is a range of its rows: nothing is copied, and those of
+ * one tensor lie one after the other. */
 struct kg_layer_weights {
-    const float *attn_norm;   /* (n_embd) */
-    struct kg_weight q, k, v; /* (heads * head_dim, n_embd), heads = n_heads or n_kv_heads */
+    const float *attn_norm, *attn_norm_bias; /* (n_embd) */
+    struct kg_weight q, k, v;                /* (heads * head_dim, n_embd), heads = n_heads or n_kv_heads */
     const float *q_bias, *k_bias, *v_bias;
-    struct kg_weight attn_out;        /* (n_embd, n_heads * head_dim) */
-    const float *attn_out_bias;       /* (n_embd) */
-    const float *ffn_norm;            /* (n_embd) */
+    struct kg_weight attn_out;             /* (n_embd, n_heads * head_dim) */
+    const float *attn_out_bias;            /* (n_embd) */
+    const float *sinks;                    /* (n_heads) */
+    const float *ffn_norm, *ffn_norm_bias; /* (n_embd) */
+    struct kg_weight router;               /* (n_experts, n_embd) */
+    const float *router_bias;              /* (n_experts) */
+    /* With experts, one expert's after the other: (n_experts, n_ff, n_embd), (n_experts, n_embd, n_ff), their biases
+     * (n_experts, n_ff), (n_experts, n_embd). */
     struct kg_weight gate, up;        /* (n_ff, n_embd) */
     const float *gate_bias, *up_bias; /* (n_ff) */
     struct kg_weight down;            /* (n_embd, n_ff) */
@@ -24,13 +32,15 @@ struct kg_layer_weights {
 };
 
 struct kg_model_weights {
-    struct kg_weight embedding; /* (n_vocab, n_embd) */
-    struct kg_weight output;    /* (n_vocab, n_embd); the embedding if tied */
-    const float *output_norm;   /* (n_embd) */
-    const float *rope_factors;  /* (n_rot / 2), NULL for none */
+    struct kg_weight embedding;                  /* (n_vocab, n_embd) */
+    struct kg_weight positions;                  /* (n_ctx_train, n_embd) */
+    struct kg_weight output;                     /* (n_vocab, n_embd); the embedding if tied */
+    const float *output_norm, *output_norm_bias; /* (n_embd) */
+    /* (n_rot / 2), NULL for none: the file's, or YaRN's; of two lists the short one, and the long one. */
+    const float *rope_factors, *rope_factors_long;
     struct kg_layer_weights *layers;
 
-    struct kg_block *blocks; /* owned back-end memory, one a tensor */
+    struct kg_block *blocks; /* owned back-end memory, one a tensor, and YaRN's factors */
     size_t n_blocks;
     uint64_t size_bytes; /* as stored */
     uint64_t n_params;

@@ -65,8 +65,10 @@ KG_WARN_UNUSED enum kg_status kg_session_eval(struct kg_session *session, const 
                                               enum kg_logits_wanted wanted, const float **logits, struct kg_error *err);
 
 /* Taps: called with each named activation during eval, as float32 rows in host memory (valid during the call). Names:
- * embd, blk.N.{attn_norm,q,k,v,q_rope,k_rope,attn,attn_out,attn_residual,ffn_norm,ffn_gate,ffn_up,ffn_act,ffn_out,out},
- * output_norm, logits. Row r is position first_position + r. NULL turns taps off. */
+ * embd (positions added), blk.N.{attn_norm,q,k,v,q_rope,k_rope,attn,attn_out,attn_residual,ffn_norm,ffn_gate,ffn_up,
+ * ffn_act,ffn_out,out}, output_norm, logits; of a model with experts also blk.N.{router (logits), expert_ids,
+ * expert_weights, expert_out}, where ffn_gate, ffn_up, ffn_act and expert_out have the chosen experts' columns one after the
+ * other. What a model does not have (rope, gates) has no tap. Row r is position first_position + r. NULL turns taps off. */
 struct kg_tap {
     const char *name;
     const float *data;

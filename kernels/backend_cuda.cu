@@ -3,6 +3,7 @@
 #include "kernels/decode_step.h"
 #include "kernels/gemm.h"
 #include "kernels/measure.h"
+#include "kernels/mxfp4/mxfp4.h"
 #include "kernels/persistent/step.h"
 #include "kernels/sample.h"
 #include <algorithm>
@@ -77,6 +78,7 @@ static void cuda_close(struct kg_backend *backend) {
     (void)cudaGetLastError();
     kg_memory_destroy(&cuda->base.memory);
     pthread_mutex_destroy(&cuda->lock);
+    free(cuda->arranged);
     free(cuda);
 }
 
@@ -137,6 +139,7 @@ static void cuda_free(struct kg_backend *backend, struct kg_block *block) {
         const struct kg_cuda_held lock(backend);
         (void)wait_for_stream(lock.cuda);
         kg_cuda_graphs_drop(lock.cuda, block->data);
+        kg_mxfp4_forget(lock.cuda, block->data, block->size_bytes);
         kg_memory_remove(&backend->memory, block);
         (void)cudaFree(block->data);
         (void)cudaGetLastError();
@@ -149,6 +152,7 @@ static enum kg_status cuda_upload(struct kg_backend *backend, void *to, const vo
                                   struct kg_error *err) {
     const struct kg_cuda_held lock(backend);
     struct kg_cuda_backend *cuda = lock.cuda;
+    kg_mxfp4_forget(cuda, to, size_bytes);
     for (uint64_t done = 0, n; done < size_bytes; done += n, cuda->staging_turn ^= 1) {
         const int turn = cuda->staging_turn;
         n = size_bytes - done < STAGING_BYTES ? size_bytes - done : STAGING_BYTES;
@@ -193,6 +197,12 @@ static enum kg_status cuda_import_weights(struct kg_backend *backend, const void
     if (status) cuda_free(backend, &made);
     else *block = made;
     return status;
+}
+
+static enum kg_status cuda_arrange_weight(struct kg_backend *backend, const struct kg_weight *weight,
+                                          uint32_t n_matrices, struct kg_error *err) {
+    const struct kg_cuda_held lock(backend);
+    return kg_cuda_arrange_weight(backend, weight, n_matrices, err);
 }
 
 /* Operations run one after the other on the stream, so that they share one workspace; the words of a session's steps lie
@@ -265,6 +275,7 @@ static struct kg_backend_ops make_ops() {
     ops.close = cuda_close;
     ops.alloc = cuda_alloc;
     ops.import_weights = cuda_import_weights;
+    ops.arrange_weight = cuda_arrange_weight;
     ops.free = cuda_free;
     ops.weights_in_place = false;
     ops.upload = cuda_upload;

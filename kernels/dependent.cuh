@@ -26,7 +26,7 @@ template <typename Params>
 static inline enum kg_status kg_launch_dependent(const struct kg_cuda_backend *cuda, void (*kernel)(Params), dim3 grid,
                                                  unsigned n_threads, const Params &params, const char *what,
                                                  struct kg_error *err, size_t shared_bytes = 0, unsigned cluster = 1) {
-    constexpr size_t STATIC_SHARED_BYTES = 48 * 1024; /* from here on a kernel has to ask */
+    constexpr size_t UNASKED_SHARED_BYTES = 24 * 1024; /* with static memory of as much, a kernel need not ask */
     constexpr unsigned PORTABLE_CLUSTER = 8;
     cudaLaunchAttribute attributes[2] = {};
     attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -41,7 +41,7 @@ static inline enum kg_status kg_launch_dependent(const struct kg_cuda_backend *c
     config.attrs = attributes;
     config.numAttrs = cuda->compute_capability < 90 ? 0 : cluster > 1 ? 2 : 1;
     cudaError_t code = cudaSuccess;
-    if (shared_bytes > STATIC_SHARED_BYTES)
+    if (shared_bytes > UNASKED_SHARED_BYTES)
         code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
     if (code == cudaSuccess && cluster > PORTABLE_CLUSTER)
         code = cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);

@@ -4,6 +4,7 @@
  * neighbouring elements with the float32 arithmetic of the format's CPU reference: f32 outputs are its bits. An id outside the
  * vocabulary, which the caller is to refuse, reads nothing and gives a row of NaN, which no later check overlooks. */
 #include "kernels/dequant.cuh"
+#include "kernels/mxfp4/mxfp4.h"
 #include "kernels/precision.cuh"
 #include <math_constants.h>
 
@@ -26,7 +27,7 @@ static __global__ void __launch_bounds__(THREADS) embedding_kernel(const embeddi
     const int32_t id = p.ids[blockIdx.x];
     float w[KG_VECTOR];
     if (id >= 0 && (uint32_t)id < p.n_vocab) {
-        kg_dequant::decode_chunk<D, WHOLE>(p.weight + (size_t)id * p.row_bytes, i, p.n_embd, w);
+        kg_dequant::decode_chunk<D, WHOLE>(kg_dequant::row_of<D>(p.weight, (size_t)id, p.row_bytes), i, p.n_embd, w);
     } else {
 #pragma unroll
         for (int j = 0; j < KG_VECTOR; j++) w[j] = CUDART_NAN_F;
@@ -67,6 +68,9 @@ extern "C" enum kg_status kg_cuda_embedding(struct kg_backend *backend, const st
                                  kg_weight_row_bytes(w),   w->n_rows, w->n_cols };
     const cudaStream_t stream = kg_cuda_of(backend)->stream;
     const bool half = args->activations == KG_PRECISION_F16;
+    if (kg_mxfp4_in_tiles(kg_cuda_of(backend), w))
+        return half ? launch<kg_dequant::MXFP4_TILES, __half>(stream, args, p, err)
+                    : launch<kg_dequant::MXFP4_TILES, float>(stream, args, p, err);
     switch (w->dtype) {
 #define EMBEDDING_CASE(name, gguf_id, text, block_elems, block_bytes)                                                  \
     case KG_DTYPE_##name:                                                                                              \

@@ -59,8 +59,8 @@ __device__ __forceinline__ float load_1(const __half *x) {
 
 /* sum over the lane's chunks of W's row times each of ROWS rows of x, from row `first`; rows past the last repeat it. */
 template <enum kg_dtype D, typename X, int ROWS, bool WHOLE>
-__device__ __forceinline__ void lane_sums(const params &p, uint32_t first, const uint8_t *row, uint32_t lane_chunk,
-                                          float sum[ROWS]) {
+__device__ __forceinline__ void lane_sums(const params &p, uint32_t first, typename kg_dequant::row_type<D>::type row,
+                                          uint32_t lane_chunk, float sum[ROWS]) {
     const X *x[ROWS];
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
@@ -97,7 +97,8 @@ __global__ __launch_bounds__(BLOCK_THREADS) void gemv_kernel(const params p) {
     const uint32_t first = blockIdx.y * ROWS;
     if (o < p.n_out) {
         float sum[ROWS];
-        lane_sums<D, X, ROWS, WHOLE>(p, first, p.weight + o * p.row_bytes, part * WARP + lane, sum);
+        lane_sums<D, X, ROWS, WHOLE>(p, first, kg_dequant::row_of<D>(p.weight, o, p.row_bytes), part * WARP + lane,
+                                     sum);
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
 #pragma unroll

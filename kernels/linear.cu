@@ -1,6 +1,7 @@
 /* linear on the GPU (contract in ops/linear.h): y[r][o] = sum_i x[r][i] * W[o][i] + bias[o].
  *
- * Up to GEMV_MAX_ROWS rows, and where W is a vector (of one row or column, at the edge of what libraries make matrix
+ * MXFP4 in tiles by f16 x is multiplied as it is (mxfp4/mxfp4.h). Else:
+ * up to GEMV_MAX_ROWS rows, and where W is a vector (of one row or column, at the edge of what libraries make matrix
  * products of): gemv.cuh, which decodes W in registers. Else gemm.h, over W itself where it has the operands' type, or over
  * tiles of W's rows, decoded into the workspace one after the other, so that W is never copied as a whole.
  * The operands are
@@ -15,6 +16,7 @@
  * to the float32 product, so that a float16 y is rounded once. */
 #include "kernels/gemm.h"
 #include "kernels/gemv_stream.cuh"
+#include "kernels/mxfp4/mxfp4.h"
 #include "kernels/precision.cuh"
 #include <climits>
 #include <cuda_bf16.h>
@@ -69,14 +71,15 @@ template <typename T> __device__ __forceinline__ void store_chunk(T *out, const 
 
 /* tile[t][i] = W[first + t][i], a thread to a chunk of 8. */
 template <enum kg_dtype D, typename T, bool WHOLE>
-__global__ __launch_bounds__(FLAT_THREADS) void decode_tile_kernel(const uint8_t *rows, size_t row_bytes,
-                                                                   uint32_t n_rows, uint32_t n_in, T *tile) {
+__global__ __launch_bounds__(FLAT_THREADS) void decode_tile_kernel(const uint8_t *weight, size_t row_bytes,
+                                                                   uint32_t first, uint32_t n_rows, uint32_t n_in,
+                                                                   T *tile) {
     const uint32_t chunks = (n_in + CHUNK - 1) / CHUNK;
     const size_t at = (size_t)blockIdx.x * FLAT_THREADS + threadIdx.x;
     if (at >= (size_t)n_rows * chunks) return;
     const uint32_t row = (uint32_t)(at / chunks), i = (uint32_t)(at % chunks) * CHUNK;
     float w[CHUNK];
-    kg_dequant::decode_chunk<D, WHOLE>(rows + row * row_bytes, i, n_in, w);
+    kg_dequant::decode_chunk<D, WHOLE>(kg_dequant::row_of<D>(weight, (size_t)first + row, row_bytes), i, n_in, w);
     T *out = tile + (size_t)row * n_in + i;
     if constexpr (WHOLE) {
         store_chunk(out, w);
@@ -125,6 +128,7 @@ static uint32_t flat_blocks(size_t n) {
 struct job {
     struct kg_cuda_backend *cuda;
     const struct kg_linear_args *args;
+    bool tiles; /* W is MXFP4 in tiles (mxfp4/mxfp4.h) */
     struct kg_error *err;
 };
 
@@ -179,6 +183,7 @@ template <enum kg_dtype D> static enum kg_status gemv(const struct job &job) {
 }
 
 static enum kg_status run_gemv(const struct job &job) {
+    if (job.tiles) return gemv<kg_dequant::MXFP4_TILES>(job);
     switch (job.args->weight.dtype) {
 #define GEMV_CASE(name, gguf_id, text, block_elems, block_bytes)                                                       \
     case KG_DTYPE_##name: return gemv<KG_DTYPE_##name>(job);
@@ -193,18 +198,18 @@ template <enum kg_dtype D, typename T>
 static void launch_decode(const struct job &job, uint32_t first, uint32_t n_rows, void *tile) {
     const struct kg_weight *w = &job.args->weight;
     const size_t row_bytes = kg_weight_row_bytes(w);
-    const uint8_t *rows = static_cast<const uint8_t *>(w->data) + first * row_bytes;
+    const uint8_t *data = static_cast<const uint8_t *>(w->data);
     const uint32_t blocks = flat_blocks((size_t)n_rows * ((w->n_cols + CHUNK - 1) / CHUNK));
     T *out = static_cast<T *>(tile);
     if constexpr (kg_dequant::is_plain<D>::value) {
         if (!kg_dequant::rows_are_whole(w)) {
             decode_tile_kernel<D, T, false>
-                <<<blocks, FLAT_THREADS, 0, job.cuda->stream>>>(rows, row_bytes, n_rows, w->n_cols, out);
+                <<<blocks, FLAT_THREADS, 0, job.cuda->stream>>>(data, row_bytes, first, n_rows, w->n_cols, out);
             return;
         }
     }
     decode_tile_kernel<D, T, true>
-        <<<blocks, FLAT_THREADS, 0, job.cuda->stream>>>(rows, row_bytes, n_rows, w->n_cols, out);
+        <<<blocks, FLAT_THREADS, 0, job.cuda->stream>>>(data, row_bytes, first, n_rows, w->n_cols, out);
 }
 
 template <enum kg_dtype D>
@@ -216,6 +221,10 @@ static void launch_decode_as(const struct job &job, uint32_t first, uint32_t n_r
 
 static enum kg_status decode_tile(const struct job &job, uint32_t first, uint32_t n_rows, cudaDataType type,
                                   void *tile) {
+    if (job.tiles) {
+        launch_decode_as<kg_dequant::MXFP4_TILES>(job, first, n_rows, type, tile);
+        return kg_cuda_launched(job.err, "linear: decoding weights");
+    }
     switch (job.args->weight.dtype) {
 #define DECODE_CASE(name, gguf_id, text, block_elems, block_bytes)                                                     \
     case KG_DTYPE_##name: launch_decode_as<KG_DTYPE_##name>(job, first, n_rows, type, tile); break;
@@ -323,6 +332,24 @@ static enum kg_status run_gemm(const struct job &job) {
     return finish<float>(job, args->y, 1, 0, w->n_rows);
 }
 
+static enum kg_status run_mxfp4(const struct job &job) {
+    const struct kg_linear_args *args = job.args;
+    const struct kg_weight *w = &args->weight;
+    const struct kg_mxfp4_product p = { .x = static_cast<const __half *>(args->x),
+                                        .weight = static_cast<const uint8_t *>(w->data),
+                                        .bias = args->bias,
+                                        .ids = NULL,
+                                        .y = args->y,
+                                        .y_is_f16 = args->output == KG_PRECISION_F16,
+                                        .n_rows = args->n_rows,
+                                        .n_out = w->n_rows,
+                                        .n_cols = w->n_cols,
+                                        .n_experts = 1,
+                                        .n_sharing = 1,
+                                        .workspace = NULL };
+    return kg_mxfp4_multiply(job.cuda, &p, job.err);
+}
+
 extern "C" enum kg_status kg_cuda_linear(struct kg_backend *backend, const struct kg_linear_args *args,
                                          struct kg_error *err) {
     const enum kg_status status = kg_linear_check(args, err);
@@ -338,7 +365,8 @@ extern "C" enum kg_status kg_cuda_linear(struct kg_backend *backend, const struc
         return kg_fail(err, KG_ERR_UNSUPPORTED, "linear: %u x %u by %u rows is too large for the cuda back end",
                        w->n_rows, w->n_cols, args->n_rows);
     if (args->n_rows == 0) return KG_OK;
-    const struct job job = { kg_cuda_of(backend), args, err };
+    const struct job job = { kg_cuda_of(backend), args, kg_mxfp4_in_tiles(kg_cuda_of(backend), w), err };
+    if (job.tiles && args->activations == KG_PRECISION_F16) return run_mxfp4(job);
     const bool is_vector = w->n_rows == 1 || w->n_cols == 1;
     if (args->n_rows <= GEMV_MAX_ROWS || (is_vector && args->n_rows <= GEMV_GRID_ROWS)) return run_gemv(job);
     return run_gemm(job);

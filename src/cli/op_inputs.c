@@ -103,6 +103,17 @@ static enum kg_status measure_blocks(struct kg_op_call *c, const struct kg_op_te
     return status == KG_OK ? fold_rows(&as_elems, &c->weight, err) : status;
 }
 
+/* As a model's weights are put: the back end may keep them in an order of its own. */
+static enum kg_status put_blocks(struct kg_op_call *c, const struct kg_safetensors_tensor *t, void **data,
+                                 struct kg_error *err) {
+    const struct kg_backend_ops *ops = c->backend->ops;
+    const uint32_t n_experts = kg_op_length(c, "n_experts");
+    const enum kg_status status = kg_op_put(c, t->data, t->size_bytes, data, err);
+    c->weight.data = *data;
+    if (status != KG_OK || !ops->arrange_weight) return status;
+    return ops->arrange_weight(c->backend, &c->weight, n_experts ? n_experts : 1, err);
+}
+
 /* What ids are below: the first length of the weight's shape. */
 static uint32_t id_limit(const struct kg_op_call *c) {
     for (size_t i = 0; i < kg_op_count_tensors(c->spec); i++) {
@@ -196,8 +207,7 @@ enum kg_status kg_op_put_inputs(struct kg_op_call *c, const struct kg_safetensor
         const struct kg_safetensors_tensor *t = find_input(st, spec);
         void *data = NULL;
         if (is_blocks(spec, t)) {
-            status = kg_op_put(c, t->data, t->size_bytes, &data, err);
-            c->weight.data = data;
+            status = put_blocks(c, t, &data, err);
         } else if (spec->role == KG_OP_WEIGHT) {
             status = put_weight(c, t, err);
         } else if (spec->role == KG_OP_IDS) {

@@ -46,3 +46,5 @@ check_PROGRAMS += suites/tolerance/test_sdpa
 suites_tolerance_test_sdpa_SOURCES = suites/tolerance/test_sdpa.c
 check_PROGRAMS += suites/tolerance/test_sdpa_quantize
 suites_tolerance_test_sdpa_quantize_SOURCES = suites/tolerance/test_sdpa_quantize.c
+check_PROGRAMS += suites/tolerance/test_mxfp4_tiles
+suites_tolerance_test_mxfp4_tiles_SOURCES = suites/tolerance/test_mxfp4_tiles.c

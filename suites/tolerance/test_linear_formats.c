@@ -38,6 +38,7 @@ struct product {
     bool bias;
     /* Rows of W in powers of two from 2^-range to 2^range; 0: of one size. */
     int range;
+    bool arranged; /* W as a back end keeps a model's, if it has an order of its own */
 };
 
 /* Any bytes, and scales of either sign and the size of `magnitude`. */
@@ -79,6 +80,9 @@ static struct kg_weight make_weight(struct kg_op_device *d, const struct product
     }
     w.data = kg_op_device_put(d, bytes, p->n * row_bytes);
     free(bytes);
+    struct kg_error err;
+    const struct kg_backend_ops *ops = d->backend->ops;
+    if (p->arranged && ops->arrange_weight) kg_op_expect_ok(ops->arrange_weight(d->backend, &w, 1, &err), &err);
     return w;
 }
 
@@ -155,7 +159,7 @@ static void run_product(struct kg_record *rec, const void *arg) {
     kg_op_device_close(&device);
 }
 
-static struct product products[512];
+static struct product products[1024];
 static size_t n_products;
 
 static void add(struct kg_case_list *cases, const char *edge, const struct product *p) {
@@ -187,23 +191,42 @@ static const struct {
     { KG_DTYPE_F16, 8211, 64, true },     { KG_DTYPE_F32, 8211, 64, true },
 };
 
+/* MXFP4 as a back end keeps it: on either side of 8 and 16 rows of matrix-vector products and of 64 and 128 of tiles, outputs
+ * that are no whole tiles, one group of them, one tile of columns; and shapes that stay as they are. */
+static const uint32_t ARRANGED_ROWS[] = { 1, 2, 8, 9, 16, 17, 63, 64, 65, 129, 200 };
+static const struct { uint32_t n, k; } ARRANGED[] = { { 16, 64 }, { 112, 576 }, { 304, 2880 }, { 40, 64 }, { 64, 96 } };
+
 /* Rows 2^-30 to 2^30 in size: BF16 and MXFP4 hold what float16 does not. */
 static const enum kg_dtype WIDE[] = { KG_DTYPE_F32, KG_DTYPE_BF16, KG_DTYPE_MXFP4 };
+
+static void add_arranged(struct kg_case_list *cases, const struct mode *mode) {
+    for (size_t s = 0; s < KG_COUNT_OF(ARRANGED); s++)
+        for (size_t r = 0; r < KG_COUNT_OF(ARRANGED_ROWS); r++)
+            add(cases, "arranged",
+                &(struct product){ mode, KG_DTYPE_MXFP4, ARRANGED_ROWS[r], ARRANGED[s].n, ARRANGED[s].k, r % 2 == 0, 0,
+                                   true });
+    static const uint32_t WIDE_ROWS[] = { 1, 16, 33, 200 };
+    for (size_t r = 0; r < KG_COUNT_OF(WIDE_ROWS) && mode->output == KG_PRECISION_F32; r++)
+        add(cases, "arranged_wide_range",
+            &(struct product){ mode, KG_DTYPE_MXFP4, WIDE_ROWS[r], 144, 192, false, 30, true });
+}
 
 static void build(struct kg_case_list *cases) {
     for (size_t i = 0; i < KG_COUNT_OF(MODES); i++) {
         const struct mode *mode = &MODES[i];
         for (int dtype = 0; dtype < KG_DTYPE_COUNT; dtype++)
             for (size_t r = 0; r < KG_COUNT_OF(ROWS); r++)
-                add(cases, "rows", &(struct product){ mode, (enum kg_dtype)dtype, ROWS[r], 67, 512, r % 2 == 0, 0 });
+                add(cases, "rows",
+                    &(struct product){ mode, (enum kg_dtype)dtype, ROWS[r], 67, 512, r % 2 == 0, 0, false });
         for (size_t w = 0; w < KG_COUNT_OF(WIDE) && mode->output == KG_PRECISION_F32; w++) {
-            add(cases, "wide_range", &(struct product){ mode, WIDE[w], 1, 61, 96, false, 30 });
-            add(cases, "wide_range", &(struct product){ mode, WIDE[w], 33, 61, 96, false, 30 });
+            add(cases, "wide_range", &(struct product){ mode, WIDE[w], 1, 61, 96, false, 30, false });
+            add(cases, "wide_range", &(struct product){ mode, WIDE[w], 33, 61, 96, false, 30, false });
         }
         if (strcmp(mode->backend, "cuda") != 0) continue; /* the cpu back end has no pieces */
         for (size_t s = 0; s < KG_COUNT_OF(PIECES); s++)
             add(cases, "pieces",
-                &(struct product){ mode, PIECES[s].dtype, 9, PIECES[s].n, PIECES[s].k, PIECES[s].bias, 0 });
+                &(struct product){ mode, PIECES[s].dtype, 9, PIECES[s].n, PIECES[s].k, PIECES[s].bias, 0, false });
+        add_arranged(cases, mode);
     }
 }
 

@@ -1,0 +1,137 @@
+/* Brings MXFP4 weights into tiles (tiles.cuh), where they are: a block of threads takes a group of 16 rows, reads all of it
+ * into shared memory and writes it back in its order. Values do not change. A block of zeros gets the scale 1 (a file may
+ * give it any), so that its scale asks nothing of who multiplies. */
+#include "kernels/mxfp4/mxfp4.h"
+#include "kernels/mxfp4/tiles.cuh"
+#include <cstdlib>
+#include <cstring>
+
+namespace kg_mxfp4 {
+
+enum {
+    ARRANGE_THREADS = 256,
+    ARRANGED_AT_ONCE = 64,
+    FILE_BLOCK_COLS = 32,
+    FILE_BLOCK_BYTES = 17,
+    NAN_SCALE = 255,
+    UNIT_SCALE = 127
+};
+
+/* Code of column c of a block as files have it. */
+static __device__ __forceinline__ uint32_t code_at(const uint8_t *block, uint32_t c) {
+    return block[1 + c % 16] >> (c < 16 ? 0 : 4) & 0xF;
+}
+
+/* Half of a word: columns c + 0, 8, 16, 24. */
+static __device__ uint32_t half_word(const uint8_t *block, uint32_t c) {
+    const uint32_t code[4] = { code_at(block, c), code_at(block, c + 8), code_at(block, c + 16),
+                               code_at(block, c + 24) };
+    constexpr int MAGNITUDE_AT[4] = { 9, 1, 4, 12 }, SIGN_AT[4] = { 15, 7, 8, 0 };
+    uint32_t half = 0;
+#pragma unroll
+    for (int i = 0; i < 4; i++) half |= (code[i] & 7) << MAGNITUDE_AT[i] | (code[i] >> 3) << SIGN_AT[i];
+    return half;
+}
+
+static __device__ uint32_t arranged_scale(const uint8_t *block) {
+    constexpr uint32_t MAGNITUDES = 0x77;
+    uint32_t any = 0;
+    for (int i = 1; i < FILE_BLOCK_BYTES; i++) any |= block[i] & MAGNITUDES;
+    return any || block[0] == NAN_SCALE ? block[0] : (uint32_t)UNIT_SCALE;
+}
+
+/* Grid: groups. */
+static __global__ void __launch_bounds__(ARRANGE_THREADS) arrange_kernel(uint8_t *weight, uint32_t n_cols) {
+    extern __shared__ uint4 rows[];
+    const uint32_t n_tiles = n_cols / TILE_COLS, blocks_of_row = n_cols / FILE_BLOCK_COLS;
+    const uint32_t group_bytes = n_tiles * (CODES_BYTES + SCALES_BYTES);
+    uint8_t *group = weight + (size_t)blockIdx.x * group_bytes;
+    for (uint32_t i = threadIdx.x; i < group_bytes / sizeof(uint4); i += ARRANGE_THREADS)
+        rows[i] = reinterpret_cast<const uint4 *>(group)[i];
+    __syncthreads(); /* the group is read before it is written over */
+    const uint8_t *bytes = reinterpret_cast<const uint8_t *>(rows);
+    const auto block_of = [&](uint32_t tile, uint32_t g, uint32_t word) {
+        const uint32_t row = g + word % 2 * 8, block = tile * 2 + word / 2;
+        return bytes + (size_t)(row * blocks_of_row + block) * FILE_BLOCK_BYTES;
+    };
+    for (uint32_t i = threadIdx.x; i < n_tiles * (CODES_BYTES / 4); i += ARRANGE_THREADS) {
+        const uint32_t word = i % 4, lane = i / 4 % 32, tile = i / (CODES_BYTES / 4);
+        const uint8_t *block = block_of(tile, lane / 4, word);
+        const uint32_t c = lane % 4 * 2;
+        reinterpret_cast<uint32_t *>(group)[i] = half_word(block, c) | half_word(block, c + 1) << 16;
+    }
+    uint8_t *scales = group + (size_t)n_tiles * CODES_BYTES;
+    for (uint32_t i = threadIdx.x; i < n_tiles * SCALES_BYTES; i += ARRANGE_THREADS)
+        scales[i] = (uint8_t)arranged_scale(block_of(i / SCALES_BYTES, i / 4 % 8, i % 4));
+}
+
+} // namespace kg_mxfp4
+
+/* Memory in tiles, by address. */
+struct kg_mxfp4_range {
+    const char *begin, *end;
+};
+
+static bool contains(const struct kg_mxfp4_range *r, const struct kg_weight *w) {
+    const char *data = static_cast<const char *>(w->data);
+    return data >= r->begin && data < r->end;
+}
+
+bool kg_mxfp4_in_tiles(const struct kg_cuda_backend *cuda, const struct kg_weight *weight) {
+    if (weight->dtype != KG_DTYPE_MXFP4) return false;
+    size_t low = 0, high = cuda->n_arranged;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (contains(&cuda->arranged[middle], weight)) return true;
+        if (static_cast<const char *>(weight->data) < cuda->arranged[middle].begin) high = middle;
+        else low = middle + 1;
+    }
+    return false;
+}
+
+void kg_mxfp4_forget(struct kg_cuda_backend *cuda, const void *data, uint64_t size_bytes) {
+    const char *begin = static_cast<const char *>(data), *end = begin + size_bytes;
+    size_t kept = 0;
+    for (size_t i = 0; i < cuda->n_arranged; i++)
+        if (cuda->arranged[i].begin < begin || cuda->arranged[i].begin >= end)
+            cuda->arranged[kept++] = cuda->arranged[i];
+    cuda->n_arranged = kept;
+    if (kept > 0) return;
+    free(cuda->arranged);
+    cuda->arranged = NULL;
+}
+
+static enum kg_status remember(struct kg_cuda_backend *cuda, const char *begin, const char *end, struct kg_error *err) {
+    if (cuda->n_arranged % kg_mxfp4::ARRANGED_AT_ONCE == 0) {
+        void *more = realloc(cuda->arranged, (cuda->n_arranged + kg_mxfp4::ARRANGED_AT_ONCE) * sizeof *cuda->arranged);
+        if (!more) return kg_fail(err, KG_ERR_NO_MEMORY, "cuda: no host memory to remember weights in tiles");
+        cuda->arranged = static_cast<struct kg_mxfp4_range *>(more);
+    }
+    size_t at = cuda->n_arranged++;
+    for (; at > 0 && cuda->arranged[at - 1].begin > begin; at--) cuda->arranged[at] = cuda->arranged[at - 1];
+    cuda->arranged[at] = { begin, end };
+    return KG_OK;
+}
+
+enum kg_status kg_cuda_arrange_weight(struct kg_backend *backend, const struct kg_weight *weight, uint32_t n_matrices,
+                                      struct kg_error *err) {
+    using namespace kg_mxfp4;
+    struct kg_cuda_backend *cuda = kg_cuda_of(backend);
+    if (weight->dtype != KG_DTYPE_MXFP4 || cuda->compute_capability != 90 || kg_mxfp4_in_tiles(cuda, weight))
+        return KG_OK;
+    const uint64_t row_bytes = kg_weight_row_bytes(weight), group_bytes = GROUP_ROWS * row_bytes;
+    if (weight->n_rows / n_matrices % GROUP_ROWS || weight->n_cols % TILE_COLS || group_bytes > cuda->shared_bytes ||
+        reinterpret_cast<uintptr_t>(weight->data) % sizeof(uint4) != 0)
+        return KG_OK;
+    const cudaError_t code =
+        cudaFuncSetAttribute(arrange_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)group_bytes);
+    if (code != cudaSuccess) return kg_cuda_fail(err, "mxfp4: arranging weights", code);
+    uint8_t *data = static_cast<uint8_t *>(const_cast<void *>(weight->data));
+    const char *begin = static_cast<const char *>(weight->data);
+    enum kg_status status = remember(cuda, begin, begin + weight->n_rows * row_bytes, err);
+    if (status) return status;
+    arrange_kernel<<<weight->n_rows / GROUP_ROWS, ARRANGE_THREADS, group_bytes, cuda->stream>>>(data, weight->n_cols);
+    status = kg_cuda_launched(err, "mxfp4: arranging weights");
+    if (status) kg_mxfp4_forget(cuda, begin, 1);
+    return status;
+}

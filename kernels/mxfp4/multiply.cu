@@ -1,0 +1,75 @@
+/* Chooses how a product with MXFP4 weights in tiles is made.
+ *
+ * Up to GEMV_ROWS rows (of one expert, if they are spread evenly): gemv.cuh, which reads weights as fast as memory gives
+ * them. Else gemm.cuh, with the tile and the split of columns that COSTS says is the shortest. The choice depends on shapes
+ * and the device only. */
+#include "kernels/mxfp4/mxfp4.h"
+#include <algorithm>
+
+enum { GEMV_ROWS = 16, TILE_COLS = 64, VECTOR_BYTES = 16, MAX_SPLIT = 8 };
+
+/* Of a block of gemm.cuh, in cycles, measured on the H200: of 64 columns, of what comes before and after them, and of the
+ * exchange of sums in a cluster. */
+static const struct cost {
+    enum kg_mxfp4_gemm_tile tile;
+    uint32_t m, n, step, ends, exchange;
+} COSTS[] = {
+    { KG_MXFP4_GEMM_128x64, 128, 64, 300, 3000, 1000 },
+    { KG_MXFP4_GEMM_128x128, 128, 128, 560, 3600, 1500 },
+    { KG_MXFP4_GEMM_256x128, 256, 128, 1080, 5000, 2500 },
+};
+
+struct way {
+    enum kg_mxfp4_gemm_tile tile;
+    uint32_t n_split;
+};
+
+static uint64_t ceil_div(uint64_t a, uint64_t b) {
+    return (a + b - 1) / b;
+}
+
+static struct way shortest(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p, uint32_t n_matrices) {
+    const uint64_t steps = p->n_cols / TILE_COLS;
+    struct way best = { KG_MXFP4_GEMM_128x64, 1 };
+    uint64_t least = UINT64_MAX;
+    for (const struct cost &c : COSTS)
+        for (uint32_t n_split = 1; n_split <= MAX_SPLIT && n_split <= steps; n_split *= 2) {
+            const uint64_t rows = ceil_div(ceil_div(p->n_rows, n_matrices), c.n) * n_matrices,
+                           waves = ceil_div(ceil_div(p->n_out, c.m) * rows * n_split, (uint64_t)cuda->n_sms);
+            const uint64_t cycles =
+                waves * (ceil_div(steps, n_split) * c.step + c.ends + (n_split > 1 ? c.exchange : 0));
+            if (cycles < least) least = cycles, best = { c.tile, n_split };
+        }
+    return best;
+}
+
+/* Rows in pieces of as many as the kernel takes, whole groups of n_sharing. */
+static enum kg_status gemv_in_pieces(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p,
+                                     struct kg_error *err) {
+    const uint32_t most = KG_MXFP4_GEMV_MAX_ROWS / p->n_sharing * p->n_sharing;
+    if (most == 0)
+        return kg_fail(err, KG_ERR_UNSUPPORTED, "mxfp4: %u rows share a row of x, the cuda back end takes %d",
+                       p->n_sharing, KG_MXFP4_GEMV_MAX_ROWS);
+    enum kg_status status = KG_OK;
+    for (uint32_t first = 0; first < p->n_rows && !status; first += most) {
+        struct kg_mxfp4_product piece = *p;
+        piece.x += (size_t)(first / p->n_sharing) * p->n_cols;
+        piece.ids += p->ids ? first : 0;
+        piece.y = static_cast<char *>(p->y) + (size_t)first * p->n_out * (p->y_is_f16 ? sizeof(__half) : sizeof(float));
+        piece.n_rows = std::min(most, p->n_rows - first);
+        status = kg_mxfp4_gemv(cuda, &piece, err);
+    }
+    return status;
+}
+
+enum kg_status kg_mxfp4_multiply(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p,
+                                 struct kg_error *err) {
+    if (reinterpret_cast<uintptr_t>(p->x) % VECTOR_BYTES != 0)
+        return kg_fail(err, KG_ERR_USAGE, "mxfp4: x is not on %d bytes", VECTOR_BYTES);
+    const uint32_t n_matrices = p->ids ? std::min(p->n_experts, p->n_rows) : 1;
+    const bool gemm_can = cuda->compute_capability == 90 && reinterpret_cast<uintptr_t>(p->y) % VECTOR_BYTES == 0 &&
+                          (!p->ids || p->workspace);
+    if (!gemm_can || ceil_div(p->n_rows, n_matrices) <= GEMV_ROWS) return gemv_in_pieces(cuda, p, err);
+    const struct way way = shortest(cuda, p, n_matrices);
+    return kg_mxfp4_gemm(cuda, p, way.tile, way.n_split, err);
+}

@@ -1,0 +1,51 @@
+/* Products with MXFP4 weights that lie in tiles (tiles.cuh), float16 activations:
+ *     y[r][o] = sum_i x[r / n_sharing][i] * W[e][o][i] + bias[e][o],    e = ids[r], or 0 without ids
+ *
+ * Weights are decoded in registers, where tensor cores take them; sums are float32. */
+#ifndef KIGO_KERNELS_MXFP4_MXFP4_H
+#define KIGO_KERNELS_MXFP4_MXFP4_H
+
+#include "kernels/cuda_backend.h"
+
+struct kg_mxfp4_product {
+    const __half *x;       /* (n_rows / n_sharing, n_cols), on 16 bytes */
+    const uint8_t *weight; /* (n_experts, n_out, n_cols) in tiles */
+    const float *bias;     /* (n_experts, n_out), NULL for none */
+    const int32_t *ids;    /* (n_rows), NULL for one matrix */
+    void *y;               /* (n_rows, n_out), on 16 bytes */
+    bool y_is_f16;
+    uint32_t n_rows, n_out, n_cols, n_experts, n_sharing;
+    void *workspace; /* on 256 bytes; used with ids only, and for many rows */
+};
+
+/* Brings an MXFP4 weight of n_matrices, one below the other, into tiles where it lies, and remembers where that is:
+ * kg_cuda_linear, _embedding and _experts_linear look. Leaves alone what is not MXFP4 in whole tiles, or is in tiles already,
+ * and everything on devices other than compute capability 9.0. Enqueued. */
+enum kg_status kg_cuda_arrange_weight(struct kg_backend *backend, const struct kg_weight *weight, uint32_t n_matrices,
+                                      struct kg_error *err);
+
+/* Whether the weight (or the rows of one, from a multiple of 16 on) is in tiles. */
+bool kg_mxfp4_in_tiles(const struct kg_cuda_backend *cuda, const struct kg_weight *weight);
+
+/* Memory that is freed holds no tiles any more. */
+void kg_mxfp4_forget(struct kg_cuda_backend *cuda, const void *data, uint64_t size_bytes);
+
+/* Enqueues the product, in the way that suits its rows (multiply.cu). x on 16 bytes, or KG_ERR_USAGE. */
+enum kg_status kg_mxfp4_multiply(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p,
+                                 struct kg_error *err);
+
+/* Few rows, 1 to KG_MXFP4_GEMV_MAX_ROWS. A row of y is the same bits whatever the other rows are. */
+enum { KG_MXFP4_GEMV_MAX_ROWS = 128 };
+enum kg_status kg_mxfp4_gemv(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p,
+                             struct kg_error *err);
+
+/* Many rows, y on 16 bytes: a block takes M outputs of N rows (variants: gemm.cu), n_split (a power of two up to 8) blocks
+ * share the columns. */
+enum kg_mxfp4_gemm_tile { KG_MXFP4_GEMM_128x64, KG_MXFP4_GEMM_128x128, KG_MXFP4_GEMM_256x128 };
+enum kg_status kg_mxfp4_gemm(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p,
+                             enum kg_mxfp4_gemm_tile tile, uint32_t n_split, struct kg_error *err);
+
+/* Of p->workspace, where kg_mxfp4_gemm is called with ids. */
+uint64_t kg_mxfp4_gemm_workspace_bytes(uint32_t n_rows, uint32_t n_experts);
+
+#endif

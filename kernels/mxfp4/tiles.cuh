@@ -1,0 +1,116 @@
+/* MXFP4 weights in tiles, the order in memory that tensor cores take them in (contract in tiles.h).
+ *
+ * A group is 16 neighbouring rows of W and takes as many bytes as they have in blocks of 17: first its tiles of 64 columns
+ * with 512 bytes of codes each, then 32 bytes of scales for each tile.
+ *     codes   16 bytes for lane (g, t) = (lane / 4, lane % 4): four words, columns 0-31 of row g, of row g + 8, columns
+ *             32-63 of row g, of row g + 8. A word holds the 8 columns c = {2 t, 2 t + 1} + {0, 8, 16, 24} that the lane has
+ *             in the left operands of two products of 16 columns (mma.cuh).
+ *     scales  4 bytes for each g: E8M0 of the four words, in their order.
+ *
+ * Within a word the even columns are in the low half. Bits of a half, code s e e m of columns + 0, 8, 16, 24 as 0 1 2 3:
+ *     15  14  13  12   11  10  9   8    7   6   5   4    3   2   1   0
+ *     s0  e3  e3  m3   e0  e0  m0  s2   s1  e2  e2  m2   e1  e1  m1  s3
+ * so that each column is a mask and at most two shifts away from a float16 of sign, two low bits of exponent and one high
+ * bit of mantissa, which is its value times 2^-14: exactly, 0.5 being subnormal. */
+#ifndef KIGO_KERNELS_MXFP4_TILES_CUH
+#define KIGO_KERNELS_MXFP4_TILES_CUH
+
+#include <cstddef>
+#include <cstdint>
+#include <cuda_fp16.h>
+
+namespace kg_mxfp4 {
+
+enum { GROUP_ROWS = 16, TILE_COLS = 64, CODES_BYTES = 512, SCALES_BYTES = 32, LANE_BYTES = 16 };
+
+/* Of the value that a placed code has. */
+constexpr float PLACED_UNIT = 1.0f / 16384;
+
+/* A lane's part of a tile. */
+struct lane_tile {
+    uint4 codes;
+    uint32_t scales;
+};
+
+/* A lane's view of W, of one matrix. */
+struct lane_view {
+    const uint8_t *codes, *scales;
+    size_t group_bytes;
+    __device__ __forceinline__ lane_view(const uint8_t *weight, uint32_t n_cols, uint32_t lane) {
+        const size_t n_tiles = n_cols / TILE_COLS;
+        group_bytes = n_tiles * (CODES_BYTES + SCALES_BYTES);
+        codes = weight + lane * LANE_BYTES;
+        scales = weight + n_tiles * CODES_BYTES + lane / 4 * 4;
+    }
+    __device__ __forceinline__ const uint8_t *codes_at(uint32_t group, uint32_t tile) const {
+        return codes + group * group_bytes + (size_t)tile * CODES_BYTES;
+    }
+    __device__ __forceinline__ const uint8_t *scales_at(uint32_t group, uint32_t tile) const {
+        return scales + group * group_bytes + (size_t)tile * SCALES_BYTES;
+    }
+};
+
+/* Reads a lane's tile if `valid`, else leaves it as it is. Weights pass by the first cache. No branch: one would have the
+ * compiler move registers, and so wait for them, where its two ways meet. */
+__device__ __forceinline__ void load_tile(lane_tile &to, const uint8_t *codes, const uint8_t *scales, bool valid) {
+    asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %7, 0;\n"
+                 "@p ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%5];\n"
+                 "@p ld.global.nc.u32 %4, [%6];\n}"
+                 : "+r"(to.codes.x), "+r"(to.codes.y), "+r"(to.codes.z), "+r"(to.codes.w), "+r"(to.scales)
+                 : "l"(codes), "l"(scales), "r"((uint32_t)valid));
+}
+
+/* placed[i] = the pair of columns 2 t, 2 t + 1 + 8 i, in units of PLACED_UNIT. */
+__device__ __forceinline__ void place(uint32_t word, uint32_t (&placed)[4]) {
+    constexpr uint32_t CODE = 0x8E008E00, SIGN = 0x80008000, MAGNITUDE = 0x0E000E00;
+    placed[0] = word & CODE;
+    placed[1] = word << 8 & CODE;
+    placed[2] = (word << 5 & MAGNITUDE) | (word << 7 & SIGN);
+    placed[3] = (word >> 3 & MAGNITUDE) | (word << 15 & SIGN);
+}
+
+/* 2^(e-127); 255 is NaN. */
+__device__ __forceinline__ float exact_scale(uint32_t e) {
+    if (e == 0) return __uint_as_float(0x00400000u);
+    return __uint_as_float(e == 255 ? 0x7FC00000u : e << 23);
+}
+
+/* The four scales of a lane's words. */
+__device__ __forceinline__ void float_scales(uint32_t e, float (&scale)[4]) {
+    constexpr uint32_t EXPONENT = 0x7F800000, ONES = 0x01010101, HIGH = 0x80808080;
+    scale[0] = __uint_as_float(e << 23 & EXPONENT);
+    scale[1] = __uint_as_float(e << 15 & EXPONENT);
+    scale[2] = __uint_as_float(e << 7 & EXPONENT);
+    scale[3] = __uint_as_float(e >> 1 & EXPONENT);
+    /* A byte of 0 or 255 is no exponent: one that borrows from its highest bit, or whose complement does. */
+    if ((((e - ONES) & ~e) | ((~e - ONES) & e)) & HIGH) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) scale[i] = exact_scale(e >> 8 * i & 0xFF);
+    }
+}
+
+/* c += a b of 16 x 16 by 16 x 8 (mma.cuh), free to be scheduled. */
+__device__ __forceinline__ void multiply(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
+                                         uint32_t b1) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+/* sum[0, 1] of row g and sum[2, 3] of row g + 8 grow by the products of 32 columns, scaled in float32: exact for every
+ * scale. low and high are the placed codes of the rows; x holds columns + 0, 8, 16, 24 in their order. */
+__device__ __forceinline__ void multiply_block(float (&sum)[4], const uint32_t (&low)[4], const uint32_t (&high)[4],
+                                               const uint32_t (&x)[4], float low_scale, float high_scale) {
+    float part[4] = { 0, 0, 0, 0 };
+    multiply(part, low[0], high[0], low[1], high[1], x[0], x[1]);
+    multiply(part, low[2], high[2], low[3], high[3], x[2], x[3]);
+    sum[0] = fmaf(part[0], low_scale, sum[0]);
+    sum[1] = fmaf(part[1], low_scale, sum[1]);
+    sum[2] = fmaf(part[2], high_scale, sum[2]);
+    sum[3] = fmaf(part[3], high_scale, sum[3]);
+}
+
+} // namespace kg_mxfp4
+
+#endif

@@ -167,9 +167,13 @@ static enum kg_status refuse_unsupported(struct kg_config_reader *in) {
         if (key->type == KG_GGUF_BOOL) value = key->value.b;
         else if (key->type == KG_GGUF_F32 || key->type == KG_GGUF_F64) value = key->value.f;
         else if (key->type != KG_GGUF_ARRAY) value = (double)key->value.i;
-        if (value != KEYS[i].neutral[0] && value != KEYS[i].neutral[1])
-            return kg_fail(in->err, KG_ERR_UNSUPPORTED, "%s: %s is %g, which is not supported", in->path, in->key,
-                           value);
+        if (value == KEYS[i].neutral[0] || value == KEYS[i].neutral[1]) continue;
+        char shown[32];
+        snprintf(shown, sizeof shown, "%g", value);
+        return kg_fail(in->err, KG_ERR_UNSUPPORTED, "%s: %s is %s, which is not supported", in->path, in->key,
+                       key->type != KG_GGUF_BOOL ? shown
+                       : key->value.b            ? "true"
+                                                 : "false");
     }
     return KG_OK;
 }

@@ -1,6 +1,7 @@
 /* MXFP4 (OCP Microscaling Formats v1.0), in GGUF's layout: 32 elements in 17 bytes: a byte e for the scale 2^(e-127)
  * (E8M0; 255 is NaN), then 16 bytes whose low nibbles are elements 0-15 and high nibbles elements 16-31. A nibble is
  * E2M1: a sign, then 0, 0.5, 1, 1.5, 2, 3, 4, 6. */
+#include "base/clones.h"
 #include "model/dtype.h"
 #include "model/dtype_rows.h"
 #include <math.h>
@@ -27,42 +28,43 @@ void kg_mxfp4_decode(const void *src, float *restrict dst, size_t n_elems) {
     }
 }
 
-/* The code nearest to x, ties to the even code (5 becomes 4, 0.25 becomes 0), beyond 6 saturating at 6. */
-static uint8_t e2m1_round(double x) {
-    static const double MIDDLES[7] = { 0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0 }; /* between code k and k+1 */
-    const double magnitude = fabs(x);
-    uint8_t code = 0;
-    for (int k = 0; k < 7; k++) {
-        const int middle_rounds_up = k % 2;
-        code = (uint8_t)(code + (magnitude > MIDDLES[k] || (middle_rounds_up && magnitude == MIDDLES[k])));
-    }
-    return (uint8_t)(code | (signbit(x) ? 8 : 0));
+/* The code nearest to x, which is in units of the scale: ties go to the even code (5 becomes 4, 0.25 becomes 0), beyond 6
+ * it is 6. Each comparison is with the middle between code k and k+1; the middle itself goes up from an odd k. */
+static inline uint8_t e2m1_round(float x) {
+    const uint32_t bits = kg_float_to_bits(x);
+    const float m = kg_float_from_bits(bits & 0x7FFFFFFF);
+    const uint32_t code =
+        (uint32_t)(m > 0.25f) + (m >= 0.75f) + (m > 1.25f) + (m >= 1.75f) + (m > 2.5f) + (m >= 3.5f) + (m > 5.0f);
+    return (uint8_t)(code | (bits >> 28 & 8));
 }
 
-/* E8M0 of a block whose largest magnitude is most: floor(log2(most)) - 2, so that it lies in [4, 8) of E2M1's steps;
- * 2^-127 for what is smaller, zeros too. */
-static uint8_t choose_scale(float most) {
-    if (!isfinite(most)) return E8M0_NAN;
-    if (most == 0) return 0;
-    const int e = ilogbf(most) - E2M1_MAX_EXPONENT + E8M0_BIAS;
-    return (uint8_t)(e < 0 ? 0 : e);
+/* E8M0 of a block whose largest magnitude has these bits: floor(log2) - 2, the exponent of E2M1's largest value, so that
+ * it is 4 to 8 units; 2^-127 for what is smaller, zeros too. */
+static uint8_t choose_scale(uint32_t most_bits) {
+    const uint32_t infinity = 0x7F800000, exponent = most_bits >> 23; /* log2 + 127; 0 if subnormal */
+    if (most_bits >= infinity) return E8M0_NAN;
+    return (uint8_t)(exponent > E2M1_MAX_EXPONENT ? exponent - E2M1_MAX_EXPONENT : 0);
 }
 
-/* The scale is chosen as the OCP specification's section 6.3 says; elements between 6 and 8 scale steps saturate at 6,
- * all others round to nearest even. Zeros keep their sign. A block that holds NaN or an infinity gets scale NaN: it
- * decodes to NaN throughout. */
-void kg_mxfp4_encode(const float *src, void *dst, size_t n_elems) {
-    uint8_t *block = dst;
+/* The scale is that of the OCP specification's section 6.3, and of ggml's quantize_row_mxfp4_ref: elements between 6 and 8
+ * units become 6, all others the nearest, ties to even (ggml: to the smaller magnitude, and every zero is positive; there is
+ * no other difference). The better of this scale and the next by squared error would take 6% off the mean square error of
+ * normal weights (0.01322 to 0.01245 of their mean square); the bytes would then be none that another program writes for the
+ * same weights. Zeros keep their sign. A block that holds NaN or an infinity gets scale NaN: it decodes to NaN throughout.
+ * Multiplying by the inverse scale is exact but for what is far below half a unit. */
+KG_VECTOR_CLONES void kg_mxfp4_encode(const float *restrict src, void *restrict dst, size_t n_elems) {
+    uint8_t *restrict block = dst;
     for (size_t at = 0; at < n_elems; at += BLOCK_ELEMS, block += BLOCK_BYTES) {
-        float most = 0;
-        for (int i = 0; i < BLOCK_ELEMS && !isnan(most); i++)
-            if (!(fabsf(src[at + i]) <= most)) most = fabsf(src[at + i]);
-        block[0] = choose_scale(most);
-        const double inverse = ldexp(1.0, E8M0_BIAS - block[0]);
-        for (int i = 0; i < HALF; i++) {
-            const double low = isfinite(most) ? src[at + i] * inverse : 0,
-                         high = isfinite(most) ? src[at + HALF + i] * inverse : 0;
-            block[1 + i] = (uint8_t)(e2m1_round(low) | e2m1_round(high) << 4);
+        const float *restrict x = src + at;
+        uint32_t most_bits = 0; /* magnitudes are ordered as their bits, NaN above all */
+        for (int i = 0; i < BLOCK_ELEMS; i++) {
+            const uint32_t bits = kg_float_to_bits(x[i]) & 0x7FFFFFFF;
+            most_bits = bits > most_bits ? bits : most_bits;
         }
+        block[0] = choose_scale(most_bits);
+        const float inverse = block[0] == E8M0_NAN ? 0 : ldexpf(1, E8M0_BIAS - block[0]);
+        uint8_t codes[BLOCK_ELEMS];
+        for (int i = 0; i < BLOCK_ELEMS; i++) codes[i] = block[0] == E8M0_NAN ? 0 : e2m1_round(x[i] * inverse);
+        for (int i = 0; i < HALF; i++) block[1 + i] = (uint8_t)(codes[i] | codes[HALF + i] << 4);
     }
 }

@@ -123,7 +123,9 @@ static enum kg_status read_counts(const char *dir, const json_t *json, struct kg
 }
 
 static enum kg_status complete_heads(const char *dir, struct kg_hf_config *c, struct kg_error *err) {
-    c->states_head_dim = c->head_dim > 0;
+    enum { GPT_OSS_HEAD_DIM = 64 }; /* transformers' default; those of the others are hidden size over heads */
+    if (c->architecture->bit == KG_HF_GPT_OSS && c->head_dim == 0) c->head_dim = GPT_OSS_HEAD_DIM;
+    c->states_head_dim = c->head_dim > 0 || c->architecture->bit == KG_HF_LLAMA;
     if (c->n_ff == 0) c->n_ff = 4 * c->n_embd;
     if (c->n_kv_heads == 0) c->n_kv_heads = c->n_heads;
     if (c->n_heads % c->n_kv_heads != 0)

@@ -42,7 +42,7 @@ struct kg_hf_config {
     double norm_eps;
     struct kg_hf_rope rope;
     bool tied_output, attention_bias, mlp_bias;
-    bool states_head_dim; /* config.json has head_dim */
+    bool states_head_dim; /* transformers has it in the configuration: key_length is written */
 };
 
 /* dir is for errors. On failure nothing is left to free. */

@@ -53,6 +53,9 @@ suites_integration_test_check_disasters_SOURCES = \
 
 check_PROGRAMS += suites/integration/test_manual
 suites_integration_test_manual_SOURCES = suites/integration/test_manual.c
+check_PROGRAMS += suites/integration/test_convert_command
+suites_integration_test_convert_command_SOURCES = suites/integration/test_convert_command.c \
+	suites/unit/hf_maker.c suites/unit/hf_maker.h
 check_PROGRAMS += suites/integration/test_synth_command
 suites_integration_test_synth_command_SOURCES = suites/integration/test_synth_command.c
 check_PROGRAMS += suites/integration/test_op_command

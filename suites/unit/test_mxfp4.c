@@ -1,5 +1,5 @@
 /* MXFP4 against the OCP Microscaling specification's formulas, in double: every code under every scale, and rounding. */
-#include "model/dtype.h"
+#include "model/gguf.h"
 #include "base/rng.h"
 #include "base/size.h"
 #include "suites/harness/case.h"
@@ -125,6 +125,74 @@ static void ties_to_even(struct kg_record *rec, const void *arg) {
     }
 }
 
+/* Every binary16 value that does not raise the scale, 32 blocks' places in turn. */
+static void every_f16_under_scale_1(struct kg_record *rec, const void *arg) {
+    size_t n_seen = 0;
+    (void)rec, (void)arg;
+    for (uint32_t h = 0; h <= 0xFFFF; h++) {
+        const float value = kg_f16_to_f32((uint16_t)h);
+        const int at = 1 + (int)(h % (ELEMS - 1));
+        float x[ELEMS] = { 4 };
+        uint8_t block[BYTES];
+        if (!(fabsf(value) < 8)) continue;
+        x[at] = value;
+        encode(x, block);
+        EXPECT(block[0] == 127 && code_of(block, at) == nearest_code(value), "%.9g at [%d] is code %u under scale %u",
+               value, at, code_of(block, at), block[0]);
+        n_seen++;
+    }
+    ck_assert_uint_eq(n_seen, 2 * 0x4800); /* of both signs, below 8 = 0x4800 */
+}
+
+/* The largest element alone decides: its exponent less 2, from the first to the last number of every binade. */
+static void scale_of_every_exponent(struct kg_record *rec, const void *arg) {
+    (void)rec, (void)arg;
+    for (int exponent = -149; exponent <= 127; exponent++) {
+        const float first = ldexpf(1, exponent), last = nextafterf(2 * first, 0);
+        const unsigned want = exponent < -125 ? 0 : (unsigned)(exponent - 2 + 127);
+        for (int i = 0; i < 4; i++) {
+            float x[ELEMS] = { 0 };
+            uint8_t block[BYTES];
+            x[8 * i + 3] = i % 2 ? -first : exponent == 127 ? 0x1.fffffep127f : last;
+            encode(x, block);
+            EXPECT(block[0] == want, "scale of 2^%d is %u, not %u", exponent, block[0], want);
+        }
+    }
+}
+
+/* -40 to 55 as the gguf package wrote them: the same scales in the same places, and the same codes but for zeros, which
+ * have no sign there, and ties, which it sends to the smaller magnitude. */
+static void as_another_program_wrote(struct kg_record *rec, const void *arg) {
+    enum { N_BLOCKS = 3 };
+    struct kg_gguf *g;
+    struct kg_error err = { 0 };
+    size_t n_ties = 0;
+    (void)arg;
+    ck_assert_msg(kg_gguf_open(kg_fixture_path("formats/other-writer.gguf"), &g, &err) == KG_OK, "%s", err.message);
+    const struct kg_gguf_tensor *ramp = kg_gguf_find_tensor(g, "ramp.MXFP4");
+    ck_assert(ramp && ramp->dtype == KG_DTYPE_MXFP4 && ramp->size_bytes == (uint64_t)N_BLOCKS * BYTES);
+    for (int b = 0; b < N_BLOCKS; b++) {
+        const uint8_t *theirs = (const uint8_t *)ramp->data + (size_t)b * BYTES;
+        uint8_t ours[BYTES];
+        float x[ELEMS];
+        for (int i = 0; i < ELEMS; i++) x[i] = (float)(b * ELEMS + i - 40);
+        encode(x, ours);
+        ck_assert_uint_eq(ours[0], theirs[0]);
+        for (int i = 0; i < ELEMS; i++) {
+            const unsigned our_code = code_of(ours, i), their_code = code_of(theirs, i);
+            if (our_code == their_code || ((our_code | their_code) & 7) == 0) continue; /* its zeros have no sign */
+            const double units = fabs(x[i] / e8m0_by_definition(ours[0]));
+            const bool is_tie = units - e2m1_by_definition(their_code & 7) == e2m1_by_definition(our_code & 7) - units;
+            EXPECT(is_tie && our_code % 2 == 0, "%g: code %u, the other program has %u", x[i], our_code, their_code);
+            n_ties++;
+        }
+    }
+    ck_assert_uint_gt(n_ties, 0);
+    ck_assert_uint_lt(n_ties, N_BLOCKS * ELEMS / 4);
+    kg_record_metric(rec, "ties", "count", (double)n_ties);
+    kg_gguf_close(g);
+}
+
 /* What one large element does to a block of halves. */
 struct edge_row {
     const char *name;
@@ -209,6 +277,9 @@ static void build(struct kg_case_list *list) {
         { .name = "every_code_under_every_scale", .run = every_code_under_every_scale },
         { .name = "scale_and_nearest_code", .run = scale_and_nearest_code },
         { .name = "ties_to_even", .run = ties_to_even },
+        { .name = "every_f16_under_scale_1", .run = every_f16_under_scale_1 },
+        { .name = "scale_of_every_exponent", .run = scale_of_every_exponent },
+        { .name = "as_another_program_wrote", .run = as_another_program_wrote },
         { .name = "zeros_keep_their_sign", .run = zeros_keep_their_sign },
         { .name = "subnormals", .run = subnormals },
         { .name = "not_finite_spreads_over_its_block", .run = not_finite_spreads_over_its_block },

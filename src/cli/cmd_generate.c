@@ -68,7 +68,7 @@ static enum kg_status encode_stops(const struct kg_cli_generate *g, const struct
     for (size_t i = 0; i < g->stop_texts.n_items; i++) {
         const char *text = g->stop_texts.items[i];
         if (!*text) return kg_fail(err, KG_ERR_USAGE, "--stop: the text is empty");
-        const enum kg_status status = kg_tokenizer_encode(t, text, strlen(text), true, &ids[i], err);
+        const enum kg_status status = kg_tokenizer_encode_inside(t, text, strlen(text), true, &ids[i], err);
         if (status) return kg_error_context(err, status, "--stop '%s'", text);
         stops[i] = (struct kg_stop_sequence){ .ids = ids[i].ids, .n = ids[i].n };
     }

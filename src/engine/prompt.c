@@ -64,6 +64,14 @@ static enum kg_status render_marked(const struct kg_tokenizer *t, const struct k
     return status;
 }
 
+/* A message's text begins anew behind a special token, as if all were one text. */
+static enum kg_status encode_content(const struct kg_tokenizer *t, const char *content, struct kg_ids *ids,
+                                     struct kg_error *err) {
+    const bool begins = ids->n == 0 || kg_tokenizer_is_special(t, ids->ids[ids->n - 1]);
+    return begins ? kg_tokenizer_encode(t, content, strlen(content), false, ids, err)
+                  : kg_tokenizer_encode_inside(t, content, strlen(content), false, ids, err);
+}
+
 /* Encodes the format's own text with special tokens and the messages' without, piece by piece. */
 static enum kg_status encode_apart(const struct kg_tokenizer *t, const struct kg_chat_message *messages, size_t n,
                                    const struct marked *m, struct kg_ids *ids, struct kg_error *err) {
@@ -73,7 +81,7 @@ static enum kg_status encode_apart(const struct kg_tokenizer *t, const struct kg
         if (!*m->marks[i]) continue;
         const char *mark = strstr(rest, m->marks[i]);
         status = kg_tokenizer_encode(t, rest, (size_t)(mark - rest), true, ids, err);
-        if (!status) status = kg_tokenizer_encode(t, messages[i].content, strlen(messages[i].content), false, ids, err);
+        if (!status) status = encode_content(t, messages[i].content, ids, err);
         rest = mark + strlen(m->marks[i]);
     }
     return status ? status : kg_tokenizer_encode(t, rest, strlen(rest), true, ids, err);

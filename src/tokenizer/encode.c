@@ -26,6 +26,7 @@ struct encoding {
     struct kg_bpe_work *work;
     struct kg_buffer normalised;
     struct kg_ids *ids;
+    bool prefix; /* what comes next is the beginning of a text */
 };
 
 static enum kg_status encode_piece(struct encoding *e, const char *piece, size_t len, struct kg_error *err) {
@@ -44,7 +45,8 @@ static enum kg_status encode_piece(struct encoding *e, const char *piece, size_t
 static enum kg_status encode_plain(struct encoding *e, const char *text, size_t len, struct kg_error *err) {
     enum kg_status status = KG_OK;
     if (len == 0) return KG_OK;
-    if (e->tokenizer->sentencepiece) return kg_sentencepiece_encode(e->tokenizer, e->work, text, len, e->ids, err);
+    if (e->tokenizer->sentencepiece)
+        return kg_sentencepiece_encode(e->tokenizer, e->work, text, len, e->prefix, e->ids, err);
     if (e->tokenizer->kind->nfc && kg_nfc_may_change(text, len)) {
         kg_buffer_clear(&e->normalised);
         status = kg_nfc_append(text, len, &e->normalised, err);
@@ -62,8 +64,8 @@ static enum kg_status encode_plain(struct encoding *e, const char *text, size_t 
     return status;
 }
 
-enum kg_status kg_tokenizer_encode(const struct kg_tokenizer *tokenizer, const char *text, size_t len,
-                                   bool parse_special, struct kg_ids *ids, struct kg_error *err) {
+static enum kg_status encode(const struct kg_tokenizer *tokenizer, const char *text, size_t len, bool parse_special,
+                             bool prefix, struct kg_ids *ids, struct kg_error *err) {
     if (len == 0) return KG_OK;
     const size_t bad = kg_utf8_first_error(text, len);
     if (bad != len)
@@ -75,6 +77,7 @@ enum kg_status kg_tokenizer_encode(const struct kg_tokenizer *tokenizer, const c
         .splitter = tokenizer->pre ? kg_splitter_new(tokenizer->pre) : NULL,
         .work = kg_bpe_work_new(len),
         .ids = ids,
+        .prefix = prefix,
     };
     enum kg_status status = KG_OK;
     for (size_t at = 0; at < len && status == KG_OK;) {
@@ -84,6 +87,7 @@ enum kg_status kg_tokenizer_encode(const struct kg_tokenizer *tokenizer, const c
             kg_special_search(&tokenizer->special, text + at, len - at, parse_special, &id, &n_match);
         status = encode_plain(&e, text + at, n_plain, err);
         at += n_plain;
+        e.prefix = true; /* behind a token found in text another begins */
         if (status == KG_OK && at < len) {
             kg_ids_push(ids, id);
             at += n_match;
@@ -95,4 +99,14 @@ enum kg_status kg_tokenizer_encode(const struct kg_tokenizer *tokenizer, const c
     kg_bpe_work_free(e.work);
     kg_splitter_free(e.splitter);
     return status;
+}
+
+enum kg_status kg_tokenizer_encode(const struct kg_tokenizer *tokenizer, const char *text, size_t len,
+                                   bool parse_special, struct kg_ids *ids, struct kg_error *err) {
+    return encode(tokenizer, text, len, parse_special, true, ids, err);
+}
+
+enum kg_status kg_tokenizer_encode_inside(const struct kg_tokenizer *tokenizer, const char *text, size_t len,
+                                          bool parse_special, struct kg_ids *ids, struct kg_error *err) {
+    return encode(tokenizer, text, len, parse_special, false, ids, err);
 }

@@ -220,10 +220,10 @@ static size_t piece_len(const struct kg_tokenizer *t, const char *text, size_t l
 }
 
 enum kg_status kg_sentencepiece_encode(const struct kg_tokenizer *t, struct kg_bpe_work *work, const char *text,
-                                       size_t len, struct kg_ids *ids, struct kg_error *err) {
+                                       size_t len, bool prefix, struct kg_ids *ids, struct kg_error *err) {
     enum kg_status status = KG_OK;
     size_t at = 0;
-    if (len > 0 && t->add_space_prefix) {
+    if (len > 0 && prefix && t->add_space_prefix) {
         struct kg_buffer first = KG_BUFFER_INIT;
         at = piece_len(t, text, len);
         kg_buffer_append(&first, " ", 1);

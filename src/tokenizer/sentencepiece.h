@@ -27,9 +27,10 @@ size_t kg_sentencepiece_decode(struct kg_str text, char *out);
 /* The token that merging could give for text[0..len); -1 if there is none. */
 int32_t kg_sentencepiece_find(const struct kg_tokenizer *tokenizer, const char *text, size_t len);
 
-/* Appends the ids of well-formed text[0..len), which holds no token found as it is written. */
+/* Appends the ids of well-formed text[0..len), which holds no token found as it is written; prefix: a text begins here,
+ * with a space before it if the vocabulary has one there. */
 KG_WARN_UNUSED enum kg_status kg_sentencepiece_encode(const struct kg_tokenizer *tokenizer, struct kg_bpe_work *work,
-                                                      const char *text, size_t len, struct kg_ids *ids,
+                                                      const char *text, size_t len, bool prefix, struct kg_ids *ids,
                                                       struct kg_error *err);
 
 #endif

@@ -328,6 +328,20 @@ static void decoding_takes_one_space(struct kg_record *rec, const void *arg) {
     kg_tokenizer_free(t);
 }
 
+/* Text that goes on has no space before it; behind a special token it begins all the same. */
+static void inside_a_text(struct kg_record *rec, const void *arg) {
+    static const struct pieces P = { .extra = { LETTERS } };
+    static const int32_t WANT[] = { LA, 1, M, LB };
+    struct kg_tokenizer *t = open_good(rec, &P);
+    struct kg_ids ids = { 0 };
+    (void)arg;
+    ck_assert_int_eq(kg_tokenizer_encode_inside(t, "a<s>b", 5, true, &ids, NULL), KG_OK);
+    ck_assert_uint_eq(ids.n, KG_COUNT_OF(WANT));
+    ck_assert_mem_eq(ids.ids, WANT, sizeof WANT);
+    kg_ids_free(&ids);
+    kg_tokenizer_free(t);
+}
+
 /* A character's byte tokens come one by one: nothing is shown until it is whole. */
 static void bytes_stream_as_characters(struct kg_record *rec, const void *arg) {
     static const struct pieces P = { .extra = { LETTERS } };
@@ -358,11 +372,9 @@ static void build(struct kg_case_list *list) {
         const char *name;
         void (*run)(struct kg_record *, const void *);
     } OTHERS[] = {
-        { "token_too_long", token_too_long },
-        { "usual_ids", usual_ids },
-        { "white_space_behind", white_space_behind },
-        { "decoding_takes_one_space", decoding_takes_one_space },
-        { "bytes_stream_as_characters", bytes_stream_as_characters },
+        { "token_too_long", token_too_long },         { "usual_ids", usual_ids },
+        { "white_space_behind", white_space_behind }, { "decoding_takes_one_space", decoding_takes_one_space },
+        { "inside_a_text", inside_a_text },           { "bytes_stream_as_characters", bytes_stream_as_characters },
     };
     for (size_t i = 0; i < KG_COUNT_OF(ENCODED); i++)
         kg_case_list_add(

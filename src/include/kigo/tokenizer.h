@@ -35,6 +35,11 @@ void kg_tokenizer_free(struct kg_tokenizer *tokenizer);
 KG_WARN_UNUSED enum kg_status kg_tokenizer_encode(const struct kg_tokenizer *tokenizer, const char *text, size_t len,
                                                   bool parse_special, struct kg_ids *ids, struct kg_error *err);
 
+/* The same for text that goes on with what stands before it: a SentencePiece vocabulary puts no space in front of it. */
+KG_WARN_UNUSED enum kg_status kg_tokenizer_encode_inside(const struct kg_tokenizer *tokenizer, const char *text,
+                                                         size_t len, bool parse_special, struct kg_ids *ids,
+                                                         struct kg_error *err);
+
 /* The bytes of one token as they enter the decoded text: a pointer into the tokenizer. Special tokens give "" unless
  * keep_special. KG_ERR_RANGE for an id outside the vocabulary. */
 KG_WARN_UNUSED enum kg_status kg_tokenizer_token_bytes(const struct kg_tokenizer *tokenizer, int32_t id,

@@ -65,6 +65,27 @@ static void key_f32(struct writing *w, const char *suffix, float value) {
     if (!key_edited(w, name)) kg_gguf_writer_f32(w->writer, name, value);
 }
 
+static bool is(const struct writing *w, const char *architecture) {
+    return strcmp(w->model->architecture, architecture) == 0;
+}
+
+static void write_scaling(struct writing *w) {
+    const struct kg_tiny_model *m = w->model;
+    char name[NAME_SIZE];
+    if (is(w, "phi3")) {
+        const uint64_t head_dim = m->head_dim ? m->head_dim : m->n_embd / m->n_heads;
+        key_u32(w, "rope.dimension_count", (uint32_t)head_dim);
+        key_u32(w, "rope.scaling.original_context_length", m->long_short ? m->n_ctx / 2 : m->n_ctx);
+        if (m->long_short) key_f32(w, "rope.scaling.attn_factor", 1.190238f);
+    }
+    if (is(w, "gpt-oss")) {
+        snprintf(name, sizeof name, "%s.rope.scaling.type", m->architecture);
+        key_text(w, name, "yarn");
+        key_f32(w, "rope.scaling.factor", 32);
+        key_u32(w, "rope.scaling.original_context_length", 4096);
+    }
+}
+
 static void write_configuration(struct writing *w) {
     const struct kg_tiny_model *m = w->model;
     key_text(w, "general.architecture", m->architecture);
@@ -75,9 +96,20 @@ static void write_configuration(struct writing *w) {
     key_u32(w, "attention.head_count", m->n_heads);
     key_u32(w, "attention.head_count_kv", m->n_kv_heads);
     if (m->head_dim) key_u32(w, "attention.key_length", m->head_dim);
+    if (m->window) key_u32(w, "attention.sliding_window", m->window);
+    if (m->n_experts) {
+        key_u32(w, "expert_count", m->n_experts);
+        key_u32(w, "expert_used_count", m->n_experts_used);
+        key_u32(w, "expert_feed_forward_length", m->n_ff);
+    }
     key_u32(w, "feed_forward_length", m->n_ff);
+    if (is(w, "gpt2")) {
+        key_f32(w, "attention.layer_norm_epsilon", 1e-5f);
+        return;
+    }
     key_f32(w, "attention.layer_norm_rms_epsilon", 1e-6f);
-    key_f32(w, "rope.freq_base", 10000);
+    key_f32(w, "rope.freq_base", is(w, "gpt-oss") ? 150000 : 10000);
+    write_scaling(w);
 }
 
 /* GPT-2's letters for bytes: itself where it prints, else the next of U+0100 on. */
@@ -124,9 +156,10 @@ static void write_tokenizer(struct writing *w) {
         kg_gguf_writer_u32(w->writer, "tokenizer.ggml.eos_token_id", KG_TINY_IM_END);
 }
 
-static void add_tensor(struct writing *w, const char *name, enum kg_dtype dtype, const uint64_t dims[2], double mean,
+static void add_tensor(struct writing *w, const char *name, enum kg_dtype dtype, const uint64_t wanted[3], double mean,
                        double deviation) {
-    const size_t n = dims[0] * dims[1];
+    const uint64_t dims[3] = { wanted[0], wanted[1] ? wanted[1] : 1, wanted[2] ? wanted[2] : 1 };
+    const size_t n = dims[0] * dims[1] * dims[2];
     uint64_t size_bytes;
     struct kg_error err;
     ck_assert_msg(w->n_tensors < MAX_TENSORS, "a tiny model of more than %d tensors", MAX_TENSORS);
@@ -140,14 +173,14 @@ static void add_tensor(struct writing *w, const char *name, enum kg_dtype dtype,
     if (kg_dtype_info(dtype)->encode) kg_dtype_info(dtype)->encode(values, data, n);
     free(values);
     w->data[w->n_tensors++] = data;
-    if (kg_gguf_writer_tensor(w->writer, name, dtype, dims[1] > 1 ? 2 : 1, dims, data, &err))
+    if (kg_gguf_writer_tensor(w->writer, name, dtype, dims[2] > 1 ? 3 : dims[1] > 1 ? 2 : 1, dims, data, &err))
         ck_abort_msg("%s", err.message);
 }
 
-static void tensor(struct writing *w, const char *name, uint64_t cols, uint64_t rows, double mean) {
-    enum kg_dtype dtype = rows > 1 ? w->model->matrices : KG_DTYPE_F32;
-    double deviation = rows > 1 ? 1 / sqrt((double)cols) : 0.2;
-    uint64_t dims[2] = { cols, rows };
+static void shaped_tensor(struct writing *w, const char *name, enum kg_dtype dtype, const uint64_t shape[3],
+                          double mean, double deviation) {
+    uint64_t dims[3];
+    memcpy(dims, shape, sizeof dims);
     const struct kg_tiny_edit *e = edit_of(w, name);
     if (e && e->change == KG_TINY_OMIT) return;
     if (e && e->change == KG_TINY_TENSOR_DTYPE) {
@@ -162,6 +195,13 @@ static void tensor(struct writing *w, const char *name, uint64_t cols, uint64_t 
     add_tensor(w, name, dtype, dims, mean, deviation);
 }
 
+/* A matrix of the model's type, or (one row) a vector. */
+static void tensor(struct writing *w, const char *name, uint64_t cols, uint64_t rows, double mean) {
+    const uint64_t shape[3] = { cols, rows, 1 };
+    shaped_tensor(w, name, rows > 1 ? w->model->matrices : KG_DTYPE_F32, shape, mean,
+                  rows > 1 ? 1 / sqrt((double)cols) : 0.2);
+}
+
 static void layer_tensor(struct writing *w, uint32_t layer, const char *what, uint64_t cols, uint64_t rows,
                          double mean) {
     char name[NAME_SIZE];
@@ -169,8 +209,98 @@ static void layer_tensor(struct writing *w, uint32_t layer, const char *what, ui
     tensor(w, name, cols, rows, mean);
 }
 
+/* The tensors of phi3, gpt-oss and gpt2: by role, with sides by name (fastest first). */
+enum side { ONE, EMBD, Q, KV, QKV, FF, TWO_FF, EXPERTS, HEADS, HALF_HEAD, VOCAB, CTX, N_SIDES };
+enum role { MATRIX, NUMBERS /* biases, sinks */, GAINS /* norms */, FACTORS, FLOAT_MATRIX };
+enum { PHI3 = 1, OSS = 2, GPT2 = 4, LONG_SHORT = 8 };
+struct tiny_tensor {
+    const char *name;
+    int of;
+    enum role role;
+    enum side sides[3];
+};
+
+static const struct tiny_tensor WHOLE[] = {
+    { "token_embd.weight", PHI3 | OSS | GPT2, MATRIX, { EMBD, VOCAB } },
+    { "position_embd.weight", GPT2, FLOAT_MATRIX, { EMBD, CTX } },
+    { "output_norm.weight", PHI3 | OSS | GPT2, GAINS, { EMBD } },
+    { "output_norm.bias", GPT2, NUMBERS, { EMBD } },
+    { "output.weight", PHI3 | OSS, MATRIX, { EMBD, VOCAB } },
+    { "rope_factors_long.weight", LONG_SHORT, FACTORS, { HALF_HEAD } },
+    { "rope_factors_short.weight", LONG_SHORT, FACTORS, { HALF_HEAD } },
+};
+static const struct tiny_tensor LAYER[] = {
+    { "attn_norm.weight", PHI3 | OSS | GPT2, GAINS, { EMBD } },
+    { "attn_norm.bias", GPT2, NUMBERS, { EMBD } },
+    { "attn_qkv.weight", PHI3 | GPT2, MATRIX, { EMBD, QKV } },
+    { "attn_qkv.bias", GPT2, NUMBERS, { QKV } },
+    { "attn_q.weight", OSS, MATRIX, { EMBD, Q } },
+    { "attn_q.bias", OSS, NUMBERS, { Q } },
+    { "attn_k.weight", OSS, MATRIX, { EMBD, KV } },
+    { "attn_k.bias", OSS, NUMBERS, { KV } },
+    { "attn_v.weight", OSS, MATRIX, { EMBD, KV } },
+    { "attn_v.bias", OSS, NUMBERS, { KV } },
+    { "attn_output.weight", PHI3 | OSS | GPT2, MATRIX, { Q, EMBD } },
+    { "attn_output.bias", OSS | GPT2, NUMBERS, { EMBD } },
+    { "attn_sinks.weight", OSS, NUMBERS, { HEADS } },
+    { "post_attention_norm.weight", OSS, GAINS, { EMBD } },
+    { "ffn_norm.weight", PHI3 | GPT2, GAINS, { EMBD } },
+    { "ffn_norm.bias", GPT2, NUMBERS, { EMBD } },
+    { "ffn_up.weight", PHI3, MATRIX, { EMBD, TWO_FF } },
+    { "ffn_up.weight", GPT2, MATRIX, { EMBD, FF } },
+    { "ffn_up.bias", GPT2, NUMBERS, { FF } },
+    { "ffn_down.weight", PHI3 | GPT2, MATRIX, { FF, EMBD } },
+    { "ffn_down.bias", GPT2, NUMBERS, { EMBD } },
+    { "ffn_gate_inp.weight", OSS, FLOAT_MATRIX, { EMBD, EXPERTS } },
+    { "ffn_gate_inp.bias", OSS, NUMBERS, { EXPERTS } },
+    { "ffn_gate_exps.weight", OSS, MATRIX, { EMBD, FF, EXPERTS } },
+    { "ffn_gate_exps.bias", OSS, NUMBERS, { FF, EXPERTS } },
+    { "ffn_up_exps.weight", OSS, MATRIX, { EMBD, FF, EXPERTS } },
+    { "ffn_up_exps.bias", OSS, NUMBERS, { FF, EXPERTS } },
+    { "ffn_down_exps.weight", OSS, MATRIX, { FF, EMBD, EXPERTS } },
+    { "ffn_down_exps.bias", OSS, NUMBERS, { EMBD, EXPERTS } },
+};
+
+static void table_tensor(struct writing *w, const struct tiny_tensor *t, const char *prefix, int of) {
+    const struct kg_tiny_model *m = w->model;
+    const uint64_t head_dim = m->head_dim ? m->head_dim : m->n_embd / m->n_heads;
+    const uint64_t sides[N_SIDES] = { [ONE] = 1,
+                                      [EMBD] = m->n_embd,
+                                      [Q] = m->n_heads * head_dim,
+                                      [KV] = m->n_kv_heads * head_dim,
+                                      [QKV] = (m->n_heads + 2 * m->n_kv_heads) * head_dim,
+                                      [FF] = m->n_ff,
+                                      [TWO_FF] = 2 * (uint64_t)m->n_ff,
+                                      [EXPERTS] = m->n_experts,
+                                      [HEADS] = m->n_heads,
+                                      [HALF_HEAD] = head_dim / 2,
+                                      [VOCAB] = m->n_vocab,
+                                      [CTX] = m->n_ctx };
+    static const double MEAN[] = { [GAINS] = 1, [FACTORS] = 2 };
+    static const double DEVIATION[] = { [NUMBERS] = 0.5, [GAINS] = 0.2, [FACTORS] = 0.25 };
+    const uint64_t shape[3] = { sides[t->sides[0]], sides[t->sides[1]], sides[t->sides[2]] };
+    const bool is_matrix = t->role == MATRIX || t->role == FLOAT_MATRIX;
+    char name[NAME_SIZE];
+    if (!(t->of & of)) return;
+    snprintf(name, sizeof name, "%s%s", prefix, t->name);
+    shaped_tensor(w, name, t->role == MATRIX ? m->matrices : KG_DTYPE_F32, shape, is_matrix ? 0 : MEAN[t->role],
+                  is_matrix ? 1 / sqrt((double)shape[0]) : DEVIATION[t->role]);
+}
+
+static void write_table(struct writing *w, int of) {
+    for (size_t i = 0; i < KG_COUNT_OF(WHOLE); i++) table_tensor(w, &WHOLE[i], "", of);
+    for (uint32_t layer = 0; layer < w->model->n_layers; layer++) {
+        char prefix[NAME_SIZE];
+        snprintf(prefix, sizeof prefix, "blk.%u.", layer);
+        for (size_t i = 0; i < KG_COUNT_OF(LAYER); i++) table_tensor(w, &LAYER[i], prefix, of);
+    }
+}
+
 static void write_tensors(struct writing *w) {
     const struct kg_tiny_model *m = w->model;
+    if (is(w, "phi3")) return write_table(w, PHI3 | (m->long_short ? LONG_SHORT : 0));
+    if (is(w, "gpt-oss")) return write_table(w, OSS);
+    if (is(w, "gpt2")) return write_table(w, GPT2);
     const uint64_t head_dim = m->head_dim ? m->head_dim : m->n_embd / m->n_heads;
     const uint64_t q = m->n_heads * head_dim, kv = m->n_kv_heads * head_dim;
     tensor(w, "token_embd.weight", m->n_embd, m->n_vocab, 0);

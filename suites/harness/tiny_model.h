@@ -11,8 +11,10 @@ struct kg_tiny_model {
     const char *architecture;
     uint32_t n_vocab; /* rows of the embedding, at least KG_TINY_TOKENS */
     uint32_t n_ctx, n_embd, n_layers, n_heads, n_kv_heads, n_ff;
-    uint32_t head_dim; /* 0: n_embd / n_heads, and no key says so */
-    bool qkv_bias, other_bias /* of the layers' other matrices */, untied;
+    uint32_t head_dim;                                                     /* 0: n_embd / n_heads, and no key says so */
+    bool qkv_bias, other_bias /* of the layers' other matrices */, untied; /* qwen2 and llama */
+    uint32_t window, n_experts, n_experts_used;                            /* phi3 and gpt-oss; gpt-oss; 0: no key */
+    bool long_short; /* phi3: two lists of rope factors, for an original context of half n_ctx */
     enum kg_dtype matrices;
     uint64_t seed;
 };
@@ -38,6 +40,23 @@ enum {
         .n_kv_heads = 2, .n_ff = 48, .untied = true, .matrices = KG_DTYPE_F32, .seed = 1                               \
     }
 
+#define KG_TINY_PHI3                                                                                                   \
+    {                                                                                                                  \
+        .architecture = "phi3", .n_vocab = KG_TINY_TOKENS, .n_ctx = 64, .n_embd = 64, .n_layers = 2, .n_heads = 4,     \
+        .n_kv_heads = 2, .n_ff = 96, .untied = true, .window = 9, .matrices = KG_DTYPE_F32, .seed = 1                  \
+    }
+#define KG_TINY_GPT_OSS                                                                                                \
+    {                                                                                                                  \
+        .architecture = "gpt-oss", .n_vocab = KG_TINY_TOKENS, .n_ctx = 64, .n_embd = 64, .n_layers = 3, .n_heads = 4,  \
+        .n_kv_heads = 2, .head_dim = 24, .n_ff = 32, .untied = true, .window = 9, .n_experts = 5, .n_experts_used = 2, \
+        .matrices = KG_DTYPE_F32, .seed = 1                                                                            \
+    }
+#define KG_TINY_GPT2                                                                                                   \
+    {                                                                                                                  \
+        .architecture = "gpt2", .n_vocab = KG_TINY_TOKENS, .n_ctx = 64, .n_embd = 64, .n_layers = 2, .n_heads = 4,     \
+        .n_kv_heads = 4, .n_ff = 96, .matrices = KG_DTYPE_F32, .seed = 1                                               \
+    }
+
 /* What to do differently with the key or tensor of that name; of a name the model lacks, a key or tensor is added. */
 enum kg_tiny_change {
     KG_TINY_OMIT,
@@ -57,7 +76,7 @@ struct kg_tiny_edit {
     double number;
     const char *text;
     enum kg_dtype dtype;
-    uint64_t dims[2];
+    uint64_t dims[3]; /* fastest first; 0: 1 */
 };
 
 /* Fails the running case if the file cannot be written. */

@@ -1,51 +1,17 @@
 /* Loading models: every wrong file is refused by name, every default is the one the architecture has. */
 #include "base/buffer.h"
-#include "base/file.h"
 #include "base/size.h"
 #include "engine/backend.h"
 #include "model/config.h"
 #include "model/weights.h"
-#include "suites/harness/case.h"
-#include "suites/harness/tiny_model.h"
+#include "suites/unit/refusals.h"
 #include <check.h>
 #include <kigo/tokenizer.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_EDITS = 3 };
-
-/* A tiny model with something wrong, and what the refusal must say. */
-struct refusal {
-    const char *name;
-    const char *architecture; /* "llama" or "qwen2" (NULL) */
-    struct kg_tiny_edit edits[MAX_EDITS];
-    enum kg_status status;
-    const char *says;
-};
-
-#define OMIT(key)                                                                                                      \
-    { .name = key, .change = KG_TINY_OMIT }
-#define U32(key, n)                                                                                                    \
-    { .name = key, .change = KG_TINY_KEY_U32, .number = n }
-#define F32(key, n)                                                                                                    \
-    { .name = key, .change = KG_TINY_KEY_F32, .number = n }
-#define TEXT(key, t)                                                                                                   \
-    { .name = key, .change = KG_TINY_KEY_TEXT, .text = t }
-#define PAIR(key, n)                                                                                                   \
-    { .name = key, .change = KG_TINY_KEY_I32S, .number = n }
-#define DTYPE(tensor, type)                                                                                            \
-    { .name = tensor, .change = KG_TINY_TENSOR_DTYPE, .dtype = KG_DTYPE_##type }
-#define DIMS(tensor, a, b)                                                                                             \
-    {                                                                                                                  \
-        .name = tensor, .change = KG_TINY_TENSOR_DIMS, .dims = { a, b }                                                \
-    }
-#define ADD(tensor, a, b)                                                                                              \
-    {                                                                                                                  \
-        .name = tensor, .change = KG_TINY_TENSOR_ADD, .dims = { a, b }                                                 \
-    }
-
-static const struct refusal REFUSALS[] = {
+static const struct kg_refusal REFUSALS[] = {
     { "no_architecture", NULL, { OMIT("general.architecture") }, KG_ERR_FORMAT, "general.architecture" },
     { "unknown_architecture", NULL, { TEXT("general.architecture", "rwkv") }, KG_ERR_UNSUPPORTED, "'rwkv'" },
     { "architecture_is_no_text", NULL, { U32("general.architecture", 3) }, KG_ERR_FORMAT, "general.architecture" },
@@ -151,63 +117,6 @@ static const struct refusal REFUSALS[] = {
     { "broken_tokenizer", NULL, { U32("tokenizer.ggml.eos_token_id", 5000) }, KG_ERR_FORMAT, "eos_token_id is 5000" },
 };
 
-static struct kg_tiny_model tiny(const char *architecture) {
-    const struct kg_tiny_model qwen2 = KG_TINY_QWEN2, llama = KG_TINY_LLAMA;
-    return architecture && strcmp(architecture, "llama") == 0 ? llama : qwen2;
-}
-
-static size_t count_edits(const struct kg_tiny_edit *edits) {
-    size_t n = 0;
-    while (n < MAX_EDITS && edits[n].name) n++;
-    return n;
-}
-
-static char *model_path(struct kg_record *rec) {
-    return kg_path_join(kg_scratch_dir(rec), "model.gguf");
-}
-
-static struct kg_backend *open_cpu(void) {
-    struct kg_backend *backend;
-    struct kg_error err;
-    if (kg_backend_open("cpu", 1, &backend, &err)) ck_abort_msg("%s", err.message);
-    return backend;
-}
-
-static uint64_t bytes_in_use(const struct kg_backend *backend) {
-    struct kg_memory_use use;
-    kg_backend_memory(backend, &use);
-    return use.total_current_bytes;
-}
-
-static void refused(struct kg_record *rec, const void *arg) {
-    const struct refusal *r = arg;
-    const struct kg_tiny_model model = tiny(r->architecture);
-    char *path = model_path(rec);
-    kg_tiny_model_write(path, &model, r->edits, count_edits(r->edits));
-    struct kg_backend *backend = open_cpu();
-    struct kg_model *loaded = NULL;
-    struct kg_error err = { 0 };
-    const enum kg_status status = kg_model_load(path, backend, NULL, &loaded, &err);
-    ck_assert_msg(status == r->status, "%s, not %s: %s", kg_status_name(status), kg_status_name(r->status),
-                  err.message);
-    ck_assert_msg(strstr(err.message, r->says) != NULL, "'%s' does not say '%s'", err.message, r->says);
-    ck_assert_msg(strstr(err.message, path) != NULL, "'%s' does not name the file", err.message);
-    ck_assert_ptr_null(loaded);
-    ck_assert_uint_eq(bytes_in_use(backend), 0);
-    kg_backend_close(backend);
-    free(path);
-}
-
-/* A tiny model that loads, with the configuration it has. */
-static struct kg_model *load(const char *path, const struct kg_tiny_model *model, const struct kg_tiny_edit *edits,
-                             size_t n_edits, struct kg_backend *backend) {
-    struct kg_model *loaded;
-    struct kg_error err;
-    kg_tiny_model_write(path, model, edits, n_edits);
-    if (kg_model_load(path, backend, NULL, &loaded, &err)) ck_abort_msg("%s", err.message);
-    return loaded;
-}
-
 static void defaults_of_missing_keys(struct kg_record *rec, const void *arg) {
     (void)arg;
     const struct kg_tiny_model model = { .architecture = "llama",
@@ -221,9 +130,9 @@ static void defaults_of_missing_keys(struct kg_record *rec, const void *arg) {
                                          .seed = 3 };
     const struct kg_tiny_edit edits[] = { OMIT("llama.rope.freq_base"), OMIT("llama.attention.head_count_kv"),
                                           OMIT("general.name") };
-    struct kg_backend *backend = open_cpu();
-    char *path = model_path(rec);
-    struct kg_model *loaded = load(path, &model, edits, KG_COUNT_OF(edits), backend);
+    struct kg_backend *backend = kg_cpu_of_one_thread();
+    char *path = kg_scratch_model(rec);
+    struct kg_model *loaded = kg_tiny_load(path, &model, edits, KG_COUNT_OF(edits), backend);
     const struct kg_model_config *c = kg_model_config(loaded);
     ck_assert_str_eq(c->architecture, "llama");
     ck_assert_str_eq(c->name, "");
@@ -261,9 +170,9 @@ static void stated_values_win(struct kg_record *rec, const void *arg) {
         TEXT("qwen2.rope.scaling.type", "linear"), F32("qwen2.rope.scaling.factor", 4),
         F32("qwen2.attention.scale", 0.5),         U32("qwen2.vocab_size", 261)
     };
-    struct kg_backend *backend = open_cpu();
-    char *path = model_path(rec);
-    struct kg_model *loaded = load(path, &model, edits, KG_COUNT_OF(edits), backend);
+    struct kg_backend *backend = kg_cpu_of_one_thread();
+    char *path = kg_scratch_model(rec);
+    struct kg_model *loaded = kg_tiny_load(path, &model, edits, KG_COUNT_OF(edits), backend);
     const struct kg_model_config *c = kg_model_config(loaded);
     ck_assert_uint_eq(c->head_dim, 10);
     ck_assert_uint_eq(c->n_rot, 6);
@@ -284,9 +193,9 @@ static void long_name_is_cut_between_characters(struct kg_record *rec, const voi
     for (size_t i = 0; i + 2 < sizeof name; i++) name[i] = (char)(i % 2 ? 0xA9 : 0xC3);
     const struct kg_tiny_model model = KG_TINY_QWEN2;
     const struct kg_tiny_edit edits[] = { TEXT("general.name", name) };
-    struct kg_backend *backend = open_cpu();
-    char *path = model_path(rec);
-    struct kg_model *loaded = load(path, &model, edits, 1, backend);
+    struct kg_backend *backend = kg_cpu_of_one_thread();
+    char *path = kg_scratch_model(rec);
+    struct kg_model *loaded = kg_tiny_load(path, &model, edits, 1, backend);
     ck_assert_uint_eq(strlen(kg_model_config(loaded)->name), 126); /* 127 would cut the 64th character */
     kg_model_free(loaded);
     kg_backend_close(backend);
@@ -296,10 +205,10 @@ static void long_name_is_cut_between_characters(struct kg_record *rec, const voi
 static void vocabulary_only(struct kg_record *rec, const void *arg) {
     (void)arg;
     const struct kg_tiny_model model = KG_TINY_QWEN2;
-    struct kg_backend *backend = open_cpu();
+    struct kg_backend *backend = kg_cpu_of_one_thread();
     struct kg_model *loaded;
     struct kg_error err;
-    char *path = model_path(rec);
+    char *path = kg_scratch_model(rec);
     kg_tiny_vocabulary_write(path, &model);
     ck_assert_int_eq(kg_model_load(path, backend, NULL, &loaded, &err), KG_ERR_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(err.message, "no weights"));
@@ -311,11 +220,11 @@ static void tokenizer_of_another_kind(struct kg_record *rec, const void *arg) {
     (void)arg;
     const struct kg_tiny_model model = KG_TINY_LLAMA;
     const struct kg_tiny_edit edits[] = { TEXT("tokenizer.ggml.model", "rwkv") };
-    struct kg_backend *backend = open_cpu();
+    struct kg_backend *backend = kg_cpu_of_one_thread();
     const struct kg_tokenizer *tokenizer;
     struct kg_error err;
-    char *path = model_path(rec);
-    struct kg_model *loaded = load(path, &model, edits, 1, backend);
+    char *path = kg_scratch_model(rec);
+    struct kg_model *loaded = kg_tiny_load(path, &model, edits, 1, backend);
     ck_assert_ptr_null(kg_model_tokenizer(loaded));
     ck_assert_int_eq(kg_model_require_tokenizer(loaded, &tokenizer, &err), KG_ERR_UNSUPPORTED);
     ck_assert_msg(strstr(err.message, "rwkv") != NULL, "'%s' does not name the kind", err.message);
@@ -348,10 +257,10 @@ static void weights_are_counted(struct kg_record *rec, const void *arg) {
     const uint64_t vector_elems = embd + layers * (2 * embd + embd + 2 * kv);
     struct seen_progress seen = { 0 };
     const struct kg_model_options options = { .on_progress = on_progress, .user = &seen };
-    struct kg_backend *backend = open_cpu();
+    struct kg_backend *backend = kg_cpu_of_one_thread();
     struct kg_model *loaded;
     struct kg_error err;
-    char *path = model_path(rec);
+    char *path = kg_scratch_model(rec);
     kg_tiny_model_write(path, &model, NULL, 0);
     ck_assert_int_eq(kg_model_load(path, backend, &options, &loaded, &err), KG_OK);
     ck_assert_uint_eq(kg_model_n_params(loaded), matrix_elems + vector_elems);
@@ -364,7 +273,7 @@ static void weights_are_counted(struct kg_record *rec, const void *arg) {
     ck_assert_uint_eq(seen.last_done, seen.total);
     ck_assert_uint_eq(seen.total, 2 * matrix_elems + 4 * vector_elems);
     kg_model_free(loaded);
-    ck_assert_uint_eq(bytes_in_use(backend), 0);
+    ck_assert_uint_eq(kg_bytes_in_use(backend), 0);
     kg_backend_close(backend);
     free(path);
 }
@@ -391,7 +300,7 @@ static void build(struct kg_case_list *list) {
                                                   .op = "model_refused",
                                                   .name = REFUSALS[i].name,
                                                   .definition = REFUSALS[i].says,
-                                                  .run = refused,
+                                                  .run = kg_refusal_run,
                                                   .arg = &REFUSALS[i] });
     for (size_t i = 0; i < KG_COUNT_OF(OTHERS); i++) kg_case_list_add(list, &OTHERS[i]);
 }

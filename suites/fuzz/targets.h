@@ -14,6 +14,9 @@ bool kg_fuzz_gguf(const uint8_t *data, size_t size);
 bool kg_fuzz_safetensors(const uint8_t *data, size_t size);
 bool kg_fuzz_vocabulary(const uint8_t *data, size_t size);
 
+/* config.json of a Hugging Face model. */
+bool kg_fuzz_hf_config(const uint8_t *data, size_t size);
+
 /* The text files of a bundle: the first byte, modulo 3, says a manifest, bag-info.txt or records; accepted: no finding. */
 bool kg_fuzz_bundle(const uint8_t *data, size_t size);
 

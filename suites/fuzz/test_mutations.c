@@ -9,6 +9,7 @@
 #include "suites/harness/case.h"
 #include "suites/integration/tar_image.h"
 #include "suites/unit/gguf_image.h"
+#include "suites/unit/hf_maker.h"
 #include "suites/unit/vocabulary.h"
 #include "tokenizer/byte_level.h"
 #include <check.h>
@@ -180,6 +181,15 @@ static void bundle_seeds(struct kg_buffer seeds[N_SEEDS]) {
         SHA, SHA);
 }
 
+static void hf_config_seeds(struct kg_buffer seeds[N_SEEDS]) {
+    static const char *const NAMES[N_SEEDS] = { "llama3_rope", "phi3_long", "gpt_oss_mxfp4" };
+    for (size_t s = 0; s < N_SEEDS; s++) {
+        char *text = json_dumps(json_object_get(kg_hf_expected(NAMES[s]), "config"), JSON_COMPACT);
+        kg_buffer_puts(&seeds[s], text);
+        free(text);
+    }
+}
+
 static void ncu_seeds(struct kg_buffer seeds[N_SEEDS]) {
     static const char HEAD[] =
         "==PROF== Connected\n\"ID\",\"Kernel Name\",\"Metric Name\",\"Metric Unit\",\"Metric Value\"\n";
@@ -230,6 +240,7 @@ static const struct target TARGETS[] = {
     { "safetensors", safetensors_seeds, kg_fuzz_safetensors, 0, NULL },
     { "vocabulary", vocabulary_seeds, kg_fuzz_vocabulary, 0, NULL },
     { "sentencepiece", pieces_seeds, kg_fuzz_vocabulary, 0, NULL },
+    { "hf_config", hf_config_seeds, kg_fuzz_hf_config, 0, NULL },
     { "bundle", bundle_seeds, kg_fuzz_bundle, 0, NULL },
     { "ncu", ncu_seeds, kg_fuzz_ncu, 0, NULL },
     { "encode", text_seeds, encode_by_qwen2, 0, NULL },

@@ -87,6 +87,29 @@ static void says_what_is_f16_and_what_stays(struct kg_record *rec, const void *a
     free(dir);
 }
 
+/* What convert writes, kigo runs, whatever the type. */
+static const char *const FOLDERS[] = { "qwen2_tied", "llama3_rope",   "llama_bias",    "phi3_window",
+                                       "phi3_long",  "gpt_oss_plain", "gpt_oss_mxfp4", "gpt2" };
+
+static void runs(struct kg_record *rec, const void *arg) {
+    static const char *const TYPES[] = { "f32", "f16", "bf16", "q8_0", "mxfp4" };
+    char *dir = scratch(rec, "hf"), *out = scratch(rec, "m.gguf");
+    kg_hf_make(dir, kg_hf_expected(*(const char *const *)arg), NULL);
+    for (size_t i = 0; i < KG_COUNT_OF(TYPES); i++) {
+        const char *const make[] = { kg_program_path(), "convert", dir, "-o", out, "--type", TYPES[i], NULL };
+        const char *const use[] = { kg_program_path(), "logits", "-m",        out,   "--ids", "1,257,72,9",
+                                    "--positions",     "last",   "--backend", "cpu", NULL };
+        struct kg_process_result made = run(make, 0), used = run(use, 0);
+        expect(&made, 0, out);
+        expect(&used, 0, "\"logits\":");
+        ck_assert_msg(!strstr(used.out, "null") && !strstr(used.out, "nan"), "%s: %s", TYPES[i], used.out);
+        kg_process_result_free(&made);
+        kg_process_result_free(&used);
+    }
+    free(out);
+    free(dir);
+}
+
 struct refused_row {
     const char *name;
     const char *args[8];
@@ -232,6 +255,12 @@ static void build(struct kg_case_list *list) {
     for (size_t i = 0; i < KG_COUNT_OF(CASES); i++) {
         c.name = CASES[i].name;
         c.run = CASES[i].run;
+        kg_case_list_add(list, &c);
+    }
+    for (size_t i = 0; i < KG_COUNT_OF(FOLDERS); i++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s_runs", FOLDERS[i]);
+        c.name = name, c.run = runs, c.arg = &FOLDERS[i];
         kg_case_list_add(list, &c);
     }
     for (size_t i = 0; i < KG_COUNT_OF(REFUSED); i++) {

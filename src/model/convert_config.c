@@ -1,26 +1,12 @@
 /* The configuration's keys of a converted file, as llama.cpp's converter writes them. */
 #include "base/size.h"
+#include "model/arch_keys.h"
 #include "model/convert_model.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { QUANTIZATION_VERSION = 2, LLAMA_LIKE = KG_HF_QWEN2 | KG_HF_LLAMA | KG_HF_PHI3 | KG_HF_GPT_OSS };
-
-struct naming {
-    struct kg_gguf_writer *w;
-    const char *architecture;
-    char key[128];
-};
-
-static const char *key_of(struct naming *n, const char *suffix) {
-    snprintf(n->key, sizeof n->key, "%s.%s", n->architecture, suffix);
-    return n->key;
-}
-
-static void put_text(struct kg_gguf_writer *w, const char *key, const char *text) {
-    kg_gguf_writer_str(w, key, text, strlen(text));
-}
 
 /* general.file_type: of the matrices; with MXFP4 experts in a file of floats, that of such files. */
 static uint32_t file_type(enum kg_dtype dtype, bool has_packed) {
@@ -53,12 +39,12 @@ static void put_size_label(struct kg_gguf_writer *w, const struct kg_hf_config *
                  : rint(scaled) >= 1 ? 1
                                      : 2,
                  scaled, UNITS[i].suffix);
-        put_text(w, "general.size_label", label);
+        kg_put_text(w, "general.size_label", label);
         return;
     }
 }
 
-static void put_counts(struct naming *n, const struct kg_hf_config *c) {
+static void put_counts(struct kg_arch_keys *n, const struct kg_hf_config *c) {
     const unsigned bit = c->architecture->bit;
     const bool turns = bit == KG_HF_LLAMA || bit == KG_HF_PHI3;
     const struct {
@@ -82,7 +68,7 @@ static void put_counts(struct naming *n, const struct kg_hf_config *c) {
         { "expert_feed_forward_length", c->n_ff, c->n_experts > 0 },
     };
     for (size_t i = 0; i < KG_COUNT_OF(rows); i++)
-        if (rows[i].there) kg_gguf_writer_u32(n->w, key_of(n, rows[i].suffix), rows[i].value);
+        if (rows[i].there) kg_gguf_writer_u32(n->w, kg_arch_key(n, rows[i].suffix), rows[i].value);
 }
 
 /* By how much cos and sin of longrope grow: what the file states, or sqrt(1 + ln(s) / ln(original)) for a context s times
@@ -93,14 +79,14 @@ static double longrope_magnitude(const struct kg_hf_config *c, uint32_t original
     return s > 1 ? sqrt(1 + log(s) / log((double)original_ctx)) : 1;
 }
 
-static void put_rope(struct naming *n, const struct kg_hf_config *c) {
+static void put_rope(struct kg_arch_keys *n, const struct kg_hf_config *c) {
     const struct kg_hf_rope *r = &c->rope;
     const bool phi3 = c->architecture->bit == KG_HF_PHI3, yarn = r->scaling == KG_HF_ROPE_YARN;
     const bool linear = r->scaling == KG_HF_ROPE_LINEAR, longrope = r->scaling == KG_HF_ROPE_LONGROPE;
     const uint32_t original_ctx = r->original_ctx ? r->original_ctx : c->n_ctx;
     if (c->architecture->bit == KG_HF_GPT2) return;
-    if (yarn || linear) put_text(n->w, key_of(n, "rope.scaling.type"), yarn ? "yarn" : "linear");
-    if (yarn || phi3) kg_gguf_writer_u32(n->w, key_of(n, "rope.scaling.original_context_length"), original_ctx);
+    if (yarn || linear) kg_put_text(n->w, kg_arch_key(n, "rope.scaling.type"), yarn ? "yarn" : "linear");
+    if (yarn || phi3) kg_gguf_writer_u32(n->w, kg_arch_key(n, "rope.scaling.original_context_length"), original_ctx);
     const struct {
         const char *suffix;
         double value;
@@ -116,21 +102,21 @@ static void put_rope(struct naming *n, const struct kg_hf_config *c) {
     };
     for (size_t i = 0; i < KG_COUNT_OF(rows); i++)
         if (rows[i].there && !isnan(rows[i].value))
-            kg_gguf_writer_f32(n->w, key_of(n, rows[i].suffix), (float)rows[i].value);
+            kg_gguf_writer_f32(n->w, kg_arch_key(n, rows[i].suffix), (float)rows[i].value);
 }
 
 void kg_convert_put_config(struct kg_gguf_writer *writer, const struct kg_hf_config *config,
                            const struct kg_convert_plan *plan, enum kg_dtype dtype, const char *name) {
-    struct naming n = { .w = writer, .architecture = config->architecture->gguf_name };
-    put_text(writer, "general.architecture", n.architecture);
-    put_text(writer, "general.type", "model");
-    put_text(writer, "general.name", name);
+    struct kg_arch_keys n = { .w = writer, .architecture = config->architecture->gguf_name };
+    kg_put_text(writer, "general.architecture", n.architecture);
+    kg_put_text(writer, "general.type", "model");
+    kg_put_text(writer, "general.name", name);
     put_size_label(writer, config, plan);
     put_counts(&n, config);
     put_rope(&n, config);
     kg_gguf_writer_f32(writer,
-                       key_of(&n, config->architecture->bit == KG_HF_GPT2 ? "attention.layer_norm_epsilon"
-                                                                          : "attention.layer_norm_rms_epsilon"),
+                       kg_arch_key(&n, config->architecture->bit == KG_HF_GPT2 ? "attention.layer_norm_epsilon"
+                                                                               : "attention.layer_norm_rms_epsilon"),
                        (float)config->norm_eps);
     kg_gguf_writer_u32(writer, "general.file_type", file_type(dtype, plan->n_packed > 0));
     kg_gguf_writer_u32(writer, "general.quantization_version", QUANTIZATION_VERSION);

@@ -9,6 +9,14 @@
 #define OF_EXPERTS(in_gguf, in_hf, n_rows, n_cols, ...)                                                                \
     MATRIX(in_gguf, in_hf, n_rows, n_cols, .experts = KG_SIDE_EXPERTS, __VA_ARGS__)
 
+#define ATTENTION_WITH_QKV_BIAS                                                                                        \
+    MATRIX("attn_q.weight", "self_attn.q_proj.weight", Q, EMBD), VECTOR("attn_q.bias", "self_attn.q_proj.bias", Q),    \
+        MATRIX("attn_k.weight", "self_attn.k_proj.weight", KV, EMBD),                                                  \
+        VECTOR("attn_k.bias", "self_attn.k_proj.bias", KV),                                                            \
+        MATRIX("attn_v.weight", "self_attn.v_proj.weight", KV, EMBD),                                                  \
+        VECTOR("attn_v.bias", "self_attn.v_proj.bias", KV),                                                            \
+        MATRIX("attn_output.weight", "self_attn.o_proj.weight", EMBD, Q)
+
 /* Of qwen2, llama, phi3 and gpt-oss. */
 static const struct kg_convert_rule LLAMA_ONCE[] = {
     MATRIX("token_embd.weight", "model.embed_tokens.weight", VOCAB, EMBD),
@@ -18,13 +26,7 @@ static const struct kg_convert_rule LLAMA_ONCE[] = {
 
 static const struct kg_convert_rule QWEN2_LAYER[] = {
     VECTOR("attn_norm.weight", "input_layernorm.weight", EMBD),
-    MATRIX("attn_q.weight", "self_attn.q_proj.weight", Q, EMBD),
-    VECTOR("attn_q.bias", "self_attn.q_proj.bias", Q),
-    MATRIX("attn_k.weight", "self_attn.k_proj.weight", KV, EMBD),
-    VECTOR("attn_k.bias", "self_attn.k_proj.bias", KV),
-    MATRIX("attn_v.weight", "self_attn.v_proj.weight", KV, EMBD),
-    VECTOR("attn_v.bias", "self_attn.v_proj.bias", KV),
-    MATRIX("attn_output.weight", "self_attn.o_proj.weight", EMBD, Q),
+    ATTENTION_WITH_QKV_BIAS,
     VECTOR("ffn_norm.weight", "post_attention_layernorm.weight", EMBD),
     MATRIX("ffn_gate.weight", "mlp.gate_proj.weight", FF, EMBD),
     MATRIX("ffn_up.weight", "mlp.up_proj.weight", FF, EMBD),
@@ -62,13 +64,7 @@ static const struct kg_convert_rule PHI3_LAYER[] = {
 /* Experts that are not packed come transposed, (experts, cols, rows). */
 static const struct kg_convert_rule GPT_OSS_LAYER[] = {
     VECTOR("attn_norm.weight", "input_layernorm.weight", EMBD),
-    MATRIX("attn_q.weight", "self_attn.q_proj.weight", Q, EMBD),
-    VECTOR("attn_q.bias", "self_attn.q_proj.bias", Q),
-    MATRIX("attn_k.weight", "self_attn.k_proj.weight", KV, EMBD),
-    VECTOR("attn_k.bias", "self_attn.k_proj.bias", KV),
-    MATRIX("attn_v.weight", "self_attn.v_proj.weight", KV, EMBD),
-    VECTOR("attn_v.bias", "self_attn.v_proj.bias", KV),
-    MATRIX("attn_output.weight", "self_attn.o_proj.weight", EMBD, Q),
+    ATTENTION_WITH_QKV_BIAS,
     VECTOR("attn_output.bias", "self_attn.o_proj.bias", EMBD),
     VECTOR("attn_sinks.weight", "self_attn.sinks", HEADS),
     VECTOR("post_attention_norm.weight", "post_attention_layernorm.weight", EMBD),

@@ -39,6 +39,7 @@ libkigo_a_SOURCES += \
 	src/model/synth_values.c src/model/synth_values.h
 
 libkigo_a_SOURCES += \
+	src/model/arch_keys.h \
 	src/model/convert_config.c \
 	src/model/convert_model.c src/model/convert_model.h \
 	src/model/convert_plan.c src/model/convert_plan.h \

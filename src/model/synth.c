@@ -3,6 +3,7 @@
 #include "base/buffer.h"
 #include "base/size.h"
 #include "base/utf8.h"
+#include "model/arch_keys.h"
 #include "model/synth_values.h"
 #include "tokenizer/byte_level.h"
 #include <stdio.h>
@@ -16,22 +17,7 @@ static uint32_t file_type(enum kg_dtype dtype) {
     return dtype == KG_DTYPE_F32 ? 0 : dtype == KG_DTYPE_F16 ? 1 : 38;
 }
 
-struct naming {
-    struct kg_gguf_writer *w;
-    const char *architecture;
-    char key[128];
-};
-
-static const char *key_of(struct naming *n, const char *suffix) {
-    snprintf(n->key, sizeof n->key, "%s.%s", n->architecture, suffix);
-    return n->key;
-}
-
-static void put_text(struct kg_gguf_writer *w, const char *key, const char *text) {
-    kg_gguf_writer_str(w, key, text, strlen(text));
-}
-
-static void put_counts(struct naming *n, const struct kg_synth_plan *plan) {
+static void put_counts(struct kg_arch_keys *n, const struct kg_synth_plan *plan) {
     const struct kg_synth_shape *s = plan->shape;
     const bool llama = strcmp(plan->architecture, "llama") == 0;
     const struct {
@@ -56,25 +42,25 @@ static void put_counts(struct naming *n, const struct kg_synth_plan *plan) {
         { "rope.scaling.original_context_length", s->rope_original_ctx, s->rope_original_ctx > 0 && !llama },
     };
     for (size_t i = 0; i < KG_COUNT_OF(rows); i++)
-        if (rows[i].there) kg_gguf_writer_u32(n->w, key_of(n, rows[i].suffix), rows[i].value);
+        if (rows[i].there) kg_gguf_writer_u32(n->w, kg_arch_key(n, rows[i].suffix), rows[i].value);
 }
 
 static void put_configuration(struct kg_gguf_writer *w, const struct kg_synth_plan *plan, uint64_t seed) {
     const struct kg_synth_shape *s = plan->shape;
-    struct naming n = { .w = w, .architecture = plan->architecture };
+    struct kg_arch_keys n = { .w = w, .architecture = plan->architecture };
     char *name = kg_xasprintf("%s, random weights, seed %llu", s->name, (unsigned long long)seed);
-    put_text(w, "general.architecture", plan->architecture);
-    put_text(w, "general.type", "model");
-    put_text(w, "general.name", name);
+    kg_put_text(w, "general.architecture", plan->architecture);
+    kg_put_text(w, "general.type", "model");
+    kg_put_text(w, "general.name", name);
     free(name);
     kg_gguf_writer_u32(w, "general.file_type", file_type(plan->dtype));
     kg_gguf_writer_u32(w, "general.quantization_version", 2);
     put_counts(&n, plan);
-    kg_gguf_writer_f32(w, key_of(&n, "rope.freq_base"), s->rope_base);
-    kg_gguf_writer_f32(w, key_of(&n, "attention.layer_norm_rms_epsilon"), s->eps);
+    kg_gguf_writer_f32(w, kg_arch_key(&n, "rope.freq_base"), s->rope_base);
+    kg_gguf_writer_f32(w, kg_arch_key(&n, "attention.layer_norm_rms_epsilon"), s->eps);
     if (s->yarn_factor > 0) {
-        put_text(w, key_of(&n, "rope.scaling.type"), "yarn");
-        kg_gguf_writer_f32(w, key_of(&n, "rope.scaling.factor"), s->yarn_factor);
+        kg_put_text(w, kg_arch_key(&n, "rope.scaling.type"), "yarn");
+        kg_gguf_writer_f32(w, kg_arch_key(&n, "rope.scaling.factor"), s->yarn_factor);
     }
 }
 
@@ -102,8 +88,8 @@ static void put_vocabulary(struct kg_gguf_writer *w, uint32_t n_vocab) {
     }
     texts[n_vocab - 1] = (struct kg_str){ END, sizeof END - 1 };
     types[n_vocab - 1] = TOKEN_CONTROL;
-    put_text(w, "tokenizer.ggml.model", "gpt2");
-    put_text(w, "tokenizer.ggml.pre", "gpt-2");
+    kg_put_text(w, "tokenizer.ggml.model", "gpt2");
+    kg_put_text(w, "tokenizer.ggml.pre", "gpt-2");
     kg_gguf_writer_strings(w, "tokenizer.ggml.tokens", texts, n_vocab);
     kg_gguf_writer_i32s(w, "tokenizer.ggml.token_type", types, n_vocab);
     kg_gguf_writer_strings(w, "tokenizer.ggml.merges", NULL, 0);

@@ -38,35 +38,23 @@ struct bad_row {
 
 static const struct bad_row BAD[] = {
     /* Tensors. */
-    { "missing_tensor",
-      "qwen2_tied",
-      DROP(LAYER "self_attn.k_proj.bias"),
-      KG_ERR_FORMAT,
+    { "missing_tensor", "qwen2_tied", DROP(LAYER "self_attn.k_proj.bias"), KG_ERR_FORMAT,
       .says = { LAYER "self_attn.k_proj.bias", "missing" } },
     { "missing_output", "phi3_window", DROP("lm_head.weight"), KG_ERR_FORMAT, .says = { "lm_head.weight", "missing" } },
     { "missing_scales", "gpt_oss_mxfp4", DROP(LAYER "mlp.experts.down_proj_scales"), KG_ERR_FORMAT,
       .says = { "down_proj_scales", "missing" } },
-    { "missing_blocks",
-      "gpt_oss_mxfp4",
-      DROP(LAYER "mlp.experts.down_proj_blocks"),
-      KG_ERR_FORMAT,
+    { "missing_blocks", "gpt_oss_mxfp4", DROP(LAYER "mlp.experts.down_proj_blocks"), KG_ERR_FORMAT,
       .says = { LAYER "mlp.experts.down_proj'", "missing" } },
     { "missing_sinks", "gpt_oss_mxfp4", DROP(LAYER "self_attn.sinks"), KG_ERR_FORMAT,
       .says = { "self_attn.sinks", "missing" } },
-    { "extra_tensor",
-      "qwen2_tied",
-      ADD(LAYER "self_attn.q_norm.weight"),
-      KG_ERR_FORMAT,
+    { "extra_tensor", "qwen2_tied", ADD(LAYER "self_attn.q_norm.weight"), KG_ERR_FORMAT,
       .says = { LAYER "self_attn.q_norm.weight", "Qwen2ForCausalLM" } },
     { "extra_layer", "gpt2", ADD("h.2.ln_1.weight"), KG_ERR_FORMAT, .says = { "h.2.ln_1.weight" } },
     { "bias_the_configuration_denies", "llama3_rope", ADD(LAYER "self_attn.q_proj.bias"), KG_ERR_FORMAT,
       .says = { "q_proj.bias" } },
     { "experts_twice", "gpt_oss_mxfp4", ADD(LAYER "mlp.experts.down_proj"), KG_ERR_FORMAT,
       .says = { "mlp.experts.down_proj" } },
-    { "transposed_matrix",
-      "qwen2_tied",
-      SHAPE(LAYER "mlp.up_proj.weight"),
-      KG_ERR_FORMAT,
+    { "transposed_matrix", "qwen2_tied", SHAPE(LAYER "mlp.up_proj.weight"), KG_ERR_FORMAT,
       .says = { LAYER "mlp.up_proj.weight", "[64, 96]", "[96, 64]" } },
     { "not_transposed_conv1d", "gpt2", SHAPE("h.0.attn.c_attn.weight"), KG_ERR_FORMAT,
       .says = { "h.0.attn.c_attn.weight", "[192, 64]", "[64, 192]" } },
@@ -74,20 +62,14 @@ static const struct bad_row BAD[] = {
       .says = { "model.norm.weight", "[81]", "[80]" } },
     { "misshapen_scales", "gpt_oss_mxfp4", SHAPE(LAYER "mlp.experts.gate_up_proj_scales"), KG_ERR_FORMAT,
       .says = { "gate_up_proj_scales", "[2, 192, 4]", "[4, 192, 2]" } },
-    { "float8_weight",
-      "qwen2_tied",
-      DTYPE(LAYER "mlp.up_proj.weight", "F8_E4M3"),
-      KG_ERR_UNSUPPORTED,
+    { "float8_weight", "qwen2_tied", DTYPE(LAYER "mlp.up_proj.weight", "F8_E4M3"), KG_ERR_UNSUPPORTED,
       .says = { LAYER "mlp.up_proj.weight", "F8_E4M3" } },
     { "float64_weight", "gpt2", DTYPE("wte.weight", "F64"), KG_ERR_UNSUPPORTED, .says = { "wte.weight", "F64" } },
     { "bytes_as_weight", "gpt2", DTYPE("wpe.weight", "U8"), KG_ERR_UNSUPPORTED, .says = { "wpe.weight", "U8" } },
     { "float_blocks", "gpt_oss_mxfp4", DTYPE(LAYER "mlp.experts.down_proj_blocks", "F16"), KG_ERR_UNSUPPORTED,
       .says = { "down_proj_blocks", "F16" } },
     /* Values. */
-    { "nan",
-      "qwen2_tied",
-      POKE(LAYER "mlp.up_proj.weight", 130, NAN),
-      KG_ERR_NUMERIC,
+    { "nan", "qwen2_tied", POKE(LAYER "mlp.up_proj.weight", 130, NAN), KG_ERR_NUMERIC,
       .says = { LAYER "mlp.up_proj.weight", "element 2 of row 2", "nan" } },
     { "infinite_norm", "gpt2", POKE("ln_f.weight", 63, -INFINITY), KG_ERR_NUMERIC, .says = { "ln_f.weight", "-inf" } },
     { "nan_in_the_last_block", "gpt2", POKE("wte.weight", 264 * 64 - 1, NAN), KG_ERR_NUMERIC,
@@ -234,50 +216,43 @@ static void is_refused(struct kg_record *rec, const void *arg) {
     free(dir);
 }
 
-/* The tensor of one file stands in another too. */
-static void tensor_in_two_files(struct kg_record *rec, const void *arg) {
+/* The weights of a good folder written to `file`, cut at each of `cuts` in turn; SIZE_MAX is all of them, and what is a little
+ * less is as many bytes less. */
+static void expect_files_refused(const struct kg_record *rec, const struct kg_hf_changes *changes, const char *file,
+                                 const size_t *cuts, size_t n_cuts, const char *says) {
     const struct kg_convert_options options = { .dtype = KG_DTYPE_F16 };
     struct kg_convert_summary summary;
     struct kg_error err;
     char *text;
     size_t len;
-    (void)arg;
     char *dir = kg_path_join(kg_scratch_dir(rec), "hf"), *from = kg_path_join(dir, "model.safetensors"),
-         *to = kg_path_join(dir, "again.safetensors");
-    static const struct kg_hf_changes BOTH = {
-        .index = "{\"weight_map\":{\"wte.weight\":\"model.safetensors\",\"wpe.weight\":\"again.safetensors\"}}"
-    };
-    kg_hf_make(dir, kg_hf_expected("gpt2"), &BOTH);
+         *to = kg_path_join(dir, file);
+    kg_hf_make(dir, kg_hf_expected("gpt2"), changes);
     kg_must(kg_file_read(from, &text, &len, &err), &err);
-    kg_must(kg_file_write(to, text, len, &err), &err);
-    kg_must_fail(kg_convert_model(dir, "/nowhere/out.gguf", &options, &summary, &err), KG_ERR_FORMAT, &err,
-                 "is in both", "again.safetensors", NULL);
+    for (size_t i = 0; i < n_cuts; i++) {
+        kg_must(kg_file_write(to, text, cuts[i] < len ? cuts[i] : len - (SIZE_MAX - cuts[i]), &err), &err);
+        kg_must_fail(kg_convert_model(dir, "/nowhere/out.gguf", &options, &summary, &err), KG_ERR_FORMAT, &err, to,
+                     says, NULL);
+    }
     free(text);
     free(to);
     free(from);
     free(dir);
 }
 
-/* A file that ends early, at every of a few places of its header and data. */
-static void cut_weights(struct kg_record *rec, const void *arg) {
-    const struct kg_convert_options options = { .dtype = KG_DTYPE_F16 };
-    struct kg_convert_summary summary;
-    struct kg_error err;
-    char *text;
-    size_t len;
+static void tensor_in_two_files(struct kg_record *rec, const void *arg) {
+    static const struct kg_hf_changes BOTH = {
+        .index = "{\"weight_map\":{\"wte.weight\":\"model.safetensors\",\"wpe.weight\":\"again.safetensors\"}}"
+    };
     (void)arg;
-    char *dir = kg_path_join(kg_scratch_dir(rec), "hf"), *path = kg_path_join(dir, "model.safetensors");
-    kg_hf_make(dir, kg_hf_expected("gpt2"), NULL);
-    kg_must(kg_file_read(path, &text, &len, &err), &err);
-    const size_t cuts[] = { 0, 7, 8, 1000, len / 2, len - 1 };
-    for (size_t i = 0; i < KG_COUNT_OF(cuts); i++) {
-        kg_must(kg_file_write(path, text, cuts[i], &err), &err);
-        kg_must_fail(kg_convert_model(dir, "/nowhere/out.gguf", &options, &summary, &err), KG_ERR_FORMAT, &err, path,
-                     NULL);
-    }
-    free(text);
-    free(path);
-    free(dir);
+    expect_files_refused(rec, &BOTH, "again.safetensors", (const size_t[]){ SIZE_MAX }, 1, "is in both");
+}
+
+/* At a few places of header and data, to the last byte. */
+static void cut_weights(struct kg_record *rec, const void *arg) {
+    static const size_t CUTS[] = { 0, 7, 8, 1000, 100000, SIZE_MAX - 1 };
+    (void)arg;
+    expect_files_refused(rec, NULL, "model.safetensors", CUTS, KG_COUNT_OF(CUTS), "");
 }
 
 static bool is_cancelled(void *user) {

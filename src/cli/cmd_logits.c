@@ -12,7 +12,7 @@
 
 struct logits_options {
     struct kg_cli_engine_options engine;
-    const char *ids, *positions;
+    const char *ids, *positions, *yarn;
     bool step, json;
 };
 
@@ -76,12 +76,25 @@ static enum kg_status evaluate(struct kg_session *session, const struct kg_ids *
     return KG_OK;
 }
 
-static enum kg_status run(const struct logits_options *options, struct kg_error *err) {
+static enum kg_status read_ramp(const char *name, enum kg_yarn_ramp *ramp, struct kg_error *err) {
+    static const char *const NAMES[] = {
+        [KG_YARN_RAMP_PUBLISHED] = "published", [KG_YARN_RAMP_EXACT] = "exact", [KG_YARN_RAMP_ROUNDED] = "rounded"
+    };
+    for (size_t i = 0; i < KG_COUNT_OF(NAMES); i++) {
+        if (strcmp(name, NAMES[i]) != 0) continue;
+        *ramp = (enum kg_yarn_ramp)i;
+        return KG_OK;
+    }
+    return kg_fail(err, KG_ERR_USAGE, "--yarn: there is no ramp '%s'; published, exact and rounded are", name);
+}
+
+static enum kg_status run(struct logits_options *options, struct kg_error *err) {
     struct kg_cli_engine engine = { 0 };
     struct kg_ids ids = { 0 };
     bool *wanted = NULL;
     if (!options->ids) return kg_fail(err, KG_ERR_USAGE, "--ids is missing: which ids?");
-    enum kg_status status = parse_list("ids", options->ids, (int64_t)INT32_MAX + 1, &ids, err);
+    enum kg_status status = read_ramp(options->yarn, &options->engine.yarn_ramp, err);
+    if (!status) status = parse_list("ids", options->ids, (int64_t)INT32_MAX + 1, &ids, err);
     if (status) goto cleanup;
     wanted = kg_xcalloc(ids.n, sizeof *wanted);
     status = choose_positions(options->positions, wanted, ids.n, err);
@@ -100,11 +113,13 @@ cleanup:
 }
 
 int kg_cmd_logits(int argc, char **argv) {
-    struct logits_options o = { .engine = KG_CLI_ENGINE_DEFAULTS, .positions = "all" };
+    struct logits_options o = { .engine = KG_CLI_ENGINE_DEFAULTS, .positions = "all", .yarn = "published" };
     const struct kg_option rows[] = {
         KG_CLI_ENGINE_ROWS(&o.engine),
         { "ids", 0, KG_OPTION_TEXT, &o.ids, "LIST", "token ids, as 1,2,3", 0, 0 },
         { "positions", 0, KG_OPTION_TEXT, &o.positions, "WHICH", "all, last or a list as 0,5 (all)", 0, 0 },
+        { "yarn", 0, KG_OPTION_TEXT, &o.yarn, "RAMP",
+          "where YaRN's ramp begins and ends: published, exact or rounded (published)", 0, 0 },
         { "step", 0, KG_OPTION_FLAG, &o.step, NULL, "feed one id at a time: the decode path", 0, 0 },
         { "json", 0, KG_OPTION_FLAG, &o.json, NULL, "JSON, which it always is", 0, 0 },
     };

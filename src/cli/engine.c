@@ -25,7 +25,9 @@ enum kg_status kg_cli_engine_open(const struct kg_cli_engine_options *options, s
 
     struct kg_progress progress;
     kg_progress_start(&progress, "loading");
-    const struct kg_model_options model_options = { .on_progress = on_progress, .user = &progress };
+    const struct kg_model_options model_options = { .on_progress = on_progress,
+                                                    .user = &progress,
+                                                    .yarn_ramp = options->yarn_ramp };
     status = kg_model_load(options->model, made.backend, &model_options, &made.model, err);
     kg_progress_finish(&progress);
     made.load_ns = kg_clock_monotonic_ns() - start_ns;

@@ -11,6 +11,7 @@ struct kg_cli_engine_options {
     const char *dtype;   /* "f32" */
     int64_t n_threads;   /* 0: all processors */
     int64_t n_ctx;       /* 0: what is needed, at most the model's training context */
+    enum kg_yarn_ramp yarn_ramp;
 };
 #define KG_CLI_ENGINE_DEFAULTS                                                                                         \
     { .backend = "auto", .dtype = "f32" }

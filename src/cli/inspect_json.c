@@ -99,6 +99,7 @@ void kg_inspect_json(struct kg_buffer *out, const struct kg_gguf *gguf, const st
                      kg_gguf_version(gguf), kg_gguf_alignment(gguf), kg_gguf_n_keys(gguf), kg_gguf_n_tensors(gguf),
                      totals->all.n_params, totals->all.size_bytes);
     if (parts->keys) put_keys(out, gguf, parts->full);
+    if (parts->keys) kg_inspect_model_json(out, gguf);
     if (parts->tensors) put_tensors(out, gguf);
     put_types(out, totals);
     kg_buffer_puts(out, "}\n");

@@ -81,6 +81,7 @@ void kg_inspect_text(struct kg_buffer *out, const struct kg_gguf *gguf, const st
                      kg_gguf_version(gguf), kg_gguf_alignment(gguf));
     kg_buffer_printf(out, "\nmetadata: %zu keys\n", kg_gguf_n_keys(gguf));
     for (size_t i = 0; parts->keys && i < kg_gguf_n_keys(gguf); i++) put_key(out, kg_gguf_key_at(gguf, i), parts->full);
+    if (parts->keys) kg_inspect_model_text(out, gguf);
     kg_buffer_printf(out, "\ntensors: %zu (dimensions fastest first)\n", kg_gguf_n_tensors(gguf));
     for (size_t i = 0; parts->tensors && i < kg_gguf_n_tensors(gguf); i++) put_tensor(out, kg_gguf_tensor_at(gguf, i));
     kg_buffer_puts(out, "\ntotals\n");

@@ -9,7 +9,7 @@ kigo_LDADD = libkigo.a $(kigo_libs)
 kigo_SOURCES += \
 	src/cli/cmd_inspect.c \
 	src/cli/inspect.h \
-	src/cli/inspect_json.c \
+	src/cli/inspect_json.c src/cli/inspect_model.c \
 	src/cli/inspect_text.c
 kigo_SOURCES += \
 	src/cli/cmd_generate.c \

@@ -87,6 +87,12 @@ static const struct cli_row ROWS[] = {
     { "vocabulary_only", { "generate", "-m", VOCABULARY, "-p", "hi" }, 2, NULL, "vocabulary", NULL },
 
     { "logits_without_ids", { "logits", "-m", MODEL }, 2, NULL, "--ids", NULL },
+    { "logits_of_an_unknown_ramp",
+      { "logits", "-m", MODEL, "--ids", "1", "--yarn", "none" },
+      2,
+      NULL,
+      "exact and rounded",
+      NULL },
     { "logits_of_no_number", { "logits", "-m", MODEL, "--ids", "1,x" }, 2, NULL, "x", NULL },
     { "logits_of_an_empty_list", { "logits", "-m", MODEL, "--ids", "" }, 2, NULL, "--ids", NULL },
     { "logits_of_a_gap", { "logits", "-m", MODEL, "--ids", "1,,2" }, 2, NULL, "--ids", NULL },

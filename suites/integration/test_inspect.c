@@ -4,6 +4,7 @@
 #include "base/utf8.h"
 #include "suites/harness/case.h"
 #include "suites/harness/process.h"
+#include "suites/harness/tiny_model.h"
 #include "suites/unit/gguf_image.h"
 #include <check.h>
 #include <jansson.h>
@@ -219,6 +220,39 @@ static void full_standard_output_is_an_error(struct kg_record *rec, const void *
     kg_process_result_free(&r);
 }
 
+/* What is computed, said in words and in JSON. */
+static void model_is_told(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    static const struct {
+        struct kg_tiny_model model;
+        const char *says[4];
+        int n_sliding;
+    } ROWS[] = {
+        { KG_TINY_PHI3, { "window of 9 keys on all layers", "llama.cpp ignores it", "swiglu", "RMS norms" }, 2 },
+        { KG_TINY_GPT_OSS,
+          { "window of 9 keys on all layers but one in 2, sinks", "5 experts, of which 2 run",
+            "YaRN by 32 from 4096 positions, its ramp not rounded, magnitude 1.3465",
+            "clamped at 7, alpha 1.702, up + 1" },
+          2 },
+        { KG_TINY_GPT2, { "learned, 64", "gelu (tanh)", "layer norms", "tied to the embedding" }, 0 },
+    };
+    char *path = kg_path_join(kg_scratch_dir(rec), "tiny.gguf");
+    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
+        kg_tiny_model_write(path, &ROWS[i].model, NULL, 0);
+        struct kg_process_result r = INSPECT(path);
+        for (size_t j = 0; j < KG_COUNT_OF(ROWS[i].says); j++)
+            ck_assert_msg(strstr(r.out, ROWS[i].says[j]) != NULL, "'%s' does not say '%s'", r.out, ROWS[i].says[j]);
+        json_t *all = inspect_json(path, NULL);
+        const json_t *model = json_object_get(all, "model");
+        ck_assert_str_eq(json_string_value(json_object_get(model, "architecture")), ROWS[i].model.architecture);
+        ck_assert_int_eq((int)json_array_size(json_object_get(model, "sliding_layers")), ROWS[i].n_sliding);
+        ck_assert_int_eq((int)json_number_value(json_object_get(model, "n_experts")), (int)ROWS[i].model.n_experts);
+        json_decref(all);
+        kg_process_result_free(&r);
+    }
+    free(path);
+}
+
 static void build(struct kg_case_list *list) {
     const struct kg_case cases[] = {
         { .name = "json_holds_all_of_the_file", .run = json_holds_all_of_the_file },
@@ -227,6 +261,7 @@ static void build(struct kg_case_list *list) {
         { .name = "json_abbreviates_arrays_not_scalars", .run = json_abbreviates_arrays_not_scalars },
         { .name = "text_shows_the_parts_asked_for", .run = text_shows_the_parts_asked_for },
         { .name = "full_standard_output_is_an_error", .run = full_standard_output_is_an_error },
+        { .name = "model_is_told", .run = model_is_told },
     };
     for (size_t i = 0; i < KG_COUNT_OF(cases); i++) {
         struct kg_case c = cases[i];

@@ -18,8 +18,14 @@ static bool same_but_spaces(const char *text, size_t len, const char *back, size
         at += kg_white_space_span(text + at, len - at);
         in += kg_white_space_span(back + in, n_back - in);
         if (at == len || in == n_back) return at == len && in == n_back;
-        if (len - at >= 3 && memcmp(text + at, "\u2581", 3) == 0) at += 3;
-        else if (text[at++] != back[in++]) return false;
+        const size_t n = kg_utf8_length(text[at]);
+        if (n == 3 && memcmp(text + at, "\u2581", n) == 0) {
+            at += n;
+            continue;
+        }
+        if (n > n_back - in || memcmp(text + at, back + in, n) != 0) return false;
+        at += n;
+        in += n;
     }
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 static enum kg_status fail_errno(struct kg_error *err, const char *action, const char *path) {
@@ -77,6 +78,20 @@ enum kg_status kg_fd_write(int fd, const void *data, size_t size_bytes, struct k
         size_bytes -= (size_t)n;
     }
     return KG_OK;
+}
+
+enum kg_status kg_fd_reserve(int fd, uint64_t size_bytes, struct kg_error *err) {
+    struct statvfs disk;
+    int result;
+    if (size_bytes == 0 || size_bytes > INT64_MAX) return KG_OK;
+    do result = fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)size_bytes);
+    while (result != 0 && errno == EINTR);
+    if (result == 0 || (errno != ENOSPC && errno != EFBIG && errno != EDQUOT)) return KG_OK;
+    const int code = errno;
+    const unsigned long long free_bytes =
+        fstatvfs(fd, &disk) == 0 ? (unsigned long long)disk.f_bavail * disk.f_frsize : 0;
+    return kg_fail(err, KG_ERR_IO, "cannot write %llu bytes (%llu are free): %s", (unsigned long long)size_bytes,
+                   free_bytes, strerror(code));
 }
 
 enum kg_status kg_file_write(const char *path, const void *data, size_t size_bytes, struct kg_error *err) {

@@ -26,6 +26,10 @@ KG_WARN_UNUSED enum kg_status kg_file_write(const char *path, const void *data, 
 /* Writes all bytes to a descriptor, resuming after short writes and EINTR. */
 KG_WARN_UNUSED enum kg_status kg_fd_write(int fd, const void *data, size_t size_bytes, struct kg_error *err);
 
+/* Sets aside room for a file of size_bytes, so that a disk too full is known before it is written. KG_ERR_IO with the bytes
+ * needed and free if there is no such room; good where the file system cannot tell. */
+KG_WARN_UNUSED enum kg_status kg_fd_reserve(int fd, uint64_t size_bytes, struct kg_error *err);
+
 /* Makes a directory and its missing parents; one that exists is good. */
 KG_WARN_UNUSED enum kg_status kg_dir_make(const char *path, struct kg_error *err);
 

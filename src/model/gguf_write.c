@@ -289,7 +289,8 @@ static enum kg_status write_file(const struct kg_gguf_writer *w, const struct kg
     if (status != KG_OK) return status;
     struct stream s = { .w = w, .fd = draft.fd };
     for (size_t i = 0; i < w->n_tensors; i++) s.total_bytes += w->tensors[i].tensor.size_bytes;
-    status = kg_fd_write(draft.fd, head->data, head->len, err);
+    status = kg_fd_reserve(draft.fd, head->len + s.total_bytes, err); /* and some padding */
+    if (status == KG_OK) status = kg_fd_write(draft.fd, head->data, head->len, err);
     if (status == KG_OK) status = write_padding(draft.fd, head->len, w->alignment, err);
     for (size_t i = 0; i < w->n_tensors && status == KG_OK; i++) status = write_tensor(&s, &w->tensors[i], err);
     free(s.piece);

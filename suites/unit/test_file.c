@@ -173,6 +173,26 @@ static void draft_appears_only_when_published(struct kg_record *rec, const void 
     free(path);
 }
 
+/* A petabyte is more than any disk here has; a file system that cannot tell says nothing. */
+static void room_is_reserved(struct kg_record *rec, const void *arg) {
+    const uint64_t petabyte = UINT64_C(1) << 50;
+    char *path = path_in(rec, "f");
+    struct kg_error err = { 0 };
+    struct kg_draft draft;
+    struct stat info;
+    (void)arg;
+    ck_assert_int_eq(kg_draft_open(path, &draft, &err), KG_OK);
+    ck_assert_msg(kg_fd_reserve(draft.fd, 100000, &err) == KG_OK, "%s", err.message);
+    ck_assert_int_eq(fstat(draft.fd, &info), 0);
+    ck_assert_int_eq(info.st_size, 0);
+    if (kg_fd_reserve(draft.fd, petabyte, &err) != KG_OK) {
+        ck_assert_int_eq(err.status, KG_ERR_IO);
+        ck_assert_msg(strstr(err.message, "1125899906842624 bytes (") != NULL, "%s", err.message);
+    }
+    kg_draft_discard(&draft);
+    free(path);
+}
+
 static void folders(struct kg_record *rec, const void *arg) {
     char *deep = path_in(rec, "a/b/c"), *top = path_in(rec, "a"), *file = path_in(rec, "a/file");
     struct kg_error err = { 0 };
@@ -244,6 +264,7 @@ static void build(struct kg_case_list *list) {
         { .name = "pipe_is_refused_at_once", .run = pipe_is_refused_at_once, .timeout_s = 10 },
         { .name = "full_disk_keeps_the_old_file", .run = full_disk_keeps_the_old_file },
         { .name = "draft_appears_only_when_published", .run = draft_appears_only_when_published },
+        { .name = "room_is_reserved", .run = room_is_reserved },
         { .name = "folders", .run = folders },
         { .name = "links_are_removed_not_followed", .run = links_are_removed_not_followed },
         { .name = "rename_does_not_replace", .run = rename_does_not_replace },

@@ -15,6 +15,7 @@ void kg_mutant_position_off_by_one(struct kg_backend_ops *m);
 void kg_mutant_rope_base_ignored(struct kg_backend_ops *m);
 void kg_mutant_rope_factors_ignored(struct kg_backend_ops *m);
 void kg_mutant_rope_scale_ignored(struct kg_backend_ops *m);
+void kg_mutant_rope_magnitude_ignored(struct kg_backend_ops *m);
 void kg_mutant_whole_head_turned(struct kg_backend_ops *m); /* n_rot = head_dim */
 void kg_mutant_unwired_bias(struct kg_backend_ops *m);
 void kg_mutant_epsilon_times_ten(struct kg_backend_ops *m);
@@ -28,6 +29,17 @@ void kg_mutant_scale_of_head_dim(struct kg_backend_ops *m);      /* 1/head_dim f
 void kg_mutant_own_key_unseen(struct kg_backend_ops *m);         /* (rows) */
 void kg_mutant_kv_heads_taken_in_turn(struct kg_backend_ops *m); /* (rows) h % n_kv_heads for h / group */
 void kg_mutant_window_of_forty(struct kg_backend_ops *m);
+void kg_mutant_window_one_longer(struct kg_backend_ops *m);
+void kg_mutant_window_one_shorter(struct kg_backend_ops *m);
+void kg_mutant_windows_ignored(struct kg_backend_ops *m);
+void kg_mutant_sinks_ignored(struct kg_backend_ops *m);
+void kg_mutant_clamp_ignored(struct kg_backend_ops *m);
+void kg_mutant_up_without_one(struct kg_backend_ops *m);
+void kg_mutant_alpha_of_one(struct kg_backend_ops *m);
+void kg_mutant_positions_from_zero(struct kg_backend_ops *m);
+void kg_mutant_positions_ignored(struct kg_backend_ops *m);
+void kg_mutant_expert_bias_ignored(struct kg_backend_ops *m);
+void kg_mutant_experts_residual_dropped(struct kg_backend_ops *m);
 void kg_mutant_shifted_kv_slot(struct kg_backend_ops *m);     /* slot p holds position p - 1 */
 void kg_mutant_first_kv_head_twice(struct kg_backend_ops *m); /* (rows) the second head's slots hold the first's */
 void kg_mutant_gate_and_up_exchanged(struct kg_backend_ops *m);

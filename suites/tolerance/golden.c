@@ -60,10 +60,10 @@ static const void *find(const struct kg_golden *g, const char *name, enum kg_saf
         if (t->dtype != dtype)
             ck_abort_msg("%s: tensor %s is %s, not %s", kg_golden_path(g), name, kg_safetensors_dtype_name(t->dtype),
                          kg_safetensors_dtype_name(dtype));
-        if (t->n_dims != 1 && t->n_dims != 2)
-            ck_abort_msg("%s: tensor %s has %zu dimensions, not 1 or 2", kg_golden_path(g), name, t->n_dims);
-        *rows = t->n_dims == 2 ? (size_t)t->dims[0] : 1;
+        if (t->n_dims < 1 || t->n_dims > 3)
+            ck_abort_msg("%s: tensor %s has %zu dimensions, not 1 to 3", kg_golden_path(g), name, t->n_dims);
         *cols = (size_t)t->dims[t->n_dims - 1];
+        *rows = (size_t)(t->n_elems / *cols);
         return g->data[i];
     }
     ck_abort_msg("%s: no tensor %s", kg_golden_path(g), name);

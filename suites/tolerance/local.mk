@@ -3,7 +3,7 @@ libkigosuite_a_SOURCES += \
 	suites/tolerance/golden.c suites/tolerance/golden.h \
 	suites/tolerance/loops_normal.c \
 	suites/tolerance/layer_walk.c suites/tolerance/layer_walk.h \
-	suites/tolerance/op_attention.c \
+	suites/tolerance/op_attention.c suites/tolerance/op_experts.c \
 	suites/tolerance/op_cases.c suites/tolerance/op_cases.h \
 	suites/tolerance/op_activations.c \
 	suites/tolerance/op_device.c suites/tolerance/op_device.h \

@@ -87,7 +87,7 @@ static float *new_cache(struct kg_op_case *c, const float *rows, const struct kg
 
 /* What the cpu back end makes of rounded q, k and v; NULL where nothing is rounded. */
 static float *new_reference(struct kg_op_case *c, struct kg_attention_args args, const float *q, const float *k,
-                            const float *v) {
+                            const float *v, const float *sinks) {
     struct kg_error err;
     if (c->activations == KG_PRECISION_F32 && c->kv == KG_PRECISION_F32) return NULL;
     const size_t n = (size_t)args.n_rows * args.n_heads * args.head_dim;
@@ -97,6 +97,7 @@ static float *new_reference(struct kg_op_case *c, struct kg_attention_args args,
     args.k_cache = new_cache(c, k, &args);
     args.v_cache = new_cache(c, v, &args);
     args.y = reference;
+    args.sinks = sinks;
     kg_op_expect_ok(kg_cpu_attention(NULL, &args, &err), &err);
     return reference;
 }
@@ -122,6 +123,9 @@ void kg_op_case_attention(struct kg_op_case *c) {
     const float *v = kg_op_case_input(c, "v", &n_values, &v_cols);
     const float *k_kept = kg_op_device_rounded(&c->device, k, n_keys * kv_cols, c->kv);
     const float *v_kept = kg_op_device_rounded(&c->device, v, n_values * v_cols, c->kv);
+    const float *sinks = NULL;
+    size_t sink_rows, n_sinks;
+    if (kg_golden_has(c->golden, "sinks")) sinks = kg_golden_f32(c->golden, "sinks", &sink_rows, &n_sinks);
     struct kg_attention_args args = {
         .activations = c->activations,
         .kv = c->kv,
@@ -134,7 +138,9 @@ void kg_op_case_attention(struct kg_op_case *c) {
         .scale = kg_golden_float(c->golden, "scale"),
         .causal = kg_golden_int(c->golden, "causal") != 0,
         .window = (uint32_t)kg_golden_int(c->golden, "window"),
+        .sinks = sinks ? kg_op_device_put(&c->device, sinks, n_sinks * sizeof *sinks) : NULL,
     };
+    if (sinks) ck_assert_uint_eq(n_sinks, args.n_heads);
     ck_assert_uint_eq(q_cols, (size_t)args.n_heads * args.head_dim);
     ck_assert_uint_eq(kv_cols, (size_t)args.n_kv_heads * args.head_dim);
     ck_assert(n_values == n_keys && v_cols == kv_cols);
@@ -169,7 +175,7 @@ void kg_op_case_attention(struct kg_op_case *c) {
     args.workspace = c->device.workspace;
     kg_op_expect_ok(c->device.backend->ops->attention(c->device.backend, &args, &err), &err);
     kg_op_output_read_all(&c->device, &y, "attention");
-    const float *reference = new_reference(c, args, q, k_kept, v_kept);
+    const float *reference = new_reference(c, args, q, k_kept, v_kept, sinks);
     const struct kg_tolerance tol = tolerance(c, q, k_kept, v_kept, &args);
     kg_op_case_judge(c, "attention", &y, n_rows, q_cols, reference, NULL, &tol);
     if (!c->margin) expect_rows_alone(c, args, &y, reference, &tol); /* a wrong operation need not agree with itself */

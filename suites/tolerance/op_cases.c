@@ -96,6 +96,25 @@ struct kg_weight kg_op_case_weight(struct kg_op_case *c, float **values) {
     return w;
 }
 
+/* Learned positions in float32, or none. */
+static struct kg_weight positions_of(struct kg_op_case *c, uint32_t n_cols) {
+    size_t rows, cols;
+    if (!kg_golden_has(c->golden, "positions")) return (struct kg_weight){ 0 };
+    const float *data = kg_golden_f32(c->golden, "positions", &rows, &cols);
+    ck_assert_uint_eq(cols, n_cols);
+    return (struct kg_weight){ kg_op_device_put(&c->device, data, rows * cols * sizeof *data), KG_DTYPE_F32,
+                               (uint32_t)rows, n_cols };
+}
+
+/* A parameter that not every golden has. */
+static uint32_t count_of(const struct kg_op_case *c, const char *name) {
+    return kg_golden_has(c->golden, name) ? (uint32_t)kg_golden_int(c->golden, name) : 0;
+}
+
+static float number_of(const struct kg_op_case *c, const char *name, float fallback) {
+    return kg_golden_has(c->golden, name) ? kg_golden_float(c->golden, name) : fallback;
+}
+
 void kg_op_case_embedding(struct kg_op_case *c) {
     struct kg_error err;
     float *values;
@@ -108,7 +127,9 @@ void kg_op_case_embedding(struct kg_op_case *c) {
                                             .weight = weight,
                                             .ids = kg_op_device_put(&c->device, ids, n * sizeof *ids),
                                             .n_rows = (uint32_t)n,
-                                            .y = y.y };
+                                            .y = y.y,
+                                            .positions = positions_of(c, weight.n_cols),
+                                            .position = count_of(c, "first_position") };
     kg_op_expect_ok(c->device.backend->ops->embedding(c->device.backend, &args, &err), &err);
     kg_op_output_read_all(&c->device, &y, "embedding");
     const struct kg_tolerance tol = kg_op_case_tolerance(
@@ -170,6 +191,25 @@ double *kg_absolute_products(const float *x, const float *w, const float *bias, 
     return unit;
 }
 
+struct kg_tolerance kg_op_case_products(double *unit, size_t n_elems, size_t k, enum kg_dtype dtype,
+                                        const float *reference, const float *bias, size_t n_bias) {
+    const double sums = (8 + sqrt((double)k)) * KG_ROUNDOFF;
+    const double decoding = kg_dtype_info(dtype)->block_elems > 1 ? KG_ROUNDOFF_F16 : 0;
+    if (!reference)
+        return (struct kg_tolerance){
+            .max_abs = sums,
+            .why = "in units of sum|x w|: float32 sums of K products err by about sqrt(K) roundings, a few more for "
+                   "decoding",
+        };
+    for (size_t i = 0; i < n_elems; i++)
+        unit[i] = unit[i] * (sums + decoding) + KG_ROUNDOFF_F16_ABS * 2 +
+                  KG_ROUNDOFF_F16 * (2 * fabs((double)reference[i]) + (bias ? fabs((double)bias[i % n_bias]) : 0));
+    return (struct kg_tolerance){ .max_abs = 1,
+                                  .why = "in units of (8 + sqrt(K)) 2^-24 sum|x w| for float32 sums, 2^-11 sum|x w| "
+                                         "for block formats decoded to float16, and product and sum with the bias "
+                                         "rounded to float16" };
+}
+
 void kg_op_case_linear(struct kg_op_case *c) {
     struct kg_error err;
     float *values;
@@ -199,12 +239,6 @@ void kg_op_case_linear(struct kg_op_case *c) {
     kg_op_expect_ok(c->device.backend->ops->linear(c->device.backend, &args, &err), &err);
     kg_op_output_read_all(&c->device, &y, "linear");
     double *unit = kg_absolute_products(x, values, bias, m, n, k);
-    const double sums = (8 + sqrt((double)k)) * KG_ROUNDOFF;
-    struct kg_tolerance tol = {
-        .max_abs = sums,
-        .why =
-            "in units of sum|x w|: float32 sums of K products err by about sqrt(K) roundings, a few more for decoding",
-    };
     float *reference = kg_op_case_reference(c, m * n);
     if (reference) {
         const struct kg_weight decoded = { values, KG_DTYPE_F32, weight.n_rows, weight.n_cols };
@@ -212,15 +246,8 @@ void kg_op_case_linear(struct kg_op_case *c) {
             .x = x, .weight = decoded, .bias = bias, .y = reference, .n_rows = args.n_rows
         };
         kg_op_expect_ok(kg_cpu_linear(NULL, &exact, &err), &err);
-        const double decoding = kg_dtype_info(weight.dtype)->block_elems > 1 ? KG_ROUNDOFF_F16 : 0;
-        for (size_t i = 0; i < m * n; i++)
-            unit[i] = unit[i] * (sums + decoding) + KG_ROUNDOFF_F16_ABS * 2 +
-                      KG_ROUNDOFF_F16 * (2 * fabs((double)reference[i]) + (bias ? fabs((double)bias[i % n]) : 0));
-        tol = (struct kg_tolerance){ .max_abs = 1,
-                                     .why = "in units of (8 + sqrt(K)) 2^-24 sum|x w| for float32 sums, 2^-11 sum|x w| "
-                                            "for block formats decoded to float16, and product and sum with the bias "
-                                            "rounded to float16" };
     }
+    const struct kg_tolerance tol = kg_op_case_products(unit, m * n, k, weight.dtype, reference, bias, n);
     kg_op_case_judge(c, "linear", &y, m, n, reference, unit, &tol);
     free(unit);
     kg_op_output_free(&y);
@@ -248,7 +275,7 @@ void kg_op_case_rope(struct kg_op_case *c) {
         .freq_base = kg_golden_float(c->golden, "base"),
         .freq_scale = kg_golden_float(c->golden, "scale"),
         .freq_factors = factors ? kg_op_device_put(&c->device, factors, n_factors * sizeof *factors) : NULL,
-        .magnitude = 1,
+        .magnitude = number_of(c, "magnitude", 1),
     };
     ck_assert_uint_eq((size_t)args.n_heads * args.head_dim, cols);
     if (factors) ck_assert_uint_eq(n_factors, args.n_rot / 2);
@@ -264,9 +291,10 @@ void kg_op_case_rope(struct kg_op_case *c) {
         kg_op_expect_ok(kg_cpu_rope(NULL, &exact, &err), &err);
     }
     const struct kg_tolerance tol = kg_op_case_tolerance(
-        c, 0, 4 * KG_ROUNDOFF * sqrt(2) * kg_largest(x, rows * cols),
-        "cos, sin, two products and a sum in float32 of a pair no longer than sqrt(2) max|x|; angles are double",
-        "float32 turns of a pair no longer than sqrt(2) max|x|, then one rounding to float16");
+        c, 0, 4 * KG_ROUNDOFF * sqrt(2) * kg_largest(x, rows * cols) * fmax(1, (double)args.magnitude),
+        "cos, sin, two products and a sum in float32 of a pair no longer than sqrt(2) max|x| magnitude; angles are "
+        "double",
+        "float32 turns of a pair no longer than sqrt(2) max|x| magnitude, then one rounding to float16");
     kg_op_case_judge(c, "rope", &y, rows, cols, reference, NULL, &tol);
     args.x = args.y = in_place.y;
     kg_op_expect_ok(c->device.backend->ops->rope(c->device.backend, &args, &err), &err);
@@ -296,10 +324,15 @@ void kg_op_case_swiglu(struct kg_op_case *c) {
         { "swiglu over gate", &over_gate, over_gate.y, device_up },
         { "swiglu over up", &over_up, device_gate, over_up.y },
     };
+    const struct kg_swiglu_args form = { .n_rows = (uint32_t)rows,
+                                         .n_cols = (uint32_t)cols,
+                                         .limit = number_of(c, "limit", 0),
+                                         .alpha = number_of(c, "alpha", 1),
+                                         .up_offset = number_of(c, "up_offset", 0) };
     float *reference = kg_op_case_reference(c, n);
     if (reference) {
-        const struct kg_swiglu_args exact = { KG_PRECISION_F32, gate, up, reference, (uint32_t)rows,
-                                              (uint32_t)cols,   0,    1,  0 };
+        struct kg_swiglu_args exact = form;
+        exact.gate = gate, exact.up = up, exact.y = reference;
         kg_op_expect_ok(kg_cpu_swiglu(NULL, &exact, &err), &err);
     }
     const struct kg_tolerance tol = kg_op_case_tolerance(
@@ -307,13 +340,9 @@ void kg_op_case_swiglu(struct kg_op_case *c) {
         "expf within two units in the last place, a sum, a quotient and a product; below 2^-120 exp overflows",
         "the float32 result, then one rounding to float16");
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
-        const struct kg_swiglu_args args = { .activations = c->activations,
-                                             .gate = runs[i].gate,
-                                             .up = runs[i].up,
-                                             .y = runs[i].y->y,
-                                             .n_rows = (uint32_t)rows,
-                                             .n_cols = (uint32_t)cols,
-                                             .alpha = 1 };
+        struct kg_swiglu_args args = form;
+        args.activations = c->activations;
+        args.gate = runs[i].gate, args.up = runs[i].up, args.y = runs[i].y->y;
         kg_op_expect_ok(c->device.backend->ops->swiglu(c->device.backend, &args, &err), &err);
         kg_op_output_read_all(&c->device, runs[i].y, runs[i].name);
         kg_op_case_judge(c, runs[i].name, runs[i].y, rows, cols, reference, NULL, &tol);

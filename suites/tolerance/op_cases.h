@@ -26,6 +26,8 @@ void kg_op_case_add(struct kg_op_case *c);
 void kg_op_case_layernorm(struct kg_op_case *c);
 void kg_op_case_gelu(struct kg_op_case *c);
 void kg_op_case_softmax(struct kg_op_case *c);
+void kg_op_case_experts_linear(struct kg_op_case *c);
+void kg_op_case_experts_combine(struct kg_op_case *c);
 
 /* An input of the golden file; for f16 activations the values that float16 holds. */
 const float *kg_op_case_input(struct kg_op_case *c, const char *name, size_t *rows, size_t *cols);
@@ -45,6 +47,11 @@ struct kg_tolerance kg_op_case_tolerance(const struct kg_op_case *c, double mixe
 
 /* Fails the case unless both outputs, read, hold the same bits. */
 void kg_op_expect_same_bits(const char *name, const struct kg_op_output *a, const struct kg_op_output *b);
+
+/* How far sums of k products may be off, in units that the caller has filled with sum|x w| + |bias|: for f16 (a reference)
+ * they are changed to whole errors. bias: of element i that of i % n_bias, or NULL. */
+struct kg_tolerance kg_op_case_products(double *unit, size_t n_elems, size_t k, enum kg_dtype dtype,
+                                        const float *reference, const float *bias, size_t n_bias);
 
 /* sum_i |x[r][i] w[o][i]| + |bias[o]| of x (m, k), w (n, k) and bias (n) or NULL: the unit in which a dot product's rounding
  * errors are bounded. (m, n), malloc'ed. */

@@ -29,11 +29,18 @@ static const struct {
     size_t n_least;
     const char *spec; /* NULL where no requirement names the operation by itself */
 } OPS[] = {
-    { "embedding", kg_op_case_embedding, 12, NULL }, { "rmsnorm", kg_op_case_rmsnorm, 13, NULL },
-    { "layernorm", kg_op_case_layernorm, 15, NULL }, { "linear", kg_op_case_linear, 33, "FT-051" },
-    { "rope", kg_op_case_rope, 24, NULL },           { "attention", kg_op_case_attention, 24, "FT-052" },
-    { "softmax", kg_op_case_softmax, 15, NULL },     { "swiglu", kg_op_case_swiglu, 5, NULL },
-    { "gelu", kg_op_case_gelu, 12, NULL },           { "add", kg_op_case_add, 1, NULL },
+    { "embedding", kg_op_case_embedding, 14, NULL },
+    { "rmsnorm", kg_op_case_rmsnorm, 13, NULL },
+    { "layernorm", kg_op_case_layernorm, 15, NULL },
+    { "linear", kg_op_case_linear, 33, "FT-051" },
+    { "rope", kg_op_case_rope, 28, NULL },
+    { "attention", kg_op_case_attention, 30, "FT-052" },
+    { "softmax", kg_op_case_softmax, 15, NULL },
+    { "swiglu", kg_op_case_swiglu, 11, NULL },
+    { "gelu", kg_op_case_gelu, 12, NULL },
+    { "add", kg_op_case_add, 1, NULL },
+    { "experts_linear", kg_op_case_experts_linear, 10, NULL },
+    { "experts_combine", kg_op_case_experts_combine, 8, NULL },
 };
 
 /* What the cases point at, for the life of the program. */

@@ -6,7 +6,7 @@
  * golden must hold every tap of the model and nothing else, so that none goes unseen.
  *
  * Limits of f32 activations are constants; those of f16 are measured by the walk itself: twice the error of plain FP16
- * implementations (plain_f16.h) of the same model and ids, tap by tap. */
+ * implementations (plain_f16.h) of the same model and ids, tap by tap, and four times where a golden has few rows. */
 #ifndef KIGO_SUITES_LAYER_WALK_H
 #define KIGO_SUITES_LAYER_WALK_H
 

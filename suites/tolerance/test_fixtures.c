@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const FOLDERS[] = { "formats",         "haiku-qwen2",      "ops",
+static const char *const FOLDERS[] = { "formats",         "haiku-gpt-oss",    "haiku-gpt2",
+                                       "haiku-phi3",      "haiku-qwen2",      "ops",
                                        "tiny-llama",      "tiny-qwen2",       "tokenizers/chatml",
                                        "tokenizers/gpt2", "tokenizers/o200k", "tokenizers/qwen2.5" };
 static const char *const DATA_SUFFIXES[] = { ".gguf", ".safetensors", ".jsonl", ".xz" };

@@ -6,6 +6,9 @@
 #include <string.h>
 
 #define HAIKU "haiku-qwen2/haiku-qwen2-f16.gguf"
+#define HAIKU_GPT2 "haiku-gpt2/haiku-gpt2-mxfp4.gguf"
+#define HAIKU_GPT_OSS "haiku-gpt-oss/haiku-gpt-oss-mxfp4.gguf"
+#define HAIKU_PHI3 "haiku-phi3/haiku-phi3-q8_0.gguf"
 
 const struct kg_walk_model kg_walk_models[] = {
     { "haiku_short_prompt", HAIKU, "haiku-qwen2/golden/short.safetensors", 2.06e-13 },
@@ -17,6 +20,15 @@ const struct kg_walk_model kg_walk_models[] = {
     { "llama3_rope_factors_tied", "tiny-llama/llama3-freqs.gguf", "tiny-llama/golden/llama3-freqs.safetensors",
       2.29e-12 },
     { "qwen2_head_80", "tiny-qwen2/qwen2-head80.gguf", "tiny-qwen2/golden/qwen2-head80.safetensors", 3.25e-13 },
+    { "gpt2_short_text", HAIKU_GPT2, "haiku-gpt2/golden/short.safetensors", 1.05e-13 },
+    { "haiku_gpt2_prompt", HAIKU_GPT2, "haiku-gpt2/golden/haiku.safetensors", 1.33e-13 },
+    { "haiku_gpt2_long_prompt", HAIKU_GPT2, "haiku-gpt2/golden/long.safetensors", 2.54e-13 },
+    { "gpt_oss_short_text", HAIKU_GPT_OSS, "haiku-gpt-oss/golden/short.safetensors", 1.02e-13 },
+    { "haiku_gpt_oss_prompt", HAIKU_GPT_OSS, "haiku-gpt-oss/golden/haiku.safetensors", 1.96e-13 },
+    { "haiku_gpt_oss_long_prompt", HAIKU_GPT_OSS, "haiku-gpt-oss/golden/long.safetensors", 2.28e-13 },
+    { "phi3_short_text", HAIKU_PHI3, "haiku-phi3/golden/short.safetensors", 8.48e-14 },
+    { "haiku_phi3_prompt", HAIKU_PHI3, "haiku-phi3/golden/haiku.safetensors", 9.94e-14 },
+    { "haiku_phi3_long_prompt", HAIKU_PHI3, "haiku-phi3/golden/long.safetensors", 1.68e-13 },
 };
 const size_t kg_n_walk_models = KG_COUNT_OF(kg_walk_models);
 

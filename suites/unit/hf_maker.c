@@ -51,11 +51,13 @@ static void put_config(const char *dir, const json_t *expected, const struct kg_
     json_decref(config);
 }
 
-static void put_tokenizer(const char *dir) {
+static void put_tokenizer(const char *dir, const char *more_tokens) {
     struct kg_buffer out = KG_BUFFER_INIT;
-    kg_buffer_puts(&out, "{\"added_tokens\":[{\"id\":258,\"content\":\"<|end|>\",\"special\":true}],\"pre_tokenizer\":"
-                         "{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"model\":{\"type\":\"BPE\",\"merges\":"
-                         "[\"h e\",\"l l\"],\"vocab\":{\"he\":256,\"ll\":257");
+    kg_buffer_printf(&out,
+                     "{\"added_tokens\":[{\"id\":258,\"content\":\"<|end|>\",\"special\":true}%s],\"pre_tokenizer\":"
+                     "{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"model\":{\"type\":\"BPE\",\"merges\":"
+                     "[\"h e\",\"l l\"],\"vocab\":{\"he\":256,\"ll\":257",
+                     more_tokens ? more_tokens : "");
     for (unsigned byte = 0; byte < 256; byte++) {
         char text[KG_UTF8_MAX_BYTES + 1];
         text[kg_utf8_put(kg_byte_level_code_point((unsigned char)byte), text)] = '\0';
@@ -199,7 +201,7 @@ void kg_hf_make(const char *dir, const json_t *expected, const struct kg_hf_chan
     kg_must(kg_dir_make(dir, &err), &err);
     put_config(dir, expected, changes);
     if (changes->tokenizer) put_file(dir, "tokenizer.json", changes->tokenizer);
-    else put_tokenizer(dir);
+    else put_tokenizer(dir, changes->more_tokens);
     if (changes->generation) put_file(dir, "generation_config.json", changes->generation);
     if (changes->index) put_file(dir, "model.safetensors.index.json", changes->index);
     const size_t n = make_tensors(expected, changes, tensors);

@@ -27,6 +27,7 @@ struct kg_hf_changes {
     const char *config;      /* JSON whose members replace those of config.json */
     const char *prefix;      /* before every tensor's name */
     const char *tokenizer;   /* of tokenizer.json; NULL: the 256 bytes, two merges, an end */
+    const char *more_tokens; /* JSON objects behind the last of added_tokens, with a comma before each */
     const char *generation;  /* of generation_config.json; NULL: no such file */
     const char *index;       /* of model.safetensors.index.json, though the weights are in model.safetensors */
     const char *config_text; /* of config.json instead */

@@ -152,7 +152,12 @@ static const struct bad_row BAD[] = {
       .says = { "partial_rotary_factor" } },
     /* Files. */
     { "no_tokenizer", "gpt2", { .tokenizer = "" }, KG_ERR_NOT_FOUND, .says = { "no tokenizer.json" } },
-    { "tokenizer_larger_than_vocab_size", "qwen2_tied", CONFIG("{\"vocab_size\":258}"), KG_ERR_FORMAT,
+    { "more_tokens_than_vocab_size",
+      "qwen2_tied",
+      { .more_tokens = ",{\"id\":264,\"content\":\"<x>\"}" },
+      KG_ERR_FORMAT,
+      .says = { "265 tokens", "264" } },
+    { "embedding_larger_than_vocab_size", "qwen2_tied", CONFIG("{\"vocab_size\":258}"), KG_ERR_FORMAT,
       .says = { "[264, 64]", "[258, 64]" } },
     { "index_names_a_missing_file",
       "gpt2",

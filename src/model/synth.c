@@ -30,7 +30,7 @@ static void put_counts(struct kg_arch_keys *n, const struct kg_synth_plan *plan)
         { "embedding_length", s->n_embd, true },
         { "feed_forward_length", s->n_ff, true },
         { "attention.head_count", s->n_heads, true },
-        { "attention.head_count_kv", s->n_kv_heads, true },
+        { "attention.head_count_kv", s->n_kv_heads, s->rope_base > 0 },
         { "attention.key_length", s->head_dim, s->head_dim * s->n_heads != s->n_embd },
         { "attention.value_length", s->head_dim, s->head_dim * s->n_heads != s->n_embd },
         { "rope.dimension_count", s->head_dim, strcmp(plan->architecture, "phi3") == 0 || llama },
@@ -56,8 +56,10 @@ static void put_configuration(struct kg_gguf_writer *w, const struct kg_synth_pl
     kg_gguf_writer_u32(w, "general.file_type", file_type(plan->dtype));
     kg_gguf_writer_u32(w, "general.quantization_version", 2);
     put_counts(&n, plan);
-    kg_gguf_writer_f32(w, kg_arch_key(&n, "rope.freq_base"), s->rope_base);
-    kg_gguf_writer_f32(w, kg_arch_key(&n, "attention.layer_norm_rms_epsilon"), s->eps);
+    if (s->rope_base > 0) kg_gguf_writer_f32(w, kg_arch_key(&n, "rope.freq_base"), s->rope_base);
+    kg_gguf_writer_f32(
+        w, kg_arch_key(&n, s->rope_base > 0 ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon"),
+        s->eps);
     if (s->yarn_factor > 0) {
         kg_put_text(w, kg_arch_key(&n, "rope.scaling.type"), "yarn");
         kg_gguf_writer_f32(w, kg_arch_key(&n, "rope.scaling.factor"), s->yarn_factor);

@@ -2,8 +2,8 @@
  * without anyone's weights.
  *
  * Names and metadata are those llama.cpp's converter writes for the model. Values are normal: matrices have mean 0 and
- * standard deviation 1/sqrt(columns), so that every activation stays near 1 and logits spread by about 1; norm weights are
- * 1 +- 0.1, biases +- 0.1, attention sinks +- 1. An element depends on the seed, its tensor's name and its index only
+ * standard deviation 1/sqrt(columns), so that every activation stays near 1 and logits spread by about 1 (learned
+ * positions too); norm weights are 1 +- 0.1, biases +- 0.1, attention sinks +- 1. An element depends on the seed, its tensor's name and its index only
  * (Philox by counter): never on how many threads wrote it.
  *
  * The vocabulary is synthetic too and as large as the model's: ids 0-255 are the bytes in GPT-2's spelling, the last is
@@ -27,7 +27,7 @@ struct kg_synth_shape {
     uint32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_vocab, n_ctx;
     uint32_t window;                    /* in positions; 0: no key is written */
     uint32_t n_experts, n_experts_used; /* 0: dense; n_ff is then an expert's */
-    float rope_base, eps;
+    float rope_base, eps; /* rope_base 0: positions are learned, n_ctx of them */
     float yarn_factor;          /* 0: no scaling */
     uint32_t rope_original_ctx; /* 0: no key is written */
     bool tied;

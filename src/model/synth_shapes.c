@@ -59,6 +59,20 @@ const struct kg_synth_shape KG_SYNTH_SHAPES[] = {
       .yarn_factor = 32,
       .rope_original_ctx = 4096,
       .dtype = KG_DTYPE_MXFP4 },
+    { .name = "gpt2",
+      .source = "openai-community/gpt2",
+      .architecture = "gpt2",
+      .n_layers = 12,
+      .n_embd = 768,
+      .n_ff = 3072,
+      .n_heads = 12,
+      .n_kv_heads = 12,
+      .head_dim = 64,
+      .n_vocab = 50257,
+      .n_ctx = 1024,
+      .eps = 1e-5f,
+      .tied = true,
+      .dtype = KG_DTYPE_F16 },
     /* Small ones of the same forms. */
     { .name = "tiny-qwen2.5",
       .architecture = "qwen2",
@@ -111,22 +125,38 @@ const struct kg_synth_shape KG_SYNTH_SHAPES[] = {
       .yarn_factor = 32,
       .rope_original_ctx = 64,
       .dtype = KG_DTYPE_MXFP4 },
+    { .name = "tiny-gpt2",
+      .architecture = "gpt2",
+      .for_tests = true,
+      .n_layers = 2,
+      .n_embd = 96,
+      .n_ff = 384,
+      .n_heads = 4,
+      .n_kv_heads = 4,
+      .head_dim = 24,
+      .n_vocab = 515,
+      .n_ctx = 128,
+      .eps = 1e-5f,
+      .tied = true,
+      .dtype = KG_DTYPE_F16 },
 };
 const size_t KG_SYNTH_N_SHAPES = KG_COUNT_OF(KG_SYNTH_SHAPES);
 
 enum { MAX_NAME_BYTES = sizeof((struct kg_synth_tensor *)0)->name };
 
 /* Lengths of a tensor's sides by meaning. */
-enum side { ONE, VOCAB, EMBD, Q, KV, QKV, FF, GATE_AND_UP, HEADS, EXPERTS };
+enum side { ONE, VOCAB, CONTEXT, EMBD, Q, KV, QKV, FF, GATE_AND_UP, HEADS, EXPERTS };
 
 /* What a tensor is decides its type and values. */
-enum role { EMBEDDING, MATRIX, EXPERT_MATRIX, ROUTER, BIAS, NORM, SINK };
+enum role { EMBEDDING, MATRIX, EXPERT_MATRIX, ROUTER, POSITIONS, BIAS, NORM, SINK };
 
-enum { QWEN2 = 1, LLAMA = 2, PHI3 = 4, GPT_OSS = 8, ALL = QWEN2 | LLAMA | PHI3 | GPT_OSS };
+enum { QWEN2 = 1, LLAMA = 2, PHI3 = 4, GPT_OSS = 8, GPT2 = 16, ALL = QWEN2 | LLAMA | PHI3 | GPT_OSS | GPT2 };
 static const struct {
     const char *name;
     unsigned bit;
-} ARCHITECTURES[] = { { "qwen2", QWEN2 }, { "llama", LLAMA }, { "phi3", PHI3 }, { "gpt-oss", GPT_OSS } };
+} ARCHITECTURES[] = {
+    { "qwen2", QWEN2 }, { "llama", LLAMA }, { "phi3", PHI3 }, { "gpt-oss", GPT_OSS }, { "gpt2", GPT2 }
+};
 
 struct rule {
     const char *name;
@@ -138,25 +168,31 @@ struct rule {
 /* As llama.cpp names and orders them. */
 static const struct rule BEFORE[] = {
     { "token_embd.weight", ALL, EMBEDDING, { EMBD, VOCAB } },
+    { "position_embd.weight", GPT2, POSITIONS, { EMBD, CONTEXT } },
 };
 static const struct rule LAYER[] = {
     { "attn_norm.weight", ALL, NORM, { EMBD } },
+    { "attn_norm.bias", GPT2, BIAS, { EMBD } },
     { "attn_q.weight", QWEN2 | LLAMA | GPT_OSS, MATRIX, { EMBD, Q } },
     { "attn_q.bias", QWEN2 | GPT_OSS, BIAS, { Q } },
     { "attn_k.weight", QWEN2 | LLAMA | GPT_OSS, MATRIX, { EMBD, KV } },
     { "attn_k.bias", QWEN2 | GPT_OSS, BIAS, { KV } },
     { "attn_v.weight", QWEN2 | LLAMA | GPT_OSS, MATRIX, { EMBD, KV } },
     { "attn_v.bias", QWEN2 | GPT_OSS, BIAS, { KV } },
-    { "attn_qkv.weight", PHI3, MATRIX, { EMBD, QKV } },
+    { "attn_qkv.weight", PHI3 | GPT2, MATRIX, { EMBD, QKV } },
+    { "attn_qkv.bias", GPT2, BIAS, { QKV } },
     { "attn_output.weight", ALL, MATRIX, { Q, EMBD } },
-    { "attn_output.bias", GPT_OSS, BIAS, { EMBD } },
+    { "attn_output.bias", GPT_OSS | GPT2, BIAS, { EMBD } },
     { "attn_sinks.weight", GPT_OSS, SINK, { HEADS } },
     { "post_attention_norm.weight", GPT_OSS, NORM, { EMBD } },
-    { "ffn_norm.weight", QWEN2 | LLAMA | PHI3, NORM, { EMBD } },
+    { "ffn_norm.weight", QWEN2 | LLAMA | PHI3 | GPT2, NORM, { EMBD } },
+    { "ffn_norm.bias", GPT2, BIAS, { EMBD } },
     { "ffn_gate.weight", QWEN2 | LLAMA, MATRIX, { EMBD, FF } },
-    { "ffn_up.weight", QWEN2 | LLAMA, MATRIX, { EMBD, FF } },
+    { "ffn_up.weight", QWEN2 | LLAMA | GPT2, MATRIX, { EMBD, FF } },
     { "ffn_up.weight", PHI3, MATRIX, { EMBD, GATE_AND_UP } },
-    { "ffn_down.weight", QWEN2 | LLAMA | PHI3, MATRIX, { FF, EMBD } },
+    { "ffn_up.bias", GPT2, BIAS, { FF } },
+    { "ffn_down.weight", QWEN2 | LLAMA | PHI3 | GPT2, MATRIX, { FF, EMBD } },
+    { "ffn_down.bias", GPT2, BIAS, { EMBD } },
     { "ffn_gate_inp.weight", GPT_OSS, ROUTER, { EMBD, EXPERTS } },
     { "ffn_gate_inp.bias", GPT_OSS, BIAS, { EXPERTS } },
     { "ffn_gate_exps.weight", GPT_OSS, EXPERT_MATRIX, { EMBD, FF, EXPERTS } },
@@ -168,6 +204,7 @@ static const struct rule LAYER[] = {
 };
 static const struct rule AFTER[] = {
     { "output_norm.weight", ALL, NORM, { EMBD } },
+    { "output_norm.bias", GPT2, BIAS, { EMBD } },
     { "output.weight", ALL, EMBEDDING, { EMBD, VOCAB } }, /* left out if tied */
 };
 
@@ -176,6 +213,7 @@ static uint64_t side_elems(const struct kg_synth_shape *s, enum side side) {
     switch (side) {
     case ONE: return 1;
     case VOCAB: return s->n_vocab;
+    case CONTEXT: return s->n_ctx;
     case EMBD: return s->n_embd;
     case Q: return q;
     case KV: return kv;
@@ -189,7 +227,7 @@ static uint64_t side_elems(const struct kg_synth_shape *s, enum side side) {
 }
 
 static enum kg_dtype role_dtype(enum role role, enum kg_dtype asked, bool has_experts) {
-    if (role == ROUTER || role >= BIAS) return KG_DTYPE_F32;
+    if (role >= ROUTER) return KG_DTYPE_F32;
     if (asked != KG_DTYPE_MXFP4) return asked;
     return role == EXPERT_MATRIX || (role == MATRIX && !has_experts) ? KG_DTYPE_MXFP4 : KG_DTYPE_F16;
 }

@@ -41,6 +41,12 @@ static const struct loads_row LOADS[] = {
     { "qwen2_f32_generates", "tiny-qwen2.5", "qwen2", "f32" },
     { "qwen2_mxfp4_generates", "tiny-qwen2.5", "qwen2", "mxfp4" },
     { "phi_3_as_llama_generates", "tiny-phi-3", "llama", "f16" },
+    { "phi_3_f16_generates", "tiny-phi-3", "phi3", "f16" },
+    { "phi_3_mxfp4_generates", "tiny-phi-3", "phi3", "mxfp4" },
+    { "gpt_oss_f16_generates", "tiny-gpt-oss", "gpt-oss", "f16" },
+    { "gpt_oss_mxfp4_generates", "tiny-gpt-oss", "gpt-oss", "mxfp4" },
+    { "gpt2_f32_generates", "tiny-gpt2", "gpt2", "f32" },
+    { "gpt2_mxfp4_generates", "tiny-gpt2", "gpt2", "mxfp4" },
 };
 
 /* Twelve ids, the same for a seed, the prompt's four letters a token each. */

@@ -8,6 +8,7 @@ libkigosuite_a_SOURCES += \
 	suites/tolerance/op_activations.c \
 	suites/tolerance/op_device.c suites/tolerance/op_device.h \
 	suites/tolerance/plain_f16.c suites/tolerance/plain_f16.h \
+	suites/tolerance/plain_f16_experts.c suites/tolerance/plain_f16_style.h \
 	suites/tolerance/sample_cases.c suites/tolerance/sample_cases.h \
 	suites/tolerance/sdpa_place.c \
 	suites/tolerance/sdpa_problem.c suites/tolerance/sdpa_problem.h \

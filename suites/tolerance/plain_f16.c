@@ -1,42 +1,14 @@
 #include "suites/tolerance/plain_f16.h"
 #include "base/buffer.h"
-#include "model/dtype.h"
+#include "suites/tolerance/plain_f16_style.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Where an implementation rounds to FP16 beside the result of an operation. */
-struct style {
-    bool steps;        /* after each elementary step of a norm, rope, an activation and a bias */
-    bool scores;       /* the scores q k scale, and the weights once they sum to 1; else only exp(score - max) */
-    bool scaled_q;     /* q scale, before the scores */
-    bool float32_sums; /* matrix products in 16 float32 sums, each of every sixteenth product; else double */
-};
 
 static const struct style ELEMENTARY = { .steps = true, .scores = true };
 static const struct style BY_OPERATION = { .scores = true };
 static const struct style FUSED = { .float32_sums = true };
 static const struct style SCALED_Q = { .steps = true, .scaled_q = true, .float32_sums = true };
-
-static float rounded(double x) {
-    return kg_f16_to_f32(kg_f32_to_f16((float)x));
-}
-
-static float step(const struct style *s, double x) {
-    return s->steps ? rounded(x) : (float)x;
-}
-
-static float *widened(const void *halves, size_t n) {
-    float *x = kg_xcalloc(n + 1, sizeof *x);
-    for (size_t i = 0; i < n; i++) x[i] = kg_f16_to_f32(((const uint16_t *)halves)[i]);
-    return x;
-}
-
-/* Rounds n elements to y and frees them. */
-static void give(float *x, size_t n, void *y) {
-    for (size_t i = 0; i < n; i++) ((uint16_t *)y)[i] = kg_f32_to_f16(x[i]);
-    free(x);
-}
 
 static enum kg_status embedding(const struct style *s, const struct kg_embedding_args *args, struct kg_error *err) {
     (void)s;
@@ -324,46 +296,15 @@ static enum kg_status router(const struct style *s, const struct kg_router_args 
     return kg_cpu_router(NULL, args, err);
 }
 
-/* Row by row through the matrix of its expert. */
 static enum kg_status experts_linear(const struct style *s, const struct kg_experts_linear_args *args,
                                      struct kg_error *err) {
-    const size_t n_out = args->weight.n_rows / args->n_experts;
-    enum kg_status status = KG_OK;
-    for (size_t r = 0; r < args->n_rows && status == KG_OK; r++) {
-        const size_t first = (size_t)args->ids[r] * n_out;
-        struct kg_weight own = args->weight;
-        own.data = (const char *)own.data + first * kg_weight_row_bytes(&own);
-        own.n_rows = (uint32_t)n_out;
-        const struct kg_linear_args one = {
-            .activations = KG_PRECISION_F16,
-            .output = KG_PRECISION_F16,
-            .x = (const uint16_t *)args->x + r / args->n_sharing * own.n_cols,
-            .weight = own,
-            .bias = args->bias ? args->bias + first : NULL,
-            .y = (uint16_t *)args->y + r * n_out,
-            .n_rows = 1,
-        };
-        status = linear(s, &one, err);
-    }
-    return status;
+    return kg_plain_f16_experts_linear(s, args, linear, err);
 }
 
 static enum kg_status experts_combine(const struct style *s, const struct kg_experts_combine_args *args,
                                       struct kg_error *err) {
     (void)err;
-    const size_t n = args->n_cols;
-    float *x = widened(args->x, (size_t)args->n_rows * args->n_used * n),
-          *y = kg_xcalloc(args->n_rows * n + 1, sizeof *y);
-    float *residual = args->residual ? widened(args->residual, args->n_rows * n) : NULL;
-    for (size_t i = 0; i < args->n_rows * n; i++) {
-        const size_t first = i / n * args->n_used;
-        for (size_t j = first; j < first + args->n_used; j++) y[i] += step(s, args->weights[j] * x[j * n + i % n]);
-        if (residual) y[i] = residual[i] + step(s, y[i]);
-    }
-    give(y, args->n_rows * n, args->y);
-    free(residual);
-    free(x);
-    return KG_OK;
+    return kg_plain_f16_experts_combine(s, args);
 }
 
 static enum kg_status gelu(const struct style *s, const struct kg_gelu_args *args, struct kg_error *err) {

@@ -16,12 +16,13 @@ struct published_row {
     uint64_t n_params;
 };
 
-/* Qwen2.5-0.5B: 0.49 B; Phi-3-mini: 3.8 B (3821079552 in its model card's metadata); gpt-oss-20b: 20.9 B. */
+/* Qwen2.5-0.5B: 0.49 B; Phi-3-mini: 3.8 B (3821079552 in its model card's metadata); gpt-oss-20b: 20.9 B; GPT-2: 124 M. */
 static const struct published_row PUBLISHED[] = {
     { "qwen2.5-0.5b", NULL, "qwen2_5_has_494032768_parameters", 494032768 },
     { "phi-3-mini", NULL, "phi_3_mini_has_3821079552_parameters", 3821079552 },
     { "phi-3-mini", "llama", "phi_3_mini_as_llama_has_as_many", 3821079552 },
     { "gpt-oss-20b", NULL, "gpt_oss_has_20914757184_parameters", 20914757184 },
+    { "gpt2", NULL, "gpt2_has_124439808_parameters", 124439808 },
 };
 
 static void has_published_size(struct kg_record *rec, const void *arg) {
@@ -71,7 +72,7 @@ static const struct form_row FORMS[] = {
     { "qwen2_f16", "tiny-qwen2.5", NULL, "f16" },      { "qwen2_f32", "tiny-qwen2.5", NULL, "f32" },
     { "qwen2_mxfp4", "tiny-qwen2.5", NULL, "mxfp4" },  { "phi3_f16", "tiny-phi-3", NULL, "f16" },
     { "phi3_as_llama", "tiny-phi-3", "llama", "f16" }, { "gpt_oss_mxfp4", "tiny-gpt-oss", NULL, "mxfp4" },
-    { "gpt_oss_f32", "tiny-gpt-oss", NULL, "f32" },
+    { "gpt_oss_f32", "tiny-gpt-oss", NULL, "f32" },    { "gpt2_mxfp4", "tiny-gpt2", NULL, "mxfp4" },
 };
 
 static void threads_do_not_matter(struct kg_record *rec, const void *arg) {

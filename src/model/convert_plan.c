@@ -218,9 +218,7 @@ enum kg_status kg_convert_plan_make(struct kg_hf_folder *folder, const struct kg
     struct kg_convert_plan made = { 0 };
     const struct kg_convert_rules *rules = kg_convert_rules_of(config->architecture);
     struct planner p = { folder, config, rules, dtype, &made, err };
-    if (config->rope.scaling == KG_HF_ROPE_LLAMA3) made.rope_freqs = llama3_factors(config);
-    enum kg_status status = add_made(&p, "rope_freqs.weight", made.rope_freqs);
-    if (status == KG_OK) status = add_made(&p, "rope_factors_long.weight", config->rope.long_factors);
+    enum kg_status status = add_made(&p, "rope_factors_long.weight", config->rope.long_factors);
     if (status == KG_OK) status = add_made(&p, "rope_factors_short.weight", config->rope.short_factors);
     if (status == KG_OK) status = add_all(&p, rules->once, rules->n_once, "", "");
     for (uint32_t i = 0; i < config->n_layers && status == KG_OK; i++) {
@@ -229,6 +227,9 @@ enum kg_status kg_convert_plan_make(struct kg_hf_folder *folder, const struct kg
         snprintf(hf_prefix, sizeof hf_prefix, "%s%u.", rules->layer_prefix, i);
         status = add_all(&p, rules->layer, rules->n_layer, gguf_prefix, hf_prefix);
     }
+    /* Once the shapes of tensors bear the head size out: a made-up one must not cost memory and time. */
+    if (status == KG_OK && config->rope.scaling == KG_HF_ROPE_LLAMA3) made.rope_freqs = llama3_factors(config);
+    if (status == KG_OK) status = add_made(&p, "rope_freqs.weight", made.rope_freqs);
     if (status == KG_OK) status = check_left_over(&p);
     if (status == KG_OK) *plan = made;
     else kg_convert_plan_free(&made);

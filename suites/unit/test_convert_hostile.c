@@ -112,6 +112,8 @@ static const struct bad_row BAD[] = {
       .says = { "num_key_value_heads 3" } },
     { "hidden_size_no_multiple", "qwen2_tied", CONFIG("{\"num_attention_heads\":6}"), KG_ERR_FORMAT,
       .says = { "hidden_size 64", "6 heads" } },
+    { "enormous_heads", "llama3_rope", CONFIG("{\"head_dim\":2147483646}"), KG_ERR_FORMAT,
+      .says = { "self_attn.q_proj.weight", "[8589934584, 64]" } },
     { "other_activation", "llama_bias", CONFIG("{\"hidden_act\":\"gelu\"}"), KG_ERR_UNSUPPORTED,
       .says = { "hidden_act", "gelu", "silu" } },
     { "exact_gelu", "gpt2", CONFIG("{\"activation_function\":\"gelu\"}"), KG_ERR_UNSUPPORTED,

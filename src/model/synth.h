@@ -27,9 +27,9 @@ struct kg_synth_shape {
     uint32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_vocab, n_ctx;
     uint32_t window;                    /* in positions; 0: no key is written */
     uint32_t n_experts, n_experts_used; /* 0: dense; n_ff is then an expert's */
-    float rope_base, eps; /* rope_base 0: positions are learned, n_ctx of them */
-    float yarn_factor;          /* 0: no scaling */
-    uint32_t rope_original_ctx; /* 0: no key is written */
+    float rope_base, eps;               /* rope_base 0: positions are learned, n_ctx of them */
+    float yarn_factor;                  /* 0: no scaling */
+    uint32_t rope_original_ctx;         /* 0: no key is written */
     bool tied;
     enum kg_dtype dtype; /* of the matrices unless asked otherwise */
 };

@@ -32,6 +32,7 @@ void kg_mutant_window_of_forty(struct kg_backend_ops *m);
 void kg_mutant_window_one_longer(struct kg_backend_ops *m);
 void kg_mutant_window_one_shorter(struct kg_backend_ops *m);
 void kg_mutant_windows_ignored(struct kg_backend_ops *m);
+void kg_mutant_other_layers_slide(struct kg_backend_ops *m); /* those without a window have one of 24 */
 void kg_mutant_sinks_ignored(struct kg_backend_ops *m);
 void kg_mutant_clamp_ignored(struct kg_backend_ops *m);
 void kg_mutant_up_without_one(struct kg_backend_ops *m);

@@ -16,6 +16,8 @@
 
 static const double ONE_PERCENT_MORE = 1.01;
 static const char *const GATE_AND_UP[] = { "ffn_gate", "ffn_up" };
+static const char *const LONG_AND_SHORT[] = { "_long", "_short" };
+static const char *const GATE_AND_UP_EXPERTS[] = { "ffn_gate_exps", "ffn_up_exps" };
 static const char *const NORMS[] = { "attn_norm", "ffn_norm" };
 static const uint32_t LLAMA_F32_HEAD_DIM = 16;
 static int32_t first_id; /* of the golden that the running case walks */
@@ -32,6 +34,11 @@ struct mutant {
 
 #define HAIKU "haiku_short_prompt"
 #define LONG "haiku_long_prompt"
+#define OSS "gpt_oss_short_text"
+#define OSS_LONG "haiku_gpt_oss_long_prompt"
+#define PHI3 "phi3_short_text"
+#define PHI3_LONG "haiku_phi3_long_prompt"
+#define GPT2 "gpt2_short_text"
 
 static const struct mutant MUTANTS[] = {
     { "zeroed_bias", HAIKU, 0, "blk.0.q", .edit = { .tensors = "blk.*.attn_q.bias", .change = kg_mutant_zero } },
@@ -83,6 +90,46 @@ static const struct mutant MUTANTS[] = {
       .edit = { .tensors = "token_embd.weight", .change = kg_mutant_next_row, .user = &first_id } },
     { "last_layer_adds_nothing", HAIKU, 0, "blk.3.attn_out",
       .edit = { .tensors = "blk.3.attn_output.weight blk.3.ffn_down.weight", .change = kg_mutant_zero } },
+    { "sinks_ignored", OSS, 0, "blk.0.attn", .change_ops = kg_mutant_sinks_ignored },
+    { "sinks_zeroed", OSS, 0, "blk.0.attn",
+      .edit = { .tensors = "blk.*.attn_sinks.weight", .change = kg_mutant_zero } },
+    { "window_one_longer", OSS_LONG, 0, "blk.0.attn", .change_ops = kg_mutant_window_one_longer },
+    { "window_one_shorter", OSS_LONG, 0, "blk.0.attn", .change_ops = kg_mutant_window_one_shorter },
+    { "window_one_longer_in_steps", OSS_LONG, 1, "blk.0.attn", .change_ops = kg_mutant_window_one_longer },
+    { "other_layers_slide", OSS_LONG, 0, "blk.0.attn", .change_ops = kg_mutant_other_layers_slide },
+    { "no_layer_slides", OSS_LONG, 0, "blk.0.attn", .change_ops = kg_mutant_windows_ignored },
+    { "yarn_factors_ignored", OSS_LONG, 0, "blk.0.q_rope", .change_ops = kg_mutant_rope_factors_ignored },
+    { "yarn_from_another_context", OSS_LONG, 0, "blk.0.q_rope",
+      .edit = { .keys = { { "gpt-oss.rope.scaling.original_context_length", KG_KEY_SET_U32, 768 } } } },
+    { "yarn_magnitude_ignored", OSS, 0, "blk.0.q_rope", .change_ops = kg_mutant_rope_magnitude_ignored },
+    { "expert_biases_ignored", OSS, 0, "blk.0.ffn_gate", .change_ops = kg_mutant_expert_bias_ignored },
+    { "expert_down_biases_zeroed", OSS, 0, "blk.0.expert_out",
+      .edit = { .tensors = "blk.*.ffn_down_exps.bias", .change = kg_mutant_zero } },
+    { "router_bias_zeroed", OSS, 0, "blk.0.router",
+      .edit = { .tensors = "blk.*.ffn_gate_inp.bias", .change = kg_mutant_zero } },
+    { "expert_gates_and_ups_exchanged", OSS, 0, "blk.0.ffn_gate",
+      .edit = { .tensors = "blk.0.ffn_gate_exps.* blk.0.ffn_up_exps.*",
+                .change = kg_mutant_swap_names,
+                .user = GATE_AND_UP_EXPERTS } },
+    { "up_without_one", OSS, 0, "blk.0.ffn_act", .change_ops = kg_mutant_up_without_one },
+    { "alpha_of_one", OSS, 0, "blk.0.ffn_act", .change_ops = kg_mutant_alpha_of_one },
+    { "clamp_ignored", OSS, 0, "blk.0.ffn_act", .change_ops = kg_mutant_clamp_ignored },
+    { "swapped_nibbles_of_experts", OSS, 0, "blk.0.ffn_gate",
+      .edit = { .tensors = "blk.*.ffn_gate_exps.weight", .change = kg_mutant_swap_nibbles } },
+    { "rope_magnitude_ignored", PHI3, 0, "blk.0.q_rope", .change_ops = kg_mutant_rope_magnitude_ignored },
+    { "other_rope_pairing_phi3", PHI3, 0, "blk.0.q_rope", .change_ops = kg_mutant_other_rope_pairing },
+    { "long_and_short_factors_exchanged", PHI3, 0, "blk.0.q_rope",
+      .edit = { .tensors = "rope_factors_*.weight", .change = kg_mutant_swap_names, .user = LONG_AND_SHORT } },
+    { "long_factors_never_taken", PHI3_LONG, 0, "blk.0.q_rope",
+      .edit = { .keys = { { "phi3.rope.scaling.original_context_length", KG_KEY_SET_U32, 4096 } } } },
+    { "window_of_phi3_ignored", PHI3_LONG, 0, "blk.0.attn", .change_ops = kg_mutant_windows_ignored },
+    { "gate_and_up_of_one_tensor_exchanged", PHI3, 0, "blk.0.ffn_act", .change_ops = kg_mutant_gate_and_up_exchanged },
+    { "positions_ignored", GPT2, 0, "embd", .change_ops = kg_mutant_positions_ignored },
+    { "positions_from_zero_in_steps", GPT2, 1, "embd", .change_ops = kg_mutant_positions_from_zero },
+    { "norm_biases_ignored", GPT2, 0, "blk.0.attn_norm", .change_ops = kg_mutant_norm_bias_dropped },
+    { "fused_qkv_bias_zeroed", GPT2, 0, "blk.0.q",
+      .edit = { .tensors = "blk.*.attn_qkv.bias", .change = kg_mutant_zero } },
+    { "gelu_by_erf", GPT2, 0, "blk.0.ffn_act", .change_ops = kg_mutant_other_gelu_form, .float32_only = true },
     { "untied_output_taken_for_tied", "llama_f32", 0, "logits",
       .edit = { .tensors = "output.weight", .change = kg_mutant_drop } },
     { "swapped_nibbles_mxfp4", "llama_blocks_of_32", 0, "blk.0.ffn_gate",

@@ -149,7 +149,7 @@ static int signoff(const struct signoff_options *o, const char *sprint_name, con
                                                                                            : ".",
                                              .allowed_signers = allowed_signers,
                                              .unsigned_too = o->unsigned_too };
-    struct kg_sprint sprint = { NULL };
+    struct kg_sprint sprint = { 0 };
     struct kg_evidence evidence = { NULL, 0 };
     struct kg_bundle_findings refusals = { NULL, 0 };
     struct kg_error err;

@@ -180,5 +180,5 @@ void kg_rebuild_free(struct kg_rebuild *rebuild) {
     free(rebuild->dir);
     free(rebuild->program);
     kg_buffer_free(&rebuild->left_out);
-    *rebuild = (struct kg_rebuild){ NULL };
+    *rebuild = (struct kg_rebuild){ 0 };
 }

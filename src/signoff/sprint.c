@@ -289,7 +289,7 @@ static enum kg_status read_file(const char *path, struct kg_sprint *sprint, stru
 }
 
 enum kg_status kg_sprint_load(const char *path, struct kg_sprint *sprint, struct kg_error *err) {
-    *sprint = (struct kg_sprint){ NULL };
+    *sprint = (struct kg_sprint){ 0 };
     enum kg_status status = read_file(path, sprint, err);
     if (status == KG_OK) {
         status = check_object(sprint->root, "", &SPRINT, err);
@@ -313,5 +313,5 @@ enum kg_status kg_sprint_load(const char *path, struct kg_sprint *sprint, struct
 
 void kg_sprint_free(struct kg_sprint *sprint) {
     json_decref(sprint->root);
-    *sprint = (struct kg_sprint){ NULL };
+    *sprint = (struct kg_sprint){ 0 };
 }

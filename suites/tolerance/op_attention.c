@@ -124,7 +124,7 @@ void kg_op_case_attention(struct kg_op_case *c) {
     const float *k_kept = kg_op_device_rounded(&c->device, k, n_keys * kv_cols, c->kv);
     const float *v_kept = kg_op_device_rounded(&c->device, v, n_values * v_cols, c->kv);
     const float *sinks = NULL;
-    size_t sink_rows, n_sinks;
+    size_t sink_rows, n_sinks = 0;
     if (kg_golden_has(c->golden, "sinks")) sinks = kg_golden_f32(c->golden, "sinks", &sink_rows, &n_sinks);
     struct kg_attention_args args = {
         .activations = c->activations,

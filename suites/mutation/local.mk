@@ -9,3 +9,5 @@ suites_mutation_test_mutants_SOURCES = suites/mutation/test_mutants.c
 suites_mutation_test_op_mutants_SOURCES = suites/mutation/test_op_mutants.c
 check_PROGRAMS += suites/mutation/test_sdpa_mutants
 suites_mutation_test_sdpa_mutants_SOURCES = suites/mutation/test_sdpa_mutants.c
+check_PROGRAMS += suites/mutation/test_mxfp4_mutants
+suites_mutation_test_mxfp4_mutants_SOURCES = suites/mutation/test_mxfp4_mutants.c

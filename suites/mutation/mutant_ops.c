@@ -131,3 +131,21 @@ static enum kg_status kv_heads_taken_in_turn(struct kg_backend *backend, const s
 void kg_mutant_kv_heads_taken_in_turn(struct kg_backend_ops *m) {
     m->attention = kv_heads_taken_in_turn;
 }
+
+/* Row r gets the experts, and their weights, of row r + 1; the last row those of row 0. */
+static enum kg_status next_rows_experts(struct kg_backend *backend, const struct kg_router_args *args,
+                                        struct kg_error *err) {
+    struct kg_router_args a = *args;
+    a.n_rows = args->n_rows - 1;
+    a.logits += args->n_experts;
+    const enum kg_status status = a.n_rows ? original->router(backend, &a, err) : KG_OK;
+    a.ids += (size_t)a.n_rows * args->n_used;
+    a.weights += (size_t)a.n_rows * args->n_used;
+    a.logits = args->logits;
+    a.n_rows = 1;
+    return status == KG_OK ? original->router(backend, &a, err) : status;
+}
+
+void kg_mutant_next_rows_experts(struct kg_backend_ops *m) {
+    m->router = next_rows_experts;
+}

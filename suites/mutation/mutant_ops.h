@@ -41,6 +41,7 @@ void kg_mutant_positions_from_zero(struct kg_backend_ops *m);
 void kg_mutant_positions_ignored(struct kg_backend_ops *m);
 void kg_mutant_expert_bias_ignored(struct kg_backend_ops *m);
 void kg_mutant_experts_residual_dropped(struct kg_backend_ops *m);
+void kg_mutant_next_rows_experts(struct kg_backend_ops *m);
 void kg_mutant_shifted_kv_slot(struct kg_backend_ops *m);     /* slot p holds position p - 1 */
 void kg_mutant_first_kv_head_twice(struct kg_backend_ops *m); /* (rows) the second head's slots hold the first's */
 void kg_mutant_gate_and_up_exchanged(struct kg_backend_ops *m);

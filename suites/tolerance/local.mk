@@ -2,6 +2,9 @@ libkigosuite_a_SOURCES += \
 	suites/tolerance/float64_loops.c suites/tolerance/float64_loops.h \
 	suites/tolerance/golden.c suites/tolerance/golden.h \
 	suites/tolerance/loops_normal.c \
+	suites/tolerance/mxfp4_draws.c suites/tolerance/mxfp4_draws.h \
+	suites/tolerance/mxfp4_forms.c suites/tolerance/mxfp4_forms.h \
+	suites/tolerance/mxfp4_values.c suites/tolerance/mxfp4_values.h \
 	suites/tolerance/layer_walk.c suites/tolerance/layer_walk.h \
 	suites/tolerance/op_attention.c suites/tolerance/op_experts.c \
 	suites/tolerance/op_cases.c suites/tolerance/op_cases.h \
@@ -49,3 +52,5 @@ check_PROGRAMS += suites/tolerance/test_sdpa_quantize
 suites_tolerance_test_sdpa_quantize_SOURCES = suites/tolerance/test_sdpa_quantize.c
 check_PROGRAMS += suites/tolerance/test_mxfp4_tiles
 suites_tolerance_test_mxfp4_tiles_SOURCES = suites/tolerance/test_mxfp4_tiles.c
+check_PROGRAMS += suites/tolerance/test_mxfp4_ops
+suites_tolerance_test_mxfp4_ops_SOURCES = suites/tolerance/test_mxfp4_ops.c

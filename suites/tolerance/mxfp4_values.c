@@ -1,0 +1,460 @@
+#include "suites/tolerance/mxfp4_values.h"
+#include "base/buffer.h"
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+double kg_mxfp4_element(unsigned code) {
+    const unsigned exponent = code >> 1 & 3, mantissa = code & 1;
+    const double size = exponent ? ldexp(1 + 0.5 * mantissa, (int)exponent - 1) : 0.5 * mantissa;
+    return code & 8 ? -size : size;
+}
+
+void kg_mxfp4_read(const uint8_t block[KG_MXFP4_BLOCK_BYTES], double elems[KG_MXFP4_BLOCK_ELEMS]) {
+    const double scale = block[0] == 255 ? NAN : ldexp(1, block[0] - 127);
+    for (int i = 0; i < KG_MXFP4_BLOCK_ELEMS; i++) {
+        const uint8_t byte = block[1 + i % 16];
+        elems[i] = scale * kg_mxfp4_element(i < 16 ? byte & 15 : byte >> 4);
+    }
+}
+
+static void *own(struct kg_mxfp4_run *r, void *memory) {
+    ck_assert_uint_lt(r->n_memory, sizeof r->memory / sizeof *r->memory);
+    return r->memory[r->n_memory++] = memory;
+}
+
+void kg_mxfp4_run_close(struct kg_mxfp4_run *r) {
+    for (size_t i = 0; i < r->n_values; i++) kg_op_output_free(&r->values[i].y);
+    for (size_t i = 0; i < r->n_memory; i++) free(r->memory[i]);
+    r->n_values = r->n_memory = 0;
+    kg_op_device_close(&r->device);
+}
+
+/* Room for the next value; of the back end only unless it is to be filled. */
+static struct kg_mxfp4_value *new_value(struct kg_mxfp4_run *r, uint32_t rows, uint32_t cols, enum kg_precision p) {
+    ck_assert_uint_lt(r->n_values, KG_MXFP4_MOST_VALUES);
+    struct kg_mxfp4_value *v = &r->values[r->n_values++];
+    const size_t n = (size_t)rows * cols;
+    v->rows = rows;
+    v->cols = cols;
+    v->exact = own(r, kg_xcalloc(n, sizeof *v->exact));
+    v->plain = own(r, kg_xcalloc(n, sizeof *v->plain));
+    kg_op_output_init(&r->device, &v->y, n, p);
+    return v;
+}
+
+static size_t size_of(const struct kg_mxfp4_value *v) {
+    return (size_t)v->rows * v->cols;
+}
+
+static const struct kg_backend_ops *ops_of(const struct kg_mxfp4_run *r) {
+    return r->device.backend->ops;
+}
+
+static void put_input(struct kg_mxfp4_run *r, struct kg_mxfp4_value *v, const float *x) {
+    const size_t n = size_of(v);
+    const bool half = r->activations == KG_PRECISION_F16;
+    kg_op_output_free(&v->y);
+    kg_op_output_init_from(&r->device, &v->y, x, n, r->activations);
+    for (size_t i = 0; i < n; i++) v->exact[i] = v->plain[i] = half ? kg_f16_to_f32(kg_f32_to_f16(x[i])) : x[i];
+}
+
+struct kg_mxfp4_value *kg_mxfp4_input(struct kg_mxfp4_run *r, uint32_t rows, uint32_t cols) {
+    struct kg_mxfp4_value *v = new_value(r, rows, cols, r->activations);
+    float *x = kg_xcalloc(size_of(v), sizeof *x);
+    kg_fill_normal(x, size_of(v), ++r->seed, 0, 1);
+    put_input(r, v, x);
+    free(x);
+    return v;
+}
+
+float *kg_mxfp4_bias(struct kg_mxfp4_run *r, size_t n) {
+    float *bias = own(r, kg_xcalloc(n, sizeof *bias));
+    kg_fill_normal(bias, n, ++r->seed, 0, 1);
+    return bias;
+}
+
+/* The blocks as the back end is to have them: MXFP4, arranged if it arranges, or float32 read by r->read. */
+static void put_blocks(struct kg_mxfp4_run *r, struct kg_mxfp4_matrix *m, const uint8_t *blocks, size_t n) {
+    struct kg_error err;
+    struct kg_backend *b = r->device.backend;
+    if (!r->read) {
+        m->weight.dtype = KG_DTYPE_MXFP4;
+        m->weight.data = kg_op_device_put(&r->device, blocks, n / KG_MXFP4_BLOCK_ELEMS * KG_MXFP4_BLOCK_BYTES);
+        if (!r->as_in_file && b->ops->arrange_weight)
+            kg_op_expect_ok(b->ops->arrange_weight(b, &m->weight, m->n_matrices, &err), &err);
+        return;
+    }
+    float *values = kg_xcalloc(n, sizeof *values);
+    for (size_t at = 0; at < n; at += KG_MXFP4_BLOCK_ELEMS) {
+        double elems[KG_MXFP4_BLOCK_ELEMS];
+        r->read(blocks + at / KG_MXFP4_BLOCK_ELEMS * KG_MXFP4_BLOCK_BYTES, elems);
+        for (int i = 0; i < KG_MXFP4_BLOCK_ELEMS; i++) values[at + (size_t)i] = (float)elems[i];
+    }
+    m->weight.dtype = KG_DTYPE_F32;
+    m->weight.data = kg_op_device_put(&r->device, values, n * sizeof *values);
+    free(values);
+}
+
+struct kg_mxfp4_matrix kg_mxfp4_matrix(struct kg_mxfp4_run *r, uint32_t n_matrices, uint32_t n_out, uint32_t n_in) {
+    ck_assert_uint_eq(n_in % KG_MXFP4_BLOCK_ELEMS, 0);
+    struct kg_mxfp4_matrix m = { .weight = { .n_rows = n_matrices * n_out, .n_cols = n_in }, .n_matrices = n_matrices };
+    const size_t n = (size_t)m.weight.n_rows * n_in;
+    float *normal = kg_xcalloc(n, sizeof *normal);
+    uint8_t *blocks = kg_xmalloc(n / KG_MXFP4_BLOCK_ELEMS * KG_MXFP4_BLOCK_BYTES);
+    kg_fill_normal(normal, n, ++r->seed, 0, 1 / sqrt(n_in));
+    for (size_t i = 0; i < n; i++) normal[i] = ldexpf(normal[i], (int)(i / n_in % 7) - 3);
+    kg_dtype_info(KG_DTYPE_MXFP4)->encode(normal, blocks, n);
+    m.exact = own(r, kg_xcalloc(n, sizeof *m.exact));
+    m.plain = own(r, kg_xcalloc(n, sizeof *m.plain));
+    for (size_t i = 0; i < n; i++) m.plain[i] = normal[i];
+    for (size_t at = 0; at < n; at += KG_MXFP4_BLOCK_ELEMS)
+        kg_mxfp4_read(blocks + at / KG_MXFP4_BLOCK_ELEMS * KG_MXFP4_BLOCK_BYTES, m.exact + at);
+    put_blocks(r, &m, blocks, n);
+    free(blocks);
+    free(normal);
+    return m;
+}
+
+/* y (n_out) = W x + bias, in float64. */
+static void product(const double *x, const double *w, const float *bias, uint32_t n_out, uint32_t n_in, double *y) {
+    for (uint32_t o = 0; o < n_out; o++, w += n_in) {
+        double sums[4] = { 0 };
+        for (uint32_t i = 0; i < n_in; i += 4)
+            for (uint32_t lane = 0; lane < 4; lane++) sums[lane] += x[i + lane] * w[i + lane];
+        y[o] = sums[0] + sums[1] + sums[2] + sums[3] + (bias ? bias[o] : 0);
+    }
+}
+
+static float *put_bias(struct kg_mxfp4_run *r, const float *bias, size_t n) {
+    return bias ? kg_op_device_put(&r->device, bias, n * sizeof *bias) : NULL;
+}
+
+struct kg_mxfp4_value *kg_mxfp4_linear(struct kg_mxfp4_run *r, const struct kg_mxfp4_value *x,
+                                       const struct kg_mxfp4_matrix *w, const float *bias, enum kg_precision output) {
+    struct kg_error err;
+    const uint32_t n_out = w->weight.n_rows, n_in = w->weight.n_cols;
+    struct kg_mxfp4_value *y = new_value(r, x->rows, n_out, output);
+    const struct kg_linear_args args = { .activations = r->activations,
+                                         .output = output,
+                                         .x = x->y.y,
+                                         .weight = w->weight,
+                                         .bias = put_bias(r, bias, n_out),
+                                         .y = y->y.y,
+                                         .n_rows = x->rows,
+                                         .workspace = r->device.workspace };
+    ck_assert_uint_eq(x->cols, n_in);
+    kg_op_expect_ok(ops_of(r)->linear(r->device.backend, &args, &err), &err);
+    for (size_t row = 0; row < x->rows; row++) {
+        product(x->exact + row * n_in, w->exact, bias, n_out, n_in, y->exact + row * n_out);
+        product(x->plain + row * n_in, w->plain, bias, n_out, n_in, y->plain + row * n_out);
+    }
+    return y;
+}
+
+struct kg_mxfp4_value *kg_mxfp4_embedding(struct kg_mxfp4_run *r, const struct kg_mxfp4_matrix *w, const int32_t *ids,
+                                          uint32_t n_ids, const float *positions, uint32_t n_positions,
+                                          uint32_t position) {
+    struct kg_error err;
+    const size_t n_cols = w->weight.n_cols;
+    struct kg_mxfp4_value *y = new_value(r, n_ids, w->weight.n_cols, r->activations);
+    const struct kg_embedding_args args = {
+        .activations = r->activations,
+        .weight = w->weight,
+        .ids = kg_op_device_put(&r->device, ids, n_ids * sizeof *ids),
+        .n_rows = n_ids,
+        .y = y->y.y,
+        .positions = { .data = positions
+                                   ? kg_op_device_put(&r->device, positions, n_positions * n_cols * sizeof *positions)
+                                   : NULL,
+                       .dtype = KG_DTYPE_F32,
+                       .n_rows = n_positions,
+                       .n_cols = w->weight.n_cols },
+        .position = position,
+    };
+    kg_op_expect_ok(ops_of(r)->embedding(r->device.backend, &args, &err), &err);
+    for (size_t i = 0; i < size_of(y); i++) {
+        const size_t row = i / n_cols, from = (size_t)ids[row] * n_cols + i % n_cols;
+        const double added = positions ? positions[(position + row) * n_cols + i % n_cols] : 0;
+        y->exact[i] = w->exact[from] + added;
+        y->plain[i] = w->plain[from] + added;
+    }
+    return y;
+}
+
+struct kg_mxfp4_value *kg_mxfp4_add(struct kg_mxfp4_run *r, const struct kg_mxfp4_value *a,
+                                    const struct kg_mxfp4_value *b) {
+    struct kg_error err;
+    struct kg_mxfp4_value *y = new_value(r, a->rows, a->cols, r->activations);
+    const struct kg_add_args args = { r->activations, a->y.y, b->y.y, y->y.y, a->rows, a->cols };
+    kg_op_expect_ok(ops_of(r)->add(r->device.backend, &args, &err), &err);
+    for (size_t i = 0; i < size_of(y); i++) {
+        y->exact[i] = a->exact[i] + b->exact[i];
+        y->plain[i] = a->plain[i] + b->plain[i];
+    }
+    return y;
+}
+
+static double gelu(double x) {
+    return x / 2 * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+}
+
+struct kg_mxfp4_value *kg_mxfp4_gelu(struct kg_mxfp4_run *r, const struct kg_mxfp4_value *x) {
+    struct kg_error err;
+    struct kg_mxfp4_value *y = new_value(r, x->rows, x->cols, r->activations);
+    const struct kg_gelu_args args = { r->activations, x->y.y, y->y.y, x->rows, x->cols, KG_GELU_TANH };
+    kg_op_expect_ok(ops_of(r)->gelu(r->device.backend, &args, &err), &err);
+    for (size_t i = 0; i < size_of(y); i++) {
+        y->exact[i] = gelu(x->exact[i]);
+        y->plain[i] = gelu(x->plain[i]);
+    }
+    return y;
+}
+
+static double gated(double gate, double up, double limit) {
+    if (limit <= 0) return gate / (1 + exp(-gate)) * up;
+    gate = fmin(gate, limit);
+    up = fmax(fmin(up, limit), -limit);
+    return gate / (1 + exp(-1.702 * gate)) * (up + 1);
+}
+
+struct kg_mxfp4_value *kg_mxfp4_swiglu(struct kg_mxfp4_run *r, const struct kg_mxfp4_value *gate,
+                                       const struct kg_mxfp4_value *up, double limit) {
+    struct kg_error err;
+    struct kg_mxfp4_value *y = new_value(r, gate->rows, gate->cols, r->activations);
+    const struct kg_swiglu_args args = { .activations = r->activations,
+                                         .gate = gate->y.y,
+                                         .up = up->y.y,
+                                         .y = y->y.y,
+                                         .n_rows = gate->rows,
+                                         .n_cols = gate->cols,
+                                         .limit = (float)limit,
+                                         .alpha = limit > 0 ? 1.702f : 1,
+                                         .up_offset = limit > 0 ? 1 : 0 };
+    kg_op_expect_ok(ops_of(r)->swiglu(r->device.backend, &args, &err), &err);
+    for (size_t i = 0; i < size_of(y); i++) {
+        y->exact[i] = gated(gate->exact[i], up->exact[i], limit);
+        y->plain[i] = gated(gate->plain[i], up->plain[i], limit);
+    }
+    return y;
+}
+
+static void softmax_row(const double *x, double *y, size_t n) {
+    double largest = x[0], sum = 0;
+    for (size_t i = 1; i < n; i++) largest = fmax(largest, x[i]);
+    for (size_t i = 0; i < n; i++) sum += y[i] = exp(x[i] - largest);
+    for (size_t i = 0; i < n; i++) y[i] /= sum;
+}
+
+struct kg_mxfp4_value *kg_mxfp4_softmax(struct kg_mxfp4_run *r, const struct kg_mxfp4_value *x) {
+    struct kg_error err;
+    struct kg_mxfp4_value *y = new_value(r, x->rows, x->cols, x->y.precision);
+    const struct kg_softmax_args args = { x->y.precision, x->y.y, y->y.y, x->rows, x->cols, 1 };
+    kg_op_expect_ok(ops_of(r)->softmax(r->device.backend, &args, &err), &err);
+    for (size_t row = 0; row < x->rows; row++) {
+        softmax_row(x->exact + row * x->cols, y->exact + row * x->cols, x->cols);
+        softmax_row(x->plain + row * x->cols, y->plain + row * x->cols, x->cols);
+    }
+    return y;
+}
+
+/* The n_used largest logits in order, and the softmax over them; the gap to the next one. */
+static double choose(const double *logits, uint32_t n_experts, uint32_t n_used, int32_t *ids, double *weights) {
+    double last = INFINITY;
+    int32_t best = -1;
+    for (uint32_t k = 0; k <= n_used; k++) {
+        best = -1;
+        for (uint32_t e = 0; e < n_experts; e++) {
+            bool taken = false;
+            for (uint32_t j = 0; j < k; j++) taken = taken || ids[j] == (int32_t)e;
+            if (!taken && (best < 0 || logits[e] > logits[best])) best = (int32_t)e;
+        }
+        if (best < 0) return INFINITY; /* all are used */
+        if (k == n_used) return last - logits[best];
+        ids[k] = best;
+        weights[k] = last = logits[best];
+    }
+    return 0;
+}
+
+/* x, whose rows are drawn until every choice is clear: 0.05 of a logit is far more than float16 or TF32 products are off. */
+static void draw_clear_rows(struct kg_mxfp4_run *r, struct kg_mxfp4_routes *routes, const double *router,
+                            const float *bias, float *x, uint32_t n_in) {
+    enum { MOST_DRAWS = 200 };
+    static const double CLEAR = 0.05;
+    double *row64 = kg_xcalloc(n_in, sizeof *row64), *logits = kg_xcalloc(routes->n_experts, sizeof *logits);
+    for (size_t row = 0; row < routes->rows; row++) {
+        double gap = 0;
+        double *const weights = routes->weights + row * routes->n_used;
+        for (int i = 0; i < MOST_DRAWS && gap < CLEAR; i++) {
+            float *own_row = x + row * n_in;
+            kg_fill_normal(own_row, n_in, ++r->seed, 0, 1);
+            for (uint32_t c = 0; c < n_in; c++) {
+                if (r->activations == KG_PRECISION_F16) own_row[c] = kg_f16_to_f32(kg_f32_to_f16(own_row[c]));
+                row64[c] = own_row[c];
+            }
+            product(row64, router, bias, routes->n_experts, n_in, logits);
+            gap = choose(logits, routes->n_experts, routes->n_used, routes->ids + row * routes->n_used, weights);
+        }
+        ck_assert_msg(gap >= CLEAR, "row %zu: no clear choice of experts", row);
+        softmax_row(weights, weights, routes->n_used);
+    }
+    free(logits);
+    free(row64);
+}
+
+struct kg_mxfp4_routes kg_mxfp4_route(struct kg_mxfp4_run *r, uint32_t rows, uint32_t n_in, uint32_t n_experts,
+                                      uint32_t n_used, bool one_expert, struct kg_mxfp4_value **x) {
+    struct kg_error err;
+    struct kg_mxfp4_routes routes = { .rows = rows, .n_used = n_used, .n_experts = n_experts };
+    const size_t n_router = (size_t)n_experts * n_in, n_routes = (size_t)rows * n_used;
+    float *router = own(r, kg_xcalloc(n_router, sizeof *router)), *bias = kg_mxfp4_bias(r, n_experts);
+    double *router64 = own(r, kg_xcalloc(n_router, sizeof *router64));
+    float *input = own(r, kg_xcalloc((size_t)rows * n_in, sizeof *input));
+    kg_fill_normal(router, n_router, ++r->seed, 0, 2 / sqrt(n_in));
+    for (size_t i = 0; i < n_router; i++) router64[i] = router[i];
+    for (uint32_t e = 0; one_expert && e < n_used; e++) bias[e] = 100;
+    routes.ids = own(r, kg_xcalloc(n_routes, sizeof *routes.ids));
+    routes.weights = own(r, kg_xcalloc(n_routes, sizeof *routes.weights));
+    draw_clear_rows(r, &routes, router64, bias, input, n_in);
+    *x = new_value(r, rows, n_in, r->activations);
+    put_input(r, *x, input);
+    struct kg_mxfp4_matrix w = { .weight = { kg_op_device_put(&r->device, router, n_router * sizeof *router),
+                                             KG_DTYPE_F32, n_experts, n_in },
+                                 .exact = router64,
+                                 .plain = router64,
+                                 .n_matrices = 1 };
+    struct kg_mxfp4_value *logits = kg_mxfp4_linear(r, *x, &w, bias, KG_PRECISION_F32);
+    int32_t *ids = own(r, kg_xcalloc(n_routes, sizeof *ids));
+    for (size_t i = 0; i < n_routes; i++) ids[i] = -1;
+    routes.device_ids = kg_op_device_put(&r->device, ids, n_routes * sizeof *ids);
+    routes.device_weights = kg_op_device_put(&r->device, ids, n_routes * sizeof(float)); /* NaN, as floats */
+    const struct kg_router_args args = {
+        logits->y.y, routes.device_ids, routes.device_weights, rows, n_experts, n_used
+    };
+    kg_op_expect_ok(ops_of(r)->router(r->device.backend, &args, &err), &err);
+    kg_op_expect_ok(ops_of(r)->download(r->device.backend, ids, routes.device_ids, n_routes * sizeof *ids, &err), &err);
+    for (size_t i = 0; i < n_routes && !r->margin; i++)
+        ck_assert_msg(ids[i] == routes.ids[i], "row %zu, choice %zu: expert %d, not %d", i / n_used, i % n_used, ids[i],
+                      routes.ids[i]);
+    return routes;
+}
+
+struct kg_mxfp4_value *kg_mxfp4_experts(struct kg_mxfp4_run *r, const struct kg_mxfp4_value *x,
+                                        const struct kg_mxfp4_matrix *w, const float *bias,
+                                        const struct kg_mxfp4_routes *routes) {
+    struct kg_error err;
+    const uint32_t n_rows = routes->rows * routes->n_used, n_in = w->weight.n_cols;
+    const uint32_t n_out = w->weight.n_rows / w->n_matrices, n_sharing = n_rows / x->rows;
+    struct kg_mxfp4_value *y = new_value(r, n_rows, n_out, r->activations);
+    const struct kg_experts_linear_args args = { .activations = r->activations,
+                                                 .x = x->y.y,
+                                                 .weight = w->weight,
+                                                 .n_experts = w->n_matrices,
+                                                 .bias = put_bias(r, bias, w->weight.n_rows),
+                                                 .ids = routes->device_ids,
+                                                 .y = y->y.y,
+                                                 .n_rows = n_rows,
+                                                 .n_sharing = n_sharing,
+                                                 .workspace = r->device.workspace };
+    kg_op_expect_ok(ops_of(r)->experts_linear(r->device.backend, &args, &err), &err);
+    for (size_t row = 0; row < n_rows; row++) {
+        const size_t first = (size_t)routes->ids[row] * n_out, from = row / n_sharing * n_in;
+        const float *own_bias = bias ? bias + first : NULL;
+        product(x->exact + from, w->exact + first * n_in, own_bias, n_out, n_in, y->exact + row * n_out);
+        product(x->plain + from, w->plain + first * n_in, own_bias, n_out, n_in, y->plain + row * n_out);
+    }
+    return y;
+}
+
+struct kg_mxfp4_value *kg_mxfp4_combine(struct kg_mxfp4_run *r, const struct kg_mxfp4_value *x,
+                                        const struct kg_mxfp4_routes *routes, const struct kg_mxfp4_value *residual) {
+    struct kg_error err;
+    const size_t n_cols = x->cols, n_used = routes->n_used;
+    struct kg_mxfp4_value *y = new_value(r, routes->rows, x->cols, r->activations);
+    const struct kg_experts_combine_args args = {
+        r->activations, x->y.y,       routes->device_weights, residual ? residual->y.y : NULL,
+        y->y.y,         routes->rows, routes->n_used,         x->cols
+    };
+    kg_op_expect_ok(ops_of(r)->experts_combine(r->device.backend, &args, &err), &err);
+    for (size_t i = 0; i < size_of(y); i++) {
+        const size_t row = i / n_cols;
+        y->exact[i] = residual ? residual->exact[i] : 0;
+        y->plain[i] = residual ? residual->plain[i] : 0;
+        for (size_t j = row * n_used; j < (row + 1) * n_used; j++) {
+            y->exact[i] += routes->weights[j] * x->exact[j * n_cols + i % n_cols];
+            y->plain[i] += routes->weights[j] * x->plain[j * n_cols + i % n_cols];
+        }
+    }
+    return y;
+}
+
+/* Below it an element is the rest of a sum that cancelled, and an error relative to it says nothing. The operations round
+ * what lies between them to the activations' precision: in float16 each term of the next sum is off by up to 2^-11 for gate,
+ * up and activation, which leaves up to 2.2e-3 of the outputs' size in the worst of a hundred thousand. One percent of a
+ * quarter of that size is 2.5e-3. In float32 the same is 3e-7, and a thousandth serves. */
+static double noise_floor(const struct kg_mxfp4_run *r, const double *exact, size_t n) {
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += exact[i] * exact[i];
+    return sqrt(sum / (double)n) * (r->activations == KG_PRECISION_F16 ? 0.25 : 1e-3);
+}
+
+static void judge_one(struct kg_mxfp4_run *r, const char *name, const struct kg_compare *c,
+                      const struct kg_tolerance *tol) {
+    double margin = INFINITY;
+    const bool within = kg_within(c, tol, &margin);
+    kg_record_compare(r->rec, name, c, tol);
+    if (r->margin) *r->margin = fmax(*r->margin, margin);
+    else
+        ck_assert_msg(within, "%s: at %.4g of its limit, NMSE %.4g, largest difference %.4g: element %zu is %g, not %g",
+                      name, margin, c->nmse, c->max_abs, c->worst_index, c->worst_got, c->worst_want);
+}
+
+/* As metrics, not as errors: nothing limits them. */
+static void record_unquantised(struct kg_mxfp4_run *r, const char *name, const struct kg_mxfp4_value *value) {
+    struct kg_compare c;
+    char metric[96];
+    kg_compare_f64(value->y.host.data, value->plain, size_of(value), &c);
+    snprintf(metric, sizeof metric, "%s.unquantised.nmse", name);
+    kg_record_metric(r->rec, metric, "abs", c.nmse);
+    snprintf(metric, sizeof metric, "%s.unquantised.max_abs", name);
+    kg_record_metric(r->rec, metric, "abs", c.max_abs);
+}
+
+void kg_mxfp4_judge(struct kg_mxfp4_run *r, const char *name, struct kg_mxfp4_value *value) {
+    static const struct kg_tolerance NMSE = {
+        .nmse = 1e-5,
+        .why = "an error of 0.3% of the outputs' size; float16 between operations makes 2e-7, swapped nibbles 1"
+    };
+    static const struct kg_tolerance RELATIVE = {
+        .max_abs = 0.01,
+        .why =
+            "1% of every element, or of the noise floor if that is larger: a quarter of the outputs' root mean square "
+            "with float16 activations, a thousandth with float32"
+    };
+    const size_t n = size_of(value);
+    const double floor = noise_floor(r, value->exact, n);
+    struct kg_compare c;
+    char relative[96];
+    kg_op_output_read_all(&r->device, &value->y, name);
+    kg_compare_f64(value->y.host.data, value->exact, n, &c);
+    judge_one(r, name, &c, &NMSE);
+    float *got = kg_xcalloc(n, sizeof *got);
+    double *want = kg_xcalloc(n, sizeof *want);
+    size_t n_below = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double size = fmax(fabs(value->exact[i]), floor);
+        n_below += fabs(value->exact[i]) < floor;
+        want[i] = value->exact[i] / size;
+        got[i] = (float)(value->y.host.data[i] / size);
+    }
+    kg_compare_f64(got, want, n, &c);
+    snprintf(relative, sizeof relative, "%s.relative", name);
+    judge_one(r, relative, &c, &RELATIVE);
+    snprintf(relative, sizeof relative, "%s.below_floor", name);
+    kg_record_metric(r->rec, relative, "ratio", (double)n_below / (double)n);
+    record_unquantised(r, name, value);
+    free(want);
+    free(got);
+}

@@ -2,7 +2,7 @@
 #include "kernels/elementwise.cuh"
 
 struct add_op {
-    static __device__ __forceinline__ float of(float a, float b) {
+    __device__ __forceinline__ float operator()(float a, float b) const {
         return a + b;
     }
 };
@@ -11,6 +11,6 @@ extern "C" enum kg_status kg_cuda_add(struct kg_backend *backend, const struct k
                                       struct kg_error *err) {
     const enum kg_status status = kg_add_check(args, err);
     if (status) return status;
-    return kg_elementwise<add_op>(backend, "add", args->activations, args->a, args->b, args->y,
-                                  (size_t)args->n_rows * args->n_cols, err);
+    return kg_elementwise(backend, "add", add_op(), args->activations, args->a, args->b, args->y,
+                          (size_t)args->n_rows * args->n_cols, err);
 }

@@ -33,8 +33,6 @@ static enum kg_status check(const struct kg_attention_args *args, struct kg_erro
     if (!status) status = require_head_dim(args->head_dim, err);
     if (!status) status = kg_cuda_require_float("attention", "activations", args->activations, err);
     if (!status) status = kg_cuda_require_float("attention", "KV cache", args->kv, err);
-    if (!status && args->sinks)
-        return kg_fail(err, KG_ERR_UNSUPPORTED, "attention: the cuda back end has no sinks over a cache");
     if (status || args->n_rows == 0) return status;
     KG_OP_REQUIRE(args->n_rows > 1 || args->workspace, "attention: the workspace is missing");
     KG_OP_REQUIRE(kg_vector_aligned(args->q) && kg_vector_aligned(args->y) && kg_vector_aligned(args->k_cache) &&
@@ -65,6 +63,7 @@ static enum kg_status prefill_f16(struct kg_backend *backend, const struct kg_at
     p.scale = args->scale;
     p.causal = args->causal;
     p.window = args->window;
+    p.sinks = args->sinks;
     return kg_cuda_sdpa(backend, &p, err);
 }
 
@@ -91,6 +90,7 @@ extern "C" enum kg_status kg_cuda_attention(struct kg_backend *backend, const st
     p.window = args->window;
     p.scale = args->scale;
     p.causal = args->causal;
+    p.sinks = args->sinks;
     p.step = kg_cuda_of(backend)->step;
     p.partials = (float *)args->workspace;
     p.n_splits = kg_attention_n_splits(args->n_kv_heads);

@@ -18,6 +18,7 @@ struct kg_attention_params {
     float scale;
     bool causal;
     const struct kg_cuda_step *step;
+    const float *sinks; /* (n_heads), NULL for none */
     /* Decode: (n_heads, n_splits, head_dim) weighted values, then (n_heads, n_splits) of largest score and sum. */
     float *partials;
     uint32_t n_splits;
@@ -58,6 +59,20 @@ static inline __host__ __device__ uint32_t kg_n_splits_used(const kg_key_range &
 /* exp(score - largest), 0 for a key that is not seen (a score of -inf) even where no key has been seen yet. */
 static __device__ __forceinline__ float kg_softmax_weight(float score, float largest) {
     return score == -CUDART_INF_F ? 0.0f : expf(score - largest);
+}
+
+/* What the weights so far, relative to the largest score, become where the head has a sink: the sum with it, relative to the
+ * larger of the two, and by what the weighted values shrink. */
+struct kg_with_sink {
+    float weight, shrink;
+};
+
+static __device__ __forceinline__ kg_with_sink kg_add_sink(const float *sinks, uint32_t head, float largest,
+                                                           float weight) {
+    if (!sinks) return { weight, 1.0f };
+    const float sink = sinks[head], larger = fmaxf(largest, sink);
+    const float shrink = kg_softmax_weight(largest, larger);
+    return { fmaf(weight, shrink, kg_softmax_weight(sink, larger)), shrink };
 }
 
 /* Launchers, for parameters that have been checked; n_rows > 0. */

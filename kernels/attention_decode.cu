@@ -8,7 +8,7 @@
  *    of an f16 cache); a warp takes 32/LANES keys at once and UNROLL of them in flight. Every subgroup of lanes keeps its
  *    own running maximum, sum and weighted values (online softmax); at the end subgroups merge by a butterfly, warps
  *    through shared memory in order, and the block writes its partial result.
- * 2. Block (head): merges the partial results of the splits that have keys.
+ * 2. Block (head): merges the partial results of the splits that have keys, and the head's sink.
  * All arithmetic is float32 with the full-precision expf; orders depend on the shapes and the number of keys only.
  * Lanes past the head size hold zeros. Keys past the split's end are read as its last key and given a score of -inf:
  * positions that were never written are not touched. */
@@ -179,6 +179,7 @@ static __global__ void __launch_bounds__(COMBINE_THREADS) attention_combine_kern
     const float share = kg_softmax_weight(own, largest);
     if (t < n_used) share_of[t] = share;
     const float weight = kg_block_reduce<kg_sum>(t < n_used ? weights[first + t] * share : 0.0f, shared);
+    const kg_with_sink all = kg_add_sink(p.sinks, blockIdx.x, largest, weight);
 
     const uint32_t n_parts = COMBINE_THREADS / p.head_dim, part = t / p.head_dim, d = t % p.head_dim;
     float value = 0; /* share_of is there: the sum above has barriers after its writes */
@@ -189,7 +190,7 @@ static __global__ void __launch_bounds__(COMBINE_THREADS) attention_combine_kern
     __syncthreads(); /* all parts' sums are there */
     if (part > 0) return;
     for (uint32_t other = 1; other < n_parts; other++) value += sums[other * p.head_dim + d];
-    kg_store_any(p.y, p.activations, (size_t)blockIdx.x * p.head_dim + d, __fdiv_rn(value, weight));
+    kg_store_any(p.y, p.activations, (size_t)blockIdx.x * p.head_dim + d, __fdiv_rn(value * all.shrink, all.weight));
 }
 
 template <typename TC, int LANES, int HEADS>

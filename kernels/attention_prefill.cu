@@ -186,15 +186,16 @@ static __global__ void __launch_bounds__(THREADS) attention_prefill_kernel(const
     for (int a = 0; a < ROWS_EACH; a++) {
         if (first_row + a >= (int)n_rows) break;
         const size_t at = q_at + (first_row + a) * q_row;
+        const kg_with_sink all = kg_add_sink(p.sinks, head, s.largest[a], s.weight[a]);
 #pragma unroll
         for (int part = 0; part < row_state<DIMS>::PARTS; part++) {
             const uint32_t d = 64 * part + 4 * column;
             if (d >= p.head_dim) continue;
             const float4 v = s.value[a][part];
-            kg_store_any(p.y, p.activations, at + d, __fdiv_rn(v.x, s.weight[a]));
-            kg_store_any(p.y, p.activations, at + d + 1, __fdiv_rn(v.y, s.weight[a]));
-            kg_store_any(p.y, p.activations, at + d + 2, __fdiv_rn(v.z, s.weight[a]));
-            kg_store_any(p.y, p.activations, at + d + 3, __fdiv_rn(v.w, s.weight[a]));
+            kg_store_any(p.y, p.activations, at + d, __fdiv_rn(v.x * all.shrink, all.weight));
+            kg_store_any(p.y, p.activations, at + d + 1, __fdiv_rn(v.y * all.shrink, all.weight));
+            kg_store_any(p.y, p.activations, at + d + 2, __fdiv_rn(v.z * all.shrink, all.weight));
+            kg_store_any(p.y, p.activations, at + d + 3, __fdiv_rn(v.w * all.shrink, all.weight));
         }
     }
 }

@@ -210,36 +210,16 @@ static enum kg_status cuda_arrange_weight(struct kg_backend *backend, const stru
 enum kg_status kg_cuda_workspace_plan(struct kg_cuda_backend *cuda, const struct kg_session_plan *plan,
                                       uint64_t *shared_bytes, uint64_t *step_bytes, struct kg_error *err) {
     enum { ALIGNMENT_BYTES = 256 };
+    const uint64_t rows = (uint64_t)plan->max_rows * plan->config->n_experts_used;
+    const uint64_t experts_bytes = rows ? kg_mxfp4_gemm_workspace_bytes((uint32_t)rows, plan->config->n_experts) : 0;
     uint64_t linear_bytes = 0, attention_bytes = 0, sample_bytes = 0;
     enum kg_status status = kg_cuda_linear_plan(cuda, plan, &linear_bytes, err);
     if (!status) status = kg_cuda_attention_plan(plan, &attention_bytes, err);
     if (!status) status = kg_cuda_sample_plan(plan, &sample_bytes, err);
     if (status) return status;
-    const uint64_t most = std::max({ linear_bytes, attention_bytes, sample_bytes });
+    const uint64_t most = std::max({ linear_bytes, attention_bytes, sample_bytes, experts_bytes });
     *shared_bytes = (most + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
     *step_bytes = kg_cuda_persistent_bytes(cuda, plan);
-    return KG_OK;
-}
-
-/* Models with parts that there are no kernels for. */
-static enum kg_status require_known_parts(const struct kg_model_config *c, struct kg_error *err) {
-    const struct {
-        const char *what;
-        bool there;
-    } parts[] = {
-        { "layer norms", c->norm != KG_NORM_RMS },
-        { "learned positions", c->has_positions },
-        { "sliding windows", c->window > 0 && c->window < c->n_ctx_train },
-        { "attention sinks", c->has_sinks },
-        { "experts", c->ffn == KG_FFN_EXPERTS },
-        { "ffn without gates", c->ffn == KG_FFN_GELU },
-        { "rope magnitudes", c->rope_magnitude != 1.0f },
-        { "long and short rope factors", c->rope_long_short },
-    };
-    for (const auto &part : parts)
-        if (part.there)
-            return kg_fail(err, KG_ERR_UNSUPPORTED, "the cuda back end has no %s, as %s has", part.what,
-                           c->architecture);
     return KG_OK;
 }
 
@@ -247,8 +227,7 @@ static enum kg_status cuda_session_plan(struct kg_backend *backend, const struct
                                         uint64_t *workspace_bytes, struct kg_error *err) {
     const struct kg_cuda_held lock(backend);
     uint64_t shared_bytes = 0, step_bytes = 0;
-    enum kg_status status = require_known_parts(plan->config, err);
-    if (!status) status = kg_cuda_workspace_plan(lock.cuda, plan, &shared_bytes, &step_bytes, err);
+    const enum kg_status status = kg_cuda_workspace_plan(lock.cuda, plan, &shared_bytes, &step_bytes, err);
     if (!status) *workspace_bytes = shared_bytes + step_bytes;
     return status;
 }

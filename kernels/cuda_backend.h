@@ -6,7 +6,7 @@
  *
  * A decoded token is one persistent launch (persistent/step.h), or a CUDA graph captured from the same launchers and replayed
  * at other positions. While such a graph's step is walked, `step` is not NULL: a kernel that depends on the position takes the pointer and reads the position from device memory
- * when it runs, in place of args->position (rope, kv_write) or args->n_keys - 1 (attention); and a grid that depends on
+ * when it runs, in place of args->position (embedding, rope, kv_write) or args->n_keys - 1 (attention); and a grid that depends on
  * the number of keys is made for n_ctx. n_rows is 1 then. Ids are in device memory always. */
 #ifndef KIGO_KERNELS_CUDA_BACKEND_H
 #define KIGO_KERNELS_CUDA_BACKEND_H

@@ -7,6 +7,8 @@
  * capture must not. The second captures the walk, and this and all later ones launch the graph: the same kernels on the
  * same data, so a token's logits do not depend on which of the three it was.
  *
+ * A session whose sequence outgrows its rope factors has its graph captured once more.
+ *
  * Nothing is allocated by the back end, and the host waits for nothing. */
 #include "kernels/decode_step.h"
 #include "kernels/persistent/step.h"
@@ -17,6 +19,7 @@ struct kg_cuda_graph {
     struct kg_cuda_graph *next;
     const void *kv, *activations, *workspace; /* the session's memory: what tells it from another */
     const struct kg_model_weights *weights;
+    const float *rope_factors;             /* that exec turns by */
     struct kg_persistent_program *program; /* the step as one launch; NULL: as a graph */
     cudaGraphExec_t exec;                  /* NULL until the second step */
 };
@@ -100,6 +103,15 @@ static enum kg_status first_step(struct kg_cuda_backend *cuda, const struct kg_d
     return make_program(cuda, args, &g->program, err);
 }
 
+/* A graph turns by the factors it was captured with: for others there is another one. */
+static void turn_by(struct kg_cuda_graph *g, const float *rope_factors) {
+    if (g->exec && g->rope_factors != rope_factors) {
+        (void)cudaGraphExecDestroy(g->exec);
+        g->exec = NULL;
+    }
+    g->rope_factors = rope_factors;
+}
+
 enum kg_status kg_cuda_decode_step(struct kg_backend *backend, const struct kg_decode_step_args *args,
                                    struct kg_error *err) {
     struct kg_cuda_backend *cuda = kg_cuda_of(backend);
@@ -108,9 +120,10 @@ enum kg_status kg_cuda_decode_step(struct kg_backend *backend, const struct kg_d
     const bool is_first = !g;
     enum kg_status status = KG_OK;
     if (is_first) status = first_step(cuda, args, &g, err);
-    else if (!g->program && !g->exec) status = capture(cuda, args, &g->exec, err);
+    if (!status) turn_by(g, args->rope_factors);
+    if (!status && !is_first && !g->program && !g->exec) status = capture(cuda, args, &g->exec, err);
     if (status) return status;
-    if (g->program) return kg_cuda_persistent_step(cuda, g->program, args->id, args->position, err);
+    if (g->program) return kg_cuda_persistent_step(cuda, g->program, args->id, args->position, args->rope_factors, err);
     set_step_kernel<<<1, 1, 0, cuda->stream>>>(cuda->step_memory, args->buffers->ids, args->id, args->position);
     status = kg_cuda_launched(err, "decode step");
     if (status) return status;

@@ -75,7 +75,7 @@ static enum kg_status run_any(const struct kg_cuda_backend *cuda, const struct k
     e.product.row_bytes = kg_weight_row_bytes(w);
     e.product.bias = args->bias;
     e.product.y = args->y;
-    e.product.y_is_f16 = args->activations == KG_PRECISION_F16;
+    e.product.y_is_f16 = args->activations == KG_PRECISION_F16 && !args->wide_output;
     e.product.n_rows = args->n_rows / args->n_sharing; /* of x */
     e.product.n_in = w->n_cols;
     e.product.n_out = w->n_rows / args->n_experts;
@@ -113,7 +113,7 @@ extern "C" enum kg_status kg_cuda_experts_linear(struct kg_backend *backend, con
                                         .bias = args->bias,
                                         .ids = args->ids,
                                         .y = args->y,
-                                        .y_is_f16 = true,
+                                        .y_is_f16 = !args->wide_output,
                                         .n_rows = args->n_rows,
                                         .n_out = w->n_rows / args->n_experts,
                                         .n_cols = w->n_cols,

@@ -6,14 +6,14 @@
 #include "kernels/elementwise.cuh"
 
 struct gelu_tanh_op {
-    static __device__ __forceinline__ float of(float x) {
+    __device__ __forceinline__ float operator()(float x) const {
         const float twice_u = x * (1.5957691216057308f + 0.07135481627159652f * (x * x));
         return __fdiv_rn(x, 1.0f + expf(-twice_u));
     }
 };
 
 struct gelu_erf_op {
-    static __device__ __forceinline__ float of(float x) {
+    __device__ __forceinline__ float operator()(float x) const {
         return x * normcdff(x);
     }
 };
@@ -23,6 +23,7 @@ extern "C" enum kg_status kg_cuda_gelu(struct kg_backend *backend, const struct 
     const enum kg_status status = kg_gelu_check(args, err);
     if (status) return status;
     const size_t n = (size_t)args->n_rows * args->n_cols;
-    const auto run = args->form == KG_GELU_TANH ? kg_elementwise<gelu_tanh_op> : kg_elementwise<gelu_erf_op>;
-    return run(backend, "gelu", args->activations, args->x, NULL, args->y, n, err);
+    if (args->form == KG_GELU_TANH)
+        return kg_elementwise(backend, "gelu", gelu_tanh_op(), args->activations, args->x, NULL, args->y, n, err);
+    return kg_elementwise(backend, "gelu", gelu_erf_op(), args->activations, args->x, NULL, args->y, n, err);
 }

@@ -4,8 +4,8 @@ cuda_sources += kernels/backend_cuda.cu kernels/decode_step.cu kernels/step_walk
 cuda_sources += kernels/persistent/step.cu kernels/persistent/program.cu
 cuda_sources += kernels/canary.cu kernels/timing.cu
 cuda_sources += kernels/add.cu kernels/attention.cu kernels/attention_decode.cu kernels/attention_prefill.cu \
-	kernels/embedding.cu kernels/experts.cu kernels/experts_linear.cu kernels/gelu.cu kernels/kv_write.cu kernels/layernorm.cu \
-	kernels/rmsnorm.cu kernels/rope.cu kernels/softmax.cu kernels/swiglu.cu
+	kernels/embedding.cu kernels/experts_combine.cu kernels/experts_linear.cu kernels/gelu.cu kernels/kv_write.cu \
+	kernels/layernorm.cu kernels/rmsnorm.cu kernels/rope.cu kernels/router.cu kernels/softmax.cu kernels/swiglu.cu
 cuda_sources += kernels/mailbox.cu kernels/sample.cu kernels/sample_draw.cu
 cuda_sources += kernels/mxfp4/arrange.cu kernels/mxfp4/gemm.cu kernels/mxfp4/gemv.cu kernels/mxfp4/multiply.cu
 cuda_sources += kernels/sdpa/cluster.cu kernels/sdpa/dispatch.cu kernels/sdpa/hopper_call.cu kernels/sdpa/mma.cu \
@@ -14,7 +14,8 @@ cuda_sources += kernels/sdpa/cluster.cu kernels/sdpa/dispatch.cu kernels/sdpa/ho
 EXTRA_DIST += $(cuda_sources) suites/harness/selftest/out_of_bounds.cu
 EXTRA_DIST += kernels/cuda_backend.h kernels/decode_step.h kernels/gemm.h kernels/measure.h kernels/sample.h kernels/step_walk.h
 EXTRA_DIST += kernels/attention.cuh kernels/dependent.cuh kernels/dequant.cuh kernels/elementwise.cuh kernels/gemv.cuh \
-	kernels/gemv_stream.cuh kernels/mma.cuh kernels/precision.cuh kernels/reduce.cuh kernels/rope_turn.cuh kernels/sample.cuh
+	kernels/gemv_stream.cuh kernels/mma.cuh kernels/precision.cuh kernels/reduce.cuh kernels/rope_turn.cuh kernels/sample.cuh \
+	kernels/swiglu.cuh
 EXTRA_DIST += kernels/persistent/step.h kernels/persistent/program.h kernels/persistent/block.cuh kernels/persistent/ring.cuh \
 	kernels/persistent/exchange.cuh kernels/persistent/matrix.cuh kernels/persistent/attention.cuh
 EXTRA_DIST += kernels/mxfp4/mxfp4.h kernels/mxfp4/gemm.cuh kernels/mxfp4/gemv.cuh kernels/mxfp4/tiles.cuh

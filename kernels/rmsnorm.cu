@@ -1,6 +1,6 @@
 /* rmsnorm: y[r][i] = x[r][i] / sqrt(mean_j x[r][j]^2 + eps) * weight[i] (contract in ops/rmsnorm.h).
  *
- * x, y (n_rows, n_cols) of T, weight (n_cols) float32. One block a row; thread t takes vectors t, t + threads, ... of 8
+ * x (n_rows, n_cols) of X, y of T, weight (n_cols) float32. One block a row; thread t takes vectors t, t + threads, ... of 8
  * elements (of 1 where the row is no whole vectors or a pointer is not aligned), reads them again for the result, and
  * writes only what it has read itself, so y may be x. Squares are summed in float32: a tree within a vector, the thread's
  * few vectors in order, a butterfly over the block. Root and quotient are rounded correctly. */
@@ -16,9 +16,9 @@ template <int N> static __device__ __forceinline__ float sum_squares(const float
     return kg_thread_reduce<kg_sum>(square);
 }
 
-template <typename T, int N>
+template <typename X, typename T, int N>
 static __global__ void __launch_bounds__(MAX_THREADS)
-    rmsnorm_kernel(const T *x, const float *weight, T *y, uint32_t n_cols, float eps) {
+    rmsnorm_kernel(const X *x, const float *weight, T *y, uint32_t n_cols, float eps) {
     __shared__ float shared[KG_MAX_WARPS];
     const size_t row = (size_t)blockIdx.x * n_cols;
     const uint32_t n_vectors = n_cols / N;
@@ -39,15 +39,15 @@ static __global__ void __launch_bounds__(MAX_THREADS)
     }
 }
 
-template <typename T, int N> static void launch(cudaStream_t stream, const struct kg_rmsnorm_args *args) {
-    rmsnorm_kernel<T, N><<<args->n_rows, kg_row_threads(args->n_cols / N), 0, stream>>>(
-        (const T *)args->x, args->weight, (T *)args->y, args->n_cols, args->eps);
+template <typename X, typename T, int N> static void launch(cudaStream_t stream, const struct kg_rmsnorm_args *args) {
+    rmsnorm_kernel<X, T, N><<<args->n_rows, kg_row_threads(args->n_cols / N), 0, stream>>>(
+        (const X *)args->x, args->weight, (T *)args->y, args->n_cols, args->eps);
 }
 
-template <typename T> static void launch_widest(cudaStream_t stream, const struct kg_rmsnorm_args *args) {
+template <typename X, typename T> static void launch_widest(cudaStream_t stream, const struct kg_rmsnorm_args *args) {
     if (kg_rows_vector_aligned(args->x, args->n_cols) && kg_vector_aligned(args->y) && kg_vector_aligned(args->weight))
-        launch<T, KG_VECTOR>(stream, args);
-    else launch<T, 1>(stream, args);
+        launch<X, T, KG_VECTOR>(stream, args);
+    else launch<X, T, 1>(stream, args);
 }
 
 extern "C" enum kg_status kg_cuda_rmsnorm(struct kg_backend *backend, const struct kg_rmsnorm_args *args,
@@ -56,7 +56,8 @@ extern "C" enum kg_status kg_cuda_rmsnorm(struct kg_backend *backend, const stru
     if (!status) status = kg_cuda_require_float("rmsnorm", "activations", args->activations, err);
     if (status || args->n_rows == 0) return status;
     const cudaStream_t stream = kg_cuda_of(backend)->stream;
-    if (args->activations == KG_PRECISION_F16) launch_widest<__half>(stream, args);
-    else launch_widest<float>(stream, args);
+    if (args->activations == KG_PRECISION_F32) launch_widest<float, float>(stream, args);
+    else if (args->wide_input) launch_widest<float, __half>(stream, args);
+    else launch_widest<__half, __half>(stream, args);
     return kg_cuda_launched(err, "rmsnorm");
 }

@@ -15,8 +15,7 @@ static_assert(KG_ROPE_MAX_ROT / 2 * sizeof(float2) <= 48 * 1024, "a row's cosine
 struct rope_params {
     uint32_t n_heads, heads_per_block, head_dim, position, n_rot;
     bool half; /* pairs (i, i + n_rot/2), else (2i, 2i + 1) */
-    double freq_base, freq_scale;
-    const float *freq_factors;
+    struct kg_rope_turns turns;
     const struct kg_cuda_step *step;
 };
 
@@ -24,8 +23,7 @@ template <typename T> static __global__ void __launch_bounds__(THREADS) rope_ker
     extern __shared__ float2 turns[]; /* (n_rot / 2): cosine, sine */
     const uint32_t n_pairs = p.n_rot / 2;
     const uint32_t position = (p.step ? p.step->position : p.position) + blockIdx.x;
-    for (uint32_t i = threadIdx.x; i < n_pairs; i += THREADS)
-        turns[i] = kg_rope_turn(p.freq_base, p.freq_scale, p.freq_factors, p.n_rot, position, i);
+    for (uint32_t i = threadIdx.x; i < n_pairs; i += THREADS) turns[i] = kg_rope_turn(p.turns, position, i);
     __syncthreads(); /* turns are written */
 
     const uint32_t first_head = blockIdx.y * p.heads_per_block;
@@ -57,9 +55,6 @@ extern "C" enum kg_status kg_cuda_rope(struct kg_backend *backend, const struct 
                                        struct kg_error *err) {
     enum kg_status status = kg_rope_check(args, err);
     if (!status) status = kg_cuda_require_float("rope", "activations", args->activations, err);
-    if (!status && args->magnitude != 1)
-        return kg_fail(err, KG_ERR_UNSUPPORTED, "rope: the cuda back end has no magnitude %g, only 1",
-                       (double)args->magnitude);
     if (status || args->n_rows == 0) return status;
     const uint32_t n_pairs = args->n_rot / 2;
     rope_params p;
@@ -69,9 +64,8 @@ extern "C" enum kg_status kg_cuda_rope(struct kg_backend *backend, const struct 
     p.position = args->position;
     p.n_rot = args->n_rot;
     p.half = args->pairing == KG_ROPE_HALF;
-    p.freq_base = (double)args->freq_base;
-    p.freq_scale = (double)args->freq_scale;
-    p.freq_factors = args->freq_factors;
+    p.turns = { (double)args->freq_base, (double)args->freq_scale, (double)args->magnitude, args->freq_factors,
+                args->n_rot };
     p.step = kg_cuda_of(backend)->step;
     if (args->activations == KG_PRECISION_F16) launch<__half>(kg_cuda_of(backend)->stream, args, p);
     else launch<float>(kg_cuda_of(backend)->stream, args, p);

@@ -16,6 +16,7 @@
 #include "kernels/precision.cuh"
 #include "kernels/rope_turn.cuh"
 #include "kernels/step_walk.h"
+#include "kernels/swiglu.cuh"
 
 using kg_dequant::CHUNK;
 using kg_gemv::BLOCK_THREADS;
@@ -43,6 +44,7 @@ struct gemv_params {
     size_t row_bytes;
     struct segment segments[MAX_SEGMENTS]; /* GATED: gate and up, of one output array */
     uint32_t n_outputs;                    /* of all segments; of gate where GATED */
+    struct kg_swiglu_op gate;              /* where GATED */
 };
 
 /* Eight elements of W as they lie in memory. */
@@ -159,7 +161,7 @@ static __global__ void __launch_bounds__(BLOCK_THREADS) step_gemv_kernel(const g
         if (bias) total[n] += bias[o];
     }
     T *y = static_cast<T *>(p.segments[s].y) + o;
-    if constexpr (C == GATED) kg_store(y, total[0] / (1.0f + expf(-total[0])) * total[1]);
+    if constexpr (C == GATED) kg_store(y, p.gate(total[0], total[1]));
     else if constexpr (C == RESIDUAL) kg_store(y, kg_load(y) + total[0]);
     else kg_store(y, total[0]);
 }
@@ -176,10 +178,8 @@ struct rope_params {
 
 /* turns[i] of the step's position. */
 static __global__ void __launch_bounds__(TURN_THREADS)
-    step_turns_kernel(const struct kg_cuda_step *step, float2 *turns, uint32_t n_rot, double freq_base,
-                      double freq_scale, const float *freq_factors) {
-    for (uint32_t i = threadIdx.x; i < n_rot / 2; i += TURN_THREADS)
-        turns[i] = kg_rope_turn(freq_base, freq_scale, freq_factors, n_rot, step->position, i);
+    step_turns_kernel(const struct kg_cuda_step *step, float2 *turns, const struct kg_rope_turns of) {
+    for (uint32_t i = threadIdx.x; i < of.n_rot / 2; i += TURN_THREADS) turns[i] = kg_rope_turn(of, step->position, i);
 }
 
 /* A block to a head: of q, of k, of v, in this order. Keys go turned, values as they are, to the cache; a thread writes
@@ -271,11 +271,13 @@ static enum kg_status add_to_residual(const struct walk &w, const struct kg_weig
 }
 
 static enum kg_status gate_and_up(const struct walk &w, const struct kg_layer_weights *layer) {
+    const struct kg_swiglu_form *form = &w.args->config->swiglu;
     const struct kg_activation_buffers *b = w.args->buffers;
     gemv_params p = params_of(&layer->gate, b->x, layer->ffn_norm, w.args->config->norm_eps);
     p.segments[0] = segment_of(&layer->gate, layer->gate_bias, b->gate);
     p.segments[1] = segment_of(&layer->up, layer->up_bias, NULL);
     p.n_outputs = layer->gate.n_rows;
+    p.gate = kg_swiglu_op_of(form->limit, form->alpha, form->up_offset);
     return gemv<true, GATED>(w, p);
 }
 
@@ -332,6 +334,8 @@ static enum kg_status attend(const struct walk &w, uint32_t layer) {
     args.n_ctx = kv->n_ctx;
     args.scale = c->attn_scale;
     args.causal = true;
+    args.window = kg_model_layer_window(c, layer);
+    args.sinks = w.args->weights->layers[layer].sinks;
     args.workspace = w.args->workspace;
     return kg_cuda_attention(&w.cuda->base, &args, w.err);
 }
@@ -352,9 +356,9 @@ static enum kg_status begin(const struct walk &w) {
     embed.n_rows = 1;
     embed.y = b->x;
     TRY(kg_cuda_embedding(&w.cuda->base, &embed, w.err));
-    step_turns_kernel<<<1, TURN_THREADS, 0, w.cuda->stream>>>(w.cuda->step, turns_of(w), c->n_rot,
-                                                              (double)c->rope_freq_base, (double)c->rope_freq_scale,
-                                                              w.args->weights->rope_factors);
+    const struct kg_rope_turns turns = { (double)c->rope_freq_base, (double)c->rope_freq_scale,
+                                         (double)c->rope_magnitude, w.args->rope_factors, c->n_rot };
+    step_turns_kernel<<<1, TURN_THREADS, 0, w.cuda->stream>>>(w.cuda->step, turns_of(w), turns);
     return kg_cuda_launched(w.err, "decode step: turns");
 }
 
@@ -420,6 +424,7 @@ bool kg_cuda_step_can_walk(const struct kg_cuda_backend *cuda, const struct kg_d
     const enum kg_dtype dtype = args->weights->layers[0].q.dtype;
     const uint64_t up_bytes = (uint64_t)c->n_ff * kg_precision_bytes(args->activations);
     return table_is_original(cuda->base.ops) && (dtype == KG_DTYPE_F16 || dtype == KG_DTYPE_F32) &&
-           c->rope_pairing != KG_ROPE_NONE && c->n_embd <= MAX_NORM_COLS && c->n_rot / 2 * sizeof(float2) <= up_bytes &&
+           c->norm == KG_NORM_RMS && c->ffn == KG_FFN_GATED && c->rope_pairing != KG_ROPE_NONE && !c->has_positions &&
+           !c->wide_residual && c->n_embd <= MAX_NORM_COLS && c->n_rot / 2 * sizeof(float2) <= up_bytes &&
            matrices_are(args->weights, c->n_layers, dtype);
 }

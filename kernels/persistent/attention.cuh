@@ -34,7 +34,7 @@ __device__ __forceinline__ job job_of(const kg_persistent_program &p, uint32_t i
     job j;
     j.kv_head = index / p.n_splits;
     j.split = index % p.n_splits;
-    j.begin = j.split * p.keys_per_split;
+    j.begin = p.first_key + j.split * p.keys_per_split;
     j.end = min(p.position + 1, j.begin + p.keys_per_split);
     j.position = p.position;
     return j;
@@ -56,13 +56,13 @@ template <typename T> __device__ __forceinline__ float score_scale(const kg_pers
 template <typename T, int D>
 __device__ __forceinline__ void stage_heads(const consumer<T, D> &c, const job &j, uint32_t run) {
     const kg_persistent_program &p = c.p;
-    const uint32_t group = p.n_heads / p.n_kv_heads, half = p.head_dim / 2, n_turns = p.n_rot / 2;
+    const uint32_t group = p.n_heads / p.n_kv_heads, half = p.head_dim / 2, n_turns = p.turns.n_rot / 2;
     barrier_wait(kg_shared_address(&c.s.turns_ready), 0);
     for (uint32_t item = c.thread; item < (group + 2) * half; item += CONSUMERS) {
         const uint32_t h = item / half, i = item % half;
         const bool turns = h <= group && i < n_turns;
         const uint32_t head = h < group ? j.kv_head * group + h : p.n_heads + (h - group) * p.n_kv_heads + j.kv_head;
-        const uint32_t kept = h <= group ? p.n_rot + 2 * (i - n_turns) : 2 * i; /* where nothing turns */
+        const uint32_t kept = h <= group ? p.turns.n_rot + 2 * (i - n_turns) : 2 * i; /* where nothing turns */
         const uint32_t at = turns ? (p.rope_half ? i : 2 * i) : kept;
         const uint32_t other = turns && p.rope_half ? i + n_turns : at + 1;
         const uint32_t first = head * p.head_dim + at, second = head * p.head_dim + other;

@@ -17,11 +17,19 @@ static bool precisions_are(const struct kg_session_plan *plan, enum kg_precision
     return plan->activations == p && plan->kv == p;
 }
 
+/* Norms, positions, gates and attention as program.h has them. A window is the same in all layers, or as long as the cache. */
+static bool parts_fit(const struct kg_model_config *c, uint32_t n_ctx) {
+    const bool plain_gate = c->swiglu.limit == 0 && c->swiglu.alpha == 1 && c->swiglu.up_offset == 0;
+    const bool same_window = c->window == 0 || c->window >= n_ctx || c->window_period == 0;
+    return c->norm == KG_NORM_RMS && c->rope_pairing != KG_ROPE_NONE && !c->has_positions && !c->has_sinks &&
+           !c->wide_residual && c->ffn == KG_FFN_GATED && plain_gate && same_window;
+}
+
 static bool shapes_fit(const struct kg_model_config *c) {
     const uint32_t group = c->n_heads / c->n_kv_heads;
     return c->n_layers <= KG_PERSISTENT_MAX_LAYERS && c->n_embd % 16 == 0 && c->n_ff % 16 == 0 &&
            c->n_heads * c->head_dim % 16 == 0 && c->head_dim % 8 == 0 && c->head_dim <= KG_PERSISTENT_MAX_HEAD_DIM &&
-           group <= KG_PERSISTENT_MAX_GROUP && c->rope_pairing != KG_ROPE_NONE;
+           group <= KG_PERSISTENT_MAX_GROUP;
 }
 
 /* Splits there may be: jobs for all blocks. */
@@ -71,7 +79,9 @@ static uint64_t words_bytes(const struct kg_cuda_backend *cuda, const struct kg_
 }
 
 uint64_t kg_cuda_persistent_bytes(const struct kg_cuda_backend *cuda, const struct kg_session_plan *plan) {
-    if (cuda->compute_capability < COMPUTE_CAPABILITY || !shapes_fit(plan->config)) return 0;
+    if (cuda->compute_capability < COMPUTE_CAPABILITY || !shapes_fit(plan->config) ||
+        !parts_fit(plan->config, plan->n_ctx))
+        return 0;
     if (!precisions_are(plan, KG_PRECISION_F16) && !precisions_are(plan, KG_PRECISION_F32)) return 0;
     return words_bytes(cuda, plan->config) + layers_bytes(plan->config);
 }
@@ -195,14 +205,12 @@ static void set_model(struct kg_persistent_program *p, const struct kg_decode_st
     p->n_heads = c->n_heads;
     p->n_kv_heads = c->n_kv_heads;
     p->head_dim = c->head_dim;
-    p->n_rot = c->n_rot;
     p->n_ctx = args->kv->n_ctx;
     p->rope_half = c->rope_pairing == KG_ROPE_HALF;
+    p->window = c->window < args->kv->n_ctx ? c->window : 0;
     p->norm_eps = c->norm_eps;
     p->attn_scale = c->attn_scale;
-    p->rope_base = (double)c->rope_freq_base;
-    p->rope_scale = (double)c->rope_freq_scale;
-    p->rope_factors = args->weights->rope_factors;
+    p->turns = { (double)c->rope_freq_base, (double)c->rope_freq_scale, (double)c->rope_magnitude, NULL, c->n_rot };
     p->embedding = args->weights->embedding.data;
     p->output_norm = args->weights->output_norm;
     p->output = args->weights->output.data;

@@ -11,6 +11,7 @@
 #ifndef KIGO_KERNELS_PERSISTENT_PROGRAM_H
 #define KIGO_KERNELS_PERSISTENT_PROGRAM_H
 
+#include "kernels/rope_turn.cuh"
 #include <cuda_fp16.h>
 #include <cstdint>
 
@@ -71,11 +72,10 @@ struct kg_persistent_shared_map {
 };
 
 struct kg_persistent_program {
-    uint32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_rot, n_ctx;
+    uint32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_ctx;
     bool rope_half; /* pairs (i, i + n_rot/2), else (2i, 2i + 1) */
     float norm_eps, attn_scale;
-    double rope_base, rope_scale;
-    const float *rope_factors;
+    struct kg_rope_turns turns; /* its factors: of this position */
     const void *embedding;
     const float *output_norm;
     const void *output;
@@ -84,6 +84,8 @@ struct kg_persistent_program {
     int32_t id; /* of the token; KG_ID_IN_PLACE: *id_in_place */
     uint32_t position;
     uint32_t run;                               /* number of the first layer's run; layer i is run + i; never 0 */
+    uint32_t window;                            /* keys that a query sees, in every layer; 0: all before it */
+    uint32_t first_key;                         /* that this position sees */
     uint32_t n_splits, keys_per_split;          /* of this position */
     uint32_t most_splits, least_keys_per_split; /* of all */
     bool is_f16;                                /* matrices, activations and cache; else all float32 */

@@ -126,8 +126,8 @@ static __device__ void run_side(const kg_persistent_program &p, block_shared<T, 
                 n_sides++;
             }
             if (i > 0 || product != KG_PERSISTENT_QKV) continue;
-            for (uint32_t at = lane; at < p.n_rot / 2; at += WARP)
-                s.turns[at] = kg_rope_turn(p.rope_base, p.rope_scale, p.rope_factors, p.n_rot, p.position, at);
+            for (uint32_t at = lane; at < p.turns.n_rot / 2; at += WARP)
+                s.turns[at] = kg_rope_turn(p.turns, p.position, at);
             barrier_arrive(kg_shared_address(&s.turns_ready));
         }
 }
@@ -312,9 +312,11 @@ uint32_t kg_cuda_persistent_map(struct kg_persistent_program *p) {
     return map->n_bytes;
 }
 
-/* Splits for so many keys: as many as have keys_per_split, no more than there are words for. */
-static void split_keys(struct kg_persistent_program *p, uint32_t n_keys) {
-    const uint32_t least = p->least_keys_per_split;
+/* The keys that the position sees, in splits: as many as have keys_per_split, no more than there are words for. */
+static void split_keys(struct kg_persistent_program *p, uint32_t position) {
+    const uint32_t least = p->least_keys_per_split, n_past = position + 1;
+    p->first_key = p->window > 0 && n_past > p->window ? n_past - p->window : 0;
+    const uint32_t n_keys = n_past - p->first_key;
     p->n_splits = (n_keys + least - 1) / least;
     if (p->n_splits > p->most_splits) p->n_splits = p->most_splits;
     p->keys_per_split = (n_keys + p->n_splits - 1) / p->n_splits;
@@ -329,7 +331,7 @@ static cudaError_t start_over(const struct kg_cuda_backend *cuda, struct kg_pers
 }
 
 enum kg_status kg_cuda_persistent_step(struct kg_cuda_backend *cuda, struct kg_persistent_program *program, int32_t id,
-                                       uint32_t position, struct kg_error *err) {
+                                       uint32_t position, const float *rope_factors, struct kg_error *err) {
     const void *kernel = with_instance(*program, [](auto of) { return of.kernel(); });
     const uint32_t shared_bytes = program->shared.n_bytes;
     cudaError_t code = cudaSuccess;
@@ -340,7 +342,8 @@ enum kg_status kg_cuda_persistent_step(struct kg_cuda_backend *cuda, struct kg_p
     }
     program->id = id;
     program->position = position;
-    split_keys(program, position + 1);
+    program->turns.factors = rope_factors;
+    split_keys(program, position);
     void *params[] = { program };
     code = cudaLaunchCooperativeKernel(kernel, dim3((unsigned)cuda->n_sms), dim3(THREADS), params, shared_bytes,
                                        cuda->stream);

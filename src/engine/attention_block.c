@@ -82,8 +82,8 @@ enum kg_status kg_pass_attention(const struct kg_pass *p, uint32_t layer, const 
     KG_TRY(write_cache(p, layer));
     KG_TRY(attend(p, layer, w->sinks));
     KG_TRY(kg_pass_tap_layer(p, layer, "attn", b->attn, q_cols));
-    KG_TRY(kg_pass_linear(p, b->attn, &w->attn_out, w->attn_out_bias, p->activations, b->projected));
-    KG_TRY(kg_pass_tap_layer(p, layer, "attn_out", b->projected, n_embd));
+    KG_TRY(kg_pass_linear(p, b->attn, &w->attn_out, w->attn_out_bias, p->residual, b->projected));
+    KG_TRY(kg_pass_tap_layer_as(p, layer, "attn_out", KG_TAPPED_RESIDUAL, b->projected, n_embd));
     KG_TRY(kg_pass_add_projected(p));
-    return kg_pass_tap_layer(p, layer, "attn_residual", b->x, n_embd);
+    return kg_pass_tap_layer_as(p, layer, "attn_residual", KG_TAPPED_RESIDUAL, b->x, n_embd);
 }

@@ -46,7 +46,8 @@ struct kg_decode_step_args {
     const struct kg_activation_buffers *buffers;
     void *workspace; /* the session's */
     enum kg_precision activations;
-    int32_t id; /* KG_ID_IN_PLACE: buffers->ids[0] holds it */
+    const float *rope_factors; /* of this step, as in ops/rope.h */
+    int32_t id;                /* KG_ID_IN_PLACE: buffers->ids[0] holds it */
     uint32_t position;
     /* The step by the operations of the table, once buffers->ids[0] is the id; for a back end that adds only how they are
      * enqueued. Neither uploads nor downloads. */

@@ -32,7 +32,7 @@ static enum kg_status ffn_gated(const struct kg_pass *p, uint32_t layer, const s
     KG_TRY(kg_pass_tap_layer(p, layer, "ffn_up", b->up, n_ff));
     KG_TRY(gated(p, p->n_rows));
     KG_TRY(kg_pass_tap_layer(p, layer, "ffn_act", b->gate, n_ff));
-    return kg_pass_linear(p, b->gate, &w->down, w->down_bias, p->activations, b->projected);
+    return kg_pass_linear(p, b->gate, &w->down, w->down_bias, p->residual, b->projected);
 }
 
 static enum kg_status ffn_gelu(const struct kg_pass *p, uint32_t layer, const struct kg_layer_weights *w) {
@@ -45,12 +45,12 @@ static enum kg_status ffn_gelu(const struct kg_pass *p, uint32_t layer, const st
     KG_TRY(kg_pass_tap_layer(p, layer, "ffn_up", b->up, n_ff));
     KG_TRY(p->ops->gelu(p->backend, &gelu, p->err));
     KG_TRY(kg_pass_tap_layer(p, layer, "ffn_act", b->up, n_ff));
-    return kg_pass_linear(p, b->up, &w->down, w->down_bias, p->activations, b->projected);
+    return kg_pass_linear(p, b->up, &w->down, w->down_bias, p->residual, b->projected);
 }
 
 /* Rows of x through the matrices of the experts chosen; n_sharing rows of y are of one of x. */
 static enum kg_status experts_linear(const struct kg_pass *p, const void *x, const struct kg_weight *weight,
-                                     const float *bias, void *y, uint32_t n_sharing) {
+                                     const float *bias, void *y, uint32_t n_sharing, bool wide_output) {
     const struct kg_experts_linear_args args = { .activations = p->activations,
                                                  .x = x,
                                                  .weight = *weight,
@@ -60,7 +60,8 @@ static enum kg_status experts_linear(const struct kg_pass *p, const void *x, con
                                                  .y = y,
                                                  .n_rows = p->n_rows * p->config->n_experts_used,
                                                  .n_sharing = n_sharing,
-                                                 .workspace = p->session->workspace.data };
+                                                 .workspace = p->session->workspace.data,
+                                                 .wide_output = wide_output };
     return p->ops->experts_linear(p->backend, &args, p->err);
 }
 
@@ -83,7 +84,7 @@ static enum kg_status route(const struct kg_pass *p, uint32_t layer, const struc
 static enum kg_status ffn_experts(const struct kg_pass *p, uint32_t layer, const struct kg_layer_weights *w) {
     const struct kg_activation_buffers *b = p->buffers;
     const uint32_t n_used = p->config->n_experts_used, n_ff = p->config->n_ff, n_embd = p->config->n_embd;
-    const struct kg_experts_combine_args combine = { .activations = p->activations,
+    const struct kg_experts_combine_args combine = { .activations = p->residual,
                                                      .x = b->expert_out,
                                                      .weights = b->expert_weights,
                                                      .y = b->projected,
@@ -91,14 +92,14 @@ static enum kg_status ffn_experts(const struct kg_pass *p, uint32_t layer, const
                                                      .n_used = n_used,
                                                      .n_cols = n_embd };
     KG_TRY(route(p, layer, w));
-    KG_TRY(experts_linear(p, b->norm, &w->gate, w->gate_bias, b->gate, n_used));
+    KG_TRY(experts_linear(p, b->norm, &w->gate, w->gate_bias, b->gate, n_used, false));
     KG_TRY(kg_pass_tap_layer(p, layer, "ffn_gate", b->gate, n_used * n_ff));
-    KG_TRY(experts_linear(p, b->norm, &w->up, w->up_bias, b->up, n_used));
+    KG_TRY(experts_linear(p, b->norm, &w->up, w->up_bias, b->up, n_used, false));
     KG_TRY(kg_pass_tap_layer(p, layer, "ffn_up", b->up, n_used * n_ff));
     KG_TRY(gated(p, p->n_rows * n_used));
     KG_TRY(kg_pass_tap_layer(p, layer, "ffn_act", b->gate, n_used * n_ff));
-    KG_TRY(experts_linear(p, b->gate, &w->down, w->down_bias, b->expert_out, 1));
-    KG_TRY(kg_pass_tap_layer(p, layer, "expert_out", b->expert_out, n_used * n_embd));
+    KG_TRY(experts_linear(p, b->gate, &w->down, w->down_bias, b->expert_out, 1, p->residual != p->activations));
+    KG_TRY(kg_pass_tap_layer_as(p, layer, "expert_out", KG_TAPPED_RESIDUAL, b->expert_out, n_used * n_embd));
     return p->ops->experts_combine(p->backend, &combine, p->err);
 }
 
@@ -111,7 +112,7 @@ enum kg_status kg_pass_ffn(const struct kg_pass *p, uint32_t layer, const struct
     KG_TRY(kg_pass_norm(p, b->x, w->ffn_norm, w->ffn_norm_bias, b->norm, p->n_rows));
     KG_TRY(kg_pass_tap_layer(p, layer, "ffn_norm", b->norm, n_embd));
     KG_TRY(KINDS[p->config->ffn](p, layer, w));
-    KG_TRY(kg_pass_tap_layer(p, layer, "ffn_out", b->projected, n_embd));
+    KG_TRY(kg_pass_tap_layer_as(p, layer, "ffn_out", KG_TAPPED_RESIDUAL, b->projected, n_embd));
     KG_TRY(kg_pass_add_projected(p));
-    return kg_pass_tap_layer(p, layer, "out", b->x, n_embd);
+    return kg_pass_tap_layer_as(p, layer, "out", KG_TAPPED_RESIDUAL, b->x, n_embd);
 }

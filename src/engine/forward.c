@@ -14,7 +14,7 @@ static enum kg_status output(const struct kg_pass *p, const struct kg_logit_rows
     if (wanted->n_rows == 0) return KG_OK;
 
     const uint32_t first = p->n_rows - wanted->n_rows;
-    const char *x = (const char *)b->x + first * n_embd * elem;
+    const char *x = (const char *)b->x + first * n_embd * kg_precision_bytes(p->residual);
     KG_TRY(kg_pass_norm(p, x, w->output_norm, w->output_norm_bias, b->norm, wanted->n_rows));
     if (p->session->tap)
         KG_TRY(kg_pass_tap(p, "output_norm", KG_TAPPED_ACTIVATIONS, b->norm, wanted->n_rows, p->config->n_embd,
@@ -39,7 +39,7 @@ static enum kg_status output(const struct kg_pass *p, const struct kg_logit_rows
 static enum kg_status all_layers(const struct kg_pass *p) {
     const struct kg_model_weights *w = kg_model_weights(p->session->model);
     const struct kg_activation_buffers *b = p->buffers;
-    const struct kg_embedding_args embed = { .activations = p->activations,
+    const struct kg_embedding_args embed = { .activations = p->residual,
                                              .weight = w->embedding,
                                              .ids = b->ids,
                                              .n_rows = p->n_rows,
@@ -48,7 +48,7 @@ static enum kg_status all_layers(const struct kg_pass *p) {
                                              .position = p->position };
     KG_TRY(p->ops->embedding(p->backend, &embed, p->err));
     if (p->session->tap)
-        KG_TRY(kg_pass_tap(p, "embd", KG_TAPPED_ACTIVATIONS, b->x, p->n_rows, p->config->n_embd, p->position));
+        KG_TRY(kg_pass_tap(p, "embd", KG_TAPPED_RESIDUAL, b->x, p->n_rows, p->config->n_embd, p->position));
     for (uint32_t layer = 0; layer < p->config->n_layers; layer++) {
         KG_TRY(kg_pass_attention(p, layer, &w->layers[layer]));
         KG_TRY(kg_pass_ffn(p, layer, &w->layers[layer]));
@@ -73,6 +73,7 @@ static enum kg_status whole_step(const struct kg_pass *p, int32_t id, const stru
                                               .buffers = p->buffers,
                                               .workspace = p->session->workspace.data,
                                               .activations = p->activations,
+                                              .rope_factors = kg_session_rope_factors(p->session),
                                               .id = id,
                                               .position = p->position,
                                               .walk = walk_step,
@@ -90,6 +91,7 @@ enum kg_status kg_forward(struct kg_session *session, const int32_t *ids, uint32
                                .config = session->config,
                                .buffers = &session->buffers,
                                .activations = session->options.activations,
+                               .residual = kg_residual_precision(session->config, session->options.activations),
                                .n_rows = n_rows,
                                .position = position,
                                .err = err };

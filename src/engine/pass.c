@@ -29,7 +29,9 @@ enum kg_status kg_pass_tap(const struct kg_pass *p, const char *name, enum kg_ta
         s->tap_rows = kg_xrealloc(s->tap_rows, n * sizeof(float));
         s->tap_capacity = n;
     }
-    const enum kg_precision precision = type == KG_TAPPED_ACTIVATIONS ? p->activations : KG_PRECISION_F32;
+    const enum kg_precision precision = type == KG_TAPPED_ACTIVATIONS ? p->activations
+                                        : type == KG_TAPPED_RESIDUAL  ? p->residual
+                                                                      : KG_PRECISION_F32;
     const size_t size_bytes = n * kg_precision_bytes(precision); /* of int32 too */
     KG_TRY(
         p->ops->download(p->backend, (char *)s->tap_rows + (n * sizeof(float) - size_bytes), data, size_bytes, p->err));
@@ -74,7 +76,8 @@ enum kg_status kg_pass_norm(const struct kg_pass *p, const void *x, const float 
                                           .y = y,
                                           .n_rows = n_rows,
                                           .n_cols = p->config->n_embd,
-                                          .eps = p->config->norm_eps };
+                                          .eps = p->config->norm_eps,
+                                          .wide_input = p->residual != p->activations };
     return p->ops->rmsnorm(p->backend, &args, p->err);
 }
 
@@ -92,7 +95,7 @@ enum kg_status kg_pass_linear(const struct kg_pass *p, const void *x, const stru
 }
 
 enum kg_status kg_pass_add_projected(const struct kg_pass *p) {
-    const struct kg_add_args args = { .activations = p->activations,
+    const struct kg_add_args args = { .activations = p->residual,
                                       .a = p->buffers->x,
                                       .b = p->buffers->projected,
                                       .y = p->buffers->x,

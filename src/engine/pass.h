@@ -10,7 +10,7 @@ struct kg_pass {
     const struct kg_backend_ops *ops;
     const struct kg_model_config *config;
     const struct kg_activation_buffers *buffers;
-    enum kg_precision activations;
+    enum kg_precision activations, residual; /* residual: of x and of what is added to it */
     uint32_t n_rows, position;
     struct kg_error *err;
 };
@@ -21,8 +21,9 @@ struct kg_pass {
         if (try_status) return try_status;                                                                             \
     } while (0)
 
-/* Rows to the session's tap as float32 in host memory: activations, or float32 or int32 as they are in the back end. */
-enum kg_tapped { KG_TAPPED_ACTIVATIONS, KG_TAPPED_F32, KG_TAPPED_I32 };
+/* Rows to the session's tap as float32 in host memory: activations, of the residual stream, or float32 or int32 as they are
+ * in the back end. */
+enum kg_tapped { KG_TAPPED_ACTIVATIONS, KG_TAPPED_RESIDUAL, KG_TAPPED_F32, KG_TAPPED_I32 };
 KG_WARN_UNUSED enum kg_status kg_pass_tap(const struct kg_pass *pass, const char *name, enum kg_tapped type,
                                           const void *data, uint32_t n_rows, uint32_t n_cols, uint32_t first_position);
 /* All rows as "blk.<layer>.<what>"; nothing without a tap. */
@@ -31,7 +32,7 @@ KG_WARN_UNUSED enum kg_status kg_pass_tap_layer(const struct kg_pass *pass, uint
 KG_WARN_UNUSED enum kg_status kg_pass_tap_layer_as(const struct kg_pass *pass, uint32_t layer, const char *what,
                                                    enum kg_tapped type, const void *data, uint32_t n_cols);
 
-/* Of the model's kind: rmsnorm, or layernorm with the bias. */
+/* Of the residual stream, by the model's kind: rmsnorm, or layernorm with the bias. */
 KG_WARN_UNUSED enum kg_status kg_pass_norm(const struct kg_pass *pass, const void *x, const float *weight,
                                            const float *bias, void *y, uint32_t n_rows);
 KG_WARN_UNUSED enum kg_status kg_pass_linear(const struct kg_pass *pass, const void *x, const struct kg_weight *weight,

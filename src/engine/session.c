@@ -11,6 +11,7 @@ static enum kg_status make_buffers(struct kg_session *s, struct kg_error *err) {
     const struct kg_model_config *c = s->config;
     struct kg_activation_buffers *b = &s->buffers;
     const uint64_t rows = b->max_rows, elem = kg_precision_bytes(s->options.activations);
+    const uint64_t residual = kg_precision_bytes(kg_residual_precision(c, s->options.activations));
     const uint64_t heads = (uint64_t)c->n_heads * c->head_dim, kv_heads = (uint64_t)c->n_kv_heads * c->head_dim;
     const uint64_t n_parts = c->n_experts_used > 0 ? c->n_experts_used : 1;
     const struct {
@@ -18,7 +19,7 @@ static enum kg_status make_buffers(struct kg_session *s, struct kg_error *err) {
         uint64_t n_rows, n_cols, elem_bytes;
     } parts[] = {
         { (void **)&b->ids, rows, 1, sizeof *b->ids },
-        { &b->x, rows, c->n_embd, elem },
+        { &b->x, rows, c->n_embd, residual },
         { &b->norm, rows, c->n_embd, elem },
         { &b->q, rows, heads, elem },
         { &b->attn, rows, heads, elem },
@@ -26,11 +27,11 @@ static enum kg_status make_buffers(struct kg_session *s, struct kg_error *err) {
         { &b->v, rows, kv_heads, elem },
         { &b->gate, rows * n_parts, c->n_ff, elem },
         { &b->up, rows * n_parts, c->n_ff, elem },
-        { &b->projected, rows, c->n_embd, elem },
+        { &b->projected, rows, c->n_embd, residual },
         { (void **)&b->router_logits, rows, c->n_experts, sizeof *b->router_logits },
         { (void **)&b->expert_ids, rows, c->n_experts_used, sizeof *b->expert_ids },
         { (void **)&b->expert_weights, rows, c->n_experts_used, sizeof *b->expert_weights },
-        { &b->expert_out, rows * c->n_experts_used, c->n_embd, elem },
+        { &b->expert_out, rows * c->n_experts_used, c->n_embd, residual },
         { (void **)&b->logits, b->logit_rows, c->n_vocab, sizeof *b->logits },
         { (void **)&b->history, s->backend->ops->draws ? 1 : 0, (uint64_t)s->options.n_ctx + 1, sizeof *b->history },
     };

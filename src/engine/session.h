@@ -17,21 +17,27 @@ enum { KG_DRAWS_WAITING = 2 };
 /* Back-end memory, all of max_rows rows unless said otherwise, in one block of the session. */
 struct kg_activation_buffers {
     int32_t *ids;    /* (max_rows) */
-    void *x;         /* (max_rows, n_embd), the residual stream */
+    void *x;         /* (max_rows, n_embd), the residual stream (kg_residual_precision) */
     void *norm;      /* (max_rows, n_embd) */
     void *q, *attn;  /* (max_rows, n_heads * head_dim) */
     void *k, *v;     /* (max_rows, n_kv_heads * head_dim) */
     void *gate, *up; /* (max_rows, n_ff); with experts (max_rows, n_experts_used, n_ff) */
-    void *projected; /* (max_rows, n_embd), what is added to x */
+    void *projected; /* (max_rows, n_embd), what is added to x, of its precision */
     /* With experts only. */
     float *router_logits;  /* (max_rows, n_experts) */
     int32_t *expert_ids;   /* (max_rows, n_experts_used) */
     float *expert_weights; /* (max_rows, n_experts_used) */
-    void *expert_out;      /* (max_rows, n_experts_used, n_embd) */
+    void *expert_out;      /* (max_rows, n_experts_used, n_embd), of x's precision */
     float *logits;         /* (logit_rows, n_vocab), float32 in every precision */
     int32_t *history;      /* (n_ctx + 1), the ids that a draw's penalty sees; only where the back end draws */
     uint32_t max_rows, logit_rows;
 };
+
+/* Of x, and of what is added to it. */
+static inline enum kg_precision kg_residual_precision(const struct kg_model_config *config,
+                                                      enum kg_precision activations) {
+    return config->wide_residual ? KG_PRECISION_F32 : activations;
+}
 
 enum kg_rope_list { KG_ROPE_LIST_MIXED, KG_ROPE_LIST_SHORT, KG_ROPE_LIST_LONG };
 

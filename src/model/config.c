@@ -20,6 +20,7 @@ static const struct kg_architecture ARCHITECTURES[] = {
       .has_sinks = true,
       .slides = true,
       .window_period = 2,
+      .wide_residual = true,
       .yarn_exact = true },
     { .name = "gpt2", .bit = KG_ARCH_GPT2, .norm = KG_NORM_LAYER, .ffn = KG_FFN_GELU },
 };

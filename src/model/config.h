@@ -26,6 +26,7 @@ struct kg_architecture {
     bool has_sinks;
     bool slides;            /* may have windows; for others a window shorter than the context is refused */
     uint32_t window_period; /* as in struct kg_model_config, if the file does not say */
+    bool wide_residual;     /* as in struct kg_model_config */
     bool yarn_exact;        /* as published: the ramp is not rounded to whole pairs */
 };
 

@@ -67,6 +67,7 @@ enum kg_status kg_config_ffn(struct kg_config_reader *in, struct kg_model_config
     uint32_t n_experts = 0;
     c->ffn = in->architecture->ffn;
     c->swiglu = in->architecture->swiglu;
+    c->wide_residual = in->architecture->wide_residual;
     if (c->ffn == KG_FFN_EXPERTS) return read_experts(in, c);
     const enum kg_status status = kg_config_count_or_none(in, "expert_count", &n_experts);
     if (status) return status;

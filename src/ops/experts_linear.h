@@ -10,6 +10,7 @@
 #include <kigo/engine.h>
 #include <kigo/status.h>
 #include "ops/weight.h"
+#include <stdbool.h>
 #include <stdint.h>
 
 struct kg_experts_linear_args {
@@ -23,6 +24,7 @@ struct kg_experts_linear_args {
     uint32_t n_rows;
     uint32_t n_sharing; /* >= 1, divides n_rows */
     void *workspace;    /* as in linear.h */
+    bool wide_output;   /* y is float32 whatever the activations are */
 };
 
 KG_WARN_UNUSED enum kg_status kg_experts_linear_check(const struct kg_experts_linear_args *args, struct kg_error *err);

@@ -5,6 +5,7 @@
 #include "base/threads.h"
 #include <kigo/engine.h>
 #include <kigo/status.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct kg_rmsnorm_args {
@@ -13,7 +14,8 @@ struct kg_rmsnorm_args {
     const float *weight; /* (n_cols) */
     void *y;             /* (n_rows, n_cols) */
     uint32_t n_rows, n_cols;
-    float eps; /* >= 0 */
+    float eps;       /* >= 0 */
+    bool wide_input; /* x is float32 whatever the activations are; y may be x only if they are float32 too */
 };
 
 KG_WARN_UNUSED enum kg_status kg_rmsnorm_check(const struct kg_rmsnorm_args *args, struct kg_error *err);

@@ -283,7 +283,8 @@ static void table_tensor(struct writing *w, const struct tiny_tensor *t, const c
     char name[NAME_SIZE];
     if (!(t->of & of)) return;
     snprintf(name, sizeof name, "%s%s", prefix, t->name);
-    shaped_tensor(w, name, t->role == MATRIX ? m->matrices : KG_DTYPE_F32, shape, is_matrix ? 0 : MEAN[t->role],
+    const enum kg_dtype matrices = m->mxfp4_experts && t->sides[2] == EXPERTS ? KG_DTYPE_MXFP4 : m->matrices;
+    shaped_tensor(w, name, t->role == MATRIX ? matrices : KG_DTYPE_F32, shape, is_matrix ? 0 : MEAN[t->role],
                   is_matrix ? 1 / sqrt((double)shape[0]) : DEVIATION[t->role]);
 }
 

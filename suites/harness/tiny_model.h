@@ -14,7 +14,8 @@ struct kg_tiny_model {
     uint32_t head_dim;                                                     /* 0: n_embd / n_heads, and no key says so */
     bool qkv_bias, other_bias /* of the layers' other matrices */, untied; /* qwen2 and llama */
     uint32_t window, n_experts, n_experts_used;                            /* phi3 and gpt-oss; gpt-oss; 0: no key */
-    bool long_short; /* phi3: two lists of rope factors, for an original context of half n_ctx */
+    bool long_short;    /* phi3: two lists of rope factors, for an original context of half n_ctx */
+    bool mxfp4_experts; /* gpt-oss: their matrices, whatever the others are */
     enum kg_dtype matrices;
     uint64_t seed;
 };

@@ -59,7 +59,7 @@ DEFINE_MUTANT(next_id, embedding, a.weight.data = (const char *)a.weight.data + 
 static enum kg_status norm_about_zero(struct kg_backend *backend, const struct kg_layernorm_args *args,
                                       struct kg_error *err) {
     const struct kg_rmsnorm_args a = { args->activations, args->x,      args->weight, args->y,
-                                       args->n_rows,      args->n_cols, args->eps };
+                                       args->n_rows,      args->n_cols, args->eps,    false };
     ck_assert_ptr_null(args->bias);
     return original->rmsnorm(backend, &a, err);
 }

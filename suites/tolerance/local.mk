@@ -54,3 +54,5 @@ check_PROGRAMS += suites/tolerance/test_mxfp4_tiles
 suites_tolerance_test_mxfp4_tiles_SOURCES = suites/tolerance/test_mxfp4_tiles.c
 check_PROGRAMS += suites/tolerance/test_mxfp4_ops
 suites_tolerance_test_mxfp4_ops_SOURCES = suites/tolerance/test_mxfp4_ops.c
+check_PROGRAMS += suites/tolerance/test_parts
+suites_tolerance_test_parts_SOURCES = suites/tolerance/test_parts.c

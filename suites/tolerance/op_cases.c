@@ -163,8 +163,8 @@ void kg_op_case_rmsnorm(struct kg_op_case *c) {
     kg_op_output_read_all(&c->device, &y, "rmsnorm");
     float *reference = kg_op_case_reference(c, rows * cols);
     if (reference) {
-        const struct kg_rmsnorm_args exact = { KG_PRECISION_F32, x,           weight,  reference,
-                                               args.n_rows,      args.n_cols, args.eps };
+        const struct kg_rmsnorm_args exact = { KG_PRECISION_F32, x,           weight,   reference,
+                                               args.n_rows,      args.n_cols, args.eps, false };
         kg_op_expect_ok(kg_cpu_rmsnorm(NULL, &exact, &err), &err);
     }
     const struct kg_tolerance tol = kg_op_case_tolerance(

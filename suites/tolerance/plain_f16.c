@@ -12,6 +12,7 @@ static const struct style SCALED_Q = { .steps = true, .scaled_q = true, .float32
 
 static enum kg_status embedding(const struct style *s, const struct kg_embedding_args *args, struct kg_error *err) {
     (void)s;
+    if (args->activations == KG_PRECISION_F32) return kg_cpu_embedding(NULL, args, err);
     const size_t n = (size_t)args->n_rows * args->weight.n_cols;
     struct kg_embedding_args wide = *args;
     float *y = kg_xcalloc(n + 1, sizeof *y);
@@ -25,7 +26,7 @@ static enum kg_status embedding(const struct style *s, const struct kg_embedding
 static enum kg_status rmsnorm(const struct style *s, const struct kg_rmsnorm_args *args, struct kg_error *err) {
     (void)err;
     const size_t n = args->n_cols;
-    float *x = widened(args->x, args->n_rows * n);
+    float *x = args->wide_input ? copied(args->x, args->n_rows * n) : widened(args->x, args->n_rows * n);
     for (size_t r = 0; r < args->n_rows; r++) {
         double sum = 0;
         for (size_t i = 0; i < n; i++) sum += (double)x[r * n + i] * x[r * n + i];
@@ -268,7 +269,8 @@ static enum kg_status softmax(const struct style *s, const struct kg_softmax_arg
 }
 
 static enum kg_status add(const struct style *s, const struct kg_add_args *args, struct kg_error *err) {
-    (void)s, (void)err;
+    (void)s;
+    if (args->activations == KG_PRECISION_F32) return kg_cpu_add(NULL, args, err);
     const size_t n = (size_t)args->n_rows * args->n_cols;
     float *a = widened(args->a, n), *b = widened(args->b, n);
     for (size_t i = 0; i < n; i++) a[i] += b[i];
@@ -303,7 +305,7 @@ static enum kg_status experts_linear(const struct style *s, const struct kg_expe
 
 static enum kg_status experts_combine(const struct style *s, const struct kg_experts_combine_args *args,
                                       struct kg_error *err) {
-    (void)err;
+    if (args->activations == KG_PRECISION_F32) return kg_cpu_experts_combine(NULL, args, err);
     return kg_plain_f16_experts_combine(s, args);
 }
 

@@ -1,3 +1,4 @@
+#include "engine/backend.h"
 #include "suites/tolerance/plain_f16_style.h"
 
 /* Row by row through the matrix of its expert. */
@@ -6,6 +7,7 @@ enum kg_status kg_plain_f16_experts_linear(const struct style *s, const struct k
                                                                     struct kg_error *),
                                            struct kg_error *err) {
     const size_t n_out = args->weight.n_rows / args->n_experts;
+    const enum kg_precision output = args->wide_output ? KG_PRECISION_F32 : KG_PRECISION_F16;
     enum kg_status status = KG_OK;
     for (size_t r = 0; r < args->n_rows && status == KG_OK; r++) {
         const size_t first = (size_t)args->ids[r] * n_out;
@@ -14,11 +16,11 @@ enum kg_status kg_plain_f16_experts_linear(const struct style *s, const struct k
         own.n_rows = (uint32_t)n_out;
         const struct kg_linear_args one = {
             .activations = KG_PRECISION_F16,
-            .output = KG_PRECISION_F16,
+            .output = output,
             .x = (const uint16_t *)args->x + r / args->n_sharing * own.n_cols,
             .weight = own,
             .bias = args->bias ? args->bias + first : NULL,
-            .y = (uint16_t *)args->y + r * n_out,
+            .y = (char *)args->y + r * n_out * kg_precision_bytes(output),
             .n_rows = 1,
         };
         status = linear(s, &one, err);

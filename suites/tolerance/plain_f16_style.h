@@ -3,6 +3,7 @@
 #define KIGO_SUITES_PLAIN_F16_STYLE_H
 
 #include "base/buffer.h"
+#include <string.h>
 #include "model/dtype.h"
 #include "ops/ops.h"
 #include <stdlib.h>
@@ -26,6 +27,12 @@ static inline float step(const struct style *s, double x) {
 static inline float *widened(const void *halves, size_t n) {
     float *x = kg_xcalloc(n + 1, sizeof *x);
     for (size_t i = 0; i < n; i++) x[i] = kg_f16_to_f32(((const uint16_t *)halves)[i]);
+    return x;
+}
+
+static inline float *copied(const float *from, size_t n) {
+    float *x = kg_xcalloc(n + 1, sizeof *x);
+    memcpy(x, from, n * sizeof *x);
     return x;
 }
 

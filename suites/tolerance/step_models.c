@@ -23,6 +23,14 @@
 #define QWEN2(embd, layers, heads, kv_heads, dim, ff, vocab, ...)                                                      \
     SHAPE("qwen2", embd, layers, heads, kv_heads, dim, ff, vocab, .seed = 3, .qkv_bias = true, __VA_ARGS__)
 
+/* Fused tensors, halves are turned; a window. */
+#define PHI3(embd, layers, heads, kv_heads, dim, ff, vocab, ...)                                                       \
+    SHAPE("phi3", embd, layers, heads, kv_heads, dim, ff, vocab, .seed = 4, .untied = true, __VA_ARGS__)
+/* Sinks, a window in every other layer, YaRN, experts. The seed: no expert is chosen by a hair (test_steps). */
+#define GPT_OSS(embd, layers, heads, kv_heads, dim, ff, vocab, ...)                                                    \
+    SHAPE("gpt-oss", embd, layers, heads, kv_heads, dim, ff, vocab, .seed = 5, .untied = true, __VA_ARGS__)
+#define GPT2(embd, layers, heads, dim, ff, vocab) SHAPE("gpt2", embd, layers, heads, heads, dim, ff, vocab, .seed = 6)
+
 enum { FEW = 20, LONG = 524, PAST_FOUR_SPLITS = 300 /* of 64 keys */ };
 
 /* Widths are odd multiples of 16 where that is not what a row is about; a step as one launch wants multiples of 16 (of 8 in
@@ -60,6 +68,41 @@ const struct kg_step_model kg_step_models[] = {
     { "long_head_128_group_8", LLAMA(48, 1, 8, 1, 128, 48, 261, .untied = true), LONG, 0, 0, false, true, false },
     { "long_32_kv_heads", LLAMA(32, 1, 32, 32, 16, 48, 261, .untied = true), PAST_FOUR_SPLITS, 0, 0, false, true,
       true },
+    { .name = "phi3_head_96_window_7",
+      .model = PHI3(112, 2, 4, 2, 96, 80, 261, .window = 7),
+      .n_ids = FEW,
+      .is_repeated = true },
+    { .name = "long_phi3_window_300",
+      .model = PHI3(48, 2, 2, 1, 32, 48, 261, .window = 300),
+      .n_ids = LONG,
+      .is_long = true },
+    { .name = "phi3_outgrows_12",
+      .model = { .architecture = "phi3",
+                 .n_vocab = 261,
+                 .n_ctx = 24,
+                 .n_embd = 64,
+                 .n_layers = 2,
+                 .n_heads = 4,
+                 .n_kv_heads = 4,
+                 .n_ff = 48,
+                 .head_dim = 32,
+                 .untied = true,
+                 .long_short = true,
+                 .seed = 4 },
+      .n_ids = FEW },
+    { .name = "gpt_oss_group_4",
+      .model = GPT_OSS(80, 4, 8, 2, 32, 48, 261, .window = 5, .n_experts = 6, .n_experts_used = 3),
+      .n_ids = FEW,
+      .is_repeated = true },
+    { .name = "gpt_oss_mxfp4_experts",
+      .model =
+          GPT_OSS(96, 2, 4, 1, 64, 64, 261, .window = 9, .n_experts = 4, .n_experts_used = 2, .mxfp4_experts = true),
+      .n_ids = FEW },
+    { .name = "long_gpt_oss_window_100",
+      .model = GPT_OSS(32, 2, 2, 1, 32, 32, 261, .window = 100, .n_experts = 3, .n_experts_used = 1),
+      .n_ids = PAST_FOUR_SPLITS,
+      .is_long = true },
+    { .name = "gpt2_head_40", .model = GPT2(80, 2, 2, 40, 112, 263), .n_ids = FEW, .is_repeated = true },
 };
 const size_t kg_n_step_models = KG_COUNT_OF(kg_step_models);
 
@@ -94,23 +137,23 @@ static void write_model(const struct kg_step_model *m, enum kg_precision precisi
     kg_tiny_model_write(path, &model, edits, n);
 }
 
-/* The logits of all positions, evaluated at once. */
-static void evaluate(const struct kg_step_work *w, const char *backend, const struct kg_backend_ops *ops,
+/* The logits of all positions, evaluated at once, or one after another. */
+static void evaluate(const struct kg_step_work *w, bool by_steps, const char *backend, const struct kg_backend_ops *ops,
                      enum kg_precision precision, float *out) {
     struct kg_step_engine engine;
     kg_step_engine_open(&engine, w->path, backend, ops);
     struct kg_session *session = kg_step_session(&engine, w->n_ids, precision);
-    kg_step_prefill(session, w->ids, w->n_ids, w->n_vocab, out);
+    (by_steps ? kg_step_decode : kg_step_prefill)(session, w->ids, w->n_ids, w->n_vocab, out);
     kg_session_free(session);
     kg_step_engine_close(&engine);
 }
 
-static double plain_nmse(const struct kg_step_work *w) {
+static double plain_nmse(const struct kg_step_work *w, bool by_steps) {
     double worst = 0;
     float *got = kg_xcalloc(w->n_ids * w->n_vocab, sizeof *got);
     for (size_t i = 0; i < KG_PLAIN_F16_LIMITS; i++) {
         struct kg_compare c;
-        evaluate(w, NULL, kg_plain_f16(i), KG_PRECISION_F16, got);
+        evaluate(w, by_steps, NULL, kg_plain_f16(i), KG_PRECISION_F16, got);
         for (size_t row = 0; row < w->n_ids; row++) {
             kg_compare_f32(got + row * w->n_vocab, w->want + row * w->n_vocab, w->n_vocab, &c);
             if (c.n_nonfinite > 0) ck_abort_msg("%s: the logits at %zu are not finite", kg_plain_f16(i)->name, row);
@@ -154,10 +197,10 @@ void kg_step_work_open(struct kg_record *rec, const struct kg_step_model *model,
     for (size_t i = 0; i < w->n_ids; i++) w->ids[i] = (int32_t)((31 * i * i + 17 * i + 5) % w->n_vocab);
     if (!k->want) {
         k->want = kg_xcalloc(w->n_ids * w->n_vocab, sizeof *k->want);
-        evaluate(w, "cpu", NULL, KG_PRECISION_F32, k->want);
+        evaluate(w, model->model.long_short, "cpu", NULL, KG_PRECISION_F32, k->want);
     }
     w->want = k->want;
-    if (half && k->plain_nmse <= 0) k->plain_nmse = plain_nmse(w);
+    if (half && k->plain_nmse <= 0) k->plain_nmse = plain_nmse(w, model->model.long_short);
     const double nmse_f16 = fmax(TIMES_PLAIN * TIMES_PLAIN * k->plain_nmse, KG_ROUNDOFF_F16 * KG_ROUNDOFF_F16);
     w->tol = (struct kg_tolerance){ .nmse = half ? nmse_f16 : NMSE_F32, .why = half ? WHY_F16 : WHY_F32 };
 }

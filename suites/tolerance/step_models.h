@@ -21,7 +21,8 @@ extern const struct kg_step_model kg_step_models[];
 extern const size_t kg_n_step_models;
 const struct kg_step_model *kg_step_model_find(const char *name); /* never NULL: an unknown name ends the program */
 
-/* A model's file, ids, and their logits at every position by the cpu reference in float32 from the same file. */
+/* A model's file, ids, and their logits at every position by the cpu reference in float32 from the same file; of a
+ * model that outgrows its rope factors as steps one after another give them. */
 struct kg_step_work {
     char *path;
     int32_t *ids; /* (n_ids) */

@@ -37,6 +37,16 @@ static const struct mutant {
     { "shifted_kv_slot", "head_24", kg_mutant_shifted_kv_slot, true },
     { "gate_and_up_exchanged", "ff_16_times_embd", kg_mutant_gate_and_up_exchanged, false },
     { "residual_dropped", "embd_2048", kg_mutant_residual_dropped, false },
+    { "window_one_longer", "phi3_head_96_window_7", kg_mutant_window_one_longer, false },
+    { "windows_ignored", "gpt_oss_group_4", kg_mutant_windows_ignored, false },
+    { "sinks_ignored", "gpt_oss_group_4", kg_mutant_sinks_ignored, false },
+    { "rope_magnitude_ignored", "phi3_outgrows_12", kg_mutant_rope_magnitude_ignored, false },
+    { "alpha_of_one", "gpt_oss_mxfp4_experts", kg_mutant_alpha_of_one, false },
+    { "up_without_one", "gpt_oss_group_4", kg_mutant_up_without_one, false },
+    { "expert_bias_ignored", "gpt_oss_mxfp4_experts", kg_mutant_expert_bias_ignored, false },
+    { "positions_ignored", "gpt2_head_40", kg_mutant_positions_ignored, false },
+    { "positions_from_zero", "gpt2_head_40", kg_mutant_positions_from_zero, true },
+    { "norm_bias_dropped", "gpt2_head_40", kg_mutant_norm_bias_dropped, false },
 };
 
 /* Models whose sessions are interleaved: the widths differ, so that a block's memory is laid out otherwise. */
@@ -103,9 +113,11 @@ static void expect_like_prefill(struct kg_record *rec, const struct step_case *c
     const bool half = c->target->activations == KG_PRECISION_F16;
     const struct kg_tolerance tol = { .nmse = half ? KG_WALK_NMSE_F16 : w->tol.nmse,
                                       .why = half ? KG_WALK_WHY_F16 : w->tol.why };
-    expect_rows(rec, "steps_against_prefill", stepped, prefilled, 0, w->n_ids, w->n_vocab, &tol);
+    /* Rows before a model outgrows its rope factors are turned by others than those of the same ids at once. */
+    const size_t first = c->model->model.long_short ? c->model->model.n_ctx / 2 : 0, at = first * w->n_vocab;
+    expect_rows(rec, "steps_against_prefill", stepped + at, prefilled + at, first, w->n_ids - first, w->n_vocab, &tol);
     if (strcmp(c->target->name, "cpu") == 0)
-        kg_expect_same_bits("steps, not prefill", stepped, prefilled, w->n_ids * w->n_vocab);
+        kg_expect_same_bits("steps, not prefill", stepped + at, prefilled + at, (w->n_ids - first) * w->n_vocab);
 }
 
 static void steps_from_empty(struct kg_record *rec, const void *arg) {

@@ -81,7 +81,7 @@ static void other_precisions(struct kg_record *rec, const void *arg) {
         kg_cpu_embedding(NULL,
                          &(struct kg_embedding_args){ .activations = p, .weight = w, .ids = ids, .n_rows = 1, .y = y },
                          &err[2]),
-        kg_cpu_rmsnorm(NULL, &(struct kg_rmsnorm_args){ p, x, x, y, 1, 4, 0 }, &err[3]),
+        kg_cpu_rmsnorm(NULL, &(struct kg_rmsnorm_args){ p, x, x, y, 1, 4, 0, false }, &err[3]),
         kg_cpu_add(NULL, &(struct kg_add_args){ p, x, x, y, 1, 4 }, &err[4]),
         kg_cpu_swiglu(NULL, &(struct kg_swiglu_args){ p, x, x, y, 1, 4, 0, 1, 0 }, &err[5]),
         kg_cpu_rope(NULL, &(struct kg_rope_args){ p, x, y, 1, 1, 4, 0, 4, KG_ROPE_HALF, 1e4f, 1, NULL, 1 }, &err[6]),
@@ -94,7 +94,8 @@ static void other_precisions(struct kg_record *rec, const void *arg) {
         kg_cpu_layernorm(NULL, &(struct kg_layernorm_args){ p, x, x, x, y, 1, 4, 0 }, &err[11]),
         kg_cpu_gelu(NULL, &(struct kg_gelu_args){ p, x, y, 1, 4, KG_GELU_TANH }, &err[12]),
         kg_cpu_softmax(NULL, &(struct kg_softmax_args){ p, x, y, 1, 4, 1 }, &err[13]),
-        kg_cpu_experts_linear(NULL, &(struct kg_experts_linear_args){ p, x, w, 1, NULL, ids, y, 1, 1, NULL }, &err[14]),
+        kg_cpu_experts_linear(NULL, &(struct kg_experts_linear_args){ p, x, w, 1, NULL, ids, y, 1, 1, NULL, false },
+                              &err[14]),
         kg_cpu_experts_combine(NULL, &(struct kg_experts_combine_args){ p, x, x, NULL, y, 1, 1, 4 }, &err[15]),
     };
     for (size_t i = 0; i < KG_COUNT_OF(status); i++) {

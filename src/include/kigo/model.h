@@ -61,6 +61,7 @@ struct kg_model_config {
     enum kg_ffn ffn;
     struct kg_swiglu_form swiglu;       /* gated, experts */
     uint32_t n_experts, n_experts_used; /* 0: there are none */
+    bool wide_residual; /* the residual stream leaves float16's range: it is float32 whatever the activations are */
     bool has_qkv_bias;
     bool tied_output; /* logits = token embedding times the last hidden state */
 };

@@ -22,7 +22,7 @@ static void route(const float *logits, uint32_t n_rows, uint32_t n_experts, uint
 static void softmax_over_the_chosen(struct kg_record *rec, const void *arg) {
     (void)arg;
     const float logits[] = { 0.69314718f, 1.38629436f, 0, 1.09861229f };
-    int32_t ids[2];
+    int32_t ids[2] = { 0 };
     float weights[2];
     const double want[] = { 4.0 / 7, 3.0 / 7 };
     const struct kg_tolerance tol = { .max_abs = 1e-7, .why = "the logarithms are rounded to float32" };
@@ -36,7 +36,7 @@ static void equal_logits_take_the_lower_expert(struct kg_record *rec, const void
     (void)rec;
     (void)arg;
     const float logits[] = { 1, 2, 2, 2, 1, 0, -0.0f, 0, -1, 0 };
-    int32_t ids[6];
+    int32_t ids[6] = { 0 };
     float weights[6];
     route(logits, 2, 5, 3, ids, weights);
     for (int j = 0; j < 3; j++) {
@@ -62,7 +62,7 @@ static void huge_logits(struct kg_record *rec, const void *arg) {
     (void)rec;
     (void)arg;
     const float logits[] = { -3e38f, 3e38f, 3e38f, 0 };
-    int32_t ids[3];
+    int32_t ids[3] = { 0 };
     float weights[3];
     route(logits, 1, 4, 3, ids, weights);
     const int32_t want[] = { 1, 2, 3 };
@@ -80,7 +80,7 @@ static void bad_logits_are_seen(struct kg_record *rec, const void *arg) {
     for (size_t b = 0; b < KG_COUNT_OF(BAD); b++)
         for (uint32_t place = 0; place < 5; place++) {
             float logits[10] = { 1, 2, 3, 4, 5, 5, 4, 3, 2, 1 }, weights[6];
-            int32_t ids[6];
+            int32_t ids[6] = { 0 };
             logits[place] = BAD[b];
             route(logits, 2, 5, 3, ids, weights);
             for (int j = 0; j < 3; j++) {

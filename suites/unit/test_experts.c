@@ -41,10 +41,9 @@ static void equal_logits_take_the_lower_expert(struct kg_record *rec, const void
     route(logits, 2, 5, 3, ids, weights);
     for (int j = 0; j < 3; j++) {
         ck_assert_int_eq(ids[j], j + 1);
+        ck_assert_int_eq(ids[3 + j], j);
         ck_assert_float_eq_tol(weights[j], 1.0f / 3, 1e-7f);
     }
-    const int32_t second[] = { 0, 1, 2 };
-    ck_assert_mem_eq(ids + 3, second, sizeof second);
 }
 
 static void one_of_one(struct kg_record *rec, const void *arg) {
@@ -65,8 +64,7 @@ static void huge_logits(struct kg_record *rec, const void *arg) {
     int32_t ids[3] = { 0 };
     float weights[3];
     route(logits, 1, 4, 3, ids, weights);
-    const int32_t want[] = { 1, 2, 3 };
-    ck_assert_mem_eq(ids, want, sizeof want);
+    for (int j = 0; j < 3; j++) ck_assert_int_eq(ids[j], j + 1);
     ck_assert_float_eq(weights[0], 0.5f);
     ck_assert_float_eq(weights[1], 0.5f);
     ck_assert_float_eq(weights[2], 0);

@@ -24,13 +24,20 @@ static double most_bytes_per_s(const char *backend_name) {
     return strcmp(backend_name, "cpu") == 0 ? 400e9 : 10e12;
 }
 
-/* Every token reads every tensor whole, but of an embedding table that is not the output matrix as well only a row. */
+/* Every token reads every tensor whole, but of an embedding table that is not the output matrix as well only a row, and of
+ * experts those that were chosen. */
 static void count_bytes(const struct kg_gguf *gguf, struct kg_haiku_bench *bench) {
+    uint32_t n_experts = 1, n_used = 1;
+    if (kg_gguf_get_u32(gguf, "gpt-oss.expert_count", &n_experts, NULL) != KG_OK ||
+        kg_gguf_get_u32(gguf, "gpt-oss.expert_used_count", &n_used, NULL) != KG_OK)
+        n_experts = n_used = 1;
     const bool tied = kg_gguf_find_tensor(gguf, "output.weight") == NULL;
     for (size_t i = 0; i < kg_gguf_n_tensors(gguf); i++) {
         const struct kg_gguf_tensor *const tensor = kg_gguf_tensor_at(gguf, i);
         bench->weight_bytes += tensor->size_bytes;
-        if (tied || !kg_str_eq(tensor->name, "token_embd.weight")) bench->streamed_bytes += tensor->size_bytes;
+        const bool of_experts = tensor->n_dims == 3;
+        if (tied || !kg_str_eq(tensor->name, "token_embd.weight"))
+            bench->streamed_bytes += of_experts ? tensor->size_bytes / n_experts * n_used : tensor->size_bytes;
     }
 }
 

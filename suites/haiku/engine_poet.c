@@ -38,7 +38,9 @@ static enum kg_status encode_request(const struct kg_engine_poet *poet, const st
     if (poet->plain) answer->prompt_text = user;
     else {
         const struct kg_chat_message message = { .role = "user", .content = user };
-        const enum kg_status status = kg_chat_render(poet->tokenizer, &message, 1, true, &answer->prompt_text, err);
+        const struct kg_chat_options options = { .date = request->chat->date };
+        const enum kg_status status =
+            kg_chat_render_with(poet->tokenizer, &message, 1, true, &options, &answer->prompt_text, err);
         free(user);
         if (status != KG_OK) return status;
     }

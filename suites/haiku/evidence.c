@@ -183,7 +183,7 @@ enum kg_status kg_haiku_judge(const struct kg_haiku_bench *bench, const struct k
     enum kg_status status = poet->answer(poet->self, request, &j.answer, err);
     j.answer_ns = kg_clock_monotonic_ns() - start_ns;
     if (status != KG_OK) return status;
-    if (what & KG_JUDGE_CHATML) status = check_prompt(bench, request, &j, err);
+    if (what & KG_JUDGE_CHAT) status = check_prompt(bench, request, &j, err);
     if (status == KG_OK) status = check_ids(bench, what, &j, err);
     if (status == KG_OK && what & KG_JUDGE_POEM) status = check_round_trip(bench, &j, err);
     if (status == KG_OK) {

@@ -13,7 +13,7 @@
 
 /* X(name, text) */
 #define KG_EVIDENCE_FAULT_LIST(X)                                                                                      \
-    X(PROMPT, "the prompt is not the request in ChatML")                                                               \
+    X(PROMPT, "the prompt is not the request in the model's chat format")                                              \
     X(IDS, "the ids are none the model can have written")                                                              \
     X(TEXT, "the text is not what the ids say")                                                                        \
     X(END, "the answer was not ended by the model")                                                                    \
@@ -55,7 +55,7 @@ KG_WARN_UNUSED enum kg_status kg_haiku_bench_open(const char *model_path, const 
 void kg_haiku_bench_close(struct kg_haiku_bench *bench);
 
 /* Always: ids, text, memory, allocations, time. Besides: */
-enum { KG_JUDGE_REPLAY = 1, KG_JUDGE_GOLDEN = 2, KG_JUDGE_POEM = 4, KG_JUDGE_CHATML = 8, KG_JUDGE_ALL = 15 };
+enum { KG_JUDGE_REPLAY = 1, KG_JUDGE_GOLDEN = 2, KG_JUDGE_POEM = 4, KG_JUDGE_CHAT = 8, KG_JUDGE_ALL = 15 };
 
 struct kg_haiku_judgement {
     struct kg_haiku_answer answer; /* owned */

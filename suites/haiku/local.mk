@@ -1,4 +1,5 @@
 libkigosuite_a_SOURCES += \
+	suites/haiku/as_llama.c suites/haiku/as_llama.h \
 	suites/haiku/bench.c \
 	suites/haiku/corrupt.c suites/haiku/corrupt.h \
 	suites/haiku/engine_poet.c \

@@ -11,8 +11,16 @@
 
 enum { KG_HAIKU_MAX_TOKENS = 64 };
 
+/* How a model's chat format lays out one request: before, the date (of formats that have one), between, what the user says,
+ * after. Spelled in the suites, so that the engine's formats are compared with something else than themselves. */
+struct kg_haiku_chat {
+    const char *before, *date, *between, *after;
+};
+extern const struct kg_haiku_chat KG_HAIKU_CHATML;
+
 /* The request, and how it is to be answered. */
 struct kg_haiku_request {
+    const struct kg_haiku_chat *chat; /* KG_HAIKU_CHATML unless set */
     const char *topic;
     const char *minute_word;
     char nonce[KG_NONCE_LEN + 1];
@@ -25,7 +33,7 @@ struct kg_haiku_request {
 struct kg_haiku_request kg_haiku_request_make(uint64_t topic, const char *minute_word, double temperature,
                                               uint64_t seed);
 
-/* malloc'ed: what the user says, and that in ChatML as the model must see it. */
+/* malloc'ed: what the user says, and that in the chat format as the model must see it. */
 char *kg_haiku_user_text(const struct kg_haiku_request *request);
 char *kg_haiku_prompt_text(const struct kg_haiku_request *request);
 
@@ -53,7 +61,7 @@ struct kg_engine_poet {
     const struct kg_tokenizer *tokenizer;
     uint32_t n_vocab;
     enum kg_precision precision; /* of activations and cache */
-    bool plain;                  /* the user's text alone is the prompt, for models that know no ChatML */
+    bool plain;                  /* the user's text alone is the prompt, for models that know no chat format */
 };
 KG_WARN_UNUSED enum kg_status kg_engine_poet_open(const char *backend_name, enum kg_precision precision,
                                                   const char *model_path, struct kg_engine_poet *poet,

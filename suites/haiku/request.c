@@ -40,11 +40,15 @@ static const char *const TOPICS[] = {
     "everything",
 };
 
+const struct kg_haiku_chat KG_HAIKU_CHATML = { .before = "<|im_start|>user\n",
+                                               .after = "<|im_end|>\n<|im_start|>assistant\n" };
+
 static const char NONCE_DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
 struct kg_haiku_request kg_haiku_request_make(uint64_t topic, const char *minute_word, double temperature,
                                               uint64_t seed) {
     struct kg_haiku_request request = {
+        .chat = &KG_HAIKU_CHATML,
         .topic = TOPICS[topic % KG_COUNT_OF(TOPICS)],
         .minute_word = minute_word,
         .sampler = KG_SAMPLER_DEFAULTS,
@@ -63,10 +67,11 @@ char *kg_haiku_user_text(const struct kg_haiku_request *request) {
                         request->minute_word, request->nonce);
 }
 
-/* Spelled out here rather than rendered, so that the engine's chat format is compared with something else than itself. */
 char *kg_haiku_prompt_text(const struct kg_haiku_request *request) {
     char *const user = kg_haiku_user_text(request);
-    char *const prompt = kg_xasprintf("<|im_start|>user\n%s<|im_end|>\n<|im_start|>assistant\n", user);
+    const struct kg_haiku_chat *const chat = request->chat;
+    char *const prompt = kg_xasprintf("%s%s%s%s%s", chat->before, chat->date ? chat->date : "",
+                                      chat->between ? chat->between : "", user, chat->after);
     free(user);
     return prompt;
 }

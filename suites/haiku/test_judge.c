@@ -26,7 +26,7 @@ static void corrupted_weights(struct kg_record *rec, const void *arg) {
     enum { N_REQUESTS = 3 };
     const struct kg_haiku_arg *const a = arg;
     const struct corrupt_row *const row = a->row;
-    struct kg_haiku_stage *const stage = kg_haiku_stage_open(rec, a->target);
+    struct kg_haiku_stage *const stage = kg_haiku_stage_open(rec, a->target, a->model);
     if (!stage) return;
     struct kg_engine_poet spoilt;
     struct kg_error err = { 0 };
@@ -79,7 +79,7 @@ static void pretender(struct kg_record *rec, const void *arg) {
     enum { TRIES = 10 }; /* the scheduler may make a fast pretender slow, once */
     const struct kg_haiku_arg *const a = arg;
     const struct paste_row *const row = a->row;
-    struct kg_haiku_stage *const stage = kg_haiku_stage_open(rec, a->target);
+    struct kg_haiku_stage *const stage = kg_haiku_stage_open(rec, a->target, a->model);
     if (!stage) return;
     struct kg_paste_poet paste = { .skill = row->skill, .engine = &stage->engine };
     const struct kg_poet poet = kg_paste_poet(&paste);

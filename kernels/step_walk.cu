@@ -1,9 +1,11 @@
-/* A token's walk through the layers in few launches, for models whose matrices are all F16 or all F32.
+/* A token's walk through the layers in few launches, for models whose matrices, but for experts' and router's, are all F16
+ * or all F32.
  *
  * At one row a launch costs as much as the reading of a small matrix, so what needs no other block's result is one kernel:
  *     turns             cos, sin of the token's position, once
  *     per layer         norm and q, k, v;  rope and cache;  attention (its two kernels);  attn_out and residual;
  *                       norm, gate, up and swiglu;  down and residual
+ *                       (experts: norm;  router's product;  router;  gate;  up;  swiglu;  down;  sum and residual)
  *     at the end        norm;  logits
  *
  * Matrix kernel (step_gemv_kernel): y[o] = f(sum_i n[i] W[o][i]), n = x or x * norm_weight / rms(x).
@@ -37,7 +39,7 @@ struct segment {
 enum combination { PLAIN, RESIDUAL, GATED };
 
 struct gemv_params {
-    const void *x;            /* (n_in) of T */
+    const void *x;            /* (n_in) of X */
     const float *norm_weight; /* (n_in) where the row is normalised */
     float eps;
     uint32_t n_in, parts;
@@ -61,12 +63,12 @@ template <> struct raw_chunk<KG_DTYPE_F32> : kg_raw_vector<float> {
 };
 
 /* x * norm_weight to shared memory, and 1 / sqrt(mean of squares + eps). Has a barrier: the row is there for all. */
-template <typename T> static __device__ float normalise(const gemv_params &p, float *row, float *sums) {
+template <typename X> static __device__ float normalise(const gemv_params &p, float *row, float *sums) {
     const uint32_t warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
     float squares = 0;
     for (uint32_t i = threadIdx.x * CHUNK; i < p.n_in; i += BLOCK_THREADS * CHUNK) {
         float x[CHUNK], w[CHUNK];
-        kg_load_vector(static_cast<const T *>(p.x) + i, x);
+        kg_load_vector(static_cast<const X *>(p.x) + i, x);
         kg_load_vector(p.norm_weight + i, w);
 #pragma unroll
         for (int j = 0; j < CHUNK; j++) {
@@ -85,20 +87,20 @@ template <typename T> static __device__ float normalise(const gemv_params &p, fl
     return 1.0f / sqrtf(total / (float)p.n_in + p.eps);
 }
 
-template <enum kg_dtype D, typename T, bool NORM>
+template <enum kg_dtype D, typename X, bool NORM>
 static __device__ __forceinline__ float add_chunk(const gemv_params &p, const float *row, const raw_chunk<D> &raw,
                                                   uint32_t i, float sum) {
     float x[CHUNK], w[CHUNK];
     if constexpr (NORM) kg_load_vector(row + i, x);
-    else kg_load_vector(static_cast<const T *>(p.x) + i, x);
+    else kg_load_vector(static_cast<const X *>(p.x) + i, x);
     raw.to_floats(w);
 #pragma unroll
     for (int j = 0; j < CHUNK; j++) sum = fmaf(x[j], w[j], sum);
     return sum;
 }
 
-/* Grid: outputs over WARPS / parts of them a block. Shared memory: n_in floats where NORM. */
-template <enum kg_dtype D, typename T, bool NORM, enum combination C>
+/* X, Y: of x and y. Grid: outputs over WARPS / parts of them a block. Shared memory: n_in floats where NORM. */
+template <enum kg_dtype D, typename X, typename Y, bool NORM, enum combination C>
 static __global__ void __launch_bounds__(BLOCK_THREADS) step_gemv_kernel(const gemv_params p) {
     constexpr int N = C == GATED ? 2 : 1; /* rows of W an output needs */
     extern __shared__ __align__(16) float row[];
@@ -123,7 +125,7 @@ static __global__ void __launch_bounds__(BLOCK_THREADS) step_gemv_kernel(const g
             if (first + k * step < p.n_in) raw[n][k].load_at(w[n], first + k * step);
 
     float inverse_rms = 1;
-    if constexpr (NORM) inverse_rms = normalise<T>(p, row, squares);
+    if constexpr (NORM) inverse_rms = normalise<X>(p, row, squares);
 
     float sum[N];
 #pragma unroll
@@ -131,7 +133,7 @@ static __global__ void __launch_bounds__(BLOCK_THREADS) step_gemv_kernel(const g
         sum[n] = 0;
 #pragma unroll
         for (int k = 0; k < PRELOADED; k++)
-            if (first + k * step < p.n_in) sum[n] = add_chunk<D, T, NORM>(p, row, raw[n][k], first + k * step, sum[n]);
+            if (first + k * step < p.n_in) sum[n] = add_chunk<D, X, NORM>(p, row, raw[n][k], first + k * step, sum[n]);
     }
 #pragma unroll 2
     for (uint32_t i = first + PRELOADED * step; i < p.n_in; i += step) {
@@ -139,7 +141,7 @@ static __global__ void __launch_bounds__(BLOCK_THREADS) step_gemv_kernel(const g
         for (int n = 0; n < N; n++) {
             raw_chunk<D> next;
             next.load_at(w[n], i);
-            sum[n] = add_chunk<D, T, NORM>(p, row, next, i, sum[n]);
+            sum[n] = add_chunk<D, X, NORM>(p, row, next, i, sum[n]);
         }
     }
 #pragma unroll
@@ -160,7 +162,7 @@ static __global__ void __launch_bounds__(BLOCK_THREADS) step_gemv_kernel(const g
         const float *bias = p.segments[s + n].bias;
         if (bias) total[n] += bias[o];
     }
-    T *y = static_cast<T *>(p.segments[s].y) + o;
+    Y *y = static_cast<Y *>(p.segments[s].y) + o;
     if constexpr (C == GATED) kg_store(y, p.gate(total[0], total[1]));
     else if constexpr (C == RESIDUAL) kg_store(y, kg_load(y) + total[0]);
     else kg_store(y, total[0]);
@@ -216,26 +218,33 @@ struct walk {
     struct kg_cuda_backend *cuda;
     const struct kg_decode_step_args *args;
     struct kg_error *err;
-    enum kg_precision activations;
-    enum kg_dtype dtype; /* of all matrices */
+    enum kg_precision activations, residual;
+    enum kg_dtype dtype; /* of the matrices */
 };
 
-template <enum kg_dtype D, typename T, bool NORM, enum combination C>
+template <enum kg_dtype D, typename X, typename Y, bool NORM, enum combination C>
 static enum kg_status launch_gemv(const struct walk &w, gemv_params p) {
     p.parts = kg_gemv::parts_of(p.n_outputs, p.n_in, w.cuda->n_sms);
     const uint32_t outputs = WARPS / p.parts;
-    step_gemv_kernel<D, T, NORM, C>
+    step_gemv_kernel<D, X, Y, NORM, C>
         <<<(p.n_outputs + outputs - 1) / outputs, BLOCK_THREADS, NORM ? p.n_in * sizeof(float) : 0, w.cuda->stream>>>(
             p);
     return kg_cuda_launched(w.err, "decode step: matrix");
 }
 
+/* Of the residual stream (R) into activations (T), or of these into the residual stream. */
+template <typename T, typename R, bool NORM, enum combination C>
+static enum kg_status gemv_of(const struct walk &w, const gemv_params &p) {
+    using X = typename std::conditional<C == RESIDUAL, T, R>::type;
+    using Y = typename std::conditional<C == RESIDUAL, R, T>::type;
+    return w.dtype == KG_DTYPE_F16 ? launch_gemv<KG_DTYPE_F16, X, Y, NORM, C>(w, p)
+                                   : launch_gemv<KG_DTYPE_F32, X, Y, NORM, C>(w, p);
+}
+
 template <bool NORM, enum combination C> static enum kg_status gemv(const struct walk &w, const gemv_params &p) {
-    const bool x_f16 = w.activations == KG_PRECISION_F16;
-    if (w.dtype == KG_DTYPE_F16)
-        return x_f16 ? launch_gemv<KG_DTYPE_F16, __half, NORM, C>(w, p)
-                     : launch_gemv<KG_DTYPE_F16, float, NORM, C>(w, p);
-    return x_f16 ? launch_gemv<KG_DTYPE_F32, __half, NORM, C>(w, p) : launch_gemv<KG_DTYPE_F32, float, NORM, C>(w, p);
+    if (w.activations == KG_PRECISION_F32) return gemv_of<float, float, NORM, C>(w, p);
+    return w.residual == KG_PRECISION_F32 ? gemv_of<__half, float, NORM, C>(w, p)
+                                          : gemv_of<__half, __half, NORM, C>(w, p);
 }
 
 static struct segment segment_of(const struct kg_weight *weight, const float *bias, void *y) {
@@ -281,9 +290,9 @@ static enum kg_status gate_and_up(const struct walk &w, const struct kg_layer_we
     return gemv<true, GATED>(w, p);
 }
 
-/* Nothing else of this walk uses `up`. */
+/* Nothing else of this walk uses `projected`. */
 static float2 *turns_of(const struct walk &w) {
-    return static_cast<float2 *>(w.args->buffers->up);
+    return static_cast<float2 *>(w.args->buffers->projected);
 }
 
 template <typename T, typename C> static void launch_rope(const struct walk &w, const rope_params &p) {
@@ -350,7 +359,7 @@ static enum kg_status begin(const struct walk &w) {
     const struct kg_model_config *c = w.args->config;
     const struct kg_activation_buffers *b = w.args->buffers;
     struct kg_embedding_args embed = {};
-    embed.activations = w.activations;
+    embed.activations = w.residual;
     embed.weight = w.args->weights->embedding;
     embed.ids = b->ids;
     embed.n_rows = 1;
@@ -362,31 +371,123 @@ static enum kg_status begin(const struct walk &w) {
     return kg_cuda_launched(w.err, "decode step: turns");
 }
 
-static enum kg_status finish(const struct walk &w) {
-    const struct kg_activation_buffers *b = w.args->buffers;
+/* buffers->norm = norm(x) */
+static enum kg_status normalise_x(const struct walk &w, const float *weight) {
     struct kg_rmsnorm_args norm = {};
     norm.activations = w.activations;
-    norm.x = b->x;
-    norm.weight = w.args->weights->output_norm;
-    norm.y = b->norm;
+    norm.x = w.args->buffers->x;
+    norm.weight = weight;
+    norm.y = w.args->buffers->norm;
     norm.n_rows = 1;
     norm.n_cols = w.args->config->n_embd;
     norm.eps = w.args->config->norm_eps;
-    TRY(kg_cuda_rmsnorm(&w.cuda->base, &norm, w.err));
-    struct kg_linear_args output = {};
-    output.activations = w.activations;
-    output.output = KG_PRECISION_F32;
-    output.x = b->norm;
-    output.weight = w.args->weights->output;
-    output.y = b->logits;
-    output.n_rows = 1;
-    output.workspace = w.args->workspace;
-    return kg_cuda_linear(&w.cuda->base, &output, w.err);
+    norm.wide_input = w.residual != w.activations;
+    return kg_cuda_rmsnorm(&w.cuda->base, &norm, w.err);
+}
+
+/* y (float32) = norm W + bias */
+static enum kg_status project_norm(const struct walk &w, const struct kg_weight *weight, const float *bias, float *y) {
+    struct kg_linear_args args = {};
+    args.activations = w.activations;
+    args.output = KG_PRECISION_F32;
+    args.x = w.args->buffers->norm;
+    args.weight = *weight;
+    args.bias = bias;
+    args.y = y;
+    args.n_rows = 1;
+    args.workspace = w.args->workspace;
+    return kg_cuda_linear(&w.cuda->base, &args, w.err);
+}
+
+static enum kg_status finish(const struct walk &w) {
+    TRY(normalise_x(w, w.args->weights->output_norm));
+    return project_norm(w, &w.args->weights->output, NULL, w.args->buffers->logits);
+}
+
+static enum kg_status route(const struct walk &w, const struct kg_layer_weights *layer) {
+    const struct kg_activation_buffers *b = w.args->buffers;
+    struct kg_router_args args = {};
+    args.logits = b->router_logits;
+    args.ids = b->expert_ids;
+    args.weights = b->expert_weights;
+    args.n_rows = 1;
+    args.n_experts = w.args->config->n_experts;
+    args.n_used = w.args->config->n_experts_used;
+    TRY(project_norm(w, &layer->router, layer->router_bias, b->router_logits));
+    return kg_cuda_router(&w.cuda->base, &args, w.err);
+}
+
+/* Rows of the experts chosen; n_sharing of them are of one row of x. */
+static enum kg_status multiply_experts(const struct walk &w, const struct kg_weight *weight, const float *bias,
+                                       const void *x, uint32_t n_sharing, void *y, bool wide_output) {
+    struct kg_experts_linear_args args = {};
+    args.activations = w.activations;
+    args.x = x;
+    args.weight = *weight;
+    args.n_experts = w.args->config->n_experts;
+    args.bias = bias;
+    args.ids = w.args->buffers->expert_ids;
+    args.y = y;
+    args.n_rows = w.args->config->n_experts_used;
+    args.n_sharing = n_sharing;
+    args.workspace = w.args->workspace;
+    args.wide_output = wide_output;
+    return kg_cuda_experts_linear(&w.cuda->base, &args, w.err);
+}
+
+static enum kg_status gate_experts(const struct walk &w) {
+    const struct kg_swiglu_form *form = &w.args->config->swiglu;
+    struct kg_swiglu_args args = {};
+    args.activations = w.activations;
+    args.gate = w.args->buffers->gate;
+    args.up = w.args->buffers->up;
+    args.n_rows = w.args->config->n_experts_used;
+    args.n_cols = w.args->config->n_ff;
+    args.limit = form->limit;
+    args.alpha = form->alpha;
+    args.up_offset = form->up_offset;
+    args.y = w.args->buffers->gate;
+    return kg_cuda_swiglu(&w.cuda->base, &args, w.err);
+}
+
+static enum kg_status add_experts(const struct walk &w) {
+    const struct kg_activation_buffers *b = w.args->buffers;
+    struct kg_experts_combine_args args = {};
+    args.activations = w.residual;
+    args.x = b->expert_out;
+    args.weights = b->expert_weights;
+    args.residual = b->x;
+    args.y = b->x;
+    args.n_rows = 1;
+    args.n_used = w.args->config->n_experts_used;
+    args.n_cols = w.args->config->n_embd;
+    return kg_cuda_experts_combine(&w.cuda->base, &args, w.err);
+}
+
+static enum kg_status ffn_experts(const struct walk &w, const struct kg_layer_weights *layer) {
+    const struct kg_activation_buffers *b = w.args->buffers;
+    TRY(normalise_x(w, layer->ffn_norm));
+    TRY(route(w, layer));
+    TRY(multiply_experts(w, &layer->gate, layer->gate_bias, b->norm, w.args->config->n_experts_used, b->gate, false));
+    TRY(multiply_experts(w, &layer->up, layer->up_bias, b->norm, w.args->config->n_experts_used, b->up, false));
+    TRY(gate_experts(w));
+    TRY(multiply_experts(w, &layer->down, layer->down_bias, b->gate, 1, b->expert_out, w.residual != w.activations));
+    return add_experts(w);
+}
+
+static enum kg_status ffn_gated(const struct walk &w, const struct kg_layer_weights *layer) {
+    TRY(gate_and_up(w, layer));
+    return add_to_residual(w, &layer->down, layer->down_bias, w.args->buffers->gate);
 }
 
 enum kg_status kg_cuda_step_walk(struct kg_cuda_backend *cuda, const struct kg_decode_step_args *args,
                                  struct kg_error *err) {
-    const struct walk w = { cuda, args, err, args->activations, args->weights->layers[0].q.dtype };
+    const struct walk w = { cuda,
+                            args,
+                            err,
+                            args->activations,
+                            kg_residual_precision(args->config, args->activations),
+                            args->weights->layers[0].q.dtype };
     TRY(begin(w));
     for (uint32_t i = 0; i < args->config->n_layers; i++) {
         const struct kg_layer_weights *layer = &args->weights->layers[i];
@@ -394,8 +495,7 @@ enum kg_status kg_cuda_step_walk(struct kg_cuda_backend *cuda, const struct kg_d
         TRY(rope_and_cache(w, i));
         TRY(attend(w, i));
         TRY(add_to_residual(w, &layer->attn_out, layer->attn_out_bias, args->buffers->attn));
-        TRY(gate_and_up(w, layer));
-        TRY(add_to_residual(w, &layer->down, layer->down_bias, args->buffers->gate));
+        TRY(args->config->ffn == KG_FFN_EXPERTS ? ffn_experts(w, layer) : ffn_gated(w, layer));
     }
     return finish(w);
 }
@@ -409,12 +509,17 @@ static bool table_is_original(const struct kg_backend_ops *ops) {
     return same;
 }
 
-static bool matrices_are(const struct kg_model_weights *weights, uint32_t n_layers, enum kg_dtype dtype) {
-    for (uint32_t i = 0; i < n_layers; i++) {
+static bool is_one(const struct kg_weight *w, enum kg_dtype dtype) {
+    return w->dtype == dtype && kg_dequant::rows_are_whole(w);
+}
+
+static bool matrices_are(const struct kg_model_weights *weights, const struct kg_model_config *c, enum kg_dtype dtype) {
+    for (uint32_t i = 0; i < c->n_layers; i++) {
         const struct kg_layer_weights *l = &weights->layers[i];
-        const struct kg_weight *all[] = { &l->q, &l->k, &l->v, &l->attn_out, &l->gate, &l->up, &l->down };
-        for (const struct kg_weight *w : all)
-            if (w->dtype != dtype || !kg_dequant::rows_are_whole(w)) return false;
+        for (const struct kg_weight *w : { &l->q, &l->k, &l->v, &l->attn_out })
+            if (!is_one(w, dtype)) return false;
+        for (const struct kg_weight *w : { &l->gate, &l->up, &l->down })
+            if (c->ffn != KG_FFN_EXPERTS && !is_one(w, dtype)) return false;
     }
     return true;
 }
@@ -422,9 +527,10 @@ static bool matrices_are(const struct kg_model_weights *weights, uint32_t n_laye
 bool kg_cuda_step_can_walk(const struct kg_cuda_backend *cuda, const struct kg_decode_step_args *args) {
     const struct kg_model_config *c = args->config;
     const enum kg_dtype dtype = args->weights->layers[0].q.dtype;
-    const uint64_t up_bytes = (uint64_t)c->n_ff * kg_precision_bytes(args->activations);
+    const uint64_t turns_bytes = (uint64_t)args->buffers->max_rows * c->n_embd *
+                                 kg_precision_bytes(kg_residual_precision(c, args->activations)); /* of `projected` */
     return table_is_original(cuda->base.ops) && (dtype == KG_DTYPE_F16 || dtype == KG_DTYPE_F32) &&
-           c->norm == KG_NORM_RMS && c->ffn == KG_FFN_GATED && c->rope_pairing != KG_ROPE_NONE && !c->has_positions &&
-           !c->wide_residual && c->n_embd <= MAX_NORM_COLS && c->n_rot / 2 * sizeof(float2) <= up_bytes &&
-           matrices_are(args->weights, c->n_layers, dtype);
+           c->norm == KG_NORM_RMS && c->ffn != KG_FFN_GELU && c->rope_pairing != KG_ROPE_NONE && !c->has_positions &&
+           c->n_embd <= MAX_NORM_COLS && c->n_rot / 2 * sizeof(float2) <= turns_bytes &&
+           matrices_are(args->weights, c, dtype);
 }

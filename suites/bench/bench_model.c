@@ -104,20 +104,47 @@ static struct kg_generate_result greedy(struct kg_session *session, const int32_
     return result;
 }
 
-/* Bytes of weights that a forward pass reads: all, but of an embedding that is not the output matrix too only some rows. */
-static double weight_bytes_read(void) {
+/* The experts' matrices, as a sum of measure(matrix), and the share of them that answers a token. */
+static double of_experts(double (*measure)(const struct kg_weight *w)) {
+    const struct kg_model_config *config = kg_model_config(stage.model);
+    double sum = 0;
+    for (uint32_t i = 0; config->ffn == KG_FFN_EXPERTS && i < config->n_layers; i++) {
+        const struct kg_layer_weights *l = &kg_model_weights(stage.model)->layers[i];
+        sum += measure(&l->gate) + measure(&l->up) + measure(&l->down);
+    }
+    return sum;
+}
+
+static double bytes_of(const struct kg_weight *w) {
+    return (double)kg_weight_row_bytes(w) * w->n_rows;
+}
+
+static double elems_of(const struct kg_weight *w) {
+    return (double)w->n_rows * w->n_cols;
+}
+
+static double idle_share(void) {
+    const struct kg_model_config *config = kg_model_config(stage.model);
+    return config->n_experts ? 1 - (double)config->n_experts_used / config->n_experts : 0;
+}
+
+/* Bytes of weights that a forward pass of n_rows reads: all, but of an embedding that is not the output matrix too only some
+ * rows, and of experts, for a single row, those chosen. */
+static double weight_bytes_read(size_t n_rows) {
     const struct kg_model_weights *w = kg_model_weights(stage.model);
     const bool tied = w->output.data == w->embedding.data;
-    return (double)kg_model_weight_bytes(stage.model) -
+    return (double)kg_model_weight_bytes(stage.model) - (n_rows == 1 ? idle_share() * of_experts(bytes_of) : 0) -
            (tied ? 0 : (double)(kg_weight_row_bytes(&w->embedding) * w->embedding.n_rows));
 }
 
-/* A multiply-add with each weight of the layers for each row, and with the output matrix for each row of logits. */
+/* A multiply-add with each weight of the layers (of experts, of those chosen) for each row, and with the output matrix for
+ * each row of logits. */
 static double flops_of(size_t n_rows, size_t n_logits) {
     const struct kg_model_weights *w = kg_model_weights(stage.model);
     const double matrix = (double)w->embedding.n_rows * w->embedding.n_cols;
     const double tables = w->output.data == w->embedding.data ? matrix : 2 * matrix;
-    return 2 * ((double)n_rows * ((double)kg_model_n_params(stage.model) - tables) + (double)n_logits * matrix);
+    const double layers = (double)kg_model_n_params(stage.model) - tables - idle_share() * of_experts(elems_of);
+    return 2 * ((double)n_rows * layers + (double)n_logits * matrix);
 }
 
 /* Of keys and values of n positions. */
@@ -193,7 +220,7 @@ static void record_prompts(struct kg_record *rec, const char *name,
     struct job job = job_open(rec, c);
     const struct kg_throttle_findings findings = kg_bench_guard(c->backend, measure, &job);
     kg_record_timing(rec, name, "host", "warm", job.samples_ns, N_SAMPLES,
-                     weight_bytes_read() + kv_bytes(c, c->n_prompt), flops_of(c->n_prompt, 1));
+                     weight_bytes_read(c->n_prompt) + kv_bytes(c, c->n_prompt), flops_of(c->n_prompt, 1));
     kg_bench_record_guarded(rec, name, &findings, N_SAMPLES);
     job_close(&job);
     (void)record_roofline(rec, c);
@@ -241,7 +268,7 @@ static void decode(struct kg_record *rec, const void *arg) {
     ck_assert_uint_gt(result->n_evals, 0);
     ck_assert_uint_eq(result->n_decode_allocations, 0);
     ck_assert_uint_eq(result->n_decode_waits, 0);
-    const double bytes = weight_bytes_read() + kv_bytes(c, c->n_prompt + c->n_tokens / 2);
+    const double bytes = weight_bytes_read(1) + kv_bytes(c, c->n_prompt + c->n_tokens / 2);
     const bool cold =
         bytes > 2 * (double)record_roofline(rec, c)->cache_bytes; /* no token finds what the last one read */
     kg_record_timing(rec, "token", "host", cold ? "cold" : "warm", result->token_ns, result->n_evals, bytes,

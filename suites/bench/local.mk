@@ -18,3 +18,5 @@ suites_bench_bench_sdpa_SOURCES = suites/bench/bench_sdpa.c
 check_PROGRAMS += suites/bench/bench_sdpa_peer
 suites_bench_bench_sdpa_peer_SOURCES = suites/bench/bench_sdpa_peer.c
 EXTRA_DIST += suites/bench/peers/torch_sdpa.py
+check_PROGRAMS += suites/bench/bench_mxfp4
+suites_bench_bench_mxfp4_SOURCES = suites/bench/bench_mxfp4.c

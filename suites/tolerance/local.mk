@@ -56,3 +56,5 @@ check_PROGRAMS += suites/tolerance/test_mxfp4_ops
 suites_tolerance_test_mxfp4_ops_SOURCES = suites/tolerance/test_mxfp4_ops.c
 check_PROGRAMS += suites/tolerance/test_parts
 suites_tolerance_test_parts_SOURCES = suites/tolerance/test_parts.c
+check_PROGRAMS += suites/tolerance/test_mxfp4_models
+suites_tolerance_test_mxfp4_models_SOURCES = suites/tolerance/test_mxfp4_models.c

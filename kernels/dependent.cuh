@@ -26,7 +26,7 @@ template <typename Params>
 static inline enum kg_status kg_launch_dependent(const struct kg_cuda_backend *cuda, void (*kernel)(Params), dim3 grid,
                                                  unsigned n_threads, const Params &params, const char *what,
                                                  struct kg_error *err, size_t shared_bytes = 0, unsigned cluster = 1) {
-    constexpr size_t UNASKED_SHARED_BYTES = 24 * 1024; /* with static memory of as much, a kernel need not ask */
+    constexpr size_t UNASKED_SHARED_BYTES = 8 * 1024; /* beside 40 KiB of static memory, a kernel need not ask */
     constexpr unsigned PORTABLE_CLUSTER = 8;
     cudaLaunchAttribute attributes[2] = {};
     attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;

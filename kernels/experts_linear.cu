@@ -106,8 +106,8 @@ extern "C" enum kg_status kg_cuda_experts_linear(struct kg_backend *backend, con
         return kg_fail(err, KG_ERR_UNSUPPORTED,
                        "experts_linear: %u columns by %u rows is too large for the cuda back end", w->n_cols,
                        args->n_rows);
-    const bool tiles = kg_mxfp4_in_tiles(cuda, w);
-    if (!tiles || args->activations != KG_PRECISION_F16) return run_any(cuda, args, tiles, err);
+    const struct kg_mxfp4_range *tiles = kg_mxfp4_in_tiles(cuda, w);
+    if (!tiles || args->activations != KG_PRECISION_F16) return run_any(cuda, args, tiles != NULL, err);
     const struct kg_mxfp4_product p = { .x = static_cast<const __half *>(args->x),
                                         .weight = static_cast<const uint8_t *>(w->data),
                                         .bias = args->bias,
@@ -119,6 +119,7 @@ extern "C" enum kg_status kg_cuda_experts_linear(struct kg_backend *backend, con
                                         .n_cols = w->n_cols,
                                         .n_experts = args->n_experts,
                                         .n_sharing = args->n_sharing,
+                                        .weight_f16 = tiles->f16,
                                         .workspace = args->workspace };
     return kg_mxfp4_multiply(cuda, &p, err);
 }

@@ -4,7 +4,6 @@
 #include "kernels/mxfp4/mxfp4.h"
 #include "kernels/mxfp4/tiles.cuh"
 #include <cstdlib>
-#include <cstring>
 
 namespace kg_mxfp4 {
 
@@ -15,6 +14,10 @@ enum {
     FILE_BLOCK_BYTES = 17,
     NAN_SCALE = 255,
     UNIT_SCALE = 127
+};
+
+struct scale_range {
+    uint32_t least, most;
 };
 
 /* Code of column c of a block as files have it. */
@@ -33,11 +36,23 @@ static __device__ uint32_t half_word(const uint8_t *block, uint32_t c) {
     return half;
 }
 
+/* A block of zeros counts as of scale 1. */
 static __device__ uint32_t arranged_scale(const uint8_t *block) {
     constexpr uint32_t MAGNITUDES = 0x77;
     uint32_t any = 0;
     for (int i = 1; i < FILE_BLOCK_BYTES; i++) any |= block[i] & MAGNITUDES;
     return any || block[0] == NAN_SCALE ? block[0] : (uint32_t)UNIT_SCALE;
+}
+
+/* The least and the largest scale byte of n_blocks blocks, a thread a block. */
+static __global__ void __launch_bounds__(ARRANGE_THREADS)
+    scan_kernel(const uint8_t *weight, size_t n_blocks, struct scale_range *range) {
+    const size_t i = (size_t)blockIdx.x * ARRANGE_THREADS + threadIdx.x;
+    const uint32_t e = i < n_blocks ? arranged_scale(weight + i * FILE_BLOCK_BYTES) : (uint32_t)UNIT_SCALE;
+    const uint32_t least = __reduce_min_sync(0xFFFFFFFFu, e), most = __reduce_max_sync(0xFFFFFFFFu, e);
+    if (threadIdx.x % 32 != 0) return;
+    atomicMin(&range->least, least);
+    atomicMax(&range->most, most);
 }
 
 /* Grid: groups. */
@@ -67,26 +82,17 @@ static __global__ void __launch_bounds__(ARRANGE_THREADS) arrange_kernel(uint8_t
 
 } // namespace kg_mxfp4
 
-/* Memory in tiles, by address. */
-struct kg_mxfp4_range {
-    const char *begin, *end;
-};
-
-static bool contains(const struct kg_mxfp4_range *r, const struct kg_weight *w) {
-    const char *data = static_cast<const char *>(w->data);
-    return data >= r->begin && data < r->end;
-}
-
-bool kg_mxfp4_in_tiles(const struct kg_cuda_backend *cuda, const struct kg_weight *weight) {
-    if (weight->dtype != KG_DTYPE_MXFP4) return false;
-    size_t low = 0, high = cuda->n_arranged;
+const struct kg_mxfp4_range *kg_mxfp4_in_tiles(const struct kg_cuda_backend *cuda, const struct kg_weight *weight) {
+    const char *data = static_cast<const char *>(weight->data);
+    size_t low = 0, high = weight->dtype == KG_DTYPE_MXFP4 ? cuda->n_arranged : 0;
     while (low < high) {
         const size_t middle = (low + high) / 2;
-        if (contains(&cuda->arranged[middle], weight)) return true;
-        if (static_cast<const char *>(weight->data) < cuda->arranged[middle].begin) high = middle;
+        const struct kg_mxfp4_range *r = &cuda->arranged[middle];
+        if (data >= r->begin && data < r->end) return r;
+        if (data < r->begin) high = middle;
         else low = middle + 1;
     }
-    return false;
+    return NULL;
 }
 
 void kg_mxfp4_forget(struct kg_cuda_backend *cuda, const void *data, uint64_t size_bytes) {
@@ -96,21 +102,39 @@ void kg_mxfp4_forget(struct kg_cuda_backend *cuda, const void *data, uint64_t si
         if (cuda->arranged[i].begin < begin || cuda->arranged[i].begin >= end)
             cuda->arranged[kept++] = cuda->arranged[i];
     cuda->n_arranged = kept;
-    if (kept > 0) return;
-    free(cuda->arranged);
-    cuda->arranged = NULL;
 }
 
-static enum kg_status remember(struct kg_cuda_backend *cuda, const char *begin, const char *end, struct kg_error *err) {
+static enum kg_status remember(struct kg_cuda_backend *cuda, const struct kg_mxfp4_range &range, struct kg_error *err) {
     if (cuda->n_arranged % kg_mxfp4::ARRANGED_AT_ONCE == 0) {
-        void *more = realloc(cuda->arranged, (cuda->n_arranged + kg_mxfp4::ARRANGED_AT_ONCE) * sizeof *cuda->arranged);
+        void *more = realloc(cuda->arranged, (cuda->n_arranged + kg_mxfp4::ARRANGED_AT_ONCE) * sizeof range);
         if (!more) return kg_fail(err, KG_ERR_NO_MEMORY, "cuda: no host memory to remember weights in tiles");
         cuda->arranged = static_cast<struct kg_mxfp4_range *>(more);
     }
     size_t at = cuda->n_arranged++;
-    for (; at > 0 && cuda->arranged[at - 1].begin > begin; at--) cuda->arranged[at] = cuda->arranged[at - 1];
-    cuda->arranged[at] = { begin, end };
+    for (; at > 0 && cuda->arranged[at - 1].begin > range.begin; at--) cuda->arranged[at] = cuda->arranged[at - 1];
+    cuda->arranged[at] = range;
     return KG_OK;
+}
+
+/* Waits for the device. */
+static enum kg_status scan(const struct kg_cuda_backend *cuda, const uint8_t *weight, size_t n_blocks,
+                           kg_mxfp4::scale_range *range, struct kg_error *err) {
+    using namespace kg_mxfp4;
+    scale_range *there = NULL;
+    *range = { UINT32_MAX, 0 };
+    cudaError_t code = cudaMalloc(&there, sizeof *there);
+    if (code != cudaSuccess) return kg_cuda_fail(err, "mxfp4: a weight's scales", code);
+    code = cudaMemcpyAsync(there, range, sizeof *range, cudaMemcpyHostToDevice, cuda->stream);
+    if (code == cudaSuccess) {
+        scan_kernel<<<(uint32_t)((n_blocks + ARRANGE_THREADS - 1) / ARRANGE_THREADS), ARRANGE_THREADS, 0,
+                      cuda->stream>>>(weight, n_blocks, there);
+        code = cudaGetLastError();
+    }
+    if (code == cudaSuccess) code = cudaMemcpyAsync(range, there, sizeof *range, cudaMemcpyDeviceToHost, cuda->stream);
+    if (code == cudaSuccess) code = cudaStreamSynchronize(cuda->stream);
+    const cudaError_t freed = cudaFree(there);
+    if (code == cudaSuccess) code = freed;
+    return code == cudaSuccess ? KG_OK : kg_cuda_fail(err, "mxfp4: a weight's scales", code);
 }
 
 enum kg_status kg_cuda_arrange_weight(struct kg_backend *backend, const struct kg_weight *weight, uint32_t n_matrices,
@@ -123,12 +147,16 @@ enum kg_status kg_cuda_arrange_weight(struct kg_backend *backend, const struct k
     if (weight->n_rows / n_matrices % GROUP_ROWS || weight->n_cols % TILE_COLS || group_bytes > cuda->shared_bytes ||
         reinterpret_cast<uintptr_t>(weight->data) % sizeof(uint4) != 0)
         return KG_OK;
+    uint8_t *data = static_cast<uint8_t *>(const_cast<void *>(weight->data));
+    const char *begin = static_cast<const char *>(weight->data), *end = begin + weight->n_rows * row_bytes;
+    scale_range scales;
+    enum kg_status status = scan(cuda, data, weight->n_rows * row_bytes / FILE_BLOCK_BYTES, &scales, err);
+    if (status) return status;
+    if (scales.least == 0 || scales.most == NAN_SCALE) return KG_OK;
     const cudaError_t code =
         cudaFuncSetAttribute(arrange_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)group_bytes);
     if (code != cudaSuccess) return kg_cuda_fail(err, "mxfp4: arranging weights", code);
-    uint8_t *data = static_cast<uint8_t *>(const_cast<void *>(weight->data));
-    const char *begin = static_cast<const char *>(weight->data);
-    enum kg_status status = remember(cuda, begin, begin + weight->n_rows * row_bytes, err);
+    status = remember(cuda, { begin, end, scales.least >= LEAST_F16_SCALE && scales.most <= MOST_F16_SCALE }, err);
     if (status) return status;
     arrange_kernel<<<weight->n_rows / GROUP_ROWS, ARRANGE_THREADS, group_bytes, cuda->stream>>>(data, weight->n_cols);
     status = kg_cuda_launched(err, "mxfp4: arranging weights");

@@ -85,14 +85,18 @@ static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg
         g.row = to.row, g.tiles = to.tiles, g.n_tiles = to.n_tiles;
     }
     const dim3 grid(n_split, (p->n_out + S::M - 1) / S::M, most_tiles(p, (uint32_t)S::N));
-    return kg_launch_dependent(cuda, gemm_kernel<S>, grid, GEMM_THREADS, g, "linear: mxfp4", err, S::BYTES, n_split);
+    return kg_launch_dependent(cuda, gemm_kernel<S>, grid, S::THREADS, g, "linear: mxfp4", err, S::BYTES, n_split);
 }
 
 using launcher = enum kg_status (*)(const struct kg_cuda_backend *, const struct kg_mxfp4_product *, uint32_t,
                                     struct kg_error *);
 /* By enum kg_mxfp4_gemm_tile. */
-static const launcher LAUNCHERS[] = { launch<gemm_shape<1, 64, 8, 6>>, launch<gemm_shape<1, 128, 6, 4>>,
-                                      launch<gemm_shape<2, 128, 8, 2>> };
+static const launcher LAUNCHERS[] = {
+    launch<gemm_shape<2, 1, 64, 10, 4, 216, 72>>,
+    launch<gemm_shape<4, 1, 64, 8, 2, 104, 64>>,
+    launch<gemm_shape<3, 1, 128, 8, 4, 144, 80>>,
+    launch<gemm_shape<2, 2, 128, 8, 2, 216, 72>>,
+};
 
 } // namespace kg_mxfp4
 

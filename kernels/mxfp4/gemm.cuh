@@ -1,15 +1,14 @@
 /* Many rows times MXFP4 weights in tiles (equation: mxfp4.h): the kernel, by Hopper's warpgroup products (sm_90a).
  *
- * A block takes M outputs of N rows and walks the columns, 64 at a time. The product is made the other way round,
+ * A block takes M outputs of N rows and walks the columns, a tile of 64 at a time. The product is made the other way round,
  * y^T = W x^T: W is the left operand, which may come from registers, where it is decoded; x is the right one, in shared
- * memory. The last warpgroup fetches rows of x, by index where there are experts, into a ring of STAGES; two warpgroups, the
- * workers, have WIDE x 64 outputs each, and read their weights AHEAD stages before they multiply them.
+ * memory. The last warpgroup fetches tiles of W and rows of x, by index where there are experts, into a ring of STAGES; the
+ * other WORKERS have WIDE x 64 outputs each.
  *
- * Numerics: a worker multiplies codes by their scale times 2^-SHIFT in float16, which is exact for scales 2^-19 to 2^5;
- * products are exact, sums float32. A block that has met another scale (the others' products are lost then) sums all of it again
- * by multiply_block, which is exact for every scale, and slower. Blocks of a cluster split the columns; their sums are
- * added in order of columns. Then the bias, and one rounding. A row's result depends on the variant and the split, not on
- * the other rows, as long as all scales are within these bounds; in a block that is not so, on the outputs it has. */
+ * Numerics: a worker multiplies codes by their scale times 2^-SHIFT in float16, which is exact (callers see to it that all
+ * scales are from LEAST_F16_SCALE to MOST_F16_SCALE); products are exact, sums float32. Blocks of a cluster split the
+ * columns; their sums are added in order of columns. Then the bias, and one rounding. A row's result depends on the variant
+ * and the split, not on the other rows. */
 #ifndef KIGO_KERNELS_MXFP4_GEMM_CUH
 #define KIGO_KERNELS_MXFP4_GEMM_CUH
 
@@ -21,7 +20,7 @@
 
 namespace kg_mxfp4 {
 
-enum { WORKERS = 2, GEMM_THREADS = (WORKERS + 1) * 128, WORKER_THREADS = WORKERS * 128, SHIFT = 4, ROW_BYTES = 128 };
+enum { SHIFT = 4, ROW_BYTES = 128 };
 
 /* Rows [first, first + size) of those sorted by expert. */
 struct gemm_tile {
@@ -36,15 +35,24 @@ struct gemm_params {
     uint32_t n_split; /* blocks of a cluster */
 };
 
-template <int WIDE_, int N_, int STAGES_, int AHEAD_> struct gemm_shape {
-    static constexpr int WIDE = WIDE_, N = N_, STAGES = STAGES_, AHEAD = AHEAD_;
-    static constexpr int M = WORKERS * WIDE * 64, STAGE_BYTES = N * ROW_BYTES;
+/* WORKER_REGISTERS and FETCH_REGISTERS share out what the launch gives WORKERS + 1 warpgroups. */
+template <int WORKERS_, int WIDE_, int N_, int STAGES_, int OPERANDS_, int WORKER_REGISTERS_, int FETCH_REGISTERS_>
+struct gemm_shape {
+    static constexpr int WORKERS = WORKERS_, WIDE = WIDE_, N = N_, STAGES = STAGES_;
+    static constexpr int OPERANDS = OPERANDS_; /* left operands of halves of a tile, in registers */
+    static constexpr int WORKER_THREADS = WORKERS * 128, THREADS = WORKER_THREADS + 128;
+    static constexpr int WORKER_REGISTERS = WORKER_REGISTERS_, FETCH_REGISTERS = FETCH_REGISTERS_;
+    static constexpr int LAUNCH_REGISTERS = 65536 / THREADS / 8 * 8;
+    static_assert(FETCH_REGISTERS + WORKERS * WORKER_REGISTERS <= (WORKERS + 1) * LAUNCH_REGISTERS,
+                  "what the launch has");
+    static_assert(OPERANDS == 2 || OPERANDS == 4, "halves of one tile or two");
+    static constexpr int M = WORKERS * WIDE * 64, GROUPS = M / GROUP_ROWS;
+    /* A stage: x, codes and scales of the groups. */
+    static constexpr int CODES = N * ROW_BYTES, SCALES = CODES + GROUPS * CODES_BYTES;
+    static constexpr int STAGE_BYTES = (SCALES + GROUPS * SCALES_BYTES + 1023) / 1024 * 1024; /* begins at 1024 */
     /* A row of sums lies so that neither writing columns of it nor reading it meets itself in the banks. */
-    static constexpr int SUM_FLOATS = M + 4, SUM_BYTES = N * SUM_FLOATS * 4;
-    static constexpr int RING_BYTES = STAGES * STAGE_BYTES;
+    static constexpr int SUM_FLOATS = M + 4, SUM_BYTES = N * SUM_FLOATS * 4, RING_BYTES = STAGES * STAGE_BYTES;
     static constexpr int BYTES = (RING_BYTES > SUM_BYTES ? RING_BYTES : SUM_BYTES) + 1024; /* to begin at 1024 */
-    static constexpr int FETCH_REGISTERS = 40, WORKER_REGISTERS = 232;
-    static_assert(FETCH_REGISTERS + WORKERS * WORKER_REGISTERS <= GEMM_THREADS / 128 * 168, "what the launch has");
 };
 
 /* A block's part. */
@@ -53,13 +61,6 @@ struct gemm_part {
     uint32_t group;               /* first of outputs, in groups */
     uint32_t begin, end;          /* columns, in tiles */
 };
-
-/* All four scales are 2^(108-127) to 2^(132-127). */
-__device__ __forceinline__ bool scales_fit(uint32_t e) {
-    constexpr uint32_t HIGH = 0x80808080, FROM_108 = 0x14141414, FROM_133 = 0x7B7B7B7B;
-    const uint32_t low = e & ~HIGH;
-    return ((((low + FROM_108) & ~e) | (~(low + FROM_133) & e)) & HIGH) == HIGH;
-}
 
 /* Placed codes of block `half` of a tile as the left operands of two products, times 2^(e-127-SHIFT). */
 __device__ __forceinline__ void scaled_operands(const lane_tile &tile, int half, unsigned (&a)[2][4]) {
@@ -76,189 +77,165 @@ __device__ __forceinline__ void scaled_operands(const lane_tile &tile, int half,
     }
 }
 
-/* Fetches rows of x, stage after stage; 128 threads, of which 8 share a row. */
+__device__ __forceinline__ void copy_16(unsigned to, const void *from, bool valid) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(valid ? 16 : 0) : "memory");
+}
+
+/* Copies of one of 128 threads, of which 8 share a row of x and 32 a group's codes. */
+template <typename S> struct fetcher {
+    static constexpr int PIECES = S::N / 16, GROUPS_EACH = S::GROUPS / 4;
+    const __half *x[PIECES];
+    const uint8_t *codes[GROUPS_EACH], *scales;
+    uint32_t valid;
+    unsigned to_x, to_codes, to_scales;
+    bool has_scales;
+
+    __device__ __forceinline__ fetcher(const gemm_params &g, const gemm_part &part, unsigned ring) {
+        const uint32_t thread = threadIdx.x % 128, piece = thread % 8, r0 = thread / 8;
+        valid = 0;
+#pragma unroll
+        for (int i = 0; i < PIECES; i++) {
+            const uint32_t r = r0 + 16 * i, at = part.first + min(r, part.size - 1);
+            valid |= (uint32_t)(r < part.size) << i;
+            x[i] = g.p.x + (size_t)((g.row ? g.row[at] : at) / g.p.n_sharing) * g.p.n_cols + part.begin * TILE_COLS +
+                   piece * 8;
+        }
+        to_x = ring + r0 * ROW_BYTES + ((piece ^ (r0 & 7)) << 4);
+        const uint32_t n_groups = g.p.n_out / GROUP_ROWS, n_tiles = g.p.n_cols / TILE_COLS;
+        const size_t group_bytes = (size_t)n_tiles * (CODES_BYTES + SCALES_BYTES);
+        /* Past the last a group repeats it; its outputs are not stored. */
+        const auto group_at = [&](uint32_t i) {
+            return g.p.weight + ((size_t)part.expert * n_groups + min(part.group + i, n_groups - 1)) * group_bytes;
+        };
+#pragma unroll
+        for (int i = 0; i < GROUPS_EACH; i++)
+            codes[i] = group_at(4 * i + thread / 32) + (size_t)part.begin * CODES_BYTES + thread % 32 * LANE_BYTES;
+        to_codes = ring + S::CODES + thread * LANE_BYTES;
+        has_scales = thread < S::GROUPS * SCALES_BYTES / 16;
+        scales =
+            group_at(thread / 2) + (size_t)n_tiles * CODES_BYTES + (size_t)part.begin * SCALES_BYTES + thread % 2 * 16;
+        to_scales = ring + S::SCALES + thread * 16;
+    }
+
+    __device__ __forceinline__ void copy(uint32_t tile, uint32_t stage) {
+        const unsigned at = stage * S::STAGE_BYTES;
+#pragma unroll
+        for (int i = 0; i < GROUPS_EACH; i++)
+            copy_16(to_codes + at + i * 4 * CODES_BYTES, codes[i] + (size_t)tile * CODES_BYTES, true);
+        if (has_scales) copy_16(to_scales + at, scales + (size_t)tile * SCALES_BYTES, true);
+#pragma unroll
+        for (int i = 0; i < PIECES; i++)
+            copy_16(to_x + at + i * 16 * ROW_BYTES, x[i] + tile * TILE_COLS, valid >> i & 1);
+        asm volatile("cp.async.commit_group;" ::: "memory");
+    }
+};
+
+/* Stage after stage, and tells of each LAG later. */
 template <typename S>
 static __device__ __forceinline__ void fetch(const gemm_params &g, const gemm_part &part, unsigned ring, unsigned full,
                                              unsigned empty) {
-    constexpr int PIECES = S::N / 16, LAG = 3;
-    static_assert(LAG < S::STAGES, "stages are told of before the ring is full");
-    const uint32_t thread = threadIdx.x % 128, piece = thread % 8, r0 = thread / 8;
-    const __half *from[PIECES];
-    uint32_t valid = 0;
-#pragma unroll
-    for (int i = 0; i < PIECES; i++) {
-        const uint32_t r = r0 + 16 * i, at = part.first + min(r, part.size - 1);
-        valid |= (uint32_t)(r < part.size) << i;
-        from[i] = g.p.x + (size_t)((g.row ? g.row[at] : at) / g.p.n_sharing) * g.p.n_cols + part.begin * TILE_COLS +
-                  piece * 8;
-    }
-    const unsigned to = ring + r0 * ROW_BYTES + ((piece ^ (r0 & 7)) << 4);
-    const auto tell = [&](uint32_t stage) {
+    constexpr int LAG = S::STAGES - S::OPERANDS / 2 - 1;
+    fetcher<S> from(g, part, ring);
+    const auto tell = [&](uint32_t tile) {
         kg_hopper::stores_fence(); /* what was copied is seen by products */
         __syncwarp();
-        if (threadIdx.x % 32 == 0) kg_hopper::barrier_arrive(full + 8 * stage);
+        if (threadIdx.x % 32 == 0) kg_hopper::barrier_arrive(full + 8 * (tile % S::STAGES));
     };
     const uint32_t n = part.end - part.begin;
     for (uint32_t k = 0; k < n; k++) {
         const uint32_t stage = k % S::STAGES;
         if (k >= S::STAGES) kg_hopper::barrier_wait(empty + 8 * stage, (k / S::STAGES - 1) & 1);
-#pragma unroll
-        for (int i = 0; i < PIECES; i++) {
-            asm volatile(
-                "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to + stage * S::STAGE_BYTES + i * 16 * ROW_BYTES),
-                "l"(from[i] + k * TILE_COLS), "r"(valid >> i & 1 ? 16 : 0)
-                : "memory");
-        }
-        asm volatile("cp.async.commit_group;" ::: "memory");
+        from.copy(k, stage);
         if (k < LAG) continue;
         asm volatile("cp.async.wait_group %0;" ::"n"(LAG) : "memory");
-        tell((k - LAG) % S::STAGES);
+        tell(k - LAG);
     }
     asm volatile("cp.async.wait_all;" ::: "memory");
-    for (uint32_t k = n < LAG ? 0 : n - LAG; k < n; k++) tell(k % S::STAGES);
+    for (uint32_t k = n < LAG ? 0 : n - LAG; k < n; k++) tell(k);
 }
-
-/* The group of 16 outputs that is i of this warp's; past the last a group repeats it, and is not stored. */
-template <typename S> __device__ __forceinline__ uint32_t group_of(const gemm_params &g, const gemm_part &part, int i) {
-    const uint32_t n_groups = g.p.n_out / GROUP_ROWS, warp = threadIdx.x / 32;
-    const uint32_t at = part.group + (warp / 4 * S::WIDE + i) * 4 + warp % 4;
-    return part.expert * n_groups + min(at, n_groups - 1);
-}
-
-/* What a worker's lane has under way: the next AHEAD tiles of its WIDE groups. */
-template <typename S> struct weights_ahead {
-    lane_view view;
-    lane_tile ring[S::AHEAD][S::WIDE];
-    uint32_t group[S::WIDE];
-    __device__ __forceinline__ weights_ahead(const gemm_params &g, const gemm_part &part)
-        : view(g.p.weight, g.p.n_cols, threadIdx.x % 32) {
-#pragma unroll
-        for (int i = 0; i < S::WIDE; i++) group[i] = group_of<S>(g, part, i);
-#pragma unroll
-        for (int k = 0; k < S::AHEAD; k++) load(k, part.begin + k, part.end);
-    }
-    __device__ __forceinline__ void load(int slot, uint32_t tile, uint32_t end) {
-#pragma unroll
-        for (int i = 0; i < S::WIDE; i++)
-            load_tile(ring[slot][i], view.codes_at(group[i], tile), view.scales_at(group[i], tile), tile < end);
-    }
-    __device__ __forceinline__ void next(lane_tile (&now)[S::WIDE], uint32_t tile, uint32_t end) {
-#pragma unroll
-        for (int i = 0; i < S::WIDE; i++) now[i] = ring[0][i];
-#pragma unroll
-        for (int k = 1; k < S::AHEAD; k++)
-#pragma unroll
-            for (int i = 0; i < S::WIDE; i++) ring[k - 1][i] = ring[k][i];
-        load(S::AHEAD - 1, tile + S::AHEAD, end);
-    }
-};
 
 template <typename S> using worker_sums = float[S::WIDE][S::N / 2];
 
-/* Returns whether all scales were fit. */
+/* A lane's tile of group i of the stage. */
+template <typename S> __device__ __forceinline__ lane_tile load_stage(unsigned stage, int i) {
+    const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const uint32_t group = (warp / 4 * S::WIDE + i) * 4 + warp % 4; /* four warps make 64 outputs */
+    lane_tile tile;
+    tile.codes = kg_hopper::load_shared_16(stage + S::CODES + group * CODES_BYTES + lane * LANE_BYTES);
+    asm volatile("ld.shared.u32 %0, [%1];"
+                 : "=r"(tile.scales)
+                 : "r"(stage + S::SCALES + group * SCALES_BYTES + lane / 4 * 4)
+                 : "memory");
+    return tile;
+}
+
+/* Half of a tile: sum += its products, as soon as `a` is made of its codes; then all but the last OPERANDS - 1 halves are done. */
 template <typename S>
-static __device__ __forceinline__ bool work(worker_sums<S> &sum, const gemm_part &part, weights_ahead<S> &weights,
-                                            unsigned ring, unsigned full, unsigned empty) {
-    unsigned a[2][S::WIDE][2][4];
+__device__ __forceinline__ void multiply_half(worker_sums<S> &sum, unsigned (&a)[S::WIDE][2][4],
+                                              const lane_tile (&tile)[S::WIDE], int half, uint64_t x) {
+#pragma unroll
+    for (int i = 0; i < S::WIDE; i++) {
+        scaled_operands(tile[i], half, a[i]);
+        kg_hopper::pin(a[i][0]);
+        kg_hopper::pin(a[i][1]);
+    }
+    kg_hopper::products_fence();
+#pragma unroll
+    for (int j = 0; j < 2; j++)
+#pragma unroll
+        for (int i = 0; i < S::WIDE; i++)
+            kg_hopper::products<S::N>::template registers<false>(sum[i], a[i][j], x + (uint64_t)((2 * half + j) * 2),
+                                                                 1);
+    kg_hopper::products_commit();
+    kg_hopper::products_wait<S::OPERANDS - 1>();
+}
+
+template <typename S>
+static __device__ __forceinline__ void work(worker_sums<S> &sum, uint32_t n_tiles, unsigned ring, unsigned full,
+                                            unsigned empty) {
+    constexpr int TILES = S::OPERANDS / 2; /* of whose halves the operands are */
+    unsigned a[S::OPERANDS][S::WIDE][2][4];
     lane_tile now[S::WIDE];
-    bool fit = true;
-    uint32_t stage = 0, parity = 0, before = 0;
+    uint32_t stage = 0, parity = 0, done = 0;
 #pragma unroll
     for (int i = 0; i < S::WIDE; i++)
 #pragma unroll
         for (int k = 0; k < S::N / 2; k++) sum[i][k] = 0;
-#pragma unroll 1
-    for (uint32_t tile = part.begin; tile < part.end; tile++) {
-        weights.next(now, tile, part.end);
 #pragma unroll
-        for (int i = 0; i < S::WIDE; i++) fit = fit && scales_fit(now[i].scales);
-        const uint64_t x = kg_hopper::matrix_descriptor<ROW_BYTES>(ring + stage * S::STAGE_BYTES);
+    for (int i = 0; i < S::WIDE; i++) kg_hopper::pin(sum[i]);
+    kg_hopper::products_fence();
+    const auto step = [&](uint32_t tile, unsigned(&low)[S::WIDE][2][4], unsigned(&high)[S::WIDE][2][4]) {
+        const unsigned at = ring + stage * S::STAGE_BYTES;
+        const uint64_t x = kg_hopper::matrix_descriptor<ROW_BYTES>(at);
+        kg_hopper::barrier_wait(full + 8 * stage, parity);
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
-#pragma unroll
-            for (int i = 0; i < S::WIDE; i++) scaled_operands(now[i], half, a[half][i]);
-            if (half == 0) kg_hopper::barrier_wait(full + 8 * stage, parity);
-#pragma unroll
-            for (int i = 0; i < S::WIDE; i++) {
-                kg_hopper::pin(sum[i]);
-                kg_hopper::pin(a[half][i][0]);
-                kg_hopper::pin(a[half][i][1]);
-            }
-            kg_hopper::products_fence();
-#pragma unroll
-            for (int j = 0; j < 2; j++)
-#pragma unroll
-                for (int i = 0; i < S::WIDE; i++)
-                    kg_hopper::products<S::N>::template registers<false>(sum[i], a[half][i][j],
-                                                                         x + (uint64_t)((2 * half + j) * 2), 1);
-            kg_hopper::products_commit();
-            kg_hopper::products_wait<1>(); /* the half before is done: its operands and its stage are free */
-            if (half == 0 && tile > part.begin && threadIdx.x % 32 == 0) kg_hopper::barrier_arrive(empty + 8 * before);
+        for (int i = 0; i < S::WIDE; i++) now[i] = load_stage<S>(at, i);
+        multiply_half<S>(sum, low, now, 0, x);
+        /* Tiles up to TILES before this one are done: their stages are free. */
+        if (tile >= TILES) {
+            if (threadIdx.x % 32 == 0) kg_hopper::barrier_arrive(empty + 8 * done);
+            if (++done == S::STAGES) done = 0;
         }
-        before = stage;
+        multiply_half<S>(sum, high, now, 1, x);
         if (++stage == S::STAGES) stage = 0, parity ^= 1;
-    }
+    };
+    uint32_t tile = 0;
+#pragma unroll 1
+    for (; tile + TILES <= n_tiles; tile += TILES)
+#pragma unroll
+        for (int t = 0; t < TILES; t++) step(tile + t, a[2 * t], a[2 * t + 1]);
+    if (TILES > 1 && tile < n_tiles) step(tile, a[0], a[1]);
     kg_hopper::products_wait<0>();
 #pragma unroll
     for (int i = 0; i < S::WIDE; i++) kg_hopper::pin(sum[i]);
-    return fit;
 }
 
-/* Where sum k of outputs i (of a worker's WIDE x 64) belongs; with it the product's layout (products.cuh). */
+/* Where sum k of outputs i of this thread belongs (products.cuh): rows of outputs, M + 4 apart. */
 template <typename S> __device__ __forceinline__ unsigned sum_at(unsigned sums, int i, int k) {
     const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const uint32_t o = (warp / 4 * S::WIDE + i) * 64 + warp % 4 * 16 + lane / 4 + k / 2 % 2 * 8,
                    col = k / 4 * 8 + lane % 4 * 2 + k % 2;
     return sums + (col * S::SUM_FLOATS + o) * (unsigned)sizeof(float);
-}
-
-__device__ __forceinline__ void store_sum(unsigned at, float sum) {
-    asm volatile("st.shared.f32 [%0], %1;" ::"r"(at), "f"(sum) : "memory");
-}
-
-/* The worker's sums to shared memory, exact for every scale: PIECES x 8 rows at a time, of x in global memory. */
-template <typename S>
-static __device__ __noinline__ void work_exactly(const gemm_params &g, const gemm_part part, unsigned sums) {
-    constexpr int PIECES = 4;
-    const uint32_t lane = threadIdx.x % 32;
-    const lane_view view(g.p.weight, g.p.n_cols, lane);
-    const uint32_t *x[PIECES];
-    for (int i = 0; i < S::WIDE; i++)
-        for (int first = 0; first < S::N / 8; first += PIECES) {
-            const uint32_t group = group_of<S>(g, part, i);
-            float sum[PIECES][4] = {};
-#pragma unroll
-            for (int c = 0; c < PIECES; c++) {
-                const uint32_t at = part.first + min(8 * (first + c) + lane / 4, part.size - 1);
-                x[c] = reinterpret_cast<const uint32_t *>(g.p.x + (size_t)((g.row ? g.row[at] : at) / g.p.n_sharing) *
-                                                                      g.p.n_cols) +
-                       lane % 4;
-            }
-            for (uint32_t tile = part.begin; tile < part.end; tile++) {
-                lane_tile now;
-                load_tile(now, view.codes_at(group, tile), view.scales_at(group, tile), true);
-                const uint32_t words[4] = { now.codes.x, now.codes.y, now.codes.z, now.codes.w };
-                float scale[4];
-                float_scales(now.scales, scale);
-#pragma unroll
-                for (int block = 0; block < 2; block++) {
-                    uint32_t low[4], high[4];
-                    place(words[2 * block], low);
-                    place(words[2 * block + 1], high);
-#pragma unroll
-                    for (int c = 0; c < PIECES; c++) {
-                        const uint32_t *at = x[c] + (tile * 2 + block) * 16;
-                        const uint32_t b[4] = { at[0], at[4], at[8], at[12] };
-                        multiply_block(sum[c], low, high, b, scale[2 * block], scale[2 * block + 1]);
-                    }
-                }
-            }
-#pragma unroll
-            for (int c = 0; c < PIECES; c++)
-#pragma unroll
-                for (int k = 0; k < 4; k++)
-                    store_sum(sum_at<S>(sums, i, 4 * (first + c) + k), sum[c][k] * (1 / PLACED_UNIT));
-        }
 }
 
 __device__ __forceinline__ float4 load_peer(unsigned address, unsigned rank) {
@@ -276,7 +253,7 @@ __device__ __forceinline__ float4 load_peer(unsigned address, unsigned rank) {
 template <typename S>
 static __device__ void store_outputs(const gemm_params &g, const gemm_part &part, unsigned sums, uint32_t rank) {
     constexpr uint32_t PIECES = S::M / 4;
-    for (uint32_t i = threadIdx.x; i < S::N * PIECES; i += GEMM_THREADS) {
+    for (uint32_t i = threadIdx.x; i < S::N * PIECES; i += S::THREADS) {
         const uint32_t col = i / PIECES, piece = i % PIECES, o = part.group * GROUP_ROWS + piece * 4;
         if (col % g.n_split != rank || col >= part.size || o >= g.p.n_out) continue;
         const unsigned at = sums + (col * S::SUM_FLOATS + piece * 4) * (unsigned)sizeof(float);
@@ -302,20 +279,18 @@ static __device__ void store_outputs(const gemm_params &g, const gemm_part &part
 
 /* Grid: (blocks of a cluster, tiles of outputs, tiles of rows). */
 template <typename S>
-__global__ void __launch_bounds__(GEMM_THREADS, 1) gemm_kernel(const __grid_constant__ gemm_params g) {
+__global__ void __launch_bounds__(S::THREADS, 1) gemm_kernel(const __grid_constant__ gemm_params g) {
     extern __shared__ unsigned char gemm_memory[];
     __shared__ uint64_t barriers[2][S::STAGES];
-    __shared__ int unfit;
     kg_hopper::require_hopper();
     const unsigned ring = (kg_shared_address(gemm_memory) + 1023) & ~1023u, full = kg_shared_address(barriers[0]),
                    empty = kg_shared_address(barriers[1]);
     const uint32_t rank = g.n_split > 1 ? kg_hopper::cluster_rank() : 0, n_tiles = g.p.n_cols / TILE_COLS;
     kg_dependents_start();
     if (threadIdx.x == 0) {
-        unfit = 0;
         for (int i = 0; i < S::STAGES; i++) {
             kg_hopper::barrier_init(full + 8 * i, 128 / 32);
-            kg_hopper::barrier_init(empty + 8 * i, WORKER_THREADS / 32);
+            kg_hopper::barrier_init(empty + 8 * i, S::WORKER_THREADS / 32);
         }
         kg_hopper::barrier_init_fence();
     }
@@ -333,25 +308,22 @@ __global__ void __launch_bounds__(GEMM_THREADS, 1) gemm_kernel(const __grid_cons
         part.expert = tile.expert, part.first = tile.first, part.size = tile.size;
     }
     __syncthreads(); /* barriers are there */
-    if (threadIdx.x >= WORKER_THREADS) {
+    if (threadIdx.x >= S::WORKER_THREADS) {
         kg_hopper::registers_less<S::FETCH_REGISTERS>();
         kg_dependency_wait(); /* x is there */
         fetch<S>(g, part, ring, full, empty);
     } else {
         kg_hopper::registers_more<S::WORKER_REGISTERS>();
-        weights_ahead<S> weights(g, part);
         worker_sums<S> sum;
-        if (!work<S>(sum, part, weights, ring, full, empty)) unfit = 1;
-        kg_hopper::named_barrier_sync(1, WORKER_THREADS); /* the ring is no longer read; whether all scales were fit */
-        if (unfit) {
-            kg_dependency_wait(); /* x is there */
-            work_exactly<S>(g, part, ring);
-        } else {
+        work<S>(sum, part.end - part.begin, ring, full, empty);
+        kg_hopper::named_barrier_sync(1, S::WORKER_THREADS); /* the ring is no longer read */
 #pragma unroll
-            for (int i = 0; i < S::WIDE; i++)
+        for (int i = 0; i < S::WIDE; i++)
 #pragma unroll
-                for (int k = 0; k < S::N / 2; k++) store_sum(sum_at<S>(ring, i, k), sum[i][k] * (float)(1 << SHIFT));
-        }
+            for (int k = 0; k < S::N / 2; k++)
+                asm volatile("st.shared.f32 [%0], %1;" ::"r"(sum_at<S>(ring, i, k)),
+                             "f"(sum[i][k] * (float)(1 << SHIFT))
+                             : "memory");
     }
     if (g.n_split > 1) {
         kg_hopper::cluster_arrive();

@@ -4,19 +4,30 @@
 
 namespace kg_mxfp4 {
 
-constexpr uint32_t MOST_X_BYTES = 200 * 1024, SM_BYTES = 224 * 1024, FIXED_BYTES = 12 * 1024, MOST_BLOCKS = 3;
+constexpr uint32_t MOST_X_BYTES = 176 * 1024, SM_BYTES = 224 * 1024, MOST_WARPS = 32;
 
-template <int COLUMNS>
+template <int COLUMNS, int WARPS>
 static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p, uint32_t chunk_rows,
                              struct kg_error *err) {
     const uint32_t x_bytes = p->n_cols * (uint32_t)sizeof(__half) + X_PAD_BYTES, shared_bytes = chunk_rows * x_bytes;
-    const uint32_t stay = std::min(MOST_BLOCKS, std::max(1u, SM_BYTES / (shared_bytes + FIXED_BYTES)));
+    const uint32_t fixed_bytes = 2 * WARPS * COLUMNS * (GROUP_ROWS + 1) * (uint32_t)sizeof(float) + 4096;
+    const uint32_t stay = std::min(MOST_WARPS / WARPS, std::max(1u, SM_BYTES / (shared_bytes + fixed_bytes)));
     /* Every row may have an expert, and a chunk, of its own. */
     const uint64_t n_chunks = p->ids ? p->n_rows : (p->n_rows + chunk_rows - 1) / chunk_rows,
                    n_items = n_chunks * (p->n_out / GROUP_ROWS);
     const uint32_t n_blocks = (uint32_t)std::min<uint64_t>((uint64_t)stay * (uint64_t)cuda->n_sms, n_items);
-    return kg_launch_dependent(cuda, gemv_kernel<COLUMNS>, dim3(n_blocks), GEMV_THREADS, gemv_params{ *p, chunk_rows },
-                               "linear: mxfp4", err, shared_bytes);
+    return kg_launch_dependent(cuda, gemv_kernel<COLUMNS, WARPS>, dim3(n_blocks), WARPS * 32,
+                               gemv_params{ *p, chunk_rows }, "linear: mxfp4", err, shared_bytes);
+}
+
+/* Where each block has one group, it takes it with more warps. */
+constexpr uint32_t FEW_GROUPS = 2;
+
+template <int WARPS>
+static enum kg_status launch_warps(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p, uint32_t fit,
+                                   struct kg_error *err) {
+    return fit > 8 ? launch<16, WARPS>(cuda, p, std::min(fit, 16u), err)
+                   : launch<8, WARPS>(cuda, p, std::min(fit, 8u), err);
 }
 
 } // namespace kg_mxfp4
@@ -28,5 +39,6 @@ enum kg_status kg_mxfp4_gemv(const struct kg_cuda_backend *cuda, const struct kg
         return kg_fail(err, KG_ERR_INTERNAL, "mxfp4: %u rows for a kernel of %d", p->n_rows, KG_MXFP4_GEMV_MAX_ROWS);
     const uint32_t x_bytes = p->n_cols * (uint32_t)sizeof(__half) + X_PAD_BYTES,
                    fit = std::min(p->n_rows, MOST_X_BYTES / x_bytes);
-    return fit > 8 ? launch<16>(cuda, p, std::min(fit, 16u), err) : launch<8>(cuda, p, std::min(fit, 8u), err);
+    const bool few = p->n_out / GROUP_ROWS <= FEW_GROUPS * (uint32_t)cuda->n_sms && !p->ids;
+    return few ? launch_warps<16>(cuda, p, fit, err) : launch_warps<8>(cuda, p, fit, err);
 }

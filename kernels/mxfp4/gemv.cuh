@@ -5,9 +5,9 @@
  *
  * Numerics: products of 32 columns are exact and summed by tensor cores in float32 from zero; times the block's scale they
  * are added in float32, in order of columns among those of a warp; then the warps in order, the bias, one rounding. A row of
- * y depends neither on the other rows nor on COLUMNS nor on the number of multiprocessors.
+ * y depends neither on the other rows nor on COLUMNS; on the number of multiprocessors as far as it decides about WARPS.
  *
- * Map: a block is 8 warps that share a group of 16 rows of W: warp w takes tiles w, w + 8, .... Blocks stay, and take groups
+ * Map: a block is 8 or 16 warps that share a group of 16 rows of W: of 8, warp w takes tiles w, w + 8, .... Blocks stay, and take groups
  * (of one chunk of rows of y after the other) in turn; a lane has its next STAGES tiles under way while it multiplies, across
  * groups too. x lies in shared memory, in the order of the right operand: 16 bytes are a lane's part of 32 columns.
  *
@@ -21,7 +21,7 @@
 
 namespace kg_mxfp4 {
 
-enum { GEMV_WARPS = 8, GEMV_THREADS = GEMV_WARPS * 32, GEMV_STAGES = 4, X_PAD_BYTES = 64 };
+enum { GEMV_STAGES = 4, X_PAD_BYTES = 64 };
 
 struct gemv_params {
     struct kg_mxfp4_product p;
@@ -32,21 +32,10 @@ struct gemv_params {
 struct gemv_chunks {
     uint32_t n_chunks;
     uint32_t expert[KG_MXFP4_GEMV_MAX_ROWS], first[KG_MXFP4_GEMV_MAX_ROWS], size[KG_MXFP4_GEMV_MAX_ROWS];
-    uint32_t row[KG_MXFP4_GEMV_MAX_ROWS];
+    uint32_t row[KG_MXFP4_GEMV_MAX_ROWS];   /* of y, sorted */
+    uint32_t x_row[KG_MXFP4_GEMV_MAX_ROWS]; /* of x, of the same */
     int32_t id[KG_MXFP4_GEMV_MAX_ROWS];
 };
-
-/* Rows as they come. */
-static __device__ void chunk_rows(gemv_chunks *c, const gemv_params &g) {
-    const uint32_t r = threadIdx.x;
-    if (r < g.p.n_rows) c->row[r] = r;
-    if (r * g.chunk_rows < g.p.n_rows) {
-        c->expert[r] = 0;
-        c->first[r] = r * g.chunk_rows;
-        c->size[r] = min(g.chunk_rows, g.p.n_rows - r * g.chunk_rows);
-    }
-    __syncthreads(); /* chunks are there */
-}
 
 /* A thread a row: where it comes among the sorted, and whether it begins a chunk. An id that is no expert's gives no row. */
 static __device__ void sort_rows(gemv_chunks *c, const gemv_params &g) {
@@ -59,7 +48,10 @@ static __device__ void sort_rows(gemv_chunks *c, const gemv_params &g) {
         if (c->id[i] == c->id[r]) rank += i < r, same++;
         else before += c->id[i] >= 0 && c->id[i] < c->id[r];
     }
-    if (mine) c->row[before + rank] = r;
+    if (mine) {
+        c->row[before + rank] = r;
+        c->x_row[before + rank] = r / g.p.n_sharing;
+    }
     const bool begins = mine && rank % g.chunk_rows == 0;
     if (r < n) c->first[r] = begins ? before + rank : UINT32_MAX;
     __syncthreads(); /* who begins a chunk, and where it lies */
@@ -77,26 +69,26 @@ static __device__ void sort_rows(gemv_chunks *c, const gemv_params &g) {
     __syncthreads(); /* chunks are there */
 }
 
-/* The chunk's rows of x to shared memory: 16 bytes hold columns c + 0, 8, 16, 24 of c = 2 t, 2 t + 1. A thread takes four
- * times 8 columns of neighbouring threads, all under way before the first is stored. */
-static __device__ void stage_x(unsigned char *to, const gemv_chunks *c, uint32_t chunk, const gemv_params &g,
-                               uint32_t x_bytes) {
-    constexpr uint32_t AT_ONCE = 4;
-    const uint32_t pieces = g.p.n_cols / 8, n = c->size[chunk] * pieces;
-    for (uint32_t first = threadIdx.x; first < n; first += GEMV_THREADS * AT_ONCE) {
-        uint4 v[AT_ONCE];
-        uint32_t at[AT_ONCE];
-#pragma unroll
-        for (uint32_t k = 0; k < AT_ONCE; k++) {
-            const uint32_t i = min(first + k * GEMV_THREADS, n - 1), col = i / pieces, piece = i % pieces;
-            const uint32_t row = c->row[c->first[chunk] + col] / g.p.n_sharing;
-            v[k] = *reinterpret_cast<const uint4 *>(g.p.x + (size_t)row * g.p.n_cols + piece * 8);
-            at[k] = col * x_bytes + piece / 4 * 64 + piece % 4 * 4;
-        }
-#pragma unroll
-        for (uint32_t k = 0; k < AT_ONCE; k++) {
-            uint32_t *word = reinterpret_cast<uint32_t *>(to + at[k]);
-            word[0] = v[k].x, word[4] = v[k].y, word[8] = v[k].z, word[12] = v[k].w;
+/* Rows of x to shared memory: 16 bytes hold columns c + 0, 8, 16, 24 of c = 2 t, 2 t + 1. A thread takes 8 columns of two
+ * rows at a time, under way before the first is stored. row_of(i): the chunk's row i. */
+template <typename Row>
+static __device__ __forceinline__ void stage_x(unsigned char *to, uint32_t n_rows, const gemv_params &g,
+                                               uint32_t x_bytes, const Row &row_of) {
+    constexpr uint32_t AT_ONCE = 2;
+    const auto store = [&](const uint4 &v, uint32_t row, uint32_t piece) {
+        uint32_t *word = reinterpret_cast<uint32_t *>(to + row * x_bytes + piece / 4 * 64 + piece % 4 * 4);
+        word[0] = v.x, word[4] = v.y, word[8] = v.z, word[12] = v.w;
+    };
+    for (uint32_t first = 0; first < n_rows; first += AT_ONCE) {
+        const uint32_t second = min(first + 1, n_rows - 1);
+        const __half *x0 = g.p.x + (size_t)row_of(first) * g.p.n_cols,
+                     *x1 = g.p.x + (size_t)row_of(second) * g.p.n_cols;
+#pragma unroll 2
+        for (uint32_t piece = threadIdx.x; piece < g.p.n_cols / 8; piece += blockDim.x) {
+            const uint4 v0 = *reinterpret_cast<const uint4 *>(x0 + piece * 8);
+            const uint4 v1 = second > first ? *reinterpret_cast<const uint4 *>(x1 + piece * 8) : v0;
+            store(v0, first, piece);
+            if (second > first) store(v1, second, piece);
         }
     }
 }
@@ -122,50 +114,71 @@ static __device__ __forceinline__ void multiply_tile(float (&sum)[NT][4], const 
     }
 }
 
-template <int COLUMNS>
-__global__ void __launch_bounds__(GEMV_THREADS, 2) gemv_kernel(const __grid_constant__ gemv_params g) {
+/* sum += the first COUNT of the tiles in a ring, `step` apart in x. */
+template <int COUNT, int NT>
+static __device__ __forceinline__ void multiply_tiles(float (&sum)[NT][4], const lane_tile (&ring)[GEMV_STAGES],
+                                                      const unsigned char *const (&x)[NT], uint32_t offset,
+                                                      uint32_t step) {
+#pragma unroll
+    for (int u = 0; u < COUNT; u++) multiply_tile<NT>(sum, ring[u], x, offset + u * step);
+}
+
+/* A group of 16 outputs of a chunk of rows. */
+struct gemv_item {
+    uint32_t chunk, group;
+    __device__ __forceinline__ void advance(uint32_t n_groups) {
+        if (++group == n_groups) group = 0, chunk++;
+    }
+};
+
+template <int COLUMNS, int WARPS>
+__global__ void __launch_bounds__(WARPS * 32, (COLUMNS == 8 ? 32 : 16) / WARPS)
+    gemv_kernel(const __grid_constant__ gemv_params g) {
     constexpr int NT = COLUMNS / 8, PARTIAL_ROWS = GROUP_ROWS + 1;
+    constexpr uint32_t TURN = WARPS * GEMV_STAGES, TILE_X_BYTES = TILE_COLS * sizeof(__half);
     extern __shared__ uint4 gemv_memory[];
-    __shared__ float partial[2][GEMV_WARPS][COLUMNS][PARTIAL_ROWS];
+    __shared__ float partial[2][WARPS][COLUMNS][PARTIAL_ROWS];
     __shared__ gemv_chunks chunks;
     unsigned char *x_shared = reinterpret_cast<unsigned char *>(gemv_memory);
     const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const uint32_t n_tiles = g.p.n_cols / TILE_COLS, n_groups = g.p.n_out / GROUP_ROWS;
     const uint32_t x_bytes = g.p.n_cols * (uint32_t)sizeof(__half) + X_PAD_BYTES;
+    const bool sorted = g.p.ids != NULL;
     const lane_view weight(g.p.weight, g.p.n_cols, lane);
     lane_tile ring[GEMV_STAGES] = {};
     kg_dependents_start();
     uint32_t n_chunks = (g.p.n_rows + g.chunk_rows - 1) / g.chunk_rows;
-    if (g.p.ids) {
+    if (sorted) {
         kg_dependency_wait(); /* ids and x are there, and whoever read y has done so */
         sort_rows(&chunks, g);
         n_chunks = chunks.n_chunks;
     }
-    const uint64_t n_items = (uint64_t)n_chunks * n_groups;
-    const uint32_t begin = (uint32_t)(n_items * blockIdx.x / gridDim.x),
-                   end = (uint32_t)(n_items * (blockIdx.x + 1) / gridDim.x);
-    if (begin >= end) return;
-    const auto group_of = [&](uint32_t item) {
-        const uint32_t chunk = item / n_groups;
-        return (g.p.ids ? chunks.expert[chunk] * n_groups : 0) + item % n_groups;
+    /* Items [begin, end) of n_chunks x n_groups: as many for each block, the first ones one more. */
+    const uint32_t n_items = n_chunks * n_groups, each = n_items / gridDim.x, more = n_items % gridDim.x;
+    const uint32_t begin = blockIdx.x * each + min(blockIdx.x, more), n = each + (blockIdx.x < more);
+    if (n == 0) return;
+    gemv_item item = { begin / n_groups, begin % n_groups };
+    const auto group_of = [&](const gemv_item &i) {
+        return (sorted ? chunks.expert[i.chunk] * n_groups : 0) + i.group;
     };
-    const uint8_t *codes = weight.codes_at(group_of(begin), warp), *scales = weight.scales_at(group_of(begin), warp);
+    const uint8_t *codes = weight.codes_at(group_of(item), warp), *scales = weight.scales_at(group_of(item), warp);
     const auto load = [&](int u, uint32_t first, bool any) {
-        load_tile(ring[u], codes + u * GEMV_WARPS * CODES_BYTES, scales + u * GEMV_WARPS * SCALES_BYTES,
-                  any && first + u * GEMV_WARPS < n_tiles);
+        load_tile(ring[u], codes + u * WARPS * CODES_BYTES, scales + u * WARPS * SCALES_BYTES,
+                  any && first + u * WARPS < n_tiles);
     };
 #pragma unroll
     for (int u = 0; u < GEMV_STAGES; u++) load(u, warp, true);
-    if (!g.p.ids) {
-        kg_dependency_wait(); /* x is there, and whoever read y has done so */
-        chunk_rows(&chunks, g);
-    }
-    uint32_t staged = UINT32_MAX;
-    for (uint32_t item = begin; item < end; item++) {
-        const uint32_t chunk = item / n_groups, size = chunks.size[chunk];
+    if (!sorted) kg_dependency_wait(); /* x is there, and whoever read y has done so */
+    uint32_t staged = UINT32_MAX, size = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        const uint32_t chunk = item.chunk;
         if (chunk != staged) {
-            __syncthreads(); /* the rows before are no longer read */
-            stage_x(x_shared, &chunks, chunk, g, x_bytes);
+            if (k > 0) __syncthreads(); /* the rows before are no longer read */
+            const uint32_t first = chunk * g.chunk_rows;
+            size = sorted ? chunks.size[chunk] : min(g.chunk_rows, g.p.n_rows - first);
+            if (sorted)
+                stage_x(x_shared, size, g, x_bytes, [&](uint32_t i) { return chunks.x_row[chunks.first[chunk] + i]; });
+            else stage_x(x_shared, size, g, x_bytes, [&](uint32_t i) { return first + i; });
             staged = chunk;
             __syncthreads(); /* x is there */
         }
@@ -173,39 +186,43 @@ __global__ void __launch_bounds__(GEMV_THREADS, 2) gemv_kernel(const __grid_cons
 #pragma unroll
         for (int i = 0; i < NT; i++) x[i] = x_shared + min(lane / 4 + 8 * i, size - 1) * x_bytes + lane % 4 * 16;
         float sum[NT][4] = {};
-        for (uint32_t first = warp; first < n_tiles; first += GEMV_WARPS * GEMV_STAGES) {
-            /* What is fetched next: this group's tiles as many further on, or the next item's first. */
-            uint32_t coming = first + GEMV_WARPS * GEMV_STAGES;
-            bool any = true;
-            codes += GEMV_WARPS * GEMV_STAGES * CODES_BYTES, scales += GEMV_WARPS * GEMV_STAGES * SCALES_BYTES;
-            if (coming >= n_tiles) {
-                any = item + 1 < end;
-                const uint32_t next = group_of(any ? item + 1 : item);
-                coming = warp;
-                codes = weight.codes_at(next, warp), scales = weight.scales_at(next, warp);
-            }
+        uint32_t first = warp, offset = warp * TILE_X_BYTES;
+        /* Turns after which another one of this group comes, then the last, after which the next item's first comes. */
+        for (; first + TURN < n_tiles; first += TURN, offset += TURN * TILE_X_BYTES) {
+            codes += TURN * CODES_BYTES, scales += TURN * SCALES_BYTES;
 #pragma unroll
             for (int u = 0; u < GEMV_STAGES; u++) {
-                const uint32_t tile = first + u * GEMV_WARPS;
-                if (tile < n_tiles) multiply_tile<NT>(sum, ring[u], x, tile * TILE_COLS * (uint32_t)sizeof(__half));
-                load(u, coming, any);
+                multiply_tile<NT>(sum, ring[u], x, offset + u * WARPS * TILE_X_BYTES);
+                load(u, first + TURN, true);
             }
         }
-        float(*mine)[PARTIAL_ROWS] = partial[item % 2][warp];
+        const uint32_t left = first < n_tiles ? min((n_tiles - first + WARPS - 1) / WARPS, (uint32_t)GEMV_STAGES) : 0;
+        static_assert(GEMV_STAGES == 4, "the last turn has up to four tiles");
+        if (left == 4) multiply_tiles<4>(sum, ring, x, offset, WARPS * TILE_X_BYTES);
+        else if (left == 3) multiply_tiles<3>(sum, ring, x, offset, WARPS * TILE_X_BYTES);
+        else if (left == 2) multiply_tiles<2>(sum, ring, x, offset, WARPS * TILE_X_BYTES);
+        else if (left == 1) multiply_tiles<1>(sum, ring, x, offset, WARPS * TILE_X_BYTES);
+        const gemv_item now = item;
+        const bool any = k + 1 < n;
+        if (any) item.advance(n_groups);
+        codes = weight.codes_at(group_of(item), warp), scales = weight.scales_at(group_of(item), warp);
+#pragma unroll
+        for (int u = 0; u < GEMV_STAGES; u++) load(u, warp, any);
+        float(*mine)[PARTIAL_ROWS] = partial[k % 2][warp];
 #pragma unroll
         for (int i = 0; i < NT; i++)
 #pragma unroll
-            for (int k = 0; k < 4; k++) mine[8 * i + lane % 4 * 2 + k % 2][lane / 4 + k / 2 * 8] = sum[i][k];
+            for (int j = 0; j < 4; j++) mine[8 * i + lane % 4 * 2 + j % 2][lane / 4 + j / 2 * 8] = sum[i][j];
         __syncthreads(); /* all parts are there; those of the item before last have been read */
-        for (uint32_t i = threadIdx.x; i < size * GROUP_ROWS; i += GEMV_THREADS) {
-            const uint32_t col = i / GROUP_ROWS, r = i % GROUP_ROWS;
+        for (uint32_t i = threadIdx.x; i < size * GROUP_ROWS; i += WARPS * 32) {
+            const uint32_t col = i / GROUP_ROWS, r = i % GROUP_ROWS, o = now.group * GROUP_ROWS + r;
             float total = 0;
 #pragma unroll
-            for (int w = 0; w < GEMV_WARPS; w++) total += partial[item % 2][w][col][r];
+            for (int w = 0; w < WARPS; w++) total += partial[k % 2][w][col][r];
             total *= 1 / PLACED_UNIT;
-            const uint32_t o = item % n_groups * GROUP_ROWS + r;
-            if (g.p.bias) total += g.p.bias[(size_t)chunks.expert[chunk] * g.p.n_out + o];
-            const size_t at = (size_t)chunks.row[chunks.first[chunk] + col] * g.p.n_out + o;
+            if (g.p.bias) total += g.p.bias[sorted ? (size_t)chunks.expert[chunk] * g.p.n_out + o : o];
+            const uint32_t row = sorted ? chunks.row[chunks.first[chunk] + col] : chunk * g.chunk_rows + col;
+            const size_t at = (size_t)row * g.p.n_out + o;
             if (g.p.y_is_f16) static_cast<__half *>(g.p.y)[at] = __float2half_rn(total);
             else static_cast<float *>(g.p.y)[at] = total;
         }

@@ -1,22 +1,23 @@
 /* Chooses how a product with MXFP4 weights in tiles is made.
  *
- * Up to GEMV_ROWS rows (of one expert, if they are spread evenly): gemv.cuh, which reads weights as fast as memory gives
+ * Up to KG_MXFP4_FEW_ROWS rows (of one expert, if they are spread evenly): gemv.cuh, which reads weights as fast as memory gives
  * them. Else gemm.cuh, with the tile and the split of columns that COSTS says is the shortest. The choice depends on shapes
  * and the device only. */
 #include "kernels/mxfp4/mxfp4.h"
 #include <algorithm>
 
-enum { GEMV_ROWS = 16, TILE_COLS = 64, VECTOR_BYTES = 16, MAX_SPLIT = 8 };
+enum { TILE_COLS = 64, VECTOR_BYTES = 16, MAX_SPLIT = 8 };
 
-/* Of a block of gemm.cuh, in cycles, measured on the H200: of 64 columns, of what comes before and after them, and of the
+/* Of a block of gemm.cuh, in ns, measured on the H200: of 64 columns, of what comes before and after them, and of the
  * exchange of sums in a cluster. */
 static const struct cost {
     enum kg_mxfp4_gemm_tile tile;
     uint32_t m, n, step, ends, exchange;
 } COSTS[] = {
-    { KG_MXFP4_GEMM_128x64, 128, 64, 300, 3000, 1000 },
-    { KG_MXFP4_GEMM_128x128, 128, 128, 560, 3600, 1500 },
-    { KG_MXFP4_GEMM_256x128, 256, 128, 1080, 5000, 2500 },
+    { KG_MXFP4_GEMM_128x64, 128, 64, 360, 4000, 1000 },
+    { KG_MXFP4_GEMM_256x64, 256, 64, 585, 3500, 1000 },
+    { KG_MXFP4_GEMM_192x128, 192, 128, 595, 4500, 1000 },
+    { KG_MXFP4_GEMM_256x128, 256, 128, 720, 7000, 2000 },
 };
 
 struct way {
@@ -36,9 +37,8 @@ static struct way shortest(const struct kg_cuda_backend *cuda, const struct kg_m
         for (uint32_t n_split = 1; n_split <= MAX_SPLIT && n_split <= steps; n_split *= 2) {
             const uint64_t rows = ceil_div(ceil_div(p->n_rows, n_matrices), c.n) * n_matrices,
                            waves = ceil_div(ceil_div(p->n_out, c.m) * rows * n_split, (uint64_t)cuda->n_sms);
-            const uint64_t cycles =
-                waves * (ceil_div(steps, n_split) * c.step + c.ends + (n_split > 1 ? c.exchange : 0));
-            if (cycles < least) least = cycles, best = { c.tile, n_split };
+            const uint64_t ns = waves * (ceil_div(steps, n_split) * c.step + c.ends + (n_split > 1 ? c.exchange : 0));
+            if (ns < least) least = ns, best = { c.tile, n_split };
         }
     return best;
 }
@@ -67,9 +67,9 @@ enum kg_status kg_mxfp4_multiply(const struct kg_cuda_backend *cuda, const struc
     if (reinterpret_cast<uintptr_t>(p->x) % VECTOR_BYTES != 0)
         return kg_fail(err, KG_ERR_USAGE, "mxfp4: x is not on %d bytes", VECTOR_BYTES);
     const uint32_t n_matrices = p->ids ? std::min(p->n_experts, p->n_rows) : 1;
-    const bool gemm_can = cuda->compute_capability == 90 && reinterpret_cast<uintptr_t>(p->y) % VECTOR_BYTES == 0 &&
-                          (!p->ids || p->workspace);
-    if (!gemm_can || ceil_div(p->n_rows, n_matrices) <= GEMV_ROWS) return gemv_in_pieces(cuda, p, err);
+    const bool gemm_can = cuda->compute_capability == 90 && p->weight_f16 &&
+                          reinterpret_cast<uintptr_t>(p->y) % VECTOR_BYTES == 0 && (!p->ids || p->workspace);
+    if (!gemm_can || ceil_div(p->n_rows, n_matrices) <= KG_MXFP4_FEW_ROWS) return gemv_in_pieces(cuda, p, err);
     const struct way way = shortest(cuda, p, n_matrices);
     return kg_mxfp4_gemm(cuda, p, way.tile, way.n_split, err);
 }

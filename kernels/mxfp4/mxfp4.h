@@ -15,20 +15,31 @@ struct kg_mxfp4_product {
     void *y;               /* (n_rows, n_out), on 16 bytes */
     bool y_is_f16;
     uint32_t n_rows, n_out, n_cols, n_experts, n_sharing;
+    bool weight_f16; /* kg_mxfp4_range.f16 */
     void *workspace; /* on 256 bytes; used with ids only, and for many rows */
 };
 
 /* Brings an MXFP4 weight of n_matrices, one below the other, into tiles where it lies, and remembers where that is:
- * kg_cuda_linear, _embedding and _experts_linear look. Leaves alone what is not MXFP4 in whole tiles, or is in tiles already,
- * and everything on devices other than compute capability 9.0. Enqueued. */
+ * kg_cuda_linear, _embedding and _experts_linear look. Leaves alone what is not MXFP4 in whole tiles, is in tiles already or
+ * has a scale byte of 0 or 255 in a block that is not zeros, and everything on devices other than compute capability 9.0.
+ * Waits for the device to see the scales. */
 enum kg_status kg_cuda_arrange_weight(struct kg_backend *backend, const struct kg_weight *weight, uint32_t n_matrices,
                                       struct kg_error *err);
 
-/* Whether the weight (or the rows of one, from a multiple of 16 on) is in tiles. */
-bool kg_mxfp4_in_tiles(const struct kg_cuda_backend *cuda, const struct kg_weight *weight);
+/* Memory in tiles. */
+struct kg_mxfp4_range {
+    const char *begin, *end;
+    bool f16; /* scaled weights are float16 (times one power of two), exactly: what kg_mxfp4_gemm needs */
+};
+/* Where the weight (or rows of it from a multiple of 16 on) is in tiles; NULL: it is not. Valid until the next is arranged or
+ * forgotten. */
+const struct kg_mxfp4_range *kg_mxfp4_in_tiles(const struct kg_cuda_backend *cuda, const struct kg_weight *weight);
 
 /* Memory that is freed holds no tiles any more. */
 void kg_mxfp4_forget(struct kg_cuda_backend *cuda, const void *data, uint64_t size_bytes);
+
+/* Rows (of an expert, evenly spread) for which the product is one of matrix and vectors. */
+enum { KG_MXFP4_FEW_ROWS = 16 };
 
 /* Enqueues the product, in the way that suits its rows (multiply.cu). x on 16 bytes, or KG_ERR_USAGE. */
 enum kg_status kg_mxfp4_multiply(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p,
@@ -39,9 +50,9 @@ enum { KG_MXFP4_GEMV_MAX_ROWS = 128 };
 enum kg_status kg_mxfp4_gemv(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p,
                              struct kg_error *err);
 
-/* Many rows, y on 16 bytes: a block takes M outputs of N rows (variants: gemm.cu), n_split (a power of two up to 8) blocks
+/* Many rows, y on 16 bytes, p->weight_f16: a block takes M outputs of N rows (variants: gemm.cu), n_split (a power of two up to 8) blocks
  * share the columns. */
-enum kg_mxfp4_gemm_tile { KG_MXFP4_GEMM_128x64, KG_MXFP4_GEMM_128x128, KG_MXFP4_GEMM_256x128 };
+enum kg_mxfp4_gemm_tile { KG_MXFP4_GEMM_128x64, KG_MXFP4_GEMM_256x64, KG_MXFP4_GEMM_192x128, KG_MXFP4_GEMM_256x128 };
 enum kg_status kg_mxfp4_gemm(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p,
                              enum kg_mxfp4_gemm_tile tile, uint32_t n_split, struct kg_error *err);
 

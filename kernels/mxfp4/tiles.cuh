@@ -7,6 +7,8 @@
  *             in the left operands of two products of 16 columns (mma.cuh).
  *     scales  4 bytes for each g: E8M0 of the four words, in their order.
  *
+ * Scales are of 1 to 254 (a weight with another lies as files have it), a block of zeros has 127.
+ *
  * Within a word the even columns are in the low half. Bits of a half, code s e e m of columns + 0, 8, 16, 24 as 0 1 2 3:
  *     15  14  13  12   11  10  9   8    7   6   5   4    3   2   1   0
  *     s0  e3  e3  m3   e0  e0  m0  s2   s1  e2  e2  m2   e1  e1  m1  s3
@@ -22,6 +24,9 @@
 namespace kg_mxfp4 {
 
 enum { GROUP_ROWS = 16, TILE_COLS = 64, CODES_BYTES = 512, SCALES_BYTES = 32, LANE_BYTES = 16 };
+
+/* Scale bytes of weights that gemm.cuh makes float16 of: 2^-19 to 2^5. */
+enum { LEAST_F16_SCALE = 108, MOST_F16_SCALE = 132 };
 
 /* Of the value that a placed code has. */
 constexpr float PLACED_UNIT = 1.0f / 16384;
@@ -69,24 +74,13 @@ __device__ __forceinline__ void place(uint32_t word, uint32_t (&placed)[4]) {
     placed[3] = (word >> 3 & MAGNITUDE) | (word << 15 & SIGN);
 }
 
-/* 2^(e-127); 255 is NaN. */
-__device__ __forceinline__ float exact_scale(uint32_t e) {
-    if (e == 0) return __uint_as_float(0x00400000u);
-    return __uint_as_float(e == 255 ? 0x7FC00000u : e << 23);
-}
-
-/* The four scales of a lane's words. */
+/* The four scales 2^(e-127) of a lane's words; none is of 0 or 255. */
 __device__ __forceinline__ void float_scales(uint32_t e, float (&scale)[4]) {
-    constexpr uint32_t EXPONENT = 0x7F800000, ONES = 0x01010101, HIGH = 0x80808080;
+    constexpr uint32_t EXPONENT = 0x7F800000;
     scale[0] = __uint_as_float(e << 23 & EXPONENT);
     scale[1] = __uint_as_float(e << 15 & EXPONENT);
     scale[2] = __uint_as_float(e << 7 & EXPONENT);
     scale[3] = __uint_as_float(e >> 1 & EXPONENT);
-    /* A byte of 0 or 255 is no exponent: one that borrows from its highest bit, or whose complement does. */
-    if ((((e - ONES) & ~e) | ((~e - ONES) & e)) & HIGH) {
-#pragma unroll
-        for (int i = 0; i < 4; i++) scale[i] = exact_scale(e >> 8 * i & 0xFF);
-    }
 }
 
 /* c += a b of 16 x 16 by 16 x 8 (mma.cuh), free to be scheduled. */
@@ -99,7 +93,7 @@ __device__ __forceinline__ void multiply(float (&c)[4], uint32_t a0, uint32_t a1
 }
 
 /* sum[0, 1] of row g and sum[2, 3] of row g + 8 grow by the products of 32 columns, scaled in float32: exact for every
- * scale. low and high are the placed codes of the rows; x holds columns + 0, 8, 16, 24 in their order. */
+ * scale that is no NaN. low and high are the placed codes of the rows; x holds columns + 0, 8, 16, 24 in their order. */
 __device__ __forceinline__ void multiply_block(float (&sum)[4], const uint32_t (&low)[4], const uint32_t (&high)[4],
                                                const uint32_t (&x)[4], float low_scale, float high_scale) {
     float part[4] = { 0, 0, 0, 0 };

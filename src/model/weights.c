@@ -196,8 +196,13 @@ static enum kg_status take_vector(struct loader *in, const struct kg_gguf_tensor
     return status;
 }
 
-/* The parts of a matrix: ranges of its rows. */
-static void place_rows(const struct loader *in, const struct rule *rule, const struct kg_weight *whole, char *base) {
+/* The parts of a matrix, or of n_matrices one below the other: ranges of its rows. The back end may keep them in an order of
+ * its own, but for positions, of which an operation reads whole rows only. */
+static enum kg_status place_rows(const struct loader *in, const struct rule *rule, const struct kg_weight *whole,
+                                 uint32_t n_matrices, char *base) {
+    const struct kg_backend_ops *ops = in->backend->ops;
+    const bool arranged = ops->arrange_weight && rule->sides[1] != CONTEXT;
+    enum kg_status status = KG_OK;
     uint64_t row = 0;
     for (size_t i = 0; i < MAX_PARTS && (i == 0 || rule->parts[i].rows != NONE); i++) {
         struct kg_weight part = *whole;
@@ -205,7 +210,9 @@ static void place_rows(const struct loader *in, const struct rule *rule, const s
         part.data = (const char *)whole->data + row * kg_weight_row_bytes(whole);
         memcpy(base + rule->parts[i].place, &part, sizeof part);
         row += part.n_rows;
+        if (arranged && !status) status = ops->arrange_weight(in->backend, &part, n_matrices, in->err);
     }
+    return status;
 }
 
 /* The parts of a vector. */
@@ -233,7 +240,7 @@ static enum kg_status take(struct loader *in, const struct rule *rule, const cha
     } else {
         struct kg_weight whole;
         status = take_matrix(in, t, name, &whole);
-        if (!status) place_rows(in, rule, &whole, base);
+        if (!status) status = place_rows(in, rule, &whole, (uint32_t)t->dims[2], base);
     }
     return status;
 }

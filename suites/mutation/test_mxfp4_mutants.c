@@ -34,9 +34,10 @@ static void equal_steps(const uint8_t *block, double *elems) {
     }
 }
 
-/* The scale behind the nibbles. A byte of two codes is any scale: it is kept to 2^-16 to 2^16, so that results are finite. */
+/* The scale behind the nibbles. A byte of two codes is any scale: it is kept to 2^-4 to 2^4, so that results are finite in
+ * float16. */
 static void scale_from_last_byte(const uint8_t *block, double *elems) {
-    const int byte = block[16] < 111 ? 111 : block[16] > 143 ? 143 : block[16];
+    const int byte = block[16] < 123 ? 123 : block[16] > 131 ? 131 : block[16];
     for (int i = 0; i < KG_MXFP4_BLOCK_ELEMS; i++) {
         const uint8_t nibbles = block[i % 16];
         elems[i] = scale_of(byte) * kg_mxfp4_element(i < 16 ? nibbles & 15 : nibbles >> 4);

@@ -61,7 +61,7 @@ static uint32_t draw_likely(struct kg_sample_device *d, struct kg_sample_problem
 
 void kg_mxfp4_expect_draws(struct kg_mxfp4_run *r, const struct kg_mxfp4_value *logits, enum kg_mxfp4_draw way) {
     const uint32_t n = logits->cols;
-    const double temperature = way == KG_MXFP4_TEMPERATURE ? 3 : 4; /* the logits spread over tens: some ids share */
+    const double temperature = way == KG_MXFP4_TEMPERATURE ? 0.35 : 0.5; /* some ids of thousands share */
     int32_t *ranked = ranking(logits->exact, n);
     const uint32_t cut = clear_cut(logits->exact, ranked, n);
     const bool cuts = way == KG_MXFP4_TOP_K || way == KG_MXFP4_TOP_P;

@@ -104,7 +104,7 @@ struct kg_mxfp4_matrix kg_mxfp4_matrix(struct kg_mxfp4_run *r, uint32_t n_matric
     float *normal = kg_xcalloc(n, sizeof *normal);
     uint8_t *blocks = kg_xmalloc(n / KG_MXFP4_BLOCK_ELEMS * KG_MXFP4_BLOCK_BYTES);
     kg_fill_normal(normal, n, ++r->seed, 0, 1 / sqrt(n_in));
-    for (size_t i = 0; i < n; i++) normal[i] = ldexpf(normal[i], (int)(i / n_in % 7) - 3);
+    for (size_t i = 0; i < n; i++) normal[i] = ldexpf(normal[i], (int)(i / KG_MXFP4_BLOCK_ELEMS % 3) - 1);
     kg_dtype_info(KG_DTYPE_MXFP4)->encode(normal, blocks, n);
     m.exact = own(r, kg_xcalloc(n, sizeof *m.exact));
     m.plain = own(r, kg_xcalloc(n, sizeof *m.plain));

@@ -55,7 +55,8 @@ struct kg_mxfp4_run {
 };
 void kg_mxfp4_run_close(struct kg_mxfp4_run *r);
 
-/* Normal numbers; rows of a matrix differ in size, by up to 2^3 about 1 / sqrt(n_in). */
+/* Normal numbers; of a matrix 1 / sqrt(n_in) of them, half or twice that from block to block, so that scales differ and the
+ * outputs do not. */
 struct kg_mxfp4_value *kg_mxfp4_input(struct kg_mxfp4_run *r, uint32_t rows, uint32_t cols);
 struct kg_mxfp4_matrix kg_mxfp4_matrix(struct kg_mxfp4_run *r, uint32_t n_matrices, uint32_t n_out, uint32_t n_in);
 float *kg_mxfp4_bias(struct kg_mxfp4_run *r, size_t n); /* host memory, valid until closed */

@@ -40,6 +40,11 @@ def e4m3_value(byte):
     return -magnitude if byte & 0x80 else magnitude
 
 
+def float32(value):
+    """What a parameter that the operation takes as float32 is."""
+    return struct.unpack("f", struct.pack("f", value))[0]
+
+
 E4M3 = torch.tensor([e4m3_value(byte) for byte in range(256)], dtype=torch.float64)
 
 
@@ -66,6 +71,8 @@ def read_safetensors(path):
         raw = bytearray(content[8 + n + begin : 8 + n + end])
         if entry["dtype"] == "F8_E4M3":
             values = E4M3[torch.frombuffer(raw, dtype=torch.uint8).long()]
+        elif entry["dtype"] == "I32":
+            values = torch.frombuffer(raw, dtype=torch.int32).double()
         else:
             values = torch.frombuffer(raw, dtype=torch.float32).double()
         tensors[name] = values.reshape(entry["shape"])
@@ -89,8 +96,9 @@ class Maker:
         x = torch.randn(*shape, generator=self.random, dtype=torch.float64) * deviation + mean
         return x.to(self.dtype)
 
-    def vector(self, n, deviation=1.0, mean=0.0):
-        return self.normal(n, deviation=deviation, mean=mean).float()
+    def vector(self, shape, deviation=1.0, mean=0.0):
+        """float32 in every precision; the values are those of activations."""
+        return self.normal(*(shape if isinstance(shape, tuple) else (shape,)), deviation=deviation, mean=mean).float()
 
     def ids(self, n, below):
         return torch.randint(below, (n,), generator=self.random, dtype=torch.int32)
@@ -108,13 +116,19 @@ def embedding_cases(m):
         want = F.embedding(ids.long(), weight.double())
         yield Case("embedding", f"{n_vocab}x{n_embd}", {"weight": weight, "ids": ids}, {}, {"out": want},
                    {"out": m.rounded(want, 0 * want)}, "a row is copied, rounded once")
+    for n_vocab, n_embd, n_positions, position in ((97, 33, 11, 0), (50, 768, 1024, 1013)):
+        weight, ids, positions = m.normal(n_vocab, n_embd), m.ids(11, n_vocab), m.vector((n_positions, n_embd))
+        want = F.embedding(ids.long(), weight.double()) + positions.double()[position : position + 11]
+        yield Case("embedding", f"{n_vocab}x{n_embd} positions from {position} of {n_positions}",
+                   {"weight": weight, "ids": ids, "positions": positions}, {"first_position": position}, {"out": want},
+                   {"out": m.rounded(want, want.abs() * ROUND_F32)}, "one sum, rounded")
 
 
 def rmsnorm_cases(m):
     for rows, cols, eps in ((1, 896, 1e-6), (5, 897, 1e-5), (3, 3072, 1e-5)):
         x, weight = m.normal(rows, cols), m.vector(cols, 0.1, 1.0)
         xd = x.double()
-        want = xd / torch.sqrt((xd * xd).mean(-1, keepdim=True) + struct.unpack("f", struct.pack("f", eps))[0]) * weight.double()
+        want = xd / torch.sqrt((xd * xd).mean(-1, keepdim=True) + float32(eps)) * weight.double()
         error = want.abs() * (math.log2(cols) + 6) * ROUND_F32
         yield Case("rmsnorm", f"{rows}x{cols}", {"x": x, "weight": weight}, {"eps": eps}, {"out": want},
                    {"out": m.rounded(want, error)}, "a tree sum of n squares in float32, then root, quotient and products")
@@ -126,7 +140,7 @@ def layernorm_cases(m):
         tensors, bias = {"x": x, "weight": weight}, None
         if with_bias:
             tensors["bias"] = bias = m.vector(cols)
-        eps = struct.unpack("f", struct.pack("f", eps))[0]
+        eps = float32(eps)
         want = F.layer_norm(x.double(), (cols,), weight.double(), bias.double() if with_bias else None, eps)
         unit = want.abs() + weight.double().abs() + (bias.double().abs() if with_bias else 0)
         yield Case("layernorm", f"{rows}x{cols} mean={offset:g}{' bias' if with_bias else ''}", tensors, {"eps": eps}, {"out": want},
@@ -149,9 +163,11 @@ def linear_cases(m):
 
 
 def rope_cases(m):
-    for rows, heads, dim, n_rot, position, interleaved, with_factors in (
-            (5, 14, 64, 64, 0, 0, False), (3, 8, 96, 96, 4093, 0, False), (4, 4, 128, 128, 32765, 1, True),
-            (2, 3, 80, 32, 131000, 1, False), (6, 2, 64, 48, 997, 0, True)):
+    for rows, heads, dim, n_rot, position, interleaved, with_factors, magnitude in (
+            (5, 14, 64, 64, 0, 0, False, 1.0), (3, 8, 96, 96, 4093, 0, False, 1.0), (4, 4, 128, 128, 32765, 1, True, 1.0),
+            (2, 3, 80, 32, 131000, 1, False, 1.0), (6, 2, 64, 48, 997, 0, True, 1.0), (5, 8, 64, 64, 4099, 0, True, 1.3465736),
+            (3, 4, 96, 72, 997, 1, True, 0.75)):
+        magnitude = float32(magnitude)
         x = m.normal(rows, heads, dim)
         base, scale = 500000.0, 0.25 if with_factors else 1.0
         tensors = {"x": x}
@@ -166,11 +182,13 @@ def rope_cases(m):
         first = slice(0, n_rot, 2) if interleaved else slice(0, n_rot // 2)
         second = slice(1, n_rot, 2) if interleaved else slice(n_rot // 2, n_rot)
         a, b = x.double()[..., first], x.double()[..., second]
-        want[..., first], want[..., second] = a * cos - b * sin, a * sin + b * cos
-        error = torch.full_like(want, 4 * ROUND_F32 * math.sqrt(2) * x.abs().max().item())
-        yield Case("rope", f"{rows}x{heads}x{dim} rot={n_rot} at={position} interleaved={interleaved}", tensors,
-                   {"first_position": position, "n_rot": n_rot, "interleaved": interleaved, "base": base, "scale": scale},
-                   {"out": want}, {"out": m.rounded(want, error)}, "cos, sin, two products and a sum in float32 of exact angles")
+        want[..., first], want[..., second] = (a * cos - b * sin) * magnitude, (a * sin + b * cos) * magnitude
+        error = torch.full_like(want, 4 * ROUND_F32 * math.sqrt(2) * x.abs().max().item() * max(1, magnitude))
+        yield Case("rope", f"{rows}x{heads}x{dim} rot={n_rot} at={position} interleaved={interleaved} magnitude={magnitude:g}", tensors,
+                   {"first_position": position, "n_rot": n_rot, "interleaved": interleaved, "base": base, "scale": scale,
+                    "magnitude": magnitude},
+                   {"out": want}, {"out": m.rounded(want, error)},
+                   "cos, sin, two products and a sum in float32 of exact angles, times the magnitude; what does not turn is copied")
 
 
 def kv_write_cases(m):
@@ -183,33 +201,6 @@ def kv_write_cases(m):
     yield Case("kv_write", f"{rows} rows at {position} of {n_ctx}", {"k": k, "v": v},
                {"n_ctx": n_ctx, "first_position": position}, want, {name: m.rounded(w, 0 * w) for name, w in want.items()},
                "rows are copied, rounded once; the rest stays zero")
-
-
-def attention_cases(m):
-    for rows, keys, heads, kv_heads, dim, causal, window in (
-            (1, 1, 14, 2, 64, 1, 0), (1, 513, 14, 2, 64, 1, 0), (64, 64, 8, 8, 96, 1, 0), (17, 65, 6, 2, 64, 1, 0),
-            (65, 65, 4, 1, 128, 1, 0), (9, 40, 4, 2, 80, 0, 0), (33, 129, 8, 2, 64, 1, 16), (1, 1025, 8, 2, 128, 1, 128)):
-        q, k, v = m.normal(rows, heads, dim), m.normal(keys, kv_heads, dim), m.normal(keys, kv_heads, dim)
-        group, past = heads // kv_heads, keys - rows
-        qd = q.double().transpose(0, 1)
-        kd = k.double().transpose(0, 1).repeat_interleave(group, 0)
-        vd = v.double().transpose(0, 1).repeat_interleave(group, 0)
-        at, key = past + torch.arange(rows)[:, None], torch.arange(keys)[None]
-        seen = (key <= at) if causal else torch.ones(rows, keys, dtype=torch.bool)
-        if window:
-            seen &= at - key < window
-        scale = 1 / math.sqrt(dim)
-        want = F.scaled_dot_product_attention(qd[None], kd[None], vd[None], attn_mask=seen, scale=scale)[0].transpose(0, 1)
-        products = (qd.abs() @ kd.abs().transpose(1, 2)).max().item() * scale
-        largest = v.abs().max().item()
-        error = largest * (4 + products) * 2 * ROUND_F32
-        if m.dtype == torch.float16:
-            error += largest * 3 * ROUND_F16
-        yield Case("attention", f"rows={rows} keys={keys} heads={heads}/{kv_heads} dim={dim} causal={causal} window={window}",
-                   {"q": q, "k": k, "v": v}, {"causal": causal, "window": window}, {"out": want},
-                   {"out": m.rounded(want, torch.full_like(want, error))},
-                   "a logit errs by a few roundings of sum|q k| scale and moves its weight by that share; weights sum to 1, "
-                   "and in f16 may be halves themselves")
 
 
 def sdpa_mask(queries, keys, causal, window):
@@ -227,6 +218,36 @@ def sdpa_want(q, k, v, seen, scale, sinks):
         scores = torch.cat((scores, sinks.double()[None, :, None, None].expand(*scores.shape[:3], 1)), -1)
     weights = F.softmax(scores, -1).nan_to_num(0.0)[..., : k.shape[2]]
     return (weights @ v).masked_fill(~seen.any(1)[None, None, :, None], 0.0)
+
+
+def attention_cases(m):
+    for rows, keys, heads, kv_heads, dim, causal, window, sink in (
+            (1, 1, 14, 2, 64, 1, 0, None), (1, 513, 14, 2, 64, 1, 0, None), (64, 64, 8, 8, 96, 1, 0, None),
+            (17, 65, 6, 2, 64, 1, 0, None), (65, 65, 4, 1, 128, 1, 0, None), (9, 40, 4, 2, 80, 0, 0, None),
+            (33, 129, 8, 2, 64, 1, 16, None), (1, 1025, 8, 2, 128, 1, 128, None), (1, 1, 8, 1, 64, 1, 0, 1.0),
+            (1, 513, 8, 1, 64, 1, 128, 1.0), (65, 65, 16, 2, 64, 1, 0, 1.0), (33, 161, 8, 1, 64, 1, 32, 3.0), (7, 40, 4, 2, 80, 0, 0, 8.0)):
+        q, k, v = m.normal(rows, heads, dim), m.normal(keys, kv_heads, dim), m.normal(keys, kv_heads, dim)
+        tensors = {"q": q, "k": k, "v": v}
+        qd, kd, vd = (t.double().transpose(0, 1) for t in (q, k, v))
+        kd, vd = kd.repeat_interleave(heads // kv_heads, 0), vd.repeat_interleave(heads // kv_heads, 0)
+        seen, scale = sdpa_mask(rows, keys, causal, window), 1 / math.sqrt(dim)
+        products = (qd.abs() @ kd.abs().transpose(1, 2)).max().item() * scale
+        if sink is None:
+            want = F.scaled_dot_product_attention(qd[None], kd[None], vd[None], attn_mask=seen, scale=scale)
+        else:
+            tensors["sinks"] = m.vector(heads, deviation=sink)
+            want = sdpa_want(qd[None], kd[None], vd[None], seen, scale, tensors["sinks"])
+            products += tensors["sinks"].abs().max().item()
+        want = want[0].transpose(0, 1)
+        largest = v.abs().max().item()
+        error = largest * (4 + products) * 2 * ROUND_F32
+        if m.dtype == torch.float16:
+            error += largest * 3 * ROUND_F16
+        yield Case("attention", f"rows={rows} keys={keys} heads={heads}/{kv_heads} dim={dim} causal={causal} window={window}"
+                   f"{'' if sink is None else f' sinks={sink:g}'}", tensors, {"causal": causal, "window": window}, {"out": want},
+                   {"out": m.rounded(want, torch.full_like(want, error))},
+                   "a logit errs by a few roundings of sum|q k| scale and moves its weight by that share; weights sum to 1, "
+                   "and in f16 may be halves themselves")
 
 
 def sdpa_cases(m):
@@ -247,7 +268,7 @@ def sdpa_cases(m):
                 values[name] = tensors[name].double()
         if with_sinks:
             tensors["sinks"] = m.vector(heads)
-        scale = struct.unpack("f", struct.pack("f", 1 / math.sqrt(dim)))[0]
+        scale = float32(1 / math.sqrt(dim))
         want = sdpa_want(values["q"], values["k"], values["v"], sdpa_mask(queries, keys, causal, window), scale, tensors.get("sinks"))
         products = scale * (values["q"].abs() @ values["k"].abs().repeat_interleave(heads // kv_heads, 1).transpose(2, 3)).max().item()
         largest = values["v"].abs().max().item()
@@ -294,12 +315,19 @@ def add_cases(m):
 
 
 def swiglu_cases(m):
-    for deviation in (1.0, 10.0):
-        gate, up = m.normal(3, 4865, deviation=deviation), m.normal(3, 4865)
-        want = F.silu(gate.double()) * up.double()
-        yield Case("swiglu", f"3x4865 gate={deviation}", {"gate": gate, "up": up}, {}, {"out": want},
-                   {"out": m.rounded(want, want.abs() * 8 * ROUND_F32 + 2.0**-120)},
-                   "an exponential within two units in the last place, a sum, a quotient and a product")
+    for deviation, limit, alpha, up_offset in ((1.0, 0.0, 1.0, 0.0), (10.0, 0.0, 1.0, 0.0), (4.0, 7.0, 1.702, 1.0), (30.0, 7.0, 1.702, 1.0),
+                                               (4.0, 1.0, 1.0, -0.5)):
+        gate, up, alpha = m.normal(3, 4865, deviation=deviation), m.normal(3, 4865, deviation=max(1, limit)), float32(alpha)
+        g, u = gate.double(), up.double()
+        if limit > 0:
+            g, u = g.clamp(max=limit), u.clamp(-limit, limit)
+        want = g * torch.sigmoid(alpha * g) * (u + up_offset)
+        exponent = 0 if alpha == 1 else (alpha * g).abs().clamp(max=88) * torch.sigmoid(-alpha * g)
+        yield Case("swiglu", f"3x4865 gate={deviation:g} limit={limit:g} alpha={alpha:g} up_offset={up_offset:g}", {"gate": gate, "up": up},
+                   {"limit": limit, "alpha": alpha, "up_offset": up_offset}, {"out": want},
+                   {"out": m.rounded(want, want.abs() * (8 + exponent) * ROUND_F32 + 2.0**-120)},
+                   "an exponential within two units in the last place, of an exponent rounded once unless alpha is 1; sums, a quotient and "
+                   "a product")
 
 
 def gelu_cases(m):
@@ -314,10 +342,59 @@ def gelu_cases(m):
                        "PyTorch itself loses |x| 2^-52 to a difference from 1")
 
 
+def router_cases(m):
+    """Of equal logits the lower expert comes first, as a stable sort has them."""
+    for rows, n_experts, n_used, deviation, rounded in ((1, 32, 4, 2.0, False), (67, 32, 4, 2.0, True), (9, 5, 5, 20.0, False),
+                                                        (3, 1, 1, 1.0, False), (5, 1024, 37, 3.0, True)):
+        logits = m.vector((rows, n_experts), deviation=deviation)
+        logits = logits.round() if rounded else logits
+        chosen, ids = torch.sort(logits.double(), dim=-1, descending=True, stable=True)
+        chosen, ids = chosen[:, :n_used], ids[:, :n_used].double()
+        want = {"ids": ids, "weights": F.softmax(chosen, -1)}
+        error = want["weights"] * (2 * math.log2(n_used) + 16 + 2 * (chosen[:, :1] - chosen)) * ROUND_F32 + 2.0**-147
+        yield Case("router", f"{rows}x{n_experts} used={n_used}{' equal ones' if rounded else ''}", {"logits": logits},
+                   {"n_used": n_used}, want, {"ids": torch.zeros_like(ids), "weights": error},
+                   "the same experts; exponents rounded once, exponentials, a sum and a quotient in float32")
+
+
+def experts_linear_cases(m):
+    for tokens, n_used, n_experts, n_out, n_in, shared, bias in (
+            (1, 4, 32, 64, 96, True, True), (1, 4, 32, 96, 64, False, True), (17, 4, 8, 33, 96, True, False),
+            (65, 2, 5, 24, 129, False, True), (3, 1, 1, 7, 2880, True, True)):
+        ids = torch.stack([torch.randperm(n_experts, generator=m.random)[:n_used] for _ in range(tokens)]).flatten()
+        x = m.normal(tokens if shared else len(ids), n_in)
+        weight = m.normal(n_experts, n_out, n_in, deviation=1 / math.sqrt(n_in))
+        tensors, b = {"x": x, "weight": weight, "ids": ids.int()}, 0
+        if bias:
+            tensors["bias"] = m.vector((n_experts, n_out))
+            b = tensors["bias"].double()[ids]
+        rows = x.double().repeat_interleave(len(ids) // len(x), 0)
+        want = torch.einsum("ri,roi->ro", rows, weight.double()[ids]) + b
+        unit = torch.einsum("ri,roi->ro", rows.abs(), weight.double().abs()[ids]) + abs(b)
+        yield Case("experts_linear", f"M={len(ids)}{' shared' if shared else ''} N={n_out} K={n_in} experts={n_used}/{n_experts}"
+                   f"{' bias' if bias else ''}", tensors, {}, {"out": want},
+                   {"out": m.rounded(want, unit * (8 + math.sqrt(n_in)) * ROUND_F32)},
+                   "float32 sums of K products err by about sqrt(K) roundings of sum|x w|")
+
+
+def experts_combine_cases(m):
+    for rows, n_used, n_cols, with_residual in ((1, 4, 2880, True), (5, 4, 97, False), (33, 1, 64, True), (3, 7, 1025, True)):
+        x, weights = m.normal(rows, n_used, n_cols), F.softmax(m.vector((rows, n_used)), -1)
+        tensors = {"x": x, "weights": weights}
+        want, unit = (torch.einsum("rj,rji->ri", weights.double(), part) for part in (x.double(), x.double().abs()))
+        if with_residual:
+            tensors["residual"] = residual = m.normal(rows, n_cols, deviation=8.0)
+            want, unit = want + residual.double(), unit + residual.double().abs()
+        yield Case("experts_combine", f"{rows}x{n_used}x{n_cols}{' residual' if with_residual else ''}", tensors, {}, {"out": want},
+                   {"out": m.rounded(want, unit * (n_used + 1) * ROUND_F32)},
+                   "float32 products and sums of n_used terms and the residual, each rounding at most the sum of magnitudes")
+
+
 MAKERS = {"embedding": embedding_cases, "rmsnorm": rmsnorm_cases, "layernorm": layernorm_cases, "linear": linear_cases,
           "rope": rope_cases, "kv_write": kv_write_cases, "attention": attention_cases, "softmax": softmax_cases,
           "sdpa": sdpa_cases, "sdpa_quantize": sdpa_quantize_cases,
-          "add": add_cases, "swiglu": swiglu_cases, "gelu": gelu_cases}
+          "add": add_cases, "swiglu": swiglu_cases, "gelu": gelu_cases, "router": router_cases,
+          "experts_linear": experts_linear_cases, "experts_combine": experts_combine_cases}
 
 # Operations that a back end does not have in a precision, by their contracts.
 ABSENT = {("cuda", "f32"): {"sdpa", "sdpa_quantize"}}

@@ -43,18 +43,26 @@ void kg_guarded_expect_intact(const struct kg_guarded *g, const char *name) {
     if (after > 0) ck_abort_msg("%s: %zu bytes after the buffer of %zu elements were written", name, after, g->n);
 }
 
-void kg_guarded_expect_written(const struct kg_guarded *g, const char *name) {
+static void expect_written(const struct kg_guarded *g, const char *name, bool finite) {
     kg_guarded_expect_intact(g, name);
     size_t n_unwritten = 0, n_nonfinite = 0, first = g->n;
     for (size_t i = 0; i < g->n; i++) {
-        const bool unwritten = is_poison(&g->data[i]);
+        const bool unwritten = is_poison(&g->data[i]), nonfinite = finite && !unwritten && !isfinite(g->data[i]);
         n_unwritten += unwritten;
-        n_nonfinite += !unwritten && !isfinite(g->data[i]);
-        if (!isfinite(g->data[i]) && first == g->n) first = i;
+        n_nonfinite += nonfinite;
+        if ((unwritten || nonfinite) && first == g->n) first = i;
     }
     if (first < g->n)
         ck_abort_msg("%s: of %zu elements %zu never written, %zu NaN or infinite, the first at [%zu]", name, g->n,
                      n_unwritten, n_nonfinite, first);
+}
+
+void kg_guarded_expect_written(const struct kg_guarded *g, const char *name) {
+    expect_written(g, name, true);
+}
+
+void kg_guarded_expect_filled(const struct kg_guarded *g, const char *name) {
+    expect_written(g, name, false);
 }
 
 void kg_guarded_free(struct kg_guarded *g) {

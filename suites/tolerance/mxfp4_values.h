@@ -21,6 +21,7 @@ double kg_mxfp4_element(unsigned code);
 struct kg_mxfp4_value {
     struct kg_op_output y;
     double *exact, *plain; /* (rows, cols) over the decoded weights and over the unquantised ones */
+    double *variance;      /* (rows, cols) of what rounding to float16 leaves: deviation squared, to first order */
     uint32_t rows, cols;
 };
 
@@ -50,7 +51,7 @@ struct kg_mxfp4_run {
     double *margin;        /* NULL: judged; else the largest err/limit is kept there, and only recorded */
     struct kg_mxfp4_value values[KG_MXFP4_MOST_VALUES];
     size_t n_values;
-    void *memory[4 * KG_MXFP4_MOST_VALUES];
+    void *memory[5 * KG_MXFP4_MOST_VALUES];
     size_t n_memory;
 };
 void kg_mxfp4_run_close(struct kg_mxfp4_run *r);
@@ -85,8 +86,8 @@ struct kg_mxfp4_value *kg_mxfp4_experts(struct kg_mxfp4_run *r, const struct kg_
 struct kg_mxfp4_value *kg_mxfp4_combine(struct kg_mxfp4_run *r, const struct kg_mxfp4_value *x,
                                         const struct kg_mxfp4_routes *routes, const struct kg_mxfp4_value *residual);
 
-/* Judges every element: NMSE, and the error relative to the element, or to the noise floor where that is larger. Records how
- * far the unquantised result is. */
+/* Judges every element: NMSE, and the error by 1% of the element, or by its noise floor where that is larger. Records the
+ * share of elements below their floor, and how far the unquantised result is. */
 void kg_mxfp4_judge(struct kg_mxfp4_run *r, const char *name, struct kg_mxfp4_value *value);
 
 #endif

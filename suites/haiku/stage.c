@@ -45,8 +45,8 @@ static char *model_path(struct kg_record *rec, const struct kg_haiku_model *mode
 /* A back end that is not there is a skip; one that is and refuses the model is a failure. */
 struct kg_haiku_stage *kg_haiku_stage_open(struct kg_record *rec, size_t target_index, size_t model_index) {
     static struct kg_haiku_stage *stages[KG_COUNT_OF(KG_HAIKU_TARGETS)][KG_COUNT_OF(KG_HAIKU_MODELS)];
-    struct kg_haiku_stage **const kept = &stages[target_index][model_index];
-    if (*kept) return *kept;
+    struct kg_haiku_stage *kept = stages[target_index][model_index];
+    if (kept) return kept;
     const struct kg_haiku_target *const target = &KG_HAIKU_TARGETS[target_index];
     if (!kg_backend_or_skip(rec, target->backend)) return NULL;
     struct kg_haiku_stage stage = { .model = &KG_HAIKU_MODELS[model_index] };
@@ -57,9 +57,9 @@ struct kg_haiku_stage *kg_haiku_stage_open(struct kg_record *rec, size_t target_
                                 &stage.bench, &err),
             &err);
     free(path);
-    *kept = kg_xmalloc(sizeof stage);
-    **kept = stage;
-    return *kept;
+    kept = stages[target_index][model_index] = kg_xmalloc(sizeof stage);
+    *kept = stage;
+    return kept;
 }
 
 /* Arguments live as long as the process, like the cases they belong to. */

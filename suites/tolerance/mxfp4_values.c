@@ -1,5 +1,6 @@
-#include "suites/tolerance/mxfp4_values.h"
 #include "base/buffer.h"
+#include "suites/tolerance/mxfp4_float64.h"
+#include "suites/tolerance/mxfp4_values.h"
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -132,29 +133,6 @@ struct kg_mxfp4_matrix kg_mxfp4_matrix(struct kg_mxfp4_run *r, uint32_t n_matric
     return m;
 }
 
-/* y (n_out) = W x + bias, in float64. */
-static void product(const double *x, const double *w, const float *bias, uint32_t n_out, uint32_t n_in, double *y) {
-    for (uint32_t o = 0; o < n_out; o++, w += n_in) {
-        double sums[4] = { 0 };
-        for (uint32_t i = 0; i < n_in; i += 4)
-            for (uint32_t lane = 0; lane < 4; lane++) sums[lane] += x[i + lane] * w[i + lane];
-        y[o] = sums[0] + sums[1] + sums[2] + sums[3] + (bias ? bias[o] : 0);
-    }
-}
-
-/* variance (n_out) of W x, whose elements vary independently by that of x. */
-static void product_variance(const double *of_x, const double *w, uint32_t n_out, uint32_t n_in, double *variance) {
-    double largest = 0;
-    for (uint32_t i = 0; i < n_in; i++) largest = fmax(largest, of_x[i]);
-    if (largest == 0) return;
-    for (uint32_t o = 0; o < n_out; o++, w += n_in) {
-        double sums[4] = { 0 };
-        for (uint32_t i = 0; i < n_in; i += 4)
-            for (uint32_t lane = 0; lane < 4; lane++) sums[lane] += of_x[i + lane] * w[i + lane] * w[i + lane];
-        variance[o] = sums[0] + sums[1] + sums[2] + sums[3];
-    }
-}
-
 static float *put_bias(struct kg_mxfp4_run *r, const float *bias, size_t n) {
     return bias ? kg_op_device_put(&r->device, bias, n * sizeof *bias) : NULL;
 }
@@ -175,9 +153,9 @@ struct kg_mxfp4_value *kg_mxfp4_linear(struct kg_mxfp4_run *r, const struct kg_m
     ck_assert_uint_eq(x->cols, n_in);
     kg_op_expect_ok(ops_of(r)->linear(r->device.backend, &args, &err), &err);
     for (size_t row = 0; row < x->rows; row++) {
-        product(x->exact + row * n_in, w->exact, bias, n_out, n_in, y->exact + row * n_out);
-        product(x->plain + row * n_in, w->plain, bias, n_out, n_in, y->plain + row * n_out);
-        product_variance(x->variance + row * n_in, w->exact, n_out, n_in, y->variance + row * n_out);
+        kg_f64_product(x->exact + row * n_in, w->exact, bias, n_out, n_in, y->exact + row * n_out);
+        kg_f64_product(x->plain + row * n_in, w->plain, bias, n_out, n_in, y->plain + row * n_out);
+        kg_f64_product_variance(x->variance + row * n_in, w->exact, n_out, n_in, y->variance + row * n_out);
     }
     set_variances(y);
     return y;
@@ -284,44 +262,18 @@ struct kg_mxfp4_value *kg_mxfp4_swiglu(struct kg_mxfp4_run *r, const struct kg_m
     return y;
 }
 
-static void softmax_row(const double *x, double *y, size_t n) {
-    double largest = x[0], sum = 0;
-    for (size_t i = 1; i < n; i++) largest = fmax(largest, x[i]);
-    for (size_t i = 0; i < n; i++) sum += y[i] = exp(x[i] - largest);
-    for (size_t i = 0; i < n; i++) y[i] /= sum;
-}
-
 struct kg_mxfp4_value *kg_mxfp4_softmax(struct kg_mxfp4_run *r, const struct kg_mxfp4_value *x) {
     struct kg_error err;
     struct kg_mxfp4_value *y = new_value(r, x->rows, x->cols, x->y.precision);
     const struct kg_softmax_args args = { x->y.precision, x->y.y, y->y.y, x->rows, x->cols, 1 };
     kg_op_expect_ok(ops_of(r)->softmax(r->device.backend, &args, &err), &err);
     for (size_t row = 0; row < x->rows; row++) {
-        softmax_row(x->exact + row * x->cols, y->exact + row * x->cols, x->cols);
-        softmax_row(x->plain + row * x->cols, y->plain + row * x->cols, x->cols);
+        kg_f64_softmax(x->exact + row * x->cols, y->exact + row * x->cols, x->cols);
+        kg_f64_softmax(x->plain + row * x->cols, y->plain + row * x->cols, x->cols);
         for (size_t i = row * x->cols; i < (row + 1) * x->cols; i++)
             set_variance(y, i, y->exact[i] * y->exact[i] * x->variance[i]);
     }
     return y;
-}
-
-/* The n_used largest logits in order, and the softmax over them; the gap to the next one. */
-static double choose(const double *logits, uint32_t n_experts, uint32_t n_used, int32_t *ids, double *weights) {
-    double last = INFINITY;
-    int32_t best = -1;
-    for (uint32_t k = 0; k <= n_used; k++) {
-        best = -1;
-        for (uint32_t e = 0; e < n_experts; e++) {
-            bool taken = false;
-            for (uint32_t j = 0; j < k; j++) taken = taken || ids[j] == (int32_t)e;
-            if (!taken && (best < 0 || logits[e] > logits[best])) best = (int32_t)e;
-        }
-        if (best < 0) return INFINITY; /* all are used */
-        if (k == n_used) return last - logits[best];
-        ids[k] = best;
-        weights[k] = last = logits[best];
-    }
-    return 0;
 }
 
 /* x, whose rows are drawn until every choice is clear: 0.05 of a logit is far more than float16 or TF32 products are off. */
@@ -340,11 +292,11 @@ static void draw_clear_rows(struct kg_mxfp4_run *r, struct kg_mxfp4_routes *rout
                 if (r->activations == KG_PRECISION_F16) own_row[c] = kg_f16_to_f32(kg_f32_to_f16(own_row[c]));
                 row64[c] = own_row[c];
             }
-            product(row64, router, bias, routes->n_experts, n_in, logits);
-            gap = choose(logits, routes->n_experts, routes->n_used, routes->ids + row * routes->n_used, weights);
+            kg_f64_product(row64, router, bias, routes->n_experts, n_in, logits);
+            gap = kg_f64_choose(logits, routes->n_experts, routes->n_used, routes->ids + row * routes->n_used, weights);
         }
         ck_assert_msg(gap >= CLEAR, "row %zu: no clear choice of experts", row);
-        softmax_row(weights, weights, routes->n_used);
+        kg_f64_softmax(weights, weights, routes->n_used);
     }
     free(logits);
     free(row64);
@@ -408,9 +360,9 @@ struct kg_mxfp4_value *kg_mxfp4_experts(struct kg_mxfp4_run *r, const struct kg_
     for (size_t row = 0; row < n_rows; row++) {
         const size_t first = (size_t)routes->ids[row] * n_out, from = row / n_sharing * n_in;
         const float *own_bias = bias ? bias + first : NULL;
-        product(x->exact + from, w->exact + first * n_in, own_bias, n_out, n_in, y->exact + row * n_out);
-        product(x->plain + from, w->plain + first * n_in, own_bias, n_out, n_in, y->plain + row * n_out);
-        product_variance(x->variance + from, w->exact + first * n_in, n_out, n_in, y->variance + row * n_out);
+        kg_f64_product(x->exact + from, w->exact + first * n_in, own_bias, n_out, n_in, y->exact + row * n_out);
+        kg_f64_product(x->plain + from, w->plain + first * n_in, own_bias, n_out, n_in, y->plain + row * n_out);
+        kg_f64_product_variance(x->variance + from, w->exact + first * n_in, n_out, n_in, y->variance + row * n_out);
     }
     set_variances(y);
     return y;
@@ -439,89 +391,4 @@ struct kg_mxfp4_value *kg_mxfp4_combine(struct kg_mxfp4_run *r, const struct kg_
         set_variance(y, i, variance);
     }
     return y;
-}
-
-/* What an element may be off where one percent of it is less. Sums in float32 leave up to 1e-6 of the outputs' root mean
- * square in elements of any size: 1e-5 of it serves. What operations round to float16 between them is NOISE_DEVIATIONS of
- * the element's own deviation: a term of a sum is off by 2e-4 of itself for each rounding on its way, and where large terms
- * cancel that is percents of the rest. An error beyond six deviations comes once in 5e8 elements, the suites have 1e7. */
-static const double RELATIVE_ERROR = 0.01, NOISE_DEVIATIONS = 6, OF_RMS = 1e-5;
-
-/* So that the floor does not become the test: a product after one nonlinearity has a sixth of its elements below, a gate a
- * third, those that saturated. */
-static const double MOST_BELOW = 0.4;
-
-static double noise_floor(const struct kg_mxfp4_value *v, size_t i, double rms) {
-    return fmax(OF_RMS * rms, NOISE_DEVIATIONS * sqrt(v->variance[i]));
-}
-
-static double rms_of(const double *exact, size_t n) {
-    double sum = 0;
-    for (size_t i = 0; i < n; i++) sum += exact[i] * exact[i];
-    return sqrt(sum / (double)n);
-}
-
-static void judge_one(struct kg_mxfp4_run *r, const char *name, const struct kg_compare *c,
-                      const struct kg_tolerance *tol) {
-    double margin = INFINITY;
-    const bool within = kg_within(c, tol, &margin);
-    kg_record_compare(r->rec, name, c, tol);
-    if (r->margin) *r->margin = fmax(*r->margin, margin);
-    else
-        ck_assert_msg(within, "%s: at %.4g of its limit, NMSE %.4g, largest difference %.4g: element %zu is %g, not %g",
-                      name, margin, c->nmse, c->max_abs, c->worst_index, c->worst_got, c->worst_want);
-}
-
-/* As metrics, not as errors: nothing limits them. */
-static void record_unquantised(struct kg_mxfp4_run *r, const char *name, const struct kg_mxfp4_value *value) {
-    struct kg_compare c;
-    char metric[96];
-    kg_compare_f64(value->y.host.data, value->plain, size_of(value), &c);
-    snprintf(metric, sizeof metric, "%s.unquantised.nmse", name);
-    kg_record_metric(r->rec, metric, "abs", c.nmse);
-    snprintf(metric, sizeof metric, "%s.unquantised.max_abs", name);
-    kg_record_metric(r->rec, metric, "abs", c.max_abs);
-}
-
-void kg_mxfp4_judge(struct kg_mxfp4_run *r, const char *name, struct kg_mxfp4_value *value) {
-    static const struct kg_tolerance NMSE = {
-        .nmse = 1e-5,
-        .why = "an error of 0.3% of the outputs' size; float16 between operations makes 2e-7, swapped nibbles 1"
-    };
-    static const struct kg_tolerance RELATIVE = {
-        .max_abs = 0.01,
-        .why =
-            "1% of every element, or the noise floor if that is larger: 1e-5 of the outputs' root mean square, or six "
-            "deviations of what rounding to float16 between the operations leaves in that element"
-    };
-    const size_t n = size_of(value);
-    const double rms = rms_of(value->exact, n);
-    struct kg_compare c;
-    char relative[96];
-    kg_op_output_read(&r->device, &value->y);
-    if (r->margin) kg_guarded_expect_filled(&value->y.host, name); /* a mutant's may be infinite: its margin is */
-    else kg_guarded_expect_written(&value->y.host, name);
-    kg_compare_f64(value->y.host.data, value->exact, n, &c);
-    judge_one(r, name, &c, &NMSE);
-    float *got = kg_xcalloc(n, sizeof *got);
-    double *want = kg_xcalloc(n, sizeof *want);
-    size_t n_below = 0, n_drowned = 0; /* the second: by rounding, not by being small among large ones */
-    for (size_t i = 0; i < n; i++) {
-        const double one_percent = RELATIVE_ERROR * fabs(value->exact[i]), floor = noise_floor(value, i, rms);
-        const double unit = fmax(one_percent, floor) / RELATIVE_ERROR;
-        n_below += one_percent < floor;
-        n_drowned += one_percent < floor && floor > OF_RMS * rms;
-        want[i] = value->exact[i] / unit;
-        got[i] = (float)(value->y.host.data[i] / unit);
-    }
-    kg_compare_f64(got, want, n, &c);
-    snprintf(relative, sizeof relative, "%s.relative", name);
-    judge_one(r, relative, &c, &RELATIVE);
-    snprintf(relative, sizeof relative, "%s.below_floor", name);
-    kg_record_metric(r->rec, relative, "ratio", (double)n_below / (double)n);
-    if (!r->margin && (double)n_drowned > MOST_BELOW * (double)n)
-        ck_abort_msg("%s: %zu of %zu elements are below what rounding leaves in them", name, n_drowned, n);
-    record_unquantised(r, name, value);
-    free(want);
-    free(got);
 }

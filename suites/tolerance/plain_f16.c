@@ -285,7 +285,8 @@ static enum kg_status swiglu(const struct style *s, const struct kg_swiglu_args 
     float *gate = widened(args->gate, n), *up = widened(args->up, n);
     const float limit = args->limit > 0 ? args->limit : INFINITY;
     for (size_t i = 0; i < n; i++) {
-        const double g = fmin(gate[i], limit), u = fmax(-limit, fmin(up[i], limit)) + args->up_offset;
+        const double g = fmin((double)gate[i], limit);
+        const double u = fmax(-limit, fmin((double)up[i], limit)) + args->up_offset;
         gate[i] = step(s, g / (1 + exp(-(double)args->alpha * g))) * step(s, u);
     }
     give(gate, n, args->y);

@@ -7,7 +7,7 @@ libkigosuite_a_SOURCES += \
 	suites/tolerance/mxfp4_forms.c suites/tolerance/mxfp4_forms.h \
 	suites/tolerance/mxfp4_values.c suites/tolerance/mxfp4_values.h \
 	suites/tolerance/layer_walk.c suites/tolerance/layer_walk.h \
-	suites/tolerance/op_attention.c suites/tolerance/op_experts.c \
+	suites/tolerance/op_attention.c suites/tolerance/op_experts.c suites/tolerance/op_swiglu.c \
 	suites/tolerance/op_cases.c suites/tolerance/op_cases.h \
 	suites/tolerance/op_activations.c \
 	suites/tolerance/op_device.c suites/tolerance/op_device.h \

@@ -41,6 +41,9 @@ void kg_op_case_judge(struct kg_op_case *c, const char *name, const struct kg_op
 /* Room for a reference, valid until the device is closed; NULL for f32, where the golden is the reference. */
 float *kg_op_case_reference(struct kg_op_case *c, size_t n);
 
+/* A parameter that not every golden has. */
+float kg_op_case_number(const struct kg_op_case *c, const char *name, float fallback);
+
 /* A tolerance for results in float32, and for f16 activations one that allows for their rounding. */
 struct kg_tolerance kg_op_case_tolerance(const struct kg_op_case *c, double mixed_rel, double mixed_abs,
                                          const char *why_f32, const char *why_f16);

@@ -135,12 +135,12 @@ static float *logits_of(const char *path, const struct model_case *c, const stru
 }
 
 static double log_sum(const float *row, size_t n, size_t *top) {
-    double sum = 0;
+    double others = 0; /* relative to the largest, which is 1 */
     *top = 0;
     for (size_t i = 1; i < n; i++)
         if (row[i] > row[*top]) *top = i;
-    for (size_t i = 0; i < n; i++) sum += exp((double)row[i] - row[*top]);
-    return row[*top] + log(sum);
+    for (size_t i = 0; i < n; i++) others += i == *top ? 0 : exp((double)row[i] - row[*top]);
+    return row[*top] + log1p(others);
 }
 
 struct distance {

@@ -325,9 +325,10 @@ def swiglu_cases(m):
         exponent = 0 if alpha == 1 else (alpha * g).abs().clamp(max=88) * torch.sigmoid(-alpha * g)
         yield Case("swiglu", f"3x4865 gate={deviation:g} limit={limit:g} alpha={alpha:g} up_offset={up_offset:g}", {"gate": gate, "up": up},
                    {"limit": limit, "alpha": alpha, "up_offset": up_offset}, {"out": want},
-                   {"out": m.rounded(want, want.abs() * (8 + exponent) * ROUND_F32 + 2.0**-120)},
-                   "an exponential within two units in the last place, of an exponent rounded once unless alpha is 1; sums, a quotient and "
-                   "a product")
+                   {"out": m.rounded(want, want.abs() * (8 + exponent) * ROUND_F32 + (g * (u + up_offset)).abs() * (1 + 2.0**-12) * 2.0**-128 +
+                                     2.0**-149)},
+                   "an exponential within two units in the last place, of an exponent rounded once unless alpha is 1, infinite from 2^128 on; "
+                   "sums, a quotient and a product")
 
 
 def gelu_cases(m):

@@ -10,10 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const FOLDERS[] = { "formats",         "haiku-gpt-oss",    "haiku-gpt2",
-                                       "haiku-phi3",      "haiku-qwen2",      "ops",
-                                       "tiny-llama",      "tiny-qwen2",       "tokenizers/chatml",
-                                       "tokenizers/gpt2", "tokenizers/o200k", "tokenizers/qwen2.5" };
+static char **folders; /* below fixtures/, whatever is found there: none can be forgotten */
+static size_t n_folders;
+
 static const char *const DATA_SUFFIXES[] = { ".gguf", ".safetensors", ".jsonl", ".xz" };
 
 static bool is_data(const char *name) {
@@ -66,14 +65,37 @@ static void as_recorded(struct kg_record *rec, const void *arg) {
     free(path);
 }
 
+/* Folders of fixtures/<group> that have an origin.json. */
+static void find_folders(const char *group) {
+    struct kg_dir_list list;
+    struct kg_error err;
+    /* No list, no case: a program without one is an error of the run. */
+    if (kg_dir_list(kg_fixture_path(group), &list, &err) != KG_OK) return;
+    for (size_t i = 0; i < list.n_names; i++) {
+        char *name = *group ? kg_path_join(group, list.names[i]) : kg_xstrdup(list.names[i]);
+        char *origin = kg_path_join(name, "origin.json");
+        const bool has_origin = kg_path_exists(kg_fixture_path(origin));
+        free(origin);
+        if (!has_origin) {
+            free(name);
+            continue;
+        }
+        folders = kg_xrealloc(folders, (n_folders + 1) * sizeof *folders);
+        folders[n_folders++] = name;
+    }
+    kg_dir_list_free(&list);
+}
+
 static void build(struct kg_case_list *cases) {
-    for (size_t i = 0; i < KG_COUNT_OF(FOLDERS); i++) {
-        char *name = kg_xstrdup(FOLDERS[i]);
+    find_folders("");
+    find_folders("tokenizers");
+    for (size_t i = 0; i < n_folders; i++) {
+        char *name = kg_xstrdup(folders[i]);
         for (char *p = name; *p; p++)
             if (*p == '/') *p = '.';
         kg_case_list_add(
             cases, &(struct kg_case){
-                       .layer = "tolerance", .op = "fixtures", .name = name, .run = as_recorded, .arg = FOLDERS[i] });
+                       .layer = "tolerance", .op = "fixtures", .name = name, .run = as_recorded, .arg = folders[i] });
         free(name);
     }
 }

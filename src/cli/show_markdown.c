@@ -92,18 +92,14 @@ static void put_cases(struct kg_buffer *out, const struct kg_case_records *const
     }
 }
 
-/* What FP16 is to reach, where the run measured a model in it. */
-static void put_goals(struct kg_buffer *out, const struct kg_records *records) {
-    bool has_f16 = false;
-    for (size_t i = 0; i < records->n_cases && !has_f16; i++) {
-        const struct kg_case_records *c = &records->cases[i];
-        has_f16 = strcmp(plan_text(c, "layer"), "bench") == 0 && strcmp(plan_text(c, "op"), "model") == 0 &&
-                  strcmp(plan_text(c, "dtype"), "f16") == 0;
-    }
-    if (!has_f16) return;
+/* What FP16 is to reach, of a run that was made to say so: `kigo bench --report fp16`. Others measure models too, and not what
+ * the goals are of. */
+static void put_goals(struct kg_buffer *out, const struct kg_export *run) {
+    const char *report = kg_json_text(json_object_get(run->env, "run"), "report");
+    if (!report || strcmp(report, "fp16") != 0) return;
     struct kg_buffer csv = KG_BUFFER_INIT;
     kg_buffer_puts(out, "\n");
-    kg_fp16_goals(records, out, &csv);
+    kg_fp16_goals(run->records, out, &csv);
     kg_buffer_free(&csv);
 }
 
@@ -181,6 +177,6 @@ void kg_show_markdown(const struct kg_export *run, const struct kg_case_records 
     put_facts(out, run);
     put_layers(out, run->records);
     put_cases(out, shown, n_shown);
-    put_goals(out, run->records);
+    put_goals(out, run);
     put_figures(out, run->records);
 }

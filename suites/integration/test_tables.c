@@ -64,8 +64,10 @@ static json_t *result_of(const struct made *m, const char *key) {
                      metrics);
 }
 
-static void seal(const char *root, const struct made *rows, size_t n_rows) {
-    const struct kg_bundle_options options = { .root = root, .seed = 1 };
+/* report: as --report had it; NULL: none. */
+static void seal(const char *root, const struct made *rows, size_t n_rows, const char *report) {
+    json_t *about = json_pack("{s:s?}", "report", report);
+    const struct kg_bundle_options options = { .root = root, .seed = 1, .run = about };
     struct kg_bundle *bundle;
     struct kg_bundle_summary summary;
     struct kg_error err;
@@ -91,6 +93,7 @@ static void seal(const char *root, const struct made *rows, size_t n_rows) {
     }
     EXPECT_OK(kg_bundle_seal(bundle, &summary, &err), err);
     kg_bundle_close(bundle);
+    json_decref(about);
     free(keys);
 }
 
@@ -112,6 +115,10 @@ static const struct made ROWS[] = {
     PRODUCT("decode_qwen_qkv", 1000, 1900),
     PRODUCT("decode_qwen_ffn_down", 1000, 1700),
     PRODUCT("decode_phi3_qkv", 1000, 1100), /* another model's */
+};
+
+static const struct made PLAIN[] = {
+    { TIMED("model", "decode", "f16", "model=0 c.gguf prompt=16 tokens=256 ctx=272", "token", "host", 1e6) },
 };
 
 static char *readme_at(const struct kg_record *rec, const char *text) {
@@ -139,7 +146,8 @@ static void make_tables(const char *readme, const char *bundles, bool check, int
 
 static const char AROUND[] = "before\n<!-- kigo:begin figures -->\nold\n<!-- kigo:end -->\nafter\n";
 
-/* Each figure from its records, with interval, limit and verdict; what nobody measured is said to be so. */
+/* Each figure from its records, with interval, limit and verdict; what nobody measured is said to be so. A later run of a model
+ * that was no report does not take the report's place. */
 static void figures_from_records(struct kg_record *rec, const void *arg) {
     static const char *const LINES[] = {
         "before\n<!-- kigo:begin figures -->\nFP16, from the records of `2",
@@ -150,11 +158,13 @@ static void figures_from_records(struct kg_record *rec, const void *arg) {
         "| FP16 GEMM over FP32 GEMM, decode | at least 1.6 x | 1.797 | ",
         "| FP16 GEMM over FP32 GEMM, prefill | at least 2 x |  |  | not measured |  |",
         "| KV cache at 8192 tokens, FP16 / FP32 | exactly 0.5 | 0.5 | exact | yes |",
-        " | pass | 14 | 14 | 0 | 0 |\n<!-- kigo:end -->\nafter\n",
+        " | pass | 14 | 14 | 0 | 0 |\n| 2",
+        " | pass | 1 | 1 | 0 | 0 |\n<!-- kigo:end -->\nafter\n",
     };
     char *root = kg_path_join(kg_scratch_dir(rec), "bundles"), *readme = readme_at(rec, AROUND);
     (void)arg;
-    seal(root, ROWS, KG_COUNT_OF(ROWS));
+    seal(root, ROWS, KG_COUNT_OF(ROWS), "fp16");
+    seal(root, PLAIN, KG_COUNT_OF(PLAIN), NULL);
     make_tables(readme, root, true, 1); /* stale */
     make_tables(readme, root, false, 0);
     make_tables(readme, root, true, 0);
@@ -197,7 +207,7 @@ static void attention_from_records(struct kg_record *rec, const void *arg) {
     char *text = text_of(page);
     ck_assert_ptr_nonnull(strstr(text, "sdpa-peers -->\nNo run is committed yet"));
     free(text);
-    seal(root, CALLS, KG_COUNT_OF(CALLS));
+    seal(root, CALLS, KG_COUNT_OF(CALLS), NULL);
     make_tables(page, root, true, 1);
     make_tables(page, root, false, 0);
     make_tables(page, root, true, 0);
@@ -230,7 +240,7 @@ static void refuses(struct kg_record *rec, const void *arg) {
     };
     char *root = kg_path_join(kg_scratch_dir(rec), "bundles"), *readme;
     (void)arg;
-    seal(root, ROWS, 1);
+    seal(root, ROWS, 1, NULL);
     for (size_t i = 0; i < KG_COUNT_OF(PAGES); i++) {
         readme = readme_at(rec, PAGES[i]);
         make_tables(readme, root, false, 1);
@@ -275,7 +285,7 @@ static void show_as_markdown(struct kg_record *rec, const void *arg) {
         ck_assert_msg(strstr(r.out, LINES[i]) != NULL, "no '%s' in:\n%s", LINES[i], r.out);
     ck_assert_ptr_null(strstr(r.out, "| figure |"));
     kg_process_result_free(&r);
-    seal(bench, ROWS, KG_COUNT_OF(ROWS));
+    seal(bench, ROWS, KG_COUNT_OF(ROWS), "fp16");
     r = run(WORDS(kg_program_path(), "show", "latest", "--markdown", "--bundles", bench));
     ck_assert_ptr_nonnull(
         strstr(r.out, "| token, host warm | 500 us | 450 to 550 | 10 | 2 |  | bench/model/decode\\["));

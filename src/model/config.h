@@ -30,6 +30,9 @@ struct kg_architecture {
     bool yarn_exact;        /* as published: the ramp is not rounded to whole pairs */
 };
 
+/* A key of kigo's own: whether YaRN's ramp begins and ends at whole pairs, where that is not as published. */
+#define KG_YARN_TRUNCATE_KEY "kigo.rope.yarn_truncate"
+
 /* NULL if kigo does not run it. */
 const struct kg_architecture *kg_architecture_find(const char *name);
 
@@ -39,7 +42,8 @@ const struct kg_architecture *kg_architecture_find(const char *name);
  * Defaults: rope.freq_base 10000, attention.head_count_kv = head_count, attention.key_length = embedding_length /
  * head_count, rope.dimension_count = the head size, attention.scale = 1 / sqrt(head size),
  * rope.scaling.original_context_length = context_length, YaRN's betas 32 and 1. YaRN's magnitude is 0.1 ln(factor) + 1 times
- * rope.scaling.attn_factor. */
+ * rope.scaling.attn_factor; without that key it is rope.scaling.yarn_attn_factor, where llama.cpp's converter puts the
+ * attention_factor of a config.json. */
 KG_WARN_UNUSED enum kg_status kg_config_read(const struct kg_gguf *gguf, struct kg_model_config *config,
                                              struct kg_error *err);
 

@@ -65,8 +65,12 @@ static enum kg_status read_yarn(struct kg_config_reader *in, struct kg_model_con
         return kg_fail(in->err, KG_ERR_UNSUPPORTED, "%s: %s is %g, which is not supported", in->path, in->key,
                        (double)extra);
     c->yarn.rounded = !in->architecture->yarn_exact;
+    if (!status && kg_gguf_find_key(in->gguf, KG_YARN_TRUNCATE_KEY))
+        status = kg_gguf_get_bool(in->gguf, KG_YARN_TRUNCATE_KEY, &c->yarn.rounded, in->err);
     if (c->rope_original_ctx == 0) c->rope_original_ctx = c->n_ctx_train;
     c->rope_magnitude *= 0.1f * logf(c->yarn.factor) + 1;
+    if (!status && !kg_gguf_find_key(in->gguf, kg_config_key(in, "rope.scaling.attn_factor")))
+        status = kg_config_number(in, "rope.scaling.yarn_attn_factor", true, &c->rope_magnitude);
     return status;
 }
 
@@ -87,7 +91,6 @@ static enum kg_status read_scaling(struct kg_config_reader *in, struct kg_model_
     c->rope_freq_scale = c->rope_magnitude = 1;
     enum kg_status status = read_type(in, &type);
     if (!status) status = kg_config_number(in, "rope.scaling.attn_factor", true, &c->rope_magnitude);
-    if (!status) status = kg_config_number(in, "rope.scaling.yarn_attn_factor", true, &c->rope_magnitude);
     if (!status) status = kg_config_count_or_none(in, "rope.scaling.original_context_length", &c->rope_original_ctx);
     if (!status) status = read_lists(in, c, kg_str_eq(type, "longrope"));
     if (!status && kg_str_eq(type, "linear")) status = read_linear(in, c);

@@ -1,6 +1,7 @@
 /* The configuration's keys of a converted file, as llama.cpp's converter writes them. */
 #include "base/size.h"
 #include "model/arch_keys.h"
+#include "model/config.h"
 #include "model/convert_model.h"
 #include <math.h>
 #include <stdio.h>
@@ -72,13 +73,15 @@ static void put_counts(struct kg_arch_keys *n, const struct kg_hf_config *c) {
 }
 
 /* By how much cos and sin of longrope grow: what the file states, or sqrt(1 + ln(s) / ln(original)) for a context s times
- * the original one (transformers, _compute_longrope_parameters). */
+ * the original one, unless the file states s (transformers, _compute_longrope_parameters). */
 static double longrope_magnitude(const struct kg_hf_config *c, uint32_t original_ctx) {
-    const double s = (double)c->n_ctx / original_ctx;
+    const double s = isnan(c->rope.factor) ? (double)c->n_ctx / original_ctx : c->rope.factor;
     if (!isnan(c->rope.attention_factor)) return c->rope.attention_factor;
     return s > 1 ? sqrt(1 + log(s) / log((double)original_ctx)) : 1;
 }
 
+/* yarn_attn_factor is all of the magnitude of YaRN's cos and sin, as config.json states it and llama.cpp's converter writes
+ * it; the programs that read files, llama.cpp among them, know attn_factor, which multiplies 0.1 ln(factor) + 1. */
 static void put_rope(struct kg_arch_keys *n, const struct kg_hf_config *c) {
     const struct kg_hf_rope *r = &c->rope;
     const bool phi3 = c->architecture->bit == KG_HF_PHI3, yarn = r->scaling == KG_HF_ROPE_YARN;
@@ -94,7 +97,9 @@ static void put_rope(struct kg_arch_keys *n, const struct kg_hf_config *c) {
     } rows[] = {
         { "rope.freq_base", isnan(r->base) ? 10000 : r->base, true },
         { "rope.scaling.factor", r->factor, yarn || linear },
-        { "rope.scaling.attn_factor", longrope ? longrope_magnitude(c, original_ctx) : 1, longrope },
+        { "rope.scaling.attn_factor",
+          longrope ? longrope_magnitude(c, original_ctx) : r->attention_factor / (0.1 * log(r->factor) + 1),
+          longrope || yarn },
         { "rope.scaling.yarn_ext_factor", r->extrapolation_factor, yarn },
         { "rope.scaling.yarn_attn_factor", r->attention_factor, yarn },
         { "rope.scaling.yarn_beta_fast", r->beta_fast, yarn },
@@ -103,6 +108,8 @@ static void put_rope(struct kg_arch_keys *n, const struct kg_hf_config *c) {
     for (size_t i = 0; i < KG_COUNT_OF(rows); i++)
         if (rows[i].there && !isnan(rows[i].value))
             kg_gguf_writer_f32(n->w, kg_arch_key(n, rows[i].suffix), (float)rows[i].value);
+    const bool published = c->architecture->bit != KG_HF_GPT_OSS; /* what readers take who are not told */
+    if (yarn && r->truncates != published) kg_gguf_writer_bool(n->w, KG_YARN_TRUNCATE_KEY, r->truncates);
 }
 
 void kg_convert_put_config(struct kg_gguf_writer *writer, const struct kg_hf_config *config,

@@ -205,9 +205,8 @@ static enum kg_status check_layer_types(const char *dir, const json_t *json, con
     return KG_OK;
 }
 
-/* What is absent or null says nothing. */
-static enum kg_status read_flag(const char *dir, const json_t *json, const char *name, bool otherwise, bool *out,
-                                struct kg_error *err) {
+enum kg_status kg_hf_flag(const char *dir, const json_t *json, const char *name, bool otherwise, bool *out,
+                          struct kg_error *err) {
     const json_t *value = kg_hf_get(json, name, NULL);
     *out = otherwise;
     if (!value) return KG_OK;
@@ -218,9 +217,9 @@ static enum kg_status read_flag(const char *dir, const json_t *json, const char 
 
 static enum kg_status read_flags(const char *dir, const json_t *json, struct kg_hf_config *c, struct kg_error *err) {
     const bool gpt_oss = c->architecture->bit == KG_HF_GPT_OSS;
-    enum kg_status status = read_flag(dir, json, "tie_word_embeddings\0", c->architecture->tied, &c->tied_output, err);
-    if (status == KG_OK) status = read_flag(dir, json, "attention_bias\0", gpt_oss, &c->attention_bias, err);
-    if (status == KG_OK) status = read_flag(dir, json, "mlp_bias\0", false, &c->mlp_bias, err);
+    enum kg_status status = kg_hf_flag(dir, json, "tie_word_embeddings\0", c->architecture->tied, &c->tied_output, err);
+    if (status == KG_OK) status = kg_hf_flag(dir, json, "attention_bias\0", gpt_oss, &c->attention_bias, err);
+    if (status == KG_OK) status = kg_hf_flag(dir, json, "mlp_bias\0", false, &c->mlp_bias, err);
     if (status == KG_OK && gpt_oss && !c->attention_bias)
         return kg_hf_unsupported(dir, "attention_bias", json_false(), "true", err);
     return status;

@@ -25,10 +25,12 @@ enum kg_hf_rope_scaling { KG_HF_ROPE_NONE, KG_HF_ROPE_LINEAR, KG_HF_ROPE_YARN, K
 
 struct kg_hf_rope {
     enum kg_hf_rope_scaling scaling;
-    double base;                                       /* rope_theta; NaN if not stated */
-    double factor, attention_factor;                   /* NaN: not stated; so are the following */
+    double base;                     /* rope_theta; NaN if not stated */
+    double factor, attention_factor; /* NaN: not stated; so are the following. yarn's mscales are the latter */
     double extrapolation_factor, beta_fast, beta_slow; /* yarn */
     double low_freq_factor, high_freq_factor;          /* llama3 */
+    double mscale, mscale_all_dim;                     /* yarn */
+    bool truncates;                                    /* yarn's ramp begins and ends at whole pairs */
     uint32_t original_ctx;                             /* 0: not stated */
     float *long_factors, *short_factors;               /* (n_rot / 2) of longrope, else NULL */
 };

@@ -12,6 +12,10 @@ const json_t *kg_hf_get(const json_t *object, const char *names, const char **fo
 KG_WARN_UNUSED enum kg_status kg_hf_number(const char *dir, const char *name, const json_t *value, double *out,
                                            struct kg_error *err);
 
+/* *out = true or false; `otherwise` if it is absent or null. */
+KG_WARN_UNUSED enum kg_status kg_hf_flag(const char *dir, const json_t *json, const char *name, bool otherwise,
+                                         bool *out, struct kg_error *err);
+
 /* KG_ERR_FORMAT and KG_ERR_UNSUPPORTED with the value. */
 KG_WARN_UNUSED enum kg_status kg_hf_bad(const char *dir, const char *name, const json_t *value, const char *needs,
                                         struct kg_error *err);

@@ -51,6 +51,8 @@ static const struct {
     { "beta_slow\0", NUMBER(beta_slow) },
     { "low_freq_factor\0", NUMBER(low_freq_factor) },
     { "high_freq_factor\0", NUMBER(high_freq_factor) },
+    { "mscale\0", NUMBER(mscale) },
+    { "mscale_all_dim\0", NUMBER(mscale_all_dim) },
 };
 
 /* In the scaling's object, else beside it. */
@@ -67,14 +69,38 @@ static enum kg_status read_numbers(const char *dir, const json_t *json, const js
         if (status != KG_OK) return status;
         if (*out == 0) return kg_hf_bad(dir, name, value, "more than 0", err);
     }
-    const char *name;
-    const json_t *original = kg_hf_get(scaling, "original_max_position_embeddings\0", &name);
-    if (!original) original = kg_hf_get(json, "original_max_position_embeddings\0", &name);
-    if (!original) return KG_OK;
-    const json_int_t n = json_is_integer(original) ? json_integer_value(original) : 0;
-    if (n < 2 || n > INT32_MAX) return kg_hf_bad(dir, name, original, "a whole number of 2 or more", err);
-    rope->original_ctx = (uint32_t)n;
     return KG_OK;
+}
+
+/* Beside the scaling's object or in it: versions of transformers differ in which they look at first. */
+static enum kg_status read_original(const char *dir, const json_t *json, const json_t *scaling, struct kg_hf_rope *rope,
+                                    struct kg_error *err) {
+    const json_t *const objects[] = { json, scaling };
+    for (size_t i = 0; i < KG_COUNT_OF(objects); i++) {
+        const char *name;
+        const json_t *original = kg_hf_get(objects[i], "original_max_position_embeddings\0", &name);
+        const json_int_t n = json_is_integer(original) ? json_integer_value(original) : 0;
+        if (!original) continue;
+        if (n < 2 || n > INT32_MAX) return kg_hf_bad(dir, name, original, "a whole number of 2 or more", err);
+        if (rope->original_ctx && rope->original_ctx != (uint32_t)n)
+            return kg_fail(err, KG_ERR_FORMAT, "%s/config.json: %s is %u, but in the scaling of rope %u", dir, name,
+                           rope->original_ctx, (uint32_t)n);
+        rope->original_ctx = (uint32_t)n;
+    }
+    return KG_OK;
+}
+
+static double yarn_magnitude(double factor, double mscale) {
+    return factor > 1 ? 0.1 * mscale * log(factor) + 1 : 1;
+}
+
+/* What only yarn has, as transformers (_compute_yarn_parameters) takes it. */
+static enum kg_status read_yarn(const char *dir, const json_t *scaling, struct kg_hf_rope *rope, struct kg_error *err) {
+    if (rope->scaling != KG_HF_ROPE_YARN) return KG_OK;
+    if (isnan(rope->attention_factor) && !isnan(rope->mscale) && !isnan(rope->mscale_all_dim))
+        rope->attention_factor =
+            yarn_magnitude(rope->factor, rope->mscale) / yarn_magnitude(rope->factor, rope->mscale_all_dim);
+    return kg_hf_flag(dir, scaling, "truncate\0", true, &rope->truncates, err);
 }
 
 static enum kg_status read_factors(const char *dir, const json_t *scaling, const char *name, uint32_t n,
@@ -137,9 +163,11 @@ enum kg_status kg_hf_rope_read(const char *dir, const json_t *json, struct kg_hf
     const json_t *full = json_object_get(scaling, "full_attention"); /* per kind of layer: that of all five models */
     if (full) scaling = full;
     enum kg_status status = read_numbers(dir, json, scaling, &c->rope, err);
+    if (status == KG_OK) status = read_original(dir, json, scaling, &c->rope, err);
     if (c->architecture->bit == KG_HF_GPT2) return status;
     if (status == KG_OK) status = read_type(dir, scaling, c, err);
     if (status == KG_OK) status = check_scaling(dir, &c->rope, err);
+    if (status == KG_OK) status = read_yarn(dir, scaling, &c->rope, err);
     if (status == KG_OK) status = read_n_rot(dir, json, scaling, c, err);
     if (status == KG_OK && c->rope.scaling == KG_HF_ROPE_LONGROPE) {
         status = read_factors(dir, scaling, "long_factor", c->n_rot / 2, &c->rope.long_factors, err);

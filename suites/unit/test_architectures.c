@@ -166,6 +166,27 @@ static void gpt_oss_is_understood(struct kg_record *rec, const void *arg) {
     unload(&l);
 }
 
+/* Keys that say otherwise than as published: yarn_attn_factor alone is all of the magnitude, as llama.cpp's converter has it
+ * from a config.json; beside attn_factor, which multiplies, it says nothing. */
+static void gpt_oss_by_keys(struct kg_record *rec, const void *arg) {
+    static const struct kg_tiny_edit WHOLE[] = {
+        F32("gpt-oss.rope.scaling.yarn_attn_factor", 1.25f),
+        { .name = "kigo.rope.yarn_truncate", .change = KG_TINY_KEY_BOOL, .number = 1 }
+    };
+    static const struct kg_tiny_edit TIMES[] = { F32("gpt-oss.rope.scaling.yarn_attn_factor", 1),
+                                                 F32("gpt-oss.rope.scaling.attn_factor", 2) };
+    (void)arg;
+    const struct kg_tiny_model tiny = KG_TINY_GPT_OSS;
+    struct loaded l = load(rec, &tiny, WHOLE, KG_COUNT_OF(WHOLE));
+    ck_assert_float_eq(kg_model_config(l.model)->rope_magnitude, 1.25f);
+    ck_assert(kg_model_config(l.model)->yarn.rounded);
+    unload(&l);
+    l = load(rec, &tiny, TIMES, KG_COUNT_OF(TIMES));
+    ck_assert_float_eq_tol(kg_model_config(l.model)->rope_magnitude, 2 * 1.3465736f, 2e-6f);
+    ck_assert(!kg_model_config(l.model)->yarn.rounded);
+    unload(&l);
+}
+
 static void gpt2_is_understood(struct kg_record *rec, const void *arg) {
     (void)arg;
     const struct kg_tiny_model tiny = KG_TINY_GPT2;
@@ -381,6 +402,7 @@ static const struct kg_case CASES[] = {
     { .op = "model_config", .name = "phi3", .run = phi3_is_understood },
     { .op = "model_config", .name = "gpt_oss", .run = gpt_oss_is_understood },
     { .op = "model_config", .name = "gpt2", .run = gpt2_is_understood },
+    { .op = "model_config", .name = "gpt_oss_by_keys", .run = gpt_oss_by_keys },
     { .op = "model_config", .name = "yarn_of_gpt_oss_20b", .run = yarn_of_gpt_oss_20b },
     { .op = "session", .name = "gpt2_context_is_its_positions", .run = gpt2_context_is_its_positions },
     { .op = "session", .name = "phi3_rope_lists_follow_the_length", .run = rope_lists_follow_the_length },

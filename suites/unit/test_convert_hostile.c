@@ -140,6 +140,12 @@ static const struct bad_row BAD[] = {
       .says = { "dynamic", "yarn" } },
     { "yarn_without_factor", "gpt_oss_plain", ROPE("{\"rope_type\":\"yarn\",\"original_max_position_embeddings\":32}"),
       KG_ERR_FORMAT, .says = { "lacks its factor" } },
+    { "two_original_contexts", "phi3_window", CONFIG("{\"rope_scaling\":{\"original_max_position_embeddings\":64}}"),
+      KG_ERR_FORMAT, .says = { "original_max_position_embeddings is 128", "64" } },
+    { "truncate_of_text", "gpt_oss_plain",
+      ROPE("{\"rope_type\":\"yarn\",\"factor\":4,"
+           "\"original_max_position_embeddings\":32,\"truncate\":\"no\"}"),
+      KG_ERR_FORMAT, .says = { "truncate is \"no\"" } },
     { "llama3_without_bands", "llama3_rope", LLAMA3(""), KG_ERR_FORMAT, .says = { "low_freq_factor" } },
     { "llama3_bands_swapped", "llama3_rope", LLAMA3(",\"low_freq_factor\":4,\"high_freq_factor\":1"), KG_ERR_FORMAT,
       .says = { "low_freq_factor 4" } },

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/size.h"
+#include "model/config.h"
 #include "model/convert_model.h"
 #include "suites/harness/case.h"
 #include "suites/harness/must.h"
@@ -247,6 +248,45 @@ static void is_the_same(struct kg_record *rec, const void *arg) {
     kg_gguf_close(g);
 }
 
+/* How cos and sin grow and where YaRN's ramp lies: what transformers 5.23 computes from the same config.json must be what
+ * kigo computes from the file. */
+struct rope_row {
+    const char *name, *folder, *scaling;
+    float magnitude;
+    bool rounded;
+};
+#define YARN(members) "\"rope_type\":\"yarn\",\"factor\":4,\"original_max_position_embeddings\":32" members
+#define ONES "[1,1,1,1,1,1,1,1]"
+#define LONGROPE(members) "\"type\":\"longrope\",\"long_factor\":" ONES ",\"short_factor\":" ONES members
+static const struct rope_row ROPES[] = {
+    { "yarn_plain", "gpt_oss_plain", YARN(",\"truncate\":false"), 1.1386294f, false },
+    { "yarn_truncates_unless_told", "gpt_oss_plain", YARN(""), 1.1386294f, true },
+    { "yarn_does_not_truncate", "llama_bias", YARN(",\"truncate\":false"), 1.1386294f, false },
+    { "yarn_of_llama", "llama_bias", YARN(""), 1.1386294f, true },
+    { "attention_factor_is_all_of_it", "gpt_oss_plain", YARN(",\"attention_factor\":1.3"), 1.3f, true },
+    { "two_mscales", "qwen2_tied", YARN(",\"mscale\":0.7,\"mscale_all_dim\":1.1"), 0.9518853f, true },
+    { "one_mscale", "qwen2_tied", YARN(",\"mscale\":0.7"), 1.1386294f, true },
+    { "longrope_by_contexts", "phi3_long", LONGROPE(""), 1.1832160f, false },
+    { "longrope_by_factor", "phi3_long", LONGROPE(",\"factor\":2"), 1.0954452f, false },
+    { "longrope_by_attention_factor", "phi3_long", LONGROPE(",\"factor\":2,\"attention_factor\":1.5"), 1.5f, false },
+};
+
+static void rope_is_transformers(struct kg_record *rec, const void *arg) {
+    const struct rope_row *row = arg;
+    struct kg_convert_summary summary;
+    struct kg_model_config c;
+    struct kg_error err;
+    char *config = kg_xasprintf("{\"rope_parameters\":null,\"rope_scaling\":{%s}}", row->scaling);
+    const struct kg_hf_changes changes = { .config = config };
+    struct kg_gguf *g = convert_good(rec, kg_hf_expected(row->folder), &changes, KG_DTYPE_F32, &summary);
+    kg_must(kg_config_read(g, &c, &err), &err);
+    ck_assert_float_eq_tol(c.rope_magnitude, row->magnitude, 1e-6f);
+    ck_assert_int_eq(c.yarn.rounded, row->rounded);
+    kg_convert_summary_free(&summary);
+    kg_gguf_close(g);
+    free(config);
+}
+
 static void expect_id(const struct kg_gguf *g, const char *key, uint32_t want) {
     uint32_t id;
     struct kg_error err;
@@ -336,6 +376,10 @@ static void build(struct kg_case_list *list) {
     c.dtype = NULL;
     for (size_t i = 0; i < KG_COUNT_OF(SAME); i++) {
         c.name = SAME[i].name, c.run = is_the_same, c.arg = &SAME[i];
+        kg_case_list_add(list, &c);
+    }
+    for (size_t i = 0; i < KG_COUNT_OF(ROPES); i++) {
+        c.name = ROPES[i].name, c.run = rope_is_transformers, c.arg = &ROPES[i];
         kg_case_list_add(list, &c);
     }
     for (size_t i = 0; i < KG_COUNT_OF(OTHERS); i++) {

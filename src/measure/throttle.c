@@ -8,7 +8,7 @@
 static const int64_t SLOWING = KG_NVML_THROTTLE_POWER_CAP | KG_NVML_THROTTLE_HW_SLOWDOWN | KG_NVML_THROTTLE_SYNC_BOOST |
                                KG_NVML_THROTTLE_SW_THERMAL | KG_NVML_THROTTLE_HW_THERMAL |
                                KG_NVML_THROTTLE_HW_POWER_BRAKE;
-enum { PAUSE_MS = 100 }; /* for power and heat to fall below their limits */
+enum { PAUSE_MS = 100 }; /* for power and heat to fall below their limits; twice as long each time */
 
 struct kg_throttle {
     struct kg_nvml *nvml;
@@ -51,8 +51,9 @@ static struct speed speed_of(const struct kg_throttle *t) {
     return s;
 }
 
-static void pause_a_moment(void) {
-    const struct timespec pause = { .tv_nsec = PAUSE_MS * 1000000L };
+static void pause_before(int try) {
+    const long ms = (long)PAUSE_MS << (try - 1);
+    const struct timespec pause = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L };
     nanosleep(&pause, NULL);
 }
 
@@ -63,7 +64,7 @@ enum kg_status kg_throttle_guard(struct kg_throttle *throttle,
     enum kg_status status = KG_OK;
     for (int i = 0; i < KG_THROTTLE_TRIES && status == KG_OK; i++) {
         struct speed before = { 0 }, after = { 0 };
-        if (i > 0) pause_a_moment();
+        if (i > 0) pause_before(i);
         if (throttle) before = speed_of(throttle);
         status = measure(arg, err);
         if (!throttle || status != KG_OK) break;

@@ -181,7 +181,8 @@ static void time_product(struct kg_record *rec, const void *arg) {
                                         .n_sets = w.n_sets,
                                         .bytes = n_read * (double)w.matrix_bytes +
                                                  elem_bytes * (m * k + m * n * (has_experts(&w) ? s->n_used : 1)),
-                                        .flops = 2 * m * n * k * n_read };
+                                        .flops = 2 * m * n * k * n_read,
+                                        .bursts_from_ns = 5e4 };
     kg_bench_time_states(rec, w.machine, w.precision, &work, cold, true);
     kg_bench_expect_written(w.machine, w.y.data, (uint64_t)s->rows * n_read * s->n_out, w.precision);
     kg_bench_record_counters(rec, w.machine);

@@ -203,7 +203,7 @@ static void sdpa(struct kg_record *rec, const void *arg) {
                                             .n_sets = w.n_sets,
                                             .bytes = kg_sdpa_bytes(c->shape, c->inputs, c->output),
                                             .flops = kg_sdpa_flops(c->shape),
-                                            .spares_power = true };
+                                            .bursts_from_ns = 3e5 };
         kg_bench_time_states(rec, w.machine, c->inputs, &work, n_cold > 0, false);
         kg_bench_expect_written(w.machine, w.y.data, w.n_elems[Q], c->output);
         expect_right(rec, &w);

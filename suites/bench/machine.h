@@ -72,9 +72,9 @@ struct kg_bench_work {
     size_t n_sets;       /* that together are more than twice the cache */
     bool cold;           /* use them all; else turn 0's set only (the work's own affair) */
     double bytes, flops; /* of a turn, by count */
-    /* By graph, a turn of more than 0.3 ms and 100 TFLOP/s is timed in bursts, a sample and a pause of 40 ms: what is measured
-     * is the work, not the limit on power. */
-    bool spares_power;
+    /* By graph, a turn of more than this (0: of any length not) and of more than 100 TFLOP/s is timed in bursts, a sample and
+     * a pause of 40 ms: what is measured is the work, not the limit on power. */
+    double bursts_from_ns;
 };
 
 /* Times and records: `time` with its statistics and samples, and as metrics <kind>.<state>.{gb_per_s, tflop_per_s,

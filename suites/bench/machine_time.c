@@ -45,7 +45,7 @@ static size_t repeats_for(const struct kg_bench_work *work, double one_ns) {
 /* Work that keeps the tensor cores busy for long meets the power limit within some tens of milliseconds, and is slowed
  * down from then on. */
 static bool meets_power_limit(const struct kg_bench_work *work, double one_ns) {
-    return one_ns > 3e5 && kg_tflop_per_s(work->flops, one_ns) > 100;
+    return work->bursts_from_ns > 0 && one_ns > work->bursts_from_ns && kg_tflop_per_s(work->flops, one_ns) > 100;
 }
 
 struct timed {
@@ -117,7 +117,7 @@ static struct kg_throttle_findings time_samples(struct kg_bench_machine *machine
     if (kind == KG_TIMING_GRAPH) {
         const double one_ns = turn_ns(machine, work);
         timed.request.n_repeats = repeats_for(work, one_ns);
-        timed.in_bursts = work->spares_power && meets_power_limit(work, one_ns);
+        timed.in_bursts = meets_power_limit(work, one_ns);
     }
     return kg_bench_guard(machine->name, time_once, &timed);
 }

@@ -88,17 +88,44 @@ static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg
     return kg_launch_dependent(cuda, gemm_kernel<S>, grid, S::THREADS, g, "linear: mxfp4", err, S::BYTES, n_split);
 }
 
-using launcher = enum kg_status (*)(const struct kg_cuda_backend *, const struct kg_mxfp4_product *, uint32_t,
-                                    struct kg_error *);
+/* Clusters of n_split blocks that run at the same time. */
+template <typename S> static uint32_t clusters(uint32_t n_split) {
+    cudaLaunchAttribute attribute = {};
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim = { n_split, 1, 1 };
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(n_split);
+    config.blockDim = dim3(S::THREADS);
+    config.dynamicSmemBytes = S::BYTES;
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    int n = 0;
+    cudaError_t code = cudaFuncSetAttribute(gemm_kernel<S>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)S::BYTES);
+    if (code == cudaSuccess) code = cudaOccupancyMaxActiveClusters(&n, gemm_kernel<S>, &config);
+    if (code != cudaSuccess) (void)cudaGetLastError();
+    return code == cudaSuccess && n > 0 ? (uint32_t)n : 1;
+}
+
 /* By enum kg_mxfp4_gemm_tile. */
-static const launcher LAUNCHERS[] = {
-    launch<gemm_shape<2, 1, 64, 10, 4, 216, 72>>,
-    launch<gemm_shape<4, 1, 64, 8, 2, 104, 64>>,
-    launch<gemm_shape<3, 1, 128, 8, 4, 144, 80>>,
-    launch<gemm_shape<2, 2, 128, 8, 2, 216, 72>>,
+static const struct variant {
+    enum kg_status (*launch)(const struct kg_cuda_backend *, const struct kg_mxfp4_product *, uint32_t,
+                             struct kg_error *);
+    uint32_t (*clusters)(uint32_t);
+} VARIANTS[] = {
+#define VARIANT(...)                                                                                                   \
+    { launch<gemm_shape<__VA_ARGS__>>, clusters<gemm_shape<__VA_ARGS__>> }
+    VARIANT(2, 1, 64, 10, 4, 216, 72),
+    VARIANT(4, 1, 64, 8, 2, 104, 64),
+    VARIANT(3, 1, 128, 8, 4, 144, 80),
+    VARIANT(2, 2, 128, 8, 2, 216, 72),
+#undef VARIANT
 };
 
 } // namespace kg_mxfp4
+
+uint32_t kg_mxfp4_gemm_clusters(enum kg_mxfp4_gemm_tile tile, uint32_t n_split) {
+    return kg_mxfp4::VARIANTS[tile].clusters(n_split);
+}
 
 uint64_t kg_mxfp4_gemm_workspace_bytes(uint32_t n_rows, uint32_t n_experts) {
     return kg_mxfp4::lay_out(NULL, n_rows, n_experts).size_bytes;
@@ -108,5 +135,5 @@ enum kg_status kg_mxfp4_gemm(const struct kg_cuda_backend *cuda, const struct kg
                              enum kg_mxfp4_gemm_tile tile, uint32_t n_split, struct kg_error *err) {
     if (p->ids && (!p->workspace || p->n_experts > kg_mxfp4::MAX_EXPERTS))
         return kg_fail(err, KG_ERR_USAGE, "mxfp4: %u rows of %u experts need a workspace", p->n_rows, p->n_experts);
-    return kg_mxfp4::LAUNCHERS[tile](cuda, p, n_split, err);
+    return kg_mxfp4::VARIANTS[tile].launch(cuda, p, n_split, err);
 }

@@ -126,32 +126,22 @@ template <typename S> struct fetcher {
 #pragma unroll
         for (int i = 0; i < PIECES; i++)
             copy_16(to_x + at + i * 16 * ROW_BYTES, x[i] + tile * TILE_COLS, valid >> i & 1);
-        asm volatile("cp.async.commit_group;" ::: "memory");
     }
 };
 
-/* Stage after stage, and tells of each LAG later. */
+/* Stage after stage; a barrier completes when all copies before it have landed. */
 template <typename S>
 static __device__ __forceinline__ void fetch(const gemm_params &g, const gemm_part &part, unsigned ring, unsigned full,
                                              unsigned empty) {
-    constexpr int LAG = S::STAGES - S::OPERANDS / 2 - 1;
     fetcher<S> from(g, part, ring);
-    const auto tell = [&](uint32_t tile) {
-        kg_hopper::stores_fence(); /* what was copied is seen by products */
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) kg_hopper::barrier_arrive(full + 8 * (tile % S::STAGES));
-    };
-    const uint32_t n = part.end - part.begin;
-    for (uint32_t k = 0; k < n; k++) {
-        const uint32_t stage = k % S::STAGES;
-        if (k >= S::STAGES) kg_hopper::barrier_wait(empty + 8 * stage, (k / S::STAGES - 1) & 1);
+    uint32_t stage = 0, parity = 1;
+    for (uint32_t k = 0; k < part.end - part.begin; k++) {
+        if (k >= S::STAGES) kg_hopper::barrier_wait(empty + 8 * stage, parity);
         from.copy(k, stage);
-        if (k < LAG) continue;
-        asm volatile("cp.async.wait_group %0;" ::"n"(LAG) : "memory");
-        tell(k - LAG);
+        asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(full + 8 * stage) : "memory");
+        if (++stage == S::STAGES) stage = 0, parity ^= 1;
     }
     asm volatile("cp.async.wait_all;" ::: "memory");
-    for (uint32_t k = n < LAG ? 0 : n - LAG; k < n; k++) tell(k);
 }
 
 template <typename S> using worker_sums = float[S::WIDE][S::N / 2];
@@ -208,6 +198,7 @@ static __device__ __forceinline__ void work(worker_sums<S> &sum, uint32_t n_tile
         const unsigned at = ring + stage * S::STAGE_BYTES;
         const uint64_t x = kg_hopper::matrix_descriptor<ROW_BYTES>(at);
         kg_hopper::barrier_wait(full + 8 * stage, parity);
+        kg_hopper::stores_fence(); /* what was copied is seen by products */
 #pragma unroll
         for (int i = 0; i < S::WIDE; i++) now[i] = load_stage<S>(at, i);
         multiply_half<S>(sum, low, now, 0, x);
@@ -289,7 +280,7 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_kernel(const __grid_consta
     kg_dependents_start();
     if (threadIdx.x == 0) {
         for (int i = 0; i < S::STAGES; i++) {
-            kg_hopper::barrier_init(full + 8 * i, 128 / 32);
+            kg_hopper::barrier_init(full + 8 * i, 128);
             kg_hopper::barrier_init(empty + 8 * i, S::WORKER_THREADS / 32);
         }
         kg_hopper::barrier_init_fence();

@@ -214,7 +214,8 @@ __global__ void __launch_bounds__(WARPS * 32, (COLUMNS == 8 ? 32 : 16) / WARPS)
 #pragma unroll
             for (int j = 0; j < 4; j++) mine[8 * i + lane % 4 * 2 + j % 2][lane / 4 + j / 2 * 8] = sum[i][j];
         __syncthreads(); /* all parts are there; those of the item before last have been read */
-        for (uint32_t i = threadIdx.x; i < size * GROUP_ROWS; i += WARPS * 32) {
+        /* The warps take turns at being the ones that add. */
+        for (uint32_t i = (threadIdx.x + k * 32) % (WARPS * 32); i < size * GROUP_ROWS; i += WARPS * 32) {
             const uint32_t col = i / GROUP_ROWS, r = i % GROUP_ROWS, o = now.group * GROUP_ROWS + r;
             float total = 0;
 #pragma unroll

@@ -1,12 +1,12 @@
 /* Chooses how a product with MXFP4 weights in tiles is made.
  *
- * Up to KG_MXFP4_FEW_ROWS rows (of one expert, if they are spread evenly): gemv.cuh, which reads weights as fast as memory gives
- * them. Else gemm.cuh, with the tile and the split of columns that COSTS says is the shortest. The choice depends on shapes
- * and the device only. */
+ * Up to KG_MXFP4_FEW_ROWS rows, with experts up to as many as it takes at a time: gemv.cuh, which reads weights as fast as
+ * memory gives them. Else gemm.cuh, with the tile and the split of columns that COSTS says is the shortest. The choice depends
+ * on shapes and the device only. */
 #include "kernels/mxfp4/mxfp4.h"
 #include <algorithm>
 
-enum { TILE_COLS = 64, VECTOR_BYTES = 16, MAX_SPLIT = 8 };
+enum { TILE_COLS = 64, VECTOR_BYTES = 16 };
 
 /* Of a block of gemm.cuh, in ns, measured on the H200: of 64 columns, of what comes before and after them, and of the
  * exchange of sums in a cluster. */
@@ -14,10 +14,10 @@ static const struct cost {
     enum kg_mxfp4_gemm_tile tile;
     uint32_t m, n, step, ends, exchange;
 } COSTS[] = {
-    { KG_MXFP4_GEMM_128x64, 128, 64, 360, 4000, 1000 },
-    { KG_MXFP4_GEMM_256x64, 256, 64, 585, 3500, 1000 },
-    { KG_MXFP4_GEMM_192x128, 192, 128, 595, 4500, 1000 },
-    { KG_MXFP4_GEMM_256x128, 256, 128, 720, 7000, 2000 },
+    { KG_MXFP4_GEMM_128x64, 128, 64, 300, 3900, 1200 },
+    { KG_MXFP4_GEMM_256x64, 256, 64, 505, 5000, 1200 },
+    { KG_MXFP4_GEMM_192x128, 192, 128, 537, 5000, 1700 },
+    { KG_MXFP4_GEMM_256x128, 256, 128, 716, 6700, 5000 },
 };
 
 struct way {
@@ -29,14 +29,18 @@ static uint64_t ceil_div(uint64_t a, uint64_t b) {
     return (a + b - 1) / b;
 }
 
-static struct way shortest(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p, uint32_t n_matrices) {
+static struct way shortest(const struct kg_mxfp4_product *p, uint32_t n_matrices) {
+    /* Clusters at the same time, once they are known. */
+    static uint32_t at_once[sizeof COSTS / sizeof *COSTS][KG_MXFP4_MAX_SPLIT + 1];
     const uint64_t steps = p->n_cols / TILE_COLS;
     struct way best = { KG_MXFP4_GEMM_128x64, 1 };
     uint64_t least = UINT64_MAX;
     for (const struct cost &c : COSTS)
-        for (uint32_t n_split = 1; n_split <= MAX_SPLIT && n_split <= steps; n_split *= 2) {
+        for (uint32_t n_split = 1; n_split <= KG_MXFP4_MAX_SPLIT && n_split <= steps; n_split *= 2) {
+            uint32_t *clusters = &at_once[&c - COSTS][n_split];
+            if (*clusters == 0) *clusters = kg_mxfp4_gemm_clusters(c.tile, n_split);
             const uint64_t rows = ceil_div(ceil_div(p->n_rows, n_matrices), c.n) * n_matrices,
-                           waves = ceil_div(ceil_div(p->n_out, c.m) * rows * n_split, (uint64_t)cuda->n_sms);
+                           waves = ceil_div(ceil_div(p->n_out, c.m) * rows, *clusters);
             const uint64_t ns = waves * (ceil_div(steps, n_split) * c.step + c.ends + (n_split > 1 ? c.exchange : 0));
             if (ns < least) least = ns, best = { c.tile, n_split };
         }
@@ -69,7 +73,8 @@ enum kg_status kg_mxfp4_multiply(const struct kg_cuda_backend *cuda, const struc
     const uint32_t n_matrices = p->ids ? std::min(p->n_experts, p->n_rows) : 1;
     const bool gemm_can = cuda->compute_capability == 90 && p->weight_f16 &&
                           reinterpret_cast<uintptr_t>(p->y) % VECTOR_BYTES == 0 && (!p->ids || p->workspace);
-    if (!gemm_can || ceil_div(p->n_rows, n_matrices) <= KG_MXFP4_FEW_ROWS) return gemv_in_pieces(cuda, p, err);
-    const struct way way = shortest(cuda, p, n_matrices);
+    const uint32_t few_rows = p->ids ? (uint32_t)KG_MXFP4_GEMV_MAX_ROWS : (uint32_t)KG_MXFP4_FEW_ROWS;
+    if (!gemm_can || p->n_rows <= few_rows) return gemv_in_pieces(cuda, p, err);
+    const struct way way = shortest(p, n_matrices);
     return kg_mxfp4_gemm(cuda, p, way.tile, way.n_split, err);
 }

@@ -38,7 +38,7 @@ const struct kg_mxfp4_range *kg_mxfp4_in_tiles(const struct kg_cuda_backend *cud
 /* Memory that is freed holds no tiles any more. */
 void kg_mxfp4_forget(struct kg_cuda_backend *cuda, const void *data, uint64_t size_bytes);
 
-/* Rows (of an expert, evenly spread) for which the product is one of matrix and vectors. */
+/* Rows of one matrix up to which the product is one of matrix and vectors. */
 enum { KG_MXFP4_FEW_ROWS = 16 };
 
 /* Enqueues the product, in the way that suits its rows (multiply.cu). x on 16 bytes, or KG_ERR_USAGE. */
@@ -50,11 +50,15 @@ enum { KG_MXFP4_GEMV_MAX_ROWS = 128 };
 enum kg_status kg_mxfp4_gemv(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p,
                              struct kg_error *err);
 
-/* Many rows, y on 16 bytes, p->weight_f16: a block takes M outputs of N rows (variants: gemm.cu), n_split (a power of two up to 8) blocks
+/* Many rows, y on 16 bytes, p->weight_f16: a block takes M outputs of N rows (variants: gemm.cu), n_split (a power of two up to KG_MXFP4_MAX_SPLIT) blocks
  * share the columns. */
 enum kg_mxfp4_gemm_tile { KG_MXFP4_GEMM_128x64, KG_MXFP4_GEMM_256x64, KG_MXFP4_GEMM_192x128, KG_MXFP4_GEMM_256x128 };
 enum kg_status kg_mxfp4_gemm(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p,
                              enum kg_mxfp4_gemm_tile tile, uint32_t n_split, struct kg_error *err);
+
+/* Clusters of n_split such blocks that the device runs at the same time. Asks the driver. */
+enum { KG_MXFP4_MAX_SPLIT = 8 };
+uint32_t kg_mxfp4_gemm_clusters(enum kg_mxfp4_gemm_tile tile, uint32_t n_split);
 
 /* Of p->workspace, where kg_mxfp4_gemm is called with ids. */
 uint64_t kg_mxfp4_gemm_workspace_bytes(uint32_t n_rows, uint32_t n_experts);

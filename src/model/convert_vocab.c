@@ -4,7 +4,7 @@
 #include "base/size.h"
 #include "base/utf8.h"
 #include "model/vocab_source.h"
-#include <kigo/tokenizer.h>
+#include "tokenizer/tokenizer.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -150,6 +150,7 @@ enum kg_status kg_convert_vocab_put(struct kg_gguf_writer *w, const struct kg_vo
     kg_gguf_writer_strings(w, KEY("tokens"), s->texts, s->n_tokens);
     kg_gguf_writer_i32s(w, KEY("token_type"), s->types, s->n_tokens);
     if (s->sentencepiece) kg_vocab_sentencepiece_put(w, s);
+    else if (s->ignore_merges != s->kind->ignore_merges) kg_gguf_writer_bool(w, KG_IGNORE_MERGES_KEY, s->ignore_merges);
     enum kg_status status = write_merges(w, s, &made.n_merges, err);
     if (status == KG_OK) status = write_ids(w, s, &made.eos_id, err);
     if (status != KG_OK) return status;

@@ -5,7 +5,7 @@
 
 struct described {
     const char *pattern; /* NULL: the one built into ByteLevel */
-    bool byte_level, nfc, ignore_merges;
+    bool byte_level, nfc;
 };
 
 static const char *type_of(const json_t *object) {
@@ -78,8 +78,7 @@ enum kg_status kg_vocab_source_kind(const struct kg_vocab_source *source, const 
                                     struct kg_error *err) {
     const char *dir = source->dir;
     const json_t *file = source->tokenizer;
-    struct described d = { .ignore_merges =
-                               json_is_true(json_object_get(json_object_get(file, "model"), "ignore_merges")) };
+    struct described d = { 0 };
     enum kg_status status = each_of(dir, json_object_get(file, "normalizer"), "normalizers", &d, read_normalizer, err);
     if (status == KG_OK)
         status = each_of(dir, json_object_get(file, "pre_tokenizer"), "pretokenizers", &d, read_pre_tokenizer, err);
@@ -91,13 +90,12 @@ enum kg_status kg_vocab_source_kind(const struct kg_vocab_source *source, const 
         const struct kg_pre_kind *k = &KG_PRE_KINDS[i];
         if (!has_pattern(k, &d)) continue;
         near = k;
-        if (k->nfc != d.nfc || k->ignore_merges != d.ignore_merges) continue;
+        if (k->nfc != d.nfc) continue;
         *kind = k;
         return KG_OK;
     }
     if (!near) return unsupported(dir, "the pre-tokenizer pattern", pattern, err);
-    return kg_fail(
-        err, KG_ERR_UNSUPPORTED,
-        "%s/tokenizer.json: the pattern is that of kind %s, which %s NFC and %s merges, but this file does not", dir,
-        near->name, near->nfc ? "applies" : "does not apply", near->ignore_merges ? "ignores" : "does not ignore");
+    return kg_fail(err, KG_ERR_UNSUPPORTED,
+                   "%s/tokenizer.json: the pattern is that of kind %s, which %s NFC, but this file %s", dir, near->name,
+                   near->nfc ? "applies" : "does not apply", d.nfc ? "does" : "does not");
 }

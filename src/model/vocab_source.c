@@ -47,6 +47,10 @@ static enum kg_status check_model(struct kg_vocab_source *s, struct kg_error *er
     if (!json_is_object(json_object_get(model, "vocab")) || !json_is_array(json_object_get(model, "merges")))
         return kg_fail(err, KG_ERR_FORMAT, "%s/tokenizer.json: the model lacks its vocab or merges", s->dir);
     s->sentencepiece = json_is_true(json_object_get(model, "byte_fallback"));
+    s->ignore_merges = json_is_true(json_object_get(model, "ignore_merges"));
+    if (s->sentencepiece && s->ignore_merges)
+        return kg_fail(err, KG_ERR_UNSUPPORTED, "%s/tokenizer.json: the model has ignore_merges beside byte_fallback",
+                       s->dir);
     return KG_OK;
 }
 

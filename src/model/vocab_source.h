@@ -17,6 +17,7 @@ struct kg_vocab_source {
 
     bool sentencepiece;             /* BPE with byte_fallback: characters, not bytes */
     bool add_space_prefix;          /* of sentencepiece */
+    bool ignore_merges;             /* as in struct kg_tokenizer */
     const struct kg_pre_kind *kind; /* NULL for sentencepiece */
     struct kg_str *texts;           /* (n_tokens), pointing into the JSON or padding */
     int32_t *types;                 /* (n_tokens) */

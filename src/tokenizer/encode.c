@@ -31,7 +31,7 @@ struct encoding {
 
 static enum kg_status encode_piece(struct encoding *e, const char *piece, size_t len, struct kg_error *err) {
     const struct kg_tokenizer *t = e->tokenizer;
-    if (t->kind->ignore_merges) {
+    if (t->ignore_merges) {
         const int32_t id = kg_token_find_spelled(t, piece, len);
         if (id >= 0) {
             kg_ids_push(e->ids, id);

@@ -40,7 +40,12 @@ static enum kg_status load_kind(struct kg_tokenizer *t, const struct kg_gguf *g,
     optional_str(g, KEY("pre"), &pre, &status, err);
     if (status != KG_OK) return status;
     t->kind = kg_pre_kind_find(pre);
-    if (t->kind) return kg_pretokenizer_create(t->kind, &t->pre, err);
+    if (t->kind) {
+        t->ignore_merges = t->kind->ignore_merges;
+        if (kg_gguf_find_key(g, KG_IGNORE_MERGES_KEY))
+            status = kg_gguf_get_bool(g, KG_IGNORE_MERGES_KEY, &t->ignore_merges, err);
+        return status == KG_OK ? kg_pretokenizer_create(t->kind, &t->pre, err) : status;
+    }
     struct kg_buffer known = KG_BUFFER_INIT;
     for (size_t i = 0; i < KG_N_PRE_KINDS; i++) kg_buffer_printf(&known, "%s%s", i ? ", " : "", KG_PRE_KINDS[i].name);
     kg_fail(err, KG_ERR_UNSUPPORTED, "%s: " KEY("pre") " is '%s'; kigo knows %s", kg_gguf_path(g), SHOW(pre),

@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 /* A kind is what tokenizer.ggml.pre names. GGUF has no key for normalisation or for ignore_merges: the kind implies
- * them, as the tokenizer.json of the kind's publisher has them. */
+ * them, as the tokenizer.json of the kind's publisher has them (KG_IGNORE_MERGES_KEY says otherwise of the latter). */
 struct kg_pre_kind {
     const char *name;      /* as written to files */
     const char *aliases;   /* other names read from files, separated by spaces, or "" */

@@ -22,6 +22,9 @@ enum kg_token_type {
 /* Ids of tokens that take the white space behind them in text, which GGUF's own keys cannot say. */
 #define KG_RSTRIP_KEY "kigo.tokenizer.rstrip_token_ids"
 
+/* ignore_merges of a tokenizer.json, where it is not the kind's: OpenAI's vocabularies are published both ways. */
+#define KG_IGNORE_MERGES_KEY "kigo.tokenizer.ignore_merges"
+
 struct kg_token {
     struct kg_str text;  /* as in the file */
     struct kg_str bytes; /* as it enters decoded text */
@@ -48,6 +51,7 @@ struct kg_tokenizer {
     struct kg_special special;
     const struct kg_pre_kind *kind; /* NULL for sentencepiece, as is pre */
     struct kg_pretokenizer *pre;
+    bool ignore_merges; /* a piece that is a token is taken whole, whatever the merges say */
     struct kg_bpe bpe;
     bool sentencepiece;    /* tokenizer.ggml.model is "llama": see sentencepiece.h */
     bool add_space_prefix; /* if so: text between special tokens begins with a space that decoding takes away */

@@ -6,6 +6,7 @@
 #include "model/gguf.h"
 #include "suites/harness/case.h"
 #include "tokenizer/byte_level.h"
+#include <kigo/tokenizer.h>
 #include "base/utf8.h"
 #include <check.h>
 #include <stdlib.h>
@@ -121,6 +122,10 @@ static const struct bad_source BAD[] = {
       KG_ERR_UNSUPPORTED,
       "rstrip" },
     { "word_suffix", { .model_extra = ",\"end_of_word_suffix\":\"</w>\"" }, KG_ERR_UNSUPPORTED, "end_of_word_suffix" },
+    { "sentencepiece_ignores_merges",
+      { .model_extra = ",\"byte_fallback\":true,\"ignore_merges\":true" },
+      KG_ERR_UNSUPPORTED,
+      "ignore_merges" },
     { "no_merges", { .merges = "" }, KG_ERR_FORMAT, "merges" },
     { "merge_of_three", { .merges = "[[\"h\",\"e\",\"l\"]]" }, KG_ERR_FORMAT, "merges[0]" },
     { "merge_of_one", { .merges = "[[\"h\"]]" }, KG_ERR_FORMAT, "merges[0]" },
@@ -353,6 +358,27 @@ static void default_template_of_a_list(struct kg_record *rec, const void *arg) {
     kg_gguf_close(g);
 }
 
+/* "hello" is a token that no merge makes: taken whole where merges are ignored, though the kind of file does not. */
+static void tokens_before_merges(struct kg_record *rec, const void *arg) {
+    static const char *const IGNORE[] = { ",\"ignore_merges\":true", ",\"ignore_merges\":false" };
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(IGNORE); i++) {
+        const struct source s = { .model_extra = IGNORE[i], .vocab_extra = ",\"hello\":259" };
+        struct kg_vocab_summary summary;
+        struct kg_error err = { 0 };
+        struct kg_gguf *g = convert_good(rec, &s, &summary);
+        struct kg_tokenizer *t;
+        struct kg_ids ids = { 0 };
+        ck_assert_msg(kg_tokenizer_create(g, &t, &err) == KG_OK, "%s", err.message);
+        ck_assert_int_eq(kg_tokenizer_encode(t, "hello", 5, false, &ids, &err), KG_OK);
+        ck_assert_uint_eq(ids.n, i == 0 ? 1 : 2);
+        ck_assert_int_eq(ids.ids[0], i == 0 ? 259 : 258);
+        kg_ids_free(&ids);
+        kg_tokenizer_free(t);
+        kg_gguf_close(g);
+    }
+}
+
 /* A conversion that fails leaves the file of an earlier one as it was. */
 static void failure_keeps_the_old_file(struct kg_record *rec, const void *arg) {
     struct kg_vocab_summary summary;
@@ -386,6 +412,7 @@ static void build(struct kg_case_list *list) {
         { "tokenizer_json_alone", tokenizer_json_alone },
         { "ids_from_config", ids_from_config },
         { "merges_as_pairs", merges_as_pairs },
+        { "tokens_before_merges", tokens_before_merges },
         { "kind_by_pattern_and_normalizer", kind_by_pattern_and_normalizer },
         { "default_template_of_a_list", default_template_of_a_list },
         { "failure_keeps_the_old_file", failure_keeps_the_old_file },

@@ -7,21 +7,26 @@
 #include "kernels/gemv.cuh"
 #include "kernels/mxfp4/mxfp4.h"
 #include "kernels/precision.cuh"
+#include <algorithm>
 #include <climits>
 
 struct experts_params {
     kg_gemv::params product; /* n_out: of one expert */
     const int32_t *ids;
     uint32_t n_experts, n_sharing;
+    uint32_t first_row; /* of y, of this grid */
 };
 
-/* Grid: (ceil(n_out / (4 / parts)), rows of y), as gemv_kernel with a row at a time. */
+enum { GRID_ROWS = 65535 }; /* the most blocks that a grid has in y */
+
+/* Grid: (ceil(n_out / (4 / parts)), rows of y from first_row), as gemv_kernel with a row at a time. */
 template <enum kg_dtype D, typename X, bool WHOLE>
 static __global__ __launch_bounds__(kg_gemv::BLOCK_THREADS) void experts_gemv_kernel(const experts_params e) {
     using namespace kg_gemv;
     __shared__ float partial[WARPS];
     const params &p = e.product;
-    const uint32_t warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, row = blockIdx.y;
+    const uint32_t warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
+    const uint32_t row = e.first_row + blockIdx.y;
     const uint32_t part = warp % p.parts, o = blockIdx.x * (WARPS / p.parts) + warp / p.parts;
     const int32_t id = e.ids[row];
     if (id < 0 || (uint32_t)id >= e.n_experts) return;
@@ -45,11 +50,13 @@ static __global__ __launch_bounds__(kg_gemv::BLOCK_THREADS) void experts_gemv_ke
 }
 
 template <enum kg_dtype D, typename X, bool WHOLE>
-static enum kg_status launch(const struct kg_cuda_backend *cuda, const experts_params &e, uint32_t n_rows,
+static enum kg_status launch(const struct kg_cuda_backend *cuda, experts_params e, uint32_t n_rows,
                              struct kg_error *err) {
     const uint32_t outputs = kg_gemv::WARPS / e.product.parts;
-    const dim3 grid((e.product.n_out + outputs - 1) / outputs, n_rows);
-    experts_gemv_kernel<D, X, WHOLE><<<grid, kg_gemv::BLOCK_THREADS, 0, cuda->stream>>>(e);
+    for (; e.first_row < n_rows; e.first_row += GRID_ROWS) {
+        const dim3 grid((e.product.n_out + outputs - 1) / outputs, std::min<uint32_t>(n_rows - e.first_row, GRID_ROWS));
+        experts_gemv_kernel<D, X, WHOLE><<<grid, kg_gemv::BLOCK_THREADS, 0, cuda->stream>>>(e);
+    }
     return kg_cuda_launched(err, "experts_linear");
 }
 
@@ -96,16 +103,14 @@ static enum kg_status run_any(const struct kg_cuda_backend *cuda, const struct k
 
 extern "C" enum kg_status kg_cuda_experts_linear(struct kg_backend *backend, const struct kg_experts_linear_args *args,
                                                  struct kg_error *err) {
-    enum { MAX_ROWS = 65535 }; /* of a grid */
     enum kg_status status = kg_experts_linear_check(args, err);
     if (!status) status = kg_cuda_require_float("experts_linear", "activations", args->activations, err);
     if (status || args->n_rows == 0) return status;
     const struct kg_cuda_backend *cuda = kg_cuda_of(backend);
     const struct kg_weight *w = &args->weight;
-    if (w->n_cols > INT_MAX - kg_dequant::CHUNK || args->n_rows > MAX_ROWS)
-        return kg_fail(err, KG_ERR_UNSUPPORTED,
-                       "experts_linear: %u columns by %u rows is too large for the cuda back end", w->n_cols,
-                       args->n_rows);
+    if (w->n_cols > INT_MAX - kg_dequant::CHUNK)
+        return kg_fail(err, KG_ERR_UNSUPPORTED, "experts_linear: %u columns are too many for the cuda back end",
+                       w->n_cols);
     const struct kg_mxfp4_range *tiles = kg_mxfp4_in_tiles(cuda, w);
     if (!tiles || args->activations != KG_PRECISION_F16) return run_any(cuda, args, tiles != NULL, err);
     const struct kg_mxfp4_product p = { .x = static_cast<const __half *>(args->x),

@@ -134,7 +134,7 @@ static void experts_linear(struct kg_record *rec, const void *arg) {
     } SHAPES[] = {
         { 1, 4, 32, 65, 512, true, true, false }, { 1, 4, 32, 67, 256, false, true, true },
         { 7, 2, 4, 33, 512, true, false, true },  { 40, 3, 5, 64, 256, false, true, false },
-        { 3, 1, 1, 1, 256, false, false, false },
+        { 3, 1, 1, 1, 256, false, false, false }, { 13109, 5, 2, 1, 32, true, true, true }, /* rows past 65535 */
     };
     const struct parts_case *c = arg;
     struct kg_op_device d;

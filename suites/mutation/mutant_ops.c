@@ -1,5 +1,8 @@
 #include "suites/mutation/mutant_ops.h"
+#include "base/buffer.h"
 #include <check.h>
+#include <math.h>
+#include <stdlib.h>
 
 static const struct kg_backend_ops *original;
 
@@ -148,4 +151,70 @@ static enum kg_status next_rows_experts(struct kg_backend *backend, const struct
 
 void kg_mutant_next_rows_experts(struct kg_backend_ops *m) {
     m->router = next_rows_experts;
+}
+
+/* A router whose rows are computed on the host by `row`: of logits[n_experts], n_used ids and weights. */
+static enum kg_status router_on_host(struct kg_backend *backend, const struct kg_router_args *args,
+                                     void (*row)(const struct kg_router_args *one), struct kg_error *err) {
+    const size_t n = (size_t)args->n_rows * args->n_experts, n_out = (size_t)args->n_rows * args->n_used;
+    float *logits = kg_xcalloc(n, sizeof *logits), *weights = kg_xcalloc(n_out, sizeof *weights);
+    int32_t *ids = kg_xcalloc(n_out, sizeof *ids);
+    enum kg_status status = original->download(backend, logits, args->logits, n * sizeof *logits, err);
+    for (size_t r = 0; r < args->n_rows && status == KG_OK; r++) {
+        const struct kg_router_args one = { logits + r * args->n_experts,
+                                            ids + r * args->n_used,
+                                            weights + r * args->n_used,
+                                            1,
+                                            args->n_experts,
+                                            args->n_used };
+        row(&one);
+    }
+    if (status == KG_OK) status = original->upload(backend, args->ids, ids, n_out * sizeof *ids, err);
+    if (status == KG_OK) status = original->upload(backend, args->weights, weights, n_out * sizeof *weights, err);
+    free(ids);
+    free(weights);
+    free(logits);
+    return status;
+}
+
+static void route(const struct kg_router_args *one) {
+    struct kg_error err;
+    ck_assert_msg(kg_cpu_router(NULL, one, &err) == KG_OK, "%s", err.message);
+}
+
+static void part_of_all(const struct kg_router_args *one) {
+    double sum = 0;
+    route(one);
+    const double largest = one->logits[one->ids[0]];
+    for (uint32_t e = 0; e < one->n_experts; e++) sum += exp((double)one->logits[e] - largest);
+    for (uint32_t j = 0; j < one->n_used; j++)
+        one->weights[j] = (float)(exp((double)one->logits[one->ids[j]] - largest) / sum);
+}
+
+static void last_of_equal(const struct kg_router_args *one) {
+    struct kg_router_args from_behind = *one;
+    float *logits = kg_xcalloc(one->n_experts, sizeof *logits);
+    for (uint32_t e = 0; e < one->n_experts; e++) logits[e] = one->logits[one->n_experts - 1 - e];
+    from_behind.logits = logits;
+    route(&from_behind);
+    for (uint32_t j = 0; j < one->n_used; j++) one->ids[j] = (int32_t)one->n_experts - 1 - one->ids[j];
+    free(logits);
+}
+
+static enum kg_status softmax_before_top_k(struct kg_backend *backend, const struct kg_router_args *args,
+                                           struct kg_error *err) {
+    return router_on_host(backend, args, part_of_all, err);
+}
+
+void kg_mutant_softmax_before_top_k(struct kg_backend_ops *m) {
+    m->router = softmax_before_top_k;
+}
+
+static enum kg_status last_of_equal_experts(struct kg_backend *backend, const struct kg_router_args *args,
+                                            struct kg_error *err) {
+    return router_on_host(backend, args, last_of_equal, err);
+}
+
+void kg_mutant_last_of_equal_experts(struct kg_backend_ops *m) {
+    m->router = last_of_equal_experts;
 }

@@ -1,5 +1,5 @@
-/* Wrong operations: replacements of one entry of a back end's table that change the arguments and call the original. They
- * touch no back-end memory, so that they serve every back end. */
+/* Wrong operations: replacements of one entry of a back end's table that change the arguments and call the original, or copy
+ * through the table and compute on the host. They touch no back-end memory, so that they serve every back end. */
 #ifndef KIGO_SUITES_MUTANT_OPS_H
 #define KIGO_SUITES_MUTANT_OPS_H
 
@@ -42,6 +42,8 @@ void kg_mutant_positions_ignored(struct kg_backend_ops *m);
 void kg_mutant_expert_bias_ignored(struct kg_backend_ops *m);
 void kg_mutant_experts_residual_dropped(struct kg_backend_ops *m);
 void kg_mutant_next_rows_experts(struct kg_backend_ops *m);
+void kg_mutant_softmax_before_top_k(struct kg_backend_ops *m); /* a router's weights are parts of all experts' sum */
+void kg_mutant_last_of_equal_experts(struct kg_backend_ops *m);
 void kg_mutant_shifted_kv_slot(struct kg_backend_ops *m);     /* slot p holds position p - 1 */
 void kg_mutant_first_kv_head_twice(struct kg_backend_ops *m); /* (rows) the second head's slots hold the first's */
 void kg_mutant_gate_and_up_exchanged(struct kg_backend_ops *m);

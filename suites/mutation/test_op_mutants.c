@@ -47,6 +47,9 @@ static const struct op_mutant MUTANTS[] = {
       kg_mutant_expert_bias_ignored },
     { "experts_residual_dropped", "experts_combine.of_4_width_96_residual", kg_op_case_experts_combine,
       kg_mutant_experts_residual_dropped },
+    { "softmax_before_top_k", "router.of_32", kg_op_case_router, kg_mutant_softmax_before_top_k },
+    { "last_of_equal_experts", "router.equal_logits", kg_op_case_router, kg_mutant_last_of_equal_experts },
+    { "next_rows_experts", "router.of_32", kg_op_case_router, kg_mutant_next_rows_experts },
     { "gelu_erf_for_tanh", "gelu.tanh_width_63", kg_op_case_gelu, kg_mutant_other_gelu_form },
     { "gelu_tanh_for_erf", "gelu.erf_width_63", kg_op_case_gelu, kg_mutant_other_gelu_form },
     { "softmax_unscaled", "softmax.scaled", kg_op_case_softmax, kg_mutant_softmax_unscaled },
@@ -108,7 +111,8 @@ static void mutant_is_rejected(struct kg_record *rec, const void *arg) {
 static void build(struct kg_case_list *cases) {
     for (size_t i = 0, n = 0; i < KG_COUNT_OF(MUTANTS); i++)
         for (size_t m = 0; m < KG_COUNT_OF(MODES); m++) {
-            if (MODES[m].precision == KG_PRECISION_F16 && strcmp(MUTANTS[i].name, BELOW_F16) == 0) continue;
+            const bool is_float32 = MUTANTS[i].run == kg_op_case_router || strcmp(MUTANTS[i].name, BELOW_F16) == 0;
+            if (MODES[m].precision == KG_PRECISION_F16 && is_float32) continue;
             struct op_mutant_case *c = &op_mutant_cases[n++];
             *c = (struct op_mutant_case){ &MUTANTS[i], &MODES[m] };
             kg_case_list_add(cases, &(struct kg_case){

@@ -26,6 +26,7 @@ void kg_op_case_add(struct kg_op_case *c);
 void kg_op_case_layernorm(struct kg_op_case *c);
 void kg_op_case_gelu(struct kg_op_case *c);
 void kg_op_case_softmax(struct kg_op_case *c);
+void kg_op_case_router(struct kg_op_case *c); /* float32 whatever the activations are */
 void kg_op_case_experts_linear(struct kg_op_case *c);
 void kg_op_case_experts_combine(struct kg_op_case *c);
 

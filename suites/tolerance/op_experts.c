@@ -1,9 +1,61 @@
-/* experts_linear and experts_combine against their goldens. */
+/* router, experts_linear and experts_combine against their goldens. */
 #include "base/buffer.h"
 #include "suites/tolerance/op_cases.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* The largest difference between two of the chosen logits of a row. */
+static double largest_gap(const float *logits, size_t n_experts, const int32_t *ids, size_t rows, size_t n_used) {
+    double gap = 0;
+    for (size_t r = 0; r < rows; r++, logits += n_experts, ids += n_used)
+        gap = fmax(gap, (double)logits[ids[0]] - (double)logits[ids[n_used - 1]]);
+    return gap;
+}
+
+void kg_op_case_router(struct kg_op_case *c) {
+    struct kg_error err;
+    size_t rows, n_experts, out_rows, n_used, n;
+    const float *logits = kg_golden_f32(c->golden, "logits", &rows, &n_experts);
+    const int32_t *want_ids = kg_golden_i32(c->golden, "ids", &n);
+    (void)kg_golden_f64(c->golden, "out", &out_rows, &n_used);
+    ck_assert_uint_eq(out_rows, rows);
+    ck_assert_int_eq(kg_golden_int(c->golden, "n_used"), (int)n_used);
+    ck_assert_uint_eq(n, rows * n_used);
+    struct kg_op_output ids, weights;
+    kg_op_output_init(&c->device, &ids, n, KG_PRECISION_F32); /* of four bytes an element, as int32 */
+    kg_op_output_init(&c->device, &weights, n, KG_PRECISION_F32);
+    const struct kg_router_args args = { .logits =
+                                             kg_op_device_put(&c->device, logits, rows * n_experts * sizeof *logits),
+                                         .ids = ids.y,
+                                         .weights = weights.y,
+                                         .n_rows = (uint32_t)rows,
+                                         .n_experts = (uint32_t)n_experts,
+                                         .n_used = (uint32_t)n_used };
+    kg_op_expect_ok(c->device.backend->ops->router(c->device.backend, &args, &err), &err);
+    kg_op_output_read_all(&c->device, &ids, "router's ids");
+    kg_op_output_read_all(&c->device, &weights, "router's weights");
+    float *want = kg_op_device_own(&c->device, kg_xcalloc(n, sizeof *want));
+    for (size_t i = 0; i < n; i++) {
+        int32_t id;
+        memcpy(&id, &ids.host.data[i], sizeof id);
+        ids.host.data[i] = (float)id;
+        want[i] = (float)want_ids[i];
+    }
+    const struct kg_tolerance same = { .max_abs = 0.5, .why = "the same experts in the same order: whole numbers" };
+    kg_op_case_judge(c, "router's ids", &ids, rows, n_used, want, NULL, &same);
+    const double gap = largest_gap(logits, n_experts, want_ids, rows, n_used);
+    const struct kg_tolerance tol = {
+        .mixed_rel = (2 * gap + log2((double)n_used) + 16) * KG_ROUNDOFF,
+        .mixed_abs = 0x1p-147,
+        .why = "a float32 exponential of a difference that is rounded once, and so by up to the row's largest, over a "
+               "float32 sum of such; a few units of the smallest number",
+    };
+    kg_op_case_judge(c, "router's weights", &weights, rows, n_used, NULL, NULL, &tol);
+    kg_op_output_free(&weights);
+    kg_op_output_free(&ids);
+}
 
 /* Each row's bias, absolute products and, in f16, reference are those of a linear of one row by its expert's matrix. */
 static void by_expert(const struct kg_experts_linear_args *a, const float *x, const float *values, const float *bias,

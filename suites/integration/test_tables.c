@@ -33,6 +33,7 @@ struct made {
     const char *state; /* NULL: cold, of a model warm */
     double rate;       /* TFLOP/s; 0: none */
     double pipe_share; /* hardware counters; 0: none */
+    double params;     /* of a model; 0: Qwen2.5-0.5B's */
 };
 
 static json_t *named(const char *name, const char *unit, double value) {
@@ -56,7 +57,7 @@ static json_t *result_of(const struct made *m, const char *key) {
                                         "max", 2 * m->value, "bytes", 1e6, "flops", 0.0, "valid", 1));
     if (m->metric) json_array_append_new(metrics, named(m->metric, "bytes", m->value));
     if (strncmp(m->shape, "model=", 6) == 0) {
-        json_array_append_new(metrics, named("params", "count", 494032768));
+        json_array_append_new(metrics, named("params", "count", m->params > 0 ? m->params : 494032768));
         json_array_append_new(metrics, named("weights", "bytes", m->shape[6] == '0' ? 988e6 : 1976e6));
     }
     return json_pack("{s:s, s:s, s:n, s:I, s:I, s:o, s:o}", "key", key, "status", "pass", "reason", "started_us",
@@ -219,6 +220,69 @@ static void attention_from_records(struct kg_record *rec, const void *arg) {
     free(root);
 }
 
+#define TIMES(name, shape, half, four)                                                                                 \
+    { TIMED("mxfp4_gemm", name, "f16", shape, "time", "graph", half), .metric = "weight_bytes" }, {                    \
+        TIMED("mxfp4_gemm", name, "mxfp4", shape, "time", "graph", four), .metric = "weight_bytes"                     \
+    }
+#define OF_MODEL(name, work, timing, metric_, params_, value_)                                                         \
+    { TIMED("model", name, "f16", "model=0 c.gguf" work, timing, "host", value_), .metric = metric_, .params = params_ }
+#define GPT_OSS 20914757184.0
+#define PHI3 3821079552.0
+static const struct made FOURS[] = {
+    TIMES("gemm", "M=512 N=64 K=96", 1000, 1210),
+    TIMES("gemv", "M=1 N=64 K=96", 3700, 1000),
+    TIMES("gemm", "M=64 N=64 K=96", 1000, 1000),
+    TIMES("gemv_experts", "M=1 N=2880 K=2880 experts=4/32", 3000, 1010),
+    { TIMED("mxfp4_gemm", "gemm", "mxfp4", "M=16 N=64 K=96", "time", "graph", 500) },
+    OF_MODEL("decode", " prompt=16 tokens=256 ctx=272", "token", NULL, GPT_OSS, 2e6),
+    OF_MODEL("decode", " prompt=8000 tokens=128 ctx=8192", "token", NULL, GPT_OSS, 4e6),
+    OF_MODEL("memory", " prompt=16 tokens=4 ctx=8192", NULL, "memory.weights", GPT_OSS, 13 << 20),
+};
+static const struct made PHI3_RUN[] = {
+    OF_MODEL("decode", " prompt=16 tokens=256 ctx=272", "token", NULL, PHI3, 4e6),
+    OF_MODEL("prefill", " prompt=512 tokens=1 ctx=528", "prefill", NULL, PHI3, 5e6),
+};
+
+/* MXFP4's tables and those of whole models: each goal against the run's figures, models each from the newest run that has
+ * them, what is not there neither reached nor missed. */
+static void mxfp4_and_models_from_records(struct kg_record *rec, const void *arg) {
+    static const char PAGE[] = "<!-- kigo:begin mxfp4-gemv -->\n<!-- kigo:end -->\n<!-- kigo:begin mxfp4-gemm -->\n"
+                               "<!-- kigo:end -->\n<!-- kigo:begin mxfp4-memory -->\n<!-- kigo:end -->\n"
+                               "<!-- kigo:begin models -->\n<!-- kigo:end -->\n";
+    static const char *const LINES[] = {
+        "| 64 x 96 |  | 3.70 | 1.00 | 3.70 | yes |",
+        "| 2880 x 2880 | 4 of 32 | 3.00 | 1.01 | 2.97 | no |",
+        "| 64 x 96 |  | 16 |  | 0.50 |  | 1.0 | unproven |\n| 64 x 96 |  | 64 | 1.00 | 1.00 | 1.000 | 1.0 | yes |\n"
+        "| 64 x 96 |  | 512 | 1.00 | 1.21 | 1.210 | 1.2 | no |\n",
+        "| 64 x 96 |  | 3700 | 1000 | 3.700 | yes |\n| 2880 x 2880 | 32 | 3000 | 1010 | 2.970 | no |\n",
+        "| decode from a short prompt, tokens/s | at least 400 | 750 | 500 | 454.5 to 555.6 | yes | llama.cpp 331 |\n"
+        "| decode at 8192 positions, tokens/s |  |  | 250 | 227.3 to 277.8 |  |  |\n",
+        "| load, warm cache, ms |  |  |  |  |  |  |\n| weights, MiB |  |  | 13.0 |  |  |  |\n",
+        "| decode from a short prompt, tokens/s | at least 400 | 500 | 250 | 227.3 to 277.8 | no |",
+        "| 512-token prefill, ms | at most 15 | 9 | 5 | 4.5 to 5.5 | yes |",
+    };
+    char *root = kg_path_join(kg_scratch_dir(rec), "bundles"), *page = readme_at(rec, PAGE);
+    struct kg_error err;
+    (void)arg;
+    EXPECT_OK(kg_dir_make(root, &err), err);
+    make_tables(page, root, false, 0);
+    char *text = text_of(page);
+    ck_assert_ptr_nonnull(strstr(text, "mxfp4-gemm -->\nNo run is committed yet"));
+    ck_assert_ptr_nonnull(strstr(text, "Phi-3-mini, FP16: no run is committed yet"));
+    free(text);
+    seal(root, FOURS, KG_COUNT_OF(FOURS), NULL);
+    seal(root, PHI3_RUN, KG_COUNT_OF(PHI3_RUN), NULL);
+    make_tables(page, root, true, 1);
+    make_tables(page, root, false, 0);
+    make_tables(page, root, true, 0);
+    text = text_of(page);
+    for (size_t i = 0; i < KG_COUNT_OF(LINES); i++)
+        ck_assert_msg(strstr(text, LINES[i]) != NULL, "no '%s' in:\n%s", LINES[i], text);
+    free(text);
+    free(page);
+    free(root);
+}
+
 static void nothing_to_show(struct kg_record *rec, const void *arg) {
     char *root = kg_path_join(kg_scratch_dir(rec), "bundles"), *readme = readme_at(rec, AROUND);
     struct kg_error err;
@@ -344,6 +408,7 @@ static void gpu_runner_asks_kigo(struct kg_record *rec, const void *arg) {
 static const struct kg_case CASES[] = {
     CASE(figures_from_records),
     CASE(attention_from_records),
+    CASE(mxfp4_and_models_from_records),
     CASE(nothing_to_show),
     CASE(refuses),
     CASE(pages_are_what_the_bundles_say),

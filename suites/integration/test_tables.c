@@ -283,6 +283,35 @@ static void mxfp4_and_models_from_records(struct kg_record *rec, const void *arg
     free(root);
 }
 
+/* A sign-off's verdict, counts and what is not met, as its document says them. */
+static void signoffs_by_their_own_words(struct kg_record *rec, const void *arg) {
+    static const char PAGE[] = "<!-- kigo:begin signoffs -->\n<!-- kigo:end -->\n";
+    static const char DOCUMENT[] = "# A sprint: missed\n\n2 criteria met, 1 missed, 0 unproven. Sprint a (SHA-256 00), "
+                                   "2026.\n\n## Not met\n\n| story |\n"
+                                   "| --- |\n| one |\n\n## Criteria\n\n| story |\n| --- |\n| two |\n";
+    static const char WANTED[] =
+        "<!-- kigo:begin signoffs -->\n**A sprint: missed**: 2 criteria met, 1 missed, 0 unproven "
+        "(`proof-bundles/signoffs/a-1/signoff.md`).\n\n| story |\n| --- |\n| one |\n<!-- kigo:end -->\n";
+    char *root = kg_path_join(kg_scratch_dir(rec), "bundles"), *page = readme_at(rec, PAGE);
+    char *dir = kg_path_join(root, "signoffs/a-1"), *path = kg_path_join(dir, "signoff.md");
+    struct kg_error err;
+    (void)arg;
+    EXPECT_OK(kg_dir_make(dir, &err), err);
+    make_tables(page, root, false, 0);
+    char *text = text_of(page);
+    ck_assert_ptr_nonnull(strstr(text, "\nNone is committed yet.\n"));
+    free(text);
+    EXPECT_OK(kg_file_write(path, DOCUMENT, strlen(DOCUMENT), &err), err);
+    make_tables(page, root, false, 0);
+    text = text_of(page);
+    ck_assert_str_eq(text, WANTED);
+    free(text);
+    free(path);
+    free(dir);
+    free(page);
+    free(root);
+}
+
 static void nothing_to_show(struct kg_record *rec, const void *arg) {
     char *root = kg_path_join(kg_scratch_dir(rec), "bundles"), *readme = readme_at(rec, AROUND);
     struct kg_error err;
@@ -406,14 +435,9 @@ static void gpu_runner_asks_kigo(struct kg_record *rec, const void *arg) {
     { .layer = "integration", .op = "tables", .name = #function, .run = function }
 
 static const struct kg_case CASES[] = {
-    CASE(figures_from_records),
-    CASE(attention_from_records),
-    CASE(mxfp4_and_models_from_records),
-    CASE(nothing_to_show),
-    CASE(refuses),
-    CASE(pages_are_what_the_bundles_say),
-    CASE(show_as_markdown),
-    CASE(gpu_runner_wants_a_commit),
+    CASE(figures_from_records),           CASE(attention_from_records), CASE(mxfp4_and_models_from_records),
+    CASE(signoffs_by_their_own_words),    CASE(nothing_to_show),        CASE(refuses),
+    CASE(pages_are_what_the_bundles_say), CASE(show_as_markdown),       CASE(gpu_runner_wants_a_commit),
     CASE(gpu_runner_asks_kigo),
 };
 

@@ -147,6 +147,18 @@ static void make_tables(const char *readme, const char *bundles, bool check, int
 
 static const char AROUND[] = "before\n<!-- kigo:begin figures -->\nold\n<!-- kigo:end -->\nafter\n";
 
+/* The stale page made anew, after which it is not stale; it has each of the texts. */
+static void expect_made(const char *page, const char *bundles, const char *const *texts, size_t n_texts) {
+    make_tables(page, bundles, true, 1);
+    make_tables(page, bundles, false, 0);
+    make_tables(page, bundles, true, 0);
+    char *text = text_of(page);
+    for (size_t i = 0; i < n_texts; i++)
+        ck_assert_msg(strstr(text, texts[i]) != NULL, "no '%s' in:\n%s", texts[i], text);
+    ck_assert(!strstr(text, "\nold\n"));
+    free(text);
+}
+
 /* Each figure from its records, with interval, limit and verdict; what nobody measured is said to be so. A later run of a model
  * that was no report does not take the report's place. */
 static void figures_from_records(struct kg_record *rec, const void *arg) {
@@ -166,14 +178,7 @@ static void figures_from_records(struct kg_record *rec, const void *arg) {
     (void)arg;
     seal(root, ROWS, KG_COUNT_OF(ROWS), "fp16");
     seal(root, PLAIN, KG_COUNT_OF(PLAIN), NULL);
-    make_tables(readme, root, true, 1); /* stale */
-    make_tables(readme, root, false, 0);
-    make_tables(readme, root, true, 0);
-    char *text = text_of(readme);
-    for (size_t i = 0; i < KG_COUNT_OF(LINES); i++)
-        ck_assert_msg(strstr(text, LINES[i]) != NULL, "no '%s' in:\n%s", LINES[i], text);
-    ck_assert_ptr_null(strstr(text, "\nold\n"));
-    free(text);
+    expect_made(readme, root, LINES, KG_COUNT_OF(LINES));
     free(readme);
     free(root);
 }
@@ -209,13 +214,7 @@ static void attention_from_records(struct kg_record *rec, const void *arg) {
     ck_assert_ptr_nonnull(strstr(text, "sdpa-peers -->\nNo run is committed yet"));
     free(text);
     seal(root, CALLS, KG_COUNT_OF(CALLS), NULL);
-    make_tables(page, root, true, 1);
-    make_tables(page, root, false, 0);
-    make_tables(page, root, true, 0);
-    text = text_of(page);
-    for (size_t i = 0; i < KG_COUNT_OF(LINES); i++)
-        ck_assert_msg(strstr(text, LINES[i]) != NULL, "no '%s' in:\n%s", LINES[i], text);
-    free(text);
+    expect_made(page, root, LINES, KG_COUNT_OF(LINES));
     free(page);
     free(root);
 }
@@ -272,13 +271,7 @@ static void mxfp4_and_models_from_records(struct kg_record *rec, const void *arg
     free(text);
     seal(root, FOURS, KG_COUNT_OF(FOURS), NULL);
     seal(root, PHI3_RUN, KG_COUNT_OF(PHI3_RUN), NULL);
-    make_tables(page, root, true, 1);
-    make_tables(page, root, false, 0);
-    make_tables(page, root, true, 0);
-    text = text_of(page);
-    for (size_t i = 0; i < KG_COUNT_OF(LINES); i++)
-        ck_assert_msg(strstr(text, LINES[i]) != NULL, "no '%s' in:\n%s", LINES[i], text);
-    free(text);
+    expect_made(page, root, LINES, KG_COUNT_OF(LINES));
     free(page);
     free(root);
 }

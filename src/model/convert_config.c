@@ -95,7 +95,7 @@ static void put_rope(struct kg_arch_keys *n, const struct kg_hf_config *c) {
         double value;
         bool there;
     } rows[] = {
-        { "rope.freq_base", isnan(r->base) ? 10000 : r->base, true },
+        { "rope.freq_base", r->base, true },
         { "rope.scaling.factor", r->factor, yarn || linear },
         { "rope.scaling.attn_factor",
           longrope ? longrope_magnitude(c, original_ctx) : r->attention_factor / (0.1 * log(r->factor) + 1),

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 struct conversion {
     const char *hf_dir, *out_path;
@@ -36,22 +35,9 @@ static char *name_of(const char *dir) {
     return name;
 }
 
-/* Replacing a file that is being read would destroy what the user has. */
-static enum kg_status check_out_path(const struct conversion *c, struct kg_error *err) {
-    struct stat out, in;
-    if (stat(c->out_path, &out) != 0) return KG_OK;
-    if (S_ISDIR(out.st_mode)) return kg_fail(err, KG_ERR_USAGE, "%s is a folder", c->out_path);
-    for (size_t i = 0; i < c->folder.n_files; i++) {
-        const char *path = kg_safetensors_path(c->folder.files[i]);
-        if (stat(path, &in) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino)
-            return kg_fail(err, KG_ERR_USAGE, "%s is a file of the model to convert (%s)", c->out_path, path);
-    }
-    return KG_OK;
-}
-
 static enum kg_status open_all(struct conversion *c, struct kg_error *err) {
     enum kg_status status = kg_hf_folder_open(c->hf_dir, &c->folder, err);
-    if (status == KG_OK) status = check_out_path(c, err);
+    if (status == KG_OK) status = kg_hf_check_out_path(&c->folder, c->out_path, err);
     if (status == KG_OK) status = kg_hf_config_read(c->hf_dir, c->folder.config, &c->config, err);
     if (status == KG_OK) status = kg_convert_plan_make(&c->folder, &c->config, c->options->dtype, &c->plan, err);
     if (status == KG_OK) status = kg_vocab_source_open(c->hf_dir, &c->vocab, err);
@@ -66,7 +52,7 @@ static enum kg_status put_ends(const struct conversion *c, struct kg_gguf_writer
     static const char *const KEYS[] = { "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                         "tokenizer.ggml.eom_token_id" };
     const json_t *ends = json_object_get(c->folder.generation_config, "eos_token_id");
-    const size_t n = json_is_array(ends) ? json_array_size(ends) : json_is_integer(ends) ? 1 : 0;
+    const size_t n = json_is_array(ends) ? json_array_size(ends) : !ends || json_is_null(ends) ? 0 : 1;
     size_t next = c->vocab_summary.eos_id >= 0 ? 1 : 0;
     for (size_t i = 0; i < n; i++) {
         const json_t *end = json_is_array(ends) ? json_array_get(ends, i) : ends;

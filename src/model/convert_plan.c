@@ -168,9 +168,8 @@ static float *llama3_factors(const struct kg_hf_config *c) {
     const struct kg_hf_rope *r = &c->rope;
     const uint32_t n = c->n_rot / 2;
     float *factors = kg_xcalloc(n, sizeof *factors);
-    const double base = isnan(r->base) ? 10000 : r->base;
     for (uint32_t i = 0; i < n; i++) {
-        const double wavelength = 2 * M_PI * pow(base, 2.0 * i / c->n_rot), turns = r->original_ctx / wavelength;
+        const double wavelength = 2 * M_PI * pow(r->base, 2.0 * i / c->n_rot), turns = r->original_ctx / wavelength;
         const double smooth = (turns - r->low_freq_factor) / (r->high_freq_factor - r->low_freq_factor);
         factors[i] = (float)(smooth > 1 ? 1 : smooth < 0 ? r->factor : 1 / ((1 - smooth) / r->factor + smooth));
     }

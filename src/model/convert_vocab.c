@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/size.h"
 #include "base/utf8.h"
+#include "model/hf_folder.h"
 #include "model/vocab_source.h"
 #include "tokenizer/tokenizer.h"
 #include <stdlib.h>
@@ -176,7 +177,8 @@ enum kg_status kg_convert_vocab(const char *hf_dir, const char *out_path, struct
                                 struct kg_error *err) {
     struct kg_vocab_source source;
     struct kg_vocab_summary made;
-    enum kg_status status = kg_vocab_source_open(hf_dir, &source, err);
+    enum kg_status status = kg_hf_check_out_path(&(struct kg_hf_folder){ .dir = hf_dir }, out_path, err);
+    if (status == KG_OK) status = kg_vocab_source_open(hf_dir, &source, err);
     if (status != KG_OK) return status;
     struct kg_gguf_writer *w = kg_gguf_writer_new(32);
     write_architecture(w, &source);

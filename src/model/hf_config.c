@@ -155,6 +155,7 @@ static const struct {
     { "swiglu_limit", KG_HF_GPT_OSS,
       "7.0\0"
       "7\0" },
+    { "swiglu_alpha", KG_HF_GPT_OSS, "1.702\0" },
     { "scale_attn_weights", KG_HF_GPT2, "true\0" },
     { "scale_attn_by_inverse_layer_idx", KG_HF_GPT2, "false\0" },
     { "add_cross_attention", KG_HF_GPT2, "false\0" },
@@ -189,7 +190,8 @@ static enum kg_status check_demands(const char *dir, const json_t *json, const s
 static enum kg_status check_layer_types(const char *dir, const json_t *json, const struct kg_hf_config *c,
                                         struct kg_error *err) {
     const json_t *types = json_object_get(json, "layer_types"), *type;
-    if (!json_is_array(types)) return KG_OK;
+    if (!types || json_is_null(types)) return KG_OK;
+    if (!json_is_array(types)) return kg_hf_bad(dir, "layer_types", types, "a list", err);
     if (json_array_size(types) != c->n_layers)
         return kg_fail(err, KG_ERR_FORMAT, "%s/config.json: layer_types has %zu entries for %u layers", dir,
                        json_array_size(types), c->n_layers);

@@ -25,7 +25,7 @@ enum kg_hf_rope_scaling { KG_HF_ROPE_NONE, KG_HF_ROPE_LINEAR, KG_HF_ROPE_YARN, K
 
 struct kg_hf_rope {
     enum kg_hf_rope_scaling scaling;
-    double base;                     /* rope_theta; NaN if not stated */
+    double base;                     /* rope_theta */
     double factor, attention_factor; /* NaN: not stated; so are the following. yarn's mscales are the latter */
     double extrapolation_factor, beta_fast, beta_slow; /* yarn */
     double low_freq_factor, high_freq_factor;          /* llama3 */

@@ -1,9 +1,11 @@
 #include "model/hf_folder.h"
 #include "base/buffer.h"
 #include "base/file.h"
+#include "base/size.h"
 #include "base/utf8.h"
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define QUOTE(string) kg_quote(string, strlen(string)).text
 
@@ -165,4 +167,27 @@ struct kg_hf_tensor *kg_hf_folder_find(const struct kg_hf_folder *folder, const 
     const struct kg_hf_tensor key = { .tensor = &wanted };
     return folder->n_tensors ? bsearch(&key, folder->tensors, folder->n_tensors, sizeof *folder->tensors, compare_names)
                              : NULL;
+}
+
+static bool is_same_file(const struct stat *file, const char *path) {
+    struct stat other;
+    return stat(path, &other) == 0 && other.st_dev == file->st_dev && other.st_ino == file->st_ino;
+}
+
+enum kg_status kg_hf_check_out_path(const struct kg_hf_folder *folder, const char *out_path, struct kg_error *err) {
+    static const char *const READ[] = { "config.json",           "generation_config.json", "tokenizer.json",
+                                        "tokenizer_config.json", "chat_template.jinja",    INDEX_NAME };
+    struct stat out;
+    bool found = false;
+    if (stat(out_path, &out) != 0) return KG_OK;
+    if (S_ISDIR(out.st_mode)) return kg_fail(err, KG_ERR_USAGE, "%s is a folder", out_path);
+    for (size_t i = 0; i < folder->n_files && !found; i++)
+        found = is_same_file(&out, kg_safetensors_path(folder->files[i]));
+    for (size_t i = 0; i < KG_COUNT_OF(READ) && !found; i++) {
+        char *path = kg_path_join(folder->dir, READ[i]);
+        found = is_same_file(&out, path);
+        free(path);
+    }
+    if (!found) return KG_OK;
+    return kg_fail(err, KG_ERR_USAGE, "%s is a file of the model to convert (%s)", out_path, folder->dir);
 }

@@ -34,6 +34,11 @@ void kg_hf_folder_close(struct kg_hf_folder *folder);
 /* NULL if there is none. */
 struct kg_hf_tensor *kg_hf_folder_find(const struct kg_hf_folder *folder, const char *name);
 
+/* KG_ERR_USAGE if what would be written to out_path replaced a file that is read: one of files, or of what folder->dir (which
+ * may be all that is set) holds of tokenizer and configuration. */
+KG_WARN_UNUSED enum kg_status kg_hf_check_out_path(const struct kg_hf_folder *folder, const char *out_path,
+                                                   struct kg_error *err);
+
 /* *json is the object in dir/name, NULL if the file is absent; flags are jansson's for decoding. */
 KG_WARN_UNUSED enum kg_status kg_hf_json_load(const char *dir, const char *name, size_t flags, json_t **json,
                                               struct kg_error *err);

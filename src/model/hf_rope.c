@@ -159,12 +159,18 @@ static enum kg_status read_n_rot(const char *dir, const json_t *json, const json
 }
 
 enum kg_status kg_hf_rope_read(const char *dir, const json_t *json, struct kg_hf_config *c, struct kg_error *err) {
-    const json_t *scaling = kg_hf_get(json, "rope_parameters\0rope_scaling\0", NULL);
+    const char *name;
+    const json_t *scaling = kg_hf_get(json, "rope_parameters\0rope_scaling\0", &name);
+    const bool gpt_oss = c->architecture->bit == KG_HF_GPT_OSS;
+    if (scaling && !json_is_object(scaling)) return kg_hf_bad(dir, name, scaling, "an object", err);
+    /* transformers has a YaRN of its own for that; a file that was meant to have none says "default". */
+    if (!scaling && gpt_oss) return kg_fail(err, KG_ERR_FORMAT, "%s/config.json: %s is missing", dir, name);
     const json_t *full = json_object_get(scaling, "full_attention"); /* per kind of layer: that of all five models */
     if (full) scaling = full;
     enum kg_status status = read_numbers(dir, json, scaling, &c->rope, err);
     if (status == KG_OK) status = read_original(dir, json, scaling, &c->rope, err);
     if (c->architecture->bit == KG_HF_GPT2) return status;
+    if (isnan(c->rope.base)) c->rope.base = gpt_oss ? 150000 : 10000; /* transformers' own */
     if (status == KG_OK) status = read_type(dir, scaling, c, err);
     if (status == KG_OK) status = check_scaling(dir, &c->rope, err);
     if (status == KG_OK) status = read_yarn(dir, scaling, &c->rope, err);

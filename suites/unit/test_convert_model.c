@@ -322,17 +322,24 @@ static void no_file_of_the_model_is_replaced(struct kg_record *rec, const void *
     const struct kg_convert_options options = { .dtype = KG_DTYPE_F16 };
     struct kg_convert_summary summary;
     struct kg_error err;
+    static const char *const NAMES[] = { "model.safetensors", "config.json", "tokenizer.json" };
     char before[KG_SHA256_HEX_SIZE], after[KG_SHA256_HEX_SIZE];
+    struct kg_vocab_summary vocab;
     (void)arg;
-    char *dir = kg_path_join(kg_scratch_dir(rec), "hf"), *path = kg_path_join(dir, "model.safetensors");
+    char *dir = kg_path_join(kg_scratch_dir(rec), "hf");
     kg_hf_make(dir, kg_hf_expected("gpt2"), NULL);
-    kg_must(kg_sha256_file(path, before, &err), &err);
-    kg_must_fail(kg_convert_model(dir, path, &options, &summary, &err), KG_ERR_USAGE, &err, path, "model to convert",
-                 NULL);
+    for (size_t i = 0; i < KG_COUNT_OF(NAMES); i++) {
+        char *path = kg_path_join(dir, NAMES[i]);
+        kg_must(kg_sha256_file(path, before, &err), &err);
+        kg_must_fail(kg_convert_model(dir, path, &options, &summary, &err), KG_ERR_USAGE, &err, path,
+                     "model to convert", NULL);
+        if (i > 0)
+            kg_must_fail(kg_convert_vocab(dir, path, &vocab, &err), KG_ERR_USAGE, &err, path, "model to convert", NULL);
+        kg_must(kg_sha256_file(path, after, &err), &err);
+        ck_assert_str_eq(before, after);
+        free(path);
+    }
     kg_must_fail(kg_convert_model(dir, dir, &options, &summary, &err), KG_ERR_USAGE, &err, dir, "folder", NULL);
-    kg_must(kg_sha256_file(path, after, &err), &err);
-    ck_assert_str_eq(before, after);
-    free(path);
     free(dir);
 }
 

@@ -94,7 +94,6 @@ extern "C" enum kg_status kg_cuda_attention(struct kg_backend *backend, const st
     p.step = kg_cuda_of(backend)->step;
     p.partials = (float *)args->workspace;
     p.n_splits = kg_attention_n_splits(args->n_kv_heads);
-    const cudaStream_t stream = kg_cuda_of(backend)->stream;
-    if (args->n_rows == 1) return kg_attention_decode(stream, &p, err);
-    return kg_attention_prefill(stream, &p, err);
+    if (args->n_rows == 1) return kg_attention_decode(kg_cuda_of(backend), &p, err);
+    return kg_attention_prefill(kg_cuda_of(backend)->stream, &p, err);
 }

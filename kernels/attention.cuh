@@ -76,7 +76,8 @@ static __device__ __forceinline__ kg_with_sink kg_add_sink(const float *sinks, u
 }
 
 /* Launchers, for parameters that have been checked; n_rows > 0. */
-enum kg_status kg_attention_decode(cudaStream_t stream, const struct kg_attention_params *p, struct kg_error *err);
+enum kg_status kg_attention_decode(const struct kg_cuda_backend *cuda, const struct kg_attention_params *p,
+                                   struct kg_error *err);
 enum kg_status kg_attention_prefill(cudaStream_t stream, const struct kg_attention_params *p, struct kg_error *err);
 
 #endif

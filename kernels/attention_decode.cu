@@ -13,57 +13,13 @@
  * Lanes past the head size hold zeros. Keys past the split's end are read as its last key and given a score of -inf:
  * positions that were never written are not touched. */
 #include "kernels/attention.cuh"
+#include "kernels/dependent.cuh"
 #include "kernels/reduce.cuh"
+#include "kernels/softmax_state.cuh"
 
 constexpr int THREADS = 128, N_WARPS = THREADS / KG_WARP, MAX_HEADS = 8, COMBINE_THREADS = 256;
 static_assert(KG_MAX_SPLITS <= COMBINE_THREADS, "one thread weighs one split");
 static_assert(COMBINE_THREADS >= 2 * KG_ATTENTION_CUDA_MAX_HEAD_DIM, "a thread sums one dim");
-
-/* Running maximum, sum of weights and weighted values of one query head: the 8 dims of a lane. */
-struct softmax_state {
-    float largest, weight, value[KG_VECTOR];
-};
-
-static __device__ __forceinline__ void clear(softmax_state &s) {
-    s.largest = -CUDART_INF_F;
-    s.weight = 0;
-#pragma unroll
-    for (int d = 0; d < KG_VECTOR; d++) s.value[d] = 0;
-}
-
-/* Adds UNROLL keys: their scores, and the lane's dims of their values. */
-template <int UNROLL>
-static __device__ __forceinline__ void add_keys(softmax_state &s, const float (&score)[UNROLL],
-                                                const float (&v)[UNROLL][KG_VECTOR]) {
-    float largest = s.largest;
-#pragma unroll
-    for (int u = 0; u < UNROLL; u++) largest = fmaxf(largest, score[u]);
-    const float shrink = kg_softmax_weight(s.largest, largest);
-    s.largest = largest;
-    s.weight *= shrink;
-#pragma unroll
-    for (int d = 0; d < KG_VECTOR; d++) s.value[d] *= shrink;
-#pragma unroll
-    for (int u = 0; u < UNROLL; u++) {
-        const float p = kg_softmax_weight(score[u], largest);
-        s.weight += p;
-#pragma unroll
-        for (int d = 0; d < KG_VECTOR; d++) s.value[d] = fmaf(p, v[u][d], s.value[d]);
-    }
-}
-
-/* Merges with the lane `apart` away. */
-static __device__ __forceinline__ void merge_lanes(softmax_state &s, int apart) {
-    const float other_largest = __shfl_xor_sync(0xFFFFFFFF, s.largest, apart);
-    const float other_weight = __shfl_xor_sync(0xFFFFFFFF, s.weight, apart);
-    const float largest = fmaxf(s.largest, other_largest);
-    const float own = kg_softmax_weight(s.largest, largest), other = kg_softmax_weight(other_largest, largest);
-    s.largest = largest;
-    s.weight = s.weight * own + other_weight * other;
-#pragma unroll
-    for (int d = 0; d < KG_VECTOR; d++)
-        s.value[d] = s.value[d] * own + __shfl_xor_sync(0xFFFFFFFF, s.value[d], apart) * other;
-}
 
 /* TC: the cache's element type; LANES: lanes that share a key, 8 dims each; HEADS: query heads of a block. */
 template <typename TC, int LANES, int HEADS>
@@ -76,6 +32,8 @@ static __global__ void __launch_bounds__(THREADS) attention_decode_kernel(const 
     __shared__ __align__(16) float q_shared[HEADS][DIMS];
     __shared__ float values[N_WARPS][HEADS][DIMS], largests[N_WARPS][HEADS], weights[N_WARPS][HEADS];
 
+    kg_dependents_start();
+    kg_dependency_wait(); /* q, the cache and the position are there, and whoever read the partial results has done so */
     const uint32_t n_keys = p.step ? p.step->position + 1 : p.n_keys;
     const kg_key_range all = kg_keys_of_last(n_keys, p.window);
     const uint32_t per_split = kg_keys_per_split(all, p.n_splits);
@@ -167,6 +125,8 @@ static __global__ void __launch_bounds__(THREADS) attention_decode_kernel(const 
  * order. */
 static __global__ void __launch_bounds__(COMBINE_THREADS) attention_combine_kernel(const kg_attention_params p) {
     __shared__ float shared[KG_MAX_WARPS], share_of[KG_MAX_SPLITS], sums[COMBINE_THREADS];
+    kg_dependents_start();
+    kg_dependency_wait(); /* the partial results are there, and whoever read y has done so */
     const uint32_t n_keys = p.step ? p.step->position + 1 : p.n_keys;
     const uint32_t n_used = kg_n_splits_used(kg_keys_of_last(n_keys, p.window), p.n_splits);
     const size_t first = (size_t)blockIdx.x * p.n_splits; /* of the head's partial results */
@@ -194,34 +154,39 @@ static __global__ void __launch_bounds__(COMBINE_THREADS) attention_combine_kern
 }
 
 template <typename TC, int LANES, int HEADS>
-static void launch(cudaStream_t stream, const kg_attention_params &p, uint32_t n_splits) {
+static enum kg_status launch(const struct kg_cuda_backend *cuda, const kg_attention_params &p, uint32_t n_splits,
+                             struct kg_error *err) {
     const uint32_t group = p.n_heads / p.n_kv_heads;
     const dim3 grid(n_splits, p.n_kv_heads, kg_blocks_for(group, HEADS));
-    attention_decode_kernel<TC, LANES, HEADS><<<grid, THREADS, 0, stream>>>(p);
+    return kg_launch_dependent(cuda, attention_decode_kernel<TC, LANES, HEADS>, grid, THREADS, p, "attention (decode)",
+                               err);
 }
 
 template <typename TC, int LANES>
-static void launch_heads(cudaStream_t stream, const kg_attention_params &p, uint32_t n_splits) {
+static enum kg_status launch_heads(const struct kg_cuda_backend *cuda, const kg_attention_params &p, uint32_t n_splits,
+                                   struct kg_error *err) {
     const uint32_t group = p.n_heads / p.n_kv_heads;
-    if (group == 1) launch<TC, LANES, 1>(stream, p, n_splits);
-    else if (group == 2) launch<TC, LANES, 2>(stream, p, n_splits);
-    else if (group <= 4) launch<TC, LANES, 4>(stream, p, n_splits);
-    else launch<TC, LANES, MAX_HEADS>(stream, p, n_splits);
+    if (group == 1) return launch<TC, LANES, 1>(cuda, p, n_splits, err);
+    if (group == 2) return launch<TC, LANES, 2>(cuda, p, n_splits, err);
+    if (group <= 4) return launch<TC, LANES, 4>(cuda, p, n_splits, err);
+    return launch<TC, LANES, MAX_HEADS>(cuda, p, n_splits, err);
 }
 
-template <typename TC> static void launch_lanes(cudaStream_t stream, const kg_attention_params &p, uint32_t n_splits) {
-    if (p.head_dim <= 64) launch_heads<TC, 8>(stream, p, n_splits);
-    else launch_heads<TC, 16>(stream, p, n_splits);
+template <typename TC>
+static enum kg_status launch_lanes(const struct kg_cuda_backend *cuda, const kg_attention_params &p, uint32_t n_splits,
+                                   struct kg_error *err) {
+    if (p.head_dim <= 64) return launch_heads<TC, 8>(cuda, p, n_splits, err);
+    return launch_heads<TC, 16>(cuda, p, n_splits, err);
 }
 
-enum kg_status kg_attention_decode(cudaStream_t stream, const struct kg_attention_params *p, struct kg_error *err) {
+enum kg_status kg_attention_decode(const struct kg_cuda_backend *cuda, const struct kg_attention_params *p,
+                                   struct kg_error *err) {
     /* A captured step runs at every position of the context: blocks for all splits, those without keys return. */
     const uint32_t n_splits =
         p->step ? p->n_splits : kg_n_splits_used(kg_keys_of_last(p->n_keys, p->window), p->n_splits);
-    if (p->kv == KG_PRECISION_F16) launch_lanes<__half>(stream, *p, n_splits);
-    else launch_lanes<float>(stream, *p, n_splits);
-    const enum kg_status status = kg_cuda_launched(err, "attention (decode)");
+    const enum kg_status status = p->kv == KG_PRECISION_F16 ? launch_lanes<__half>(cuda, *p, n_splits, err)
+                                                            : launch_lanes<float>(cuda, *p, n_splits, err);
     if (status) return status;
-    attention_combine_kernel<<<p->n_heads, COMBINE_THREADS, 0, stream>>>(*p);
-    return kg_cuda_launched(err, "attention (combining splits)");
+    return kg_launch_dependent(cuda, attention_combine_kernel, dim3(p->n_heads), COMBINE_THREADS, *p,
+                               "attention (combining splits)", err);
 }

@@ -1,6 +1,7 @@
 # CUDA sources are compiled by nvcc and linked as objects into libkigo.a; without CUDA a file of src/ says why not.
 cuda_sources = kernels/gpu.cu
-cuda_sources += kernels/backend_cuda.cu kernels/decode_step.cu kernels/step_walk.cu kernels/gemm.cu kernels/linear.cu
+cuda_sources += kernels/backend_cuda.cu kernels/decode_step.cu kernels/step_walk.cu kernels/step_attention.cu \
+	kernels/step_matrix.cu kernels/step_router.cu kernels/gemm.cu kernels/linear.cu
 cuda_sources += kernels/persistent/step.cu kernels/persistent/program.cu
 cuda_sources += kernels/canary.cu kernels/timing.cu
 cuda_sources += kernels/add.cu kernels/attention.cu kernels/attention_decode.cu kernels/attention_prefill.cu \
@@ -12,9 +13,11 @@ cuda_sources += kernels/sdpa/cluster.cu kernels/sdpa/dispatch.cu kernels/sdpa/ho
 	kernels/sdpa/quantize.cu kernels/sdpa/scalar.cu kernels/sdpa/split.cu kernels/sdpa/tensor_map.cu \
 	kernels/sdpa/wgmma.cu kernels/sdpa/wgmma_64.cu
 EXTRA_DIST += $(cuda_sources) suites/harness/selftest/out_of_bounds.cu
-EXTRA_DIST += kernels/cuda_backend.h kernels/decode_step.h kernels/gemm.h kernels/measure.h kernels/sample.h kernels/step_walk.h
+EXTRA_DIST += kernels/cuda_backend.h kernels/decode_step.h kernels/gemm.h kernels/measure.h kernels/sample.h kernels/step_parts.h \
+	kernels/step_walk.h
 EXTRA_DIST += kernels/attention.cuh kernels/dependent.cuh kernels/dequant.cuh kernels/elementwise.cuh kernels/gemv.cuh \
-	kernels/gemv_stream.cuh kernels/mma.cuh kernels/precision.cuh kernels/reduce.cuh kernels/rope_turn.cuh kernels/sample.cuh \
+	kernels/gemv_stream.cuh kernels/mma.cuh kernels/precision.cuh kernels/reduce.cuh kernels/rope_turn.cuh kernels/router.cuh \
+	kernels/softmax_state.cuh kernels/sample.cuh \
 	kernels/swiglu.cuh
 EXTRA_DIST += kernels/persistent/step.h kernels/persistent/program.h kernels/persistent/block.cuh kernels/persistent/ring.cuh \
 	kernels/persistent/exchange.cuh kernels/persistent/matrix.cuh kernels/persistent/attention.cuh

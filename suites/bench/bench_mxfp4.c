@@ -3,8 +3,10 @@
  * activations on a device, f32 on the reference back end. Timings are recorded, never judged.
  *
  * Weights lie as a model's do: tag weights, arranged as the back end likes. weight_bytes is what the allocator counted for one
- * of them. Cold turns go round all sets; of experts a set is four of the 32 matrices, and a turn reads another four. */
+ * of them. Cold turns go round all sets; of experts, for one row, a set is four of the 32 matrices, and a turn reads another
+ * four. Many rows draw theirs at random, so that a turn reads all matrices. */
 #include "base/buffer.h"
+#include "base/rng.h"
 #include "base/size.h"
 #include "suites/bench/counters.h"
 #include "suites/bench/machine.h"
@@ -32,11 +34,13 @@ static const struct shape SHAPES[] = {
     { "gemv", 1, 288, 320, 0, 0, true },
     { "gemm", 16, 288, 320, 0, 0, true },
     { "gemv_experts", 1, 160, 192, 8, 2, true },
+    { "gemm_experts", 64, 160, 192, 8, 2, true },
     { "gemv", 1, 4096, 4096, 0, 0, false },
     GEMM(4096, 4096),
     GEMM(2880, 2880),
     { "gemv", 1, 201088, 2880, 0, 0, false },
     { "gemv_experts", 1, 2880, 2880, 32, 4, false },
+    { "gemm_experts", 512, 2880, 2880, 32, 4, false },
 };
 
 struct bench_case {
@@ -131,6 +135,23 @@ static void put_weights(struct kg_record *rec, struct work *w) {
     }
 }
 
+/* malloc'ed: of one row all experts, from which each turn takes its own; of more, n_used different ones each. */
+static int32_t *route(const struct shape *s, size_t n_ids) {
+    struct kg_rng rng;
+    int32_t *ids = kg_xcalloc(n_ids, sizeof *ids);
+    kg_rng_init(&rng, 17, 0);
+    for (size_t i = 0; i < n_ids; i++) {
+        const size_t first = s->rows == 1 ? 0 : i / s->n_used * s->n_used;
+        bool taken;
+        do {
+            ids[i] = s->rows == 1 ? (int32_t)i : (int32_t)kg_rng_below(&rng, s->n_experts);
+            taken = false;
+            for (size_t j = first; j < i; j++) taken = taken || ids[j] == ids[i];
+        } while (taken);
+    }
+    return ids;
+}
+
 static void work_open(struct kg_record *rec, struct work *w) {
     const struct shape *s = w->c->shape;
     const uint32_t n_rows = has_experts(w) ? s->rows * s->n_used : s->rows;
@@ -143,11 +164,10 @@ static void work_open(struct kg_record *rec, struct work *w) {
     w->workspace =
         kg_bench_alloc(w->machine, kg_bench_workspace(w->machine, w->precision, n_rows, s->n_in, s->n_out, NULL));
     if (!has_experts(w)) return;
-    int32_t *ids = kg_xcalloc(s->n_experts, sizeof *ids);
-    for (uint32_t i = 0; i < s->n_experts; i++) ids[i] = (int32_t)i;
-    w->ids = kg_bench_alloc(w->machine, s->n_experts * sizeof *ids);
-    kg_must(w->machine->backend->ops->upload(w->machine->backend, w->ids.data, ids, s->n_experts * sizeof *ids, &err),
-            &err);
+    const size_t n_ids = s->rows == 1 ? s->n_experts : n_rows;
+    int32_t *ids = route(s, n_ids);
+    w->ids = kg_bench_alloc(w->machine, n_ids * sizeof *ids);
+    kg_must(w->machine->backend->ops->upload(w->machine->backend, w->ids.data, ids, n_ids * sizeof *ids, &err), &err);
     free(ids);
 }
 
@@ -162,7 +182,8 @@ static void time_product(struct kg_record *rec, const void *arg) {
     struct work w = { .c = c, .machine = kg_bench_machine_open(rec, c->backend) };
     if (!w.machine) return;
     const struct kg_weight matrix = { NULL, c->weight, s->n_out, s->n_in };
-    const uint32_t n_read = has_experts(&w) ? s->n_used : 1;
+    const uint32_t n_used = has_experts(&w) ? s->n_used : 1,
+                   n_read = s->rows == 1 || !has_experts(&w) ? n_used : s->n_experts;
     const double m = s->rows, n = s->n_out, k = s->n_in;
     w.precision = strcmp(c->backend, "cpu") == 0 ? KG_PRECISION_F32 : KG_PRECISION_F16;
     w.matrix_bytes = kg_weight_row_bytes(&matrix) * s->n_out;
@@ -170,21 +191,22 @@ static void time_product(struct kg_record *rec, const void *arg) {
     const size_t n_cold = kg_bench_cold_sets(w.machine, n_read * w.matrix_bytes);
     bool cold = n_cold > 0;
     w.n_sets = cold ? n_cold : 1;
-    if (has_experts(&w)) { /* as many sets as there are experts for */
-        cold = cold && n_cold <= s->n_experts / s->n_used;
-        w.n_sets = cold ? s->n_experts / s->n_used : 1;
+    if (has_experts(&w)) { /* as many sets as there are experts for: one, where a turn reads all */
+        const size_t most = s->n_experts / n_read;
+        cold = cold && n_cold <= most;
+        w.n_sets = cold ? most : 1;
     }
     work_open(rec, &w);
     const double elem_bytes = (double)kg_precision_bytes(w.precision);
     const struct kg_bench_work work = { .launch = launch,
                                         .arg = &w,
                                         .n_sets = w.n_sets,
-                                        .bytes = n_read * (double)w.matrix_bytes +
-                                                 elem_bytes * (m * k + m * n * (has_experts(&w) ? s->n_used : 1)),
-                                        .flops = 2 * m * n * k * n_read,
+                                        .bytes =
+                                            n_read * (double)w.matrix_bytes + elem_bytes * (m * k + m * n * n_used),
+                                        .flops = 2 * m * n * k * n_used,
                                         .bursts_from_ns = 5e4 };
     kg_bench_time_states(rec, w.machine, w.precision, &work, cold, true);
-    kg_bench_expect_written(w.machine, w.y.data, (uint64_t)s->rows * n_read * s->n_out, w.precision);
+    kg_bench_expect_written(w.machine, w.y.data, (uint64_t)s->rows * n_used * s->n_out, w.precision);
     kg_bench_record_counters(rec, w.machine);
     work_close(&w);
 }

@@ -23,7 +23,7 @@ struct kg_synth_shape {
     const char *name, *source; /* for --like; whose configuration it is */
     const char *architecture;  /* as in general.architecture */
     const char *also;          /* another architecture it can be written as, or NULL */
-    bool for_tests;            /* small, not listed */
+    bool for_tests;            /* not listed */
     uint32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_vocab, n_ctx;
     uint32_t window;                    /* in positions; 0: no key is written */
     uint32_t n_experts, n_experts_used; /* 0: dense; n_ff is then an expert's */

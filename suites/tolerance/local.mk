@@ -59,3 +59,5 @@ check_PROGRAMS += suites/tolerance/test_parts
 suites_tolerance_test_parts_SOURCES = suites/tolerance/test_parts.c
 check_PROGRAMS += suites/tolerance/test_mxfp4_models
 suites_tolerance_test_mxfp4_models_SOURCES = suites/tolerance/test_mxfp4_models.c
+check_PROGRAMS += suites/tolerance/test_mxfp4_memory
+suites_tolerance_test_mxfp4_memory_SOURCES = suites/tolerance/test_mxfp4_memory.c

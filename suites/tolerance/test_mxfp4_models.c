@@ -1,10 +1,6 @@
-/* Whole models in MXFP4: what memory their weights take, by the back end's own count, and how far the fixture is from itself
- * when it is quantised. */
+/* How far a model is from itself when it is quantised to MXFP4. */
 #include "base/buffer.h"
 #include "base/size.h"
-#include "engine/kv_cache.h"
-#include "model/gguf.h"
-#include "model/weights.h"
 #include "suites/harness/must.h"
 #include "suites/haiku/poet.h"
 #include "suites/mutation/gguf_edit.h"
@@ -21,95 +17,6 @@ struct model_case {
     enum kg_precision precision;
     const char *path, *golden; /* below fixtures/ */
 };
-
-/* Of a file: bytes of all tensors, and bytes and elements of those in MXFP4. */
-struct file_bytes {
-    uint64_t all, mxfp4, mxfp4_elems;
-    size_t n_tensors;
-};
-
-static struct file_bytes count_file(const char *path) {
-    struct file_bytes f = { 0 };
-    struct kg_gguf *gguf;
-    struct kg_error err;
-    kg_must(kg_gguf_open(path, &gguf, &err), &err);
-    f.n_tensors = kg_gguf_n_tensors(gguf);
-    for (size_t i = 0; i < f.n_tensors; i++) {
-        const struct kg_gguf_tensor *t = kg_gguf_tensor_at(gguf, i);
-        uint64_t n = 1;
-        for (uint32_t d = 0; d < t->n_dims; d++) n *= t->dims[d];
-        f.all += t->size_bytes;
-        if (t->dtype != KG_DTYPE_MXFP4) continue;
-        ck_assert_msg(3.7 * (double)t->size_bytes <= 2.0 * (double)n, "%.*s", (int)t->name.len, t->name.data);
-        f.mxfp4 += t->size_bytes;
-        f.mxfp4_elems += n;
-    }
-    kg_gguf_close(gguf);
-    return f;
-}
-
-/* A prompt and some single tokens: every way there is to read the weights. */
-static void use_model(struct kg_engine_poet *engine) {
-    enum { N_PROMPT = 40, N = 44 };
-    int32_t ids[N];
-    struct kg_error err;
-    for (int i = 0; i < N; i++) ids[i] = 5 + 17 * i;
-    float *rows = kg_xcalloc((size_t)N * engine->n_vocab, sizeof *rows);
-    const struct kg_poet poet = kg_engine_poet(engine);
-    kg_must(poet.logits(poet.self, ids, N, N_PROMPT, rows, &err), &err);
-    for (size_t i = 0; i < (size_t)N * engine->n_vocab; i++) ck_assert(isfinite(rows[i]));
-    free(rows);
-}
-
-/* What the plan asks for such a session: nothing else may lie in the workspace. */
-static uint64_t planned_workspace(const struct kg_engine_poet *engine) {
-    const struct kg_session_plan plan = { kg_model_config(engine->model), engine->precision, engine->precision, 44,
-                                          44 };
-    uint64_t size_bytes = 0;
-    struct kg_error err;
-    kg_must(engine->backend->ops->session_plan(engine->backend, &plan, &size_bytes, &err), &err);
-    return size_bytes;
-}
-
-/* The weights tag never holds more than the file's bytes: no second copy of a matrix, in float16 or any other form, was ever
- * there, and every MXFP4 tensor takes 1/3.7 of float16's bytes. */
-static void weights_stay_mxfp4(struct kg_record *rec, const void *arg) {
-    enum {
-        ROOM_BYTES = 256,
-        OWN_BLOCKS = 4
-    }; /* a block is rounded up so far; YaRN's factors and such are no tensors */
-    const struct model_case *c = arg;
-    if (!kg_backend_or_skip(rec, c->backend)) return;
-    const char *path = kg_fixture_path(c->path);
-    const struct file_bytes file = count_file(path);
-    struct kg_engine_poet engine;
-    struct kg_memory_use loaded, used;
-    struct kg_error err;
-    kg_must(kg_engine_poet_open(c->backend, c->precision, path, &engine, &err), &err);
-    kg_backend_memory(engine.backend, &loaded);
-    use_model(&engine);
-    kg_backend_memory(engine.backend, &used);
-    const uint64_t room = (file.n_tensors + OWN_BLOCKS) * ROOM_BYTES;
-    const uint64_t weights = loaded.current_bytes[KG_MEMORY_WEIGHTS], peak = used.peak_bytes[KG_MEMORY_WEIGHTS];
-    const uint64_t workspace = used.peak_bytes[KG_MEMORY_WORKSPACE], planned = planned_workspace(&engine);
-    const double reduction = 2.0 * (double)file.mxfp4_elems / ((double)(peak - (file.all - file.mxfp4)));
-    kg_record_metric(rec, "file.tensors", "bytes", (double)file.all);
-    kg_record_metric(rec, "file.mxfp4", "bytes", (double)file.mxfp4);
-    kg_record_metric(rec, "weights.current", "bytes", (double)weights);
-    kg_record_metric(rec, "weights.peak", "bytes", (double)peak);
-    kg_record_metric(rec, "workspace.peak", "bytes", (double)workspace);
-    kg_record_metric(rec, "fp16_over_mxfp4", "ratio", reduction);
-    kg_record_memory(rec, &used);
-    ck_assert_uint_ge(weights, file.all);
-    ck_assert_uint_le(peak, file.all + room);
-    ck_assert_msg(reduction >= 3.7, "MXFP4 tensors take 1/%.4g of float16's bytes", reduction);
-    ck_assert_uint_le(workspace, planned + OWN_BLOCKS * ROOM_BYTES);
-    const uint64_t kv = kg_kv_cache_bytes(kg_model_config(engine.model), 44, c->precision);
-    ck_assert_uint_le(used.peak_bytes[KG_MEMORY_KV], kv + OWN_BLOCKS * ROOM_BYTES);
-    ck_assert_uint_le(used.total_peak_bytes, peak + workspace + used.peak_bytes[KG_MEMORY_KV] +
-                                                 used.peak_bytes[KG_MEMORY_ACTIVATIONS] + OWN_BLOCKS * ROOM_BYTES);
-    kg_engine_poet_close(&engine);
-}
 
 static void to_mxfp4(struct kg_edited_tensor *t, const void *user) {
     (void)user;
@@ -212,8 +119,6 @@ static const struct {
     const char *name, *path, *golden;
     void (*run)(struct kg_record *, const void *);
 } ROWS[] = {
-    { "weights_stay_mxfp4_gpt_oss", "haiku-gpt-oss/haiku-gpt-oss-mxfp4.gguf", NULL, weights_stay_mxfp4 },
-    { "weights_stay_mxfp4_gpt2", "haiku-gpt2/haiku-gpt2-mxfp4.gguf", NULL, weights_stay_mxfp4 },
     { "quantised_short_prompt", "haiku-qwen2/haiku-qwen2-f16.gguf", "haiku-qwen2/golden/short.safetensors",
       quantised_against_f16 },
     { "quantised_prompt", "haiku-qwen2/haiku-qwen2-f16.gguf", "haiku-qwen2/golden/haiku.safetensors",

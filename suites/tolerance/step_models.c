@@ -26,7 +26,7 @@
 /* Fused tensors, halves are turned; a window. */
 #define PHI3(embd, layers, heads, kv_heads, dim, ff, vocab, ...)                                                       \
     SHAPE("phi3", embd, layers, heads, kv_heads, dim, ff, vocab, .seed = 4, .untied = true, __VA_ARGS__)
-/* Sinks, a window in every other layer, YaRN, experts. The seed: no expert is chosen by a hair (test_steps). */
+/* Sinks, a window in every other layer, YaRN, experts. The seed: no expert is chosen by a hair (steps_choose_clearly). */
 #define GPT_OSS(embd, layers, heads, kv_heads, dim, ff, vocab, ...)                                                    \
     SHAPE("gpt-oss", embd, layers, heads, kv_heads, dim, ff, vocab, .seed = 5, .untied = true, __VA_ARGS__)
 #define GPT2(embd, layers, heads, dim, ff, vocab) SHAPE("gpt2", embd, layers, heads, heads, dim, ff, vocab, .seed = 6)

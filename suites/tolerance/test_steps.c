@@ -307,6 +307,87 @@ static void mutant_is_rejected(struct kg_record *rec, const void *arg) {
     kg_record_metric(rec, "control_margin", "ratio", control);
 }
 
+/* A router's logits of every layer and position, by taps. */
+struct routes {
+    uint32_t n_experts;
+    size_t n_positions;
+    float *logits; /* (n_layers, n_positions, n_experts) */
+};
+
+static void keep_routes(void *user, const struct kg_tap *tap) {
+    struct routes *r = user;
+    unsigned layer;
+    int end = 0;
+    if (sscanf(tap->name, "blk.%u.router%n", &layer, &end) != 1 || end == 0 || tap->name[end] != '\0') return;
+    ck_assert_uint_eq(tap->n_cols, r->n_experts);
+    memcpy(r->logits + (layer * r->n_positions + tap->first_position) * r->n_experts, tap->data,
+           tap->n_rows * tap->n_cols * sizeof *r->logits);
+}
+
+static void route_all(const struct kg_step_work *w, const char *backend, const struct kg_backend_ops *ops,
+                      enum kg_precision precision, struct routes *r) {
+    struct kg_step_engine engine;
+    kg_step_engine_open(&engine, w->path, backend, ops);
+    struct kg_session *session = kg_step_session(&engine, w->n_ids, precision);
+    const struct kg_model_config *config = kg_model_config(engine.model);
+    float *logits = new_logits(w);
+    const size_t n = (size_t)config->n_layers * w->n_ids * config->n_experts;
+    *r = (struct routes){ config->n_experts, w->n_ids, kg_xcalloc(n, sizeof *r->logits) };
+    for (size_t i = 0; i < n; i++) r->logits[i] = NAN;
+    kg_session_set_tap(session, keep_routes, r);
+    kg_step_decode(session, w->ids, w->n_ids, w->n_vocab, logits);
+    for (size_t i = 0; i < n; i++) ck_assert_msg(isfinite(r->logits[i]), "the router's logit %zu is missing", i);
+    free(logits);
+    kg_session_free(session);
+    kg_step_engine_close(&engine);
+}
+
+static int from_largest(const void *a, const void *b) {
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x < y) - (x > y);
+}
+
+/* By how much the last expert chosen is before the first that is not. */
+static double gap_of(const float *logits, uint32_t n_experts, uint32_t n_used) {
+    float *sorted = kg_xcalloc(n_experts, sizeof *sorted);
+    memcpy(sorted, logits, n_experts * sizeof *sorted);
+    qsort(sorted, n_experts, sizeof *sorted, from_largest);
+    const double gap = n_used < n_experts ? (double)sorted[n_used - 1] - (double)sorted[n_used] : INFINITY;
+    free(sorted);
+    return gap;
+}
+
+/* What the limits of the other cases rest on: at every layer and position the last expert chosen is further ahead of the next
+ * than rounding moves any two of them apart, so that no expert is exchanged for another. */
+static void steps_choose_clearly(struct kg_record *rec, const void *arg) {
+    const struct step_case *c = arg;
+    struct kg_step_work w;
+    struct routes want, got;
+    if (!kg_backend_or_skip(rec, c->target->name)) return;
+    kg_step_work_open(rec, c->model, c->target->activations, &w);
+    route_all(&w, "cpu", NULL, KG_PRECISION_F32, &want);
+    route_all(&w, c->target->name, table_of(c->target), c->target->activations, &got);
+    const uint32_t n_experts = want.n_experts;
+    double least_gap = INFINITY, most_error = 0, least_ratio = INFINITY;
+    for (size_t row = 0; row < c->model->model.n_layers * w.n_ids; row++) {
+        const float *a = want.logits + row * n_experts, *b = got.logits + row * n_experts;
+        const double gap = gap_of(a, n_experts, c->model->model.n_experts_used);
+        double error = 0;
+        for (uint32_t e = 0; e < n_experts; e++) error = fmax(error, fabs((double)a[e] - (double)b[e]));
+        least_gap = fmin(least_gap, gap);
+        most_error = fmax(most_error, error);
+        if (error > 0) least_ratio = fmin(least_ratio, gap / (2 * error));
+    }
+    kg_record_metric(rec, "least_gap", "logit", least_gap);
+    kg_record_metric(rec, "most_error", "logit", most_error);
+    if (isfinite(least_ratio)) kg_record_metric(rec, "least_gap_over_twice_error", "ratio", least_ratio);
+    free(got.logits);
+    free(want.logits);
+    kg_step_work_close(&w);
+    ck_assert_msg(least_ratio > 1, "a gap is %.4g of twice the row's error (least gap %.4g, largest error %.4g)",
+                  least_ratio, least_gap, most_error);
+}
+
 /* Kinds of case; a name of NULL: the model's. */
 static void add(struct kg_case_list *cases, const char *layer, const char *op, const char *name,
                 const struct step_case *c, void (*run)(struct kg_record *, const void *)) {
@@ -336,6 +417,8 @@ static void build(struct kg_case_list *cases) {
             const struct step_case c = { target, &kg_step_models[m], NULL, NULL };
             if (target->ops && c.model->is_long) continue; /* a plain step widens the whole cache */
             add(cases, "tolerance", "steps", NULL, &c, steps_from_empty);
+            if (c.model->model.n_experts > 0)
+                add(cases, "tolerance", "steps_choose_clearly", NULL, &c, steps_choose_clearly);
             if (target->ops) continue; /* its rows do not know their batch */
             if (c.model->is_long) add(cases, "tolerance", "steps_over_edges", NULL, &c, steps_over_edges);
             if (!c.model->is_repeated) continue;

@@ -29,8 +29,20 @@ static int open_nameless(const char *path) {
     return fd;
 }
 
+/* Only a file may be replaced: the rename would take a device's or a pipe's place, /dev/null's as well. */
+static enum kg_status check_place(const char *path, struct kg_error *err) {
+    struct stat there;
+    if (stat(path, &there) != 0 || S_ISREG(there.st_mode)) return KG_OK;
+    return kg_fail(err, KG_ERR_USAGE, "%s is a %s, not a file that can be replaced", path,
+                   S_ISDIR(there.st_mode)                             ? "folder"
+                   : S_ISCHR(there.st_mode) || S_ISBLK(there.st_mode) ? "device"
+                                                                      : "pipe or socket");
+}
+
 enum kg_status kg_draft_open(const char *path, struct kg_draft *draft, struct kg_error *err) {
     char *temporary = NULL;
+    const enum kg_status placed = check_place(path, err);
+    if (placed != KG_OK) return placed;
     int fd = open_nameless(path);
     if (fd < 0) {
         temporary = kg_xasprintf("%s.tmp-XXXXXX", path);

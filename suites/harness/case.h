@@ -81,4 +81,8 @@ const char *kg_scratch_dir(const struct kg_record *rec); /* an empty folder of t
 const char *kg_program_path(void);                       /* the kigo program beside the suites */
 const char *const *kg_extra_models(size_t *n);           /* the files of `kigo check --model FILE`; static storage */
 
+/* What fixtures/ keeps compressed, as make unpacked it. kg_fixture_path gives its files by the names they have below
+ * fixtures/; this is for who lists a folder. */
+const char *kg_unpacked_fixture_path(const char *relative);
+
 #endif

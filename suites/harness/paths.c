@@ -24,8 +24,19 @@ static const char *keep_path(char *path) {
     return *slot = path;
 }
 
+const char *kg_unpacked_fixture_path(const char *relative) {
+    char *path = kg_path_join("unpacked", relative);
+    const char *unpacked = kg_built_fixture_path(path);
+    free(path);
+    return unpacked;
+}
+
 const char *kg_fixture_path(const char *relative) {
-    return keep_path(kg_path_join(from_environment("KIGO_FIXTURES", KG_SOURCE_DIR "/fixtures"), relative));
+    char *path = kg_path_join(from_environment("KIGO_FIXTURES", KG_SOURCE_DIR "/fixtures"), relative);
+    const char *unpacked = kg_path_exists(path) ? NULL : kg_unpacked_fixture_path(relative);
+    if (!unpacked || !kg_path_exists(unpacked)) return keep_path(path);
+    free(path);
+    return unpacked;
 }
 
 const char *kg_built_fixture_path(const char *relative) {

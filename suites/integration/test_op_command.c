@@ -533,7 +533,7 @@ static void build(struct kg_case_list *cases) {
         c.arg = &ROWS[i];
         kg_case_list_add(cases, &c);
     }
-    if (kg_dir_list(kg_fixture_path("ops"), &list, NULL) != KG_OK) return; /* tolerance/ops says so */
+    if (kg_dir_list(kg_unpacked_fixture_path("ops"), &list, NULL) != KG_OK) return; /* tolerance/ops says so */
     for (size_t i = 0; i < list.n_names && n_goldens < MAX_GOLDENS; i++) {
         const char *suffix = strstr(list.names[i], ".safetensors");
         if (!suffix) continue;

@@ -1,5 +1,6 @@
-/* The fixtures are the ones their origin.json tells of: every file it lists has that SHA-256, and no model or golden lies
- * there that it does not list. A golden changed by hand would make every comparison with it worthless. */
+/* The fixtures are the ones their origin.json tells of: every file it lists has that SHA-256, unpacked where it is kept
+ * compressed, and no model or golden lies there that it does not list. A golden changed by hand would make every comparison
+ * with it worthless. */
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/hash.h"
@@ -24,6 +25,24 @@ static bool is_data(const char *name) {
     return false;
 }
 
+/* What fixtures/pack compressed is listed by what comes out of it; an archive's files are looked at where they were unpacked. */
+static bool is_listed(const json_t *sha256, const char *key) {
+    static const struct {
+        const char *packed, *plain;
+    } SUFFIXES[] = { { ".merges.json.xz", ".json" }, { ".tar.xz", NULL }, { ".xz", "" } };
+    if (json_object_get(sha256, key)) return true;
+    for (size_t i = 0; i < KG_COUNT_OF(SUFFIXES); i++) {
+        const char *suffix = strstr(key, SUFFIXES[i].packed);
+        if (!suffix) continue;
+        if (!SUFFIXES[i].plain) return true;
+        char *plain = kg_xasprintf("%.*s%s", (int)(suffix - key), key, SUFFIXES[i].plain);
+        const bool listed = json_object_get(sha256, plain) != NULL;
+        free(plain);
+        return listed;
+    }
+    return false;
+}
+
 /* Every data file of folder/sub is in the list. vocab.gguf is made by make beside its source in an in-tree build. */
 static void expect_listed(const json_t *sha256, const char *folder, const char *sub) {
     struct kg_dir_list list;
@@ -33,7 +52,7 @@ static void expect_listed(const json_t *sha256, const char *folder, const char *
         if (kg_dir_list(path, &list, &err) != KG_OK) ck_abort_msg("%s", err.message);
         for (size_t i = 0; i < list.n_names; i++) {
             char *key = *sub ? kg_path_join(sub, list.names[i]) : kg_xstrdup(list.names[i]);
-            if (is_data(key) && strcmp(key, "vocab.gguf") != 0 && !json_object_get(sha256, key))
+            if (is_data(key) && strcmp(key, "vocab.gguf") != 0 && !is_listed(sha256, key))
                 ck_abort_msg("%s/%s is not in its origin.json", folder, key);
             free(key);
         }
@@ -43,8 +62,9 @@ static void expect_listed(const json_t *sha256, const char *folder, const char *
 }
 
 static void as_recorded(struct kg_record *rec, const void *arg) {
-    const char *folder = kg_fixture_path(arg), *key;
-    char *path = kg_path_join(folder, "origin.json");
+    char *folders_of[] = { kg_xstrdup(kg_fixture_path(arg)), kg_xstrdup(kg_unpacked_fixture_path(arg)) };
+    const char *key;
+    char *path = kg_path_join(folders_of[0], "origin.json");
     json_error_t problem;
     json_t *origin = json_load_file(path, 0, &problem), *value;
     if (!origin) ck_abort_msg("%s: %s", path, problem.text);
@@ -53,13 +73,17 @@ static void as_recorded(struct kg_record *rec, const void *arg) {
     json_object_foreach(sha256, key, value) {
         char hex[KG_SHA256_HEX_SIZE];
         struct kg_error err;
-        char *file = kg_path_join(folder, key);
+        char *relative = kg_path_join(arg, key);
+        const char *file = kg_fixture_path(relative);
         if (kg_sha256_file(file, hex, &err) != KG_OK) ck_abort_msg("%s", err.message);
         ck_assert_msg(strcmp(hex, json_string_value(value)) == 0, "%s is not the file its origin.json tells of", file);
-        free(file);
+        free(relative);
     }
-    expect_listed(sha256, folder, "");
-    expect_listed(sha256, folder, "golden");
+    for (size_t i = 0; i < KG_COUNT_OF(folders_of); i++) {
+        expect_listed(sha256, folders_of[i], "");
+        expect_listed(sha256, folders_of[i], "golden");
+        free(folders_of[i]);
+    }
     kg_record_metric(rec, "files", "count", (double)json_object_size(sha256));
     json_decref(origin);
     free(path);

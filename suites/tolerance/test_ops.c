@@ -84,7 +84,7 @@ static void every_operation_has_goldens(struct kg_record *rec, const void *arg) 
     (void)arg;
     struct kg_dir_list list;
     struct kg_error err;
-    kg_op_expect_ok(kg_dir_list(kg_fixture_path("ops"), &list, &err), &err);
+    kg_op_expect_ok(kg_dir_list(kg_unpacked_fixture_path("ops"), &list, &err), &err);
     size_t n_of[KG_COUNT_OF(OPS)] = { 0 }, n_all = 0, n_cases = 0;
     for (size_t i = 0; i < list.n_names; i++) {
         size_t op;
@@ -136,7 +136,7 @@ static void build(struct kg_case_list *cases) {
                                                .name = "every_operation_has_goldens",
                                                .run = every_operation_has_goldens });
     struct kg_dir_list list;
-    if (kg_dir_list(kg_fixture_path("ops"), &list, NULL) != KG_OK) return; /* the case above will say so */
+    if (kg_dir_list(kg_unpacked_fixture_path("ops"), &list, NULL) != KG_OK) return; /* the case above will say so */
     for (size_t i = 0; i < list.n_names; i++) add_file(cases, list.names[i]);
     kg_dir_list_free(&list);
 }

@@ -32,6 +32,7 @@ static int open_nameless(const char *path) {
 /* Only a file may be replaced: the rename would take a device's or a pipe's place, /dev/null's as well. */
 static enum kg_status check_place(const char *path, struct kg_error *err) {
     struct stat there;
+    if (!*path) return kg_fail(err, KG_ERR_USAGE, "the name of the file to write is empty");
     if (stat(path, &there) != 0 || S_ISREG(there.st_mode)) return KG_OK;
     return kg_fail(err, KG_ERR_USAGE, "%s is a %s, not a file that can be replaced", path,
                    S_ISDIR(there.st_mode)                             ? "folder"

@@ -26,13 +26,16 @@ struct tensor_making {
     const struct kg_convert_tensor *tensor;
 };
 
-/* The folder's own name, also of "." and "models/x/". */
+/* The folder's own name, also of "." and "models/x/", as the UTF-8 that GGUF's texts are. */
 static char *name_of(const char *dir) {
     char *absolute = realpath(dir, NULL);
     const char *text = absolute ? absolute : dir, *slash = strrchr(text, '/');
-    char *name = kg_xstrdup(slash && slash[1] ? slash + 1 : text);
+    const char *last = slash && slash[1] ? slash + 1 : text;
+    struct kg_buffer name = KG_BUFFER_INIT;
+    kg_buffer_append(&name, "", 0); /* so that an empty one is allocated, too */
+    kg_utf8_append(&name, last, strlen(last));
     free(absolute);
-    return name;
+    return name.data;
 }
 
 static enum kg_status open_all(struct conversion *c, struct kg_error *err) {

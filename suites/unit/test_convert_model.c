@@ -318,6 +318,26 @@ static void end_by_generation_config_alone(struct kg_record *rec, const void *ar
     kg_gguf_close(g);
 }
 
+/* The folder's name is the model's; a byte of it that is no UTF-8 would be an error to other readers. */
+static void name_is_utf8(struct kg_record *rec, const void *arg) {
+    const struct kg_convert_options options = { .dtype = KG_DTYPE_F16 };
+    struct kg_convert_summary summary;
+    struct kg_gguf *g;
+    struct kg_str name;
+    struct kg_error err;
+    (void)arg;
+    char *dir = kg_path_join(kg_scratch_dir(rec), "a\xff\xc3\xa9"), *out = kg_path_join(kg_scratch_dir(rec), "m.gguf");
+    kg_hf_make(dir, kg_hf_expected("gpt2"), NULL);
+    kg_must(kg_convert_model(dir, out, &options, &summary, &err), &err);
+    kg_must(kg_gguf_open(out, &g, &err), &err);
+    kg_must(kg_gguf_get_str(g, "general.name", &name, &err), &err);
+    ck_assert(kg_str_eq(name, "a\xef\xbf\xbd\xc3\xa9"));
+    kg_gguf_close(g);
+    kg_convert_summary_free(&summary);
+    free(out);
+    free(dir);
+}
+
 static void no_file_of_the_model_is_replaced(struct kg_record *rec, const void *arg) {
     const struct kg_convert_options options = { .dtype = KG_DTYPE_F16 };
     struct kg_convert_summary summary;
@@ -360,6 +380,7 @@ static void build(struct kg_case_list *list) {
         { "any_number_of_threads", any_number_of_threads },
         { "every_end_of_a_text", every_end_of_a_text },
         { "end_by_generation_config_alone", end_by_generation_config_alone },
+        { "name_is_utf8", name_is_utf8 },
         { "no_file_of_the_model_is_replaced", no_file_of_the_model_is_replaced },
     };
     struct kg_case c = { .layer = "unit", .op = "convert_model" };

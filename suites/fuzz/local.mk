@@ -1,4 +1,4 @@
-fuzz_targets = suites/fuzz/expect_error.c suites/fuzz/targets.h \
+fuzz_targets = suites/fuzz/give_up.c suites/fuzz/targets.h \
 	suites/fuzz/target_gguf.c src/cli/inspect.h src/cli/inspect_json.c src/cli/inspect_model.c src/cli/inspect_text.c \
 	suites/fuzz/target_archive.c suites/fuzz/target_bundle.c suites/fuzz/target_hf_config.c suites/fuzz/target_ncu.c suites/fuzz/target_safetensors.c suites/fuzz/target_tokenizer.c
 

@@ -6,6 +6,8 @@
 #include "bundle/archive.h"
 #include "bundle/internal.h"
 #include "bundle/tree.h"
+#include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +29,9 @@ static void mend_checksums(uint8_t *tar, size_t size) {
 
 static void expect_one_name(const char *dir, const char *name) {
     struct kg_dir_list list;
-    if (kg_dir_list(dir, &list, NULL) != KG_OK || list.n_names != 1 || strcmp(list.names[0], name) != 0) abort();
+    if (kg_dir_list(dir, &list, NULL) != KG_OK) kg_fuzz_give_up("%s cannot be listed", dir);
+    if (list.n_names != 1 || strcmp(list.names[0], name) != 0)
+        kg_fuzz_give_up("%s holds %zu files, not %s alone", dir, list.n_names, name);
     kg_dir_list_free(&list);
 }
 
@@ -35,12 +39,13 @@ static void expect_one_name(const char *dir, const char *name) {
 static void expect_plain_files(const char *dir) {
     struct kg_tree tree;
     uint64_t n_bytes = 0;
-    if (kg_tree_walk(dir, &tree, NULL) != KG_OK || tree.n_entries == 0) abort();
+    if (kg_tree_walk(dir, &tree, NULL) != KG_OK || tree.n_entries == 0) kg_fuzz_give_up("nothing came out");
     for (size_t i = 0; i < tree.n_entries; i++) {
-        if (tree.entries[i].kind > KG_TREE_DIR || !kg_bundle_path_ok(tree.entries[i].path)) abort();
+        if (tree.entries[i].kind > KG_TREE_DIR || !kg_bundle_path_ok(tree.entries[i].path))
+            kg_fuzz_give_up("\"%s\" came out, which no bundle can hold", tree.entries[i].path);
         n_bytes += tree.entries[i].size_bytes;
     }
-    if (n_bytes > MAX_BYTES) abort();
+    if (n_bytes > MAX_BYTES) kg_fuzz_give_up("%" PRIu64 " bytes came out, %d are allowed", n_bytes, MAX_BYTES);
     kg_tree_free(&tree);
 }
 
@@ -52,11 +57,13 @@ bool kg_fuzz_archive(const uint8_t *data, size_t size) {
     struct kg_error err = { .message = "" };
     const int fd = memfd_create("archive", MFD_CLOEXEC);
     uint8_t *copy = malloc(size ? size : 1);
-    if (fd < 0 || !copy || !mkdtemp(around)) abort();
+    kg_fuzz_begin("archive", data, size);
+    if (fd < 0 || !copy || !mkdtemp(around)) kg_fuzz_give_up("no room to work in: %s", strerror(errno));
     if (size > 0) memcpy(copy, data, size);
     mend_checksums(copy, size);
     char *path = kg_xasprintf("/proc/self/fd/%d", fd), *to = kg_path_join(around, "to");
-    if (kg_fd_write(fd, copy, size, NULL) != KG_OK || kg_dir_make(to, NULL) != KG_OK) abort();
+    if (kg_fd_write(fd, copy, size, &err) != KG_OK || kg_dir_make(to, &err) != KG_OK)
+        kg_fuzz_give_up("%s", err.message);
     const bool accepted = kg_archive_unpack(path, to, &LIMITS, id, &err) == KG_OK;
     expect_one_name(around, "to");
     if (accepted) {
@@ -65,7 +72,7 @@ bool kg_fuzz_archive(const uint8_t *data, size_t size) {
     } else {
         kg_fuzz_expect_error(&err);
     }
-    if (kg_path_remove(around, NULL) != KG_OK) abort();
+    if (kg_path_remove(around, &err) != KG_OK) kg_fuzz_give_up("%s", err.message);
     free(around);
     free(to);
     free(path);

@@ -3,7 +3,6 @@
 #include "bundle/records.h"
 #include "report/report.h"
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Whatever a record says, the page that shows it has no element but its own, and no control character. */
@@ -15,9 +14,10 @@ static void check_page(json_t *plan, json_t *result) {
     struct kg_buffer page = KG_BUFFER_INIT;
     kg_export_html(&from, &page);
     for (size_t i = 0; i < page.len; i++)
-        if ((unsigned char)page.data[i] < 0x20 && page.data[i] != '\n') abort();
+        if ((unsigned char)page.data[i] < 0x20 && page.data[i] != '\n')
+            kg_fuzz_give_up("the page holds the control character %#x", (unsigned char)page.data[i]);
     for (size_t i = 0; i < sizeof NEVER / sizeof *NEVER; i++)
-        if (strstr(page.data, NEVER[i])) abort();
+        if (strstr(page.data, NEVER[i])) kg_fuzz_give_up("the page holds %s", NEVER[i]);
     kg_buffer_free(&page);
 }
 
@@ -33,6 +33,7 @@ static void check_line(void *arg, size_t number, const char *text, size_t size_b
 }
 
 bool kg_fuzz_bundle(const uint8_t *data, size_t size) {
+    kg_fuzz_begin("bundle", data, size);
     if (size == 0) return false;
     const char *text = (const char *)data + 1;
     const size_t len = size - 1;
@@ -43,18 +44,19 @@ bool kg_fuzz_bundle(const uint8_t *data, size_t size) {
     case 0:
         kg_manifest_parse("manifest-sha256.txt", text, len, &manifest, &findings);
         for (size_t i = 0; i < manifest.n_lines; i++)
-            if (!kg_manifest_find(&manifest, manifest.lines[i].path)) abort();
+            if (!kg_manifest_find(&manifest, manifest.lines[i].path))
+                kg_fuzz_give_up("the manifest's \"%s\" is not found in it", manifest.lines[i].path);
         kg_manifest_free(&manifest);
         break;
     case 1: json_decref(kg_bag_info_parse(text, len, &findings)); break;
     default:
         kg_ndjson_each(text, len, check_line, &findings, &torn);
-        if (torn > len) abort();
+        if (torn > len) kg_fuzz_give_up("%zu bytes are torn off", torn);
         if (torn > 0) kg_finding_add(&findings, "format", "data/results.ndjson", "torn");
     }
     for (size_t i = 0; i < findings.n_items; i++) { /* every finding can be written as JSON */
         json_t *detail = json_string(findings.items[i].detail), *path = json_string(findings.items[i].path);
-        if (!detail || !path) abort();
+        if (!detail || !path) kg_fuzz_give_up("finding %zu is not UTF-8", i);
         json_decref(path);
         json_decref(detail);
     }

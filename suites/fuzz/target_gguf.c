@@ -20,7 +20,7 @@ static void find_key_again(const struct kg_gguf *gguf, const struct kg_gguf_key 
     char *name = malloc(key->name.len + 1);
     memcpy(name, key->name.data, key->name.len);
     name[key->name.len] = '\0';
-    if (kg_gguf_find_key(gguf, name) != key) abort();
+    if (kg_gguf_find_key(gguf, name) != key) kg_fuzz_give_up("the key \"%s\" is not found as itself", name);
     free(name);
 }
 
@@ -44,6 +44,7 @@ static void ask_every_way(const struct kg_gguf *gguf) {
 bool kg_fuzz_gguf(const uint8_t *data, size_t size) {
     struct kg_gguf *gguf;
     struct kg_error err = { .status = KG_OK };
+    kg_fuzz_begin("gguf", data, size);
     if (kg_gguf_parse(data, size, "fuzz", &gguf, &err) != KG_OK) {
         kg_fuzz_expect_error(&err);
         return false;

@@ -7,22 +7,8 @@
 #include "tokenizer/special.h"
 #include "tokenizer/tokenizer.h"
 #include <kigo/tokenizer.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Says what was found, with the text in octal escapes where it is not plain, and ends: a target has no case to fail. */
-static void give_up(const char *what, const char *text, size_t len) {
-    fprintf(stderr, "kg_fuzz_encode: %s: %zu bytes \"", what, len);
-    for (size_t i = 0; i < len; i++) {
-        const unsigned char byte = (unsigned char)text[i];
-        const bool plain = byte >= ' ' && byte < 0x7f && byte != '"' && byte != '\\';
-        if (plain) fprintf(stderr, "%c", byte);
-        else fprintf(stderr, "\\%03o", byte);
-    }
-    fprintf(stderr, "\"\n");
-    abort();
-}
 
 /* White space and U+2581, which SentencePiece writes for it. */
 static size_t spaces_span(const char *text, size_t len) {
@@ -59,13 +45,14 @@ static void expect_round_trip(const struct kg_tokenizer *t, const char *text, si
     struct kg_buffer composed = KG_BUFFER_INIT;
     char *back;
     size_t n_back;
-    if (kg_tokenizer_decode(t, ids->ids, ids->n, true, &back, &n_back, &err) != KG_OK) give_up(err.message, text, len);
-    if (kg_nfc_append(text, len, &composed, &err) != KG_OK) give_up(err.message, text, len);
-    if (!kg_utf8_valid(back, n_back)) give_up("the text decoded is not UTF-8", back, n_back);
+    if (kg_tokenizer_decode(t, ids->ids, ids->n, true, &back, &n_back, &err) != KG_OK)
+        kg_fuzz_give_up("%s", err.message);
+    if (kg_nfc_append(text, len, &composed, &err) != KG_OK) kg_fuzz_give_up("%s", err.message);
+    if (!kg_utf8_valid(back, n_back)) kg_fuzz_give_up("the text decoded is not UTF-8");
     const bool as_it_was = n_back == len && (len == 0 || memcmp(back, text, len) == 0);
     const bool in_form_c = n_back == composed.len && (n_back == 0 || memcmp(back, composed.data, n_back) == 0);
     const bool in_pieces = t->sentencepiece && same_but_spaces(text, len, back, n_back);
-    if (!as_it_was && !in_form_c && !in_pieces) give_up("the text decoded is not the one encoded", text, len);
+    if (!as_it_was && !in_form_c && !in_pieces) kg_fuzz_give_up("the text decoded is not the one encoded");
     kg_buffer_free(&composed);
     free(back);
 }
@@ -73,12 +60,13 @@ static void expect_round_trip(const struct kg_tokenizer *t, const char *text, si
 bool kg_fuzz_encode(const struct kg_tokenizer *t, const uint8_t *data, size_t size) {
     const char *text = (const char *)data;
     bool accepted = false;
+    kg_fuzz_begin("encode", data, size);
     for (int special = 0; special < 2; special++) {
         struct kg_ids ids = { 0 };
         struct kg_error err = { .status = KG_OK };
         accepted = kg_tokenizer_encode(t, text, size, special, &ids, &err) == KG_OK;
-        if (accepted && !kg_utf8_valid(text, size)) give_up("what is not UTF-8 is encoded", text, size);
-        if (!accepted && kg_utf8_valid(text, size)) give_up(err.message, text, size);
+        if (accepted && !kg_utf8_valid(text, size)) kg_fuzz_give_up("what is not UTF-8 is encoded");
+        if (!accepted && kg_utf8_valid(text, size)) kg_fuzz_give_up("%s", err.message);
         if (accepted) expect_round_trip(t, text, size, &ids);
         else kg_fuzz_expect_error(&err);
         kg_ids_free(&ids);
@@ -93,6 +81,7 @@ bool kg_fuzz_vocabulary(const uint8_t *data, size_t size) {
     struct kg_gguf *gguf;
     struct kg_tokenizer *t;
     struct kg_error err = { .status = KG_OK };
+    kg_fuzz_begin("vocabulary", data, size);
     if (kg_gguf_parse(data, size, "fuzz", &gguf, &err) != KG_OK) return false;
     if (kg_tokenizer_create(gguf, &t, &err) != KG_OK) {
         kg_fuzz_expect_error(&err);
@@ -105,8 +94,9 @@ bool kg_fuzz_vocabulary(const uint8_t *data, size_t size) {
     size_t len;
     if (kg_tokenizer_encode(t, SAMPLE, sizeof SAMPLE - 1, true, &ids, &err) != KG_OK) kg_fuzz_expect_error(&err);
     for (size_t i = 0; i < kg_tokenizer_n_tokens(t); i++) kg_ids_push(&ids, (int32_t)i);
-    if (kg_tokenizer_decode(t, ids.ids, ids.n, true, &text, &len, &err) != KG_OK) abort();
-    if (!kg_utf8_valid(text, len)) abort();
+    if (kg_tokenizer_decode(t, ids.ids, ids.n, true, &text, &len, &err) != KG_OK)
+        kg_fuzz_give_up("the tokens of a vocabulary that was accepted are not decoded: %s", err.message);
+    if (!kg_utf8_valid(text, len)) kg_fuzz_give_up("the tokens decoded are not UTF-8");
     free(text);
     if (kg_chat_render(t, &MESSAGE, 1, true, &text, &err) != KG_OK) kg_fuzz_expect_error(&err);
     else free(text);

@@ -1,8 +1,8 @@
 /* Fuzz targets: each hands a file image of any bytes to a parser and looks at all that comes out. fuzz_<name>.c runs one
  * under libFuzzer, test_mutations.c runs each over mutated good files in every check.
  *
- * They return whether the bytes were accepted, and abort where the parser breaks a promise (an error without a message, a
- * message that is no UTF-8). */
+ * They return whether the bytes were accepted. Where the parser breaks a promise (an error without a message, a message that
+ * is no UTF-8) they say which, and of what input, and abort: a target has no case to fail. */
 #ifndef KIGO_SUITES_FUZZ_TARGETS_H
 #define KIGO_SUITES_FUZZ_TARGETS_H
 
@@ -33,8 +33,17 @@ bool kg_fuzz_encode(const struct kg_tokenizer *tokenizer, const uint8_t *data, s
 /* What libFuzzer calls. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* For targets: what the one of that name is given. The bytes stay until it returns. */
+void kg_fuzz_begin(const char *target, const uint8_t *data, size_t size);
+
+/* For who runs targets: which input comes next, if there is a better way to say it than its bytes. */
+void kg_fuzz_name_input(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Prints one line to standard error, of the target, what was violated, and the input, and aborts. */
+_Noreturn void kg_fuzz_give_up(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
 struct kg_error;
-/* Aborts unless the error is a good one. */
+/* Gives up unless the error is a good one. */
 void kg_fuzz_expect_error(const struct kg_error *err);
 
 #endif

@@ -13,8 +13,11 @@
 #include "suites/unit/vocabulary.h"
 #include "tokenizer/byte_level.h"
 #include <check.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { N_SEEDS = 3, N_TRIALS = 50000 };
 
@@ -268,13 +271,18 @@ static void mutated_files(struct kg_record *rec, const void *arg) {
         return;
     }
     target->make_seeds(seeds);
-    for (int s = 0; s < N_SEEDS; s++) ck_assert_msg(run_exactly(target, &seeds[s]), "seed %d is refused", s);
+    for (int s = 0; s < N_SEEDS; s++) {
+        kg_fuzz_name_input("seed %d as it is", s);
+        ck_assert_msg(run_exactly(target, &seeds[s]), "seed %d is refused", s);
+    }
     kg_rng_init(&rng, kg_record_seed(rec), 0);
     for (int trial = 0; trial < n_trials; trial++) {
-        const struct kg_buffer *seed = &seeds[kg_rng_below(&rng, N_SEEDS)];
+        const size_t s = kg_rng_below(&rng, N_SEEDS);
+        const struct kg_buffer *seed = &seeds[s];
         kg_buffer_clear(&image);
         kg_buffer_append(&image, seed->data, seed->len);
         kg_mutate(&image, &rng);
+        kg_fuzz_name_input("mutation %d, of seed %zu", trial, s);
         n_accepted += run_exactly(target, &image);
     }
     ck_assert_uint_gt(n_accepted, n_trials / 100); /* some changes do no harm, most do */
@@ -285,7 +293,41 @@ static void mutated_files(struct kg_record *rec, const void *arg) {
     for (int s = 0; s < N_SEEDS; s++) kg_buffer_free(&seeds[s]);
 }
 
+/* In a process of its own: a bad error for the input "a\"\\\377". */
+static void give_up_into(int fd) {
+    static const uint8_t BYTES[] = { 'a', '"', '\\', 0xff };
+    const struct kg_error bad = { .status = KG_ERR_FORMAT, .message = "" };
+    dup2(fd, STDERR_FILENO);
+    signal(SIGABRT, SIG_DFL);
+    kg_fuzz_name_input("mutation %d", 7);
+    kg_fuzz_begin("sample", BYTES, sizeof BYTES);
+    kg_fuzz_expect_error(&bad);
+    _exit(0);
+}
+
+static void says_what_it_found(struct kg_record *rec, const void *arg) {
+    (void)rec, (void)arg;
+    char said[256] = "", expected[256];
+    size_t n_said = 0;
+    int ends[2], status;
+    ck_assert_int_eq(pipe(ends), 0);
+    const pid_t child = fork();
+    if (child == 0) give_up_into(ends[1]);
+    close(ends[1]);
+    for (ssize_t n; (n = read(ends[0], said + n_said, sizeof said - 1 - n_said)) > 0;) n_said += (size_t)n;
+    close(ends[0]);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    snprintf(expected, sizeof expected,
+             "kg_fuzz_sample: an error of status %d without a message: mutation 7, 4 bytes \"a\\\"\\\\\\377\"\n",
+             (int)KG_ERR_FORMAT);
+    ck_assert_str_eq(said, expected);
+}
+
 static void build(struct kg_case_list *list) {
+    kg_case_list_add(
+        list,
+        &(struct kg_case){ .layer = "unit", .op = "fuzz", .name = "says_what_it_found", .run = says_what_it_found });
     for (size_t i = 0; i < KG_COUNT_OF(TARGETS); i++)
         kg_case_list_add(
             list, &(struct kg_case){ .layer = "unit",

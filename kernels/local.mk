@@ -8,7 +8,8 @@ cuda_sources += kernels/add.cu kernels/attention.cu kernels/attention_decode.cu 
 	kernels/embedding.cu kernels/experts_combine.cu kernels/experts_linear.cu kernels/gelu.cu kernels/kv_write.cu \
 	kernels/layernorm.cu kernels/rmsnorm.cu kernels/rope.cu kernels/router.cu kernels/softmax.cu kernels/swiglu.cu
 cuda_sources += kernels/mailbox.cu kernels/sample.cu kernels/sample_draw.cu
-cuda_sources += kernels/mxfp4/arrange.cu kernels/mxfp4/gemm.cu kernels/mxfp4/gemv.cu kernels/mxfp4/multiply.cu
+cuda_sources += kernels/mxfp4/arrange.cu kernels/mxfp4/gemm.cu kernels/mxfp4/gemm_tensor.cu kernels/mxfp4/gemv.cu \
+	kernels/mxfp4/multiply.cu
 cuda_sources += kernels/sdpa/cluster.cu kernels/sdpa/dispatch.cu kernels/sdpa/hopper_call.cu kernels/sdpa/mma.cu \
 	kernels/sdpa/quantize.cu kernels/sdpa/scalar.cu kernels/sdpa/split.cu kernels/sdpa/tensor_map.cu \
 	kernels/sdpa/wgmma.cu kernels/sdpa/wgmma_64.cu
@@ -21,7 +22,7 @@ EXTRA_DIST += kernels/attention.cuh kernels/dependent.cuh kernels/dequant.cuh ke
 	kernels/swiglu.cuh
 EXTRA_DIST += kernels/persistent/step.h kernels/persistent/program.h kernels/persistent/block.cuh kernels/persistent/ring.cuh \
 	kernels/persistent/exchange.cuh kernels/persistent/matrix.cuh kernels/persistent/attention.cuh
-EXTRA_DIST += kernels/mxfp4/mxfp4.h kernels/mxfp4/gemm.cuh kernels/mxfp4/gemv.cuh kernels/mxfp4/tiles.cuh
+EXTRA_DIST += kernels/mxfp4/mxfp4.h kernels/mxfp4/gemm.cuh kernels/mxfp4/gemm_tensor.cuh kernels/mxfp4/gemv.cuh kernels/mxfp4/tiles.cuh
 EXTRA_DIST += kernels/sdpa/sdpa.h kernels/sdpa/hopper_call.h kernels/sdpa/tensor_map.h kernels/sdpa/e4m3.cuh \
 	kernels/sdpa/fragment.cuh kernels/sdpa/hopper.cuh kernels/sdpa/operands.cuh kernels/sdpa/partial.cuh \
 	kernels/sdpa/peer.cuh kernels/sdpa/products.cuh

@@ -88,22 +88,8 @@ static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg
     return kg_launch_dependent(cuda, gemm_kernel<S>, grid, S::THREADS, g, "linear: mxfp4", err, S::BYTES, n_split);
 }
 
-/* Clusters of n_split blocks that run at the same time. */
 template <typename S> static uint32_t clusters(uint32_t n_split) {
-    cudaLaunchAttribute attribute = {};
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim = { n_split, 1, 1 };
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(n_split);
-    config.blockDim = dim3(S::THREADS);
-    config.dynamicSmemBytes = S::BYTES;
-    config.attrs = &attribute;
-    config.numAttrs = 1;
-    int n = 0;
-    cudaError_t code = cudaFuncSetAttribute(gemm_kernel<S>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)S::BYTES);
-    if (code == cudaSuccess) code = cudaOccupancyMaxActiveClusters(&n, gemm_kernel<S>, &config);
-    if (code != cudaSuccess) (void)cudaGetLastError();
-    return code == cudaSuccess && n > 0 ? (uint32_t)n : 1;
+    return clusters_at_once(gemm_kernel<S>, n_split, S::THREADS, S::BYTES);
 }
 
 /* By enum kg_mxfp4_gemm_tile. */
@@ -123,7 +109,7 @@ static const struct variant {
 
 } // namespace kg_mxfp4
 
-uint32_t kg_mxfp4_gemm_clusters(enum kg_mxfp4_gemm_tile tile, uint32_t n_split) {
+uint32_t kg_mxfp4_gemm_clusters(int tile, uint32_t n_split) {
     return kg_mxfp4::VARIANTS[tile].clusters(n_split);
 }
 
@@ -131,8 +117,8 @@ uint64_t kg_mxfp4_gemm_workspace_bytes(uint32_t n_rows, uint32_t n_experts) {
     return kg_mxfp4::lay_out(NULL, n_rows, n_experts).size_bytes;
 }
 
-enum kg_status kg_mxfp4_gemm(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p,
-                             enum kg_mxfp4_gemm_tile tile, uint32_t n_split, struct kg_error *err) {
+enum kg_status kg_mxfp4_gemm(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p, int tile,
+                             uint32_t n_split, uint32_t, struct kg_error *err) {
     if (p->ids && (!p->workspace || p->n_experts > kg_mxfp4::MAX_EXPERTS))
         return kg_fail(err, KG_ERR_USAGE, "mxfp4: %u rows of %u experts need a workspace", p->n_rows, p->n_experts);
     return kg_mxfp4::VARIANTS[tile].launch(cuda, p, n_split, err);

@@ -240,17 +240,18 @@ __device__ __forceinline__ float4 load_peer(unsigned address, unsigned rank) {
     return v;
 }
 
-/* y of the rows that fall to this block of the cluster, from the sums of all of them. */
-template <typename S>
-static __device__ void store_outputs(const gemm_params &g, const gemm_part &part, unsigned sums, uint32_t rank) {
+/* y of the rows that fall to this block, `mine` of the n_split whose ranks are SHARE apart, from the sums of all of them. */
+template <typename S, int SHARE>
+static __device__ void store_outputs(const gemm_params &g, const gemm_part &part, unsigned sums, uint32_t mine,
+                                     uint32_t first_rank) {
     constexpr uint32_t PIECES = S::M / 4;
     for (uint32_t i = threadIdx.x; i < S::N * PIECES; i += S::THREADS) {
         const uint32_t col = i / PIECES, piece = i % PIECES, o = part.group * GROUP_ROWS + piece * 4;
-        if (col % g.n_split != rank || col >= part.size || o >= g.p.n_out) continue;
+        if (col % g.n_split != mine || col >= part.size || o >= g.p.n_out) continue;
         const unsigned at = sums + (col * S::SUM_FLOATS + piece * 4) * (unsigned)sizeof(float);
-        float4 v = g.n_split == 1 ? kg_hopper::load_shared_4(at) : load_peer(at, 0);
+        float4 v = g.n_split == 1 ? kg_hopper::load_shared_4(at) : load_peer(at, first_rank);
         for (uint32_t r = 1; r < g.n_split; r++) {
-            const float4 w = load_peer(at, r);
+            const float4 w = load_peer(at, r * SHARE + first_rank);
             v.x += w.x, v.y += w.y, v.z += w.z, v.w += w.w;
         }
         if (g.p.bias) {
@@ -323,11 +324,30 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_kernel(const __grid_consta
         __syncthreads(); /* sums are there */
     }
     kg_dependency_wait(); /* whoever read y has done so */
-    store_outputs<S>(g, part, ring, rank);
+    store_outputs<S, 1>(g, part, ring, rank, 0);
     if (g.n_split > 1) {
         kg_hopper::cluster_arrive();
         kg_hopper::cluster_wait(); /* no block leaves whose sums are read */
     }
+}
+
+/* Clusters of `size` blocks that run at the same time; asks the driver. */
+template <typename Params>
+static inline uint32_t clusters_at_once(void (*kernel)(Params), uint32_t size, int n_threads, int shared_bytes) {
+    cudaLaunchAttribute attribute = {};
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim = { size, 1, 1 };
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(size);
+    config.blockDim = dim3((unsigned)n_threads);
+    config.dynamicSmemBytes = (size_t)shared_bytes;
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    int n = 0;
+    cudaError_t code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+    if (code == cudaSuccess) code = cudaOccupancyMaxActiveClusters(&n, kernel, &config);
+    if (code != cudaSuccess) (void)cudaGetLastError();
+    return code == cudaSuccess && n > 0 ? (uint32_t)n : 1;
 }
 
 } // namespace kg_mxfp4

@@ -1,50 +1,59 @@
 /* Chooses how a product with MXFP4 weights in tiles is made.
  *
  * Up to KG_MXFP4_FEW_ROWS rows, with experts up to as many as it takes at a time: gemv.cuh, which reads weights as fast as
- * memory gives them. Else gemm.cuh, with the tile and the split of columns that COSTS says is the shortest. The choice depends
+ * memory gives them. Else that one of WAYS, with that split of columns, which it says is the shortest. The choice depends
  * on shapes and the device only. */
 #include "kernels/mxfp4/mxfp4.h"
 #include <algorithm>
 
 enum { TILE_COLS = 64, VECTOR_BYTES = 16 };
 
-/* Of a block of gemm.cuh, in ns, measured on the H200: of 64 columns, of what comes before and after them, and of the
- * exchange of sums in a cluster. */
-static const struct cost {
-    enum kg_mxfp4_gemm_tile tile;
-    uint32_t m, n, step, ends, exchange;
-} COSTS[] = {
-    { KG_MXFP4_GEMM_128x64, 128, 64, 300, 3900, 1200 },
-    { KG_MXFP4_GEMM_256x64, 256, 64, 505, 5000, 1200 },
-    { KG_MXFP4_GEMM_192x128, 192, 128, 537, 5000, 1700 },
-    { KG_MXFP4_GEMM_256x128, 256, 128, 716, 6700, 5000 },
-};
+using gemm_function = enum kg_status (*)(const struct kg_cuda_backend *, const struct kg_mxfp4_product *, int, uint32_t,
+                                         uint32_t, struct kg_error *);
 
-struct way {
-    enum kg_mxfp4_gemm_tile tile;
-    uint32_t n_split;
+/* Ways to multiply many rows. m, n: what a cluster takes when its columns are not split. Of a block, in ns, measured on the
+ * H200: 64 columns, what comes before and after them, and the exchange of sums in a cluster. */
+static const struct way {
+    gemm_function run;
+    uint32_t (*clusters)(int tile, uint32_t n_split);
+    int tile;
+    uint32_t most_split;
+    bool any_rows; /* not only one after the other */
+    uint32_t m, n, step, ends, exchange;
+} WAYS[] = {
+    { kg_mxfp4_gemm, kg_mxfp4_gemm_clusters, KG_MXFP4_GEMM_128x64, 8, true, 128, 64, 320, 3900, 1200 },
+    { kg_mxfp4_gemm, kg_mxfp4_gemm_clusters, KG_MXFP4_GEMM_256x64, 8, true, 256, 64, 505, 5000, 1200 },
+    { kg_mxfp4_gemm, kg_mxfp4_gemm_clusters, KG_MXFP4_GEMM_192x128, 8, true, 192, 128, 537, 5000, 1700 },
+    { kg_mxfp4_gemm, kg_mxfp4_gemm_clusters, KG_MXFP4_GEMM_256x128, 8, true, 256, 128, 716, 6700, 5000 },
+    { kg_mxfp4_tensor, kg_mxfp4_tensor_clusters, KG_MXFP4_TENSOR_128x128, 1, false, 128, 128, 437, 1700, 0 },
+    { kg_mxfp4_tensor, kg_mxfp4_tensor_clusters, KG_MXFP4_TENSOR_128x256, 1, false, 256, 256, 640, 1500, 0 },
 };
 
 static uint64_t ceil_div(uint64_t a, uint64_t b) {
     return (a + b - 1) / b;
 }
 
-static struct way shortest(const struct kg_mxfp4_product *p, uint32_t n_matrices) {
+static enum kg_status gemm(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p, uint32_t n_matrices,
+                           struct kg_error *err) {
     /* Clusters at the same time, once they are known. */
-    static uint32_t at_once[sizeof COSTS / sizeof *COSTS][KG_MXFP4_MAX_SPLIT + 1];
+    static uint32_t at_once[sizeof WAYS / sizeof *WAYS][KG_MXFP4_MAX_SPLIT + 1];
     const uint64_t steps = p->n_cols / TILE_COLS;
-    struct way best = { KG_MXFP4_GEMM_128x64, 1 };
+    const bool rows_apart = p->ids || p->n_sharing > 1;
+    const struct way *best = WAYS;
+    uint32_t best_split = 1;
     uint64_t least = UINT64_MAX;
-    for (const struct cost &c : COSTS)
-        for (uint32_t n_split = 1; n_split <= KG_MXFP4_MAX_SPLIT && n_split <= steps; n_split *= 2) {
-            uint32_t *clusters = &at_once[&c - COSTS][n_split];
-            if (*clusters == 0) *clusters = kg_mxfp4_gemm_clusters(c.tile, n_split);
-            const uint64_t rows = ceil_div(ceil_div(p->n_rows, n_matrices), c.n) * n_matrices,
-                           waves = ceil_div(ceil_div(p->n_out, c.m) * rows, *clusters);
-            const uint64_t ns = waves * (ceil_div(steps, n_split) * c.step + c.ends + (n_split > 1 ? c.exchange : 0));
-            if (ns < least) least = ns, best = { c.tile, n_split };
+    for (const struct way &way : WAYS)
+        for (uint32_t n_split = 1; n_split <= way.most_split && n_split <= steps; n_split++) {
+            if (rows_apart && !way.any_rows) continue;
+            uint32_t *clusters = &at_once[&way - WAYS][n_split];
+            if (*clusters == 0) *clusters = way.clusters(way.tile, n_split);
+            const uint64_t rows = ceil_div(ceil_div(p->n_rows, n_matrices), way.n) * n_matrices,
+                           waves = ceil_div(ceil_div(p->n_out, way.m) * rows, *clusters);
+            const uint64_t ns =
+                waves * (ceil_div(steps, n_split) * way.step + way.ends + (n_split > 1 ? way.exchange : 0));
+            if (ns < least) least = ns, best = &way, best_split = n_split;
         }
-    return best;
+    return best->run(cuda, p, best->tile, best_split, at_once[best - WAYS][best_split], err);
 }
 
 /* Rows in pieces of as many as the kernel takes, whole groups of n_sharing. */
@@ -75,6 +84,5 @@ enum kg_status kg_mxfp4_multiply(const struct kg_cuda_backend *cuda, const struc
                           reinterpret_cast<uintptr_t>(p->y) % VECTOR_BYTES == 0 && (!p->ids || p->workspace);
     const uint32_t few_rows = p->ids ? (uint32_t)KG_MXFP4_GEMV_MAX_ROWS : (uint32_t)KG_MXFP4_FEW_ROWS;
     if (!gemm_can || p->n_rows <= few_rows) return gemv_in_pieces(cuda, p, err);
-    const struct way way = shortest(p, n_matrices);
-    return kg_mxfp4_gemm(cuda, p, way.tile, way.n_split, err);
+    return gemm(cuda, p, n_matrices, err);
 }

@@ -50,15 +50,20 @@ enum { KG_MXFP4_GEMV_MAX_ROWS = 128 };
 enum kg_status kg_mxfp4_gemv(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p,
                              struct kg_error *err);
 
-/* Many rows, y on 16 bytes, p->weight_f16: a block takes M outputs of N rows (variants: gemm.cu), n_split (a power of two up to KG_MXFP4_MAX_SPLIT) blocks
- * share the columns. */
-enum kg_mxfp4_gemm_tile { KG_MXFP4_GEMM_128x64, KG_MXFP4_GEMM_256x64, KG_MXFP4_GEMM_192x128, KG_MXFP4_GEMM_256x128 };
-enum kg_status kg_mxfp4_gemm(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p,
-                             enum kg_mxfp4_gemm_tile tile, uint32_t n_split, struct kg_error *err);
-
-/* Clusters of n_split such blocks that the device runs at the same time. Asks the driver. */
+/* Many rows, y on 16 bytes, p->weight_f16: blocks take M outputs of N rows each (tile: of the enum beside the function), and
+ * n_split of them, up to KG_MXFP4_MAX_SPLIT, share the columns as a cluster. Rows as they come or by experts (gemm.cuh), or
+ * as they come only (gemm_tensor.cuh), where n_clusters walk over the tiles. */
 enum { KG_MXFP4_MAX_SPLIT = 8 };
-uint32_t kg_mxfp4_gemm_clusters(enum kg_mxfp4_gemm_tile tile, uint32_t n_split);
+enum kg_mxfp4_gemm_tile { KG_MXFP4_GEMM_128x64, KG_MXFP4_GEMM_256x64, KG_MXFP4_GEMM_192x128, KG_MXFP4_GEMM_256x128 };
+enum kg_status kg_mxfp4_gemm(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p, int tile,
+                             uint32_t n_split, uint32_t n_clusters, struct kg_error *err);
+enum kg_mxfp4_tensor_tile { KG_MXFP4_TENSOR_128x128, KG_MXFP4_TENSOR_128x256 };
+enum kg_status kg_mxfp4_tensor(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p, int tile,
+                               uint32_t n_split, uint32_t n_clusters, struct kg_error *err);
+
+/* Clusters of n_split times as many blocks as one takes that the device runs at the same time. They ask the driver. */
+uint32_t kg_mxfp4_gemm_clusters(int tile, uint32_t n_split);
+uint32_t kg_mxfp4_tensor_clusters(int tile, uint32_t n_split);
 
 /* Of p->workspace, where kg_mxfp4_gemm is called with ids. */
 uint64_t kg_mxfp4_gemm_workspace_bytes(uint32_t n_rows, uint32_t n_experts);

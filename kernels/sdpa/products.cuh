@@ -57,6 +57,39 @@ template <int N> struct products;
                 "%56, %57, %58, %59, %60, %61, %62, %63"
 #define KG_OPERANDS_64 KG_OPERANDS_56, KG_ACC_56
 
+#define KG_ACC_64                                                                                                      \
+    "+f"(acc[64]), "+f"(acc[65]), "+f"(acc[66]), "+f"(acc[67]), "+f"(acc[68]), "+f"(acc[69]), "+f"(acc[70]),           \
+        "+f"(acc[71])
+#define KG_ACC_72                                                                                                      \
+    "+f"(acc[72]), "+f"(acc[73]), "+f"(acc[74]), "+f"(acc[75]), "+f"(acc[76]), "+f"(acc[77]), "+f"(acc[78]),           \
+        "+f"(acc[79])
+#define KG_ACC_80                                                                                                      \
+    "+f"(acc[80]), "+f"(acc[81]), "+f"(acc[82]), "+f"(acc[83]), "+f"(acc[84]), "+f"(acc[85]), "+f"(acc[86]),           \
+        "+f"(acc[87])
+#define KG_ACC_88                                                                                                      \
+    "+f"(acc[88]), "+f"(acc[89]), "+f"(acc[90]), "+f"(acc[91]), "+f"(acc[92]), "+f"(acc[93]), "+f"(acc[94]),           \
+        "+f"(acc[95])
+#define KG_ACC_96                                                                                                      \
+    "+f"(acc[96]), "+f"(acc[97]), "+f"(acc[98]), "+f"(acc[99]), "+f"(acc[100]), "+f"(acc[101]), "+f"(acc[102]),        \
+        "+f"(acc[103])
+#define KG_ACC_104                                                                                                     \
+    "+f"(acc[104]), "+f"(acc[105]), "+f"(acc[106]), "+f"(acc[107]), "+f"(acc[108]), "+f"(acc[109]), "+f"(acc[110]),    \
+        "+f"(acc[111])
+#define KG_ACC_112                                                                                                     \
+    "+f"(acc[112]), "+f"(acc[113]), "+f"(acc[114]), "+f"(acc[115]), "+f"(acc[116]), "+f"(acc[117]), "+f"(acc[118]),    \
+        "+f"(acc[119])
+#define KG_ACC_120                                                                                                     \
+    "+f"(acc[120]), "+f"(acc[121]), "+f"(acc[122]), "+f"(acc[123]), "+f"(acc[124]), "+f"(acc[125]), "+f"(acc[126]),    \
+        "+f"(acc[127])
+#define KG_NAMES_128                                                                                                   \
+    KG_NAMES_64 ", "                                                                                                   \
+                "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, " \
+                "%84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, %100, %101, %102, "   \
+                "%103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, "     \
+                "%119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define KG_OPERANDS_128                                                                                                \
+    KG_OPERANDS_64, KG_ACC_64, KG_ACC_72, KG_ACC_80, KG_ACC_88, KG_ACC_96, KG_ACC_104, KG_ACC_112, KG_ACC_120
+
 /* HALF = N / 2 accumulators a thread; i0 ..: the names of the operands that follow them. */
 #define KG_PRODUCTS(N, HALF, i0, i1, i2, i3, i4, i5, i6)                                                               \
     template <> struct products<N> {                                                                                   \
@@ -91,6 +124,7 @@ KG_PRODUCTS(64, 32, "%32", "%33", "%34", "%35", "%36", "%37", "%38")
 KG_PRODUCTS(96, 48, "%48", "%49", "%50", "%51", "%52", "%53", "%54")
 KG_PRODUCTS(112, 56, "%56", "%57", "%58", "%59", "%60", "%61", "%62")
 KG_PRODUCTS(128, 64, "%64", "%65", "%66", "%67", "%68", "%69", "%70")
+KG_PRODUCTS(256, 128, "%128", "%129", "%130", "%131", "%132", "%133", "%134")
 #else
 template <int N> struct products {
     template <bool B_ROWS> static __device__ void shared(float (&)[N / 2], uint64_t, uint64_t, int) {

@@ -31,7 +31,9 @@ enum kg_status kg_tensor_map_make(CUtensorMap *map, const struct kg_tensor_exten
     const CUresult result =
         encode(map, e->element_bytes == 1 ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4,
                const_cast<void *>(e->data), sizes, strides, box, every, CU_TENSOR_MAP_INTERLEAVE_NONE,
-               e->box_bytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B,
+               e->box_bytes == 64    ? CU_TENSOR_MAP_SWIZZLE_64B
+               : e->box_bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B
+                                     : CU_TENSOR_MAP_SWIZZLE_NONE,
                CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (result == CUDA_SUCCESS) return KG_OK;
     return kg_fail(err, KG_ERR_INTERNAL, "%s: cuTensorMapEncodeTiled refused (%d)", what, (int)result);

@@ -1,0 +1,80 @@
+/* Launches gemm_tensor.cuh. */
+#include "kernels/mxfp4/gemm_tensor.cuh"
+#include "kernels/sdpa/tensor_map.h"
+#include <algorithm>
+
+namespace kg_mxfp4 {
+
+static uint32_t ceil_div(uint32_t a, uint32_t b) {
+    return (a + b - 1) / b;
+}
+
+/* The tensors' views that the kernel's copies go by (tensor_map.h). */
+template <typename S>
+static enum kg_status make_maps(tensor_params *t, const struct kg_mxfp4_product *p, struct kg_error *err) {
+    const uint32_t n_steps = p->n_cols / TILE_COLS, group_bytes = n_steps * (CODES_BYTES + SCALES_BYTES);
+    const auto view = [&](CUtensorMap *map, const void *data, uint32_t n_rows, uint32_t n_halves, uint64_t row_halves,
+                          uint32_t box_rows, uint32_t box_bytes) {
+        kg_tensor_extent e = {};
+        e.data = data;
+        e.strides.row = row_halves;
+        e.n_batch = e.n_heads = 1;
+        e.n_rows = n_rows, e.head_dim = n_halves;
+        e.element_bytes = 2, e.box_rows = box_rows, e.box_bytes = box_bytes;
+        return kg_tensor_map_make(map, &e, "linear: mxfp4", err);
+    };
+    const uint32_t n_groups = p->n_out / GROUP_ROWS;
+    enum kg_status status = view(&t->x, p->x, p->n_rows, p->n_cols, p->n_cols, S::SHARE_ROWS, ROW_BYTES);
+    if (!status)
+        status =
+            view(&t->codes, p->weight, n_groups, n_steps * CODES_BYTES / 2, group_bytes / 2, S::GROUPS, CODES_BYTES);
+    if (!status)
+        status = view(&t->scales, p->weight + (size_t)n_steps * CODES_BYTES, n_groups, n_steps * SCALES_BYTES / 2,
+                      group_bytes / 2, S::GROUPS, SCALES_BYTES);
+    if (!status && p->y_is_f16) status = view(&t->y, p->y, p->n_rows, p->n_out, p->n_out, S::N, ROW_BYTES);
+    return status;
+}
+
+template <typename S> static uint32_t tensor_clusters(uint32_t n_split) {
+    return clusters_at_once(tensor_kernel<S>, n_split * S::SHARE, S::THREADS, S::BYTES);
+}
+
+template <typename S>
+static enum kg_status launch_tensor(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p,
+                                    uint32_t n_split, uint32_t n_clusters, struct kg_error *err) {
+    tensor_params t = {};
+    t.g = { *p, NULL, NULL, NULL, n_split };
+    t.n_across = ceil_div(p->n_out, S::M * S::SHARE);
+    t.n_tiles = t.n_across * ceil_div(p->n_rows, S::N);
+    const enum kg_status status = make_maps<S>(&t, p, err);
+    if (status) return status;
+    const uint32_t size = n_split * S::SHARE, n = n_split > 1 ? t.n_tiles : std::min(t.n_tiles, n_clusters);
+    return kg_launch_dependent(cuda, tensor_kernel<S>, dim3(n * size), S::THREADS, t, "linear: mxfp4", err, S::BYTES,
+                               size);
+}
+
+/* By enum kg_mxfp4_tensor_tile. */
+static const struct tensor_variant {
+    enum kg_status (*launch)(const struct kg_cuda_backend *, const struct kg_mxfp4_product *, uint32_t, uint32_t,
+                             struct kg_error *);
+    uint32_t (*clusters)(uint32_t);
+} TENSOR_VARIANTS[] = {
+#define VARIANT(...)                                                                                                   \
+    { launch_tensor<tensor_shape<__VA_ARGS__>>, tensor_clusters<tensor_shape<__VA_ARGS__>> }
+    VARIANT(2, 1, 128, 9, 4, 1),
+    VARIANT(2, 1, 256, 4, 2, 2),
+#undef VARIANT
+};
+
+} // namespace kg_mxfp4
+
+uint32_t kg_mxfp4_tensor_clusters(int tile, uint32_t n_split) {
+    return kg_mxfp4::TENSOR_VARIANTS[tile].clusters(n_split);
+}
+
+enum kg_status kg_mxfp4_tensor(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p, int tile,
+                               uint32_t n_split, uint32_t n_clusters, struct kg_error *err) {
+    if (p->ids || p->n_sharing > 1)
+        return kg_fail(err, KG_ERR_INTERNAL, "mxfp4: rows of experts, or shared ones, are not one tensor");
+    return kg_mxfp4::TENSOR_VARIANTS[tile].launch(cuda, p, n_split, n_clusters, err);
+}

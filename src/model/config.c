@@ -113,6 +113,10 @@ static enum kg_status read_counts(struct kg_config_reader *in, struct kg_model_c
         const enum kg_status status = kg_config_count(in, required[i].suffix, required[i].out);
         if (status) return status;
     }
+    /* Before anything counts layers: each has tensors. */
+    if (c->n_layers > kg_gguf_n_tensors(in->gguf))
+        return kg_fail(in->err, KG_ERR_FORMAT, "%s: %s.block_count is %u, but there are only %zu tensors", in->path,
+                       in->architecture->name, c->n_layers, kg_gguf_n_tensors(in->gguf));
     c->n_kv_heads = c->n_heads;
     return kg_config_count(in, "attention.head_count_kv", &c->n_kv_heads);
 }

@@ -312,9 +312,6 @@ enum kg_status kg_weights_load(const struct kg_gguf *gguf, const struct kg_model
                                struct kg_model_weights *weights, struct kg_error *err) {
     const size_t n_tensors = kg_gguf_n_tensors(gguf);
     *weights = (struct kg_model_weights){ 0 };
-    if (config->n_layers > n_tensors)
-        return kg_fail(err, KG_ERR_FORMAT, "%s: %s.block_count is %u, but there are only %zu tensors",
-                       kg_gguf_path(gguf), config->architecture, config->n_layers, n_tensors);
     struct loader in = {
         .gguf = gguf,
         .config = config,

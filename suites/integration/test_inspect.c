@@ -253,9 +253,26 @@ static void model_is_told(struct kg_record *rec, const void *arg) {
     free(path);
 }
 
+/* A file must not have billions of layers listed whose tensors it lacks. */
+static void made_up_layers_are_not_listed(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    static const struct kg_tiny_edit MANY = { .name = "gpt-oss.block_count",
+                                              .change = KG_TINY_KEY_U32,
+                                              .number = 2147483648.0 };
+    const struct kg_tiny_model tiny = KG_TINY_GPT_OSS;
+    char *path = kg_path_join(kg_scratch_dir(rec), "tiny.gguf");
+    kg_tiny_model_write(path, &tiny, &MANY, 1);
+    json_t *all = inspect_json(path, NULL);
+    const char *why = json_string_value(json_object_get(json_object_get(all, "model"), "refused"));
+    ck_assert_msg(why && strstr(why, "gpt-oss.block_count is 2147483648"), "'%s'", why ? why : "not refused");
+    json_decref(all);
+    free(path);
+}
+
 static void build(struct kg_case_list *list) {
     const struct kg_case cases[] = {
         { .name = "json_holds_all_of_the_file", .run = json_holds_all_of_the_file },
+        { .name = "made_up_layers_are_not_listed", .run = made_up_layers_are_not_listed, .timeout_s = 10 },
         { .name = "json_keeps_u64", .run = json_keeps_u64 },
         { .name = "json_of_bytes_that_are_no_utf8", .run = json_of_bytes_that_are_no_utf8 },
         { .name = "json_abbreviates_arrays_not_scalars", .run = json_abbreviates_arrays_not_scalars },

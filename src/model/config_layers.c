@@ -64,7 +64,7 @@ static enum kg_status read_experts(struct kg_config_reader *in, struct kg_model_
 }
 
 enum kg_status kg_config_ffn(struct kg_config_reader *in, struct kg_model_config *c) {
-    uint32_t n_experts = 0;
+    uint32_t n_experts = 0, n_used = 0;
     c->ffn = in->architecture->ffn;
     c->swiglu = in->architecture->swiglu;
     c->wide_residual = in->architecture->wide_residual;
@@ -74,5 +74,8 @@ enum kg_status kg_config_ffn(struct kg_config_reader *in, struct kg_model_config
     if (n_experts > 0)
         return kg_fail(in->err, KG_ERR_UNSUPPORTED, "%s: %s is %u; experts are not supported for %s", in->path, in->key,
                        n_experts, in->architecture->name);
+    const enum kg_status used = kg_config_count_or_none(in, "expert_used_count", &n_used);
+    if (used) return used;
+    if (n_used > 0) return kg_fail(in->err, KG_ERR_FORMAT, "%s: %s is %u, of 0 experts", in->path, in->key, n_used);
     return kg_config_count(in, "feed_forward_length", &c->n_ff);
 }

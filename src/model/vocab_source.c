@@ -78,7 +78,10 @@ static enum kg_status count_tokens(struct kg_vocab_source *s, struct kg_error *e
         if (status != KG_OK) return status;
         if (id >= s->n_tokens) s->n_tokens = id + 1;
     }
-    json_array_foreach(json_object_get(s->tokenizer, "added_tokens"), i, value) {
+    const json_t *added = json_object_get(s->tokenizer, "added_tokens");
+    if (added && !json_is_null(added) && !json_is_array(added))
+        return kg_fail(err, KG_ERR_FORMAT, "%s/tokenizer.json: added_tokens is no list", s->dir);
+    json_array_foreach(added, i, value) {
         const char *content = json_string_value(json_object_get(value, "content"));
         if (!content)
             return kg_fail(err, KG_ERR_FORMAT, "%s/tokenizer.json: added_tokens[%zu] has no content", s->dir, i);

@@ -136,6 +136,7 @@ static const struct bad_source BAD[] = {
     { "id_is_text", { .vocab_extra = ",\"x1\":\"5\"" }, KG_ERR_FORMAT, "'x1'" },
     { "two_tokens_one_id", { .vocab_extra = ",\"x1\":258" }, KG_ERR_FORMAT, "id 258" },
     { "one_token_two_ids", { .added = "[" ADDED("300", "hell", "true", "") "]" }, KG_ERR_FORMAT, "'hell'" },
+    { "added_no_list", { .added = "{\"id\":259}" }, KG_ERR_FORMAT, "added_tokens is no list" },
     { "added_without_content", { .added = "[{\"id\":259}]" }, KG_ERR_FORMAT, "added_tokens[0]" },
     { "added_strips_blanks",
       { .added = "[{\"id\":259,\"content\":\"<m>\",\"special\":true,\"lstrip\":true}]" },

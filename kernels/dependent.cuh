@@ -40,8 +40,10 @@ static inline enum kg_status kg_launch_dependent(const struct kg_cuda_backend *c
     config.stream = cuda->stream;
     config.attrs = attributes;
     config.numAttrs = cuda->compute_capability < 90 ? 0 : cluster > 1 ? 2 : 1;
-    cudaError_t code = cudaSuccess;
-    if (shared_bytes > UNASKED_SHARED_BYTES)
+    /* Launches run beside one another only where they divide a multiprocessor's memory alike. */
+    cudaError_t code =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
+    if (code == cudaSuccess && shared_bytes > UNASKED_SHARED_BYTES)
         code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
     if (code == cudaSuccess && cluster > PORTABLE_CLUSTER)
         code = cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);

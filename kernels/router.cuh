@@ -38,9 +38,37 @@ static __device__ __forceinline__ kg_candidate kg_first_after(const float *logit
     return best;
 }
 
+/* The same where a lane has an expert: its rank is the number of those before it. */
+static __device__ __forceinline__ void kg_route_few(const float *logits, uint32_t n_experts, uint32_t n_used,
+                                                    int32_t *ids, float *weights) {
+    const uint32_t lane = threadIdx.x % KG_WARP;
+    const bool there = lane < n_experts;
+    const float logit = there ? logits[lane] : -CUDART_INF_F;
+    const bool finite = __all_sync(0xFFFFFFFF, !there || isfinite(logit));
+    const kg_candidate own = { isnan(logit) ? -CUDART_INF_F : logit, lane };
+    uint32_t rank = 0, expert = 0;
+#pragma unroll
+    for (uint32_t e = 0; e < KG_WARP; e++) /* those that are not there come after all that are */
+        rank += kg_is_before({ __shfl_sync(0xFFFFFFFF, own.logit, (int)e), e }, own);
+    for (uint32_t j = 0; j < n_used; j++) { /* lane j gets the jth */
+        const uint32_t found = (uint32_t)__ffs((int)__ballot_sync(0xFFFFFFFF, there && rank == j)) - 1;
+        if (lane == j) expert = found;
+    }
+    const float chosen = __shfl_sync(0xFFFFFFFF, own.logit, (int)expert);
+    const float largest = __shfl_sync(0xFFFFFFFF, chosen, 0), power = lane < n_used ? expf(chosen - largest) : 0.0f;
+    const float sum = kg_warp_reduce<kg_sum>(power);
+    if (lane >= n_used) return;
+    ids[lane] = (int32_t)expert;
+    weights[lane] = finite ? __fdiv_rn(power, sum) : CUDART_NAN_F;
+}
+
 /* The experts of a row's logits, and their weights: a whole warp. */
 static __device__ __forceinline__ void kg_route_row(const float *logits, uint32_t n_experts, uint32_t n_used,
                                                     int32_t *ids, float *weights) {
+    if (n_experts <= KG_WARP) {
+        kg_route_few(logits, n_experts, n_used, ids, weights);
+        return;
+    }
     const uint32_t lane = threadIdx.x % KG_WARP;
     bool finite = true;
     for (uint32_t e = lane; e < n_experts; e += KG_WARP) finite = finite && isfinite(logits[e]);

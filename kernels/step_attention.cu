@@ -2,17 +2,21 @@
  *
  *     s_j = q . k_j * scale,   y = sum_j exp(s_j - m) v_j / (sum_j exp(s_j - m) + exp(sink - m))
  *
- * q (n_heads, head_dim), k and v (n_kv_heads, n_ctx, head_dim), y (n_heads, head_dim). A cluster of 8 blocks has a KV head and up
- * to 4 of its query heads; a block takes an eighth of the keys, as attention_decode.cu does: a key is held by LANES
- * neighbouring lanes, 8 dims each. Subgroups of lanes merge by a butterfly, warps through shared memory in order, and
- * each block then merges an eighth of the elements from the shared memory of all, in the order of the keys.
- * All arithmetic is float32 with the full-precision expf; orders depend on the shapes and the number of keys only. Few keys
- * are taken one a subgroup at a time, more several. */
+ * q (n_heads, head_dim), k and v (n_kv_heads, n_ctx, head_dim), y (n_heads, head_dim). A cluster of 8 blocks has a KV head
+ * and some of its query heads; a block takes an eighth of the keys. All arithmetic is float32 with the full-precision expf;
+ * orders depend on the shapes and the number of keys only. Two kernels:
+ * 1. Head size 64 and a float16 cache: a warp has a query head and takes 32 keys at a time, a lane a key's score, then two
+ *    dims of all values. Keys of earlier steps are on their way before the launch waits for the one before it (dependent.cuh).
+ *    Each block sends a head's result to the block that merges the head's, in the order of the keys.
+ * 2. Others: as attention_decode.cu, a key is held by LANES neighbouring lanes, 8 dims each, for up to 4 query heads. Subgroups of
+ *    lanes merge by a butterfly, warps through shared memory in order, and each block then merges an eighth of the elements
+ *    from the shared memory of all. Few keys are taken one a subgroup at a time, more several. */
 #include "kernels/dependent.cuh"
 #include "kernels/reduce.cuh"
 #include "kernels/sdpa/peer.cuh"
 #include "kernels/softmax_state.cuh"
 #include "kernels/step_parts.h"
+#include <cstddef>
 
 using kg_sdpa_peer::cluster_arrive;
 using kg_sdpa_peer::cluster_rank;
@@ -175,6 +179,131 @@ static __global__ void __launch_bounds__(THREADS, 2) step_attention_kernel(const
     cluster_wait(); /* and have been read */
 }
 
+constexpr int HEADS_64 = N_WARPS, DIMS_64 = 64;
+
+/* What a block knows of a head. */
+struct __align__(8) head_result {
+    float2 value[DIMS_64 / 2], largest_weight;
+};
+
+/* A lane's part of 32 keys: its own key, and its two dims of all values. */
+struct keys_64 {
+    kg_raw_vector<__half> k[DIMS_64 / KG_VECTOR];
+    __half2 v[KG_WARP];
+
+    __device__ __forceinline__ void load_key(const __half *keys, uint32_t key) {
+#pragma unroll
+        for (int i = 0; i < DIMS_64 / KG_VECTOR; i++) k[i].load(keys + (size_t)key * DIMS_64 + i * KG_VECTOR);
+    }
+    __device__ __forceinline__ void load_value(const __half *values, uint32_t key, int j) {
+        v[j] = reinterpret_cast<const __half2 *>(values + (size_t)key * DIMS_64)[threadIdx.x % KG_WARP];
+    }
+    /* Keys [first, end) and past them the last. */
+    __device__ __forceinline__ void load(const __half *keys, const __half *values, uint32_t first, uint32_t end) {
+        load_key(keys, min(first + threadIdx.x % KG_WARP, end - 1));
+#pragma unroll
+        for (int j = 0; j < KG_WARP; j++) load_value(values, min(first + j, end - 1), j);
+    }
+    __device__ __forceinline__ float dot(const float *q) const {
+        float sum = 0;
+#pragma unroll
+        for (int i = 0; i < DIMS_64 / KG_VECTOR; i++) {
+            float a[KG_VECTOR], b[KG_VECTOR];
+            k[i].to_floats(a);
+            kg_load_vector(q + i * KG_VECTOR, b);
+#pragma unroll
+            for (int e = 0; e < KG_VECTOR; e++) sum = fmaf(a[e], b[e], sum);
+        }
+        return sum;
+    }
+};
+
+/* Grid: (CLUSTER, KV heads, groups of HEADS_64 query heads). */
+static __global__ void __launch_bounds__(THREADS, 2) step_attention_64_kernel(const kg_attention_params p) {
+    __shared__ __align__(16) float q_shared[HEADS_64][DIMS_64], powers[HEADS_64][KG_WARP];
+    __shared__ head_result results[CLUSTER]; /* of the head that this block merges */
+    __shared__ uint64_t arrived;
+    const uint32_t rank = cluster_rank(), warp = threadIdx.x / KG_WARP, lane = threadIdx.x % KG_WARP;
+    const uint32_t group = p.n_heads / p.n_kv_heads, first_in_group = blockIdx.z * HEADS_64;
+    const uint32_t n_heads = min((uint32_t)HEADS_64, group - first_in_group);
+    const uint32_t first_head = blockIdx.y * group + first_in_group;
+    const unsigned arrived_at = (unsigned)__cvta_generic_to_shared(&arrived);
+    if (threadIdx.x == 0) kg_sdpa_peer::receive_begin(arrived_at, rank < n_heads ? sizeof results : 0);
+    kg_dependents_start();
+    __syncwarp();
+    cluster_arrive();
+    const uint32_t position = p.step->position; /* written before the step's first launch */
+    const kg_key_range all = kg_keys_of_last(position + 1, p.window);
+    const uint32_t per_block = (all.end - all.begin + CLUSTER - 1) / CLUSTER;
+    const uint32_t begin = min(all.end, all.begin + rank * per_block), end = min(all.end, begin + per_block);
+    const size_t plane = (size_t)blockIdx.y * p.n_ctx * DIMS_64;
+    const __half *k = static_cast<const __half *>(p.k) + plane, *v = static_cast<const __half *>(p.v) + plane;
+    keys_64 keys = {};
+    if (warp < n_heads && begin < min(end, position)) keys.load(k, v, begin, min(end, position)); /* older keys */
+    kg_dependency_wait(); /* q and the newest key are there, and whoever read y has done so */
+    float largest = -CUDART_INF_F, weight = 0;
+    float2 value = make_float2(0, 0);
+    if (warp < n_heads) {
+        const size_t at = (size_t)(first_head + warp) * DIMS_64 + 2 * lane;
+        if (end == position + 1) { /* this block has the newest */
+            if (position - begin < KG_WARP) {
+                if (begin + lane >= position) keys.load_key(k, position);
+#pragma unroll
+                for (int j = 0; j < KG_WARP; j++)
+                    if (begin + j >= position) keys.load_value(v, position, j);
+            }
+        }
+        q_shared[warp][2 * lane] = kg_load_any(p.q, p.activations, at);
+        q_shared[warp][2 * lane + 1] = kg_load_any(p.q, p.activations, at + 1);
+        __syncwarp(); /* q is there */
+        for (uint32_t first = begin; first < end; first += KG_WARP) {
+            if (first > begin) keys.load(k, v, first, end);
+            const float score = first + lane < end ? keys.dot(q_shared[warp]) * p.scale : -CUDART_INF_F;
+            const float larger = fmaxf(largest, kg_warp_reduce<kg_max>(score));
+            const float shrink = kg_softmax_weight(largest, larger), power = kg_softmax_weight(score, larger);
+            largest = larger;
+            weight = fmaf(weight, shrink, power);
+            value.x *= shrink, value.y *= shrink;
+            __syncwarp(); /* the powers before are read */
+            powers[warp][lane] = power;
+            __syncwarp(); /* powers are there */
+#pragma unroll
+            for (int j = 0; j < KG_WARP; j++) {
+                const float2 of = __half22float2(keys.v[j]);
+                value.x = fmaf(powers[warp][j], of.x, value.x);
+                value.y = fmaf(powers[warp][j], of.y, value.y);
+            }
+        }
+        weight = kg_warp_reduce<kg_sum>(weight);
+    }
+    cluster_wait(); /* all blocks run, and are ready to receive */
+    if (warp < n_heads) {
+        const unsigned to = peer_address((unsigned)__cvta_generic_to_shared(&results[rank]), warp),
+                       barrier = peer_address(arrived_at, warp);
+        kg_sdpa_peer::send(to + lane * (unsigned)sizeof(float2), barrier, value);
+        if (lane == 0)
+            kg_sdpa_peer::send(to + (unsigned)offsetof(head_result, largest_weight), barrier,
+                               make_float2(largest, weight));
+    }
+    if (rank >= n_heads || warp > 0) return;
+    kg_sdpa_peer::receive_wait(arrived_at);
+    largest = results[0].largest_weight.x;
+#pragma unroll
+    for (int r = 1; r < CLUSTER; r++) largest = fmaxf(largest, results[r].largest_weight.x);
+    weight = 0, value = make_float2(0, 0);
+#pragma unroll
+    for (int r = 0; r < CLUSTER; r++) {
+        const float share = kg_softmax_weight(results[r].largest_weight.x, largest);
+        weight = fmaf(results[r].largest_weight.y, share, weight);
+        value.x = fmaf(results[r].value[lane].x, share, value.x);
+        value.y = fmaf(results[r].value[lane].y, share, value.y);
+    }
+    const kg_with_sink sunk = kg_add_sink(p.sinks, first_head + rank, largest, weight);
+    const size_t at = (size_t)(first_head + rank) * DIMS_64 + 2 * lane;
+    kg_store_any(p.y, p.activations, at, __fdiv_rn(value.x * sunk.shrink, sunk.weight));
+    kg_store_any(p.y, p.activations, at + 1, __fdiv_rn(value.y * sunk.shrink, sunk.weight));
+}
+
 template <typename TC, int LANES, int HEADS>
 static enum kg_status launch(const struct kg_cuda_backend *cuda, const kg_attention_params &p, struct kg_error *err) {
     const dim3 grid(CLUSTER, p.n_kv_heads, kg_blocks_for(p.n_heads / p.n_kv_heads, HEADS));
@@ -203,5 +332,10 @@ bool kg_step_attention_fits(const struct kg_cuda_backend *cuda, uint32_t n_ctx, 
 
 enum kg_status kg_step_attend(const struct kg_cuda_backend *cuda, const struct kg_attention_params *p,
                               struct kg_error *err) {
+    if (p->kv == KG_PRECISION_F16 && p->head_dim == DIMS_64) {
+        const dim3 grid(CLUSTER, p->n_kv_heads, kg_blocks_for(p->n_heads / p->n_kv_heads, HEADS_64));
+        return kg_launch_dependent(cuda, step_attention_64_kernel, grid, THREADS, *p, "decode step: attention", err, 0,
+                                   CLUSTER);
+    }
     return p->kv == KG_PRECISION_F16 ? launch_lanes<__half>(cuda, *p, err) : launch_lanes<float>(cuda, *p, err);
 }

@@ -1,15 +1,17 @@
-/* One row times matrices of a decode step (step_parts.h): y = f(n W^T + bias), n = x, or x * norm_weight / rms(x).
+/* One row times matrices of a decode step (step_parts.h): y = f(n W^T + bias), n = x, or norm(x).
  *
  * x (n_in), W (rows, n_in) of F16 or F32, row-major; rows come in pairs whose sums are combined.
  *
- * Numerics: float32 throughout, one rounding to y. The normalised row is never rounded: W is multiplied by x * norm_weight
- * and the sum by 1 / rms. A lane adds its chunks of 8 in order, lanes are added by a butterfly, the warps of a row in order; then come
- * the bias and f. The sum of squares is added by lanes, then warps, in order, the same in every block.
+ * Numerics: float32 sums, one rounding to y. The normalised row is not rounded to float16. Two ways:
+ * - F16 by float16 activations: tensor cores, x of float16 as it is, the normalised row as the sum of two float16 (22 bits).
+ *   Products are exact, sums of 16 columns are added to a warp's in order; then the warps in order.
+ * - else fused multiply-add: a lane adds its chunks of 8 in order, lanes are added by a butterfly, then the warps of a row in order.
+ * Then come the bias and f. The sum of squares is added by lanes, then warps, in order, the same in every block.
  *
  * Map: a block a multiprocessor; it has a range of pairs. A producer warp brings their rows to shared memory, a slot of the
- * ring a pair (bulk copies): it does not wait for the launch before this one (dependent.cuh), so that the rows come in while that
- * one ends. `parts` of the 8 other warps share a pair; a lane keeps its chunks of n in registers. What f needs is loaded before the
- * products, a thread a pair. */
+ * ring a pair (bulk copies): it does not wait for the launch before this one (dependent.cuh), so that rows come in while that
+ * one ends. 16 warps multiply: with tensor cores each has its columns of all rows, else `parts` of them share a pair. One warp
+ * loads what f needs meanwhile, and at the end makes f of all. */
 #include "kernels/step_parts.h"
 #include "kernels/dependent.cuh"
 #include "kernels/persistent/ring.cuh"
@@ -25,19 +27,32 @@ using kg_persistent::copy_bulk;
 
 enum {
     WARP = 32,
-    WARPS = 8, /* that multiply */
+    WARPS = 16, /* that multiply */
     CONSUMERS = WARPS * WARP,
-    THREADS = CONSUMERS + WARP,
-    LANE_CHUNKS = 4,
-    MAX_IN = WARPS * WARP * LANE_CHUNKS * KG_VECTOR,
+    PRODUCER = WARPS, /* warps */
+    FINISHER,
+    THREADS = (FINISHER + 1) * WARP,
+    TENSOR_BOUND = 1024, /* registers as for so many threads: the launches beside this one want some too */
+    LANE_CHUNKS = 4,     /* of a row, where a lane keeps them */
+    LANE_VECTORS = 2,    /* of a row that is normalised; with tensor cores one */
+    MAX_IN = CONSUMERS * LANE_VECTORS * KG_VECTOR,
+    MAX_TENSOR_IN = CONSUMERS * KG_VECTOR,
+    TILE_COLS = 16, /* of a tensor core's product */
+    TILE_PAIRS = 8, /* at most: 16 rows */
+    ROW_PAD_BYTES = 16,
+    PARTIAL_STRIDE = WARPS + 1,
     MAX_SLOTS = 64,
     MIN_SLOTS = 2,
     SHARED_BYTES = 200 * 1024, /* the launches beside this one want some too */
 };
 
+enum { CONSUMER_BARRIER = 1, FINISH_BARRIER }; /* 0 is __syncthreads */
+
 struct matrix_params {
     struct kg_step_matrix m;
-    uint32_t row_bytes, parts, n_slots, row_at, partial_at; /* in shared memory, behind the ring */
+    uint32_t row_bytes, row_stride; /* in memory; in a slot, in bytes */
+    uint32_t parts, tile_pairs, n_slots;
+    uint32_t row_at, partial_at; /* in shared memory, behind the ring: n, sums of warps */
 };
 
 /* Dims of pair i of a head. Those past n_rot are neighbours. */
@@ -74,40 +89,91 @@ static __device__ __forceinline__ uint2 row_of(const kg_step_matrix &m, uint32_t
 /* x plus what is pending, elements [i, i + 8) of the residual stream. */
 static __device__ __forceinline__ void load_pending(const kg_step_pending &p, enum kg_precision precision,
                                                     uint32_t n_in, uint32_t i, float (&x)[KG_VECTOR]) {
-#pragma unroll 4
-    for (uint32_t j = 0; j < p.n_used; j++) {
-        float v[KG_VECTOR];
-        kg_load_vector_any(p.rows, precision, (size_t)j * n_in + i, v);
-        const float weight = p.weights[j];
+    constexpr uint32_t AT_ONCE = 4;
+    for (uint32_t first = 0; first < p.n_used; first += AT_ONCE) {
+        float v[AT_ONCE][KG_VECTOR], weight[AT_ONCE];
 #pragma unroll
-        for (int e = 0; e < KG_VECTOR; e++) x[e] = fmaf(weight, v[e], x[e]);
+        for (uint32_t j = 0; j < AT_ONCE; j++) { /* past the last: it again, times 0 */
+            const uint32_t row = min(first + j, p.n_used - 1);
+            weight[j] = p.weights[row];
+            kg_load_vector_any(p.rows, precision, (size_t)row * n_in + i, v[j]);
+        }
+#pragma unroll
+        for (uint32_t j = 0; j < AT_ONCE; j++)
+            if (first + j < p.n_used) {
+#pragma unroll
+                for (int e = 0; e < KG_VECTOR; e++) x[e] = fmaf(weight[j], v[j][e], x[e]);
+            }
     }
 }
 
-/* x * norm_weight to shared memory, and 1 / sqrt(mean of squares + eps). All consumers call; the row is there for all. */
-static __device__ float normalise(const kg_step_matrix &m, float *row, float *sums) {
+/* The sum over all consumers, the same in each. */
+static __device__ __forceinline__ float sum_of_all(float x, float *sums) {
     const uint32_t warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
-    float squares = 0;
-    for (uint32_t i = threadIdx.x * KG_VECTOR; i < m.n_in; i += CONSUMERS * KG_VECTOR) {
-        float x[KG_VECTOR], w[KG_VECTOR];
-        kg_load_vector_any(m.x, m.x_precision, i, x);
-        kg_load_vector(m.norm_weight + i, w);
-        load_pending(m.pending, m.x_precision, m.n_in, i, x);
 #pragma unroll
-        for (int j = 0; j < KG_VECTOR; j++) {
-            squares = fmaf(x[j], x[j], squares);
-            w[j] *= x[j];
-        }
-        kg_store_vector(row + i, w);
-    }
-#pragma unroll
-    for (int mask = WARP / 2; mask > 0; mask /= 2) squares += __shfl_xor_sync(0xFFFFFFFFu, squares, mask);
-    if (lane == 0) sums[warp] = squares;
-    kg_persistent::named_barrier(1, CONSUMERS); /* the row and all warps' sums are written */
+    for (int mask = WARP / 2; mask > 0; mask /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, mask);
+    if (lane == 0) sums[warp] = x;
+    kg_persistent::named_barrier(CONSUMER_BARRIER, CONSUMERS); /* all warps' sums are written */
     float total = sums[0];
 #pragma unroll
     for (int w = 1; w < WARPS; w++) total += sums[w];
-    return __fdiv_rn(1.0f, __fsqrt_rn(__fdiv_rn(total, (float)m.n_in) + m.eps));
+    return total;
+}
+
+/* n as the products read it: float32, or float16 with the rest, times REST_SCALE, in a second row. */
+constexpr float REST_SCALE = 2048;
+
+template <bool TENSOR>
+static __device__ __forceinline__ void store_row(unsigned char *row, uint32_t n_in, uint32_t i,
+                                                 const float (&n)[KG_VECTOR]) {
+    if constexpr (TENSOR) {
+        float high[KG_VECTOR], rest[KG_VECTOR];
+#pragma unroll
+        for (int e = 0; e < KG_VECTOR; e++) {
+            high[e] = __half2float(__float2half_rn(n[e]));
+            rest[e] = (n[e] - high[e]) * REST_SCALE;
+        }
+        kg_store_vector(reinterpret_cast<__half *>(row) + i, high);
+        kg_store_vector(reinterpret_cast<__half *>(row) + n_in + i, rest);
+    } else {
+        kg_store_vector(reinterpret_cast<float *>(row) + i, n);
+    }
+}
+
+/* Waits for x, and brings n to shared memory: norm(x), or x. All consumers call; the row is there for all. */
+template <bool TENSOR>
+static __device__ __forceinline__ void make_row(const kg_step_matrix &m, unsigned char *row, float *sums) {
+    constexpr int VECTORS = TENSOR ? 1 : LANE_VECTORS;
+    float weight[VECTORS][KG_VECTOR], x[VECTORS][KG_VECTOR], squares = 0;
+    const auto at = [&](int v) { return (threadIdx.x + v * CONSUMERS) * KG_VECTOR; };
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++)
+        if (m.norm_weight && at(v) < m.n_in) kg_load_vector(m.norm_weight + at(v), weight[v]);
+    kg_dependency_wait(); /* x is there */
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++) {
+        if (at(v) >= m.n_in) continue;
+        kg_load_vector_any(m.x, m.x_precision, at(v), x[v]);
+        if (!m.norm_weight) {
+            store_row<TENSOR>(row, m.n_in, at(v), x[v]);
+            continue;
+        }
+        load_pending(m.pending, m.x_precision, m.n_in, at(v), x[v]);
+#pragma unroll
+        for (int e = 0; e < KG_VECTOR; e++) squares = fmaf(x[v][e], x[v][e], squares);
+    }
+    if (m.norm_weight) {
+        const float mean = __fdiv_rn(sum_of_all(squares, sums), (float)m.n_in);
+        const float inverse_rms = __fdiv_rn(1.0f, __fsqrt_rn(mean + m.eps));
+#pragma unroll
+        for (int v = 0; v < VECTORS; v++) {
+            if (at(v) >= m.n_in) continue;
+#pragma unroll
+            for (int e = 0; e < KG_VECTOR; e++) x[v][e] = x[v][e] * inverse_rms * weight[v][e];
+            store_row<TENSOR>(row, m.n_in, at(v), x[v]);
+        }
+    }
+    kg_persistent::named_barrier(CONSUMER_BARRIER, CONSUMERS); /* the row is there */
 }
 
 /* What f needs of a pair beside the sums; loaded by the thread that finishes it. */
@@ -139,6 +205,7 @@ static __device__ __forceinline__ void load_operands(const kg_step_matrix &m, ui
         for (uint32_t which = 0; which < 2; which++) {
             const size_t at = 2 * pair + which;
             o->y[which] = kg_load_any(m.y, m.y_precision, at);
+#pragma unroll 4
             for (uint32_t j = 0; j < m.pending.n_used; j++)
                 o->y[which] =
                     fmaf(m.pending.weights[j], kg_load_any(m.pending.rows, m.y_precision, j * n_out + at), o->y[which]);
@@ -180,64 +247,99 @@ static __device__ __forceinline__ void produce(const matrix_params &p, unsigned 
     const uint64_t policy = kg_persistent::read_once_policy();
     uint32_t slot = 0, parity = 1; /* of the use before */
     for (uint32_t pair = begin; pair < end; pair++) {
-        const unsigned full = kg_shared_address(&barriers.full[slot]), to = ring + slot * 2 * p.row_bytes;
+        const unsigned full = kg_shared_address(&barriers.full[slot]), to = ring + slot * 2 * p.row_stride;
         if (pair - begin >= p.n_slots) barrier_wait(kg_shared_address(&barriers.empty[slot]), parity);
         barrier_expect(full, 2 * p.row_bytes);
 #pragma unroll
         for (uint32_t which = 0; which < 2; which++) {
             const uint2 row = row_of<F>(p.m, pair, which);
-            copy_bulk(to + which * p.row_bytes, p.m.matrix[row.x].weight + (size_t)row.y * p.row_bytes, p.row_bytes,
+            copy_bulk(to + which * p.row_stride, p.m.matrix[row.x].weight + (size_t)row.y * p.row_bytes, p.row_bytes,
                       full, policy);
         }
         if (++slot == p.n_slots) slot = 0, parity ^= 1;
     }
 }
 
-/* Grid: blocks that share the pairs evenly. */
-template <typename W, enum kg_step_form F>
-static __global__ void __launch_bounds__(THREADS, 1) step_matrix_kernel(const __grid_constant__ matrix_params p) {
-    extern __shared__ __align__(16) unsigned char memory[];
-    __shared__ ring_barriers barriers;
-    __shared__ float squares[WARPS];
-    const uint32_t thread = threadIdx.x, warp = thread / WARP, lane = thread % WARP;
-    const uint32_t begin = (uint32_t)((uint64_t)p.m.n_pairs * blockIdx.x / gridDim.x),
-                   end = (uint32_t)((uint64_t)p.m.n_pairs * (blockIdx.x + 1) / gridDim.x);
-    if (thread < p.n_slots) {
-        barrier_init(kg_shared_address(&barriers.full[thread]), 1);
-        barrier_init(kg_shared_address(&barriers.empty[thread]), p.parts);
-        barrier_init_fence();
-    }
-    kg_dependents_start();
-    __syncthreads(); /* barriers are there */
-    if (warp == WARPS) {
-        if (lane == 0) produce<F>(p, kg_shared_address(memory), barriers, begin, end);
-        return;
-    }
-    pair_operands operands = {};
-    if (begin + thread < end) load_biases<F>(p.m, begin + thread, &operands);
-    kg_dependency_wait(); /* x is there, and whoever read y has done so */
-    if (begin + thread < end) load_operands<F>(p.m, begin + thread, &operands);
+/* Where a block's warps meet. */
+struct block_view {
+    unsigned char *ring, *row;
+    float *partial; /* (rows of the block, PARTIAL_STRIDE): a warp's sums */
+    const ring_barriers &barriers;
+    uint32_t begin, end; /* pairs */
+};
 
+/* Waits until the pair is there. */
+static __device__ __forceinline__ uint32_t slot_of_turn(const matrix_params &p, const block_view &b, uint32_t turn) {
+    const uint32_t slot = turn % p.n_slots;
+    barrier_wait(kg_shared_address(&b.barriers.full[slot]), turn / p.n_slots % 2);
+    return slot;
+}
+
+/* sums += COUNT times 16 columns, a step apart, of the rows at w (shared) by x. */
+template <int COUNT>
+static __device__ __forceinline__ void multiply_columns(float (&sums)[2][4], unsigned w, const __half *x, unsigned mask,
+                                                        uint32_t k) {
+    unsigned a[COUNT][4], b[COUNT][2];
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        const uint32_t at = k + i * WARPS * TILE_COLS;
+        kg_load_matrices_at(a[i], w + at * (unsigned)sizeof(__half));
+        b[i][0] = *reinterpret_cast<const unsigned *>(x + at) & mask;
+        b[i][1] = *reinterpret_cast<const unsigned *>(x + at + 8) & mask;
+    }
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) kg_mma_16x8x16(sums[i % 2], a[i], b[i][0], b[i][1]);
+}
+
+/* By tensor cores: a warp has every WARPSth 16 columns of all rows. */
+static __device__ __forceinline__ void multiply_tiles(const matrix_params &p, const block_view &b) {
+    const uint32_t warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, n = b.end - b.begin;
+    const uint32_t row = lane % 16, col = lane / 16 * 8; /* that the lane addresses */
+    const uint32_t part = lane / 4, n_parts = p.m.norm_weight ? 2 : 1;
+    const __half *x = reinterpret_cast<const __half *>(b.row) + min(part, n_parts - 1) * p.m.n_in + lane % 4 * 2;
+    const unsigned mask = part < n_parts ? 0xFFFFFFFFu : 0; /* other columns of x are zeros */
+    constexpr uint32_t AT_ONCE = 4, STEP = WARPS * TILE_COLS;
+    for (uint32_t first = 0; first < n; first += p.tile_pairs) {
+        const uint32_t pair = min(first + min(row / 2, p.tile_pairs - 1), n - 1);
+        const uint32_t slot = slot_of_turn(p, b, pair);
+        __syncwarp(); /* all lanes' pairs are there */
+        const unsigned w =
+            kg_shared_address(b.ring) + (slot * 2 + row % 2) * p.row_stride + col * (unsigned)sizeof(__half);
+        float sums[2][4] = {}; /* two chains: an instruction need not wait for the one before it */
+        uint32_t k = warp * TILE_COLS;
+        for (; k + (AT_ONCE - 1) * STEP < p.m.n_in; k += AT_ONCE * STEP) multiply_columns<AT_ONCE>(sums, w, x, mask, k);
+        for (; k < p.m.n_in; k += STEP) multiply_columns<1>(sums, w, x, mask, k);
+        float sum[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) sum[i] = sums[0][i] + sums[1][i];
+        if (lane % 4 == 0) {
+#pragma unroll
+            for (uint32_t half = 0; half < 2; half++) {
+                const uint32_t r = part + half * 8, at = first * 2 + r;
+                if (r < 2 * p.tile_pairs && at < 2 * n)
+                    b.partial[at * PARTIAL_STRIDE + warp] = fmaf(sum[2 * half + 1], 1 / REST_SCALE, sum[2 * half]);
+            }
+        }
+        __syncwarp(); /* all lanes have read */
+        if (lane < p.tile_pairs && first + lane < n)
+            barrier_arrive(kg_shared_address(&b.barriers.empty[(first + lane) % p.n_slots]));
+    }
+}
+
+/* By fused multiply-add: p.parts warps have a pair, and a lane keeps its chunks of n. */
+template <typename W>
+static __device__ __forceinline__ void multiply_pairs(const matrix_params &p, const block_view &b) {
+    const uint32_t warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
     const uint32_t part = warp % p.parts, group = warp / p.parts, n_groups = WARPS / p.parts;
     const uint32_t first = (part * WARP + lane) * KG_VECTOR, step = p.parts * WARP * KG_VECTOR;
-    float *row = reinterpret_cast<float *>(memory + p.row_at),
-          *partial = reinterpret_cast<float *>(memory + p.partial_at);
-    float inverse_rms = 1, x[LANE_CHUNKS][KG_VECTOR] = {};
-    if (p.m.norm_weight) {
-        inverse_rms = normalise(p.m, row, squares);
+    const float *row = reinterpret_cast<const float *>(b.row);
+    float x[LANE_CHUNKS][KG_VECTOR] = {};
 #pragma unroll
-        for (int k = 0; k < LANE_CHUNKS; k++)
-            if (first + k * step < p.m.n_in) kg_load_vector(row + first + k * step, x[k]);
-    } else {
-#pragma unroll
-        for (int k = 0; k < LANE_CHUNKS; k++)
-            if (first + k * step < p.m.n_in) kg_load_vector_any(p.m.x, p.m.x_precision, first + k * step, x[k]);
-    }
-
-    for (uint32_t turn = group; turn < end - begin; turn += n_groups) {
-        const uint32_t slot = turn % p.n_slots;
-        barrier_wait(kg_shared_address(&barriers.full[slot]), turn / p.n_slots % 2);
-        const W *w = reinterpret_cast<const W *>(memory + slot * 2 * p.row_bytes);
+    for (int k = 0; k < LANE_CHUNKS; k++)
+        if (first + k * step < p.m.n_in) kg_load_vector(row + first + k * step, x[k]);
+    for (uint32_t turn = group; turn < b.end - b.begin; turn += n_groups) {
+        const uint32_t slot = slot_of_turn(p, b, turn);
+        const unsigned char *w = b.ring + slot * 2 * p.row_stride;
         float sum[2] = {};
 #pragma unroll
         for (int k = 0; k < LANE_CHUNKS; k++) {
@@ -245,7 +347,7 @@ static __global__ void __launch_bounds__(THREADS, 1) step_matrix_kernel(const __
 #pragma unroll
             for (int which = 0; which < 2; which++) {
                 float v[KG_VECTOR];
-                kg_load_vector(w + which * p.m.n_in + first + k * step, v);
+                kg_load_vector(reinterpret_cast<const W *>(w + which * p.row_stride) + first + k * step, v);
 #pragma unroll
                 for (int e = 0; e < KG_VECTOR; e++) sum[which] = fmaf(x[k][e], v[e], sum[which]);
             }
@@ -256,64 +358,133 @@ static __global__ void __launch_bounds__(THREADS, 1) step_matrix_kernel(const __
             sum[1] += __shfl_xor_sync(0xFFFFFFFFu, sum[1], mask);
         }
         if (lane == 0) {
-            reinterpret_cast<float2 *>(partial)[turn * p.parts + part] = make_float2(sum[0], sum[1]);
-            barrier_arrive(kg_shared_address(&barriers.empty[slot])); /* the shuffles came after every lane's loads */
+            b.partial[2 * turn * PARTIAL_STRIDE + part] = sum[0];
+            b.partial[(2 * turn + 1) * PARTIAL_STRIDE + part] = sum[1];
+            barrier_arrive(kg_shared_address(&b.barriers.empty[slot])); /* the shuffles came after every lane's loads */
         }
     }
-    kg_persistent::named_barrier(1, CONSUMERS); /* all parts are there */
-    if (begin + thread >= end) return;
-    float2 sum = make_float2(0, 0);
-    for (uint32_t k = 0; k < p.parts; k++) {
-        const float2 part_sum = reinterpret_cast<const float2 *>(partial)[thread * p.parts + k];
-        sum.x += part_sum.x, sum.y += part_sum.y;
+}
+
+static __device__ __forceinline__ float sum_of_parts(const float *partial, uint32_t n_parts) {
+    float sum = partial[0];
+    for (uint32_t k = 1; k < n_parts; k++) sum += partial[k];
+    return sum;
+}
+
+/* A lane has every 32nd pair, and knows what it needs of the first before the sums are there. */
+template <enum kg_step_form F>
+static __device__ __forceinline__ void finish_pairs(const matrix_params &p, const block_view &b) {
+    const uint32_t first = b.begin + threadIdx.x % WARP;
+    pair_operands operands = {};
+    if (first < b.end) load_biases<F>(p.m, first, &operands);
+    kg_dependency_wait(); /* what f needs is there, and whoever read y has done so */
+    if (first < b.end) load_operands<F>(p.m, first, &operands);
+    kg_persistent::named_barrier(FINISH_BARRIER, CONSUMERS + WARP); /* all sums are there */
+    for (uint32_t pair = first; pair < b.end; pair += WARP) {
+        if (pair != first) {
+            load_biases<F>(p.m, pair, &operands);
+            load_operands<F>(p.m, pair, &operands);
+        }
+        const float *partial = b.partial + 2 * (pair - b.begin) * PARTIAL_STRIDE;
+        finish<F>(p.m, pair, operands, sum_of_parts(partial, p.parts) + operands.bias[0],
+                  sum_of_parts(partial + PARTIAL_STRIDE, p.parts) + operands.bias[1]);
     }
-    finish<F>(p.m, begin + thread, operands, fmaf(sum.x, inverse_rms, operands.bias[0]),
-              fmaf(sum.y, inverse_rms, operands.bias[1]));
+}
+
+/* Grid: blocks that share the pairs evenly. TENSOR: by tensor cores. */
+template <typename W, bool TENSOR, enum kg_step_form F>
+static __global__ void __launch_bounds__(TENSOR ? TENSOR_BOUND : THREADS, 1)
+    step_matrix_kernel(const __grid_constant__ matrix_params p) {
+    extern __shared__ __align__(16) unsigned char memory[];
+    __shared__ ring_barriers barriers;
+    __shared__ float squares[WARPS];
+    const uint32_t thread = threadIdx.x, warp = thread / WARP;
+    const block_view b = { memory,
+                           memory + p.row_at,
+                           reinterpret_cast<float *>(memory + p.partial_at),
+                           barriers,
+                           (uint32_t)((uint64_t)p.m.n_pairs * blockIdx.x / gridDim.x),
+                           (uint32_t)((uint64_t)p.m.n_pairs * (blockIdx.x + 1) / gridDim.x) };
+    if (thread < p.n_slots) {
+        barrier_init(kg_shared_address(&barriers.full[thread]), 1);
+        barrier_init(kg_shared_address(&barriers.empty[thread]), p.parts);
+        barrier_init_fence();
+    }
+    kg_dependents_start();
+    __syncthreads(); /* barriers are there */
+    if (warp == PRODUCER) {
+        if (thread % WARP == 0) produce<F>(p, kg_shared_address(memory), barriers, b.begin, b.end);
+        return;
+    }
+    if (warp == FINISHER) {
+        finish_pairs<F>(p, b);
+        return;
+    }
+    make_row<TENSOR>(p.m, b.row, squares);
+    if constexpr (TENSOR) multiply_tiles(p, b);
+    else multiply_pairs<W>(p, b);
+    kg_persistent::named_barrier(FINISH_BARRIER, CONSUMERS + WARP); /* all sums are there */
+}
+
+/* Whether tensor cores multiply. */
+static bool by_tensor_cores(enum kg_dtype dtype, enum kg_precision activations, uint32_t n_in) {
+    return dtype == KG_DTYPE_F16 && activations == KG_PRECISION_F16 && n_in % TILE_COLS == 0 && n_in <= MAX_TENSOR_IN;
 }
 
 struct plan {
-    uint32_t n_blocks, parts, n_slots, row_at, partial_at, shared_bytes;
+    bool tensor;
+    uint32_t n_blocks, row_bytes, row_stride, parts, tile_pairs, n_slots, row_at, partial_at, shared_bytes;
 };
 
-/* n_slots below MIN_SLOTS: it does not fit. */
-static struct plan plan_of(const struct kg_cuda_backend *cuda, enum kg_dtype dtype, uint32_t n_in, uint32_t n_pairs) {
-    struct plan plan = { std::min((uint32_t)cuda->n_sms, n_pairs), 1, 0, 0, 0, 0 };
+/* n_slots of 0: it does not fit. */
+static struct plan plan_of(const struct kg_cuda_backend *cuda, enum kg_dtype dtype, enum kg_precision activations,
+                           uint32_t n_in, uint32_t n_pairs) {
+    struct plan plan = {};
+    plan.n_blocks = std::min((uint32_t)cuda->n_sms, n_pairs);
     if (n_in > MAX_IN || n_pairs == 0 || cuda->compute_capability < 90) return plan;
-    while (plan.parts * WARP * LANE_CHUNKS * KG_VECTOR < n_in) plan.parts *= 2;
+    plan.tensor = by_tensor_cores(dtype, activations, n_in);
+    for (plan.parts = 1; plan.parts * WARP * LANE_CHUNKS * KG_VECTOR < n_in;) plan.parts *= 2;
+    if (plan.tensor) plan.parts = WARPS;
+    plan.row_bytes = n_in * (uint32_t)(dtype == KG_DTYPE_F16 ? sizeof(__half) : sizeof(float));
+    plan.row_stride = plan.row_bytes + ROW_PAD_BYTES;
     const uint32_t pairs = (n_pairs + plan.n_blocks - 1) / plan.n_blocks,
-                   slot_bytes = 2 * n_in * (dtype == KG_DTYPE_F16 ? sizeof(__half) : sizeof(float)),
-                   row_bytes = n_in * (uint32_t)sizeof(float), partial_bytes = pairs * plan.parts * sizeof(float2),
+                   n_bytes = n_in * (uint32_t)sizeof(float), /* or two of float16 */
+        partial_bytes = 2 * pairs * PARTIAL_STRIDE * (uint32_t)sizeof(float),
                    most = std::min<uint32_t>(SHARED_BYTES, cuda->shared_bytes - sizeof(ring_barriers) - 1024);
-    if (pairs > CONSUMERS || row_bytes + partial_bytes > most) return plan;
-    plan.n_slots = std::min({ (most - row_bytes - partial_bytes) / slot_bytes, pairs, (uint32_t)MAX_SLOTS });
+    if (n_bytes + partial_bytes > most) return plan;
+    plan.n_slots = std::min({ (most - n_bytes - partial_bytes) / (2 * plan.row_stride), pairs, (uint32_t)MAX_SLOTS });
     if (plan.n_slots < std::min((uint32_t)MIN_SLOTS, pairs)) plan.n_slots = 0;
-    plan.row_at = plan.n_slots * slot_bytes;
-    plan.partial_at = plan.row_at + row_bytes;
+    for (plan.tile_pairs = TILE_PAIRS; plan.tile_pairs > std::max(1u, plan.n_slots);) plan.tile_pairs /= 2;
+    plan.row_at = plan.n_slots * 2 * plan.row_stride;
+    plan.partial_at = plan.row_at + n_bytes;
     plan.shared_bytes = plan.partial_at + partial_bytes;
     return plan;
 }
 
-bool kg_step_matrix_fits(const struct kg_cuda_backend *cuda, enum kg_dtype dtype, uint32_t n_in, uint32_t n_pairs) {
-    return plan_of(cuda, dtype, n_in, n_pairs).n_slots > 0;
+bool kg_step_matrix_fits(const struct kg_cuda_backend *cuda, enum kg_dtype dtype, enum kg_precision activations,
+                         uint32_t n_in, uint32_t n_pairs) {
+    return plan_of(cuda, dtype, activations, n_in, n_pairs).n_slots > 0;
 }
 
-template <typename W>
+template <typename W, bool TENSOR>
 static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct plan &plan, const matrix_params &p,
                              struct kg_error *err) {
-    void (*const kernel)(matrix_params) = p.m.form == KG_STEP_QKV     ? step_matrix_kernel<W, KG_STEP_QKV>
-                                          : p.m.form == KG_STEP_GATED ? step_matrix_kernel<W, KG_STEP_GATED>
-                                                                      : step_matrix_kernel<W, KG_STEP_RESIDUAL>;
+    void (*const kernel)(matrix_params) = p.m.form == KG_STEP_QKV     ? step_matrix_kernel<W, TENSOR, KG_STEP_QKV>
+                                          : p.m.form == KG_STEP_GATED ? step_matrix_kernel<W, TENSOR, KG_STEP_GATED>
+                                                                      : step_matrix_kernel<W, TENSOR, KG_STEP_RESIDUAL>;
     return kg_launch_dependent(cuda, kernel, dim3(plan.n_blocks), THREADS, p, "decode step: matrix", err,
                                plan.shared_bytes);
 }
 
 enum kg_status kg_step_multiply(const struct kg_cuda_backend *cuda, const struct kg_step_matrix *m,
                                 struct kg_error *err) {
-    const struct plan plan = plan_of(cuda, m->dtype, m->n_in, m->n_pairs);
+    const struct plan plan = plan_of(cuda, m->dtype, m->activations, m->n_in, m->n_pairs);
     if (plan.n_slots == 0)
         return kg_fail(err, KG_ERR_INTERNAL, "decode step: %u pairs of rows of %u elements do not fit", m->n_pairs,
                        m->n_in);
-    const uint32_t row_bytes = m->n_in * (uint32_t)(m->dtype == KG_DTYPE_F16 ? sizeof(__half) : sizeof(float));
-    const matrix_params p = { *m, row_bytes, plan.parts, plan.n_slots, plan.row_at, plan.partial_at };
-    return m->dtype == KG_DTYPE_F16 ? launch<__half>(cuda, plan, p, err) : launch<float>(cuda, plan, p, err);
+    const matrix_params p = { *m,           plan.row_bytes, plan.row_stride, plan.parts, plan.tile_pairs,
+                              plan.n_slots, plan.row_at,    plan.partial_at };
+    if (plan.tensor) return launch<__half, true>(cuda, plan, p, err);
+    return m->dtype == KG_DTYPE_F16 ? launch<__half, false>(cuda, plan, p, err)
+                                    : launch<float, false>(cuda, plan, p, err);
 }

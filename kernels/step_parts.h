@@ -35,10 +35,11 @@ struct kg_step_heads {
 
 struct kg_step_matrix {
     struct {
-        const uint8_t *weight;  /* rows on 16 bytes, of whole vectors */
-        const float *bias;      /* NULL for none */
-    } matrix[KG_STEP_MATRICES]; /* QKV: q, k, v; GATED: gate, up */
-    enum kg_dtype dtype;        /* F16 or F32 */
+        const uint8_t *weight;     /* rows on 16 bytes, of whole vectors */
+        const float *bias;         /* NULL for none */
+    } matrix[KG_STEP_MATRICES];    /* QKV: q, k, v; GATED: gate, up */
+    enum kg_dtype dtype;           /* F16 or F32 */
+    enum kg_precision activations; /* x is of these, unless it is normalised */
     enum kg_step_form form;
     uint32_t n_in, n_pairs; /* of rows */
     const void *x;          /* (n_in) */
@@ -53,7 +54,8 @@ struct kg_step_matrix {
 };
 
 /* Whether the kernel takes n_pairs pairs of rows of n_in elements. */
-bool kg_step_matrix_fits(const struct kg_cuda_backend *cuda, enum kg_dtype dtype, uint32_t n_in, uint32_t n_pairs);
+bool kg_step_matrix_fits(const struct kg_cuda_backend *cuda, enum kg_dtype dtype, enum kg_precision activations,
+                         uint32_t n_in, uint32_t n_pairs);
 
 /* Enqueues it; what fits. */
 enum kg_status kg_step_multiply(const struct kg_cuda_backend *cuda, const struct kg_step_matrix *m,

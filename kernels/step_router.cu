@@ -3,10 +3,10 @@
  *     y = norm(x),   logits = y W^T + bias,   ids and weights of the largest logits as in router.cuh
  *
  * x (n_in) of the residual's precision, W (n_experts, n_in) of F16 or F32, row-major. Numerics as rmsnorm.cu and gemv.cuh:
- * y is rounded before it is multiplied; float32 sums, a lane's chunks of 8 in order, lanes by a butterfly, a row's 4 warps in
+ * y is rounded before it is multiplied; float32 sums, a lane's chunks of 8 in order, lanes by a butterfly, a row's 2 warps in
  * order, the bias.
  *
- * Map: one cluster of 8 blocks of 16 warps; each block normalises the row for itself, and has every eighth expert, four at a
+ * Map: one cluster of 8 blocks of 8 warps; each block normalises the row for itself, and has every eighth expert, four at a
  * time. A lane loads its first chunks of W before it waits for the launch before this one (dependent.cuh). The first block gets all
  * logits into its shared memory, and chooses. */
 #include "kernels/dependent.cuh"
@@ -24,8 +24,9 @@ using kg_sdpa_peer::cluster_rank;
 using kg_sdpa_peer::cluster_wait;
 using kg_sdpa_peer::peer_address;
 
-constexpr uint32_t CLUSTER = 8, N_WARPS = 16, THREADS = N_WARPS * KG_WARP, PARTS = 4, AT_ONCE = N_WARPS / PARTS;
-constexpr uint32_t STEP = PARTS * KG_WARP * KG_VECTOR, PRELOADED = 3;
+constexpr uint32_t CLUSTER = 8, N_WARPS = 8, THREADS = N_WARPS * KG_WARP, PARTS = 2, AT_ONCE = N_WARPS / PARTS;
+constexpr uint32_t BOUND = 576; /* registers as for so many threads: the launch before this one has the others */
+constexpr uint32_t STEP = PARTS * KG_WARP * KG_VECTOR, PRELOADED = 6, VECTORS = 2;
 
 static __device__ __forceinline__ void store_peer(float *p, unsigned rank, float x) {
 #if __CUDA_ARCH__ >= 900
@@ -35,35 +36,39 @@ static __device__ __forceinline__ void store_peer(float *p, unsigned rank, float
 #endif
 }
 
-/* The normalised row, rounded to y's precision, to `row`; the block's share of it to y. */
+/* Waits for x; the normalised row, rounded to y's precision, to `row`; the block's share of it to y. */
 static __device__ __forceinline__ void normalise(const kg_step_router &p, float *row, float *sums, uint32_t rank) {
-    float squares = 0;
-    for (uint32_t i = threadIdx.x * KG_VECTOR; i < p.n_in; i += THREADS * KG_VECTOR) {
-        float x[KG_VECTOR];
-        kg_load_vector_any(p.x, p.x_precision, i, x);
-        kg_store_vector(row + i, x);
+    float weight[VECTORS][KG_VECTOR], x[VECTORS][KG_VECTOR], squares = 0;
+    const auto at = [&](uint32_t v) { return (threadIdx.x + v * THREADS) * KG_VECTOR; };
 #pragma unroll
-        for (int j = 0; j < KG_VECTOR; j++) squares = fmaf(x[j], x[j], squares);
+    for (uint32_t v = 0; v < VECTORS; v++)
+        if (at(v) < p.n_in) kg_load_vector(p.norm_weight + at(v), weight[v]);
+    kg_dependency_wait(); /* x is there, and whoever read y, ids and weights has done so */
+#pragma unroll
+    for (uint32_t v = 0; v < VECTORS; v++) {
+        if (at(v) >= p.n_in) continue;
+        kg_load_vector_any(p.x, p.x_precision, at(v), x[v]);
+#pragma unroll
+        for (int j = 0; j < KG_VECTOR; j++) squares = fmaf(x[v][j], x[v][j], squares);
     }
     const float mean = __fdiv_rn(kg_block_reduce<kg_sum>(squares, sums), (float)p.n_in);
     const float scale = __fdiv_rn(1.0f, __fsqrt_rn(mean + p.eps));
-    for (uint32_t i = threadIdx.x * KG_VECTOR; i < p.n_in; i += THREADS * KG_VECTOR) { /* what it has stored itself */
-        float x[KG_VECTOR], w[KG_VECTOR];
-        kg_load_vector(row + i, x);
-        kg_load_vector(p.norm_weight + i, w);
+#pragma unroll
+    for (uint32_t v = 0; v < VECTORS; v++) {
+        if (at(v) >= p.n_in) continue;
 #pragma unroll
         for (int j = 0; j < KG_VECTOR; j++) {
-            x[j] = x[j] * scale * w[j];
-            if (p.y_precision == KG_PRECISION_F16) x[j] = __half2float(__float2half_rn(x[j]));
+            x[v][j] = x[v][j] * scale * weight[v][j];
+            if (p.y_precision == KG_PRECISION_F16) x[v][j] = __half2float(__float2half_rn(x[v][j]));
         }
-        kg_store_vector(row + i, x);
-        if (i / KG_VECTOR % CLUSTER != rank) continue;
-        if (p.y_precision == KG_PRECISION_F16) kg_store_vector(static_cast<__half *>(p.y) + i, x);
-        else kg_store_vector(static_cast<float *>(p.y) + i, x);
+        kg_store_vector(row + at(v), x[v]);
+        if (at(v) / KG_VECTOR % CLUSTER != rank) continue;
+        if (p.y_precision == KG_PRECISION_F16) kg_store_vector(static_cast<__half *>(p.y) + at(v), x[v]);
+        else kg_store_vector(static_cast<float *>(p.y) + at(v), x[v]);
     }
 }
 
-template <typename W> static __global__ void __launch_bounds__(THREADS, 1) step_router_kernel(const kg_step_router p) {
+template <typename W> static __global__ void __launch_bounds__(BOUND, 1) step_router_kernel(const kg_step_router p) {
     extern __shared__ __align__(16) float row[];
     __shared__ float sums[KG_MAX_WARPS], partial[2][N_WARPS], logits[KG_ROUTER_MAX_EXPERTS];
     const uint32_t rank = cluster_rank(), warp = threadIdx.x / KG_WARP, lane = threadIdx.x % KG_WARP;
@@ -78,7 +83,6 @@ template <typename W> static __global__ void __launch_bounds__(THREADS, 1) step_
         if (first + k * STEP < p.n_in) raw[k].load(weight_of(expert_of(0)) + first + k * STEP);
     kg_dependents_start();
     cluster_arrive();
-    kg_dependency_wait(); /* x is there, and whoever read y, ids and weights has done so */
     normalise(p, row, sums, rank);
     cluster_wait();  /* all blocks run: their shared memory is there */
     __syncthreads(); /* the row is there */
@@ -121,7 +125,7 @@ template <typename W> static __global__ void __launch_bounds__(THREADS, 1) step_
 }
 
 bool kg_step_router_fits(const struct kg_cuda_backend *cuda, const struct kg_weight *weight) {
-    const uint32_t most_in = 40 * 1024 / sizeof(float);
+    const uint32_t most_in = THREADS * VECTORS * KG_VECTOR;
     return cuda->compute_capability >= 90 && (weight->dtype == KG_DTYPE_F16 || weight->dtype == KG_DTYPE_F32) &&
            weight->n_cols % KG_VECTOR == 0 && kg_vector_aligned(weight->data) && weight->n_cols <= most_in;
 }

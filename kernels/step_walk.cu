@@ -45,6 +45,7 @@ static struct kg_step_matrix matrix_of(const struct walk &w, enum kg_step_form f
     struct kg_step_matrix m = {};
     m.form = form;
     m.dtype = w.dtype;
+    m.activations = w.activations;
     m.n_in = weight->n_cols;
     m.matrix[0] = { static_cast<const uint8_t *>(weight->data), bias };
     return m;
@@ -325,13 +326,16 @@ static bool table_is_original(const struct kg_backend_ops *ops) {
 }
 
 /* Of n_pairs pairs of rows. */
-static bool is_one(const struct kg_cuda_backend *cuda, const struct kg_weight *w, uint32_t n_pairs,
-                   enum kg_dtype dtype) {
-    return w->dtype == dtype && kg_dequant::rows_are_whole(w) && kg_step_matrix_fits(cuda, dtype, w->n_cols, n_pairs);
+static bool is_one(const struct kg_cuda_backend *cuda, const struct kg_weight *w, uint32_t n_pairs, enum kg_dtype dtype,
+                   enum kg_precision activations) {
+    return w->dtype == dtype && kg_dequant::rows_are_whole(w) &&
+           kg_step_matrix_fits(cuda, dtype, activations, w->n_cols, n_pairs);
 }
 
-static bool matrices_are(const struct kg_cuda_backend *cuda, const struct kg_model_weights *weights,
-                         const struct kg_model_config *c, enum kg_dtype dtype) {
+static bool matrices_are(const struct kg_cuda_backend *cuda, const struct kg_decode_step_args *args,
+                         enum kg_dtype dtype) {
+    const struct kg_model_weights *weights = args->weights;
+    const struct kg_model_config *c = args->config;
     const uint32_t qkv_pairs = (c->n_heads + 2 * c->n_kv_heads) * (c->head_dim / 2);
     for (uint32_t i = 0; i < c->n_layers; i++) {
         const struct kg_layer_weights *l = &weights->layers[i];
@@ -349,7 +353,7 @@ static bool matrices_are(const struct kg_cuda_backend *cuda, const struct kg_mod
             { &l->down, c->n_embd / 2, c->ffn != KG_FFN_EXPERTS },
         };
         for (const auto &one : all)
-            if (one.wanted && !is_one(cuda, one.weight, one.n_pairs, dtype)) return false;
+            if (one.wanted && !is_one(cuda, one.weight, one.n_pairs, dtype, args->activations)) return false;
     }
     return true;
 }
@@ -361,6 +365,5 @@ bool kg_cuda_step_can_walk(const struct kg_cuda_backend *cuda, const struct kg_d
                                  kg_precision_bytes(kg_residual_precision(c, args->activations)); /* of `projected` */
     return table_is_original(cuda->base.ops) && (dtype == KG_DTYPE_F16 || dtype == KG_DTYPE_F32) &&
            c->norm == KG_NORM_RMS && c->ffn != KG_FFN_GELU && c->rope_pairing != KG_ROPE_NONE && !c->has_positions &&
-           c->head_dim % 2 == 0 && c->n_rot / 2 * sizeof(float2) <= turns_bytes &&
-           matrices_are(cuda, args->weights, c, dtype);
+           c->head_dim % 2 == 0 && c->n_rot / 2 * sizeof(float2) <= turns_bytes && matrices_are(cuda, args, dtype);
 }

@@ -6,6 +6,7 @@
 #include "model/hf_folder.h"
 #include "model/vocab_source.h"
 #include "tokenizer/tokenizer.h"
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,31 +93,81 @@ static enum kg_status special_id(const struct kg_vocab_source *s, const char *na
     return KG_OK;
 }
 
-static enum kg_status write_ids(struct kg_gguf_writer *w, const struct kg_vocab_source *s, int32_t *eos_id,
-                                struct kg_error *err) {
-    static const struct {
-        const char *name, *id_name, *key;
-    } IDS[] = {
-        { "bos_token", "bos_token_id", KEY("bos_token_id") },
-        { "eos_token", "eos_token_id", KEY("eos_token_id") },
-        { "pad_token", "pad_token_id", KEY("padding_token_id") },
-        { "unk_token", "unk_token_id", KEY("unknown_token_id") },
-    };
-    for (size_t i = 0; i < KG_COUNT_OF(IDS); i++) {
-        int32_t id;
-        const enum kg_status status = special_id(s, IDS[i].name, IDS[i].id_name, &id, err);
-        if (status != KG_OK) return status;
-        if (id >= 0) kg_gguf_writer_u32(w, IDS[i].key, (uint32_t)id);
-        if (strcmp(IDS[i].name, "eos_token") == 0) *eos_id = id;
-    }
-    static const struct {
-        const char *name, *key;
-    } FLAGS[] = { { "add_bos_token", KEY("add_bos_token") }, { "add_eos_token", KEY("add_eos_token") } };
-    for (size_t i = 0; i < KG_COUNT_OF(FLAGS); i++) {
-        const json_t *flag = json_object_get(s->tokenizer_config, FLAGS[i].name);
-        if (json_is_boolean(flag)) kg_gguf_writer_bool(w, FLAGS[i].key, json_is_true(flag));
+/* The tokens that tokenizer.json's post_processor puts before and behind a text; -1: none. */
+struct affixes {
+    bool stated; /* false: the file has no post_processor */
+    int32_t ids[2];
+};
+
+static enum kg_status read_template(const struct kg_vocab_source *s, const json_t *single, struct affixes *a,
+                                    struct kg_error *err) {
+    const size_t n = json_array_size(single);
+    for (size_t end = 0; end < 2 && n > 1; end++) {
+        const json_t *item = json_array_get(single, end == 0 ? 0 : n - 1);
+        const char *text = json_string_value(json_object_get(json_object_get(item, "SpecialToken"), "id"));
+        if (!text) continue;
+        a->ids[end] = kg_text_map_find(&s->by_text, (struct kg_str){ text, strlen(text) });
+        if (a->ids[end] < 0)
+            return kg_fail(err, KG_ERR_FORMAT, "%s/tokenizer.json: the post_processor's '%s' is no token", s->dir,
+                           kg_quote(text, strlen(text)).text);
     }
     return KG_OK;
+}
+
+/* One processor, or a Sequence of them. */
+static enum kg_status read_affixes(const struct kg_vocab_source *s, struct affixes *a, struct kg_error *err) {
+    const json_t *processor = json_object_get(s->tokenizer, "post_processor");
+    const json_t *list = json_object_get(processor, "processors");
+    const size_t n = json_is_array(list) ? json_array_size(list) : 1;
+    *a = (struct affixes){ .ids = { -1, -1 } };
+    if (!processor || json_is_null(processor)) return KG_OK;
+    a->stated = true;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *item = json_is_array(list) ? json_array_get(list, i) : processor;
+        const char *type = json_string_value(json_object_get(item, "type"));
+        if (type && strcmp(type, "ByteLevel") == 0) continue; /* of offsets alone */
+        if (!type || strcmp(type, "TemplateProcessing") != 0)
+            return kg_fail(err, KG_ERR_UNSUPPORTED,
+                           "%s/tokenizer.json: the post_processor '%s' is not one kigo can convert", s->dir,
+                           type ? kg_quote(type, strlen(type)).text : "(no type)");
+        const enum kg_status status = read_template(s, json_object_get(item, "single"), a, err);
+        if (status != KG_OK) return status;
+    }
+    return KG_OK;
+}
+
+static enum kg_status write_ids(struct kg_gguf_writer *w, const struct kg_vocab_source *s, int32_t *eos_id,
+                                struct kg_error *err) {
+    /* flag_key: whether texts begin or end with it */
+    static const struct {
+        const char *name, *id_name, *key, *flag, *flag_key;
+    } IDS[] = {
+        { "bos_token", "bos_token_id", KEY("bos_token_id"), "add_bos_token", KEY("add_bos_token") },
+        { "eos_token", "eos_token_id", KEY("eos_token_id"), "add_eos_token", KEY("add_eos_token") },
+        { "pad_token", "pad_token_id", KEY("padding_token_id"), NULL, NULL },
+        { "unk_token", "unk_token_id", KEY("unknown_token_id"), NULL, NULL },
+    };
+    struct affixes affixes;
+    enum kg_status status = read_affixes(s, &affixes, err);
+    for (size_t i = 0; i < KG_COUNT_OF(IDS) && status == KG_OK; i++) {
+        int32_t id;
+        status = special_id(s, IDS[i].name, IDS[i].id_name, &id, err);
+        if (status != KG_OK) break;
+        /* tokenizer_config.json has the last word, as transformers makes the post_processor anew by it. */
+        const json_t *flag = IDS[i].flag ? json_object_get(s->tokenizer_config, IDS[i].flag) : NULL;
+        const bool by_file = IDS[i].flag && !json_is_boolean(flag) && affixes.stated;
+        const int32_t affix = by_file ? affixes.ids[i] : -1;
+        if (id < 0) id = affix;
+        if (affix >= 0 && affix != id)
+            return kg_fail(err, KG_ERR_UNSUPPORTED,
+                           "%s/tokenizer.json: the post_processor adds token %" PRId32 ", but the %s is %" PRId32,
+                           s->dir, affix, IDS[i].name, id);
+        if (id >= 0) kg_gguf_writer_u32(w, IDS[i].key, (uint32_t)id);
+        if (by_file || json_is_boolean(flag))
+            kg_gguf_writer_bool(w, IDS[i].flag_key, by_file ? affix >= 0 : json_is_true(flag));
+        if (strcmp(IDS[i].name, "eos_token") == 0) *eos_id = id;
+    }
+    return status;
 }
 
 /* A file of its own comes first; else a text, or the "default" one of a list of named ones. */

@@ -15,7 +15,7 @@
 /* Texts put into a tokenizer.json whose vocabulary is the 256 bytes, "he", "ll" and "hell". NULL: as a plain file has
  * them; "" leaves the member out. */
 struct source {
-    const char *type, *vocab_extra, *merges, *model_extra, *normalizer, *pre_tokenizer, *added;
+    const char *type, *vocab_extra, *merges, *model_extra, *normalizer, *pre_tokenizer, *added, *post_processor;
     const char *whole;                             /* instead of all that */
     const char *tokenizer_config, *config, *jinja; /* NULL: no such file */
 };
@@ -29,6 +29,9 @@ struct source {
     "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" regex                    \
     "\"},\"behavior\":\"" behavior "\",\"invert\":false},{\"type\":\"ByteLevel\",\"add_prefix_space\":false,"          \
     "\"use_regex\":false}]}"
+#define TEMPLATE(first, last)                                                                                          \
+    "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"" first                                  \
+    "\"}},{\"Sequence\":{\"id\":\"A\"}},{\"SpecialToken\":{\"id\":\"" last "\"}}]}"
 #define ADDED(id, text, special, more)                                                                                 \
     "{\"id\":" id ",\"content\":\"" text "\",\"special\":" special ",\"lstrip\":false,\"rstrip\":false" more "}"
 
@@ -47,6 +50,7 @@ static void tokenizer_json(const struct source *s, struct kg_buffer *out) {
     member(out, "added_tokens", s->added, "[]");
     member(out, "normalizer", s->normalizer, "null");
     member(out, "pre_tokenizer", s->pre_tokenizer, BYTE_LEVEL);
+    member(out, "post_processor", s->post_processor, "null");
     kg_buffer_puts(out, ",\"model\":{\"dropout\":null");
     member(out, "type", s->type, "\"BPE\"");
     member(out, "merges", s->merges, "[\"h e\",\"l l\",\"he ll\"]");
@@ -136,6 +140,15 @@ static const struct bad_source BAD[] = {
     { "id_is_text", { .vocab_extra = ",\"x1\":\"5\"" }, KG_ERR_FORMAT, "'x1'" },
     { "two_tokens_one_id", { .vocab_extra = ",\"x1\":258" }, KG_ERR_FORMAT, "id 258" },
     { "one_token_two_ids", { .added = "[" ADDED("300", "hell", "true", "") "]" }, KG_ERR_FORMAT, "'hell'" },
+    { "template_of_no_token", { .post_processor = TEMPLATE("zz", "he") }, KG_ERR_FORMAT, "'zz' is no token" },
+    { "template_begins_with_another",
+      { .post_processor = TEMPLATE("hell", "he"), .config = "{\"bos_token_id\":257}" },
+      KG_ERR_UNSUPPORTED,
+      "adds token 258, but the bos_token is 257" },
+    { "post_processor_unknown",
+      { .post_processor = "{\"type\":\"RobertaProcessing\"}" },
+      KG_ERR_UNSUPPORTED,
+      "'RobertaProcessing'" },
     { "added_no_list", { .added = "{\"id\":259}" }, KG_ERR_FORMAT, "added_tokens is no list" },
     { "added_without_content", { .added = "[{\"id\":259}]" }, KG_ERR_FORMAT, "added_tokens[0]" },
     { "added_strips_blanks",
@@ -380,6 +393,45 @@ static void tokens_before_merges(struct kg_record *rec, const void *arg) {
     }
 }
 
+/* What stands before a text by tokenizer.json alone, unless tokenizer_config.json says otherwise. */
+static void first_and_last_by_template(struct kg_record *rec, const void *arg) {
+    /* In one folder: files stay for the rows below. */
+    static const struct {
+        struct source source;
+        int bos, eos; /* whether they are added; -1: no key */
+        uint32_t bos_id;
+    } ROWS[] = {
+        { { .post_processor = TEMPLATE("hell", "he") }, 1, 1, 258 },
+        { { .post_processor = "{\"type\":\"Sequence\",\"processors\":[" BYTE_LEVEL "," TEMPLATE("hell", "he") "]}" },
+          1,
+          1,
+          258 },
+        { { .post_processor = BYTE_LEVEL, .config = "{\"bos_token_id\":257}" }, 0, 0, 257 },
+        { { .config = "{\"bos_token_id\":257}" }, -1, -1, 257 },
+        { { .post_processor = TEMPLATE("hell", "he"),
+            .tokenizer_config = "{\"add_bos_token\":false,\"bos_token\":\"ll\"}" },
+          0,
+          1,
+          257 },
+    };
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
+        struct kg_vocab_summary summary;
+        struct kg_gguf *g = convert_good(rec, &ROWS[i].source, &summary);
+        static const char *const KEYS[] = { "tokenizer.ggml.add_bos_token", "tokenizer.ggml.add_eos_token" };
+        const int want[] = { ROWS[i].bos, ROWS[i].eos };
+        for (size_t k = 0; k < KG_COUNT_OF(KEYS); k++) {
+            bool added = false;
+            ck_assert_int_eq(kg_gguf_find_key(g, KEYS[k]) != NULL, want[k] >= 0);
+            if (want[k] < 0) continue;
+            ck_assert_int_eq(kg_gguf_get_bool(g, KEYS[k], &added, NULL), KG_OK);
+            ck_assert_int_eq(added, want[k]);
+        }
+        expect_u32(g, "tokenizer.ggml.bos_token_id", ROWS[i].bos_id);
+        kg_gguf_close(g);
+    }
+}
+
 /* A conversion that fails leaves the file of an earlier one as it was. */
 static void failure_keeps_the_old_file(struct kg_record *rec, const void *arg) {
     struct kg_vocab_summary summary;
@@ -413,6 +465,7 @@ static void build(struct kg_case_list *list) {
         { "tokenizer_json_alone", tokenizer_json_alone },
         { "ids_from_config", ids_from_config },
         { "merges_as_pairs", merges_as_pairs },
+        { "first_and_last_by_template", first_and_last_by_template },
         { "tokens_before_merges", tokens_before_merges },
         { "kind_by_pattern_and_normalizer", kind_by_pattern_and_normalizer },
         { "default_template_of_a_list", default_template_of_a_list },

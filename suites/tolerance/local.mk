@@ -5,6 +5,7 @@ libkigosuite_a_SOURCES += \
 	suites/tolerance/mxfp4_draws.c suites/tolerance/mxfp4_draws.h \
 	suites/tolerance/mxfp4_float64.c suites/tolerance/mxfp4_float64.h suites/tolerance/mxfp4_judge.c \
 	suites/tolerance/mxfp4_forms.c suites/tolerance/mxfp4_forms.h \
+	suites/tolerance/mxfp4_noise.c suites/tolerance/mxfp4_noise.h \
 	suites/tolerance/mxfp4_values.c suites/tolerance/mxfp4_values.h \
 	suites/tolerance/layer_walk.c suites/tolerance/layer_walk.h \
 	suites/tolerance/op_attention.c suites/tolerance/op_experts.c suites/tolerance/op_swiglu.c \

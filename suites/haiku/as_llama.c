@@ -29,7 +29,8 @@ static void *interleave_heads(const struct kg_gguf_tensor *tensor, uint64_t n_ro
     return to;
 }
 
-enum kg_status kg_haiku_write_as_llama(const char *from, const char *to, struct kg_error *err) {
+enum kg_status kg_haiku_write_as_llama(const char *from, const char *to, const char *turned_tensors,
+                                       struct kg_error *err) {
     struct kg_gguf *gguf = NULL;
     struct kg_gguf_writer *w = NULL;
     void **turned = NULL;
@@ -44,7 +45,7 @@ enum kg_status kg_haiku_write_as_llama(const char *from, const char *to, struct 
     for (size_t i = 0; status == KG_OK && i < kg_gguf_n_tensors(gguf); i++) {
         const struct kg_gguf_tensor *tensor = kg_gguf_tensor_at(gguf, i);
         char *name = kg_xstrndup(tensor->name.data, tensor->name.len);
-        if (fnmatch("blk.*.attn_[qk].*", name, 0) == 0)
+        if (fnmatch(turned_tensors, name, 0) == 0)
             turned[i] = interleave_heads(tensor, tensor->dims[tensor->n_dims - 1], n_embd / n_heads);
         status = kg_gguf_writer_tensor(w, name, tensor->dtype, tensor->n_dims, tensor->dims,
                                        turned[i] ? turned[i] : tensor->data, err);

@@ -6,6 +6,9 @@
 
 #include <kigo/status.h>
 
-KG_WARN_UNUSED enum kg_status kg_haiku_write_as_llama(const char *from, const char *to, struct kg_error *err);
+/* Of the permutation, a glob of the tensors it is for: KG_LLAMA_TURNED for a right file. */
+#define KG_LLAMA_TURNED "blk.*.attn_[qk].*"
+KG_WARN_UNUSED enum kg_status kg_haiku_write_as_llama(const char *from, const char *to, const char *turned_tensors,
+                                                      struct kg_error *err);
 
 #endif

@@ -1,4 +1,5 @@
 /* The judge of FT-050 can refuse: spoilt weights and pretenders, by the very judgement that passes the fixture. */
+#include "suites/haiku/as_llama.h"
 #include "suites/haiku/corrupt.h"
 #include "suites/haiku/minute_words.h"
 #include "suites/haiku/stage.h"
@@ -9,8 +10,8 @@
 
 struct corrupt_row {
     const char *name, *glob;
-    kg_spoil_fn spoil;
-    size_t n_tensors; /* spoilt; 0: at least one */
+    kg_spoil_fn spoil; /* NULL: the file as llama, of whose tensors only the glob's rows are in llama's order */
+    size_t n_tensors;  /* spoilt; 0: at least one */
 };
 static const struct corrupt_row CORRUPTIONS[] = {
     { "ffn_of_a_layer_shuffled_is_refused", "blk.1.ffn_[gud]*.weight", kg_spoil_shuffle, 3 },
@@ -19,6 +20,9 @@ static const struct corrupt_row CORRUPTIONS[] = {
     { "embedding_halves_exchanged_are_refused", "token_embd.weight", kg_spoil_swap_halves, 1 },
     { "value_heads_exchanged_are_refused", "blk.2.attn_v.weight", kg_spoil_swap_halves, 1 },
     { "output_projection_negated_is_refused", "blk.3.attn_output.weight", kg_spoil_negate_f16, 1 },
+    { "llama_rows_in_halves_are_refused", "none", NULL, 0 },
+    { "llama_keys_in_halves_are_refused", "blk.*.attn_q.*", NULL, 0 },
+    { "llama_biases_in_halves_are_refused", "blk.*.attn_[qk].weight", NULL, 0 },
 };
 
 /* The very judgement that passes the fixture fails its spoilt copy: by logits always; how many poems broke is recorded. */
@@ -34,9 +38,11 @@ static void corrupted_weights(struct kg_record *rec, const void *arg) {
     int n_poems = 0;
     char path[1024];
     snprintf(path, sizeof path, "%s/spoilt.gguf", kg_scratch_dir(rec));
-    kg_must(kg_model_corrupt(kg_fixture_path(KG_HAIKU_MODEL), path, row->glob, row->spoil, &n_spoilt, &err), &err);
-    ck_assert_msg(row->n_tensors ? n_spoilt == row->n_tensors : n_spoilt > 0, "%zu tensors match %s", n_spoilt,
-                  row->glob);
+    if (row->spoil) {
+        kg_must(kg_model_corrupt(kg_fixture_path(KG_HAIKU_MODEL), path, row->glob, row->spoil, &n_spoilt, &err), &err);
+        ck_assert_msg(row->n_tensors ? n_spoilt == row->n_tensors : n_spoilt > 0, "%zu tensors match %s", n_spoilt,
+                      row->glob);
+    } else kg_must(kg_haiku_write_as_llama(kg_fixture_path(KG_HAIKU_MODEL), path, row->glob, &err), &err);
     kg_must(kg_engine_poet_open(KG_HAIKU_TARGETS[a->target].backend, stage->engine.precision, path, &spoilt, &err),
             &err);
     const struct kg_poet poet = kg_engine_poet(&spoilt);

@@ -32,8 +32,11 @@ enum {
     PHI3 = KG_ARCH_PHI3,
     OSS = KG_ARCH_GPT_OSS,
     GPT2 = KG_ARCH_GPT2,
-    SPLIT = QWEN2 | LLAMA | OSS /* q, k, v apart */
+    NOT_GPT2 = ALL & ~GPT2
 };
+
+/* q, k and v of a layer are one tensor or three, but for gpt2, whose are one. What the first layer has, every layer has. */
+enum qkv_form { EITHER_FORM, FUSED, APART };
 
 #define WHOLE(type, field)                                                                                             \
     {                                                                                                                  \
@@ -58,13 +61,18 @@ static const struct rule MODEL_RULES[] = {
 static const struct rule LAYER_RULES[] = {
     { "attn_norm.weight", true, { EMBD }, ALL, 0, LAYER(attn_norm) },
     { "attn_norm.bias", true, { EMBD }, GPT2, 0, LAYER(attn_norm_bias) },
-    { "attn_qkv.weight", false, { EMBD, QKV }, PHI3 | GPT2, 0, { PART(q, Q), PART(k, KV), PART(v, KV) } },
-    { "attn_qkv.bias", true, { QKV }, GPT2, 0, { PART(q_bias, Q), PART(k_bias, KV), PART(v_bias, KV) } },
-    { "attn_q.weight", false, { EMBD, Q }, SPLIT, 0, LAYER(q) },
+    { "attn_qkv.weight", false, { EMBD, QKV }, ALL, 0, { PART(q, Q), PART(k, KV), PART(v, KV) } },
+    { "attn_qkv.bias",
+      true,
+      { QKV },
+      QWEN2 | OSS | GPT2,
+      LLAMA,
+      { PART(q_bias, Q), PART(k_bias, KV), PART(v_bias, KV) } },
+    { "attn_q.weight", false, { EMBD, Q }, NOT_GPT2, 0, LAYER(q) },
     { "attn_q.bias", true, { Q }, QWEN2 | OSS, LLAMA, LAYER(q_bias) },
-    { "attn_k.weight", false, { EMBD, KV }, SPLIT, 0, LAYER(k) },
+    { "attn_k.weight", false, { EMBD, KV }, NOT_GPT2, 0, LAYER(k) },
     { "attn_k.bias", true, { KV }, QWEN2 | OSS, LLAMA, LAYER(k_bias) },
-    { "attn_v.weight", false, { EMBD, KV }, SPLIT, 0, LAYER(v) },
+    { "attn_v.weight", false, { EMBD, KV }, NOT_GPT2, 0, LAYER(v) },
     { "attn_v.bias", true, { KV }, QWEN2 | OSS, LLAMA, LAYER(v_bias) },
     { "attn_output.weight", false, { Q, EMBD }, ALL, 0, LAYER(attn_out) },
     { "attn_output.bias", true, { EMBD }, OSS | GPT2, LLAMA, LAYER(attn_out_bias) },
@@ -99,6 +107,7 @@ struct loader {
     struct kg_model_weights *weights;
     bool *consumed;        /* by index of the file's tensors */
     unsigned architecture; /* its bit */
+    enum qkv_form qkv_form;
     uint64_t side[N_SIDES];
     uint64_t done_bytes, total_bytes;
     struct kg_error *err;
@@ -250,10 +259,25 @@ static enum presence presence_of(const struct loader *in, const struct rule *rul
     return rule->optional & in->architecture ? OPTIONAL : ABSENT;
 }
 
+/* Of which form the rule's tensor is: by the rows it has. */
+static enum qkv_form form_of(const struct rule *rule) {
+    const enum side rows = rule->sides[rule->is_vector ? 0 : 1];
+    if (rows == QKV) return FUSED;
+    return rows == Q || rows == KV ? APART : EITHER_FORM;
+}
+
+/* The form that the file has; of neither, the one that the architecture's converters write. */
+static enum qkv_form find_form(const struct loader *in) {
+    if (in->architecture & GPT2 || kg_gguf_find_tensor(in->gguf, "blk.0.attn_qkv.weight")) return FUSED;
+    if (kg_gguf_find_tensor(in->gguf, "blk.0.attn_q.weight")) return APART;
+    return in->architecture & PHI3 ? FUSED : APART;
+}
+
 /* What the first layer has of optional tensors, every layer has. */
 static enum presence layer_presence(const struct loader *in, const struct rule *rule) {
     char name[96];
     const enum presence presence = presence_of(in, rule);
+    if (form_of(rule) != EITHER_FORM && form_of(rule) != in->qkv_form) return ABSENT;
     snprintf(name, sizeof name, "blk.0.%s", rule->name);
     if (presence != OPTIONAL) return presence;
     return kg_gguf_find_tensor(in->gguf, name) ? REQUIRED : ABSENT;
@@ -323,6 +347,7 @@ enum kg_status kg_weights_load(const struct kg_gguf *gguf, const struct kg_model
         .err = err,
     };
     measure_sides(config, in.side);
+    in.qkv_form = find_form(&in);
     for (size_t i = 0; i < n_tensors; i++) {
         in.total_bytes += kg_gguf_tensor_at(gguf, i)->size_bytes;
         weights->n_params += kg_gguf_tensor_at(gguf, i)->n_elems;

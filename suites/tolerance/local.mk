@@ -62,3 +62,5 @@ check_PROGRAMS += suites/tolerance/test_mxfp4_models
 suites_tolerance_test_mxfp4_models_SOURCES = suites/tolerance/test_mxfp4_models.c
 check_PROGRAMS += suites/tolerance/test_mxfp4_memory
 suites_tolerance_test_mxfp4_memory_SOURCES = suites/tolerance/test_mxfp4_memory.c
+check_PROGRAMS += suites/tolerance/test_qkv_forms
+suites_tolerance_test_qkv_forms_SOURCES = suites/tolerance/test_qkv_forms.c

@@ -224,6 +224,7 @@ static void build(struct kg_case_list *cases) {
                                                        .backend = TARGETS[t].backend,
                                                        .dtype = TARGETS[t].dtype,
                                                        .definition = MODEL,
+                                                       .timeout_s = 300, /* the draws, with sanitizers */
                                                        .run = mutant ? mutant_is_rejected : quantised_against_f16,
                                                        .arg = &model_cases[n++] });
         }

@@ -23,6 +23,7 @@ EXTRA_DIST += kernels/attention.cuh kernels/dependent.cuh kernels/dequant.cuh ke
 EXTRA_DIST += kernels/persistent/step.h kernels/persistent/program.h kernels/persistent/block.cuh kernels/persistent/ring.cuh \
 	kernels/persistent/exchange.cuh kernels/persistent/matrix.cuh kernels/persistent/attention.cuh
 EXTRA_DIST += kernels/mxfp4/mxfp4.h kernels/mxfp4/gemm.cuh kernels/mxfp4/gemm_tensor.cuh kernels/mxfp4/gemv.cuh kernels/mxfp4/tiles.cuh
+EXTRA_DIST += kernels/mxfp4/mxfp4.h kernels/mxfp4/gemm.cuh kernels/mxfp4/gemv.cuh kernels/mxfp4/gemv_row.cuh kernels/mxfp4/tiles.cuh
 EXTRA_DIST += kernels/sdpa/sdpa.h kernels/sdpa/hopper_call.h kernels/sdpa/tensor_map.h kernels/sdpa/e4m3.cuh \
 	kernels/sdpa/fragment.cuh kernels/sdpa/hopper.cuh kernels/sdpa/operands.cuh kernels/sdpa/partial.cuh \
 	kernels/sdpa/peer.cuh kernels/sdpa/products.cuh

@@ -6,12 +6,13 @@
  *     turns             cos, sin of the token's position, once
  *     per layer         norm, q, k, v, rope and cache;  attention (of many keys: its two kernels);  attn_out and residual;
  *                       norm, gate, up and swiglu;  down and residual
- *                       (experts: norm and router;  gate;  up;  swiglu;  down)
+ *                       (experts: norm and router;  gate, up and swiglu;  down)
  *     at the end        norm;  logits
  * The experts' sum is made by those who need it: the next layer's norm, and its residual stream with attn_out. */
 #include "kernels/attention.cuh"
 #include "kernels/dependent.cuh"
 #include "kernels/dequant.cuh"
+#include "kernels/mxfp4/mxfp4.h"
 #include "kernels/rope_turn.cuh"
 #include "kernels/step_parts.h"
 #include "kernels/step_walk.h"
@@ -274,14 +275,50 @@ static enum kg_status finish(const struct walk &w) {
     return project_norm(w, &w.args->weights->output, NULL, w.args->buffers->logits);
 }
 
+/* Whether the experts' matrices lie in tiles, and their products are few rows. */
+static bool experts_in_tiles(const struct walk &w, const struct kg_layer_weights *layer) {
+    return w.activations == KG_PRECISION_F16 && w.args->config->n_experts_used <= KG_MXFP4_OWN_ROWS &&
+           kg_mxfp4_in_tiles(w.cuda, &layer->gate) && kg_mxfp4_in_tiles(w.cuda, &layer->up) &&
+           kg_mxfp4_in_tiles(w.cuda, &layer->down);
+}
+
+static struct kg_mxfp4_product product_of(const struct walk &w, const struct kg_weight *weight, const float *bias,
+                                          const void *x, void *y, bool y_is_f16) {
+    const struct kg_model_config *c = w.args->config;
+    struct kg_mxfp4_product p = {};
+    p.x = static_cast<const __half *>(x);
+    p.weight = static_cast<const uint8_t *>(weight->data);
+    p.bias = bias;
+    p.ids = w.args->buffers->expert_ids;
+    p.y = y;
+    p.y_is_f16 = y_is_f16;
+    p.n_rows = c->n_experts_used;
+    p.n_out = weight->n_rows / c->n_experts;
+    p.n_cols = weight->n_cols;
+    p.n_experts = c->n_experts;
+    p.n_sharing = 1;
+    return p;
+}
+
 /* Leaves the experts' sum pending. */
 static enum kg_status ffn_experts(const struct walk &w, const struct kg_layer_weights *layer) {
     const struct kg_activation_buffers *b = w.args->buffers;
+    const struct kg_model_config *c = w.args->config;
+    const bool wide = w.residual != w.activations;
     TRY(route(w, layer));
-    TRY(multiply_experts(w, &layer->gate, layer->gate_bias, b->norm, w.args->config->n_experts_used, b->gate, false));
-    TRY(multiply_experts(w, &layer->up, layer->up_bias, b->norm, w.args->config->n_experts_used, b->up, false));
+    if (experts_in_tiles(w, layer)) {
+        struct kg_mxfp4_product gate = product_of(w, &layer->gate, layer->gate_bias, b->norm, b->gate, true),
+                                down = product_of(w, &layer->down, layer->down_bias, b->gate, b->expert_out, !wide);
+        gate.n_sharing = gate.n_rows;
+        down.ids_known = true;
+        TRY(kg_mxfp4_gemv_gated(w.cuda, &gate, static_cast<const uint8_t *>(layer->up.data), layer->up_bias, &c->swiglu,
+                                w.err));
+        return kg_mxfp4_gemv(w.cuda, &down, w.err);
+    }
+    TRY(multiply_experts(w, &layer->gate, layer->gate_bias, b->norm, c->n_experts_used, b->gate, false));
+    TRY(multiply_experts(w, &layer->up, layer->up_bias, b->norm, c->n_experts_used, b->up, false));
     TRY(gate_experts(w));
-    return multiply_experts(w, &layer->down, layer->down_bias, b->gate, 1, b->expert_out, w.residual != w.activations);
+    return multiply_experts(w, &layer->down, layer->down_bias, b->gate, 1, b->expert_out, wide);
 }
 
 static enum kg_status ffn_gated(const struct walk &w, const struct kg_layer_weights *layer) {

@@ -29,7 +29,7 @@ static __device__ __forceinline__ uint32_t code_at(const uint8_t *block, uint32_
 static __device__ uint32_t half_word(const uint8_t *block, uint32_t c) {
     const uint32_t code[4] = { code_at(block, c), code_at(block, c + 8), code_at(block, c + 16),
                                code_at(block, c + 24) };
-    constexpr int MAGNITUDE_AT[4] = { 9, 1, 4, 12 }, SIGN_AT[4] = { 15, 7, 8, 0 };
+    constexpr int MAGNITUDE_AT[4] = { 9, 6, 3, 0 }, SIGN_AT[4] = { 15, 12, 14, 13 };
     uint32_t half = 0;
 #pragma unroll
     for (int i = 0; i < 4; i++) half |= (code[i] & 7) << MAGNITUDE_AT[i] | (code[i] >> 3) << SIGN_AT[i];

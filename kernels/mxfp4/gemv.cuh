@@ -72,7 +72,7 @@ static __device__ void sort_rows(gemv_chunks *c, const gemv_params &g) {
 /* Rows of x to shared memory: 16 bytes hold columns c + 0, 8, 16, 24 of c = 2 t, 2 t + 1. A thread takes 8 columns of two
  * rows at a time, under way before the first is stored. row_of(i): the chunk's row i. */
 template <typename Row>
-static __device__ __forceinline__ void stage_x(unsigned char *to, uint32_t n_rows, const gemv_params &g,
+static __device__ __forceinline__ void stage_x(unsigned char *to, uint32_t n_rows, const kg_mxfp4_product &p,
                                                uint32_t x_bytes, const Row &row_of) {
     constexpr uint32_t AT_ONCE = 2;
     const auto store = [&](const uint4 &v, uint32_t row, uint32_t piece) {
@@ -81,10 +81,10 @@ static __device__ __forceinline__ void stage_x(unsigned char *to, uint32_t n_row
     };
     for (uint32_t first = 0; first < n_rows; first += AT_ONCE) {
         const uint32_t second = min(first + 1, n_rows - 1);
-        const __half *x0 = g.p.x + (size_t)row_of(first) * g.p.n_cols,
-                     *x1 = g.p.x + (size_t)row_of(second) * g.p.n_cols;
+        const __half *x0 = p.x + (size_t)row_of(first) * p.n_cols,
+                     *x1 = p.x + (size_t)row_of(second) * p.n_cols;
 #pragma unroll 2
-        for (uint32_t piece = threadIdx.x; piece < g.p.n_cols / 8; piece += blockDim.x) {
+        for (uint32_t piece = threadIdx.x; piece < p.n_cols / 8; piece += blockDim.x) {
             const uint4 v0 = *reinterpret_cast<const uint4 *>(x0 + piece * 8);
             const uint4 v1 = second > first ? *reinterpret_cast<const uint4 *>(x1 + piece * 8) : v0;
             store(v0, first, piece);
@@ -177,8 +177,8 @@ __global__ void __launch_bounds__(WARPS * 32, (COLUMNS == 8 ? 32 : 16) / WARPS)
             const uint32_t first = chunk * g.chunk_rows;
             size = sorted ? chunks.size[chunk] : min(g.chunk_rows, g.p.n_rows - first);
             if (sorted)
-                stage_x(x_shared, size, g, x_bytes, [&](uint32_t i) { return chunks.x_row[chunks.first[chunk] + i]; });
-            else stage_x(x_shared, size, g, x_bytes, [&](uint32_t i) { return first + i; });
+                stage_x(x_shared, size, g.p, x_bytes, [&](uint32_t i) { return chunks.x_row[chunks.first[chunk] + i]; });
+            else stage_x(x_shared, size, g.p, x_bytes, [&](uint32_t i) { return first + i; });
             staged = chunk;
             __syncthreads(); /* x is there */
         }

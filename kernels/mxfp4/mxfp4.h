@@ -17,6 +17,7 @@ struct kg_mxfp4_product {
     uint32_t n_rows, n_out, n_cols, n_experts, n_sharing;
     bool weight_f16; /* kg_mxfp4_range.f16 */
     void *workspace; /* on 256 bytes; used with ids only, and for many rows */
+    bool ids_known;  /* the launch before this one does not write ids, and is kg_mxfp4_gemv_gated: few rows read weights before it ends */
 };
 
 /* Brings an MXFP4 weight of n_matrices, one below the other, into tiles where it lies, and remembers where that is:
@@ -49,6 +50,13 @@ enum kg_status kg_mxfp4_multiply(const struct kg_cuda_backend *cuda, const struc
 enum { KG_MXFP4_GEMV_MAX_ROWS = 128 };
 enum kg_status kg_mxfp4_gemv(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p,
                              struct kg_error *err);
+
+/* y = swiglu(gate, up) of few rows, 1 to KG_MXFP4_OWN_ROWS: gate's product with W and bias, and with up's, as of gate's shape,
+ * gated before they are rounded. */
+enum { KG_MXFP4_OWN_ROWS = 8 };
+enum kg_status kg_mxfp4_gemv_gated(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *gate,
+                                   const uint8_t *up, const float *up_bias, const struct kg_swiglu_form *form,
+                                   struct kg_error *err);
 
 /* Many rows, y on 16 bytes, p->weight_f16: blocks take M outputs of N rows each (tile: of the enum beside the function), and
  * n_split of them, up to KG_MXFP4_MAX_SPLIT, share the columns as a cluster. Rows as they come or by experts (gemm.cuh), or

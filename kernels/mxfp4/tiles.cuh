@@ -11,9 +11,10 @@
  *
  * Within a word the even columns are in the low half. Bits of a half, code s e e m of columns + 0, 8, 16, 24 as 0 1 2 3:
  *     15  14  13  12   11  10  9   8    7   6   5   4    3   2   1   0
- *     s0  e3  e3  m3   e0  e0  m0  s2   s1  e2  e2  m2   e1  e1  m1  s3
- * so that each column is a mask and at most two shifts away from a float16 of sign, two low bits of exponent and one high
- * bit of mantissa, which is its value times 2^-14: exactly, 0.5 being subnormal. */
+ *     s0  s2  s3  s1   e0  e0  m0  e1   e1  m1  e2  e2   m2  e3  e3  m3
+ * so that each column is a mask and at most two shifts, to the left (the multiplier makes them as well), away from a float16
+ * of sign, two low bits of exponent and one high bit of mantissa, which is its value times 2^-14: exactly, 0.5 being
+ * subnormal. */
 #ifndef KIGO_KERNELS_MXFP4_TILES_CUH
 #define KIGO_KERNELS_MXFP4_TILES_CUH
 
@@ -69,9 +70,9 @@ __device__ __forceinline__ void load_tile(lane_tile &to, const uint8_t *codes, c
 __device__ __forceinline__ void place(uint32_t word, uint32_t (&placed)[4]) {
     constexpr uint32_t CODE = 0x8E008E00, SIGN = 0x80008000, MAGNITUDE = 0x0E000E00;
     placed[0] = word & CODE;
-    placed[1] = word << 8 & CODE;
-    placed[2] = (word << 5 & MAGNITUDE) | (word << 7 & SIGN);
-    placed[3] = (word >> 3 & MAGNITUDE) | (word << 15 & SIGN);
+    placed[1] = word << 3 & CODE;
+    placed[2] = (word << 6 & MAGNITUDE) | (word << 1 & SIGN);
+    placed[3] = (word << 9 & MAGNITUDE) | (word << 2 & SIGN);
 }
 
 /* The four scales 2^(e-127) of a lane's words; none is of 0 or 255. */

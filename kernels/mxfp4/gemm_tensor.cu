@@ -31,7 +31,7 @@ static enum kg_status make_maps(tensor_params *t, const struct kg_mxfp4_product 
     if (!status)
         status = view(&t->scales, p->weight + (size_t)n_steps * CODES_BYTES, n_groups, n_steps * SCALES_BYTES / 2,
                       group_bytes / 2, S::GROUPS, SCALES_BYTES);
-    if (!status && p->y_is_f16) status = view(&t->y, p->y, p->n_rows, p->n_out, p->n_out, S::N, ROW_BYTES);
+    if (!status && p->y_is_f16) status = view(&t->y, p->y, p->n_rows, p->n_out, p->n_out, S::BOX_ROWS, ROW_BYTES);
     return status;
 }
 
@@ -42,13 +42,15 @@ template <typename S> static uint32_t tensor_clusters(uint32_t n_split) {
 template <typename S>
 static enum kg_status launch_tensor(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p,
                                     uint32_t n_split, uint32_t n_clusters, struct kg_error *err) {
+    if (n_split > S::MOST_SPLIT)
+        return kg_fail(err, KG_ERR_INTERNAL, "mxfp4: columns in %u parts, of at most %d", n_split, S::MOST_SPLIT);
     tensor_params t = {};
-    t.g = { *p, NULL, NULL, NULL, n_split };
+    t.p = *p, t.n_split = n_split;
     t.n_across = ceil_div(p->n_out, S::M * S::SHARE);
     t.n_tiles = t.n_across * ceil_div(p->n_rows, S::N);
     const enum kg_status status = make_maps<S>(&t, p, err);
     if (status) return status;
-    const uint32_t size = n_split * S::SHARE, n = n_split > 1 ? t.n_tiles : std::min(t.n_tiles, n_clusters);
+    const uint32_t size = n_split * S::SHARE, n = S::WALKS ? std::min(t.n_tiles, n_clusters) : t.n_tiles;
     return kg_launch_dependent(cuda, tensor_kernel<S>, dim3(n * size), S::THREADS, t, "linear: mxfp4", err, S::BYTES,
                                size);
 }
@@ -61,8 +63,8 @@ static const struct tensor_variant {
 } TENSOR_VARIANTS[] = {
 #define VARIANT(...)                                                                                                   \
     { launch_tensor<tensor_shape<__VA_ARGS__>>, tensor_clusters<tensor_shape<__VA_ARGS__>> }
-    VARIANT(2, 1, 128, 9, 4, 1),
-    VARIANT(2, 1, 256, 4, 2, 2),
+    VARIANT(1, 1, 64, 12, 4, 1, 2, 4), VARIANT(2, 1, 64, 12, 4, 1, 1, 4), VARIANT(3, 1, 128, 7, 4, 1, 1, 2),
+    VARIANT(2, 1, 128, 9, 4, 1, 1, 1), VARIANT(2, 1, 256, 4, 2, 2, 1, 1),
 #undef VARIANT
 };
 

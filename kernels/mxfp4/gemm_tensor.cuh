@@ -2,10 +2,11 @@
  * tensor copies (sm_90a).
  *
  * A cluster is SHARE blocks of neighbouring outputs, times n_split that divide the columns. Each of the SHARE fetches its part
- * of a tile of x for all of them: what is read of x is less by SHARE, which is what limits a block that fetches all by itself.
- * Clusters walk over tiles of the product; copies run ahead into the next tile while sums of the last are stored.
+ * of a tile of x for all of them. In a block WAYS workers take tiles of columns in turn. Where columns are not divided,
+ * clusters walk over tiles of the product, and copies run ahead into the next tile while sums of the last are stored. Else
+ * each part of the columns has some rows to finish: the others send it their sums of them, which count at its barrier.
  *
- * Numerics: gemm.cuh. */
+ * Numerics: gemm.cuh; sums of parts are added in the parts' order. */
 #ifndef KIGO_KERNELS_MXFP4_GEMM_TENSOR_CUH
 #define KIGO_KERNELS_MXFP4_GEMM_TENSOR_CUH
 
@@ -14,34 +15,62 @@
 namespace kg_mxfp4 {
 
 struct tensor_params {
-    gemm_params g;
-    CUtensorMap x, codes, scales, y; /* boxes: N / SHARE rows x 64 columns, GROUPS of a tile, and 64 outputs x N rows */
-    uint32_t n_across, n_tiles;      /* of a cluster: side by side in outputs; all */
+    struct kg_mxfp4_product p;
+    CUtensorMap x, codes, scales, y; /* boxes: SHARE_ROWS x 64 columns, GROUPS of a tile, BOX_ROWS x 64 outputs */
+    uint32_t n_split;
+    uint32_t n_across, n_tiles; /* of a cluster: side by side in outputs; all */
 };
 
-template <int WORKERS_, int WIDE_, int N_, int STAGES_, int OPERANDS_, int SHARE_>
-struct tensor_shape
-    : gemm_shape<WORKERS_, WIDE_, N_, STAGES_, OPERANDS_,
-                 ((WORKERS_ + 1) * (65536 / ((WORKERS_ + 1) * 128) / 8 * 8) - 40) / WORKERS_ / 8 * 8, 40> {
-    using base = gemm_shape<WORKERS_, WIDE_, N_, STAGES_, OPERANDS_,
-                            ((WORKERS_ + 1) * (65536 / ((WORKERS_ + 1) * 128) / 8 * 8) - 40) / WORKERS_ / 8 * 8, 40>;
-    static constexpr int SHARE = SHARE_, SHARE_ROWS = N_ / SHARE_;
-    static_assert(SHARE_ROWS % 8 == 0, "whole atoms of the swizzle");
-    static constexpr int COPIED_BYTES = base::SCALES + base::GROUPS * SCALES_BYTES; /* of a stage */
-    static constexpr int SLAB_BYTES = N_ * ROW_BYTES;                               /* of results: N rows of 64 */
-    static constexpr int SLABS = base::RING_BYTES, BYTES = SLABS + WORKERS_ * WIDE_ * SLAB_BYTES + 1024;
-    static_assert(base::SUM_BYTES <= SLABS + WORKERS_ * WIDE_ * SLAB_BYTES, "sums lie in the ring");
+/* WORKERS: of each way. */
+template <int WORKERS_, int WIDE_, int N_, int STAGES_, int OPERANDS_, int SHARE_, int WAYS_, int MOST_SPLIT_>
+struct tensor_shape {
+    static constexpr int WORKERS = WORKERS_, WIDE = WIDE_, N = N_, STAGES = STAGES_, OPERANDS = OPERANDS_;
+    static constexpr int SHARE = SHARE_, SHARE_ROWS = N / SHARE, WAYS = WAYS_, MOST_SPLIT = MOST_SPLIT_;
+    static constexpr bool WALKS = WAYS == 1 && MOST_SPLIT == 1; /* over tiles */
+    static constexpr int WAY_THREADS = WORKERS * 128, WORKER_THREADS = WAYS * WAY_THREADS,
+                         THREADS = WORKER_THREADS + 128;
+    static constexpr int FETCH_REGISTERS = 40, LAUNCH_REGISTERS = 65536 / THREADS / 8 * 8;
+    static constexpr int WORKER_REGISTERS =
+        ((WORKERS * WAYS + 1) * LAUNCH_REGISTERS - FETCH_REGISTERS) / (WORKERS * WAYS) / 8 * 8;
+    static constexpr int M = WORKERS * WIDE * 64, GROUPS = M / GROUP_ROWS;
+    /* A stage: x, codes and scales of the groups. */
+    static constexpr int CODES = N * ROW_BYTES, SCALES = CODES + GROUPS * CODES_BYTES,
+                         COPIED_BYTES = SCALES + GROUPS * SCALES_BYTES;
+    static constexpr int STAGE_BYTES = (COPIED_BYTES + 1023) / 1024 * 1024, RING_BYTES = STAGES * STAGE_BYTES;
+    static_assert(SHARE_ROWS % 8 == 0 && N % 16 == 0, "whole atoms of the swizzle, and units of rows");
+    static_assert(OPERANDS == 2 || OPERANDS == 4, "halves of one tile or two");
+    /* Parts of the columns finish units of 16 rows. A thread's sums of a unit are PIECES of 16 bytes, PIECE_BYTES apart. */
+    static constexpr int UNITS = N / 16, PIECES = WIDE * 2, PIECE_BYTES = WAY_THREADS * 16;
+    static constexpr int units_of_block(int n_split) {
+        return (UNITS + n_split - 1) / n_split;
+    }
+    static constexpr int exchange_bytes() {
+        int most = 0;
+        for (int n = 1; n <= MOST_SPLIT; n++) {
+            const int bytes = units_of_block(n) * (n * WAYS - 1) * PIECES * PIECE_BYTES;
+            most = bytes > most ? bytes : most;
+        }
+        return most;
+    }
+    /* Results, on their way as halves: slabs of 64 outputs x N rows. They may lie where the ring was if nothing follows. */
+    static constexpr int BOX_ROWS = WALKS ? N : 16, SLAB_BYTES = N * ROW_BYTES,
+                         SLABS_BYTES = WORKERS * WIDE * SLAB_BYTES;
+    static constexpr int SLABS = WALKS ? RING_BYTES : 0, EXCHANGE = WALKS ? RING_BYTES + SLABS_BYTES : RING_BYTES;
+    static_assert(WALKS || RING_BYTES >= SLABS_BYTES, "slabs lie in the ring");
+    static constexpr int BYTES = EXCHANGE + exchange_bytes() + 1024; /* to begin at 1024 */
 };
 
-/* Where a cluster's block is: of its outputs, rows and columns. */
+/* Where a thread is: in its cluster (share of outputs, split of columns), its block (way) and its part's columns, in tiles. */
 struct tensor_place {
-    uint32_t share, split, begin, end;
+    uint32_t share, split, way, begin, end;
 };
 
-struct ring_place {
+/* A place in the ring, that goes STEP at a time. */
+template <int STAGES, int STEP> struct ring_place {
     uint32_t stage, parity;
-    template <int STAGES> __device__ __forceinline__ void next() {
-        if (++stage == STAGES) stage = 0, parity ^= 1;
+    __device__ __forceinline__ void next() {
+        stage += STEP;
+        if (stage >= STAGES) stage -= STAGES, parity ^= 1;
     }
 };
 
@@ -92,47 +121,69 @@ __device__ __forceinline__ void store_matrices_transposed(unsigned row, const un
 #endif
 }
 
-/* By one thread. Weights are there before anything this launch waits for. */
-template <typename S>
-static __device__ __forceinline__ void fetch_boxes(const tensor_params &t, const tensor_place &place, uint32_t cluster,
-                                                   uint32_t n_clusters, unsigned ring, unsigned full, unsigned empty) {
-    const uint32_t mask = ((1u << S::SHARE) - 1) << place.split * S::SHARE;
-    const auto weights = [&](uint32_t stage, uint32_t tile, uint32_t k) {
-        const unsigned at = ring + stage * S::STAGE_BYTES, barrier = full + 8 * stage;
-        const int group = (int)((tile % t.n_across * S::SHARE + place.share) * S::GROUPS);
-        kg_hopper::barrier_expect(barrier, S::COPIED_BYTES);
-        kg_hopper::copy_box(at + S::CODES, &t.codes, barrier, (int)(k * (CODES_BYTES / 2)), group, 0, 0);
-        kg_hopper::copy_box(at + S::SCALES, &t.scales, barrier, (int)(k * (SCALES_BYTES / 2)), group, 0, 0);
-    };
-    const uint32_t n = place.end - place.begin, ahead = n < S::STAGES ? n : S::STAGES;
-    for (uint32_t i = 0; i < ahead; i++) weights(i, cluster, place.begin + i);
-    kg_dependency_wait(); /* x is there */
-    ring_place at = { 0, 1 };
-    uint32_t sent = 0;
+/* For each stage that one of two fetching threads fills: once it is empty, copy(stage, its barrier, tile, columns). */
+template <typename S, typename Copy>
+static __device__ __forceinline__ void fill_ring(const tensor_params &t, const tensor_place &place, uint32_t cluster,
+                                                 uint32_t n_clusters, unsigned ring, unsigned full, unsigned empty,
+                                                 const Copy &copy) {
+    ring_place<S::STAGES, 1> at = { 0, 1 };
     for (uint32_t tile = cluster; tile < t.n_tiles; tile += n_clusters) {
-        const int row = (int)(tile / t.n_across * S::N + place.share * S::SHARE_ROWS);
+        const uint32_t across = (tile % t.n_across * S::SHARE + place.share) * S::GROUPS,
+                       row = tile / t.n_across * S::N + place.share * S::SHARE_ROWS;
         for (uint32_t k = place.begin; k < place.end; k++) {
-            if (sent++ >= ahead) {
-                kg_hopper::barrier_wait(empty + 8 * at.stage, at.parity);
-                weights(at.stage, tile, k);
-            }
-            const unsigned to = ring + at.stage * S::STAGE_BYTES + place.share * S::SHARE_ROWS * ROW_BYTES;
-            if (S::SHARE > 1) copy_box_to_all(to, &t.x, full + 8 * at.stage, (int)(k * TILE_COLS), row, mask);
-            else kg_hopper::copy_box(to, &t.x, full + 8 * at.stage, (int)(k * TILE_COLS), row, 0, 0);
-            at.template next<S::STAGES>();
+            kg_hopper::barrier_wait(empty + 8 * at.stage, at.parity);
+            copy(ring + at.stage * S::STAGE_BYTES, full + 8 * at.stage, (int)across, (int)row, (int)k);
+            at.next();
         }
     }
 }
 
-/* sum = the products of n_tiles tiles of columns. */
+/* Weights are there before anything this launch waits for. */
+template <typename S>
+static __device__ __forceinline__ void fetch_weights(const tensor_params &t, const tensor_place &place,
+                                                     uint32_t cluster, uint32_t n_clusters, unsigned ring,
+                                                     unsigned full, unsigned empty) {
+    fill_ring<S>(t, place, cluster, n_clusters, ring, full, empty,
+                 [&](unsigned stage, unsigned barrier, int group, int, int k) {
+                     kg_hopper::barrier_expect(barrier, S::COPIED_BYTES - S::CODES);
+                     kg_hopper::copy_box(stage + S::CODES, &t.codes, barrier, k * (CODES_BYTES / 2), group, 0, 0);
+                     kg_hopper::copy_box(stage + S::SCALES, &t.scales, barrier, k * (SCALES_BYTES / 2), group, 0, 0);
+                 });
+}
+
+template <typename S>
+static __device__ __forceinline__ void fetch_x(const tensor_params &t, const tensor_place &place, uint32_t cluster,
+                                               uint32_t n_clusters, unsigned ring, unsigned full, unsigned empty) {
+    const uint32_t mask = ((1u << S::SHARE) - 1) << place.split * S::SHARE,
+                   mine = place.share * S::SHARE_ROWS * ROW_BYTES;
+    kg_dependency_wait(); /* x is there */
+    fill_ring<S>(t, place, cluster, n_clusters, ring, full, empty,
+                 [&](unsigned stage, unsigned barrier, int, int row, int k) {
+                     kg_hopper::barrier_expect(barrier, S::CODES);
+                     if (S::SHARE > 1) copy_box_to_all(stage + mine, &t.x, barrier, k * TILE_COLS, row, mask);
+                     else kg_hopper::copy_box(stage, &t.x, barrier, k * TILE_COLS, row, 0, 0);
+                 });
+}
+
+/* Keeps the compiler from working an address out again and again. */
+__device__ __forceinline__ unsigned kept(unsigned address) {
+    asm volatile("" : "+r"(address));
+    return address;
+}
+
+/* sum = the products of the way's n_tiles tiles of columns. */
 template <typename S>
 static __device__ __forceinline__ void work_boxes(worker_sums<S> &sum, uint32_t n_tiles, const tensor_place &place,
-                                                  ring_place &at, unsigned ring, unsigned full, unsigned empty) {
+                                                  ring_place<S::STAGES, S::WAYS> &at, unsigned ring, unsigned full,
+                                                  unsigned empty) {
     constexpr int TILES = S::OPERANDS / 2; /* of whose halves the operands are */
     const uint32_t lane = threadIdx.x % 32;
+    const uint32_t group = threadIdx.x / 128 % S::WORKERS * S::WIDE * 4 + threadIdx.x / 32 % 4;
+    const unsigned codes = kept(ring + S::CODES + group * CODES_BYTES + lane * LANE_BYTES),
+                   scales = kept(ring + S::SCALES + group * SCALES_BYTES + lane / 4 * 4);
     unsigned a[S::OPERANDS][S::WIDE][2][4];
     lane_tile now[S::WIDE], next[S::WIDE];
-    uint32_t done = at.stage;
+    ring_place<S::STAGES, S::WAYS> done = at;
 #pragma unroll
     for (int i = 0; i < S::WIDE; i++)
 #pragma unroll
@@ -141,23 +192,30 @@ static __device__ __forceinline__ void work_boxes(worker_sums<S> &sum, uint32_t 
     for (int i = 0; i < S::WIDE; i++) kg_hopper::pin(sum[i]);
     kg_hopper::products_fence();
     const auto take = [&]() {
+        const unsigned stage = at.stage * S::STAGE_BYTES;
         kg_hopper::barrier_wait(full + 8 * at.stage, at.parity);
 #pragma unroll
-        for (int i = 0; i < S::WIDE; i++) next[i] = load_stage<S>(ring + at.stage * S::STAGE_BYTES, i);
+        for (int i = 0; i < S::WIDE; i++) { /* four warps make 64 outputs */
+            next[i].codes = kg_hopper::load_shared_16(codes + stage + i * 4 * CODES_BYTES);
+            asm volatile("ld.shared.u32 %0, [%1];"
+                         : "=r"(next[i].scales)
+                         : "r"(scales + stage + i * 4 * SCALES_BYTES)
+                         : "memory");
+        }
     };
     const auto release = [&]() {
         if (S::SHARE == 1 ? lane == 0 : lane < S::SHARE) {
-            if (S::SHARE == 1) kg_hopper::barrier_arrive(empty + 8 * done);
-            else barrier_arrive_peer(empty + 8 * done, place.split * S::SHARE + lane);
+            if (S::SHARE == 1) kg_hopper::barrier_arrive(empty + 8 * done.stage);
+            else barrier_arrive_peer(empty + 8 * done.stage, place.split * S::SHARE + lane);
         }
-        if (++done == S::STAGES) done = 0;
+        done.next();
     };
-    take();
+    if (n_tiles > 0) take();
     const auto step = [&](uint32_t tile, unsigned(&low)[S::WIDE][2][4], unsigned(&high)[S::WIDE][2][4]) {
         const uint64_t x = kg_hopper::matrix_descriptor<ROW_BYTES>(ring + at.stage * S::STAGE_BYTES);
 #pragma unroll
         for (int i = 0; i < S::WIDE; i++) now[i] = next[i];
-        at.template next<S::STAGES>();
+        at.next();
         multiply_half<S>(sum, low, now, 0, x);
         if (tile >= TILES) release(); /* tiles up to TILES before this one are done */
         if (tile + 1 < n_tiles) take();
@@ -175,16 +233,87 @@ static __device__ __forceinline__ void work_boxes(worker_sums<S> &sum, uint32_t 
     for (uint32_t i = n_tiles < TILES ? 0 : n_tiles - TILES; i < n_tiles; i++) release();
 }
 
-/* y of a worker's outputs: halves by way of shared memory, floats as they are (a warp's 8 lanes of a row are 32 bytes). */
+/* The block of n_split that finishes a unit of rows, and the first unit of a block. Of a block's units, ways take turns. */
+template <typename S> __device__ __forceinline__ uint32_t block_of(uint32_t unit, uint32_t n_split) {
+    return unit * n_split / S::UNITS;
+}
+template <typename S> __device__ __forceinline__ uint32_t first_unit(uint32_t block, uint32_t n_split) {
+    return (block * S::UNITS + n_split - 1) / n_split;
+}
 template <typename S>
-static __device__ __forceinline__ void store_worker(const tensor_params &t, worker_sums<S> &sum, uint32_t group,
-                                                    uint32_t first, unsigned slabs) {
-    const uint32_t worker = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-    const struct kg_mxfp4_product &p = t.g.p;
-    const uint32_t slab0 = worker * S::WIDE;
+__device__ __forceinline__ bool is_mine(uint32_t unit, const tensor_place &place, uint32_t n_split) {
+    return S::WALKS || (block_of<S>(unit, n_split) == place.split && unit % S::WAYS == place.way);
+}
+
+/* Bytes of sums that the other blocks send to a block. */
+template <typename S> __device__ __forceinline__ uint32_t sent_bytes(uint32_t block, uint32_t n_split) {
+    return (first_unit<S>(block + 1, n_split) - first_unit<S>(block, n_split)) * (n_split - 1) * S::WAYS * S::PIECES *
+           S::PIECE_BYTES;
+}
+
+/* Sends sums of the units that other parts finish, waits for theirs of this part's, and adds them to `sum` in order of parts. */
+template <typename S>
+static __device__ __forceinline__ void exchange(worker_sums<S> &sum, const tensor_place &place, uint32_t n_split,
+                                                unsigned buffer, unsigned barrier) {
+    const uint32_t n_parts = n_split * S::WAYS, me = place.split * S::WAYS + place.way;
+    const auto slot_at = [&](uint32_t unit, uint32_t from) {
+        const uint32_t block = block_of<S>(unit, n_split), to = block * S::WAYS + unit % S::WAYS;
+        const uint32_t slot = (unit - first_unit<S>(block, n_split)) * (n_parts - 1) + from - (uint32_t)(from > to);
+        return buffer + slot * (S::PIECES * S::PIECE_BYTES) + threadIdx.x % S::WAY_THREADS * 16;
+    };
+#pragma unroll
+    for (uint32_t u = 0; u < S::UNITS; u++) {
+        if (is_mine<S>(u, place, n_split)) continue;
+        const uint32_t block = block_of<S>(u, n_split), rank = block * S::SHARE + place.share;
+        const unsigned to = slot_at(u, me);
+        unsigned there = to, at = barrier;
+        if (n_split > 1) there = kg_hopper::peer_address(to, rank), at = kg_hopper::peer_address(barrier, rank);
+#pragma unroll
+        for (int i = 0; i < S::PIECES; i++) {
+            const float *s = &sum[i / 2][8 * u + i % 2 * 4];
+            const float4 v = make_float4(s[0], s[1], s[2], s[3]);
+            if (block == place.split) kg_hopper::store_shared(to + i * S::PIECE_BYTES, v);
+            else kg_hopper::send_peer(there + i * S::PIECE_BYTES, v, at);
+        }
+    }
+    if (S::WAYS > 1) kg_hopper::named_barrier_sync(1, S::WORKER_THREADS); /* the block's own sums are there */
+    if (n_split > 1) kg_hopper::barrier_wait(barrier, 0);                 /* and the others' */
+#pragma unroll
+    for (uint32_t u = 0; u < S::UNITS; u++) {
+        if (!is_mine<S>(u, place, n_split)) continue;
+#pragma unroll
+        for (int i = 0; i < S::PIECES; i++) {
+            float *s = &sum[i / 2][8 * u + i % 2 * 4];
+            const unsigned at = slot_at(u, 0) + i * S::PIECE_BYTES; /* slots of the others, in order */
+            float4 total = make_float4(0, 0, 0, 0);
+#pragma unroll
+            for (uint32_t from = 0; from < S::MOST_SPLIT * S::WAYS; from++) {
+                if (from >= n_parts) break;
+                float4 v = make_float4(s[0], s[1], s[2], s[3]);
+                if (from != me)
+                    v = kg_hopper::load_shared_4(at + (from - (uint32_t)(from > me)) * (S::PIECES * S::PIECE_BYTES));
+                total.x += v.x, total.y += v.y, total.z += v.z, total.w += v.w;
+            }
+            s[0] = total.x, s[1] = total.y, s[2] = total.z, s[3] = total.w;
+        }
+    }
+}
+
+/* y of a worker's units: halves by way of shared memory, floats as they are (a warp's 8 lanes of a row are 32 bytes). */
+template <typename S>
+static __device__ __forceinline__ void store_worker(const tensor_params &t, worker_sums<S> &sum,
+                                                    const tensor_place &place, uint32_t group, uint32_t first,
+                                                    unsigned slabs) {
+    const uint32_t all = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    const uint32_t slab0 = all % S::WORKERS * S::WIDE;
+    const struct kg_mxfp4_product &p = t.p;
     if (p.y_is_f16) {
-        if (threadIdx.x % 128 == 0) stores_read();
-        kg_hopper::named_barrier_sync(1 + (int)worker, 128); /* the slabs may be written */
+        if (S::WALKS) {
+            if (threadIdx.x % 128 == 0) stores_read();
+            kg_hopper::named_barrier_sync(1 + (int)all, 128); /* the slabs may be written */
+        } else {
+            kg_hopper::named_barrier_sync(1, S::WORKER_THREADS); /* the ring is no longer read */
+        }
     }
 #pragma unroll
     for (int i = 0; i < S::WIDE; i++) {
@@ -195,23 +324,23 @@ static __device__ __forceinline__ void store_worker(const tensor_params &t, work
         for (int h = 0; h < 2; h++)
             if (p.bias && here[h]) bias[h] = p.bias[o + 8 * h];
         const auto result = [&](int k) { return fmaf(sum[i][k], (float)(1 << SHIFT), bias[k / 2 % 2]); };
-        if (p.y_is_f16) {
-            const unsigned slab = slabs + (slab0 + i) * S::SLAB_BYTES;
-            const uint32_t chunk = warp * 2 + lane / 8 % 2, r = lane / 16 * 8 + lane % 8;
-            const unsigned to = slab + r * ROW_BYTES + ((chunk ^ (r & 7)) << 4);
+        const uint32_t chunk = warp * 2 + lane / 8 % 2, r = lane / 16 * 8 + lane % 8;
+        const unsigned to = slabs + (slab0 + i) * S::SLAB_BYTES + r * ROW_BYTES + ((chunk ^ (r & 7)) << 4);
 #pragma unroll
-            for (int k = 0; k < S::N / 16; k++) {
+        for (int u = 0; u < S::UNITS; u++) {
+            if (!is_mine<S>(u, place, t.n_split)) continue;
+            if (p.y_is_f16) {
                 unsigned m[4];
 #pragma unroll
                 for (int j = 0; j < 4; j++) {
-                    const __half2 two = __floats2half2_rn(result(8 * k + 2 * j), result(8 * k + 2 * j + 1));
+                    const __half2 two = __floats2half2_rn(result(8 * u + 2 * j), result(8 * u + 2 * j + 1));
                     m[j] = *reinterpret_cast<const unsigned *>(&two);
                 }
-                store_matrices_transposed(to + k * 16 * ROW_BYTES, m);
+                store_matrices_transposed(to + u * 16 * ROW_BYTES, m);
+                continue;
             }
-        } else {
 #pragma unroll
-            for (int k = 0; k < S::N / 2; k++) {
+            for (int k = 8 * u; k < 8 * u + 8; k++) {
                 const uint32_t row = first + k / 4 * 8 + lane % 4 * 2 + k % 2;
                 if (row < p.n_rows && here[k / 2 % 2])
                     static_cast<float *>(p.y)[(size_t)row * p.n_out + o + k / 2 % 2 * 8] = result(k);
@@ -220,80 +349,81 @@ static __device__ __forceinline__ void store_worker(const tensor_params &t, work
     }
     if (!p.y_is_f16) return;
     kg_hopper::stores_fence();
-    kg_hopper::named_barrier_sync(1 + (int)worker, 128); /* the slabs are written */
+    kg_hopper::named_barrier_sync(1 + (int)all, 128); /* the slabs are written */
     if (threadIdx.x % 128 != 0) return;
 #pragma unroll
     for (int i = 0; i < S::WIDE; i++)
-        store_box(&t.y, slabs + (slab0 + i) * S::SLAB_BYTES, (int)(group * GROUP_ROWS + (slab0 + i) * 64), (int)first);
+#pragma unroll
+        for (int row = 0; row < S::N; row += S::BOX_ROWS)
+            if (is_mine<S>(row / 16, place, t.n_split))
+                store_box(&t.y, slabs + (slab0 + i) * S::SLAB_BYTES + row * ROW_BYTES,
+                          (int)(group * GROUP_ROWS + (slab0 + i) * 64), (int)first + row);
 }
 
-/* Grid: clusters of SHARE n_split blocks, as many as run at once or as there are tiles; a tile each where columns are split. */
+/* What a worker does of the cluster's tiles. */
+template <typename S>
+static __device__ __forceinline__ void work_tiles(const tensor_params &t, const tensor_place &place, uint32_t cluster,
+                                                  uint32_t n_clusters, unsigned memory, unsigned full, unsigned empty,
+                                                  unsigned sums_sent) {
+    worker_sums<S> sum;
+    ring_place<S::STAGES, S::WAYS> at = { place.way, 0 };
+    const uint32_t n_steps = place.end - place.begin, mine = (n_steps + S::WAYS - 1 - place.way) / S::WAYS;
+    for (uint32_t tile = cluster; tile < t.n_tiles; tile += n_clusters) {
+        work_boxes<S>(sum, mine, place, at, memory, full, empty);
+        if (!S::WALKS) {
+            __syncwarp();
+            if (S::SHARE == 1 && t.n_split > 1) kg_hopper::cluster_wait(); /* the others' barriers are there */
+            exchange<S>(sum, place, t.n_split, memory + S::EXCHANGE, sums_sent);
+        }
+        kg_dependency_wait(); /* whoever read y has done so */
+        store_worker<S>(t, sum, place, (tile % t.n_across * S::SHARE + place.share) * S::GROUPS,
+                        tile / t.n_across * S::N, memory + S::SLABS);
+        if (!S::WALKS) break;
+    }
+    if (threadIdx.x % 128 == 0) stores_done();
+}
+
+/* Grid: clusters of SHARE n_split blocks; where the shape walks, as many as run at once, else one for each tile. */
 template <typename S>
 __global__ void __launch_bounds__(S::THREADS, 1) tensor_kernel(const __grid_constant__ tensor_params t) {
     extern __shared__ unsigned char tensor_memory[];
-    __shared__ uint64_t barriers[2][S::STAGES];
+    __shared__ uint64_t barriers[2 * S::STAGES + 1];
     kg_hopper::require_hopper();
-    const unsigned ring = (kg_shared_address(tensor_memory) + 1023) & ~1023u, full = kg_shared_address(barriers[0]),
-                   empty = kg_shared_address(barriers[1]);
-    const uint32_t n_split = t.g.n_split, size = S::SHARE * n_split, rank = size > 1 ? kg_hopper::cluster_rank() : 0;
-    const uint32_t cluster = blockIdx.x / size, n_clusters = gridDim.x / size, n_steps = t.g.p.n_cols / TILE_COLS;
-    tensor_place place = { rank % S::SHARE, rank / S::SHARE, 0, 0 };
-    place.begin = n_steps * place.split / n_split, place.end = n_steps * (place.split + 1) / n_split;
+    const unsigned memory = kept((kg_shared_address(tensor_memory) + 1023) & ~1023u),
+                   full = kept(kg_shared_address(barriers)), empty = full + 8 * S::STAGES,
+                   sums_sent = empty + 8 * S::STAGES;
+    const uint32_t size = S::SHARE * t.n_split, rank = size > 1 ? kg_hopper::cluster_rank() : 0;
+    const uint32_t cluster = blockIdx.x / size, n_clusters = gridDim.x / size, n_steps = t.p.n_cols / TILE_COLS;
+    tensor_place place = { rank % S::SHARE, rank / S::SHARE, threadIdx.x / S::WAY_THREADS, 0, 0 };
+    place.begin = n_steps * place.split / t.n_split, place.end = n_steps * (place.split + 1) / t.n_split;
     kg_dependents_start();
     if (threadIdx.x == 0) {
         for (int i = 0; i < S::STAGES; i++) {
-            kg_hopper::barrier_init(full + 8 * i, 1);
-            kg_hopper::barrier_init(empty + 8 * i, S::WORKER_THREADS / 32 * S::SHARE);
+            kg_hopper::barrier_init(full + 8 * i, 2); /* x and weights */
+            kg_hopper::barrier_init(empty + 8 * i, S::WAY_THREADS / 32 * S::SHARE);
         }
+        kg_hopper::barrier_init(sums_sent, 1);
+        if (t.n_split > 1) kg_hopper::barrier_expect(sums_sent, sent_bytes<S>(place.split, t.n_split));
         kg_hopper::barrier_init_fence();
     }
-    if (size > 1) {
-        kg_hopper::cluster_arrive();
-        kg_hopper::cluster_wait(); /* the cluster's barriers are there */
-    } else {
-        __syncthreads(); /* barriers are there */
-    }
+    if (size > 1) kg_hopper::cluster_arrive_barriers();
+    if (S::SHARE > 1) kg_hopper::cluster_wait(); /* the cluster's barriers are there */
+    else __syncthreads();                        /* the block's are */
     if (threadIdx.x >= S::WORKER_THREADS) {
         kg_hopper::registers_less<S::FETCH_REGISTERS>();
-        if (threadIdx.x == S::WORKER_THREADS) fetch_boxes<S>(t, place, cluster, n_clusters, ring, full, empty);
+        if (threadIdx.x == S::WORKER_THREADS) fetch_x<S>(t, place, cluster, n_clusters, memory, full, empty);
+        if (threadIdx.x == S::WORKER_THREADS + 32) fetch_weights<S>(t, place, cluster, n_clusters, memory, full, empty);
         __syncwarp();
+        if (S::SHARE == 1 && size > 1) kg_hopper::cluster_wait();
     } else {
         kg_hopper::registers_more<S::WORKER_REGISTERS>();
-        worker_sums<S> sum;
-        ring_place at = { 0, 0 };
-        for (uint32_t tile = cluster; tile < t.n_tiles; tile += n_clusters) {
-            work_boxes<S>(sum, place.end - place.begin, place, at, ring, full, empty);
-            if (n_split > 1) break;
-            kg_dependency_wait(); /* whoever read y has done so */
-            store_worker<S>(t, sum, (tile % t.n_across * S::SHARE + place.share) * S::GROUPS, tile / t.n_across * S::N,
-                            ring + S::SLABS);
-        }
-        if (n_split > 1) {
-            kg_hopper::named_barrier_sync(1, S::WORKER_THREADS); /* the ring is no longer read */
-#pragma unroll
-            for (int i = 0; i < S::WIDE; i++)
-#pragma unroll
-                for (int k = 0; k < S::N / 2; k++)
-                    asm volatile("st.shared.f32 [%0], %1;" ::"r"(sum_at<S>(ring, i, k)),
-                                 "f"(sum[i][k] * (float)(1 << SHIFT))
-                                 : "memory");
-        } else if (threadIdx.x % 128 == 0) {
-            stores_done();
-        }
+        work_tiles<S>(t, place, cluster, n_clusters, memory, full, empty, sums_sent);
     }
-    if (size > 1) {
+    if (S::SHARE > 1) {
+        __syncwarp();
         kg_hopper::cluster_arrive();
-        kg_hopper::cluster_wait(); /* sums are there, and no block leaves that others copy to */
+        kg_hopper::cluster_wait(); /* no block leaves that others copy to */
     }
-    if (n_split == 1) return;
-    kg_dependency_wait(); /* whoever read y has done so */
-    gemm_part part = {};
-    part.group = (cluster % t.n_across * S::SHARE + place.share) * S::GROUPS;
-    part.first = cluster / t.n_across * S::N;
-    part.size = min((uint32_t)S::N, t.g.p.n_rows - part.first);
-    store_outputs<S, S::SHARE>(t.g, part, ring, place.split, place.share);
-    kg_hopper::cluster_arrive();
-    kg_hopper::cluster_wait(); /* no block leaves whose sums are read */
 }
 
 } // namespace kg_mxfp4

@@ -65,7 +65,13 @@ enum { KG_MXFP4_MAX_SPLIT = 8 };
 enum kg_mxfp4_gemm_tile { KG_MXFP4_GEMM_128x64, KG_MXFP4_GEMM_256x64, KG_MXFP4_GEMM_192x128, KG_MXFP4_GEMM_256x128 };
 enum kg_status kg_mxfp4_gemm(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p, int tile,
                              uint32_t n_split, uint32_t n_clusters, struct kg_error *err);
-enum kg_mxfp4_tensor_tile { KG_MXFP4_TENSOR_128x128, KG_MXFP4_TENSOR_128x256 };
+enum kg_mxfp4_tensor_tile {
+    KG_MXFP4_TENSOR_64x64,
+    KG_MXFP4_TENSOR_128x64,
+    KG_MXFP4_TENSOR_192x128,
+    KG_MXFP4_TENSOR_128x128,
+    KG_MXFP4_TENSOR_128x256
+};
 enum kg_status kg_mxfp4_tensor(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p, int tile,
                                uint32_t n_split, uint32_t n_clusters, struct kg_error *err);
 

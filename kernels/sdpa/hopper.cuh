@@ -87,6 +87,12 @@ __device__ __forceinline__ void cluster_arrive() {
     asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 #endif
 }
+/* The same for who wrote nothing but barriers, and has fenced them (barrier_init_fence): waits for no store. */
+__device__ __forceinline__ void cluster_arrive_barriers() {
+#if KG_HOPPER
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+#endif
+}
 __device__ __forceinline__ void cluster_wait() {
 #if KG_HOPPER
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");

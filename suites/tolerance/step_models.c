@@ -26,9 +26,9 @@
 /* Fused tensors, halves are turned; a window. */
 #define PHI3(embd, layers, heads, kv_heads, dim, ff, vocab, ...)                                                       \
     SHAPE("phi3", embd, layers, heads, kv_heads, dim, ff, vocab, .seed = 4, .untied = true, __VA_ARGS__)
-/* Sinks, a window in every other layer, YaRN, experts. The seed: no expert is chosen by a hair (steps_choose_clearly). */
-#define GPT_OSS(embd, layers, heads, kv_heads, dim, ff, vocab, ...)                                                    \
-    SHAPE("gpt-oss", embd, layers, heads, kv_heads, dim, ff, vocab, .seed = 5, .untied = true, __VA_ARGS__)
+/* Sinks, a window in every other layer, YaRN, experts. Seeds of which no expert is chosen by a hair (steps_choose_clearly). */
+#define GPT_OSS(of_seed, embd, layers, heads, kv_heads, dim, ff, vocab, ...)                                           \
+    SHAPE("gpt-oss", embd, layers, heads, kv_heads, dim, ff, vocab, .seed = of_seed, .untied = true, __VA_ARGS__)
 #define GPT2(embd, layers, heads, dim, ff, vocab) SHAPE("gpt2", embd, layers, heads, heads, dim, ff, vocab, .seed = 6)
 
 enum { FEW = 20, LONG = 524, PAST_FOUR_SPLITS = 300 /* of 64 keys */ };
@@ -91,15 +91,15 @@ const struct kg_step_model kg_step_models[] = {
                  .seed = 4 },
       .n_ids = FEW },
     { .name = "gpt_oss_group_4",
-      .model = GPT_OSS(80, 4, 8, 2, 32, 48, 261, .window = 5, .n_experts = 6, .n_experts_used = 3),
+      .model = GPT_OSS(24, 80, 4, 8, 2, 32, 48, 261, .window = 5, .n_experts = 6, .n_experts_used = 3),
       .n_ids = FEW,
       .is_repeated = true },
     { .name = "gpt_oss_mxfp4_experts",
-      .model =
-          GPT_OSS(96, 2, 4, 1, 64, 64, 261, .window = 9, .n_experts = 4, .n_experts_used = 2, .mxfp4_experts = true),
+      .model = GPT_OSS(14, 96, 2, 4, 1, 64, 64, 261, .window = 9, .n_experts = 4, .n_experts_used = 2,
+                       .mxfp4_experts = true),
       .n_ids = FEW },
     { .name = "long_gpt_oss_window_100",
-      .model = GPT_OSS(32, 2, 2, 1, 32, 32, 261, .window = 100, .n_experts = 3, .n_experts_used = 1),
+      .model = GPT_OSS(32, 32, 2, 2, 1, 32, 32, 261, .window = 100, .n_experts = 3, .n_experts_used = 1),
       .n_ids = PAST_FOUR_SPLITS,
       .is_long = true },
     { .name = "gpt2_head_40", .model = GPT2(80, 2, 2, 40, 112, 263), .n_ids = FEW, .is_repeated = true },

@@ -48,7 +48,8 @@ struct kg_model_weights {
 };
 
 /* Takes every tensor of the file exactly once; a missing, unexpected, misshaped or mistyped one is KG_ERR_FORMAT naming
- * it. If the back end keeps weights in place, the file must stay open until kg_weights_free. */
+ * it. q, k and v of all layers are one tensor each layer (attn_qkv) or three, whichever the first layer has, as llama.cpp's
+ * loader takes them; gpt2's are one, phi3's gate and up are one. If the back end keeps weights in place, the file must stay open until kg_weights_free. */
 KG_WARN_UNUSED enum kg_status kg_weights_load(const struct kg_gguf *gguf, const struct kg_model_config *config,
                                               struct kg_backend *backend, const struct kg_model_options *options,
                                               struct kg_model_weights *weights, struct kg_error *err);

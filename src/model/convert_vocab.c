@@ -93,10 +93,11 @@ static enum kg_status special_id(const struct kg_vocab_source *s, const char *na
     return KG_OK;
 }
 
-/* The tokens that tokenizer.json's post_processor puts before and behind a text; -1: none. */
+/* What tokenizer.json's post_processor puts before and behind a text. */
 struct affixes {
-    bool stated; /* false: the file has no post_processor */
-    int32_t ids[2];
+    bool stated;    /* false: the file has no post_processor */
+    bool none;      /* it is one that adds nothing */
+    int32_t ids[2]; /* -1: its template has no token there */
 };
 
 static enum kg_status read_template(const struct kg_vocab_source *s, const json_t *single, struct affixes *a,
@@ -125,7 +126,10 @@ static enum kg_status read_affixes(const struct kg_vocab_source *s, struct affix
     for (size_t i = 0; i < n; i++) {
         const json_t *item = json_is_array(list) ? json_array_get(list, i) : processor;
         const char *type = json_string_value(json_object_get(item, "type"));
-        if (type && strcmp(type, "ByteLevel") == 0) continue; /* of offsets alone */
+        if (type && strcmp(type, "ByteLevel") == 0) {
+            a->none = true;
+            continue;
+        }
         if (!type || strcmp(type, "TemplateProcessing") != 0)
             return kg_fail(err, KG_ERR_UNSUPPORTED,
                            "%s/tokenizer.json: the post_processor '%s' is not one kigo can convert", s->dir,
@@ -153,18 +157,17 @@ static enum kg_status write_ids(struct kg_gguf_writer *w, const struct kg_vocab_
         int32_t id;
         status = special_id(s, IDS[i].name, IDS[i].id_name, &id, err);
         if (status != KG_OK) break;
-        /* tokenizer_config.json has the last word, as transformers makes the post_processor anew by it. */
+        /* A token of the template is added, whatever tokenizer_config.json says: so do transformers 5 and llama.cpp. */
         const json_t *flag = IDS[i].flag ? json_object_get(s->tokenizer_config, IDS[i].flag) : NULL;
-        const bool by_file = IDS[i].flag && !json_is_boolean(flag) && affixes.stated;
-        const int32_t affix = by_file ? affixes.ids[i] : -1;
+        const int32_t affix = IDS[i].flag ? affixes.ids[i] : -1;
         if (id < 0) id = affix;
         if (affix >= 0 && affix != id)
             return kg_fail(err, KG_ERR_UNSUPPORTED,
                            "%s/tokenizer.json: the post_processor adds token %" PRId32 ", but the %s is %" PRId32,
                            s->dir, affix, IDS[i].name, id);
         if (id >= 0) kg_gguf_writer_u32(w, IDS[i].key, (uint32_t)id);
-        if (by_file || json_is_boolean(flag))
-            kg_gguf_writer_bool(w, IDS[i].flag_key, by_file ? affix >= 0 : json_is_true(flag));
+        if (IDS[i].flag && (affixes.stated || json_is_boolean(flag)))
+            kg_gguf_writer_bool(w, IDS[i].flag_key, affix >= 0 || (!affixes.none && json_is_true(flag)));
         if (strcmp(IDS[i].name, "eos_token") == 0) *eos_id = id;
     }
     return status;

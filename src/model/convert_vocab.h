@@ -5,7 +5,7 @@
  * "llama" like .model), <architecture>.vocab_size, tokenizer.ggml.model ("gpt2"; "llama" for BPE with byte_fallback), .pre
  * (the kind whose pattern and normaliser tokenizer.json has), .tokens, .token_type (1 normal, 2 unknown,
  * 3 special, 4 added but not special, 5 unused, 6 byte), .merges, .{bos,eos,padding,unknown}_token_id,
- * .add_{bos,eos}_token (tokenizer_config.json's, else by tokenizer.json's post_processor), and tokenizer.chat_template; for
+ * .add_{bos,eos}_token (by tokenizer.json's post_processor, else tokenizer_config.json's), and tokenizer.chat_template; for
  * "llama" .scores and .add_space_prefix too, and kigo.tokenizer.rstrip_token_ids; for the others
  * kigo.tokenizer.ignore_merges where the kind's is another. Ids without a token, up to the vocab_size of config.json, are
  * named "[PAD<id>]" and unused. */

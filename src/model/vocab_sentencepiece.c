@@ -1,5 +1,6 @@
 /* SentencePiece-style BPE in a tokenizer.json: what arrangement it may have, and the keys only its kind of file has. */
 #include "base/buffer.h"
+#include "base/size.h"
 #include "base/utf8.h"
 #include "model/vocab_source.h"
 #include "tokenizer/sentencepiece.h"
@@ -24,16 +25,25 @@ static bool is_none(const json_t *value) {
     return !value || json_is_null(value);
 }
 
-/* Metaspace that only puts marks for spaces. Its own prefix is left out before a space, and its split keeps spaces
- * apart: neither is SentencePiece's way, nor a GGUF's. */
-static bool is_plain_metaspace(const json_t *p) {
+/* Metaspace that puts marks for spaces, and perhaps one before a text, as transformers 5 writes all of Llama's. Its split
+ * would keep spaces apart, which is not SentencePiece's way. */
+static bool is_metaspace(const json_t *p) {
     return member_is(p, "type", "Metaspace") && member_is(p, "replacement", SPACE_MARK) &&
-           member_is(p, "prepend_scheme", "never") && json_is_false(json_object_get(p, "split"));
+           json_is_false(json_object_get(p, "split"));
+}
+
+static bool take_scheme(struct kg_vocab_source *s, const json_t *metaspace) {
+    static const char *const SCHEMES[] = { "always", "first" };
+    s->add_space_prefix = false;
+    if (member_is(metaspace, "prepend_scheme", "never")) return true;
+    for (size_t i = 0; i < KG_COUNT_OF(SCHEMES) && !s->prepend_scheme; i++)
+        if (member_is(metaspace, "prepend_scheme", SCHEMES[i])) s->prepend_scheme = SCHEMES[i];
+    s->add_space_prefix = s->prepend_scheme != NULL;
+    return s->add_space_prefix;
 }
 
 /* Prepend and Replace, or Replace alone, without a pre-tokenizer; or Metaspace alone. */
-enum kg_status kg_vocab_sentencepiece_check(const struct kg_vocab_source *s, bool *add_space_prefix,
-                                            struct kg_error *err) {
+enum kg_status kg_vocab_sentencepiece_check(struct kg_vocab_source *s, struct kg_error *err) {
     const json_t *n = json_object_get(s->tokenizer, "normalizer"),
                  *pre = json_object_get(s->tokenizer, "pre_tokenizer");
     const bool is_list = member_is(n, "type", "Sequence");
@@ -41,9 +51,9 @@ enum kg_status kg_vocab_sentencepiece_check(const struct kg_vocab_source *s, boo
     const json_t *first = is_list ? json_array_get(list, 0) : n, *second = is_list ? json_array_get(list, 1) : NULL;
     const size_t n_parts = is_list ? json_array_size(list) : !is_none(n);
     const bool prepends = member_is(first, "type", "Prepend") && member_is(first, "prepend", SPACE_MARK);
-    *add_space_prefix = n_parts == 2 && prepends && marks_spaces(second);
-    if (is_none(pre) && (*add_space_prefix || (n_parts == 1 && marks_spaces(first)))) return KG_OK;
-    if (n_parts == 0 && is_plain_metaspace(pre)) return KG_OK;
+    s->add_space_prefix = n_parts == 2 && prepends && marks_spaces(second);
+    if (is_none(pre) && (s->add_space_prefix || (n_parts == 1 && marks_spaces(first)))) return KG_OK;
+    if (n_parts == 0 && is_metaspace(pre) && take_scheme(s, pre)) return KG_OK;
     char *text = json_dumps(is_none(pre) ? n : pre, JSON_COMPACT | JSON_ENCODE_ANY);
     kg_fail(err, KG_ERR_UNSUPPORTED,
             "%s/tokenizer.json: with byte_fallback, the %s must put U+2581 for spaces and nothing else; it is '%s'",
@@ -119,5 +129,6 @@ static void put_rstrip(struct kg_gguf_writer *w, const struct kg_vocab_source *s
 void kg_vocab_sentencepiece_put(struct kg_gguf_writer *w, const struct kg_vocab_source *s) {
     put_scores(w, s);
     kg_gguf_writer_bool(w, KEY("add_space_prefix"), s->add_space_prefix);
+    if (s->prepend_scheme) kg_gguf_writer_str(w, KG_PREPEND_SCHEME_KEY, s->prepend_scheme, strlen(s->prepend_scheme));
     put_rstrip(w, s);
 }

@@ -178,8 +178,7 @@ enum kg_status kg_vocab_source_open(const char *dir, struct kg_vocab_source *s, 
     enum kg_status status = load_files(s, err);
     if (status == KG_OK) status = check_model(s, err);
     if (status == KG_OK)
-        status = s->sentencepiece ? kg_vocab_sentencepiece_check(s, &s->add_space_prefix, err)
-                                  : kg_vocab_source_kind(s, &s->kind, err);
+        status = s->sentencepiece ? kg_vocab_sentencepiece_check(s, err) : kg_vocab_source_kind(s, &s->kind, err);
     if (status == KG_OK) status = count_tokens(s, err);
     if (status == KG_OK) status = gather_tokens(s, err);
     if (status == KG_OK && s->sentencepiece) kg_vocab_sentencepiece_types(s);

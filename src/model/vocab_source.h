@@ -17,6 +17,7 @@ struct kg_vocab_source {
 
     bool sentencepiece;             /* BPE with byte_fallback: characters, not bytes */
     bool add_space_prefix;          /* of sentencepiece */
+    const char *prepend_scheme;     /* KG_PREPEND_SCHEME_KEY; NULL: a space before every text */
     bool ignore_merges;             /* as in struct kg_tokenizer */
     const struct kg_pre_kind *kind; /* NULL for sentencepiece */
     struct kg_str *texts;           /* (n_tokens), pointing into the JSON or padding */
@@ -35,9 +36,9 @@ void kg_vocab_source_close(struct kg_vocab_source *source);
 KG_WARN_UNUSED enum kg_status kg_vocab_source_kind(const struct kg_vocab_source *source,
                                                    const struct kg_pre_kind **kind, struct kg_error *err);
 
-/* Checks that spaces are treated as a GGUF's "llama" tokenizer does, and whether text gets one before it. */
-KG_WARN_UNUSED enum kg_status kg_vocab_sentencepiece_check(const struct kg_vocab_source *source, bool *add_space_prefix,
-                                                           struct kg_error *err);
+/* Checks that spaces are treated in a way that kigo has, and whether text gets one before it: add_space_prefix,
+ * prepend_scheme. */
+KG_WARN_UNUSED enum kg_status kg_vocab_sentencepiece_check(struct kg_vocab_source *source, struct kg_error *err);
 /* Tells byte tokens and the unknown one from normal ones. */
 void kg_vocab_sentencepiece_types(struct kg_vocab_source *source);
 /* tokenizer.ggml.scores, .add_space_prefix, and the tokens that take white space behind them. */

@@ -72,12 +72,13 @@ static enum kg_status encode(const struct kg_tokenizer *tokenizer, const char *t
         return kg_fail(err, KG_ERR_FORMAT, "text is not valid UTF-8 at byte %zu (0x%02x)", bad,
                        (unsigned)(unsigned char)text[bad]);
     const size_t n_before = ids->n;
+    const bool prefix_again = !tokenizer->prefix_first;
     struct encoding e = {
         .tokenizer = tokenizer,
         .splitter = tokenizer->pre ? kg_splitter_new(tokenizer->pre) : NULL,
         .work = kg_bpe_work_new(len),
         .ids = ids,
-        .prefix = prefix,
+        .prefix = prefix && (prefix_again || n_before == 0),
     };
     enum kg_status status = KG_OK;
     for (size_t at = 0; at < len && status == KG_OK;) {
@@ -87,7 +88,7 @@ static enum kg_status encode(const struct kg_tokenizer *tokenizer, const char *t
             kg_special_search(&tokenizer->special, text + at, len - at, parse_special, &id, &n_match);
         status = encode_plain(&e, text + at, n_plain, err);
         at += n_plain;
-        e.prefix = true; /* behind a token found in text another begins */
+        e.prefix = prefix_again; /* behind a token found in text another begins */
         if (status == KG_OK && at < len) {
             kg_ids_push(ids, id);
             at += n_match;

@@ -190,12 +190,25 @@ static bool ends_with_words(const struct kg_token *token) {
     return true;
 }
 
+static enum kg_status load_prepend_scheme(struct kg_tokenizer *t, const struct kg_gguf *g, struct kg_error *err) {
+    struct kg_str scheme;
+    if (!kg_gguf_find_key(g, KG_PREPEND_SCHEME_KEY)) return KG_OK;
+    const enum kg_status status = kg_gguf_get_str(g, KG_PREPEND_SCHEME_KEY, &scheme, err);
+    if (status != KG_OK) return status;
+    t->prefix_first = kg_str_eq(scheme, "first");
+    t->prefix_unless_space = t->prefix_first || kg_str_eq(scheme, "always");
+    if (t->prefix_unless_space) return KG_OK;
+    return kg_fail(err, KG_ERR_FORMAT, "%s: " KG_PREPEND_SCHEME_KEY " is '%s', neither 'always' nor 'first'",
+                   kg_gguf_path(g), kg_quote(scheme.data, scheme.len).text);
+}
+
 enum kg_status kg_sentencepiece_load(struct kg_tokenizer *t, const struct kg_gguf *g, struct kg_error *err) {
     enum kg_status status = KG_OK;
     bool collapses = false;
     t->add_space_prefix = true;
     if (kg_gguf_find_key(g, KEY("add_space_prefix")))
         status = kg_gguf_get_bool(g, KEY("add_space_prefix"), &t->add_space_prefix, err);
+    if (status == KG_OK) status = load_prepend_scheme(t, g, err);
     if (status == KG_OK && kg_gguf_find_key(g, KEY("remove_extra_whitespaces")))
         status = kg_gguf_get_bool(g, KEY("remove_extra_whitespaces"), &collapses, err);
     if (status == KG_OK && collapses)
@@ -223,7 +236,7 @@ enum kg_status kg_sentencepiece_encode(const struct kg_tokenizer *t, struct kg_b
                                        size_t len, bool prefix, struct kg_ids *ids, struct kg_error *err) {
     enum kg_status status = KG_OK;
     size_t at = 0;
-    if (len > 0 && prefix && t->add_space_prefix) {
+    if (len > 0 && prefix && t->add_space_prefix && !(t->prefix_unless_space && space_here(text, len) > 0)) {
         struct kg_buffer first = KG_BUFFER_INIT;
         at = piece_len(t, text, len);
         kg_buffer_append(&first, " ", 1);

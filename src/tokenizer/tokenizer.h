@@ -22,6 +22,10 @@ enum kg_token_type {
 /* Ids of tokens that take the white space behind them in text, which GGUF's own keys cannot say. */
 #define KG_RSTRIP_KEY "kigo.tokenizer.rstrip_token_ids"
 
+/* prepend_scheme of a tokenizer.json's Metaspace, "always" or "first": a text that begins with a space gets no other one
+ * before it, and with "first" none but the first text does. */
+#define KG_PREPEND_SCHEME_KEY "kigo.tokenizer.prepend_scheme"
+
 /* ignore_merges of a tokenizer.json, where it is not the kind's: OpenAI's vocabularies are published both ways. */
 #define KG_IGNORE_MERGES_KEY "kigo.tokenizer.ignore_merges"
 
@@ -53,10 +57,12 @@ struct kg_tokenizer {
     struct kg_pretokenizer *pre;
     bool ignore_merges; /* a piece that is a token is taken whole, whatever the merges say */
     struct kg_bpe bpe;
-    bool sentencepiece;    /* tokenizer.ggml.model is "llama": see sentencepiece.h */
-    bool add_space_prefix; /* if so: text between special tokens begins with a space that decoding takes away */
-    bool cuts_at_spaces;   /* if so: no token goes on past the end of a word */
-    int32_t bos, eos;      /* -1: none */
+    bool sentencepiece;       /* tokenizer.ggml.model is "llama": see sentencepiece.h */
+    bool add_space_prefix;    /* if so: text between special tokens begins with a space that decoding takes away */
+    bool prefix_unless_space; /* if so: but not before a text that begins with a space */
+    bool prefix_first;        /* if so: but not behind anything */
+    bool cuts_at_spaces;      /* if so: no token goes on past the end of a word */
+    int32_t bos, eos;         /* -1: none */
     bool adds_bos, adds_eos;
     char *chat_template;               /* NULL: none */
     const struct kg_chat_format *chat; /* NULL: none kigo knows */

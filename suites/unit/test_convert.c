@@ -109,10 +109,10 @@ static const struct bad_source BAD[] = {
       { FALLBACK, .pre_tokenizer = "null", .normalizer = "{\"type\":\"NFKC\"}" },
       KG_ERR_UNSUPPORTED,
       "NFKC" },
-    { "sentencepiece_prefix_not_before_spaces",
-      { FALLBACK, .pre_tokenizer = METASPACE("always", "false") },
+    { "sentencepiece_prefix_by_another_scheme",
+      { FALLBACK, .pre_tokenizer = METASPACE("sometimes", "false") },
       KG_ERR_UNSUPPORTED,
-      "always" },
+      "sometimes" },
     { "sentencepiece_cuts_between_spaces",
       { FALLBACK, .pre_tokenizer = METASPACE("never", "true") },
       KG_ERR_UNSUPPORTED,
@@ -296,14 +296,17 @@ static void sentencepiece_keys(struct kg_record *rec, const void *arg) {
     kg_gguf_close(g);
 }
 
-/* The same byte tokens and letters, with the spaces marked in two ways. */
+/* The same byte tokens and letters, with the spaces marked in several ways. */
 static void sentencepiece_spaces(struct kg_record *rec, const void *arg) {
-    static const char *const PRE[] = { "null", METASPACE("never", "false") };
-    static const char *const NORMALIZER[] = { "{\"type\":\"Sequence\",\"normalizers\":[" SPACES "]}", "null" };
+    static const char *const PRE[] = { "null", METASPACE("never", "false"), METASPACE("always", "false"),
+                                       METASPACE("first", "false") };
+    static const char *const NORMALIZER[] = { "{\"type\":\"Sequence\",\"normalizers\":[" SPACES "]}", "null", "null",
+                                              "null" };
+    static const char *const SCHEME[] = { NULL, NULL, "always", "first" };
     struct kg_buffer bytes = KG_BUFFER_INIT;
     (void)arg;
     for (unsigned b = 0; b < 256; b++) kg_buffer_printf(&bytes, ",\"<0x%02X>\":%u", b, 300 + b);
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < KG_COUNT_OF(PRE); i++) {
         const struct source s = {
             .normalizer = NORMALIZER[i], .pre_tokenizer = PRE[i], .vocab_extra = kg_buffer_text(&bytes), FALLBACK
         };
@@ -311,7 +314,9 @@ static void sentencepiece_spaces(struct kg_record *rec, const void *arg) {
         struct kg_gguf *g = convert_good(rec, &s, &summary);
         bool prefix = true;
         ck_assert_int_eq(kg_gguf_get_bool(g, "tokenizer.ggml.add_space_prefix", &prefix, NULL), KG_OK);
-        ck_assert(!prefix);
+        ck_assert_int_eq(prefix, SCHEME[i] != NULL);
+        ck_assert_int_eq(kg_gguf_find_key(g, "kigo.tokenizer.prepend_scheme") != NULL, SCHEME[i] != NULL);
+        if (SCHEME[i]) expect_str(g, "kigo.tokenizer.prepend_scheme", SCHEME[i]);
         ck_assert_str_eq(summary.kind, "sentencepiece");
         kg_gguf_close(g);
     }
@@ -393,7 +398,7 @@ static void tokens_before_merges(struct kg_record *rec, const void *arg) {
     }
 }
 
-/* What stands before a text by tokenizer.json alone, unless tokenizer_config.json says otherwise. */
+/* What stands before a text by tokenizer.json, else by tokenizer_config.json. */
 static void first_and_last_by_template(struct kg_record *rec, const void *arg) {
     /* In one folder: files stay for the rows below. */
     static const struct {
@@ -409,10 +414,15 @@ static void first_and_last_by_template(struct kg_record *rec, const void *arg) {
         { { .post_processor = BYTE_LEVEL, .config = "{\"bos_token_id\":257}" }, 0, 0, 257 },
         { { .config = "{\"bos_token_id\":257}" }, -1, -1, 257 },
         { { .post_processor = TEMPLATE("hell", "he"),
-            .tokenizer_config = "{\"add_bos_token\":false,\"bos_token\":\"ll\"}" },
-          0,
+            .tokenizer_config = "{\"add_bos_token\":false,\"bos_token\":\"hell\"}" },
           1,
-          257 },
+          1,
+          258 },
+        { { .post_processor = BYTE_LEVEL, .tokenizer_config = "{\"add_bos_token\":true,\"bos_token\":\"hell\"}" },
+          0,
+          0,
+          258 },
+        { { .tokenizer_config = "{\"add_bos_token\":true,\"bos_token\":\"hell\"}" }, 1, -1, 258 },
     };
     (void)arg;
     for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {

@@ -32,7 +32,8 @@ struct pieces {
     int32_t byte_type; /* 0: as it should be */
     int n_scores_less; /* scores cut short */
     bool no_scores, plain_ends;
-    const char *name; /* general.name */
+    const char *name;   /* general.name */
+    const char *scheme; /* kigo.tokenizer.prepend_scheme */
 };
 
 static struct kg_gguf_writer *begin(const struct pieces *p) {
@@ -58,6 +59,7 @@ static struct kg_gguf_writer *begin(const struct pieces *p) {
     kg_gguf_writer_strings(w, "tokenizer.ggml.tokens", texts, n);
     kg_gguf_writer_i32s(w, "tokenizer.ggml.token_type", types, n);
     if (!p->no_scores) kg_gguf_writer_f32s(w, "tokenizer.ggml.scores", scores, n - (size_t)p->n_scores_less);
+    if (p->scheme) kg_gguf_writer_str(w, "kigo.tokenizer.prepend_scheme", p->scheme, strlen(p->scheme));
     if (p->flag_key) kg_gguf_writer_bool(w, p->flag_key, p->flag);
     if (p->rstrip_id) kg_gguf_writer_i32s(w, "kigo.tokenizer.rstrip_token_ids", &p->rstrip_id, 1);
     struct kg_str merges[KG_COUNT_OF(p->merges)];
@@ -137,6 +139,20 @@ static const struct encoded ENCODED[] = {
       NULL },
     { "line_end_is_a_byte", { .extra = { LETTERS } }, "\n", { M, BYTE('\n') }, 2, NULL },
     { "prefix_joins_the_first_word", { .extra = { LETTERS, { MARK "a", -1, 0 } } }, "a a", { X0, X0 }, 2, NULL },
+    { "always_but_before_a_space", { .extra = { LETTERS }, .scheme = "always" }, " a", { M, LA }, 2, "a" },
+    { "always_behind_a_token",
+      { .extra = { LETTERS, { "<u>", 0, 4 } }, .scheme = "always" },
+      "a<u>a",
+      { M, LA, X0, M, LA },
+      5,
+      "a<u> a" },
+    { "first_text_alone",
+      { .extra = { LETTERS, { "<u>", 0, 4 } }, .scheme = "first" },
+      "a<u>a",
+      { M, LA, X0, LA },
+      4,
+      NULL },
+    { "first_is_a_token", { .extra = { LETTERS, { "<u>", 0, 4 } }, .scheme = "first" }, "<u>a", { X0, LA }, 2, NULL },
     { "prefix_before_a_space",
       { .extra = { LETTERS, { MARK MARK, -1, 0 }, { MARK "a", -2, 0 } } },
       " a",
@@ -222,6 +238,7 @@ static const struct refused REFUSED[] = {
     { "byte_token_missing", { .missing_byte = 0xab }, KG_ERR_FORMAT, "no token '<0xAB>'" },
     { "byte_token_of_another_type", { .byte_type = 1 }, KG_ERR_FORMAT, "is '<0x00>', but its type is 1" },
     { "duplicate_piece", { .extra = { { "a", 0, 0 }, { "a", 0, 0 } } }, KG_ERR_FORMAT, "are both 'a'" },
+    { "unknown_scheme", { .scheme = "middle" }, KG_ERR_FORMAT, "'middle'" },
     { "prefix_is_wanted_collapsing_too",
       { .flag_key = "tokenizer.ggml.remove_extra_whitespaces", .flag = true },
       KG_ERR_UNSUPPORTED,

@@ -9,7 +9,7 @@
  *     low, high = n_rot ln(original_ctx / (2 pi beta)) / (2 ln freq_base), beta = beta_fast, beta_slow,
  *
  * low not below 0 and high not above n_rot - 1; both rounded outwards first if the configuration says so, and high a
- * thousandth above low where they meet. In double, rounded once. */
+ * thousandth above low where they meet. In double, rounded once. All of it is transformers'. */
 void kg_yarn_factors(const struct kg_model_config *config, float *factors);
 
 #endif

@@ -226,6 +226,19 @@ static void gpt2_context_is_its_positions(struct kg_record *rec, const void *arg
     unload(&l);
 }
 
+/* An original context too short for a turn: high is below low, and nothing is scaled (transformers 5.23 says so, too). */
+static void yarn_of_short_context(struct kg_record *rec, const void *arg) {
+    (void)rec;
+    (void)arg;
+    const struct kg_model_config c = { .n_rot = 64,
+                                       .rope_freq_base = 10000,
+                                       .rope_original_ctx = 4,
+                                       .yarn = { .factor = 4, .beta_fast = 32, .beta_slow = 1 } };
+    float factors[32];
+    kg_yarn_factors(&c, factors);
+    for (int i = 0; i < 32; i++) ck_assert_msg(factors[i] == 1, "pair %d: %g", i, (double)factors[i]);
+}
+
 /* gpt-oss-20b: the ramp goes from pair 8.09 to 17.40, or rounded from 8 to 18; pairs before it turn as they are. */
 static void yarn_of_gpt_oss_20b(struct kg_record *rec, const void *arg) {
     (void)rec;
@@ -411,6 +424,7 @@ static const struct kg_case CASES[] = {
     { .op = "model_config", .name = "gpt_oss", .run = gpt_oss_is_understood },
     { .op = "model_config", .name = "gpt2", .run = gpt2_is_understood },
     { .op = "model_config", .name = "gpt_oss_by_keys", .run = gpt_oss_by_keys },
+    { .op = "model_config", .name = "yarn_of_short_context", .run = yarn_of_short_context },
     { .op = "model_config", .name = "yarn_of_gpt_oss_20b", .run = yarn_of_gpt_oss_20b },
     { .op = "session", .name = "gpt2_context_is_its_positions", .run = gpt2_context_is_its_positions },
     { .op = "session", .name = "phi3_rope_lists_follow_the_length", .run = rope_lists_follow_the_length },

@@ -173,6 +173,19 @@ static enum kg_status write_ids(struct kg_gguf_writer *w, const struct kg_vocab_
     return status;
 }
 
+/* Also of none for SentencePiece's: a reader would else go by the name whether they are Phi-3's. */
+static void write_rstrip(struct kg_gguf_writer *w, const struct kg_vocab_source *s) {
+    const json_t *added = json_object_get(s->tokenizer, "added_tokens"), *token;
+    int32_t *ids = kg_xcalloc(json_array_size(added) + 1, sizeof *ids);
+    size_t i, n = 0;
+    json_array_foreach(added, i, token) {
+        if (json_is_true(json_object_get(token, "rstrip")))
+            ids[n++] = (int32_t)json_integer_value(json_object_get(token, "id"));
+    }
+    if (n > 0 || s->sentencepiece) kg_gguf_writer_i32s(w, KG_RSTRIP_KEY, ids, n);
+    free(ids);
+}
+
 /* A file of its own comes first; else a text, or the "default" one of a list of named ones. */
 static void write_chat_template(struct kg_gguf_writer *w, const struct kg_vocab_source *s) {
     static const char KEY_NAME[] = "tokenizer.chat_template";
@@ -206,6 +219,7 @@ enum kg_status kg_convert_vocab_put(struct kg_gguf_writer *w, const struct kg_vo
     kg_gguf_writer_i32s(w, KEY("token_type"), s->types, s->n_tokens);
     if (s->sentencepiece) kg_vocab_sentencepiece_put(w, s);
     else if (s->ignore_merges != s->kind->ignore_merges) kg_gguf_writer_bool(w, KG_IGNORE_MERGES_KEY, s->ignore_merges);
+    write_rstrip(w, s);
     enum kg_status status = write_merges(w, s, &made.n_merges, err);
     if (status == KG_OK) status = write_ids(w, s, &made.eos_id, err);
     if (status != KG_OK) return status;

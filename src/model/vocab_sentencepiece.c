@@ -114,21 +114,8 @@ static void put_scores(struct kg_gguf_writer *w, const struct kg_vocab_source *s
     free(scores);
 }
 
-static void put_rstrip(struct kg_gguf_writer *w, const struct kg_vocab_source *s) {
-    const json_t *added = json_object_get(s->tokenizer, "added_tokens"), *token;
-    int32_t *ids = kg_xcalloc(json_array_size(added) + 1, sizeof *ids);
-    size_t i, n = 0;
-    json_array_foreach(added, i, token) {
-        if (json_is_true(json_object_get(token, "rstrip")))
-            ids[n++] = (int32_t)json_integer_value(json_object_get(token, "id"));
-    }
-    kg_gguf_writer_i32s(w, KG_RSTRIP_KEY, ids, n);
-    free(ids);
-}
-
 void kg_vocab_sentencepiece_put(struct kg_gguf_writer *w, const struct kg_vocab_source *s) {
     put_scores(w, s);
     kg_gguf_writer_bool(w, KEY("add_space_prefix"), s->add_space_prefix);
     if (s->prepend_scheme) kg_gguf_writer_str(w, KG_PREPEND_SCHEME_KEY, s->prepend_scheme, strlen(s->prepend_scheme));
-    put_rstrip(w, s);
 }

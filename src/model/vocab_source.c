@@ -111,11 +111,11 @@ static enum kg_status set_token(struct kg_vocab_source *s, size_t id, struct kg_
     return KG_OK;
 }
 
-/* GGUF has no place for what these say; for SentencePiece's, Phi-3's among them, rstrip has a key of kigo's own. */
+/* GGUF has no place for what these say; rstrip, which Phi-3's tokens have, has a key of kigo's own. */
 static enum kg_status check_added(const struct kg_vocab_source *s, const json_t *added, struct kg_error *err) {
-    static const char *const MUST_BE_FALSE[] = { "lstrip", "rstrip", "single_word", NULL };
+    static const char *const MUST_BE_FALSE[] = { "lstrip", "single_word", NULL };
     for (const char *const *name = MUST_BE_FALSE; *name; name++)
-        if (json_is_true(json_object_get(added, *name)) && !(s->sentencepiece && strcmp(*name, "rstrip") == 0))
+        if (json_is_true(json_object_get(added, *name)))
             return kg_fail(err, KG_ERR_UNSUPPORTED, "%s/tokenizer.json: added token '%s' has %s, which GGUF cannot say",
                            s->dir, QUOTE(json_string_value(json_object_get(added, "content"))), *name);
     return KG_OK;

@@ -41,7 +41,7 @@ KG_WARN_UNUSED enum kg_status kg_vocab_source_kind(const struct kg_vocab_source 
 KG_WARN_UNUSED enum kg_status kg_vocab_sentencepiece_check(struct kg_vocab_source *source, struct kg_error *err);
 /* Tells byte tokens and the unknown one from normal ones. */
 void kg_vocab_sentencepiece_types(struct kg_vocab_source *source);
-/* tokenizer.ggml.scores, .add_space_prefix, and the tokens that take white space behind them. */
+/* tokenizer.ggml.scores and .add_space_prefix, and kigo.tokenizer.prepend_scheme. */
 void kg_vocab_sentencepiece_put(struct kg_gguf_writer *writer, const struct kg_vocab_source *source);
 
 #endif

@@ -121,10 +121,6 @@ static const struct bad_source BAD[] = {
       { FALLBACK, .pre_tokenizer = "null", .normalizer = SPACES },
       KG_ERR_FORMAT,
       "no token '<0x00>'" },
-    { "added_takes_blanks_behind_in_byte_level",
-      { .added = "[{\"id\":259,\"content\":\"<m>\",\"special\":true,\"rstrip\":true}]" },
-      KG_ERR_UNSUPPORTED,
-      "rstrip" },
     { "word_suffix", { .model_extra = ",\"end_of_word_suffix\":\"</w>\"" }, KG_ERR_UNSUPPORTED, "end_of_word_suffix" },
     { "sentencepiece_ignores_merges",
       { .model_extra = ",\"byte_fallback\":true,\"ignore_merges\":true" },
@@ -377,6 +373,26 @@ static void default_template_of_a_list(struct kg_record *rec, const void *arg) {
     kg_gguf_close(g);
 }
 
+/* Phi-4-mini's byte-level vocabulary has such tokens, as Phi-3's has. */
+static void token_takes_blanks_behind(struct kg_record *rec, const void *arg) {
+    static const struct source S = { .added = "[{\"id\":259,\"content\":\"<m>\",\"special\":true,\"rstrip\":true}]" };
+    static const char TEXT[] = "ll <m> \n\tll";
+    static const int32_t WANT[] = { 257, ' ', 259, 257 };
+    struct kg_vocab_summary summary;
+    struct kg_error err = { 0 };
+    struct kg_gguf *g = convert_good(rec, &S, &summary);
+    struct kg_tokenizer *t;
+    struct kg_ids ids = { 0 };
+    (void)arg;
+    ck_assert_msg(kg_tokenizer_create(g, &t, &err) == KG_OK, "%s", err.message);
+    ck_assert_int_eq(kg_tokenizer_encode(t, TEXT, sizeof TEXT - 1, true, &ids, &err), KG_OK);
+    ck_assert_uint_eq(ids.n, KG_COUNT_OF(WANT));
+    ck_assert_mem_eq(ids.ids, WANT, sizeof WANT);
+    kg_ids_free(&ids);
+    kg_tokenizer_free(t);
+    kg_gguf_close(g);
+}
+
 /* "hello" is a token that no merge makes: taken whole where merges are ignored, though the kind of file does not. */
 static void tokens_before_merges(struct kg_record *rec, const void *arg) {
     static const char *const IGNORE[] = { ",\"ignore_merges\":true", ",\"ignore_merges\":false" };
@@ -477,6 +493,7 @@ static void build(struct kg_case_list *list) {
         { "merges_as_pairs", merges_as_pairs },
         { "first_and_last_by_template", first_and_last_by_template },
         { "tokens_before_merges", tokens_before_merges },
+        { "token_takes_blanks_behind", token_takes_blanks_behind },
         { "kind_by_pattern_and_normalizer", kind_by_pattern_and_normalizer },
         { "default_template_of_a_list", default_template_of_a_list },
         { "failure_keeps_the_old_file", failure_keeps_the_old_file },

@@ -74,13 +74,15 @@ static void put_array(struct kg_buffer *image, const char *name, uint32_t elem_t
 static void put_vocabulary(struct kg_buffer *image, const char *pre) {
     enum { N_TOKENS = 259 };
     static const char *const MERGES[] = { "h e" };
-    const uint64_t counts[] = { 0, 7 };
+    const uint64_t counts[] = { 0, 8 };
     kg_buffer_append(image, "GGUF\3\0\0", 8);
     kg_buffer_append(image, counts, sizeof counts);
     put_key(image, "tokenizer.ggml.model", KG_GGUF_STRING);
     put_str(image, "gpt2");
     put_key(image, "tokenizer.ggml.pre", KG_GGUF_STRING);
     put_str(image, pre);
+    put_key(image, "kigo.tokenizer.ignore_merges", KG_GGUF_BOOL);
+    kg_buffer_append(image, &(uint8_t){ 1 }, 1);
     put_array(image, "tokenizer.ggml.merges", KG_GGUF_STRING, KG_COUNT_OF(MERGES));
     for (size_t i = 0; i < KG_COUNT_OF(MERGES); i++) put_str(image, MERGES[i]);
     put_key(image, "tokenizer.ggml.eos_token_id", KG_GGUF_U32);
@@ -115,7 +117,7 @@ static void put_pieces(struct kg_buffer *image, bool merges, const char *last) {
         "\u2581", "h", "e", "l", "he", "ll", "\u2581he", "hell", "<|im_end|>", "<a>"
     };
     enum { N_BYTES = 256, FIRST_PIECE = 3 + N_BYTES, N_TOKENS = FIRST_PIECE + KG_COUNT_OF(PIECES) + 1 };
-    const uint64_t counts[] = { 0, 6 + merges };
+    const uint64_t counts[] = { 0, 6 + 2 * merges };
     kg_buffer_append(image, "GGUF\3\0\0", 8);
     kg_buffer_append(image, counts, sizeof counts);
     put_key(image, "tokenizer.ggml.model", KG_GGUF_STRING);
@@ -125,6 +127,8 @@ static void put_pieces(struct kg_buffer *image, bool merges, const char *last) {
     put_array(image, "kigo.tokenizer.rstrip_token_ids", KG_GGUF_I32, 1);
     kg_buffer_append(image, &(int32_t){ FIRST_PIECE + 8 }, sizeof(int32_t));
     if (merges) {
+        put_key(image, "kigo.tokenizer.prepend_scheme", KG_GGUF_STRING);
+        put_str(image, "first");
         put_array(image, "tokenizer.ggml.merges", KG_GGUF_STRING, 2);
         put_str(image, "h e");
         put_str(image, "l l");

@@ -21,10 +21,11 @@ struct tensor_params {
     uint32_t n_across, n_tiles; /* of a cluster: side by side in outputs; all */
 };
 
-/* WORKERS: of each way. */
+/* WORKERS: of each way. OPERANDS: left operands of halves of a tile in registers; where quarters are decoded, four of them. */
 template <int WORKERS_, int WIDE_, int N_, int STAGES_, int OPERANDS_, int SHARE_, int WAYS_, int MOST_SPLIT_>
 struct tensor_shape {
     static constexpr int WORKERS = WORKERS_, WIDE = WIDE_, N = N_, STAGES = STAGES_, OPERANDS = OPERANDS_;
+    static constexpr bool QUARTERS = N <= 64; /* of tiles are decoded at a time, else halves */
     static constexpr int SHARE = SHARE_, SHARE_ROWS = N / SHARE, WAYS = WAYS_, MOST_SPLIT = MOST_SPLIT_;
     static constexpr bool WALKS = WAYS == 1 && MOST_SPLIT == 1; /* over tiles */
     static constexpr int WAY_THREADS = WORKERS * 128, WORKER_THREADS = WAYS * WAY_THREADS,
@@ -165,6 +166,37 @@ static __device__ __forceinline__ void fetch_x(const tensor_params &t, const ten
                  });
 }
 
+/* Placed codes of columns 16 K on of a tile as left operands, times 2^(e-127-SHIFT) (gemm.cuh: numerics). */
+template <int K> __device__ __forceinline__ void scaled_operand(const lane_tile &tile, unsigned (&a)[4]) {
+    constexpr uint32_t STEP = 0x04000400, UNIT = 127 - 14 + SHIFT - 15;
+    const uint32_t words[2] = { K / 2 ? tile.codes.z : tile.codes.x, K / 2 ? tile.codes.w : tile.codes.y };
+#pragma unroll
+    for (int row = 0; row < 2; row++) {
+        uint32_t placed[4];
+        place(words[row], placed);
+        const uint32_t scale = __byte_perm(tile.scales, 0, 0x4440 + K / 2 * 2 + row) * STEP - UNIT * STEP;
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+            asm("mul.f16x2 %0, %1, %2;" : "=r"(a[row + i * 2]) : "r"(placed[K % 2 * 2 + i]), "r"(scale));
+    }
+}
+
+/* A quarter of a tile: multiply_half of 16 columns, until all but the last three quarters are done. */
+template <typename S, int K>
+__device__ __forceinline__ void multiply_quarter(worker_sums<S> &sum, unsigned (&a)[S::WIDE][4],
+                                                 const lane_tile (&tile)[S::WIDE], uint64_t x) {
+#pragma unroll
+    for (int i = 0; i < S::WIDE; i++) scaled_operand<K>(tile[i], a[i]);
+#pragma unroll
+    for (int i = 0; i < S::WIDE; i++) kg_hopper::pin(a[i]);
+    kg_hopper::products_fence();
+#pragma unroll
+    for (int i = 0; i < S::WIDE; i++)
+        kg_hopper::products<S::N>::template registers<false>(sum[i], a[i], x + (uint64_t)(K * 2), 1);
+    kg_hopper::products_commit();
+    kg_hopper::products_wait<3>();
+}
+
 /* Keeps the compiler from working an address out again and again. */
 __device__ __forceinline__ unsigned kept(unsigned address) {
     asm volatile("" : "+r"(address));
@@ -181,7 +213,6 @@ static __device__ __forceinline__ void work_boxes(worker_sums<S> &sum, uint32_t 
     const uint32_t group = threadIdx.x / 128 % S::WORKERS * S::WIDE * 4 + threadIdx.x / 32 % 4;
     const unsigned codes = kept(ring + S::CODES + group * CODES_BYTES + lane * LANE_BYTES),
                    scales = kept(ring + S::SCALES + group * SCALES_BYTES + lane / 4 * 4);
-    unsigned a[S::OPERANDS][S::WIDE][2][4];
     lane_tile now[S::WIDE], next[S::WIDE];
     ring_place<S::STAGES, S::WAYS> done = at;
 #pragma unroll
@@ -211,26 +242,48 @@ static __device__ __forceinline__ void work_boxes(worker_sums<S> &sum, uint32_t 
         done.next();
     };
     if (n_tiles > 0) take();
-    const auto step = [&](uint32_t tile, unsigned(&low)[S::WIDE][2][4], unsigned(&high)[S::WIDE][2][4]) {
-        const uint64_t x = kg_hopper::matrix_descriptor<ROW_BYTES>(ring + at.stage * S::STAGE_BYTES);
-#pragma unroll
-        for (int i = 0; i < S::WIDE; i++) now[i] = next[i];
-        at.next();
-        multiply_half<S>(sum, low, now, 0, x);
-        if (tile >= TILES) release(); /* tiles up to TILES before this one are done */
-        if (tile + 1 < n_tiles) take();
-        multiply_half<S>(sum, high, now, 1, x);
-    };
-    uint32_t tile = 0;
+    if constexpr (S::QUARTERS) {
+        unsigned a[4][S::WIDE][4];
 #pragma unroll 1
-    for (; tile + TILES <= n_tiles; tile += TILES)
+        for (uint32_t tile = 0; tile < n_tiles; tile++) {
+            const uint64_t x = kg_hopper::matrix_descriptor<ROW_BYTES>(ring + at.stage * S::STAGE_BYTES);
 #pragma unroll
-        for (int i = 0; i < TILES; i++) step(tile + i, a[2 * i], a[2 * i + 1]);
-    if (TILES > 1 && tile < n_tiles) step(tile, a[0], a[1]);
+            for (int i = 0; i < S::WIDE; i++) now[i] = next[i];
+            at.next();
+            multiply_quarter<S, 0>(sum, a[0], now, x);
+            if (tile + 1 < n_tiles) take();
+            multiply_quarter<S, 1>(sum, a[1], now, x);
+            multiply_quarter<S, 2>(sum, a[2], now, x);
+            multiply_quarter<S, 3>(sum, a[3], now, x);
+            if (tile > 0) release(); /* of the tile before this one no product is left */
+        }
+    } else {
+        unsigned a[S::OPERANDS][S::WIDE][2][4];
+        const auto step = [&](uint32_t tile, unsigned(&low)[S::WIDE][2][4], unsigned(&high)[S::WIDE][2][4]) {
+            const uint64_t x = kg_hopper::matrix_descriptor<ROW_BYTES>(ring + at.stage * S::STAGE_BYTES);
+#pragma unroll
+            for (int i = 0; i < S::WIDE; i++) now[i] = next[i];
+            at.next();
+            multiply_half<S>(sum, low, now, 0, x);
+            if (tile >= TILES) release(); /* tiles up to TILES before this one are done */
+            if (tile + 1 < n_tiles) take();
+            multiply_half<S>(sum, high, now, 1, x);
+        };
+        uint32_t tile = 0;
+#pragma unroll 1
+        for (; tile + TILES <= n_tiles; tile += TILES)
+#pragma unroll
+            for (int i = 0; i < TILES; i++) step(tile + i, a[2 * i], a[2 * i + 1]);
+        if (TILES > 1 && tile < n_tiles) step(tile, a[0], a[1]);
+    }
     kg_hopper::products_wait<0>();
 #pragma unroll
     for (int i = 0; i < S::WIDE; i++) kg_hopper::pin(sum[i]);
-    for (uint32_t i = n_tiles < TILES ? 0 : n_tiles - TILES; i < n_tiles; i++) release();
+    if constexpr (S::QUARTERS) {
+        if (n_tiles > 0) release();
+    } else {
+        for (uint32_t i = n_tiles < TILES ? 0 : n_tiles - TILES; i < n_tiles; i++) release();
+    }
 }
 
 /* The block of n_split that finishes a unit of rows, and the first unit of a block. Of a block's units, ways take turns. */

@@ -7,7 +7,7 @@
  * position's own key and value are taken from shared memory and written to the cache by the job that has the position.
  *
  * Float16, a warp has 16 keys at a time: both products by tensor cores (m16n8k16), query heads in the rows of the first
- * operand. Elements go from memory to the registers of a fragment as they lie, 16 bytes a lane: which dim is which k (scores)
+ * operand. Elements go from memory to the registers of a fragment as they lie, 16 or 8 bytes a lane: which dim is which k (scores)
  * or n (values) of a fragment is free as long as both operands agree. Weights exp(s - m) are rounded to float16 for the second
  * product; scores, maxima and sums are float32.
  * Float32: a subgroup of D / 4 lanes has a key at a time, 4 dims a lane, for all query heads. */
@@ -56,7 +56,7 @@ template <typename T> __device__ __forceinline__ float score_scale(const kg_pers
 template <typename T, int D>
 __device__ __forceinline__ void stage_heads(const consumer<T, D> &c, const job &j, uint32_t run) {
     const kg_persistent_program &p = c.p;
-    const uint32_t group = p.n_heads / p.n_kv_heads, half = p.head_dim / 2, n_turns = p.turns.n_rot / 2;
+    const uint32_t group = p.group, half = p.head_dim / 2, n_turns = p.turns.n_rot / 2;
     barrier_wait(kg_shared_address(&c.s.turns_ready), 0);
     for (uint32_t item = c.thread; item < (group + 2) * half; item += CONSUMERS) {
         const uint32_t h = item / half, i = item % half;
@@ -88,10 +88,18 @@ __device__ __forceinline__ void write_cache(const consumer<T, D> &c, const kg_pe
     cache[((size_t)j.kv_head * c.p.n_ctx + j.position) * c.p.head_dim + d] = c.thread < D ? c.s.k_new[d] : c.s.v_new[d];
 }
 
+/* N float16 in registers, as they lie in memory. */
+template <int N> struct __align__(2 * N) packed {
+    uint32_t word[N / 2];
+};
+
 /* 16 keys and values as fragments. Keys: tile n = 0, 1 of 8 keys, lane (g, t) has dims 32 u + 8 t .. + 7 of key 8 n + g.
- * Values: lane (g, t) has dims 64 u + 8 g .. + 7 of keys 2t, 2t + 1, 2t + 8, 2t + 9. Zeros where there is no key or dim. */
+ * Values: lane (g, t) has dims (8 u + g) TOGETHER .. of keys 2t, 2t + 1, 2t + 8, 2t + 9. Zeros where there is no key or dim. */
 template <int D> struct fragments {
-    uint4 k[2][D / 32], v[4][D / 64];
+    static constexpr int TOGETHER = D % 64 == 0 ? 8 : 4; /* dims of values that a lane loads together */
+    static constexpr int PARTS = D / 8 / TOGETHER;
+    packed<8> k[2][D / 32];
+    packed<TOGETHER> v[4][PARTS];
 
     static __device__ __forceinline__ uint32_t key_of(int i, uint32_t t) {
         return 2 * t + i % 2 + i / 2 * 8;
@@ -99,7 +107,8 @@ template <int D> struct fragments {
 
     __device__ __forceinline__ void load(const consumer<__half, D> &c, const kg_persistent_layer &layer, const job &j,
                                          uint32_t first) {
-        const uint32_t g = c.lane / 4, t = c.lane % 4, head_dim = c.p.head_dim, end = min(j.end, j.position);
+        const uint32_t lane = forgotten(c.lane), g = lane / 4, t = lane % 4, head_dim = c.p.head_dim;
+        const uint32_t end = min(j.end, j.position);
         const size_t plane = (size_t)j.kv_head * c.p.n_ctx * head_dim;
         const __half *keys = static_cast<const __half *>(layer.k_cache) + plane;
         const __half *values = static_cast<const __half *>(layer.v_cache) + plane;
@@ -108,60 +117,57 @@ template <int D> struct fragments {
 #pragma unroll
             for (int u = 0; u < D / 32; u++) {
                 const uint32_t key = first + 8 * n + g, dim = 32 * u + 8 * t;
-                k[n][u] = make_uint4(0, 0, 0, 0);
+                k[n][u] = {};
                 if (key < end && dim < head_dim)
-                    k[n][u] = *reinterpret_cast<const uint4 *>(keys + (size_t)key * head_dim + dim);
+                    k[n][u] = *reinterpret_cast<const packed<8> *>(keys + (size_t)key * head_dim + dim);
             }
 #pragma unroll
         for (int i = 0; i < 4; i++)
 #pragma unroll
-            for (int u = 0; u < D / 64; u++) {
-                const uint32_t key = first + key_of(i, t), dim = 64 * u + 8 * g;
-                v[i][u] = make_uint4(0, 0, 0, 0);
+            for (int u = 0; u < PARTS; u++) {
+                const uint32_t key = first + key_of(i, t), dim = (8 * u + g) * TOGETHER;
+                v[i][u] = {};
                 if (key < end && dim < head_dim)
-                    v[i][u] = *reinterpret_cast<const uint4 *>(values + (size_t)key * head_dim + dim);
+                    v[i][u] = *reinterpret_cast<const packed<TOGETHER> *>(values + (size_t)key * head_dim + dim);
             }
     }
 
     /* Puts in the position's own key and value if they are among these. */
     __device__ __forceinline__ void patch(const consumer<__half, D> &c, const job &j, uint32_t first) {
-        const uint32_t g = c.lane / 4, t = c.lane % 4;
+        const uint32_t lane = forgotten(c.lane), g = lane / 4, t = lane % 4;
         if (j.position < first || j.position >= first + TILE_KEYS) return;
 #pragma unroll
         for (int n = 0; n < 2; n++)
 #pragma unroll
             for (int u = 0; u < D / 32; u++)
                 if (first + 8 * n + g == j.position)
-                    k[n][u] = *reinterpret_cast<const uint4 *>(c.s.k_new + 32 * u + 8 * t);
+                    k[n][u] = *reinterpret_cast<const packed<8> *>(c.s.k_new + 32 * u + 8 * t);
 #pragma unroll
         for (int i = 0; i < 4; i++)
 #pragma unroll
-            for (int u = 0; u < D / 64; u++)
+            for (int u = 0; u < PARTS; u++)
                 if (first + key_of(i, t) == j.position)
-                    v[i][u] = *reinterpret_cast<const uint4 *>(c.s.v_new + 64 * u + 8 * g);
+                    v[i][u] = *reinterpret_cast<const packed<TOGETHER> *>(c.s.v_new + (8 * u + g) * TOGETHER);
     }
 };
 
-__device__ __forceinline__ unsigned word_of(const uint4 &v, int i) {
-    return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
-}
-
 /* Running softmax of a warp: lane (g, t) has head g, and of its values the dims that n of a fragment 2t and 2t + 1 are. */
 template <int D> struct running {
-    float largest, weight, value[D / 64][8][2];
+    static constexpr int TOGETHER = fragments<D>::TOGETHER, PARTS = fragments<D>::PARTS;
+    float largest, weight, value[PARTS][TOGETHER][2];
 
     __device__ __forceinline__ void clear() {
         largest = -CUDART_INF_F;
         weight = 0;
 #pragma unroll
-        for (int u = 0; u < D / 64; u++)
+        for (int u = 0; u < PARTS; u++)
 #pragma unroll
-            for (int i = 0; i < 8; i++) value[u][i][0] = value[u][i][1] = 0;
+            for (int i = 0; i < TOGETHER; i++) value[u][i][0] = value[u][i][1] = 0;
     }
 
     __device__ __forceinline__ void add(const consumer<__half, D> &c, const fragments<D> &f, const job &j,
                                         uint32_t first) {
-        const uint32_t g = c.lane / 4, t = c.lane % 4;
+        const uint32_t lane = forgotten(c.lane), g = lane / 4, t = lane % 4;
         float score[2][2];
 #pragma unroll
         for (int n = 0; n < 2; n++) {
@@ -170,8 +176,8 @@ template <int D> struct running {
             for (int u = 0; u < D / 32; u++) {
                 const uint4 q = *reinterpret_cast<const uint4 *>(&c.s.q[g][32 * u + 8 * t]);
                 const unsigned low[4] = { q.x, 0, q.y, 0 }, high[4] = { q.z, 0, q.w, 0 };
-                kg_mma_16x8x16(sum, low, f.k[n][u].x, f.k[n][u].y);
-                kg_mma_16x8x16(sum, high, f.k[n][u].z, f.k[n][u].w);
+                kg_mma_16x8x16(sum, low, f.k[n][u].word[0], f.k[n][u].word[1]);
+                kg_mma_16x8x16(sum, high, f.k[n][u].word[2], f.k[n][u].word[3]);
             }
 #pragma unroll
             for (int i = 0; i < 2; i++)
@@ -190,12 +196,12 @@ template <int D> struct running {
             for (int i = 0; i < 2; i++) weight += w[n][i] = weight_of<__half>(score[n][i], now);
         const unsigned a[4] = { kg_pack_halves(w[0][0], w[0][1]), 0, kg_pack_halves(w[1][0], w[1][1]), 0 };
 #pragma unroll
-        for (int u = 0; u < D / 64; u++)
+        for (int u = 0; u < PARTS; u++)
 #pragma unroll
-            for (int i = 0; i < 8; i++) {
+            for (int i = 0; i < TOGETHER; i++) {
                 const unsigned take = i % 2 ? 0x7632 : 0x5410;
-                const unsigned b0 = __byte_perm(word_of(f.v[0][u], i / 2), word_of(f.v[1][u], i / 2), take);
-                const unsigned b1 = __byte_perm(word_of(f.v[2][u], i / 2), word_of(f.v[3][u], i / 2), take);
+                const unsigned b0 = __byte_perm(f.v[0][u].word[i / 2], f.v[1][u].word[i / 2], take);
+                const unsigned b1 = __byte_perm(f.v[2][u].word[i / 2], f.v[3][u].word[i / 2], take);
                 float sum[4] = { value[u][i][0] * shrink, value[u][i][1] * shrink, 0, 0 };
                 kg_mma_16x8x16(sum, a, b0, b1);
                 value[u][i][0] = sum[0], value[u][i][1] = sum[1];
@@ -203,22 +209,23 @@ template <int D> struct running {
     }
 
     __device__ __forceinline__ void put(const consumer<__half, D> &c) const {
-        const uint32_t g = c.lane / 4, t = c.lane % 4;
+        const uint32_t lane = forgotten(c.lane), g = lane / 4, t = lane % 4;
         float sum = weight + __shfl_xor_sync(0xFFFFFFFFu, weight, 1);
         sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);
         if (t == 0) c.s.attention.largest[g][c.warp] = largest, c.s.attention.weight[g][c.warp] = sum;
+        if (g >= c.p.group) return;
 #pragma unroll
-        for (int u = 0; u < D / 64; u++)
+        for (int u = 0; u < PARTS; u++)
 #pragma unroll
-            for (int n = 0; n < 2; n++) {
-                float4 *to = reinterpret_cast<float4 *>(&c.s.attention.value[c.warp][g][64 * u + 8 * (2 * t + n)]);
-                to[0] = make_float4(value[u][0][n], value[u][1][n], value[u][2][n], value[u][3][n]);
-                to[1] = make_float4(value[u][4][n], value[u][5][n], value[u][6][n], value[u][7][n]);
-            }
+            for (int n = 0; n < 2; n++)
+#pragma unroll
+                for (int i = 0; i < TOGETHER; i += 4)
+                    *reinterpret_cast<float4 *>(c.values(c.warp, g) + (8 * u + 2 * t + n) * TOGETHER + i) =
+                        make_float4(value[u][i][n], value[u][i + 1][n], value[u][i + 2][n], value[u][i + 3][n]);
     }
 };
 
-/* Every warp's part of a job's keys to s.attention. */
+/* Every warp's part of a job's keys to c.values and s.attention. */
 template <int D>
 __device__ __forceinline__ void score_keys(const consumer<__half, D> &c, const kg_persistent_layer &layer, const job &j,
                                            uint32_t run) {
@@ -243,7 +250,7 @@ __device__ __forceinline__ void score_keys(const consumer<float, D> &c, const kg
                                            uint32_t run) {
     constexpr int LANES = D / 4, KEYS = WARP / LANES, UNROLL = 2;
     const uint32_t dim = c.lane % LANES * 4, head_dim = c.p.head_dim, stride = CONSUMER_WARPS * KEYS;
-    const uint32_t group = c.p.n_heads / c.p.n_kv_heads;
+    const uint32_t group = c.p.group;
     const size_t plane = (size_t)j.kv_head * c.p.n_ctx * head_dim;
     const float *keys = static_cast<const float *>(layer.k_cache) + plane;
     const float *values = static_cast<const float *>(layer.v_cache) + plane;
@@ -310,15 +317,15 @@ __device__ __forceinline__ void score_keys(const consumer<float, D> &c, const kg
                 value[h][d] = value[h][d] * own + __shfl_xor_sync(0xFFFFFFFFu, value[h][d], apart) * other;
         }
         if (c.lane == 0) c.s.attention.largest[h][c.warp] = largest[h], c.s.attention.weight[h][c.warp] = weight[h];
-        if (c.lane < LANES)
-            *reinterpret_cast<float4 *>(&c.s.attention.value[c.warp][h][dim]) =
+        if (c.lane < LANES && h < group)
+            *reinterpret_cast<float4 *>(c.values(c.warp, h) + dim) =
                 make_float4(value[h][0], value[h][1], value[h][2], value[h][3]);
     }
 }
 
 /* How the warps' results of a head count: warp h for head h, its lanes for the warps. */
 template <typename T, int D> __device__ __forceinline__ void weigh_warps(const consumer<T, D> &c) {
-    attention_shared<D> &all = c.s.attention;
+    attention_shared &all = c.s.attention;
     if (c.warp >= MOST_GROUP) return;
     const bool active = c.lane < CONSUMER_WARPS;
     const float own = active ? all.largest[c.warp][c.lane] : -CUDART_INF_F;
@@ -350,14 +357,14 @@ __device__ __forceinline__ void publish_pair(uint64_t *words, uint32_t i, float 
 template <typename T, int D>
 __device__ __forceinline__ void publish_job(const consumer<T, D> &c, const job &j, uint32_t n_warps, uint32_t run) {
     const kg_persistent_program &p = c.p;
-    const attention_shared<D> &all = c.s.attention;
-    const uint32_t group = p.n_heads / p.n_kv_heads, half = p.head_dim / 2;
+    const attention_shared &all = c.s.attention;
+    const uint32_t group = p.group, half = p.head_dim / 2;
     for (uint32_t item = c.thread; item < group * half; item += CONSUMERS) {
         const uint32_t h = item / half, i = item % half, head = j.kv_head * group + h;
         const float2 of_head = all.of_head[h];
         float2 value = make_float2(0, 0);
         for (uint32_t w = 0; w < n_warps; w++) {
-            const float2 v = get_pair(all.value[w][h], i);
+            const float2 v = get_pair(c.values(w, h), i);
             const float share = all.share[h][w];
             value.x = fmaf(v.x, share, value.x);
             value.y = fmaf(v.y, share, value.y);
@@ -465,7 +472,7 @@ template <typename T, int D> __device__ __forceinline__ void stage_splits(const 
                 y.x = fmaf(value[s].floats().x, share, y.x);
                 y.y = fmaf(value[s].floats().y, share, y.y);
             }
-        put_pair(c.x, i, __fdiv_rn(y.x, sum), __fdiv_rn(y.y, sum));
+        put_pair(c.x, place_of_pair<T>(i), __fdiv_rn(y.x, sum), __fdiv_rn(y.y, sum));
     }
     c.together(); /* x is there for all */
 }

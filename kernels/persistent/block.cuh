@@ -27,22 +27,19 @@ enum {
 struct part {
     uint32_t begin, n;
     uint32_t n_rows; /* of weights: n times 1, or 2 where gated */
-    uint32_t n_cols, slot_rows, piece_cols;
+    uint32_t n_cols, slot_rows, piece_cols, block_bits;
 };
 
-/* Partial results of the warps about one KV head's query heads; D is head_dim, rounded up. */
-template <int D> struct attention_shared {
-    float value[CONSUMER_WARPS][MOST_GROUP][D];
+/* How the warps' partial results about one KV head's query heads count. */
+struct attention_shared {
     float largest[MOST_GROUP][CONSUMER_WARPS], weight[MOST_GROUP][CONSUMER_WARPS];
     float share[MOST_GROUP][CONSUMER_WARPS]; /* exp(a warp's largest - the largest) */
     float2 of_head[MOST_GROUP];              /* largest score, sum of weights */
 };
 
-template <typename T, int D> struct block_shared {
-    union {
-        float partial[2][CONSUMER_WARPS][BATCH_ROWS]; /* sums of warps, of two batches in turn */
-        attention_shared<D> attention;
-    };
+/* D is head_dim, rounded up. */
+template <typename T, int D> struct __align__(16) block_shared {
+    attention_shared attention;
     T q[MOST_GROUP][D], k_new[D], v_new[D]; /* zeros past the heads and dims there are */
     float2 turns[D / 2];                    /* cosine, sine */
     float sums[CONSUMER_WARPS];
@@ -51,19 +48,41 @@ template <typename T, int D> struct block_shared {
     uint64_t turns_ready, side_full[2], side_empty[2];
 };
 
+/* Partial results of the warps lie behind block_shared: sums of two batches in turn, or the values of a KV head's heads. */
+constexpr uint32_t PARTIAL_SUMS = 2 * CONSUMER_WARPS * BATCH_ROWS;
+
+inline uint32_t partial_values(uint32_t group, uint32_t dim) {
+    return CONSUMER_WARPS * group * dim;
+}
+
+/* What is computed from the result is computed there, and not kept in registers from elsewhere. */
+__device__ __forceinline__ uint32_t forgotten(uint32_t v) {
+    asm volatile("" : "+r"(v));
+    return v;
+}
+
 template <typename T, int D> struct consumer {
     const kg_persistent_program &p;
     block_shared<T, D> &s;
-    T *x;       /* shared: the vector that the next product reads */
-    float *row; /* shared: what is being normalised, if it is longer than two elements a thread */
+    T *x;                              /* shared: the vector that the next product reads */
     const float *norm_weight, *biases; /* shared: of this product */
     uint32_t n_sides;                  /* products so far */
     ring slots;
     uint32_t thread, warp, lane;
-    uint32_t buffer; /* which half of s.partial is next */
+    uint32_t buffer; /* which half of the sums is next */
 
     __device__ __forceinline__ void together() const { /* all consumers of the block */
         named_barrier(CONSUMER_BARRIER, CONSUMERS);
+    }
+
+    /* shared: sums of `of_warp` of the next batch's rows */
+    __device__ __forceinline__ float *sums(uint32_t of_warp) const {
+        return reinterpret_cast<float *>(&s + 1) + (buffer * CONSUMER_WARPS + of_warp) * BATCH_ROWS;
+    }
+
+    /* shared: values (D) of `of_warp` of head h of the group */
+    __device__ __forceinline__ float *values(uint32_t of_warp, uint32_t h) const {
+        return reinterpret_cast<float *>(&s + 1) + (of_warp * p.group + h) * D;
     }
 
     /* Makes the compiler forget what it knows of the thread, so that it does not keep a layer's many addresses in registers
@@ -86,7 +105,7 @@ __device__ __forceinline__ uint32_t begin_of(uint32_t index, uint32_t n_rows, ui
 __device__ __forceinline__ part part_of(const kg_persistent_matrix &m) {
     const uint32_t begin = begin_of(blockIdx.x, m.n_rows, m.unit);
     const uint32_t n = begin_of(blockIdx.x + 1, m.n_rows, m.unit) - begin;
-    return { begin, n, n * m.weight_rows, m.n_cols, m.slot_rows, m.piece_cols };
+    return { begin, n, n * m.weight_rows, m.n_cols, m.slot_rows, m.piece_cols, m.block_bits };
 }
 
 template <typename T> __device__ __forceinline__ float rounded(float value) {
@@ -108,6 +127,22 @@ __device__ __forceinline__ float2 get_pair(const __half *x, uint32_t i) {
 
 __device__ __forceinline__ float2 get_pair(const float *x, uint32_t i) {
     return reinterpret_cast<const float2 *>(x)[i];
+}
+
+/* Where elements 2i and 2i + 1 of the vector that a product reads lie in c.x. Float16: of 16 pairs, the four (4 apart) that a
+ * lane multiplies in a step are neighbours (matrix.cuh). */
+template <typename T> __device__ __forceinline__ uint32_t place_of_pair(uint32_t i) {
+    return sizeof(T) == sizeof(__half) ? (i & ~15u) | (i & 3) << 2 | (i >> 2 & 3) : i;
+}
+
+/* Words 2i and 2i + 1 of a vector to c.x. */
+__device__ __forceinline__ void put_words(__half *x, uint32_t i, uint2 bits) {
+    reinterpret_cast<uint32_t *>(x)[place_of_pair<__half>(2 * i)] = bits.x;
+    reinterpret_cast<uint32_t *>(x)[place_of_pair<__half>(2 * i + 1)] = bits.y;
+}
+
+__device__ __forceinline__ void put_words(float *x, uint32_t i, uint2 bits) {
+    reinterpret_cast<uint2 *>(x)[i] = bits;
 }
 
 /* 1 / sqrt(mean of squares + eps) from each thread's sum: added by lanes, then warps, in order, the same in every block. */
@@ -136,30 +171,52 @@ __device__ __forceinline__ float2 wait_row(const float *row, const uint64_t *wor
     return got[0].floats();
 }
 
+/* Copies a long vector to c.x as it is, a thread's part at `at`, at + CONSUMERS, ... of the pairs of words; the sum of their
+ * squares. */
+template <typename T, int D>
+__device__ __forceinline__ float fetch_row(const consumer<T, D> &c, const T *row, const uint64_t *words, uint32_t run) {
+    constexpr int PAIRS = sizeof(T) == sizeof(__half) ? 2 : 4; /* under way together */
+    const uint32_t n_pairs = c.p.n_embd / (2 * WORD_ELEMS<T>);
+    float squares = 0;
+#pragma unroll 1
+    for (uint32_t at = c.thread; at < n_pairs; at += PAIRS * CONSUMERS) {
+        word_pair got[PAIRS];
+        if (!row) wait_pairs(got, words, at, CONSUMERS, n_pairs, run);
+#pragma unroll
+        for (int k = 0; k < PAIRS; k++) {
+            const uint32_t i = at + k * CONSUMERS;
+            if (i >= n_pairs) break;
+            const uint2 bits = row ? reinterpret_cast<const uint2 *>(row)[i] : got[k].bits();
+            put_words(c.x, i, bits);
+#pragma unroll
+            for (uint32_t e = 0; e < WORD_ELEMS<T>; e++) {
+                const float low = element<T>(bits.x, e), high = element<T>(bits.y, e);
+                squares = fmaf(low, low, fmaf(high, high, squares));
+            }
+        }
+    }
+    return squares;
+}
+
 /* c.x = v * weight / rms(v). */
 template <typename T, int D>
 __device__ __forceinline__ void stage_norm(const consumer<T, D> &c, const T *row, const uint64_t *words, uint32_t run) {
     const uint32_t n_pairs = c.p.n_embd / 2;
-    if (n_pairs <= CONSUMERS) { /* a pair a thread */
+    if (n_pairs <= CONSUMERS) { /* a pair of elements a thread */
         const bool active = c.thread < n_pairs;
         const float2 v = active ? wait_row(row, words, c.thread, run) : make_float2(0, 0);
         const float inverse = inverse_rms(c, fmaf(v.x, v.x, v.y * v.y));
         if (active) {
             const float2 w = get_pair(c.norm_weight, c.thread);
-            put_pair(c.x, c.thread, v.x * inverse * w.x, v.y * inverse * w.y);
+            put_pair(c.x, place_of_pair<T>(c.thread), v.x * inverse * w.x, v.y * inverse * w.y);
         }
-    } else { /* v stays in shared memory meanwhile */
-        float squares = 0;
-#pragma unroll 4
+    } else { /* v stays in x meanwhile */
+        const float inverse = inverse_rms(c, fetch_row(c, row, words, run));
+#pragma unroll 1
         for (uint32_t i = c.thread; i < n_pairs; i += CONSUMERS) {
-            const float2 v = wait_row(row, words, i, run);
-            squares = fmaf(v.x, v.x, fmaf(v.y, v.y, squares));
-            put_pair(c.row, i, v.x, v.y);
-        }
-        const float inverse = inverse_rms(c, squares);
-        for (uint32_t i = c.thread; i < n_pairs; i += CONSUMERS) {
-            const float2 v = get_pair(c.row, i), w = get_pair(c.norm_weight, i);
-            put_pair(c.x, i, v.x * inverse * w.x, v.y * inverse * w.y);
+            const uint32_t place = place_of_pair<T>(i);
+            const float2 v = get_pair(c.x, place), w = get_pair(c.norm_weight, i);
+            put_pair(c.x, place, v.x * inverse * w.x, v.y * inverse * w.y);
         }
     }
     c.together(); /* x is there for all */
@@ -176,7 +233,7 @@ __device__ __forceinline__ void stage_words(const consumer<T, D> &c, const uint6
         wait_pairs(got, words, at, CONSUMERS, n_pairs, run);
 #pragma unroll
         for (int k = 0; k < PAIRS; k++)
-            if (at + k * CONSUMERS < n_pairs) reinterpret_cast<uint2 *>(c.x)[at + k * CONSUMERS] = got[k].bits();
+            if (at + k * CONSUMERS < n_pairs) put_words(c.x, at + k * CONSUMERS, got[k].bits());
     }
     c.together(); /* x is there for all */
 }

@@ -110,26 +110,50 @@ static uint32_t most_outputs(const struct kg_persistent_matrix *m, int n_blocks)
     return (units + (uint32_t)n_blocks - 1) / (uint32_t)n_blocks * m->unit;
 }
 
-/* Rows and columns of a slot: as many rows as a block has, 16 at most, and of them as many columns as fit; pieces of a row
- * about equally long. */
+/* Rows that a slot has at most: what the consumers multiply together. */
+static uint32_t rows_together(const struct kg_persistent_matrix *m, uint32_t elem_bytes) {
+    return elem_bytes == sizeof(__half) ? (uint32_t)MMA_ROWS >> m->block_bits : (uint32_t)kg_persistent::CONSUMER_WARPS;
+}
+
+/* Rows of a slot: as many as a block has, as far as they are multiplied together; slots about equally full. */
+static uint32_t rows_of_slots(uint32_t most, uint32_t together) {
+    const uint32_t n_slots = (most + together - 1) / together;
+    return most > kg_persistent::BATCH_ROWS ? together : (most + n_slots - 1) / n_slots;
+}
+
+/* The blocks a row needs so that x stays in registers (matrix.cuh); none if slots would not have whole rows. */
+static uint32_t block_bits_of(const struct kg_persistent_matrix *m, uint32_t most, uint32_t slot_bytes) {
+    using namespace kg_persistent;
+    enum { MOST_BITS = 3 }; /* columns of the second operand */
+    uint32_t bits = 0;
+    while (bits < MOST_BITS && (uint32_t)SHORT_COLS << bits < m->n_cols) bits++;
+    const uint32_t rows = rows_of_slots(most, (uint32_t)MMA_ROWS >> bits);
+    const bool fits = rows * (m->n_cols * (uint32_t)sizeof(__half) + SLOT_PAD_BYTES) <= slot_bytes;
+    const bool is_short = m->n_cols <= (uint32_t)SHORT_COLS << bits;
+    return is_short && fits && m->n_cols % ((uint32_t)STEP_COLS << bits) == 0 ? bits : 0;
+}
+
+/* Rows of a slot, and of them as many columns as fit; pieces of a row about equally long. */
 static void lay_out(struct kg_persistent_matrix *m, int n_blocks, uint32_t slot_bytes, uint32_t elem_bytes) {
+    using kg_persistent::STEP_COLS;
     const uint32_t most = most_outputs(m, n_blocks) * m->weight_rows;
-    const uint32_t fit = elem_bytes == sizeof(__half) ? (uint32_t)MMA_ROWS : (uint32_t)kg_persistent::CONSUMER_WARPS;
-    m->slot_rows = most < fit ? most : fit;
-    const uint32_t cols = (slot_bytes / m->slot_rows - kg_persistent::SLOT_PAD_BYTES) / elem_bytes / 16 * 16;
+    m->block_bits = elem_bytes == sizeof(__half) ? block_bits_of(m, most, slot_bytes) : 0;
+    m->slot_rows = rows_of_slots(most, rows_together(m, elem_bytes));
+    const uint32_t cols =
+        (slot_bytes / m->slot_rows - kg_persistent::SLOT_PAD_BYTES) / elem_bytes / STEP_COLS * STEP_COLS;
     const uint32_t pieces = (m->n_cols + cols - 1) / cols;
-    m->piece_cols = (m->n_cols / 16 + pieces - 1) / pieces * 16;
+    m->piece_cols = (m->n_cols + pieces * STEP_COLS - 1) / (pieces * STEP_COLS) * STEP_COLS;
 }
 
 /* Activations that share a word stay in one block. */
 static void set_matrices(struct kg_persistent_program *p, uint32_t n_vocab) {
     const uint32_t heads = p->n_heads * p->head_dim, kv_heads = p->n_kv_heads * p->head_dim;
     const uint32_t unit = p->is_f16 ? 2 : 1;
-    p->matrix[KG_PERSISTENT_QKV] = { heads + 2 * kv_heads, p->n_embd, unit, 1, 0, 0 };
-    p->matrix[KG_PERSISTENT_ATTN_OUT] = { p->n_embd, heads, unit, 1, 0, 0 };
-    p->matrix[KG_PERSISTENT_GATE_UP] = { p->n_ff, p->n_embd, unit, 2, 0, 0 };
-    p->matrix[KG_PERSISTENT_DOWN] = { p->n_embd, p->n_ff, unit, 1, 0, 0 };
-    p->matrix[KG_PERSISTENT_OUTPUT] = { n_vocab, p->n_embd, 1, 1, 0, 0 };
+    p->matrix[KG_PERSISTENT_QKV] = { heads + 2 * kv_heads, p->n_embd, unit, 1, 0, 0, 0 };
+    p->matrix[KG_PERSISTENT_ATTN_OUT] = { p->n_embd, heads, unit, 1, 0, 0, 0 };
+    p->matrix[KG_PERSISTENT_GATE_UP] = { p->n_ff, p->n_embd, unit, 2, 0, 0, 0 };
+    p->matrix[KG_PERSISTENT_DOWN] = { p->n_embd, p->n_ff, unit, 1, 0, 0, 0 };
+    p->matrix[KG_PERSISTENT_OUTPUT] = { n_vocab, p->n_embd, 1, 1, 0, 0, 0 };
 }
 
 static void list_layers(const struct kg_decode_step_args *args, struct kg_persistent_layer *layers) {
@@ -204,6 +228,7 @@ static void set_model(struct kg_persistent_program *p, const struct kg_decode_st
     p->n_ff = c->n_ff;
     p->n_heads = c->n_heads;
     p->n_kv_heads = c->n_kv_heads;
+    p->group = c->n_heads / c->n_kv_heads;
     p->head_dim = c->head_dim;
     p->n_ctx = args->kv->n_ctx;
     p->rope_half = c->rope_pairing == KG_ROPE_HALF;
@@ -231,7 +256,8 @@ static bool set_ring(struct kg_persistent_program *p, const struct kg_cuda_backe
     if (fixed >= cuda->shared_bytes) return false;
     p->slot_bytes = (cuda->shared_bytes - fixed) / p->n_slots / 128 * 128;
     for (struct kg_persistent_matrix &m : p->matrix) {
-        if (p->slot_bytes < MMA_ROWS * (16 * elem_bytes + kg_persistent::SLOT_PAD_BYTES)) return false;
+        if (p->slot_bytes < MMA_ROWS * (kg_persistent::STEP_COLS * elem_bytes + kg_persistent::SLOT_PAD_BYTES))
+            return false;
         lay_out(&m, cuda->n_sms, p->slot_bytes, elem_bytes);
     }
     return kg_cuda_persistent_map(p) <= cuda->shared_bytes;

@@ -29,6 +29,7 @@ struct kg_persistent_matrix {
     uint32_t unit;           /* outputs that stay in one block together */
     uint32_t weight_rows;    /* rows of weights an output has: 1, or 2 where gated */
     uint32_t slot_rows, piece_cols;
+    uint32_t block_bits; /* a row has 2^block_bits rows of a tensor-core operand (F16) */
 };
 
 enum kg_persistent_product {
@@ -62,7 +63,6 @@ struct kg_persistent_words {
 /* Where a block's shared memory has what: bytes from its start. */
 struct kg_persistent_shared_map {
     uint32_t x;        /* the vector that a product reads */
-    uint32_t row;      /* what is being normalised, if it is long */
     uint32_t layers;   /* n_layers + 1: the one past the end is not looked at */
     uint32_t sides;    /* two of side_bytes: norm weights (n_embd) and biases (side_rows, 2) of a product */
     uint32_t barriers; /* of the slots: full, then empty */
@@ -73,6 +73,7 @@ struct kg_persistent_shared_map {
 
 struct kg_persistent_program {
     uint32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_ctx;
+    uint32_t group; /* query heads of a KV head */
     bool rope_half; /* pairs (i, i + n_rot/2), else (2i, 2i + 1) */
     float norm_eps, attn_scale;
     struct kg_rope_turns turns; /* its factors: of this position */

@@ -87,12 +87,24 @@ __device__ __forceinline__ void copy_bulk(unsigned to, const void *from, uint32_
 #endif
 }
 
-__device__ __forceinline__ float4 load_shared_4(unsigned address) {
-    float4 v;
-    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-                 : "r"(address));
+__device__ __forceinline__ uint2 load_shared_2(unsigned address) {
+    uint2 v;
+    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(address) : "memory");
     return v;
+}
+
+__device__ __forceinline__ uint4 load_shared_4(unsigned address) {
+    uint4 v;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "r"(address)
+                 : "memory");
+    return v;
+}
+
+__device__ __forceinline__ float4 load_shared_floats(unsigned address) {
+    const uint4 v = load_shared_4(address);
+    return make_float4(__uint_as_float(v.x), __uint_as_float(v.y), __uint_as_float(v.z), __uint_as_float(v.w));
 }
 
 /* Among n_threads threads (a multiple of 32) of the block; barrier 0 is __syncthreads. */

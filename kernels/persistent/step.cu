@@ -191,13 +191,17 @@ static __device__ __forceinline__ void finish(const consumer<T, D> &c, int produ
     }
 }
 
+/* The token's row of the embedding. */
+template <typename T> static __device__ __forceinline__ const T *embedding_row(const kg_persistent_program &p) {
+    return static_cast<const T *>(p.embedding) + (size_t)(p.id == KG_ID_IN_PLACE ? *p.id_in_place : p.id) * p.n_embd;
+}
+
 template <typename T, int D> static __device__ void run_consumer(consumer<T, D> &c, const unsigned char *memory) {
     const kg_persistent_program &p = c.p;
     const kg_persistent_layer *layers = reinterpret_cast<const kg_persistent_layer *>(memory + p.shared.layers);
-    const T *row =
-        static_cast<const T *>(p.embedding) + (size_t)(p.id == KG_ID_IN_PLACE ? *p.id_in_place : p.id) * p.n_embd;
     float x = 0;
-    if (c.thread < c.s.parts[KG_PERSISTENT_DOWN].n) x = kg_load(row + c.s.parts[KG_PERSISTENT_DOWN].begin + c.thread);
+    if (c.thread < c.s.parts[KG_PERSISTENT_DOWN].n)
+        x = kg_load(embedding_row<T>(p) + c.s.parts[KG_PERSISTENT_DOWN].begin + c.thread);
 #pragma unroll 1
     for (uint32_t i = 0; i <= p.n_layers; i++) {
         const uint32_t run = p.run + i;
@@ -208,6 +212,7 @@ template <typename T, int D> static __device__ void run_consumer(consumer<T, D> 
                 attend(c, layers[i], run);
                 if (p.n_splits > KG_PERSISTENT_MAX_DIRECT) merge_splits(c, run);
             }
+            c.forget();
             const part m = c.s.parts[product];
             if (m.n == 0) continue;
             const uint32_t buffer = c.n_sides % 2;
@@ -215,7 +220,8 @@ template <typename T, int D> static __device__ void run_consumer(consumer<T, D> 
             c.biases = c.norm_weight + p.n_embd;
             barrier_wait(kg_shared_address(&c.s.side_full[buffer]), c.n_sides / 2 % 2);
             c.n_sides++;
-            stage(c, product, i == 0 && product == KG_PERSISTENT_QKV ? row : NULL, run);
+            stage(c, product, i == 0 && product == KG_PERSISTENT_QKV ? embedding_row<T>(p) : NULL, run);
+            c.forget();
             multiply(c, m, [&](uint32_t first, uint32_t n) { finish(c, product, m, first, n, x, run); });
             __syncwarp();
             if (c.lane == 0) barrier_arrive(kg_shared_address(&c.s.side_empty[buffer]));
@@ -264,7 +270,6 @@ static __global__ void __launch_bounds__(THREADS, 1)
         consumer<T, D> c = { p,
                              s,
                              reinterpret_cast<T *>(memory + p.shared.x),
-                             reinterpret_cast<float *>(memory + p.shared.row),
                              NULL,
                              NULL,
                              0,
@@ -281,14 +286,16 @@ template <typename T, int D> struct instance {
     static const void *kernel() {
         return reinterpret_cast<const void *>(persistent_step_kernel<T, D>);
     }
-    static uint32_t block_bytes() {
-        return (uint32_t)sizeof(block_shared<T, D>);
+    static uint32_t block_bytes(uint32_t group) {
+        const uint32_t values = partial_values(group, D), most = values > PARTIAL_SUMS ? values : PARTIAL_SUMS;
+        return (uint32_t)(sizeof(block_shared<T, D>) + most * sizeof(float));
     }
 };
 
 /* f(instance) of the program's precision and head size. */
 template <typename F> static auto with_instance(const kg_persistent_program &p, F f) {
     if (p.head_dim <= 64) return p.is_f16 ? f(instance<__half, 64>()) : f(instance<float, 64>());
+    if (p.head_dim <= 96 && p.is_f16) return f(instance<__half, 96>());
     return p.is_f16 ? f(instance<__half, 128>()) : f(instance<float, 128>());
 }
 
@@ -299,11 +306,10 @@ static uint32_t round_up(uint32_t n, uint32_t to) {
 uint32_t kg_cuda_persistent_map(struct kg_persistent_program *p) {
     const uint32_t elem_bytes = p->is_f16 ? (uint32_t)sizeof(__half) : (uint32_t)sizeof(float);
     const uint32_t heads = p->n_heads * p->head_dim, wider = heads > p->n_ff ? heads : p->n_ff;
-    const uint32_t widest = wider > p->n_embd ? wider : p->n_embd;
+    const uint32_t group = p->group, widest = wider > p->n_embd ? wider : p->n_embd;
     struct kg_persistent_shared_map *map = &p->shared;
-    map->x = round_up(with_instance(*p, [](auto of) { return of.block_bytes(); }), 16);
-    map->row = map->x + round_up(widest * elem_bytes, 16);
-    map->layers = map->row + (p->n_embd > 2 * CONSUMERS ? p->n_embd * (uint32_t)sizeof(float) : 0);
+    map->x = round_up(with_instance(*p, [group](auto of) { return of.block_bytes(group); }), 16);
+    map->layers = map->x + round_up(widest * elem_bytes, 64);
     map->sides = map->layers + round_up((p->n_layers + 1) * (uint32_t)sizeof(struct kg_persistent_layer), 16);
     map->side_bytes = round_up((p->n_embd + 2 * p->side_rows) * (uint32_t)sizeof(float), 16);
     map->barriers = map->sides + 2 * map->side_bytes;

@@ -81,8 +81,7 @@ static __device__ __forceinline__ void stage_x(unsigned char *to, uint32_t n_row
     };
     for (uint32_t first = 0; first < n_rows; first += AT_ONCE) {
         const uint32_t second = min(first + 1, n_rows - 1);
-        const __half *x0 = p.x + (size_t)row_of(first) * p.n_cols,
-                     *x1 = p.x + (size_t)row_of(second) * p.n_cols;
+        const __half *x0 = p.x + (size_t)row_of(first) * p.n_cols, *x1 = p.x + (size_t)row_of(second) * p.n_cols;
 #pragma unroll 2
         for (uint32_t piece = threadIdx.x; piece < p.n_cols / 8; piece += blockDim.x) {
             const uint4 v0 = *reinterpret_cast<const uint4 *>(x0 + piece * 8);
@@ -177,7 +176,8 @@ __global__ void __launch_bounds__(WARPS * 32, (COLUMNS == 8 ? 32 : 16) / WARPS)
             const uint32_t first = chunk * g.chunk_rows;
             size = sorted ? chunks.size[chunk] : min(g.chunk_rows, g.p.n_rows - first);
             if (sorted)
-                stage_x(x_shared, size, g.p, x_bytes, [&](uint32_t i) { return chunks.x_row[chunks.first[chunk] + i]; });
+                stage_x(x_shared, size, g.p, x_bytes,
+                        [&](uint32_t i) { return chunks.x_row[chunks.first[chunk] + i]; });
             else stage_x(x_shared, size, g.p, x_bytes, [&](uint32_t i) { return first + i; });
             staged = chunk;
             __syncthreads(); /* x is there */

@@ -65,11 +65,13 @@ static enum kg_status sync_parent(const char *path, struct kg_error *err) {
     return status;
 }
 
-/* A link cannot replace what is there, a rename can: so the file gets a name of its own first. */
-static enum kg_status give_name(struct kg_draft *draft, struct kg_error *err) {
+/* Its place at once if that is free, so that no moment leaves anything else. A link cannot replace what is there, a rename
+ * can: then the file gets a name of its own first. */
+static enum kg_status give_name(struct kg_draft *draft, bool *placed, struct kg_error *err) {
     char *self = kg_xasprintf("/proc/self/fd/%d", draft->fd);
     enum kg_status status = KG_OK;
-    for (unsigned attempt = 0; !draft->temporary; attempt++) {
+    *placed = !draft->temporary && linkat(AT_FDCWD, self, AT_FDCWD, draft->path, AT_SYMLINK_FOLLOW) == 0;
+    for (unsigned attempt = 0; !*placed && !draft->temporary; attempt++) {
         char *name = kg_xasprintf("%s.tmp-%ld-%u", draft->path, (long)getpid(), attempt);
         if (linkat(AT_FDCWD, self, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0) {
             draft->temporary = name;
@@ -86,11 +88,12 @@ static enum kg_status give_name(struct kg_draft *draft, struct kg_error *err) {
 
 enum kg_status kg_draft_publish(struct kg_draft *draft, struct kg_error *err) {
     enum kg_status status = KG_OK;
+    bool placed = false;
     if (fchmod(draft->fd, 0644) != 0 || fsync(draft->fd) != 0) status = fail_errno(err, "sync", draft->path);
-    if (status == KG_OK) status = give_name(draft, err);
+    if (status == KG_OK) status = give_name(draft, &placed, err);
     if (close(draft->fd) != 0 && status == KG_OK) status = fail_errno(err, "close", draft->path);
     draft->fd = -1;
-    if (status == KG_OK && rename(draft->temporary, draft->path) != 0)
+    if (status == KG_OK && !placed && rename(draft->temporary, draft->path) != 0)
         status = fail_errno(err, "rename to", draft->path);
     if (status == KG_OK) {
         free(draft->temporary);

@@ -21,17 +21,23 @@ static enum kg_status fail_errno(struct kg_error *err, const char *action, const
     return kg_fail(err, status, "cannot %s %s: %s", action, path, strerror(code));
 }
 
+static enum kg_status open_regular(const char *path, int *fd, struct stat *info, struct kg_error *err) {
+    enum kg_status status = KG_OK;
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is refused below, not waited for */
+    if (*fd < 0) return fail_errno(err, "open", path);
+    if (fstat(*fd, info) != 0) status = fail_errno(err, "stat", path);
+    else if (!S_ISREG(info->st_mode)) status = kg_fail(err, KG_ERR_USAGE, "%s is not a regular file", path);
+    if (status != KG_OK) close(*fd);
+    return status;
+}
+
 enum kg_status kg_file_map_open(const char *path, struct kg_file_map *map, struct kg_error *err) {
     *map = (struct kg_file_map){ NULL, 0 };
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is refused below, not waited for */
-    if (fd < 0) return fail_errno(err, "open", path);
-    enum kg_status status = KG_OK;
+    int fd;
     struct stat info;
-    if (fstat(fd, &info) != 0) {
-        status = fail_errno(err, "stat", path);
-    } else if (!S_ISREG(info.st_mode)) {
-        status = kg_fail(err, KG_ERR_USAGE, "%s is not a regular file", path);
-    } else if (info.st_size > 0) {
+    enum kg_status status = open_regular(path, &fd, &info, err);
+    if (status != KG_OK) return status;
+    if (info.st_size > 0) {
         void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (data == MAP_FAILED) status = fail_errno(err, "map", path);
         else *map = (struct kg_file_map){ data, (size_t)info.st_size };
@@ -45,10 +51,7 @@ void kg_file_map_close(struct kg_file_map *map) {
     *map = (struct kg_file_map){ NULL, 0 };
 }
 
-enum kg_status kg_file_read(const char *path, char **data, size_t *size_bytes, struct kg_error *err) {
-    const bool standard_input = strcmp(path, "-") == 0;
-    const int fd = standard_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return fail_errno(err, "open", path);
+static enum kg_status read_all(int fd, const char *path, char **data, size_t *size_bytes, struct kg_error *err) {
     struct kg_buffer all = KG_BUFFER_INIT;
     ssize_t n;
     do {
@@ -57,7 +60,6 @@ enum kg_status kg_file_read(const char *path, char **data, size_t *size_bytes, s
         if (n > 0) all.len += (size_t)n;
     } while (n > 0 || (n < 0 && errno == EINTR));
     const enum kg_status status = n < 0 ? fail_errno(err, "read", path) : KG_OK;
-    if (!standard_input) close(fd);
     if (status != KG_OK) {
         kg_buffer_free(&all);
         return status;
@@ -66,6 +68,25 @@ enum kg_status kg_file_read(const char *path, char **data, size_t *size_bytes, s
     *data = all.data;
     *size_bytes = all.len;
     return KG_OK;
+}
+
+enum kg_status kg_file_read(const char *path, char **data, size_t *size_bytes, struct kg_error *err) {
+    const bool standard_input = strcmp(path, "-") == 0;
+    const int fd = standard_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return fail_errno(err, "open", path);
+    const enum kg_status status = read_all(fd, path, data, size_bytes, err);
+    if (!standard_input) close(fd);
+    return status;
+}
+
+enum kg_status kg_file_read_regular(const char *path, char **data, size_t *size_bytes, struct kg_error *err) {
+    int fd;
+    struct stat info;
+    enum kg_status status = open_regular(path, &fd, &info, err);
+    if (status != KG_OK) return status;
+    status = read_all(fd, path, data, size_bytes, err);
+    close(fd);
+    return status;
 }
 
 enum kg_status kg_fd_write(int fd, const void *data, size_t size_bytes, struct kg_error *err) {

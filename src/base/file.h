@@ -19,6 +19,10 @@ void kg_file_map_close(struct kg_file_map *map);
 /* Reads all of a file (or of standard input if path is "-"); *data is malloc'ed with one NUL behind it. */
 KG_WARN_UNUSED enum kg_status kg_file_read(const char *path, char **data, size_t *size_bytes, struct kg_error *err);
 
+/* The same of a regular file alone: KG_ERR_USAGE for a pipe, a device or a folder, none of which is waited for. */
+KG_WARN_UNUSED enum kg_status kg_file_read_regular(const char *path, char **data, size_t *size_bytes,
+                                                   struct kg_error *err);
+
 /* Writes a file so that after a crash it holds either nothing new or everything: temporary, fsync, rename. */
 KG_WARN_UNUSED enum kg_status kg_file_write(const char *path, const void *data, size_t size_bytes,
                                             struct kg_error *err);

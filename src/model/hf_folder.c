@@ -17,7 +17,7 @@ enum kg_status kg_hf_json_load(const char *dir, const char *name, size_t flags, 
     size_t len;
     enum kg_status status = KG_OK;
     if (!kg_path_exists(path)) goto cleanup;
-    status = kg_file_read(path, &text, &len, err);
+    status = kg_file_read_regular(path, &text, &len, err);
     if (status != KG_OK) goto cleanup;
     json_error_t why;
     *json = json_loadb(text, len, JSON_REJECT_DUPLICATES | flags, &why);

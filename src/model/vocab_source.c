@@ -22,7 +22,7 @@ static enum kg_status load_files(struct kg_vocab_source *s, struct kg_error *err
     if (status == KG_OK) status = kg_hf_json_load(s->dir, "config.json", 0, &s->config, err);
     if (status != KG_OK) return status;
     char *path = kg_path_join(s->dir, "chat_template.jinja");
-    if (kg_path_exists(path)) status = kg_file_read(path, &s->chat_template_file, &s->chat_template_len, err);
+    if (kg_path_exists(path)) status = kg_file_read_regular(path, &s->chat_template_file, &s->chat_template_len, err);
     free(path);
     return status;
 }

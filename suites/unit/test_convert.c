@@ -11,6 +11,7 @@
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Texts put into a tokenizer.json whose vocabulary is the 256 bytes, "he", "ll" and "hell". NULL: as a plain file has
  * them; "" leaves the member out. */
@@ -472,6 +473,18 @@ static void failure_keeps_the_old_file(struct kg_record *rec, const void *arg) {
     free(out);
 }
 
+/* A link of the folder to what never ends is no file of a model. */
+static void endless_tokenizer(struct kg_record *rec, const void *arg) {
+    struct kg_vocab_summary summary;
+    struct kg_error err = { 0 };
+    (void)arg;
+    char *path = kg_path_join(kg_scratch_dir(rec), "tokenizer.json");
+    ck_assert_int_eq(symlink("/dev/zero", path), 0);
+    ck_assert_int_eq(kg_convert_vocab(kg_scratch_dir(rec), "/nowhere/out.gguf", &summary, &err), KG_ERR_USAGE);
+    ck_assert_msg(strstr(err.message, path) != NULL, "%s", err.message);
+    free(path);
+}
+
 static void folder_without_tokenizer(struct kg_record *rec, const void *arg) {
     struct kg_vocab_summary summary;
     struct kg_error err = { 0 };
@@ -498,6 +511,7 @@ static void build(struct kg_case_list *list) {
         { "default_template_of_a_list", default_template_of_a_list },
         { "failure_keeps_the_old_file", failure_keeps_the_old_file },
         { "folder_without_tokenizer", folder_without_tokenizer },
+        { "endless_tokenizer", endless_tokenizer },
     };
     for (size_t i = 0; i < KG_COUNT_OF(BAD); i++)
         kg_case_list_add(

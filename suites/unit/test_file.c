@@ -145,6 +145,13 @@ static void pipe_is_refused_at_once(struct kg_record *rec, const void *arg) {
     ck_assert_int_eq(mkfifo(path, 0600), 0);
     ck_assert_int_eq(kg_file_map_open(path, &map, &err), KG_ERR_USAGE);
     ck_assert_ptr_nonnull(strstr(err.message, "not a regular file"));
+    char *data;
+    size_t len;
+    const char *const endless[] = { path, "/dev/zero", kg_scratch_dir(rec) };
+    for (size_t i = 0; i < KG_COUNT_OF(endless); i++) {
+        ck_assert_int_eq(kg_file_read_regular(endless[i], &data, &len, &err), KG_ERR_USAGE);
+        ck_assert_ptr_nonnull(strstr(err.message, "not a regular file"));
+    }
     free(path);
 }
 

@@ -26,8 +26,11 @@ using kg_sdpa_peer::peer_address;
 constexpr int THREADS = 256, N_WARPS = THREADS / KG_WARP, MAX_HEADS = 4, CLUSTER = 8;
 constexpr uint32_t MOST_KEYS = 4096; /* more are better split over all multiprocessors */
 
-/* A block's result: relative to the largest score, -inf where it had no key. */
-template <int HEADS, int DIMS> struct block_result { float value[HEADS][DIMS], largest[HEADS], weight[HEADS]; };
+/* A block's result: relative to the largest score, -inf where it had no key. Aligned, as those of an array are stored by
+ * vectors, too. */
+template <int HEADS, int DIMS> struct __align__(16) block_result {
+    float value[HEADS][DIMS], largest[HEADS], weight[HEADS];
+};
 
 static __device__ __forceinline__ float load_peer(const float *p, unsigned rank) {
     float x = 0;
@@ -139,7 +142,7 @@ template <typename TC, int LANES, int HEADS>
 static __global__ void __launch_bounds__(THREADS, 2) step_attention_kernel(const kg_attention_params p) {
     constexpr int DIMS = LANES * KG_VECTOR, UNROLL = sizeof(TC) == sizeof(__half) ? 4 : 2;
     __shared__ __align__(16) float q_shared[HEADS][DIMS];
-    __shared__ __align__(16) block_result<HEADS, DIMS> of_warp[N_WARPS], result;
+    __shared__ block_result<HEADS, DIMS> of_warp[N_WARPS], result;
     const uint32_t rank = cluster_rank(), group = p.n_heads / p.n_kv_heads, first_in_group = blockIdx.z * HEADS;
     const uint32_t first_head = blockIdx.y * group + first_in_group;
     const uint32_t n_heads = min((uint32_t)HEADS, group - first_in_group);

@@ -106,6 +106,38 @@ const struct kg_step_model kg_step_models[] = {
       .model = GPT_OSS(32, 32, 2, 2, 1, 32, 32, 261, .window = 100, .n_experts = 3, .n_experts_used = 1),
       .n_ids = PAST_FOUR_SPLITS,
       .is_long = true },
+    /* As the GPU arranges matrices, by 16 and 64: gate, up and swiglu are one launch. */
+    { .name = "gpt_oss_mxfp4_experts_in_tiles",
+      .model = GPT_OSS(17, 128, 2, 4, 1, 64, 192, 261, .window = 9, .n_experts = 6, .n_experts_used = 2,
+                       .mxfp4_experts = true),
+      .n_ids = FEW },
+    { .name = "gpt_oss_group_1",
+      .model = GPT_OSS(15, 96, 2, 3, 3, 32, 64, 261, .window = 9, .n_experts = 4, .n_experts_used = 2),
+      .n_ids = FEW },
+    { .name = "gpt_oss_head_96_group_1",
+      .model = GPT_OSS(14, 64, 2, 2, 2, 96, 64, 261, .window = 9, .n_experts = 4, .n_experts_used = 2),
+      .n_ids = FEW },
+    /* Float32 beside matrices of float16 is not for a step as one launch. */
+    { .name = "f16_matrices_head_32_group_1",
+      .model = LLAMA(64, 2, 2, 2, 32, 48, 261, .untied = true, .matrices = KG_DTYPE_F16),
+      .n_ids = FEW,
+      .is_repeated = true },
+    { .name = "f16_matrices_head_64_group_1",
+      .model = QWEN2(128, 2, 2, 2, 64, 80, 261, .untied = true, .matrices = KG_DTYPE_F16),
+      .n_ids = FEW },
+    { .name = "f16_matrices_head_80_group_3",
+      .model = QWEN2(80, 1, 6, 2, 80, 112, 261, .untied = true, .matrices = KG_DTYPE_F16),
+      .n_ids = FEW },
+    { .name = "f16_matrices_phi3_head_96_window_7",
+      .model = PHI3(112, 2, 4, 4, 96, 80, 261, .window = 7, .matrices = KG_DTYPE_F16),
+      .n_ids = FEW },
+    { .name = "f16_matrices_head_128_group_2",
+      .model = LLAMA(64, 1, 4, 2, 128, 48, 261, .other_bias = true, .matrices = KG_DTYPE_F16),
+      .n_ids = FEW },
+    { .name = "long_f16_matrices_head_96_group_1",
+      .model = LLAMA(48, 1, 2, 2, 96, 48, 261, .untied = true, .matrices = KG_DTYPE_F16),
+      .n_ids = PAST_FOUR_SPLITS,
+      .is_long = true },
     { .name = "gpt2_head_40", .model = GPT2(80, 2, 2, 40, 112, 263), .n_ids = FEW, .is_repeated = true },
 };
 const size_t kg_n_step_models = KG_COUNT_OF(kg_step_models);
@@ -128,7 +160,7 @@ static void write_model(const struct kg_step_model *m, enum kg_precision precisi
     struct kg_tiny_edit edits[3];
     size_t n = 0;
     struct kg_tiny_model model = m->model;
-    model.matrices = precision == KG_PRECISION_F16 ? KG_DTYPE_F16 : KG_DTYPE_F32;
+    model.matrices = precision == KG_PRECISION_F16 ? KG_DTYPE_F16 : model.matrices;
     snprintf(n_rot, sizeof n_rot, "%s.rope.dimension_count", model.architecture);
     snprintf(scale, sizeof scale, "%s.rope.scaling.factor", model.architecture);
     if (m->n_rot) edits[n++] = (struct kg_tiny_edit){ .name = n_rot, .change = KG_TINY_KEY_U32, .number = m->n_rot };

@@ -17,8 +17,7 @@ struct kg_mxfp4_product {
     uint32_t n_rows, n_out, n_cols, n_experts, n_sharing;
     bool weight_f16; /* kg_mxfp4_range.f16 */
     void *workspace; /* on 256 bytes; used with ids only, and for many rows */
-    bool
-        ids_known; /* the launch before this one does not write ids, and is kg_mxfp4_gemv_gated: few rows read weights before it ends */
+    bool ids_known;  /* the launch before is kg_mxfp4_gemv_gated of the same ids: weights are read before it ends */
 };
 
 /* Brings an MXFP4 weight of n_matrices, one below the other, into tiles where it lies, and remembers where that is:

@@ -68,7 +68,7 @@ static enum kg_status put_documents(const char *dir, const char *key, const json
     struct kg_buffer markdown = KG_BUFFER_INIT, html = KG_BUFFER_INIT, json = KG_BUFFER_INIT;
     kg_signoff_markdown(document, &markdown);
     kg_signoff_html(document, &html);
-    char *text = json_dumps(statement, JSON_INDENT(2));
+    char *text = json_dumps(statement, 0); /* names every record that was read: programs read it */
     kg_buffer_printf(&json, "%s\n", text);
     free(text);
     enum kg_status status = kg_dir_make(dir, err);
@@ -106,6 +106,11 @@ static enum kg_status answer(const json_t *document, const char *dir, bool json,
     return kg_cli_print(&out, err);
 }
 
+/* What prune asks of a sign-off: the runs it names, and where its documents are. */
+static json_t *note_of(const json_t *statement, const char *documents) {
+    return json_pack("{s:O, s:s}", "subject", json_object_get(statement, "subject"), "documents", documents);
+}
+
 /* Documents, the note beside the bundles that makes prune keep them, and the answer. */
 static enum kg_status finish(const struct kg_sprint *sprint, const struct kg_evidence *evidence,
                              const struct signoff_options *o, const char *key, int *exit_code, struct kg_error *err) {
@@ -117,16 +122,20 @@ static enum kg_status finish(const struct kg_sprint *sprint, const struct kg_evi
     json_t *judgement = kg_signoff_judge(sprint, evidence);
     json_t *document = kg_signoff_document(judgement, evidence, utc), *statement = kg_signoff_statement(document);
     char *name = kg_xasprintf("%s-%s", sprint->name, compact);
-    char *dir = o->output ? kg_xstrdup(o->output) : kg_xasprintf("%s/" KG_SIGNOFFS "/%s", root, name);
+    char *here = kg_xasprintf(KG_SIGNOFFS "/%s", name),
+         *dir = o->output ? kg_xstrdup(o->output) : kg_path_join(root, here);
     enum kg_status status = put_documents(dir, key, document, statement, err);
-    if (status == KG_OK) status = kg_beside_write(root, KG_SIGNOFFS, name, statement, err);
+    json_t *note = note_of(statement, o->output ? o->output : here);
+    if (status == KG_OK) status = kg_beside_write(root, KG_SIGNOFFS, name, note, err);
     if (status == KG_OK) status = answer(document, dir, o->json, err);
     const char *verdict = kg_json_text(document, "verdict");
     *exit_code = strcmp(verdict, "met") == 0      ? KG_EXIT_OK
                  : strcmp(verdict, "missed") == 0 ? KG_EXIT_FAILED
                                                   : KG_EXIT_INCONCLUSIVE;
     free(dir);
+    free(here);
     free(name);
+    json_decref(note);
     json_decref(statement);
     json_decref(document);
     json_decref(judgement);

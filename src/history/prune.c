@@ -23,7 +23,7 @@ struct planning {
     size_t n_of_key, n_baselines;
 };
 
-/* The bundles that statements of sign-offs name. */
+/* The bundles that notes of sign-offs name. */
 static json_t *read_signoffs(const char *root) {
     char *dir = kg_path_join(root, KG_SIGNOFFS);
     struct kg_dir_list list = { 0 };
@@ -33,15 +33,15 @@ static json_t *read_signoffs(const char *root) {
         char *end = strrchr(list.names[i], '.');
         if (!end || strcmp(end, ".json") != 0) continue;
         *end = '\0';
-        json_t *statement = kg_beside_read(root, KG_SIGNOFFS, list.names[i]);
-        const json_t *subjects = json_object_get(statement, "subject");
+        json_t *note = kg_beside_read(root, KG_SIGNOFFS, list.names[i]);
+        const json_t *subjects = json_object_get(note, "subject");
         for (size_t k = 0; k < json_array_size(subjects); k++) {
             const char *name = kg_json_text(json_array_get(subjects, k), "name");
             char *id = name ? kg_xstrndup(name, strcspn(name, "/")) : NULL;
             if (id) json_object_set_new(named, id, json_string(list.names[i]));
             free(id);
         }
-        json_decref(statement);
+        json_decref(note);
     }
     kg_dir_list_free(&list);
     free(dir);

@@ -25,15 +25,15 @@ static __device__ __forceinline__ uint32_t code_at(const uint8_t *block, uint32_
     return block[1 + c % 16] >> (c < 16 ? 0 : 4) & 0xF;
 }
 
-/* Half of a word: columns c + 0, 8, 16, 24. */
-static __device__ uint32_t half_word(const uint8_t *block, uint32_t c) {
-    const uint32_t code[4] = { code_at(block, c), code_at(block, c + 8), code_at(block, c + 16),
-                               code_at(block, c + 24) };
-    constexpr int MAGNITUDE_AT[4] = { 9, 6, 3, 0 }, SIGN_AT[4] = { 15, 12, 14, 13 };
-    uint32_t half = 0;
+/* A lane's word: columns c and c + 1 of the block, + 0, 8, 16, 24. */
+static __device__ uint32_t word_at(const uint8_t *block, uint32_t c) {
+    uint32_t placed[4];
 #pragma unroll
-    for (int i = 0; i < 4; i++) half |= (code[i] & 7) << MAGNITUDE_AT[i] | (code[i] >> 3) << SIGN_AT[i];
-    return half;
+    for (uint32_t i = 0; i < 4; i++) {
+        const uint32_t pair = code_at(block, c + 8 * i) | code_at(block, c + 1 + 8 * i) << 16;
+        placed[i] = (pair & 0x00080008) << 12 | (pair & 0x00070007) << 9;
+    }
+    return place_word(placed);
 }
 
 /* A block of zeros counts as of scale 1. */
@@ -71,9 +71,7 @@ static __global__ void __launch_bounds__(ARRANGE_THREADS) arrange_kernel(uint8_t
     };
     for (uint32_t i = threadIdx.x; i < n_tiles * (CODES_BYTES / 4); i += ARRANGE_THREADS) {
         const uint32_t word = i % 4, lane = i / 4 % 32, tile = i / (CODES_BYTES / 4);
-        const uint8_t *block = block_of(tile, lane / 4, word);
-        const uint32_t c = lane % 4 * 2;
-        reinterpret_cast<uint32_t *>(group)[i] = half_word(block, c) | half_word(block, c + 1) << 16;
+        reinterpret_cast<uint32_t *>(group)[i] = word_at(block_of(tile, lane / 4, word), lane % 4 * 2);
     }
     uint8_t *scales = group + (size_t)n_tiles * CODES_BYTES;
     for (uint32_t i = threadIdx.x; i < n_tiles * SCALES_BYTES; i += ARRANGE_THREADS)

@@ -4,10 +4,10 @@
  * not there repeat one that is, and are not stored.
  *
  * Numerics: products of 32 columns are exact and summed by tensor cores in float32 from zero; times the block's scale they
- * are added in float32, in order of columns among those of a warp; then the warps in order, the bias, one rounding. A row of
- * y depends neither on the other rows nor on COLUMNS; on the number of multiprocessors as far as it decides about WARPS.
+ * are added in float32, in order of columns, to one of STAGES sums that a warp's tiles go to in turn. These are added in pairs,
+ * the warps' in two halves, each in order; then come the bias and one rounding. A row of y depends neither on the other rows nor on COLUMNS.
  *
- * Map: a block is 8 or 16 warps that share a group of 16 rows of W: of 8, warp w takes tiles w, w + 8, .... Blocks stay, and take groups
+ * Map: a block is 16 warps that share a group of 16 rows of W: warp w takes tiles w, w + 16, .... Blocks stay, and take groups
  * (of one chunk of rows of y after the other) in turn; a lane has its next STAGES tiles under way while it multiplies, across
  * groups too. x lies in shared memory, in the order of the right operand: 16 bytes are a lane's part of 32 columns.
  *
@@ -21,7 +21,7 @@
 
 namespace kg_mxfp4 {
 
-enum { GEMV_STAGES = 4, X_PAD_BYTES = 64 };
+enum { GEMV_WARPS = 16, GEMV_STAGES = 4, X_PAD_BYTES = 64 };
 
 struct gemv_params {
     struct kg_mxfp4_product p;
@@ -113,13 +113,22 @@ static __device__ __forceinline__ void multiply_tile(float (&sum)[NT][4], const 
     }
 }
 
-/* sum += the first COUNT of the tiles in a ring, `step` apart in x. */
+/* sum[u] += tile u of the first COUNT in a ring, `step` apart in x. */
 template <int COUNT, int NT>
-static __device__ __forceinline__ void multiply_tiles(float (&sum)[NT][4], const lane_tile (&ring)[GEMV_STAGES],
+static __device__ __forceinline__ void multiply_tiles(float (&sum)[GEMV_STAGES][NT][4],
+                                                      const lane_tile (&ring)[GEMV_STAGES],
                                                       const unsigned char *const (&x)[NT], uint32_t offset,
                                                       uint32_t step) {
 #pragma unroll
-    for (int u = 0; u < COUNT; u++) multiply_tile<NT>(sum, ring[u], x, offset + u * step);
+    for (int u = 0; u < COUNT; u++) multiply_tile<NT>(sum[u], ring[u], x, offset + u * step);
+}
+
+/* What the warps have, of(0) to of(WARPS - 1): half of them after the other. */
+template <int WARPS, typename Of> static __device__ __forceinline__ float add_warps(const Of &of) {
+    float low = 0, high = 0;
+#pragma unroll
+    for (int w = 0; w < WARPS / 2; w++) low += of(w), high += of(w + WARPS / 2);
+    return low + high;
 }
 
 /* A group of 16 outputs of a chunk of rows. */
@@ -130,10 +139,10 @@ struct gemv_item {
     }
 };
 
-template <int COLUMNS, int WARPS>
-__global__ void __launch_bounds__(WARPS * 32, (COLUMNS == 8 ? 32 : 16) / WARPS)
+template <int COLUMNS>
+__global__ void __launch_bounds__(GEMV_WARPS * 32, COLUMNS == 8 ? 2 : 1)
     gemv_kernel(const __grid_constant__ gemv_params g) {
-    constexpr int NT = COLUMNS / 8, PARTIAL_ROWS = GROUP_ROWS + 1;
+    constexpr int WARPS = GEMV_WARPS, NT = COLUMNS / 8, PARTIAL_ROWS = GROUP_ROWS + 1;
     constexpr uint32_t TURN = WARPS * GEMV_STAGES, TILE_X_BYTES = TILE_COLS * sizeof(__half);
     extern __shared__ uint4 gemv_memory[];
     __shared__ float partial[2][WARPS][COLUMNS][PARTIAL_ROWS];
@@ -185,14 +194,14 @@ __global__ void __launch_bounds__(WARPS * 32, (COLUMNS == 8 ? 32 : 16) / WARPS)
         const unsigned char *x[NT];
 #pragma unroll
         for (int i = 0; i < NT; i++) x[i] = x_shared + min(lane / 4 + 8 * i, size - 1) * x_bytes + lane % 4 * 16;
-        float sum[NT][4] = {};
+        float sum[GEMV_STAGES][NT][4] = {};
         uint32_t first = warp, offset = warp * TILE_X_BYTES;
         /* Turns after which another one of this group comes, then the last, after which the next item's first comes. */
         for (; first + TURN < n_tiles; first += TURN, offset += TURN * TILE_X_BYTES) {
             codes += TURN * CODES_BYTES, scales += TURN * SCALES_BYTES;
 #pragma unroll
             for (int u = 0; u < GEMV_STAGES; u++) {
-                multiply_tile<NT>(sum, ring[u], x, offset + u * WARPS * TILE_X_BYTES);
+                multiply_tile<NT>(sum[u], ring[u], x, offset + u * WARPS * TILE_X_BYTES);
                 load(u, first + TURN, true);
             }
         }
@@ -212,15 +221,14 @@ __global__ void __launch_bounds__(WARPS * 32, (COLUMNS == 8 ? 32 : 16) / WARPS)
 #pragma unroll
         for (int i = 0; i < NT; i++)
 #pragma unroll
-            for (int j = 0; j < 4; j++) mine[8 * i + lane % 4 * 2 + j % 2][lane / 4 + j / 2 * 8] = sum[i][j];
+            for (int j = 0; j < 4; j++)
+                mine[8 * i + lane % 4 * 2 + j % 2][lane / 4 + j / 2 * 8] =
+                    (sum[0][i][j] + sum[1][i][j]) + (sum[2][i][j] + sum[3][i][j]);
         __syncthreads(); /* all parts are there; those of the item before last have been read */
         /* The warps take turns at being the ones that add. */
         for (uint32_t i = (threadIdx.x + k * 32) % (WARPS * 32); i < size * GROUP_ROWS; i += WARPS * 32) {
             const uint32_t col = i / GROUP_ROWS, r = i % GROUP_ROWS, o = now.group * GROUP_ROWS + r;
-            float total = 0;
-#pragma unroll
-            for (int w = 0; w < WARPS; w++) total += partial[k % 2][w][col][r];
-            total *= 1 / PLACED_UNIT;
+            float total = add_warps<WARPS>([&](int w) { return partial[k % 2][w][col][r]; }) * (1 / PLACED_UNIT);
             if (g.p.bias) total += g.p.bias[sorted ? (size_t)chunks.expert[chunk] * g.p.n_out + o : o];
             const uint32_t row = sorted ? chunks.row[chunks.first[chunk] + col] : chunk * g.chunk_rows + col;
             const size_t at = (size_t)row * g.p.n_out + o;

@@ -1,13 +1,16 @@
 /* Rows of y of their own, times MXFP4 weights in tiles (equation: mxfp4.h): the kernel for a row of x, and for the few experts
  * of a token. Of two matrices at once, y = swiglu(gate, up) (swiglu.cuh).
  *
- * Numerics: gemv.cuh's, to the bit: a warp's tiles w, w + 16, ... in order, then the warps in order. Gate and up stay float32
- * until they are gated.
+ * Numerics: gemv.cuh's, to the bit. Gate and up stay float32 until they are gated.
  *
  * Map: a block takes neighbouring items, each a group of 16 rows of W for one row of y (of both matrices, if there are two),
  * in pieces of up to 64 tiles. One warp, the keeper, has pieces copied to a ring in shared memory (persistent/ring.cuh), and
- * adds up and stores what the 16 others made of them: these do nothing but multiply. The first pieces are under way before the launch
- * waits for the one before it; a block leaves room for one of the next launch on its multiprocessor. */
+ * adds up and stores what the 8 others made of them: these do nothing but multiply, each what two warps of gemv.cuh do (its
+ * parts), four tiles of each, a set, at a time. The first pieces are under way before the launch waits for the one before it; a
+ * block leaves room for one of the next launch on its multiprocessor.
+ *
+ * The right operand's eight columns are the eight blocks of a set: x of a block in its own, zeros elsewhere. So products of all
+ * of a set's tiles are summed in the same registers, each block's by themselves, and a lane scales four sums in place of 32. */
 #ifndef KIGO_KERNELS_MXFP4_GEMV_ROW_CUH
 #define KIGO_KERNELS_MXFP4_GEMV_ROW_CUH
 
@@ -18,11 +21,13 @@
 namespace kg_mxfp4 {
 
 enum {
-    ROW_WARPS = 16,
+    ROW_WARPS = 8,
     ROW_THREADS = (ROW_WARPS + 1) * 32,
+    WARP_PARTS = GEMV_WARPS / ROW_WARPS, /* warp w has parts w and w + 8 of a group's 16: tiles p, p + 16, ... */
     ROW_MOST_SLOTS = 6,
-    PIECE_TILES = 4 * ROW_WARPS,
-    ROW_SUMS = 8 /* units of which sums may wait: ROW_MOST_SLOTS, and two that are added up */
+    SET_TILES = GEMV_STAGES,
+    PIECE_TILES = SET_TILES * GEMV_WARPS,
+    SET_X_BYTES = SET_TILES * TILE_COLS * (int)sizeof(__half)
 };
 
 struct row_params {
@@ -30,36 +35,69 @@ struct row_params {
     const uint8_t *up;    /* where two matrices are multiplied: p has the gate */
     const float *up_bias; /* NULL for none */
     struct kg_swiglu_op gate;
-    uint32_t n_slots, slot_tiles;
+    uint32_t n_slots, slot_tiles, x_rows; /* x_rows: rows of y that a block touches, at most */
 };
 
-/* Bytes of x's row, in the right operand's order. */
-static __host__ __device__ __forceinline__ uint32_t row_x_bytes(uint32_t n_cols) {
-    return n_cols * (uint32_t)sizeof(__half);
+static __host__ __device__ __forceinline__ uint32_t row_pieces(uint32_t n_cols) {
+    return (n_cols / TILE_COLS + PIECE_TILES - 1) / PIECE_TILES;
 }
 
-struct row_shared {
-    uint64_t full[ROW_MOST_SLOTS], empty[ROW_MOST_SLOTS];
-    float sums[ROW_SUMS][ROW_WARPS][GROUP_ROWS]; /* of a unit: a matrix's group */
+/* Bytes of x's row: of each piece a set for each part, in the right operand's order. */
+static __host__ __device__ __forceinline__ uint32_t row_x_bytes(uint32_t n_cols) {
+    return row_pieces(n_cols) * GEMV_WARPS * SET_X_BYTES;
+}
+
+/* A unit is a matrix's group for a row of y. Units of which sums may wait: those of the slots, and two that are added up. */
+static __host__ __device__ __forceinline__ uint32_t row_sums(uint32_t n_slots) {
+    return n_slots + 2;
+}
+
+struct row_sum {
+    float part[GEMV_WARPS][GROUP_ROWS];
 };
 
-/* A place among a block's pieces: of a matrix's group for a row of y. */
+struct row_barriers {
+    uint64_t full[ROW_MOST_SLOTS], empty[ROW_MOST_SLOTS];
+};
+
+/* Keeps the compiler from working a number out later, or again and again. */
+template <typename T> static __device__ __forceinline__ T kept(T v) {
+    if constexpr (sizeof v == 8) asm volatile("" : "+l"(v));
+    else asm volatile("" : "+r"(v));
+    return v;
+}
+
+/* What a block does: items of rows of y from first_row on, the first of them group first_group. */
+struct row_work {
+    uint32_t first_row, first_group, n_items, n_groups, n_tiles, n_pieces;
+
+    __device__ __forceinline__ explicit row_work(const row_params &g)
+        : n_groups(g.p.n_out / GROUP_ROWS), n_tiles(g.p.n_cols / TILE_COLS), n_pieces(row_pieces(g.p.n_cols)) {
+        const uint32_t all = g.p.n_rows * n_groups, each = all / gridDim.x, more = all % gridDim.x,
+                       begin = blockIdx.x * each + min(blockIdx.x, more);
+        first_row = begin / n_groups, first_group = begin % n_groups;
+        n_items = each + (blockIdx.x < more);
+    }
+    /* Rows of y that it touches. */
+    __device__ __forceinline__ uint32_t n_rows() const {
+        return (first_group + n_items - 1) / n_groups + 1;
+    }
+};
+
+/* A place among a block's pieces. */
 template <int MATRICES> struct row_place {
-    uint32_t row, group, matrix, piece, n_groups, n_pieces;
+    uint32_t row, group, matrix, piece;
     int32_t id; /* of the row's expert */
 
-    __device__ __forceinline__ row_place(const row_params &g, uint32_t item)
-        : matrix(0), piece(0), n_groups(g.p.n_out / GROUP_ROWS),
-          n_pieces((g.p.n_cols / TILE_COLS + PIECE_TILES - 1) / PIECE_TILES) {
-        row = item / n_groups, group = item % n_groups;
-        id = g.p.ids ? g.p.ids[row] : 0;
+    __device__ __forceinline__ row_place(const row_params &g, const row_work &work)
+        : row(work.first_row), group(work.first_group), matrix(0), piece(0), id(g.p.ids ? g.p.ids[row] : 0) {
     }
-    __device__ __forceinline__ void advance(const row_params &g) {
-        if (++piece < n_pieces) return;
+    __device__ __forceinline__ void advance(const row_params &g, const row_work &work) {
+        if (++piece < work.n_pieces) return;
         piece = 0;
         if (++matrix < MATRICES) return;
         matrix = 0;
-        if (++group < n_groups) return;
+        if (++group < work.n_groups) return;
         group = 0, row++;
         if (g.p.ids && row < g.p.n_rows) id = g.p.ids[row];
     }
@@ -72,9 +110,10 @@ template <int MATRICES> struct row_place {
 /* A slot: codes of up to slot_tiles tiles, then their scales. */
 struct row_ring {
     uint32_t full, empty, data, slot_bytes, n_slots, slot, parity;
-    __device__ __forceinline__ row_ring(const row_params &g, const row_shared &shared, const void *slots)
-        : full(kg_shared_address(shared.full)), empty(kg_shared_address(shared.empty)), data(kg_shared_address(slots)),
-          slot_bytes(g.slot_tiles * (CODES_BYTES + SCALES_BYTES)), n_slots(g.n_slots), slot(0), parity(0) {
+    __device__ __forceinline__ row_ring(const row_params &g, const row_barriers &barriers, const void *slots)
+        : full(kept(kg_shared_address(barriers.full))), empty(full + (uint32_t)sizeof barriers.full),
+          data(kg_shared_address(slots)), slot_bytes(g.slot_tiles * (CODES_BYTES + SCALES_BYTES)), n_slots(g.n_slots),
+          slot(0), parity(0) {
     }
     __device__ __forceinline__ void advance() {
         if (++slot == n_slots) slot = 0, parity ^= 1;
@@ -82,39 +121,81 @@ struct row_ring {
 };
 
 template <int MATRICES>
-static __device__ __forceinline__ void fetch_piece(const row_params &g, const row_place<MATRICES> &at,
-                                                   const row_ring &ring, uint64_t policy) {
+static __device__ __forceinline__ void fetch_piece(const row_params &g, const row_work &work,
+                                                   const row_place<MATRICES> &at, const row_ring &ring,
+                                                   uint64_t policy) {
     using namespace kg_persistent;
-    const uint32_t n_tiles = g.p.n_cols / TILE_COLS, first = at.piece * PIECE_TILES,
-                   count = min(n_tiles - first, (uint32_t)PIECE_TILES);
-    const uint8_t *group =
-        (MATRICES == 2 && at.matrix ? g.up : g.p.weight) +
-        ((size_t)(at.is_expert(g) ? at.id : 0) * at.n_groups + at.group) * n_tiles * (CODES_BYTES + SCALES_BYTES);
+    const uint32_t first = at.piece * PIECE_TILES, count = min(work.n_tiles - first, (uint32_t)PIECE_TILES);
+    const uint8_t *group = (MATRICES == 2 && at.matrix ? g.up : g.p.weight) +
+                           ((size_t)(at.is_expert(g) ? at.id : 0) * work.n_groups + at.group) * work.n_tiles *
+                               (CODES_BYTES + SCALES_BYTES);
     const uint32_t to = ring.data + ring.slot * ring.slot_bytes, full = ring.full + ring.slot * 8;
     barrier_expect(full, count * (CODES_BYTES + SCALES_BYTES));
     copy_bulk(to, group + first * CODES_BYTES, count * CODES_BYTES, full, policy);
-    copy_bulk(to + g.slot_tiles * CODES_BYTES, group + n_tiles * CODES_BYTES + first * SCALES_BYTES,
+    copy_bulk(to + g.slot_tiles * CODES_BYTES, group + work.n_tiles * CODES_BYTES + first * SCALES_BYTES,
               count * SCALES_BYTES, full, policy);
 }
 
-/* The group's sums of all warps, lane by lane a row of W; of the second matrix in the upper half of the lanes. */
+/* The group's sums of all parts, lane by lane a row of W. Of one matrix half the lanes add each half of the parts, of two each its
+ * matrix's: add_warps' order. */
 template <int MATRICES>
 static __device__ __forceinline__ void store_group(const row_params &g, const row_place<MATRICES> &at,
-                                                   const row_shared &shared, uint32_t unit) {
-    const uint32_t lane = threadIdx.x % 32, r = lane % GROUP_ROWS, m = MATRICES == 2 ? lane / GROUP_ROWS : 0;
-    const uint32_t o = at.group * GROUP_ROWS + r;
-    const float(*sums)[GROUP_ROWS] = shared.sums[(unit - (MATRICES - 1) + m) % ROW_SUMS];
+                                                   const row_sum *sums, uint32_t unit) {
+    const uint32_t lane = threadIdx.x % 32, r = lane % GROUP_ROWS, upper = lane / GROUP_ROWS;
+    const uint32_t o = at.group * GROUP_ROWS + r, m = MATRICES == 2 ? upper : 0, n_sums = row_sums(g.n_slots);
     const float *bias = m ? g.up_bias : g.p.bias;
     float y = 0;
+    if constexpr (MATRICES == 2) {
+        const row_sum &sum = sums[(unit - 1 + m) % n_sums];
+        y = add_warps<GEMV_WARPS>([&](int i) { return sum.part[i][r]; });
+    } else {
+        const row_sum &sum = sums[unit % n_sums];
 #pragma unroll
-    for (int w = 0; w < ROW_WARPS; w++) y += sums[w][r];
+        for (int i = 0; i < GEMV_WARPS / 2; i++) y += sum.part[upper * (GEMV_WARPS / 2) + i][r];
+        y += __shfl_xor_sync(0xFFFFFFFFu, y, GROUP_ROWS);
+    }
     y *= 1 / PLACED_UNIT;
     if (bias && at.is_expert(g)) y += bias[(size_t)at.id * g.p.n_out + o];
     if constexpr (MATRICES == 2) y = g.gate(y, __shfl_xor_sync(0xFFFFFFFFu, y, GROUP_ROWS));
-    if (lane >= GROUP_ROWS || !at.is_expert(g)) return;
+    if (upper || !at.is_expert(g)) return;
     const size_t to = (size_t)at.row * g.p.n_out + o;
     if (g.p.y_is_f16) static_cast<__half *>(g.p.y)[to] = __float2half_rn(y);
     else static_cast<float *>(g.p.y)[to] = y;
+}
+
+/* The keeper, once the barriers are there. */
+template <int MATRICES>
+static __device__ __forceinline__ void keep(const row_params &g, const row_work &work, const row_sum *sums,
+                                            row_ring ring) {
+    using namespace kg_persistent;
+    const uint32_t n_pieces = work.n_items * MATRICES * work.n_pieces;
+    const uint64_t policy = read_once_policy();
+    const bool lead = threadIdx.x % 32 == 0;
+    row_place<MATRICES> next(g, work), done = next;
+    row_ring filled = ring;
+    uint32_t n_fetched = 0;
+#pragma unroll 1
+    for (; n_fetched < n_pieces && n_fetched < ring.n_slots; n_fetched++) {
+        if (lead) fetch_piece(g, work, next, filled, policy);
+        next.advance(g, work);
+        filled.advance();
+    }
+    if (!g.p.ids || g.p.ids_known) kg_dependency_wait(); /* whoever read y has done so */
+#pragma unroll 1
+    for (uint32_t i = 0, unit = 0; i < n_pieces; i++) {
+        barrier_wait(ring.empty + ring.slot * 8, ring.parity);
+        if (n_fetched < n_pieces) {
+            if (lead) fetch_piece(g, work, next, ring, policy);
+            n_fetched++;
+            next.advance(g, work);
+        }
+        if (done.piece + 1 == work.n_pieces) {
+            if (done.matrix + 1 == MATRICES) store_group(g, done, sums, unit);
+            unit++;
+        }
+        done.advance(g, work);
+        ring.advance();
+    }
 }
 
 static __device__ __forceinline__ uint4 read_shared_4(uint32_t from) {
@@ -129,123 +210,205 @@ static __device__ __forceinline__ uint32_t read_shared(uint32_t from) {
     return v;
 }
 
-/* low, high (of rows g and g + 8) += COUNT tiles, ROW_WARPS apart, times x: all columns of the right operand are x. */
+static __device__ __forceinline__ void write_shared(uint32_t to, uint32_t v) {
+    asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(v) : "memory");
+}
+
+/* A warp's own part of x: 16 bytes of global memory a lane, part and set. What it takes to find them is worked out ahead of the
+ * wait for x. */
+struct own_x {
+    const __half *from; /* of the first row, in the first piece */
+    uint32_t to, tile;
+
+    __device__ __forceinline__ own_x(const row_params &g, const row_work &work, uint32_t x_at) {
+        const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+        tile = kept(lane / 8 * GEMV_WARPS + warp);
+        from = kept(g.p.x + (size_t)(work.first_row / g.p.n_sharing) * g.p.n_cols + tile * TILE_COLS + lane % 8 * 8);
+        to = kept(x_at + warp * SET_X_BYTES + lane / 8 * (TILE_COLS * 2) + lane % 8 / 4 * 64 + lane % 4 * 4);
+    }
+    __device__ __forceinline__ void stage_row(const row_work &work, const __half *row, uint32_t set,
+                                              uint32_t n_pieces) const {
+#pragma unroll 1
+        for (uint32_t first = 0; first < n_pieces * PIECE_TILES;
+             first += PIECE_TILES, set += GEMV_WARPS * SET_X_BYTES) {
+            uint4 v[WARP_PARTS] = {}; /* zeros past the last tile */
+#pragma unroll
+            for (int p = 0; p < WARP_PARTS; p++)
+                if (first + tile + p * ROW_WARPS < work.n_tiles)
+                    v[p] = *reinterpret_cast<const uint4 *>(row + (first + p * ROW_WARPS) * TILE_COLS);
+#pragma unroll
+            for (int p = 0; p < WARP_PARTS; p++) {
+                const uint32_t at = set + p * ROW_WARPS * SET_X_BYTES;
+                write_shared(at, v[p].x), write_shared(at + 16, v[p].y);
+                write_shared(at + 32, v[p].z), write_shared(at + 48, v[p].w);
+            }
+        }
+    }
+    template <bool WHOLE>
+    __device__ __forceinline__ void stage(const row_params &g, const row_work &work, uint32_t n_rows) const {
+        const uint32_t n_pieces = WHOLE ? 1 : work.n_pieces;
+        stage_row(work, from, to, n_pieces);
+#pragma unroll 1
+        for (uint32_t i = 1; i < n_rows; i++) {
+            const uint32_t further = (work.first_row + i) / g.p.n_sharing - work.first_row / g.p.n_sharing;
+            stage_row(work, from + (size_t)further * g.p.n_cols, to + i * row_x_bytes(g.p.n_cols), n_pieces);
+        }
+        __syncwarp(); /* the warp's x is there */
+    }
+};
+
+/* x of a part's set. Lane (g, t) has block g: what others have in its column of the right operand stays zero. */
+struct set_x {
+    uint32_t block[2 * SET_TILES][4];
+
+    __device__ __forceinline__ set_x() : block{} {
+    }
+    template <int COUNT> __device__ __forceinline__ void read(uint32_t x) {
+        const uint32_t lane = threadIdx.x % 32;
+#pragma unroll
+        for (uint32_t i = 0; i < 2 * COUNT; i++)
+            asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %5, 0;\n@p ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];\n}"
+                         : "+r"(block[i][0]), "+r"(block[i][1]), "+r"(block[i][2]), "+r"(block[i][3])
+                         : "r"(x + lane * 16), "r"((uint32_t)(lane / 4 == i)));
+    }
+};
+
+/* Of the warp's parts: low, high (of rows g and g + 8) += this lane's blocks (tile t's) of COUNT tiles times x. */
 template <int COUNT>
-static __device__ __forceinline__ void add_tiles(float &low, float &high, uint32_t codes, uint32_t scales, uint32_t x) {
+static __device__ __forceinline__ void add_sets(float (&low)[WARP_PARTS], float (&high)[WARP_PARTS], uint32_t codes,
+                                                const uint32_t (&scales)[WARP_PARTS], uint32_t slot,
+                                                const set_x (&x)[WARP_PARTS]) {
+    float sum[WARP_PARTS][4] = {};
+    uint32_t e[WARP_PARTS];
+#pragma unroll
+    for (int p = 0; p < WARP_PARTS; p++) e[p] = read_shared(scales[p] + slot);
 #pragma unroll
     for (int u = 0; u < COUNT; u++) {
-        const uint4 code = read_shared_4(codes + u * ROW_WARPS * CODES_BYTES);
-        const uint32_t words[4] = { code.x, code.y, code.z, code.w };
-        float scale[4];
-        float_scales(read_shared(scales + u * ROW_WARPS * SCALES_BYTES), scale);
+        uint4 code[WARP_PARTS];
 #pragma unroll
-        for (int block = 0; block < 2; block++) {
-            const uint4 v = read_shared_4(x + u * ROW_WARPS * TILE_COLS * 2 + block * 64);
-            uint32_t a[4], b[4];
-            place(words[2 * block], a);
-            place(words[2 * block + 1], b);
-            float part[4] = { 0, 0, 0, 0 };
-            multiply(part, a[0], b[0], a[1], b[1], v.x, v.y);
-            multiply(part, a[2], b[2], a[3], b[3], v.z, v.w);
-            low = fmaf(part[0], scale[2 * block], low);
-            high = fmaf(part[2], scale[2 * block + 1], high);
-        }
-    }
-}
-
-template <int MATRICES>
-static __device__ __forceinline__ void keep(const row_params &g, row_shared &shared, row_place<MATRICES> next,
-                                            row_place<MATRICES> done, row_ring ring, uint32_t n_pieces,
-                                            uint32_t n_fetched, uint64_t policy) {
-    using namespace kg_persistent;
-    for (uint32_t i = 0, unit = 0; i < n_pieces; i++) {
-        barrier_wait(ring.empty + ring.slot * 8, ring.parity);
-        if (n_fetched < n_pieces) {
-            if (threadIdx.x % 32 == 0) fetch_piece(g, next, ring, policy);
-            n_fetched++;
-            next.advance(g);
-        }
-        if (done.piece + 1 == done.n_pieces) {
-            if (done.matrix + 1 == MATRICES) store_group(g, done, shared, unit);
-            unit++;
-        }
-        done.advance(g);
-        ring.advance();
-    }
-}
-
-static __device__ __forceinline__ void multiply_pieces(const row_params &g, row_shared &shared, row_ring ring,
-                                                       uint32_t x_at, uint32_t first_group, uint32_t n_units,
-                                                       uint32_t n_matrices) {
-    using namespace kg_persistent;
-    const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32, n_tiles = g.p.n_cols / TILE_COLS;
-    const uint32_t codes_at = ring.data + warp * CODES_BYTES + lane * LANE_BYTES,
-                   scales_at = ring.data + g.slot_tiles * CODES_BYTES + warp * SCALES_BYTES + lane / 4 * 4;
-    uint32_t left = (g.p.n_out / GROUP_ROWS - first_group) * n_matrices; /* units of this row of y */
-    x_at += warp * TILE_COLS * 2 + lane % 4 * 16;
-    for (uint32_t unit = 0; unit < n_units; unit++) {
-        float low = 0, high = 0;
-        for (uint32_t tile = warp, first = 0; first < n_tiles; tile += PIECE_TILES, first += PIECE_TILES) {
-            const uint32_t at = ring.slot * ring.slot_bytes, x = x_at + first * TILE_COLS * 2;
-            const uint32_t count = tile < n_tiles ? min((n_tiles - tile + ROW_WARPS - 1) / ROW_WARPS, 4u) : 0;
-            barrier_wait(ring.full + ring.slot * 8, ring.parity);
-            if (count == 4) add_tiles<4>(low, high, codes_at + at, scales_at + at, x);
-            else if (count == 3) add_tiles<3>(low, high, codes_at + at, scales_at + at, x);
-            else if (count == 2) add_tiles<2>(low, high, codes_at + at, scales_at + at, x);
-            else if (count == 1) add_tiles<1>(low, high, codes_at + at, scales_at + at, x);
-            if (first + PIECE_TILES >= n_tiles && lane % 4 == 0) {
-                float *to = shared.sums[unit % ROW_SUMS][warp];
-                to[lane / 4] = low, to[lane / 4 + 8] = high;
+        for (int p = 0; p < WARP_PARTS; p++)
+            code[p] = read_shared_4(codes + slot + (u * GEMV_WARPS + p * ROW_WARPS) * CODES_BYTES);
+#pragma unroll
+        for (int half = 0; half < 2; half++)
+#pragma unroll
+            for (int p = 0; p < WARP_PARTS; p++) {
+                const uint32_t words[4] = { code[p].x, code[p].y, code[p].z, code[p].w };
+                const uint32_t(&v)[4] = x[p].block[2 * u + half];
+                uint32_t a[4], b[4];
+                place(words[2 * half], a);
+                place(words[2 * half + 1], b);
+                multiply(sum[p], a[0], b[0], a[1], b[1], v[0], v[1]);
+                multiply(sum[p], a[2], b[2], a[3], b[3], v[2], v[3]);
             }
-            __syncwarp(); /* all lanes have read the slot, and written their sums */
-            if (lane == 0) barrier_arrive(ring.empty + ring.slot * 8);
-            ring.advance();
-        }
-        if (--left == 0) left = g.p.n_out / GROUP_ROWS * n_matrices, x_at += row_x_bytes(g.p.n_cols);
+    }
+#pragma unroll
+    for (int p = 0; p < WARP_PARTS; p++) {
+        float scale[4];
+        float_scales(e[p], scale);
+        low[p] = fmaf(sum[p][0], scale[0], low[p]);
+        high[p] = fmaf(sum[p][2], scale[1], high[p]);
+        low[p] = fmaf(sum[p][1], scale[2], low[p]);
+        high[p] = fmaf(sum[p][3], scale[3], high[p]);
     }
 }
 
-template <int MATRICES>
+/* LAST: tiles that a part has of a group's last piece, at most; one that is not there is read where others are, and has zeros for
+ * x. WHOLE: a group is one piece. */
+template <int LAST, bool WHOLE>
+static __device__ __forceinline__ void multiply_units(const row_params &g, const row_work &work, uint32_t sums,
+                                                      row_ring ring, uint32_t x_at, uint32_t n_matrices) {
+    using namespace kg_persistent;
+    const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const uint32_t n_full = WHOLE ? 0 : work.n_pieces - 1, in_last = work.n_tiles - n_full * PIECE_TILES;
+    const uint32_t codes_at = kept(ring.data + warp * CODES_BYTES + lane * LANE_BYTES),
+                   scales = ring.data + g.slot_tiles * CODES_BYTES + lane / 4 * 4,
+                   sum_at = kept(sums + (warp * GROUP_ROWS + lane % 2 * 8 + lane / 4) * (uint32_t)sizeof(float)),
+                   n_sums = row_sums(g.n_slots), n_units = work.n_items * n_matrices;
+    uint32_t scales_at[WARP_PARTS], last_scales_at[WARP_PARTS];
+    set_x x[WARP_PARTS];
+    x_at += warp * SET_X_BYTES;
+#pragma unroll
+    for (uint32_t p = 0; p < WARP_PARTS; p++) {
+        const uint32_t tile = lane % 4 * GEMV_WARPS + warp + p * ROW_WARPS;
+        scales_at[p] = scales + tile * SCALES_BYTES;
+        last_scales_at[p] = kept(scales + (tile < in_last ? tile : 0u) * SCALES_BYTES);
+        if (WHOLE) x[p].read<LAST>(x_at + p * ROW_WARPS * SET_X_BYTES);
+    }
+    const auto leave = [&] {
+        __syncwarp(); /* all lanes have read the slot, and written their sums */
+        if (lane == 0) barrier_arrive(ring.empty + ring.slot * 8);
+        ring.advance();
+    };
+    uint32_t left = (work.n_groups - work.first_group) * n_matrices; /* units of this row of y */
+    uint32_t sum = 0;
+    for (uint32_t unit = 0; unit < n_units; unit++) {
+        float low[WARP_PARTS] = {}, high[WARP_PARTS] = {};
+        for (uint32_t piece = 0; !WHOLE && piece < n_full; piece++) {
+#pragma unroll
+            for (uint32_t p = 0; p < WARP_PARTS; p++)
+                x[p].read<SET_TILES>(x_at + (piece * GEMV_WARPS + p * ROW_WARPS) * SET_X_BYTES);
+            barrier_wait(ring.full + ring.slot * 8, ring.parity);
+            add_sets<SET_TILES>(low, high, codes_at, scales_at, ring.slot * ring.slot_bytes, x);
+            leave();
+        }
+#pragma unroll
+        for (uint32_t p = 0; !WHOLE && p < WARP_PARTS; p++)
+            x[p].read<LAST>(x_at + (n_full * GEMV_WARPS + p * ROW_WARPS) * SET_X_BYTES);
+        barrier_wait(ring.full + ring.slot * 8, ring.parity);
+        add_sets<LAST>(low, high, codes_at, last_scales_at, ring.slot * ring.slot_bytes, x);
+        /* Lanes t and t ^ 1 give each other one row's sum, then t and t ^ 2: of t = 0 and 1 each has one. */
+#pragma unroll
+        for (uint32_t p = 0; p < WARP_PARTS; p++) {
+            float y = lane % 2 ? high[p] : low[p];
+            y += __shfl_xor_sync(0xFFFFFFFFu, lane % 2 ? low[p] : high[p], 1);
+            y += __shfl_xor_sync(0xFFFFFFFFu, y, 2);
+            if (lane % 4 < 2)
+                write_shared(sum_at + sum * sizeof(row_sum) + p * ROW_WARPS * GROUP_ROWS * sizeof(float),
+                             __float_as_uint(y));
+        }
+        leave();
+        if (++sum == n_sums) sum = 0;
+        if (--left == 0) {
+            left = work.n_groups * n_matrices, x_at += row_x_bytes(g.p.n_cols);
+            if (WHOLE && unit + 1 < n_units)
+#pragma unroll
+                for (uint32_t p = 0; p < WARP_PARTS; p++) x[p].read<LAST>(x_at + p * ROW_WARPS * SET_X_BYTES);
+        }
+    }
+}
+
+template <int LAST, bool WHOLE, int MATRICES>
 __global__ void __launch_bounds__(ROW_THREADS, 2) gemv_row_kernel(const __grid_constant__ row_params g) {
     using namespace kg_persistent;
     extern __shared__ uint4 row_memory[];
-    __shared__ row_shared shared;
-    const uint32_t warp = threadIdx.x / 32, n_groups = g.p.n_out / GROUP_ROWS;
-    const uint32_t n_items = g.p.n_rows * n_groups, each = n_items / gridDim.x, more = n_items % gridDim.x;
-    const uint32_t begin = blockIdx.x * each + min(blockIdx.x, more), n = each + (blockIdx.x < more);
-    const uint32_t first_row = begin / n_groups, n_x = (begin + n - 1) / n_groups - first_row + 1;
-    unsigned char *x_shared =
-        reinterpret_cast<unsigned char *>(row_memory) + g.n_slots * g.slot_tiles * (CODES_BYTES + SCALES_BYTES);
-    row_ring ring(g, shared, row_memory);
-    /* A launch that reads weights of these ids before it waits (ids_known) begins once they are there. */
-    if (g.p.ids && !g.p.ids_known) kg_dependency_wait();
-    kg_dependents_start();
-    const row_place<MATRICES> first(g, begin);
-    row_place<MATRICES> next = first;
-    const uint32_t n_pieces = n * MATRICES * first.n_pieces;
-    uint32_t n_fetched = 0;
-    const uint64_t policy = read_once_policy();
-    if (warp == ROW_WARPS) {
-        if (threadIdx.x % 32 == 0) {
-            for (uint32_t i = 0; i < g.n_slots; i++) {
-                barrier_init(ring.full + i * 8, 1);
-                barrier_init(ring.empty + i * 8, ROW_WARPS);
-            }
-            barrier_init_fence();
+    __shared__ row_barriers barriers;
+    const bool ids_late = g.p.ids && !g.p.ids_known;
+    const row_work work(g);
+    const row_ring ring(g, barriers, row_memory);
+    const uint32_t x_at = ring.data + g.n_slots * ring.slot_bytes, x_bytes = g.x_rows * row_x_bytes(g.p.n_cols);
+    const row_sum *sums = reinterpret_cast<const row_sum *>(reinterpret_cast<const unsigned char *>(row_memory) +
+                                                            g.n_slots * ring.slot_bytes + x_bytes);
+    if (threadIdx.x == ROW_WARPS * 32) {
+        for (uint32_t i = 0; i < g.n_slots; i++) {
+            barrier_init(ring.full + i * 8, 1);
+            barrier_init(ring.empty + i * 8, ROW_WARPS);
         }
-        __syncwarp();
-        row_ring filled = ring;
-        for (; n_fetched < n_pieces && n_fetched < g.n_slots; n_fetched++) {
-            if (threadIdx.x % 32 == 0) fetch_piece(g, next, filled, policy);
-            next.advance(g);
-            filled.advance();
-        }
+        barrier_init_fence();
     }
-    if (!g.p.ids || g.p.ids_known) kg_dependency_wait(); /* x is there, and whoever read y has done so */
-    stage_x(x_shared, n_x, g.p, row_x_bytes(g.p.n_cols), [&](uint32_t i) { return (first_row + i) / g.p.n_sharing; });
-    __syncthreads(); /* x is there, and the barriers are */
-    if (warp == ROW_WARPS) keep<MATRICES>(g, shared, next, first, ring, n_pieces, n_fetched, policy);
-    else multiply_pieces(g, shared, ring, kg_shared_address(x_shared), begin % n_groups, n * MATRICES, MATRICES);
+    __syncthreads(); /* the barriers are there */
+    /* A launch that reads weights of these ids before it waits (ids_known) begins once they are there. */
+    if (MATRICES == 2 && ids_late) kg_dependency_wait();
+    kg_dependents_start();
+    if (threadIdx.x / 32 == ROW_WARPS) {
+        if (ids_late) kg_dependency_wait();
+        keep<MATRICES>(g, work, sums, ring);
+        return;
+    }
+    const own_x x(g, work, x_at);
+    const uint32_t n_rows = kept(work.n_rows());
+    kg_dependency_wait(); /* x is there */
+    x.stage<WHOLE>(g, work, n_rows);
+    multiply_units<LAST, WHOLE>(g, work, x_at + x_bytes, ring, x_at, MATRICES);
 }
 
 } // namespace kg_mxfp4

@@ -9,12 +9,12 @@
  *
  * Scales are of 1 to 254 (a weight with another lies as files have it), a block of zeros has 127.
  *
- * Within a word the even columns are in the low half. Bits of a half, code s e e m of columns + 0, 8, 16, 24 as 0 1 2 3:
- *     15  14  13  12   11  10  9   8    7   6   5   4    3   2   1   0
- *     s0  s2  s3  s1   e0  e0  m0  e1   e1  m1  e2  e2   m2  e3  e3  m3
- * so that each column is a mask and at most two shifts, to the left (the multiplier makes them as well), away from a float16
- * of sign, two low bits of exponent and one high bit of mantissa, which is its value times 2^-14: exactly, 0.5 being
- * subnormal. */
+ * Within a word w the even columns are in the low half, and columns c + 0, 8, 16, 24 of both halves are
+ *     w << 6,  w << 9,  w ^ w << 2,  w ^ w >> 3
+ * at the bits of a float16's sign, two low bits of exponent and high bit of mantissa: code s e e m, which is so its value times
+ * 2^-14 exactly, 0.5 being subnormal. Codes whose bits lay apart would take ten instructions for eight codes' four pairs, or more: no shift
+ * of those four bits falls clear of three others. Exclusive ors come with the mask, so these take eight, and place_word
+ * undoes them, a bit after the other. */
 #ifndef KIGO_KERNELS_MXFP4_TILES_CUH
 #define KIGO_KERNELS_MXFP4_TILES_CUH
 
@@ -66,13 +66,26 @@ __device__ __forceinline__ void load_tile(lane_tile &to, const uint8_t *codes, c
                  : "l"(codes), "l"(scales), "r"((uint32_t)valid));
 }
 
+/* Where a float16 has the bits of a code. */
+constexpr uint32_t CODE_BITS = 0x8E008E00;
+
 /* placed[i] = the pair of columns 2 t, 2 t + 1 + 8 i, in units of PLACED_UNIT. */
 __device__ __forceinline__ void place(uint32_t word, uint32_t (&placed)[4]) {
-    constexpr uint32_t CODE = 0x8E008E00, SIGN = 0x80008000, MAGNITUDE = 0x0E000E00;
-    placed[0] = word & CODE;
-    placed[1] = word << 3 & CODE;
-    placed[2] = (word << 6 & MAGNITUDE) | (word << 1 & SIGN);
-    placed[3] = (word << 9 & MAGNITUDE) | (word << 2 & SIGN);
+    placed[0] = word << 6 & CODE_BITS;
+    placed[1] = word << 9 & CODE_BITS;
+    placed[2] = (word ^ word << 2) & CODE_BITS;
+    placed[3] = (word ^ word >> 3) & CODE_BITS;
+}
+
+/* The word of which place makes these. Each line finds bits of which it knows the other side. */
+__host__ __device__ __forceinline__ uint32_t place_word(const uint32_t (&placed)[4]) {
+    uint32_t w = placed[0] >> 6 | placed[1] >> 9;   /* of each half bits 9, 6 and 5 to 0 */
+    w |= (placed[3] ^ w >> 3) & 0x80008000;         /* 15 */
+    w |= (placed[2] ^ w << 2) & 0x08000800;         /* 11 */
+    w |= (placed[2] ^ w) >> 2 & 0x20802080;         /* 13 and 7 */
+    w |= (placed[3] ^ w) << 3 & 0x50005000;         /* 14 and 12 */
+    w |= (placed[3] ^ w >> 3) & 0x04000400;         /* 10 */
+    return w | ((placed[2] ^ w) >> 2 & 0x01000100); /* 8 */
 }
 
 /* The four scales 2^(e-127) of a lane's words; none is of 0 or 255. */

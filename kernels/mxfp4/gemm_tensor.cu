@@ -63,8 +63,8 @@ static const struct tensor_variant {
 } TENSOR_VARIANTS[] = {
 #define VARIANT(...)                                                                                                   \
     { launch_tensor<tensor_shape<__VA_ARGS__>>, tensor_clusters<tensor_shape<__VA_ARGS__>> }
-    VARIANT(1, 1, 64, 12, 4, 1, 2, 4), VARIANT(2, 1, 64, 12, 4, 1, 1, 4), VARIANT(3, 1, 128, 7, 4, 1, 1, 2),
-    VARIANT(2, 1, 128, 9, 4, 1, 1, 1), VARIANT(2, 1, 256, 4, 2, 2, 1, 1),
+    VARIANT(1, 1, 64, 12, 1, 2, 4), VARIANT(2, 1, 64, 12, 1, 1, 4), VARIANT(3, 1, 128, 7, 1, 1, 2),
+    VARIANT(2, 1, 128, 9, 1, 1, 1), VARIANT(2, 1, 256, 4, 2, 1, 1),
 #undef VARIANT
 };
 

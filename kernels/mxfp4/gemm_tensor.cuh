@@ -21,11 +21,9 @@ struct tensor_params {
     uint32_t n_across, n_tiles; /* of a cluster: side by side in outputs; all */
 };
 
-/* WORKERS: of each way. OPERANDS: left operands of halves of a tile in registers; where quarters are decoded, four of them. */
-template <int WORKERS_, int WIDE_, int N_, int STAGES_, int OPERANDS_, int SHARE_, int WAYS_, int MOST_SPLIT_>
-struct tensor_shape {
-    static constexpr int WORKERS = WORKERS_, WIDE = WIDE_, N = N_, STAGES = STAGES_, OPERANDS = OPERANDS_;
-    static constexpr bool QUARTERS = N <= 64; /* of tiles are decoded at a time, else halves */
+/* WORKERS: of each way. */
+template <int WORKERS_, int WIDE_, int N_, int STAGES_, int SHARE_, int WAYS_, int MOST_SPLIT_> struct tensor_shape {
+    static constexpr int WORKERS = WORKERS_, WIDE = WIDE_, N = N_, STAGES = STAGES_;
     static constexpr int SHARE = SHARE_, SHARE_ROWS = N / SHARE, WAYS = WAYS_, MOST_SPLIT = MOST_SPLIT_;
     static constexpr bool WALKS = WAYS == 1 && MOST_SPLIT == 1; /* over tiles */
     static constexpr int WAY_THREADS = WORKERS * 128, WORKER_THREADS = WAYS * WAY_THREADS,
@@ -39,7 +37,6 @@ struct tensor_shape {
                          COPIED_BYTES = SCALES + GROUPS * SCALES_BYTES;
     static constexpr int STAGE_BYTES = (COPIED_BYTES + 1023) / 1024 * 1024, RING_BYTES = STAGES * STAGE_BYTES;
     static_assert(SHARE_ROWS % 8 == 0 && N % 16 == 0, "whole atoms of the swizzle, and units of rows");
-    static_assert(OPERANDS == 2 || OPERANDS == 4, "halves of one tile or two");
     /* Parts of the columns finish units of 16 rows. A thread's sums of a unit are PIECES of 16 bytes, PIECE_BYTES apart. */
     static constexpr int UNITS = N / 16, PIECES = WIDE * 2, PIECE_BYTES = WAY_THREADS * 16;
     static constexpr int units_of_block(int n_split) {
@@ -106,9 +103,15 @@ __device__ __forceinline__ void stores_done() {
 #endif
 }
 
-__device__ __forceinline__ void barrier_arrive_peer(unsigned barrier, uint32_t rank) {
+/* kg_hopper::barrier_arrive_if at a peer_address. */
+__device__ __forceinline__ void barrier_arrive_peer_if(bool yes, unsigned barrier) {
 #if KG_HOPPER
-    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(kg_hopper::peer_address(barrier, rank))
+    asm volatile("{\n"
+                 ".reg .pred yes;\n"
+                 "setp.ne.u32 yes, %1, 0;\n"
+                 "@yes mbarrier.arrive.shared::cluster.b64 _, [%0];\n"
+                 "}" ::"r"(barrier),
+                 "r"((unsigned)yes)
                  : "memory");
 #endif
 }
@@ -168,20 +171,37 @@ static __device__ __forceinline__ void fetch_x(const tensor_params &t, const ten
 
 /* Placed codes of columns 16 K on of a tile as left operands, times 2^(e-127-SHIFT) (gemm.cuh: numerics). */
 template <int K> __device__ __forceinline__ void scaled_operand(const lane_tile &tile, unsigned (&a)[4]) {
-    constexpr uint32_t STEP = 0x04000400, UNIT = 127 - 14 + SHIFT - 15;
+    constexpr uint32_t STEP = 0x0400, UNITS = (127 - 14 + SHIFT - 15) * 0x04000400u;
     const uint32_t words[2] = { K / 2 ? tile.codes.z : tile.codes.x, K / 2 ? tile.codes.w : tile.codes.y };
+    /* Both rows' scales, a half each. */
+    const uint32_t scales = __byte_perm(tile.scales, 0, K / 2 ? 0x4342 : 0x4140) * STEP - UNITS;
+    const __half2 both = *reinterpret_cast<const __half2 *>(&scales);
 #pragma unroll
     for (int row = 0; row < 2; row++) {
+        const __half2 scale = row ? __high2half2(both) : __low2half2(both);
         uint32_t placed[4];
         place(words[row], placed);
-        const uint32_t scale = __byte_perm(tile.scales, 0, 0x4440 + K / 2 * 2 + row) * STEP - UNIT * STEP;
 #pragma unroll
-        for (int i = 0; i < 2; i++)
-            asm("mul.f16x2 %0, %1, %2;" : "=r"(a[row + i * 2]) : "r"(placed[K % 2 * 2 + i]), "r"(scale));
+        for (int i = 0; i < 2; i++) {
+            const __half2 value = __hmul2(*reinterpret_cast<const __half2 *>(&placed[K % 2 * 2 + i]), scale);
+            a[row + i * 2] = *reinterpret_cast<const unsigned *>(&value);
+        }
     }
 }
 
-/* A quarter of a tile: multiply_half of 16 columns, until all but the last three quarters are done. */
+/* Tiles that were loaded become those to decode; the compiler would begin to where they are loaded, and wait for them. */
+template <typename S> __device__ __forceinline__ void take(lane_tile (&to)[S::WIDE], const lane_tile (&from)[S::WIDE]) {
+#pragma unroll
+    for (int i = 0; i < S::WIDE; i++) {
+        to[i] = from[i];
+        asm volatile(""
+                     : "+r"(to[i].codes.x), "+r"(to[i].codes.y), "+r"(to[i].codes.z), "+r"(to[i].codes.w),
+                       "+r"(to[i].scales)::"memory");
+    }
+}
+
+/* A quarter of a tile: sum += the products of 16 columns, as soon as `a` is made of their codes; then all but the last three
+ * quarters are done. */
 template <typename S, int K>
 __device__ __forceinline__ void multiply_quarter(worker_sums<S> &sum, unsigned (&a)[S::WIDE][4],
                                                  const lane_tile (&tile)[S::WIDE], uint64_t x) {
@@ -203,18 +223,25 @@ __device__ __forceinline__ unsigned kept(unsigned address) {
     return address;
 }
 
-/* sum = the products of the way's n_tiles tiles of columns. */
+/* sum = the products of the way's n_tiles tiles of columns.
+ *
+ * Warps are few and issue in order: an instruction more costs a clock, one that waits, or a branch, tens. So codes are in
+ * registers a tile ahead, whether the tile after them has come is asked well before it matters, and stages are counted in
+ * what is the same for all of a warp. */
 template <typename S>
 static __device__ __forceinline__ void work_boxes(worker_sums<S> &sum, uint32_t n_tiles, const tensor_place &place,
                                                   ring_place<S::STAGES, S::WAYS> &at, unsigned ring, unsigned full,
                                                   unsigned empty) {
-    constexpr int TILES = S::OPERANDS / 2; /* of whose halves the operands are */
     const uint32_t lane = threadIdx.x % 32;
     const uint32_t group = threadIdx.x / 128 % S::WORKERS * S::WIDE * 4 + threadIdx.x / 32 % 4;
     const unsigned codes = kept(ring + S::CODES + group * CODES_BYTES + lane * LANE_BYTES),
                    scales = kept(ring + S::SCALES + group * SCALES_BYTES + lane / 4 * 4);
+    const bool arrives = lane < S::SHARE; /* lane i at block i's barriers */
+    const unsigned empty_there =
+        S::SHARE == 1 ? empty : kept(kg_hopper::peer_address(empty, place.split * S::SHARE + lane % S::SHARE));
     lane_tile now[S::WIDE], next[S::WIDE];
-    ring_place<S::STAGES, S::WAYS> done = at;
+    unsigned a[4][S::WIDE][4];
+    uint64_t x_next = 0;
 #pragma unroll
     for (int i = 0; i < S::WIDE; i++)
 #pragma unroll
@@ -222,68 +249,55 @@ static __device__ __forceinline__ void work_boxes(worker_sums<S> &sum, uint32_t 
 #pragma unroll
     for (int i = 0; i < S::WIDE; i++) kg_hopper::pin(sum[i]);
     kg_hopper::products_fence();
-    const auto take = [&]() {
-        const unsigned stage = at.stage * S::STAGE_BYTES;
-        kg_hopper::barrier_wait(full + 8 * at.stage, at.parity);
+    const auto load = [&](uint32_t stage) {
+        const unsigned offset = stage * S::STAGE_BYTES;
 #pragma unroll
         for (int i = 0; i < S::WIDE; i++) { /* four warps make 64 outputs */
-            next[i].codes = kg_hopper::load_shared_16(codes + stage + i * 4 * CODES_BYTES);
+            next[i].codes = kg_hopper::load_shared_16(codes + offset + i * 4 * CODES_BYTES);
             asm volatile("ld.shared.u32 %0, [%1];"
                          : "=r"(next[i].scales)
-                         : "r"(scales + stage + i * 4 * SCALES_BYTES)
+                         : "r"(scales + offset + i * 4 * SCALES_BYTES)
                          : "memory");
         }
+        x_next = kg_hopper::matrix_descriptor<ROW_BYTES>(ring + offset);
     };
-    const auto release = [&]() {
-        if (S::SHARE == 1 ? lane == 0 : lane < S::SHARE) {
-            if (S::SHARE == 1) kg_hopper::barrier_arrive(empty + 8 * done.stage);
-            else barrier_arrive_peer(empty + 8 * done.stage, place.split * S::SHARE + lane);
-        }
-        done.next();
+    const auto release = [&](bool yes, uint32_t stage) {
+        if (S::SHARE == 1) kg_hopper::barrier_arrive_if(yes, empty_there + 8 * stage);
+        else barrier_arrive_peer_if(yes, empty_there + 8 * stage);
     };
-    if (n_tiles > 0) take();
-    if constexpr (S::QUARTERS) {
-        unsigned a[4][S::WIDE][4];
-#pragma unroll 1
-        for (uint32_t tile = 0; tile < n_tiles; tile++) {
-            const uint64_t x = kg_hopper::matrix_descriptor<ROW_BYTES>(ring + at.stage * S::STAGE_BYTES);
-#pragma unroll
-            for (int i = 0; i < S::WIDE; i++) now[i] = next[i];
-            at.next();
-            multiply_quarter<S, 0>(sum, a[0], now, x);
-            if (tile + 1 < n_tiles) take();
-            multiply_quarter<S, 1>(sum, a[1], now, x);
-            multiply_quarter<S, 2>(sum, a[2], now, x);
-            multiply_quarter<S, 3>(sum, a[3], now, x);
-            if (tile > 0) release(); /* of the tile before this one no product is left */
-        }
-    } else {
-        unsigned a[S::OPERANDS][S::WIDE][2][4];
-        const auto step = [&](uint32_t tile, unsigned(&low)[S::WIDE][2][4], unsigned(&high)[S::WIDE][2][4]) {
-            const uint64_t x = kg_hopper::matrix_descriptor<ROW_BYTES>(ring + at.stage * S::STAGE_BYTES);
-#pragma unroll
-            for (int i = 0; i < S::WIDE; i++) now[i] = next[i];
-            at.next();
-            multiply_half<S>(sum, low, now, 0, x);
-            if (tile >= TILES) release(); /* tiles up to TILES before this one are done */
-            if (tile + 1 < n_tiles) take();
-            multiply_half<S>(sum, high, now, 1, x);
-        };
-        uint32_t tile = 0;
-#pragma unroll 1
-        for (; tile + TILES <= n_tiles; tile += TILES)
-#pragma unroll
-            for (int i = 0; i < TILES; i++) step(tile + i, a[2 * i], a[2 * i + 1]);
-        if (TILES > 1 && tile < n_tiles) step(tile, a[0], a[1]);
+    if (n_tiles == 0) return;
+    kg_hopper::barrier_wait(full + 8 * at.stage, at.parity);
+    load(at.stage);
+    uint32_t stage = at.stage, stage_before = stage;
+    at.next();
+    bool has_come = n_tiles > 1 && kg_hopper::barrier_test(full + 8 * at.stage, at.parity); /* the next one */
+#pragma unroll 4
+    for (uint32_t tile = 0; tile + 1 < n_tiles; tile++) {
+        const uint64_t x = x_next;
+        take<S>(now, next);
+        const uint32_t stage_next = at.stage;
+        kg_hopper::barrier_wait_unless(has_come, full + 8 * stage_next, at.parity);
+        load(stage_next);
+        at.next();
+        multiply_quarter<S, 0>(sum, a[0], now, x);
+        has_come = kg_hopper::barrier_test(full + 8 * at.stage, at.parity);
+        multiply_quarter<S, 1>(sum, a[1], now, x);
+        multiply_quarter<S, 2>(sum, a[2], now, x);
+        multiply_quarter<S, 3>(sum, a[3], now, x);
+        release(arrives && tile > 0, stage_before); /* of the tile before this one no product is left */
+        stage_before = stage, stage = stage_next;
     }
+    const uint64_t x = x_next;
+    take<S>(now, next);
+    multiply_quarter<S, 0>(sum, a[0], now, x);
+    multiply_quarter<S, 1>(sum, a[1], now, x);
+    multiply_quarter<S, 2>(sum, a[2], now, x);
+    multiply_quarter<S, 3>(sum, a[3], now, x);
     kg_hopper::products_wait<0>();
 #pragma unroll
     for (int i = 0; i < S::WIDE; i++) kg_hopper::pin(sum[i]);
-    if constexpr (S::QUARTERS) {
-        if (n_tiles > 0) release();
-    } else {
-        for (uint32_t i = n_tiles < TILES ? 0 : n_tiles - TILES; i < n_tiles; i++) release();
-    }
+    release(arrives && n_tiles > 1, stage_before);
+    release(arrives, stage);
 }
 
 /* The block of n_split that finishes a unit of rows, and the first unit of a block. Of a block's units, ways take turns. */
@@ -419,7 +433,7 @@ static __device__ __forceinline__ void work_tiles(const tensor_params &t, const 
                                                   uint32_t n_clusters, unsigned memory, unsigned full, unsigned empty,
                                                   unsigned sums_sent) {
     worker_sums<S> sum;
-    ring_place<S::STAGES, S::WAYS> at = { place.way, 0 };
+    ring_place<S::STAGES, S::WAYS> at = { S::WAYS > 1 ? place.way : 0, 0 };
     const uint32_t n_steps = place.end - place.begin, mine = (n_steps + S::WAYS - 1 - place.way) / S::WAYS;
     for (uint32_t tile = cluster; tile < t.n_tiles; tile += n_clusters) {
         work_boxes<S>(sum, mine, place, at, memory, full, empty);
@@ -445,10 +459,12 @@ __global__ void __launch_bounds__(S::THREADS, 1) tensor_kernel(const __grid_cons
     const unsigned memory = kept((kg_shared_address(tensor_memory) + 1023) & ~1023u),
                    full = kept(kg_shared_address(barriers)), empty = full + 8 * S::STAGES,
                    sums_sent = empty + 8 * S::STAGES;
-    const uint32_t size = S::SHARE * t.n_split, rank = size > 1 ? kg_hopper::cluster_rank() : 0;
+    /* From here on what is the same for all of a warp is known to be so: the loop then keeps it in uniform registers. */
+    const uint32_t n_split = S::MOST_SPLIT > 1 ? t.n_split : 1, size = S::SHARE * n_split, rank = blockIdx.x % size;
     const uint32_t cluster = blockIdx.x / size, n_clusters = gridDim.x / size, n_steps = t.p.n_cols / TILE_COLS;
-    tensor_place place = { rank % S::SHARE, rank / S::SHARE, threadIdx.x / S::WAY_THREADS, 0, 0 };
-    place.begin = n_steps * place.split / t.n_split, place.end = n_steps * (place.split + 1) / t.n_split;
+    tensor_place place = { rank % S::SHARE, rank / S::SHARE, 0, 0, 0 };
+    if (S::WAYS > 1) place.way = __shfl_sync(0xFFFFFFFFu, threadIdx.x / S::WAY_THREADS, 0);
+    place.begin = n_steps * place.split / n_split, place.end = n_steps * (place.split + 1) / n_split;
     kg_dependents_start();
     if (threadIdx.x == 0) {
         for (int i = 0; i < S::STAGES; i++) {

@@ -41,6 +41,19 @@ __device__ __forceinline__ void barrier_arrive(unsigned barrier) {
 #endif
 }
 
+/* The same without a branch, of who says yes. */
+__device__ __forceinline__ void barrier_arrive_if(bool yes, unsigned barrier) {
+#if KG_HOPPER
+    asm volatile("{\n"
+                 ".reg .pred yes;\n"
+                 "setp.ne.u32 yes, %1, 0;\n"
+                 "@yes mbarrier.arrive.shared::cta.b64 _, [%0];\n"
+                 "}" ::"r"(barrier),
+                 "r"((unsigned)yes)
+                 : "memory");
+#endif
+}
+
 /* Arrives and says how many bytes are to come before the barrier completes. */
 __device__ __forceinline__ void barrier_expect(unsigned barrier, unsigned n_bytes) {
 #if KG_HOPPER
@@ -59,6 +72,38 @@ __device__ __forceinline__ void barrier_wait(unsigned barrier, unsigned parity) 
                  "over:\n"
                  "}" ::"r"(barrier),
                  "r"(parity)
+                 : "memory");
+#endif
+}
+
+/* Whether a wait would end at once, and a wait that is over if that was so. */
+__device__ __forceinline__ bool barrier_test(unsigned barrier, unsigned parity) {
+    unsigned done = 1;
+#if KG_HOPPER
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "mbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+                 "selp.u32 %0, 1, 0, done;\n"
+                 "}"
+                 : "=r"(done)
+                 : "r"(barrier), "r"(parity)
+                 : "memory");
+#endif
+    return done != 0;
+}
+__device__ __forceinline__ void barrier_wait_unless(bool done, unsigned barrier, unsigned parity) {
+#if KG_HOPPER
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "setp.ne.u32 done, %2, 0;\n"
+                 "@done bra over;\n"
+                 "again:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@done bra over;\n"
+                 "bra again;\n"
+                 "over:\n"
+                 "}" ::"r"(barrier),
+                 "r"(parity), "r"((unsigned)done)
                  : "memory");
 #endif
 }

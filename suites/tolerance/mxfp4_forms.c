@@ -231,10 +231,10 @@ const struct kg_mxfp4_form KG_MXFP4_FORMS[] = {
     { "mxfp4_lm_head", "greedy", lm_head_greedy, .rows = 1, .n_out = 2016, .n_in = 192 },
     { "mxfp4_lm_head", "probabilities", lm_head_probabilities, .rows = 7, .n_out = 1957, .n_in = 192 },
     /* Large enough for a GPU to take each of its tiles and to divide columns: what is chosen follows from shapes. */
-    { "mxfp4_gemm", "large", gemm, .rows = 17, .n_out = 2528, .n_in = 1216 },
+    { "mxfp4_gemm", "large", gemm, .rows = 17, .n_out = 2528, .n_in = 1792 },
     { "mxfp4_gemm", "large", gemm, .rows = 17, .n_out = 1968, .n_in = 960, .bias = true },
-    { "mxfp4_gemm", "large", gemm, .rows = 200, .n_out = 2192, .n_in = 576, .bias = true },
-    { "mxfp4_gemm", "large", gemm, .rows = 400, .n_out = 2416, .n_in = 1600, .bias = true },
+    { "mxfp4_gemm", "large", gemm, .rows = 200, .n_out = 2192, .n_in = 896, .bias = true },
+    { "mxfp4_gemm", "large", gemm, .rows = 400, .n_out = 2416, .n_in = 1792, .bias = true },
     { "mxfp4_gemm", "large", gemm, .rows = 1000, .n_out = 2032, .n_in = 128 },
     { "mxfp4_gemm", "large", gemm, .rows = 2040, .n_out = 2032, .n_in = 128, .bias = true },
 };

@@ -6,10 +6,11 @@
  * Cached keys and values do not depend on the step: a warp's first ones are under way before its block waits for q. The
  * position's own key and value are taken from shared memory and written to the cache by the job that has the position.
  *
- * Float16, a warp has 16 keys at a time: both products by tensor cores (m16n8k16), query heads in the rows of the first
- * operand. Elements go from memory to the registers of a fragment as they lie, 16 or 8 bytes a lane: which dim is which k (scores)
- * or n (values) of a fragment is free as long as both operands agree. Weights exp(s - m) are rounded to float16 for the second
- * product; scores, maxima and sums are float32.
+ * Float16, a warp has 16 keys at a time: both products by tensor cores (m16n8k16). Scores have query heads in the rows of the
+ * first operand; values have dims there, and weights are the second operand as the scores came. Elements go from memory to the
+ * registers of a fragment as they lie, 16 or 8 bytes a lane: which dim is which k (scores) or row (values) of a fragment is free
+ * as long as both operands agree. Weights exp(s - m) are rounded to float16 for the second product; scores, maxima and sums are
+ * float32.
  * Float32: a subgroup of D / 4 lanes has a key at a time, 4 dims a lane, for all query heads. */
 #ifndef KIGO_KERNELS_PERSISTENT_ATTENTION_CUH
 #define KIGO_KERNELS_PERSISTENT_ATTENTION_CUH
@@ -151,10 +152,11 @@ template <int D> struct fragments {
     }
 };
 
-/* Running softmax of a warp: lane (g, t) has head g, and of its values the dims that n of a fragment 2t and 2t + 1 are. */
+/* Running softmax of a warp: lane (g, t) has head g's largest score and weight, and of heads 2t and 2t + 1 the values of the
+ * dims that it loads. */
 template <int D> struct running {
     static constexpr int TOGETHER = fragments<D>::TOGETHER, PARTS = fragments<D>::PARTS;
-    float largest, weight, value[PARTS][TOGETHER][2];
+    float largest, weight, value[PARTS][TOGETHER / 2][4]; /* two heads of a dim, two of its neighbour */
 
     __device__ __forceinline__ void clear() {
         largest = -CUDART_INF_F;
@@ -162,7 +164,9 @@ template <int D> struct running {
 #pragma unroll
         for (int u = 0; u < PARTS; u++)
 #pragma unroll
-            for (int i = 0; i < TOGETHER; i++) value[u][i][0] = value[u][i][1] = 0;
+            for (int i = 0; i < TOGETHER / 2; i++)
+#pragma unroll
+                for (int e = 0; e < 4; e++) value[u][i][e] = 0;
     }
 
     __device__ __forceinline__ void add(const consumer<__half, D> &c, const fragments<D> &f, const job &j,
@@ -194,17 +198,21 @@ template <int D> struct running {
         for (int n = 0; n < 2; n++)
 #pragma unroll
             for (int i = 0; i < 2; i++) weight += w[n][i] = weight_of<__half>(score[n][i], now);
-        const unsigned a[4] = { kg_pack_halves(w[0][0], w[0][1]), 0, kg_pack_halves(w[1][0], w[1][1]), 0 };
+        const unsigned b0 = kg_pack_halves(w[0][0], w[0][1]), b1 = kg_pack_halves(w[1][0], w[1][1]);
+        const float even = __shfl_sync(0xFFFFFFFFu, shrink, 8 * t), odd = __shfl_sync(0xFFFFFFFFu, shrink, 8 * t + 4);
 #pragma unroll
         for (int u = 0; u < PARTS; u++)
 #pragma unroll
-            for (int i = 0; i < TOGETHER; i++) {
-                const unsigned take = i % 2 ? 0x7632 : 0x5410;
-                const unsigned b0 = __byte_perm(f.v[0][u].word[i / 2], f.v[1][u].word[i / 2], take);
-                const unsigned b1 = __byte_perm(f.v[2][u].word[i / 2], f.v[3][u].word[i / 2], take);
-                float sum[4] = { value[u][i][0] * shrink, value[u][i][1] * shrink, 0, 0 };
-                kg_mma_16x8x16(sum, a, b0, b1);
-                value[u][i][0] = sum[0], value[u][i][1] = sum[1];
+            for (int i = 0; i < TOGETHER / 2; i++) {
+                const uint32_t low[2] = { f.v[0][u].word[i], f.v[2][u].word[i] };
+                const uint32_t high[2] = { f.v[1][u].word[i], f.v[3][u].word[i] };
+                const unsigned of_dims[4] = { __byte_perm(low[0], high[0], 0x5410),
+                                              __byte_perm(low[0], high[0], 0x7632),
+                                              __byte_perm(low[1], high[1], 0x5410),
+                                              __byte_perm(low[1], high[1], 0x7632) };
+                float(&sum)[4] = value[u][i];
+                sum[0] *= even, sum[1] *= odd, sum[2] *= even, sum[3] *= odd;
+                kg_mma_16x8x16(sum, of_dims, b0, b1);
             }
     }
 
@@ -213,15 +221,17 @@ template <int D> struct running {
         float sum = weight + __shfl_xor_sync(0xFFFFFFFFu, weight, 1);
         sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);
         if (t == 0) c.s.attention.largest[g][c.warp] = largest, c.s.attention.weight[g][c.warp] = sum;
-        if (g >= c.p.group) return;
 #pragma unroll
-        for (int u = 0; u < PARTS; u++)
+        for (int n = 0; n < 2; n++) {
+            const uint32_t head = 2 * t + n;
+            if (head >= c.p.group) return;
 #pragma unroll
-            for (int n = 0; n < 2; n++)
+            for (int u = 0; u < PARTS; u++)
 #pragma unroll
-                for (int i = 0; i < TOGETHER; i += 4)
-                    *reinterpret_cast<float4 *>(c.values(c.warp, g) + (8 * u + 2 * t + n) * TOGETHER + i) =
-                        make_float4(value[u][i][n], value[u][i + 1][n], value[u][i + 2][n], value[u][i + 3][n]);
+                for (int i = 0; i < TOGETHER / 2; i += 2)
+                    *reinterpret_cast<float4 *>(c.values(c.warp, head) + (8 * u + g) * TOGETHER + 2 * i) =
+                        make_float4(value[u][i][n], value[u][i][n + 2], value[u][i + 1][n], value[u][i + 1][n + 2]);
+        }
     }
 };
 
@@ -323,24 +333,6 @@ __device__ __forceinline__ void score_keys(const consumer<float, D> &c, const kg
     }
 }
 
-/* How the warps' results of a head count: warp h for head h, its lanes for the warps. */
-template <typename T, int D> __device__ __forceinline__ void weigh_warps(const consumer<T, D> &c) {
-    attention_shared &all = c.s.attention;
-    if (c.warp >= MOST_GROUP) return;
-    const bool active = c.lane < CONSUMER_WARPS;
-    const float own = active ? all.largest[c.warp][c.lane] : -CUDART_INF_F;
-    float largest = own;
-#pragma unroll
-    for (int mask = WARP / 2; mask > 0; mask /= 2)
-        largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, mask));
-    const float share = weight_of<T>(own, largest);
-    float weight = active ? all.weight[c.warp][c.lane] * share : 0.0f;
-#pragma unroll
-    for (int mask = WARP / 2; mask > 0; mask /= 2) weight += __shfl_xor_sync(0xFFFFFFFFu, weight, mask);
-    if (active) all.share[c.warp][c.lane] = share;
-    if (c.lane == 0) all.of_head[c.warp] = make_float2(largest, weight);
-}
-
 /* A word, or two, of activations 2i and 2i + 1. */
 template <typename T>
 __device__ __forceinline__ void publish_pair(uint64_t *words, uint32_t i, float low, float high, uint32_t run) {
@@ -353,37 +345,35 @@ __device__ __forceinline__ void publish_pair(uint64_t *words, uint32_t i, float 
 }
 
 /* The warps' results of a job, added in order and handed on: the head's attention if this is the only split, else the split's
- * part of it. Only the first n_warps had keys. */
+ * part of it. Warps without keys count nothing. */
 template <typename T, int D>
-__device__ __forceinline__ void publish_job(const consumer<T, D> &c, const job &j, uint32_t n_warps, uint32_t run) {
+__device__ __forceinline__ void publish_job(const consumer<T, D> &c, const job &j, uint32_t run) {
     const kg_persistent_program &p = c.p;
     const attention_shared &all = c.s.attention;
     const uint32_t group = p.group, half = p.head_dim / 2;
     for (uint32_t item = c.thread; item < group * half; item += CONSUMERS) {
         const uint32_t h = item / half, i = item % half, head = j.kv_head * group + h;
-        const float2 of_head = all.of_head[h];
+        float largest = all.largest[h][0], weight = 0;
         float2 value = make_float2(0, 0);
-        for (uint32_t w = 0; w < n_warps; w++) {
+#pragma unroll
+        for (int w = 1; w < CONSUMER_WARPS; w++) largest = fmaxf(largest, all.largest[h][w]);
+#pragma unroll 7
+        for (int w = 0; w < CONSUMER_WARPS; w++) {
             const float2 v = get_pair(c.values(w, h), i);
-            const float share = all.share[h][w];
+            const float share = weight_of<T>(all.largest[h][w], largest);
+            weight = fmaf(all.weight[h][w], share, weight);
             value.x = fmaf(v.x, share, value.x);
             value.y = fmaf(v.y, share, value.y);
         }
         if (p.n_splits == 1) {
-            publish_pair<T>(p.words.attention, head * half + i, __fdiv_rn(value.x, of_head.y),
-                            __fdiv_rn(value.y, of_head.y), run);
+            publish_pair<T>(p.words.attention, head * half + i, __fdiv_rn(value.x, weight), __fdiv_rn(value.y, weight),
+                            run);
             continue;
         }
         const size_t of_split = (size_t)j.split * p.n_heads + head;
         publish_pair<float>(p.words.partial, (uint32_t)(of_split * half + i), value.x, value.y, run);
-        if (i == 0) publish_pair<float>(p.words.weight, (uint32_t)of_split, of_head.x, of_head.y, run);
+        if (i == 0) publish_pair<float>(p.words.weight, (uint32_t)of_split, largest, weight, run);
     }
-}
-
-/* Warps that have keys of a job. */
-template <typename T, int D> __device__ __forceinline__ uint32_t n_warps_of(const job &j) {
-    constexpr uint32_t KEYS = sizeof(T) == sizeof(__half) ? (uint32_t)TILE_KEYS : WARP / (D / 4);
-    return min((j.end - j.begin + KEYS - 1) / KEYS, (uint32_t)CONSUMER_WARPS);
 }
 
 template <typename T, int D>
@@ -393,9 +383,7 @@ __device__ __forceinline__ void attend(const consumer<T, D> &c, const kg_persist
         const job j = job_of(c.p, index);
         score_keys(c, layer, j, run);
         c.together(); /* all warps' results are there */
-        weigh_warps(c);
-        c.together(); /* how they count */
-        publish_job(c, j, n_warps_of<T, D>(j), run);
+        publish_job(c, j, run);
         if (j.end == j.position + 1) write_cache(c, layer, j);
         c.together(); /* q and the warps' results are read */
     }
@@ -443,6 +431,7 @@ template <typename T, int D> __device__ __forceinline__ void stage_splits(const 
     constexpr int MOST = KG_PERSISTENT_MAX_DIRECT;
     const kg_persistent_program &p = c.p;
     const uint32_t n_values = p.n_heads * p.head_dim;
+    T *x = c.x();
     for (uint32_t i = c.thread; i < n_values / 2; i += CONSUMERS) {
         const uint32_t head = 2 * i / p.head_dim;
         word_pair value[MOST], weight[MOST];
@@ -472,7 +461,7 @@ template <typename T, int D> __device__ __forceinline__ void stage_splits(const 
                 y.x = fmaf(value[s].floats().x, share, y.x);
                 y.y = fmaf(value[s].floats().y, share, y.y);
             }
-        put_pair(c.x, place_of_pair<T>(i), __fdiv_rn(y.x, sum), __fdiv_rn(y.y, sum));
+        put_pair(x, place_of_pair<T>(i), __fdiv_rn(y.x, sum), __fdiv_rn(y.y, sum));
     }
     c.together(); /* x is there for all */
 }

@@ -30,11 +30,14 @@ struct part {
     uint32_t n_cols, slot_rows, piece_cols, block_bits;
 };
 
-/* How the warps' partial results about one KV head's query heads count. */
+/* Of the warps' partial results about one KV head's query heads: largest score, sum of weights. */
 struct attention_shared {
     float largest[MOST_GROUP][CONSUMER_WARPS], weight[MOST_GROUP][CONSUMER_WARPS];
-    float share[MOST_GROUP][CONSUMER_WARPS]; /* exp(a warp's largest - the largest) */
-    float2 of_head[MOST_GROUP];              /* largest score, sum of weights */
+};
+
+/* What a consumer warp counts. */
+struct counters {
+    uint32_t layer, n_sides, buffer, slot, parity;
 };
 
 /* D is head_dim, rounded up. */
@@ -43,6 +46,8 @@ template <typename T, int D> struct __align__(16) block_shared {
     T q[MOST_GROUP][D], k_new[D], v_new[D]; /* zeros past the heads and dims there are */
     float2 turns[D / 2];                    /* cosine, sine */
     float sums[CONSUMER_WARPS];
+    float residual[BATCH_ROWS]; /* the block's part of the residual stream, an element a thread */
+    counters parked[CONSUMER_WARPS];
     part parts[KG_PERSISTENT_PRODUCTS];
     uint32_t merge_begin, merge_n; /* elements of attention whose splits this block merges */
     uint64_t turns_ready, side_full[2], side_empty[2];
@@ -64,15 +69,32 @@ __device__ __forceinline__ uint32_t forgotten(uint32_t v) {
 template <typename T, int D> struct consumer {
     const kg_persistent_program &p;
     block_shared<T, D> &s;
-    T *x;                              /* shared: the vector that the next product reads */
-    const float *norm_weight, *biases; /* shared: of this product */
-    uint32_t n_sides;                  /* products so far */
+    uint32_t n_sides; /* products so far */
     ring slots;
     uint32_t thread, warp, lane;
     uint32_t buffer; /* which half of the sums is next */
+    uint32_t layer;
 
     __device__ __forceinline__ void together() const { /* all consumers of the block */
         named_barrier(CONSUMER_BARRIER, CONSUMERS);
+    }
+
+    /* Where in the block's memory, found anew at each use: an address would be kept in a register through all layers. */
+    template <typename U> __device__ __forceinline__ U *at(uint32_t offset) const {
+        return reinterpret_cast<U *>(reinterpret_cast<unsigned char *>(&s) + forgotten(offset));
+    }
+
+    /* shared: the vector that the next product reads */
+    __device__ __forceinline__ T *x() const {
+        return at<T>(p.shared.x);
+    }
+
+    /* shared: of this product */
+    __device__ __forceinline__ const float *norm_weight() const {
+        return at<const float>(p.shared.norm);
+    }
+    __device__ __forceinline__ const float *biases() const {
+        return at<const float>(p.shared.sides + n_sides % 2 * p.shared.side_bytes);
     }
 
     /* shared: sums of `of_warp` of the next batch's rows */
@@ -89,6 +111,17 @@ template <typename T, int D> struct consumer {
      * from one layer to the next. */
     __device__ __forceinline__ void forget() {
         asm volatile("" : "+r"(thread), "+r"(warp), "+r"(lane));
+    }
+
+    /* Puts the warp's counters into shared memory and takes them back, so that attention has their registers. */
+    __device__ __forceinline__ void park() const {
+        if (lane == 0) s.parked[warp] = { layer, n_sides, buffer, slots.slot, slots.parity };
+        __syncwarp(); /* they are there for all lanes */
+    }
+    __device__ __forceinline__ void resume() {
+        thread = forgotten(threadIdx.x), warp = thread / WARP, lane = thread % WARP;
+        const volatile counters &of = s.parked[warp];
+        layer = of.layer, n_sides = of.n_sides, buffer = of.buffer, slots.slot = of.slot, slots.parity = of.parity;
     }
 };
 
@@ -177,6 +210,7 @@ template <typename T, int D>
 __device__ __forceinline__ float fetch_row(const consumer<T, D> &c, const T *row, const uint64_t *words, uint32_t run) {
     constexpr int PAIRS = sizeof(T) == sizeof(__half) ? 2 : 4; /* under way together */
     const uint32_t n_pairs = c.p.n_embd / (2 * WORD_ELEMS<T>);
+    T *x = c.x();
     float squares = 0;
 #pragma unroll 1
     for (uint32_t at = c.thread; at < n_pairs; at += PAIRS * CONSUMERS) {
@@ -187,7 +221,7 @@ __device__ __forceinline__ float fetch_row(const consumer<T, D> &c, const T *row
             const uint32_t i = at + k * CONSUMERS;
             if (i >= n_pairs) break;
             const uint2 bits = row ? reinterpret_cast<const uint2 *>(row)[i] : got[k].bits();
-            put_words(c.x, i, bits);
+            put_words(x, i, bits);
 #pragma unroll
             for (uint32_t e = 0; e < WORD_ELEMS<T>; e++) {
                 const float low = element<T>(bits.x, e), high = element<T>(bits.y, e);
@@ -202,21 +236,23 @@ __device__ __forceinline__ float fetch_row(const consumer<T, D> &c, const T *row
 template <typename T, int D>
 __device__ __forceinline__ void stage_norm(const consumer<T, D> &c, const T *row, const uint64_t *words, uint32_t run) {
     const uint32_t n_pairs = c.p.n_embd / 2;
+    T *x = c.x();
     if (n_pairs <= CONSUMERS) { /* a pair of elements a thread */
         const bool active = c.thread < n_pairs;
         const float2 v = active ? wait_row(row, words, c.thread, run) : make_float2(0, 0);
         const float inverse = inverse_rms(c, fmaf(v.x, v.x, v.y * v.y));
         if (active) {
-            const float2 w = get_pair(c.norm_weight, c.thread);
-            put_pair(c.x, place_of_pair<T>(c.thread), v.x * inverse * w.x, v.y * inverse * w.y);
+            const float2 w = get_pair(c.norm_weight(), c.thread);
+            put_pair(x, place_of_pair<T>(c.thread), v.x * inverse * w.x, v.y * inverse * w.y);
         }
     } else { /* v stays in x meanwhile */
         const float inverse = inverse_rms(c, fetch_row(c, row, words, run));
+        const float *weight = c.norm_weight();
 #pragma unroll 1
         for (uint32_t i = c.thread; i < n_pairs; i += CONSUMERS) {
             const uint32_t place = place_of_pair<T>(i);
-            const float2 v = get_pair(c.x, place), w = get_pair(c.norm_weight, i);
-            put_pair(c.x, place, v.x * inverse * w.x, v.y * inverse * w.y);
+            const float2 v = get_pair(x, place), w = get_pair(weight, i);
+            put_pair(x, place, v.x * inverse * w.x, v.y * inverse * w.y);
         }
     }
     c.together(); /* x is there for all */
@@ -228,12 +264,13 @@ __device__ __forceinline__ void stage_words(const consumer<T, D> &c, const uint6
                                             uint32_t run) {
     constexpr int PAIRS = 3;
     const uint32_t n_pairs = n_elems / (2 * WORD_ELEMS<T>);
+    T *x = c.x();
     for (uint32_t at = c.thread; at < n_pairs; at += PAIRS * CONSUMERS) {
         word_pair got[PAIRS];
         wait_pairs(got, words, at, CONSUMERS, n_pairs, run);
 #pragma unroll
         for (int k = 0; k < PAIRS; k++)
-            if (at + k * CONSUMERS < n_pairs) put_words(c.x, at + k * CONSUMERS, got[k].bits());
+            if (at + k * CONSUMERS < n_pairs) put_words(x, at + k * CONSUMERS, got[k].bits());
     }
     c.together(); /* x is there for all */
 }

@@ -25,15 +25,23 @@ template <typename T> __host__ __device__ __forceinline__ uint32_t slot_stride(c
     return m.piece_cols * (uint32_t)sizeof(T) + SLOT_PAD_BYTES;
 }
 
-/* The producer's side of multiply(): row_at(i) is where weight row i of the block's lies. */
+/* The producer's side of multiply(): row_at(i) is where weight row i of the block's lies. A slot's copies begin when those
+ * of p.most_under_way turns before, at `arriving`, are there. */
 template <typename T, typename Row>
-__device__ __forceinline__ void produce(ring &slots, const part &m, uint64_t policy, Row row_at) {
+__device__ __forceinline__ void produce(ring &slots, ring &arriving, uint32_t &n_turns, const part &m, uint64_t policy,
+                                        Row row_at) {
     const uint32_t lane = threadIdx.x % WARP;
     for (uint32_t first = 0, rows; first < m.n_rows; first += rows) {
         rows = rows_of_slot(m, first);
         const T *row = row_at(first + min(lane, rows - 1));
         for (uint32_t col = 0; col < m.n_cols; col += m.piece_cols, slots.advance()) {
             const uint32_t n_bytes = min(m.piece_cols, m.n_cols - col) * (uint32_t)sizeof(T);
+            if (n_turns == slots.p.most_under_way) {
+                barrier_wait(arriving.full(), arriving.parity);
+                arriving.advance();
+            } else {
+                n_turns++;
+            }
             barrier_wait(slots.empty(), slots.parity ^ 1);
             if (lane == 0) barrier_expect(slots.full(), rows * n_bytes);
             __syncwarp();
@@ -90,6 +98,7 @@ template <int D>
 __device__ __forceinline__ void multiply_group(consumer<float, D> &c, const part &m, uint32_t first, uint32_t rows) {
     const uint32_t parts = warps_of_a_row(m), row = c.warp / parts, part = c.warp % parts;
     const bool active = row < rows;
+    const float *vector = c.x();
     float sum = 0;
     for (uint32_t col = 0; col < m.n_cols; col += m.piece_cols, c.slots.advance()) {
         const uint32_t n_cols = min(m.piece_cols, m.n_cols - col);
@@ -99,7 +108,7 @@ __device__ __forceinline__ void multiply_group(consumer<float, D> &c, const part
 #pragma unroll 4
             for (uint32_t i = (part * WARP + c.lane) * 4; i < n_cols; i += parts * WARP * 4) {
                 const float4 w = load_shared_floats(row_at + i * sizeof(float));
-                const float4 x = *reinterpret_cast<const float4 *>(c.x + col + i);
+                const float4 x = *reinterpret_cast<const float4 *>(vector + col + i);
                 sum = fmaf(w.w, x.w, fmaf(w.z, x.z, fmaf(w.y, x.y, fmaf(w.x, x.x, sum))));
             }
         }

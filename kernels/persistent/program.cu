@@ -8,7 +8,11 @@
 
 using kg_persistent::MMA_ROWS;
 
-enum { COMPUTE_CAPABILITY = 90, ALIGNMENT_BYTES = 256, SLOTS_WANTED = 6 };
+enum { COMPUTE_CAPABILITY = 90, ALIGNMENT_BYTES = 256 };
+
+/* Slots; those of float16 of which copies are under way at most: more keep memory no busier, but what else is read waits
+ * behind them, and blocks get their rows at times further apart (float32: all, its slots hold less). Measured. */
+enum { LEAST_SLOTS = 6, MOST_SLOTS = 7, UNDER_WAY_F16 = 2 };
 
 /* Keys of a split: what a block's warps take in one turn (float16), or a few (float32). */
 enum { KEYS_PER_SPLIT_F16 = 256, KEYS_PER_SPLIT_F32 = 64 };
@@ -243,15 +247,24 @@ static void set_model(struct kg_persistent_program *p, const struct kg_decode_st
     p->id_in_place = args->buffers->ids;
 }
 
-/* False if the block's memory has no room for a ring, or a block has more of the residual stream than a batch: each thread
- * keeps one element of it. */
-static bool set_ring(struct kg_persistent_program *p, const struct kg_cuda_backend *cuda, uint32_t elem_bytes) {
+/* Bytes of a layer's weights that the ring holds at a time, of the block that has most. */
+static uint64_t ring_holds(const struct kg_persistent_program *p, const struct kg_cuda_backend *cuda,
+                           uint32_t elem_bytes) {
+    uint64_t n_bytes = 0, n_turns = 0;
     for (int i = 0; i < KG_PERSISTENT_OUTPUT; i++) {
-        const uint32_t n = most_outputs(&p->matrix[i], cuda->n_sms);
-        if (n > p->side_rows) p->side_rows = n;
+        const struct kg_persistent_matrix *m = &p->matrix[i];
+        const uint64_t rows = (uint64_t)most_outputs(m, cuda->n_sms) * m->weight_rows;
+        n_bytes += rows * m->n_cols * elem_bytes;
+        n_turns += (rows + m->slot_rows - 1) / m->slot_rows * ((m->n_cols + m->piece_cols - 1) / m->piece_cols);
     }
-    if (most_outputs(&p->matrix[KG_PERSISTENT_DOWN], cuda->n_sms) > kg_persistent::BATCH_ROWS) return false;
-    p->n_slots = SLOTS_WANTED;
+    return n_bytes * p->n_slots / n_turns;
+}
+
+/* Divides the memory that is left into slots. False if it has no room for a ring of so many. */
+static bool set_slots(struct kg_persistent_program *p, const struct kg_cuda_backend *cuda, uint32_t n_slots,
+                      uint32_t elem_bytes) {
+    p->n_slots = n_slots;
+    p->slot_bytes = 0;
     const uint32_t fixed = kg_cuda_persistent_map(p);
     if (fixed >= cuda->shared_bytes) return false;
     p->slot_bytes = (cuda->shared_bytes - fixed) / p->n_slots / 128 * 128;
@@ -261,6 +274,25 @@ static bool set_ring(struct kg_persistent_program *p, const struct kg_cuda_backe
         lay_out(&m, cuda->n_sms, p->slot_bytes, elem_bytes);
     }
     return kg_cuda_persistent_map(p) <= cuda->shared_bytes;
+}
+
+/* Few slots, more where the ring then holds a tenth more (slots have whole rows, and some room may be left): each costs time of
+ * its own. False if the block's memory has no room for a ring, or a block has more of the residual stream than a batch: each
+ * thread keeps one element of it. */
+static bool set_ring(struct kg_persistent_program *p, const struct kg_cuda_backend *cuda, uint32_t elem_bytes) {
+    for (int i = 0; i < KG_PERSISTENT_OUTPUT; i++) {
+        const uint32_t n = most_outputs(&p->matrix[i], cuda->n_sms);
+        if (n > p->side_rows) p->side_rows = n;
+    }
+    if (most_outputs(&p->matrix[KG_PERSISTENT_DOWN], cuda->n_sms) > kg_persistent::BATCH_ROWS) return false;
+    if (!set_slots(p, cuda, LEAST_SLOTS, elem_bytes)) return false;
+    uint64_t holds = ring_holds(p, cuda, elem_bytes);
+    uint32_t best = LEAST_SLOTS;
+    for (uint32_t n = LEAST_SLOTS + 1; n <= MOST_SLOTS; n++)
+        if (set_slots(p, cuda, n, elem_bytes) && ring_holds(p, cuda, elem_bytes) * 10 >= holds * 11)
+            best = n, holds = ring_holds(p, cuda, elem_bytes);
+    p->most_under_way = p->is_f16 ? (uint32_t)UNDER_WAY_F16 : best;
+    return set_slots(p, cuda, best, elem_bytes);
 }
 
 enum kg_status kg_cuda_persistent_create(struct kg_cuda_backend *cuda, const struct kg_decode_step_args *args,

@@ -64,7 +64,8 @@ struct kg_persistent_words {
 struct kg_persistent_shared_map {
     uint32_t x;        /* the vector that a product reads */
     uint32_t layers;   /* n_layers + 1: the one past the end is not looked at */
-    uint32_t sides;    /* two of side_bytes: norm weights (n_embd) and biases (side_rows, 2) of a product */
+    uint32_t norm;     /* norm weights (n_embd) of a product that has them */
+    uint32_t sides;    /* two of side_bytes: biases (side_rows, 2) of a product */
     uint32_t barriers; /* of the slots: full, then empty */
     uint32_t slots;
     uint32_t side_bytes;
@@ -91,7 +92,8 @@ struct kg_persistent_program {
     uint32_t most_splits, least_keys_per_split; /* of all */
     bool is_f16;                                /* matrices, activations and cache; else all float32 */
     uint32_t slot_bytes, n_slots;
-    uint32_t side_rows; /* outputs of a block that have biases, at most */
+    uint32_t most_under_way; /* slots of which copies are under way, at most */
+    uint32_t side_rows;      /* outputs of a block that have biases, at most */
     struct kg_persistent_shared_map shared;
     struct kg_persistent_matrix matrix[KG_PERSISTENT_PRODUCTS];
     struct kg_persistent_words words;

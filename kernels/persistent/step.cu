@@ -8,7 +8,8 @@
  * dependency is waited for, and a dependency costs one trip through the second-level cache.
  *
  * Every block computes the norms for itself. A block has the same rows of attn_out and down, and keeps its part of the
- * residual stream in registers.
+ * residual stream in shared memory. What a consumer needs between products lies there too where registers would be spilled
+ * for it: a reload from local memory waits behind weights.
  *
  * A word may be written again for the next layer as soon as its first value can be read by all: whoever writes words of a
  * product in layer l + 1 has waited, through the products between, for every block that makes something in the product after
@@ -57,13 +58,15 @@ template <typename T>
 static __device__ void run_producer(const kg_persistent_program &p, const part (&parts)[KG_PERSISTENT_PRODUCTS],
                                     const kg_persistent_layer *layers, ring slots) {
     const uint64_t policy = read_once_policy();
+    ring arriving = slots;
+    uint32_t n_turns = 0; /* so far, up to most_under_way */
 #pragma unroll 1
     for (uint32_t i = 0; i <= p.n_layers; i++)
 #pragma unroll 1
         for (int product = first_product(p, i); product < end_product(p, i); product++) {
             const part m = parts[product];
             const uint32_t first = m.begin * (product == KG_PERSISTENT_GATE_UP ? 2 : 1);
-            produce<T>(slots, m, policy,
+            produce<T>(slots, arriving, n_turns, m, policy,
                        [&](uint32_t row) { return weight_row<T>(p, layers[i], product, m.n_cols, first + row); });
         }
 }
@@ -93,36 +96,41 @@ static __device__ __forceinline__ float2 biases_of(const kg_persistent_program &
     return make_float2(bias_at(bias, row), second);
 }
 
-/* Norm weights and biases of product after product to shared memory, two products ahead at most; after the first, cosines and
- * sines of the position. */
+/* Norm weights and biases of product after product to shared memory, two products ahead at most, norm weights when those
+ * before them are read; after the first product's, cosines and sines of the position. */
 template <typename T, int D>
 static __device__ void run_side(const kg_persistent_program &p, block_shared<T, D> &s, unsigned char *memory,
                                 const kg_persistent_layer *layers) {
     const uint32_t lane = threadIdx.x % WARP;
     uint32_t n_sides = 0;
+    bool had_norm = false; /* the product before this one */
+    const auto wait_until_left = [&](uint32_t side) {
+        barrier_wait(kg_shared_address(&s.side_empty[side % 2]), side / 2 % 2);
+    };
 #pragma unroll 1
     for (uint32_t i = 0; i <= p.n_layers; i++)
 #pragma unroll 1
         for (int product = first_product(p, i); product < end_product(p, i); product++) {
             const part &m = s.parts[product];
             if (m.n > 0) {
-                const uint32_t buffer = n_sides % 2;
-                float *side = reinterpret_cast<float *>(memory + p.shared.sides + buffer * p.shared.side_bytes);
+                float *biases = reinterpret_cast<float *>(memory + p.shared.sides + n_sides % 2 * p.shared.side_bytes);
                 const float *norm = product == KG_PERSISTENT_QKV       ? layers[i].attn_norm
                                     : product == KG_PERSISTENT_GATE_UP ? layers[i].ffn_norm
                                     : product == KG_PERSISTENT_OUTPUT  ? p.output_norm
                                                                        : NULL;
-                barrier_wait(kg_shared_address(&s.side_empty[buffer]), n_sides / 2 % 2 ^ 1);
+                if (n_sides > 1) wait_until_left(n_sides - 2);
+                if (norm && had_norm) wait_until_left(n_sides - 1);
+                had_norm = norm;
                 if (norm) {
+                    float *to = reinterpret_cast<float *>(memory + p.shared.norm);
 #pragma unroll 8
                     for (uint32_t at = lane * 4; at < p.n_embd; at += WARP * 4)
-                        *reinterpret_cast<float4 *>(side + at) = *reinterpret_cast<const float4 *>(norm + at);
+                        *reinterpret_cast<float4 *>(to + at) = *reinterpret_cast<const float4 *>(norm + at);
                 }
                 if (product != KG_PERSISTENT_OUTPUT)
                     for (uint32_t at = lane; at < m.n; at += WARP)
-                        reinterpret_cast<float2 *>(side + p.n_embd)[at] =
-                            biases_of(p, layers[i], product, m.begin + at);
-                barrier_arrive(kg_shared_address(&s.side_full[buffer]));
+                        reinterpret_cast<float2 *>(biases)[at] = biases_of(p, layers[i], product, m.begin + at);
+                barrier_arrive(kg_shared_address(&s.side_full[n_sides % 2]));
                 n_sides++;
             }
             if (i > 0 || product != KG_PERSISTENT_QKV) continue;
@@ -161,10 +169,10 @@ static __device__ __forceinline__ void publish_elements(uint64_t *words, uint32_
     }
 }
 
-/* What becomes of the n sums of a batch, from weight row `first` on. x: the thread's element of the residual stream. */
+/* What becomes of the n sums of a batch, from weight row `first` on. */
 template <typename T, int D>
 static __device__ __forceinline__ void finish(const consumer<T, D> &c, int product, const part &m, uint32_t first,
-                                              uint32_t n, float &x, uint32_t run) {
+                                              uint32_t n, uint32_t run) {
     const kg_persistent_words &words = c.p.words;
     const bool is_gated = product == KG_PERSISTENT_GATE_UP;
     const uint32_t outputs = is_gated ? n / 2 : n, index = (is_gated ? first / 2 : first) + c.thread;
@@ -175,7 +183,7 @@ static __device__ __forceinline__ void finish(const consumer<T, D> &c, int produ
         if (active) c.p.logits[at] = sum_of(c, m, c.thread);
         return;
     }
-    const float2 bias = active ? get_pair(c.biases, index) : make_float2(0, 0);
+    const float2 bias = active ? get_pair(c.biases(), index) : make_float2(0, 0);
     if (is_gated) {
         const uint32_t pair = active ? 2 * c.thread : 0;
         const float gate = sum_of(c, m, pair) + bias.x, up = sum_of(c, m, pair + 1) + bias.y;
@@ -186,7 +194,8 @@ static __device__ __forceinline__ void finish(const consumer<T, D> &c, int produ
     if (product == KG_PERSISTENT_QKV) {
         publish_elements<T>(words.qkv, at, sum, active, run);
     } else {
-        x = rounded<T>(x + sum);
+        const float x = active ? rounded<T>(c.s.residual[c.thread] + sum) : 0;
+        if (active) c.s.residual[c.thread] = x;
         publish_elements<T>(product == KG_PERSISTENT_ATTN_OUT ? words.x1 : words.x2, at, x, active, run);
     }
 }
@@ -199,32 +208,32 @@ template <typename T> static __device__ __forceinline__ const T *embedding_row(c
 template <typename T, int D> static __device__ void run_consumer(consumer<T, D> &c, const unsigned char *memory) {
     const kg_persistent_program &p = c.p;
     const kg_persistent_layer *layers = reinterpret_cast<const kg_persistent_layer *>(memory + p.shared.layers);
-    float x = 0;
     if (c.thread < c.s.parts[KG_PERSISTENT_DOWN].n)
-        x = kg_load(embedding_row<T>(p) + c.s.parts[KG_PERSISTENT_DOWN].begin + c.thread);
+        c.s.residual[c.thread] = kg_load(embedding_row<T>(p) + c.s.parts[KG_PERSISTENT_DOWN].begin + c.thread);
 #pragma unroll 1
-    for (uint32_t i = 0; i <= p.n_layers; i++) {
-        const uint32_t run = p.run + i;
+    for (c.layer = 0; c.layer <= p.n_layers; c.layer++) {
 #pragma unroll 1
-        for (int product = first_product(p, i); product < end_product(p, i); product++) {
+        for (int product = first_product(p, c.layer); product < end_product(p, c.layer); product++) {
             c.forget();
             if (product == KG_PERSISTENT_ATTN_OUT) {
-                attend(c, layers[i], run);
+                const uint32_t run = p.run + c.layer;
+                c.park();
+                attend(c, layers[c.layer], run);
                 if (p.n_splits > KG_PERSISTENT_MAX_DIRECT) merge_splits(c, run);
+                c.resume();
+                product = KG_PERSISTENT_ATTN_OUT; /* as it is: known again, not kept */
             }
             c.forget();
+            const uint32_t run = p.run + c.layer;
             const part m = c.s.parts[product];
             if (m.n == 0) continue;
-            const uint32_t buffer = c.n_sides % 2;
-            c.norm_weight = reinterpret_cast<const float *>(memory + p.shared.sides + buffer * p.shared.side_bytes);
-            c.biases = c.norm_weight + p.n_embd;
-            barrier_wait(kg_shared_address(&c.s.side_full[buffer]), c.n_sides / 2 % 2);
-            c.n_sides++;
-            stage(c, product, i == 0 && product == KG_PERSISTENT_QKV ? embedding_row<T>(p) : NULL, run);
+            barrier_wait(kg_shared_address(&c.s.side_full[c.n_sides % 2]), c.n_sides / 2 % 2);
+            stage(c, product, c.layer == 0 && product == KG_PERSISTENT_QKV ? embedding_row<T>(p) : NULL, run);
             c.forget();
-            multiply(c, m, [&](uint32_t first, uint32_t n) { finish(c, product, m, first, n, x, run); });
+            multiply(c, m, [&](uint32_t first, uint32_t n) { finish(c, product, m, first, n, run); });
             __syncwarp();
-            if (c.lane == 0) barrier_arrive(kg_shared_address(&c.s.side_empty[buffer]));
+            if (c.lane == 0) barrier_arrive(kg_shared_address(&c.s.side_empty[c.n_sides % 2]));
+            c.n_sides++;
         }
     }
 }
@@ -267,17 +276,7 @@ static __global__ void __launch_bounds__(THREADS, 1)
     } else if (warp == SIDE_WARP) {
         run_side(p, s, memory, layers);
     } else {
-        consumer<T, D> c = { p,
-                             s,
-                             reinterpret_cast<T *>(memory + p.shared.x),
-                             NULL,
-                             NULL,
-                             0,
-                             slots,
-                             threadIdx.x,
-                             warp,
-                             threadIdx.x % WARP,
-                             0 };
+        consumer<T, D> c = { p, s, 0, slots, threadIdx.x, warp, threadIdx.x % WARP, 0, 0 };
         run_consumer(c, memory);
     }
 }
@@ -310,8 +309,9 @@ uint32_t kg_cuda_persistent_map(struct kg_persistent_program *p) {
     struct kg_persistent_shared_map *map = &p->shared;
     map->x = round_up(with_instance(*p, [group](auto of) { return of.block_bytes(group); }), 16);
     map->layers = map->x + round_up(widest * elem_bytes, 64);
-    map->sides = map->layers + round_up((p->n_layers + 1) * (uint32_t)sizeof(struct kg_persistent_layer), 16);
-    map->side_bytes = round_up((p->n_embd + 2 * p->side_rows) * (uint32_t)sizeof(float), 16);
+    map->norm = map->layers + round_up((p->n_layers + 1) * (uint32_t)sizeof(struct kg_persistent_layer), 16);
+    map->sides = map->norm + round_up(p->n_embd * (uint32_t)sizeof(float), 16);
+    map->side_bytes = round_up(2 * p->side_rows * (uint32_t)sizeof(float), 16);
     map->barriers = map->sides + 2 * map->side_bytes;
     map->slots = round_up(map->barriers + p->n_slots * 16, 128);
     map->n_bytes = map->slots + p->n_slots * p->slot_bytes;

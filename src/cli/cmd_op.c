@@ -128,6 +128,13 @@ static void print_results(const struct op_options *o, const struct kg_op_request
     json_decref(tensors);
 }
 
+/* f8 is how inputs of an operation are stored, where one takes such. */
+static bool takes_f8(const struct kg_op_spec *spec) {
+    for (size_t i = 0; i < KG_OP_MAX_TENSORS && spec->tensors[i].name; i++)
+        if (spec->tensors[i].role == KG_OP_QUANTIZED) return true;
+    return false;
+}
+
 static enum kg_status choose(const struct op_options *o, const char *const *args, size_t n_args,
                              struct kg_op_request *request, struct kg_error *err) {
     if (n_args == 0) return kg_fail(err, KG_ERR_USAGE, "which operation? kigo op --list tells them");
@@ -139,6 +146,8 @@ static enum kg_status choose(const struct op_options *o, const char *const *args
     if (!o->out) return kg_fail(err, KG_ERR_USAGE, "-o FILE is missing");
     const enum kg_status status = kg_precision_from_name(o->dtype, &request->kv, err);
     if (status != KG_OK) return kg_error_context(err, status, "--dtype");
+    if (request->kv == KG_PRECISION_F8 && !takes_f8(request->spec))
+        return kg_fail(err, KG_ERR_USAGE, "--dtype: %s has no f8, only f32 and f16", request->spec->name);
     request->activations = request->kv == KG_PRECISION_F8 ? KG_PRECISION_F16 : request->kv;
     request->backend = o->backend;
     request->in = o->in;
@@ -180,7 +189,7 @@ int kg_cmd_op(int argc, char **argv) {
           .kind = KG_OPTION_TEXT,
           .value = &o.dtype,
           .metavar = "NAME",
-          .help = "precision of activations and cache: f32, f16, f8 (f32)" },
+          .help = "precision of activations and cache: f32, on a GPU f16 too; sdpa's inputs: f8 (f32)" },
         { .name = "param",
           .kind = KG_OPTION_TEXTS,
           .value = &o.params,

@@ -17,16 +17,17 @@ struct kg_cli_engine_options {
     { .backend = "auto", .dtype = "f32" }
 
 /* Rows for a table of struct kg_option. */
-#define KG_CLI_ENGINE_ROWS(o)                                                                                           \
-    { "model", 'm', KG_OPTION_TEXT, &(o)->model, "FILE", "the GGUF file", 0, 0 },                                       \
-        { "backend", 0, KG_OPTION_TEXT, &(o)->backend, "NAME", "cpu, cuda or auto (auto)", 0, 0 },                      \
-        { "dtype", 0, KG_OPTION_TEXT, &(o)->dtype, "NAME", "precision of activations and KV cache: f32, f16, f8 (f32)", \
-          0,       0 },                                                                                                 \
-        { "ctx",       'c',       KG_OPTION_INT,                                                                        \
-          &(o)->n_ctx, "N",       "positions of the context (those needed, as far as trained)",                         \
-          1,           2147483647 },                                                                                    \
-    {                                                                                                                   \
-        "threads", 't', KG_OPTION_INT, &(o)->n_threads, "N", "threads of the cpu back end (all processors)", 1, 1024    \
+#define KG_CLI_ENGINE_ROWS(o)                                                                                          \
+    { "model", 'm', KG_OPTION_TEXT, &(o)->model, "FILE", "the GGUF file", 0, 0 },                                      \
+        { "backend", 0, KG_OPTION_TEXT, &(o)->backend, "NAME", "cpu, cuda or auto (auto)", 0, 0 },                     \
+        { "dtype",     0,      KG_OPTION_TEXT,                                                                         \
+          &(o)->dtype, "NAME", "precision of activations and KV cache: f32, on a GPU f16 too (f32)",                   \
+          0,           0 },                                                                                            \
+        { "ctx",       'c',       KG_OPTION_INT,                                                                       \
+          &(o)->n_ctx, "N",       "positions of the context (those needed, as far as trained)",                        \
+          1,           2147483647 },                                                                                   \
+    {                                                                                                                  \
+        "threads", 't', KG_OPTION_INT, &(o)->n_threads, "N", "threads of the cpu back end (all processors)", 1, 1024   \
     }
 
 struct kg_cli_engine {

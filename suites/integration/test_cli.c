@@ -79,6 +79,7 @@ static const struct cli_row ROWS[] = {
     { "unknown_back_end", GENERATE("--backend", "abacus"), 2, NULL, "abacus", NULL },
     { "unknown_precision", GENERATE("--dtype", "f12"), 2, NULL, "f12", NULL },
     { "precision_the_cpu_lacks", GENERATE("--backend", "cpu", "--dtype", "f16"), 2, NULL, "f16", NULL },
+    { "precision_no_model_runs_in", GENERATE("--dtype", "f8"), 2, NULL, "models run in f32 and f16", NULL },
 
     { "cut_file", { "generate", "-m", CUT_MODEL, "-p", "hi" }, 4, NULL, "/cut: ", NULL },
     { "file_that_is_no_model", { "generate", "-m", TEXT_FILE, "-p", "hi" }, 4, NULL, "/text: ", NULL },

@@ -44,6 +44,19 @@ static void copy_text(char *to, size_t size, struct kg_str from) {
     to[len] = '\0';
 }
 
+/* One of several files of a model, as gguf-split writes them: the others hold the rest of its tensors. */
+static enum kg_status refuse_part(struct kg_config_reader *in) {
+    uint32_t no = 0, count = 1;
+    if (!kg_gguf_find_key(in->gguf, "split.count")) return KG_OK;
+    enum kg_status status = kg_gguf_get_u32(in->gguf, "split.count", &count, in->err);
+    if (!status && kg_gguf_find_key(in->gguf, "split.no")) status = kg_gguf_get_u32(in->gguf, "split.no", &no, in->err);
+    if (status || count <= 1) return status;
+    return kg_fail(in->err, KG_ERR_UNSUPPORTED,
+                   "%s: part %u of %u of a model split into files (split.count); kigo runs whole ones, as "
+                   "'llama-gguf-split --merge' makes of them",
+                   in->path, no + 1, count);
+}
+
 static enum kg_status read_architecture(struct kg_config_reader *in, struct kg_model_config *config) {
     struct kg_str text;
     enum kg_status status = kg_gguf_get_str(in->gguf, "general.architecture", &text, in->err);
@@ -215,7 +228,8 @@ static enum kg_status read_norm(struct kg_config_reader *in, struct kg_model_con
 enum kg_status kg_config_read(const struct kg_gguf *gguf, struct kg_model_config *config, struct kg_error *err) {
     struct kg_config_reader in = { .gguf = gguf, .path = kg_gguf_path(gguf), .err = err };
     struct kg_model_config c = { 0 };
-    enum kg_status status = read_architecture(&in, &c);
+    enum kg_status status = refuse_part(&in);
+    if (!status) status = read_architecture(&in, &c);
     if (!status) status = read_vocabulary(&in, &c);
     if (!status) status = read_counts(&in, &c);
     if (!status) status = read_head_size(&in, &c);

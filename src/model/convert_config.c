@@ -48,6 +48,8 @@ static void put_size_label(struct kg_gguf_writer *w, const struct kg_hf_config *
 static void put_counts(struct kg_arch_keys *n, const struct kg_hf_config *c) {
     const unsigned bit = c->architecture->bit;
     const bool turns = bit == KG_HF_LLAMA || bit == KG_HF_PHI3;
+    /* Of phi3 llama.cpp's converter writes none: its heads share the width of a row, unless config.json says otherwise. */
+    const bool own_size = bit == KG_HF_PHI3 ? (uint64_t)c->n_heads * c->head_dim != c->n_embd : c->states_head_dim;
     const struct {
         const char *suffix;
         uint32_t value;
@@ -59,8 +61,8 @@ static void put_counts(struct kg_arch_keys *n, const struct kg_hf_config *c) {
         { "feed_forward_length", c->n_ff, true },
         { "attention.head_count", c->n_heads, true },
         { "attention.head_count_kv", c->n_kv_heads, (bit & LLAMA_LIKE) != 0 },
-        { "attention.key_length", c->head_dim, c->states_head_dim && bit != KG_HF_PHI3 },
-        { "attention.value_length", c->head_dim, c->states_head_dim && bit != KG_HF_PHI3 },
+        { "attention.key_length", c->head_dim, own_size },
+        { "attention.value_length", c->head_dim, own_size },
         { "rope.dimension_count", c->n_rot, turns },
         { "vocab_size", c->n_vocab, bit == KG_HF_LLAMA },
         { "attention.sliding_window", c->window, bit == KG_HF_PHI3 || bit == KG_HF_GPT_OSS }, /* phi3: 0 says none */

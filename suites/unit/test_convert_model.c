@@ -287,6 +287,29 @@ static void rope_is_transformers(struct kg_record *rec, const void *arg) {
     free(config);
 }
 
+/* phi3's heads of another size than a row's width over their number, which readers cannot guess. */
+static void heads_of_their_own_size(struct kg_record *rec, const void *arg) {
+    static const struct kg_hf_changes CHANGES = { .config = "{\"head_dim\":24}" };
+    json_t *expected = json_deep_copy(kg_hf_expected("phi3_window")), *tensor;
+    struct kg_convert_summary summary;
+    struct kg_model_config c;
+    struct kg_error err;
+    size_t i;
+    (void)arg;
+    json_array_foreach(json_object_get(expected, "tensors"), i, tensor) {
+        const char *name = json_string_value(json_array_get(tensor, 0));
+        if (strstr(name, "qkv_proj")) json_array_set_new(tensor, 2, json_pack("[i, i]", 3 * 4 * 24, 64));
+        if (strstr(name, "o_proj")) json_array_set_new(tensor, 2, json_pack("[i, i]", 64, 4 * 24));
+    }
+    struct kg_gguf *g = convert_good(rec, expected, &CHANGES, KG_DTYPE_F16, &summary);
+    kg_must(kg_config_read(g, &c, &err), &err);
+    ck_assert_uint_eq(c.head_dim, 24);
+    ck_assert_uint_eq(c.n_rot, 24);
+    kg_convert_summary_free(&summary);
+    kg_gguf_close(g);
+    json_decref(expected);
+}
+
 static void expect_id(const struct kg_gguf *g, const char *key, uint32_t want) {
     uint32_t id;
     struct kg_error err;
@@ -378,6 +401,7 @@ static void build(struct kg_case_list *list) {
     } OTHERS[] = {
         { "packed_experts_keep_every_value", packed_experts_keep_every_value },
         { "any_number_of_threads", any_number_of_threads },
+        { "heads_of_their_own_size", heads_of_their_own_size },
         { "every_end_of_a_text", every_end_of_a_text },
         { "end_by_generation_config_alone", end_by_generation_config_alone },
         { "name_is_utf8", name_is_utf8 },

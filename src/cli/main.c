@@ -1,7 +1,9 @@
 /* kigo: one program, one verb a file. */
 #include "cli/commands.h"
 #include <kigo/status.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -45,8 +47,7 @@ static void keep_standard_streams(void) {
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", WRONG_WAY[fd]) != fd) _exit(KG_EXIT_INTERNAL);
 }
 
-int main(int argc, char **argv) {
-    keep_standard_streams();
+static int run(int argc, char **argv) {
     if (argc < 2) {
         print_help(stderr);
         return KG_EXIT_USAGE;
@@ -63,4 +64,14 @@ int main(int argc, char **argv) {
         if (strcmp(argv[1], row->verb) == 0) return row->run(argc - 1, argv + 1);
     fprintf(stderr, "kigo: unknown command '%s'; 'kigo --help' lists them\n", argv[1]);
     return KG_EXIT_USAGE;
+}
+
+/* What a command printed and nobody received is no success, whether it looked itself or not. */
+int main(int argc, char **argv) {
+    keep_standard_streams();
+    const int code = run(argc, argv);
+    const bool flushed = fflush(stdout) == 0;
+    if (code != KG_EXIT_OK || (flushed && !ferror(stdout))) return code;
+    fprintf(stderr, "kigo: cannot write to standard output%s%s\n", flushed ? "" : ": ", flushed ? "" : strerror(errno));
+    return KG_EXIT_INCOMPLETE;
 }

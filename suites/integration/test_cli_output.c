@@ -319,6 +319,23 @@ static void inspect_lists_every_tensor(struct kg_record *rec, const void *arg) {
     free(out);
 }
 
+/* Also of what is printed without looking: a list that another program reads must not end early and well. */
+static void full_standard_output_is_no_success(struct kg_record *rec, const void *arg) {
+    static const char *const CALLS[] = { "--help", "--version", "op --list --json", "op add --help", "bench --list" };
+    (void)rec, (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(CALLS); i++) {
+        char *command = kg_xasprintf("exec \"$0\" %s >/dev/full", CALLS[i]);
+        const char *const argv[] = { "/bin/sh", "-c", command, kg_program_path(), NULL };
+        struct kg_process_result r;
+        struct kg_error err = { 0 };
+        ck_assert_int_eq(kg_process_run(&(struct kg_process){ .argv = argv }, &r, &err), KG_OK);
+        ck_assert_msg(r.exit_code == 5, "kigo %s: exit code %d", CALLS[i], r.exit_code);
+        ck_assert_ptr_nonnull(strstr(r.err, "cannot write to standard output"));
+        kg_process_result_free(&r);
+        free(command);
+    }
+}
+
 static void build(struct kg_case_list *list) {
     static const struct kg_case OTHERS[] = {
 #define OUTPUT_CASE(name_) { .layer = "integration", .op = "cli", .name = #name_, .run = name_ }
@@ -331,6 +348,7 @@ static void build(struct kg_case_list *list) {
         OUTPUT_CASE(odd_path_is_no_obstacle),
         OUTPUT_CASE(tokenize_gives_the_ids),
         OUTPUT_CASE(inspect_lists_every_tensor),
+        OUTPUT_CASE(full_standard_output_is_no_success),
 #undef OUTPUT_CASE
     };
     for (size_t i = 0; i < KG_COUNT_OF(LOGITS); i++)

@@ -211,3 +211,9 @@ bool kg_path_is_dir(const char *path) {
 char *kg_path_join(const char *a, const char *b) {
     return kg_xasprintf("%s/%s", a, b);
 }
+
+enum kg_status kg_check_fetched(const void *bytes, size_t size_bytes, struct kg_error *err) {
+    static const char POINTER[] = "version https://git-lfs.github.com/";
+    if (size_bytes < sizeof POINTER - 1 || memcmp(bytes, POINTER, sizeof POINTER - 1) != 0) return KG_OK;
+    return kg_fail(err, KG_ERR_FORMAT, "a pointer of Git LFS, not the file itself, which 'git lfs pull' fetches");
+}

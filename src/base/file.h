@@ -23,6 +23,9 @@ KG_WARN_UNUSED enum kg_status kg_file_read(const char *path, char **data, size_t
 KG_WARN_UNUSED enum kg_status kg_file_read_regular(const char *path, char **data, size_t *size_bytes,
                                                    struct kg_error *err);
 
+/* KG_ERR_FORMAT if the bytes are a pointer of Git LFS, which stands where a large file of a repository was not fetched. */
+KG_WARN_UNUSED enum kg_status kg_check_fetched(const void *bytes, size_t size_bytes, struct kg_error *err);
+
 /* Writes a file so that after a crash it holds either nothing new or everything: temporary, fsync, rename. */
 KG_WARN_UNUSED enum kg_status kg_file_write(const char *path, const void *data, size_t size_bytes,
                                             struct kg_error *err);

@@ -1,6 +1,7 @@
 /* Opening a GGUF file: the header, then keys (gguf_parse_keys.c), then tensors (gguf_parse_tensors.c). */
 #include "model/gguf_private.h"
 #include "base/buffer.h"
+#include "base/file.h"
 #include "base/utf8.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -19,7 +20,8 @@ static enum kg_status check_version(uint32_t version, struct kg_error *err) {
 
 static enum kg_status check_magic(struct kg_gguf_cursor *c, struct kg_error *err) {
     const uint8_t *magic;
-    const enum kg_status status = kg_gguf_take(c, 4, "the magic", &magic, err);
+    enum kg_status status = kg_gguf_take(c, 4, "the magic", &magic, err);
+    if (status == KG_OK) status = kg_check_fetched(c->data, c->size_bytes, err);
     if (status != KG_OK || memcmp(magic, "GGUF", 4) == 0) return status;
     return kg_fail(err, KG_ERR_FORMAT, "not a GGUF file: it begins with '%s', not 'GGUF'",
                    kg_quote((const char *)magic, 4).text);

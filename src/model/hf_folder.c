@@ -19,6 +19,11 @@ enum kg_status kg_hf_json_load(const char *dir, const char *name, size_t flags, 
     if (!kg_path_exists(path)) goto cleanup;
     status = kg_file_read_regular(path, &text, &len, err);
     if (status != KG_OK) goto cleanup;
+    status = kg_check_fetched(text, len, err);
+    if (status != KG_OK) {
+        status = kg_error_context(err, status, "%s", path);
+        goto cleanup;
+    }
     json_error_t why;
     *json = json_loadb(text, len, JSON_REJECT_DUPLICATES | flags, &why);
     if (!*json) {

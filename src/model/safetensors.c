@@ -174,6 +174,8 @@ static enum kg_status read_header(struct kg_safetensors *st, const uint8_t *byte
                                   struct kg_error *err) {
     uint64_t header_bytes;
     json_error_t problem;
+    const enum kg_status fetched = kg_check_fetched(bytes, size_bytes, err);
+    if (fetched != KG_OK) return fetched;
     if (size_bytes < sizeof header_bytes)
         return kg_fail(err, KG_ERR_FORMAT, "%zu bytes are too few for a safetensors file", size_bytes);
     memcpy(&header_bytes, bytes, sizeof header_bytes);

@@ -35,6 +35,7 @@ struct bad_row {
 #define LLAMA3(members)                                                                                                \
     ROPE("{\"rope_type\":\"llama3\",\"factor\":8,\"original_max_position_embeddings\":64" members "}")
 #define LAYER "model.layers.1."
+#define LFS_POINTER "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935\nsize 123\n"
 
 static const struct bad_row BAD[] = {
     /* Tensors. */
@@ -88,6 +89,11 @@ static const struct bad_row BAD[] = {
       .says = { "gate_up_proj", "NaN", "block 1 of row 2 of expert 0" } },
     /* Configuration. */
     { "no_config", "gpt2", { .config_text = "" }, KG_ERR_NOT_FOUND, .says = { "no config.json" } },
+    { "tokenizer_not_fetched",
+      "gpt2",
+      { .tokenizer = LFS_POINTER },
+      KG_ERR_FORMAT,
+      .says = { "tokenizer.json", "pointer of Git LFS" } },
     { "config_not_json", "gpt2", { .config_text = "{\"a\":" }, KG_ERR_FORMAT, .says = { "config.json", "line 1" } },
     { "config_no_object",
       "gpt2",
@@ -281,6 +287,20 @@ static void cut_weights(struct kg_record *rec, const void *arg) {
     expect_files_refused(rec, NULL, "model.safetensors", CUTS, KG_COUNT_OF(CUTS), "");
 }
 
+static void weights_not_fetched(struct kg_record *rec, const void *arg) {
+    const struct kg_convert_options options = { .dtype = KG_DTYPE_F16 };
+    struct kg_convert_summary summary;
+    struct kg_error err;
+    char *dir = kg_path_join(kg_scratch_dir(rec), "hf"), *file = kg_path_join(dir, "model.safetensors");
+    (void)arg;
+    kg_hf_make(dir, kg_hf_expected("gpt2"), NULL);
+    kg_must(kg_file_write(file, LFS_POINTER, strlen(LFS_POINTER), &err), &err);
+    kg_must_fail(kg_convert_model(dir, "/nowhere/out.gguf", &options, &summary, &err), KG_ERR_FORMAT, &err, file,
+                 "pointer of Git LFS", NULL);
+    free(file);
+    free(dir);
+}
+
 static bool is_cancelled(void *user) {
     size_t *left = user;
     return (*left)-- == 0;
@@ -317,6 +337,8 @@ static void build(struct kg_case_list *list) {
     c.name = "tensor_in_two_files", c.run = tensor_in_two_files;
     kg_case_list_add(list, &c);
     c.name = "cut_weights", c.run = cut_weights;
+    kg_case_list_add(list, &c);
+    c.name = "weights_not_fetched", c.run = weights_not_fetched;
     kg_case_list_add(list, &c);
     c.name = "cancelled", c.run = cancelled;
     kg_case_list_add(list, &c);

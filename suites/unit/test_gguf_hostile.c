@@ -20,6 +20,7 @@ struct hostile_row {
 static const struct hostile_row ROWS[] = {
     { "no_bytes", "", KG_ERR_FORMAT, "truncated: the magic" },
     { "wrong_magic", "=PK34 3.4 0.8 0.8", KG_ERR_FORMAT, "begins with 'PK34', not 'GGUF'" },
+    { "git_lfs_pointer", "=version 0x20.1 =https://git-lfs.github.com/spec/v1", KG_ERR_FORMAT, "pointer of Git LFS" },
     { "magic_of_control_bytes", "0x0a1b00ff.4 3.4 0.8 0.8", KG_ERR_FORMAT, "'\\xFF\\x00\\x1B\\x0A'" },
     { "version_0", "=GGUF 0.4 0.8 0.8", KG_ERR_SCHEMA, "version 0 is not read" },
     { "version_1", "=GGUF 1.4 0.4 0.4", KG_ERR_SCHEMA, "GGUF version 1 is not read" },

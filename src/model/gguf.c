@@ -75,6 +75,10 @@ enum kg_status kg_gguf_parse(const void *data, size_t size_bytes, const char *na
 
 enum kg_status kg_gguf_open(const char *path, struct kg_gguf **gguf, struct kg_error *err) {
     struct kg_file_map map;
+    if (kg_path_is_dir(path))
+        return kg_fail(
+            err, KG_ERR_USAGE,
+            "%s is a folder, not a regular file; of one as on Hugging Face, 'kigo convert' makes a GGUF file", path);
     const enum kg_status status = kg_file_map_open(path, &map, err);
     if (status != KG_OK) return status;
     return parse_image(map.data, map.size_bytes, map, path, gguf, err);

@@ -47,6 +47,7 @@ static const struct cli_row ROWS[] = {
     { "stray_argument", GENERATE("more"), 2, NULL, "more", NULL },
     { "model_missing", { "generate", "-p", "hi" }, 2, NULL, "--model", NULL },
     { "no_such_file", { "generate", "-m", MISSING, "-p", "hi" }, 2, NULL, MISSING, NULL },
+    { "model_is_a_folder", { "generate", "-m", "/", "-p", "hi" }, 2, NULL, "kigo convert", NULL },
     { "no_such_prompt_file", { "generate", "-m", MODEL, "-f", "/nowhere/text" }, 2, NULL, "/nowhere/text", NULL },
     { "two_prompts", { "generate", "-m", MODEL, "-p", "hi", "-f", TEXT_FILE }, 2, NULL, "--file", NULL },
     { "empty_prompt", { "generate", "-m", MODEL, "-p", "" }, 2, NULL, "empty", NULL },

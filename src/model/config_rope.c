@@ -5,12 +5,23 @@
 #include "ops/rope.h"
 #include <math.h>
 
+/* What only YaRN has must not be read as a linear scaling because the type is missing. */
+static enum kg_status refuse_yarn_untold(struct kg_config_reader *in) {
+    static const char *const OF_YARN[] = { "rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow",
+                                           "rope.scaling.yarn_ext_factor", "rope.scaling.yarn_attn_factor" };
+    for (size_t i = 0; i < KG_COUNT_OF(OF_YARN); i++)
+        if (kg_gguf_find_key(in->gguf, kg_config_key(in, OF_YARN[i])))
+            return kg_fail(in->err, KG_ERR_FORMAT, "%s: %s.rope.scaling.type is missing, but %s is there", in->path,
+                           in->architecture->name, in->key);
+    return KG_OK;
+}
+
 /* rope.scaling.type, with what it is if the file does not say. */
 static enum kg_status read_type(struct kg_config_reader *in, struct kg_str *type) {
     static const char *const KNOWN[] = { "none", "linear", "yarn", "longrope" };
     const char *key = kg_config_key(in, "rope.scaling.type");
     *type = (struct kg_str){ "linear", 6 };
-    if (!kg_gguf_find_key(in->gguf, key)) return KG_OK;
+    if (!kg_gguf_find_key(in->gguf, key)) return refuse_yarn_untold(in);
     const enum kg_status status = kg_gguf_get_str(in->gguf, key, type, in->err);
     if (status) return status;
     for (size_t i = 0; i < KG_COUNT_OF(KNOWN); i++)

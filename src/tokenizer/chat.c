@@ -84,13 +84,21 @@ static enum kg_status check_roles(const struct kg_chat_format *format, const str
     return KG_OK;
 }
 
+static int digits(const char *text, int n) {
+    int value = 0;
+    for (int i = 0; i < n; i++) value = 10 * value + text[i] - '0';
+    return value;
+}
+
 static bool is_date(const char *text) {
     static const char SHAPE[] = "dddd-dd-dd";
     if (strlen(text) != sizeof SHAPE - 1) return false;
     for (size_t i = 0; i < sizeof SHAPE - 1; i++)
         if (SHAPE[i] == 'd' ? text[i] < '0' || text[i] > '9' : text[i] != SHAPE[i]) return false;
-    const int month = (text[5] - '0') * 10 + text[6] - '0', day = (text[8] - '0') * 10 + text[9] - '0';
-    return month >= 1 && month <= 12 && day >= 1 && day <= 31;
+    static const int DAYS[] = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 };
+    const int year = digits(text, 4), month = digits(text + 5, 2), day = digits(text + 8, 2);
+    const bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+    return month >= 1 && month <= 12 && day >= 1 && day <= DAYS[month - 1] + (leap && month == 2);
 }
 
 static enum kg_status check_options(const struct kg_chat_format *format, const struct kg_chat_options *o,
@@ -100,7 +108,7 @@ static enum kg_status check_options(const struct kg_chat_format *format, const s
         return kg_fail(err, KG_ERR_USAGE, "the chat format %s has no %s", format->name,
                        o->date ? "date" : "reasoning effort");
     if (o->date && !is_date(o->date))
-        return kg_fail(err, KG_ERR_USAGE, "the date '%s' is not of the form YYYY-MM-DD",
+        return kg_fail(err, KG_ERR_USAGE, "the date '%s' is no day of the form YYYY-MM-DD",
                        kg_quote(o->date, strlen(o->date)).text);
     if (o->reasoning && !is_listed(EFFORTS, o->reasoning))
         return kg_fail(err, KG_ERR_USAGE, "the reasoning effort '%s' is none of low, medium and high",

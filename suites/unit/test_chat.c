@@ -220,6 +220,7 @@ static const struct bad_options BAD_OPTIONS[] = {
     { "date_with_text", true, { .date = "2026-01-31\nobey" }, { "user", "hi" }, "YYYY-MM-DD" },
     { "date_without_dashes", true, { .date = "2026/01/31" }, { "user", "hi" }, "'2026/01/31'" },
     { "date_month_13", true, { .date = "2026-13-01" }, { "user", "hi" }, "'2026-13-01'" },
+    { "date_no_leap_year_has", true, { .date = "2100-02-29" }, { "user", "hi" }, "'2100-02-29'" },
     { "date_day_0", true, { .date = "2026-12-00" }, { "user", "hi" }, "'2026-12-00'" },
     { "effort_unknown", true, { .reasoning = "extreme" }, { "user", "hi" }, "'extreme'" },
     { "harmony_tool", true, { 0 }, { "tool", "42" }, "role 'tool'" },

@@ -436,6 +436,15 @@ struct plan {
     uint32_t n_blocks, row_bytes, row_stride, parts, tile_pairs, n_slots, row_at, partial_at, shared_bytes;
 };
 
+/* Has every slot used by one group of warps only. A group waits for its own turns: at a slot that was another's before it could
+ * come while that one's rows are still on their way (later than its own last ones). The barrier is then a phase behind, which by its
+ * parity looks like the phase that the group waits for being done. */
+static void keep_slots_in_groups(struct plan *plan) {
+    if (plan->n_slots == 0) return;
+    while (WARPS / plan->parts > plan->n_slots) plan->parts *= 2;
+    plan->n_slots -= plan->n_slots % (WARPS / plan->parts);
+}
+
 /* n_slots of 0: it does not fit. */
 static struct plan plan_of(const struct kg_cuda_backend *cuda, enum kg_dtype dtype, enum kg_precision activations,
                            uint32_t n_in, uint32_t n_pairs) {
@@ -454,6 +463,7 @@ static struct plan plan_of(const struct kg_cuda_backend *cuda, enum kg_dtype dty
     if (n_bytes + partial_bytes > most) return plan;
     plan.n_slots = std::min({ (most - n_bytes - partial_bytes) / (2 * plan.row_stride), pairs, (uint32_t)MAX_SLOTS });
     if (plan.n_slots < std::min((uint32_t)MIN_SLOTS, pairs)) plan.n_slots = 0;
+    if (!plan.tensor && plan.n_slots < pairs) keep_slots_in_groups(&plan);
     for (plan.tile_pairs = TILE_PAIRS; plan.tile_pairs > std::max(1u, plan.n_slots);) plan.tile_pairs /= 2;
     plan.row_at = plan.n_slots * 2 * plan.row_stride;
     plan.partial_at = plan.row_at + n_bytes;

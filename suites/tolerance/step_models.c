@@ -134,6 +134,10 @@ const struct kg_step_model kg_step_models[] = {
     { .name = "f16_matrices_head_128_group_2",
       .model = LLAMA(64, 1, 4, 2, 128, 48, 261, .other_bias = true, .matrices = KG_DTYPE_F16),
       .n_ids = FEW },
+    /* Rows of gate and up that a block's memory holds no more than a part of, in slots that groups of warps use in turn. */
+    { .name = "f16_matrices_slots_again",
+      .model = LLAMA(1152, 1, 2, 2, 64, 6144, 261, .untied = true, .matrices = KG_DTYPE_F16),
+      .n_ids = 8 },
     { .name = "long_f16_matrices_head_96_group_1",
       .model = LLAMA(48, 1, 2, 2, 96, 48, 261, .untied = true, .matrices = KG_DTYPE_F16),
       .n_ids = PAST_FOUR_SPLITS,

@@ -37,6 +37,7 @@ template <int WORKERS_, int WIDE_, int N_, int STAGES_, int SHARE_, int WAYS_, i
                          COPIED_BYTES = SCALES + GROUPS * SCALES_BYTES;
     static constexpr int STAGE_BYTES = (COPIED_BYTES + 1023) / 1024 * 1024, RING_BYTES = STAGES * STAGE_BYTES;
     static_assert(STAGES % WAYS == 0, "a stage is always the same way's, which so has seen its use before");
+    static_assert(STAGES / WAYS >= 3, "a way leaves a tile's stage after it has waited for the two tiles behind it");
     static_assert(SHARE_ROWS % 8 == 0 && N % 16 == 0, "whole atoms of the swizzle, and units of rows");
     /* Parts of the columns finish units of 16 rows. A thread's sums of a unit are PIECES of 16 bytes, PIECE_BYTES apart. */
     static constexpr int UNITS = N / 16, PIECES = WIDE * 2, PIECE_BYTES = WAY_THREADS * 16;

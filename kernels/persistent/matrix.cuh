@@ -2,7 +2,7 @@
  *
  * Float16: a slot is up to 16 rows; warp w multiplies steps w, w + 14, ... of 32 columns of all of them by tensor cores
  * (m16n8k16, x in all 8 columns of the second operand, sums in float32), and the warps' sums of a row are added in order.
- * Float32: a warp (or several, where a slot has 8 rows or less) has a row; lanes take 4 columns each, sums by fused
+ * Float32: a warp (or several, where a slot has 7 rows or less) has a row; lanes take 4 columns each, sums by fused
  * multiply-add in order of the columns, then a butterfly over the lanes. */
 #ifndef KIGO_KERNELS_PERSISTENT_MATRIX_CUH
 #define KIGO_KERNELS_PERSISTENT_MATRIX_CUH

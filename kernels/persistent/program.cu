@@ -13,6 +13,7 @@ enum { COMPUTE_CAPABILITY = 90, ALIGNMENT_BYTES = 256 };
 /* Slots; those of float16 of which copies are under way at most: more keep memory no busier, but what else is read waits
  * behind them, and blocks get their rows at times further apart (float32: all, its slots hold less). Measured. */
 enum { LEAST_SLOTS = 6, MOST_SLOTS = 7, UNDER_WAY_F16 = 2 };
+static_assert(UNDER_WAY_F16 <= LEAST_SLOTS, "the producer waits for a slot's copies before it fills the slot again");
 
 /* Keys of a split: what a block's warps take in one turn (float16), or a few (float32). */
 enum { KEYS_PER_SPLIT_F16 = 256, KEYS_PER_SPLIT_F32 = 64 };
@@ -277,8 +278,8 @@ static bool set_slots(struct kg_persistent_program *p, const struct kg_cuda_back
 }
 
 /* Few slots, more where the ring then holds a tenth more (slots have whole rows, and some room may be left): each costs time of
- * its own. False if the block's memory has no room for a ring, or a block has more of the residual stream than a batch: each
- * thread keeps one element of it. */
+ * its own. False if the block's memory has no room for a ring, or a block has more of the residual stream than a batch: an
+ * element a thread. */
 static bool set_ring(struct kg_persistent_program *p, const struct kg_cuda_backend *cuda, uint32_t elem_bytes) {
     for (int i = 0; i < KG_PERSISTENT_OUTPUT; i++) {
         const uint32_t n = most_outputs(&p->matrix[i], cuda->n_sms);

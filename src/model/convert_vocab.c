@@ -186,6 +186,49 @@ static void write_rstrip(struct kg_gguf_writer *w, const struct kg_vocab_source 
     free(ids);
 }
 
+/* Appends the ids of added tokens that are normalized, of special ones or of the others. */
+static size_t list_normalized(const json_t *added, bool special, int32_t *ids) {
+    const json_t *token;
+    size_t i, n = 0;
+    json_array_foreach(added, i, token) {
+        if (json_is_true(json_object_get(token, "normalized")) &&
+            json_is_true(json_object_get(token, "special")) == special)
+            ids[n++] = (int32_t)json_integer_value(json_object_get(token, "id"));
+    }
+    return n;
+}
+
+/* The model's way with a character left over where such a token was not found cannot be said of the token itself. */
+static enum kg_status check_normalized(const struct kg_vocab_source *s, int32_t id, struct kg_error *err) {
+    const struct kg_str text = s->texts[id];
+    const json_t *vocab = json_object_get(json_object_get(s->tokenizer, "model"), "vocab");
+    if (!s->sentencepiece || text.len == 0 || kg_utf8_length(text.data[0]) != text.len ||
+        !json_object_get(vocab, text.data))
+        return KG_OK;
+    return kg_fail(err, KG_ERR_UNSUPPORTED,
+                   "%s/tokenizer.json: added token '%s' is normalized, and a character of the model, too", s->dir,
+                   kg_quote(text.data, text.len).text);
+}
+
+/* Only where it matters: without a normalizer, two searches of one text differ from one of it if both find tokens. Of two
+ * tokens with one normalised text, special ones come first, then the first in the file. */
+static enum kg_status write_normalized(struct kg_gguf_writer *w, const struct kg_vocab_source *s,
+                                       struct kg_error *err) {
+    const json_t *added = json_object_get(s->tokenizer, "added_tokens");
+    const size_t n_added = json_array_size(added);
+    int32_t *ids = kg_xcalloc(n_added + 1, sizeof *ids);
+    size_t n = list_normalized(added, true, ids);
+    n += list_normalized(added, false, ids + n);
+    if (n == n_added && !s->normalizes) n = 0;
+    enum kg_status status = KG_OK;
+    for (size_t i = 0; i < n && status == KG_OK; i++) status = check_normalized(s, ids[i], err);
+    if (n > 0 && status == KG_OK) kg_gguf_writer_i32s(w, KG_NORMALIZED_KEY, ids, n);
+    if (n > 0 && s->sentencepiece && !s->normalizes && !s->prepend_scheme)
+        kg_gguf_writer_str(w, KG_PREPEND_SCHEME_KEY, "never", strlen("never"));
+    free(ids);
+    return status;
+}
+
 /* A file of its own comes first; else a text, or the "default" one of a list of named ones. */
 static void write_chat_template(struct kg_gguf_writer *w, const struct kg_vocab_source *s) {
     static const char KEY_NAME[] = "tokenizer.chat_template";
@@ -220,7 +263,8 @@ enum kg_status kg_convert_vocab_put(struct kg_gguf_writer *w, const struct kg_vo
     if (s->sentencepiece) kg_vocab_sentencepiece_put(w, s);
     else if (s->ignore_merges != s->kind->ignore_merges) kg_gguf_writer_bool(w, KG_IGNORE_MERGES_KEY, s->ignore_merges);
     write_rstrip(w, s);
-    enum kg_status status = write_merges(w, s, &made.n_merges, err);
+    enum kg_status status = write_normalized(w, s, err);
+    if (status == KG_OK) status = write_merges(w, s, &made.n_merges, err);
     if (status == KG_OK) status = write_ids(w, s, &made.eos_id, err);
     if (status != KG_OK) return status;
     write_chat_template(w, s);

@@ -51,6 +51,7 @@ enum kg_status kg_vocab_sentencepiece_check(struct kg_vocab_source *s, struct kg
     const json_t *first = is_list ? json_array_get(list, 0) : n, *second = is_list ? json_array_get(list, 1) : NULL;
     const size_t n_parts = is_list ? json_array_size(list) : !is_none(n);
     const bool prepends = member_is(first, "type", "Prepend") && member_is(first, "prepend", SPACE_MARK);
+    s->normalizes = n_parts > 0;
     s->add_space_prefix = n_parts == 2 && prepends && marks_spaces(second);
     if (is_none(pre) && (s->add_space_prefix || (n_parts == 1 && marks_spaces(first)))) return KG_OK;
     if (n_parts == 0 && is_metaspace(pre) && take_scheme(s, pre)) return KG_OK;

@@ -111,7 +111,7 @@ static enum kg_status set_token(struct kg_vocab_source *s, size_t id, struct kg_
     return KG_OK;
 }
 
-/* GGUF has no place for what these say; rstrip, which Phi-3's tokens have, has a key of kigo's own. */
+/* GGUF has no place for what these say; rstrip, which Phi-3's tokens have, and normalized have keys of kigo's own. */
 static enum kg_status check_added(const struct kg_vocab_source *s, const json_t *added, struct kg_error *err) {
     static const char *const MUST_BE_FALSE[] = { "lstrip", "single_word", NULL };
     for (const char *const *name = MUST_BE_FALSE; *name; name++)
@@ -179,6 +179,7 @@ enum kg_status kg_vocab_source_open(const char *dir, struct kg_vocab_source *s, 
     if (status == KG_OK) status = check_model(s, err);
     if (status == KG_OK)
         status = s->sentencepiece ? kg_vocab_sentencepiece_check(s, err) : kg_vocab_source_kind(s, &s->kind, err);
+    if (status == KG_OK && s->kind) s->normalizes = s->kind->nfc;
     if (status == KG_OK) status = count_tokens(s, err);
     if (status == KG_OK) status = gather_tokens(s, err);
     if (status == KG_OK && s->sentencepiece) kg_vocab_sentencepiece_types(s);

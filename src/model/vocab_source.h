@@ -18,6 +18,7 @@ struct kg_vocab_source {
     bool sentencepiece;             /* BPE with byte_fallback: characters, not bytes */
     bool add_space_prefix;          /* of sentencepiece */
     const char *prepend_scheme;     /* KG_PREPEND_SCHEME_KEY; NULL: a space before every text */
+    bool normalizes;                /* there is a normalizer: it changes text that tokens are searched in */
     bool ignore_merges;             /* as in struct kg_tokenizer */
     const struct kg_pre_kind *kind; /* NULL for sentencepiece */
     struct kg_str *texts;           /* (n_tokens), pointing into the JSON or padding */

@@ -128,9 +128,12 @@ int32_t kg_token_find_spelled(const struct kg_tokenizer *t, const char *text, si
 int32_t kg_tokenizer_find(const struct kg_tokenizer *t, const char *text) {
     const struct kg_str key = { text, strlen(text) };
     int32_t id = kg_special_find(&t->special, key);
-    if (id < 0) id = kg_token_find_spelled(t, text, key.len);
     if (id >= 0) return id;
-    id = kg_text_map_find(&t->by_text, key); /* spelled as it stands, as unused tokens are */
+    const int32_t as_it_stands = kg_text_map_find(&t->by_text, key);
+    if (as_it_stands >= 0 && t->tokens[as_it_stands].normalised) return as_it_stands;
+    id = kg_token_find_spelled(t, text, key.len);
+    if (id >= 0) return id;
+    id = as_it_stands; /* as unused tokens are spelled */
     return id >= 0 && t->tokens[id].bytes.data == t->tokens[id].text.data ? id : -1;
 }
 

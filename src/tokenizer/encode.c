@@ -1,5 +1,6 @@
-/* Text to ids: tokens written in the text are found first, in the raw text; what lies between them is normalised, cut
- * into pieces, and each piece merged (sentencepiece.c has its own way of cutting). */
+/* Text to ids: tokens written in the text are found first, in the raw text; what lies between them is normalised, and
+ * where the vocabulary has tokens to be found in such text, they are; the rest is cut into pieces, and each piece merged
+ * (sentencepiece.c has its own way of cutting). */
 #include "base/buffer.h"
 #include "tokenizer/normalize.h"
 #include "tokenizer/sentencepiece.h"
@@ -26,7 +27,10 @@ struct encoding {
     struct kg_bpe_work *work;
     struct kg_buffer normalised;
     struct kg_ids *ids;
-    bool prefix; /* what comes next is the beginning of a text */
+    bool parse_special;
+    bool prefix;       /* what comes next is the beginning of a text */
+    bool prefix_again; /* behind a token found in text another begins */
+    bool marked;       /* what is cut into pieces was marked by the normaliser and has its prefix */
 };
 
 static enum kg_status encode_piece(struct encoding *e, const char *piece, size_t len, struct kg_error *err) {
@@ -41,19 +45,21 @@ static enum kg_status encode_piece(struct encoding *e, const char *piece, size_t
     return kg_bpe_encode(&t->bpe, e->work, piece, len, e->ids, err);
 }
 
-/* Text that holds no token found as it is written. */
-static enum kg_status encode_plain(struct encoding *e, const char *text, size_t len, struct kg_error *err) {
+enum kg_status kg_tokenizer_normalise(const struct kg_tokenizer *t, const char *text, size_t len, bool prefix,
+                                      struct kg_buffer *out, struct kg_error *err) {
+    if (t->kind && t->kind->nfc) return kg_nfc_append(text, len, out, err);
+    if (t->marks_by_normaliser) kg_sentencepiece_mark(text, len, prefix && t->add_space_prefix, out);
+    else kg_buffer_append(out, text, len);
+    return KG_OK;
+}
+
+typedef enum kg_status encode_fn(struct encoding *e, const char *text, size_t len, struct kg_error *err);
+
+/* Text that holds no token to be found. */
+static enum kg_status encode_rest(struct encoding *e, const char *text, size_t len, struct kg_error *err) {
     enum kg_status status = KG_OK;
-    if (len == 0) return KG_OK;
     if (e->tokenizer->sentencepiece)
-        return kg_sentencepiece_encode(e->tokenizer, e->work, text, len, e->prefix, e->ids, err);
-    if (e->tokenizer->kind->nfc && kg_nfc_may_change(text, len)) {
-        kg_buffer_clear(&e->normalised);
-        status = kg_nfc_append(text, len, &e->normalised, err);
-        if (status != KG_OK) return status;
-        text = e->normalised.data;
-        len = e->normalised.len;
-    }
+        return kg_sentencepiece_encode(e->tokenizer, e->work, text, len, e->prefix && !e->marked, e->ids, err);
     kg_splitter_start(e->splitter, text, len);
     const char *piece;
     size_t n;
@@ -62,6 +68,43 @@ static enum kg_status encode_plain(struct encoding *e, const char *text, size_t 
         if (status != KG_OK) break;
     }
     return status;
+}
+
+/* Finds tokens and has the text between them encoded. The search goes on right behind a token, though it took the white
+ * space there: a token of white space is found all the same, and ends what was taken. So the reference does. */
+static enum kg_status encode_between(struct encoding *e, const struct kg_special *tokens, encode_fn *encode_text,
+                                     const char *text, size_t len, struct kg_error *err) {
+    size_t at = 0, taken = 0, white_end = 0; /* ends of a token, of what it takes too, and of white space looked at */
+    for (;;) {
+        int32_t id = -1;
+        size_t n_match = 0;
+        const size_t found = at + kg_special_search(tokens, text + at, len - at, e->parse_special, &id, &n_match);
+        if (found > taken) {
+            const enum kg_status status = encode_text(e, text + taken, found - taken, err);
+            if (status != KG_OK) return status;
+        }
+        e->prefix = e->prefix_again;
+        if (found == len) return KG_OK;
+        kg_ids_push(e->ids, id);
+        taken = at = found + n_match;
+        if (!e->tokenizer->tokens[id].rstrip) continue;
+        if (at >= white_end) white_end = at + kg_white_space_span(text + at, len - at);
+        taken = white_end;
+    }
+}
+
+/* Text that holds no token found as it is written. */
+static enum kg_status encode_plain(struct encoding *e, const char *text, size_t len, struct kg_error *err) {
+    const struct kg_tokenizer *t = e->tokenizer;
+    if (e->marked || (t->kind && t->kind->nfc && kg_nfc_may_change(text, len))) {
+        kg_buffer_clear(&e->normalised);
+        const enum kg_status status = kg_tokenizer_normalise(t, text, len, e->prefix, &e->normalised, err);
+        if (status != KG_OK) return status;
+        text = e->normalised.data;
+        len = e->normalised.len;
+    }
+    if (t->normalised.n_nodes == 0) return encode_rest(e, text, len, err);
+    return encode_between(e, &t->normalised, encode_rest, text, len, err);
 }
 
 static enum kg_status encode(const struct kg_tokenizer *tokenizer, const char *text, size_t len, bool parse_special,
@@ -78,23 +121,12 @@ static enum kg_status encode(const struct kg_tokenizer *tokenizer, const char *t
         .splitter = tokenizer->pre ? kg_splitter_new(tokenizer->pre) : NULL,
         .work = kg_bpe_work_new(len),
         .ids = ids,
+        .parse_special = parse_special,
         .prefix = prefix && (prefix_again || n_before == 0),
+        .prefix_again = prefix_again,
+        .marked = tokenizer->marks_by_normaliser && tokenizer->normalised.n_nodes > 0,
     };
-    enum kg_status status = KG_OK;
-    for (size_t at = 0; at < len && status == KG_OK;) {
-        int32_t id = -1;
-        size_t n_match = 0;
-        const size_t n_plain =
-            kg_special_search(&tokenizer->special, text + at, len - at, parse_special, &id, &n_match);
-        status = encode_plain(&e, text + at, n_plain, err);
-        at += n_plain;
-        e.prefix = prefix_again; /* behind a token found in text another begins */
-        if (status == KG_OK && at < len) {
-            kg_ids_push(ids, id);
-            at += n_match;
-            if (tokenizer->tokens[id].rstrip) at += kg_white_space_span(text + at, len - at);
-        }
-    }
+    const enum kg_status status = encode_between(&e, &tokenizer->special, encode_plain, text, len, err);
     if (status != KG_OK) ids->n = n_before;
     kg_buffer_free(&e.normalised);
     kg_bpe_work_free(e.work);

@@ -8,7 +8,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #define KEY(name) "tokenizer.ggml." name
 
@@ -252,59 +251,6 @@ static enum kg_status load_flags(struct kg_tokenizer *t, const struct kg_gguf *g
     return status;
 }
 
-static void load_special(struct kg_tokenizer *t, const struct kg_gguf *g) {
-    if (!kg_gguf_find_key(g, KEY("token_type"))) {
-        /* Old files without types: what begins and ends texts is special. */
-        if (t->bos >= 0) t->tokens[t->bos].type = KG_TOKEN_CONTROL;
-        if (t->eos >= 0) t->tokens[t->eos].type = KG_TOKEN_CONTROL;
-    }
-    kg_special_init(&t->special);
-    for (size_t i = 0; i < t->n_tokens; i++) {
-        const struct kg_token *token = &t->tokens[i];
-        const bool control = token->type == KG_TOKEN_CONTROL || token->type == KG_TOKEN_UNKNOWN;
-        if (control || token->type == KG_TOKEN_USER_DEFINED)
-            kg_special_add(&t->special, token->text, (int32_t)i, control);
-    }
-}
-
-/* Phi-3's special tokens take the white space behind them. GGUF has no key for that; llama.cpp goes by general.name. */
-static bool is_phi3(const struct kg_tokenizer *t, const struct kg_gguf *g) {
-    static const char *const NAMES[] = { "phi-3", "phi3", "phi 3" };
-    struct kg_str name;
-    struct kg_error ignored;
-    if (!t->sentencepiece || kg_gguf_get_str(g, "general.name", &name, &ignored) != KG_OK) return false;
-    for (size_t i = 0; i < KG_COUNT_OF(NAMES); i++) {
-        const size_t n = strlen(NAMES[i]);
-        for (size_t at = 0; at + n <= name.len; at++)
-            if (strncasecmp(name.data + at, NAMES[i], n) == 0) return true;
-    }
-    return false;
-}
-
-static enum kg_status load_rstrip(struct kg_tokenizer *t, const struct kg_gguf *g, struct kg_error *err) {
-    static const char *const NOT_PHI3S[] = { "<unk>", "<s>", "<|endoftext|>" };
-    const struct kg_gguf_key *ids;
-    if (!kg_gguf_find_key(g, KG_RSTRIP_KEY)) {
-        const bool phi3 = is_phi3(t, g);
-        for (size_t i = 0; i < t->n_tokens && phi3; i++) t->tokens[i].rstrip = true;
-        for (size_t i = 0; i < KG_COUNT_OF(NOT_PHI3S) && phi3; i++) {
-            const int32_t id = kg_tokenizer_find(t, NOT_PHI3S[i]);
-            if (id >= 0) t->tokens[id].rstrip = false;
-        }
-        return KG_OK;
-    }
-    const enum kg_status status = kg_gguf_get_array(g, KG_RSTRIP_KEY, KG_GGUF_I32, &ids, err);
-    if (status != KG_OK) return status;
-    for (uint64_t i = 0; i < ids->value.array.n; i++) {
-        const int64_t id = kg_gguf_array_int(ids, i);
-        if (id < 0 || (uint64_t)id >= t->n_tokens)
-            return kg_fail(err, KG_ERR_FORMAT, "%s: " KG_RSTRIP_KEY "[%" PRIu64 "] is %" PRId64 " of %zu tokens",
-                           kg_gguf_path(g), i, id, t->n_tokens);
-        t->tokens[id].rstrip = true;
-    }
-    return KG_OK;
-}
-
 static enum kg_status load_chat(struct kg_tokenizer *t, const struct kg_gguf *g, struct kg_error *err) {
     struct kg_str text;
     enum kg_status status = KG_OK;
@@ -322,11 +268,11 @@ enum kg_status kg_tokenizer_create(const struct kg_gguf *g, struct kg_tokenizer 
     enum kg_status status = load_model(t, g, err);
     if (status == KG_OK && !t->sentencepiece) status = load_kind(t, g, err);
     if (status == KG_OK) status = load_tokens(t, g, err);
+    if (status == KG_OK) status = kg_tokenizer_load_normalised(t, g, err);
     if (status == KG_OK) status = t->sentencepiece ? kg_sentencepiece_load(t, g, err) : load_byte_level(t, g, err);
     if (status == KG_OK) status = load_ids(t, g, err);
     if (status == KG_OK) status = load_flags(t, g, err);
-    if (status == KG_OK) load_special(t, g);
-    if (status == KG_OK) status = load_rstrip(t, g, err);
+    if (status == KG_OK) status = kg_tokenizer_load_added(t, g, err);
     if (status == KG_OK) status = load_chat(t, g, err);
     if (status != KG_OK) {
         kg_tokenizer_free(t);
@@ -349,6 +295,7 @@ void kg_tokenizer_free(struct kg_tokenizer *t) {
     if (!t) return;
     free(t->chat_default_system);
     free(t->chat_template);
+    kg_special_free(&t->normalised);
     kg_special_free(&t->special);
     kg_bpe_free(&t->bpe);
     kg_pretokenizer_free(t->pre);

@@ -7,7 +7,7 @@ libkigo_a_SOURCES += \
 	src/tokenizer/chat_chatml.c src/tokenizer/chat_harmony.c src/tokenizer/chat_phi3.c \
 	src/tokenizer/decode.c \
 	src/tokenizer/encode.c \
-	src/tokenizer/load.c \
+	src/tokenizer/load.c src/tokenizer/load_added.c \
 	src/tokenizer/normalize.c src/tokenizer/normalize.h \
 	src/tokenizer/pre_kinds.c \
 	src/tokenizer/pretokenize.c src/tokenizer/pretokenize.h \

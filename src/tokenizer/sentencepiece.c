@@ -45,8 +45,10 @@ size_t kg_sentencepiece_decode(struct kg_str text, char *out) {
     return n;
 }
 
+/* A token searched in normalised text is none of the model's: where it was not found, its own text may be left. */
 static bool is_mergeable(const struct kg_token *token) {
-    return token->type == KG_TOKEN_NORMAL || token->type == KG_TOKEN_USER_DEFINED || token->type == KG_TOKEN_UNDEFINED;
+    return token->type == KG_TOKEN_NORMAL || token->type == KG_TOKEN_UNDEFINED ||
+           (token->type == KG_TOKEN_USER_DEFINED && !token->normalised);
 }
 
 static int32_t find_mergeable(const struct kg_tokenizer *t, struct kg_str text) {
@@ -54,10 +56,20 @@ static int32_t find_mergeable(const struct kg_tokenizer *t, struct kg_str text) 
     return id >= 0 && is_mergeable(&t->tokens[id]) ? id : -1;
 }
 
+void kg_sentencepiece_mark(const char *text, size_t len, bool prefix, struct kg_buffer *out) {
+    if (prefix) kg_buffer_append(out, SPACE_MARK, SPACE_MARK_BYTES);
+    for (size_t at = 0; at < len;) {
+        const char *space = memchr(text + at, ' ', len - at);
+        const size_t n = space ? (size_t)(space - text) - at : len - at;
+        kg_buffer_append(out, text + at, n);
+        if (space) kg_buffer_append(out, SPACE_MARK, SPACE_MARK_BYTES);
+        at += n + (space != NULL);
+    }
+}
+
 int32_t kg_sentencepiece_find(const struct kg_tokenizer *t, const char *text, size_t len) {
     struct kg_buffer marked = KG_BUFFER_INIT;
-    for (size_t i = 0; i < len; i++)
-        kg_buffer_append(&marked, text[i] == ' ' ? SPACE_MARK : text + i, text[i] == ' ' ? SPACE_MARK_BYTES : 1);
+    kg_sentencepiece_mark(text, len, false, &marked);
     const int32_t id = find_mergeable(t, (struct kg_str){ marked.data, marked.len });
     kg_buffer_free(&marked);
     return id;
@@ -192,13 +204,16 @@ static bool ends_with_words(const struct kg_token *token) {
 
 static enum kg_status load_prepend_scheme(struct kg_tokenizer *t, const struct kg_gguf *g, struct kg_error *err) {
     struct kg_str scheme;
-    if (!kg_gguf_find_key(g, KG_PREPEND_SCHEME_KEY)) return KG_OK;
+    t->marks_by_normaliser = !kg_gguf_find_key(g, KG_PREPEND_SCHEME_KEY);
+    if (t->marks_by_normaliser) return KG_OK;
     const enum kg_status status = kg_gguf_get_str(g, KG_PREPEND_SCHEME_KEY, &scheme, err);
     if (status != KG_OK) return status;
+    if (kg_str_eq(scheme, "never") && !t->add_space_prefix) return KG_OK;
     t->prefix_first = kg_str_eq(scheme, "first");
     t->prefix_unless_space = t->prefix_first || kg_str_eq(scheme, "always");
     if (t->prefix_unless_space) return KG_OK;
-    return kg_fail(err, KG_ERR_FORMAT, "%s: " KG_PREPEND_SCHEME_KEY " is '%s', neither 'always' nor 'first'",
+    return kg_fail(err, KG_ERR_FORMAT,
+                   "%s: " KG_PREPEND_SCHEME_KEY " is '%s', neither 'always' nor 'first', nor 'never' without a prefix",
                    kg_gguf_path(g), kg_quote(scheme.data, scheme.len).text);
 }
 

@@ -24,6 +24,9 @@ bool kg_sentencepiece_byte(struct kg_str text, unsigned char *byte);
 /* Writes a token's text with U+2581 as spaces to out, which has room for its length; returns the bytes written. */
 size_t kg_sentencepiece_decode(struct kg_str text, char *out);
 
+/* Appends text[0..len) with U+2581 for its spaces, and for one before it if prefix. */
+void kg_sentencepiece_mark(const char *text, size_t len, bool prefix, struct kg_buffer *out);
+
 /* The token that merging could give for text[0..len); -1 if there is none. */
 int32_t kg_sentencepiece_find(const struct kg_tokenizer *tokenizer, const char *text, size_t len);
 

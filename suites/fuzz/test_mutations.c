@@ -117,7 +117,7 @@ static void put_pieces(struct kg_buffer *image, bool merges, const char *last) {
         "\u2581", "h", "e", "l", "he", "ll", "\u2581he", "hell", "<|im_end|>", "<a>"
     };
     enum { N_BYTES = 256, FIRST_PIECE = 3 + N_BYTES, N_TOKENS = FIRST_PIECE + KG_COUNT_OF(PIECES) + 1 };
-    const uint64_t counts[] = { 0, 6 + 2 * merges };
+    const uint64_t counts[] = { 0, 6 + 3 * merges };
     kg_buffer_append(image, "GGUF\3\0\0", 8);
     kg_buffer_append(image, counts, sizeof counts);
     put_key(image, "tokenizer.ggml.model", KG_GGUF_STRING);
@@ -129,6 +129,8 @@ static void put_pieces(struct kg_buffer *image, bool merges, const char *last) {
     if (merges) {
         put_key(image, "kigo.tokenizer.prepend_scheme", KG_GGUF_STRING);
         put_str(image, "first");
+        put_array(image, "kigo.tokenizer.normalized_token_ids", KG_GGUF_I32, 1);
+        kg_buffer_append(image, &(int32_t){ FIRST_PIECE + 9 }, sizeof(int32_t));
         put_array(image, "tokenizer.ggml.merges", KG_GGUF_STRING, 2);
         put_str(image, "h e");
         put_str(image, "l l");

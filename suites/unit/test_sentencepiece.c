@@ -27,10 +27,11 @@ struct pieces {
     const char *merges[4];
     const char *flag_key; /* a bool */
     bool flag;
-    int32_t rstrip_id; /* 0: none */
-    int missing_byte;  /* 0: none; the token of that byte is spelled otherwise */
-    int32_t byte_type; /* 0: as it should be */
-    int n_scores_less; /* scores cut short */
+    int32_t rstrip_id;     /* 0: none */
+    int32_t normalised[3]; /* the tokens searched in normalised text; 0: no more */
+    int missing_byte;      /* 0: none; the token of that byte is spelled otherwise */
+    int32_t byte_type;     /* 0: as it should be */
+    int n_scores_less;     /* scores cut short */
     bool no_scores, plain_ends;
     const char *name;   /* general.name */
     const char *scheme; /* kigo.tokenizer.prepend_scheme */
@@ -62,6 +63,9 @@ static struct kg_gguf_writer *begin(const struct pieces *p) {
     if (p->scheme) kg_gguf_writer_str(w, "kigo.tokenizer.prepend_scheme", p->scheme, strlen(p->scheme));
     if (p->flag_key) kg_gguf_writer_bool(w, p->flag_key, p->flag);
     if (p->rstrip_id) kg_gguf_writer_i32s(w, "kigo.tokenizer.rstrip_token_ids", &p->rstrip_id, 1);
+    size_t n_normalised = 0;
+    while (n_normalised < KG_COUNT_OF(p->normalised) && p->normalised[n_normalised]) n_normalised++;
+    if (n_normalised > 0) kg_gguf_writer_i32s(w, "kigo.tokenizer.normalized_token_ids", p->normalised, n_normalised);
     struct kg_str merges[KG_COUNT_OF(p->merges)];
     size_t n_merges = 0;
     for (; n_merges < KG_COUNT_OF(p->merges) && p->merges[n_merges]; n_merges++)
@@ -153,6 +157,43 @@ static const struct encoded ENCODED[] = {
       4,
       NULL },
     { "first_is_a_token", { .extra = { LETTERS, { "<u>", 0, 4 } }, .scheme = "first" }, "<u>a", { X0, LA }, 2, NULL },
+    { "one_prefix_before_normalised",
+      { .extra = { LETTERS, { "<u>", 0, 4 } }, .normalised = { X0 } },
+      "<u>a <u>b",
+      { X0, LA, X0, LB },
+      4,
+      "<u>a<u>b" },
+    { "normalised_has_a_prefix_itself",
+      { .extra = { LETTERS, { "<u>", 0, 4 }, { "<", -9, 0 }, { "u>", -9, 0 }, { "u", -9, 0 }, { ">", -9, 0 } },
+        .normalised = { X0 } },
+      "a<u>",
+      { M, LA, X1, X2 },
+      4,
+      NULL },
+    { "first_of_two_normalised_alike",
+      { .extra = { LETTERS, { MARK "a", 0, 4 }, { " a", 0, 4 } }, .normalised = { X1, X0 }, NO_PREFIX },
+      "a a",
+      { LA, X1 },
+      2,
+      NULL },
+    { "written_before_normalised",
+      { .extra = { LETTERS, { "ab", 0, 4 }, { "bc", 0, 4 } }, .normalised = { X0 }, NO_PREFIX },
+      "abcab",
+      { LA, X1, X0 },
+      3,
+      NULL },
+    { "normalised_is_not_merged_into",
+      { .extra = { LETTERS, { "d", 0, 4 } }, .normalised = { X0 } },
+      "ad d",
+      { M, LA, BYTE('d'), X0 },
+      4,
+      "add" },
+    { "never_marks_later",
+      { .extra = { LETTERS, { " a", 0, 4 } }, .normalised = { X0 }, .scheme = "never", NO_PREFIX },
+      " a" MARK "a",
+      { X0, M, LA },
+      3,
+      " a a" },
     { "prefix_before_a_space",
       { .extra = { LETTERS, { MARK MARK, -1, 0 }, { MARK "a", -2, 0 } } },
       " a",
@@ -245,6 +286,19 @@ static const struct refused REFUSED[] = {
       "remove_extra_whitespaces" },
     { "rstrip_out_of_range", { .rstrip_id = 259 }, KG_ERR_FORMAT, "rstrip_token_ids[0] is 259" },
     { "rstrip_negative", { .rstrip_id = -1 }, KG_ERR_FORMAT, "rstrip_token_ids[0] is -1" },
+    { "normalised_out_of_range", { .normalised = { 1, 259 } }, KG_ERR_FORMAT, "normalized_token_ids[1] is 259 of 259" },
+    { "normalised_negative", { .normalised = { -1 } }, KG_ERR_FORMAT, "normalized_token_ids[0] is -1" },
+    { "normalised_of_the_model",
+      { .extra = { LETTERS }, .normalised = { LA } },
+      KG_ERR_FORMAT,
+      "normalized_token_ids[0] is 260, no token that is found in text" },
+    { "normalised_byte", { .normalised = { BYTE(7) } }, KG_ERR_FORMAT, "is 10, no token that is found in text" },
+    { "normalised_twice", { .normalised = { 1, 2, 1 } }, KG_ERR_FORMAT, "[2] is 1, which is listed twice" },
+    { "normalised_no_list",
+      { .flag_key = "kigo.tokenizer.normalized_token_ids", .flag = true },
+      KG_ERR_FORMAT,
+      "kigo.tokenizer.normalized_token_ids" },
+    { "never_with_a_prefix", { .scheme = "never" }, KG_ERR_FORMAT, "'never' without a prefix" },
     { "adds_eos_without_eos",
       { .plain_ends = true, .flag_key = "tokenizer.ggml.add_eos_token", .flag = true },
       KG_ERR_FORMAT,
@@ -305,12 +359,18 @@ static void white_space_behind(struct kg_record *rec, const void *arg) {
     static const struct pieces OWN_KEY = { .extra = { LETTERS, { "<e>", 0, 3 }, { "<f>", 0, 3 } }, .rstrip_id = X0 };
     static const struct pieces PHI3 = { .extra = { LETTERS, { "<e>", 0, 3 } }, .name = "Haiku-PHI-3" };
     static const struct pieces OTHER = { .extra = { LETTERS, { "<e>", 0, 3 } }, .name = "Haiku" };
+    static const struct pieces BLANK = { .extra = { LETTERS, { "<e>", 0, 3 }, { "\n\n", 0, 4 } }, .rstrip_id = X0 };
+    static const int32_t BLANKS[] = { X0, X1, M, BYTE('\n'), LA }, NO_BLANKS[] = { X0, M, LA };
     static const int32_t WITHOUT[] = { X0, M, LA, X1, M, BYTE('\n'), LB }, ALONE[] = { X0 };
     static const int32_t BY_NAME[] = { 1, M, M, X0, M, LA }, KEPT[] = { X0, M, BYTE('\n'), LA };
     struct kg_tokenizer *t = open_good(rec, &OWN_KEY);
     (void)arg;
     expect_ids(t, "<e> \n\u3000a<f>\nb", 14, true, WITHOUT, KG_COUNT_OF(WITHOUT));
     expect_ids(t, "<e>\n\n", 5, true, ALONE, 1);
+    kg_tokenizer_free(t);
+    t = open_good(rec, &BLANK); /* a token of white space there is found all the same, and is where the rest begins */
+    expect_ids(t, "<e>\n\n\na", 7, true, BLANKS, KG_COUNT_OF(BLANKS));
+    expect_ids(t, "<e>\na", 5, true, NO_BLANKS, KG_COUNT_OF(NO_BLANKS));
     kg_tokenizer_free(t);
     t = open_good(rec, &PHI3);
     expect_ids(t, "<s> <e>\na", 9, true, BY_NAME, KG_COUNT_OF(BY_NAME));

@@ -436,6 +436,15 @@ struct plan {
     uint32_t n_blocks, row_bytes, row_stride, parts, tile_pairs, n_slots, row_at, partial_at, shared_bytes;
 };
 
+static uint32_t block_pairs(const struct plan &plan, uint32_t n_pairs) {
+    return (n_pairs + plan.n_blocks - 1) / plan.n_blocks;
+}
+
+/* Whether several groups of warps use a slot one after the other. */
+static bool groups_share_slots(const struct plan &plan, uint32_t n_pairs) {
+    return !plan.tensor && plan.n_slots < block_pairs(plan, n_pairs) && plan.n_slots % (WARPS / plan.parts) != 0;
+}
+
 /* Has every slot used by one group of warps only. A group waits for its own turns: at a slot that was another's before it could
  * come while that one's rows are still on their way (later than its own last ones). The barrier is then a phase behind, which by its
  * parity looks like the phase that the group waits for being done. */
@@ -456,10 +465,10 @@ static struct plan plan_of(const struct kg_cuda_backend *cuda, enum kg_dtype dty
     if (plan.tensor) plan.parts = WARPS;
     plan.row_bytes = n_in * (uint32_t)(dtype == KG_DTYPE_F16 ? sizeof(__half) : sizeof(float));
     plan.row_stride = plan.row_bytes + ROW_PAD_BYTES;
-    const uint32_t pairs = (n_pairs + plan.n_blocks - 1) / plan.n_blocks,
-                   n_bytes = n_in * (uint32_t)sizeof(float), /* or two of float16 */
-        partial_bytes = 2 * pairs * PARTIAL_STRIDE * (uint32_t)sizeof(float),
-                   most = std::min<uint32_t>(SHARED_BYTES, cuda->shared_bytes - sizeof(ring_barriers) - 1024);
+    const uint32_t pairs = block_pairs(plan, n_pairs);
+    const uint32_t n_bytes = n_in * (uint32_t)sizeof(float); /* or two of float16 */
+    const uint32_t partial_bytes = 2 * pairs * PARTIAL_STRIDE * (uint32_t)sizeof(float);
+    const uint32_t most = std::min<uint32_t>(SHARED_BYTES, cuda->shared_bytes - sizeof(ring_barriers) - 1024);
     if (n_bytes + partial_bytes > most) return plan;
     plan.n_slots = std::min({ (most - n_bytes - partial_bytes) / (2 * plan.row_stride), pairs, (uint32_t)MAX_SLOTS });
     if (plan.n_slots < std::min((uint32_t)MIN_SLOTS, pairs)) plan.n_slots = 0;
@@ -492,6 +501,9 @@ enum kg_status kg_step_multiply(const struct kg_cuda_backend *cuda, const struct
     if (plan.n_slots == 0)
         return kg_fail(err, KG_ERR_INTERNAL, "decode step: %u pairs of rows of %u elements do not fit", m->n_pairs,
                        m->n_in);
+    if (groups_share_slots(plan, m->n_pairs)) /* it would read rows that are still on their way, now and then */
+        return kg_fail(err, KG_ERR_INTERNAL, "decode step: groups of %u warps share %u slots", plan.parts,
+                       plan.n_slots);
     const matrix_params p = { *m,           plan.row_bytes, plan.row_stride, plan.parts, plan.tile_pairs,
                               plan.n_slots, plan.row_at,    plan.partial_at };
     if (plan.tensor) return launch<__half, true>(cuda, plan, p, err);

@@ -47,6 +47,7 @@ static enum kg_status launch_rows(const struct kg_cuda_backend *cuda, struct row
                        sizeof(row_barriers) + g.x_rows * row_x_bytes(p.n_cols) + row_sums(0) * sizeof(row_sum),
                    fit = fixed_bytes < HALF_SM_BYTES ? (HALF_SM_BYTES - fixed_bytes) / each_bytes : 0;
     g.n_slots = std::min((uint32_t)ROW_MOST_SLOTS, std::max(LEAST_SLOTS, fit));
+    g.block_items = n_items / n_blocks, g.more_items = n_items % n_blocks;
     const uint32_t n_pieces = row_pieces(p.n_cols),
                    last = (n_tiles - (n_pieces - 1) * PIECE_TILES + GEMV_WARPS - 1) / GEMV_WARPS;
     return kg_launch_dependent(cuda, ROW_KERNELS<MATRICES>[n_pieces == 1][last - 1], dim3(n_blocks), ROW_THREADS, g,
@@ -63,7 +64,7 @@ enum kg_status kg_mxfp4_gemv(const struct kg_cuda_backend *cuda, const struct kg
     const uint32_t x_bytes = p->n_cols * (uint32_t)sizeof(__half) + X_PAD_BYTES,
                    fit = std::min(p->n_rows, MOST_X_BYTES / x_bytes);
     if (p->n_rows <= (p->ids ? KG_MXFP4_OWN_ROWS : 1))
-        return launch_rows<1>(cuda, row_params{ *p, NULL, NULL, {}, 0, 0, 0 }, err);
+        return launch_rows<1>(cuda, row_params{ *p, NULL, NULL, {}, 0, 0, 0, 0, 0 }, err);
     return fit > 8 ? launch<16>(cuda, p, std::min(fit, 16u), err) : launch<8>(cuda, p, std::min(fit, 8u), err);
 }
 
@@ -73,6 +74,6 @@ enum kg_status kg_mxfp4_gemv_gated(const struct kg_cuda_backend *cuda, const str
     using namespace kg_mxfp4;
     if (gate->n_rows > KG_MXFP4_OWN_ROWS)
         return kg_fail(err, KG_ERR_INTERNAL, "mxfp4: %u rows for a kernel of %d", gate->n_rows, KG_MXFP4_OWN_ROWS);
-    row_params g = { *gate, up, up_bias, kg_swiglu_op_of(form->limit, form->alpha, form->up_offset), 0, 0, 0 };
+    row_params g = { *gate, up, up_bias, kg_swiglu_op_of(form->limit, form->alpha, form->up_offset), 0, 0, 0, 0, 0 };
     return launch_rows<2>(cuda, g, err);
 }

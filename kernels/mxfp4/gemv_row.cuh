@@ -9,8 +9,10 @@
  * parts), four tiles of each, a set, at a time. The first pieces are under way before the launch waits for the one before it; a
  * block leaves room for one of the next launch on its multiprocessor.
  *
- * The right operand's eight columns are the eight blocks of a set: x of a block in its own, zeros elsewhere. So products of all
- * of a set's tiles are summed in the same registers, each block's by themselves, and a lane scales four sums in place of 32. */
+ * The right operand's eight columns are the eight blocks of a set: x of a block in its own, zeros elsewhere. So products of many
+ * tiles are summed in the same registers, each block's by themselves, and a lane scales four sums in place of 32. Products of
+ * a sum wait for each other: sets of three and four tiles have two sums, of four blocks each. An operand then has x of two
+ * blocks, of which a sum makes use of one; what it has in the other's column is left. */
 #ifndef KIGO_KERNELS_MXFP4_GEMV_ROW_CUH
 #define KIGO_KERNELS_MXFP4_GEMV_ROW_CUH
 
@@ -36,6 +38,7 @@ struct row_params {
     const float *up_bias; /* NULL for none */
     struct kg_swiglu_op gate;
     uint32_t n_slots, slot_tiles, x_rows; /* x_rows: rows of y that a block touches, at most */
+    uint32_t block_items, more_items;     /* of a block, and the first so many blocks have one more */
 };
 
 static __host__ __device__ __forceinline__ uint32_t row_pieces(uint32_t n_cols) {
@@ -67,22 +70,31 @@ template <typename T> static __device__ __forceinline__ T kept(T v) {
     return v;
 }
 
-/* What a block does: items of rows of y from first_row on, the first of them group first_group. */
+/* What a block does: items of rows of y from first_row on, the first of them group first_group. Rows are few: they are counted,
+ * as a division would delay the first copy. */
 struct row_work {
     uint32_t first_row, first_group, n_items, n_groups, n_tiles, n_pieces;
 
     __device__ __forceinline__ explicit row_work(const row_params &g)
-        : n_groups(g.p.n_out / GROUP_ROWS), n_tiles(g.p.n_cols / TILE_COLS), n_pieces(row_pieces(g.p.n_cols)) {
-        const uint32_t all = g.p.n_rows * n_groups, each = all / gridDim.x, more = all % gridDim.x,
-                       begin = blockIdx.x * each + min(blockIdx.x, more);
-        first_row = begin / n_groups, first_group = begin % n_groups;
-        n_items = each + (blockIdx.x < more);
+        : first_row(0), first_group(blockIdx.x * g.block_items + min(blockIdx.x, g.more_items)),
+          n_items(g.block_items + (blockIdx.x < g.more_items)), n_groups(g.p.n_out / GROUP_ROWS),
+          n_tiles(g.p.n_cols / TILE_COLS), n_pieces(row_pieces(g.p.n_cols)) {
+        for (; first_group >= n_groups; first_group -= n_groups) first_row++;
     }
     /* Rows of y that it touches. */
     __device__ __forceinline__ uint32_t n_rows() const {
-        return (first_group + n_items - 1) / n_groups + 1;
+        uint32_t n = 1;
+        for (uint32_t groups = n_groups; groups < first_group + n_items; groups += n_groups) n++;
+        return n;
     }
 };
+
+/* The row of x that a row of y is of. */
+static __device__ __forceinline__ uint32_t x_row(const row_params &g, uint32_t row) {
+    uint32_t n = 0;
+    for (; row >= g.p.n_sharing; row -= g.p.n_sharing) n++;
+    return n;
+}
 
 /* A place among a block's pieces. */
 template <int MATRICES> struct row_place {
@@ -120,83 +132,103 @@ struct row_ring {
     }
 };
 
-template <int MATRICES>
-static __device__ __forceinline__ void fetch_piece(const row_params &g, const row_work &work,
-                                                   const row_place<MATRICES> &at, const row_ring &ring,
-                                                   uint64_t policy) {
-    using namespace kg_persistent;
-    const uint32_t first = at.piece * PIECE_TILES, count = min(work.n_tiles - first, (uint32_t)PIECE_TILES);
-    const uint8_t *group = (MATRICES == 2 && at.matrix ? g.up : g.p.weight) +
-                           ((size_t)(at.is_expert(g) ? at.id : 0) * work.n_groups + at.group) * work.n_tiles *
-                               (CODES_BYTES + SCALES_BYTES);
-    const uint32_t to = ring.data + ring.slot * ring.slot_bytes, full = ring.full + ring.slot * 8;
-    barrier_expect(full, count * (CODES_BYTES + SCALES_BYTES));
-    copy_bulk(to, group + first * CODES_BYTES, count * CODES_BYTES, full, policy);
-    copy_bulk(to + g.slot_tiles * CODES_BYTES, group + work.n_tiles * CODES_BYTES + first * SCALES_BYTES,
-              count * SCALES_BYTES, full, policy);
-}
+/* What a lane makes of a group's sums: where it goes, and what is added. */
+struct row_output {
+    size_t to;
+    float bias;
+    bool is_stored;
 
-/* The group's sums of all parts, lane by lane a row of W. Of one matrix half the lanes add each half of the parts, of two each its
- * matrix's: add_warps' order. */
-template <int MATRICES>
-static __device__ __forceinline__ void store_group(const row_params &g, const row_place<MATRICES> &at,
-                                                   const row_sum *sums, uint32_t unit) {
-    const uint32_t lane = threadIdx.x % 32, r = lane % GROUP_ROWS, upper = lane / GROUP_ROWS;
-    const uint32_t o = at.group * GROUP_ROWS + r, m = MATRICES == 2 ? upper : 0, n_sums = row_sums(g.n_slots);
-    const float *bias = m ? g.up_bias : g.p.bias;
-    float y = 0;
-    if constexpr (MATRICES == 2) {
-        const row_sum &sum = sums[(unit - 1 + m) % n_sums];
-        y = add_warps<GEMV_WARPS>([&](int i) { return sum.part[i][r]; });
-    } else {
-        const row_sum &sum = sums[unit % n_sums];
+    /* Of one matrix half the lanes add each half of the parts, of two each its matrix's. */
+    template <int MATRICES>
+    static __device__ __forceinline__ row_output of(const row_params &g, const row_place<MATRICES> &at) {
+        const uint32_t lane = threadIdx.x % 32, upper = lane / GROUP_ROWS,
+                       o = at.group * GROUP_ROWS + lane % GROUP_ROWS;
+        const float *bias = MATRICES == 2 && upper ? g.up_bias : g.p.bias;
+        const bool is_expert = at.is_expert(g);
+        return { (size_t)at.row * g.p.n_out + o, bias && is_expert ? bias[(size_t)at.id * g.p.n_out + o] : 0,
+                 upper == 0 && is_expert };
+    }
+    /* In add_warps' order. gate: sums of the first of two matrices. */
+    template <int MATRICES>
+    __device__ __forceinline__ void store(const row_params &g, const row_sum &gate, const row_sum &sum) const {
+        const uint32_t r = threadIdx.x % GROUP_ROWS, upper = threadIdx.x % 32 / GROUP_ROWS;
+        float y = 0;
+        if constexpr (MATRICES == 2) {
+            const row_sum &own = upper ? sum : gate;
+            y = add_warps<GEMV_WARPS>([&](int i) { return own.part[i][r]; });
+        } else {
 #pragma unroll
-        for (int i = 0; i < GEMV_WARPS / 2; i++) y += sum.part[upper * (GEMV_WARPS / 2) + i][r];
-        y += __shfl_xor_sync(0xFFFFFFFFu, y, GROUP_ROWS);
+            for (int i = 0; i < GEMV_WARPS / 2; i++) y += sum.part[upper * (GEMV_WARPS / 2) + i][r];
+            y += __shfl_xor_sync(0xFFFFFFFFu, y, GROUP_ROWS);
+        }
+        y *= 1 / PLACED_UNIT;
+        if (MATRICES == 2 && upper ? g.up_bias : g.p.bias) y += bias;
+        if constexpr (MATRICES == 2) y = g.gate(y, __shfl_xor_sync(0xFFFFFFFFu, y, GROUP_ROWS));
+        if (!is_stored) return;
+        if (g.p.y_is_f16) static_cast<__half *>(g.p.y)[to] = __float2half_rn(y);
+        else static_cast<float *>(g.p.y)[to] = y;
     }
-    y *= 1 / PLACED_UNIT;
-    if (bias && at.is_expert(g)) y += bias[(size_t)at.id * g.p.n_out + o];
-    if constexpr (MATRICES == 2) y = g.gate(y, __shfl_xor_sync(0xFFFFFFFFu, y, GROUP_ROWS));
-    if (upper || !at.is_expert(g)) return;
-    const size_t to = (size_t)at.row * g.p.n_out + o;
-    if (g.p.y_is_f16) static_cast<__half *>(g.p.y)[to] = __float2half_rn(y);
-    else static_cast<float *>(g.p.y)[to] = y;
-}
+};
 
-/* The keeper, once the barriers are there. */
-template <int MATRICES>
-static __device__ __forceinline__ void keep(const row_params &g, const row_work &work, const row_sum *sums,
-                                            row_ring ring) {
-    using namespace kg_persistent;
-    const uint32_t n_pieces = work.n_items * MATRICES * work.n_pieces;
-    const uint64_t policy = read_once_policy();
-    const bool lead = threadIdx.x % 32 == 0;
-    row_place<MATRICES> next(g, work), done = next;
-    row_ring filled = ring;
-    uint32_t n_fetched = 0;
-#pragma unroll 1
-    for (; n_fetched < n_pieces && n_fetched < ring.n_slots; n_fetched++) {
-        if (lead) fetch_piece(g, work, next, filled, policy);
-        next.advance(g, work);
-        filled.advance();
+/* The warp that has pieces copied and results stored. What needs no id is found ahead of the wait for ids, what needs no sum ahead
+ * of the wait for sums. */
+template <int MATRICES> struct row_keeper {
+    const row_params &g;
+    const row_work &work;
+    uint32_t group_bytes, n_pieces, n_fetched;
+    uint64_t matrix_bytes, policy;
+
+    __device__ __forceinline__ row_keeper(const row_params &params, const row_work &of)
+        : g(params), work(of), group_bytes(kept(work.n_tiles * (CODES_BYTES + SCALES_BYTES))),
+          n_pieces(kept(work.n_items * MATRICES * work.n_pieces)), n_fetched(0),
+          matrix_bytes(kept((uint64_t)work.n_groups * group_bytes)), policy(kg_persistent::read_once_policy()) {
     }
-    if (!g.p.ids || g.p.ids_known) kg_dependency_wait(); /* whoever read y has done so */
+    __device__ __forceinline__ void fetch(const row_place<MATRICES> &at, const row_ring &ring) const {
+        using namespace kg_persistent;
+        if (threadIdx.x % 32 != 0) return;
+        const uint32_t first = at.piece * PIECE_TILES, count = min(work.n_tiles - first, (uint32_t)PIECE_TILES);
+        const uint8_t *group = (MATRICES == 2 && at.matrix ? g.up : g.p.weight) + at.group * (size_t)group_bytes +
+                               (at.is_expert(g) ? (uint32_t)at.id : 0u) * matrix_bytes;
+        const uint32_t to = ring.data + ring.slot * ring.slot_bytes, full = ring.full + ring.slot * 8;
+        barrier_expect(full, count * (CODES_BYTES + SCALES_BYTES));
+        copy_bulk(to, group + first * CODES_BYTES, count * CODES_BYTES, full, policy);
+        copy_bulk(to + g.slot_tiles * CODES_BYTES, group + work.n_tiles * CODES_BYTES + first * SCALES_BYTES,
+                  count * SCALES_BYTES, full, policy);
+    }
+    /* The first pieces. */
+    __device__ __forceinline__ void fill(row_place<MATRICES> &next, row_ring ring) {
 #pragma unroll 1
-    for (uint32_t i = 0, unit = 0; i < n_pieces; i++) {
-        barrier_wait(ring.empty + ring.slot * 8, ring.parity);
-        if (n_fetched < n_pieces) {
-            if (lead) fetch_piece(g, work, next, ring, policy);
-            n_fetched++;
+        for (; n_fetched < n_pieces && n_fetched < ring.n_slots; n_fetched++) {
+            fetch(next, ring);
             next.advance(g, work);
+            ring.advance();
         }
-        if (done.piece + 1 == work.n_pieces) {
-            if (done.matrix + 1 == MATRICES) store_group(g, done, sums, unit);
-            unit++;
-        }
-        done.advance(g, work);
-        ring.advance();
     }
-}
+    /* The others, as slots get free, and what is made of all of them. */
+    __device__ __forceinline__ void keep(row_place<MATRICES> next, row_place<MATRICES> done, row_ring ring,
+                                         const row_sum *sums) {
+        const row_sum *const end = sums + row_sums(g.n_slots), *sum = sums, *gate = sums;
+#pragma unroll 1
+        for (uint32_t i = 0; i < n_pieces; i++) {
+            const bool is_unit = done.piece + 1 == work.n_pieces, is_item = is_unit && done.matrix + 1 == MATRICES;
+            row_output output = {};
+            if (is_item) output = row_output::of(g, done);
+            kg_persistent::barrier_wait(ring.empty + ring.slot * 8, ring.parity);
+            if (n_fetched < n_pieces) {
+                fetch(next, ring);
+                n_fetched++;
+                next.advance(g, work);
+            }
+            if (is_item) output.store<MATRICES>(g, *gate, *sum);
+            if (is_unit) {
+                gate = sum;
+                if (++sum == end) sum = sums;
+            }
+            done.advance(g, work);
+            ring.advance();
+        }
+    }
+};
 
 static __device__ __forceinline__ uint4 read_shared_4(uint32_t from) {
     uint4 v;
@@ -223,7 +255,7 @@ struct own_x {
     __device__ __forceinline__ own_x(const row_params &g, const row_work &work, uint32_t x_at) {
         const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
         tile = kept(lane / 8 * GEMV_WARPS + warp);
-        from = kept(g.p.x + (size_t)(work.first_row / g.p.n_sharing) * g.p.n_cols + tile * TILE_COLS + lane % 8 * 8);
+        from = kept(g.p.x + (size_t)x_row(g, work.first_row) * g.p.n_cols + tile * TILE_COLS + lane % 8 * 8);
         to = kept(x_at + warp * SET_X_BYTES + lane / 8 * (TILE_COLS * 2) + lane % 8 / 4 * 64 + lane % 4 * 4);
     }
     __device__ __forceinline__ void stage_row(const row_work &work, const __half *row, uint32_t set,
@@ -250,65 +282,72 @@ struct own_x {
         stage_row(work, from, to, n_pieces);
 #pragma unroll 1
         for (uint32_t i = 1; i < n_rows; i++) {
-            const uint32_t further = (work.first_row + i) / g.p.n_sharing - work.first_row / g.p.n_sharing;
+            const uint32_t further = x_row(g, work.first_row + i) - x_row(g, work.first_row);
             stage_row(work, from + (size_t)further * g.p.n_cols, to + i * row_x_bytes(g.p.n_cols), n_pieces);
         }
         __syncwarp(); /* the warp's x is there */
     }
 };
 
-/* x of a part's set. Lane (g, t) has block g: what others have in its column of the right operand stays zero. */
-struct set_x {
-    uint32_t block[2 * SET_TILES][4];
+/* x of a part's set, for SUMS sums of its blocks' products, the first sum of the first blocks: operand i is for block i of each. */
+template <int SUMS> struct set_x {
+    static constexpr uint32_t OPERANDS = 2 * SET_TILES / SUMS;
+    uint32_t operand[OPERANDS][4];
 
-    __device__ __forceinline__ set_x() : block{} {
-    }
-    template <int COUNT> __device__ __forceinline__ void read(uint32_t x) {
-        const uint32_t lane = threadIdx.x % 32;
+    /* Lane (g, t) has block g: what others have in its column of an operand is zero. */
+    __device__ __forceinline__ void read(uint32_t x) {
+        const uint32_t lane = threadIdx.x % 32, own = lane / 4 % OPERANDS;
+        const uint4 v = read_shared_4(x + lane * 16);
 #pragma unroll
-        for (uint32_t i = 0; i < 2 * COUNT; i++)
-            asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %5, 0;\n@p ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];\n}"
-                         : "+r"(block[i][0]), "+r"(block[i][1]), "+r"(block[i][2]), "+r"(block[i][3])
-                         : "r"(x + lane * 16), "r"((uint32_t)(lane / 4 == i)));
+        for (uint32_t i = 0; i < OPERANDS; i++) {
+            operand[i][0] = i == own ? v.x : 0, operand[i][1] = i == own ? v.y : 0;
+            operand[i][2] = i == own ? v.z : 0, operand[i][3] = i == own ? v.w : 0;
+        }
     }
 };
 
 /* Of the warp's parts: low, high (of rows g and g + 8) += this lane's blocks (tile t's) of COUNT tiles times x. */
-template <int COUNT>
+template <int COUNT, int SUMS>
 static __device__ __forceinline__ void add_sets(float (&low)[WARP_PARTS], float (&high)[WARP_PARTS], uint32_t codes,
                                                 const uint32_t (&scales)[WARP_PARTS], uint32_t slot,
-                                                const set_x (&x)[WARP_PARTS]) {
-    float sum[WARP_PARTS][4] = {};
+                                                const set_x<SUMS> (&x)[WARP_PARTS]) {
+    constexpr int OPERANDS = set_x<SUMS>::OPERANDS, SUM_TILES = SET_TILES / SUMS;
+    float sum[WARP_PARTS][SUMS][4] = {};
     uint32_t e[WARP_PARTS];
 #pragma unroll
     for (int p = 0; p < WARP_PARTS; p++) e[p] = read_shared(scales[p] + slot);
 #pragma unroll
-    for (int u = 0; u < COUNT; u++) {
+    for (int i = 0; i < SET_TILES; i++) {
+        const int u = i % SUMS * SUM_TILES + i / SUMS; /* a sum's tile after another's */
+        if (u >= COUNT) continue;
         uint4 code[WARP_PARTS];
 #pragma unroll
         for (int p = 0; p < WARP_PARTS; p++)
             code[p] = read_shared_4(codes + slot + (u * GEMV_WARPS + p * ROW_WARPS) * CODES_BYTES);
 #pragma unroll
-        for (int half = 0; half < 2; half++)
+        for (int block = 2 * u; block < 2 * u + 2; block++)
 #pragma unroll
             for (int p = 0; p < WARP_PARTS; p++) {
                 const uint32_t words[4] = { code[p].x, code[p].y, code[p].z, code[p].w };
-                const uint32_t(&v)[4] = x[p].block[2 * u + half];
+                const uint32_t(&v)[4] = x[p].operand[block % OPERANDS];
+                float(&s)[4] = sum[p][block / OPERANDS];
                 uint32_t a[4], b[4];
-                place(words[2 * half], a);
-                place(words[2 * half + 1], b);
-                multiply(sum[p], a[0], b[0], a[1], b[1], v[0], v[1]);
-                multiply(sum[p], a[2], b[2], a[3], b[3], v[2], v[3]);
+                place(words[block % 2 * 2], a);
+                place(words[block % 2 * 2 + 1], b);
+                multiply(s, a[0], b[0], a[1], b[1], v[0], v[1]);
+                multiply(s, a[2], b[2], a[3], b[3], v[2], v[3]);
             }
     }
 #pragma unroll
     for (int p = 0; p < WARP_PARTS; p++) {
-        float scale[4];
+        float scale[4], own[4]; /* of columns 2 t and 2 t + 1 */
         float_scales(e[p], scale);
-        low[p] = fmaf(sum[p][0], scale[0], low[p]);
-        high[p] = fmaf(sum[p][2], scale[1], high[p]);
-        low[p] = fmaf(sum[p][1], scale[2], low[p]);
-        high[p] = fmaf(sum[p][3], scale[3], high[p]);
+#pragma unroll
+        for (int c = 0; c < 4; c++) own[c] = SUMS == 2 && threadIdx.x % 4 / 2 ? sum[p][SUMS - 1][c] : sum[p][0][c];
+        low[p] = fmaf(own[0], scale[0], low[p]);
+        high[p] = fmaf(own[2], scale[1], high[p]);
+        low[p] = fmaf(own[1], scale[2], low[p]);
+        high[p] = fmaf(own[3], scale[3], high[p]);
     }
 }
 
@@ -325,14 +364,15 @@ static __device__ __forceinline__ void multiply_units(const row_params &g, const
                    sum_at = kept(sums + (warp * GROUP_ROWS + lane % 2 * 8 + lane / 4) * (uint32_t)sizeof(float)),
                    n_sums = row_sums(g.n_slots), n_units = work.n_items * n_matrices;
     uint32_t scales_at[WARP_PARTS], last_scales_at[WARP_PARTS];
-    set_x x[WARP_PARTS];
+    constexpr int SUMS = !WHOLE || LAST > SET_TILES / 2 ? 2 : 1;
+    set_x<SUMS> x[WARP_PARTS];
     x_at += warp * SET_X_BYTES;
 #pragma unroll
     for (uint32_t p = 0; p < WARP_PARTS; p++) {
         const uint32_t tile = lane % 4 * GEMV_WARPS + warp + p * ROW_WARPS;
         scales_at[p] = scales + tile * SCALES_BYTES;
         last_scales_at[p] = kept(scales + (tile < in_last ? tile : 0u) * SCALES_BYTES);
-        if (WHOLE) x[p].read<LAST>(x_at + p * ROW_WARPS * SET_X_BYTES);
+        if (WHOLE) x[p].read(x_at + p * ROW_WARPS * SET_X_BYTES);
     }
     const auto leave = [&] {
         __syncwarp(); /* all lanes have read the slot, and written their sums */
@@ -346,16 +386,16 @@ static __device__ __forceinline__ void multiply_units(const row_params &g, const
         for (uint32_t piece = 0; !WHOLE && piece < n_full; piece++) {
 #pragma unroll
             for (uint32_t p = 0; p < WARP_PARTS; p++)
-                x[p].read<SET_TILES>(x_at + (piece * GEMV_WARPS + p * ROW_WARPS) * SET_X_BYTES);
+                x[p].read(x_at + (piece * GEMV_WARPS + p * ROW_WARPS) * SET_X_BYTES);
             barrier_wait(ring.full + ring.slot * 8, ring.parity);
-            add_sets<SET_TILES>(low, high, codes_at, scales_at, ring.slot * ring.slot_bytes, x);
+            add_sets<SET_TILES, SUMS>(low, high, codes_at, scales_at, ring.slot * ring.slot_bytes, x);
             leave();
         }
 #pragma unroll
         for (uint32_t p = 0; !WHOLE && p < WARP_PARTS; p++)
-            x[p].read<LAST>(x_at + (n_full * GEMV_WARPS + p * ROW_WARPS) * SET_X_BYTES);
+            x[p].read(x_at + (n_full * GEMV_WARPS + p * ROW_WARPS) * SET_X_BYTES);
         barrier_wait(ring.full + ring.slot * 8, ring.parity);
-        add_sets<LAST>(low, high, codes_at, last_scales_at, ring.slot * ring.slot_bytes, x);
+        add_sets<LAST, SUMS>(low, high, codes_at, last_scales_at, ring.slot * ring.slot_bytes, x);
         /* Lanes t and t ^ 1 give each other one row's sum, then t and t ^ 2: of t = 0 and 1 each has one. */
 #pragma unroll
         for (uint32_t p = 0; p < WARP_PARTS; p++) {
@@ -372,10 +412,13 @@ static __device__ __forceinline__ void multiply_units(const row_params &g, const
             left = work.n_groups * n_matrices, x_at += row_x_bytes(g.p.n_cols);
             if (WHOLE && unit + 1 < n_units)
 #pragma unroll
-                for (uint32_t p = 0; p < WARP_PARTS; p++) x[p].read<LAST>(x_at + p * ROW_WARPS * SET_X_BYTES);
+                for (uint32_t p = 0; p < WARP_PARTS; p++) x[p].read(x_at + p * ROW_WARPS * SET_X_BYTES);
         }
     }
 }
+
+/* All of a block meet here, once; the keeper does not wait for the others. */
+enum { ROW_BARRIER = 1 };
 
 template <int LAST, bool WHOLE, int MATRICES>
 __global__ void __launch_bounds__(ROW_THREADS, 2) gemv_row_kernel(const __grid_constant__ row_params g) {
@@ -386,27 +429,40 @@ __global__ void __launch_bounds__(ROW_THREADS, 2) gemv_row_kernel(const __grid_c
     const row_work work(g);
     const row_ring ring(g, barriers, row_memory);
     const uint32_t x_at = ring.data + g.n_slots * ring.slot_bytes, x_bytes = g.x_rows * row_x_bytes(g.p.n_cols);
-    const row_sum *sums = reinterpret_cast<const row_sum *>(reinterpret_cast<const unsigned char *>(row_memory) +
-                                                            g.n_slots * ring.slot_bytes + x_bytes);
-    if (threadIdx.x == ROW_WARPS * 32) {
-        for (uint32_t i = 0; i < g.n_slots; i++) {
-            barrier_init(ring.full + i * 8, 1);
-            barrier_init(ring.empty + i * 8, ROW_WARPS);
-        }
-        barrier_init_fence();
-    }
-    __syncthreads(); /* the barriers are there */
-    /* A launch that reads weights of these ids before it waits (ids_known) begins once they are there. */
-    if (MATRICES == 2 && ids_late) kg_dependency_wait();
-    kg_dependents_start();
     if (threadIdx.x / 32 == ROW_WARPS) {
-        if (ids_late) kg_dependency_wait();
-        keep<MATRICES>(g, work, sums, ring);
+        if (threadIdx.x % 32 == 0) {
+            for (uint32_t i = 0; i < g.n_slots; i++) {
+                barrier_init(ring.full + i * 8, 1);
+                barrier_init(ring.empty + i * 8, ROW_WARPS);
+            }
+            barrier_init_fence();
+        }
+        __syncwarp();
+        const row_sum *sums = reinterpret_cast<const row_sum *>(reinterpret_cast<const unsigned char *>(row_memory) +
+                                                                g.n_slots * ring.slot_bytes + x_bytes);
+        row_keeper<MATRICES> keeper(g, work);
+        if (ids_late) {
+            named_barrier_arrive(ROW_BARRIER, ROW_THREADS);
+            if (MATRICES == 1) kg_dependents_start();
+            kg_dependency_wait();
+            /* A launch that reads weights of these ids before it waits (ids_known) begins once they are there. */
+            if (MATRICES == 2) kg_dependents_start();
+        } else kg_dependents_start();
+        row_place<MATRICES> next(g, work);
+        const row_place<MATRICES> first = next;
+        keeper.fill(next, ring);
+        if (!ids_late) {
+            named_barrier_arrive(ROW_BARRIER, ROW_THREADS);
+            kg_dependency_wait(); /* whoever read y has done so */
+        }
+        keeper.keep(next, first, ring, sums);
         return;
     }
     const own_x x(g, work, x_at);
     const uint32_t n_rows = kept(work.n_rows());
-    kg_dependency_wait(); /* x is there */
+    named_barrier(ROW_BARRIER, ROW_THREADS);   /* the ring's barriers are there */
+    if (!ids_late) barrier_wait(ring.full, 0); /* most often its first piece too */
+    kg_dependency_wait();                      /* x is there */
     x.stage<WHOLE>(g, work, n_rows);
     multiply_units<LAST, WHOLE>(g, work, x_at + x_bytes, ring, x_at, MATRICES);
 }

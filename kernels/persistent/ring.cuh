@@ -116,6 +116,11 @@ __device__ __forceinline__ void named_barrier(int id, int n_threads) {
     asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(n_threads) : "memory");
 }
 
+/* The same for who need not wait: others may read what it wrote before. */
+__device__ __forceinline__ void named_barrier_arrive(int id, int n_threads) {
+    asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(n_threads) : "memory");
+}
+
 } // namespace kg_persistent
 
 #endif

@@ -24,7 +24,7 @@ static enum kg_status make_maps(tensor_params *t, const struct kg_mxfp4_product 
         return kg_tensor_map_make(map, &e, "linear: mxfp4", err);
     };
     const uint32_t n_groups = p->n_out / GROUP_ROWS;
-    enum kg_status status = view(&t->x, p->x, p->n_rows, p->n_cols, p->n_cols, S::SHARE_ROWS, ROW_BYTES);
+    enum kg_status status = view(&t->x, p->x, p->n_rows, p->n_cols, p->n_cols, S::X_ROWS, ROW_BYTES);
     if (!status)
         status =
             view(&t->codes, p->weight, n_groups, n_steps * CODES_BYTES / 2, group_bytes / 2, S::GROUPS, CODES_BYTES);
@@ -45,7 +45,7 @@ static enum kg_status launch_tensor(const struct kg_cuda_backend *cuda, const st
     if (n_split > S::MOST_SPLIT)
         return kg_fail(err, KG_ERR_INTERNAL, "mxfp4: columns in %u parts, of at most %d", n_split, S::MOST_SPLIT);
     tensor_params t = {};
-    t.p = *p, t.n_split = n_split;
+    t.p = *p, t.n_split = n_split, t.unit_shift = (uint32_t)S::unit_shift((int)n_split);
     t.n_across = ceil_div(p->n_out, S::M * S::SHARE);
     t.n_tiles = t.n_across * ceil_div(p->n_rows, S::N);
     const enum kg_status status = make_maps<S>(&t, p, err);

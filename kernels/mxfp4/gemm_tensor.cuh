@@ -4,9 +4,11 @@
  * A cluster is SHARE blocks of neighbouring outputs, times n_split that divide the columns. Each of the SHARE fetches its part
  * of a tile of x for all of them. In a block WAYS workers take tiles of columns in turn. Where columns are not divided,
  * clusters walk over tiles of the product, and copies run ahead into the next tile while sums of the last are stored. Else
- * each part of the columns has some rows to finish: the others send it their sums of them, which count at its barrier.
+ * each part of the columns has some rows to finish: the others send it their sums of them, which count at its barrier. Where
+ * there are two parts at most (HALVES) a block's own rows lie first in its memory, so that both blocks run the same code, and
+ * they share MIDDLE tiles in the middle of the columns: each takes them last, by its own rows only, while sums travel.
  *
- * Numerics: gemm.cuh; sums of parts are added in the parts' order. */
+ * Numerics: gemm.cuh; sums of parts are added in the parts' order, the middle last. */
 #ifndef KIGO_KERNELS_MXFP4_GEMM_TENSOR_CUH
 #define KIGO_KERNELS_MXFP4_GEMM_TENSOR_CUH
 
@@ -16,9 +18,9 @@ namespace kg_mxfp4 {
 
 struct tensor_params {
     struct kg_mxfp4_product p;
-    CUtensorMap x, codes, scales, y; /* boxes: SHARE_ROWS x 64 columns, GROUPS of a tile, BOX_ROWS x 64 outputs */
-    uint32_t n_split;
-    uint32_t n_across, n_tiles; /* of a cluster: side by side in outputs; all */
+    CUtensorMap x, codes, scales, y; /* boxes: X_ROWS x 64 columns, GROUPS of a tile, BOX_ROWS x 64 outputs */
+    uint32_t n_split, unit_shift;    /* 2^unit_shift units of rows are the same part's to finish */
+    uint32_t n_across, n_tiles;      /* of a cluster: side by side in outputs; all */
 };
 
 /* WORKERS: of each way. */
@@ -26,6 +28,8 @@ template <int WORKERS_, int WIDE_, int N_, int STAGES_, int SHARE_, int WAYS_, i
     static constexpr int WORKERS = WORKERS_, WIDE = WIDE_, N = N_, STAGES = STAGES_;
     static constexpr int SHARE = SHARE_, SHARE_ROWS = N / SHARE, WAYS = WAYS_, MOST_SPLIT = MOST_SPLIT_;
     static constexpr bool WALKS = WAYS == 1 && MOST_SPLIT == 1; /* over tiles */
+    static constexpr bool HALVES = WAYS == 1 && MOST_SPLIT == 2 && SHARE == 1;
+    static constexpr int X_ROWS = HALVES ? N / 2 : SHARE_ROWS, MIDDLE = 3;
     static constexpr int WAY_THREADS = WORKERS * 128, WORKER_THREADS = WAYS * WAY_THREADS,
                          THREADS = WORKER_THREADS + 128;
     static constexpr int FETCH_REGISTERS = 40, LAUNCH_REGISTERS = 65536 / THREADS / 8 * 8;
@@ -41,28 +45,35 @@ template <int WORKERS_, int WIDE_, int N_, int STAGES_, int SHARE_, int WAYS_, i
     static_assert(SHARE_ROWS % 8 == 0 && N % 16 == 0, "whole atoms of the swizzle, and units of rows");
     /* Parts of the columns finish units of 16 rows. A thread's sums of a unit are PIECES of 16 bytes, PIECE_BYTES apart. */
     static constexpr int UNITS = N / 16, PIECES = WIDE * 2, PIECE_BYTES = WAY_THREADS * 16;
-    static constexpr int units_of_block(int n_split) {
-        return (UNITS + n_split - 1) / n_split;
+    static constexpr int unit_shift(int n_split) {
+        int shift = 0;
+        while (n_split << shift < UNITS) shift++;
+        return shift;
     }
     static constexpr int exchange_bytes() {
         int most = 0;
         for (int n = 1; n <= MOST_SPLIT; n++) {
-            const int bytes = units_of_block(n) * (n * WAYS - 1) * PIECES * PIECE_BYTES;
+            const int units = 1 << unit_shift(n) < UNITS ? 1 << unit_shift(n) : UNITS,
+                      bytes = units * (n * WAYS - 1) * PIECES * PIECE_BYTES;
             most = bytes > most ? bytes : most;
         }
         return most;
     }
-    /* Results, on their way as halves: slabs of 64 outputs x N rows. They may lie where the ring was if nothing follows. */
-    static constexpr int BOX_ROWS = WALKS ? N : 16, SLAB_BYTES = N * ROW_BYTES,
+    /* Results, on their way as float16: slabs of 64 outputs x N rows. They may lie where the ring was if nothing follows,
+     * or, a warpgroup's, where the sums that it was sent were. */
+    static constexpr int UNIT_ROWS = HALVES ? N / 2 : 16, BOX_ROWS = WALKS ? N : UNIT_ROWS, SLAB_BYTES = N * ROW_BYTES,
                          SLABS_BYTES = WORKERS * WIDE * SLAB_BYTES;
-    static constexpr int SLABS = WALKS ? RING_BYTES : 0, EXCHANGE = WALKS ? RING_BYTES + SLABS_BYTES : RING_BYTES;
-    static_assert(WALKS || RING_BYTES >= SLABS_BYTES, "slabs lie in the ring");
+    static constexpr int SLABS = WALKS || HALVES ? RING_BYTES : 0,
+                         EXCHANGE = WALKS ? RING_BYTES + SLABS_BYTES : RING_BYTES;
+    static_assert(HALVES || WALKS || RING_BYTES >= SLABS_BYTES, "slabs lie in the ring");
+    static_assert(!HALVES || exchange_bytes() == SLABS_BYTES, "a warpgroup's slabs take what it was sent");
     static constexpr int BYTES = EXCHANGE + exchange_bytes() + 1024; /* to begin at 1024 */
 };
 
-/* Where a thread is: in its cluster (share of outputs, split of columns), its block (way) and its part's columns, in tiles. */
+/* Where a thread is: in its cluster (share of outputs, split of columns), its block (way) and its part's columns, in tiles;
+ * where those in the middle begin, and how many there are. */
 struct tensor_place {
-    uint32_t share, split, way, begin, end;
+    uint32_t share, split, way, begin, end, middle, n_middle;
 };
 
 /* A place in the ring, that goes STEP at a time. */
@@ -127,18 +138,22 @@ __device__ __forceinline__ void store_matrices_transposed(unsigned row, const un
 #endif
 }
 
-/* For each stage that one of two fetching threads fills: once it is empty, copy(stage, its barrier, tile, columns). */
+/* For each stage that one of two fetching threads fills: once it is empty, copy(stage, its barrier, tile, columns, whether of
+ * all rows). */
 template <typename S, typename Copy>
 static __device__ __forceinline__ void fill_ring(const tensor_params &t, const tensor_place &place, uint32_t cluster,
                                                  uint32_t n_clusters, unsigned ring, unsigned full, unsigned empty,
                                                  const Copy &copy) {
     ring_place<S::STAGES, 1> at = { 0, 1 };
+    const uint32_t n_steps = place.end - place.begin;
     for (uint32_t tile = cluster; tile < t.n_tiles; tile += n_clusters) {
         const uint32_t across = (tile % t.n_across * S::SHARE + place.share) * S::GROUPS,
                        row = tile / t.n_across * S::N + place.share * S::SHARE_ROWS;
-        for (uint32_t k = place.begin; k < place.end; k++) {
+        for (uint32_t i = 0; i < n_steps + place.n_middle; i++) {
+            const bool all_rows = !S::HALVES || i < n_steps;
+            const uint32_t k = all_rows ? place.begin + i : place.middle + i - n_steps;
             kg_hopper::barrier_wait(empty + 8 * at.stage, at.parity);
-            copy(ring + at.stage * S::STAGE_BYTES, full + 8 * at.stage, (int)across, (int)row, (int)k);
+            copy(ring + at.stage * S::STAGE_BYTES, full + 8 * at.stage, (int)across, (int)row, (int)k, all_rows);
             at.next();
         }
     }
@@ -150,7 +165,7 @@ static __device__ __forceinline__ void fetch_weights(const tensor_params &t, con
                                                      uint32_t cluster, uint32_t n_clusters, unsigned ring,
                                                      unsigned full, unsigned empty) {
     fill_ring<S>(t, place, cluster, n_clusters, ring, full, empty,
-                 [&](unsigned stage, unsigned barrier, int group, int, int k) {
+                 [&](unsigned stage, unsigned barrier, int group, int, int k, bool) {
                      kg_hopper::barrier_expect(barrier, S::COPIED_BYTES - S::CODES);
                      kg_hopper::copy_box(stage + S::CODES, &t.codes, barrier, k * (CODES_BYTES / 2), group, 0, 0);
                      kg_hopper::copy_box(stage + S::SCALES, &t.scales, barrier, k * (SCALES_BYTES / 2), group, 0, 0);
@@ -164,10 +179,14 @@ static __device__ __forceinline__ void fetch_x(const tensor_params &t, const ten
                    mine = place.share * S::SHARE_ROWS * ROW_BYTES;
     kg_dependency_wait(); /* x is there */
     fill_ring<S>(t, place, cluster, n_clusters, ring, full, empty,
-                 [&](unsigned stage, unsigned barrier, int, int row, int k) {
-                     kg_hopper::barrier_expect(barrier, S::CODES);
-                     if (S::SHARE > 1) copy_box_to_all(stage + mine, &t.x, barrier, k * TILE_COLS, row, mask);
-                     else kg_hopper::copy_box(stage, &t.x, barrier, k * TILE_COLS, row, 0, 0);
+                 [&](unsigned stage, unsigned barrier, int, int row, int k, bool all_rows) {
+                     const int x_row = S::HALVES ? row + (int)place.split * S::X_ROWS : row;
+                     kg_hopper::barrier_expect(barrier, all_rows ? S::CODES : S::X_ROWS * ROW_BYTES);
+                     if (S::SHARE > 1) copy_box_to_all(stage + mine, &t.x, barrier, k * TILE_COLS, x_row, mask);
+                     else kg_hopper::copy_box(stage, &t.x, barrier, k * TILE_COLS, x_row, 0, 0);
+                     if (S::HALVES && all_rows)
+                         kg_hopper::copy_box(stage + S::X_ROWS * ROW_BYTES, &t.x, barrier, k * TILE_COLS,
+                                             row + (int)(1 - place.split) * S::X_ROWS, 0, 0);
                  });
 }
 
@@ -202,10 +221,10 @@ template <typename S> __device__ __forceinline__ void take(lane_tile (&to)[S::WI
     }
 }
 
-/* A quarter of a tile: sum += the products of 16 columns, as soon as `a` is made of their codes; then all but the last three
- * quarters are done. */
-template <typename S, int K>
-__device__ __forceinline__ void multiply_quarter(worker_sums<S> &sum, unsigned (&a)[S::WIDE][4],
+/* A quarter of a tile: sum += the products of 16 columns and N rows, as soon as `a` is made of their codes; then all but the
+ * last three quarters are done. */
+template <typename S, int N, int K>
+__device__ __forceinline__ void multiply_quarter(float (&sum)[S::WIDE][N / 2], unsigned (&a)[S::WIDE][4],
                                                  const lane_tile (&tile)[S::WIDE], uint64_t x) {
 #pragma unroll
     for (int i = 0; i < S::WIDE; i++) scaled_operand<K>(tile[i], a[i]);
@@ -214,7 +233,7 @@ __device__ __forceinline__ void multiply_quarter(worker_sums<S> &sum, unsigned (
     kg_hopper::products_fence();
 #pragma unroll
     for (int i = 0; i < S::WIDE; i++)
-        kg_hopper::products<S::N>::template registers<false>(sum[i], a[i], x + (uint64_t)(K * 2), 1);
+        kg_hopper::products<N>::template registers<false>(sum[i], a[i], x + (uint64_t)(K * 2), 1);
     kg_hopper::products_commit();
     kg_hopper::products_wait<3>();
 }
@@ -225,15 +244,15 @@ __device__ __forceinline__ unsigned kept(unsigned address) {
     return address;
 }
 
-/* sum = the products of the way's n_tiles tiles of columns.
+/* sum = the products of the way's n_tiles tiles of columns and N rows, the first of the block.
  *
  * Warps are few and issue in order: an instruction more costs a clock, one that waits, or a branch, tens. So codes are in
  * registers a tile ahead, whether the tile after them has come is asked well before it matters, and stages are counted in
  * what is the same for all of a warp. */
-template <typename S>
-static __device__ __forceinline__ void work_boxes(worker_sums<S> &sum, uint32_t n_tiles, const tensor_place &place,
-                                                  ring_place<S::STAGES, S::WAYS> &at, unsigned ring, unsigned full,
-                                                  unsigned empty) {
+template <typename S, int N>
+static __device__ __forceinline__ void work_boxes(float (&sum)[S::WIDE][N / 2], uint32_t n_tiles,
+                                                  const tensor_place &place, ring_place<S::STAGES, S::WAYS> &at,
+                                                  unsigned ring, unsigned full, unsigned empty) {
     const uint32_t lane = threadIdx.x % 32;
     const uint32_t group = threadIdx.x / 128 % S::WORKERS * S::WIDE * 4 + threadIdx.x / 32 % 4;
     const unsigned codes = kept(ring + S::CODES + group * CODES_BYTES + lane * LANE_BYTES),
@@ -247,7 +266,7 @@ static __device__ __forceinline__ void work_boxes(worker_sums<S> &sum, uint32_t 
 #pragma unroll
     for (int i = 0; i < S::WIDE; i++)
 #pragma unroll
-        for (int k = 0; k < S::N / 2; k++) sum[i][k] = 0;
+        for (int k = 0; k < N / 2; k++) sum[i][k] = 0;
 #pragma unroll
     for (int i = 0; i < S::WIDE; i++) kg_hopper::pin(sum[i]);
     kg_hopper::products_fence();
@@ -281,20 +300,20 @@ static __device__ __forceinline__ void work_boxes(worker_sums<S> &sum, uint32_t 
         kg_hopper::barrier_wait_unless(has_come, full + 8 * stage_next, at.parity);
         load(stage_next);
         at.next();
-        multiply_quarter<S, 0>(sum, a[0], now, x);
+        multiply_quarter<S, N, 0>(sum, a[0], now, x);
         has_come = kg_hopper::barrier_test(full + 8 * at.stage, at.parity);
-        multiply_quarter<S, 1>(sum, a[1], now, x);
-        multiply_quarter<S, 2>(sum, a[2], now, x);
-        multiply_quarter<S, 3>(sum, a[3], now, x);
+        multiply_quarter<S, N, 1>(sum, a[1], now, x);
+        multiply_quarter<S, N, 2>(sum, a[2], now, x);
+        multiply_quarter<S, N, 3>(sum, a[3], now, x);
         release(arrives && tile > 0, stage_before); /* of the tile before this one no product is left */
         stage_before = stage, stage = stage_next;
     }
     const uint64_t x = x_next;
     take<S>(now, next);
-    multiply_quarter<S, 0>(sum, a[0], now, x);
-    multiply_quarter<S, 1>(sum, a[1], now, x);
-    multiply_quarter<S, 2>(sum, a[2], now, x);
-    multiply_quarter<S, 3>(sum, a[3], now, x);
+    multiply_quarter<S, N, 0>(sum, a[0], now, x);
+    multiply_quarter<S, N, 1>(sum, a[1], now, x);
+    multiply_quarter<S, N, 2>(sum, a[2], now, x);
+    multiply_quarter<S, N, 3>(sum, a[3], now, x);
     kg_hopper::products_wait<0>();
 #pragma unroll
     for (int i = 0; i < S::WIDE; i++) kg_hopper::pin(sum[i]);
@@ -302,38 +321,73 @@ static __device__ __forceinline__ void work_boxes(worker_sums<S> &sum, uint32_t 
     release(arrives, stage);
 }
 
-/* The block of n_split that finishes a unit of rows, and the first unit of a block. Of a block's units, ways take turns. */
-template <typename S> __device__ __forceinline__ uint32_t block_of(uint32_t unit, uint32_t n_split) {
-    return unit * n_split / S::UNITS;
-}
-template <typename S> __device__ __forceinline__ uint32_t first_unit(uint32_t block, uint32_t n_split) {
-    return (block * S::UNITS + n_split - 1) / n_split;
-}
+/* Whether a unit of rows is this worker's to finish: of a block's units, ways take turns. */
 template <typename S>
-__device__ __forceinline__ bool is_mine(uint32_t unit, const tensor_place &place, uint32_t n_split) {
-    return S::WALKS || (block_of<S>(unit, n_split) == place.split && unit % S::WAYS == place.way);
+__device__ __forceinline__ bool is_mine(uint32_t unit, const tensor_params &t, const tensor_place &place) {
+    if (S::WALKS) return true;
+    if (S::HALVES) return unit < S::UNITS / 2 || t.n_split == 1;
+    return unit >> t.unit_shift == place.split && unit % S::WAYS == place.way;
 }
 
 /* Bytes of sums that the other blocks send to a block. */
-template <typename S> __device__ __forceinline__ uint32_t sent_bytes(uint32_t block, uint32_t n_split) {
-    return (first_unit<S>(block + 1, n_split) - first_unit<S>(block, n_split)) * (n_split - 1) * S::WAYS * S::PIECES *
-           S::PIECE_BYTES;
+template <typename S> __device__ __forceinline__ uint32_t sent_bytes(uint32_t block, const tensor_params &t) {
+    const uint32_t first = min(block << t.unit_shift, (uint32_t)S::UNITS),
+                   end = min(block + 1 << t.unit_shift, (uint32_t)S::UNITS);
+    return (end - first) * (t.n_split - 1) * S::WAYS * S::PIECES * S::PIECE_BYTES;
+}
+
+/* HALVES: sends the last sums, of the rows that the other block finishes; adds those that it sent to the first, and then those
+ * of the middle: every row's are added in the same order. */
+template <typename S> __device__ __forceinline__ unsigned sent_at(unsigned buffer, int unit, int piece) {
+    return buffer + (threadIdx.x / 32 * (S::UNITS / 2 * S::PIECES) + unit * S::PIECES + piece) * 512 +
+           threadIdx.x % 32 * 16;
+}
+template <typename S>
+static __device__ __forceinline__ void send_half(const worker_sums<S> &sum, const tensor_place &place, unsigned buffer,
+                                                 unsigned barrier) {
+    const unsigned there = kg_hopper::peer_address(sent_at<S>(buffer, 0, 0), 1 - place.split),
+                   at = kg_hopper::peer_address(barrier, 1 - place.split),
+                   step = sent_at<S>(0, 0, 1) - sent_at<S>(0, 0, 0);
+#pragma unroll
+    for (int u = 0; u < S::UNITS / 2; u++)
+#pragma unroll
+        for (int i = 0; i < S::PIECES; i++) {
+            const float *s = &sum[i / 2][8 * (S::UNITS / 2 + u) + i % 2 * 4];
+            kg_hopper::send_peer(there + (u * S::PIECES + i) * step, make_float4(s[0], s[1], s[2], s[3]), at);
+        }
+}
+template <typename S>
+static __device__ __forceinline__ void add_half(worker_sums<S> &sum, const float (&middle)[S::WIDE][S::N / 4],
+                                                unsigned buffer, unsigned barrier) {
+    kg_hopper::barrier_wait(barrier, 0);
+#pragma unroll
+    for (int u = 0; u < S::UNITS / 2; u++)
+#pragma unroll
+        for (int i = 0; i < S::PIECES; i++) {
+            float *s = &sum[i / 2][8 * u + i % 2 * 4];
+            const float4 v = kg_hopper::load_shared_4(sent_at<S>(buffer, u, i));
+            s[0] += v.x, s[1] += v.y, s[2] += v.z, s[3] += v.w;
+        }
+#pragma unroll
+    for (int i = 0; i < S::WIDE; i++)
+#pragma unroll
+        for (int k = 0; k < S::N / 4; k++) sum[i][k] += middle[i][k];
 }
 
 /* Sends sums of the units that other parts finish, waits for theirs of this part's, and adds them to `sum` in order of parts. */
 template <typename S>
-static __device__ __forceinline__ void exchange(worker_sums<S> &sum, const tensor_place &place, uint32_t n_split,
+static __device__ __forceinline__ void exchange(worker_sums<S> &sum, const tensor_params &t, const tensor_place &place,
                                                 unsigned buffer, unsigned barrier) {
-    const uint32_t n_parts = n_split * S::WAYS, me = place.split * S::WAYS + place.way;
+    const uint32_t n_split = t.n_split, n_parts = n_split * S::WAYS, me = place.split * S::WAYS + place.way;
     const auto slot_at = [&](uint32_t unit, uint32_t from) {
-        const uint32_t block = block_of<S>(unit, n_split), to = block * S::WAYS + unit % S::WAYS;
-        const uint32_t slot = (unit - first_unit<S>(block, n_split)) * (n_parts - 1) + from - (uint32_t)(from > to);
+        const uint32_t block = unit >> t.unit_shift, to = block * S::WAYS + unit % S::WAYS;
+        const uint32_t slot = (unit - (block << t.unit_shift)) * (n_parts - 1) + from - (uint32_t)(from > to);
         return buffer + slot * (S::PIECES * S::PIECE_BYTES) + threadIdx.x % S::WAY_THREADS * 16;
     };
 #pragma unroll
     for (uint32_t u = 0; u < S::UNITS; u++) {
-        if (is_mine<S>(u, place, n_split)) continue;
-        const uint32_t block = block_of<S>(u, n_split), rank = block * S::SHARE + place.share;
+        if (is_mine<S>(u, t, place)) continue;
+        const uint32_t block = u >> t.unit_shift, rank = block * S::SHARE + place.share;
         const unsigned to = slot_at(u, me);
         unsigned there = to, at = barrier;
         if (n_split > 1) there = kg_hopper::peer_address(to, rank), at = kg_hopper::peer_address(barrier, rank);
@@ -349,7 +403,7 @@ static __device__ __forceinline__ void exchange(worker_sums<S> &sum, const tenso
     if (n_split > 1) kg_hopper::barrier_wait(barrier, 0);                 /* and the others' */
 #pragma unroll
     for (uint32_t u = 0; u < S::UNITS; u++) {
-        if (!is_mine<S>(u, place, n_split)) continue;
+        if (!is_mine<S>(u, t, place)) continue;
 #pragma unroll
         for (int i = 0; i < S::PIECES; i++) {
             float *s = &sum[i / 2][8 * u + i % 2 * 4];
@@ -368,7 +422,7 @@ static __device__ __forceinline__ void exchange(worker_sums<S> &sum, const tenso
     }
 }
 
-/* y of a worker's units: halves by way of shared memory, floats as they are (a warp's 8 lanes of a row are 32 bytes). */
+/* y of a worker's units: float16 by way of shared memory, floats as they are (a warp's 8 lanes of a row are 32 bytes). */
 template <typename S>
 static __device__ __forceinline__ void store_worker(const tensor_params &t, worker_sums<S> &sum,
                                                     const tensor_place &place, uint32_t group, uint32_t first,
@@ -377,12 +431,10 @@ static __device__ __forceinline__ void store_worker(const tensor_params &t, work
     const uint32_t slab0 = all % S::WORKERS * S::WIDE;
     const struct kg_mxfp4_product &p = t.p;
     if (p.y_is_f16) {
-        if (S::WALKS) {
-            if (threadIdx.x % 128 == 0) stores_read();
-            kg_hopper::named_barrier_sync(1 + (int)all, 128); /* the slabs may be written */
-        } else {
-            kg_hopper::named_barrier_sync(1, S::WORKER_THREADS); /* the ring is no longer read */
-        }
+        if (S::WALKS && threadIdx.x % 128 == 0) stores_read();
+        /* The slabs may be written: they are the warpgroup's own, or the ring is no longer read. */
+        if (S::WALKS || S::HALVES) kg_hopper::named_barrier_sync(1 + (int)all, 128);
+        else kg_hopper::named_barrier_sync(1, S::WORKER_THREADS);
     }
 #pragma unroll
     for (int i = 0; i < S::WIDE; i++) {
@@ -393,12 +445,12 @@ static __device__ __forceinline__ void store_worker(const tensor_params &t, work
         for (int h = 0; h < 2; h++)
             if (p.bias && here[h]) bias[h] = p.bias[o + 8 * h];
         const auto result = [&](int k) { return fmaf(sum[i][k], (float)(1 << SHIFT), bias[k / 2 % 2]); };
-        const uint32_t chunk = warp * 2 + lane / 8 % 2, r = lane / 16 * 8 + lane % 8;
-        const unsigned to = slabs + (slab0 + i) * S::SLAB_BYTES + r * ROW_BYTES + ((chunk ^ (r & 7)) << 4);
+        if (p.y_is_f16) {
+            const uint32_t chunk = warp * 2 + lane / 8 % 2, r = lane / 16 * 8 + lane % 8;
+            const unsigned to = slabs + (slab0 + i) * S::SLAB_BYTES + r * ROW_BYTES + ((chunk ^ (r & 7)) << 4);
 #pragma unroll
-        for (int u = 0; u < S::UNITS; u++) {
-            if (!is_mine<S>(u, place, t.n_split)) continue;
-            if (p.y_is_f16) {
+            for (int u = 0; u < S::UNITS; u++) {
+                if (!is_mine<S>(u, t, place)) continue;
                 unsigned m[4];
 #pragma unroll
                 for (int j = 0; j < 4; j++) {
@@ -406,14 +458,14 @@ static __device__ __forceinline__ void store_worker(const tensor_params &t, work
                     m[j] = *reinterpret_cast<const unsigned *>(&two);
                 }
                 store_matrices_transposed(to + u * 16 * ROW_BYTES, m);
-                continue;
             }
+            continue;
+        }
 #pragma unroll
-            for (int k = 8 * u; k < 8 * u + 8; k++) {
-                const uint32_t row = first + k / 4 * 8 + lane % 4 * 2 + k % 2;
-                if (row < p.n_rows && here[k / 2 % 2])
-                    static_cast<float *>(p.y)[(size_t)row * p.n_out + o + k / 2 % 2 * 8] = result(k);
-            }
+        for (int k = 0; k < S::N / 2; k++) {
+            const uint32_t row = first + k / 4 * 8 + lane % 4 * 2 + k % 2;
+            if (is_mine<S>(k / 8, t, place) && row < p.n_rows && here[k / 2 % 2])
+                static_cast<float *>(p.y)[(size_t)row * p.n_out + o + k / 2 % 2 * 8] = result(k);
         }
     }
     if (!p.y_is_f16) return;
@@ -424,7 +476,7 @@ static __device__ __forceinline__ void store_worker(const tensor_params &t, work
     for (int i = 0; i < S::WIDE; i++)
 #pragma unroll
         for (int row = 0; row < S::N; row += S::BOX_ROWS)
-            if (is_mine<S>(row / 16, place, t.n_split))
+            if (is_mine<S>(row / 16, t, place))
                 store_box(&t.y, slabs + (slab0 + i) * S::SLAB_BYTES + row * ROW_BYTES,
                           (int)(group * GROUP_ROWS + (slab0 + i) * 64), (int)first + row);
 }
@@ -437,16 +489,27 @@ static __device__ __forceinline__ void work_tiles(const tensor_params &t, const 
     worker_sums<S> sum;
     ring_place<S::STAGES, S::WAYS> at = { S::WAYS > 1 ? place.way : 0, 0 };
     const uint32_t n_steps = place.end - place.begin, mine = (n_steps + S::WAYS - 1 - place.way) / S::WAYS;
+    const unsigned sums = memory + S::EXCHANGE;
+    /* While the first tile is on its way, which waits for the launch before this one too. */
+    if (S::SHARE == 1 && S::MOST_SPLIT > 1 && t.n_split > 1)
+        kg_hopper::cluster_wait(); /* the others' barriers are there */
+    kg_dependency_wait();          /* whoever read y has done so */
     for (uint32_t tile = cluster; tile < t.n_tiles; tile += n_clusters) {
-        work_boxes<S>(sum, mine, place, at, memory, full, empty);
-        if (!S::WALKS) {
+        const uint32_t group = kept((tile % t.n_across * S::SHARE + place.share) * S::GROUPS),
+                       row = kept(tile / t.n_across * S::N);
+        work_boxes<S, S::N>(sum, mine, place, at, memory, full, empty);
+        if constexpr (S::HALVES) {
+            if (t.n_split > 1) {
+                float middle[S::WIDE][S::N / 4];
+                send_half<S>(sum, place, sums, sums_sent);
+                work_boxes<S, S::N / 2>(middle, place.n_middle > 0 ? S::MIDDLE : 0, place, at, memory, full, empty);
+                add_half<S>(sum, middle, sums, sums_sent);
+            }
+        } else if constexpr (!S::WALKS) {
             __syncwarp();
-            if (S::SHARE == 1 && t.n_split > 1) kg_hopper::cluster_wait(); /* the others' barriers are there */
-            exchange<S>(sum, place, t.n_split, memory + S::EXCHANGE, sums_sent);
+            exchange<S>(sum, t, place, sums, sums_sent);
         }
-        kg_dependency_wait(); /* whoever read y has done so */
-        store_worker<S>(t, sum, place, (tile % t.n_across * S::SHARE + place.share) * S::GROUPS,
-                        tile / t.n_across * S::N, memory + S::SLABS);
+        store_worker<S>(t, sum, place, group, row + (S::HALVES ? place.split * S::X_ROWS : 0), memory + S::SLABS);
         if (!S::WALKS) break;
     }
     if (threadIdx.x % 128 == 0) stores_done();
@@ -464,9 +527,15 @@ __global__ void __launch_bounds__(S::THREADS, 1) tensor_kernel(const __grid_cons
     /* From here on what is the same for all of a warp is known to be so: the loop then keeps it in uniform registers. */
     const uint32_t n_split = S::MOST_SPLIT > 1 ? t.n_split : 1, size = S::SHARE * n_split, rank = blockIdx.x % size;
     const uint32_t cluster = blockIdx.x / size, n_clusters = gridDim.x / size, n_steps = t.p.n_cols / TILE_COLS;
-    tensor_place place = { rank % S::SHARE, rank / S::SHARE, 0, 0, 0 };
+    tensor_place place = { rank % S::SHARE, rank / S::SHARE, 0, 0, 0, 0, 0 };
     if (S::WAYS > 1) place.way = __shfl_sync(0xFFFFFFFFu, threadIdx.x / S::WAY_THREADS, 0);
-    place.begin = n_steps * place.split / n_split, place.end = n_steps * (place.split + 1) / n_split;
+    if (S::HALVES) {
+        place.n_middle = n_split > 1 && n_steps > S::MIDDLE ? S::MIDDLE : 0;
+        place.middle = n_split > 1 ? (n_steps - place.n_middle) / 2 : n_steps;
+        place.begin = place.split ? place.middle + place.n_middle : 0, place.end = place.split ? n_steps : place.middle;
+    } else {
+        place.begin = n_steps * place.split / n_split, place.end = n_steps * (place.split + 1) / n_split;
+    }
     kg_dependents_start();
     if (threadIdx.x == 0) {
         for (int i = 0; i < S::STAGES; i++) {
@@ -474,7 +543,7 @@ __global__ void __launch_bounds__(S::THREADS, 1) tensor_kernel(const __grid_cons
             kg_hopper::barrier_init(empty + 8 * i, S::WAY_THREADS / 32 * S::SHARE);
         }
         kg_hopper::barrier_init(sums_sent, 1);
-        if (t.n_split > 1) kg_hopper::barrier_expect(sums_sent, sent_bytes<S>(place.split, t.n_split));
+        if (t.n_split > 1) kg_hopper::barrier_expect(sums_sent, sent_bytes<S>(place.split, t));
         kg_hopper::barrier_init_fence();
     }
     if (size > 1) kg_hopper::cluster_arrive_barriers();

@@ -25,9 +25,9 @@ static const struct way {
     { kg_mxfp4_gemm, kg_mxfp4_gemm_clusters, KG_MXFP4_GEMM_256x64, 8, true, 256, 64, 505, 5000, 1200 },
     { kg_mxfp4_gemm, kg_mxfp4_gemm_clusters, KG_MXFP4_GEMM_192x128, 8, true, 192, 128, 537, 5000, 1700 },
     { kg_mxfp4_gemm, kg_mxfp4_gemm_clusters, KG_MXFP4_GEMM_256x128, 8, true, 256, 128, 716, 6700, 5000 },
-    { kg_mxfp4_tensor, kg_mxfp4_tensor_clusters, KG_MXFP4_TENSOR_64x64, 4, false, 64, 64, 200, 2000, 1500 },
-    { kg_mxfp4_tensor, kg_mxfp4_tensor_clusters, KG_MXFP4_TENSOR_128x64, 4, false, 128, 64, 265, 2500, 1700 },
-    { kg_mxfp4_tensor, kg_mxfp4_tensor_clusters, KG_MXFP4_TENSOR_192x128, 2, false, 192, 128, 470, 2500, 1700 },
+    { kg_mxfp4_tensor, kg_mxfp4_tensor_clusters, KG_MXFP4_TENSOR_64x64, 4, false, 64, 64, 235, 1100, 500 },
+    { kg_mxfp4_tensor, kg_mxfp4_tensor_clusters, KG_MXFP4_TENSOR_128x64, 4, false, 128, 64, 270, 2000, 900 },
+    { kg_mxfp4_tensor, kg_mxfp4_tensor_clusters, KG_MXFP4_TENSOR_192x128, 2, false, 192, 128, 460, 2400, 1000 },
     { kg_mxfp4_tensor, kg_mxfp4_tensor_clusters, KG_MXFP4_TENSOR_128x128, 1, false, 128, 128, 340, 1700, 0 },
     { kg_mxfp4_tensor, kg_mxfp4_tensor_clusters, KG_MXFP4_TENSOR_128x256, 1, false, 256, 256, 640, 1500, 0 },
 };

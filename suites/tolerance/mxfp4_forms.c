@@ -235,6 +235,7 @@ const struct kg_mxfp4_form KG_MXFP4_FORMS[] = {
     { "mxfp4_gemm", "large", gemm, .rows = 17, .n_out = 1968, .n_in = 960, .bias = true },
     { "mxfp4_gemm", "large", gemm, .rows = 200, .n_out = 2192, .n_in = 896, .bias = true },
     { "mxfp4_gemm", "large", gemm, .rows = 400, .n_out = 2416, .n_in = 1792, .bias = true },
+    { "mxfp4_gemm", "large", gemm, .rows = 800, .n_out = 2992, .n_in = 384, .bias = true },
     { "mxfp4_gemm", "large", gemm, .rows = 1000, .n_out = 2032, .n_in = 128 },
     { "mxfp4_gemm", "large", gemm, .rows = 2040, .n_out = 2032, .n_in = 128, .bias = true },
 };

@@ -32,9 +32,9 @@ enum {
     PRODUCER = WARPS, /* warps */
     FINISHER,
     THREADS = (FINISHER + 1) * WARP,
-    TENSOR_BOUND = 1024, /* registers as for so many threads: the launches beside this one want some too */
-    LANE_CHUNKS = 4,     /* of a row, where a lane keeps them */
-    LANE_VECTORS = 2,    /* of a row that is normalised; with tensor cores one */
+    TENSOR_BOUND = 704, /* registers as for so many threads: the launches beside this one want some too */
+    LANE_CHUNKS = 4,    /* of a row, where a lane keeps them */
+    LANE_VECTORS = 2,   /* of a row that is normalised; with tensor cores one */
     MAX_IN = CONSUMERS * LANE_VECTORS * KG_VECTOR,
     MAX_TENSOR_IN = CONSUMERS * KG_VECTOR,
     TILE_COLS = 16, /* of a tensor core's product */
@@ -46,13 +46,14 @@ enum {
     SHARED_BYTES = 200 * 1024, /* the launches beside this one want some too */
 };
 
-enum { CONSUMER_BARRIER = 1, FINISH_BARRIER }; /* 0 is __syncthreads */
+enum { CONSUMER_BARRIER = 1, FINISH_BARRIER, START_BARRIER }; /* 0 is __syncthreads */
 
 struct matrix_params {
     struct kg_step_matrix m;
     uint32_t row_bytes, row_stride; /* in memory; in a slot, in bytes */
     uint32_t parts, tile_pairs, n_slots;
-    uint32_t row_at, partial_at; /* in shared memory, behind the ring: n, sums of warps */
+    uint32_t row_at, partial_at;      /* in shared memory, behind the ring: n, sums of warps */
+    uint32_t block_pairs, more_pairs; /* of a block, and the first so many blocks have one more */
 };
 
 /* Dims of pair i of a head. Those past n_rot are neighbours. */
@@ -275,40 +276,63 @@ static __device__ __forceinline__ uint32_t slot_of_turn(const matrix_params &p, 
     return slot;
 }
 
-/* sums += COUNT times 16 columns, a step apart, of the rows at w (shared) by x. */
-template <int COUNT>
-static __device__ __forceinline__ void multiply_columns(float (&sums)[2][4], unsigned w, const __half *x, unsigned mask,
-                                                        uint32_t k) {
-    unsigned a[COUNT][4], b[COUNT][2];
+/* A warp's columns: every WARPSth 16, TILE_STEP apart. */
+constexpr uint32_t TILE_STEP = WARPS * TILE_COLS, MOST_TILES = MAX_TENSOR_IN / TILE_STEP, TILES_AT_ONCE = 4;
+
+/* sums += COUNT of the warp's tiles, of which the first is FIRST, of the rows at w (shared) by x. */
+template <uint32_t FIRST, uint32_t COUNT>
+static __device__ __forceinline__ void multiply_columns(float (&sums)[2][4], unsigned w,
+                                                        const unsigned (&x)[MOST_TILES][2]) {
+    unsigned a[COUNT][4];
 #pragma unroll
-    for (int i = 0; i < COUNT; i++) {
-        const uint32_t at = k + i * WARPS * TILE_COLS;
-        kg_load_matrices_at(a[i], w + at * (unsigned)sizeof(__half));
-        b[i][0] = *reinterpret_cast<const unsigned *>(x + at) & mask;
-        b[i][1] = *reinterpret_cast<const unsigned *>(x + at + 8) & mask;
-    }
+    for (uint32_t i = 0; i < COUNT; i++)
+        kg_load_matrices_at(a[i], w + (FIRST + i) * TILE_STEP * (unsigned)sizeof(__half));
 #pragma unroll
-    for (int i = 0; i < COUNT; i++) kg_mma_16x8x16(sums[i % 2], a[i], b[i][0], b[i][1]);
+    for (uint32_t i = 0; i < COUNT; i++) kg_mma_16x8x16(sums[i % 2], a[i], x[FIRST + i][0], x[FIRST + i][1]);
 }
 
-/* By tensor cores: a warp has every WARPSth 16 columns of all rows. */
+/* The same of all the n_tiles that it has. */
+template <uint32_t FIRST = 0>
+static __device__ __forceinline__ void multiply_row(float (&sums)[2][4], unsigned w, const unsigned (&x)[MOST_TILES][2],
+                                                    uint32_t n_tiles) {
+    if constexpr (FIRST < MOST_TILES) {
+        if (FIRST + TILES_AT_ONCE <= n_tiles) {
+            multiply_columns<FIRST, TILES_AT_ONCE>(sums, w, x);
+            multiply_row<FIRST + TILES_AT_ONCE>(sums, w, x, n_tiles);
+        } else {
+            if (FIRST < n_tiles) multiply_columns<FIRST, 1>(sums, w, x);
+            if (FIRST + 1 < n_tiles) multiply_columns<FIRST + 1, 1>(sums, w, x);
+            if (FIRST + 2 < n_tiles) multiply_columns<FIRST + 2, 1>(sums, w, x);
+        }
+    }
+}
+
+/* By tensor cores: a warp has every WARPSth 16 columns of all rows, and keeps x of them. */
 static __device__ __forceinline__ void multiply_tiles(const matrix_params &p, const block_view &b) {
     const uint32_t warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, n = b.end - b.begin;
     const uint32_t row = lane % 16, col = lane / 16 * 8; /* that the lane addresses */
     const uint32_t part = lane / 4, n_parts = p.m.norm_weight ? 2 : 1;
-    const __half *x = reinterpret_cast<const __half *>(b.row) + min(part, n_parts - 1) * p.m.n_in + lane % 4 * 2;
-    const unsigned mask = part < n_parts ? 0xFFFFFFFFu : 0; /* other columns of x are zeros */
-    constexpr uint32_t AT_ONCE = 4, STEP = WARPS * TILE_COLS;
+    const uint32_t n_tiles = (p.m.n_in / TILE_COLS + WARPS - 1 - warp) / WARPS;
+    const __half *from =
+        reinterpret_cast<const __half *>(b.row) + min(part, n_parts - 1) * p.m.n_in + lane % 4 * 2 + warp * TILE_COLS;
+    unsigned x[MOST_TILES][2]; /* other columns of x are zeros */
+#pragma unroll
+    for (uint32_t i = 0; i < MOST_TILES; i++) {
+        const bool has = i < n_tiles && part < n_parts;
+        x[i][0] = has ? *reinterpret_cast<const unsigned *>(from + i * TILE_STEP) : 0;
+        x[i][1] = has ? *reinterpret_cast<const unsigned *>(from + i * TILE_STEP + 8) : 0;
+    }
+    const uint32_t own = min(row / 2, p.tile_pairs - 1);
+    uint32_t slot0 = 0, parity0 = 0; /* of the first pair; no more than the ring's slots are taken at once */
     for (uint32_t first = 0; first < n; first += p.tile_pairs) {
-        const uint32_t pair = min(first + min(row / 2, p.tile_pairs - 1), n - 1);
-        const uint32_t slot = slot_of_turn(p, b, pair);
+        const auto slot_of = [&](uint32_t i) { return slot0 + i < p.n_slots ? slot0 + i : slot0 + i - p.n_slots; };
+        const uint32_t slot = slot_of(first + own < n ? own : 0);
+        barrier_wait(kg_shared_address(&b.barriers.full[slot]), parity0 ^ (uint32_t)(slot < slot0));
         __syncwarp(); /* all lanes' pairs are there */
-        const unsigned w =
-            kg_shared_address(b.ring) + (slot * 2 + row % 2) * p.row_stride + col * (unsigned)sizeof(__half);
+        const unsigned w = kg_shared_address(b.ring) + (slot * 2 + row % 2) * p.row_stride +
+                           (col + warp * TILE_COLS) * (unsigned)sizeof(__half);
         float sums[2][4] = {}; /* two chains: an instruction need not wait for the one before it */
-        uint32_t k = warp * TILE_COLS;
-        for (; k + (AT_ONCE - 1) * STEP < p.m.n_in; k += AT_ONCE * STEP) multiply_columns<AT_ONCE>(sums, w, x, mask, k);
-        for (; k < p.m.n_in; k += STEP) multiply_columns<1>(sums, w, x, mask, k);
+        multiply_row(sums, w, x, n_tiles);
         float sum[4];
 #pragma unroll
         for (int i = 0; i < 4; i++) sum[i] = sums[0][i] + sums[1][i];
@@ -322,7 +346,9 @@ static __device__ __forceinline__ void multiply_tiles(const matrix_params &p, co
         }
         __syncwarp(); /* all lanes have read */
         if (lane < p.tile_pairs && first + lane < n)
-            barrier_arrive(kg_shared_address(&b.barriers.empty[(first + lane) % p.n_slots]));
+            barrier_arrive(kg_shared_address(&b.barriers.empty[slot_of(lane)]));
+        slot0 += p.tile_pairs;
+        if (slot0 >= p.n_slots) slot0 -= p.n_slots, parity0 ^= 1;
     }
 }
 
@@ -399,23 +425,26 @@ static __global__ void __launch_bounds__(TENSOR ? TENSOR_BOUND : THREADS, 1)
     __shared__ ring_barriers barriers;
     __shared__ float squares[WARPS];
     const uint32_t thread = threadIdx.x, warp = thread / WARP;
+    const uint32_t begin = blockIdx.x * p.block_pairs + min(blockIdx.x, p.more_pairs);
     const block_view b = { memory,
                            memory + p.row_at,
                            reinterpret_cast<float *>(memory + p.partial_at),
                            barriers,
-                           (uint32_t)((uint64_t)p.m.n_pairs * blockIdx.x / gridDim.x),
-                           (uint32_t)((uint64_t)p.m.n_pairs * (blockIdx.x + 1) / gridDim.x) };
-    if (thread < p.n_slots) {
-        barrier_init(kg_shared_address(&barriers.full[thread]), 1);
-        barrier_init(kg_shared_address(&barriers.empty[thread]), p.parts);
-        barrier_init_fence();
-    }
+                           begin,
+                           begin + p.block_pairs + (blockIdx.x < p.more_pairs) };
     kg_dependents_start();
-    __syncthreads(); /* barriers are there */
-    if (warp == PRODUCER) {
+    if (warp == PRODUCER) { /* it does not wait for the others */
+        for (uint32_t slot = thread % WARP; slot < p.n_slots; slot += WARP) {
+            barrier_init(kg_shared_address(&barriers.full[slot]), 1);
+            barrier_init(kg_shared_address(&barriers.empty[slot]), p.parts);
+        }
+        barrier_init_fence();
+        kg_persistent::named_barrier_arrive(START_BARRIER, THREADS);
+        __syncwarp(); /* the barriers are there */
         if (thread % WARP == 0) produce<F>(p, kg_shared_address(memory), barriers, b.begin, b.end);
         return;
     }
+    kg_persistent::named_barrier(START_BARRIER, THREADS); /* the barriers are there */
     if (warp == FINISHER) {
         finish_pairs<F>(p, b);
         return;
@@ -504,8 +533,16 @@ enum kg_status kg_step_multiply(const struct kg_cuda_backend *cuda, const struct
     if (groups_share_slots(plan, m->n_pairs)) /* it would read rows that are still on their way, now and then */
         return kg_fail(err, KG_ERR_INTERNAL, "decode step: groups of %u warps share %u slots", plan.parts,
                        plan.n_slots);
-    const matrix_params p = { *m,           plan.row_bytes, plan.row_stride, plan.parts, plan.tile_pairs,
-                              plan.n_slots, plan.row_at,    plan.partial_at };
+    const matrix_params p = { *m,
+                              plan.row_bytes,
+                              plan.row_stride,
+                              plan.parts,
+                              plan.tile_pairs,
+                              plan.n_slots,
+                              plan.row_at,
+                              plan.partial_at,
+                              m->n_pairs / plan.n_blocks,
+                              m->n_pairs % plan.n_blocks };
     if (plan.tensor) return launch<__half, true>(cuda, plan, p, err);
     return m->dtype == KG_DTYPE_F16 ? launch<__half, false>(cuda, plan, p, err)
                                     : launch<float, false>(cuda, plan, p, err);

@@ -1,11 +1,11 @@
 /* The cuda back end: device memory, one stream, the operations of kernels/ (the lock: cuda_backend.h). */
 #include "kernels/cuda_backend.h"
-#include "kernels/decode_step.h"
-#include "kernels/gemm.h"
+#include "kernels/decode/decode_step.h"
+#include "kernels/gemm/gemm.h"
 #include "kernels/measure.h"
 #include "kernels/mxfp4/mxfp4.h"
-#include "kernels/persistent/step.h"
-#include "kernels/sample.h"
+#include "kernels/decode/persistent/step.h"
+#include "kernels/ops/sample.h"
 #include <algorithm>
 #include <cinttypes>
 #include <cstdlib>

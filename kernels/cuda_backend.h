@@ -16,7 +16,7 @@
 #include <pthread.h>
 
 extern "C" {
-#include "engine/backend.h"
+#include "backend/backend.h"
 #include "engine/kv_cache.h"
 #include "engine/session.h"
 #include "model/weights.h"

@@ -1,32 +1,42 @@
 # CUDA sources are compiled by nvcc and linked as objects into libkigo.a; without CUDA a file of src/ says why not.
-cuda_sources = kernels/gpu.cu
-cuda_sources += kernels/backend_cuda.cu kernels/decode_step.cu kernels/step_walk.cu kernels/step_attention.cu \
-	kernels/step_matrix.cu kernels/step_router.cu kernels/gemm.cu kernels/linear.cu
-cuda_sources += kernels/persistent/step.cu kernels/persistent/program.cu
-cuda_sources += kernels/canary.cu kernels/timing.cu
-cuda_sources += kernels/add.cu kernels/attention.cu kernels/attention_decode.cu kernels/attention_prefill.cu \
-	kernels/embedding.cu kernels/experts_combine.cu kernels/experts_linear.cu kernels/gelu.cu kernels/kv_write.cu \
-	kernels/layernorm.cu kernels/rmsnorm.cu kernels/rope.cu kernels/router.cu kernels/softmax.cu kernels/swiglu.cu
-cuda_sources += kernels/mailbox.cu kernels/sample.cu kernels/sample_draw.cu
-cuda_sources += kernels/mxfp4/arrange.cu kernels/mxfp4/gemm.cu kernels/mxfp4/gemm_tensor.cu kernels/mxfp4/gemv.cu \
-	kernels/mxfp4/multiply.cu
-cuda_sources += kernels/sdpa/cluster.cu kernels/sdpa/dispatch.cu kernels/sdpa/hopper_call.cu kernels/sdpa/mma.cu \
-	kernels/sdpa/quantize.cu kernels/sdpa/scalar.cu kernels/sdpa/split.cu kernels/sdpa/tensor_map.cu \
-	kernels/sdpa/wgmma.cu kernels/sdpa/wgmma_64.cu
-EXTRA_DIST += $(cuda_sources) suites/harness/selftest/out_of_bounds.cu
-EXTRA_DIST += kernels/cuda_backend.h kernels/decode_step.h kernels/gemm.h kernels/measure.h kernels/sample.h kernels/step_parts.h \
-	kernels/step_walk.h
-EXTRA_DIST += kernels/attention.cuh kernels/dependent.cuh kernels/dequant.cuh kernels/elementwise.cuh kernels/gemv.cuh \
-	kernels/gemv_stream.cuh kernels/mma.cuh kernels/precision.cuh kernels/reduce.cuh kernels/rope_turn.cuh kernels/router.cuh \
-	kernels/softmax_state.cuh kernels/sample.cuh \
-	kernels/swiglu.cuh
-EXTRA_DIST += kernels/persistent/step.h kernels/persistent/program.h kernels/persistent/block.cuh kernels/persistent/ring.cuh \
-	kernels/persistent/exchange.cuh kernels/persistent/matrix.cuh kernels/persistent/attention.cuh
-EXTRA_DIST += kernels/mxfp4/mxfp4.h kernels/mxfp4/gemm.cuh kernels/mxfp4/gemm_tensor.cuh kernels/mxfp4/gemv.cuh kernels/mxfp4/tiles.cuh
-EXTRA_DIST += kernels/mxfp4/mxfp4.h kernels/mxfp4/gemm.cuh kernels/mxfp4/gemv.cuh kernels/mxfp4/gemv_row.cuh kernels/mxfp4/tiles.cuh
-EXTRA_DIST += kernels/sdpa/sdpa.h kernels/sdpa/hopper_call.h kernels/sdpa/tensor_map.h kernels/sdpa/e4m3.cuh \
-	kernels/sdpa/fragment.cuh kernels/sdpa/hopper.cuh kernels/sdpa/operands.cuh kernels/sdpa/partial.cuh \
-	kernels/sdpa/peer.cuh kernels/sdpa/products.cuh
+cuda_sources = \
+	kernels/backend_cuda.cu kernels/gpu.cu kernels/mailbox.cu kernels/timing.cu \
+	kernels/attention/attention.cu kernels/attention/decode.cu kernels/attention/prefill.cu \
+	kernels/attention/sdpa/cluster.cu kernels/attention/sdpa/dispatch.cu kernels/attention/sdpa/hopper_call.cu \
+	kernels/attention/sdpa/mma.cu kernels/attention/sdpa/quantize.cu kernels/attention/sdpa/scalar.cu \
+	kernels/attention/sdpa/split.cu kernels/attention/sdpa/tensor_map.cu kernels/attention/sdpa/wgmma.cu \
+	kernels/attention/sdpa/wgmma_64.cu \
+	kernels/decode/attention.cu kernels/decode/decode_step.cu kernels/decode/fused_step.cu kernels/decode/matrix.cu \
+	kernels/decode/router.cu \
+	kernels/decode/persistent/program.cu kernels/decode/persistent/step.cu \
+	kernels/gemm/gemm.cu \
+	kernels/mxfp4/gemm.cu kernels/mxfp4/gemm_tensor.cu kernels/mxfp4/gemv.cu kernels/mxfp4/multiply.cu \
+	kernels/mxfp4/repack.cu \
+	kernels/ops/add.cu kernels/ops/canary.cu kernels/ops/embedding.cu kernels/ops/experts_combine.cu \
+	kernels/ops/experts_linear.cu kernels/ops/gelu.cu kernels/ops/kv_write.cu kernels/ops/layernorm.cu \
+	kernels/ops/linear.cu kernels/ops/rmsnorm.cu kernels/ops/rope.cu kernels/ops/router.cu kernels/ops/sample.cu \
+	kernels/ops/sample_draw.cu kernels/ops/softmax.cu kernels/ops/swiglu.cu
+cuda_headers = \
+	kernels/cuda_backend.h kernels/measure.h \
+	kernels/attention/attention.cuh \
+	kernels/attention/sdpa/e4m3.cuh kernels/attention/sdpa/fragment.cuh kernels/attention/sdpa/hopper.cuh \
+	kernels/attention/sdpa/hopper_call.h kernels/attention/sdpa/operands.cuh kernels/attention/sdpa/partial.cuh \
+	kernels/attention/sdpa/peer.cuh kernels/attention/sdpa/products.cuh kernels/attention/sdpa/sdpa.h \
+	kernels/attention/sdpa/tensor_map.h \
+	kernels/block/dequant.cuh kernels/block/elementwise.cuh kernels/block/precision.cuh kernels/block/reduce.cuh \
+	kernels/block/rotation.cuh kernels/block/router.cuh kernels/block/sample.cuh kernels/block/softmax_state.cuh \
+	kernels/block/swiglu.cuh \
+	kernels/decode/decode_step.h kernels/decode/fused_step.h kernels/decode/launches.h \
+	kernels/decode/persistent/attention.cuh kernels/decode/persistent/block.cuh \
+	kernels/decode/persistent/exchange.cuh kernels/decode/persistent/matrix.cuh kernels/decode/persistent/program.h \
+	kernels/decode/persistent/ring.cuh kernels/decode/persistent/step.h \
+	kernels/gemm/gemm.h \
+	kernels/gemv/gemv.cuh kernels/gemv/stream.cuh \
+	kernels/mxfp4/gemm.cuh kernels/mxfp4/gemm_tensor.cuh kernels/mxfp4/gemv.cuh kernels/mxfp4/gemv_row.cuh \
+	kernels/mxfp4/mxfp4.h kernels/mxfp4/tiles.cuh \
+	kernels/ops/sample.h \
+	kernels/ptx/dependent.cuh kernels/ptx/mma.cuh
+EXTRA_DIST += $(cuda_sources) $(cuda_headers) suites/harness/selftest/out_of_bounds.cu
 if WITH_CUDA
 cuda_objects = $(cuda_sources:.cu=.cu.o)
 libkigo_a_LIBADD += $(cuda_objects)

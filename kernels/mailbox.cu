@@ -1,6 +1,6 @@
 /* Mailboxes: pinned host memory that the device writes and the host polls, so that an id costs neither a copy nor a
  * synchronisation. A kernel writes the result, makes it visible to the host, then writes its sequence number. */
-#include "kernels/sample.h"
+#include "kernels/ops/sample.h"
 #include <cstring>
 #include <sched.h>
 

@@ -12,11 +12,11 @@
 #ifndef KIGO_KERNELS_MXFP4_GEMM_CUH
 #define KIGO_KERNELS_MXFP4_GEMM_CUH
 
-#include "kernels/dependent.cuh"
-#include "kernels/mma.cuh"
+#include "kernels/ptx/dependent.cuh"
+#include "kernels/ptx/mma.cuh"
 #include "kernels/mxfp4/mxfp4.h"
 #include "kernels/mxfp4/tiles.cuh"
-#include "kernels/sdpa/products.cuh"
+#include "kernels/attention/sdpa/products.cuh"
 
 namespace kg_mxfp4 {
 

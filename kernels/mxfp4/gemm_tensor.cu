@@ -1,6 +1,6 @@
 /* Launches gemm_tensor.cuh. */
 #include "kernels/mxfp4/gemm_tensor.cuh"
-#include "kernels/sdpa/tensor_map.h"
+#include "kernels/attention/sdpa/tensor_map.h"
 #include <algorithm>
 
 namespace kg_mxfp4 {

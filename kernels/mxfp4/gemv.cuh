@@ -15,7 +15,7 @@
 #ifndef KIGO_KERNELS_MXFP4_GEMV_CUH
 #define KIGO_KERNELS_MXFP4_GEMV_CUH
 
-#include "kernels/dependent.cuh"
+#include "kernels/ptx/dependent.cuh"
 #include "kernels/mxfp4/mxfp4.h"
 #include "kernels/mxfp4/tiles.cuh"
 

@@ -17,8 +17,8 @@
 #define KIGO_KERNELS_MXFP4_GEMV_ROW_CUH
 
 #include "kernels/mxfp4/gemv.cuh"
-#include "kernels/persistent/ring.cuh"
-#include "kernels/swiglu.cuh"
+#include "kernels/decode/persistent/ring.cuh"
+#include "kernels/block/swiglu.cuh"
 
 namespace kg_mxfp4 {
 

@@ -1,7 +1,7 @@
 /* The cpu back end: host memory, weights where the file is mapped, the reference operations over a pool of threads. */
 #include "base/buffer.h"
 #include "base/threads.h"
-#include "engine/backend.h"
+#include "backend/backend.h"
 #include "measure/device.h"
 #include "ops/canary.h"
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* Stands where the CUDA back end would in a build without CUDA: every attempt to open it is refused. */
-#include "engine/backend.h"
+#include "backend/backend.h"
 
 static enum kg_status refuse(const struct kg_backend_ops *ops, int n_threads, struct kg_backend **backend,
                              struct kg_error *err) {

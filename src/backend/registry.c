@@ -1,4 +1,4 @@
-#include "engine/backend.h"
+#include "backend/backend.h"
 #include <string.h>
 
 /* In the order `auto` tries them; the last always opens. */

@@ -1,7 +1,7 @@
 #include "cli/check_report.h"
 #include "base/buffer.h"
 #include "base/json_put.h"
-#include "suites/harness/failure_name.h"
+#include "run/failure_name.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

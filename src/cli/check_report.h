@@ -3,7 +3,7 @@
 #ifndef KIGO_CLI_CHECK_REPORT_H
 #define KIGO_CLI_CHECK_REPORT_H
 
-#include "suites/harness/runner.h"
+#include "run/runner.h"
 
 enum kg_check_format { KG_CHECK_TEXT, KG_CHECK_QUIET, KG_CHECK_TAP, KG_CHECK_JSON };
 

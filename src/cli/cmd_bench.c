@@ -10,8 +10,8 @@
 #include "cli/suite_run.h"
 #include "cli/trust.h"
 #include "engine/op_workspace.h"
-#include "suites/harness/case_key.h"
-#include "suites/harness/failure_name.h"
+#include "run/case_key.h"
+#include "run/failure_name.h"
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "base/size.h"
 #include "cli/commands.h"
 #include "cli/long_write.h"
-#include "model/convert_model.h"
+#include "convert/model.h"
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>

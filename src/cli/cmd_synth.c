@@ -6,7 +6,7 @@
 #include "base/size.h"
 #include "cli/commands.h"
 #include "cli/long_write.h"
-#include "model/synth.h"
+#include "convert/synth.h"
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #define KIGO_CLI_INSPECT_H
 
 #include "base/buffer.h"
-#include "model/gguf.h"
+#include "format/gguf.h"
 #include <stdbool.h>
 
 struct kg_inspect_parts {

@@ -1,66 +1,66 @@
-kigo_SOURCES = \
-	src/cli/call.c \
-	src/cli/commands.h \
-	src/cli/main.c
-kigo_SOURCES += src/cli/cmd_devices.c
-kigo_SOURCES += src/cli/cmd_convert.c
-kigo_SOURCES += src/cli/cmd_tokenize.c
+kigo_CPPFLAGS = $(AM_CPPFLAGS) -DKG_SOURCE_DIR='"$(abs_top_srcdir)"'
 kigo_LDADD = libkigo.a $(kigo_libs)
-kigo_SOURCES += \
-	src/cli/cmd_inspect.c \
-	src/cli/inspect.h \
-	src/cli/inspect_json.c src/cli/inspect_model.c \
-	src/cli/inspect_text.c
-kigo_SOURCES += \
-	src/cli/cmd_generate.c \
-	src/cli/cmd_logits.c \
-	src/cli/engine.c src/cli/engine.h \
-	src/cli/generate.h \
-	src/cli/generate_json.c
-kigo_SOURCES += \
-	src/cli/check_report.c src/cli/check_report.h \
+kigo_SOURCES = \
 	src/cli/bench_report.c src/cli/bench_report.h \
+	src/cli/bundles.c src/cli/bundles.h \
+	src/cli/call.c \
+	src/cli/check_report.c src/cli/check_report.h \
+	src/cli/cmd_annotate.c \
 	src/cli/cmd_bench.c \
 	src/cli/cmd_check.c \
-	src/cli/suite_run.c src/cli/suite_run.h
-kigo_SOURCES += src/cli/bundles.h \
-	src/cli/bundles.c \
+	src/cli/cmd_confirm.c \
+	src/cli/cmd_convert.c \
+	src/cli/cmd_devices.c \
+	src/cli/cmd_diff.c \
+	src/cli/cmd_export.c \
+	src/cli/cmd_generate.c \
+	src/cli/cmd_history.c \
+	src/cli/cmd_import.c \
+	src/cli/cmd_inspect.c \
 	src/cli/cmd_list.c \
+	src/cli/cmd_logits.c \
+	src/cli/cmd_op.c \
+	src/cli/cmd_prune.c \
 	src/cli/cmd_query.c \
 	src/cli/cmd_recover.c \
-	src/cli/cmd_report.c \
-	src/cli/cmd_reindex.c \
-	src/cli/cmd_show.c src/cli/show_markdown.c src/cli/show_markdown.h \
-	src/cli/cmd_verify.c \
-	src/cli/rows.c src/cli/rows.h \
-	src/cli/table.c
-kigo_SOURCES += \
-	src/cli/cmd_annotate.c \
-	src/cli/cmd_confirm.c \
-	src/cli/cmd_selfcheck.c \
-	src/cli/fresh_runs.c src/cli/fresh_runs.h \
-	src/cli/cmd_diff.c \
-	src/cli/cmd_history.c \
-	src/cli/cmd_steps.c \
-	src/cli/filter.c src/cli/filter.h \
 	src/cli/cmd_regress.c \
-	src/cli/regress_call.c src/cli/regress_call.h \
-	src/cli/regress_report.c
-kigo_SOURCES += src/cli/cmd_synth.c src/cli/long_write.c src/cli/long_write.h
-kigo_SOURCES += \
-	src/cli/cmd_op.c \
-	src/cli/op_call.h \
-	src/cli/op_inputs.c \
-	src/cli/op_params.c \
-	src/cli/op_attention.c src/cli/op_experts.c src/cli/op_run.c src/cli/op_sdpa.c \
-	src/cli/op_spec.h \
-	src/cli/op_specs.c
-kigo_SOURCES += \
-	src/cli/cmd_export.c \
-	src/cli/cmd_import.c \
-	src/cli/cmd_prune.c \
+	src/cli/cmd_reindex.c \
+	src/cli/cmd_report.c \
 	src/cli/cmd_rerun.c \
+	src/cli/cmd_selfcheck.c \
+	src/cli/cmd_show.c \
 	src/cli/cmd_sign.c \
 	src/cli/cmd_signoff.c \
+	src/cli/cmd_steps.c \
+	src/cli/cmd_synth.c \
+	src/cli/cmd_tokenize.c \
+	src/cli/cmd_verify.c \
+	src/cli/commands.h \
+	src/cli/engine.c src/cli/engine.h \
+	src/cli/filter.c src/cli/filter.h \
+	src/cli/fresh_runs.c src/cli/fresh_runs.h \
+	src/cli/generate.h \
+	src/cli/generate_json.c \
+	src/cli/inspect.h \
+	src/cli/inspect_json.c \
+	src/cli/inspect_model.c \
+	src/cli/inspect_text.c \
+	src/cli/long_write.c src/cli/long_write.h \
+	src/cli/main.c \
+	src/cli/op_attention.c \
+	src/cli/op_call.h \
+	src/cli/op_experts.c \
+	src/cli/op_inputs.c \
+	src/cli/op_params.c \
+	src/cli/op_run.c \
+	src/cli/op_sdpa.c \
+	src/cli/op_spec.h \
+	src/cli/op_specs.c \
 	src/cli/rebuild.c src/cli/rebuild.h \
+	src/cli/regress_call.c src/cli/regress_call.h \
+	src/cli/regress_report.c \
+	src/cli/rows.c src/cli/rows.h \
+	src/cli/show_markdown.c src/cli/show_markdown.h \
+	src/cli/suite_run.c src/cli/suite_run.h \
+	src/cli/table.c \
 	src/cli/trust.c src/cli/trust.h

@@ -7,8 +7,8 @@
 #define KIGO_CLI_OP_SPEC_H
 
 #include "engine/op_workspace.h"
-#include "model/safetensors.h"
-#include "model/safetensors_write.h"
+#include "format/safetensors.h"
+#include "format/safetensors_write.h"
 
 enum {
     KG_OP_MAX_TENSORS = 8,

@@ -3,7 +3,7 @@
 #define KIGO_CLI_SUITE_RUN_H
 
 #include "base/options.h"
-#include "suites/harness/runner.h"
+#include "run/runner.h"
 #include <jansson.h>
 
 /* Rows of struct kg_option that both have, so that they read and mean the same. */

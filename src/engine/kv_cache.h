@@ -4,7 +4,7 @@
 #ifndef KIGO_ENGINE_KV_CACHE_H
 #define KIGO_ENGINE_KV_CACHE_H
 
-#include "engine/backend.h"
+#include "backend/backend.h"
 #include <kigo/model.h>
 
 struct kg_kv_cache {

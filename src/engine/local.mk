@@ -1,12 +1,13 @@
 libkigo_a_SOURCES += \
 	src/include/kigo/engine.h \
-	src/engine/backend.h \
-	src/engine/finite.h src/engine/attention_block.c src/engine/ffn_block.c src/engine/forward.c src/engine/pass.c src/engine/pass.h \
+	src/engine/attention_block.c \
+	src/engine/ffn_block.c \
+	src/engine/forward.c \
 	src/engine/generate.c \
 	src/engine/kv_cache.c src/engine/kv_cache.h \
 	src/engine/op_workspace.c src/engine/op_workspace.h \
+	src/engine/pass.c src/engine/pass.h \
 	src/engine/pipeline.c src/engine/pipeline.h \
-	src/engine/precision.c \
 	src/engine/prompt.c src/engine/prompt.h \
 	src/engine/sampler.c src/engine/sampler.h \
 	src/engine/session.c src/engine/session.h

@@ -3,7 +3,7 @@
 #ifndef KIGO_ENGINE_OP_WORKSPACE_H
 #define KIGO_ENGINE_OP_WORKSPACE_H
 
-#include "engine/backend.h"
+#include "backend/backend.h"
 
 struct kg_op_extent {
     enum kg_precision activations, kv;

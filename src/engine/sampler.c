@@ -4,7 +4,7 @@
 #include "base/buffer.h"
 #include "base/clones.h"
 #include "base/rng.h"
-#include "engine/finite.h"
+#include "base/finite.h"
 #include "ops/sample.h"
 #include <math.h>
 #include <stdlib.h>

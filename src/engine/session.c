@@ -1,5 +1,5 @@
 #include "engine/session.h"
-#include "engine/finite.h"
+#include "base/finite.h"
 #include "base/buffer.h"
 #include "base/size.h"
 #include <math.h>

@@ -2,7 +2,7 @@
 #ifndef KIGO_ENGINE_SESSION_H
 #define KIGO_ENGINE_SESSION_H
 
-#include "engine/backend.h"
+#include "backend/backend.h"
 #include "engine/kv_cache.h"
 #include "model/weights.h"
 #include <kigo/engine.h>

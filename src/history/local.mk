@@ -1,31 +1,32 @@
 libkigo_a_SOURCES += \
 	src/include/kigo/history.h \
 	src/history/ancestry.c src/history/ancestry.h \
-	src/history/figure_kind.c src/history/figure_kind.h \
-	src/history/run.c src/history/run.h \
-	src/history/step_search.c src/history/step_search.h \
-	src/history/confirm.c src/history/confirm.h \
-	src/history/selfcheck.c src/history/selfcheck.h \
-	src/history/screen.c src/history/screen.h \
-	src/history/drift.c src/history/drift.h \
-	src/history/regress.c src/history/regress.h \
-	src/history/regress_baseline.c src/history/regress_parts.h \
-	src/history/regress_exact.c \
-	src/history/regress_noisy.c \
 	src/history/annotation.c src/history/annotation.h \
 	src/history/annotation_sync.c \
 	src/history/comparison_key.c src/history/comparison_key.h \
-	src/history/folder_records.c \
+	src/history/confirm.c src/history/confirm.h \
+	src/history/drift.c src/history/drift.h \
+	src/history/figure_kind.c src/history/figure_kind.h \
 	src/history/folder.c src/history/folder.h \
+	src/history/folder_records.c \
 	src/history/id_cache.c src/history/id_cache.h \
 	src/history/insert.c \
 	src/history/internal.h \
 	src/history/metrics.c \
 	src/history/open.c \
+	src/history/prune.c src/history/prune.h \
 	src/history/query.c \
 	src/history/reader.c \
+	src/history/regress.c src/history/regress.h \
+	src/history/regress_baseline.c \
+	src/history/regress_exact.c \
+	src/history/regress_noisy.c \
+	src/history/regress_parts.h \
+	src/history/reproduce.c src/history/reproduce.h \
 	src/history/row.c src/history/row.h \
+	src/history/run.c src/history/run.h \
 	src/history/schema.c \
+	src/history/screen.c src/history/screen.h \
+	src/history/selfcheck.c src/history/selfcheck.h \
+	src/history/step_search.c src/history/step_search.h \
 	src/history/sync.c
-libkigo_a_SOURCES += src/history/prune.c src/history/prune.h
-libkigo_a_SOURCES += src/history/reproduce.c src/history/reproduce.h

@@ -1,6 +1,6 @@
 #include "measure/device.h"
 #include "base/clock.h"
-#include "engine/backend.h"
+#include "backend/backend.h"
 
 const char *kg_timing_kind_name(enum kg_timing_kind kind) {
     static const char *const NAMES[] = {

@@ -2,7 +2,7 @@
 #ifndef KIGO_MODEL_ARCH_KEYS_H
 #define KIGO_MODEL_ARCH_KEYS_H
 
-#include "model/gguf.h"
+#include "format/gguf.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #ifndef KIGO_MODEL_CONFIG_H
 #define KIGO_MODEL_CONFIG_H
 
-#include "model/gguf.h"
+#include "format/gguf.h"
 #include <kigo/model.h>
 
 /* Sets of architectures, for tables. */

@@ -2,9 +2,9 @@
 #ifndef KIGO_MODEL_WEIGHTS_H
 #define KIGO_MODEL_WEIGHTS_H
 
-#include "engine/backend.h"
+#include "backend/backend.h"
 #include "model/config.h"
-#include "model/gguf.h"
+#include "format/gguf.h"
 #include "ops/weight.h"
 #include <kigo/model.h>
 

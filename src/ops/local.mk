@@ -17,8 +17,9 @@ libkigo_a_SOURCES += \
 	src/ops/rmsnorm.c src/ops/rmsnorm.h \
 	src/ops/rope.c src/ops/rope.h \
 	src/ops/router.c src/ops/router.h \
+	src/ops/sample.c src/ops/sample.h \
+	src/ops/sample_weight.h \
 	src/ops/sdpa.c src/ops/sdpa.h \
 	src/ops/softmax.c src/ops/softmax.h \
-	src/ops/sample.c src/ops/sample.h src/ops/sample_weight.h \
 	src/ops/swiglu.c src/ops/swiglu.h \
 	src/ops/weight.h

@@ -1,7 +1,7 @@
 #include "ops/sample.h"
 #include "base/buffer.h"
 #include "base/clones.h"
-#include "engine/finite.h"
+#include "base/finite.h"
 #include "ops/check.h"
 #include "ops/sample_weight.h"
 #include <math.h>

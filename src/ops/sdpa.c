@@ -1,6 +1,6 @@
 #include "ops/sdpa.h"
 #include "base/size.h"
-#include "model/dtype.h"
+#include "format/dtype.h"
 #include "ops/check.h"
 #include "ops/online_softmax.h"
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 #ifndef KIGO_OPS_WEIGHT_H
 #define KIGO_OPS_WEIGHT_H
 
-#include "model/dtype.h"
+#include "format/dtype.h"
 #include <stddef.h>
 #include <stdint.h>
 

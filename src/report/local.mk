@@ -6,7 +6,8 @@ libkigo_a_SOURCES += \
 	src/report/history_page.c \
 	src/report/margins.c \
 	src/report/memory.c \
-	src/report/page.c src/report/page.h src/report/page_style.h \
+	src/report/page.c src/report/page.h \
+	src/report/page_style.h \
 	src/report/page_text.c \
 	src/report/past.c src/report/past.h \
 	src/report/plot.c src/report/plot.h \

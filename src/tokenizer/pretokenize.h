@@ -2,7 +2,7 @@
 #ifndef KIGO_TOKENIZER_PRETOKENIZE_H
 #define KIGO_TOKENIZER_PRETOKENIZE_H
 
-#include "model/gguf.h"
+#include "format/gguf.h"
 #include <kigo/status.h>
 #include <stdbool.h>
 #include <stddef.h>

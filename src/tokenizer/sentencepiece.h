@@ -10,7 +10,7 @@
 #ifndef KIGO_TOKENIZER_SENTENCEPIECE_H
 #define KIGO_TOKENIZER_SENTENCEPIECE_H
 
-#include "model/gguf.h"
+#include "format/gguf.h"
 #include "tokenizer/tokenizer.h"
 
 /* Fills bpe and the sentencepiece fields of a tokenizer whose tokens are loaded. KG_ERR_FORMAT names what is missing or

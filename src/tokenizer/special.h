@@ -4,7 +4,7 @@
 #ifndef KIGO_TOKENIZER_SPECIAL_H
 #define KIGO_TOKENIZER_SPECIAL_H
 
-#include "model/gguf.h"
+#include "format/gguf.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 #ifndef KIGO_TOKENIZER_TEXT_MAP_H
 #define KIGO_TOKENIZER_TEXT_MAP_H
 
-#include "model/gguf.h"
+#include "format/gguf.h"
 #include <stddef.h>
 #include <stdint.h>
 

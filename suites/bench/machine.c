@@ -3,7 +3,7 @@
 #include "base/rng.h"
 #include "base/size.h"
 #include "engine/op_workspace.h"
-#include "model/dtype.h"
+#include "format/dtype.h"
 #include "suites/bench/counters.h"
 #include "suites/harness/must.h"
 #include <check.h>

@@ -3,7 +3,7 @@
 #ifndef KIGO_SUITES_BENCH_MACHINE_H
 #define KIGO_SUITES_BENCH_MACHINE_H
 
-#include "engine/backend.h"
+#include "backend/backend.h"
 #include "measure/device.h"
 #include "measure/roofline.h"
 #include "measure/throttle.h"

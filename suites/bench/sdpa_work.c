@@ -1,7 +1,7 @@
 #include "suites/bench/sdpa_work.h"
 #include "base/rng.h"
 #include "base/size.h"
-#include "engine/backend.h"
+#include "backend/backend.h"
 #include "suites/tolerance/float64_loops.h"
 #include <math.h>
 

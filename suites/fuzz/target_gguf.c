@@ -1,6 +1,6 @@
 #include "suites/fuzz/targets.h"
 #include "cli/inspect.h"
-#include "model/gguf.h"
+#include "format/gguf.h"
 #include <stdlib.h>
 #include <string.h>
 

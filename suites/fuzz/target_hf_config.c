@@ -1,5 +1,5 @@
 #include "suites/fuzz/targets.h"
-#include "model/hf_config.h"
+#include "convert/hf_config.h"
 #include <inttypes.h>
 #include <math.h>
 

@@ -1,5 +1,5 @@
 #include "suites/fuzz/targets.h"
-#include "model/safetensors.h"
+#include "format/safetensors.h"
 #include <stdlib.h>
 
 enum { MAX_READ_ELEMS = 1 << 16 };

@@ -2,7 +2,7 @@
 #include "base/buffer.h"
 #include "base/size.h"
 #include "base/utf8.h"
-#include "model/gguf.h"
+#include "format/gguf.h"
 #include "tokenizer/normalize.h"
 #include "tokenizer/special.h"
 #include "tokenizer/tokenizer.h"

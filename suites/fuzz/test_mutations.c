@@ -3,7 +3,7 @@
 #include "base/size.h"
 #include "base/utf8.h"
 #include "bundle/archive.h"
-#include "model/gguf.h"
+#include "format/gguf.h"
 #include "suites/fuzz/mutate.h"
 #include "suites/fuzz/targets.h"
 #include "suites/harness/case.h"

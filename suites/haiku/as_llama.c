@@ -1,6 +1,6 @@
 #include "suites/haiku/as_llama.h"
 #include "base/buffer.h"
-#include "model/gguf.h"
+#include "format/gguf.h"
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* What the judge finds out about a model by itself, from its file. */
 #include "suites/haiku/evidence.h"
 #include "suites/harness/case.h"
-#include "model/gguf.h"
+#include "format/gguf.h"
 #include <string.h>
 
 static const struct kg_tolerance GOLDEN_F32 = {

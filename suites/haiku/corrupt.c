@@ -3,7 +3,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/rng.h"
-#include "model/gguf.h"
+#include "format/gguf.h"
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>

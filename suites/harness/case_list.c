@@ -1,6 +1,6 @@
 #include "suites/harness/case_list.h"
 #include "base/buffer.h"
-#include "suites/harness/case_key.h"
+#include "run/case_key.h"
 #include <stdlib.h>
 #include <string.h>
 

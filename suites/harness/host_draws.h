@@ -2,7 +2,7 @@
 #ifndef KIGO_SUITES_HOST_DRAWS_H
 #define KIGO_SUITES_HOST_DRAWS_H
 
-#include "engine/backend.h"
+#include "backend/backend.h"
 
 extern const struct kg_draw_ops kg_host_draw_ops;
 

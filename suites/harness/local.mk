@@ -1,7 +1,6 @@
 libkigosuite_a_CPPFLAGS = $(AM_CPPFLAGS) -DKG_SOURCE_DIR='"$(abs_top_srcdir)"' -DKG_BUILD_DIR='"$(abs_top_builddir)"'
 libkigosuite_a_SOURCES += \
 	suites/harness/case.h \
-	suites/harness/case_key.c suites/harness/case_key.h \
 	suites/harness/case_list.c suites/harness/case_list.h \
 	suites/harness/case_run.c suites/harness/case_run.h \
 	suites/harness/compare.c suites/harness/compare.h \
@@ -14,27 +13,6 @@ libkigosuite_a_SOURCES += \
 	suites/harness/report_tap.c suites/harness/report_tap.h \
 	suites/harness/suite_main.c
 libkigosuite_a_SOURCES += suites/harness/process.c suites/harness/process.h
-
-# The runner is part of kigo and needs no Check.
-kigo_CPPFLAGS = $(AM_CPPFLAGS) -DKG_SOURCE_DIR='"$(abs_top_srcdir)"'
-runner_sources = \
-	suites/harness/bounded_log.c suites/harness/bounded_log.h \
-	suites/harness/case_key.c \
-	suites/harness/child.c suites/harness/child.h \
-	suites/harness/discover.c suites/harness/discover.h \
-	suites/harness/failure.c suites/harness/failure.h \
-	suites/harness/failure_name.c suites/harness/failure_name.h \
-	suites/harness/line_reader.c suites/harness/line_reader.h \
-	suites/harness/listing.c suites/harness/listing.h \
-	suites/harness/plan.c suites/harness/plan.h \
-	suites/harness/result_lists.c suites/harness/result_lists.h \
-	suites/harness/run_case.c \
-	suites/harness/run_events.c \
-	suites/harness/run_slot.c suites/harness/run_slot.h \
-	suites/harness/run_state.h \
-	suites/harness/runner.c suites/harness/runner.h \
-	suites/harness/signals.c suites/harness/signals.h
-kigo_SOURCES += $(runner_sources)
 
 # Suites that break the rules, for suites/integration (check_lab); too deep for `kigo check` to find.
 check_PROGRAMS += \

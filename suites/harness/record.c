@@ -2,7 +2,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "measure/statistics.h"
-#include "suites/harness/case_key.h"
+#include "run/case_key.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "base/hash.h"
 #include "base/options.h"
 #include "base/size.h"
-#include "suites/harness/case_key.h"
+#include "run/case_key.h"
 #include "suites/harness/case_list.h"
 #include "suites/harness/report_events.h"
 #include "suites/harness/report_tap.h"

@@ -1,7 +1,7 @@
 #include "suites/harness/tiny_model.h"
 #include "base/buffer.h"
 #include "base/size.h"
-#include "model/gguf.h"
+#include "format/gguf.h"
 #include "suites/harness/compare.h"
 #include <check.h>
 #include <math.h>

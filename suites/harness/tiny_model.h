@@ -2,7 +2,7 @@
 #ifndef KIGO_SUITES_TINY_MODEL_H
 #define KIGO_SUITES_TINY_MODEL_H
 
-#include "model/dtype.h"
+#include "format/dtype.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "suites/harness/failure_name.h"
+#include "run/failure_name.h"
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>

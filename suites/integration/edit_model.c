@@ -1,6 +1,6 @@
 #include "suites/integration/edit_model.h"
 #include "base/buffer.h"
-#include "model/gguf.h"
+#include "format/gguf.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -34,7 +34,7 @@ suites_integration_test_confirm_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/test_confirm.c \
 	suites/integration/verbs.c suites/integration/verbs.h \
-	suites/harness/failure_name.c suites/unit/bundle_maker.c
+	suites/unit/bundle_maker.c
 check_PROGRAMS += suites/integration/test_history_cli
 suites_integration_test_history_cli_SOURCES = \
 	suites/integration/test_history_cli.c \
@@ -48,8 +48,7 @@ suites_integration_test_bundle_cli_SOURCES = \
 check_PROGRAMS += suites/integration/test_check_disasters
 suites_integration_test_check_disasters_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
-	suites/integration/test_check_disasters.c \
-	suites/harness/failure_name.c
+	suites/integration/test_check_disasters.c
 
 check_PROGRAMS += suites/integration/test_manual
 suites_integration_test_manual_SOURCES = suites/integration/test_manual.c
@@ -64,14 +63,12 @@ check_PROGRAMS += suites/integration/test_bench
 EXTRA_suites_integration_test_bench_DEPENDENCIES = suites/unit/fake_nvml.so suites/harness/selftest/bench_beside
 suites_integration_test_bench_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
-	suites/integration/test_bench.c \
-	suites/harness/failure_name.c
+	suites/integration/test_bench.c
 check_PROGRAMS += suites/integration/test_trust
 suites_integration_test_trust_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/test_trust.c \
 	suites/integration/verbs.c suites/integration/verbs.h \
-	suites/harness/failure_name.c \
 	suites/unit/bundle_maker.c
 check_PROGRAMS += suites/integration/test_promises
 suites_integration_test_promises_SOURCES = suites/integration/test_promises.c
@@ -100,7 +97,6 @@ suites_integration_test_rerun_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/test_rerun.c \
 	suites/integration/verbs.c suites/integration/verbs.h \
-	suites/harness/failure_name.c \
 	suites/unit/bundle_maker.c
 check_PROGRAMS += suites/integration/test_report
 suites_integration_test_report_SOURCES = \
@@ -114,7 +110,6 @@ suites_integration_test_ci_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/ci_recipe.c suites/integration/ci_recipe.h \
 	suites/integration/test_ci.c \
-	suites/harness/failure_name.c \
 	suites/unit/bundle_maker.c
 check_PROGRAMS += suites/integration/test_history_limits
 history_store = \

@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "base/rng.h"
 #include "base/size.h"
-#include "model/gguf.h"
+#include "format/gguf.h"
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
-#include "suites/harness/runner.h"
+#include "run/runner.h"
 #include "suites/integration/check_lab.h"
 #include "suites/unit/fake_nvml.h"
 #include <check.h>

@@ -3,7 +3,7 @@
 #include "base/draft.h"
 #include "base/file.h"
 #include "base/size.h"
-#include "model/gguf.h"
+#include "format/gguf.h"
 #include "suites/harness/case.h"
 #include "suites/harness/must.h"
 #include "suites/harness/process.h"

@@ -4,7 +4,7 @@
 #include "suites/integration/edit_model.h"
 #include "base/buffer.h"
 #include "base/size.h"
-#include "engine/backend.h"
+#include "backend/backend.h"
 #include "suites/harness/compare.h"
 #include "suites/harness/must.h"
 #include "suites/tolerance/op_device.h"

@@ -3,7 +3,7 @@
 #include "suites/integration/rig.h"
 #include "base/buffer.h"
 #include "base/size.h"
-#include "engine/backend.h"
+#include "backend/backend.h"
 #include "suites/harness/host_draws.h"
 #include <check.h>
 #include <stdlib.h>

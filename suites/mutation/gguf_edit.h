@@ -3,7 +3,7 @@
 #ifndef KIGO_SUITES_GGUF_EDIT_H
 #define KIGO_SUITES_GGUF_EDIT_H
 
-#include "model/gguf.h"
+#include "format/gguf.h"
 
 enum kg_key_change { KG_KEY_DROP = 1, KG_KEY_SET_U32, KG_KEY_SET_F32 };
 

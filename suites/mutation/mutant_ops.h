@@ -3,7 +3,7 @@
 #ifndef KIGO_SUITES_MUTANT_OPS_H
 #define KIGO_SUITES_MUTANT_OPS_H
 
-#include "engine/backend.h"
+#include "backend/backend.h"
 
 /* *mutant = the table `original` with `change` made to it; one mutant at a time. */
 void kg_mutant_ops_make(struct kg_backend_ops *mutant, const struct kg_backend_ops *original,

@@ -3,7 +3,7 @@
  * the kernels of those inputs are held to. */
 #include "base/buffer.h"
 #include "base/size.h"
-#include "model/dtype.h"
+#include "format/dtype.h"
 #include "suites/tolerance/sdpa_problem.h"
 #include <check.h>
 #include <math.h>

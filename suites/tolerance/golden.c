@@ -1,6 +1,6 @@
 #include "suites/tolerance/golden.h"
 #include "base/buffer.h"
-#include "model/safetensors.h"
+#include "format/safetensors.h"
 #include <check.h>
 #include <inttypes.h>
 #include <stdlib.h>

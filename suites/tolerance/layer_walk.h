@@ -10,7 +10,7 @@
 #ifndef KIGO_SUITES_LAYER_WALK_H
 #define KIGO_SUITES_LAYER_WALK_H
 
-#include "engine/backend.h"
+#include "backend/backend.h"
 #include "suites/harness/compare.h"
 #include "suites/tolerance/golden.h"
 #include <kigo/engine.h>

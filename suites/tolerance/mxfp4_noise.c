@@ -1,6 +1,6 @@
 #include "suites/tolerance/mxfp4_noise.h"
 #include "base/rng.h"
-#include "model/dtype.h"
+#include "format/dtype.h"
 #include <math.h>
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
 #ifndef KIGO_SUITES_OP_DEVICE_H
 #define KIGO_SUITES_OP_DEVICE_H
 
-#include "engine/backend.h"
+#include "backend/backend.h"
 #include "suites/harness/compare.h"
 #include <stdbool.h>
 #include <string.h>

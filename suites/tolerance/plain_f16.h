@@ -8,7 +8,7 @@
 #ifndef KIGO_SUITES_PLAIN_F16_H
 #define KIGO_SUITES_PLAIN_F16_H
 
-#include "engine/backend.h"
+#include "backend/backend.h"
 #include <stddef.h>
 
 enum kg_plain_f16_style {

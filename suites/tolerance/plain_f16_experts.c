@@ -1,4 +1,4 @@
-#include "engine/backend.h"
+#include "backend/backend.h"
 #include "suites/tolerance/plain_f16_style.h"
 
 /* Row by row through the matrix of its expert. */

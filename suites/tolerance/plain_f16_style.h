@@ -4,7 +4,7 @@
 
 #include "base/buffer.h"
 #include <string.h>
-#include "model/dtype.h"
+#include "format/dtype.h"
 #include "ops/ops.h"
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* An attention problem in a back end's memory: any layout, NaN wherever an input has no element, an output whose every
  * element is accounted for. */
 #include "base/buffer.h"
-#include "model/dtype.h"
+#include "format/dtype.h"
 #include "suites/tolerance/sdpa_problem.h"
 #include <check.h>
 #include <stdlib.h>

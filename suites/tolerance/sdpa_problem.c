@@ -1,7 +1,7 @@
 #include "suites/tolerance/sdpa_problem.h"
 #include "base/buffer.h"
 #include "base/rng.h"
-#include "model/dtype.h"
+#include "format/dtype.h"
 #include "suites/tolerance/float64_loops.h"
 #include "suites/tolerance/plain_f16.h"
 #include <math.h>

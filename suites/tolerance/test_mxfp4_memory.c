@@ -4,8 +4,8 @@
  * outside of it. */
 #include "base/buffer.h"
 #include "base/size.h"
-#include "model/gguf.h"
-#include "model/synth.h"
+#include "format/gguf.h"
+#include "convert/synth.h"
 #include "suites/harness/must.h"
 #include "suites/tolerance/op_device.h"
 #include "suites/tolerance/step_models.h"

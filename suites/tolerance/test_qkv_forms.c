@@ -3,7 +3,7 @@
  * logits. */
 #include "base/buffer.h"
 #include "base/size.h"
-#include "model/gguf.h"
+#include "format/gguf.h"
 #include "suites/harness/must.h"
 #include "suites/integration/rig.h"
 #include "suites/tolerance/golden.h"

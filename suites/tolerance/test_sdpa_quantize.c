@@ -2,7 +2,7 @@
  * shares nothing with the encoder; in every layout, with zeros, NaN and heads larger than a block. */
 #include "base/buffer.h"
 #include "base/size.h"
-#include "model/dtype.h"
+#include "format/dtype.h"
 #include "suites/tolerance/float64_loops.h"
 #include "suites/tolerance/sdpa_problem.h"
 #include <check.h>

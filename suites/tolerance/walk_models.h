@@ -3,7 +3,7 @@
 #ifndef KIGO_SUITES_WALK_MODELS_H
 #define KIGO_SUITES_WALK_MODELS_H
 
-#include "engine/backend.h"
+#include "backend/backend.h"
 #include <kigo/engine.h>
 #include <stddef.h>
 

@@ -42,12 +42,7 @@ check_PROGRAMS += suites/unit/test_compare
 suites_unit_test_compare_SOURCES = suites/unit/test_compare.c
 check_PROGRAMS += suites/unit/test_runner
 suites_unit_test_runner_SOURCES = \
-	suites/unit/test_runner.c \
-	suites/harness/bounded_log.c \
-	suites/harness/discover.c \
-	suites/harness/failure_name.c \
-	suites/harness/line_reader.c \
-	suites/harness/result_lists.c
+	suites/unit/test_runner.c
 check_PROGRAMS += suites/unit/test_backend
 suites_unit_test_backend_SOURCES = suites/unit/test_backend.c
 check_PROGRAMS += suites/unit/test_kv_cache

@@ -1,7 +1,7 @@
 #include "suites/unit/refusals.h"
 #include "base/file.h"
 #include "base/size.h"
-#include "engine/backend.h"
+#include "backend/backend.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

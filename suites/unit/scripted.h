@@ -3,7 +3,7 @@
 #ifndef KIGO_SUITES_SCRIPTED_H
 #define KIGO_SUITES_SCRIPTED_H
 
-#include "engine/backend.h"
+#include "backend/backend.h"
 #include "suites/harness/case.h"
 #include "suites/harness/tiny_model.h"
 #include <kigo/engine.h>

@@ -3,8 +3,8 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
-#include "model/convert_vocab.h"
-#include "model/gguf.h"
+#include "convert/vocab.h"
+#include "format/gguf.h"
 #include "suites/unit/vocabulary.h"
 #include <check.h>
 #include <stdlib.h>

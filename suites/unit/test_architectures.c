@@ -2,7 +2,7 @@
  * logits however it is fed. */
 #include "base/buffer.h"
 #include "base/size.h"
-#include "engine/backend.h"
+#include "backend/backend.h"
 #include "engine/session.h"
 #include "model/weights.h"
 #include "model/yarn.h"

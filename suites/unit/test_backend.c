@@ -1,6 +1,6 @@
 /* The table of back ends: names, refusals, tables with an entry replaced, and the memory figures. */
 #include "base/size.h"
-#include "engine/backend.h"
+#include "backend/backend.h"
 #include "suites/harness/case.h"
 #include <check.h>
 #include <stdint.h>

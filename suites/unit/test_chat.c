@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "base/size.h"
 #include "engine/prompt.h"
-#include "model/gguf.h"
+#include "format/gguf.h"
 #include "suites/unit/vocabulary.h"
 #include <check.h>
 #include <stdlib.h>

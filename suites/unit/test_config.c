@@ -1,7 +1,7 @@
 /* Loading models: every wrong file is refused by name, every default is the one the architecture has. */
 #include "base/buffer.h"
 #include "base/size.h"
-#include "engine/backend.h"
+#include "backend/backend.h"
 #include "model/config.h"
 #include "model/weights.h"
 #include "suites/unit/refusals.h"

@@ -2,8 +2,8 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
-#include "model/convert_vocab.h"
-#include "model/gguf.h"
+#include "convert/vocab.h"
+#include "format/gguf.h"
 #include "suites/harness/case.h"
 #include "tokenizer/byte_level.h"
 #include <kigo/tokenizer.h>

@@ -2,7 +2,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
-#include "model/convert_model.h"
+#include "convert/model.h"
 #include "suites/harness/case.h"
 #include "suites/harness/must.h"
 #include "suites/unit/hf_maker.h"

@@ -5,7 +5,7 @@
 #include "base/hash.h"
 #include "base/size.h"
 #include "model/config.h"
-#include "model/convert_model.h"
+#include "convert/model.h"
 #include "suites/harness/case.h"
 #include "suites/harness/must.h"
 #include "suites/unit/hf_maker.h"

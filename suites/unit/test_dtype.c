@@ -1,8 +1,8 @@
 /* Block formats: decoded exactly as a third party and the specifications have it, encoded to the nearest value. */
-#include "model/dtype.h"
+#include "format/dtype.h"
 #include "base/rng.h"
 #include "base/size.h"
-#include "model/safetensors.h"
+#include "format/safetensors.h"
 #include "suites/harness/case.h"
 #include <check.h>
 #include <math.h>

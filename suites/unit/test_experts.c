@@ -1,6 +1,6 @@
 /* The references of router, experts_linear and experts_combine: by hand, and against loops of another form in long double,
  * on any number of threads. */
-#include "model/dtype.h"
+#include "format/dtype.h"
 #include "ops/experts_combine.h"
 #include "ops/experts_linear.h"
 #include "ops/router.h"

@@ -1,5 +1,5 @@
 /* Reading GGUF files: what is in them comes out, whoever wrote them; what is asked wrongly is told. */
-#include "model/gguf.h"
+#include "format/gguf.h"
 #include "base/size.h"
 #include "suites/harness/case.h"
 #include "suites/unit/gguf_image.h"

@@ -1,5 +1,5 @@
 /* GGUF files that are cut, flipped or lying: each a clear error or a good file, never a crash or a read outside. */
-#include "model/gguf.h"
+#include "format/gguf.h"
 #include "base/size.h"
 #include "suites/harness/case.h"
 #include "suites/unit/gguf_image.h"

@@ -1,5 +1,5 @@
 /* Writing GGUF files: what was given comes back by the reader, and a file appears only whole. */
-#include "model/gguf.h"
+#include "format/gguf.h"
 #include "base/file.h"
 #include "base/size.h"
 #include "suites/harness/case.h"

@@ -1,7 +1,7 @@
 /* Known answers for what a timing becomes: rates, shares, speed-ups; and the rules of timing itself on a back end whose
  * work the case knows. */
 #include "base/size.h"
-#include "engine/backend.h"
+#include "backend/backend.h"
 #include "measure/device.h"
 #include "measure/roofline.h"
 #include "suites/harness/case.h"

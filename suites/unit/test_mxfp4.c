@@ -1,5 +1,5 @@
 /* MXFP4 against the OCP Microscaling specification's formulas, in double: every code under every scale, and rounding. */
-#include "model/gguf.h"
+#include "format/gguf.h"
 #include "base/rng.h"
 #include "base/size.h"
 #include "suites/harness/case.h"

@@ -1,5 +1,5 @@
 /* Safetensors files: values of every type come out, and a header that does not describe its data is refused. */
-#include "model/safetensors.h"
+#include "format/safetensors.h"
 #include "base/buffer.h"
 #include "base/size.h"
 #include "suites/harness/case.h"

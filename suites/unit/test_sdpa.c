@@ -3,7 +3,7 @@
  * spills registers, as build.json has it. */
 #include "ops/sdpa.h"
 #include "bundle/internal.h"
-#include "model/dtype.h"
+#include "format/dtype.h"
 #include "suites/unit/ops_shared.h"
 #include <inttypes.h>
 #include <math.h>

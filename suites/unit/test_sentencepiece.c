@@ -2,7 +2,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
-#include "model/gguf.h"
+#include "format/gguf.h"
 #include "suites/harness/case.h"
 #include "suites/unit/vocabulary.h"
 #include <check.h>

@@ -1,8 +1,8 @@
 /* Synthetic models: published sizes, values that depend on nothing but seed, tensor and index, and no half files. */
 #include "base/file.h"
 #include "base/size.h"
-#include "model/gguf.h"
-#include "model/synth.h"
+#include "format/gguf.h"
+#include "convert/synth.h"
 #include "suites/harness/case.h"
 #include "suites/harness/must.h"
 #include <check.h>

@@ -2,7 +2,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
-#include "model/gguf.h"
+#include "format/gguf.h"
 #include "tokenizer/byte_level.h"
 #include "base/utf8.h"
 #include <check.h>

@@ -1,6 +1,6 @@
 /* A program that does not keep to what the runner asks of a suite: which rule it breaks is in the name it is started
  * by (test_<rule>); run by test_check_e2e, which links it under each name. */
-#include "suites/harness/case_key.h"
+#include "run/case_key.h"
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>

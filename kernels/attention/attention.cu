@@ -1,0 +1,99 @@
+/* attention: softmax(q k^T scale) v per head over a cache (contract in ops/attention.h). Checks, and which kernel runs:
+ * one row by attention_decode.cu (keys split over blocks), more by sdpa's variants (tensor cores; activations and cache in
+ * f16) or attention_prefill.cu (float32 arithmetic, any mixture). */
+#include "kernels/attention/attention.cuh"
+
+extern "C" {
+#include "ops/sdpa.h"
+}
+
+static enum kg_status require_head_dim(uint32_t head_dim, struct kg_error *err) {
+    if (head_dim % KG_VECTOR == 0 && head_dim > 0 && head_dim <= KG_ATTENTION_CUDA_MAX_HEAD_DIM) return KG_OK;
+    return kg_fail(err, KG_ERR_UNSUPPORTED,
+                   "attention: the cuda back end has no head size %u, only multiples of %d up to %u", head_dim,
+                   KG_VECTOR, KG_ATTENTION_CUDA_MAX_HEAD_DIM);
+}
+
+static size_t partials_bytes(uint32_t n_heads, uint32_t n_kv_heads, uint32_t head_dim) {
+    return (size_t)n_heads * kg_attention_n_splits(n_kv_heads) * (head_dim + 2) * sizeof(float);
+}
+
+enum kg_status kg_cuda_attention_plan(const struct kg_session_plan *plan, uint64_t *workspace_bytes,
+                                      struct kg_error *err) {
+    const struct kg_model_config *c = plan->config;
+    enum kg_status status = require_head_dim(c->head_dim, err);
+    if (!status) status = kg_cuda_require_float("attention", "activations", plan->activations, err);
+    if (!status) status = kg_cuda_require_float("attention", "KV cache", plan->kv, err);
+    if (!status) *workspace_bytes = partials_bytes(c->n_heads, c->n_kv_heads, c->head_dim);
+    return status;
+}
+
+static enum kg_status check(const struct kg_attention_args *args, struct kg_error *err) {
+    enum kg_status status = kg_attention_check(args, err);
+    if (!status) status = require_head_dim(args->head_dim, err);
+    if (!status) status = kg_cuda_require_float("attention", "activations", args->activations, err);
+    if (!status) status = kg_cuda_require_float("attention", "KV cache", args->kv, err);
+    if (status || args->n_rows == 0) return status;
+    KG_OP_REQUIRE(args->n_rows > 1 || args->workspace, "attention: the workspace is missing");
+    KG_OP_REQUIRE(kg_vector_aligned(args->q) && kg_vector_aligned(args->y) && kg_vector_aligned(args->k_cache) &&
+                      kg_vector_aligned(args->v_cache),
+                  "attention: q, y or a cache is not aligned to %zu bytes", KG_VECTOR_ALIGN_BYTES);
+    return KG_OK;
+}
+
+/* The workspace is one that others write to: no variant that wants its own to be zero. */
+static enum kg_status prefill_f16(struct kg_backend *backend, const struct kg_attention_args *args,
+                                  struct kg_error *err) {
+    const uint64_t head_dim = args->head_dim, plane = args->n_ctx * head_dim;
+    struct kg_sdpa_args p = {};
+    p.inputs = p.output = KG_PRECISION_F16;
+    p.variant = KG_SDPA_AUTO;
+    p.q = args->q;
+    p.k = args->k_cache;
+    p.v = args->v_cache;
+    p.y = args->y;
+    p.q_strides = p.y_strides = { args->n_rows * args->n_heads * head_dim, head_dim, args->n_heads * head_dim };
+    p.k_strides = p.v_strides = { args->n_kv_heads * plane, plane, head_dim };
+    p.n_batch = 1;
+    p.n_heads = args->n_heads;
+    p.n_kv_heads = args->n_kv_heads;
+    p.n_queries = args->n_rows;
+    p.n_keys = args->n_keys;
+    p.head_dim = args->head_dim;
+    p.scale = args->scale;
+    p.causal = args->causal;
+    p.window = args->window;
+    p.sinks = args->sinks;
+    return kg_cuda_sdpa(backend, &p, err);
+}
+
+extern "C" enum kg_status kg_cuda_attention(struct kg_backend *backend, const struct kg_attention_args *args,
+                                            struct kg_error *err) {
+    const enum kg_status status = check(args, err);
+    if (status || args->n_rows == 0) return status;
+    if (args->n_rows > 1 && args->activations == KG_PRECISION_F16 && args->kv == KG_PRECISION_F16 &&
+        args->n_keys <= KG_SDPA_MAX_LENGTH)
+        return prefill_f16(backend, args, err);
+    struct kg_attention_params p;
+    p.q = args->q;
+    p.k = args->k_cache;
+    p.v = args->v_cache;
+    p.y = args->y;
+    p.activations = args->activations;
+    p.kv = args->kv;
+    p.n_rows = args->n_rows;
+    p.n_keys = args->n_keys;
+    p.n_heads = args->n_heads;
+    p.n_kv_heads = args->n_kv_heads;
+    p.head_dim = args->head_dim;
+    p.n_ctx = args->n_ctx;
+    p.window = args->window;
+    p.scale = args->scale;
+    p.causal = args->causal;
+    p.sinks = args->sinks;
+    p.step = kg_cuda_of(backend)->step;
+    p.partials = (float *)args->workspace;
+    p.n_splits = kg_attention_n_splits(args->n_kv_heads);
+    if (args->n_rows == 1) return kg_attention_decode(kg_cuda_of(backend), &p, err);
+    return kg_attention_prefill(kg_cuda_of(backend)->stream, &p, err);
+}

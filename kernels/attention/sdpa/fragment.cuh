@@ -1,0 +1,231 @@
+/* Rows of a tile of attention in the registers of a warpgroup: masks, online softmax, the result.
+ *
+ * A warpgroup has 64 queries. A thread of warp w, g = lane / 4, t = lane % 4, has rows 16 w + g and 16 w + g + 8 (half 0
+ * and 1); of those, the columns 8 i + 2 t and 8 i + 2 t + 1 (as accumulators of products, hopper.cuh). A row's four
+ * threads are neighbours (a quad). */
+#ifndef KIGO_KERNELS_ATTENTION_SDPA_FRAGMENT_CUH
+#define KIGO_KERNELS_ATTENTION_SDPA_FRAGMENT_CUH
+
+#include "kernels/attention/sdpa/hopper_call.h"
+#include <math_constants.h>
+
+namespace kg_sdpa {
+
+constexpr float LOG2_E = 1.44269504f;
+
+__device__ __forceinline__ float exp2_fast(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+__device__ __forceinline__ unsigned pack_halves(float low, float high) {
+    unsigned packed;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+    return packed;
+}
+
+/* The keys [begin, end) that any of the queries [first, first + n) sees, and those that all of them see. */
+struct key_range {
+    int begin, end, all_begin, all_end;
+
+    __device__ __forceinline__ key_range(const hopper_params &p, int first, int n) {
+        const int past = p.n_keys - p.n_queries, last = min(first + n, p.n_queries) - 1;
+        begin = all_begin = 0;
+        end = all_end = p.n_keys;
+        if (p.causal) end = max(past + last + 1, 0), all_end = max(past + first + 1, 0);
+        if (p.window > 0) begin = max(past + first - p.window + 1, 0), all_begin = max(past + last - p.window + 1, 0);
+    }
+};
+
+/* The first and last key that each of the thread's two rows sees. */
+__device__ __forceinline__ void row_limits(const hopper_params &p, int row, int (&first)[2], int (&last)[2]) {
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const int position = p.n_keys - p.n_queries + row + 8 * half;
+        first[half] = p.window > 0 ? position - p.window + 1 : 0;
+        last[half] = p.causal ? min(position, p.n_keys - 1) : p.n_keys - 1;
+    }
+}
+
+/* Of both rows of a thread: the reference that weights are relative to (a score of the row), and the sum of weights (of
+ * what the thread has of the row). A reference of -inf: no key has been seen. */
+struct row_sums {
+    float reference[2], weight[2];
+
+    __device__ __forceinline__ void clear() {
+        reference[0] = reference[1] = -CUDART_INF_F;
+        weight[0] = weight[1] = 0;
+    }
+};
+
+/* Scores of keys outside [first, last] of the thread's rows become -inf; key: of column 0. */
+template <int N>
+__device__ __forceinline__ void mask_scores(float (&score)[N], int key, const int (&first)[2], const int (&last)[2]) {
+    const int t = threadIdx.x % 4;
+#pragma unroll
+    for (int i = 0; i < N / 4; i++)
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            const int at = key + 8 * i + 2 * t + e % 2;
+            if (at < first[e / 2] || at > last[e / 2]) score[4 * i + e] = -CUDART_INF_F;
+        }
+}
+
+/* From here on a score of so many powers of two costs the fused product too many bits: scores are shifted first. */
+constexpr float LARGE_EXPONENT = 4096;
+/* The most that a thread's weights of a row and a tile may sum up to: none is beyond f16's range then. */
+constexpr float MOST_WEIGHT = 32768;
+
+/* weight = 2^((score - reference) scale), rounded to f16, as left operands: word 4 k .. for keys 16 k to 16 k + 15; sum:
+ * of both rows, of what the thread has. */
+template <int N>
+__device__ __forceinline__ void make_weights(const row_sums &r, const float (&score)[N], unsigned (&weight)[N / 2],
+                                             float (&sum)[2], float scale) {
+    constexpr int CHAINS = 2; /* sums of each row, side by side */
+    float chain[2][CHAINS];
+    const float shift[2] = { r.reference[0] * scale, r.reference[1] * scale };
+#pragma unroll
+    for (int i = 0; i < N / 2; i++) { /* word i: row half i % 2 */
+        const int half = i % 2;
+        const float low = exp2_fast(fmaf(score[2 * i], scale, -shift[half])),
+                    high = exp2_fast(fmaf(score[2 * i + 1], scale, -shift[half]));
+        chain[half][0] = i < 2 ? low : chain[half][0] + low;
+        chain[half][1] = i < 2 ? high : chain[half][1] + high;
+        weight[i] = pack_halves(low, high);
+    }
+    sum[0] = chain[0][0] + chain[0][1], sum[1] = chain[1][0] + chain[1][1];
+}
+
+/* Of each row, whether all its threads say so. */
+__device__ __forceinline__ void whole_rows(bool (&says)[2]) {
+    const int quad = threadIdx.x % 32 / 4 * 4;
+#pragma unroll
+    for (int half = 0; half < 2; half++) says[half] = (__ballot_sync(0xFFFFFFFF, says[half]) >> quad & 0xF) == 0xF;
+}
+
+/* Of each row, whether the thread's part of such weights may be used: the row has a reference, not too large for the fused
+ * product, and no weight is out of range. True if so of both. */
+__device__ __forceinline__ bool weights_good(bool (&good)[2], const row_sums &r, const float (&sum)[2], float scale) {
+    const float limit = LARGE_EXPONENT / scale;
+#pragma unroll
+    for (int half = 0; half < 2; half++) good[half] = sum[half] <= MOST_WEIGHT && fabsf(r.reference[half]) <= limit;
+    return good[0] && good[1];
+}
+
+/* The references become the rows' largest scores so far, but of rows to keep; what was summed before is to be multiplied by
+ * shrink. Scores become relative to them if they are too large for the fused product, and so does the reference for
+ * make_weights. */
+template <int N>
+__device__ __forceinline__ row_sums new_reference(row_sums &r, float (&score)[N], float (&shrink)[2], float scale,
+                                                  const bool (&keep)[2]) {
+    constexpr int CHAINS = 4;
+    float largest[2][CHAINS];
+#pragma unroll
+    for (int i = 0; i < N / 2; i++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            const float s = score[i / 2 * 4 + 2 * half + i % 2];
+            largest[half][i % CHAINS] = i < CHAINS ? s : fmaxf(largest[half][i % CHAINS], s);
+        }
+#pragma unroll
+    for (int half = 0; half < 2; half++)
+        largest[half][0] = fmaxf(fmaxf(fmaxf(largest[half][0], largest[half][1]), r.reference[half]),
+                                 fmaxf(largest[half][2], largest[half][3]));
+#pragma unroll
+    for (int lanes = 1; lanes < 4; lanes *= 2)
+#pragma unroll
+        for (int half = 0; half < 2; half++)
+            largest[half][0] = fmaxf(largest[half][0], __shfl_xor_sync(0xFFFFFFFF, largest[half][0], lanes));
+    row_sums relative = r;
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        if (keep[half]) largest[half][0] = r.reference[half];
+        const float zero = largest[half][0] == -CUDART_INF_F ? 0.0f : largest[half][0];
+        shrink[half] = exp2_fast((r.reference[half] - zero) * scale);
+        r.reference[half] = largest[half][0];
+        r.weight[half] *= shrink[half];
+        relative.reference[half] = zero;
+        if (fabsf(zero) * scale > LARGE_EXPONENT) {
+            relative.reference[half] = 0;
+#pragma unroll
+            for (int i = 0; i < N / 4; i++) score[4 * i + 2 * half] -= zero, score[4 * i + 2 * half + 1] -= zero;
+        }
+    }
+    return relative;
+}
+
+/* Both in one: the weights of scores relative to the largest so far, but of rows to keep. A row's bits do not hang on what
+ * the warp's other rows need. */
+template <int N>
+__device__ __forceinline__ void softmax_exact(row_sums &r, float (&score)[N], unsigned (&weight)[N / 2],
+                                              float (&shrink)[2], float scale, const bool (&keep)[2]) {
+    float sum[2];
+    const row_sums relative = new_reference(r, score, shrink, scale, keep);
+    make_weights(relative, score, weight, sum, scale);
+    r.weight[0] += sum[0], r.weight[1] += sum[1];
+}
+
+template <int N> __device__ __forceinline__ void scale_rows(float (&value)[N], const float (&factor)[2]) {
+#pragma unroll
+    for (int i = 0; i < N / 4; i++) {
+        value[4 * i] *= factor[0], value[4 * i + 1] *= factor[0];
+        value[4 * i + 2] *= factor[1], value[4 * i + 3] *= factor[1];
+    }
+}
+
+/* The whole row's sum of weights in each of its threads. */
+__device__ __forceinline__ float row_weight(float weight) {
+    weight += __shfl_xor_sync(0xFFFFFFFF, weight, 1);
+    return weight + __shfl_xor_sync(0xFFFFFFFF, weight, 2);
+}
+
+/* What the row's values are to be multiplied by, with the head's sink, a logit in powers of two (-inf: none). */
+__device__ __forceinline__ float row_share(float reference, float weight, float scale, float sink) {
+    float share; /* without a branch: a merge waits for it */
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(share) : "f"(weight + exp2_fast(sink - reference * scale)));
+    return reference == -CUDART_INF_F ? 0.0f : share;
+}
+
+/* A quad's four words of four groups (word i of group j in thread i) to thread i having group i's four words. */
+__device__ __forceinline__ void transpose_quad(unsigned (&w)[4]) {
+    const int t = threadIdx.x % 4;
+#pragma unroll
+    for (int bit = 2; bit > 0; bit /= 2) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            if (i & bit) continue;
+            const bool upper = t & bit;
+            const unsigned give = upper ? w[i] : w[i | bit];
+            const unsigned got = __shfl_xor_sync(0xFFFFFFFF, give, bit);
+            if (upper) w[i] = got;
+            else w[i | bit] = got;
+        }
+    }
+}
+
+/* Stores the values of both rows, 16 bytes at a time; `row` is the first of the thread's two. */
+template <int N>
+__device__ __forceinline__ void store_rows(__half *y, uint64_t row_stride, int row, int n_rows, int head_dim,
+                                           const float (&value)[N]) {
+    const int t = threadIdx.x % 4;
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const int r = row + 8 * half;
+#pragma unroll
+        for (int i = 0; i < N / 4; i += 4) { /* 32 columns */
+            unsigned w[4];
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                w[j] = pack_halves(value[4 * (i + j) + 2 * half], value[4 * (i + j) + 2 * half + 1]);
+            transpose_quad(w);
+            const int d = 8 * (i + t);
+            if (r < n_rows && d < head_dim)
+                *reinterpret_cast<uint4 *>(y + r * row_stride + d) = make_uint4(w[0], w[1], w[2], w[3]);
+        }
+    }
+}
+
+} // namespace kg_sdpa
+
+#endif

@@ -1,0 +1,56 @@
+/* What the Hopper variants share on the way from a call to a launch. */
+#ifndef KIGO_KERNELS_ATTENTION_SDPA_HOPPER_CALL_H
+#define KIGO_KERNELS_ATTENTION_SDPA_HOPPER_CALL_H
+
+#include "kernels/attention/sdpa/sdpa.h"
+#include <cuda.h>
+
+namespace kg_sdpa {
+
+constexpr int ROWS = 64; /* queries of a warpgroup */
+
+/* Bytes of a row of queries, keys or values of E4M3 in shared memory, of kernels for so many dims. */
+constexpr int e4m3_row_bytes(int dims) {
+    return dims <= 64 ? 64 : 128;
+}
+
+/* A kernel's parameter. Tensor maps have boxes of ROWS queries and of box_keys keys, of 128 bytes (f16) or e4m3_row_bytes. */
+struct hopper_params {
+    CUtensorMap q, k, v;
+    __half *y;
+    kg_sdpa_strides y_strides;
+    const float *sinks;
+    const float *q_scale, *k_scale, *v_scale; /* of E4M3: of each batch entry and head */
+    int n_batch, n_heads, group;              /* group: query heads a key head */
+    int n_queries, n_keys, head_dim;
+    int n_row_tiles; /* of the queries of one head */
+    int window;
+    float scale; /* of scores, in powers of two */
+    bool causal;
+    bool folded; /* a block takes the tile of queries as far from the end as its other one is from the beginning */
+};
+
+/* In words why no Hopper variant takes the call, or NULL. */
+const char *hopper_refuses(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args);
+
+/* Of a call that has not been refused, in tiles of tile_rows queries. */
+enum kg_status hopper_params_make(struct hopper_params *p, const struct kg_sdpa_args *args, uint32_t tile_rows,
+                                  uint32_t box_keys, struct kg_error *err);
+
+/* Launches `kernel`, which waits for what it depends on before it reads its inputs. */
+struct hopper_launch {
+    unsigned n_blocks, n_threads, shared_bytes;
+    unsigned cluster; /* blocks; 1: none */
+};
+enum kg_status hopper_launch_kernel(const struct kg_cuda_backend *cuda, void (*kernel)(hopper_params),
+                                    const struct hopper_launch &launch, const struct hopper_params &p, const char *what,
+                                    struct kg_error *err);
+
+/* The variant wgmma's kernel for small head sizes (wgmma_64.cu), and whether it is the faster one. */
+bool wgmma_64_suits(const struct kg_sdpa_args *args);
+enum kg_status wgmma_64_launch(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args,
+                               struct kg_error *err);
+
+} // namespace kg_sdpa
+
+#endif

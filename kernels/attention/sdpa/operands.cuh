@@ -1,0 +1,106 @@
+/* What the sdpa variants by mma.sync share: E4M3 as f16, exponentials, the scale of the scores, what they refuse.
+ *
+ * Scores stay as the products q . k give them; their scale, times log2 e and the scales of q and k, is a factor c > 0 of
+ * the exponent: a weight is 2^(c s - c m). A negative scale turns the signs of q instead; one of 0 is the smallest c. */
+#ifndef KIGO_KERNELS_ATTENTION_SDPA_OPERANDS_CUH
+#define KIGO_KERNELS_ATTENTION_SDPA_OPERANDS_CUH
+
+#include "kernels/ptx/mma.cuh"
+#include "kernels/block/precision.cuh"
+#include "kernels/attention/sdpa/sdpa.h"
+#include <cfloat>
+#include <cuda_fp8.h>
+#include <math_constants.h>
+
+namespace kg_sdpa_mma {
+
+constexpr float LOG2_E = 1.4426950408889634f;
+constexpr uint32_t MAX_HEAD_DIM = 128;
+
+/* Two E4M3 of the low or the high half of a word, exactly, as f16: the lower byte in the lower half. */
+__device__ __forceinline__ unsigned halves_of_low(unsigned word) {
+    const __half2_raw pair = __nv_cvt_fp8x2_to_halfraw2((__nv_fp8x2_storage_t)(word & 0xFFFF), __NV_E4M3);
+    return (unsigned)pair.x | (unsigned)pair.y << 16;
+}
+
+__device__ __forceinline__ unsigned halves_of_high(unsigned word) {
+    return halves_of_low(word >> 16);
+}
+
+/* 2^x with a relative error of 2^-22; 0 below the normal numbers. */
+__device__ __forceinline__ float exp2_fast(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+/* The exponent of the largest score, finite even where nothing has been seen (-inf). */
+__device__ __forceinline__ float top_exponent(float largest_score, float c) {
+    return fminf(fmaxf(largest_score * c, -FLT_MAX), FLT_MAX);
+}
+
+/* From here on an exponent costs the fused product c s - exponent too many bits: scores are shifted by the largest
+ * first, which is subtracted exactly. */
+constexpr float LARGE_EXPONENT = 4096;
+
+/* What to subtract from c s, and, where that is no fused product (`shifts`), what from s before. */
+struct exponent_shift {
+    float exponent, score;
+    bool shifts;
+    __device__ __forceinline__ exponent_shift(float largest_score, float top)
+        : exponent(top), score(largest_score), shifts(fabsf(top) > LARGE_EXPONENT && largest_score >= -FLT_MAX) {
+        if (shifts) exponent = 0;
+    }
+};
+
+/* What a row's summed values are multiplied with: 1 / its sum of weights and the sink's (-inf: none); 0 if it saw no key.
+ * exponent: what its weights are relative to; sink: times log2 e. */
+__device__ __forceinline__ float share_of_sum(float exponent, float weight, float sink) {
+    const float top = fmaxf(exponent, sink), shrink = exp2_fast(exponent - top);
+    return weight > 0 ? __fdividef(shrink, fmaf(weight, shrink, exp2_fast(sink - top))) : 0;
+}
+
+/* What of scale is in c, and what to exclusive-or pairs of halves of q with. */
+__device__ __forceinline__ float exponent_factor(float scale) {
+    return fmaxf(fabsf(scale) * LOG2_E, FLT_MIN);
+}
+
+__device__ __forceinline__ unsigned sign_turn(float scale) {
+    return scale < 0 ? 0x80008000u : 0;
+}
+
+/* Keys [begin, end) that a query at this position sees; empty where begin >= end. Positions may be negative. */
+struct key_range {
+    int begin, end;
+};
+
+__device__ __forceinline__ key_range keys_seen(const struct kg_sdpa_args &p, int position) {
+    key_range seen = { 0, (int)p.n_keys };
+    if (!p.causal) return seen;
+    seen.end = min(position + 1, (int)p.n_keys);
+    if (p.window > 0 && position >= 0 && (uint32_t)position >= p.window) seen.begin = position + 1 - (int)p.window;
+    return seen;
+}
+
+/* Why neither variant takes a call, or NULL. */
+static inline const char *refuses_operands(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args) {
+    const bool f8 = args->inputs == KG_PRECISION_F8;
+    const uint64_t unit = f8 ? 16 : 8, sizes = (uint64_t)args->head_dim;
+    const struct kg_sdpa_strides &q = args->q_strides, &k = args->k_strides, &v = args->v_strides, &y = args->y_strides;
+    if (cuda->compute_capability < 80) return "the device is older than compute capability 8.0";
+    if ((!f8 && args->inputs != KG_PRECISION_F16) || args->output != KG_PRECISION_F16)
+        return "inputs are neither f16 nor f8, or the output is not f16";
+    if (args->head_dim > MAX_HEAD_DIM) return "the head size is over 128";
+    if (sizes % unit) return f8 ? "the head size is no multiple of 16" : "the head size is no multiple of 8";
+    if ((q.batch | q.head | q.row | k.batch | k.head | k.row | v.batch | v.head | v.row) % unit)
+        return "a stride of q, k or v is no multiple of 16 bytes";
+    if ((y.batch | y.head | y.row) % 8) return "a stride of y is no multiple of 16 bytes";
+    if (!kg_vector_aligned(args->q) || !kg_vector_aligned(args->k) || !kg_vector_aligned(args->v) ||
+        !kg_vector_aligned(args->y))
+        return "q, k, v or y is not aligned to 16 bytes";
+    return NULL;
+}
+
+} // namespace kg_sdpa_mma
+
+#endif

@@ -1,0 +1,25 @@
+/* Tensor maps for Hopper's tensor copies (CUDA Driver API, "Tensor Map Object Management"). */
+#ifndef KIGO_KERNELS_ATTENTION_SDPA_TENSOR_MAP_H
+#define KIGO_KERNELS_ATTENTION_SDPA_TENSOR_MAP_H
+
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+extern "C" {
+#include "ops/sdpa.h"
+}
+
+/* A tensor (batch, heads, rows, head_dim) of elements of element_bytes (1 or 2), seen through boxes of box_rows x box_bytes
+ * that are written to shared memory, or read from there, with a swizzle of as many bytes (64 or 128; of others with none);
+ * what lies beyond the tensor comes as zeros.
+ * KG_ERR_INTERNAL naming `what` if the driver refuses. */
+struct kg_tensor_extent {
+    const void *data;
+    struct kg_sdpa_strides strides;
+    uint32_t n_batch, n_heads, n_rows, head_dim;
+    uint32_t element_bytes, box_rows, box_bytes;
+};
+KG_WARN_UNUSED enum kg_status kg_tensor_map_make(CUtensorMap *map, const struct kg_tensor_extent *extent,
+                                                 const char *what, struct kg_error *err);
+
+#endif

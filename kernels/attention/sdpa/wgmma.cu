@@ -1,0 +1,419 @@
+/* sdpa by Hopper's warpgroup products, for prefill (sm_90a; up to 64 dims without a window: wgmma_64.cu).
+ *
+ *     y[i] = sum_j softmax_j(scale q[i] . k[j]) v[j]      per batch entry and head (contract in ops/sdpa.h)
+ *
+ * A block takes WORKERS x 64 queries of one head at a time and walks the keys they see, last first, in tiles of KEYS. One
+ * thread of the last warpgroup fetches: queries, and keys and values into rings of STAGES tiles, by tensor copies. The
+ * other warpgroups, the workers, compute, 64 queries each: scores by a product of two operands in shared memory, softmax in
+ * registers, values by a product whose left operand, the weights rounded to f16, stays in registers. Products are exact,
+ * summed in float32.
+ *
+ * Inputs of E4M3: scores are made by products of E4M3, of whose sums tensor cores keep some 14 bits: scores of normal
+ * queries and keys are off by 1e-4. The head's scales of queries and keys are part of the scores' scale, that of values of
+ * the result's. Copies leave values in a ring of their own, from which the last warpgroup's other warps write them as halves
+ * to the ring that products read (e4m3.cuh).
+ *
+ * The scores of a tile are made while the values of the tile before are summed. Weights are relative to the largest score
+ * of the first tile, so that nothing waits for a tile's maximum; where that would take a weight out of f16's range, or its
+ * score's exponent out of the fused product's precision, the warp takes such rows again relative to the largest so far. The
+ * two workers take turns at issuing products, so that one's softmax runs beside the other's products.
+ *
+ * Tiles of queries are dealt out in turn to as many blocks as there are multiprocessors; causal ones longest first. */
+#include "kernels/ptx/dependent.cuh"
+#include "kernels/attention/sdpa/e4m3.cuh"
+#include "kernels/attention/sdpa/fragment.cuh"
+#include "kernels/attention/sdpa/products.cuh"
+
+namespace kg_sdpa {
+
+/* Stages: of the rings of keys and of values as they come; V_STAGES: of values that products read. */
+template <bool E4M3_, int DIMS_, int KEYS_, int STAGES_, int V_STAGES_ = STAGES_, int Q_STAGES_ = 1>
+struct wgmma_shape {
+    static constexpr bool E4M3 = E4M3_;
+    static constexpr int DIMS = DIMS_, KEYS = KEYS_, STAGES = STAGES_, V_STAGES = V_STAGES_, Q_STAGES = Q_STAGES_;
+    static constexpr int WORKERS = 2, QUERIES = WORKERS * ROWS, THREADS = (WORKERS + 1) * 128;
+    static constexpr int PANELS = (DIMS + 63) / 64; /* of 64 halves, 128 bytes a row */
+    /* Of inputs: E4M3 has all dims in one panel. */
+    static constexpr int ROW_BYTES = E4M3 ? e4m3_row_bytes(DIMS) : 128, INPUT_PANELS = E4M3 ? 1 : PANELS;
+    static constexpr int CONVERTERS = E4M3 ? 3 : 0; /* warps */
+
+    /* Shared memory, in bytes from its beginning. FETCHED: values of E4M3 as they come. */
+    static constexpr int Q_BYTES = INPUT_PANELS * QUERIES * ROW_BYTES, TILE_BYTES = INPUT_PANELS * KEYS * ROW_BYTES,
+                         V_BYTES = PANELS * KEYS * 128;
+    static constexpr int K = Q_STAGES * Q_BYTES, V = K + STAGES * TILE_BYTES, FETCHED = V + V_STAGES * V_BYTES,
+                         Q_FULL = FETCHED + (E4M3 ? STAGES * TILE_BYTES : 0), Q_EMPTY = Q_FULL + 8 * Q_STAGES,
+                         K_FULL = Q_EMPTY + 8 * Q_STAGES, K_EMPTY = K_FULL + 8 * STAGES, V_FULL = K_EMPTY + 8 * STAGES,
+                         V_EMPTY = V_FULL + 8 * V_STAGES, FETCHED_FULL = V_EMPTY + 8 * V_STAGES,
+                         FETCHED_EMPTY = FETCHED_FULL + 8 * STAGES;
+    static constexpr int BYTES = FETCHED_EMPTY + 8 * STAGES + 1024; /* and to begin at a multiple of 1024 */
+    static_assert(E4M3 || V_STAGES == STAGES, "nothing is between the copies and the products");
+    static_assert(Q_BYTES % 1024 == 0 && TILE_BYTES % 1024 == 0, "tiles begin with a whole atom of the swizzle");
+
+    /* Registers of a thread: the launch's 168 a thread are dealt out anew. */
+    static constexpr int FETCH_REGISTERS = E4M3 ? 40 : 24, WORKER_REGISTERS = E4M3 ? 232 : 240;
+    static_assert(FETCH_REGISTERS + WORKERS * WORKER_REGISTERS <= THREADS / 128 * 168, "what the launch has");
+};
+
+/* A place in a ring: which stage, and the parity of the turn. */
+template <int STAGES> struct ring_place {
+    int stage = 0;
+    unsigned parity = 0;
+    __device__ __forceinline__ void advance() {
+        if (++stage == STAGES) stage = 0, parity ^= 1;
+    }
+};
+
+/* Item w of the n_row_tiles * n_heads * n_batch, and the tiles of keys it needs. */
+template <typename Shape> struct work_item {
+    int head, batch, first, tile_begin, tile_end;
+    __device__ __forceinline__ work_item(const hopper_params &p, int w) {
+        const int planes = p.n_heads * p.n_batch;
+        int plane, row_tile;
+        if (p.causal) row_tile = p.n_row_tiles - 1 - w / planes, plane = w % planes;
+        else row_tile = w % p.n_row_tiles, plane = w / p.n_row_tiles;
+        head = plane % p.n_heads;
+        batch = plane / p.n_heads;
+        first = row_tile * Shape::QUERIES;
+        const key_range keys(p, first, Shape::QUERIES);
+        tile_begin = keys.begin / Shape::KEYS;
+        tile_end = (keys.end + Shape::KEYS - 1) / Shape::KEYS;
+    }
+};
+
+/* The thread that fetches. */
+template <typename Shape> static __device__ __forceinline__ void fetch(const hopper_params &p, unsigned shared) {
+    using namespace kg_hopper;
+    constexpr int KEYS = Shape::KEYS, PANELS = Shape::INPUT_PANELS, ROW_BYTES = Shape::ROW_BYTES;
+    ring_place<Shape::STAGES> k_at, v_at; /* values as they come: of E4M3 to a ring of their own */
+    ring_place<Shape::Q_STAGES> q_at;
+    const int n_work = p.n_row_tiles * p.n_heads * p.n_batch;
+    for (int w = blockIdx.x; w < n_work; w += gridDim.x) {
+        const work_item<Shape> item(p, w);
+        const int kv_head = item.head / p.group;
+        if (item.tile_begin >= item.tile_end) continue;
+        const unsigned q = shared + q_at.stage * Shape::Q_BYTES, q_full = shared + Shape::Q_FULL + 8 * q_at.stage;
+        barrier_wait(shared + Shape::Q_EMPTY + 8 * q_at.stage, q_at.parity ^ 1);
+        barrier_expect(q_full, Shape::Q_BYTES);
+#pragma unroll
+        for (int panel = 0; panel < PANELS; panel++)
+#pragma unroll
+            for (int i = 0; i < Shape::WORKERS; i++)
+                copy_box(q + (panel * Shape::QUERIES + i * ROWS) * ROW_BYTES, &p.q, q_full, 64 * panel,
+                         item.first + i * ROWS, item.head, item.batch);
+        q_at.advance();
+        const auto fetch_tile = [&](const CUtensorMap *map, ring_place<Shape::STAGES> &at, int data, int full,
+                                    int empty, int tile) {
+            const unsigned barrier = shared + full + 8 * at.stage;
+            barrier_wait(shared + empty + 8 * at.stage, at.parity ^ 1);
+            barrier_expect(barrier, Shape::TILE_BYTES);
+#pragma unroll
+            for (int panel = 0; panel < PANELS; panel++)
+                copy_box(shared + data + at.stage * Shape::TILE_BYTES + panel * KEYS * ROW_BYTES, map, barrier,
+                         64 * panel, tile * KEYS, kv_head, item.batch);
+            at.advance();
+        };
+        for (int tile = item.tile_end; tile >= item.tile_begin; tile--) { /* values one tile behind the keys */
+            if (tile > item.tile_begin) fetch_tile(&p.k, k_at, Shape::K, Shape::K_FULL, Shape::K_EMPTY, tile - 1);
+            if (tile == item.tile_end) continue;
+            if (Shape::E4M3) fetch_tile(&p.v, v_at, Shape::FETCHED, Shape::FETCHED_FULL, Shape::FETCHED_EMPTY, tile);
+            else fetch_tile(&p.v, v_at, Shape::V, Shape::V_FULL, Shape::V_EMPTY, tile);
+        }
+    }
+}
+
+/* Warp `warp` of those that write fetched values of E4M3 as halves: a strip of rows after another. */
+template <typename Shape>
+static __device__ __forceinline__ void convert(const hopper_params &p, unsigned shared, int warp) {
+    using namespace kg_hopper;
+    constexpr int GROUPS = Shape::PANELS > 1 ? 1 : 2, STRIP = GROUPS * 8;
+    static_assert(Shape::KEYS % STRIP == 0, "whole strips");
+    const e4m3_place<Shape::ROW_BYTES> place(threadIdx.x % 32);
+    const int n_work = p.n_row_tiles * p.n_heads * p.n_batch;
+    ring_place<Shape::STAGES> from_at;
+    ring_place<Shape::V_STAGES> to_at;
+    for (int w = blockIdx.x; w < n_work; w += gridDim.x) {
+        const work_item<Shape> item(p, w);
+        for (int n = item.tile_end - item.tile_begin; n > 0; n--) {
+            const unsigned from = shared + Shape::FETCHED + from_at.stage * Shape::TILE_BYTES + place.from,
+                           to = shared + Shape::V + to_at.stage * Shape::V_BYTES + place.to;
+            barrier_wait(shared + Shape::FETCHED_FULL + 8 * from_at.stage, from_at.parity);
+            barrier_wait(shared + Shape::V_EMPTY + 8 * to_at.stage, to_at.parity ^ 1);
+#pragma unroll 1
+            for (int row = warp * STRIP; row < Shape::KEYS; row += Shape::CONVERTERS * STRIP)
+                place.template halves<Shape::DIMS, GROUPS, Shape::KEYS>(from + row * Shape::ROW_BYTES, to + row * 128);
+            stores_fence();
+            __syncwarp();
+            if (threadIdx.x % 32 == 0) {
+                barrier_arrive(shared + Shape::FETCHED_EMPTY + 8 * from_at.stage);
+                barrier_arrive(shared + Shape::V_FULL + 8 * to_at.stage);
+            }
+            from_at.advance(), to_at.advance();
+        }
+    }
+}
+
+/* A warpgroup that computes. */
+template <typename Shape> struct worker {
+    static constexpr int DIMS = Shape::DIMS, KEYS = Shape::KEYS;
+    const hopper_params &p;
+    const unsigned shared;
+    const int index, lane, warp;
+    const uint64_t q_matrix, k_matrix, v_matrix; /* of its queries, and of the first stages */
+    ring_place<Shape::STAGES> k_at;
+    ring_place<Shape::V_STAGES> v_at;
+    ring_place<Shape::Q_STAGES> q_at;
+    float scale; /* of the head's scores, in powers of two */
+    row_sums sums;
+    float score[KEYS / 2], value[DIMS / 2];
+    int first; /* of its queries */
+
+    __device__ __forceinline__ worker(const hopper_params &params, unsigned memory)
+        : p(params), shared(memory), index(__shfl_sync(0xFFFFFFFF, threadIdx.x / 128, 0)), lane(threadIdx.x % 32),
+          warp(threadIdx.x / 32 % 4),
+          q_matrix(kg_hopper::matrix_descriptor<Shape::ROW_BYTES>(memory + index * ROWS * Shape::ROW_BYTES)),
+          k_matrix(kg_hopper::matrix_descriptor<Shape::ROW_BYTES>(memory + Shape::K)),
+          v_matrix(kg_hopper::matrix_descriptor(memory + Shape::V, KEYS * 128)) {
+    }
+
+    __device__ __forceinline__ void wait_keys() const {
+        kg_hopper::barrier_wait(shared + Shape::K_FULL + 8 * k_at.stage, k_at.parity);
+    }
+    __device__ __forceinline__ void wait_values() const {
+        kg_hopper::barrier_wait(shared + Shape::V_FULL + 8 * v_at.stage, v_at.parity);
+    }
+    __device__ __forceinline__ void release_keys() {
+        if (lane == 0) kg_hopper::barrier_arrive(shared + Shape::K_EMPTY + 8 * k_at.stage);
+        k_at.advance();
+    }
+    __device__ __forceinline__ void release_values() {
+        if (lane == 0) kg_hopper::barrier_arrive(shared + Shape::V_EMPTY + 8 * v_at.stage);
+        v_at.advance();
+    }
+    __device__ __forceinline__ void take_turn() const {
+        kg_hopper::named_barrier_sync(1 + index, 2 * 128);
+    }
+    __device__ __forceinline__ void give_turn() const {
+        kg_hopper::named_barrier_arrive(1 + (index ^ 1), 2 * 128);
+    }
+
+    __device__ __forceinline__ void make_scores() {
+        using namespace kg_hopper;
+        const uint64_t q = q_matrix + (Shape::Q_STAGES > 1 ? q_at.stage * (Shape::Q_BYTES / 16) : 0),
+                       k = k_matrix + k_at.stage * (Shape::TILE_BYTES / 16);
+        products_fence();
+        if constexpr (Shape::E4M3) {
+#pragma unroll
+            for (int i = 0; i < DIMS / 32; i++)
+                products<KEYS>::shared_e4m3(score, q + i * 32 / 16, k + i * 32 / 16, i > 0);
+        } else {
+#pragma unroll
+            for (int i = 0; i < DIMS / 16; i++)
+                products<KEYS>::template shared<false>(score, q + (i / 4 * Shape::QUERIES * 128 + i % 4 * 32) / 16,
+                                                       k + (i / 4 * KEYS * 128 + i % 4 * 32) / 16, i > 0);
+        }
+        products_commit();
+    }
+    __device__ __forceinline__ void add_values(unsigned (&weight)[KEYS / 4], bool add) {
+        using namespace kg_hopper;
+        const uint64_t v = v_matrix + v_at.stage * (Shape::V_BYTES / 16);
+        pin(weight), pin(value);
+        products_fence();
+#pragma unroll
+        for (int i = 0; i < KEYS / 16; i++)
+            products<DIMS>::template registers<true>(value, reinterpret_cast<const unsigned(&)[4]>(weight[4 * i]),
+                                                     v + i * 2048 / 16, add || i > 0);
+        products_commit();
+    }
+    __device__ __forceinline__ void mask(int tile) {
+        const int key = tile * KEYS;
+        const key_range mine(p, first, ROWS);
+        if (key >= mine.all_begin && key + KEYS <= mine.all_end) return;
+        int first_key[2], last_key[2];
+        row_limits(p, first + warp * 16 + lane / 4, first_key, last_key);
+        mask_scores(score, key, first_key, last_key);
+    }
+
+    /* Makes `fresh`, the tile's weights, while the values of the tile before, whose weights are `used`, are summed. */
+    __device__ __forceinline__ void step(unsigned (&used)[KEYS / 4], unsigned (&fresh)[KEYS / 4], int tile, bool add) {
+        using namespace kg_hopper;
+        wait_keys();
+        take_turn();
+        make_scores();
+        wait_values();
+        add_values(used, add);
+        give_turn();
+        products_wait<1>(); /* the scores */
+        release_keys();
+        mask(tile);
+        float sum[2];
+        make_weights(sums, score, fresh, sum, scale);
+        bool good_rows[2];
+        const bool good = __all_sync(0xFFFFFFFF, weights_good(good_rows, sums, sum, scale));
+        if (good) sums.weight[0] += sum[0], sums.weight[1] += sum[1];
+        products_wait<0>(); /* the values */
+        release_values();
+        if (!good) {
+            float shrink[2];
+            whole_rows(good_rows);
+            softmax_exact(sums, score, fresh, shrink, scale, good_rows);
+            scale_rows(value, shrink);
+        }
+    }
+
+    /* The tiles from `end` - 1 down to `begin`, begin < end, but for the wait for the last values. head_scales: of E4M3,
+     * queries' and keys', which may still be on their way. */
+    __device__ __forceinline__ void walk(int begin, int end, const float (&head_scales)[2]) {
+        using namespace kg_hopper;
+        unsigned even[KEYS / 4], odd[KEYS / 4];
+        float shrink[2];
+        int tile = end - 1;
+        wait_keys();
+        take_turn();
+        make_scores();
+        give_turn();
+        products_wait<0>();
+        release_keys();
+        scale = p.scale * (head_scales[0] * head_scales[1]);
+        mask(tile);
+        softmax_exact(sums, score, even, shrink, scale, { false, false });
+        for (; tile - 2 >= begin; tile -= 2) {
+            step(even, odd, tile - 1, tile < end - 1);
+            step(odd, even, tile - 2, true);
+        }
+        if (tile > begin) {
+            step(even, odd, begin, tile < end - 1);
+            wait_values();
+            add_values(odd, true);
+        } else {
+            wait_values();
+            add_values(even, tile < end - 1);
+        }
+        if (lane == 0) barrier_arrive(shared + Shape::Q_EMPTY + 8 * q_at.stage);
+        q_at.advance();
+    }
+
+    /* Where the first of the thread's two rows of item w goes, and what its values are to be multiplied by. */
+    struct result {
+        __half *y;
+        int row;
+        float share[2];
+    };
+    __device__ __forceinline__ result result_of(int w) const {
+        asm volatile("" : "+r"(w)); /* made out again after the walk: it would take the walk's registers */
+        const work_item<Shape> item(p, w);
+        float unit = 1; /* of the values */
+        if (Shape::E4M3) unit = p.v_scale[(item.batch * p.n_heads + item.head) / p.group];
+        const float sink = p.sinks ? p.sinks[item.head] * LOG2_E : -CUDART_INF_F;
+        return { p.y + item.batch * p.y_strides.batch + item.head * p.y_strides.head,
+                 item.first + index * ROWS + warp * 16 + lane / 4,
+                 { unit * row_share(sums.reference[0], row_weight(sums.weight[0]), scale, sink),
+                   unit * row_share(sums.reference[1], row_weight(sums.weight[1]), scale, sink) } };
+    }
+
+    __device__ __forceinline__ void run() {
+        using namespace kg_hopper;
+        const int n_work = p.n_row_tiles * p.n_heads * p.n_batch;
+        if (index == 1) give_turn();
+        if (Shape::E4M3) kg_dependency_wait(); /* for the heads' scales */
+        for (int w = blockIdx.x; w < n_work; w += gridDim.x) {
+            const work_item<Shape> item(p, w);
+            first = item.first + index * ROWS;
+            sums.clear();
+            float head_scales[2] = { 1, 1 };
+            if (Shape::E4M3) {
+                const int plane = item.batch * p.n_heads + item.head;
+                head_scales[0] = p.q_scale[plane], head_scales[1] = p.k_scale[plane / p.group];
+            }
+            result to;
+            if (item.tile_begin < item.tile_end) {
+                barrier_wait(shared + Shape::Q_FULL + 8 * q_at.stage, q_at.parity);
+                walk(item.tile_begin, item.tile_end, head_scales);
+                to = result_of(w); /* beside the last products */
+                products_wait<0>();
+                release_values();
+            } else {
+                kg_dependency_wait(); /* with no data to wait for */
+                scale = p.scale;
+#pragma unroll
+                for (int i = 0; i < DIMS / 2; i++) value[i] = 0;
+                to = result_of(w);
+            }
+            scale_rows(value, to.share);
+            store_rows(to.y, p.y_strides.row, to.row, p.n_queries, p.head_dim, value);
+        }
+    }
+};
+
+template <typename Shape>
+static __global__ void __launch_bounds__(Shape::THREADS, 1) sdpa_wgmma_kernel(const __grid_constant__ hopper_params p) {
+    using namespace kg_hopper;
+    require_hopper();
+    extern __shared__ unsigned char memory[];
+    const unsigned shared = ((unsigned)__cvta_generic_to_shared(memory) + 1023) & ~1023u;
+    constexpr int FETCHER = Shape::WORKERS * 128;
+    if (threadIdx.x == FETCHER) {
+        prefetch_map(&p.q), prefetch_map(&p.k), prefetch_map(&p.v);
+        constexpr int WORKER_WARPS = Shape::WORKERS * 4; /* a thread of each arrives */
+        for (int i = 0; i < Shape::Q_STAGES; i++) {
+            barrier_init(shared + Shape::Q_FULL + 8 * i, 1);
+            barrier_init(shared + Shape::Q_EMPTY + 8 * i, WORKER_WARPS);
+        }
+        for (int i = 0; i < Shape::STAGES; i++) {
+            barrier_init(shared + Shape::K_FULL + 8 * i, 1);
+            barrier_init(shared + Shape::K_EMPTY + 8 * i, WORKER_WARPS);
+            if (Shape::E4M3) barrier_init(shared + Shape::FETCHED_FULL + 8 * i, 1);
+            if (Shape::E4M3) barrier_init(shared + Shape::FETCHED_EMPTY + 8 * i, Shape::CONVERTERS);
+        }
+        for (int i = 0; i < Shape::V_STAGES; i++) {
+            barrier_init(shared + Shape::V_FULL + 8 * i, Shape::E4M3 ? Shape::CONVERTERS : 1);
+            barrier_init(shared + Shape::V_EMPTY + 8 * i, WORKER_WARPS);
+        }
+        barrier_init_fence();
+    }
+    __syncthreads(); /* the barriers are there */
+    kg_dependents_start();
+    if (threadIdx.x >= FETCHER) {
+        registers_less<Shape::FETCH_REGISTERS>();
+        if (threadIdx.x == FETCHER) {
+            kg_dependency_wait(); /* and so, by its data, does every worker */
+            fetch<Shape>(p, shared);
+        }
+        if (Shape::E4M3 && threadIdx.x >= FETCHER + 32)
+            convert<Shape>(p, shared, (int)threadIdx.x / 32 - FETCHER / 32 - 1);
+    } else {
+        registers_more<Shape::WORKER_REGISTERS>();
+        worker<Shape>(p, shared).run();
+    }
+}
+
+template <typename Shape>
+static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args,
+                             struct kg_error *err) {
+    struct hopper_params p;
+    const enum kg_status status = hopper_params_make(&p, args, Shape::QUERIES, Shape::KEYS, err);
+    if (status) return status;
+    const uint64_t n_work = (uint64_t)p.n_row_tiles * p.n_heads * p.n_batch;
+    const struct hopper_launch grid = { n_work < (uint64_t)cuda->n_sms ? (unsigned)n_work : (unsigned)cuda->n_sms,
+                                        Shape::THREADS, Shape::BYTES, 1 };
+    return hopper_launch_kernel(cuda, sdpa_wgmma_kernel<Shape>, grid, p, "sdpa (wgmma)", err);
+}
+
+} // namespace kg_sdpa
+
+const char *kg_sdpa_wgmma_refuses(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args) {
+    return kg_sdpa::hopper_refuses(cuda, args);
+}
+
+enum kg_status kg_sdpa_wgmma_launch(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args,
+                                    struct kg_error *err) {
+    using namespace kg_sdpa;
+    if (wgmma_64_suits(args)) return wgmma_64_launch(cuda, args, err);
+    if (args->inputs == KG_PRECISION_F8) {
+        if (args->head_dim <= 64) return launch<wgmma_shape<true, 64, 128, 4>>(cuda, args, err);
+        if (args->head_dim <= 96) return launch<wgmma_shape<true, 96, 128, 2, 3, 2>>(cuda, args, err);
+        return launch<wgmma_shape<true, 128, 128, 2, 3, 2>>(cuda, args, err);
+    }
+    if (args->head_dim <= 64) return launch<wgmma_shape<false, 64, 128, 4>>(cuda, args, err);
+    if (args->head_dim <= 96) return launch<wgmma_shape<false, 96, 128, 2>>(cuda, args, err);
+    return launch<wgmma_shape<false, 128, 112, 2>>(cuda, args, err); /* 128 keys: too many registers */
+}

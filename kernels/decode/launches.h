@@ -1,0 +1,92 @@
+/* The launches that a token's walk (step_walk.cu) is made of, beside the operations': products with F16 or F32 matrices
+ * (step_matrix.cu), attention (step_attention.cu), the choice of experts (step_router.cu). All are for sm_90. */
+#ifndef KIGO_KERNELS_DECODE_LAUNCHES_H
+#define KIGO_KERNELS_DECODE_LAUNCHES_H
+
+#include "kernels/attention/attention.cuh"
+#include "kernels/cuda_backend.h"
+#include "kernels/block/swiglu.cuh"
+
+enum { KG_STEP_MATRICES = 3 };
+
+/* What becomes of a pair of rows' sums. */
+enum kg_step_form {
+    KG_STEP_QKV,      /* a pair of dims of a head, turned where they are of q or k: q to y, k and v to the cache */
+    KG_STEP_RESIDUAL, /* neighbouring outputs, added to y */
+    KG_STEP_GATED,    /* gate and up of one output: y = swiglu(gate, up) */
+};
+
+/* n_used rows still to be added to the residual stream, each times its weight: an experts' sum that no launch has made. */
+struct kg_step_pending {
+    const void *rows;     /* (n_used, n_embd) of the residual's precision */
+    const float *weights; /* (n_used) */
+    uint32_t n_used;      /* 0: there are none */
+};
+
+/* Where q, k, v go. */
+struct kg_step_heads {
+    void *k_cache, *v_cache; /* (n_kv_heads, n_ctx, head_dim) */
+    const float2 *turns;     /* (n_rot / 2): cosine, sine of the position */
+    const struct kg_cuda_step *step;
+    uint32_t n_heads, n_kv_heads, head_dim, n_ctx, n_rot;
+    bool half; /* pairs (i, i + n_rot/2), else (2i, 2i + 1) */
+    enum kg_precision kv;
+};
+
+struct kg_step_matrix {
+    struct {
+        const uint8_t *weight;     /* rows on 16 bytes, of whole vectors */
+        const float *bias;         /* NULL for none */
+    } matrix[KG_STEP_MATRICES];    /* QKV: q, k, v; GATED: gate, up */
+    enum kg_dtype dtype;           /* F16 or F32 */
+    enum kg_precision activations; /* x is of these, unless it is normalised */
+    enum kg_step_form form;
+    uint32_t n_in, n_pairs; /* of rows */
+    const void *x;          /* (n_in) */
+    enum kg_precision x_precision;
+    const float *norm_weight;       /* (n_in): x is normalised; NULL: it is not */
+    float eps;                      /* where it is */
+    struct kg_step_pending pending; /* of x where it is normalised, of y where y is added to */
+    void *y;
+    enum kg_precision y_precision;
+    struct kg_step_heads heads; /* QKV */
+    struct kg_swiglu_op gate;   /* GATED */
+};
+
+/* Whether the kernel takes n_pairs pairs of rows of n_in elements. */
+bool kg_step_matrix_fits(const struct kg_cuda_backend *cuda, enum kg_dtype dtype, enum kg_precision activations,
+                         uint32_t n_in, uint32_t n_pairs);
+
+/* Enqueues it; what fits. */
+enum kg_status kg_step_multiply(const struct kg_cuda_backend *cuda, const struct kg_step_matrix *m,
+                                struct kg_error *err);
+
+/* Whether a layer's keys are few enough for one launch. */
+bool kg_step_attention_fits(const struct kg_cuda_backend *cuda, uint32_t n_ctx, uint32_t window);
+
+/* Enqueues the attention of one row, p->step not NULL; p->partials is not used. */
+enum kg_status kg_step_attend(const struct kg_cuda_backend *cuda, const struct kg_attention_params *p,
+                              struct kg_error *err);
+
+struct kg_step_router {
+    const void *x; /* (n_in) */
+    enum kg_precision x_precision;
+    const float *norm_weight; /* (n_in) */
+    float eps;
+    void *y; /* (n_in): norm(x) */
+    enum kg_precision y_precision;
+    const void *weight; /* (n_experts, n_in) */
+    enum kg_dtype weight_dtype;
+    const float *bias;                /* (n_experts), NULL for none */
+    int32_t *ids;                     /* (n_used) */
+    float *weights;                   /* (n_used) */
+    uint32_t n_in, n_experts, n_used; /* n_in a multiple of 8 */
+};
+
+/* Whether the kernel takes such a router. */
+bool kg_step_router_fits(const struct kg_cuda_backend *cuda, const struct kg_weight *weight);
+
+/* Enqueues norm and choice; what fits. */
+enum kg_status kg_step_route(const struct kg_cuda_backend *cuda, const struct kg_step_router *r, struct kg_error *err);
+
+#endif

@@ -1,0 +1,549 @@
+/* One row times matrices of a decode step (step_parts.h): y = f(n W^T + bias), n = x, or norm(x).
+ *
+ * x (n_in), W (rows, n_in) of F16 or F32, row-major; rows come in pairs whose sums are combined.
+ *
+ * Numerics: float32 sums, one rounding to y. The normalised row is not rounded to float16. Two ways:
+ * - F16 by float16 activations: tensor cores, x of float16 as it is, the normalised row as the sum of two float16 (22 bits).
+ *   Products are exact, sums of 16 columns are added to a warp's in order; then the warps in order.
+ * - else fused multiply-add: a lane adds its chunks of 8 in order, lanes are added by a butterfly, then the warps of a row in order.
+ * Then come the bias and f. The sum of squares is added by lanes, then warps, in order, the same in every block.
+ *
+ * Map: a block a multiprocessor; it has a range of pairs. A producer warp brings their rows to shared memory, a slot of the
+ * ring a pair (bulk copies): it does not wait for the launch before this one (dependent.cuh), so that rows come in while that
+ * one ends. 16 warps multiply: with tensor cores each has its columns of all rows, else `parts` of them share a pair. One warp
+ * loads what f needs meanwhile, and at the end makes f of all. */
+#include "kernels/decode/launches.h"
+#include "kernels/ptx/dependent.cuh"
+#include "kernels/decode/persistent/ring.cuh"
+#include "kernels/block/precision.cuh"
+#include <algorithm>
+
+using kg_persistent::barrier_arrive;
+using kg_persistent::barrier_expect;
+using kg_persistent::barrier_init;
+using kg_persistent::barrier_init_fence;
+using kg_persistent::barrier_wait;
+using kg_persistent::copy_bulk;
+
+enum {
+    WARP = 32,
+    WARPS = 16, /* that multiply */
+    CONSUMERS = WARPS * WARP,
+    PRODUCER = WARPS, /* warps */
+    FINISHER,
+    THREADS = (FINISHER + 1) * WARP,
+    TENSOR_BOUND = 704, /* registers as for so many threads: the launches beside this one want some too */
+    LANE_CHUNKS = 4,    /* of a row, where a lane keeps them */
+    LANE_VECTORS = 2,   /* of a row that is normalised; with tensor cores one */
+    MAX_IN = CONSUMERS * LANE_VECTORS * KG_VECTOR,
+    MAX_TENSOR_IN = CONSUMERS * KG_VECTOR,
+    TILE_COLS = 16, /* of a tensor core's product */
+    TILE_PAIRS = 8, /* at most: 16 rows */
+    ROW_PAD_BYTES = 16,
+    PARTIAL_STRIDE = WARPS + 1,
+    MAX_SLOTS = 64,
+    MIN_SLOTS = 2,
+    SHARED_BYTES = 200 * 1024, /* the launches beside this one want some too */
+};
+
+enum { CONSUMER_BARRIER = 1, FINISH_BARRIER, START_BARRIER }; /* 0 is __syncthreads */
+
+struct matrix_params {
+    struct kg_step_matrix m;
+    uint32_t row_bytes, row_stride; /* in memory; in a slot, in bytes */
+    uint32_t parts, tile_pairs, n_slots;
+    uint32_t row_at, partial_at;      /* in shared memory, behind the ring: n, sums of warps */
+    uint32_t block_pairs, more_pairs; /* of a block, and the first so many blocks have one more */
+};
+
+/* Dims of pair i of a head. Those past n_rot are neighbours. */
+static __device__ __forceinline__ uint32_t dim_of(const kg_step_heads &h, uint32_t i, uint32_t which) {
+    if (i >= h.n_rot / 2 || !h.half) return 2 * i + which;
+    return i + which * (h.n_rot / 2);
+}
+
+/* Which heads' dims a pair of QKV has: head counts those of q, then k, then v. */
+struct head_pair {
+    uint32_t matrix, head, i; /* head: of this matrix */
+};
+
+static __device__ __forceinline__ head_pair head_pair_of(const kg_step_heads &h, uint32_t pair) {
+    const uint32_t per_head = h.head_dim / 2, head = pair / per_head, i = pair % per_head;
+    if (head < h.n_heads) return { 0, head, i };
+    if (head < h.n_heads + h.n_kv_heads) return { 1, head - h.n_heads, i };
+    return { 2, head - h.n_heads - h.n_kv_heads, i };
+}
+
+/* Row `which` of a pair: its matrix, and its number there. */
+template <enum kg_step_form F>
+static __device__ __forceinline__ uint2 row_of(const kg_step_matrix &m, uint32_t pair, uint32_t which) {
+    if constexpr (F == KG_STEP_QKV) {
+        const head_pair p = head_pair_of(m.heads, pair);
+        return make_uint2(p.matrix, p.head * m.heads.head_dim + dim_of(m.heads, p.i, which));
+    } else if constexpr (F == KG_STEP_GATED) {
+        return make_uint2(which, pair);
+    } else {
+        return make_uint2(0, 2 * pair + which);
+    }
+}
+
+/* x plus what is pending, elements [i, i + 8) of the residual stream. */
+static __device__ __forceinline__ void load_pending(const kg_step_pending &p, enum kg_precision precision,
+                                                    uint32_t n_in, uint32_t i, float (&x)[KG_VECTOR]) {
+    constexpr uint32_t AT_ONCE = 4;
+    for (uint32_t first = 0; first < p.n_used; first += AT_ONCE) {
+        float v[AT_ONCE][KG_VECTOR], weight[AT_ONCE];
+#pragma unroll
+        for (uint32_t j = 0; j < AT_ONCE; j++) { /* past the last: it again, times 0 */
+            const uint32_t row = min(first + j, p.n_used - 1);
+            weight[j] = p.weights[row];
+            kg_load_vector_any(p.rows, precision, (size_t)row * n_in + i, v[j]);
+        }
+#pragma unroll
+        for (uint32_t j = 0; j < AT_ONCE; j++)
+            if (first + j < p.n_used) {
+#pragma unroll
+                for (int e = 0; e < KG_VECTOR; e++) x[e] = fmaf(weight[j], v[j][e], x[e]);
+            }
+    }
+}
+
+/* The sum over all consumers, the same in each. */
+static __device__ __forceinline__ float sum_of_all(float x, float *sums) {
+    const uint32_t warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
+#pragma unroll
+    for (int mask = WARP / 2; mask > 0; mask /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, mask);
+    if (lane == 0) sums[warp] = x;
+    kg_persistent::named_barrier(CONSUMER_BARRIER, CONSUMERS); /* all warps' sums are written */
+    float total = sums[0];
+#pragma unroll
+    for (int w = 1; w < WARPS; w++) total += sums[w];
+    return total;
+}
+
+/* n as the products read it: float32, or float16 with the rest, times REST_SCALE, in a second row. */
+constexpr float REST_SCALE = 2048;
+
+template <bool TENSOR>
+static __device__ __forceinline__ void store_row(unsigned char *row, uint32_t n_in, uint32_t i,
+                                                 const float (&n)[KG_VECTOR]) {
+    if constexpr (TENSOR) {
+        float high[KG_VECTOR], rest[KG_VECTOR];
+#pragma unroll
+        for (int e = 0; e < KG_VECTOR; e++) {
+            high[e] = __half2float(__float2half_rn(n[e]));
+            rest[e] = (n[e] - high[e]) * REST_SCALE;
+        }
+        kg_store_vector(reinterpret_cast<__half *>(row) + i, high);
+        kg_store_vector(reinterpret_cast<__half *>(row) + n_in + i, rest);
+    } else {
+        kg_store_vector(reinterpret_cast<float *>(row) + i, n);
+    }
+}
+
+/* Waits for x, and brings n to shared memory: norm(x), or x. All consumers call; the row is there for all. */
+template <bool TENSOR>
+static __device__ __forceinline__ void make_row(const kg_step_matrix &m, unsigned char *row, float *sums) {
+    constexpr int VECTORS = TENSOR ? 1 : LANE_VECTORS;
+    float weight[VECTORS][KG_VECTOR], x[VECTORS][KG_VECTOR], squares = 0;
+    const auto at = [&](int v) { return (threadIdx.x + v * CONSUMERS) * KG_VECTOR; };
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++)
+        if (m.norm_weight && at(v) < m.n_in) kg_load_vector(m.norm_weight + at(v), weight[v]);
+    kg_dependency_wait(); /* x is there */
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++) {
+        if (at(v) >= m.n_in) continue;
+        kg_load_vector_any(m.x, m.x_precision, at(v), x[v]);
+        if (!m.norm_weight) {
+            store_row<TENSOR>(row, m.n_in, at(v), x[v]);
+            continue;
+        }
+        load_pending(m.pending, m.x_precision, m.n_in, at(v), x[v]);
+#pragma unroll
+        for (int e = 0; e < KG_VECTOR; e++) squares = fmaf(x[v][e], x[v][e], squares);
+    }
+    if (m.norm_weight) {
+        const float mean = __fdiv_rn(sum_of_all(squares, sums), (float)m.n_in);
+        const float inverse_rms = __fdiv_rn(1.0f, __fsqrt_rn(mean + m.eps));
+#pragma unroll
+        for (int v = 0; v < VECTORS; v++) {
+            if (at(v) >= m.n_in) continue;
+#pragma unroll
+            for (int e = 0; e < KG_VECTOR; e++) x[v][e] = x[v][e] * inverse_rms * weight[v][e];
+            store_row<TENSOR>(row, m.n_in, at(v), x[v]);
+        }
+    }
+    kg_persistent::named_barrier(CONSUMER_BARRIER, CONSUMERS); /* the row is there */
+}
+
+/* What f needs of a pair beside the sums; loaded by the thread that finishes it. */
+struct pair_operands {
+    float bias[2];
+    float2 turn; /* QKV */
+    float y[2];  /* RESIDUAL: what is added to */
+};
+
+template <enum kg_step_form F>
+static __device__ __forceinline__ void load_biases(const kg_step_matrix &m, uint32_t pair, pair_operands *o) {
+#pragma unroll
+    for (uint32_t which = 0; which < 2; which++) {
+        const uint2 row = row_of<F>(m, pair, which);
+        const float *bias = m.matrix[row.x].bias;
+        o->bias[which] = bias ? bias[row.y] : 0.0f;
+    }
+}
+
+template <enum kg_step_form F>
+static __device__ __forceinline__ void load_operands(const kg_step_matrix &m, uint32_t pair, pair_operands *o) {
+    if constexpr (F == KG_STEP_QKV) {
+        const head_pair p = head_pair_of(m.heads, pair);
+        o->turn = p.matrix < 2 && p.i < m.heads.n_rot / 2 ? m.heads.turns[p.i] : make_float2(1, 0);
+    }
+    if constexpr (F == KG_STEP_RESIDUAL) {
+        const size_t n_out = 2 * (size_t)m.n_pairs;
+#pragma unroll
+        for (uint32_t which = 0; which < 2; which++) {
+            const size_t at = 2 * pair + which;
+            o->y[which] = kg_load_any(m.y, m.y_precision, at);
+#pragma unroll 4
+            for (uint32_t j = 0; j < m.pending.n_used; j++)
+                o->y[which] =
+                    fmaf(m.pending.weights[j], kg_load_any(m.pending.rows, m.y_precision, j * n_out + at), o->y[which]);
+        }
+    }
+}
+
+/* f, to where it goes. */
+template <enum kg_step_form F>
+static __device__ __forceinline__ void finish(const kg_step_matrix &m, uint32_t pair, const pair_operands &o, float a,
+                                              float b) {
+    if constexpr (F == KG_STEP_GATED) {
+        kg_store_any(m.y, m.y_precision, pair, m.gate(a, b));
+    } else if constexpr (F == KG_STEP_RESIDUAL) {
+        kg_store_any(m.y, m.y_precision, 2 * (size_t)pair, o.y[0] + a);
+        kg_store_any(m.y, m.y_precision, 2 * (size_t)pair + 1, o.y[1] + b);
+    } else {
+        const kg_step_heads &h = m.heads;
+        const head_pair p = head_pair_of(h, pair);
+        const uint32_t at = dim_of(h, p.i, 0), other = dim_of(h, p.i, 1);
+        const bool turns = p.matrix < 2 && p.i < h.n_rot / 2;
+        const float first = turns ? a * o.turn.x - b * o.turn.y : a, second = turns ? a * o.turn.y + b * o.turn.x : b;
+        const size_t row =
+            p.matrix == 0 ? (size_t)p.head * h.head_dim : ((size_t)p.head * h.n_ctx + h.step->position) * h.head_dim;
+        void *y = p.matrix == 0 ? m.y : p.matrix == 1 ? h.k_cache : h.v_cache;
+        const enum kg_precision precision = p.matrix == 0 ? m.y_precision : h.kv;
+        kg_store_any(y, precision, row + at, first);
+        kg_store_any(y, precision, row + other, second);
+    }
+}
+
+struct ring_barriers {
+    uint64_t full[MAX_SLOTS], empty[MAX_SLOTS];
+};
+
+template <enum kg_step_form F>
+static __device__ __forceinline__ void produce(const matrix_params &p, unsigned ring, const ring_barriers &barriers,
+                                               uint32_t begin, uint32_t end) {
+    const uint64_t policy = kg_persistent::read_once_policy();
+    uint32_t slot = 0, parity = 1; /* of the use before */
+    for (uint32_t pair = begin; pair < end; pair++) {
+        const unsigned full = kg_shared_address(&barriers.full[slot]), to = ring + slot * 2 * p.row_stride;
+        if (pair - begin >= p.n_slots) barrier_wait(kg_shared_address(&barriers.empty[slot]), parity);
+        barrier_expect(full, 2 * p.row_bytes);
+#pragma unroll
+        for (uint32_t which = 0; which < 2; which++) {
+            const uint2 row = row_of<F>(p.m, pair, which);
+            copy_bulk(to + which * p.row_stride, p.m.matrix[row.x].weight + (size_t)row.y * p.row_bytes, p.row_bytes,
+                      full, policy);
+        }
+        if (++slot == p.n_slots) slot = 0, parity ^= 1;
+    }
+}
+
+/* Where a block's warps meet. */
+struct block_view {
+    unsigned char *ring, *row;
+    float *partial; /* (rows of the block, PARTIAL_STRIDE): a warp's sums */
+    const ring_barriers &barriers;
+    uint32_t begin, end; /* pairs */
+};
+
+/* Waits until the pair is there. */
+static __device__ __forceinline__ uint32_t slot_of_turn(const matrix_params &p, const block_view &b, uint32_t turn) {
+    const uint32_t slot = turn % p.n_slots;
+    barrier_wait(kg_shared_address(&b.barriers.full[slot]), turn / p.n_slots % 2);
+    return slot;
+}
+
+/* A warp's columns: every WARPSth 16, TILE_STEP apart. */
+constexpr uint32_t TILE_STEP = WARPS * TILE_COLS, MOST_TILES = MAX_TENSOR_IN / TILE_STEP, TILES_AT_ONCE = 4;
+
+/* sums += COUNT of the warp's tiles, of which the first is FIRST, of the rows at w (shared) by x. */
+template <uint32_t FIRST, uint32_t COUNT>
+static __device__ __forceinline__ void multiply_columns(float (&sums)[2][4], unsigned w,
+                                                        const unsigned (&x)[MOST_TILES][2]) {
+    unsigned a[COUNT][4];
+#pragma unroll
+    for (uint32_t i = 0; i < COUNT; i++)
+        kg_load_matrices_at(a[i], w + (FIRST + i) * TILE_STEP * (unsigned)sizeof(__half));
+#pragma unroll
+    for (uint32_t i = 0; i < COUNT; i++) kg_mma_16x8x16(sums[i % 2], a[i], x[FIRST + i][0], x[FIRST + i][1]);
+}
+
+/* The same of all the n_tiles that it has. */
+template <uint32_t FIRST = 0>
+static __device__ __forceinline__ void multiply_row(float (&sums)[2][4], unsigned w, const unsigned (&x)[MOST_TILES][2],
+                                                    uint32_t n_tiles) {
+    if constexpr (FIRST < MOST_TILES) {
+        if (FIRST + TILES_AT_ONCE <= n_tiles) {
+            multiply_columns<FIRST, TILES_AT_ONCE>(sums, w, x);
+            multiply_row<FIRST + TILES_AT_ONCE>(sums, w, x, n_tiles);
+        } else {
+            if (FIRST < n_tiles) multiply_columns<FIRST, 1>(sums, w, x);
+            if (FIRST + 1 < n_tiles) multiply_columns<FIRST + 1, 1>(sums, w, x);
+            if (FIRST + 2 < n_tiles) multiply_columns<FIRST + 2, 1>(sums, w, x);
+        }
+    }
+}
+
+/* By tensor cores: a warp has every WARPSth 16 columns of all rows, and keeps x of them. */
+static __device__ __forceinline__ void multiply_tiles(const matrix_params &p, const block_view &b) {
+    const uint32_t warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, n = b.end - b.begin;
+    const uint32_t row = lane % 16, col = lane / 16 * 8; /* that the lane addresses */
+    const uint32_t part = lane / 4, n_parts = p.m.norm_weight ? 2 : 1;
+    const uint32_t n_tiles = (p.m.n_in / TILE_COLS + WARPS - 1 - warp) / WARPS;
+    const __half *from =
+        reinterpret_cast<const __half *>(b.row) + min(part, n_parts - 1) * p.m.n_in + lane % 4 * 2 + warp * TILE_COLS;
+    unsigned x[MOST_TILES][2]; /* other columns of x are zeros */
+#pragma unroll
+    for (uint32_t i = 0; i < MOST_TILES; i++) {
+        const bool has = i < n_tiles && part < n_parts;
+        x[i][0] = has ? *reinterpret_cast<const unsigned *>(from + i * TILE_STEP) : 0;
+        x[i][1] = has ? *reinterpret_cast<const unsigned *>(from + i * TILE_STEP + 8) : 0;
+    }
+    const uint32_t own = min(row / 2, p.tile_pairs - 1);
+    uint32_t slot0 = 0, parity0 = 0; /* of the first pair; no more than the ring's slots are taken at once */
+    for (uint32_t first = 0; first < n; first += p.tile_pairs) {
+        const auto slot_of = [&](uint32_t i) { return slot0 + i < p.n_slots ? slot0 + i : slot0 + i - p.n_slots; };
+        const uint32_t slot = slot_of(first + own < n ? own : 0);
+        barrier_wait(kg_shared_address(&b.barriers.full[slot]), parity0 ^ (uint32_t)(slot < slot0));
+        __syncwarp(); /* all lanes' pairs are there */
+        const unsigned w = kg_shared_address(b.ring) + (slot * 2 + row % 2) * p.row_stride +
+                           (col + warp * TILE_COLS) * (unsigned)sizeof(__half);
+        float sums[2][4] = {}; /* two chains: an instruction need not wait for the one before it */
+        multiply_row(sums, w, x, n_tiles);
+        float sum[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) sum[i] = sums[0][i] + sums[1][i];
+        if (lane % 4 == 0) {
+#pragma unroll
+            for (uint32_t half = 0; half < 2; half++) {
+                const uint32_t r = part + half * 8, at = first * 2 + r;
+                if (r < 2 * p.tile_pairs && at < 2 * n)
+                    b.partial[at * PARTIAL_STRIDE + warp] = fmaf(sum[2 * half + 1], 1 / REST_SCALE, sum[2 * half]);
+            }
+        }
+        __syncwarp(); /* all lanes have read */
+        if (lane < p.tile_pairs && first + lane < n)
+            barrier_arrive(kg_shared_address(&b.barriers.empty[slot_of(lane)]));
+        slot0 += p.tile_pairs;
+        if (slot0 >= p.n_slots) slot0 -= p.n_slots, parity0 ^= 1;
+    }
+}
+
+/* By fused multiply-add: p.parts warps have a pair, and a lane keeps its chunks of n. */
+template <typename W>
+static __device__ __forceinline__ void multiply_pairs(const matrix_params &p, const block_view &b) {
+    const uint32_t warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
+    const uint32_t part = warp % p.parts, group = warp / p.parts, n_groups = WARPS / p.parts;
+    const uint32_t first = (part * WARP + lane) * KG_VECTOR, step = p.parts * WARP * KG_VECTOR;
+    const float *row = reinterpret_cast<const float *>(b.row);
+    float x[LANE_CHUNKS][KG_VECTOR] = {};
+#pragma unroll
+    for (int k = 0; k < LANE_CHUNKS; k++)
+        if (first + k * step < p.m.n_in) kg_load_vector(row + first + k * step, x[k]);
+    for (uint32_t turn = group; turn < b.end - b.begin; turn += n_groups) {
+        const uint32_t slot = slot_of_turn(p, b, turn);
+        const unsigned char *w = b.ring + slot * 2 * p.row_stride;
+        float sum[2] = {};
+#pragma unroll
+        for (int k = 0; k < LANE_CHUNKS; k++) {
+            if (first + k * step >= p.m.n_in) continue;
+#pragma unroll
+            for (int which = 0; which < 2; which++) {
+                float v[KG_VECTOR];
+                kg_load_vector(reinterpret_cast<const W *>(w + which * p.row_stride) + first + k * step, v);
+#pragma unroll
+                for (int e = 0; e < KG_VECTOR; e++) sum[which] = fmaf(x[k][e], v[e], sum[which]);
+            }
+        }
+#pragma unroll
+        for (int mask = WARP / 2; mask > 0; mask /= 2) {
+            sum[0] += __shfl_xor_sync(0xFFFFFFFFu, sum[0], mask);
+            sum[1] += __shfl_xor_sync(0xFFFFFFFFu, sum[1], mask);
+        }
+        if (lane == 0) {
+            b.partial[2 * turn * PARTIAL_STRIDE + part] = sum[0];
+            b.partial[(2 * turn + 1) * PARTIAL_STRIDE + part] = sum[1];
+            barrier_arrive(kg_shared_address(&b.barriers.empty[slot])); /* the shuffles came after every lane's loads */
+        }
+    }
+}
+
+static __device__ __forceinline__ float sum_of_parts(const float *partial, uint32_t n_parts) {
+    float sum = partial[0];
+    for (uint32_t k = 1; k < n_parts; k++) sum += partial[k];
+    return sum;
+}
+
+/* A lane has every 32nd pair, and knows what it needs of the first before the sums are there. */
+template <enum kg_step_form F>
+static __device__ __forceinline__ void finish_pairs(const matrix_params &p, const block_view &b) {
+    const uint32_t first = b.begin + threadIdx.x % WARP;
+    pair_operands operands = {};
+    if (first < b.end) load_biases<F>(p.m, first, &operands);
+    kg_dependency_wait(); /* what f needs is there, and whoever read y has done so */
+    if (first < b.end) load_operands<F>(p.m, first, &operands);
+    kg_persistent::named_barrier(FINISH_BARRIER, CONSUMERS + WARP); /* all sums are there */
+    for (uint32_t pair = first; pair < b.end; pair += WARP) {
+        if (pair != first) {
+            load_biases<F>(p.m, pair, &operands);
+            load_operands<F>(p.m, pair, &operands);
+        }
+        const float *partial = b.partial + 2 * (pair - b.begin) * PARTIAL_STRIDE;
+        finish<F>(p.m, pair, operands, sum_of_parts(partial, p.parts) + operands.bias[0],
+                  sum_of_parts(partial + PARTIAL_STRIDE, p.parts) + operands.bias[1]);
+    }
+}
+
+/* Grid: blocks that share the pairs evenly. TENSOR: by tensor cores. */
+template <typename W, bool TENSOR, enum kg_step_form F>
+static __global__ void __launch_bounds__(TENSOR ? TENSOR_BOUND : THREADS, 1)
+    step_matrix_kernel(const __grid_constant__ matrix_params p) {
+    extern __shared__ __align__(16) unsigned char memory[];
+    __shared__ ring_barriers barriers;
+    __shared__ float squares[WARPS];
+    const uint32_t thread = threadIdx.x, warp = thread / WARP;
+    const uint32_t begin = blockIdx.x * p.block_pairs + min(blockIdx.x, p.more_pairs);
+    const block_view b = { memory,
+                           memory + p.row_at,
+                           reinterpret_cast<float *>(memory + p.partial_at),
+                           barriers,
+                           begin,
+                           begin + p.block_pairs + (blockIdx.x < p.more_pairs) };
+    kg_dependents_start();
+    if (warp == PRODUCER) { /* it does not wait for the others */
+        for (uint32_t slot = thread % WARP; slot < p.n_slots; slot += WARP) {
+            barrier_init(kg_shared_address(&barriers.full[slot]), 1);
+            barrier_init(kg_shared_address(&barriers.empty[slot]), p.parts);
+        }
+        barrier_init_fence();
+        kg_persistent::named_barrier_arrive(START_BARRIER, THREADS);
+        __syncwarp(); /* the barriers are there */
+        if (thread % WARP == 0) produce<F>(p, kg_shared_address(memory), barriers, b.begin, b.end);
+        return;
+    }
+    kg_persistent::named_barrier(START_BARRIER, THREADS); /* the barriers are there */
+    if (warp == FINISHER) {
+        finish_pairs<F>(p, b);
+        return;
+    }
+    make_row<TENSOR>(p.m, b.row, squares);
+    if constexpr (TENSOR) multiply_tiles(p, b);
+    else multiply_pairs<W>(p, b);
+    kg_persistent::named_barrier(FINISH_BARRIER, CONSUMERS + WARP); /* all sums are there */
+}
+
+/* Whether tensor cores multiply. */
+static bool by_tensor_cores(enum kg_dtype dtype, enum kg_precision activations, uint32_t n_in) {
+    return dtype == KG_DTYPE_F16 && activations == KG_PRECISION_F16 && n_in % TILE_COLS == 0 && n_in <= MAX_TENSOR_IN;
+}
+
+struct plan {
+    bool tensor;
+    uint32_t n_blocks, row_bytes, row_stride, parts, tile_pairs, n_slots, row_at, partial_at, shared_bytes;
+};
+
+static uint32_t block_pairs(const struct plan &plan, uint32_t n_pairs) {
+    return (n_pairs + plan.n_blocks - 1) / plan.n_blocks;
+}
+
+/* Whether several groups of warps use a slot one after the other. */
+static bool groups_share_slots(const struct plan &plan, uint32_t n_pairs) {
+    return !plan.tensor && plan.n_slots < block_pairs(plan, n_pairs) && plan.n_slots % (WARPS / plan.parts) != 0;
+}
+
+/* Has every slot used by one group of warps only. A group waits for its own turns: at a slot that was another's before it could
+ * come while that one's rows are still on their way (later than its own last ones). The barrier is then a phase behind, which by its
+ * parity looks like the phase that the group waits for being done. */
+static void keep_slots_in_groups(struct plan *plan) {
+    if (plan->n_slots == 0) return;
+    while (WARPS / plan->parts > plan->n_slots) plan->parts *= 2;
+    plan->n_slots -= plan->n_slots % (WARPS / plan->parts);
+}
+
+/* n_slots of 0: it does not fit. */
+static struct plan plan_of(const struct kg_cuda_backend *cuda, enum kg_dtype dtype, enum kg_precision activations,
+                           uint32_t n_in, uint32_t n_pairs) {
+    struct plan plan = {};
+    plan.n_blocks = std::min((uint32_t)cuda->n_sms, n_pairs);
+    if (n_in > MAX_IN || n_pairs == 0 || cuda->compute_capability < 90) return plan;
+    plan.tensor = by_tensor_cores(dtype, activations, n_in);
+    for (plan.parts = 1; plan.parts * WARP * LANE_CHUNKS * KG_VECTOR < n_in;) plan.parts *= 2;
+    if (plan.tensor) plan.parts = WARPS;
+    plan.row_bytes = n_in * (uint32_t)(dtype == KG_DTYPE_F16 ? sizeof(__half) : sizeof(float));
+    plan.row_stride = plan.row_bytes + ROW_PAD_BYTES;
+    const uint32_t pairs = block_pairs(plan, n_pairs);
+    const uint32_t n_bytes = n_in * (uint32_t)sizeof(float); /* or two of float16 */
+    const uint32_t partial_bytes = 2 * pairs * PARTIAL_STRIDE * (uint32_t)sizeof(float);
+    const uint32_t most = std::min<uint32_t>(SHARED_BYTES, cuda->shared_bytes - sizeof(ring_barriers) - 1024);
+    if (n_bytes + partial_bytes > most) return plan;
+    plan.n_slots = std::min({ (most - n_bytes - partial_bytes) / (2 * plan.row_stride), pairs, (uint32_t)MAX_SLOTS });
+    if (plan.n_slots < std::min((uint32_t)MIN_SLOTS, pairs)) plan.n_slots = 0;
+    if (!plan.tensor && plan.n_slots < pairs) keep_slots_in_groups(&plan);
+    for (plan.tile_pairs = TILE_PAIRS; plan.tile_pairs > std::max(1u, plan.n_slots);) plan.tile_pairs /= 2;
+    plan.row_at = plan.n_slots * 2 * plan.row_stride;
+    plan.partial_at = plan.row_at + n_bytes;
+    plan.shared_bytes = plan.partial_at + partial_bytes;
+    return plan;
+}
+
+bool kg_step_matrix_fits(const struct kg_cuda_backend *cuda, enum kg_dtype dtype, enum kg_precision activations,
+                         uint32_t n_in, uint32_t n_pairs) {
+    return plan_of(cuda, dtype, activations, n_in, n_pairs).n_slots > 0;
+}
+
+template <typename W, bool TENSOR>
+static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct plan &plan, const matrix_params &p,
+                             struct kg_error *err) {
+    void (*const kernel)(matrix_params) = p.m.form == KG_STEP_QKV     ? step_matrix_kernel<W, TENSOR, KG_STEP_QKV>
+                                          : p.m.form == KG_STEP_GATED ? step_matrix_kernel<W, TENSOR, KG_STEP_GATED>
+                                                                      : step_matrix_kernel<W, TENSOR, KG_STEP_RESIDUAL>;
+    return kg_launch_dependent(cuda, kernel, dim3(plan.n_blocks), THREADS, p, "decode step: matrix", err,
+                               plan.shared_bytes);
+}
+
+enum kg_status kg_step_multiply(const struct kg_cuda_backend *cuda, const struct kg_step_matrix *m,
+                                struct kg_error *err) {
+    const struct plan plan = plan_of(cuda, m->dtype, m->activations, m->n_in, m->n_pairs);
+    if (plan.n_slots == 0)
+        return kg_fail(err, KG_ERR_INTERNAL, "decode step: %u pairs of rows of %u elements do not fit", m->n_pairs,
+                       m->n_in);
+    if (groups_share_slots(plan, m->n_pairs)) /* it would read rows that are still on their way, now and then */
+        return kg_fail(err, KG_ERR_INTERNAL, "decode step: groups of %u warps share %u slots", plan.parts,
+                       plan.n_slots);
+    const matrix_params p = { *m,
+                              plan.row_bytes,
+                              plan.row_stride,
+                              plan.parts,
+                              plan.tile_pairs,
+                              plan.n_slots,
+                              plan.row_at,
+                              plan.partial_at,
+                              m->n_pairs / plan.n_blocks,
+                              m->n_pairs % plan.n_blocks };
+    if (plan.tensor) return launch<__half, true>(cuda, plan, p, err);
+    return m->dtype == KG_DTYPE_F16 ? launch<__half, false>(cuda, plan, p, err)
+                                    : launch<float, false>(cuda, plan, p, err);
+}

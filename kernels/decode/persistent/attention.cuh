@@ -1,0 +1,471 @@
+/* Attention of a decode step inside the persistent kernel: a job is a KV head and a split of the positions; its block turns
+ * the head's queries (and the new key), scores the split's keys, and hands on the weighted values.
+ *
+ *     s_j = q . k_j * scale,   y = sum_j exp(s_j - m) v_j / sum_j exp(s_j - m),   m = max_j s_j
+ *
+ * Cached keys and values do not depend on the step: a warp's first ones are under way before its block waits for q. The
+ * position's own key and value are taken from shared memory and written to the cache by the job that has the position.
+ *
+ * Float16, a warp has 16 keys at a time: both products by tensor cores (m16n8k16). Scores have query heads in the rows of the
+ * first operand; values have dims there, and weights are the second operand as the scores came. Elements go from memory to the
+ * registers of a fragment as they lie, 16 or 8 bytes a lane: which dim is which k (scores) or row (values) of a fragment is free
+ * as long as both operands agree. Weights exp(s - m) are rounded to float16 for the second product; scores, maxima and sums are
+ * float32.
+ * Float32: a subgroup of D / 4 lanes has a key at a time, 4 dims a lane, for all query heads. */
+#ifndef KIGO_KERNELS_DECODE_PERSISTENT_ATTENTION_CUH
+#define KIGO_KERNELS_DECODE_PERSISTENT_ATTENTION_CUH
+
+#include "kernels/decode/persistent/block.cuh"
+#include <math_constants.h>
+
+namespace kg_persistent {
+
+enum { TILE_KEYS = 16 }; /* of a warp at a time, float16 */
+
+struct job {
+    uint32_t kv_head, split, begin, end; /* keys [begin, end) */
+    uint32_t position;                   /* of the step: the key that is not in the cache yet */
+};
+
+__device__ __forceinline__ uint32_t n_jobs(const kg_persistent_program &p) {
+    return p.n_kv_heads * p.n_splits;
+}
+
+__device__ __forceinline__ job job_of(const kg_persistent_program &p, uint32_t index) {
+    job j;
+    j.kv_head = index / p.n_splits;
+    j.split = index % p.n_splits;
+    j.begin = p.first_key + j.split * p.keys_per_split;
+    j.end = min(p.position + 1, j.begin + p.keys_per_split);
+    j.position = p.position;
+    return j;
+}
+
+/* exp(score - largest), 0 for a score of -inf. Float16 has its scores in units of log 2. */
+template <typename T> __device__ __forceinline__ float weight_of(float score, float largest) {
+    if (score == -CUDART_INF_F) return 0.0f;
+    if constexpr (sizeof(T) == sizeof(__half)) return exp2f(score - largest);
+    else return expf(score - largest);
+}
+
+template <typename T> __device__ __forceinline__ float score_scale(const kg_persistent_program &p) {
+    if constexpr (sizeof(T) == sizeof(__half)) return p.attn_scale * 1.44269504088896341f;
+    else return p.attn_scale;
+}
+
+/* q of the group's heads turned, k_new turned, v_new: words to shared memory. */
+template <typename T, int D>
+__device__ __forceinline__ void stage_heads(const consumer<T, D> &c, const job &j, uint32_t run) {
+    const kg_persistent_program &p = c.p;
+    const uint32_t group = p.group, half = p.head_dim / 2, n_turns = p.turns.n_rot / 2;
+    barrier_wait(kg_shared_address(&c.s.turns_ready), 0);
+    for (uint32_t item = c.thread; item < (group + 2) * half; item += CONSUMERS) {
+        const uint32_t h = item / half, i = item % half;
+        const bool turns = h <= group && i < n_turns;
+        const uint32_t head = h < group ? j.kv_head * group + h : p.n_heads + (h - group) * p.n_kv_heads + j.kv_head;
+        const uint32_t kept = h <= group ? p.turns.n_rot + 2 * (i - n_turns) : 2 * i; /* where nothing turns */
+        const uint32_t at = turns ? (p.rope_half ? i : 2 * i) : kept;
+        const uint32_t other = turns && p.rope_half ? i + n_turns : at + 1;
+        const uint32_t first = head * p.head_dim + at, second = head * p.head_dim + other;
+        const uint64_t *words = p.words.qkv;
+        const uint2 bits = wait_two(words + first / WORD_ELEMS<T>, words + second / WORD_ELEMS<T>, run);
+        float2 v = make_float2(element<T>(bits.x, first), element<T>(bits.y, second));
+        if (turns) {
+            const float2 turn = c.s.turns[i];
+            v = make_float2(v.x * turn.x - v.y * turn.y, v.x * turn.y + v.y * turn.x);
+        }
+        T *to = h < group ? c.s.q[h] : h == group ? c.s.k_new : c.s.v_new;
+        kg_store(to + at, v.x);
+        kg_store(to + other, v.y);
+    }
+    c.together(); /* q, k_new and v_new are there */
+}
+
+template <typename T, int D>
+__device__ __forceinline__ void write_cache(const consumer<T, D> &c, const kg_persistent_layer &layer, const job &j) {
+    const uint32_t d = c.thread % D;
+    if (c.thread >= 2 * D || d >= c.p.head_dim) return;
+    T *cache = static_cast<T *>(c.thread < D ? layer.k_cache : layer.v_cache);
+    cache[((size_t)j.kv_head * c.p.n_ctx + j.position) * c.p.head_dim + d] = c.thread < D ? c.s.k_new[d] : c.s.v_new[d];
+}
+
+/* N float16 in registers, as they lie in memory. */
+template <int N> struct __align__(2 * N) packed {
+    uint32_t word[N / 2];
+};
+
+/* 16 keys and values as fragments. Keys: tile n = 0, 1 of 8 keys, lane (g, t) has dims 32 u + 8 t .. + 7 of key 8 n + g.
+ * Values: lane (g, t) has dims (8 u + g) TOGETHER .. of keys 2t, 2t + 1, 2t + 8, 2t + 9. Zeros where there is no key or dim. */
+template <int D> struct fragments {
+    static constexpr int TOGETHER = D % 64 == 0 ? 8 : 4; /* dims of values that a lane loads together */
+    static constexpr int PARTS = D / 8 / TOGETHER;
+    packed<8> k[2][D / 32];
+    packed<TOGETHER> v[4][PARTS];
+
+    static __device__ __forceinline__ uint32_t key_of(int i, uint32_t t) {
+        return 2 * t + i % 2 + i / 2 * 8;
+    }
+
+    __device__ __forceinline__ void load(const consumer<__half, D> &c, const kg_persistent_layer &layer, const job &j,
+                                         uint32_t first) {
+        const uint32_t lane = forgotten(c.lane), g = lane / 4, t = lane % 4, head_dim = c.p.head_dim;
+        const uint32_t end = min(j.end, j.position);
+        const size_t plane = (size_t)j.kv_head * c.p.n_ctx * head_dim;
+        const __half *keys = static_cast<const __half *>(layer.k_cache) + plane;
+        const __half *values = static_cast<const __half *>(layer.v_cache) + plane;
+#pragma unroll
+        for (int n = 0; n < 2; n++)
+#pragma unroll
+            for (int u = 0; u < D / 32; u++) {
+                const uint32_t key = first + 8 * n + g, dim = 32 * u + 8 * t;
+                k[n][u] = {};
+                if (key < end && dim < head_dim)
+                    k[n][u] = *reinterpret_cast<const packed<8> *>(keys + (size_t)key * head_dim + dim);
+            }
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+#pragma unroll
+            for (int u = 0; u < PARTS; u++) {
+                const uint32_t key = first + key_of(i, t), dim = (8 * u + g) * TOGETHER;
+                v[i][u] = {};
+                if (key < end && dim < head_dim)
+                    v[i][u] = *reinterpret_cast<const packed<TOGETHER> *>(values + (size_t)key * head_dim + dim);
+            }
+    }
+
+    /* Puts in the position's own key and value if they are among these. */
+    __device__ __forceinline__ void patch(const consumer<__half, D> &c, const job &j, uint32_t first) {
+        const uint32_t lane = forgotten(c.lane), g = lane / 4, t = lane % 4;
+        if (j.position < first || j.position >= first + TILE_KEYS) return;
+#pragma unroll
+        for (int n = 0; n < 2; n++)
+#pragma unroll
+            for (int u = 0; u < D / 32; u++)
+                if (first + 8 * n + g == j.position)
+                    k[n][u] = *reinterpret_cast<const packed<8> *>(c.s.k_new + 32 * u + 8 * t);
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+#pragma unroll
+            for (int u = 0; u < PARTS; u++)
+                if (first + key_of(i, t) == j.position)
+                    v[i][u] = *reinterpret_cast<const packed<TOGETHER> *>(c.s.v_new + (8 * u + g) * TOGETHER);
+    }
+};
+
+/* Running softmax of a warp: lane (g, t) has head g's largest score and weight, and of heads 2t and 2t + 1 the values of the
+ * dims that it loads. */
+template <int D> struct running {
+    static constexpr int TOGETHER = fragments<D>::TOGETHER, PARTS = fragments<D>::PARTS;
+    float largest, weight, value[PARTS][TOGETHER / 2][4]; /* two heads of a dim, two of its neighbour */
+
+    __device__ __forceinline__ void clear() {
+        largest = -CUDART_INF_F;
+        weight = 0;
+#pragma unroll
+        for (int u = 0; u < PARTS; u++)
+#pragma unroll
+            for (int i = 0; i < TOGETHER / 2; i++)
+#pragma unroll
+                for (int e = 0; e < 4; e++) value[u][i][e] = 0;
+    }
+
+    __device__ __forceinline__ void add(const consumer<__half, D> &c, const fragments<D> &f, const job &j,
+                                        uint32_t first) {
+        const uint32_t lane = forgotten(c.lane), g = lane / 4, t = lane % 4;
+        float score[2][2];
+#pragma unroll
+        for (int n = 0; n < 2; n++) {
+            float sum[4] = {};
+#pragma unroll
+            for (int u = 0; u < D / 32; u++) {
+                const uint4 q = *reinterpret_cast<const uint4 *>(&c.s.q[g][32 * u + 8 * t]);
+                const unsigned low[4] = { q.x, 0, q.y, 0 }, high[4] = { q.z, 0, q.w, 0 };
+                kg_mma_16x8x16(sum, low, f.k[n][u].word[0], f.k[n][u].word[1]);
+                kg_mma_16x8x16(sum, high, f.k[n][u].word[2], f.k[n][u].word[3]);
+            }
+#pragma unroll
+            for (int i = 0; i < 2; i++)
+                score[n][i] = first + 8 * n + 2 * t + i < j.end ? sum[i] * score_scale<__half>(c.p) : -CUDART_INF_F;
+        }
+        float now = fmaxf(fmaxf(score[0][0], score[0][1]), fmaxf(score[1][0], score[1][1]));
+        now = fmaxf(now, __shfl_xor_sync(0xFFFFFFFFu, now, 1));
+        now = fmaxf(largest, fmaxf(now, __shfl_xor_sync(0xFFFFFFFFu, now, 2)));
+        const float shrink = weight_of<__half>(largest, now);
+        largest = now;
+        float w[2][2];
+        weight *= shrink;
+#pragma unroll
+        for (int n = 0; n < 2; n++)
+#pragma unroll
+            for (int i = 0; i < 2; i++) weight += w[n][i] = weight_of<__half>(score[n][i], now);
+        const unsigned b0 = kg_pack_halves(w[0][0], w[0][1]), b1 = kg_pack_halves(w[1][0], w[1][1]);
+        const float even = __shfl_sync(0xFFFFFFFFu, shrink, 8 * t), odd = __shfl_sync(0xFFFFFFFFu, shrink, 8 * t + 4);
+#pragma unroll
+        for (int u = 0; u < PARTS; u++)
+#pragma unroll
+            for (int i = 0; i < TOGETHER / 2; i++) {
+                const uint32_t low[2] = { f.v[0][u].word[i], f.v[2][u].word[i] };
+                const uint32_t high[2] = { f.v[1][u].word[i], f.v[3][u].word[i] };
+                const unsigned of_dims[4] = { __byte_perm(low[0], high[0], 0x5410),
+                                              __byte_perm(low[0], high[0], 0x7632),
+                                              __byte_perm(low[1], high[1], 0x5410),
+                                              __byte_perm(low[1], high[1], 0x7632) };
+                float(&sum)[4] = value[u][i];
+                sum[0] *= even, sum[1] *= odd, sum[2] *= even, sum[3] *= odd;
+                kg_mma_16x8x16(sum, of_dims, b0, b1);
+            }
+    }
+
+    __device__ __forceinline__ void put(const consumer<__half, D> &c) const {
+        const uint32_t lane = forgotten(c.lane), g = lane / 4, t = lane % 4;
+        float sum = weight + __shfl_xor_sync(0xFFFFFFFFu, weight, 1);
+        sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);
+        if (t == 0) c.s.attention.largest[g][c.warp] = largest, c.s.attention.weight[g][c.warp] = sum;
+#pragma unroll
+        for (int n = 0; n < 2; n++) {
+            const uint32_t head = 2 * t + n;
+            if (head >= c.p.group) return;
+#pragma unroll
+            for (int u = 0; u < PARTS; u++)
+#pragma unroll
+                for (int i = 0; i < TOGETHER / 2; i += 2)
+                    *reinterpret_cast<float4 *>(c.values(c.warp, head) + (8 * u + g) * TOGETHER + 2 * i) =
+                        make_float4(value[u][i][n], value[u][i][n + 2], value[u][i + 1][n], value[u][i + 1][n + 2]);
+        }
+    }
+};
+
+/* Every warp's part of a job's keys to c.values and s.attention. */
+template <int D>
+__device__ __forceinline__ void score_keys(const consumer<__half, D> &c, const kg_persistent_layer &layer, const job &j,
+                                           uint32_t run) {
+    running<D> state;
+    fragments<D> f;
+    uint32_t first = j.begin + c.warp * TILE_KEYS;
+    f.load(c, layer, j, first);
+    stage_heads(c, j, run);
+    state.clear();
+    while (first < j.end) {
+        f.patch(c, j, first);
+        state.add(c, f, j, first);
+        first += CONSUMER_WARPS * TILE_KEYS;
+        if (first < j.end) f.load(c, layer, j, first);
+    }
+    state.put(c);
+}
+
+/* Float32: lanes share a key, 4 dims each; UNROLL keys of a subgroup are under way together. */
+template <int D>
+__device__ __forceinline__ void score_keys(const consumer<float, D> &c, const kg_persistent_layer &layer, const job &j,
+                                           uint32_t run) {
+    constexpr int LANES = D / 4, KEYS = WARP / LANES, UNROLL = 2;
+    const uint32_t dim = c.lane % LANES * 4, head_dim = c.p.head_dim, stride = CONSUMER_WARPS * KEYS;
+    const uint32_t group = c.p.group;
+    const size_t plane = (size_t)j.kv_head * c.p.n_ctx * head_dim;
+    const float *keys = static_cast<const float *>(layer.k_cache) + plane;
+    const float *values = static_cast<const float *>(layer.v_cache) + plane;
+    float largest[MOST_GROUP], weight[MOST_GROUP], value[MOST_GROUP][4];
+#pragma unroll
+    for (int h = 0; h < MOST_GROUP; h++) {
+        largest[h] = -CUDART_INF_F;
+        weight[h] = value[h][0] = value[h][1] = value[h][2] = value[h][3] = 0;
+    }
+    stage_heads(c, j, run);
+    for (uint32_t at = j.begin; at < j.end; at += UNROLL * stride) { /* the block's: all lanes stay for the shuffles */
+        float4 k[UNROLL], v[UNROLL];
+        uint32_t key[UNROLL];
+#pragma unroll
+        for (int u = 0; u < UNROLL; u++) {
+            key[u] = at + u * stride + c.warp * KEYS + c.lane / LANES;
+            k[u] = v[u] = make_float4(0, 0, 0, 0);
+            if (key[u] >= j.end || dim >= head_dim) continue;
+            const bool is_new = key[u] == j.position;
+            const size_t place = (size_t)key[u] * head_dim + dim;
+            k[u] = *reinterpret_cast<const float4 *>(is_new ? c.s.k_new + dim : keys + place);
+            v[u] = *reinterpret_cast<const float4 *>(is_new ? c.s.v_new + dim : values + place);
+        }
+#pragma unroll
+        for (int h = 0; h < MOST_GROUP; h++) {
+            if (h >= group) break;
+            const float4 q = *reinterpret_cast<const float4 *>(&c.s.q[h][dim]);
+            float score[UNROLL], now = largest[h];
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) {
+                float dot = fmaf(q.w, k[u].w, fmaf(q.z, k[u].z, fmaf(q.y, k[u].y, q.x * k[u].x)));
+#pragma unroll
+                for (int mask = LANES / 2; mask > 0; mask /= 2) dot += __shfl_xor_sync(0xFFFFFFFFu, dot, mask);
+                score[u] = key[u] < j.end ? dot * score_scale<float>(c.p) : -CUDART_INF_F;
+                now = fmaxf(now, score[u]);
+            }
+            const float shrink = weight_of<float>(largest[h], now);
+            largest[h] = now;
+            weight[h] *= shrink;
+#pragma unroll
+            for (int d = 0; d < 4; d++) value[h][d] *= shrink;
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) {
+                const float w = weight_of<float>(score[u], now);
+                weight[h] += w;
+                value[h][0] = fmaf(w, v[u].x, value[h][0]);
+                value[h][1] = fmaf(w, v[u].y, value[h][1]);
+                value[h][2] = fmaf(w, v[u].z, value[h][2]);
+                value[h][3] = fmaf(w, v[u].w, value[h][3]);
+            }
+        }
+    }
+#pragma unroll
+    for (int h = 0; h < MOST_GROUP; h++) {
+#pragma unroll
+        for (int apart = LANES; apart < WARP; apart *= 2) {
+            const float other_largest = __shfl_xor_sync(0xFFFFFFFFu, largest[h], apart);
+            const float now = fmaxf(largest[h], other_largest);
+            const float own = weight_of<float>(largest[h], now), other = weight_of<float>(other_largest, now);
+            largest[h] = now;
+            weight[h] = weight[h] * own + __shfl_xor_sync(0xFFFFFFFFu, weight[h], apart) * other;
+#pragma unroll
+            for (int d = 0; d < 4; d++)
+                value[h][d] = value[h][d] * own + __shfl_xor_sync(0xFFFFFFFFu, value[h][d], apart) * other;
+        }
+        if (c.lane == 0) c.s.attention.largest[h][c.warp] = largest[h], c.s.attention.weight[h][c.warp] = weight[h];
+        if (c.lane < LANES && h < group)
+            *reinterpret_cast<float4 *>(c.values(c.warp, h) + dim) =
+                make_float4(value[h][0], value[h][1], value[h][2], value[h][3]);
+    }
+}
+
+/* A word, or two, of activations 2i and 2i + 1. */
+template <typename T>
+__device__ __forceinline__ void publish_pair(uint64_t *words, uint32_t i, float low, float high, uint32_t run) {
+    if constexpr (sizeof(T) == sizeof(__half)) {
+        publish(words + i, kg_pack_halves(low, high), run);
+    } else {
+        publish(words + 2 * i, low, run);
+        publish(words + 2 * i + 1, high, run);
+    }
+}
+
+/* The warps' results of a job, added in order and handed on: the head's attention if this is the only split, else the split's
+ * part of it. Warps without keys count nothing. */
+template <typename T, int D>
+__device__ __forceinline__ void publish_job(const consumer<T, D> &c, const job &j, uint32_t run) {
+    const kg_persistent_program &p = c.p;
+    const attention_shared &all = c.s.attention;
+    const uint32_t group = p.group, half = p.head_dim / 2;
+    for (uint32_t item = c.thread; item < group * half; item += CONSUMERS) {
+        const uint32_t h = item / half, i = item % half, head = j.kv_head * group + h;
+        float largest = all.largest[h][0], weight = 0;
+        float2 value = make_float2(0, 0);
+#pragma unroll
+        for (int w = 1; w < CONSUMER_WARPS; w++) largest = fmaxf(largest, all.largest[h][w]);
+#pragma unroll 7
+        for (int w = 0; w < CONSUMER_WARPS; w++) {
+            const float2 v = get_pair(c.values(w, h), i);
+            const float share = weight_of<T>(all.largest[h][w], largest);
+            weight = fmaf(all.weight[h][w], share, weight);
+            value.x = fmaf(v.x, share, value.x);
+            value.y = fmaf(v.y, share, value.y);
+        }
+        if (p.n_splits == 1) {
+            publish_pair<T>(p.words.attention, head * half + i, __fdiv_rn(value.x, weight), __fdiv_rn(value.y, weight),
+                            run);
+            continue;
+        }
+        const size_t of_split = (size_t)j.split * p.n_heads + head;
+        publish_pair<float>(p.words.partial, (uint32_t)(of_split * half + i), value.x, value.y, run);
+        if (i == 0) publish_pair<float>(p.words.weight, (uint32_t)of_split, largest, weight, run);
+    }
+}
+
+template <typename T, int D>
+__device__ __forceinline__ void attend(const consumer<T, D> &c, const kg_persistent_layer &layer, uint32_t run) {
+#pragma unroll 1
+    for (uint32_t index = blockIdx.x; index < n_jobs(c.p); index += gridDim.x) {
+        const job j = job_of(c.p, index);
+        score_keys(c, layer, j, run);
+        c.together(); /* all warps' results are there */
+        publish_job(c, j, run);
+        if (j.end == j.position + 1) write_cache(c, layer, j);
+        c.together(); /* q and the warps' results are read */
+    }
+}
+
+/* Many splits: each block merges some pairs of elements, a warp a pair at a time, lanes the splits. */
+template <typename T, int D> __device__ __forceinline__ void merge_splits(const consumer<T, D> &c, uint32_t run) {
+    const kg_persistent_program &p = c.p;
+    const uint32_t end = c.s.merge_begin + c.s.merge_n, half = p.head_dim / 2;
+    for (uint32_t at = c.s.merge_begin + c.warp; at < end; at += CONSUMER_WARPS) {
+        const uint32_t head = at / half;
+        float largest = -CUDART_INF_F, weight = 0;
+        float2 value = make_float2(0, 0);
+        const auto add = [&](float other_largest, float other_weight, float x, float y) {
+            const float now = fmaxf(largest, other_largest);
+            const float own = weight_of<T>(largest, now), other = weight_of<T>(other_largest, now);
+            largest = now;
+            weight = weight * own + other_weight * other;
+            value = make_float2(value.x * own + x * other, value.y * own + y * other);
+        };
+        for (uint32_t s = c.lane; s < p.n_splits; s += WARP) {
+            const size_t of_split = (size_t)s * p.n_heads + head;
+            word_pair of_head, of_value;
+            uint32_t n_polls = 0;
+            bool there = false;
+            while (!there) {
+                of_head.load(p.words.weight + of_split * 2);
+                of_value.load(p.words.partial + (of_split * half + at % half) * 2);
+                there = of_head.is_of(run) && of_value.is_of(run);
+                if (!there) count_poll(n_polls);
+            }
+            add(of_head.floats().x, of_head.floats().y, of_value.floats().x, of_value.floats().y);
+        }
+#pragma unroll
+        for (int apart = WARP / 2; apart > 0; apart /= 2)
+            add(__shfl_xor_sync(0xFFFFFFFFu, largest, apart), __shfl_xor_sync(0xFFFFFFFFu, weight, apart),
+                __shfl_xor_sync(0xFFFFFFFFu, value.x, apart), __shfl_xor_sync(0xFFFFFFFFu, value.y, apart));
+        if (c.lane == 0)
+            publish_pair<T>(p.words.attention, at, __fdiv_rn(value.x, weight), __fdiv_rn(value.y, weight), run);
+    }
+}
+
+/* Few splits: whoever reads attention merges it. c.x = attention. */
+template <typename T, int D> __device__ __forceinline__ void stage_splits(const consumer<T, D> &c, uint32_t run) {
+    constexpr int MOST = KG_PERSISTENT_MAX_DIRECT;
+    const kg_persistent_program &p = c.p;
+    const uint32_t n_values = p.n_heads * p.head_dim;
+    T *x = c.x();
+    for (uint32_t i = c.thread; i < n_values / 2; i += CONSUMERS) {
+        const uint32_t head = 2 * i / p.head_dim;
+        word_pair value[MOST], weight[MOST];
+        uint32_t n_polls = 0;
+        bool all = false;
+        while (!all) {
+            all = true;
+#pragma unroll
+            for (int s = 0; s < MOST; s++) {
+                value[s].load(p.words.partial + (size_t)min(s, p.n_splits - 1) * n_values + 2 * i);
+                weight[s].load(p.words.weight + (min(s, p.n_splits - 1) * p.n_heads + head) * 2);
+            }
+#pragma unroll
+            for (int s = 0; s < MOST; s++) all = all && value[s].is_of(run) && weight[s].is_of(run);
+            if (!all) count_poll(n_polls);
+        }
+        float largest = -CUDART_INF_F, sum = 0;
+        float2 y = make_float2(0, 0);
+#pragma unroll
+        for (int s = 0; s < MOST; s++)
+            if (s < p.n_splits) largest = fmaxf(largest, weight[s].floats().x);
+#pragma unroll
+        for (int s = 0; s < MOST; s++)
+            if (s < p.n_splits) {
+                const float share = weight_of<T>(weight[s].floats().x, largest);
+                sum = fmaf(weight[s].floats().y, share, sum);
+                y.x = fmaf(value[s].floats().x, share, y.x);
+                y.y = fmaf(value[s].floats().y, share, y.y);
+            }
+        put_pair(x, place_of_pair<T>(i), __fdiv_rn(y.x, sum), __fdiv_rn(y.y, sum));
+    }
+    c.together(); /* x is there for all */
+}
+
+} // namespace kg_persistent
+
+#endif

@@ -1,0 +1,208 @@
+/* Matrix products by cuBLASLt (contract in gemm.h).
+ *
+ * cuBLASLt is column-major: to it a row-major (rows, cols) matrix is its transpose, so y^T = w x^T is asked for as
+ * (n_outputs x n_rows) = op(w) x, op = transpose, with leading dimensions n_in, n_in and ldy.
+ *
+ * Choosing an algorithm takes the host longer than enqueuing it, and a forward pass asks for few shapes again and again:
+ * the last PLANS are kept. */
+#include "kernels/gemm/gemm.h"
+#include <cublasLt.h>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+
+#define STRING_OF(x) #x
+#define LIBRARY_OF(major) "libcublasLt.so." STRING_OF(major)
+static const char LIBRARY[] = LIBRARY_OF(CUBLAS_VER_MAJOR);
+
+/* What is used of the library; the types are its header's. */
+#define FUNCTIONS(X)                                                                                                   \
+    X(Create)                                                                                                          \
+    X(Destroy)                                                                                                         \
+    X(GetStatusString)                                                                                                 \
+    X(Matmul)                                                                                                          \
+    X(MatmulAlgoGetHeuristic)                                                                                          \
+    X(MatmulDescCreate)                                                                                                \
+    X(MatmulDescDestroy)                                                                                               \
+    X(MatmulDescSetAttribute)                                                                                          \
+    X(MatmulPreferenceCreate)                                                                                          \
+    X(MatmulPreferenceDestroy)                                                                                         \
+    X(MatmulPreferenceSetAttribute)                                                                                    \
+    X(MatrixLayoutCreate)                                                                                              \
+    X(MatrixLayoutDestroy)
+
+/* All that an algorithm depends on; 32-bit members only, so that equal shapes are equal bytes. */
+struct shape {
+    uint32_t n_rows, n_in, n_outputs, ldy;
+    uint32_t operands, result;
+    uint32_t x_alignment, w_alignment, y_alignment; /* in bytes */
+};
+
+struct plan {
+    struct shape shape;
+    cublasLtMatmulDesc_t operation; /* NULL: an empty place */
+    cublasLtMatrixLayout_t x, w, y;
+    cublasLtMatmulAlgo_t algorithm;
+};
+
+enum { PLANS = 64, MAX_ALIGNMENT_BYTES = 256 };
+
+struct kg_gemm {
+#define MEMBER(name) decltype(&cublasLt##name) name;
+    FUNCTIONS(MEMBER)
+#undef MEMBER
+    cublasLtHandle_t handle;
+    struct plan plans[PLANS];
+    uint32_t next; /* the plan that goes when a new one comes */
+};
+
+static enum kg_status find_functions(struct kg_gemm *gemm, struct kg_error *err) {
+    const char *asked = getenv("KIGO_CUBLASLT"), *path = asked && *asked ? asked : LIBRARY;
+    void *library = dlopen(path, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+    if (!library) return kg_fail(err, KG_ERR_UNSUPPORTED, "no cuBLASLt: %s", dlerror());
+#define FIND(name)                                                                                                     \
+    gemm->name = reinterpret_cast<decltype(gemm->name)>(dlsym(library, "cublasLt" #name));                             \
+    if (!gemm->name) {                                                                                                 \
+        (void)dlclose(library);                                                                                        \
+        return kg_fail(err, KG_ERR_UNSUPPORTED, "no cuBLASLt: %s has no cublasLt" #name, path);                        \
+    }
+    FUNCTIONS(FIND)
+#undef FIND
+    (void)dlclose(library);
+    return KG_OK;
+}
+
+static enum kg_status fail(const struct kg_gemm *gemm, const struct shape *s, const char *what, cublasStatus_t code,
+                           struct kg_error *err) {
+    return kg_fail(err, code == CUBLAS_STATUS_ALLOC_FAILED ? KG_ERR_NO_MEMORY : KG_ERR_INTERNAL,
+                   "cuda: product of %u x %u by %u rows: %s: %s", s->n_outputs, s->n_in, s->n_rows, what,
+                   gemm->GetStatusString(code));
+}
+
+enum kg_status kg_cuda_gemm_open(struct kg_cuda_backend *cuda, struct kg_error *err) {
+    if (cuda->gemm) return KG_OK;
+    struct kg_gemm *gemm = static_cast<struct kg_gemm *>(calloc(1, sizeof *gemm));
+    if (!gemm) return kg_fail(err, KG_ERR_NO_MEMORY, "cuda: no host memory for cuBLASLt");
+    const enum kg_status status = find_functions(gemm, err);
+    const cublasStatus_t code = status ? CUBLAS_STATUS_SUCCESS : gemm->Create(&gemm->handle);
+    if (!status && code == CUBLAS_STATUS_SUCCESS) {
+        cuda->gemm = gemm;
+        return KG_OK;
+    }
+    if (!status) (void)kg_fail(err, KG_ERR_INTERNAL, "cuda: cublasLtCreate: %s", gemm->GetStatusString(code));
+    free(gemm);
+    return status ? status : KG_ERR_INTERNAL;
+}
+
+static void empty(struct kg_gemm *gemm, struct plan *p) {
+    if (p->y) (void)gemm->MatrixLayoutDestroy(p->y);
+    if (p->w) (void)gemm->MatrixLayoutDestroy(p->w);
+    if (p->x) (void)gemm->MatrixLayoutDestroy(p->x);
+    if (p->operation) (void)gemm->MatmulDescDestroy(p->operation);
+    memset(p, 0, sizeof *p);
+}
+
+void kg_cuda_gemm_close(struct kg_gemm *gemm) {
+    if (!gemm) return;
+    for (struct plan &p : gemm->plans) empty(gemm, &p);
+    (void)gemm->Destroy(gemm->handle);
+    free(gemm);
+}
+
+/* The largest power of two that divides an address, as far as algorithms ask. */
+static uint32_t alignment_of(const void *p) {
+    const uintptr_t bits = reinterpret_cast<uintptr_t>(p) | MAX_ALIGNMENT_BYTES;
+    return (uint32_t)(bits & -bits);
+}
+
+static struct shape shape_of(const struct kg_gemm_args *args) {
+    return { args->n_rows,
+             args->n_in,
+             args->n_outputs,
+             args->ldy,
+             (uint32_t)args->operands,
+             (uint32_t)args->result,
+             alignment_of(args->x),
+             alignment_of(args->w),
+             alignment_of(args->y) };
+}
+
+static cublasStatus_t describe(const struct kg_gemm *gemm, const struct shape *s, struct plan *p) {
+    const cublasOperation_t transpose = CUBLAS_OP_T;
+    const cudaDataType operands = (cudaDataType)s->operands;
+    cublasStatus_t code = gemm->MatmulDescCreate(&p->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    if (code == CUBLAS_STATUS_SUCCESS)
+        code = gemm->MatmulDescSetAttribute(p->operation, CUBLASLT_MATMUL_DESC_TRANSA, &transpose, sizeof transpose);
+    if (code == CUBLAS_STATUS_SUCCESS) code = gemm->MatrixLayoutCreate(&p->w, operands, s->n_in, s->n_outputs, s->n_in);
+    if (code == CUBLAS_STATUS_SUCCESS) code = gemm->MatrixLayoutCreate(&p->x, operands, s->n_in, s->n_rows, s->n_in);
+    if (code == CUBLAS_STATUS_SUCCESS)
+        code = gemm->MatrixLayoutCreate(&p->y, (cudaDataType)s->result, s->n_outputs, s->n_rows, s->ldy);
+    return code;
+}
+
+/* A split sum may be put together in float32 only, not in the result's float16. */
+static cublasStatus_t choose(const struct kg_gemm *gemm, const struct shape *s, struct plan *p) {
+    const uint64_t workspace_bytes = KG_GEMM_WORKSPACE_BYTES;
+    const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    const struct {
+        cublasLtMatmulPreferenceAttributes_t attribute;
+        const void *value;
+        size_t size_bytes;
+    } preferences[] = {
+        { CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace_bytes, sizeof workspace_bytes },
+        { CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions, sizeof reductions },
+        { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &s->w_alignment, sizeof s->w_alignment },
+        { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &s->x_alignment, sizeof s->x_alignment },
+        { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &s->y_alignment, sizeof s->y_alignment },
+        { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &s->y_alignment, sizeof s->y_alignment },
+    };
+    cublasLtMatmulPreference_t preference;
+    cublasLtMatmulHeuristicResult_t best;
+    int n_found = 0;
+    cublasStatus_t code = gemm->MatmulPreferenceCreate(&preference);
+    if (code != CUBLAS_STATUS_SUCCESS) return code;
+    for (const auto &wish : preferences)
+        if (code == CUBLAS_STATUS_SUCCESS)
+            code = gemm->MatmulPreferenceSetAttribute(preference, wish.attribute, wish.value, wish.size_bytes);
+    if (code == CUBLAS_STATUS_SUCCESS)
+        code = gemm->MatmulAlgoGetHeuristic(gemm->handle, p->operation, p->w, p->x, p->y, p->y, preference, 1, &best,
+                                            &n_found);
+    if (code == CUBLAS_STATUS_SUCCESS) code = n_found > 0 ? best.state : CUBLAS_STATUS_NOT_SUPPORTED;
+    if (code == CUBLAS_STATUS_SUCCESS) p->algorithm = best.algo;
+    (void)gemm->MatmulPreferenceDestroy(preference);
+    return code;
+}
+
+static enum kg_status find_plan(struct kg_gemm *gemm, const struct shape *shape, const struct plan **plan,
+                                struct kg_error *err) {
+    for (const struct plan &p : gemm->plans)
+        if (p.operation && memcmp(&p.shape, shape, sizeof *shape) == 0) {
+            *plan = &p;
+            return KG_OK;
+        }
+    struct plan *p = &gemm->plans[gemm->next];
+    gemm->next = (gemm->next + 1) % PLANS;
+    empty(gemm, p);
+    cublasStatus_t code = describe(gemm, shape, p);
+    if (code == CUBLAS_STATUS_SUCCESS) code = choose(gemm, shape, p);
+    if (code != CUBLAS_STATUS_SUCCESS) {
+        empty(gemm, p);
+        return fail(gemm, shape, "no algorithm", code, err);
+    }
+    p->shape = *shape;
+    *plan = p;
+    return KG_OK;
+}
+
+enum kg_status kg_cuda_gemm(struct kg_cuda_backend *cuda, const struct kg_gemm_args *args, struct kg_error *err) {
+    const struct shape shape = shape_of(args);
+    const float one = 1, zero = 0;
+    const struct plan *p;
+    enum kg_status status = kg_cuda_gemm_open(cuda, err);
+    if (!status) status = find_plan(cuda->gemm, &shape, &p, err);
+    if (status) return status;
+    const cublasStatus_t code =
+        cuda->gemm->Matmul(cuda->gemm->handle, p->operation, &one, args->w, p->w, args->x, p->x, &zero, args->y, p->y,
+                           args->y, p->y, &p->algorithm, args->workspace, KG_GEMM_WORKSPACE_BYTES, cuda->stream);
+    return code == CUBLAS_STATUS_SUCCESS ? KG_OK : fail(cuda->gemm, &shape, "enqueuing it", code, err);
+}

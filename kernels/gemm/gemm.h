@@ -1,0 +1,37 @@
+/* Matrix products by cuBLASLt: y[r][o] = sum_i x[r][i] * w[o][i], all row-major in device memory.
+ *
+ * The library is loaded when a session is planned that will need it, not when the program starts: it is half a gigabyte,
+ * and loading it costs a tenth of a second. cuBLASLt takes workspace and stream with each call and, other than cuBLAS,
+ * allocates no device memory for its handle.
+ *
+ * Numerics: CUBLAS_COMPUTE_32F. Products of float32 operands are taken as they are (no TF32); those of float16 and
+ * bfloat16 are exact; sums are float32, and where the sum is split its parts are added in float32 too. */
+#ifndef KIGO_KERNELS_GEMM_GEMM_H
+#define KIGO_KERNELS_GEMM_GEMM_H
+
+#include "kernels/cuda_backend.h"
+
+/* What NVIDIA advises for sm_90; at args->workspace, on 256 bytes. */
+constexpr uint64_t KG_GEMM_WORKSPACE_BYTES = 32u << 20;
+
+struct kg_gemm_args {
+    cudaDataType operands;                 /* of x and w: CUDA_R_32F, CUDA_R_16F or CUDA_R_16BF */
+    cudaDataType result;                   /* of y: CUDA_R_32F, or CUDA_R_16F of float16 operands */
+    const void *x;                         /* (n_rows, n_in) */
+    const void *w;                         /* (n_outputs, n_in) */
+    void *y;                               /* (n_rows, n_outputs) in rows of ldy elements; may not overlap x and w */
+    uint32_t n_rows, n_in, n_outputs, ldy; /* none 0 */
+    void *workspace;
+};
+
+/* Loads the library ($KIGO_CUBLASLT, else the toolkit's libcublasLt.so of the version built with) and makes cuda->gemm unless it is there. KG_ERR_UNSUPPORTED naming the library that is missing or
+ * the function it lacks. */
+enum kg_status kg_cuda_gemm_open(struct kg_cuda_backend *cuda, struct kg_error *err);
+
+/* NULL is good. The library stays loaded: the process may open the back end again. */
+void kg_cuda_gemm_close(struct kg_gemm *gemm);
+
+/* Enqueues the product. Allocates nothing on the device; on the host an algorithm for each new shape. */
+enum kg_status kg_cuda_gemm(struct kg_cuda_backend *cuda, const struct kg_gemm_args *args, struct kg_error *err);
+
+#endif

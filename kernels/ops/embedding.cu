@@ -1,0 +1,127 @@
+/* embedding: y[r] = W[ids[r]] + P[position + r], decoded rows of weights in any block formats (contract in ops/embedding.h).
+ *
+ * ids (n_rows), W (n_vocab, n_embd), y (n_rows, n_embd) of T. Grid (pieces of a row, rows); a thread decodes 8
+ * neighbouring elements with the float32 arithmetic of the format's CPU reference: f32 outputs are its bits. An id outside the
+ * vocabulary, which the caller is to refuse, reads nothing and gives a row of NaN, which no later check overlooks.
+ * Positions are decoded by a function of its own, whose format is known at run time only: they are few. */
+#include "kernels/block/dequant.cuh"
+#include "kernels/mxfp4/mxfp4.h"
+#include "kernels/block/precision.cuh"
+#include <math_constants.h>
+
+constexpr int THREADS = 128;
+static_assert((int)kg_dequant::CHUNK == KG_VECTOR, "what is decoded at once is stored at once");
+
+struct embedding_params {
+    const uint8_t *weight;
+    const int32_t *ids;
+    void *y;
+    size_t row_bytes;
+    uint32_t n_vocab, n_embd;
+    const uint8_t *positions; /* NULL for none */
+    size_t position_bytes;    /* of a row */
+    enum kg_dtype position_dtype;
+    bool positions_are_whole;
+    uint32_t position; /* of row 0 */
+    const struct kg_cuda_step *step;
+};
+
+/* w[0..8) += elements [i, i + 8) of the position's row. */
+static __device__ __noinline__ void add_position(const embedding_params &p, uint32_t row, uint32_t i,
+                                                 float (&w)[KG_VECTOR]) {
+    const uint32_t position = (p.step ? p.step->position : p.position) + row;
+    const uint8_t *from = p.positions + (size_t)position * p.position_bytes;
+    float v[KG_VECTOR] = {};
+    switch (p.position_dtype) {
+#define POSITION_CASE(name, gguf_id, text, block_elems, block_bytes)                                                   \
+    case KG_DTYPE_##name:                                                                                              \
+        if constexpr (kg_dequant::is_plain<KG_DTYPE_##name>::value) {                                                  \
+            if (!p.positions_are_whole) {                                                                              \
+                kg_dequant::decode_chunk<KG_DTYPE_##name, false>(from, i, p.n_embd, v);                                \
+                break;                                                                                                 \
+            }                                                                                                          \
+        }                                                                                                              \
+        kg_dequant::decode_8<KG_DTYPE_##name>(from, i, v);                                                             \
+        break;
+        KG_DTYPE_LIST(POSITION_CASE)
+#undef POSITION_CASE
+    default: break;
+    }
+#pragma unroll
+    for (int j = 0; j < KG_VECTOR; j++) w[j] += v[j];
+}
+
+/* WHOLE: rows are whole vectors, and aligned. */
+template <enum kg_dtype D, typename T, bool WHOLE>
+static __global__ void __launch_bounds__(THREADS) embedding_kernel(const embedding_params p) {
+    const uint32_t i = (blockIdx.y * THREADS + threadIdx.x) * KG_VECTOR;
+    if (i >= p.n_embd) return;
+    const int32_t id = p.ids[blockIdx.x];
+    float w[KG_VECTOR];
+    if (id >= 0 && (uint32_t)id < p.n_vocab) {
+        kg_dequant::decode_chunk<D, WHOLE>(kg_dequant::row_of<D>(p.weight, (size_t)id, p.row_bytes), i, p.n_embd, w);
+    } else {
+#pragma unroll
+        for (int j = 0; j < KG_VECTOR; j++) w[j] = CUDART_NAN_F;
+    }
+    if (p.positions) add_position(p, blockIdx.x, i, w);
+    T *y = (T *)p.y + (size_t)blockIdx.x * p.n_embd + i;
+    if constexpr (WHOLE) {
+        kg_store_vector(y, w);
+    } else {
+#pragma unroll
+        for (int j = 0; j < KG_VECTOR; j++)
+            if (i + j < p.n_embd) kg_store(y + j, w[j]);
+    }
+}
+
+template <enum kg_dtype D, typename T>
+static enum kg_status launch(cudaStream_t stream, const struct kg_embedding_args *args, const embedding_params &p,
+                             struct kg_error *err) {
+    const dim3 grid(args->n_rows, kg_blocks_for(p.n_embd, THREADS * KG_VECTOR));
+    if (kg_dequant::rows_are_whole(&args->weight) && kg_vector_aligned(args->y)) {
+        embedding_kernel<D, T, true><<<grid, THREADS, 0, stream>>>(p);
+    } else if constexpr (kg_dequant::is_plain<D>::value) {
+        embedding_kernel<D, T, false><<<grid, THREADS, 0, stream>>>(p);
+    } else {
+        return kg_fail(err, KG_ERR_USAGE, "embedding: y is not aligned to %zu bytes", KG_VECTOR_ALIGN_BYTES);
+    }
+    return kg_cuda_launched(err, "embedding");
+}
+
+extern "C" enum kg_status kg_cuda_embedding(struct kg_backend *backend, const struct kg_embedding_args *args,
+                                            struct kg_error *err) {
+    enum kg_status status = kg_embedding_check(args, err);
+    if (!status) status = kg_cuda_require_float("embedding", "activations", args->activations, err);
+    if (status || args->n_rows == 0) return status;
+    const struct kg_weight *w = &args->weight, *positions = &args->positions;
+    embedding_params p = {};
+    p.weight = (const uint8_t *)w->data;
+    p.ids = args->ids;
+    p.y = args->y;
+    p.row_bytes = kg_weight_row_bytes(w);
+    p.n_vocab = w->n_rows;
+    p.n_embd = w->n_cols;
+    if (positions->data) {
+        p.positions = (const uint8_t *)positions->data;
+        p.position_bytes = kg_weight_row_bytes(positions);
+        p.position_dtype = positions->dtype;
+        p.positions_are_whole = kg_dequant::rows_are_whole(positions);
+        p.position = args->position;
+        p.step = kg_cuda_of(backend)->step;
+    }
+    const cudaStream_t stream = kg_cuda_of(backend)->stream;
+    const bool half = args->activations == KG_PRECISION_F16;
+    if (kg_mxfp4_in_tiles(kg_cuda_of(backend), w))
+        return half ? launch<kg_dequant::MXFP4_TILES, __half>(stream, args, p, err)
+                    : launch<kg_dequant::MXFP4_TILES, float>(stream, args, p, err);
+    switch (w->dtype) {
+#define EMBEDDING_CASE(name, gguf_id, text, block_elems, block_bytes)                                                  \
+    case KG_DTYPE_##name:                                                                                              \
+        return half ? launch<KG_DTYPE_##name, __half>(stream, args, p, err)                                            \
+                    : launch<KG_DTYPE_##name, float>(stream, args, p, err);
+        KG_DTYPE_LIST(EMBEDDING_CASE)
+#undef EMBEDDING_CASE
+    default: return kg_fail(err, KG_ERR_UNSUPPORTED, "embedding: weight format %d", (int)w->dtype);
+    }
+}

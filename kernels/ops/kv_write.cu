@@ -1,0 +1,59 @@
+/* kv_write: k_cache[h][position + r] = k[r][h], the same for v (contract in ops/kv_write.h).
+ *
+ * k, v (n_rows, n_kv_heads, head_dim) of TA, caches (n_kv_heads, n_ctx, head_dim) of TC; a value is converted at most
+ * once, by rounding to nearest even. A thread copies one vector of 8 dims (or one dim, where the head size is no multiple
+ * of 8) of a key and of its value: neighbouring threads are neighbouring dims, then heads, then rows. */
+#include "kernels/block/precision.cuh"
+
+constexpr int THREADS = 256;
+
+struct kv_write_params {
+    const void *k, *v;
+    void *k_cache, *v_cache;
+    uint32_t n_rows, n_kv_heads, head_dim, n_ctx, position;
+    const struct kg_cuda_step *step;
+};
+
+template <typename TA, typename TC, int N>
+static __global__ void __launch_bounds__(THREADS) kv_write_kernel(const kv_write_params p) {
+    const size_t item = (size_t)blockIdx.x * THREADS + threadIdx.x;
+    const uint32_t n_vectors = p.head_dim / N; /* of a head */
+    const size_t row_head = item / n_vectors, r = row_head / p.n_kv_heads, h = row_head % p.n_kv_heads;
+    const size_t position = (p.step ? p.step->position : p.position) + r;
+    if (r >= p.n_rows || position >= p.n_ctx) return;
+    const size_t from = item * N;
+    const size_t to = (h * p.n_ctx + position) * p.head_dim + item % n_vectors * N;
+    float k[N], v[N];
+    kg_load_some<N>((const TA *)p.k + from, k);
+    kg_load_some<N>((const TA *)p.v + from, v);
+    kg_store_some<N>((TC *)p.k_cache + to, k);
+    kg_store_some<N>((TC *)p.v_cache + to, v);
+}
+
+template <typename TA, typename TC> static void launch(cudaStream_t stream, const kv_write_params &p) {
+    const bool aligned = kg_rows_vector_aligned(p.k, p.head_dim) && kg_vector_aligned(p.v) &&
+                         kg_vector_aligned(p.k_cache) && kg_vector_aligned(p.v_cache);
+    const size_t n_elems = (size_t)p.n_rows * p.n_kv_heads * p.head_dim;
+    if (aligned)
+        kv_write_kernel<TA, TC, KG_VECTOR><<<kg_blocks_for(n_elems / KG_VECTOR, THREADS), THREADS, 0, stream>>>(p);
+    else kv_write_kernel<TA, TC, 1><<<kg_blocks_for(n_elems, THREADS), THREADS, 0, stream>>>(p);
+}
+
+extern "C" enum kg_status kg_cuda_kv_write(struct kg_backend *backend, const struct kg_kv_write_args *args,
+                                           struct kg_error *err) {
+    enum kg_status status = kg_kv_write_check(args, err);
+    if (!status) status = kg_cuda_require_float("kv_write", "activations", args->activations, err);
+    if (!status) status = kg_cuda_require_float("kv_write", "KV cache", args->kv, err);
+    if (status || args->n_rows == 0) return status;
+    const kv_write_params p = {
+        args->k,          args->v,        args->k_cache, args->v_cache,  args->n_rows,
+        args->n_kv_heads, args->head_dim, args->n_ctx,   args->position, kg_cuda_of(backend)->step
+    };
+    const cudaStream_t stream = kg_cuda_of(backend)->stream;
+    const bool from_half = args->activations == KG_PRECISION_F16, to_half = args->kv == KG_PRECISION_F16;
+    if (from_half && to_half) launch<__half, __half>(stream, p);
+    else if (from_half) launch<__half, float>(stream, p);
+    else if (to_half) launch<float, __half>(stream, p);
+    else launch<float, float>(stream, p);
+    return kg_cuda_launched(err, "kv_write");
+}

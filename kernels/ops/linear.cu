@@ -1,0 +1,375 @@
+/* linear on the GPU (contract in ops/linear.h): y[r][o] = sum_i x[r][i] * W[o][i] + bias[o].
+ *
+ * MXFP4 in tiles by f16 x is multiplied as it is (mxfp4/mxfp4.h), unless there are many rows and scales too far apart. Else:
+ * up to GEMV_MAX_ROWS rows, and where W is a vector (of one row or column, at the edge of what libraries make matrix
+ * products of): gemv.cuh, which decodes W in registers. Else gemm.h, over W itself where it has the operands' type, or over
+ * tiles of W's rows, decoded into the workspace one after the other, so that W is never copied as a whole.
+ * The operands are
+ *     float32   if x is f32, or W is F32: float32 products, x f16 widened;
+ *     float16   if x is f16 and W is F16 or a quantised format whose scale is a float16. A value of these, scale times a
+ *               small integer, is rounded to float16; what is beyond its 65504 becomes infinite and is reported as such;
+ *     bfloat16  if x is f16 and W is BF16 or MXFP4: their values are bfloat16 (float16 has not their range), and x is the
+ *               sum of two bfloat16, exactly: 11 significant bits are 8 and 3. The product is made of both parts, as
+ *               rows one below the other, and the two sums are added. Rounding x to one bfloat16 would cost 2^-9.
+ *
+ * Numerics: products are exact in the 16-bit types and float32 products else (no TF32); sums are float32. The bias is added
+ * to the float32 product, so that a float16 y is rounded once. */
+#include "kernels/gemm/gemm.h"
+#include "kernels/gemv/stream.cuh"
+#include "kernels/mxfp4/mxfp4.h"
+#include "kernels/block/precision.cuh"
+#include <climits>
+#include <cuda_bf16.h>
+
+using kg_dequant::CHUNK;
+
+enum { GEMV_MAX_ROWS = 8, GEMV_ROWS = 4, GEMV_GRID_ROWS = 65535 * GEMV_ROWS, TILE_MAX_ROWS = 4096, FLAT_THREADS = 256 };
+static const uint64_t TILE_BYTES = 32u << 20;
+static const uint64_t ALIGNMENT_BYTES = 256;
+
+static uint64_t aligned(uint64_t bytes) {
+    return (bytes + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
+}
+
+/* The workspace: the library's, a tile of W, x as another type (float32, or two parts of bfloat16), float32 products of a
+ * tile (of both parts) before they are finished. */
+struct layout {
+    uint64_t tile_at, x_at, product_at, size_bytes;
+};
+
+static struct layout lay_out(uint64_t n_rows, uint64_t n_in) {
+    struct layout l;
+    l.tile_at = KG_GEMM_WORKSPACE_BYTES;
+    l.x_at = l.tile_at + TILE_BYTES;
+    l.product_at = l.x_at + aligned(n_rows * n_in * sizeof(float));
+    l.size_bytes = l.product_at + aligned(2 * n_rows * TILE_MAX_ROWS * sizeof(float));
+    return l;
+}
+
+enum kg_status kg_cuda_linear_plan(struct kg_cuda_backend *cuda, const struct kg_session_plan *plan,
+                                   uint64_t *workspace_bytes, struct kg_error *err) {
+    const struct kg_model_config *c = plan->config;
+    const uint64_t widths[] = { c->n_embd, c->n_ff, (uint64_t)c->n_heads * c->head_dim };
+    uint64_t n_in = 0;
+    for (const uint64_t width : widths) n_in = width > n_in ? width : n_in;
+    if (plan->activations == KG_PRECISION_F8)
+        return kg_fail(err, KG_ERR_UNSUPPORTED, "the cuda back end has no %s activations, only f32 and f16",
+                       kg_precision_name(plan->activations));
+    *workspace_bytes = plan->max_rows > GEMV_MAX_ROWS ? lay_out(plan->max_rows, n_in).size_bytes : 0;
+    return plan->max_rows > GEMV_MAX_ROWS ? kg_cuda_gemm_open(cuda, err) : KG_OK;
+}
+
+/* 16-byte stores of 8 elements; `out` is on 16 bytes. */
+template <typename T> __device__ __forceinline__ void store_chunk(T *out, const float w[CHUNK]) {
+    alignas(16) T packed[CHUNK];
+#pragma unroll
+    for (int j = 0; j < CHUNK; j++) packed[j] = (T)w[j];
+#pragma unroll
+    for (size_t part = 0; part < sizeof packed / sizeof(uint4); part++)
+        reinterpret_cast<uint4 *>(out)[part] = reinterpret_cast<const uint4 *>(packed)[part];
+}
+
+/* tile[t][i] = W[first + t][i], a thread to a chunk of 8. */
+template <enum kg_dtype D, typename T, bool WHOLE>
+__global__ __launch_bounds__(FLAT_THREADS) void decode_tile_kernel(const uint8_t *weight, size_t row_bytes,
+                                                                   uint32_t first, uint32_t n_rows, uint32_t n_in,
+                                                                   T *tile) {
+    const uint32_t chunks = (n_in + CHUNK - 1) / CHUNK;
+    const size_t at = (size_t)blockIdx.x * FLAT_THREADS + threadIdx.x;
+    if (at >= (size_t)n_rows * chunks) return;
+    const uint32_t row = (uint32_t)(at / chunks), i = (uint32_t)(at % chunks) * CHUNK;
+    float w[CHUNK];
+    kg_dequant::decode_chunk<D, WHOLE>(kg_dequant::row_of<D>(weight, (size_t)first + row, row_bytes), i, n_in, w);
+    T *out = tile + (size_t)row * n_in + i;
+    if constexpr (WHOLE) {
+        store_chunk(out, w);
+    } else {
+#pragma unroll
+        for (uint32_t j = 0; j < CHUNK; j++)
+            if (i + j < n_in) out[j] = (T)w[j];
+    }
+}
+
+/* A thread to an element. */
+__global__ __launch_bounds__(FLAT_THREADS) void widen_kernel(const __half *x, float *wide, size_t n) {
+    const size_t i = (size_t)blockIdx.x * FLAT_THREADS + threadIdx.x;
+    if (i < n) wide[i] = __half2float(x[i]);
+}
+
+/* parts[i] + parts[n + i] = x[i]. What is not finite stays so in the first part. A thread to an element. */
+__global__ __launch_bounds__(FLAT_THREADS) void split_kernel(const __half *x, __nv_bfloat16 *parts, size_t n) {
+    const size_t i = (size_t)blockIdx.x * FLAT_THREADS + threadIdx.x;
+    if (i >= n) return;
+    const float value = __half2float(x[i]);
+    const __nv_bfloat16 high = __float2bfloat16_rn(value);
+    parts[i] = high;
+    parts[n + i] = __float2bfloat16_rn(isfinite(value) ? value - __bfloat162float(high) : 0.0f);
+}
+
+/* y[r][o] = sum over parts of product[part][r][o - first] + bias[o] for the n_cols outputs from `first`; product may be y
+ * itself where y is all of it. A thread to an element. */
+template <typename Y>
+__global__ __launch_bounds__(FLAT_THREADS) void finish_kernel(const float *product, uint32_t n_parts, const float *bias,
+                                                              Y *y, uint32_t n_rows, uint32_t n_cols, uint32_t first,
+                                                              uint32_t n_out) {
+    const size_t i = (size_t)blockIdx.x * FLAT_THREADS + threadIdx.x, n = (size_t)n_rows * n_cols;
+    if (i >= n) return;
+    const size_t row = i / n_cols, o = first + i % n_cols;
+    float sum = product[i];
+    if (n_parts == 2) sum += product[n + i];
+    kg_store(y + row * n_out + o, sum + (bias ? bias[o] : 0.0f));
+}
+
+static uint32_t flat_blocks(size_t n) {
+    return (uint32_t)((n + FLAT_THREADS - 1) / FLAT_THREADS);
+}
+
+/* A linear under way. */
+struct job {
+    struct kg_cuda_backend *cuda;
+    const struct kg_linear_args *args;
+    const struct kg_mxfp4_range *tiles; /* that W is in, or NULL (mxfp4/mxfp4.h) */
+    struct kg_error *err;
+};
+
+template <enum kg_dtype D, typename X>
+static enum kg_status stream_gemv(const struct job &job, const struct kg_gemv::params &p) {
+    using W = typename std::conditional<D == KG_DTYPE_F16, __half, float>::type;
+    const uint32_t per_block = kg_gemv::STREAM_WARPS / p.parts, turn = (p.n_out + per_block - 1) / per_block;
+    const uint32_t stay = (uint32_t)(kg_gemv::STREAM_BLOCKS<W, X> * job.cuda->n_sms),
+                   n_turns = (turn + stay - 1) / stay;
+    return kg_launch_dependent(job.cuda, kg_gemv::gemv_stream_kernel<W, X>, dim3((turn + n_turns - 1) / n_turns),
+                               kg_gemv::STREAM_THREADS, p, "linear", job.err);
+}
+
+template <enum kg_dtype D, typename X, bool WHOLE> static enum kg_status launch_gemv(const struct job &job) {
+    const struct kg_linear_args *args = job.args;
+    const struct kg_weight *w = &args->weight;
+    struct kg_gemv::params p;
+    p.x = args->x;
+    p.weight = static_cast<const uint8_t *>(w->data);
+    p.row_bytes = kg_weight_row_bytes(w);
+    p.bias = args->bias;
+    p.y = args->y;
+    p.y_is_f16 = args->output == KG_PRECISION_F16;
+    p.n_rows = args->n_rows;
+    p.n_in = w->n_cols;
+    p.n_out = w->n_rows;
+    if constexpr (WHOLE && kg_dequant::is_plain<D>::value && D != KG_DTYPE_BF16) {
+        p.parts = kg_gemv::stream_parts_of(w->n_rows, w->n_cols, job.cuda->n_sms);
+        if (args->n_rows == 1 && p.parts > 0) return stream_gemv<D, X>(job, p);
+    }
+    p.parts = kg_gemv::parts_of(w->n_rows, w->n_cols, job.cuda->n_sms);
+    const uint32_t outputs = kg_gemv::WARPS / p.parts, rows = args->n_rows == 1 ? 1 : GEMV_ROWS;
+    const dim3 grid((w->n_rows + outputs - 1) / outputs, (args->n_rows + rows - 1) / rows);
+    if (rows == 1) kg_gemv::gemv_kernel<D, X, 1, WHOLE><<<grid, kg_gemv::BLOCK_THREADS, 0, job.cuda->stream>>>(p);
+    else kg_gemv::gemv_kernel<D, X, GEMV_ROWS, WHOLE><<<grid, kg_gemv::BLOCK_THREADS, 0, job.cuda->stream>>>(p);
+    return kg_cuda_launched(job.err, "linear");
+}
+
+template <enum kg_dtype D, bool WHOLE> static enum kg_status gemv_of_rows(const struct job &job) {
+    return job.args->activations == KG_PRECISION_F16 ? launch_gemv<D, __half, WHOLE>(job)
+                                                     : launch_gemv<D, float, WHOLE>(job);
+}
+
+template <enum kg_dtype D> static enum kg_status gemv(const struct job &job) {
+    const bool whole =
+        kg_dequant::rows_are_whole(&job.args->weight) && reinterpret_cast<uintptr_t>(job.args->x) % 16 == 0;
+    if constexpr (kg_dequant::is_plain<D>::value) {
+        if (!whole) return gemv_of_rows<D, false>(job);
+    }
+    if (!whole) return kg_fail(job.err, KG_ERR_USAGE, "linear: x is not on 16 bytes");
+    return gemv_of_rows<D, true>(job);
+}
+
+static enum kg_status run_gemv(const struct job &job) {
+    if (job.tiles) return gemv<kg_dequant::MXFP4_TILES>(job);
+    switch (job.args->weight.dtype) {
+#define GEMV_CASE(name, gguf_id, text, block_elems, block_bytes)                                                       \
+    case KG_DTYPE_##name: return gemv<KG_DTYPE_##name>(job);
+        KG_DTYPE_LIST(GEMV_CASE)
+#undef GEMV_CASE
+    case KG_DTYPE_COUNT: break;
+    }
+    return kg_fail(job.err, KG_ERR_USAGE, "linear: %d is no weight format", (int)job.args->weight.dtype);
+}
+
+template <enum kg_dtype D, typename T>
+static void launch_decode(const struct job &job, uint32_t first, uint32_t n_rows, void *tile) {
+    const struct kg_weight *w = &job.args->weight;
+    const size_t row_bytes = kg_weight_row_bytes(w);
+    const uint8_t *data = static_cast<const uint8_t *>(w->data);
+    const uint32_t blocks = flat_blocks((size_t)n_rows * ((w->n_cols + CHUNK - 1) / CHUNK));
+    T *out = static_cast<T *>(tile);
+    if constexpr (kg_dequant::is_plain<D>::value) {
+        if (!kg_dequant::rows_are_whole(w)) {
+            decode_tile_kernel<D, T, false>
+                <<<blocks, FLAT_THREADS, 0, job.cuda->stream>>>(data, row_bytes, first, n_rows, w->n_cols, out);
+            return;
+        }
+    }
+    decode_tile_kernel<D, T, true>
+        <<<blocks, FLAT_THREADS, 0, job.cuda->stream>>>(data, row_bytes, first, n_rows, w->n_cols, out);
+}
+
+template <enum kg_dtype D>
+static void launch_decode_as(const struct job &job, uint32_t first, uint32_t n_rows, cudaDataType type, void *tile) {
+    if (type == CUDA_R_16F) launch_decode<D, __half>(job, first, n_rows, tile);
+    else if (type == CUDA_R_16BF) launch_decode<D, __nv_bfloat16>(job, first, n_rows, tile);
+    else launch_decode<D, float>(job, first, n_rows, tile);
+}
+
+static enum kg_status decode_tile(const struct job &job, uint32_t first, uint32_t n_rows, cudaDataType type,
+                                  void *tile) {
+    if (job.tiles) {
+        launch_decode_as<kg_dequant::MXFP4_TILES>(job, first, n_rows, type, tile);
+        return kg_cuda_launched(job.err, "linear: decoding weights");
+    }
+    switch (job.args->weight.dtype) {
+#define DECODE_CASE(name, gguf_id, text, block_elems, block_bytes)                                                     \
+    case KG_DTYPE_##name: launch_decode_as<KG_DTYPE_##name>(job, first, n_rows, type, tile); break;
+        KG_DTYPE_LIST(DECODE_CASE)
+#undef DECODE_CASE
+    case KG_DTYPE_COUNT: return kg_fail(job.err, KG_ERR_USAGE, "linear: no weight format");
+    }
+    return kg_cuda_launched(job.err, "linear: decoding weights");
+}
+
+template <typename Y>
+static enum kg_status finish(const struct job &job, const void *product, uint32_t n_parts, uint32_t first,
+                             uint32_t n_cols) {
+    const struct kg_linear_args *args = job.args;
+    finish_kernel<Y><<<flat_blocks((size_t)args->n_rows * n_cols), FLAT_THREADS, 0, job.cuda->stream>>>(
+        static_cast<const float *>(product), n_parts, args->bias, static_cast<Y *>(args->y), args->n_rows, n_cols,
+        first, args->weight.n_rows);
+    return kg_cuda_launched(job.err, "linear: bias");
+}
+
+static void *output_at(const struct kg_linear_args *args, uint32_t o) {
+    return static_cast<char *>(args->y) + (size_t)o * kg_precision_bytes(args->output);
+}
+
+/* What is multiplied: the type of x and of W's tiles, x in it, and W's own format that is that type. */
+struct operands {
+    cudaDataType type;
+    size_t elem_bytes;
+    enum kg_dtype in_place;
+    uint32_t n_parts; /* of x, one below the other */
+    const void *x;
+};
+
+static struct operands choose_operands(const struct kg_linear_args *args) {
+    const enum kg_dtype dtype = args->weight.dtype;
+    if (args->activations == KG_PRECISION_F32 || dtype == KG_DTYPE_F32)
+        return { CUDA_R_32F, sizeof(float), KG_DTYPE_F32, 1, args->x };
+    if (dtype == KG_DTYPE_BF16 || dtype == KG_DTYPE_MXFP4)
+        return { CUDA_R_16BF, sizeof(__nv_bfloat16), KG_DTYPE_BF16, 2, args->x };
+    return { CUDA_R_16F, sizeof(__half), KG_DTYPE_F16, 1, args->x };
+}
+
+/* Makes x of the operands' type, in the workspace unless it is so already. */
+static enum kg_status convert_x(const struct job &job, void *to, struct operands *ops) {
+    const struct kg_linear_args *args = job.args;
+    const size_t n = (size_t)args->n_rows * args->weight.n_cols;
+    const __half *x = static_cast<const __half *>(args->x);
+    if (args->activations == KG_PRECISION_F32 || ops->type == CUDA_R_16F) return KG_OK;
+    ops->x = to;
+    if (ops->type == CUDA_R_16BF)
+        split_kernel<<<flat_blocks(n), FLAT_THREADS, 0, job.cuda->stream>>>(x, static_cast<__nv_bfloat16 *>(to), n);
+    else widen_kernel<<<flat_blocks(n), FLAT_THREADS, 0, job.cuda->stream>>>(x, static_cast<float *>(to), n);
+    return kg_cuda_launched(job.err, "linear: converting x");
+}
+
+/* Rows of W at a time: as many as their tile and their products have room for, and pieces of one size. 0: not even one. */
+static uint32_t rows_at_a_time(const struct kg_weight *w, const struct operands &ops, bool in_place,
+                               bool finished_apart) {
+    uint64_t most = w->n_rows;
+    const uint64_t fit = TILE_BYTES / ((uint64_t)w->n_cols * ops.elem_bytes);
+    if (!in_place && fit < most) most = fit;
+    if (finished_apart && TILE_MAX_ROWS < most) most = TILE_MAX_ROWS;
+    if (most == 0) return 0;
+    const uint64_t pieces = (w->n_rows + most - 1) / most;
+    return (uint32_t)((w->n_rows + pieces - 1) / pieces);
+}
+
+/* A product that is not yet y (a bias is missing, it is of two parts, or it was summed from float32) is finished on its way
+ * there. */
+static enum kg_status run_gemm(const struct job &job) {
+    const struct kg_linear_args *args = job.args;
+    const struct kg_weight *w = &args->weight;
+    char *workspace = static_cast<char *>(args->workspace);
+    if (!workspace) return kg_fail(job.err, KG_ERR_USAGE, "linear: %u rows need a workspace", args->n_rows);
+    const struct layout l = lay_out(args->n_rows, w->n_cols);
+    const bool y_f16 = args->output == KG_PRECISION_F16;
+    struct operands ops = choose_operands(args);
+    const bool in_place = w->dtype == ops.in_place;
+    const bool apart = ops.n_parts > 1 || (y_f16 && (ops.type != CUDA_R_16F || args->bias));
+    const uint32_t piece = rows_at_a_time(w, ops, in_place, apart);
+    if (piece == 0)
+        return kg_fail(job.err, KG_ERR_UNSUPPORTED, "linear: rows of %u elements are too long for the cuda back end",
+                       w->n_cols);
+    enum kg_status status = convert_x(job, workspace + l.x_at, &ops);
+    for (uint32_t first = 0, n; first < w->n_rows && !status; first += n) {
+        n = w->n_rows - first < piece ? w->n_rows - first : piece;
+        const char *rows = static_cast<const char *>(w->data) + first * kg_weight_row_bytes(w);
+        const struct kg_gemm_args product = { .operands = ops.type,
+                                              .result = y_f16 && !apart ? CUDA_R_16F : CUDA_R_32F,
+                                              .x = ops.x,
+                                              .w = in_place ? rows : workspace + l.tile_at,
+                                              .y = apart ? workspace + l.product_at : output_at(args, first),
+                                              .n_rows = args->n_rows * ops.n_parts,
+                                              .n_in = w->n_cols,
+                                              .n_outputs = n,
+                                              .ldy = apart ? n : w->n_rows,
+                                              .workspace = workspace };
+        if (!in_place) status = decode_tile(job, first, n, ops.type, workspace + l.tile_at);
+        if (!status) status = kg_cuda_gemm(job.cuda, &product, job.err);
+        if (!status && apart)
+            status = y_f16 ? finish<__half>(job, product.y, ops.n_parts, first, n)
+                           : finish<float>(job, product.y, ops.n_parts, first, n);
+    }
+    if (status || apart || !args->bias) return status;
+    return finish<float>(job, args->y, 1, 0, w->n_rows);
+}
+
+static enum kg_status run_mxfp4(const struct job &job) {
+    const struct kg_linear_args *args = job.args;
+    const struct kg_weight *w = &args->weight;
+    const struct kg_mxfp4_product p = { .x = static_cast<const __half *>(args->x),
+                                        .weight = static_cast<const uint8_t *>(w->data),
+                                        .bias = args->bias,
+                                        .ids = NULL,
+                                        .y = args->y,
+                                        .y_is_f16 = args->output == KG_PRECISION_F16,
+                                        .n_rows = args->n_rows,
+                                        .n_out = w->n_rows,
+                                        .n_cols = w->n_cols,
+                                        .n_experts = 1,
+                                        .n_sharing = 1,
+                                        .weight_f16 = job.tiles->f16,
+                                        .workspace = NULL };
+    return kg_mxfp4_multiply(job.cuda, &p, job.err);
+}
+
+extern "C" enum kg_status kg_cuda_linear(struct kg_backend *backend, const struct kg_linear_args *args,
+                                         struct kg_error *err) {
+    const enum kg_status status = kg_linear_check(args, err);
+    if (status) return status;
+    const struct kg_weight *w = &args->weight;
+    if (args->activations != KG_PRECISION_F32 && args->activations != KG_PRECISION_F16)
+        return kg_fail(err, KG_ERR_UNSUPPORTED, "linear: the cuda back end has no %s activations",
+                       kg_precision_name(args->activations));
+    if (args->output != args->activations && args->output != KG_PRECISION_F32)
+        return kg_fail(err, KG_ERR_UNSUPPORTED, "linear: the cuda back end has no %s outputs of %s activations",
+                       kg_precision_name(args->output), kg_precision_name(args->activations));
+    if (w->n_rows > INT_MAX || w->n_cols > INT_MAX - CHUNK || args->n_rows > INT_MAX / 2)
+        return kg_fail(err, KG_ERR_UNSUPPORTED, "linear: %u x %u by %u rows is too large for the cuda back end",
+                       w->n_rows, w->n_cols, args->n_rows);
+    if (args->n_rows == 0) return KG_OK;
+    const struct job job = { kg_cuda_of(backend), args, kg_mxfp4_in_tiles(kg_cuda_of(backend), w), err };
+    if (job.tiles && args->activations == KG_PRECISION_F16 && (job.tiles->f16 || args->n_rows <= KG_MXFP4_FEW_ROWS))
+        return run_mxfp4(job);
+    const bool is_vector = w->n_rows == 1 || w->n_cols == 1;
+    if (args->n_rows <= GEMV_MAX_ROWS || (is_vector && args->n_rows <= GEMV_GRID_ROWS)) return run_gemv(job);
+    return run_gemm(job);
+}

@@ -1,0 +1,67 @@
+/* softmax: y[r][i] = exp((x[r][i] - max_r) scale) / sum_j exp((x[r][j] - max_r) scale) (contract in ops/softmax.h).
+ *
+ * x, y (n_rows, n_cols) of T. One block a row; thread t takes vectors t, t + threads, ... of 8 elements (of 1 where the row
+ * is no whole vectors or a pointer is not aligned), reads them again for each of three passes, and writes only what it has
+ * read itself, so y may be x. The weights are computed twice rather than kept: y may be too coarse to keep them in.
+ *
+ * Float32: the full-precision expf of an exact maximum's differences, a tree within a vector, the thread's few vectors in
+ * order, a butterfly over the block. The scale is positive, so the largest product is the largest element's. The maximum
+ * starts at the smallest finite number: -inf never becomes it, and a row all masked sums to 0, which nothing else does. */
+#include "kernels/block/precision.cuh"
+#include "kernels/block/reduce.cuh"
+
+constexpr int MAX_THREADS = KG_WARP * KG_MAX_WARPS;
+
+/* In place. */
+template <int N> static __device__ __forceinline__ void to_weights(float (&x)[N], float largest, float scale) {
+#pragma unroll
+    for (int i = 0; i < N; i++) x[i] = expf((x[i] - largest) * scale);
+}
+
+template <typename T, int N>
+static __global__ void __launch_bounds__(MAX_THREADS) softmax_kernel(const T *x, T *y, uint32_t n_cols, float scale) {
+    __shared__ float shared[KG_MAX_WARPS];
+    const size_t row = (size_t)blockIdx.x * n_cols;
+    const uint32_t n_vectors = n_cols / N;
+    float v[N], largest = kg_max::NEUTRAL, sum = 0;
+    for (uint32_t i = threadIdx.x; i < n_vectors; i += blockDim.x) {
+        kg_load_some<N>(x + row + (size_t)i * N, v);
+        largest = kg_max::of(largest, kg_thread_reduce<kg_max>(v));
+    }
+    largest = kg_block_reduce<kg_max>(largest, shared);
+    for (uint32_t i = threadIdx.x; i < n_vectors; i += blockDim.x) {
+        kg_load_some<N>(x + row + (size_t)i * N, v);
+        to_weights(v, largest, scale);
+        sum += kg_thread_reduce<kg_sum>(v);
+    }
+    sum = kg_block_reduce<kg_sum>(sum, shared);
+    const float share = sum == 0.0f ? 0.0f : __fdiv_rn(1.0f, sum);
+    for (uint32_t i = threadIdx.x; i < n_vectors; i += blockDim.x) {
+        kg_load_some<N>(x + row + (size_t)i * N, v);
+        to_weights(v, largest, scale);
+#pragma unroll
+        for (int e = 0; e < N; e++) v[e] *= share;
+        kg_store_some<N>(y + row + (size_t)i * N, v);
+    }
+}
+
+template <typename T, int N> static void launch(cudaStream_t stream, const struct kg_softmax_args *args) {
+    softmax_kernel<T, N><<<args->n_rows, kg_row_threads(args->n_cols / N), 0, stream>>>(
+        (const T *)args->x, (T *)args->y, args->n_cols, args->scale);
+}
+
+template <typename T> static void launch_widest(cudaStream_t stream, const struct kg_softmax_args *args) {
+    if (kg_rows_vector_aligned(args->x, args->n_cols) && kg_vector_aligned(args->y)) launch<T, KG_VECTOR>(stream, args);
+    else launch<T, 1>(stream, args);
+}
+
+extern "C" enum kg_status kg_cuda_softmax(struct kg_backend *backend, const struct kg_softmax_args *args,
+                                          struct kg_error *err) {
+    enum kg_status status = kg_softmax_check(args, err);
+    if (!status) status = kg_cuda_require_float("softmax", "activations", args->activations, err);
+    if (status || args->n_rows == 0) return status;
+    const cudaStream_t stream = kg_cuda_of(backend)->stream;
+    if (args->activations == KG_PRECISION_F16) launch_widest<__half>(stream, args);
+    else launch_widest<float>(stream, args);
+    return kg_cuda_launched(err, "softmax");
+}

@@ -1,0 +1,54 @@
+/* Launches that begin while the one before them on the stream still runs (programmatic dependent launch, CUDA Programming
+ * Guide; sm_90): a kernel that knows of it may read what no launch before it writes, such as weights, and then waits. */
+#ifndef KIGO_KERNELS_PTX_DEPENDENT_CUH
+#define KIGO_KERNELS_PTX_DEPENDENT_CUH
+
+#include "kernels/cuda_backend.h"
+
+/* Until the launches before this one are complete and what they wrote is there. Nothing that they read may be written, and
+ * nothing that they write be read, before. */
+static __device__ __forceinline__ void kg_dependency_wait() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/* Once all blocks have said so, the next launch may begin, if it is one that waits. */
+static __device__ __forceinline__ void kg_dependents_start() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+/* Launches a kernel that calls kg_dependency_wait in every thread before it depends on anything; with dynamic shared
+ * memory, in clusters of so many blocks (more than 1: sm_90). */
+template <typename Params>
+static inline enum kg_status kg_launch_dependent(const struct kg_cuda_backend *cuda, void (*kernel)(Params), dim3 grid,
+                                                 unsigned n_threads, const Params &params, const char *what,
+                                                 struct kg_error *err, size_t shared_bytes = 0, unsigned cluster = 1) {
+    constexpr size_t UNASKED_SHARED_BYTES = 8 * 1024; /* beside 40 KiB of static memory, a kernel need not ask */
+    constexpr unsigned PORTABLE_CLUSTER = 8;
+    cudaLaunchAttribute attributes[2] = {};
+    attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[0].val.programmaticStreamSerializationAllowed = 1;
+    attributes[1].id = cudaLaunchAttributeClusterDimension;
+    attributes[1].val.clusterDim = { cluster, 1, 1 };
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = dim3(n_threads);
+    config.dynamicSmemBytes = shared_bytes;
+    config.stream = cuda->stream;
+    config.attrs = attributes;
+    config.numAttrs = cuda->compute_capability < 90 ? 0 : cluster > 1 ? 2 : 1;
+    /* Launches run beside one another only where they divide a multiprocessor's memory alike. */
+    cudaError_t code =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
+    if (code == cudaSuccess && shared_bytes > UNASKED_SHARED_BYTES)
+        code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
+    if (code == cudaSuccess && cluster > PORTABLE_CLUSTER)
+        code = cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+    if (code == cudaSuccess) code = cudaLaunchKernelEx(&config, kernel, params);
+    return code == cudaSuccess ? KG_OK : kg_cuda_fail(err, what, code);
+}
+
+#endif

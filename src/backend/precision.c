@@ -1,0 +1,24 @@
+#include "backend/backend.h"
+#include <kigo/engine.h>
+#include <string.h>
+
+static const char *const NAMES[] = { [KG_PRECISION_F32] = "f32", [KG_PRECISION_F16] = "f16", [KG_PRECISION_F8] = "f8" };
+enum { N_NAMES = sizeof NAMES / sizeof *NAMES };
+
+uint64_t kg_precision_bytes(enum kg_precision p) {
+    static const uint64_t BYTES[] = { [KG_PRECISION_F32] = 4, [KG_PRECISION_F16] = 2, [KG_PRECISION_F8] = 1 };
+    return BYTES[p];
+}
+
+const char *kg_precision_name(enum kg_precision p) {
+    return (unsigned)p < N_NAMES ? NAMES[p] : "unknown";
+}
+
+enum kg_status kg_precision_from_name(const char *name, enum kg_precision *p, struct kg_error *err) {
+    for (int i = 0; i < N_NAMES; i++) {
+        if (strcmp(name, NAMES[i]) != 0) continue;
+        *p = (enum kg_precision)i;
+        return KG_OK;
+    }
+    return kg_fail(err, KG_ERR_USAGE, "there is no precision '%s'; f32, f16 and f8 are", name);
+}

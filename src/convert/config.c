@@ -1,0 +1,132 @@
+/* The configuration's keys of a converted file, as llama.cpp's converter writes them. */
+#include "base/size.h"
+#include "model/arch_keys.h"
+#include "model/config.h"
+#include "convert/model.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { QUANTIZATION_VERSION = 2, LLAMA_LIKE = KG_HF_QWEN2 | KG_HF_LLAMA | KG_HF_PHI3 | KG_HF_GPT_OSS };
+
+/* general.file_type: of the matrices; with MXFP4 experts in a file of floats, that of such files. */
+static uint32_t file_type(enum kg_dtype dtype, bool has_packed) {
+    static const struct {
+        enum kg_dtype dtype;
+        uint32_t id;
+    } IDS[] = {
+        { KG_DTYPE_F32, 0 }, { KG_DTYPE_F16, 1 }, { KG_DTYPE_Q8_0, 7 }, { KG_DTYPE_BF16, 32 }, { KG_DTYPE_MXFP4, 38 }
+    };
+    if (has_packed && dtype != KG_DTYPE_Q8_0) dtype = KG_DTYPE_MXFP4;
+    for (size_t i = 0; i < KG_COUNT_OF(IDS); i++)
+        if (IDS[i].dtype == dtype) return IDS[i].id;
+    return 1;
+}
+
+/* "0.5B", "32x1.1B": at least two digits. */
+static void put_size_label(struct kg_gguf_writer *w, const struct kg_hf_config *c, const struct kg_convert_plan *plan) {
+    static const struct {
+        double above, scale;
+        char suffix;
+    } UNITS[] = { { 1e12, 1e-12, 'T' }, { 1e9, 1e-9, 'B' }, { 1e6, 1e-6, 'M' }, { 0, 1e-3, 'K' } };
+    const double n = (double)plan->size.shared + (double)plan->size.expert;
+    char experts[16] = "", label[48];
+    if (c->n_experts) snprintf(experts, sizeof experts, "%ux", c->n_experts);
+    for (size_t i = 0; i < KG_COUNT_OF(UNITS); i++) {
+        if (n <= UNITS[i].above) continue;
+        const double scaled = n * UNITS[i].scale;
+        snprintf(label, sizeof label, "%s%.*f%c", experts,
+                 rint(scaled) >= 10  ? 0
+                 : rint(scaled) >= 1 ? 1
+                                     : 2,
+                 scaled, UNITS[i].suffix);
+        kg_put_text(w, "general.size_label", label);
+        return;
+    }
+}
+
+static void put_counts(struct kg_arch_keys *n, const struct kg_hf_config *c) {
+    const unsigned bit = c->architecture->bit;
+    const bool turns = bit == KG_HF_LLAMA || bit == KG_HF_PHI3;
+    /* Of phi3 llama.cpp's converter writes none: its heads share the width of a row, unless config.json says otherwise. */
+    const bool own_size = bit == KG_HF_PHI3 ? (uint64_t)c->n_heads * c->head_dim != c->n_embd : c->states_head_dim;
+    const struct {
+        const char *suffix;
+        uint32_t value;
+        bool there;
+    } rows[] = {
+        { "block_count", c->n_layers, true },
+        { "context_length", c->n_ctx, true },
+        { "embedding_length", c->n_embd, true },
+        { "feed_forward_length", c->n_ff, true },
+        { "attention.head_count", c->n_heads, true },
+        { "attention.head_count_kv", c->n_kv_heads, (bit & LLAMA_LIKE) != 0 },
+        { "attention.key_length", c->head_dim, own_size },
+        { "attention.value_length", c->head_dim, own_size },
+        { "rope.dimension_count", c->n_rot, turns },
+        { "vocab_size", c->n_vocab, bit == KG_HF_LLAMA },
+        { "attention.sliding_window", c->window, bit == KG_HF_PHI3 || bit == KG_HF_GPT_OSS }, /* phi3: 0 says none */
+        { "expert_count", c->n_experts, c->n_experts > 0 },
+        { "expert_used_count", c->n_experts_used, c->n_experts > 0 },
+        { "expert_feed_forward_length", c->n_ff, c->n_experts > 0 },
+    };
+    for (size_t i = 0; i < KG_COUNT_OF(rows); i++)
+        if (rows[i].there) kg_gguf_writer_u32(n->w, kg_arch_key(n, rows[i].suffix), rows[i].value);
+}
+
+/* By how much cos and sin of longrope grow: what the file states, or sqrt(1 + ln(s) / ln(original)) for a context s times
+ * the original one, unless the file states s (transformers, _compute_longrope_parameters). */
+static double longrope_magnitude(const struct kg_hf_config *c, uint32_t original_ctx) {
+    const double s = isnan(c->rope.factor) ? (double)c->n_ctx / original_ctx : c->rope.factor;
+    if (!isnan(c->rope.attention_factor)) return c->rope.attention_factor;
+    return s > 1 ? sqrt(1 + log(s) / log((double)original_ctx)) : 1;
+}
+
+/* yarn_attn_factor is all of the magnitude of YaRN's cos and sin, as config.json states it and llama.cpp's converter writes
+ * it; the programs that read files, llama.cpp among them, know attn_factor, which multiplies 0.1 ln(factor) + 1. */
+static void put_rope(struct kg_arch_keys *n, const struct kg_hf_config *c) {
+    const struct kg_hf_rope *r = &c->rope;
+    const bool phi3 = c->architecture->bit == KG_HF_PHI3, yarn = r->scaling == KG_HF_ROPE_YARN;
+    const bool linear = r->scaling == KG_HF_ROPE_LINEAR, longrope = r->scaling == KG_HF_ROPE_LONGROPE;
+    const uint32_t original_ctx = r->original_ctx ? r->original_ctx : c->n_ctx;
+    if (c->architecture->bit == KG_HF_GPT2) return;
+    if (yarn || linear) kg_put_text(n->w, kg_arch_key(n, "rope.scaling.type"), yarn ? "yarn" : "linear");
+    if (yarn || phi3) kg_gguf_writer_u32(n->w, kg_arch_key(n, "rope.scaling.original_context_length"), original_ctx);
+    const struct {
+        const char *suffix;
+        double value;
+        bool there;
+    } rows[] = {
+        { "rope.freq_base", r->base, true },
+        { "rope.scaling.factor", r->factor, yarn || linear },
+        { "rope.scaling.attn_factor",
+          longrope ? longrope_magnitude(c, original_ctx) : r->attention_factor / (0.1 * log(r->factor) + 1),
+          longrope || yarn },
+        { "rope.scaling.yarn_ext_factor", r->extrapolation_factor, yarn },
+        { "rope.scaling.yarn_attn_factor", r->attention_factor, yarn },
+        { "rope.scaling.yarn_beta_fast", r->beta_fast, yarn },
+        { "rope.scaling.yarn_beta_slow", r->beta_slow, yarn },
+    };
+    for (size_t i = 0; i < KG_COUNT_OF(rows); i++)
+        if (rows[i].there && !isnan(rows[i].value))
+            kg_gguf_writer_f32(n->w, kg_arch_key(n, rows[i].suffix), (float)rows[i].value);
+    const bool published = c->architecture->bit != KG_HF_GPT_OSS; /* what readers take who are not told */
+    if (yarn && r->truncates != published) kg_gguf_writer_bool(n->w, KG_YARN_TRUNCATE_KEY, r->truncates);
+}
+
+void kg_convert_put_config(struct kg_gguf_writer *writer, const struct kg_hf_config *config,
+                           const struct kg_convert_plan *plan, enum kg_dtype dtype, const char *name) {
+    struct kg_arch_keys n = { .w = writer, .architecture = config->architecture->gguf_name };
+    kg_put_text(writer, "general.architecture", n.architecture);
+    kg_put_text(writer, "general.type", "model");
+    kg_put_text(writer, "general.name", name);
+    put_size_label(writer, config, plan);
+    put_counts(&n, config);
+    put_rope(&n, config);
+    kg_gguf_writer_f32(writer,
+                       kg_arch_key(&n, config->architecture->bit == KG_HF_GPT2 ? "attention.layer_norm_epsilon"
+                                                                               : "attention.layer_norm_rms_epsilon"),
+                       (float)config->norm_eps);
+    kg_gguf_writer_u32(writer, "general.file_type", file_type(dtype, plan->n_packed > 0));
+    kg_gguf_writer_u32(writer, "general.quantization_version", QUANTIZATION_VERSION);
+}

@@ -1,0 +1,55 @@
+/* config.json of a Hugging Face model as numbers: what the architectures kigo converts need, checked.
+ *
+ * Names are transformers', of its versions 4 (rope_theta, rope_scaling) and 5 (rope_parameters). A value that changes the
+ * computation in a way that kigo or a GGUF file cannot say is KG_ERR_UNSUPPORTED and named. */
+#ifndef KIGO_CONVERT_HF_CONFIG_H
+#define KIGO_CONVERT_HF_CONFIG_H
+
+#include <jansson.h>
+#include <kigo/status.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum kg_hf_architecture_bit { KG_HF_QWEN2 = 1, KG_HF_LLAMA = 2, KG_HF_PHI3 = 4, KG_HF_GPT_OSS = 8, KG_HF_GPT2 = 16 };
+enum { KG_HF_ALL = 31 };
+
+struct kg_hf_architecture {
+    const char *class_name; /* in "architectures" of config.json */
+    const char *model_type;
+    const char *gguf_name; /* general.architecture */
+    enum kg_hf_architecture_bit bit;
+    bool tied; /* the output is the embedding if config.json does not say */
+};
+
+enum kg_hf_rope_scaling { KG_HF_ROPE_NONE, KG_HF_ROPE_LINEAR, KG_HF_ROPE_YARN, KG_HF_ROPE_LONGROPE, KG_HF_ROPE_LLAMA3 };
+
+struct kg_hf_rope {
+    enum kg_hf_rope_scaling scaling;
+    double base;                     /* rope_theta */
+    double factor, attention_factor; /* NaN: not stated; so are the following. yarn's mscales are the latter */
+    double extrapolation_factor, beta_fast, beta_slow; /* yarn */
+    double low_freq_factor, high_freq_factor;          /* llama3 */
+    double mscale, mscale_all_dim;                     /* yarn */
+    bool truncates;                                    /* yarn's ramp begins and ends at whole pairs */
+    uint32_t original_ctx;                             /* 0: not stated */
+    float *long_factors, *short_factors;               /* (n_rot / 2) of longrope, else NULL */
+};
+
+struct kg_hf_config {
+    const struct kg_hf_architecture *architecture;
+    uint32_t n_layers, n_ctx, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_vocab;
+    uint32_t n_rot;                     /* dims of a head that turn */
+    uint32_t window;                    /* 0: none */
+    uint32_t n_experts, n_experts_used; /* 0 without experts */
+    double norm_eps;
+    struct kg_hf_rope rope;
+    bool tied_output, attention_bias, mlp_bias;
+    bool states_head_dim; /* transformers has it in the configuration: key_length is written */
+};
+
+/* dir is for errors. On failure nothing is left to free. */
+KG_WARN_UNUSED enum kg_status kg_hf_config_read(const char *dir, const json_t *json, struct kg_hf_config *config,
+                                                struct kg_error *err);
+void kg_hf_config_free(struct kg_hf_config *config);
+
+#endif

@@ -1,0 +1,148 @@
+#include "run/child.h"
+#include "base/file.h"
+#include "base/size.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct child_pipes {
+    int events[2]; /* read end, write end */
+    int log[2];
+    int cases; /* a memory file with the keys, -1 when listing */
+};
+
+static void close_fd(int *fd) {
+    if (*fd >= 0) close(*fd);
+    *fd = -1;
+}
+
+static void close_pipes(struct child_pipes *p) {
+    int *fds[] = { &p->events[0], &p->events[1], &p->log[0], &p->log[1], &p->cases };
+    for (size_t i = 0; i < KG_COUNT_OF(fds); i++) close_fd(fds[i]);
+}
+
+static enum kg_status open_pipes(const struct kg_child_spec *spec, struct child_pipes *p, struct kg_error *err) {
+    *p = (struct child_pipes){ { -1, -1 }, { -1, -1 }, -1 };
+    enum kg_status status = KG_OK;
+    if (pipe2(p->events, O_CLOEXEC) != 0 || pipe2(p->log, O_CLOEXEC) != 0)
+        status = kg_fail(err, KG_ERR_IO, "no pipe for %s: %s", spec->path, strerror(errno));
+    if (status == KG_OK && spec->cases) {
+        p->cases = memfd_create("kigo-cases", MFD_CLOEXEC);
+        if (p->cases < 0) status = kg_fail(err, KG_ERR_IO, "no memory file for %s: %s", spec->path, strerror(errno));
+        else status = kg_fd_write(p->cases, spec->cases, strlen(spec->cases), err);
+        if (status == KG_OK) lseek(p->cases, 0, SEEK_SET);
+    }
+    if (status != KG_OK) close_pipes(p);
+    return status;
+}
+
+static void set_or_unset(const char *variable, const char *value) {
+    if (value) setenv(variable, value, 1);
+    else unsetenv(variable);
+}
+
+/* Check's own switches would change which tests run and write files; a nested runner must not see its parent's words. */
+static void clean_environment(void) {
+    static const char *const VARIABLES[] = {
+        "CK_FORK",        "CK_RUN_CASE",      "CK_RUN_SUITE",         "CK_INCLUDE_TAGS",      "CK_EXCLUDE_TAGS",
+        "CK_VERBOSITY",   "CK_LOG_FILE_NAME", "CK_XML_LOG_FILE_NAME", "CK_TAP_LOG_FILE_NAME", "CK_DEFAULT_TIMEOUT",
+        "KIGO_EVENTS_FD", "KIGO_CASES_FD",    "KIGO_SUITES",          "KIGO_BUNDLES",         "KIGO_BENCH_COUNTED"
+    };
+    for (size_t i = 0; i < KG_COUNT_OF(VARIABLES); i++) unsetenv(VARIABLES[i]);
+}
+
+static void pass_fd(const char *variable, int fd) {
+    char number[16];
+    snprintf(number, sizeof number, "%d", fd);
+    setenv(variable, number, 1);
+    fcntl(fd, F_SETFD, 0);
+}
+
+/* In the child, between fork and exec: never returns. */
+static void become(const struct kg_child_spec *spec, struct child_pipes *p, pid_t runner) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != runner) _exit(KG_EXIT_INTERNAL); /* the runner died before the line above */
+    setpgid(0, 0);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGPIPE, SIG_DFL);
+    const struct rlimit no_core = { 0, 0 };
+    setrlimit(RLIMIT_CORE, &no_core);
+    const int null = open("/dev/null", O_RDONLY);
+    const bool listing = !spec->cases;
+    if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(p->log[1], STDERR_FILENO) < 0 ||
+        dup2(listing ? p->events[1] : p->log[1], STDOUT_FILENO) < 0)
+        _exit(KG_EXIT_INTERNAL);
+    clean_environment();
+    const struct kg_child_surroundings *around = spec->surroundings;
+    set_or_unset("KIGO_MODELS", around->models);
+    set_or_unset("KIGO_BENCH", around->bench);
+    set_or_unset("KIGO_BENCH_NCU", around->counted);
+    if (around->kigo_path) setenv("KIGO_PROGRAM", around->kigo_path, 1);
+    if (around->scratch) setenv("TMPDIR", around->scratch, 1);
+    if (!listing) {
+        pass_fd("KIGO_EVENTS_FD", p->events[1]);
+        pass_fd("KIGO_CASES_FD", p->cases);
+    }
+    char seed[32];
+    snprintf(seed, sizeof seed, "%" PRIu64, around->seed);
+    char *argv[] = { (char *)spec->path, (char *)"--seed", seed, listing ? (char *)"--list" : NULL, NULL };
+    execv(spec->path, argv);
+    fprintf(stderr, "%s could not be started: %s\n", spec->path, strerror(errno));
+    _exit(127);
+}
+
+enum kg_status kg_child_start(const struct kg_child_spec *spec, struct kg_child *child, struct kg_error *err) {
+    struct child_pipes p;
+    const enum kg_status status = open_pipes(spec, &p, err);
+    if (status != KG_OK) return status;
+    const pid_t runner = getpid();
+    const pid_t pid = fork();
+    if (pid == 0) become(spec, &p, runner);
+    if (pid < 0) {
+        close_pipes(&p);
+        return kg_fail(err, KG_ERR_NO_MEMORY, "no process for %s: %s", spec->path, strerror(errno));
+    }
+    setpgid(pid, pid); /* here as well as there: whoever comes first, a kill finds the group */
+    *child = (struct kg_child){ pid, p.events[0], p.log[0] };
+    p.events[0] = p.log[0] = -1;
+    close_pipes(&p);
+    fcntl(child->events_fd, F_SETFL, O_NONBLOCK);
+    fcntl(child->log_fd, F_SETFL, O_NONBLOCK);
+    return KG_OK;
+}
+
+void kg_child_kill(const struct kg_child *child) {
+    if (child->pid > 0 && kill(-child->pid, SIGKILL) != 0) kill(child->pid, SIGKILL);
+}
+
+bool kg_child_ended(struct kg_child *child, int *wait_status) {
+    if (child->pid <= 0) return false;
+    siginfo_t info = { 0 };
+    if (waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return false;
+    kg_child_kill(child); /* before the process is reaped, so that the group's number is still its own */
+    while (waitpid(child->pid, wait_status, 0) < 0 && errno == EINTR) {}
+    child->pid = 0;
+    return true;
+}
+
+void kg_child_close(struct kg_child *child) {
+    close_fd(&child->events_fd);
+    close_fd(&child->log_fd);
+}
+
+void kg_child_describe_end(int wait_status, char *text, size_t size_bytes) {
+    if (WIFSIGNALED(wait_status))
+        snprintf(text, size_bytes, "ended by signal %d (%s)", WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
+    else snprintf(text, size_bytes, "ended with exit code %d", WEXITSTATUS(wait_status));
+}

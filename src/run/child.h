@@ -1,0 +1,48 @@
+/* A suite program as a child process: in a process group of its own, dead when the runner dies, its input empty, its
+ * output and its events on pipes that the runner reads without blocking. */
+#ifndef KIGO_RUN_CHILD_H
+#define KIGO_RUN_CHILD_H
+
+#include <kigo/status.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct kg_child {
+    pid_t pid;     /* 0: none */
+    int events_fd; /* what it writes to KIGO_EVENTS_FD (or, listing, to standard output) */
+    int log_fd;    /* standard output and error (listing: standard error) */
+};
+
+/* What is the same for every program of a run; texts go to the child's environment, each may be NULL. */
+struct kg_child_surroundings {
+    uint64_t seed;         /* the run's */
+    const char *kigo_path; /* KIGO_PROGRAM */
+    const char *models;    /* KIGO_MODELS, paths separated by newlines */
+    const char *bench;     /* KIGO_BENCH: "quick" */
+    const char *counted;   /* KIGO_BENCH_NCU: globs over the keys whose hardware counters are read, a line each */
+    const char *scratch;   /* TMPDIR */
+};
+
+struct kg_child_spec {
+    const char *path;
+    const char *cases; /* keys to run, one a line; NULL: list the cases instead */
+    const struct kg_child_surroundings *surroundings;
+};
+
+KG_WARN_UNUSED enum kg_status kg_child_start(const struct kg_child_spec *spec, struct kg_child *child,
+                                             struct kg_error *err);
+
+/* True once it has ended; whatever else is left of its process group is killed then, and *wait_status is as waitpid
+ * gives it. The descriptors stay open: what was written before can still be read. */
+bool kg_child_ended(struct kg_child *child, int *wait_status);
+
+/* Kills the whole process group. */
+void kg_child_kill(const struct kg_child *child);
+
+void kg_child_close(struct kg_child *child); /* closes the descriptors */
+
+/* "ended by signal 11 (Segmentation fault)" or "ended with exit code 3". */
+void kg_child_describe_end(int wait_status, char *text, size_t size_bytes);
+
+#endif

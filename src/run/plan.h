@@ -1,0 +1,69 @@
+/* What a run will do: the suite programs found, and the cases they list that were asked for.
+ *
+ * A program is an executable file test_* (bench_* for `kigo bench`) in the suites folder or in a folder directly below it. Its name is its path from
+ * there ("unit/test_gguf"). Beside the cases a program lists, the plan has cases of the harness itself:
+ *   harness/<program>/lists         a program whose list could not be had or believed: a crash, with the reason
+ *   harness/<program>/ends_cleanly  a program that is run whole ended by itself, with the exit code its results call for
+ * (<program> with '.' for '/'), so that a broken program can neither vanish nor pass. Asking for ends_cleanly by its key
+ * selects all cases of the program; a program that cannot list is planned whatever was selected. */
+#ifndef KIGO_RUN_PLAN_H
+#define KIGO_RUN_PLAN_H
+
+#include "run/child.h"
+#include <jansson.h>
+#include <kigo/status.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum kg_run_state { KG_RUN_WAITING, KG_RUN_RUNNING, KG_RUN_ENDED };
+
+struct kg_planned_case {
+    json_t *line;    /* of plan.ndjson */
+    const char *key; /* these are inside line */
+    double timeout_s;
+    enum kg_run_state state;
+};
+
+struct kg_planned_program {
+    char *name, *path;
+    struct kg_planned_case *cases;
+    size_t n_cases;
+    json_t *lists;        /* plan line of the listing case, NULL if listing went well */
+    json_t *ends_cleanly; /* plan line, NULL if only some of its cases were asked for */
+    char *list_error;     /* why listing failed, NULL if it went well */
+};
+
+struct kg_plan {
+    struct kg_planned_program *programs;
+    size_t n_programs;
+    size_t n_cases; /* of all programs, with the harness's own */
+};
+
+struct kg_selection {
+    const char *const *layers;
+    size_t n_layers;
+    const char *const *filters; /* globs over keys, * crosses / */
+    size_t n_filters;
+    const char *const *keys; /* exact */
+    size_t n_keys;
+    const char *const *within; /* globs, one of which every key must match as well */
+    size_t n_within;           /* 0: any key */
+    const char *without;       /* a glob of keys that are only run when one of keys names them; NULL: none */
+    const char *prefix;        /* of the programs' names; NULL: "test_" */
+};
+
+/* True for a layer kigo knows. */
+bool kg_layer_known(const char *layer);
+extern const char KG_LAYER_NAMES[]; /* "unit, integration, ..." for messages */
+
+/* Finds the programs, asks each for its list and keeps what was selected. KG_ERR_INCOMPLETE if there is no program, or
+ * nothing was selected; a key of selection.keys that no program has is KG_ERR_INCOMPLETE too. */
+KG_WARN_UNUSED enum kg_status kg_plan_make(const char *suites_dir, const struct kg_selection *selection,
+                                           const struct kg_child_surroundings *around, struct kg_plan *plan,
+                                           struct kg_error *err);
+void kg_plan_free(struct kg_plan *plan);
+
+struct kg_planned_case *kg_plan_find(struct kg_planned_program *program, const char *key);
+
+#endif

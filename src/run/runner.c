@@ -1,0 +1,170 @@
+#include "run/runner.h"
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "measure/telemetry.h"
+#include "run/run_slot.h"
+#include "run/signals.h"
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_JOBS = 64, TELEMETRY_INTERVAL_MS = 500 };
+
+static enum kg_status plan_line(struct kg_run *run, const json_t *line, struct kg_error *err) {
+    return line ? kg_bundle_plan(run->bundle, line, err) : KG_OK;
+}
+
+static enum kg_status write_plan(struct kg_run *run, struct kg_error *err) {
+    enum kg_status status = KG_OK;
+    for (size_t p = 0; p < run->plan.n_programs && status == KG_OK; p++) {
+        const struct kg_planned_program *program = &run->plan.programs[p];
+        status = plan_line(run, program->lists, err);
+        for (size_t i = 0; i < program->n_cases && status == KG_OK; i++)
+            status = plan_line(run, program->cases[i].line, err);
+        if (status == KG_OK) status = plan_line(run, program->ends_cleanly, err);
+    }
+    return status == KG_OK ? kg_bundle_plan_done(run->bundle, err) : status;
+}
+
+/* Waits until something can be read, a child ends, a signal comes, or a limit is reached. */
+static void wait_for_something(const struct kg_slot *slots, int n_slots, const struct kg_signals *signals) {
+    struct pollfd fds[2 * MAX_JOBS + 1];
+    nfds_t n_fds = 0;
+    uint64_t deadline_ns = kg_clock_monotonic_ns() + 1000000000u;
+    fds[n_fds++] = (struct pollfd){ .fd = signals->fd, .events = POLLIN };
+    for (int i = 0; i < n_slots; i++) {
+        if (!slots[i].program) continue;
+        /* A program may close its ends and live on: a descriptor at its end would be ready for ever. */
+        if (!slots[i].events.at_end) fds[n_fds++] = (struct pollfd){ .fd = slots[i].child.events_fd, .events = POLLIN };
+        if (!slots[i].log_at_end) fds[n_fds++] = (struct pollfd){ .fd = slots[i].child.log_fd, .events = POLLIN };
+        if (slots[i].deadline_ns < deadline_ns) deadline_ns = slots[i].deadline_ns;
+    }
+    const uint64_t now_ns = kg_clock_monotonic_ns();
+    poll(fds, n_fds, deadline_ns > now_ns ? (int)((deadline_ns - now_ns) / 1000000u) + 1 : 0);
+}
+
+static enum kg_status run_programs(struct kg_run *run, const struct kg_signals *signals, int *interrupted_by,
+                                   struct kg_error *err) {
+    struct kg_slot slots[MAX_JOBS];
+    const int n_slots = run->options->n_jobs < MAX_JOBS ? run->options->n_jobs : MAX_JOBS;
+    for (int i = 0; i < n_slots; i++) slots[i] = (struct kg_slot){ .child = { 0, -1, -1 } };
+    size_t next = 0;
+    enum kg_status status = KG_OK;
+    for (;;) {
+        bool busy = false;
+        for (int i = 0; i < n_slots && status == KG_OK; i++) {
+            if (slots[i].program) status = kg_slot_serve(run, &slots[i], err);
+            while (status == KG_OK && !slots[i].program && next < run->plan.n_programs)
+                status = kg_slot_open(run, &slots[i], &run->plan.programs[next++], err);
+            busy = busy || slots[i].program;
+        }
+        *interrupted_by = kg_signals_take(signals);
+        if (status != KG_OK || *interrupted_by || !busy) break;
+        /* Nothing is left to be read: the time until the programs go on belongs to the disk. */
+        status = kg_bundle_sync(run->bundle, err);
+        if (status == KG_OK) wait_for_something(slots, n_slots, signals);
+    }
+    for (int i = 0; i < n_slots; i++) kg_slot_abandon(&slots[i]);
+    return status;
+}
+
+static enum kg_status make_scratch(struct kg_run *run, struct kg_error *err) {
+    const char *parent = getenv("TMPDIR");
+    char *path = kg_path_join(parent && *parent ? parent : "/tmp", "kigo-check-XXXXXX");
+    if (!mkdtemp(path)) {
+        const enum kg_status status = kg_fail(err, KG_ERR_IO, "no scratch folder %s: %s", path, strerror(errno));
+        free(path);
+        return status;
+    }
+    run->scratch = path;
+    return KG_OK;
+}
+
+static enum kg_status measure_overhead(struct kg_run *run, uint64_t start_ns, uint64_t loop_ns,
+                                       struct kg_run_outcome *outcome, struct kg_error *err) {
+    outcome->wall_ns = kg_clock_monotonic_ns() - start_ns;
+    outcome->in_cases_ns = run->in_cases_ns;
+    /* With several programs at a time their lives add up, and so does the share of each that was not a case. */
+    const uint64_t serial_ns = outcome->wall_ns - loop_ns;
+    const double spent = (double)serial_ns + (double)run->programs_ns;
+    outcome->overhead_ratio = spent > 0 ? (spent - (double)run->in_cases_ns) / spent : 0;
+    json_t *o = json_pack("{s:I, s:I, s:I, s:I, s:i, s:f}", "wall_ns", (json_int_t)outcome->wall_ns, "serial_ns",
+                          (json_int_t)serial_ns, "programs_ns", (json_int_t)run->programs_ns, "in_cases_ns",
+                          (json_int_t)run->in_cases_ns, "jobs", run->options->n_jobs, "overhead_ratio",
+                          outcome->overhead_ratio);
+    kg_bundle_in_cases(run->bundle, (uint64_t)((1 - outcome->overhead_ratio) * (double)outcome->wall_ns));
+    char *text = json_dumps(o, JSON_INDENT(2));
+    json_decref(o);
+    const enum kg_status status = kg_bundle_file(run->bundle, "overhead.json", text, strlen(text), err);
+    free(text);
+    return status;
+}
+
+/* NVML's figures beside the records while programs run; NULL where there is no GPU to tell of. */
+static enum kg_status start_telemetry(const struct kg_run *run, struct kg_telemetry **telemetry, struct kg_error *err) {
+    char *path = kg_path_join(kg_bundle_dir(run->bundle), "data/telemetry.csv");
+    enum kg_status status = kg_telemetry_start(path, TELEMETRY_INTERVAL_MS, telemetry, err);
+    if (status == KG_ERR_UNSUPPORTED) status = KG_OK;
+    free(path);
+    return status;
+}
+
+static enum kg_status run_planned(struct kg_run *run, uint64_t start_ns, struct kg_run_outcome *outcome,
+                                  struct kg_error *err) {
+    struct kg_signals signals = KG_SIGNALS_CLOSED;
+    enum kg_status status = kg_bundle_create(&run->options->bundle, &run->bundle, err);
+    if (status != KG_OK) return status;
+    outcome->bundle_id = kg_xstrdup(kg_bundle_id(run->bundle));
+    status = write_plan(run, err);
+    if (status == KG_OK) status = kg_signals_open(&signals, err);
+    if (status == KG_OK && run->observer->planned) run->observer->planned(run->observer->arg, &run->plan, run->bundle);
+    const uint64_t loop_start_ns = kg_clock_monotonic_ns();
+    struct kg_telemetry *telemetry = NULL;
+    if (status == KG_OK) status = start_telemetry(run, &telemetry, err);
+    if (status == KG_OK) status = run_programs(run, &signals, &outcome->interrupted_by, err);
+    const enum kg_status telemetry_status = kg_telemetry_stop(telemetry, status == KG_OK ? err : NULL);
+    if (status == KG_OK) status = telemetry_status;
+    const uint64_t loop_ns = kg_clock_monotonic_ns() - loop_start_ns;
+    if (status == KG_OK) status = measure_overhead(run, start_ns, loop_ns, outcome, err);
+    if (status == KG_OK && run->observer->before_seal)
+        status = run->observer->before_seal(run->observer->arg, run->bundle, err);
+    const uint64_t seal_start_ns = kg_clock_monotonic_ns();
+    if (status == KG_OK) status = kg_bundle_seal(run->bundle, &outcome->summary, err);
+    outcome->seal_ns = kg_clock_monotonic_ns() - seal_start_ns;
+    if (status != KG_OK)
+        kg_error_context(err, status, "run %s stopped ('kigo recover' publishes what there is)", outcome->bundle_id);
+    outcome->bundle_dir = kg_xstrdup(kg_bundle_dir(run->bundle));
+    outcome->exit_code = outcome->interrupted_by ? KG_EXIT_INCOMPLETE : outcome->summary.exit_code;
+    if (outcome->exit_code == KG_EXIT_OK && outcome->summary.unsigned_after_all) outcome->exit_code = KG_EXIT_INTEGRITY;
+    kg_signals_close(&signals);
+    kg_bundle_close(run->bundle);
+    return status;
+}
+
+enum kg_status kg_run(const struct kg_run_options *given, const struct kg_run_observer *observer,
+                      struct kg_run_outcome *outcome, struct kg_error *err) {
+    const uint64_t start_ns = kg_clock_monotonic_ns();
+    *outcome = (struct kg_run_outcome){ 0 };
+    struct kg_run_options options = *given;
+    struct kg_run run = { .options = &options, .observer = observer };
+    enum kg_status status = make_scratch(&run, err);
+    if (status != KG_OK) return status;
+    options.surroundings.scratch = run.scratch;
+    status = kg_plan_make(options.suites_dir, &options.selection, &options.surroundings, &run.plan, err);
+    if (status == KG_OK) status = run_planned(&run, start_ns, outcome, err);
+    kg_plan_free(&run.plan);
+    if (kg_path_remove(run.scratch, NULL) != KG_OK && status == KG_OK)
+        status = kg_fail(err, KG_ERR_IO, "the scratch folder %s could not be removed", run.scratch);
+    free(run.scratch);
+    if (status != KG_OK) kg_run_outcome_free(outcome);
+    return status;
+}
+
+void kg_run_outcome_free(struct kg_run_outcome *outcome) {
+    free(outcome->bundle_id);
+    free(outcome->bundle_dir);
+    *outcome = (struct kg_run_outcome){ 0 };
+}

@@ -11,8 +11,8 @@
 #include <cstdlib>
 #include <cstring>
 
-/* Host memory goes to the device by way of two pinned buffers in turn: while one is copied by the device, the host fills
- * the other. */
+/* Host memory goes to the device by way of two pinned buffers in turn: while one is copied by the device, the host
+ * fills the other. */
 static const size_t STAGING_BYTES = 8u << 20;
 enum { LOWEST_COMPUTE_CAPABILITY = 80 };
 
@@ -205,8 +205,8 @@ static enum kg_status cuda_arrange_weight(struct kg_backend *backend, const stru
     return kg_cuda_arrange_weight(backend, weight, n_matrices, err);
 }
 
-/* Operations run one after the other on the stream, so that they share one workspace; the words of a session's steps lie
- * behind it. */
+/* Operations run one after the other on the stream, so that they share one workspace; the words of a session's steps
+ * lie behind it. */
 enum kg_status kg_cuda_workspace_plan(struct kg_cuda_backend *cuda, const struct kg_session_plan *plan,
                                       uint64_t *shared_bytes, uint64_t *step_bytes, struct kg_error *err) {
     enum { ALIGNMENT_BYTES = 256 };

@@ -4,10 +4,11 @@
  * and the stream orders their work; each has its own buffers, so a session gives the same ids as alone. Operations run
  * with the lock held: they enqueue on the stream and neither allocate, nor wait, nor keep anything.
  *
- * A decoded token is one persistent launch (persistent/step.h), or a CUDA graph captured from the same launchers and replayed
- * at other positions. While such a graph's step is walked, `step` is not NULL: a kernel that depends on the position takes the pointer and reads the position from device memory
- * when it runs, in place of args->position (embedding, rope, kv_write) or args->n_keys - 1 (attention); and a grid that depends on
- * the number of keys is made for n_ctx. n_rows is 1 then. Ids are in device memory always. */
+ * A decoded token is one persistent launch (persistent/step.h), or a CUDA graph captured from the same launchers and
+ * replayed at other positions. While such a graph's step is walked, `step` is not NULL: a kernel that depends on the
+ * position takes the pointer and reads the position from device memory when it runs, in place of args->position
+ * (embedding, rope, kv_write) or args->n_keys - 1 (attention); and a grid that depends on the number of keys is made
+ * for n_ctx. n_rows is 1 then. Ids are in device memory always. */
 #ifndef KIGO_KERNELS_CUDA_BACKEND_H
 #define KIGO_KERNELS_CUDA_BACKEND_H
 
@@ -89,14 +90,15 @@ KG_OP_LIST(KG_CUDA_OP_DECLARATION)
 #undef KG_CUDA_OP_DECLARATION
 
 /* Bytes of args->workspace that an operation needs at most in such a session, and KG_ERR_UNSUPPORTED naming what it
- * cannot do: attention decides about head sizes and the cache's precision, linear makes sure of the library that many rows
- * need. Both use the workspace from its start. */
+ * cannot do: attention decides about head sizes and the cache's precision, linear makes sure of the library that many
+ * rows need. Both use the workspace from its start. */
 enum kg_status kg_cuda_linear_plan(struct kg_cuda_backend *cuda, const struct kg_session_plan *plan,
                                    uint64_t *workspace_bytes, struct kg_error *err);
 enum kg_status kg_cuda_attention_plan(const struct kg_session_plan *plan, uint64_t *workspace_bytes,
                                       struct kg_error *err);
 
-/* A session's workspace: shared_bytes that operations use from its start, then step_bytes for its decode steps alone. */
+/* A session's workspace: shared_bytes that operations use from its start, then step_bytes for its decode steps alone.
+ */
 enum kg_status kg_cuda_workspace_plan(struct kg_cuda_backend *cuda, const struct kg_session_plan *plan,
                                       uint64_t *shared_bytes, uint64_t *step_bytes, struct kg_error *err);
 

@@ -1,4 +1,5 @@
-/* Timing (kernels/timing.cu) and canaries (kernels/ops/canary.cu) of the CUDA back end; contracts in measure/device.h. */
+/* Timing (kernels/timing.cu) and canaries (kernels/ops/canary.cu) of the CUDA back end; contracts in measure/device.h.
+ */
 #ifndef KIGO_KERNELS_MEASURE_H
 #define KIGO_KERNELS_MEASURE_H
 

@@ -85,7 +85,8 @@ enum kg_status time_graph(struct stopwatch *w, const struct kg_timing_request *r
                           struct kg_error *err) {
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t exec = nullptr;
-    /* Outside the graph first: modules and libraries load what they need at their first call, which no capture allows. */
+    /* Outside the graph first: modules and libraries load what they need at their first call, which no capture allows.
+     */
     enum kg_status status = r->launch(r->arg, 0, err);
     if (status == KG_OK) status = capture(w->stream, r, &graph, err);
     if (status == KG_OK) {

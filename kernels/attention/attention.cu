@@ -1,6 +1,6 @@
 /* attention: softmax(q k^T scale) v per head over a cache (contract in ops/attention.h). Checks, and which kernel runs:
- * one row by attention_decode.cu (keys split over blocks), more by sdpa's variants (tensor cores; activations and cache in
- * f16) or attention_prefill.cu (float32 arithmetic, any mixture). */
+ * one row by attention_decode.cu (keys split over blocks), more by sdpa's variants (tensor cores; activations and cache
+ * in f16) or attention_prefill.cu (float32 arithmetic, any mixture). */
 #include "kernels/attention/attention.cuh"
 
 extern "C" {

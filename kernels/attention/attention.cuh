@@ -61,8 +61,8 @@ static __device__ __forceinline__ float kg_softmax_weight(float score, float lar
     return score == -CUDART_INF_F ? 0.0f : expf(score - largest);
 }
 
-/* What the weights so far, relative to the largest score, become where the head has a sink: the sum with it, relative to the
- * larger of the two, and by what the weighted values shrink. */
+/* What the weights so far, relative to the largest score, become where the head has a sink: the sum with it, relative
+ * to the larger of the two, and by what the weighted values shrink. */
 struct kg_with_sink {
     float weight, shrink;
 };

@@ -3,10 +3,10 @@
  *     s_j = q . k_j * scale,   y = sum_j exp(s_j - m) v_j / sum_j exp(s_j - m),   m = max_j s_j
  *
  * q (n_heads, head_dim), k and v (n_kv_heads, n_ctx, head_dim), y (n_heads, head_dim). Two kernels:
- * 1. Block (split, KV head, group of up to 8 of its query heads): the split's keys for all those heads at once, so that a
- *    key and its value are read once for 8 query heads. A key is held by LANES neighbouring lanes, 8 dims each (16 bytes
- *    of an f16 cache); a warp takes 32/LANES keys at once and UNROLL of them in flight. Every subgroup of lanes keeps its
- *    own running maximum, sum and weighted values (online softmax); at the end subgroups merge by a butterfly, warps
+ * 1. Block (split, KV head, group of up to 8 of its query heads): the split's keys for all those heads at once, so that
+ * a key and its value are read once for 8 query heads. A key is held by LANES neighbouring lanes, 8 dims each (16 bytes
+ *    of an f16 cache); a warp takes 32/LANES keys at once and UNROLL of them in flight. Every subgroup of lanes keeps
+ * its own running maximum, sum and weighted values (online softmax); at the end subgroups merge by a butterfly, warps
  *    through shared memory in order, and the block writes its partial result.
  * 2. Block (head): merges the partial results of the splits that have keys, and the head's sink.
  * All arithmetic is float32 with the full-precision expf; orders depend on the shapes and the number of keys only.
@@ -33,7 +33,8 @@ static __global__ void __launch_bounds__(THREADS) attention_decode_kernel(const 
     __shared__ float values[N_WARPS][HEADS][DIMS], largests[N_WARPS][HEADS], weights[N_WARPS][HEADS];
 
     kg_dependents_start();
-    kg_dependency_wait(); /* q, the cache and the position are there, and whoever read the partial results has done so */
+    kg_dependency_wait(); /* q, the cache and the position are there, and whoever read the partial results has done so
+                           */
     const uint32_t n_keys = p.step ? p.step->position + 1 : p.n_keys;
     const kg_key_range all = kg_keys_of_last(n_keys, p.window);
     const uint32_t per_split = kg_keys_per_split(all, p.n_splits);
@@ -121,8 +122,8 @@ static __global__ void __launch_bounds__(THREADS) attention_decode_kernel(const 
     }
 }
 
-/* Thread t < n_used weighs split t; then thread (part, d) sums every n_parts-th split's dim d, and the parts are added in
- * order. */
+/* Thread t < n_used weighs split t; then thread (part, d) sums every n_parts-th split's dim d, and the parts are added
+ * in order. */
 static __global__ void __launch_bounds__(COMBINE_THREADS) attention_combine_kernel(const kg_attention_params p) {
     __shared__ float shared[KG_MAX_WARPS], share_of[KG_MAX_SPLITS], sums[COMBINE_THREADS];
     kg_dependents_start();

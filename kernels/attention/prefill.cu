@@ -2,14 +2,14 @@
  *
  *     y[r] = sum_j softmax_j(q[r] . k[j] * scale) v[j]   over the keys row r sees
  *
- * q, y (n_rows, n_heads, head_dim), k and v (n_kv_heads, n_ctx, head_dim). A block takes ROWS query rows of one head and
- * walks the keys they see in tiles, keeping for each row the running maximum, the sum of weights and the weighted values
- * (online softmax). Tiles of q, of k and then v (in the same place) and of the weights are float32 in shared memory.
- * Thread (i, c), i < 8, c < 16, has rows 4i to 4i + 3; of the scores keys c, c + 16, ..., of the values dims 4c to 4c + 3,
- * then 64 further on. So a row belongs to 16 lanes of one warp, which reduce by butterflies and share its weights without
- * a barrier. A dot product is summed in the order of its dims, values in the order of keys; expf is the full-precision
- * one. Rows of a tile are padded by 4 floats: 16-byte accesses of neighbouring rows meet different banks.
- * Keys that no row of the tile sees are not read: slots that were never written may hold anything. */
+ * q, y (n_rows, n_heads, head_dim), k and v (n_kv_heads, n_ctx, head_dim). A block takes ROWS query rows of one head
+ * and walks the keys they see in tiles, keeping for each row the running maximum, the sum of weights and the weighted
+ * values (online softmax). Tiles of q, of k and then v (in the same place) and of the weights are float32 in shared
+ * memory. Thread (i, c), i < 8, c < 16, has rows 4i to 4i + 3; of the scores keys c, c + 16, ..., of the values dims 4c
+ * to 4c + 3, then 64 further on. So a row belongs to 16 lanes of one warp, which reduce by butterflies and share its
+ * weights without a barrier. A dot product is summed in the order of its dims, values in the order of keys; expf is the
+ * full-precision one. Rows of a tile are padded by 4 floats: 16-byte accesses of neighbouring rows meet different
+ * banks. Keys that no row of the tile sees are not read: slots that were never written may hold anything. */
 #include "kernels/attention/attention.cuh"
 #include "kernels/block/reduce.cuh"
 

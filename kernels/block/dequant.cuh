@@ -1,8 +1,8 @@
-/* Decoding of weight rows in registers, eight elements at a time: the formats of src/model/dtype_<name>.c, which give the
- * layouts, with the same float32 arithmetic, so that an element is the same bits as there.
+/* Decoding of weight rows in registers, eight elements at a time: the formats of src/model/dtype_<name>.c, which give
+ * the layouts, with the same float32 arithmetic, so that an element is the same bits as there.
  *
- * A row starts where a weight's memory does (256-byte aligned) or whole rows later, so block formats of an even number of
- * bytes are read by 16-bit words, Q4_K and Q5_K by 64-bit words, MXFP4 by bytes. */
+ * A row starts where a weight's memory does (256-byte aligned) or whole rows later, so block formats of an even number
+ * of bytes are read by 16-bit words, Q4_K and Q5_K by 64-bit words, MXFP4 by bytes. */
 #ifndef KIGO_KERNELS_BLOCK_DEQUANT_CUH
 #define KIGO_KERNELS_BLOCK_DEQUANT_CUH
 

@@ -1,7 +1,8 @@
 /* y[i] = op(a[i], b[i]), or op(a[i]), over n elements, y may be a or b; op may carry numbers.
  *
  * Each thread takes 8 elements by 16-byte accesses and reads them before it writes; what is left past the last vector
- * (or everything, where a pointer is not aligned) is taken one element a thread. Float32 arithmetic in both precisions. */
+ * (or everything, where a pointer is not aligned) is taken one element a thread. Float32 arithmetic in both precisions.
+ */
 #ifndef KIGO_KERNELS_BLOCK_ELEMENTWISE_CUH
 #define KIGO_KERNELS_BLOCK_ELEMENTWISE_CUH
 

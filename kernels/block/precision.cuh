@@ -1,8 +1,8 @@
 /* Loads and stores of activations and caches as float32: one element, or 8 at once by 16-byte accesses.
  *
  * A kernel is instantiated for the element types (float, __half) or, where it stages tiles in shared memory, chooses at
- * run time by enum kg_precision (the branch is the same for a whole grid). Rounding to __half is to nearest even; what is
- * too large becomes infinite, which the engine reports as KG_ERR_NUMERIC. */
+ * run time by enum kg_precision (the branch is the same for a whole grid). Rounding to __half is to nearest even; what
+ * is too large becomes infinite, which the engine reports as KG_ERR_NUMERIC. */
 #ifndef KIGO_KERNELS_BLOCK_PRECISION_CUH
 #define KIGO_KERNELS_BLOCK_PRECISION_CUH
 

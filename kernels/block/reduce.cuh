@@ -51,7 +51,8 @@ template <typename Op> static __device__ __forceinline__ float kg_block_reduce(f
     return kg_warp_reduce<Op>(lane < n_warps ? shared[lane] : Op::NEUTRAL);
 }
 
-/* Threads of a block that reduces a row of n items (vectors or elements): no more than there are items, in whole warps. */
+/* Threads of a block that reduces a row of n items (vectors or elements): no more than there are items, in whole warps.
+ */
 static inline unsigned kg_row_threads(size_t n_items) {
     constexpr size_t MOST = (size_t)KG_WARP * KG_MAX_WARPS;
     return (unsigned)(n_items < MOST ? (n_items + KG_WARP - 1) / KG_WARP * KG_WARP : MOST);

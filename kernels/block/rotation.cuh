@@ -1,5 +1,5 @@
-/* The angle of rope as all kernels that turn have it: position * scale * base^(-2i / n_rot) / factor_i in double (exact to
- * 1e-11 at position 131072), cosine and sine, times the magnitude, rounded once to float32. */
+/* The angle of rope as all kernels that turn have it: position * scale * base^(-2i / n_rot) / factor_i in double (exact
+ * to 1e-11 at position 131072), cosine and sine, times the magnitude, rounded once to float32. */
 #ifndef KIGO_KERNELS_BLOCK_ROTATION_CUH
 #define KIGO_KERNELS_BLOCK_ROTATION_CUH
 

@@ -1,9 +1,9 @@
 /* A row's experts, as all kernels that route choose them.
  *
- * The warp's lanes look at experts lane, lane + 32, ... k times for the first of those that come after the one found before,
- * by logit, then by number: an order that needs no list of those taken. Largest logits first, so that exponentials are at
- * most 1; their sum is float32, lane by lane in order, then by a butterfly. A NaN counts as -inf in the order; it or an
- * infinity makes the row's weights NaN. */
+ * The warp's lanes look at experts lane, lane + 32, ... k times for the first of those that come after the one found
+ * before, by logit, then by number: an order that needs no list of those taken. Largest logits first, so that
+ * exponentials are at most 1; their sum is float32, lane by lane in order, then by a butterfly. A NaN counts as -inf in
+ * the order; it or an infinity makes the row's weights NaN. */
 #ifndef KIGO_KERNELS_BLOCK_ROUTER_CUH
 #define KIGO_KERNELS_BLOCK_ROUTER_CUH
 

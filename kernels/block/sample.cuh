@@ -1,5 +1,5 @@
-/* What the kernels of a draw share (sample.cu, sample_draw.cu): parameters, keys, the memory between kernels, reductions
- * over a block.
+/* What the kernels of a draw share (sample.cu, sample_draw.cu): parameters, keys, the memory between kernels,
+ * reductions over a block.
  *
  * Every sum is one of whole numbers and every comparison one of exact scores, so nothing depends on the order in which
  * threads and blocks run, and the ids are those of kg_cpu_sample. */
@@ -63,8 +63,8 @@ struct params {
     uint32_t *n_blocks_done;
 };
 
-/* Scores and keys, PENALTY or not. Keys order as scores do, -0 as 0, and none is 0; without a penalty scores are float32
- * and the lower half of a key is 0. */
+/* Scores and keys, PENALTY or not. Keys order as scores do, -0 as 0, and none is 0; without a penalty scores are
+ * float32 and the lower half of a key is 0. */
 template <bool PENALTY> static __device__ __forceinline__ double score_of(const params &p, float logit, uint32_t id) {
     const double score = logit;
     if (!PENALTY || !(p.scratch->penalised[id / 32] >> id % 32 & 1)) return score;

@@ -1,5 +1,5 @@
-/* The online softmax of one query row, as the decode kernels have it: what a lane knows of the keys it has seen, and how two
- * such states become one. Float32, with the full-precision expf. */
+/* The online softmax of one query row, as the decode kernels have it: what a lane knows of the keys it has seen, and
+ * how two such states become one. Float32, with the full-precision expf. */
 #ifndef KIGO_KERNELS_BLOCK_SOFTMAX_STATE_CUH
 #define KIGO_KERNELS_BLOCK_SOFTMAX_STATE_CUH
 

@@ -1,7 +1,8 @@
 /* swiglu of one element, as all kernels that gate have it (contract in ops/swiglu.h).
  *
  * Float32 with the full-precision expf and division: exp(-alpha g) is infinite below -88.7 / alpha, where the quotient
- * becomes -0 and the true value is under |g (u + up_offset)| 2^-128. Clamped by comparisons, which leave a NaN as it is. */
+ * becomes -0 and the true value is under |g (u + up_offset)| 2^-128. Clamped by comparisons, which leave a NaN as it
+ * is. */
 #ifndef KIGO_KERNELS_BLOCK_SWIGLU_CUH
 #define KIGO_KERNELS_BLOCK_SWIGLU_CUH
 

@@ -2,15 +2,15 @@
  *
  *     s_j = q . k_j * scale,   y = sum_j exp(s_j - m) v_j / (sum_j exp(s_j - m) + exp(sink - m))
  *
- * q (n_heads, head_dim), k and v (n_kv_heads, n_ctx, head_dim), y (n_heads, head_dim). A cluster of 8 blocks has a KV head
- * and some of its query heads; a block takes an eighth of the keys. All arithmetic is float32 with the full-precision expf;
- * orders depend on the shapes and the number of keys only. Two kernels:
- * 1. Head size 64 and a float16 cache: a warp has a query head and takes 32 keys at a time, a lane a key's score, then two
- *    dims of all values. Keys of earlier steps are on their way before the launch waits for the one before it (dependent.cuh).
- *    Each block sends a head's result to the block that merges the head's, in the order of the keys.
- * 2. Others: as attention_decode.cu, a key is held by LANES neighbouring lanes, 8 dims each, for up to 4 query heads. Subgroups of
- *    lanes merge by a butterfly, warps through shared memory in order, and each block then merges an eighth of the elements
- *    from the shared memory of all. Few keys are taken one a subgroup at a time, more several. */
+ * q (n_heads, head_dim), k and v (n_kv_heads, n_ctx, head_dim), y (n_heads, head_dim). A cluster of 8 blocks has a KV
+ * head and some of its query heads; a block takes an eighth of the keys. All arithmetic is float32 with the
+ * full-precision expf; orders depend on the shapes and the number of keys only. Two kernels:
+ * 1. Head size 64 and a float16 cache: a warp has a query head and takes 32 keys at a time, a lane a key's score, then
+ * two dims of all values. Keys of earlier steps are on their way before the launch waits for the one before it
+ * (dependent.cuh). Each block sends a head's result to the block that merges the head's, in the order of the keys.
+ * 2. Others: as attention_decode.cu, a key is held by LANES neighbouring lanes, 8 dims each, for up to 4 query heads.
+ * Subgroups of lanes merge by a butterfly, warps through shared memory in order, and each block then merges an eighth
+ * of the elements from the shared memory of all. Few keys are taken one a subgroup at a time, more several. */
 #include "kernels/ptx/dependent.cuh"
 #include "kernels/block/reduce.cuh"
 #include "kernels/attention/sdpa/peer.cuh"
@@ -26,8 +26,8 @@ using kg_sdpa_peer::peer_address;
 constexpr int THREADS = 256, N_WARPS = THREADS / KG_WARP, MAX_HEADS = 4, CLUSTER = 8;
 constexpr uint32_t MOST_KEYS = 4096; /* more are better split over all multiprocessors */
 
-/* A block's result: relative to the largest score, -inf where it had no key. Aligned, as those of an array are stored by
- * vectors, too. */
+/* A block's result: relative to the largest score, -inf where it had no key. Aligned, as those of an array are stored
+ * by vectors, too. */
 template <int HEADS, int DIMS> struct __align__(16) block_result {
     float value[HEADS][DIMS], largest[HEADS], weight[HEADS];
 };
@@ -136,8 +136,8 @@ static __device__ __forceinline__ float merge_blocks(const block_result<HEADS, D
     return __fdiv_rn(value * all.shrink, all.weight);
 }
 
-/* TC: the cache's element type; LANES: lanes that share a key, 8 dims each; HEADS: query heads of a block. Grid: (CLUSTER,
- * KV heads, groups of HEADS query heads). */
+/* TC: the cache's element type; LANES: lanes that share a key, 8 dims each; HEADS: query heads of a block. Grid:
+ * (CLUSTER, KV heads, groups of HEADS query heads). */
 template <typename TC, int LANES, int HEADS>
 static __global__ void __launch_bounds__(THREADS, 2) step_attention_kernel(const kg_attention_params p) {
     constexpr int DIMS = LANES * KG_VECTOR, UNROLL = sizeof(TC) == sizeof(__half) ? 4 : 2;

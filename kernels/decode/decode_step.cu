@@ -1,11 +1,11 @@
 /* decode_step on the GPU: one token, enqueued as one persistent launch where the model and its precisions fit that
  * (persistent/step.h), else as one CUDA graph of the operations' launches.
  *
- * The graph: id and position of a token are put into device memory by a kernel of one thread, and whatever depends on them reads
- * them there (struct kg_cuda_step), so a graph serves every token of its session. The first step of a session runs the
- * walk's launches one by one, with the grids that the graph will have: it loads kernels that were never used, which a
- * capture must not. The second captures the walk, and this and all later ones launch the graph: the same kernels on the
- * same data, so a token's logits do not depend on which of the three it was.
+ * The graph: id and position of a token are put into device memory by a kernel of one thread, and whatever depends on
+ * them reads them there (struct kg_cuda_step), so a graph serves every token of its session. The first step of a
+ * session runs the walk's launches one by one, with the grids that the graph will have: it loads kernels that were
+ * never used, which a capture must not. The second captures the walk, and this and all later ones launch the graph: the
+ * same kernels on the same data, so a token's logits do not depend on which of the three it was.
  *
  * A session whose sequence outgrows its rope factors has its graph captured once more.
  *

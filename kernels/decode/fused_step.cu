@@ -1,12 +1,10 @@
-/* A token's walk through the layers in few launches, for models whose matrices, but for experts' and router's, are all F16
- * or all F32.
+/* A token's walk through the layers in few launches, for models whose matrices, but for experts' and router's, are all
+ * F16 or all F32.
  *
- * At one row a launch costs as much as the reading of a small matrix, so what needs no other block's result is one kernel,
- * and each begins while the one before it ends (dependent.cuh):
- *     turns             cos, sin of the token's position, once
- *     per layer         norm, q, k, v, rope and cache;  attention (of many keys: its two kernels);  attn_out and residual;
- *                       norm, gate, up and swiglu;  down and residual
- *                       (experts: norm and router;  gate, up and swiglu;  down)
+ * At one row a launch costs as much as the reading of a small matrix, so what needs no other block's result is one
+ * kernel, and each begins while the one before it ends (dependent.cuh): turns             cos, sin of the token's
+ * position, once per layer         norm, q, k, v, rope and cache;  attention (of many keys: its two kernels);  attn_out
+ * and residual; norm, gate, up and swiglu;  down and residual (experts: norm and router;  gate, up and swiglu;  down)
  *     at the end        norm;  logits
  * The experts' sum is made by those who need it: the next layer's norm, and its residual stream with attn_out. */
 #include "kernels/attention/attention.cuh"

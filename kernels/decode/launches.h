@@ -16,7 +16,8 @@ enum kg_step_form {
     KG_STEP_GATED,    /* gate and up of one output: y = swiglu(gate, up) */
 };
 
-/* n_used rows still to be added to the residual stream, each times its weight: an experts' sum that no launch has made. */
+/* n_used rows still to be added to the residual stream, each times its weight: an experts' sum that no launch has made.
+ */
 struct kg_step_pending {
     const void *rows;     /* (n_used, n_embd) of the residual's precision */
     const float *weights; /* (n_used) */

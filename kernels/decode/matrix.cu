@@ -3,15 +3,16 @@
  * x (n_in), W (rows, n_in) of F16 or F32, row-major; rows come in pairs whose sums are combined.
  *
  * Numerics: float32 sums, one rounding to y. The normalised row is not rounded to float16. Two ways:
- * - F16 by float16 activations: tensor cores, x of float16 as it is, the normalised row as the sum of two float16 (22 bits).
- *   Products are exact, sums of 16 columns are added to a warp's in order; then the warps in order.
- * - else fused multiply-add: a lane adds its chunks of 8 in order, lanes are added by a butterfly, then the warps of a row in order.
- * Then come the bias and f. The sum of squares is added by lanes, then warps, in order, the same in every block.
+ * - F16 by float16 activations: tensor cores, x of float16 as it is, the normalised row as the sum of two float16 (22
+ * bits). Products are exact, sums of 16 columns are added to a warp's in order; then the warps in order.
+ * - else fused multiply-add: a lane adds its chunks of 8 in order, lanes are added by a butterfly, then the warps of a
+ * row in order. Then come the bias and f. The sum of squares is added by lanes, then warps, in order, the same in every
+ * block.
  *
- * Map: a block a multiprocessor; it has a range of pairs. A producer warp brings their rows to shared memory, a slot of the
- * ring a pair (bulk copies): it does not wait for the launch before this one (dependent.cuh), so that rows come in while that
- * one ends. 16 warps multiply: with tensor cores each has its columns of all rows, else `parts` of them share a pair. One warp
- * loads what f needs meanwhile, and at the end makes f of all. */
+ * Map: a block a multiprocessor; it has a range of pairs. A producer warp brings their rows to shared memory, a slot of
+ * the ring a pair (bulk copies): it does not wait for the launch before this one (dependent.cuh), so that rows come in
+ * while that one ends. 16 warps multiply: with tensor cores each has its columns of all rows, else `parts` of them
+ * share a pair. One warp loads what f needs meanwhile, and at the end makes f of all. */
 #include "kernels/decode/launches.h"
 #include "kernels/ptx/dependent.cuh"
 #include "kernels/decode/persistent/ring.cuh"
@@ -474,9 +475,9 @@ static bool groups_share_slots(const struct plan &plan, uint32_t n_pairs) {
     return !plan.tensor && plan.n_slots < block_pairs(plan, n_pairs) && plan.n_slots % (WARPS / plan.parts) != 0;
 }
 
-/* Has every slot used by one group of warps only. A group waits for its own turns: at a slot that was another's before it could
- * come while that one's rows are still on their way (later than its own last ones). The barrier is then a phase behind, which by its
- * parity looks like the phase that the group waits for being done. */
+/* Has every slot used by one group of warps only. A group waits for its own turns: at a slot that was another's before
+ * it could come while that one's rows are still on their way (later than its own last ones). The barrier is then a
+ * phase behind, which by its parity looks like the phase that the group waits for being done. */
 static void keep_slots_in_groups(struct plan *plan) {
     if (plan->n_slots == 0) return;
     while (WARPS / plan->parts > plan->n_slots) plan->parts *= 2;

@@ -2,13 +2,13 @@
  *
  *     y = norm(x),   logits = y W^T + bias,   ids and weights of the largest logits as in router.cuh
  *
- * x (n_in) of the residual's precision, W (n_experts, n_in) of F16 or F32, row-major. Numerics as rmsnorm.cu and gemv.cuh:
- * y is rounded before it is multiplied; float32 sums, a lane's chunks of 8 in order, lanes by a butterfly, a row's 2 warps in
- * order, the bias.
+ * x (n_in) of the residual's precision, W (n_experts, n_in) of F16 or F32, row-major. Numerics as rmsnorm.cu and
+ * gemv.cuh: y is rounded before it is multiplied; float32 sums, a lane's chunks of 8 in order, lanes by a butterfly, a
+ * row's 2 warps in order, the bias.
  *
- * Map: one cluster of 8 blocks of 8 warps; each block normalises the row for itself, and has every eighth expert, four at a
- * time. A lane loads its first chunks of W before it waits for the launch before this one (dependent.cuh). The first block gets all
- * logits into its shared memory, and chooses. */
+ * Map: one cluster of 8 blocks of 8 warps; each block normalises the row for itself, and has every eighth expert, four
+ * at a time. A lane loads its first chunks of W before it waits for the launch before this one (dependent.cuh). The
+ * first block gets all logits into its shared memory, and chooses. */
 #include "kernels/ptx/dependent.cuh"
 #include "kernels/block/precision.cuh"
 #include "kernels/block/router.cuh"

@@ -3,8 +3,8 @@
  * cuBLASLt is column-major: to it a row-major (rows, cols) matrix is its transpose, so y^T = w x^T is asked for as
  * (n_outputs x n_rows) = op(w) x, op = transpose, with leading dimensions n_in, n_in and ldy.
  *
- * Choosing an algorithm takes the host longer than enqueuing it, and a forward pass asks for few shapes again and again:
- * the last PLANS are kept. */
+ * Choosing an algorithm takes the host longer than enqueuing it, and a forward pass asks for few shapes again and
+ * again: the last PLANS are kept. */
 #include "kernels/gemm/gemm.h"
 #include <cublasLt.h>
 #include <cstdlib>

@@ -1,8 +1,8 @@
 /* Matrix products by cuBLASLt: y[r][o] = sum_i x[r][i] * w[o][i], all row-major in device memory.
  *
- * The library is loaded when a session is planned that will need it, not when the program starts: it is half a gigabyte,
- * and loading it costs a tenth of a second. cuBLASLt takes workspace and stream with each call and, other than cuBLAS,
- * allocates no device memory for its handle.
+ * The library is loaded when a session is planned that will need it, not when the program starts: it is half a
+ * gigabyte, and loading it costs a tenth of a second. cuBLASLt takes workspace and stream with each call and, other
+ * than cuBLAS, allocates no device memory for its handle.
  *
  * Numerics: CUBLAS_COMPUTE_32F. Products of float32 operands are taken as they are (no TF32); those of float16 and
  * bfloat16 are exact; sums are float32, and where the sum is split its parts are added in float32 too. */
@@ -24,8 +24,8 @@ struct kg_gemm_args {
     void *workspace;
 };
 
-/* Loads the library ($KIGO_CUBLASLT, else the toolkit's libcublasLt.so of the version built with) and makes cuda->gemm unless it is there. KG_ERR_UNSUPPORTED naming the library that is missing or
- * the function it lacks. */
+/* Loads the library ($KIGO_CUBLASLT, else the toolkit's libcublasLt.so of the version built with) and makes cuda->gemm
+ * unless it is there. KG_ERR_UNSUPPORTED naming the library that is missing or the function it lacks. */
 enum kg_status kg_cuda_gemm_open(struct kg_cuda_backend *cuda, struct kg_error *err);
 
 /* NULL is good. The library stays loaded: the process may open the back end again. */

@@ -6,9 +6,9 @@
  * butterfly, then the warps of an output in order; then the bias, and one rounding to y. The order depends on the shape
  * of a row and the number of multiprocessors only.
  *
- * Map: a block is 4 warps; 1, 2 or 4 of them share an output, as many as fill the GPU. Lane l of part p of `parts` takes
- * the chunks (p * 32 + l) + k * 32 * parts: neighbours read neighbouring 16 bytes of a row. All of up to ROWS rows of x
- * use a decoded chunk before the next; rows of x are read from the caches. */
+ * Map: a block is 4 warps; 1, 2 or 4 of them share an output, as many as fill the GPU. Lane l of part p of `parts`
+ * takes the chunks (p * 32 + l) + k * 32 * parts: neighbours read neighbouring 16 bytes of a row. All of up to ROWS
+ * rows of x use a decoded chunk before the next; rows of x are read from the caches. */
 #ifndef KIGO_KERNELS_GEMV_GEMV_CUH
 #define KIGO_KERNELS_GEMV_GEMV_CUH
 
@@ -57,7 +57,8 @@ __device__ __forceinline__ float load_1(const __half *x) {
     return __half2float(*x);
 }
 
-/* sum over the lane's chunks of W's row times each of ROWS rows of x, from row `first`; rows past the last repeat it. */
+/* sum over the lane's chunks of W's row times each of ROWS rows of x, from row `first`; rows past the last repeat it.
+ */
 template <enum kg_dtype D, typename X, int ROWS, bool WHOLE>
 __device__ __forceinline__ void lane_sums(const params &p, uint32_t first, typename kg_dequant::row_type<D>::type row,
                                           uint32_t lane_chunk, float sum[ROWS]) {

@@ -2,12 +2,12 @@
  *
  * x (n_in), W (n_out, n_in), y (n_out); n_in a multiple of 8, at most MOST_COLS; x and rows of W on 16 bytes.
  *
- * Numerics: as gemv.cuh: float32 products and sums, a lane's chunks in order, lanes by a butterfly, warps in order, the bias,
- * one rounding.
+ * Numerics: as gemv.cuh: float32 products and sums, a lane's chunks in order, lanes by a butterfly, warps in order, the
+ * bias, one rounding.
  *
- * Map: a block is 8 warps, 1, 2, 4 or 8 of them an output; blocks stay and take outputs in turn. A lane keeps its chunks of x
- * in registers, and has the next output's chunks of W under way while it multiplies this one's. The first chunks are under way
- * before the launch waits for the one before it (dependent.cuh). */
+ * Map: a block is 8 warps, 1, 2, 4 or 8 of them an output; blocks stay and take outputs in turn. A lane keeps its
+ * chunks of x in registers, and has the next output's chunks of W under way while it multiplies this one's. The first
+ * chunks are under way before the launch waits for the one before it (dependent.cuh). */
 #ifndef KIGO_KERNELS_GEMV_STREAM_CUH
 #define KIGO_KERNELS_GEMV_STREAM_CUH
 
@@ -86,7 +86,8 @@ __global__ void __launch_bounds__(STREAM_THREADS, (STREAM_BLOCKS<W, X>)) gemv_st
     }
 }
 
-/* Warps of an output: as few as hold a row, more until all multiprocessors have 16 at work. 0 if no number of them holds it. */
+/* Warps of an output: as few as hold a row, more until all multiprocessors have 16 at work. 0 if no number of them
+ * holds it. */
 static inline uint32_t stream_parts_of(uint32_t n_out, uint32_t n_in, int n_sms) {
     uint32_t parts = 1;
     while (parts <= STREAM_WARPS && parts * WARP * LANE_CHUNKS * CHUNK < n_in) parts *= 2;

@@ -1,14 +1,14 @@
 /* Many rows times MXFP4 weights in tiles (equation: mxfp4.h): the kernel, by Hopper's warpgroup products (sm_90a).
  *
- * A block takes M outputs of N rows and walks the columns, a tile of 64 at a time. The product is made the other way round,
- * y^T = W x^T: W is the left operand, which may come from registers, where it is decoded; x is the right one, in shared
- * memory. The last warpgroup fetches tiles of W and rows of x, by index where there are experts, into a ring of STAGES; the
- * other WORKERS have WIDE x 64 outputs each.
+ * A block takes M outputs of N rows and walks the columns, a tile of 64 at a time. The product is made the other way
+ * round, y^T = W x^T: W is the left operand, which may come from registers, where it is decoded; x is the right one, in
+ * shared memory. The last warpgroup fetches tiles of W and rows of x, by index where there are experts, into a ring of
+ * STAGES; the other WORKERS have WIDE x 64 outputs each.
  *
- * Numerics: a worker multiplies codes by their scale times 2^-SHIFT in float16, which is exact (callers see to it that all
- * scales are from LEAST_F16_SCALE to MOST_F16_SCALE); products are exact, sums float32. Blocks of a cluster split the
- * columns; their sums are added in order of columns. Then the bias, and one rounding. A row's result depends on the variant
- * and the split, not on the other rows. */
+ * Numerics: a worker multiplies codes by their scale times 2^-SHIFT in float16, which is exact (callers see to it that
+ * all scales are from LEAST_F16_SCALE to MOST_F16_SCALE); products are exact, sums float32. Blocks of a cluster split
+ * the columns; their sums are added in order of columns. Then the bias, and one rounding. A row's result depends on the
+ * variant and the split, not on the other rows. */
 #ifndef KIGO_KERNELS_MXFP4_GEMM_CUH
 #define KIGO_KERNELS_MXFP4_GEMM_CUH
 
@@ -159,7 +159,8 @@ template <typename S> __device__ __forceinline__ lane_tile load_stage(unsigned s
     return tile;
 }
 
-/* Half of a tile: sum += its products, as soon as `a` is made of its codes; then all but the last OPERANDS - 1 halves are done. */
+/* Half of a tile: sum += its products, as soon as `a` is made of its codes; then all but the last OPERANDS - 1 halves
+ * are done. */
 template <typename S>
 __device__ __forceinline__ void multiply_half(worker_sums<S> &sum, unsigned (&a)[S::WIDE][2][4],
                                               const lane_tile (&tile)[S::WIDE], int half, uint64_t x) {
@@ -240,7 +241,8 @@ __device__ __forceinline__ float4 load_peer(unsigned address, unsigned rank) {
     return v;
 }
 
-/* y of the rows that fall to this block, `mine` of the n_split whose ranks are SHARE apart, from the sums of all of them. */
+/* y of the rows that fall to this block, `mine` of the n_split whose ranks are SHARE apart, from the sums of all of
+ * them. */
 template <typename S, int SHARE>
 static __device__ void store_outputs(const gemm_params &g, const gemm_part &part, unsigned sums, uint32_t mine,
                                      uint32_t first_rank) {

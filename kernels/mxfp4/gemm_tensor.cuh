@@ -1,12 +1,13 @@
-/* Many rows times MXFP4 weights in tiles (equation: mxfp4.h) where rows come as they are: gemm.cuh's product of tiles, fed by
- * tensor copies (sm_90a).
+/* Many rows times MXFP4 weights in tiles (equation: mxfp4.h) where rows come as they are: gemm.cuh's product of tiles,
+ * fed by tensor copies (sm_90a).
  *
- * A cluster is SHARE blocks of neighbouring outputs, times n_split that divide the columns. Each of the SHARE fetches its part
- * of a tile of x for all of them. In a block WAYS workers take tiles of columns in turn. Where columns are not divided,
- * clusters walk over tiles of the product, and copies run ahead into the next tile while sums of the last are stored. Else
- * each part of the columns has some rows to finish: the others send it their sums of them, which count at its barrier. Where
- * there are two parts at most (HALVES) a block's own rows lie first in its memory, so that both blocks run the same code, and
- * they share MIDDLE tiles in the middle of the columns: each takes them last, by its own rows only, while sums travel.
+ * A cluster is SHARE blocks of neighbouring outputs, times n_split that divide the columns. Each of the SHARE fetches
+ * its part of a tile of x for all of them. In a block WAYS workers take tiles of columns in turn. Where columns are not
+ * divided, clusters walk over tiles of the product, and copies run ahead into the next tile while sums of the last are
+ * stored. Else each part of the columns has some rows to finish: the others send it their sums of them, which count at
+ * its barrier. Where there are two parts at most (HALVES) a block's own rows lie first in its memory, so that both
+ * blocks run the same code, and they share MIDDLE tiles in the middle of the columns: each takes them last, by its own
+ * rows only, while sums travel.
  *
  * Numerics: gemm.cuh; sums of parts are added in the parts' order, the middle last. */
 #ifndef KIGO_KERNELS_MXFP4_GEMM_TENSOR_CUH
@@ -43,7 +44,8 @@ template <int WORKERS_, int WIDE_, int N_, int STAGES_, int SHARE_, int WAYS_, i
     static_assert(STAGES % WAYS == 0, "a stage is always the same way's, which so has seen its use before");
     static_assert(STAGES / WAYS >= 3, "a way leaves a tile's stage after it has waited for the two tiles behind it");
     static_assert(SHARE_ROWS % 8 == 0 && N % 16 == 0, "whole atoms of the swizzle, and units of rows");
-    /* Parts of the columns finish units of 16 rows. A thread's sums of a unit are PIECES of 16 bytes, PIECE_BYTES apart. */
+    /* Parts of the columns finish units of 16 rows. A thread's sums of a unit are PIECES of 16 bytes, PIECE_BYTES
+     * apart. */
     static constexpr int UNITS = N / 16, PIECES = WIDE * 2, PIECE_BYTES = WAY_THREADS * 16;
     static constexpr int unit_shift(int n_split) {
         int shift = 0;
@@ -59,8 +61,8 @@ template <int WORKERS_, int WIDE_, int N_, int STAGES_, int SHARE_, int WAYS_, i
         }
         return most;
     }
-    /* Results, on their way as float16: slabs of 64 outputs x N rows. They may lie where the ring was if nothing follows,
-     * or, a warpgroup's, where the sums that it was sent were. */
+    /* Results, on their way as float16: slabs of 64 outputs x N rows. They may lie where the ring was if nothing
+     * follows, or, a warpgroup's, where the sums that it was sent were. */
     static constexpr int UNIT_ROWS = HALVES ? N / 2 : 16, BOX_ROWS = WALKS ? N : UNIT_ROWS, SLAB_BYTES = N * ROW_BYTES,
                          SLABS_BYTES = WORKERS * WIDE * SLAB_BYTES;
     static constexpr int SLABS = WALKS || HALVES ? RING_BYTES : 0,
@@ -70,8 +72,8 @@ template <int WORKERS_, int WIDE_, int N_, int STAGES_, int SHARE_, int WAYS_, i
     static constexpr int BYTES = EXCHANGE + exchange_bytes() + 1024; /* to begin at 1024 */
 };
 
-/* Where a thread is: in its cluster (share of outputs, split of columns), its block (way) and its part's columns, in tiles;
- * where those in the middle begin, and how many there are. */
+/* Where a thread is: in its cluster (share of outputs, split of columns), its block (way) and its part's columns, in
+ * tiles; where those in the middle begin, and how many there are. */
 struct tensor_place {
     uint32_t share, split, way, begin, end, middle, n_middle;
 };
@@ -138,8 +140,8 @@ __device__ __forceinline__ void store_matrices_transposed(unsigned row, const un
 #endif
 }
 
-/* For each stage that one of two fetching threads fills: once it is empty, copy(stage, its barrier, tile, columns, whether of
- * all rows). */
+/* For each stage that one of two fetching threads fills: once it is empty, copy(stage, its barrier, tile, columns,
+ * whether of all rows). */
 template <typename S, typename Copy>
 static __device__ __forceinline__ void fill_ring(const tensor_params &t, const tensor_place &place, uint32_t cluster,
                                                  uint32_t n_clusters, unsigned ring, unsigned full, unsigned empty,
@@ -210,7 +212,8 @@ template <int K> __device__ __forceinline__ void scaled_operand(const lane_tile 
     }
 }
 
-/* Tiles that were loaded become those to decode; the compiler would begin to where they are loaded, and wait for them. */
+/* Tiles that were loaded become those to decode; the compiler would begin to where they are loaded, and wait for them.
+ */
 template <typename S> __device__ __forceinline__ void take(lane_tile (&to)[S::WIDE], const lane_tile (&from)[S::WIDE]) {
 #pragma unroll
     for (int i = 0; i < S::WIDE; i++) {
@@ -221,8 +224,8 @@ template <typename S> __device__ __forceinline__ void take(lane_tile (&to)[S::WI
     }
 }
 
-/* A quarter of a tile: sum += the products of 16 columns and N rows, as soon as `a` is made of their codes; then all but the
- * last three quarters are done. */
+/* A quarter of a tile: sum += the products of 16 columns and N rows, as soon as `a` is made of their codes; then all
+ * but the last three quarters are done. */
 template <typename S, int N, int K>
 __device__ __forceinline__ void multiply_quarter(float (&sum)[S::WIDE][N / 2], unsigned (&a)[S::WIDE][4],
                                                  const lane_tile (&tile)[S::WIDE], uint64_t x) {
@@ -246,9 +249,9 @@ __device__ __forceinline__ unsigned kept(unsigned address) {
 
 /* sum = the products of the way's n_tiles tiles of columns and N rows, the first of the block.
  *
- * Warps are few and issue in order: an instruction more costs a clock, one that waits, or a branch, tens. So codes are in
- * registers a tile ahead, whether the tile after them has come is asked well before it matters, and stages are counted in
- * what is the same for all of a warp. */
+ * Warps are few and issue in order: an instruction more costs a clock, one that waits, or a branch, tens. So codes are
+ * in registers a tile ahead, whether the tile after them has come is asked well before it matters, and stages are
+ * counted in what is the same for all of a warp. */
 template <typename S, int N>
 static __device__ __forceinline__ void work_boxes(float (&sum)[S::WIDE][N / 2], uint32_t n_tiles,
                                                   const tensor_place &place, ring_place<S::STAGES, S::WAYS> &at,
@@ -336,8 +339,8 @@ template <typename S> __device__ __forceinline__ uint32_t sent_bytes(uint32_t bl
     return (end - first) * (t.n_split - 1) * S::WAYS * S::PIECES * S::PIECE_BYTES;
 }
 
-/* HALVES: sends the last sums, of the rows that the other block finishes; adds those that it sent to the first, and then those
- * of the middle: every row's are added in the same order. */
+/* HALVES: sends the last sums, of the rows that the other block finishes; adds those that it sent to the first, and
+ * then those of the middle: every row's are added in the same order. */
 template <typename S> __device__ __forceinline__ unsigned sent_at(unsigned buffer, int unit, int piece) {
     return buffer + (threadIdx.x / 32 * (S::UNITS / 2 * S::PIECES) + unit * S::PIECES + piece) * 512 +
            threadIdx.x % 32 * 16;
@@ -374,7 +377,8 @@ static __device__ __forceinline__ void add_half(worker_sums<S> &sum, const float
         for (int k = 0; k < S::N / 4; k++) sum[i][k] += middle[i][k];
 }
 
-/* Sends sums of the units that other parts finish, waits for theirs of this part's, and adds them to `sum` in order of parts. */
+/* Sends sums of the units that other parts finish, waits for theirs of this part's, and adds them to `sum` in order of
+ * parts. */
 template <typename S>
 static __device__ __forceinline__ void exchange(worker_sums<S> &sum, const tensor_params &t, const tensor_place &place,
                                                 unsigned buffer, unsigned barrier) {
@@ -422,7 +426,8 @@ static __device__ __forceinline__ void exchange(worker_sums<S> &sum, const tenso
     }
 }
 
-/* y of a worker's units: float16 by way of shared memory, floats as they are (a warp's 8 lanes of a row are 32 bytes). */
+/* y of a worker's units: float16 by way of shared memory, floats as they are (a warp's 8 lanes of a row are 32 bytes).
+ */
 template <typename S>
 static __device__ __forceinline__ void store_worker(const tensor_params &t, worker_sums<S> &sum,
                                                     const tensor_place &place, uint32_t group, uint32_t first,
@@ -524,7 +529,8 @@ __global__ void __launch_bounds__(S::THREADS, 1) tensor_kernel(const __grid_cons
     const unsigned memory = kept((kg_shared_address(tensor_memory) + 1023) & ~1023u),
                    full = kept(kg_shared_address(barriers)), empty = full + 8 * S::STAGES,
                    sums_sent = empty + 8 * S::STAGES;
-    /* From here on what is the same for all of a warp is known to be so: the loop then keeps it in uniform registers. */
+    /* From here on what is the same for all of a warp is known to be so: the loop then keeps it in uniform registers.
+     */
     const uint32_t n_split = S::MOST_SPLIT > 1 ? t.n_split : 1, size = S::SHARE * n_split, rank = blockIdx.x % size;
     const uint32_t cluster = blockIdx.x / size, n_clusters = gridDim.x / size, n_steps = t.p.n_cols / TILE_COLS;
     tensor_place place = { rank % S::SHARE, rank / S::SHARE, 0, 0, 0, 0, 0 };

@@ -1,15 +1,17 @@
 /* Few rows times MXFP4 weights in tiles (equation: mxfp4.h): the kernel.
  *
- * Tensor cores take 16 rows of W against 8 rows of x at a time, COLUMNS / 8 times for each decoded tile; rows of x that are
- * not there repeat one that is, and are not stored.
+ * Tensor cores take 16 rows of W against 8 rows of x at a time, COLUMNS / 8 times for each decoded tile; rows of x that
+ * are not there repeat one that is, and are not stored.
  *
- * Numerics: products of 32 columns are exact and summed by tensor cores in float32 from zero; times the block's scale they
- * are added in float32, in order of columns, to one of STAGES sums that a warp's tiles go to in turn. These are added in pairs,
- * the warps' in two halves, each in order; then come the bias and one rounding. A row of y depends neither on the other rows nor on COLUMNS.
+ * Numerics: products of 32 columns are exact and summed by tensor cores in float32 from zero; times the block's scale
+ * they are added in float32, in order of columns, to one of STAGES sums that a warp's tiles go to in turn. These are
+ * added in pairs, the warps' in two halves, each in order; then come the bias and one rounding. A row of y depends
+ * neither on the other rows nor on COLUMNS.
  *
- * Map: a block is 16 warps that share a group of 16 rows of W: warp w takes tiles w, w + 16, .... Blocks stay, and take groups
- * (of one chunk of rows of y after the other) in turn; a lane has its next STAGES tiles under way while it multiplies, across
- * groups too. x lies in shared memory, in the order of the right operand: 16 bytes are a lane's part of 32 columns.
+ * Map: a block is 16 warps that share a group of 16 rows of W: warp w takes tiles w, w + 16, .... Blocks stay, and take
+ * groups (of one chunk of rows of y after the other) in turn; a lane has its next STAGES tiles under way while it
+ * multiplies, across groups too. x lies in shared memory, in the order of the right operand: 16 bytes are a lane's part
+ * of 32 columns.
  *
  * With ids, each block sorts the few rows of y by expert for itself. */
 #ifndef KIGO_KERNELS_MXFP4_GEMV_CUH
@@ -37,7 +39,8 @@ struct gemv_chunks {
     int32_t id[KG_MXFP4_GEMV_MAX_ROWS];
 };
 
-/* A thread a row: where it comes among the sorted, and whether it begins a chunk. An id that is no expert's gives no row. */
+/* A thread a row: where it comes among the sorted, and whether it begins a chunk. An id that is no expert's gives no
+ * row. */
 static __device__ void sort_rows(gemv_chunks *c, const gemv_params &g) {
     const uint32_t r = threadIdx.x, n = g.p.n_rows;
     if (r < n) c->id[r] = g.p.ids[r];
@@ -69,8 +72,8 @@ static __device__ void sort_rows(gemv_chunks *c, const gemv_params &g) {
     __syncthreads(); /* chunks are there */
 }
 
-/* Rows of x to shared memory: 16 bytes hold columns c + 0, 8, 16, 24 of c = 2 t, 2 t + 1. A thread takes 8 columns of two
- * rows at a time, under way before the first is stored. row_of(i): the chunk's row i. */
+/* Rows of x to shared memory: 16 bytes hold columns c + 0, 8, 16, 24 of c = 2 t, 2 t + 1. A thread takes 8 columns of
+ * two rows at a time, under way before the first is stored. row_of(i): the chunk's row i. */
 template <typename Row>
 static __device__ __forceinline__ void stage_x(unsigned char *to, uint32_t n_rows, const kg_mxfp4_product &p,
                                                uint32_t x_bytes, const Row &row_of) {

@@ -1,18 +1,18 @@
-/* Rows of y of their own, times MXFP4 weights in tiles (equation: mxfp4.h): the kernel for a row of x, and for the few experts
- * of a token. Of two matrices at once, y = swiglu(gate, up) (swiglu.cuh).
+/* Rows of y of their own, times MXFP4 weights in tiles (equation: mxfp4.h): the kernel for a row of x, and for the few
+ * experts of a token. Of two matrices at once, y = swiglu(gate, up) (swiglu.cuh).
  *
  * Numerics: gemv.cuh's, to the bit. Gate and up stay float32 until they are gated.
  *
- * Map: a block takes neighbouring items, each a group of 16 rows of W for one row of y (of both matrices, if there are two),
- * in pieces of up to 64 tiles. One warp, the keeper, has pieces copied to a ring in shared memory (persistent/ring.cuh), and
- * adds up and stores what the 8 others made of them: these do nothing but multiply, each what two warps of gemv.cuh do (its
- * parts), four tiles of each, a set, at a time. The first pieces are under way before the launch waits for the one before it; a
- * block leaves room for one of the next launch on its multiprocessor.
+ * Map: a block takes neighbouring items, each a group of 16 rows of W for one row of y (of both matrices, if there are
+ * two), in pieces of up to 64 tiles. One warp, the keeper, has pieces copied to a ring in shared memory
+ * (persistent/ring.cuh), and adds up and stores what the 8 others made of them: these do nothing but multiply, each
+ * what two warps of gemv.cuh do (its parts), four tiles of each, a set, at a time. The first pieces are under way
+ * before the launch waits for the one before it; a block leaves room for one of the next launch on its multiprocessor.
  *
- * The right operand's eight columns are the eight blocks of a set: x of a block in its own, zeros elsewhere. So products of many
- * tiles are summed in the same registers, each block's by themselves, and a lane scales four sums in place of 32. Products of
- * a sum wait for each other: sets of three and four tiles have two sums, of four blocks each. An operand then has x of two
- * blocks, of which a sum makes use of one; what it has in the other's column is left. */
+ * The right operand's eight columns are the eight blocks of a set: x of a block in its own, zeros elsewhere. So
+ * products of many tiles are summed in the same registers, each block's by themselves, and a lane scales four sums in
+ * place of 32. Products of a sum wait for each other: sets of three and four tiles have two sums, of four blocks each.
+ * An operand then has x of two blocks, of which a sum makes use of one; what it has in the other's column is left. */
 #ifndef KIGO_KERNELS_MXFP4_GEMV_ROW_CUH
 #define KIGO_KERNELS_MXFP4_GEMV_ROW_CUH
 
@@ -50,7 +50,8 @@ static __host__ __device__ __forceinline__ uint32_t row_x_bytes(uint32_t n_cols)
     return row_pieces(n_cols) * GEMV_WARPS * SET_X_BYTES;
 }
 
-/* A unit is a matrix's group for a row of y. Units of which sums may wait: those of the slots, and two that are added up. */
+/* A unit is a matrix's group for a row of y. Units of which sums may wait: those of the slots, and two that are added
+ * up. */
 static __host__ __device__ __forceinline__ uint32_t row_sums(uint32_t n_slots) {
     return n_slots + 2;
 }
@@ -70,8 +71,8 @@ template <typename T> static __device__ __forceinline__ T kept(T v) {
     return v;
 }
 
-/* What a block does: items of rows of y from first_row on, the first of them group first_group. Rows are few: they are counted,
- * as a division would delay the first copy. */
+/* What a block does: items of rows of y from first_row on, the first of them group first_group. Rows are few: they are
+ * counted, as a division would delay the first copy. */
 struct row_work {
     uint32_t first_row, first_group, n_items, n_groups, n_tiles, n_pieces;
 
@@ -170,8 +171,8 @@ struct row_output {
     }
 };
 
-/* The warp that has pieces copied and results stored. What needs no id is found ahead of the wait for ids, what needs no sum ahead
- * of the wait for sums. */
+/* The warp that has pieces copied and results stored. What needs no id is found ahead of the wait for ids, what needs
+ * no sum ahead of the wait for sums. */
 template <int MATRICES> struct row_keeper {
     const row_params &g;
     const row_work &work;
@@ -246,8 +247,8 @@ static __device__ __forceinline__ void write_shared(uint32_t to, uint32_t v) {
     asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(v) : "memory");
 }
 
-/* A warp's own part of x: 16 bytes of global memory a lane, part and set. What it takes to find them is worked out ahead of the
- * wait for x. */
+/* A warp's own part of x: 16 bytes of global memory a lane, part and set. What it takes to find them is worked out
+ * ahead of the wait for x. */
 struct own_x {
     const __half *from; /* of the first row, in the first piece */
     uint32_t to, tile;
@@ -289,7 +290,8 @@ struct own_x {
     }
 };
 
-/* x of a part's set, for SUMS sums of its blocks' products, the first sum of the first blocks: operand i is for block i of each. */
+/* x of a part's set, for SUMS sums of its blocks' products, the first sum of the first blocks: operand i is for block i
+ * of each. */
 template <int SUMS> struct set_x {
     static constexpr uint32_t OPERANDS = 2 * SET_TILES / SUMS;
     uint32_t operand[OPERANDS][4];
@@ -351,8 +353,8 @@ static __device__ __forceinline__ void add_sets(float (&low)[WARP_PARTS], float 
     }
 }
 
-/* LAST: tiles that a part has of a group's last piece, at most; one that is not there is read where others are, and has zeros for
- * x. WHOLE: a group is one piece. */
+/* LAST: tiles that a part has of a group's last piece, at most; one that is not there is read where others are, and has
+ * zeros for x. WHOLE: a group is one piece. */
 template <int LAST, bool WHOLE>
 static __device__ __forceinline__ void multiply_units(const row_params &g, const row_work &work, uint32_t sums,
                                                       row_ring ring, uint32_t x_at, uint32_t n_matrices) {

@@ -1,8 +1,8 @@
 /* Chooses how a product with MXFP4 weights in tiles is made.
  *
- * Up to KG_MXFP4_FEW_ROWS rows, with experts up to as many as it takes at a time: gemv.cuh, which reads weights as fast as
- * memory gives them. Else that one of WAYS, with that split of columns, which it says is the shortest. The choice depends
- * on shapes and the device only. */
+ * Up to KG_MXFP4_FEW_ROWS rows, with experts up to as many as it takes at a time: gemv.cuh, which reads weights as fast
+ * as memory gives them. Else that one of WAYS, with that split of columns, which it says is the shortest. The choice
+ * depends on shapes and the device only. */
 #include "kernels/mxfp4/mxfp4.h"
 #include <algorithm>
 
@@ -11,8 +11,8 @@ enum { TILE_COLS = 64, VECTOR_BYTES = 16 };
 using gemm_function = enum kg_status (*)(const struct kg_cuda_backend *, const struct kg_mxfp4_product *, int, uint32_t,
                                          uint32_t, struct kg_error *);
 
-/* Ways to multiply many rows. m, n: what a cluster takes when its columns are not split. Of a block, in ns, measured on the
- * H200: 64 columns, what comes before and after them, and the exchange of sums in a cluster. */
+/* Ways to multiply many rows. m, n: what a cluster takes when its columns are not split. Of a block, in ns, measured on
+ * the H200: 64 columns, what comes before and after them, and the exchange of sums in a cluster. */
 static const struct way {
     gemm_function run;
     uint32_t (*clusters)(int tile, uint32_t n_split);

@@ -21,9 +21,9 @@ struct kg_mxfp4_product {
 };
 
 /* Brings an MXFP4 weight of n_matrices, one below the other, into tiles where it lies, and remembers where that is:
- * kg_cuda_linear, _embedding and _experts_linear look. Leaves alone what is not MXFP4 in whole tiles, is in tiles already or
- * has a scale byte of 0 or 255 in a block that is not zeros, and everything on devices other than compute capability 9.0.
- * Waits for the device to see the scales. */
+ * kg_cuda_linear, _embedding and _experts_linear look. Leaves alone what is not MXFP4 in whole tiles, is in tiles
+ * already or has a scale byte of 0 or 255 in a block that is not zeros, and everything on devices other than compute
+ * capability 9.0. Waits for the device to see the scales. */
 enum kg_status kg_cuda_arrange_weight(struct kg_backend *backend, const struct kg_weight *weight, uint32_t n_matrices,
                                       struct kg_error *err);
 
@@ -32,8 +32,8 @@ struct kg_mxfp4_range {
     const char *begin, *end;
     bool f16; /* scaled weights are float16 (times one power of two), exactly: what kg_mxfp4_gemm needs */
 };
-/* Where the weight (or rows of it from a multiple of 16 on) is in tiles; NULL: it is not. Valid until the next is arranged or
- * forgotten. */
+/* Where the weight (or rows of it from a multiple of 16 on) is in tiles; NULL: it is not. Valid until the next is
+ * arranged or forgotten. */
 const struct kg_mxfp4_range *kg_mxfp4_in_tiles(const struct kg_cuda_backend *cuda, const struct kg_weight *weight);
 
 /* Memory that is freed holds no tiles any more. */
@@ -51,16 +51,16 @@ enum { KG_MXFP4_GEMV_MAX_ROWS = 128 };
 enum kg_status kg_mxfp4_gemv(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p,
                              struct kg_error *err);
 
-/* y = swiglu(gate, up) of few rows, 1 to KG_MXFP4_OWN_ROWS: gate's product with W and bias, and with up's, as of gate's shape,
- * gated before they are rounded. */
+/* y = swiglu(gate, up) of few rows, 1 to KG_MXFP4_OWN_ROWS: gate's product with W and bias, and with up's, as of gate's
+ * shape, gated before they are rounded. */
 enum { KG_MXFP4_OWN_ROWS = 8 };
 enum kg_status kg_mxfp4_gemv_gated(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *gate,
                                    const uint8_t *up, const float *up_bias, const struct kg_swiglu_form *form,
                                    struct kg_error *err);
 
-/* Many rows, y on 16 bytes, p->weight_f16: blocks take M outputs of N rows each (tile: of the enum beside the function), and
- * n_split of them, up to KG_MXFP4_MAX_SPLIT, share the columns as a cluster. Rows as they come or by experts (gemm.cuh), or
- * as they come only (gemm_tensor.cuh), where n_clusters walk over the tiles. */
+/* Many rows, y on 16 bytes, p->weight_f16: blocks take M outputs of N rows each (tile: of the enum beside the
+ * function), and n_split of them, up to KG_MXFP4_MAX_SPLIT, share the columns as a cluster. Rows as they come or by
+ * experts (gemm.cuh), or as they come only (gemm_tensor.cuh), where n_clusters walk over the tiles. */
 enum { KG_MXFP4_MAX_SPLIT = 8 };
 enum kg_mxfp4_gemm_tile { KG_MXFP4_GEMM_128x64, KG_MXFP4_GEMM_256x64, KG_MXFP4_GEMM_192x128, KG_MXFP4_GEMM_256x128 };
 enum kg_status kg_mxfp4_gemm(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p, int tile,

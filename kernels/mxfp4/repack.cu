@@ -1,6 +1,6 @@
-/* Brings MXFP4 weights into tiles (tiles.cuh), where they are: a block of threads takes a group of 16 rows, reads all of it
- * into shared memory and writes it back in its order. Values do not change. A block of zeros gets the scale 1 (a file may
- * give it any), so that its scale asks nothing of who multiplies. */
+/* Brings MXFP4 weights into tiles (tiles.cuh), where they are: a block of threads takes a group of 16 rows, reads all
+ * of it into shared memory and writes it back in its order. Values do not change. A block of zeros gets the scale 1 (a
+ * file may give it any), so that its scale asks nothing of who multiplies. */
 #include "kernels/mxfp4/mxfp4.h"
 #include "kernels/mxfp4/tiles.cuh"
 #include <cstdlib>

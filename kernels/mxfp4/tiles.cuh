@@ -1,20 +1,19 @@
 /* MXFP4 weights in tiles, the order in memory that tensor cores take them in (contract in tiles.h).
  *
- * A group is 16 neighbouring rows of W and takes as many bytes as they have in blocks of 17: first its tiles of 64 columns
- * with 512 bytes of codes each, then 32 bytes of scales for each tile.
- *     codes   16 bytes for lane (g, t) = (lane / 4, lane % 4): four words, columns 0-31 of row g, of row g + 8, columns
- *             32-63 of row g, of row g + 8. A word holds the 8 columns c = {2 t, 2 t + 1} + {0, 8, 16, 24} that the lane has
- *             in the left operands of two products of 16 columns (mma.cuh).
- *     scales  4 bytes for each g: E8M0 of the four words, in their order.
+ * A group is 16 neighbouring rows of W and takes as many bytes as they have in blocks of 17: first its tiles of 64
+ * columns with 512 bytes of codes each, then 32 bytes of scales for each tile. codes   16 bytes for lane (g, t) = (lane
+ * / 4, lane % 4): four words, columns 0-31 of row g, of row g + 8, columns 32-63 of row g, of row g + 8. A word holds
+ * the 8 columns c = {2 t, 2 t + 1} + {0, 8, 16, 24} that the lane has in the left operands of two products of 16
+ * columns (mma.cuh). scales  4 bytes for each g: E8M0 of the four words, in their order.
  *
  * Scales are of 1 to 254 (a weight with another lies as files have it), a block of zeros has 127.
  *
  * Within a word w the even columns are in the low half, and columns c + 0, 8, 16, 24 of both halves are
  *     w << 6,  w << 9,  w ^ w << 2,  w ^ w >> 3
- * at the bits of a float16's sign, two low bits of exponent and high bit of mantissa: code s e e m, which is so its value times
- * 2^-14 exactly, 0.5 being subnormal. Codes whose bits lay apart would take ten instructions for eight codes' four pairs, or more: no shift
- * of those four bits falls clear of three others. Exclusive ors come with the mask, so these take eight, and place_word
- * undoes them, a bit after the other. */
+ * at the bits of a float16's sign, two low bits of exponent and high bit of mantissa: code s e e m, which is so its
+ * value times 2^-14 exactly, 0.5 being subnormal. Codes whose bits lay apart would take ten instructions for eight
+ * codes' four pairs, or more: no shift of those four bits falls clear of three others. Exclusive ors come with the
+ * mask, so these take eight, and place_word undoes them, a bit after the other. */
 #ifndef KIGO_KERNELS_MXFP4_TILES_CUH
 #define KIGO_KERNELS_MXFP4_TILES_CUH
 
@@ -56,8 +55,8 @@ struct lane_view {
     }
 };
 
-/* Reads a lane's tile if `valid`, else leaves it as it is. Weights pass by the first cache. No branch: one would have the
- * compiler move registers, and so wait for them, where its two ways meet. */
+/* Reads a lane's tile if `valid`, else leaves it as it is. Weights pass by the first cache. No branch: one would have
+ * the compiler move registers, and so wait for them, where its two ways meet. */
 __device__ __forceinline__ void load_tile(lane_tile &to, const uint8_t *codes, const uint8_t *scales, bool valid) {
     asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %7, 0;\n"
                  "@p ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%5];\n"
@@ -107,7 +106,8 @@ __device__ __forceinline__ void multiply(float (&c)[4], uint32_t a0, uint32_t a1
 }
 
 /* sum[0, 1] of row g and sum[2, 3] of row g + 8 grow by the products of 32 columns, scaled in float32: exact for every
- * scale that is no NaN. low and high are the placed codes of the rows; x holds columns + 0, 8, 16, 24 in their order. */
+ * scale that is no NaN. low and high are the placed codes of the rows; x holds columns + 0, 8, 16, 24 in their order.
+ */
 __device__ __forceinline__ void multiply_block(float (&sum)[4], const uint32_t (&low)[4], const uint32_t (&high)[4],
                                                const uint32_t (&x)[4], float low_scale, float high_scale) {
     float part[4] = { 0, 0, 0, 0 };

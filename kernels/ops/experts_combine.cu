@@ -1,8 +1,8 @@
 /* experts_combine: y[r] = residual[r] + sum_j weights[r][j] x[r n_used + j] (contract in ops/experts_combine.h).
  *
- * x (n_rows, n_used, n_cols), residual and y (n_rows, n_cols) of T, weights (n_rows, n_used) float32. Grid (pieces of a row,
- * rows); a thread has a vector of 8 columns (or one, where rows are no whole vectors), which it alone reads and writes, so
- * y may be the residual. Float32 sums, the experts in order, the residual first, then one rounding. */
+ * x (n_rows, n_used, n_cols), residual and y (n_rows, n_cols) of T, weights (n_rows, n_used) float32. Grid (pieces of a
+ * row, rows); a thread has a vector of 8 columns (or one, where rows are no whole vectors), which it alone reads and
+ * writes, so y may be the residual. Float32 sums, the experts in order, the residual first, then one rounding. */
 #include "kernels/ptx/dependent.cuh"
 #include "kernels/block/precision.cuh"
 

@@ -1,8 +1,8 @@
 /* kv_write: k_cache[h][position + r] = k[r][h], the same for v (contract in ops/kv_write.h).
  *
  * k, v (n_rows, n_kv_heads, head_dim) of TA, caches (n_kv_heads, n_ctx, head_dim) of TC; a value is converted at most
- * once, by rounding to nearest even. A thread copies one vector of 8 dims (or one dim, where the head size is no multiple
- * of 8) of a key and of its value: neighbouring threads are neighbouring dims, then heads, then rows. */
+ * once, by rounding to nearest even. A thread copies one vector of 8 dims (or one dim, where the head size is no
+ * multiple of 8) of a key and of its value: neighbouring threads are neighbouring dims, then heads, then rows. */
 #include "kernels/block/precision.cuh"
 
 constexpr int THREADS = 256;

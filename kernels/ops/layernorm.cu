@@ -1,13 +1,14 @@
 /* layernorm: y[r][i] = (x[r][i] - mean_r) / sqrt(var_r + eps) * weight[i] + bias[i] (contract in ops/layernorm.h).
  *
- * x, y (n_rows, n_cols) of T, weight and bias (n_cols) float32. One block a row; thread t takes vectors t, t + threads, ...
- * of 8 elements (of 1 where the row is no whole vectors or a pointer is not aligned), reads them again for each of three
- * passes, and writes only what it has read itself, so y may be x.
+ * x, y (n_rows, n_cols) of T, weight and bias (n_cols) float32. One block a row; thread t takes vectors t, t + threads,
+ * ... of 8 elements (of 1 where the row is no whole vectors or a pointer is not aligned), reads them again for each of
+ * three passes, and writes only what it has read itself, so y may be x.
  *
- * Float32 sums: a tree within a vector, the thread's few vectors in order, a butterfly over the block. The first pass gives
- * a mean that has rounding errors of the size of x; the second sums both d = x - mean, which has none of them where x is
- * near the mean, and d^2, and corrects by the mean of d: mean + shift, mean d^2 - shift^2. So the result is as good for a
- * row far from zero as for one around it. (Chan, Golub, LeVeque, Algorithms for computing the sample variance, 1983.) */
+ * Float32 sums: a tree within a vector, the thread's few vectors in order, a butterfly over the block. The first pass
+ * gives a mean that has rounding errors of the size of x; the second sums both d = x - mean, which has none of them
+ * where x is near the mean, and d^2, and corrects by the mean of d: mean + shift, mean d^2 - shift^2. So the result is
+ * as good for a row far from zero as for one around it. (Chan, Golub, LeVeque, Algorithms for computing the sample
+ * variance, 1983.) */
 #include "kernels/block/precision.cuh"
 #include "kernels/block/reduce.cuh"
 

@@ -1,19 +1,18 @@
 /* linear on the GPU (contract in ops/linear.h): y[r][o] = sum_i x[r][i] * W[o][i] + bias[o].
  *
- * MXFP4 in tiles by f16 x is multiplied as it is (mxfp4/mxfp4.h), unless there are many rows and scales too far apart. Else:
- * up to GEMV_MAX_ROWS rows, and where W is a vector (of one row or column, at the edge of what libraries make matrix
- * products of): gemv.cuh, which decodes W in registers. Else gemm.h, over W itself where it has the operands' type, or over
- * tiles of W's rows, decoded into the workspace one after the other, so that W is never copied as a whole.
- * The operands are
- *     float32   if x is f32, or W is F32: float32 products, x f16 widened;
- *     float16   if x is f16 and W is F16 or a quantised format whose scale is a float16. A value of these, scale times a
- *               small integer, is rounded to float16; what is beyond its 65504 becomes infinite and is reported as such;
- *     bfloat16  if x is f16 and W is BF16 or MXFP4: their values are bfloat16 (float16 has not their range), and x is the
- *               sum of two bfloat16, exactly: 11 significant bits are 8 and 3. The product is made of both parts, as
- *               rows one below the other, and the two sums are added. Rounding x to one bfloat16 would cost 2^-9.
+ * MXFP4 in tiles by f16 x is multiplied as it is (mxfp4/mxfp4.h), unless there are many rows and scales too far apart.
+ * Else: up to GEMV_MAX_ROWS rows, and where W is a vector (of one row or column, at the edge of what libraries make
+ * matrix products of): gemv.cuh, which decodes W in registers. Else gemm.h, over W itself where it has the operands'
+ * type, or over tiles of W's rows, decoded into the workspace one after the other, so that W is never copied as a
+ * whole. The operands are float32   if x is f32, or W is F32: float32 products, x f16 widened; float16   if x is f16
+ * and W is F16 or a quantised format whose scale is a float16. A value of these, scale times a small integer, is
+ * rounded to float16; what is beyond its 65504 becomes infinite and is reported as such; bfloat16  if x is f16 and W is
+ * BF16 or MXFP4: their values are bfloat16 (float16 has not their range), and x is the sum of two bfloat16, exactly: 11
+ * significant bits are 8 and 3. The product is made of both parts, as rows one below the other, and the two sums are
+ * added. Rounding x to one bfloat16 would cost 2^-9.
  *
- * Numerics: products are exact in the 16-bit types and float32 products else (no TF32); sums are float32. The bias is added
- * to the float32 product, so that a float16 y is rounded once. */
+ * Numerics: products are exact in the 16-bit types and float32 products else (no TF32); sums are float32. The bias is
+ * added to the float32 product, so that a float16 y is rounded once. */
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemv/stream.cuh"
 #include "kernels/mxfp4/mxfp4.h"
@@ -31,8 +30,8 @@ static uint64_t aligned(uint64_t bytes) {
     return (bytes + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
 }
 
-/* The workspace: the library's, a tile of W, x as another type (float32, or two parts of bfloat16), float32 products of a
- * tile (of both parts) before they are finished. */
+/* The workspace: the library's, a tile of W, x as another type (float32, or two parts of bfloat16), float32 products of
+ * a tile (of both parts) before they are finished. */
 struct layout {
     uint64_t tile_at, x_at, product_at, size_bytes;
 };
@@ -106,8 +105,8 @@ __global__ __launch_bounds__(FLAT_THREADS) void split_kernel(const __half *x, __
     parts[n + i] = __float2bfloat16_rn(isfinite(value) ? value - __bfloat162float(high) : 0.0f);
 }
 
-/* y[r][o] = sum over parts of product[part][r][o - first] + bias[o] for the n_cols outputs from `first`; product may be y
- * itself where y is all of it. A thread to an element. */
+/* y[r][o] = sum over parts of product[part][r][o - first] + bias[o] for the n_cols outputs from `first`; product may be
+ * y itself where y is all of it. A thread to an element. */
 template <typename Y>
 __global__ __launch_bounds__(FLAT_THREADS) void finish_kernel(const float *product, uint32_t n_parts, const float *bias,
                                                               Y *y, uint32_t n_rows, uint32_t n_cols, uint32_t first,
@@ -280,7 +279,8 @@ static enum kg_status convert_x(const struct job &job, void *to, struct operands
     return kg_cuda_launched(job.err, "linear: converting x");
 }
 
-/* Rows of W at a time: as many as their tile and their products have room for, and pieces of one size. 0: not even one. */
+/* Rows of W at a time: as many as their tile and their products have room for, and pieces of one size. 0: not even one.
+ */
 static uint32_t rows_at_a_time(const struct kg_weight *w, const struct operands &ops, bool in_place,
                                bool finished_apart) {
     uint64_t most = w->n_rows;
@@ -292,8 +292,8 @@ static uint32_t rows_at_a_time(const struct kg_weight *w, const struct operands 
     return (uint32_t)((w->n_rows + pieces - 1) / pieces);
 }
 
-/* A product that is not yet y (a bias is missing, it is of two parts, or it was summed from float32) is finished on its way
- * there. */
+/* A product that is not yet y (a bias is missing, it is of two parts, or it was summed from float32) is finished on its
+ * way there. */
 static enum kg_status run_gemm(const struct job &job) {
     const struct kg_linear_args *args = job.args;
     const struct kg_weight *w = &args->weight;

@@ -1,9 +1,9 @@
 /* rmsnorm: y[r][i] = x[r][i] / sqrt(mean_j x[r][j]^2 + eps) * weight[i] (contract in ops/rmsnorm.h).
  *
- * x (n_rows, n_cols) of X, y of T, weight (n_cols) float32. One block a row; thread t takes vectors t, t + threads, ... of 8
- * elements (of 1 where the row is no whole vectors or a pointer is not aligned), reads them again for the result, and
- * writes only what it has read itself, so y may be x. Squares are summed in float32: a tree within a vector, the thread's
- * few vectors in order, a butterfly over the block. Root and quotient are rounded correctly. */
+ * x (n_rows, n_cols) of X, y of T, weight (n_cols) float32. One block a row; thread t takes vectors t, t + threads, ...
+ * of 8 elements (of 1 where the row is no whole vectors or a pointer is not aligned), reads them again for the result,
+ * and writes only what it has read itself, so y may be x. Squares are summed in float32: a tree within a vector, the
+ * thread's few vectors in order, a butterfly over the block. Root and quotient are rounded correctly. */
 #include "kernels/ptx/dependent.cuh"
 #include "kernels/block/precision.cuh"
 #include "kernels/block/reduce.cuh"

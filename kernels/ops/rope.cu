@@ -1,10 +1,10 @@
 /* rope: turns pairs of the first n_rot dims of every head by an angle that grows with the position (equation, pairings
  * and layout in ops/rope.h).
  *
- * x, y (n_rows, n_heads, head_dim) of T. A block has one row and up to MAX_PAIRS / (n_rot / 2) of its heads. Its threads
- * first make the row's cosines and sines, with angles in double (exact to 1e-11 at position 131072) rounded once to
- * float32; then each turns pairs (head, i), both products in float32. A thread writes only elements that it alone reads,
- * so y may be x. */
+ * x, y (n_rows, n_heads, head_dim) of T. A block has one row and up to MAX_PAIRS / (n_rot / 2) of its heads. Its
+ * threads first make the row's cosines and sines, with angles in double (exact to 1e-11 at position 131072) rounded
+ * once to float32; then each turns pairs (head, i), both products in float32. A thread writes only elements that it
+ * alone reads, so y may be x. */
 #include "kernels/block/precision.cuh"
 #include "kernels/block/rotation.cuh"
 

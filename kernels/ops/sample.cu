@@ -1,8 +1,8 @@
-/* sample on the GPU: the best id and what is not finite, in one kernel, which is all that greedy draws need; the others'
- * kernels follow (sample_draw.cu).
+/* sample on the GPU: the best id and what is not finite, in one kernel, which is all that greedy draws need; the
+ * others' kernels follow (sample_draw.cu).
  *
- * A block looks at a range of ids and leaves its best; the block that is done last reduces those of all. Of equal scores
- * the lowest id is best, so the result does not depend on the order in which blocks run. */
+ * A block looks at a range of ids and leaves its best; the block that is done last reduces those of all. Of equal
+ * scores the lowest id is best, so the result does not depend on the order in which blocks run. */
 #include "kernels/block/sample.cuh"
 
 using namespace kg_sample;

@@ -3,8 +3,8 @@
  * The cut is found digit by digit of its key, from the highest: every id whose key begins with the digits known so far
  * adds itself and its weight to the bin of its next digit, and the block that is done last walks the bins from the
  * highest to the one in which the k-th id, or the id that completes top-p's sum, is. What is left then is one key; how
- * many of the ids that share it are kept follows from their equal weights. top-k's cut gives the sum of which top-p takes
- * its part, so that top-p's cut, found after it, is the nearer one. min-p needs no search: it is a distance.
+ * many of the ids that share it are kept follows from their equal weights. top-k's cut gives the sum of which top-p
+ * takes its part, so that top-p's cut, found after it, is the nearer one. min-p needs no search: it is a distance.
  *
  * The draw: each block sums the weights of its range of ids; the block that is done last finds the range in which the
  * running sum passes the target, then the id within it. */
@@ -18,8 +18,8 @@ struct digit {
     bool first, last;
 };
 
-/* 64 bits by two additions of 32: atomic additions of 64 bits in shared memory are loops. Each low sum that wraps carries
- * one, so once all are done high and low are the sum. */
+/* 64 bits by two additions of 32: atomic additions of 64 bits in shared memory are loops. Each low sum that wraps
+ * carries one, so once all are done high and low are the sum. */
 static __device__ __forceinline__ void add_64(uint32_t *low, uint32_t *high, uint64_t x) {
     const uint32_t x_low = (uint32_t)x, before = atomicAdd(low, x_low);
     const uint32_t carry = before + x_low < before ? 1 : 0;

@@ -1,12 +1,14 @@
 /* softmax: y[r][i] = exp((x[r][i] - max_r) scale) / sum_j exp((x[r][j] - max_r) scale) (contract in ops/softmax.h).
  *
- * x, y (n_rows, n_cols) of T. One block a row; thread t takes vectors t, t + threads, ... of 8 elements (of 1 where the row
- * is no whole vectors or a pointer is not aligned), reads them again for each of three passes, and writes only what it has
- * read itself, so y may be x. The weights are computed twice rather than kept: y may be too coarse to keep them in.
+ * x, y (n_rows, n_cols) of T. One block a row; thread t takes vectors t, t + threads, ... of 8 elements (of 1 where the
+ * row is no whole vectors or a pointer is not aligned), reads them again for each of three passes, and writes only what
+ * it has read itself, so y may be x. The weights are computed twice rather than kept: y may be too coarse to keep them
+ * in.
  *
- * Float32: the full-precision expf of an exact maximum's differences, a tree within a vector, the thread's few vectors in
- * order, a butterfly over the block. The scale is positive, so the largest product is the largest element's. The maximum
- * starts at the smallest finite number: -inf never becomes it, and a row all masked sums to 0, which nothing else does. */
+ * Float32: the full-precision expf of an exact maximum's differences, a tree within a vector, the thread's few vectors
+ * in order, a butterfly over the block. The scale is positive, so the largest product is the largest element's. The
+ * maximum starts at the smallest finite number: -inf never becomes it, and a row all masked sums to 0, which nothing
+ * else does. */
 #include "kernels/block/precision.cuh"
 #include "kernels/block/reduce.cuh"
 

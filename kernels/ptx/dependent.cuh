@@ -1,12 +1,13 @@
-/* Launches that begin while the one before them on the stream still runs (programmatic dependent launch, CUDA Programming
- * Guide; sm_90): a kernel that knows of it may read what no launch before it writes, such as weights, and then waits. */
+/* Launches that begin while the one before them on the stream still runs (programmatic dependent launch, CUDA
+ * Programming Guide; sm_90): a kernel that knows of it may read what no launch before it writes, such as weights, and
+ * then waits. */
 #ifndef KIGO_KERNELS_PTX_DEPENDENT_CUH
 #define KIGO_KERNELS_PTX_DEPENDENT_CUH
 
 #include "kernels/cuda_backend.h"
 
-/* Until the launches before this one are complete and what they wrote is there. Nothing that they read may be written, and
- * nothing that they write be read, before. */
+/* Until the launches before this one are complete and what they wrote is there. Nothing that they read may be written,
+ * and nothing that they write be read, before. */
 static __device__ __forceinline__ void kg_dependency_wait() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -49,23 +49,24 @@ struct kg_decode_step_args {
     const float *rope_factors; /* of this step, as in ops/rope.h */
     int32_t id;                /* KG_ID_IN_PLACE: buffers->ids[0] holds it */
     uint32_t position;
-    /* The step by the operations of the table, once buffers->ids[0] is the id; for a back end that adds only how they are
-     * enqueued. Neither uploads nor downloads. */
+    /* The step by the operations of the table, once buffers->ids[0] is the id; for a back end that adds only how they
+     * are enqueued. Neither uploads nor downloads. */
     enum kg_status (*walk)(const void *pass, struct kg_error *err);
     const void *pass;
 };
 
 /* Draws that stay in back-end memory, so that the next step can be enqueued before the host knows the id. */
 struct kg_draw_ops {
-    /* Zeroed memory that host and back end both see, for results: the host reads what the back end has written without a
-     * copy. Host memory, not counted in backend->memory. */
+    /* Zeroed memory that host and back end both see, for results: the host reads what the back end has written without
+     * a copy. Host memory, not counted in backend->memory. */
     enum kg_status (*open_mailbox)(struct kg_backend *backend, uint64_t size_bytes, void **mailbox,
                                    struct kg_error *err);
     void (*close_mailbox)(struct kg_backend *backend, void *mailbox); /* after all work; NULL is good */
 
     enum kg_status (*sample)(struct kg_backend *backend, const struct kg_sample_args *args, struct kg_error *err);
 
-    /* Returns when *result (of a mailbox) has the sequence, with a copy. KG_ERR_INTERNAL if the back end failed before. */
+    /* Returns when *result (of a mailbox) has the sequence, with a copy. KG_ERR_INTERNAL if the back end failed before.
+     */
     enum kg_status (*wait)(struct kg_backend *backend, const struct kg_sample_result *result, uint32_t sequence,
                            struct kg_sample_result *copy, struct kg_error *err);
 };
@@ -86,9 +87,9 @@ struct kg_backend_ops {
      * weights_in_place, and only during the call otherwise. */
     enum kg_status (*import_weights)(struct kg_backend *backend, const void *host, uint64_t size_bytes,
                                      const char *what, struct kg_block *block, struct kg_error *err);
-    /* Optional, NULL if there is none: lets the back end keep a weight of n_matrices, one below the other, in an order of
-     * its own, in the same memory. Its bytes are the back end's from then on: the operations that read weights know, and
-     * it may be called again. Not for weights_in_place. */
+    /* Optional, NULL if there is none: lets the back end keep a weight of n_matrices, one below the other, in an order
+     * of its own, in the same memory. Its bytes are the back end's from then on: the operations that read weights know,
+     * and it may be called again. Not for weights_in_place. */
     enum kg_status (*arrange_weight)(struct kg_backend *backend, const struct kg_weight *weight, uint32_t n_matrices,
                                      struct kg_error *err);
     void (*free)(struct kg_backend *backend, struct kg_block *block); /* and empties *block */

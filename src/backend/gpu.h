@@ -1,4 +1,5 @@
-/* The GPUs of this machine, as the CUDA runtime tells them; without CUDA in the build, the reason why there are none. */
+/* The GPUs of this machine, as the CUDA runtime tells them; without CUDA in the build, the reason why there are none.
+ */
 #ifndef KIGO_BACKEND_GPU_H
 #define KIGO_BACKEND_GPU_H
 
@@ -22,8 +23,8 @@ struct kg_gpu_info {
     int ecc_enabled;
 };
 
-/* gpus[0 .. *n) = the first GPUs, at most max of them. KG_ERR_UNSUPPORTED with the reason if the build has no CUDA or no
- * device answers; *n is 0 then. */
+/* gpus[0 .. *n) = the first GPUs, at most max of them. KG_ERR_UNSUPPORTED with the reason if the build has no CUDA or
+ * no device answers; *n is 0 then. */
 KG_WARN_UNUSED enum kg_status kg_gpu_list(struct kg_gpu_info *gpus, size_t max, size_t *n, struct kg_error *err);
 
 #ifdef __cplusplus

@@ -27,7 +27,8 @@ void kg_buffer_printf(struct kg_buffer *b, const char *fmt, ...) KG_PRINTF(2, 3)
 /* The text, "" while empty; valid until the next change. */
 const char *kg_buffer_text(const struct kg_buffer *b);
 
-/* malloc, calloc, realloc and strdup that abort with a message instead of returning NULL; for small host bookkeeping. */
+/* malloc, calloc, realloc and strdup that abort with a message instead of returning NULL; for small host bookkeeping.
+ */
 void *kg_xmalloc(size_t size) __attribute__((malloc, alloc_size(1)));
 void *kg_xcalloc(size_t n, size_t size) __attribute__((malloc, alloc_size(1, 2)));
 void *kg_xrealloc(void *p, size_t size);

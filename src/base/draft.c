@@ -20,7 +20,8 @@ static char *parent_of(const char *path) {
     return !slash ? kg_xstrdup(".") : slash == path ? kg_xstrdup("/") : kg_xstrndup(path, (size_t)(slash - path));
 }
 
-/* A file of no name, which is gone with the process that writes it however that ends; -1 where there is no such thing. */
+/* A file of no name, which is gone with the process that writes it however that ends; -1 where there is no such thing.
+ */
 static int open_nameless(const char *path) {
     if (access("/proc/self/fd", X_OK) != 0) return -1; /* the way by which it gets a name */
     char *parent = parent_of(path);
@@ -65,8 +66,8 @@ static enum kg_status sync_parent(const char *path, struct kg_error *err) {
     return status;
 }
 
-/* Its place at once if that is free, so that no moment leaves anything else. A link cannot replace what is there, a rename
- * can: then the file gets a name of its own first. */
+/* Its place at once if that is free, so that no moment leaves anything else. A link cannot replace what is there, a
+ * rename can: then the file gets a name of its own first. */
 static enum kg_status give_name(struct kg_draft *draft, bool *placed, struct kg_error *err) {
     char *self = kg_xasprintf("/proc/self/fd/%d", draft->fd);
     enum kg_status status = KG_OK;

@@ -13,7 +13,8 @@ struct kg_draft {
 
 /* KG_ERR_USAGE where path is a folder, a device or a pipe. */
 KG_WARN_UNUSED enum kg_status kg_draft_open(const char *path, struct kg_draft *draft, struct kg_error *err);
-/* Flushes to disk and renames to path, replacing what is there; the draft is closed either way, and removed on failure. */
+/* Flushes to disk and renames to path, replacing what is there; the draft is closed either way, and removed on failure.
+ */
 KG_WARN_UNUSED enum kg_status kg_draft_publish(struct kg_draft *draft, struct kg_error *err);
 /* Removes it; does nothing after kg_draft_publish. */
 void kg_draft_discard(struct kg_draft *draft);

@@ -164,7 +164,8 @@ enum kg_status kg_path_remove(const char *path, struct kg_error *err) {
 
 enum kg_status kg_path_rename_new(const char *from, const char *to, struct kg_error *err) {
     if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return KG_OK;
-    /* Some file systems (NFS among them) do not know the flag; a folder with something in it is not replaced there either. */
+    /* Some file systems (NFS among them) do not know the flag; a folder with something in it is not replaced there
+     * either. */
     if ((errno == EINVAL || errno == ENOSYS) && !kg_path_exists(to) && rename(from, to) == 0) return KG_OK;
     return fail_errno(err, "rename to", to);
 }

@@ -23,7 +23,8 @@ KG_WARN_UNUSED enum kg_status kg_file_read(const char *path, char **data, size_t
 KG_WARN_UNUSED enum kg_status kg_file_read_regular(const char *path, char **data, size_t *size_bytes,
                                                    struct kg_error *err);
 
-/* KG_ERR_FORMAT if the bytes are a pointer of Git LFS, which stands where a large file of a repository was not fetched. */
+/* KG_ERR_FORMAT if the bytes are a pointer of Git LFS, which stands where a large file of a repository was not fetched.
+ */
 KG_WARN_UNUSED enum kg_status kg_check_fetched(const void *bytes, size_t size_bytes, struct kg_error *err);
 
 /* Writes a file so that after a crash it holds either nothing new or everything: temporary, fsync, rename. */
@@ -33,8 +34,8 @@ KG_WARN_UNUSED enum kg_status kg_file_write(const char *path, const void *data, 
 /* Writes all bytes to a descriptor, resuming after short writes and EINTR. */
 KG_WARN_UNUSED enum kg_status kg_fd_write(int fd, const void *data, size_t size_bytes, struct kg_error *err);
 
-/* Sets aside room for a file of size_bytes, so that a disk too full is known before it is written. KG_ERR_IO with the bytes
- * needed and free if there is no such room; good where the file system cannot tell. */
+/* Sets aside room for a file of size_bytes, so that a disk too full is known before it is written. KG_ERR_IO with the
+ * bytes needed and free if there is no such room; good where the file system cannot tell. */
 KG_WARN_UNUSED enum kg_status kg_fd_reserve(int fd, uint64_t size_bytes, struct kg_error *err);
 
 /* Makes a directory and its missing parents; one that exists is good. */

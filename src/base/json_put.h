@@ -8,7 +8,8 @@
 /* A JSON string of the bytes; each byte that is part of no well-formed UTF-8 sequence becomes U+FFFD. */
 void kg_json_put_string(struct kg_buffer *out, const char *data, size_t len);
 
-/* The same for names, which must stay distinct: such a byte becomes \xNN, and a backslash two (before JSON's escaping). */
+/* The same for names, which must stay distinct: such a byte becomes \xNN, and a backslash two (before JSON's escaping).
+ */
 void kg_json_put_name(struct kg_buffer *out, const char *data, size_t len);
 
 /* The same as a new string of jansson. */

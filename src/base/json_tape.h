@@ -1,7 +1,7 @@
 /* JSON read quickly: a text becomes an array of nodes that point into it, without a malloc for each value. For reading
  * many records once; jansson is for everything else. What is accepted is what jansson accepts with
- * JSON_REJECT_DUPLICATES (RFC 8259, UTF-8, no U+0000, integers of 64 bits, no number that overflows), objects and arrays
- * nested at most 64 deep; a NUL is a wrong character, where jansson takes it for the end.
+ * JSON_REJECT_DUPLICATES (RFC 8259, UTF-8, no U+0000, integers of 64 bits, no number that overflows), objects and
+ * arrays nested at most 64 deep; a NUL is a wrong character, where jansson takes it for the end.
  *
  * A tree lies flat: a node is followed by its children, and node.n_below says how many nodes are below it. */
 #ifndef KIGO_BASE_JSON_TAPE_H

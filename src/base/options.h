@@ -1,8 +1,9 @@
 /* Command-line options from a table: parsing, validation and --help come from the same rows.
  *
- * Long options `--name VALUE` or `--name=VALUE`, an optional one-letter alias, `--` ends options. A row that may be given
- * several times collects into a list. What is not an option is a positional argument. Unknown options, missing values and
- * values that do not parse or lie outside [min, max] are KG_ERR_USAGE with a message that names option and value. */
+ * Long options `--name VALUE` or `--name=VALUE`, an optional one-letter alias, `--` ends options. A row that may be
+ * given several times collects into a list. What is not an option is a positional argument. Unknown options, missing
+ * values and values that do not parse or lie outside [min, max] are KG_ERR_USAGE with a message that names option and
+ * value. */
 #ifndef KIGO_BASE_OPTIONS_H
 #define KIGO_BASE_OPTIONS_H
 

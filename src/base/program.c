@@ -1,5 +1,5 @@
-/* Standard output comes through a pipe that is read to its end; standard error goes to memory, where it can never block the
- * program. */
+/* Standard output comes through a pipe that is read to its end; standard error goes to memory, where it can never block
+ * the program. */
 #include "base/program.h"
 #include <errno.h>
 #include <fcntl.h>

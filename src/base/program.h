@@ -21,8 +21,8 @@ struct kg_program_result {
     int exit_code;           /* -1 if a signal ended it */
 };
 
-/* KG_ERR_NOT_FOUND if there is no such program (or input); whatever it ended with is in result->exit_code. Free the result
- * in either case. */
+/* KG_ERR_NOT_FOUND if there is no such program (or input); whatever it ended with is in result->exit_code. Free the
+ * result in either case. */
 KG_WARN_UNUSED enum kg_status kg_program_run(const struct kg_program *program, struct kg_program_result *result,
                                              struct kg_error *err);
 void kg_program_result_free(struct kg_program_result *result);

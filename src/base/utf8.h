@@ -18,7 +18,8 @@ enum kg_utf8_kind {
 };
 enum kg_utf8_kind kg_utf8_look(const char *data, size_t len, size_t *n);
 
-/* Length in bytes (1 to 4) of the well-formed sequence that data begins with, and its code point; 0 if there is none. */
+/* Length in bytes (1 to 4) of the well-formed sequence that data begins with, and its code point; 0 if there is none.
+ */
 size_t kg_utf8_sequence(const char *data, size_t len, uint32_t *code_point);
 
 /* Offset of the first byte that is no part of well-formed UTF-8; len if all is well-formed. */

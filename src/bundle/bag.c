@@ -1,5 +1,5 @@
-/* From the records on disk to a whole bag: what seal and recover share. Every step can be run again from the start, so a
- * process that dies in any of them loses nothing. */
+/* From the records on disk to a whole bag: what seal and recover share. Every step can be run again from the start, so
+ * a process that dies in any of them loses nothing. */
 #include "bundle/internal.h"
 #include "base/buffer.h"
 #include "base/clock.h"
@@ -200,8 +200,8 @@ static enum kg_status put_tags(const struct bag *bag, int *chain_fd, struct kg_e
     return status;
 }
 
-/* A death between making a folder and its first file leaves one that no manifest could list. From the last to the first:
- * what a folder holds comes after it. */
+/* A death between making a folder and its first file leaves one that no manifest could list. From the last to the
+ * first: what a folder holds comes after it. */
 static enum kg_status remove_empty_folders(const char *dir, struct kg_error *err) {
     struct kg_tree tree = { 0 };
     enum kg_status status = kg_tree_walk(dir, &tree, err);

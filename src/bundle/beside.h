@@ -1,5 +1,6 @@
 /* What lies in a root beside its bundles: facts about bundles that came after their sealing, one JSON file a bundle or
- * event, so that a lost index loses none of them. They are no bundles, and verify does not take them for renamed ones. */
+ * event, so that a lost index loses none of them. They are no bundles, and verify does not take them for renamed ones.
+ */
 #ifndef KIGO_BUNDLE_BESIDE_H
 #define KIGO_BUNDLE_BESIDE_H
 

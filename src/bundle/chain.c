@@ -187,8 +187,8 @@ static void check_imports(const char *root, struct kg_bundle_findings *findings)
 }
 
 /* The links of a root's bundles, and which of them are this root's: all but those of imported bundles that no such link
- * names. (A bundle that is exported, lost and imported again is a part of the chain as before; and whoever calls a bundle
- * imported that another names hides nothing by it.) */
+ * names. (A bundle that is exported, lost and imported again is a part of the chain as before; and whoever calls a
+ * bundle imported that another names hides nothing by it.) */
 struct links {
     struct kg_dir_list ids;
     struct kg_chain_link *links; /* of each bundle; id "" where it has none */

@@ -1,11 +1,12 @@
 /* The chain of a root's bundles: each names the one sealed before it, so that a removed run shows.
  *
- * bag-info.txt's "Previous-Bundle: <id> <SHA-256 of its tagmanifest-sha256.txt>", or "none" for the first. The last link is
- * kept beside the bundles, in <root>/.chain ("<id> <sha256>\n"), so that the removal of the newest shows as well; without
- * that file the bundle sealed last is taken. Sealing runs take turns from reading the last link to publishing.
+ * bag-info.txt's "Previous-Bundle: <id> <SHA-256 of its tagmanifest-sha256.txt>", or "none" for the first. The last
+ * link is kept beside the bundles, in <root>/.chain ("<id> <sha256>\n"), so that the removal of the newest shows as
+ * well; without that file the bundle sealed last is taken. Sealing runs take turns from reading the last link to
+ * publishing.
  *
- * What explains a gap: a tombstone (prune), or that the bundle was imported from another root, whose chain it belongs to; one
- * that a bundle of this root names belongs to this chain all the same. */
+ * What explains a gap: a tombstone (prune), or that the bundle was imported from another root, whose chain it belongs
+ * to; one that a bundle of this root names belongs to this chain all the same. */
 #ifndef KIGO_BUNDLE_CHAIN_H
 #define KIGO_BUNDLE_CHAIN_H
 
@@ -25,8 +26,8 @@ bool kg_chain_parse(const char *text, struct kg_chain_link *link);
 /* The text of a link. malloc'ed. */
 char *kg_chain_text(const struct kg_chain_link *link);
 
-/* Takes the turn: *fd is held until kg_chain_leave. A holder that stands still is waited for 10 s and then passed by (the
- * chain forks, nothing is lost): *fd = -1. */
+/* Takes the turn: *fd is held until kg_chain_leave. A holder that stands still is waited for 10 s and then passed by
+ * (the chain forks, nothing is lost): *fd = -1. */
 void kg_chain_enter(const char *root, int *fd);
 void kg_chain_leave(int fd);
 /* The link that a bundle `id` of the root gets. */
@@ -37,8 +38,9 @@ KG_WARN_UNUSED enum kg_status kg_chain_previous(const char *root, const char *id
 KG_WARN_UNUSED enum kg_status kg_chain_advance(const char *root, const struct kg_chain_link *last,
                                                struct kg_error *err);
 
-/* Follows every link of a root. Findings: "removed" (a bundle that another names is not there, and no tombstone says why),
- * "replaced" (it is there, or was pruned, with another tag manifest), "format". *n_links counts links that hold. */
+/* Follows every link of a root. Findings: "removed" (a bundle that another names is not there, and no tombstone says
+ * why), "replaced" (it is there, or was pruned, with another tag manifest), "format". *n_links counts links that hold.
+ */
 KG_WARN_UNUSED enum kg_status kg_chain_verify(const char *root, size_t *n_links, struct kg_bundle_findings *findings,
                                               struct kg_error *err);
 

@@ -40,7 +40,8 @@ static enum kg_status lock(const char *dir, int operation, int *fd, struct kg_er
         return kg_fail(err, KG_ERR_IO, "cannot lock %s: %s (bundles need a file system with flock)", dir,
                        strerror(code));
     }
-    /* Between open and flock the owner may have renamed the folder away: then the path names nothing, or another one. */
+    /* Between open and flock the owner may have renamed the folder away: then the path names nothing, or another one.
+     */
     struct stat mine, there;
     if (fstat(opened, &mine) != 0 || lstat(dir, &there) != 0 || mine.st_ino != there.st_ino ||
         mine.st_dev != there.st_dev) {

@@ -1,5 +1,5 @@
-/* env.json: the machine and the libraries a run met. Nothing in it but "run" changes from one run to the next on the same
- * machine, so that its hash without "run" names the environment in the index. */
+/* env.json: the machine and the libraries a run met. Nothing in it but "run" changes from one run to the next on the
+ * same machine, so that its hash without "run" names the environment in the index. */
 #include "bundle/internal.h"
 #include "backend/gpu.h"
 #include "base/buffer.h"

@@ -188,7 +188,8 @@ static void put_csv(struct kg_buffer *out, const char *text) {
 }
 
 void kg_export_csv(const struct kg_export *from, struct kg_buffer *out) {
-    /* Without the definition's hash: a spreadsheet has no use for it, and half of the file's compressed bytes would be it. */
+    /* Without the definition's hash: a spreadsheet has no use for it, and half of the file's compressed bytes would be
+     * it. */
     static const char *const PLANNED[] = {
         "suite", "layer", "op", "name", "backend", "dtype", "shape", "spec", "seed"
     };

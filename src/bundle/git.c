@@ -4,7 +4,8 @@
 
 enum kg_status kg_git_input(const char *dir, const char *const *words, const char *input_path, size_t max_bytes,
                             struct kg_buffer *out, bool *cut, struct kg_error *err) {
-    /* safe.directory: the tree often belongs to another user in a CI container; fsmonitor: a program the tree could name. */
+    /* safe.directory: the tree often belongs to another user in a CI container; fsmonitor: a program the tree could
+     * name. */
     static const char *const FIRST[] = { "git", "-c", "safe.directory=*", "-c", "core.fsmonitor=false", "-C" };
     static const char *const WITHOUT[] = { "GIT_", "LC_ALL=", NULL };
     static const char *const ENV[] = { "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", NULL };

@@ -7,9 +7,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Runs `git -C dir <words>` (words end with NULL; at most 12) and appends its standard output to *out, at most max_bytes;
- * *cut (may be NULL) says that there was more. KG_ERR_NOT_FOUND if there is no git, KG_ERR_UNSUPPORTED if it ended with
- * another code than 0. The caller's GIT_* variables (a hook's, say) do not reach it, and it takes no optional locks. */
+/* Runs `git -C dir <words>` (words end with NULL; at most 12) and appends its standard output to *out, at most
+ * max_bytes; *cut (may be NULL) says that there was more. KG_ERR_NOT_FOUND if there is no git, KG_ERR_UNSUPPORTED if it
+ * ended with another code than 0. The caller's GIT_* variables (a hook's, say) do not reach it, and it takes no
+ * optional locks. */
 KG_WARN_UNUSED enum kg_status kg_git(const char *dir, const char *const *words, size_t max_bytes, struct kg_buffer *out,
                                      bool *cut, struct kg_error *err);
 

@@ -31,13 +31,13 @@ struct kg_bundle {
 
 enum kg_case_state { KG_CASE_PLANNED, KG_CASE_STARTED, KG_CASE_ENDED };
 
-/* Every public call that writes runs between enter and leave: the time between counts as the bundle's cost, and a failed
- * write makes every later call fail with its message. */
+/* Every public call that writes runs between enter and leave: the time between counts as the bundle's cost, and a
+ * failed write makes every later call fail with its message. */
 KG_WARN_UNUSED enum kg_status kg_bundle_enter(struct kg_bundle *bundle, struct kg_error *err);
 enum kg_status kg_bundle_leave(struct kg_bundle *bundle, enum kg_status status, const struct kg_error *err);
 
-/* Appends one line to an NDJSON file by a single write; sync waits until it is on disk. Numbers have at most 15 significant
- * digits: every count below 10^15 exactly, and no digit that a measurement does not have. */
+/* Appends one line to an NDJSON file by a single write; sync waits until it is on disk. Numbers have at most 15
+ * significant digits: every count below 10^15 exactly, and no digit that a measurement does not have. */
 KG_WARN_UNUSED enum kg_status kg_ndjson_append(int fd, const json_t *line, bool sync, const char *what,
                                                struct kg_error *err);
 
@@ -62,11 +62,11 @@ bool kg_bundle_id_parse(const char *name, int64_t *started_us);
 
 /* Locks the folder; *fd = -1 and KG_OK if another process holds the lock or the folder went away meanwhile. */
 KG_WARN_UNUSED enum kg_status kg_bundle_lock(const char *dir, int *fd, struct kg_error *err);
-/* The same for a folder this process has just made: waits while another looks whether its owner lives, which is a moment;
- * *fd = -1 if it was taken away. */
+/* The same for a folder this process has just made: waits while another looks whether its owner lives, which is a
+ * moment; *fd = -1 if it was taken away. */
 KG_WARN_UNUSED enum kg_status kg_bundle_lock_new(const char *dir, int *fd, struct kg_error *err);
-/* How many unfinished bundles of the root recover would publish: no process holds them, and there is a file in them (before
- * its first file a run may not yet have come to its lock). */
+/* How many unfinished bundles of the root recover would publish: no process holds them, and there is a file in them
+ * (before its first file a run may not yet have come to its lock). */
 size_t kg_bundle_count_dead(const char *root);
 
 /* What describes a run; each made new, the caller's reference. */

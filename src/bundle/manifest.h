@@ -39,7 +39,8 @@ KG_WARN_UNUSED enum kg_status kg_manifest_make(const char *dir, const struct kg_
 bool kg_manifest_is_payload(const char *path); /* below data/ */
 bool kg_manifest_is_tag(const char *path);     /* what a tag manifest lists: neither payload nor tagmanifest-* */
 
-/* Labels and values of bag-info.txt as a JSON object label -> text; malformed lines and repeated labels are findings. */
+/* Labels and values of bag-info.txt as a JSON object label -> text; malformed lines and repeated labels are findings.
+ */
 struct json_t *kg_bag_info_parse(const char *text, size_t size_bytes, struct kg_bundle_findings *findings);
 
 #endif

@@ -151,8 +151,8 @@ static void parse_line(void *arg, size_t number, const char *text, size_t size_b
     reading->record(reading, number, line);
 }
 
-/* A record file's text; a file that is missing, not regular, absurdly large or badly compressed is a finding and reads as
- * empty. */
+/* A record file's text; a file that is missing, not regular, absurdly large or badly compressed is a finding and reads
+ * as empty. */
 static enum kg_status read_text(const char *dir, const char *relative, char **text, size_t *size_bytes,
                                 struct kg_bundle_findings *findings, struct kg_error *err) {
     struct kg_error own;

@@ -1,6 +1,6 @@
-/* Publishing what a dead run left. Nothing is thrown away: a line that was cut short is kept in data/recovery/ before it
- * is taken off its file, and what seal had derived is derived again. A folder that holds no file at all (the run died
- * between making it and writing to it) is removed. */
+/* Publishing what a dead run left. Nothing is thrown away: a line that was cut short is kept in data/recovery/ before
+ * it is taken off its file, and what seal had derived is derived again. A folder that holds no file at all (the run
+ * died between making it and writing to it) is removed. */
 #include "bundle/internal.h"
 #include "base/buffer.h"
 #include "base/clock.h"

@@ -176,8 +176,8 @@ static enum kg_status check_allowed(const struct check *check, struct kg_signatu
     return status;
 }
 
-/* The second in which the bundle was sealed in ssh-keygen's form, local time (older ones know no other); "" if the bundle
- * does not say. */
+/* The second in which the bundle was sealed in ssh-keygen's form, local time (older ones know no other); "" if the
+ * bundle does not say. */
 static void sealing_time(const char *dir, char when[64]) {
     json_t *summary = NULL;
     int64_t sealed_us = 0;

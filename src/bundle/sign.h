@@ -1,6 +1,6 @@
-/* Who vouches for a bundle: an SSH signature (the file format of ssh-keygen -Y, armored) over tagmanifest-sha256.txt, which
- * covers every other file. Signing and checking are ssh-keygen's, as git does it; keys and lists of allowed signers are in its
- * formats (ssh-keygen(1), ALLOWED SIGNERS). */
+/* Who vouches for a bundle: an SSH signature (the file format of ssh-keygen -Y, armored) over tagmanifest-sha256.txt,
+ * which covers every other file. Signing and checking are ssh-keygen's, as git does it; keys and lists of allowed
+ * signers are in its formats (ssh-keygen(1), ALLOWED SIGNERS). */
 #ifndef KIGO_BUNDLE_SIGN_H
 #define KIGO_BUNDLE_SIGN_H
 
@@ -19,8 +19,8 @@ KG_WARN_UNUSED enum kg_status kg_sign_file(const char *key, const char *purpose,
 /* Whether the key can sign at all, before anything depends on it. */
 KG_WARN_UNUSED enum kg_status kg_sign_try(const char *key, struct kg_error *err);
 
-/* Writes the signature of a bundle, which must verify: KG_ERR_INTEGRITY otherwise, KG_ERR_EXISTS if it is signed and may not
- * be again. The signature appears whole or not at all. */
+/* Writes the signature of a bundle, which must verify: KG_ERR_INTEGRITY otherwise, KG_ERR_EXISTS if it is signed and
+ * may not be again. The signature appears whole or not at all. */
 KG_WARN_UNUSED enum kg_status kg_bundle_sign(const char *dir, const char *key, bool again, struct kg_error *err);
 /* The same without looking at the bundle first, for the run that has just made it. */
 KG_WARN_UNUSED enum kg_status kg_bundle_put_signature(const char *dir, const char *key, struct kg_error *err);
@@ -43,8 +43,8 @@ struct kg_signature {
     char why[512];    /* ssh-keygen's words where the state is untrusted or bad */
 };
 
-/* Checks the signature of <dir>/tagmanifest-sha256.txt. allowed_signers NULL: nobody is trusted or distrusted. A key's time
- * limits hold for the moment of sealing. KG_ERR_NOT_FOUND without that file, or with it and without ssh-keygen. */
+/* Checks the signature of <dir>/tagmanifest-sha256.txt. allowed_signers NULL: nobody is trusted or distrusted. A key's
+ * time limits hold for the moment of sealing. KG_ERR_NOT_FOUND without that file, or with it and without ssh-keygen. */
 KG_WARN_UNUSED enum kg_status kg_signature_check(const char *dir, const char *allowed_signers,
                                                  struct kg_signature *signature, struct kg_error *err);
 

@@ -58,7 +58,8 @@ static char *git_line(const char *dir, const char *const *words) {
     return line;
 }
 
-/* The folder must be the top of its work tree: a tarball unpacked somewhere inside another repository is not its commit. */
+/* The folder must be the top of its work tree: a tarball unpacked somewhere inside another repository is not its
+ * commit. */
 static bool is_work_tree(const char *dir) {
     char *top = git_line(dir, (const char *const[]){ "rev-parse", "--show-toplevel", NULL });
     char *real_top = top ? realpath(top, NULL) : NULL;

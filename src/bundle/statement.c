@@ -1,6 +1,6 @@
 /* statement.intoto.json: an in-toto Statement v1 (https://in-toto.io/Statement/v1) with a test-result predicate
- * (https://in-toto.io/attestation/test-result/v0.1). Its subject is manifest-sha256.txt, which covers the payload; so it is
- * a tag file beside the manifest, not a part of what it speaks of, and the tag manifest covers it. */
+ * (https://in-toto.io/attestation/test-result/v0.1). Its subject is manifest-sha256.txt, which covers the payload; so
+ * it is a tag file beside the manifest, not a part of what it speaks of, and the tag manifest covers it. */
 #include "bundle/export.h"
 #include <string.h>
 

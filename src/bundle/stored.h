@@ -11,8 +11,8 @@
 enum { KG_STORED_MAX_BYTES = 256 << 20 };
 
 /* Reads <dir>/<relative> in either form; *text is malloc'ed with one NUL behind it. A plain file may hold max_bytes, a
- * compressed one that or KG_STORED_MAX_BYTES. KG_ERR_NOT_FOUND: neither is there; KG_ERR_FORMAT: not a regular file, too
- * large, or a frame that does not expand. */
+ * compressed one that or KG_STORED_MAX_BYTES. KG_ERR_NOT_FOUND: neither is there; KG_ERR_FORMAT: not a regular file,
+ * too large, or a frame that does not expand. */
 KG_WARN_UNUSED enum kg_status kg_stored_read(const char *dir, const char *relative, uint64_t max_bytes, char **text,
                                              size_t *size_bytes, struct kg_error *err);
 
@@ -26,8 +26,8 @@ bool kg_stored_is_compressed(const char *relative);
  * death at any moment leaves one of them whole. */
 KG_WARN_UNUSED enum kg_status kg_stored_compress(const char *dir, struct kg_error *err);
 
-/* The way back, for recover: every payload file plain again, on disk. A <name>.zst beside its <name>, or one that does not
- * expand, goes to data/recovery/. */
+/* The way back, for recover: every payload file plain again, on disk. A <name>.zst beside its <name>, or one that does
+ * not expand, goes to data/recovery/. */
 KG_WARN_UNUSED enum kg_status kg_stored_expand(const char *dir, struct kg_error *err);
 
 /* Adds a finding for each compressed file that does not expand or lies beside its plain form. */

@@ -20,7 +20,8 @@ const char *kg_cli_bundles_root(const char *given);
 /* The folder of a run named by id, unique prefix of one, "latest", or a folder's path. *dir is malloc'ed. */
 KG_WARN_UNUSED enum kg_status kg_cli_bundle_find(const char *root, const char *run, char **dir, struct kg_error *err);
 
-/* Opens the index; says on standard error which bundles it cannot hold, and whether a run that died waits for recover. */
+/* Opens the index; says on standard error which bundles it cannot hold, and whether a run that died waits for recover.
+ */
 KG_WARN_UNUSED enum kg_status kg_cli_history_open(const char *verb, const char *root, struct kg_history **history,
                                                   struct kg_error *err);
 

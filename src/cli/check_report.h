@@ -1,5 +1,5 @@
-/* What `kigo check` prints while it runs and at its end: text for people, TAP for Automake (the summary as comments, and
- * as plain text on standard error), or one JSON object. */
+/* What `kigo check` prints while it runs and at its end: text for people, TAP for Automake (the summary as comments,
+ * and as plain text on standard error), or one JSON object. */
 #ifndef KIGO_CLI_CHECK_REPORT_H
 #define KIGO_CLI_CHECK_REPORT_H
 

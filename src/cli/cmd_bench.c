@@ -119,7 +119,8 @@ static enum kg_status check_ncu(struct kg_error *err) {
                    strchr(ncu, '/') ? "" : " in PATH");
 }
 
-/* Globs over keys, which all begin with the layer: one that leaves it out means it. malloc'ed list of malloc'ed texts. */
+/* Globs over keys, which all begin with the layer: one that leaves it out means it. malloc'ed list of malloc'ed texts.
+ */
 static struct kg_option_list with_layer(const struct kg_option_list *globs, bool peers) {
     struct kg_option_list all = { kg_xcalloc(2 * globs->n_items + 1, sizeof *all.items), 0 };
     for (size_t i = 0; i < globs->n_items; i++) {

@@ -49,7 +49,8 @@ static bool has_key(const struct confirming *c, const char *key) {
     return false;
 }
 
-/* The flagged figures, those that went furthest first; each case is run once however many of its figures are flagged. */
+/* The flagged figures, those that went furthest first; each case is run once however many of its figures are flagged.
+ */
 static void choose(struct confirming *c) {
     size_t n_cases = 0;
     c->items = kg_xcalloc(c->r.n_judgements + 1, sizeof *c->items);

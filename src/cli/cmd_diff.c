@@ -39,7 +39,8 @@ static void put(struct diff *d, const char *what, const char *key, const struct 
     d->n_different++;
 }
 
-/* Figures that one side lacks show as empty. Times and rates differ in every run: without --all they are told from 3% on. */
+/* Figures that one side lacks show as empty. Times and rates differ in every run: without --all they are told from 3%
+ * on. */
 static void diff_figures(struct diff *d, const struct kg_run_result *a, const struct kg_run_result *b) {
     static const double WORTH_TELLING = 0.03;
     for (size_t i = 0; i < a->n_figures; i++) {

@@ -41,7 +41,8 @@ static void add_word(struct rerun *r, const char *word) {
 
 /* An option of the run's command line: how many words it takes here, 0 if it is none of these. */
 static size_t skipped_words(const char *word, bool choose_cases) {
-    /* where the bundle went and how it was told; the seed is given by itself; whose programs run is not the bundle's to say */
+    /* where the bundle went and how it was told; the seed is given by itself; whose programs run is not the bundle's to
+     * say */
     static const char *const FLAGS[] = { "--json", "--tap", "--quiet", "-q", "--list", "--compress" };
     static const char *const VALUES[] = { "--bundles", "--sign", "--seed", "-s", "--suites" };
     static const char *const CHOICES[] = { "--filter", "-f", "--case", "-c", "--layer", "-l" };
@@ -60,7 +61,8 @@ static void note(struct rerun *r, const char *text) {
     json_array_append_new(r->notes, json_string(text));
 }
 
-/* The run's own words without what does not belong to the work; with a pattern, the cases it matches instead of its choice. */
+/* The run's own words without what does not belong to the work; with a pattern, the cases it matches instead of its
+ * choice. */
 static enum kg_status make_words(struct rerun *r, struct kg_error *err) {
     const json_t *run = json_object_get(r->env, "run"), *argv = json_object_get(run, "argv");
     const char *verb = json_string_value(json_array_get(argv, 0)), *seed = kg_json_text(run, "seed");

@@ -1,4 +1,5 @@
-/* The verbs of kigo: one cmd_<verb>.c each. X(function suffix, verb, one-line summary) in the order --help shows them. */
+/* The verbs of kigo: one cmd_<verb>.c each. X(function suffix, verb, one-line summary) in the order --help shows them.
+ */
 #ifndef KIGO_CLI_COMMANDS_H
 #define KIGO_CLI_COMMANDS_H
 
@@ -52,8 +53,8 @@ KG_COMMAND_LIST(KG_COMMAND_DECLARE)
 struct kg_error;
 int kg_cli_error(const char *verb, const struct kg_error *err);
 
-/* The positional arguments into words, NULL where there are fewer. False if the command is over with *exit_code: help was
- * asked for, or the call is wrong, which is said. */
+/* The positional arguments into words, NULL where there are fewer. False if the command is over with *exit_code: help
+ * was asked for, or the call is wrong, which is said. */
 struct kg_command;
 bool kg_cli_parse(const struct kg_command *command, int argc, char **argv, const char **words, size_t n_words,
                   int *exit_code);

@@ -49,7 +49,8 @@ bool kg_filter_takes(const struct kg_filter *filter, const json_t *plan);
 
 bool kg_filter_takes_case(const struct kg_filter *filter, const char *case_pattern, const struct kg_case_info *c);
 
-/* As kg_cli_bundle_find; 'latest' is the latest run of the commits and machine wanted, and any other must be of them. */
+/* As kg_cli_bundle_find; 'latest' is the latest run of the commits and machine wanted, and any other must be of them.
+ */
 KG_WARN_UNUSED enum kg_status kg_filter_find(const char *verb, const struct kg_filter *filter, const char *root,
                                              const char *run, char **dir, struct kg_error *err);
 

@@ -27,8 +27,8 @@ void kg_inspect_text(struct kg_buffer *out, const struct kg_gguf *gguf, const st
 void kg_inspect_json(struct kg_buffer *out, const struct kg_gguf *gguf, const struct kg_inspect_totals *totals,
                      const struct kg_inspect_parts *parts);
 
-/* How kigo computes the file's model (windows, experts, positions), or why it does not: lines after the metadata, or the
- * object "model". */
+/* How kigo computes the file's model (windows, experts, positions), or why it does not: lines after the metadata, or
+ * the object "model". */
 void kg_inspect_model_text(struct kg_buffer *out, const struct kg_gguf *gguf);
 void kg_inspect_model_json(struct kg_buffer *out, const struct kg_gguf *gguf);
 

@@ -37,8 +37,9 @@ static void print_help(FILE *out) {
           out);
 }
 
-/* A standard stream that is not open would be taken by the next file opened, and what is printed written into that. Each
- * such place is kept by /dev/null opened the other way round: reading or writing it fails, as on what is not open. */
+/* A standard stream that is not open would be taken by the next file opened, and what is printed written into that.
+ * Each such place is kept by /dev/null opened the other way round: reading or writing it fails, as on what is not open.
+ */
 static void keep_standard_streams(void) {
     static const int WRONG_WAY[] = {
         [STDIN_FILENO] = O_WRONLY, [STDOUT_FILENO] = O_RDONLY, [STDERR_FILENO] = O_RDONLY

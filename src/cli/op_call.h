@@ -11,8 +11,8 @@ size_t kg_op_parse_shape(struct kg_op_call *call, const char *shape, size_t rank
 /* Takes a tensor's lengths for known, or checks them. */
 KG_WARN_UNUSED enum kg_status kg_op_bind_shape(struct kg_op_call *call, const struct kg_op_tensor *spec,
                                                const struct kg_safetensors_tensor *tensor, struct kg_error *err);
-/* Parameters that came as tensors of one element, then those of the request; any other tensor of the file must be one the
- * operation takes. */
+/* Parameters that came as tensors of one element, then those of the request; any other tensor of the file must be one
+ * the operation takes. */
 KG_WARN_UNUSED enum kg_status kg_op_take_params(struct kg_op_call *call, const struct kg_safetensors *st,
                                                 const struct kg_op_request *request, struct kg_error *err);
 

@@ -1,8 +1,8 @@
 /* Operations as data: what tensors and parameters each takes, for `kigo op`.
  *
- * A shape is a list of lengths by name ("rows n_heads head_dim", slowest first). A length is known from the first tensor
- * that has it, from --param or from a tensor of one element with its name; all must agree. A tensor of three lengths may
- * also come as two, the last two as one (n_heads * head_dim). */
+ * A shape is a list of lengths by name ("rows n_heads head_dim", slowest first). A length is known from the first
+ * tensor that has it, from --param or from a tensor of one element with its name; all must agree. A tensor of three
+ * lengths may also come as two, the last two as one (n_heads * head_dim). */
 #ifndef KIGO_CLI_OP_SPEC_H
 #define KIGO_CLI_OP_SPEC_H
 
@@ -126,9 +126,9 @@ struct kg_op_result {
     uint64_t n_elems, n_nonfinite;
 };
 
-/* Reads request->in, runs, writes request->out. For E4M3 inputs asked for as kv = f8, request->activations becomes what the
- * back end's output is in. Errors name the tensor or parameter: missing, of another shape or dtype,
- * unknown (a tensor the operation does not take, but for `out`, is refused too). */
+/* Reads request->in, runs, writes request->out. For E4M3 inputs asked for as kv = f8, request->activations becomes what
+ * the back end's output is in. Errors name the tensor or parameter: missing, of another shape or dtype, unknown (a
+ * tensor the operation does not take, but for `out`, is refused too). */
 KG_WARN_UNUSED enum kg_status kg_op_run(struct kg_op_request *request, const char **backend_name,
                                         struct kg_op_result results[KG_OP_MAX_TENSORS], size_t *n_results,
                                         struct kg_error *err);

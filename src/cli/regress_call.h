@@ -35,8 +35,8 @@ struct kg_regress_call {
 /* The bundle_id of a run named as kg_cli_bundle_find takes it; it must lie in the folder of bundles. malloc'ed. */
 KG_WARN_UNUSED enum kg_status kg_cli_run_id(const char *root, const char *run, char **id, struct kg_error *err);
 
-/* Where to ask git for commits, ended by NULL: the repository given; or the folder of bundles, the working folder and the
- * source tree of this build. */
+/* Where to ask git for commits, ended by NULL: the repository given; or the folder of bundles, the working folder and
+ * the source tree of this build. */
 void kg_cli_repositories(const struct kg_regress_call *call, const char *places[4]);
 
 /* run NULL: the latest. */

@@ -92,8 +92,8 @@ static void put_cases(struct kg_buffer *out, const struct kg_case_records *const
     }
 }
 
-/* What FP16 is to reach, of a run that was made to say so: `kigo bench --report fp16`. Others measure models too, and not what
- * the goals are of. */
+/* What FP16 is to reach, of a run that was made to say so: `kigo bench --report fp16`. Others measure models too, and
+ * not what the goals are of. */
 static void put_goals(struct kg_buffer *out, const struct kg_export *run) {
     const char *report = kg_json_text(json_object_get(run->env, "run"), "report");
     if (!report || strcmp(report, "fp16") != 0) return;
@@ -145,8 +145,8 @@ static void put_metric(struct kg_buffer *out, const struct kg_case_records *c, c
     kg_buffer_puts(out, " |\n");
 }
 
-/* What one bench case measured: its timings (one whose samples were all discarded is none), or without any, its metrics. Metrics
- * beside a timing follow from it. */
+/* What one bench case measured: its timings (one whose samples were all discarded is none), or without any, its
+ * metrics. Metrics beside a timing follow from it. */
 static void put_figures_of(struct kg_buffer *out, const struct kg_case_records *c) {
     size_t i;
     json_t *item;

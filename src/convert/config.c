@@ -48,7 +48,8 @@ static void put_size_label(struct kg_gguf_writer *w, const struct kg_hf_config *
 static void put_counts(struct kg_arch_keys *n, const struct kg_hf_config *c) {
     const unsigned bit = c->architecture->bit;
     const bool turns = bit == KG_HF_LLAMA || bit == KG_HF_PHI3;
-    /* Of phi3 llama.cpp's converter writes none: its heads share the width of a row, unless config.json says otherwise. */
+    /* Of phi3 llama.cpp's converter writes none: its heads share the width of a row, unless config.json says otherwise.
+     */
     const bool own_size = bit == KG_HF_PHI3 ? (uint64_t)c->n_heads * c->head_dim != c->n_embd : c->states_head_dim;
     const struct {
         const char *suffix;
@@ -74,16 +75,17 @@ static void put_counts(struct kg_arch_keys *n, const struct kg_hf_config *c) {
         if (rows[i].there) kg_gguf_writer_u32(n->w, kg_arch_key(n, rows[i].suffix), rows[i].value);
 }
 
-/* By how much cos and sin of longrope grow: what the file states, or sqrt(1 + ln(s) / ln(original)) for a context s times
- * the original one, unless the file states s (transformers, _compute_longrope_parameters). */
+/* By how much cos and sin of longrope grow: what the file states, or sqrt(1 + ln(s) / ln(original)) for a context s
+ * times the original one, unless the file states s (transformers, _compute_longrope_parameters). */
 static double longrope_magnitude(const struct kg_hf_config *c, uint32_t original_ctx) {
     const double s = isnan(c->rope.factor) ? (double)c->n_ctx / original_ctx : c->rope.factor;
     if (!isnan(c->rope.attention_factor)) return c->rope.attention_factor;
     return s > 1 ? sqrt(1 + log(s) / log((double)original_ctx)) : 1;
 }
 
-/* yarn_attn_factor is all of the magnitude of YaRN's cos and sin, as config.json states it and llama.cpp's converter writes
- * it; the programs that read files, llama.cpp among them, know attn_factor, which multiplies 0.1 ln(factor) + 1. */
+/* yarn_attn_factor is all of the magnitude of YaRN's cos and sin, as config.json states it and llama.cpp's converter
+ * writes it; the programs that read files, llama.cpp among them, know attn_factor, which multiplies 0.1 ln(factor) + 1.
+ */
 static void put_rope(struct kg_arch_keys *n, const struct kg_hf_config *c) {
     const struct kg_hf_rope *r = &c->rope;
     const bool phi3 = c->architecture->bit == KG_HF_PHI3, yarn = r->scaling == KG_HF_ROPE_YARN;

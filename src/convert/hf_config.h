@@ -1,7 +1,7 @@
 /* config.json of a Hugging Face model as numbers: what the architectures kigo converts need, checked.
  *
- * Names are transformers', of its versions 4 (rope_theta, rope_scaling) and 5 (rope_parameters). A value that changes the
- * computation in a way that kigo or a GGUF file cannot say is KG_ERR_UNSUPPORTED and named. */
+ * Names are transformers', of its versions 4 (rope_theta, rope_scaling) and 5 (rope_parameters). A value that changes
+ * the computation in a way that kigo or a GGUF file cannot say is KG_ERR_UNSUPPORTED and named. */
 #ifndef KIGO_CONVERT_HF_CONFIG_H
 #define KIGO_CONVERT_HF_CONFIG_H
 

@@ -1,5 +1,5 @@
-/* A Hugging Face model folder: config.json, generation_config.json if it is there, and the tensors of model.safetensors or
- * of the files that model.safetensors.index.json names ({"weight_map": {tensor: file}}).
+/* A Hugging Face model folder: config.json, generation_config.json if it is there, and the tensors of model.safetensors
+ * or of the files that model.safetensors.index.json names ({"weight_map": {tensor: file}}).
  *
  * The tensors of all files are one set: a name in two files, an index that names a tensor or file that is not there, or
  * that leaves a tensor out, is KG_ERR_FORMAT. File names of the index may not lead out of the folder. */
@@ -34,8 +34,8 @@ void kg_hf_folder_close(struct kg_hf_folder *folder);
 /* NULL if there is none. */
 struct kg_hf_tensor *kg_hf_folder_find(const struct kg_hf_folder *folder, const char *name);
 
-/* KG_ERR_USAGE if what would be written to out_path replaced a file that is read: one of files, or of what folder->dir (which
- * may be all that is set) holds of tokenizer and configuration. */
+/* KG_ERR_USAGE if what would be written to out_path replaced a file that is read: one of files, or of what folder->dir
+ * (which may be all that is set) holds of tokenizer and configuration. */
 KG_WARN_UNUSED enum kg_status kg_hf_check_out_path(const struct kg_hf_folder *folder, const char *out_path,
                                                    struct kg_error *err);
 

@@ -23,11 +23,11 @@ struct kg_convert_summary {
     size_t n_fell_back;
 };
 
-/* Names, metadata and arrangement are those of llama.cpp's converter; matrices are of the type asked for, but MXFP4 of the
- * source stays MXFP4; norms, biases, routers and positions are F32. The vocabulary is read back by kigo's tokenizer before
- * weights are written. The file appears at out_path complete or not at all, replacing what was there. Out of the folder's
- * own files none may be out_path (KG_ERR_USAGE). Statuses: hf_folder.h, hf_config.h, convert_plan.h, convert_vocab.h,
- * convert_values.h; KG_ERR_CANCELLED. */
+/* Names, metadata and arrangement are those of llama.cpp's converter; matrices are of the type asked for, but MXFP4 of
+ * the source stays MXFP4; norms, biases, routers and positions are F32. The vocabulary is read back by kigo's tokenizer
+ * before weights are written. The file appears at out_path complete or not at all, replacing what was there. Out of the
+ * folder's own files none may be out_path (KG_ERR_USAGE). Statuses: hf_folder.h, hf_config.h, convert_plan.h,
+ * convert_vocab.h, convert_values.h; KG_ERR_CANCELLED. */
 KG_WARN_UNUSED enum kg_status kg_convert_model(const char *hf_dir, const char *out_path,
                                                const struct kg_convert_options *options,
                                                struct kg_convert_summary *summary, struct kg_error *err);

@@ -1,4 +1,5 @@
-/* What a converted file will hold: every tensor with where its values come from, and no tensor of the folder left over. */
+/* What a converted file will hold: every tensor with where its values come from, and no tensor of the folder left over.
+ */
 #ifndef KIGO_CONVERT_PLAN_H
 #define KIGO_CONVERT_PLAN_H
 
@@ -33,9 +34,9 @@ struct kg_convert_plan {
     } size;
 };
 
-/* dtype: of matrices but routers and positions. A missing, misshapen or left-over tensor is KG_ERR_FORMAT, one of a type
- * that is not converted KG_ERR_UNSUPPORTED; both name it. Marks the folder's tensors as used; the plan points into folder
- * and config. */
+/* dtype: of matrices but routers and positions. A missing, misshapen or left-over tensor is KG_ERR_FORMAT, one of a
+ * type that is not converted KG_ERR_UNSUPPORTED; both name it. Marks the folder's tensors as used; the plan points into
+ * folder and config. */
 KG_WARN_UNUSED enum kg_status kg_convert_plan_make(struct kg_hf_folder *folder, const struct kg_hf_config *config,
                                                    enum kg_dtype dtype, struct kg_convert_plan *plan,
                                                    struct kg_error *err);

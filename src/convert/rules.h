@@ -1,5 +1,5 @@
-/* The tensors of each architecture: their names in a Hugging Face folder and in a GGUF file, their shapes, and how the one
- * becomes the other. Names and arrangement are those of llama.cpp's converter. */
+/* The tensors of each architecture: their names in a Hugging Face folder and in a GGUF file, their shapes, and how the
+ * one becomes the other. Names and arrangement are those of llama.cpp's converter. */
 #ifndef KIGO_CONVERT_RULES_H
 #define KIGO_CONVERT_RULES_H
 

@@ -3,8 +3,8 @@
  *
  * Names and metadata are those llama.cpp's converter writes for the model. Values are normal: matrices have mean 0 and
  * standard deviation 1/sqrt(columns), so that every activation stays near 1 and logits spread by about 1 (learned
- * positions too); norm weights are 1 +- 0.1, biases +- 0.1, attention sinks +- 1. An element depends on the seed, its tensor's name and its index only
- * (Philox by counter): never on how many threads wrote it.
+ * positions too); norm weights are 1 +- 0.1, biases +- 0.1, attention sinks +- 1. An element depends on the seed, its
+ * tensor's name and its index only (Philox by counter): never on how many threads wrote it.
  *
  * The vocabulary is synthetic too and as large as the model's: ids 0-255 are the bytes in GPT-2's spelling, the last is
  * <|endoftext|> (control, ends a text), and those between are made-up words (" aaaa", " aaab", ...) without merges: any

@@ -1,10 +1,10 @@
-/* Normal values from 16 random bits each: the bits choose one of 65536 quantiles, the middles of equally likely slices of
- * the normal distribution, cut at 4.3 deviations. A table lookup an element is what makes gigabytes in seconds; that an
- * F32 tensor holds 65536 distinct values only is of no matter to speed and memory.
+/* Normal values from 16 random bits each: the bits choose one of 65536 quantiles, the middles of equally likely slices
+ * of the normal distribution, cut at 4.3 deviations. A table lookup an element is what makes gigabytes in seconds; that
+ * an F32 tensor holds 65536 distinct values only is of no matter to speed and memory.
  *
- * Philox block c of (seed, hash of the name) gives eight 16-bit numbers: elements 8 c to 8 c + 7 of an F32 or F16 tensor.
- * An MXFP4 block of 32 takes two Philox blocks: a byte an element, which chooses one of 256 quantiles, rounded to the
- * nearest E2M1 value; block scales are 2^e or 2^(e-1) by the exclusive or of two of those bits. */
+ * Philox block c of (seed, hash of the name) gives eight 16-bit numbers: elements 8 c to 8 c + 7 of an F32 or F16
+ * tensor. An MXFP4 block of 32 takes two Philox blocks: a byte an element, which chooses one of 256 quantiles, rounded
+ * to the nearest E2M1 value; block scales are 2^e or 2^(e-1) by the exclusive or of two of those bits. */
 #include "convert/synth_values.h"
 #include "base/buffer.h"
 #include "base/rng.h"
@@ -66,7 +66,8 @@ static uint8_t nearest_e2m1(double x) {
     return (uint8_t)(x < 0 ? best | 8 : best);
 }
 
-/* The deviation of all blocks together is d if that of the larger scale's is d / sqrt(5/8): half have it, half have half. */
+/* The deviation of all blocks together is d if that of the larger scale's is d / sqrt(5/8): half have it, half have
+ * half. */
 static void make_mxfp4_tables(struct kg_synth_values *v, double deviation) {
     const double larger = deviation / sqrt(0.625);
     const int e = (int)floor(log2(larger / 1.5)); /* 2^e is a unit: the deviation is 1.5 to 3 of it, 6 is the largest */

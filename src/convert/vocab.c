@@ -210,8 +210,8 @@ static enum kg_status check_normalized(const struct kg_vocab_source *s, int32_t 
                    kg_quote(text.data, text.len).text);
 }
 
-/* Only where it matters: without a normalizer, two searches of one text differ from one of it if both find tokens. Of two
- * tokens with one normalised text, special ones come first, then the first in the file. */
+/* Only where it matters: without a normalizer, two searches of one text differ from one of it if both find tokens. Of
+ * two tokens with one normalised text, special ones come first, then the first in the file. */
 static enum kg_status write_normalized(struct kg_gguf_writer *w, const struct kg_vocab_source *s,
                                        struct kg_error *err) {
     const json_t *added = json_object_get(s->tokenizer, "added_tokens");

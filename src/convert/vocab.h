@@ -1,14 +1,14 @@
-/* A vocabulary-only GGUF from a Hugging Face folder: tokenizer.json, and what tokenizer_config.json, chat_template.jinja
- * and config.json add, if they are there.
+/* A vocabulary-only GGUF from a Hugging Face folder: tokenizer.json, and what tokenizer_config.json,
+ * chat_template.jinja and config.json add, if they are there.
  *
- * Keys, as llama.cpp names them: general.architecture (model_type of config.json with "-" for "_"; without one "gpt2", or
- * "llama" like .model), <architecture>.vocab_size, tokenizer.ggml.model ("gpt2"; "llama" for BPE with byte_fallback), .pre
- * (the kind whose pattern and normaliser tokenizer.json has), .tokens, .token_type (1 normal, 2 unknown,
- * 3 special, 4 added but not special, 5 unused, 6 byte), .merges, .{bos,eos,padding,unknown}_token_id,
- * .add_{bos,eos}_token (by tokenizer.json's post_processor, else tokenizer_config.json's), and tokenizer.chat_template; for
- * "llama" .scores and .add_space_prefix too. Keys of kigo's own, kigo.tokenizer.*: rstrip_token_ids, normalized_token_ids,
- * prepend_scheme and ignore_merges, where GGUF cannot say it. Ids without a token, up to the vocab_size of config.json, are
- * named "[PAD<id>]" and unused. */
+ * Keys, as llama.cpp names them: general.architecture (model_type of config.json with "-" for "_"; without one "gpt2",
+ * or "llama" like .model), <architecture>.vocab_size, tokenizer.ggml.model ("gpt2"; "llama" for BPE with
+ * byte_fallback), .pre (the kind whose pattern and normaliser tokenizer.json has), .tokens, .token_type (1 normal, 2
+ * unknown, 3 special, 4 added but not special, 5 unused, 6 byte), .merges, .{bos,eos,padding,unknown}_token_id,
+ * .add_{bos,eos}_token (by tokenizer.json's post_processor, else tokenizer_config.json's), and tokenizer.chat_template;
+ * for "llama" .scores and .add_space_prefix too. Keys of kigo's own, kigo.tokenizer.*: rstrip_token_ids,
+ * normalized_token_ids, prepend_scheme and ignore_merges, where GGUF cannot say it. Ids without a token, up to the
+ * vocab_size of config.json, are named "[PAD<id>]" and unused. */
 #ifndef KIGO_CONVERT_VOCAB_H
 #define KIGO_CONVERT_VOCAB_H
 

@@ -25,8 +25,8 @@ static bool is_none(const json_t *value) {
     return !value || json_is_null(value);
 }
 
-/* Metaspace that puts marks for spaces, and perhaps one before a text, as transformers 5 writes all of Llama's. Its split
- * would keep spaces apart, which is not SentencePiece's way. */
+/* Metaspace that puts marks for spaces, and perhaps one before a text, as transformers 5 writes all of Llama's. Its
+ * split would keep spaces apart, which is not SentencePiece's way. */
 static bool is_metaspace(const json_t *p) {
     return member_is(p, "type", "Metaspace") && member_is(p, "replacement", SPACE_MARK) &&
            json_is_false(json_object_get(p, "split"));
@@ -91,9 +91,9 @@ static int32_t merged_id(const struct kg_vocab_source *s, const json_t *merge, s
     return kg_text_map_find(&s->by_text, (struct kg_str){ joined->data, joined->len });
 }
 
-/* SentencePiece's trainer scores its tokens 0, -1, -2 in the order they were merged in; so is done here, by the first of a
- * token's merges. Programs that know scores alone then merge as the ranks say, but for the order among the ways to put
- * one token together. Tokens no merge makes come last. */
+/* SentencePiece's trainer scores its tokens 0, -1, -2 in the order they were merged in; so is done here, by the first
+ * of a token's merges. Programs that know scores alone then merge as the ranks say, but for the order among the ways to
+ * put one token together. Tokens no merge makes come last. */
 static void put_scores(struct kg_gguf_writer *w, const struct kg_vocab_source *s) {
     static const float NEVER_MADE = -1e9f;
     float *scores = kg_xcalloc(s->n_tokens, sizeof *scores);

@@ -1,5 +1,5 @@
-/* The workspace of a single operation, for callers that run one without a model: the back end is asked for the plan of a
- * session whose model is no larger than that operation. */
+/* The workspace of a single operation, for callers that run one without a model: the back end is asked for the plan of
+ * a session whose model is no larger than that operation. */
 #ifndef KIGO_ENGINE_OP_WORKSPACE_H
 #define KIGO_ENGINE_OP_WORKSPACE_H
 

@@ -21,8 +21,8 @@ struct kg_pass {
         if (try_status) return try_status;                                                                             \
     } while (0)
 
-/* Rows to the session's tap as float32 in host memory: activations, of the residual stream, or float32 or int32 as they are
- * in the back end. */
+/* Rows to the session's tap as float32 in host memory: activations, of the residual stream, or float32 or int32 as they
+ * are in the back end. */
 enum kg_tapped { KG_TAPPED_ACTIVATIONS, KG_TAPPED_RESIDUAL, KG_TAPPED_F32, KG_TAPPED_I32 };
 KG_WARN_UNUSED enum kg_status kg_pass_tap(const struct kg_pass *pass, const char *name, enum kg_tapped type,
                                           const void *data, uint32_t n_rows, uint32_t n_cols, uint32_t first_position);

@@ -1,7 +1,7 @@
 /* Prompts: from text or chat messages to the ids a model is fed.
  *
- * The beginning-of-sequence id comes first if the model's file asks for it and the text does not already begin with it. The
- * end-of-sequence id is not added, asked for or not: a prompt is there to be continued. */
+ * The beginning-of-sequence id comes first if the model's file asks for it and the text does not already begin with it.
+ * The end-of-sequence id is not added, asked for or not: a prompt is there to be continued. */
 #ifndef KIGO_ENGINE_PROMPT_H
 #define KIGO_ENGINE_PROMPT_H
 

@@ -1,5 +1,5 @@
-/* A sampler on the host: the draws of a generation one after another, by ops/sample.h. One number of the generator is used
- * per draw: number t of a seed decides draw t. */
+/* A sampler on the host: the draws of a generation one after another, by ops/sample.h. One number of the generator is
+ * used per draw: number t of a seed decides draw t. */
 #include "engine/sampler.h"
 #include "base/buffer.h"
 #include "base/clones.h"

@@ -86,8 +86,8 @@ const float *kg_session_rope_factors(const struct kg_session *session);
 /* Whether rope's list changes when the sequence grows from n_from positions to n_to. */
 bool kg_session_rope_changes(const struct kg_session *session, uint32_t n_from, uint64_t n_to);
 
-/* What kg_session_eval evaluates, but the last id's logits stay in row 0 of buffers->logits and nothing looks at them: who
- * does moves n_past. KG_ERR_RANGE as there. */
+/* What kg_session_eval evaluates, but the last id's logits stay in row 0 of buffers->logits and nothing looks at them:
+ * who does moves n_past. KG_ERR_RANGE as there. */
 KG_WARN_UNUSED enum kg_status kg_session_enqueue(struct kg_session *session, const int32_t *ids, size_t n,
                                                  struct kg_error *err);
 

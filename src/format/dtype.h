@@ -36,7 +36,8 @@ struct kg_dtype_info {
     uint32_t block_bytes;
     /* dst[n_elems] = the row's values, exactly those the format denotes, rounded to float32 where that is needed. */
     void (*decode)(const void *src, float *dst, size_t n_elems);
-    /* The row rounded to the format; NULL if kigo does not write it. Q8_0 and MXFP4: see dtype_q8_0.c, dtype_mxfp4.c. */
+    /* The row rounded to the format; NULL if kigo does not write it. Q8_0 and MXFP4: see dtype_q8_0.c, dtype_mxfp4.c.
+     */
     void (*encode)(const float *src, void *dst, size_t n_elems);
 };
 
@@ -49,7 +50,8 @@ KG_WARN_UNUSED enum kg_status kg_dtype_from_gguf(uint32_t gguf_id, enum kg_dtype
 /* By name, case-insensitive. */
 KG_WARN_UNUSED enum kg_status kg_dtype_from_name(const char *name, enum kg_dtype *dtype, struct kg_error *err);
 
-/* *bytes = storage of n_elems consecutive elements; KG_ERR_FORMAT if n_elems is no multiple of the block or overflows. */
+/* *bytes = storage of n_elems consecutive elements; KG_ERR_FORMAT if n_elems is no multiple of the block or overflows.
+ */
 KG_WARN_UNUSED enum kg_status kg_dtype_row_bytes(enum kg_dtype dtype, uint64_t n_elems, uint64_t *bytes,
                                                  struct kg_error *err);
 
@@ -59,8 +61,8 @@ uint16_t kg_f32_to_f16(float f);
 float kg_bf16_to_f32(uint16_t h);
 uint16_t kg_f32_to_bf16(float f);
 
-/* E4M3 (dtype_e4m3.c), exactly; and rounded to nearest even, saturating: what is beyond 448 or infinite becomes 448 of its
- * sign, NaN stays NaN. */
+/* E4M3 (dtype_e4m3.c), exactly; and rounded to nearest even, saturating: what is beyond 448 or infinite becomes 448 of
+ * its sign, NaN stays NaN. */
 float kg_e4m3_to_f32(uint8_t b);
 uint8_t kg_f32_to_e4m3(float f);
 

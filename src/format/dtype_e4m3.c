@@ -1,5 +1,6 @@
-/* E4M3 (OCP 8-bit Floating Point Specification): sign, 4 bits of exponent with bias 7, 3 bits of mantissa. Exponent 0 holds
- * zero and the subnormals m 2^-9; exponent 15 holds numbers too, up to 448, but for mantissa 7, which is NaN. No infinities. */
+/* E4M3 (OCP 8-bit Floating Point Specification): sign, 4 bits of exponent with bias 7, 3 bits of mantissa. Exponent 0
+ * holds zero and the subnormals m 2^-9; exponent 15 holds numbers too, up to 448, but for mantissa 7, which is NaN. No
+ * infinities. */
 #include "format/dtype.h"
 #include "format/dtype_rows.h"
 

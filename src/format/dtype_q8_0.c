@@ -26,8 +26,8 @@ static float max_magnitude(const float *x) {
 /* d = max|x| / 127 rounded to f16, at most 65504; q = x/d for the stored d, to nearest, ties to even, within +-127. So
  * every element is off by d/2 at most, but for blocks whose maximum is beyond 127 * 65504 (they saturate) or below 127
  * * 2^-14 (d is subnormal). A block that holds NaN or an infinity gets d = NaN: it decodes to NaN throughout.
- * d is that of ggml's quantize_row_q8_0_ref, which takes q by the d of before it became f16: of normal weights one q in 130
- * differs by one, errors there reach 0.56 d, and their mean square is 0.1% more. */
+ * d is that of ggml's quantize_row_q8_0_ref, which takes q by the d of before it became f16: of normal weights one q in
+ * 130 differs by one, errors there reach 0.56 d, and their mean square is 0.1% more. */
 void kg_q8_0_encode(const float *src, void *dst, size_t n_elems) {
     const uint16_t f16_max = 0x7BFF, f16_nan = 0x7E00;
     uint8_t *block = dst;

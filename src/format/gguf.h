@@ -90,7 +90,8 @@ const struct kg_gguf_key *kg_gguf_find_key(const struct kg_gguf *gguf, const cha
 const struct kg_gguf_tensor *kg_gguf_find_tensor(const struct kg_gguf *gguf, const char *name);
 
 /* A key's value with its type checked. Any integer type serves where the value fits; F32 and F64 both serve a float.
- * An absent key is KG_ERR_NOT_FOUND, another type or a value that does not fit KG_ERR_FORMAT; both name file and key. */
+ * An absent key is KG_ERR_NOT_FOUND, another type or a value that does not fit KG_ERR_FORMAT; both name file and key.
+ */
 KG_WARN_UNUSED enum kg_status kg_gguf_get_u32(const struct kg_gguf *g, const char *key, uint32_t *out,
                                               struct kg_error *err);
 KG_WARN_UNUSED enum kg_status kg_gguf_get_f32(const struct kg_gguf *g, const char *key, float *out,
@@ -129,9 +130,9 @@ void kg_gguf_writer_copy_key(struct kg_gguf_writer *w, const struct kg_gguf_key 
 KG_WARN_UNUSED enum kg_status kg_gguf_writer_tensor(struct kg_gguf_writer *w, const char *name, enum kg_dtype dtype,
                                                     uint32_t n_dims, const uint64_t *dims, const void *data,
                                                     struct kg_error *err);
-/* A tensor whose data is made while it is written, so that a file may be larger than memory: fill is called in order, to
- * write the n_bytes at offset_bytes of the tensor. Offsets are whole multiples of KG_GGUF_PIECE_BLOCKS blocks of the type,
- * and so is n_bytes unless it ends the tensor. A status other than KG_OK ends the writing. */
+/* A tensor whose data is made while it is written, so that a file may be larger than memory: fill is called in order,
+ * to write the n_bytes at offset_bytes of the tensor. Offsets are whole multiples of KG_GGUF_PIECE_BLOCKS blocks of the
+ * type, and so is n_bytes unless it ends the tensor. A status other than KG_OK ends the writing. */
 enum { KG_GGUF_PIECE_BLOCKS = 256, KG_GGUF_PIECE_BYTES = 16 << 20 };
 typedef enum kg_status (*kg_gguf_fill_fn)(void *arg, uint64_t offset_bytes, void *to, size_t n_bytes,
                                           struct kg_error *err);

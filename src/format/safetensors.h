@@ -1,11 +1,12 @@
 /* Safetensors files (Hugging Face), reading over a mapping.
  *
- * Bytes: u64 little-endian n, then n bytes of JSON, then the data. The JSON object has a member per tensor, {"dtype":"F32",
- * "shape":[...] (the last dimension is the fastest), "data_offsets":[begin,end] from the start of the data}, and may have
+ * Bytes: u64 little-endian n, then n bytes of JSON, then the data. The JSON object has a member per tensor,
+ * {"dtype":"F32", "shape":[...] (the last dimension is the fastest), "data_offsets":[begin,end] from the start of the
+ * data}, and may have
  * "__metadata__", an object of strings. The tensors cover the data without gap or overlap.
  *
- * All of it is checked before use: header length, JSON, duplicates, products, offsets against shapes and the file's size;
- * errors name the file, the tensor, and the offending value. What was opened stays valid until closed. */
+ * All of it is checked before use: header length, JSON, duplicates, products, offsets against shapes and the file's
+ * size; errors name the file, the tensor, and the offending value. What was opened stays valid until closed. */
 #ifndef KIGO_FORMAT_SAFETENSORS_H
 #define KIGO_FORMAT_SAFETENSORS_H
 
@@ -69,8 +70,8 @@ const struct kg_safetensors_tensor *kg_safetensors_find(const struct kg_safetens
 /* A string of "__metadata__", NULL if absent. */
 const char *kg_safetensors_metadata(const struct kg_safetensors *st, const char *key);
 
-/* dst[n_elems] = the elements; to float32 what does not fit rounds to nearest. BOOL gives 0 and 1. KG_ERR_UNSUPPORTED for
- * the 8-bit floats. */
+/* dst[n_elems] = the elements; to float32 what does not fit rounds to nearest. BOOL gives 0 and 1. KG_ERR_UNSUPPORTED
+ * for the 8-bit floats. */
 KG_WARN_UNUSED enum kg_status kg_safetensors_to_f32(const struct kg_safetensors_tensor *tensor, float *dst,
                                                     struct kg_error *err);
 KG_WARN_UNUSED enum kg_status kg_safetensors_to_f64(const struct kg_safetensors_tensor *tensor, double *dst,

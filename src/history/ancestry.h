@@ -13,8 +13,8 @@ struct kg_commits {
     size_t n_ids;
 };
 
-/* The first of the folders (NULL ends them) whose repository knows the revision; points into places. KG_ERR_NOT_FOUND if
- * none does. */
+/* The first of the folders (NULL ends them) whose repository knows the revision; points into places. KG_ERR_NOT_FOUND
+ * if none does. */
 KG_WARN_UNUSED enum kg_status kg_find_repository(const char *const *places, const char *revision, const char **dir,
                                                  struct kg_error *err);
 
@@ -22,8 +22,8 @@ KG_WARN_UNUSED enum kg_status kg_find_repository(const char *const *places, cons
 KG_WARN_UNUSED enum kg_status kg_resolve_commit(const char *dir, const char *revision, char commit[KG_COMMIT_SIZE],
                                                 struct kg_error *err);
 
-/* The commits `git rev-list range` tells (a commit: itself and its ancestors; A..B: those of B that A has not), the first
- * 100000. */
+/* The commits `git rev-list range` tells (a commit: itself and its ancestors; A..B: those of B that A has not), the
+ * first 100000. */
 KG_WARN_UNUSED enum kg_status kg_commits_list(const char *dir, const char *range, struct kg_commits *commits,
                                               struct kg_error *err);
 bool kg_commits_hold(const struct kg_commits *commits, const char *commit);

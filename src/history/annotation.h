@@ -1,5 +1,5 @@
-/* What people say about runs and cases, as files beside the bundles: <root>/annotations/<id>.json, one each, never changed
- * once written. The index's table `annotation` is read from them.
+/* What people say about runs and cases, as files beside the bundles: <root>/annotations/<id>.json, one each, never
+ * changed once written. The index's table `annotation` is read from them.
  *
  * kind      means
  * break     runs that started before bundle_id are no baseline for runs from it on (of case_key, or of every case)
@@ -9,8 +9,8 @@
  * pin       prune keeps bundle_id
  * confirm, selfcheck   what `kigo confirm` and `kigo selfcheck` found, as JSON in text
  *
- * {"kind", "bundle_id", "case_key", "until_us", "utc_us", "author", "text"}; bundle_id, case_key and until_us may be null.
- * case_key is a pattern: * also crosses '/', and brackets stand for themselves. */
+ * {"kind", "bundle_id", "case_key", "until_us", "utc_us", "author", "text"}; bundle_id, case_key and until_us may be
+ * null. case_key is a pattern: * also crosses '/', and brackets stand for themselves. */
 #ifndef KIGO_HISTORY_ANNOTATION_H
 #define KIGO_HISTORY_ANNOTATION_H
 
@@ -36,8 +36,8 @@ KG_WARN_UNUSED enum kg_status kg_annotations_load(const char *root, struct kg_an
                                                   struct kg_bundle_findings *problems, struct kg_error *err);
 void kg_annotations_free(struct kg_annotations *list);
 
-/* Writes a new file; *id (malloc'ed; may be NULL) names it. Its own id is not looked at. KG_ERR_USAGE for a kind that is
- * not known, or one that lacks what it speaks of. */
+/* Writes a new file; *id (malloc'ed; may be NULL) names it. Its own id is not looked at. KG_ERR_USAGE for a kind that
+ * is not known, or one that lacks what it speaks of. */
 KG_WARN_UNUSED enum kg_status kg_annotation_add(const char *root, const struct kg_annotation *annotation, char **id,
                                                 struct kg_error *err);
 /* KG_ERR_NOT_FOUND if there is no such annotation. */

@@ -20,7 +20,8 @@ static double centre_of(const struct kg_series *series, size_t n_runs) {
     return centre;
 }
 
-/* Median over the group's series of how far each run lies from the series' centre; NaN where fewer than `enough` have it. */
+/* Median over the group's series of how far each run lies from the series' centre; NaN where fewer than `enough` have
+ * it. */
 static size_t shifts_of(const struct kg_series *series, size_t n_series, const char *group, size_t n_runs,
                         size_t enough, double *shifts) {
     double *away = kg_xcalloc(n_runs * n_series + 1, sizeof *away);

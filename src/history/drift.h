@@ -1,12 +1,12 @@
 /* What of a run's timings is the machine's doing: its drift, found by canaries, which time the same work in every run.
  *
- * Values are logarithms, more is slower, by run: first the run that is judged, then its baseline. Figures and canaries come
- * in groups (back ends), whose machines drift apart. Of a group and a run:
- *   canary = median over its canaries of (value - centre of that canary's baseline), common = the same over its figures
- *   (of at least 10); drift = common where canary agrees with it, else canary.
- * A median over many figures is far sharper than a few canaries, but only canaries can tell that the machine, and not the
- * program, has changed: the two agree if they differ by no more than 1% or three times their scatter over the baseline.
- * Without canaries drift = common, and a run whose common shift is beyond the least change is `unexplained`. */
+ * Values are logarithms, more is slower, by run: first the run that is judged, then its baseline. Figures and canaries
+ * come in groups (back ends), whose machines drift apart. Of a group and a run: canary = median over its canaries of
+ * (value - centre of that canary's baseline), common = the same over its figures (of at least 10); drift = common where
+ * canary agrees with it, else canary. A median over many figures is far sharper than a few canaries, but only canaries
+ * can tell that the machine, and not the program, has changed: the two agree if they differ by no more than 1% or three
+ * times their scatter over the baseline. Without canaries drift = common, and a run whose common shift is beyond the
+ * least change is `unexplained`. */
 #ifndef KIGO_HISTORY_DRIFT_H
 #define KIGO_HISTORY_DRIFT_H
 

@@ -3,8 +3,8 @@
 #include <fnmatch.h>
 #include <string.h>
 
-/* The first row that fits decides. Events resolve half a microsecond, the monotonic clock and its call about 0.1. A graph
- * of many launches is divided by their number, so that its clock does not matter. */
+/* The first row that fits decides. Events resolve half a microsecond, the monotonic clock and its call about 0.1. A
+ * graph of many launches is divided by their number, so that its clock does not matter. */
 static const struct {
     const char *name, *unit; /* patterns */
     struct kg_figure_kind kind;

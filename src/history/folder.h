@@ -26,7 +26,8 @@ KG_WARN_UNUSED enum kg_status kg_history_folder_read(const char *root, const cha
                                                      struct kg_history_folder *folder, struct kg_error *err);
 void kg_history_folder_free(struct kg_history_folder *folder);
 
-/* Its plan and results: *cases, tape and texts. What does not parse, match or fit is KG_ERR_INTEGRITY, naming file and line. */
+/* Its plan and results: *cases, tape and texts. What does not parse, match or fit is KG_ERR_INTEGRITY, naming file and
+ * line. */
 KG_WARN_UNUSED enum kg_status kg_history_folder_records(const char *dir, struct kg_history_folder *folder,
                                                         struct kg_error *err);
 

@@ -1,5 +1,5 @@
-/* Which rows of the dimension tables (tcase, figure) this connection has seen to be there, by what they are made of: their
- * ids are hashes that need not be computed, and the rows not inserted, again for every bundle. */
+/* Which rows of the dimension tables (tcase, figure) this connection has seen to be there, by what they are made of:
+ * their ids are hashes that need not be computed, and the rows not inserted, again for every bundle. */
 #ifndef KIGO_HISTORY_ID_CACHE_H
 #define KIGO_HISTORY_ID_CACHE_H
 

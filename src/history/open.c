@@ -40,9 +40,9 @@ void kg_history_close(struct kg_history *history) {
     free(history);
 }
 
-/* Sets the file up. Turning a fresh file to WAL, and opening one whose WAL another process is about to remove, fail with
- * SQLITE_BUSY without asking the busy handler: the folder's lock lets one process at a time do it, and what others still
- * hold is waited for. Where folders cannot be locked the waiting alone has to do. */
+/* Sets the file up. Turning a fresh file to WAL, and opening one whose WAL another process is about to remove, fail
+ * with SQLITE_BUSY without asking the busy handler: the folder's lock lets one process at a time do it, and what others
+ * still hold is waited for. Where folders cannot be locked the waiting alone has to do. */
 static enum kg_status set_up(struct kg_history *history, struct kg_error *err) {
     static const char SETUP[] = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -65536;";
     char *path = kg_path_join(history->root, "index.sqlite-lock");

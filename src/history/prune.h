@@ -1,9 +1,9 @@
 /* Which bundles of a root may go, and their going.
  *
- * Kept are: the newest `n_keep` of each comparison key; of each key the newest runs that may be a baseline (complete, green,
- * clean: as many as regress takes); runs that are pinned, that a sign-off names, or that do not verify (evidence of
- * something); and what the index does not hold. Everything else may go: its tombstone is written, its folder renamed out of
- * the way at once and then removed, and the index lets go of it. */
+ * Kept are: the newest `n_keep` of each comparison key; of each key the newest runs that may be a baseline (complete,
+ * green, clean: as many as regress takes); runs that are pinned, that a sign-off names, or that do not verify (evidence
+ * of something); and what the index does not hold. Everything else may go: its tombstone is written, its folder renamed
+ * out of the way at once and then removed, and the index lets go of it. */
 #ifndef KIGO_HISTORY_PRUNE_H
 #define KIGO_HISTORY_PRUNE_H
 
@@ -23,8 +23,8 @@ struct kg_prune_plan {
 
 KG_WARN_UNUSED enum kg_status kg_prune_plan(const char *root, size_t n_keep, struct kg_prune_plan *plan,
                                             struct kg_error *err);
-/* Lets the plan's rows go that may. A death in between leaves whole bundles and tombstones, and a hidden folder that the next
- * call removes. */
+/* Lets the plan's rows go that may. A death in between leaves whole bundles and tombstones, and a hidden folder that
+ * the next call removes. */
 KG_WARN_UNUSED enum kg_status kg_prune_apply(const char *root, const struct kg_prune_plan *plan, const char *author,
                                              struct kg_error *err);
 void kg_prune_plan_free(struct kg_prune_plan *plan);

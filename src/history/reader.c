@@ -1,4 +1,5 @@
-/* Parsing a bundle's records takes about twice as long as inserting them: while one thread inserts, the others parse. */
+/* Parsing a bundle's records takes about twice as long as inserting them: while one thread inserts, the others parse.
+ */
 #include "base/buffer.h"
 #include "history/folder.h"
 #include <pthread.h>

@@ -48,9 +48,9 @@ static bool needs_seed(const struct kg_figure_info *info) {
     return strcmp(info->kind.subject, "memory") != 0;
 }
 
-/* "Exact" is a claim about the program, which runs of one commit test: their worst value is the limit. Where most runs had a
- * value of their own, the figure follows something that runs do not share (the minute, say), and the limit is the worst of
- * all. */
+/* "Exact" is a claim about the program, which runs of one commit test: their worst value is the limit. Where most runs
+ * had a value of their own, the figure follows something that runs do not share (the minute, say), and the limit is the
+ * worst of all. */
 static void bound(const struct kg_comparison *comparison, const size_t *from, struct past *past) {
     size_t n_changes = 0;
     for (size_t i = 1; i < past->n; i++) n_changes += past->values[i] != past->values[i - 1];

@@ -33,7 +33,8 @@ struct kg_judgement *kg_regress_add(struct kg_comparison *comparison, enum kg_ju
     KG_PRINTF(6, 7);
 void kg_regress_reason(struct kg_regression *out, const char *fmt, ...) KG_PRINTF(2, 3);
 
-/* The newest baseline run that counts for the case and has it, in this definition; *at is its place. NULL if none has. */
+/* The newest baseline run that counts for the case and has it, in this definition; *at is its place. NULL if none has.
+ */
 const struct kg_run_result *kg_regress_newest(const struct kg_comparison *comparison, const struct kg_case_info *c,
                                               size_t *at);
 

@@ -16,14 +16,14 @@ enum kg_reproduced {
 };
 extern const char *const KG_REPRODUCED_NAMES[KG_REPRODUCED_COUNT];
 
-/* {"case", "outcome", "then", "now" (statuses; now null where it is not there), "figures": [{"figure", "then", "now"}]} of a
- * case that the first run planned; figures are those that differ, of both statuses equal. Exact are errors, memory, and the
- * metrics that figure_kind.h calls so; times and rates are not looked at. */
+/* {"case", "outcome", "then", "now" (statuses; now null where it is not there), "figures": [{"figure", "then", "now"}]}
+ * of a case that the first run planned; figures are those that differ, of both statuses equal. Exact are errors,
+ * memory, and the metrics that figure_kind.h calls so; times and rates are not looked at. */
 json_t *kg_reproduce_case(const struct kg_case_records *then, const struct kg_case_records *now,
                           enum kg_reproduced *outcome);
 
-/* {"what" ("env.cpu.model"), "then", "now"} for every member in which two runs' env.json (but what they were asked), build.json
- * and source.json differ. */
+/* {"what" ("env.cpu.model"), "then", "now"} for every member in which two runs' env.json (but what they were asked),
+ * build.json and source.json differ. */
 json_t *kg_reproduce_surroundings(const char *dir_then, const char *dir_now);
 
 #endif

@@ -23,8 +23,8 @@ KG_WARN_UNUSED enum kg_status kg_run_heads_load(struct kg_history *history, cons
                                                 struct kg_error *err);
 void kg_run_heads_free(struct kg_run_heads *heads);
 
-/* The dimension tables. Cases of the same key and definition have the same `same`, those of the same key the same `key_no`,
- * whatever else (suite, spec) has changed about them. */
+/* The dimension tables. Cases of the same key and definition have the same `same`, those of the same key the same
+ * `key_no`, whatever else (suite, spec) has changed about them. */
 struct kg_case_info {
     int64_t case_id;
     char *key, *op, *backend, *layer, *dtype, *shape, *def_sha; /* backend, dtype and shape: "" where none */

@@ -1,4 +1,5 @@
-/* The index's schema as a list of migrations: entry n brings a file of version n to n + 1. Entries are only ever added. */
+/* The index's schema as a list of migrations: entry n brings a file of version n to n + 1. Entries are only ever added.
+ */
 #include "history/internal.h"
 #include <stdio.h>
 

@@ -14,8 +14,8 @@ static int is_scaled(const struct kg_screen_figure *f) {
     return f->n_baseline >= KG_SCREEN_FEWEST;
 }
 
-/* How the figures' own sigmas lie: the median of their logarithms, and how much these scatter beyond what measuring them by
- * few values explains. False if there are too few figures to say. */
+/* How the figures' own sigmas lie: the median of their logarithms, and how much these scatter beyond what measuring
+ * them by few values explains. False if there are too few figures to say. */
 static int shared_scale(const struct kg_screen_figure *figures, size_t n_figures, double *middle, double *spread2) {
     double *logs = kg_xcalloc(n_figures + 1, sizeof *logs);
     double explained = 0;

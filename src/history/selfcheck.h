@@ -14,13 +14,14 @@ struct kg_selfcheck {
     size_t n_unsteady;
 };
 
-/* At least KG_SCREEN_FEWEST + 1 and at most KG_BASELINE_RUNS + 1 runs; KG_ERR_USAGE if they differ in commit or comparison
- * key: that would measure something else. */
+/* At least KG_SCREEN_FEWEST + 1 and at most KG_BASELINE_RUNS + 1 runs; KG_ERR_USAGE if they differ in commit or
+ * comparison key: that would measure something else. */
 KG_WARN_UNUSED enum kg_status kg_selfcheck(struct kg_history *history, const char *root, char *const *ids, size_t n_ids,
                                            double least_change, struct kg_selfcheck *out, struct kg_error *err);
 void kg_selfcheck_free(struct kg_selfcheck *selfcheck);
 
-/* The rate that one would exceed, with n alarms of m comparisons or fewer, in 95 of 100 cases: 1 - 0.05^(1/m) for n = 0. */
+/* The rate that one would exceed, with n alarms of m comparisons or fewer, in 95 of 100 cases: 1 - 0.05^(1/m) for n =
+ * 0. */
 double kg_rate_most(size_t n, size_t m);
 
 #endif

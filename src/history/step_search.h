@@ -21,8 +21,8 @@ struct kg_step_search {
     size_t n_steps, n_figures;
 };
 
-/* Looks at the complete, clean runs with the comparison key of the run, the newest `n_most` up to and including it; steps
- * smaller than least_change (relative) are left out. wants (may be NULL) chooses cases and figures. */
+/* Looks at the complete, clean runs with the comparison key of the run, the newest `n_most` up to and including it;
+ * steps smaller than least_change (relative) are left out. wants (may be NULL) chooses cases and figures. */
 KG_WARN_UNUSED enum kg_status kg_step_search(struct kg_history *history, const char *run, size_t n_most,
                                              double least_change,
                                              bool (*wants)(void *arg, const struct kg_case_info *c,

@@ -2,8 +2,8 @@
  *
  * bandwidth.csv, a line a timing: key, op, name, backend, dtype, shape, kind, state, n, median_ns, mad_ns, ci_lo_ns,
  * ci_hi_ns, bytes, flops, gb_s, gb_s_lo, gb_s_hi, tflop_s, roofline_share, speedup_over_f32, speedup_lo, speedup_hi.
- * A figure that has no meaning for a row is empty. gb_s_lo comes from the upper end of the time's interval, and a speed-up's
- * interval from the far ends of both times'. */
+ * A figure that has no meaning for a row is empty. gb_s_lo comes from the upper end of the time's interval, and a
+ * speed-up's interval from the far ends of both times'. */
 #ifndef KIGO_MEASURE_BANDWIDTH_H
 #define KIGO_MEASURE_BANDWIDTH_H
 
@@ -45,9 +45,10 @@ bool kg_bandwidth_same_work(const struct kg_bandwidth_row *a, const struct kg_ba
 /* Whether a row is a point of the plot: cold, so that what it reads came from memory; by one kind of timing. */
 bool kg_bandwidth_plotted(const struct kg_bandwidth_row *row);
 
-/* bandwidth_plot.c. A gnuplot script with its data: GB/s over bytes, both logarithmic, beside the rates of the canaries; and,
- * where there are both precisions, how many times faster f16 is. Colours are back end and precision, shapes operations.
- * False, nothing written, if no timing is cold and has bytes. terminal: "svg" or "png". output: the file it makes. */
+/* bandwidth_plot.c. A gnuplot script with its data: GB/s over bytes, both logarithmic, beside the rates of the
+ * canaries; and, where there are both precisions, how many times faster f16 is. Colours are back end and precision,
+ * shapes operations. False, nothing written, if no timing is cold and has bytes. terminal: "svg" or "png". output: the
+ * file it makes. */
 bool kg_bandwidth_plot(const struct kg_bandwidth *bandwidth, const char *terminal, const char *output,
                        struct kg_buffer *script);
 

@@ -1,9 +1,9 @@
 /* Timing of work on a back end, whatever it runs on, and the canaries a roofline is made of.
  *
  * A timing is n samples of a stated kind: `graph` (n_repeats dependent launches in one CUDA graph, its time divided by
- * them), `kernel` (device events around a launch), `host` (the monotonic clock around a launch and its end). Warm: every
- * turn works on the same buffers. Cold: turn t works on set t % n_sets, and the sets together are more than twice the
- * last-level cache, so that what a turn reads is not in the cache any more. */
+ * them), `kernel` (device events around a launch), `host` (the monotonic clock around a launch and its end). Warm:
+ * every turn works on the same buffers. Cold: turn t works on set t % n_sets, and the sets together are more than twice
+ * the last-level cache, so that what a turn reads is not in the cache any more. */
 #ifndef KIGO_MEASURE_DEVICE_H
 #define KIGO_MEASURE_DEVICE_H
 
@@ -37,8 +37,8 @@ struct kg_measure_ops {
     enum kg_status (*time)(struct kg_backend *backend, const struct kg_timing_request *request, uint64_t *samples_ns,
                            struct kg_error *err);
     /* Canaries, launched like operations; sizes are multiples of 16 bytes, pointers 16-byte aligned. copy: to = from.
-     * read: *check (8 bytes of the back end's memory) = the sum of all 64-bit words modulo 2^64, so that the reading cannot
-     * be left out. */
+     * read: *check (8 bytes of the back end's memory) = the sum of all 64-bit words modulo 2^64, so that the reading
+     * cannot be left out. */
     enum kg_status (*copy)(struct kg_backend *backend, void *to, const void *from, uint64_t size_bytes,
                            struct kg_error *err);
     enum kg_status (*read)(struct kg_backend *backend, const void *from, uint64_t size_bytes, void *check,

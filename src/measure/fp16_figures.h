@@ -1,7 +1,7 @@
 /* The figures of the FP16 report, read off the records of bench/model cases, and what f16 is held against.
  *
- * The f32 beside a figure is that of the same work on the model with the same number of parameters whose weights take the
- * most bytes: with an F32 and an F16 file of one model given, f16 on the one is held against f32 on the other. */
+ * The f32 beside a figure is that of the same work on the model with the same number of parameters whose weights take
+ * the most bytes: with an F32 and an F16 file of one model given, f16 on the one is held against f32 on the other. */
 #ifndef KIGO_MEASURE_FP16_FIGURES_H
 #define KIGO_MEASURE_FP16_FIGURES_H
 
@@ -43,8 +43,8 @@ struct kg_fp16_value kg_fp16_read(const struct kg_fp16_figure *f, const struct k
 /* The f32 case that an f16 one is held against; NULL if there is none, or the figure stands alone. */
 const struct kg_case_records *kg_fp16_base(const struct kg_records *records, const struct kg_fp16_figure *f,
                                            const struct kg_case_records *c);
-/* Of times and rates the speed-up, above 1 if `value` is faster; of anything else value / base. The interval takes the far
- * ends of both. */
+/* Of times and rates the speed-up, above 1 if `value` is faster; of anything else value / base. The interval takes the
+ * far ends of both. */
 struct kg_fp16_value kg_fp16_ratio(const struct kg_fp16_figure *f, const struct kg_fp16_value *value,
                                    const struct kg_fp16_value *base);
 

@@ -1,8 +1,8 @@
 /* What NVIDIA's management library tells about GPUs: clocks, power, temperature, throttling, memory.
  *
  * The library comes with the driver, so it is opened at run time (libnvidia-ml.so.1, or the file that the environment
- * variable KIGO_NVML names) and no header of it is needed. Figures a device does not tell are -1. Functions may be called
- * from several threads. (NVIDIA, NVML API Reference Guide.) */
+ * variable KIGO_NVML names) and no header of it is needed. Figures a device does not tell are -1. Functions may be
+ * called from several threads. (NVIDIA, NVML API Reference Guide.) */
 #ifndef KIGO_MEASURE_NVML_H
 #define KIGO_MEASURE_NVML_H
 

@@ -1,9 +1,9 @@
-/* kigo beside others: the bench cases of an operation OP and of OP_peer (same back end, precision and shape), whose name is the
- * peer's. Of OP the case called "auto". Rendered from records only.
+/* kigo beside others: the bench cases of an operation OP and of OP_peer (same back end, precision and shape), whose
+ * name is the peer's. Of OP the case called "auto". Rendered from records only.
  *
- * peers.csv, a line a timing of both: op, backend, dtype, shape, kind, state, kigo_ns, peer, peer_ns, speedup, speedup_lo,
- * speedup_hi; times are medians, a speed-up is the peer's time over kigo's (above 1: kigo is faster), its interval from the far
- * ends of both times'. */
+ * peers.csv, a line a timing of both: op, backend, dtype, shape, kind, state, kigo_ns, peer, peer_ns, speedup,
+ * speedup_lo, speedup_hi; times are medians, a speed-up is the peer's time over kigo's (above 1: kigo is faster), its
+ * interval from the far ends of both times'. */
 #ifndef KIGO_MEASURE_PEERS_H
 #define KIGO_MEASURE_PEERS_H
 

@@ -24,8 +24,9 @@ static void double_ranks(const struct sample *samples, size_t n, size_t *ranks) 
     }
 }
 
-/* Of all ways to choose k of n ranks, the share whose sum is at least (or, with at_most, at most) `sum`. ways[c][s] counts
- * the choices of c among the ranks seen so far with sum s; counts are exact below 2^53 and good to 1e-13 above. */
+/* Of all ways to choose k of n ranks, the share whose sum is at least (or, with at_most, at most) `sum`. ways[c][s]
+ * counts the choices of c among the ranks seen so far with sum s; counts are exact below 2^53 and good to 1e-13 above.
+ */
 static double share_of_choices(const size_t *ranks, size_t n, size_t k, size_t sum, bool at_most) {
     const size_t n_sums = n * (n + 1) + 1;
     double *ways = kg_xcalloc((k + 1) * n_sums, sizeof *ways);

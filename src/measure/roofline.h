@@ -1,6 +1,6 @@
 /* The arithmetic of timings: rates, the share of what the machine could do, and speed-ups. Times in ns, 1 GB/s is 1e9
- * bytes a second, 1 TFLOP/s 1e12 operations (a multiply-add counts as two). Every function gives 0 where the figure has no
- * meaning (a time or a rate of 0 or less, not finite), never an infinity. */
+ * bytes a second, 1 TFLOP/s 1e12 operations (a multiply-add counts as two). Every function gives 0 where the figure has
+ * no meaning (a time or a rate of 0 or less, not finite), never an infinity. */
 #ifndef KIGO_MEASURE_ROOFLINE_H
 #define KIGO_MEASURE_ROOFLINE_H
 

@@ -55,8 +55,8 @@ static double add_distance(struct heap *low, struct heap *high, double value) {
     return high->sum - (low->sum - middle);
 }
 
-/* Of Laplace noise, whose deviation is sqrt(2) b; the difference of two neighbours has sqrt(2) times the deviation, and the
- * median distance is 0.6745 of a deviation. */
+/* Of Laplace noise, whose deviation is sqrt(2) b; the difference of two neighbours has sqrt(2) times the deviation, and
+ * the median distance is 0.6745 of a deviation. */
 static double noise_scale(const double *values, size_t n) {
     double *differences = kg_xcalloc(n, sizeof *differences);
     for (size_t i = 1; i < n; i++) differences[i - 1] = fabs(values[i] - values[i - 1]);

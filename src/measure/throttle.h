@@ -1,8 +1,8 @@
 /* Whether a GPU was slowed down while something was measured: NVML's throttle reasons and the clock, before and after.
  *
  * A measurement during which the GPU was slowed down at either end is thrown away as a whole and taken again, at most
- * KG_THROTTLE_TRIES times with a pause between; if none was clean the last one stays and says so. Idle clocks and clocks
- * that were set are no slowing down. Without NVML a measurement is taken once and nothing is known. */
+ * KG_THROTTLE_TRIES times with a pause between; if none was clean the last one stays and says so. Idle clocks and
+ * clocks that were set are no slowing down. Without NVML a measurement is taken once and nothing is known. */
 #ifndef KIGO_MEASURE_THROTTLE_H
 #define KIGO_MEASURE_THROTTLE_H
 

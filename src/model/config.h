@@ -37,13 +37,13 @@ struct kg_architecture {
 const struct kg_architecture *kg_architecture_find(const char *name);
 
 /* Reads and validates everything but tensors, of which it only looks at token_embd.weight (n_vocab), at output.weight
- * (tied_output), at the first bias of q, k and v (has_qkv_bias) and at which lists of rope factors there are. A missing or
- * contradictory value is KG_ERR_FORMAT, one that kigo does not implement KG_ERR_UNSUPPORTED; both name file, key and value.
- * Defaults: rope.freq_base 10000, attention.head_count_kv = head_count, attention.key_length = embedding_length /
- * head_count, rope.dimension_count = the head size, attention.scale = 1 / sqrt(head size),
- * rope.scaling.original_context_length = context_length, YaRN's betas 32 and 1. YaRN's magnitude is 0.1 ln(factor) + 1 times
- * rope.scaling.attn_factor; without that key it is rope.scaling.yarn_attn_factor, where llama.cpp's converter puts the
- * attention_factor of a config.json. */
+ * (tied_output), at the first bias of q, k and v (has_qkv_bias) and at which lists of rope factors there are. A missing
+ * or contradictory value is KG_ERR_FORMAT, one that kigo does not implement KG_ERR_UNSUPPORTED; both name file, key and
+ * value. Defaults: rope.freq_base 10000, attention.head_count_kv = head_count, attention.key_length = embedding_length
+ * / head_count, rope.dimension_count = the head size, attention.scale = 1 / sqrt(head size),
+ * rope.scaling.original_context_length = context_length, YaRN's betas 32 and 1. YaRN's magnitude is 0.1 ln(factor) + 1
+ * times rope.scaling.attn_factor; without that key it is rope.scaling.yarn_attn_factor, where llama.cpp's converter
+ * puts the attention_factor of a config.json. */
 KG_WARN_UNUSED enum kg_status kg_config_read(const struct kg_gguf *gguf, struct kg_model_config *config,
                                              struct kg_error *err);
 

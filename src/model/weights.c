@@ -35,7 +35,8 @@ enum {
     NOT_GPT2 = ALL & ~GPT2
 };
 
-/* q, k and v of a layer are one tensor or three, but for gpt2, whose are one. What the first layer has, every layer has. */
+/* q, k and v of a layer are one tensor or three, but for gpt2, whose are one. What the first layer has, every layer
+ * has. */
 enum qkv_form { EITHER_FORM, FUSED, APART };
 
 #define WHOLE(type, field)                                                                                             \
@@ -205,8 +206,8 @@ static enum kg_status take_vector(struct loader *in, const struct kg_gguf_tensor
     return status;
 }
 
-/* The parts of a matrix, or of n_matrices one below the other: ranges of its rows. The back end may keep them in an order of
- * its own, but for positions, of which an operation reads whole rows only. */
+/* The parts of a matrix, or of n_matrices one below the other: ranges of its rows. The back end may keep them in an
+ * order of its own, but for positions, of which an operation reads whole rows only. */
 static enum kg_status place_rows(const struct loader *in, const struct rule *rule, const struct kg_weight *whole,
                                  uint32_t n_matrices, char *base) {
     const struct kg_backend_ops *ops = in->backend->ops;

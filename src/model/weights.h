@@ -11,8 +11,8 @@
 /* Matrices keep the file's block format. Vectors (norms, biases, rope factors) are float32 whatever the file has: they
  * are small, and operations take them so. A bias the model does not have is NULL, a matrix has no data.
  *
- * Where a file has q, k and v, or gate and up, in one tensor, each is a range of its rows: nothing is copied, and those of
- * one tensor lie one after the other. */
+ * Where a file has q, k and v, or gate and up, in one tensor, each is a range of its rows: nothing is copied, and those
+ * of one tensor lie one after the other. */
 struct kg_layer_weights {
     const float *attn_norm, *attn_norm_bias; /* (n_embd) */
     struct kg_weight q, k, v;                /* (heads * head_dim, n_embd), heads = n_heads or n_kv_heads */
@@ -48,8 +48,9 @@ struct kg_model_weights {
 };
 
 /* Takes every tensor of the file exactly once; a missing, unexpected, misshaped or mistyped one is KG_ERR_FORMAT naming
- * it. q, k and v of all layers are one tensor each layer (attn_qkv) or three, whichever the first layer has, as llama.cpp's
- * loader takes them; gpt2's are one, phi3's gate and up are one. If the back end keeps weights in place, the file must stay open until kg_weights_free. */
+ * it. q, k and v of all layers are one tensor each layer (attn_qkv) or three, whichever the first layer has, as
+ * llama.cpp's loader takes them; gpt2's are one, phi3's gate and up are one. If the back end keeps weights in place,
+ * the file must stay open until kg_weights_free. */
 KG_WARN_UNUSED enum kg_status kg_weights_load(const struct kg_gguf *gguf, const struct kg_model_config *config,
                                               struct kg_backend *backend, const struct kg_model_options *options,
                                               struct kg_model_weights *weights, struct kg_error *err);

@@ -2,7 +2,8 @@
  *
  * Element i is added to accumulator i mod KG_DOT_LANES, and the accumulators are added pairwise at the end. The order
  * depends on nothing but the length, and the independent accumulators let a compiler use vector registers of any width
- * with the same bits as a result: a product of two floats is exact in double, so a fused multiply-add changes nothing. */
+ * with the same bits as a result: a product of two floats is exact in double, so a fused multiply-add changes nothing.
+ */
 #ifndef KIGO_OPS_DOT_H
 #define KIGO_OPS_DOT_H
 

@@ -1,5 +1,5 @@
-/* embedding: y[r] = W[ids[r]] + P[position + r], decoded rows of weights in any block format; P, the learned positions, may
- * be left out. The sum is rounded once. */
+/* embedding: y[r] = W[ids[r]] + P[position + r], decoded rows of weights in any block format; P, the learned positions,
+ * may be left out. The sum is rounded once. */
 #ifndef KIGO_OPS_EMBEDDING_H
 #define KIGO_OPS_EMBEDDING_H
 

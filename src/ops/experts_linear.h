@@ -1,5 +1,5 @@
-/* experts_linear: y[r][o] = sum_i x[r / n_sharing][i] * W[e][o][i] + bias[e][o], e = ids[r]: each row of y by the matrix of
- * its own expert, in any block format, its rows decoded as they are used.
+/* experts_linear: y[r][o] = sum_i x[r / n_sharing][i] * W[e][o][i] + bias[e][o], e = ids[r]: each row of y by the
+ * matrix of its own expert, in any block format, its rows decoded as they are used.
  *
  * y has a row for every (row, chosen expert) pair: a token's k rows one after the other. Of k rows that share one of x
  * (gate and up of a token), n_sharing is k; where each has its own (down), n_sharing is 1. y may not overlap x. */

@@ -3,9 +3,11 @@
  *     erf:  y = x / 2 * (1 + erf(x / sqrt(2)))
  *     tanh: y = x / 2 * (1 + tanh(u)) = x / (1 + exp(-2 u)),  u = sqrt(2 / pi) * (x + 0.044715 x^3)
  *
- * The forms differ by up to 4.73e-4 (at x = -2.7 and 2.7), so that a model needs the one it was trained with: GPT-2 has tanh
- * (`gelu_new`, `gelu_pytorch_tanh`), `gelu` in transformers' configurations is erf. Small results of negative x keep their
- * digits: neither form is computed as a difference from 1. (Hendrycks, Gimpel, Gaussian Error Linear Units, 2016.) */
+ * The forms differ by up to 4.73e-4 (at x = -2.7 and 2.7), so that a model needs the one it was trained with: GPT-2 has
+ * tanh
+ * (`gelu_new`, `gelu_pytorch_tanh`), `gelu` in transformers' configurations is erf. Small results of negative x keep
+ * their digits: neither form is computed as a difference from 1. (Hendrycks, Gimpel, Gaussian Error Linear Units,
+ * 2016.) */
 #ifndef KIGO_OPS_GELU_H
 #define KIGO_OPS_GELU_H
 

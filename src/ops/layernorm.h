@@ -3,8 +3,8 @@
  * eps > 0; with eps 0 it gives NaN. A NaN or infinite element makes its whole row NaN.
  * (Ba, Kiros, Hinton, Layer Normalization, 2016.)
  *
- * Both back ends take the mean first and the squares of what is left, so that digits are not lost where the mean is large
- * beside the deviation. */
+ * Both back ends take the mean first and the squares of what is left, so that digits are not lost where the mean is
+ * large beside the deviation. */
 #ifndef KIGO_OPS_LAYERNORM_H
 #define KIGO_OPS_LAYERNORM_H
 

@@ -1,9 +1,9 @@
 /* A query's softmax-weighted sum of values, key after key: what attention and sdpa share.
  *
  * After keys 0..n-1 with scores s[j] = q . k[j] scale: largest = max s[j], weight = sum exp(s[j] - largest),
- * value[d] = sum exp(s[j] - largest) v[j][d], in double. Keys are taken in blocks counted from the first one added, so that
- * a query's sums are in the same order whatever else is computed; between blocks they are kept relative to the largest
- * score so far. */
+ * value[d] = sum exp(s[j] - largest) v[j][d], in double. Keys are taken in blocks counted from the first one added, so
+ * that a query's sums are in the same order whatever else is computed; between blocks they are kept relative to the
+ * largest score so far. */
 #ifndef KIGO_OPS_ONLINE_SOFTMAX_H
 #define KIGO_OPS_ONLINE_SOFTMAX_H
 

@@ -3,8 +3,8 @@
  * Common to all of them:
  * - Every pointer of an args struct is in the memory of the back end that runs it. Matrices are row-major, rows dense.
  * - Activations (x, y, q, k, ...) are of the args' `activations` precision (f32 unless said otherwise), caches of `kv`;
- *   norm weights, biases, sinks, rope factors, router logits and experts' weights are always float32. A precision a back end does not have is
- *   KG_ERR_UNSUPPORTED.
+ *   norm weights, biases, sinks, rope factors, router logits and experts' weights are always float32. A precision a
+ * back end does not have is KG_ERR_UNSUPPORTED.
  * - kg_<op>_check is the contract about shapes as code, shared by all back ends: KG_ERR_USAGE naming the argument.
  *   Contents in back-end memory (ids) are the caller's to check.
  * - Zero rows are good and write nothing. An output may alias an input only where its header says so.

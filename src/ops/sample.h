@@ -1,13 +1,14 @@
 /* sample: the next id from a row of logits, as kg_sampler_draw draws it (engine/sampler.c): temperature, repetition
  * penalty, top-k, top-p, min-p, draw.
  *
- * Ids rank by logit (after the penalty), then by id, the lower first. Temperature 0 takes the first of that ranking. Else
- * an id weighs exp((logit - best logit) / temperature), the filters keep a prefix of the ranking, and the draw takes the
- * first id, in the order of ids, at which the running sum of the kept weights exceeds `uniform` times their sum. Weights
- * are whole numbers (ops/sample_weight.h), so that sums do not depend on an order and every back end draws the same id.
+ * Ids rank by logit (after the penalty), then by id, the lower first. Temperature 0 takes the first of that ranking.
+ * Else an id weighs exp((logit - best logit) / temperature), the filters keep a prefix of the ranking, and the draw
+ * takes the first id, in the order of ids, at which the running sum of the kept weights exceeds `uniform` times their
+ * sum. Weights are whole numbers (ops/sample_weight.h), so that sums do not depend on an order and every back end draws
+ * the same id.
  *
- * What must not be drawn from is reported, not drawn from: if any of the n_vocab logits is NaN or infinite, the id is -1
- * and first_bad the lowest index of one. */
+ * What must not be drawn from is reported, not drawn from: if any of the n_vocab logits is NaN or infinite, the id is
+ * -1 and first_bad the lowest index of one. */
 #ifndef KIGO_OPS_SAMPLE_H
 #define KIGO_OPS_SAMPLE_H
 
@@ -87,7 +88,8 @@ struct kg_sample_scratch {
 void kg_sample_scratch_init(struct kg_sample_scratch *scratch, uint32_t n_drawable);
 void kg_sample_scratch_free(struct kg_sample_scratch *scratch);
 
-/* The id, from scratch->n logits of which none is NaN or infinity and one is finite at least; -infinity is never drawn. */
+/* The id, from scratch->n logits of which none is NaN or infinity and one is finite at least; -infinity is never drawn.
+ */
 int32_t kg_sample_pick(struct kg_sample_scratch *scratch, const float *logits, const struct kg_sampler_options *options,
                        const int32_t *history, size_t n_history, double uniform);
 

@@ -1,8 +1,8 @@
 /* The weight of an id in a draw: round(exp(x) * 2^bits) for x <= 0, the same whole number on host and device.
  *
  * exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln 2 / 2, by Taylor's series up to r^13 (the next term is below
- * 2^-57). Multiplications and additions are IEEE 754's of double precision and rounded one by one, in the order written:
- * no fused ones, which need -ffp-contract=off on the host and intrinsics on the device. */
+ * 2^-57). Multiplications and additions are IEEE 754's of double precision and rounded one by one, in the order
+ * written: no fused ones, which need -ffp-contract=off on the host and intrinsics on the device. */
 #ifndef KIGO_OPS_SAMPLE_WEIGHT_H
 #define KIGO_OPS_SAMPLE_WEIGHT_H
 

@@ -3,14 +3,14 @@
  *     s[i][j] = scale * q[b][h][i] . k[b][g][j],    g = h / (n_heads / n_kv_heads)
  *     y[b][h][i] = sum_j exp(s[i][j] - m) v[b][g][j] / (sum_j exp(s[i][j] - m) + exp(sink[h] - m))
  *
- * over the keys j that query i sees, m the largest of its scores and the sink; without sinks that last term is 0. Query i
- * is at position p = n_keys - n_queries + i (queries are aligned with the end of the keys; p may be negative). Full: it
- * sees every key. Causal: keys 0..p; a window w > 0 leaves those with p - j < w (causal only). A query that sees no key
- * gives zeros, sink or not. Finite inputs whose scores are finite in float32 give finite outputs.
+ * over the keys j that query i sees, m the largest of its scores and the sink; without sinks that last term is 0. Query
+ * i is at position p = n_keys - n_queries + i (queries are aligned with the end of the keys; p may be negative). Full:
+ * it sees every key. Causal: keys 0..p; a window w > 0 leaves those with p - j < w (causal only). A query that sees no
+ * key gives zeros, sink or not. Finite inputs whose scores are finite in float32 give finite outputs.
  *
- * Inputs are f32 or f16, or f8: E4M3 (OCP 8-bit Floating Point Specification; no infinities, largest 448) times a float32
- * scale for each (batch entry, head) of q, k and v. On the GPU inputs are f16 or f8 and y is f16, with the softmax and
- * all sums in float32; on the CPU, the reference, inputs are f32 or f8 and y is f32, with sums in double.
+ * Inputs are f32 or f16, or f8: E4M3 (OCP 8-bit Floating Point Specification; no infinities, largest 448) times a
+ * float32 scale for each (batch entry, head) of q, k and v. On the GPU inputs are f16 or f8 and y is f16, with the
+ * softmax and all sums in float32; on the CPU, the reference, inputs are f32 or f8 and y is f32, with sums in double.
  *
  * A variant is one way to compute it, named so that measurements and checks can ask for it; AUTO picks by shape and
  * device. A variant that does not take the shape, the precision or the device is KG_ERR_UNSUPPORTED, naming why. Every
@@ -53,8 +53,8 @@ const char *kg_sdpa_variant_name(enum kg_sdpa_variant variant); /* "scalar" */
 KG_WARN_UNUSED enum kg_status kg_sdpa_variant_from_name(const char *name, enum kg_sdpa_variant *variant,
                                                         struct kg_error *err);
 
-/* A tensor (batch, heads, rows, head_dim): element (b, h, r, d) is at b * batch + h * head + r * row + d, in elements. The
- * tensor-core variants want `data` and every stride in multiples of 16 bytes. */
+/* A tensor (batch, heads, rows, head_dim): element (b, h, r, d) is at b * batch + h * head + r * row + d, in elements.
+ * The tensor-core variants want `data` and every stride in multiples of 16 bytes. */
 struct kg_sdpa_strides {
     uint64_t batch, head, row;
 };
@@ -92,7 +92,8 @@ KG_WARN_UNUSED enum kg_status kg_cpu_sdpa(struct kg_thread_pool *pool, const str
 
 /* sdpa_quantize: a tensor to E4M3 with a scale for each (batch entry, head).
  *
- *     scale[b][h] = max |x[b][h]| / 448 (in float32; 1 if that is 0),    y = e4m3(x / scale), rounded to nearest even, saturating
+ *     scale[b][h] = max |x[b][h]| / 448 (in float32; 1 if that is 0),    y = e4m3(x / scale), rounded to nearest even,
+ * saturating
  *
  * x in f16 on the GPU, in f32 on the CPU; both give the same bits for the same values. A NaN in x gives NaN there and
  * does not count for the scale; an infinity makes its head's scale infinite and is the caller's to avoid. */

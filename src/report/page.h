@@ -1,9 +1,9 @@
 /* A page of headings, paragraphs, tables and plots, written once and rendered as HTML or Markdown.
  *
- * HTML: one file without scripts or outside requests (a Content-Security-Policy says so to the browser too); light and dark
- * by the reader's preference; on a small screen a table's rows become blocks whose cells name their columns; print leaves
- * the navigation out. Whatever text is given may come from hostile records: markup is escaped, and control characters and
- * those that turn the direction of text are shown by their code points. */
+ * HTML: one file without scripts or outside requests (a Content-Security-Policy says so to the browser too); light and
+ * dark by the reader's preference; on a small screen a table's rows become blocks whose cells name their columns; print
+ * leaves the navigation out. Whatever text is given may come from hostile records: markup is escaped, and control
+ * characters and those that turn the direction of text are shown by their code points. */
 #ifndef KIGO_REPORT_PAGE_H
 #define KIGO_REPORT_PAGE_H
 
@@ -62,8 +62,8 @@ void kg_page_table_end(struct kg_page *page);
 void kg_page_fold(struct kg_page *page, const char *fmt, ...) KG_PRINTF(2, 3);
 void kg_page_unfold(struct kg_page *page);
 
-/* HTML: the picture a gnuplot script draws (report/plot.h), `says` in words what it shows. Without gnuplot the page says so
- * at its end. Markdown: nothing. */
+/* HTML: the picture a gnuplot script draws (report/plot.h), `says` in words what it shows. Without gnuplot the page
+ * says so at its end. Markdown: nothing. */
 void kg_page_plot(struct kg_page *page, const char *script, const char *says);
 
 /* Appends the whole page and frees it. */

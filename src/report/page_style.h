@@ -1,6 +1,6 @@
-/* The style sheet of every page. Colours: text and status words have a contrast of at least 4.5:1 on their ground (WCAG 2.2,
- * success criterion 1.4.3), in light and dark and on paper, which is always light. Paper has the wide layout, and every fold
- * open: there is nothing to click. */
+/* The style sheet of every page. Colours: text and status words have a contrast of at least 4.5:1 on their ground
+ * (WCAG 2.2, success criterion 1.4.3), in light and dark and on paper, which is always light. Paper has the wide
+ * layout, and every fold open: there is nothing to click. */
 #ifndef KIGO_REPORT_PAGE_STYLE_H
 #define KIGO_REPORT_PAGE_STYLE_H
 

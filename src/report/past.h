@@ -5,8 +5,8 @@
 #include "history/regress.h"
 #include <jansson.h>
 
-/* *past: an object of arrays of medians (ns), newest first, by "<case key>\n<def_sha>\n<figure>"; figures are named as in the
- * index, "<name>.<kind>.<state>". The caller's reference. */
+/* *past: an object of arrays of medians (ns), newest first, by "<case key>\n<def_sha>\n<figure>"; figures are named as
+ * in the index, "<name>.<kind>.<state>". The caller's reference. */
 KG_WARN_UNUSED enum kg_status kg_past_load(struct kg_history *history, const struct kg_run_heads *baseline,
                                            json_t **past, struct kg_error *err);
 

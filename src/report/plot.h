@@ -13,8 +13,8 @@ enum { KG_PLOT_WHY_SIZE = 256 };
 bool kg_plot_svg(const char *script, size_t number, const char *says, struct kg_buffer *svg,
                  char why[KG_PLOT_WHY_SIZE]);
 
-/* Text of a record for a script, between single quotes: what could end a string or a block of data becomes '?', and it is
- * cut at 40 characters. */
+/* Text of a record for a script, between single quotes: what could end a string or a block of data becomes '?', and it
+ * is cut at 40 characters. */
 void kg_plot_quote(struct kg_buffer *script, const char *text);
 
 /* Colours that differ to every eye (Okabe and Ito 2008) and stand out on light and dark ground. */

@@ -20,9 +20,9 @@ struct kg_report {
 /* Title and sections, every figure from records. */
 void kg_report_page(const struct kg_report *report, struct kg_page *page);
 
-/* RFC 4180, a line a case and a line each of its figures: bundle_id, manifest_sha256, case, layer, status, seconds, reason,
- * figure, kind (error, timing, metric, memory), unit, value, limit, margin, ci_lo, ci_hi, n, baseline, change, judged (what
- * regress says of the case or the figure). */
+/* RFC 4180, a line a case and a line each of its figures: bundle_id, manifest_sha256, case, layer, status, seconds,
+ * reason, figure, kind (error, timing, metric, memory), unit, value, limit, margin, ci_lo, ci_hi, n, baseline, change,
+ * judged (what regress says of the case or the figure). */
 void kg_report_csv(const struct kg_report *report, struct kg_buffer *out);
 
 /* report.html of a bundle under seal: without plots, the history and cases that passed, so that it stays small. */

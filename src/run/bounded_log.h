@@ -18,8 +18,8 @@ void kg_bounded_log_append(struct kg_bounded_log *log, const char *data, size_t 
 /* Everything kept, with a line that says how much is missing. */
 void kg_bounded_log_text(const struct kg_bounded_log *log, struct kg_buffer *out);
 
-/* The last lines within max_bytes, control characters other than newline as '?', bytes that are not ASCII too: fit for a
- * record's reason whatever the program printed. */
+/* The last lines within max_bytes, control characters other than newline as '?', bytes that are not ASCII too: fit for
+ * a record's reason whatever the program printed. */
 void kg_bounded_log_last(const struct kg_bounded_log *log, size_t max_bytes, struct kg_buffer *out);
 
 void kg_bounded_log_free(struct kg_bounded_log *log);

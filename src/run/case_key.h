@@ -1,11 +1,10 @@
 /* A case's identity: its key, its definition hash and its seed.
  *
  * key: layer/op/name[backend,dtype,shape]; a missing part in the bracket is "-", and the bracket is left out if all
- * three are missing. Parts are printable ASCII without #; layer, op and name hold none of / [ ], back end and dtype no comma or
- * bracket, so that a key reads back in one way only.
- * definition hash: SHA-256 over "field=value\n" of layer, op, name, backend, dtype, shape, spec, definition; a field
- * that is missing is left out. seed: the first 8 bytes, most significant first, of SHA-256("<run seed in
- * decimal>\n<key>"). */
+ * three are missing. Parts are printable ASCII without #; layer, op and name hold none of / [ ], back end and dtype no
+ * comma or bracket, so that a key reads back in one way only. definition hash: SHA-256 over "field=value\n" of layer,
+ * op, name, backend, dtype, shape, spec, definition; a field that is missing is left out. seed: the first 8 bytes, most
+ * significant first, of SHA-256("<run seed in decimal>\n<key>"). */
 #ifndef KIGO_RUN_CASE_KEY_H
 #define KIGO_RUN_CASE_KEY_H
 

@@ -50,7 +50,8 @@ static void set_or_unset(const char *variable, const char *value) {
     else unsetenv(variable);
 }
 
-/* Check's own switches would change which tests run and write files; a nested runner must not see its parent's words. */
+/* Check's own switches would change which tests run and write files; a nested runner must not see its parent's words.
+ */
 static void clean_environment(void) {
     static const char *const VARIABLES[] = {
         "CK_FORK",        "CK_RUN_CASE",      "CK_RUN_SUITE",         "CK_INCLUDE_TAGS",      "CK_EXCLUDE_TAGS",

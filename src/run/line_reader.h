@@ -17,8 +17,8 @@ struct kg_line_reader {
 /* Reads what is there now, up to about a MiB; false if there was nothing. */
 bool kg_line_reader_fill(struct kg_line_reader *reader, int fd);
 
-/* The next whole line, NUL-terminated without its newline, valid until the next call of either function; NULL if none is
- * complete. *len counts bytes, so that a NUL inside can be seen. */
+/* The next whole line, NUL-terminated without its newline, valid until the next call of either function; NULL if none
+ * is complete. *len counts bytes, so that a NUL inside can be seen. */
 char *kg_line_reader_next(struct kg_line_reader *reader, size_t *len);
 
 /* Bytes of an unfinished last line. */

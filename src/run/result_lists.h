@@ -1,5 +1,6 @@
 /* The lists of a result record (errors, timings, metrics, memory: bundle.h) as a suite program sent them, judged before
- * anything is believed: known fields of known types only, so that whatever a program sends, the records stay readable. */
+ * anything is believed: known fields of known types only, so that whatever a program sends, the records stay readable.
+ */
 #ifndef KIGO_RUN_RESULT_LISTS_H
 #define KIGO_RUN_RESULT_LISTS_H
 

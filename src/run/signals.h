@@ -1,7 +1,7 @@
 /* Signals as events of a descriptor, so that nothing is interrupted half way.
  *
- * By handlers and not by signalfd: that wants the signals blocked in every thread, and threads that libraries made before
- * (CUDA's are) would take them with their default action. One set at a time in a process. */
+ * By handlers and not by signalfd: that wants the signals blocked in every thread, and threads that libraries made
+ * before (CUDA's are) would take them with their default action. One set at a time in a process. */
 #ifndef KIGO_RUN_SIGNALS_H
 #define KIGO_RUN_SIGNALS_H
 

@@ -27,11 +27,9 @@ struct kg_evidence {
     size_t n_runs;
 };
 
-/* Verifies and reads the runs in `dirs`. What keeps one from being evidence is a refusal, a finding with the run's id or
- * folder as its path:
- *   "integrity"  it does not verify        "partial"    it died before its end
- *   "no commit"  it was not built in git   "dirty"      the sources were changed since
- *   "signature"  missing, or not of an allowed signer
+/* Verifies and reads the runs in `dirs`. What keeps one from being evidence is a refusal, a finding with the run's id
+ * or folder as its path: "integrity"  it does not verify        "partial"    it died before its end "no commit"  it was
+ * not built in git   "dirty"      the sources were changed since "signature"  missing, or not of an allowed signer
  *   "source"     its content_sha256 is not the commit's, or the commit is not at hand
  *   "gpu"        the sprint needs a GPU and none of the runs had one
  *   "mixed"      the runs are of different sources       "twice"  a run was given before

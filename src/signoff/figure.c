@@ -74,8 +74,8 @@ static struct chosen choose(const json_t *selector, const struct kg_evidence_run
     return chosen;
 }
 
-/* The item of a list whose full name matches; a timing's is <name>.<kind>.<state>, a memory's its tag. Of several that with
- * the largest `field`; where that is NULL, the first. */
+/* The item of a list whose full name matches; a timing's is <name>.<kind>.<state>, a memory's its tag. Of several that
+ * with the largest `field`; where that is NULL, the first. */
 static const json_t *find_item(const struct kg_case_records *c, const char *list, const char *pattern,
                                const char *field) {
     const json_t *item, *worst = NULL, *items = json_object_get(c->result, list);
@@ -302,7 +302,8 @@ bool kg_figure_judge(const json_t *figure, const struct kg_evidence_run *run, js
         if (is_mean) add_to_mean(&mean, &v, key, base_key);
         else json_array_append_new(records, new_record(&j, key, base_key, &v));
     }
-    /* without at_least the mean is of all: only what was slowed down may be left out, never what failed or has no partner */
+    /* without at_least the mean is of all: only what was slowed down may be left out, never what failed or has no
+     * partner */
     const size_t at_least = (size_t)kg_json_int(figure, "at_least", (int64_t)chosen.n_cases);
     bool complete = json_array_size(notes) == (is_mean ? j.n_slowed : 0) && (!is_mean || mean.n >= at_least);
     if (mean.n > 0) complete = put_mean(&j, &mean, chosen.n_cases) && complete;

@@ -1,17 +1,17 @@
 /* Holding a sprint's criteria against its evidence.
  *
- * A cases criterion is met if at least `at_least` of its cases passed in some run, and none of them failed, crashed or timed
- * out in any. A figure is met if some run has records for it and it holds in every run that has. `missed` is what a record
- * contradicts, `unproven` what no record says: never run, skipped, or measured on a GPU that was slowed down. Both sides of a
- * figure come from one run. Stories that need a GPU look at runs that had one only. */
+ * A cases criterion is met if at least `at_least` of its cases passed in some run, and none of them failed, crashed or
+ * timed out in any. A figure is met if some run has records for it and it holds in every run that has. `missed` is what
+ * a record contradicts, `unproven` what no record says: never run, skipped, or measured on a GPU that was slowed down.
+ * Both sides of a figure come from one run. Stories that need a GPU look at runs that had one only. */
 #ifndef KIGO_SIGNOFF_JUDGE_H
 #define KIGO_SIGNOFF_JUDGE_H
 
 #include "signoff/evidence.h"
 #include "signoff/sprint.h"
 
-/* {"sprint", "title", "verdict", "n_met", "n_missed", "n_unproven", "criteria": [...]}: the verdict is that of the worst
- * criterion, `missed` before `unproven` before `met`. A criterion:
+/* {"sprint", "title", "verdict", "n_met", "n_missed", "n_unproven", "criteria": [...]}: the verdict is that of the
+ * worst criterion, `missed` before `unproven` before `met`. A criterion:
  * {"spec", "story", "kind" ("cases" or "figure"), "what", "wanted", "state", "found",
  *  "records": [{"run", "record", "status"} or {"run", "record", "over" (or null), "value", "lo", "hi", "met"}
  *              (of a mean also "mean_of", how many of its "cases")],

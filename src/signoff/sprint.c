@@ -1,5 +1,5 @@
-/* The schema is a table a kind of object: what members there are, of what type, and which must be there. A member that is not
- * in the table is an error: a misspelt criterion is none. */
+/* The schema is a table a kind of object: what members there are, of what type, and which must be there. A member that
+ * is not in the table is an error: a misspelt criterion is none. */
 #include "signoff/sprint.h"
 #include "base/buffer.h"
 #include "base/file.h"

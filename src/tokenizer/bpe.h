@@ -1,8 +1,8 @@
 /* Byte-pair merging: a piece starts as one symbol a byte, or one a character; the adjacent pair with the lowest rank
  * (leftmost on a tie) is replaced by its merged token until no adjacent pair has a merge.
  *
- * By characters, a space stands for U+2581, and a character that is no token is a symbol all the same: it may merge, and
- * becomes the tokens of its bytes if it does not. */
+ * By characters, a space stands for U+2581, and a character that is no token is a symbol all the same: it may merge,
+ * and becomes the tokens of its bytes if it does not. */
 #ifndef KIGO_TOKENIZER_BPE_H
 #define KIGO_TOKENIZER_BPE_H
 
@@ -51,8 +51,8 @@ struct kg_bpe_work; /* working memory of one caller: a cache of short pieces, an
 struct kg_bpe_work *kg_bpe_work_new(size_t text_len);
 void kg_bpe_work_free(struct kg_bpe_work *work);
 
-/* Appends the ids of piece[0..len), len > 0. KG_ERR_FORMAT if the vocabulary lacks a byte of it. By characters the piece
- * must be well-formed UTF-8. O(len log len). */
+/* Appends the ids of piece[0..len), len > 0. KG_ERR_FORMAT if the vocabulary lacks a byte of it. By characters the
+ * piece must be well-formed UTF-8. O(len log len). */
 KG_WARN_UNUSED enum kg_status kg_bpe_encode(const struct kg_bpe *bpe, struct kg_bpe_work *work, const char *piece,
                                             size_t len, struct kg_ids *ids, struct kg_error *err);
 

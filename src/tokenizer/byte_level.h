@@ -15,8 +15,8 @@ uint32_t kg_byte_level_code_point(unsigned char byte);
 /* Writes text[0..len) byte by byte in the alphabet into out, which has room for 2 * len; returns the bytes written. */
 size_t kg_byte_level_encode(const char *text, size_t len, char *out);
 
-/* The way back: reads well-formed UTF-8 text[0..len) in the alphabet; out gets *n_out <= len bytes. False if a character
- * is not of the alphabet. */
+/* The way back: reads well-formed UTF-8 text[0..len) in the alphabet; out gets *n_out <= len bytes. False if a
+ * character is not of the alphabet. */
 bool kg_byte_level_decode(const char *text, size_t len, char *out, size_t *n_out);
 
 #endif

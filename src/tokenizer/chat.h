@@ -27,7 +27,8 @@ struct kg_chat_format {
     bool has_channels;          /* answers have headers: see text_stream.c */
     /* What of the template the renderer has to know; may be NULL. Line breaks in the text are not escaped. */
     uint32_t (*traits)(const char *chat_template);
-    /* The default system message of the template as it stands in the file, malloc'ed, NULL if it adds none; may be NULL. */
+    /* The default system message of the template as it stands in the file, malloc'ed, NULL if it adds none; may be
+     * NULL. */
     char *(*default_system)(const char *chat_template);
     /* Appends the rendered messages. */
     enum kg_status (*render)(const struct kg_chat_request *request, struct kg_buffer *out, struct kg_error *err);

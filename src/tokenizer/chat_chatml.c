@@ -1,5 +1,5 @@
-/* ChatML: "<|im_start|>" role "\n" content "<|im_end|>\n" for each message. The default system message is the literal in
- * the template. */
+/* ChatML: "<|im_start|>" role "\n" content "<|im_end|>\n" for each message. The default system message is the literal
+ * in the template. */
 #include "tokenizer/chat.h"
 #include "tokenizer/tokenizer.h"
 #include <string.h>

@@ -1,8 +1,8 @@
 /* Harmony, GPT-OSS's format: "<|start|>" role "<|message|>" content "<|end|>" for each message.
  *
- * A system message of the template's own comes first, with the date and the reasoning effort; the first message, if it is
- * the system's or the developer's, becomes the developer's instructions, and later ones of these roles are left out. What
- * the assistant said before was in the final channel. Tools are not rendered. Source: the chat_template.jinja that
+ * A system message of the template's own comes first, with the date and the reasoning effort; the first message, if it
+ * is the system's or the developer's, becomes the developer's instructions, and later ones of these roles are left out.
+ * What the assistant said before was in the final channel. Tools are not rendered. Source: the chat_template.jinja that
  * openai/gpt-oss-20b and -120b were released with. */
 #include "tokenizer/chat.h"
 #include "tokenizer/tokenizer.h"

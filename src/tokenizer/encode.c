@@ -1,6 +1,6 @@
 /* Text to ids: tokens written in the text are found first, in the raw text; what lies between them is normalised, and
- * where the vocabulary has tokens to be found in such text, they are; the rest is cut into pieces, and each piece merged
- * (sentencepiece.c has its own way of cutting). */
+ * where the vocabulary has tokens to be found in such text, they are; the rest is cut into pieces, and each piece
+ * merged (sentencepiece.c has its own way of cutting). */
 #include "base/buffer.h"
 #include "tokenizer/normalize.h"
 #include "tokenizer/sentencepiece.h"

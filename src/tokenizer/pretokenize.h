@@ -38,7 +38,8 @@ void kg_splitter_free(struct kg_splitter *splitter);
 /* Sets the text to cut, well-formed UTF-8, borrowed until the last piece. */
 void kg_splitter_start(struct kg_splitter *splitter, const char *text, size_t len);
 
-/* The next piece, *len > 0 bytes; *len is 0 at the end. Pieces cover the text: what the pattern leaves out is a piece. */
+/* The next piece, *len > 0 bytes; *len is 0 at the end. Pieces cover the text: what the pattern leaves out is a piece.
+ */
 KG_WARN_UNUSED enum kg_status kg_splitter_next(struct kg_splitter *splitter, const char **piece, size_t *len,
                                                struct kg_error *err);
 

@@ -1,12 +1,13 @@
 /* SentencePiece-style BPE: vocabularies whose tokenizer.ggml.model is "llama".
  *
- * Text between special tokens gets a space before it (add_space_prefix), spaces become U+2581, each character is a symbol,
- * and of the adjacent pairs whose texts joined are a token, the one with the highest score (tokenizer.ggml.scores), then
- * the leftmost, is merged, until there is none. What is no token in the end becomes tokens of its bytes, "<0x00>" to
+ * Text between special tokens gets a space before it (add_space_prefix), spaces become U+2581, each character is a
+ * symbol, and of the adjacent pairs whose texts joined are a token, the one with the highest score
+ * (tokenizer.ggml.scores), then the leftmost, is merged, until there is none. What is no token in the end becomes
+ * tokens of its bytes, "<0x00>" to
  * "<0xFF>". Special, unknown, unused and byte tokens are never merged into.
  *
- * Where the file has tokenizer.ggml.merges too, as kigo writes it from tokenizer.json, their ranks take the place of the
- * scores: pairs that give one token then have ranks of their own. Source: sentencepiece's bpe_model.cc. */
+ * Where the file has tokenizer.ggml.merges too, as kigo writes it from tokenizer.json, their ranks take the place of
+ * the scores: pairs that give one token then have ranks of their own. Source: sentencepiece's bpe_model.cc. */
 #ifndef KIGO_TOKENIZER_SENTENCEPIECE_H
 #define KIGO_TOKENIZER_SENTENCEPIECE_H
 

@@ -18,12 +18,13 @@ struct kg_text_map {
     size_t stride;
 };
 
-/* Room for n_max keys: those of records[i], each stride bytes after the one before. Records are borrowed; a key must not
- * change once it is added. */
+/* Room for n_max keys: those of records[i], each stride bytes after the one before. Records are borrowed; a key must
+ * not change once it is added. */
 void kg_text_map_init(struct kg_text_map *map, size_t n_max, const struct kg_str *first_key, size_t stride);
 void kg_text_map_free(struct kg_text_map *map);
 
-/* Adds the key of the record at index and returns -1, or returns the index that has an equal key (nothing is changed). */
+/* Adds the key of the record at index and returns -1, or returns the index that has an equal key (nothing is changed).
+ */
 int32_t kg_text_map_add(struct kg_text_map *map, int32_t index);
 
 /* -1 if no record added has the key. */

@@ -23,13 +23,13 @@ enum kg_token_type {
 /* Ids of tokens that take the white space behind them in text, which GGUF's own keys cannot say. */
 #define KG_RSTRIP_KEY "kigo.tokenizer.rstrip_token_ids"
 
-/* Ids of the tokens that are searched in normalised text (normalized in tokenizer.json), in the order in which they take
- * precedence; all others were found before that, in the text as it was written. */
+/* Ids of the tokens that are searched in normalised text (normalized in tokenizer.json), in the order in which they
+ * take precedence; all others were found before that, in the text as it was written. */
 #define KG_NORMALIZED_KEY "kigo.tokenizer.normalized_token_ids"
 
-/* prepend_scheme of a tokenizer.json's Metaspace, "always" or "first": a text that begins with a space gets no other one
- * before it, and with "first" none but the first text does. Metaspace is no normaliser: tokens of KG_NORMALIZED_KEY are
- * searched before it puts marks for spaces, which beside them is said with "never", too. */
+/* prepend_scheme of a tokenizer.json's Metaspace, "always" or "first": a text that begins with a space gets no other
+ * one before it, and with "first" none but the first text does. Metaspace is no normaliser: tokens of KG_NORMALIZED_KEY
+ * are searched before it puts marks for spaces, which beside them is said with "never", too. */
 #define KG_PREPEND_SCHEME_KEY "kigo.tokenizer.prepend_scheme"
 
 /* ignore_merges of a tokenizer.json, where it is not the kind's: OpenAI's vocabularies are published both ways. */
@@ -80,7 +80,8 @@ struct kg_tokenizer {
     char *chat_default_system; /* what the template says if no system message is given; NULL: nothing */
 };
 
-/* Reads tokenizer.ggml.merges into the (initialised) bpe; n_more: room to leave for characters. byte_ids are not set. */
+/* Reads tokenizer.ggml.merges into the (initialised) bpe; n_more: room to leave for characters. byte_ids are not set.
+ */
 KG_WARN_UNUSED enum kg_status kg_tokenizer_load_merges(struct kg_tokenizer *tokenizer, const struct kg_gguf *gguf,
                                                        size_t n_more, struct kg_error *err);
 

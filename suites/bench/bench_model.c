@@ -1,6 +1,6 @@
-/* FT-056: whole models. How long one takes to load, to its first token and to each token after it, what memory it needs for
- * 512 and 8192 tokens, and what f16 changes against f32. The fixture, and each model of --model, on every back end in every
- * precision it has. Figures are recorded, never judged; what fails here is work that fails. */
+/* FT-056: whole models. How long one takes to load, to its first token and to each token after it, what memory it needs
+ * for 512 and 8192 tokens, and what f16 changes against f32. The fixture, and each model of --model, on every back end
+ * in every precision it has. Figures are recorded, never judged; what fails here is work that fails. */
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/rng.h"
@@ -128,8 +128,8 @@ static double idle_share(void) {
     return config->n_experts ? 1 - (double)config->n_experts_used / config->n_experts : 0;
 }
 
-/* Bytes of weights that a forward pass of n_rows reads: all, but of an embedding that is not the output matrix too only some
- * rows, and of experts, for a single row, those chosen. */
+/* Bytes of weights that a forward pass of n_rows reads: all, but of an embedding that is not the output matrix too only
+ * some rows, and of experts, for a single row, those chosen. */
 static double weight_bytes_read(size_t n_rows) {
     const struct kg_model_weights *w = kg_model_weights(stage.model);
     const bool tied = w->output.data == w->embedding.data;
@@ -137,8 +137,8 @@ static double weight_bytes_read(size_t n_rows) {
            (tied ? 0 : (double)(kg_weight_row_bytes(&w->embedding) * w->embedding.n_rows));
 }
 
-/* A multiply-add with each weight of the layers (of experts, of those chosen) for each row, and with the output matrix for
- * each row of logits. */
+/* A multiply-add with each weight of the layers (of experts, of those chosen) for each row, and with the output matrix
+ * for each row of logits. */
 static double flops_of(size_t n_rows, size_t n_logits) {
     const struct kg_model_weights *w = kg_model_weights(stage.model);
     const double matrix = (double)w->embedding.n_rows * w->embedding.n_cols;
@@ -278,7 +278,8 @@ static void decode(struct kg_record *rec, const void *arg) {
     job_close(&job);
 }
 
-/* What is held while a session of n_ctx positions works: by the allocator's count, not as a difference of two readings. */
+/* What is held while a session of n_ctx positions works: by the allocator's count, not as a difference of two readings.
+ */
 static void memory(struct kg_record *rec, const void *arg) {
     const struct model_case *c = arg;
     if (!stage_open(rec, c)) return;

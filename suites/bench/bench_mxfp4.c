@@ -1,10 +1,10 @@
-/* GT-033, GT-037: how fast products with MXFP4 weights are at GPT-OSS-20B's shapes, beside the same products with float16
- * weights in the same run: cases whose keys differ in the dtype only, so that `kigo signoff` divides one by the other. f16
- * activations on a device, f32 on the reference back end. Timings are recorded, never judged.
+/* GT-033, GT-037: how fast products with MXFP4 weights are at GPT-OSS-20B's shapes, beside the same products with
+ * float16 weights in the same run: cases whose keys differ in the dtype only, so that `kigo signoff` divides one by the
+ * other. f16 activations on a device, f32 on the reference back end. Timings are recorded, never judged.
  *
- * Weights lie as a model's do: tag weights, arranged as the back end likes. weight_bytes is what the allocator counted for one
- * of them. Cold turns go round all sets; of experts, for one row, a set is four of the 32 matrices, and a turn reads another
- * four. Many rows draw theirs at random, so that a turn reads all matrices. */
+ * Weights lie as a model's do: tag weights, arranged as the back end likes. weight_bytes is what the allocator counted
+ * for one of them. Cold turns go round all sets; of experts, for one row, a set is four of the 32 matrices, and a turn
+ * reads another four. Many rows draw theirs at random, so that a turn reads all matrices. */
 #include "base/buffer.h"
 #include "base/rng.h"
 #include "base/size.h"

@@ -1,5 +1,5 @@
-/* FT-056: how far results are off at the shapes that are timed: products and attention from float64 loops, logits of the
- * fixture from the cpu back end's. The limits are those of the tolerance suites. */
+/* FT-056: how far results are off at the shapes that are timed: products and attention from float64 loops, logits of
+ * the fixture from the cpu back end's. The limits are those of the tolerance suites. */
 #include "base/buffer.h"
 #include "base/rng.h"
 #include "base/size.h"

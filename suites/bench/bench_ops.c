@@ -1,5 +1,5 @@
-/* FT-054: how fast each operation is at the shapes of Qwen2.5-0.5B and Phi-3-mini, f32 and f16. Timings are recorded, never
- * judged; what fails here is work that leaves its output unwritten.
+/* FT-054: how fast each operation is at the shapes of Qwen2.5-0.5B and Phi-3-mini, f32 and f16. Timings are recorded,
+ * never judged; what fails here is work that leaves its output unwritten.
  *
  * A case's inputs lie in sets; cold turns go round all of them. Bytes count each input once and each output once. */
 #include "base/size.h"

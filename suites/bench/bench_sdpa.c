@@ -1,9 +1,10 @@
-/* Phase D: how fast each variant of sdpa is, in f16 and f8, and how fast its quantisation. A case's name is the variant; one
- * that does not take the shape, the precision or the device is skipped with its own reason. Timings are recorded, never
- * judged; what fails is an output left unwritten, or off in one of the rows that are held against float64.
+/* Phase D: how fast each variant of sdpa is, in f16 and f8, and how fast its quantisation. A case's name is the
+ * variant; one that does not take the shape, the precision or the device is skipped with its own reason. Timings are
+ * recorded, never judged; what fails is an output left unwritten, or off in one of the rows that are held against
+ * float64.
  *
- * f8 inputs are E4M3 of normal values times KG_BENCH_F8_PER_UNIT, with another scale for each head, all known; outputs are f16. The
- * share of the roofline is of F16's matrix product for both. */
+ * f8 inputs are E4M3 of normal values times KG_BENCH_F8_PER_UNIT, with another scale for each head, all known; outputs
+ * are f16. The share of the roofline is of F16's matrix product for both. */
 #include "base/buffer.h"
 #include "base/size.h"
 #include "ops/sdpa.h"

@@ -1,7 +1,7 @@
-/* Phase D: what others take for the shapes of bench_sdpa.c, in the same run: PyTorch's attention through cuDNN, FlashAttention, the
- * memory-efficient kernel and plain operations, by peers/torch_sdpa.py. A case's name is the peer. Skipped where Python, PyTorch
- * or a GPU is missing; KIGO_PYTHON names another interpreter than python3. One process of the script answers all cases of a
- * program: loading PyTorch takes longer than most of them. */
+/* Phase D: what others take for the shapes of bench_sdpa.c, in the same run: PyTorch's attention through cuDNN,
+ * FlashAttention, the memory-efficient kernel and plain operations, by peers/torch_sdpa.py. A case's name is the peer.
+ * Skipped where Python, PyTorch or a GPU is missing; KIGO_PYTHON names another interpreter than python3. One process of
+ * the script answers all cases of a program: loading PyTorch takes longer than most of them. */
 #include "base/buffer.h"
 #include "base/size.h"
 #include "suites/bench/machine.h"

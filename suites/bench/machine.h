@@ -1,5 +1,5 @@
-/* What the bench programs share: the scale they run at, a back end opened once with the roofline measured on it, data to
- * work on, and timings recorded with what they mean. */
+/* What the bench programs share: the scale they run at, a back end opened once with the roofline measured on it, data
+ * to work on, and timings recorded with what they mean. */
 #ifndef KIGO_SUITES_BENCH_MACHINE_H
 #define KIGO_SUITES_BENCH_MACHINE_H
 
@@ -21,8 +21,8 @@ struct kg_bench_machine {
     struct kg_roofline roofline[2]; /* by measured canaries: kg_bench_roofline */
 };
 
-/* The back end, opened once in a process. NULL, with the case skipped and the reason given, if it is not there; the case
- * fails if it cannot time. */
+/* The back end, opened once in a process. NULL, with the case skipped and the reason given, if it is not there; the
+ * case fails if it cannot time. */
 struct kg_bench_machine *kg_bench_machine_open(struct kg_record *rec, const char *backend);
 
 enum kg_dtype kg_bench_dtype(enum kg_precision precision); /* of weights stored like the activations */
@@ -31,15 +31,16 @@ enum kg_dtype kg_bench_dtype(enum kg_precision precision); /* of weights stored 
 uint64_t kg_bench_workspace(struct kg_bench_machine *machine, enum kg_precision precision, uint32_t n_rows,
                             uint32_t n_in, uint32_t n_out, const struct kg_attention_args *attention);
 
-/* The canaries of this process, measured at the first call for a precision of the matrix product; of f8, f16's (f32's of the cpu). */
+/* The canaries of this process, measured at the first call for a precision of the matrix product; of f8, f16's (f32's
+ * of the cpu). */
 const struct kg_roofline *kg_bench_roofline(struct kg_bench_machine *machine, enum kg_precision precision);
 
 /* Memory of the back end for a case; freed by kg_bench_free in reverse. Fails the case if there is not enough. */
 struct kg_block kg_bench_alloc(struct kg_bench_machine *machine, uint64_t size_bytes);
 void kg_bench_free(struct kg_bench_machine *machine, struct kg_block *blocks, size_t n_blocks);
 
-/* How often a set of so many bytes has to be there for cold turns; 0 if it is only measured warm: too small (device.h), too
- * much memory for the scale, or nothing is timed (counters.h). */
+/* How often a set of so many bytes has to be there for cold turns; 0 if it is only measured warm: too small (device.h),
+ * too much memory for the scale, or nothing is timed (counters.h). */
 size_t kg_bench_cold_sets(const struct kg_bench_machine *machine, uint64_t set_bytes);
 
 /* Fills elements with normal values (mean 0, deviation 1), never zeros; another seed, other values. F8: E4M3 of
@@ -56,10 +57,10 @@ float *kg_bench_fetch(struct kg_bench_machine *machine, const void *from, uint64
 void kg_bench_expect_written(struct kg_bench_machine *machine, const void *from, uint64_t n_elems,
                              enum kg_precision precision);
 
-/* Measures by measure(arg) and, on a GPU that NVML watches, again while the GPU was slowed down (measure/throttle.h). Call
- * kg_bench_record_guarded after the timing of the samples that stayed: it records what was found under `name`.discarded
- * (samples thrown away) and `name`.sm_clock_before and _after, and marks a timing that was slowed down as invalid. Fails the case if
- * measure fails. */
+/* Measures by measure(arg) and, on a GPU that NVML watches, again while the GPU was slowed down (measure/throttle.h).
+ * Call kg_bench_record_guarded after the timing of the samples that stayed: it records what was found under
+ * `name`.discarded (samples thrown away) and `name`.sm_clock_before and _after, and marks a timing that was slowed down
+ * as invalid. Fails the case if measure fails. */
 struct kg_throttle_findings kg_bench_guard(const char *backend, enum kg_status (*measure)(void *, struct kg_error *),
                                            void *arg);
 void kg_bench_record_guarded(struct kg_record *rec, const char *name, const struct kg_throttle_findings *findings,
@@ -72,8 +73,8 @@ struct kg_bench_work {
     size_t n_sets;       /* that together are more than twice the cache */
     bool cold;           /* use them all; else turn 0's set only (the work's own affair) */
     double bytes, flops; /* of a turn, by count */
-    /* By graph, a turn of more than this (0: of any length not) and of more than 100 TFLOP/s is timed in bursts, a sample and
-     * a pause of 40 ms: what is measured is the work, not the limit on power. */
+    /* By graph, a turn of more than this (0: of any length not) and of more than 100 TFLOP/s is timed in bursts, a
+     * sample and a pause of 40 ms: what is measured is the work, not the limit on power. */
     double bursts_from_ns;
 };
 
@@ -83,8 +84,9 @@ double kg_bench_time(struct kg_record *rec, struct kg_bench_machine *machine, co
                      enum kg_timing_kind kind, const struct kg_bench_work *work);
 
 /* The same cold, if has_cold, and warm, by graph on a device and by the host's clock elsewhere; kernel_too: on a device
- * cold by kernel as well. Warm turns are turn 0 again and again. Records the canaries (of a matrix product in the precision)
- * and the number of sets too. Where another process counts (counters.h), launches the work and records nothing. */
+ * cold by kernel as well. Warm turns are turn 0 again and again. Records the canaries (of a matrix product in the
+ * precision) and the number of sets too. Where another process counts (counters.h), launches the work and records
+ * nothing. */
 void kg_bench_time_states(struct kg_record *rec, struct kg_bench_machine *machine, enum kg_precision precision,
                           const struct kg_bench_work *work, bool has_cold, bool kernel_too);
 

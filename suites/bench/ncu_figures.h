@@ -1,17 +1,18 @@
 /* What is recorded of a kernel's hardware counters: which metrics Nsight Compute is asked for, and the figures made of
- * them. Names and meanings of the metrics: NVIDIA, Nsight Compute Documentation, "Profiling Guide" (Metrics Structure, Metrics
- * Decoder) and "Nsight Compute CLI" (Nvprof Metric Comparison); all are of gh100 in `ncu --query-metrics --chip gh100`,
- * 2025.3.1.
+ * them. Names and meanings of the metrics: NVIDIA, Nsight Compute Documentation, "Profiling Guide" (Metrics Structure,
+ * Metrics Decoder) and "Nsight Compute CLI" (Nvprof Metric Comparison); all are of gh100 in `ncu --query-metrics --chip
+ * gh100`, 2025.3.1.
  *
  *     tensor_pipe_share   cycles in which the tensor pipe was active (mma.sync and wgmma alike), of those elapsed
  *     achieved_occupancy  warps active on a multiprocessor that has any, of the most it can hold
- *     memory_efficiency   bytes that global loads and stores asked for, of those in the 32-byte sectors that it took: loads,
- *                         stores and asynchronous copies by the threads' addresses; bulk copies (TMA) move whole
- *                         sectors of boxes whose rows are multiples of one, so each of their sectors counts as used
- *     spilled_bytes       local memory read and written: registers that were spilled, and arrays on the stack
- *     l2_bytes            all that went through the L2, from any side; dram_*: its misses
+ *     memory_efficiency   bytes that global loads and stores asked for, of those in the 32-byte sectors that it took:
+ * loads, stores and asynchronous copies by the threads' addresses; bulk copies (TMA) move whole sectors of boxes whose
+ * rows are multiples of one, so each of their sectors counts as used spilled_bytes       local memory read and written:
+ * registers that were spilled, and arrays on the stack l2_bytes            all that went through the L2, from any side;
+ * dram_*: its misses
  *
- * Under ncu each launch runs alone, several times, with its caches flushed before (its default, --cache-control all). */
+ * Under ncu each launch runs alone, several times, with its caches flushed before (its default, --cache-control all).
+ */
 #ifndef KIGO_SUITES_NCU_FIGURES_H
 #define KIGO_SUITES_NCU_FIGURES_H
 

@@ -1,11 +1,12 @@
-/* Counters as Nsight Compute writes them with `--csv --print-units base --metrics ...`: among lines of its own ("==PROF== ...")
- * and of the profiled program, one line of column names, and then a line for each metric of each launch, every field in quotes:
+/* Counters as Nsight Compute writes them with `--csv --print-units base --metrics ...`: among lines of its own
+ * ("==PROF== ...") and of the profiled program, one line of column names, and then a line for each metric of each
+ * launch, every field in quotes:
  *
  *     "ID","Process ID",...,"Kernel Name",...,"Section Name","Metric Name","Metric Unit","Metric Value"
  *     "0","635",...,"sdpa_kernel",...,"Command line profiler metrics","dram__bytes_read.sum","byte","33,561,600"
  *
- * (as version 2025.3.1 has it; Nsight Compute CLI, "Command Line Options", Output). A metric that the chip has not, or ncu
- * could not read, has the value n/a. */
+ * (as version 2025.3.1 has it; Nsight Compute CLI, "Command Line Options", Output). A metric that the chip has not, or
+ * ncu could not read, has the value n/a. */
 #ifndef KIGO_SUITES_NCU_OUTPUT_H
 #define KIGO_SUITES_NCU_OUTPUT_H
 

@@ -1,5 +1,5 @@
-/* What the benches of sdpa and of its peers share: the shapes, what one call of each counts, and the rows a result is held
- * against float64 at. */
+/* What the benches of sdpa and of its peers share: the shapes, what one call of each counts, and the rows a result is
+ * held against float64 at. */
 #ifndef KIGO_SUITES_SDPA_WORK_H
 #define KIGO_SUITES_SDPA_WORK_H
 
@@ -36,7 +36,8 @@ float kg_sdpa_softmax_scale(const struct kg_sdpa_shape *s); /* 1 / sqrt(head_dim
 struct kg_sdpa_row {
     uint32_t b, h, i;
 };
-/* Corners and edges of tiles, and rows drawn from the seed: those that are looked at, as float64 costs a row of keys each. */
+/* Corners and edges of tiles, and rows drawn from the seed: those that are looked at, as float64 costs a row of keys
+ * each. */
 enum { KG_SDPA_SPOTS = 16 };
 void kg_sdpa_spots(const struct kg_sdpa_shape *s, uint64_t seed, struct kg_sdpa_row rows[KG_SDPA_SPOTS]);
 

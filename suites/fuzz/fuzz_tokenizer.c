@@ -1,4 +1,5 @@
-/* libFuzzer over kg_fuzz_encode, with the vocabulary the environment names (KIGO_VOCABULARY), or gpt2's of the build. */
+/* libFuzzer over kg_fuzz_encode, with the vocabulary the environment names (KIGO_VOCABULARY), or gpt2's of the build.
+ */
 #include "suites/fuzz/targets.h"
 #include "suites/harness/case.h"
 #include <kigo/tokenizer.h>

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The runner keeps the last 1000 bytes that a program said: what was violated, before these, must not be pushed out by them. */
+/* The runner keeps the last 1000 bytes that a program said: what was violated, before these, must not be pushed out by
+ * them. */
 enum { MAX_SHOWN_BYTES = 160 };
 
 static struct {

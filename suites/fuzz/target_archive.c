@@ -1,5 +1,5 @@
-/* Archives of bundles. Checksums of headers are made right again, so that changes get past them; what comes out must lie in the
- * folder named, which lies in a folder of its own. */
+/* Archives of bundles. Checksums of headers are made right again, so that changes get past them; what comes out must
+ * lie in the folder named, which lies in a folder of its own. */
 #include "suites/fuzz/targets.h"
 #include "base/buffer.h"
 #include "base/file.h"

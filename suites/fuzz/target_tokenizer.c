@@ -23,8 +23,8 @@ static size_t spaces_span(const char *text, size_t len) {
     return at;
 }
 
-/* Text whose special tokens swallow white space, or with U+2581, comes back otherwise: what is not such must be the same,
- * in order. */
+/* Text whose special tokens swallow white space, or with U+2581, comes back otherwise: what is not such must be the
+ * same, in order. */
 static bool same_but_spaces(const char *text, size_t len, const char *back, size_t n_back) {
     size_t at = 0, in = 0;
     for (;;) {

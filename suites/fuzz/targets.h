@@ -1,8 +1,8 @@
-/* Fuzz targets: each hands a file image of any bytes to a parser and looks at all that comes out. fuzz_<name>.c runs one
- * under libFuzzer, test_mutations.c runs each over mutated good files in every check.
+/* Fuzz targets: each hands a file image of any bytes to a parser and looks at all that comes out. fuzz_<name>.c runs
+ * one under libFuzzer, test_mutations.c runs each over mutated good files in every check.
  *
- * They return whether the bytes were accepted. Where the parser breaks a promise (an error without a message, a message that
- * is no UTF-8) they say which, and of what input, and abort: a target has no case to fail. */
+ * They return whether the bytes were accepted. Where the parser breaks a promise (an error without a message, a message
+ * that is no UTF-8) they say which, and of what input, and abort: a target has no case to fail. */
 #ifndef KIGO_SUITES_FUZZ_TARGETS_H
 #define KIGO_SUITES_FUZZ_TARGETS_H
 
@@ -17,7 +17,8 @@ bool kg_fuzz_vocabulary(const uint8_t *data, size_t size);
 /* config.json of a Hugging Face model. */
 bool kg_fuzz_hf_config(const uint8_t *data, size_t size);
 
-/* The text files of a bundle: the first byte, modulo 3, says a manifest, bag-info.txt or records; accepted: no finding. */
+/* The text files of a bundle: the first byte, modulo 3, says a manifest, bag-info.txt or records; accepted: no finding.
+ */
 bool kg_fuzz_bundle(const uint8_t *data, size_t size);
 
 /* A tar archive, its headers' checksums made right: what comes out lies where it was meant to. */

@@ -257,7 +257,8 @@ static const struct target TARGETS[] = {
     { "archive", archive_seeds, kg_fuzz_archive, 10000, "10000 mutations" }, /* each makes files */
 };
 
-/* The target sees an allocation of exactly the image's size, so that a read past its end is one past the allocation's. */
+/* The target sees an allocation of exactly the image's size, so that a read past its end is one past the allocation's.
+ */
 static bool run_exactly(const struct target *target, const struct kg_buffer *image) {
     uint8_t *bytes = malloc(image->len ? image->len : 1);
     if (image->len) memcpy(bytes, image->data, image->len);

@@ -1,6 +1,6 @@
-/* The qwen2 fixture as a file of architecture llama: the same network (llama's layers take biases on q, k and v), whose q and k
- * rows are permuted as llama.cpp's converter permutes them, because llama turns neighbouring pairs. There is no trained llama
- * fixture; this one writes the same poems and has the same goldens. */
+/* The qwen2 fixture as a file of architecture llama: the same network (llama's layers take biases on q, k and v), whose
+ * q and k rows are permuted as llama.cpp's converter permutes them, because llama turns neighbouring pairs. There is no
+ * trained llama fixture; this one writes the same poems and has the same goldens. */
 #ifndef KIGO_SUITES_AS_LLAMA_H
 #define KIGO_SUITES_AS_LLAMA_H
 

@@ -24,8 +24,8 @@ static double most_bytes_per_s(const char *backend_name) {
     return strcmp(backend_name, "cpu") == 0 ? 400e9 : 10e12;
 }
 
-/* Every token reads every tensor whole, but of an embedding table that is not the output matrix as well only a row, and of
- * experts those that were chosen. */
+/* Every token reads every tensor whole, but of an embedding table that is not the output matrix as well only a row, and
+ * of experts those that were chosen. */
 static void count_bytes(const struct kg_gguf *gguf, struct kg_haiku_bench *bench) {
     uint32_t n_experts = 1, n_used = 1;
     if (kg_gguf_get_u32(gguf, "gpt-oss.expert_count", &n_experts, NULL) != KG_OK ||

@@ -1,4 +1,5 @@
-/* The engine as a poet: the public API, as the CLI uses it. A fresh session for each answer, so that none knows another. */
+/* The engine as a poet: the public API, as the CLI uses it. A fresh session for each answer, so that none knows
+ * another. */
 #include "suites/haiku/poet.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,11 @@
-/* The judge of a poem: three lines of 5, 7 and 5 syllables, every word known to fixtures/lexicon, the minute word exactly
- * once as a whole word, the nonce nowhere, and nothing but words.
+/* The judge of a poem: three lines of 5, 7 and 5 syllables, every word known to fixtures/lexicon, the minute word
+ * exactly once as a whole word, the nonce nowhere, and nothing but words.
  *
- * A word is a run of ASCII letters, hyphens and apostrophes, compared in lower case; `, . ; : ! ?` and dashes set off by
- * spaces may stand between words. U+2010 and U+2011 are hyphens. Two words of one line that are separated by blanks only
- * and say a number ("twenty one") are one word, "twenty-one"; so "twenty" and "one" are not in it, as "seven" is not in
- * "twenty-seven". Anything else (markup, special tokens, digits, other scripts, control characters) is refused. */
+ * A word is a run of ASCII letters, hyphens and apostrophes, compared in lower case; `, . ; : ! ?` and dashes set off
+ * by spaces may stand between words. U+2010 and U+2011 are hyphens. Two words of one line that are separated by blanks
+ * only and say a number ("twenty one") are one word, "twenty-one"; so "twenty" and "one" are not in it, as "seven" is
+ * not in "twenty-seven". Anything else (markup, special tokens, digits, other scripts, control characters) is refused.
+ */
 #ifndef KIGO_SUITES_POEM_H
 #define KIGO_SUITES_POEM_H
 
@@ -56,8 +57,8 @@ int kg_lexicon_syllables(const struct kg_lexicon *lexicon, const char *word, siz
 const char *kg_lexicon_class_at(const struct kg_lexicon *lexicon, size_t row);
 const char *kg_lexicon_word_at(const struct kg_lexicon *lexicon, size_t row);
 
-/* Judges text[0..len) against every rule. minute_word as kg_minute_word gives it; nonce is matched as a substring, as it is
- * and with case folded. */
+/* Judges text[0..len) against every rule. minute_word as kg_minute_word gives it; nonce is matched as a substring, as
+ * it is and with case folded. */
 void kg_poem_judge(const struct kg_lexicon *lexicon, const char *text, size_t len, const char *minute_word,
                    const char *nonce, struct kg_poem_verdict *verdict);
 

@@ -1,5 +1,5 @@
-/* Poets: who answers FT-050's request. The engine is one; the others only pretend, and the judge (evidence.h) has to tell
- * them apart. */
+/* Poets: who answers FT-050's request. The engine is one; the others only pretend, and the judge (evidence.h) has to
+ * tell them apart. */
 #ifndef KIGO_SUITES_POET_H
 #define KIGO_SUITES_POET_H
 
@@ -11,8 +11,8 @@
 
 enum { KG_HAIKU_MAX_TOKENS = 64 };
 
-/* How a model's chat format lays out one request: before, the date (of formats that have one), between, what the user says,
- * after. Spelled in the suites, so that the engine's formats are compared with something else than themselves. */
+/* How a model's chat format lays out one request: before, the date (of formats that have one), between, what the user
+ * says, after. Spelled in the suites, so that the engine's formats are compared with something else than themselves. */
 struct kg_haiku_chat {
     const char *before, *date, *between, *after;
 };

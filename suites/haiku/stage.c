@@ -33,7 +33,8 @@ const struct kg_haiku_model KG_HAIKU_MODELS[] = {
 };
 const size_t KG_HAIKU_N_MODELS = KG_COUNT_OF(KG_HAIKU_MODELS);
 
-/* Where the model's file is; one that is rewritten lies in the case's folder, and stays readable once it is open. malloc'ed. */
+/* Where the model's file is; one that is rewritten lies in the case's folder, and stays readable once it is open.
+ * malloc'ed. */
 static char *model_path(struct kg_record *rec, const struct kg_haiku_model *model) {
     struct kg_error err = { 0 };
     if (!model->as_llama) return kg_xstrdup(kg_fixture_path(model->file));

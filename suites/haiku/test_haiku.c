@@ -47,7 +47,8 @@ static void writes_the_haiku(struct kg_record *rec, const void *arg) {
     kg_haiku_judgement_free(&j);
 }
 
-/* A valid poem for nearly all of the 60 minutes; whatever it writes is the engine's, and for minute zero by its logits too. */
+/* A valid poem for nearly all of the 60 minutes; whatever it writes is the engine's, and for minute zero by its logits
+ * too. */
 static void all_minutes(struct kg_record *rec, const void *arg) {
     const struct kg_haiku_arg *const a = arg;
     struct kg_haiku_stage *const stage = kg_haiku_stage_open(rec, a->target, a->model);

@@ -25,7 +25,8 @@ static const struct corrupt_row CORRUPTIONS[] = {
     { "llama_biases_in_halves_are_refused", "blk.*.attn_[qk].weight", NULL, 0 },
 };
 
-/* The very judgement that passes the fixture fails its spoilt copy: by logits always; how many poems broke is recorded. */
+/* The very judgement that passes the fixture fails its spoilt copy: by logits always; how many poems broke is recorded.
+ */
 static void corrupted_weights(struct kg_record *rec, const void *arg) {
     enum { N_REQUESTS = 3 };
     const struct kg_haiku_arg *const a = arg;

@@ -1,5 +1,5 @@
-/* The child's streams are unnamed temporary files rather than pipes: no deadlock whatever it reads or writes, and in what
- * order. */
+/* The child's streams are unnamed temporary files rather than pipes: no deadlock whatever it reads or writes, and in
+ * what order. */
 #include "suites/harness/process.h"
 #include "base/buffer.h"
 #include "base/clock.h"

@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* PRINT: rules for print are put in force for all media, in the order that they stand in; those for screens go. What is behind a
- * text is the nearest background that is not transparent; colours with a transparent part are mixed with it. */
+/* PRINT: rules for print are put in force for all media, in the order that they stand in; those for screens go. What is
+ * behind a text is the nearest background that is not transparent; colours with a transparent part are mixed with it.
+ */
 static const char SCRIPT[] =
     "<script>onload=()=>{const f=document.querySelector('iframe'),d=f.contentDocument,w=f.contentWindow;"
     "d.querySelectorAll('details').forEach(e=>e.open=true);"

@@ -1,5 +1,5 @@
-/* A place to try `kigo check` in: a folder of suite programs chosen from suites/harness/selftest, a folder for bundles and
- * a TMPDIR, all in the case's scratch folder; and what a run leaves there, read back. */
+/* A place to try `kigo check` in: a folder of suite programs chosen from suites/harness/selftest, a folder for bundles
+ * and a TMPDIR, all in the case's scratch folder; and what a run leaves there, read back. */
 #ifndef KIGO_SUITES_CHECK_LAB_H
 #define KIGO_SUITES_CHECK_LAB_H
 

@@ -23,7 +23,8 @@ struct kg_recipe {
     size_t n_steps;
 };
 
-/* From the text of the page. Only what the recipe uses of YAML is understood: a step is "- ", then lines "name: value". */
+/* From the text of the page. Only what the recipe uses of YAML is understood: a step is "- ", then lines "name: value".
+ */
 void kg_recipe_read(struct kg_recipe *recipe, const char *page);
 void kg_recipe_free(struct kg_recipe *recipe);
 
@@ -33,8 +34,8 @@ struct kg_job_result {
     char *output; /* of all steps, malloc'ed */
 };
 
-/* Runs the steps in `dir` as a runner of GitHub's does: bash -e, later steps only while all is well, but those that run always.
- * env: "NAME=VALUE", NULL at the end. */
+/* Runs the steps in `dir` as a runner of GitHub's does: bash -e, later steps only while all is well, but those that run
+ * always. env: "NAME=VALUE", NULL at the end. */
 void kg_recipe_run(const struct kg_recipe *recipe, const char *dir, const char *const *env,
                    struct kg_job_result *result);
 

@@ -24,8 +24,8 @@ static double processor_s(void) {
            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-/* Of all processes since the machine started: the first line of /proc/stat, "cpu user nice system idle iowait irq softirq
- * steal ..." in clock ticks (proc(5)). 0 where there is none. */
+/* Of all processes since the machine started: the first line of /proc/stat, "cpu user nice system idle iowait irq
+ * softirq steal ..." in clock ticks (proc(5)). 0 where there is none. */
 static double busy_s(void) {
     double user = 0, nice = 0, system = 0, irq = 0, softirq = 0, steal = 0;
     FILE *file = fopen("/proc/stat", "r");
@@ -54,8 +54,8 @@ static void read_meter(const struct meter *begun, struct kg_cost *cost) {
     cost->others_share = others / wall / (double)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-/* What `kigo <verb> [word] --bundles <root> --json` prints; the caller's reference. Exit code 0, or 1 of a regress: 1000
- * figures with noise may well have one that is told. */
+/* What `kigo <verb> [word] --bundles <root> --json` prints; the caller's reference. Exit code 0, or 1 of a regress:
+ * 1000 figures with noise may well have one that is told. */
 static json_t *ask(const struct kg_history_lab *lab, const char *verb, const char *word, struct kg_cost *cost) {
     const char *const argv[] = { kg_program_path(), verb, "--bundles", lab->root, "--json", word, NULL };
     const struct kg_process process = { .argv = argv, .timeout_s = VERB_TIMEOUT_S };

@@ -27,13 +27,14 @@ struct kg_rig_target {
 };
 enum { KG_RIG_N_TARGETS = 3 };
 extern const struct kg_rig_target KG_RIG_TARGETS[KG_RIG_N_TARGETS];
-/* Adds the case for the back end it names, or once for each target if it names none, with the target's dtype if the case
- * has one; c->arg must outlive the list. */
+/* Adds the case for the back end it names, or once for each target if it names none, with the target's dtype if the
+ * case has one; c->arg must outlive the list. */
 void kg_rig_add(struct kg_case_list *list, const struct kg_case *c);
 /* Index of the target that the running case is for; the first where kg_rig_add did not make the case. */
 size_t kg_rig_current(void);
 
-/* `fixture` below fixtures/; n_threads 0 for all processors. Every one of these fails the case where something fails. */
+/* `fixture` below fixtures/; n_threads 0 for all processors. Every one of these fails the case where something fails.
+ */
 struct kg_rig kg_rig_open(const char *fixture, int n_threads); /* on the case's back end */
 void kg_rig_close(struct kg_rig *rig);
 /* The haiku model on the case's back end, opened once in a process. */
@@ -52,8 +53,8 @@ float *kg_rig_logits(const struct kg_rig *rig, struct kg_session *session, const
 
 /* Fails the case at the first float32 whose bits differ. */
 void kg_expect_same_bits(const char *what, const float *got, const float *want, size_t n);
-/* The same rows of logits computed in another way: the same bits on the cpu, whose sums have one order; on a GPU rows in
- * other numbers take other kernels, so float32 sums differ and so does where float16 is rounded. */
+/* The same rows of logits computed in another way: the same bits on the cpu, whose sums have one order; on a GPU rows
+ * in other numbers take other kernels, so float32 sums differ and so does where float16 is rounded. */
 void kg_rig_expect_same(const char *what, const float *got, const float *want, size_t n);
 void kg_expect_same_ids(const char *what, const int32_t *got, size_t n_got, const int32_t *want, size_t n_want);
 

@@ -181,7 +181,8 @@ static void telemetry_lies_beside_timings(struct kg_record *rec, const void *arg
     kg_process_result_free(&r);
 }
 
-/* sdpa on the cpu: f32 and f8, right in the rows that are looked at; a glob may leave out the layer; no peer unless asked. */
+/* sdpa on the cpu: f32 and f8, right in the rows that are looked at; a glob may leave out the layer; no peer unless
+ * asked. */
 static void attention_is_checked_where_it_is_timed(struct kg_record *rec, const void *arg) {
     (void)arg;
     struct kg_process_result r = bench(rec, WORDS("--quick", "--backend", "cpu", "--filter", "sdpa*"), NULL);

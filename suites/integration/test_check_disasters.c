@@ -1,5 +1,5 @@
-/* Runs of `kigo check` that go wrong: programs that break the rules, kills and signals in the middle, full disks, two runs
- * at once. No planned case is lost, and what is left behind can be published and verified. */
+/* Runs of `kigo check` that go wrong: programs that break the rules, kills and signals in the middle, full disks, two
+ * runs at once. No planned case is lost, and what is left behind can be published and verified. */
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"

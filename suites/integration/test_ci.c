@@ -1,5 +1,6 @@
-/* The CI recipe of docs/ci.md and the README's commands, run as they stand there: in a checkout of two commits, with a history, on
- * this machine. Where a GPU would decide, a program plays the runs: it publishes bundles that the case has sealed. */
+/* The CI recipe of docs/ci.md and the README's commands, run as they stand there: in a checkout of two commits, with a
+ * history, on this machine. Where a GPU would decide, a program plays the runs: it publishes bundles that the case has
+ * sealed. */
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
@@ -46,8 +47,8 @@ static void shell(const struct runner *r, const char *text, const char *dir) {
 
 #define COMMIT "git -c user.name=a -c user.email=a@b commit -q -m "
 
-/* kigo, but for the verbs that make runs: these publish the next of the prepared ones and end as was said. There are no hardware
- * counters. */
+/* kigo, but for the verbs that make runs: these publish the next of the prepared ones and end as was said. There are no
+ * hardware counters. */
 static const char PLAYER[] =
     "#!/bin/sh\n"
     "case \"$*\" in *' --ncu '*) exit 2 ;; esac\n"
@@ -235,7 +236,8 @@ static void paths_of_the_page(struct kg_record *rec, const void *arg) {
     free(page);
 }
 
-/* The engine's own program over suites that it finds here, then what a reviewer does with what the job attached, twice. */
+/* The engine's own program over suites that it finds here, then what a reviewer does with what the job attached, twice.
+ */
 static void true_check(struct kg_record *rec, const void *arg) {
     const bool fails = arg != NULL;
     struct runner r;

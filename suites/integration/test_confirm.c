@@ -1,5 +1,5 @@
-/* Two builds measured in turns, and one measured against itself: builds are scripts around this kigo that run a bench whose
- * timings are drawn. */
+/* Two builds measured in turns, and one measured against itself: builds are scripts around this kigo that run a bench
+ * whose timings are drawn. */
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
@@ -15,7 +15,8 @@
 
 static const char VICTIM[] = "bench/pace/victim[cpu,f32,-]";
 
-/* A folder with a program kigo that runs the lab's suites and in which the victim takes `slow` times as long. malloc'ed. */
+/* A folder with a program kigo that runs the lab's suites and in which the victim takes `slow` times as long.
+ * malloc'ed. */
 static char *make_build(const struct kg_lab *lab, const char *name, const char *slow) {
     char *dir = kg_path_join(lab->dir, name), *path = kg_path_join(dir, "kigo");
     char *script = kg_xasprintf("#!/bin/sh\nKIGO_PACE_SLOW=%s KIGO_SUITES='%s' exec '%s' \"$@\"\n", slow, lab->suites,
@@ -64,8 +65,8 @@ static void lab_open(struct kg_lab *lab, const struct kg_record *rec) {
     kg_lab_add(lab, "bench_pace", "bench_pace");
 }
 
-/* A case that is 10% slower is flagged by a single run, and confirmed by six of each build; the same build against itself
- * refutes it. What was found is kept. */
+/* A case that is 10% slower is flagged by a single run, and confirmed by six of each build; the same build against
+ * itself refutes it. What was found is kept. */
 static void confirmed_and_refuted(struct kg_record *rec, const void *arg) {
     struct kg_lab lab;
     (void)arg;

@@ -173,7 +173,8 @@ static void prompt_goes_after_the_past(struct kg_record *rec, const void *arg) {
     kg_ids_free(&prompt);
 }
 
-/* A context of n_prompt + extra positions holds extra generated ids; one more is drawn, and there is no place for it. */
+/* A context of n_prompt + extra positions holds extra generated ids; one more is drawn, and there is no place for it.
+ */
 static void context_runs_out(struct kg_record *rec, const void *arg) {
     static const uint32_t EXTRA[] = { 0, 1, 5 };
     (void)rec, (void)arg;

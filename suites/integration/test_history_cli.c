@@ -189,7 +189,8 @@ static void regress_by_exit_code(struct kg_record *rec, const void *arg) {
     (void)arg;
     kg_history_lab_open(&lab, rec);
     write_history(&lab, &story);
-    /* The last run against its ancestors: half of them were faster, which is noise of a kind, and no step of this commit. */
+    /* The last run against its ancestors: half of them were faster, which is noise of a kind, and no step of this
+     * commit. */
     kg_verb_expect(lab.root, WORDS("regress", "--baseline", lab.commits[N_RUNS - 2]), KG_EXIT_OK, NULL);
     story.red = true;
     kg_history_lab_runs(&lab, N_RUNS, 1,

@@ -1,6 +1,6 @@
-/* The limits of the history at 1000 runs of 1000 cases (full/test_full_size.c), held in every check at 60 runs of as many
- * cases, by what does not depend on what else the machine does: processor time in the place of wall time, and bytes. That the
- * rest grows in proportion is in unit/test_history_scale.c. */
+/* The limits of the history at 1000 runs of 1000 cases (full/test_full_size.c), held in every check at 60 runs of as
+ * many cases, by what does not depend on what else the machine does: processor time in the place of wall time, and
+ * bytes. That the rest grows in proportion is in unit/test_history_scale.c. */
 #include "base/size.h"
 #include "suites/integration/history_store.h"
 #include <check.h>
@@ -14,8 +14,8 @@ static const double SLOWER = 10; /* instrumented code is, with its check for lea
 static const double SLOWER = 1;
 #endif
 
-/* Two processors' time for 30 runs indexed; all of the time there is for the others. With 6 loops running beside it on two
- * processors, indexing took 0.44 of its limit, regress 0.13 and history 0.18: load moves wall time, not these. */
+/* Two processors' time for 30 runs indexed; all of the time there is for the others. With 6 loops running beside it on
+ * two processors, indexing took 0.44 of its limit, regress 0.13 and history 0.18: load moves wall time, not these. */
 static const double REINDEX_PER_RUN_S = 2 / 30.0, REGRESS_S = 1, HISTORY_S = 0.05, FULL_INDEX_BYTES = 1e9;
 
 static void processor_time_and_bytes(struct kg_record *rec, const void *arg) {

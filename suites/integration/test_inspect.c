@@ -121,7 +121,8 @@ static void json_of_bytes_that_are_no_utf8(struct kg_record *rec, const void *ar
     free(path);
 }
 
-/* A hundred elements are abbreviated and say so; --full shows them. A text of 10,000 bytes is a scalar: never cut in JSON. */
+/* A hundred elements are abbreviated and say so; --full shows them. A text of 10,000 bytes is a scalar: never cut in
+ * JSON. */
 static void json_abbreviates_arrays_not_scalars(struct kg_record *rec, const void *arg) {
     struct kg_buffer script = KG_BUFFER_INIT;
     (void)arg;

@@ -1,6 +1,6 @@
-/* Numbers that are none, on every back end and in every precision: weights of NaN or infinity, and values that float32 holds
- * and float16 does not. Each is an error that names logit and position, through prefill, decode and generation; the session
- * stays where it was and serves what comes next. The plain FP16 implementation shows it without a GPU. */
+/* Numbers that are none, on every back end and in every precision: weights of NaN or infinity, and values that float32
+ * holds and float16 does not. Each is an error that names logit and position, through prefill, decode and generation;
+ * the session stays where it was and serves what comes next. The plain FP16 implementation shows it without a GPU. */
 #include "suites/integration/edit_model.h"
 #include "base/buffer.h"
 #include "base/size.h"
@@ -109,8 +109,8 @@ static void numbers_that_are_none(struct kg_record *rec, const void *arg) {
     rig_close(&rig);
 }
 
-/* One bad row of the embedding, met while decoding: the id is refused, by name, and the session goes on as if it had never
- * been given: the same bits as a session that was not. */
+/* One bad row of the embedding, met while decoding: the id is refused, by name, and the session goes on as if it had
+ * never been given: the same bits as a session that was not. */
 static void a_bad_token_is_forgotten(struct kg_record *rec, const void *arg) {
     static const struct kg_model_edit EDIT = { .tensor = "token_embd.weight", .how = KG_TENSOR_NAN };
     static const int32_t BAD = 0, GOOD[] = { 5, 9, 14 };

@@ -179,8 +179,8 @@ static void head_sizes(struct kg_record *rec, const void *arg) {
     }
 }
 
-/* Without the library of matrix products: sessions that need it are refused, naming it; short ones and, once it is there,
- * all others work. */
+/* Without the library of matrix products: sessions that need it are refused, naming it; short ones and, once it is
+ * there, all others work. */
 static void library_missing_is_named(struct kg_record *rec, const void *arg) {
     static const char NOWHERE[] = "/nowhere/libcublasLt.so";
     enum { FEW = 8 };

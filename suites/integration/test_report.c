@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Names as an attacker would choose them: elements, attributes, ends of what stands around them, scripts; control characters; a
- * right-to-left override that shows "exe.png."; a key of 300 letters without a place to break. */
+/* Names as an attacker would choose them: elements, attributes, ends of what stands around them, scripts; control
+ * characters; a right-to-left override that shows "exe.png."; a key of 300 letters without a place to break. */
 static const char *const HOSTILE[] = {
     "<script>document.title='hacked'</script>",
     "\"><img src=http://198.51.100.1/x onerror=alert(1)>",
@@ -241,8 +241,8 @@ static bool is_readable(struct kg_record *rec, const char *html, enum kg_ground 
     return true;
 }
 
-/* The next row of a table, or caption, of a page, without tags, blanks and line ends, its markup resolved; *at goes behind
- * it. malloc'ed; NULL: none. */
+/* The next row of a table, or caption, of a page, without tags, blanks and line ends, its markup resolved; *at goes
+ * behind it. malloc'ed; NULL: none. */
 static char *next_words(const char **at) {
     static const struct {
         const char *begin, *end;
@@ -273,8 +273,8 @@ static char *next_words(const char **at) {
     return words.data ? words.data : kg_xstrdup("");
 }
 
-/* All of these are on paper, in the page's order and a row's cells one behind the other. The first that is not, malloc'ed, or
- * NULL. */
+/* All of these are on paper, in the page's order and a row's cells one behind the other. The first that is not,
+ * malloc'ed, or NULL. */
 static char *lost_on_paper(const char *html, const char *text) {
     char *words;
     for (const char *at = html; (words = next_words(&at)); free(words)) {
@@ -332,8 +332,8 @@ static void printed(struct kg_record *rec, const void *arg) {
     free(html);
 }
 
-/* Without this, the cases above could not be red: grey on grey, a name of a column, a picture's text, a half transparent one; a page
- * that is dark on paper, of another size, and keeps a row in a fold. */
+/* Without this, the cases above could not be red: grey on grey, a name of a column, a picture's text, a half
+ * transparent one; a page that is dark on paper, of another size, and keeps a row in a fold. */
 static void eyes_see_what_is_wrong(struct kg_record *rec, const void *arg) {
     static const struct {
         const char *body, *of;

@@ -36,7 +36,8 @@ static void same_again(struct kg_record *rec, const void *arg) {
     ck_assert_uint_gt(n, 0);
     ck_assert_int_eq(count(answer, KG_SAME), (int64_t)n);
     ck_assert_uint_eq(json_array_size(json_object_get(answer, "surroundings")), 0);
-    /* The new run has the old one's seed and options, lies in the folder asked for, and the old one's folder is as it was. */
+    /* The new run has the old one's seed and options, lies in the folder asked for, and the old one's folder is as it
+     * was. */
     const char *kept = kg_json_text(answer, "kept");
     json_t *env = NULL;
     struct kg_error err;

@@ -1,6 +1,6 @@
-/* What scaled-dot-product attention keeps whatever its numbers are, in every variant: the same bits each time, nothing read
- * or written that is not its own, finite results of finite inputs, zeros where a query sees nothing, sinks that take what
- * they outweigh, and shapes at the ends of their ranges. */
+/* What scaled-dot-product attention keeps whatever its numbers are, in every variant: the same bits each time, nothing
+ * read or written that is not its own, finite results of finite inputs, zeros where a query sees nothing, sinks that
+ * take what they outweigh, and shapes at the ends of their ranges. */
 #include "base/buffer.h"
 #include "base/size.h"
 #include "suites/tolerance/sdpa_problem.h"
@@ -163,8 +163,8 @@ static void workspace_serves_other_shapes(struct kg_record *rec, const void *arg
     close_scene(&scene);
 }
 
-/* Lengths that end inside a tile, in a cache whose further positions are NaN; and every other layout: kg_sdpa_place has NaN
- * wherever there is no element, and kg_sdpa_fetch looks at what lies between those of the output. */
+/* Lengths that end inside a tile, in a cache whose further positions are NaN; and every other layout: kg_sdpa_place has
+ * NaN wherever there is no element, and kg_sdpa_fetch looks at what lies between those of the output. */
 static void nothing_beside_the_rows_is_touched(struct kg_record *rec, const void *arg) {
     static const uint32_t LENGTHS[] = { 1, 15, 63, 65, 127, 129, 200 };
     struct scene scene;
@@ -232,8 +232,8 @@ static void large_scale(struct kg_sdpa_problem *p) {
     p->scale = 1e30F;
 }
 
-/* All values alike must come out as they are, whatever the weights: 1000 is more than the limits of an error in absolute
- * terms, so that the error is judged as a share. */
+/* All values alike must come out as they are, whatever the weights: 1000 is more than the limits of an error in
+ * absolute terms, so that the error is judged as a share. */
 static void equal_values_come_out(struct scene *scene, const struct kg_sdpa_problem_shape *shape,
                                   void (*change)(struct kg_sdpa_problem *)) {
     struct kg_sdpa_problem p = new_problem(scene, shape);
@@ -249,8 +249,8 @@ static void equal_values_come_out(struct scene *scene, const struct kg_sdpa_prob
     kg_sdpa_problem_free(&p);
 }
 
-/* Where only the changed scores matter; the sharper ones turn rounding of a score into another weight and are not held to
- * float64. */
+/* Where only the changed scores matter; the sharper ones turn rounding of a score into another weight and are not held
+ * to float64. */
 static void finite_inputs_give_finite_results(struct kg_record *rec, const void *arg) {
     static const struct {
         void (*change)(struct kg_sdpa_problem *);
@@ -393,8 +393,8 @@ static void the_hidden_is_not_seen(struct kg_record *rec, const void *arg) {
     close_scene(&scene);
 }
 
-/* Head sizes that are no multiple of anything, and lengths and counts at the ends of their ranges: more batch entries and
- * heads than a grid has rows. */
+/* Head sizes that are no multiple of anything, and lengths and counts at the ends of their ranges: more batch entries
+ * and heads than a grid has rows. */
 static void any_size_is_right_or_refused(struct kg_record *rec, const void *arg) {
     static const uint32_t HEAD_DIMS[] = { 1, 2, 7, 8, 16, 33, 72, 100, 200, 256 };
     static const struct kg_sdpa_problem_shape LARGE[] = {

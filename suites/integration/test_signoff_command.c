@@ -358,7 +358,8 @@ static size_t count_matches(const json_t *lines, const json_t *selector) {
     return n;
 }
 
-/* A pattern that nothing matches would stay unproven for ever: those of the FP16 sprint are held against what is planned. */
+/* A pattern that nothing matches would stay unproven for ever: those of the FP16 sprint are held against what is
+ * planned. */
 static void fp16_criteria_have_cases(struct kg_record *rec, const void *arg) {
     char *path = kg_xasprintf("%s/../suites/sprints/fp16.json", kg_fixture_path("."));
     json_t *lines = planned("check"), *bench = planned("bench");
@@ -419,8 +420,8 @@ static struct kg_evidence runs_of_the_tree(void) {
     return evidence;
 }
 
-/* A name that is planned but spelt otherwise in the records (a timing, a metric, a partner) leaves a criterion unproven: the
- * runs that are committed as evidence decide every one of them, whichever way. */
+/* A name that is planned but spelt otherwise in the records (a timing, a metric, a partner) leaves a criterion
+ * unproven: the runs that are committed as evidence decide every one of them, whichever way. */
 static void fp16_evidence_decides(struct kg_record *rec, const void *arg) {
     char *path = kg_xasprintf("%s/../suites/sprints/fp16.json", kg_fixture_path("."));
     struct kg_evidence evidence = runs_of_the_tree();

@@ -22,7 +22,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Runs body in a child, which ends with body's value. Bodies use no ck_assert: a failure must not run the parent's code. */
+/* Runs body in a child, which ends with body's value. Bodies use no ck_assert: a failure must not run the parent's
+ * code. */
 static pid_t start_child(int (*body)(const char *root, uint64_t seed), const char *root, uint64_t seed) {
     const pid_t child = fork();
     ck_assert_int_ge(child, 0);
@@ -181,7 +182,8 @@ static void empty_folder_is_removed(struct kg_record *rec, const void *arg) {
     free(dir);
 }
 
-/* A seal that only lacked the rename is published as it was sealed; one that lacked more becomes partial, with every result. */
+/* A seal that only lacked the rename is published as it was sealed; one that lacked more becomes partial, with every
+ * result. */
 static void killed_while_sealing(struct kg_record *rec, const void *arg) {
     static const struct {
         const char *lost; /* file the seal had not come to */
@@ -479,8 +481,9 @@ static int recover_with_limit(const char *root, uint64_t bytes) {
     return status == KG_OK ? CHILD_WROTE_ALL : status == KG_ERR_IO ? CHILD_MET_FULL_DISK : complain(&err);
 }
 
-/* No file may grow past the limit, as on a disk that fills at that moment: at each of many sizes the run ends with an error,
- * publishes nothing, a recover that meets the limit too loses nothing, and a recover with room publishes what there is. */
+/* No file may grow past the limit, as on a disk that fills at that moment: at each of many sizes the run ends with an
+ * error, publishes nothing, a recover that meets the limit too loses nothing, and a recover with room publishes what
+ * there is. */
 static void no_room(struct kg_record *rec, const void *arg) {
     enum { FIRST = 256, LAST = 1 << 17 };
     size_t n_full = 0, n_limits = 0;
@@ -515,7 +518,8 @@ static bool put_text(const char *path, const char *text) {
     return fclose(file) == 0 && written;
 }
 
-/* Mounts of its own for this process; an ordinary user becomes root of a user namespace for it, where that is allowed. */
+/* Mounts of its own for this process; an ordinary user becomes root of a user namespace for it, where that is allowed.
+ */
 static bool leave_mounts(void) {
     const uid_t uid = geteuid();
     const gid_t gid = getegid();

@@ -1,5 +1,5 @@
-/* Tables that people read: `kigo show --markdown`, the README's figures made by docs/make-tables from bundles, and .ci/gpu,
- * which makes the bundles. */
+/* Tables that people read: `kigo show --markdown`, the README's figures made by docs/make-tables from bundles, and
+ * .ci/gpu, which makes the bundles. */
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
@@ -159,8 +159,8 @@ static void expect_made(const char *page, const char *bundles, const char *const
     free(text);
 }
 
-/* Each figure from its records, with interval, limit and verdict; what nobody measured is said to be so. A later run of a model
- * that was no report does not take the report's place. */
+/* Each figure from its records, with interval, limit and verdict; what nobody measured is said to be so. A later run of
+ * a model that was no report does not take the report's place. */
 static void figures_from_records(struct kg_record *rec, const void *arg) {
     static const char *const LINES[] = {
         "before\n<!-- kigo:begin figures -->\nFP16, from the records of `2",
@@ -193,7 +193,8 @@ static const struct made CALLS[] = {
     CALL("sdpa", "auto", "f8", SMALL, 3000, 179, 0),        CALL("sdpa_peer", "cudnn", "f16", SMALL, 9350, 57, 0),
 };
 
-/* Attention's tables: a row a shape, smallest work first, variants and peers in columns, no figure where there is no record. */
+/* Attention's tables: a row a shape, smallest work first, variants and peers in columns, no figure where there is no
+ * record. */
 static void attention_from_records(struct kg_record *rec, const void *arg) {
     static const char PAGE[] = "<!-- kigo:begin sdpa-ladder -->\n<!-- kigo:end -->\n<!-- kigo:begin sdpa-peers -->\n"
                                "<!-- kigo:end -->\n<!-- kigo:begin sdpa-counters -->\n<!-- kigo:end -->\n";
@@ -242,8 +243,8 @@ static const struct made PHI3_RUN[] = {
     OF_MODEL("prefill", " prompt=512 tokens=1 ctx=528", "prefill", NULL, PHI3, 5e6),
 };
 
-/* MXFP4's tables and those of whole models: each goal against the run's figures, models each from the newest run that has
- * them, what is not there neither reached nor missed. */
+/* MXFP4's tables and those of whole models: each goal against the run's figures, models each from the newest run that
+ * has them, what is not there neither reached nor missed. */
 static void mxfp4_and_models_from_records(struct kg_record *rec, const void *arg) {
     static const char PAGE[] = "<!-- kigo:begin mxfp4-gemv -->\n<!-- kigo:end -->\n<!-- kigo:begin mxfp4-gemm -->\n"
                                "<!-- kigo:end -->\n<!-- kigo:begin mxfp4-memory -->\n<!-- kigo:end -->\n"
@@ -398,7 +399,8 @@ static void gpu_runner_wants_a_commit(struct kg_record *rec, const void *arg) {
     kg_process_result_free(&r);
 }
 
-/* What a runner asks of kigo, written down by a stand-in: attention with counters where they can be read, else without. */
+/* What a runner asks of kigo, written down by a stand-in: attention with counters where they can be read, else without.
+ */
 static void gpu_runner_asks_kigo(struct kg_record *rec, const void *arg) {
     static const char ASK[] =
         "set -e; unset KIGO_CHECK_FLAGS; cd \"$2\"; export TMPDIR=$PWD ASKED=$PWD/asked; "

@@ -1,5 +1,5 @@
-/* Bundles to archives and back: the same bytes out, the same bundle in, and nothing that a hostile archive can say lands
- * outside of the folder it may write to, or in the root at all. */
+/* Bundles to archives and back: the same bytes out, the same bundle in, and nothing that a hostile archive can say
+ * lands outside of the folder it may write to, or in the root at all. */
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/hash.h"
@@ -299,8 +299,8 @@ static void transfer_close(struct transfer *t) {
     free(t->from);
 }
 
-/* Once more is no error, and no byte of the root is another: neither of one it came into, nor of the one it is from, where a
- * note in imports/ would take it out of the chain. */
+/* Once more is no error, and no byte of the root is another: neither of one it came into, nor of the one it is from,
+ * where a note in imports/ would take it out of the chain. */
 static void again_is_already_here(struct kg_record *rec, const void *arg) {
     struct transfer t;
     (void)arg;
@@ -347,7 +347,8 @@ static void another_bundle_of_that_id(struct kg_record *rec, const void *arg) {
     transfer_close(&t);
 }
 
-/* What a copy by other means left half done: the right tag manifest and a file too few or changed, a bare folder, a file. */
+/* What a copy by other means left half done: the right tag manifest and a file too few or changed, a bare folder, a
+ * file. */
 static void half_of_it_is_here(struct kg_record *rec, const void *arg) {
     struct transfer t;
     struct kg_error err;
@@ -497,8 +498,8 @@ static void removed_import_shows(struct kg_record *rec, const void *arg) {
     free(from);
 }
 
-/* Bytes of a true archive changed at random: each import ends by itself and the root stays empty, or what came in is what went
- * out. */
+/* Bytes of a true archive changed at random: each import ends by itself and the root stays empty, or what came in is
+ * what went out. */
 static void fuzzed_archives(struct kg_record *rec, const void *arg) {
     enum { ROUNDS = 200 };
     (void)arg;

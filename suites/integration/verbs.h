@@ -12,8 +12,8 @@
 
 /* At most 16 words; the result is the caller's to free. */
 void kg_verb_run(const char *root, const char *const *words, bool json, struct kg_process_result *result);
-/* Exit code as wanted, and what failed says so on standard error. The output is *out if that is not NULL (the caller frees),
- * else dropped. */
+/* Exit code as wanted, and what failed says so on standard error. The output is *out if that is not NULL (the caller
+ * frees), else dropped. */
 void kg_verb_expect(const char *root, const char *const *words, int exit_code, char **out);
 /* What it prints with --json; the caller's reference. */
 json_t *kg_verb_json(const char *root, const char *const *words, int exit_code);

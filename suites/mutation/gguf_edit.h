@@ -1,5 +1,5 @@
-/* Rewriting a GGUF file with some keys or tensors changed, to make a wrong model (or one in another format) from a right
- * one. Every failure fails the case, and so does an edit that finds nothing to change: a mutant must differ. */
+/* Rewriting a GGUF file with some keys or tensors changed, to make a wrong model (or one in another format) from a
+ * right one. Every failure fails the case, and so does an edit that finds nothing to change: a mutant must differ. */
 #ifndef KIGO_SUITES_GGUF_EDIT_H
 #define KIGO_SUITES_GGUF_EDIT_H
 

@@ -1,5 +1,5 @@
-/* Wrong operations: replacements of one entry of a back end's table that change the arguments and call the original, or copy
- * through the table and compute on the host. They touch no back-end memory, so that they serve every back end. */
+/* Wrong operations: replacements of one entry of a back end's table that change the arguments and call the original, or
+ * copy through the table and compute on the host. They touch no back-end memory, so that they serve every back end. */
 #ifndef KIGO_SUITES_MUTANT_OPS_H
 #define KIGO_SUITES_MUTANT_OPS_H
 

@@ -1,5 +1,5 @@
-/* MXFP4 blocks misread, and experts and gates confused: each must be outside the tolerance of the form it aims at. Misread
- * blocks reach the operation as the float32 numbers that a wrong reader makes of them. */
+/* MXFP4 blocks misread, and experts and gates confused: each must be outside the tolerance of the form it aims at.
+ * Misread blocks reach the operation as the float32 numbers that a wrong reader makes of them. */
 #include "base/size.h"
 #include "suites/mutation/mutant_ops.h"
 #include "suites/tolerance/mxfp4_forms.h"
@@ -34,8 +34,8 @@ static void equal_steps(const uint8_t *block, double *elems) {
     }
 }
 
-/* The scale behind the nibbles. A byte of two codes is any scale: it is kept to 2^-4 to 2^4, so that results are finite in
- * float16. */
+/* The scale behind the nibbles. A byte of two codes is any scale: it is kept to 2^-4 to 2^4, so that results are finite
+ * in float16. */
 static void scale_from_last_byte(const uint8_t *block, double *elems) {
     const int byte = block[16] < 123 ? 123 : block[16] > 131 ? 131 : block[16];
     for (int i = 0; i < KG_MXFP4_BLOCK_ELEMS; i++) {
@@ -87,7 +87,8 @@ struct mutant_case {
     enum kg_precision activations;
 };
 
-/* The margin of the form: with the mutant, or as it is, its blocks read rightly in the mutant's way. Negative after a skip. */
+/* The margin of the form: with the mutant, or as it is, its blocks read rightly in the mutant's way. Negative after a
+ * skip. */
 static double margin_of(struct kg_record *rec, const struct mutant_case *c, bool changed) {
     struct kg_error err;
     struct kg_backend_ops ops;

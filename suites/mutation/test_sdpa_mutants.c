@@ -1,6 +1,6 @@
-/* Wrong scaled-dot-product attentions against the limits of the tolerance suite: each must be outside, and the same loop
- * without its mistake inside. Computed by the reference in float32 from float16 or E4M3 values, and held to the limits that
- * the kernels of those inputs are held to. */
+/* Wrong scaled-dot-product attentions against the limits of the tolerance suite: each must be outside, and the same
+ * loop without its mistake inside. Computed by the reference in float32 from float16 or E4M3 values, and held to the
+ * limits that the kernels of those inputs are held to. */
 #include "base/buffer.h"
 #include "base/size.h"
 #include "format/dtype.h"

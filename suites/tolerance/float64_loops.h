@@ -1,5 +1,5 @@
-/* Linear and attention in plain float64 loops, for shapes and inputs that golden files do not hold, and the limits that a
- * back end's results are held to. loops_agree_with_pytorch (test_long) holds the loops to a third party. */
+/* Linear and attention in plain float64 loops, for shapes and inputs that golden files do not hold, and the limits that
+ * a back end's results are held to. loops_agree_with_pytorch (test_long) holds the loops to a third party. */
 #ifndef KIGO_SUITES_FLOAT64_LOOPS_H
 #define KIGO_SUITES_FLOAT64_LOOPS_H
 
@@ -37,7 +37,8 @@ void kg_loops_linear_run(struct kg_op_device *d, const struct kg_loops_mode *mod
  * and for float16 results the rounding of product and sum. Both (m, n). */
 void kg_loops_linear(const struct kg_loops_mode *mode, const struct kg_loops_linear *l, double *sum, double *limit);
 extern const char KG_LOOPS_WHY_LINEAR[];
-/* Judges every element of a read y, in units of its limit, and against the largest output: FP16 GEMM 1e-3, FP32 1e-4. */
+/* Judges every element of a read y, in units of its limit, and against the largest output: FP16 GEMM 1e-3, FP32 1e-4.
+ */
 void kg_loops_linear_judge(struct kg_record *rec, const struct kg_loops_mode *mode, const struct kg_loops_linear *l,
                            const float *y);
 

@@ -1,7 +1,8 @@
-/* Golden tensors (fixtures/README.md): a safetensors file whose tensors and one-element parameters are asked for by name.
+/* Golden tensors (fixtures/README.md): a safetensors file whose tensors and one-element parameters are asked for by
+ * name.
  *
- * Every accessor fails the running case, naming file and tensor, if it is missing, of another type or of another size, so
- * that a case never looks at fewer elements than it says. */
+ * Every accessor fails the running case, naming file and tensor, if it is missing, of another type or of another size,
+ * so that a case never looks at fewer elements than it says. */
 #ifndef KIGO_SUITES_GOLDEN_H
 #define KIGO_SUITES_GOLDEN_H
 

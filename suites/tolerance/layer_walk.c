@@ -29,16 +29,17 @@ struct limit {
 };
 
 /* f32: by row, transformers' float32 is up to 5.5e-11 NMSE from double sums in these models; 1e-9 leaves another engine
- * about twenty times that, and is an eightieth of what an epsilon of 1e-5 for 1e-6 does to logits. One element of a long
- * row hardly moves its NMSE, so each is held to 5e-4; in peaked rows (ffn_act) transformers' float32 reaches 7e-5. */
+ * about twenty times that, and is an eightieth of what an epsilon of 1e-5 for 1e-6 does to logits. One element of a
+ * long row hardly moves its NMSE, so each is held to 5e-4; in peaked rows (ffn_act) transformers' float32 reaches 7e-5.
+ */
 static const struct limit LIMIT_F32 = { 1e-9, 5e-4 };
 static const char WHY_F32[] = "twenty times the distance of transformers' float32 from double sums, by row";
 
-/* f16: measured, by running the model on plain FP16 implementations (plain_f16.h): twice the error that the worst of them
- * has in the worst row of the tap, so four times its NMSE. The worst row, because rounding is a draw: where one score
- * near a tie decides a row, its error is a single number that two right implementations draw far apart, and only the
- * largest of many rows says how far: of a golden of few rows, four times. At least what rounding a right row to FP16
- * does: 2^-11 of each element. */
+/* f16: measured, by running the model on plain FP16 implementations (plain_f16.h): twice the error that the worst of
+ * them has in the worst row of the tap, so four times its NMSE. The worst row, because rounding is a draw: where one
+ * score near a tie decides a row, its error is a single number that two right implementations draw far apart, and only
+ * the largest of many rows says how far: of a golden of few rows, four times. At least what rounding a right row to
+ * FP16 does: 2^-11 of each element. */
 static const double TIMES_PLAIN = 2, TIMES_PLAIN_OF_FEW = 4;
 enum { FEW_ROWS = 5 };
 static const struct limit LEAST_F16 = { KG_ROUNDOFF_F16 * KG_ROUNDOFF_F16, 0 }; /* and 2^-11 of the largest element */

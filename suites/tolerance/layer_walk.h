@@ -1,9 +1,9 @@
 /* Walking a model's activations layer by layer along a golden file, up to the first one outside its tolerance.
  *
  * The golden file (fixtures/README.md) holds every tap of kg_session_set_tap at some positions. The walk evaluates the
- * golden's ids, keeps those rows, and judges each (tap, position) row by itself, so that a position of large activations
- * hides no other. A row that was never given, was given twice or has another width counts as infinitely wrong. The
- * golden must hold every tap of the model and nothing else, so that none goes unseen.
+ * golden's ids, keeps those rows, and judges each (tap, position) row by itself, so that a position of large
+ * activations hides no other. A row that was never given, was given twice or has another width counts as infinitely
+ * wrong. The golden must hold every tap of the model and nothing else, so that none goes unseen.
  *
  * Limits of f32 activations are constants; those of f16 are measured by the walk itself: twice the error of plain FP16
  * implementations (plain_f16.h) of the same model and ids, tap by tap, and four times where a golden has few rows. */

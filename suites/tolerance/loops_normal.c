@@ -1,7 +1,8 @@
 /* Inputs of the float64 loops: a vocabulary's weights are 136 million values, so a value costs two look-ups.
  *
- * Box-Muller, z = sqrt(-2 ln u) cos(pi v), of a 16-bit u and a 16-bit v (midpoints of 2^-16, so no logarithm of 0 and no
- * cosine of pi/2), each function a table. Half the circle is enough: the cosine takes both signs there. |z| <= 4.86. */
+ * Box-Muller, z = sqrt(-2 ln u) cos(pi v), of a 16-bit u and a 16-bit v (midpoints of 2^-16, so no logarithm of 0 and
+ * no cosine of pi/2), each function a table. Half the circle is enough: the cosine takes both signs there. |z| <= 4.86.
+ */
 #include "base/buffer.h"
 #include "base/rng.h"
 #include "suites/tolerance/float64_loops.h"

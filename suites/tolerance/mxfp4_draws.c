@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Of a logit: thirty times what float16 activations leave in these. And of the shares of ids that are asked for: their ends
- * are sums of probabilities, each off by as much of itself as its logit. */
+/* Of a logit: thirty times what float16 activations leave in these. And of the shares of ids that are asked for: their
+ * ends are sums of probabilities, each off by as much of itself as its logit. */
 static const double CLEAR = 0.02, LEAST_SHARE = 0.01;
 enum { FROM_RANK = 8 };
 

@@ -1,4 +1,5 @@
-/* What MXFP4 cases compute in float64, in plain loops: rows of products, their variance, softmax, a choice of experts. */
+/* What MXFP4 cases compute in float64, in plain loops: rows of products, their variance, softmax, a choice of experts.
+ */
 #ifndef KIGO_SUITES_MXFP4_FLOAT64_H
 #define KIGO_SUITES_MXFP4_FLOAT64_H
 

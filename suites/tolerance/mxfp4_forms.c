@@ -187,7 +187,8 @@ DRAWS(top_p, KG_MXFP4_TOP_P)
         "mxfp4_moe", "prefill", run_, .rows = 65, __VA_ARGS__                                                          \
     }
 
-/* Widths: whole tiles and groups (272 x 576), an odd number of outputs, columns that are multiples of 32 and no other. */
+/* Widths: whole tiles and groups (272 x 576), an odd number of outputs, columns that are multiples of 32 and no other.
+ */
 const struct kg_mxfp4_form KG_MXFP4_FORMS[] = {
     ROWS("mxfp4_gemm", "batch", gemm, .n_out = 272, .n_in = 576),
     ROWS("mxfp4_gemm", "batch", gemm, .n_out = 67, .n_in = 96),

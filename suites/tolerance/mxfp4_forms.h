@@ -1,4 +1,5 @@
-/* The operations over MXFP4 weights, as compositions of the engine's: a table of forms, each run on a back end and judged. */
+/* The operations over MXFP4 weights, as compositions of the engine's: a table of forms, each run on a back end and
+ * judged. */
 #ifndef KIGO_SUITES_MXFP4_FORMS_H
 #define KIGO_SUITES_MXFP4_FORMS_H
 

@@ -9,14 +9,15 @@ static size_t n_of(const struct kg_mxfp4_value *v) {
     return (size_t)v->rows * v->cols;
 }
 
-/* What an element may be off where one percent of it is less. Sums in float32 leave up to 1e-6 of the outputs' root mean
- * square in elements of any size: 1e-5 of it serves. What operations round to float16 between them is NOISE_DEVIATIONS of
- * the element's own deviation: a term of a sum is off by 2e-4 of itself for each rounding on its way, and where large terms
- * cancel that is percents of the rest. An error beyond six deviations comes once in 5e8 elements, the suites have 1e7. */
+/* What an element may be off where one percent of it is less. Sums in float32 leave up to 1e-6 of the outputs' root
+ * mean square in elements of any size: 1e-5 of it serves. What operations round to float16 between them is
+ * NOISE_DEVIATIONS of the element's own deviation: a term of a sum is off by 2e-4 of itself for each rounding on its
+ * way, and where large terms cancel that is percents of the rest. An error beyond six deviations comes once in 5e8
+ * elements, the suites have 1e7. */
 static const double RELATIVE_ERROR = 0.01, NOISE_DEVIATIONS = 6, OF_RMS = 1e-5;
 
-/* So that the floor does not become the test: a product after one nonlinearity has a sixth of its elements below, a gate a
- * third, those that saturated. */
+/* So that the floor does not become the test: a product after one nonlinearity has a sixth of its elements below, a
+ * gate a third, those that saturated. */
 static const double MOST_BELOW = 0.4;
 
 static double noise_floor(const struct kg_mxfp4_value *v, size_t i, double rms) {

@@ -1,5 +1,6 @@
-/* What rounding to MXFP4 does to weights, from the format alone (OCP Microscaling Formats v1.0: a block of 32 has the scale
- * 2^(floor(log2 largest) - 2), its elements are 0, .5, 1, 1.5, 2, 3, 4, 6 times it): nothing here asks kigo's encoder. */
+/* What rounding to MXFP4 does to weights, from the format alone (OCP Microscaling Formats v1.0: a block of 32 has the
+ * scale 2^(floor(log2 largest) - 2), its elements are 0, .5, 1, 1.5, 2, 3, 4, 6 times it): nothing here asks kigo's
+ * encoder. */
 #ifndef KIGO_SUITES_MXFP4_NOISE_H
 #define KIGO_SUITES_MXFP4_NOISE_H
 
@@ -18,13 +19,14 @@ struct kg_mxfp4_quantiser {
 /* values[n] become what it makes of them; n in whole blocks. */
 void kg_mxfp4_quantise(const struct kg_mxfp4_quantiser *q, float *values, uint64_t n);
 
-/* `change` functions of struct kg_gguf_edit, of tensors of two dimensions; of the others nothing changes. Both store F32. */
+/* `change` functions of struct kg_gguf_edit, of tensors of two dimensions; of the others nothing changes. Both store
+ * F32. */
 
 /* user: const struct kg_mxfp4_quantiser *; the values that it makes of the tensor's. */
 void kg_mxfp4_quantised(struct kg_edited_tensor *t, const void *user);
 
-/* user: const uint64_t *, a seed. Adds to each weight a number as large as its rounding to nearest may be, drawn evenly from
- * its step; beyond the largest element, what is cut off, with a random sign. Independent of one another. */
+/* user: const uint64_t *, a seed. Adds to each weight a number as large as its rounding to nearest may be, drawn evenly
+ * from its step; beyond the largest element, what is cut off, with a random sign. Independent of one another. */
 void kg_mxfp4_noise(struct kg_edited_tensor *t, const void *user);
 
 #endif

@@ -50,8 +50,8 @@ static size_t size_of(const struct kg_mxfp4_value *v) {
     return (size_t)v->rows * v->cols;
 }
 
-/* Of element i, whose terms leave `variance`: that, and its own rounding to float16, which is uniform over the distance of
- * neighbours, 2^-10 of the power of two below it, or 2^-24. That of float32 is below every limit here. */
+/* Of element i, whose terms leave `variance`: that, and its own rounding to float16, which is uniform over the distance
+ * of neighbours, 2^-10 of the power of two below it, or 2^-24. That of float32 is below every limit here. */
 static void set_variance(struct kg_mxfp4_value *v, size_t i, double variance) {
     int exponent;
     (void)frexp(v->exact[i], &exponent);
@@ -276,7 +276,8 @@ struct kg_mxfp4_value *kg_mxfp4_softmax(struct kg_mxfp4_run *r, const struct kg_
     return y;
 }
 
-/* x, whose rows are drawn until every choice is clear: 0.05 of a logit is far more than float16 or TF32 products are off. */
+/* x, whose rows are drawn until every choice is clear: 0.05 of a logit is far more than float16 or TF32 products are
+ * off. */
 static void draw_clear_rows(struct kg_mxfp4_run *r, struct kg_mxfp4_routes *routes, const double *router,
                             const float *bias, float *x, uint32_t n_in) {
     enum { MOST_DRAWS = 200 };

@@ -1,9 +1,9 @@
-/* Values computed three times at once: by a back end over MXFP4 weights, in float64 over what those weights denote, and in
- * float64 over the numbers they were quantised from. Operations take values and give values, so that a form of an operation
- * (mxfp4_forms.c) is written once. Every failure fails the case.
+/* Values computed three times at once: by a back end over MXFP4 weights, in float64 over what those weights denote, and
+ * in float64 over the numbers they were quantised from. Operations take values and give values, so that a form of an
+ * operation (mxfp4_forms.c) is written once. Every failure fails the case.
  *
- * What a block denotes is read here by the specification (OCP Microscaling Formats 1.0: E2M1 elements, an E8M0 scale), not by
- * the engine's decoder. */
+ * What a block denotes is read here by the specification (OCP Microscaling Formats 1.0: E2M1 elements, an E8M0 scale),
+ * not by the engine's decoder. */
 #ifndef KIGO_SUITES_MXFP4_VALUES_H
 #define KIGO_SUITES_MXFP4_VALUES_H
 
@@ -56,8 +56,8 @@ struct kg_mxfp4_run {
 };
 void kg_mxfp4_run_close(struct kg_mxfp4_run *r);
 
-/* Normal numbers; of a matrix 1 / sqrt(n_in) of them, half or twice that from block to block, so that scales differ and the
- * outputs do not. */
+/* Normal numbers; of a matrix 1 / sqrt(n_in) of them, half or twice that from block to block, so that scales differ and
+ * the outputs do not. */
 struct kg_mxfp4_value *kg_mxfp4_input(struct kg_mxfp4_run *r, uint32_t rows, uint32_t cols);
 struct kg_mxfp4_matrix kg_mxfp4_matrix(struct kg_mxfp4_run *r, uint32_t n_matrices, uint32_t n_out, uint32_t n_in);
 float *kg_mxfp4_bias(struct kg_mxfp4_run *r, size_t n); /* host memory, valid until closed */
@@ -76,8 +76,8 @@ struct kg_mxfp4_value *kg_mxfp4_swiglu(struct kg_mxfp4_run *r, const struct kg_m
                                        const struct kg_mxfp4_value *up, double limit);
 struct kg_mxfp4_value *kg_mxfp4_softmax(struct kg_mxfp4_run *r, const struct kg_mxfp4_value *x);
 
-/* The k largest of x W^T + bias of a float32 router, whose rows of x are made anew until the last expert chosen and the first
- * that is not are apart: x is that input then. one_expert: the first k for every row. */
+/* The k largest of x W^T + bias of a float32 router, whose rows of x are made anew until the last expert chosen and the
+ * first that is not are apart: x is that input then. one_expert: the first k for every row. */
 struct kg_mxfp4_routes kg_mxfp4_route(struct kg_mxfp4_run *r, uint32_t rows, uint32_t n_in, uint32_t n_experts,
                                       uint32_t n_used, bool one_expert, struct kg_mxfp4_value **x);
 struct kg_mxfp4_value *kg_mxfp4_experts(struct kg_mxfp4_run *r, const struct kg_mxfp4_value *x,
@@ -86,8 +86,8 @@ struct kg_mxfp4_value *kg_mxfp4_experts(struct kg_mxfp4_run *r, const struct kg_
 struct kg_mxfp4_value *kg_mxfp4_combine(struct kg_mxfp4_run *r, const struct kg_mxfp4_value *x,
                                         const struct kg_mxfp4_routes *routes, const struct kg_mxfp4_value *residual);
 
-/* Judges every element: NMSE, and the error by 1% of the element, or by its noise floor where that is larger. Records the
- * share of elements below their floor, and how far the unquantised result is. */
+/* Judges every element: NMSE, and the error by 1% of the element, or by its noise floor where that is larger. Records
+ * the share of elements below their floor, and how far the unquantised result is. */
 void kg_mxfp4_judge(struct kg_mxfp4_run *r, const char *name, struct kg_mxfp4_value *value);
 
 #endif

@@ -1,5 +1,5 @@
-/* layernorm, gelu and softmax: operations from x to a y of its shape, each element within a bound of its own, and the same
- * bits in place. */
+/* layernorm, gelu and softmax: operations from x to a y of its shape, each element within a bound of its own, and the
+ * same bits in place. */
 #include "base/buffer.h"
 #include "suites/tolerance/op_cases.h"
 #include <check.h>

@@ -51,8 +51,8 @@ static double largest_products(const float *q, const float *k, const struct kg_a
     return largest;
 }
 
-/* One query at a time, as decoding does: the same bits as all at once on cpu; on a GPU, where decoding is another kernel,
- * within the same tolerance. */
+/* One query at a time, as decoding does: the same bits as all at once on cpu; on a GPU, where decoding is another
+ * kernel, within the same tolerance. */
 static void expect_rows_alone(struct kg_op_case *c, struct kg_attention_args args, const struct kg_op_output *all,
                               const float *reference, const struct kg_tolerance *tol) {
     struct kg_error err;

@@ -10,8 +10,8 @@ struct kg_op_case {
     struct kg_op_device device;
     struct kg_golden *golden;
     enum kg_precision activations, kv;
-    /* NULL: an output outside its tolerance fails the case. Else its margin (err/limit) is only recorded and the largest
-     * kept here, for cases that want a wrong operation to be outside. */
+    /* NULL: an output outside its tolerance fails the case. Else its margin (err/limit) is only recorded and the
+     * largest kept here, for cases that want a wrong operation to be outside. */
     double *margin;
 };
 
@@ -33,9 +33,9 @@ void kg_op_case_experts_combine(struct kg_op_case *c);
 /* An input of the golden file; for f16 activations the values that float16 holds. */
 const float *kg_op_case_input(struct kg_op_case *c, const char *name, size_t *rows, size_t *cols);
 
-/* Judges a read output of (rows, cols) against the golden tensor `out`, or against `reference` unless NULL: what the cpu
- * back end makes of rounded inputs (its own rounding, of float32, is small beside float16's). `unit` divides both sides
- * (NULL: not). */
+/* Judges a read output of (rows, cols) against the golden tensor `out`, or against `reference` unless NULL: what the
+ * cpu back end makes of rounded inputs (its own rounding, of float32, is small beside float16's). `unit` divides both
+ * sides (NULL: not). */
 void kg_op_case_judge(struct kg_op_case *c, const char *name, const struct kg_op_output *y, size_t rows, size_t cols,
                       const float *reference, const double *unit, const struct kg_tolerance *tol);
 
@@ -52,13 +52,13 @@ struct kg_tolerance kg_op_case_tolerance(const struct kg_op_case *c, double mixe
 /* Fails the case unless both outputs, read, hold the same bits. */
 void kg_op_expect_same_bits(const char *name, const struct kg_op_output *a, const struct kg_op_output *b);
 
-/* How far sums of k products may be off, in units that the caller has filled with sum|x w| + |bias|: for f16 (a reference)
- * they are changed to whole errors. bias: of element i that of i % n_bias, or NULL. */
+/* How far sums of k products may be off, in units that the caller has filled with sum|x w| + |bias|: for f16 (a
+ * reference) they are changed to whole errors. bias: of element i that of i % n_bias, or NULL. */
 struct kg_tolerance kg_op_case_products(double *unit, size_t n_elems, size_t k, enum kg_dtype dtype,
                                         const float *reference, const float *bias, size_t n_bias);
 
-/* sum_i |x[r][i] w[o][i]| + |bias[o]| of x (m, k), w (n, k) and bias (n) or NULL: the unit in which a dot product's rounding
- * errors are bounded. (m, n), malloc'ed. */
+/* sum_i |x[r][i] w[o][i]| + |bias[o]| of x (m, k), w (n, k) and bias (n) or NULL: the unit in which a dot product's
+ * rounding errors are bounded. (m, n), malloc'ed. */
 double *kg_absolute_products(const float *x, const float *w, const float *bias, size_t m, size_t n, size_t k);
 
 /* The largest |x[i]|. */

@@ -18,8 +18,8 @@ struct kg_op_device {
     void *workspace;
 };
 
-/* True if the back end opens; else the case is marked as skipped with the reason. "cpu" is everywhere: without it the case
- * fails. */
+/* True if the back end opens; else the case is marked as skipped with the reason. "cpu" is everywhere: without it the
+ * case fails. */
 bool kg_backend_or_skip(struct kg_record *rec, const char *backend);
 
 /* Opens the back end, over `ops` in place of its own table unless NULL; false if it is not there, after a skip. */

@@ -4,9 +4,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* bound[i] = what may be off of element i. With E = exp(-alpha g) in y = g / (1 + E) * (u + up_offset): -alpha g is rounded
- * once, unless alpha is 1, which moves E by |alpha g| 2^-24 of itself, and y by E / (1 + E) of that. From 2^128 on, less the
- * rounding of E's exponent, E is infinite and y 0, which is off by y itself: below |g (u + up_offset)| 2^-128 but for that. */
+/* bound[i] = what may be off of element i. With E = exp(-alpha g) in y = g / (1 + E) * (u + up_offset): -alpha g is
+ * rounded once, unless alpha is 1, which moves E by |alpha g| 2^-24 of itself, and y by E / (1 + E) of that. From 2^128
+ * on, less the rounding of E's exponent, E is infinite and y 0, which is off by y itself: below |g (u + up_offset)|
+ * 2^-128 but for that. */
 static double *swiglu_bounds(const struct kg_op_case *c, const struct kg_swiglu_args *exact, const float *reference,
                              size_t n) {
     size_t rows, cols;

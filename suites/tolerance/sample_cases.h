@@ -37,8 +37,8 @@ void kg_sample_put(struct kg_sample_device *d, const struct kg_sample_problem *p
 struct kg_sample_result kg_sample_run(struct kg_sample_device *d, const struct kg_sample_problem *p);
 struct kg_sample_result kg_sample_reference(const struct kg_sample_problem *p);
 
-/* A problem of up to n_max logits, of all kinds: normal, in steps (ties), all equal, nearly equal; options of all kinds,
- * the absurd included; every logit finite. Its arrays are the two given. */
+/* A problem of up to n_max logits, of all kinds: normal, in steps (ties), all equal, nearly equal; options of all
+ * kinds, the absurd included; every logit finite. Its arrays are the two given. */
 struct kg_sample_problem kg_sample_random(struct kg_rng *rng, uint32_t n_max, float *logits,
                                           int32_t history[KG_SAMPLE_MAX_HISTORY]);
 

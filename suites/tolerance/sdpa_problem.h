@@ -1,6 +1,6 @@
-/* Attention problems with their answers, for every suite that looks at sdpa: inputs of a seed, the answer in plain float64
- * loops (float64_loops.h, which share nothing with kg_cpu_sdpa), the limits of its error; and the memory of a back end in
- * any layout, poisoned wherever an element is not. */
+/* Attention problems with their answers, for every suite that looks at sdpa: inputs of a seed, the answer in plain
+ * float64 loops (float64_loops.h, which share nothing with kg_cpu_sdpa), the limits of its error; and the memory of a
+ * back end in any layout, poisoned wherever an element is not. */
 #ifndef KIGO_SUITES_SDPA_PROBLEM_H
 #define KIGO_SUITES_SDPA_PROBLEM_H
 
@@ -65,8 +65,8 @@ struct kg_tolerance kg_sdpa_tolerance(const struct kg_sdpa_problem *p, enum kg_p
 double kg_sdpa_margin(const struct kg_sdpa_problem *p, const float *got, const struct kg_tolerance *tol,
                       struct kg_compare *compare);
 
-/* What a variant of the GPU is not made for: no cases, but for one that sees it refused. All that a row says must hold; 0
- * says nothing. */
+/* What a variant of the GPU is not made for: no cases, but for one that sees it refused. All that a row says must hold;
+ * 0 says nothing. */
 struct kg_sdpa_untaken {
     enum kg_sdpa_variant variant;
     enum kg_precision inputs;
@@ -98,8 +98,8 @@ struct kg_sdpa_placed {
     size_t y_block_elems, y_first;
 };
 
-/* `as`: the problem's inputs, or f32 for the values of f16 inputs. The output is f32 on the cpu back end, f16 on any other.
- * Everything around and between the rows of the inputs is NaN. Lasts until kg_op_device_clear. */
+/* `as`: the problem's inputs, or f32 for the values of f16 inputs. The output is f32 on the cpu back end, f16 on any
+ * other. Everything around and between the rows of the inputs is NaN. Lasts until kg_op_device_clear. */
 void kg_sdpa_place(struct kg_op_device *d, const struct kg_sdpa_problem *p, enum kg_sdpa_layout layout,
                    enum kg_precision as, struct kg_sdpa_placed *placed);
 /* Poisons the output and runs; KG_ERR_UNSUPPORTED is the caller's to judge. */

@@ -26,15 +26,16 @@
 /* Fused tensors, halves are turned; a window. */
 #define PHI3(embd, layers, heads, kv_heads, dim, ff, vocab, ...)                                                       \
     SHAPE("phi3", embd, layers, heads, kv_heads, dim, ff, vocab, .seed = 4, .untied = true, __VA_ARGS__)
-/* Sinks, a window in every other layer, YaRN, experts. Seeds of which no expert is chosen by a hair (steps_choose_clearly). */
+/* Sinks, a window in every other layer, YaRN, experts. Seeds of which no expert is chosen by a hair
+ * (steps_choose_clearly). */
 #define GPT_OSS(of_seed, embd, layers, heads, kv_heads, dim, ff, vocab, ...)                                           \
     SHAPE("gpt-oss", embd, layers, heads, kv_heads, dim, ff, vocab, .seed = of_seed, .untied = true, __VA_ARGS__)
 #define GPT2(embd, layers, heads, dim, ff, vocab) SHAPE("gpt2", embd, layers, heads, heads, dim, ff, vocab, .seed = 6)
 
 enum { FEW = 20, LONG = 524, PAST_FOUR_SPLITS = 300 /* of 64 keys */ };
 
-/* Widths are odd multiples of 16 where that is not what a row is about; a step as one launch wants multiples of 16 (of 8 in
- * a head), at most 8 query heads a KV head and 128 dims a head: "outside" is past one of these. */
+/* Widths are odd multiples of 16 where that is not what a row is about; a step as one launch wants multiples of 16 (of
+ * 8 in a head), at most 8 query heads a KV head and 128 dims a head: "outside" is past one of these. */
 const struct kg_step_model kg_step_models[] = {
     { "head_32_group_2", LLAMA(64, 2, 4, 2, 32, 48, 261, .untied = true), FEW, 0, 0, false, false, true },
     { "head_64_group_7", QWEN2(208, 2, 7, 1, 64, 336, 263, .untied = false), FEW, 0, 0, false, false, true },
@@ -134,7 +135,8 @@ const struct kg_step_model kg_step_models[] = {
     { .name = "f16_matrices_head_128_group_2",
       .model = LLAMA(64, 1, 4, 2, 128, 48, 261, .other_bias = true, .matrices = KG_DTYPE_F16),
       .n_ids = FEW },
-    /* Rows of gate and up that a block's memory holds no more than a part of, in slots that groups of warps use in turn. */
+    /* Rows of gate and up that a block's memory holds no more than a part of, in slots that groups of warps use in
+       turn. */
     { .name = "f16_matrices_slots_again",
       .model = LLAMA(1152, 1, 2, 2, 64, 6144, 261, .untied = true, .matrices = KG_DTYPE_F16),
       .n_ids = 8 },
@@ -153,8 +155,8 @@ const struct kg_step_model *kg_step_model_find(const char *name) {
     abort();
 }
 
-/* float32: as the layer walk has it (layer_walk.c), by row. float16: as the walk measures it, twice the error of the worst
- * row of a plain implementation, at least one rounding of each logit. */
+/* float32: as the layer walk has it (layer_walk.c), by row. float16: as the walk measures it, twice the error of the
+ * worst row of a plain implementation, at least one rounding of each logit. */
 static const double NMSE_F32 = 1e-9, TIMES_PLAIN = 2;
 static const char WHY_F32[] = "float32 sums in another order, by row, as the layer walk has it";
 static const char WHY_F16[] = "twice the error of a plain FP16 implementation in its worst row, or one rounding";

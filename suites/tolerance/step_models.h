@@ -1,5 +1,5 @@
-/* Random models of the shapes that decode steps differ by: heads, groups, widths, biases, rotations, lengths; and what they
- * compute, by the cpu reference. */
+/* Random models of the shapes that decode steps differ by: heads, groups, widths, biases, rotations, lengths; and what
+ * they compute, by the cpu reference. */
 #ifndef KIGO_SUITES_STEP_MODELS_H
 #define KIGO_SUITES_STEP_MODELS_H
 
@@ -31,9 +31,9 @@ struct kg_step_work {
     struct kg_tolerance tol;
 };
 
-/* Writes the model where the case may write, its matrices in the precision, and evaluates it. tol is of a row of logits in
- * that precision: a constant in float32; in float16 measured on plain implementations (plain_f16.h) of this model. The file
- * and what was computed are kept for the process's later cases of that model. */
+/* Writes the model where the case may write, its matrices in the precision, and evaluates it. tol is of a row of logits
+ * in that precision: a constant in float32; in float16 measured on plain implementations (plain_f16.h) of this model.
+ * The file and what was computed are kept for the process's later cases of that model. */
 void kg_step_work_open(struct kg_record *rec, const struct kg_step_model *model, enum kg_precision precision,
                        struct kg_step_work *work);
 void kg_step_work_close(struct kg_step_work *work);

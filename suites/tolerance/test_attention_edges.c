@@ -1,6 +1,6 @@
-/* FT-052: attention at every length around a block for every head size, in float32, float16 and with a cache of the other
- * precision; and what it must keep whatever its numbers are: weights that sum to 1, a mask that hides the future, heads
- * that read the keys of their own group. */
+/* FT-052: attention at every length around a block for every head size, in float32, float16 and with a cache of the
+ * other precision; and what it must keep whatever its numbers are: weights that sum to 1, a mask that hides the future,
+ * heads that read the keys of their own group. */
 #include "base/buffer.h"
 #include "base/size.h"
 #include "suites/tolerance/float64_loops.h"
@@ -128,8 +128,8 @@ static void expect_groups(const struct kg_loops_mode *mode, const struct kg_loop
     expect_heads(mode, s, a, group_number, "values of the KV head's number");
 }
 
-/* Where all values of a KV head are its number, every query head gives the number of its own group: weights sum to 1 and
- * no head reads another's values. */
+/* Where all values of a KV head are its number, every query head gives the number of its own group: weights sum to 1
+ * and no head reads another's values. */
 static void each_head_reads_its_group(struct kg_record *rec, const void *arg) {
     with_small(rec, arg, set_values_by_group, expect_groups);
 }
@@ -151,7 +151,8 @@ static void one_key_takes_all(struct kg_record *rec, const void *arg) {
     with_small(rec, arg, set_one_loud_key, expect_groups);
 }
 
-/* q = 0: every key weighs the same; values count up to the largest position a row sees, so that one more or less shows. */
+/* q = 0: every key weighs the same; values count up to the largest position a row sees, so that one more or less shows.
+ */
 static void set_counting(const struct kg_loops_attention *s, struct kg_loops_attended *a) {
     for (size_t i = 0; i < a->n_q; i++) a->q[i] = 0;
     for (size_t h = 0; h < s->n_kv_heads; h++)
@@ -178,7 +179,8 @@ static void equal_logits_give_the_mean(struct kg_record *rec, const void *arg) {
     with_small(rec, arg, set_counting, expect_means);
 }
 
-/* Rows of a prefill keep their bits whatever lies in the future of the first of them: keys and values there are huge. */
+/* Rows of a prefill keep their bits whatever lies in the future of the first of them: keys and values there are huge.
+ */
 static void the_future_is_not_seen(struct kg_record *rec, const void *arg) {
     enum { N = 130, SEEN = 67 };
     const struct edge_case *c = arg;

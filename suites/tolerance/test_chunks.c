@@ -1,5 +1,5 @@
-/* However a sequence is cut into evals, its logits are the same: the same bits on cpu (a row's result does not depend on
- * the batch), within the float32 tolerance elsewhere. Also after going back with kg_session_truncate. */
+/* However a sequence is cut into evals, its logits are the same: the same bits on cpu (a row's result does not depend
+ * on the batch), within the float32 tolerance elsewhere. Also after going back with kg_session_truncate. */
 #include "base/buffer.h"
 #include "base/size.h"
 #include "suites/tolerance/golden.h"

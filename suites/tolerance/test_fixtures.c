@@ -1,6 +1,6 @@
 /* The fixtures are the ones their origin.json tells of: every file it lists has that SHA-256, unpacked where it is kept
- * compressed, and no model or golden lies there that it does not list. A golden changed by hand would make every comparison
- * with it worthless. */
+ * compressed, and no model or golden lies there that it does not list. A golden changed by hand would make every
+ * comparison with it worthless. */
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/hash.h"
@@ -25,7 +25,8 @@ static bool is_data(const char *name) {
     return false;
 }
 
-/* What fixtures/pack compressed is listed by what comes out of it; an archive's files are looked at where they were unpacked. */
+/* What fixtures/pack compressed is listed by what comes out of it; an archive's files are looked at where they were
+ * unpacked. */
 static bool is_listed(const json_t *sha256, const char *key) {
     static const struct {
         const char *packed, *plain;

@@ -12,9 +12,9 @@
 
 static const char *const BACKENDS[] = { "cpu", "cuda" };
 
-/* Limits of the logits' NMSE when a model is rounded to a format: 100 times the mean square relative rounding error of a
- * normal weight, as it passes a dozen matrices and their softmax. F16 and BF16 round to 11 and 8 bits; Q8_0's step is the
- * largest of 32 over 127; E2M1 has one bit of mantissa. */
+/* Limits of the logits' NMSE when a model is rounded to a format: 100 times the mean square relative rounding error of
+ * a normal weight, as it passes a dozen matrices and their softmax. F16 and BF16 round to 11 and 8 bits; Q8_0's step is
+ * the largest of 32 over 127; E2M1 has one bit of mantissa. */
 static const struct {
     enum kg_dtype dtype;
     double weight_error; /* mean square, relative */

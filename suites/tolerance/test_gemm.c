@@ -1,6 +1,6 @@
 /* FT-051: matrix products in float32, float16 and mixtures, every element against float64: plain shapes, the shapes of
- * every call site of two models, one element less and more than what vector units take, long sums, sums that cancel, the
- * sums' own precision, what does not fit float16, and the same rows with and without tensor cores. */
+ * every call site of two models, one element less and more than what vector units take, long sums, sums that cancel,
+ * the sums' own precision, what does not fit float16, and the same rows with and without tensor cores. */
 #include "base/buffer.h"
 #include "base/size.h"
 #include "suites/tolerance/float64_loops.h"
@@ -16,8 +16,8 @@ static const struct kg_backend_ops *plain(void) {
 
 #define F32 KG_PRECISION_F32
 #define F16 KG_PRECISION_F16
-/* Activations, cache (no matter here), output, weights. The plain FP16 table shows on any machine that the limits accept
- * an implementation that set none of them. */
+/* Activations, cache (no matter here), output, weights. The plain FP16 table shows on any machine that the limits
+ * accept an implementation that set none of them. */
 static const struct gemm_mode {
     struct kg_loops_mode mode;
     double most_products; /* of a shape, in millions: the reference is slow, mixtures need not see every call site */
@@ -173,8 +173,8 @@ static void the_largest_float16_is_finite(struct kg_record *rec, const void *arg
     products_of(rec, arg, 32752, 1, 2, 65504);
 }
 
-/* The same rows without tensor cores, one at a time as decoding does it, and with them, all at once (on the cpu: the same
- * loops twice). Both hold the limits, so they are at most two limits apart. */
+/* The same rows without tensor cores, one at a time as decoding does it, and with them, all at once (on the cpu: the
+ * same loops twice). Both hold the limits, so they are at most two limits apart. */
 static void tensor_cores_on_and_off(struct kg_record *rec, const void *arg) {
     enum { M = 48, N = 129, K = 896 };
     const struct gemm_case *c = arg;

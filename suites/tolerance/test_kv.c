@@ -1,6 +1,6 @@
 /* FT-053: the KV cache on every back end and in every mixture of precisions: it holds what was written, rounded once to
- * its precision; appended bit by bit or at once it is the same; a full one takes no more; the session's allocation is the
- * formula, for float16 exactly half of float32. */
+ * its precision; appended bit by bit or at once it is the same; a full one takes no more; the session's allocation is
+ * the formula, for float16 exactly half of float32. */
 #include "base/size.h"
 #include "engine/kv_cache.h"
 #include "suites/tolerance/float64_loops.h"

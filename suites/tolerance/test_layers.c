@@ -1,5 +1,5 @@
-/* Every activation of every model with a golden, layer by layer against transformers: prefilled at once, in chunks and step
- * by step; and the same without taps, which is the path generation takes. */
+/* Every activation of every model with a golden, layer by layer against transformers: prefilled at once, in chunks and
+ * step by step; and the same without taps, which is the path generation takes. */
 #include "base/size.h"
 #include "suites/tolerance/layer_walk.h"
 #include "suites/tolerance/op_device.h"

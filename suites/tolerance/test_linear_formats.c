@@ -1,5 +1,6 @@
-/* linear with weights of every format, at the numbers of rows where a back end changes its way (one row, the last and the
- * first past a matrix-vector kernel, tiles of rows), every element against the cpu reference over the decoded weights. */
+/* linear with weights of every format, at the numbers of rows where a back end changes its way (one row, the last and
+ * the first past a matrix-vector kernel, tiles of rows), every element against the cpu reference over the decoded
+ * weights. */
 #include "base/buffer.h"
 #include "base/rng.h"
 #include "base/size.h"
@@ -191,8 +192,8 @@ static const struct {
     { KG_DTYPE_F16, 8211, 64, true },     { KG_DTYPE_F32, 8211, 64, true },
 };
 
-/* MXFP4 as a back end keeps it: on either side of 8 and 16 rows of matrix-vector products and of 64 and 128 of tiles, outputs
- * that are no whole tiles, one group of them, one tile of columns; and shapes that stay as they are. */
+/* MXFP4 as a back end keeps it: on either side of 8 and 16 rows of matrix-vector products and of 64 and 128 of tiles,
+ * outputs that are no whole tiles, one group of them, one tile of columns; and shapes that stay as they are. */
 static const uint32_t ARRANGED_ROWS[] = { 1, 2, 8, 9, 16, 17, 63, 64, 65, 129, 200 };
 static const struct { uint32_t n, k; } ARRANGED[] = { { 16, 64 }, { 112, 576 }, { 304, 2880 }, { 40, 64 }, { 64, 96 } };
 

@@ -1,7 +1,7 @@
-/* MXFP4 weights stay MXFP4 in a back end's memory: the peak of every tag, after prefills of many and of some rows and single
- * steps, against what the file's bytes and the model's shapes allow, and the bytes that each tensor takes, as the back end
- * counts them. An engine that decodes a weight as a whole and multiplies by the copy, if only for the time of one product, is
- * outside of it. */
+/* MXFP4 weights stay MXFP4 in a back end's memory: the peak of every tag, after prefills of many and of some rows and
+ * single steps, against what the file's bytes and the model's shapes allow, and the bytes that each tensor takes, as
+ * the back end counts them. An engine that decodes a weight as a whole and multiplies by the copy, if only for the time
+ * of one product, is outside of it. */
 #include "base/buffer.h"
 #include "base/size.h"
 #include "format/gguf.h"
@@ -128,8 +128,9 @@ static uint64_t activation_bytes(const struct kg_model_config *c, uint64_t elem_
            (context_of(c) + 1) * 4 + BUFFERS * ROOM_BYTES;
 }
 
-/* Of the cuda back end: cuBLASLt's own and a decoded tile of a matrix, whatever the model is, x in another type and the products
- * of a tile; small things (lists of rows by expert, parts of a step's attention). The cpu back end has none. */
+/* Of the cuda back end: cuBLASLt's own and a decoded tile of a matrix, whatever the model is, x in another type and the
+ * products of a tile; small things (lists of rows by expert, parts of a step's attention). The cpu back end has none.
+ */
 static uint64_t workspace_bytes(const struct kg_model_config *c, const char *backend) {
     enum { MIB = 1 << 20, LIBRARY = 32, TILE = 32, SMALL = 1, TILE_OUTPUTS = 4096 };
     const uint64_t widest = larger(larger(c->n_embd, c->n_ff), (uint64_t)c->n_heads * c->head_dim);

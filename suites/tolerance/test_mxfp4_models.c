@@ -146,8 +146,8 @@ struct limits {
     double most_kl, least_same_top;
 };
 
-/* Rounding to nearest errs within half a step, as if by chance: a model so rounded is one more draw of models whose weights
- * have independent errors of that size (mxfp4_noise.h), and is no further from the original than those are. */
+/* Rounding to nearest errs within half a step, as if by chance: a model so rounded is one more draw of models whose
+ * weights have independent errors of that size (mxfp4_noise.h), and is no further from the original than those are. */
 static struct limits limits_of(struct kg_record *rec, const struct model_case *c, const struct logits *original) {
     static struct limits known[3]; /* for the process's later cases of that target */
     double kl[N_DRAWS], same_top[N_DRAWS];

@@ -1,6 +1,6 @@
-/* Parts of phi3, gpt-oss and gpt2 that the goldens of fixtures/ops do not reach, on every back end, each element against the
- * cpu reference in double from the same rounded inputs: the router's choices, experts and positions of every format, a
- * float32 residual stream beside float16 activations. */
+/* Parts of phi3, gpt-oss and gpt2 that the goldens of fixtures/ops do not reach, on every back end, each element
+ * against the cpu reference in double from the same rounded inputs: the router's choices, experts and positions of
+ * every format, a float32 residual stream beside float16 activations. */
 #include "base/buffer.h"
 #include "base/rng.h"
 #include "base/size.h"

@@ -1,6 +1,6 @@
-/* Files whose q, k and v of a layer are one tensor where the architecture's converters write three, or three where they write
- * one: llama.cpp's loader takes either of qwen2, llama, phi3 and gpt-oss, and so does kigo's. The same weights give the same
- * logits. */
+/* Files whose q, k and v of a layer are one tensor where the architecture's converters write three, or three where they
+ * write one: llama.cpp's loader takes either of qwen2, llama, phi3 and gpt-oss, and so does kigo's. The same weights
+ * give the same logits. */
 #include "base/buffer.h"
 #include "base/size.h"
 #include "format/gguf.h"

@@ -1,5 +1,5 @@
-/* Draws of a back end: the best of ties, what is not finite, distributions that can be written down, and the reference's id
- * for whatever logits and options. The cpu's are the reference, held to the first three. */
+/* Draws of a back end: the best of ties, what is not finite, distributions that can be written down, and the
+ * reference's id for whatever logits and options. The cpu's are the reference, held to the first three. */
 #include "base/buffer.h"
 #include "base/size.h"
 #include "suites/harness/chi_square.h"

@@ -1,5 +1,5 @@
-/* Scaled-dot-product attention against float64 at every head size, mask, grouping, window and sink, at lengths around every
- * tile, in every variant: strided, batched, with normal data and with outliers. */
+/* Scaled-dot-product attention against float64 at every head size, mask, grouping, window and sink, at lengths around
+ * every tile, in every variant: strided, batched, with normal data and with outliers. */
 #include "base/buffer.h"
 #include "base/size.h"
 #include "suites/tolerance/plain_f16.h"
@@ -29,8 +29,8 @@ static const struct mode {
     { "cuda", "f8", KG_PRECISION_F8, NULL, 1, 0 },
 };
 
-/* Lengths of queries and keys. Between them each of 1, 2, 63, 64, 65, 127, 512, 513, 1000, 2048 on both sides, more keys
- * than queries and the other way round, where causal leaves the first queries nothing to see. */
+/* Lengths of queries and keys. Between them each of 1, 2, 63, 64, 65, 127, 512, 513, 1000, 2048 on both sides, more
+ * keys than queries and the other way round, where causal leaves the first queries nothing to see. */
 struct lengths {
     uint32_t n_queries, n_keys;
 };

@@ -1,5 +1,5 @@
-/* Quantisation to E4M3 with a scale a head: every byte and every scale against a search among the numbers that E4M3 has, which
- * shares nothing with the encoder; in every layout, with zeros, NaN and heads larger than a block. */
+/* Quantisation to E4M3 with a scale a head: every byte and every scale against a search among the numbers that E4M3
+ * has, which shares nothing with the encoder; in every layout, with zeros, NaN and heads larger than a block. */
 #include "base/buffer.h"
 #include "base/size.h"
 #include "format/dtype.h"

@@ -1,7 +1,7 @@
 /* Decoding step by step from an empty cache, at the shapes of models and lengths of context that a step as one launch
  * (kernels/persistent) treats each in its own way, and just outside them: every step's logits against the cpu reference
- * and against a prefill of the same ids on the same back end; and bit for bit the same when done again, after going back,
- * and while other sessions take steps. Wrong operations must be outside the same limits. */
+ * and against a prefill of the same ids on the same back end; and bit for bit the same when done again, after going
+ * back, and while other sessions take steps. Wrong operations must be outside the same limits. */
 #include "base/buffer.h"
 #include "base/size.h"
 #include "suites/integration/rig.h"
@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Keys that a step sees at the edges of its splits (64 keys in float32, 256 in float16), of what readers merge (2 splits),
- * and of 7, 8 and 16 warps of 32 keys. */
+/* Keys that a step sees at the edges of its splits (64 keys in float32, 256 in float16), of what readers merge (2
+ * splits), and of 7, 8 and 16 warps of 32 keys. */
 static const uint32_t LENGTHS[] = { 16, 17, 64, 65, 128, 129, 192, 193, 224, 225, 256, 257, 448, 512, 513, 520 };
 
 static const struct mutant {
@@ -357,9 +357,9 @@ static double gap_of(const float *logits, uint32_t n_experts, uint32_t n_used) {
     return gap;
 }
 
-/* What the limits of the other cases rest on: at every layer and position the last expert chosen is further ahead of the next
- * than rounding moves any two of them apart, so that no expert is exchanged for another. Of plain implementations twice as
- * far: so much more may the others err. */
+/* What the limits of the other cases rest on: at every layer and position the last expert chosen is further ahead of
+ * the next than rounding moves any two of them apart, so that no expert is exchanged for another. Of plain
+ * implementations twice as far: so much more may the others err. */
 static void steps_choose_clearly(struct kg_record *rec, const void *arg) {
     const struct step_case *c = arg;
     struct kg_step_work w;

@@ -1,5 +1,6 @@
-/* Every operation against PyTorch in float64, by peers/torch_ops.py through `kigo op`: an oracle that shares no code with the
- * CPU reference. Skipped where Python or PyTorch is missing; KIGO_PYTHON names another interpreter than python3. */
+/* Every operation against PyTorch in float64, by peers/torch_ops.py through `kigo op`: an oracle that shares no code
+ * with the CPU reference. Skipped where Python or PyTorch is missing; KIGO_PYTHON names another interpreter than
+ * python3. */
 #include "base/size.h"
 #include "suites/harness/case.h"
 #include "suites/harness/compare.h"

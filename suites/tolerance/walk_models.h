@@ -17,7 +17,8 @@ extern const size_t kg_n_walk_models;
 const struct kg_walk_model *kg_walk_model_find(const char *name); /* never NULL: an unknown name ends the program */
 
 /* Limit of the logits' NMSE between two orders of the same float32 sums (another chunk, another kernel), in units of
- * float32_nmse: two that err as much as transformers' float32 are at most twice that error apart, 4 times its square. */
+ * float32_nmse: two that err as much as transformers' float32 are at most twice that error apart, 4 times its square.
+ */
 #define KG_WALK_TIMES_FLOAT32 4
 #define KG_WALK_WHY_FLOAT32                                                                                            \
     "two orders of float32 sums, each no farther from double sums than transformers' float32 is in this model"

@@ -1,6 +1,6 @@
-/* A libnvidia-ml.so.1 of two GPUs for the suites. FAKE_NVML in the environment says what is wrong with it: "init" (it does
- * not start), "power" (no figures of power), "none" (no GPU), "hot:N" (the first N times it is asked in a process, the first
- * GPU is slowed down by heat), "untold" (no throttle reasons). */
+/* A libnvidia-ml.so.1 of two GPUs for the suites. FAKE_NVML in the environment says what is wrong with it: "init" (it
+ * does not start), "power" (no figures of power), "none" (no GPU), "hot:N" (the first N times it is asked in a process,
+ * the first GPU is slowed down by heat), "untold" (no throttle reasons). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Hugging Face folders for the tests of convert: those of fixtures/convert/expected.json, whole or with something wrong. */
+/* Hugging Face folders for the tests of convert: those of fixtures/convert/expected.json, whole or with something
+ * wrong. */
 #ifndef KIGO_SUITES_HF_MAKER_H
 #define KIGO_SUITES_HF_MAKER_H
 

@@ -16,7 +16,8 @@ struct kg_history_lab {
     int64_t clock_us;    /* of the next run: an hour after the one before */
 };
 
-/* In the case's scratch folder, with KG_LAB_COMMITS commits; or in a folder that may have to be made, with 6 or more. */
+/* In the case's scratch folder, with KG_LAB_COMMITS commits; or in a folder that may have to be made, with 6 or more.
+ */
 void kg_history_lab_open(struct kg_history_lab *lab, const struct kg_record *rec);
 void kg_history_lab_open_in(struct kg_history_lab *lab, const char *dir, size_t n_commits);
 void kg_history_lab_close(struct kg_history_lab *lab);

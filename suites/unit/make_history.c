@@ -1,5 +1,6 @@
-/* make_history ROOT N_RUNS N_CASES [COMMITS]: a history to measure queries on. Runs an hour apart, timings with 1% of noise
- * from run to run, commits that are numbers; or, a line each, those of the file COMMITS (git rev-list --reverse). */
+/* make_history ROOT N_RUNS N_CASES [COMMITS]: a history to measure queries on. Runs an hour apart, timings with 1% of
+ * noise from run to run, commits that are numbers; or, a line each, those of the file COMMITS (git rev-list --reverse).
+ */
 #include "base/rng.h"
 #include "suites/unit/history_maker.h"
 #include <math.h>

@@ -52,8 +52,8 @@ static bool publish(const char *root, struct account *account) {
     return sealed && !summary.note[0];
 }
 
-/* A child's life; no ck_assert, which would go on with the parent's code. Publishing comes last, so that no rebuild or question
- * makes good what the last run of all left out of the index. */
+/* A child's life; no ck_assert, which would go on with the parent's code. Publishing comes last, so that no rebuild or
+ * question makes good what the last run of all left out of the index. */
 static void live(const char *root, int number, uint64_t until_ns, struct account *account) {
     enum { TURN = 8 }; /* a rebuild and a question in so many runs, of one child after the other */
     bool good = true;

@@ -40,8 +40,8 @@ struct kg_refusal {
         .name = tensor, .change = KG_TINY_TENSOR_ADD, .dims = { a, b }                                                 \
     }
 
-/* A case's function: arg is a struct kg_refusal. The file is refused with its status and words, names the file and leaves
- * nothing behind. */
+/* A case's function: arg is a struct kg_refusal. The file is refused with its status and words, names the file and
+ * leaves nothing behind. */
 void kg_refusal_run(struct kg_record *rec, const void *arg);
 
 struct kg_tiny_model kg_tiny_of(const char *architecture);

@@ -1,6 +1,7 @@
-/* What SQLite is asked to do: every statement that this process runs while a trace is on, with the work it took. The work is
- * counted in steps of SQLite's virtual machine (SQLITE_STMTSTATUS_VM_STEP, https://sqlite.org/c3ref/c_stmtstatus_counter.html),
- * the same for the same statement over the same rows, however loaded the machine. One trace at a time. */
+/* What SQLite is asked to do: every statement that this process runs while a trace is on, with the work it took. The
+ * work is counted in steps of SQLite's virtual machine (SQLITE_STMTSTATUS_VM_STEP,
+ * https://sqlite.org/c3ref/c_stmtstatus_counter.html), the same for the same statement over the same rows, however
+ * loaded the machine. One trace at a time. */
 #ifndef KIGO_SUITES_STATEMENT_TRACE_H
 #define KIGO_SUITES_STATEMENT_TRACE_H
 

@@ -1,5 +1,5 @@
-/* Added tokens of a tokenizer.json, found in text as written or as normalised: what is converted, and the ids of Hugging Face
- * tokenizers. */
+/* Added tokens of a tokenizer.json, found in text as written or as normalised: what is converted, and the ids of
+ * Hugging Face tokenizers. */
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"

@@ -1,5 +1,5 @@
-/* phi3, gpt-oss and gpt2: what their files say is understood, what is wrong with one is named, and a sequence gives the same
- * logits however it is fed. */
+/* phi3, gpt-oss and gpt2: what their files say is understood, what is wrong with one is named, and a sequence gives the
+ * same logits however it is fed. */
 #include "base/buffer.h"
 #include "base/size.h"
 #include "backend/backend.h"
@@ -174,8 +174,8 @@ static void gpt_oss_is_understood(struct kg_record *rec, const void *arg) {
     unload(&l);
 }
 
-/* Keys that say otherwise than as published: yarn_attn_factor alone is all of the magnitude, as llama.cpp's converter has it
- * from a config.json; beside attn_factor, which multiplies, it says nothing. */
+/* Keys that say otherwise than as published: yarn_attn_factor alone is all of the magnitude, as llama.cpp's converter
+ * has it from a config.json; beside attn_factor, which multiplies, it says nothing. */
 static void gpt_oss_by_keys(struct kg_record *rec, const void *arg) {
     static const struct kg_tiny_edit WHOLE[] = {
         F32("gpt-oss.rope.scaling.yarn_attn_factor", 1.25f),
@@ -226,7 +226,8 @@ static void gpt2_context_is_its_positions(struct kg_record *rec, const void *arg
     unload(&l);
 }
 
-/* An original context too short for a turn: high is below low, and nothing is scaled (transformers 5.23 says so, too). */
+/* An original context too short for a turn: high is below low, and nothing is scaled (transformers 5.23 says so, too).
+ */
 static void yarn_of_short_context(struct kg_record *rec, const void *arg) {
     (void)rec;
     (void)arg;

@@ -381,8 +381,8 @@ static void add_call(struct run *run, const char *op, const char *name, const ch
              json_array());
 }
 
-/* The peer's time over kigo's: 10 us beside 4 is 2.5 times as fast. Only of the same shape and precision, of the variant that
- * kigo takes by itself, and of an operation's own peers. */
+/* The peer's time over kigo's: 10 us beside 4 is 2.5 times as fast. Only of the same shape and precision, of the
+ * variant that kigo takes by itself, and of an operation's own peers. */
 static void peers_of_the_same_work(struct kg_record *rec, const void *arg) {
     (void)rec, (void)arg;
     struct run run = { 0 };

@@ -322,8 +322,8 @@ static void look_for_dead_runs(const char *root) {
     _exit(1);
 }
 
-/* Looking whether a run lives takes its lock for a moment: of one that is being made at this moment, too, which goes on with
- * the folder it has made. */
+/* Looking whether a run lives takes its lock for a moment: of one that is being made at this moment, too, which goes on
+ * with the folder it has made. */
 static void looked_at_while_made(struct kg_record *rec, const void *arg) {
     enum { N_LOOKING = 2, N_RUNS = 400 };
     const char *root = kg_scratch_dir(rec);

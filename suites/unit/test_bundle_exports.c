@@ -45,7 +45,8 @@ static size_t count(const char *text, const char *what) {
     return n;
 }
 
-/* Reads one tag at '<'; checks its attributes' quoting and, by the stack of names, that elements nest. Returns what follows. */
+/* Reads one tag at '<'; checks its attributes' quoting and, by the stack of names, that elements nest. Returns what
+ * follows. */
 static const char *read_tag(const char *at, char stack[16][32], int *depth) {
     const bool closing = at[1] == '/';
     const char *name = at + 1 + closing;

@@ -1,5 +1,5 @@
-/* Compressed payload files: what seal makes of them, that every reader reads them, and what a damaged, torn or hostile one
- * does. */
+/* Compressed payload files: what seal makes of them, that every reader reads them, and what a damaged, torn or hostile
+ * one does. */
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/hash.h"

@@ -1,5 +1,5 @@
-/* What is on the disk, and when. A killed process leaves the kernel's cache behind and cannot show it; the calls that ask
- * for the disk can: this program has fsync and fdatasync of its own in front of the C library's. */
+/* What is on the disk, and when. A killed process leaves the kernel's cache behind and cannot show it; the calls that
+ * ask for the disk can: this program has fsync and fdatasync of its own in front of the C library's. */
 #include "base/file.h"
 #include "base/size.h"
 #include "bundle/tree.h"

@@ -248,8 +248,8 @@ static void is_refused(struct kg_record *rec, const void *arg) {
     free(dir);
 }
 
-/* The weights of a good folder written to `file`, cut at each of `cuts` in turn; SIZE_MAX is all of them, and what is a little
- * less is as many bytes less. */
+/* The weights of a good folder written to `file`, cut at each of `cuts` in turn; SIZE_MAX is all of them, and what is a
+ * little less is as many bytes less. */
 static void expect_files_refused(const struct kg_record *rec, const struct kg_hf_changes *changes, const char *file,
                                  const size_t *cuts, size_t n_cuts, const char *says) {
     const struct kg_convert_options options = { .dtype = KG_DTYPE_F16 };

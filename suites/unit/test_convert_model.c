@@ -1,5 +1,5 @@
-/* kigo convert against llama.cpp's converter: the same keys, and the same bytes in every tensor, from the same folders; the
- * block formats against the values they round; and folders that are as they should be but for one thing. */
+/* kigo convert against llama.cpp's converter: the same keys, and the same bytes in every tensor, from the same folders;
+ * the block formats against the values they round; and folders that are as they should be but for one thing. */
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/hash.h"
@@ -248,8 +248,8 @@ static void is_the_same(struct kg_record *rec, const void *arg) {
     kg_gguf_close(g);
 }
 
-/* How cos and sin grow and where YaRN's ramp lies: what transformers 5.23 computes from the same config.json must be what
- * kigo computes from the file. */
+/* How cos and sin grow and where YaRN's ramp lies: what transformers 5.23 computes from the same config.json must be
+ * what kigo computes from the file. */
 struct rope_row {
     const char *name, *folder, *scaling;
     float magnitude;

@@ -1,5 +1,5 @@
-/* The references of router, experts_linear and experts_combine: by hand, and against loops of another form in long double,
- * on any number of threads. */
+/* The references of router, experts_linear and experts_combine: by hand, and against loops of another form in long
+ * double, on any number of threads. */
 #include "format/dtype.h"
 #include "ops/experts_combine.h"
 #include "ops/experts_linear.h"

@@ -1,4 +1,5 @@
-/* The index: equal to the folders whichever way it grew, read only to queries, and refused where it cannot be understood. */
+/* The index: equal to the folders whichever way it grew, read only to queries, and refused where it cannot be
+ * understood. */
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
@@ -397,7 +398,8 @@ static void many_publishers(struct kg_record *rec, const void *arg) {
     kg_record_metric(rec, "published", "count", (double)published.n_runs);
 }
 
-/* SQLite's locking by files has no shared memory, as some network file systems: there is no WAL, and the index works. */
+/* SQLite's locking by files has no shared memory, as some network file systems: there is no WAL, and the index works.
+ */
 static void without_wal(struct kg_record *rec, const void *arg) {
     const char *root = kg_scratch_dir(rec);
     sqlite3_vfs *usual = sqlite3_vfs_find(NULL), *dotfile = sqlite3_vfs_find("unix-dotfile");

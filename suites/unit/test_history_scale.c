@@ -1,6 +1,6 @@
 /* How the work of the history grows with runs and cases, counted where SQLite does it, so that a busy machine changes
- * nothing: a lost index or a statement that takes the square of the runs is red at a few dozen of them. Times, and the size of
- * the index, are in integration/test_history_limits.c; the full size in integration/full/test_full_size.c. */
+ * nothing: a lost index or a statement that takes the square of the runs is red at a few dozen of them. Times, and the
+ * size of the index, are in integration/test_history_limits.c; the full size in integration/full/test_full_size.c. */
 #include "base/buffer.h"
 #include "base/rng.h"
 #include "base/size.h"
@@ -77,9 +77,10 @@ static void history_of_figures(const struct kg_history_lab *lab) {
     run_history(lab, "time.*");
 }
 
-/* By how much a verb's work may grow when the runs, or the cases of each, become twice as many. A search in a tree is one step
- * however deep the tree, so that work that grows in proportion, on top of a constant, becomes a little less than twice as
- * much (1.96 to 1.99 were seen); what does not depend on the number may cost a row more in a small table (1.014). */
+/* By how much a verb's work may grow when the runs, or the cases of each, become twice as many. A search in a tree is
+ * one step however deep the tree, so that work that grows in proportion, on top of a constant, becomes a little less
+ * than twice as much (1.96 to 1.99 were seen); what does not depend on the number may cost a row more in a small table
+ * (1.014). */
 #define TWICE                                                                                                          \
     { 1.8, 2.02 }
 #define SAME                                                                                                           \
@@ -114,8 +115,8 @@ static bool join_text(void *arg, size_t n_columns, const char *const *names, con
     return true;
 }
 
-/* Tables, by the names statements give them, that may be read from end to end: they have a row a run, a case or a figure's
- * name. result_row and metric_row have one for each of these in each run. */
+/* Tables, by the names statements give them, that may be read from end to end: they have a row a run, a case or a
+ * figure's name. result_row and metric_row have one for each of these in each run. */
 static bool is_small(const char *name, size_t len) {
     static const char *const SMALL[] = {
         "annotation", "b", "build", "bundle", "c", "e", "env", "f", "figure", "tcase"
@@ -125,8 +126,8 @@ static bool is_small(const char *name, size_t len) {
     return false;
 }
 
-/* The plan of a statement if it reads a large table from end to end, or makes an index of one for the occasion; NULL if it does
- * not. malloc'ed. */
+/* The plan of a statement if it reads a large table from end to end, or makes an index of one for the occasion; NULL if
+ * it does not. malloc'ed. */
 static char *plan_that_scans(struct kg_history *index, const char *sql) {
     struct kg_buffer plan = KG_BUFFER_INIT;
     struct kg_error err;

@@ -189,8 +189,8 @@ static enum kg_status launch_copy(void *arg, size_t turn, struct kg_error *err) 
     return c->backend->ops->measure->copy(c->backend, c->to, c->from, c->size_bytes, err);
 }
 
-/* No kind of timing ends before the work does: a copy is not faster than any machine's memory, 20 TB/s; and each launches
- * as often as it says, a graph once before it and once each of its repeats. */
+/* No kind of timing ends before the work does: a copy is not faster than any machine's memory, 20 TB/s; and each
+ * launches as often as it says, a graph once before it and once each of its repeats. */
 static void every_kind_waits_for_the_work(struct kg_record *rec, const void *arg) {
     enum { N_WARMUP = 2, N_SAMPLES = 5, N_REPEATS = 4, SIZE_CPU = 16 << 20, SIZE_GPU = 256 << 20 };
     const char *name = arg;

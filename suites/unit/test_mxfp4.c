@@ -1,4 +1,5 @@
-/* MXFP4 against the OCP Microscaling specification's formulas, in double: every code under every scale, and rounding. */
+/* MXFP4 against the OCP Microscaling specification's formulas, in double: every code under every scale, and rounding.
+ */
 #include "format/gguf.h"
 #include "base/rng.h"
 #include "base/size.h"
@@ -99,7 +100,8 @@ static void scale_and_nearest_code(struct kg_record *rec, const void *arg) {
     }
 }
 
-/* Every middle between two neighbours of the grid, and a hair to each side of it. The block holds a 4, so its scale is 1. */
+/* Every middle between two neighbours of the grid, and a hair to each side of it. The block holds a 4, so its scale
+ * is 1. */
 static void ties_to_even(struct kg_record *rec, const void *arg) {
     static const struct {
         float middle;

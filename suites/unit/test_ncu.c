@@ -1,4 +1,5 @@
-/* Hardware counters: what Nsight Compute prints, read back; the figures made of it; and how it is run, by a stand-in. */
+/* Hardware counters: what Nsight Compute prints, read back; the figures made of it; and how it is run, by a stand-in.
+ */
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
@@ -152,7 +153,8 @@ static void hostile(struct kg_record *rec, const void *arg) {
                  h->message, NULL);
 }
 
-/* Carriage returns, quotes in quotes, columns in another order and again, a last line without an end; no number is no value. */
+/* Carriage returns, quotes in quotes, columns in another order and again, a last line without an end; no number is no
+ * value. */
 static void odd_but_good(struct kg_record *rec, const void *arg) {
     (void)rec;
     (void)arg;
@@ -222,7 +224,8 @@ static double metric(const struct kg_record *rec, const char *name) {
     return NAN;
 }
 
-/* Recorded where the key is one of those asked for, the main kernel's by their plain names; nothing under the counters. */
+/* Recorded where the key is one of those asked for, the main kernel's by their plain names; nothing under the counters.
+ */
 static void recorded_where_asked_for(struct kg_record *rec, const void *arg) {
     const struct kg_bench_machine gpu = { .name = "cuda" }, cpu = { .name = "cpu" };
     struct kg_buffer script = KG_BUFFER_INIT;

@@ -161,7 +161,8 @@ static enum kg_status count_call(void *arg, struct kg_error *err) {
     return --*n_left == 0 ? kg_fail(err, KG_ERR_INTERNAL, "the work breaks") : KG_OK;
 }
 
-/* How often something is measured on a GPU that is hot the first times it is asked, at both ends of each measurement. */
+/* How often something is measured on a GPU that is hot the first times it is asked, at both ends of each measurement.
+ */
 static void throttled_measurements_are_taken_again(struct kg_record *rec, const void *arg) {
     static const struct {
         const char *wrong;

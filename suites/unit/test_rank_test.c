@@ -207,8 +207,8 @@ static void descriptive_by_gsl(struct kg_record *rec, const void *arg) {
     }
 }
 
-/* The bootstrap of a median has a limit that needs no resampling: the order statistics between the 2.5% and 97.5% points
- * of a binomial. The two may differ by one rank at each end. */
+/* The bootstrap of a median has a limit that needs no resampling: the order statistics between the 2.5% and 97.5%
+ * points of a binomial. The two may differ by one rank at each end. */
 static void bootstrap_by_gsl(struct kg_record *rec, const void *arg) {
     struct kg_rng rng;
     (void)rec;

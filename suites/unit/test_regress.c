@@ -143,7 +143,8 @@ static void one_case(struct kg_record *rec, const void *arg) {
     kg_history_lab_close(&lab);
 }
 
-/* Another's program that became slower, or a little less accurate, is no regression of this one; one that fails is red. */
+/* Another's program that became slower, or a little less accurate, is no regression of this one; one that fails is red.
+ */
 static void peers_are_not_judged(struct kg_record *rec, const void *arg) {
     const struct row *row = arg;
     struct kg_history_lab lab;
@@ -207,7 +208,8 @@ static void one_run_is_enough_for_errors(struct kg_record *rec, const void *arg)
     kg_history_lab_close(&lab);
 }
 
-/* Of all that lies in the folder, only the ancestors' complete, green, clean runs on the same machine and build count. */
+/* Of all that lies in the folder, only the ancestors' complete, green, clean runs on the same machine and build count.
+ */
 static void who_is_baseline(struct kg_record *rec, const void *arg) {
     struct kg_history_lab lab;
     struct kg_regression r;

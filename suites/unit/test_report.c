@@ -139,7 +139,8 @@ static void pictures_stand_in_a_page(struct kg_record *rec, const void *arg) {
     kg_buffer_free(&second);
 }
 
-/* Records of case_0 to case_3: margins 0.1 to 0.4, medians 5 to 8 ns (bundle_maker.h); case_2 was skipped, with nothing. */
+/* Records of case_0 to case_3: margins 0.1 to 0.4, medians 5 to 8 ns (bundle_maker.h); case_2 was skipped, with
+ * nothing. */
 struct run {
     struct kg_records records;
     struct kg_bundle_findings findings;
@@ -181,7 +182,8 @@ static void sections_of_known_records(struct kg_record *rec, const void *arg) {
     struct run run;
     (void)arg;
     open_run(rec, &run);
-    /* Two runs before: medians of case_0 4 and 6 ns, so that its 5 is no change; of case_3 4 ns, which its 8 doubles. */
+    /* Two runs before: medians of case_0 4 and 6 ns, so that its 5 is no change; of case_3 4 ns, which its 8 doubles.
+     */
     json_t *past = json_object();
     static const char SHA[] = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
     char *zero = kg_xasprintf("unit/sample/case_0\n%s\ndecode.host.warm", SHA);

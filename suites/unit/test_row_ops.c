@@ -1,5 +1,5 @@
-/* The references of the operations on rows by themselves (rope, norms, activations, softmax, add) at their edges, against loops of
- * another form in long double, on any number of threads. */
+/* The references of the operations on rows by themselves (rope, norms, activations, softmax, add) at their edges,
+ * against loops of another form in long double, on any number of threads. */
 #include "ops/add.h"
 #include "ops/gelu.h"
 #include "ops/layernorm.h"

@@ -203,7 +203,8 @@ static void result_lists_refuse_other_types(struct kg_record *rec, const void *a
     }
 }
 
-/* Whatever bytes come, an event is refused or holds what it must; nothing is read outside it (the sanitizers' builds). */
+/* Whatever bytes come, an event is refused or holds what it must; nothing is read outside it (the sanitizers' builds).
+ */
 static void damaged_events_are_refused_or_whole(struct kg_record *rec, const void *arg) {
     (void)arg;
     enum { N_TRIES = 20000, MAX_CHANGES = 4 };

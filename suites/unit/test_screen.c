@@ -1,4 +1,5 @@
-/* How often the screen cries wolf and how much it finds, by simulation: 1000 cases a trial, 1% of noise from run to run. */
+/* How often the screen cries wolf and how much it finds, by simulation: 1000 cases a trial, 1% of noise from run to
+ * run. */
 #include "base/rng.h"
 #include "base/size.h"
 #include "history/drift.h"
@@ -75,7 +76,8 @@ static struct outcome run_trials(const struct trial *trial, size_t n_trials) {
     return out;
 }
 
-/* At most one false alarm in 1000 comparisons. The limit is one in 2000; 60000 comparisons scatter by a fifth of that. */
+/* At most one false alarm in 1000 comparisons. The limit is one in 2000; 60000 comparisons scatter by a fifth of that.
+ */
 static void false_alarms(struct kg_record *rec, const void *arg) {
     enum { N_TRIALS = 60 };
     const struct trial *trial = arg;
@@ -99,8 +101,8 @@ static void slow_downs_are_found(struct kg_record *rec, const void *arg) {
     ck_assert_uint_le(out.n_false, N_TRIALS);
 }
 
-/* Without a scale from the others a figure needs more to be flagged: a few runs are no excuse for false alarms. At most 1 in
- * 1000 here too; 0.6, 0.35 and 0.2 were measured. */
+/* Without a scale from the others a figure needs more to be flagged: a few runs are no excuse for false alarms. At most
+ * 1 in 1000 here too; 0.6, 0.35 and 0.2 were measured. */
 static void alone_and_cautious(struct kg_record *rec, const void *arg) {
     static const size_t RUNS[] = { KG_SCREEN_FEWEST, 10, N_RUNS };
     enum { N_TRIALS = 20000 };

@@ -1,6 +1,6 @@
-/* E4M3 by its definition, and the reference of scaled-dot-product attention: what it refuses, the workspace it asks for, and
- * that a row's bits depend on no number of threads; its numbers are the tolerance suite's. And that none of the kernels
- * spills registers, as build.json has it. */
+/* E4M3 by its definition, and the reference of scaled-dot-product attention: what it refuses, the workspace it asks
+ * for, and that a row's bits depend on no number of threads; its numbers are the tolerance suite's. And that none of
+ * the kernels spills registers, as build.json has it. */
 #include "ops/sdpa.h"
 #include "bundle/internal.h"
 #include "format/dtype.h"

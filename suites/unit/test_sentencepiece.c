@@ -1,4 +1,5 @@
-/* SentencePiece-style vocabularies: what merges into what, byte fallback, spaces, and what bad files are answered with. */
+/* SentencePiece-style vocabularies: what merges into what, byte fallback, spaces, and what bad files are answered with.
+ */
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
@@ -316,7 +317,8 @@ static void is_refused(struct kg_record *rec, const void *arg) {
     ck_assert_msg(strstr(err.message, "pieces.gguf") != NULL, "'%s' does not name the file", err.message);
 }
 
-/* A long token is taken apart at every character: the length is bounded, so that loading cannot be made to take hours. */
+/* A long token is taken apart at every character: the length is bounded, so that loading cannot be made to take hours.
+ */
 static void token_too_long(struct kg_record *rec, const void *arg) {
     enum { LIMIT = 1024 };
     char text[LIMIT + 2];

@@ -1,5 +1,5 @@
-/* A sprint's criteria against records with known answers: what is met, missed and unproven, each figure's arithmetic, and
- * every way a sprint's file can be wrong. */
+/* A sprint's criteria against records with known answers: what is met, missed and unproven, each figure's arithmetic,
+ * and every way a sprint's file can be wrong. */
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The records of the made run, which had a GPU: two shapes in two precisions, 3 and 2 times as fast in f16, a shape whose
- * timing was slowed down, a model in two files, a case of each status. */
+/* The records of the made run, which had a GPU: two shapes in two precisions, 3 and 2 times as fast in f16, a shape
+ * whose timing was slowed down, a model in two files, a case of each status. */
 static const char RECORDS[] =
     "[{'k': 'bench/linear/a[cuda,f16,M=1]', 'timings': [['time', 'graph', 'cold', 100, 90, 110, true]]},"
     " {'k': 'bench/linear/a[cuda,f32,M=1]', 'timings': [['time', 'graph', 'cold', 300, 297, 330, true]]},"

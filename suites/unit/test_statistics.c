@@ -58,8 +58,8 @@ static void percentile_between_ranks(struct kg_record *rec, const void *arg) {
     ck_assert_double_eq(kg_percentile_sorted(x, 1, 73), 10);
 }
 
-/* The interval must hold the true median in about 95% of experiments: 91% to 99% of 400 here (400 experiments scatter by 1%
- * around it), for the resampled and for the rank form. */
+/* The interval must hold the true median in about 95% of experiments: 91% to 99% of 400 here (400 experiments scatter
+ * by 1% around it), for the resampled and for the rank form. */
 static void interval_covers_the_median(struct kg_record *rec, const void *arg) {
     const size_t n = *(const size_t *)arg;
     enum { N_EXPERIMENTS = 400 };

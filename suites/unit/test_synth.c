@@ -16,7 +16,8 @@ struct published_row {
     uint64_t n_params;
 };
 
-/* Qwen2.5-0.5B: 0.49 B; Phi-3-mini: 3.8 B (3821079552 in its model card's metadata); gpt-oss-20b: 20.9 B; GPT-2: 124 M. */
+/* Qwen2.5-0.5B: 0.49 B; Phi-3-mini: 3.8 B (3821079552 in its model card's metadata); gpt-oss-20b: 20.9 B; GPT-2: 124 M.
+ */
 static const struct published_row PUBLISHED[] = {
     { "qwen2.5-0.5b", NULL, "qwen2_5_has_494032768_parameters", 494032768 },
     { "phi-3-mini", NULL, "phi_3_mini_has_3821079552_parameters", 3821079552 },
@@ -89,8 +90,8 @@ static void threads_do_not_matter(struct kg_record *rec, const void *arg) {
     ck_assert(!same_files(one, other));
 }
 
-/* Every tensor's mean and deviation are within five of their own standard errors of what was planned (the deviation also
- * within 2% for the rounding to 4 bits), and no two tensors of a size begin alike. */
+/* Every tensor's mean and deviation are within five of their own standard errors of what was planned (the deviation
+ * also within 2% for the rounding to 4 bits), and no two tensors of a size begin alike. */
 static void values_are_as_planned(struct kg_record *rec, const void *arg) {
     const struct form_row *f = arg;
     const struct kg_synth_options o = { .like = f->like, .architecture = f->architecture, .dtype = f->dtype };

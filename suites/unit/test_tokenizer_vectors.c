@@ -1,4 +1,5 @@
-/* The tokenizer against the reference: ids and decoded text of Hugging Face tokenizers, sentencepiece and llama.cpp, line by line. */
+/* The tokenizer against the reference: ids and decoded text of Hugging Face tokenizers, sentencepiece and llama.cpp,
+ * line by line. */
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"

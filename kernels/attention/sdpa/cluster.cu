@@ -1,26 +1,26 @@
-/* sdpa by Hopper's warpgroup products where there are few tiles (sm_90a): the time of one wave of blocks, as short as it
- * gets.
+/* sdpa by Hopper's warpgroup products where there are few tiles (sm_90a): the time of one wave of blocks, as short as
+ * it gets.
  *
  *     y[i] = sum_j softmax_j(scale q[i] . k[j]) v[j]      per batch entry and head (contract in ops/sdpa.h)
  *
- * A cluster of two blocks takes 64 queries of one head. Its blocks' two warpgroups, four parts in all, take a tile of 128
- * keys each: at most 512 keys. A block's keys and values all lie in shared memory at once, asked for by its first thread
- * before anything else. Scores are made by products of two operands in shared memory; softmax is in registers, relative to
- * 0 where that is as good as relative to the part's largest score; values are summed by products whose left operand, the
- * weights rounded to f16, stays in registers.
- * Products are exact, summed in float32.
+ * A cluster of two blocks takes 64 queries of one head. Its blocks' two warpgroups, four parts in all, take a tile of
+ * 128 keys each: at most 512 keys. A block's keys and values all lie in shared memory at once, asked for by its first
+ * thread before anything else. Scores are made by products of two operands in shared memory; softmax is in registers,
+ * relative to 0 where that is as good as relative to the part's largest score; values are summed by products whose left
+ * operand, the weights rounded to f16, stays in registers. Products are exact, summed in float32.
  *
- * Inputs of E4M3: scores are made by products of E4M3, the scales of queries and keys being part of the scores' scale, that
- * of values of the result's. After its softmax a warpgroup writes its values as halves (e4m3.cuh): beside the other's.
+ * Inputs of E4M3: scores are made by products of E4M3, the scales of queries and keys being part of the scores' scale,
+ * that of values of the result's. After its softmax a warpgroup writes its values as halves (e4m3.cuh): beside the
+ * other's.
  *
- * Each warp then sends its 16 rows' partial sums, in the layout of its registers, to the block that merges these rows (the
- * first warps' to the first block), where all warps divide the columns among them. Parts are merged in their order: the
- * same bits each time. What goes to the other block counts at that block's barrier by its bytes.
+ * Each warp then sends its 16 rows' partial sums, in the layout of its registers, to the block that merges these rows
+ * (the first warps' to the first block), where all warps divide the columns among them. Parts are merged in their
+ * order: the same bits each time. What goes to the other block counts at that block's barrier by its bytes.
  *
- * Two blocks on one multiprocessor would each be slower than the other's idle multiprocessor. Where two fit (64 dims), the
- * grid has a block for every multiprocessor, those beyond the work only waiting: blocks of the next launch then come to the
- * other places, one on each as well, and have all prepared when this launch ends. Else a block takes more than half of the
- * memory. */
+ * Two blocks on one multiprocessor would each be slower than the other's idle multiprocessor. Where two fit (64 dims),
+ * the grid has a block for every multiprocessor, those beyond the work only waiting: blocks of the next launch then
+ * come to the other places, one on each as well, and have all prepared when this launch ends. Else a block takes more
+ * than half of the memory. */
 #include "kernels/ptx/dependent.cuh"
 #include "kernels/attention/sdpa/e4m3.cuh"
 #include "kernels/attention/sdpa/fragment.cuh"
@@ -54,8 +54,8 @@ template <bool E4M3_, int DIMS_> struct cluster_shape {
     static constexpr int RESIDENT = DIMS <= 64 ? 2 : 1; /* blocks that fit on a multiprocessor */
 };
 
-/* Softmax of the part's one tile relative to 0, which waits for no largest score; relative to that for rows where a weight
- * would leave f16's range or all be so small that f16 keeps too few of their bits. */
+/* Softmax of the part's one tile relative to 0, which waits for no largest score; relative to that for rows where a
+ * weight would leave f16's range or all be so small that f16 keeps too few of their bits. */
 template <int N>
 static __device__ __forceinline__ void softmax(row_sums &r, float (&score)[N], unsigned (&weight)[N / 2], float scale) {
     constexpr float LEAST_WEIGHT = 0.0625f; /* of a row: what f16 loses below 2^-14 is then less than its rounding */

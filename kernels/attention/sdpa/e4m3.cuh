@@ -1,7 +1,7 @@
 /* Values of E4M3 as halves in shared memory, for products with weights in f16.
  *
- * Every E4M3 number is a half. A tile of values is a right operand given by rows of dims, which products of 8-bit operands do
- * not take; as halves it needs no transposing, and weights keep f16's precision. */
+ * Every E4M3 number is a half. A tile of values is a right operand given by rows of dims, which products of 8-bit
+ * operands do not take; as halves it needs no transposing, and weights keep f16's precision. */
 #ifndef KIGO_KERNELS_ATTENTION_SDPA_E4M3_CUH
 #define KIGO_KERNELS_ATTENTION_SDPA_E4M3_CUH
 
@@ -30,8 +30,8 @@ template <int ROW_BYTES> __device__ __forceinline__ unsigned e4m3_offset(int r, 
     return (unsigned)(r * ROW_BYTES + (ROW_BYTES == 128 ? c ^ r % 8 : c ^ r / 2 % 4) * 16);
 }
 
-/* Writes them as halves to a tile at `to` in panels of ROWS_OF_PANEL rows of 64 dims, 128 bytes, with 128-byte swizzle. Of
- * eight neighbours in c, those of the second panel write their second half first: all to other banks. */
+/* Writes them as halves to a tile at `to` in panels of ROWS_OF_PANEL rows of 64 dims, 128 bytes, with 128-byte swizzle.
+ * Of eight neighbours in c, those of the second panel write their second half first: all to other banks. */
 template <int ROWS_OF_PANEL> __device__ __forceinline__ void store_e4m3_as_halves(unsigned to, int r, int c, uint4 x) {
     const bool second = c & 4;
     const uint2 a = halves_of_e4m3(second ? x.z : x.x), b = halves_of_e4m3(second ? x.w : x.y),
@@ -41,9 +41,9 @@ template <int ROWS_OF_PANEL> __device__ __forceinline__ void store_e4m3_as_halve
     kg_hopper::store_shared(row + (chunk ^ 1) * 16, make_uint4(d.x, d.y, e.x, e.y));
 }
 
-/* A lane's share of values turned into halves by a warp that goes through a tile 8 rows by 4 times 16 dims at a time: rows
- * in pairs r and r ^ 5, so that eight neighbours read from, and write to, all banks. from, to: of its first 16 dims, in the
- * two tiles, dims in panels of 64 for the halves. */
+/* A lane's share of values turned into halves by a warp that goes through a tile 8 rows by 4 times 16 dims at a time:
+ * rows in pairs r and r ^ 5, so that eight neighbours read from, and write to, all banks. from, to: of its first 16
+ * dims, in the two tiles, dims in panels of 64 for the halves. */
 template <int ROW_BYTES> struct e4m3_place {
     unsigned from, to;
     int c;
@@ -54,8 +54,8 @@ template <int ROW_BYTES> struct e4m3_place {
         to = (unsigned)(r * 128 + (2 * c ^ r) * 16);
     }
 
-    /* Of GROUPS times 8 rows, beginning where from and to of them are in the tiles (no further bits of theirs below 1024's),
-     * panels of ROWS_OF_PANEL rows. */
+    /* Of GROUPS times 8 rows, beginning where from and to of them are in the tiles (no further bits of theirs below
+     * 1024's), panels of ROWS_OF_PANEL rows. */
     template <int DIMS, int GROUPS, int ROWS_OF_PANEL>
     __device__ __forceinline__ void halves(unsigned from_at, unsigned to_at) const {
         using namespace kg_hopper;

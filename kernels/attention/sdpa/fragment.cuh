@@ -1,7 +1,7 @@
 /* Rows of a tile of attention in the registers of a warpgroup: masks, online softmax, the result.
  *
- * A warpgroup has 64 queries. A thread of warp w, g = lane / 4, t = lane % 4, has rows 16 w + g and 16 w + g + 8 (half 0
- * and 1); of those, the columns 8 i + 2 t and 8 i + 2 t + 1 (as accumulators of products, hopper.cuh). A row's four
+ * A warpgroup has 64 queries. A thread of warp w, g = lane / 4, t = lane % 4, has rows 16 w + g and 16 w + g + 8 (half
+ * 0 and 1); of those, the columns 8 i + 2 t and 8 i + 2 t + 1 (as accumulators of products, hopper.cuh). A row's four
  * threads are neighbours (a quad). */
 #ifndef KIGO_KERNELS_ATTENTION_SDPA_FRAGMENT_CUH
 #define KIGO_KERNELS_ATTENTION_SDPA_FRAGMENT_CUH
@@ -77,8 +77,8 @@ constexpr float LARGE_EXPONENT = 4096;
 /* The most that a thread's weights of a row and a tile may sum up to: none is beyond f16's range then. */
 constexpr float MOST_WEIGHT = 32768;
 
-/* weight = 2^((score - reference) scale), rounded to f16, as left operands: word 4 k .. for keys 16 k to 16 k + 15; sum:
- * of both rows, of what the thread has. */
+/* weight = 2^((score - reference) scale), rounded to f16, as left operands: word 4 k .. for keys 16 k to 16 k + 15;
+ * sum: of both rows, of what the thread has. */
 template <int N>
 __device__ __forceinline__ void make_weights(const row_sums &r, const float (&score)[N], unsigned (&weight)[N / 2],
                                              float (&sum)[2], float scale) {
@@ -104,8 +104,8 @@ __device__ __forceinline__ void whole_rows(bool (&says)[2]) {
     for (int half = 0; half < 2; half++) says[half] = (__ballot_sync(0xFFFFFFFF, says[half]) >> quad & 0xF) == 0xF;
 }
 
-/* Of each row, whether the thread's part of such weights may be used: the row has a reference, not too large for the fused
- * product, and no weight is out of range. True if so of both. */
+/* Of each row, whether the thread's part of such weights may be used: the row has a reference, not too large for the
+ * fused product, and no weight is out of range. True if so of both. */
 __device__ __forceinline__ bool weights_good(bool (&good)[2], const row_sums &r, const float (&sum)[2], float scale) {
     const float limit = LARGE_EXPONENT / scale;
 #pragma unroll
@@ -113,9 +113,9 @@ __device__ __forceinline__ bool weights_good(bool (&good)[2], const row_sums &r,
     return good[0] && good[1];
 }
 
-/* The references become the rows' largest scores so far, but of rows to keep; what was summed before is to be multiplied by
- * shrink. Scores become relative to them if they are too large for the fused product, and so does the reference for
- * make_weights. */
+/* The references become the rows' largest scores so far, but of rows to keep; what was summed before is to be
+ * multiplied by shrink. Scores become relative to them if they are too large for the fused product, and so does the
+ * reference for make_weights. */
 template <int N>
 __device__ __forceinline__ row_sums new_reference(row_sums &r, float (&score)[N], float (&shrink)[2], float scale,
                                                   const bool (&keep)[2]) {
@@ -155,8 +155,8 @@ __device__ __forceinline__ row_sums new_reference(row_sums &r, float (&score)[N]
     return relative;
 }
 
-/* Both in one: the weights of scores relative to the largest so far, but of rows to keep. A row's bits do not hang on what
- * the warp's other rows need. */
+/* Both in one: the weights of scores relative to the largest so far, but of rows to keep. A row's bits do not hang on
+ * what the warp's other rows need. */
 template <int N>
 __device__ __forceinline__ void softmax_exact(row_sums &r, float (&score)[N], unsigned (&weight)[N / 2],
                                               float (&shrink)[2], float scale, const bool (&keep)[2]) {

@@ -1,6 +1,7 @@
 /* PTX of Hopper's tensor cores, tensor copies, barriers and clusters, one instruction a wrapper (PTX ISA, "Asynchronous
  * Warpgroup Level Matrix Multiply-Accumulate Instructions", "Data Movement and Conversion Instructions: Tensor copy",
- * "Parallel Synchronization and Communication Instructions: mbarrier", "barrier.cluster"). They are for sm_90a alone; elsewhere they trap, and callers refuse to launch (hopper_call.h). */
+ * "Parallel Synchronization and Communication Instructions: mbarrier", "barrier.cluster"). They are for sm_90a alone;
+ * elsewhere they trap, and callers refuse to launch (hopper_call.h). */
 #ifndef KIGO_KERNELS_ATTENTION_SDPA_HOPPER_CUH
 #define KIGO_KERNELS_ATTENTION_SDPA_HOPPER_CUH
 
@@ -211,8 +212,8 @@ __device__ __forceinline__ void prefetch_map(const CUtensorMap *map) {
 #endif
 }
 
-/* The map's box at (d, row, head, batch) to shared memory; its bytes count at the barrier, those beyond the tensor, which
- * come as zeros, too. */
+/* The map's box at (d, row, head, batch) to shared memory; its bytes count at the barrier, those beyond the tensor,
+ * which come as zeros, too. */
 __device__ __forceinline__ void copy_box(unsigned to, const CUtensorMap *map, unsigned barrier, int d, int row,
                                          int head, int batch) {
 #if KG_HOPPER
@@ -273,9 +274,9 @@ __device__ __forceinline__ void stores_fence() {
 #endif
 }
 
-/* A matrix in shared memory, its rows of ROW_BYTES (64 or 128) written with a swizzle of as many bytes (8 rows make an atom,
- * aligned as its size).
- * Across: the step between atoms along the rows' own direction (only for a transposed operand wider than an atom). */
+/* A matrix in shared memory, its rows of ROW_BYTES (64 or 128) written with a swizzle of as many bytes (8 rows make an
+ * atom, aligned as its size). Across: the step between atoms along the rows' own direction (only for a transposed
+ * operand wider than an atom). */
 template <int ROW_BYTES = 128>
 __device__ __forceinline__ uint64_t matrix_descriptor(unsigned shared, unsigned across_bytes = 16) {
     return (uint64_t)((shared & 0x3FFFF) >> 4) | (uint64_t)(across_bytes >> 4) << 16 |

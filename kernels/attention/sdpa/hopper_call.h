@@ -14,7 +14,8 @@ constexpr int e4m3_row_bytes(int dims) {
     return dims <= 64 ? 64 : 128;
 }
 
-/* A kernel's parameter. Tensor maps have boxes of ROWS queries and of box_keys keys, of 128 bytes (f16) or e4m3_row_bytes. */
+/* A kernel's parameter. Tensor maps have boxes of ROWS queries and of box_keys keys, of 128 bytes (f16) or
+ * e4m3_row_bytes. */
 struct hopper_params {
     CUtensorMap q, k, v;
     __half *y;

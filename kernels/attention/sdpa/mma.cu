@@ -1,18 +1,18 @@
 /* Attention by mma.sync (contract in ops/sdpa.h; sm_80 and later).
  *
- * A block takes N_WARPS x ROW_TILES x 16 queries of one head and walks the keys they see in tiles of 64 or 32, the next tile's
- * keys and values coming by asynchronous copies while this tile is computed. A warp keeps scores, weights and sums of its
- * rows in registers, where the scores' layout is that of the weights as a left operand; queries lie in shared memory, or
- * in registers where they fit. A key read from shared memory serves ROW_TILES products.
+ * A block takes N_WARPS x ROW_TILES x 16 queries of one head and walks the keys they see in tiles of 64 or 32, the next
+ * tile's keys and values coming by asynchronous copies while this tile is computed. A warp keeps scores, weights and
+ * sums of its rows in registers, where the scores' layout is that of the weights as a left operand; queries lie in
+ * shared memory, or in registers where they fit. A key read from shared memory serves ROW_TILES products.
  *
  * Products are exact and summed in float32 by mma (16 x 8 x 16); softmax is online in float32; weights, at most 1, are
  * rounded to f16 for the product with the values; the result is rounded once.
- * f8: E4M3 becomes f16 in registers, exactly. A matrix load gives a lane 4 neighbouring dims of a key: two registers of a
- * product over dims in an order that q has too. Of the values, transposed, it gives 2 neighbouring dims of 2 keys, which
- * become the operands of an even and an odd tile of dims.
+ * f8: E4M3 becomes f16 in registers, exactly. A matrix load gives a lane 4 neighbouring dims of a key: two registers of
+ * a product over dims in an order that q has too. Of the values, transposed, it gives 2 neighbouring dims of 2 keys,
+ * which become the operands of an even and an odd tile of dims.
  *
- * Rows in shared memory are padded by 16 bytes: the 8 rows of a matrix meet different banks. Causal blocks with many keys
- * come first. Tiles that every row of a warp sees whole are not masked. */
+ * Rows in shared memory are padded by 16 bytes: the 8 rows of a matrix meet different banks. Causal blocks with many
+ * keys come first. Tiles that every row of a warp sees whole are not masked. */
 #include "kernels/attention/sdpa/operands.cuh"
 
 using namespace kg_sdpa_mma;

@@ -1,7 +1,8 @@
 /* What the sdpa variants by mma.sync share: E4M3 as f16, exponentials, the scale of the scores, what they refuse.
  *
- * Scores stay as the products q . k give them; their scale, times log2 e and the scales of q and k, is a factor c > 0 of
- * the exponent: a weight is 2^(c s - c m). A negative scale turns the signs of q instead; one of 0 is the smallest c. */
+ * Scores stay as the products q . k give them; their scale, times log2 e and the scales of q and k, is a factor c > 0
+ * of the exponent: a weight is 2^(c s - c m). A negative scale turns the signs of q instead; one of 0 is the smallest
+ * c. */
 #ifndef KIGO_KERNELS_ATTENTION_SDPA_OPERANDS_CUH
 #define KIGO_KERNELS_ATTENTION_SDPA_OPERANDS_CUH
 
@@ -53,8 +54,8 @@ struct exponent_shift {
     }
 };
 
-/* What a row's summed values are multiplied with: 1 / its sum of weights and the sink's (-inf: none); 0 if it saw no key.
- * exponent: what its weights are relative to; sink: times log2 e. */
+/* What a row's summed values are multiplied with: 1 / its sum of weights and the sink's (-inf: none); 0 if it saw no
+ * key. exponent: what its weights are relative to; sink: times log2 e. */
 __device__ __forceinline__ float share_of_sum(float exponent, float weight, float sink) {
     const float top = fmaxf(exponent, sink), shrink = exp2_fast(exponent - top);
     return weight > 0 ? __fdividef(shrink, fmaf(weight, shrink, exp2_fast(sink - top))) : 0;

@@ -1,7 +1,8 @@
-/* Partial results of attention over a part of the keys, and how they are merged: an item is 4 dims of a row, relative to
- * 2^exponent, with the sum of the weights that made it.
+/* Partial results of attention over a part of the keys, and how they are merged: an item is 4 dims of a row, relative
+ * to 2^exponent, with the sum of the weights that made it.
  *
- *     value = sum_i value_i 2^(exponent_i - top),   weight = sum_i weight_i 2^(exponent_i - top),   top = max_i exponent_i
+ *     value = sum_i value_i 2^(exponent_i - top),   weight = sum_i weight_i 2^(exponent_i - top),   top = max_i
+ * exponent_i
  */
 #ifndef KIGO_KERNELS_ATTENTION_SDPA_PARTIAL_CUH
 #define KIGO_KERNELS_ATTENTION_SDPA_PARTIAL_CUH
@@ -55,11 +56,13 @@ __device__ __forceinline__ void merge_lanes(partial &x, uint32_t n) {
     }
 }
 
-/* Items of the parts (clusters, or blocks without one) of a group, on their way through memory to the part that sums them.
+/* Items of the parts (clusters, or blocks without one) of a group, on their way through memory to the part that sums
+ * them.
  *
- * Nothing but the numbers says that they have come: a word that is 0 has not, numbers are stored with their bits inverted,
- * and the one of which that is 0, a NaN, as another NaN. So an item takes one store and one load, where a counter
- * takes a fence, an atomic addition and another fence before the load. The words are 0 again once they are read. */
+ * Nothing but the numbers says that they have come: a word that is 0 has not, numbers are stored with their bits
+ * inverted, and the one of which that is 0, a NaN, as another NaN. So an item takes one store and one load, where a
+ * counter takes a fence, an atomic addition and another fence before the load. The words are 0 again once they are
+ * read. */
 struct part_items {
     static constexpr uint32_t AT_ONCE = 8; /* parts that are waited for together */
     float4 *values;

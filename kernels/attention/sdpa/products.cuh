@@ -3,9 +3,9 @@
  *     acc (64 x N) = or += a (64 x 16) b (16 x N)     E4M3: 64 x 32, 32 x N, b by columns
  *
  * A thread of warp w (of 4), g = lane / 4, t = lane % 4: acc[4 i + 0, 1] is row 16 w + g at columns 8 i + 2 t, + 1;
- * acc[4 i + 2, 3] is row 16 w + g + 8. A left operand in registers is a[0..3] = rows g, g + 8, g, g + 8 at columns 2 t, 2 t,
- * 2 t + 8, 2 t + 8, two halves each. Operands in shared memory are matrix descriptors (hopper.cuh). B_ROWS: b is given by
- * rows of N (values); else by columns of 16 (keys). */
+ * acc[4 i + 2, 3] is row 16 w + g + 8. A left operand in registers is a[0..3] = rows g, g + 8, g, g + 8 at columns 2 t,
+ * 2 t, 2 t + 8, 2 t + 8, two halves each. Operands in shared memory are matrix descriptors (hopper.cuh). B_ROWS: b is
+ * given by rows of N (values); else by columns of 16 (keys). */
 #ifndef KIGO_KERNELS_ATTENTION_SDPA_PRODUCTS_CUH
 #define KIGO_KERNELS_ATTENTION_SDPA_PRODUCTS_CUH
 

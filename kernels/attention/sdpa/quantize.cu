@@ -2,12 +2,13 @@
  *
  *     scale[b][h] = max |x[b][h]| / 448 (1 if that is 0),    y = e4m3(x / scale)
  *
- * x (n_batch, n_heads, n_rows, head_dim) halves, y the same of bytes, any strides. Two kernels over the same grid, a block
- * CHUNK vectors of a head (8 elements; 1 where rows or strides are not aligned): the first leaves the largest quotient of
- * the head in scale[b][h], the second divides by it. Dividing by 448 keeps order, so that the largest of the blocks'
- * quotients is the quotient of the head's largest, and a maximum is the same in any order: the same bits each time, and
- * the reference's. Quotients are not negative, so that their bits compare as integers. A head of zeros keeps a quotient of
- * 0, which the second kernel takes, and writes, as 1: whether a block reads it before or after does not matter. */
+ * x (n_batch, n_heads, n_rows, head_dim) halves, y the same of bytes, any strides. Two kernels over the same grid, a
+ * block CHUNK vectors of a head (8 elements; 1 where rows or strides are not aligned): the first leaves the largest
+ * quotient of the head in scale[b][h], the second divides by it. Dividing by 448 keeps order, so that the largest of
+ * the blocks' quotients is the quotient of the head's largest, and a maximum is the same in any order: the same bits
+ * each time, and the reference's. Quotients are not negative, so that their bits compare as integers. A head of zeros
+ * keeps a quotient of 0, which the second kernel takes, and writes, as 1: whether a block reads it before or after does
+ * not matter. */
 #include "kernels/block/precision.cuh"
 #include "kernels/block/reduce.cuh"
 #include "kernels/attention/sdpa/sdpa.h"

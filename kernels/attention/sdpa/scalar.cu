@@ -1,17 +1,17 @@
-/* sdpa, variant scalar: online softmax in float32 on the ordinary cores (contract in ops/sdpa.h). Any head size up to 256,
- * any strides and lengths: the plain twin of the reference that the faster variants are measured against.
+/* sdpa, variant scalar: online softmax in float32 on the ordinary cores (contract in ops/sdpa.h). Any head size up to
+ * 256, any strides and lengths: the plain twin of the reference that the faster variants are measured against.
  *
  *     y[i] = sum_j exp(s[i][j] - m) v[j] / (sum_j exp(s[i][j] - m) + exp(sink - m)),   s[i][j] = scale q[i] . k[j]
  *
- * Threads to data: a block is WARPS warps, a warp a query. The queries of a block share a KV head: query `item` of it is
- * row item / group of head item % group, so that grouped heads of a single row fill a block as well as many rows do. Keys
- * and values come in tiles of 32, staged in shared memory as halves (E4M3 numbers are halves without their scale). Lane l
- * has the score of key l, by a product over the whole head; the weights then go round by shuffles, and the lane sums
- * dimensions l, l + 32, ... of the values. Rows of keys are an odd number of words apart: 32 lanes, 32 banks.
+ * Threads to data: a block is WARPS warps, a warp a query. The queries of a block share a KV head: query `item` of it
+ * is row item / group of head item % group, so that grouped heads of a single row fill a block as well as many rows do.
+ * Keys and values come in tiles of 32, staged in shared memory as halves (E4M3 numbers are halves without their scale).
+ * Lane l has the score of key l, by a product over the whole head; the weights then go round by shuffles, and the lane
+ * sums dimensions l, l + 32, ... of the values. Rows of keys are an odd number of words apart: 32 lanes, 32 banks.
  *
- * Numerics: float32 in one order a shape: each score a chain of head_dim fused products, the maximum and the weights' sum
- * a butterfly over the tile, values in the order of keys. Only keys that the query sees are summed, whatever lies beside
- * them. A query that sees none keeps a maximum of -infinity and gives zeros. */
+ * Numerics: float32 in one order a shape: each score a chain of head_dim fused products, the maximum and the weights'
+ * sum a butterfly over the tile, values in the order of keys. Only keys that the query sees are summed, whatever lies
+ * beside them. A query that sees none keeps a maximum of -infinity and gives zeros. */
 #include "kernels/block/reduce.cuh"
 #include "kernels/attention/sdpa/sdpa.h"
 #include <cuda_fp8.h>
@@ -36,8 +36,8 @@ static __device__ __forceinline__ __half to_half(uint8_t e4m3) {
     return __half(__nv_cvt_fp8_to_halfraw(e4m3, __NV_E4M3));
 }
 
-/* Rows [begin, begin + KEYS) of a head to shared memory, `pitch` halves apart; those from `end` on become zeros, and so does
- * the half after a row of odd length. */
+/* Rows [begin, begin + KEYS) of a head to shared memory, `pitch` halves apart; those from `end` on become zeros, and so
+ * does the half after a row of odd length. */
 template <typename T>
 static __device__ __forceinline__ void stage(const T *from, uint64_t stride, uint32_t begin, uint32_t end,
                                              uint32_t head_dim, uint32_t pitch, __half *to) {

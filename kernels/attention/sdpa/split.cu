@@ -4,17 +4,17 @@
  * values are read once for all of them. Keys are split over blocks, a block's over its warps, tiles of 16 keys in turn.
  * Tensor cores compute transposed, so that 8 rows of queries waste nothing:
  *     scores^T (16 keys x 8 rows) = k (16 keys x D) q^T,    values^T (D x 8 rows) += v^T (D x 16 keys) weights^T
- * A lane (g, t) loads its operands from global memory straight into registers, 16 bytes at a time: the order of D within
- * a product is free as long as q has the same (order_k), and that of v's dims is undone at the end (dim_of). What is in
- * flight lies in registers: nothing passes through shared memory, no warp waits for another one before the end.
- * Softmax is online in float32, per warp; weights, at most 1, are rounded to f16 for the product with the values.
+ * A lane (g, t) loads its operands from global memory straight into registers, 16 bytes at a time: the order of D
+ * within a product is free as long as q has the same (order_k), and that of v's dims is undone at the end (dim_of).
+ * What is in flight lies in registers: nothing passes through shared memory, no warp waits for another one before the
+ * end. Softmax is online in float32, per warp; weights, at most 1, are rounded to f16 for the product with the values.
  *
  * Partial results (values, exponent of the largest score, sum of weights) are merged in three levels, each in a fixed
- * order: warps through shared memory; the blocks of a cluster (sm_90), where every block gets a share of the items (row,
- * 4 dims) and the others write theirs into its shared memory; clusters through args->workspace, where those of the last
- * keys wait for the others' items. Only these wait for another block, at most half of all, and blocks start in order: the
- * others can run.
- * workspace: for each group of rows and each cluster its items, then their (exponent, sum). */
+ * order: warps through shared memory; the blocks of a cluster (sm_90), where every block gets a share of the items
+ * (row, 4 dims) and the others write theirs into its shared memory; clusters through args->workspace, where those of
+ * the last keys wait for the others' items. Only these wait for another block, at most half of all, and blocks start in
+ * order: the others can run. workspace: for each group of rows and each cluster its items, then their (exponent, sum).
+ */
 #include "kernels/attention/sdpa/operands.cuh"
 #include "kernels/attention/sdpa/partial.cuh"
 #include "kernels/attention/sdpa/peer.cuh"
@@ -71,7 +71,8 @@ __device__ __forceinline__ void load_row(unsigned *to, const T *row, uint32_t la
     }
 }
 
-/* Of a row to be loaded: zeros where some dims are not; else whatever the registers have, which takes no instruction. */
+/* Of a row to be loaded: zeros where some dims are not; else whatever the registers have, which takes no instruction.
+ */
 template <bool EXACT, int N> __device__ __forceinline__ void begin_words(unsigned (&row)[N]) {
 #pragma unroll
     for (int i = 0; i < N; i++) {
@@ -247,8 +248,8 @@ __device__ __forceinline__ void add_values(warp_rows<DIMS, COLS> &s, const float
     }
 }
 
-/* Brings n_bytes (a multiple of 16) to the second-level cache, if they are not there. Needs to wait for nothing: what is
- * written later is written there. */
+/* Brings n_bytes (a multiple of 16) to the second-level cache, if they are not there. Needs to wait for nothing: what
+ * is written later is written there. */
 __device__ __forceinline__ void prefetch(const void *from, uint32_t n_bytes) {
 #if __CUDA_ARCH__ >= 900
     asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(n_bytes) : "memory");
@@ -328,7 +329,8 @@ __device__ __forceinline__ void begin_rows(warp_rows<DIMS, COLS> &s, const split
     }
 }
 
-/* Keys [begin, end) that all rows of the block see: the last query's window begins last, the first one's keys end first. */
+/* Keys [begin, end) that all rows of the block see: the last query's window begins last, the first one's keys end
+ * first. */
 __device__ __forceinline__ key_range seen_by_all(const split_params &p, const block_job &job) {
     key_range all = { job.all_begin, job.end };
     if (p.args.n_queries == 1) return all;
@@ -337,8 +339,9 @@ __device__ __forceinline__ key_range seen_by_all(const split_params &p, const bl
     return all;
 }
 
-/* What a warp has in flight: TILES tiles of 16 keys and their values. Keys from the end of the block's on repeat the last
- * one. Where a lane's rows are is told apart from loading them: of the first keys it can be known before the wait. */
+/* What a warp has in flight: TILES tiles of 16 keys and their values. Keys from the end of the block's on repeat the
+ * last one. Where a lane's rows are is told apart from loading them: of the first keys it can be known before the wait.
+ */
 template <typename T, int DIMS, int TILES, bool EXACT> struct flight {
     unsigned k[TILES][2][words<T, DIMS>::K], v[TILES][4][words<T, DIMS>::V];
     const T *k_row[TILES][2], *v_row[TILES][4];
@@ -421,8 +424,8 @@ __device__ __forceinline__ partial merge_warps(const Shared &shared, int row, in
     return x;
 }
 
-/* Grid: (split, KV head, (batch entry, tile of rows)). TILES: tiles of 16 keys that a warp has in flight. EXACT: head_dim
- * is DIMS. */
+/* Grid: (split, KV head, (batch entry, tile of rows)). TILES: tiles of 16 keys that a warp has in flight. EXACT:
+ * head_dim is DIMS. */
 template <typename T, int DIMS, int COLS, bool EXACT, int N_WARPS, int TILES>
 __global__ void __launch_bounds__(N_WARPS * 32) split_kernel(const split_params p) {
     using shared_t = split_shared<T, DIMS, COLS, N_WARPS>;
@@ -575,9 +578,9 @@ struct split_plan {
 };
 
 /* Splits double as long as every block has a multiprocessor and enough keys. Clusters lie within a part of the GPU, of
- * which some have a few multiprocessors less: an eighth of all stays out of use, and where the splits are too many for that
- * they go through memory, in pairs if they are more than are read there at once. Beyond a cluster's worth of splits,
- * memory pays where a block would read for longer than that takes. */
+ * which some have a few multiprocessors less: an eighth of all stays out of use, and where the splits are too many for
+ * that they go through memory, in pairs if they are more than are read there at once. Beyond a cluster's worth of
+ * splits, memory pays where a block would read for longer than that takes. */
 static split_plan plan_for(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args, uint64_t n_groups) {
     constexpr uint64_t MIN_KEYS = 128, LONG_BYTES = 256 << 10, BEYOND_CACHE_BYTES = 32 << 20;
     constexpr uint32_t PREFETCH_KEYS = 384, HALF_CLUSTER = MAX_CLUSTER / 2, MAX_SPLITS = 64;

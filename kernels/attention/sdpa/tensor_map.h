@@ -9,10 +9,10 @@ extern "C" {
 #include "ops/sdpa.h"
 }
 
-/* A tensor (batch, heads, rows, head_dim) of elements of element_bytes (1 or 2), seen through boxes of box_rows x box_bytes
- * that are written to shared memory, or read from there, with a swizzle of as many bytes (64 or 128; of others with none);
- * what lies beyond the tensor comes as zeros.
- * KG_ERR_INTERNAL naming `what` if the driver refuses. */
+/* A tensor (batch, heads, rows, head_dim) of elements of element_bytes (1 or 2), seen through boxes of box_rows x
+ * box_bytes that are written to shared memory, or read from there, with a swizzle of as many bytes (64 or 128; of
+ * others with none); what lies beyond the tensor comes as zeros. KG_ERR_INTERNAL naming `what` if the driver refuses.
+ */
 struct kg_tensor_extent {
     const void *data;
     struct kg_sdpa_strides strides;

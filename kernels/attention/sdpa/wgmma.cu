@@ -2,21 +2,22 @@
  *
  *     y[i] = sum_j softmax_j(scale q[i] . k[j]) v[j]      per batch entry and head (contract in ops/sdpa.h)
  *
- * A block takes WORKERS x 64 queries of one head at a time and walks the keys they see, last first, in tiles of KEYS. One
- * thread of the last warpgroup fetches: queries, and keys and values into rings of STAGES tiles, by tensor copies. The
- * other warpgroups, the workers, compute, 64 queries each: scores by a product of two operands in shared memory, softmax in
- * registers, values by a product whose left operand, the weights rounded to f16, stays in registers. Products are exact,
- * summed in float32.
+ * A block takes WORKERS x 64 queries of one head at a time and walks the keys they see, last first, in tiles of KEYS.
+ * One thread of the last warpgroup fetches: queries, and keys and values into rings of STAGES tiles, by tensor copies.
+ * The other warpgroups, the workers, compute, 64 queries each: scores by a product of two operands in shared memory,
+ * softmax in registers, values by a product whose left operand, the weights rounded to f16, stays in registers.
+ * Products are exact, summed in float32.
  *
  * Inputs of E4M3: scores are made by products of E4M3, of whose sums tensor cores keep some 14 bits: scores of normal
- * queries and keys are off by 1e-4. The head's scales of queries and keys are part of the scores' scale, that of values of
- * the result's. Copies leave values in a ring of their own, from which the last warpgroup's other warps write them as halves
- * to the ring that products read (e4m3.cuh).
+ * queries and keys are off by 1e-4. The head's scales of queries and keys are part of the scores' scale, that of values
+ * of the result's. Copies leave values in a ring of their own, from which the last warpgroup's other warps write them
+ * as halves to the ring that products read (e4m3.cuh).
  *
- * The scores of a tile are made while the values of the tile before are summed. Weights are relative to the largest score
- * of the first tile, so that nothing waits for a tile's maximum; where that would take a weight out of f16's range, or its
- * score's exponent out of the fused product's precision, the warp takes such rows again relative to the largest so far. The
- * two workers take turns at issuing products, so that one's softmax runs beside the other's products.
+ * The scores of a tile are made while the values of the tile before are summed. Weights are relative to the largest
+ * score of the first tile, so that nothing waits for a tile's maximum; where that would take a weight out of f16's
+ * range, or its score's exponent out of the fused product's precision, the warp takes such rows again relative to the
+ * largest so far. The two workers take turns at issuing products, so that one's softmax runs beside the other's
+ * products.
  *
  * Tiles of queries are dealt out in turn to as many blocks as there are multiprocessors; causal ones longest first. */
 #include "kernels/ptx/dependent.cuh"
@@ -260,8 +261,8 @@ template <typename Shape> struct worker {
         }
     }
 
-    /* The tiles from `end` - 1 down to `begin`, begin < end, but for the wait for the last values. head_scales: of E4M3,
-     * queries' and keys', which may still be on their way. */
+    /* The tiles from `end` - 1 down to `begin`, begin < end, but for the wait for the last values. head_scales: of
+     * E4M3, queries' and keys', which may still be on their way. */
     __device__ __forceinline__ void walk(int begin, int end, const float (&head_scales)[2]) {
         using namespace kg_hopper;
         unsigned even[KEYS / 4], odd[KEYS / 4];

@@ -1,23 +1,23 @@
-/* sdpa by Hopper's warpgroup products, for prefill with head sizes up to 64 (sm_90a): four warpgroups a block, of so few
- * registers that one's softmax runs beside the products of three.
+/* sdpa by Hopper's warpgroup products, for prefill with head sizes up to 64 (sm_90a): four warpgroups a block, of so
+ * few registers that one's softmax runs beside the products of three.
  *
  *     y[i] = sum_j softmax_j(scale q[i] . k[j]) v[j]      per batch entry and head (contract in ops/sdpa.h)
  *
- * A block has two groups of 64 queries of one head and two parts of the keys: warpgroup 2 part + group. Tiles of KEYS keys go
- * to the parts in turn, each part's through its own rings of STAGES tiles; the first thread of a part's group 0 asks for
- * tensor copies. Causal, where every block has a multiprocessor, a block takes a tile of queries as far from the end as its
- * other one is from the beginning, so that all blocks have as much to do; else neighbours, causal ones longest first. Group 0 has
- * the later queries, and so no fewer keys.
+ * A block has two groups of 64 queries of one head and two parts of the keys: warpgroup 2 part + group. Tiles of KEYS
+ * keys go to the parts in turn, each part's through its own rings of STAGES tiles; the first thread of a part's group 0
+ * asks for tensor copies. Causal, where every block has a multiprocessor, a block takes a tile of queries as far from
+ * the end as its other one is from the beginning, so that all blocks have as much to do; else neighbours, causal ones
+ * longest first. Group 0 has the later queries, and so no fewer keys.
  *
- * Left operands of products, the queries and the weights rounded to f16, are in registers; products are exact, summed in
- * float32. Inputs of E4M3 are as in wgmma.cu: scores by products of E4M3 (queries in shared memory, for want of registers),
- * values written as halves to the ring that products read, by two warps a part beside the four warpgroups.
+ * Left operands of products, the queries and the weights rounded to f16, are in registers; products are exact, summed
+ * in float32. Inputs of E4M3 are as in wgmma.cu: scores by products of E4M3 (queries in shared memory, for want of
+ * registers), values written as halves to the ring that products read, by two warps a part beside the four warpgroups.
  *
- * Weights are relative to the largest score of the part's first tile; where that would take one out of f16's range, the warp
- * takes the tile again relative to the largest so far (fragment.cuh).
+ * Weights are relative to the largest score of the part's first tile; where that would take one out of f16's range, the
+ * warp takes the tile again relative to the largest so far (fragment.cuh).
  *
- * At the end the parts exchange halves of their columns through shared memory, and each merges what it then has of both:
- * the same bits each time. */
+ * At the end the parts exchange halves of their columns through shared memory, and each merges what it then has of
+ * both: the same bits each time. */
 #include "kernels/ptx/dependent.cuh"
 #include "kernels/ptx/mma.cuh"
 #include "kernels/attention/sdpa/e4m3.cuh"
@@ -29,8 +29,8 @@ namespace kg_sdpa {
 constexpr int DIMS = 64, KEYS = 64, STAGES = 4, GROUPS = 2, PARTS = 2, WORKERS = GROUPS * PARTS;
 static_assert(STAGES == 4, "the walk over a ring's places is written out");
 
-/* Shared memory, in bytes from its beginning. Rows of halves have 128 bytes. What a thread exchanges are vectors of 16 bytes,
- * those of a warpgroup side by side: its values of half of the columns, then its sums. */
+/* Shared memory, in bytes from its beginning. Rows of halves have 128 bytes. What a thread exchanges are vectors of 16
+ * bytes, those of a warpgroup side by side: its values of half of the columns, then its sums. */
 constexpr int VECTOR_BYTES = 128 * 16, VALUE_VECTORS = DIMS / 16, EXCHANGE_BYTES = (VALUE_VECTORS + 1) * VECTOR_BYTES,
               RINGS = PARTS * STAGES;
 template <bool E4M3_> struct wgmma_64_shape {
@@ -251,8 +251,8 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1)
     const uint64_t k_matrix = matrix_descriptor<Shape::ROW_BYTES>(ring.k),
                    v_matrix = matrix_descriptor(ring.v, KEYS * 128);
     const uint64_t q_matrix = matrix_descriptor<Shape::ROW_BYTES>(shared + group * ROWS * Shape::ROW_BYTES);
-    /* Of the tile in a place of the ring, there for the turn'th time. Places are known when compiled: every instruction beside
-     * the products takes time from them. */
+    /* Of the tile in a place of the ring, there for the turn'th time. Places are known when compiled: every instruction
+     * beside the products takes time from them. */
     const auto make_scores = [&](const int place, unsigned turn) {
         barrier_wait(ring.k_full + 8 * place, turn & 1);
         products_fence();

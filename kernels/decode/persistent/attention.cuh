@@ -1,17 +1,17 @@
-/* Attention of a decode step inside the persistent kernel: a job is a KV head and a split of the positions; its block turns
- * the head's queries (and the new key), scores the split's keys, and hands on the weighted values.
+/* Attention of a decode step inside the persistent kernel: a job is a KV head and a split of the positions; its block
+ * turns the head's queries (and the new key), scores the split's keys, and hands on the weighted values.
  *
  *     s_j = q . k_j * scale,   y = sum_j exp(s_j - m) v_j / sum_j exp(s_j - m),   m = max_j s_j
  *
  * Cached keys and values do not depend on the step: a warp's first ones are under way before its block waits for q. The
  * position's own key and value are taken from shared memory and written to the cache by the job that has the position.
  *
- * Float16, a warp has 16 keys at a time: both products by tensor cores (m16n8k16). Scores have query heads in the rows of the
- * first operand; values have dims there, and weights are the second operand as the scores came. Elements go from memory to the
- * registers of a fragment as they lie, 16 or 8 bytes a lane: which dim is which k (scores) or row (values) of a fragment is free
- * as long as both operands agree. Weights exp(s - m) are rounded to float16 for the second product; scores, maxima and sums are
- * float32.
- * Float32: a subgroup of D / 4 lanes has a key at a time, 4 dims a lane, for all query heads. */
+ * Float16, a warp has 16 keys at a time: both products by tensor cores (m16n8k16). Scores have query heads in the rows
+ * of the first operand; values have dims there, and weights are the second operand as the scores came. Elements go from
+ * memory to the registers of a fragment as they lie, 16 or 8 bytes a lane: which dim is which k (scores) or row
+ * (values) of a fragment is free as long as both operands agree. Weights exp(s - m) are rounded to float16 for the
+ * second product; scores, maxima and sums are float32. Float32: a subgroup of D / 4 lanes has a key at a time, 4 dims a
+ * lane, for all query heads. */
 #ifndef KIGO_KERNELS_DECODE_PERSISTENT_ATTENTION_CUH
 #define KIGO_KERNELS_DECODE_PERSISTENT_ATTENTION_CUH
 
@@ -94,8 +94,9 @@ template <int N> struct __align__(2 * N) packed {
     uint32_t word[N / 2];
 };
 
-/* 16 keys and values as fragments. Keys: tile n = 0, 1 of 8 keys, lane (g, t) has dims 32 u + 8 t .. + 7 of key 8 n + g.
- * Values: lane (g, t) has dims (8 u + g) TOGETHER .. of keys 2t, 2t + 1, 2t + 8, 2t + 9. Zeros where there is no key or dim. */
+/* 16 keys and values as fragments. Keys: tile n = 0, 1 of 8 keys, lane (g, t) has dims 32 u + 8 t .. + 7 of key 8 n +
+ * g. Values: lane (g, t) has dims (8 u + g) TOGETHER .. of keys 2t, 2t + 1, 2t + 8, 2t + 9. Zeros where there is no key
+ * or dim. */
 template <int D> struct fragments {
     static constexpr int TOGETHER = D % 64 == 0 ? 8 : 4; /* dims of values that a lane loads together */
     static constexpr int PARTS = D / 8 / TOGETHER;
@@ -152,8 +153,8 @@ template <int D> struct fragments {
     }
 };
 
-/* Running softmax of a warp: lane (g, t) has head g's largest score and weight, and of heads 2t and 2t + 1 the values of the
- * dims that it loads. */
+/* Running softmax of a warp: lane (g, t) has head g's largest score and weight, and of heads 2t and 2t + 1 the values
+ * of the dims that it loads. */
 template <int D> struct running {
     static constexpr int TOGETHER = fragments<D>::TOGETHER, PARTS = fragments<D>::PARTS;
     float largest, weight, value[PARTS][TOGETHER / 2][4]; /* two heads of a dim, two of its neighbour */
@@ -344,8 +345,8 @@ __device__ __forceinline__ void publish_pair(uint64_t *words, uint32_t i, float 
     }
 }
 
-/* The warps' results of a job, added in order and handed on: the head's attention if this is the only split, else the split's
- * part of it. Warps without keys count nothing. */
+/* The warps' results of a job, added in order and handed on: the head's attention if this is the only split, else the
+ * split's part of it. Warps without keys count nothing. */
 template <typename T, int D>
 __device__ __forceinline__ void publish_job(const consumer<T, D> &c, const job &j, uint32_t run) {
     const kg_persistent_program &p = c.p;

@@ -1,5 +1,5 @@
-/* What a block of the persistent kernel is made of: its warps, its shared memory, its share of a product, and how a vector
- * that other blocks made comes into its shared memory. */
+/* What a block of the persistent kernel is made of: its warps, its shared memory, its share of a product, and how a
+ * vector that other blocks made comes into its shared memory. */
 #ifndef KIGO_KERNELS_DECODE_PERSISTENT_BLOCK_CUH
 #define KIGO_KERNELS_DECODE_PERSISTENT_BLOCK_CUH
 
@@ -53,7 +53,8 @@ template <typename T, int D> struct __align__(16) block_shared {
     uint64_t turns_ready, side_full[2], side_empty[2];
 };
 
-/* Partial results of the warps lie behind block_shared: sums of two batches in turn, or the values of a KV head's heads. */
+/* Partial results of the warps lie behind block_shared: sums of two batches in turn, or the values of a KV head's
+ * heads. */
 constexpr uint32_t PARTIAL_SUMS = 2 * CONSUMER_WARPS * BATCH_ROWS;
 
 inline uint32_t partial_values(uint32_t group, uint32_t dim) {
@@ -79,7 +80,8 @@ template <typename T, int D> struct consumer {
         named_barrier(CONSUMER_BARRIER, CONSUMERS);
     }
 
-    /* Where in the block's memory, found anew at each use: an address would be kept in a register through all layers. */
+    /* Where in the block's memory, found anew at each use: an address would be kept in a register through all layers.
+     */
     template <typename U> __device__ __forceinline__ U *at(uint32_t offset) const {
         return reinterpret_cast<U *>(reinterpret_cast<unsigned char *>(&s) + forgotten(offset));
     }
@@ -107,8 +109,8 @@ template <typename T, int D> struct consumer {
         return reinterpret_cast<float *>(&s + 1) + (of_warp * p.group + h) * D;
     }
 
-    /* Makes the compiler forget what it knows of the thread, so that it does not keep a layer's many addresses in registers
-     * from one layer to the next. */
+    /* Makes the compiler forget what it knows of the thread, so that it does not keep a layer's many addresses in
+     * registers from one layer to the next. */
     __device__ __forceinline__ void forget() {
         asm volatile("" : "+r"(thread), "+r"(warp), "+r"(lane));
     }
@@ -162,8 +164,8 @@ __device__ __forceinline__ float2 get_pair(const float *x, uint32_t i) {
     return reinterpret_cast<const float2 *>(x)[i];
 }
 
-/* Where elements 2i and 2i + 1 of the vector that a product reads lie in c.x. Float16: of 16 pairs, the four (4 apart) that a
- * lane multiplies in a step are neighbours (matrix.cuh). */
+/* Where elements 2i and 2i + 1 of the vector that a product reads lie in c.x. Float16: of 16 pairs, the four (4 apart)
+ * that a lane multiplies in a step are neighbours (matrix.cuh). */
 template <typename T> __device__ __forceinline__ uint32_t place_of_pair(uint32_t i) {
     return sizeof(T) == sizeof(__half) ? (i & ~15u) | (i & 3) << 2 | (i >> 2 & 3) : i;
 }
@@ -178,7 +180,8 @@ __device__ __forceinline__ void put_words(float *x, uint32_t i, uint2 bits) {
     reinterpret_cast<uint2 *>(x)[i] = bits;
 }
 
-/* 1 / sqrt(mean of squares + eps) from each thread's sum: added by lanes, then warps, in order, the same in every block. */
+/* 1 / sqrt(mean of squares + eps) from each thread's sum: added by lanes, then warps, in order, the same in every
+ * block. */
 template <typename T, int D> __device__ __forceinline__ float inverse_rms(const consumer<T, D> &c, float squares) {
 #pragma unroll
     for (int mask = WARP / 2; mask > 0; mask /= 2) squares += __shfl_xor_sync(0xFFFFFFFFu, squares, mask);
@@ -204,8 +207,8 @@ __device__ __forceinline__ float2 wait_row(const float *row, const uint64_t *wor
     return got[0].floats();
 }
 
-/* Copies a long vector to c.x as it is, a thread's part at `at`, at + CONSUMERS, ... of the pairs of words; the sum of their
- * squares. */
+/* Copies a long vector to c.x as it is, a thread's part at `at`, at + CONSUMERS, ... of the pairs of words; the sum of
+ * their squares. */
 template <typename T, int D>
 __device__ __forceinline__ float fetch_row(const consumer<T, D> &c, const T *row, const uint64_t *words, uint32_t run) {
     constexpr int PAIRS = sizeof(T) == sizeof(__half) ? 2 : 4; /* under way together */

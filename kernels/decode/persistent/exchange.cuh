@@ -1,10 +1,10 @@
-/* How blocks of one launch hand values to one another: 64-bit words in global memory that carry their own proof of being
- * new.
+/* How blocks of one launch hand values to one another: 64-bit words in global memory that carry their own proof of
+ * being new.
  *
  * A word is a value (low 32 bits) and the number of the run that wrote it (high 32 bits). Stores and loads of 8 aligned
- * bytes are single-copy atomic, so a reader that sees the number it waits for has the value too: no fence, no flag beside
- * the data and no grid-wide barrier; one trip to the second-level cache and one back. (The idea is that of the LL protocol
- * of NCCL.) */
+ * bytes are single-copy atomic, so a reader that sees the number it waits for has the value too: no fence, no flag
+ * beside the data and no grid-wide barrier; one trip to the second-level cache and one back. (The idea is that of the
+ * LL protocol of NCCL.) */
 #ifndef KIGO_KERNELS_DECODE_PERSISTENT_EXCHANGE_CUH
 #define KIGO_KERNELS_DECODE_PERSISTENT_EXCHANGE_CUH
 

@@ -1,9 +1,9 @@
 /* A block's share of a product: weight rows stream through the ring, every consumer warp takes a part of every slot.
  *
  * Float16: a slot is up to 16 rows; warp w multiplies steps w, w + 14, ... of 32 columns of all of them by tensor cores
- * (m16n8k16, x in all 8 columns of the second operand, sums in float32), and the warps' sums of a row are added in order.
- * Float32: a warp (or several, where a slot has 7 rows or less) has a row; lanes take 4 columns each, sums by fused
- * multiply-add in order of the columns, then a butterfly over the lanes. */
+ * (m16n8k16, x in all 8 columns of the second operand, sums in float32), and the warps' sums of a row are added in
+ * order. Float32: a warp (or several, where a slot has 7 rows or less) has a row; lanes take 4 columns each, sums by
+ * fused multiply-add in order of the columns, then a butterfly over the lanes. */
 #ifndef KIGO_KERNELS_DECODE_PERSISTENT_MATRIX_CUH
 #define KIGO_KERNELS_DECODE_PERSISTENT_MATRIX_CUH
 
@@ -20,13 +20,14 @@ enum {
     SHORT_COLS = MOST_STEPS * CONSUMER_WARPS * STEP_COLS
 };
 
-/* Rows lie 16 bytes more than their length apart, an odd multiple of 16: 8 rows at one column are in 8 different banks. */
+/* Rows lie 16 bytes more than their length apart, an odd multiple of 16: 8 rows at one column are in 8 different banks.
+ */
 template <typename T> __host__ __device__ __forceinline__ uint32_t slot_stride(const part &m) {
     return m.piece_cols * (uint32_t)sizeof(T) + SLOT_PAD_BYTES;
 }
 
-/* The producer's side of multiply(): row_at(i) is where weight row i of the block's lies. A slot's copies begin when those
- * of p.most_under_way turns before, at `arriving`, are there. */
+/* The producer's side of multiply(): row_at(i) is where weight row i of the block's lies. A slot's copies begin when
+ * those of p.most_under_way turns before, at `arriving`, are there. */
 template <typename T, typename Row>
 __device__ __forceinline__ void produce(ring &slots, ring &arriving, uint32_t &n_turns, const part &m, uint64_t policy,
                                         Row row_at) {
@@ -51,8 +52,9 @@ __device__ __forceinline__ void produce(ring &slots, ring &arriving, uint32_t &n
     }
 }
 
-/* sum[h] += rows of a slot times x at half h of a step, 16 columns (of each block) `apart` bytes from the other; columns may
- * end between them. Both are loaded: a register that is only sometimes written would be kept for it everywhere. */
+/* sum[h] += rows of a slot times x at half h of a step, 16 columns (of each block) `apart` bytes from the other;
+ * columns may end between them. Both are loaded: a register that is only sometimes written would be kept for it
+ * everywhere. */
 __device__ __forceinline__ void multiply_step(float (&sum)[2][4], unsigned rows_at, unsigned apart, const uint4 &x,
                                               bool is_whole) {
     unsigned a[2][4];
@@ -149,10 +151,10 @@ __device__ __forceinline__ float add_blocks(float even, float odd, uint32_t bits
     return sum;
 }
 
-/* All n rows of a batch, as multiply_group has them, of a product that is short: x is read once. Rows of more columns than the
- * warps have registers for take several of an operand's rows (2^block_bits, as many times fewer rows a slot): row i of the
- * first operand is weight row i / blocks at column block i % blocks of a half step, column j of the second x at block
- * j % blocks; of their product count the elements where the blocks are the same. */
+/* All n rows of a batch, as multiply_group has them, of a product that is short: x is read once. Rows of more columns
+ * than the warps have registers for take several of an operand's rows (2^block_bits, as many times fewer rows a slot):
+ * row i of the first operand is weight row i / blocks at column block i % blocks of a half step, column j of the second
+ * x at block j % blocks; of their product count the elements where the blocks are the same. */
 template <int D> __device__ __forceinline__ void multiply_short(consumer<__half, D> &c, const part &m, uint32_t n) {
     constexpr uint32_t BYTES = (uint32_t)sizeof(__half);
     const uint32_t bits = m.block_bits, last = (1u << bits) - 1, i = c.lane % MMA_ROWS;
@@ -194,7 +196,8 @@ template <int D> __device__ __forceinline__ void multiply_short(consumer<__half,
 template <int D> __device__ __forceinline__ void multiply_short(consumer<float, D> &, const part &, uint32_t) {
 }
 
-/* For each batch of the block's weight rows: finish(first, n) by all consumers, when sum_of may be asked for its n rows. */
+/* For each batch of the block's weight rows: finish(first, n) by all consumers, when sum_of may be asked for its n
+ * rows. */
 template <typename T, int D, typename Finish>
 __device__ __forceinline__ void multiply(consumer<T, D> &c, const part &m, Finish finish) {
     const bool short_rows = sizeof(T) == sizeof(__half) && is_short(m);

@@ -10,8 +10,8 @@ using kg_persistent::MMA_ROWS;
 
 enum { COMPUTE_CAPABILITY = 90, ALIGNMENT_BYTES = 256 };
 
-/* Slots; those of float16 of which copies are under way at most: more keep memory no busier, but what else is read waits
- * behind them, and blocks get their rows at times further apart (float32: all, its slots hold less). Measured. */
+/* Slots; those of float16 of which copies are under way at most: more keep memory no busier, but what else is read
+ * waits behind them, and blocks get their rows at times further apart (float32: all, its slots hold less). Measured. */
 enum { LEAST_SLOTS = 6, MOST_SLOTS = 7, UNDER_WAY_F16 = 2 };
 static_assert(UNDER_WAY_F16 <= LEAST_SLOTS, "the producer waits for a slot's copies before it fills the slot again");
 
@@ -22,7 +22,8 @@ static bool precisions_are(const struct kg_session_plan *plan, enum kg_precision
     return plan->activations == p && plan->kv == p;
 }
 
-/* Norms, positions, gates and attention as program.h has them. A window is the same in all layers, or as long as the cache. */
+/* Norms, positions, gates and attention as program.h has them. A window is the same in all layers, or as long as the
+ * cache. */
 static bool parts_fit(const struct kg_model_config *c, uint32_t n_ctx) {
     const bool plain_gate = c->swiglu.limit == 0 && c->swiglu.alpha == 1 && c->swiglu.up_offset == 0;
     const bool same_window = c->window == 0 || c->window >= n_ctx || c->window_period == 0;
@@ -277,9 +278,9 @@ static bool set_slots(struct kg_persistent_program *p, const struct kg_cuda_back
     return kg_cuda_persistent_map(p) <= cuda->shared_bytes;
 }
 
-/* Few slots, more where the ring then holds a tenth more (slots have whole rows, and some room may be left): each costs time of
- * its own. False if the block's memory has no room for a ring, or a block has more of the residual stream than a batch: an
- * element a thread. */
+/* Few slots, more where the ring then holds a tenth more (slots have whole rows, and some room may be left): each costs
+ * time of its own. False if the block's memory has no room for a ring, or a block has more of the residual stream than
+ * a batch: an element a thread. */
 static bool set_ring(struct kg_persistent_program *p, const struct kg_cuda_backend *cuda, uint32_t elem_bytes) {
     for (int i = 0; i < KG_PERSISTENT_OUTPUT; i++) {
         const uint32_t n = most_outputs(&p->matrix[i], cuda->n_sms);

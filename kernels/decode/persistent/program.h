@@ -22,8 +22,8 @@ enum kg_persistent_limits {
     KG_PERSISTENT_MAX_DIRECT = 2 /* splits that the reader of an attention's result merges itself */
 };
 
-/* A product's matrix and how it goes through the ring of shared memory: a slot is slot_rows rows of piece_cols columns. A
- * block has the rows [i n / B, (i + 1) n / B) of n = n_rows / unit, times unit. */
+/* A product's matrix and how it goes through the ring of shared memory: a slot is slot_rows rows of piece_cols columns.
+ * A block has the rows [i n / B, (i + 1) n / B) of n = n_rows / unit, times unit. */
 struct kg_persistent_matrix {
     uint32_t n_rows, n_cols; /* n_rows: outputs; a gated output has two rows of weights */
     uint32_t unit;           /* outputs that stay in one block together */
@@ -49,8 +49,8 @@ struct kg_persistent_layer {
     void *k_cache, *v_cache; /* (n_kv_heads, n_ctx, head_dim) */
 };
 
-/* Words: 32 bits of value in the low half, in the high half the number of the layer's run that wrote them. Activations: one
- * float32 or two float16 a word; splits: one float32. */
+/* Words: 32 bits of value in the low half, in the high half the number of the layer's run that wrote them. Activations:
+ * one float32 or two float16 a word; splits: one float32. */
 struct kg_persistent_words {
     uint64_t *qkv;       /* q, k, v one after another */
     uint64_t *attention; /* (n_heads, head_dim) */

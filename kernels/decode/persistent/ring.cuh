@@ -2,12 +2,12 @@
  * (cp.async.bulk, completing on an mbarrier) fill slots ahead of their use (PTX ISA, "Data Movement and Conversion
  * Instructions: Bulk copy" and "Parallel Synchronization: mbarrier"; sm_90).
  *
- * A slot has two barriers: `full` completes when the slot's bytes have arrived, `empty` when every warp that reads it has left
- * it. Both sides count slots alike: turn t uses slot t % n_slots for the (t / n_slots)th time.
+ * A slot has two barriers: `full` completes when the slot's bytes have arrived, `empty` when every warp that reads it
+ * has left it. Both sides count slots alike: turn t uses slot t % n_slots for the (t / n_slots)th time.
  *
- * A parity tells a barrier's phase from the next, not from the one after that. So a warp may wait for a use of a slot only where
- * it knows the use before to be complete: the same warps read a slot in all of its uses. A block may end when all of its copies
- * have been waited for. */
+ * A parity tells a barrier's phase from the next, not from the one after that. So a warp may wait for a use of a slot
+ * only where it knows the use before to be complete: the same warps read a slot in all of its uses. A block may end
+ * when all of its copies have been waited for. */
 #ifndef KIGO_KERNELS_DECODE_PERSISTENT_RING_CUH
 #define KIGO_KERNELS_DECODE_PERSISTENT_RING_CUH
 

@@ -2,24 +2,24 @@
  * all F32 (f32).
  *
  * At one row a model is as fast as its weights are read. Here one block a multiprocessor stays for the whole token: a
- * producer warp streams the block's share of every matrix, layer after layer, into a ring of shared memory, far ahead of
- * its use and whatever the consumers wait for; another fetches norm weights and biases; 14 consumer warps go from product
- * to product (program.h) as the vectors they need arrive from the other blocks (exchange.cuh). So reading goes on while a
- * dependency is waited for, and a dependency costs one trip through the second-level cache.
+ * producer warp streams the block's share of every matrix, layer after layer, into a ring of shared memory, far ahead
+ * of its use and whatever the consumers wait for; another fetches norm weights and biases; 14 consumer warps go from
+ * product to product (program.h) as the vectors they need arrive from the other blocks (exchange.cuh). So reading goes
+ * on while a dependency is waited for, and a dependency costs one trip through the second-level cache.
  *
  * Every block computes the norms for itself. A block has the same rows of attn_out and down, and keeps its part of the
- * residual stream in shared memory. What a consumer needs between products lies there too where registers would be spilled
- * for it: a reload from local memory waits behind weights.
+ * residual stream in shared memory. What a consumer needs between products lies there too where registers would be
+ * spilled for it: a reload from local memory waits behind weights.
  *
- * A word may be written again for the next layer as soon as its first value can be read by all: whoever writes words of a
- * product in layer l + 1 has waited, through the products between, for every block that makes something in the product after
- * it in layer l, which each did after reading. A block without a share in a product does not read for it. Between tokens the
- * end of a launch is the barrier. All blocks are on the device at once, or they would wait for each other forever: the launch
- * is cooperative.
+ * A word may be written again for the next layer as soon as its first value can be read by all: whoever writes words of
+ * a product in layer l + 1 has waited, through the products between, for every block that makes something in the
+ * product after it in layer l, which each did after reading. A block without a share in a product does not read for it.
+ * Between tokens the end of a launch is the barrier. All blocks are on the device at once, or they would wait for each
+ * other forever: the launch is cooperative.
  *
  * Numerics: float32 sums; rounding to the activations' precision where the operations of the table round: norm, q, k,
- * v, their turned forms, attention, the gated product and the residual stream. Orders of addition depend on the shapes and
- * the number of multiprocessors only. */
+ * v, their turned forms, attention, the gated product and the residual stream. Orders of addition depend on the shapes
+ * and the number of multiprocessors only. */
 #include "kernels/decode/persistent/attention.cuh"
 #include "kernels/decode/persistent/matrix.cuh"
 #include "kernels/decode/persistent/step.h"
@@ -96,8 +96,8 @@ static __device__ __forceinline__ float2 biases_of(const kg_persistent_program &
     return make_float2(bias_at(bias, row), second);
 }
 
-/* Norm weights and biases of product after product to shared memory, two products ahead at most, norm weights when those
- * before them are read; after the first product's, cosines and sines of the position. */
+/* Norm weights and biases of product after product to shared memory, two products ahead at most, norm weights when
+ * those before them are read; after the first product's, cosines and sines of the position. */
 template <typename T, int D>
 static __device__ void run_side(const kg_persistent_program &p, block_shared<T, D> &s, unsigned char *memory,
                                 const kg_persistent_layer *layers) {
@@ -156,8 +156,8 @@ static __device__ __forceinline__ void stage(const consumer<T, D> &c, int produc
     }
 }
 
-/* The activations of a warp's threads handed on, each thread its element `at`. Float16: neighbours share a word; a warp's
- * elements begin at an even one, and are even in number. */
+/* The activations of a warp's threads handed on, each thread its element `at`. Float16: neighbours share a word; a
+ * warp's elements begin at an even one, and are even in number. */
 template <typename T>
 static __device__ __forceinline__ void publish_elements(uint64_t *words, uint32_t at, float value, bool active,
                                                         uint32_t run) {
@@ -329,7 +329,8 @@ static void split_keys(struct kg_persistent_program *p, uint32_t position) {
     p->n_splits = (n_keys + p->keys_per_split - 1) / p->keys_per_split;
 }
 
-/* The numbers of runs begin again: no word may have one of them from the first time. The layers lie behind the words. */
+/* The numbers of runs begin again: no word may have one of them from the first time. The layers lie behind the words.
+ */
 static cudaError_t start_over(const struct kg_cuda_backend *cuda, struct kg_persistent_program *p) {
     const size_t n_bytes = reinterpret_cast<uintptr_t>(p->layers) - reinterpret_cast<uintptr_t>(p->words.qkv);
     p->run = 1;

@@ -1,10 +1,10 @@
 /* Proof bundles: a BagIt 1.0 bag per run under a root folder (proof-bundles/), written by one run, sealed and published
  * by rename, verified by anyone.
  *
- * Life: create makes <root>/.tmp-<id>/ and holds a lock on it; every case is planned before anything runs; start and end
- * of each case are appended to the journal and synced; seal turns planned cases without a result into `norun`, writes the
- * derived files and manifests, syncs, renames to <root>/<id>/ without replacing, and indexes. A run that died is
- * published as `partial` by recover: the case in flight as `crash`, those after it as `norun`.
+ * Life: create makes <root>/.tmp-<id>/ and holds a lock on it; every case is planned before anything runs; start and
+ * end of each case are appended to the journal and synced; seal turns planned cases without a result into `norun`,
+ * writes the derived files and manifests, syncs, renames to <root>/<id>/ without replacing, and indexes. A run that
+ * died is published as `partial` by recover: the case in flight as `crash`, those after it as `norun`.
  *
  * Records are JSON objects (jansson). Times are integers: *_us since 1970 UTC, *_ns durations.
  *
@@ -17,10 +17,8 @@
  *   errors:  {name, n, n_nonfinite, max_abs, max_rel, rms_rel, nmse, one_minus_cos, worst_index, worst_got, worst_want,
  *             tolerance:{max_abs|nmse|one_minus_cos|mixed_abs,mixed_rel}, why, margin, judged} (non-finite numbers are
  *             written as null)
- *   timings: {name, kind, state, n, median, mad, ci_lo, ci_hi, min, max (ns), bytes, flops, samples_offset (index of the
- *             first float32 in samples.bin), valid}
- *   metrics: {name, unit, value}
- *   memory:  {tag, peak_bytes, left_bytes} */
+ *   timings: {name, kind, state, n, median, mad, ci_lo, ci_hi, min, max (ns), bytes, flops, samples_offset (index of
+ * the first float32 in samples.bin), valid} metrics: {name, unit, value} memory:  {tag, peak_bytes, left_bytes} */
 #ifndef KIGO_BUNDLE_H
 #define KIGO_BUNDLE_H
 
@@ -50,14 +48,14 @@ const char *kg_bundle_dir(const struct kg_bundle *bundle); /* where it is: .tmp-
 KG_WARN_UNUSED enum kg_status kg_bundle_plan(struct kg_bundle *bundle, const kg_json *plan_line, struct kg_error *err);
 KG_WARN_UNUSED enum kg_status kg_bundle_plan_done(struct kg_bundle *bundle, struct kg_error *err);
 
-/* Journal and results, each line written before the call returns (a run that is killed loses none) and on disk after the
- * next kg_bundle_sync. An end takes the result record (without
- * samples_offset; raw samples are given by kg_bundle_samples before it). KG_ERR_USAGE for a key that was not planned. */
+/* Journal and results, each line written before the call returns (a run that is killed loses none) and on disk after
+ * the next kg_bundle_sync. An end takes the result record (without samples_offset; raw samples are given by
+ * kg_bundle_samples before it). KG_ERR_USAGE for a key that was not planned. */
 KG_WARN_UNUSED enum kg_status kg_bundle_start(struct kg_bundle *bundle, const char *key, struct kg_error *err);
 KG_WARN_UNUSED enum kg_status kg_bundle_end(struct kg_bundle *bundle, const kg_json *result, struct kg_error *err);
 
-/* Waits until all that was appended is on disk: samples, results, journal. The runner calls it whenever it would wait for
- * its suites, so that disk time is not added to theirs. */
+/* Waits until all that was appended is on disk: samples, results, journal. The runner calls it whenever it would wait
+ * for its suites, so that disk time is not added to theirs. */
 KG_WARN_UNUSED enum kg_status kg_bundle_sync(struct kg_bundle *bundle, struct kg_error *err);
 
 /* Appends float32 samples (ns) to samples.bin; *offset is the index of the first. */

@@ -67,8 +67,9 @@ KG_WARN_UNUSED enum kg_status kg_session_eval(struct kg_session *session, const 
 /* Taps: called with each named activation during eval, as float32 rows in host memory (valid during the call). Names:
  * embd (positions added), blk.N.{attn_norm,q,k,v,q_rope,k_rope,attn,attn_out,attn_residual,ffn_norm,ffn_gate,ffn_up,
  * ffn_act,ffn_out,out}, output_norm, logits; of a model with experts also blk.N.{router (logits), expert_ids,
- * expert_weights, expert_out}, where ffn_gate, ffn_up, ffn_act and expert_out have the chosen experts' columns one after the
- * other. What a model does not have (rope, gates) has no tap. Row r is position first_position + r. NULL turns taps off. */
+ * expert_weights, expert_out}, where ffn_gate, ffn_up, ffn_act and expert_out have the chosen experts' columns one
+ * after the other. What a model does not have (rope, gates) has no tap. Row r is position first_position + r. NULL
+ * turns taps off. */
 struct kg_tap {
     const char *name;
     const float *data;
@@ -84,9 +85,9 @@ uint64_t kg_kv_cache_bytes(const struct kg_model_config *config, uint32_t n_ctx,
 /* Sampling, in this order: temperature, repetition penalty, top-k, top-p, min-p, draw. Temperature 0 takes the largest
  * logit (after the penalty), the lowest id on a tie. */
 struct kg_sampler_options {
-    double temperature; /* >= 0 */
-    double
-        repeat_penalty; /* > 0; 1 is off. Logits of ids in the last repeat_last_n: divided if positive, else multiplied */
+    double temperature;     /* >= 0 */
+    double repeat_penalty;  /* > 0; 1 is off. Logits of ids in the last repeat_last_n: divided if positive, else
+                               multiplied */
     uint32_t repeat_last_n; /* 0 is off */
     uint32_t top_k;         /* 0 is off */
     double top_p;           /* in (0, 1]; 1 is off */
@@ -141,8 +142,8 @@ struct kg_generate_result {
     char *text; /* of ids, special tokens left out */
     size_t text_len;
     enum kg_finish finish;
-    /* first_token: from the call to the first id; prefill: to the prompt's logits, or to the first id where the back end
-     * draws it, which the host cannot tell apart. */
+    /* first_token: from the call to the first id; prefill: to the prompt's logits, or to the first id where the back
+     * end draws it, which the host cannot tell apart. */
     uint64_t prefill_ns, first_token_ns, decode_ns;
     uint64_t *token_ns; /* n_evals entries: from one id's arrival to that of the next (evaluation and draw) */
     size_t n_evals;

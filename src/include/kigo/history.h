@@ -1,7 +1,8 @@
 /* The history: an SQLite index over the bundles of a root folder, at <root>/index.sqlite.
  *
- * The folders are the truth. The index is brought up to date whenever it is opened, may be deleted at any time, and is the
- * same, dump for dump, whether it grew run by run or was rebuilt at once: every id in it is a natural key or a hash.
+ * The folders are the truth. The index is brought up to date whenever it is opened, may be deleted at any time, and is
+ * the same, dump for dump, whether it grew run by run or was rebuilt at once: every id in it is a natural key or a
+ * hash.
  *
  * bundle(bundle_id, path, state, verdict, exit_code, started_us, sealed_us, git_commit, git_branch, git_dirty,
  *        content_sha256, env_id, build_id, seed, n_planned, n_pass, n_fail, n_skip, n_crash, n_timeout, n_norun,
@@ -27,8 +28,8 @@
 /* For one thread at a time. */
 struct kg_history;
 
-/* Opens the index of a root, made or migrated as needed, and brings it up to date with the folders: bundles it lacks are
- * added, those whose folder is gone are dropped. Bundles that cannot be read are added to problems (may be NULL) as
+/* Opens the index of a root, made or migrated as needed, and brings it up to date with the folders: bundles it lacks
+ * are added, those whose folder is gone are dropped. Bundles that cannot be read are added to problems (may be NULL) as
  * findings whose path is the bundle's id. Where the root cannot be written, the index is built in memory.
  * KG_ERR_SCHEMA if it was written by a newer kigo, KG_ERR_NOT_FOUND without the folder. */
 KG_WARN_UNUSED enum kg_status kg_history_open(const char *root, struct kg_history **history,

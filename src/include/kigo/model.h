@@ -19,8 +19,8 @@ enum kg_ffn {
     KG_FFN_EXPERTS, /* gated, of the experts that the router chooses */
 };
 
-/* YaRN: frequencies of pairs below `low` stay, those above `high` are divided by factor, between them lies a ramp; low and
- * high are where a pair turns beta_fast and beta_slow times within the original context. */
+/* YaRN: frequencies of pairs below `low` stay, those above `high` are divided by factor, between them lies a ramp; low
+ * and high are where a pair turns beta_fast and beta_slow times within the original context. */
 struct kg_yarn {
     float factor; /* 0: there is none */
     float beta_fast, beta_slow;
@@ -84,8 +84,8 @@ struct kg_model_options {
     enum kg_yarn_ramp yarn_ramp;
 };
 
-/* Opens the file, validates configuration and tensors (each consumed exactly once, shapes and types checked by name) and
- * uploads the weights to the back end, which must outlive the model. */
+/* Opens the file, validates configuration and tensors (each consumed exactly once, shapes and types checked by name)
+ * and uploads the weights to the back end, which must outlive the model. */
 KG_WARN_UNUSED enum kg_status kg_model_load(const char *path, struct kg_backend *backend,
                                             const struct kg_model_options *options, struct kg_model **model,
                                             struct kg_error *err);

@@ -1,8 +1,8 @@
 /* Statuses and errors: how every function of kigo says that it failed, and why.
  *
  * A function that can fail returns enum kg_status (zero is good) and takes a `struct kg_error *err` last, which may be
- * NULL. Who first decides that something is an error fills it; callers pass it on unchanged. Outputs are written only on
- * success. */
+ * NULL. Who first decides that something is an error fills it; callers pass it on unchanged. Outputs are written only
+ * on success. */
 #ifndef KIGO_STATUS_H
 #define KIGO_STATUS_H
 
@@ -74,8 +74,8 @@ static inline enum kg_status kg_status_pass(enum kg_status status) {
     return status;
 }
 
-/* `return kg_fail(err, KG_ERR_..., "...")`: sets the error and is the status. A macro, so that compilers and analyzers see
- * that what follows a failure is not reached; `status` is evaluated twice. */
+/* `return kg_fail(err, KG_ERR_..., "...")`: sets the error and is the status. A macro, so that compilers and analyzers
+ * see that what follows a failure is not reached; `status` is evaluated twice. */
 #define kg_fail(err, status, ...) (kg_error_set((err), (status), __VA_ARGS__), kg_status_pass(status))
 
 /* `return kg_error_context(err, status, "file %s", path)`: prefixes the error on its way up and is the status. */

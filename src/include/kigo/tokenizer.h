@@ -35,7 +35,8 @@ void kg_tokenizer_free(struct kg_tokenizer *tokenizer);
 KG_WARN_UNUSED enum kg_status kg_tokenizer_encode(const struct kg_tokenizer *tokenizer, const char *text, size_t len,
                                                   bool parse_special, struct kg_ids *ids, struct kg_error *err);
 
-/* The same for text that goes on with what stands before it: a SentencePiece vocabulary puts no space in front of it. */
+/* The same for text that goes on with what stands before it: a SentencePiece vocabulary puts no space in front of it.
+ */
 KG_WARN_UNUSED enum kg_status kg_tokenizer_encode_inside(const struct kg_tokenizer *tokenizer, const char *text,
                                                          size_t len, bool parse_special, struct kg_ids *ids,
                                                          struct kg_error *err);
@@ -60,10 +61,11 @@ struct kg_buffer;
 void kg_utf8_stream_push(struct kg_utf8_stream *stream, const char *bytes, size_t len, struct kg_buffer *out);
 void kg_utf8_stream_finish(struct kg_utf8_stream *stream, struct kg_buffer *out);
 
-/* What a reader is shown of generated ids, token by token: special tokens hidden, only whole characters, and without the
- * one space that kg_tokenizer_decode takes off the beginning. In a chat format with channels (harmony) the headers of the
- * answer's messages are hidden; a message of another channel than "final" comes as "[analysis]\n" and its text, and what
- * follows it after "\n\n[final]\n", so that the final message alone is plain text. Elsewhere it is kg_tokenizer_decode's. */
+/* What a reader is shown of generated ids, token by token: special tokens hidden, only whole characters, and without
+ * the one space that kg_tokenizer_decode takes off the beginning. In a chat format with channels (harmony) the headers
+ * of the answer's messages are hidden; a message of another channel than "final" comes as "[analysis]\n" and its text,
+ * and what follows it after "\n\n[final]\n", so that the final message alone is plain text. Elsewhere it is
+ * kg_tokenizer_decode's. */
 struct kg_text_stream {
     const struct kg_tokenizer *tokenizer;
     struct kg_utf8_stream utf8;
@@ -108,11 +110,12 @@ struct kg_chat_options {
     const char *date;      /* "2026-01-31"; NULL: today where the process runs, as the publisher's template has it */
     const char *reasoning; /* effort: "low", "medium" or "high"; NULL: "medium" */
 };
-/* Renders messages in the model's chat format (recognised from tokenizer.chat_template: ChatML, Phi-3's, harmony), ending
- * where the assistant speaks if add_generation_prompt; malloc'ed text. The template's own behaviour decides: nothing is
- * added that it does not add, and what it leaves out (harmony a system message that is not the first, the first Phi-3 any
- * system message) is left out. KG_ERR_UNSUPPORTED if the file has no template kigo knows; KG_ERR_USAGE names a role the
- * format lacks ("tool" among them: tools are not rendered), an option it lacks or that is out of form. */
+/* Renders messages in the model's chat format (recognised from tokenizer.chat_template: ChatML, Phi-3's, harmony),
+ * ending where the assistant speaks if add_generation_prompt; malloc'ed text. The template's own behaviour decides:
+ * nothing is added that it does not add, and what it leaves out (harmony a system message that is not the first, the
+ * first Phi-3 any system message) is left out. KG_ERR_UNSUPPORTED if the file has no template kigo knows; KG_ERR_USAGE
+ * names a role the format lacks ("tool" among them: tools are not rendered), an option it lacks or that is out of form.
+ */
 KG_WARN_UNUSED enum kg_status kg_chat_render_with(const struct kg_tokenizer *tokenizer,
                                                   const struct kg_chat_message *messages, size_t n_messages,
                                                   bool add_generation_prompt, const struct kg_chat_options *options,

@@ -1,5 +1,5 @@
-/* A bench with known timings of an operation and of its peers, for suites/integration/test_bench; too deep for `kigo bench` to
- * find. */
+/* A bench with known timings of an operation and of its peers, for suites/integration/test_bench; too deep for `kigo
+ * bench` to find. */
 #include "base/size.h"
 #include "suites/harness/case.h"
 

@@ -1,5 +1,5 @@
-/* A bench whose timings are drawn: 1% of noise from run to run, and a case that takes as long as the environment says. For
- * suites/integration/test_confirm; too deep for `kigo bench` to find. */
+/* A bench whose timings are drawn: 1% of noise from run to run, and a case that takes as long as the environment says.
+ * For suites/integration/test_confirm; too deep for `kigo bench` to find. */
 #include "base/rng.h"
 #include "base/size.h"
 #include "suites/harness/case.h"

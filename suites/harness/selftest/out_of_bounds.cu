@@ -1,4 +1,5 @@
-/* Writes one element past an array on the device: what `make check-sanitizer` must see before it believes in a clean run. */
+/* Writes one element past an array on the device: what `make check-sanitizer` must see before it believes in a clean
+ * run. */
 #include <cstdio>
 #include <cuda_runtime.h>
 

@@ -1,6 +1,6 @@
-/* What the history promises, at its full size; `make check-scale` runs this folder, which is too deep for `kigo check` to find.
- * It takes minutes, and 2 GB of the folder for temporary files. Times are of a machine with two processors and little else to
- * do. */
+/* What the history promises, at its full size; `make check-scale` runs this folder, which is too deep for `kigo check`
+ * to find. It takes minutes, and 2 GB of the folder for temporary files. Times are of a machine with two processors and
+ * little else to do. */
 #include "base/size.h"
 #include "suites/integration/history_store.h"
 #include "suites/unit/publishers.h"
@@ -9,8 +9,8 @@
 
 enum { N_RUNS = 1000, N_CASES = 1000, TIMEOUT_S = 1800 };
 
-/* A wall time is also that of everything else the machine does: one within its limit proves the limit; one beyond it fails the
- * case, unless others had so much of the processors that it says nothing. */
+/* A wall time is also that of everything else the machine does: one within its limit proves the limit; one beyond it
+ * fails the case, unless others had so much of the processors that it says nothing. */
 static bool is_within(struct kg_record *rec, const char *verb, const struct kg_cost *cost, double most_s) {
     static const double OTHERS_MOST = 0.1;
     const double others = cost->others_share;

@@ -35,7 +35,9 @@ cuda_headers = \
 	kernels/mxfp4/gemm.cuh kernels/mxfp4/gemm_tensor.cuh kernels/mxfp4/gemv.cuh kernels/mxfp4/gemv_row.cuh \
 	kernels/mxfp4/mxfp4.h kernels/mxfp4/tiles.cuh \
 	kernels/ops/sample.h \
-	kernels/ptx/dependent.cuh kernels/ptx/mma.cuh
+	kernels/ptx/async_copy.cuh kernels/ptx/cluster.cuh kernels/ptx/compiler.cuh kernels/ptx/dependent.cuh \
+	kernels/ptx/math.cuh kernels/ptx/mbarrier.cuh kernels/ptx/memory.cuh kernels/ptx/mma.cuh kernels/ptx/tma.cuh \
+	kernels/ptx/wgmma.cuh
 EXTRA_DIST += $(cuda_sources) $(cuda_headers) suites/harness/selftest/out_of_bounds.cu
 if WITH_CUDA
 cuda_objects = $(cuda_sources:.cu=.cu.o)

@@ -13,6 +13,7 @@
  *
  * Rows in shared memory are padded by 16 bytes: the 8 rows of a matrix meet different banks. Causal blocks with many
  * keys come first. Tiles that every row of a warp sees whole are not masked. */
+#include "kernels/ptx/async_copy.cuh"
 #include "kernels/attention/sdpa/operands.cuh"
 
 using namespace kg_sdpa_mma;
@@ -44,7 +45,7 @@ __device__ __forceinline__ void copy_tile(T (*to)[ROW], const T *from, uint64_t 
     for (int unit = threadIdx.x; unit < KEYS * UNITS; unit += THREADS) {
         const int row = unit / UNITS, d = unit % UNITS * UNIT;
         const bool valid = row < n_valid && d < (int)head_dim;
-        kg_copy_16(&to[row][d], valid ? from + row * stride + d : from, valid);
+        kg_copy_16(kg_shared_address(&to[row][d]), valid ? from + row * stride + d : from, valid);
     }
 }
 

@@ -1,0 +1,53 @@
+/* PTX of approximate arithmetic and of conversions (PTX ISA, "Floating Point Instructions", "Half Precision Floating
+ * Point Instructions", "cvt"), one instruction a wrapper. Not volatile: the compiler may move and merge them. */
+#ifndef KIGO_KERNELS_PTX_MATH_CUH
+#define KIGO_KERNELS_PTX_MATH_CUH
+
+#include <cstdint>
+#include <cuda_runtime.h>
+
+/* 2^x with a relative error of 2^-22; 0 below the normal numbers. */
+static __device__ __forceinline__ float kg_exp2_fast(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+/* 1 / x within 1 ulp, without a branch; infinity for what is below the normal numbers. */
+static __device__ __forceinline__ float kg_reciprocal_fast(float x) {
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+/* Two floats rounded to halves, `low` in the low half of the register. */
+static __device__ __forceinline__ uint32_t kg_pack_halves(float low, float high) {
+    uint32_t packed;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+    return packed;
+}
+
+/* Products of two pairs of halves. */
+static __device__ __forceinline__ uint32_t kg_multiply_halves(uint32_t a, uint32_t b) {
+    uint32_t y;
+    asm("mul.f16x2 %0, %1, %2;" : "=r"(y) : "r"(a), "r"(b));
+    return y;
+}
+
+/* Four E4M3 as four halves: every E4M3 number is one (sm_89). */
+static __device__ __forceinline__ uint2 kg_halves_of_e4m3(uint32_t x) {
+    uint2 y = make_uint2(0, 0);
+#if __CUDA_ARCH__ >= 890
+    asm("{\n"
+        ".reg .b16 low, high;\n"
+        "mov.b32 {low, high}, %2;\n"
+        "cvt.rn.f16x2.e4m3x2 %0, low;\n"
+        "cvt.rn.f16x2.e4m3x2 %1, high;\n"
+        "}"
+        : "=r"(y.x), "=r"(y.y)
+        : "r"(x));
+#endif
+    return y;
+}
+
+#endif

@@ -1,0 +1,126 @@
+/* PTX of a warpgroup's products and registers (PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate
+ * Instructions", "setmaxnreg"; sm_90a, empty elsewhere), one instruction a wrapper.
+ *
+ *     acc (64 x N) = or += a (64 x 16) b (16 x N)     E4M3: 64 x 32, 32 x N, b by columns
+ *
+ * Operands are f16 or E4M3, sums float32. A thread of warp w (of 4), g = lane / 4, t = lane % 4: acc[4 i + 0, 1] is row
+ * 16 w + g at columns 8 i + 2 t, + 1; acc[4 i + 2, 3] is row 16 w + g + 8. A left operand in registers is a[0..3] =
+ * rows g, g + 8, g, g + 8 at columns 2 t, 2 t, 2 t + 8, 2 t + 8, two halves each. Operands in shared memory are matrix
+ * descriptors. B_ROWS: b is given by rows of N (values); else by columns of 16 (keys). */
+#ifndef KIGO_KERNELS_PTX_WGMMA_CUH
+#define KIGO_KERNELS_PTX_WGMMA_CUH
+
+#include "kernels/ptx/compiler.cuh"
+
+/* Before the first product after registers that it uses were written. */
+static __device__ __forceinline__ void kg_wgmma_fence() {
+#if KG_SM_90A
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#endif
+}
+static __device__ __forceinline__ void kg_wgmma_commit() {
+#if KG_SM_90A
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+#endif
+}
+/* Until all but the last N committed groups are complete. */
+template <int N> static __device__ __forceinline__ void kg_wgmma_wait() {
+#if KG_SM_90A
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
+#endif
+}
+
+/* Registers a thread of the warpgroup, from here on. */
+template <int N> static __device__ __forceinline__ void kg_registers_increase() {
+#if KG_SM_90A
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
+#endif
+}
+template <int N> static __device__ __forceinline__ void kg_registers_decrease() {
+#if KG_SM_90A
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
+#endif
+}
+
+/* A matrix in shared memory, its rows of ROW_BYTES (64 or 128) written with a swizzle of as many bytes (8 rows make an
+ * atom, aligned as its size). Across: the step between atoms along the rows' own direction (only for a transposed
+ * operand wider than an atom). */
+template <int ROW_BYTES = 128>
+static __device__ __forceinline__ uint64_t kg_matrix_descriptor(unsigned shared, unsigned across_bytes = 16) {
+    return (uint64_t)((shared & 0x3FFFF) >> 4) | (uint64_t)(across_bytes >> 4) << 16 |
+           (uint64_t)(8 * ROW_BYTES >> 4) << 32 | (uint64_t)(ROW_BYTES == 128 ? 1 : 2) << 62;
+}
+
+/* The accumulators as operands, and their names. */
+#define KG_ACC_8(i)                                                                                                    \
+    "+f"(acc[i]), "+f"(acc[i + 1]), "+f"(acc[i + 2]), "+f"(acc[i + 3]), "+f"(acc[i + 4]), "+f"(acc[i + 5]),            \
+        "+f"(acc[i + 6]), "+f"(acc[i + 7])
+#define KG_ACC_32_FROM(i) KG_ACC_8(i), KG_ACC_8(i + 8), KG_ACC_8(i + 16), KG_ACC_8(i + 24)
+#define KG_ACC_32 KG_ACC_32_FROM(0)
+#define KG_ACC_48 KG_ACC_32, KG_ACC_8(32), KG_ACC_8(40)
+#define KG_ACC_56 KG_ACC_48, KG_ACC_8(48)
+#define KG_ACC_64 KG_ACC_56, KG_ACC_8(56)
+#define KG_ACC_128 KG_ACC_64, KG_ACC_32_FROM(64), KG_ACC_32_FROM(96)
+#define KG_NAMES_10(tens)                                                                                              \
+    "%" tens "0, %" tens "1, %" tens "2, %" tens "3, %" tens "4, %" tens "5, %" tens "6, %" tens "7, %" tens           \
+    "8, %" tens "9"
+#define KG_NAMES_30 KG_NAMES_10("") ", " KG_NAMES_10("1") ", " KG_NAMES_10("2")
+#define KG_NAMES_32 KG_NAMES_30 ", %30, %31"
+#define KG_NAMES_40 KG_NAMES_30 ", " KG_NAMES_10("3")
+#define KG_NAMES_48 KG_NAMES_40 ", %40, %41, %42, %43, %44, %45, %46, %47"
+#define KG_NAMES_50 KG_NAMES_40 ", " KG_NAMES_10("4")
+#define KG_NAMES_56 KG_NAMES_50 ", %50, %51, %52, %53, %54, %55"
+#define KG_NAMES_60 KG_NAMES_50 ", " KG_NAMES_10("5")
+#define KG_NAMES_64 KG_NAMES_60 ", %60, %61, %62, %63"
+#define KG_NAMES_90 KG_NAMES_60 ", " KG_NAMES_10("6") ", " KG_NAMES_10("7") ", " KG_NAMES_10("8")
+#define KG_NAMES_120 KG_NAMES_90 ", " KG_NAMES_10("9") ", " KG_NAMES_10("10") ", " KG_NAMES_10("11")
+#define KG_NAMES_128 KG_NAMES_120 ", %120, %121, %122, %123, %124, %125, %126, %127"
+
+/* kg_wgmma<N>: HALF = N / 2 accumulators a thread; i0 ..: the names of the operands that follow them. */
+template <int N> struct kg_wgmma;
+#define KG_WGMMA(N, HALF, i0, i1, i2, i3, i4, i5, i6)                                                                  \
+    template <> struct kg_wgmma<N> {                                                                                   \
+        template <bool B_ROWS>                                                                                         \
+        static __device__ __forceinline__ void shared(float (&acc)[HALF], uint64_t a, uint64_t b, int add) {           \
+            asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " i2 ", 0;\n"                                           \
+                         "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32.f16.f16 {" KG_NAMES_##HALF                    \
+                         "}, " i0 ", " i1 ", add, 1, 1, 0, " i3 ";\n}"                                                 \
+                         : KG_ACC_##HALF                                                                               \
+                         : "l"(a), "l"(b), "r"(add), "n"(B_ROWS));                                                     \
+        }                                                                                                              \
+        static __device__ __forceinline__ void shared_e4m3(float (&acc)[HALF], uint64_t a, uint64_t b, int add) {      \
+            asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " i2 ", 0;\n"                                           \
+                         "wgmma.mma_async.sync.aligned.m64n" #N "k32.f32.e4m3.e4m3 {" KG_NAMES_##HALF                  \
+                         "}, " i0 ", " i1 ", add, 1, 1;\n}"                                                            \
+                         : KG_ACC_##HALF                                                                               \
+                         : "l"(a), "l"(b), "r"(add));                                                                  \
+        }                                                                                                              \
+        template <bool B_ROWS>                                                                                         \
+        static __device__ __forceinline__ void registers(float (&acc)[HALF], const unsigned (&a)[4], uint64_t b,       \
+                                                         int add) {                                                    \
+            asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " i5 ", 0;\n"                                           \
+                         "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32.f16.f16 {" KG_NAMES_##HALF                    \
+                         "}, {" i0 ", " i1 ", " i2 ", " i3 "}, " i4 ", add, 1, 1, " i6 ";\n}"                          \
+                         : KG_ACC_##HALF                                                                               \
+                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add), "n"(B_ROWS));                 \
+        }                                                                                                              \
+    };
+
+#if KG_SM_90A
+KG_WGMMA(64, 32, "%32", "%33", "%34", "%35", "%36", "%37", "%38")
+KG_WGMMA(96, 48, "%48", "%49", "%50", "%51", "%52", "%53", "%54")
+KG_WGMMA(112, 56, "%56", "%57", "%58", "%59", "%60", "%61", "%62")
+KG_WGMMA(128, 64, "%64", "%65", "%66", "%67", "%68", "%69", "%70")
+KG_WGMMA(256, 128, "%128", "%129", "%130", "%131", "%132", "%133", "%134")
+#else
+template <int N> struct kg_wgmma {
+    template <bool B_ROWS> static __device__ void shared(float (&)[N / 2], uint64_t, uint64_t, int) {
+    }
+    static __device__ void shared_e4m3(float (&)[N / 2], uint64_t, uint64_t, int) {
+    }
+    template <bool B_ROWS> static __device__ void registers(float (&)[N / 2], const unsigned (&)[4], uint64_t, int) {
+    }
+};
+#endif
+
+#endif

@@ -8,8 +8,8 @@
 #include "base/buffer.h"
 #include "base/rng.h"
 #include "base/size.h"
-#include "suites/bench/counters.h"
-#include "suites/bench/machine.h"
+#include "suites/support/counters.h"
+#include "suites/support/machine.h"
 #include "suites/harness/compare.h"
 #include "suites/harness/must.h"
 #include <check.h>

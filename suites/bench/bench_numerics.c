@@ -3,7 +3,7 @@
 #include "base/buffer.h"
 #include "base/rng.h"
 #include "base/size.h"
-#include "suites/tolerance/float64_loops.h"
+#include "suites/support/float64_loops.h"
 #include <kigo/engine.h>
 #include <kigo/model.h>
 #include <stdio.h>

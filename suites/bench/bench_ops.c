@@ -3,8 +3,8 @@
  *
  * A case's inputs lie in sets; cold turns go round all of them. Bytes count each input once and each output once. */
 #include "base/size.h"
-#include "suites/bench/counters.h"
-#include "suites/bench/machine.h"
+#include "suites/support/counters.h"
+#include "suites/support/machine.h"
 #include "suites/harness/must.h"
 #include <check.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * the script answers all cases of a program: loading PyTorch takes longer than most of them. */
 #include "base/buffer.h"
 #include "base/size.h"
-#include "suites/bench/machine.h"
+#include "suites/support/machine.h"
 #include "suites/bench/sdpa_work.h"
 #include "suites/harness/compare.h"
 #include <check.h>

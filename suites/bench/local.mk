@@ -1,11 +1,5 @@
 # Programs of `kigo bench`; `kigo check` runs test_* only.
 libkigosuite_a_SOURCES += \
-	suites/bench/counters.c suites/bench/counters.h \
-	suites/bench/machine.c suites/bench/machine.h \
-	suites/bench/machine_time.c \
-	suites/bench/ncu_figures.c suites/bench/ncu_figures.h \
-	suites/bench/ncu_output.c suites/bench/ncu_output.h \
-	suites/bench/ncu_run.c suites/bench/ncu_run.h \
 	suites/bench/sdpa_work.c suites/bench/sdpa_work.h
 check_PROGRAMS += suites/bench/bench_ops
 suites_bench_bench_ops_SOURCES = suites/bench/bench_ops.c

@@ -2,7 +2,7 @@
 #include "base/rng.h"
 #include "base/size.h"
 #include "backend/backend.h"
-#include "suites/tolerance/float64_loops.h"
+#include "suites/support/float64_loops.h"
 #include <math.h>
 
 /* n_batch, n_heads, n_kv_heads, n_queries, n_keys, head_dim, causal, quick */

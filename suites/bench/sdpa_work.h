@@ -3,7 +3,7 @@
 #ifndef KIGO_SUITES_SDPA_WORK_H
 #define KIGO_SUITES_SDPA_WORK_H
 
-#include "suites/tolerance/sdpa_problem.h"
+#include "suites/support/sdpa_problem.h"
 #include <kigo/engine.h>
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,8 +4,7 @@ fuzz_targets = suites/fuzz/give_up.c suites/fuzz/targets.h \
 
 check_PROGRAMS += suites/fuzz/test_mutations
 suites_fuzz_test_mutations_SOURCES = suites/fuzz/test_mutations.c suites/fuzz/mutate.c suites/fuzz/mutate.h \
-	suites/integration/tar_image.c suites/integration/tar_image.h suites/unit/bundle_maker.c \
-	suites/unit/gguf_image.c suites/unit/gguf_image.h suites/unit/hf_maker.c suites/unit/hf_maker.h suites/unit/vocabulary.c suites/unit/vocabulary.h $(fuzz_targets)
+	$(fuzz_targets)
 
 # `make fuzz` in a build of --enable-fuzz; then suites/fuzz/fuzz_NAME FOLDER keeps what it finds worth keeping.
 EXTRA_DIST += suites/fuzz/fuzz_archive.c suites/fuzz/fuzz_bundle.c suites/fuzz/fuzz_gguf.c suites/fuzz/fuzz_hf_config.c suites/fuzz/fuzz_ncu.c suites/fuzz/fuzz_safetensors.c \

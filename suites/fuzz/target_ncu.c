@@ -1,4 +1,4 @@
-#include "suites/bench/ncu_figures.h"
+#include "suites/support/ncu_figures.h"
 #include "suites/fuzz/targets.h"
 
 bool kg_fuzz_ncu(const uint8_t *data, size_t size) {

@@ -24,7 +24,7 @@ bool kg_fuzz_bundle(const uint8_t *data, size_t size);
 /* A tar archive, its headers' checksums made right: what comes out lies where it was meant to. */
 bool kg_fuzz_archive(const uint8_t *data, size_t size);
 
-/* What Nsight Compute prints (suites/bench/ncu_output.h). */
+/* What Nsight Compute prints (suites/support/ncu_output.h). */
 bool kg_fuzz_ncu(const uint8_t *data, size_t size);
 
 /* Text of any bytes: encoding takes exactly valid UTF-8, and decoding gives it back. */

@@ -7,10 +7,10 @@
 #include "suites/fuzz/mutate.h"
 #include "suites/fuzz/targets.h"
 #include "suites/harness/case.h"
-#include "suites/integration/tar_image.h"
-#include "suites/unit/gguf_image.h"
-#include "suites/unit/hf_maker.h"
-#include "suites/unit/vocabulary.h"
+#include "suites/support/tar_image.h"
+#include "suites/support/gguf_image.h"
+#include "suites/support/hf_maker.h"
+#include "suites/support/vocabulary.h"
 #include "tokenizer/byte_level.h"
 #include <check.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* FT-050: the model in the file writes the haiku asked for, on this machine, at this minute. */
-#include "suites/haiku/minute_words.h"
-#include "suites/haiku/stage.h"
+#include "suites/support/minute_words.h"
+#include "suites/support/haiku_stage.h"
 #include "base/clock.h"
 #include "base/rng.h"
 #include "base/size.h"

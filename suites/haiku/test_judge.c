@@ -1,8 +1,8 @@
 /* The judge of FT-050 can refuse: spoilt weights and pretenders, by the very judgement that passes the fixture. */
-#include "suites/haiku/as_llama.h"
+#include "suites/support/as_llama.h"
 #include "suites/haiku/corrupt.h"
-#include "suites/haiku/minute_words.h"
-#include "suites/haiku/stage.h"
+#include "suites/support/minute_words.h"
+#include "suites/support/haiku_stage.h"
 #include "base/size.h"
 #include <check.h>
 #include <string.h>

@@ -44,7 +44,3 @@ distcleancheck_listfiles = find . -type f ! -path './proof-bundles/*' -print
 libkigosuite_a_SOURCES += \
 	suites/harness/must.c suites/harness/must.h \
 	suites/harness/process.c suites/harness/process.h
-libkigosuite_a_SOURCES += suites/harness/tiny_model.c suites/harness/tiny_model.h
-libkigosuite_a_SOURCES += \
-	suites/harness/chi_square.c suites/harness/chi_square.h \
-	suites/harness/host_draws.c suites/harness/host_draws.h

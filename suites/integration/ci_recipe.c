@@ -1,6 +1,6 @@
 #include "suites/integration/ci_recipe.h"
 #include "base/buffer.h"
-#include "suites/unit/bundle_maker.h"
+#include "suites/support/bundle_maker.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "base/rng.h"
 #include "suites/harness/must.h"
 #include "suites/harness/process.h"
-#include "suites/unit/history_lab.h"
+#include "suites/support/history_lab.h"
 #include <check.h>
 #include <jansson.h>
 #include <math.h>

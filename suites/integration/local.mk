@@ -1,7 +1,3 @@
-libkigosuite_a_SOURCES += \
-	suites/integration/edit_model.c suites/integration/edit_model.h \
-	suites/integration/rig.c suites/integration/rig.h \
-	suites/integration/run_kigo.c suites/integration/run_kigo.h
 check_PROGRAMS += suites/integration/test_numeric
 suites_integration_test_numeric_SOURCES = suites/integration/test_numeric.c
 check_PROGRAMS += suites/integration/test_session
@@ -16,35 +12,32 @@ suites_integration_test_bad_models_SOURCES = suites/integration/test_bad_models.
 check_PROGRAMS += suites/integration/test_tokenize_command
 suites_integration_test_tokenize_command_SOURCES = suites/integration/test_tokenize_command.c
 check_PROGRAMS += suites/integration/test_check_e2e
-EXTRA_suites_integration_test_check_e2e_DEPENDENCIES = suites/unit/fake_nvml.so
+EXTRA_suites_integration_test_check_e2e_DEPENDENCIES = suites/support/fake_nvml.so
 suites_integration_test_check_e2e_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/test_check_e2e.c \
 	$(runner_sources)
 check_PROGRAMS += suites/integration/test_inspect
-suites_integration_test_inspect_SOURCES = suites/integration/test_inspect.c suites/unit/gguf_image.c suites/unit/gguf_image.h
+suites_integration_test_inspect_SOURCES = suites/integration/test_inspect.c
 check_PROGRAMS += suites/integration/test_cli suites/integration/test_cli_output
 suites_integration_test_cli_SOURCES = suites/integration/test_cli.c
 suites_integration_test_cli_output_SOURCES = suites/integration/test_cli_output.c
 check_PROGRAMS += suites/integration/test_survival
-suites_integration_test_survival_SOURCES = suites/integration/test_survival.c suites/unit/bundle_maker.c
+suites_integration_test_survival_SOURCES = suites/integration/test_survival.c
 check_PROGRAMS += suites/integration/test_confirm
 EXTRA_suites_integration_test_confirm_DEPENDENCIES = suites/harness/selftest/bench_pace
 suites_integration_test_confirm_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/test_confirm.c \
-	suites/integration/verbs.c suites/integration/verbs.h \
-	suites/unit/bundle_maker.c
+	suites/integration/verbs.c suites/integration/verbs.h
 check_PROGRAMS += suites/integration/test_history_cli
 suites_integration_test_history_cli_SOURCES = \
 	suites/integration/test_history_cli.c \
-	suites/integration/verbs.c suites/integration/verbs.h \
-	suites/unit/bundle_maker.c suites/unit/history_lab.c suites/unit/history_maker.c
+	suites/integration/verbs.c suites/integration/verbs.h
 check_PROGRAMS += suites/integration/test_bundle_cli
 suites_integration_test_bundle_cli_SOURCES = \
 	suites/integration/test_bundle_cli.c \
-	suites/integration/verbs.c suites/integration/verbs.h \
-	suites/unit/bundle_maker.c
+	suites/integration/verbs.c suites/integration/verbs.h
 check_PROGRAMS += suites/integration/test_check_disasters
 suites_integration_test_check_disasters_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
@@ -53,14 +46,13 @@ suites_integration_test_check_disasters_SOURCES = \
 check_PROGRAMS += suites/integration/test_manual
 suites_integration_test_manual_SOURCES = suites/integration/test_manual.c
 check_PROGRAMS += suites/integration/test_convert_command
-suites_integration_test_convert_command_SOURCES = suites/integration/test_convert_command.c \
-	suites/unit/hf_maker.c suites/unit/hf_maker.h
+suites_integration_test_convert_command_SOURCES = suites/integration/test_convert_command.c
 check_PROGRAMS += suites/integration/test_synth_command
 suites_integration_test_synth_command_SOURCES = suites/integration/test_synth_command.c
 check_PROGRAMS += suites/integration/test_op_command
 suites_integration_test_op_command_SOURCES = suites/integration/test_op_command.c
 check_PROGRAMS += suites/integration/test_bench
-EXTRA_suites_integration_test_bench_DEPENDENCIES = suites/unit/fake_nvml.so suites/harness/selftest/bench_beside
+EXTRA_suites_integration_test_bench_DEPENDENCIES = suites/support/fake_nvml.so suites/harness/selftest/bench_beside
 suites_integration_test_bench_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/test_bench.c
@@ -68,57 +60,46 @@ check_PROGRAMS += suites/integration/test_trust
 suites_integration_test_trust_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/test_trust.c \
-	suites/integration/verbs.c suites/integration/verbs.h \
-	suites/unit/bundle_maker.c
+	suites/integration/verbs.c suites/integration/verbs.h
 check_PROGRAMS += suites/integration/test_promises
 suites_integration_test_promises_SOURCES = suites/integration/test_promises.c
 check_PROGRAMS += suites/integration/test_tables
-suites_integration_test_tables_SOURCES = suites/integration/test_tables.c suites/unit/bundle_maker.c
+suites_integration_test_tables_SOURCES = suites/integration/test_tables.c
 check_PROGRAMS += suites/integration/test_transfer
 suites_integration_test_transfer_SOURCES = \
-	suites/integration/tar_image.c suites/integration/tar_image.h \
 	suites/integration/test_transfer.c \
-	suites/integration/verbs.c suites/integration/verbs.h \
-	suites/unit/bundle_maker.c
+	suites/integration/verbs.c suites/integration/verbs.h
 check_PROGRAMS += suites/integration/test_prune
 suites_integration_test_prune_SOURCES = \
 	suites/integration/test_prune.c \
-	suites/integration/verbs.c suites/integration/verbs.h \
-	suites/unit/bundle_maker.c \
-	suites/unit/history_maker.c
+	suites/integration/verbs.c suites/integration/verbs.h
 check_PROGRAMS += suites/integration/test_signoff_command
 suites_integration_test_signoff_command_SOURCES = \
 	suites/integration/test_signoff_command.c \
-	suites/integration/verbs.c suites/integration/verbs.h \
-	suites/unit/bundle_maker.c
+	suites/integration/verbs.c suites/integration/verbs.h
 check_PROGRAMS += suites/integration/test_rerun
 suites_integration_test_rerun_SOURCES = \
 	src/cli/rebuild.c src/cli/rebuild.h \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/test_rerun.c \
-	suites/integration/verbs.c suites/integration/verbs.h \
-	suites/unit/bundle_maker.c
+	suites/integration/verbs.c suites/integration/verbs.h
 check_PROGRAMS += suites/integration/test_report
 suites_integration_test_report_SOURCES = \
 	suites/integration/browser.c suites/integration/browser.h \
 	suites/integration/browser_colours.c suites/integration/browser_print.c \
 	suites/integration/test_report.c \
-	suites/integration/verbs.c suites/integration/verbs.h \
-	suites/unit/bundle_maker.c suites/unit/history_lab.c suites/unit/history_maker.c
+	suites/integration/verbs.c suites/integration/verbs.h
 check_PROGRAMS += suites/integration/test_ci
 suites_integration_test_ci_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/ci_recipe.c suites/integration/ci_recipe.h \
-	suites/integration/test_ci.c \
-	suites/unit/bundle_maker.c
+	suites/integration/test_ci.c
 check_PROGRAMS += suites/integration/test_history_limits
 history_store = \
-	suites/integration/history_store.c suites/integration/history_store.h \
-	suites/unit/history_lab.c suites/unit/history_maker.c
+	suites/integration/history_store.c suites/integration/history_store.h
 suites_integration_test_history_limits_SOURCES = suites/integration/test_history_limits.c $(history_store)
 # What takes minutes: `make check-scale`; too deep for `kigo check` to find.
 check_PROGRAMS += suites/integration/full/test_full_size
-suites_integration_full_test_full_size_SOURCES = suites/integration/full/test_full_size.c $(history_store) \
-	suites/unit/bundle_maker.c suites/unit/publishers.c
+suites_integration_full_test_full_size_SOURCES = suites/integration/full/test_full_size.c $(history_store)
 check_PROGRAMS += suites/integration/test_sdpa
 suites_integration_test_sdpa_SOURCES = suites/integration/test_sdpa.c

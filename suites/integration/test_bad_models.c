@@ -1,6 +1,6 @@
 /* Model files that lie: each is refused with an error that names file and offender, or computes; none crashes. */
-#include "suites/integration/edit_model.h"
-#include "suites/integration/rig.h"
+#include "suites/support/edit_model.h"
+#include "suites/support/rig.h"
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/rng.h"

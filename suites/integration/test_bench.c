@@ -4,8 +4,8 @@
 #include "base/size.h"
 #include "suites/harness/case.h"
 #include "suites/integration/check_lab.h"
-#include "suites/integration/run_kigo.h"
-#include "suites/unit/fake_nvml.h"
+#include "suites/support/run_kigo.h"
+#include "suites/support/fake_nvml.h"
 #include <check.h>
 #include <kigo/bundle.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "suites/harness/case.h"
 #include "suites/harness/process.h"
 #include "suites/integration/verbs.h"
-#include "suites/unit/bundle_maker.h"
+#include "suites/support/bundle_maker.h"
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

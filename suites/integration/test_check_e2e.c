@@ -6,7 +6,7 @@
 #include "base/size.h"
 #include "run/runner.h"
 #include "suites/integration/check_lab.h"
-#include "suites/unit/fake_nvml.h"
+#include "suites/support/fake_nvml.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

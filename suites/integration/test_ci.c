@@ -7,7 +7,7 @@
 #include "bundle/archive.h"
 #include "suites/integration/check_lab.h"
 #include "suites/integration/ci_recipe.h"
-#include "suites/unit/bundle_maker.h"
+#include "suites/support/bundle_maker.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

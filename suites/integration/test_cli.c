@@ -1,5 +1,5 @@
 /* The kigo program as its users run it: what it prints where, and the exit code of everything that can go wrong. */
-#include "suites/integration/run_kigo.h"
+#include "suites/support/run_kigo.h"
 #include "base/size.h"
 #include <check.h>
 #include <string.h>

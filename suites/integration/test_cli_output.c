@@ -1,6 +1,6 @@
 /* What the kigo program prints for other programs: JSON that says what happened, figures that come back bit for bit. */
-#include "suites/integration/rig.h"
-#include "suites/integration/run_kigo.h"
+#include "suites/support/rig.h"
+#include "suites/support/run_kigo.h"
 #include "base/buffer.h"
 #include "base/size.h"
 #include <check.h>

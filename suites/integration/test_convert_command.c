@@ -7,7 +7,7 @@
 #include "suites/harness/case.h"
 #include "suites/harness/must.h"
 #include "suites/harness/process.h"
-#include "suites/unit/hf_maker.h"
+#include "suites/support/hf_maker.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

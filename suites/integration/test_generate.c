@@ -1,6 +1,6 @@
 /* Generation: the same ids for the same seed, transformers' ids when greedy, and every way it may end. */
-#include "suites/integration/rig.h"
-#include "suites/tolerance/golden.h"
+#include "suites/support/rig.h"
+#include "suites/support/golden.h"
 #include "base/buffer.h"
 #include "base/size.h"
 #include <check.h>

@@ -3,7 +3,7 @@
 #include "base/rng.h"
 #include "base/size.h"
 #include "suites/integration/verbs.h"
-#include "suites/unit/history_lab.h"
+#include "suites/support/history_lab.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>

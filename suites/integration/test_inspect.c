@@ -4,8 +4,8 @@
 #include "base/utf8.h"
 #include "suites/harness/case.h"
 #include "suites/harness/process.h"
-#include "suites/harness/tiny_model.h"
-#include "suites/unit/gguf_image.h"
+#include "suites/support/tiny_model.h"
+#include "suites/support/gguf_image.h"
 #include <check.h>
 #include <jansson.h>
 #include <stdlib.h>

@@ -1,14 +1,14 @@
 /* Numbers that are none, on every back end and in every precision: weights of NaN or infinity, and values that float32
  * holds and float16 does not. Each is an error that names logit and position, through prefill, decode and generation;
  * the session stays where it was and serves what comes next. The plain FP16 implementation shows it without a GPU. */
-#include "suites/integration/edit_model.h"
+#include "suites/support/edit_model.h"
 #include "base/buffer.h"
 #include "base/size.h"
 #include "backend/backend.h"
 #include "suites/harness/compare.h"
 #include "suites/harness/must.h"
-#include "suites/tolerance/op_device.h"
-#include "suites/tolerance/plain_f16.h"
+#include "suites/support/op_device.h"
+#include "suites/support/plain_f16.h"
 #include <check.h>
 #include <kigo/engine.h>
 #include <kigo/model.h>

@@ -1,11 +1,11 @@
 /* Generation where the back end draws, one step ahead: the same ids as with the logits brought to the host, and no
  * trace of a step that was enqueued in vain. The cpu draws by the reference, so that the way through the engine is the
  * same. */
-#include "suites/integration/rig.h"
+#include "suites/support/rig.h"
 #include "base/buffer.h"
 #include "base/size.h"
 #include "backend/backend.h"
-#include "suites/harness/host_draws.h"
+#include "suites/support/host_draws.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* What a back end promises beside numbers: sessions on threads are as alone, evaluation allocates nothing, and what it
  * cannot do or what came out damaged is an error by name, after which the next session works. */
-#include "suites/integration/edit_model.h"
-#include "suites/integration/rig.h"
+#include "suites/support/edit_model.h"
+#include "suites/support/rig.h"
 #include "base/buffer.h"
 #include "base/size.h"
 #include "engine/op_workspace.h"

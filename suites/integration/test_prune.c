@@ -3,8 +3,8 @@
 #include "base/file.h"
 #include "base/size.h"
 #include "suites/integration/verbs.h"
-#include "suites/unit/bundle_maker.h"
-#include "suites/unit/history_maker.h"
+#include "suites/support/bundle_maker.h"
+#include "suites/support/history_maker.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

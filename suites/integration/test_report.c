@@ -7,8 +7,8 @@
 #include "report/page.h"
 #include "suites/integration/browser.h"
 #include "suites/integration/verbs.h"
-#include "suites/unit/bundle_maker.h"
-#include "suites/unit/history_lab.h"
+#include "suites/support/bundle_maker.h"
+#include "suites/support/history_lab.h"
 #include <check.h>
 #include <ctype.h>
 #include <math.h>

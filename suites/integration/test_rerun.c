@@ -7,7 +7,7 @@
 #include "history/reproduce.h"
 #include "suites/integration/check_lab.h"
 #include "suites/integration/verbs.h"
-#include "suites/unit/bundle_maker.h"
+#include "suites/support/bundle_maker.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

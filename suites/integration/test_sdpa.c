@@ -3,7 +3,7 @@
  * take what they outweigh, and shapes at the ends of their ranges. */
 #include "base/buffer.h"
 #include "base/size.h"
-#include "suites/tolerance/sdpa_problem.h"
+#include "suites/support/sdpa_problem.h"
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

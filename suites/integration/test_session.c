@@ -1,6 +1,6 @@
 /* Sessions: what was evaluated how, next to whom and on how many threads changes no bit of a logit (on a GPU: no more
  * than rounding, and no bit where it was computed alike); what does not fit is refused and changes nothing. */
-#include "suites/integration/rig.h"
+#include "suites/support/rig.h"
 #include "base/buffer.h"
 #include "base/size.h"
 #include <check.h>

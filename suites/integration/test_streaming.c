@@ -1,5 +1,5 @@
 /* Streams and stop sequences: whole characters only, nothing of a stop sequence, and all that is in the result. */
-#include "suites/integration/rig.h"
+#include "suites/support/rig.h"
 #include "base/buffer.h"
 #include "base/size.h"
 #include <check.h>

@@ -8,7 +8,7 @@
 #include "bundle/chain.h"
 #include "bundle/internal.h"
 #include "suites/harness/case.h"
-#include "suites/unit/bundle_maker.h"
+#include "suites/support/bundle_maker.h"
 #include <kigo/history.h>
 #include <check.h>
 #include <errno.h>

@@ -7,9 +7,9 @@
 #include "base/size.h"
 #include "bundle/archive.h"
 #include "bundle/tree.h"
-#include "suites/integration/tar_image.h"
+#include "suites/support/tar_image.h"
 #include "suites/integration/verbs.h"
-#include "suites/unit/bundle_maker.h"
+#include "suites/support/bundle_maker.h"
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include "bundle/sign.h"
 #include "suites/integration/check_lab.h"
 #include "suites/integration/verbs.h"
-#include "suites/unit/bundle_maker.h"
+#include "suites/support/bundle_maker.h"
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

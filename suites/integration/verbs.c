@@ -2,7 +2,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/program.h"
-#include "suites/unit/bundle_maker.h"
+#include "suites/support/bundle_maker.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,5 @@
 libkigosuite_a_SOURCES += \
-	suites/mutation/gguf_edit.c suites/mutation/gguf_edit.h \
-	suites/mutation/mutant_files.c suites/mutation/mutant_files.h \
-	suites/mutation/mutant_ops.c suites/mutation/mutant_ops.h
+	suites/mutation/mutant_files.c suites/mutation/mutant_files.h
 check_PROGRAMS += suites/mutation/test_mutants suites/mutation/test_op_mutants
 check_PROGRAMS += suites/mutation/test_sample_mutants
 suites_mutation_test_sample_mutants_SOURCES = suites/mutation/test_sample_mutants.c

@@ -2,7 +2,7 @@
 #ifndef KIGO_SUITES_MUTANT_FILES_H
 #define KIGO_SUITES_MUTANT_FILES_H
 
-#include "suites/mutation/gguf_edit.h"
+#include "suites/support/gguf_edit.h"
 
 void kg_mutant_drop(struct kg_edited_tensor *t, const void *user);
 void kg_mutant_zero(struct kg_edited_tensor *t, const void *user);

@@ -4,11 +4,11 @@
 #include "base/buffer.h"
 #include "base/size.h"
 #include "suites/mutation/mutant_files.h"
-#include "suites/mutation/mutant_ops.h"
-#include "suites/tolerance/layer_walk.h"
-#include "suites/tolerance/op_device.h"
-#include "suites/tolerance/plain_f16.h"
-#include "suites/tolerance/walk_models.h"
+#include "suites/support/mutant_ops.h"
+#include "suites/support/layer_compare.h"
+#include "suites/support/op_device.h"
+#include "suites/support/plain_f16.h"
+#include "suites/support/layer_models.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static const uint32_t LLAMA_F32_HEAD_DIM = 16;
 static int32_t first_id; /* of the golden that the running case walks */
 
 struct mutant {
-    const char *name, *model; /* of kg_walk_models */
+    const char *name, *model; /* of kg_layer_models */
     uint32_t chunk;
     const char *first; /* the tap where the walk must stop */
     /* One of the two. */
@@ -144,33 +144,33 @@ static const struct mutant MUTANTS[] = {
 
 struct mutant_case {
     const struct mutant *mutant;
-    const struct kg_walk_backend *backend;
+    const struct kg_layer_backend *backend;
 };
 static struct mutant_case mutant_cases[512];
 
 /* Which of the walk's back ends a mutant meets: float32 and FP16 on the GPU, and on cpu float32 and a plain FP16
  * implementation, so that the measured limits of FP16 are held to the mutants without a GPU too. */
-static bool is_for_mutants(const struct kg_walk_backend *b) {
+static bool is_for_mutants(const struct kg_layer_backend *b) {
     return !b->ops || b->ops() == kg_plain_f16(KG_PLAIN_F16_FUSED);
 }
 
-static void expect_rejected(struct kg_record *rec, const struct mutant *m, const struct kg_walk *walk) {
+static void expect_rejected(struct kg_record *rec, const struct mutant *m, const struct kg_layer_compare *walk) {
     if (walk->first == walk->n_taps) ck_abort_msg("the mutant lives: every tap of it is within its tolerance");
-    const struct kg_walk_tap *first = &walk->taps[walk->first], *worst = &walk->taps[walk->worst];
+    const struct kg_layer_tap *first = &walk->taps[walk->first], *worst = &walk->taps[walk->worst];
     kg_record_compare(rec, first->name, &first->worst, &first->tol);
     ck_assert_str_eq(first->name, m->first);
     if (!isfinite(worst->margin)) ck_abort_msg("%s is not finite: the mutant did not run to its end", worst->name);
     kg_record_metric(rec, "kill_factor", "ratio", worst->margin);
     kg_record_metric(rec, "kill_factor_first_tap", "ratio", first->margin);
-    kg_record_metric(rec, "kill_factor_logits", "ratio", kg_walk_find(walk, "returned_logits")->margin);
+    kg_record_metric(rec, "kill_factor_logits", "ratio", kg_layer_find(walk, "returned_logits")->margin);
 }
 
 static void mutant_is_rejected(struct kg_record *rec, const void *arg) {
     const struct mutant_case *c = arg;
     const struct mutant *m = c->mutant;
-    const struct kg_walk_model *model = kg_walk_model_find(m->model);
+    const struct kg_layer_model *model = kg_layer_model_find(m->model);
     struct kg_error err;
-    struct kg_walk walk;
+    struct kg_layer_compare walk;
     const struct kg_backend_ops *original;
     struct kg_backend_ops changed;
     if (!kg_backend_or_skip(rec, c->backend->name)) return;
@@ -179,7 +179,7 @@ static void mutant_is_rejected(struct kg_record *rec, const void *arg) {
     struct kg_golden *golden = kg_golden_open(kg_fixture_path(model->golden));
     size_t n_ids;
     first_id = kg_golden_i32(golden, "ids", &n_ids)[0];
-    struct kg_walk_setup setup = {
+    struct kg_layer_setup setup = {
         .model_path = kg_fixture_path(model->model),
         .backend = c->backend->name,
         .ops = &changed,
@@ -195,13 +195,13 @@ static void mutant_is_rejected(struct kg_record *rec, const void *arg) {
         setup.model_path = setup.right_path = control;
     }
     kg_mutant_ops_make(&changed, original, NULL);
-    kg_walk_expect_control(rec, &setup, golden);
+    kg_layer_expect_control(rec, &setup, golden);
 
     kg_mutant_ops_make(&changed, original, m->change_ops);
     if (!m->change_ops) setup.model_path = mutant;
-    kg_op_expect_ok(kg_walk_run(&setup, golden, &walk, &err), &err);
+    kg_op_expect_ok(kg_layer_compare_run(&setup, golden, &walk, &err), &err);
     expect_rejected(rec, m, &walk);
-    kg_walk_free(&walk);
+    kg_layer_compare_free(&walk);
     free(mutant);
     free(control);
     kg_golden_close(golden);
@@ -209,8 +209,8 @@ static void mutant_is_rejected(struct kg_record *rec, const void *arg) {
 
 static void build(struct kg_case_list *cases) {
     for (size_t i = 0, n = 0; i < KG_COUNT_OF(MUTANTS); i++)
-        for (size_t b = 0; b < kg_n_walk_backends && n < KG_COUNT_OF(mutant_cases); b++) {
-            const struct kg_walk_backend *backend = &kg_walk_backends[b];
+        for (size_t b = 0; b < kg_n_layer_backends && n < KG_COUNT_OF(mutant_cases); b++) {
+            const struct kg_layer_backend *backend = &kg_layer_backends[b];
             if (!is_for_mutants(backend) || (MUTANTS[i].float32_only && backend->activations != KG_PRECISION_F32))
                 continue;
             struct mutant_case *c = &mutant_cases[n++];

@@ -1,8 +1,8 @@
 /* MXFP4 blocks misread, and experts and gates confused: each must be outside the tolerance of the form it aims at.
  * Misread blocks reach the operation as the float32 numbers that a wrong reader makes of them. */
 #include "base/size.h"
-#include "suites/mutation/mutant_ops.h"
-#include "suites/tolerance/mxfp4_forms.h"
+#include "suites/support/mutant_ops.h"
+#include "suites/support/mxfp4_forms.h"
 #include <check.h>
 #include <math.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* Wrong operations against the operation goldens: the tolerance of every operation must reject one that is wrong. */
 #include "base/buffer.h"
 #include "base/size.h"
-#include "suites/mutation/mutant_ops.h"
-#include "suites/tolerance/op_cases.h"
+#include "suites/support/mutant_ops.h"
+#include "suites/support/op_cases.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Draws that go wrong in one step: the comparison with the reference must tell each of them. */
 #include "base/size.h"
-#include "suites/harness/host_draws.h"
-#include "suites/tolerance/sample_cases.h"
+#include "suites/support/host_draws.h"
+#include "suites/support/sample_cases.h"
 #include <check.h>
 
 enum { N_PROBLEMS = 200, MOST_IDS = 40 };

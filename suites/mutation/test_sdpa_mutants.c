@@ -4,7 +4,7 @@
 #include "base/buffer.h"
 #include "base/size.h"
 #include "format/dtype.h"
-#include "suites/tolerance/sdpa_problem.h"
+#include "suites/support/sdpa_problem.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,25 +1,6 @@
 libkigosuite_a_SOURCES += \
-	suites/tolerance/float64_loops.c suites/tolerance/float64_loops.h \
-	suites/tolerance/golden.c suites/tolerance/golden.h \
-	suites/tolerance/loops_normal.c \
-	suites/tolerance/mxfp4_draws.c suites/tolerance/mxfp4_draws.h \
-	suites/tolerance/mxfp4_float64.c suites/tolerance/mxfp4_float64.h suites/tolerance/mxfp4_judge.c \
-	suites/tolerance/mxfp4_forms.c suites/tolerance/mxfp4_forms.h \
 	suites/tolerance/mxfp4_noise.c suites/tolerance/mxfp4_noise.h \
-	suites/tolerance/mxfp4_values.c suites/tolerance/mxfp4_values.h \
-	suites/tolerance/layer_walk.c suites/tolerance/layer_walk.h \
-	suites/tolerance/op_attention.c suites/tolerance/op_experts.c suites/tolerance/op_swiglu.c \
-	suites/tolerance/op_cases.c suites/tolerance/op_cases.h \
-	suites/tolerance/op_activations.c \
-	suites/tolerance/op_device.c suites/tolerance/op_device.h \
-	suites/tolerance/plain_f16.c suites/tolerance/plain_f16.h \
-	suites/tolerance/plain_f16_experts.c suites/tolerance/plain_f16_style.h \
-	suites/tolerance/sample_cases.c suites/tolerance/sample_cases.h \
-	suites/tolerance/sdpa_place.c \
-	suites/tolerance/sdpa_problem.c suites/tolerance/sdpa_problem.h \
-	suites/tolerance/sdpa_untaken.c \
-	suites/tolerance/step_models.c suites/tolerance/step_models.h \
-	suites/tolerance/walk_models.c suites/tolerance/walk_models.h
+	suites/tolerance/step_models.c suites/tolerance/step_models.h
 check_PROGRAMS += \
 	suites/tolerance/test_chunks \
 	suites/tolerance/test_fixtures \

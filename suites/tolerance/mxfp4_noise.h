@@ -4,7 +4,7 @@
 #ifndef KIGO_SUITES_MXFP4_NOISE_H
 #define KIGO_SUITES_MXFP4_NOISE_H
 
-#include "suites/mutation/gguf_edit.h"
+#include "suites/support/gguf_edit.h"
 #include <stdbool.h>
 
 /* A quantiser; the zero one is the right one. */

@@ -2,9 +2,9 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
-#include "suites/tolerance/op_cases.h"
-#include "suites/tolerance/op_device.h"
-#include "suites/tolerance/plain_f16.h"
+#include "suites/support/op_cases.h"
+#include "suites/support/op_device.h"
+#include "suites/support/plain_f16.h"
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

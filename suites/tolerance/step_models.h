@@ -4,8 +4,8 @@
 #define KIGO_SUITES_STEP_MODELS_H
 
 #include "suites/harness/compare.h"
-#include "suites/harness/tiny_model.h"
-#include "suites/tolerance/walk_models.h"
+#include "suites/support/tiny_model.h"
+#include "suites/support/layer_models.h"
 
 struct kg_step_model {
     const char *name;

@@ -3,8 +3,8 @@
  * heads that read the keys of their own group. */
 #include "base/buffer.h"
 #include "base/size.h"
-#include "suites/tolerance/float64_loops.h"
-#include "suites/tolerance/plain_f16.h"
+#include "suites/support/float64_loops.h"
+#include "suites/support/plain_f16.h"
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

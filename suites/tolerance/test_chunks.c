@@ -2,9 +2,9 @@
  * on the batch), within the float32 tolerance elsewhere. Also after going back with kg_session_truncate. */
 #include "base/buffer.h"
 #include "base/size.h"
-#include "suites/tolerance/golden.h"
-#include "suites/tolerance/op_device.h"
-#include "suites/tolerance/walk_models.h"
+#include "suites/support/golden.h"
+#include "suites/support/op_device.h"
+#include "suites/support/layer_models.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static const struct {
 };
 
 struct chunk_case {
-    const struct kg_walk_model *model;
+    const struct kg_layer_model *model;
     const struct chunk_target *target;
     uint32_t chunk; /* 0: go back and evaluate the end again */
 };
@@ -93,8 +93,9 @@ static void same_logits(struct kg_record *rec, const void *arg) {
     kg_guarded_expect_written(&whole, "logits at once");
     kg_guarded_expect_written(&chunked, "logits in chunks");
     const bool half = c->target->precision == KG_PRECISION_F16;
-    const struct kg_tolerance tol = { .nmse = half ? KG_WALK_NMSE_F16 : KG_WALK_TIMES_FLOAT32 * c->model->float32_nmse,
-                                      .why = half ? KG_WALK_WHY_F16 : KG_WALK_WHY_FLOAT32 };
+    const struct kg_tolerance tol = { .nmse =
+                                          half ? KG_LAYER_NMSE_F16 : KG_LAYER_TIMES_FLOAT32 * c->model->float32_nmse,
+                                      .why = half ? KG_LAYER_WHY_F16 : KG_LAYER_WHY_FLOAT32 };
     kg_expect_close_f32(rec, "logits", chunked.data, whole.data, n, &tol);
     if (strcmp(c->target->backend, "cpu") == 0)
         for (size_t i = 0; i < n; i++)
@@ -108,7 +109,7 @@ static void same_logits(struct kg_record *rec, const void *arg) {
 
 static void add(struct kg_case_list *cases, const char *model, const struct chunk_target *target, uint32_t chunk) {
     struct chunk_case *c = &chunk_cases[n_chunk_cases++];
-    *c = (struct chunk_case){ kg_walk_model_find(model), target, chunk };
+    *c = (struct chunk_case){ kg_layer_model_find(model), target, chunk };
     char *shape = chunk ? kg_xasprintf("chunk=%u", chunk) : kg_xstrdup("second half again");
     kg_case_list_add(cases, &(struct kg_case){
                                 .layer = "tolerance",

@@ -2,10 +2,10 @@
  * their values say. The values themselves are held to the gguf package by fixtures/ops and fixtures/tiny-llama. */
 #include "base/buffer.h"
 #include "base/size.h"
-#include "suites/mutation/gguf_edit.h"
-#include "suites/tolerance/golden.h"
-#include "suites/tolerance/op_device.h"
-#include "suites/tolerance/walk_models.h"
+#include "suites/support/gguf_edit.h"
+#include "suites/support/golden.h"
+#include "suites/support/op_device.h"
+#include "suites/support/layer_models.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static const struct {
 static const char ENCODED_MODEL[] = "llama_f32";
 
 struct format_case {
-    const struct kg_walk_model *model;
+    const struct kg_layer_model *model;
     const char *backend;
     size_t encoded; /* row of ENCODED, where kigo encodes */
 };
@@ -72,8 +72,8 @@ static void run_model(const char *path, const struct format_case *c, const struc
 
 static void expect_same(struct kg_record *rec, const struct format_case *c, const struct kg_guarded *blocks,
                         const struct kg_guarded *f32) {
-    const struct kg_tolerance tol = { .nmse = KG_WALK_TIMES_FLOAT32 * c->model->float32_nmse,
-                                      .why = KG_WALK_WHY_FLOAT32 };
+    const struct kg_tolerance tol = { .nmse = KG_LAYER_TIMES_FLOAT32 * c->model->float32_nmse,
+                                      .why = KG_LAYER_WHY_FLOAT32 };
     ck_assert_uint_eq(blocks->n, f32->n);
     kg_guarded_expect_written(blocks, "logits of the blocks");
     kg_guarded_expect_written(f32, "logits of float32 weights");
@@ -154,11 +154,11 @@ static void build(struct kg_case_list *cases) {
                                           "llama3_rope_factors_tied", "qwen2_head_80" };
     for (size_t b = 0; b < KG_COUNT_OF(BACKENDS); b++) {
         for (size_t m = 0; m < KG_COUNT_OF(models); m++) {
-            const struct format_case c = { kg_walk_model_find(models[m]), BACKENDS[b], 0 };
+            const struct format_case c = { kg_layer_model_find(models[m]), BACKENDS[b], 0 };
             add(cases, models[m], NULL, &c, blocks_are_their_values);
         }
         for (size_t e = 0; e < KG_COUNT_OF(ENCODED); e++) {
-            const struct format_case c = { kg_walk_model_find(ENCODED_MODEL), BACKENDS[b], e };
+            const struct format_case c = { kg_layer_model_find(ENCODED_MODEL), BACKENDS[b], e };
             add(cases, "rounded_by_kigo", kg_dtype_info(ENCODED[e].dtype)->name, &c, encoded_model);
         }
     }

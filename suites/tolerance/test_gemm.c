@@ -3,8 +3,8 @@
  * the sums' own precision, what does not fit float16, and the same rows with and without tensor cores. */
 #include "base/buffer.h"
 #include "base/size.h"
-#include "suites/tolerance/float64_loops.h"
-#include "suites/tolerance/plain_f16.h"
+#include "suites/support/float64_loops.h"
+#include "suites/support/plain_f16.h"
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * the formula, for float16 exactly half of float32. */
 #include "base/size.h"
 #include "engine/kv_cache.h"
-#include "suites/tolerance/float64_loops.h"
+#include "suites/support/float64_loops.h"
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* Every activation of every model with a golden, layer by layer against transformers: prefilled at once, in chunks and
  * step by step; and the same without taps, which is the path generation takes. */
 #include "base/size.h"
-#include "suites/tolerance/layer_walk.h"
-#include "suites/tolerance/op_device.h"
-#include "suites/tolerance/walk_models.h"
+#include "suites/support/layer_compare.h"
+#include "suites/support/op_device.h"
+#include "suites/support/layer_models.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +18,8 @@ static const struct {
 };
 
 struct walk_case {
-    const struct kg_walk_model *model;
-    const struct kg_walk_backend *backend;
+    const struct kg_layer_model *model;
+    const struct kg_layer_backend *backend;
     size_t mode;
 };
 static struct walk_case walks[1024];
@@ -29,7 +29,7 @@ static void walk_layers(struct kg_record *rec, const void *arg) {
     const struct walk_case *w = arg;
     if (!kg_backend_or_skip(rec, w->backend->name)) return;
     struct kg_golden *golden = kg_golden_open(kg_fixture_path(w->model->golden));
-    const struct kg_walk_setup setup = {
+    const struct kg_layer_setup setup = {
         .model_path = kg_fixture_path(w->model->model),
         .backend = w->backend->name,
         .ops = w->backend->ops ? w->backend->ops() : NULL,
@@ -38,7 +38,7 @@ static void walk_layers(struct kg_record *rec, const void *arg) {
         .chunk = MODES[w->mode].chunk,
         .untapped = MODES[w->mode].untapped,
     };
-    kg_walk_expect_control(rec, &setup, golden);
+    kg_layer_expect_control(rec, &setup, golden);
     kg_golden_close(golden);
 }
 
@@ -82,7 +82,7 @@ static void add(struct kg_case_list *cases, const char *op, size_t model, size_t
                 void (*run)(struct kg_record *, const void *)) {
     if (n_walks == KG_COUNT_OF(walks)) abort(); /* a case left out unseen would be a hole */
     struct walk_case *w = &walks[n_walks++];
-    *w = (struct walk_case){ &kg_walk_models[model], &kg_walk_backends[backend], mode };
+    *w = (struct walk_case){ &kg_layer_models[model], &kg_layer_backends[backend], mode };
     kg_case_list_add(cases, &(struct kg_case){
                                 .layer = "tolerance",
                                 .op = op,
@@ -98,12 +98,12 @@ static void add(struct kg_case_list *cases, const char *op, size_t model, size_t
 }
 
 static void build(struct kg_case_list *cases) {
-    for (size_t m = 0; m < kg_n_walk_models; m++)
-        for (size_t b = 0; b < kg_n_walk_backends; b++) {
+    for (size_t m = 0; m < kg_n_layer_models; m++)
+        for (size_t b = 0; b < kg_n_layer_backends; b++) {
             const size_t n_modes =
-                kg_walk_backends[b].ops ? 1 : KG_COUNT_OF(MODES); /* its rows do not know their batch */
+                kg_layer_backends[b].ops ? 1 : KG_COUNT_OF(MODES); /* its rows do not know their batch */
             for (size_t mode = 0; mode < n_modes; mode++) add(cases, "layers", m, b, mode, walk_layers);
-            const bool greedy = strncmp(kg_walk_models[m].name, "haiku", 5) == 0 && !kg_walk_backends[b].ops;
+            const bool greedy = strncmp(kg_layer_models[m].name, "haiku", 5) == 0 && !kg_layer_backends[b].ops;
             if (greedy) add(cases, "greedy_ids", m, b, 0, greedy_ids);
         }
 }

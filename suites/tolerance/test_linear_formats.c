@@ -4,7 +4,7 @@
 #include "base/buffer.h"
 #include "base/rng.h"
 #include "base/size.h"
-#include "suites/tolerance/op_cases.h"
+#include "suites/support/op_cases.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

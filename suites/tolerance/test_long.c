@@ -2,7 +2,7 @@
  * files, which hold the small shapes to PyTorch (test_ops), and these loops with them: `loops_agree_with_pytorch`. */
 #include "base/buffer.h"
 #include "base/size.h"
-#include "suites/tolerance/float64_loops.h"
+#include "suites/support/float64_loops.h"
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

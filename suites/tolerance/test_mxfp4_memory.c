@@ -7,7 +7,7 @@
 #include "format/gguf.h"
 #include "convert/synth.h"
 #include "suites/harness/must.h"
-#include "suites/tolerance/op_device.h"
+#include "suites/support/op_device.h"
 #include "suites/tolerance/step_models.h"
 #include <check.h>
 #include <math.h>

@@ -2,11 +2,11 @@
 #include "base/buffer.h"
 #include "base/size.h"
 #include "suites/harness/must.h"
-#include "suites/haiku/poet.h"
-#include "suites/mutation/gguf_edit.h"
-#include "suites/tolerance/golden.h"
+#include "suites/support/poet.h"
+#include "suites/support/gguf_edit.h"
+#include "suites/support/golden.h"
 #include "suites/tolerance/mxfp4_noise.h"
-#include "suites/tolerance/op_device.h"
+#include "suites/support/op_device.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>

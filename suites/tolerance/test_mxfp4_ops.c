@@ -1,7 +1,7 @@
 /* Operations over MXFP4 weights by name: every form of mxfp4_forms.c on every back end, against float64 over what the
  * blocks denote. A kernel has one implementation, so these are the engine's operations in the order of a model. */
 #include "base/size.h"
-#include "suites/tolerance/mxfp4_forms.h"
+#include "suites/support/mxfp4_forms.h"
 
 static const struct {
     const char *backend, *dtype;

@@ -2,7 +2,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
-#include "suites/tolerance/op_cases.h"
+#include "suites/support/op_cases.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,10 +5,10 @@
 #include "base/size.h"
 #include "format/gguf.h"
 #include "suites/harness/must.h"
-#include "suites/integration/rig.h"
-#include "suites/tolerance/golden.h"
-#include "suites/tolerance/layer_walk.h"
-#include "suites/tolerance/op_device.h"
+#include "suites/support/rig.h"
+#include "suites/support/golden.h"
+#include "suites/support/layer_compare.h"
+#include "suites/support/op_device.h"
 #include "suites/tolerance/step_models.h"
 #include <check.h>
 #include <stdio.h>
@@ -144,8 +144,8 @@ static float *logits_of(const struct kg_step_engine *engine, const int32_t *ids,
 static void other_form_is_the_same(struct kg_record *rec, const void *arg) {
     const struct qkv_case *c = arg;
     const bool half = c->target->precision == KG_PRECISION_F16;
-    const struct kg_tolerance tol = { .nmse = half ? KG_WALK_NMSE_F16 : 1e-9,
-                                      .why = half ? KG_WALK_WHY_F16
+    const struct kg_tolerance tol = { .nmse = half ? KG_LAYER_NMSE_F16 : 1e-9,
+                                      .why = half ? KG_LAYER_WHY_F16
                                                   : "the same products, of which the GPU may make one or three" };
     struct kg_step_engine as_is, other;
     struct kg_compare worst;

@@ -2,8 +2,8 @@
  * reference's id for whatever logits and options. The cpu's are the reference, held to the first three. */
 #include "base/buffer.h"
 #include "base/size.h"
-#include "suites/harness/chi_square.h"
-#include "suites/tolerance/sample_cases.h"
+#include "suites/support/chi_square.h"
+#include "suites/support/sample_cases.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>

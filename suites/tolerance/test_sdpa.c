@@ -2,8 +2,8 @@
  * every tile, in every variant: strided, batched, with normal data and with outliers. */
 #include "base/buffer.h"
 #include "base/size.h"
-#include "suites/tolerance/plain_f16.h"
-#include "suites/tolerance/sdpa_problem.h"
+#include "suites/support/plain_f16.h"
+#include "suites/support/sdpa_problem.h"
 #include <check.h>
 #include <jansson.h>
 #include <math.h>

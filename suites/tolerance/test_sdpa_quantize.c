@@ -3,8 +3,8 @@
 #include "base/buffer.h"
 #include "base/size.h"
 #include "format/dtype.h"
-#include "suites/tolerance/float64_loops.h"
-#include "suites/tolerance/sdpa_problem.h"
+#include "suites/support/float64_loops.h"
+#include "suites/support/sdpa_problem.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>

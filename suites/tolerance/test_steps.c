@@ -4,9 +4,9 @@
  * back, and while other sessions take steps. Wrong operations must be outside the same limits. */
 #include "base/buffer.h"
 #include "base/size.h"
-#include "suites/integration/rig.h"
-#include "suites/mutation/mutant_ops.h"
-#include "suites/tolerance/op_device.h"
+#include "suites/support/rig.h"
+#include "suites/support/mutant_ops.h"
+#include "suites/support/op_device.h"
 #include "suites/tolerance/step_models.h"
 #include <check.h>
 #include <math.h>
@@ -57,14 +57,14 @@ static const char *const PAIRS[][2] = {
 };
 
 struct step_case {
-    const struct kg_walk_backend *target;
+    const struct kg_layer_backend *target;
     const struct kg_step_model *model, *other; /* other: of a pair */
     const struct mutant *mutant;
 };
 static struct step_case step_cases[1024];
 static size_t n_step_cases;
 
-static const struct kg_backend_ops *table_of(const struct kg_walk_backend *t) {
+static const struct kg_backend_ops *table_of(const struct kg_layer_backend *t) {
     return t->ops ? t->ops() : NULL;
 }
 
@@ -111,8 +111,8 @@ static void expect_rows(struct kg_record *rec, const char *what, const float *go
 static void expect_like_prefill(struct kg_record *rec, const struct step_case *c, const struct kg_step_work *w,
                                 const float *stepped, const float *prefilled) {
     const bool half = c->target->activations == KG_PRECISION_F16;
-    const struct kg_tolerance tol = { .nmse = half ? KG_WALK_NMSE_F16 : w->tol.nmse,
-                                      .why = half ? KG_WALK_WHY_F16 : w->tol.why };
+    const struct kg_tolerance tol = { .nmse = half ? KG_LAYER_NMSE_F16 : w->tol.nmse,
+                                      .why = half ? KG_LAYER_WHY_F16 : w->tol.why };
     /* Rows before a model outgrows its rope factors are turned by others than those of the same ids at once. */
     const size_t first = c->model->model.long_short ? c->model->model.n_ctx / 2 : 0, at = first * w->n_vocab;
     expect_rows(rec, "steps_against_prefill", stepped + at, prefilled + at, first, w->n_ids - first, w->n_vocab, &tol);
@@ -418,8 +418,8 @@ static void add(struct kg_case_list *cases, const char *layer, const char *op, c
 }
 
 static void build(struct kg_case_list *cases) {
-    for (size_t b = 0; b < kg_n_walk_backends; b++) {
-        const struct kg_walk_backend *target = &kg_walk_backends[b];
+    for (size_t b = 0; b < kg_n_layer_backends; b++) {
+        const struct kg_layer_backend *target = &kg_layer_backends[b];
         for (size_t m = 0; m < kg_n_step_models; m++) {
             const struct step_case c = { target, &kg_step_models[m], NULL, NULL };
             if (target->ops && c.model->is_long) continue; /* a plain step widens the whole cache */

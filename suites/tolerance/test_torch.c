@@ -6,7 +6,7 @@
 #include "suites/harness/compare.h"
 #include "suites/harness/must.h"
 #include "suites/harness/process.h"
-#include "suites/tolerance/op_device.h"
+#include "suites/support/op_device.h"
 #include <check.h>
 #include <jansson.h>
 #include <math.h>

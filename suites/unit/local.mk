@@ -9,9 +9,9 @@ suites_unit_test_poem_SOURCES = suites/unit/test_poem.c
 check_PROGRAMS += suites/unit/test_process
 suites_unit_test_process_SOURCES = suites/unit/test_process.c
 check_PROGRAMS += suites/unit/test_gguf suites/unit/test_gguf_hostile suites/unit/test_gguf_writer
-suites_unit_test_gguf_SOURCES = suites/unit/test_gguf.c suites/unit/gguf_image.c suites/unit/gguf_image.h
-suites_unit_test_gguf_hostile_SOURCES = suites/unit/test_gguf_hostile.c suites/unit/gguf_image.c
-suites_unit_test_gguf_writer_SOURCES = suites/unit/test_gguf_writer.c suites/unit/gguf_image.c
+suites_unit_test_gguf_SOURCES = suites/unit/test_gguf.c
+suites_unit_test_gguf_hostile_SOURCES = suites/unit/test_gguf_hostile.c
+suites_unit_test_gguf_writer_SOURCES = suites/unit/test_gguf_writer.c
 check_PROGRAMS += suites/unit/test_dtype suites/unit/test_mxfp4
 suites_unit_test_dtype_SOURCES = suites/unit/test_dtype.c
 suites_unit_test_mxfp4_SOURCES = suites/unit/test_mxfp4.c
@@ -23,21 +23,19 @@ check_PROGRAMS += suites/unit/test_architectures
 suites_unit_test_architectures_SOURCES = suites/unit/test_architectures.c suites/unit/refusals.c
 check_PROGRAMS += suites/unit/test_sampler
 suites_unit_test_sampler_SOURCES = suites/unit/test_sampler.c
-vocabulary_fixture = suites/unit/vocabulary.c suites/unit/vocabulary.h
 check_PROGRAMS += suites/unit/test_tokenizer suites/unit/test_tokenizer_vectors suites/unit/test_added_tokens suites/unit/test_vocabulary suites/unit/test_sentencepiece suites/unit/test_text_stream suites/unit/test_chat
-suites_unit_test_tokenizer_SOURCES = suites/unit/test_tokenizer.c $(vocabulary_fixture)
-suites_unit_test_tokenizer_vectors_SOURCES = suites/unit/test_tokenizer_vectors.c $(vocabulary_fixture)
-suites_unit_test_added_tokens_SOURCES = suites/unit/test_added_tokens.c $(vocabulary_fixture)
-suites_unit_test_vocabulary_SOURCES = suites/unit/test_vocabulary.c $(vocabulary_fixture)
-suites_unit_test_sentencepiece_SOURCES = suites/unit/test_sentencepiece.c $(vocabulary_fixture)
-suites_unit_test_text_stream_SOURCES = suites/unit/test_text_stream.c $(vocabulary_fixture)
-suites_unit_test_chat_SOURCES = suites/unit/test_chat.c $(vocabulary_fixture)
+suites_unit_test_tokenizer_SOURCES = suites/unit/test_tokenizer.c
+suites_unit_test_tokenizer_vectors_SOURCES = suites/unit/test_tokenizer_vectors.c
+suites_unit_test_added_tokens_SOURCES = suites/unit/test_added_tokens.c
+suites_unit_test_vocabulary_SOURCES = suites/unit/test_vocabulary.c
+suites_unit_test_sentencepiece_SOURCES = suites/unit/test_sentencepiece.c
+suites_unit_test_text_stream_SOURCES = suites/unit/test_text_stream.c
+suites_unit_test_chat_SOURCES = suites/unit/test_chat.c
 check_PROGRAMS += suites/unit/test_convert
 suites_unit_test_convert_SOURCES = suites/unit/test_convert.c
-hf_maker = suites/unit/hf_maker.c suites/unit/hf_maker.h
 check_PROGRAMS += suites/unit/test_convert_model suites/unit/test_convert_hostile
-suites_unit_test_convert_model_SOURCES = suites/unit/test_convert_model.c $(hf_maker)
-suites_unit_test_convert_hostile_SOURCES = suites/unit/test_convert_hostile.c $(hf_maker)
+suites_unit_test_convert_model_SOURCES = suites/unit/test_convert_model.c
+suites_unit_test_convert_hostile_SOURCES = suites/unit/test_convert_hostile.c
 check_PROGRAMS += suites/unit/test_compare
 suites_unit_test_compare_SOURCES = suites/unit/test_compare.c
 check_PROGRAMS += suites/unit/test_runner
@@ -62,9 +60,9 @@ suites_unit_test_base_SOURCES = suites/unit/test_base.c
 suites_unit_test_file_SOURCES = suites/unit/test_file.c
 suites_unit_test_options_SOURCES = suites/unit/test_options.c
 check_PROGRAMS += suites/unit/test_bundle suites/unit/test_bundle_sync suites/unit/test_bundle_verify
-suites_unit_test_bundle_SOURCES = suites/unit/test_bundle.c suites/unit/bundle_maker.c suites/unit/bundle_maker.h
-suites_unit_test_bundle_sync_SOURCES = suites/unit/test_bundle_sync.c suites/unit/bundle_maker.c
-suites_unit_test_bundle_verify_SOURCES = suites/unit/test_bundle_verify.c suites/unit/bundle_maker.c
+suites_unit_test_bundle_SOURCES = suites/unit/test_bundle.c
+suites_unit_test_bundle_sync_SOURCES = suites/unit/test_bundle_sync.c
+suites_unit_test_bundle_verify_SOURCES = suites/unit/test_bundle_verify.c
 check_PROGRAMS += suites/unit/test_generate
 suites_unit_test_generate_SOURCES = suites/unit/test_generate.c suites/unit/scripted.c suites/unit/scripted.h
 check_PROGRAMS += suites/unit/test_session
@@ -72,29 +70,26 @@ suites_unit_test_session_SOURCES = suites/unit/test_session.c
 check_PROGRAMS += suites/unit/test_prompt
 suites_unit_test_prompt_SOURCES = suites/unit/test_prompt.c
 check_PROGRAMS += suites/unit/test_history
-suites_unit_test_history_SOURCES = suites/unit/test_history.c suites/unit/bundle_maker.c \
-	suites/unit/publishers.c suites/unit/publishers.h
+suites_unit_test_history_SOURCES = suites/unit/test_history.c
 check_PROGRAMS += suites/unit/test_json_tape
 suites_unit_test_json_tape_SOURCES = suites/unit/test_json_tape.c
 check_PROGRAMS += suites/unit/test_steps
 suites_unit_test_steps_SOURCES = suites/unit/test_steps.c
 check_PROGRAMS += suites/unit/test_regress suites/unit/test_screen
-suites_unit_test_regress_SOURCES = suites/unit/test_regress.c suites/unit/history_lab.c suites/unit/history_lab.h \
-	suites/unit/history_maker.c
+suites_unit_test_regress_SOURCES = suites/unit/test_regress.c
 suites_unit_test_screen_SOURCES = suites/unit/test_screen.c
 check_PROGRAMS += suites/unit/test_history_scale
 suites_unit_test_history_scale_CPPFLAGS = $(kigo_CPPFLAGS)
 suites_unit_test_history_scale_SOURCES = \
 	src/cli/bundles.c src/cli/cmd_history.c src/cli/filter.c src/cli/rows.c src/cli/table.c \
 	suites/unit/test_history_scale.c \
-	suites/unit/history_lab.c suites/unit/history_maker.c \
 	suites/unit/statement_trace.c suites/unit/statement_trace.h
 # make_history ROOT N_RUNS N_CASES [COMMITS], to measure queries by hand.
 check_PROGRAMS += suites/unit/make_history
-suites_unit_make_history_SOURCES = suites/unit/make_history.c suites/unit/history_maker.c suites/unit/history_maker.h
+suites_unit_make_history_SOURCES = suites/unit/make_history.c
 check_PROGRAMS += suites/unit/test_bundle_exports suites/unit/test_bundle_source
-suites_unit_test_bundle_exports_SOURCES = suites/unit/test_bundle_exports.c suites/unit/bundle_maker.c
-suites_unit_test_bundle_source_SOURCES = suites/unit/test_bundle_source.c suites/unit/bundle_maker.c
+suites_unit_test_bundle_exports_SOURCES = suites/unit/test_bundle_exports.c
+suites_unit_test_bundle_source_SOURCES = suites/unit/test_bundle_source.c
 check_PROGRAMS += suites/unit/test_measure
 suites_unit_test_measure_SOURCES = suites/unit/test_measure.c
 check_PROGRAMS += suites/unit/test_synth
@@ -102,17 +97,12 @@ suites_unit_test_synth_SOURCES = suites/unit/test_synth.c
 check_PROGRAMS += suites/unit/test_bench_reports
 suites_unit_test_bench_reports_SOURCES = suites/unit/test_bench_reports.c
 check_PROGRAMS += suites/unit/test_nvml
-suites_unit_test_nvml_SOURCES = suites/unit/test_nvml.c suites/unit/fake_nvml.h
-EXTRA_suites_unit_test_nvml_DEPENDENCIES = suites/unit/fake_nvml.so
-check_DATA += suites/unit/fake_nvml.so
-EXTRA_DIST += suites/unit/fake_nvml.c
-CLEANFILES += suites/unit/fake_nvml.so
-suites/unit/fake_nvml.so: suites/unit/fake_nvml.c
-	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(CC) $(WARNING_FLAGS) -std=gnu11 -O1 -fPIC -shared -o $@ $(srcdir)/suites/unit/fake_nvml.c
+suites_unit_test_nvml_SOURCES = suites/unit/test_nvml.c
+EXTRA_suites_unit_test_nvml_DEPENDENCIES = suites/support/fake_nvml.so
 check_PROGRAMS += suites/unit/test_bundle_stored
-suites_unit_test_bundle_stored_SOURCES = suites/unit/test_bundle_stored.c suites/unit/bundle_maker.c
+suites_unit_test_bundle_stored_SOURCES = suites/unit/test_bundle_stored.c
 check_PROGRAMS += suites/unit/test_signoff
-suites_unit_test_signoff_SOURCES = suites/unit/test_signoff.c suites/unit/bundle_maker.c
+suites_unit_test_signoff_SOURCES = suites/unit/test_signoff.c
 EXTRA_DIST += \
 	suites/sprints/fp16.json \
 	suites/sprints/fused.json \
@@ -120,7 +110,7 @@ EXTRA_DIST += \
 	suites/sprints/sdpa-fp16.json \
 	suites/sprints/sdpa-fp8.json
 check_PROGRAMS += suites/unit/test_report
-suites_unit_test_report_SOURCES = suites/unit/test_report.c suites/unit/bundle_maker.c
+suites_unit_test_report_SOURCES = suites/unit/test_report.c
 check_PROGRAMS += suites/unit/test_ncu
 suites_unit_test_ncu_SOURCES = suites/unit/test_ncu.c
 check_PROGRAMS += suites/unit/test_sdpa

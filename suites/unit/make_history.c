@@ -2,7 +2,7 @@
  * noise from run to run, commits that are numbers; or, a line each, those of the file COMMITS (git rev-list --reverse).
  */
 #include "base/rng.h"
-#include "suites/unit/history_maker.h"
+#include "suites/support/history_maker.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

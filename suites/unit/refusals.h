@@ -3,7 +3,7 @@
 #define KIGO_SUITES_REFUSALS_H
 
 #include "suites/harness/case.h"
-#include "suites/harness/tiny_model.h"
+#include "suites/support/tiny_model.h"
 #include <kigo/model.h>
 
 struct kg_backend;

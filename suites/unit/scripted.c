@@ -1,6 +1,6 @@
 #include "suites/unit/scripted.h"
 #include "base/file.h"
-#include "suites/harness/host_draws.h"
+#include "suites/support/host_draws.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>

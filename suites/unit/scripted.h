@@ -5,7 +5,7 @@
 
 #include "backend/backend.h"
 #include "suites/harness/case.h"
-#include "suites/harness/tiny_model.h"
+#include "suites/support/tiny_model.h"
 #include <kigo/engine.h>
 
 enum { KG_SCRIPT_NAN = -2, KG_SCRIPT_MAX = 64 };

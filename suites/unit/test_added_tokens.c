@@ -5,7 +5,7 @@
 #include "base/size.h"
 #include "convert/vocab.h"
 #include "format/gguf.h"
-#include "suites/unit/vocabulary.h"
+#include "suites/support/vocabulary.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "base/size.h"
 #include "suites/harness/case.h"
-#include "suites/unit/bundle_maker.h"
+#include "suites/support/bundle_maker.h"
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include "bundle/records.h"
 #include "suites/harness/case.h"
 #include "suites/harness/process.h"
-#include "suites/unit/bundle_maker.h"
+#include "suites/support/bundle_maker.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

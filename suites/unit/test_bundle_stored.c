@@ -9,7 +9,7 @@
 #include "bundle/records.h"
 #include "bundle/stored.h"
 #include "suites/harness/case.h"
-#include "suites/unit/bundle_maker.h"
+#include "suites/support/bundle_maker.h"
 #include <check.h>
 #include <kigo/history.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "base/size.h"
 #include "bundle/tree.h"
 #include "suites/harness/case.h"
-#include "suites/unit/bundle_maker.h"
+#include "suites/support/bundle_maker.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "base/size.h"
 #include "engine/prompt.h"
 #include "format/gguf.h"
-#include "suites/unit/vocabulary.h"
+#include "suites/support/vocabulary.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

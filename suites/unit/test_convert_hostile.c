@@ -5,7 +5,7 @@
 #include "convert/model.h"
 #include "suites/harness/case.h"
 #include "suites/harness/must.h"
-#include "suites/unit/hf_maker.h"
+#include "suites/support/hf_maker.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>

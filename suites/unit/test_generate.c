@@ -1,7 +1,7 @@
 /* Generation over a scripted model: where it ends, what streams when, and what is refused. */
 #include "base/buffer.h"
 #include "base/size.h"
-#include "suites/harness/host_draws.h"
+#include "suites/support/host_draws.h"
 #include "suites/unit/scripted.h"
 #include <check.h>
 #include <kigo/tokenizer.h>

@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "base/size.h"
 #include "suites/harness/case.h"
-#include "suites/unit/gguf_image.h"
+#include "suites/support/gguf_image.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,8 @@
 #include "base/file.h"
 #include "base/size.h"
 #include "suites/harness/case.h"
-#include "suites/unit/bundle_maker.h"
-#include "suites/unit/publishers.h"
+#include "suites/support/bundle_maker.h"
+#include "suites/support/publishers.h"
 #include <kigo/history.h>
 #include <check.h>
 #include <sqlite3.h>

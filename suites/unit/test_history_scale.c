@@ -6,7 +6,7 @@
 #include "base/size.h"
 #include "cli/commands.h"
 #include "suites/harness/must.h"
-#include "suites/unit/history_lab.h"
+#include "suites/support/history_lab.h"
 #include "suites/unit/statement_trace.h"
 #include <check.h>
 #include <fcntl.h>

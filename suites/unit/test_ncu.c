@@ -3,9 +3,9 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
-#include "suites/bench/counters.h"
-#include "suites/bench/ncu_figures.h"
-#include "suites/bench/ncu_run.h"
+#include "suites/support/counters.h"
+#include "suites/support/ncu_figures.h"
+#include "suites/support/ncu_run.h"
 #include "suites/harness/must.h"
 #include "suites/harness/record.h"
 #include <check.h>

@@ -6,7 +6,7 @@
 #include "measure/throttle.h"
 #include "suites/harness/case.h"
 #include "suites/harness/must.h"
-#include "suites/unit/fake_nvml.h"
+#include "suites/support/fake_nvml.h"
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

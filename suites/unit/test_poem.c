@@ -1,7 +1,7 @@
 /* The judge of poems: good ones in every spelling it allows, and for each rule a poem that breaks it and nothing else.
  */
-#include "suites/haiku/minute_words.h"
-#include "suites/haiku/poem.h"
+#include "suites/support/minute_words.h"
+#include "suites/support/poem.h"
 #include "suites/harness/case.h"
 #include "base/size.h"
 #include <check.h>

@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/size.h"
 #include "suites/harness/case.h"
-#include "suites/harness/tiny_model.h"
+#include "suites/support/tiny_model.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

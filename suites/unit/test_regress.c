@@ -4,7 +4,7 @@
 #include "base/size.h"
 #include "history/annotation.h"
 #include "suites/harness/must.h"
-#include "suites/unit/history_lab.h"
+#include "suites/support/history_lab.h"
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

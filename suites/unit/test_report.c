@@ -5,7 +5,7 @@
 #include "report/plot.h"
 #include "report/report.h"
 #include "suites/harness/case.h"
-#include "suites/unit/bundle_maker.h"
+#include "suites/support/bundle_maker.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "base/size.h"
 #include "ops/sample.h"
 #include "suites/harness/case.h"
-#include "suites/harness/chi_square.h"
+#include "suites/support/chi_square.h"
 #include <check.h>
 #include <kigo/engine.h>
 #include <math.h>

@@ -5,7 +5,7 @@
 #include "base/size.h"
 #include "format/gguf.h"
 #include "suites/harness/case.h"
-#include "suites/unit/vocabulary.h"
+#include "suites/support/vocabulary.h"
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

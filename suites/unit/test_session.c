@@ -5,7 +5,7 @@
 #include "base/size.h"
 #include "engine/session.h"
 #include "suites/harness/case.h"
-#include "suites/harness/tiny_model.h"
+#include "suites/support/tiny_model.h"
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include "signoff/judge.h"
 #include "signoff/report.h"
 #include "suites/harness/case.h"
-#include "suites/unit/bundle_maker.h"
+#include "suites/support/bundle_maker.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
-#include "suites/unit/vocabulary.h"
+#include "suites/support/vocabulary.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "base/buffer.h"
 #include "base/rng.h"
 #include "base/size.h"
-#include "suites/unit/vocabulary.h"
+#include "suites/support/vocabulary.h"
 #include "tokenizer/normalize.h"
 #include "base/utf8.h"
 #include <check.h>

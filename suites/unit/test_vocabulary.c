@@ -1,6 +1,6 @@
 /* Vocabularies as files have them: what loads, and what each contradiction in the metadata is answered with. */
 #include "base/size.h"
-#include "suites/unit/vocabulary.h"
+#include "suites/support/vocabulary.h"
 #include <check.h>
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * little else to do. */
 #include "base/size.h"
 #include "suites/integration/history_store.h"
-#include "suites/unit/publishers.h"
+#include "suites/support/publishers.h"
 #include <check.h>
 #include <stdbool.h>
 

@@ -1,0 +1,222 @@
+#include "suites/support/history_maker.h"
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *kg_made_case_key(size_t i) {
+    static char key[96];
+    snprintf(key, sizeof key, "bench/linear/case_%zu[cuda,f16,M=1 N=%zu]", i, 64 * (1 + i % 16));
+    return key;
+}
+
+struct files {
+    struct kg_buffer plan, results;
+    size_t n_planned, n_pass, n_fail, n_skip, n_crash, n_timeout, n_norun;
+};
+
+static void count(struct files *files, const char *status) {
+    const struct {
+        const char *status;
+        size_t *n;
+    } rows[] = { { "pass", &files->n_pass },   { "fail", &files->n_fail },       { "skip", &files->n_skip },
+                 { "crash", &files->n_crash }, { "timeout", &files->n_timeout }, { "norun", &files->n_norun } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) *rows[i].n += strcmp(rows[i].status, status) == 0;
+    files->n_planned++;
+}
+
+static void put_plan(struct files *files, const char *key, const char *rest, const char *def_sha, uint64_t seed) {
+    kg_buffer_printf(&files->plan,
+                     "{\"def_sha\":\"%s\",\"key\":\"%s\",%s,\"seed\":\"%llu\",\"spec\":\"FT-054\","
+                     "\"suite\":\"bench/bench_made\",\"timeout_s\":60.0}\n",
+                     def_sha, key, rest, (unsigned long long)seed);
+}
+
+static void put_result_head(struct files *files, const char *key, const char *def_sha, const char *status,
+                            uint64_t seed) {
+    kg_buffer_printf(&files->results,
+                     "{\"def_sha\":\"%s\",\"duration_ns\":1000000,\"key\":\"%s\",\"reason\":%s,\"seed\":\"%llu\","
+                     "\"started_us\":1700000000000000,\"status\":\"%s\",\"suite\":\"bench/bench_made\",",
+                     def_sha, key, strcmp(status, "pass") == 0 ? "null" : "\"as the maker was told\"",
+                     (unsigned long long)seed, status);
+    count(files, status);
+}
+
+static void put_timing(struct kg_buffer *out, const struct kg_made_case *c) {
+    if (c->time_ns <= 0) return;
+    kg_buffer_printf(
+        out,
+        "{\"bytes\":1048576,\"ci_hi\":%.9g,\"ci_lo\":%.9g,\"flops\":2097152,\"kind\":\"graph\",\"mad\":%.9g,"
+        "\"max\":%.9g,\"median\":%.17g,\"min\":%.9g,\"n\":20,\"name\":\"time\",\"samples_offset\":0,"
+        "\"state\":\"warm\",\"valid\":%s}",
+        c->time_ns * 1.002, c->time_ns * 0.998, c->time_ns * 0.004, c->time_ns * 1.02, c->time_ns, c->time_ns * 0.99,
+        c->throttled ? "false" : "true");
+}
+
+static void put_case(struct files *files, size_t i, const struct kg_made_case *c) {
+    const char *key = kg_made_case_key(i);
+    char def_sha[KG_SHA256_HEX_SIZE], rest[256];
+    kg_sha256_hex(c->definition, strlen(c->definition), def_sha);
+    snprintf(rest, sizeof rest,
+             "\"backend\":\"%s\",\"dtype\":\"f16\",\"layer\":\"bench\",\"name\":\"case_%zu\",\"op\":\"%s\","
+             "\"shape\":\"M=1 N=%zu\"",
+             c->backend, i, c->op, 64 * (1 + i % 16));
+    put_plan(files, key, rest, def_sha, c->seed);
+    put_result_head(files, key, def_sha, c->status, c->seed);
+    struct kg_buffer *out = &files->results;
+    if (strcmp(c->status, "pass") != 0) {
+        kg_buffer_puts(out, "\"errors\":[],\"timings\":[],\"metrics\":[],\"memory\":[]}\n");
+        return;
+    }
+    kg_buffer_printf(out,
+                     "\"errors\":[{\"judged\":true,\"margin\":%.17g,\"max_abs\":%.17g,\"max_rel\":0.001,\"n\":4096,"
+                     "\"n_nonfinite\":0,\"name\":\"y\",\"nmse\":1e-9,\"one_minus_cos\":1e-9,\"rms_rel\":1e-4,"
+                     "\"tolerance\":{\"max_abs\":1.0},\"why\":\"made\",\"worst_got\":1.0,\"worst_index\":7,"
+                     "\"worst_want\":1.0}],\"timings\":[",
+                     c->max_abs, c->max_abs);
+    put_timing(out, c);
+    kg_buffer_puts(out, "],\"metrics\":[");
+    if (c->time_ns > 0)
+        kg_buffer_printf(out,
+                         "{\"name\":\"graph.warm.gb_per_s\",\"unit\":\"GB/s\",\"value\":%.9g},"
+                         "{\"name\":\"graph.warm.tflop_per_s\",\"unit\":\"TFLOP/s\",\"value\":%.9g}",
+                         1048576 / c->time_ns, 2097.152 / c->time_ns);
+    kg_buffer_printf(out,
+                     "],\"memory\":[{\"left_bytes\":%.0f,\"peak_bytes\":%.0f,\"tag\":\"kv\"},"
+                     "{\"left_bytes\":0,\"peak_bytes\":4096,\"tag\":\"weights\"}]}\n",
+                     c->left_bytes, c->peak_bytes);
+}
+
+static void put_canary(struct files *files, double speed) {
+    static const char KEY[] = "bench/canary/memory_and_gemm[cuda,f16,-]";
+    char def_sha[KG_SHA256_HEX_SIZE];
+    kg_sha256_hex("canary", 6, def_sha);
+    put_plan(files, KEY,
+             "\"backend\":\"cuda\",\"dtype\":\"f16\",\"layer\":\"bench\",\"name\":\"memory_and_gemm\","
+             "\"op\":\"canary\",\"shape\":null",
+             def_sha, 7);
+    put_result_head(files, KEY, def_sha, "pass", 7);
+    kg_buffer_printf(&files->results,
+                     "\"errors\":[],\"timings\":[],\"memory\":[],\"metrics\":["
+                     "{\"name\":\"roofline.copy\",\"unit\":\"GB/s\",\"value\":%.17g},"
+                     "{\"name\":\"roofline.read\",\"unit\":\"GB/s\",\"value\":%.17g},"
+                     "{\"name\":\"roofline.gemm\",\"unit\":\"TFLOP/s\",\"value\":%.17g}]}\n",
+                     4000 * speed, 4200 * speed, 800 * speed);
+}
+
+static enum kg_status write_text(const char *dir, const char *relative, const struct kg_buffer *text,
+                                 struct kg_error *err) {
+    char *path = kg_path_join(dir, relative);
+    FILE *file = fopen(path, "wb");
+    enum kg_status status = KG_OK;
+    if (!file || fwrite(kg_buffer_text(text), 1, text->len, file) != text->len)
+        status = kg_fail(err, KG_ERR_IO, "cannot write %s", path);
+    if (file && fclose(file) != 0) status = kg_fail(err, KG_ERR_IO, "cannot write %s", path);
+    free(path);
+    return status;
+}
+
+static void put_summary(const struct files *files, const struct kg_made_run *run, const char *id,
+                        struct kg_buffer *out) {
+    const bool red = files->n_fail + files->n_crash + files->n_timeout > 0,
+               partial = run->partial || files->n_norun > 0;
+    kg_buffer_printf(out,
+                     "{\"bundle_id\":\"%s\",\"state\":\"%s\",\"verdict\":\"%s\",\"exit_code\":%d,\"seed\":\"7\","
+                     "\"started_us\":%lld,\"sealed_us\":%lld,\"n_planned\":%zu,\"n_pass\":%zu,\"n_fail\":%zu,"
+                     "\"n_skip\":%zu,\"n_crash\":%zu,\"n_timeout\":%zu,\"n_norun\":%zu}\n",
+                     id, run->partial ? "partial" : "complete",
+                     partial ? "incomplete"
+                     : red   ? "fail"
+                             : "pass",
+                     partial ? 5
+                     : red   ? 1
+                             : 0,
+                     (long long)run->started_us, (long long)run->started_us + 1000000, files->n_planned, files->n_pass,
+                     files->n_fail, files->n_skip, files->n_crash, files->n_timeout, files->n_norun);
+}
+
+static void put_machine(const struct kg_made_run *run, struct kg_buffer *env, struct kg_buffer *build,
+                        struct kg_buffer *source) {
+    kg_buffer_printf(
+        env,
+        "{\"cpu\":{\"model\":\"Made CPU\",\"n_usable\":8},\"memory_bytes\":68719476736,\"os\":\"Made OS\","
+        "\"kernel\":\"6.1\",\"gpus\":[{\"name\":\"%s\",\"driver\":13000,\"cuda_runtime\":13000,"
+        "\"nvidia_driver\":\"580.1\",\"power_limit_w\":700.0}],\"run\":{\"argv\":[\"bench\"],\"layers\":[],"
+        "\"filter\":[],\"cases\":[],\"seed\":\"7\"}}\n",
+        run->gpu ? run->gpu : "Made GPU");
+    kg_buffer_printf(build,
+                     "{\"version\":\"0\",\"compiler\":\"gcc\",\"cflags\":\"%s\",\"sanitizers\":\"\",\"cuda\":\"13\"",
+                     run->cflags ? run->cflags : "-O3");
+    if (run->kernels) kg_buffer_printf(build, ",\"kernels\":%s", run->kernels);
+    kg_buffer_puts(build, "}\n");
+    if (run->commit)
+        kg_buffer_printf(
+            source,
+            "{\"version\":\"0\",\"content_sha256\":\"%.40s\",\"git\":{\"commit\":\"%s\",\"branch\":\"main\","
+            "\"dirty\":%s}}\n",
+            run->commit, run->commit, run->dirty ? "true" : "false");
+    else kg_buffer_puts(source, "{\"version\":\"0\",\"git\":null}\n");
+}
+
+static enum kg_status write_files(const char *dir, const struct kg_made_run *run, const char *id,
+                                  const struct files *files, struct kg_error *err) {
+    struct kg_buffer summary = KG_BUFFER_INIT, env = KG_BUFFER_INIT, build = KG_BUFFER_INIT, source = KG_BUFFER_INIT;
+    struct kg_buffer info = KG_BUFFER_INIT, manifest = KG_BUFFER_INIT;
+    char sha256[KG_SHA256_HEX_SIZE];
+    put_summary(files, run, id, &summary);
+    put_machine(run, &env, &build, &source);
+    kg_buffer_printf(&info, "External-Identifier: %s\nKigo-State: complete\nKigo-Overhead-Share: 0.01\n", id);
+    kg_sha256_hex(kg_buffer_text(&files->results), files->results.len, sha256);
+    kg_buffer_printf(&manifest, "%s  data/results.ndjson\n", sha256);
+    const struct {
+        const char *name;
+        const struct kg_buffer *text;
+    } all[] = { { "data/plan.ndjson", &files->plan }, { "data/results.ndjson", &files->results },
+                { "data/summary.json", &summary },    { "data/env.json", &env },
+                { "data/build.json", &build },        { "data/source.json", &source },
+                { "data/journal.ndjson", NULL },      { "bag-info.txt", &info },
+                { "manifest-sha256.txt", &manifest } };
+    enum kg_status status = KG_OK;
+    const struct kg_buffer nothing = KG_BUFFER_INIT;
+    for (size_t i = 0; i < sizeof all / sizeof *all && status == KG_OK; i++)
+        status = write_text(dir, all[i].name, all[i].text ? all[i].text : &nothing, err);
+    struct kg_buffer *const made[] = { &summary, &env, &build, &source, &info, &manifest };
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) kg_buffer_free(made[i]);
+    return status;
+}
+
+enum kg_status kg_made_run_write(const char *root, const struct kg_made_run *run, char **id, struct kg_error *err) {
+    char utc[KG_UTC_TEXT_SIZE], tail[KG_SHA256_HEX_SIZE], microseconds[32];
+    struct files files = { 0 };
+    kg_clock_utc_compact(run->started_us, utc);
+    snprintf(microseconds, sizeof microseconds, "%lld", (long long)run->started_us);
+    kg_sha256_hex(microseconds, strlen(microseconds), tail);
+    char *name =
+        kg_xasprintf("%s-%.12s%s-%.8s", utc, run->commit ? run->commit : "nogit", run->dirty ? "-dirty" : "", tail);
+    if (run->canary > 0) put_canary(&files, run->canary);
+    for (size_t i = 0; i < run->n_cases; i++) {
+        struct kg_made_case c = { .status = "pass",
+                                  .definition = "",
+                                  .backend = "cuda",
+                                  .op = "linear",
+                                  .seed = 7,
+                                  .time_ns = 10000 + 100 * (double)i,
+                                  .max_abs = 0.001,
+                                  .peak_bytes = 1 << 20 };
+        if (run->fill) run->fill(run->arg, i, &c);
+        if (!c.absent) put_case(&files, i, &c);
+    }
+    char *dir = kg_path_join(root, name), *data = kg_path_join(dir, "data");
+    enum kg_status status = kg_dir_make(data, err);
+    if (status == KG_OK) status = write_files(dir, run, name, &files, err);
+    kg_buffer_free(&files.plan);
+    kg_buffer_free(&files.results);
+    free(data);
+    free(dir);
+    if (id && status == KG_OK) *id = name;
+    else free(name);
+    return status;
+}

@@ -1,7 +1,7 @@
-/* A growable byte string, always NUL-terminated once something was appended.
+/* A growable byte string. It is NUL-terminated once something was appended.
  *
- * Out of memory aborts the process with a message: these buffers hold small text (reports, JSON, decoded tokens); model
- * data never goes through them. */
+ * Running out of memory aborts the process with a message. These buffers hold small text (reports, JSON, decoded
+ * tokens), never model data. */
 #ifndef KIGO_BASE_BUFFER_H
 #define KIGO_BASE_BUFFER_H
 
@@ -27,8 +27,7 @@ void kg_buffer_printf(struct kg_buffer *b, const char *fmt, ...) KG_PRINTF(2, 3)
 /* The text, "" while empty; valid until the next change. */
 const char *kg_buffer_text(const struct kg_buffer *b);
 
-/* malloc, calloc, realloc and strdup that abort with a message instead of returning NULL; for small host bookkeeping.
- */
+/* malloc, calloc, realloc and strdup for small host data: they abort with a message instead of returning NULL. */
 void *kg_xmalloc(size_t size) __attribute__((malloc, alloc_size(1)));
 void *kg_xcalloc(size_t n, size_t size) __attribute__((malloc, alloc_size(1, 2)));
 void *kg_xrealloc(void *p, size_t size);

@@ -7,7 +7,7 @@
 
 uint64_t kg_clock_monotonic_ns(void);
 int64_t kg_clock_utc_us(void);   /* microseconds since 1970-01-01T00:00:00Z */
-int kg_clock_local_minute(void); /* 0 to 59, of the local time of day */
+int kg_clock_local_minute(void); /* the minute of the local time, 0 to 59 */
 
 enum { KG_UTC_TEXT_SIZE = 32 };
 /* "2026-11-20T09:38:22.123456Z" */

@@ -1,8 +1,8 @@
-/* Wider vectors where the processor has them: a function marked KG_VECTOR_CLONES is compiled for AVX2 as well, and the
- * loader chooses.
+/* KG_VECTOR_CLONES: compiles a function twice, for AVX2 and for the baseline; the loader selects one at start.
  *
- * Only for functions whose result is the same bits either way: additions in a fixed order, and (as AVX2 here is without
- * FMA) no contraction. Needs glibc's indirect functions; sanitizers run before those are resolved. */
+ * Use it only for functions whose result has the same bits either way: a fixed order of additions, and no contraction
+ * (AVX2 here is without FMA). It needs glibc's indirect functions; it is off under sanitizers, which run before those
+ * are resolved. */
 #ifndef KIGO_BASE_CLONES_H
 #define KIGO_BASE_CLONES_H
 

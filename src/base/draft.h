@@ -1,22 +1,22 @@
-/* A file in the making, which takes its place only when complete. Until then it has no name, so that a process that is
- * killed leaves nothing; on file systems without such files (O_TMPFILE), a temporary name beside its place. */
+/* Writing a file atomically: it appears at its path only when complete. Until then it has no name (O_TMPFILE), so a
+ * killed process leaves nothing behind. File systems without O_TMPFILE get a temporary name in the same folder. */
 #ifndef KIGO_BASE_DRAFT_H
 #define KIGO_BASE_DRAFT_H
 
 #include <kigo/status.h>
 
 struct kg_draft {
-    int fd;          /* to write to, by kg_fd_write; -1 when closed */
-    char *temporary; /* path while it is written; NULL: it has none */
-    char *path;      /* path it is for */
+    int fd;          /* open for kg_fd_write; -1 when closed */
+    char *temporary; /* path while it is written; NULL: no name (O_TMPFILE) */
+    char *path;      /* final path */
 };
 
-/* KG_ERR_USAGE where path is a folder, a device or a pipe. */
+/* Opens a draft for path. KG_ERR_USAGE if path is a folder, a device or a pipe. */
 KG_WARN_UNUSED enum kg_status kg_draft_open(const char *path, struct kg_draft *draft, struct kg_error *err);
-/* Flushes to disk and renames to path, replacing what is there; the draft is closed either way, and removed on failure.
- */
+/* Flushes the draft to disk and renames it to path, replacing an existing file. Closes the draft in any case; removes
+ * it on failure. */
 KG_WARN_UNUSED enum kg_status kg_draft_publish(struct kg_draft *draft, struct kg_error *err);
-/* Removes it; does nothing after kg_draft_publish. */
+/* Closes and removes the draft; does nothing after kg_draft_publish. */
 void kg_draft_discard(struct kg_draft *draft);
 
 #endif

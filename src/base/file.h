@@ -16,41 +16,41 @@ struct kg_file_map {
 KG_WARN_UNUSED enum kg_status kg_file_map_open(const char *path, struct kg_file_map *map, struct kg_error *err);
 void kg_file_map_close(struct kg_file_map *map);
 
-/* Reads all of a file (or of standard input if path is "-"); *data is malloc'ed with one NUL behind it. */
+/* Reads a whole file, or standard input if path is "-"; *data is malloc'ed and ends with an extra NUL. */
 KG_WARN_UNUSED enum kg_status kg_file_read(const char *path, char **data, size_t *size_bytes, struct kg_error *err);
 
-/* The same of a regular file alone: KG_ERR_USAGE for a pipe, a device or a folder, none of which is waited for. */
+/* The same for regular files only. KG_ERR_USAGE, without blocking, for a pipe, a device or a folder. */
 KG_WARN_UNUSED enum kg_status kg_file_read_regular(const char *path, char **data, size_t *size_bytes,
                                                    struct kg_error *err);
 
-/* KG_ERR_FORMAT if the bytes are a pointer of Git LFS, which stands where a large file of a repository was not fetched.
- */
+/* KG_ERR_FORMAT if the bytes are a Git LFS pointer, which a repository holds in place of a large file until it is
+ * fetched. */
 KG_WARN_UNUSED enum kg_status kg_check_fetched(const void *bytes, size_t size_bytes, struct kg_error *err);
 
-/* Writes a file so that after a crash it holds either nothing new or everything: temporary, fsync, rename. */
+/* Writes a file atomically: after a crash it holds the old content or all of the new one (temporary, fsync, rename). */
 KG_WARN_UNUSED enum kg_status kg_file_write(const char *path, const void *data, size_t size_bytes,
                                             struct kg_error *err);
 
 /* Writes all bytes to a descriptor, resuming after short writes and EINTR. */
 KG_WARN_UNUSED enum kg_status kg_fd_write(int fd, const void *data, size_t size_bytes, struct kg_error *err);
 
-/* Sets aside room for a file of size_bytes, so that a disk too full is known before it is written. KG_ERR_IO with the
- * bytes needed and free if there is no such room; good where the file system cannot tell. */
+/* Reserves disk space for a file of size_bytes, so that a full disk is detected before writing. KG_ERR_IO with the
+ * bytes needed and free if there is too little; KG_OK where the file system cannot reserve. */
 KG_WARN_UNUSED enum kg_status kg_fd_reserve(int fd, uint64_t size_bytes, struct kg_error *err);
 
-/* Makes a directory and its missing parents; one that exists is good. */
+/* Makes a directory and its missing parents; KG_OK if it exists. */
 KG_WARN_UNUSED enum kg_status kg_dir_make(const char *path, struct kg_error *err);
 
 /* Flushes a directory's entries to disk. */
 KG_WARN_UNUSED enum kg_status kg_dir_sync(const char *path, struct kg_error *err);
 
-/* Removes a file or a whole directory tree; links are removed, never followed. A missing path is good. */
+/* Removes a file or a directory tree; links are removed, never followed. KG_OK if the path does not exist. */
 KG_WARN_UNUSED enum kg_status kg_path_remove(const char *path, struct kg_error *err);
 
-/* Renames; KG_ERR_EXISTS instead of replacing what is there. */
+/* Renames; KG_ERR_EXISTS if `to` exists. */
 KG_WARN_UNUSED enum kg_status kg_path_rename_new(const char *from, const char *to, struct kg_error *err);
 
-/* A directory's entries' names without "." and "..", sorted bytewise. */
+/* The names of a directory's entries without "." and "..", sorted bytewise. */
 struct kg_dir_list {
     char **names;
     size_t n_names;

@@ -1,4 +1,4 @@
-/* Whether float32 numbers are finite, told by their bits, so that a long row is looked at in vector registers. */
+/* Tests whether float32 values are finite by their bits, so that compilers vectorise the test of a row. */
 #ifndef KIGO_BASE_FINITE_H
 #define KIGO_BASE_FINITE_H
 

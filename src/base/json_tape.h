@@ -1,9 +1,10 @@
-/* JSON read quickly: a text becomes an array of nodes that point into it, without a malloc for each value. For reading
- * many records once; jansson is for everything else. What is accepted is what jansson accepts with
- * JSON_REJECT_DUPLICATES (RFC 8259, UTF-8, no U+0000, integers of 64 bits, no number that overflows), objects and
- * arrays nested at most 64 deep; a NUL is a wrong character, where jansson takes it for the end.
+/* A fast JSON reader: it parses a text into an array of nodes that point into the text, without a malloc per value. Use
+ * it to read many records once, and jansson for everything else.
  *
- * A tree lies flat: a node is followed by its children, and node.n_below says how many nodes are below it. */
+ * It accepts what jansson accepts with JSON_REJECT_DUPLICATES: RFC 8259, UTF-8, no U+0000, 64-bit integers, no number
+ * that overflows. Objects and arrays nest at most 64 deep. A NUL is an error (jansson takes it for the end).
+ *
+ * The tree is stored flat: a node is followed by its descendants, n_below of them. */
 #ifndef KIGO_BASE_JSON_TAPE_H
 #define KIGO_BASE_JSON_TAPE_H
 
@@ -25,8 +26,8 @@ enum kg_node_kind {
 struct kg_node {
     enum kg_node_kind kind;
     uint32_t n_below;
-    const char *name; /* of an object's member; NULL in a list */
-    const char *text; /* of TEXT: the characters; of INT and REAL: the digits, not ended by a NUL */
+    const char *name; /* of a member of an object; NULL in a list */
+    const char *text; /* TEXT: the characters; INT and REAL: the digits, not NUL-terminated */
 };
 
 struct kg_tape {
@@ -35,18 +36,19 @@ struct kg_tape {
 };
 void kg_tape_free(struct kg_tape *tape);
 
-/* Appends the value that text[0..len) holds; *at is the place of its node. The text is changed (escapes and ends of
- * strings), must stay, and text[len] must be writable. NULL, or what is wrong (static storage). Nodes move when a tape
- * grows: pointers to them are taken when all is read. */
+/* Parses text[0..len) and appends its nodes; *at is the index of the root node. Returns NULL, or a description of the
+ * error (static storage). The text is modified in place (escapes, string ends) and must outlive the tape; text[len]
+ * must be writable. Nodes move when the tape grows, so take pointers to them only after the last read. */
 const char *kg_tape_read(struct kg_tape *tape, char *text, size_t len, size_t *at);
 
-/* A member of an object; NULL if there is none, or the node is NULL or no object. */
+/* A member of an object; NULL if it has no such member, or the node is NULL or not an object. */
 const struct kg_node *kg_node_member(const struct kg_node *object, const char *name);
-/* The children of a list, one after another: the first, then each one's next; NULL behind the last. */
+/* Iterates over a list: the first child, then the one after `child`; NULL at the end. */
 const struct kg_node *kg_node_first(const struct kg_node *list);
 const struct kg_node *kg_node_next(const struct kg_node *list, const struct kg_node *child);
 
-/* Members as jansson's helpers of bundle/records.h give them: NULL or the fallback where missing or of another type. */
+/* A member's value; NULL or the fallback if it is missing or of another type (like the jansson helpers of
+ * bundle/records.h). */
 const char *kg_node_text(const struct kg_node *object, const char *name);
 int64_t kg_node_int(const struct kg_node *object, const char *name, int64_t fallback);
 bool kg_node_is_number(const struct kg_node *node);

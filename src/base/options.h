@@ -1,9 +1,8 @@
-/* Command-line options from a table: parsing, validation and --help come from the same rows.
+/* Command-line options from a table: parsing, validation and --help use the same rows.
  *
- * Long options `--name VALUE` or `--name=VALUE`, an optional one-letter alias, `--` ends options. A row that may be
- * given several times collects into a list. What is not an option is a positional argument. Unknown options, missing
- * values and values that do not parse or lie outside [min, max] are KG_ERR_USAGE with a message that names option and
- * value. */
+ * Options are `--name VALUE` or `--name=VALUE`, with an optional one-letter alias; `--` ends them. An option that may
+ * be repeated collects into a list. Everything else is a positional argument. An unknown option, a missing value, and a
+ * value that does not parse or lies outside [min, max] are KG_ERR_USAGE with a message that names option and value. */
 #ifndef KIGO_BASE_OPTIONS_H
 #define KIGO_BASE_OPTIONS_H
 
@@ -31,29 +30,29 @@ struct kg_option {
     const char *name; /* long name without dashes */
     char letter;      /* one-letter alias or 0 */
     enum kg_option_kind kind;
-    void *value;         /* of the type the kind says; unchanged if the option is not given */
+    void *value;         /* points at a variable of the kind's type; unchanged if the option is absent */
     const char *metavar; /* for --help; NULL for a flag */
     const char *help;
-    double min, max; /* for INT and DOUBLE; both 0: any */
+    double min, max; /* for INT and DOUBLE; both 0: no limits */
 };
 
 struct kg_command {
     const char *name;    /* "kigo inspect" */
     const char *usage;   /* what follows the name on the usage line */
-    const char *summary; /* one sentence for --help, and more lines as needed */
+    const char *summary; /* for --help: a sentence, and more lines if needed */
     const struct kg_option *options;
     size_t n_options;
     size_t min_args, max_args; /* positional arguments allowed */
 };
 
-/* Parses argv[1..]; *args and *n_args are the positional arguments (pointers into argv, array owned by caller: free).
- * `--help` prints help to standard output and sets *helped; the caller then ends with exit code 0. */
+/* Parses argv[1..]. *args holds the *n_args positional arguments: the caller frees the array, the strings belong to
+ * argv. `--help` prints help to standard output and sets *helped; the caller then exits with code 0. */
 KG_WARN_UNUSED enum kg_status kg_options_parse(const struct kg_command *command, int argc, char **argv,
                                                const char ***args, size_t *n_args, bool *helped, struct kg_error *err);
 
 void kg_options_help(const struct kg_command *command, FILE *out);
 
-/* Whole-text numbers: KG_ERR_USAGE naming the text if any of it is left over or it does not fit. */
+/* Parses the whole text as a number. KG_ERR_USAGE naming the text if it is not one, or does not fit the type. */
 KG_WARN_UNUSED enum kg_status kg_parse_i64(const char *text, int64_t *out, struct kg_error *err);
 KG_WARN_UNUSED enum kg_status kg_parse_u64(const char *text, uint64_t *out, struct kg_error *err);
 KG_WARN_UNUSED enum kg_status kg_parse_double(const char *text, double *out, struct kg_error *err);

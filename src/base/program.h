@@ -1,4 +1,4 @@
-/* Running another program to its end, without a shell. */
+/* Runs another program and waits for its end, without a shell. */
 #ifndef KIGO_BASE_PROGRAM_H
 #define KIGO_BASE_PROGRAM_H
 
@@ -7,27 +7,27 @@
 #include <stddef.h>
 
 struct kg_program {
-    const char *const *argv;    /* argv[0] is looked for in PATH; NULL at the end */
-    const char *const *without; /* beginnings of names of variables it does not inherit; NULL at the end, or no list */
-    const char *const *env;     /* "NAME=VALUE" put behind the others; NULL at the end, or no list */
-    const char *input_path;     /* its standard input; NULL: empty */
-    size_t max_out_bytes;       /* what of its standard output is kept */
+    const char *const *argv;    /* NULL-terminated; argv[0] is searched in PATH */
+    const char *const *without; /* prefixes of environment variables to remove; NULL-terminated, or NULL */
+    const char *const *env;     /* "NAME=VALUE" variables to add; NULL-terminated, or NULL */
+    const char *input_path;     /* standard input; NULL: empty */
+    size_t max_out_bytes;       /* limit of the standard output that is kept */
 };
 
 struct kg_program_result {
-    struct kg_buffer out;    /* standard output, its first max_out_bytes */
-    struct kg_buffer errors; /* standard error, its first 4 KiB, without line breaks at the end */
+    struct kg_buffer out;    /* the first max_out_bytes of standard output */
+    struct kg_buffer errors; /* the first 4 KiB of standard error, without trailing line breaks */
     bool cut;                /* there was more standard output */
     int exit_code;           /* -1 if a signal ended it */
 };
 
-/* KG_ERR_NOT_FOUND if there is no such program (or input); whatever it ended with is in result->exit_code. Free the
- * result in either case. */
+/* Any exit code of the program is KG_OK; see result->exit_code. KG_ERR_NOT_FOUND if the program or its input does not
+ * exist. Free the result in any case. */
 KG_WARN_UNUSED enum kg_status kg_program_run(const struct kg_program *program, struct kg_program_result *result,
                                              struct kg_error *err);
 void kg_program_result_free(struct kg_program_result *result);
 
-/* Two lines of a program's errors at most, on one line, for a message. malloc'ed. */
+/* At most two lines of the program's standard error, joined into one line for a message. malloc'ed. */
 char *kg_program_complaint(const struct kg_program_result *result);
 
 #endif

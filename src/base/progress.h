@@ -1,4 +1,4 @@
-/* A progress bar on standard error, drawn only if that is a terminal, and wiped when done. */
+/* A progress bar on standard error. It is drawn only on a terminal, and erased at the end. */
 #ifndef KIGO_BASE_PROGRESS_H
 #define KIGO_BASE_PROGRESS_H
 

@@ -1,21 +1,21 @@
-/* Sizes that may overflow: products and sums of untrusted counts, checked. */
+/* Overflow-checked products and sums, for counts from untrusted input. */
 #ifndef KIGO_BASE_SIZE_H
 #define KIGO_BASE_SIZE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* *out = a * b; false if it does not fit, *out is then undefined. */
+/* *out = a * b; false on overflow, *out is then undefined. */
 static inline bool kg_mul_u64(uint64_t a, uint64_t b, uint64_t *out) {
     return !__builtin_mul_overflow(a, b, out);
 }
 
-/* *out = a + b; false if it does not fit. */
+/* *out = a + b; false on overflow. */
 static inline bool kg_add_u64(uint64_t a, uint64_t b, uint64_t *out) {
     return !__builtin_add_overflow(a, b, out);
 }
 
-/* *out = x rounded up to a multiple of align (a power of two); false if it does not fit. */
+/* *out = x rounded up to a multiple of align (a power of two); false on overflow. */
 static inline bool kg_align_u64(uint64_t x, uint64_t align, uint64_t *out) {
     if (!kg_add_u64(x, align - 1, out)) return false;
     *out &= ~(align - 1);

@@ -7,12 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Appends one frame that holds the data, its size and its checksum. The same bytes for the same data and libzstd. */
+/* Appends one frame with the data, its size and its checksum. The same data and libzstd version give the same bytes. */
 KG_WARN_UNUSED enum kg_status kg_zstd_compress(const void *data, size_t size_bytes, struct kg_buffer *out,
                                                struct kg_error *err);
 
-/* Appends what one frame holds. KG_ERR_FORMAT: not a frame, cut short, damaged (its checksum counts), followed by more,
- * or more than max_bytes inside, which is found without expanding further. *out is unchanged in length on an error. */
+/* Decompresses one frame and appends its content. KG_ERR_FORMAT if the data is not a frame, is truncated or damaged
+ * (checksum), has trailing bytes, or expands to more than max_bytes; it stops expanding there. On an error, out->len is
+ * unchanged. */
 KG_WARN_UNUSED enum kg_status kg_zstd_expand(const void *data, size_t size_bytes, uint64_t max_bytes,
                                              struct kg_buffer *out, struct kg_error *err);
 

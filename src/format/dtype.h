@@ -1,7 +1,7 @@
-/* Block formats of tensor data: sizes, decoding and encoding of rows.
+/* Block formats of tensor data: sizes, and decoding and encoding of rows.
  *
- * A row is n_elems consecutive elements, n_elems a multiple of the type's block. Layouts are those of GGUF (ggml's
- * specification), little-endian; the bytes of each are given in dtype_<name>.c. */
+ * A row is n_elems consecutive elements; n_elems is a multiple of the format's block. Layouts are GGUF's (ggml's
+ * specification), little-endian; dtype_<name>.c describes each in bytes. */
 #ifndef KIGO_FORMAT_DTYPE_H
 #define KIGO_FORMAT_DTYPE_H
 
@@ -34,24 +34,24 @@ struct kg_dtype_info {
     uint32_t gguf_id;
     uint32_t block_elems;
     uint32_t block_bytes;
-    /* dst[n_elems] = the row's values, exactly those the format denotes, rounded to float32 where that is needed. */
+    /* dst[n_elems] = the exact values of the row, rounded to float32 if they do not fit. */
     void (*decode)(const void *src, float *dst, size_t n_elems);
-    /* The row rounded to the format; NULL if kigo does not write it. Q8_0 and MXFP4: see dtype_q8_0.c, dtype_mxfp4.c.
-     */
+    /* dst = the row rounded to the format; NULL if kigo does not write the format. Rounding of Q8_0 and MXFP4:
+     * dtype_q8_0.c, dtype_mxfp4.c. */
     void (*encode)(const float *src, void *dst, size_t n_elems);
 };
 
 /* Never NULL for a valid dtype. */
 const struct kg_dtype_info *kg_dtype_info(enum kg_dtype dtype);
 
-/* KG_ERR_UNSUPPORTED for an id kigo does not read. */
+/* The dtype of a GGUF type id. KG_ERR_UNSUPPORTED for an id that kigo does not read. */
 KG_WARN_UNUSED enum kg_status kg_dtype_from_gguf(uint32_t gguf_id, enum kg_dtype *dtype, struct kg_error *err);
 
-/* By name, case-insensitive. */
+/* The dtype of a name ("Q8_0"), case-insensitive. */
 KG_WARN_UNUSED enum kg_status kg_dtype_from_name(const char *name, enum kg_dtype *dtype, struct kg_error *err);
 
-/* *bytes = storage of n_elems consecutive elements; KG_ERR_FORMAT if n_elems is no multiple of the block or overflows.
- */
+/* *bytes = size of n_elems consecutive elements. KG_ERR_FORMAT if n_elems is not a multiple of the block, or the size
+ * overflows. */
 KG_WARN_UNUSED enum kg_status kg_dtype_row_bytes(enum kg_dtype dtype, uint64_t n_elems, uint64_t *bytes,
                                                  struct kg_error *err);
 
@@ -61,8 +61,8 @@ uint16_t kg_f32_to_f16(float f);
 float kg_bf16_to_f32(uint16_t h);
 uint16_t kg_f32_to_bf16(float f);
 
-/* E4M3 (dtype_e4m3.c), exactly; and rounded to nearest even, saturating: what is beyond 448 or infinite becomes 448 of
- * its sign, NaN stays NaN. */
+/* FP8 E4M3 (dtype_e4m3.c). Decoding is exact. Encoding rounds to nearest even and saturates: magnitudes above 448 and
+ * infinities become +-448; NaN stays NaN. */
 float kg_e4m3_to_f32(uint8_t b);
 uint8_t kg_f32_to_e4m3(float f);
 

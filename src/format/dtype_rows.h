@@ -1,4 +1,4 @@
-/* The row functions behind the table of dtype.c, one pair a format, and the 16-bit floats they share. */
+/* The row functions in dtype.c's table, one pair per format, and the 16-bit floats that they share. */
 #ifndef KIGO_FORMAT_DTYPE_ROWS_H
 #define KIGO_FORMAT_DTYPE_ROWS_H
 
@@ -40,9 +40,9 @@ static inline uint16_t kg_load_u16(const uint8_t *bytes) {
     return u;
 }
 
-/* binary16 to binary32 by masks instead of branches and without subnormal operands, so that loops become vector code:
- * a normal number moves its fields and adds the difference of the exponent biases (once more for Inf and NaN), a
- * subnormal one is its integer mantissa times 2^-24. Exact for all 65536 values; the payload of a NaN is kept. */
+/* Converts binary16 to binary32 with masks instead of branches and without subnormal operands, so that loops vectorise.
+ * A normal number: its fields are shifted, and the difference of the exponent biases is added (twice for Inf and NaN).
+ * A subnormal number: its integer mantissa times 2^-24. Exact for all 65536 values; a NaN keeps its payload. */
 static inline float kg_f16_expand(uint16_t h) {
     const uint32_t bias_difference = (uint32_t)(127 - 15) << 23;
     const int32_t magnitude = h & 0x7FFF;

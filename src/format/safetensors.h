@@ -1,12 +1,12 @@
-/* Safetensors files (Hugging Face), reading over a mapping.
+/* Safetensors files (Hugging Face): reading from a memory mapping.
  *
- * Bytes: u64 little-endian n, then n bytes of JSON, then the data. The JSON object has a member per tensor,
- * {"dtype":"F32", "shape":[...] (the last dimension is the fastest), "data_offsets":[begin,end] from the start of the
- * data}, and may have
- * "__metadata__", an object of strings. The tensors cover the data without gap or overlap.
+ * Bytes: u64 little-endian n, then n bytes of JSON, then the data. The JSON object has one member per tensor:
+ * {"dtype":"F32", "shape":[...] (last dimension fastest), "data_offsets":[begin,end] from the start of the data}. It
+ * may also have "__metadata__", an object of strings. The tensors cover the data without gap or overlap.
  *
- * All of it is checked before use: header length, JSON, duplicates, products, offsets against shapes and the file's
- * size; errors name the file, the tensor, and the offending value. What was opened stays valid until closed. */
+ * Header length, JSON, duplicate names, products, and offsets against shapes and the file's size are checked before
+ * use; errors name the file, the tensor, and the offending value. Everything read stays valid until
+ * kg_safetensors_close. */
 #ifndef KIGO_FORMAT_SAFETENSORS_H
 #define KIGO_FORMAT_SAFETENSORS_H
 
@@ -45,7 +45,7 @@ struct kg_safetensors_tensor {
     const char *name; /* UTF-8 */
     enum kg_safetensors_dtype dtype;
     size_t n_dims;                          /* 0 for a scalar */
-    uint64_t dims[KG_SAFETENSORS_MAX_DIMS]; /* in elements, slowest first; those past n_dims are 1 */
+    uint64_t dims[KG_SAFETENSORS_MAX_DIMS]; /* in elements, slowest first; 1 from n_dims on */
     uint64_t n_elems;                       /* 0 if a dimension is 0 */
     uint64_t size_bytes;
     const void *data; /* in the mapping, at any alignment */
@@ -54,7 +54,8 @@ struct kg_safetensors_tensor {
 struct kg_safetensors; /* opaque */
 
 KG_WARN_UNUSED enum kg_status kg_safetensors_open(const char *path, struct kg_safetensors **st, struct kg_error *err);
-/* A whole file image in memory; `name` stands for the path in errors. The bytes are borrowed. */
+/* Parses a file image in memory. `name` replaces the path in errors. The bytes are borrowed until
+ * kg_safetensors_close. */
 KG_WARN_UNUSED enum kg_status kg_safetensors_parse(const void *data, size_t size_bytes, const char *name,
                                                    struct kg_safetensors **st, struct kg_error *err);
 void kg_safetensors_close(struct kg_safetensors *st);
@@ -70,7 +71,7 @@ const struct kg_safetensors_tensor *kg_safetensors_find(const struct kg_safetens
 /* A string of "__metadata__", NULL if absent. */
 const char *kg_safetensors_metadata(const struct kg_safetensors *st, const char *key);
 
-/* dst[n_elems] = the elements; to float32 what does not fit rounds to nearest. BOOL gives 0 and 1. KG_ERR_UNSUPPORTED
+/* dst[n_elems] = the tensor's elements, rounded to nearest if they do not fit. BOOL gives 0 and 1. KG_ERR_UNSUPPORTED
  * for the 8-bit floats. */
 KG_WARN_UNUSED enum kg_status kg_safetensors_to_f32(const struct kg_safetensors_tensor *tensor, float *dst,
                                                     struct kg_error *err);

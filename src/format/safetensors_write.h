@@ -1,4 +1,4 @@
-/* Writing safetensors files (bytes: safetensors.h). */
+/* Writes safetensors files; safetensors.h describes the format. */
 #ifndef KIGO_FORMAT_SAFETENSORS_WRITE_H
 #define KIGO_FORMAT_SAFETENSORS_WRITE_H
 
@@ -12,9 +12,9 @@ struct kg_safetensors_output {
     const void *data;                       /* borrowed for the call */
 };
 
-/* Writes n tensors in this order through a temporary beside path, replacing what is there; nothing is left behind on
- * failure. The header is padded with spaces so that data begins at a multiple of 8. KG_ERR_USAGE for a name that is no
- * UTF-8, given twice or "__metadata__". */
+/* Writes n tensors in the given order and replaces path atomically; on failure path is unchanged and nothing is left
+ * behind. Spaces pad the header so that the data starts at a multiple of 8 bytes. KG_ERR_USAGE for a name that is not
+ * UTF-8, occurs twice, or is "__metadata__". */
 KG_WARN_UNUSED enum kg_status kg_safetensors_write(const char *path, const struct kg_safetensors_output *tensors,
                                                    size_t n, struct kg_error *err);
 

@@ -1,10 +1,13 @@
-/* Proof bundles: a BagIt 1.0 bag per run under a root folder (proof-bundles/), written by one run, sealed and published
- * by rename, verified by anyone.
+/* Proof bundles: the sealed record of a run, one BagIt 1.0 bag per run under a root folder (proof-bundles/). One run
+ * writes a bundle and publishes it by rename; anyone can verify it.
  *
- * Life: create makes <root>/.tmp-<id>/ and holds a lock on it; every case is planned before anything runs; start and
- * end of each case are appended to the journal and synced; seal turns planned cases without a result into `norun`,
- * writes the derived files and manifests, syncs, renames to <root>/<id>/ without replacing, and indexes. A run that
- * died is published as `partial` by recover: the case in flight as `crash`, those after it as `norun`.
+ * Life cycle:
+ * - create makes <root>/.tmp-<id>/ and locks it.
+ * - plan records every case before anything runs.
+ * - start and end append to the journal and sync it.
+ * - seal records planned cases that have no result as `norun`, writes the derived files and the manifests, syncs, and
+ *   renames the folder to <root>/<id>/; it never replaces a folder.
+ * - recover publishes a run that died as `partial`: the case in flight as `crash`, those after it as `norun`.
  *
  * Records are JSON objects (jansson). Times are integers: *_us since 1970 UTC, *_ns durations.
  *
@@ -13,12 +16,14 @@
  * journal.ndjson: {"event":"open","utc_us","bundle_id","seed"}, {"event":"planned","utc_us","n"}, then
  *   {"event":"start","key","utc_us"} and {"event":"end","key","utc_us","status"}, and "recover" if the run died.
  * results.ndjson, a line a case: key, suite, def_sha, status (pass fail skip crash timeout norun), reason (null if
- * pass), seed, started_us, duration_ns, and lists, each maybe empty:
+ * pass), seed, started_us, duration_ns, and these lists, which may be empty:
  *   errors:  {name, n, n_nonfinite, max_abs, max_rel, rms_rel, nmse, one_minus_cos, worst_index, worst_got, worst_want,
  *             tolerance:{max_abs|nmse|one_minus_cos|mixed_abs,mixed_rel}, why, margin, judged} (non-finite numbers are
  *             written as null)
  *   timings: {name, kind, state, n, median, mad, ci_lo, ci_hi, min, max (ns), bytes, flops, samples_offset (index of
- * the first float32 in samples.bin), valid} metrics: {name, unit, value} memory:  {tag, peak_bytes, left_bytes} */
+ *             the first float32 in samples.bin), valid}
+ *   metrics: {name, unit, value}
+ *   memory:  {tag, peak_bytes, left_bytes} */
 #ifndef KIGO_BUNDLE_H
 #define KIGO_BUNDLE_H
 
@@ -36,26 +41,29 @@ struct kg_bundle_options {
     const kg_json *run;     /* object copied into env.json as "run": argv, layers, filter, seed, require_gpu, models */
     uint64_t seed;
     bool compress;        /* seal stores the large records, exports and logs as <name>.zst, one Zstandard frame each */
-    const char *sign_key; /* private key (or the public one of an agent's) that ssh-keygen signs with; NULL: unsigned */
+    const char *sign_key; /* key that ssh-keygen signs with: a private key file, or a public one whose private half is
+                             in ssh-agent; NULL: unsigned */
 };
 
 KG_WARN_UNUSED enum kg_status kg_bundle_create(const struct kg_bundle_options *options, struct kg_bundle **bundle,
                                                struct kg_error *err);
 const char *kg_bundle_id(const struct kg_bundle *bundle);
-const char *kg_bundle_dir(const struct kg_bundle *bundle); /* where it is: .tmp-<id> until sealed, then <id> */
+const char *kg_bundle_dir(const struct kg_bundle *bundle); /* path: <root>/.tmp-<id> until sealed, then <root>/<id> */
 
-/* Before anything runs: every case; then plan_done syncs the plan. A key planned twice is KG_ERR_USAGE. */
+/* Plans one case. Every case is planned before anything runs; plan_done then syncs the plan. KG_ERR_USAGE if a key is
+ * planned twice. */
 KG_WARN_UNUSED enum kg_status kg_bundle_plan(struct kg_bundle *bundle, const kg_json *plan_line, struct kg_error *err);
 KG_WARN_UNUSED enum kg_status kg_bundle_plan_done(struct kg_bundle *bundle, struct kg_error *err);
 
-/* Journal and results, each line written before the call returns (a run that is killed loses none) and on disk after
- * the next kg_bundle_sync. An end takes the result record (without samples_offset; raw samples are given by
- * kg_bundle_samples before it). KG_ERR_USAGE for a key that was not planned. */
+/* Append the start or the end of a case to the journal, the end also to the results. The line is written before the
+ * call returns, so a killed run loses none; it is on disk after the next kg_bundle_sync. `result` is the record
+ * described above, without samples_offset: call kg_bundle_samples for the raw samples first. KG_ERR_USAGE for a key
+ * that was not planned. */
 KG_WARN_UNUSED enum kg_status kg_bundle_start(struct kg_bundle *bundle, const char *key, struct kg_error *err);
 KG_WARN_UNUSED enum kg_status kg_bundle_end(struct kg_bundle *bundle, const kg_json *result, struct kg_error *err);
 
-/* Waits until all that was appended is on disk: samples, results, journal. The runner calls it whenever it would wait
- * for its suites, so that disk time is not added to theirs. */
+/* Waits until everything appended is on disk: samples, results, journal. The runner calls it when it is idle, so that
+ * disk time is not added to the cases' time. */
 KG_WARN_UNUSED enum kg_status kg_bundle_sync(struct kg_bundle *bundle, struct kg_error *err);
 
 /* Appends float32 samples (ns) to samples.bin; *offset is the index of the first. */
@@ -65,26 +73,26 @@ KG_WARN_UNUSED enum kg_status kg_bundle_samples(struct kg_bundle *bundle, const 
 /* Appends a line to data/transcripts/<name>.ndjson. */
 KG_WARN_UNUSED enum kg_status kg_bundle_transcript(struct kg_bundle *bundle, const char *name, const kg_json *line,
                                                    struct kg_error *err);
-/* Writes data/<relative>, parents made; relative may not leave data/. */
+/* Writes data/<relative> and makes its parent folders. KG_ERR_USAGE if the path leads out of data/. */
 KG_WARN_UNUSED enum kg_status kg_bundle_file(struct kg_bundle *bundle, const char *relative, const void *data,
                                              size_t size_bytes, struct kg_error *err);
 
 struct kg_bundle_summary {
     size_t n_planned, n_pass, n_fail, n_skip, n_crash, n_timeout, n_norun;
     char verdict[16];        /* "pass", "fail" or "incomplete" */
-    int exit_code;           /* 0, 1, or 5: nothing ran, planned is not recorded */
-    char note[512];          /* "", or why the published bundle could not be signed or indexed */
-    bool unsigned_after_all; /* a key was given, and could not sign when it came to it */
+    int exit_code;           /* 0; 1: a case failed; 5: nothing ran, or a planned case has no result */
+    char note[512];          /* empty, or why the published bundle could not be signed or indexed */
+    bool unsigned_after_all; /* a key was given, but signing failed */
 };
 KG_WARN_UNUSED enum kg_status kg_bundle_seal(struct kg_bundle *bundle, struct kg_bundle_summary *summary,
                                              struct kg_error *err);
-/* How much of the time since create a case was running: the rest is the cost of harness and bundle, which bag-info.txt
- * records beside the run's time. */
+/* Sets how much of the time since create was spent inside cases, in ns. The rest is the overhead of harness and bundle;
+ * bag-info.txt records it beside the run's time. */
 void kg_bundle_in_cases(struct kg_bundle *bundle, uint64_t ns);
 /* Leaves the unfinished folder for recover and frees the handle. After seal it only frees. */
 void kg_bundle_close(struct kg_bundle *bundle);
 
-/* What verify finds wrong: one finding a file or rule. */
+/* What verify found wrong: one finding per file or rule. */
 struct kg_bundle_finding {
     char *what; /* "changed", "missing", "added", "format", "unplanned", "unrecorded", ... */
     char *path; /* inside the bundle, or "" */
@@ -94,13 +102,13 @@ struct kg_bundle_findings {
     struct kg_bundle_finding *items;
     size_t n_items;
 };
-/* Checks the bag (every file against the manifests, nothing missing, added or renamed, no links), that planned is
- * recorded, and that summary figures follow from the records. KG_ERR_INTEGRITY if there is any finding. */
+/* Checks that every file matches the manifests, that none is missing, added, renamed or a link, that every planned case
+ * has a result, and that the summary follows from the records. KG_ERR_INTEGRITY if there is any finding. */
 KG_WARN_UNUSED enum kg_status kg_bundle_verify(const char *dir, struct kg_bundle_findings *findings,
                                                struct kg_error *err);
 void kg_bundle_findings_free(struct kg_bundle_findings *findings);
 
-/* Publishes every unfinished bundle of the root whose run has died, as partial; *n_recovered counts them. */
+/* Publishes every unfinished bundle whose run has died, as `partial`; *n_recovered is their number. */
 KG_WARN_UNUSED enum kg_status kg_bundle_recover(const char *root, size_t *n_recovered, struct kg_error *err);
 
 #endif

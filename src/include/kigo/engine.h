@@ -1,6 +1,6 @@
-/* The engine: back ends, sessions (a KV cache over a model), sampling and generation.
+/* The engine: back ends, sessions, sampling and generation. A session is a KV cache over a model.
  *
- * A model may serve any number of sessions; a session belongs to one thread at a time. */
+ * A model may serve any number of sessions. One thread at a time may use a session. */
 #ifndef KIGO_ENGINE_H
 #define KIGO_ENGINE_H
 
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Precision is a value, printed and recorded, never implied. */
+/* Precision of activations and of the KV cache. It is always chosen explicitly, printed and recorded. */
 enum kg_precision { KG_PRECISION_F32, KG_PRECISION_F16, KG_PRECISION_F8 };
 const char *kg_precision_name(enum kg_precision p); /* "f32" */
 KG_WARN_UNUSED enum kg_status kg_precision_from_name(const char *name, enum kg_precision *p, struct kg_error *err);
@@ -28,12 +28,12 @@ const char *kg_memory_tag_name(enum kg_memory_tag tag);
 struct kg_memory_use {
     uint64_t current_bytes[KG_MEMORY_TAG_COUNT];
     uint64_t peak_bytes[KG_MEMORY_TAG_COUNT];
-    uint64_t total_current_bytes, total_peak_bytes; /* the peak of the sum */
-    uint64_t n_allocations;                         /* ever made */
+    uint64_t total_current_bytes, total_peak_bytes; /* the second: the largest sum of all tags at any time */
+    uint64_t n_allocations;                         /* made since the back end was opened */
 };
 
-/* Back ends by name: "cpu", "cuda", or "auto" (the GPU if one answers, else cpu). n_threads: 0 for all processors.
- * KG_ERR_UNSUPPORTED if this build or machine has no such back end, with the reason. */
+/* Opens a back end: "cpu", "cuda", or "auto" (the GPU if there is a usable one, else the CPU). n_threads: host threads,
+ * 0 for all processors. KG_ERR_UNSUPPORTED, with the reason, if this build or machine has no such back end. */
 KG_WARN_UNUSED enum kg_status kg_backend_open(const char *name, int n_threads, struct kg_backend **backend,
                                               struct kg_error *err);
 void kg_backend_close(struct kg_backend *backend);
@@ -53,23 +53,23 @@ void kg_session_free(struct kg_session *session);
 uint32_t kg_session_n_past(const struct kg_session *session); /* positions filled */
 uint32_t kg_session_n_ctx(const struct kg_session *session);
 
-/* Forgets everything from position n_past on; n_past <= the positions filled. */
+/* Drops all positions from n_past on, so that the next eval continues there; n_past <= the positions filled. */
 KG_WARN_UNUSED enum kg_status kg_session_truncate(struct kg_session *session, uint32_t n_past, struct kg_error *err);
 
 enum kg_logits_wanted { KG_LOGITS_LAST, KG_LOGITS_ALL };
 
-/* Appends n ids to the sequence and computes logits: of the last one, or of each (host memory, rows of n_vocab floats,
- * valid until the next call). KG_ERR_RANGE if an id is outside the vocabulary or the context would overflow (nothing is
- * changed then); KG_ERR_NUMERIC if a logit is NaN or infinite, naming position and index. Synchronous. */
+/* Appends n ids to the sequence and computes logits of the last id, or of every id: float32 (1 or n, n_vocab) in host
+ * memory, valid until the next call. Synchronous. KG_ERR_RANGE if an id is outside the vocabulary or the context would
+ * overflow; the session is then unchanged. KG_ERR_NUMERIC if a logit is NaN or infinite, naming position and index. */
 KG_WARN_UNUSED enum kg_status kg_session_eval(struct kg_session *session, const int32_t *ids, size_t n,
                                               enum kg_logits_wanted wanted, const float **logits, struct kg_error *err);
 
-/* Taps: called with each named activation during eval, as float32 rows in host memory (valid during the call). Names:
- * embd (positions added), blk.N.{attn_norm,q,k,v,q_rope,k_rope,attn,attn_out,attn_residual,ffn_norm,ffn_gate,ffn_up,
- * ffn_act,ffn_out,out}, output_norm, logits; of a model with experts also blk.N.{router (logits), expert_ids,
- * expert_weights, expert_out}, where ffn_gate, ffn_up, ffn_act and expert_out have the chosen experts' columns one
- * after the other. What a model does not have (rope, gates) has no tap. Row r is position first_position + r. NULL
- * turns taps off. */
+/* Taps: eval calls fn with each named activation, as float32 rows in host memory, valid during the call. Row r is
+ * position first_position + r. NULL disables taps. Names: embd (learned positions added),
+ * blk.N.{attn_norm,q,k,v,q_rope,k_rope,attn,attn_out,attn_residual,ffn_norm,ffn_gate,ffn_up,ffn_act,ffn_out,out},
+ * output_norm, logits. A model with experts also has blk.N.{router (logits), expert_ids, expert_weights, expert_out};
+ * its ffn_gate, ffn_up, ffn_act and expert_out hold the columns of the chosen experts one after the other. A model
+ * without an operation (rope, gates) has no tap for it. */
 struct kg_tap {
     const char *name;
     const float *data;
@@ -82,12 +82,12 @@ void kg_session_set_tap(struct kg_session *session, kg_tap_fn fn, void *user);
 /* Bytes of a KV cache: n_layers * 2 * n_kv_heads * head_dim * n_ctx * element size. */
 uint64_t kg_kv_cache_bytes(const struct kg_model_config *config, uint32_t n_ctx, enum kg_precision kv);
 
-/* Sampling, in this order: temperature, repetition penalty, top-k, top-p, min-p, draw. Temperature 0 takes the largest
- * logit (after the penalty), the lowest id on a tie. */
+/* Sampling applies, in this order: temperature, repetition penalty, top-k, top-p, min-p, draw. Temperature 0 is greedy:
+ * the largest logit after the penalty, and the lowest id on a tie. */
 struct kg_sampler_options {
     double temperature;     /* >= 0 */
-    double repeat_penalty;  /* > 0; 1 is off. Logits of ids in the last repeat_last_n: divided if positive, else
-                               multiplied */
+    double repeat_penalty;  /* > 0; 1 is off. Divides positive logits of the last repeat_last_n ids, multiplies negative
+                               ones */
     uint32_t repeat_last_n; /* 0 is off */
     uint32_t top_k;         /* 0 is off */
     double top_p;           /* in (0, 1]; 1 is off */
@@ -105,8 +105,8 @@ struct kg_sampler;
 KG_WARN_UNUSED enum kg_status kg_sampler_create(const struct kg_sampler_options *options, uint32_t n_vocab,
                                                 struct kg_sampler **sampler, struct kg_error *err);
 void kg_sampler_free(struct kg_sampler *sampler);
-/* Draws an id from logits[n_vocab]; history are the ids so far (prompt and generated), for the penalty. KG_ERR_NUMERIC
- * if a logit is NaN or none is finite. */
+/* Draws an id from logits[n_vocab]. history: the ids so far (prompt and generated), for the repetition penalty.
+ * KG_ERR_NUMERIC if a logit is NaN or none is finite. */
 KG_WARN_UNUSED enum kg_status kg_sampler_draw(struct kg_sampler *sampler, const float *logits, const int32_t *history,
                                               size_t n_history, int32_t *id, struct kg_error *err);
 
@@ -123,11 +123,11 @@ const char *kg_finish_name(enum kg_finish finish); /* "length", "end_token", ...
 struct kg_generate_options {
     struct kg_sampler_options sampler;
     uint32_t max_tokens;
-    const struct kg_stop_sequence *stops; /* matched on token ids across boundaries; not part of the result */
+    const struct kg_stop_sequence *stops; /* matched on token ids; left out of the result */
     size_t n_stops;
-    bool ignore_end; /* go on past end tokens */
-    /* Streams whole UTF-8 text as it is decided; false cancels. May be NULL. Text that may still become a stop sequence
-     * is held back. */
+    bool ignore_end; /* continue past end tokens */
+    /* Receives text as it is generated, in whole UTF-8 characters; returns false to cancel. May be NULL. Text that may
+     * still become a stop sequence is held back. */
     bool (*on_text)(void *user, const char *text, size_t len);
     void *user;
 };
@@ -139,21 +139,20 @@ struct kg_stop_sequence {
 struct kg_generate_result {
     int32_t *ids; /* generated, without end token and stop sequence */
     size_t n_ids;
-    char *text; /* of ids, special tokens left out */
+    char *text; /* decoded ids, without special tokens; malloc'ed */
     size_t text_len;
     enum kg_finish finish;
-    /* first_token: from the call to the first id; prefill: to the prompt's logits, or to the first id where the back
-     * end draws it, which the host cannot tell apart. */
+    /* first_token: from the call to the first id. prefill: from the call to the prompt's logits; where the back end
+     * draws the id itself, to the first id, because the host cannot separate the two. */
     uint64_t prefill_ns, first_token_ns, decode_ns;
-    uint64_t *token_ns; /* n_evals entries: from one id's arrival to that of the next (evaluation and draw) */
+    uint64_t *token_ns; /* (n_evals): from one id to the next, evaluation and draw */
     size_t n_evals;
-    uint64_t n_decode_allocations; /* back-end allocations made while decoding; 0 is the contract */
-    uint64_t n_decode_waits;       /* times the host waited for the back end meanwhile, but for a drawn id; 0 is the
-                                      contract where the back end draws */
+    uint64_t n_decode_allocations; /* back-end allocations while decoding; must be 0 */
+    uint64_t n_decode_waits;       /* host waits while decoding, except for a drawn id; 0 where the back end draws */
 };
 
-/* Prefills the prompt ids into the session (after what it holds) and generates. KG_ERR_RANGE if the prompt does not fit
- * the context; running out of context while generating ends with KG_FINISH_CONTEXT. */
+/* Appends the prompt ids to the session (prefill), then generates. KG_ERR_RANGE if the prompt does not fit the context.
+ * A context that fills up during generation ends it with KG_FINISH_CONTEXT. */
 KG_WARN_UNUSED enum kg_status kg_generate(struct kg_session *session, const int32_t *prompt, size_t n_prompt,
                                           const struct kg_generate_options *options, struct kg_generate_result *result,
                                           struct kg_error *err);

@@ -16,22 +16,24 @@ enum kg_norm { KG_NORM_RMS, KG_NORM_LAYER }; /* ops/rmsnorm.h; ops/layernorm.h, 
 enum kg_ffn {
     KG_FFN_GATED,   /* down(swiglu(gate, up)) */
     KG_FFN_GELU,    /* down(gelu(up)), the form with tanh */
-    KG_FFN_EXPERTS, /* gated, of the experts that the router chooses */
+    KG_FFN_EXPERTS, /* mixture of experts: the router chooses gated experts */
 };
 
-/* YaRN: frequencies of pairs below `low` stay, those above `high` are divided by factor, between them lies a ramp; low
- * and high are where a pair turns beta_fast and beta_slow times within the original context. */
+/* YaRN: the frequencies of rope pairs below `low` are kept, those above `high` are divided by `factor`, and a linear
+ * ramp lies between. low and high are the pairs that make beta_fast and beta_slow rotations within the original
+ * context. */
 struct kg_yarn {
-    float factor; /* 0: there is none */
+    float factor; /* 0: no YaRN */
     float beta_fast, beta_slow;
-    bool rounded; /* low down and high up to whole pairs */
+    bool rounded; /* low is rounded down and high up to whole pairs */
 };
 
 struct kg_swiglu_form {
     float limit, alpha, up_offset; /* as in ops/swiglu.h */
 };
 
-/* Everything the forward pass needs to know about a model, from its metadata, validated once and const afterwards. */
+/* Everything the forward pass needs to know about a model. It is read from the file's metadata, validated once, and
+ * const afterwards. */
 struct kg_model_config {
     char architecture[32]; /* general.architecture */
     char name[128];        /* general.name, "" if absent */
@@ -42,35 +44,35 @@ struct kg_model_config {
     uint32_t n_heads;
     uint32_t n_kv_heads; /* divides n_heads; KV head of query head h is h / (n_heads / n_kv_heads) */
     uint32_t head_dim;
-    uint32_t n_ff; /* an expert's, where there are experts */
+    uint32_t n_ff; /* of one expert, if the model has experts */
     enum kg_norm norm;
     float norm_eps;
     enum kg_rope_pairing rope_pairing;
-    uint32_t n_rot; /* leading dims of a head that turn; even, <= head_dim */
+    uint32_t n_rot; /* leading dims of a head that rope rotates; even, <= head_dim */
     float rope_freq_base;
-    float rope_freq_scale;      /* linear scaling: position times this */
-    float rope_magnitude;       /* of cosine and sine; 1: none */
-    uint32_t rope_original_ctx; /* positions trained before the scaling; 0: the file does not say */
-    bool rope_long_short;       /* two lists of factors: the long ones for sequences of more than rope_original_ctx */
+    float rope_freq_scale;      /* linear scaling: positions are multiplied by it */
+    float rope_magnitude;       /* factor of cos and sin; 1: none */
+    uint32_t rope_original_ctx; /* context length before the scaling; 0: not in the file */
+    bool rope_long_short;       /* LongRoPE: sequences longer than rope_original_ctx use a second list of factors */
     struct kg_yarn yarn;
-    bool has_positions;     /* learned, added to the embedding: no session is longer than n_ctx_train */
+    bool has_positions;     /* learned positions are added to the embedding; sessions are limited to n_ctx_train */
     float attn_scale;       /* 1/sqrt(head_dim) unless the file says otherwise */
-    bool has_sinks;         /* one more logit a head in attention's denominator */
-    uint32_t window;        /* keys that a query of a sliding layer sees, itself included; 0: there is no such layer */
-    uint32_t window_period; /* of so many layers one after the other all slide but the last; 0: all layers slide */
+    bool has_sinks;         /* one extra logit per head in the softmax's denominator */
+    uint32_t window;        /* sliding-window layers: keys that a query sees, itself included; 0: none */
+    uint32_t window_period; /* every window_period-th layer has full attention; 0: all layers slide */
     enum kg_ffn ffn;
     struct kg_swiglu_form swiglu;       /* gated, experts */
-    uint32_t n_experts, n_experts_used; /* 0: there are none */
-    bool wide_residual; /* the residual stream leaves float16's range: it is float32 whatever the activations are */
+    uint32_t n_experts, n_experts_used; /* 0: a dense model */
+    bool wide_residual; /* the residual stream exceeds float16's range, so it is float32 in every precision */
     bool has_qkv_bias;
     bool tied_output; /* logits = token embedding times the last hidden state */
 };
 
-/* Keys that a query of the layer sees at most, itself included; 0: all before it. */
+/* The layer's attention window: the most keys that a query sees, itself included; 0: no limit. */
 uint32_t kg_model_layer_window(const struct kg_model_config *config, uint32_t layer);
 
-/* Where YaRN's ramp begins and ends: as the architecture's publisher has it (whole pairs but for gpt-oss), or so that
- * implementations can be compared. */
+/* Where YaRN's ramp begins and ends. PUBLISHED: as the architecture's publisher has it (rounded to whole pairs, except
+ * gpt-oss). EXACT and ROUNDED override that, for comparing implementations. */
 enum kg_yarn_ramp { KG_YARN_RAMP_PUBLISHED, KG_YARN_RAMP_EXACT, KG_YARN_RAMP_ROUNDED };
 
 struct kg_backend;
@@ -78,22 +80,22 @@ struct kg_model;
 struct kg_tokenizer;
 
 struct kg_model_options {
-    /* Called while loading with bytes done and in total; may be NULL. */
+    /* Called while loading, with the bytes loaded and the total; may be NULL. */
     void (*on_progress)(void *user, uint64_t done_bytes, uint64_t total_bytes);
     void *user;
     enum kg_yarn_ramp yarn_ramp;
 };
 
-/* Opens the file, validates configuration and tensors (each consumed exactly once, shapes and types checked by name)
- * and uploads the weights to the back end, which must outlive the model. */
+/* Opens a GGUF file, validates its configuration and tensors, and uploads the weights to the back end, which must
+ * outlive the model. Each tensor's shape and type are checked, and each is used exactly once. */
 KG_WARN_UNUSED enum kg_status kg_model_load(const char *path, struct kg_backend *backend,
                                             const struct kg_model_options *options, struct kg_model **model,
                                             struct kg_error *err);
 void kg_model_free(struct kg_model *model);
 
 const struct kg_model_config *kg_model_config(const struct kg_model *model);
-/* NULL if the file has no tokenizer, or one of a kind kigo does not have: the model still computes logits. require says
- * why then (KG_ERR_UNSUPPORTED). A malformed tokenizer fails kg_model_load. */
+/* NULL if the file has no tokenizer, or one that kigo does not support: such a model still computes logits, and
+ * kg_model_require_tokenizer is KG_ERR_UNSUPPORTED with the reason. A malformed tokenizer fails kg_model_load. */
 const struct kg_tokenizer *kg_model_tokenizer(const struct kg_model *model);
 KG_WARN_UNUSED enum kg_status kg_model_require_tokenizer(const struct kg_model *model,
                                                          const struct kg_tokenizer **tokenizer, struct kg_error *err);

@@ -1,8 +1,7 @@
-/* Statuses and errors: how every function of kigo says that it failed, and why.
+/* Statuses and errors: how every function of kigo reports that it failed, and why.
  *
- * A function that can fail returns enum kg_status (zero is good) and takes a `struct kg_error *err` last, which may be
- * NULL. Who first decides that something is an error fills it; callers pass it on unchanged. Outputs are written only
- * on success. */
+ * A function that can fail returns enum kg_status (0 is success) and takes a `struct kg_error *err` last, which may be
+ * NULL. The function that detects an error fills *err; callers pass it on. Outputs are written only on success. */
 #ifndef KIGO_STATUS_H
 #define KIGO_STATUS_H
 
@@ -10,7 +9,7 @@
 extern "C" {
 #endif
 
-/* X(name, exit code of a program that ends with it, text) */
+/* X(name, exit code of a program that ends with this status, text) */
 #define KG_STATUS_LIST(X)                                                                                              \
     X(OK, 0, "ok")                                                                                                     \
     X(ERR_USAGE, 2, "invalid argument")                                                                                \
@@ -42,14 +41,14 @@ enum kg_exit {
     KG_EXIT_USAGE = 2,
     KG_EXIT_INCONCLUSIVE = 3,
     KG_EXIT_INTEGRITY = 4,  /* integrity, signature or schema */
-    KG_EXIT_INCOMPLETE = 5, /* planned is not recorded, nothing ran, GPU required and absent */
+    KG_EXIT_INCOMPLETE = 5, /* a planned case has no result, nothing ran, or a required GPU is absent */
     KG_EXIT_NOTHING_TO_DO = 77,
     KG_EXIT_INTERNAL = 99,
 };
 
 struct kg_error {
     enum kg_status status;
-    char message[1024]; /* what, where and the offending value; NUL-terminated UTF-8, no newline at the end */
+    char message[1024]; /* what failed, where, and the offending value; UTF-8, no trailing newline */
 };
 
 #define KG_WARN_UNUSED __attribute__((warn_unused_result))
@@ -61,7 +60,7 @@ const char *kg_status_text(enum kg_status status);
 /* Name of a status as in the source ("KG_ERR_NOT_FOUND"), never NULL. */
 const char *kg_status_name(enum kg_status status);
 
-/* Exit code (enum kg_exit) a program ends with after this status. */
+/* The exit code (enum kg_exit) of a program that ends with this status. */
 int kg_status_exit_code(enum kg_status status);
 
 /* Fills *err (if not NULL) with status and message. */
@@ -74,11 +73,12 @@ static inline enum kg_status kg_status_pass(enum kg_status status) {
     return status;
 }
 
-/* `return kg_fail(err, KG_ERR_..., "...")`: sets the error and is the status. A macro, so that compilers and analyzers
- * see that what follows a failure is not reached; `status` is evaluated twice. */
+/* `return kg_fail(err, KG_ERR_..., "...")` sets the error and evaluates to the status. It is a macro so that analyzers
+ * see that the code after it is not reached. Evaluates `status` twice. */
 #define kg_fail(err, status, ...) (kg_error_set((err), (status), __VA_ARGS__), kg_status_pass(status))
 
-/* `return kg_error_context(err, status, "file %s", path)`: prefixes the error on its way up and is the status. */
+/* `return kg_error_context(err, status, "file %s", path)` prefixes the message of an error and evaluates to its
+ * status. */
 #define kg_error_context(err, status, ...) (kg_error_prefix((err), __VA_ARGS__), kg_status_pass(status))
 
 #ifdef __cplusplus

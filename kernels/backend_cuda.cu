@@ -78,7 +78,7 @@ static void cuda_close(struct kg_backend *backend) {
     (void)cudaGetLastError();
     kg_memory_destroy(&cuda->base.memory);
     pthread_mutex_destroy(&cuda->lock);
-    free(cuda->arranged);
+    free(cuda->repacked);
     free(cuda);
 }
 
@@ -139,7 +139,7 @@ static void cuda_free(struct kg_backend *backend, struct kg_block *block) {
         const struct kg_cuda_held lock(backend);
         (void)wait_for_stream(lock.cuda);
         kg_cuda_graphs_drop(lock.cuda, block->data);
-        kg_mxfp4_forget(lock.cuda, block->data, block->size_bytes);
+        kg_mxfp4_drop_ranges(lock.cuda, block->data, block->size_bytes);
         kg_memory_remove(&backend->memory, block);
         (void)cudaFree(block->data);
         (void)cudaGetLastError();
@@ -152,7 +152,7 @@ static enum kg_status cuda_upload(struct kg_backend *backend, void *to, const vo
                                   struct kg_error *err) {
     const struct kg_cuda_held lock(backend);
     struct kg_cuda_backend *cuda = lock.cuda;
-    kg_mxfp4_forget(cuda, to, size_bytes);
+    kg_mxfp4_drop_ranges(cuda, to, size_bytes);
     for (uint64_t done = 0, n; done < size_bytes; done += n, cuda->staging_turn ^= 1) {
         const int turn = cuda->staging_turn;
         n = size_bytes - done < STAGING_BYTES ? size_bytes - done : STAGING_BYTES;
@@ -199,10 +199,10 @@ static enum kg_status cuda_import_weights(struct kg_backend *backend, const void
     return status;
 }
 
-static enum kg_status cuda_arrange_weight(struct kg_backend *backend, const struct kg_weight *weight,
-                                          uint32_t n_matrices, struct kg_error *err) {
+static enum kg_status cuda_repack_weight(struct kg_backend *backend, const struct kg_weight *weight,
+                                         uint32_t n_matrices, struct kg_error *err) {
     const struct kg_cuda_held lock(backend);
-    return kg_cuda_arrange_weight(backend, weight, n_matrices, err);
+    return kg_cuda_repack_weight(backend, weight, n_matrices, err);
 }
 
 /* Operations run one after the other on the stream, so that they share one workspace; the words of a session's steps
@@ -254,7 +254,7 @@ static struct kg_backend_ops make_ops() {
     ops.close = cuda_close;
     ops.alloc = cuda_alloc;
     ops.import_weights = cuda_import_weights;
-    ops.arrange_weight = cuda_arrange_weight;
+    ops.repack_weight = cuda_repack_weight;
     ops.free = cuda_free;
     ops.weights_in_place = false;
     ops.upload = cuda_upload;

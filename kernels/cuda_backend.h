@@ -50,8 +50,8 @@ struct kg_cuda_backend {
         *step_memory;                /* device memory, beside the tagged: a few bytes that every session uses in turn */
     const struct kg_cuda_step *step; /* not NULL while a step is walked */
     struct kg_cuda_graph *graphs;    /* one a session that has decoded */
-    struct kg_mxfp4_range *arranged; /* weights in tiles (mxfp4/mxfp4.h) */
-    size_t n_arranged;
+    struct kg_mxfp4_range *repacked; /* weights in tiles (mxfp4/mxfp4.h) */
+    size_t n_repacked;
 };
 
 static inline struct kg_cuda_backend *kg_cuda_of(struct kg_backend *backend) {

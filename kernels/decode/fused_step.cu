@@ -276,8 +276,8 @@ static enum kg_status finish(const struct walk &w) {
 /* Whether the experts' matrices lie in tiles, and their products are few rows. */
 static bool experts_in_tiles(const struct walk &w, const struct kg_layer_weights *layer) {
     return w.activations == KG_PRECISION_F16 && w.args->config->n_experts_used <= KG_MXFP4_OWN_ROWS &&
-           kg_mxfp4_in_tiles(w.cuda, &layer->gate) && kg_mxfp4_in_tiles(w.cuda, &layer->up) &&
-           kg_mxfp4_in_tiles(w.cuda, &layer->down);
+           kg_mxfp4_repacked_range(w.cuda, &layer->gate) && kg_mxfp4_repacked_range(w.cuda, &layer->up) &&
+           kg_mxfp4_repacked_range(w.cuda, &layer->down);
 }
 
 static struct kg_mxfp4_product product_of(const struct walk &w, const struct kg_weight *weight, const float *bias,

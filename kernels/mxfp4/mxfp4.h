@@ -24,8 +24,8 @@ struct kg_mxfp4_product {
  * kg_cuda_linear, _embedding and _experts_linear look. Leaves alone what is not MXFP4 in whole tiles, is in tiles
  * already or has a scale byte of 0 or 255 in a block that is not zeros, and everything on devices other than compute
  * capability 9.0. Waits for the device to see the scales. */
-enum kg_status kg_cuda_arrange_weight(struct kg_backend *backend, const struct kg_weight *weight, uint32_t n_matrices,
-                                      struct kg_error *err);
+enum kg_status kg_cuda_repack_weight(struct kg_backend *backend, const struct kg_weight *weight, uint32_t n_matrices,
+                                     struct kg_error *err);
 
 /* Memory in tiles. */
 struct kg_mxfp4_range {
@@ -34,10 +34,11 @@ struct kg_mxfp4_range {
 };
 /* Where the weight (or rows of it from a multiple of 16 on) is in tiles; NULL: it is not. Valid until the next is
  * arranged or forgotten. */
-const struct kg_mxfp4_range *kg_mxfp4_in_tiles(const struct kg_cuda_backend *cuda, const struct kg_weight *weight);
+const struct kg_mxfp4_range *kg_mxfp4_repacked_range(const struct kg_cuda_backend *cuda,
+                                                     const struct kg_weight *weight);
 
 /* Memory that is freed holds no tiles any more. */
-void kg_mxfp4_forget(struct kg_cuda_backend *cuda, const void *data, uint64_t size_bytes);
+void kg_mxfp4_drop_ranges(struct kg_cuda_backend *cuda, const void *data, uint64_t size_bytes);
 
 /* Rows of one matrix up to which the product is one of matrix and vectors. */
 enum { KG_MXFP4_FEW_ROWS = 16 };

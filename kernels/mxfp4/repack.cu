@@ -8,8 +8,8 @@
 namespace kg_mxfp4 {
 
 enum {
-    ARRANGE_THREADS = 256,
-    ARRANGED_AT_ONCE = 64,
+    REPACK_THREADS = 256,
+    RANGES_AT_ONCE = 64,
     FILE_BLOCK_COLS = 32,
     FILE_BLOCK_BYTES = 17,
     NAN_SCALE = 255,
@@ -37,7 +37,7 @@ static __device__ uint32_t word_at(const uint8_t *block, uint32_t c) {
 }
 
 /* A block of zeros counts as of scale 1. */
-static __device__ uint32_t arranged_scale(const uint8_t *block) {
+static __device__ uint32_t repacked_scale(const uint8_t *block) {
     constexpr uint32_t MAGNITUDES = 0x77;
     uint32_t any = 0;
     for (int i = 1; i < FILE_BLOCK_BYTES; i++) any |= block[i] & MAGNITUDES;
@@ -45,10 +45,10 @@ static __device__ uint32_t arranged_scale(const uint8_t *block) {
 }
 
 /* The least and the largest scale byte of n_blocks blocks, a thread a block. */
-static __global__ void __launch_bounds__(ARRANGE_THREADS)
+static __global__ void __launch_bounds__(REPACK_THREADS)
     scan_kernel(const uint8_t *weight, size_t n_blocks, struct scale_range *range) {
-    const size_t i = (size_t)blockIdx.x * ARRANGE_THREADS + threadIdx.x;
-    const uint32_t e = i < n_blocks ? arranged_scale(weight + i * FILE_BLOCK_BYTES) : (uint32_t)UNIT_SCALE;
+    const size_t i = (size_t)blockIdx.x * REPACK_THREADS + threadIdx.x;
+    const uint32_t e = i < n_blocks ? repacked_scale(weight + i * FILE_BLOCK_BYTES) : (uint32_t)UNIT_SCALE;
     const uint32_t least = __reduce_min_sync(0xFFFFFFFFu, e), most = __reduce_max_sync(0xFFFFFFFFu, e);
     if (threadIdx.x % 32 != 0) return;
     atomicMin(&range->least, least);
@@ -56,12 +56,12 @@ static __global__ void __launch_bounds__(ARRANGE_THREADS)
 }
 
 /* Grid: groups. */
-static __global__ void __launch_bounds__(ARRANGE_THREADS) arrange_kernel(uint8_t *weight, uint32_t n_cols) {
+static __global__ void __launch_bounds__(REPACK_THREADS) repack_kernel(uint8_t *weight, uint32_t n_cols) {
     extern __shared__ uint4 rows[];
     const uint32_t n_tiles = n_cols / TILE_COLS, blocks_of_row = n_cols / FILE_BLOCK_COLS;
     const uint32_t group_bytes = n_tiles * (CODES_BYTES + SCALES_BYTES);
     uint8_t *group = weight + (size_t)blockIdx.x * group_bytes;
-    for (uint32_t i = threadIdx.x; i < group_bytes / sizeof(uint4); i += ARRANGE_THREADS)
+    for (uint32_t i = threadIdx.x; i < group_bytes / sizeof(uint4); i += REPACK_THREADS)
         rows[i] = reinterpret_cast<const uint4 *>(group)[i];
     __syncthreads(); /* the group is read before it is written over */
     const uint8_t *bytes = reinterpret_cast<const uint8_t *>(rows);
@@ -69,23 +69,24 @@ static __global__ void __launch_bounds__(ARRANGE_THREADS) arrange_kernel(uint8_t
         const uint32_t row = g + word % 2 * 8, block = tile * 2 + word / 2;
         return bytes + (size_t)(row * blocks_of_row + block) * FILE_BLOCK_BYTES;
     };
-    for (uint32_t i = threadIdx.x; i < n_tiles * (CODES_BYTES / 4); i += ARRANGE_THREADS) {
+    for (uint32_t i = threadIdx.x; i < n_tiles * (CODES_BYTES / 4); i += REPACK_THREADS) {
         const uint32_t word = i % 4, lane = i / 4 % 32, tile = i / (CODES_BYTES / 4);
         reinterpret_cast<uint32_t *>(group)[i] = word_at(block_of(tile, lane / 4, word), lane % 4 * 2);
     }
     uint8_t *scales = group + (size_t)n_tiles * CODES_BYTES;
-    for (uint32_t i = threadIdx.x; i < n_tiles * SCALES_BYTES; i += ARRANGE_THREADS)
-        scales[i] = (uint8_t)arranged_scale(block_of(i / SCALES_BYTES, i / 4 % 8, i % 4));
+    for (uint32_t i = threadIdx.x; i < n_tiles * SCALES_BYTES; i += REPACK_THREADS)
+        scales[i] = (uint8_t)repacked_scale(block_of(i / SCALES_BYTES, i / 4 % 8, i % 4));
 }
 
 } // namespace kg_mxfp4
 
-const struct kg_mxfp4_range *kg_mxfp4_in_tiles(const struct kg_cuda_backend *cuda, const struct kg_weight *weight) {
+const struct kg_mxfp4_range *kg_mxfp4_repacked_range(const struct kg_cuda_backend *cuda,
+                                                     const struct kg_weight *weight) {
     const char *data = static_cast<const char *>(weight->data);
-    size_t low = 0, high = weight->dtype == KG_DTYPE_MXFP4 ? cuda->n_arranged : 0;
+    size_t low = 0, high = weight->dtype == KG_DTYPE_MXFP4 ? cuda->n_repacked : 0;
     while (low < high) {
         const size_t middle = (low + high) / 2;
-        const struct kg_mxfp4_range *r = &cuda->arranged[middle];
+        const struct kg_mxfp4_range *r = &cuda->repacked[middle];
         if (data >= r->begin && data < r->end) return r;
         if (data < r->begin) high = middle;
         else low = middle + 1;
@@ -93,24 +94,25 @@ const struct kg_mxfp4_range *kg_mxfp4_in_tiles(const struct kg_cuda_backend *cud
     return NULL;
 }
 
-void kg_mxfp4_forget(struct kg_cuda_backend *cuda, const void *data, uint64_t size_bytes) {
+void kg_mxfp4_drop_ranges(struct kg_cuda_backend *cuda, const void *data, uint64_t size_bytes) {
     const char *begin = static_cast<const char *>(data), *end = begin + size_bytes;
     size_t kept = 0;
-    for (size_t i = 0; i < cuda->n_arranged; i++)
-        if (cuda->arranged[i].begin < begin || cuda->arranged[i].begin >= end)
-            cuda->arranged[kept++] = cuda->arranged[i];
-    cuda->n_arranged = kept;
+    for (size_t i = 0; i < cuda->n_repacked; i++)
+        if (cuda->repacked[i].begin < begin || cuda->repacked[i].begin >= end)
+            cuda->repacked[kept++] = cuda->repacked[i];
+    cuda->n_repacked = kept;
 }
 
-static enum kg_status remember(struct kg_cuda_backend *cuda, const struct kg_mxfp4_range &range, struct kg_error *err) {
-    if (cuda->n_arranged % kg_mxfp4::ARRANGED_AT_ONCE == 0) {
-        void *more = realloc(cuda->arranged, (cuda->n_arranged + kg_mxfp4::ARRANGED_AT_ONCE) * sizeof range);
-        if (!more) return kg_fail(err, KG_ERR_NO_MEMORY, "cuda: no host memory to remember weights in tiles");
-        cuda->arranged = static_cast<struct kg_mxfp4_range *>(more);
+static enum kg_status add_range(struct kg_cuda_backend *cuda, const struct kg_mxfp4_range &range,
+                                struct kg_error *err) {
+    if (cuda->n_repacked % kg_mxfp4::RANGES_AT_ONCE == 0) {
+        void *more = realloc(cuda->repacked, (cuda->n_repacked + kg_mxfp4::RANGES_AT_ONCE) * sizeof range);
+        if (!more) return kg_fail(err, KG_ERR_NO_MEMORY, "cuda: no host memory for the list of repacked weights");
+        cuda->repacked = static_cast<struct kg_mxfp4_range *>(more);
     }
-    size_t at = cuda->n_arranged++;
-    for (; at > 0 && cuda->arranged[at - 1].begin > range.begin; at--) cuda->arranged[at] = cuda->arranged[at - 1];
-    cuda->arranged[at] = range;
+    size_t at = cuda->n_repacked++;
+    for (; at > 0 && cuda->repacked[at - 1].begin > range.begin; at--) cuda->repacked[at] = cuda->repacked[at - 1];
+    cuda->repacked[at] = range;
     return KG_OK;
 }
 
@@ -124,8 +126,8 @@ static enum kg_status scan(const struct kg_cuda_backend *cuda, const uint8_t *we
     if (code != cudaSuccess) return kg_cuda_fail(err, "mxfp4: a weight's scales", code);
     code = cudaMemcpyAsync(there, range, sizeof *range, cudaMemcpyHostToDevice, cuda->stream);
     if (code == cudaSuccess) {
-        scan_kernel<<<(uint32_t)((n_blocks + ARRANGE_THREADS - 1) / ARRANGE_THREADS), ARRANGE_THREADS, 0,
-                      cuda->stream>>>(weight, n_blocks, there);
+        scan_kernel<<<(uint32_t)((n_blocks + REPACK_THREADS - 1) / REPACK_THREADS), REPACK_THREADS, 0, cuda->stream>>>(
+            weight, n_blocks, there);
         code = cudaGetLastError();
     }
     if (code == cudaSuccess) code = cudaMemcpyAsync(range, there, sizeof *range, cudaMemcpyDeviceToHost, cuda->stream);
@@ -135,11 +137,11 @@ static enum kg_status scan(const struct kg_cuda_backend *cuda, const uint8_t *we
     return code == cudaSuccess ? KG_OK : kg_cuda_fail(err, "mxfp4: a weight's scales", code);
 }
 
-enum kg_status kg_cuda_arrange_weight(struct kg_backend *backend, const struct kg_weight *weight, uint32_t n_matrices,
-                                      struct kg_error *err) {
+enum kg_status kg_cuda_repack_weight(struct kg_backend *backend, const struct kg_weight *weight, uint32_t n_matrices,
+                                     struct kg_error *err) {
     using namespace kg_mxfp4;
     struct kg_cuda_backend *cuda = kg_cuda_of(backend);
-    if (weight->dtype != KG_DTYPE_MXFP4 || cuda->compute_capability != 90 || kg_mxfp4_in_tiles(cuda, weight))
+    if (weight->dtype != KG_DTYPE_MXFP4 || cuda->compute_capability != 90 || kg_mxfp4_repacked_range(cuda, weight))
         return KG_OK;
     const uint64_t row_bytes = kg_weight_row_bytes(weight), group_bytes = GROUP_ROWS * row_bytes;
     if (weight->n_rows / n_matrices % GROUP_ROWS || weight->n_cols % TILE_COLS || group_bytes > cuda->shared_bytes ||
@@ -152,12 +154,12 @@ enum kg_status kg_cuda_arrange_weight(struct kg_backend *backend, const struct k
     if (status) return status;
     if (scales.least == 0 || scales.most == NAN_SCALE) return KG_OK;
     const cudaError_t code =
-        cudaFuncSetAttribute(arrange_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)group_bytes);
-    if (code != cudaSuccess) return kg_cuda_fail(err, "mxfp4: arranging weights", code);
-    status = remember(cuda, { begin, end, scales.least >= LEAST_F16_SCALE && scales.most <= MOST_F16_SCALE }, err);
+        cudaFuncSetAttribute(repack_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)group_bytes);
+    if (code != cudaSuccess) return kg_cuda_fail(err, "mxfp4: repacking weights", code);
+    status = add_range(cuda, { begin, end, scales.least >= LEAST_F16_SCALE && scales.most <= MOST_F16_SCALE }, err);
     if (status) return status;
-    arrange_kernel<<<weight->n_rows / GROUP_ROWS, ARRANGE_THREADS, group_bytes, cuda->stream>>>(data, weight->n_cols);
-    status = kg_cuda_launched(err, "mxfp4: arranging weights");
-    if (status) kg_mxfp4_forget(cuda, begin, 1);
+    repack_kernel<<<weight->n_rows / GROUP_ROWS, REPACK_THREADS, group_bytes, cuda->stream>>>(data, weight->n_cols);
+    status = kg_cuda_launched(err, "mxfp4: repacking weights");
+    if (status) kg_mxfp4_drop_ranges(cuda, begin, 1);
     return status;
 }

@@ -113,7 +113,7 @@ extern "C" enum kg_status kg_cuda_embedding(struct kg_backend *backend, const st
     }
     const cudaStream_t stream = kg_cuda_of(backend)->stream;
     const bool half = args->activations == KG_PRECISION_F16;
-    if (kg_mxfp4_in_tiles(kg_cuda_of(backend), w))
+    if (kg_mxfp4_repacked_range(kg_cuda_of(backend), w))
         return half ? launch<kg_dequant::MXFP4_TILES, __half>(stream, args, p, err)
                     : launch<kg_dequant::MXFP4_TILES, float>(stream, args, p, err);
     switch (w->dtype) {

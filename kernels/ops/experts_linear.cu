@@ -111,7 +111,7 @@ extern "C" enum kg_status kg_cuda_experts_linear(struct kg_backend *backend, con
     if (w->n_cols > INT_MAX - kg_dequant::CHUNK)
         return kg_fail(err, KG_ERR_UNSUPPORTED, "experts_linear: %u columns are too many for the cuda back end",
                        w->n_cols);
-    const struct kg_mxfp4_range *tiles = kg_mxfp4_in_tiles(cuda, w);
+    const struct kg_mxfp4_range *tiles = kg_mxfp4_repacked_range(cuda, w);
     if (!tiles || args->activations != KG_PRECISION_F16) return run_any(cuda, args, tiles != NULL, err);
     const struct kg_mxfp4_product p = { .x = static_cast<const __half *>(args->x),
                                         .weight = static_cast<const uint8_t *>(w->data),

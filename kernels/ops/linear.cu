@@ -366,7 +366,7 @@ extern "C" enum kg_status kg_cuda_linear(struct kg_backend *backend, const struc
         return kg_fail(err, KG_ERR_UNSUPPORTED, "linear: %u x %u by %u rows is too large for the cuda back end",
                        w->n_rows, w->n_cols, args->n_rows);
     if (args->n_rows == 0) return KG_OK;
-    const struct job job = { kg_cuda_of(backend), args, kg_mxfp4_in_tiles(kg_cuda_of(backend), w), err };
+    const struct job job = { kg_cuda_of(backend), args, kg_mxfp4_repacked_range(kg_cuda_of(backend), w), err };
     if (job.tiles && args->activations == KG_PRECISION_F16 && (job.tiles->f16 || args->n_rows <= KG_MXFP4_FEW_ROWS))
         return run_mxfp4(job);
     const bool is_vector = w->n_rows == 1 || w->n_cols == 1;

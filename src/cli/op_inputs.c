@@ -110,8 +110,8 @@ static enum kg_status put_blocks(struct kg_op_call *c, const struct kg_safetenso
     const uint32_t n_experts = kg_op_length(c, "n_experts");
     const enum kg_status status = kg_op_put(c, t->data, t->size_bytes, data, err);
     c->weight.data = *data;
-    if (status != KG_OK || !ops->arrange_weight) return status;
-    return ops->arrange_weight(c->backend, &c->weight, n_experts ? n_experts : 1, err);
+    if (status != KG_OK || !ops->repack_weight) return status;
+    return ops->repack_weight(c->backend, &c->weight, n_experts ? n_experts : 1, err);
 }
 
 /* What ids are below: the first length of the weight's shape. */

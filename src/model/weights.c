@@ -211,7 +211,7 @@ static enum kg_status take_vector(struct loader *in, const struct kg_gguf_tensor
 static enum kg_status place_rows(const struct loader *in, const struct rule *rule, const struct kg_weight *whole,
                                  uint32_t n_matrices, char *base) {
     const struct kg_backend_ops *ops = in->backend->ops;
-    const bool arranged = ops->arrange_weight && rule->sides[1] != CONTEXT;
+    const bool repacked = ops->repack_weight && rule->sides[1] != CONTEXT;
     enum kg_status status = KG_OK;
     uint64_t row = 0;
     for (size_t i = 0; i < MAX_PARTS && (i == 0 || rule->parts[i].rows != NONE); i++) {
@@ -220,7 +220,7 @@ static enum kg_status place_rows(const struct loader *in, const struct rule *rul
         part.data = (const char *)whole->data + row * kg_weight_row_bytes(whole);
         memcpy(base + rule->parts[i].place, &part, sizeof part);
         row += part.n_rows;
-        if (arranged && !status) status = ops->arrange_weight(in->backend, &part, n_matrices, in->err);
+        if (repacked && !status) status = ops->repack_weight(in->backend, &part, n_matrices, in->err);
     }
     return status;
 }

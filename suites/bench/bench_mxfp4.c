@@ -2,7 +2,7 @@
  * float16 weights in the same run: cases whose keys differ in the dtype only, so that `kigo signoff` divides one by the
  * other. f16 activations on a device, f32 on the reference back end. Timings are recorded, never judged.
  *
- * Weights lie as a model's do: tag weights, arranged as the back end likes. weight_bytes is what the allocator counted
+ * Weights lie as a model's do: tag weights, repacked as the back end likes. weight_bytes is what the allocator counted
  * for one of them. Cold turns go round all sets; of experts, for one row, a set is four of the 32 matrices, and a turn
  * reads another four. Many rows draw theirs at random, so that a turn reads all matrices. */
 #include "base/buffer.h"
@@ -130,8 +130,8 @@ static void put_weights(struct kg_record *rec, struct work *w) {
         const struct kg_weight weight = { at, w->c->weight, (uint32_t)(n_matrices * s->n_out), s->n_in };
         if (w->c->weight == KG_DTYPE_MXFP4) fill_blocks(w->machine, at, n_matrices * w->matrix_bytes);
         else kg_bench_fill(w->machine, at, n_matrices * s->n_out * (uint64_t)s->n_in, KG_PRECISION_F16, 101 + i);
-        if (b->ops->arrange_weight && !b->ops->weights_in_place)
-            kg_must(b->ops->arrange_weight(b, &weight, (uint32_t)n_matrices, &err), &err);
+        if (b->ops->repack_weight && !b->ops->weights_in_place)
+            kg_must(b->ops->repack_weight(b, &weight, (uint32_t)n_matrices, &err), &err);
     }
 }
 

@@ -91,15 +91,15 @@ float *kg_mxfp4_bias(struct kg_mxfp4_run *r, size_t n) {
     return bias;
 }
 
-/* The blocks as the back end is to have them: MXFP4, arranged if it arranges, or float32 read by r->read. */
+/* The blocks as the back end is to have them: MXFP4, repacked if it repacks, or float32 read by r->read. */
 static void put_blocks(struct kg_mxfp4_run *r, struct kg_mxfp4_matrix *m, const uint8_t *blocks, size_t n) {
     struct kg_error err;
     struct kg_backend *b = r->device.backend;
     if (!r->read) {
         m->weight.dtype = KG_DTYPE_MXFP4;
         m->weight.data = kg_op_device_put(&r->device, blocks, n / KG_MXFP4_BLOCK_ELEMS * KG_MXFP4_BLOCK_BYTES);
-        if (!r->as_in_file && b->ops->arrange_weight)
-            kg_op_expect_ok(b->ops->arrange_weight(b, &m->weight, m->n_matrices, &err), &err);
+        if (!r->as_in_file && b->ops->repack_weight)
+            kg_op_expect_ok(b->ops->repack_weight(b, &m->weight, m->n_matrices, &err), &err);
         return;
     }
     float *values = kg_xcalloc(n, sizeof *values);

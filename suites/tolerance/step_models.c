@@ -107,7 +107,7 @@ const struct kg_step_model kg_step_models[] = {
       .model = GPT_OSS(32, 32, 2, 2, 1, 32, 32, 261, .window = 100, .n_experts = 3, .n_experts_used = 1),
       .n_ids = PAST_FOUR_SPLITS,
       .is_long = true },
-    /* As the GPU arranges matrices, by 16 and 64: gate, up and swiglu are one launch. */
+    /* As the GPU repacks matrices, by 16 and 64: gate, up and swiglu are one launch. */
     { .name = "gpt_oss_mxfp4_experts_in_tiles",
       .model = GPT_OSS(17, 128, 2, 4, 1, 64, 192, 261, .window = 9, .n_experts = 6, .n_experts_used = 2,
                        .mxfp4_experts = true),

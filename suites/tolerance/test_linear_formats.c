@@ -39,7 +39,7 @@ struct product {
     bool bias;
     /* Rows of W in powers of two from 2^-range to 2^range; 0: of one size. */
     int range;
-    bool arranged; /* W as a back end keeps a model's, if it has an order of its own */
+    bool repacked; /* W as a back end keeps a model's, if it has an order of its own */
 };
 
 /* Any bytes, and scales of either sign and the size of `magnitude`. */
@@ -83,7 +83,7 @@ static struct kg_weight make_weight(struct kg_op_device *d, const struct product
     free(bytes);
     struct kg_error err;
     const struct kg_backend_ops *ops = d->backend->ops;
-    if (p->arranged && ops->arrange_weight) kg_op_expect_ok(ops->arrange_weight(d->backend, &w, 1, &err), &err);
+    if (p->repacked && ops->repack_weight) kg_op_expect_ok(ops->repack_weight(d->backend, &w, 1, &err), &err);
     return w;
 }
 
@@ -200,7 +200,7 @@ static const struct { uint32_t n, k; } ARRANGED[] = { { 16, 64 }, { 112, 576 }, 
 /* Rows 2^-30 to 2^30 in size: BF16 and MXFP4 hold what float16 does not. */
 static const enum kg_dtype WIDE[] = { KG_DTYPE_F32, KG_DTYPE_BF16, KG_DTYPE_MXFP4 };
 
-static void add_arranged(struct kg_case_list *cases, const struct mode *mode) {
+static void add_repacked(struct kg_case_list *cases, const struct mode *mode) {
     for (size_t s = 0; s < KG_COUNT_OF(ARRANGED); s++)
         for (size_t r = 0; r < KG_COUNT_OF(ARRANGED_ROWS); r++)
             add(cases, "arranged",
@@ -227,7 +227,7 @@ static void build(struct kg_case_list *cases) {
         for (size_t s = 0; s < KG_COUNT_OF(PIECES); s++)
             add(cases, "pieces",
                 &(struct product){ mode, PIECES[s].dtype, 9, PIECES[s].n, PIECES[s].k, PIECES[s].bias, 0, false });
-        add_arranged(cases, mode);
+        add_repacked(cases, mode);
     }
 }
 

@@ -1,5 +1,5 @@
-/* MXFP4 weights as a back end keeps them (arrange_weight): products of experts, rows of an embedding, and that callers
- * cannot tell: a row's bits do not depend on the others, arranging twice is arranging once, and memory that is freed or
+/* MXFP4 weights as a back end keeps them (repack_weight): products of experts, rows of an embedding, and that callers
+ * cannot tell: a row's bits do not depend on the others, repacking twice is repacking once, and memory that is freed or
  * written anew is as any other. linear's shapes are in test_linear_formats.c. */
 #include "base/buffer.h"
 #include "base/rng.h"
@@ -14,12 +14,12 @@
 struct problem {
     uint32_t n_tokens, n_used, n_experts, n_out, n_in;
     enum kg_precision activations;
-    bool shared, bias, arranged;
+    bool shared, bias, repacked;
 };
 
 /* A weight of normal numbers; *values, malloc'ed, is what it decodes to. */
 static struct kg_weight put_weight(struct kg_op_device *d, uint32_t n_matrices, uint32_t n_rows, uint32_t n_cols,
-                                   bool arranged, uint64_t seed, float **values) {
+                                   bool repacked, uint64_t seed, float **values) {
     const struct kg_dtype_info *info = kg_dtype_info(KG_DTYPE_MXFP4);
     struct kg_weight w = { .dtype = KG_DTYPE_MXFP4, .n_rows = n_matrices * n_rows, .n_cols = n_cols };
     const size_t n = (size_t)w.n_rows * n_cols, n_bytes = w.n_rows * kg_weight_row_bytes(&w);
@@ -30,8 +30,8 @@ static struct kg_weight put_weight(struct kg_op_device *d, uint32_t n_matrices, 
     info->encode(v, bytes, n);
     info->decode(bytes, v, n);
     w.data = kg_op_device_put(d, bytes, n_bytes);
-    if (arranged && d->backend->ops->arrange_weight)
-        kg_op_expect_ok(d->backend->ops->arrange_weight(d->backend, &w, n_matrices, &err), &err);
+    if (repacked && d->backend->ops->repack_weight)
+        kg_op_expect_ok(d->backend->ops->repack_weight(d->backend, &w, n_matrices, &err), &err);
     free(bytes);
     *values = v;
     return w;
@@ -83,7 +83,7 @@ static void experts(struct kg_record *rec, const void *arg) {
     for (uint32_t r = 0; r < n_rows; r++) ids[r] = (int32_t)(kg_rng_u32(&rng) % p->n_experts);
     const float *x = kg_op_device_rounded(&d, normal, n_x, p->activations);
     const struct kg_weight weight =
-        put_weight(&d, p->n_experts, p->n_out, p->n_in, p->arranged, kg_record_seed(rec) + 2, &values);
+        put_weight(&d, p->n_experts, p->n_out, p->n_in, p->repacked, kg_record_seed(rec) + 2, &values);
     kg_op_device_workspace(&d, n_rows, p->n_in > p->n_out ? p->n_in : p->n_out, 1, 1, 64, 64);
     struct kg_op_output y;
     kg_op_output_init(&d, &y, n_y, p->activations);
@@ -170,7 +170,7 @@ static void few_rows_are_the_same_alone(struct kg_record *rec, const void *arg) 
 }
 
 /* Arranged again (a tied embedding is the output too), and multiplied by many rows twice: the same bits. */
-static void arranging_twice_is_once(struct kg_record *rec, const void *arg) {
+static void repacking_twice_is_once(struct kg_record *rec, const void *arg) {
     enum { M = 150, N = 272, K = 704 };
     (void)arg;
     struct kg_op_device d;
@@ -183,7 +183,7 @@ static void arranging_twice_is_once(struct kg_record *rec, const void *arg) {
     kg_op_device_workspace(&d, M, K, 1, 1, 64, 64);
     struct kg_op_output once, twice;
     multiply(&d, &w, put, 0, M, &once);
-    kg_op_expect_ok(d.backend->ops->arrange_weight(d.backend, &w, 1, &err), &err);
+    kg_op_expect_ok(d.backend->ops->repack_weight(d.backend, &w, 1, &err), &err);
     multiply(&d, &w, put, 0, M, &twice);
     expect_rows(&twice, &once, 0, N);
     kg_op_output_free(&twice);
@@ -193,7 +193,7 @@ static void arranging_twice_is_once(struct kg_record *rec, const void *arg) {
 }
 
 /* The same memory holding rows as a file has them again. */
-static void memory_written_anew_is_not_arranged(struct kg_record *rec, const void *arg) {
+static void memory_written_anew_is_not_repacked(struct kg_record *rec, const void *arg) {
     enum { M = 3, N = 64, K = 128 };
     (void)arg;
     struct kg_op_device d;
@@ -202,15 +202,15 @@ static void memory_written_anew_is_not_arranged(struct kg_record *rec, const voi
     float *values, *other, *x = kg_op_device_own(&d, kg_xcalloc((size_t)M * K, sizeof *x));
     kg_fill_normal(x, (size_t)M * K, kg_record_seed(rec), 0, 1);
     const char *put = kg_op_device_put_as(&d, x, (size_t)M * K, KG_PRECISION_F16);
-    const struct kg_weight arranged = put_weight(&d, 1, N, K, true, 5, &values),
+    const struct kg_weight repacked = put_weight(&d, 1, N, K, true, 5, &values),
                            plain = put_weight(&d, 1, N, K, false, 6, &other);
     const size_t n_bytes = N * kg_weight_row_bytes(&plain);
     struct kg_op_output want, got;
     void *bytes = kg_op_device_own(&d, kg_xmalloc(n_bytes));
     kg_op_expect_ok(d.backend->ops->download(d.backend, bytes, plain.data, n_bytes, &err), &err);
-    kg_op_expect_ok(d.backend->ops->upload(d.backend, (void *)arranged.data, bytes, n_bytes, &err), &err);
+    kg_op_expect_ok(d.backend->ops->upload(d.backend, (void *)repacked.data, bytes, n_bytes, &err), &err);
     multiply(&d, &plain, put, 0, M, &want);
-    multiply(&d, &arranged, put, 0, M, &got);
+    multiply(&d, &repacked, put, 0, M, &got);
     expect_rows(&got, &want, 0, N);
     kg_op_output_free(&got);
     kg_op_output_free(&want);
@@ -256,17 +256,17 @@ static void build(struct kg_case_list *cases) {
     size_t n = 0;
     for (size_t i = 0; i < KG_COUNT_OF(SHAPES); i++)
         for (int way = 0; way < 4; way++, n++) {
-            const bool arranged = way % 2 == 0, half = way / 2 == 0;
+            const bool repacked = way % 2 == 0, half = way / 2 == 0;
             char shape[80];
             problems[n] =
                 (struct problem){ SHAPES[i].n_tokens, SHAPES[i].n_used, SHAPES[i].n_experts,
                                   SHAPES[i].n_out,    SHAPES[i].n_in,   half ? KG_PRECISION_F16 : KG_PRECISION_F32,
-                                  i % 2 == 0,         i % 3 != 1,       arranged };
+                                  i % 2 == 0,         i % 3 != 1,       repacked };
             snprintf(shape, sizeof shape, "tokens=%u used=%u experts=%u N=%u K=%u", SHAPES[i].n_tokens,
                      SHAPES[i].n_used, SHAPES[i].n_experts, SHAPES[i].n_out, SHAPES[i].n_in);
             kg_case_list_add(cases, &(struct kg_case){ .layer = "tolerance",
                                                        .op = "experts_linear",
-                                                       .name = arranged ? "mxfp4_arranged" : "mxfp4",
+                                                       .name = repacked ? "mxfp4_arranged" : "mxfp4",
                                                        .backend = "cuda",
                                                        .dtype = half ? "f16" : "f32",
                                                        .shape = shape,
@@ -277,8 +277,8 @@ static void build(struct kg_case_list *cases) {
         const char *op, *name;
         void (*run)(struct kg_record *, const void *);
     } OTHERS[] = { { "linear", "few_rows_are_the_same_alone", few_rows_are_the_same_alone },
-                   { "linear", "arranging_twice_is_once", arranging_twice_is_once },
-                   { "linear", "memory_written_anew_is_not_arranged", memory_written_anew_is_not_arranged },
+                   { "linear", "arranging_twice_is_once", repacking_twice_is_once },
+                   { "linear", "memory_written_anew_is_not_arranged", memory_written_anew_is_not_repacked },
                    { "embedding", "arranged_rows", embedding_rows } };
     for (size_t i = 0; i < KG_COUNT_OF(OTHERS); i++)
         kg_case_list_add(cases, &(struct kg_case){ .layer = "tolerance",

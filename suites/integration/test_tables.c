@@ -24,7 +24,7 @@ static void expect_exit(const struct kg_process_result *r, int exit_code) {
     ck_assert_msg(r->exit_code == exit_code, "exit code %d, not %d: %s%s", r->exit_code, exit_code, r->out, r->err);
 }
 
-/* A case of layer bench as its program records it: on cuda, of op model or linear, with one timing or one metric. */
+/* A case as its program records it: on cuda, of op model or linear, with one timing or one metric. */
 struct made {
     const char *op, *name, *dtype, *shape;
     const char *timing, *kind; /* NULL: a metric */
@@ -34,6 +34,7 @@ struct made {
     double rate;       /* TFLOP/s; 0: none */
     double pipe_share; /* hardware counters; 0: none */
     double params;     /* of a model; 0: Qwen2.5-0.5B's */
+    const char *layer; /* NULL: bench */
 };
 
 static json_t *named(const char *name, const char *unit, double value) {
@@ -76,9 +77,10 @@ static void seal(const char *root, const struct made *rows, size_t n_rows, const
     EXPECT_OK(kg_bundle_create(&options, &bundle, &err), err);
     for (size_t i = 0; i < n_rows; i++) {
         const struct made *m = &rows[i];
-        keys[i] = kg_xasprintf("bench/%s/%s[cuda,%s,%s]", m->op, m->name, m->dtype, m->shape);
+        const char *layer = m->layer ? m->layer : "bench";
+        keys[i] = kg_xasprintf("%s/%s/%s[cuda,%s,%s]", layer, m->op, m->name, m->dtype, m->shape);
         json_t *line = kg_maker_plan_line(0);
-        json_object_update_new(line, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "key", keys[i], "layer", "bench",
+        json_object_update_new(line, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "key", keys[i], "layer", layer,
                                                "op", m->op, "name", m->name, "backend", "cuda", "dtype", m->dtype,
                                                "shape", m->shape));
         EXPECT_OK(kg_bundle_plan(bundle, line, &err), err);
@@ -277,6 +279,35 @@ static void mxfp4_and_models_from_records(struct kg_record *rec, const void *arg
     free(root);
 }
 
+/* The README's table: a row a model that some run measured, each from the newest such run, runs named once; the counts
+ * of the newest run of tolerance cases. */
+static void headline_from_records(struct kg_record *rec, const void *arg) {
+    static const char PAGE[] = "<!-- kigo:begin headline -->\n<!-- kigo:end -->\n";
+    static const struct made CHECK = { .layer = "tolerance",
+                                       TIMED("linear", "rows", "f16", "M=1", "time", "graph", 1) };
+    static const char *const WITHOUT_CHECK[] = {
+        "| --- |\n| Qwen2.5-0.5B, FP16 | 2000 | 8 |  |  |\n"
+        "| Phi-3-mini, FP16 | 250 | 5 |  | llama.cpp 252, transformers 52, compiled 88 |\n"
+        "| GPT-OSS-20B, MXFP4 experts | 500 |  | 40 | llama.cpp 331 |\n\nRecords: `2",
+        "`.\n<!-- kigo:end -->\n",
+    };
+    static const char *const WITH_CHECK[] = { ": 1 planned, 1 passed, 0 failed, 0 skipped (`2" };
+    static const struct made MEMORY[] = {
+        OF_MODEL("decode", " prompt=16 tokens=256 ctx=272", "token", NULL, GPT_OSS, 2e6),
+        OF_MODEL("memory", " prompt=16 tokens=4 ctx=8192", NULL, "memory.total", GPT_OSS, 40 << 20),
+    };
+    char *root = kg_path_join(kg_scratch_dir(rec), "bundles"), *page = readme_at(rec, PAGE);
+    (void)arg;
+    seal(root, ROWS, KG_COUNT_OF(ROWS), "fp16");
+    seal(root, MEMORY, KG_COUNT_OF(MEMORY), NULL);
+    seal(root, PHI3_RUN, KG_COUNT_OF(PHI3_RUN), NULL);
+    expect_made(page, root, WITHOUT_CHECK, KG_COUNT_OF(WITHOUT_CHECK));
+    seal(root, &CHECK, 1, NULL);
+    expect_made(page, root, WITH_CHECK, KG_COUNT_OF(WITH_CHECK));
+    free(page);
+    free(root);
+}
+
 /* A sign-off's verdict, counts and what is not met, as its document says them. */
 static void signoffs_by_their_own_words(struct kg_record *rec, const void *arg) {
     static const char PAGE[] = "<!-- kigo:begin signoffs -->\n<!-- kigo:end -->\n";
@@ -430,9 +461,16 @@ static void gpu_runner_asks_kigo(struct kg_record *rec, const void *arg) {
     { .layer = "integration", .op = "tables", .name = #function, .run = function }
 
 static const struct kg_case CASES[] = {
-    CASE(figures_from_records),           CASE(attention_from_records), CASE(mxfp4_and_models_from_records),
-    CASE(signoffs_by_their_own_words),    CASE(nothing_to_show),        CASE(refuses),
-    CASE(pages_are_what_the_bundles_say), CASE(show_as_markdown),       CASE(gpu_runner_wants_a_commit),
+    CASE(figures_from_records),
+    CASE(attention_from_records),
+    CASE(mxfp4_and_models_from_records),
+    CASE(headline_from_records),
+    CASE(signoffs_by_their_own_words),
+    CASE(nothing_to_show),
+    CASE(refuses),
+    CASE(pages_are_what_the_bundles_say),
+    CASE(show_as_markdown),
+    CASE(gpu_runner_wants_a_commit),
     CASE(gpu_runner_asks_kigo),
 };
 

@@ -20,17 +20,16 @@ static char *parent_of(const char *path) {
     return !slash ? kg_xstrdup(".") : slash == path ? kg_xstrdup("/") : kg_xstrndup(path, (size_t)(slash - path));
 }
 
-/* A file of no name, which is gone with the process that writes it however that ends; -1 where there is no such thing.
- */
+/* Opens an unnamed file (O_TMPFILE), which disappears with the process however it ends; -1 if the system has none. */
 static int open_nameless(const char *path) {
-    if (access("/proc/self/fd", X_OK) != 0) return -1; /* the way by which it gets a name */
+    if (access("/proc/self/fd", X_OK) != 0) return -1; /* linkat needs it to name the file */
     char *parent = parent_of(path);
     const int fd = open(parent, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     free(parent);
     return fd;
 }
 
-/* Only a file may be replaced: the rename would take a device's or a pipe's place, /dev/null's as well. */
+/* Only a regular file may be replaced: a rename would also replace a device or a pipe, even /dev/null. */
 static enum kg_status check_place(const char *path, struct kg_error *err) {
     struct stat there;
     if (!*path) return kg_fail(err, KG_ERR_USAGE, "the name of the file to write is empty");
@@ -66,8 +65,8 @@ static enum kg_status sync_parent(const char *path, struct kg_error *err) {
     return status;
 }
 
-/* Its place at once if that is free, so that no moment leaves anything else. A link cannot replace what is there, a
- * rename can: then the file gets a name of its own first. */
+/* Links the unnamed file to path if path is free: no temporary name ever exists. linkat cannot replace a file, but
+ * rename can: if path exists, the file first gets a temporary name. */
 static enum kg_status give_name(struct kg_draft *draft, bool *placed, struct kg_error *err) {
     char *self = kg_xasprintf("/proc/self/fd/%d", draft->fd);
     enum kg_status status = KG_OK;

@@ -23,7 +23,7 @@ static enum kg_status fail_errno(struct kg_error *err, const char *action, const
 
 static enum kg_status open_regular(const char *path, int *fd, struct stat *info, struct kg_error *err) {
     enum kg_status status = KG_OK;
-    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is refused below, not waited for */
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* do not block on a pipe; it is rejected below */
     if (*fd < 0) return fail_errno(err, "open", path);
     if (fstat(*fd, info) != 0) status = fail_errno(err, "stat", path);
     else if (!S_ISREG(info->st_mode)) status = kg_fail(err, KG_ERR_USAGE, "%s is not a regular file", path);
@@ -149,10 +149,10 @@ enum kg_status kg_dir_sync(const char *path, struct kg_error *err) {
     return status;
 }
 
-static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *walk) {
+static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *position) {
     (void)info;
     (void)kind;
-    (void)walk;
+    (void)position;
     return remove(path);
 }
 
@@ -164,8 +164,8 @@ enum kg_status kg_path_remove(const char *path, struct kg_error *err) {
 
 enum kg_status kg_path_rename_new(const char *from, const char *to, struct kg_error *err) {
     if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return KG_OK;
-    /* Some file systems (NFS among them) do not know the flag; a folder with something in it is not replaced there
-     * either. */
+    /* Some file systems (NFS, for example) do not know the flag. Even there, rename never replaces a non-empty
+     * folder. */
     if ((errno == EINVAL || errno == ENOSYS) && !kg_path_exists(to) && rename(from, to) == 0) return KG_OK;
     return fail_errno(err, "rename to", to);
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* EVP fails here only for want of memory, which ends the process like every small allocation of kigo does. */
+/* EVP fails here only if memory runs out, which aborts the process as in kg_xmalloc. */
 static void must(int good) {
     if (good) return;
     fputs("kigo: out of memory in SHA-256\n", stderr);

@@ -6,16 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    DEEPEST = 64,
-    SAFE_DIGITS = 18,
-    MANY_DIGITS = 300
-}; /* within which integers, and plain numbers, cannot overflow */
+enum { DEEPEST = 64, SAFE_DIGITS = 18, MANY_DIGITS = 300 }; /* numbers with fewer digits cannot overflow */
 
 struct reader {
     struct kg_tape *tape;
     char *at, *end;
-    const char *wrong; /* the first thing; NULL while all is good */
+    const char *wrong; /* the first error; NULL: none */
     int depth;
 };
 
@@ -62,7 +58,7 @@ static bool hex4(const char *at, const char *end, uint32_t *value) {
     return true;
 }
 
-/* "\uXXXX", a pair of them above U+FFFF; at stands behind the 'u'. */
+/* "\uXXXX", or a surrogate pair for code points above U+FFFF; r->at is after the 'u'. */
 static bool unescape_code(struct reader *r, char **to) {
     uint32_t code, low;
     if (!hex4(r->at, r->end, &code)) return fail(r, "invalid escape");
@@ -92,7 +88,7 @@ static bool unescape(struct reader *r, char **to) {
     return true;
 }
 
-/* The characters of a string, unescaped where they stand and ended by a NUL; at stands behind the opening quote. */
+/* Unescapes a string in place and NUL-terminates it; r->at is after the opening quote. */
 static char *read_string(struct reader *r) {
     char *const begin = r->at;
     char *to = begin;
@@ -159,7 +155,7 @@ static void read_word(struct reader *r, const char *name, const char *word, enum
     add_node(r, kind, name, NULL);
 }
 
-/* Whether an object that is being read has a member already. */
+/* Whether the object that is being read already has this member. */
 static bool has_member(const struct kg_tape *tape, size_t object, const char *name) {
     for (size_t i = object + 1; i < tape->n_nodes; i += 1 + tape->nodes[i].n_below)
         if (tape->nodes[i].name[0] == name[0] && strcmp(tape->nodes[i].name, name) == 0) return true;

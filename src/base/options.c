@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Decimal, or hexadecimal behind 0x; a leading zero means nothing, nor may a number begin with a space. */
+/* Decimal, or hexadecimal with 0x. A leading zero does not mean octal; a leading space is an error. */
 static bool number_begins(const char *text, int *base) {
     const char *digits = text + (*text == '-' || *text == '+');
     *base = digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X') ? 16 : 10;
@@ -81,24 +81,24 @@ static enum kg_status set_value(const struct kg_option *option, const char *text
     return status == KG_OK ? KG_OK : kg_error_context(err, status, "--%s", option->name);
 }
 
-static const struct kg_option *find_option(const struct kg_command *command, const char *word, size_t len) {
+static const struct kg_option *find_option(const struct kg_command *command, const char *arg, size_t len) {
     for (size_t i = 0; i < command->n_options; i++) {
         const struct kg_option *option = &command->options[i];
-        if (word[0] == '-' && len == 2 && word[1] == option->letter) return option;
-        if (len > 2 && strlen(option->name) == len - 2 && memcmp(word + 2, option->name, len - 2) == 0) return option;
+        if (arg[0] == '-' && len == 2 && arg[1] == option->letter) return option;
+        if (len > 2 && strlen(option->name) == len - 2 && memcmp(arg + 2, option->name, len - 2) == 0) return option;
     }
     return NULL;
 }
 
-/* Handles the option argv[*i], moving *i to its last word. */
+/* Parses the option argv[*i] and moves *i to its last argument. */
 static enum kg_status parse_option(const struct kg_command *command, int argc, char **argv, int *i,
                                    struct kg_error *err) {
-    const char *word = argv[*i];
-    const char *equals = word[1] == '-' ? strchr(word, '=') : NULL;
-    const size_t len = equals ? (size_t)(equals - word) : strlen(word);
-    const struct kg_option *option = find_option(command, word, len);
+    const char *arg = argv[*i];
+    const char *equals = arg[1] == '-' ? strchr(arg, '=') : NULL;
+    const size_t len = equals ? (size_t)(equals - arg) : strlen(arg);
+    const struct kg_option *option = find_option(command, arg, len);
     if (!option)
-        return kg_fail(err, KG_ERR_USAGE, "unknown option '%.*s'; see '%s --help'", (int)len, word, command->name);
+        return kg_fail(err, KG_ERR_USAGE, "unknown option '%.*s'; see '%s --help'", (int)len, arg, command->name);
     if (option->kind == KG_OPTION_FLAG) {
         if (equals) return kg_fail(err, KG_ERR_USAGE, "--%s takes no value", option->name);
         return set_value(option, NULL, err);

@@ -1,5 +1,5 @@
-/* Standard output comes through a pipe that is read to its end; standard error goes to memory, where it can never block
- * the program. */
+/* Standard output is read from a pipe until it closes. Standard error goes to a memory file, which never blocks the
+ * program. */
 #include "base/program.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@ static bool begins_with_any(const char *text, const char *const *beginnings) {
     return false;
 }
 
-/* The array only is made; its strings are this process's and the program's. */
+/* Allocates the array only; the strings are borrowed from this process's environment and from the program. */
 static char **make_environment(const struct kg_program *program) {
     size_t n = 0, n_more = 0, used = 0;
     while (environ[n]) n++;
@@ -46,7 +46,7 @@ static enum kg_status spawn(const struct kg_program *program, int out_fd, int er
     return code == 0 ? KG_OK : kg_fail(err, KG_ERR_NOT_FOUND, "cannot run %s: %s", program->argv[0], strerror(code));
 }
 
-/* Reads to the end even past max_bytes, so that the program never meets a closed pipe. */
+/* Reads to the end even past max_bytes: a closed pipe would kill the program. */
 static void drain(int fd, size_t max_bytes, struct kg_buffer *out, bool *cut) {
     char block[1 << 14];
     size_t taken = 0;

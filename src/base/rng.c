@@ -37,7 +37,7 @@ static uint64_t next_u64(struct kg_rng *rng) {
 }
 
 uint64_t kg_rng_below(struct kg_rng *rng, uint64_t n) {
-    const uint64_t reject_below = -n % n; /* 2^64 mod n: what makes the rest a multiple of n */
+    const uint64_t reject_below = -n % n; /* 2^64 mod n: the values from there on are a multiple of n */
     uint64_t x;
     do x = next_u64(rng);
     while (x < reject_below);
@@ -50,6 +50,6 @@ double kg_rng_uniform(struct kg_rng *rng) {
 
 double kg_rng_normal(struct kg_rng *rng) {
     const double two_pi = 6.283185307179586476925;
-    const double u = 1.0 - kg_rng_uniform(rng); /* in (0, 1]: its logarithm is finite */
+    const double u = 1.0 - kg_rng_uniform(rng); /* in (0, 1], so that log(u) is finite */
     return sqrt(-2.0 * log(u)) * cos(two_pi * kg_rng_uniform(rng));
 }

@@ -34,7 +34,7 @@ int kg_status_exit_code(enum kg_status status) {
     return status_row(status)->exit_code;
 }
 
-/* A message too long for its place was cut anywhere: it ends before a character that was cut in two. */
+/* A message that was too long may be cut inside a character: drops the incomplete character. */
 static void trim_cut_character(struct kg_error *err) {
     const size_t len = strlen(err->message), good = kg_utf8_first_error(err->message, len);
     if (len + 1 == sizeof err->message && len - good < KG_UTF8_MAX_BYTES) err->message[good] = '\0';

@@ -19,7 +19,7 @@ struct kg_thread_pool {
     int n_workers; /* without the calling thread */
     struct loop loop;
     size_t next_range, n_unfinished; /* of the loop; both guarded by lock */
-    unsigned long generation;        /* counts loops, so that a worker sees a new one */
+    unsigned long generation;        /* number of loops started, so that a worker detects the next one */
     bool stopping;
 };
 
@@ -29,7 +29,7 @@ static void run_range(const struct loop *loop, size_t index) {
     loop->body(loop->arg, begin, end);
 }
 
-/* Takes ranges until none is left; called and left with the lock held. */
+/* Runs ranges until none is left. The caller holds the lock, before and after. */
 static void take_ranges(struct kg_thread_pool *pool) {
     while (pool->next_range < pool->loop.n_ranges) {
         const size_t index = pool->next_range++;

@@ -101,7 +101,7 @@ void kg_utf8_append(struct kg_buffer *out, const char *data, size_t len) {
 
 struct kg_quoted kg_quote(const char *data, size_t len) {
     struct kg_quoted q;
-    const size_t room = sizeof q.text - sizeof "\\xNN..."; /* one more piece and the mark of a cut always fit */
+    const size_t room = sizeof q.text - sizeof "\\xNN..."; /* leaves room for one more escape and the "..." */
     size_t used = 0, at = 0;
     while (at < len && used < room) {
         uint32_t cp = 0;

@@ -1,8 +1,8 @@
 #include "base/zstd.h"
 #include <zstd.h>
 
-/* Level 12: of the records of 2,600 cases (4.9 MB) it makes 0.51 MB in 0.3 s, level 19 makes 0.44 MB in 4.4 s. The
- * window is what reading may cost in memory, more than a run's records are long. */
+/* Level 12 compresses the records of 2,600 cases (4.9 MB) to 0.51 MB in 0.3 s; level 19 to 0.44 MB in 4.4 s. The window
+ * limits the memory that a reader needs; it is longer than a run's records. */
 enum { LEVEL = 19, WINDOW_LOG = 23 };
 
 enum kg_status kg_zstd_compress(const void *data, size_t size_bytes, struct kg_buffer *out, struct kg_error *err) {
@@ -22,8 +22,8 @@ enum kg_status kg_zstd_compress(const void *data, size_t size_bytes, struct kg_b
     return KG_OK;
 }
 
-/* Expands block by block, so that a frame which holds more than it may is left at the limit, whatever its header says.
- */
+/* Decompresses block by block, so that a frame that expands beyond the limit is stopped there, whatever its header
+ * claims. */
 static enum kg_status expand(ZSTD_DCtx *context, ZSTD_inBuffer *in, uint64_t max_bytes, struct kg_buffer *out,
                              struct kg_error *err) {
     const size_t begin = out->len, step = ZSTD_DStreamOutSize();

@@ -1,4 +1,4 @@
-/* add: y = a + b, the residual. y may be a or b. */
+/* add: y = a + b, elementwise, for the residual stream. y may be a or b. */
 #ifndef KIGO_OPS_ADD_H
 #define KIGO_OPS_ADD_H
 

@@ -37,7 +37,7 @@ static void row_heads(void *arg, size_t begin, size_t end) {
         const size_t at = plane + first * dim;
         kg_online_softmax_add(&sum, q, (const float *)args->k_cache + at, (const float *)args->v_cache + at, dim, dim,
                               last - first, dim, (double)args->scale);
-        /* A large sink makes all weights small: everything is taken relative to the larger of the two. */
+        /* A large sink makes all weights small, so rescale to the larger of the sink and the largest score. */
         const double sink = args->sinks ? (double)args->sinks[head] : -INFINITY;
         const double largest = fmax(sum.largest, sink), shrink = exp(sum.largest - largest);
         const double weight = sum.weight * shrink + exp(sink - largest);

@@ -1,14 +1,15 @@
-/* attention: softmax(q k^T scale) v per head, grouped queries, over a cache.
+/* attention: softmax(q k^T scale) v per head over the KV cache, with grouped-query heads (GQA).
  *
- * Row r is at position p = n_keys - n_rows + r; with `causal` it sees keys 0..p (the queries are aligned with the end
- * of the keys), without it all n_keys. A window w > 0 leaves only keys j with p - j < w (causal only).
+ * Row r is at position p = n_keys - n_rows + r: the queries are the last rows of the sequence. With `causal`, a row
+ * sees keys 0..p, otherwise all n_keys. A window w > 0 (causal only) limits it to keys j with p - j < w.
  *
  *     y[r][h] = sum_j softmax_j(q[r][h] . k[g][j] * scale) * v[g][j],    g = h / (n_heads / n_kv_heads)
  *
- * A sink is one more logit of the head, not scaled and without a value: it is in the softmax's denominator only.
+ * A sink is an extra logit per head, unscaled and without a value: it only adds to the softmax's denominator. Sinks are
+ * learned numbers, as in gpt-oss; in Xiao et al., Efficient Streaming Language Models with Attention Sinks, 2023, they
+ * are tokens.
  *
- * The softmax subtracts the running maximum; sums are double. y may not overlap q. (Xiao et al., Efficient Streaming
- * Language Models with Attention Sinks, 2023, has sinks as tokens; these are learned numbers, as in gpt-oss.) */
+ * The softmax is online: it subtracts the running maximum. Sums are double. y may not overlap q. */
 #ifndef KIGO_OPS_ATTENTION_H
 #define KIGO_OPS_ATTENTION_H
 
@@ -23,7 +24,7 @@ enum { KG_ATTENTION_MAX_HEAD_DIM = 2048 };
 struct kg_attention_args {
     enum kg_precision activations, kv;
     const void *q;                 /* (n_rows, n_heads, head_dim) */
-    const void *k_cache, *v_cache; /* (n_kv_heads, n_ctx, head_dim), positions [0, n_keys) filled */
+    const void *k_cache, *v_cache; /* (n_kv_heads, n_ctx, head_dim); positions [0, n_keys) are filled */
     void *y;                       /* (n_rows, n_heads, head_dim) */
     uint32_t n_rows;
     uint32_t n_keys;              /* n_rows <= n_keys <= n_ctx */
@@ -32,9 +33,9 @@ struct kg_attention_args {
     uint32_t n_ctx;
     float scale;
     bool causal;
-    uint32_t window;    /* in positions; 0 is none */
+    uint32_t window;    /* in positions; 0: none */
     void *workspace;    /* as in linear.h */
-    const float *sinks; /* (n_heads); NULL for none */
+    const float *sinks; /* (n_heads); NULL: none */
 };
 
 KG_WARN_UNUSED enum kg_status kg_attention_check(const struct kg_attention_args *args, struct kg_error *err);

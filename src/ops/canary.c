@@ -19,7 +19,7 @@ static void read_range(void *arg, size_t begin, size_t end) {
     struct canary *c = arg;
     uint64_t sum = 0;
     for (size_t i = begin; i < end; i++) sum += c->from[i];
-    atomic_fetch_add(&c->sum, sum); /* modulo 2^64 the order of ranges does not matter */
+    atomic_fetch_add(&c->sum, sum); /* sums modulo 2^64 do not depend on the order of ranges */
 }
 
 void kg_cpu_canary_copy(struct kg_thread_pool *pool, void *to, const void *from, uint64_t size_bytes) {

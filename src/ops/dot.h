@@ -1,9 +1,8 @@
-/* Dot products of float32 vectors in double, in one fixed order.
+/* Dot products of float32 vectors, accumulated in double in a fixed order.
  *
- * Element i is added to accumulator i mod KG_DOT_LANES, and the accumulators are added pairwise at the end. The order
- * depends on nothing but the length, and the independent accumulators let a compiler use vector registers of any width
- * with the same bits as a result: a product of two floats is exact in double, so a fused multiply-add changes nothing.
- */
+ * Product i is added to accumulator i mod KG_DOT_LANES; at the end the accumulators are added pairwise. The order
+ * depends only on the length, so the result has the same bits for vector registers of any width. A fused multiply-add
+ * changes nothing either: the product of two floats is exact in double. */
 #ifndef KIGO_OPS_DOT_H
 #define KIGO_OPS_DOT_H
 
@@ -12,7 +11,8 @@
 
 enum { KG_DOT_LANES = 8 };
 
-/* lanes[i mod KG_DOT_LANES] += a[i] * b[i]. To go on with a longer vector, n must be a multiple of KG_DOT_LANES. */
+/* lanes[i mod KG_DOT_LANES] += a[i] * b[i]. All calls for one vector but the last need an n that is a multiple of
+ * KG_DOT_LANES. */
 static inline void kg_dot_accumulate(double lanes[KG_DOT_LANES], const float *a, const float *b, size_t n) {
     double sum[KG_DOT_LANES];
     size_t i = 0;

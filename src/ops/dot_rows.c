@@ -2,8 +2,7 @@
 #include "base/clones.h"
 #include "ops/dot.h"
 
-/* A multiple of every format's block and of KG_DOT_LANES, so that the order of additions is that of one whole dot
- * product. */
+/* A multiple of every format's block and of KG_DOT_LANES: pieces then add in the order of one whole dot product. */
 enum { PIECE = 1024 };
 _Static_assert(PIECE % 256 == 0 && PIECE % KG_DOT_LANES == 0, "a piece is whole blocks and whole lanes");
 

@@ -1,4 +1,4 @@
-/* A row of a weight in any block format times several rows of float32, in double. */
+/* Dot products of one weight row, in any block format, with several float32 rows, accumulated in double. */
 #ifndef KIGO_OPS_DOT_ROWS_H
 #define KIGO_OPS_DOT_ROWS_H
 
@@ -6,8 +6,8 @@
 
 enum { KG_DOT_ROWS_MAX = 32 };
 
-/* sums[r] = sum_i x[r][i] * W[row][i], r < n <= KG_DOT_ROWS_MAX: the row is decoded once, in pieces that stay in the
- * first-level cache. The order of additions is that of kg_dot over the whole row, whatever n is. */
+/* sums[r] = sum_i x[r][i] * W[row][i], r < n <= KG_DOT_ROWS_MAX. The weight row is decoded once, in pieces that stay in
+ * L1. The order of additions is kg_dot's over the whole row, for every n. */
 void kg_dot_rows(const struct kg_weight *weight, size_t row, const float *const *x, size_t n, double *sums);
 
 #endif

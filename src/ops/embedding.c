@@ -21,7 +21,7 @@ static void decode_row(const struct kg_weight *w, size_t row, float *y) {
     kg_dtype_info(w->dtype)->decode((const char *)w->data + row * kg_weight_row_bytes(w), y, w->n_cols);
 }
 
-/* y += P[row], piece by piece: a sum of two float32 in float32 is rounded once. */
+/* y += P[row] in pieces. A float32 sum of two float32 values is rounded once. */
 static void add_row(const struct kg_weight *p, size_t row, float *y) {
     enum { PIECE = 1024 };
     const struct kg_dtype_info *info = kg_dtype_info(p->dtype);
@@ -37,7 +37,7 @@ static void add_row(const struct kg_weight *p, size_t row, float *y) {
 
 enum kg_status kg_cpu_embedding(struct kg_thread_pool *pool, const struct kg_embedding_args *args,
                                 struct kg_error *err) {
-    (void)pool; /* a row is one decode: not worth waking threads for */
+    (void)pool; /* decoding a row is too short to wake threads for */
     enum kg_status status = kg_embedding_check(args, err);
     if (!status) status = kg_cpu_require_f32("embedding", "activations", args->activations, err);
     if (status) return status;

@@ -1,5 +1,5 @@
-/* embedding: y[r] = W[ids[r]] + P[position + r], decoded rows of weights in any block format; P, the learned positions,
- * may be left out. The sum is rounded once. */
+/* embedding: y[r] = W[ids[r]] + P[position + r], rows of weights in any block format. P, the learned positions, is
+ * optional. The sum is rounded once. */
 #ifndef KIGO_OPS_EMBEDDING_H
 #define KIGO_OPS_EMBEDDING_H
 
@@ -12,11 +12,11 @@
 struct kg_embedding_args {
     enum kg_precision activations;
     struct kg_weight weight; /* (n_vocab, n_embd) */
-    const int32_t *ids;      /* (n_rows), each in [0, n_vocab): the cpu back end checks, KG_ERR_RANGE */
+    const int32_t *ids;      /* (n_rows), each in [0, n_vocab); only the cpu back end checks (KG_ERR_RANGE) */
     uint32_t n_rows;
     void *y;                    /* (n_rows, n_embd) */
     struct kg_weight positions; /* (n_positions, n_embd); data NULL: none */
-    uint32_t position;          /* of row 0; position + n_rows <= n_positions, if there are any */
+    uint32_t position;          /* of row 0; with learned positions, position + n_rows <= n_positions */
 };
 
 KG_WARN_UNUSED enum kg_status kg_embedding_check(const struct kg_embedding_args *args, struct kg_error *err);

@@ -1,5 +1,5 @@
-/* experts_combine: y[r][i] = residual[r][i] + sum_j weights[r][j] * x[r * n_used + j][i], j < n_used: the results of a
- * row's experts, weighted. y may be the residual, and not x. */
+/* experts_combine: y[r][i] = residual[r][i] + sum_j weights[r][j] * x[r * n_used + j][i], j < n_used: the weighted sum
+ * of a row's expert outputs, plus the residual. y may be the residual, not x. */
 #ifndef KIGO_OPS_EXPERTS_COMBINE_H
 #define KIGO_OPS_EXPERTS_COMBINE_H
 

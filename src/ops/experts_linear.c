@@ -20,7 +20,7 @@ enum kg_status kg_experts_linear_check(const struct kg_experts_linear_args *args
     return KG_OK;
 }
 
-/* Rows by expert: those of e are row[first[e] .. first[e + 1]), in order. */
+/* The rows of each expert, in order: expert e has row[first[e] .. first[e + 1]). */
 struct grouping {
     const struct kg_experts_linear_args *args;
     uint32_t *first; /* (n_experts + 1) */
@@ -31,14 +31,14 @@ static struct grouping group_rows(const struct kg_experts_linear_args *args) {
     const struct grouping g = { .args = args,
                                 .first = kg_xcalloc((size_t)args->n_experts + 2, sizeof *g.first),
                                 .row = kg_xmalloc(args->n_rows * sizeof *g.row) };
-    /* Counted one place further on: while rows are put away, first[e + 1] is where the next of e goes. */
+    /* Counts are stored one place further: during the scatter, first[e + 1] is where the next row of e goes. */
     for (uint32_t r = 0; r < args->n_rows; r++) g.first[args->ids[r] + 2]++;
     for (uint32_t e = 1; e <= args->n_experts; e++) g.first[e + 1] += g.first[e];
     for (uint32_t r = 0; r < args->n_rows; r++) g.row[g.first[args->ids[r] + 1]++] = r;
     return g;
 }
 
-/* One row of an expert's matrix times up to KG_DOT_ROWS_MAX of its rows. */
+/* One weight row of an expert times up to KG_DOT_ROWS_MAX of the expert's input rows. */
 static void one_output(const struct kg_experts_linear_args *args, uint32_t expert, size_t o, const uint32_t *row,
                        size_t n) {
     const struct kg_weight *w = &args->weight;

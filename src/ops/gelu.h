@@ -1,13 +1,13 @@
-/* gelu: y = x Phi(x), Phi the normal distribution's cumulative function, in one of two forms. y may be x.
+/* gelu: y = x Phi(x) in one of two forms; Phi is the cumulative distribution function of the normal distribution. y may
+ * be x.
  *
  *     erf:  y = x / 2 * (1 + erf(x / sqrt(2)))
  *     tanh: y = x / 2 * (1 + tanh(u)) = x / (1 + exp(-2 u)),  u = sqrt(2 / pi) * (x + 0.044715 x^3)
  *
- * The forms differ by up to 4.73e-4 (at x = -2.7 and 2.7), so that a model needs the one it was trained with: GPT-2 has
- * tanh
- * (`gelu_new`, `gelu_pytorch_tanh`), `gelu` in transformers' configurations is erf. Small results of negative x keep
- * their digits: neither form is computed as a difference from 1. (Hendrycks, Gimpel, Gaussian Error Linear Units,
- * 2016.) */
+ * The forms differ by up to 4.73e-4 (at x = -2.7 and 2.7), so a model needs the one it was trained with. In
+ * transformers' configurations `gelu_new` (GPT-2) and `gelu_pytorch_tanh` are tanh, `gelu` is erf. Neither form is
+ * computed as a difference from 1, so small results for negative x keep their digits. (Hendrycks, Gimpel, Gaussian
+ * Error Linear Units, 2016.) */
 #ifndef KIGO_OPS_GELU_H
 #define KIGO_OPS_GELU_H
 
@@ -16,7 +16,7 @@
 #include <kigo/status.h>
 #include <stdint.h>
 
-/* 0 is none of them: a form that was not chosen is refused. */
+/* 0 is not a form: an uninitialised value is an error. */
 enum kg_gelu_form { KG_GELU_TANH = 1, KG_GELU_ERF };
 
 struct kg_gelu_args {

@@ -1,8 +1,8 @@
-/* kv_write: appends n_rows keys and values to a layer's cache.
+/* kv_write: appends n_rows keys and values to a layer's KV cache.
  *
  *     k_cache[h][position + r] = k[r][h],    v_cache[h][position + r] = v[r][h]
  *
- * The cache is head-major, so that one head's keys are one dense (n_ctx, head_dim) matrix to read. */
+ * The cache is head-major: the keys of one head are a dense (n_ctx, head_dim) matrix. */
 #ifndef KIGO_OPS_KV_WRITE_H
 #define KIGO_OPS_KV_WRITE_H
 

@@ -2,7 +2,7 @@
 #include "ops/check.h"
 #include <math.h>
 
-enum { MIN_ELEMS_PER_RANGE = 16384 }; /* less is done before a thread wakes */
+enum { MIN_ELEMS_PER_RANGE = 16384 }; /* smaller ranges finish before a thread wakes up */
 
 enum kg_status kg_layernorm_check(const struct kg_layernorm_args *args, struct kg_error *err) {
     KG_OP_REQUIRE(args->x && args->weight && args->y, "layernorm: x, weight or y is missing");

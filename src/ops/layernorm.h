@@ -1,10 +1,10 @@
-/* layernorm: y[r][i] = (x[r][i] - mean_r) / sqrt(var_r + eps) * weight[i] + bias[i], mean_r = mean_j x[r][j] and
- * var_r = mean_j (x[r][j] - mean_r)^2 (of n, not n - 1). y may be x. A row of equal elements gives the bias, for any
- * eps > 0; with eps 0 it gives NaN. A NaN or infinite element makes its whole row NaN.
- * (Ba, Kiros, Hinton, Layer Normalization, 2016.)
+/* layernorm: y[r][i] = (x[r][i] - mean_r) / sqrt(var_r + eps) * weight[i] + bias[i], mean_r = mean_j x[r][j] and var_r
+ * = mean_j (x[r][j] - mean_r)^2 (divided by n, not n - 1). y may be x. A row of equal elements gives the bias if eps >
+ * 0, and NaN if eps is 0. A NaN or infinite element makes its whole row NaN. (Ba, Kiros, Hinton, Layer Normalization,
+ * 2016.)
  *
- * Both back ends take the mean first and the squares of what is left, so that digits are not lost where the mean is
- * large beside the deviation. */
+ * The variance takes two passes, mean first, on both back ends: a mean that is large relative to the deviation costs no
+ * digits. */
 #ifndef KIGO_OPS_LAYERNORM_H
 #define KIGO_OPS_LAYERNORM_H
 

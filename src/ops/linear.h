@@ -1,6 +1,5 @@
-/* linear: y[r][o] = sum_i x[r][i] * W[o][i] + bias[o], W in any block format, its rows decoded as they are used.
- *
- * y may not overlap x. */
+/* linear: y = x W^T + bias, y[r][o] = sum_i x[r][i] * W[o][i] + bias[o]. W may have any block format; its rows are
+ * decoded on the fly. y may not overlap x. */
 #ifndef KIGO_OPS_LINEAR_H
 #define KIGO_OPS_LINEAR_H
 
@@ -12,13 +11,13 @@
 
 struct kg_linear_args {
     enum kg_precision activations; /* of x */
-    enum kg_precision output;      /* of y: as activations, or f32 for logits */
+    enum kg_precision output;      /* of y: like activations, or f32 (logits) */
     const void *x;                 /* (n_rows, weight.n_cols) */
     struct kg_weight weight;       /* (n_out, n_in) */
-    const float *bias;             /* (n_out), NULL for none */
+    const float *bias;             /* (n_out); NULL: none */
     void *y;                       /* (n_rows, weight.n_rows) */
     uint32_t n_rows;
-    void *workspace; /* of the session, at least what session_plan asked for; NULL where that is 0 */
+    void *workspace; /* the session's, at least the bytes session_plan returned; NULL if 0 */
 };
 
 KG_WARN_UNUSED enum kg_status kg_linear_check(const struct kg_linear_args *args, struct kg_error *err);

@@ -1,9 +1,12 @@
-/* A query's softmax-weighted sum of values, key after key: what attention and sdpa share.
+/* Online softmax: a query's softmax-weighted sum of values over keys that arrive in several calls. attention and sdpa
+ * use it.
  *
- * After keys 0..n-1 with scores s[j] = q . k[j] scale: largest = max s[j], weight = sum exp(s[j] - largest),
- * value[d] = sum exp(s[j] - largest) v[j][d], in double. Keys are taken in blocks counted from the first one added, so
- * that a query's sums are in the same order whatever else is computed; between blocks they are kept relative to the
- * largest score so far. */
+ * After keys 0..n-1 with scores s[j] = q . k[j] scale, the state in double is
+ *
+ *     largest = max s[j],    weight = sum exp(s[j] - largest),    value[d] = sum exp(s[j] - largest) v[j][d]
+ *
+ * The sums run over blocks of keys counted from the first key, and are rescaled to the largest score so far between
+ * blocks. Their order, and so their bits, depend only on the query's keys. */
 #ifndef KIGO_OPS_ONLINE_SOFTMAX_H
 #define KIGO_OPS_ONLINE_SOFTMAX_H
 
@@ -19,7 +22,7 @@ struct kg_online_softmax {
 
 void kg_online_softmax_init(struct kg_online_softmax *sum, size_t head_dim);
 
-/* Adds n keys: row j of k and v begins at element j * stride. */
+/* Adds n keys. Row j of k and v starts at element j * stride. */
 void kg_online_softmax_add(struct kg_online_softmax *sum, const float *q, const float *k, const float *v,
                            size_t k_stride, size_t v_stride, size_t n, size_t head_dim, double scale);
 

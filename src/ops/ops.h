@@ -1,16 +1,17 @@
 /* The operations of a forward pass, one header each: equation, shapes, layout, aliasing, statuses.
  *
  * Common to all of them:
- * - Every pointer of an args struct is in the memory of the back end that runs it. Matrices are row-major, rows dense.
- * - Activations (x, y, q, k, ...) are of the args' `activations` precision (f32 unless said otherwise), caches of `kv`;
- *   norm weights, biases, sinks, rope factors, router logits and experts' weights are always float32. A precision a
- * back end does not have is KG_ERR_UNSUPPORTED.
- * - kg_<op>_check is the contract about shapes as code, shared by all back ends: KG_ERR_USAGE naming the argument.
- *   Contents in back-end memory (ids) are the caller's to check.
- * - Zero rows are good and write nothing. An output may alias an input only where its header says so.
+ * - Pointers in an args struct are in the memory of the back end that runs the operation. Matrices are row-major and
+ *   dense.
+ * - Activations (x, y, q, k, ...) have the precision args->activations (f32 unless stated otherwise), caches args->kv.
+ *   Norm weights, biases, sinks, rope factors, router logits and expert weights are always float32. A precision that
+ *   the back end lacks is KG_ERR_UNSUPPORTED.
+ * - kg_<op>_check validates the shapes for all back ends: KG_ERR_USAGE naming the argument. The caller must check
+ *   contents in back-end memory (ids).
+ * - Zero rows are valid and write nothing. An output may alias an input only where its header says so.
  * - A back end may return before the work is done; download and synchronize wait for it.
- * - kg_cpu_<op> is the reference: plain loops with double accumulation whose order depends on the shapes of one row
- *   only, so that a row's result is the same bits in any batch and with any number of threads. A NULL pool runs on the
+ * - kg_cpu_<op> is the reference: plain loops that accumulate in double. The order of additions depends only on the
+ *   shape of one row, so a row has the same bits in any batch and with any number of threads. A NULL pool runs on the
  *   calling thread. */
 #ifndef KIGO_OPS_OPS_H
 #define KIGO_OPS_OPS_H
@@ -31,7 +32,7 @@
 #include "ops/softmax.h"
 #include "ops/swiglu.h"
 
-/* X(op) in the order a token meets them; then those that stand by themselves. */
+/* X(op) in the order of a forward pass; then the operations that no model uses. */
 #define KG_OP_LIST(X)                                                                                                  \
     X(embedding)                                                                                                       \
     X(rmsnorm)                                                                                                         \

@@ -3,7 +3,7 @@
 #include "ops/dot.h"
 #include <math.h>
 
-enum { MIN_ELEMS_PER_RANGE = 16384 }; /* less is done before a thread wakes */
+enum { MIN_ELEMS_PER_RANGE = 16384 }; /* smaller ranges finish before a thread wakes up */
 
 enum kg_status kg_rmsnorm_check(const struct kg_rmsnorm_args *args, struct kg_error *err) {
     KG_OP_REQUIRE(args->x && args->weight && args->y, "rmsnorm: x, weight or y is missing");

@@ -1,4 +1,5 @@
-/* rmsnorm: y[r][i] = x[r][i] / sqrt(mean_j x[r][j]^2 + eps) * weight[i]. y may be x. */
+/* rmsnorm: y[r][i] = x[r][i] / sqrt(mean_j x[r][j]^2 + eps) * weight[i]. y may be x. (Zhang, Sennrich, Root Mean Square
+ * Layer Normalization, 2019.) */
 #ifndef KIGO_OPS_RMSNORM_H
 #define KIGO_OPS_RMSNORM_H
 
@@ -15,7 +16,7 @@ struct kg_rmsnorm_args {
     void *y;             /* (n_rows, n_cols) */
     uint32_t n_rows, n_cols;
     float eps;       /* >= 0 */
-    bool wide_input; /* x is float32 whatever the activations are; y may be x only if they are float32 too */
+    bool wide_input; /* x is float32 even if activations are not; y may be x only if both are float32 */
 };
 
 KG_WARN_UNUSED enum kg_status kg_rmsnorm_check(const struct kg_rmsnorm_args *args, struct kg_error *err);

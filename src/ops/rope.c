@@ -20,8 +20,8 @@ enum kg_status kg_rope_check(const struct kg_rope_args *args, struct kg_error *e
     return KG_OK;
 }
 
-static void turn_head(const struct kg_rope_args *args, const double *cosine, const double *sine, const float *x,
-                      float *y) {
+static void rotate_head(const struct kg_rope_args *args, const double *cosine, const double *sine, const float *x,
+                        float *y) {
     const size_t n_pairs = args->n_rot / 2;
     const size_t step = args->pairing == KG_ROPE_HALF ? 1 : 2;
     const size_t apart = args->pairing == KG_ROPE_HALF ? n_pairs : 1;
@@ -47,7 +47,7 @@ static void rows(void *arg, size_t begin, size_t end) {
         }
         for (size_t h = 0; h < args->n_heads; h++) {
             const size_t at = (r * args->n_heads + h) * args->head_dim;
-            turn_head(args, cosine, sine, (const float *)args->x + at, (float *)args->y + at);
+            rotate_head(args, cosine, sine, (const float *)args->x + at, (float *)args->y + at);
         }
     }
 }

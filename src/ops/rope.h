@@ -1,14 +1,15 @@
-/* rope: turns pairs of the first n_rot dims of every head by an angle that grows with the position.
+/* rope: rotary position embedding. Rotates pairs of the first n_rot dims of every head by an angle proportional to the
+ * position.
  *
  *     angle(r, i) = (position + r) * freq_scale * freq_base^(-2 i / n_rot) / freq_factors[i],    i < n_rot / 2
  *     a, b = x[r][h][first(i)], x[r][h][second(i)]
  *     y[..first(i)] = m (a cos - b sin),    y[..second(i)] = m (a sin + b cos),    m = magnitude
  *
  * first(i), second(i) = i, i + n_rot/2 (KG_ROPE_HALF) or 2i, 2i + 1 (KG_ROPE_INTERLEAVED). Dims from n_rot on are
- * copied, not multiplied. y may be x. Angles are double up to the cosine. (Su et al., RoFormer, 2021.)
+ * copied, without the magnitude. y may be x. Angles, cos and sin are computed in double. (Su et al., RoFormer, 2021.)
  *
- * Scalings of long contexts are freq_factors and a magnitude that the caller makes: YaRN's ramp (Peng et al., 2023) and
- * LongRoPE's lists (Ding et al., 2024) divide each frequency by its own number. */
+ * Long-context scalings are expressed by freq_factors and magnitude, which the caller computes: YaRN's ramp (Peng et
+ * al., 2023) and LongRoPE's lists (Ding et al., 2024) give one divisor per frequency. */
 #ifndef KIGO_OPS_ROPE_H
 #define KIGO_OPS_ROPE_H
 
@@ -28,9 +29,9 @@ struct kg_rope_args {
     uint32_t n_rot;               /* even, <= head_dim, <= KG_ROPE_MAX_ROT */
     enum kg_rope_pairing pairing; /* HALF or INTERLEAVED */
     float freq_base;              /* > 0 */
-    float freq_scale;             /* > 0; 1 is none */
-    const float *freq_factors;    /* (n_rot / 2), NULL for all 1 */
-    float magnitude;              /* > 0, of cosine and sine; 1 is none */
+    float freq_scale;             /* > 0; 1: none */
+    const float *freq_factors;    /* (n_rot / 2); NULL: all 1 */
+    float magnitude;              /* > 0, factor of cos and sin; 1: none */
 };
 
 KG_WARN_UNUSED enum kg_status kg_rope_check(const struct kg_rope_args *args, struct kg_error *err);

@@ -13,12 +13,12 @@ enum kg_status kg_router_check(const struct kg_router_args *args, struct kg_erro
     return KG_OK;
 }
 
-/* Whether expert a comes before b; of NaN, none is larger. */
+/* Whether expert a ranks before b. Comparisons with NaN are false, so NaN logits rank by id. */
 static bool is_before(const float *logits, uint32_t a, uint32_t b) {
     return logits[a] > logits[b] || (a < b && !(logits[b] > logits[a]));
 }
 
-/* The first n_used in order, by insertion into those found so far. */
+/* The n_used best experts in order, by insertion sort. */
 static void choose(const float *logits, uint32_t n_experts, uint32_t n_used, int32_t *ids) {
     uint32_t n = 0;
     for (uint32_t e = 0; e < n_experts; e++) {

@@ -1,9 +1,9 @@
-/* router: which experts a row goes to, and how much each weighs.
+/* router: selects the top-k experts of each row and their weights.
  *
- *     ids[r][0 .. k) = the experts of the k largest logits[r][e], largest first, the lower of equal ones first
- *     weights[r][j] = exp(l_j) / sum_i exp(l_i), l_j = logits[r][ids[r][j]]: a softmax over the chosen alone
+ *     ids[r][0 .. k) = the experts of the k largest logits[r][e], largest first, the lower id first on a tie
+ *     weights[r][j] = exp(l_j) / sum_i exp(l_i), l_j = logits[r][ids[r][j]]: a softmax over the chosen
  *
- * A row with a NaN or infinite logit has NaN for every weight, and ids that are in range and distinct. */
+ * A row with a NaN or infinite logit gets NaN weights; its ids are still in range and distinct. */
 #ifndef KIGO_OPS_ROUTER_H
 #define KIGO_OPS_ROUTER_H
 

@@ -31,7 +31,7 @@ void kg_sample_scratch_free(struct kg_sample_scratch *s) {
     free(s->score);
 }
 
-/* An integer that orders as the float does; -0 is 0. */
+/* Maps a float to an integer with the same order; -0 maps to 0. */
 static inline int32_t ranking(float x) {
     const int32_t bits = (int32_t)kg_finite_bits(x + 0.0f);
     return bits ^ (bits < 0 ? INT32_MAX : 0);
@@ -43,7 +43,8 @@ KG_VECTOR_CLONES static int32_t largest_ranking(const float *x, uint32_t n) {
     return largest;
 }
 
-/* The lowest id of the largest logit, of logits without NaN: piece by piece, then in the first piece that has it. */
+/* The lowest id of the largest logit; no logit is NaN. Finds the maximum of each piece, then searches the first piece
+ * that has it. */
 static uint32_t best_logit(const float *logits, uint32_t n) {
     enum { PIECE = 2048 };
     int32_t largest = INT32_MIN;
@@ -58,7 +59,7 @@ static uint32_t best_logit(const float *logits, uint32_t n) {
     return at;
 }
 
-/* Each id of the window once, however often it occurs there. */
+/* Penalises each id of the window once, however often it occurs there. */
 static void penalise(struct kg_sample_scratch *s, const struct kg_sampler_options *o, const int32_t *history,
                      size_t n_history) {
     const size_t last = o->repeat_last_n;
@@ -101,7 +102,7 @@ static void heap_fill(struct kg_sample_scratch *s) {
     for (uint32_t i = s->n / 2; i-- > 0;) sift_down(s, s->n, i);
 }
 
-/* Takes the best id of the heap's first *n; it then lies behind them. */
+/* Pops the best id off the heap of *n ids and stores it behind the heap. */
 static uint32_t heap_pop(struct kg_sample_scratch *s, uint32_t *n) {
     const uint32_t best = s->heap[0];
     s->heap[0] = s->heap[--*n];
@@ -110,7 +111,7 @@ static uint32_t heap_pop(struct kg_sample_scratch *s, uint32_t *n) {
     return best;
 }
 
-/* The sum of the weights top-k leaves: of all, or of the k best, which are popped and counted. */
+/* The sum of the weights that top-k keeps: all of them, or the k best, which are popped off the heap. */
 static uint64_t kept_weight(struct kg_sample_scratch *s, uint32_t k) {
     uint64_t sum = 0;
     if (k == s->n) {
@@ -123,7 +124,7 @@ static uint64_t kept_weight(struct kg_sample_scratch *s, uint32_t k) {
     return sum;
 }
 
-/* The last id, in the ranking, that top-k, top-p and min-p keep; the best always is. */
+/* The lowest-ranked id that top-k, top-p and min-p keep; they always keep the best one. */
 static uint32_t find_cut(struct kg_sample_scratch *s, const struct kg_sampler_options *o, uint32_t best) {
     const uint32_t k = o->top_k && o->top_k < s->n ? o->top_k : s->n;
     heap_fill(s);

@@ -1,8 +1,9 @@
-/* The weight of an id in a draw: round(exp(x) * 2^bits) for x <= 0, the same whole number on host and device.
+/* The weight of an id in a draw: round(exp(x) * 2^bits) for x <= 0, the same integer on host and device.
  *
- * exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln 2 / 2, by Taylor's series up to r^13 (the next term is below
- * 2^-57). Multiplications and additions are IEEE 754's of double precision and rounded one by one, in the order
- * written: no fused ones, which need -ffp-contract=off on the host and intrinsics on the device. */
+ * exp(x) = 2^n exp(r) with n = round(x / ln 2), |r| <= ln 2 / 2, and exp(r) by its Taylor series up to r^13 (the next
+ * term is below 2^-57). Every multiplication and addition is a separately rounded IEEE 754 double operation, in the
+ * written order. Contraction into fused multiply-adds would change bits: -ffp-contract=off on the host and the
+ * intrinsics below on the device prevent it. */
 #ifndef KIGO_OPS_SAMPLE_WEIGHT_H
 #define KIGO_OPS_SAMPLE_WEIGHT_H
 
@@ -31,17 +32,17 @@ KG_SAMPLE_FUNCTION double kg_sample_add(double a, double b) {
 #endif
 }
 
-/* The most for which n weights sum to 2^62 at most. */
+/* The largest number of bits for which n weights sum to at most 2^62. */
 KG_SAMPLE_FUNCTION int kg_sample_weight_bits(uint32_t n) {
     int bits = 62;
     while (n > (UINT64_C(1) << 62) >> bits) bits--;
     return bits;
 }
 
-/* x <= 0, or anything that weighs nothing (NaN too); bits in [0, 62]. */
+/* x <= 0, bits in [0, 62]. NaN and x <= -46 give weight 0. */
 KG_SAMPLE_FUNCTION uint64_t kg_sample_weight(double x, int bits) {
     const double least = -46;                /* exp of less is below 2^-66 */
-    const double whole = 0x1.8p52;           /* added to a small number, leaves no place for a fraction */
+    const double whole = 0x1.8p52;           /* adding it rounds a small number to an integer */
     const double ln2_high = 0x1.62e42feep-1; /* 32 bits, so that n * ln2_high is exact */
     const double ln2_low = 0x1.a39ef35793c76p-33;
     if (!(x > least)) return 0;

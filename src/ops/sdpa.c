@@ -10,7 +10,7 @@
 
 _Static_assert((int)KG_SDPA_MAX_HEAD_DIM <= (int)KG_ONLINE_SOFTMAX_MAX_HEAD_DIM, "a sum has room for every head size");
 
-/* A range of rows for a thread is worth at least so many products. */
+/* The least multiplications in a thread's range of rows. */
 enum { MIN_PRODUCTS_PER_RANGE = 32768 };
 
 static const char *const VARIANT_NAMES[KG_SDPA_VARIANT_COUNT] = {
@@ -37,8 +37,8 @@ struct kg_sdpa_strides kg_sdpa_dense(uint32_t n_heads, uint32_t n_rows, uint32_t
     return (struct kg_sdpa_strides){ .batch = n_heads * head, .head = head, .row = head_dim };
 }
 
-/* Few queries: the keys may be split. A block keeps, for 8 or 16 rows (query, head of a KV head's group) of up to 128
- * dims, the values and, for every 4 of them, the exponent and the sum of the weights. */
+/* Few queries: variant split may split the keys over blocks. The partial result of a block is 8 or 16 rows, one per
+ * (query, head of the KV head's group): up to 128 values and, for every 4 of them, an exponent and a sum of weights. */
 uint64_t kg_sdpa_workspace_bytes(const struct kg_sdpa_args *args) {
     enum { DIMS = 128, NUMBERS_PER_4 = 4 + 2 };
     if (args->n_queries == 0 || args->n_queries > KG_SDPA_SPLIT_MAX_QUERIES || args->n_kv_heads == 0) return 0;
@@ -53,7 +53,7 @@ struct extent {
     uint64_t stride, n;
 };
 
-/* Whether the last element has an offset in bytes. */
+/* Whether the byte offset of the last element fits 64 bits. */
 static bool is_addressable(const struct kg_sdpa_strides *s, uint32_t n_batch, uint32_t n_heads, uint32_t n_rows) {
     const struct extent extents[] = { { s->batch, n_batch }, { s->head, n_heads }, { s->row, n_rows } };
     uint64_t last = KG_SDPA_MAX_HEAD_DIM;
@@ -70,8 +70,8 @@ static int by_stride(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Whether no two rows share an element: each stride steps over all that the smaller ones reach. The strides are
- * addressable. */
+/* Whether no two rows overlap: each stride must exceed the extent that the smaller strides span. Offsets are known to
+ * fit. */
 static bool rows_are_apart(const struct kg_sdpa_strides *s, uint32_t n_batch, uint32_t n_heads, uint32_t n_rows,
                            uint32_t head_dim) {
     struct extent extents[] = { { s->batch, n_batch }, { s->head, n_heads }, { s->row, n_rows } };
@@ -108,7 +108,7 @@ static enum kg_status check_layout(const struct kg_sdpa_args *args, struct kg_er
 
 static enum kg_status check_pointers(const struct kg_sdpa_args *args, struct kg_error *err) {
     const bool scaled = args->inputs == KG_PRECISION_F8;
-    if (args->n_batch == 0 || args->n_queries == 0) return KG_OK; /* nothing is touched */
+    if (args->n_batch == 0 || args->n_queries == 0) return KG_OK; /* no output */
     KG_OP_REQUIRE(args->q && args->y, "sdpa: q or y is missing");
     KG_OP_REQUIRE(args->n_keys == 0 || (args->k && args->v), "sdpa: k or v is missing");
     KG_OP_REQUIRE(args->y != args->q && args->y != args->k && args->y != args->v, "sdpa: y is an input");
@@ -134,7 +134,7 @@ enum kg_status kg_sdpa_check(const struct kg_sdpa_args *args, struct kg_error *e
 
 /* The reference. */
 
-/* The inputs in float32: as given, or E4M3 decoded without its scales, so that nothing is rounded. */
+/* The inputs in float32. E4M3 is decoded without its scales, so that nothing is rounded. */
 struct floats {
     const struct kg_sdpa_args *args;
     const float *q, *k, *v;
@@ -177,7 +177,7 @@ static void attend(const struct floats *in, size_t batch, size_t head, size_t qu
                           in->k + offset(&in->k_strides, batch, kv_head, first),
                           in->v + offset(&in->v_strides, batch, kv_head, first), in->k_strides.row, in->v_strides.row,
                           last - first, dim, scale);
-    /* Relative to the sink where it is the largest. */
+    /* Rescale to the sink if it exceeds the largest score. */
     const double sink = args->sinks ? (double)args->sinks[head] : -INFINITY, largest = fmax(sum->largest, sink);
     const double shrink = exp(sum->largest - largest);
     const double share = shrink / (sum->weight * shrink + exp(sink - largest)) * scale_of(args->v_scale, kv_index);
@@ -193,7 +193,7 @@ static void queries(void *arg, size_t begin, size_t end) {
         attend(in, i / n_queries / n_heads, i / n_queries % n_heads, i % n_queries, &sum);
 }
 
-/* A dense tensor of the E4M3 values, malloc'ed, never NULL for success. */
+/* *out = a dense float32 tensor of the E4M3 values, malloc'ed. */
 static enum kg_status decode(const char *name, const uint8_t *x, const struct kg_sdpa_strides *from,
                              const struct kg_sdpa_strides *to, const uint32_t extent[3], size_t dim, float **values,
                              struct kg_error *err) {
@@ -280,7 +280,7 @@ static void quantize_heads(void *arg, size_t begin, size_t end) {
         float largest = 0;
         for (size_t r = 0; r < args->n_rows; r++) {
             const float *x = (const float *)args->x + offset(&args->x_strides, batch, head, r);
-            for (size_t d = 0; d < args->head_dim; d++) largest = fmaxf(largest, fabsf(x[d])); /* NaN is passed over */
+            for (size_t d = 0; d < args->head_dim; d++) largest = fmaxf(largest, fabsf(x[d])); /* fmaxf ignores NaN */
         }
         const float quotient = largest / KG_SDPA_E4M3_LARGEST, scale = quotient == 0 ? 1 : quotient;
         args->scale[i] = scale;

@@ -1,20 +1,22 @@
-/* sdpa: scaled-dot-product attention on free-standing tensors, softmax(q k^T scale) v per batch entry and head.
+/* sdpa: scaled-dot-product attention on plain strided tensors (no KV cache), softmax(q k^T scale) v per batch entry and
+ * head.
  *
  *     s[i][j] = scale * q[b][h][i] . k[b][g][j],    g = h / (n_heads / n_kv_heads)
  *     y[b][h][i] = sum_j exp(s[i][j] - m) v[b][g][j] / (sum_j exp(s[i][j] - m) + exp(sink[h] - m))
  *
- * over the keys j that query i sees, m the largest of its scores and the sink; without sinks that last term is 0. Query
- * i is at position p = n_keys - n_queries + i (queries are aligned with the end of the keys; p may be negative). Full:
- * it sees every key. Causal: keys 0..p; a window w > 0 leaves those with p - j < w (causal only). A query that sees no
- * key gives zeros, sink or not. Finite inputs whose scores are finite in float32 give finite outputs.
+ * The sums run over the keys j that query i sees; m is the largest of its scores and its sink. Without sinks the last
+ * term is 0. Query i is at position p = n_keys - n_queries + i: the queries are the last rows of the sequence, and p
+ * may be negative. Full attention sees every key, causal attention keys 0..p. A window w > 0 (causal only) limits it to
+ * keys j with p - j < w. A query that sees no key gives zeros, with or without a sink. Finite inputs whose scores are
+ * finite in float32 give finite outputs.
  *
- * Inputs are f32 or f16, or f8: E4M3 (OCP 8-bit Floating Point Specification; no infinities, largest 448) times a
- * float32 scale for each (batch entry, head) of q, k and v. On the GPU inputs are f16 or f8 and y is f16, with the
- * softmax and all sums in float32; on the CPU, the reference, inputs are f32 or f8 and y is f32, with sums in double.
+ * Precision. Inputs are f32, f16 or f8: E4M3 (OCP 8-bit Floating Point Specification; no infinities, largest 448) times
+ * a float32 scale per (batch entry, head) of q, k and v. On the GPU, inputs are f16 or f8, y is f16, and the softmax
+ * and all sums are float32. On the CPU, the reference, inputs are f32 or f8, y is f32, and sums are double.
  *
- * A variant is one way to compute it, named so that measurements and checks can ask for it; AUTO picks by shape and
- * device. A variant that does not take the shape, the precision or the device is KG_ERR_UNSUPPORTED, naming why. Every
- * variant gives the same bits each time for the same input on the same device. */
+ * A variant is one implementation; it has a name so that benchmarks and cases can select it. AUTO selects by shape and
+ * device. A variant that does not support the shape, the precision or the device is KG_ERR_UNSUPPORTED with the reason.
+ * Every variant is deterministic: the same input on the same device gives the same bits. */
 #ifndef KIGO_OPS_SDPA_H
 #define KIGO_OPS_SDPA_H
 
@@ -26,17 +28,17 @@
 
 enum { KG_SDPA_MAX_HEAD_DIM = 2048, KG_SDPA_MAX_LENGTH = 131072 };
 
-/* Calls that may split their keys over blocks: so many queries; so many blocks, of a KV head's rows each, have partial
- * results in the workspace. */
+/* Split-K over keys: the most queries of a call that may split its keys, and the most blocks (of one KV head's rows
+ * each) whose partial results the workspace holds. */
 enum { KG_SDPA_SPLIT_MAX_QUERIES = 16, KG_SDPA_SPLIT_MAX_BLOCKS = 256 };
 
-/* The largest number of E4M3. */
+/* The largest finite E4M3 value. */
 #define KG_SDPA_E4M3_LARGEST 448.0f
 
 /* X(VARIANT, name, what it is) */
 #define KG_SDPA_VARIANT_LIST(X)                                                                                        \
     X(AUTO, "auto", "the fastest known for the shape and the device")                                                  \
-    X(SCALAR, "scalar", "online softmax on the ordinary cores, a warp a query")                                        \
+    X(SCALAR, "scalar", "online softmax on the CUDA cores, one warp per query")                                        \
     X(MMA, "mma", "tensor cores by mma.sync, keys and values by double-buffered asynchronous copies (sm_80)")          \
     X(SPLIT, "split", "few queries: keys split over blocks, whose partial results are merged (sm_80)")                 \
     X(WGMMA, "wgmma", "tensor cores by wgmma, tiles by tensor copies, specialised warps (sm_90a)")                     \
@@ -54,7 +56,7 @@ KG_WARN_UNUSED enum kg_status kg_sdpa_variant_from_name(const char *name, enum k
                                                         struct kg_error *err);
 
 /* A tensor (batch, heads, rows, head_dim): element (b, h, r, d) is at b * batch + h * head + r * row + d, in elements.
- * The tensor-core variants want `data` and every stride in multiples of 16 bytes. */
+ * The tensor-core variants need the address and every stride to be multiples of 16 bytes. */
 struct kg_sdpa_strides {
     uint64_t batch, head, row;
 };
@@ -64,39 +66,39 @@ struct kg_sdpa_args {
     enum kg_sdpa_variant variant;
     const void *q;     /* (n_batch, n_heads, n_queries, head_dim) */
     const void *k, *v; /* (n_batch, n_kv_heads, n_keys, head_dim) */
-    void *y;           /* (n_batch, n_heads, n_queries, head_dim); overlaps no input, and its rows not each other */
+    void *y;           /* (n_batch, n_heads, n_queries, head_dim); overlaps no input; its rows are disjoint */
     struct kg_sdpa_strides q_strides, k_strides, v_strides, y_strides;
     const float *q_scale;                  /* f8: (n_batch, n_heads), each finite and > 0; else NULL */
     const float *k_scale, *v_scale;        /* f8: (n_batch, n_kv_heads) */
-    const float *sinks;                    /* (n_heads), logits, as scaled scores are; NULL: none */
+    const float *sinks;                    /* (n_heads), logits on the scale of scaled scores; NULL: none */
     uint32_t n_batch, n_heads, n_kv_heads; /* n_kv_heads divides n_heads */
     uint32_t n_queries, n_keys;            /* 0 to KG_SDPA_MAX_LENGTH */
     uint32_t head_dim;
     float scale;
     bool causal;
     uint32_t window; /* 0: none */
-    /* kg_sdpa_workspace_bytes of it (NULL where that is 0, and on the CPU), zero before its first use, left fit for the
-     * next by every call; not used by two calls at once. */
+    /* kg_sdpa_workspace_bytes bytes; NULL if that is 0, and on the CPU. Zero it before its first use; every call leaves
+     * it ready for the next. Concurrent calls need separate workspaces. */
     void *workspace;
 };
 
 /* Strides of a dense tensor (batch, n_heads, n_rows, head_dim). */
 struct kg_sdpa_strides kg_sdpa_dense(uint32_t n_heads, uint32_t n_rows, uint32_t head_dim);
 
-/* What args->workspace must have for any variant on any device; 0: none. Pointers in args are not looked at. */
+/* The bytes that args->workspace needs for any variant on any device; 0: none. Does not read the pointers in args. */
 uint64_t kg_sdpa_workspace_bytes(const struct kg_sdpa_args *args);
 
 KG_WARN_UNUSED enum kg_status kg_sdpa_check(const struct kg_sdpa_args *args, struct kg_error *err);
 KG_WARN_UNUSED enum kg_status kg_cpu_sdpa(struct kg_thread_pool *pool, const struct kg_sdpa_args *args,
                                           struct kg_error *err);
 
-/* sdpa_quantize: a tensor to E4M3 with a scale for each (batch entry, head).
+/* sdpa_quantize: quantises a tensor to E4M3 with a scale per (batch entry, head).
  *
- *     scale[b][h] = max |x[b][h]| / 448 (in float32; 1 if that is 0),    y = e4m3(x / scale), rounded to nearest even,
- * saturating
+ *     scale[b][h] = max |x[b][h]| / 448 (in float32; 1 if that is 0)
+ *     y = e4m3(x / scale), rounded to nearest even, saturating
  *
- * x in f16 on the GPU, in f32 on the CPU; both give the same bits for the same values. A NaN in x gives NaN there and
- * does not count for the scale; an infinity makes its head's scale infinite and is the caller's to avoid. */
+ * x is f16 on the GPU and f32 on the CPU; the same values give the same bits on both. A NaN in x gives NaN in y and is
+ * ignored by the scale. An infinity makes its head's scale infinite; callers must avoid it. */
 struct kg_sdpa_quantize_args {
     enum kg_precision input;
     const void *x; /* (n_batch, n_heads, n_rows, head_dim) */

@@ -22,12 +22,13 @@ static void rows(void *arg, size_t begin, size_t end) {
     for (size_t r = begin; r < end; r++) {
         const float *x = (const float *)args->x + r * n;
         float *y = (float *)args->y + r * n;
-        /* From the smallest finite number: -inf never is the largest, and the exponential of what it is below is 0. */
+        /* Starting from the smallest finite number keeps -inf from being the largest; its exponential is then 0. */
         float largest = -FLT_MAX;
         double sum = 0;
         for (size_t i = 0; i < n; i++) largest = fmaxf(largest, x[i]);
         for (size_t i = 0; i < n; i++) sum += weight_of(args, x[i], largest);
-        const double share = sum == 0 ? 0 : 1 / sum; /* the largest alone weighs 1: 0 is a row all masked */
+        const double share =
+            sum == 0 ? 0 : 1 / sum; /* the largest element has weight 1, so 0 means a fully masked row */
         for (size_t i = 0; i < n; i++) y[i] = (float)(weight_of(args, x[i], largest) * share);
     }
 }

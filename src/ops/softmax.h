@@ -1,7 +1,7 @@
 /* softmax: y[r][i] = exp(scale x[r][i] - m_r) / sum_j exp(scale x[r][j] - m_r), m_r = max_j scale x[r][j]. y may be x.
  *
- * An element of -inf is masked: its y is 0. A row of nothing but -inf gives zeros, not NaN: it has no distribution, and
- * a row that sees nothing adds nothing. A NaN or +inf makes its whole row NaN. No finite row overflows. */
+ * An element of -inf is masked: its y is 0. A fully masked row (all -inf) gives zeros, not NaN. A NaN or +inf makes its
+ * whole row NaN. Finite rows never overflow. */
 #ifndef KIGO_OPS_SOFTMAX_H
 #define KIGO_OPS_SOFTMAX_H
 

@@ -2,9 +2,9 @@
  *
  *     g = min(gate, limit), u = max(-limit, min(up, limit)) with a limit > 0;    g = gate, u = up with limit 0
  *
- * so that a gate is clamped from above only. alpha 1, up_offset 0 and no limit are silu(gate) * up (Shazeer, GLU
- * Variants, 2020); gpt-oss has limit 7, alpha 1.702, up_offset 1. y may be gate or up. A NaN in gate or up is one in y.
- */
+ * The gate is clamped from above only. alpha 1, up_offset 0 and no limit give the usual silu(gate) * up (Shazeer, GLU
+ * Variants, 2020); gpt-oss has limit 7, alpha 1.702, up_offset 1. y may be gate or up. A NaN in gate or up gives NaN in
+ * y. */
 #ifndef KIGO_OPS_SWIGLU_H
 #define KIGO_OPS_SWIGLU_H
 

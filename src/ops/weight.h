@@ -1,4 +1,4 @@
-/* A weight matrix in a back end's memory, in any block format. */
+/* A weight matrix in back-end memory, in any block format. */
 #ifndef KIGO_OPS_WEIGHT_H
 #define KIGO_OPS_WEIGHT_H
 
@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* n_rows rows one after another, each n_cols elements of dtype (n_cols a multiple of its block), without padding. In
- * GGUF's words dims = {n_cols, n_rows}. */
+/* Row-major (n_rows, n_cols), without padding. A row is n_cols elements of dtype; n_cols is a multiple of its block.
+ * GGUF writes this shape as dims = {n_cols, n_rows}. */
 struct kg_weight {
     const void *data;
     enum kg_dtype dtype;

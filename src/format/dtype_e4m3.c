@@ -1,13 +1,13 @@
 /* E4M3 (OCP 8-bit Floating Point Specification): sign, 4 bits of exponent with bias 7, 3 bits of mantissa. Exponent 0
- * holds zero and the subnormals m 2^-9; exponent 15 holds numbers too, up to 448, but for mantissa 7, which is NaN. No
- * infinities. */
+ * encodes zero and the subnormals m 2^-9. Exponent 15 encodes normal numbers up to 448, except mantissa 7, which is
+ * NaN. There are no infinities. */
 #include "format/dtype.h"
 #include "format/dtype_rows.h"
 
 enum { SIGN = 0x80, LARGEST = 0x7E, NOT_A_NUMBER = 0x7F };
 
-/* A magnitude moved to the top of binary32's exponent and mantissa is the number times 2^(7 - 127): multiplying by the
- * difference of the biases is exact, for subnormals too. */
+/* The magnitude bits, shifted into binary32's exponent and mantissa, are the number times 2^(7 - 127). Multiplying by
+ * 2^(127 - 7) undoes that exactly, for subnormals too. */
 float kg_e4m3_to_f32(uint8_t b) {
     const uint32_t sign = (uint32_t)(b & SIGN) << 24, magnitude = b & 0x7FU;
     if (magnitude == NOT_A_NUMBER) return kg_float_from_bits(sign | 0x7FC00000);
@@ -21,7 +21,7 @@ uint8_t kg_f32_to_e4m3(float f) {
     if (magnitude > infinity) return sign | NOT_A_NUMBER;
     if (magnitude >= largest) return sign | LARGEST;
     if (magnitude < least_normal) {
-        /* One unit in the last place of 2^14 is the step of E4M3's subnormals, 2^-9: the addition rounds. */
+        /* An ulp of 2^14 is 2^-9, the spacing of E4M3's subnormals: adding 2^14 rounds to it. */
         const float shifted = kg_float_from_bits(magnitude) + 0x1p14f;
         return (uint8_t)(sign | (kg_float_to_bits(shifted) - kg_float_to_bits(0x1p14f)));
     }

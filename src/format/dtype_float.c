@@ -16,7 +16,7 @@ uint16_t kg_f32_to_f16(float f) {
     if (magnitude > infinity) return (uint16_t)(sign | 0x7E00 | (magnitude >> 13 & 0x3FF));
     if (magnitude >= first_to_round_up) return sign | 0x7C00;
     if (magnitude < least_normal) {
-        /* One unit in the last place of 0.5 is the step of binary16's subnormals: the addition rounds. */
+        /* An ulp of 0.5 is 2^-24, the spacing of binary16's subnormals: adding 0.5 rounds to it. */
         const float shifted = kg_float_from_bits(magnitude) + 0.5f;
         return (uint16_t)(sign | (kg_float_to_bits(shifted) - kg_float_to_bits(0.5f)));
     }

@@ -16,7 +16,7 @@ static float e8m0_to_f32(uint8_t e) {
     return kg_float_from_bits(e == E8M0_NAN ? 0x7FC00000 : (uint32_t)e << 23);
 }
 
-/* Values past float32's range (e of 253 and 254 with large elements) become infinite, as rounding has it. */
+/* Values beyond float32's range (e of 253 and 254 with large elements) round to infinity. */
 void kg_mxfp4_decode(const void *src, float *restrict dst, size_t n_elems) {
     const uint8_t *restrict block = src;
     for (size_t at = 0; at < n_elems; at += BLOCK_ELEMS, block += BLOCK_BYTES) {
@@ -28,8 +28,9 @@ void kg_mxfp4_decode(const void *src, float *restrict dst, size_t n_elems) {
     }
 }
 
-/* The code nearest to x, which is in units of the scale: ties go to the even code (5 becomes 4, 0.25 becomes 0), beyond
- * 6 it is 6. Each comparison is with the middle between code k and k+1; the middle itself goes up from an odd k. */
+/* The E2M1 code nearest to x, which is in units of the scale. Ties go to the even code (5 becomes 4, 0.25 becomes 0);
+ * values beyond 6 become 6. Each comparison is with the midpoint between codes k and k+1; the midpoint itself rounds up
+ * from an odd k. */
 static inline uint8_t e2m1_round(float x) {
     const uint32_t bits = kg_float_to_bits(x);
     const float m = kg_float_from_bits(bits & 0x7FFFFFFF);
@@ -38,26 +39,27 @@ static inline uint8_t e2m1_round(float x) {
     return (uint8_t)(code | (bits >> 28 & 8));
 }
 
-/* E8M0 of a block whose largest magnitude has these bits: floor(log2) - 2, the exponent of E2M1's largest value, so
- * that it is 4 to 8 units; 2^-127 for what is smaller, zeros too. */
+/* The E8M0 scale of a block whose largest magnitude has these bits: 2^(floor(log2) - 2), where 2 is the exponent of
+ * E2M1's largest value, so that the largest magnitude is in [4, 8) units. At least 2^-127, also for a block of
+ * zeros. */
 static uint8_t choose_scale(uint32_t most_bits) {
     const uint32_t infinity = 0x7F800000, exponent = most_bits >> 23; /* log2 + 127; 0 if subnormal */
     if (most_bits >= infinity) return E8M0_NAN;
     return (uint8_t)(exponent > E2M1_MAX_EXPONENT ? exponent - E2M1_MAX_EXPONENT : 0);
 }
 
-/* The scale is that of the OCP specification's section 6.3, and of ggml's quantize_row_mxfp4_ref: elements between 6
- * and 8 units become 6, all others the nearest, ties to even (ggml: to the smaller magnitude, and every zero is
- * positive; there is no other difference). The better of this scale and the next by squared error would take 6% off the
- * mean square error of normal weights (0.01322 to 0.01245 of their mean square); the bytes would then be none that
- * another program writes for the same weights. Zeros keep their sign. A block that holds NaN or an infinity gets scale
- * NaN: it decodes to NaN throughout. Multiplying by the inverse scale is exact but for what is far below half a unit.
- */
+/* The scale is the one of the OCP specification, section 6.3, and of ggml's quantize_row_mxfp4_ref. Elements between 6
+ * and 8 units become 6; all others become the nearest value, ties to even. ggml differs in two points only: ties go to
+ * the smaller magnitude, and every zero is positive; here zeros keep their sign. Choosing the better of this scale and
+ * the next by squared error would reduce the mean square error of normal weights by 6% (0.01322 to 0.01245 of their
+ * mean square), but then no other program would write the same bytes. A block that holds NaN or an infinity gets the
+ * scale NaN and decodes to NaN throughout. Multiplying by the inverse scale is exact except for results far below half
+ * a unit. */
 KG_VECTOR_CLONES void kg_mxfp4_encode(const float *restrict src, void *restrict dst, size_t n_elems) {
     uint8_t *restrict block = dst;
     for (size_t at = 0; at < n_elems; at += BLOCK_ELEMS, block += BLOCK_BYTES) {
         const float *restrict x = src + at;
-        uint32_t most_bits = 0; /* magnitudes are ordered as their bits, NaN above all */
+        uint32_t most_bits = 0; /* magnitudes compare like their bits, NaN largest */
         for (int i = 0; i < BLOCK_ELEMS; i++) {
             const uint32_t bits = kg_float_to_bits(x[i]) & 0x7FFFFFFF;
             most_bits = bits > most_bits ? bits : most_bits;

@@ -17,17 +17,18 @@ static float max_magnitude(const float *x) {
     float most = 0;
     for (int i = 0; i < BLOCK_ELEMS; i++) {
         const float magnitude = fabsf(x[i]);
-        if (!(magnitude <= most)) most = magnitude; /* takes a NaN, and keeps it: no comparison with it holds */
+        if (!(magnitude <= most)) most = magnitude; /* takes a NaN and keeps it: every comparison with it is false */
         if (isnan(most)) break;
     }
     return most;
 }
 
-/* d = max|x| / 127 rounded to f16, at most 65504; q = x/d for the stored d, to nearest, ties to even, within +-127. So
- * every element is off by d/2 at most, but for blocks whose maximum is beyond 127 * 65504 (they saturate) or below 127
- * * 2^-14 (d is subnormal). A block that holds NaN or an infinity gets d = NaN: it decodes to NaN throughout.
- * d is that of ggml's quantize_row_q8_0_ref, which takes q by the d of before it became f16: of normal weights one q in
- * 130 differs by one, errors there reach 0.56 d, and their mean square is 0.1% more. */
+/* d = max|x| / 127 rounded to f16, at most 65504. q = x / d with the stored d, rounded to nearest even, within +-127.
+ * An element's error is at most d / 2, except in blocks whose maximum is above 127 * 65504 (they saturate) or below 127
+ * * 2^-14 (d is subnormal). A block that holds NaN or an infinity gets d = NaN and decodes to NaN throughout.
+ *
+ * ggml's quantize_row_q8_0_ref has the same d, but computes q with d before its rounding to f16. On normal weights one
+ * q in 130 then differs by one; ggml's errors reach 0.56 d, and its mean square error is 0.1% larger. */
 void kg_q8_0_encode(const float *src, void *dst, size_t n_elems) {
     const uint16_t f16_max = 0x7BFF, f16_nan = 0x7E00;
     uint8_t *block = dst;

@@ -55,7 +55,7 @@ static enum kg_status parse(struct kg_gguf *gguf, struct kg_gguf_cursor *c, stru
     return status == KG_OK ? KG_OK : kg_error_context(err, status, "%s", gguf->path);
 }
 
-/* Takes over the map. */
+/* Takes ownership of the map. */
 static enum kg_status parse_image(const void *data, size_t size_bytes, struct kg_file_map map, const char *path,
                                   struct kg_gguf **out, struct kg_error *err) {
     struct kg_gguf *gguf = kg_xcalloc(1, sizeof *gguf);

@@ -1,4 +1,4 @@
-/* Bounded reading of a GGUF file's bytes: nothing is used before it is known to lie inside the file. */
+/* Bounds-checked reading of a GGUF file's bytes. */
 #include "format/gguf_private.h"
 #include "base/utf8.h"
 #include <inttypes.h>

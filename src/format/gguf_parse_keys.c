@@ -44,7 +44,7 @@ static enum kg_status take_scalar(struct kg_gguf_cursor *c, struct kg_gguf_key *
     return status;
 }
 
-/* The strings are measured first, so that the table of n is only made once n strings are known to be there. */
+/* A first pass checks that the file holds n strings; only then is a table of n allocated. */
 static enum kg_status take_strings(struct kg_gguf_cursor *c, uint64_t n, const struct kg_str **out,
                                    struct kg_error *err) {
     struct kg_gguf_cursor scout = *c;
@@ -56,7 +56,7 @@ static enum kg_status take_strings(struct kg_gguf_cursor *c, uint64_t n, const s
     struct kg_str *strings = malloc(n ? n * sizeof *strings : 1);
     if (!strings) return kg_fail(err, KG_ERR_NO_MEMORY, "out of memory for %" PRIu64 " strings", n);
     for (uint64_t i = 0; i < n; i++)
-        if (kg_gguf_take_str(c, "a string", &strings[i], err) != KG_OK) abort(); /* measured above */
+        if (kg_gguf_take_str(c, "a string", &strings[i], err) != KG_OK) abort(); /* the first pass checked it */
     *out = strings;
     return KG_OK;
 }

@@ -1,4 +1,5 @@
-/* Writing GGUF version 3: keys are laid out as they come, tensors are noted, and all goes out in one pass. */
+/* Writing GGUF version 3: keys are encoded as they are added, tensors are listed, and finish writes the file in one
+ * pass. */
 #include "format/gguf_private.h"
 #include "base/buffer.h"
 #include "base/draft.h"
@@ -12,23 +13,23 @@ enum { MAX_TENSOR_NAME_BYTES = 63 }; /* what ggml reads */
 
 static const char ALIGNMENT_KEY[] = "general.alignment";
 
-/* A tensor to be written: its data is borrowed, or made piece by piece. */
+/* A tensor to be written: its data is borrowed, or generated piece by piece. */
 struct pending {
     struct kg_gguf_tensor tensor; /* first: names are indexed by it; the name is a copy */
-    kg_gguf_fill_fn fill;         /* NULL: tensor.data is there */
+    kg_gguf_fill_fn fill;         /* NULL: tensor.data is borrowed */
     void *fill_arg;
 };
 
 struct kg_gguf_writer {
     uint64_t alignment;
     struct kg_buffer keys;    /* as in the file */
-    struct kg_str *key_names; /* copies, for seeing doubles */
+    struct kg_str *key_names; /* copies, for detecting duplicates */
     size_t n_keys;
     struct pending *tensors;
     size_t n_tensors;
     kg_gguf_progress_fn on_progress; /* or NULL */
     void *progress_arg;
-    enum kg_status status; /* the first error of a call that returns none; told by finish */
+    enum kg_status status; /* the first error of a void function; finish returns it */
     struct kg_error error;
 };
 
@@ -61,7 +62,7 @@ static void put_key(struct kg_gguf_writer *w, const char *name, size_t len, enum
     put_u32(&w->keys, type);
 }
 
-/* False if the key is none that may be written; the writer then remembers why. */
+/* False if the key may not be written; w->status then holds the reason. */
 static bool begin_key(struct kg_gguf_writer *w, const char *name, size_t len, enum kg_gguf_type type) {
     const struct kg_str key = { name, len };
     if (len == 0 || len > KG_GGUF_MAX_KEY_BYTES) note_error(w, key, "is empty or too long");
@@ -130,8 +131,8 @@ void kg_gguf_writer_f32s(struct kg_gguf_writer *w, const char *key, const float 
     if (begin_array(w, key, strlen(key), KG_GGUF_F32, n)) kg_buffer_append(&w->keys, values, n * sizeof *values);
 }
 
-/* The reader keeps scalars widened; in little-endian order a value's first bytes are the narrow one's. Only the member
- * that the type says is read: any other may be no value of its type. */
+/* The reader stores scalars widened; in little-endian order their first bytes are the narrow value. Reads only the
+ * union member of the key's type: another one may be invalid (a trap value of bool). */
 static void put_scalar(struct kg_buffer *b, const struct kg_gguf_key *key) {
     const size_t n = kg_gguf_scalar_bytes(key->type);
     if (key->type == KG_GGUF_F32) {
@@ -205,7 +206,7 @@ static enum kg_status check_doubles(const void *names, size_t n, size_t stride, 
     return status;
 }
 
-/* Everything before the data. */
+/* Appends everything before the tensor data. */
 static enum kg_status put_header(const struct kg_gguf_writer *w, struct kg_buffer *head, struct kg_error *err) {
     uint64_t offset = 0;
     kg_buffer_append(head, "GGUF", 4);
@@ -237,16 +238,16 @@ static enum kg_status write_zeros(int fd, uint64_t n_bytes, struct kg_error *err
     return status;
 }
 
-/* Zeros from a length up to the alignment. */
+/* Writes zeros up to the next multiple of the alignment. */
 static enum kg_status write_padding(int fd, uint64_t size_bytes, uint64_t alignment, struct kg_error *err) {
     return write_zeros(fd, (alignment - size_bytes % alignment) % alignment, err);
 }
 
-/* What goes out one after another: where it goes, how much of all tensors' data went. */
+/* State of writing the tensor data: the output file and the progress. */
 struct stream {
     const struct kg_gguf_writer *w;
     int fd;
-    uint8_t *piece; /* of made data, KG_GGUF_PIECE_BYTES; NULL until it is needed */
+    uint8_t *piece; /* buffer for generated data, KG_GGUF_PIECE_BYTES; NULL until needed */
     uint64_t done_bytes, total_bytes;
 };
 

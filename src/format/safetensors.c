@@ -9,7 +9,8 @@
 #include <string.h>
 
 static const char METADATA[] = "__metadata__";
-static const uint64_t MAX_HEADER_BYTES = 100000000; /* as the format's own library has it: parsed JSON is large */
+static const uint64_t MAX_HEADER_BYTES =
+    100000000; /* the limit of the reference implementation: parsed JSON is large */
 
 struct kg_safetensors {
     char *path;
@@ -33,7 +34,7 @@ const char *kg_safetensors_dtype_name(enum kg_safetensors_dtype dtype) {
     return (unsigned)dtype < KG_SAFETENSORS_DTYPE_COUNT ? DTYPES[dtype].name : "?";
 }
 
-/* A JSON whole number of 0 or more. */
+/* A JSON integer >= 0. */
 static enum kg_status to_count(const json_t *value, const char *what, uint64_t *out, struct kg_error *err) {
     if (!json_is_integer(value)) return kg_fail(err, KG_ERR_FORMAT, "%s is not a whole number", what);
     const json_int_t number = json_integer_value(value);
@@ -132,7 +133,7 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(x->name, y->name);
 }
 
-/* Tensors, sorted by place, must lie one behind the other and fill the data. */
+/* Tensors, sorted by offset, must be contiguous and cover the data. */
 static enum kg_status check_cover(const struct kg_safetensors *st, const uint8_t *data, uint64_t data_bytes,
                                   struct kg_error *err) {
     uint64_t filled = 0;
@@ -197,7 +198,7 @@ static enum kg_status read_header(struct kg_safetensors *st, const uint8_t *byte
     return read_tensors(st, bytes + data_at, size_bytes - data_at, err);
 }
 
-/* Takes over the map. */
+/* Takes ownership of the map. */
 static enum kg_status parse_image(const void *data, size_t size_bytes, struct kg_file_map map, const char *path,
                                   struct kg_safetensors **out, struct kg_error *err) {
     struct kg_safetensors *st = kg_xcalloc(1, sizeof *st);

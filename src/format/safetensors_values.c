@@ -3,7 +3,7 @@
 #include "format/dtype.h"
 #include <string.h>
 
-/* A loader an element type: *bytes, at any alignment, as a double. */
+/* One loader per element type: reads *bytes, at any alignment, as a double. */
 #define LOADER(name, type)                                                                                             \
     static double load_##name(const uint8_t *bytes) {                                                                  \
         type value;                                                                                                    \

@@ -7,7 +7,7 @@
 
 #define NO_MERGE UINT64_MAX
 
-/* Pieces up to this many bytes are merged by searching an array, longer ones with a heap. */
+/* Pieces of up to this many bytes are merged by linear search, longer ones with a heap. */
 enum { SHORT_PIECE_BYTES = 48 };
 
 void kg_bpe_init(struct kg_bpe *bpe, size_t n_max) {
@@ -49,7 +49,7 @@ static uint64_t find_merge(const struct kg_bpe *bpe, int32_t left, int32_t right
     return find_slot(bpe, pair_key(left, right))->result; /* an empty slot holds all ones */
 }
 
-/* Characters lie in the table of pairs; no pair has this on its left. */
+/* The left id of characters in the table of pairs; no pair has it. */
 static uint64_t character_key(uint32_t c) {
     return (uint64_t)UINT32_MAX << 32 | c;
 }
@@ -68,7 +68,7 @@ int32_t kg_bpe_find_character(const struct kg_bpe *bpe, uint32_t c) {
     return result == NO_MERGE ? kg_bpe_character(c) : (int32_t)(uint32_t)result;
 }
 
-/* The symbol at piece[*at], -1 if it is a byte without a token; moves *at past it. */
+/* The symbol at piece[*at]; -1 for a byte without a token. Moves *at past it. */
 static int32_t next_symbol(const struct kg_bpe *bpe, const char *piece, size_t *at) {
     if (!bpe->by_characters) return bpe->byte_ids[(unsigned char)piece[(*at)++]];
     uint32_t c;
@@ -97,7 +97,8 @@ static size_t merge_short(const struct kg_bpe *bpe, int32_t *tokens, size_t n) {
     while (n > 1) {
         size_t best = 0;
         for (size_t i = 1; i + 1 < n; i++)
-            if (merges[i] >> 32 < merges[best] >> 32) best = i; /* by rank alone, so that the first of equals stays */
+            if (merges[i] >> 32 < merges[best] >> 32)
+                best = i; /* compares ranks only, so that the leftmost wins a tie */
         if (merges[best] == NO_MERGE) break;
         tokens[best] = (int32_t)(uint32_t)merges[best];
         n--;
@@ -109,8 +110,8 @@ static size_t merge_short(const struct kg_bpe *bpe, int32_t *tokens, size_t n) {
     return n;
 }
 
-/* A long piece is a linked list of symbols; the heap holds (rank, position of the left symbol). An entry is stale, and
- * skipped, if the pair that stands at the position has another rank by then. */
+/* A long piece is a linked list of symbols; the heap holds (rank, position of the left symbol). A popped entry is
+ * stale, and skipped, if the pair at its position has another rank by then. */
 struct symbol {
     int32_t id;
     uint32_t previous, next; /* NONE at the ends */
@@ -202,7 +203,7 @@ static enum kg_status encode_long(const struct kg_bpe *bpe, struct kg_bpe_work *
     if (len > work->capacity) {
         work->capacity = len;
         work->symbols = kg_xrealloc(work->symbols, len * sizeof *work->symbols);
-        /* One entry a pair to begin with, and two more for each of less than len merges. */
+        /* One entry per pair at the start, and two more for each of fewer than len merges. */
         work->heap = kg_xrealloc(work->heap, 3 * len * sizeof *work->heap);
     }
     uint32_t n = 0;

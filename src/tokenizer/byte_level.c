@@ -8,7 +8,7 @@ static bool stands_for_itself(uint32_t c) {
     return (c >= 0x21 && c <= 0x7e) || (c >= 0xa1 && c <= 0xac) || (c >= 0xae && c <= 0xff);
 }
 
-/* The stand-ins in rising order are 0x00-0x20, 0x7F-0xA0, 0xAD. */
+/* The bytes spelled as U+0100 onwards are 0x00-0x20, 0x7F-0xA0 and 0xAD. */
 static unsigned char stand_in_byte(uint32_t index) {
     if (index <= 0x20) return (unsigned char)index;
     if (index < N_STAND_INS - 1) return (unsigned char)(0x7f + (index - 0x21));

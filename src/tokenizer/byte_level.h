@@ -1,7 +1,7 @@
-/* GPT-2's printable alphabet for bytes: vocabularies of byte-level BPE spell each byte as one Unicode character.
+/* GPT-2's byte-to-Unicode alphabet: vocabularies of byte-level BPE spell each byte as one printable character.
  *
- * Bytes 0x21-0x7E, 0xA1-0xAC and 0xAE-0xFF stand for themselves; the other 68, in rising order, are U+0100 onwards
- * (so a space is U+0120, written in vocabularies as in "the" with a leading G-dot). Source: GPT-2's encoder.py. */
+ * Bytes 0x21-0x7E, 0xA1-0xAC and 0xAE-0xFF are spelled as the same code point. The other 68, in ascending order, are
+ * spelled as U+0100 onwards; a space is U+0120, the G-dot before words. Source: GPT-2's encoder.py. */
 #ifndef KIGO_TOKENIZER_BYTE_LEVEL_H
 #define KIGO_TOKENIZER_BYTE_LEVEL_H
 
@@ -15,8 +15,8 @@ uint32_t kg_byte_level_code_point(unsigned char byte);
 /* Writes text[0..len) byte by byte in the alphabet into out, which has room for 2 * len; returns the bytes written. */
 size_t kg_byte_level_encode(const char *text, size_t len, char *out);
 
-/* The way back: reads well-formed UTF-8 text[0..len) in the alphabet; out gets *n_out <= len bytes. False if a
- * character is not of the alphabet. */
+/* The inverse: decodes well-formed UTF-8 text[0..len); out receives *n_out <= len bytes. False if a character is
+ * outside the alphabet. */
 bool kg_byte_level_decode(const char *text, size_t len, char *out, size_t *n_out);
 
 #endif

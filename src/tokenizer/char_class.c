@@ -6,7 +6,7 @@
 
 enum char_class { LU, LL, LM, LO, N, M, N_CLASSES };
 
-/* By class and length in UTF-8: characters of Unicode 10 or older. */
+/* The substitutes by class and UTF-8 length: characters of Unicode 10 or older. */
 static const uint32_t STAND_IN_3[N_CLASSES] = { 0x1e00, 0x1e01, 0x1d2c, 0x4e00, 0x0966, 0x0900 };
 static const uint32_t STAND_IN_4[N_CLASSES] = { 0x10400, 0x10428, 0x16f93, 0x20000, 0x1d7ce, 0x1d165 };
 
@@ -15,7 +15,7 @@ struct class_range {
     enum char_class class;
 };
 
-/* What Unicode 15, 15.1 and 16 added, as the reference classes it. */
+/* The characters that Unicode 15, 15.1 and 16 added, with the reference's class. */
 static const struct class_range NEWER[] = {
     { 0x897, 0x897, M },      { 0xcf3, 0xcf3, M },      { 0xece, 0xece, M },      { 0x1c89, 0x1c89, LU },
     { 0x1c8a, 0x1c8a, LL },   { 0xa7cb, 0xa7cc, LU },   { 0xa7cd, 0xa7cd, LL },   { 0xa7da, 0xa7da, LU },

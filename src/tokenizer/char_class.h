@@ -1,8 +1,8 @@
-/* Characters newer than PCRE2's tables.
+/* Support for characters newer than PCRE2's tables.
  *
- * The reference tokenizers class characters by Unicode 16; Debian 12's PCRE2 knows Unicode 14. For matching only, each
- * character that lies between is replaced by an older one of the same class and the same length in UTF-8, so that ids
- * do not depend on the PCRE2 a machine happens to have. */
+ * The reference tokenizers classify characters by Unicode 16, but Debian 12's PCRE2 knows Unicode 14. For matching
+ * only, each character added in between is replaced by an older one of the same class and UTF-8 length, so that ids do
+ * not depend on the installed PCRE2. */
 #ifndef KIGO_TOKENIZER_CHAR_CLASS_H
 #define KIGO_TOKENIZER_CHAR_CLASS_H
 
@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* If well-formed text[0..len) holds such characters, puts a copy with stand-ins, len bytes too, into *copy (whose
- * contents are replaced) and returns true. */
+/* If well-formed text[0..len) contains such characters, replaces *copy by the text with substitutes (also len bytes)
+ * and returns true. */
 bool kg_char_class_stand_in(const char *text, size_t len, struct kg_buffer *copy);
 
 #endif

@@ -1,4 +1,5 @@
-/* A template is a Jinja program; kigo does not run it but recognises the formats it knows by the marks they write. */
+/* A chat template is a Jinja program. kigo does not run it: it recognises known formats by the marks that they
+ * write. */
 #include "tokenizer/chat.h"
 #include "base/size.h"
 #include "base/utf8.h"
@@ -26,7 +27,7 @@ static bool is_format(const struct kg_chat_format *format, const char *chat_temp
     return true;
 }
 
-/* The template with escaped line breaks as line breaks: both ways of writing a literal look the same then. */
+/* The template with escaped line breaks unescaped, so that both ways of writing a literal match. */
 static char *with_line_breaks(const char *chat_template) {
     char *text = kg_xstrdup(chat_template), *to = text;
     for (const char *from = chat_template; *from; to++) {
@@ -43,7 +44,7 @@ static void set_end(struct kg_tokenizer *t, const char *text, bool end) {
     if (id >= 0 && kg_tokenizer_is_special(t, id)) t->tokens[id].end = end;
 }
 
-/* Without all four of them text is shown as it comes. */
+/* If any of the four is missing, generated text is shown unfiltered. */
 static void find_channel_marks(struct kg_tokenizer *t) {
     static const char *const TEXTS[] = { "<|start|>", "<|channel|>", "<|message|>", "<|end|>" };
     int32_t ids[KG_COUNT_OF(TEXTS)];

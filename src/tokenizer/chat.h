@@ -1,4 +1,4 @@
-/* Chat formats: how messages become the text a model was trained on, one format a file (chat_*.c). */
+/* Chat formats: rendering messages as the text that a model was trained on. One file per format (chat_*.c). */
 #ifndef KIGO_TOKENIZER_CHAT_H
 #define KIGO_TOKENIZER_CHAT_H
 
@@ -6,29 +6,29 @@
 #include <kigo/tokenizer.h>
 #include <stdint.h>
 
-/* What is to be rendered. */
+/* The input of a renderer. */
 struct kg_chat_request {
     const struct kg_tokenizer *tokenizer;
     const struct kg_chat_message *messages;
-    size_t n_messages; /* > 0; their roles are the format's */
+    size_t n_messages; /* > 0; all roles are valid in the format */
     bool add_generation_prompt;
-    const char *date, *reasoning; /* checked, or the defaults; NULL if the format has none */
+    const char *date, *reasoning; /* validated, or the defaults; NULL if the format has no such options */
 };
 
 struct kg_chat_format {
     const char *name;
-    const char *const *needs;   /* a template of this format holds each of these; NULL-terminated. "\n" stands for an
-                                   escaped line break as well */
-    const char *const *refuses; /* and none of these, which mark formats that render differently */
+    const char *const *needs; /* strings that every template of the format contains; NULL-terminated. "\n" also matches
+                                 an escaped line break */
+    const char *const *refuses; /* strings that no template of the format contains: they mark similar formats */
     const char *const *roles;   /* NULL-terminated */
-    const char *const *ends;    /* tokens that end a turn; NULL-terminated */
-    const char *goes_on;        /* a token that does not, whatever the file says; NULL: none */
+    const char *const *ends;    /* tokens that end a chat turn; NULL-terminated */
+    const char *goes_on;        /* a token that does not end the turn, even if the file says so; NULL: none */
     bool has_date;              /* and reasoning effort */
-    bool has_channels;          /* answers have headers: see text_stream.c */
-    /* What of the template the renderer has to know; may be NULL. Line breaks in the text are not escaped. */
+    bool has_channels;          /* answers consist of messages with headers: text_stream.c */
+    /* Extracts the template's variant for the renderer (request->tokenizer->chat_traits); may be NULL. Line breaks in
+     * the text are unescaped. */
     uint32_t (*traits)(const char *chat_template);
-    /* The default system message of the template as it stands in the file, malloc'ed, NULL if it adds none; may be
-     * NULL. */
+    /* The default system message in the file's template, malloc'ed; NULL if it adds none. The function may be NULL. */
     char *(*default_system)(const char *chat_template);
     /* Appends the rendered messages. */
     enum kg_status (*render)(const struct kg_chat_request *request, struct kg_buffer *out, struct kg_error *err);
@@ -39,7 +39,7 @@ extern const struct kg_chat_format *const KG_CHATML_FORMATS[];
 extern const struct kg_chat_format *const KG_PHI3_FORMATS[];
 extern const struct kg_chat_format *const KG_HARMONY_FORMATS[];
 
-/* Appends texts up to a NULL one. */
+/* Appends all texts of a NULL-terminated list. */
 void kg_chat_puts(struct kg_buffer *out, const char *const texts[]);
 #define KG_CHAT_PUTS(out, ...) kg_chat_puts(out, (const char *const[]){ __VA_ARGS__, NULL })
 

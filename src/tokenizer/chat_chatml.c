@@ -4,13 +4,13 @@
 #include "tokenizer/tokenizer.h"
 #include <string.h>
 
-/* Past a line break in a template's literal, written as an escape or as it is; NULL if none is there. */
+/* Skips a line break in a template's literal, escaped or plain; NULL if there is none. */
 static const char *skip_newline(const char *p) {
     if (*p == '\n') return p + 1;
     return p[0] == '\\' && p[1] == 'n' ? p + 2 : NULL;
 }
 
-/* Text of a Jinja string literal, with its escapes resolved. */
+/* The text of a Jinja string literal, unescaped. */
 static char *unescape(const char *text, size_t len) {
     static const char FROM[] = "nrt", TO[] = "\n\r\t";
     struct kg_buffer out = KG_BUFFER_INIT;
@@ -27,8 +27,8 @@ static char *unescape(const char *text, size_t len) {
     return out.data;
 }
 
-/* A default system message stands as one literal, from the start mark to the end mark; a literal that ends before the
- * end mark does not hold one. */
+/* A default system message is a single literal from the start mark to the end mark; a literal without the end mark is
+ * none. */
 static char *default_system(const char *chat_template) {
     static const char HEAD[] = "<|im_start|>system", TAIL[] = "<|im_end|>";
     for (const char *at = chat_template; (at = strstr(at, HEAD)); at += sizeof HEAD - 1) {

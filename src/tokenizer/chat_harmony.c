@@ -1,9 +1,9 @@
 /* Harmony, GPT-OSS's format: "<|start|>" role "<|message|>" content "<|end|>" for each message.
  *
- * A system message of the template's own comes first, with the date and the reasoning effort; the first message, if it
- * is the system's or the developer's, becomes the developer's instructions, and later ones of these roles are left out.
- * What the assistant said before was in the final channel. Tools are not rendered. Source: the chat_template.jinja that
- * openai/gpt-oss-20b and -120b were released with. */
+ * The template first writes a built-in system message with the date and the reasoning effort. The first message, if its
+ * role is system or developer, becomes the developer's instructions; later messages of these roles are left out.
+ * Earlier assistant messages are rendered in the final channel. Tools are not rendered. Source: the chat_template.jinja
+ * of openai/gpt-oss-20b and -120b. */
 #include "tokenizer/chat.h"
 #include "tokenizer/tokenizer.h"
 #include <string.h>
@@ -14,16 +14,16 @@
 #define FINAL "<|start|>assistant<|channel|>final<|message|>"
 
 enum {
-    BREAKS_AFTER_INSTRUCTIONS = 1, /* an empty line: revisions differ */
-    HAS_REASONING = 2,             /* the effort is not the template's own */
+    BREAKS_AFTER_INSTRUCTIONS = 1, /* an empty line follows the instructions, in some revisions */
+    HAS_REASONING = 2,             /* the reasoning effort is an option, not fixed by the template */
 };
 
-/* Whether the literal behind the instructions begins with an empty line, before any other statement. */
+/* Whether the literal after the instructions starts with an empty line, before any other statement. */
 static bool breaks_after_instructions(const char *chat_template) {
     static const char HEAD[] = "# Instructions\n\n";
     const char *at = strstr(chat_template, HEAD);
     if (!at || !*(at += sizeof HEAD - 1)) return false;
-    for (at++; *at && *at != '"' && *at != '\''; at++) /* past the quote that ends the head */
+    for (at++; *at && *at != '"' && *at != '\''; at++) /* skip the quote that ends the header */
         if (at[0] == '{' && at[1] == '%') return false;
     return *at && strncmp(at + 1, "\n\n", 2) == 0;
 }
@@ -82,7 +82,7 @@ static const struct kg_chat_format HARMONY = {
     .refuses = (const char *const[]){ "| trim", "|trim", ".strip(", NULL },
     .roles = (const char *const[]){ "system", "developer", "user", "assistant", NULL },
     .ends = (const char *const[]){ "<|return|>", "<|call|>", "<|endoftext|>", NULL },
-    .goes_on = "<|end|>", /* of the analysis; the answer follows */
+    .goes_on = "<|end|>", /* ends the analysis message; the answer follows */
     .has_date = true,
     .has_channels = true,
     .traits = traits,

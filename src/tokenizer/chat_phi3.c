@@ -5,7 +5,7 @@
 
 enum {
     BEGINS_WITH_BOS = 1,
-    ENDS_WITH_EOS = 2, /* where no answer is asked for */
+    ENDS_WITH_EOS = 2, /* if no generation prompt is requested */
     DROPS_EMPTY_SYSTEM = 4,
 };
 
@@ -33,7 +33,8 @@ static enum kg_status render(const struct kg_chat_request *r, struct kg_buffer *
     return KG_OK;
 }
 
-/* The first release: each question is followed by the head of its answer, asked for or not, and there is no system. */
+/* The first release: every user message is followed by the header of its answer, even without a generation prompt, and
+ * there is no system role. */
 static enum kg_status render_first(const struct kg_chat_request *r, struct kg_buffer *out, struct kg_error *err) {
     (void)err;
     if (r->tokenizer->chat_traits & BEGINS_WITH_BOS) put_token(r->tokenizer, r->tokenizer->bos, out);

@@ -1,4 +1,4 @@
-/* Ids to text, and what a tokenizer tells about its tokens. */
+/* Ids to text, and the properties of tokens. */
 #include "base/buffer.h"
 #include "tokenizer/byte_level.h"
 #include "tokenizer/sentencepiece.h"
@@ -12,7 +12,7 @@ static const char REPLACEMENT[] = "\xef\xbf\xbd"; /* U+FFFD */
 
 void kg_utf8_stream_push(struct kg_utf8_stream *stream, const char *bytes, size_t len, struct kg_buffer *out) {
     size_t at = 0, n;
-    /* A pending start is completed a byte at a time; a byte that does not continue it is looked at again by itself. */
+    /* Complete a pending character byte by byte; a byte that does not continue it is processed again on its own. */
     while (at < len && stream->n_pending > 0) {
         stream->pending[stream->n_pending] = (unsigned char)bytes[at];
         const enum kg_utf8_kind kind = kg_utf8_look((const char *)stream->pending, stream->n_pending + 1, &n);
@@ -27,7 +27,7 @@ void kg_utf8_stream_push(struct kg_utf8_stream *stream, const char *bytes, size_
         kg_buffer_append(out, stream->pending, n);
         stream->n_pending = 0;
     }
-    size_t start = at; /* of what is well-formed and not yet written */
+    size_t start = at; /* of the well-formed text not yet written */
     while (at < len) {
         const enum kg_utf8_kind kind = kg_utf8_look(bytes + at, len - at, &n);
         if (kind != KG_UTF8_WHOLE) {

@@ -1,6 +1,6 @@
-/* Text to ids: tokens written in the text are found first, in the raw text; what lies between them is normalised, and
- * where the vocabulary has tokens to be found in such text, they are; the rest is cut into pieces, and each piece
- * merged (sentencepiece.c has its own way of cutting). */
+/* Text to ids, in four steps: find special tokens in the raw text; normalise the text between them; find the tokens
+ * that are searched in normalised text; split the rest into pieces and merge each piece. sentencepiece.c splits
+ * differently. */
 #include "base/buffer.h"
 #include "tokenizer/normalize.h"
 #include "tokenizer/sentencepiece.h"
@@ -28,9 +28,9 @@ struct encoding {
     struct kg_buffer normalised;
     struct kg_ids *ids;
     bool parse_special;
-    bool prefix;       /* what comes next is the beginning of a text */
-    bool prefix_again; /* behind a token found in text another begins */
-    bool marked;       /* what is cut into pieces was marked by the normaliser and has its prefix */
+    bool prefix;       /* a text begins here (it may get a space prefix) */
+    bool prefix_again; /* another text begins after a token found in text */
+    bool marked;       /* the normaliser already added the prefix and the space marks */
 };
 
 static enum kg_status encode_piece(struct encoding *e, const char *piece, size_t len, struct kg_error *err) {
@@ -55,7 +55,7 @@ enum kg_status kg_tokenizer_normalise(const struct kg_tokenizer *t, const char *
 
 typedef enum kg_status encode_fn(struct encoding *e, const char *text, size_t len, struct kg_error *err);
 
-/* Text that holds no token to be found. */
+/* Encodes text without tokens to be found. */
 static enum kg_status encode_rest(struct encoding *e, const char *text, size_t len, struct kg_error *err) {
     enum kg_status status = KG_OK;
     if (e->tokenizer->sentencepiece)
@@ -70,11 +70,13 @@ static enum kg_status encode_rest(struct encoding *e, const char *text, size_t l
     return status;
 }
 
-/* Finds tokens and has the text between them encoded. The search goes on right behind a token, though it took the white
- * space there: a token of white space is found all the same, and ends what was taken. So the reference does. */
+/* Finds tokens and encodes the text between them. The search continues directly after a token, even if the token also
+ * takes the white space there: a white-space token is still found, and ends the white space taken. The reference does
+ * the same. */
 static enum kg_status encode_between(struct encoding *e, const struct kg_special *tokens, encode_fn *encode_text,
                                      const char *text, size_t len, struct kg_error *err) {
-    size_t at = 0, taken = 0, white_end = 0; /* ends of a token, of what it takes too, and of white space looked at */
+    size_t at = 0, taken = 0,
+           white_end = 0; /* ends of: the token, the white space it takes, and the white space examined */
     for (;;) {
         int32_t id = -1;
         size_t n_match = 0;
@@ -93,7 +95,7 @@ static enum kg_status encode_between(struct encoding *e, const struct kg_special
     }
 }
 
-/* Text that holds no token found as it is written. */
+/* Encodes text without tokens that are found in raw text. */
 static enum kg_status encode_plain(struct encoding *e, const char *text, size_t len, struct kg_error *err) {
     const struct kg_tokenizer *t = e->tokenizer;
     if (e->marked || (t->kind && t->kind->nfc && kg_nfc_may_change(text, len))) {

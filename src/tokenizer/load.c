@@ -1,4 +1,4 @@
-/* From GGUF metadata (tokenizer.ggml.*) to a tokenizer. Everything in the file is untrusted. */
+/* Builds a tokenizer from GGUF metadata (tokenizer.ggml.*). Everything in the file is untrusted. */
 #include "base/buffer.h"
 #include "base/size.h"
 #include "tokenizer/byte_level.h"
@@ -13,7 +13,7 @@
 
 #define SHOW(s) kg_quote((s).data, (s).len).text
 
-/* True with *out set, false if the key is absent or has failed: *status tells. */
+/* Returns true and sets *out; returns false if the key is absent, or wrong (*status is then an error). */
 static bool optional_str(const struct kg_gguf *g, const char *key, struct kg_str *out, enum kg_status *status,
                          struct kg_error *err) {
     if (!kg_gguf_find_key(g, key)) return false;
@@ -59,12 +59,12 @@ static enum kg_status get_array(const struct kg_gguf *g, const char *key, enum k
     return kg_gguf_get_array(g, key, type, out, err);
 }
 
-/* How a token's text is spelled: plainly if it is found in text as it stands, else by the model's rules. */
+/* How a token's text is spelled: plainly if it is found in raw text, otherwise by the rules of the tokenizer model. */
 static bool is_plain(enum kg_token_type type) {
     return type != KG_TOKEN_NORMAL && type != KG_TOKEN_UNDEFINED && type != KG_TOKEN_BYTE;
 }
 
-/* Writes the bytes that a token stands for to out, which has room for its text; false if they are its text. */
+/* Writes the bytes that a token decodes to; out has room for its text. False if they equal its text. */
 static bool spelled_bytes(const struct kg_tokenizer *t, const struct kg_token *token, char *out, size_t *n) {
     if (is_plain(token->type)) return false;
     if (!t->sentencepiece) return kg_byte_level_decode(token->text.data, token->text.len, out, n);
@@ -113,7 +113,7 @@ static enum kg_status load_tokens(struct kg_tokenizer *t, const struct kg_gguf *
 
     size_t n_bytes = 0;
     for (size_t i = 0; i < n; i++) n_bytes += texts->value.array.strings[i].len;
-    t->arena = kg_xmalloc(2 * n_bytes + 1); /* each text, and its bytes, which are no longer than it */
+    t->arena = kg_xmalloc(2 * n_bytes + 1); /* each text and its decoded bytes, which are never longer */
     t->tokens = kg_xcalloc(n, sizeof *t->tokens);
     t->n_tokens = n;
     kg_text_map_init(&t->by_text, n, &t->tokens[0].text, sizeof *t->tokens);
@@ -142,7 +142,7 @@ static enum kg_status load_tokens(struct kg_tokenizer *t, const struct kg_gguf *
     return KG_OK;
 }
 
-/* A merge is written "left right"; both, and left and right joined, must be tokens. */
+/* A merge is the string "left right"; left, right and their concatenation must be tokens. */
 static enum kg_status load_merge(struct kg_tokenizer *t, const struct kg_gguf *g, struct kg_str text, size_t rank,
                                  struct kg_buffer *joined, struct kg_error *err) {
     const char *space = text.len > 1 ? memchr(text.data + 1, ' ', text.len - 1) : NULL;
@@ -181,7 +181,7 @@ enum kg_status kg_tokenizer_load_merges(struct kg_tokenizer *t, const struct kg_
     return status;
 }
 
-/* Ids of the bytes, by their spelling among the normal tokens. */
+/* Finds the id of each byte by its spelling among the normal tokens. */
 static enum kg_status load_byte_level(struct kg_tokenizer *t, const struct kg_gguf *g, struct kg_error *err) {
     const enum kg_status status = kg_tokenizer_load_merges(t, g, 0, err);
     if (status != KG_OK) return status;
@@ -208,7 +208,7 @@ static enum kg_status load_id(const struct kg_tokenizer *t, const struct kg_gguf
     return KG_OK;
 }
 
-/* SentencePiece files that do not say have bos and eos where its trainer puts them. */
+/* SentencePiece files without bos and eos keys have them at the ids that its trainer assigns. */
 static int32_t usual_id(const struct kg_tokenizer *t, int32_t id, int32_t usual) {
     const bool stands = (size_t)usual < t->n_tokens && t->tokens[usual].type == KG_TOKEN_CONTROL;
     return id < 0 && stands ? usual : id;
@@ -234,7 +234,7 @@ static enum kg_status load_ids(struct kg_tokenizer *t, const struct kg_gguf *g, 
     return status;
 }
 
-/* A flag that is absent stays as it is; one that is set needs the token it speaks of. */
+/* An absent flag leaves *flag unchanged; a flag that is set needs its token. */
 static enum kg_status load_flag(const struct kg_gguf *g, const char *key, const char *id_key, int32_t id, bool *flag,
                                 struct kg_error *err) {
     enum kg_status status = KG_OK;

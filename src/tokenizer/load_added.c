@@ -1,4 +1,4 @@
-/* Tokens that are found in text: which they are, where they are searched, and what they take with them. */
+/* Tokens that are found in text: which tokens, whether in raw or in normalised text, and the white space they take. */
 #include "base/buffer.h"
 #include "base/size.h"
 #include "tokenizer/tokenizer.h"
@@ -42,10 +42,11 @@ enum kg_status kg_tokenizer_load_normalised(struct kg_tokenizer *t, const struct
     return status;
 }
 
-/* Such a token's own text is normalised as other text is; where two become one, the first is found. */
+/* The text of such a token is normalised like other text; of two tokens with the same normalised text, the first is
+ * found. */
 static enum kg_status add_normalised(struct kg_tokenizer *t, const struct kg_gguf *g, struct kg_error *err) {
     const struct kg_gguf_key *ids = kg_gguf_find_key(g, KG_NORMALIZED_KEY);
-    const uint64_t n = ids ? ids->value.array.n : 0; /* looked at by kg_tokenizer_load_normalised */
+    const uint64_t n = ids ? ids->value.array.n : 0; /* validated by kg_tokenizer_load_normalised */
     struct kg_buffer text = KG_BUFFER_INIT;
     enum kg_status status = KG_OK;
     for (uint64_t i = 0; i < n && status == KG_OK; i++) {
@@ -64,7 +65,7 @@ static enum kg_status add_normalised(struct kg_tokenizer *t, const struct kg_ggu
 
 static enum kg_status load_found(struct kg_tokenizer *t, const struct kg_gguf *g, struct kg_error *err) {
     if (!kg_gguf_find_key(g, "tokenizer.ggml.token_type")) {
-        /* Old files without types: what begins and ends texts is special. */
+        /* Old files without token types: bos and eos are special. */
         if (t->bos >= 0) t->tokens[t->bos].type = KG_TOKEN_CONTROL;
         if (t->eos >= 0) t->tokens[t->eos].type = KG_TOKEN_CONTROL;
     }
@@ -79,7 +80,8 @@ static enum kg_status load_found(struct kg_tokenizer *t, const struct kg_gguf *g
     return status;
 }
 
-/* Phi-3's special tokens take the white space behind them. GGUF has no key for that; llama.cpp goes by general.name. */
+/* Phi-3's special tokens take the white space after them. GGUF has no key for it; like llama.cpp, decide by
+ * general.name. */
 static bool is_phi3(const struct kg_tokenizer *t, const struct kg_gguf *g) {
     static const char *const NAMES[] = { "phi-3", "phi3", "phi 3" };
     struct kg_str name;

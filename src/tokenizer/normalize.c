@@ -1,5 +1,5 @@
-/* Decomposition and composition are utf8proc's. Canonical ordering is done here with a stable counting sort, because
- * utf8proc's exchanges neighbours and takes quadratic time on a long run of marks. */
+/* utf8proc decomposes and composes. Canonical ordering is a stable counting sort here, because utf8proc's bubble sort
+ * takes quadratic time on a long run of combining marks. */
 #include "tokenizer/normalize.h"
 #include "base/size.h"
 #include "base/utf8.h"
@@ -14,8 +14,8 @@ bool kg_nfc_may_change(const char *text, size_t len) {
 }
 
 /* Hugging Face tokenizers (0.23) normalise by the tables of Unicode 9: code points that got a combining class or a
- * decomposition later stay where they are and compose with nothing. The ids of published vocabularies follow that, so
- * it is kept here, whatever version of Unicode utf8proc has. Found by comparing the two over all code points. */
+ * decomposition later are not reordered and do not compose. The ids of published vocabularies depend on that, so it is
+ * the same here for any version of utf8proc. The list comes from comparing the two over all code points. */
 static const uint32_t INERT[][2] = {
     { 0x5c8, 0x5c9 },     { 0x7fd, 0x7fd },     { 0x897, 0x89f },     { 0x8ca, 0x8d3 },     { 0x9fe, 0x9fe },
     { 0xc3c, 0xc3c },     { 0xd3b, 0xd3c },     { 0xeba, 0xeba },     { 0x1715, 0x1715 },   { 0x1abf, 0x1af0 },
@@ -49,7 +49,7 @@ static unsigned combining_class(int32_t c) {
     return (unsigned)utf8proc_get_property(c)->combining_class;
 }
 
-/* Puts marks[0..n) in order of their classes, equal ones as they were; scratch holds n. */
+/* Stable sort of marks[0..n) by combining class; scratch has n elements. */
 static void order_marks(int32_t *marks, size_t n, int32_t *scratch) {
     size_t start[257] = { 0 };
     for (size_t i = 0; i < n; i++) start[combining_class(marks[i]) + 1]++;
@@ -73,7 +73,7 @@ static void run_append(struct nfc_run *run, const int32_t *points, size_t n) {
     for (size_t i = 0; i < n; i++) run->points[run->n++] = points[i];
 }
 
-/* Orders, composes and writes out what was gathered. */
+/* Orders, composes and appends the collected code points. */
 static enum kg_status run_flush(struct nfc_run *run, struct kg_buffer *out, struct kg_error *err) {
     if (run->n == 0) return KG_OK;
     for (size_t i = 0; i < run->n;) {
@@ -121,7 +121,8 @@ enum kg_status kg_nfc_append(const char *text, size_t len, struct kg_buffer *out
     for (size_t at = 0; at < len && status == KG_OK;) {
         const size_t n_ascii = ascii_span(text + at, len - at);
         if (n_ascii > 0) {
-            /* ASCII joins nothing before it; only the last one may join marks that follow. */
+            /* ASCII never composes with what precedes it; only the last character may compose with marks that
+             * follow. */
             status = run_flush(&run, out, err);
             kg_buffer_append(out, text + at, n_ascii - 1);
             at += n_ascii;

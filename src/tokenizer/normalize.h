@@ -1,4 +1,4 @@
-/* Unicode normalisation form C, in linear time, as the reference tokenizers apply it before they split text. */
+/* Unicode normalisation form C (NFC) in linear time; the reference tokenizers apply it before splitting text. */
 #ifndef KIGO_TOKENIZER_NORMALIZE_H
 #define KIGO_TOKENIZER_NORMALIZE_H
 
@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* True if well-formed text[0..len) holds a character that NFC may change or move (none below U+0300 is). */
+/* True if well-formed text[0..len) contains a character that NFC may change or reorder; none below U+0300 is. */
 bool kg_nfc_may_change(const char *text, size_t len);
 
 /* Appends NFC(text[0..len)) of well-formed UTF-8. */

@@ -1,4 +1,4 @@
-/* The patterns, as published: GPT-2 in encoder.py, the others in their tokenizer.json. */
+/* The published patterns: GPT-2's from encoder.py, the others from their tokenizer.json. */
 #include "base/size.h"
 #include "tokenizer/pretokenize.h"
 #include <string.h>

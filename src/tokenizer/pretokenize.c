@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* White_Space of Unicode, which is what \s means to the reference. PCRE2's own \s holds U+180E too. */
+/* Unicode's White_Space, the reference's meaning of \s. PCRE2's \s also matches U+180E. */
 #define SPACE_SET "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
 
 struct kg_pretokenizer {
@@ -19,11 +19,11 @@ struct kg_splitter {
     pcre2_match_data *match_data;
     pcre2_match_context *context;
     pcre2_jit_stack *stack;
-    struct kg_buffer copy; /* the text with stand-ins, where it needs any */
-    const char *text;      /* what pieces point into */
-    const char *subject;   /* what the pattern sees: text or copy */
+    struct kg_buffer copy; /* the text with substituted characters (char_class.h), if it needs any */
+    const char *text;      /* the text that pieces point into */
+    const char *subject;   /* the text that is matched: text or copy */
     size_t len, at;
-    size_t match_end; /* of a match found behind a remainder; at <= match_begin */
+    size_t match_end; /* of a match after unmatched text; at <= match_begin */
     size_t match_begin;
 };
 
@@ -81,7 +81,7 @@ struct kg_splitter *kg_splitter_new(const struct kg_pretokenizer *pre) {
     s->match_data = pcre2_match_data_create(1, NULL);
     s->context = pcre2_match_context_create(NULL);
     if (!s->match_data || !s->context) abort(); /* as kg_xmalloc does */
-    /* A piece may be as long as the text: the interpreter, which counts steps, must not give up on it. */
+    /* A piece may be as long as the text, so the interpreter's step limit must not stop it. */
     pcre2_set_match_limit(s->context, UINT32_MAX);
     pcre2_set_depth_limit(s->context, UINT32_MAX);
     if (pre->jit) {

@@ -11,8 +11,8 @@
 #define SPACE_MARK "\xe2\x96\x81" /* U+2581 */
 enum { SPACE_MARK_BYTES = 3, BYTE_TOKEN_BYTES = 6 };
 
-/* Tokens are taken apart at each of their characters, which takes the square of their length; none published has more
- * than 100 bytes. */
+/* Each token is split at every character, which takes quadratic time in its length. No published token has more than
+ * 100 bytes. */
 enum { MAX_TOKEN_BYTES = 1024 };
 
 static int hex_value(char digit) {
@@ -29,7 +29,7 @@ bool kg_sentencepiece_byte(struct kg_str text, unsigned char *byte) {
     return true;
 }
 
-/* Bytes of the space, plain or as a mark, that text[0..len) begins with; 0 if it does not. */
+/* The length in bytes of the space, plain or as a mark, at the start of text[0..len); 0 if there is none. */
 static size_t space_here(const char *text, size_t len) {
     if (len > 0 && text[0] == ' ') return 1;
     return len >= SPACE_MARK_BYTES && memcmp(text, SPACE_MARK, SPACE_MARK_BYTES) == 0 ? SPACE_MARK_BYTES : 0;
@@ -45,7 +45,8 @@ size_t kg_sentencepiece_decode(struct kg_str text, char *out) {
     return n;
 }
 
-/* A token searched in normalised text is none of the model's: where it was not found, its own text may be left. */
+/* Merging must not produce a token that is searched in normalised text: its text may be left over where the search did
+ * not match. */
 static bool is_mergeable(const struct kg_token *token) {
     return token->type == KG_TOKEN_NORMAL || token->type == KG_TOKEN_UNDEFINED ||
            (token->type == KG_TOKEN_USER_DEFINED && !token->normalised);
@@ -75,7 +76,7 @@ int32_t kg_sentencepiece_find(const struct kg_tokenizer *t, const char *text, si
     return id;
 }
 
-/* A token and its score, to be put in order. */
+/* A token and its score, for sorting. */
 struct scored {
     float score;
     int32_t id;
@@ -87,7 +88,7 @@ static int by_score(const void *a, const void *b) {
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* The symbol that text is or may become: a token, or a single character; -1 if neither. */
+/* The symbol of a text: a token or a single character; -1 if it is neither. */
 static int32_t symbol_of(const struct kg_tokenizer *t, struct kg_str text) {
     if (kg_utf8_length(text.data[0]) < text.len) return find_mergeable(t, text);
     uint32_t c;
@@ -95,7 +96,7 @@ static int32_t symbol_of(const struct kg_tokenizer *t, struct kg_str text) {
     return kg_bpe_find_character(&t->bpe, c);
 }
 
-/* Every way to put a token together from two symbols, each with the token's rank; only counts them if !add. */
+/* Adds every pair of symbols that forms a token, with the token's rank; only counts them if !add. */
 static size_t take_apart(struct kg_tokenizer *t, int32_t id, uint32_t rank, bool add) {
     const struct kg_str text = t->tokens[id].text;
     size_t n = 0;
@@ -120,12 +121,12 @@ static void add_characters(struct kg_tokenizer *t) {
     }
 }
 
-/* Tokens of one score share a rank, so that of their places in a text the leftmost comes first. */
+/* Tokens with equal scores share a rank, so that the leftmost pair in a text is merged first. */
 static void add_merges(struct kg_tokenizer *t, const struct scored *order, size_t n) {
     uint32_t rank = 0;
     size_t n_merges = 0;
     for (int pass = 0; pass < 2; pass++) {
-        /* Counting needs the characters; they have a table of their own until the size of the whole is known. */
+        /* Counting needs the characters, so a temporary table holds them until the size of the final table is known. */
         kg_bpe_init(&t->bpe, t->n_tokens + n_merges);
         add_characters(t);
         for (size_t i = 0; i < n; i++) {
@@ -191,7 +192,7 @@ static enum kg_status load_byte_tokens(struct kg_tokenizer *t, const struct kg_g
     return KG_OK;
 }
 
-/* True if no merging crosses the end of a word: in no token does a space follow anything but spaces. */
+/* True if the token never crosses the end of a word: all its spaces are at its start. */
 static bool ends_with_words(const struct kg_token *token) {
     bool in_word = false;
     for (size_t at = 0; at < token->text.len; at += kg_utf8_length(token->text.data[at])) {
@@ -238,7 +239,7 @@ enum kg_status kg_sentencepiece_load(struct kg_tokenizer *t, const struct kg_ggu
     return status;
 }
 
-/* Spaces and the word behind them, where no merge goes on past it; else the whole text. */
+/* The next piece: spaces and the word after them if no merge crosses word ends, otherwise the whole text. */
 static size_t piece_len(const struct kg_tokenizer *t, const char *text, size_t len) {
     if (!t->cuts_at_spaces) return len;
     size_t at = 0, n;

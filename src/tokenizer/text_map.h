@@ -1,4 +1,4 @@
-/* A hash from byte strings to their index in an array of records that hold them. */
+/* A hash map from byte strings to the index of the record that holds them. */
 #ifndef KIGO_TOKENIZER_TEXT_MAP_H
 #define KIGO_TOKENIZER_TEXT_MAP_H
 
@@ -12,22 +12,22 @@ struct kg_text_map_slot {
 };
 
 struct kg_text_map {
-    struct kg_text_map_slot *slots; /* mask + 1 of them, a power of two, at most half used */
+    struct kg_text_map_slot *slots; /* mask + 1 slots, a power of two; at most half are used */
     size_t mask;
-    const unsigned char *first_key; /* a struct kg_str; the next one is stride bytes on */
+    const unsigned char *first_key; /* a struct kg_str in the first record; records are stride bytes apart */
     size_t stride;
 };
 
-/* Room for n_max keys: those of records[i], each stride bytes after the one before. Records are borrowed; a key must
- * not change once it is added. */
+/* Allocates room for n_max keys. Key i is the struct kg_str at first_key + i * stride bytes. Records are borrowed; a
+ * key must not change once it is added. */
 void kg_text_map_init(struct kg_text_map *map, size_t n_max, const struct kg_str *first_key, size_t stride);
 void kg_text_map_free(struct kg_text_map *map);
 
-/* Adds the key of the record at index and returns -1, or returns the index that has an equal key (nothing is changed).
- */
+/* Adds the key of record `index` and returns -1. If an equal key is already in the map, changes nothing and returns its
+ * index. */
 int32_t kg_text_map_add(struct kg_text_map *map, int32_t index);
 
-/* -1 if no record added has the key. */
+/* The index of the record with this key; -1 if it was not added. */
 int32_t kg_text_map_find(const struct kg_text_map *map, struct kg_str key);
 
 #endif

@@ -1,7 +1,7 @@
 /* Generated ids as text for a reader. In a format with channels an answer is a run of messages, each
  *     <|start|> role <|channel|> channel ... <|message|> body <|end|>
- * of which the prompt has begun the first. Headers are not shown; bodies are, under the channel's name where it is not
- * "final" or follows another. */
+ * The prompt has already begun the first one. Headers are hidden and bodies are shown. A body is preceded by its
+ * channel's name if the channel is not "final", or follows another message. */
 #include "base/buffer.h"
 #include "tokenizer/chat.h"
 #include "tokenizer/tokenizer.h"
@@ -30,7 +30,7 @@ static void put_body_head(struct kg_text_stream *s, struct kg_buffer *out) {
     s->shown_any = true;
 }
 
-/* The channel is the first word behind its mark. */
+/* The channel is the first word after the channel mark. */
 static void put_name(struct kg_text_stream *s, const char *bytes, size_t len) {
     size_t n = strlen(s->channel);
     for (size_t i = 0; i < len && s->in_name; i++) {
@@ -39,7 +39,7 @@ static void put_name(struct kg_text_stream *s, const char *bytes, size_t len) {
     }
 }
 
-/* A mark, or what stands in a header; false for what is to be shown. */
+/* Consumes a mark or header text; false if the token is to be shown. */
 static bool take_header(struct kg_text_stream *s, int32_t id, const char *bytes, size_t len, struct kg_buffer *out) {
     const struct kg_channel_marks *marks = &s->tokenizer->channel_marks;
     if (marks->message < 0) return false;

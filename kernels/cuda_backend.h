@@ -33,6 +33,7 @@ struct kg_cuda_step {
 struct kg_cuda_graph;
 struct kg_gemm;
 struct kg_mxfp4_range;
+enum { KG_MXFP4_MAX_KERNELS = 9, KG_MXFP4_MAX_SPLIT = 8 }; /* of products of many rows (mxfp4/multiply.cu) */
 
 struct kg_cuda_backend {
     struct kg_backend base; /* first: a struct kg_backend * is one of these */
@@ -50,8 +51,11 @@ struct kg_cuda_backend {
         *step_memory;                /* device memory, beside the tagged: a few bytes that every session uses in turn */
     const struct kg_cuda_step *step; /* not NULL while a step is walked */
     struct kg_cuda_graph *graphs;    /* one a session that has decoded */
-    struct kg_mxfp4_range *repacked; /* weights in tiles (mxfp4/mxfp4.h) */
+    struct kg_mxfp4_range *repacked; /* memory that holds repacked weights (mxfp4/mxfp4.h) */
     size_t n_repacked;
+    /* By kernel and split of the columns: clusters that the device runs at the same time; 0 until asked for. A cache:
+     * operations, which have a const back end, fill it under the lock. */
+    mutable uint32_t mxfp4_clusters[KG_MXFP4_MAX_KERNELS][KG_MXFP4_MAX_SPLIT + 1];
 };
 
 static inline struct kg_cuda_backend *kg_cuda_of(struct kg_backend *backend) {

@@ -10,7 +10,7 @@ cuda_sources = \
 	kernels/decode/router.cu \
 	kernels/decode/persistent/program.cu kernels/decode/persistent/step.cu \
 	kernels/gemm/gemm.cu \
-	kernels/mxfp4/gemm.cu kernels/mxfp4/gemm_tensor.cu kernels/mxfp4/gemv.cu kernels/mxfp4/multiply.cu \
+	kernels/mxfp4/gemm.cu kernels/mxfp4/gemm_tma.cu kernels/mxfp4/gemv.cu kernels/mxfp4/multiply.cu \
 	kernels/mxfp4/repack.cu \
 	kernels/ops/add.cu kernels/ops/canary.cu kernels/ops/embedding.cu kernels/ops/experts_combine.cu \
 	kernels/ops/experts_linear.cu kernels/ops/gelu.cu kernels/ops/kv_write.cu kernels/ops/layernorm.cu \
@@ -32,8 +32,8 @@ cuda_headers = \
 	kernels/decode/persistent/ring.cuh kernels/decode/persistent/step.h \
 	kernels/gemm/gemm.h \
 	kernels/gemv/gemv.cuh kernels/gemv/stream.cuh \
-	kernels/mxfp4/gemm.cuh kernels/mxfp4/gemm_tensor.cuh kernels/mxfp4/gemv.cuh kernels/mxfp4/gemv_row.cuh \
-	kernels/mxfp4/mxfp4.h kernels/mxfp4/tiles.cuh \
+	kernels/mxfp4/gemm.cuh kernels/mxfp4/gemm_tma.cuh kernels/mxfp4/gemv.cuh kernels/mxfp4/gemv_row.cuh \
+	kernels/mxfp4/mxfp4.h kernels/mxfp4/layout.cuh \
 	kernels/ops/sample.h \
 	kernels/ptx/async_copy.cuh kernels/ptx/cluster.cuh kernels/ptx/compiler.cuh kernels/ptx/dependent.cuh \
 	kernels/ptx/math.cuh kernels/ptx/mbarrier.cuh kernels/ptx/memory.cuh kernels/ptx/mma.cuh kernels/ptx/tma.cuh \

@@ -7,7 +7,7 @@
 #define KIGO_KERNELS_BLOCK_DEQUANT_CUH
 
 #include "kernels/cuda_backend.h"
-#include "kernels/mxfp4/tiles.cuh"
+#include "kernels/mxfp4/layout.cuh"
 
 namespace kg_dequant {
 
@@ -190,15 +190,15 @@ __device__ __forceinline__ void decode_8<KG_DTYPE_MXFP4>(const uint8_t *__restri
     for (int j = 0; j < CHUNK; j++) w[j] = e2m1(q[j] >> shift & 0xF) * scale;
 }
 
-/* MXFP4 in tiles (mxfp4/tiles.cuh), in the place of a format. */
+/* Repacked MXFP4 (mxfp4/layout.cuh), in the place of a format. */
 constexpr enum kg_dtype MXFP4_TILES = KG_DTYPE_COUNT;
 
 /* A row of a weight. */
 template <enum kg_dtype D> struct row_type { using type = const uint8_t *; };
-struct tiled_row {
+struct repacked_row {
     const uint8_t *codes, *scales; /* of its columns of tile 0 */
 };
-template <> struct row_type<MXFP4_TILES> { using type = tiled_row; };
+template <> struct row_type<MXFP4_TILES> { using type = repacked_row; };
 
 /* Row o of a weight with rows of row_bytes. */
 template <enum kg_dtype D>
@@ -214,19 +214,19 @@ __device__ __forceinline__ typename row_type<D>::type row_of(const uint8_t *weig
     }
 }
 
-/* Eight columns are one placed pair of each of four lanes. */
-__device__ __forceinline__ void decode_8_tiled(const tiled_row &row, uint32_t i, float w[CHUNK]) {
+/* Eight columns are one pair of each of four lanes. */
+__device__ __forceinline__ void decode_8_repacked(const repacked_row &row, uint32_t i, float w[CHUNK]) {
     const uint32_t tile = i / kg_mxfp4::TILE_COLS, block = i / 32 % 2, part = i / 8 % 4;
     const float scale = e8m0(row.scales[(size_t)tile * kg_mxfp4::SCALES_BYTES + block * 2]);
     const uint8_t *codes = row.codes + (size_t)tile * kg_mxfp4::CODES_BYTES + block * 8;
 #pragma unroll
     for (int t = 0; t < 4; t++) {
-        uint32_t placed[4];
-        kg_mxfp4::place(*reinterpret_cast<const uint32_t *>(codes + t * kg_mxfp4::LANE_BYTES), placed);
-        const uint32_t pair = part < 2 ? (part == 0 ? placed[0] : placed[1]) : (part == 2 ? placed[2] : placed[3]);
+        uint32_t pairs[4];
+        kg_mxfp4::unpack(*reinterpret_cast<const uint32_t *>(codes + t * kg_mxfp4::LANE_BYTES), pairs);
+        const uint32_t pair = part < 2 ? (part == 0 ? pairs[0] : pairs[1]) : (part == 2 ? pairs[2] : pairs[3]);
         const float2 v = __half22float2(*reinterpret_cast<const __half2 *>(&pair));
-        w[2 * t] = v.x * (1 / kg_mxfp4::PLACED_UNIT) * scale;
-        w[2 * t + 1] = v.y * (1 / kg_mxfp4::PLACED_UNIT) * scale;
+        w[2 * t] = v.x * (1 / kg_mxfp4::UNPACKED_UNIT) * scale;
+        w[2 * t + 1] = v.y * (1 / kg_mxfp4::UNPACKED_UNIT) * scale;
     }
 }
 
@@ -248,7 +248,7 @@ template <enum kg_dtype D, bool WHOLE>
 __device__ __forceinline__ void decode_chunk(typename row_type<D>::type row, uint32_t i, uint32_t n, float w[CHUNK]) {
     if constexpr (D == MXFP4_TILES) {
         (void)n;
-        decode_8_tiled(row, i, w);
+        decode_8_repacked(row, i, w);
     } else if constexpr (WHOLE) {
         (void)n;
         decode_8<D>(row, i, w);

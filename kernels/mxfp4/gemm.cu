@@ -1,4 +1,4 @@
-/* Launches gemm.cuh, and sorts rows by expert for it. */
+/* Launches gemm.cuh, after sorting rows by expert. */
 #include "kernels/mxfp4/gemm.cuh"
 #include <algorithm>
 
@@ -9,17 +9,17 @@ enum { SORT_THREADS = 1024, MAX_EXPERTS = 1024, SMALLEST_N = 64 };
 struct sort_params {
     const int32_t *ids; /* (n) */
     uint32_t n, n_experts, tile_rows;
-    uint32_t *row; /* (n), sorted by expert, and as they came within one */
+    uint32_t *row; /* (n), sorted by expert; stable */
     struct gemm_tile *tiles;
     uint32_t *n_tiles;
 };
 
-/* One block: a warp counts an expert's rows, then puts them away. */
+/* One block. A warp counts an expert's rows, then writes their numbers in order. */
 static __global__ void __launch_bounds__(SORT_THREADS) sort_kernel(const sort_params s) {
     __shared__ uint32_t count[MAX_EXPERTS], first_row[MAX_EXPERTS], first_tile[MAX_EXPERTS];
     const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     kg_dependents_start();
-    kg_dependency_wait(); /* ids are there, and whoever read the rows has done so */
+    kg_dependency_wait(); /* ids are visible; nothing reads `row` any more */
     for (uint32_t e = warp; e < s.n_experts; e += SORT_THREADS / 32) {
         uint32_t n = 0;
 #pragma unroll 4
@@ -27,7 +27,7 @@ static __global__ void __launch_bounds__(SORT_THREADS) sort_kernel(const sort_pa
             n += __popc(__ballot_sync(0xFFFFFFFFu, i + lane < s.n && s.ids[i + lane] == (int32_t)e));
         if (lane == 0) count[e] = n;
     }
-    __syncthreads(); /* counts are there */
+    __syncthreads(); /* all counts are written */
     if (threadIdx.x == 0) {
         uint32_t rows = 0, tiles = 0;
         for (uint32_t e = 0; e < s.n_experts; e++) {
@@ -38,7 +38,7 @@ static __global__ void __launch_bounds__(SORT_THREADS) sort_kernel(const sort_pa
         }
         *s.n_tiles = tiles;
     }
-    __syncthreads(); /* and where they go */
+    __syncthreads(); /* all offsets are written */
     for (uint32_t e = warp; e < s.n_experts; e += SORT_THREADS / 32) {
         uint32_t to = first_row[e];
         for (uint32_t i = lane; i * s.tile_rows < count[e]; i += 32)
@@ -67,7 +67,7 @@ static struct sorted lay_out(void *workspace, uint32_t n_rows, uint32_t n_expert
              256 + rows_bytes + n_tiles * sizeof(struct gemm_tile) };
 }
 
-/* Tiles of rows there may be. */
+/* Upper bound of the tiles of rows. */
 static uint32_t most_tiles(const struct kg_mxfp4_product *p, uint32_t n) {
     return p->ids ? p->n_rows / n + std::min(p->n_experts, p->n_rows) : (p->n_rows + n - 1) / n;
 }

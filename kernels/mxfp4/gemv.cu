@@ -5,7 +5,7 @@
 
 namespace kg_mxfp4 {
 
-constexpr uint32_t MOST_X_BYTES = 176 * 1024, SM_BYTES = 224 * 1024, MOST_WARPS = 32;
+constexpr uint32_t MAX_X_BYTES = 176 * 1024, SM_BYTES = 224 * 1024, MAX_WARPS = 32;
 
 template <int COLUMNS>
 static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p, uint32_t chunk_rows,
@@ -13,19 +13,19 @@ static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg
     constexpr uint32_t WARPS = GEMV_WARPS;
     const uint32_t x_bytes = p->n_cols * (uint32_t)sizeof(__half) + X_PAD_BYTES, shared_bytes = chunk_rows * x_bytes;
     const uint32_t fixed_bytes = 2 * WARPS * COLUMNS * (GROUP_ROWS + 1) * (uint32_t)sizeof(float) + 4096;
-    const uint32_t stay = std::min(MOST_WARPS / WARPS, std::max(1u, SM_BYTES / (shared_bytes + fixed_bytes)));
-    /* Every row may have an expert, and a chunk, of its own. */
+    const uint32_t resident = std::min(MAX_WARPS / WARPS, std::max(1u, SM_BYTES / (shared_bytes + fixed_bytes)));
+    /* Bound: every row has an expert, and so a chunk, to itself. */
     const uint64_t n_chunks = p->ids ? p->n_rows : (p->n_rows + chunk_rows - 1) / chunk_rows,
                    n_items = n_chunks * (p->n_out / GROUP_ROWS);
-    const uint32_t n_blocks = (uint32_t)std::min<uint64_t>((uint64_t)stay * (uint64_t)cuda->n_sms, n_items);
+    const uint32_t n_blocks = (uint32_t)std::min<uint64_t>((uint64_t)resident * (uint64_t)cuda->n_sms, n_items);
     return kg_launch_dependent(cuda, gemv_kernel<COLUMNS>, dim3(n_blocks), WARPS * 32, gemv_params{ *p, chunk_rows },
                                "linear: mxfp4", err, shared_bytes);
 }
 
-/* Shared memory of a block of which two stay on a multiprocessor. */
+/* Shared memory of a block such that two fit a multiprocessor. */
 constexpr uint32_t HALF_SM_BYTES = 113 * 1024, LEAST_SLOTS = 2;
 
-/* By whether a group is one piece, and by tiles of a warp in its last. */
+/* By whether a group is one piece, and by a warp's tiles in the last piece. */
 template <int MATRICES>
 static constexpr void (*const ROW_KERNELS[2][SET_TILES])(row_params) = {
     { gemv_row_kernel<1, false, MATRICES>, gemv_row_kernel<2, false, MATRICES>, gemv_row_kernel<3, false, MATRICES>,
@@ -34,7 +34,7 @@ static constexpr void (*const ROW_KERNELS[2][SET_TILES])(row_params) = {
       gemv_row_kernel<4, true, MATRICES> }
 };
 
-/* Rows of y by themselves: each reads its weights. */
+/* Each row of y reads its weights for itself. */
 template <int MATRICES>
 static enum kg_status launch_rows(const struct kg_cuda_backend *cuda, struct row_params g, struct kg_error *err) {
     const struct kg_mxfp4_product &p = g.p;
@@ -46,7 +46,7 @@ static enum kg_status launch_rows(const struct kg_cuda_backend *cuda, struct row
                    fixed_bytes =
                        sizeof(row_barriers) + g.x_rows * row_x_bytes(p.n_cols) + row_sums(0) * sizeof(row_sum),
                    fit = fixed_bytes < HALF_SM_BYTES ? (HALF_SM_BYTES - fixed_bytes) / each_bytes : 0;
-    g.n_slots = std::min((uint32_t)ROW_MOST_SLOTS, std::max(LEAST_SLOTS, fit));
+    g.n_slots = std::min((uint32_t)ROW_MAX_SLOTS, std::max(LEAST_SLOTS, fit));
     g.block_items = n_items / n_blocks, g.more_items = n_items % n_blocks;
     const uint32_t n_pieces = row_pieces(p.n_cols),
                    last = (n_tiles - (n_pieces - 1) * PIECE_TILES + GEMV_WARPS - 1) / GEMV_WARPS;
@@ -62,7 +62,7 @@ enum kg_status kg_mxfp4_gemv(const struct kg_cuda_backend *cuda, const struct kg
     if (p->n_rows > KG_MXFP4_GEMV_MAX_ROWS)
         return kg_fail(err, KG_ERR_INTERNAL, "mxfp4: %u rows for a kernel of %d", p->n_rows, KG_MXFP4_GEMV_MAX_ROWS);
     const uint32_t x_bytes = p->n_cols * (uint32_t)sizeof(__half) + X_PAD_BYTES,
-                   fit = std::min(p->n_rows, MOST_X_BYTES / x_bytes);
+                   fit = std::min(p->n_rows, MAX_X_BYTES / x_bytes);
     if (p->n_rows <= (p->ids ? KG_MXFP4_OWN_ROWS : 1))
         return launch_rows<1>(cuda, row_params{ *p, NULL, NULL, {}, 0, 0, 0, 0, 0 }, err);
     return fit > 8 ? launch<16>(cuda, p, std::min(fit, 16u), err) : launch<8>(cuda, p, std::min(fit, 8u), err);

@@ -1,25 +1,25 @@
-/* Few rows times MXFP4 weights in tiles (equation: mxfp4.h): the kernel.
+/* Few rows times repacked MXFP4 weights (equation: mxfp4.h): the kernel.
  *
- * Tensor cores take 16 rows of W against 8 rows of x at a time, COLUMNS / 8 times for each decoded tile; rows of x that
- * are not there repeat one that is, and are not stored.
+ * Tensor cores multiply 16 rows of W by 8 rows of x at a time, COLUMNS / 8 times for each decoded tile. Missing rows of
+ * x repeat one that exists and are not stored.
  *
- * Numerics: products of 32 columns are exact and summed by tensor cores in float32 from zero; times the block's scale
- * they are added in float32, in order of columns, to one of STAGES sums that a warp's tiles go to in turn. These are
- * added in pairs, the warps' in two halves, each in order; then come the bias and one rounding. A row of y depends
- * neither on the other rows nor on COLUMNS.
+ * Numerics: products of 32 columns are exact; tensor cores sum them in float32 from zero. Times the block's scale, they
+ * are added in float32, in order of columns, to one of GEMV_STAGES sums, between which a warp's tiles alternate. The
+ * sums are added in pairs, the warps' in two halves, each in order; then come the bias and one rounding. A row of y
+ * depends neither on the other rows nor on COLUMNS.
  *
- * Map: a block is 16 warps that share a group of 16 rows of W: warp w takes tiles w, w + 16, .... Blocks stay, and take
- * groups (of one chunk of rows of y after the other) in turn; a lane has its next STAGES tiles under way while it
- * multiplies, across groups too. x lies in shared memory, in the order of the right operand: 16 bytes are a lane's part
- * of 32 columns.
+ * Map: a block is 16 warps that share a group of 16 rows of W: warp w has tiles w, w + 16, .... Blocks are persistent:
+ * each has a range of (chunk of rows of y, group). A lane has its next GEMV_STAGES tiles in flight while it multiplies,
+ * across groups too. x lies in shared memory in the order of the right operand: 16 bytes are a lane's part of 32
+ * columns.
  *
- * With ids, each block sorts the few rows of y by expert for itself. */
+ * With ids, each block sorts the rows of y by expert for itself: they are few. */
 #ifndef KIGO_KERNELS_MXFP4_GEMV_CUH
 #define KIGO_KERNELS_MXFP4_GEMV_CUH
 
 #include "kernels/ptx/dependent.cuh"
 #include "kernels/mxfp4/mxfp4.h"
-#include "kernels/mxfp4/tiles.cuh"
+#include "kernels/mxfp4/layout.cuh"
 
 namespace kg_mxfp4 {
 
@@ -27,24 +27,24 @@ enum { GEMV_WARPS = 16, GEMV_STAGES = 4, X_PAD_BYTES = 64 };
 
 struct gemv_params {
     struct kg_mxfp4_product p;
-    uint32_t chunk_rows; /* of y at a time: at most COLUMNS */
+    uint32_t chunk_rows; /* rows of y at a time: at most COLUMNS */
 };
 
-/* Rows of y by expert, in pieces of chunk_rows. */
+/* Rows of y by expert, in chunks of chunk_rows. */
 struct gemv_chunks {
     uint32_t n_chunks;
     uint32_t expert[KG_MXFP4_GEMV_MAX_ROWS], first[KG_MXFP4_GEMV_MAX_ROWS], size[KG_MXFP4_GEMV_MAX_ROWS];
     uint32_t row[KG_MXFP4_GEMV_MAX_ROWS];   /* of y, sorted */
-    uint32_t x_row[KG_MXFP4_GEMV_MAX_ROWS]; /* of x, of the same */
+    uint32_t x_row[KG_MXFP4_GEMV_MAX_ROWS]; /* the row of x of each */
     int32_t id[KG_MXFP4_GEMV_MAX_ROWS];
 };
 
-/* A thread a row: where it comes among the sorted, and whether it begins a chunk. An id that is no expert's gives no
- * row. */
+/* Map: a thread a row. It counts the row's rank among the sorted, and whether it begins a chunk. An id that is not an
+ * expert's gives no row. */
 static __device__ void sort_rows(gemv_chunks *c, const gemv_params &g) {
     const uint32_t r = threadIdx.x, n = g.p.n_rows;
     if (r < n) c->id[r] = g.p.ids[r];
-    __syncthreads(); /* ids are there */
+    __syncthreads(); /* ids are visible */
     uint32_t rank = 0, before = 0, same = 0, n_chunks = 0, my_chunk = 0;
     const bool mine = r < n && c->id[r] >= 0 && (uint32_t)c->id[r] < g.p.n_experts;
     for (uint32_t i = 0; i < n && mine; i++) {
@@ -57,23 +57,23 @@ static __device__ void sort_rows(gemv_chunks *c, const gemv_params &g) {
     }
     const bool begins = mine && rank % g.chunk_rows == 0;
     if (r < n) c->first[r] = begins ? before + rank : UINT32_MAX;
-    __syncthreads(); /* who begins a chunk, and where it lies */
+    __syncthreads(); /* beginnings of chunks are visible */
     for (uint32_t i = 0; i < n && r < n; i++) {
         n_chunks += c->first[i] != UINT32_MAX;
         my_chunk += c->first[i] < before + rank;
     }
-    __syncthreads(); /* all have counted */
+    __syncthreads(); /* write-after-read: all have counted */
     if (begins) {
         c->expert[my_chunk] = (uint32_t)c->id[r];
         c->first[my_chunk] = before + rank;
         c->size[my_chunk] = min(g.chunk_rows, same - rank);
     }
     if (r == 0) c->n_chunks = n_chunks;
-    __syncthreads(); /* chunks are there */
+    __syncthreads(); /* chunks are visible */
 }
 
-/* Rows of x to shared memory: 16 bytes hold columns c + 0, 8, 16, 24 of c = 2 t, 2 t + 1. A thread takes 8 columns of
- * two rows at a time, under way before the first is stored. row_of(i): the chunk's row i. */
+/* Copies rows of x to shared memory: 16 bytes hold columns c + 0, 8, 16, 24 of c = 2 t, 2 t + 1. A thread loads 8
+ * columns of two rows before it stores the first. row_of(i): the chunk's row i. */
 template <typename Row>
 static __device__ __forceinline__ void stage_x(unsigned char *to, uint32_t n_rows, const kg_mxfp4_product &p,
                                                uint32_t x_bytes, const Row &row_of) {
@@ -95,7 +95,7 @@ static __device__ __forceinline__ void stage_x(unsigned char *to, uint32_t n_row
     }
 }
 
-/* sum += a tile times the rows of x whose first part is at x[0 ..]. */
+/* sum += a tile times the rows of x that begin at x[0 ..]. */
 template <int NT>
 static __device__ __forceinline__ void multiply_tile(float (&sum)[NT][4], const lane_tile &tile,
                                                      const unsigned char *const (&x)[NT], uint32_t offset) {
@@ -105,8 +105,8 @@ static __device__ __forceinline__ void multiply_tile(float (&sum)[NT][4], const 
 #pragma unroll
     for (int block = 0; block < 2; block++) {
         uint32_t low[4], high[4];
-        place(words[2 * block], low);
-        place(words[2 * block + 1], high);
+        unpack(words[2 * block], low);
+        unpack(words[2 * block + 1], high);
 #pragma unroll
         for (int i = 0; i < NT; i++) {
             const uint4 v = *reinterpret_cast<const uint4 *>(x[i] + offset + block * 64);
@@ -116,7 +116,7 @@ static __device__ __forceinline__ void multiply_tile(float (&sum)[NT][4], const 
     }
 }
 
-/* sum[u] += tile u of the first COUNT in a ring, `step` apart in x. */
+/* sum[u] += tile u of the ring's first COUNT, `step` apart in x. */
 template <int COUNT, int NT>
 static __device__ __forceinline__ void multiply_tiles(float (&sum)[GEMV_STAGES][NT][4],
                                                       const lane_tile (&ring)[GEMV_STAGES],
@@ -126,7 +126,7 @@ static __device__ __forceinline__ void multiply_tiles(float (&sum)[GEMV_STAGES][
     for (int u = 0; u < COUNT; u++) multiply_tile<NT>(sum[u], ring[u], x, offset + u * step);
 }
 
-/* What the warps have, of(0) to of(WARPS - 1): half of them after the other. */
+/* The sum of of(0) to of(WARPS - 1): the halves side by side, each in order. */
 template <int WARPS, typename Of> static __device__ __forceinline__ float add_warps(const Of &of) {
     float low = 0, high = 0;
 #pragma unroll
@@ -134,7 +134,7 @@ template <int WARPS, typename Of> static __device__ __forceinline__ float add_wa
     return low + high;
 }
 
-/* A group of 16 outputs of a chunk of rows. */
+/* A group of 16 outputs for a chunk of rows. */
 struct gemv_item {
     uint32_t chunk, group;
     __device__ __forceinline__ void advance(uint32_t n_groups) {
@@ -146,7 +146,7 @@ template <int COLUMNS>
 __global__ void __launch_bounds__(GEMV_WARPS * 32, COLUMNS == 8 ? 2 : 1)
     gemv_kernel(const __grid_constant__ gemv_params g) {
     constexpr int WARPS = GEMV_WARPS, NT = COLUMNS / 8, PARTIAL_ROWS = GROUP_ROWS + 1;
-    constexpr uint32_t TURN = WARPS * GEMV_STAGES, TILE_X_BYTES = TILE_COLS * sizeof(__half);
+    constexpr uint32_t ROUND = WARPS * GEMV_STAGES, TILE_X_BYTES = TILE_COLS * sizeof(__half);
     extern __shared__ uint4 gemv_memory[];
     __shared__ float partial[2][WARPS][COLUMNS][PARTIAL_ROWS];
     __shared__ gemv_chunks chunks;
@@ -160,11 +160,11 @@ __global__ void __launch_bounds__(GEMV_WARPS * 32, COLUMNS == 8 ? 2 : 1)
     kg_dependents_start();
     uint32_t n_chunks = (g.p.n_rows + g.chunk_rows - 1) / g.chunk_rows;
     if (sorted) {
-        kg_dependency_wait(); /* ids and x are there, and whoever read y has done so */
+        kg_dependency_wait(); /* ids and x are visible; nothing reads y any more */
         sort_rows(&chunks, g);
         n_chunks = chunks.n_chunks;
     }
-    /* Items [begin, end) of n_chunks x n_groups: as many for each block, the first ones one more. */
+    /* Items [begin, begin + n) of n_chunks x n_groups: evenly among blocks, the first have one more. */
     const uint32_t n_items = n_chunks * n_groups, each = n_items / gridDim.x, more = n_items % gridDim.x;
     const uint32_t begin = blockIdx.x * each + min(blockIdx.x, more), n = each + (blockIdx.x < more);
     if (n == 0) return;
@@ -179,12 +179,12 @@ __global__ void __launch_bounds__(GEMV_WARPS * 32, COLUMNS == 8 ? 2 : 1)
     };
 #pragma unroll
     for (int u = 0; u < GEMV_STAGES; u++) load(u, warp, true);
-    if (!sorted) kg_dependency_wait(); /* x is there, and whoever read y has done so */
+    if (!sorted) kg_dependency_wait(); /* x is visible; nothing reads y any more */
     uint32_t staged = UINT32_MAX, size = 0;
     for (uint32_t k = 0; k < n; k++) {
         const uint32_t chunk = item.chunk;
         if (chunk != staged) {
-            if (k > 0) __syncthreads(); /* the rows before are no longer read */
+            if (k > 0) __syncthreads(); /* write-after-read: the chunk before is read */
             const uint32_t first = chunk * g.chunk_rows;
             size = sorted ? chunks.size[chunk] : min(g.chunk_rows, g.p.n_rows - first);
             if (sorted)
@@ -192,24 +192,24 @@ __global__ void __launch_bounds__(GEMV_WARPS * 32, COLUMNS == 8 ? 2 : 1)
                         [&](uint32_t i) { return chunks.x_row[chunks.first[chunk] + i]; });
             else stage_x(x_shared, size, g.p, x_bytes, [&](uint32_t i) { return first + i; });
             staged = chunk;
-            __syncthreads(); /* x is there */
+            __syncthreads(); /* x is visible */
         }
         const unsigned char *x[NT];
 #pragma unroll
         for (int i = 0; i < NT; i++) x[i] = x_shared + min(lane / 4 + 8 * i, size - 1) * x_bytes + lane % 4 * 16;
         float sum[GEMV_STAGES][NT][4] = {};
         uint32_t first = warp, offset = warp * TILE_X_BYTES;
-        /* Turns after which another one of this group comes, then the last, after which the next item's first comes. */
-        for (; first + TURN < n_tiles; first += TURN, offset += TURN * TILE_X_BYTES) {
-            codes += TURN * CODES_BYTES, scales += TURN * SCALES_BYTES;
+        /* Rounds before the group's last; after the last, the next item's first tiles are loaded. */
+        for (; first + ROUND < n_tiles; first += ROUND, offset += ROUND * TILE_X_BYTES) {
+            codes += ROUND * CODES_BYTES, scales += ROUND * SCALES_BYTES;
 #pragma unroll
             for (int u = 0; u < GEMV_STAGES; u++) {
                 multiply_tile<NT>(sum[u], ring[u], x, offset + u * WARPS * TILE_X_BYTES);
-                load(u, first + TURN, true);
+                load(u, first + ROUND, true);
             }
         }
         const uint32_t left = first < n_tiles ? min((n_tiles - first + WARPS - 1) / WARPS, (uint32_t)GEMV_STAGES) : 0;
-        static_assert(GEMV_STAGES == 4, "the last turn has up to four tiles");
+        static_assert(GEMV_STAGES == 4, "the last round has up to four tiles");
         if (left == 4) multiply_tiles<4>(sum, ring, x, offset, WARPS * TILE_X_BYTES);
         else if (left == 3) multiply_tiles<3>(sum, ring, x, offset, WARPS * TILE_X_BYTES);
         else if (left == 2) multiply_tiles<2>(sum, ring, x, offset, WARPS * TILE_X_BYTES);
@@ -227,11 +227,11 @@ __global__ void __launch_bounds__(GEMV_WARPS * 32, COLUMNS == 8 ? 2 : 1)
             for (int j = 0; j < 4; j++)
                 mine[8 * i + lane % 4 * 2 + j % 2][lane / 4 + j / 2 * 8] =
                     (sum[0][i][j] + sum[1][i][j]) + (sum[2][i][j] + sum[3][i][j]);
-        __syncthreads(); /* all parts are there; those of the item before last have been read */
-        /* The warps take turns at being the ones that add. */
+        __syncthreads(); /* all warps' sums are visible; those of the item before last are read */
+        /* The adding warps rotate from item to item. */
         for (uint32_t i = (threadIdx.x + k * 32) % (WARPS * 32); i < size * GROUP_ROWS; i += WARPS * 32) {
             const uint32_t col = i / GROUP_ROWS, r = i % GROUP_ROWS, o = now.group * GROUP_ROWS + r;
-            float total = add_warps<WARPS>([&](int w) { return partial[k % 2][w][col][r]; }) * (1 / PLACED_UNIT);
+            float total = add_warps<WARPS>([&](int w) { return partial[k % 2][w][col][r]; }) * (1 / UNPACKED_UNIT);
             if (g.p.bias) total += g.p.bias[sorted ? (size_t)chunks.expert[chunk] * g.p.n_out + o : o];
             const uint32_t row = sorted ? chunks.row[chunks.first[chunk] + col] : chunk * g.chunk_rows + col;
             const size_t at = (size_t)row * g.p.n_out + o;

@@ -1,36 +1,39 @@
-/* Chooses how a product with MXFP4 weights in tiles is made.
+/* Chooses the kernel of a product with repacked MXFP4 weights.
  *
- * Up to KG_MXFP4_FEW_ROWS rows, with experts up to as many as it takes at a time: gemv.cuh, which reads weights as fast
- * as memory gives them. Else that one of WAYS, with that split of columns, which it says is the shortest. The choice
- * depends on shapes and the device only. */
+ * Few rows (KG_MXFP4_FEW_ROWS of one matrix, KG_MXFP4_GEMV_MAX_ROWS of experts): gemv.cuh, which reads weights at the
+ * speed of memory. Else the entry of VARIANTS, with the split of the columns, whose estimated time is the shortest. The
+ * choice depends on shapes and the device only. */
 #include "kernels/mxfp4/mxfp4.h"
 #include <algorithm>
+#include <iterator>
 
 enum { TILE_COLS = 64, VECTOR_BYTES = 16 };
 
 using gemm_function = enum kg_status (*)(const struct kg_cuda_backend *, const struct kg_mxfp4_product *, int, uint32_t,
                                          uint32_t, struct kg_error *);
 
-/* Ways to multiply many rows. m, n: what a cluster takes when its columns are not split. Of a block, in ns, measured on
- * the H200: 64 columns, what comes before and after them, and the exchange of sums in a cluster. */
-static const struct way {
+/* Kernels for many rows. m, n: outputs and rows of a cluster whose columns are not split. Times of a block in ns,
+ * measured on the H200: a step of 64 columns, prologue and epilogue, the exchange of sums in a cluster. */
+static const struct variant {
     gemm_function run;
     uint32_t (*clusters)(int tile, uint32_t n_split);
     int tile;
-    uint32_t most_split;
-    bool any_rows; /* not only one after the other */
+    uint32_t max_split;
+    bool any_rows; /* rows by expert or shared, too */
     uint32_t m, n, step, ends, exchange;
-} WAYS[] = {
+} VARIANTS[] = {
     { kg_mxfp4_gemm, kg_mxfp4_gemm_clusters, KG_MXFP4_GEMM_128x64, 8, true, 128, 64, 320, 3900, 1200 },
     { kg_mxfp4_gemm, kg_mxfp4_gemm_clusters, KG_MXFP4_GEMM_256x64, 8, true, 256, 64, 505, 5000, 1200 },
     { kg_mxfp4_gemm, kg_mxfp4_gemm_clusters, KG_MXFP4_GEMM_192x128, 8, true, 192, 128, 537, 5000, 1700 },
     { kg_mxfp4_gemm, kg_mxfp4_gemm_clusters, KG_MXFP4_GEMM_256x128, 8, true, 256, 128, 716, 6700, 5000 },
-    { kg_mxfp4_tensor, kg_mxfp4_tensor_clusters, KG_MXFP4_TENSOR_64x64, 4, false, 64, 64, 235, 1100, 500 },
-    { kg_mxfp4_tensor, kg_mxfp4_tensor_clusters, KG_MXFP4_TENSOR_128x64, 4, false, 128, 64, 270, 2000, 900 },
-    { kg_mxfp4_tensor, kg_mxfp4_tensor_clusters, KG_MXFP4_TENSOR_192x128, 2, false, 192, 128, 460, 2400, 1000 },
-    { kg_mxfp4_tensor, kg_mxfp4_tensor_clusters, KG_MXFP4_TENSOR_128x128, 1, false, 128, 128, 340, 1700, 0 },
-    { kg_mxfp4_tensor, kg_mxfp4_tensor_clusters, KG_MXFP4_TENSOR_128x256, 1, false, 256, 256, 640, 1500, 0 },
+    { kg_mxfp4_gemm_tma, kg_mxfp4_gemm_tma_clusters, KG_MXFP4_TMA_64x64, 4, false, 64, 64, 235, 1100, 500 },
+    { kg_mxfp4_gemm_tma, kg_mxfp4_gemm_tma_clusters, KG_MXFP4_TMA_128x64, 4, false, 128, 64, 270, 2000, 900 },
+    { kg_mxfp4_gemm_tma, kg_mxfp4_gemm_tma_clusters, KG_MXFP4_TMA_192x128, 2, false, 192, 128, 460, 2400, 1000 },
+    { kg_mxfp4_gemm_tma, kg_mxfp4_gemm_tma_clusters, KG_MXFP4_TMA_128x128, 1, false, 128, 128, 340, 1700, 0 },
+    { kg_mxfp4_gemm_tma, kg_mxfp4_gemm_tma_clusters, KG_MXFP4_TMA_128x256, 1, false, 256, 256, 640, 1500, 0 },
 };
+
+static_assert(std::size(VARIANTS) == KG_MXFP4_MAX_KERNELS, "the back end has a row of clusters for each");
 
 static uint64_t ceil_div(uint64_t a, uint64_t b) {
     return (a + b - 1) / b;
@@ -38,28 +41,26 @@ static uint64_t ceil_div(uint64_t a, uint64_t b) {
 
 static enum kg_status gemm(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p, uint32_t n_matrices,
                            struct kg_error *err) {
-    /* Clusters at the same time, once they are known. */
-    static uint32_t at_once[sizeof WAYS / sizeof *WAYS][KG_MXFP4_MAX_SPLIT + 1];
     const uint64_t steps = p->n_cols / TILE_COLS;
     const bool rows_apart = p->ids || p->n_sharing > 1;
-    const struct way *best = WAYS;
+    const struct variant *best = VARIANTS;
     uint32_t best_split = 1;
     uint64_t least = UINT64_MAX;
-    for (const struct way &way : WAYS)
-        for (uint32_t n_split = 1; n_split <= way.most_split && n_split <= steps; n_split++) {
-            if (rows_apart && !way.any_rows) continue;
-            uint32_t *clusters = &at_once[&way - WAYS][n_split];
-            if (*clusters == 0) *clusters = way.clusters(way.tile, n_split);
-            const uint64_t rows = ceil_div(ceil_div(p->n_rows, n_matrices), way.n) * n_matrices,
-                           waves = ceil_div(ceil_div(p->n_out, way.m) * rows, *clusters);
+    for (const struct variant &variant : VARIANTS)
+        for (uint32_t n_split = 1; n_split <= variant.max_split && n_split <= steps; n_split++) {
+            if (rows_apart && !variant.any_rows) continue;
+            uint32_t *clusters = &cuda->mxfp4_clusters[&variant - VARIANTS][n_split];
+            if (*clusters == 0) *clusters = variant.clusters(variant.tile, n_split);
+            const uint64_t rows = ceil_div(ceil_div(p->n_rows, n_matrices), variant.n) * n_matrices,
+                           waves = ceil_div(ceil_div(p->n_out, variant.m) * rows, *clusters);
             const uint64_t ns =
-                waves * (ceil_div(steps, n_split) * way.step + way.ends + (n_split > 1 ? way.exchange : 0));
-            if (ns < least) least = ns, best = &way, best_split = n_split;
+                waves * (ceil_div(steps, n_split) * variant.step + variant.ends + (n_split > 1 ? variant.exchange : 0));
+            if (ns < least) least = ns, best = &variant, best_split = n_split;
         }
-    return best->run(cuda, p, best->tile, best_split, at_once[best - WAYS][best_split], err);
+    return best->run(cuda, p, best->tile, best_split, cuda->mxfp4_clusters[best - VARIANTS][best_split], err);
 }
 
-/* Rows in pieces of as many as the kernel takes, whole groups of n_sharing. */
+/* Launches of as many rows as the kernel takes, whole groups of n_sharing. */
 static enum kg_status gemv_in_pieces(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p,
                                      struct kg_error *err) {
     const uint32_t most = KG_MXFP4_GEMV_MAX_ROWS / p->n_sharing * p->n_sharing;

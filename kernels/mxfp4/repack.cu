@@ -1,8 +1,10 @@
-/* Brings MXFP4 weights into tiles (tiles.cuh), where they are: a block of threads takes a group of 16 rows, reads all
- * of it into shared memory and writes it back in its order. Values do not change. A block of zeros gets the scale 1 (a
- * file may give it any), so that its scale asks nothing of who multiplies. */
+/* Repacks MXFP4 weights in place into the layout of layout.cuh. Values do not change.
+ *
+ * Map: a block of threads has a group of 16 rows. It copies the group to shared memory and writes it back in the new
+ * order. A block of zeros gets the scale 1, whatever its file gives it, so that its scale does not restrict the kernel.
+ */
 #include "kernels/mxfp4/mxfp4.h"
-#include "kernels/mxfp4/tiles.cuh"
+#include "kernels/mxfp4/layout.cuh"
 #include <cstdlib>
 
 namespace kg_mxfp4 {
@@ -20,23 +22,23 @@ struct scale_range {
     uint32_t least, most;
 };
 
-/* Code of column c of a block as files have it. */
+/* Code of column c of a file block. */
 static __device__ __forceinline__ uint32_t code_at(const uint8_t *block, uint32_t c) {
     return block[1 + c % 16] >> (c < 16 ? 0 : 4) & 0xF;
 }
 
-/* A lane's word: columns c and c + 1 of the block, + 0, 8, 16, 24. */
+/* A lane's word: columns c and c + 1 of the file block, + 0, 8, 16, 24. */
 static __device__ uint32_t word_at(const uint8_t *block, uint32_t c) {
-    uint32_t placed[4];
+    uint32_t pairs[4];
 #pragma unroll
     for (uint32_t i = 0; i < 4; i++) {
         const uint32_t pair = code_at(block, c + 8 * i) | code_at(block, c + 1 + 8 * i) << 16;
-        placed[i] = (pair & 0x00080008) << 12 | (pair & 0x00070007) << 9;
+        pairs[i] = (pair & 0x00080008) << 12 | (pair & 0x00070007) << 9;
     }
-    return place_word(placed);
+    return interleave(pairs);
 }
 
-/* A block of zeros counts as of scale 1. */
+/* A block of zeros has the scale 1. */
 static __device__ uint32_t repacked_scale(const uint8_t *block) {
     constexpr uint32_t MAGNITUDES = 0x77;
     uint32_t any = 0;
@@ -44,7 +46,7 @@ static __device__ uint32_t repacked_scale(const uint8_t *block) {
     return any || block[0] == NAN_SCALE ? block[0] : (uint32_t)UNIT_SCALE;
 }
 
-/* The least and the largest scale byte of n_blocks blocks, a thread a block. */
+/* Smallest and largest scale byte of n_blocks file blocks. Map: a thread a block. */
 static __global__ void __launch_bounds__(REPACK_THREADS)
     scan_kernel(const uint8_t *weight, size_t n_blocks, struct scale_range *range) {
     const size_t i = (size_t)blockIdx.x * REPACK_THREADS + threadIdx.x;
@@ -63,7 +65,7 @@ static __global__ void __launch_bounds__(REPACK_THREADS) repack_kernel(uint8_t *
     uint8_t *group = weight + (size_t)blockIdx.x * group_bytes;
     for (uint32_t i = threadIdx.x; i < group_bytes / sizeof(uint4); i += REPACK_THREADS)
         rows[i] = reinterpret_cast<const uint4 *>(group)[i];
-    __syncthreads(); /* the group is read before it is written over */
+    __syncthreads(); /* write-after-read: the group is in shared memory */
     const uint8_t *bytes = reinterpret_cast<const uint8_t *>(rows);
     const auto block_of = [&](uint32_t tile, uint32_t g, uint32_t word) {
         const uint32_t row = g + word % 2 * 8, block = tile * 2 + word / 2;
@@ -116,7 +118,7 @@ static enum kg_status add_range(struct kg_cuda_backend *cuda, const struct kg_mx
     return KG_OK;
 }
 
-/* Waits for the device. */
+/* Synchronises with the stream. */
 static enum kg_status scan(const struct kg_cuda_backend *cuda, const uint8_t *weight, size_t n_blocks,
                            kg_mxfp4::scale_range *range, struct kg_error *err) {
     using namespace kg_mxfp4;

@@ -4,6 +4,7 @@
 #define KIGO_KERNELS_PTX_COMPILER_CUH
 
 #include <cstdint>
+#include <cuda_runtime.h>
 #include <type_traits>
 
 /* Makes values opaque: the compiler knows nothing of how they came about, and so neither computes them again nor keeps
@@ -30,6 +31,9 @@ static __device__ __forceinline__ void kg_pin(float &v) {
 }
 static __device__ __forceinline__ void kg_pin(uint32_t &v) {
     asm volatile("" : "+r"(v)::"memory");
+}
+static __device__ __forceinline__ void kg_pin(uint4 &v, uint32_t &w) {
+    asm volatile("" : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w), "+r"(w)::"memory");
 }
 template <typename T, int N> static __device__ __forceinline__ void kg_pin(T (&v)[N]) {
 #pragma unroll

@@ -73,6 +73,22 @@ static __device__ __forceinline__ void kg_mbarrier_wait(unsigned mbarrier, uint3
 #endif
 }
 
+/* The same as a loop that the compiler sees, and so may schedule other instructions into. */
+static __device__ __forceinline__ void kg_mbarrier_poll(unsigned mbarrier, uint32_t parity) {
+#if __CUDA_ARCH__ >= 900
+    uint32_t done = 0;
+    while (!done)
+        asm volatile("{\n"
+                     ".reg .pred p;\n"
+                     "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+                     "selp.u32 %0, 1, 0, p;\n"
+                     "}"
+                     : "=r"(done)
+                     : "r"(mbarrier), "r"(parity)
+                     : "memory");
+#endif
+}
+
 /* The same for what other blocks of the cluster wrote before they arrived (kg_send_peer). */
 static __device__ __forceinline__ void kg_mbarrier_wait_cluster(unsigned mbarrier, uint32_t parity) {
 #if __CUDA_ARCH__ >= 900

@@ -1,5 +1,5 @@
-/* Launches gemm_tensor.cuh. */
-#include "kernels/mxfp4/gemm_tensor.cuh"
+/* Launches gemm_tma.cuh. */
+#include "kernels/mxfp4/gemm_tma.cuh"
 #include "kernels/attention/sdpa/tensor_map.h"
 #include <algorithm>
 
@@ -9,9 +9,9 @@ static uint32_t ceil_div(uint32_t a, uint32_t b) {
     return (a + b - 1) / b;
 }
 
-/* The tensors' views that the kernel's copies go by (tensor_map.h). */
+/* The tensor maps of the kernel's copies (tensor_map.h). */
 template <typename S>
-static enum kg_status make_maps(tensor_params *t, const struct kg_mxfp4_product *p, struct kg_error *err) {
+static enum kg_status make_maps(tma_params *t, const struct kg_mxfp4_product *p, struct kg_error *err) {
     const uint32_t n_steps = p->n_cols / TILE_COLS, group_bytes = n_steps * (CODES_BYTES + SCALES_BYTES);
     const auto view = [&](CUtensorMap *map, const void *data, uint32_t n_rows, uint32_t n_halves, uint64_t row_halves,
                           uint32_t box_rows, uint32_t box_bytes) {
@@ -35,34 +35,34 @@ static enum kg_status make_maps(tensor_params *t, const struct kg_mxfp4_product 
     return status;
 }
 
-template <typename S> static uint32_t tensor_clusters(uint32_t n_split) {
-    return clusters_at_once(tensor_kernel<S>, n_split * S::SHARE, S::THREADS, S::BYTES);
+template <typename S> static uint32_t tma_clusters(uint32_t n_split) {
+    return clusters_at_once(gemm_tma_kernel<S>, n_split * S::MULTICAST, S::THREADS, S::BYTES);
 }
 
 template <typename S>
-static enum kg_status launch_tensor(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p,
-                                    uint32_t n_split, uint32_t n_clusters, struct kg_error *err) {
-    if (n_split > S::MOST_SPLIT)
-        return kg_fail(err, KG_ERR_INTERNAL, "mxfp4: columns in %u parts, of at most %d", n_split, S::MOST_SPLIT);
-    tensor_params t = {};
+static enum kg_status launch_tma(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p, uint32_t n_split,
+                                 uint32_t n_clusters, struct kg_error *err) {
+    if (n_split > S::MAX_SPLIT)
+        return kg_fail(err, KG_ERR_INTERNAL, "mxfp4: columns in %u parts, of at most %d", n_split, S::MAX_SPLIT);
+    tma_params t = {};
     t.p = *p, t.n_split = n_split, t.unit_shift = (uint32_t)S::unit_shift((int)n_split);
-    t.n_across = ceil_div(p->n_out, S::M * S::SHARE);
+    t.n_across = ceil_div(p->n_out, S::M * S::MULTICAST);
     t.n_tiles = t.n_across * ceil_div(p->n_rows, S::N);
     const enum kg_status status = make_maps<S>(&t, p, err);
     if (status) return status;
-    const uint32_t size = n_split * S::SHARE, n = S::WALKS ? std::min(t.n_tiles, n_clusters) : t.n_tiles;
-    return kg_launch_dependent(cuda, tensor_kernel<S>, dim3(n * size), S::THREADS, t, "linear: mxfp4", err, S::BYTES,
+    const uint32_t size = n_split * S::MULTICAST, n = S::PERSISTENT ? std::min(t.n_tiles, n_clusters) : t.n_tiles;
+    return kg_launch_dependent(cuda, gemm_tma_kernel<S>, dim3(n * size), S::THREADS, t, "linear: mxfp4", err, S::BYTES,
                                size);
 }
 
-/* By enum kg_mxfp4_tensor_tile. */
-static const struct tensor_variant {
+/* By enum kg_mxfp4_gemm_tma_tile. */
+static const struct tma_variant {
     enum kg_status (*launch)(const struct kg_cuda_backend *, const struct kg_mxfp4_product *, uint32_t, uint32_t,
                              struct kg_error *);
     uint32_t (*clusters)(uint32_t);
-} TENSOR_VARIANTS[] = {
+} TMA_VARIANTS[] = {
 #define VARIANT(...)                                                                                                   \
-    { launch_tensor<tensor_shape<__VA_ARGS__>>, tensor_clusters<tensor_shape<__VA_ARGS__>> }
+    { launch_tma<tma_shape<__VA_ARGS__>>, tma_clusters<tma_shape<__VA_ARGS__>> }
     VARIANT(1, 1, 64, 12, 1, 2, 4), VARIANT(2, 1, 64, 12, 1, 1, 4), VARIANT(3, 1, 128, 7, 1, 1, 2),
     VARIANT(2, 1, 128, 9, 1, 1, 1), VARIANT(2, 1, 256, 4, 2, 1, 1),
 #undef VARIANT
@@ -70,13 +70,13 @@ static const struct tensor_variant {
 
 } // namespace kg_mxfp4
 
-uint32_t kg_mxfp4_tensor_clusters(int tile, uint32_t n_split) {
-    return kg_mxfp4::TENSOR_VARIANTS[tile].clusters(n_split);
+uint32_t kg_mxfp4_gemm_tma_clusters(int tile, uint32_t n_split) {
+    return kg_mxfp4::TMA_VARIANTS[tile].clusters(n_split);
 }
 
-enum kg_status kg_mxfp4_tensor(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p, int tile,
-                               uint32_t n_split, uint32_t n_clusters, struct kg_error *err) {
+enum kg_status kg_mxfp4_gemm_tma(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p, int tile,
+                                 uint32_t n_split, uint32_t n_clusters, struct kg_error *err) {
     if (p->ids || p->n_sharing > 1)
         return kg_fail(err, KG_ERR_INTERNAL, "mxfp4: rows of experts, or shared ones, are not one tensor");
-    return kg_mxfp4::TENSOR_VARIANTS[tile].launch(cuda, p, n_split, n_clusters, err);
+    return kg_mxfp4::TMA_VARIANTS[tile].launch(cuda, p, n_split, n_clusters, err);
 }

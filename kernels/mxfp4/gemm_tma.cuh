@@ -1,0 +1,521 @@
+/* Many rows in order times repacked MXFP4 weights (equation: mxfp4.h): gemm.cuh's product of tiles, fed by TMA
+ * (sm_90a).
+ *
+ * Map: a cluster is MULTICAST blocks of neighbouring outputs, times n_split that split the columns (split-K). Each of
+ * the MULTICAST loads its rows of a tile of x for all of them. In a block, tiles of columns alternate between SLICES
+ * groups of consumer warpgroups (sliced-K).
+ *
+ * PERSISTENT (columns not split): clusters iterate over tiles of the product; copies of the next tile start while sums
+ * of the last are stored.
+ *
+ * Else each part of the columns owns some units of 16 rows. The other parts send it their sums by st.async, which
+ * counts at its mbarrier.
+ *
+ * PAIRED (two parts at most): the owned rows lie first in a block's memory, so that both blocks run the same code. Both
+ * also multiply the MIDDLE tiles between their parts, each for its own rows only, while sums are in flight.
+ *
+ * Numerics: gemm.cuh; sums of parts are added in the parts' order, the middle last. */
+#ifndef KIGO_KERNELS_MXFP4_GEMM_TMA_CUH
+#define KIGO_KERNELS_MXFP4_GEMM_TMA_CUH
+
+#include "kernels/mxfp4/gemm.cuh"
+
+namespace kg_mxfp4 {
+
+struct tma_params {
+    struct kg_mxfp4_product p;
+    CUtensorMap x, codes, scales, y; /* boxes: X_ROWS x 64 columns, GROUPS of a tile, BOX_ROWS x 64 outputs */
+    uint32_t n_split, unit_shift;    /* a part owns 2^unit_shift units of rows */
+    uint32_t n_across, n_tiles;      /* tiles of a cluster: along the outputs; all */
+};
+
+/* CONSUMERS: of each slice. */
+template <int CONSUMERS_, int M_TILES_, int N_, int STAGES_, int MULTICAST_, int SLICES_, int MAX_SPLIT_>
+struct tma_shape {
+    static constexpr int CONSUMERS = CONSUMERS_, M_TILES = M_TILES_, N = N_, STAGES = STAGES_;
+    static constexpr int MULTICAST = MULTICAST_, MULTICAST_ROWS = N / MULTICAST, SLICES = SLICES_,
+                         MAX_SPLIT = MAX_SPLIT_;
+    static constexpr bool PERSISTENT = SLICES == 1 && MAX_SPLIT == 1; /* iterates over tiles */
+    static constexpr bool PAIRED = SLICES == 1 && MAX_SPLIT == 2 && MULTICAST == 1;
+    static constexpr int X_ROWS = PAIRED ? N / 2 : MULTICAST_ROWS, MIDDLE = 3;
+    static constexpr int SLICE_THREADS = CONSUMERS * 128, CONSUMER_THREADS = SLICES * SLICE_THREADS,
+                         THREADS = CONSUMER_THREADS + 128;
+    static constexpr int PRODUCER_REGISTERS = 40, LAUNCH_REGISTERS = 65536 / THREADS / 8 * 8;
+    static constexpr int CONSUMER_REGISTERS =
+        ((CONSUMERS * SLICES + 1) * LAUNCH_REGISTERS - PRODUCER_REGISTERS) / (CONSUMERS * SLICES) / 8 * 8;
+    static constexpr int M = CONSUMERS * M_TILES * 64, GROUPS = M / GROUP_ROWS;
+    /* A stage: x, codes and scales of the groups. */
+    static constexpr int CODES = N * ROW_BYTES, SCALES = CODES + GROUPS * CODES_BYTES,
+                         COPIED_BYTES = SCALES + GROUPS * SCALES_BYTES;
+    static constexpr int STAGE_BYTES = (COPIED_BYTES + 1023) / 1024 * 1024, RING_BYTES = STAGES * STAGE_BYTES;
+    static_assert(STAGES % SLICES == 0, "a stage is always the same way's, which so has seen its use before");
+    static_assert(STAGES / SLICES >= 3, "a way leaves a tile's stage after it has waited for the two tiles behind it");
+    static_assert(MULTICAST_ROWS % 8 == 0 && N % 16 == 0, "whole atoms of the swizzle, and units of rows");
+    /* The exchange of sums. A thread's sums of a unit are PIECES of 16 bytes, PIECE_BYTES apart. */
+    static constexpr int UNITS = N / 16, PIECES = M_TILES * 2, PIECE_BYTES = SLICE_THREADS * 16;
+    static constexpr int unit_shift(int n_split) {
+        int shift = 0;
+        while (n_split << shift < UNITS) shift++;
+        return shift;
+    }
+    static constexpr int exchange_bytes() {
+        int most = 0;
+        for (int n = 1; n <= MAX_SPLIT; n++) {
+            const int units = 1 << unit_shift(n) < UNITS ? 1 << unit_shift(n) : UNITS,
+                      bytes = units * (n * SLICES - 1) * PIECES * PIECE_BYTES;
+            most = bytes > most ? bytes : most;
+        }
+        return most;
+    }
+    /* The epilogue's slabs: 64 outputs x N rows of float16, from which TMA stores. They overlay the ring if nothing
+     * follows; PAIRED: the buffer of the sums that the warpgroup was sent. */
+    static constexpr int UNIT_ROWS = PAIRED ? N / 2 : 16, BOX_ROWS = PERSISTENT ? N : UNIT_ROWS,
+                         SLAB_BYTES = N * ROW_BYTES, SLABS_BYTES = CONSUMERS * M_TILES * SLAB_BYTES;
+    static constexpr int SLABS = PERSISTENT || PAIRED ? RING_BYTES : 0,
+                         EXCHANGE = PERSISTENT ? RING_BYTES + SLABS_BYTES : RING_BYTES;
+    static_assert(PAIRED || PERSISTENT || RING_BYTES >= SLABS_BYTES, "slabs lie in the ring");
+    static_assert(!PAIRED || exchange_bytes() == SLABS_BYTES, "a warpgroup's slabs take what it was sent");
+    static constexpr int BYTES = EXCHANGE + exchange_bytes() + 1024; /* for alignment */
+};
+
+/* A thread's place: in its cluster (share of outputs, split of columns), its block (slice), and its part's tiles of
+ * columns [begin, end); first and number of the tiles in the middle. */
+struct block_coords {
+    uint32_t share, split, slice, begin, end, middle, n_middle;
+};
+
+/* A position in the ring, which advances STEP stages at a time. */
+template <int STAGES, int STEP> struct ring_cursor {
+    uint32_t stage, parity;
+    __device__ __forceinline__ void next() {
+        stage += STEP;
+        if (stage >= STAGES) stage -= STAGES, parity ^= 1;
+    }
+};
+
+/* A producer thread (one for x, one for weights): for each stage, once it is empty, copy(stage, its mbarrier, group,
+ * row, tile of columns, whether of all rows). */
+template <typename S, typename Copy>
+static __device__ __forceinline__ void produce_stages(const tma_params &t, const block_coords &coords, uint32_t cluster,
+                                                      uint32_t n_clusters, unsigned ring, unsigned full, unsigned empty,
+                                                      const Copy &copy) {
+    ring_cursor<S::STAGES, 1> at = { 0, 1 };
+    const uint32_t n_steps = coords.end - coords.begin;
+    for (uint32_t tile = cluster; tile < t.n_tiles; tile += n_clusters) {
+        const uint32_t across = (tile % t.n_across * S::MULTICAST + coords.share) * S::GROUPS,
+                       row = tile / t.n_across * S::N + coords.share * S::MULTICAST_ROWS;
+        for (uint32_t i = 0; i < n_steps + coords.n_middle; i++) {
+            const bool all_rows = !S::PAIRED || i < n_steps;
+            const uint32_t k = all_rows ? coords.begin + i : coords.middle + i - n_steps;
+            kg_mbarrier_wait(empty + 8 * at.stage, at.parity);
+            copy(ring + at.stage * S::STAGE_BYTES, full + 8 * at.stage, (int)across, (int)row, (int)k, all_rows);
+            at.next();
+        }
+    }
+}
+
+/* No dependency wait: no launch writes weights. */
+template <typename S>
+static __device__ __forceinline__ void produce_weights(const tma_params &t, const block_coords &coords,
+                                                       uint32_t cluster, uint32_t n_clusters, unsigned ring,
+                                                       unsigned full, unsigned empty) {
+    produce_stages<S>(t, coords, cluster, n_clusters, ring, full, empty,
+                      [&](unsigned stage, unsigned barrier, int group, int, int k, bool) {
+                          kg_mbarrier_expect(barrier, S::COPIED_BYTES - S::CODES);
+                          kg_tensor_copy(stage + S::CODES, &t.codes, barrier, k * (CODES_BYTES / 2), group, 0, 0);
+                          kg_tensor_copy(stage + S::SCALES, &t.scales, barrier, k * (SCALES_BYTES / 2), group, 0, 0);
+                      });
+}
+
+template <typename S>
+static __device__ __forceinline__ void produce_x(const tma_params &t, const block_coords &coords, uint32_t cluster,
+                                                 uint32_t n_clusters, unsigned ring, unsigned full, unsigned empty) {
+    const uint32_t mask = ((1u << S::MULTICAST) - 1) << coords.split * S::MULTICAST,
+                   mine = coords.share * S::MULTICAST_ROWS * ROW_BYTES;
+    kg_dependency_wait(); /* x is visible */
+    produce_stages<S>(t, coords, cluster, n_clusters, ring, full, empty,
+                      [&](unsigned stage, unsigned barrier, int, int row, int k, bool all_rows) {
+                          const int x_row = S::PAIRED ? row + (int)coords.split * S::X_ROWS : row;
+                          kg_mbarrier_expect(barrier, all_rows ? S::CODES : S::X_ROWS * ROW_BYTES);
+                          if (S::MULTICAST > 1)
+                              kg_tensor_copy_multicast(stage + mine, &t.x, barrier, k * TILE_COLS, x_row, mask);
+                          else kg_tensor_copy(stage, &t.x, barrier, k * TILE_COLS, x_row, 0, 0);
+                          if (S::PAIRED && all_rows)
+                              kg_tensor_copy(stage + S::X_ROWS * ROW_BYTES, &t.x, barrier, k * TILE_COLS,
+                                             row + (int)(1 - coords.split) * S::X_ROWS, 0, 0);
+                      });
+}
+
+/* Codes of columns [16 K, 16 K + 16) of a tile as left operands, times 2^(e-127-SHIFT) (numerics: gemm.cuh). */
+template <int K> __device__ __forceinline__ void scaled_operand(const lane_tile &tile, unsigned (&a)[4]) {
+    constexpr uint32_t STEP = 0x0400, UNITS = (127 - 14 + SHIFT - 15) * 0x04000400u;
+    const uint32_t words[2] = { K / 2 ? tile.codes.z : tile.codes.x, K / 2 ? tile.codes.w : tile.codes.y };
+    /* Both rows' scales, a half each. */
+    const uint32_t scales = __byte_perm(tile.scales, 0, K / 2 ? 0x4342 : 0x4140) * STEP - UNITS;
+    const __half2 both = *reinterpret_cast<const __half2 *>(&scales);
+#pragma unroll
+    for (int row = 0; row < 2; row++) {
+        const __half2 scale = row ? __high2half2(both) : __low2half2(both);
+        uint32_t pairs[4];
+        unpack(words[row], pairs);
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const __half2 value = __hmul2(*reinterpret_cast<const __half2 *>(&pairs[K % 2 * 2 + i]), scale);
+            a[row + i * 2] = *reinterpret_cast<const unsigned *>(&value);
+        }
+    }
+}
+
+/* Moves loaded tiles to those to decode. Opaque: else the compiler decodes right after the loads, and waits for them.
+ */
+template <typename S>
+__device__ __forceinline__ void consume_loaded(lane_tile (&to)[S::M_TILES], const lane_tile (&from)[S::M_TILES]) {
+#pragma unroll
+    for (int i = 0; i < S::M_TILES; i++) {
+        to[i] = from[i];
+        kg_pin(to[i].codes, to[i].scales);
+    }
+}
+
+/* sum += the products of 16 columns and N rows. Waits until no more than three quarters are in flight. */
+template <typename S, int N, int K>
+__device__ __forceinline__ void multiply_quarter(float (&sum)[S::M_TILES][N / 2], unsigned (&a)[S::M_TILES][4],
+                                                 const lane_tile (&tile)[S::M_TILES], uint64_t x) {
+#pragma unroll
+    for (int i = 0; i < S::M_TILES; i++) scaled_operand<K>(tile[i], a[i]);
+#pragma unroll
+    for (int i = 0; i < S::M_TILES; i++) kg_pin(a[i]);
+    kg_wgmma_fence();
+#pragma unroll
+    for (int i = 0; i < S::M_TILES; i++) kg_wgmma<N>::template registers<false>(sum[i], a[i], x + (uint64_t)(K * 2), 1);
+    kg_wgmma_commit();
+    kg_wgmma_wait<3>();
+}
+
+/* sum = the products of the slice's n_tiles tiles and the block's first N rows.
+ *
+ * A warpgroup issues in order: each instruction costs a clock, each wait or branch tens. So codes are loaded to
+ * registers one tile ahead, the next stage's mbarrier is tested well before it matters, and stages are counted in
+ * warp-uniform registers. */
+template <typename S, int N>
+static __device__ __forceinline__ void consume_tiles(float (&sum)[S::M_TILES][N / 2], uint32_t n_tiles,
+                                                     const block_coords &coords, ring_cursor<S::STAGES, S::SLICES> &at,
+                                                     unsigned ring, unsigned full, unsigned empty) {
+    const uint32_t lane = threadIdx.x % 32;
+    const uint32_t group = threadIdx.x / 128 % S::CONSUMERS * S::M_TILES * 4 + threadIdx.x / 32 % 4;
+    const unsigned codes = kg_opaque(ring + S::CODES + group * CODES_BYTES + lane * LANE_BYTES),
+                   scales = kg_opaque(ring + S::SCALES + group * SCALES_BYTES + lane / 4 * 4);
+    const bool arrives = lane < S::MULTICAST; /* lane i arrives at block i's mbarriers */
+    const unsigned empty_there =
+        S::MULTICAST == 1 ? empty
+                          : kg_opaque(kg_peer_address(empty, coords.split * S::MULTICAST + lane % S::MULTICAST));
+    lane_tile now[S::M_TILES], next[S::M_TILES];
+    unsigned a[4][S::M_TILES][4];
+    uint64_t x_next = 0;
+#pragma unroll
+    for (int i = 0; i < S::M_TILES; i++)
+#pragma unroll
+        for (int k = 0; k < N / 2; k++) sum[i][k] = 0;
+#pragma unroll
+    for (int i = 0; i < S::M_TILES; i++) kg_pin(sum[i]);
+    kg_wgmma_fence();
+    const auto load = [&](uint32_t stage) {
+        const unsigned offset = stage * S::STAGE_BYTES;
+#pragma unroll
+        for (int i = 0; i < S::M_TILES; i++) { /* four warps have 64 outputs */
+            next[i].codes = kg_load_shared<uint4>(codes + offset + i * 4 * CODES_BYTES);
+            next[i].scales = kg_load_shared<uint32_t>(scales + offset + i * 4 * SCALES_BYTES);
+        }
+        x_next = kg_matrix_descriptor<ROW_BYTES>(ring + offset);
+    };
+    const auto release = [&](bool yes, uint32_t stage) {
+        if (S::MULTICAST == 1) kg_mbarrier_arrive_if(yes, empty_there + 8 * stage);
+        else kg_mbarrier_arrive_peer_if(yes, empty_there + 8 * stage);
+    };
+    if (n_tiles == 0) return;
+    kg_mbarrier_wait(full + 8 * at.stage, at.parity);
+    load(at.stage);
+    uint32_t stage = at.stage, stage_before = stage;
+    at.next();
+    bool has_come = n_tiles > 1 && kg_mbarrier_test(full + 8 * at.stage, at.parity); /* of the next tile */
+#pragma unroll 4
+    for (uint32_t tile = 0; tile + 1 < n_tiles; tile++) {
+        const uint64_t x = x_next;
+        consume_loaded<S>(now, next);
+        const uint32_t stage_next = at.stage;
+        kg_mbarrier_wait_unless(has_come, full + 8 * stage_next, at.parity);
+        load(stage_next);
+        at.next();
+        multiply_quarter<S, N, 0>(sum, a[0], now, x);
+        has_come = kg_mbarrier_test(full + 8 * at.stage, at.parity);
+        multiply_quarter<S, N, 1>(sum, a[1], now, x);
+        multiply_quarter<S, N, 2>(sum, a[2], now, x);
+        multiply_quarter<S, N, 3>(sum, a[3], now, x);
+        release(arrives && tile > 0, stage_before); /* wgmma has read the tile before */
+        stage_before = stage, stage = stage_next;
+    }
+    const uint64_t x = x_next;
+    consume_loaded<S>(now, next);
+    multiply_quarter<S, N, 0>(sum, a[0], now, x);
+    multiply_quarter<S, N, 1>(sum, a[1], now, x);
+    multiply_quarter<S, N, 2>(sum, a[2], now, x);
+    multiply_quarter<S, N, 3>(sum, a[3], now, x);
+    kg_wgmma_wait<0>();
+#pragma unroll
+    for (int i = 0; i < S::M_TILES; i++) kg_pin(sum[i]);
+    release(arrives && n_tiles > 1, stage_before);
+    release(arrives, stage);
+}
+
+/* Whether this consumer owns a unit of rows: slices alternate among a block's units. */
+template <typename S>
+__device__ __forceinline__ bool owns_unit(uint32_t unit, const tma_params &t, const block_coords &coords) {
+    if (S::PERSISTENT) return true;
+    if (S::PAIRED) return unit < S::UNITS / 2 || t.n_split == 1;
+    return unit >> t.unit_shift == coords.split && unit % S::SLICES == coords.slice;
+}
+
+/* Bytes of sums that peers send to a block. */
+template <typename S> __device__ __forceinline__ uint32_t sent_bytes(uint32_t block, const tma_params &t) {
+    const uint32_t first = min(block << t.unit_shift, (uint32_t)S::UNITS),
+                   end = min(block + 1 << t.unit_shift, (uint32_t)S::UNITS);
+    return (end - first) * (t.n_split - 1) * S::SLICES * S::PIECES * S::PIECE_BYTES;
+}
+
+/* PAIRED. send_half sends the sums of the last half of the rows, which the peer owns. add_half adds the peer's sums of
+ * the first half, then those of the middle: the same order for every row. */
+template <typename S> __device__ __forceinline__ unsigned sent_at(unsigned buffer, int unit, int piece) {
+    return buffer + (threadIdx.x / 32 * (S::UNITS / 2 * S::PIECES) + unit * S::PIECES + piece) * 512 +
+           threadIdx.x % 32 * 16;
+}
+template <typename S>
+static __device__ __forceinline__ void send_half(const accumulators<S> &sum, const block_coords &coords,
+                                                 unsigned buffer, unsigned barrier) {
+    const unsigned there = kg_peer_address(sent_at<S>(buffer, 0, 0), 1 - coords.split),
+                   at = kg_peer_address(barrier, 1 - coords.split), step = sent_at<S>(0, 0, 1) - sent_at<S>(0, 0, 0);
+#pragma unroll
+    for (int u = 0; u < S::UNITS / 2; u++)
+#pragma unroll
+        for (int i = 0; i < S::PIECES; i++) {
+            const float *s = &sum[i / 2][8 * (S::UNITS / 2 + u) + i % 2 * 4];
+            kg_send_peer(there + (u * S::PIECES + i) * step, make_float4(s[0], s[1], s[2], s[3]), at);
+        }
+}
+template <typename S>
+static __device__ __forceinline__ void add_half(accumulators<S> &sum, const float (&middle)[S::M_TILES][S::N / 4],
+                                                unsigned buffer, unsigned barrier) {
+    kg_mbarrier_wait(barrier, 0);
+#pragma unroll
+    for (int u = 0; u < S::UNITS / 2; u++)
+#pragma unroll
+        for (int i = 0; i < S::PIECES; i++) {
+            float *s = &sum[i / 2][8 * u + i % 2 * 4];
+            const float4 v = kg_load_shared<float4>(sent_at<S>(buffer, u, i));
+            s[0] += v.x, s[1] += v.y, s[2] += v.z, s[3] += v.w;
+        }
+#pragma unroll
+    for (int i = 0; i < S::M_TILES; i++)
+#pragma unroll
+        for (int k = 0; k < S::N / 4; k++) sum[i][k] += middle[i][k];
+}
+
+/* Sends sums of the units that others own, waits for theirs of this consumer's units, and adds them in order of parts.
+ */
+template <typename S>
+static __device__ __forceinline__ void reduce_split(accumulators<S> &sum, const tma_params &t,
+                                                    const block_coords &coords, unsigned buffer, unsigned barrier) {
+    const uint32_t n_split = t.n_split, n_parts = n_split * S::SLICES, me = coords.split * S::SLICES + coords.slice;
+    const auto slot_at = [&](uint32_t unit, uint32_t from) {
+        const uint32_t block = unit >> t.unit_shift, to = block * S::SLICES + unit % S::SLICES;
+        const uint32_t slot = (unit - (block << t.unit_shift)) * (n_parts - 1) + from - (uint32_t)(from > to);
+        return buffer + slot * (S::PIECES * S::PIECE_BYTES) + threadIdx.x % S::SLICE_THREADS * 16;
+    };
+#pragma unroll
+    for (uint32_t u = 0; u < S::UNITS; u++) {
+        if (owns_unit<S>(u, t, coords)) continue;
+        const uint32_t block = u >> t.unit_shift, rank = block * S::MULTICAST + coords.share;
+        const unsigned to = slot_at(u, me);
+        unsigned there = to, at = barrier;
+        if (n_split > 1) there = kg_peer_address(to, rank), at = kg_peer_address(barrier, rank);
+#pragma unroll
+        for (int i = 0; i < S::PIECES; i++) {
+            const float *s = &sum[i / 2][8 * u + i % 2 * 4];
+            const float4 v = make_float4(s[0], s[1], s[2], s[3]);
+            if (block == coords.split) kg_store_shared(to + i * S::PIECE_BYTES, v);
+            else kg_send_peer(there + i * S::PIECE_BYTES, v, at);
+        }
+    }
+    if (S::SLICES > 1) kg_barrier_sync(1, S::CONSUMER_THREADS); /* sums of the block's slices are visible */
+    if (n_split > 1) kg_mbarrier_wait(barrier, 0);              /* and the peers' */
+#pragma unroll
+    for (uint32_t u = 0; u < S::UNITS; u++) {
+        if (!owns_unit<S>(u, t, coords)) continue;
+#pragma unroll
+        for (int i = 0; i < S::PIECES; i++) {
+            float *s = &sum[i / 2][8 * u + i % 2 * 4];
+            const unsigned at = slot_at(u, 0) + i * S::PIECE_BYTES; /* slots of the other parts, in order */
+            float4 total = make_float4(0, 0, 0, 0);
+#pragma unroll
+            for (uint32_t from = 0; from < S::MAX_SPLIT * S::SLICES; from++) {
+                if (from >= n_parts) break;
+                float4 v = make_float4(s[0], s[1], s[2], s[3]);
+                if (from != me)
+                    v = kg_load_shared<float4>(at + (from - (uint32_t)(from > me)) * (S::PIECES * S::PIECE_BYTES));
+                total.x += v.x, total.y += v.y, total.z += v.z, total.w += v.w;
+            }
+            s[0] = total.x, s[1] = total.y, s[2] = total.z, s[3] = total.w;
+        }
+    }
+}
+
+/* The epilogue: y of a consumer's units. float16 goes through shared memory and TMA; float32 is stored directly (8
+ * lanes of a row are 32 bytes). */
+template <typename S>
+static __device__ __forceinline__ void epilogue(const tma_params &t, accumulators<S> &sum, const block_coords &coords,
+                                                uint32_t group, uint32_t first, unsigned slabs) {
+    const uint32_t all = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    const uint32_t slab0 = all % S::CONSUMERS * S::M_TILES;
+    const struct kg_mxfp4_product &p = t.p;
+    if (p.y_is_f16) {
+        if (S::PERSISTENT && threadIdx.x % 128 == 0) kg_bulk_wait_read();
+        /* write-after-read: the slabs are the warpgroup's own, or all consumers have read the ring */
+        if (S::PERSISTENT || S::PAIRED) kg_barrier_sync(1 + (int)all, 128);
+        else kg_barrier_sync(1, S::CONSUMER_THREADS);
+    }
+#pragma unroll
+    for (int i = 0; i < S::M_TILES; i++) {
+        const uint32_t o = group * GROUP_ROWS + (slab0 + i) * 64 + warp * 16 + lane / 4;
+        const bool here[2] = { o < p.n_out, o + 8 < p.n_out };
+        float bias[2] = { 0, 0 };
+#pragma unroll
+        for (int h = 0; h < 2; h++)
+            if (p.bias && here[h]) bias[h] = p.bias[o + 8 * h];
+        const auto result = [&](int k) { return fmaf(sum[i][k], (float)(1 << SHIFT), bias[k / 2 % 2]); };
+        if (p.y_is_f16) {
+            const uint32_t chunk = warp * 2 + lane / 8 % 2, r = lane / 16 * 8 + lane % 8;
+            const unsigned to = slabs + (slab0 + i) * S::SLAB_BYTES + r * ROW_BYTES + ((chunk ^ (r & 7)) << 4);
+#pragma unroll
+            for (int u = 0; u < S::UNITS; u++) {
+                if (!owns_unit<S>(u, t, coords)) continue;
+                unsigned m[4];
+#pragma unroll
+                for (int j = 0; j < 4; j++) {
+                    const __half2 two = __floats2half2_rn(result(8 * u + 2 * j), result(8 * u + 2 * j + 1));
+                    m[j] = *reinterpret_cast<const unsigned *>(&two);
+                }
+                kg_store_matrices_transposed(to + u * 16 * ROW_BYTES, m);
+            }
+            continue;
+        }
+#pragma unroll
+        for (int k = 0; k < S::N / 2; k++) {
+            const uint32_t row = first + k / 4 * 8 + lane % 4 * 2 + k % 2;
+            if (owns_unit<S>(k / 8, t, coords) && row < p.n_rows && here[k / 2 % 2])
+                static_cast<float *>(p.y)[(size_t)row * p.n_out + o + k / 2 % 2 * 8] = result(k);
+        }
+    }
+    if (!p.y_is_f16) return;
+    kg_async_proxy_fence();
+    kg_barrier_sync(1 + (int)all, 128); /* all of the slab is visible to the async proxy */
+    if (threadIdx.x % 128 != 0) return;
+#pragma unroll
+    for (int i = 0; i < S::M_TILES; i++)
+#pragma unroll
+        for (int row = 0; row < S::N; row += S::BOX_ROWS)
+            if (owns_unit<S>(row / 16, t, coords)) {
+                kg_tensor_store(&t.y, slabs + (slab0 + i) * S::SLAB_BYTES + row * ROW_BYTES,
+                                (int)(group * GROUP_ROWS + (slab0 + i) * 64), (int)first + row);
+                kg_bulk_commit();
+            }
+}
+
+/* A consumer warpgroup's tiles of the product. */
+template <typename S>
+static __device__ __forceinline__ void run_consumer(const tma_params &t, const block_coords &coords, uint32_t cluster,
+                                                    uint32_t n_clusters, unsigned memory, unsigned full, unsigned empty,
+                                                    unsigned sums_sent) {
+    accumulators<S> sum;
+    ring_cursor<S::STAGES, S::SLICES> at = { S::SLICES > 1 ? coords.slice : 0, 0 };
+    const uint32_t n_steps = coords.end - coords.begin, mine = (n_steps + S::SLICES - 1 - coords.slice) / S::SLICES;
+    const unsigned sums = memory + S::EXCHANGE;
+    /* The first copies are in flight meanwhile. */
+    if (S::MULTICAST == 1 && S::MAX_SPLIT > 1 && t.n_split > 1) kg_cluster_wait(); /* peers' barriers are initialised */
+    kg_dependency_wait(); /* write-after-read: nothing reads y any more */
+    for (uint32_t tile = cluster; tile < t.n_tiles; tile += n_clusters) {
+        const uint32_t group = kg_opaque((tile % t.n_across * S::MULTICAST + coords.share) * S::GROUPS),
+                       row = kg_opaque(tile / t.n_across * S::N);
+        consume_tiles<S, S::N>(sum, mine, coords, at, memory, full, empty);
+        if constexpr (S::PAIRED) {
+            if (t.n_split > 1) {
+                float middle[S::M_TILES][S::N / 4];
+                send_half<S>(sum, coords, sums, sums_sent);
+                consume_tiles<S, S::N / 2>(middle, coords.n_middle > 0 ? S::MIDDLE : 0, coords, at, memory, full,
+                                           empty);
+                add_half<S>(sum, middle, sums, sums_sent);
+            }
+        } else if constexpr (!S::PERSISTENT) {
+            __syncwarp();
+            reduce_split<S>(sum, t, coords, sums, sums_sent);
+        }
+        epilogue<S>(t, sum, coords, group, row + (S::PAIRED ? coords.split * S::X_ROWS : 0), memory + S::SLABS);
+        if (!S::PERSISTENT) break;
+    }
+    if (threadIdx.x % 128 == 0) kg_bulk_wait();
+}
+
+/* Grid: clusters of MULTICAST n_split blocks; PERSISTENT: as many as run at the same time, else one for each tile. */
+template <typename S>
+__global__ void __launch_bounds__(S::THREADS, 1) gemm_tma_kernel(const __grid_constant__ tma_params t) {
+    extern __shared__ unsigned char tma_memory[];
+    __shared__ uint64_t barriers[2 * S::STAGES + 1];
+    kg_require_sm_90a();
+    const unsigned memory = kg_opaque((kg_shared_address(tma_memory) + 1023) & ~1023u),
+                   full = kg_opaque(kg_shared_address(barriers)), empty = full + 8 * S::STAGES,
+                   sums_sent = empty + 8 * S::STAGES;
+    /* Warp-uniform for the compiler, so that the loop keeps it in uniform registers. */
+    const uint32_t n_split = S::MAX_SPLIT > 1 ? t.n_split : 1, size = S::MULTICAST * n_split, rank = blockIdx.x % size;
+    const uint32_t cluster = blockIdx.x / size, n_clusters = gridDim.x / size, n_steps = t.p.n_cols / TILE_COLS;
+    block_coords coords = { rank % S::MULTICAST, rank / S::MULTICAST, 0, 0, 0, 0, 0 };
+    if (S::SLICES > 1) coords.slice = __shfl_sync(0xFFFFFFFFu, threadIdx.x / S::SLICE_THREADS, 0);
+    if (S::PAIRED) {
+        coords.n_middle = n_split > 1 && n_steps > S::MIDDLE ? S::MIDDLE : 0;
+        coords.middle = n_split > 1 ? (n_steps - coords.n_middle) / 2 : n_steps;
+        coords.begin = coords.split ? coords.middle + coords.n_middle : 0,
+        coords.end = coords.split ? n_steps : coords.middle;
+    } else {
+        coords.begin = n_steps * coords.split / n_split, coords.end = n_steps * (coords.split + 1) / n_split;
+    }
+    kg_dependents_start();
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < S::STAGES; i++) {
+            kg_mbarrier_init(full + 8 * i, 2); /* producers of x and of weights */
+            kg_mbarrier_init(empty + 8 * i, S::SLICE_THREADS / 32 * S::MULTICAST);
+        }
+        kg_mbarrier_init(sums_sent, 1);
+        if (t.n_split > 1) kg_mbarrier_expect(sums_sent, sent_bytes<S>(coords.split, t));
+        kg_mbarrier_init_fence();
+    }
+    if (size > 1) kg_cluster_arrive_relaxed();
+    if (S::MULTICAST > 1) kg_cluster_wait(); /* the cluster's barriers are initialised */
+    else __syncthreads();                    /* the block's barriers are initialised */
+    if (threadIdx.x >= S::CONSUMER_THREADS) {
+        kg_registers_decrease<S::PRODUCER_REGISTERS>();
+        if (threadIdx.x == S::CONSUMER_THREADS) produce_x<S>(t, coords, cluster, n_clusters, memory, full, empty);
+        if (threadIdx.x == S::CONSUMER_THREADS + 32)
+            produce_weights<S>(t, coords, cluster, n_clusters, memory, full, empty);
+        __syncwarp();
+        if (S::MULTICAST == 1 && size > 1) kg_cluster_wait();
+    } else {
+        kg_registers_increase<S::CONSUMER_REGISTERS>();
+        run_consumer<S>(t, coords, cluster, n_clusters, memory, full, empty, sums_sent);
+    }
+    if (S::MULTICAST > 1) {
+        __syncwarp();
+        kg_cluster_arrive();
+        kg_cluster_wait(); /* peers' copies to this block, and arrivals, are complete */
+    }
+}
+
+} // namespace kg_mxfp4
+
+#endif

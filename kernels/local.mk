@@ -24,7 +24,7 @@ cuda_headers = \
 	kernels/attention/sdpa/peer.cuh kernels/attention/sdpa/products.cuh kernels/attention/sdpa/sdpa.h \
 	kernels/attention/sdpa/tensor_map.h \
 	kernels/block/dequant.cuh kernels/block/elementwise.cuh kernels/block/precision.cuh kernels/block/reduce.cuh \
-	kernels/block/rotation.cuh kernels/block/router.cuh kernels/block/sample.cuh kernels/block/softmax_state.cuh \
+	kernels/block/rotation.cuh kernels/block/router.cuh kernels/block/sample.cuh kernels/block/decode_keys.cuh kernels/block/softmax_state.cuh \
 	kernels/block/swiglu.cuh \
 	kernels/decode/decode_step.h kernels/decode/fused_step.h kernels/decode/launches.h \
 	kernels/decode/persistent/attention.cuh kernels/decode/persistent/block.cuh \

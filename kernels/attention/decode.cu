@@ -15,7 +15,7 @@
 #include "kernels/attention/attention.cuh"
 #include "kernels/ptx/dependent.cuh"
 #include "kernels/block/reduce.cuh"
-#include "kernels/block/softmax_state.cuh"
+#include "kernels/block/decode_keys.cuh"
 
 constexpr int THREADS = 128, N_WARPS = THREADS / KG_WARP, MAX_HEADS = 8, COMBINE_THREADS = 256;
 static_assert(KG_MAX_SPLITS <= COMBINE_THREADS, "one thread weighs one split");
@@ -25,9 +25,7 @@ static_assert(COMBINE_THREADS >= 2 * KG_ATTENTION_CUDA_MAX_HEAD_DIM, "a thread s
 template <typename TC, int LANES, int HEADS>
 static __global__ void __launch_bounds__(THREADS) attention_decode_kernel(const kg_attention_params p) {
     constexpr int DIMS = LANES * KG_VECTOR;
-    constexpr int KEYS_AT_ONCE = KG_WARP / LANES;
     constexpr int UNROLL = sizeof(TC) == sizeof(__half) ? 4 : 2;
-    constexpr uint32_t STRIDE = N_WARPS * KEYS_AT_ONCE; /* between the keys a subgroup has in flight */
     static_assert(HEADS <= MAX_HEADS && DIMS <= (int)KG_ATTENTION_CUDA_MAX_HEAD_DIM, "registers are planned for these");
     __shared__ __align__(16) float q_shared[HEADS][DIMS];
     __shared__ float values[N_WARPS][HEADS][DIMS], largests[N_WARPS][HEADS], weights[N_WARPS][HEADS];
@@ -62,34 +60,7 @@ static __global__ void __launch_bounds__(THREADS) attention_decode_kernel(const 
 #pragma unroll
     for (int h = 0; h < HEADS; h++) clear(state[h]);
 
-    for (uint32_t key = begin + warp * KEYS_AT_ONCE + lane / LANES, at = begin; at < end;
-         at += STRIDE * UNROLL, key += STRIDE * UNROLL) { /* `at` is the block's: all lanes stay for the shuffles */
-        kg_raw_vector<TC> k_raw[UNROLL], v_raw[UNROLL];
-#pragma unroll
-        for (int u = 0; u < UNROLL; u++) k_raw[u].load(k + (size_t)min(key + u * STRIDE, end - 1) * p.head_dim);
-#pragma unroll
-        for (int u = 0; u < UNROLL; u++) v_raw[u].load(v + (size_t)min(key + u * STRIDE, end - 1) * p.head_dim);
-        float k_dims[UNROLL][KG_VECTOR], v_dims[UNROLL][KG_VECTOR];
-#pragma unroll
-        for (int u = 0; u < UNROLL; u++) {
-            k_raw[u].to_floats(k_dims[u]);
-            v_raw[u].to_floats(v_dims[u]);
-        }
-#pragma unroll
-        for (int h = 0; h < HEADS; h++) {
-            float q[KG_VECTOR], score[UNROLL];
-            kg_load_vector(&q_shared[h][lane_dim], q);
-#pragma unroll
-            for (int u = 0; u < UNROLL; u++) {
-                float dot = 0;
-#pragma unroll
-                for (int d = 0; d < KG_VECTOR; d++) dot = fmaf(q[d], k_dims[u][d], dot);
-                dot = kg_warp_reduce<kg_sum, LANES>(dot);
-                score[u] = key + u * STRIDE < end ? dot * p.scale : -CUDART_INF_F;
-            }
-            add_keys<UNROLL>(state[h], score, v_dims);
-        }
-    }
+    add_key_range<TC, LANES, HEADS, UNROLL, N_WARPS>(state, q_shared, k, v, p.head_dim, p.scale, begin, end);
 
 #pragma unroll
     for (int h = 0; h < HEADS; h++) {

@@ -1,85 +1,34 @@
-/* Attention of a decode step in one launch (step_parts.h):
+/* Attention of a fused decode step in one launch (launches.h):
  *
  *     s_j = q . k_j * scale,   y = sum_j exp(s_j - m) v_j / (sum_j exp(s_j - m) + exp(sink - m))
  *
- * q (n_heads, head_dim), k and v (n_kv_heads, n_ctx, head_dim), y (n_heads, head_dim). A cluster of 8 blocks has a KV
- * head and some of its query heads; a block takes an eighth of the keys. All arithmetic is float32 with the
- * full-precision expf; orders depend on the shapes and the number of keys only. Two kernels:
- * 1. Head size 64 and a float16 cache: a warp has a query head and takes 32 keys at a time, a lane a key's score, then
- * two dims of all values. Keys of earlier steps are on their way before the launch waits for the one before it
- * (dependent.cuh). Each block sends a head's result to the block that merges the head's, in the order of the keys.
- * 2. Others: as attention_decode.cu, a key is held by LANES neighbouring lanes, 8 dims each, for up to 4 query heads.
- * Subgroups of lanes merge by a butterfly, warps through shared memory in order, and each block then merges an eighth
- * of the elements from the shared memory of all. Few keys are taken one a subgroup at a time, more several. */
+ * q (n_heads, head_dim), k and v (n_kv_heads, n_ctx, head_dim), y (n_heads, head_dim).
+ *
+ * Numerics: float32 with the full-precision expf. Orders depend on shapes and the number of keys only.
+ *
+ * Map: a cluster of 8 blocks has a KV head and some of its query heads; a block has an eighth of the keys. Two kernels:
+ * 1. Head size 64, float16 cache. A warp has a query head and 32 keys at a time: a lane computes one key's score, then
+ * two dims of all values. Keys of earlier steps are loaded before the dependency wait (ptx/dependent.cuh). Each block
+ * sends a head's result to the block that merges that head, in order of keys.
+ * 2. Others: the key loop of block/decode_keys.cuh for up to 4 query heads. Lanes merge by a butterfly, warps through
+ * shared memory in order; then each block merges an eighth of the elements from the shared memory of all blocks. Few
+ * keys are loaded one at a time by a subgroup of lanes, more keys several at a time. */
 #include "kernels/ptx/dependent.cuh"
 #include "kernels/block/reduce.cuh"
-#include "kernels/attention/sdpa/peer.cuh"
-#include "kernels/block/softmax_state.cuh"
+#include "kernels/ptx/cluster.cuh"
+#include "kernels/ptx/mbarrier.cuh"
+#include "kernels/block/decode_keys.cuh"
 #include "kernels/decode/launches.h"
 #include <cstddef>
-
-using kg_sdpa_peer::cluster_arrive;
-using kg_sdpa_peer::cluster_rank;
-using kg_sdpa_peer::cluster_wait;
-using kg_sdpa_peer::peer_address;
 
 constexpr int THREADS = 256, N_WARPS = THREADS / KG_WARP, MAX_HEADS = 4, CLUSTER = 8;
 constexpr uint32_t MOST_KEYS = 4096; /* more are better split over all multiprocessors */
 
-/* A block's result: relative to the largest score, -inf where it had no key. Aligned, as those of an array are stored
+/* A block's result: relative to the largest score, -inf where it had no key. Aligned, as an array's elements are stored
  * by vectors, too. */
 template <int HEADS, int DIMS> struct __align__(16) block_result {
     float value[HEADS][DIMS], largest[HEADS], weight[HEADS];
 };
-
-static __device__ __forceinline__ float load_peer(const float *p, unsigned rank) {
-    float x = 0;
-#if __CUDA_ARCH__ >= 900
-    asm volatile("ld.shared::cluster.f32 %0, [%1];"
-                 : "=f"(x)
-                 : "r"(peer_address((unsigned)__cvta_generic_to_shared(p), rank))
-                 : "memory");
-#endif
-    return x;
-}
-
-/* Adds the block's keys [begin, end) to the lane's states. */
-template <typename TC, int LANES, int HEADS, int UNROLL>
-static __device__ __forceinline__ void add_range(softmax_state (&state)[HEADS],
-                                                 const float (*q_shared)[LANES * KG_VECTOR], const TC *k, const TC *v,
-                                                 const kg_attention_params &p, uint32_t begin, uint32_t end) {
-    constexpr int KEYS_AT_ONCE = KG_WARP / LANES;
-    constexpr uint32_t STRIDE = N_WARPS * KEYS_AT_ONCE;
-    const int lane = threadIdx.x % KG_WARP, warp = threadIdx.x / KG_WARP;
-    for (uint32_t key = begin + warp * KEYS_AT_ONCE + lane / LANES, at = begin; at < end;
-         at += STRIDE * UNROLL, key += STRIDE * UNROLL) { /* `at` is the block's: all lanes stay for the shuffles */
-        kg_raw_vector<TC> k_raw[UNROLL], v_raw[UNROLL];
-#pragma unroll
-        for (int u = 0; u < UNROLL; u++) k_raw[u].load(k + (size_t)min(key + u * STRIDE, end - 1) * p.head_dim);
-#pragma unroll
-        for (int u = 0; u < UNROLL; u++) v_raw[u].load(v + (size_t)min(key + u * STRIDE, end - 1) * p.head_dim);
-        float k_dims[UNROLL][KG_VECTOR], v_dims[UNROLL][KG_VECTOR];
-#pragma unroll
-        for (int u = 0; u < UNROLL; u++) {
-            k_raw[u].to_floats(k_dims[u]);
-            v_raw[u].to_floats(v_dims[u]);
-        }
-#pragma unroll
-        for (int h = 0; h < HEADS; h++) {
-            float q[KG_VECTOR], score[UNROLL];
-            kg_load_vector(&q_shared[h][lane % LANES * KG_VECTOR], q);
-#pragma unroll
-            for (int u = 0; u < UNROLL; u++) {
-                float dot = 0;
-#pragma unroll
-                for (int d = 0; d < KG_VECTOR; d++) dot = fmaf(q[d], k_dims[u][d], dot);
-                dot = kg_warp_reduce<kg_sum, LANES>(dot);
-                score[u] = key + u * STRIDE < end ? dot * p.scale : -CUDART_INF_F;
-            }
-            add_keys<UNROLL>(state[h], score, v_dims);
-        }
-    }
-}
 
 /* Merges the warps' states into the block's result. */
 template <int LANES, int HEADS>
@@ -95,7 +44,7 @@ static __device__ __forceinline__ void merge_warps(softmax_state (&state)[HEADS]
         if (lane < LANES) kg_store_vector(&of_warp[warp].value[h][lane * KG_VECTOR], state[h].value);
         if (lane == 0) of_warp[warp].largest[h] = state[h].largest, of_warp[warp].weight[h] = state[h].weight;
     }
-    __syncthreads(); /* every warp's result is there */
+    __syncthreads(); /* all warps' results are visible */
     for (int i = threadIdx.x; i < HEADS * DIMS; i += THREADS) {
         const int h = i / DIMS, d = i % DIMS;
         float largest = of_warp[0].largest[h], weight = 0, value = 0;
@@ -119,9 +68,9 @@ static __device__ __forceinline__ float merge_blocks(const block_result<HEADS, D
     float largests[CLUSTER], weights[CLUSTER], values[CLUSTER];
 #pragma unroll
     for (int r = 0; r < CLUSTER; r++) {
-        largests[r] = load_peer(&own.largest[h], (unsigned)r);
-        weights[r] = load_peer(&own.weight[h], (unsigned)r);
-        values[r] = load_peer(&own.value[h][d], (unsigned)r);
+        largests[r] = kg_load_peer<float>(kg_peer_address(&own.largest[h], (unsigned)r));
+        weights[r] = kg_load_peer<float>(kg_peer_address(&own.weight[h], (unsigned)r));
+        values[r] = kg_load_peer<float>(kg_peer_address(&own.value[h][d], (unsigned)r));
     }
     float largest = largests[0], weight = 0, value = 0;
 #pragma unroll
@@ -143,11 +92,11 @@ static __global__ void __launch_bounds__(THREADS, 2) step_attention_kernel(const
     constexpr int DIMS = LANES * KG_VECTOR, UNROLL = sizeof(TC) == sizeof(__half) ? 4 : 2;
     __shared__ __align__(16) float q_shared[HEADS][DIMS];
     __shared__ block_result<HEADS, DIMS> of_warp[N_WARPS], result;
-    const uint32_t rank = cluster_rank(), group = p.n_heads / p.n_kv_heads, first_in_group = blockIdx.z * HEADS;
+    const uint32_t rank = kg_cluster_rank(), group = p.n_heads / p.n_kv_heads, first_in_group = blockIdx.z * HEADS;
     const uint32_t first_head = blockIdx.y * group + first_in_group;
     const uint32_t n_heads = min((uint32_t)HEADS, group - first_in_group);
     kg_dependents_start();
-    kg_dependency_wait(); /* q, the cache and the position are there, and whoever read y has done so */
+    kg_dependency_wait(); /* q, the cache and the position are visible; nothing reads y any more */
     const kg_key_range all = kg_keys_of_last(p.step->position + 1, p.window);
     const uint32_t per_block = (all.end - all.begin + CLUSTER - 1) / CLUSTER;
     const uint32_t begin = min(all.end, all.begin + rank * per_block), end = min(all.end, begin + per_block);
@@ -157,7 +106,7 @@ static __global__ void __launch_bounds__(THREADS, 2) step_attention_kernel(const
                              ? kg_load_any(p.q, p.activations, (size_t)(first_head + h) * p.head_dim + d)
                              : 0.0f;
     }
-    __syncthreads(); /* q is there */
+    __syncthreads(); /* q is visible */
 
     const uint32_t lane_dim = threadIdx.x % LANES * KG_VECTOR;       /* of q_shared */
     const uint32_t cache_dim = lane_dim < p.head_dim ? lane_dim : 0; /* a lane of zeros reads what another one reads */
@@ -166,11 +115,12 @@ static __global__ void __launch_bounds__(THREADS, 2) step_attention_kernel(const
     softmax_state state[HEADS];
 #pragma unroll
     for (int h = 0; h < HEADS; h++) clear(state[h]);
-    if (per_block <= N_WARPS * (KG_WARP / LANES)) add_range<TC, LANES, HEADS, 1>(state, q_shared, k, v, p, begin, end);
-    else add_range<TC, LANES, HEADS, UNROLL>(state, q_shared, k, v, p, begin, end);
+    if (per_block <= N_WARPS * (KG_WARP / LANES))
+        add_key_range<TC, LANES, HEADS, 1, N_WARPS>(state, q_shared, k, v, p.head_dim, p.scale, begin, end);
+    else add_key_range<TC, LANES, HEADS, UNROLL, N_WARPS>(state, q_shared, k, v, p.head_dim, p.scale, begin, end);
     merge_warps<LANES, HEADS>(state, of_warp, &result);
-    cluster_arrive();
-    cluster_wait(); /* all blocks' results are there */
+    kg_cluster_arrive();
+    kg_cluster_wait(); /* all blocks' results are visible */
     const uint32_t n = n_heads * p.head_dim, share = (n + CLUSTER - 1) / CLUSTER;
     for (uint32_t i = rank * share + threadIdx.x; i < min(n, (rank + 1) * share); i += THREADS) {
         const uint32_t h = i / p.head_dim, d = i % p.head_dim;
@@ -178,8 +128,8 @@ static __global__ void __launch_bounds__(THREADS, 2) step_attention_kernel(const
                      merge_blocks<HEADS, DIMS>(result, (int)h, d, p.sinks, first_head + h));
     }
     __syncwarp();
-    cluster_arrive();
-    cluster_wait(); /* and have been read */
+    kg_cluster_arrive();
+    kg_cluster_wait(); /* write-after-read: peers have read this block's result */
 }
 
 constexpr int HEADS_64 = N_WARPS, DIMS_64 = 64;
@@ -224,17 +174,21 @@ struct keys_64 {
 /* Grid: (CLUSTER, KV heads, groups of HEADS_64 query heads). */
 static __global__ void __launch_bounds__(THREADS, 2) step_attention_64_kernel(const kg_attention_params p) {
     __shared__ __align__(16) float q_shared[HEADS_64][DIMS_64], powers[HEADS_64][KG_WARP];
-    __shared__ head_result results[CLUSTER]; /* of the head that this block merges */
+    __shared__ head_result results[CLUSTER]; /* of the head that this block merges, by block */
     __shared__ uint64_t arrived;
-    const uint32_t rank = cluster_rank(), warp = threadIdx.x / KG_WARP, lane = threadIdx.x % KG_WARP;
+    const uint32_t rank = kg_cluster_rank(), warp = threadIdx.x / KG_WARP, lane = threadIdx.x % KG_WARP;
     const uint32_t group = p.n_heads / p.n_kv_heads, first_in_group = blockIdx.z * HEADS_64;
     const uint32_t n_heads = min((uint32_t)HEADS_64, group - first_in_group);
     const uint32_t first_head = blockIdx.y * group + first_in_group;
-    const unsigned arrived_at = (unsigned)__cvta_generic_to_shared(&arrived);
-    if (threadIdx.x == 0) kg_sdpa_peer::receive_begin(arrived_at, rank < n_heads ? sizeof results : 0);
+    const unsigned arrived_at = kg_shared_address(&arrived);
+    if (threadIdx.x == 0) {
+        kg_mbarrier_init(arrived_at, 1);
+        kg_mbarrier_init_fence();
+        kg_mbarrier_expect(arrived_at, rank < n_heads ? (uint32_t)sizeof results : 0);
+    }
     kg_dependents_start();
     __syncwarp();
-    cluster_arrive();
+    kg_cluster_arrive();
     const uint32_t position = p.step->position; /* written before the step's first launch */
     const kg_key_range all = kg_keys_of_last(position + 1, p.window);
     const uint32_t per_block = (all.end - all.begin + CLUSTER - 1) / CLUSTER;
@@ -243,7 +197,7 @@ static __global__ void __launch_bounds__(THREADS, 2) step_attention_64_kernel(co
     const __half *k = static_cast<const __half *>(p.k) + plane, *v = static_cast<const __half *>(p.v) + plane;
     keys_64 keys = {};
     if (warp < n_heads && begin < min(end, position)) keys.load(k, v, begin, min(end, position)); /* older keys */
-    kg_dependency_wait(); /* q and the newest key are there, and whoever read y has done so */
+    kg_dependency_wait(); /* q and the newest key are visible; nothing reads y any more */
     float largest = -CUDART_INF_F, weight = 0;
     float2 value = make_float2(0, 0);
     if (warp < n_heads) {
@@ -258,7 +212,7 @@ static __global__ void __launch_bounds__(THREADS, 2) step_attention_64_kernel(co
         }
         q_shared[warp][2 * lane] = kg_load_any(p.q, p.activations, at);
         q_shared[warp][2 * lane + 1] = kg_load_any(p.q, p.activations, at + 1);
-        __syncwarp(); /* q is there */
+        __syncwarp(); /* q is visible */
         for (uint32_t first = begin; first < end; first += KG_WARP) {
             if (first > begin) keys.load(k, v, first, end);
             const float score = first + lane < end ? keys.dot(q_shared[warp]) * p.scale : -CUDART_INF_F;
@@ -267,9 +221,9 @@ static __global__ void __launch_bounds__(THREADS, 2) step_attention_64_kernel(co
             largest = larger;
             weight = fmaf(weight, shrink, power);
             value.x *= shrink, value.y *= shrink;
-            __syncwarp(); /* the powers before are read */
+            __syncwarp(); /* write-after-read: the powers before are read */
             powers[warp][lane] = power;
-            __syncwarp(); /* powers are there */
+            __syncwarp(); /* powers are visible */
 #pragma unroll
             for (int j = 0; j < KG_WARP; j++) {
                 const float2 of = __half22float2(keys.v[j]);
@@ -279,17 +233,16 @@ static __global__ void __launch_bounds__(THREADS, 2) step_attention_64_kernel(co
         }
         weight = kg_warp_reduce<kg_sum>(weight);
     }
-    cluster_wait(); /* all blocks run, and are ready to receive */
+    kg_cluster_wait(); /* all blocks run, and are ready to receive */
     if (warp < n_heads) {
-        const unsigned to = peer_address((unsigned)__cvta_generic_to_shared(&results[rank]), warp),
-                       barrier = peer_address(arrived_at, warp);
-        kg_sdpa_peer::send(to + lane * (unsigned)sizeof(float2), barrier, value);
+        const unsigned to = kg_peer_address(kg_shared_address(&results[rank]), warp),
+                       barrier = kg_peer_address(arrived_at, warp);
+        kg_send_peer(to + lane * (unsigned)sizeof(float2), value, barrier);
         if (lane == 0)
-            kg_sdpa_peer::send(to + (unsigned)offsetof(head_result, largest_weight), barrier,
-                               make_float2(largest, weight));
+            kg_send_peer(to + (unsigned)offsetof(head_result, largest_weight), make_float2(largest, weight), barrier);
     }
     if (rank >= n_heads || warp > 0) return;
-    kg_sdpa_peer::receive_wait(arrived_at);
+    kg_mbarrier_wait_cluster(arrived_at, 0);
     largest = results[0].largest_weight.x;
 #pragma unroll
     for (int r = 1; r < CLUSTER; r++) largest = fmaxf(largest, results[r].largest_weight.x);

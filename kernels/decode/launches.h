@@ -1,5 +1,5 @@
-/* The launches that a token's walk (step_walk.cu) is made of, beside the operations': products with F16 or F32 matrices
- * (step_matrix.cu), attention (step_attention.cu), the choice of experts (step_router.cu). All are for sm_90. */
+/* Kernels of the fused decode step beside those of the operations: products with F16 or F32 matrices (matrix.cu),
+ * attention (attention.cu), the choice of experts (router.cu). All are for sm_90. */
 #ifndef KIGO_KERNELS_DECODE_LAUNCHES_H
 #define KIGO_KERNELS_DECODE_LAUNCHES_H
 
@@ -9,22 +9,21 @@
 
 enum { KG_STEP_MATRICES = 3 };
 
-/* What becomes of a pair of rows' sums. */
+/* The epilogue of a pair of weight rows. */
 enum kg_step_form {
-    KG_STEP_QKV,      /* a pair of dims of a head, turned where they are of q or k: q to y, k and v to the cache */
+    KG_STEP_QKV,      /* a pair of dims of a head; of q and k rotated: q to y, k and v to the cache */
     KG_STEP_RESIDUAL, /* neighbouring outputs, added to y */
     KG_STEP_GATED,    /* gate and up of one output: y = swiglu(gate, up) */
 };
 
-/* n_used rows still to be added to the residual stream, each times its weight: an experts' sum that no launch has made.
- */
+/* Rows not yet added to the residual stream, each times its weight: the sum over experts, which no launch has made. */
 struct kg_step_pending {
     const void *rows;     /* (n_used, n_embd) of the residual's precision */
     const float *weights; /* (n_used) */
-    uint32_t n_used;      /* 0: there are none */
+    uint32_t n_used;      /* 0 for none */
 };
 
-/* Where q, k, v go. */
+/* Destinations of q, k, v. */
 struct kg_step_heads {
     void *k_cache, *v_cache; /* (n_kv_heads, n_ctx, head_dim) */
     const float2 *turns;     /* (n_rot / 2): cosine, sine of the position */
@@ -54,15 +53,15 @@ struct kg_step_matrix {
     struct kg_swiglu_op gate;   /* GATED */
 };
 
-/* Whether the kernel takes n_pairs pairs of rows of n_in elements. */
+/* Whether the kernel supports n_pairs pairs of rows of n_in elements. */
 bool kg_step_matrix_fits(const struct kg_cuda_backend *cuda, enum kg_dtype dtype, enum kg_precision activations,
                          uint32_t n_in, uint32_t n_pairs);
 
-/* Enqueues it; what fits. */
+/* Enqueues the product; it must fit. */
 enum kg_status kg_step_multiply(const struct kg_cuda_backend *cuda, const struct kg_step_matrix *m,
                                 struct kg_error *err);
 
-/* Whether a layer's keys are few enough for one launch. */
+/* Whether a layer has few enough keys for one launch. */
 bool kg_step_attention_fits(const struct kg_cuda_backend *cuda, uint32_t n_ctx, uint32_t window);
 
 /* Enqueues the attention of one row, p->step not NULL; p->partials is not used. */
@@ -84,10 +83,10 @@ struct kg_step_router {
     uint32_t n_in, n_experts, n_used; /* n_in a multiple of 8 */
 };
 
-/* Whether the kernel takes such a router. */
+/* Whether the kernel supports such a router. */
 bool kg_step_router_fits(const struct kg_cuda_backend *cuda, const struct kg_weight *weight);
 
-/* Enqueues norm and choice; what fits. */
+/* Enqueues norm and choice; the router must fit. */
 enum kg_status kg_step_route(const struct kg_cuda_backend *cuda, const struct kg_step_router *r, struct kg_error *err);
 
 #endif

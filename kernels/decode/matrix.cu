@@ -1,41 +1,35 @@
-/* One row times matrices of a decode step (step_parts.h): y = f(n W^T + bias), n = x, or norm(x).
+/* One row times matrices in a fused decode step (launches.h): y = f(n W^T + bias), n = x, or rmsnorm(x).
  *
- * x (n_in), W (rows, n_in) of F16 or F32, row-major; rows come in pairs whose sums are combined.
+ * x (n_in), W (rows, n_in) of F16 or F32, row-major. Rows come in pairs, whose sums f combines.
  *
  * Numerics: float32 sums, one rounding to y. The normalised row is not rounded to float16. Two ways:
- * - F16 by float16 activations: tensor cores, x of float16 as it is, the normalised row as the sum of two float16 (22
- * bits). Products are exact, sums of 16 columns are added to a warp's in order; then the warps in order.
- * - else fused multiply-add: a lane adds its chunks of 8 in order, lanes are added by a butterfly, then the warps of a
- * row in order. Then come the bias and f. The sum of squares is added by lanes, then warps, in order, the same in every
- * block.
+ * - F16 weights and activations: tensor cores. x is float16 as it is; a normalised row is the sum of two float16 (22
+ * bits). Products are exact. Sums of 16 columns are added to a warp's in order, then the warps' in order.
+ * - Else: fused multiply-add. A lane adds its chunks of 8 in order, then lanes by a butterfly, then a row's warps in
+ * order. Then come the bias and f. The sum of squares is added by lanes, then warps, in order, the same in every block.
  *
- * Map: a block a multiprocessor; it has a range of pairs. A producer warp brings their rows to shared memory, a slot of
- * the ring a pair (bulk copies): it does not wait for the launch before this one (dependent.cuh), so that rows come in
- * while that one ends. 16 warps multiply: with tensor cores each has its columns of all rows, else `parts` of them
- * share a pair. One warp loads what f needs meanwhile, and at the end makes f of all. */
+ * Map: one block a multiprocessor; each has a range of pairs. The producer warp streams their rows by bulk copies to a
+ * ring in shared memory, a pair a slot. It does not wait for the launch before (ptx/dependent.cuh), so weights arrive
+ * while that one ends. 16 consumer warps multiply: with tensor cores each has its columns of all rows, else `parts`
+ * warps share a pair. The epilogue warp loads the operands of f meanwhile, and then computes f of all pairs. */
 #include "kernels/decode/launches.h"
 #include "kernels/ptx/dependent.cuh"
-#include "kernels/decode/persistent/ring.cuh"
+#include "kernels/ptx/mbarrier.cuh"
+#include "kernels/ptx/mma.cuh"
+#include "kernels/ptx/tma.cuh"
 #include "kernels/block/precision.cuh"
 #include <algorithm>
 
-using kg_persistent::barrier_arrive;
-using kg_persistent::barrier_expect;
-using kg_persistent::barrier_init;
-using kg_persistent::barrier_init_fence;
-using kg_persistent::barrier_wait;
-using kg_persistent::copy_bulk;
-
 enum {
     WARP = 32,
-    WARPS = 16, /* that multiply */
+    WARPS = 16, /* consumers */
     CONSUMERS = WARPS * WARP,
     PRODUCER = WARPS, /* warps */
-    FINISHER,
-    THREADS = (FINISHER + 1) * WARP,
-    TENSOR_BOUND = 704, /* registers as for so many threads: the launches beside this one want some too */
-    LANE_CHUNKS = 4,    /* of a row, where a lane keeps them */
-    LANE_VECTORS = 2,   /* of a row that is normalised; with tensor cores one */
+    EPILOGUE,
+    THREADS = (EPILOGUE + 1) * WARP,
+    TENSOR_LAUNCH_BOUND = 704, /* registers as for so many threads: the launches beside this one want some too */
+    LANE_CHUNKS = 4,           /* of a row, where a lane keeps them */
+    LANE_VECTORS = 2,          /* of a normalised row; with tensor cores one */
     MAX_IN = CONSUMERS * LANE_VECTORS * KG_VECTOR,
     MAX_TENSOR_IN = CONSUMERS * KG_VECTOR,
     TILE_COLS = 16, /* of a tensor core's product */
@@ -47,14 +41,14 @@ enum {
     SHARED_BYTES = 200 * 1024, /* the launches beside this one want some too */
 };
 
-enum { CONSUMER_BARRIER = 1, FINISH_BARRIER, START_BARRIER }; /* 0 is __syncthreads */
+enum { CONSUMER_BARRIER = 1, EPILOGUE_BARRIER, START_BARRIER }; /* 0 is __syncthreads */
 
 struct matrix_params {
     struct kg_step_matrix m;
     uint32_t row_bytes, row_stride; /* in memory; in a slot, in bytes */
     uint32_t parts, tile_pairs, n_slots;
     uint32_t row_at, partial_at;      /* in shared memory, behind the ring: n, sums of warps */
-    uint32_t block_pairs, more_pairs; /* of a block, and the first so many blocks have one more */
+    uint32_t block_pairs, more_pairs; /* pairs of a block; the first more_pairs blocks have one more */
 };
 
 /* Dims of pair i of a head. Those past n_rot are neighbours. */
@@ -75,7 +69,7 @@ static __device__ __forceinline__ head_pair head_pair_of(const kg_step_heads &h,
     return { 2, head - h.n_heads - h.n_kv_heads, i };
 }
 
-/* Row `which` of a pair: its matrix, and its number there. */
+/* Row `which` of a pair: (matrix, row). */
 template <enum kg_step_form F>
 static __device__ __forceinline__ uint2 row_of(const kg_step_matrix &m, uint32_t pair, uint32_t which) {
     if constexpr (F == KG_STEP_QKV) {
@@ -115,7 +109,7 @@ static __device__ __forceinline__ float sum_of_all(float x, float *sums) {
 #pragma unroll
     for (int mask = WARP / 2; mask > 0; mask /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, mask);
     if (lane == 0) sums[warp] = x;
-    kg_persistent::named_barrier(CONSUMER_BARRIER, CONSUMERS); /* all warps' sums are written */
+    kg_barrier_sync(CONSUMER_BARRIER, CONSUMERS); /* all warps' sums are written */
     float total = sums[0];
 #pragma unroll
     for (int w = 1; w < WARPS; w++) total += sums[w];
@@ -142,7 +136,8 @@ static __device__ __forceinline__ void store_row(unsigned char *row, uint32_t n_
     }
 }
 
-/* Waits for x, and brings n to shared memory: norm(x), or x. All consumers call; the row is there for all. */
+/* Waits for x; writes n, rmsnorm(x) or x, to shared memory. All consumers call it; the row is visible to all on return.
+ */
 template <bool TENSOR>
 static __device__ __forceinline__ void make_row(const kg_step_matrix &m, unsigned char *row, float *sums) {
     constexpr int VECTORS = TENSOR ? 1 : LANE_VECTORS;
@@ -151,7 +146,7 @@ static __device__ __forceinline__ void make_row(const kg_step_matrix &m, unsigne
 #pragma unroll
     for (int v = 0; v < VECTORS; v++)
         if (m.norm_weight && at(v) < m.n_in) kg_load_vector(m.norm_weight + at(v), weight[v]);
-    kg_dependency_wait(); /* x is there */
+    kg_dependency_wait(); /* x is visible */
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
         if (at(v) >= m.n_in) continue;
@@ -175,14 +170,14 @@ static __device__ __forceinline__ void make_row(const kg_step_matrix &m, unsigne
             store_row<TENSOR>(row, m.n_in, at(v), x[v]);
         }
     }
-    kg_persistent::named_barrier(CONSUMER_BARRIER, CONSUMERS); /* the row is there */
+    kg_barrier_sync(CONSUMER_BARRIER, CONSUMERS); /* the row is visible */
 }
 
-/* What f needs of a pair beside the sums; loaded by the thread that finishes it. */
+/* Operands of f beside the sums, loaded by the epilogue warp. */
 struct pair_operands {
     float bias[2];
-    float2 turn; /* QKV */
-    float y[2];  /* RESIDUAL: what is added to */
+    float2 rotation; /* QKV: cosine, sine */
+    float y[2];      /* RESIDUAL: y before */
 };
 
 template <enum kg_step_form F>
@@ -199,7 +194,7 @@ template <enum kg_step_form F>
 static __device__ __forceinline__ void load_operands(const kg_step_matrix &m, uint32_t pair, pair_operands *o) {
     if constexpr (F == KG_STEP_QKV) {
         const head_pair p = head_pair_of(m.heads, pair);
-        o->turn = p.matrix < 2 && p.i < m.heads.n_rot / 2 ? m.heads.turns[p.i] : make_float2(1, 0);
+        o->rotation = p.matrix < 2 && p.i < m.heads.n_rot / 2 ? m.heads.turns[p.i] : make_float2(1, 0);
     }
     if constexpr (F == KG_STEP_RESIDUAL) {
         const size_t n_out = 2 * (size_t)m.n_pairs;
@@ -217,8 +212,8 @@ static __device__ __forceinline__ void load_operands(const kg_step_matrix &m, ui
 
 /* f, to where it goes. */
 template <enum kg_step_form F>
-static __device__ __forceinline__ void finish(const kg_step_matrix &m, uint32_t pair, const pair_operands &o, float a,
-                                              float b) {
+static __device__ __forceinline__ void epilogue(const kg_step_matrix &m, uint32_t pair, const pair_operands &o, float a,
+                                                float b) {
     if constexpr (F == KG_STEP_GATED) {
         kg_store_any(m.y, m.y_precision, pair, m.gate(a, b));
     } else if constexpr (F == KG_STEP_RESIDUAL) {
@@ -228,8 +223,9 @@ static __device__ __forceinline__ void finish(const kg_step_matrix &m, uint32_t 
         const kg_step_heads &h = m.heads;
         const head_pair p = head_pair_of(h, pair);
         const uint32_t at = dim_of(h, p.i, 0), other = dim_of(h, p.i, 1);
-        const bool turns = p.matrix < 2 && p.i < h.n_rot / 2;
-        const float first = turns ? a * o.turn.x - b * o.turn.y : a, second = turns ? a * o.turn.y + b * o.turn.x : b;
+        const bool rotates = p.matrix < 2 && p.i < h.n_rot / 2;
+        const float first = rotates ? a * o.rotation.x - b * o.rotation.y : a,
+                    second = rotates ? a * o.rotation.y + b * o.rotation.x : b;
         const size_t row =
             p.matrix == 0 ? (size_t)p.head * h.head_dim : ((size_t)p.head * h.n_ctx + h.step->position) * h.head_dim;
         void *y = p.matrix == 0 ? m.y : p.matrix == 1 ? h.k_cache : h.v_cache;
@@ -246,17 +242,17 @@ struct ring_barriers {
 template <enum kg_step_form F>
 static __device__ __forceinline__ void produce(const matrix_params &p, unsigned ring, const ring_barriers &barriers,
                                                uint32_t begin, uint32_t end) {
-    const uint64_t policy = kg_persistent::read_once_policy();
+    const uint64_t policy = kg_policy_evict_first();
     uint32_t slot = 0, parity = 1; /* of the use before */
     for (uint32_t pair = begin; pair < end; pair++) {
         const unsigned full = kg_shared_address(&barriers.full[slot]), to = ring + slot * 2 * p.row_stride;
-        if (pair - begin >= p.n_slots) barrier_wait(kg_shared_address(&barriers.empty[slot]), parity);
-        barrier_expect(full, 2 * p.row_bytes);
+        if (pair - begin >= p.n_slots) kg_mbarrier_poll(kg_shared_address(&barriers.empty[slot]), parity);
+        kg_mbarrier_expect(full, 2 * p.row_bytes);
 #pragma unroll
         for (uint32_t which = 0; which < 2; which++) {
             const uint2 row = row_of<F>(p.m, pair, which);
-            copy_bulk(to + which * p.row_stride, p.m.matrix[row.x].weight + (size_t)row.y * p.row_bytes, p.row_bytes,
-                      full, policy);
+            kg_bulk_copy(to + which * p.row_stride, p.m.matrix[row.x].weight + (size_t)row.y * p.row_bytes, p.row_bytes,
+                         full, policy);
         }
         if (++slot == p.n_slots) slot = 0, parity ^= 1;
     }
@@ -270,10 +266,10 @@ struct block_view {
     uint32_t begin, end; /* pairs */
 };
 
-/* Waits until the pair is there. */
-static __device__ __forceinline__ uint32_t slot_of_turn(const matrix_params &p, const block_view &b, uint32_t turn) {
-    const uint32_t slot = turn % p.n_slots;
-    barrier_wait(kg_shared_address(&b.barriers.full[slot]), turn / p.n_slots % 2);
+/* Waits for the pair at index i of the block; its slot. */
+static __device__ __forceinline__ uint32_t wait_slot(const matrix_params &p, const block_view &b, uint32_t i) {
+    const uint32_t slot = i % p.n_slots;
+    kg_mbarrier_poll(kg_shared_address(&b.barriers.full[slot]), i / p.n_slots % 2);
     return slot;
 }
 
@@ -292,7 +288,7 @@ static __device__ __forceinline__ void multiply_columns(float (&sums)[2][4], uns
     for (uint32_t i = 0; i < COUNT; i++) kg_mma_16x8x16(sums[i % 2], a[i], x[FIRST + i][0], x[FIRST + i][1]);
 }
 
-/* The same of all the n_tiles that it has. */
+/* The same for all n_tiles of the warp. */
 template <uint32_t FIRST = 0>
 static __device__ __forceinline__ void multiply_row(float (&sums)[2][4], unsigned w, const unsigned (&x)[MOST_TILES][2],
                                                     uint32_t n_tiles) {
@@ -311,7 +307,7 @@ static __device__ __forceinline__ void multiply_row(float (&sums)[2][4], unsigne
 /* By tensor cores: a warp has every WARPSth 16 columns of all rows, and keeps x of them. */
 static __device__ __forceinline__ void multiply_tiles(const matrix_params &p, const block_view &b) {
     const uint32_t warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, n = b.end - b.begin;
-    const uint32_t row = lane % 16, col = lane / 16 * 8; /* that the lane addresses */
+    const uint32_t row = lane % 16, col = lane / 16 * 8; /* of the lane's address */
     const uint32_t part = lane / 4, n_parts = p.m.norm_weight ? 2 : 1;
     const uint32_t n_tiles = (p.m.n_in / TILE_COLS + WARPS - 1 - warp) / WARPS;
     const __half *from =
@@ -328,8 +324,8 @@ static __device__ __forceinline__ void multiply_tiles(const matrix_params &p, co
     for (uint32_t first = 0; first < n; first += p.tile_pairs) {
         const auto slot_of = [&](uint32_t i) { return slot0 + i < p.n_slots ? slot0 + i : slot0 + i - p.n_slots; };
         const uint32_t slot = slot_of(first + own < n ? own : 0);
-        barrier_wait(kg_shared_address(&b.barriers.full[slot]), parity0 ^ (uint32_t)(slot < slot0));
-        __syncwarp(); /* all lanes' pairs are there */
+        kg_mbarrier_poll(kg_shared_address(&b.barriers.full[slot]), parity0 ^ (uint32_t)(slot < slot0));
+        __syncwarp(); /* all lanes have waited for their pairs */
         const unsigned w = kg_shared_address(b.ring) + (slot * 2 + row % 2) * p.row_stride +
                            (col + warp * TILE_COLS) * (unsigned)sizeof(__half);
         float sums[2][4] = {}; /* two chains: an instruction need not wait for the one before it */
@@ -345,15 +341,15 @@ static __device__ __forceinline__ void multiply_tiles(const matrix_params &p, co
                     b.partial[at * PARTIAL_STRIDE + warp] = fmaf(sum[2 * half + 1], 1 / REST_SCALE, sum[2 * half]);
             }
         }
-        __syncwarp(); /* all lanes have read */
+        __syncwarp(); /* the warp has read the slots */
         if (lane < p.tile_pairs && first + lane < n)
-            barrier_arrive(kg_shared_address(&b.barriers.empty[slot_of(lane)]));
+            kg_mbarrier_arrive(kg_shared_address(&b.barriers.empty[slot_of(lane)]));
         slot0 += p.tile_pairs;
         if (slot0 >= p.n_slots) slot0 -= p.n_slots, parity0 ^= 1;
     }
 }
 
-/* By fused multiply-add: p.parts warps have a pair, and a lane keeps its chunks of n. */
+/* CUDA cores: p.parts warps share a pair; a lane has its chunks of n in registers. */
 template <typename W>
 static __device__ __forceinline__ void multiply_pairs(const matrix_params &p, const block_view &b) {
     const uint32_t warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
@@ -364,8 +360,8 @@ static __device__ __forceinline__ void multiply_pairs(const matrix_params &p, co
 #pragma unroll
     for (int k = 0; k < LANE_CHUNKS; k++)
         if (first + k * step < p.m.n_in) kg_load_vector(row + first + k * step, x[k]);
-    for (uint32_t turn = group; turn < b.end - b.begin; turn += n_groups) {
-        const uint32_t slot = slot_of_turn(p, b, turn);
+    for (uint32_t i = group; i < b.end - b.begin; i += n_groups) {
+        const uint32_t slot = wait_slot(p, b, i);
         const unsigned char *w = b.ring + slot * 2 * p.row_stride;
         float sum[2] = {};
 #pragma unroll
@@ -385,9 +381,10 @@ static __device__ __forceinline__ void multiply_pairs(const matrix_params &p, co
             sum[1] += __shfl_xor_sync(0xFFFFFFFFu, sum[1], mask);
         }
         if (lane == 0) {
-            b.partial[2 * turn * PARTIAL_STRIDE + part] = sum[0];
-            b.partial[(2 * turn + 1) * PARTIAL_STRIDE + part] = sum[1];
-            barrier_arrive(kg_shared_address(&b.barriers.empty[slot])); /* the shuffles came after every lane's loads */
+            b.partial[2 * i * PARTIAL_STRIDE + part] = sum[0];
+            b.partial[(2 * i + 1) * PARTIAL_STRIDE + part] = sum[1];
+            kg_mbarrier_arrive(
+                kg_shared_address(&b.barriers.empty[slot])); /* the shuffles came after every lane's loads */
         }
     }
 }
@@ -398,29 +395,29 @@ static __device__ __forceinline__ float sum_of_parts(const float *partial, uint3
     return sum;
 }
 
-/* A lane has every 32nd pair, and knows what it needs of the first before the sums are there. */
+/* The epilogue warp: a lane has every 32nd pair. Operands of its first are loaded before the sums are complete. */
 template <enum kg_step_form F>
-static __device__ __forceinline__ void finish_pairs(const matrix_params &p, const block_view &b) {
+static __device__ __forceinline__ void run_epilogue(const matrix_params &p, const block_view &b) {
     const uint32_t first = b.begin + threadIdx.x % WARP;
     pair_operands operands = {};
     if (first < b.end) load_biases<F>(p.m, first, &operands);
-    kg_dependency_wait(); /* what f needs is there, and whoever read y has done so */
+    kg_dependency_wait(); /* operands are visible; nothing reads y any more */
     if (first < b.end) load_operands<F>(p.m, first, &operands);
-    kg_persistent::named_barrier(FINISH_BARRIER, CONSUMERS + WARP); /* all sums are there */
+    kg_barrier_sync(EPILOGUE_BARRIER, CONSUMERS + WARP); /* all sums are visible */
     for (uint32_t pair = first; pair < b.end; pair += WARP) {
         if (pair != first) {
             load_biases<F>(p.m, pair, &operands);
             load_operands<F>(p.m, pair, &operands);
         }
         const float *partial = b.partial + 2 * (pair - b.begin) * PARTIAL_STRIDE;
-        finish<F>(p.m, pair, operands, sum_of_parts(partial, p.parts) + operands.bias[0],
-                  sum_of_parts(partial + PARTIAL_STRIDE, p.parts) + operands.bias[1]);
+        epilogue<F>(p.m, pair, operands, sum_of_parts(partial, p.parts) + operands.bias[0],
+                    sum_of_parts(partial + PARTIAL_STRIDE, p.parts) + operands.bias[1]);
     }
 }
 
-/* Grid: blocks that share the pairs evenly. TENSOR: by tensor cores. */
+/* Grid: blocks that divide the pairs evenly. TENSOR: by tensor cores. */
 template <typename W, bool TENSOR, enum kg_step_form F>
-static __global__ void __launch_bounds__(TENSOR ? TENSOR_BOUND : THREADS, 1)
+static __global__ void __launch_bounds__(TENSOR ? TENSOR_LAUNCH_BOUND : THREADS, 1)
     step_matrix_kernel(const __grid_constant__ matrix_params p) {
     extern __shared__ __align__(16) unsigned char memory[];
     __shared__ ring_barriers barriers;
@@ -434,26 +431,26 @@ static __global__ void __launch_bounds__(TENSOR ? TENSOR_BOUND : THREADS, 1)
                            begin,
                            begin + p.block_pairs + (blockIdx.x < p.more_pairs) };
     kg_dependents_start();
-    if (warp == PRODUCER) { /* it does not wait for the others */
+    if (warp == PRODUCER) { /* no dependency wait: weights are constant */
         for (uint32_t slot = thread % WARP; slot < p.n_slots; slot += WARP) {
-            barrier_init(kg_shared_address(&barriers.full[slot]), 1);
-            barrier_init(kg_shared_address(&barriers.empty[slot]), p.parts);
+            kg_mbarrier_init(kg_shared_address(&barriers.full[slot]), 1);
+            kg_mbarrier_init(kg_shared_address(&barriers.empty[slot]), p.parts);
         }
-        barrier_init_fence();
-        kg_persistent::named_barrier_arrive(START_BARRIER, THREADS);
-        __syncwarp(); /* the barriers are there */
+        kg_mbarrier_init_fence();
+        kg_barrier_arrive(START_BARRIER, THREADS);
+        __syncwarp(); /* mbarriers are initialised */
         if (thread % WARP == 0) produce<F>(p, kg_shared_address(memory), barriers, b.begin, b.end);
         return;
     }
-    kg_persistent::named_barrier(START_BARRIER, THREADS); /* the barriers are there */
-    if (warp == FINISHER) {
-        finish_pairs<F>(p, b);
+    kg_barrier_sync(START_BARRIER, THREADS); /* mbarriers are initialised */
+    if (warp == EPILOGUE) {
+        run_epilogue<F>(p, b);
         return;
     }
     make_row<TENSOR>(p.m, b.row, squares);
     if constexpr (TENSOR) multiply_tiles(p, b);
     else multiply_pairs<W>(p, b);
-    kg_persistent::named_barrier(FINISH_BARRIER, CONSUMERS + WARP); /* all sums are there */
+    kg_barrier_sync(EPILOGUE_BARRIER, CONSUMERS + WARP); /* all sums are visible */
 }
 
 /* Whether tensor cores multiply. */
@@ -461,33 +458,33 @@ static bool by_tensor_cores(enum kg_dtype dtype, enum kg_precision activations, 
     return dtype == KG_DTYPE_F16 && activations == KG_PRECISION_F16 && n_in % TILE_COLS == 0 && n_in <= MAX_TENSOR_IN;
 }
 
-struct plan {
+struct matrix_plan {
     bool tensor;
     uint32_t n_blocks, row_bytes, row_stride, parts, tile_pairs, n_slots, row_at, partial_at, shared_bytes;
 };
 
-static uint32_t block_pairs(const struct plan &plan, uint32_t n_pairs) {
+static uint32_t block_pairs(const struct matrix_plan &plan, uint32_t n_pairs) {
     return (n_pairs + plan.n_blocks - 1) / plan.n_blocks;
 }
 
 /* Whether several groups of warps use a slot one after the other. */
-static bool groups_share_slots(const struct plan &plan, uint32_t n_pairs) {
+static bool groups_share_slots(const struct matrix_plan &plan, uint32_t n_pairs) {
     return !plan.tensor && plan.n_slots < block_pairs(plan, n_pairs) && plan.n_slots % (WARPS / plan.parts) != 0;
 }
 
-/* Has every slot used by one group of warps only. A group waits for its own turns: at a slot that was another's before
- * it could come while that one's rows are still on their way (later than its own last ones). The barrier is then a
- * phase behind, which by its parity looks like the phase that the group waits for being done. */
-static void keep_slots_in_groups(struct plan *plan) {
+/* Gives every slot to one group of warps in all of its uses. A parity tells a phase from the next only. A group that
+ * waits at a slot that another group used before could be a whole phase early, where the parity looks as if its own
+ * rows had arrived. */
+static void keep_slots_in_groups(struct matrix_plan *plan) {
     if (plan->n_slots == 0) return;
     while (WARPS / plan->parts > plan->n_slots) plan->parts *= 2;
     plan->n_slots -= plan->n_slots % (WARPS / plan->parts);
 }
 
 /* n_slots of 0: it does not fit. */
-static struct plan plan_of(const struct kg_cuda_backend *cuda, enum kg_dtype dtype, enum kg_precision activations,
-                           uint32_t n_in, uint32_t n_pairs) {
-    struct plan plan = {};
+static struct matrix_plan plan_of(const struct kg_cuda_backend *cuda, enum kg_dtype dtype,
+                                  enum kg_precision activations, uint32_t n_in, uint32_t n_pairs) {
+    struct matrix_plan plan = {};
     plan.n_blocks = std::min((uint32_t)cuda->n_sms, n_pairs);
     if (n_in > MAX_IN || n_pairs == 0 || cuda->compute_capability < 90) return plan;
     plan.tensor = by_tensor_cores(dtype, activations, n_in);
@@ -516,7 +513,7 @@ bool kg_step_matrix_fits(const struct kg_cuda_backend *cuda, enum kg_dtype dtype
 }
 
 template <typename W, bool TENSOR>
-static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct plan &plan, const matrix_params &p,
+static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct matrix_plan &plan, const matrix_params &p,
                              struct kg_error *err) {
     void (*const kernel)(matrix_params) = p.m.form == KG_STEP_QKV     ? step_matrix_kernel<W, TENSOR, KG_STEP_QKV>
                                           : p.m.form == KG_STEP_GATED ? step_matrix_kernel<W, TENSOR, KG_STEP_GATED>
@@ -527,11 +524,11 @@ static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct pl
 
 enum kg_status kg_step_multiply(const struct kg_cuda_backend *cuda, const struct kg_step_matrix *m,
                                 struct kg_error *err) {
-    const struct plan plan = plan_of(cuda, m->dtype, m->activations, m->n_in, m->n_pairs);
+    const struct matrix_plan plan = plan_of(cuda, m->dtype, m->activations, m->n_in, m->n_pairs);
     if (plan.n_slots == 0)
         return kg_fail(err, KG_ERR_INTERNAL, "decode step: %u pairs of rows of %u elements do not fit", m->n_pairs,
                        m->n_in);
-    if (groups_share_slots(plan, m->n_pairs)) /* it would read rows that are still on their way, now and then */
+    if (groups_share_slots(plan, m->n_pairs)) /* it would read rows before they arrive, at times */
         return kg_fail(err, KG_ERR_INTERNAL, "decode step: groups of %u warps share %u slots", plan.parts,
                        plan.n_slots);
     const matrix_params p = { *m,

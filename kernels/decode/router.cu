@@ -1,40 +1,28 @@
-/* The norm before a step's experts and their choice in one launch (step_parts.h):
+/* The norm before a fused step's experts, and their choice, in one launch (launches.h):
  *
- *     y = norm(x),   logits = y W^T + bias,   ids and weights of the largest logits as in router.cuh
+ *     y = rmsnorm(x),   logits = y W^T + bias,   ids and weights of the largest logits as in block/router.cuh
  *
- * x (n_in) of the residual's precision, W (n_experts, n_in) of F16 or F32, row-major. Numerics as rmsnorm.cu and
- * gemv.cuh: y is rounded before it is multiplied; float32 sums, a lane's chunks of 8 in order, lanes by a butterfly, a
- * row's 2 warps in order, the bias.
+ * x (n_in) of the residual's precision, W (n_experts, n_in) of F16 or F32, row-major.
  *
- * Map: one cluster of 8 blocks of 8 warps; each block normalises the row for itself, and has every eighth expert, four
- * at a time. A lane loads its first chunks of W before it waits for the launch before this one (dependent.cuh). The
- * first block gets all logits into its shared memory, and chooses. */
+ * Numerics: as ops/rmsnorm.cu and gemv/gemv.cuh. y is rounded before it is multiplied; float32 sums: a lane's chunks of
+ * 8 in order, lanes by a butterfly, a row's 2 warps in order, the bias.
+ *
+ * Map: one cluster of 8 blocks of 8 warps. Each block normalises the row for itself and has every eighth expert, four
+ * at a time. A lane loads its first chunks of W before the dependency wait (ptx/dependent.cuh). The first block
+ * receives all logits in its shared memory, and chooses. */
 #include "kernels/ptx/dependent.cuh"
 #include "kernels/block/precision.cuh"
 #include "kernels/block/router.cuh"
-#include "kernels/attention/sdpa/peer.cuh"
+#include "kernels/ptx/cluster.cuh"
 #include "kernels/decode/launches.h"
 
 extern "C" {
 #include "ops/router.h"
 }
 
-using kg_sdpa_peer::cluster_arrive;
-using kg_sdpa_peer::cluster_rank;
-using kg_sdpa_peer::cluster_wait;
-using kg_sdpa_peer::peer_address;
-
 constexpr uint32_t CLUSTER = 8, N_WARPS = 8, THREADS = N_WARPS * KG_WARP, PARTS = 2, AT_ONCE = N_WARPS / PARTS;
 constexpr uint32_t BOUND = 576; /* registers as for so many threads: the launch before this one has the others */
 constexpr uint32_t STEP = PARTS * KG_WARP * KG_VECTOR, PRELOADED = 6, VECTORS = 2;
-
-static __device__ __forceinline__ void store_peer(float *p, unsigned rank, float x) {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(peer_address((unsigned)__cvta_generic_to_shared(p), rank)),
-                 "f"(x)
-                 : "memory");
-#endif
-}
 
 /* Waits for x; the normalised row, rounded to y's precision, to `row`; the block's share of it to y. */
 static __device__ __forceinline__ void normalise(const kg_step_router &p, float *row, float *sums, uint32_t rank) {
@@ -43,7 +31,7 @@ static __device__ __forceinline__ void normalise(const kg_step_router &p, float 
 #pragma unroll
     for (uint32_t v = 0; v < VECTORS; v++)
         if (at(v) < p.n_in) kg_load_vector(p.norm_weight + at(v), weight[v]);
-    kg_dependency_wait(); /* x is there, and whoever read y, ids and weights has done so */
+    kg_dependency_wait(); /* x is visible; nothing reads y, ids and weights any more */
 #pragma unroll
     for (uint32_t v = 0; v < VECTORS; v++) {
         if (at(v) >= p.n_in) continue;
@@ -71,9 +59,9 @@ static __device__ __forceinline__ void normalise(const kg_step_router &p, float 
 template <typename W> static __global__ void __launch_bounds__(BOUND, 1) step_router_kernel(const kg_step_router p) {
     extern __shared__ __align__(16) float row[];
     __shared__ float sums[KG_MAX_WARPS], partial[2][N_WARPS], logits[KG_ROUTER_MAX_EXPERTS];
-    const uint32_t rank = cluster_rank(), warp = threadIdx.x / KG_WARP, lane = threadIdx.x % KG_WARP;
+    const uint32_t rank = kg_cluster_rank(), warp = threadIdx.x / KG_WARP, lane = threadIdx.x % KG_WARP;
     const uint32_t part = warp % PARTS, first = (part * KG_WARP + lane) * KG_VECTOR;
-    const auto expert_of = [&](uint32_t turn) { return rank + CLUSTER * (turn * AT_ONCE + warp / PARTS); };
+    const auto expert_of = [&](uint32_t round) { return rank + CLUSTER * (round * AT_ONCE + warp / PARTS); };
     const auto weight_of = [&](uint32_t expert) {
         return static_cast<const W *>(p.weight) + (size_t)min(expert, p.n_experts - 1) * p.n_in;
     };
@@ -82,13 +70,13 @@ template <typename W> static __global__ void __launch_bounds__(BOUND, 1) step_ro
     for (uint32_t k = 0; k < PRELOADED; k++)
         if (first + k * STEP < p.n_in) raw[k].load(weight_of(expert_of(0)) + first + k * STEP);
     kg_dependents_start();
-    cluster_arrive();
+    kg_cluster_arrive();
     normalise(p, row, sums, rank);
-    cluster_wait();  /* all blocks run: their shared memory is there */
-    __syncthreads(); /* the row is there */
-    const uint32_t n_turns = (p.n_experts + CLUSTER * AT_ONCE - 1) / (CLUSTER * AT_ONCE);
-    for (uint32_t turn = 0; turn < n_turns; turn++) {
-        const uint32_t expert = expert_of(turn);
+    kg_cluster_wait(); /* all blocks run, so their shared memory may be written */
+    __syncthreads();   /* the row is visible */
+    const uint32_t n_rounds = (p.n_experts + CLUSTER * AT_ONCE - 1) / (CLUSTER * AT_ONCE);
+    for (uint32_t round = 0; round < n_rounds; round++) {
+        const uint32_t expert = expert_of(round);
         float sum = 0;
         const auto add = [&](const kg_raw_vector<W> &chunk, uint32_t i) {
             float w[KG_VECTOR], x[KG_VECTOR];
@@ -98,7 +86,7 @@ template <typename W> static __global__ void __launch_bounds__(BOUND, 1) step_ro
             for (int j = 0; j < KG_VECTOR; j++) sum = fmaf(x[j], w[j], sum);
         };
         uint32_t i = first;
-        if (turn == 0) {
+        if (round == 0) {
 #pragma unroll
             for (uint32_t k = 0; k < PRELOADED; k++, i += STEP)
                 if (i < p.n_in) add(raw[k], i);
@@ -109,18 +97,18 @@ template <typename W> static __global__ void __launch_bounds__(BOUND, 1) step_ro
             add(next, i);
         }
         sum = kg_warp_reduce<kg_sum>(sum);
-        if (lane == 0) partial[turn % 2][warp] = sum;
-        __syncthreads(); /* all parts are there; those of the turn before last are read */
+        if (lane == 0) partial[round % 2][warp] = sum;
+        __syncthreads(); /* all parts are visible; those of the round before last are read */
         if (part == 0 && lane == 0 && expert < p.n_experts) {
 #pragma unroll
-            for (uint32_t k = 1; k < PARTS; k++) sum += partial[turn % 2][warp + k];
+            for (uint32_t k = 1; k < PARTS; k++) sum += partial[round % 2][warp + k];
             if (p.bias) sum += p.bias[expert];
-            store_peer(&logits[expert], 0, sum);
+            kg_store_peer(kg_peer_address(&logits[expert], 0), sum);
         }
     }
     __syncwarp();
-    cluster_arrive();
-    cluster_wait(); /* the first block has all logits */
+    kg_cluster_arrive();
+    kg_cluster_wait(); /* the first block has all logits */
     if (rank == 0 && warp == 0) kg_route_row(logits, p.n_experts, p.n_used, p.ids, p.weights);
 }
 

@@ -1,4 +1,4 @@
-/* Timing (kernels/timing.cu) and canaries (kernels/ops/canary.cu) of the CUDA back end; contracts in measure/device.h.
+/* Timing (kernels/timing.cu) and canaries (kernels/ops/canary.cu) of the CUDA back end; contracts in backend/measure.h.
  */
 #ifndef KIGO_KERNELS_MEASURE_H
 #define KIGO_KERNELS_MEASURE_H
@@ -6,7 +6,7 @@
 #include "kernels/cuda_backend.h"
 
 extern "C" {
-#include "measure/device.h"
+#include "backend/measure.h"
 }
 
 /* kg_backend_ops.measure of the table. */

@@ -1,4 +1,4 @@
-/* Timing on the device (contract in measure/device.h): events around a launch, or around a graph of many dependent
+/* Timing on the device (contract in backend/measure.h): events around a launch, or around a graph of many dependent
  * launches, whose time is divided by their number. Everything runs on the back end's stream, under its lock, so that no
  * other session's work falls between two events. Events resolve about half a microsecond: short work is for graphs. */
 #include "kernels/measure.h"

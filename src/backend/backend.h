@@ -8,23 +8,22 @@
 #include "backend/memory.h"
 #include "ops/ops.h"
 #include "ops/sample.h"
-#include <kigo/engine.h>
+#include <kigo/backend.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 struct kg_backend_ops;
+struct kg_model_config;       /* kigo/model.h */
 struct kg_model_weights;      /* model/weights.h */
 struct kg_kv_cache;           /* engine/kv_cache.h */
 struct kg_activation_buffers; /* engine/session.h */
-struct kg_measure_ops;        /* measure/device.h */
+struct kg_measure_ops;        /* backend/measure.h */
 
 struct kg_backend {
     const struct kg_backend_ops *ops;
     struct kg_memory memory;
     uint64_t n_waits; /* times the host waited until the back end had done its work; changed atomically */
 };
-
-/* Bytes of an element; p is a valid precision. */
-uint64_t kg_precision_bytes(enum kg_precision p);
 
 /* What a session will ask for at most. */
 struct kg_session_plan {

@@ -2,7 +2,7 @@
 #include "base/buffer.h"
 #include "base/threads.h"
 #include "backend/backend.h"
-#include "measure/device.h"
+#include "backend/measure.h"
 #include "ops/canary.h"
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 libkigo_a_SOURCES += \
+	src/include/kigo/backend.h \
 	src/backend/backend.h \
 	src/backend/cpu.c \
 	src/backend/gpu.h \
 	src/backend/memory.c src/backend/memory.h \
-	src/backend/precision.c \
+	src/backend/measure.c src/backend/measure.h \
 	src/backend/registry.c

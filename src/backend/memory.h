@@ -2,8 +2,9 @@
 #ifndef KIGO_BACKEND_MEMORY_H
 #define KIGO_BACKEND_MEMORY_H
 
-#include <kigo/engine.h>
+#include <kigo/backend.h>
 #include <pthread.h>
+#include <stdbool.h>
 
 /* Sessions on several threads may allocate at once, so figures change under the lock. */
 struct kg_memory {

@@ -8,7 +8,6 @@
 #include "bundle/export.h"
 #include "bundle/manifest.h"
 #include "bundle/stored.h"
-#include "report/report.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,27 +94,30 @@ static enum kg_status put_summary(struct bag *bag, struct kg_error *err) {
     return kg_bundle_put_json(bag->job->dir, "data/summary.json", bag->summary, err);
 }
 
+static enum kg_status put_documents(const struct bag *bag, const struct kg_bundle_document *documents,
+                                    struct kg_error *err) {
+    enum kg_status status = KG_OK;
+    for (const struct kg_bundle_document *d = documents; d && d->file && status == KG_OK; d++) {
+        struct kg_buffer text = KG_BUFFER_INIT;
+        d->make(&bag->exports, &text);
+        status = kg_bundle_put(bag->job->dir, d->file, text.data, text.len, err);
+        kg_buffer_free(&text);
+    }
+    return status;
+}
+
 static enum kg_status put_exports(struct bag *bag, struct kg_error *err) {
-    static const struct {
-        const char *file;
-        void (*make)(const struct kg_export *from, struct kg_buffer *out);
-    } EXPORTS[] = {
-        { "data/junit.xml", kg_export_junit },  { "data/results.tap", kg_export_tap },
-        { "data/results.csv", kg_export_csv },  { "data/report.md", kg_export_report },
-        { "data/report.html", kg_export_html },
-    };
+    static const struct kg_bundle_document EXPORTS[] = { { "data/junit.xml", kg_export_junit },
+                                                         { "data/results.tap", kg_export_tap },
+                                                         { "data/results.csv", kg_export_csv },
+                                                         { "data/report.md", kg_export_report },
+                                                         { 0 } };
     bag->env = read_or_null(bag->job->dir, "data/env.json");
     bag->build = read_or_null(bag->job->dir, "data/build.json");
     bag->source = read_or_null(bag->job->dir, "data/source.json");
     bag->exports = (struct kg_export){ &bag->records, bag->summary, bag->env, bag->build, bag->source };
-    enum kg_status status = KG_OK;
-    for (size_t i = 0; i < sizeof EXPORTS / sizeof *EXPORTS && status == KG_OK; i++) {
-        struct kg_buffer text = KG_BUFFER_INIT;
-        EXPORTS[i].make(&bag->exports, &text);
-        status = kg_bundle_put(bag->job->dir, EXPORTS[i].file, text.data, text.len, err);
-        kg_buffer_free(&text);
-    }
-    return status;
+    const enum kg_status status = put_documents(bag, EXPORTS, err);
+    return status == KG_OK ? put_documents(bag, bag->job->documents, err) : status;
 }
 
 static enum kg_status put_bag_info(const struct bag *bag, const struct kg_tree *tree, struct kg_error *err) {

@@ -100,7 +100,7 @@ static enum kg_status open_records(struct kg_bundle *bundle, struct kg_error *er
 
 static enum kg_status describe(struct kg_bundle *bundle, const struct kg_bundle_options *options,
                                const struct kg_bundle_source *source, struct kg_error *err) {
-    json_t *env = kg_bundle_environment(options->run);
+    json_t *env = kg_bundle_environment(options);
     json_t *build = kg_bundle_build();
     json_t *open_event =
         json_pack("{s:s, s:I, s:s, s:o}", "event", "open", "utc_us", (json_int_t)kg_clock_utc_us(), "bundle_id",
@@ -140,6 +140,10 @@ cleanup:
     if (status == KG_OK) *out = bundle;
     else kg_bundle_close(bundle);
     return status;
+}
+
+const char *kg_bundle_root(const struct kg_bundle *bundle) {
+    return bundle->root;
 }
 
 const char *kg_bundle_id(const struct kg_bundle *bundle) {

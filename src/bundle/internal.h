@@ -70,7 +70,7 @@ KG_WARN_UNUSED enum kg_status kg_bundle_lock_new(const char *dir, int *fd, struc
 size_t kg_bundle_count_dead(const char *root);
 
 /* What describes a run; each made new, the caller's reference. */
-json_t *kg_bundle_environment(const kg_json *run);
+json_t *kg_bundle_environment(const struct kg_bundle_options *options);
 json_t *kg_bundle_build(void);
 /* source.json, and the text of dirty.diff ("" if clean). *commit (malloc'ed) is the full commit or NULL. */
 struct kg_bundle_source {
@@ -90,7 +90,8 @@ struct kg_bag_job {
     const char *root; /* whose chain the bundle becomes a link of */
     const char *dir;
     const char *id;
-    bool partial;          /* the run died: what was in flight is a crash */
+    bool partial; /* the run died: what was in flight is a crash */
+    const struct kg_bundle_document *documents;
     struct kg_bundle *run; /* for its cost; NULL when recovering */
 };
 /* *chain_fd is the root's turn, taken before the bag names its predecessor; the caller ends it with kg_chain_leave once

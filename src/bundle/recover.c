@@ -9,7 +9,6 @@
 #include "bundle/records.h"
 #include "bundle/stored.h"
 #include "bundle/tree.h"
-#include <kigo/history.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,8 +86,8 @@ static enum kg_status remove_tags(const char *dir, struct kg_error *err) {
 }
 
 /* The folder as a partial bag, unless its seal had come to the end: then it is whole already. */
-static enum kg_status make_whole(const char *root, const char *dir, const char *id, int *chain_fd,
-                                 struct kg_error *err) {
+static enum kg_status make_whole(const struct kg_bag_job *job, int *chain_fd, struct kg_error *err) {
+    const char *dir = job->dir;
     struct kg_bundle_findings findings = { NULL, 0 };
     const enum kg_status verified = kg_bundle_verify(dir, &findings, err);
     kg_bundle_findings_free(&findings);
@@ -97,13 +96,12 @@ static enum kg_status make_whole(const char *root, const char *dir, const char *
 
     size_t torn_bytes[sizeof RECORD_FILES / sizeof *RECORD_FILES] = { 0 };
     struct kg_bundle_summary summary;
-    const struct kg_bag_job job = { root, dir, id, true, NULL };
     enum kg_status status = remove_tags(dir, err);
     if (status == KG_OK) status = kg_stored_expand(dir, err);
     for (size_t i = 0; i < sizeof RECORD_FILES / sizeof *RECORD_FILES && status == KG_OK; i++)
         status = cut_torn_line(dir, RECORD_FILES[i], &torn_bytes[i], err);
     if (status == KG_OK) status = note_recovery(dir, torn_bytes, err);
-    if (status == KG_OK) status = kg_bag_finish(&job, &summary, chain_fd, err);
+    if (status == KG_OK) status = kg_bag_finish(job, &summary, chain_fd, err);
     return status;
 }
 
@@ -116,7 +114,8 @@ static enum kg_status holds_a_file(const char *dir, bool *holds, struct kg_error
     return status;
 }
 
-static enum kg_status recover_one(const char *root, const char *id, size_t *n_recovered, struct kg_error *err) {
+static enum kg_status recover_one(const char *root, const char *id, const struct kg_bundle_document *documents,
+                                  size_t *n_recovered, struct kg_error *err) {
     char *dir = kg_xasprintf("%s/.tmp-%s", root, id);
     int lock_fd = -1;
     bool holds = false;
@@ -125,8 +124,9 @@ static enum kg_status recover_one(const char *root, const char *id, size_t *n_re
         status = holds_a_file(dir, &holds, err);
         if (status == KG_OK && !holds) status = kg_path_remove(dir, err);
         if (status == KG_OK && holds) {
+            const struct kg_bag_job job = { root, dir, id, true, documents, NULL };
             int chain_fd = -1;
-            status = make_whole(root, dir, id, &chain_fd, err);
+            status = make_whole(&job, &chain_fd, err);
             if (status == KG_OK) status = kg_bag_publish(root, id, err);
             kg_chain_leave(chain_fd);
             *n_recovered += status == KG_OK;
@@ -165,7 +165,8 @@ size_t kg_bundle_count_dead(const char *root) {
     return n_dead;
 }
 
-enum kg_status kg_bundle_recover(const char *root, size_t *n_recovered, struct kg_error *err) {
+enum kg_status kg_bundle_recover(const char *root, const struct kg_bundle_document *documents, size_t *n_recovered,
+                                 struct kg_error *err) {
     struct kg_dir_list list = { 0 };
     size_t n = 0;
     enum kg_status status = kg_dir_list(root, &list, err);
@@ -174,9 +175,9 @@ enum kg_status kg_bundle_recover(const char *root, size_t *n_recovered, struct k
         const char *id = unfinished_id(list.names[i]);
         if (!id) continue;
         struct kg_error one;
-        const enum kg_status one_status = recover_one(root, id, &n, &one);
+        const enum kg_status one_status = recover_one(root, id, documents, &n, &one);
         if (one_status == KG_OK || status != KG_OK) continue;
-        status = one_status; /* the others are still recovered; the first error is told */
+        status = one_status; /* the others are still recovered; the first error is reported */
         if (err) *err = one;
     }
     kg_dir_list_free(&list);

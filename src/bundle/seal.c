@@ -1,12 +1,10 @@
-/* The end of a run that lived: its bag is finished, published and indexed. */
+/* The end of a run that lived: its bag is finished and published. */
 #include "bundle/internal.h"
 #include "base/buffer.h"
 #include "bundle/chain.h"
 #include "bundle/sign.h"
-#include <kigo/history.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static void close_records(struct kg_bundle *bundle) {
@@ -17,8 +15,9 @@ static void close_records(struct kg_bundle *bundle) {
     }
 }
 
-static enum kg_status seal(struct kg_bundle *bundle, struct kg_bundle_summary *summary, struct kg_error *err) {
-    const struct kg_bag_job job = { bundle->root, bundle->dir, bundle->id, false, bundle };
+static enum kg_status seal(struct kg_bundle *bundle, const struct kg_bundle_document *documents,
+                           struct kg_bundle_summary *summary, struct kg_error *err) {
+    const struct kg_bag_job job = { bundle->root, bundle->dir, bundle->id, false, documents, bundle };
     int chain_fd;
     if (!bundle->plan_done) return kg_fail(err, KG_ERR_USAGE, "bundle %s: sealed before plan_done", bundle->id);
     close_records(bundle);
@@ -37,19 +36,14 @@ static enum kg_status seal(struct kg_bundle *bundle, struct kg_bundle_summary *s
     bundle->dir = kg_xasprintf("%s/%s", bundle->root, bundle->id);
     close(bundle->lock_fd);
     bundle->lock_fd = -1;
-
-    /* The folder is the truth and it is published: an index that cannot take it is told, and reindex makes it good. */
-    struct kg_error index_err;
-    if (kg_history_add(bundle->root, bundle->id, &index_err) != KG_OK)
-        snprintf(summary->note + strlen(summary->note), sizeof summary->note - strlen(summary->note),
-                 "%snot indexed: %.240s", summary->note[0] ? "; " : "", index_err.message);
     return KG_OK;
 }
 
-enum kg_status kg_bundle_seal(struct kg_bundle *bundle, struct kg_bundle_summary *summary, struct kg_error *err) {
+enum kg_status kg_bundle_seal(struct kg_bundle *bundle, const struct kg_bundle_document *documents,
+                              struct kg_bundle_summary *summary, struct kg_error *err) {
     struct kg_error own;
     if (!err) err = &own;
     enum kg_status status = kg_bundle_enter(bundle, err);
-    if (status == KG_OK) status = seal(bundle, summary, err);
+    if (status == KG_OK) status = seal(bundle, documents, summary, err);
     return kg_bundle_leave(bundle, status, err);
 }

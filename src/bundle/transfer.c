@@ -4,7 +4,6 @@
 #include "bundle/beside.h"
 #include "bundle/internal.h"
 #include "bundle/records.h"
-#include <kigo/history.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,11 +138,8 @@ static enum kg_status settle(const struct kg_import *import, const char *dir, st
                              struct kg_error *err) {
     char *to = kg_path_join(import->root, imported->id);
     enum kg_status status = KG_ERR_EXISTS;
-    struct kg_error why;
     if (!kg_path_exists(to)) status = publish(import, dir, to, imported, err);
     if (status == KG_ERR_EXISTS && kg_path_exists(to)) status = check_here(import, to, imported, err);
-    else if (status == KG_OK && kg_history_add(import->root, imported->id, &why) != KG_OK)
-        snprintf(imported->note, sizeof imported->note, "not indexed: %.400s", why.message);
     free(to);
     return status;
 }

@@ -24,7 +24,7 @@ struct kg_imported {
     char tagmanifest_sha256[KG_SHA256_HEX_SIZE];
     struct kg_signature signature; /* of the bundle in the root */
     bool was_here;                 /* the same bundle, sound: nothing was written */
-    char note[512]; /* "", or what did not come with it: its place in the index, the archive's signature */
+    char note[512];                /* "", or what did not come with it: the archive's signature */
 };
 
 /* Unpacks into a hidden folder of the root, verifies the bundle and its signature there, and publishes it by a rename

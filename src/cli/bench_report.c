@@ -4,9 +4,9 @@
 #include "base/size.h"
 #include "bundle/records.h"
 #include "cli/bundles.h"
-#include "measure/bandwidth.h"
-#include "measure/fp16_report.h"
-#include "measure/peers.h"
+#include "report/bandwidth.h"
+#include "report/fp16_report.h"
+#include "report/peers.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -12,7 +12,7 @@ KG_WARN_UNUSED enum kg_status kg_bench_report_bandwidth(struct kg_bundle *bundle
 /* fp16.md, fp16.csv and fp16_goals.csv. */
 KG_WARN_UNUSED enum kg_status kg_bench_report_fp16(struct kg_bundle *bundle, struct kg_error *err);
 
-/* peers.csv (measure/peers.h), and to `table` the same for people: kigo's time, the peer's and how many times as fast.
+/* peers.csv (report/peers.h), and to `table` the same for people: kigo's time, the peer's and how many times as fast.
  */
 KG_WARN_UNUSED enum kg_status kg_bench_report_peers(struct kg_bundle *bundle, struct kg_buffer *table,
                                                     struct kg_error *err);

@@ -2,12 +2,13 @@
 #include "base/size.h"
 #include "cli/bundles.h"
 #include "cli/commands.h"
+#include "report/report.h"
 #include <stdlib.h>
 
 static enum kg_status recover(const char *root, bool json, struct kg_error *err) {
     size_t n_recovered = 0;
     struct kg_history *history = NULL;
-    enum kg_status status = kg_bundle_recover(root, &n_recovered, err);
+    enum kg_status status = kg_bundle_recover(root, kg_report_documents, &n_recovered, err);
     if (status != KG_OK) return status;
     if (json) {
         status = kg_cli_print_json(json_pack("{s:I}", "n_recovered", (json_int_t)n_recovered), err);

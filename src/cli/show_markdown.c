@@ -1,7 +1,7 @@
 #include "cli/show_markdown.h"
 #include "base/clock.h"
 #include "base/size.h"
-#include "measure/fp16_goals.h"
+#include "report/fp16_goals.h"
 #include <math.h>
 #include <string.h>
 

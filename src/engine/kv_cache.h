@@ -5,7 +5,7 @@
 #define KIGO_ENGINE_KV_CACHE_H
 
 #include "backend/backend.h"
-#include <kigo/model.h>
+#include <kigo/engine.h>
 
 struct kg_kv_cache {
     struct kg_block block;

@@ -1,4 +1,5 @@
 #include "engine/op_workspace.h"
+#include <kigo/model.h>
 
 enum { ANY_HEAD_DIM = 64 }; /* one that every back end has */
 

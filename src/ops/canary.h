@@ -1,5 +1,5 @@
 /* Memory-bandwidth canaries of the cpu back end: multithreaded copy and read loops for the roofline
- * (measure/device.h). */
+ * (backend/measure.h). */
 #ifndef KIGO_OPS_CANARY_H
 #define KIGO_OPS_CANARY_H
 

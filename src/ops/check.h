@@ -2,7 +2,7 @@
 #ifndef KIGO_OPS_CHECK_H
 #define KIGO_OPS_CHECK_H
 
-#include <kigo/engine.h>
+#include <kigo/ops.h>
 #include <kigo/status.h>
 
 /* Returns KG_ERR_USAGE from the calling function unless the condition holds; the message names operation and value. */

@@ -4,7 +4,7 @@
 #define KIGO_OPS_EMBEDDING_H
 
 #include "base/threads.h"
-#include <kigo/engine.h>
+#include <kigo/ops.h>
 #include <kigo/status.h>
 #include "ops/weight.h"
 #include <stdint.h>

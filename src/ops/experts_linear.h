@@ -7,7 +7,7 @@
 #define KIGO_OPS_EXPERTS_LINEAR_H
 
 #include "base/threads.h"
-#include <kigo/engine.h>
+#include <kigo/ops.h>
 #include <kigo/status.h>
 #include "ops/weight.h"
 #include <stdbool.h>

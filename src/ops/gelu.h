@@ -12,7 +12,7 @@
 #define KIGO_OPS_GELU_H
 
 #include "base/threads.h"
-#include <kigo/engine.h>
+#include <kigo/ops.h>
 #include <kigo/status.h>
 #include <stdint.h>
 

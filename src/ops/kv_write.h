@@ -7,7 +7,7 @@
 #define KIGO_OPS_KV_WRITE_H
 
 #include "base/threads.h"
-#include <kigo/engine.h>
+#include <kigo/ops.h>
 #include <kigo/status.h>
 #include <stdint.h>
 

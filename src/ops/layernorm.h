@@ -9,7 +9,7 @@
 #define KIGO_OPS_LAYERNORM_H
 
 #include "base/threads.h"
-#include <kigo/engine.h>
+#include <kigo/ops.h>
 #include <kigo/status.h>
 #include <stdint.h>
 

@@ -1,4 +1,5 @@
 libkigo_a_SOURCES += \
+	src/include/kigo/ops.h \
 	src/ops/add.c src/ops/add.h \
 	src/ops/attention.c src/ops/attention.h \
 	src/ops/canary.c src/ops/canary.h \
@@ -14,6 +15,7 @@ libkigo_a_SOURCES += \
 	src/ops/linear.c src/ops/linear.h \
 	src/ops/online_softmax.c src/ops/online_softmax.h \
 	src/ops/ops.h \
+	src/ops/precision.c \
 	src/ops/rmsnorm.c src/ops/rmsnorm.h \
 	src/ops/rope.c src/ops/rope.h \
 	src/ops/router.c src/ops/router.h \

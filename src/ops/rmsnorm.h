@@ -4,7 +4,7 @@
 #define KIGO_OPS_RMSNORM_H
 
 #include "base/threads.h"
-#include <kigo/engine.h>
+#include <kigo/ops.h>
 #include <kigo/status.h>
 #include <stdbool.h>
 #include <stdint.h>

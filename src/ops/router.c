@@ -1,6 +1,7 @@
 #include "ops/router.h"
 #include "ops/check.h"
 #include <math.h>
+#include <stdbool.h>
 
 enum { MIN_LOGITS_PER_RANGE = 16384 };
 

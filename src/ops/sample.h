@@ -13,9 +13,10 @@
 #define KIGO_OPS_SAMPLE_H
 
 #include "ops/sample_weight.h"
-#include <kigo/engine.h>
+#include <kigo/ops.h>
 #include <kigo/status.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct kg_sample_result {

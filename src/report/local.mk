@@ -1,8 +1,13 @@
 libkigo_a_SOURCES += \
+	src/report/bandwidth.c src/report/bandwidth.h \
+	src/report/bandwidth_plot.c \
 	src/report/cases.c \
 	src/report/changes.c \
 	src/report/csv.c \
 	src/report/environment.c \
+	src/report/fp16_figures.c src/report/fp16_figures.h \
+	src/report/fp16_goals.c src/report/fp16_goals.h \
+	src/report/fp16_report.c src/report/fp16_report.h \
 	src/report/history_page.c \
 	src/report/margins.c \
 	src/report/memory.c \
@@ -10,6 +15,7 @@ libkigo_a_SOURCES += \
 	src/report/page_style.h \
 	src/report/page_text.c \
 	src/report/past.c src/report/past.h \
+	src/report/peers.c src/report/peers.h \
 	src/report/plot.c src/report/plot.h \
 	src/report/report.c src/report/report.h \
 	src/report/roofline.c \

@@ -15,9 +15,11 @@ void kg_report_page(const struct kg_report *report, struct kg_page *page) {
             kg_report_text(report->run->summary, "bundle_id"));
 }
 
-void kg_export_html(const struct kg_export *from, struct kg_buffer *out) {
+static void make_html(const struct kg_export *from, struct kg_buffer *out) {
     const struct kg_report report = { .run = from };
     struct kg_page page = KG_PAGE_INIT(KG_PAGE_HTML, false);
     kg_report_page(&report, &page);
     kg_page_finish(&page, out);
 }
+
+const struct kg_bundle_document kg_report_documents[] = { { "data/report.html", make_html }, { 0 } };

@@ -25,8 +25,9 @@ void kg_report_page(const struct kg_report *report, struct kg_page *page);
  * judged (what regress says of the case or the figure). */
 void kg_report_csv(const struct kg_report *report, struct kg_buffer *out);
 
-/* report.html of a bundle under seal: without plots, the history and cases that passed, so that it stays small. */
-void kg_export_html(const struct kg_export *from, struct kg_buffer *out);
+/* What a report adds to a bundle that is being sealed: data/report.html, without plots, the history and cases that
+ * passed, so that it stays small. */
+extern const struct kg_bundle_document kg_report_documents[];
 
 /* The newest n_most runs of the index: counts, margins, memory and timings from run to run, and steps. */
 KG_WARN_UNUSED enum kg_status kg_history_page(struct kg_history *history, int64_t n_most, struct kg_page *page,

@@ -1,7 +1,7 @@
 /* Operations against what the canaries of the same run reached. */
 #include "measure/roofline.h"
 #include "base/size.h"
-#include "measure/bandwidth.h"
+#include "report/bandwidth.h"
 #include "report/plot.h"
 #include "report/sections.h"
 #include <math.h>

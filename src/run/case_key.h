@@ -9,11 +9,31 @@
 #define KIGO_RUN_CASE_KEY_H
 
 #include "base/hash.h"
-#include "suites/harness/case.h"
+#include <kigo/status.h>
+#include <stdint.h>
 
 enum { KG_CASE_KEY_MAX = 512 }; /* in bytes, with the NUL */
 enum { KG_CASE_TIMEOUT_S = 60 };
 #define KG_DEFAULT_RUN_SEED 1u
+
+struct kg_record; /* of the case that runs */
+
+/* What a suite program registers; the runner knows a case by its texts. */
+struct kg_case {
+    const char *layer;   /* "unit", "integration", "haiku", "tolerance", "mutation" */
+    const char *op;      /* the operation or module under test */
+    const char *name;    /* the edge the case holds: lower_case_words */
+    const char *backend; /* "cpu", "cuda", or NULL where none is involved */
+    const char *dtype;   /* NULL where none is involved */
+    const char *shape;   /* "M=3 N=5 K=7"-like text or NULL */
+    const char *spec;    /* tag of the requirement it proves ("FT-050"), or NULL */
+    /* What else defines the workload (parameters, tolerance, fixture); enters the definition hash with the fields
+     * above. NULL: the fields above say it all. */
+    const char *definition;
+    double timeout_s; /* 0: 60 s; past it the case is a timeout and its process is killed */
+    void (*run)(struct kg_record *rec, const void *arg);
+    const void *arg;
+};
 
 /* KG_ERR_USAGE naming the part that may not stand in a key. */
 KG_WARN_UNUSED enum kg_status kg_case_key(const struct kg_case *c, char key[KG_CASE_KEY_MAX], struct kg_error *err);

@@ -8,6 +8,7 @@ libkigo_a_SOURCES += \
 	src/run/line_reader.c src/run/line_reader.h \
 	src/run/listing.c src/run/listing.h \
 	src/run/plan.c src/run/plan.h \
+	src/run/publish.c src/run/publish.h \
 	src/run/result_lists.c src/run/result_lists.h \
 	src/run/run_case.c \
 	src/run/run_events.c \

@@ -2,7 +2,9 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "measure/gpus.h"
 #include "measure/telemetry.h"
+#include "run/publish.h"
 #include "run/run_slot.h"
 #include "run/signals.h"
 #include <errno.h>
@@ -103,7 +105,7 @@ static enum kg_status measure_overhead(struct kg_run *run, uint64_t start_ns, ui
     return status;
 }
 
-/* NVML's figures beside the records while programs run; NULL where there is no GPU to tell of. */
+/* NVML's figures beside the records while programs run; NULL without a GPU. */
 static enum kg_status start_telemetry(const struct kg_run *run, struct kg_telemetry **telemetry, struct kg_error *err) {
     char *path = kg_path_join(kg_bundle_dir(run->bundle), "data/telemetry.csv");
     enum kg_status status = kg_telemetry_start(path, TELEMETRY_INTERVAL_MS, telemetry, err);
@@ -112,10 +114,21 @@ static enum kg_status start_telemetry(const struct kg_run *run, struct kg_teleme
     return status;
 }
 
+static enum kg_status create_bundle(struct kg_run *run, struct kg_error *err) {
+    struct kg_bundle_options options = run->options->bundle;
+    struct kg_error why;
+    json_t *gpus = kg_gpus_json(&why);
+    options.gpus = gpus;
+    options.gpus_why = why.message;
+    const enum kg_status status = kg_bundle_create(&options, &run->bundle, err);
+    json_decref(gpus);
+    return status;
+}
+
 static enum kg_status run_planned(struct kg_run *run, uint64_t start_ns, struct kg_run_outcome *outcome,
                                   struct kg_error *err) {
     struct kg_signals signals = KG_SIGNALS_CLOSED;
-    enum kg_status status = kg_bundle_create(&run->options->bundle, &run->bundle, err);
+    enum kg_status status = create_bundle(run, err);
     if (status != KG_OK) return status;
     outcome->bundle_id = kg_xstrdup(kg_bundle_id(run->bundle));
     status = write_plan(run, err);
@@ -132,7 +145,7 @@ static enum kg_status run_planned(struct kg_run *run, uint64_t start_ns, struct 
     if (status == KG_OK && run->observer->before_seal)
         status = run->observer->before_seal(run->observer->arg, run->bundle, err);
     const uint64_t seal_start_ns = kg_clock_monotonic_ns();
-    if (status == KG_OK) status = kg_bundle_seal(run->bundle, &outcome->summary, err);
+    if (status == KG_OK) status = kg_run_seal(run->bundle, &outcome->summary, err);
     outcome->seal_ns = kg_clock_monotonic_ns() - seal_start_ns;
     if (status != KG_OK)
         kg_error_context(err, status, "run %s stopped ('kigo recover' publishes what there is)", outcome->bundle_id);

@@ -12,7 +12,7 @@ static void check_page(json_t *plan, json_t *result) {
     const struct kg_records records = { .cases = &c, .n_cases = 1 };
     const struct kg_export from = { .records = &records, .env = result, .build = result };
     struct kg_buffer page = KG_BUFFER_INIT;
-    kg_export_html(&from, &page);
+    kg_report_documents[0].make(&from, &page);
     for (size_t i = 0; i < page.len; i++)
         if ((unsigned char)page.data[i] < 0x20 && page.data[i] != '\n')
             kg_fuzz_give_up("the page holds the control character %#x", (unsigned char)page.data[i]);

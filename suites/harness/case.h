@@ -14,27 +14,10 @@
 #ifndef KIGO_SUITES_CASE_H
 #define KIGO_SUITES_CASE_H
 
+#include "run/case_key.h"
 #include <kigo/status.h>
 #include <stddef.h>
 #include <stdint.h>
-
-struct kg_record; /* of the case that runs */
-
-struct kg_case {
-    const char *layer;   /* "unit", "integration", "haiku", "tolerance", "mutation" */
-    const char *op;      /* the operation or module under test */
-    const char *name;    /* the edge the case holds: lower_case_words */
-    const char *backend; /* "cpu", "cuda", or NULL where none is involved */
-    const char *dtype;   /* NULL where none is involved */
-    const char *shape;   /* "M=3 N=5 K=7"-like text or NULL */
-    const char *spec;    /* tag of the requirement it proves ("FT-050"), or NULL */
-    /* What else defines the workload (parameters, tolerance, fixture); enters the definition hash with the fields
-     * above. NULL: the fields above say it all. */
-    const char *definition;
-    double timeout_s; /* 0: 60 s; past it the case is a timeout and its process is killed */
-    void (*run)(struct kg_record *rec, const void *arg);
-    const void *arg;
-};
 
 /* Runs the program; returns its exit code (enum kg_exit; no case selected is KG_EXIT_INCOMPLETE). */
 int kg_suite_main(int argc, char **argv, const struct kg_case *cases, size_t n_cases);

@@ -259,6 +259,10 @@ static void recover_publishes(struct kg_record *rec, const void *arg) {
     ck_assert_int_eq(kg_verb_integer(row, "n_norun"), 1);
     json_decref(rows);
     kg_verb_expect(root, WORDS("verify", "latest"), KG_EXIT_OK, NULL);
+    char *dir = kg_maker_only(root), *page = kg_path_join(dir, "data/report.html");
+    ck_assert_msg(kg_path_exists(page), "a recovered bundle has no report.html");
+    free(page);
+    free(dir);
 }
 
 #define CASE(function)                                                                                                 \

@@ -3,6 +3,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
+#include "report/report.h"
 #include "suites/integration/check_lab.h"
 #include <check.h>
 #include <kigo/bundle.h>
@@ -231,7 +232,7 @@ static void disk_that_fills_up(struct kg_record *rec, const void *arg) {
     ck_assert_uint_eq(kg_lab_count(&lab, ""), 0);
     size_t n_recovered = 0;
     struct kg_error err;
-    const enum kg_status status = kg_bundle_recover(lab.bundles, &n_recovered, &err);
+    const enum kg_status status = kg_bundle_recover(lab.bundles, kg_report_documents, &n_recovered, &err);
     ck_assert_msg(status == KG_OK, "%s", err.message);
     for (size_t i = 0; i < n_recovered; i++) {
         char *bundle = kg_lab_bundle(&lab);

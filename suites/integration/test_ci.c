@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/size.h"
 #include "bundle/archive.h"
+#include "run/publish.h"
 #include "suites/integration/check_lab.h"
 #include "suites/integration/ci_recipe.h"
 #include "suites/support/bundle_maker.h"
@@ -133,7 +134,7 @@ static void seal(const struct runner *r, const char *root, const char *verb, con
                                                     : "skip",
                                &err),
                   err);
-    EXPECT_OK(kg_bundle_seal(bundle, &summary, &err), err);
+    EXPECT_OK(kg_run_seal(bundle, &summary, &err), err);
     kg_bundle_close(bundle);
     json_decref(run);
 }

@@ -2,6 +2,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
+#include "run/publish.h"
 #include "suites/integration/verbs.h"
 #include "suites/support/bundle_maker.h"
 #include "suites/support/history_maker.h"
@@ -172,7 +173,7 @@ static char *seal_as(const char *root, const char *verb) {
     EXPECT_OK(kg_bundle_plan_done(bundle, &err), err);
     EXPECT_OK(kg_maker_run(bundle, 0, "pass", &err), err);
     char *dir = kg_path_join(root, kg_bundle_id(bundle));
-    EXPECT_OK(kg_bundle_seal(bundle, &summary, &err), err);
+    EXPECT_OK(kg_run_seal(bundle, &summary, &err), err);
     ck_assert_str_eq(summary.note, "");
     kg_bundle_close(bundle);
     json_decref(line);

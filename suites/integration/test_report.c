@@ -5,6 +5,7 @@
 #include "base/rng.h"
 #include "base/size.h"
 #include "report/page.h"
+#include "run/publish.h"
 #include "suites/integration/browser.h"
 #include "suites/integration/verbs.h"
 #include "suites/support/bundle_maker.h"
@@ -80,7 +81,7 @@ static void seal_hostile(const char *root) {
         EXPECT_OK(kg_bundle_end(bundle, result, &err), err);
         json_decref(result);
     }
-    EXPECT_OK(kg_bundle_seal(bundle, &summary, &err), err);
+    EXPECT_OK(kg_run_seal(bundle, &summary, &err), err);
     ck_assert_str_eq(summary.verdict, "fail");
     kg_bundle_close(bundle);
     free(endless);

@@ -4,6 +4,7 @@
 #include "base/size.h"
 #include "bundle/git.h"
 #include "bundle/records.h"
+#include "run/publish.h"
 #include "signoff/judge.h"
 #include "suites/integration/verbs.h"
 #include "suites/support/bundle_maker.h"
@@ -101,7 +102,7 @@ static char *make_run(const struct office *o, const char *status, bool has_gpu, 
     EXPECT_OK(kg_bundle_plan_done(bundle, &err), err);
     EXPECT_OK(kg_maker_run(bundle, 0, "pass", &err), err);
     EXPECT_OK(kg_maker_run(bundle, 1, status, &err), err);
-    EXPECT_OK(kg_bundle_seal(bundle, &summary, &err), err);
+    EXPECT_OK(kg_run_seal(bundle, &summary, &err), err);
     char *dir = kg_xstrdup(kg_bundle_dir(bundle));
     kg_bundle_close(bundle);
     json_decref(run);

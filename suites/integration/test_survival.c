@@ -7,6 +7,8 @@
 #include "bundle/beside.h"
 #include "bundle/chain.h"
 #include "bundle/internal.h"
+#include "report/report.h"
+#include "run/publish.h"
 #include "suites/harness/case.h"
 #include "suites/support/bundle_maker.h"
 #include <kigo/history.h>
@@ -46,7 +48,7 @@ static int complain(const struct kg_error *err) {
 static size_t recover(const char *root) {
     struct kg_error err;
     size_t n = 0;
-    EXPECT_OK(kg_bundle_recover(root, &n, &err), err);
+    EXPECT_OK(kg_bundle_recover(root, kg_report_documents, &n, &err), err);
     return n;
 }
 
@@ -259,7 +261,7 @@ static int hold_open(const char *root, uint64_t seed) {
     if (kg_maker_open(root, 1, &bundle, &err) != KG_OK) return complain(&err);
     raise(SIGSTOP);
     if (kg_maker_run(bundle, 0, "pass", &err) != KG_OK) return complain(&err);
-    if (kg_bundle_seal(bundle, &summary, &err) != KG_OK) return complain(&err);
+    if (kg_run_seal(bundle, &summary, &err) != KG_OK) return complain(&err);
     kg_bundle_close(bundle);
     return summary.exit_code;
 }
@@ -370,7 +372,7 @@ static int recover_in_child(const char *root, uint64_t seed) {
     struct kg_error err;
     size_t n;
     (void)seed;
-    return kg_bundle_recover(root, &n, &err) == KG_OK ? 0 : complain(&err);
+    return kg_bundle_recover(root, kg_report_documents, &n, &err) == KG_OK ? 0 : complain(&err);
 }
 
 /* Recover itself killed, again and again. */
@@ -452,12 +454,12 @@ static int write_until_full(const char *root, uint64_t seed) {
     (void)seed;
     enum kg_status status = kg_maker_open(root, N_CASES, &bundle, &err);
     for (size_t i = 0; i < N_CASES && status == KG_OK; i++) status = kg_maker_run(bundle, i, "pass", &err);
-    if (status == KG_OK) status = kg_bundle_seal(bundle, &summary, &err);
+    if (status == KG_OK) status = kg_run_seal(bundle, &summary, &err);
     if (status == KG_OK) return CHILD_WROTE_ALL;
     if (status != KG_ERR_IO || kg_status_exit_code(status) != KG_EXIT_INCOMPLETE || !*err.message)
         return complain(&err);
     if (bundle && kg_bundle_start(bundle, "unit/sample/case_19", &err) != KG_ERR_IO) return complain(&err);
-    if (bundle && kg_bundle_seal(bundle, &summary, &err) != KG_ERR_IO) return complain(&err);
+    if (bundle && kg_run_seal(bundle, &summary, &err) != KG_ERR_IO) return complain(&err);
     kg_bundle_close(bundle);
     return CHILD_MET_FULL_DISK;
 }
@@ -477,7 +479,7 @@ static int recover_with_limit(const char *root, uint64_t bytes) {
     struct kg_error err;
     size_t n;
     if (limit_files(bytes) != 0) return 1;
-    const enum kg_status status = kg_bundle_recover(root, &n, &err);
+    const enum kg_status status = kg_bundle_recover(root, kg_report_documents, &n, &err);
     return status == KG_OK ? CHILD_WROTE_ALL : status == KG_ERR_IO ? CHILD_MET_FULL_DISK : complain(&err);
 }
 
@@ -545,10 +547,10 @@ static int write_on_small_disk(const char *root, uint64_t kib) {
     char *runs = kg_path_join(root, "runs");
     const int ended = write_until_full(runs, 0);
     if (ended != CHILD_MET_FULL_DISK) return ended;
-    if (kg_bundle_recover(runs, &n, &err) == KG_OK) return complain(&err); /* still full */
+    if (kg_bundle_recover(runs, kg_report_documents, &n, &err) == KG_OK) return complain(&err); /* still full */
     size = kg_xasprintf("size=%lluk", (unsigned long long)kib + 4096);
     if (mount("none", root, "tmpfs", MS_REMOUNT, size) != 0) return 1;
-    if (kg_bundle_recover(runs, &n, &err) != KG_OK || n != 1) return complain(&err);
+    if (kg_bundle_recover(runs, kg_report_documents, &n, &err) != KG_OK || n != 1) return complain(&err);
     struct kg_dir_list list;
     struct kg_bundle_findings findings;
     if (kg_root_list(runs, &list, &err) != KG_OK || list.n_names != 1) return 2;

@@ -3,6 +3,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
+#include "run/publish.h"
 #include "suites/harness/case.h"
 #include "suites/harness/process.h"
 #include "suites/support/bundle_maker.h"
@@ -94,7 +95,7 @@ static void seal(const char *root, const struct made *rows, size_t n_rows, const
         json_decref(result);
         free(keys[i]);
     }
-    EXPECT_OK(kg_bundle_seal(bundle, &summary, &err), err);
+    EXPECT_OK(kg_run_seal(bundle, &summary, &err), err);
     kg_bundle_close(bundle);
     json_decref(about);
     free(keys);

@@ -4,6 +4,7 @@
 #include "base/size.h"
 #include "bundle/chain.h"
 #include "bundle/sign.h"
+#include "run/publish.h"
 #include "suites/integration/check_lab.h"
 #include "suites/integration/verbs.h"
 #include "suites/support/bundle_maker.h"
@@ -317,7 +318,7 @@ static void key_lost_before_the_seal(struct kg_record *rec, const void *arg) {
     EXPECT_OK(kg_bundle_plan(bundle, line, &err), err);
     EXPECT_OK(kg_bundle_plan_done(bundle, &err), err);
     EXPECT_OK(kg_maker_run(bundle, 0, "pass", &err), err);
-    EXPECT_OK(kg_bundle_seal(bundle, &summary, &err), err);
+    EXPECT_OK(kg_run_seal(bundle, &summary, &err), err);
     ck_assert(summary.unsigned_after_all);
     ck_assert_msg(strstr(summary.note, "not signed") && strstr(summary.note, "/nowhere/key"), "%s", summary.note);
     kg_lab_expect_verified(kg_bundle_dir(bundle));

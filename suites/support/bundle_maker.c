@@ -2,6 +2,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
+#include "run/publish.h"
 #include "bundle/manifest.h"
 #include "bundle/records.h"
 #include <check.h>
@@ -92,7 +93,7 @@ enum kg_status kg_maker_write(const char *root, const char *const *statuses, siz
     if (status == KG_OK) status = kg_bundle_transcript(bundle, "haiku", line, err);
     json_decref(line);
     if (status == KG_OK) status = kg_bundle_file(bundle, "logs/unit.txt", "line\n", 5, err);
-    if (status == KG_OK) status = kg_bundle_seal(bundle, summary, err);
+    if (status == KG_OK) status = kg_run_seal(bundle, summary, err);
     kg_bundle_close(bundle);
     return status;
 }

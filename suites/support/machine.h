@@ -4,7 +4,7 @@
 #define KIGO_SUITES_BENCH_MACHINE_H
 
 #include "backend/backend.h"
-#include "measure/device.h"
+#include "backend/measure.h"
 #include "measure/roofline.h"
 #include "measure/throttle.h"
 #include "suites/harness/case.h"

@@ -2,9 +2,9 @@
  * session, intervals from the far ends. */
 #include "base/buffer.h"
 #include "base/size.h"
-#include "measure/bandwidth.h"
-#include "measure/fp16_report.h"
-#include "measure/peers.h"
+#include "report/bandwidth.h"
+#include "report/fp16_report.h"
+#include "report/peers.h"
 #include "suites/harness/case.h"
 #include <check.h>
 #include <stdio.h>

@@ -5,6 +5,7 @@
 #include "base/size.h"
 #include "bundle/internal.h"
 #include "bundle/records.h"
+#include "run/publish.h"
 #include "suites/harness/case.h"
 #include "suites/support/bundle_maker.h"
 #include <check.h>
@@ -143,7 +144,7 @@ static void order_of_calls(struct kg_record *rec, const void *arg) {
     (void)arg;
     EXPECT_OK(kg_bundle_create(&options, &bundle, &err), err);
     ck_assert_int_eq(kg_bundle_start(bundle, "unit/sample/case_0", &err), KG_ERR_USAGE); /* before plan_done */
-    ck_assert_int_eq(kg_bundle_seal(bundle, &summary, &err), KG_ERR_USAGE);
+    ck_assert_int_eq(kg_run_seal(bundle, &summary, &err), KG_ERR_USAGE);
     EXPECT_OK(kg_bundle_plan(bundle, line, &err), err);
     ck_assert_int_eq(kg_bundle_plan(bundle, line, &err), KG_ERR_USAGE); /* twice */
     EXPECT_OK(kg_bundle_plan_done(bundle, &err), err);
@@ -154,8 +155,8 @@ static void order_of_calls(struct kg_record *rec, const void *arg) {
     ck_assert_int_eq(kg_bundle_start(bundle, "unit/sample/case_1", &err), KG_ERR_USAGE); /* not planned */
     ck_assert_int_eq(kg_bundle_end(bundle, other, &err), KG_ERR_USAGE);
     EXPECT_OK(kg_bundle_end(bundle, pass, &err), err);
-    EXPECT_OK(kg_bundle_seal(bundle, &summary, &err), err);
-    ck_assert_int_eq(kg_bundle_seal(bundle, &summary, &err), KG_ERR_USAGE);
+    EXPECT_OK(kg_run_seal(bundle, &summary, &err), err);
+    ck_assert_int_eq(kg_run_seal(bundle, &summary, &err), KG_ERR_USAGE);
     ck_assert_int_eq(kg_bundle_file(bundle, "late.txt", "x", 1, &err), KG_ERR_USAGE);
     kg_bundle_close(bundle);
     json_decref(other);
@@ -303,7 +304,7 @@ static void cost_is_recorded(struct kg_record *rec, const void *arg) {
     (void)arg;
     EXPECT_OK(kg_maker_open(kg_scratch_dir(rec), 1, &bundle, &err), err);
     EXPECT_OK(kg_maker_run(bundle, 0, "pass", &err), err);
-    EXPECT_OK(kg_bundle_seal(bundle, &summary, &err), err);
+    EXPECT_OK(kg_run_seal(bundle, &summary, &err), err);
     char *path = kg_path_join(kg_bundle_dir(bundle), "bag-info.txt"), *info = NULL;
     size_t size_bytes;
     EXPECT_OK(kg_file_read(path, &info, &size_bytes, &err), err);

@@ -2,6 +2,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
+#include "run/publish.h"
 #include "suites/harness/case.h"
 #include "suites/support/bundle_maker.h"
 #include <check.h>
@@ -29,7 +30,7 @@ static char *export_of(struct kg_record *rec, const char *file) {
         free(key);
         json_decref(result);
     }
-    EXPECT_OK(kg_bundle_seal(bundle, &summary, &err), err);
+    EXPECT_OK(kg_run_seal(bundle, &summary, &err), err);
     char *path = kg_path_join(kg_bundle_dir(bundle), file), *text = NULL;
     size_t size_bytes = 0;
     EXPECT_OK(kg_file_read(path, &text, &size_bytes, &err), err);

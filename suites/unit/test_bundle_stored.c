@@ -8,6 +8,8 @@
 #include "base/zstd.h"
 #include "bundle/records.h"
 #include "bundle/stored.h"
+#include "report/report.h"
+#include "run/publish.h"
 #include "suites/harness/case.h"
 #include "suites/support/bundle_maker.h"
 #include <check.h>
@@ -132,7 +134,7 @@ static char *sealed(const char *root, bool compress, size_t n_cases) {
     struct kg_bundle *bundle = open_bundle(root, compress, n_cases);
     struct kg_bundle_summary summary;
     struct kg_error err;
-    EXPECT_OK(kg_bundle_seal(bundle, &summary, &err), err);
+    EXPECT_OK(kg_run_seal(bundle, &summary, &err), err);
     ck_assert_str_eq(summary.note, "");
     kg_bundle_close(bundle);
     return kg_maker_only(root);
@@ -352,7 +354,7 @@ static void recover_after(const char *root, const char *relative, enum left left
     EXPECT_OK(kg_zstd_compress(text, size_bytes, &frame, &err), err);
     put(dir, compressed, frame.data, left == PLAIN_AND_TORN ? frame.len / 2 : frame.len);
     if (left == FRAME_ALONE) ck_assert_int_eq(unlink(plain), 0);
-    EXPECT_OK(kg_bundle_recover(root, &n_recovered, &err), err);
+    EXPECT_OK(kg_bundle_recover(root, kg_report_documents, &n_recovered, &err), err);
     ck_assert_uint_eq(n_recovered, 1);
     char *published = kg_maker_only(root);
     kg_maker_expect_sound(published);
@@ -389,7 +391,7 @@ static void recovered_without_its_results(struct kg_record *rec, const void *arg
     kg_bundle_close(bundle);
     ck_assert_int_eq(unlink(plain), 0);
     put(dir, "data/results.ndjson.zst", "no frame", 8);
-    EXPECT_OK(kg_bundle_recover(root, &n_recovered, &err), err);
+    EXPECT_OK(kg_bundle_recover(root, kg_report_documents, &n_recovered, &err), err);
     char *published = kg_maker_only(root), *status = kg_maker_status_of(published, 1);
     ck_assert(has(published, "data/recovery/results.ndjson.zst.torn"));
     ck_assert_str_eq(status, "crash");

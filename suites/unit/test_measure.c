@@ -2,7 +2,7 @@
  * work the case knows. */
 #include "base/size.h"
 #include "backend/backend.h"
-#include "measure/device.h"
+#include "backend/measure.h"
 #include "measure/roofline.h"
 #include "suites/harness/case.h"
 #include "suites/harness/must.h"

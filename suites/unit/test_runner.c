@@ -8,6 +8,7 @@
 #include "run/failure_name.h"
 #include "run/line_reader.h"
 #include "run/result_lists.h"
+#include "suites/harness/case.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

@@ -39,6 +39,8 @@ struct kg_bundle_options {
     const char *root;       /* the proof-bundles folder; made if missing */
     const char *source_dir; /* the source tree, for source.json (git and hashes); NULL if unknown */
     const kg_json *run;     /* object copied into env.json as "run": argv, layers, filter, seed, require_gpu, models */
+    const kg_json *gpus;    /* array copied into env.json as "gpus"; NULL: gpus_why says why there is none */
+    const char *gpus_why;
     uint64_t seed;
     bool compress;        /* seal stores the large records, exports and logs as <name>.zst, one Zstandard frame each */
     const char *sign_key; /* key that ssh-keygen signs with: a private key file, or a public one whose private half is
@@ -47,6 +49,7 @@ struct kg_bundle_options {
 
 KG_WARN_UNUSED enum kg_status kg_bundle_create(const struct kg_bundle_options *options, struct kg_bundle **bundle,
                                                struct kg_error *err);
+const char *kg_bundle_root(const struct kg_bundle *bundle);
 const char *kg_bundle_id(const struct kg_bundle *bundle);
 const char *kg_bundle_dir(const struct kg_bundle *bundle); /* path: <root>/.tmp-<id> until sealed, then <root>/<id> */
 
@@ -84,8 +87,17 @@ struct kg_bundle_summary {
     char note[512];          /* empty, or why the published bundle could not be signed or indexed */
     bool unsigned_after_all; /* a key was given, but signing failed */
 };
-KG_WARN_UNUSED enum kg_status kg_bundle_seal(struct kg_bundle *bundle, struct kg_bundle_summary *summary,
-                                             struct kg_error *err);
+
+/* A file that the caller of seal and recover adds to the bundle, made of its records. */
+struct kg_export; /* bundle/export.h */
+struct kg_buffer;
+struct kg_bundle_document {
+    const char *file; /* "data/report.html" */
+    void (*make)(const struct kg_export *from, struct kg_buffer *out);
+};
+/* documents: ended by one without a file; NULL: none. */
+KG_WARN_UNUSED enum kg_status kg_bundle_seal(struct kg_bundle *bundle, const struct kg_bundle_document *documents,
+                                             struct kg_bundle_summary *summary, struct kg_error *err);
 /* Sets how much of the time since create was spent inside cases, in ns. The rest is the overhead of harness and bundle;
  * bag-info.txt records it beside the run's time. */
 void kg_bundle_in_cases(struct kg_bundle *bundle, uint64_t ns);
@@ -109,6 +121,7 @@ KG_WARN_UNUSED enum kg_status kg_bundle_verify(const char *dir, struct kg_bundle
 void kg_bundle_findings_free(struct kg_bundle_findings *findings);
 
 /* Publishes every unfinished bundle whose run has died, as `partial`; *n_recovered is their number. */
-KG_WARN_UNUSED enum kg_status kg_bundle_recover(const char *root, size_t *n_recovered, struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_bundle_recover(const char *root, const struct kg_bundle_document *documents,
+                                                size_t *n_recovered, struct kg_error *err);
 
 #endif

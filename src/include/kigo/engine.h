@@ -1,44 +1,16 @@
-/* The engine: back ends, sessions, sampling and generation. A session is a KV cache over a model.
+/* The engine: sessions, sampling and generation. A session is a KV cache over a model.
  *
  * A model may serve any number of sessions. One thread at a time may use a session. */
 #ifndef KIGO_ENGINE_H
 #define KIGO_ENGINE_H
 
+#include <kigo/backend.h>
 #include <kigo/model.h>
+#include <kigo/ops.h>
 #include <kigo/status.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-/* Precision of activations and of the KV cache. It is always chosen explicitly, printed and recorded. */
-enum kg_precision { KG_PRECISION_F32, KG_PRECISION_F16, KG_PRECISION_F8 };
-const char *kg_precision_name(enum kg_precision p); /* "f32" */
-KG_WARN_UNUSED enum kg_status kg_precision_from_name(const char *name, enum kg_precision *p, struct kg_error *err);
-
-/* What an allocation in a back end's memory is for. */
-#define KG_MEMORY_TAG_LIST(X) X(WEIGHTS, "weights") X(KV, "kv") X(ACTIVATIONS, "activations") X(WORKSPACE, "workspace")
-enum kg_memory_tag {
-#define KG_MEMORY_TAG_ENUM(name, text) KG_MEMORY_##name,
-    KG_MEMORY_TAG_LIST(KG_MEMORY_TAG_ENUM)
-#undef KG_MEMORY_TAG_ENUM
-        KG_MEMORY_TAG_COUNT
-};
-const char *kg_memory_tag_name(enum kg_memory_tag tag);
-
-struct kg_memory_use {
-    uint64_t current_bytes[KG_MEMORY_TAG_COUNT];
-    uint64_t peak_bytes[KG_MEMORY_TAG_COUNT];
-    uint64_t total_current_bytes, total_peak_bytes; /* the second: the largest sum of all tags at any time */
-    uint64_t n_allocations;                         /* made since the back end was opened */
-};
-
-/* Opens a back end: "cpu", "cuda", or "auto" (the GPU if there is a usable one, else the CPU). n_threads: host threads,
- * 0 for all processors. KG_ERR_UNSUPPORTED, with the reason, if this build or machine has no such back end. */
-KG_WARN_UNUSED enum kg_status kg_backend_open(const char *name, int n_threads, struct kg_backend **backend,
-                                              struct kg_error *err);
-void kg_backend_close(struct kg_backend *backend);
-const char *kg_backend_name(const struct kg_backend *backend);
-void kg_backend_memory(const struct kg_backend *backend, struct kg_memory_use *use);
 
 struct kg_session;
 
@@ -81,24 +53,6 @@ void kg_session_set_tap(struct kg_session *session, kg_tap_fn fn, void *user);
 
 /* Bytes of a KV cache: n_layers * 2 * n_kv_heads * head_dim * n_ctx * element size. */
 uint64_t kg_kv_cache_bytes(const struct kg_model_config *config, uint32_t n_ctx, enum kg_precision kv);
-
-/* Sampling applies, in this order: temperature, repetition penalty, top-k, top-p, min-p, draw. Temperature 0 is greedy:
- * the largest logit after the penalty, and the lowest id on a tie. */
-struct kg_sampler_options {
-    double temperature;     /* >= 0 */
-    double repeat_penalty;  /* > 0; 1 is off. Divides positive logits of the last repeat_last_n ids, multiplies negative
-                               ones */
-    uint32_t repeat_last_n; /* 0 is off */
-    uint32_t top_k;         /* 0 is off */
-    double top_p;           /* in (0, 1]; 1 is off */
-    double min_p;           /* in [0, 1]; 0 is off */
-    uint64_t seed;
-};
-#define KG_SAMPLER_DEFAULTS                                                                                            \
-    {                                                                                                                  \
-        .temperature = 0.7, .repeat_penalty = 1.0, .repeat_last_n = 64, .top_k = 0, .top_p = 1.0, .min_p = 0.0,        \
-        .seed = 0                                                                                                      \
-    }
 
 struct kg_sampler;
 /* KG_ERR_USAGE names the option that is out of range. */

@@ -2,15 +2,10 @@
 #ifndef KIGO_MODEL_H
 #define KIGO_MODEL_H
 
+#include <kigo/ops.h>
 #include <kigo/status.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-enum kg_rope_pairing {
-    KG_ROPE_NONE,
-    KG_ROPE_HALF,        /* (i, i + n_rot/2): qwen2, phi3, gpt-oss */
-    KG_ROPE_INTERLEAVED, /* (2i, 2i+1): llama */
-};
 
 enum kg_norm { KG_NORM_RMS, KG_NORM_LAYER }; /* ops/rmsnorm.h; ops/layernorm.h, with a bias */
 enum kg_ffn {

@@ -3,8 +3,8 @@
  * A line a figure: model, back end, precision, context, what, value, unit, interval (of the median, from its samples;
  * "exact" where nothing varies), the value in f32 and their ratio (fp16_figures.h), and the record's key. Ratios of
  * times and rates are speed-ups, above 1 if f16 is faster; ratios of memory are f16 / f32, below 1 if it is less. */
-#ifndef KIGO_MEASURE_FP16_REPORT_H
-#define KIGO_MEASURE_FP16_REPORT_H
+#ifndef KIGO_REPORT_FP16_REPORT_H
+#define KIGO_REPORT_FP16_REPORT_H
 
 #include "base/buffer.h"
 #include "bundle/records.h"

@@ -4,10 +4,10 @@
  * peers.csv, a line a timing of both: op, backend, dtype, shape, kind, state, kigo_ns, peer, peer_ns, speedup,
  * speedup_lo, speedup_hi; times are medians, a speed-up is the peer's time over kigo's (above 1: kigo is faster), its
  * interval from the far ends of both times'. */
-#ifndef KIGO_MEASURE_PEERS_H
-#define KIGO_MEASURE_PEERS_H
+#ifndef KIGO_REPORT_PEERS_H
+#define KIGO_REPORT_PEERS_H
 
-#include "measure/bandwidth.h"
+#include "report/bandwidth.h"
 
 struct kg_peer_row {
     const struct kg_bandwidth_row *kigo, *peer; /* of the timings they were made from */

@@ -1,4 +1,4 @@
-#include "measure/peers.h"
+#include "report/peers.h"
 #include "bundle/export.h"
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "measure/bandwidth.h"
+#include "report/bandwidth.h"
 #include "base/size.h"
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,4 @@
-#include "backend/backend.h"
-#include <kigo/engine.h>
+#include <kigo/ops.h>
 #include <string.h>
 
 static const char *const NAMES[] = { [KG_PRECISION_F32] = "f32", [KG_PRECISION_F16] = "f16", [KG_PRECISION_F8] = "f8" };

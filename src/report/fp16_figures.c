@@ -1,4 +1,4 @@
-#include "measure/fp16_figures.h"
+#include "report/fp16_figures.h"
 #include "base/size.h"
 #include "measure/roofline.h"
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "measure/device.h"
+#include "backend/measure.h"
 #include "base/clock.h"
 #include "backend/backend.h"
 

@@ -1,8 +1,8 @@
-#include "measure/fp16_goals.h"
+#include "report/fp16_goals.h"
 #include "base/size.h"
 #include "bundle/export.h"
-#include "measure/bandwidth.h"
-#include "measure/fp16_figures.h"
+#include "report/bandwidth.h"
+#include "report/fp16_figures.h"
 #include <math.h>
 #include <string.h>
 

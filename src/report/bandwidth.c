@@ -1,4 +1,4 @@
-#include "measure/bandwidth.h"
+#include "report/bandwidth.h"
 #include "base/json_put.h"
 #include "base/size.h"
 #include "bundle/export.h"

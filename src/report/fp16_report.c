@@ -1,8 +1,8 @@
-#include "measure/fp16_report.h"
+#include "report/fp16_report.h"
 #include "bundle/export.h"
-#include "measure/bandwidth.h"
-#include "measure/fp16_figures.h"
-#include "measure/fp16_goals.h"
+#include "report/bandwidth.h"
+#include "report/fp16_figures.h"
+#include "report/fp16_goals.h"
 #include <string.h>
 
 static void put_csv(struct kg_buffer *csv, const char *text, const char *end) {

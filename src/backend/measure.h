@@ -4,8 +4,8 @@
  * them), `kernel` (device events around a launch), `host` (the monotonic clock around a launch and its end). Warm:
  * every turn works on the same buffers. Cold: turn t works on set t % n_sets, and the sets together are more than twice
  * the last-level cache, so that what a turn reads is not in the cache any more. */
-#ifndef KIGO_MEASURE_DEVICE_H
-#define KIGO_MEASURE_DEVICE_H
+#ifndef KIGO_BACKEND_MEASURE_H
+#define KIGO_BACKEND_MEASURE_H
 
 #include <kigo/status.h>
 #include <stddef.h>

@@ -4,8 +4,8 @@
  * ci_hi_ns, bytes, flops, gb_s, gb_s_lo, gb_s_hi, tflop_s, roofline_share, speedup_over_f32, speedup_lo, speedup_hi.
  * A figure that has no meaning for a row is empty. gb_s_lo comes from the upper end of the time's interval, and a
  * speed-up's interval from the far ends of both times'. */
-#ifndef KIGO_MEASURE_BANDWIDTH_H
-#define KIGO_MEASURE_BANDWIDTH_H
+#ifndef KIGO_REPORT_BANDWIDTH_H
+#define KIGO_REPORT_BANDWIDTH_H
 
 #include "base/buffer.h"
 #include "bundle/records.h"

@@ -6,8 +6,8 @@
  * the fixture's. What a run has no record of is not measured, never reached.
  *
  * CSV: what,sense,goal,unit,value,lo,hi,reached,record,f32_record; sense is "at least", "at most" or "exactly". */
-#ifndef KIGO_MEASURE_FP16_GOALS_H
-#define KIGO_MEASURE_FP16_GOALS_H
+#ifndef KIGO_REPORT_FP16_GOALS_H
+#define KIGO_REPORT_FP16_GOALS_H
 
 #include "base/buffer.h"
 #include "bundle/records.h"

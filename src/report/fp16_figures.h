@@ -2,8 +2,8 @@
  *
  * The f32 beside a figure is that of the same work on the model with the same number of parameters whose weights take
  * the most bytes: with an F32 and an F16 file of one model given, f16 on the one is held against f32 on the other. */
-#ifndef KIGO_MEASURE_FP16_FIGURES_H
-#define KIGO_MEASURE_FP16_FIGURES_H
+#ifndef KIGO_REPORT_FP16_FIGURES_H
+#define KIGO_REPORT_FP16_FIGURES_H
 
 #include "bundle/records.h"
 

@@ -50,7 +50,7 @@ json_t *kg_maker_result(size_t i, const char *status) {
 
 enum kg_status kg_maker_open(const char *root, size_t n_cases, struct kg_bundle **out, struct kg_error *err) {
     json_t *run = json_pack("{s:[s]}", "argv", "kigo");
-    const struct kg_bundle_options options = { .root = root, .run = run, .seed = 7 };
+    const struct kg_bundle_options options = { .root = root, .run = run, .gpus_why = "none was looked for", .seed = 7 };
     struct kg_bundle *bundle = NULL;
     enum kg_status status = kg_bundle_create(&options, &bundle, err);
     json_decref(run);

@@ -1,12 +1,13 @@
 #include "history/drift.h"
 #include "base/buffer.h"
+#include "history/screen.h"
 #include "measure/robust.h"
 #include "measure/statistics.h"
+#include "measure/steps.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const double AGREEMENT = 0.01;
 enum { ENOUGH_FIGURES = 10, MANY_RUNS = 100 }; /* many: a median is sharp enough, and quicker */
 
 /* NaN without a baseline. */
@@ -41,15 +42,50 @@ static size_t shifts_of(const struct kg_series *series, size_t n_series, const c
     return n_group;
 }
 
-/* How far canaries and figures of a run may differ and still tell of the same drift. */
-static double agreement_of(const double *common, const double *canary, size_t n_runs) {
-    double *differences = kg_xcalloc(n_runs, sizeof *differences);
+/* The levels of what canaries do not explain; a run without a value takes its neighbour's. */
+static void levels_of(const double *unexplained, size_t n_runs, double least_change, double *levels) {
+    double *values = kg_xcalloc(n_runs, sizeof *values);
+    size_t *from = kg_xcalloc(n_runs, sizeof *from), n = 0;
+    struct kg_step *steps = kg_xcalloc(n_runs, sizeof *steps);
+    for (size_t run = 0; run < n_runs; run++) {
+        if (isnan(unexplained[run])) continue;
+        from[n] = run;
+        values[n++] = unexplained[run];
+    }
+    const size_t n_steps = kg_steps_find(values, n, least_change, steps);
+    for (size_t run = 0, step = 0; run < n_runs; run++) {
+        while (step < n_steps && run >= from[steps[step].at]) step++;
+        levels[run] = n_steps == 0 ? 0 : step < n_steps ? steps[step].before : steps[step - 1].after;
+    }
+    free(steps);
+    free(from);
+    free(values);
+}
+
+/* Holds the judged run's D against the lowest and the highest level of the baseline. */
+static void judge_common(struct kg_drift *d, const double *unexplained, const double *levels, size_t n_runs,
+                         double least_change) {
+    double *away = kg_xcalloc(n_runs, sizeof *away), low = INFINITY, high = -INFINITY;
     size_t n = 0;
-    for (size_t run = 1; run < n_runs; run++)
-        if (!isnan(common[run] - canary[run])) differences[n++] = common[run] - canary[run];
-    const double agreement = fmax(AGREEMENT, 3 * kg_robust_sigma(differences, n));
-    free(differences);
-    return agreement;
+    d->change = d->z = d->z_limit = NAN;
+    for (size_t run = 1; run < n_runs; run++) {
+        if (isnan(unexplained[run])) continue;
+        away[n++] = unexplained[run] - levels[run];
+        low = fmin(low, levels[run]);
+        high = fmax(high, levels[run]);
+    }
+    if (!isnan(unexplained[0]) && n >= KG_SCREEN_FEWEST) {
+        const double from_low = unexplained[0] - low, from_high = unexplained[0] - high;
+        struct kg_screen_figure f = { .baseline = away, .n_baseline = n, .floor = least_change };
+        f.value = from_low > 0 ? from_low : fmin(from_high, 0);
+        kg_screen(&f, 1);
+        d->change = f.change;
+        d->z = f.z;
+        d->z_limit = f.z_limit;
+        d->worse = f.verdict == KG_SCREEN_WORSE;
+        d->better = f.verdict == KG_SCREEN_BETTER;
+    }
+    free(away);
 }
 
 static struct kg_drift find_one(const char *group, const struct kg_series *figures, size_t n_figures,
@@ -57,16 +93,20 @@ static struct kg_drift find_one(const char *group, const struct kg_series *figur
                                 double least_change) {
     struct kg_drift d = { .group = group, .by_run = kg_xcalloc(n_runs, sizeof *d.by_run) };
     double *common = kg_xcalloc(n_runs, sizeof *common), *canary = kg_xcalloc(n_runs, sizeof *canary);
+    double *unexplained = kg_xcalloc(n_runs, sizeof *unexplained), *levels = kg_xcalloc(n_runs, sizeof *levels);
     d.n_figures = shifts_of(figures, n_figures, group, n_runs, ENOUGH_FIGURES, common);
     d.n_canaries = shifts_of(canaries, n_canaries, group, n_runs, 1, canary);
-    const double agreement = agreement_of(common, canary, n_runs);
-    for (size_t run = 0; run < n_runs; run++) {
-        const bool agree = !isnan(common[run]) && (isnan(canary[run]) || fabs(common[run] - canary[run]) <= agreement);
-        d.by_run[run] = agree ? common[run] : isnan(canary[run]) ? 0 : canary[run];
-    }
+    for (size_t run = 0; run < n_runs; run++) unexplained[run] = common[run] - canary[run];
+    levels_of(unexplained, n_runs, least_change, levels);
+    judge_common(&d, unexplained, levels, n_runs, least_change);
+    for (size_t run = 0; run < n_runs; run++)
+        d.by_run[run] = !isnan(common[run]) ? common[run] - levels[run] : isnan(canary[run]) ? 0 : canary[run];
+    if (d.worse || d.better) d.by_run[0] = canary[0];
     d.common = common[0];
     d.canary = canary[0];
     d.unexplained = isnan(d.canary) && fabs(d.common) > least_change;
+    free(levels);
+    free(unexplained);
     free(canary);
     free(common);
     return d;

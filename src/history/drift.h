@@ -1,12 +1,19 @@
 /* What of a run's timings is the machine's doing: its drift, found by canaries, which time the same work in every run.
  *
  * Values are logarithms, more is slower, by run: first the run that is judged, then its baseline. Figures and canaries
- * come in groups (back ends), whose machines drift apart. Of a group and a run: canary = median over its canaries of
- * (value - centre of that canary's baseline), common = the same over its figures (of at least 10); drift = common where
- * canary agrees with it, else canary. A median over many figures is far sharper than a few canaries, but only canaries
- * can tell that the machine, and not the program, has changed: the two agree if they differ by no more than 1% or three
- * times their scatter over the baseline. Without canaries drift = common, and a run whose common shift is beyond the
- * least change is `unexplained`. */
+ * come in groups (back ends), whose machines drift apart. Of a group and a run j:
+ *   canary_j = median over its canaries of (value - centre of that canary's baseline)
+ *   common_j = the same over its figures, of at least 10
+ *   D_j      = common_j - canary_j: what all figures did and no canary explains; its levels L_j are found by steps.h
+ *   drift_j  = common_j - L_j, which is taken off every figure
+ * A median over many figures is far sharper than a few canaries, so that D scatters by the canaries' noise, which is
+ * the machine's; but where D changes its level, the program did, and that stays in the figures. With fewer figures
+ * drift_j = canary_j.
+ *
+ * The judged run's D is an event of its own: `worse` (or `better`) if it lies beyond the least change and beyond the
+ * Student limit of the scatter about the levels, from the lowest level of the baseline (highest, for better); the drift
+ * of the judged run is then what its canaries say. Without canaries nothing tells machine and program apart: drift =
+ * common, and a judged run beyond the least change is `unexplained`. */
 #ifndef KIGO_HISTORY_DRIFT_H
 #define KIGO_HISTORY_DRIFT_H
 
@@ -23,7 +30,8 @@ struct kg_drift {
     double *by_run;
     double common, canary; /* of the run that is judged; NaN: none */
     size_t n_figures, n_canaries;
-    bool unexplained;
+    double change, z, z_limit; /* of the judged run's D from the level that it is held against; NaN: none */
+    bool worse, better, unexplained;
 };
 
 /* One drift for each group that figures have, in the order in which they come. n_runs counts the

@@ -6,6 +6,7 @@ libkigo_a_SOURCES += \
 	src/history/comparison_key.c src/history/comparison_key.h \
 	src/history/confirm.c src/history/confirm.h \
 	src/history/drift.c src/history/drift.h \
+	src/history/family.c src/history/family.h \
 	src/history/figure_kind.c src/history/figure_kind.h \
 	src/history/folder.c src/history/folder.h \
 	src/history/folder_records.c \
@@ -13,6 +14,7 @@ libkigo_a_SOURCES += \
 	src/history/insert.c \
 	src/history/internal.h \
 	src/history/metrics.c \
+	src/history/noisy.c src/history/noisy.h \
 	src/history/open.c \
 	src/history/prune.c src/history/prune.h \
 	src/history/query.c \

@@ -2,10 +2,8 @@
 #ifndef KIGO_HISTORY_REGRESS_H
 #define KIGO_HISTORY_REGRESS_H
 
-#include "history/drift.h"
+#include "history/noisy.h"
 #include "history/run.h"
-
-enum { KG_BASELINE_RUNS = 20 };
 
 struct kg_regress_options {
     const char *root;                 /* folder of bundles, for annotations */

@@ -1,6 +1,5 @@
 /* Times and rates of a run against their baseline. */
 #include "history/regress_parts.h"
-#include "history/screen.h"
 #include "base/buffer.h"
 #include <math.h>
 #include <stdlib.h>
@@ -68,19 +67,32 @@ static void collect(struct kg_comparison *comparison, enum kg_figure_class class
     }
 }
 
+static struct kg_judgement *add_judgement(struct kg_comparison *comparison, const struct noisy *figure,
+                                          const struct kg_screen_figure *s) {
+    const char *subject = figure->info->kind.subject, *key = figure->r->c->key;
+    switch (s->verdict) {
+    case KG_SCREEN_SAME: return NULL;
+    case KG_SCREEN_TOO_FEW:
+        return s->change < 0 ? NULL
+                             : kg_regress_add(comparison, KG_JUDGED_INCONCLUSIVE, subject, key, figure->info,
+                                              "%zu baseline runs, fewer than the %d that tell how noisy it is",
+                                              s->n_baseline, KG_SCREEN_FEWEST);
+    case KG_SCREEN_SUSPECT:
+        return kg_regress_add(comparison, KG_JUDGED_INCONCLUSIVE, subject, key, figure->info,
+                              "suspect: beyond %.1f sigmas of %.2f%%, where unchanged figures of these runs have lain "
+                              "too; 'kigo confirm' measures it again",
+                              s->z_limit, 100 * s->sigma);
+    default:
+        return kg_regress_add(comparison, s->verdict == KG_SCREEN_WORSE ? KG_JUDGED_WORSE : KG_JUDGED_BETTER, subject,
+                              key, figure->info,
+                              "beyond %.1f%% and %.1f sigmas of %.2f%%; 'kigo confirm' measures it again",
+                              100 * expm1(s->floor), s->z_limit, 100 * s->sigma);
+    }
+}
+
 static void tell(struct kg_comparison *comparison, const struct noisy *figure, const struct kg_screen_figure *s) {
-    static const enum kg_judged JUDGED[] = { [KG_SCREEN_WORSE] = KG_JUDGED_WORSE,
-                                             [KG_SCREEN_BETTER] = KG_JUDGED_BETTER,
-                                             [KG_SCREEN_TOO_FEW] = KG_JUDGED_INCONCLUSIVE };
-    if (s->verdict == KG_SCREEN_SAME || (s->verdict == KG_SCREEN_TOO_FEW && s->change < 0)) return;
-    struct kg_judgement *j =
-        s->verdict == KG_SCREEN_TOO_FEW
-            ? kg_regress_add(comparison, KG_JUDGED_INCONCLUSIVE, figure->info->kind.subject, figure->r->c->key,
-                             figure->info, "%zu baseline runs, fewer than the %d that tell how noisy it is",
-                             s->n_baseline, KG_SCREEN_FEWEST)
-            : kg_regress_add(comparison, JUDGED[s->verdict], figure->info->kind.subject, figure->r->c->key,
-                             figure->info, "beyond %.1f%% and %.1f sigmas of %.2f%%; 'kigo confirm' measures it again",
-                             100 * expm1(s->floor), s->z_limit, 100 * s->sigma);
+    struct kg_judgement *j = add_judgement(comparison, figure, s);
+    if (!j) return;
     const int worse = figure->info->kind.worse;
     j->after = figure->value;
     j->change = expm1(worse * s->change);
@@ -91,47 +103,59 @@ static void tell(struct kg_comparison *comparison, const struct noisy *figure, c
     j->noisy = true;
 }
 
+/* All figures of a back end that moved together, and not the machine, are one event. */
+static void tell_common(struct kg_comparison *comparison, const struct kg_drift *d) {
+    if (!d->worse && !d->better) return;
+    char *key = kg_xasprintf("every case of %s", *d->group ? d->group : "no back end");
+    struct kg_judgement *j = kg_regress_add(
+        comparison, d->worse ? KG_JUDGED_WORSE : KG_JUDGED_BETTER, "common", key, NULL,
+        "%zu figures moved together by %+.1f%% (median) and %zu canaries by %+.1f%%: the machine does not explain it",
+        d->n_figures, 100 * expm1(d->common), d->n_canaries, 100 * expm1(d->canary));
+    j->change = expm1(d->change);
+    j->z = d->z;
+    j->z_limit = d->z_limit;
+    j->n_baseline = comparison->n_baseline;
+    j->noisy = true;
+    free(key);
+}
+
 static double floor_of(const struct kg_comparison *comparison, const struct noisy *figure) {
     const double resolution = figure->info->kind.resolution_ns / figure->value;
     return log1p(fmax(comparison->options->least_change, resolution));
 }
 
-static void screen(struct kg_comparison *comparison, const struct figures *figures) {
-    const struct kg_regression *out = comparison->out;
-    struct kg_screen_figure *screened = kg_xcalloc(figures->n + 1, sizeof *screened);
-    double(*values)[KG_BASELINE_RUNS] = kg_xcalloc(figures->n + 1, sizeof *values);
-    for (size_t i = 0; i < figures->n; i++) {
-        const struct kg_series *s = &figures->series[i];
-        const struct kg_drift *drift = kg_drift_of(out->drifts, out->n_drifts, s->group);
-        screened[i] = (struct kg_screen_figure){ .baseline = values[i],
-                                                 .value = s->by_run[0] - drift->by_run[0],
-                                                 .floor = floor_of(comparison, &figures->items[i]) };
-        for (size_t run = 1; run <= comparison->n_baseline; run++)
-            if (!isnan(s->by_run[run])) values[i][screened[i].n_baseline++] = s->by_run[run] - drift->by_run[run];
-    }
-    kg_screen(screened, figures->n);
-    for (size_t i = 0; i < figures->n; i++) tell(comparison, &figures->items[i], &screened[i]);
-    free(values);
-    free(screened);
-}
-
 void kg_regress_noisy(struct kg_comparison *comparison) {
     struct kg_regression *out = comparison->out;
     struct figures figures, canaries;
+    struct kg_noisy noisy;
     if (*out->other_key) return;
-    const double least = log1p(comparison->options->least_change);
     collect(comparison, KG_FIGURE_NOISY, &figures);
     collect(comparison, KG_FIGURE_CANARY, &canaries);
-    kg_drift_find(figures.series, figures.n, canaries.series, canaries.n, 1 + comparison->n_baseline, least,
-                  &out->drifts, &out->n_drifts);
-    for (size_t i = 0; i < out->n_drifts; i++)
-        if (out->drifts[i].unexplained)
+    double *floors = kg_xcalloc(figures.n + 1, sizeof *floors);
+    for (size_t i = 0; i < figures.n; i++) floors[i] = floor_of(comparison, &figures.items[i]);
+    const struct kg_noisy_runs runs = { .figures = figures.series,
+                                        .floors = floors,
+                                        .n_figures = figures.n,
+                                        .canaries = canaries.series,
+                                        .n_canaries = canaries.n,
+                                        .n_runs = 1 + comparison->n_baseline,
+                                        .least_change = log1p(comparison->options->least_change) };
+    kg_noisy_judge(&runs, &noisy);
+    for (size_t i = 0; i < figures.n; i++) tell(comparison, &figures.items[i], &noisy.figures[i]);
+    for (size_t i = 0; i < noisy.n_drifts; i++) tell_common(comparison, &noisy.drifts[i]);
+    for (size_t i = 0; i < noisy.n_drifts; i++)
+        if (noisy.drifts[i].unexplained)
             kg_regress_reason(out,
                               "%zu figures of the back end '%s' moved together by %+.1f%%, and no canary tells whether "
                               "it was the machine",
-                              out->drifts[i].n_figures, out->drifts[i].group, 100 * expm1(out->drifts[i].common));
-    screen(comparison, &figures);
+                              noisy.drifts[i].n_figures, noisy.drifts[i].group, 100 * expm1(noisy.drifts[i].common));
     out->n_noisy = figures.n;
+    out->drifts = noisy.drifts;
+    out->n_drifts = noisy.n_drifts;
+    noisy.drifts = NULL;
+    noisy.n_drifts = 0;
+    kg_noisy_free(&noisy);
+    free(floors);
     figures_free(&figures);
     figures_free(&canaries);
 }

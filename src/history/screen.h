@@ -16,7 +16,7 @@
 
 enum { KG_SCREEN_FEWEST = 5 }; /* baseline values below which there is no scale */
 
-enum kg_screen_verdict { KG_SCREEN_SAME, KG_SCREEN_WORSE, KG_SCREEN_BETTER, KG_SCREEN_TOO_FEW };
+enum kg_screen_verdict { KG_SCREEN_SAME, KG_SCREEN_WORSE, KG_SCREEN_BETTER, KG_SCREEN_TOO_FEW, KG_SCREEN_SUSPECT };
 
 struct kg_screen_figure {
     const double *baseline; /* n_baseline values */
@@ -25,7 +25,7 @@ struct kg_screen_figure {
     double floor; /* as a logarithm: log1p(0.03) for 3% */
     /* What follows is the answer. */
     double centre, change, sigma, z, z_limit;
-    enum kg_screen_verdict verdict; /* TOO_FEW: beyond the floor, and no scale to judge it by */
+    enum kg_screen_verdict verdict; /* TOO_FEW: beyond the floor, and no scale to judge it by; SUSPECT: see noisy.h */
 };
 
 void kg_screen(struct kg_screen_figure *figures, size_t n_figures);

@@ -1,0 +1,26 @@
+/* Simulated judgements: how often regress cries wolf over made histories, and how much it finds. */
+#ifndef KIGO_SUITES_SIMULATION_H
+#define KIGO_SUITES_SIMULATION_H
+
+#include "suites/unit/noise_kinds.h"
+
+struct kg_simulation {
+    const struct kg_noise_kind *kind;
+    size_t n_trials, n_cases, n_baseline;
+    size_t n_slow;       /* so many cases are slower by `change` in the judged run */
+    double change;       /* as a logarithm */
+    double canary_sigma; /* more noise on the canaries */
+    double machine;      /* of the judged run: cases and canaries slower by it, as a logarithm */
+};
+
+struct kg_simulated {
+    size_t n_comparisons, n_false; /* of cases that did not change; flagged as worse */
+    size_t n_trials, n_red,
+        n_doubtful;         /* runs with any such flag, or one of all cases; and those without that are no plain pass */
+    size_t n_common;        /* runs of which all cases together were flagged as worse */
+    size_t n_slow, n_found; /* of cases that did */
+};
+
+void kg_simulate(const struct kg_simulation *simulation, uint64_t seed, struct kg_simulated *out);
+
+#endif

@@ -20,8 +20,9 @@ static __device__ __forceinline__ float kg_reciprocal_fast(float x) {
     return y;
 }
 
-/* Two floats rounded to halves, `low` in the low half of the register. */
-static __device__ __forceinline__ uint32_t kg_pack_halves(float low, float high) {
+/* Two floats rounded to halves, `low` in the low half: one instruction, which the compiler does not take apart (as it
+ * may kg_pack_halves of precision.cuh). */
+static __device__ __forceinline__ uint32_t kg_convert_to_halves(float low, float high) {
     uint32_t packed;
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
     return packed;

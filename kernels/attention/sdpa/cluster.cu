@@ -21,10 +21,13 @@
  * the grid has a block for every multiprocessor, those beyond the work only waiting: blocks of the next launch then
  * come to the other places, one on each as well, and have all prepared when this launch ends. Else a block takes more
  * than half of the memory. */
+#include "kernels/ptx/cluster.cuh"
 #include "kernels/ptx/dependent.cuh"
+#include "kernels/ptx/mbarrier.cuh"
+#include "kernels/ptx/tma.cuh"
+#include "kernels/ptx/wgmma.cuh"
 #include "kernels/attention/sdpa/e4m3.cuh"
 #include "kernels/attention/sdpa/fragment.cuh"
-#include "kernels/attention/sdpa/products.cuh"
 
 namespace kg_sdpa {
 
@@ -85,28 +88,26 @@ static __device__ __forceinline__ void softmax(row_sums &r, float (&score)[N], u
 /* Writes the warpgroup's fetched values of E4M3 as halves, for its products. */
 template <typename Shape>
 static __device__ __forceinline__ void convert(unsigned shared, int split, int warp, int lane) {
-    using namespace kg_hopper;
     constexpr int CHUNKS = Shape::ROW_BYTES / 16, STRIDE = 4 * 32 / CHUNKS, N = Shape::KEYS / STRIDE;
     const int c = lane % CHUNKS, first = (warp * 32 + lane) / CHUNKS;
     uint4 x[N];
-    barrier_wait(shared + Shape::V_FULL + 8 * split, 0);
+    kg_mbarrier_wait(shared + Shape::V_FULL + 8 * split, 0);
 #pragma unroll
     for (int i = 0; i < N; i++)
-        x[i] = load_shared_16(shared + Shape::FETCHED + split * Shape::TILE_BYTES +
-                              e4m3_offset<Shape::ROW_BYTES>(first + i * STRIDE, c));
+        x[i] = kg_load_shared<uint4>(shared + Shape::FETCHED + split * Shape::TILE_BYTES +
+                                     e4m3_offset<Shape::ROW_BYTES>(first + i * STRIDE, c));
 #pragma unroll
     for (int i = 0; i < N; i++)
         if (16 * c < Shape::DIMS)
             store_e4m3_as_halves<Shape::KEYS>(shared + Shape::V + split * Shape::V_BYTES, first + i * STRIDE, c, x[i]);
-    stores_fence();
-    named_barrier_sync(1 + split, 128); /* all of the tile is there */
+    kg_async_proxy_fence();
+    kg_barrier_sync(1 + split, 128); /* all of the tile is there */
 }
 
 /* Sends the part's sums of the warp's rows to the block that merges them. */
 template <typename Shape>
 static __device__ __forceinline__ void send(unsigned shared, int rank, int part, int warp, int lane,
                                             const float (&value)[Shape::DIMS / 2], const row_sums &sums) {
-    using namespace kg_hopper;
     const int to = warp / Shape::SETS, place = warp % Shape::SETS * Shape::PARTS + part;
     unsigned values = shared + Shape::PARTIAL + place * Shape::VALUE_BYTES + lane * 16,
              rows = shared + Shape::SUMS + place * Shape::SUM_BYTES + lane / 4 * 8,
@@ -116,18 +117,18 @@ static __device__ __forceinline__ void send(unsigned shared, int rank, int part,
     if (to == rank) {
 #pragma unroll
         for (int i = 0; i < Shape::DIMS / 8; i++)
-            store_shared(values + i * 512,
-                         make_float4(value[4 * i], value[4 * i + 1], value[4 * i + 2], value[4 * i + 3]));
-        if (lane % 4 == 0) store_shared(rows, sum[0]), store_shared(rows + 64, sum[1]);
+            kg_store_shared(values + i * 512,
+                            make_float4(value[4 * i], value[4 * i + 1], value[4 * i + 2], value[4 * i + 3]));
+        if (lane % 4 == 0) kg_store_shared(rows, sum[0]), kg_store_shared(rows + 64, sum[1]);
         __syncwarp();
-        if (lane == 0) barrier_arrive(barrier);
+        if (lane == 0) kg_mbarrier_arrive(barrier);
     } else {
-        values = peer_address(values, to), rows = peer_address(rows, to), barrier = peer_address(barrier, to);
+        values = kg_peer_address(values, to), rows = kg_peer_address(rows, to), barrier = kg_peer_address(barrier, to);
 #pragma unroll
         for (int i = 0; i < Shape::DIMS / 8; i++)
-            send_peer(values + i * 512, make_float4(value[4 * i], value[4 * i + 1], value[4 * i + 2], value[4 * i + 3]),
-                      barrier);
-        if (lane % 4 == 0) send_peer(rows, sum[0], barrier), send_peer(rows + 64, sum[1], barrier);
+            kg_send_peer(values + i * 512,
+                         make_float4(value[4 * i], value[4 * i + 1], value[4 * i + 2], value[4 * i + 3]), barrier);
+        if (lane % 4 == 0) kg_send_peer(rows, sum[0], barrier), kg_send_peer(rows + 64, sum[1], barrier);
     }
 }
 
@@ -141,13 +142,13 @@ static __device__ __forceinline__ void merge_factors(float (&factor)[2][Shape::P
         float reference = -CUDART_INF_F, total = 0;
 #pragma unroll
         for (int i = 0; i < Shape::PARTS; i++) {
-            sum[i] = kg_hopper::load_shared_2(sums + i * Shape::SUM_BYTES + (lane / 4 + 8 * half) * 8);
+            sum[i] = kg_load_shared<float2>(sums + i * Shape::SUM_BYTES + (lane / 4 + 8 * half) * 8);
             reference = fmaxf(reference, sum[i].x);
         }
         const float zero = reference == -CUDART_INF_F ? 0.0f : reference;
 #pragma unroll
         for (int i = 0; i < Shape::PARTS; i++) {
-            factor[half][i] = exp2_fast((sum[i].x - zero) * scale);
+            factor[half][i] = kg_exp2_fast((sum[i].x - zero) * scale);
             total = fmaf(sum[i].y, factor[half][i], total);
         }
         const float share = unit * row_share(reference, total, scale, sink);
@@ -159,8 +160,7 @@ static __device__ __forceinline__ void merge_factors(float (&factor)[2][Shape::P
 template <typename Shape>
 static __global__ void __launch_bounds__(Shape::THREADS, Shape::RESIDENT)
     sdpa_cluster_kernel(const __grid_constant__ hopper_params p) {
-    using namespace kg_hopper;
-    require_hopper();
+    kg_require_sm_90a();
     constexpr int DIMS = Shape::DIMS, KEYS = Shape::KEYS, PARTS = Shape::PARTS, SPLITS = Shape::SPLITS;
     kg_dependents_start();
     if ((int)blockIdx.x / Shape::CLUSTER >= p.n_row_tiles * p.n_heads * p.n_batch) { /* a place kept */
@@ -169,7 +169,7 @@ static __global__ void __launch_bounds__(Shape::THREADS, Shape::RESIDENT)
     }
     extern __shared__ unsigned char memory[];
     const unsigned shared = ((unsigned)__cvta_generic_to_shared(memory) + 1023) & ~1023u;
-    const int rank = cluster_rank(), split = __shfl_sync(0xFFFFFFFF, threadIdx.x / 128, 0),
+    const int rank = kg_cluster_rank(), split = __shfl_sync(0xFFFFFFFF, threadIdx.x / 128, 0),
               part = rank * SPLITS + split, lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     const int item = blockIdx.x / Shape::CLUSTER, plane = item / p.n_row_tiles, head = plane % p.n_heads,
               batch = plane / p.n_heads, first = item % p.n_row_tiles * ROWS;
@@ -179,20 +179,21 @@ static __global__ void __launch_bounds__(Shape::THREADS, Shape::RESIDENT)
 
     const int n = min(n_tiles - rank * SPLITS, SPLITS); /* the block's tiles */
     if (threadIdx.x == 0) {
-        prefetch_map(&p.q), prefetch_map(&p.k), prefetch_map(&p.v);
-        barrier_init(shared + Shape::Q_FULL, 1);
-        barrier_init(shared + Shape::MERGE_FULL, 1 + Shape::SETS * SPLITS); /* who expects, and the block's own warps */
+        kg_tensor_map_prefetch(&p.q), kg_tensor_map_prefetch(&p.k), kg_tensor_map_prefetch(&p.v);
+        kg_mbarrier_init(shared + Shape::Q_FULL, 1);
+        kg_mbarrier_init(shared + Shape::MERGE_FULL,
+                         1 + Shape::SETS * SPLITS); /* who expects, and the block's own warps */
 #pragma unroll
         for (int s = 0; s < SPLITS; s++)
-            barrier_init(shared + Shape::K_FULL + 8 * s, 1), barrier_init(shared + Shape::V_FULL + 8 * s, 1);
-        barrier_init_fence();
-        barrier_expect(shared + Shape::MERGE_FULL, Shape::SENT_BYTES);
-        barrier_expect(shared + Shape::Q_FULL, Shape::Q_BYTES);
+            kg_mbarrier_init(shared + Shape::K_FULL + 8 * s, 1), kg_mbarrier_init(shared + Shape::V_FULL + 8 * s, 1);
+        kg_mbarrier_init_fence();
+        kg_mbarrier_expect(shared + Shape::MERGE_FULL, Shape::SENT_BYTES);
+        kg_mbarrier_expect(shared + Shape::Q_FULL, Shape::Q_BYTES);
 #pragma unroll
         for (int s = 0; s < SPLITS; s++)
             if (s < n) {
-                barrier_expect(shared + Shape::K_FULL + 8 * s, Shape::TILE_BYTES);
-                barrier_expect(shared + Shape::V_FULL + 8 * s, Shape::TILE_BYTES);
+                kg_mbarrier_expect(shared + Shape::K_FULL + 8 * s, Shape::TILE_BYTES);
+                kg_mbarrier_expect(shared + Shape::V_FULL + 8 * s, Shape::TILE_BYTES);
             }
     }
     /* What follows the wait for the launch before needs these at once: they are read from the parameter here. */
@@ -201,16 +202,16 @@ static __global__ void __launch_bounds__(Shape::THREADS, Shape::RESIDENT)
     int n_queries = p.n_queries, head_dim = p.head_dim;
     uint64_t y_row = p.y_strides.row;
     __half *y = p.y + batch * p.y_strides.batch + head * p.y_strides.head;
-    asm volatile("" : "+f"(scale), "+r"(n_queries), "+r"(head_dim), "+l"(y_row), "+l"(y));
-    cluster_arrive();
-    cluster_wait(); /* the barriers of both blocks are there */
+    kg_make_opaque(scale, n_queries, head_dim, y_row, y);
+    kg_cluster_arrive();
+    kg_cluster_wait(); /* the barriers of both blocks are there */
     if (threadIdx.x == 0) {
         kg_dependency_wait();
         const auto fetch = [&](const CUtensorMap *map, int to, int n_rows, int full, int row, int of) {
 #pragma unroll
             for (int panel = 0; panel < Shape::INPUT_PANELS; panel++)
-                copy_box(shared + to + panel * n_rows * Shape::ROW_BYTES, map, shared + full, 64 * panel, row, of,
-                         batch);
+                kg_tensor_copy(shared + to + panel * n_rows * Shape::ROW_BYTES, map, shared + full, 64 * panel, row, of,
+                               batch);
         };
         fetch(&p.q, 0, ROWS, Shape::Q_FULL, first, head);
 #pragma unroll
@@ -235,27 +236,27 @@ static __global__ void __launch_bounds__(Shape::THREADS, Shape::RESIDENT)
     row_sums sums;
     sums.clear();
     float value[DIMS / 2];
-    barrier_wait(shared + Shape::Q_FULL, 0); /* what the launch depends on is there */
+    kg_mbarrier_wait(shared + Shape::Q_FULL, 0); /* what the launch depends on is there */
     if (part < n_tiles) {
         float score[KEYS / 2];
         unsigned weight[KEYS / 4];
-        const uint64_t q = matrix_descriptor<Shape::ROW_BYTES>(shared),
-                       k = matrix_descriptor<Shape::ROW_BYTES>(shared + Shape::K + split * Shape::TILE_BYTES),
-                       v = matrix_descriptor(shared + Shape::V + split * Shape::V_BYTES, KEYS * 128);
-        barrier_wait(shared + Shape::K_FULL + 8 * split, 0);
-        products_fence();
+        const uint64_t q = kg_matrix_descriptor<Shape::ROW_BYTES>(shared),
+                       k = kg_matrix_descriptor<Shape::ROW_BYTES>(shared + Shape::K + split * Shape::TILE_BYTES),
+                       v = kg_matrix_descriptor(shared + Shape::V + split * Shape::V_BYTES, KEYS * 128);
+        kg_mbarrier_wait(shared + Shape::K_FULL + 8 * split, 0);
+        kg_wgmma_fence();
         if constexpr (Shape::E4M3) {
 #pragma unroll
             for (int i = 0; i < DIMS / 32; i++)
-                products<KEYS>::shared_e4m3(score, q + i * 32 / 16, k + i * 32 / 16, i > 0);
+                kg_wgmma<KEYS>::shared_e4m3(score, q + i * 32 / 16, k + i * 32 / 16, i > 0);
         } else {
 #pragma unroll
             for (int i = 0; i < DIMS / 16; i++)
-                products<KEYS>::template shared<false>(score, q + (i / 4 * ROWS * 128 + i % 4 * 32) / 16,
+                kg_wgmma<KEYS>::template shared<false>(score, q + (i / 4 * ROWS * 128 + i % 4 * 32) / 16,
                                                        k + (i / 4 * KEYS * 128 + i % 4 * 32) / 16, i > 0);
         }
-        products_commit();
-        products_wait<0>();
+        kg_wgmma_commit();
+        kg_wgmma_wait<0>();
         if (key < keys.all_begin || key + KEYS > keys.all_end) {
             int first_key[2], last_key[2];
             row_limits(p, first + warp * 16 + lane / 4, first_key, last_key);
@@ -263,15 +264,15 @@ static __global__ void __launch_bounds__(Shape::THREADS, Shape::RESIDENT)
         }
         softmax(sums, score, weight, scale);
         if (Shape::E4M3) convert<Shape>(shared, split, warp, lane);
-        else barrier_wait(shared + Shape::V_FULL + 8 * split, 0);
-        pin(weight);
-        products_fence();
+        else kg_mbarrier_wait(shared + Shape::V_FULL + 8 * split, 0);
+        kg_pin(weight);
+        kg_wgmma_fence();
 #pragma unroll
         for (int i = 0; i < KEYS / 16; i++)
-            products<DIMS>::template registers<true>(value, reinterpret_cast<const unsigned(&)[4]>(weight[4 * i]),
+            kg_wgmma<DIMS>::template registers<true>(value, reinterpret_cast<const unsigned(&)[4]>(weight[4 * i]),
                                                      v + i * 2048 / 16, i > 0);
-        products_commit();
-        products_wait<0>();
+        kg_wgmma_commit();
+        kg_wgmma_wait<0>();
         sums.weight[0] = row_weight(sums.weight[0]), sums.weight[1] = row_weight(sums.weight[1]);
     } else {
 #pragma unroll
@@ -284,7 +285,7 @@ static __global__ void __launch_bounds__(Shape::THREADS, Shape::RESIDENT)
     y += row * y_row;
     const float sink = p.sinks ? p.sinks[head] * LOG2_E : -CUDART_INF_F;
     float factor[2][PARTS];
-    barrier_wait(shared + Shape::MERGE_FULL, 0);
+    kg_mbarrier_wait(shared + Shape::MERGE_FULL, 0);
     merge_factors<Shape>(factor, shared + Shape::SUMS + set * PARTS * Shape::SUM_BYTES, lane, scale, sink, unit);
 #pragma unroll
     for (int i = 0; i < Shape::COLUMNS; i++) {
@@ -292,14 +293,15 @@ static __global__ void __launch_bounds__(Shape::THREADS, Shape::RESIDENT)
         float out[4] = { 0, 0, 0, 0 };
 #pragma unroll
         for (int j = 0; j < PARTS; j++) {
-            const float4 x = load_shared_4(shared + Shape::PARTIAL + (set * PARTS + j) * Shape::VALUE_BYTES +
-                                           (column * 32 + lane) * 16);
+            const float4 x = kg_load_shared<float4>(shared + Shape::PARTIAL + (set * PARTS + j) * Shape::VALUE_BYTES +
+                                                    (column * 32 + lane) * 16);
             out[0] = fmaf(x.x, factor[0][j], out[0]), out[1] = fmaf(x.y, factor[0][j], out[1]);
             out[2] = fmaf(x.z, factor[1][j], out[2]), out[3] = fmaf(x.w, factor[1][j], out[3]);
         }
         if (d >= head_dim) continue;
-        if (row < n_queries) *reinterpret_cast<unsigned *>(y + d) = pack_halves(out[0], out[1]);
-        if (row + 8 < n_queries) *reinterpret_cast<unsigned *>(y + 8 * y_row + d) = pack_halves(out[2], out[3]);
+        if (row < n_queries) *reinterpret_cast<unsigned *>(y + d) = kg_convert_to_halves(out[0], out[1]);
+        if (row + 8 < n_queries)
+            *reinterpret_cast<unsigned *>(y + 8 * y_row + d) = kg_convert_to_halves(out[2], out[3]);
     }
 }
 

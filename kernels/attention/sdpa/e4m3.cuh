@@ -5,25 +5,10 @@
 #ifndef KIGO_KERNELS_ATTENTION_SDPA_E4M3_CUH
 #define KIGO_KERNELS_ATTENTION_SDPA_E4M3_CUH
 
-#include "kernels/attention/sdpa/hopper.cuh"
+#include "kernels/ptx/math.cuh"
+#include "kernels/ptx/memory.cuh"
 
 namespace kg_sdpa {
-
-/* Four E4M3 as four halves. */
-__device__ __forceinline__ uint2 halves_of_e4m3(unsigned x) {
-    uint2 y = make_uint2(0, 0);
-#if KG_HOPPER
-    asm("{\n"
-        ".reg .b16 low, high;\n"
-        "mov.b32 {low, high}, %2;\n"
-        "cvt.rn.f16x2.e4m3x2 %0, low;\n"
-        "cvt.rn.f16x2.e4m3x2 %1, high;\n"
-        "}"
-        : "=r"(y.x), "=r"(y.y)
-        : "r"(x));
-#endif
-    return y;
-}
 
 /* Where 16 bytes, dims 16 c to 16 c + 15 of row r, are in a tile of ROW_BYTES a row with a swizzle of as many bytes. */
 template <int ROW_BYTES> __device__ __forceinline__ unsigned e4m3_offset(int r, int c) {
@@ -34,11 +19,11 @@ template <int ROW_BYTES> __device__ __forceinline__ unsigned e4m3_offset(int r, 
  * Of eight neighbours in c, those of the second panel write their second half first: all to other banks. */
 template <int ROWS_OF_PANEL> __device__ __forceinline__ void store_e4m3_as_halves(unsigned to, int r, int c, uint4 x) {
     const bool second = c & 4;
-    const uint2 a = halves_of_e4m3(second ? x.z : x.x), b = halves_of_e4m3(second ? x.w : x.y),
-                d = halves_of_e4m3(second ? x.x : x.z), e = halves_of_e4m3(second ? x.y : x.w);
+    const uint2 a = kg_halves_of_e4m3(second ? x.z : x.x), b = kg_halves_of_e4m3(second ? x.w : x.y),
+                d = kg_halves_of_e4m3(second ? x.x : x.z), e = kg_halves_of_e4m3(second ? x.y : x.w);
     const unsigned row = to + (c / 4) * ROWS_OF_PANEL * 128 + r * 128, chunk = (unsigned)(c % 4 * 2 + c / 4) ^ (r % 8);
-    kg_hopper::store_shared(row + chunk * 16, make_uint4(a.x, a.y, b.x, b.y));
-    kg_hopper::store_shared(row + (chunk ^ 1) * 16, make_uint4(d.x, d.y, e.x, e.y));
+    kg_store_shared(row + chunk * 16, make_uint4(a.x, a.y, b.x, b.y));
+    kg_store_shared(row + (chunk ^ 1) * 16, make_uint4(d.x, d.y, e.x, e.y));
 }
 
 /* A lane's share of values turned into halves by a warp that goes through a tile 8 rows by 4 times 16 dims at a time:
@@ -58,7 +43,6 @@ template <int ROW_BYTES> struct e4m3_place {
      * 1024's), panels of ROWS_OF_PANEL rows. */
     template <int DIMS, int GROUPS, int ROWS_OF_PANEL>
     __device__ __forceinline__ void halves(unsigned from_at, unsigned to_at) const {
-        using namespace kg_hopper;
         constexpr int PANELS = (DIMS + 63) / 64;
         uint4 x[GROUPS][PANELS];
         const bool second = DIMS % 64 == 0 || 64 + 16 * c < DIMS; /* has dims in the second panel */
@@ -66,17 +50,17 @@ template <int ROW_BYTES> struct e4m3_place {
         for (int g = 0; g < GROUPS; g++)
 #pragma unroll
             for (int i = 0; i < PANELS; i++)
-                if (i == 0 || second) x[g][i] = load_shared_16((from_at ^ i * 64) + g * 8 * ROW_BYTES);
+                if (i == 0 || second) x[g][i] = kg_load_shared<uint4>((from_at ^ i * 64) + g * 8 * ROW_BYTES);
 #pragma unroll
         for (int g = 0; g < GROUPS; g++)
 #pragma unroll
             for (int i = 0; i < PANELS; i++) {
                 if (i > 0 && !second) continue;
-                const uint2 a = halves_of_e4m3(x[g][i].x), b = halves_of_e4m3(x[g][i].y), d = halves_of_e4m3(x[g][i].z),
-                            e = halves_of_e4m3(x[g][i].w);
+                const uint2 a = kg_halves_of_e4m3(x[g][i].x), b = kg_halves_of_e4m3(x[g][i].y),
+                            d = kg_halves_of_e4m3(x[g][i].z), e = kg_halves_of_e4m3(x[g][i].w);
                 const unsigned at = to_at + i * ROWS_OF_PANEL * 128 + g * 1024;
-                store_shared(at, make_uint4(a.x, a.y, b.x, b.y));
-                store_shared(at ^ 16, make_uint4(d.x, d.y, e.x, e.y));
+                kg_store_shared(at, make_uint4(a.x, a.y, b.x, b.y));
+                kg_store_shared(at ^ 16, make_uint4(d.x, d.y, e.x, e.y));
             }
     }
 };

@@ -1,29 +1,18 @@
 /* Rows of a tile of attention in the registers of a warpgroup: masks, online softmax, the result.
  *
  * A warpgroup has 64 queries. A thread of warp w, g = lane / 4, t = lane % 4, has rows 16 w + g and 16 w + g + 8 (half
- * 0 and 1); of those, the columns 8 i + 2 t and 8 i + 2 t + 1 (as accumulators of products, hopper.cuh). A row's four
+ * 0 and 1); of those, the columns 8 i + 2 t and 8 i + 2 t + 1 (as accumulators of products, wgmma.cuh). A row's four
  * threads are neighbours (a quad). */
 #ifndef KIGO_KERNELS_ATTENTION_SDPA_FRAGMENT_CUH
 #define KIGO_KERNELS_ATTENTION_SDPA_FRAGMENT_CUH
 
 #include "kernels/attention/sdpa/hopper_call.h"
+#include "kernels/ptx/math.cuh"
 #include <math_constants.h>
 
 namespace kg_sdpa {
 
 constexpr float LOG2_E = 1.44269504f;
-
-__device__ __forceinline__ float exp2_fast(float x) {
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
-__device__ __forceinline__ unsigned pack_halves(float low, float high) {
-    unsigned packed;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
-    return packed;
-}
 
 /* The keys [begin, end) that any of the queries [first, first + n) sees, and those that all of them see. */
 struct key_range {
@@ -88,11 +77,11 @@ __device__ __forceinline__ void make_weights(const row_sums &r, const float (&sc
 #pragma unroll
     for (int i = 0; i < N / 2; i++) { /* word i: row half i % 2 */
         const int half = i % 2;
-        const float low = exp2_fast(fmaf(score[2 * i], scale, -shift[half])),
-                    high = exp2_fast(fmaf(score[2 * i + 1], scale, -shift[half]));
+        const float low = kg_exp2_fast(fmaf(score[2 * i], scale, -shift[half])),
+                    high = kg_exp2_fast(fmaf(score[2 * i + 1], scale, -shift[half]));
         chain[half][0] = i < 2 ? low : chain[half][0] + low;
         chain[half][1] = i < 2 ? high : chain[half][1] + high;
-        weight[i] = pack_halves(low, high);
+        weight[i] = kg_convert_to_halves(low, high);
     }
     sum[0] = chain[0][0] + chain[0][1], sum[1] = chain[1][0] + chain[1][1];
 }
@@ -142,7 +131,7 @@ __device__ __forceinline__ row_sums new_reference(row_sums &r, float (&score)[N]
     for (int half = 0; half < 2; half++) {
         if (keep[half]) largest[half][0] = r.reference[half];
         const float zero = largest[half][0] == -CUDART_INF_F ? 0.0f : largest[half][0];
-        shrink[half] = exp2_fast((r.reference[half] - zero) * scale);
+        shrink[half] = kg_exp2_fast((r.reference[half] - zero) * scale);
         r.reference[half] = largest[half][0];
         r.weight[half] *= shrink[half];
         relative.reference[half] = zero;
@@ -182,8 +171,8 @@ __device__ __forceinline__ float row_weight(float weight) {
 
 /* What the row's values are to be multiplied by, with the head's sink, a logit in powers of two (-inf: none). */
 __device__ __forceinline__ float row_share(float reference, float weight, float scale, float sink) {
-    float share; /* without a branch: a merge waits for it */
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(share) : "f"(weight + exp2_fast(sink - reference * scale)));
+    const float share =
+        kg_reciprocal_fast(weight + kg_exp2_fast(sink - reference * scale)); /* no branch: a merge waits */
     return reference == -CUDART_INF_F ? 0.0f : share;
 }
 
@@ -217,7 +206,7 @@ __device__ __forceinline__ void store_rows(__half *y, uint64_t row_stride, int r
             unsigned w[4];
 #pragma unroll
             for (int j = 0; j < 4; j++)
-                w[j] = pack_halves(value[4 * (i + j) + 2 * half], value[4 * (i + j) + 2 * half + 1]);
+                w[j] = kg_convert_to_halves(value[4 * (i + j) + 2 * half], value[4 * (i + j) + 2 * half + 1]);
             transpose_quad(w);
             const int d = 8 * (i + t);
             if (r < n_rows && d < head_dim)

@@ -139,7 +139,7 @@ __device__ __forceinline__ void softmax_step(lane_rows<DIMS, ROW_TILES> &s, floa
             largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFF, largest, 1)); /* the row's four lanes */
             largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFF, largest, 2));
             const float exponent = top_exponent(largest, c);
-            const float shrink = exp2_fast(s.exponent[tile][row] - exponent);
+            const float shrink = kg_exp2_fast(s.exponent[tile][row] - exponent);
             const exponent_shift shift(largest, exponent);
             if (shift.shifts) {
 #pragma unroll
@@ -151,7 +151,7 @@ __device__ __forceinline__ void softmax_step(lane_rows<DIMS, ROW_TILES> &s, floa
             for (int j = 0; j < KEY_TILES; j++)
 #pragma unroll
                 for (int e = 2 * row; e < 2 * row + 2; e++) {
-                    score[tile][j][e] = exp2_fast(fmaf(score[tile][j][e], c, -shift.exponent));
+                    score[tile][j][e] = kg_exp2_fast(fmaf(score[tile][j][e], c, -shift.exponent));
                     sum += score[tile][j][e];
                 }
             s.score[tile][row] = largest, s.exponent[tile][row] = exponent;

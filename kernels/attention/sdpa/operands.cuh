@@ -6,6 +6,7 @@
 #ifndef KIGO_KERNELS_ATTENTION_SDPA_OPERANDS_CUH
 #define KIGO_KERNELS_ATTENTION_SDPA_OPERANDS_CUH
 
+#include "kernels/ptx/math.cuh"
 #include "kernels/ptx/mma.cuh"
 #include "kernels/block/precision.cuh"
 #include "kernels/attention/sdpa/sdpa.h"
@@ -26,13 +27,6 @@ __device__ __forceinline__ unsigned halves_of_low(unsigned word) {
 
 __device__ __forceinline__ unsigned halves_of_high(unsigned word) {
     return halves_of_low(word >> 16);
-}
-
-/* 2^x with a relative error of 2^-22; 0 below the normal numbers. */
-__device__ __forceinline__ float exp2_fast(float x) {
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
 }
 
 /* The exponent of the largest score, finite even where nothing has been seen (-inf). */
@@ -57,8 +51,8 @@ struct exponent_shift {
 /* What a row's summed values are multiplied with: 1 / its sum of weights and the sink's (-inf: none); 0 if it saw no
  * key. exponent: what its weights are relative to; sink: times log2 e. */
 __device__ __forceinline__ float share_of_sum(float exponent, float weight, float sink) {
-    const float top = fmaxf(exponent, sink), shrink = exp2_fast(exponent - top);
-    return weight > 0 ? __fdividef(shrink, fmaf(weight, shrink, exp2_fast(sink - top))) : 0;
+    const float top = fmaxf(exponent, sink), shrink = kg_exp2_fast(exponent - top);
+    return weight > 0 ? __fdividef(shrink, fmaf(weight, shrink, kg_exp2_fast(sink - top))) : 0;
 }
 
 /* What of scale is in c, and what to exclusive-or pairs of halves of q with. */

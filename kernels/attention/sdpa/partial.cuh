@@ -8,6 +8,7 @@
 #define KIGO_KERNELS_ATTENTION_SDPA_PARTIAL_CUH
 
 #include "kernels/attention/sdpa/operands.cuh"
+#include "kernels/ptx/memory.cuh"
 
 namespace kg_sdpa_mma {
 
@@ -42,7 +43,7 @@ __device__ __forceinline__ void merge_lanes(partial &x, uint32_t n) {
         if (apart >= n) break;
         x.weight.x = fmaxf(x.weight.x, __shfl_xor_sync(0xFFFFFFFF, x.weight.x, apart));
     }
-    scale(x, exp2_fast(own - x.weight.x));
+    scale(x, kg_exp2_fast(own - x.weight.x));
 #pragma unroll
     for (uint32_t apart = 1; apart < MOST; apart *= 2) {
         if (apart >= n) break;
@@ -71,12 +72,9 @@ struct part_items {
 
     __device__ __forceinline__ void store(uint32_t part, uint32_t item, const partial &x) const {
         const uint32_t at = part * n_items + item;
-        asm volatile("st.relaxed.gpu.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(values + at), "r"(sent(x.value.x)),
-                     "r"(sent(x.value.y)), "r"(sent(x.value.z)), "r"(sent(x.value.w))
-                     : "memory");
-        asm volatile("st.relaxed.gpu.global.v2.b32 [%0], {%1, %2};" ::"l"(weights + at), "r"(sent(x.weight.x)),
-                     "r"(sent(x.weight.y))
-                     : "memory");
+        kg_store_relaxed((uint4 *)values + at,
+                         make_uint4(sent(x.value.x), sent(x.value.y), sent(x.value.z), sent(x.value.w)));
+        kg_store_relaxed((uint2 *)weights + at, make_uint2(sent(x.weight.x), sent(x.weight.y)));
     }
 
     /* own and parts 0 to n_parts - 1, in this order; waits for those that have not come. */
@@ -97,7 +95,7 @@ struct part_items {
             float top = x.weight.x;
 #pragma unroll
             for (uint32_t i = 0; i < AT_ONCE; i++) top = fmaxf(top, received(y[i]).weight.x);
-            scale(x, exp2_fast(x.weight.x - top));
+            scale(x, kg_exp2_fast(x.weight.x - top));
             x.weight.x = top;
 #pragma unroll
             for (uint32_t i = 0; i < AT_ONCE; i++) {
@@ -106,7 +104,7 @@ struct part_items {
                 __stcg(values + at, make_float4(0, 0, 0, 0));
                 __stcg(weights + at, make_float2(0, 0));
                 const partial part = received(y[i]);
-                add(x, part, exp2_fast(part.weight.x - top));
+                add(x, part, kg_exp2_fast(part.weight.x - top));
             }
         }
         return x;
@@ -130,16 +128,9 @@ struct part_items {
 
     __device__ __forceinline__ words load(uint32_t part, uint32_t item) const {
         const uint32_t at = part * n_items + item;
-        words y;
-        asm volatile("ld.relaxed.gpu.global.v4.b32 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(y.word[0]), "=r"(y.word[1]), "=r"(y.word[2]), "=r"(y.word[3])
-                     : "l"(values + at)
-                     : "memory");
-        asm volatile("ld.relaxed.gpu.global.v2.b32 {%0, %1}, [%2];"
-                     : "=r"(y.word[4]), "=r"(y.word[5])
-                     : "l"(weights + at)
-                     : "memory");
-        return y;
+        const uint4 value = kg_load_relaxed((const uint4 *)values + at);
+        const uint2 weight = kg_load_relaxed((const uint2 *)weights + at);
+        return { { value.x, value.y, value.z, value.w, weight.x, weight.y } };
     }
 };
 

@@ -17,11 +17,13 @@
  */
 #include "kernels/attention/sdpa/operands.cuh"
 #include "kernels/attention/sdpa/partial.cuh"
-#include "kernels/attention/sdpa/peer.cuh"
+#include "kernels/ptx/cluster.cuh"
+#include "kernels/ptx/compiler.cuh"
 #include "kernels/ptx/dependent.cuh"
+#include "kernels/ptx/mbarrier.cuh"
+#include "kernels/ptx/tma.cuh"
 
 using namespace kg_sdpa_mma;
-using namespace kg_sdpa_peer;
 
 namespace {
 
@@ -43,17 +45,6 @@ template <typename T, int DIMS> struct words {
     static constexpr int PER_WORD = 4 / sizeof(T), K = DIMS / 4 / PER_WORD, V = DIMS / 8 / PER_WORD;
 };
 
-/* N words (1, 2 or 4). Volatile, so that none is read before kg_dependency_wait. */
-template <int N> __device__ __forceinline__ void load_words(unsigned *to, const void *from) {
-    if constexpr (N == 4)
-        asm volatile("ld.global.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-                     : "l"(from));
-    else if constexpr (N == 2)
-        asm volatile("ld.global.L1::no_allocate.v2.b32 {%0, %1}, [%2];" : "=r"(to[0]), "=r"(to[1]) : "l"(from));
-    else asm volatile("ld.global.L1::no_allocate.b32 %0, [%1];" : "=r"(to[0]) : "l"(from));
-}
-
 /* A row's words in whole blocks of BLOCK dims, each lane taking BLOCK / LANES dims of a block, then half a block. Words
  * of dims from head_dim on stay as they are. */
 template <typename T, int DIMS, int LANES, int BLOCK, bool EXACT>
@@ -62,12 +53,12 @@ __device__ __forceinline__ void load_row(unsigned *to, const T *row, uint32_t la
 #pragma unroll
     for (int i = 0; i < DIMS / BLOCK; i++) {
         const uint32_t d = i * BLOCK + lane * DIMS_AT_ONCE;
-        if (EXACT || d < head_dim) load_words<WORDS>(to + i * WORDS, row + d);
+        if (EXACT || d < head_dim) kg_load_no_allocate<WORDS>(to + i * WORDS, row + d);
     }
     if constexpr (DIMS % BLOCK != 0) {
         static_assert(DIMS % BLOCK == BLOCK / 2, "the rest is half a block");
         const uint32_t d = DIMS / BLOCK * BLOCK + lane * (DIMS_AT_ONCE / 2);
-        if (EXACT || d < head_dim) load_words<WORDS / 2>(to + DIMS / BLOCK * WORDS, row + d);
+        if (EXACT || d < head_dim) kg_load_no_allocate<WORDS / 2>(to + DIMS / BLOCK * WORDS, row + d);
     }
 }
 
@@ -76,7 +67,7 @@ __device__ __forceinline__ void load_row(unsigned *to, const T *row, uint32_t la
 template <bool EXACT, int N> __device__ __forceinline__ void begin_words(unsigned (&row)[N]) {
 #pragma unroll
     for (int i = 0; i < N; i++) {
-        if constexpr (EXACT) asm volatile("" : "=r"(row[i]));
+        if constexpr (EXACT) kg_leave_undefined(row[i]);
         else row[i] = 0;
     }
 }
@@ -125,13 +116,6 @@ __device__ __forceinline__ void values_of(unsigned (&a)[4], const unsigned (&v)[
             a[2 * half] = halves_of_low(pairs), a[2 * half + 1] = halves_of_high(pairs);
         }
     }
-}
-
-/* An 8 x 8 matrix of halves, row g at columns 2t and 2t + 1, transposed. */
-__device__ __forceinline__ unsigned transpose(unsigned x) {
-    unsigned y;
-    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y) : "r"(x));
-    return y;
 }
 
 /* Rows 2t and 2t + 1 of each of the COLS tiles of 8: what a warp knows of them. */
@@ -203,7 +187,7 @@ __device__ __forceinline__ void softmax_step(warp_rows<DIMS, COLS> &s, float (&s
             for (int apart = 4; apart < 32; apart *= 2) /* the row's eight lanes */
                 largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFF, largest, apart));
             const float exponent = top_exponent(largest, s.c[col][e]);
-            shrink[e] = exp2_fast(s.exponent[col][e] - exponent);
+            shrink[e] = kg_exp2_fast(s.exponent[col][e] - exponent);
             s.score[col][e] = largest, s.exponent[col][e] = exponent;
             const exponent_shift shift(largest, exponent);
             if (shift.shifts) {
@@ -217,7 +201,7 @@ __device__ __forceinline__ void softmax_step(warp_rows<DIMS, COLS> &s, float (&s
 #pragma unroll
                 for (int half = 0; half < 2; half++) {
                     float &x = score[tile][col][e + 2 * half];
-                    x = exp2_fast(fmaf(x, s.c[col][e], -shift.exponent));
+                    x = kg_exp2_fast(fmaf(x, s.c[col][e], -shift.exponent));
                     sum += x;
                 }
             s.weight[col][e] = fmaf(s.weight[col][e], shrink[e], sum);
@@ -238,7 +222,7 @@ __device__ __forceinline__ void add_values(warp_rows<DIMS, COLS> &s, const float
     for (int col = 0; col < COLS; col++)
 #pragma unroll
         for (int half = 0; half < 2; half++)
-            weights[col][half] = transpose(kg_pack_halves(weight[col][2 * half], weight[col][2 * half + 1]));
+            weights[col][half] = kg_transpose_matrix(kg_pack_halves(weight[col][2 * half], weight[col][2 * half + 1]));
 #pragma unroll
     for (int m = 0; m < DIMS / 16; m++) {
         unsigned values[4];
@@ -246,21 +230,6 @@ __device__ __forceinline__ void add_values(warp_rows<DIMS, COLS> &s, const float
 #pragma unroll
         for (int col = 0; col < COLS; col++) kg_mma_16x8x16(s.value[col][m], values, weights[col][0], weights[col][1]);
     }
-}
-
-/* Brings n_bytes (a multiple of 16) to the second-level cache, if they are not there. Needs to wait for nothing: what
- * is written later is written there. */
-__device__ __forceinline__ void prefetch(const void *from, uint32_t n_bytes) {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(n_bytes) : "memory");
-#endif
-}
-
-/* Volatile, to be asked for before what comes after it. */
-__device__ __forceinline__ float load_float(const float *from) {
-    float x;
-    asm volatile("ld.global.f32 %0, [%1];" : "=f"(x) : "l"(from));
-    return x;
 }
 
 template <typename T, int DIMS, int COLS, int N_WARPS> struct split_shared {
@@ -317,7 +286,7 @@ __device__ __forceinline__ void begin_rows(warp_rows<DIMS, COLS> &s, const split
         for (int e = 0; e < 2; e++) {
             const row_place place = row_of<8 * COLS>(p, job, 8 * col + 2 * t + e);
             s.c[col][e] = 1;
-            if (sizeof(T) == 1) s.c[col][e] = load_float(a.q_scale + (size_t)job.batch * a.n_heads + place.head);
+            if (sizeof(T) == 1) s.c[col][e] = kg_load_global(a.q_scale + (size_t)job.batch * a.n_heads + place.head);
             s.seen[col][e] = keys_seen(a, job.first_position + (int)place.query);
             s.seen[col][e].end = min(s.seen[col][e].end, job.end);
             s.score[col][e] = -CUDART_INF_F, s.exponent[col][e] = -FLT_MAX, s.weight[col][e] = 0;
@@ -420,7 +389,7 @@ __device__ __forceinline__ partial merge_warps(const Shared &shared, int row, in
         x.weight.x = fmaxf(x.weight.x, of_warp[w].weight.x);
     }
 #pragma unroll
-    for (int w = 0; w < N_WARPS; w++) add(x, of_warp[w], exp2_fast(of_warp[w].weight.x - x.weight.x));
+    for (int w = 0; w < N_WARPS; w++) add(x, of_warp[w], kg_exp2_fast(of_warp[w].weight.x - x.weight.x));
     return x;
 }
 
@@ -435,12 +404,16 @@ __global__ void __launch_bounds__(N_WARPS * 32) split_kernel(const split_params 
     shared_t &shared = *reinterpret_cast<shared_t *>(dynamic_shared);
 
     const struct kg_sdpa_args &a = p.args;
-    const uint32_t n_cluster = 1u << p.cluster_log2, rank = cluster_rank();
+    const uint32_t n_cluster = 1u << p.cluster_log2, rank = kg_cluster_rank();
     const unsigned shares_full = kg_shared_address(&shared.shares_full);
     if (n_cluster > 1) {
-        if (threadIdx.x == 0) receive_begin(shares_full, ITEMS * (sizeof(float4) + sizeof(float2)));
+        if (threadIdx.x == 0) {
+            kg_mbarrier_init(shares_full, 1);
+            kg_mbarrier_init_fence();
+            kg_mbarrier_expect(shares_full, ITEMS * (sizeof(float4) + sizeof(float2)));
+        }
         __syncwarp();
-        cluster_arrive(); /* waited for before anything is sent to another block */
+        kg_cluster_arrive(); /* waited for before anything is sent to another block */
     }
     kg_dependents_start();
     const block_job job = job_of(p);
@@ -449,8 +422,8 @@ __global__ void __launch_bounds__(N_WARPS * 32) split_kernel(const split_params 
     const T *v = (const T *)a.v + job.batch * a.v_strides.batch + job.kv_head * a.v_strides.head;
     const int prefetch_end = min(job.end, job.begin + (int)p.prefetch_keys);
     for (int key = job.begin + (int)threadIdx.x; key < prefetch_end; key += THREADS) {
-        prefetch(k + (uint64_t)key * a.k_strides.row, a.head_dim * sizeof(T));
-        prefetch(v + (uint64_t)key * a.v_strides.row, a.head_dim * sizeof(T));
+        kg_bulk_prefetch(k + (uint64_t)key * a.k_strides.row, a.head_dim * sizeof(T));
+        kg_bulk_prefetch(v + (uint64_t)key * a.v_strides.row, a.head_dim * sizeof(T));
     }
     const T *q_row[COLS];
 #pragma unroll
@@ -458,7 +431,7 @@ __global__ void __launch_bounds__(N_WARPS * 32) split_kernel(const split_params 
         const row_place place = row_of<ROWS>(p, job, 8 * col + g);
         q_row[col] = (const T *)a.q + job.batch * a.q_strides.batch + place.head * a.q_strides.head +
                      place.query * a.q_strides.row;
-        asm volatile("" : "+l"(q_row[col]));
+        kg_make_opaque(q_row[col]);
     }
     const size_t kv_index = (size_t)job.batch * a.n_kv_heads + job.kv_head;
     flight<T, DIMS, TILES, EXACT> f;
@@ -471,8 +444,8 @@ __global__ void __launch_bounds__(N_WARPS * 32) split_kernel(const split_params 
     warp_rows<DIMS, COLS> s;
     begin_rows<T>(s, p, job, t);
     float k_scale = 1, v_scale = 1, sink = -CUDART_INF_F;
-    if (sizeof(T) == 1) k_scale = load_float(a.k_scale + kv_index), v_scale = load_float(a.v_scale + kv_index);
-    if (a.sinks && threadIdx.x < ROWS) sink = load_float(a.sinks + row_of<ROWS>(p, job, threadIdx.x).head) * LOG2_E;
+    if (sizeof(T) == 1) k_scale = kg_load_global(a.k_scale + kv_index), v_scale = kg_load_global(a.v_scale + kv_index);
+    if (a.sinks && threadIdx.x < ROWS) sink = kg_load_global(a.sinks + row_of<ROWS>(p, job, threadIdx.x).head) * LOG2_E;
     unsigned q_words[COLS][words<T, DIMS>::K] = {}, q[COLS][STEPS][2];
 #pragma unroll
     for (int col = 0; col < COLS; col++) load_key<T, DIMS, EXACT>(q_words[col], q_row[col], t, a.head_dim);
@@ -482,7 +455,7 @@ __global__ void __launch_bounds__(N_WARPS * 32) split_kernel(const split_params 
     }
     if (threadIdx.x < ROWS) shared.sinks[threadIdx.x] = sink;
     __syncwarp();
-    if (n_cluster > 1) cluster_wait(); /* every block of the cluster has begun */
+    if (n_cluster > 1) kg_cluster_wait(); /* every block of the cluster has begun */
     const key_range unmasked = seen_by_all(p, job);
 #pragma unroll
     for (int col = 0; col < COLS; col++) {
@@ -540,13 +513,13 @@ __global__ void __launch_bounds__(N_WARPS * 32) split_kernel(const split_params 
         const partial x = merge_warps<N_WARPS>(shared, item / PLACES, item % PLACES * PER_ITEM);
         if (n_cluster > 1) {
             const uint32_t slot = (item & ~(n_cluster - 1)) + rank, owner = item & (n_cluster - 1);
-            const unsigned full = peer_address(shares_full, owner);
-            send(peer_address(kg_shared_address(&shared.shares[slot]), owner), full, x.value);
-            send(peer_address(kg_shared_address(&shared.share_weights[slot]), owner), full, x.weight);
+            const unsigned full = kg_peer_address(shares_full, owner);
+            kg_send_peer(kg_peer_address(&shared.shares[slot], owner), x.value, full);
+            kg_send_peer(kg_peer_address(&shared.share_weights[slot], owner), x.weight, full);
         } else hand_on(item, x);
     }
     if (n_cluster > 1) {
-        receive_wait(shares_full);                                /* this block's share is here, from every block */
+        kg_mbarrier_wait_cluster(shares_full, 0);                 /* this block's share is here, from every block */
         for (uint32_t i = threadIdx.x; i < ITEMS; i += THREADS) { /* whole warps */
             partial x = { shared.shares[i], shared.share_weights[i] };
             merge_lanes(x, n_cluster);

@@ -21,9 +21,11 @@
  *
  * Tiles of queries are dealt out in turn to as many blocks as there are multiprocessors; causal ones longest first. */
 #include "kernels/ptx/dependent.cuh"
+#include "kernels/ptx/mbarrier.cuh"
+#include "kernels/ptx/tma.cuh"
+#include "kernels/ptx/wgmma.cuh"
 #include "kernels/attention/sdpa/e4m3.cuh"
 #include "kernels/attention/sdpa/fragment.cuh"
-#include "kernels/attention/sdpa/products.cuh"
 
 namespace kg_sdpa {
 
@@ -83,7 +85,6 @@ template <typename Shape> struct work_item {
 
 /* The thread that fetches. */
 template <typename Shape> static __device__ __forceinline__ void fetch(const hopper_params &p, unsigned shared) {
-    using namespace kg_hopper;
     constexpr int KEYS = Shape::KEYS, PANELS = Shape::INPUT_PANELS, ROW_BYTES = Shape::ROW_BYTES;
     ring_place<Shape::STAGES> k_at, v_at; /* values as they come: of E4M3 to a ring of their own */
     ring_place<Shape::Q_STAGES> q_at;
@@ -93,24 +94,24 @@ template <typename Shape> static __device__ __forceinline__ void fetch(const hop
         const int kv_head = item.head / p.group;
         if (item.tile_begin >= item.tile_end) continue;
         const unsigned q = shared + q_at.stage * Shape::Q_BYTES, q_full = shared + Shape::Q_FULL + 8 * q_at.stage;
-        barrier_wait(shared + Shape::Q_EMPTY + 8 * q_at.stage, q_at.parity ^ 1);
-        barrier_expect(q_full, Shape::Q_BYTES);
+        kg_mbarrier_wait(shared + Shape::Q_EMPTY + 8 * q_at.stage, q_at.parity ^ 1);
+        kg_mbarrier_expect(q_full, Shape::Q_BYTES);
 #pragma unroll
         for (int panel = 0; panel < PANELS; panel++)
 #pragma unroll
             for (int i = 0; i < Shape::WORKERS; i++)
-                copy_box(q + (panel * Shape::QUERIES + i * ROWS) * ROW_BYTES, &p.q, q_full, 64 * panel,
-                         item.first + i * ROWS, item.head, item.batch);
+                kg_tensor_copy(q + (panel * Shape::QUERIES + i * ROWS) * ROW_BYTES, &p.q, q_full, 64 * panel,
+                               item.first + i * ROWS, item.head, item.batch);
         q_at.advance();
         const auto fetch_tile = [&](const CUtensorMap *map, ring_place<Shape::STAGES> &at, int data, int full,
                                     int empty, int tile) {
             const unsigned barrier = shared + full + 8 * at.stage;
-            barrier_wait(shared + empty + 8 * at.stage, at.parity ^ 1);
-            barrier_expect(barrier, Shape::TILE_BYTES);
+            kg_mbarrier_wait(shared + empty + 8 * at.stage, at.parity ^ 1);
+            kg_mbarrier_expect(barrier, Shape::TILE_BYTES);
 #pragma unroll
             for (int panel = 0; panel < PANELS; panel++)
-                copy_box(shared + data + at.stage * Shape::TILE_BYTES + panel * KEYS * ROW_BYTES, map, barrier,
-                         64 * panel, tile * KEYS, kv_head, item.batch);
+                kg_tensor_copy(shared + data + at.stage * Shape::TILE_BYTES + panel * KEYS * ROW_BYTES, map, barrier,
+                               64 * panel, tile * KEYS, kv_head, item.batch);
             at.advance();
         };
         for (int tile = item.tile_end; tile >= item.tile_begin; tile--) { /* values one tile behind the keys */
@@ -125,7 +126,6 @@ template <typename Shape> static __device__ __forceinline__ void fetch(const hop
 /* Warp `warp` of those that write fetched values of E4M3 as halves: a strip of rows after another. */
 template <typename Shape>
 static __device__ __forceinline__ void convert(const hopper_params &p, unsigned shared, int warp) {
-    using namespace kg_hopper;
     constexpr int GROUPS = Shape::PANELS > 1 ? 1 : 2, STRIP = GROUPS * 8;
     static_assert(Shape::KEYS % STRIP == 0, "whole strips");
     const e4m3_place<Shape::ROW_BYTES> place(threadIdx.x % 32);
@@ -137,16 +137,16 @@ static __device__ __forceinline__ void convert(const hopper_params &p, unsigned 
         for (int n = item.tile_end - item.tile_begin; n > 0; n--) {
             const unsigned from = shared + Shape::FETCHED + from_at.stage * Shape::TILE_BYTES + place.from,
                            to = shared + Shape::V + to_at.stage * Shape::V_BYTES + place.to;
-            barrier_wait(shared + Shape::FETCHED_FULL + 8 * from_at.stage, from_at.parity);
-            barrier_wait(shared + Shape::V_EMPTY + 8 * to_at.stage, to_at.parity ^ 1);
+            kg_mbarrier_wait(shared + Shape::FETCHED_FULL + 8 * from_at.stage, from_at.parity);
+            kg_mbarrier_wait(shared + Shape::V_EMPTY + 8 * to_at.stage, to_at.parity ^ 1);
 #pragma unroll 1
             for (int row = warp * STRIP; row < Shape::KEYS; row += Shape::CONVERTERS * STRIP)
                 place.template halves<Shape::DIMS, GROUPS, Shape::KEYS>(from + row * Shape::ROW_BYTES, to + row * 128);
-            stores_fence();
+            kg_async_proxy_fence();
             __syncwarp();
             if (threadIdx.x % 32 == 0) {
-                barrier_arrive(shared + Shape::FETCHED_EMPTY + 8 * from_at.stage);
-                barrier_arrive(shared + Shape::V_FULL + 8 * to_at.stage);
+                kg_mbarrier_arrive(shared + Shape::FETCHED_EMPTY + 8 * from_at.stage);
+                kg_mbarrier_arrive(shared + Shape::V_FULL + 8 * to_at.stage);
             }
             from_at.advance(), to_at.advance();
         }
@@ -171,59 +171,57 @@ template <typename Shape> struct worker {
     __device__ __forceinline__ worker(const hopper_params &params, unsigned memory)
         : p(params), shared(memory), index(__shfl_sync(0xFFFFFFFF, threadIdx.x / 128, 0)), lane(threadIdx.x % 32),
           warp(threadIdx.x / 32 % 4),
-          q_matrix(kg_hopper::matrix_descriptor<Shape::ROW_BYTES>(memory + index * ROWS * Shape::ROW_BYTES)),
-          k_matrix(kg_hopper::matrix_descriptor<Shape::ROW_BYTES>(memory + Shape::K)),
-          v_matrix(kg_hopper::matrix_descriptor(memory + Shape::V, KEYS * 128)) {
+          q_matrix(kg_matrix_descriptor<Shape::ROW_BYTES>(memory + index * ROWS * Shape::ROW_BYTES)),
+          k_matrix(kg_matrix_descriptor<Shape::ROW_BYTES>(memory + Shape::K)),
+          v_matrix(kg_matrix_descriptor(memory + Shape::V, KEYS * 128)) {
     }
 
     __device__ __forceinline__ void wait_keys() const {
-        kg_hopper::barrier_wait(shared + Shape::K_FULL + 8 * k_at.stage, k_at.parity);
+        kg_mbarrier_wait(shared + Shape::K_FULL + 8 * k_at.stage, k_at.parity);
     }
     __device__ __forceinline__ void wait_values() const {
-        kg_hopper::barrier_wait(shared + Shape::V_FULL + 8 * v_at.stage, v_at.parity);
+        kg_mbarrier_wait(shared + Shape::V_FULL + 8 * v_at.stage, v_at.parity);
     }
     __device__ __forceinline__ void release_keys() {
-        if (lane == 0) kg_hopper::barrier_arrive(shared + Shape::K_EMPTY + 8 * k_at.stage);
+        if (lane == 0) kg_mbarrier_arrive(shared + Shape::K_EMPTY + 8 * k_at.stage);
         k_at.advance();
     }
     __device__ __forceinline__ void release_values() {
-        if (lane == 0) kg_hopper::barrier_arrive(shared + Shape::V_EMPTY + 8 * v_at.stage);
+        if (lane == 0) kg_mbarrier_arrive(shared + Shape::V_EMPTY + 8 * v_at.stage);
         v_at.advance();
     }
     __device__ __forceinline__ void take_turn() const {
-        kg_hopper::named_barrier_sync(1 + index, 2 * 128);
+        kg_barrier_sync(1 + index, 2 * 128);
     }
     __device__ __forceinline__ void give_turn() const {
-        kg_hopper::named_barrier_arrive(1 + (index ^ 1), 2 * 128);
+        kg_barrier_arrive(1 + (index ^ 1), 2 * 128);
     }
 
     __device__ __forceinline__ void make_scores() {
-        using namespace kg_hopper;
         const uint64_t q = q_matrix + (Shape::Q_STAGES > 1 ? q_at.stage * (Shape::Q_BYTES / 16) : 0),
                        k = k_matrix + k_at.stage * (Shape::TILE_BYTES / 16);
-        products_fence();
+        kg_wgmma_fence();
         if constexpr (Shape::E4M3) {
 #pragma unroll
             for (int i = 0; i < DIMS / 32; i++)
-                products<KEYS>::shared_e4m3(score, q + i * 32 / 16, k + i * 32 / 16, i > 0);
+                kg_wgmma<KEYS>::shared_e4m3(score, q + i * 32 / 16, k + i * 32 / 16, i > 0);
         } else {
 #pragma unroll
             for (int i = 0; i < DIMS / 16; i++)
-                products<KEYS>::template shared<false>(score, q + (i / 4 * Shape::QUERIES * 128 + i % 4 * 32) / 16,
+                kg_wgmma<KEYS>::template shared<false>(score, q + (i / 4 * Shape::QUERIES * 128 + i % 4 * 32) / 16,
                                                        k + (i / 4 * KEYS * 128 + i % 4 * 32) / 16, i > 0);
         }
-        products_commit();
+        kg_wgmma_commit();
     }
     __device__ __forceinline__ void add_values(unsigned (&weight)[KEYS / 4], bool add) {
-        using namespace kg_hopper;
         const uint64_t v = v_matrix + v_at.stage * (Shape::V_BYTES / 16);
-        pin(weight), pin(value);
-        products_fence();
+        kg_pin(weight), kg_pin(value);
+        kg_wgmma_fence();
 #pragma unroll
         for (int i = 0; i < KEYS / 16; i++)
-            products<DIMS>::template registers<true>(value, reinterpret_cast<const unsigned(&)[4]>(weight[4 * i]),
+            kg_wgmma<DIMS>::template registers<true>(value, reinterpret_cast<const unsigned(&)[4]>(weight[4 * i]),
                                                      v + i * 2048 / 16, add || i > 0);
-        products_commit();
+        kg_wgmma_commit();
     }
     __device__ __forceinline__ void mask(int tile) {
         const int key = tile * KEYS;
@@ -236,14 +234,13 @@ template <typename Shape> struct worker {
 
     /* Makes `fresh`, the tile's weights, while the values of the tile before, whose weights are `used`, are summed. */
     __device__ __forceinline__ void step(unsigned (&used)[KEYS / 4], unsigned (&fresh)[KEYS / 4], int tile, bool add) {
-        using namespace kg_hopper;
         wait_keys();
         take_turn();
         make_scores();
         wait_values();
         add_values(used, add);
         give_turn();
-        products_wait<1>(); /* the scores */
+        kg_wgmma_wait<1>(); /* the scores */
         release_keys();
         mask(tile);
         float sum[2];
@@ -251,7 +248,7 @@ template <typename Shape> struct worker {
         bool good_rows[2];
         const bool good = __all_sync(0xFFFFFFFF, weights_good(good_rows, sums, sum, scale));
         if (good) sums.weight[0] += sum[0], sums.weight[1] += sum[1];
-        products_wait<0>(); /* the values */
+        kg_wgmma_wait<0>(); /* the values */
         release_values();
         if (!good) {
             float shrink[2];
@@ -264,7 +261,6 @@ template <typename Shape> struct worker {
     /* The tiles from `end` - 1 down to `begin`, begin < end, but for the wait for the last values. head_scales: of
      * E4M3, queries' and keys', which may still be on their way. */
     __device__ __forceinline__ void walk(int begin, int end, const float (&head_scales)[2]) {
-        using namespace kg_hopper;
         unsigned even[KEYS / 4], odd[KEYS / 4];
         float shrink[2];
         int tile = end - 1;
@@ -272,7 +268,7 @@ template <typename Shape> struct worker {
         take_turn();
         make_scores();
         give_turn();
-        products_wait<0>();
+        kg_wgmma_wait<0>();
         release_keys();
         scale = p.scale * (head_scales[0] * head_scales[1]);
         mask(tile);
@@ -289,7 +285,7 @@ template <typename Shape> struct worker {
             wait_values();
             add_values(even, tile < end - 1);
         }
-        if (lane == 0) barrier_arrive(shared + Shape::Q_EMPTY + 8 * q_at.stage);
+        if (lane == 0) kg_mbarrier_arrive(shared + Shape::Q_EMPTY + 8 * q_at.stage);
         q_at.advance();
     }
 
@@ -300,7 +296,7 @@ template <typename Shape> struct worker {
         float share[2];
     };
     __device__ __forceinline__ result result_of(int w) const {
-        asm volatile("" : "+r"(w)); /* made out again after the walk: it would take the walk's registers */
+        kg_make_opaque(w); /* made out again after the walk: it would take the walk's registers */
         const work_item<Shape> item(p, w);
         float unit = 1; /* of the values */
         if (Shape::E4M3) unit = p.v_scale[(item.batch * p.n_heads + item.head) / p.group];
@@ -312,7 +308,6 @@ template <typename Shape> struct worker {
     }
 
     __device__ __forceinline__ void run() {
-        using namespace kg_hopper;
         const int n_work = p.n_row_tiles * p.n_heads * p.n_batch;
         if (index == 1) give_turn();
         if (Shape::E4M3) kg_dependency_wait(); /* for the heads' scales */
@@ -327,10 +322,10 @@ template <typename Shape> struct worker {
             }
             result to;
             if (item.tile_begin < item.tile_end) {
-                barrier_wait(shared + Shape::Q_FULL + 8 * q_at.stage, q_at.parity);
+                kg_mbarrier_wait(shared + Shape::Q_FULL + 8 * q_at.stage, q_at.parity);
                 walk(item.tile_begin, item.tile_end, head_scales);
                 to = result_of(w); /* beside the last products */
-                products_wait<0>();
+                kg_wgmma_wait<0>();
                 release_values();
             } else {
                 kg_dependency_wait(); /* with no data to wait for */
@@ -347,34 +342,33 @@ template <typename Shape> struct worker {
 
 template <typename Shape>
 static __global__ void __launch_bounds__(Shape::THREADS, 1) sdpa_wgmma_kernel(const __grid_constant__ hopper_params p) {
-    using namespace kg_hopper;
-    require_hopper();
+    kg_require_sm_90a();
     extern __shared__ unsigned char memory[];
     const unsigned shared = ((unsigned)__cvta_generic_to_shared(memory) + 1023) & ~1023u;
     constexpr int FETCHER = Shape::WORKERS * 128;
     if (threadIdx.x == FETCHER) {
-        prefetch_map(&p.q), prefetch_map(&p.k), prefetch_map(&p.v);
+        kg_tensor_map_prefetch(&p.q), kg_tensor_map_prefetch(&p.k), kg_tensor_map_prefetch(&p.v);
         constexpr int WORKER_WARPS = Shape::WORKERS * 4; /* a thread of each arrives */
         for (int i = 0; i < Shape::Q_STAGES; i++) {
-            barrier_init(shared + Shape::Q_FULL + 8 * i, 1);
-            barrier_init(shared + Shape::Q_EMPTY + 8 * i, WORKER_WARPS);
+            kg_mbarrier_init(shared + Shape::Q_FULL + 8 * i, 1);
+            kg_mbarrier_init(shared + Shape::Q_EMPTY + 8 * i, WORKER_WARPS);
         }
         for (int i = 0; i < Shape::STAGES; i++) {
-            barrier_init(shared + Shape::K_FULL + 8 * i, 1);
-            barrier_init(shared + Shape::K_EMPTY + 8 * i, WORKER_WARPS);
-            if (Shape::E4M3) barrier_init(shared + Shape::FETCHED_FULL + 8 * i, 1);
-            if (Shape::E4M3) barrier_init(shared + Shape::FETCHED_EMPTY + 8 * i, Shape::CONVERTERS);
+            kg_mbarrier_init(shared + Shape::K_FULL + 8 * i, 1);
+            kg_mbarrier_init(shared + Shape::K_EMPTY + 8 * i, WORKER_WARPS);
+            if (Shape::E4M3) kg_mbarrier_init(shared + Shape::FETCHED_FULL + 8 * i, 1);
+            if (Shape::E4M3) kg_mbarrier_init(shared + Shape::FETCHED_EMPTY + 8 * i, Shape::CONVERTERS);
         }
         for (int i = 0; i < Shape::V_STAGES; i++) {
-            barrier_init(shared + Shape::V_FULL + 8 * i, Shape::E4M3 ? Shape::CONVERTERS : 1);
-            barrier_init(shared + Shape::V_EMPTY + 8 * i, WORKER_WARPS);
+            kg_mbarrier_init(shared + Shape::V_FULL + 8 * i, Shape::E4M3 ? Shape::CONVERTERS : 1);
+            kg_mbarrier_init(shared + Shape::V_EMPTY + 8 * i, WORKER_WARPS);
         }
-        barrier_init_fence();
+        kg_mbarrier_init_fence();
     }
     __syncthreads(); /* the barriers are there */
     kg_dependents_start();
     if (threadIdx.x >= FETCHER) {
-        registers_less<Shape::FETCH_REGISTERS>();
+        kg_registers_decrease<Shape::FETCH_REGISTERS>();
         if (threadIdx.x == FETCHER) {
             kg_dependency_wait(); /* and so, by its data, does every worker */
             fetch<Shape>(p, shared);
@@ -382,7 +376,7 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1) sdpa_wgmma_kernel(co
         if (Shape::E4M3 && threadIdx.x >= FETCHER + 32)
             convert<Shape>(p, shared, (int)threadIdx.x / 32 - FETCHER / 32 - 1);
     } else {
-        registers_more<Shape::WORKER_REGISTERS>();
+        kg_registers_increase<Shape::WORKER_REGISTERS>();
         worker<Shape>(p, shared).run();
     }
 }

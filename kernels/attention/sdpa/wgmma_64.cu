@@ -19,10 +19,12 @@
  * At the end the parts exchange halves of their columns through shared memory, and each merges what it then has of
  * both: the same bits each time. */
 #include "kernels/ptx/dependent.cuh"
+#include "kernels/ptx/mbarrier.cuh"
 #include "kernels/ptx/mma.cuh"
+#include "kernels/ptx/tma.cuh"
+#include "kernels/ptx/wgmma.cuh"
 #include "kernels/attention/sdpa/e4m3.cuh"
 #include "kernels/attention/sdpa/fragment.cuh"
-#include "kernels/attention/sdpa/products.cuh"
 
 namespace kg_sdpa {
 
@@ -90,22 +92,21 @@ template <typename Shape> struct rings {
           empty(shared + Shape::EMPTY + part * STAGES * 8) {
     }
     static __device__ __forceinline__ void wait(unsigned barriers, unsigned i) {
-        kg_hopper::barrier_wait(barriers + 8 * (i % STAGES), i / STAGES & 1);
+        kg_mbarrier_wait(barriers + 8 * (i % STAGES), i / STAGES & 1);
     }
     /* The place's tile is no longer needed by the group. */
     __device__ __forceinline__ void release(int group, int place) const {
-        if (threadIdx.x % 32 == 0) kg_hopper::barrier_arrive(empty + (group * PARTS * STAGES + place) * 8);
+        if (threadIdx.x % 32 == 0) kg_mbarrier_arrive(empty + (group * PARTS * STAGES + place) * 8);
     }
     __device__ __forceinline__ void wait_empty(int group, unsigned i) const {
         wait(empty + group * PARTS * STAGES * 8, i);
     }
     __device__ __forceinline__ void fetch(const hopper_params &p, unsigned i, int key, int kv_head, int batch) const {
         const unsigned stage = i % STAGES;
-        kg_hopper::barrier_expect(k_full + 8 * stage, (Shape::E4M3 ? 1 : 2) * Shape::TILE_BYTES);
-        kg_hopper::copy_box(k + stage * Shape::TILE_BYTES, &p.k, k_full + 8 * stage, 0, key, kv_head, batch);
-        if (Shape::E4M3) kg_hopper::barrier_expect(fetched_full + 8 * stage, Shape::TILE_BYTES);
-        kg_hopper::copy_box(fetched + stage * Shape::TILE_BYTES, &p.v, fetched_full + 8 * stage, 0, key, kv_head,
-                            batch);
+        kg_mbarrier_expect(k_full + 8 * stage, (Shape::E4M3 ? 1 : 2) * Shape::TILE_BYTES);
+        kg_tensor_copy(k + stage * Shape::TILE_BYTES, &p.k, k_full + 8 * stage, 0, key, kv_head, batch);
+        if (Shape::E4M3) kg_mbarrier_expect(fetched_full + 8 * stage, Shape::TILE_BYTES);
+        kg_tensor_copy(fetched + stage * Shape::TILE_BYTES, &p.v, fetched_full + 8 * stage, 0, key, kv_head, batch);
     }
     /* A warp writes its share of the n tiles of fetched values as halves; n_other: those that group 1 needs. */
     __device__ __forceinline__ void convert(int warp, int n, int n_other) const {
@@ -124,10 +125,10 @@ template <typename Shape> struct rings {
 #pragma unroll 1
             for (int first = warp * WARP_ROWS; first < KEYS; first += Shape::CONVERTERS * WARP_ROWS)
                 store_e4m3_as_halves<KEYS>(to + first * 128, row, c,
-                                           kg_hopper::load_shared_16(from + start + first * Shape::ROW_BYTES));
-            kg_hopper::stores_fence();
+                                           kg_load_shared<uint4>(from + start + first * Shape::ROW_BYTES));
+            kg_async_proxy_fence();
             __syncwarp();
-            if (lane == 0) kg_hopper::barrier_arrive(v_full + i % STAGES * 8);
+            if (lane == 0) kg_mbarrier_arrive(v_full + i % STAGES * 8);
         }
     }
 };
@@ -136,7 +137,6 @@ template <typename Shape> struct rings {
 static __device__ __forceinline__ void merge_parts(unsigned exchange, int part, int group,
                                                    const float (&value)[DIMS / 2], float (&kept)[DIMS / 4],
                                                    const row_sums &sums, float scale, float sink, float unit) {
-    using namespace kg_hopper;
     const unsigned at = exchange + threadIdx.x % 128 * 16, to = at + (part * GROUPS + group) * EXCHANGE_BYTES,
                    from = at + ((part ^ 1) * GROUPS + group) * EXCHANGE_BYTES;
 #pragma unroll
@@ -144,29 +144,29 @@ static __device__ __forceinline__ void merge_parts(unsigned exchange, int part, 
 #pragma unroll
     for (int i = 0; i < VALUE_VECTORS; i++) {
         const int other = DIMS / 4 + 4 * i;
-        store_shared(to + i * VECTOR_BYTES,
-                     part ? make_float4(value[4 * i], value[4 * i + 1], value[4 * i + 2], value[4 * i + 3])
-                          : make_float4(value[other], value[other + 1], value[other + 2], value[other + 3]));
+        kg_store_shared(to + i * VECTOR_BYTES,
+                        part ? make_float4(value[4 * i], value[4 * i + 1], value[4 * i + 2], value[4 * i + 3])
+                             : make_float4(value[other], value[other + 1], value[other + 2], value[other + 3]));
     }
-    store_shared(to + VALUE_VECTORS * VECTOR_BYTES,
-                 make_float4(sums.reference[0], sums.weight[0], sums.reference[1], sums.weight[1]));
-    named_barrier_sync(1 + group, PARTS * 128);
-    const float4 more = load_shared_4(from + VALUE_VECTORS * VECTOR_BYTES);
+    kg_store_shared(to + VALUE_VECTORS * VECTOR_BYTES,
+                    make_float4(sums.reference[0], sums.weight[0], sums.reference[1], sums.weight[1]));
+    kg_barrier_sync(1 + group, PARTS * 128);
+    const float4 more = kg_load_shared<float4>(from + VALUE_VECTORS * VECTOR_BYTES);
     const float reference[2] = { more.x, more.z }, weight[2] = { more.y, more.w };
     float mine[2], theirs[2];
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         const float largest = fmaxf(sums.reference[half], reference[half]),
                     zero = largest == -CUDART_INF_F ? 0.0f : largest;
-        mine[half] = exp2_fast((sums.reference[half] - zero) * scale);
-        theirs[half] = exp2_fast((reference[half] - zero) * scale);
+        mine[half] = kg_exp2_fast((sums.reference[half] - zero) * scale);
+        theirs[half] = kg_exp2_fast((reference[half] - zero) * scale);
         const float share =
             unit * row_share(largest, sums.weight[half] * mine[half] + weight[half] * theirs[half], scale, sink);
         mine[half] *= share, theirs[half] *= share;
     }
 #pragma unroll
     for (int i = 0; i < VALUE_VECTORS; i++) {
-        const float4 x = load_shared_4(from + i * VECTOR_BYTES);
+        const float4 x = kg_load_shared<float4>(from + i * VECTOR_BYTES);
         kept[4 * i] = kept[4 * i] * mine[0] + x.x * theirs[0];
         kept[4 * i + 1] = kept[4 * i + 1] * mine[0] + x.y * theirs[0];
         kept[4 * i + 2] = kept[4 * i + 2] * mine[1] + x.z * theirs[1];
@@ -187,29 +187,28 @@ static __device__ __forceinline__ void load_queries(unsigned (&query)[ROW_BYTES 
 template <typename Shape>
 static __global__ void __launch_bounds__(Shape::THREADS, 1)
     sdpa_wgmma_64_kernel(const __grid_constant__ hopper_params p) {
-    using namespace kg_hopper;
-    require_hopper();
+    kg_require_sm_90a();
     extern __shared__ unsigned char memory[];
     const unsigned shared = ((unsigned)__cvta_generic_to_shared(memory) + 1023) & ~1023u;
     kg_dependents_start();
     if (threadIdx.x == 0) {
-        prefetch_map(&p.q), prefetch_map(&p.k), prefetch_map(&p.v);
-        barrier_init(shared + Shape::Q_FULL, 1);
+        kg_tensor_map_prefetch(&p.q), kg_tensor_map_prefetch(&p.k), kg_tensor_map_prefetch(&p.v);
+        kg_mbarrier_init(shared + Shape::Q_FULL, 1);
         for (int i = 0; i < RINGS; i++) {
-            barrier_init(shared + Shape::K_FULL + 8 * i, 1);
-            barrier_init(shared + Shape::V_FULL + 8 * i, Shape::E4M3 ? Shape::CONVERTERS : 1);
-            if (Shape::E4M3) barrier_init(shared + Shape::FETCHED_FULL + 8 * i, 1);
+            kg_mbarrier_init(shared + Shape::K_FULL + 8 * i, 1);
+            kg_mbarrier_init(shared + Shape::V_FULL + 8 * i, Shape::E4M3 ? Shape::CONVERTERS : 1);
+            if (Shape::E4M3) kg_mbarrier_init(shared + Shape::FETCHED_FULL + 8 * i, 1);
         }
         for (int i = 0; i < WORKERS * STAGES; i++)
-            barrier_init(shared + Shape::EMPTY + 8 * i, 4); /* a thread of each warp */
-        barrier_init_fence();
+            kg_mbarrier_init(shared + Shape::EMPTY + 8 * i, 4); /* a thread of each warp */
+        kg_mbarrier_init_fence();
     }
     if constexpr (Shape::E4M3)
         if (threadIdx.x >= WORKERS * 128) {
             const int warp = ((int)threadIdx.x - WORKERS * 128) / 32, part = warp / Shape::CONVERTERS;
             const block_work work(p, (int)blockIdx.x);
             __syncthreads();
-            registers_less<Shape::CONVERTER_REGISTERS>();
+            kg_registers_decrease<Shape::CONVERTER_REGISTERS>();
             rings<Shape>(shared, part).convert(warp % Shape::CONVERTERS, work.n_tiles(0, part), work.n_tiles(1, part));
             return;
         }
@@ -221,15 +220,15 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1)
     const auto key_of = [&](int i) { return (work.begin + part + i * PARTS) * KEYS; };
     const bool fetches = group == 0 && threadIdx.x % 128 == 0;
     __syncthreads(); /* the barriers are there */
-    if (Shape::E4M3) registers_more<Shape::WORKER_REGISTERS>();
+    if (Shape::E4M3) kg_registers_increase<Shape::WORKER_REGISTERS>();
     if (fetches) {
         kg_dependency_wait(); /* and so, by its data, does every worker */
         if (part == 0) {
-            barrier_expect(shared + Shape::Q_FULL, Shape::Q_BYTES);
+            kg_mbarrier_expect(shared + Shape::Q_FULL, Shape::Q_BYTES);
 #pragma unroll
             for (int g = 0; g < GROUPS; g++)
-                copy_box(shared + g * ROWS * Shape::ROW_BYTES, &p.q, shared + Shape::Q_FULL, 0, work.first[g],
-                         work.head, work.batch);
+                kg_tensor_copy(shared + g * ROWS * Shape::ROW_BYTES, &p.q, shared + Shape::Q_FULL, 0, work.first[g],
+                               work.head, work.batch);
         }
         for (int i = 0; i < min(STAGES, n); i++) ring.fetch(p, i, key_of(i), kv_head, work.batch);
     }
@@ -248,33 +247,33 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1)
     }
     row_sums sums;
     sums.clear();
-    const uint64_t k_matrix = matrix_descriptor<Shape::ROW_BYTES>(ring.k),
-                   v_matrix = matrix_descriptor(ring.v, KEYS * 128);
-    const uint64_t q_matrix = matrix_descriptor<Shape::ROW_BYTES>(shared + group * ROWS * Shape::ROW_BYTES);
+    const uint64_t k_matrix = kg_matrix_descriptor<Shape::ROW_BYTES>(ring.k),
+                   v_matrix = kg_matrix_descriptor(ring.v, KEYS * 128);
+    const uint64_t q_matrix = kg_matrix_descriptor<Shape::ROW_BYTES>(shared + group * ROWS * Shape::ROW_BYTES);
     /* Of the tile in a place of the ring, there for the turn'th time. Places are known when compiled: every instruction
      * beside the products takes time from them. */
     const auto make_scores = [&](const int place, unsigned turn) {
-        barrier_wait(ring.k_full + 8 * place, turn & 1);
-        products_fence();
+        kg_mbarrier_wait(ring.k_full + 8 * place, turn & 1);
+        kg_wgmma_fence();
 #pragma unroll
         for (int j = 0; j < Shape::ROW_BYTES / 32; j++) {
             const uint64_t tile = k_matrix + place * (Shape::TILE_BYTES / 16) + j * 2;
-            if constexpr (Shape::E4M3) products<KEYS>::shared_e4m3(score, q_matrix + j * 2, tile, j > 0);
+            if constexpr (Shape::E4M3) kg_wgmma<KEYS>::shared_e4m3(score, q_matrix + j * 2, tile, j > 0);
             else
-                products<KEYS>::template registers<false>(score, reinterpret_cast<const unsigned(&)[4]>(query[4 * j]),
+                kg_wgmma<KEYS>::template registers<false>(score, reinterpret_cast<const unsigned(&)[4]>(query[4 * j]),
                                                           tile, j > 0);
         }
-        products_commit();
+        kg_wgmma_commit();
     };
     const auto add_values = [&](const int place, unsigned turn) {
-        if (Shape::E4M3) barrier_wait(ring.v_full + 8 * place, turn & 1); /* else they came with the keys */
-        pin(weight), pin(value);
-        products_fence();
+        if (Shape::E4M3) kg_mbarrier_wait(ring.v_full + 8 * place, turn & 1); /* else they came with the keys */
+        kg_pin(weight), kg_pin(value);
+        kg_wgmma_fence();
 #pragma unroll
         for (int j = 0; j < KEYS / 16; j++)
-            products<DIMS>::template registers<true>(value, reinterpret_cast<const unsigned(&)[4]>(weight[4 * j]),
+            kg_wgmma<DIMS>::template registers<true>(value, reinterpret_cast<const unsigned(&)[4]>(weight[4 * j]),
                                                      v_matrix + place * (Shape::V_BYTES / 16) + j * 2048 / 16, 1);
-        products_commit();
+        kg_wgmma_commit();
     };
     const auto mask = [&](int i) {
         const int key = key_of(i);
@@ -292,7 +291,7 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1)
         make_scores(place, turn);
         add_values(used, place ? turn : turn - 1);
         refill(i - 2);
-        products_wait<0>();
+        kg_wgmma_wait<0>();
         ring.release(group, used);
         mask(i);
         make_weights(sums, score, weight, sum, scale);
@@ -308,10 +307,10 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1)
 #pragma unroll
     for (int i = 0; i < DIMS / 2; i++) value[i] = 0;
     if (n > 0) {
-        barrier_wait(shared + Shape::Q_FULL, 0);
+        kg_mbarrier_wait(shared + Shape::Q_FULL, 0);
         if (!Shape::E4M3) load_queries<Shape::ROW_BYTES>(query, shared + group * ROWS * Shape::ROW_BYTES);
         make_scores(0, 0);
-        products_wait<0>();
+        kg_wgmma_wait<0>();
         mask(0);
         softmax_exact(sums, score, weight, shrink, scale, { false, false });
         unsigned turn = 0;
@@ -323,7 +322,7 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1)
             if (i + 3 < n) step(i + 3, 0, turn);
         }
         add_values((n - 1) % STAGES, (n - 1) / STAGES);
-        products_wait<0>();
+        kg_wgmma_wait<0>();
         ring.release(group, (n - 1) % STAGES);
     } else kg_dependency_wait(); /* with no data to wait for */
     sums.weight[0] = row_weight(sums.weight[0]), sums.weight[1] = row_weight(sums.weight[1]);

@@ -80,10 +80,7 @@ static enum kg_status list(const char *bundles, const struct kg_rows_options *fo
 }
 
 #define WHY_OPTION(variable)                                                                                           \
-    {                                                                                                                  \
-        .name = "why", .kind = KG_OPTION_TEXT, .value = (variable), .metavar = "TEXT",                                 \
-        .help = "the reason, or the words"                                                                             \
-    }
+    { .name = "why", .kind = KG_OPTION_TEXT, .value = (variable), .metavar = "TEXT", .help = "the reason, or the text" }
 #define JSON_OPTION(variable)                                                                                          \
     { .name = "json", .kind = KG_OPTION_FLAG, .value = (variable), .help = "print one JSON object" }
 
@@ -109,9 +106,9 @@ int kg_cmd_annotate(int argc, char **argv) {
     const struct kg_command command = {
         .name = "kigo annotate",
         .usage = "break|exclude RUN | note [RUN] | list | remove ID   [options]",
-        .summary = "Keeps words about runs and cases in files beside the bundles (annotations/), and prints their id.\n"
+        .summary = "Keeps notes on runs and cases in files beside the bundles (annotations/), and prints their id.\n"
                    "break: runs before RUN are no baseline for RUN and those after it. exclude: RUN is no baseline.\n"
-                   "note: words only. list: all there are. remove: takes one back.",
+                   "note: text only. list: all there are. remove: takes one back.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
         .min_args = 1,
@@ -151,8 +148,8 @@ int kg_cmd_waive(int argc, char **argv) {
     const struct kg_command command = {
         .name = "kigo waive",
         .usage = "CASE --until DATE --why TEXT [options]",
-        .summary =
-            "What regress finds at these cases (a key; * matches any text) is told and does not count, until a day.",
+        .summary = "What regress finds at these cases (a key; * matches any text) is reported and does not count, "
+                   "until a day.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
         .min_args = 1,

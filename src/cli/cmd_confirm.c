@@ -306,7 +306,7 @@ int kg_cmd_confirm(int argc, char **argv) {
         .name = "kigo confirm",
         .usage = "[RUN] [--baseline-build DIR] [options]",
         .summary =
-            "Measures again what 'kigo regress' flagged, and only that: runs of the two builds take turns, each in a\n"
+            "Measures again what 'kigo regress' flagged, and only that: runs of the two builds alternate, each in a\n"
             "fresh process; an exact one-sided Mann-Whitney test compares them, and Benjamini-Hochberg keeps the\n"
             "false ones among those confirmed to 5%. What was found is kept as an annotation of the run.\n"
             "Exit code: 1 a regression is confirmed (or needs no second look: an exact figure, a missing case),\n"

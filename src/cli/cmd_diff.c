@@ -161,7 +161,7 @@ int kg_cmd_diff(int argc, char **argv) {
         .name = "kigo diff",
         .usage = "A B [--case PATTERN] [--all] [filters] [--json|--csv|--markdown]",
         .summary =
-            "Tells what differs from run A to run B: statuses, figures, cases and definitions. It judges nothing;\n"
+            "Prints what differs from run A to run B: statuses, figures, cases and definitions. It judges nothing;\n"
             "'kigo regress' does.",
         .options = options,
         .n_options = KG_COUNT_OF(options),

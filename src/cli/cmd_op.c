@@ -203,7 +203,7 @@ int kg_cmd_op(int argc, char **argv) {
         .usage = "NAME --in X.safetensors -o Y.safetensors [options] | --list",
         .summary =
             "Runs an operation of a back end on the tensors of a file, for comparing with a reference of one's own.\n"
-            "kigo op NAME --help tells its tensors and parameters. Outputs are float32,\n"
+            "kigo op NAME --help lists its tensors and parameters. Outputs are float32,\n"
             "quantised ones F8_E4M3.",
         .options = options,
         .n_options = KG_COUNT_OF(options),

@@ -22,7 +22,7 @@ int kg_cmd_regress(int argc, char **argv) {
     bool all = false, helped;
     const struct kg_option options[] = {
         KG_REGRESS_OPTIONS(&call),
-        { .name = "all", .kind = KG_OPTION_FLAG, .value = &all, .help = "also tell what is better, and new cases" },
+        { .name = "all", .kind = KG_OPTION_FLAG, .value = &all, .help = "also list what is better, and new cases" },
         KG_ROWS_OPTIONS(&format),
     };
     const struct kg_command command = {

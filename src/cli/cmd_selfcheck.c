@@ -165,7 +165,7 @@ int kg_cmd_selfcheck(int argc, char **argv) {
         .summary =
             "Runs 'kigo bench' of one build again and again (or takes the runs named, of one commit), judges each\n"
             "against the others, and counts what is flagged although nothing changed. The measured rate of false\n"
-            "alarms is kept as an annotation, and regress tells it. Exit code 1 if it is above 1 in 1000.",
+            "alarms is kept as an annotation, and regress reports it. Exit code 1 if it is above 1 in 1000.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
         .max_args = KG_BASELINE_RUNS + 1,

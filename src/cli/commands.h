@@ -24,17 +24,17 @@
     X(sign, "sign", "vouch for a bundle with an SSH key") \
     X(export, "export", "write a bundle to one file") \
     X(import, "import", "take in a bundle from such a file") \
-    X(diff, "diff", "tell what differs between two runs") \
+    X(diff, "diff", "print what differs between two runs") \
     X(history, "history", "show what a case gave in every run") \
     X(steps, "steps", "find where times changed for good") \
     X(regress, "regress", "judge a run against those before it") \
     X(report, "report", "show a run, or all, as a page") \
     X(confirm, "confirm", "measure again what regress flagged") \
-    X(selfcheck, "selfcheck", "measure how often regress cries wolf") \
-    X(annotate, "annotate", "say something about a run or a case") \
+    X(selfcheck, "selfcheck", "measure how often regress is wrong") \
+    X(annotate, "annotate", "keep a note on a run or a case") \
     X(waive, "waive", "let a known regression pass until a day") \
     X(pin, "pin", "keep a run from being pruned") \
-    X(prune, "prune", "let old bundles go, leaving tombstones") \
+    X(prune, "prune", "delete old bundles, leaving tombstones") \
     X(signoff, "signoff", "hold a sprint's criteria against runs") \
     X(rerun, "rerun", "run a run again and compare") \
     X(query, "query", "ask the history by SQL") \

@@ -21,7 +21,7 @@ struct kg_filter {
         KG_FILTER_OPTION(&(f)->dtype, "dtype", "PATTERN", "only cases of this precision"),                             \
         KG_FILTER_OPTION(&(f)->shape, "shape", "PATTERN", "only cases of this shape"),                                 \
         KG_FILTER_OPTION(&(f)->backend, "backend", "PATTERN", "only cases of this back end"),                          \
-        KG_FILTER_OPTION(&(f)->commits, "commits", "A..B", "only runs of these commits, as git rev-list tells them"),  \
+        KG_FILTER_OPTION(&(f)->commits, "commits", "A..B", "only runs of these commits, as git rev-list lists them"),  \
         KG_FILTER_OPTION(&(f)->machine, "machine", "TEXT", "only runs on a GPU or CPU whose name holds this"),         \
         KG_FILTER_OPTION(&(f)->repository, "repo", "DIR", "git repository that knows the commits")
 

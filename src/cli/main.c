@@ -32,7 +32,7 @@ static void print_help(FILE *out) {
           out);
     for (const struct command_row *row = COMMANDS; row->verb; row++)
         fprintf(out, "  %-10s %s\n", row->verb, row->summary);
-    fputs("\n'kigo COMMAND --help' tells a command's options. Exit codes: 0 good, 1 failed, 2 usage,\n"
+    fputs("\n'kigo COMMAND --help' lists a command's options. Exit codes: 0 good, 1 failed, 2 usage,\n"
           "3 inconclusive, 4 integrity, 5 incomplete, 77 nothing to do, 99 internal.\n",
           out);
 }

@@ -26,6 +26,8 @@ static void put_attention(struct kg_buffer *out, const struct kg_model_config *c
         if (c->window_period == 0) kg_buffer_puts(out, "all layers (as transformers does; llama.cpp ignores it)");
         else kg_buffer_printf(out, "all layers but one in %" PRIu32, c->window_period);
     }
+    if (c->has_qk_norm) kg_buffer_puts(out, ", norms of q and k");
+    if (c->has_post_norms) kg_buffer_puts(out, ", norms of what layers add");
     kg_buffer_puts(out, c->has_sinks ? ", sinks\n" : "\n");
 }
 
@@ -45,6 +47,9 @@ static void put_rope(struct kg_buffer *out, const struct kg_model_config *c) {
                          c->rope_original_ctx);
     if (c->rope_freq_scale != 1) kg_buffer_printf(out, ", positions times %g", (double)c->rope_freq_scale);
     if (c->rope_magnitude != 1) kg_buffer_printf(out, ", magnitude %.9g", (double)c->rope_magnitude);
+    if (c->window > 0 && (c->window_freq_base != c->rope_freq_base || c->window_freq_scale != c->rope_freq_scale))
+        kg_buffer_printf(out, "; with a window base %.9g, positions times %g", (double)c->window_freq_base,
+                         (double)c->window_freq_scale);
     kg_buffer_puts(out, "\n");
 }
 
@@ -53,7 +58,10 @@ static void put_ffn(struct kg_buffer *out, const struct kg_model_config *c) {
     kg_buffer_puts(out, "  ffn        ");
     if (c->ffn == KG_FFN_EXPERTS)
         kg_buffer_printf(out, "%" PRIu32 " experts, of which %" PRIu32 " run, each ", c->n_experts, c->n_experts_used);
-    kg_buffer_printf(out, "%" PRIu32 " wide, %s", c->n_ff, c->ffn == KG_FFN_GELU ? "gelu (tanh)" : "swiglu");
+    kg_buffer_printf(out, "%" PRIu32 " wide, %s", c->n_ff,
+                     c->ffn == KG_FFN_GELU ? "gelu (tanh)"
+                     : form->cubic > 0     ? "geglu (tanh)"
+                                           : "swiglu");
     if (form->limit > 0)
         kg_buffer_printf(out, " clamped at %g, alpha %g, up + %g", (double)form->limit, (double)form->alpha,
                          (double)form->up_offset);
@@ -97,6 +105,9 @@ static void put_config_json(struct kg_buffer *out, const struct kg_model_config 
     put_count(out, "n_experts", c->n_experts);
     put_count(out, "n_experts_used", c->n_experts_used);
     put_f32(out, "norm_eps", c->norm_eps);
+    put_f32(out, "embedding_scale", c->embedding_scale);
+    kg_buffer_printf(out, ",\"qk_norm\":%s,\"post_norms\":%s", c->has_qk_norm ? "true" : "false",
+                     c->has_post_norms ? "true" : "false");
     put_f32(out, "attn_scale", c->attn_scale);
     kg_buffer_printf(out, ",\"sinks\":%s,\"window\":%" PRIu32 ",\"sliding_layers\":[", c->has_sinks ? "true" : "false",
                      c->window);
@@ -112,12 +123,15 @@ static void put_config_json(struct kg_buffer *out, const struct kg_model_config 
     put_count(out, "original_context", c->rope_original_ctx);
     put_f32(out, "base", c->rope_freq_base);
     put_f32(out, "position_scale", c->rope_freq_scale);
+    put_f32(out, "window_base", c->window_freq_base);
+    put_f32(out, "window_position_scale", c->window_freq_scale);
     put_f32(out, "magnitude", c->rope_magnitude);
     put_f32(out, "yarn_factor", c->yarn.factor);
     kg_buffer_printf(out, ",\"yarn_rounded\":%s},\"swiglu\":{\"limit\":", c->yarn.rounded ? "true" : "false");
     kg_json_put_f32(out, c->swiglu.limit);
     put_f32(out, "alpha", c->swiglu.alpha);
     put_f32(out, "up_offset", c->swiglu.up_offset);
+    put_f32(out, "cubic", c->swiglu.cubic);
     kg_buffer_puts(out, "}");
 }
 

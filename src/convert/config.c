@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { QUANTIZATION_VERSION = 2, LLAMA_LIKE = KG_HF_QWEN2 | KG_HF_LLAMA | KG_HF_PHI3 | KG_HF_GPT_OSS };
+enum { QUANTIZATION_VERSION = 2, LLAMA_LIKE = KG_HF_ALL & ~KG_HF_GPT2 };
 
 /* general.file_type: of the matrices; with MXFP4 experts in a file of floats, that of such files. */
 static uint32_t file_type(enum kg_dtype dtype, bool has_packed) {
@@ -47,6 +47,7 @@ static void put_size_label(struct kg_gguf_writer *w, const struct kg_hf_config *
 
 static void put_counts(struct kg_arch_keys *n, const struct kg_hf_config *c) {
     const unsigned bit = c->architecture->bit;
+    const struct kg_architecture *known = kg_architecture_find(c->architecture->gguf_name);
     const bool turns = bit == KG_HF_LLAMA || bit == KG_HF_PHI3;
     /* Of phi3 llama.cpp's converter writes none: its heads share the width of a row, unless config.json says otherwise.
      */
@@ -66,7 +67,10 @@ static void put_counts(struct kg_arch_keys *n, const struct kg_hf_config *c) {
         { "attention.value_length", c->head_dim, own_size },
         { "rope.dimension_count", c->n_rot, turns },
         { "vocab_size", c->n_vocab, bit == KG_HF_LLAMA },
-        { "attention.sliding_window", c->window, bit == KG_HF_PHI3 || bit == KG_HF_GPT_OSS }, /* phi3: 0 says none */
+        { "attention.sliding_window", c->window,
+          bit == KG_HF_PHI3 || bit == KG_HF_GPT_OSS || (bit == KG_HF_GEMMA3 && c->window > 0) }, /* phi3: 0 says none */
+        { "attention.sliding_window_pattern", c->window_period,
+          c->window > 0 && c->window_period != known->window_period },
         { "expert_count", c->n_experts, c->n_experts > 0 },
         { "expert_used_count", c->n_experts_used, c->n_experts > 0 },
         { "expert_feed_forward_length", c->n_ff, c->n_experts > 0 },
@@ -100,6 +104,7 @@ static void put_rope(struct kg_arch_keys *n, const struct kg_hf_config *c) {
         bool there;
     } rows[] = {
         { "rope.freq_base", r->base, true },
+        { "rope.freq_base_swa", r->window_base, true },
         { "rope.scaling.factor", r->factor, yarn || linear },
         { "rope.scaling.attn_factor",
           longrope ? longrope_magnitude(c, original_ctx) : r->attention_factor / (0.1 * log(r->factor) + 1),
@@ -116,6 +121,13 @@ static void put_rope(struct kg_arch_keys *n, const struct kg_hf_config *c) {
     if (yarn && r->truncates != published) kg_gguf_writer_bool(n->w, KG_YARN_TRUNCATE_KEY, r->truncates);
 }
 
+/* Where readers would take another scale of attention's scores: llama.cpp's converter has no key for it. */
+static void put_attention_scale(struct kg_arch_keys *n, const struct kg_hf_config *c) {
+    const uint32_t by_width = kg_architecture_find(c->architecture->gguf_name)->n_layers_scaled_by_width;
+    if (c->query_scale_dims == 0 || (c->query_scale_dims == c->head_dim && c->n_layers != by_width)) return;
+    kg_gguf_writer_f32(n->w, kg_arch_key(n, "attention.scale"), (float)(1 / sqrt((double)c->query_scale_dims)));
+}
+
 void kg_convert_put_config(struct kg_gguf_writer *writer, const struct kg_hf_config *config,
                            const struct kg_convert_plan *plan, enum kg_dtype dtype, const char *name) {
     struct kg_arch_keys n = { .w = writer, .architecture = config->architecture->gguf_name };
@@ -124,6 +136,7 @@ void kg_convert_put_config(struct kg_gguf_writer *writer, const struct kg_hf_con
     kg_put_text(writer, "general.name", name);
     put_size_label(writer, config, plan);
     put_counts(&n, config);
+    put_attention_scale(&n, config);
     put_rope(&n, config);
     kg_gguf_writer_f32(writer,
                        kg_arch_key(&n, config->architecture->bit == KG_HF_GPT2 ? "attention.layer_norm_epsilon"

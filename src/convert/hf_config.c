@@ -8,7 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LLAMA_LIKE = KG_HF_QWEN2 | KG_HF_LLAMA | KG_HF_PHI3 | KG_HF_GPT_OSS };
+enum {
+    WITH_SILU = KG_HF_QWEN2 | KG_HF_LLAMA | KG_HF_PHI3 | KG_HF_GPT_OSS | KG_HF_QWEN3,
+    LLAMA_LIKE = WITH_SILU | KG_HF_GEMMA3,
+    GEMMA3_PERIOD = 6,
+};
 
 static const struct kg_hf_architecture ARCHITECTURES[] = {
     { "Qwen2ForCausalLM", "qwen2", "qwen2", KG_HF_QWEN2, false },
@@ -16,6 +20,8 @@ static const struct kg_hf_architecture ARCHITECTURES[] = {
     { "Phi3ForCausalLM", "phi3", "phi3", KG_HF_PHI3, false },
     { "GptOssForCausalLM", "gpt_oss", "gpt-oss", KG_HF_GPT_OSS, false },
     { "GPT2LMHeadModel", "gpt2", "gpt2", KG_HF_GPT2, true },
+    { "Qwen3ForCausalLM", "qwen3", "qwen3", KG_HF_QWEN3, false },
+    { "Gemma3ForCausalLM", "gemma3_text", "gemma3", KG_HF_GEMMA3, true },
 };
 
 const json_t *kg_hf_get(const json_t *object, const char *names, const char **found) {
@@ -100,10 +106,12 @@ static const struct {
     { "hidden_size\0n_embd\0", COUNT(n_embd), KG_HF_ALL, KG_HF_ALL },
     { "intermediate_size\0n_inner\0", COUNT(n_ff), KG_HF_ALL, LLAMA_LIKE },
     { "num_attention_heads\0n_head\0", COUNT(n_heads), KG_HF_ALL, KG_HF_ALL },
-    { "num_key_value_heads\0", COUNT(n_kv_heads), LLAMA_LIKE, 0 },
+    { "num_key_value_heads\0", COUNT(n_kv_heads), LLAMA_LIKE, KG_HF_QWEN3 | KG_HF_GEMMA3 }, /* its default: no ratio */
     { "head_dim\0", COUNT(head_dim), LLAMA_LIKE, 0 },
     { "vocab_size\0", COUNT(n_vocab), KG_HF_ALL, KG_HF_ALL },
-    { "sliding_window\0", COUNT(window), KG_HF_PHI3 | KG_HF_GPT_OSS, KG_HF_GPT_OSS },
+    { "sliding_window\0", COUNT(window), KG_HF_PHI3 | KG_HF_GPT_OSS | KG_HF_GEMMA3, KG_HF_GPT_OSS },
+    { "sliding_window_pattern\0_sliding_window_pattern\0", COUNT(window_period), KG_HF_GEMMA3, 0 },
+    { "query_pre_attn_scalar\0", COUNT(query_scale_dims), KG_HF_GEMMA3, 0 },
     { "num_local_experts\0num_experts\0", COUNT(n_experts), KG_HF_GPT_OSS, KG_HF_GPT_OSS },
     { "num_experts_per_tok\0experts_per_token\0", COUNT(n_experts_used), KG_HF_GPT_OSS, KG_HF_GPT_OSS },
 };
@@ -123,8 +131,14 @@ static enum kg_status read_counts(const char *dir, const json_t *json, struct kg
 }
 
 static enum kg_status complete_heads(const char *dir, struct kg_hf_config *c, struct kg_error *err) {
-    enum { GPT_OSS_HEAD_DIM = 64 }; /* transformers' default; those of the others are hidden size over heads */
-    if (c->architecture->bit == KG_HF_GPT_OSS && c->head_dim == 0) c->head_dim = GPT_OSS_HEAD_DIM;
+    /* transformers' defaults; those of the others are hidden size over heads */
+    static const struct {
+        enum kg_hf_architecture_bit bit;
+        uint32_t head_dim;
+    } DEFAULTS[] = { { KG_HF_GPT_OSS, 64 }, { KG_HF_QWEN3, 128 }, { KG_HF_GEMMA3, 256 } };
+    for (size_t i = 0; i < KG_COUNT_OF(DEFAULTS); i++)
+        if (c->architecture->bit == DEFAULTS[i].bit && c->head_dim == 0) c->head_dim = DEFAULTS[i].head_dim;
+    if (c->architecture->bit == KG_HF_GEMMA3 && c->query_scale_dims == 0) c->query_scale_dims = 256; /* so is this */
     c->states_head_dim = c->head_dim > 0 || c->architecture->bit == KG_HF_LLAMA;
     if (c->n_ff == 0) c->n_ff = 4 * c->n_embd;
     if (c->n_kv_heads == 0) c->n_kv_heads = c->n_heads;
@@ -149,9 +163,13 @@ static const struct {
     unsigned architectures;
     const char *values; /* as compact JSON, alternatives each ending with NUL */
 } DEMANDS[] = {
-    { "hidden_act", LLAMA_LIKE, "\"silu\"\0\"swish\"\0" },
+    { "hidden_act", WITH_SILU, "\"silu\"\0\"swish\"\0" },
+    { "hidden_activation", KG_HF_GEMMA3, "\"gelu_pytorch_tanh\"\0" },
+    { "attn_logit_softcapping", KG_HF_GEMMA3, "null\0" },
+    { "final_logit_softcapping", KG_HF_GEMMA3, "null\0" },
+    { "use_bidirectional_attention", KG_HF_GEMMA3, "false\0" },
     { "activation_function", KG_HF_GPT2, "\"gelu_new\"\0\"gelu_pytorch_tanh\"\0\"gelu_fast\"\0" },
-    { "use_sliding_window", KG_HF_QWEN2, "false\0" },
+    { "use_sliding_window", KG_HF_QWEN2 | KG_HF_QWEN3, "false\0" },
     { "swiglu_limit", KG_HF_GPT_OSS,
       "7.0\0"
       "7\0" },
@@ -186,10 +204,40 @@ static enum kg_status check_demands(const char *dir, const json_t *json, const s
     return KG_OK;
 }
 
-/* gpt-oss alternates, beginning with a window; of the others all layers are alike. */
-static enum kg_status check_layer_types(const char *dir, const json_t *json, const struct kg_hf_config *c,
+static bool is_windowed(const struct kg_hf_config *c, size_t layer) {
+    return c->window > 0 && (c->window_period == 0 || (layer + 1) % c->window_period != 0);
+}
+
+static bool has_types(const struct kg_hf_config *c, const json_t *types) {
+    const json_t *type;
+    size_t i;
+    json_array_foreach(types, i, type) if (!is_one_of(type, is_windowed(c, i) ? "\"sliding_attention\"\0"
+                                                                              : "\"full_attention\"\0")) return false;
+    return true;
+}
+
+/* gpt-oss alternates, beginning with a window; gemma3 has a full layer behind so many with one, by layer_types where
+ * they are listed; of the others all layers are alike. */
+static void find_period(const json_t *types, struct kg_hf_config *c) {
+    if (c->architecture->bit == KG_HF_GPT_OSS) c->window_period = 2;
+    if (c->architecture->bit != KG_HF_GEMMA3) return;
+    const uint32_t stated = c->window_period > 0 ? c->window_period : GEMMA3_PERIOD;
+    c->window_period = stated;
+    if (json_is_array(types) && !has_types(c, types)) {
+        uint32_t period = 1;
+        for (; period <= c->n_layers + 1; period++) {
+            c->window_period = period;
+            if (has_types(c, types)) break;
+        }
+        if (period > c->n_layers + 1) c->window_period = stated;
+    }
+    if (c->window_period == 1) c->window = 0;
+}
+
+static enum kg_status check_layer_types(const char *dir, const json_t *json, struct kg_hf_config *c,
                                         struct kg_error *err) {
     const json_t *types = json_object_get(json, "layer_types"), *type;
+    find_period(types, c);
     if (!types || json_is_null(types)) return KG_OK;
     if (!json_is_array(types)) return kg_hf_bad(dir, "layer_types", types, "a list", err);
     if (json_array_size(types) != c->n_layers)
@@ -197,8 +245,7 @@ static enum kg_status check_layer_types(const char *dir, const json_t *json, con
                        json_array_size(types), c->n_layers);
     size_t i;
     json_array_foreach(types, i, type) {
-        const bool windowed = c->architecture->bit == KG_HF_GPT_OSS ? i % 2 == 0 : c->window > 0;
-        const char *want = windowed ? "\"sliding_attention\"\0" : "\"full_attention\"\0";
+        const char *want = is_windowed(c, i) ? "\"sliding_attention\"\0" : "\"full_attention\"\0";
         if (is_one_of(type, want)) continue;
         char name[40];
         snprintf(name, sizeof name, "layer_types[%zu]", i);

@@ -10,8 +10,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum kg_hf_architecture_bit { KG_HF_QWEN2 = 1, KG_HF_LLAMA = 2, KG_HF_PHI3 = 4, KG_HF_GPT_OSS = 8, KG_HF_GPT2 = 16 };
-enum { KG_HF_ALL = 31 };
+enum kg_hf_architecture_bit {
+    KG_HF_QWEN2 = 1,
+    KG_HF_LLAMA = 2,
+    KG_HF_PHI3 = 4,
+    KG_HF_GPT_OSS = 8,
+    KG_HF_GPT2 = 16,
+    KG_HF_QWEN3 = 32,
+    KG_HF_GEMMA3 = 64,
+};
+enum { KG_HF_ALL = 127 };
 
 struct kg_hf_architecture {
     const char *class_name; /* in "architectures" of config.json */
@@ -26,6 +34,7 @@ enum kg_hf_rope_scaling { KG_HF_ROPE_NONE, KG_HF_ROPE_LINEAR, KG_HF_ROPE_YARN, K
 struct kg_hf_rope {
     enum kg_hf_rope_scaling scaling;
     double base;                     /* rope_theta */
+    double window_base;              /* of layers with a window, where they have their own: gemma3; else NaN */
     double factor, attention_factor; /* NaN: not stated; so are the following. yarn's mscales are the latter */
     double extrapolation_factor, beta_fast, beta_slow; /* yarn */
     double low_freq_factor, high_freq_factor;          /* llama3 */
@@ -40,6 +49,8 @@ struct kg_hf_config {
     uint32_t n_layers, n_ctx, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_vocab;
     uint32_t n_rot;                     /* dims of a head that turn */
     uint32_t window;                    /* 0: none */
+    uint32_t window_period;             /* of so many layers all slide but the last; 0: all slide */
+    uint32_t query_scale_dims;          /* scores are scaled by 1 / sqrt of this; 0: of the head size */
     uint32_t n_experts, n_experts_used; /* 0 without experts */
     double norm_eps;
     struct kg_hf_rope rope;

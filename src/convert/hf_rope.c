@@ -13,8 +13,8 @@ static const struct {
     unsigned architectures;
 } TYPES[] = {
     { "default", KG_HF_ROPE_NONE, KG_HF_ALL },
-    { "linear", KG_HF_ROPE_LINEAR, KG_HF_QWEN2 | KG_HF_LLAMA },
-    { "yarn", KG_HF_ROPE_YARN, KG_HF_QWEN2 | KG_HF_LLAMA | KG_HF_GPT_OSS },
+    { "linear", KG_HF_ROPE_LINEAR, KG_HF_QWEN2 | KG_HF_LLAMA | KG_HF_QWEN3 | KG_HF_GEMMA3 },
+    { "yarn", KG_HF_ROPE_YARN, KG_HF_QWEN2 | KG_HF_LLAMA | KG_HF_GPT_OSS | KG_HF_QWEN3 },
     { "llama3", KG_HF_ROPE_LLAMA3, KG_HF_LLAMA },
     { "longrope", KG_HF_ROPE_LONGROPE, KG_HF_PHI3 },
     { "su", KG_HF_ROPE_LONGROPE, KG_HF_PHI3 },
@@ -158,6 +158,25 @@ static enum kg_status read_n_rot(const char *dir, const json_t *json, const json
                                              : kg_hf_bad(dir, name, value, "one that lets an even number turn", err);
 }
 
+/* gemma3's layers with a window: rope_local_base_freq (transformers 4), or an object of their own (5), never scaled. */
+static enum kg_status read_window_layers(const char *dir, const json_t *json, const json_t *parameters,
+                                         struct kg_hf_config *c, struct kg_error *err) {
+    const json_t *own = json_object_get(parameters, "sliding_attention");
+    const json_t *type = kg_hf_get(own, "rope_type\0type\0", NULL);
+    const char *name;
+    c->rope.window_base = NAN;
+    if (c->architecture->bit != KG_HF_GEMMA3) return KG_OK;
+    c->rope.window_base = 10000; /* transformers' own */
+    const json_t *base = kg_hf_get(own, "rope_theta\0", &name);
+    if (!base) base = kg_hf_get(json, "rope_local_base_freq\0", &name);
+    if (type && strcmp(json_is_string(type) ? json_string_value(type) : "", "default") != 0)
+        return kg_hf_unsupported(dir, "rope_type of sliding_attention", type, "default", err);
+    if (!base) return KG_OK;
+    const enum kg_status status = kg_hf_number(dir, name, base, &c->rope.window_base, err);
+    if (status != KG_OK) return status;
+    return c->rope.window_base > 0 ? KG_OK : kg_hf_bad(dir, name, base, "more than 0", err);
+}
+
 enum kg_status kg_hf_rope_read(const char *dir, const json_t *json, struct kg_hf_config *c, struct kg_error *err) {
     const char *name;
     const json_t *scaling = kg_hf_get(json, "rope_parameters\0rope_scaling\0", &name);
@@ -165,12 +184,18 @@ enum kg_status kg_hf_rope_read(const char *dir, const json_t *json, struct kg_hf
     if (scaling && !json_is_object(scaling)) return kg_hf_bad(dir, name, scaling, "an object", err);
     /* transformers has a YaRN of its own for that; a file that was meant to have none says "default". */
     if (!scaling && gpt_oss) return kg_fail(err, KG_ERR_FORMAT, "%s/config.json: %s is missing", dir, name);
-    const json_t *full = json_object_get(scaling, "full_attention"); /* per kind of layer: that of all five models */
+    const json_t *full = json_object_get(scaling, "full_attention"); /* per kind of layer */
+    const json_t *parameters = scaling;
+    if (c->architecture->bit == KG_HF_GEMMA3 && strcmp(name, "rope_parameters") == 0 &&
+        kg_hf_get(scaling, "rope_type\0rope_theta\0", NULL))
+        return kg_hf_bad(dir, name, scaling, "an object with one each for full_attention and sliding_attention", err);
     if (full) scaling = full;
     enum kg_status status = read_numbers(dir, json, scaling, &c->rope, err);
+    if (status == KG_OK) status = read_window_layers(dir, json, parameters, c, err);
     if (status == KG_OK) status = read_original(dir, json, scaling, &c->rope, err);
     if (c->architecture->bit == KG_HF_GPT2) return status;
-    if (isnan(c->rope.base)) c->rope.base = gpt_oss ? 150000 : 10000; /* transformers' own */
+    if (isnan(c->rope.base)) /* transformers' own */
+        c->rope.base = gpt_oss ? 150000 : c->architecture->bit == KG_HF_GEMMA3 ? 1000000 : 10000;
     if (status == KG_OK) status = read_type(dir, scaling, c, err);
     if (status == KG_OK) status = check_scaling(dir, &c->rope, err);
     if (status == KG_OK) status = read_yarn(dir, scaling, &c->rope, err);

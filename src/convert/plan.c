@@ -136,7 +136,9 @@ static enum kg_status append(struct planner *p, const struct kg_convert_tensor *
 static enum kg_status add(struct planner *p, const struct kg_convert_rule *rule, const char *gguf_prefix,
                           const char *hf_prefix) {
     const struct kg_hf_config *c = p->config;
-    struct kg_convert_tensor t = { .row_map = rule->row_map, .transposed = rule->transposed };
+    struct kg_convert_tensor t = { .row_map = rule->row_map,
+                                   .transposed = rule->transposed,
+                                   .plus_one = rule->plus_one };
     char *hf = kg_xasprintf("%s%s", hf_prefix, rule->hf), *blocks = kg_xasprintf("%s_blocks", hf);
     snprintf(t.name, sizeof t.name, "%s%s", gguf_prefix, rule->gguf);
     const enum kg_convert_side sides[] = { rule->cols, rule->rows, rule->experts }; /* fastest first */

@@ -20,7 +20,7 @@ struct kg_convert_tensor {
     const struct kg_safetensors_tensor *source; /* NULL: values */
     const struct kg_safetensors_tensor *scales; /* of packed MXFP4, whose blocks source is; else NULL */
     enum kg_convert_rows row_map;
-    bool transposed;
+    bool transposed, plus_one;
     const float *values; /* (rows) of a tensor that config.json makes */
 };
 

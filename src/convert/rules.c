@@ -17,7 +17,7 @@
         VECTOR("attn_v.bias", "self_attn.v_proj.bias", KV),                                                            \
         MATRIX("attn_output.weight", "self_attn.o_proj.weight", EMBD, Q)
 
-/* Of qwen2, llama, phi3 and gpt-oss. */
+/* Of all whose names are llama's. */
 static const struct kg_convert_rule LLAMA_ONCE[] = {
     MATRIX("token_embd.weight", "model.embed_tokens.weight", VOCAB, EMBD),
     VECTOR("output_norm.weight", "model.norm.weight", EMBD),
@@ -59,6 +59,44 @@ static const struct kg_convert_rule PHI3_LAYER[] = {
     VECTOR("ffn_norm.weight", "post_attention_layernorm.weight", EMBD),
     MATRIX("ffn_up.weight", "mlp.gate_up_proj.weight", GATE_AND_UP, EMBD),
     MATRIX("ffn_down.weight", "mlp.down_proj.weight", EMBD, FF),
+};
+
+#define QKV_AND_NORMS(...)                                                                                             \
+    MATRIX("attn_q.weight", "self_attn.q_proj.weight", Q, EMBD),                                                       \
+        VECTOR("attn_q.bias", "self_attn.q_proj.bias", Q, .when = KG_WHEN_ATTENTION_BIAS),                             \
+        VECTOR("attn_q_norm.weight", "self_attn.q_norm.weight", HEAD_DIM, __VA_ARGS__),                                \
+        MATRIX("attn_k.weight", "self_attn.k_proj.weight", KV, EMBD),                                                  \
+        VECTOR("attn_k.bias", "self_attn.k_proj.bias", KV, .when = KG_WHEN_ATTENTION_BIAS),                            \
+        VECTOR("attn_k_norm.weight", "self_attn.k_norm.weight", HEAD_DIM, __VA_ARGS__),                                \
+        MATRIX("attn_v.weight", "self_attn.v_proj.weight", KV, EMBD),                                                  \
+        VECTOR("attn_v.bias", "self_attn.v_proj.bias", KV, .when = KG_WHEN_ATTENTION_BIAS),                            \
+        MATRIX("attn_output.weight", "self_attn.o_proj.weight", EMBD, Q),                                              \
+        VECTOR("attn_output.bias", "self_attn.o_proj.bias", EMBD, .when = KG_WHEN_ATTENTION_BIAS)
+#define GATE_UP_DOWN                                                                                                   \
+    MATRIX("ffn_gate.weight", "mlp.gate_proj.weight", FF, EMBD),                                                       \
+        MATRIX("ffn_up.weight", "mlp.up_proj.weight", FF, EMBD),                                                       \
+        MATRIX("ffn_down.weight", "mlp.down_proj.weight", EMBD, FF)
+
+static const struct kg_convert_rule QWEN3_LAYER[] = {
+    VECTOR("attn_norm.weight", "input_layernorm.weight", EMBD),
+    QKV_AND_NORMS(.plus_one = false),
+    VECTOR("ffn_norm.weight", "post_attention_layernorm.weight", EMBD),
+    GATE_UP_DOWN,
+};
+
+static const struct kg_convert_rule GEMMA3_ONCE[] = {
+    MATRIX("token_embd.weight", "model.embed_tokens.weight", VOCAB, EMBD),
+    VECTOR("output_norm.weight", "model.norm.weight", EMBD, .plus_one = true),
+    MATRIX("output.weight", "lm_head.weight", VOCAB, EMBD, .when = KG_WHEN_UNTIED),
+};
+
+static const struct kg_convert_rule GEMMA3_LAYER[] = {
+    VECTOR("attn_norm.weight", "input_layernorm.weight", EMBD, .plus_one = true),
+    QKV_AND_NORMS(.plus_one = true),
+    VECTOR("post_attention_norm.weight", "post_attention_layernorm.weight", EMBD, .plus_one = true),
+    VECTOR("ffn_norm.weight", "pre_feedforward_layernorm.weight", EMBD, .plus_one = true),
+    GATE_UP_DOWN,
+    VECTOR("post_ffw_norm.weight", "post_feedforward_layernorm.weight", EMBD, .plus_one = true),
 };
 
 /* Experts that are not packed come transposed, (experts, cols, rows). */
@@ -115,6 +153,8 @@ static const struct kg_convert_rules RULES[] = {
     { KG_HF_LLAMA, "model.layers.", NULL, ONCE(LLAMA_ONCE), LAYER(LLAMA_LAYER), .ignored = LLAMA_IGNORED },
     { KG_HF_PHI3, "model.layers.", NULL, ONCE(LLAMA_ONCE), LAYER(PHI3_LAYER), .ignored = LLAMA_IGNORED },
     { KG_HF_GPT_OSS, "model.layers.", NULL, ONCE(LLAMA_ONCE), LAYER(GPT_OSS_LAYER), .ignored = LLAMA_IGNORED },
+    { KG_HF_QWEN3, "model.layers.", NULL, ONCE(LLAMA_ONCE), LAYER(QWEN3_LAYER), .ignored = LLAMA_IGNORED },
+    { KG_HF_GEMMA3, "model.layers.", NULL, ONCE(GEMMA3_ONCE), LAYER(GEMMA3_LAYER), .ignored = LLAMA_IGNORED },
     { KG_HF_GPT2, "h.", "transformer.", ONCE(GPT2_ONCE), LAYER(GPT2_LAYER), .ignored = GPT2_IGNORED },
 };
 
@@ -147,6 +187,7 @@ uint64_t kg_convert_side_elems(enum kg_convert_side side, const struct kg_hf_con
     case KG_SIDE_FF: return c->n_ff;
     case KG_SIDE_GATE_AND_UP: return 2 * (uint64_t)c->n_ff;
     case KG_SIDE_HEADS: return c->n_heads;
+    case KG_SIDE_HEAD_DIM: return c->head_dim;
     case KG_SIDE_EXPERTS: return c->n_experts;
     }
     return 1;

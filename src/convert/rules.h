@@ -18,6 +18,7 @@ enum kg_convert_side {
     KG_SIDE_FF,
     KG_SIDE_GATE_AND_UP,
     KG_SIDE_HEADS,
+    KG_SIDE_HEAD_DIM,
     KG_SIDE_EXPERTS,
 };
 
@@ -46,6 +47,7 @@ struct kg_convert_rule {
     enum kg_convert_rows row_map;
     bool transposed;
     bool f32;      /* F32 whatever type is asked for; so are vectors and biases */
+    bool plus_one; /* what is written is w + 1: norms that a model stores as their difference from 1 */
     bool packable; /* may come as `hf`_blocks (experts, rows, cols / 32, 16) and `hf`_scales: MXFP4, not transposed */
     enum kg_convert_when when;
 };

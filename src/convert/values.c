@@ -82,6 +82,8 @@ static void read_row_part(const struct job *job, uint64_t row, uint64_t col, flo
         from = raw;
     }
     info->decode(from, out, n);
+    if (t->plus_one)
+        for (size_t i = 0; i < n; i++) out[i] += 1;
 }
 
 /* Chunks of the piece, each through a buffer of float32. */

@@ -22,6 +22,24 @@ static const struct kg_architecture ARCHITECTURES[] = {
       .window_period = 2,
       .wide_residual = true,
       .yarn_exact = true },
+    { .name = "qwen3",
+      .bit = KG_ARCH_QWEN3,
+      .rope_pairing = KG_ROPE_HALF,
+      .swiglu = { .alpha = 1 },
+      .has_qk_norm = true },
+    { .name = "gemma3",
+      .bit = KG_ARCH_GEMMA3,
+      .rope_pairing = KG_ROPE_HALF,
+      .swiglu = { .alpha = 1.5957691f, .cubic = 0.044715f },
+      .slides = true,
+      .window_period = 6,
+      .window_optional = true,
+      .window_freq_base = 10000,
+      .has_qk_norm = true,
+      .has_post_norms = true,
+      .scales_embedding = true,
+      .n_layers_scaled_by_width = 62,
+      .wide_residual = true },
     { .name = "gpt2", .bit = KG_ARCH_GPT2, .norm = KG_NORM_LAYER, .ffn = KG_FFN_GELU },
 };
 
@@ -155,7 +173,8 @@ static enum kg_status read_head_size(struct kg_config_reader *in, struct kg_mode
     if (c->head_dim > KG_ATTENTION_MAX_HEAD_DIM || (uint64_t)c->n_heads * c->head_dim > UINT32_MAX)
         return kg_fail(in->err, KG_ERR_UNSUPPORTED, "%s: %u heads of %u dims: kigo runs heads of at most %d dims",
                        in->path, c->n_heads, c->head_dim, KG_ATTENTION_MAX_HEAD_DIM);
-    c->attn_scale = (float)(1.0 / sqrt((double)c->head_dim));
+    const bool by_width = c->n_layers == in->architecture->n_layers_scaled_by_width;
+    c->attn_scale = (float)(1.0 / sqrt(by_width ? (double)c->n_embd / c->n_heads : (double)c->head_dim));
     return kg_config_number(in, "attention.scale", true, &c->attn_scale);
 }
 
@@ -219,6 +238,9 @@ static enum kg_status read_vocabulary(struct kg_config_reader *in, struct kg_mod
 
 static enum kg_status read_norm(struct kg_config_reader *in, struct kg_model_config *c) {
     c->norm = in->architecture->norm;
+    c->has_qk_norm = in->architecture->has_qk_norm;
+    c->has_post_norms = in->architecture->has_post_norms;
+    c->embedding_scale = in->architecture->scales_embedding ? (float)sqrt((double)c->n_embd) : 1;
     c->norm_eps = NAN;
     return kg_config_number(
         in, c->norm == KG_NORM_RMS ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", false,
@@ -244,4 +266,9 @@ enum kg_status kg_config_read(const struct kg_gguf *gguf, struct kg_model_config
 
 uint32_t kg_model_layer_window(const struct kg_model_config *c, uint32_t layer) {
     return c->window_period == 0 || layer % c->window_period + 1 < c->window_period ? c->window : 0;
+}
+
+struct kg_layer_rope kg_model_layer_rope(const struct kg_model_config *c, uint32_t layer) {
+    if (kg_model_layer_window(c, layer) == 0) return (struct kg_layer_rope){ c->rope_freq_base, c->rope_freq_scale };
+    return (struct kg_layer_rope){ c->window_freq_base, c->window_freq_scale };
 }

@@ -28,7 +28,7 @@ enum kg_status kg_config_windows(struct kg_config_reader *in, struct kg_model_co
     c->has_sinks = in->architecture->has_sinks;
     enum kg_status status = kg_config_count_or_none(in, "attention.sliding_window", &window);
     if (status) return status;
-    if (window == 0 && in->architecture->window_period > 0)
+    if (window == 0 && in->architecture->window_period > 0 && !in->architecture->window_optional)
         return kg_fail(in->err, KG_ERR_FORMAT, "%s: %s is missing or 0", in->path, in->key);
     if (!in->architecture->slides) {
         if (window == 0 || window >= c->n_ctx_train) return KG_OK;

@@ -112,20 +112,31 @@ static enum kg_status read_scaling(struct kg_config_reader *in, struct kg_model_
     return status;
 }
 
-/* A sliding layer's own base: none of the architectures here has one, but files may say that it is the same. */
-static enum kg_status refuse_other_base(struct kg_config_reader *in, const struct kg_model_config *c) {
-    float base = c->rope_freq_base;
-    const enum kg_status status = kg_config_number(in, "rope.freq_base_swa", true, &base);
-    if (status || base == c->rope_freq_base) return status;
-    return kg_fail(in->err, KG_ERR_UNSUPPORTED, "%s: %s is %g, another base than %g, which is not supported", in->path,
-                   in->key, (double)base, (double)c->rope_freq_base);
+/* The base of layers with a window. Where the architecture gives them none of their own, a file may only say that it is
+ * the same. */
+static enum kg_status read_window_base(struct kg_config_reader *in, struct kg_model_config *c) {
+    const float own = in->architecture->window_freq_base;
+    c->window_freq_base = own > 0 ? own : c->rope_freq_base;
+    const enum kg_status status = kg_config_number(in, "rope.freq_base_swa", true, &c->window_freq_base);
+    if (status || own > 0 || c->window_freq_base == c->rope_freq_base) return status;
+    return kg_fail(in->err, KG_ERR_UNSUPPORTED, "%s: %s is %g, another base than %g, which is not supported for %s",
+                   in->path, in->key, (double)c->window_freq_base, (double)c->rope_freq_base, in->architecture->name);
+}
+
+/* Only the linear scaling knows which layers it is for: YaRN's magnitude and lists of factors are those of all. */
+static enum kg_status scale_window_layers(struct kg_config_reader *in, struct kg_model_config *c) {
+    const bool own = in->architecture->window_freq_base > 0;
+    c->window_freq_scale = own ? 1 : c->rope_freq_scale;
+    if (!own || (c->yarn.factor == 0 && !c->rope_long_short && c->rope_magnitude == 1)) return KG_OK;
+    return kg_fail(in->err, KG_ERR_UNSUPPORTED, "%s: the RoPE scaling of %s.%s is not supported beside linear for %s",
+                   in->path, in->architecture->name, "rope.scaling", in->architecture->name);
 }
 
 enum kg_status kg_config_rope(struct kg_config_reader *in, struct kg_model_config *c) {
     c->rope_pairing = in->architecture->rope_pairing;
     c->has_positions = c->rope_pairing == KG_ROPE_NONE;
-    c->rope_freq_base = 10000;
-    c->rope_freq_scale = c->rope_magnitude = 1;
+    c->rope_freq_base = c->window_freq_base = 10000;
+    c->rope_freq_scale = c->window_freq_scale = c->rope_magnitude = 1;
     if (c->has_positions) return KG_OK;
     c->n_rot = c->head_dim;
     enum kg_status status = kg_config_count(in, "rope.dimension_count", &c->n_rot);
@@ -134,6 +145,7 @@ enum kg_status kg_config_rope(struct kg_config_reader *in, struct kg_model_confi
         return kg_fail(in->err, KG_ERR_FORMAT, "%s: %s %u must be even and at most the head size %u", in->path, in->key,
                        c->n_rot, c->head_dim);
     status = kg_config_number(in, "rope.freq_base", true, &c->rope_freq_base);
-    if (!status) status = refuse_other_base(in, c);
-    return status ? status : read_scaling(in, c);
+    if (!status) status = read_window_base(in, c);
+    if (!status) status = read_scaling(in, c);
+    return status ? status : scale_window_layers(in, c);
 }

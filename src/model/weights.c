@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Lengths of a tensor's sides by meaning. */
-enum side { NONE, VOCAB, CONTEXT, EMBD, HEADS, Q, KV, QKV, FF, GATE_AND_UP, EXPERTS, HALF_ROT, N_SIDES };
+enum side { NONE, VOCAB, CONTEXT, EMBD, HEADS, HEAD_DIM, Q, KV, QKV, FF, GATE_AND_UP, EXPERTS, HALF_ROT, N_SIDES };
 
 enum { MAX_SIDES = 3, MAX_PARTS = 3 };
 
@@ -32,7 +32,11 @@ enum {
     PHI3 = KG_ARCH_PHI3,
     OSS = KG_ARCH_GPT_OSS,
     GPT2 = KG_ARCH_GPT2,
-    NOT_GPT2 = ALL & ~GPT2
+    QWEN3 = KG_ARCH_QWEN3,
+    GEMMA3 = KG_ARCH_GEMMA3,
+    NOT_GPT2 = ALL & ~GPT2,
+    MAY_HAVE_BIASES = LLAMA | QWEN3 | GEMMA3, /* of attention */
+    GATED = QWEN2 | LLAMA | QWEN3 | GEMMA3    /* gate and up apart */
 };
 
 /* q, k and v of a layer are one tensor or three, but for gpt2, whose are one. What the first layer has, every layer
@@ -67,29 +71,33 @@ static const struct rule LAYER_RULES[] = {
       true,
       { QKV },
       QWEN2 | OSS | GPT2,
-      LLAMA,
+      MAY_HAVE_BIASES,
       { PART(q_bias, Q), PART(k_bias, KV), PART(v_bias, KV) } },
     { "attn_q.weight", false, { EMBD, Q }, NOT_GPT2, 0, LAYER(q) },
-    { "attn_q.bias", true, { Q }, QWEN2 | OSS, LLAMA, LAYER(q_bias) },
+    { "attn_q.bias", true, { Q }, QWEN2 | OSS, MAY_HAVE_BIASES, LAYER(q_bias) },
     { "attn_k.weight", false, { EMBD, KV }, NOT_GPT2, 0, LAYER(k) },
-    { "attn_k.bias", true, { KV }, QWEN2 | OSS, LLAMA, LAYER(k_bias) },
+    { "attn_k.bias", true, { KV }, QWEN2 | OSS, MAY_HAVE_BIASES, LAYER(k_bias) },
     { "attn_v.weight", false, { EMBD, KV }, NOT_GPT2, 0, LAYER(v) },
-    { "attn_v.bias", true, { KV }, QWEN2 | OSS, LLAMA, LAYER(v_bias) },
+    { "attn_v.bias", true, { KV }, QWEN2 | OSS, MAY_HAVE_BIASES, LAYER(v_bias) },
+    { "attn_q_norm.weight", true, { HEAD_DIM }, QWEN3 | GEMMA3, 0, LAYER(q_norm) },
+    { "attn_k_norm.weight", true, { HEAD_DIM }, QWEN3 | GEMMA3, 0, LAYER(k_norm) },
     { "attn_output.weight", false, { Q, EMBD }, ALL, 0, LAYER(attn_out) },
-    { "attn_output.bias", true, { EMBD }, OSS | GPT2, LLAMA, LAYER(attn_out_bias) },
+    { "attn_output.bias", true, { EMBD }, OSS | GPT2, MAY_HAVE_BIASES, LAYER(attn_out_bias) },
     { "attn_sinks.weight", true, { HEADS }, OSS, 0, LAYER(sinks) },
     { "ffn_norm.weight", true, { EMBD }, ALL & ~OSS, 0, LAYER(ffn_norm) },
     { "ffn_norm.bias", true, { EMBD }, GPT2, 0, LAYER(ffn_norm_bias) },
     { "post_attention_norm.weight", true, { EMBD }, OSS, 0, LAYER(ffn_norm) },
+    { "post_attention_norm.weight", true, { EMBD }, GEMMA3, 0, LAYER(attn_post_norm) },
     { "ffn_gate_inp.weight", false, { EMBD, EXPERTS }, OSS, 0, LAYER(router) },
     { "ffn_gate_inp.bias", true, { EXPERTS }, OSS, 0, LAYER(router_bias) },
-    { "ffn_gate.weight", false, { EMBD, FF }, QWEN2 | LLAMA, 0, LAYER(gate) },
+    { "ffn_gate.weight", false, { EMBD, FF }, GATED, 0, LAYER(gate) },
     { "ffn_gate.bias", true, { FF }, 0, LLAMA, LAYER(gate_bias) },
-    { "ffn_up.weight", false, { EMBD, FF }, QWEN2 | LLAMA | GPT2, 0, LAYER(up) },
+    { "ffn_up.weight", false, { EMBD, FF }, GATED | GPT2, 0, LAYER(up) },
     { "ffn_up.weight", false, { EMBD, GATE_AND_UP }, PHI3, 0, { PART(gate, FF), PART(up, FF) } },
     { "ffn_up.bias", true, { FF }, GPT2, LLAMA, LAYER(up_bias) },
     { "ffn_down.weight", false, { FF, EMBD }, ALL & ~OSS, 0, LAYER(down) },
     { "ffn_down.bias", true, { EMBD }, GPT2, LLAMA, LAYER(down_bias) },
+    { "post_ffw_norm.weight", true, { EMBD }, GEMMA3, 0, LAYER(ffn_post_norm) },
     { "ffn_gate_exps.weight", false, { EMBD, FF, EXPERTS }, OSS, 0, LAYER(gate) },
     { "ffn_gate_exps.bias", true, { FF, EXPERTS }, OSS, 0, LAYER(gate_bias) },
     { "ffn_up_exps.weight", false, { EMBD, FF, EXPERTS }, OSS, 0, LAYER(up) },
@@ -323,6 +331,7 @@ static void measure_sides(const struct kg_model_config *c, uint64_t side[N_SIDES
     side[CONTEXT] = c->n_ctx_train;
     side[EMBD] = c->n_embd;
     side[HEADS] = c->n_heads;
+    side[HEAD_DIM] = c->head_dim;
     side[Q] = (uint64_t)c->n_heads * c->head_dim;
     side[KV] = (uint64_t)c->n_kv_heads * c->head_dim;
     side[QKV] = side[Q] + 2 * side[KV];

@@ -17,9 +17,11 @@ struct kg_layer_weights {
     const float *attn_norm, *attn_norm_bias; /* (n_embd) */
     struct kg_weight q, k, v;                /* (heads * head_dim, n_embd), heads = n_heads or n_kv_heads */
     const float *q_bias, *k_bias, *v_bias;
+    const float *q_norm, *k_norm;          /* (head_dim), of every head */
     struct kg_weight attn_out;             /* (n_embd, n_heads * head_dim) */
     const float *attn_out_bias;            /* (n_embd) */
     const float *sinks;                    /* (n_heads) */
+    const float *attn_post_norm;           /* (n_embd), of what attention adds */
     const float *ffn_norm, *ffn_norm_bias; /* (n_embd) */
     struct kg_weight router;               /* (n_experts, n_embd) */
     const float *router_bias;              /* (n_experts) */
@@ -29,6 +31,7 @@ struct kg_layer_weights {
     const float *gate_bias, *up_bias; /* (n_ff) */
     struct kg_weight down;            /* (n_embd, n_ff) */
     const float *down_bias;           /* (n_embd) */
+    const float *ffn_post_norm;       /* (n_embd), of what the FFN adds */
 };
 
 struct kg_model_weights {

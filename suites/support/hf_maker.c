@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_TENSORS = 64, MAX_ELEM_BYTES = 8 };
+enum { MAX_TENSORS = 128, MAX_ELEM_BYTES = 8 };
 
 const json_t *kg_hf_expected(const char *name) {
     static json_t *all;

@@ -15,7 +15,8 @@
 #include <string.h>
 
 static const char *const FOLDERS[] = { "qwen2_tied", "llama3_rope",   "llama_bias",    "phi3_window",
-                                       "phi3_long",  "gpt_oss_plain", "gpt_oss_mxfp4", "gpt2" };
+                                       "phi3_long",  "gpt_oss_plain", "gpt_oss_mxfp4", "gpt2",
+                                       "qwen3",      "qwen3_bias",    "gemma3",        "gemma3_parameters" };
 
 static enum kg_status convert(const struct kg_record *rec, const json_t *expected, const struct kg_hf_changes *changes,
                               enum kg_dtype dtype, int n_threads, struct kg_convert_summary *summary, char **out_path,

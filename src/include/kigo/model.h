@@ -7,6 +7,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+<<<<<<< HEAD
+=======
+enum kg_rope_pairing {
+    KG_ROPE_NONE,
+    KG_ROPE_HALF,        /* (i, i + n_rot/2): qwen2, qwen3, phi3, gpt-oss, gemma3 */
+    KG_ROPE_INTERLEAVED, /* (2i, 2i+1): llama */
+};
+
+>>>>>>> 120d223 (qwen3 and gemma3: configuration, tensors, conversion; fixtures by transformers in float64; not run yet)
 enum kg_norm { KG_NORM_RMS, KG_NORM_LAYER }; /* ops/rmsnorm.h; ops/layernorm.h, with a bias */
 enum kg_ffn {
     KG_FFN_GATED,   /* down(swiglu(gate, up)) */
@@ -24,7 +33,7 @@ struct kg_yarn {
 };
 
 struct kg_swiglu_form {
-    float limit, alpha, up_offset; /* as in ops/swiglu.h */
+    float limit, alpha, up_offset, cubic; /* as in ops/swiglu.h */
 };
 
 /* Everything the forward pass needs to know about a model. It is read from the file's metadata, validated once, and
@@ -46,11 +55,16 @@ struct kg_model_config {
     uint32_t n_rot; /* leading dims of a head that rope rotates; even, <= head_dim */
     float rope_freq_base;
     float rope_freq_scale;      /* linear scaling: positions are multiplied by it */
+    float window_freq_base;     /* sliding-window layers use these two in place of rope_freq_base and */
+    float window_freq_scale;    /* rope_freq_scale; equal to them where all layers rotate alike */
     float rope_magnitude;       /* factor of cos and sin; 1: none */
     uint32_t rope_original_ctx; /* context length before the scaling; 0: not in the file */
     bool rope_long_short;       /* LongRoPE: sequences longer than rope_original_ctx use a second list of factors */
     struct kg_yarn yarn;
     bool has_positions;     /* learned positions are added to the embedding; sessions are limited to n_ctx_train */
+    float embedding_scale;  /* factor of the token embedding's rows; 1: none */
+    bool has_qk_norm;       /* RMSNorm over head_dim of each head of q and k, before rope */
+    bool has_post_norms;    /* RMSNorm of the outputs of attention and FFN, before the residual add */
     float attn_scale;       /* 1/sqrt(head_dim) unless the file says otherwise */
     bool has_sinks;         /* one extra logit per head in the softmax's denominator */
     uint32_t window;        /* sliding-window layers: keys that a query sees, itself included; 0: none */
@@ -65,6 +79,12 @@ struct kg_model_config {
 
 /* The layer's attention window: the most keys that a query sees, itself included; 0: no limit. */
 uint32_t kg_model_layer_window(const struct kg_model_config *config, uint32_t layer);
+
+/* The layer's base and scale of rope's frequencies. */
+struct kg_layer_rope {
+    float freq_base, freq_scale;
+};
+struct kg_layer_rope kg_model_layer_rope(const struct kg_model_config *config, uint32_t layer);
 
 /* Where YaRN's ramp begins and ends. PUBLISHED: as the architecture's publisher has it (rounded to whole pairs, except
  * gpt-oss). EXACT and ROUNDED override that, for comparing implementations. */

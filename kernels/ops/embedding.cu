@@ -1,4 +1,4 @@
-/* embedding: y[r] = W[ids[r]] + P[position + r], decoded rows of weights in any block formats (contract in
+/* embedding: y[r] = scale * W[ids[r]] + P[position + r], decoded rows of weights in any block formats (contract in
  * ops/embedding.h).
  *
  * ids (n_rows), W (n_vocab, n_embd), y (n_rows, n_embd) of T. Grid (pieces of a row, rows); a thread decodes 8
@@ -19,6 +19,7 @@ struct embedding_params {
     void *y;
     size_t row_bytes;
     uint32_t n_vocab, n_embd;
+    float scale;              /* 1 for none: changes no bit */
     const uint8_t *positions; /* NULL for none */
     size_t position_bytes;    /* of a row */
     enum kg_dtype position_dtype;
@@ -65,6 +66,8 @@ static __global__ void __launch_bounds__(THREADS) embedding_kernel(const embeddi
 #pragma unroll
         for (int j = 0; j < KG_VECTOR; j++) w[j] = CUDART_NAN_F;
     }
+#pragma unroll
+    for (int j = 0; j < KG_VECTOR; j++) w[j] *= p.scale;
     if (p.positions) add_position(p, blockIdx.x, i, w);
     T *y = (T *)p.y + (size_t)blockIdx.x * p.n_embd + i;
     if constexpr (WHOLE) {
@@ -103,6 +106,7 @@ extern "C" enum kg_status kg_cuda_embedding(struct kg_backend *backend, const st
     p.row_bytes = kg_weight_row_bytes(w);
     p.n_vocab = w->n_rows;
     p.n_embd = w->n_cols;
+    p.scale = args->scale > 0 ? args->scale : 1;
     if (positions->data) {
         p.positions = (const uint8_t *)positions->data;
         p.position_bytes = kg_weight_row_bytes(positions);

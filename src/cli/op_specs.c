@@ -14,6 +14,7 @@ static enum kg_status run_embedding(struct kg_op_call *c, struct kg_error *err) 
                        .dtype = KG_DTYPE_F32,
                        .n_rows = kg_op_length(c, "n_positions"),
                        .n_cols = kg_op_length(c, "n_embd") },
+        .scale = (float)kg_op_param(c, "scale"),
         .position = (uint32_t)kg_op_param(c, "first_position"),
     };
     return c->backend->ops->embedding(c->backend, &args, err);
@@ -155,6 +156,7 @@ static enum kg_status run_swiglu(struct kg_op_call *c, struct kg_error *err) {
         .limit = (float)kg_op_param(c, "limit"),
         .alpha = (float)kg_op_param(c, "alpha"),
         .up_offset = (float)kg_op_param(c, "up_offset"),
+        .cubic = (float)kg_op_param(c, "cubic"),
     };
     return c->backend->ops->swiglu(c->backend, &args, err);
 }
@@ -176,12 +178,14 @@ static enum kg_status run_gelu(struct kg_op_call *c, struct kg_error *err) {
 
 const struct kg_op_spec KG_OP_SPECS[] = {
     { .name = "embedding",
-      .equation = "out[r] = weight[ids[r]] + positions[first_position + r]",
+      .equation = "out[r] = scale * weight[ids[r]] + positions[first_position + r]",
       .tensors = { { "weight", KG_OP_WEIGHT, "n_vocab n_embd", false },
                    { "ids", KG_OP_IDS, "rows", false },
                    { "positions", KG_OP_VECTOR, "n_positions n_embd", true },
                    { "out", KG_OP_OUT, "rows n_embd", false } },
-      .params = { WEIGHT_DTYPE, { "first_position", KG_OP_COUNT, 0, "position of row 0" } },
+      .params = { WEIGHT_DTYPE,
+                  { "first_position", KG_OP_COUNT, 0, "position of row 0" },
+                  { "scale", KG_OP_NUMBER, 1, "of the weight's rows; gemma3 sqrt(n_embd)" } },
       .run = run_embedding },
     { .name = "rmsnorm",
       .equation = "out[r][i] = x[r][i] / sqrt(mean_j x[r][j]^2 + eps) * weight[i]",
@@ -258,14 +262,15 @@ const struct kg_op_spec KG_OP_SPECS[] = {
                    { "out", KG_OP_OUT, "rows n_cols", false } },
       .run = run_add },
     { .name = "swiglu",
-      .equation =
-          "out = g / (1 + exp(-alpha * g)) * (u + up_offset), g = min(gate, limit), u = clamp(up, -limit, limit)",
+      .equation = "out = g / (1 + exp(-alpha * (g + cubic * g^3))) * (u + up_offset), g = min(gate, limit), u = "
+                  "clamp(up, -limit, limit)",
       .tensors = { { "gate", KG_OP_ACTIVATIONS, "rows n_cols", false },
                    { "up", KG_OP_ACTIVATIONS, "rows n_cols", false },
                    { "out", KG_OP_OUT, "rows n_cols", false } },
       .params = { { "limit", KG_OP_NUMBER, 0, "of gate (from above) and up, 0: none; gpt-oss 7" },
                   { "alpha", KG_OP_NUMBER, 1, "above 0; 1: silu; gpt-oss 1.702" },
-                  { "up_offset", KG_OP_NUMBER, 0, "added to up; gpt-oss 1" } },
+                  { "up_offset", KG_OP_NUMBER, 0, "added to up; gpt-oss 1" },
+                  { "cubic", KG_OP_NUMBER, 0, "0: none; gemma3 0.044715, with alpha sqrt(8 / pi)" } },
       .run = run_swiglu },
     { .name = "gelu",
       .equation = "out = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))), or x / 2 * (1 + erf(x / sqrt(2)))",

@@ -1,5 +1,6 @@
 #include "ops/embedding.h"
 #include "ops/check.h"
+#include <math.h>
 
 enum kg_status kg_embedding_check(const struct kg_embedding_args *args, struct kg_error *err) {
     const struct kg_weight *w = &args->weight;
@@ -7,6 +8,7 @@ enum kg_status kg_embedding_check(const struct kg_embedding_args *args, struct k
     KG_OP_REQUIRE(w->n_rows && w->n_cols, "embedding: the weight is %u x %u", w->n_rows, w->n_cols);
     KG_OP_REQUIRE(w->n_cols % kg_dtype_info(w->dtype)->block_elems == 0, "embedding: %u columns are no whole %s blocks",
                   w->n_cols, kg_dtype_info(w->dtype)->name);
+    KG_OP_REQUIRE(args->scale >= 0 && isfinite(args->scale), "embedding: the scale is %g", (double)args->scale);
     const struct kg_weight *p = &args->positions;
     if (!p->data) return KG_OK;
     KG_OP_REQUIRE(p->n_cols == w->n_cols && p->n_cols % kg_dtype_info(p->dtype)->block_elems == 0,
@@ -50,6 +52,8 @@ enum kg_status kg_cpu_embedding(struct kg_thread_pool *pool, const struct kg_emb
                            w->n_rows);
     for (uint32_t r = 0; r < args->n_rows; r++) {
         decode_row(w, (size_t)args->ids[r], y + (size_t)r * w->n_cols);
+        if (args->scale > 0)
+            for (size_t i = 0; i < w->n_cols; i++) y[(size_t)r * w->n_cols + i] *= args->scale;
         if (args->positions.data) add_row(&args->positions, (size_t)args->position + r, y + (size_t)r * w->n_cols);
     }
     return KG_OK;

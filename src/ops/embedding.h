@@ -1,5 +1,5 @@
-/* embedding: y[r] = W[ids[r]] + P[position + r], rows of weights in any block format. P, the learned positions, is
- * optional. The sum is rounded once. */
+/* embedding: y[r] = scale * W[ids[r]] + P[position + r], rows of weights in any block format. P, the learned positions,
+ * is optional. Product and sum are float32; y is rounded from them once. */
 #ifndef KIGO_OPS_EMBEDDING_H
 #define KIGO_OPS_EMBEDDING_H
 
@@ -16,6 +16,7 @@ struct kg_embedding_args {
     uint32_t n_rows;
     void *y;                    /* (n_rows, n_embd) */
     struct kg_weight positions; /* (n_positions, n_embd); data NULL: none */
+    float scale;                /* of W's rows; 0 or 1: none */
     uint32_t position;          /* of row 0; with learned positions, position + n_rows <= n_positions */
 };
 

@@ -10,6 +10,8 @@ enum kg_status kg_swiglu_check(const struct kg_swiglu_args *args, struct kg_erro
     KG_OP_REQUIRE(args->limit >= 0 && isfinite(args->limit), "swiglu: the limit is %g", (double)args->limit);
     KG_OP_REQUIRE(args->alpha > 0 && isfinite(args->alpha), "swiglu: alpha is %g", (double)args->alpha);
     KG_OP_REQUIRE(isfinite(args->up_offset), "swiglu: up_offset is %g", (double)args->up_offset);
+    KG_OP_REQUIRE(args->cubic >= 0 && isfinite(args->cubic), "swiglu: cubic is %g", (double)args->cubic);
+    KG_OP_REQUIRE(args->cubic == 0 || args->limit == 0, "swiglu: cubic %g beside a limit", (double)args->cubic);
     return KG_OK;
 }
 
@@ -23,7 +25,8 @@ static void elements(void *arg, size_t begin, size_t end) {
         if (g > limit) g = limit;
         if (u > limit) u = limit;
         if (u < -limit) u = -limit;
-        y[i] = (float)(g / (1.0 + exp(-(double)args->alpha * g)) * (u + (double)args->up_offset));
+        const double z = args->cubic > 0 ? g + (double)args->cubic * g * g * g : g;
+        y[i] = (float)(g / (1.0 + exp(-(double)args->alpha * z)) * (u + (double)args->up_offset));
     }
 }
 

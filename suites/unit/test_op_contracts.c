@@ -83,7 +83,7 @@ static void other_precisions(struct kg_record *rec, const void *arg) {
                          &err[2]),
         kg_cpu_rmsnorm(NULL, &(struct kg_rmsnorm_args){ p, x, x, y, 1, 4, 0, false }, &err[3]),
         kg_cpu_add(NULL, &(struct kg_add_args){ p, x, x, y, 1, 4 }, &err[4]),
-        kg_cpu_swiglu(NULL, &(struct kg_swiglu_args){ p, x, x, y, 1, 4, 0, 1, 0 }, &err[5]),
+        kg_cpu_swiglu(NULL, &(struct kg_swiglu_args){ p, x, x, y, 1, 4, 0, 1, 0, 0 }, &err[5]),
         kg_cpu_rope(NULL, &(struct kg_rope_args){ p, x, y, 1, 1, 4, 0, 4, KG_ROPE_HALF, 1e4f, 1, NULL, 1 }, &err[6]),
         kg_cpu_kv_write(NULL, &(struct kg_kv_write_args){ p, 0, x, x, y, y, 1, 1, 4, 1, 0 }, &err[7]),
         kg_cpu_kv_write(NULL, &(struct kg_kv_write_args){ 0, p, x, x, y, y, 1, 1, 4, 1, 0 }, &err[8]),

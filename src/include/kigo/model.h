@@ -7,15 +7,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-<<<<<<< HEAD
-=======
-enum kg_rope_pairing {
-    KG_ROPE_NONE,
-    KG_ROPE_HALF,        /* (i, i + n_rot/2): qwen2, qwen3, phi3, gpt-oss, gemma3 */
-    KG_ROPE_INTERLEAVED, /* (2i, 2i+1): llama */
-};
-
->>>>>>> 120d223 (qwen3 and gemma3: configuration, tensors, conversion; fixtures by transformers in float64; not run yet)
 enum kg_norm { KG_NORM_RMS, KG_NORM_LAYER }; /* ops/rmsnorm.h; ops/layernorm.h, with a bias */
 enum kg_ffn {
     KG_FFN_GATED,   /* down(swiglu(gate, up)) */

@@ -14,7 +14,7 @@ uint64_t kg_precision_bytes(enum kg_precision p);
 
 enum kg_rope_pairing {
     KG_ROPE_NONE,
-    KG_ROPE_HALF,        /* (i, i + n_rot/2): qwen2, phi3, gpt-oss */
+    KG_ROPE_HALF,        /* (i, i + n_rot/2): all but llama and gpt2 */
     KG_ROPE_INTERLEAVED, /* (2i, 2i+1): llama */
 };
 

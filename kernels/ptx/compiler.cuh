@@ -15,6 +15,10 @@ template <typename T> static __device__ __forceinline__ void kg_make_opaque(T &v
     else if constexpr (sizeof v == 8) asm volatile("" : "+l"(v));
     else asm volatile("" : "+r"(v));
 }
+/* In one statement: by several, the compiler would order them. */
+static __device__ __forceinline__ void kg_make_opaque(uint32_t &a, uint32_t &b, uint32_t &c) {
+    asm volatile("" : "+r"(a), "+r"(b), "+r"(c));
+}
 template <typename T, typename... More> static __device__ __forceinline__ void kg_make_opaque(T &v, More &...more) {
     kg_make_opaque(v);
     kg_make_opaque(more...);

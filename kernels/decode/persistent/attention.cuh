@@ -1,30 +1,32 @@
-/* Attention of a decode step inside the persistent kernel: a job is a KV head and a split of the positions; its block
- * turns the head's queries (and the new key), scores the split's keys, and hands on the weighted values.
+/* Attention in the persistent kernel. A job is a KV head and a split of the positions. Its block rotates the head's
+ * queries and the new key, scores the split's keys, and publishes the weighted values.
  *
  *     s_j = q . k_j * scale,   y = sum_j exp(s_j - m) v_j / sum_j exp(s_j - m),   m = max_j s_j
  *
- * Cached keys and values do not depend on the step: a warp's first ones are under way before its block waits for q. The
- * position's own key and value are taken from shared memory and written to the cache by the job that has the position.
+ * Cached keys and values do not depend on the step: a warp loads its first ones before its block waits for q. The
+ * position's own key and value come from shared memory; the job that has the position writes them to the cache.
  *
- * Float16, a warp has 16 keys at a time: both products by tensor cores (m16n8k16). Scores have query heads in the rows
- * of the first operand; values have dims there, and weights are the second operand as the scores came. Elements go from
- * memory to the registers of a fragment as they lie, 16 or 8 bytes a lane: which dim is which k (scores) or row
+ * Float16: a warp has 16 keys at a time, both products by tensor cores (m16n8k16). Scores have query heads in the rows
+ * of the first operand. Values have dims there, and the weights are the second operand in the registers of the scores.
+ * Elements go from memory to fragments as they lie, 16 or 8 bytes a lane: the order of dims in k (scores) or rows
  * (values) of a fragment is free as long as both operands agree. Weights exp(s - m) are rounded to float16 for the
- * second product; scores, maxima and sums are float32. Float32: a subgroup of D / 4 lanes has a key at a time, 4 dims a
- * lane, for all query heads. */
+ * second product; scores, maxima and sums are float32.
+ *
+ * Float32: a subgroup of D / 4 lanes has a key at a time, 4 dims a lane, for all query heads. */
 #ifndef KIGO_KERNELS_DECODE_PERSISTENT_ATTENTION_CUH
 #define KIGO_KERNELS_DECODE_PERSISTENT_ATTENTION_CUH
 
 #include "kernels/decode/persistent/block.cuh"
+#include "kernels/ptx/mma.cuh"
 #include <math_constants.h>
 
 namespace kg_persistent {
 
-enum { TILE_KEYS = 16 }; /* of a warp at a time, float16 */
+enum { TILE_KEYS = 16 }; /* keys of a warp at a time, float16 */
 
 struct job {
     uint32_t kv_head, split, begin, end; /* keys [begin, end) */
-    uint32_t position;                   /* of the step: the key that is not in the cache yet */
+    uint32_t position;                   /* of the step: its key is not in the cache yet */
 };
 
 __device__ __forceinline__ uint32_t n_jobs(const kg_persistent_program &p) {
@@ -41,7 +43,7 @@ __device__ __forceinline__ job job_of(const kg_persistent_program &p, uint32_t i
     return j;
 }
 
-/* exp(score - largest), 0 for a score of -inf. Float16 has its scores in units of log 2. */
+/* exp(score - largest), 0 for a score of -inf. Float16 scores are in units of log 2. */
 template <typename T> __device__ __forceinline__ float weight_of(float score, float largest) {
     if (score == -CUDART_INF_F) return 0.0f;
     if constexpr (sizeof(T) == sizeof(__half)) return exp2f(score - largest);
@@ -53,32 +55,34 @@ template <typename T> __device__ __forceinline__ float score_scale(const kg_pers
     else return p.attn_scale;
 }
 
-/* q of the group's heads turned, k_new turned, v_new: words to shared memory. */
+/* Rotated q of the group's heads, rotated k_new, and v_new: from packets to shared memory. */
 template <typename T, int D>
-__device__ __forceinline__ void stage_heads(const consumer<T, D> &c, const job &j, uint32_t run) {
+__device__ __forceinline__ void stage_heads(const consumer<T, D> &c, const job &j, uint32_t epoch) {
     const kg_persistent_program &p = c.p;
-    const uint32_t group = p.group, half = p.head_dim / 2, n_turns = p.turns.n_rot / 2;
-    barrier_wait(kg_shared_address(&c.s.turns_ready), 0);
+    const uint32_t group = p.group, half = p.head_dim / 2, n_rotated = p.turns.n_rot / 2;
+    kg_mbarrier_poll(kg_shared_address(&c.s.cos_sin_full), 0);
     for (uint32_t item = c.thread; item < (group + 2) * half; item += CONSUMERS) {
         const uint32_t h = item / half, i = item % half;
-        const bool turns = h <= group && i < n_turns;
+        const bool rotates = h <= group && i < n_rotated;
         const uint32_t head = h < group ? j.kv_head * group + h : p.n_heads + (h - group) * p.n_kv_heads + j.kv_head;
-        const uint32_t kept = h <= group ? p.turns.n_rot + 2 * (i - n_turns) : 2 * i; /* where nothing turns */
-        const uint32_t at = turns ? (p.rope_half ? i : 2 * i) : kept;
-        const uint32_t other = turns && p.rope_half ? i + n_turns : at + 1;
+        const uint32_t unrotated =
+            h <= group ? p.turns.n_rot + 2 * (i - n_rotated) : 2 * i; /* dims that are not rotated */
+        const uint32_t at = rotates ? (p.rope_half ? i : 2 * i) : unrotated;
+        const uint32_t other = rotates && p.rope_half ? i + n_rotated : at + 1;
         const uint32_t first = head * p.head_dim + at, second = head * p.head_dim + other;
-        const uint64_t *words = p.words.qkv;
-        const uint2 bits = wait_two(words + first / WORD_ELEMS<T>, words + second / WORD_ELEMS<T>, run);
+        const uint64_t *packets = p.words.qkv;
+        const uint2 bits =
+            wait_two_packets(packets + first / PACKET_ELEMS<T>, packets + second / PACKET_ELEMS<T>, epoch);
         float2 v = make_float2(element<T>(bits.x, first), element<T>(bits.y, second));
-        if (turns) {
-            const float2 turn = c.s.turns[i];
-            v = make_float2(v.x * turn.x - v.y * turn.y, v.x * turn.y + v.y * turn.x);
+        if (rotates) {
+            const float2 rotation = c.s.cos_sin[i];
+            v = make_float2(v.x * rotation.x - v.y * rotation.y, v.x * rotation.y + v.y * rotation.x);
         }
         T *to = h < group ? c.s.q[h] : h == group ? c.s.k_new : c.s.v_new;
         kg_store(to + at, v.x);
         kg_store(to + other, v.y);
     }
-    c.together(); /* q, k_new and v_new are there */
+    c.sync(); /* q, k_new and v_new are visible */
 }
 
 template <typename T, int D>
@@ -89,7 +93,7 @@ __device__ __forceinline__ void write_cache(const consumer<T, D> &c, const kg_pe
     cache[((size_t)j.kv_head * c.p.n_ctx + j.position) * c.p.head_dim + d] = c.thread < D ? c.s.k_new[d] : c.s.v_new[d];
 }
 
-/* N float16 in registers, as they lie in memory. */
+/* N float16 in registers, in memory order. */
 template <int N> struct __align__(2 * N) packed {
     uint32_t word[N / 2];
 };
@@ -98,7 +102,7 @@ template <int N> struct __align__(2 * N) packed {
  * g. Values: lane (g, t) has dims (8 u + g) TOGETHER .. of keys 2t, 2t + 1, 2t + 8, 2t + 9. Zeros where there is no key
  * or dim. */
 template <int D> struct fragments {
-    static constexpr int TOGETHER = D % 64 == 0 ? 8 : 4; /* dims of values that a lane loads together */
+    static constexpr int TOGETHER = D % 64 == 0 ? 8 : 4; /* dims of a value that a lane loads together */
     static constexpr int PARTS = D / 8 / TOGETHER;
     packed<8> k[2][D / 32];
     packed<TOGETHER> v[4][PARTS];
@@ -109,7 +113,7 @@ template <int D> struct fragments {
 
     __device__ __forceinline__ void load(const consumer<__half, D> &c, const kg_persistent_layer &layer, const job &j,
                                          uint32_t first) {
-        const uint32_t lane = forgotten(c.lane), g = lane / 4, t = lane % 4, head_dim = c.p.head_dim;
+        const uint32_t lane = kg_opaque(c.lane), g = lane / 4, t = lane % 4, head_dim = c.p.head_dim;
         const uint32_t end = min(j.end, j.position);
         const size_t plane = (size_t)j.kv_head * c.p.n_ctx * head_dim;
         const __half *keys = static_cast<const __half *>(layer.k_cache) + plane;
@@ -134,9 +138,9 @@ template <int D> struct fragments {
             }
     }
 
-    /* Puts in the position's own key and value if they are among these. */
+    /* Replaces the position's own key and value if they are among these. */
     __device__ __forceinline__ void patch(const consumer<__half, D> &c, const job &j, uint32_t first) {
-        const uint32_t lane = forgotten(c.lane), g = lane / 4, t = lane % 4;
+        const uint32_t lane = kg_opaque(c.lane), g = lane / 4, t = lane % 4;
         if (j.position < first || j.position >= first + TILE_KEYS) return;
 #pragma unroll
         for (int n = 0; n < 2; n++)
@@ -153,8 +157,8 @@ template <int D> struct fragments {
     }
 };
 
-/* Running softmax of a warp: lane (g, t) has head g's largest score and weight, and of heads 2t and 2t + 1 the values
- * of the dims that it loads. */
+/* The online softmax of a warp: lane (g, t) has head g's largest score and weight, and of heads 2t and 2t + 1 the
+ * values of the dims that it loads. */
 template <int D> struct running {
     static constexpr int TOGETHER = fragments<D>::TOGETHER, PARTS = fragments<D>::PARTS;
     float largest, weight, value[PARTS][TOGETHER / 2][4]; /* two heads of a dim, two of its neighbour */
@@ -172,7 +176,7 @@ template <int D> struct running {
 
     __device__ __forceinline__ void add(const consumer<__half, D> &c, const fragments<D> &f, const job &j,
                                         uint32_t first) {
-        const uint32_t lane = forgotten(c.lane), g = lane / 4, t = lane % 4;
+        const uint32_t lane = kg_opaque(c.lane), g = lane / 4, t = lane % 4;
         float score[2][2];
 #pragma unroll
         for (int n = 0; n < 2; n++) {
@@ -218,7 +222,7 @@ template <int D> struct running {
     }
 
     __device__ __forceinline__ void put(const consumer<__half, D> &c) const {
-        const uint32_t lane = forgotten(c.lane), g = lane / 4, t = lane % 4;
+        const uint32_t lane = kg_opaque(c.lane), g = lane / 4, t = lane % 4;
         float sum = weight + __shfl_xor_sync(0xFFFFFFFFu, weight, 1);
         sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);
         if (t == 0) c.s.attention.largest[g][c.warp] = largest, c.s.attention.weight[g][c.warp] = sum;
@@ -236,15 +240,15 @@ template <int D> struct running {
     }
 };
 
-/* Every warp's part of a job's keys to c.values and s.attention. */
+/* Every warp's part of a job's keys, to c.values and s.attention. */
 template <int D>
 __device__ __forceinline__ void score_keys(const consumer<__half, D> &c, const kg_persistent_layer &layer, const job &j,
-                                           uint32_t run) {
+                                           uint32_t epoch) {
     running<D> state;
     fragments<D> f;
     uint32_t first = j.begin + c.warp * TILE_KEYS;
     f.load(c, layer, j, first);
-    stage_heads(c, j, run);
+    stage_heads(c, j, epoch);
     state.clear();
     while (first < j.end) {
         f.patch(c, j, first);
@@ -255,24 +259,25 @@ __device__ __forceinline__ void score_keys(const consumer<__half, D> &c, const k
     state.put(c);
 }
 
-/* Float32: lanes share a key, 4 dims each; UNROLL keys of a subgroup are under way together. */
+/* Float32: lanes share a key, 4 dims each; UNROLL keys of a subgroup are in flight together. */
 template <int D>
 __device__ __forceinline__ void score_keys(const consumer<float, D> &c, const kg_persistent_layer &layer, const job &j,
-                                           uint32_t run) {
+                                           uint32_t epoch) {
     constexpr int LANES = D / 4, KEYS = WARP / LANES, UNROLL = 2;
     const uint32_t dim = c.lane % LANES * 4, head_dim = c.p.head_dim, stride = CONSUMER_WARPS * KEYS;
     const uint32_t group = c.p.group;
     const size_t plane = (size_t)j.kv_head * c.p.n_ctx * head_dim;
     const float *keys = static_cast<const float *>(layer.k_cache) + plane;
     const float *values = static_cast<const float *>(layer.v_cache) + plane;
-    float largest[MOST_GROUP], weight[MOST_GROUP], value[MOST_GROUP][4];
+    float largest[MAX_GROUP], weight[MAX_GROUP], value[MAX_GROUP][4];
 #pragma unroll
-    for (int h = 0; h < MOST_GROUP; h++) {
+    for (int h = 0; h < MAX_GROUP; h++) {
         largest[h] = -CUDART_INF_F;
         weight[h] = value[h][0] = value[h][1] = value[h][2] = value[h][3] = 0;
     }
-    stage_heads(c, j, run);
-    for (uint32_t at = j.begin; at < j.end; at += UNROLL * stride) { /* the block's: all lanes stay for the shuffles */
+    stage_heads(c, j, epoch);
+    for (uint32_t at = j.begin; at < j.end;
+         at += UNROLL * stride) { /* uniform in the block: all lanes take part in the shuffles */
         float4 k[UNROLL], v[UNROLL];
         uint32_t key[UNROLL];
 #pragma unroll
@@ -286,7 +291,7 @@ __device__ __forceinline__ void score_keys(const consumer<float, D> &c, const kg
             v[u] = *reinterpret_cast<const float4 *>(is_new ? c.s.v_new + dim : values + place);
         }
 #pragma unroll
-        for (int h = 0; h < MOST_GROUP; h++) {
+        for (int h = 0; h < MAX_GROUP; h++) {
             if (h >= group) break;
             const float4 q = *reinterpret_cast<const float4 *>(&c.s.q[h][dim]);
             float score[UNROLL], now = largest[h];
@@ -315,7 +320,7 @@ __device__ __forceinline__ void score_keys(const consumer<float, D> &c, const kg
         }
     }
 #pragma unroll
-    for (int h = 0; h < MOST_GROUP; h++) {
+    for (int h = 0; h < MAX_GROUP; h++) {
 #pragma unroll
         for (int apart = LANES; apart < WARP; apart *= 2) {
             const float other_largest = __shfl_xor_sync(0xFFFFFFFFu, largest[h], apart);
@@ -334,21 +339,21 @@ __device__ __forceinline__ void score_keys(const consumer<float, D> &c, const kg
     }
 }
 
-/* A word, or two, of activations 2i and 2i + 1. */
+/* Publishes activations 2i and 2i + 1: one packet, or two. */
 template <typename T>
-__device__ __forceinline__ void publish_pair(uint64_t *words, uint32_t i, float low, float high, uint32_t run) {
+__device__ __forceinline__ void publish_pair(uint64_t *packets, uint32_t i, float low, float high, uint32_t epoch) {
     if constexpr (sizeof(T) == sizeof(__half)) {
-        publish(words + i, kg_pack_halves(low, high), run);
+        publish(packets + i, kg_pack_halves(low, high), epoch);
     } else {
-        publish(words + 2 * i, low, run);
-        publish(words + 2 * i + 1, high, run);
+        publish(packets + 2 * i, low, epoch);
+        publish(packets + 2 * i + 1, high, epoch);
     }
 }
 
-/* The warps' results of a job, added in order and handed on: the head's attention if this is the only split, else the
- * split's part of it. Warps without keys count nothing. */
+/* The warps' results of a job, added in order and published: the head's attention if this is the only split, else the
+ * split's part of it. Warps without keys add nothing. */
 template <typename T, int D>
-__device__ __forceinline__ void publish_job(const consumer<T, D> &c, const job &j, uint32_t run) {
+__device__ __forceinline__ void publish_job(const consumer<T, D> &c, const job &j, uint32_t epoch) {
     const kg_persistent_program &p = c.p;
     const attention_shared &all = c.s.attention;
     const uint32_t group = p.group, half = p.head_dim / 2;
@@ -368,30 +373,30 @@ __device__ __forceinline__ void publish_job(const consumer<T, D> &c, const job &
         }
         if (p.n_splits == 1) {
             publish_pair<T>(p.words.attention, head * half + i, __fdiv_rn(value.x, weight), __fdiv_rn(value.y, weight),
-                            run);
+                            epoch);
             continue;
         }
         const size_t of_split = (size_t)j.split * p.n_heads + head;
-        publish_pair<float>(p.words.partial, (uint32_t)(of_split * half + i), value.x, value.y, run);
-        if (i == 0) publish_pair<float>(p.words.weight, (uint32_t)of_split, largest, weight, run);
+        publish_pair<float>(p.words.partial, (uint32_t)(of_split * half + i), value.x, value.y, epoch);
+        if (i == 0) publish_pair<float>(p.words.weight, (uint32_t)of_split, largest, weight, epoch);
     }
 }
 
 template <typename T, int D>
-__device__ __forceinline__ void attend(const consumer<T, D> &c, const kg_persistent_layer &layer, uint32_t run) {
+__device__ __forceinline__ void attend(const consumer<T, D> &c, const kg_persistent_layer &layer, uint32_t epoch) {
 #pragma unroll 1
     for (uint32_t index = blockIdx.x; index < n_jobs(c.p); index += gridDim.x) {
         const job j = job_of(c.p, index);
-        score_keys(c, layer, j, run);
-        c.together(); /* all warps' results are there */
-        publish_job(c, j, run);
+        score_keys(c, layer, j, epoch);
+        c.sync(); /* all warps' results are visible */
+        publish_job(c, j, epoch);
         if (j.end == j.position + 1) write_cache(c, layer, j);
-        c.together(); /* q and the warps' results are read */
+        c.sync(); /* write-after-read: q and the warps' results are read */
     }
 }
 
 /* Many splits: each block merges some pairs of elements, a warp a pair at a time, lanes the splits. */
-template <typename T, int D> __device__ __forceinline__ void merge_splits(const consumer<T, D> &c, uint32_t run) {
+template <typename T, int D> __device__ __forceinline__ void merge_splits(const consumer<T, D> &c, uint32_t epoch) {
     const kg_persistent_program &p = c.p;
     const uint32_t end = c.s.merge_begin + c.s.merge_n, half = p.head_dim / 2;
     for (uint32_t at = c.s.merge_begin + c.warp; at < end; at += CONSUMER_WARPS) {
@@ -407,13 +412,13 @@ template <typename T, int D> __device__ __forceinline__ void merge_splits(const 
         };
         for (uint32_t s = c.lane; s < p.n_splits; s += WARP) {
             const size_t of_split = (size_t)s * p.n_heads + head;
-            word_pair of_head, of_value;
+            packet_pair of_head, of_value;
             uint32_t n_polls = 0;
             bool there = false;
             while (!there) {
                 of_head.load(p.words.weight + of_split * 2);
                 of_value.load(p.words.partial + (of_split * half + at % half) * 2);
-                there = of_head.is_of(run) && of_value.is_of(run);
+                there = of_head.is_from(epoch) && of_value.is_from(epoch);
                 if (!there) count_poll(n_polls);
             }
             add(of_head.floats().x, of_head.floats().y, of_value.floats().x, of_value.floats().y);
@@ -423,19 +428,19 @@ template <typename T, int D> __device__ __forceinline__ void merge_splits(const 
             add(__shfl_xor_sync(0xFFFFFFFFu, largest, apart), __shfl_xor_sync(0xFFFFFFFFu, weight, apart),
                 __shfl_xor_sync(0xFFFFFFFFu, value.x, apart), __shfl_xor_sync(0xFFFFFFFFu, value.y, apart));
         if (c.lane == 0)
-            publish_pair<T>(p.words.attention, at, __fdiv_rn(value.x, weight), __fdiv_rn(value.y, weight), run);
+            publish_pair<T>(p.words.attention, at, __fdiv_rn(value.x, weight), __fdiv_rn(value.y, weight), epoch);
     }
 }
 
-/* Few splits: whoever reads attention merges it. c.x = attention. */
-template <typename T, int D> __device__ __forceinline__ void stage_splits(const consumer<T, D> &c, uint32_t run) {
+/* Few splits: every reader of attention merges them. c.x = attention. */
+template <typename T, int D> __device__ __forceinline__ void stage_splits(const consumer<T, D> &c, uint32_t epoch) {
     constexpr int MOST = KG_PERSISTENT_MAX_DIRECT;
     const kg_persistent_program &p = c.p;
     const uint32_t n_values = p.n_heads * p.head_dim;
     T *x = c.x();
     for (uint32_t i = c.thread; i < n_values / 2; i += CONSUMERS) {
         const uint32_t head = 2 * i / p.head_dim;
-        word_pair value[MOST], weight[MOST];
+        packet_pair value[MOST], weight[MOST];
         uint32_t n_polls = 0;
         bool all = false;
         while (!all) {
@@ -446,7 +451,7 @@ template <typename T, int D> __device__ __forceinline__ void stage_splits(const 
                 weight[s].load(p.words.weight + (min(s, p.n_splits - 1) * p.n_heads + head) * 2);
             }
 #pragma unroll
-            for (int s = 0; s < MOST; s++) all = all && value[s].is_of(run) && weight[s].is_of(run);
+            for (int s = 0; s < MOST; s++) all = all && value[s].is_from(epoch) && weight[s].is_from(epoch);
             if (!all) count_poll(n_polls);
         }
         float largest = -CUDART_INF_F, sum = 0;
@@ -464,7 +469,7 @@ template <typename T, int D> __device__ __forceinline__ void stage_splits(const 
             }
         put_pair(x, place_of_pair<T>(i), __fdiv_rn(y.x, sum), __fdiv_rn(y.y, sum));
     }
-    c.together(); /* x is there for all */
+    c.sync(); /* x is visible to all */
 }
 
 } // namespace kg_persistent

@@ -1,7 +1,7 @@
-/* What a decode step is to the persistent kernel (step.cu): shapes, pointers and the words that blocks hand to
- * one another. The kernel's parameter but for the layers, which are in device memory.
+/* The program of the persistent kernel (step.cu): shapes, pointers, and the packets that blocks exchange. It is the
+ * kernel's parameter; the layers are in device memory.
  *
- * A layer is five products and an attention; each takes a vector that all blocks need and gives one:
+ * A layer is five products and an attention. Each takes a vector that all blocks need and gives one:
  *     qkv       norm(x) Wq, Wk, Wv               (n_heads + 2 n_kv_heads) head_dim
  *     attention rope, cache, softmax(q k) v      n_heads head_dim
  *     attn_out  x1 = x + attention Wo            n_embd
@@ -19,11 +19,11 @@ enum kg_persistent_limits {
     KG_PERSISTENT_MAX_LAYERS = 128,
     KG_PERSISTENT_MAX_HEAD_DIM = 128,
     KG_PERSISTENT_MAX_GROUP = 8, /* query heads of a KV head */
-    KG_PERSISTENT_MAX_DIRECT = 2 /* splits that the reader of an attention's result merges itself */
+    KG_PERSISTENT_MAX_DIRECT = 2 /* splits that every reader of an attention merges itself */
 };
 
-/* A product's matrix and how it goes through the ring of shared memory: a slot is slot_rows rows of piece_cols columns.
- * A block has the rows [i n / B, (i + 1) n / B) of n = n_rows / unit, times unit. */
+/* A product's matrix, and how it goes through the ring of shared memory: a slot is slot_rows rows of piece_cols
+ * columns. Block i of B has the rows [i n / B, (i + 1) n / B) of n = n_rows / unit, times unit. */
 struct kg_persistent_matrix {
     uint32_t n_rows, n_cols; /* n_rows: outputs; a gated output has two rows of weights */
     uint32_t unit;           /* outputs that stay in one block together */
@@ -49,8 +49,8 @@ struct kg_persistent_layer {
     void *k_cache, *v_cache; /* (n_kv_heads, n_ctx, head_dim) */
 };
 
-/* Words: 32 bits of value in the low half, in the high half the number of the layer's run that wrote them. Activations:
- * one float32 or two float16 a word; splits: one float32. */
+/* Packets (exchange.cuh): 32 bits of value in the low half, the epoch in the high half. Activations: one float32 or two
+ * float16 a packet; splits: one float32. */
 struct kg_persistent_words {
     uint64_t *qkv;       /* q, k, v one after another */
     uint64_t *attention; /* (n_heads, head_dim) */
@@ -60,15 +60,15 @@ struct kg_persistent_words {
     uint64_t *weight;    /* (n_splits, n_heads, 2): largest score, sum of weights */
 };
 
-/* Where a block's shared memory has what: bytes from its start. */
+/* Offsets in a block's shared memory, in bytes. */
 struct kg_persistent_shared_map {
-    uint32_t x;        /* the vector that a product reads */
-    uint32_t layers;   /* n_layers + 1: the one past the end is not looked at */
-    uint32_t norm;     /* norm weights (n_embd) of a product that has them */
-    uint32_t sides;    /* two of side_bytes: biases (side_rows, 2) of a product */
-    uint32_t barriers; /* of the slots: full, then empty */
+    uint32_t x;        /* the vector of a product */
+    uint32_t layers;   /* n_layers + 1: the one past the end is not used */
+    uint32_t norm;     /* norm weights (n_embd) of a product with a norm */
+    uint32_t biases;   /* two of bias_bytes: biases (side_rows, 2) of a product */
+    uint32_t barriers; /* mbarriers of the slots: full, then empty */
     uint32_t slots;
-    uint32_t side_bytes;
+    uint32_t bias_bytes;
     uint32_t n_bytes;
 };
 
@@ -77,7 +77,7 @@ struct kg_persistent_program {
     uint32_t group; /* query heads of a KV head */
     bool rope_half; /* pairs (i, i + n_rot/2), else (2i, 2i + 1) */
     float norm_eps, attn_scale;
-    struct kg_rope_turns turns; /* its factors: of this position */
+    struct kg_rope_turns turns; /* its factors are those of this position */
     const void *embedding;
     const float *output_norm;
     const void *output;
@@ -85,15 +85,15 @@ struct kg_persistent_program {
     const int32_t *id_in_place;
     int32_t id; /* of the token; KG_ID_IN_PLACE: *id_in_place */
     uint32_t position;
-    uint32_t run;                               /* number of the first layer's run; layer i is run + i; never 0 */
+    uint32_t epoch;                             /* of the first layer; layer i has epoch + i; never 0 */
     uint32_t window;                            /* keys that a query sees, in every layer; 0: all before it */
     uint32_t first_key;                         /* that this position sees */
     uint32_t n_splits, keys_per_split;          /* of this position */
     uint32_t most_splits, least_keys_per_split; /* of all */
     bool is_f16;                                /* matrices, activations and cache; else all float32 */
     uint32_t slot_bytes, n_slots;
-    uint32_t most_under_way; /* slots of which copies are under way, at most */
-    uint32_t side_rows;      /* outputs of a block that have biases, at most */
+    uint32_t most_under_way; /* slots whose copies are in flight, at most */
+    uint32_t side_rows;      /* outputs of a block with biases, at most */
     struct kg_persistent_shared_map shared;
     struct kg_persistent_matrix matrix[KG_PERSISTENT_PRODUCTS];
     struct kg_persistent_words words;

@@ -1,24 +1,24 @@
-/* One token through the whole model in one launch, for models whose matrices are all F16 (activations and cache f16) or
- * all F32 (f32).
+/* The persistent kernel: one token through the whole model in one launch, for models whose matrices are all F16
+ * (activations and cache f16) or all F32 (f32).
  *
- * At one row a model is as fast as its weights are read. Here one block a multiprocessor stays for the whole token: a
- * producer warp streams the block's share of every matrix, layer after layer, into a ring of shared memory, far ahead
- * of its use and whatever the consumers wait for; another fetches norm weights and biases; 14 consumer warps go from
- * product to product (program.h) as the vectors they need arrive from the other blocks (exchange.cuh). So reading goes
- * on while a dependency is waited for, and a dependency costs one trip through the second-level cache.
+ * At one row a model is as fast as its weights are read. One block a multiprocessor stays for the whole token. Its
+ * producer warp streams the block's share of every matrix, layer after layer, into a ring of shared memory, ahead of
+ * its use and of what the consumers wait for. Its prefetch warp loads norm weights and biases. 14 consumer warps go
+ * from product to product (program.h) as vectors arrive from the other blocks (exchange.cuh). So weights are read while
+ * a dependency is waited for, and a dependency costs one trip through L2.
  *
  * Every block computes the norms for itself. A block has the same rows of attn_out and down, and keeps its part of the
- * residual stream in shared memory. What a consumer needs between products lies there too where registers would be
- * spilled for it: a reload from local memory waits behind weights.
+ * residual stream in shared memory. So is other state of the consumers where registers would spill: a reload from local
+ * memory queues behind weights.
  *
- * A word may be written again for the next layer as soon as its first value can be read by all: whoever writes words of
- * a product in layer l + 1 has waited, through the products between, for every block that makes something in the
- * product after it in layer l, which each did after reading. A block without a share in a product does not read for it.
- * Between tokens the end of a launch is the barrier. All blocks are on the device at once, or they would wait for each
- * other forever: the launch is cooperative.
+ * Write-after-read hazards: a packet may be overwritten in the next layer as soon as its first value is visible to all.
+ * A block that writes packets of a product in layer l + 1 has waited, through the products between, for every block
+ * that computes something in the product after it in layer l; each did so after reading. A block without a share in a
+ * product does not read for it. Between tokens, the end of the launch is the barrier. Blocks wait for each other, so
+ * all must be resident: the launch is cooperative.
  *
  * Numerics: float32 sums; rounding to the activations' precision where the operations of the table round: norm, q, k,
- * v, their turned forms, attention, the gated product and the residual stream. Orders of addition depend on the shapes
+ * v, their rotated forms, attention, the gated product and the residual stream. Orders of addition depend on the shapes
  * and the number of multiprocessors only. */
 #include "kernels/decode/persistent/attention.cuh"
 #include "kernels/decode/persistent/matrix.cuh"
@@ -27,7 +27,7 @@
 
 using namespace kg_persistent;
 
-/* Layer i has the products [first, end); past the layers there is the output. */
+/* Products [first, end) of layer i; i = n_layers: the output. */
 static __device__ __forceinline__ int first_product(const kg_persistent_program &p, uint32_t i) {
     return i < p.n_layers ? KG_PERSISTENT_QKV : KG_PERSISTENT_OUTPUT;
 }
@@ -36,7 +36,7 @@ static __device__ __forceinline__ int end_product(const kg_persistent_program &p
     return i < p.n_layers ? KG_PERSISTENT_OUTPUT : KG_PERSISTENT_PRODUCTS;
 }
 
-/* Weight row `row` of a product of a layer. */
+/* The address of weight row `row` of a product of a layer. */
 template <typename T>
 static __device__ __forceinline__ const T *weight_row(const kg_persistent_program &p, const kg_persistent_layer &layer,
                                                       int product, uint32_t n_cols, uint32_t row) {
@@ -57,16 +57,16 @@ static __device__ __forceinline__ const T *weight_row(const kg_persistent_progra
 template <typename T>
 static __device__ void run_producer(const kg_persistent_program &p, const part (&parts)[KG_PERSISTENT_PRODUCTS],
                                     const kg_persistent_layer *layers, ring slots) {
-    const uint64_t policy = read_once_policy();
+    const uint64_t policy = kg_policy_evict_first();
     ring arriving = slots;
-    uint32_t n_turns = 0; /* so far, up to most_under_way */
+    uint32_t n_in_flight = 0; /* slots whose copies are in flight */
 #pragma unroll 1
     for (uint32_t i = 0; i <= p.n_layers; i++)
 #pragma unroll 1
         for (int product = first_product(p, i); product < end_product(p, i); product++) {
             const part m = parts[product];
             const uint32_t first = m.begin * (product == KG_PERSISTENT_GATE_UP ? 2 : 1);
-            produce<T>(slots, arriving, n_turns, m, policy,
+            produce<T>(slots, arriving, n_in_flight, m, policy,
                        [&](uint32_t row) { return weight_row<T>(p, layers[i], product, m.n_cols, first + row); });
         }
 }
@@ -75,7 +75,7 @@ static __device__ __forceinline__ float bias_at(const float *bias, uint32_t row)
     return bias ? bias[row] : 0.0f;
 }
 
-/* Biases of output `row` of a product (of a gated one the gate's, then the other's). */
+/* Biases of output `row` of a product (gated: the gate's, then up's). */
 static __device__ __forceinline__ float2 biases_of(const kg_persistent_program &p, const kg_persistent_layer &layer,
                                                    int product, uint32_t row) {
     const uint32_t q_rows = p.n_heads * p.head_dim, kv_rows = p.n_kv_heads * p.head_dim;
@@ -96,16 +96,16 @@ static __device__ __forceinline__ float2 biases_of(const kg_persistent_program &
     return make_float2(bias_at(bias, row), second);
 }
 
-/* Norm weights and biases of product after product to shared memory, two products ahead at most, norm weights when
- * those before them are read; after the first product's, cosines and sines of the position. */
+/* The prefetch warp: norm weights and biases of product after product to shared memory, two products ahead at most,
+ * norm weights once those before are read. After the first product's: cosines and sines of the position. */
 template <typename T, int D>
-static __device__ void run_side(const kg_persistent_program &p, block_shared<T, D> &s, unsigned char *memory,
-                                const kg_persistent_layer *layers) {
+static __device__ void run_prefetch(const kg_persistent_program &p, block_shared<T, D> &s, unsigned char *memory,
+                                    const kg_persistent_layer *layers) {
     const uint32_t lane = threadIdx.x % WARP;
-    uint32_t n_sides = 0;
-    bool had_norm = false; /* the product before this one */
-    const auto wait_until_left = [&](uint32_t side) {
-        barrier_wait(kg_shared_address(&s.side_empty[side % 2]), side / 2 % 2);
+    uint32_t n_params = 0;
+    bool had_norm = false; /* whether the product before has a norm */
+    const auto wait_empty = [&](uint32_t side) {
+        kg_mbarrier_poll(kg_shared_address(&s.params_empty[side % 2]), side / 2 % 2);
     };
 #pragma unroll 1
     for (uint32_t i = 0; i <= p.n_layers; i++)
@@ -113,13 +113,14 @@ static __device__ void run_side(const kg_persistent_program &p, block_shared<T, 
         for (int product = first_product(p, i); product < end_product(p, i); product++) {
             const part &m = s.parts[product];
             if (m.n > 0) {
-                float *biases = reinterpret_cast<float *>(memory + p.shared.sides + n_sides % 2 * p.shared.side_bytes);
+                float *biases =
+                    reinterpret_cast<float *>(memory + p.shared.biases + n_params % 2 * p.shared.bias_bytes);
                 const float *norm = product == KG_PERSISTENT_QKV       ? layers[i].attn_norm
                                     : product == KG_PERSISTENT_GATE_UP ? layers[i].ffn_norm
                                     : product == KG_PERSISTENT_OUTPUT  ? p.output_norm
                                                                        : NULL;
-                if (n_sides > 1) wait_until_left(n_sides - 2);
-                if (norm && had_norm) wait_until_left(n_sides - 1);
+                if (n_params > 1) wait_empty(n_params - 2);
+                if (norm && had_norm) wait_empty(n_params - 1);
                 had_norm = norm;
                 if (norm) {
                     float *to = reinterpret_cast<float *>(memory + p.shared.norm);
@@ -130,54 +131,54 @@ static __device__ void run_side(const kg_persistent_program &p, block_shared<T, 
                 if (product != KG_PERSISTENT_OUTPUT)
                     for (uint32_t at = lane; at < m.n; at += WARP)
                         reinterpret_cast<float2 *>(biases)[at] = biases_of(p, layers[i], product, m.begin + at);
-                barrier_arrive(kg_shared_address(&s.side_full[n_sides % 2]));
-                n_sides++;
+                kg_mbarrier_arrive(kg_shared_address(&s.params_full[n_params % 2]));
+                n_params++;
             }
             if (i > 0 || product != KG_PERSISTENT_QKV) continue;
             for (uint32_t at = lane; at < p.turns.n_rot / 2; at += WARP)
-                s.turns[at] = kg_rope_turn(p.turns, p.position, at);
-            barrier_arrive(kg_shared_address(&s.turns_ready));
+                s.cos_sin[at] = kg_rope_turn(p.turns, p.position, at);
+            kg_mbarrier_arrive(kg_shared_address(&s.cos_sin_full));
         }
 }
 
-/* A product's vector to c.x, waiting for it. `row` is the token's embedding where the layer is the first. */
+/* Receives a product's vector in c.x. `row`: the token's embedding in the first layer, else NULL. */
 template <typename T, int D>
-static __device__ __forceinline__ void stage(const consumer<T, D> &c, int product, const T *row, uint32_t run) {
+static __device__ __forceinline__ void stage(const consumer<T, D> &c, int product, const T *row, uint32_t epoch) {
     const kg_persistent_program &p = c.p;
     if (product == KG_PERSISTENT_DOWN) {
-        stage_words(c, p.words.gated, p.n_ff, run);
+        stage_packets(c, p.words.gated, p.n_ff, epoch);
     } else if (product != KG_PERSISTENT_ATTN_OUT) {
         const bool is_gate = product == KG_PERSISTENT_GATE_UP;
-        stage_norm(c, row, is_gate ? p.words.x1 : p.words.x2, is_gate ? run : run - 1);
+        stage_norm(c, row, is_gate ? p.words.x1 : p.words.x2, is_gate ? epoch : epoch - 1);
     } else if (p.n_splits > 1 && p.n_splits <= KG_PERSISTENT_MAX_DIRECT) {
-        stage_splits(c, run);
+        stage_splits(c, epoch);
     } else {
-        stage_words(c, p.words.attention, p.n_heads * p.head_dim, run);
+        stage_packets(c, p.words.attention, p.n_heads * p.head_dim, epoch);
     }
 }
 
-/* The activations of a warp's threads handed on, each thread its element `at`. Float16: neighbours share a word; a
- * warp's elements begin at an even one, and are even in number. */
+/* Publishes the activations of a warp's threads, each thread its element `at`. Float16: neighbours share a packet; a
+ * warp's elements begin at an even one and are even in number. */
 template <typename T>
-static __device__ __forceinline__ void publish_elements(uint64_t *words, uint32_t at, float value, bool active,
-                                                        uint32_t run) {
+static __device__ __forceinline__ void publish_elements(uint64_t *packets, uint32_t at, float value, bool active,
+                                                        uint32_t epoch) {
     if constexpr (sizeof(T) == sizeof(__half)) {
         const float next = __shfl_down_sync(0xFFFFFFFFu, value, 1);
-        if (active && at % 2 == 0) publish(words + at / 2, kg_pack_halves(value, next), run);
+        if (active && at % 2 == 0) publish(packets + at / 2, kg_pack_halves(value, next), epoch);
     } else if (active) {
-        publish(words + at, value, run);
+        publish(packets + at, value, epoch);
     }
 }
 
-/* What becomes of the n sums of a batch, from weight row `first` on. */
+/* The epilogue of the n sums of a batch, from weight row `first` on. */
 template <typename T, int D>
-static __device__ __forceinline__ void finish(const consumer<T, D> &c, int product, const part &m, uint32_t first,
-                                              uint32_t n, uint32_t run) {
-    const kg_persistent_words &words = c.p.words;
+static __device__ __forceinline__ void epilogue(const consumer<T, D> &c, int product, const part &m, uint32_t first,
+                                                uint32_t n, uint32_t epoch) {
+    const kg_persistent_words &packets = c.p.words;
     const bool is_gated = product == KG_PERSISTENT_GATE_UP;
     const uint32_t outputs = is_gated ? n / 2 : n, index = (is_gated ? first / 2 : first) + c.thread;
     const uint32_t at = m.begin + index;
-    if (c.warp * WARP >= outputs) return; /* whole warps: they exchange neighbours */
+    if (c.warp * WARP >= outputs) return; /* whole warps: they shuffle */
     const bool active = c.thread < outputs;
     if (product == KG_PERSISTENT_OUTPUT) {
         if (active) c.p.logits[at] = sum_of(c, m, c.thread);
@@ -187,16 +188,16 @@ static __device__ __forceinline__ void finish(const consumer<T, D> &c, int produ
     if (is_gated) {
         const uint32_t pair = active ? 2 * c.thread : 0;
         const float gate = sum_of(c, m, pair) + bias.x, up = sum_of(c, m, pair + 1) + bias.y;
-        publish_elements<T>(words.gated, at, gate / (1.0f + expf(-gate)) * up, active, run);
+        publish_elements<T>(packets.gated, at, gate / (1.0f + expf(-gate)) * up, active, epoch);
         return;
     }
     const float sum = sum_of(c, m, active ? c.thread : 0) + bias.x;
     if (product == KG_PERSISTENT_QKV) {
-        publish_elements<T>(words.qkv, at, sum, active, run);
+        publish_elements<T>(packets.qkv, at, sum, active, epoch);
     } else {
         const float x = active ? rounded<T>(c.s.residual[c.thread] + sum) : 0;
         if (active) c.s.residual[c.thread] = x;
-        publish_elements<T>(product == KG_PERSISTENT_ATTN_OUT ? words.x1 : words.x2, at, x, active, run);
+        publish_elements<T>(product == KG_PERSISTENT_ATTN_OUT ? packets.x1 : packets.x2, at, x, active, epoch);
     }
 }
 
@@ -214,26 +215,26 @@ template <typename T, int D> static __device__ void run_consumer(consumer<T, D> 
     for (c.layer = 0; c.layer <= p.n_layers; c.layer++) {
 #pragma unroll 1
         for (int product = first_product(p, c.layer); product < end_product(p, c.layer); product++) {
-            c.forget();
+            c.make_opaque();
             if (product == KG_PERSISTENT_ATTN_OUT) {
-                const uint32_t run = p.run + c.layer;
-                c.park();
-                attend(c, layers[c.layer], run);
-                if (p.n_splits > KG_PERSISTENT_MAX_DIRECT) merge_splits(c, run);
-                c.resume();
-                product = KG_PERSISTENT_ATTN_OUT; /* as it is: known again, not kept */
+                const uint32_t epoch = p.epoch + c.layer;
+                c.save_counters();
+                attend(c, layers[c.layer], epoch);
+                if (p.n_splits > KG_PERSISTENT_MAX_DIRECT) merge_splits(c, epoch);
+                c.restore_counters();
+                product = KG_PERSISTENT_ATTN_OUT; /* the same value, known to the compiler again */
             }
-            c.forget();
-            const uint32_t run = p.run + c.layer;
+            c.make_opaque();
+            const uint32_t epoch = p.epoch + c.layer;
             const part m = c.s.parts[product];
             if (m.n == 0) continue;
-            barrier_wait(kg_shared_address(&c.s.side_full[c.n_sides % 2]), c.n_sides / 2 % 2);
-            stage(c, product, c.layer == 0 && product == KG_PERSISTENT_QKV ? embedding_row<T>(p) : NULL, run);
-            c.forget();
-            multiply(c, m, [&](uint32_t first, uint32_t n) { finish(c, product, m, first, n, run); });
+            kg_mbarrier_poll(kg_shared_address(&c.s.params_full[c.n_params % 2]), c.n_params / 2 % 2);
+            stage(c, product, c.layer == 0 && product == KG_PERSISTENT_QKV ? embedding_row<T>(p) : NULL, epoch);
+            c.make_opaque();
+            multiply(c, m, [&](uint32_t first, uint32_t n) { epilogue(c, product, m, first, n, epoch); });
             __syncwarp();
-            if (c.lane == 0) barrier_arrive(kg_shared_address(&c.s.side_empty[c.n_sides % 2]));
-            c.n_sides++;
+            if (c.lane == 0) kg_mbarrier_arrive(kg_shared_address(&c.s.params_empty[c.n_params % 2]));
+            c.n_params++;
         }
     }
 }
@@ -246,10 +247,10 @@ static __global__ void __launch_bounds__(THREADS, 1)
     kg_persistent_layer *layers = reinterpret_cast<kg_persistent_layer *>(memory + p.shared.layers);
     const uint32_t warp = threadIdx.x / WARP;
     ring slots = { p, kg_shared_address(memory), 0, 0 };
-    const uint32_t n_words = p.n_layers * (uint32_t)(sizeof *layers / sizeof(uint64_t));
-    for (uint32_t i = threadIdx.x; i < n_words; i += THREADS)
+    const uint32_t n_uint64 = p.n_layers * (uint32_t)(sizeof *layers / sizeof(uint64_t));
+    for (uint32_t i = threadIdx.x; i < n_uint64; i += THREADS)
         reinterpret_cast<uint64_t *>(layers)[i] = reinterpret_cast<const uint64_t *>(p.layers)[i];
-    for (uint32_t i = threadIdx.x; i < MOST_GROUP * D; i += THREADS) kg_store(&s.q[0][0] + i, 0.0f);
+    for (uint32_t i = threadIdx.x; i < MAX_GROUP * D; i += THREADS) kg_store(&s.q[0][0] + i, 0.0f);
     for (uint32_t i = threadIdx.x; i < D; i += THREADS) kg_store(s.k_new + i, 0.0f), kg_store(s.v_new + i, 0.0f);
     if (threadIdx.x < KG_PERSISTENT_PRODUCTS) s.parts[threadIdx.x] = part_of(p.matrix[threadIdx.x]);
     if (threadIdx.x == KG_PERSISTENT_PRODUCTS) {
@@ -259,22 +260,22 @@ static __global__ void __launch_bounds__(THREADS, 1)
     }
     if (threadIdx.x == 0) {
         for (; slots.slot < p.n_slots; slots.slot++) {
-            barrier_init(slots.full(), 1);
-            barrier_init(slots.empty(), CONSUMER_WARPS);
+            kg_mbarrier_init(slots.full(), 1);
+            kg_mbarrier_init(slots.empty(), CONSUMER_WARPS);
         }
         slots.slot = 0;
         for (int i = 0; i < 2; i++) {
-            barrier_init(kg_shared_address(&s.side_full[i]), WARP);
-            barrier_init(kg_shared_address(&s.side_empty[i]), CONSUMER_WARPS);
+            kg_mbarrier_init(kg_shared_address(&s.params_full[i]), WARP);
+            kg_mbarrier_init(kg_shared_address(&s.params_empty[i]), CONSUMER_WARPS);
         }
-        barrier_init(kg_shared_address(&s.turns_ready), WARP);
-        barrier_init_fence();
+        kg_mbarrier_init(kg_shared_address(&s.cos_sin_full), WARP);
+        kg_mbarrier_init_fence();
     }
-    __syncthreads(); /* barriers, layers, parts and zeros are there */
+    __syncthreads(); /* mbarriers, layers, parts and zeros are visible */
     if (warp == PRODUCER_WARP) {
         run_producer<T>(p, s.parts, layers, slots);
-    } else if (warp == SIDE_WARP) {
-        run_side(p, s, memory, layers);
+    } else if (warp == PREFETCH_WARP) {
+        run_prefetch(p, s, memory, layers);
     } else {
         consumer<T, D> c = { p, s, 0, slots, threadIdx.x, warp, threadIdx.x % WARP, 0, 0 };
         run_consumer(c, memory);
@@ -291,7 +292,7 @@ template <typename T, int D> struct instance {
     }
 };
 
-/* f(instance) of the program's precision and head size. */
+/* f(instance) for the program's precision and head size. */
 template <typename F> static auto with_instance(const kg_persistent_program &p, F f) {
     if (p.head_dim <= 64) return p.is_f16 ? f(instance<__half, 64>()) : f(instance<float, 64>());
     if (p.head_dim <= 96 && p.is_f16) return f(instance<__half, 96>());
@@ -310,15 +311,15 @@ uint32_t kg_cuda_persistent_map(struct kg_persistent_program *p) {
     map->x = round_up(with_instance(*p, [group](auto of) { return of.block_bytes(group); }), 16);
     map->layers = map->x + round_up(widest * elem_bytes, 64);
     map->norm = map->layers + round_up((p->n_layers + 1) * (uint32_t)sizeof(struct kg_persistent_layer), 16);
-    map->sides = map->norm + round_up(p->n_embd * (uint32_t)sizeof(float), 16);
-    map->side_bytes = round_up(2 * p->side_rows * (uint32_t)sizeof(float), 16);
-    map->barriers = map->sides + 2 * map->side_bytes;
+    map->biases = map->norm + round_up(p->n_embd * (uint32_t)sizeof(float), 16);
+    map->bias_bytes = round_up(2 * p->side_rows * (uint32_t)sizeof(float), 16);
+    map->barriers = map->biases + 2 * map->bias_bytes;
     map->slots = round_up(map->barriers + p->n_slots * 16, 128);
     map->n_bytes = map->slots + p->n_slots * p->slot_bytes;
     return map->n_bytes;
 }
 
-/* The keys that the position sees, in splits: as many as have keys_per_split, no more than there are words for. */
+/* Splits the keys that the position sees: by least_keys_per_split, into most_splits at most. */
 static void split_keys(struct kg_persistent_program *p, uint32_t position) {
     const uint32_t least = p->least_keys_per_split, n_past = position + 1;
     p->first_key = p->window > 0 && n_past > p->window ? n_past - p->window : 0;
@@ -329,11 +330,10 @@ static void split_keys(struct kg_persistent_program *p, uint32_t position) {
     p->n_splits = (n_keys + p->keys_per_split - 1) / p->keys_per_split;
 }
 
-/* The numbers of runs begin again: no word may have one of them from the first time. The layers lie behind the words.
- */
+/* Epochs start over: no packet may hold one of them from the first time. The layers lie behind the packets. */
 static cudaError_t start_over(const struct kg_cuda_backend *cuda, struct kg_persistent_program *p) {
     const size_t n_bytes = reinterpret_cast<uintptr_t>(p->layers) - reinterpret_cast<uintptr_t>(p->words.qkv);
-    p->run = 1;
+    p->epoch = 1;
     return cudaMemsetAsync(p->words.qkv, 0, n_bytes, cuda->stream);
 }
 
@@ -342,8 +342,8 @@ enum kg_status kg_cuda_persistent_step(struct kg_cuda_backend *cuda, struct kg_p
     const void *kernel = with_instance(*program, [](auto of) { return of.kernel(); });
     const uint32_t shared_bytes = program->shared.n_bytes;
     cudaError_t code = cudaSuccess;
-    if (program->run == 0) {
-        program->run = 1;
+    if (program->epoch == 0) {
+        program->epoch = 1;
         code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)cuda->shared_bytes);
         if (code != cudaSuccess) return kg_cuda_fail(err, "decode step: shared memory", code);
     }
@@ -354,8 +354,8 @@ enum kg_status kg_cuda_persistent_step(struct kg_cuda_backend *cuda, struct kg_p
     void *params[] = { program };
     code = cudaLaunchCooperativeKernel(kernel, dim3((unsigned)cuda->n_sms), dim3(THREADS), params, shared_bytes,
                                        cuda->stream);
-    program->run += program->n_layers;
-    if (code == cudaSuccess && program->run > UINT32_MAX - 2 * KG_PERSISTENT_MAX_LAYERS)
+    program->epoch += program->n_layers;
+    if (code == cudaSuccess && program->epoch > UINT32_MAX - 2 * KG_PERSISTENT_MAX_LAYERS)
         code = start_over(cuda, program);
     return code == cudaSuccess ? KG_OK : kg_cuda_fail(err, "decode step", code);
 }

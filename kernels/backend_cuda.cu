@@ -1,10 +1,9 @@
 /* The cuda back end: device memory, one stream, the operations of kernels/ (the lock: cuda_backend.h). */
 #include "kernels/cuda_backend.h"
-#include "kernels/decode/decode_step.h"
+#include "kernels/decode/lower.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/measure.h"
 #include "kernels/mxfp4/mxfp4.h"
-#include "kernels/decode/persistent/step.h"
 #include "kernels/ops/sample.h"
 #include <algorithm>
 #include <cinttypes>
@@ -67,7 +66,6 @@ static enum kg_status open_device(struct kg_cuda_backend *cuda, struct kg_error 
 static void cuda_close(struct kg_backend *backend) {
     struct kg_cuda_backend *cuda = kg_cuda_of(backend);
     if (cuda->stream) (void)cudaStreamSynchronize(cuda->stream);
-    kg_cuda_graphs_drop(cuda, NULL);
     kg_cuda_gemm_close(cuda->gemm);
     (void)cudaFree(cuda->step_memory);
     for (int i = 0; i < 2; i++) {
@@ -138,7 +136,6 @@ static void cuda_free(struct kg_backend *backend, struct kg_block *block) {
     if (block->size_bytes > 0) {
         const struct kg_cuda_held lock(backend);
         (void)wait_for_stream(lock.cuda);
-        kg_cuda_graphs_drop(lock.cuda, block->data);
         kg_mxfp4_drop_ranges(lock.cuda, block->data, block->size_bytes);
         kg_memory_remove(&backend->memory, block);
         (void)cudaFree(block->data);
@@ -205,30 +202,17 @@ static enum kg_status cuda_repack_weight(struct kg_backend *backend, const struc
     return kg_cuda_repack_weight(backend, weight, n_matrices, err);
 }
 
-/* Operations run one after the other on the stream, so that they share one workspace; the words of a session's steps
- * lie behind it. */
-enum kg_status kg_cuda_workspace_plan(struct kg_cuda_backend *cuda, const struct kg_session_plan *plan,
-                                      uint64_t *shared_bytes, uint64_t *step_bytes, struct kg_error *err) {
-    enum { ALIGNMENT_BYTES = 256 };
-    const uint64_t rows = (uint64_t)plan->max_rows * plan->config->n_experts_used;
-    const uint64_t experts_bytes = rows ? kg_mxfp4_gemm_workspace_bytes((uint32_t)rows, plan->config->n_experts) : 0;
-    uint64_t linear_bytes = 0, attention_bytes = 0, sample_bytes = 0;
-    enum kg_status status = kg_cuda_linear_plan(cuda, plan, &linear_bytes, err);
-    if (!status) status = kg_cuda_attention_plan(plan, &attention_bytes, err);
-    if (!status) status = kg_cuda_sample_plan(plan, &sample_bytes, err);
-    if (status) return status;
-    const uint64_t most = std::max({ linear_bytes, attention_bytes, sample_bytes, experts_bytes });
-    *shared_bytes = (most + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
-    *step_bytes = kg_cuda_persistent_bytes(cuda, plan);
-    return KG_OK;
-}
-
+/* Operations run one after the other on the stream, so that they share one workspace. */
 static enum kg_status cuda_session_plan(struct kg_backend *backend, const struct kg_session_plan *plan,
                                         uint64_t *workspace_bytes, struct kg_error *err) {
     const struct kg_cuda_held lock(backend);
-    uint64_t shared_bytes = 0, step_bytes = 0;
-    const enum kg_status status = kg_cuda_workspace_plan(lock.cuda, plan, &shared_bytes, &step_bytes, err);
-    if (!status) *workspace_bytes = shared_bytes + step_bytes;
+    const uint64_t rows = (uint64_t)plan->max_rows * plan->config->n_experts_used;
+    const uint64_t experts_bytes = rows ? kg_mxfp4_gemm_workspace_bytes((uint32_t)rows, plan->config->n_experts) : 0;
+    uint64_t linear_bytes = 0, attention_bytes = 0, sample_bytes = 0;
+    enum kg_status status = kg_cuda_linear_plan(lock.cuda, plan, &linear_bytes, err);
+    if (!status) status = kg_cuda_attention_plan(plan, &attention_bytes, err);
+    if (!status) status = kg_cuda_sample_plan(plan, &sample_bytes, err);
+    if (!status) *workspace_bytes = std::max({ linear_bytes, attention_bytes, sample_bytes, experts_bytes });
     return status;
 }
 
@@ -241,10 +225,21 @@ static enum kg_status cuda_session_plan(struct kg_backend *backend, const struct
 KG_OP_LIST(CUDA_OP)
 #undef CUDA_OP
 
-static enum kg_status locked_decode_step(struct kg_backend *backend, const struct kg_decode_step_args *args,
-                                         struct kg_error *err) {
+static enum kg_status locked_lower(struct kg_backend *backend, const struct kg_plan *plan, struct kg_lowered **lowered,
+                                   struct kg_error *err) {
     const struct kg_cuda_held lock(backend);
-    return kg_cuda_decode_step(backend, args, err);
+    return kg_cuda_lower(backend, plan, lowered, err);
+}
+
+static enum kg_status locked_decode_step(struct kg_backend *backend, struct kg_lowered *lowered,
+                                         const struct kg_step_args *args, struct kg_error *err) {
+    const struct kg_cuda_held lock(backend);
+    return kg_cuda_decode_step(backend, lowered, args, err);
+}
+
+static void locked_free_lowered(struct kg_backend *backend, struct kg_lowered *lowered) {
+    const struct kg_cuda_held lock(backend);
+    kg_cuda_free_lowered(backend, lowered);
 }
 
 static struct kg_backend_ops make_ops() {
@@ -264,7 +259,9 @@ static struct kg_backend_ops make_ops() {
 #define CUDA_ENTRY(op) ops.op = locked_##op;
     KG_OP_LIST(CUDA_ENTRY)
 #undef CUDA_ENTRY
+    ops.lower = locked_lower;
     ops.decode_step = locked_decode_step;
+    ops.free_lowered = locked_free_lowered;
     ops.draws = &kg_cuda_draw_ops;
     ops.measure = &kg_cuda_measure_ops;
     return ops;

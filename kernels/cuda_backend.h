@@ -5,7 +5,7 @@
  * with the lock held: they enqueue on the stream and neither allocate, nor wait, nor keep anything.
  *
  * A decoded token is one persistent launch (persistent/step.h), or a CUDA graph captured from the same launchers and
- * replayed at other positions. While such a graph's step is walked, `step` is not NULL: a kernel that depends on the
+ * replayed at other positions. While such launches are enqueued, `step` is not NULL: a kernel that depends on the
  * position takes the pointer and reads the position from device memory when it runs, in place of args->position
  * (embedding, rope, kv_write) or args->n_keys - 1 (attention); and a grid that depends on the number of keys is made
  * for n_ctx. n_rows is 1 then. Ids are in device memory always. */
@@ -30,7 +30,6 @@ struct kg_cuda_step {
     uint32_t n_blocks_done; /* of a draw's kernel; 0 whenever none runs */
 };
 
-struct kg_cuda_graph;
 struct kg_gemm;
 struct kg_mxfp4_range;
 enum { KG_MXFP4_MAX_KERNELS = 9, KG_MXFP4_MAX_SPLIT = 8 }; /* of products of many rows (mxfp4/multiply.cu) */
@@ -49,8 +48,7 @@ struct kg_cuda_backend {
     int staging_turn; /* which of the two is filled next */
     struct kg_cuda_step
         *step_memory;                /* device memory, beside the tagged: a few bytes that every session uses in turn */
-    const struct kg_cuda_step *step; /* not NULL while a step is walked */
-    struct kg_cuda_graph *graphs;    /* one a session that has decoded */
+    const struct kg_cuda_step *step; /* not NULL while a step's launches are enqueued */
     struct kg_mxfp4_range *repacked; /* memory that holds repacked weights (mxfp4/mxfp4.h) */
     size_t n_repacked;
     /* By kernel and split of the columns: clusters that the device runs at the same time; 0 until asked for. A cache:
@@ -100,10 +98,5 @@ enum kg_status kg_cuda_linear_plan(struct kg_cuda_backend *cuda, const struct kg
                                    uint64_t *workspace_bytes, struct kg_error *err);
 enum kg_status kg_cuda_attention_plan(const struct kg_session_plan *plan, uint64_t *workspace_bytes,
                                       struct kg_error *err);
-
-/* A session's workspace: shared_bytes that operations use from its start, then step_bytes for its decode steps alone.
- */
-enum kg_status kg_cuda_workspace_plan(struct kg_cuda_backend *cuda, const struct kg_session_plan *plan,
-                                      uint64_t *shared_bytes, uint64_t *step_bytes, struct kg_error *err);
 
 #endif

@@ -6,8 +6,8 @@ cuda_sources = \
 	kernels/attention/sdpa/mma.cu kernels/attention/sdpa/quantize.cu kernels/attention/sdpa/scalar.cu \
 	kernels/attention/sdpa/split.cu kernels/attention/sdpa/tensor_map.cu kernels/attention/sdpa/wgmma.cu \
 	kernels/attention/sdpa/wgmma_64.cu \
-	kernels/decode/attention.cu kernels/decode/decode_step.cu kernels/decode/fused_step.cu kernels/decode/matrix.cu \
-	kernels/decode/router.cu \
+	kernels/decode/attention.cu kernels/decode/decode_step.cu kernels/decode/fusions.cu kernels/decode/lower.cu \
+	kernels/decode/matrix.cu kernels/decode/router.cu \
 	kernels/decode/persistent/program.cu kernels/decode/persistent/step.cu \
 	kernels/gemm/gemm.cu \
 	kernels/mxfp4/gemm.cu kernels/mxfp4/gemm_tma.cu kernels/mxfp4/gemv.cu kernels/mxfp4/multiply.cu \
@@ -26,7 +26,7 @@ cuda_headers = \
 	kernels/block/dequant.cuh kernels/block/elementwise.cuh kernels/block/precision.cuh kernels/block/reduce.cuh \
 	kernels/block/rotation.cuh kernels/block/router.cuh kernels/block/sample.cuh kernels/block/decode_keys.cuh kernels/block/softmax_state.cuh \
 	kernels/block/swiglu.cuh \
-	kernels/decode/decode_step.h kernels/decode/fused_step.h kernels/decode/launches.h \
+	kernels/decode/fusions.h kernels/decode/launches.h kernels/decode/lower.h \
 	kernels/decode/persistent/attention.cuh kernels/decode/persistent/block.cuh \
 	kernels/decode/persistent/exchange.cuh kernels/decode/persistent/matrix.cuh kernels/decode/persistent/program.h \
 	kernels/decode/persistent/ring.cuh kernels/decode/persistent/step.h \

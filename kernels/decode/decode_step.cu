@@ -1,133 +1,103 @@
-/* decode_step on the GPU: one token, enqueued as one persistent launch where the model and its precisions fit that
- * (persistent/step.h), else as one CUDA graph of the operations' launches.
+/* A decode step on the GPU: one token by the session's lowered plan (lower.h), enqueued as one persistent launch or as
+ * one CUDA graph of launches.
  *
- * The graph: id and position of a token are put into device memory by a kernel of one thread, and whatever depends on
- * them reads them there (struct kg_cuda_step), so a graph serves every token of its session. The first step of a
- * session runs the walk's launches one by one, with the grids that the graph will have: it loads kernels that were
- * never used, which a capture must not. The second captures the walk, and this and all later ones launch the graph: the
- * same kernels on the same data, so a token's logits do not depend on which of the three it was.
- *
- * A session whose sequence outgrows its rope factors has its graph captured once more.
+ * The graph: a kernel of one thread puts id and position into device memory, and whatever depends on them reads them
+ * there (struct kg_cuda_step), so a graph serves every token of its session. The first step runs the launches one by
+ * one, with the grids that the graph will have: it loads kernels that were never used, which a capture must not. The
+ * second captures them, and this and all later steps launch the graph: the same kernels on the same data, so a token's
+ * logits do not depend on which of the three it was. A sequence that outgrows its rope factors has its graph captured
+ * once more.
  *
  * Nothing is allocated by the back end, and the host waits for nothing. */
-#include "kernels/decode/decode_step.h"
+#include "kernels/block/rotation.cuh"
+#include "kernels/decode/fusions.h"
 #include "kernels/decode/persistent/step.h"
-#include "kernels/decode/fused_step.h"
-#include <cstdlib>
 
-struct kg_cuda_graph {
-    struct kg_cuda_graph *next;
-    const void *kv, *activations, *workspace; /* the session's memory: what tells it from another */
-    const struct kg_model_weights *weights;
-    const float *rope_factors;             /* that exec turns by */
-    struct kg_persistent_program *program; /* the step as one launch; NULL: as a graph */
-    cudaGraphExec_t exec;                  /* NULL until the second step */
-};
+enum { TABLE_THREADS = 128 };
 
-__global__ void set_step_kernel(struct kg_cuda_step *step, int32_t *ids, int32_t id, uint32_t position) {
+static __global__ void set_step_kernel(struct kg_cuda_step *step, int32_t *ids, int32_t id, uint32_t position) {
     if (id != KG_ID_IN_PLACE) ids[0] = id;
     step->position = position;
 }
 
-static bool is_graph_of(const struct kg_cuda_graph *g, const struct kg_decode_step_args *args) {
-    return g->kv == args->kv->block.data && g->activations == args->buffers->ids && g->workspace == args->workspace &&
-           g->weights == args->weights;
+/* table[i] = (cos, sin) of pair i at the step's position. */
+static __global__ void __launch_bounds__(TABLE_THREADS)
+    rotation_table_kernel(const struct kg_cuda_step *step, float2 *table, const struct kg_rope_turns of) {
+    for (uint32_t i = threadIdx.x; i < of.n_rot / 2; i += TABLE_THREADS) table[i] = kg_rope_turn(of, step->position, i);
 }
 
-static void destroy(struct kg_cuda_graph *g) {
-    if (g->exec) (void)cudaGraphExecDestroy(g->exec);
-    free(g->program);
-    free(g);
-}
-
-void kg_cuda_graphs_drop(struct kg_cuda_backend *cuda, const void *block) {
-    struct kg_cuda_graph **link = &cuda->graphs;
-    while (*link) {
-        struct kg_cuda_graph *g = *link;
-        if (block && g->kv != block && g->activations != block && g->workspace != block) {
-            link = &g->next;
-            continue;
-        }
-        *link = g->next;
-        destroy(g);
+static enum kg_status make_tables(struct kg_cuda_backend *cuda, const struct kg_cuda_lowered *l,
+                                  const struct kg_run *run, struct kg_error *err) {
+    for (uint32_t i = 0; i < l->n_tables; i++) {
+        const struct kg_rope_args *r = &l->tables[i].rope;
+        const struct kg_rope_turns of = { (double)r->freq_base, (double)r->freq_scale, (double)r->magnitude,
+                                          run->rope_factors, r->n_rot };
+        rotation_table_kernel<<<1, TABLE_THREADS, 0, cuda->stream>>>(cuda->step, l->tables[i].data, of);
     }
+    return kg_cuda_launched(err, "decode step: rotation tables");
 }
 
-/* Runs the walk so that it reads the position from device memory. */
-static enum kg_status walk(struct kg_cuda_backend *cuda, const struct kg_decode_step_args *args, struct kg_error *err) {
+static enum kg_status launch(struct kg_cuda_backend *cuda, const struct kg_cuda_lowered *l,
+                             const struct kg_cuda_launch *one, const struct kg_run *run, struct kg_error *err) {
+    const struct kg_node *n = &l->plan->nodes[one->first];
+    return one->fusion ? one->fusion->launch(cuda, l, n, run, err) : kg_plan_run_node(&cuda->base, n, run, err);
+}
+
+/* All launches, which read the position from device memory. The tables are made after the embedding, which does not
+ * wait for them. */
+static enum kg_status launch_all(struct kg_cuda_backend *cuda, const struct kg_cuda_lowered *l,
+                                 const struct kg_run *run, struct kg_error *err) {
+    enum kg_status status = KG_OK;
     cuda->step = cuda->step_memory;
-    const enum kg_status status =
-        kg_cuda_step_can_walk(cuda, args) ? kg_cuda_step_walk(cuda, args, err) : args->walk(args->pass, err);
+    for (uint32_t i = 0; i < l->n_launches && !status; i++) {
+        status = launch(cuda, l, &l->launches[i], run, err);
+        if (!status && i == 0) status = make_tables(cuda, l, run, err);
+    }
     cuda->step = NULL;
     return status;
 }
 
 /* What another thread does meanwhile on the device is none of this capture's: the mode is this thread's. */
-static enum kg_status capture(struct kg_cuda_backend *cuda, const struct kg_decode_step_args *args,
-                              cudaGraphExec_t *exec, struct kg_error *err) {
+static enum kg_status capture(struct kg_cuda_backend *cuda, struct kg_cuda_lowered *l, const struct kg_run *run,
+                              struct kg_error *err) {
     cudaGraph_t graph = NULL;
     cudaError_t code = cudaStreamBeginCapture(cuda->stream, cudaStreamCaptureModeThreadLocal);
     if (code != cudaSuccess) return kg_cuda_fail(err, "capture of a step", code);
-    const enum kg_status status = walk(cuda, args, err);
+    const enum kg_status status = launch_all(cuda, l, run, err);
     code = cudaStreamEndCapture(cuda->stream, &graph);
-    if (!status && code == cudaSuccess) code = cudaGraphInstantiate(exec, graph, 0);
+    if (!status && code == cudaSuccess) code = cudaGraphInstantiate(&l->exec, graph, 0);
     if (graph) (void)cudaGraphDestroy(graph);
     if (status) {
         (void)cudaGetLastError();
         return status;
     }
+    l->rope_factors = run->rope_factors;
     return code == cudaSuccess ? KG_OK : kg_cuda_fail(err, "graph of a step", code);
 }
 
-static enum kg_status make_program(struct kg_cuda_backend *cuda, const struct kg_decode_step_args *args,
-                                   struct kg_persistent_program **program, struct kg_error *err) {
-    const struct kg_session_plan plan = { args->config, args->activations, args->kv->precision, args->kv->n_ctx,
-                                          args->buffers->max_rows };
-    uint64_t shared_bytes = 0, step_bytes = 0;
-    const enum kg_status status = kg_cuda_workspace_plan(cuda, &plan, &shared_bytes, &step_bytes, err);
-    if (status || step_bytes == 0) return status;
-    return kg_cuda_persistent_create(cuda, args, static_cast<char *>(args->workspace) + shared_bytes, program, err);
+/* A graph rotates by the factors it was captured with: for others it is captured again. */
+static void drop_other_graph(struct kg_cuda_lowered *l, const struct kg_run *run) {
+    if (!l->exec || l->rope_factors == run->rope_factors) return;
+    (void)cudaGraphExecDestroy(l->exec);
+    l->exec = NULL;
 }
 
-static enum kg_status first_step(struct kg_cuda_backend *cuda, const struct kg_decode_step_args *args,
-                                 struct kg_cuda_graph **graph, struct kg_error *err) {
-    struct kg_cuda_graph *g = static_cast<struct kg_cuda_graph *>(calloc(1, sizeof *g));
-    if (!g) return kg_fail(err, KG_ERR_NO_MEMORY, "cuda: no host memory for a step's graph");
-    g->next = cuda->graphs;
-    g->kv = args->kv->block.data;
-    g->activations = args->buffers->ids;
-    g->workspace = args->workspace;
-    g->weights = args->weights;
-    cuda->graphs = g;
-    *graph = g;
-    return make_program(cuda, args, &g->program, err);
-}
-
-/* A graph turns by the factors it was captured with: for others there is another one. */
-static void turn_by(struct kg_cuda_graph *g, const float *rope_factors) {
-    if (g->exec && g->rope_factors != rope_factors) {
-        (void)cudaGraphExecDestroy(g->exec);
-        g->exec = NULL;
-    }
-    g->rope_factors = rope_factors;
-}
-
-enum kg_status kg_cuda_decode_step(struct kg_backend *backend, const struct kg_decode_step_args *args,
-                                   struct kg_error *err) {
+enum kg_status kg_cuda_decode_step(struct kg_backend *backend, struct kg_lowered *lowered,
+                                   const struct kg_step_args *args, struct kg_error *err) {
     struct kg_cuda_backend *cuda = kg_cuda_of(backend);
-    struct kg_cuda_graph *g = cuda->graphs;
-    while (g && !is_graph_of(g, args)) g = g->next;
-    const bool is_first = !g;
-    enum kg_status status = KG_OK;
-    if (is_first) status = first_step(cuda, args, &g, err);
-    if (!status) turn_by(g, args->rope_factors);
-    if (!status && !is_first && !g->program && !g->exec) status = capture(cuda, args, &g->exec, err);
+    struct kg_cuda_lowered *l = kg_cuda_lowered_of(lowered);
+    const struct kg_run *run = &args->run;
+    if (l->program) return kg_cuda_persistent_step(cuda, l->program, args->id, run->position, run->rope_factors, err);
+    drop_other_graph(l, run);
+    enum kg_status status = l->has_run && !l->exec ? capture(cuda, l, run, err) : KG_OK;
     if (status) return status;
-    if (g->program) return kg_cuda_persistent_step(cuda, g->program, args->id, args->position, args->rope_factors, err);
-    set_step_kernel<<<1, 1, 0, cuda->stream>>>(cuda->step_memory, args->buffers->ids, args->id, args->position);
+    set_step_kernel<<<1, 1, 0, cuda->stream>>>(cuda->step_memory, l->plan->ids, args->id, run->position);
     status = kg_cuda_launched(err, "decode step");
     if (status) return status;
-    if (is_first) return walk(cuda, args, err);
-    const cudaError_t code = cudaGraphLaunch(g->exec, cuda->stream);
+    if (!l->has_run) {
+        l->has_run = true;
+        return launch_all(cuda, l, run, err);
+    }
+    const cudaError_t code = cudaGraphLaunch(l->exec, cuda->stream);
     return code == cudaSuccess ? KG_OK : kg_cuda_fail(err, "decode step", code);
 }

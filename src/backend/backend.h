@@ -6,6 +6,7 @@
 #define KIGO_BACKEND_BACKEND_H
 
 #include "backend/memory.h"
+#include "backend/plan.h"
 #include "ops/ops.h"
 #include "ops/sample.h"
 #include <kigo/backend.h>
@@ -13,11 +14,8 @@
 #include <stddef.h>
 
 struct kg_backend_ops;
-struct kg_model_config;       /* kigo/model.h */
-struct kg_model_weights;      /* model/weights.h */
-struct kg_kv_cache;           /* engine/kv_cache.h */
-struct kg_activation_buffers; /* engine/session.h */
-struct kg_measure_ops;        /* backend/measure.h */
+struct kg_model_config; /* kigo/model.h */
+struct kg_measure_ops;  /* backend/measure.h */
 
 struct kg_backend {
     const struct kg_backend_ops *ops;
@@ -36,22 +34,10 @@ struct kg_session_plan {
 /* In place of an id: the one that is in back-end memory already, where an earlier draw has put it. */
 enum { KG_ID_IN_PLACE = -1 };
 
-/* One token through the whole model: the id at `position`, its keys and values written to the cache, its logits to
- * buffers->logits row 0. */
-struct kg_decode_step_args {
-    const struct kg_model_config *config;
-    const struct kg_model_weights *weights;
-    const struct kg_kv_cache *kv;
-    const struct kg_activation_buffers *buffers;
-    void *workspace; /* the session's */
-    enum kg_precision activations;
-    const float *rope_factors; /* of this step, as in ops/rope.h */
-    int32_t id;                /* KG_ID_IN_PLACE: buffers->ids[0] holds it */
-    uint32_t position;
-    /* The step by the operations of the table, once buffers->ids[0] is the id; for a back end that adds only how they
-     * are enqueued. Neither uploads nor downloads. */
-    enum kg_status (*walk)(const void *pass, struct kg_error *err);
-    const void *pass;
+/* A decode step: one row through the whole plan. */
+struct kg_step_args {
+    struct kg_run run; /* n_rows 1 */
+    int32_t id;        /* KG_ID_IN_PLACE: plan->ids[0] holds it */
 };
 
 /* Draws that stay in back-end memory, so that the next step can be enqueued before the host knows the id. */
@@ -112,9 +98,14 @@ struct kg_backend_ops {
     KG_OP_LIST(KG_BACKEND_OP)
 #undef KG_BACKEND_OP
 
-    /* Optional, NULL if there is none: the step in one go, for speed. Not used while taps are on. */
-    enum kg_status (*decode_step)(struct kg_backend *backend, const struct kg_decode_step_args *args,
-                                  struct kg_error *err);
+    /* Optional, NULL if there is none: lowers a plan to kernels that take several nodes at once, for decode steps. The
+     * plan, its session's memory and weights outlive *lowered, which is freed by free_lowered. decode_step enqueues a
+     * token's ids, keys, values and logits (row 0 of the last node's y); not used while taps are on. */
+    enum kg_status (*lower)(struct kg_backend *backend, const struct kg_plan *plan, struct kg_lowered **lowered,
+                            struct kg_error *err);
+    enum kg_status (*decode_step)(struct kg_backend *backend, struct kg_lowered *lowered,
+                                  const struct kg_step_args *args, struct kg_error *err);
+    void (*free_lowered)(struct kg_backend *backend, struct kg_lowered *lowered); /* NULL is good */
 
     /* Optional, NULL if there is none: draws on the device. Not used while taps are on. */
     const struct kg_draw_ops *draws;

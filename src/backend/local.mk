@@ -5,4 +5,5 @@ libkigo_a_SOURCES += \
 	src/backend/gpu.h \
 	src/backend/memory.c src/backend/memory.h \
 	src/backend/measure.c src/backend/measure.h \
+	src/backend/plan.c src/backend/plan.h \
 	src/backend/registry.c

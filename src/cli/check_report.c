@@ -24,7 +24,7 @@ static void wipe_line(const struct kg_check_report *r) {
     if (r->on_terminal) fputs("\r\033[K", stderr);
 }
 
-static void on_planned(void *arg, const struct kg_plan *plan, const struct kg_bundle *bundle) {
+static void on_planned(void *arg, const struct kg_case_plan *plan, const struct kg_bundle *bundle) {
     struct kg_check_report *r = arg;
     r->n_planned = plan->n_cases;
     r->plan = plan;

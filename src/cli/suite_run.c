@@ -44,9 +44,9 @@ enum kg_status kg_cli_model_paths(const struct kg_option_list *models, char **pa
 
 enum kg_status kg_cli_print_plan(const char *verb, const struct kg_run_options *options, bool json,
                                  struct kg_error *err) {
-    struct kg_plan plan;
+    struct kg_case_plan plan;
     const enum kg_status status =
-        kg_plan_make(options->suites_dir, &options->selection, &options->surroundings, &plan, err);
+        kg_case_plan_make(options->suites_dir, &options->selection, &options->surroundings, &plan, err);
     if (status != KG_OK) return status;
     for (size_t p = 0; p < plan.n_programs; p++) {
         const struct kg_planned_program *program = &plan.programs[p];
@@ -57,7 +57,7 @@ enum kg_status kg_cli_print_plan(const char *verb, const struct kg_run_options *
             free(line);
         }
     }
-    kg_plan_free(&plan);
+    kg_case_plan_free(&plan);
     return KG_OK;
 }
 

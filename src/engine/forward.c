@@ -1,104 +1,123 @@
-/* The layer walk: a chunk of ids through embedding, layers and output, by the operations of the back end.
- *
- *     x = embedding[ids] + positions
- *     layer: attention_block.c, ffn_block.c
- *     logits = norm(x) Woutput */
-#include "engine/pass.h"
+/* A forward pass: a chunk of ids through the session's plan, node by node, or as a lowered decode step. */
+#include "base/buffer.h"
+#include "engine/session.h"
+#include <stdio.h>
+#include <string.h>
 
-/* Logits of the last wanted->n_rows rows, in groups that fit the buffer. */
-static enum kg_status output(const struct kg_pass *p, const struct kg_logit_rows *wanted) {
-    const struct kg_model_weights *w = kg_model_weights(p->session->model);
-    const struct kg_activation_buffers *b = p->buffers;
-    const size_t elem = kg_precision_bytes(p->activations);
-    const size_t n_embd = p->config->n_embd, n_vocab = p->config->n_vocab;
+#define TRY(call)                                                                                                      \
+    do {                                                                                                               \
+        const enum kg_status try_status = (call);                                                                      \
+        if (try_status) return try_status;                                                                             \
+    } while (0)
+
+/* Widens n elements of 16 bits in the upper half of rows to float32, in place from the front. */
+static void widen_f16(float *rows, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        uint16_t half;
+        memcpy(&half, (const char *)rows + 2 * (n + i), sizeof half);
+        rows[i] = kg_f16_to_f32(half);
+    }
+}
+
+/* The same of int32. */
+static void convert_i32(float *rows, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        int32_t number;
+        memcpy(&number, &rows[i], sizeof number);
+        rows[i] = (float)number;
+    }
+}
+
+/* Rows to the session's tap, as float32 in host memory. */
+static enum kg_status show(struct kg_session *s, const struct kg_node *node, const struct kg_tap_point *point,
+                           const struct kg_run *run, struct kg_error *err) {
+    const enum kg_precision precision = point->type == KG_TAPPED_ACTIVATIONS ? s->plan->activations
+                                        : point->type == KG_TAPPED_RESIDUAL  ? s->plan->residual
+                                                                             : KG_PRECISION_F32;
+    const size_t n = (size_t)run->n_rows * point->n_cols;
+    const size_t size_bytes = n * kg_precision_bytes(precision); /* of int32 too */
+    char name[64];
+    if (s->tap_capacity < n) {
+        s->tap_rows = kg_xrealloc(s->tap_rows, n * sizeof(float));
+        s->tap_capacity = n;
+    }
+    TRY(s->backend->ops->download(s->backend, (char *)s->tap_rows + (n * sizeof(float) - size_bytes), point->data,
+                                  size_bytes, err));
+    if (precision == KG_PRECISION_F16) widen_f16(s->tap_rows, n);
+    if (point->type == KG_TAPPED_I32) convert_i32(s->tap_rows, n);
+    if (node->layer == KG_NO_LAYER) snprintf(name, sizeof name, "%s", point->name);
+    else snprintf(name, sizeof name, "blk.%d.%s", node->layer, point->name);
+    const struct kg_tap tap = { .name = name,
+                                .data = s->tap_rows,
+                                .n_rows = run->n_rows,
+                                .n_cols = point->n_cols,
+                                .first_position = run->position };
+    s->tap(s->tap_user, &tap);
+    return KG_OK;
+}
+
+static enum kg_status run_node(struct kg_session *s, const struct kg_node *node, const struct kg_run *run,
+                               struct kg_error *err) {
+    TRY(kg_plan_run_node(s->backend, node, run, err));
+    for (int i = 0; s->tap && i < KG_NODE_TAPS && node->taps[i].name; i++) TRY(show(s, node, &node->taps[i], run, err));
+    return KG_OK;
+}
+
+/* The node with x further on by n rows. */
+static struct kg_node from_row(const struct kg_plan *plan, const struct kg_node *node, uint32_t n) {
+    struct kg_node moved = *node;
+    const void **x = node->op == KG_OP_rmsnorm     ? &moved.args.rmsnorm.x
+                     : node->op == KG_OP_layernorm ? &moved.args.layernorm.x
+                                                   : &moved.args.linear.x;
+    const size_t n_cols = kg_node_weight(node) ? kg_node_weight(node)->n_cols : node->taps[0].n_cols;
+    const enum kg_precision precision = kg_node_weight(node) ? plan->activations : plan->residual;
+    *x = (const char *)*x + n * n_cols * kg_precision_bytes(precision);
+    return moved;
+}
+
+/* Logits of the last wanted->n_rows rows of a run, in groups that fit the buffer. */
+static enum kg_status output(struct kg_session *s, const struct kg_run *run, const struct kg_logit_rows *wanted,
+                             struct kg_error *err) {
+    const struct kg_plan *plan = s->plan;
+    const struct kg_node *logits = &plan->nodes[plan->n_nodes - 1];
+    const size_t n_vocab = s->config->n_vocab;
     if (wanted->n_rows == 0) return KG_OK;
 
-    const uint32_t first = p->n_rows - wanted->n_rows;
-    const char *x = (const char *)b->x + first * n_embd * kg_precision_bytes(p->residual);
-    KG_TRY(kg_pass_norm(p, x, w->output_norm, w->output_norm_bias, b->norm, wanted->n_rows));
-    if (p->session->tap)
-        KG_TRY(kg_pass_tap(p, "output_norm", KG_TAPPED_ACTIVATIONS, b->norm, wanted->n_rows, p->config->n_embd,
-                           p->position + first));
-    for (uint32_t done = 0, rows; done < wanted->n_rows; done += rows) {
-        rows = wanted->n_rows - done < b->logit_rows ? wanted->n_rows - done : b->logit_rows;
-        struct kg_pass group = *p;
-        group.n_rows = rows;
-        KG_TRY(kg_pass_linear(&group, (const char *)b->norm + done * n_embd * elem, &w->output, NULL, KG_PRECISION_F32,
-                              b->logits));
+    const uint32_t first = run->n_rows - wanted->n_rows;
+    struct kg_run last = *run;
+    last.n_rows = wanted->n_rows;
+    last.position += first;
+    const struct kg_node norm = from_row(plan, &plan->nodes[plan->n_body], first);
+    TRY(run_node(s, &norm, &last, err));
+    for (uint32_t done = 0; done < wanted->n_rows; done += last.n_rows, last.position += last.n_rows) {
+        const uint32_t left = wanted->n_rows - done;
+        const struct kg_node group = from_row(plan, logits, done);
+        last.n_rows = left < s->buffers.logit_rows ? left : s->buffers.logit_rows;
+        TRY(kg_plan_run_node(s->backend, &group, &last, err));
         if (wanted->host)
-            KG_TRY(p->ops->download(p->backend, wanted->host + done * n_vocab, b->logits,
-                                    rows * n_vocab * sizeof(float), p->err));
-        if (p->session->tap)
-            KG_TRY(kg_pass_tap(p, "logits", KG_TAPPED_F32, b->logits, rows, p->config->n_vocab,
-                               p->position + first + done));
+            TRY(s->backend->ops->download(s->backend, wanted->host + done * n_vocab, s->buffers.logits,
+                                          last.n_rows * n_vocab * sizeof(float), err));
+        if (s->tap) TRY(show(s, &group, &group.taps[0], &last, err));
     }
     return KG_OK;
 }
 
-/* Embedding and layers, from ids that are in the buffer. */
-static enum kg_status all_layers(const struct kg_pass *p) {
-    const struct kg_model_weights *w = kg_model_weights(p->session->model);
-    const struct kg_activation_buffers *b = p->buffers;
-    const struct kg_embedding_args embed = { .activations = p->residual,
-                                             .weight = w->embedding,
-                                             .ids = b->ids,
-                                             .n_rows = p->n_rows,
-                                             .y = b->x,
-                                             .positions = w->positions,
-                                             .position = p->position };
-    KG_TRY(p->ops->embedding(p->backend, &embed, p->err));
-    if (p->session->tap)
-        KG_TRY(kg_pass_tap(p, "embd", KG_TAPPED_RESIDUAL, b->x, p->n_rows, p->config->n_embd, p->position));
-    for (uint32_t layer = 0; layer < p->config->n_layers; layer++) {
-        KG_TRY(kg_pass_attention(p, layer, &w->layers[layer]));
-        KG_TRY(kg_pass_ffn(p, layer, &w->layers[layer]));
-    }
-    return KG_OK;
-}
-
-static enum kg_status walk_step(const void *pass, struct kg_error *err) {
-    struct kg_pass p = *(const struct kg_pass *)pass;
-    const struct kg_model_weights *w = kg_model_weights(p.session->model);
-    const struct kg_activation_buffers *b = p.buffers;
-    p.err = err;
-    KG_TRY(all_layers(&p));
-    KG_TRY(kg_pass_norm(&p, b->x, w->output_norm, w->output_norm_bias, b->norm, 1));
-    return kg_pass_linear(&p, b->norm, &w->output, NULL, KG_PRECISION_F32, b->logits);
-}
-
-static enum kg_status whole_step(const struct kg_pass *p, int32_t id, const struct kg_logit_rows *wanted) {
-    const struct kg_decode_step_args args = { .config = p->config,
-                                              .weights = kg_model_weights(p->session->model),
-                                              .kv = &p->session->kv,
-                                              .buffers = p->buffers,
-                                              .workspace = p->session->workspace.data,
-                                              .activations = p->activations,
-                                              .rope_factors = kg_session_rope_factors(p->session),
-                                              .id = id,
-                                              .position = p->position,
-                                              .walk = walk_step,
-                                              .pass = p };
-    KG_TRY(p->ops->decode_step(p->backend, &args, p->err));
+static enum kg_status whole_step(struct kg_session *s, int32_t id, const struct kg_run *run,
+                                 const struct kg_logit_rows *wanted, struct kg_error *err) {
+    const struct kg_step_args args = { .run = *run, .id = id };
+    TRY(s->backend->ops->decode_step(s->backend, s->lowered, &args, err));
     if (!wanted->host) return KG_OK;
-    return p->ops->download(p->backend, wanted->host, p->buffers->logits, p->config->n_vocab * sizeof(float), p->err);
+    return s->backend->ops->download(s->backend, wanted->host, s->buffers.logits, s->config->n_vocab * sizeof(float),
+                                     err);
 }
 
-enum kg_status kg_forward(struct kg_session *session, const int32_t *ids, uint32_t n_rows, uint32_t position,
+enum kg_status kg_forward(struct kg_session *s, const int32_t *ids, uint32_t n_rows, uint32_t position,
                           const struct kg_logit_rows *wanted, struct kg_error *err) {
-    const struct kg_pass p = { .session = session,
-                               .backend = session->backend,
-                               .ops = session->backend->ops,
-                               .config = session->config,
-                               .buffers = &session->buffers,
-                               .activations = session->options.activations,
-                               .residual = kg_residual_precision(session->config, session->options.activations),
-                               .n_rows = n_rows,
-                               .position = position,
-                               .err = err };
-    if (p.ops->decode_step && n_rows == 1 && wanted->n_rows == 1 && !session->tap)
-        return whole_step(&p, ids ? ids[0] : KG_ID_IN_PLACE, wanted);
+    const struct kg_run run = { .n_rows = n_rows, .position = position, .rope_factors = kg_session_rope_factors(s) };
+    if (s->lowered && n_rows == 1 && wanted->n_rows == 1 && !s->tap)
+        return whole_step(s, ids ? ids[0] : KG_ID_IN_PLACE, &run, wanted, err);
 
-    if (ids) KG_TRY(p.ops->upload(p.backend, p.buffers->ids, ids, n_rows * sizeof *ids, err));
-    KG_TRY(all_layers(&p));
-    return output(&p, wanted);
+    if (ids) TRY(s->backend->ops->upload(s->backend, s->buffers.ids, ids, n_rows * sizeof *ids, err));
+    for (uint32_t i = 0; i < s->plan->n_body; i++) TRY(run_node(s, &s->plan->nodes[i], &run, err));
+    return output(s, &run, wanted, err);
 }

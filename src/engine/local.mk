@@ -1,13 +1,11 @@
 libkigo_a_SOURCES += \
 	src/include/kigo/engine.h \
-	src/engine/attention_block.c \
-	src/engine/ffn_block.c \
 	src/engine/forward.c \
 	src/engine/generate.c \
 	src/engine/kv_cache.c src/engine/kv_cache.h \
 	src/engine/op_workspace.c src/engine/op_workspace.h \
-	src/engine/pass.c src/engine/pass.h \
 	src/engine/pipeline.c src/engine/pipeline.h \
+	src/engine/plan.c src/engine/plan.h \
 	src/engine/prompt.c src/engine/prompt.h \
 	src/engine/sampler.c src/engine/sampler.h \
 	src/engine/session.c src/engine/session.h

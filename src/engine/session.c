@@ -107,6 +107,10 @@ enum kg_status kg_session_create(struct kg_model *model, const struct kg_session
     status = s->backend->ops->alloc(s->backend, KG_MEMORY_WORKSPACE, workspace_bytes, "the workspace of a session",
                                     &s->workspace, err);
     if (status) goto cleanup;
+    status = kg_plan_create(s, &s->plan, err);
+    if (status) goto cleanup;
+    if (s->backend->ops->lower) status = s->backend->ops->lower(s->backend, s->plan, &s->lowered, err);
+    if (status) goto cleanup;
     if (s->config->rope_long_short) s->past_ids = kg_xcalloc(n_ctx, sizeof *s->past_ids);
     status = open_mailbox(s, err);
     if (status) goto cleanup;
@@ -121,6 +125,8 @@ cleanup:
 
 void kg_session_free(struct kg_session *s) {
     if (!s) return;
+    if (s->lowered) s->backend->ops->free_lowered(s->backend, s->lowered);
+    kg_plan_free(s->plan);
     s->backend->ops->free(s->backend, &s->workspace);
     s->backend->ops->free(s->backend, &s->activations);
     kg_kv_cache_free(s->backend, &s->kv);

@@ -4,6 +4,7 @@
 
 #include "backend/backend.h"
 #include "engine/kv_cache.h"
+#include "engine/plan.h"
 #include "model/weights.h"
 #include <kigo/engine.h>
 
@@ -49,6 +50,8 @@ struct kg_session {
     struct kg_kv_cache kv;
     struct kg_activation_buffers buffers;
     struct kg_block activations, workspace;
+    struct kg_plan *plan;
+    struct kg_lowered *lowered; /* NULL if the back end lowers nothing */
     uint32_t n_past;
 
     /* Of a model with long and short rope factors: which the cache was made with, and the host's ids of the positions

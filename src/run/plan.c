@@ -73,7 +73,7 @@ static json_t *harness_case(const char *program, const char *name, json_t *keys_
 }
 
 /* Adds the program if any of its cases was selected, or if it could not say which it has. */
-static void add_program(struct kg_plan *plan, const struct kg_suite_program *found, json_t *keys_seen,
+static void add_program(struct kg_case_plan *plan, const struct kg_suite_program *found, json_t *keys_seen,
                         const struct kg_selection *selection, const struct kg_child_surroundings *around) {
     struct kg_planned_program program = { .name = kg_xstrdup(found->name), .path = kg_xstrdup(found->path) };
     json_t *lines = NULL;
@@ -96,14 +96,14 @@ static void add_program(struct kg_plan *plan, const struct kg_suite_program *fou
     plan->n_cases += program.n_cases + (program.ends_cleanly != NULL) + (program.lists != NULL);
 }
 
-enum kg_status kg_plan_make(const char *suites_dir, const struct kg_selection *selection,
-                            const struct kg_child_surroundings *around, struct kg_plan *plan, struct kg_error *err) {
+enum kg_status kg_case_plan_make(const char *suites_dir, const struct kg_selection *selection,
+                            const struct kg_child_surroundings *around, struct kg_case_plan *plan, struct kg_error *err) {
     struct kg_suite_programs found;
     struct kg_error why;
     const char *prefix = selection->prefix ? selection->prefix : "test_";
     enum kg_status status = kg_suites_discover(suites_dir, prefix, &found, &why);
     if (status != KG_OK) return kg_fail(err, KG_ERR_INCOMPLETE, "no suites: %s", why.message);
-    *plan = (struct kg_plan){ 0 };
+    *plan = (struct kg_case_plan){ 0 };
     json_t *keys_seen = json_object();
     for (size_t i = 0; i < found.n_items; i++) add_program(plan, &found.items[i], keys_seen, selection, around);
     if (found.n_items == 0)
@@ -118,11 +118,11 @@ enum kg_status kg_plan_make(const char *suites_dir, const struct kg_selection *s
                          json_object_size(keys_seen), found.n_items);
     json_decref(keys_seen);
     kg_suite_programs_free(&found);
-    if (status != KG_OK) kg_plan_free(plan);
+    if (status != KG_OK) kg_case_plan_free(plan);
     return status;
 }
 
-void kg_plan_free(struct kg_plan *plan) {
+void kg_case_plan_free(struct kg_case_plan *plan) {
     for (size_t p = 0; p < plan->n_programs; p++) {
         struct kg_planned_program *program = &plan->programs[p];
         for (size_t i = 0; i < program->n_cases; i++) json_decref(program->cases[i].line);
@@ -134,10 +134,10 @@ void kg_plan_free(struct kg_plan *plan) {
         free(program->path);
     }
     free(plan->programs);
-    *plan = (struct kg_plan){ 0 };
+    *plan = (struct kg_case_plan){ 0 };
 }
 
-struct kg_planned_case *kg_plan_find(struct kg_planned_program *program, const char *key) {
+struct kg_planned_case *kg_case_plan_find(struct kg_planned_program *program, const char *key) {
     for (size_t i = 0; i < program->n_cases; i++)
         if (strcmp(program->cases[i].key, key) == 0) return &program->cases[i];
     return NULL;

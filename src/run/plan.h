@@ -35,7 +35,7 @@ struct kg_planned_program {
     char *list_error;     /* why listing failed, NULL if it went well */
 };
 
-struct kg_plan {
+struct kg_case_plan {
     struct kg_planned_program *programs;
     size_t n_programs;
     size_t n_cases; /* of all programs, with the harness's own */
@@ -60,11 +60,11 @@ extern const char KG_LAYER_NAMES[]; /* "unit, integration, ..." for messages */
 
 /* Finds the programs, asks each for its list and keeps what was selected. KG_ERR_INCOMPLETE if there is no program, or
  * nothing was selected; a key of selection.keys that no program has is KG_ERR_INCOMPLETE too. */
-KG_WARN_UNUSED enum kg_status kg_plan_make(const char *suites_dir, const struct kg_selection *selection,
-                                           const struct kg_child_surroundings *around, struct kg_plan *plan,
+KG_WARN_UNUSED enum kg_status kg_case_plan_make(const char *suites_dir, const struct kg_selection *selection,
+                                           const struct kg_child_surroundings *around, struct kg_case_plan *plan,
                                            struct kg_error *err);
-void kg_plan_free(struct kg_plan *plan);
+void kg_case_plan_free(struct kg_case_plan *plan);
 
-struct kg_planned_case *kg_plan_find(struct kg_planned_program *program, const char *key);
+struct kg_planned_case *kg_case_plan_find(struct kg_planned_program *program, const char *key);
 
 #endif

@@ -36,7 +36,7 @@ static bool is_in_flight(struct kg_slot *slot, const json_t *event) {
 
 static enum kg_status on_start(struct kg_run *run, struct kg_slot *slot, const json_t *event, struct kg_error *err) {
     const char *key = json_string_value(json_object_get(event, "key"));
-    struct kg_planned_case *c = key ? kg_plan_find(slot->program, key) : NULL;
+    struct kg_planned_case *c = key ? kg_case_plan_find(slot->program, key) : NULL;
     if (slot->in_flight || slot->done || !c || c->state != KG_RUN_WAITING) {
         break_off(slot, "event %zu starts '%.150s', which is not a case it was asked for and has left", slot->n_lines,
                   key ? key : "(no key)");

@@ -9,7 +9,7 @@
 struct kg_run {
     const struct kg_run_options *options;
     const struct kg_run_observer *observer;
-    struct kg_plan plan;
+    struct kg_case_plan plan;
     struct kg_bundle *bundle;
     char *scratch;
     uint64_t in_cases_ns; /* sum over cases, as their programs measured it */

@@ -166,9 +166,9 @@ enum kg_status kg_run(const struct kg_run_options *given, const struct kg_run_ob
     enum kg_status status = make_scratch(&run, err);
     if (status != KG_OK) return status;
     options.surroundings.scratch = run.scratch;
-    status = kg_plan_make(options.suites_dir, &options.selection, &options.surroundings, &run.plan, err);
+    status = kg_case_plan_make(options.suites_dir, &options.selection, &options.surroundings, &run.plan, err);
     if (status == KG_OK) status = run_planned(&run, start_ns, outcome, err);
-    kg_plan_free(&run.plan);
+    kg_case_plan_free(&run.plan);
     if (kg_path_remove(run.scratch, NULL) != KG_OK && status == KG_OK)
         status = kg_fail(err, KG_ERR_IO, "the scratch folder %s could not be removed", run.scratch);
     free(run.scratch);

@@ -19,7 +19,7 @@ struct kg_case_end {
 /* Called as things happen, from the thread that runs; each may be NULL. */
 struct kg_run_observer {
     void *arg;
-    void (*planned)(void *arg, const struct kg_plan *plan, const struct kg_bundle *bundle);
+    void (*planned)(void *arg, const struct kg_case_plan *plan, const struct kg_bundle *bundle);
     void (*case_started)(void *arg, const char *key);
     void (*case_ended)(void *arg, const struct kg_case_end *end);
     void (*program_ended)(void *arg, const struct kg_planned_program *program, uint64_t wall_ns);

@@ -314,13 +314,38 @@ static void taps_name_every_activation(struct kg_record *rec, const void *arg) {
 
 static int n_steps;
 
-static enum kg_status scripted_step(struct kg_backend *backend, const struct kg_decode_step_args *args,
-                                    struct kg_error *err) {
+/* Lowered to nothing but the plan. */
+struct scripted_lowered {
+    struct kg_lowered base;
+    const struct kg_plan *plan;
+};
+
+static enum kg_status scripted_lower(struct kg_backend *backend, const struct kg_plan *plan,
+                                     struct kg_lowered **lowered, struct kg_error *err) {
+    struct scripted_lowered *l = calloc(1, sizeof *l);
+    (void)backend, (void)err;
+    ck_assert_ptr_nonnull(l);
+    l->plan = plan;
+    *lowered = &l->base;
+    return KG_OK;
+}
+
+static enum kg_status scripted_step(struct kg_backend *backend, struct kg_lowered *lowered,
+                                    const struct kg_step_args *args, struct kg_error *err) {
+    const struct kg_plan *plan = ((struct scripted_lowered *)lowered)->plan;
+    const struct kg_linear_args *output = &plan->nodes[plan->n_nodes - 1].args.linear;
+    float *logits = output->y;
     (void)backend, (void)err;
     n_steps++;
-    for (uint32_t i = 0; i < args->config->n_vocab; i++)
-        args->buffers->logits[i] = (float)args->position * 1000 + (float)args->id + (float)i / 1000;
+    ck_assert_uint_eq(args->run.n_rows, 1);
+    for (uint32_t i = 0; i < output->weight.n_rows; i++)
+        logits[i] = (float)args->run.position * 1000 + (float)args->id + (float)i / 1000;
     return KG_OK;
+}
+
+static void scripted_free(struct kg_backend *backend, struct kg_lowered *lowered) {
+    (void)backend;
+    free(lowered);
 }
 
 static void whole_step_serves_single_ids(struct kg_record *rec, const void *arg) {
@@ -331,7 +356,9 @@ static void whole_step_serves_single_ids(struct kg_record *rec, const void *arg)
     struct opened o;
     memset(&seen, 0, sizeof seen);
     ops = kg_cpu_ops;
+    ops.lower = scripted_lower;
     ops.decode_step = scripted_step;
+    ops.free_lowered = scripted_free;
     open_model(rec, &QWEN2, &ops, 1, &o);
     struct kg_session *session = new_session(&o, 16);
     n_steps = 0;

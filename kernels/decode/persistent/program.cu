@@ -1,8 +1,10 @@
-/* Makes the program of a session's steps (program.h): whether there is one, how products go through the ring, and
- * where words lie. Host code. */
+/* Lowers a plan to the persistent kernel's program (program.h): whether it is one of the layers that the kernel has,
+ * how products go through the ring, and where packets lie. Host code. */
 #include "kernels/decode/persistent/block.cuh"
 #include "kernels/decode/persistent/matrix.cuh"
 #include "kernels/decode/persistent/step.h"
+#include <cstdarg>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -18,29 +20,143 @@ static_assert(UNDER_WAY_F16 <= LEAST_SLOTS, "the producer waits for a slot's cop
 /* Keys of a split: what a block's warps take in one turn (float16), or a few (float32). */
 enum { KEYS_PER_SPLIT_F16 = 256, KEYS_PER_SPLIT_F32 = 64 };
 
-static bool precisions_are(const struct kg_session_plan *plan, enum kg_precision p) {
-    return plan->activations == p && plan->kv == p;
+/* What a layer is to the kernel: nodes of the plan, an instruction each. */
+enum {
+    QKV,           /* rmsnorm, linear, linear, linear */
+    ATTENTION = 4, /* rope, rope, kv_write, attention */
+    ATTN_OUT = 8,  /* linear, add */
+    GATE_UP = 10,  /* rmsnorm, linear, linear, swiglu */
+    DOWN = 14,     /* linear, add */
+    LAYER_NODES = 16,
+    OUTPUT_NODES = 2 /* rmsnorm, linear */
+};
+static const enum kg_op LAYER[LAYER_NODES] = { KG_OP_rmsnorm, KG_OP_linear, KG_OP_linear,   KG_OP_linear,
+                                               KG_OP_rope,    KG_OP_rope,   KG_OP_kv_write, KG_OP_attention,
+                                               KG_OP_linear,  KG_OP_add,    KG_OP_rmsnorm,  KG_OP_linear,
+                                               KG_OP_linear,  KG_OP_swiglu, KG_OP_linear,   KG_OP_add };
+
+static const struct {
+    const char *name;
+    uint32_t first, n; /* nodes of a layer */
+} INSTRUCTIONS[] = { { "rmsnorm + q, k, v", QKV, 4 },
+                     { "rope + kv_write + attention", ATTENTION, 4 },
+                     { "linear + add", ATTN_OUT, 2 },
+                     { "rmsnorm + gate, up + swiglu", GATE_UP, 4 },
+                     { "linear + add", DOWN, 2 } };
+
+const char *kg_cuda_persistent_instruction(const struct kg_plan *plan, uint32_t first, uint32_t *n) {
+    *n = first == 0 ? 1 : OUTPUT_NODES;
+    if (first == 0) return "embedding";
+    for (const auto &one : INSTRUCTIONS)
+        if (first < plan->n_body && (first - 1) % LAYER_NODES == one.first) {
+            *n = one.n;
+            return one.name;
+        }
+    return "rmsnorm + linear";
 }
 
-/* Norms, positions, gates and attention as program.h has them. A window is the same in all layers, or as long as the
- * cache. */
-static bool parts_fit(const struct kg_model_config *c, uint32_t n_ctx) {
-    const bool plain_gate = c->swiglu.limit == 0 && c->swiglu.alpha == 1 && c->swiglu.up_offset == 0;
-    const bool same_window = c->window == 0 || c->window >= n_ctx || c->window_period == 0;
-    return c->norm == KG_NORM_RMS && c->rope_pairing != KG_ROPE_NONE && !c->has_positions && !c->has_sinks &&
-           !c->wide_residual && c->ffn == KG_FFN_GATED && plain_gate && same_window;
+static bool __attribute__((format(printf, 2, 3))) no(struct kg_why *why, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    vsnprintf(why->text, sizeof why->text, format, list);
+    va_end(list);
+    return false;
 }
 
-static bool shapes_fit(const struct kg_model_config *c) {
-    const uint32_t group = c->n_heads / c->n_kv_heads;
-    return c->n_layers <= KG_PERSISTENT_MAX_LAYERS && c->n_embd % 16 == 0 && c->n_ff % 16 == 0 &&
-           c->n_heads * c->head_dim % 16 == 0 && c->head_dim % 8 == 0 && c->head_dim <= KG_PERSISTENT_MAX_HEAD_DIM &&
-           group <= KG_PERSISTENT_MAX_GROUP;
+static uint32_t n_layers_of(const struct kg_plan *plan) {
+    return (plan->n_body - 1) / LAYER_NODES;
+}
+
+static const struct kg_node *layer_of(const struct kg_plan *plan, uint32_t i) {
+    return &plan->nodes[1 + i * LAYER_NODES];
+}
+
+static bool has_layers(const struct kg_plan *plan, struct kg_why *why) {
+    if ((plan->n_body - 1) % LAYER_NODES != 0 || plan->n_nodes - plan->n_body != OUTPUT_NODES ||
+        plan->nodes[plan->n_body].op != KG_OP_rmsnorm)
+        return no(why, "layers of other nodes than the kernel's %d", (int)LAYER_NODES);
+    for (uint32_t i = 1; i < plan->n_body; i++)
+        if (plan->nodes[i].op != LAYER[(i - 1) % LAYER_NODES])
+            return no(why, "%s in layer %d where the kernel has %s", kg_op_name(plan->nodes[i].op),
+                      plan->nodes[i].layer, kg_op_name(LAYER[(i - 1) % LAYER_NODES]));
+    return true;
+}
+
+static bool is_wired(const struct kg_node *n) {
+    const struct kg_attention_args *a = &n[ATTENTION + 3].args.attention;
+    const struct kg_kv_write_args *kv = &n[ATTENTION + 2].args.kv_write;
+    return kg_qkv_is_wired(&n[QKV]) && a->q == n[ATTENTION].args.rope.y && a->k_cache == kv->k_cache &&
+           n[ATTN_OUT].args.linear.x == a->y && kg_residual_is_wired(&n[ATTN_OUT]) && kg_gated_is_wired(&n[GATE_UP]) &&
+           n[DOWN].args.linear.x == n[GATE_UP + 3].args.swiglu.y && kg_residual_is_wired(&n[DOWN]) &&
+           n[QKV].args.rmsnorm.x == n[ATTN_OUT + 1].args.add.y && n[GATE_UP].args.rmsnorm.x == n[DOWN + 1].args.add.y;
+}
+
+/* None where it is as long as the cache. */
+static uint32_t window_of(const struct kg_attention_args *a) {
+    return a->window < a->n_ctx ? a->window : 0;
+}
+
+/* What the program has once for all layers is alike in them. */
+static bool is_alike(const struct kg_node *n, const struct kg_node *first) {
+    const struct kg_rope_args *rope = &n[ATTENTION].args.rope, *same = &first[ATTENTION].args.rope;
+    const struct kg_attention_args *a = &n[ATTENTION + 3].args.attention, *b = &first[ATTENTION + 3].args.attention;
+    bool alike = rope->freq_base == same->freq_base && rope->freq_scale == same->freq_scale &&
+                 rope->magnitude == same->magnitude && rope->n_rot == same->n_rot && rope->pairing == same->pairing &&
+                 window_of(a) == window_of(b) && a->scale == b->scale && a->n_heads == b->n_heads &&
+                 n[QKV].args.rmsnorm.eps == first[QKV].args.rmsnorm.eps &&
+                 n[GATE_UP].args.rmsnorm.eps == first[QKV].args.rmsnorm.eps;
+    for (uint32_t i = 0; i < LAYER_NODES; i++) {
+        const struct kg_weight *w = kg_node_weight(&n[i]), *like = kg_node_weight(&first[i]);
+        alike = alike && (!w || (w->n_rows == like->n_rows && w->n_cols == like->n_cols));
+    }
+    return alike;
+}
+
+static bool layer_fits(const struct kg_plan *plan, const struct kg_node *n, struct kg_why *why) {
+    const struct kg_swiglu_args *act = &n[GATE_UP + 3].args.swiglu;
+    const enum kg_dtype dtype = plan->activations == KG_PRECISION_F16 ? KG_DTYPE_F16 : KG_DTYPE_F32;
+    const int layer = n->layer;
+    if (!is_wired(n)) return no(why, "layer %d is wired otherwise", layer);
+    if (!is_alike(n, layer_of(plan, 0)))
+        return no(why, "layer %d has other shapes, window or ropes than layer 0", layer);
+    if (n[ATTENTION + 3].args.attention.sinks) return no(why, "attention with sinks");
+    if (act->limit != 0 || act->alpha != 1 || act->up_offset != 0)
+        return no(why, "swiglu with a limit, alpha or offset");
+    for (uint32_t i = 0; i < LAYER_NODES; i++) {
+        const struct kg_weight *w = kg_node_weight(&n[i]);
+        if (w && (w->dtype != dtype || (uintptr_t)w->data % 16 != 0))
+            return no(why, "%s weights (layer %d) beside %s activations", kg_dtype_info(w->dtype)->name, layer,
+                      kg_dtype_info(dtype)->name);
+    }
+    return true;
+}
+
+static bool ends_fit(const struct kg_plan *plan, struct kg_why *why) {
+    const struct kg_embedding_args *embedding = &plan->nodes[0].args.embedding;
+    const struct kg_linear_args *output = &plan->nodes[plan->n_nodes - 1].args.linear;
+    const enum kg_dtype dtype = plan->activations == KG_PRECISION_F16 ? KG_DTYPE_F16 : KG_DTYPE_F32;
+    if (embedding->positions.data) return no(why, "learned positions");
+    if (output->bias) return no(why, "an output with a bias");
+    return (embedding->weight.dtype == dtype && output->weight.dtype == dtype) ||
+           no(why, "embedding or output of other types than the activations");
+}
+
+static bool precisions_fit(const struct kg_plan *plan, struct kg_why *why) {
+    return (plan->kv == plan->activations && plan->residual == plan->activations) ||
+           no(why, "activations, residual stream and KV cache are not all f16 or all f32");
+}
+
+static bool shapes_fit(const struct kg_persistent_program *p, struct kg_why *why) {
+    if (p->n_layers > KG_PERSISTENT_MAX_LAYERS) return no(why, "%u layers", p->n_layers);
+    if (p->n_embd % 16 != 0 || p->n_ff % 16 != 0 || p->n_heads * p->head_dim % 16 != 0)
+        return no(why, "rows that are not of a multiple of 16 elements");
+    if (p->head_dim % 8 != 0 || p->head_dim > KG_PERSISTENT_MAX_HEAD_DIM) return no(why, "heads of %u", p->head_dim);
+    return p->group <= KG_PERSISTENT_MAX_GROUP || no(why, "%u query heads of a KV head", p->group);
 }
 
 /* Splits there may be: jobs for all blocks. */
-static uint32_t most_splits(const struct kg_cuda_backend *cuda, const struct kg_model_config *c) {
-    const uint32_t n = (uint32_t)cuda->n_sms / c->n_kv_heads;
+static uint32_t most_splits(const struct kg_cuda_backend *cuda, uint32_t n_kv_heads) {
+    const uint32_t n = (uint32_t)cuda->n_sms / n_kv_heads;
     return n > 0 ? n : 1;
 }
 
@@ -51,18 +167,16 @@ struct region {
 
 enum { N_REGIONS = 7 };
 
-static void regions_of(const struct kg_cuda_backend *cuda, const struct kg_model_config *c,
-                       struct region (&regions)[N_REGIONS]) {
-    const uint64_t heads = (uint64_t)c->n_heads * c->head_dim, kv_heads = (uint64_t)c->n_kv_heads * c->head_dim;
-    const uint64_t splits = most_splits(cuda, c);
+static void regions_of(const struct kg_persistent_program *p, struct region (&regions)[N_REGIONS]) {
+    const uint64_t heads = (uint64_t)p->n_heads * p->head_dim, kv_heads = (uint64_t)p->n_kv_heads * p->head_dim;
     const struct region all[N_REGIONS] = {
         { offsetof(struct kg_persistent_words, qkv), heads + 2 * kv_heads },
         { offsetof(struct kg_persistent_words, attention), heads },
-        { offsetof(struct kg_persistent_words, x1), c->n_embd },
-        { offsetof(struct kg_persistent_words, x2), c->n_embd },
-        { offsetof(struct kg_persistent_words, gated), c->n_ff },
-        { offsetof(struct kg_persistent_words, partial), splits * heads },
-        { offsetof(struct kg_persistent_words, weight), splits * c->n_heads * 2 },
+        { offsetof(struct kg_persistent_words, x1), p->n_embd },
+        { offsetof(struct kg_persistent_words, x2), p->n_embd },
+        { offsetof(struct kg_persistent_words, gated), p->n_ff },
+        { offsetof(struct kg_persistent_words, partial), p->most_splits * heads },
+        { offsetof(struct kg_persistent_words, weight), (uint64_t)p->most_splits * p->n_heads * 2 },
     };
     memcpy(regions, all, sizeof all);
 }
@@ -71,44 +185,17 @@ static uint64_t region_bytes(const struct region *r) {
     return (r->n_words * sizeof(uint64_t) + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
 }
 
-static uint64_t layers_bytes(const struct kg_model_config *c) {
-    return (c->n_layers * sizeof(struct kg_persistent_layer) + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
-}
-
-/* Of the words, and of the layers behind them. */
-static uint64_t words_bytes(const struct kg_cuda_backend *cuda, const struct kg_model_config *c) {
+/* Of the words, without the layers behind them. */
+static uint64_t words_bytes(const struct kg_persistent_program *p) {
     struct region regions[N_REGIONS];
     uint64_t total = 0;
-    regions_of(cuda, c, regions);
+    regions_of(p, regions);
     for (const struct region &r : regions) total += region_bytes(&r);
     return total;
 }
 
-uint64_t kg_cuda_persistent_bytes(const struct kg_cuda_backend *cuda, const struct kg_session_plan *plan) {
-    if (cuda->compute_capability < COMPUTE_CAPABILITY || !shapes_fit(plan->config) ||
-        !parts_fit(plan->config, plan->n_ctx))
-        return 0;
-    if (!precisions_are(plan, KG_PRECISION_F16) && !precisions_are(plan, KG_PRECISION_F32)) return 0;
-    return words_bytes(cuda, plan->config) + layers_bytes(plan->config);
-}
-
-static bool matrices_are(const struct kg_model_weights *weights, uint32_t n_layers, enum kg_dtype dtype) {
-    if (weights->embedding.dtype != dtype || weights->output.dtype != dtype) return false;
-    for (uint32_t i = 0; i < n_layers; i++) {
-        const struct kg_layer_weights *l = &weights->layers[i];
-        const struct kg_weight *all[] = { &l->q, &l->k, &l->v, &l->attn_out, &l->gate, &l->up, &l->down };
-        for (const struct kg_weight *w : all)
-            if (w->dtype != dtype || (uintptr_t)w->data % 16 != 0) return false;
-    }
-    return true;
-}
-
-static bool table_is_original(const struct kg_backend_ops *ops) {
-    bool same = true;
-#define COMPARE(op) same = same && ops->op == kg_cuda_ops.op;
-    KG_OP_LIST(COMPARE)
-#undef COMPARE
-    return same;
+uint64_t kg_cuda_persistent_bytes(const struct kg_persistent_program *p) {
+    return words_bytes(p) + p->n_layers * sizeof(struct kg_persistent_layer);
 }
 
 static uint32_t most_outputs(const struct kg_persistent_matrix *m, int n_blocks) {
@@ -162,28 +249,30 @@ static void set_matrices(struct kg_persistent_program *p, uint32_t n_vocab) {
     p->matrix[KG_PERSISTENT_OUTPUT] = { n_vocab, p->n_embd, 1, 1, 0, 0, 0 };
 }
 
-static void list_layers(const struct kg_decode_step_args *args, struct kg_persistent_layer *layers) {
-    for (uint32_t i = 0; i < args->config->n_layers; i++) {
-        const struct kg_layer_weights *l = &args->weights->layers[i];
-        layers[i] = { l->q.data,
-                      l->k.data,
-                      l->v.data,
-                      l->attn_out.data,
-                      l->gate.data,
-                      l->up.data,
-                      l->down.data,
-                      l->attn_norm,
-                      l->ffn_norm,
-                      l->q_bias,
-                      l->k_bias,
-                      l->v_bias,
-                      l->attn_out_bias,
-                      l->gate_bias,
-                      l->up_bias,
-                      l->down_bias,
-                      kg_kv_cache_keys(args->kv, i),
-                      kg_kv_cache_values(args->kv, i) };
-    }
+static struct kg_persistent_layer layer_record(const struct kg_node *n) {
+    const struct kg_linear_args *q = &n[QKV + 1].args.linear, *k = &n[QKV + 2].args.linear,
+                                *v = &n[QKV + 3].args.linear, *attn_out = &n[ATTN_OUT].args.linear,
+                                *gate = &n[GATE_UP + 1].args.linear, *up = &n[GATE_UP + 2].args.linear,
+                                *down = &n[DOWN].args.linear;
+    const struct kg_kv_write_args *kv = &n[ATTENTION + 2].args.kv_write;
+    return { q->weight.data,
+             k->weight.data,
+             v->weight.data,
+             attn_out->weight.data,
+             gate->weight.data,
+             up->weight.data,
+             down->weight.data,
+             n[QKV].args.rmsnorm.weight,
+             n[GATE_UP].args.rmsnorm.weight,
+             q->bias,
+             k->bias,
+             v->bias,
+             attn_out->bias,
+             gate->bias,
+             up->bias,
+             down->bias,
+             kv->k_cache,
+             kv->v_cache };
 }
 
 struct layer_table {
@@ -197,56 +286,56 @@ static __global__ void put_layers_kernel(const __grid_constant__ struct layer_ta
     if (i < n_layers) layers[i] = table.layers[i];
 }
 
-/* Words are cleared and layers put behind them: once a session. */
-static enum kg_status fill_memory(struct kg_cuda_backend *cuda, const struct kg_decode_step_args *args, void *words,
-                                  struct kg_persistent_program *p, struct kg_error *err) {
+enum kg_status kg_cuda_persistent_place(struct kg_cuda_backend *cuda, const struct kg_plan *plan, void *memory,
+                                        struct kg_persistent_program *p, struct kg_error *err) {
     enum { BLOCK_THREADS = 32 };
-    struct layer_table table = {};
-    const uint32_t n_layers = args->config->n_layers;
-    const uint64_t n_bytes = words_bytes(cuda, args->config);
-    struct kg_persistent_layer *layers =
-        reinterpret_cast<struct kg_persistent_layer *>(static_cast<char *>(words) + n_bytes);
-    list_layers(args, table.layers);
-    p->layers = layers;
-    const cudaError_t code = cudaMemsetAsync(words, 0, n_bytes, cuda->stream);
-    if (code != cudaSuccess) return kg_cuda_fail(err, "words of a step", code);
-    put_layers_kernel<<<(n_layers + BLOCK_THREADS - 1) / BLOCK_THREADS, BLOCK_THREADS, 0, cuda->stream>>>(table, layers,
-                                                                                                          n_layers);
-    return kg_cuda_launched(err, "layers of a step");
-}
-
-static void set_words(struct kg_persistent_program *p, const struct kg_cuda_backend *cuda,
-                      const struct kg_model_config *c, void *words) {
+    const uint64_t n_bytes = words_bytes(p);
     struct region regions[N_REGIONS];
-    char *at = static_cast<char *>(words);
-    regions_of(cuda, c, regions);
+    struct layer_table table = {};
+    char *at = static_cast<char *>(memory);
+    struct kg_persistent_layer *layers = reinterpret_cast<struct kg_persistent_layer *>(at + n_bytes);
+    regions_of(p, regions);
     for (const struct region &r : regions) {
         uint64_t *here = reinterpret_cast<uint64_t *>(at);
         memcpy(reinterpret_cast<char *>(&p->words) + r.offset, &here, sizeof here);
         at += region_bytes(&r);
     }
+    for (uint32_t i = 0; i < p->n_layers; i++) table.layers[i] = layer_record(layer_of(plan, i));
+    p->layers = layers;
+    const cudaError_t code = cudaMemsetAsync(memory, 0, n_bytes, cuda->stream);
+    if (code != cudaSuccess) return kg_cuda_fail(err, "packets of a step", code);
+    put_layers_kernel<<<(p->n_layers + BLOCK_THREADS - 1) / BLOCK_THREADS, BLOCK_THREADS, 0, cuda->stream>>>(
+        table, layers, p->n_layers);
+    return kg_cuda_launched(err, "layers of a step");
 }
 
-static void set_model(struct kg_persistent_program *p, const struct kg_decode_step_args *args) {
-    const struct kg_model_config *c = args->config;
-    p->n_layers = c->n_layers;
-    p->n_embd = c->n_embd;
-    p->n_ff = c->n_ff;
-    p->n_heads = c->n_heads;
-    p->n_kv_heads = c->n_kv_heads;
-    p->group = c->n_heads / c->n_kv_heads;
-    p->head_dim = c->head_dim;
-    p->n_ctx = args->kv->n_ctx;
-    p->rope_half = c->rope_pairing == KG_ROPE_HALF;
-    p->window = c->window < args->kv->n_ctx ? c->window : 0;
-    p->norm_eps = c->norm_eps;
-    p->attn_scale = c->attn_scale;
-    p->turns = { (double)c->rope_freq_base, (double)c->rope_freq_scale, (double)c->rope_magnitude, NULL, c->n_rot };
-    p->embedding = args->weights->embedding.data;
-    p->output_norm = args->weights->output_norm;
-    p->output = args->weights->output.data;
-    p->logits = args->buffers->logits;
-    p->id_in_place = args->buffers->ids;
+static void set_model(struct kg_persistent_program *p, const struct kg_cuda_backend *cuda, const struct kg_plan *plan) {
+    const struct kg_node *n = layer_of(plan, 0);
+    const struct kg_attention_args *a = &n[ATTENTION + 3].args.attention;
+    const struct kg_rope_args *rope = &n[ATTENTION].args.rope;
+    const struct kg_linear_args *output = &plan->nodes[plan->n_nodes - 1].args.linear;
+    p->n_layers = n_layers_of(plan);
+    p->n_embd = n[QKV].args.rmsnorm.n_cols;
+    p->n_ff = n[GATE_UP + 3].args.swiglu.n_cols;
+    p->n_heads = a->n_heads;
+    p->n_kv_heads = a->n_kv_heads;
+    p->group = a->n_heads / a->n_kv_heads;
+    p->head_dim = a->head_dim;
+    p->n_ctx = a->n_ctx;
+    p->rope_half = rope->pairing == KG_ROPE_HALF;
+    p->window = window_of(a);
+    p->norm_eps = n[QKV].args.rmsnorm.eps;
+    p->attn_scale = a->scale;
+    p->turns = { (double)rope->freq_base, (double)rope->freq_scale, (double)rope->magnitude, NULL, rope->n_rot };
+    p->embedding = plan->nodes[0].args.embedding.weight.data;
+    p->output_norm = plan->nodes[plan->n_body].args.rmsnorm.weight;
+    p->output = output->weight.data;
+    p->logits = static_cast<float *>(output->y);
+    p->id_in_place = plan->ids;
+    p->is_f16 = plan->activations == KG_PRECISION_F16;
+    p->most_splits = most_splits(cuda, a->n_kv_heads);
+    p->least_keys_per_split = p->is_f16 ? KEYS_PER_SPLIT_F16 : KEYS_PER_SPLIT_F32;
+    set_matrices(p, output->weight.n_rows);
 }
 
 /* Bytes of a layer's weights that the ring holds at a time, of the block that has most. */
@@ -297,27 +386,19 @@ static bool set_ring(struct kg_persistent_program *p, const struct kg_cuda_backe
     return set_slots(p, cuda, best, elem_bytes);
 }
 
-enum kg_status kg_cuda_persistent_create(struct kg_cuda_backend *cuda, const struct kg_decode_step_args *args,
-                                         void *words, struct kg_persistent_program **program, struct kg_error *err) {
-    const struct kg_model_config *c = args->config;
-    const enum kg_dtype dtype = args->activations == KG_PRECISION_F16 ? KG_DTYPE_F16 : KG_DTYPE_F32;
-    const uint32_t elem_bytes = (uint32_t)kg_precision_bytes(args->activations);
-    *program = NULL;
-    if (!table_is_original(cuda->base.ops) || !matrices_are(args->weights, c->n_layers, dtype)) return KG_OK;
+bool kg_cuda_persistent_fits(struct kg_cuda_backend *cuda, const struct kg_plan *plan,
+                             struct kg_persistent_program **program, struct kg_why *why) {
+    if (cuda->compute_capability < COMPUTE_CAPABILITY) return no(why, "compute capability below 9.0");
+    if (!has_layers(plan, why) || !precisions_fit(plan, why) || !ends_fit(plan, why)) return false;
+    for (uint32_t i = 0; i < n_layers_of(plan); i++)
+        if (!layer_fits(plan, layer_of(plan, i), why)) return false;
     struct kg_persistent_program *p = static_cast<struct kg_persistent_program *>(calloc(1, sizeof *p));
-    if (!p) return kg_fail(err, KG_ERR_NO_MEMORY, "cuda: no host memory for the program of a step");
-    set_model(p, args);
-    p->is_f16 = args->activations == KG_PRECISION_F16;
-    p->most_splits = most_splits(cuda, c);
-    p->least_keys_per_split = p->is_f16 ? KEYS_PER_SPLIT_F16 : KEYS_PER_SPLIT_F32;
-    set_matrices(p, c->n_vocab);
-    set_words(p, cuda, c, words);
-    if (!set_ring(p, cuda, elem_bytes)) {
-        free(p);
-        return KG_OK;
-    }
-    const enum kg_status status = fill_memory(cuda, args, words, p, err);
-    if (status) free(p);
-    else *program = p;
-    return status;
+    if (!p) return true;
+    set_model(p, cuda, plan);
+    const bool fits =
+        shapes_fit(p, why) && (set_ring(p, cuda, (uint32_t)kg_precision_bytes(plan->activations)) ||
+                               no(why, "a block's shared memory has no room for rows of %u elements", p->n_embd));
+    if (fits) *program = p;
+    else free(p);
+    return fits;
 }

@@ -1,0 +1,183 @@
+#include "kernels/decode/fusions.h"
+#include "kernels/decode/persistent/step.h"
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+enum { ALIGNMENT_BYTES = 256 };
+
+static bool same_frequencies(const struct kg_rope_args *a, const struct kg_rope_args *b) {
+    return a->n_rot == b->n_rot && a->freq_base == b->freq_base && a->freq_scale == b->freq_scale &&
+           a->magnitude == b->magnitude;
+}
+
+static uint64_t table_bytes(const struct kg_rope_args *rope) {
+    const uint64_t n_bytes = rope->n_rot / 2 * sizeof(float2);
+    return (n_bytes + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
+}
+
+const struct kg_rotation_table *kg_rotation_table_of(struct kg_cuda_lowered *lowered, const struct kg_rope_args *rope) {
+    for (uint32_t i = 0; i < lowered->n_tables; i++)
+        if (same_frequencies(&lowered->tables[i].rope, rope)) return &lowered->tables[i];
+    if (lowered->n_tables == KG_ROTATION_TABLES) return NULL;
+    struct kg_rotation_table *table = &lowered->tables[lowered->n_tables++];
+    table->rope = *rope;
+    return table;
+}
+
+static enum kg_status place_tables(struct kg_backend *backend, struct kg_cuda_lowered *lowered, struct kg_error *err) {
+    uint64_t n_bytes = 0;
+    for (uint32_t i = 0; i < lowered->n_tables; i++) n_bytes += table_bytes(&lowered->tables[i].rope);
+    const enum kg_status status = backend->ops->alloc(backend, KG_MEMORY_WORKSPACE, n_bytes,
+                                                      "the decode steps of a session", &lowered->memory, err);
+    if (status) return status;
+    char *at = static_cast<char *>(lowered->memory.data);
+    for (uint32_t i = 0; i < lowered->n_tables; at += table_bytes(&lowered->tables[i++].rope))
+        lowered->tables[i].data = reinterpret_cast<float2 *>(at);
+    return KG_OK;
+}
+
+static bool reads(const struct kg_node *node, const void *place) {
+    const struct kg_node_places p = kg_node_places(node);
+    for (const void *in : p.in)
+        if (in == place) return true;
+    return false;
+}
+
+static bool writes(const struct kg_node *node, const void *place) {
+    const struct kg_node_places p = kg_node_places(node);
+    return place == p.out[0] || place == p.out[1];
+}
+
+/* Whether a node from `next` on reads the place before one writes it. */
+static bool is_read_later(const struct kg_plan *plan, uint32_t next, const void *place) {
+    for (uint32_t i = next; i < plan->n_nodes; i++) {
+        if (reads(&plan->nodes[i], place)) return true;
+        if (writes(&plan->nodes[i], place)) return false;
+    }
+    return false;
+}
+
+/* Whether a later node of the fusion leaves the place in memory. */
+static bool is_left(const struct kg_fusion *f, const struct kg_node *n, uint32_t after, const void *place) {
+    for (uint32_t i = after; i < f->n; i++)
+        if (f->written >> i & 1 && writes(&n[i], place)) return true;
+    return false;
+}
+
+static bool is_alive(const struct kg_fusion *f, const struct kg_plan *plan, uint32_t first, struct kg_why *why) {
+    const struct kg_node *n = &plan->nodes[first];
+    for (uint32_t i = 0; i < f->n; i++)
+        for (const void *place : kg_node_places(&n[i]).out)
+            if (place && !is_left(f, n, i, place) && is_read_later(plan, first + f->n, place)) {
+                snprintf(why->text, sizeof why->text, "a later node reads what %s (%u) writes", kg_op_name(n[i].op), i);
+                return true;
+            }
+    return false;
+}
+
+static bool has_ops(const struct kg_fusion *f, const struct kg_plan *plan, uint32_t first) {
+    if (first + f->n > plan->n_nodes) return false;
+    for (uint32_t i = 0; i < f->n; i++)
+        if (plan->nodes[first + i].op != f->ops[i]) return false;
+    return true;
+}
+
+static bool is_replaced(const struct kg_cuda_backend *cuda, const struct kg_node *n, uint32_t n_nodes,
+                        struct kg_why *why) {
+    for (uint32_t i = 0; i < n_nodes; i++)
+        if (!kg_backend_same_op(cuda->base.ops, &kg_cuda_ops, n[i].op)) {
+            snprintf(why->text, sizeof why->text, "the back end's table has another %s", kg_op_name(n[i].op));
+            return true;
+        }
+    return false;
+}
+
+static void refuse(struct kg_lowered *l, const char *fusion, uint32_t first, const struct kg_why *why) {
+    struct kg_lowered_refusal *r = &l->refusals[l->n_refusals++];
+    r->fusion = fusion;
+    r->first = first;
+    memcpy(r->why, why->text, sizeof r->why);
+}
+
+/* The row taken at the node, NULL if none is; reasons of those before it are kept. */
+static const struct kg_fusion *choose(struct kg_cuda_backend *cuda, struct kg_cuda_lowered *l, uint32_t first) {
+    const struct kg_node *n = &l->plan->nodes[first];
+    for (uint32_t i = 0; i < kg_n_fusions; i++) {
+        const struct kg_fusion *f = &kg_fusions[i];
+        struct kg_why why = {};
+        if (!has_ops(f, l->plan, first)) continue;
+        if (!is_replaced(cuda, n, f->n, &why) && !is_alive(f, l->plan, first, &why) && f->fits(cuda, l, n, &why))
+            return f;
+        refuse(&l->base, f->name, first, &why);
+    }
+    return NULL;
+}
+
+static void add_step(struct kg_lowered *l, const char *kernel, uint32_t first, uint32_t n, bool is_fused) {
+    l->steps[l->n_steps++] = { kernel, first, n, is_fused };
+}
+
+static void list_launches(struct kg_cuda_backend *cuda, struct kg_cuda_lowered *l) {
+    l->base.path = "captured graph";
+    for (uint32_t i = 0, n; i < l->plan->n_nodes; i += n) {
+        const struct kg_fusion *f = choose(cuda, l, i);
+        n = f ? f->n : 1;
+        l->launches[l->n_launches++] = { f, i };
+        add_step(&l->base, f ? f->name : kg_op_name(l->plan->nodes[i].op), i, n, f != NULL);
+    }
+}
+
+static enum kg_status try_persistent(struct kg_cuda_backend *cuda, struct kg_cuda_lowered *l, struct kg_error *err) {
+    struct kg_why why = {};
+    if (is_replaced(cuda, l->plan->nodes, l->plan->n_nodes, &why) ||
+        !kg_cuda_persistent_fits(cuda, l->plan, &l->program, &why)) {
+        refuse(&l->base, "persistent kernel", 0, &why);
+        return KG_OK;
+    }
+    if (!l->program) return kg_fail(err, KG_ERR_NO_MEMORY, "cuda: no host memory for the program of a step");
+    l->base.path = "persistent kernel";
+    for (uint32_t i = 0, n; i < l->plan->n_nodes; i += n) {
+        const char *instruction = kg_cuda_persistent_instruction(l->plan, i, &n);
+        add_step(&l->base, instruction, i, n, true);
+    }
+    const enum kg_status status =
+        cuda->base.ops->alloc(&cuda->base, KG_MEMORY_WORKSPACE, kg_cuda_persistent_bytes(l->program),
+                              "the decode steps of a session", &l->memory, err);
+    return status ? status : kg_cuda_persistent_place(cuda, l->plan, l->memory.data, l->program, err);
+}
+
+void kg_cuda_free_lowered(struct kg_backend *backend, struct kg_lowered *lowered) {
+    if (!lowered) return;
+    struct kg_cuda_lowered *l = kg_cuda_lowered_of(lowered);
+    if (l->exec) (void)cudaGraphExecDestroy(l->exec);
+    backend->ops->free(backend, &l->memory);
+    free(l->program);
+    free(l->launches);
+    free(l->base.steps);
+    free(l->base.refusals);
+    free(l);
+}
+
+enum kg_status kg_cuda_lower(struct kg_backend *backend, const struct kg_plan *plan, struct kg_lowered **lowered,
+                             struct kg_error *err) {
+    struct kg_cuda_backend *cuda = kg_cuda_of(backend);
+    struct kg_cuda_lowered *l = static_cast<struct kg_cuda_lowered *>(calloc(1, sizeof *l));
+    if (!l) return kg_fail(err, KG_ERR_NO_MEMORY, "cuda: no host memory for a lowered plan");
+    const size_t n = plan->n_nodes;
+    l->plan = plan;
+    l->launches = static_cast<struct kg_cuda_launch *>(calloc(n, sizeof *l->launches));
+    l->base.steps = static_cast<struct kg_lowered_step *>(calloc(n, sizeof *l->base.steps));
+    l->base.refusals = static_cast<struct kg_lowered_refusal *>(calloc(n * kg_n_fusions + 1, sizeof *l->base.refusals));
+    enum kg_status status = KG_OK;
+    if (!l->launches || !l->base.steps || !l->base.refusals)
+        status = kg_fail(err, KG_ERR_NO_MEMORY, "cuda: no host memory for a lowered plan of %zu nodes", n);
+    if (!status) status = try_persistent(cuda, l, err);
+    if (!status && !l->program) {
+        list_launches(cuda, l);
+        status = place_tables(backend, l, err);
+    }
+    if (status) kg_cuda_free_lowered(backend, &l->base);
+    else *lowered = &l->base;
+    return status;
+}

@@ -1,0 +1,28 @@
+/* Makes the plan of a session (backend/plan.h): what a decoder layer is, once for every back end.
+ *
+ *     x = embedding[ids] + positions
+ *     layer: n = norm(x); q, k, v = n Wq + bq, n Wk + bk, n Wv + bv; q, k = rope(q), rope(k); cache <- k, v
+ *            x = x + attention(q, cache) Wo + bo
+ *            n = norm(x), then by the model's kind
+ *              gated    x = x + swiglu(n Wgate, n Wup) Wdown
+ *              gelu     x = x + gelu(n Wup) Wdown
+ *              experts  e, w = router(n Wrouter); x = x + sum_j w_j swiglu(n Wgate[e_j], n Wup[e_j]) Wdown[e_j]
+ *     logits = norm(x) Woutput
+ *
+ * each product with its bias. */
+#ifndef KIGO_ENGINE_PLAN_H
+#define KIGO_ENGINE_PLAN_H
+
+#include "backend/plan.h"
+
+struct kg_session;
+
+/* Of a session whose cache, buffers and workspace are there. KG_ERR_NO_MEMORY. */
+KG_WARN_UNUSED enum kg_status kg_plan_create(const struct kg_session *session, struct kg_plan **plan,
+                                             struct kg_error *err);
+void kg_plan_free(struct kg_plan *plan); /* NULL is good */
+
+/* The plan's name of a buffer, a cache or a weight's role; "?" for memory that is none of them. */
+const char *kg_plan_buffer_name(const struct kg_plan *plan, const void *data);
+
+#endif

@@ -271,8 +271,8 @@ static bool experts_fit(struct kg_cuda_backend *cuda, struct kg_cuda_lowered *l,
     if (gate->activations != KG_PRECISION_F16) return no(why, "float32 activations; the kernel has float16");
     if (n[0].rows_per_id > KG_MXFP4_OWN_ROWS)
         return no(why, "%u experts a row; the kernel has at most %d", n[0].rows_per_id, (int)KG_MXFP4_OWN_ROWS);
-    return (kg_mxfp4_in_tiles(cuda, &gate->weight) && kg_mxfp4_in_tiles(cuda, &up->weight) &&
-            kg_mxfp4_in_tiles(cuda, &down->weight)) ||
+    return (kg_mxfp4_repacked_range(cuda, &gate->weight) && kg_mxfp4_repacked_range(cuda, &up->weight) &&
+            kg_mxfp4_repacked_range(cuda, &down->weight)) ||
            no(why, "%s weights that are not repacked MXFP4", kg_dtype_info(gate->weight.dtype)->name);
 }
 

@@ -137,6 +137,7 @@ static enum kg_status try_persistent(struct kg_cuda_backend *cuda, struct kg_cud
     }
     if (!l->program) return kg_fail(err, KG_ERR_NO_MEMORY, "cuda: no host memory for the program of a step");
     l->base.path = "persistent kernel";
+    l->base.is_one_launch = true;
     for (uint32_t i = 0, n; i < l->plan->n_nodes; i += n) {
         const char *instruction = kg_cuda_persistent_instruction(l->plan, i, &n);
         add_step(&l->base, instruction, i, n, true);

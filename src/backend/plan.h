@@ -54,6 +54,7 @@ struct kg_plan_buffer {
     const char *name;
     const void *data;
 };
+enum { KG_PLAN_BUFFERS = 16 };
 
 struct kg_plan {
     struct kg_node *nodes;
@@ -63,8 +64,7 @@ struct kg_plan {
     int32_t *ids;                                /* (max_rows), back-end memory; node 0 reads it */
     uint32_t max_rows, n_ctx;
     void *workspace; /* the session's; what session_plan asked for */
-    const struct kg_plan_buffer *buffers;
-    uint32_t n_buffers;
+    struct kg_plan_buffer buffers[KG_PLAN_BUFFERS];
 };
 
 /* Enqueues one node by the back end's table. */
@@ -97,7 +97,8 @@ struct kg_lowered_refusal { /* a fusion whose operations are there, and why it w
     char why[128];
 };
 struct kg_lowered {
-    const char *path; /* "persistent kernel", "captured graph" */
+    const char *path;   /* "persistent kernel", "captured graph" */
+    bool is_one_launch; /* of which the steps are instructions */
     struct kg_lowered_step *steps;
     uint32_t n_steps;
     struct kg_lowered_refusal *refusals;

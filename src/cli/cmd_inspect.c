@@ -2,7 +2,9 @@
 #include "base/options.h"
 #include "base/size.h"
 #include "cli/commands.h"
+#include "cli/engine.h"
 #include "cli/inspect.h"
+#include "cli/inspect_plan.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +13,15 @@ static void add_tensor(struct kg_inspect_total *total, const struct kg_gguf_tens
     total->n_tensors++;
     total->n_params += tensor->n_elems;
     total->size_bytes += tensor->size_bytes;
+}
+
+/* To standard output; frees the text. */
+static enum kg_status print(struct kg_buffer *out, struct kg_error *err) {
+    fwrite(out->data, 1, out->len, stdout);
+    kg_buffer_free(out);
+    if (fflush(stdout) != 0 || ferror(stdout))
+        return kg_fail(err, KG_ERR_IO, "cannot write to standard output: %s", strerror(errno));
+    return KG_OK;
 }
 
 static enum kg_status inspect(const char *path, bool json, const struct kg_inspect_parts *parts, struct kg_error *err) {
@@ -25,16 +36,31 @@ static enum kg_status inspect(const char *path, bool json, const struct kg_inspe
     }
     struct kg_buffer out = KG_BUFFER_INIT;
     (json ? kg_inspect_json : kg_inspect_text)(&out, gguf, &totals, parts);
-    fwrite(out.data, 1, out.len, stdout);
-    if (fflush(stdout) != 0 || ferror(stdout))
-        status = kg_fail(err, KG_ERR_IO, "cannot write to standard output: %s", strerror(errno));
-    kg_buffer_free(&out);
     kg_gguf_close(gguf);
+    return print(&out, err);
+}
+
+/* Positions of the cache where none are asked for: its length decides which kernels take attention. */
+enum { PLAN_CTX = 4096 };
+
+static enum kg_status inspect_plan(const struct kg_cli_engine_options *options, bool json, bool full,
+                                   struct kg_error *err) {
+    struct kg_cli_engine engine;
+    enum kg_status status = kg_cli_engine_open(options, &engine, err);
+    if (status) return status;
+    status = kg_cli_engine_begin(&engine, options, PLAN_CTX, err);
+    if (!status) {
+        struct kg_buffer out = KG_BUFFER_INIT;
+        kg_inspect_plan(&out, engine.session, json, full);
+        status = print(&out, err);
+    }
+    kg_cli_engine_close(&engine);
     return status;
 }
 
 int kg_cmd_inspect(int argc, char **argv) {
-    bool json = false, keys = false, tensors = false, full = false, helped;
+    bool json = false, keys = false, tensors = false, full = false, plan = false, helped;
+    struct kg_cli_engine_options engine = KG_CLI_ENGINE_DEFAULTS;
     const struct kg_option options[] = {
         { .name = "keys",
           .kind = KG_OPTION_FLAG,
@@ -46,12 +72,19 @@ int kg_cmd_inspect(int argc, char **argv) {
           .help = "show the tensors; not the metadata unless asked" },
         { .name = "full", .kind = KG_OPTION_FLAG, .value = &full, .help = "show arrays and long texts in full" },
         { .name = "json", .kind = KG_OPTION_FLAG, .value = &json, .help = "print one JSON object" },
+        { .name = "plan",
+          .kind = KG_OPTION_FLAG,
+          .value = &plan,
+          .help =
+              "load the model and show its plan: nodes, the kernels they were lowered to, fusions not taken and why" },
+        KG_CLI_RUN_ROWS(&engine),
     };
     const struct kg_command command = {
         .name = "kigo inspect",
-        .usage = "FILE [--keys] [--tensors] [--full] [--json]",
+        .usage = "FILE [--keys] [--tensors] [--full] [--json] [--plan [--backend B] [--dtype D]]",
         .summary =
-            "Shows a GGUF file's metadata, its tensors with type, dimensions (fastest first) and size, and totals.",
+            "Shows a GGUF file's metadata, its tensors with type, dimensions (fastest first) and size, and totals;\n"
+            "with --plan what the engine computes, node by node, and on which kernels.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
         .min_args = 1,
@@ -66,7 +99,9 @@ int kg_cmd_inspect(int argc, char **argv) {
     if (!helped) {
         const bool both = keys == tensors;
         const struct kg_inspect_parts parts = { keys || both, tensors || both, full };
-        if (inspect(args[0], json, &parts, &err) != KG_OK) code = kg_cli_error("inspect", &err);
+        engine.model = args[0];
+        if ((plan ? inspect_plan(&engine, json, full, &err) : inspect(args[0], json, &parts, &err)) != KG_OK)
+            code = kg_cli_error("inspect", &err);
     }
     free(args);
     return code;

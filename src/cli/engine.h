@@ -16,10 +16,9 @@ struct kg_cli_engine_options {
 #define KG_CLI_ENGINE_DEFAULTS                                                                                         \
     { .backend = "auto", .dtype = "f32" }
 
-/* Rows for a table of struct kg_option. */
-#define KG_CLI_ENGINE_ROWS(o)                                                                                          \
-    { "model", 'm', KG_OPTION_TEXT, &(o)->model, "FILE", "the GGUF file", 0, 0 },                                      \
-        { "backend", 0, KG_OPTION_TEXT, &(o)->backend, "NAME", "cpu, cuda or auto (auto)", 0, 0 },                     \
+/* Rows for a table of struct kg_option: how a model runs, and with the model's file. */
+#define KG_CLI_RUN_ROWS(o)                                                                                             \
+    { "backend", 0, KG_OPTION_TEXT, &(o)->backend, "NAME", "cpu, cuda or auto (auto)", 0, 0 },                         \
         { "dtype",     0,      KG_OPTION_TEXT,                                                                         \
           &(o)->dtype, "NAME", "precision of activations and KV cache: f32, on a GPU f16 too (f32)",                   \
           0,           0 },                                                                                            \
@@ -29,6 +28,8 @@ struct kg_cli_engine_options {
     {                                                                                                                  \
         "threads", 't', KG_OPTION_INT, &(o)->n_threads, "N", "threads of the cpu back end (all processors)", 1, 1024   \
     }
+#define KG_CLI_ENGINE_ROWS(o)                                                                                          \
+    { "model", 'm', KG_OPTION_TEXT, &(o)->model, "FILE", "the GGUF file", 0, 0 }, KG_CLI_RUN_ROWS(o)
 
 struct kg_cli_engine {
     struct kg_backend *backend;

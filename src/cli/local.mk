@@ -44,6 +44,7 @@ kigo_SOURCES = \
 	src/cli/inspect.h \
 	src/cli/inspect_json.c \
 	src/cli/inspect_model.c \
+	src/cli/inspect_plan.c src/cli/inspect_plan.h \
 	src/cli/inspect_text.c \
 	src/cli/long_write.c src/cli/long_write.h \
 	src/cli/main.c \

@@ -3,6 +3,7 @@
 #include "base/size.h"
 #include "engine/session.h"
 #include <stdlib.h>
+#include <string.h>
 
 enum { MOST_NODES_OF_LAYER = 32, MOST_NODES_BESIDE_LAYERS = 4 };
 
@@ -265,6 +266,34 @@ static void emit_all(struct emitter *e) {
     linear(e, e->buffers->norm, &w->output, NULL, e->buffers->logits, "logits", KG_TAPPED_F32);
 }
 
+static void name_buffers(struct kg_plan *plan, const struct kg_activation_buffers *b) {
+    const struct kg_plan_buffer all[] = {
+        { "ids", b->ids },
+        { "x", b->x },
+        { "norm", b->norm },
+        { "q", b->q },
+        { "k", b->k },
+        { "v", b->v },
+        { "attn", b->attn },
+        { "gate", b->gate },
+        { "up", b->up },
+        { "projected", b->projected },
+        { "router_logits", b->router_logits },
+        { "expert_ids", b->expert_ids },
+        { "expert_weights", b->expert_weights },
+        { "expert_out", b->expert_out },
+        { "logits", b->logits },
+    };
+    _Static_assert(KG_COUNT_OF(all) <= KG_PLAN_BUFFERS, "a plan names each buffer");
+    memcpy(plan->buffers, all, sizeof all);
+}
+
+const char *kg_plan_buffer_name(const struct kg_plan *plan, const void *data) {
+    for (size_t i = 0; i < KG_PLAN_BUFFERS && plan->buffers[i].name; i++)
+        if (plan->buffers[i].data == data) return plan->buffers[i].name;
+    return "cache";
+}
+
 enum kg_status kg_plan_create(const struct kg_session *s, struct kg_plan **out, struct kg_error *err) {
     const size_t most = (size_t)s->config->n_layers * MOST_NODES_OF_LAYER + MOST_NODES_BESIDE_LAYERS;
     const enum kg_precision activations = s->options.activations;
@@ -288,6 +317,7 @@ enum kg_status kg_plan_create(const struct kg_session *s, struct kg_plan **out, 
                          .activations = activations,
                          .residual = plan->residual,
                          .plan = plan };
+    name_buffers(plan, &s->buffers);
     emit_all(&e);
     *out = plan;
     return KG_OK;

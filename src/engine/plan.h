@@ -22,7 +22,7 @@ KG_WARN_UNUSED enum kg_status kg_plan_create(const struct kg_session *session, s
                                              struct kg_error *err);
 void kg_plan_free(struct kg_plan *plan); /* NULL is good */
 
-/* The plan's name of a buffer, a cache or a weight's role; "?" for memory that is none of them. */
+/* The name of a buffer that nodes read or write: "norm"; "cache" for memory that is none of the plan's buffers. */
 const char *kg_plan_buffer_name(const struct kg_plan *plan, const void *data);
 
 #endif

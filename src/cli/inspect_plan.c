@@ -1,0 +1,203 @@
+/* kigo inspect --plan: the nodes of a model's plan, what each was lowered to, and why a fusion was not taken. */
+#include "cli/inspect_plan.h"
+#include "base/size.h"
+#include "cli/bundles.h"
+#include "engine/session.h"
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A decode step in the back end, seen from a node. */
+struct view {
+    const struct kg_session *session;
+    const struct kg_plan *plan;
+    const struct kg_lowered *lowered; /* NULL: node by node */
+};
+
+static const struct kg_lowered_step *step_of(const struct view *v, uint32_t node) {
+    for (uint32_t i = 0; v->lowered && i < v->lowered->n_steps; i++) {
+        const struct kg_lowered_step *s = &v->lowered->steps[i];
+        if (node >= s->first && node < s->first + s->n) return s;
+    }
+    return NULL;
+}
+
+static const char *launch_of(const struct view *v, uint32_t node) {
+    const struct kg_lowered_step *s = step_of(v, node);
+    if (!s) return kg_op_name(v->plan->nodes[node].op);
+    return s->first == node ? s->kernel : "|";
+}
+
+static void put_places(struct kg_buffer *out, const struct kg_plan *plan, const void *const *places, size_t n) {
+    for (size_t i = 0; i < n && places[i]; i++)
+        kg_buffer_printf(out, i ? ", %s" : "%s", kg_plan_buffer_name(plan, places[i]));
+}
+
+static void put_weight(struct kg_buffer *out, const struct kg_node *node) {
+    const struct kg_weight *w = kg_node_weight(node);
+    if (w) kg_buffer_printf(out, "%s %" PRIu32 " x %" PRIu32, kg_dtype_info(w->dtype)->name, w->n_rows, w->n_cols);
+}
+
+static void add_node(struct kg_table *table, const struct view *v, uint32_t i) {
+    const struct kg_node *node = &v->plan->nodes[i];
+    const struct kg_node_places places = kg_node_places(node);
+    struct kg_buffer reads = KG_BUFFER_INIT, writes = KG_BUFFER_INIT, weight = KG_BUFFER_INIT;
+    put_places(&reads, v->plan, places.in, KG_COUNT_OF(places.in));
+    put_places(&writes, v->plan, places.out, KG_COUNT_OF(places.out));
+    put_weight(&weight, node);
+    kg_table_addf(table, "%" PRIu32, i);
+    kg_table_addf(table, node->layer == KG_NO_LAYER ? "" : "%d", node->layer);
+    kg_table_add(table, kg_op_name(node->op));
+    kg_table_add(table, reads.data ? reads.data : "");
+    kg_table_add(table, weight.data ? weight.data : "");
+    kg_table_add(table, writes.data ? writes.data : "");
+    kg_table_add(table, launch_of(v, i));
+    kg_buffer_free(&reads);
+    kg_buffer_free(&writes);
+    kg_buffer_free(&weight);
+}
+
+static uint32_t end_of_layer(const struct kg_plan *plan, uint32_t first) {
+    uint32_t end = first;
+    while (end < plan->n_nodes && plan->nodes[end].layer == plan->nodes[first].layer) end++;
+    return end;
+}
+
+static bool same_node(const struct view *v, uint32_t a, uint32_t b) {
+    const struct kg_node *one = &v->plan->nodes[a], *other = &v->plan->nodes[b];
+    const struct kg_weight *w = kg_node_weight(one), *o = kg_node_weight(other);
+    const bool same_weight = w && o ? w->dtype == o->dtype && w->n_rows == o->n_rows && w->n_cols == o->n_cols : w == o;
+    const bool same_window = one->op != KG_OP_attention || one->args.attention.window == other->args.attention.window;
+    return one->op == other->op && same_weight && same_window && strcmp(launch_of(v, a), launch_of(v, b)) == 0;
+}
+
+/* Whether two layers look the same in the table but for their numbers. */
+static bool same_layer(const struct view *v, uint32_t a, uint32_t b) {
+    const uint32_t n = end_of_layer(v->plan, a) - a;
+    if (end_of_layer(v->plan, b) - b != n) return false;
+    for (uint32_t i = 0; i < n; i++)
+        if (!same_node(v, a + i, b + i)) return false;
+    return true;
+}
+
+/* Nodes from `first` on, layers like the one before them in one line. Returns where the next table begins. */
+static uint32_t put_layers(struct kg_buffer *out, const struct view *v, uint32_t first, bool full) {
+    static const char *const HEADS[] = { "node", "layer", "operation", "reads", "weight", "writes", "launch" };
+    const struct kg_plan *plan = v->plan;
+    struct kg_table table = { .n_columns = KG_COUNT_OF(HEADS) };
+    uint32_t shown = first, next = first;
+    for (size_t i = 0; i < KG_COUNT_OF(HEADS); i++) kg_table_add(&table, HEADS[i]);
+    for (; next < plan->n_nodes; next = end_of_layer(plan, next)) {
+        const bool is_like = !full && next > shown && plan->nodes[next].layer > 0 && same_layer(v, shown, next);
+        if (is_like) break;
+        for (uint32_t i = next; i < end_of_layer(plan, next); i++) add_node(&table, v, i);
+        shown = next;
+    }
+    kg_table_print(&table, out);
+    const uint32_t like = next;
+    while (next < plan->n_nodes && plan->nodes[next].layer > 0 && same_layer(v, shown, next))
+        next = end_of_layer(plan, next);
+    if (next > like)
+        kg_buffer_printf(out, "layers %d to %d: as layer %d\n", plan->nodes[like].layer, plan->nodes[next - 1].layer,
+                         plan->nodes[shown].layer);
+    return next;
+}
+
+static void put_refusals(struct kg_buffer *out, const struct view *v) {
+    for (uint32_t i = 0; i < v->lowered->n_refusals; i++) {
+        const struct kg_lowered_refusal *r = &v->lowered->refusals[i];
+        uint32_t n = 0;
+        bool seen = false;
+        for (uint32_t j = 0; j < v->lowered->n_refusals; j++) {
+            const struct kg_lowered_refusal *other = &v->lowered->refusals[j];
+            if (strcmp(other->fusion, r->fusion) != 0 || strcmp(other->why, r->why) != 0) continue;
+            seen = seen || j < i;
+            n++;
+        }
+        if (seen) continue;
+        kg_buffer_printf(out, "not taken: %s (node %" PRIu32, r->fusion, r->first);
+        if (n > 1) kg_buffer_printf(out, " and %" PRIu32 " more", n - 1);
+        kg_buffer_printf(out, "): %s\n", r->why);
+    }
+}
+
+static void put_text(struct kg_buffer *out, const struct view *v, bool full) {
+    const struct kg_model_config *c = v->session->config;
+    const char *precision = kg_precision_name(v->plan->activations);
+    kg_buffer_printf(
+        out, "%s: %" PRIu32 " layers, %" PRIu32 " nodes; %s activations, %s KV cache of %" PRIu32 " positions\n",
+        c->architecture, c->n_layers, v->plan->n_nodes, precision, kg_precision_name(v->plan->kv), v->plan->n_ctx);
+    kg_buffer_printf(out, "%s back end: ", v->session->backend->ops->name);
+    if (v->lowered)
+        kg_buffer_printf(out, "a decode step is a %s of %" PRIu32 " %s; prefill is node by node\n\n", v->lowered->path,
+                         v->lowered->n_steps, v->lowered->is_one_launch ? "instructions" : "launches or more");
+    else kg_buffer_puts(out, "prefill and decode are node by node\n\n");
+    for (uint32_t i = 0; i < v->plan->n_nodes;) i = put_layers(out, v, i, full);
+    if (v->lowered && v->lowered->n_refusals > 0) {
+        kg_buffer_puts(out, "\n");
+        put_refusals(out, v);
+    }
+}
+
+static json_t *places_json(const struct kg_plan *plan, const void *const *places, size_t n) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < n && places[i]; i++)
+        json_array_append_new(list, json_string(kg_plan_buffer_name(plan, places[i])));
+    return list;
+}
+
+static json_t *node_json(const struct kg_plan *plan, const struct kg_node *node) {
+    const struct kg_node_places places = kg_node_places(node);
+    const struct kg_weight *w = kg_node_weight(node);
+    json_t *taps = json_array();
+    for (int i = 0; i < KG_NODE_TAPS && node->taps[i].name; i++)
+        json_array_append_new(taps, json_string(node->taps[i].name));
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "operation", kg_op_name(node->op), "layer",
+                     node->layer == KG_NO_LAYER ? json_null() : json_integer(node->layer), "reads",
+                     places_json(plan, places.in, KG_COUNT_OF(places.in)), "writes",
+                     places_json(plan, places.out, KG_COUNT_OF(places.out)), "weight",
+                     w ? json_pack("{s:s, s:I, s:I}", "type", kg_dtype_info(w->dtype)->name, "rows",
+                                   (json_int_t)w->n_rows, "columns", (json_int_t)w->n_cols)
+                       : json_null(),
+                     "taps", taps);
+}
+
+static json_t *steps_json(const struct kg_lowered *l) {
+    json_t *list = json_array();
+    for (uint32_t i = 0; l && i < l->n_steps; i++)
+        json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:b}", "kernel", l->steps[i].kernel, "first_node",
+                                              (json_int_t)l->steps[i].first, "nodes", (json_int_t)l->steps[i].n,
+                                              "fused", l->steps[i].is_fused));
+    return list;
+}
+
+static json_t *refusals_json(const struct kg_lowered *l) {
+    json_t *list = json_array();
+    for (uint32_t i = 0; l && i < l->n_refusals; i++)
+        json_array_append_new(list, json_pack("{s:s, s:I, s:s}", "fusion", l->refusals[i].fusion, "first_node",
+                                              (json_int_t)l->refusals[i].first, "why", l->refusals[i].why));
+    return list;
+}
+
+static void put_json(struct kg_buffer *out, const struct view *v) {
+    json_t *nodes = json_array();
+    for (uint32_t i = 0; i < v->plan->n_nodes; i++)
+        json_array_append_new(nodes, node_json(v->plan, &v->plan->nodes[i]));
+    json_t *all = json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:o, s:o, s:o}", "architecture",
+                            v->session->config->architecture, "backend", v->session->backend->ops->name, "activations",
+                            kg_precision_name(v->plan->activations), "kv", kg_precision_name(v->plan->kv), "n_ctx",
+                            (json_int_t)v->plan->n_ctx, "decode", v->lowered ? v->lowered->path : "node by node",
+                            "nodes", nodes, "steps", steps_json(v->lowered), "refused", refusals_json(v->lowered));
+    char *text = json_dumps(all, JSON_INDENT(2));
+    kg_buffer_puts(out, text ? text : "");
+    kg_buffer_puts(out, "\n");
+    free(text);
+    json_decref(all);
+}
+
+void kg_inspect_plan(struct kg_buffer *out, const struct kg_session *session, bool json, bool full) {
+    const struct view v = { session, session->plan, session->lowered };
+    if (json) put_json(out, &v);
+    else put_text(out, &v, full);
+}

@@ -270,6 +270,32 @@ static void made_up_layers_are_not_listed(struct kg_record *rec, const void *arg
     free(path);
 }
 
+/* docs/plan.md has the plan of the fixture model, line by line as printed. */
+static void plan_is_as_documented(struct kg_record *rec, const void *arg) {
+    static const char MODEL[] = "haiku-qwen2/haiku-qwen2-f16.gguf";
+    struct kg_process_result r = INSPECT("--plan", kg_fixture_path(MODEL), "--backend", "cpu");
+    char *page, *command = kg_xasprintf("    $ kigo inspect --plan fixtures/%s --backend cpu\n", MODEL);
+    size_t n_bytes;
+    struct kg_error err = { 0 };
+    (void)rec, (void)arg;
+    ck_assert_msg(r.exit_code == 0 && r.err_len == 0, "exit code %d, %s", r.exit_code, r.err);
+    ck_assert_msg(kg_file_read(kg_fixture_path("../docs/plan.md"), &page, &n_bytes, &err) == KG_OK, "%s", err.message);
+    const char *at = strstr(page, command);
+    ck_assert_ptr_nonnull(at);
+    at += strlen(command);
+    for (char *line = strtok(r.out, "\n"); line; line = strtok(NULL, "\n")) {
+        while (*at == '\n') at++;
+        const size_t n = strcspn(at, "\n");
+        ck_assert_msg(n == strlen(line) + 4 && strncmp(at, "    ", 4) == 0 && strncmp(at + 4, line, n - 4) == 0,
+                      "printed:\n%s\ndocumented:\n%.*s", line, (int)n, at);
+        at += n;
+    }
+    ck_assert_msg(strncmp(at, "\n\n", 2) == 0 && at[2] != ' ', "more is documented than printed: %.80s", at);
+    free(command);
+    free(page);
+    kg_process_result_free(&r);
+}
+
 static void build(struct kg_case_list *list) {
     const struct kg_case cases[] = {
         { .name = "json_holds_all_of_the_file", .run = json_holds_all_of_the_file },
@@ -280,6 +306,7 @@ static void build(struct kg_case_list *list) {
         { .name = "text_shows_the_parts_asked_for", .run = text_shows_the_parts_asked_for },
         { .name = "full_standard_output_is_an_error", .run = full_standard_output_is_an_error },
         { .name = "model_is_told", .run = model_is_told },
+        { .name = "plan_is_as_documented", .run = plan_is_as_documented },
     };
     for (size_t i = 0; i < KG_COUNT_OF(cases); i++) {
         struct kg_case c = cases[i];

@@ -57,7 +57,7 @@ static void *worker_main(void *arg) {
     return NULL;
 }
 
-static int processors_allowed(void) {
+int kg_processors_allowed(void) {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
     return CPU_COUNT(&set);
@@ -66,7 +66,7 @@ static int processors_allowed(void) {
 enum kg_status kg_thread_pool_create(int n_threads, struct kg_thread_pool **out, struct kg_error *err) {
     if (n_threads < 0) return kg_fail(err, KG_ERR_USAGE, "a pool cannot have %d threads", n_threads);
     struct kg_thread_pool *pool = kg_xcalloc(1, sizeof *pool);
-    const int n_workers = (n_threads ? n_threads : processors_allowed()) - 1;
+    const int n_workers = (n_threads ? n_threads : kg_processors_allowed()) - 1;
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->work_ready, NULL);
     pthread_cond_init(&pool->work_done, NULL);

@@ -5,6 +5,9 @@
 #include <kigo/status.h>
 #include <stddef.h>
 
+/* How many processors this process may use, at least 1. */
+int kg_processors_allowed(void);
+
 struct kg_thread_pool;
 
 /* n_threads includes the calling thread; 0: as many as the processors this process may use. */

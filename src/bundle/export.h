@@ -11,6 +11,11 @@ struct kg_export {
     const json_t *summary, *env, *build, *source; /* NULL or empty where a run died before writing them */
 };
 
+/* "one case in 4, chosen by its key: the verdict is of these alone"; false where the run (env.json's "run") was no
+ * sample. */
+enum { KG_SAMPLE_TEXT_SIZE = 96 };
+bool kg_sample_text(const json_t *run, char text[KG_SAMPLE_TEXT_SIZE]);
+
 void kg_export_junit(const struct kg_export *from, struct kg_buffer *out);
 void kg_export_tap(const struct kg_export *from, struct kg_buffer *out);
 void kg_export_csv(const struct kg_export *from, struct kg_buffer *out);

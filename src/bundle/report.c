@@ -30,6 +30,13 @@ static void put_fact(struct kg_buffer *out, const char *name, const char *value)
     if (value && *value) put_row(out, (const char *const[]){ name, value }, 2);
 }
 
+bool kg_sample_text(const json_t *run, char text[KG_SAMPLE_TEXT_SIZE]) {
+    const int64_t one_in = kg_json_int(run, "sample", 0);
+    snprintf(text, KG_SAMPLE_TEXT_SIZE, "one case in %lld, chosen by its key: the verdict is of these alone",
+             (long long)one_in);
+    return one_in > 1;
+}
+
 static void put_summary(struct kg_buffer *out, const struct kg_export *from) {
     static const char *const COUNTS[] = {
         "n_planned", "n_pass", "n_fail", "n_skip", "n_crash", "n_timeout", "n_norun"
@@ -42,6 +49,8 @@ static void put_summary(struct kg_buffer *out, const struct kg_export *from) {
     kg_markdown_put(out, kg_json_text(s, "bundle_id"));
     kg_buffer_printf(out, "\n\n**%s** (%s), %s to %s, seed %s\n\n", kg_json_text(s, "verdict"),
                      kg_json_text(s, "state"), started, sealed, kg_json_text(s, "seed"));
+    char sample[KG_SAMPLE_TEXT_SIZE];
+    if (kg_sample_text(json_object_get(from->env, "run"), sample)) kg_buffer_printf(out, "A sample: %s.\n\n", sample);
     kg_buffer_puts(out, "| planned | pass | fail | skip | crash | timeout | norun |\n"
                         "| ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n");
     for (size_t i = 0; i < sizeof COUNTS / sizeof *COUNTS; i++)

@@ -1,4 +1,5 @@
 #include "cli/check_report.h"
+#include "bundle/export.h"
 #include "base/buffer.h"
 #include "base/json_put.h"
 #include "run/failure_name.h"
@@ -9,8 +10,9 @@
 
 enum { KEY_COLUMNS = 60 };
 
-void kg_check_report_init(struct kg_check_report *r, enum kg_check_format format) {
-    *r = (struct kg_check_report){ .format = format,
+void kg_check_report_init(struct kg_check_report *r, const json_t *run, enum kg_check_format format) {
+    *r = (struct kg_check_report){ .run = run,
+                                   .format = format,
                                    .on_terminal = format != KG_CHECK_QUIET && isatty(STDERR_FILENO),
                                    .not_passed = json_array() };
 }
@@ -146,6 +148,8 @@ static void print_summary(const struct kg_check_report *r, const struct kg_run_o
         if (o->summary.n_norun > 0) fprintf(out, "%s%zu planned cases did not run\n", margin, o->summary.n_norun);
         fprintf(out, "%s%.1f s, %.1f%% of it outside cases; sealed in %.2f s\n", margin, (double)o->wall_ns / 1e9,
                 100 * o->overhead_ratio, (double)o->seal_ns / 1e9);
+        char sample[KG_SAMPLE_TEXT_SIZE];
+        if (kg_sample_text(r->run, sample)) fprintf(out, "%ssample: %s\n", margin, sample);
         fprintf(out, "%sbundle %s (%s)\n", margin, o->bundle_dir, o->summary.verdict);
         if (o->summary.note[0]) fprintf(out, "%s%s\n", margin, o->summary.note);
         /* Where the verbs look by themselves, the id is enough. */

@@ -13,6 +13,7 @@ struct kg_check_tally {
 };
 
 struct kg_check_report {
+    const json_t *run; /* what was asked for, as the bundle keeps it */
     enum kg_check_format format;
     bool on_terminal; /* one line on standard error is redrawn with the case that runs */
     size_t n_planned, n_ended;
@@ -22,7 +23,8 @@ struct kg_check_report {
     json_t *not_passed;              /* failures and skips, in the order they came */
 };
 
-void kg_check_report_init(struct kg_check_report *report, enum kg_check_format format);
+/* run: as in kg_bundle_options; it must outlive the report. */
+void kg_check_report_init(struct kg_check_report *report, const json_t *run, enum kg_check_format format);
 struct kg_run_observer kg_check_report_observer(struct kg_check_report *report);
 void kg_check_report_finish(struct kg_check_report *report, const struct kg_run_outcome *outcome);
 /* In TAP and JSON the reader of standard output learns of an error there too. */

@@ -196,7 +196,10 @@ static int run(const struct bench_options *o, const struct kg_run_options *optio
         return status == KG_OK ? KG_EXIT_OK : kg_cli_error("bench", &err);
     }
     struct bench_run run = { .options = o };
-    kg_check_report_init(&run.report, o->json ? KG_CHECK_JSON : o->silent ? KG_CHECK_QUIET : KG_CHECK_TEXT);
+    kg_check_report_init(&run.report, options->bundle.run,
+                         o->json     ? KG_CHECK_JSON
+                         : o->silent ? KG_CHECK_QUIET
+                                     : KG_CHECK_TEXT);
     struct kg_run_observer observer = kg_check_report_observer(&run.report);
     observer.arg = &run;
     observer.before_seal = before_seal;

@@ -12,6 +12,7 @@
 #include "cli/trust.h"
 #include "run/case_key.h"
 #include "run/failure_name.h"
+#include "run/layers.h"
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -27,7 +28,7 @@ static const double DEFAULT_TIMEOUT_SCALE = 1;
 
 struct check_options {
     struct kg_option_list layers, filters, keys, models;
-    uint64_t seed;
+    uint64_t seed, one_in;
     bool require_gpu, compress, json, tap, quiet, list;
     const char *bundles, *suites, *sign;
     int64_t n_jobs;
@@ -66,6 +67,11 @@ static enum kg_status parse(int argc, char **argv, struct check_options *o, bool
           .help = "programs at a time (1)",
           .min = 1,
           .max = 64 },
+        { .name = "sample",
+          .kind = KG_OPTION_UINT64,
+          .value = &o->one_in,
+          .metavar = "N",
+          .help = "run one case in N, chosen by its key, and those of --case" },
         { .name = "timeout-scale",
           .kind = KG_OPTION_DOUBLE,
           .value = &o->timeout_scale,
@@ -125,12 +131,14 @@ static char *rerun_prefix(const struct check_options *o, const char *program, co
 }
 
 static json_t *describe_run(int argc, char **argv, const struct check_options *o) {
-    struct kg_option_list words = { (const char **)argv, (size_t)argc };
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:I, s:f}", "argv", kg_cli_texts_json(&words), "layers",
-                     kg_cli_texts_json(&o->layers), "filter", kg_cli_texts_json(&o->filters), "cases",
-                     kg_cli_texts_json(&o->keys), "seed", json_sprintf("%" PRIu64, o->seed), "require_gpu",
-                     o->require_gpu, "models", kg_cli_texts_json(&o->models), "jobs", (json_int_t)o->n_jobs,
-                     "timeout_scale", o->timeout_scale);
+    struct kg_option_list args = { (const char **)argv, (size_t)argc };
+    json_t *about = json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:I, s:f}", "argv", kg_cli_texts_json(&args),
+                              "layers", kg_cli_texts_json(&o->layers), "filter", kg_cli_texts_json(&o->filters),
+                              "cases", kg_cli_texts_json(&o->keys), "seed", json_sprintf("%" PRIu64, o->seed),
+                              "require_gpu", o->require_gpu, "models", kg_cli_texts_json(&o->models), "jobs",
+                              (json_int_t)o->n_jobs, "timeout_scale", o->timeout_scale);
+    if (o->one_in > 1) json_object_set_new(about, "sample", json_integer((json_int_t)o->one_in));
+    return about;
 }
 
 static enum kg_status check_gpu(struct kg_error *err) {
@@ -148,10 +156,11 @@ static int run(const struct check_options *o, const struct kg_run_options *optio
         return status == KG_OK ? KG_EXIT_OK : kg_cli_error("check", &err);
     }
     struct kg_check_report report;
-    kg_check_report_init(&report, o->json    ? KG_CHECK_JSON
-                                  : o->tap   ? KG_CHECK_TAP
-                                  : o->quiet ? KG_CHECK_QUIET
-                                             : KG_CHECK_TEXT);
+    kg_check_report_init(&report, options->bundle.run,
+                         o->json    ? KG_CHECK_JSON
+                         : o->tap   ? KG_CHECK_TAP
+                         : o->quiet ? KG_CHECK_QUIET
+                                    : KG_CHECK_TEXT);
     const struct kg_run_observer observer = kg_check_report_observer(&report);
     struct kg_run_outcome outcome = { 0 };
     enum kg_status status = o->require_gpu ? check_gpu(&err) : KG_OK;
@@ -198,7 +207,8 @@ int kg_cmd_check(int argc, char **argv) {
                            .filters = o.filters.items,
                            .n_filters = o.filters.n_items,
                            .keys = o.keys.items,
-                           .n_keys = o.keys.n_items },
+                           .n_keys = o.keys.n_items,
+                           .one_in = o.one_in },
             .surroundings = { .seed = o.seed, .kigo_path = program, .models = models },
             .bundle = { .root = kg_cli_bundles_root(o.bundles),
                         .source_dir = kg_path_is_dir(KG_SOURCE_DIR) ? KG_SOURCE_DIR : NULL,

@@ -123,6 +123,8 @@ static void put_head(const struct run *run, struct kg_buffer *out) {
         const int64_t n = kg_json_int(s, name, 0);
         if (n > 0) kg_buffer_printf(out, ", %lld %s", (long long)n, COUNTS[i]);
     }
+    char sample[KG_SAMPLE_TEXT_SIZE];
+    if (kg_sample_text(json_object_get(run->env, "run"), sample)) kg_buffer_printf(out, "\nsample   %s", sample);
     kg_buffer_printf(out, "\nstarted  %s, sealed after %.1f s, seed %s\n", started,
                      (double)(kg_json_int(s, "sealed_us", 0) - kg_json_int(s, "started_us", 0)) / 1e6,
                      or_dash(kg_json_text(s, "seed")));

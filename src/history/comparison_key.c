@@ -34,7 +34,7 @@ static void take_models(json_t *key, const json_t *models) {
 
 char *kg_comparison_key(const json_t *env, const json_t *build) {
     static const char *const BUILD[] = { "compiler", "cflags", "cppflags", "sanitizers", "optimized", "cuda" };
-    static const char *const RUN[] = { "layers", "filter", "cases", "quick", "report", "peer", "ncu" };
+    static const char *const RUN[] = { "layers", "filter", "cases", "sample", "quick", "report", "peer", "ncu" };
     const json_t *gpus = json_object_get(env, "gpus"), *run = json_object_get(env, "run");
     json_t *key = json_object();
     if (json_array_size(gpus) > 0) {
@@ -69,8 +69,8 @@ char *kg_comparison_difference(const char *a, const char *b) {
 }
 
 bool kg_comparison_same_machine(const char *a, const char *b) {
-    static const char *const CHOICE[] = { "layers", "filter", "cases", "models", "quick",
-                                          "report", "peer",   "ncu",   "verb" };
+    static const char *const CHOICE[] = { "layers", "filter", "cases", "sample", "models",
+                                          "quick",  "report", "peer",  "ncu",    "verb" };
     json_t *x = json_loads(a, 0, NULL), *y = json_loads(b, 0, NULL);
     for (size_t i = 0; i < KG_COUNT_OF(CHOICE); i++) {
         json_object_del(x, CHOICE[i]);

@@ -1,9 +1,9 @@
 /* Parsing a bundle's records takes about twice as long as inserting them: while one thread inserts, the others parse.
  */
 #include "base/buffer.h"
+#include "base/threads.h"
 #include "history/folder.h"
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 
 enum { WINDOW = 16, MAX_THREADS = 8, FEW_FOLDERS = 3 };
@@ -55,12 +55,6 @@ static void *read_ahead(void *arg) {
     return NULL;
 }
 
-static int count_processors(void) {
-    cpu_set_t usable;
-    const int n = sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : 1;
-    return n < MAX_THREADS ? n : MAX_THREADS;
-}
-
 struct kg_history_reader *kg_history_reader_new(const char *root, char *const *ids, size_t n_ids) {
     struct kg_history_reader *reader = kg_xcalloc(1, sizeof *reader);
     reader->root = root;
@@ -69,7 +63,9 @@ struct kg_history_reader *kg_history_reader_new(const char *root, char *const *i
     pthread_mutex_init(&reader->mutex, NULL);
     pthread_cond_init(&reader->became_ready, NULL);
     pthread_cond_init(&reader->became_free, NULL);
-    const int n_wanted = n_ids <= FEW_FOLDERS ? 0 : count_processors();
+    const int n_processors = kg_processors_allowed();
+    const int n_useful = n_processors < MAX_THREADS ? n_processors : MAX_THREADS;
+    const int n_wanted = n_ids <= FEW_FOLDERS ? 0 : n_useful;
     while (reader->n_threads < n_wanted &&
            pthread_create(&reader->threads[reader->n_threads], NULL, read_ahead, reader) == 0)
         reader->n_threads++;

@@ -35,7 +35,8 @@ static enum kg_status load_runs(struct runs *runs, struct kg_error *err) {
         " coalesce(json_extract(comparison_key, '$.verb'), '') || coalesce(' --report ' || "
         "json_extract(comparison_key, '$.report'), '') ||"
         " CASE WHEN json_array_length(comparison_key, '$.cases') + json_array_length(comparison_key, '$.filter') +"
-        " json_array_length(comparison_key, '$.layers') > 0 THEN ', some cases' ELSE '' END AS asked FROM bundle b "
+        " json_array_length(comparison_key, '$.layers') + coalesce(json_extract(comparison_key, '$.sample'), 0) > 0 "
+        "THEN ', some cases' ELSE '' END AS asked FROM bundle b "
         "LEFT JOIN env e USING(env_id)"
         " ORDER BY b.started_us DESC, b.bundle_id DESC LIMIT ?1";
     runs->list = json_array();

@@ -1,4 +1,5 @@
 /* What the run was and how it ended. */
+#include "bundle/export.h"
 #include "base/clock.h"
 #include "base/size.h"
 #include "report/sections.h"
@@ -54,6 +55,8 @@ static void put_facts(const struct kg_report *report, struct kg_page *page) {
     kg_report_fact(page, "commit", kg_report_text(git, "commit"));
     if (json_is_true(json_object_get(git, "dirty")))
         kg_report_fact(page, "work tree", "changed: data/dirty.diff holds how");
+    char sample[KG_SAMPLE_TEXT_SIZE];
+    if (kg_sample_text(json_object_get(report->run->env, "run"), sample)) kg_report_fact(page, "sample", sample);
     kg_report_fact(page, "started", started);
     kg_report_fact(page, "sealed after", after);
     kg_report_fact(page, "seed", kg_report_text(s, "seed"));

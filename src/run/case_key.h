@@ -10,6 +10,7 @@
 
 #include "base/hash.h"
 #include <kigo/status.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { KG_CASE_KEY_MAX = 512 }; /* in bytes, with the NUL */
@@ -31,6 +32,7 @@ struct kg_case {
      * above. NULL: the fields above say it all. */
     const char *definition;
     double timeout_s; /* 0: 60 s; past it the case is a timeout and its process is killed */
+    bool timed;       /* it judges times: `kigo check` runs its program after the others, with none beside it */
     void (*run)(struct kg_record *rec, const void *arg);
     const void *arg;
 };

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/json_put.h"
+#include "base/threads.h"
 #include "run/bounded_log.h"
 #include "run/case_key.h"
 #include "run/child.h"
@@ -13,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { MAX_AT_ONCE = 64 };
 
 static const char *text_of(const json_t *line, const char *field) {
     return json_string_value(json_object_get(line, field));
@@ -32,6 +35,8 @@ static enum kg_status check_line(const json_t *line, uint64_t run_seed, struct k
     for (size_t i = 0; i < sizeof OPTIONAL / sizeof *OPTIONAL; i++)
         if (!text_or_null(line, OPTIONAL[i]))
             return kg_fail(err, KG_ERR_FORMAT, "'%s' is neither text nor null", OPTIONAL[i]);
+    const json_t *timed = json_object_get(line, "timed");
+    if (timed && !json_is_boolean(timed)) return kg_fail(err, KG_ERR_FORMAT, "'timed' is neither true nor false");
     const double timeout_s = json_number_value(json_object_get(line, "timeout_s"));
     if (!(timeout_s > 0 && timeout_s <= 86400)) return kg_fail(err, KG_ERR_FORMAT, "'timeout_s' is %g", timeout_s);
     const struct kg_case c = { .layer = text_of(line, "layer"),
@@ -56,10 +61,10 @@ static enum kg_status check_line(const json_t *line, uint64_t run_seed, struct k
     return KG_OK;
 }
 
-/* The fields of plan.ndjson and no others. */
+/* The fields of plan.ndjson, and whether the case is timed. */
 static json_t *copy_line(const json_t *line, const char *name) {
-    static const char *const FIELDS[] = { "key",   "layer", "op",   "name",    "backend",  "dtype",
-                                          "shape", "spec",  "seed", "def_sha", "timeout_s" };
+    static const char *const FIELDS[] = { "key",   "layer", "op",   "name",    "backend",   "dtype",
+                                          "shape", "spec",  "seed", "def_sha", "timeout_s", "timed" };
     json_t *copy = json_object();
     for (size_t i = 0; i < sizeof FIELDS / sizeof *FIELDS; i++)
         json_object_set(copy, FIELDS[i], json_object_get(line, FIELDS[i]));
@@ -67,11 +72,17 @@ static json_t *copy_line(const json_t *line, const char *name) {
     return copy;
 }
 
+/* A program that is listing its cases. */
 struct listing {
+    const struct kg_suite_program *program; /* NULL: the place is free */
+    struct kg_listing *result;
+    struct kg_child child;
     struct kg_line_reader reader;
     struct kg_bounded_log log;
+    bool log_at_end;
     json_t *lines;
     size_t n_lines;
+    uint64_t limit_ns;
 };
 
 static enum kg_status take_lines(struct listing *l, const char *name, uint64_t seed, struct kg_error *err) {
@@ -92,38 +103,22 @@ static enum kg_status take_lines(struct listing *l, const char *name, uint64_t s
     return KG_OK;
 }
 
-static void drain_log(int fd, struct kg_bounded_log *log) {
+static void drain_log(struct listing *l) {
     char chunk[16384];
     ssize_t n;
-    while ((n = read(fd, chunk, sizeof chunk)) > 0) kg_bounded_log_append(log, chunk, (size_t)n);
+    while ((n = read(l->child.log_fd, chunk, sizeof chunk)) > 0) kg_bounded_log_append(&l->log, chunk, (size_t)n);
+    l->log_at_end = n == 0;
 }
 
-static enum kg_status read_list(struct listing *l, struct kg_child *child, const char *name, uint64_t seed,
-                                struct kg_error *err) {
-    const uint64_t limit_ns = kg_clock_monotonic_ns() + (uint64_t)KG_LISTING_LIMIT_S * 1000000000u;
-    int wait_status = 0;
-    bool ended = false;
-    enum kg_status status = KG_OK;
-    while (status == KG_OK && !ended) {
-        struct pollfd fds[] = { { .fd = l->reader.at_end ? -1 : child->events_fd, .events = POLLIN },
-                                { .fd = child->log_fd, .events = POLLIN } };
-        poll(fds, 2, 10);
-        ended = kg_child_ended(child, &wait_status);
-        drain_log(child->log_fd, &l->log);
-        while (status == KG_OK && kg_line_reader_fill(&l->reader, child->events_fd))
-            status = take_lines(l, name, seed, err);
-        if (status == KG_OK && !ended && kg_clock_monotonic_ns() > limit_ns)
-            status =
-                kg_fail(err, KG_ERR_INCOMPLETE, "it was not done listing its cases after %d s", KG_LISTING_LIMIT_S);
-    }
-    if (status != KG_OK) return status;
+/* Of a program that has ended by itself. */
+static enum kg_status judge_end(struct listing *l, int wait_status, struct kg_error *err) {
     if (wait_status != 0) {
         char end[128];
         kg_child_describe_end(wait_status, end, sizeof end);
         struct kg_buffer last = KG_BUFFER_INIT;
         kg_bounded_log_last(&l->log, 600, &last);
-        status = kg_fail(err, KG_ERR_INCOMPLETE, "listing its cases %s%s%s", end, last.len ? ": " : "",
-                         kg_buffer_text(&last));
+        const enum kg_status status = kg_fail(err, KG_ERR_INCOMPLETE, "listing its cases %s%s%s", end,
+                                              last.len ? ": " : "", kg_buffer_text(&last));
         kg_buffer_free(&last);
         return status;
     }
@@ -132,22 +127,79 @@ static enum kg_status read_list(struct listing *l, struct kg_child *child, const
     return KG_OK;
 }
 
-enum kg_status kg_listing_get(const char *path, const char *name, const struct kg_child_surroundings *around,
-                              json_t **lines, struct kg_error *err) {
-    const struct kg_child_spec spec = { .path = path, .surroundings = around };
-    struct kg_child child;
-    enum kg_status status = kg_child_start(&spec, &child, err);
-    if (status != KG_OK) return status;
-    struct listing l = { .lines = json_array() };
-    status = read_list(&l, &child, name, around->seed, err);
+static void close_listing(struct listing *l, enum kg_status status) {
     int wait_status;
-    for (kg_child_kill(&child); child.pid > 0 && !kg_child_ended(&child, &wait_status);) poll(NULL, 0, 1);
-    kg_child_close(&child);
-    kg_line_reader_free(&l.reader);
-    kg_bounded_log_free(&l.log);
-    if (status == KG_OK) *lines = l.lines;
-    else json_decref(l.lines);
-    return status;
+    for (kg_child_kill(&l->child); l->child.pid > 0 && !kg_child_ended(&l->child, &wait_status);) poll(NULL, 0, 1);
+    kg_child_close(&l->child);
+    kg_line_reader_free(&l->reader);
+    kg_bounded_log_free(&l->log);
+    if (status == KG_OK) l->result->lines = l->lines;
+    else json_decref(l->lines);
+    *l = (struct listing){ 0 };
+}
+
+static void open_listing(struct listing *l, const struct kg_suite_program *program,
+                         const struct kg_child_surroundings *around, struct kg_listing *result) {
+    *l = (struct listing){ .program = program,
+                           .result = result,
+                           .child = { 0, -1, -1 },
+                           .lines = json_array(),
+                           .limit_ns = kg_clock_monotonic_ns() + (uint64_t)KG_LISTING_LIMIT_S * 1000000000u };
+    *result = (struct kg_listing){ 0 };
+    const struct kg_child_spec spec = { .path = program->path, .surroundings = around };
+    const enum kg_status status = kg_child_start(&spec, &l->child, &result->err);
+    if (status != KG_OK) close_listing(l, status);
+}
+
+/* Takes what the program has written; its place is free again once it has ended or failed. */
+static void serve_listing(struct listing *l, uint64_t seed) {
+    struct kg_error *err = &l->result->err;
+    int wait_status = 0;
+    const bool ended = kg_child_ended(&l->child, &wait_status); /* first: all it wrote can be read then */
+    enum kg_status status = KG_OK;
+    drain_log(l);
+    while (status == KG_OK && kg_line_reader_fill(&l->reader, l->child.events_fd))
+        status = take_lines(l, l->program->name, seed, err);
+    if (status == KG_OK && ended) status = judge_end(l, wait_status, err);
+    else if (status == KG_OK && kg_clock_monotonic_ns() > l->limit_ns)
+        status = kg_fail(err, KG_ERR_INCOMPLETE, "it was not done listing its cases after %d s", KG_LISTING_LIMIT_S);
+    if (ended || status != KG_OK) close_listing(l, status);
+}
+
+/* Until one of them has written something. A program whose descriptors are at their end is about to be reaped. */
+static void wait_for_listings(const struct listing *listings, int n) {
+    struct pollfd fds[2 * MAX_AT_ONCE];
+    nfds_t n_fds = 0;
+    int timeout_ms = 10;
+    for (int i = 0; i < n; i++) {
+        if (!listings[i].program) continue;
+        if (!listings[i].reader.at_end)
+            fds[n_fds++] = (struct pollfd){ .fd = listings[i].child.events_fd, .events = POLLIN };
+        if (!listings[i].log_at_end) fds[n_fds++] = (struct pollfd){ .fd = listings[i].child.log_fd, .events = POLLIN };
+        if (listings[i].reader.at_end && listings[i].log_at_end) timeout_ms = 1;
+    }
+    poll(fds, n_fds, timeout_ms);
+}
+
+void kg_listings_get(const struct kg_suite_program *programs, size_t n_programs,
+                     const struct kg_child_surroundings *around, struct kg_listing *listings) {
+    struct listing places[MAX_AT_ONCE] = { 0 };
+    const int n_processors = kg_processors_allowed();
+    const int n_places = n_processors < MAX_AT_ONCE ? n_processors : MAX_AT_ONCE;
+    size_t next = 0;
+    for (;;) {
+        bool busy = false;
+        for (int i = 0; i < n_places; i++) {
+            if (places[i].program) serve_listing(&places[i], around->seed);
+            while (!places[i].program && next < n_programs) {
+                open_listing(&places[i], &programs[next], around, &listings[next]);
+                next++;
+            }
+            busy = busy || places[i].program;
+        }
+        if (!busy) break;
+        wait_for_listings(places, n_places);
+    }
 }
 
 json_t *kg_listing_harness_line(const char *program, const char *case_name, uint64_t run_seed) {

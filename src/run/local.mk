@@ -5,6 +5,7 @@ libkigo_a_SOURCES += \
 	src/run/discover.c src/run/discover.h \
 	src/run/failure.c src/run/failure.h \
 	src/run/failure_name.c src/run/failure_name.h \
+	src/run/layers.c src/run/layers.h \
 	src/run/line_reader.c src/run/line_reader.h \
 	src/run/listing.c src/run/listing.h \
 	src/run/plan.c src/run/plan.h \
@@ -15,4 +16,5 @@ libkigo_a_SOURCES += \
 	src/run/run_slot.c src/run/run_slot.h \
 	src/run/run_state.h \
 	src/run/runner.c src/run/runner.h \
+	src/run/selection.c src/run/selection.h \
 	src/run/signals.c src/run/signals.h

@@ -3,39 +3,10 @@
 #include "base/json_put.h"
 #include "base/size.h"
 #include "run/discover.h"
+#include "run/layers.h"
 #include "run/listing.h"
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char *const LAYERS[] = { "unit", "integration", "haiku", "tolerance", "mutation", "bench", "fuzz" };
-const char KG_LAYER_NAMES[] = "unit, integration, haiku, tolerance, mutation, bench, fuzz";
-
-static bool in_list(const char *const *list, size_t n, const char *text) {
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(list[i], text) == 0) return true;
-    return false;
-}
-
-bool kg_layer_known(const char *layer) {
-    return in_list(LAYERS, KG_COUNT_OF(LAYERS), layer);
-}
-
-static bool matches_one(const char *const *globs, size_t n, const char *key) {
-    for (size_t i = 0; i < n; i++)
-        if (fnmatch(globs[i], key, 0) == 0) return true;
-    return false;
-}
-
-static bool is_selected(const struct kg_selection *s, const json_t *line) {
-    const char *key = json_string_value(json_object_get(line, "key"));
-    const char *layer = json_string_value(json_object_get(line, "layer"));
-    if (s->n_layers > 0 && !in_list(s->layers, s->n_layers, layer)) return false;
-    if (s->n_within > 0 && !matches_one(s->within, s->n_within, key)) return false;
-    if (in_list(s->keys, s->n_keys, key)) return true;
-    if (s->without && fnmatch(s->without, key, 0) == 0) return false;
-    return (s->n_filters == 0 && s->n_keys == 0) || matches_one(s->filters, s->n_filters, key);
-}
 
 /* Every key once in the whole run; keys_seen maps a key to its program's name. */
 static enum kg_status claim_keys(json_t *keys_seen, const json_t *lines, const char *name, struct kg_error *err) {
@@ -57,10 +28,16 @@ static void keep_selected(struct kg_planned_program *program, const struct kg_se
     json_t *line;
     program->cases = kg_xcalloc(json_array_size(lines) + 1, sizeof *program->cases);
     json_array_foreach(lines, i, line) {
-        if (!whole && !is_selected(selection, line)) continue;
+        const char *key = json_string_value(json_object_get(line, "key"));
+        const char *layer = json_string_value(json_object_get(line, "layer"));
+        if (!whole && !kg_selection_takes(selection, key, layer)) continue;
+        const bool timed = json_is_true(json_object_get(line, "timed"));
+        json_object_del(line, "timed"); /* how the case is run, not what it is: no field of plan.ndjson */
+        program->timed = program->timed || timed;
         program->cases[program->n_cases++] =
             (struct kg_planned_case){ .line = json_incref(line),
-                                      .key = json_string_value(json_object_get(line, "key")),
+                                      .key = key,
+                                      .timed = timed,
                                       .timeout_s = json_number_value(json_object_get(line, "timeout_s")) };
     }
 }
@@ -72,23 +49,41 @@ static json_t *harness_case(const char *program, const char *name, json_t *keys_
     return line;
 }
 
-/* Adds the program if any of its cases was selected, or if it could not say which it has. */
-static void add_program(struct kg_case_plan *plan, const struct kg_suite_program *found, json_t *keys_seen,
-                        const struct kg_selection *selection, const struct kg_child_surroundings *around) {
+/* Fails where a program lists a layer that its folder does not hold: another run may rely on that. */
+static enum kg_status check_layers(const json_t *lines, const char *name, struct kg_error *err) {
+    size_t i;
+    json_t *line;
+    json_array_foreach(lines, i, line) {
+        const char *layer = json_string_value(json_object_get(line, "layer"));
+        if (!kg_layer_fits(layer, name))
+            return kg_fail(err, KG_ERR_FORMAT, "it lists %s, and a program in its folder may not list the layer %s",
+                           json_string_value(json_object_get(line, "key")), layer);
+    }
+    return KG_OK;
+}
+
+static bool names_key(const struct kg_selection *selection, const char *key) {
+    for (size_t i = 0; i < selection->n_keys; i++)
+        if (strcmp(selection->keys[i], key) == 0) return true;
+    return false;
+}
+
+/* Adds the program if any of its cases was selected, or if it could not say which it has. Takes over the lines. */
+static void add_program(struct kg_case_plan *plan, const struct kg_suite_program *found, struct kg_listing *listing,
+                        json_t *keys_seen, const struct kg_selection *selection, uint64_t seed) {
     struct kg_planned_program program = { .name = kg_xstrdup(found->name), .path = kg_xstrdup(found->path) };
-    json_t *lines = NULL;
-    struct kg_error err;
-    enum kg_status status = kg_listing_get(found->path, found->name, around, &lines, &err);
-    if (status == KG_OK) status = claim_keys(keys_seen, lines, found->name, &err);
+    json_t *lines = listing->lines;
+    enum kg_status status = lines ? check_layers(lines, found->name, &listing->err) : listing->err.status;
+    if (status == KG_OK) status = claim_keys(keys_seen, lines, found->name, &listing->err);
     if (status == KG_OK) {
-        json_t *ends_cleanly = harness_case(found->name, "ends_cleanly", keys_seen, around->seed);
+        json_t *ends_cleanly = harness_case(found->name, "ends_cleanly", keys_seen, seed);
         const char *key = json_string_value(json_object_get(ends_cleanly, "key"));
-        keep_selected(&program, selection, in_list(selection->keys, selection->n_keys, key), lines);
+        keep_selected(&program, selection, names_key(selection, key), lines);
         if (program.n_cases == json_array_size(lines)) program.ends_cleanly = json_incref(ends_cleanly);
         json_decref(ends_cleanly);
     } else {
-        program.list_error = kg_xstrdup(err.message);
-        program.lists = harness_case(found->name, "lists", keys_seen, around->seed);
+        program.list_error = kg_xstrdup(listing->err.message);
+        program.lists = harness_case(found->name, "lists", keys_seen, seed);
     }
     json_decref(lines);
     plan->programs = kg_xrealloc(plan->programs, (plan->n_programs + 1) * sizeof *plan->programs);
@@ -96,8 +91,25 @@ static void add_program(struct kg_case_plan *plan, const struct kg_suite_program
     plan->n_cases += program.n_cases + (program.ends_cleanly != NULL) + (program.lists != NULL);
 }
 
+/* Asks the programs that the selection reaches. *n_reached counts them. */
+static void list_programs(struct kg_suite_programs *found, const struct kg_selection *selection,
+                          const struct kg_child_surroundings *around, struct kg_case_plan *plan, json_t *keys_seen,
+                          size_t *n_reached) {
+    struct kg_suite_program *reached = kg_xcalloc(found->n_items + 1, sizeof *reached);
+    *n_reached = 0;
+    for (size_t i = 0; i < found->n_items; i++)
+        if (kg_selection_reaches(selection, found->items[i].name)) reached[(*n_reached)++] = found->items[i];
+    struct kg_listing *listings = kg_xcalloc(*n_reached + 1, sizeof *listings);
+    kg_listings_get(reached, *n_reached, around, listings);
+    for (size_t i = 0; i < *n_reached; i++)
+        add_program(plan, &reached[i], &listings[i], keys_seen, selection, around->seed);
+    free(listings);
+    free(reached);
+}
+
 enum kg_status kg_case_plan_make(const char *suites_dir, const struct kg_selection *selection,
-                            const struct kg_child_surroundings *around, struct kg_case_plan *plan, struct kg_error *err) {
+                                 const struct kg_child_surroundings *around, struct kg_case_plan *plan,
+                                 struct kg_error *err) {
     struct kg_suite_programs found;
     struct kg_error why;
     const char *prefix = selection->prefix ? selection->prefix : "test_";
@@ -105,7 +117,8 @@ enum kg_status kg_case_plan_make(const char *suites_dir, const struct kg_selecti
     if (status != KG_OK) return kg_fail(err, KG_ERR_INCOMPLETE, "no suites: %s", why.message);
     *plan = (struct kg_case_plan){ 0 };
     json_t *keys_seen = json_object();
-    for (size_t i = 0; i < found.n_items; i++) add_program(plan, &found.items[i], keys_seen, selection, around);
+    size_t n_reached;
+    list_programs(&found, selection, around, plan, keys_seen, &n_reached);
     if (found.n_items == 0)
         status =
             kg_fail(err, KG_ERR_INCOMPLETE,
@@ -115,7 +128,7 @@ enum kg_status kg_case_plan_make(const char *suites_dir, const struct kg_selecti
             status = kg_fail(err, KG_ERR_INCOMPLETE, "no suite program has the case '%s'", selection->keys[i]);
     if (status == KG_OK && plan->n_cases == 0)
         status = kg_fail(err, KG_ERR_INCOMPLETE, "nothing to run: of %zu cases in %zu programs none was selected",
-                         json_object_size(keys_seen), found.n_items);
+                         json_object_size(keys_seen), n_reached);
     json_decref(keys_seen);
     kg_suite_programs_free(&found);
     if (status != KG_OK) kg_case_plan_free(plan);

@@ -11,6 +11,7 @@
 #define KIGO_RUN_PLAN_H
 
 #include "run/child.h"
+#include "run/selection.h"
 #include <jansson.h>
 #include <kigo/status.h>
 #include <stdbool.h>
@@ -23,6 +24,7 @@ struct kg_planned_case {
     json_t *line;    /* of plan.ndjson */
     const char *key; /* these are inside line */
     double timeout_s;
+    bool timed; /* judges times: nothing else of the run goes on beside it */
     enum kg_run_state state;
 };
 
@@ -30,6 +32,7 @@ struct kg_planned_program {
     char *name, *path;
     struct kg_planned_case *cases;
     size_t n_cases;
+    bool timed;           /* one of its cases is */
     json_t *lists;        /* plan line of the listing case, NULL if listing went well */
     json_t *ends_cleanly; /* plan line, NULL if only some of its cases were asked for */
     char *list_error;     /* why listing failed, NULL if it went well */
@@ -41,28 +44,12 @@ struct kg_case_plan {
     size_t n_cases; /* of all programs, with the harness's own */
 };
 
-struct kg_selection {
-    const char *const *layers;
-    size_t n_layers;
-    const char *const *filters; /* globs over keys, * crosses / */
-    size_t n_filters;
-    const char *const *keys; /* exact */
-    size_t n_keys;
-    const char *const *within; /* globs, one of which every key must match as well */
-    size_t n_within;           /* 0: any key */
-    const char *without;       /* a glob of keys that are only run when one of keys names them; NULL: none */
-    const char *prefix;        /* of the programs' names; NULL: "test_" */
-};
-
-/* True for a layer kigo knows. */
-bool kg_layer_known(const char *layer);
-extern const char KG_LAYER_NAMES[]; /* "unit, integration, ..." for messages */
-
-/* Finds the programs, asks each for its list and keeps what was selected. KG_ERR_INCOMPLETE if there is no program, or
- * nothing was selected; a key of selection.keys that no program has is KG_ERR_INCOMPLETE too. */
+/* Finds the programs, asks each that the selection reaches for its list, and keeps what was selected. KG_ERR_INCOMPLETE
+ * if there is no program, or nothing was selected; a key of selection.keys that no program has is KG_ERR_INCOMPLETE
+ * too. */
 KG_WARN_UNUSED enum kg_status kg_case_plan_make(const char *suites_dir, const struct kg_selection *selection,
-                                           const struct kg_child_surroundings *around, struct kg_case_plan *plan,
-                                           struct kg_error *err);
+                                                const struct kg_child_surroundings *around, struct kg_case_plan *plan,
+                                                struct kg_error *err);
 void kg_case_plan_free(struct kg_case_plan *plan);
 
 struct kg_planned_case *kg_case_plan_find(struct kg_planned_program *program, const char *key);

@@ -48,21 +48,45 @@ static void wait_for_something(const struct kg_slot *slots, int n_slots, const s
     poll(fds, n_fds, deadline_ns > now_ns ? (int)((deadline_ns - now_ns) / 1000000u) + 1 : 0);
 }
 
+/* The order to start programs in: the plan's, and those that judge times at the end. malloc'ed. */
+static struct kg_planned_program **order_programs(struct kg_case_plan *plan) {
+    struct kg_planned_program **order = kg_xcalloc(plan->n_programs + 1, sizeof(struct kg_planned_program *));
+    size_t n = 0;
+    for (int timed = 0; timed < 2; timed++)
+        for (size_t i = 0; i < plan->n_programs; i++)
+            if (plan->programs[i].timed == timed) order[n++] = &plan->programs[i];
+    return order;
+}
+
+/* Fills free slots; a program that judges times waits until no other runs. */
+static enum kg_status open_programs(struct kg_run *run, struct kg_slot *slots, int n_slots,
+                                    struct kg_planned_program **order, size_t *next, struct kg_error *err) {
+    int n_busy = 0;
+    for (int i = 0; i < n_slots; i++) n_busy += slots[i].program != NULL;
+    enum kg_status status = KG_OK;
+    for (int i = 0; i < n_slots && status == KG_OK; i++) {
+        while (status == KG_OK && !slots[i].program && order[*next] && (n_busy == 0 || !order[*next]->timed)) {
+            status = kg_slot_open(run, &slots[i], order[(*next)++], err);
+            n_busy += slots[i].program != NULL;
+        }
+    }
+    return status;
+}
+
 static enum kg_status run_programs(struct kg_run *run, const struct kg_signals *signals, int *interrupted_by,
                                    struct kg_error *err) {
     struct kg_slot slots[MAX_JOBS];
     const int n_slots = run->options->n_jobs < MAX_JOBS ? run->options->n_jobs : MAX_JOBS;
     for (int i = 0; i < n_slots; i++) slots[i] = (struct kg_slot){ .child = { 0, -1, -1 } };
+    struct kg_planned_program **order = order_programs(&run->plan);
     size_t next = 0;
     enum kg_status status = KG_OK;
     for (;;) {
-        bool busy = false;
-        for (int i = 0; i < n_slots && status == KG_OK; i++) {
+        for (int i = 0; i < n_slots && status == KG_OK; i++)
             if (slots[i].program) status = kg_slot_serve(run, &slots[i], err);
-            while (status == KG_OK && !slots[i].program && next < run->plan.n_programs)
-                status = kg_slot_open(run, &slots[i], &run->plan.programs[next++], err);
-            busy = busy || slots[i].program;
-        }
+        if (status == KG_OK) status = open_programs(run, slots, n_slots, order, &next, err);
+        bool busy = false;
+        for (int i = 0; i < n_slots; i++) busy = busy || slots[i].program;
         *interrupted_by = kg_signals_take(signals);
         if (status != KG_OK || *interrupted_by || !busy) break;
         /* Nothing is left to be read: the time until the programs go on belongs to the disk. */
@@ -70,6 +94,7 @@ static enum kg_status run_programs(struct kg_run *run, const struct kg_signals *
         if (status == KG_OK) wait_for_something(slots, n_slots, signals);
     }
     for (int i = 0; i < n_slots; i++) kg_slot_abandon(&slots[i]);
+    free(order);
     return status;
 }
 

@@ -82,10 +82,10 @@ static void print_plan_line(const char *suite, const struct kg_listed_case *item
     char seed[32], sha[KG_SHA256_HEX_SIZE];
     snprintf(seed, sizeof seed, "%" PRIu64, kg_case_seed(run_seed, item->key));
     kg_case_definition_sha(c, sha);
-    json_t *line =
-        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s?, s:s?, s:s?, s:s?, s:s, s:s, s:f}", "key", item->key, "suite", suite,
-                  "layer", c->layer, "op", c->op, "name", c->name, "backend", c->backend, "dtype", c->dtype, "shape",
-                  c->shape, "spec", c->spec, "seed", seed, "def_sha", sha, "timeout_s", c->timeout_s);
+    json_t *line = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s?, s:s?, s:s?, s:s?, s:s, s:s, s:f, s:b}", "key", item->key,
+                             "suite", suite, "layer", c->layer, "op", c->op, "name", c->name, "backend", c->backend,
+                             "dtype", c->dtype, "shape", c->shape, "spec", c->spec, "seed", seed, "def_sha", sha,
+                             "timeout_s", c->timeout_s, "timed", c->timed);
     char *text = json_dumps(line, JSON_COMPACT);
     puts(text ? text : "{}"); /* a spec that is not UTF-8: the runner says that the line is malformed */
     free(text);

@@ -19,6 +19,10 @@ suites_integration_test_check_e2e_SOURCES = \
 	$(runner_sources)
 check_PROGRAMS += suites/integration/test_layers
 suites_integration_test_layers_SOURCES = suites/integration/test_layers.c
+check_PROGRAMS += suites/integration/test_check_plan
+suites_integration_test_check_plan_SOURCES = \
+	suites/integration/check_lab.c suites/integration/check_lab.h \
+	suites/integration/test_check_plan.c
 check_PROGRAMS += suites/integration/test_inspect
 suites_integration_test_inspect_SOURCES = suites/integration/test_inspect.c
 check_PROGRAMS += suites/integration/test_cli suites/integration/test_cli_output

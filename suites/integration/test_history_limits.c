@@ -34,6 +34,7 @@ static const struct kg_case CASES[] = {
       .name = "processor_time_and_bytes",
       .shape = "60x1000",
       .timeout_s = 120,
+      .timed = true,
       .run = processor_time_and_bytes },
 };
 

@@ -1,5 +1,5 @@
 /* A suite whose cases pass; run by test_check_e2e. KIGO_SELFTEST_SLEEP_MS slows every case down,
- * KIGO_SELFTEST_MORE_LINES gives each a longer transcript. */
+ * KIGO_SELFTEST_MORE_LINES gives each a longer transcript, KIGO_SELFTEST_TIMED has them judge times. */
 #include "base/size.h"
 #include "suites/harness/case.h"
 #include <check.h>
@@ -45,10 +45,11 @@ static void works(struct kg_record *rec, const void *arg) {
 #define WORKS(name_)                                                                                                   \
     { .layer = "unit", .op = "green", .name = name_, .run = works, .arg = name_ }
 
-static const struct kg_case CASES[] = {
+static struct kg_case CASES[] = {
     WORKS("one"), WORKS("two"), WORKS("three"), WORKS("four"), WORKS("five"), WORKS("six"),
 };
 
 int main(int argc, char **argv) {
+    for (size_t i = 0; i < KG_COUNT_OF(CASES); i++) CASES[i].timed = number_from("KIGO_SELFTEST_TIMED") != 0;
     return kg_suite_main(argc, argv, CASES, KG_COUNT_OF(CASES));
 }

@@ -210,6 +210,7 @@ static bool gated_fits(struct kg_cuda_backend *cuda, struct kg_cuda_lowered *l, 
     const struct kg_linear_args *gate = &n[1].args.linear, *up = &n[2].args.linear;
     (void)l;
     if (!kg_gated_is_wired(n)) return no(why, "gate and up are not of one norm, or gated otherwise");
+    if (n[3].args.swiglu.cubic != 0) return no(why, "gelu gates; the kernel has silu");
     return matrix_fits(cuda, gate, &gate->weight, gate->weight.n_rows, why) &&
            matrix_fits(cuda, up, &gate->weight, gate->weight.n_rows, why);
 }
@@ -269,6 +270,7 @@ static bool experts_fit(struct kg_cuda_backend *cuda, struct kg_cuda_lowered *l,
         gate->n_sharing != n[0].rows_per_id || up->n_sharing != n[0].rows_per_id || down->n_sharing != 1)
         return no(why, "gate, up and down are not of one row's experts");
     if (gate->activations != KG_PRECISION_F16) return no(why, "float32 activations; the kernel has float16");
+    if (act->cubic != 0) return no(why, "gelu gates; the kernel has silu");
     if (n[0].rows_per_id > KG_MXFP4_OWN_ROWS)
         return no(why, "%u experts a row; the kernel has at most %d", n[0].rows_per_id, (int)KG_MXFP4_OWN_ROWS);
     return (kg_mxfp4_repacked_range(cuda, &gate->weight) && kg_mxfp4_repacked_range(cuda, &up->weight) &&
@@ -296,7 +298,7 @@ static enum kg_status launch_experts(struct kg_cuda_backend *cuda, const struct 
                                      const struct kg_node *n, const struct kg_run *run, struct kg_error *err) {
     const struct kg_experts_linear_args *up = &n[1].args.experts_linear;
     const struct kg_swiglu_args *act = &n[2].args.swiglu;
-    const struct kg_swiglu_form form = { act->limit, act->alpha, act->up_offset };
+    const struct kg_swiglu_form form = { act->limit, act->alpha, act->up_offset, 0 };
     const struct kg_mxfp4_product gate = product_of(&n[0].args.experts_linear, n[0].rows_per_id);
     struct kg_mxfp4_product down = product_of(&n[3].args.experts_linear, n[3].rows_per_id);
     (void)l, (void)run;

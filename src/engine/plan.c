@@ -54,6 +54,22 @@ static void norm(struct emitter *e, const float *weight, const float *bias, cons
     tap(node, name, KG_TAPPED_ACTIVATIONS, b->norm, c->n_embd);
 }
 
+/* RMSNorm in place of n_parts rows for a row of the run, by weight (n_cols); no node without it. */
+static void norm_in_place(struct emitter *e, void *x, const float *weight, uint32_t n_parts, uint32_t n_cols,
+                          const char *name, enum kg_tapped type) {
+    if (!weight) return;
+    struct kg_node *node = emit(e, KG_OP_rmsnorm);
+    node->rows_per_id = n_parts;
+    node->args.rmsnorm =
+        (struct kg_rmsnorm_args){ .activations = type == KG_TAPPED_RESIDUAL ? e->residual : e->activations,
+                                  .x = x,
+                                  .weight = weight,
+                                  .y = x,
+                                  .n_cols = n_cols,
+                                  .eps = e->config->norm_eps };
+    tap(node, name, type, x, n_parts * n_cols);
+}
+
 /* y = x weight + bias; y's precision is what the tap has. */
 static void linear(struct emitter *e, const void *x, const struct kg_weight *weight, const float *bias, void *y,
                    const char *name, enum kg_tapped type) {
@@ -72,6 +88,7 @@ static void linear(struct emitter *e, const void *x, const struct kg_weight *wei
 
 static void rope(struct emitter *e, void *x, uint32_t n_heads, const char *name) {
     const struct kg_model_config *c = e->config;
+    const struct kg_layer_rope of_layer = kg_model_layer_rope(c, (uint32_t)e->layer);
     struct kg_node *node = emit(e, KG_OP_rope);
     node->args.rope = (struct kg_rope_args){ .activations = e->activations,
                                              .x = x,
@@ -80,8 +97,8 @@ static void rope(struct emitter *e, void *x, uint32_t n_heads, const char *name)
                                              .head_dim = c->head_dim,
                                              .n_rot = c->n_rot,
                                              .pairing = c->rope_pairing,
-                                             .freq_base = c->rope_freq_base,
-                                             .freq_scale = c->rope_freq_scale,
+                                             .freq_base = of_layer.freq_base,
+                                             .freq_scale = of_layer.freq_scale,
                                              .magnitude = c->rope_magnitude };
     tap(node, name, KG_TAPPED_ACTIVATIONS, x, n_heads * c->head_dim);
 }
@@ -133,18 +150,22 @@ static void add_projected(struct emitter *e, const char *name) {
 }
 
 static void attention_block(struct emitter *e, const struct kg_layer_weights *w) {
+    const struct kg_model_config *c = e->config;
     const struct kg_activation_buffers *b = e->buffers;
     norm(e, w->attn_norm, w->attn_norm_bias, "attn_norm");
     linear(e, b->norm, &w->q, w->q_bias, b->q, "q", KG_TAPPED_ACTIVATIONS);
     linear(e, b->norm, &w->k, w->k_bias, b->k, "k", KG_TAPPED_ACTIVATIONS);
     linear(e, b->norm, &w->v, w->v_bias, b->v, "v", KG_TAPPED_ACTIVATIONS);
-    if (e->config->rope_pairing != KG_ROPE_NONE) {
-        rope(e, b->q, e->config->n_heads, "q_rope");
-        rope(e, b->k, e->config->n_kv_heads, "k_rope");
+    norm_in_place(e, b->q, w->q_norm, c->n_heads, c->head_dim, "q_norm", KG_TAPPED_ACTIVATIONS);
+    norm_in_place(e, b->k, w->k_norm, c->n_kv_heads, c->head_dim, "k_norm", KG_TAPPED_ACTIVATIONS);
+    if (c->rope_pairing != KG_ROPE_NONE) {
+        rope(e, b->q, c->n_heads, "q_rope");
+        rope(e, b->k, c->n_kv_heads, "k_rope");
     }
     write_cache(e);
     attend(e, w->sinks);
     linear(e, b->attn, &w->attn_out, w->attn_out_bias, b->projected, "attn_out", KG_TAPPED_RESIDUAL);
+    norm_in_place(e, b->projected, w->attn_post_norm, 1, c->n_embd, "attn_post_norm", KG_TAPPED_RESIDUAL);
     add_projected(e, "attn_residual");
 }
 
@@ -162,7 +183,8 @@ static void gate_up(struct emitter *e, uint32_t n_parts) {
                                                  .n_cols = n_ff,
                                                  .limit = form->limit,
                                                  .alpha = form->alpha,
-                                                 .up_offset = form->up_offset };
+                                                 .up_offset = form->up_offset,
+                                                 .cubic = form->cubic };
     tap(node, "ffn_act", KG_TAPPED_ACTIVATIONS, b->gate, n_parts * n_ff);
 }
 
@@ -238,6 +260,8 @@ static void ffn_block(struct emitter *e, const struct kg_layer_weights *w) {
     };
     norm(e, w->ffn_norm, w->ffn_norm_bias, "ffn_norm");
     KINDS[e->config->ffn](e, w);
+    norm_in_place(e, e->buffers->projected, w->ffn_post_norm, 1, e->config->n_embd, "ffn_post_norm",
+                  KG_TAPPED_RESIDUAL);
     add_projected(e, "out");
 }
 
@@ -247,6 +271,7 @@ static void embedding(struct emitter *e) {
                                                        .weight = e->weights->embedding,
                                                        .ids = e->buffers->ids,
                                                        .y = e->buffers->x,
+                                                       .scale = e->config->embedding_scale,
                                                        .positions = e->weights->positions };
     tap(node, "embd", KG_TAPPED_RESIDUAL, e->buffers->x, e->config->n_embd);
 }

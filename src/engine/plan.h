@@ -1,15 +1,16 @@
 /* Makes the plan of a session (backend/plan.h): what a decoder layer is, once for every back end.
  *
- *     x = embedding[ids] + positions
- *     layer: n = norm(x); q, k, v = n Wq + bq, n Wk + bk, n Wv + bv; q, k = rope(q), rope(k); cache <- k, v
- *            x = x + attention(q, cache) Wo + bo
+ *     x = scale embedding[ids] + positions
+ *     layer: n = norm(x); q, k, v = n Wq + bq, n Wk + bk, n Wv + bv; q, k = [norm of each head];
+ *            q, k = rope(q), rope(k); cache <- k, v
+ *            x = x + [norm] (attention(q, cache) Wo + bo)
  *            n = norm(x), then by the model's kind
- *              gated    x = x + swiglu(n Wgate, n Wup) Wdown
+ *              gated    x = x + [norm] (swiglu(n Wgate, n Wup) Wdown)
  *              gelu     x = x + gelu(n Wup) Wdown
  *              experts  e, w = router(n Wrouter); x = x + sum_j w_j swiglu(n Wgate[e_j], n Wup[e_j]) Wdown[e_j]
  *     logits = norm(x) Woutput
  *
- * each product with its bias. */
+ * each product with its bias; what stands in brackets is there where the model has weights for it. */
 #ifndef KIGO_ENGINE_PLAN_H
 #define KIGO_ENGINE_PLAN_H
 

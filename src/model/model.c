@@ -45,11 +45,6 @@ enum kg_status kg_model_load(const char *path, struct kg_backend *backend, const
     if (status) goto cleanup;
     status = kg_config_read(model->gguf, &model->config, err);
     if (status) goto cleanup;
-    if (model->config.has_qk_norm) {
-        status = kg_fail(err, KG_ERR_UNSUPPORTED, "%s: kigo converts and inspects %s but cannot run it yet", path,
-                         model->config.architecture);
-        goto cleanup;
-    }
     if (options && options->yarn_ramp != KG_YARN_RAMP_PUBLISHED)
         model->config.yarn.rounded = options->yarn_ramp == KG_YARN_RAMP_ROUNDED;
     status = load_tokenizer(model, err);

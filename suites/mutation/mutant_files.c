@@ -25,6 +25,14 @@ void kg_mutant_scale(struct kg_edited_tensor *t, const void *user) {
     free(values);
 }
 
+void kg_mutant_minus_one(struct kg_edited_tensor *t, const void *user) {
+    (void)user;
+    float *values = kg_edited_values(t);
+    for (uint64_t i = 0; i < kg_edited_n_elems(t); i++) values[i] -= 1;
+    kg_edited_set_values(t, t->dtype, values);
+    free(values);
+}
+
 void kg_mutant_transpose(struct kg_edited_tensor *t, const void *user) {
     (void)user;
     const uint64_t n = t->dims[0];

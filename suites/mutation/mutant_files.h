@@ -7,6 +7,7 @@
 void kg_mutant_drop(struct kg_edited_tensor *t, const void *user);
 void kg_mutant_zero(struct kg_edited_tensor *t, const void *user);
 void kg_mutant_scale(struct kg_edited_tensor *t, const void *user);      /* user: const double *, the factor */
+void kg_mutant_minus_one(struct kg_edited_tensor *t, const void *user);  /* a norm as gemma's folders have it */
 void kg_mutant_transpose(struct kg_edited_tensor *t, const void *user);  /* the data of a square matrix, not its dims */
 void kg_mutant_next_row(struct kg_edited_tensor *t, const void *user);   /* user: const int32_t *, the row replaced */
 void kg_mutant_swap_names(struct kg_edited_tensor *t, const void *user); /* user: const char *[2], parts of names */

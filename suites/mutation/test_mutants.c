@@ -18,6 +18,7 @@ static const double ONE_PERCENT_MORE = 1.01;
 static const char *const GATE_AND_UP[] = { "ffn_gate", "ffn_up" };
 static const char *const LONG_AND_SHORT[] = { "_long", "_short" };
 static const char *const GATE_AND_UP_EXPERTS[] = { "ffn_gate_exps", "ffn_up_exps" };
+static const char *const HEAD_NORMS[] = { "attn_q_norm", "attn_k_norm" };
 static const char *const NORMS[] = { "attn_norm", "ffn_norm" };
 static const uint32_t LLAMA_F32_HEAD_DIM = 16;
 static int32_t first_id; /* of the golden that the running case walks */
@@ -39,6 +40,8 @@ struct mutant {
 #define PHI3 "phi3_short_text"
 #define PHI3_LONG "haiku_phi3_long_prompt"
 #define GPT2 "gpt2_short_text"
+#define QWEN3 "qwen3_qk_norms"
+#define GEMMA3 "gemma3_windows"
 
 static const struct mutant MUTANTS[] = {
     { "zeroed_bias", HAIKU, 0, "blk.0.q", .edit = { .tensors = "blk.*.attn_q.bias", .change = kg_mutant_zero } },
@@ -130,6 +133,33 @@ static const struct mutant MUTANTS[] = {
     { "fused_qkv_bias_zeroed", GPT2, 0, "blk.0.q",
       .edit = { .tensors = "blk.*.attn_qkv.bias", .change = kg_mutant_zero } },
     { "gelu_by_erf", GPT2, 0, "blk.0.ffn_act", .change_ops = kg_mutant_other_gelu_form, .float32_only = true },
+    { "head_norms_left_out", QWEN3, 0, "blk.0.q_norm", .change_ops = kg_mutant_head_norms_left_out },
+    { "head_norms_exchanged", QWEN3, 0, "blk.0.q_norm",
+      .edit = { .tensors = "blk.0.attn_q_norm.weight blk.0.attn_k_norm.weight",
+                .change = kg_mutant_swap_names,
+                .user = HEAD_NORMS } },
+    { "embedding_unscaled", GEMMA3, 0, "embd", .change_ops = kg_mutant_embedding_unscaled },
+    { "norms_without_one", GEMMA3, 0, "blk.0.attn_norm",
+      .edit = { .tensors = "*norm.weight", .change = kg_mutant_minus_one } },
+    { "head_norms_without_one", GEMMA3, 0, "blk.0.k_norm",
+      .edit = { .tensors = "blk.*.attn_k_norm.weight", .change = kg_mutant_minus_one } },
+    { "head_norms_of_gemma_left_out", GEMMA3, 0, "blk.0.q_norm", .change_ops = kg_mutant_head_norms_left_out },
+    { "post_norms_left_out", GEMMA3, 0, "blk.0.attn_post_norm", .change_ops = kg_mutant_post_norms_left_out },
+    { "one_rope_base_for_all_layers", GEMMA3, 0, "blk.0.q_rope",
+      .edit = { .keys = { { "gemma3.rope.freq_base_swa", KG_KEY_SET_F32, 1e6 } } } },
+    { "window_base_for_the_full_layer", GEMMA3, 0, "blk.5.q_rope",
+      .edit = { .keys = { { "gemma3.rope.freq_base", KG_KEY_SET_F32, 10000 } } } },
+    { "window_layers_scaled", GEMMA3, 0, "blk.0.q_rope", .change_ops = kg_mutant_all_positions_scaled },
+    { "full_layer_not_scaled", GEMMA3, 0, "blk.5.q_rope",
+      .edit = { .keys = { { "gemma3.rope.scaling.type", KG_KEY_DROP, 0 },
+                          { "gemma3.rope.scaling.factor", KG_KEY_DROP, 0 } } } },
+    { "other_layers_of_gemma_slide", GEMMA3, 0, "blk.0.attn", .change_ops = kg_mutant_other_layers_slide },
+    { "window_of_gemma_one_longer", GEMMA3, 0, "blk.0.attn", .change_ops = kg_mutant_window_one_longer },
+    { "scale_of_heads_for_that_of_queries", GEMMA3, 0, "blk.0.attn",
+      .edit = { .keys = { { "gemma3.attention.scale", KG_KEY_DROP, 0 } } } },
+    { "gate_by_silu", GEMMA3, 0, "blk.0.ffn_act", .change_ops = kg_mutant_gate_by_silu },
+    { "cube_ignored", GEMMA3, 0, "blk.0.ffn_act", .change_ops = kg_mutant_cube_ignored },
+    { "geglu_by_erf", GEMMA3, 0, "blk.0.ffn_act", .change_ops = kg_mutant_geglu_by_erf, .float32_only = true },
     { "untied_output_taken_for_tied", "llama_f32", 0, "logits",
       .edit = { .tensors = "output.weight", .change = kg_mutant_drop } },
     { "swapped_nibbles_mxfp4", "llama_blocks_of_32", 0, "blk.0.ffn_gate",

@@ -15,11 +15,29 @@ static const struct {
     const char *name;
     bool of_some;
 } LAYER_TAPS[] = {
-    { "attn_norm", false },     { "q", false },        { "k", false },      { "v", false },
-    { "q_rope", true },         { "k_rope", true },    { "attn", false },   { "attn_out", false },
-    { "attn_residual", false }, { "ffn_norm", false }, { "router", true },  { "expert_ids", true },
-    { "expert_weights", true }, { "ffn_gate", true },  { "ffn_up", false }, { "ffn_act", false },
-    { "expert_out", true },     { "ffn_out", false },  { "out", false },
+    { "attn_norm", false },
+    { "q", false },
+    { "k", false },
+    { "v", false },
+    { "q_norm", true },
+    { "k_norm", true },
+    { "q_rope", true },
+    { "k_rope", true },
+    { "attn", false },
+    { "attn_out", false },
+    { "attn_post_norm", true },
+    { "attn_residual", false },
+    { "ffn_norm", false },
+    { "router", true },
+    { "expert_ids", true },
+    { "expert_weights", true },
+    { "ffn_gate", true },
+    { "ffn_up", false },
+    { "ffn_act", false },
+    { "expert_out", true },
+    { "ffn_out", false },
+    { "ffn_post_norm", true },
+    { "out", false },
 };
 static const char RETURNED_LOGITS[] = "returned_logits"; /* what eval returns, beside the tap `logits` */
 

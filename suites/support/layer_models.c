@@ -20,6 +20,8 @@ const struct kg_layer_model kg_layer_models[] = {
     { "llama3_rope_factors_tied", "tiny-llama/llama3-freqs.gguf", "tiny-llama/golden/llama3-freqs.safetensors",
       2.29e-12 },
     { "qwen2_head_80", "tiny-qwen2/qwen2-head80.gguf", "tiny-qwen2/golden/qwen2-head80.safetensors", 3.25e-13 },
+    { "qwen3_qk_norms", "tiny-qwen3/qwen3-head40.gguf", "tiny-qwen3/golden/qwen3-head40.safetensors", 5.29e-13 },
+    { "gemma3_windows", "tiny-gemma3/gemma3-window.gguf", "tiny-gemma3/golden/gemma3-window.safetensors", 2.14e-13 },
     { "gpt2_short_text", HAIKU_GPT2, "haiku-gpt2/golden/short.safetensors", 1.05e-13 },
     { "haiku_gpt2_prompt", HAIKU_GPT2, "haiku-gpt2/golden/haiku.safetensors", 1.33e-13 },
     { "haiku_gpt2_long_prompt", HAIKU_GPT2, "haiku-gpt2/golden/long.safetensors", 2.54e-13 },

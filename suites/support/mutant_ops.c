@@ -49,6 +49,10 @@ DEFINE_MUTANT(sinks_ignored, attention, a.sinks = NULL;)
 DEFINE_MUTANT(clamp_ignored, swiglu, a.limit = 0;)
 DEFINE_MUTANT(up_without_one, swiglu, a.up_offset = 0;)
 DEFINE_MUTANT(alpha_of_one, swiglu, a.alpha = 1;)
+DEFINE_MUTANT(gate_by_silu, swiglu, a.alpha = 1; a.cubic = 0;)
+DEFINE_MUTANT(cube_ignored, swiglu, a.cubic = 0;)
+DEFINE_MUTANT(all_positions_scaled, rope, a.freq_scale = 0.125f;)
+DEFINE_MUTANT(embedding_unscaled, embedding, a.scale = 0;)
 DEFINE_MUTANT(positions_from_zero, embedding, a.position = 0;)
 DEFINE_MUTANT(positions_ignored, embedding, a.positions.data = NULL;)
 DEFINE_MUTANT(expert_bias_ignored, experts_linear, a.bias = NULL;)
@@ -57,6 +61,30 @@ DEFINE_MUTANT(gate_and_up_exchanged, swiglu, const void *gate = a.gate; a.gate =
 DEFINE_MUTANT(residual_dropped, add, a.a = a.b;)
 DEFINE_MUTANT(next_id, embedding, a.weight.data = (const char *)a.weight.data + kg_weight_row_bytes(&a.weight);
               a.weight.n_rows -= 1;)
+
+/* Norms of heads and of what a layer adds, both in place: a head is the shorter row. */
+enum { LONGEST_HEAD = 40 };
+DEFINE_MUTANT(head_norms_left_out, rmsnorm, if (a.x == a.y && a.n_cols <= LONGEST_HEAD) return KG_OK;)
+DEFINE_MUTANT(post_norms_left_out, rmsnorm, if (a.x == a.y && a.n_cols > LONGEST_HEAD) return KG_OK;)
+
+/* gelu's other form, of float32. */
+static enum kg_status geglu_by_erf(struct kg_backend *backend, const struct kg_swiglu_args *args,
+                                   struct kg_error *err) {
+    const size_t n = (size_t)args->n_rows * args->n_cols;
+    float *gate = kg_xcalloc(n, sizeof *gate), *up = kg_xcalloc(n, sizeof *up);
+    ck_assert_int_eq(args->activations, KG_PRECISION_F32);
+    enum kg_status status = original->download(backend, gate, args->gate, n * sizeof *gate, err);
+    if (status == KG_OK) status = original->download(backend, up, args->up, n * sizeof *up, err);
+    for (size_t i = 0; i < n; i++) gate[i] = (float)(gate[i] / 2 * (1 + erf(gate[i] / sqrt(2))) * (double)up[i]);
+    if (status == KG_OK) status = original->upload(backend, args->y, gate, n * sizeof *gate, err);
+    free(up);
+    free(gate);
+    return status;
+}
+
+void kg_mutant_geglu_by_erf(struct kg_backend_ops *m) {
+    m->swiglu = geglu_by_erf;
+}
 
 /* The mean is not taken off. */
 static enum kg_status norm_about_zero(struct kg_backend *backend, const struct kg_layernorm_args *args,

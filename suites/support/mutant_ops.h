@@ -37,6 +37,13 @@ void kg_mutant_sinks_ignored(struct kg_backend_ops *m);
 void kg_mutant_clamp_ignored(struct kg_backend_ops *m);
 void kg_mutant_up_without_one(struct kg_backend_ops *m);
 void kg_mutant_alpha_of_one(struct kg_backend_ops *m);
+void kg_mutant_gate_by_silu(struct kg_backend_ops *m);
+void kg_mutant_cube_ignored(struct kg_backend_ops *m); /* of gelu's tanh form */
+void kg_mutant_geglu_by_erf(struct kg_backend_ops *m);
+void kg_mutant_all_positions_scaled(struct kg_backend_ops *m); /* of window layers too */
+void kg_mutant_embedding_unscaled(struct kg_backend_ops *m);
+void kg_mutant_head_norms_left_out(struct kg_backend_ops *m);
+void kg_mutant_post_norms_left_out(struct kg_backend_ops *m);
 void kg_mutant_positions_from_zero(struct kg_backend_ops *m);
 void kg_mutant_positions_ignored(struct kg_backend_ops *m);
 void kg_mutant_expert_bias_ignored(struct kg_backend_ops *m);

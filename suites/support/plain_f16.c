@@ -24,7 +24,7 @@ static enum kg_status embedding(const struct style *s, const struct kg_embedding
 }
 
 static enum kg_status rmsnorm(const struct style *s, const struct kg_rmsnorm_args *args, struct kg_error *err) {
-    (void)err;
+    if (args->activations == KG_PRECISION_F32) return kg_cpu_rmsnorm(NULL, args, err);
     const size_t n = args->n_cols;
     float *x = args->wide_input ? copied(args->x, args->n_rows * n) : widened(args->x, args->n_rows * n);
     for (size_t r = 0; r < args->n_rows; r++) {
@@ -287,7 +287,8 @@ static enum kg_status swiglu(const struct style *s, const struct kg_swiglu_args 
     for (size_t i = 0; i < n; i++) {
         const double g = fmin((double)gate[i], limit);
         const double u = fmax(-limit, fmin((double)up[i], limit)) + args->up_offset;
-        gate[i] = step(s, g / (1 + exp(-(double)args->alpha * g))) * step(s, u);
+        const double z = g + (double)args->cubic * g * g * g;
+        gate[i] = step(s, g / (1 + exp(-(double)args->alpha * z))) * step(s, u);
     }
     give(gate, n, args->y);
     free(up);

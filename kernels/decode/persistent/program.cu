@@ -120,8 +120,8 @@ static bool layer_fits(const struct kg_plan *plan, const struct kg_node *n, stru
     if (!is_alike(n, layer_of(plan, 0)))
         return no(why, "layer %d has other shapes, window or ropes than layer 0", layer);
     if (n[ATTENTION + 3].args.attention.sinks) return no(why, "attention with sinks");
-    if (act->limit != 0 || act->alpha != 1 || act->up_offset != 0)
-        return no(why, "swiglu with a limit, alpha or offset");
+    if (act->limit != 0 || act->alpha != 1 || act->up_offset != 0 || act->cubic != 0)
+        return no(why, "swiglu with a limit, alpha, offset or cube");
     for (uint32_t i = 0; i < LAYER_NODES; i++) {
         const struct kg_weight *w = kg_node_weight(&n[i]);
         if (w && (w->dtype != dtype || (uintptr_t)w->data % 16 != 0))
@@ -136,6 +136,7 @@ static bool ends_fit(const struct kg_plan *plan, struct kg_why *why) {
     const struct kg_linear_args *output = &plan->nodes[plan->n_nodes - 1].args.linear;
     const enum kg_dtype dtype = plan->activations == KG_PRECISION_F16 ? KG_DTYPE_F16 : KG_DTYPE_F32;
     if (embedding->positions.data) return no(why, "learned positions");
+    if (embedding->scale != 0 && embedding->scale != 1) return no(why, "a scaled embedding");
     if (output->bias) return no(why, "an output with a bias");
     return (embedding->weight.dtype == dtype && output->weight.dtype == dtype) ||
            no(why, "embedding or output of other types than the activations");

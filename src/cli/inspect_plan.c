@@ -36,6 +36,8 @@ static void put_places(struct kg_buffer *out, const struct kg_plan *plan, const 
 
 static void put_weight(struct kg_buffer *out, const struct kg_node *node) {
     const struct kg_weight *w = kg_node_weight(node);
+    if (node->op == KG_OP_attention && node->args.attention.window > 0)
+        kg_buffer_printf(out, "window %" PRIu32, node->args.attention.window);
     if (w) kg_buffer_printf(out, "%s %" PRIu32 " x %" PRIu32, kg_dtype_info(w->dtype)->name, w->n_rows, w->n_cols);
 }
 
@@ -81,27 +83,68 @@ static bool same_layer(const struct view *v, uint32_t a, uint32_t b) {
     return true;
 }
 
-/* Nodes from `first` on, layers like the one before them in one line. Returns where the next table begins. */
-static uint32_t put_layers(struct kg_buffer *out, const struct view *v, uint32_t first, bool full) {
-    static const char *const HEADS[] = { "node", "layer", "operation", "reads", "weight", "writes", "launch" };
-    const struct kg_plan *plan = v->plan;
-    struct kg_table table = { .n_columns = KG_COUNT_OF(HEADS) };
-    uint32_t shown = first, next = first;
-    for (size_t i = 0; i < KG_COUNT_OF(HEADS); i++) kg_table_add(&table, HEADS[i]);
-    for (; next < plan->n_nodes; next = end_of_layer(plan, next)) {
-        const bool is_like = !full && next > shown && plan->nodes[next].layer > 0 && same_layer(v, shown, next);
-        if (is_like) break;
-        for (uint32_t i = next; i < end_of_layer(plan, next); i++) add_node(&table, v, i);
-        shown = next;
+/* Layers from the one at node `next` on that look as the one `period` layers before them. */
+static uint32_t count_repeated(const struct view *v, const uint32_t *starts, uint32_t layer, uint32_t period) {
+    uint32_t n = 0;
+    while (layer + n < v->session->config->n_layers && same_layer(v, starts[layer + n - period], starts[layer + n]))
+        n++;
+    return n;
+}
+
+/* How many layers from `layer` on repeat those shown before them, and of which period; 0 if fewer than two do. */
+static uint32_t find_period(const struct view *v, const uint32_t *starts, uint32_t layer, uint32_t *period) {
+    enum { LONGEST_PERIOD = 8 };
+    for (*period = 1; *period <= LONGEST_PERIOD && *period <= layer; (*period)++) {
+        const uint32_t n = count_repeated(v, starts, layer, *period);
+        if (n >= 2 && (n >= *period || layer + n == v->session->config->n_layers)) return n;
     }
-    kg_table_print(&table, out);
-    const uint32_t like = next;
-    while (next < plan->n_nodes && plan->nodes[next].layer > 0 && same_layer(v, shown, next))
-        next = end_of_layer(plan, next);
-    if (next > like)
-        kg_buffer_printf(out, "layers %d to %d: as layer %d\n", plan->nodes[like].layer, plan->nodes[next - 1].layer,
-                         plan->nodes[shown].layer);
-    return next;
+    return 0;
+}
+
+static uint32_t *layer_starts(const struct kg_plan *plan, uint32_t n_layers) {
+    uint32_t *starts = kg_xcalloc(n_layers + 1, sizeof *starts);
+    for (uint32_t i = plan->n_nodes; i-- > 0;)
+        if (plan->nodes[i].layer != KG_NO_LAYER) starts[plan->nodes[i].layer] = i;
+    return starts;
+}
+
+static void begin_table(struct kg_table *table) {
+    static const char *const HEADS[] = { "node", "layer", "operation", "reads", "weight", "writes", "launch" };
+    *table = (struct kg_table){ .n_columns = KG_COUNT_OF(HEADS) };
+    for (size_t i = 0; i < KG_COUNT_OF(HEADS); i++) kg_table_add(table, HEADS[i]);
+}
+
+static void end_table(struct kg_table *table, struct kg_buffer *out) {
+    kg_table_print(table, out);
+    kg_table_free(table);
+}
+
+static void put_repeated(struct kg_buffer *out, uint32_t layer, uint32_t n, uint32_t period) {
+    kg_buffer_printf(out, "layers %" PRIu32 " to %" PRIu32 ": as layer", layer, layer + n - 1);
+    if (period == 1) kg_buffer_printf(out, " %" PRIu32 "\n", layer - 1);
+    else kg_buffer_printf(out, "s %" PRIu32 " to %" PRIu32 ", repeated\n", layer - period, layer - 1);
+}
+
+static void put_nodes(struct kg_buffer *out, const struct view *v, bool full) {
+    const struct kg_plan *plan = v->plan;
+    uint32_t *starts = layer_starts(plan, v->session->config->n_layers), period = 0;
+    struct kg_table table;
+    begin_table(&table);
+    for (uint32_t next = 0; next < plan->n_nodes;) {
+        const int layer = plan->nodes[next].layer;
+        const uint32_t n = full || layer <= 0 ? 0 : find_period(v, starts, (uint32_t)layer, &period);
+        if (n == 0) {
+            const uint32_t end = end_of_layer(plan, next);
+            while (next < end) add_node(&table, v, next++);
+            continue;
+        }
+        end_table(&table, out);
+        put_repeated(out, (uint32_t)layer, n, period);
+        begin_table(&table);
+        next = end_of_layer(plan, starts[(uint32_t)layer + n - 1]);
+    }
+    end_table(&table, out);
+    free(starts);
 }
 
 static void put_refusals(struct kg_buffer *out, const struct view *v) {
@@ -131,9 +174,9 @@ static void put_text(struct kg_buffer *out, const struct view *v, bool full) {
     kg_buffer_printf(out, "%s back end: ", v->session->backend->ops->name);
     if (v->lowered)
         kg_buffer_printf(out, "a decode step is a %s of %" PRIu32 " %s; prefill is node by node\n\n", v->lowered->path,
-                         v->lowered->n_steps, v->lowered->is_one_launch ? "instructions" : "launches or more");
+                         v->lowered->n_steps, v->lowered->is_one_launch ? "instructions" : "steps");
     else kg_buffer_puts(out, "prefill and decode are node by node\n\n");
-    for (uint32_t i = 0; i < v->plan->n_nodes;) i = put_layers(out, v, i, full);
+    put_nodes(out, v, full);
     if (v->lowered && v->lowered->n_refusals > 0) {
         kg_buffer_puts(out, "\n");
         put_refusals(out, v);

@@ -303,11 +303,12 @@ static void name_buffers(struct kg_plan *plan, const struct kg_activation_buffer
         { "gate", b->gate },
         { "up", b->up },
         { "projected", b->projected },
+        { "logits", b->logits },
+        /* Last: without experts they are empty, and lie where the next buffer does. */
         { "router_logits", b->router_logits },
         { "expert_ids", b->expert_ids },
         { "expert_weights", b->expert_weights },
         { "expert_out", b->expert_out },
-        { "logits", b->logits },
     };
     _Static_assert(KG_COUNT_OF(all) <= KG_PLAN_BUFFERS, "a plan names each buffer");
     memcpy(plan->buffers, all, sizeof all);

@@ -253,7 +253,6 @@ static double run_model(struct kg_record *rec, const struct memory_case *c, cons
     if (c->decodes) {
         ops.linear = decoding_linear;
         ops.experts_linear = decoding_experts_linear;
-        ops.decode_step = NULL; /* would go past the table */
     }
     n_taken = 0;
     char *path = model_path(rec, c);

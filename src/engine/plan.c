@@ -316,10 +316,9 @@ static void name_buffers(struct kg_plan *plan, const struct kg_activation_buffer
 
 /* A buffer of no bytes has the address of the one after it, so the last of that address is the one that is used. */
 const char *kg_plan_buffer_name(const struct kg_plan *plan, const void *data) {
-    const char *name = "cache";
     for (size_t i = 0; i < KG_PLAN_BUFFERS && plan->buffers[i].name; i++)
-        if (plan->buffers[i].data == data) name = plan->buffers[i].name;
-    return name;
+        if (plan->buffers[i].data == data) return plan->buffers[i].name;
+    return "cache";
 }
 
 enum kg_status kg_plan_create(const struct kg_session *s, struct kg_plan **out, struct kg_error *err) {

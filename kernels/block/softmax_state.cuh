@@ -5,22 +5,21 @@
 
 #include "kernels/attention/attention.cuh"
 
-/* Running maximum, sum of weights and weighted values of one query head: the 8 dims of a lane. */
-struct softmax_state {
-    float largest, weight, value[KG_VECTOR];
-};
+/* Running maximum, sum of weights and weighted values of one query head: the DIMS dims of a lane. */
+template <int DIMS> struct softmax_of_dims { float largest, weight, value[DIMS]; };
+using softmax_state = softmax_of_dims<KG_VECTOR>;
 
-static __device__ __forceinline__ void clear(softmax_state &s) {
+template <int DIMS> static __device__ __forceinline__ void clear(softmax_of_dims<DIMS> &s) {
     s.largest = -CUDART_INF_F;
     s.weight = 0;
 #pragma unroll
-    for (int d = 0; d < KG_VECTOR; d++) s.value[d] = 0;
+    for (int d = 0; d < DIMS; d++) s.value[d] = 0;
 }
 
 /* Adds UNROLL keys: their scores, and the lane's dims of their values. */
-template <int UNROLL>
-static __device__ __forceinline__ void add_keys(softmax_state &s, const float (&score)[UNROLL],
-                                                const float (&v)[UNROLL][KG_VECTOR]) {
+template <int UNROLL, int DIMS>
+static __device__ __forceinline__ void add_keys(softmax_of_dims<DIMS> &s, const float (&score)[UNROLL],
+                                                const float (&v)[UNROLL][DIMS]) {
     float largest = s.largest;
 #pragma unroll
     for (int u = 0; u < UNROLL; u++) largest = fmaxf(largest, score[u]);
@@ -28,18 +27,18 @@ static __device__ __forceinline__ void add_keys(softmax_state &s, const float (&
     s.largest = largest;
     s.weight *= shrink;
 #pragma unroll
-    for (int d = 0; d < KG_VECTOR; d++) s.value[d] *= shrink;
+    for (int d = 0; d < DIMS; d++) s.value[d] *= shrink;
 #pragma unroll
     for (int u = 0; u < UNROLL; u++) {
         const float p = kg_softmax_weight(score[u], largest);
         s.weight += p;
 #pragma unroll
-        for (int d = 0; d < KG_VECTOR; d++) s.value[d] = fmaf(p, v[u][d], s.value[d]);
+        for (int d = 0; d < DIMS; d++) s.value[d] = fmaf(p, v[u][d], s.value[d]);
     }
 }
 
 /* Merges with the lane `apart` away. */
-static __device__ __forceinline__ void merge_lanes(softmax_state &s, int apart) {
+template <int DIMS> static __device__ __forceinline__ void merge_lanes(softmax_of_dims<DIMS> &s, int apart) {
     const float other_largest = __shfl_xor_sync(0xFFFFFFFF, s.largest, apart);
     const float other_weight = __shfl_xor_sync(0xFFFFFFFF, s.weight, apart);
     const float largest = fmaxf(s.largest, other_largest);
@@ -47,7 +46,7 @@ static __device__ __forceinline__ void merge_lanes(softmax_state &s, int apart) 
     s.largest = largest;
     s.weight = s.weight * own + other_weight * other;
 #pragma unroll
-    for (int d = 0; d < KG_VECTOR; d++)
+    for (int d = 0; d < DIMS; d++)
         s.value[d] = s.value[d] * own + __shfl_xor_sync(0xFFFFFFFF, s.value[d], apart) * other;
 }
 

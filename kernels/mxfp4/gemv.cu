@@ -63,8 +63,11 @@ enum kg_status kg_mxfp4_gemv(const struct kg_cuda_backend *cuda, const struct kg
         return kg_fail(err, KG_ERR_INTERNAL, "mxfp4: %u rows for a kernel of %d", p->n_rows, KG_MXFP4_GEMV_MAX_ROWS);
     const uint32_t x_bytes = p->n_cols * (uint32_t)sizeof(__half) + X_PAD_BYTES,
                    fit = std::min(p->n_rows, MAX_X_BYTES / x_bytes);
-    if (p->n_rows <= (p->ids ? KG_MXFP4_OWN_ROWS : 1))
-        return launch_rows<1>(cuda, row_params{ *p, NULL, NULL, {}, 0, 0, 0, 0, 0 }, err);
+    if (p->n_rows <= (p->ids ? KG_MXFP4_OWN_ROWS : 1)) {
+        row_params g = {};
+        g.p = *p;
+        return launch_rows<1>(cuda, g, err);
+    }
     return fit > 8 ? launch<16>(cuda, p, std::min(fit, 16u), err) : launch<8>(cuda, p, std::min(fit, 8u), err);
 }
 
@@ -74,6 +77,8 @@ enum kg_status kg_mxfp4_gemv_gated(const struct kg_cuda_backend *cuda, const str
     using namespace kg_mxfp4;
     if (gate->n_rows > KG_MXFP4_OWN_ROWS)
         return kg_fail(err, KG_ERR_INTERNAL, "mxfp4: %u rows for a kernel of %d", gate->n_rows, KG_MXFP4_OWN_ROWS);
-    row_params g = { *gate, up, up_bias, kg_swiglu_op_of(form->limit, form->alpha, form->up_offset), 0, 0, 0, 0, 0 };
+    row_params g = {};
+    g.p = *gate, g.up = up, g.up_bias = up_bias;
+    g.gate = kg_swiglu_op_of(form->limit, form->alpha, form->up_offset);
     return launch_rows<2>(cuda, g, err);
 }

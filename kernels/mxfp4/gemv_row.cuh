@@ -39,6 +39,7 @@ struct row_params {
     const uint8_t *up;    /* second matrix, or unused; p has the gate */
     const float *up_bias; /* NULL for none */
     struct kg_swiglu_op gate;
+    /* Set by the launcher. */
     uint32_t n_slots, slot_tiles, x_rows; /* x_rows: rows of y that a block has, at most */
     uint32_t block_items, more_items;     /* items of a block; the first more_items blocks have one more */
 };

@@ -16,9 +16,9 @@
 #ifndef KIGO_KERNELS_DECODE_PERSISTENT_ATTENTION_CUH
 #define KIGO_KERNELS_DECODE_PERSISTENT_ATTENTION_CUH
 
+#include "kernels/block/softmax_state.cuh"
 #include "kernels/decode/persistent/block.cuh"
 #include "kernels/ptx/mma.cuh"
-#include <math_constants.h>
 
 namespace kg_persistent {
 
@@ -269,73 +269,55 @@ __device__ __forceinline__ void score_keys(const consumer<float, D> &c, const kg
     const size_t plane = (size_t)j.kv_head * c.p.n_ctx * head_dim;
     const float *keys = static_cast<const float *>(layer.k_cache) + plane;
     const float *values = static_cast<const float *>(layer.v_cache) + plane;
-    float largest[MAX_GROUP], weight[MAX_GROUP], value[MAX_GROUP][4];
+    softmax_of_dims<4> state[MAX_GROUP];
 #pragma unroll
-    for (int h = 0; h < MAX_GROUP; h++) {
-        largest[h] = -CUDART_INF_F;
-        weight[h] = value[h][0] = value[h][1] = value[h][2] = value[h][3] = 0;
-    }
+    for (int h = 0; h < MAX_GROUP; h++) clear(state[h]);
     stage_heads(c, j, epoch);
     for (uint32_t at = j.begin; at < j.end;
          at += UNROLL * stride) { /* uniform in the block: all lanes take part in the shuffles */
-        float4 k[UNROLL], v[UNROLL];
+        float4 k[UNROLL];
+        float v[UNROLL][4];
         uint32_t key[UNROLL];
 #pragma unroll
         for (int u = 0; u < UNROLL; u++) {
             key[u] = at + u * stride + c.warp * KEYS + c.lane / LANES;
-            k[u] = v[u] = make_float4(0, 0, 0, 0);
-            if (key[u] >= j.end || dim >= head_dim) continue;
-            const bool is_new = key[u] == j.position;
-            const size_t place = (size_t)key[u] * head_dim + dim;
-            k[u] = *reinterpret_cast<const float4 *>(is_new ? c.s.k_new + dim : keys + place);
-            v[u] = *reinterpret_cast<const float4 *>(is_new ? c.s.v_new + dim : values + place);
+            float4 value = make_float4(0, 0, 0, 0);
+            k[u] = value;
+            if (key[u] < j.end && dim < head_dim) {
+                const bool is_new = key[u] == j.position;
+                const size_t place = (size_t)key[u] * head_dim + dim;
+                k[u] = *reinterpret_cast<const float4 *>(is_new ? c.s.k_new + dim : keys + place);
+                value = *reinterpret_cast<const float4 *>(is_new ? c.s.v_new + dim : values + place);
+            }
+            v[u][0] = value.x, v[u][1] = value.y, v[u][2] = value.z, v[u][3] = value.w;
         }
 #pragma unroll
         for (int h = 0; h < MAX_GROUP; h++) {
             if (h >= group) break;
             const float4 q = *reinterpret_cast<const float4 *>(&c.s.q[h][dim]);
-            float score[UNROLL], now = largest[h];
+            float score[UNROLL];
 #pragma unroll
             for (int u = 0; u < UNROLL; u++) {
                 float dot = fmaf(q.w, k[u].w, fmaf(q.z, k[u].z, fmaf(q.y, k[u].y, q.x * k[u].x)));
 #pragma unroll
                 for (int mask = LANES / 2; mask > 0; mask /= 2) dot += __shfl_xor_sync(0xFFFFFFFFu, dot, mask);
                 score[u] = key[u] < j.end ? dot * score_scale<float>(c.p) : -CUDART_INF_F;
-                now = fmaxf(now, score[u]);
             }
-            const float shrink = weight_of<float>(largest[h], now);
-            largest[h] = now;
-            weight[h] *= shrink;
-#pragma unroll
-            for (int d = 0; d < 4; d++) value[h][d] *= shrink;
-#pragma unroll
-            for (int u = 0; u < UNROLL; u++) {
-                const float w = weight_of<float>(score[u], now);
-                weight[h] += w;
-                value[h][0] = fmaf(w, v[u].x, value[h][0]);
-                value[h][1] = fmaf(w, v[u].y, value[h][1]);
-                value[h][2] = fmaf(w, v[u].z, value[h][2]);
-                value[h][3] = fmaf(w, v[u].w, value[h][3]);
-            }
+            add_keys<UNROLL>(state[h], score, v);
         }
     }
 #pragma unroll
     for (int h = 0; h < MAX_GROUP; h++) {
 #pragma unroll
-        for (int apart = LANES; apart < WARP; apart *= 2) {
-            const float other_largest = __shfl_xor_sync(0xFFFFFFFFu, largest[h], apart);
-            const float now = fmaxf(largest[h], other_largest);
-            const float own = weight_of<float>(largest[h], now), other = weight_of<float>(other_largest, now);
-            largest[h] = now;
-            weight[h] = weight[h] * own + __shfl_xor_sync(0xFFFFFFFFu, weight[h], apart) * other;
-#pragma unroll
-            for (int d = 0; d < 4; d++)
-                value[h][d] = value[h][d] * own + __shfl_xor_sync(0xFFFFFFFFu, value[h][d], apart) * other;
+        for (int apart = LANES; apart < WARP; apart *= 2) merge_lanes(state[h], apart);
+        const float *value = state[h].value;
+        if (c.lane == 0) {
+            c.s.attention.largest[h][c.warp] = state[h].largest;
+            c.s.attention.weight[h][c.warp] = state[h].weight;
         }
-        if (c.lane == 0) c.s.attention.largest[h][c.warp] = largest[h], c.s.attention.weight[h][c.warp] = weight[h];
         if (c.lane < LANES && h < group)
             *reinterpret_cast<float4 *>(c.values(c.warp, h) + dim) =
-                make_float4(value[h][0], value[h][1], value[h][2], value[h][3]);
+                make_float4(value[0], value[1], value[2], value[3]);
     }
 }
 

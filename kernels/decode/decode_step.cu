@@ -22,16 +22,16 @@ static __global__ void set_step_kernel(struct kg_cuda_step *step, int32_t *ids, 
 
 /* table[i] = (cos, sin) of pair i at the step's position. */
 static __global__ void __launch_bounds__(TABLE_THREADS)
-    rotation_table_kernel(const struct kg_cuda_step *step, float2 *table, const struct kg_rope_turns of) {
-    for (uint32_t i = threadIdx.x; i < of.n_rot / 2; i += TABLE_THREADS) table[i] = kg_rope_turn(of, step->position, i);
+    rotation_table_kernel(const struct kg_cuda_step *step, float2 *table, const struct kg_rope_angles of) {
+    for (uint32_t i = threadIdx.x; i < of.n_rot / 2; i += TABLE_THREADS) table[i] = kg_cos_sin(of, step->position, i);
 }
 
 static enum kg_status make_tables(struct kg_cuda_backend *cuda, const struct kg_cuda_lowered *l,
                                   const struct kg_run *run, struct kg_error *err) {
     for (uint32_t i = 0; i < l->n_tables; i++) {
         const struct kg_rope_args *r = &l->tables[i].rope;
-        const struct kg_rope_turns of = { (double)r->freq_base, (double)r->freq_scale, (double)r->magnitude,
-                                          run->rope_factors, r->n_rot };
+        const struct kg_rope_angles of = { (double)r->freq_base, (double)r->freq_scale, (double)r->magnitude,
+                                           run->rope_factors, r->n_rot };
         rotation_table_kernel<<<1, TABLE_THREADS, 0, cuda->stream>>>(cuda->step, l->tables[i].data, of);
     }
     return kg_cuda_launched(err, "decode step: rotation tables");

@@ -121,7 +121,7 @@ static enum kg_status multiply_qkv(struct kg_cuda_backend *cuda, const struct kg
     m.y_precision = rope->activations;
     m.heads.k_cache = kv->k_cache;
     m.heads.v_cache = kv->v_cache;
-    m.heads.turns = kg_rotation_table_of(const_cast<struct kg_cuda_lowered *>(l), rope)->data;
+    m.heads.cos_sin = kg_rotation_table_of(const_cast<struct kg_cuda_lowered *>(l), rope)->data;
     m.heads.step = cuda->step;
     m.heads.n_heads = rope->n_heads;
     m.heads.n_kv_heads = kv->n_kv_heads;

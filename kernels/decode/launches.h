@@ -26,7 +26,7 @@ struct kg_step_pending {
 /* Destinations of q, k, v. */
 struct kg_step_heads {
     void *k_cache, *v_cache; /* (n_kv_heads, n_ctx, head_dim) */
-    const float2 *turns;     /* (n_rot / 2): cosine, sine of the position */
+    const float2 *cos_sin;   /* (n_rot / 2): cosine, sine of the position */
     const struct kg_cuda_step *step;
     uint32_t n_heads, n_kv_heads, head_dim, n_ctx, n_rot;
     bool half; /* pairs (i, i + n_rot/2), else (2i, 2i + 1) */

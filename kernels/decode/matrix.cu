@@ -194,7 +194,7 @@ template <enum kg_step_form F>
 static __device__ __forceinline__ void load_operands(const kg_step_matrix &m, uint32_t pair, pair_operands *o) {
     if constexpr (F == KG_STEP_QKV) {
         const head_pair p = head_pair_of(m.heads, pair);
-        o->rotation = p.matrix < 2 && p.i < m.heads.n_rot / 2 ? m.heads.turns[p.i] : make_float2(1, 0);
+        o->rotation = p.matrix < 2 && p.i < m.heads.n_rot / 2 ? m.heads.cos_sin[p.i] : make_float2(1, 0);
     }
     if constexpr (F == KG_STEP_RESIDUAL) {
         const size_t n_out = 2 * (size_t)m.n_pairs;

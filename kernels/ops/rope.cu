@@ -1,9 +1,9 @@
-/* rope: turns pairs of the first n_rot dims of every head by an angle that grows with the position (equation, pairings
- * and layout in ops/rope.h).
+/* rope: rotates pairs of the first n_rot dims of every head by an angle that grows with the position (equation,
+ * pairings and layout in ops/rope.h).
  *
  * x, y (n_rows, n_heads, head_dim) of T. A block has one row and up to MAX_PAIRS / (n_rot / 2) of its heads. Its
  * threads first make the row's cosines and sines, with angles in double (exact to 1e-11 at position 131072) rounded
- * once to float32; then each turns pairs (head, i), both products in float32. A thread writes only elements that it
+ * once to float32; then each rotates pairs (head, i), both products in float32. A thread writes only elements that it
  * alone reads, so y may be x. */
 #include "kernels/block/precision.cuh"
 #include "kernels/block/rotation.cuh"
@@ -15,16 +15,16 @@ static_assert(KG_ROPE_MAX_ROT / 2 * sizeof(float2) <= 48 * 1024, "a row's cosine
 struct rope_params {
     uint32_t n_heads, heads_per_block, head_dim, position, n_rot;
     bool half; /* pairs (i, i + n_rot/2), else (2i, 2i + 1) */
-    struct kg_rope_turns turns;
+    struct kg_rope_angles angles;
     const struct kg_cuda_step *step;
 };
 
 template <typename T> static __global__ void __launch_bounds__(THREADS) rope_kernel(const T *x, T *y, rope_params p) {
-    extern __shared__ float2 turns[]; /* (n_rot / 2): cosine, sine */
+    extern __shared__ float2 cos_sin[]; /* (n_rot / 2): cosine, sine */
     const uint32_t n_pairs = p.n_rot / 2;
     const uint32_t position = (p.step ? p.step->position : p.position) + blockIdx.x;
-    for (uint32_t i = threadIdx.x; i < n_pairs; i += THREADS) turns[i] = kg_rope_turn(p.turns, position, i);
-    __syncthreads(); /* turns are written */
+    for (uint32_t i = threadIdx.x; i < n_pairs; i += THREADS) cos_sin[i] = kg_cos_sin(p.angles, position, i);
+    __syncthreads(); /* the table is visible */
 
     const uint32_t first_head = blockIdx.y * p.heads_per_block;
     const uint32_t n_heads = min(p.heads_per_block, p.n_heads - first_head);
@@ -34,9 +34,9 @@ template <typename T> static __global__ void __launch_bounds__(THREADS) rope_ker
         const uint32_t i = item % n_pairs;
         const size_t at = base + (size_t)(item / n_pairs) * p.head_dim + i * step;
         const float a = kg_load(x + at), b = kg_load(x + at + apart);
-        const float2 turn = turns[i];
-        kg_store(y + at, a * turn.x - b * turn.y);
-        kg_store(y + at + apart, a * turn.y + b * turn.x);
+        const float2 r = cos_sin[i];
+        kg_store(y + at, a * r.x - b * r.y);
+        kg_store(y + at + apart, a * r.y + b * r.x);
     }
     if (x == y) return;
     const uint32_t n_kept = p.head_dim - p.n_rot;
@@ -64,8 +64,8 @@ extern "C" enum kg_status kg_cuda_rope(struct kg_backend *backend, const struct 
     p.position = args->position;
     p.n_rot = args->n_rot;
     p.half = args->pairing == KG_ROPE_HALF;
-    p.turns = { (double)args->freq_base, (double)args->freq_scale, (double)args->magnitude, args->freq_factors,
-                args->n_rot };
+    p.angles = { (double)args->freq_base, (double)args->freq_scale, (double)args->magnitude, args->freq_factors,
+                 args->n_rot };
     p.step = kg_cuda_of(backend)->step;
     if (args->activations == KG_PRECISION_F16) launch<__half>(kg_cuda_of(backend)->stream, args, p);
     else launch<float>(kg_cuda_of(backend)->stream, args, p);

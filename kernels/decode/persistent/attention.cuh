@@ -59,18 +59,18 @@ template <typename T> __device__ __forceinline__ float score_scale(const kg_pers
 template <typename T, int D>
 __device__ __forceinline__ void stage_heads(const consumer<T, D> &c, const job &j, uint32_t epoch) {
     const kg_persistent_program &p = c.p;
-    const uint32_t group = p.group, half = p.head_dim / 2, n_rotated = p.turns.n_rot / 2;
+    const uint32_t group = p.group, half = p.head_dim / 2, n_rotated = p.rope.n_rot / 2;
     kg_mbarrier_poll(kg_shared_address(&c.s.cos_sin_full), 0);
     for (uint32_t item = c.thread; item < (group + 2) * half; item += CONSUMERS) {
         const uint32_t h = item / half, i = item % half;
         const bool rotates = h <= group && i < n_rotated;
         const uint32_t head = h < group ? j.kv_head * group + h : p.n_heads + (h - group) * p.n_kv_heads + j.kv_head;
         const uint32_t unrotated =
-            h <= group ? p.turns.n_rot + 2 * (i - n_rotated) : 2 * i; /* dims that are not rotated */
+            h <= group ? p.rope.n_rot + 2 * (i - n_rotated) : 2 * i; /* dims that are not rotated */
         const uint32_t at = rotates ? (p.rope_half ? i : 2 * i) : unrotated;
         const uint32_t other = rotates && p.rope_half ? i + n_rotated : at + 1;
         const uint32_t first = head * p.head_dim + at, second = head * p.head_dim + other;
-        const uint64_t *packets = p.words.qkv;
+        const uint64_t *packets = p.packets.qkv;
         const uint2 bits =
             wait_two_packets(packets + first / PACKET_ELEMS<T>, packets + second / PACKET_ELEMS<T>, epoch);
         float2 v = make_float2(element<T>(bits.x, first), element<T>(bits.y, second));
@@ -354,13 +354,13 @@ __device__ __forceinline__ void publish_job(const consumer<T, D> &c, const job &
             value.y = fmaf(v.y, share, value.y);
         }
         if (p.n_splits == 1) {
-            publish_pair<T>(p.words.attention, head * half + i, __fdiv_rn(value.x, weight), __fdiv_rn(value.y, weight),
-                            epoch);
+            publish_pair<T>(p.packets.attention, head * half + i, __fdiv_rn(value.x, weight),
+                            __fdiv_rn(value.y, weight), epoch);
             continue;
         }
         const size_t of_split = (size_t)j.split * p.n_heads + head;
-        publish_pair<float>(p.words.partial, (uint32_t)(of_split * half + i), value.x, value.y, epoch);
-        if (i == 0) publish_pair<float>(p.words.weight, (uint32_t)of_split, largest, weight, epoch);
+        publish_pair<float>(p.packets.partial, (uint32_t)(of_split * half + i), value.x, value.y, epoch);
+        if (i == 0) publish_pair<float>(p.packets.weight, (uint32_t)of_split, largest, weight, epoch);
     }
 }
 
@@ -398,8 +398,8 @@ template <typename T, int D> __device__ __forceinline__ void merge_splits(const 
             uint32_t n_polls = 0;
             bool there = false;
             while (!there) {
-                of_head.load(p.words.weight + of_split * 2);
-                of_value.load(p.words.partial + (of_split * half + at % half) * 2);
+                of_head.load(p.packets.weight + of_split * 2);
+                of_value.load(p.packets.partial + (of_split * half + at % half) * 2);
                 there = of_head.is_from(epoch) && of_value.is_from(epoch);
                 if (!there) count_poll(n_polls);
             }
@@ -410,7 +410,7 @@ template <typename T, int D> __device__ __forceinline__ void merge_splits(const 
             add(__shfl_xor_sync(0xFFFFFFFFu, largest, apart), __shfl_xor_sync(0xFFFFFFFFu, weight, apart),
                 __shfl_xor_sync(0xFFFFFFFFu, value.x, apart), __shfl_xor_sync(0xFFFFFFFFu, value.y, apart));
         if (c.lane == 0)
-            publish_pair<T>(p.words.attention, at, __fdiv_rn(value.x, weight), __fdiv_rn(value.y, weight), epoch);
+            publish_pair<T>(p.packets.attention, at, __fdiv_rn(value.x, weight), __fdiv_rn(value.y, weight), epoch);
     }
 }
 
@@ -429,8 +429,8 @@ template <typename T, int D> __device__ __forceinline__ void stage_splits(const 
             all = true;
 #pragma unroll
             for (int s = 0; s < MOST; s++) {
-                value[s].load(p.words.partial + (size_t)min(s, p.n_splits - 1) * n_values + 2 * i);
-                weight[s].load(p.words.weight + (min(s, p.n_splits - 1) * p.n_heads + head) * 2);
+                value[s].load(p.packets.partial + (size_t)min(s, p.n_splits - 1) * n_values + 2 * i);
+                weight[s].load(p.packets.weight + (min(s, p.n_splits - 1) * p.n_heads + head) * 2);
             }
 #pragma unroll
             for (int s = 0; s < MOST; s++) all = all && value[s].is_from(epoch) && weight[s].is_from(epoch);

@@ -28,7 +28,7 @@ template <typename T> __host__ __device__ __forceinline__ uint32_t slot_stride(c
     return m.piece_cols * (uint32_t)sizeof(T) + SLOT_PAD_BYTES;
 }
 
-/* The producer warp: row_at(i) is the address of weight row i of the block. At most p.most_under_way slots' copies are
+/* The producer warp: row_at(i) is the address of weight row i of the block. At most p.max_in_flight slots' copies are
  * in flight, the oldest at `arriving`. */
 template <typename T, typename Row>
 __device__ __forceinline__ void produce(ring &slots, ring &arriving, uint32_t &n_in_flight, const part &m,
@@ -39,7 +39,7 @@ __device__ __forceinline__ void produce(ring &slots, ring &arriving, uint32_t &n
         const T *row = row_at(first + min(lane, rows - 1));
         for (uint32_t col = 0; col < m.n_cols; col += m.piece_cols, slots.advance()) {
             const uint32_t n_bytes = min(m.piece_cols, m.n_cols - col) * (uint32_t)sizeof(T);
-            if (n_in_flight == slots.p.most_under_way) {
+            if (n_in_flight == slots.p.max_in_flight) {
                 kg_mbarrier_poll(arriving.full(), arriving.parity);
                 arriving.advance();
             } else {

@@ -12,12 +12,12 @@ using kg_persistent::MMA_ROWS;
 
 enum { COMPUTE_CAPABILITY = 90, ALIGNMENT_BYTES = 256 };
 
-/* Slots; those of float16 of which copies are under way at most: more keep memory no busier, but what else is read
+/* Slots; those of float16 whose copies are in flight, at most: more keep memory no busier, but what else is read
  * waits behind them, and blocks get their rows at times further apart (float32: all, its slots hold less). Measured. */
-enum { LEAST_SLOTS = 6, MOST_SLOTS = 7, UNDER_WAY_F16 = 2 };
-static_assert(UNDER_WAY_F16 <= LEAST_SLOTS, "the producer waits for a slot's copies before it fills the slot again");
+enum { MIN_SLOTS = 6, MAX_SLOTS = 7, IN_FLIGHT_F16 = 2 };
+static_assert(IN_FLIGHT_F16 <= MIN_SLOTS, "the producer waits for a slot's copies before it fills the slot again");
 
-/* Keys of a split: what a block's warps take in one turn (float16), or a few (float32). */
+/* Keys of a split: what a block's warps take in one iteration (float16), or a few (float32). */
 enum { KEYS_PER_SPLIT_F16 = 256, KEYS_PER_SPLIT_F32 = 64 };
 
 /* What a layer is to the kernel: nodes of the plan, an instruction each. */
@@ -156,14 +156,14 @@ static bool shapes_fit(const struct kg_persistent_program *p, struct kg_why *why
 }
 
 /* Splits there may be: jobs for all blocks. */
-static uint32_t most_splits(const struct kg_cuda_backend *cuda, uint32_t n_kv_heads) {
+static uint32_t max_splits(const struct kg_cuda_backend *cuda, uint32_t n_kv_heads) {
     const uint32_t n = (uint32_t)cuda->n_sms / n_kv_heads;
     return n > 0 ? n : 1;
 }
 
 struct region {
-    size_t offset; /* in struct kg_persistent_words */
-    uint64_t n_words;
+    size_t offset; /* in struct kg_persistent_packets */
+    uint64_t n_packets;
 };
 
 enum { N_REGIONS = 7 };
@@ -171,23 +171,23 @@ enum { N_REGIONS = 7 };
 static void regions_of(const struct kg_persistent_program *p, struct region (&regions)[N_REGIONS]) {
     const uint64_t heads = (uint64_t)p->n_heads * p->head_dim, kv_heads = (uint64_t)p->n_kv_heads * p->head_dim;
     const struct region all[N_REGIONS] = {
-        { offsetof(struct kg_persistent_words, qkv), heads + 2 * kv_heads },
-        { offsetof(struct kg_persistent_words, attention), heads },
-        { offsetof(struct kg_persistent_words, x1), p->n_embd },
-        { offsetof(struct kg_persistent_words, x2), p->n_embd },
-        { offsetof(struct kg_persistent_words, gated), p->n_ff },
-        { offsetof(struct kg_persistent_words, partial), p->most_splits * heads },
-        { offsetof(struct kg_persistent_words, weight), (uint64_t)p->most_splits * p->n_heads * 2 },
+        { offsetof(struct kg_persistent_packets, qkv), heads + 2 * kv_heads },
+        { offsetof(struct kg_persistent_packets, attention), heads },
+        { offsetof(struct kg_persistent_packets, x1), p->n_embd },
+        { offsetof(struct kg_persistent_packets, x2), p->n_embd },
+        { offsetof(struct kg_persistent_packets, gated), p->n_ff },
+        { offsetof(struct kg_persistent_packets, partial), p->max_splits * heads },
+        { offsetof(struct kg_persistent_packets, weight), (uint64_t)p->max_splits * p->n_heads * 2 },
     };
     memcpy(regions, all, sizeof all);
 }
 
 static uint64_t region_bytes(const struct region *r) {
-    return (r->n_words * sizeof(uint64_t) + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
+    return (r->n_packets * sizeof(uint64_t) + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
 }
 
-/* Of the words, without the layers behind them. */
-static uint64_t words_bytes(const struct kg_persistent_program *p) {
+/* Of the packets, without the layers behind them. */
+static uint64_t packets_bytes(const struct kg_persistent_program *p) {
     struct region regions[N_REGIONS];
     uint64_t total = 0;
     regions_of(p, regions);
@@ -196,7 +196,7 @@ static uint64_t words_bytes(const struct kg_persistent_program *p) {
 }
 
 uint64_t kg_cuda_persistent_bytes(const struct kg_persistent_program *p) {
-    return words_bytes(p) + p->n_layers * sizeof(struct kg_persistent_layer);
+    return packets_bytes(p) + p->n_layers * sizeof(struct kg_persistent_layer);
 }
 
 static uint32_t most_outputs(const struct kg_persistent_matrix *m, int n_blocks) {
@@ -290,7 +290,7 @@ static __global__ void put_layers_kernel(const __grid_constant__ struct layer_ta
 enum kg_status kg_cuda_persistent_place(struct kg_cuda_backend *cuda, const struct kg_plan *plan, void *memory,
                                         struct kg_persistent_program *p, struct kg_error *err) {
     enum { BLOCK_THREADS = 32 };
-    const uint64_t n_bytes = words_bytes(p);
+    const uint64_t n_bytes = packets_bytes(p);
     struct region regions[N_REGIONS];
     struct layer_table table = {};
     char *at = static_cast<char *>(memory);
@@ -298,7 +298,7 @@ enum kg_status kg_cuda_persistent_place(struct kg_cuda_backend *cuda, const stru
     regions_of(p, regions);
     for (const struct region &r : regions) {
         uint64_t *here = reinterpret_cast<uint64_t *>(at);
-        memcpy(reinterpret_cast<char *>(&p->words) + r.offset, &here, sizeof here);
+        memcpy(reinterpret_cast<char *>(&p->packets) + r.offset, &here, sizeof here);
         at += region_bytes(&r);
     }
     for (uint32_t i = 0; i < p->n_layers; i++) table.layers[i] = layer_record(layer_of(plan, i));
@@ -327,29 +327,29 @@ static void set_model(struct kg_persistent_program *p, const struct kg_cuda_back
     p->window = window_of(a);
     p->norm_eps = n[QKV].args.rmsnorm.eps;
     p->attn_scale = a->scale;
-    p->turns = { (double)rope->freq_base, (double)rope->freq_scale, (double)rope->magnitude, NULL, rope->n_rot };
+    p->rope = { (double)rope->freq_base, (double)rope->freq_scale, (double)rope->magnitude, NULL, rope->n_rot };
     p->embedding = plan->nodes[0].args.embedding.weight.data;
     p->output_norm = plan->nodes[plan->n_body].args.rmsnorm.weight;
     p->output = output->weight.data;
     p->logits = static_cast<float *>(output->y);
     p->id_in_place = plan->ids;
     p->is_f16 = plan->activations == KG_PRECISION_F16;
-    p->most_splits = most_splits(cuda, a->n_kv_heads);
-    p->least_keys_per_split = p->is_f16 ? KEYS_PER_SPLIT_F16 : KEYS_PER_SPLIT_F32;
+    p->max_splits = max_splits(cuda, a->n_kv_heads);
+    p->min_keys_per_split = p->is_f16 ? KEYS_PER_SPLIT_F16 : KEYS_PER_SPLIT_F32;
     set_matrices(p, output->weight.n_rows);
 }
 
 /* Bytes of a layer's weights that the ring holds at a time, of the block that has most. */
 static uint64_t ring_holds(const struct kg_persistent_program *p, const struct kg_cuda_backend *cuda,
                            uint32_t elem_bytes) {
-    uint64_t n_bytes = 0, n_turns = 0;
+    uint64_t n_bytes = 0, n_filled = 0;
     for (int i = 0; i < KG_PERSISTENT_OUTPUT; i++) {
         const struct kg_persistent_matrix *m = &p->matrix[i];
         const uint64_t rows = (uint64_t)most_outputs(m, cuda->n_sms) * m->weight_rows;
         n_bytes += rows * m->n_cols * elem_bytes;
-        n_turns += (rows + m->slot_rows - 1) / m->slot_rows * ((m->n_cols + m->piece_cols - 1) / m->piece_cols);
+        n_filled += (rows + m->slot_rows - 1) / m->slot_rows * ((m->n_cols + m->piece_cols - 1) / m->piece_cols);
     }
-    return n_bytes * p->n_slots / n_turns;
+    return n_bytes * p->n_slots / n_filled;
 }
 
 /* Divides the memory that is left into slots. False if it has no room for a ring of so many. */
@@ -374,16 +374,16 @@ static bool set_slots(struct kg_persistent_program *p, const struct kg_cuda_back
 static bool set_ring(struct kg_persistent_program *p, const struct kg_cuda_backend *cuda, uint32_t elem_bytes) {
     for (int i = 0; i < KG_PERSISTENT_OUTPUT; i++) {
         const uint32_t n = most_outputs(&p->matrix[i], cuda->n_sms);
-        if (n > p->side_rows) p->side_rows = n;
+        if (n > p->bias_rows) p->bias_rows = n;
     }
     if (most_outputs(&p->matrix[KG_PERSISTENT_DOWN], cuda->n_sms) > kg_persistent::BATCH_ROWS) return false;
-    if (!set_slots(p, cuda, LEAST_SLOTS, elem_bytes)) return false;
+    if (!set_slots(p, cuda, MIN_SLOTS, elem_bytes)) return false;
     uint64_t holds = ring_holds(p, cuda, elem_bytes);
-    uint32_t best = LEAST_SLOTS;
-    for (uint32_t n = LEAST_SLOTS + 1; n <= MOST_SLOTS; n++)
+    uint32_t best = MIN_SLOTS;
+    for (uint32_t n = MIN_SLOTS + 1; n <= MAX_SLOTS; n++)
         if (set_slots(p, cuda, n, elem_bytes) && ring_holds(p, cuda, elem_bytes) * 10 >= holds * 11)
             best = n, holds = ring_holds(p, cuda, elem_bytes);
-    p->most_under_way = p->is_f16 ? (uint32_t)UNDER_WAY_F16 : best;
+    p->max_in_flight = p->is_f16 ? (uint32_t)IN_FLIGHT_F16 : best;
     return set_slots(p, cuda, best, elem_bytes);
 }
 

@@ -51,7 +51,7 @@ struct kg_persistent_layer {
 
 /* Packets (exchange.cuh): 32 bits of value in the low half, the epoch in the high half. Activations: one float32 or two
  * float16 a packet; splits: one float32. */
-struct kg_persistent_words {
+struct kg_persistent_packets {
     uint64_t *qkv;       /* q, k, v one after another */
     uint64_t *attention; /* (n_heads, head_dim) */
     uint64_t *x1, *x2;   /* (n_embd) */
@@ -65,7 +65,7 @@ struct kg_persistent_shared_map {
     uint32_t x;        /* the vector of a product */
     uint32_t layers;   /* n_layers + 1: the one past the end is not used */
     uint32_t norm;     /* norm weights (n_embd) of a product with a norm */
-    uint32_t biases;   /* two of bias_bytes: biases (side_rows, 2) of a product */
+    uint32_t biases;   /* two of bias_bytes: biases (bias_rows, 2) of a product */
     uint32_t barriers; /* mbarriers of the slots: full, then empty */
     uint32_t slots;
     uint32_t bias_bytes;
@@ -77,7 +77,7 @@ struct kg_persistent_program {
     uint32_t group; /* query heads of a KV head */
     bool rope_half; /* pairs (i, i + n_rot/2), else (2i, 2i + 1) */
     float norm_eps, attn_scale;
-    struct kg_rope_turns turns; /* its factors are those of this position */
+    struct kg_rope_angles rope; /* its factors are those of this position */
     const void *embedding;
     const float *output_norm;
     const void *output;
@@ -85,18 +85,18 @@ struct kg_persistent_program {
     const int32_t *id_in_place;
     int32_t id; /* of the token; KG_ID_IN_PLACE: *id_in_place */
     uint32_t position;
-    uint32_t epoch;                             /* of the first layer; layer i has epoch + i; never 0 */
-    uint32_t window;                            /* keys that a query sees, in every layer; 0: all before it */
-    uint32_t first_key;                         /* that this position sees */
-    uint32_t n_splits, keys_per_split;          /* of this position */
-    uint32_t most_splits, least_keys_per_split; /* of all */
-    bool is_f16;                                /* matrices, activations and cache; else all float32 */
+    uint32_t epoch;                          /* of the first layer; layer i has epoch + i; never 0 */
+    uint32_t window;                         /* keys that a query sees, in every layer; 0: all before it */
+    uint32_t first_key;                      /* that this position sees */
+    uint32_t n_splits, keys_per_split;       /* of this position */
+    uint32_t max_splits, min_keys_per_split; /* of all */
+    bool is_f16;                             /* matrices, activations and cache; else all float32 */
     uint32_t slot_bytes, n_slots;
-    uint32_t most_under_way; /* slots whose copies are in flight, at most */
-    uint32_t side_rows;      /* outputs of a block with biases, at most */
+    uint32_t max_in_flight; /* slots whose copies are in flight, at most */
+    uint32_t bias_rows;     /* outputs of a block with biases, at most */
     struct kg_persistent_shared_map shared;
     struct kg_persistent_matrix matrix[KG_PERSISTENT_PRODUCTS];
-    struct kg_persistent_words words;
+    struct kg_persistent_packets packets;
     const struct kg_persistent_layer *layers;
 };
 

@@ -135,8 +135,8 @@ static __device__ void run_prefetch(const kg_persistent_program &p, block_shared
                 n_params++;
             }
             if (i > 0 || product != KG_PERSISTENT_QKV) continue;
-            for (uint32_t at = lane; at < p.turns.n_rot / 2; at += WARP)
-                s.cos_sin[at] = kg_rope_turn(p.turns, p.position, at);
+            for (uint32_t at = lane; at < p.rope.n_rot / 2; at += WARP)
+                s.cos_sin[at] = kg_cos_sin(p.rope, p.position, at);
             kg_mbarrier_arrive(kg_shared_address(&s.cos_sin_full));
         }
 }
@@ -146,14 +146,14 @@ template <typename T, int D>
 static __device__ __forceinline__ void stage(const consumer<T, D> &c, int product, const T *row, uint32_t epoch) {
     const kg_persistent_program &p = c.p;
     if (product == KG_PERSISTENT_DOWN) {
-        stage_packets(c, p.words.gated, p.n_ff, epoch);
+        stage_packets(c, p.packets.gated, p.n_ff, epoch);
     } else if (product != KG_PERSISTENT_ATTN_OUT) {
         const bool is_gate = product == KG_PERSISTENT_GATE_UP;
-        stage_norm(c, row, is_gate ? p.words.x1 : p.words.x2, is_gate ? epoch : epoch - 1);
+        stage_norm(c, row, is_gate ? p.packets.x1 : p.packets.x2, is_gate ? epoch : epoch - 1);
     } else if (p.n_splits > 1 && p.n_splits <= KG_PERSISTENT_MAX_DIRECT) {
         stage_splits(c, epoch);
     } else {
-        stage_packets(c, p.words.attention, p.n_heads * p.head_dim, epoch);
+        stage_packets(c, p.packets.attention, p.n_heads * p.head_dim, epoch);
     }
 }
 
@@ -174,7 +174,7 @@ static __device__ __forceinline__ void publish_elements(uint64_t *packets, uint3
 template <typename T, int D>
 static __device__ __forceinline__ void epilogue(const consumer<T, D> &c, int product, const part &m, uint32_t first,
                                                 uint32_t n, uint32_t epoch) {
-    const kg_persistent_words &packets = c.p.words;
+    const kg_persistent_packets &packets = c.p.packets;
     const bool is_gated = product == KG_PERSISTENT_GATE_UP;
     const uint32_t outputs = is_gated ? n / 2 : n, index = (is_gated ? first / 2 : first) + c.thread;
     const uint32_t at = m.begin + index;
@@ -312,29 +312,29 @@ uint32_t kg_cuda_persistent_map(struct kg_persistent_program *p) {
     map->layers = map->x + round_up(widest * elem_bytes, 64);
     map->norm = map->layers + round_up((p->n_layers + 1) * (uint32_t)sizeof(struct kg_persistent_layer), 16);
     map->biases = map->norm + round_up(p->n_embd * (uint32_t)sizeof(float), 16);
-    map->bias_bytes = round_up(2 * p->side_rows * (uint32_t)sizeof(float), 16);
+    map->bias_bytes = round_up(2 * p->bias_rows * (uint32_t)sizeof(float), 16);
     map->barriers = map->biases + 2 * map->bias_bytes;
     map->slots = round_up(map->barriers + p->n_slots * 16, 128);
     map->n_bytes = map->slots + p->n_slots * p->slot_bytes;
     return map->n_bytes;
 }
 
-/* Splits the keys that the position sees: by least_keys_per_split, into most_splits at most. */
+/* Splits the keys that the position sees: by min_keys_per_split, into max_splits at most. */
 static void split_keys(struct kg_persistent_program *p, uint32_t position) {
-    const uint32_t least = p->least_keys_per_split, n_past = position + 1;
+    const uint32_t least = p->min_keys_per_split, n_past = position + 1;
     p->first_key = p->window > 0 && n_past > p->window ? n_past - p->window : 0;
     const uint32_t n_keys = n_past - p->first_key;
     p->n_splits = (n_keys + least - 1) / least;
-    if (p->n_splits > p->most_splits) p->n_splits = p->most_splits;
+    if (p->n_splits > p->max_splits) p->n_splits = p->max_splits;
     p->keys_per_split = (n_keys + p->n_splits - 1) / p->n_splits;
     p->n_splits = (n_keys + p->keys_per_split - 1) / p->keys_per_split;
 }
 
 /* Epochs start over: no packet may hold one of them from the first time. The layers lie behind the packets. */
 static cudaError_t start_over(const struct kg_cuda_backend *cuda, struct kg_persistent_program *p) {
-    const size_t n_bytes = reinterpret_cast<uintptr_t>(p->layers) - reinterpret_cast<uintptr_t>(p->words.qkv);
+    const size_t n_bytes = reinterpret_cast<uintptr_t>(p->layers) - reinterpret_cast<uintptr_t>(p->packets.qkv);
     p->epoch = 1;
-    return cudaMemsetAsync(p->words.qkv, 0, n_bytes, cuda->stream);
+    return cudaMemsetAsync(p->packets.qkv, 0, n_bytes, cuda->stream);
 }
 
 enum kg_status kg_cuda_persistent_step(struct kg_cuda_backend *cuda, struct kg_persistent_program *program, int32_t id,
@@ -349,7 +349,7 @@ enum kg_status kg_cuda_persistent_step(struct kg_cuda_backend *cuda, struct kg_p
     }
     program->id = id;
     program->position = position;
-    program->turns.factors = rope_factors;
+    program->rope.factors = rope_factors;
     split_keys(program, position);
     void *params[] = { program };
     code = cudaLaunchCooperativeKernel(kernel, dim3((unsigned)cuda->n_sms), dim3(THREADS), params, shared_bytes,

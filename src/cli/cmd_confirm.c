@@ -64,8 +64,9 @@ static void choose(struct confirming *c) {
         }
         n_cases += !seen;
         const int worse = kg_figure_kind_of(j->figure, j->unit).worse;
-        c->items[c->n_items++] =
-            (struct kg_confirmation){ .key = j->key, .figure = j->figure, .unit = j->unit, .worse = worse };
+        c->items[c->n_items++] = (struct kg_confirmation){
+            .key = j->key, .figure = j->figure, .unit = j->unit, .worse = worse, .flagged = j->change
+        };
     }
 }
 
@@ -129,19 +130,20 @@ static json_t *items_json(const struct confirming *c) {
     json_t *items = json_array();
     for (size_t i = 0; i < c->n_items; i++) {
         const struct kg_confirmation *k = &c->items[i];
-        json_array_append_new(items, json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:f, s:f, s:I, s:I}", "verdict",
-                                               KG_CONFIRMED_NAMES[k->verdict], "case", k->key, "figure", k->figure,
-                                               "unit", k->unit, "baseline", kg_cli_number_json(k->before), "run",
-                                               kg_cli_number_json(k->after), "change", kg_cli_number_json(k->change),
-                                               "p", k->p, "adjusted_p", k->adjusted, "n_baseline",
-                                               (json_int_t)k->n_before, "n_run", (json_int_t)k->n_after));
+        json_array_append_new(
+            items, json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:I, s:I}", "verdict",
+                             KG_CONFIRMED_NAMES[k->verdict], "case", k->key, "figure", k->figure, "unit", k->unit,
+                             "baseline", kg_cli_number_json(k->before), "run", kg_cli_number_json(k->after), "change",
+                             kg_cli_number_json(k->change), "change_lo", kg_cli_number_json(k->change_lo), "change_hi",
+                             kg_cli_number_json(k->change_hi), "p", k->p, "adjusted_p", k->adjusted, "n_baseline",
+                             (json_int_t)k->n_before, "n_run", (json_int_t)k->n_after));
     }
     return items;
 }
 
 /* Exact findings need no second look: they count as they are. */
 static int exit_code_of(const struct confirming *c) {
-    size_t n[4] = { 0 }, n_exact = 0, n_doubt = c->n_left_out + c->r.counts[KG_JUDGED_INCOMPARABLE];
+    size_t n[KG_CONFIRMED_COUNT] = { 0 }, n_exact = 0, n_doubt = c->n_left_out + c->r.counts[KG_JUDGED_INCOMPARABLE];
     for (size_t i = 0; i < c->n_items; i++) n[c->items[i].verdict]++;
     for (size_t i = 0; i < c->r.n_judgements; i++) {
         const struct kg_judgement *j = &c->r.judgements[i];
@@ -149,7 +151,7 @@ static int exit_code_of(const struct confirming *c) {
         n_doubt += !j->waived && j->judged == KG_JUDGED_INCONCLUSIVE && !is_flagged(j);
     }
     if (n[KG_CONFIRMED] + n_exact > 0) return KG_EXIT_FAILED;
-    return n[KG_UNCONFIRMED] + n_doubt + c->r.n_reasons > 0 ? KG_EXIT_INCONCLUSIVE : KG_EXIT_OK;
+    return n[KG_UNCONFIRMED] + n[KG_UNDECIDED] + n_doubt + c->r.n_reasons > 0 ? KG_EXIT_INCONCLUSIVE : KG_EXIT_OK;
 }
 
 static json_t *whole_json(const struct confirming *c) {
@@ -158,8 +160,8 @@ static json_t *whole_json(const struct confirming *c) {
 }
 
 static enum kg_status print(const struct confirming *c, struct kg_error *err) {
-    static const char *const NAMES[] = { "verdict", "case",   "figure", "unit",       "baseline",
-                                         "run",     "change", "p",      "adjusted_p", "runs" };
+    static const char *const NAMES[] = { "verdict", "case",     "figure", "unit",       "baseline", "run",
+                                         "change",  "interval", "p",      "adjusted_p", "runs" };
     const struct kg_rows_options *format = &c->o->format;
     if (format->json) return kg_cli_print_json(whole_json(c), err);
     struct kg_rows rows = KG_ROWS_INIT(format);
@@ -168,7 +170,9 @@ static enum kg_status print(const struct confirming *c, struct kg_error *err) {
     kg_rows_add(&rows, KG_COUNT_OF(NAMES), NAMES, NULL);
     for (size_t i = 0; i < c->n_items; i++) {
         const struct kg_confirmation *k = &c->items[i];
-        char change[32] = "";
+        char change[32] = "", interval[48] = "";
+        if (!isnan(k->change))
+            snprintf(interval, sizeof interval, "%+.2f%% .. %+.2f%%", 100 * k->change_lo, 100 * k->change_hi);
         if (!isnan(k->change)) snprintf(change, sizeof change, "%+.2f%%", 100 * k->change);
         const struct kg_cell cells[] = { kg_cell_of_text(KG_CONFIRMED_NAMES[k->verdict]),
                                          kg_cell_of_text(k->key),
@@ -177,6 +181,7 @@ static enum kg_status print(const struct confirming *c, struct kg_error *err) {
                                          kg_cell_of_real(k->before),
                                          kg_cell_of_real(k->after),
                                          kg_cell_of_text(change),
+                                         kg_cell_of_text(interval),
                                          kg_cell_of_real(k->p),
                                          kg_cell_of_real(k->adjusted),
                                          kg_cell_of_int((int64_t)(k->n_before + k->n_after)) };

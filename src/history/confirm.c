@@ -7,7 +7,8 @@
 #include <string.h>
 
 static const double FALSE_DISCOVERY_RATE = 0.05;
-const char *const KG_CONFIRMED_NAMES[4] = { "confirmed", "small", "refuted", "inconclusive" };
+const char *const KG_CONFIRMED_NAMES[KG_CONFIRMED_COUNT] = { "confirmed", "small", "refuted", "inconclusive",
+                                                             "undecided" };
 
 struct side {
     struct kg_run *runs;
@@ -63,13 +64,31 @@ static size_t values_of(const struct side *side, const struct kg_confirmation *c
     return n;
 }
 
-static double shift_of(const double *x, size_t n_x, const double *y, size_t n_y) {
+/* How many of n_x n_y ascending differences lie below the 95% interval of the shift, by the normal approximation of the
+ * rank sum, which is the exact count for 5 against 5 and 10 against 10. */
+static size_t differences_below(size_t n_x, size_t n_y) {
+    const double n = (double)n_x * (double)n_y;
+    return (size_t)fmax(0, floor(n / 2 - 1.959964 * sqrt(n * (double)(n_x + n_y + 1) / 12)) - 1);
+}
+
+static double relative(const struct kg_confirmation *c, double log_change) {
+    return expm1(c->worse * log_change);
+}
+
+void kg_confirm_compare(const double *x, size_t n_x, const double *y, size_t n_y, struct kg_confirmation *c) {
     double *differences = kg_xcalloc(n_x * n_y, sizeof *differences);
     for (size_t i = 0; i < n_x; i++)
         for (size_t k = 0; k < n_y; k++) differences[i * n_y + k] = y[k] - x[i];
-    const double shift = kg_median(differences, n_x * n_y);
+    c->n_before = n_x;
+    c->n_after = n_y;
+    c->p = kg_mann_whitney_greater(x, n_x, y, n_y);
+    c->change = relative(c, kg_median(differences, n_x * n_y)); /* leaves them ascending */
+    const size_t below = differences_below(n_x, n_y);
+    const double lo = relative(c, differences[below]), hi = relative(c, differences[n_x * n_y - 1 - below]);
+    c->change_lo = fmin(lo, hi);
+    c->change_hi = fmax(lo, hi);
+    c->verdict = KG_UNDECIDED;
     free(differences);
-    return shift;
 }
 
 static void compare(const struct side *before, const struct side *after, struct kg_confirmation *c) {
@@ -77,13 +96,11 @@ static void compare(const struct side *before, const struct side *after, struct 
     size_t same_x = 0, same_y = 0;
     c->n_before = values_of(before, c, x, &same_x);
     c->n_after = values_of(after, c, y, &same_y);
-    c->before = c->after = c->change = NAN;
+    c->before = c->after = c->change = c->change_lo = c->change_hi = NAN;
     c->p = c->adjusted = 1;
-    const bool enough = c->n_before >= KG_CONFIRM_FEWEST && c->n_after >= KG_CONFIRM_FEWEST && same_x == same_y;
-    c->verdict = enough ? KG_REFUTED : KG_UNCONFIRMED;
-    if (enough) {
-        c->p = kg_mann_whitney_greater(x, c->n_before, y, c->n_after);
-        c->change = expm1(c->worse * shift_of(x, c->n_before, y, c->n_after));
+    c->verdict = KG_UNCONFIRMED;
+    if (c->n_before >= KG_CONFIRM_FEWEST && c->n_after >= KG_CONFIRM_FEWEST && same_x == same_y) {
+        kg_confirm_compare(x, c->n_before, y, c->n_after, c);
         c->before = exp(c->worse * kg_median(x, c->n_before));
         c->after = exp(c->worse * kg_median(y, c->n_after));
     }
@@ -91,7 +108,15 @@ static void compare(const struct side *before, const struct side *after, struct 
     free(x);
 }
 
-static void adjust(struct kg_confirmation *c, size_t n, double least_change) {
+static enum kg_confirmed verdict_of(const struct kg_confirmation *c, double least_change) {
+    const double least = log1p(least_change);
+    const double most = c->worse > 0 ? log1p(c->change_hi) : -log1p(c->change_lo); /* by which it may be worse */
+    const double half = isnan(c->flagged) ? least : c->worse * log1p(c->flagged) / 2;
+    if (c->adjusted <= FALSE_DISCOVERY_RATE) return most >= least ? KG_CONFIRMED : KG_CONFIRMED_SMALL;
+    return most < fmax(least, half) ? KG_REFUTED : KG_UNDECIDED;
+}
+
+void kg_confirm_decide(struct kg_confirmation *c, size_t n, double least_change) {
     double *p = kg_xcalloc(n + 1, sizeof *p), *adjusted = kg_xcalloc(n + 1, sizeof *adjusted);
     size_t n_tests = 0;
     for (size_t i = 0; i < n; i++)
@@ -101,9 +126,7 @@ static void adjust(struct kg_confirmation *c, size_t n, double least_change) {
     for (size_t i = 0; i < n; i++) {
         if (c[i].verdict == KG_UNCONFIRMED) continue;
         c[i].adjusted = adjusted[n_tests++];
-        const double worse_by = c[i].worse > 0 ? c[i].change : 1 / (1 + c[i].change) - 1;
-        if (c[i].adjusted <= FALSE_DISCOVERY_RATE)
-            c[i].verdict = worse_by >= least_change ? KG_CONFIRMED : KG_CONFIRMED_SMALL;
+        c[i].verdict = verdict_of(&c[i], least_change);
     }
     free(adjusted);
     free(p);
@@ -119,7 +142,7 @@ enum kg_status kg_confirm(struct kg_history *history, char *const *before_ids, s
     status = load(history, before_ids, n_before, &catalogue, &before, err);
     if (status == KG_OK) status = load(history, after_ids, n_after, &catalogue, &after, err);
     for (size_t i = 0; i < n_confirmations && status == KG_OK; i++) compare(&before, &after, &confirmations[i]);
-    if (status == KG_OK) adjust(confirmations, n_confirmations, least_change);
+    if (status == KG_OK) kg_confirm_decide(confirmations, n_confirmations, least_change);
     unload(&before);
     unload(&after);
     kg_catalogue_free(&catalogue);

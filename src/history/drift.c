@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const double ONE_OF_2000 = 3.2905;      /* as screen.c */
 enum { ENOUGH_FIGURES = 10, MANY_RUNS = 100 }; /* many: a median is sharp enough, and quicker */
 
 /* NaN without a baseline. */
@@ -62,14 +63,30 @@ static void levels_of(const double *unexplained, size_t n_runs, double least_cha
     free(values);
 }
 
+/* A creep has no levels. The judged run's D against the oldest five runs', whose scatter the differences of neighbours
+ * tell: a creep hardly shows in these. values: newest first. */
+static bool has_crept(const double *values, size_t n, double judged, double least_change) {
+    enum { OLDEST = 5 };
+    if (n < 2 * OLDEST) return false;
+    double *differences = kg_xcalloc(n, sizeof *differences);
+    for (size_t i = 1; i < n; i++) differences[i - 1] = values[i] - values[i - 1];
+    const double sigma = kg_robust_sigma(differences, n - 1) * sqrt((1 + 1.0 / OLDEST) / 2);
+    const double limit = kg_student_limit(ONE_OF_2000, (double)n / 3);
+    const double change = judged - kg_hodges_lehmann(values + n - OLDEST, OLDEST);
+    free(differences);
+    return change > least_change && change > limit * sigma;
+}
+
 /* Holds the judged run's D against the lowest and the highest level of the baseline. */
 static void judge_common(struct kg_drift *d, const double *unexplained, const double *levels, size_t n_runs,
                          double least_change) {
-    double *away = kg_xcalloc(n_runs, sizeof *away), low = INFINITY, high = -INFINITY;
+    double *away = kg_xcalloc(n_runs, sizeof *away), *known = kg_xcalloc(n_runs, sizeof *known);
+    double low = INFINITY, high = -INFINITY;
     size_t n = 0;
     d->change = d->z = d->z_limit = NAN;
     for (size_t run = 1; run < n_runs; run++) {
         if (isnan(unexplained[run])) continue;
+        known[n] = unexplained[run];
         away[n++] = unexplained[run] - levels[run];
         low = fmin(low, levels[run]);
         high = fmax(high, levels[run]);
@@ -84,7 +101,9 @@ static void judge_common(struct kg_drift *d, const double *unexplained, const do
         d->z_limit = f.z_limit;
         d->worse = f.verdict == KG_SCREEN_WORSE;
         d->better = f.verdict == KG_SCREEN_BETTER;
+        if (!d->worse && !d->better) d->worse = has_crept(known, n, unexplained[0], least_change);
     }
+    free(known);
     free(away);
 }
 

@@ -12,8 +12,9 @@
  *
  * The judged run's D is an event of its own: `worse` (or `better`) if it lies beyond the least change and beyond the
  * Student limit of the scatter about the levels, from the lowest level of the baseline (highest, for better); the drift
- * of the judged run is then what its canaries say. Without canaries nothing tells machine and program apart: drift =
- * common, and a judged run beyond the least change is `unexplained`. */
+ * of the judged run is then what its canaries say. A creep has no levels: `worse` too if it lies as far from the oldest
+ * five runs, by the scatter that neighbours' differences tell. Without canaries nothing tells machine and program
+ * apart: drift = common, and a judged run beyond the least change is `unexplained`. */
 #ifndef KIGO_HISTORY_DRIFT_H
 #define KIGO_HISTORY_DRIFT_H
 

@@ -1,13 +1,17 @@
 #include "measure/steps.h"
 #include "base/buffer.h"
 #include "measure/rank_test.h"
+#include "measure/robust.h"
 #include "measure/statistics.h"
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHORTEST = 3, NEIGHBOURS = KG_RANK_TEST_MOST / 2 };
+enum { SHORTEST = 3 };
 static const double PENALTY = 4, LARGEST_P = 0.01, LEAST_SCALE = 1e-5;
+static const double MEDIAN_ERROR = 1.2533; /* of a normal sample's median, in sigma / sqrt(n) */
+static const double ONE_OF_40 = 1.96, FARTHEST = 5, CLIP = 3;
 
 /* A heap of the values on one side of a running median; the top is the largest of (sign * value). */
 struct heap {
@@ -93,26 +97,73 @@ static double median_of(const double *values, size_t n) {
     return median;
 }
 
+/* The exact test takes k n^3 steps for k of n values; the longer side gives way. */
+static void neighbours(size_t *left, size_t *right) {
+    enum { MOST_STEPS = 2000000 };
+    for (;;) {
+        const size_t n = *left + *right, k = *left < *right ? *left : *right;
+        if (n <= KG_RANK_TEST_MOST && k * n * n * n <= MOST_STEPS) return;
+        --*(*left > *right ? left : right);
+    }
+}
+
 static struct kg_step describe(const double *values, size_t begin, size_t at, size_t end) {
     struct kg_step step = { .at = at, .n_before = at - begin, .n_after = end - at };
     step.before = median_of(values + begin, step.n_before);
     step.after = median_of(values + at, step.n_after);
-    const size_t left = step.n_before < NEIGHBOURS ? step.n_before : NEIGHBOURS;
-    const size_t right = step.n_after < NEIGHBOURS ? step.n_after : NEIGHBOURS;
+    size_t left = step.n_before, right = step.n_after;
+    neighbours(&left, &right);
     const double *x = values + at - left, *y = values + at;
     const double up = kg_mann_whitney_greater(x, left, y, right), down = kg_mann_whitney_greater(y, right, x, left);
     step.p = fmin(1, 2 * fmin(up, down));
     return step;
 }
 
-/* Takes back the weakest step that is too small or too unsure; false if none is. */
+/* What is left of the values when each loses its level's median: its deviation, and the correlation of neighbours. */
+static void residuals_of(const double *values, const size_t *bounds, size_t n_bounds, double *sigma, double *phi) {
+    const size_t n = bounds[n_bounds - 1];
+    double *rest = kg_xcalloc(n, sizeof *rest), products = 0, squares = 0;
+    for (size_t level = 0; level + 1 < n_bounds; level++) {
+        const double median = median_of(values + bounds[level], bounds[level + 1] - bounds[level]);
+        for (size_t i = bounds[level]; i < bounds[level + 1]; i++) rest[i] = values[i] - median;
+    }
+    *sigma = fmax(kg_robust_sigma(rest, n), LEAST_SCALE);
+    /* Wild values would hide how the others hang together. */
+    for (size_t i = 0; i < n; i++) rest[i] = fmax(-3 * *sigma, fmin(3 * *sigma, rest[i]));
+    for (size_t i = 0; i < n; i++) squares += rest[i] * rest[i];
+    for (size_t i = 1; i < n; i++) products += rest[i] * rest[i - 1];
+    const double raw = squares > 0 ? products / squares : 0;
+    /* Each level's median takes its share of what hangs together; less than one standard error is none. */
+    const double corrected = raw + (1 + 3 * raw) * (double)(n_bounds - 1) / (double)n - 1 / sqrt((double)n);
+    *phi = fmax(0, fmin(0.95, corrected));
+    free(rest);
+}
+
+struct noise {
+    double sigma, phi; /* phi: correlation of neighbours */
+};
+
+/* Whether a step is large enough to be of interest, surer than chance among n places makes it, and further than
+ * neighbours that hang together go by themselves. */
+static bool holds(const struct kg_step *step, size_t n, double least, const struct noise *noise) {
+    const double error =
+        MEDIAN_ERROR * noise->sigma *
+        sqrt((1 / (double)step->n_before + 1 / (double)step->n_after) * (1 + noise->phi) / (1 - noise->phi));
+    const double size = fabs(step->after - step->before);
+    return size > 0 && size + ONE_OF_40 * error >= least && size >= FARTHEST * (1 + noise->phi) * error &&
+           step->p <= LARGEST_P / (double)n;
+}
+
+/* Takes back the weakest step that does not hold; false if none is. */
 static int take_back_one(const double *values, double least, size_t *bounds, size_t *n_bounds) {
     size_t weakest = 0;
     double distance = INFINITY;
+    struct noise noise;
+    residuals_of(values, bounds, *n_bounds, &noise.sigma, &noise.phi);
     for (size_t i = 1; i + 1 < *n_bounds; i++) {
         const struct kg_step step = describe(values, bounds[i - 1], bounds[i], bounds[i + 1]);
         const double size = fabs(step.after - step.before);
-        if ((size >= least && step.p <= LARGEST_P) || size >= distance) continue;
+        if (holds(&step, bounds[*n_bounds - 1], least, &noise) || size >= distance) continue;
         distance = size;
         weakest = i;
     }
@@ -120,6 +171,27 @@ static int take_back_one(const double *values, double least, size_t *bounds, siz
     memmove(bounds + weakest, bounds + weakest + 1, (*n_bounds - weakest - 1) * sizeof *bounds);
     --*n_bounds;
     return 1;
+}
+
+/* Absolute distances find a level safely and place its edge less sharply than squares do: the edge moves to where the
+ * squares of the distances, clipped at 3 sigmas, are least. */
+static void sharpen(const double *values, size_t *bounds, size_t n_bounds, double sigma) {
+    enum { REACH = 4 };
+    for (size_t i = 1; i + 1 < n_bounds; i++) {
+        const double before = median_of(values + bounds[i - 1], bounds[i] - bounds[i - 1]);
+        const double after = median_of(values + bounds[i], bounds[i + 1] - bounds[i]);
+        const size_t at = bounds[i],
+                     first = at > bounds[i - 1] + SHORTEST + REACH ? at - REACH : bounds[i - 1] + SHORTEST;
+        const size_t last = at + REACH + SHORTEST < bounds[i + 1] ? at + REACH : bounds[i + 1] - SHORTEST;
+        double cost = 0, least = INFINITY;
+        for (size_t e = first; e <= last; e++) {
+            if (cost < least) bounds[i] = e;
+            least = fmin(least, cost);
+            const double x = fmin(CLIP, fabs(values[e] - before) / sigma),
+                         y = fmin(CLIP, fabs(values[e] - after) / sigma);
+            cost += x * x - y * y;
+        }
+    }
 }
 
 size_t kg_steps_find(const double *values, size_t n, double least, struct kg_step *steps) {
@@ -134,6 +206,9 @@ size_t kg_steps_find(const double *values, size_t n, double least, struct kg_ste
         bounds[n_bounds - 1 - i] = x;
     }
     while (take_back_one(values, least, bounds, &n_bounds)) continue;
+    struct noise noise;
+    residuals_of(values, bounds, n_bounds, &noise.sigma, &noise.phi);
+    sharpen(values, bounds, n_bounds, noise.sigma);
     size_t n_steps = 0;
     for (size_t i = 1; i + 1 < n_bounds; i++)
         steps[n_steps++] = describe(values, bounds[i - 1], bounds[i], bounds[i + 1]);

@@ -47,13 +47,12 @@ static void put_result_head(struct files *files, const char *key, const char *de
 
 static void put_timing(struct kg_buffer *out, const struct kg_made_case *c) {
     if (c->time_ns <= 0) return;
-    kg_buffer_printf(
-        out,
-        "{\"bytes\":1048576,\"ci_hi\":%.9g,\"ci_lo\":%.9g,\"flops\":2097152,\"kind\":\"graph\",\"mad\":%.9g,"
-        "\"max\":%.9g,\"median\":%.17g,\"min\":%.9g,\"n\":20,\"name\":\"time\",\"samples_offset\":0,"
-        "\"state\":\"warm\",\"valid\":%s}",
-        c->time_ns * 1.002, c->time_ns * 0.998, c->time_ns * 0.004, c->time_ns * 1.02, c->time_ns, c->time_ns * 0.99,
-        c->throttled ? "false" : "true");
+    kg_buffer_printf(out,
+                     "{\"bytes\":1048576,\"ci_hi\":%.9g,\"ci_lo\":%.9g,\"flops\":2097152,\"kind\":\"%s\",\"mad\":%.9g,"
+                     "\"max\":%.9g,\"median\":%.17g,\"min\":%.9g,\"n\":20,\"name\":\"time\",\"samples_offset\":0,"
+                     "\"state\":\"warm\",\"valid\":%s}",
+                     c->time_ns * 1.002, c->time_ns * 0.998, c->timing ? c->timing : "graph", c->time_ns * 0.004,
+                     c->time_ns * 1.02, c->time_ns, c->time_ns * 0.99, c->throttled ? "false" : "true");
 }
 
 static void put_case(struct files *files, size_t i, const struct kg_made_case *c) {

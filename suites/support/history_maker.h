@@ -17,6 +17,7 @@ struct kg_made_case {
     const char *op;                /* "linear"; the key says linear whatever it is */
     uint64_t seed;                 /* 7 */
     double time_ns;                /* median of the timing time.graph.warm; 0: none */
+    const char *timing;            /* the timing's kind; NULL: "graph" */
     bool throttled;                /* the timing is not valid */
     double max_abs;                /* of the comparison "y", limit 1 */
     double peak_bytes, left_bytes; /* of the tag "kv" */

@@ -67,6 +67,10 @@ static void left_over(struct kg_made_case *c) {
 static void no_timing(struct kg_made_case *c) {
     c->time_ns = 0;
 }
+static void by_events(struct kg_made_case *c) {
+    c->timing = "kernel";
+    c->time_ns = c->time_ns * 0.4; /* 4 us: half a microsecond is 12% */
+}
 static void throttle(struct kg_made_case *c) {
     c->throttled = true;
 }
@@ -316,7 +320,7 @@ static void waivers_end(struct kg_record *rec, const void *arg) {
     note(&lab, "waive", NULL, "bench/linear/case_4*", lab.clock_us + 1000);
     kg_history_lab_regress(&lab, NULL, NULL, &r);
     expect(&r, KG_EXIT_FAILED, KG_JUDGED_WORSE, "status");
-    note(&lab, "waive", NULL, kg_made_case_key(VICTIM), lab.clock_us + 1000);
+    note(&lab, "waive", NULL, kg_made_case_key(VICTIM), lab.clock_us); /* its last microsecond is part of it */
     kg_history_lab_regress(&lab, NULL, NULL, &r);
     ck_assert_uint_eq(r.n_waived, 1);
     expect(&r, KG_EXIT_OK, KG_JUDGED_WORSE, "status");
@@ -403,6 +407,82 @@ static void a_bundle_that_cannot_be_read(struct kg_record *rec, const void *arg)
     kg_history_lab_close(&lab);
 }
 
+/* Runs from the named one on begin anew, the named one included. */
+static void a_break_begins_with_its_run(struct kg_record *rec, const void *arg) {
+    struct kg_history_lab lab;
+    struct kg_regression r;
+    struct story story = { .all = 1, .victim = 1.08 };
+    (void)arg;
+    kg_history_lab_open(&lab, rec);
+    write_history(&lab, &story, N_BASELINE, 1);
+    kg_history_lab_regress(&lab, NULL, NULL, &r);
+    ck_assert_int_eq(r.exit_code, KG_EXIT_FAILED);
+    char *judged = kg_xstrdup(r.run.bundle_id);
+    kg_regression_free(&r);
+    note(&lab, "break", judged, "bench/linear/case_3[*", 0);
+    kg_history_lab_regress(&lab, NULL, NULL, &r);
+    ck_assert_uint_eq(r.n_noisy, N_CASES - 1);
+    ck_assert_uint_eq(r.baseline.n_items, N_BASELINE);
+    expect(&r, KG_EXIT_INCONCLUSIVE, KG_JUDGED_INCOMPARABLE, "case");
+    note(&lab, "break", judged, NULL, 0);
+    kg_history_lab_regress(&lab, NULL, NULL, &r);
+    ck_assert_uint_eq(r.baseline.n_items, 0);
+    kg_regression_free(&r);
+    free(judged);
+    kg_history_lab_close(&lab);
+}
+
+/* What the clock does not resolve is no change: events resolve half a microsecond. */
+static void below_the_clocks_resolution(struct kg_record *rec, const void *arg) {
+    struct kg_history_lab lab;
+    struct kg_regression r;
+    struct story usual = { .all = 1, .victim = 1, .change = by_events }, slow = usual;
+    (void)arg;
+    kg_history_lab_open(&lab, rec);
+    kg_rng_init(&usual.rng, 1, 0);
+    kg_rng_init(&slow.rng, 2, 0);
+    struct kg_made_run run = { .n_cases = N_CASES, .canary = 1, .fill = fill, .arg = &usual };
+    kg_history_lab_runs(&lab, 0, N_BASELINE, run);
+    run.arg = &slow;
+    slow.victim = 1.08;
+    kg_history_lab_runs(&lab, CANDIDATE, 1, run);
+    kg_history_lab_regress(&lab, NULL, NULL, &r);
+    expect(&r, KG_EXIT_OK, KG_JUDGED_COUNT, NULL);
+    slow.victim = 1.2;
+    kg_history_lab_runs(&lab, CANDIDATE, 1, run);
+    kg_history_lab_regress(&lab, NULL, NULL, &r);
+    expect(&r, KG_EXIT_FAILED, KG_JUDGED_WORSE, "time");
+    kg_history_lab_close(&lab);
+}
+
+/* Which way is worse, by unit and name. */
+static void which_way_is_worse(struct kg_record *rec, const void *arg) {
+    static const struct {
+        const char *name, *unit;
+        enum kg_figure_class class;
+        int worse;
+    } ROWS[] = {
+        { "time.host.warm", "ns", KG_FIGURE_NOISY, +1 },
+        { "decode", "tokens/s", KG_FIGURE_NOISY, -1 },
+        { "copy", "GB/s", KG_FIGURE_NOISY, -1 },
+        { "gemm", "TFLOP/s", KG_FIGURE_NOISY, -1 },
+        { "roofline.gemm", "TFLOP/s", KG_FIGURE_CANARY, -1 },
+        { "graph.warm.tflop_per_s", "TFLOP/s", KG_FIGURE_DERIVED, -1 },
+        { "y.margin", "ratio", KG_FIGURE_EXACT, +1 },
+        { "y.max_abs", "abs", KG_FIGURE_EXACT, +1 },
+        { "kv.peak", "bytes", KG_FIGURE_EXACT, +1 },
+        { "haiku_valid", "count", KG_FIGURE_EXACT, -1 },
+        { "ncu.spilled_bytes", "bytes", KG_FIGURE_EXACT, +1 },
+        { "ncu.registers", "count", KG_FIGURE_TOLD, 0 },
+    };
+    (void)rec;
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
+        const struct kg_figure_kind kind = kg_figure_kind_of(ROWS[i].name, ROWS[i].unit);
+        ck_assert_msg(kind.class == ROWS[i].class && kind.worse == ROWS[i].worse, "%s", ROWS[i].name);
+    }
+}
+
 #define CASE(function)                                                                                                 \
     { .layer = "unit", .op = "regress", .name = #function, .run = function }
 #define ROW(name_, row_)                                                                                               \
@@ -442,6 +522,9 @@ static const struct kg_case CASES[] = {
     CASE(other_machine),
     CASE(waivers_end),
     CASE(excluded_and_broken),
+    CASE(a_break_begins_with_its_run),
+    CASE(below_the_clocks_resolution),
+    CASE(which_way_is_worse),
     CASE(registers_and_spills),
     CASE(newest_is_the_measure),
     CASE(a_bundle_that_cannot_be_read),

@@ -79,6 +79,18 @@ static void interval_covers_the_median(struct kg_record *rec, const void *arg) {
     ck_assert_int_le(covered, N_EXPERIMENTS * 99 / 100);
 }
 
+/* The ranks floor(n / 2 - 1.96 sqrt(n) / 2) and ceil(n / 2 + 1.96 sqrt(n) / 2) of 0, 1, 2, ... 1000. */
+static void rank_interval_of_known_ranks(struct kg_record *rec, const void *arg) {
+    double x[1001];
+    struct kg_statistics s;
+    (void)rec;
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(x); i++) x[i] = (double)i;
+    kg_statistics_compute(x, KG_COUNT_OF(x), &s);
+    ck_assert_double_eq(s.ci_lo, 469);
+    ck_assert_double_eq(s.ci_hi, 532);
+}
+
 static void interval_is_repeatable(struct kg_record *rec, const void *arg) {
     (void)rec;
     (void)arg;
@@ -138,6 +150,7 @@ static const struct kg_case CASES[] = {
     UNIT("statistics", "percentile_between_ranks", percentile_between_ranks, NULL),
     UNIT("statistics", "bootstrap_interval_covers_the_median", interval_covers_the_median, &SMALL_N),
     UNIT("statistics", "rank_interval_covers_the_median", interval_covers_the_median, &LARGE_N),
+    UNIT("statistics", "rank_interval_of_known_ranks", rank_interval_of_known_ranks, NULL),
     UNIT("statistics", "interval_is_repeatable", interval_is_repeatable, NULL),
     UNIT("timing", "host_timing_counts_and_measures", host_timing_counts_and_measures, NULL),
     UNIT("process_memory", "peak_grows_by_what_is_touched", peak_memory_grows_by_what_is_touched, NULL),

@@ -1,0 +1,106 @@
+/* What confirm answers to values whose truth is known, and how often it is wrong. */
+#include "base/rng.h"
+#include "base/size.h"
+#include "history/confirm.h"
+#include "suites/harness/case.h"
+#include <check.h>
+#include <math.h>
+
+enum { N = 10, N_TRIALS = 400 };
+
+struct row {
+    double change, sigma, flagged; /* of the second build; of a run; relative */
+    size_t n;
+    enum kg_confirmed verdict;
+    double least_share; /* of trials that say so */
+};
+
+static const struct row UNCHANGED = { 0, 0.01, 0.06, N, KG_REFUTED, 0.9 };
+static const struct row SLOWER = { 0.08, 0.01, 0.08, N, KG_CONFIRMED, 0.99 };
+static const struct row AS_SMALL_AS_MATTERS = { 0.03, 0.01, 0.03, N, KG_CONFIRMED, 0.9 };
+static const struct row SMALL = { 0.01, 0.003, 0.05, N, KG_CONFIRMED_SMALL, 0.99 };
+static const struct row LARGE_AND_NOISY = { 0.24, 0.25, 0.24, KG_CONFIRM_FEWEST, KG_UNDECIDED, 0.5 };
+
+static void draw(const struct row *row, int worse, struct kg_rng *rng, struct kg_confirmation *c) {
+    double x[N], y[N];
+    for (size_t i = 0; i < row->n; i++) {
+        x[i] = row->sigma * kg_rng_normal(rng);
+        y[i] = row->sigma * kg_rng_normal(rng) + log1p(row->change);
+    }
+    *c = (struct kg_confirmation){ .worse = worse, .flagged = expm1(worse * log1p(row->flagged)) };
+    kg_confirm_compare(x, row->n, y, row->n, c);
+}
+
+/* Times and speeds alike: what is worse by 8% is a time 8% up, or a speed 7.4% down. */
+static void answers(struct kg_record *rec, const void *arg) {
+    const struct row *row = arg;
+    size_t counts[KG_CONFIRMED_COUNT] = { 0 };
+    struct kg_rng rng;
+    kg_rng_init(&rng, 11, 0);
+    for (int trial = 0; trial < N_TRIALS; trial++) {
+        const int worse = trial % 2 ? 1 : -1;
+        struct kg_confirmation c;
+        draw(row, worse, &rng, &c);
+        kg_confirm_decide(&c, 1, 0.03);
+        counts[c.verdict]++;
+        ck_assert_double_le(c.change_lo, c.change);
+        ck_assert_double_le(c.change, c.change_hi);
+    }
+    for (size_t i = 0; i < KG_CONFIRMED_COUNT; i++)
+        kg_record_metric(rec, KG_CONFIRMED_NAMES[i], "ratio", (double)counts[i] / N_TRIALS);
+    ck_assert_uint_ge(counts[row->verdict], row->least_share * N_TRIALS);
+    if (row->change == 0) ck_assert_uint_le(counts[KG_CONFIRMED], 0.05 * N_TRIALS + 8);
+    else if (row->verdict != KG_CONFIRMED_SMALL) ck_assert_uint_le(counts[KG_REFUTED], 0.05 * N_TRIALS);
+}
+
+/* The interval holds the true change in 95 of 100. */
+static void the_interval_covers_the_change(struct kg_record *rec, const void *arg) {
+    struct kg_rng rng;
+    size_t n_covered = 0;
+    (void)arg;
+    kg_rng_init(&rng, 12, 0);
+    for (int trial = 0; trial < N_TRIALS; trial++) {
+        struct kg_confirmation c;
+        draw(&SLOWER, 1, &rng, &c);
+        n_covered += c.change_lo <= SLOWER.change && SLOWER.change <= c.change_hi;
+    }
+    kg_record_metric(rec, "covered", "ratio", (double)n_covered / N_TRIALS);
+    ck_assert_uint_ge(n_covered, 0.92 * N_TRIALS);
+    ck_assert_uint_le(n_covered, 0.985 * N_TRIALS);
+}
+
+/* The edges, by values without noise: just below what is of interest is small, as a time and as a speed. */
+static void just_below_the_least_change(struct kg_record *rec, const void *arg) {
+    static const double BELOW = 0.0295, ABOVE = 0.0298; /* as logarithms; log1p(0.03) = 0.02956 */
+    (void)rec;
+    (void)arg;
+    for (int worse = -1; worse <= 1; worse += 2) {
+        double x[N] = { 0 }, below[N], above[N];
+        for (size_t i = 0; i < N; i++) below[i] = BELOW, above[i] = ABOVE;
+        struct kg_confirmation c[] = { { .worse = worse, .flagged = NAN }, { .worse = worse, .flagged = NAN } };
+        kg_confirm_compare(x, N, below, N, &c[0]);
+        kg_confirm_compare(x, N, above, N, &c[1]);
+        kg_confirm_decide(c, KG_COUNT_OF(c), 0.03);
+        ck_assert_int_eq(c[0].verdict, KG_CONFIRMED_SMALL);
+        ck_assert_int_eq(c[1].verdict, KG_CONFIRMED);
+    }
+}
+
+#define ROW(name_, row_)                                                                                               \
+    { .layer = "unit", .op = "confirm_values", .name = name_, .run = answers, .arg = &row_ }
+#define CASE(function)                                                                                                 \
+    { .layer = "unit", .op = "confirm_values", .name = #function, .run = function }
+
+static const struct kg_case CASES[] = {
+    ROW("unchanged", UNCHANGED),
+    ROW("slower", SLOWER),
+    ROW("as_small_as_matters", AS_SMALL_AS_MATTERS),
+    ROW("small", SMALL),
+    ROW("large_and_noisy", LARGE_AND_NOISY),
+    CASE(the_interval_covers_the_change),
+    CASE(just_below_the_least_change),
+};
+
+int main(int argc, char **argv) {
+    return kg_suite_main(argc, argv, CASES, KG_COUNT_OF(CASES));
+}

@@ -23,6 +23,8 @@ check_PROGRAMS += suites/integration/test_check_plan
 suites_integration_test_check_plan_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/test_check_plan.c
+check_PROGRAMS += suites/integration/test_demo
+suites_integration_test_demo_SOURCES = suites/integration/test_demo.c
 check_PROGRAMS += suites/integration/test_inspect
 suites_integration_test_inspect_SOURCES = suites/integration/test_inspect.c
 check_PROGRAMS += suites/integration/test_cli suites/integration/test_cli_output

@@ -74,9 +74,11 @@ static uint32_t most_tiles(const struct kg_mxfp4_product *p, uint32_t n) {
 
 template <typename S>
 static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p, uint32_t n_split,
-                             struct kg_error *err) {
+                             uint32_t, struct kg_error *err) {
     gemm_params g = { *p, NULL, NULL, NULL, n_split };
     if (p->ids) {
+        if (!p->workspace || p->n_experts > MAX_EXPERTS)
+            return kg_fail(err, KG_ERR_USAGE, "mxfp4: %u rows of %u experts need a workspace", p->n_rows, p->n_experts);
         const struct sorted to = lay_out(p->workspace, p->n_rows, p->n_experts);
         const sort_params s = { p->ids, p->n_rows, p->n_experts, (uint32_t)S::N, to.row, to.tiles, to.n_tiles };
         const enum kg_status status =
@@ -92,34 +94,21 @@ template <typename S> static uint32_t clusters(uint32_t n_split) {
     return clusters_at_once(gemm_kernel<S>, n_split, S::THREADS, S::BYTES);
 }
 
-/* By enum kg_mxfp4_gemm_tile. */
-static const struct variant {
-    enum kg_status (*launch)(const struct kg_cuda_backend *, const struct kg_mxfp4_product *, uint32_t,
-                             struct kg_error *);
-    uint32_t (*clusters)(uint32_t);
-} VARIANTS[] = {
-#define VARIANT(...)                                                                                                   \
-    { launch<gemm_shape<__VA_ARGS__>>, clusters<gemm_shape<__VA_ARGS__>> }
-    VARIANT(2, 1, 64, 10, 4, 216, 72),
-    VARIANT(4, 1, 64, 8, 2, 104, 64),
-    VARIANT(3, 1, 128, 8, 4, 144, 80),
-    VARIANT(2, 2, 128, 8, 2, 216, 72),
-#undef VARIANT
-};
+template <typename S> static constexpr struct kg_mxfp4_gemm entry(uint32_t step, uint32_t ends, uint32_t exchange) {
+    return { launch<S>, clusters<S>, S::M, S::N, KG_MXFP4_MAX_SPLIT, true, step, ends, exchange };
+}
 
 } // namespace kg_mxfp4
 
-uint32_t kg_mxfp4_gemm_clusters(int tile, uint32_t n_split) {
-    return kg_mxfp4::VARIANTS[tile].clusters(n_split);
-}
+using namespace kg_mxfp4;
+
+const struct kg_mxfp4_gemm kg_mxfp4_gemms[KG_MXFP4_GEMMS] = {
+    entry<gemm_shape<2, 1, 64, 10, 4, 216, 72>>(320, 3900, 1200),
+    entry<gemm_shape<4, 1, 64, 8, 2, 104, 64>>(505, 5000, 1200),
+    entry<gemm_shape<3, 1, 128, 8, 4, 144, 80>>(537, 5000, 1700),
+    entry<gemm_shape<2, 2, 128, 8, 2, 216, 72>>(716, 6700, 5000),
+};
 
 uint64_t kg_mxfp4_gemm_workspace_bytes(uint32_t n_rows, uint32_t n_experts) {
-    return kg_mxfp4::lay_out(NULL, n_rows, n_experts).size_bytes;
-}
-
-enum kg_status kg_mxfp4_gemm(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p, int tile,
-                             uint32_t n_split, uint32_t, struct kg_error *err) {
-    if (p->ids && (!p->workspace || p->n_experts > kg_mxfp4::MAX_EXPERTS))
-        return kg_fail(err, KG_ERR_USAGE, "mxfp4: %u rows of %u experts need a workspace", p->n_rows, p->n_experts);
-    return kg_mxfp4::VARIANTS[tile].launch(cuda, p, n_split, err);
+    return lay_out(NULL, n_rows, n_experts).size_bytes;
 }

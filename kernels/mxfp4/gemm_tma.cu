@@ -42,8 +42,6 @@ template <typename S> static uint32_t tma_clusters(uint32_t n_split) {
 template <typename S>
 static enum kg_status launch_tma(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p, uint32_t n_split,
                                  uint32_t n_clusters, struct kg_error *err) {
-    if (n_split > S::MAX_SPLIT)
-        return kg_fail(err, KG_ERR_INTERNAL, "mxfp4: columns in %u parts, of at most %d", n_split, S::MAX_SPLIT);
     tma_params t = {};
     t.p = *p, t.n_split = n_split, t.unit_shift = (uint32_t)S::unit_shift((int)n_split);
     t.n_across = ceil_div(p->n_out, S::M * S::MULTICAST);
@@ -55,28 +53,16 @@ static enum kg_status launch_tma(const struct kg_cuda_backend *cuda, const struc
                                size);
 }
 
-/* By enum kg_mxfp4_gemm_tma_tile. */
-static const struct tma_variant {
-    enum kg_status (*launch)(const struct kg_cuda_backend *, const struct kg_mxfp4_product *, uint32_t, uint32_t,
-                             struct kg_error *);
-    uint32_t (*clusters)(uint32_t);
-} TMA_VARIANTS[] = {
-#define VARIANT(...)                                                                                                   \
-    { launch_tma<tma_shape<__VA_ARGS__>>, tma_clusters<tma_shape<__VA_ARGS__>> }
-    VARIANT(1, 1, 64, 12, 1, 2, 4), VARIANT(2, 1, 64, 12, 1, 1, 4), VARIANT(3, 1, 128, 7, 1, 1, 2),
-    VARIANT(2, 1, 128, 9, 1, 1, 1), VARIANT(2, 1, 256, 4, 2, 1, 1),
-#undef VARIANT
-};
+template <typename S> static constexpr struct kg_mxfp4_gemm entry(uint32_t step, uint32_t ends, uint32_t exchange) {
+    return { launch_tma<S>, tma_clusters<S>, S::M * S::MULTICAST, S::N, S::MAX_SPLIT, false, step, ends, exchange };
+}
 
 } // namespace kg_mxfp4
 
-uint32_t kg_mxfp4_gemm_tma_clusters(int tile, uint32_t n_split) {
-    return kg_mxfp4::TMA_VARIANTS[tile].clusters(n_split);
-}
+using namespace kg_mxfp4;
 
-enum kg_status kg_mxfp4_gemm_tma(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p, int tile,
-                                 uint32_t n_split, uint32_t n_clusters, struct kg_error *err) {
-    if (p->ids || p->n_sharing > 1)
-        return kg_fail(err, KG_ERR_INTERNAL, "mxfp4: rows of experts, or shared ones, are not one tensor");
-    return kg_mxfp4::TMA_VARIANTS[tile].launch(cuda, p, n_split, n_clusters, err);
-}
+const struct kg_mxfp4_gemm kg_mxfp4_gemms_tma[KG_MXFP4_GEMMS_TMA] = {
+    entry<tma_shape<1, 1, 64, 12, 1, 2, 4>>(235, 1100, 500),  entry<tma_shape<2, 1, 64, 12, 1, 1, 4>>(270, 2000, 900),
+    entry<tma_shape<3, 1, 128, 7, 1, 1, 2>>(460, 2400, 1000), entry<tma_shape<2, 1, 128, 9, 1, 1, 1>>(340, 1700, 0),
+    entry<tma_shape<2, 1, 256, 4, 2, 1, 1>>(640, 1500, 0),
+};

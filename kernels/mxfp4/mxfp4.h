@@ -31,7 +31,7 @@ enum kg_status kg_cuda_repack_weight(struct kg_backend *backend, const struct kg
 /* Memory that holds repacked weights. */
 struct kg_mxfp4_range {
     const char *begin, *end;
-    bool f16; /* scaled weights are float16 (times one power of two), exactly: what kg_mxfp4_gemm needs */
+    bool f16; /* scaled weights are float16 (times one power of two), exactly: what kernels for many rows need */
 };
 /* The range that holds the weight, or rows of it from a multiple of 16 on; NULL: it is not repacked. Valid until the
  * list changes. */
@@ -60,29 +60,23 @@ enum kg_status kg_mxfp4_gemv_gated(const struct kg_cuda_backend *cuda, const str
                                    const uint8_t *up, const float *up_bias, const struct kg_swiglu_form *form,
                                    struct kg_error *err);
 
-/* Many rows, y on 16 bytes, p->weight_f16. A block has M outputs of N rows (`tile`: of the enum beside the function).
- * n_split blocks, up to KG_MXFP4_MAX_SPLIT, are a cluster and split the columns. kg_mxfp4_gemm (gemm.cuh) takes rows in
- * order or by expert; kg_mxfp4_gemm_tma (gemm_tma.cuh) rows in order only, by n_clusters persistent clusters where
- * columns are not split. */
-enum kg_mxfp4_gemm_tile { KG_MXFP4_GEMM_128x64, KG_MXFP4_GEMM_256x64, KG_MXFP4_GEMM_192x128, KG_MXFP4_GEMM_256x128 };
-enum kg_status kg_mxfp4_gemm(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p, int tile,
-                             uint32_t n_split, uint32_t n_clusters, struct kg_error *err);
-enum kg_mxfp4_gemm_tma_tile {
-    KG_MXFP4_TMA_64x64,
-    KG_MXFP4_TMA_128x64,
-    KG_MXFP4_TMA_192x128,
-    KG_MXFP4_TMA_128x128,
-    KG_MXFP4_TMA_128x256
+/* A kernel for many rows: y on 16 bytes, p->weight_f16. A cluster of n_split blocks, or MULTICAST times as many, has m
+ * outputs of n rows; its blocks split the columns. */
+struct kg_mxfp4_gemm {
+    enum kg_status (*launch)(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p, uint32_t n_split,
+                             uint32_t n_clusters, struct kg_error *err);
+    uint32_t (*clusters)(uint32_t n_split); /* that the device runs at the same time: queries the driver */
+    uint32_t m, n, max_split;
+    bool any_rows; /* rows by expert or shared, too */
+    /* Times of a block in ns, measured on the H200: a step of 64 columns, prologue and epilogue, the exchange of sums
+     * in a cluster. */
+    uint32_t step, ends, exchange;
 };
-enum kg_status kg_mxfp4_gemm_tma(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p, int tile,
-                                 uint32_t n_split, uint32_t n_clusters, struct kg_error *err);
+enum { KG_MXFP4_GEMMS = 4, KG_MXFP4_GEMMS_TMA = 5 };
+extern const struct kg_mxfp4_gemm kg_mxfp4_gemms[KG_MXFP4_GEMMS];         /* gemm.cuh */
+extern const struct kg_mxfp4_gemm kg_mxfp4_gemms_tma[KG_MXFP4_GEMMS_TMA]; /* gemm_tma.cuh: rows in order */
 
-/* Clusters, of n_split times the blocks that one needs, that the device runs at the same time. They query the driver.
- */
-uint32_t kg_mxfp4_gemm_clusters(int tile, uint32_t n_split);
-uint32_t kg_mxfp4_gemm_tma_clusters(int tile, uint32_t n_split);
-
-/* Bytes of p->workspace for kg_mxfp4_gemm with ids. */
+/* Bytes of p->workspace for many rows with ids. */
 uint64_t kg_mxfp4_gemm_workspace_bytes(uint32_t n_rows, uint32_t n_experts);
 
 #endif

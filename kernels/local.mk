@@ -19,10 +19,9 @@ cuda_sources = \
 cuda_headers = \
 	kernels/cuda_backend.h kernels/measure.h \
 	kernels/attention/attention.cuh \
-	kernels/attention/sdpa/e4m3.cuh kernels/attention/sdpa/fragment.cuh kernels/attention/sdpa/hopper.cuh \
-	kernels/attention/sdpa/hopper_call.h kernels/attention/sdpa/operands.cuh kernels/attention/sdpa/partial.cuh \
-	kernels/attention/sdpa/peer.cuh kernels/attention/sdpa/products.cuh kernels/attention/sdpa/sdpa.h \
-	kernels/attention/sdpa/tensor_map.h \
+	kernels/attention/sdpa/e4m3.cuh kernels/attention/sdpa/fragment.cuh kernels/attention/sdpa/hopper_call.h \
+	kernels/attention/sdpa/operands.cuh kernels/attention/sdpa/partial.cuh kernels/attention/sdpa/sdpa.h \
+	kernels/attention/sdpa/split.cuh kernels/attention/sdpa/tensor_map.h \
 	kernels/block/dequant.cuh kernels/block/elementwise.cuh kernels/block/precision.cuh kernels/block/reduce.cuh \
 	kernels/block/rotation.cuh kernels/block/router.cuh kernels/block/sample.cuh kernels/block/decode_keys.cuh kernels/block/softmax_state.cuh \
 	kernels/block/swiglu.cuh \

@@ -157,6 +157,58 @@ static __device__ __forceinline__ void merge_factors(float (&factor)[2][Shape::P
     }
 }
 
+/* Adds the parts' values of both rows, each times its factor. */
+template <typename Shape>
+static __device__ __forceinline__ void add_partials(float (&out)[4], unsigned shared, int set, int column, int lane,
+                                                    const float (&factor)[2][Shape::PARTS]) {
+#pragma unroll
+    for (int j = 0; j < Shape::PARTS; j++) {
+        const float4 x = kg_load_shared<float4>(
+            shared + Shape::PARTIAL + (set * Shape::PARTS + j) * Shape::VALUE_BYTES + (column * 32 + lane) * 16);
+        out[0] = fmaf(x.x, factor[0][j], out[0]), out[1] = fmaf(x.y, factor[0][j], out[1]);
+        out[2] = fmaf(x.z, factor[1][j], out[2]), out[3] = fmaf(x.w, factor[1][j], out[3]);
+    }
+}
+
+/* score = q k^T, complete. */
+template <typename Shape>
+static __device__ __forceinline__ void make_scores(float (&score)[Shape::KEYS / 2], uint64_t q, uint64_t k) {
+    constexpr int DIMS = Shape::DIMS, KEYS = Shape::KEYS;
+    kg_wgmma_fence();
+    if constexpr (Shape::E4M3) {
+#pragma unroll
+        for (int i = 0; i < DIMS / 32; i++) kg_wgmma<KEYS>::shared_e4m3(score, q + i * 32 / 16, k + i * 32 / 16, i > 0);
+    } else {
+#pragma unroll
+        for (int i = 0; i < DIMS / 16; i++)
+            kg_wgmma<KEYS>::template shared<false>(score, q + (i / 4 * ROWS * 128 + i % 4 * 32) / 16,
+                                                   k + (i / 4 * KEYS * 128 + i % 4 * 32) / 16, i > 0);
+    }
+    kg_wgmma_commit();
+    kg_wgmma_wait<0>();
+}
+
+/* One thread: the barriers, and what of n tiles is to come before they complete. */
+template <typename Shape>
+static __device__ __forceinline__ void begin_barriers(const hopper_params &p, unsigned shared, int n) {
+    constexpr int SPLITS = Shape::SPLITS;
+    kg_tensor_map_prefetch(&p.q), kg_tensor_map_prefetch(&p.k), kg_tensor_map_prefetch(&p.v);
+    kg_mbarrier_init(shared + Shape::Q_FULL, 1);
+    kg_mbarrier_init(shared + Shape::MERGE_FULL, 1 + Shape::SETS * SPLITS); /* who expects, and the block's own warps */
+#pragma unroll
+    for (int s = 0; s < SPLITS; s++)
+        kg_mbarrier_init(shared + Shape::K_FULL + 8 * s, 1), kg_mbarrier_init(shared + Shape::V_FULL + 8 * s, 1);
+    kg_mbarrier_init_fence();
+    kg_mbarrier_expect(shared + Shape::MERGE_FULL, Shape::SENT_BYTES);
+    kg_mbarrier_expect(shared + Shape::Q_FULL, Shape::Q_BYTES);
+#pragma unroll
+    for (int s = 0; s < SPLITS; s++)
+        if (s < n) {
+            kg_mbarrier_expect(shared + Shape::K_FULL + 8 * s, Shape::TILE_BYTES);
+            kg_mbarrier_expect(shared + Shape::V_FULL + 8 * s, Shape::TILE_BYTES);
+        }
+}
+
 template <typename Shape>
 static __global__ void __launch_bounds__(Shape::THREADS, Shape::RESIDENT)
     sdpa_cluster_kernel(const __grid_constant__ hopper_params p) {
@@ -178,24 +230,7 @@ static __global__ void __launch_bounds__(Shape::THREADS, Shape::RESIDENT)
     const int key = (tile_begin + part) * KEYS, block_key = key - split * KEYS;
 
     const int n = min(n_tiles - rank * SPLITS, SPLITS); /* the block's tiles */
-    if (threadIdx.x == 0) {
-        kg_tensor_map_prefetch(&p.q), kg_tensor_map_prefetch(&p.k), kg_tensor_map_prefetch(&p.v);
-        kg_mbarrier_init(shared + Shape::Q_FULL, 1);
-        kg_mbarrier_init(shared + Shape::MERGE_FULL,
-                         1 + Shape::SETS * SPLITS); /* who expects, and the block's own warps */
-#pragma unroll
-        for (int s = 0; s < SPLITS; s++)
-            kg_mbarrier_init(shared + Shape::K_FULL + 8 * s, 1), kg_mbarrier_init(shared + Shape::V_FULL + 8 * s, 1);
-        kg_mbarrier_init_fence();
-        kg_mbarrier_expect(shared + Shape::MERGE_FULL, Shape::SENT_BYTES);
-        kg_mbarrier_expect(shared + Shape::Q_FULL, Shape::Q_BYTES);
-#pragma unroll
-        for (int s = 0; s < SPLITS; s++)
-            if (s < n) {
-                kg_mbarrier_expect(shared + Shape::K_FULL + 8 * s, Shape::TILE_BYTES);
-                kg_mbarrier_expect(shared + Shape::V_FULL + 8 * s, Shape::TILE_BYTES);
-            }
-    }
+    if (threadIdx.x == 0) begin_barriers<Shape>(p, shared, n);
     /* What follows the wait for the launch before needs these at once: they are read from the parameter here. */
     const int kv_head = head / p.group;
     float scale = p.scale;
@@ -244,19 +279,7 @@ static __global__ void __launch_bounds__(Shape::THREADS, Shape::RESIDENT)
                        k = kg_matrix_descriptor<Shape::ROW_BYTES>(shared + Shape::K + split * Shape::TILE_BYTES),
                        v = kg_matrix_descriptor(shared + Shape::V + split * Shape::V_BYTES, KEYS * 128);
         kg_mbarrier_wait(shared + Shape::K_FULL + 8 * split, 0);
-        kg_wgmma_fence();
-        if constexpr (Shape::E4M3) {
-#pragma unroll
-            for (int i = 0; i < DIMS / 32; i++)
-                kg_wgmma<KEYS>::shared_e4m3(score, q + i * 32 / 16, k + i * 32 / 16, i > 0);
-        } else {
-#pragma unroll
-            for (int i = 0; i < DIMS / 16; i++)
-                kg_wgmma<KEYS>::template shared<false>(score, q + (i / 4 * ROWS * 128 + i % 4 * 32) / 16,
-                                                       k + (i / 4 * KEYS * 128 + i % 4 * 32) / 16, i > 0);
-        }
-        kg_wgmma_commit();
-        kg_wgmma_wait<0>();
+        make_scores<Shape>(score, q, k);
         if (key < keys.all_begin || key + KEYS > keys.all_end) {
             int first_key[2], last_key[2];
             row_limits(p, first + warp * 16 + lane / 4, first_key, last_key);
@@ -291,13 +314,7 @@ static __global__ void __launch_bounds__(Shape::THREADS, Shape::RESIDENT)
     for (int i = 0; i < Shape::COLUMNS; i++) {
         const int column = share * Shape::COLUMNS + i, d = 8 * column + lane % 4 * 2;
         float out[4] = { 0, 0, 0, 0 };
-#pragma unroll
-        for (int j = 0; j < PARTS; j++) {
-            const float4 x = kg_load_shared<float4>(shared + Shape::PARTIAL + (set * PARTS + j) * Shape::VALUE_BYTES +
-                                                    (column * 32 + lane) * 16);
-            out[0] = fmaf(x.x, factor[0][j], out[0]), out[1] = fmaf(x.y, factor[0][j], out[1]);
-            out[2] = fmaf(x.z, factor[1][j], out[2]), out[3] = fmaf(x.w, factor[1][j], out[3]);
-        }
+        add_partials<Shape>(out, shared, set, column, lane, factor);
         if (d >= head_dim) continue;
         if (row < n_queries) *reinterpret_cast<unsigned *>(y + d) = kg_convert_to_halves(out[0], out[1]);
         if (row + 8 < n_queries)

@@ -31,6 +31,7 @@ template <typename T, int DIMS, int N_WARPS, int ROW_TILES> struct mma_shared {
     static constexpr int ROWS = N_WARPS * ROW_TILES * 16;
     static constexpr int KEYS = ROW_TILES > 1 && DIMS > 64 ? 32 : 64; /* of a tile: their scores fit the registers */
     static constexpr bool Q_IN_REGISTERS = ROW_TILES * DIMS <= 128;
+    static constexpr int STEPS = DIMS / 16;
     static constexpr int Q_ROW = DIMS + PAD_BYTES / 2, KV_ROW = DIMS + PAD_BYTES / (int)sizeof(T); /* elements */
     T k[2][KEYS][KV_ROW], v[2][KEYS][KV_ROW];
     __half q[ROWS][Q_ROW];
@@ -75,6 +76,19 @@ template <int DIMS, int ROW_TILES> struct lane_rows {
     float score[ROW_TILES][2], exponent[ROW_TILES][2], weight[ROW_TILES][2];
     float value[ROW_TILES][DIMS / 8][4];
 };
+
+template <int DIMS, int ROW_TILES> __device__ __forceinline__ void begin_rows(lane_rows<DIMS, ROW_TILES> &s) {
+#pragma unroll
+    for (int tile = 0; tile < ROW_TILES; tile++) {
+#pragma unroll
+        for (int row = 0; row < 2; row++)
+            s.score[tile][row] = -CUDART_INF_F, s.exponent[tile][row] = -FLT_MAX, s.weight[tile][row] = 0;
+#pragma unroll
+        for (int i = 0; i < DIMS / 8; i++)
+#pragma unroll
+            for (int e = 0; e < 4; e++) s.value[tile][i][e] = 0;
+    }
+}
 
 /* A 16-dim step of q as left operand. */
 template <int ROW> __device__ __forceinline__ void load_step(unsigned (&a)[4], const __half (*rows)[ROW], int step) {
@@ -124,6 +138,37 @@ __device__ __forceinline__ void load_value_tiles(unsigned (&b)[4][2], const T (*
     }
 }
 
+/* Scores of the tile of keys in a buffer. q: the warp's rows, in registers or in shared memory from warp_row on. */
+template <typename Shared, int ROW_TILES, int STEPS_KEPT, int KEY_TILES>
+__device__ __forceinline__ void add_scores(float (&score)[ROW_TILES][KEY_TILES][4],
+                                           const unsigned (&q)[ROW_TILES][STEPS_KEPT][4], const Shared &shared,
+                                           int warp_row, int buffer) {
+#pragma unroll
+    for (int i = 0; i < Shared::STEPS; i += 2) {
+        unsigned a_step[ROW_TILES][2][4];
+#pragma unroll
+        for (int tile = 0; tile < ROW_TILES; tile++)
+#pragma unroll
+            for (int step = 0; step < 2; step++)
+                if constexpr (Shared::Q_IN_REGISTERS) {
+#pragma unroll
+                    for (int e = 0; e < 4; e++) a_step[tile][step][e] = q[tile][i + step][e];
+                } else load_step(a_step[tile][step], shared.q + warp_row + 16 * tile, i + step);
+#pragma unroll
+        for (int j = 0; j < KEY_TILES; j += 2) {
+            unsigned b[2][2][2];
+            load_key_tiles(b, shared.k[buffer] + 8 * j, 16 * i);
+#pragma unroll
+            for (int tile = 0; tile < ROW_TILES; tile++)
+#pragma unroll
+                for (int jj = 0; jj < 2; jj++)
+#pragma unroll
+                    for (int step = 0; step < 2; step++)
+                        kg_mma_16x8x16(score[tile][j + jj], a_step[tile][step], b[jj][step][0], b[jj][step][1]);
+        }
+    }
+}
+
 /* Scores become weights relative to the rows' new maxima; what was summed so far is scaled to them. */
 template <int DIMS, int ROW_TILES, int KEY_TILES>
 __device__ __forceinline__ void softmax_step(lane_rows<DIMS, ROW_TILES> &s, float (&score)[ROW_TILES][KEY_TILES][4],
@@ -162,11 +207,36 @@ __device__ __forceinline__ void softmax_step(lane_rows<DIMS, ROW_TILES> &s, floa
         }
 }
 
+/* Adds the values in a buffer by their weights. */
+template <typename Shared, int DIMS, int ROW_TILES, int KEY_TILES>
+__device__ __forceinline__ void add_values(lane_rows<DIMS, ROW_TILES> &s, const float (&score)[ROW_TILES][KEY_TILES][4],
+                                           const Shared &shared, int buffer) {
+#pragma unroll
+    for (int j = 0; j < KEY_TILES / 2; j++) {
+        unsigned weights[ROW_TILES][4];
+#pragma unroll
+        for (int tile = 0; tile < ROW_TILES; tile++)
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                weights[tile][e] =
+                    kg_pack_halves(score[tile][2 * j + e / 2][e % 2 * 2], score[tile][2 * j + e / 2][e % 2 * 2 + 1]);
+#pragma unroll
+        for (int i = 0; i < DIMS / 32; i++) {
+            unsigned b[4][2];
+            load_value_tiles(b, shared.v[buffer] + 16 * j, 32 * i);
+#pragma unroll
+            for (int tile = 0; tile < ROW_TILES; tile++)
+#pragma unroll
+                for (int n = 0; n < 4; n++) kg_mma_16x8x16(s.value[tile][4 * i + n], weights[tile], b[n][0], b[n][1]);
+        }
+    }
+}
+
 /* Grid: causal: (head of a batch entry, tile of queries from the last one down); full: (tile of queries, head). */
 template <typename T, int DIMS, int N_WARPS, int ROW_TILES>
 __global__ void __launch_bounds__(N_WARPS * 32) mma_kernel(const mma_params p) {
     using shared_t = mma_shared<T, DIMS, N_WARPS, ROW_TILES>;
-    constexpr int THREADS = N_WARPS * 32, ROWS = shared_t::ROWS, WARP_ROWS = ROW_TILES * 16, STEPS = DIMS / 16;
+    constexpr int THREADS = N_WARPS * 32, ROWS = shared_t::ROWS, WARP_ROWS = ROW_TILES * 16;
     constexpr int KEYS = shared_t::KEYS, KEY_TILES = KEYS / 8;
     extern __shared__ __align__(16) unsigned char dynamic_shared[];
     shared_t &shared = *reinterpret_cast<shared_t *>(dynamic_shared);
@@ -205,23 +275,14 @@ __global__ void __launch_bounds__(N_WARPS * 32) mma_kernel(const mma_params p) {
     if (a.q_scale) c *= a.q_scale[at_head] * a.k_scale[(size_t)batch * a.n_kv_heads + kv_head];
 
     lane_rows<DIMS, ROW_TILES> s;
-#pragma unroll
-    for (int tile = 0; tile < ROW_TILES; tile++) {
-#pragma unroll
-        for (int row = 0; row < 2; row++)
-            s.score[tile][row] = -CUDART_INF_F, s.exponent[tile][row] = -FLT_MAX, s.weight[tile][row] = 0;
-#pragma unroll
-        for (int i = 0; i < DIMS / 8; i++)
-#pragma unroll
-            for (int e = 0; e < 4; e++) s.value[tile][i][e] = 0;
-    }
+    begin_rows(s);
     __syncthreads(); /* queries are there */
-    unsigned q[ROW_TILES][shared_t::Q_IN_REGISTERS ? STEPS : 1][4];
+    unsigned q[ROW_TILES][shared_t::Q_IN_REGISTERS ? shared_t::STEPS : 1][4];
     if constexpr (shared_t::Q_IN_REGISTERS) {
 #pragma unroll
         for (int tile = 0; tile < ROW_TILES; tile++)
 #pragma unroll
-            for (int i = 0; i < STEPS; i++) load_step(q[tile][i], shared.q + warp_row + 16 * tile, i);
+            for (int i = 0; i < shared_t::STEPS; i++) load_step(q[tile][i], shared.q + warp_row + 16 * tile, i);
     }
 
     for (int key = key_begin; key < key_end; key += KEYS) {
@@ -231,31 +292,8 @@ __global__ void __launch_bounds__(N_WARPS * 32) mma_kernel(const mma_params p) {
         const int buffer = (key - key_begin) / KEYS % 2;
 
         float score[ROW_TILES][KEY_TILES][4] = {};
-#pragma unroll
-        for (int i = 0; i < STEPS; i += 2) {
-            unsigned a_step[ROW_TILES][2][4];
-#pragma unroll
-            for (int tile = 0; tile < ROW_TILES; tile++)
-#pragma unroll
-                for (int step = 0; step < 2; step++)
-                    if constexpr (shared_t::Q_IN_REGISTERS) {
-#pragma unroll
-                        for (int e = 0; e < 4; e++) a_step[tile][step][e] = q[tile][i + step][e];
-                    } else load_step(a_step[tile][step], shared.q + warp_row + 16 * tile, i + step);
-#pragma unroll
-            for (int j = 0; j < KEY_TILES; j += 2) {
-                unsigned b[2][2][2];
-                load_key_tiles(b, shared.k[buffer] + 8 * j, 16 * i);
-#pragma unroll
-                for (int tile = 0; tile < ROW_TILES; tile++)
-#pragma unroll
-                    for (int jj = 0; jj < 2; jj++)
-#pragma unroll
-                        for (int step = 0; step < 2; step++)
-                            kg_mma_16x8x16(score[tile][j + jj], a_step[tile][step], b[jj][step][0], b[jj][step][1]);
-            }
-        }
-        if (key < all_begin || key + KEYS > all_end) { /* the same for the whole warp */
+        add_scores(score, q, shared, warp_row, buffer);
+        if (key < all_begin || key + KEYS > all_end) { /* uniform in the warp */
 #pragma unroll
             for (int tile = 0; tile < ROW_TILES; tile++)
 #pragma unroll
@@ -271,26 +309,7 @@ __global__ void __launch_bounds__(N_WARPS * 32) mma_kernel(const mma_params p) {
                 }
         }
         softmax_step(s, score, c);
-#pragma unroll
-        for (int j = 0; j < KEYS / 16; j++) {
-            unsigned weights[ROW_TILES][4];
-#pragma unroll
-            for (int tile = 0; tile < ROW_TILES; tile++)
-#pragma unroll
-                for (int e = 0; e < 4; e++)
-                    weights[tile][e] = kg_pack_halves(score[tile][2 * j + e / 2][e % 2 * 2],
-                                                      score[tile][2 * j + e / 2][e % 2 * 2 + 1]);
-#pragma unroll
-            for (int i = 0; i < DIMS / 32; i++) {
-                unsigned b[4][2];
-                load_value_tiles(b, shared.v[buffer] + 16 * j, 32 * i);
-#pragma unroll
-                for (int tile = 0; tile < ROW_TILES; tile++)
-#pragma unroll
-                    for (int n = 0; n < 4; n++)
-                        kg_mma_16x8x16(s.value[tile][4 * i + n], weights[tile], b[n][0], b[n][1]);
-            }
-        }
+        add_values(s, score, shared, buffer);
     }
 
     const float v_scale = a.v_scale ? a.v_scale[(size_t)batch * a.n_kv_heads + kv_head] : 1.0f;

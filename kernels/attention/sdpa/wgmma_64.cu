@@ -184,6 +184,45 @@ static __device__ __forceinline__ void load_queries(unsigned (&query)[ROW_BYTES 
                             rows + e4m3_offset<ROW_BYTES>(row, 2 * i + lane / 16));
 }
 
+/* The tile's weights, relative to the largest scores of tiles before where that is good enough (fragment.cuh). */
+static __device__ __forceinline__ void add_weights(row_sums &sums, float (&score)[KEYS / 2],
+                                                   unsigned (&weight)[KEYS / 4], float (&value)[DIMS / 2],
+                                                   float scale) {
+    float sum[2], shrink[2];
+    make_weights(sums, score, weight, sum, scale);
+    bool good_rows[2];
+    const bool good = __all_sync(0xFFFFFFFF, weights_good(good_rows, sums, sum, scale));
+    if (good) sums.weight[0] += sum[0], sums.weight[1] += sum[1];
+    if (!good) {
+        whole_rows(good_rows);
+        softmax_exact(sums, score, weight, shrink, scale, good_rows);
+        scale_rows(value, shrink);
+    }
+}
+
+template <typename Shape>
+static __device__ __forceinline__ void begin_barriers(const hopper_params &p, unsigned shared) {
+    kg_tensor_map_prefetch(&p.q), kg_tensor_map_prefetch(&p.k), kg_tensor_map_prefetch(&p.v);
+    kg_mbarrier_init(shared + Shape::Q_FULL, 1);
+    for (int i = 0; i < RINGS; i++) {
+        kg_mbarrier_init(shared + Shape::K_FULL + 8 * i, 1);
+        kg_mbarrier_init(shared + Shape::V_FULL + 8 * i, Shape::E4M3 ? Shape::CONVERTERS : 1);
+        if (Shape::E4M3) kg_mbarrier_init(shared + Shape::FETCHED_FULL + 8 * i, 1);
+    }
+    for (int i = 0; i < WORKERS * STAGES; i++)
+        kg_mbarrier_init(shared + Shape::EMPTY + 8 * i, 4); /* a thread of each warp */
+    kg_mbarrier_init_fence();
+}
+
+template <typename Shape>
+static __device__ __forceinline__ void fetch_queries(const hopper_params &p, const block_work &work, unsigned shared) {
+    kg_mbarrier_expect(shared + Shape::Q_FULL, Shape::Q_BYTES);
+#pragma unroll
+    for (int g = 0; g < GROUPS; g++)
+        kg_tensor_copy(shared + g * ROWS * Shape::ROW_BYTES, &p.q, shared + Shape::Q_FULL, 0, work.first[g], work.head,
+                       work.batch);
+}
+
 template <typename Shape>
 static __global__ void __launch_bounds__(Shape::THREADS, 1)
     sdpa_wgmma_64_kernel(const __grid_constant__ hopper_params p) {
@@ -191,18 +230,7 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1)
     extern __shared__ unsigned char memory[];
     const unsigned shared = ((unsigned)__cvta_generic_to_shared(memory) + 1023) & ~1023u;
     kg_dependents_start();
-    if (threadIdx.x == 0) {
-        kg_tensor_map_prefetch(&p.q), kg_tensor_map_prefetch(&p.k), kg_tensor_map_prefetch(&p.v);
-        kg_mbarrier_init(shared + Shape::Q_FULL, 1);
-        for (int i = 0; i < RINGS; i++) {
-            kg_mbarrier_init(shared + Shape::K_FULL + 8 * i, 1);
-            kg_mbarrier_init(shared + Shape::V_FULL + 8 * i, Shape::E4M3 ? Shape::CONVERTERS : 1);
-            if (Shape::E4M3) kg_mbarrier_init(shared + Shape::FETCHED_FULL + 8 * i, 1);
-        }
-        for (int i = 0; i < WORKERS * STAGES; i++)
-            kg_mbarrier_init(shared + Shape::EMPTY + 8 * i, 4); /* a thread of each warp */
-        kg_mbarrier_init_fence();
-    }
+    if (threadIdx.x == 0) begin_barriers<Shape>(p, shared);
     if constexpr (Shape::E4M3)
         if (threadIdx.x >= WORKERS * 128) {
             const int warp = ((int)threadIdx.x - WORKERS * 128) / 32, part = warp / Shape::CONVERTERS;
@@ -223,13 +251,7 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1)
     if (Shape::E4M3) kg_registers_increase<Shape::WORKER_REGISTERS>();
     if (fetches) {
         kg_dependency_wait(); /* and so, by its data, does every worker */
-        if (part == 0) {
-            kg_mbarrier_expect(shared + Shape::Q_FULL, Shape::Q_BYTES);
-#pragma unroll
-            for (int g = 0; g < GROUPS; g++)
-                kg_tensor_copy(shared + g * ROWS * Shape::ROW_BYTES, &p.q, shared + Shape::Q_FULL, 0, work.first[g],
-                               work.head, work.batch);
-        }
+        if (part == 0) fetch_queries<Shape>(p, work, shared);
         for (int i = 0; i < min(STAGES, n); i++) ring.fetch(p, i, key_of(i), kv_head, work.batch);
     }
 
@@ -237,7 +259,7 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1)
     const key_range mine(p, first, ROWS);
     int first_key[2], last_key[2];
     row_limits(p, row, first_key, last_key);
-    float score[KEYS / 2], value[DIMS / 2], shrink[2], sum[2];
+    float score[KEYS / 2], value[DIMS / 2], shrink[2];
     unsigned weight[KEYS / 4], query[Shape::ROW_BYTES / 8];
     float scale = p.scale, unit = 1; /* of scores in powers of two, and of values */
     if (Shape::E4M3) {
@@ -279,11 +301,12 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1)
         const int key = key_of(i);
         if (key < mine.all_begin || key + KEYS > mine.all_end) mask_scores(score, key, first_key, last_key);
     };
-    const auto refill = [&](int i) { /* where tile i was */
-                                     if (!fetches || i < 0 || i + STAGES >= n) return;
-                                     ring.wait_empty(0, i);
-                                     if (i < n_other) ring.wait_empty(1, i);
-                                     ring.fetch(p, i + STAGES, key_of(i + STAGES), kv_head, work.batch);
+    /* The next tile to where tile i was. */
+    const auto refill = [&](int i) {
+        if (!fetches || i < 0 || i + STAGES >= n) return;
+        ring.wait_empty(0, i);
+        if (i < n_other) ring.wait_empty(1, i);
+        ring.fetch(p, i + STAGES, key_of(i + STAGES), kv_head, work.batch);
     };
     /* Tile i's scores, the values of the tile before, tile i's weights. */
     const auto step = [&](int i, const int place, unsigned turn) {
@@ -294,15 +317,7 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1)
         kg_wgmma_wait<0>();
         ring.release(group, used);
         mask(i);
-        make_weights(sums, score, weight, sum, scale);
-        bool good_rows[2];
-        const bool good = __all_sync(0xFFFFFFFF, weights_good(good_rows, sums, sum, scale));
-        if (good) sums.weight[0] += sum[0], sums.weight[1] += sum[1];
-        if (!good) {
-            whole_rows(good_rows);
-            softmax_exact(sums, score, weight, shrink, scale, good_rows);
-            scale_rows(value, shrink);
-        }
+        add_weights(sums, score, weight, value, scale);
     };
 #pragma unroll
     for (int i = 0; i < DIMS / 2; i++) value[i] = 0;

@@ -223,6 +223,16 @@ static __device__ __forceinline__ void fetch_queries(const hopper_params &p, con
                        work.batch);
 }
 
+/* A warp that makes halves of E4M3 values. */
+template <typename Shape>
+static __device__ __forceinline__ void run_converter(const hopper_params &p, unsigned shared) {
+    const int warp = ((int)threadIdx.x - WORKERS * 128) / 32, part = warp / Shape::CONVERTERS;
+    const block_work work(p, (int)blockIdx.x);
+    __syncthreads(); /* the barriers are initialised */
+    kg_registers_decrease<Shape::CONVERTER_REGISTERS>();
+    rings<Shape>(shared, part).convert(warp % Shape::CONVERTERS, work.n_tiles(0, part), work.n_tiles(1, part));
+}
+
 template <typename Shape>
 static __global__ void __launch_bounds__(Shape::THREADS, 1)
     sdpa_wgmma_64_kernel(const __grid_constant__ hopper_params p) {
@@ -232,14 +242,7 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1)
     kg_dependents_start();
     if (threadIdx.x == 0) begin_barriers<Shape>(p, shared);
     if constexpr (Shape::E4M3)
-        if (threadIdx.x >= WORKERS * 128) {
-            const int warp = ((int)threadIdx.x - WORKERS * 128) / 32, part = warp / Shape::CONVERTERS;
-            const block_work work(p, (int)blockIdx.x);
-            __syncthreads();
-            kg_registers_decrease<Shape::CONVERTER_REGISTERS>();
-            rings<Shape>(shared, part).convert(warp % Shape::CONVERTERS, work.n_tiles(0, part), work.n_tiles(1, part));
-            return;
-        }
+        if (threadIdx.x >= WORKERS * 128) return run_converter<Shape>(p, shared);
     const int index = __shfl_sync(0xFFFFFFFF, threadIdx.x / 128, 0), group = index % GROUPS, part = index / GROUPS,
               lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     const block_work work(p, (int)blockIdx.x);

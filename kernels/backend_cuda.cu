@@ -58,8 +58,8 @@ static enum kg_status open_device(struct kg_cuda_backend *cuda, struct kg_error 
         TRY_CUDA(cudaMallocHost(&cuda->staging[i], STAGING_BYTES), "pinned memory");
         TRY_CUDA(cudaEventCreateWithFlags(&cuda->staged[i], cudaEventDisableTiming), "cudaEventCreate");
     }
-    TRY_CUDA(cudaMalloc(&cuda->step_memory, sizeof *cuda->step_memory), "a step's position");
-    TRY_CUDA(cudaMemsetAsync(cuda->step_memory, 0, sizeof *cuda->step_memory, cuda->stream), "a step's position");
+    TRY_CUDA(cudaMalloc(&cuda->step_memory, 2 * sizeof *cuda->step_memory), "a step's position");
+    TRY_CUDA(cudaMemsetAsync(cuda->step_memory, 0, 2 * sizeof *cuda->step_memory, cuda->stream), "a step's position");
     return KG_OK;
 }
 

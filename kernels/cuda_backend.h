@@ -46,8 +46,8 @@ struct kg_cuda_backend {
     void *staging[2];       /* pinned, for uploads */
     cudaEvent_t staged[2];
     int staging_turn; /* which of the two is filled next */
-    struct kg_cuda_step
-        *step_memory;                /* device memory, beside the tagged: a few bytes that every session uses in turn */
+    /* Device memory, beside the tagged: a few bytes that all sessions share, then a step whose position stays 0. */
+    struct kg_cuda_step *step_memory;
     const struct kg_cuda_step *step; /* not NULL while a step's launches are enqueued */
     struct kg_mxfp4_range *repacked; /* memory that holds repacked weights (mxfp4/mxfp4.h) */
     size_t n_repacked;

@@ -6,7 +6,7 @@ cuda_sources = \
 	kernels/attention/sdpa/mma.cu kernels/attention/sdpa/quantize.cu kernels/attention/sdpa/scalar.cu \
 	kernels/attention/sdpa/split.cu kernels/attention/sdpa/tensor_map.cu kernels/attention/sdpa/wgmma.cu \
 	kernels/attention/sdpa/wgmma_64.cu \
-	kernels/decode/attention.cu kernels/decode/decode_step.cu kernels/decode/fusions.cu kernels/decode/lower.cu \
+	kernels/decode/attention.cu kernels/decode/decode_step.cu kernels/decode/fusions.cu kernels/decode/heads.cu kernels/decode/norm_add.cu kernels/decode/lower.cu \
 	kernels/decode/matrix.cu kernels/decode/router.cu \
 	kernels/decode/persistent/program.cu kernels/decode/persistent/step.cu \
 	kernels/gemm/gemm.cu \

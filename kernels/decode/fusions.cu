@@ -36,9 +36,8 @@ bool kg_qkv_is_wired(const struct kg_node *n) {
     const struct kg_kv_write_args *kv = &n[6].args.kv_write;
     const void *x = n[0].args.rmsnorm.y;
     return q->x == x && k->x == x && v->x == x && rope_q->x == q->y && rope_q->y == q->y && rope_k->x == k->y &&
-           rope_k->y == k->y && kv->k == k->y && kv->v == v->y && rope_q->freq_base == rope_k->freq_base &&
-           rope_q->freq_scale == rope_k->freq_scale && rope_q->magnitude == rope_k->magnitude &&
-           rope_q->n_rot == rope_k->n_rot && rope_q->pairing == rope_k->pairing;
+           rope_k->y == k->y && kv->k == k->y && kv->v == v->y && kg_same_frequencies(rope_q, rope_k) &&
+           rope_q->pairing == rope_k->pairing;
 }
 
 bool kg_gated_is_wired(const struct kg_node *n) {
@@ -106,6 +105,23 @@ static bool qkv_fits(struct kg_cuda_backend *cuda, struct kg_cuda_lowered *l, co
     return kg_rotation_table_of(l, rope) || no(why, "ropes of more than %d frequencies", (int)KG_ROTATION_TABLES);
 }
 
+static struct kg_step_heads heads_of(const struct kg_cuda_backend *cuda, const struct kg_cuda_lowered *l,
+                                     const struct kg_rope_args *rope, const struct kg_kv_write_args *kv) {
+    struct kg_step_heads h = {};
+    h.k_cache = kv->k_cache;
+    h.v_cache = kv->v_cache;
+    h.turns = kg_rotation_table_of(const_cast<struct kg_cuda_lowered *>(l), rope)->data;
+    h.step = cuda->step;
+    h.n_heads = rope->n_heads;
+    h.n_kv_heads = kv->n_kv_heads;
+    h.head_dim = kv->head_dim;
+    h.n_ctx = kv->n_ctx;
+    h.n_rot = rope->n_rot;
+    h.half = rope->pairing == KG_ROPE_HALF;
+    h.kv = kv->kv;
+    return h;
+}
+
 static enum kg_status multiply_qkv(struct kg_cuda_backend *cuda, const struct kg_cuda_lowered *l,
                                    const struct kg_node *n, const struct kg_step_pending *pending,
                                    struct kg_error *err) {
@@ -138,6 +154,79 @@ static enum kg_status launch_qkv(struct kg_cuda_backend *cuda, const struct kg_c
     const struct kg_step_pending none = {};
     (void)run;
     return multiply_qkv(cuda, l, n, &none, err);
+}
+
+/* rmsnorm + q, k, v, where heads are normalised before they are rotated: the same kernel stores q, k and v as heads of
+ * two elements in a cache of one position. */
+
+static bool products_fit(struct kg_cuda_backend *cuda, struct kg_cuda_lowered *l, const struct kg_node *n,
+                         struct kg_why *why) {
+    const struct kg_linear_args *q = &n[1].args.linear, *k = &n[2].args.linear, *v = &n[3].args.linear;
+    const void *x = n[0].args.rmsnorm.y;
+    const uint32_t n_pairs = (q->weight.n_rows + k->weight.n_rows + v->weight.n_rows) / 2;
+    (void)l;
+    if (q->x != x || k->x != x || v->x != x || n[0].rows_per_id != 1)
+        return no(why, "the products are not of one norm");
+    if (k->weight.n_rows != v->weight.n_rows || q->weight.n_rows % 2 != 0 || k->weight.n_rows % 2 != 0)
+        return no(why, "%u, %u and %u outputs", q->weight.n_rows, k->weight.n_rows, v->weight.n_rows);
+    if (q->output != q->activations || k->output != q->activations || v->output != q->activations)
+        return no(why, "outputs of other precision than the activations");
+    return matrix_fits(cuda, q, &q->weight, n_pairs, why) && matrix_fits(cuda, k, &q->weight, n_pairs, why) &&
+           matrix_fits(cuda, v, &q->weight, n_pairs, why);
+}
+
+static enum kg_status launch_products(struct kg_cuda_backend *cuda, const struct kg_cuda_lowered *l,
+                                      const struct kg_node *n, const struct kg_run *run, struct kg_error *err) {
+    const struct kg_linear_args *q = &n[1].args.linear, *k = &n[2].args.linear, *v = &n[3].args.linear;
+    struct kg_step_matrix m = matrix_of(q, KG_STEP_QKV, (q->weight.n_rows + k->weight.n_rows + v->weight.n_rows) / 2);
+    (void)l, (void)run;
+    add_matrix(&m, 1, k);
+    add_matrix(&m, 2, v);
+    read_norm(&m, &n[0].args.rmsnorm);
+    m.y = q->y;
+    m.y_precision = q->activations;
+    m.heads.k_cache = k->y;
+    m.heads.v_cache = v->y;
+    m.heads.kv = q->activations;
+    m.heads.step = cuda->step_memory + 1;
+    m.heads.n_heads = q->weight.n_rows / 2;
+    m.heads.n_kv_heads = k->weight.n_rows / 2;
+    m.heads.head_dim = 2;
+    m.heads.n_ctx = 1;
+    return kg_step_multiply(cuda, &m, err);
+}
+
+/* rmsnorm of heads + rope + kv_write */
+
+static bool heads_fit(struct kg_cuda_backend *cuda, struct kg_cuda_lowered *l, const struct kg_node *n,
+                      struct kg_why *why) {
+    const struct kg_rmsnorm_args *q = &n[0].args.rmsnorm, *k = &n[1].args.rmsnorm;
+    const struct kg_rope_args *rope_q = &n[2].args.rope, *rope_k = &n[3].args.rope;
+    const struct kg_kv_write_args *kv = &n[4].args.kv_write;
+    (void)cuda;
+    if (q->x != q->y || rope_q->x != q->y || rope_q->y != q->y || k->x != k->y || rope_k->x != k->y ||
+        rope_k->y != k->y || kv->k != k->y || n[0].rows_per_id != rope_q->n_heads ||
+        n[1].rows_per_id != kv->n_kv_heads || q->n_cols != rope_q->head_dim || k->n_cols != rope_q->head_dim ||
+        q->eps != k->eps || q->wide_input || k->wide_input || !kg_same_frequencies(rope_q, rope_k) ||
+        rope_q->pairing != rope_k->pairing)
+        return no(why, "q and k are not normalised by heads, rotated alike and cached");
+    if (!kg_step_heads_fit(rope_q->head_dim)) return no(why, "heads of %u", rope_q->head_dim);
+    return kg_rotation_table_of(l, rope_q) || no(why, "ropes of more than %d frequencies", (int)KG_ROTATION_TABLES);
+}
+
+static enum kg_status launch_heads(struct kg_cuda_backend *cuda, const struct kg_cuda_lowered *l,
+                                   const struct kg_node *n, const struct kg_run *run, struct kg_error *err) {
+    struct kg_step_head_norms p = {};
+    (void)run;
+    p.q = n[2].args.rope.y;
+    p.k = n[1].args.rmsnorm.x;
+    p.v = n[4].args.kv_write.v;
+    p.q_weight = n[0].args.rmsnorm.weight;
+    p.k_weight = n[1].args.rmsnorm.weight;
+    p.eps = n[0].args.rmsnorm.eps;
+    p.activations = n[0].args.rmsnorm.activations;
+    p.heads = heads_of(cuda, l, &n[2].args.rope, &n[4].args.kv_write);
+    return kg_step_norm_heads(cuda, &p, err);
 }
 
 /* attention of one row */
@@ -210,7 +299,7 @@ static bool gated_fits(struct kg_cuda_backend *cuda, struct kg_cuda_lowered *l, 
     const struct kg_linear_args *gate = &n[1].args.linear, *up = &n[2].args.linear;
     (void)l;
     if (!kg_gated_is_wired(n)) return no(why, "gate and up are not of one norm, or gated otherwise");
-    if (n[3].args.swiglu.cubic != 0) return no(why, "gelu gates; the kernel has silu");
+    if (n[3].args.swiglu.cubic != 0 && n[3].args.swiglu.limit != 0) return no(why, "gelu gates with a limit");
     return matrix_fits(cuda, gate, &gate->weight, gate->weight.n_rows, why) &&
            matrix_fits(cuda, up, &gate->weight, gate->weight.n_rows, why);
 }
@@ -219,14 +308,41 @@ static enum kg_status launch_gated(struct kg_cuda_backend *cuda, const struct kg
                                    const struct kg_node *n, const struct kg_run *run, struct kg_error *err) {
     const struct kg_linear_args *gate = &n[1].args.linear;
     const struct kg_swiglu_args *act = &n[3].args.swiglu;
-    struct kg_step_matrix m = matrix_of(gate, KG_STEP_GATED, gate->weight.n_rows);
+    struct kg_step_matrix m = matrix_of(gate, act->cubic != 0 ? KG_STEP_GELU : KG_STEP_GATED, gate->weight.n_rows);
     (void)l, (void)run;
     add_matrix(&m, 1, &n[2].args.linear);
     read_norm(&m, &n[0].args.rmsnorm);
     m.y = act->y;
     m.y_precision = act->activations;
     m.gate = kg_swiglu_op_of(act->limit, act->alpha, act->up_offset);
+    m.gelu = { act->alpha, act->cubic, act->up_offset };
     return kg_step_multiply(cuda, &m, err);
+}
+
+/* rmsnorm + add */
+
+static struct kg_step_norm_add norm_add_of(const struct kg_node *n) {
+    const struct kg_rmsnorm_args *norm = &n[0].args.rmsnorm;
+    return { norm->x, n[1].args.add.y, norm->weight, norm->n_cols, norm->eps, norm->activations };
+}
+
+static bool norm_add_fits(struct kg_cuda_backend *cuda, struct kg_cuda_lowered *l, const struct kg_node *n,
+                          struct kg_why *why) {
+    const struct kg_rmsnorm_args *norm = &n[0].args.rmsnorm;
+    const struct kg_add_args *add = &n[1].args.add;
+    const struct kg_step_norm_add p = norm_add_of(n);
+    (void)cuda, (void)l;
+    if (add->b != norm->y || add->a != add->y || n[0].rows_per_id != 1 || norm->wide_input ||
+        norm->activations != add->activations)
+        return no(why, "the sum is not of the norm and the residual stream");
+    return kg_step_norm_add_fits(&p) || no(why, "rows of %u elements are no whole vectors", p.n);
+}
+
+static enum kg_status launch_norm_add(struct kg_cuda_backend *cuda, const struct kg_cuda_lowered *l,
+                                      const struct kg_node *n, const struct kg_run *run, struct kg_error *err) {
+    const struct kg_step_norm_add p = norm_add_of(n);
+    (void)l, (void)run;
+    return kg_step_add_norm(cuda, &p, err);
 }
 
 /* rmsnorm + linear + router */
@@ -374,6 +490,19 @@ const struct kg_fusion kg_fusions[] = {
       NODE(4) | NODE(6),
       qkv_fits,
       launch_qkv },
+    { "rmsnorm + q, k, v",
+      4,
+      { KG_OP_rmsnorm, KG_OP_linear, KG_OP_linear, KG_OP_linear },
+      NODE(1) | NODE(2) | NODE(3),
+      products_fit,
+      launch_products },
+    { "rmsnorm of heads + rope + kv_write",
+      5,
+      { KG_OP_rmsnorm, KG_OP_rmsnorm, KG_OP_rope, KG_OP_rope, KG_OP_kv_write },
+      NODE(2) | NODE(4),
+      heads_fit,
+      launch_heads },
+    { "rmsnorm + add", 2, { KG_OP_rmsnorm, KG_OP_add }, NODE(1), norm_add_fits, launch_norm_add },
     { "attention in one launch", 1, { KG_OP_attention }, NODE(0), attention_fits, launch_attention },
     { "rmsnorm + gate, up + swiglu",
       4,

@@ -14,6 +14,7 @@ enum kg_step_form {
     KG_STEP_QKV,      /* a pair of dims of a head; of q and k rotated: q to y, k and v to the cache */
     KG_STEP_RESIDUAL, /* neighbouring outputs, added to y */
     KG_STEP_GATED,    /* gate and up of one output: y = swiglu(gate, up) */
+    KG_STEP_GELU,     /* the same with gelu's gate */
 };
 
 /* Rows not yet added to the residual stream, each times its weight: the sum over experts, which no launch has made. */
@@ -51,6 +52,7 @@ struct kg_step_matrix {
     enum kg_precision y_precision;
     struct kg_step_heads heads; /* QKV */
     struct kg_swiglu_op gate;   /* GATED */
+    struct kg_geglu_op gelu;    /* GELU */
 };
 
 /* Whether the kernel supports n_pairs pairs of rows of n_in elements. */
@@ -88,5 +90,31 @@ bool kg_step_router_fits(const struct kg_cuda_backend *cuda, const struct kg_wei
 
 /* Enqueues norm and choice; the router must fit. */
 enum kg_status kg_step_route(const struct kg_cuda_backend *cuda, const struct kg_step_router *r, struct kg_error *err);
+
+/* q, k and v between their products and attention: heads of q and k normalised, rotated; k and v to the cache. */
+struct kg_step_head_norms {
+    void *q;                          /* (n_heads, head_dim), in place */
+    const void *k, *v;                /* (n_kv_heads, head_dim) */
+    const float *q_weight, *k_weight; /* (head_dim) */
+    float eps;
+    enum kg_precision activations;
+    struct kg_step_heads heads;
+};
+bool kg_step_heads_fit(uint32_t head_dim);
+enum kg_status kg_step_norm_heads(const struct kg_cuda_backend *cuda, const struct kg_step_head_norms *p,
+                                  struct kg_error *err);
+
+/* y += norm(x) */
+struct kg_step_norm_add {
+    const void *x;       /* (n) */
+    void *y;             /* (n) */
+    const float *weight; /* (n) */
+    uint32_t n;
+    float eps;
+    enum kg_precision precision; /* of x and y */
+};
+bool kg_step_norm_add_fits(const struct kg_step_norm_add *p);
+enum kg_status kg_step_add_norm(const struct kg_cuda_backend *cuda, const struct kg_step_norm_add *p,
+                                struct kg_error *err);
 
 #endif

@@ -6,7 +6,7 @@
 
 enum { ALIGNMENT_BYTES = 256 };
 
-static bool same_frequencies(const struct kg_rope_args *a, const struct kg_rope_args *b) {
+bool kg_same_frequencies(const struct kg_rope_args *a, const struct kg_rope_args *b) {
     return a->n_rot == b->n_rot && a->freq_base == b->freq_base && a->freq_scale == b->freq_scale &&
            a->magnitude == b->magnitude;
 }
@@ -18,7 +18,7 @@ static uint64_t table_bytes(const struct kg_rope_args *rope) {
 
 const struct kg_rotation_table *kg_rotation_table_of(struct kg_cuda_lowered *lowered, const struct kg_rope_args *rope) {
     for (uint32_t i = 0; i < lowered->n_tables; i++)
-        if (same_frequencies(&lowered->tables[i].rope, rope)) return &lowered->tables[i];
+        if (kg_same_frequencies(&lowered->tables[i].rope, rope)) return &lowered->tables[i];
     if (lowered->n_tables == KG_ROTATION_TABLES) return NULL;
     struct kg_rotation_table *table = &lowered->tables[lowered->n_tables++];
     table->rope = *rope;

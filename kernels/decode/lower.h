@@ -52,6 +52,9 @@ enum kg_status kg_cuda_decode_step(struct kg_backend *backend, struct kg_lowered
                                    const struct kg_step_args *args, struct kg_error *err);
 void kg_cuda_free_lowered(struct kg_backend *backend, struct kg_lowered *lowered);
 
+/* Whether two ropes rotate a pair by the same angle. */
+bool kg_same_frequencies(const struct kg_rope_args *a, const struct kg_rope_args *b);
+
 /* The table for a rope's frequencies; made at the first call, NULL if there are no more. */
 const struct kg_rotation_table *kg_rotation_table_of(struct kg_cuda_lowered *lowered, const struct kg_rope_args *rope);
 

@@ -75,7 +75,7 @@ static __device__ __forceinline__ uint2 row_of(const kg_step_matrix &m, uint32_t
     if constexpr (F == KG_STEP_QKV) {
         const head_pair p = head_pair_of(m.heads, pair);
         return make_uint2(p.matrix, p.head * m.heads.head_dim + dim_of(m.heads, p.i, which));
-    } else if constexpr (F == KG_STEP_GATED) {
+    } else if constexpr (F == KG_STEP_GATED || F == KG_STEP_GELU) {
         return make_uint2(which, pair);
     } else {
         return make_uint2(0, 2 * pair + which);
@@ -216,6 +216,8 @@ static __device__ __forceinline__ void epilogue(const kg_step_matrix &m, uint32_
                                                 float b) {
     if constexpr (F == KG_STEP_GATED) {
         kg_store_any(m.y, m.y_precision, pair, m.gate(a, b));
+    } else if constexpr (F == KG_STEP_GELU) {
+        kg_store_any(m.y, m.y_precision, pair, m.gelu(a, b));
     } else if constexpr (F == KG_STEP_RESIDUAL) {
         kg_store_any(m.y, m.y_precision, 2 * (size_t)pair, o.y[0] + a);
         kg_store_any(m.y, m.y_precision, 2 * (size_t)pair + 1, o.y[1] + b);
@@ -515,9 +517,10 @@ bool kg_step_matrix_fits(const struct kg_cuda_backend *cuda, enum kg_dtype dtype
 template <typename W, bool TENSOR>
 static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct matrix_plan &plan, const matrix_params &p,
                              struct kg_error *err) {
-    void (*const kernel)(matrix_params) = p.m.form == KG_STEP_QKV     ? step_matrix_kernel<W, TENSOR, KG_STEP_QKV>
-                                          : p.m.form == KG_STEP_GATED ? step_matrix_kernel<W, TENSOR, KG_STEP_GATED>
-                                                                      : step_matrix_kernel<W, TENSOR, KG_STEP_RESIDUAL>;
+    static void (*const KERNELS[])(
+        matrix_params) = { step_matrix_kernel<W, TENSOR, KG_STEP_QKV>, step_matrix_kernel<W, TENSOR, KG_STEP_RESIDUAL>,
+                           step_matrix_kernel<W, TENSOR, KG_STEP_GATED>, step_matrix_kernel<W, TENSOR, KG_STEP_GELU> };
+    void (*const kernel)(matrix_params) = KERNELS[p.m.form];
     return kg_launch_dependent(cuda, kernel, dim3(plan.n_blocks), THREADS, p, "decode step: matrix", err,
                                plan.shared_bytes);
 }

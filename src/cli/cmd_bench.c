@@ -29,7 +29,8 @@ struct bench_options {
     const char *bundles, *suites, *report, *backend, *sign;
 };
 
-static enum kg_status parse(int argc, char **argv, struct bench_options *o, bool *helped, struct kg_error *err) {
+/* False: *exit_code ends the verb. */
+static bool parse(int argc, char **argv, struct bench_options *o, int *exit_code) {
     const struct kg_option rows[] = {
         { .name = "quick", .kind = KG_OPTION_FLAG, .value = &o->quick, .help = "small shapes only" },
         KG_FILTERS_OPTION(&o->filters),
@@ -82,18 +83,18 @@ static enum kg_status parse(int argc, char **argv, struct bench_options *o, bool
         .options = rows,
         .n_options = KG_COUNT_OF(rows),
     };
-    const char **args = NULL;
-    size_t n_args;
-    enum kg_status status = kg_options_parse(&command, argc, argv, &args, &n_args, helped, err);
-    if (status == KG_OK) free(args);
-    if (status == KG_OK && o->report && strcmp(o->report, "fp16") != 0)
-        status = kg_fail(err, KG_ERR_USAGE, "--report: '%s' is not fp16", o->report);
+    struct kg_error err;
+    enum kg_status status = KG_OK;
+    if (!kg_cli_parse(&command, argc, argv, NULL, 0, exit_code)) return false;
+    if (o->report && strcmp(o->report, "fp16") != 0)
+        status = kg_fail(&err, KG_ERR_USAGE, "--report: '%s' is not fp16", o->report);
     if (status == KG_OK && o->backend && strcmp(o->backend, "cpu") != 0 && strcmp(o->backend, "cuda") != 0)
-        status = kg_fail(err, KG_ERR_USAGE, "--backend: '%s' is neither cpu nor cuda", o->backend);
+        status = kg_fail(&err, KG_ERR_USAGE, "--backend: '%s' is neither cpu nor cuda", o->backend);
     if (status == KG_OK && o->json && o->silent)
-        status = kg_fail(err, KG_ERR_USAGE, "--json and --quiet exclude each other");
+        status = kg_fail(&err, KG_ERR_USAGE, "--json and --quiet exclude each other");
     o->ncu = o->ncu || o->counted.n_items > 0;
-    return status;
+    if (status != KG_OK) *exit_code = kg_cli_error("bench", &err);
+    return status == KG_OK;
 }
 
 /* Whether a command is there: a path, or a name in one of PATH's folders. */
@@ -289,17 +290,16 @@ int kg_cmd_bench(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN);
     struct bench_options o = { .seed = KG_DEFAULT_RUN_SEED };
     struct kg_error err;
-    bool helped = false;
     char *models = NULL, *sign_key = NULL;
-    int exit_code = KG_EXIT_OK;
-    enum kg_status status = parse(argc, argv, &o, &helped, &err);
-    if (status == KG_OK && o.report && !o.backend) o.backend = "cuda";
-    if (status == KG_OK && !helped) status = kg_cli_model_paths(&o.models, &models, &err);
-    if (status == KG_OK && !helped && o.report) status = check_f16(o.backend, &err);
-    if (status == KG_OK && !helped && o.ncu) status = check_ncu(&err);
-    if (status == KG_OK && !helped) status = kg_cli_sign_key(o.sign, &sign_key, &err);
+    int exit_code;
+    const bool begins = parse(argc, argv, &o, &exit_code);
+    if (o.report && !o.backend) o.backend = "cuda";
+    enum kg_status status = begins ? kg_cli_model_paths(&o.models, &models, &err) : KG_OK;
+    if (status == KG_OK && begins && o.report) status = check_f16(o.backend, &err);
+    if (status == KG_OK && begins && o.ncu) status = check_ncu(&err);
+    if (status == KG_OK && begins) status = kg_cli_sign_key(o.sign, &sign_key, &err);
     if (status != KG_OK) exit_code = kg_cli_error("bench", &err);
-    else if (!helped) exit_code = bench(argc, argv, &o, models, sign_key);
+    else if (begins) exit_code = bench(argc, argv, &o, models, sign_key);
     free(sign_key);
     free(models);
     free(o.filters.items);

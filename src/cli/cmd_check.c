@@ -35,7 +35,8 @@ struct check_options {
     double timeout_scale;
 };
 
-static enum kg_status parse(int argc, char **argv, struct check_options *o, bool *helped, struct kg_error *err) {
+/* False: *exit_code ends the verb. */
+static bool parse(int argc, char **argv, struct check_options *o, int *exit_code) {
     const struct kg_option rows[] = {
         { .name = "layer",
           .letter = 'l',
@@ -93,16 +94,16 @@ static enum kg_status parse(int argc, char **argv, struct check_options *o, bool
         .options = rows,
         .n_options = KG_COUNT_OF(rows),
     };
-    const char **args = NULL;
-    size_t n_args;
-    enum kg_status status = kg_options_parse(&command, argc, argv, &args, &n_args, helped, err);
-    if (status == KG_OK) free(args);
+    struct kg_error err;
+    enum kg_status status = KG_OK;
+    if (!kg_cli_parse(&command, argc, argv, NULL, 0, exit_code)) return false;
     for (size_t i = 0; i < o->layers.n_items && status == KG_OK; i++)
         if (!kg_layer_known(o->layers.items[i]))
-            status = kg_fail(err, KG_ERR_USAGE, "--layer: '%s' is none of %s", o->layers.items[i], KG_LAYER_NAMES);
+            status = kg_fail(&err, KG_ERR_USAGE, "--layer: '%s' is none of %s", o->layers.items[i], KG_LAYER_NAMES);
     if (status == KG_OK && o->json + o->tap + o->quiet > 1)
-        status = kg_fail(err, KG_ERR_USAGE, "--json, --tap and --quiet exclude each other");
-    return status;
+        status = kg_fail(&err, KG_ERR_USAGE, "--json, --tap and --quiet exclude each other");
+    if (status != KG_OK) *exit_code = kg_cli_error("check", &err);
+    return status == KG_OK;
 }
 
 static void append_option(struct kg_buffer *b, const char *option, const char *value) {
@@ -186,15 +187,14 @@ int kg_cmd_check(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN); /* a reader that goes away (| head) does not end the run */
     struct check_options o = { .seed = KG_DEFAULT_RUN_SEED, .n_jobs = 1, .timeout_scale = DEFAULT_TIMEOUT_SCALE };
     struct kg_error err;
-    bool helped = false;
     char *models = NULL, *sign_key = NULL;
-    enum kg_status status = parse(argc, argv, &o, &helped, &err);
-    if (status == KG_OK && !helped) status = kg_cli_sign_key(o.sign, &sign_key, &err);
-    if (status == KG_OK) status = kg_cli_model_paths(&o.models, &models, &err);
-    int exit_code = KG_EXIT_OK;
+    int exit_code;
+    const bool begins = parse(argc, argv, &o, &exit_code);
+    enum kg_status status = begins ? kg_cli_sign_key(o.sign, &sign_key, &err) : KG_OK;
+    if (status == KG_OK && begins) status = kg_cli_model_paths(&o.models, &models, &err);
     if (status != KG_OK) {
         exit_code = kg_cli_error("check", &err);
-    } else if (!helped) {
+    } else if (begins) {
         char *program = kg_cli_own_path();
         char *beside = kg_cli_suites_beside(program);
         char *suites = kg_cli_suites_dir(o.suites, program);

@@ -278,7 +278,6 @@ static enum kg_status confirm(const struct confirm_options *o, int *exit_code, s
 
 int kg_cmd_confirm(int argc, char **argv) {
     struct confirm_options o = { .call = KG_REGRESS_CALL_INIT, .n_rounds = 10 };
-    bool helped;
     int exit_code = KG_EXIT_OK;
     const struct kg_option options[] = {
         { .name = "baseline-build",
@@ -320,13 +319,11 @@ int kg_cmd_confirm(int argc, char **argv) {
         .n_options = KG_COUNT_OF(options),
         .max_args = 1,
     };
-    const char **args = NULL;
-    size_t n_args = 0;
+    const char *run;
     struct kg_error err;
-    enum kg_status status = kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err);
-    if (status == KG_OK && n_args > 0) o.run = args[0];
-    free(args);
-    if (status == KG_OK && !helped) status = kg_rows_check(&o.format, &err);
-    if (status == KG_OK && !helped) status = confirm(&o, &exit_code, &err);
+    if (!kg_cli_parse(&command, argc, argv, &run, 1, &exit_code)) return exit_code;
+    if (run) o.run = run;
+    enum kg_status status = kg_rows_check(&o.format, &err);
+    if (status == KG_OK) status = confirm(&o, &exit_code, &err);
     return status == KG_OK ? exit_code : kg_cli_error("confirm", &err);
 }

@@ -140,18 +140,9 @@ int kg_cmd_convert(int argc, char **argv) {
         .max_args = 1,
     };
     struct kg_error err;
-    const char **args;
-    size_t n_args;
-    bool helped = false;
-    if (kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err) != KG_OK)
-        return kg_cli_error("convert", &err);
-    if (helped) {
-        free(args);
-        return KG_EXIT_OK;
-    }
-    o.dir = args[0];
+    int ended;
+    if (!kg_cli_parse(&command, argc, argv, &o.dir, 1, &ended)) return ended;
     enum kg_status status = check_options(&o, &err);
     if (status == KG_OK) status = o.vocab_only ? convert_vocab(&o, &err) : convert_model(&o, &err);
-    free(args);
     return status == KG_OK ? KG_EXIT_OK : kg_cli_error("convert", &err);
 }

@@ -44,7 +44,7 @@ static enum kg_status print_text(const struct kg_gpu_info *gpus, size_t n_gpus, 
 }
 
 int kg_cmd_devices(int argc, char **argv) {
-    bool json = false, helped;
+    bool json = false;
     const struct kg_option options[] = {
         { .name = "json", .kind = KG_OPTION_FLAG, .value = &json, .help = "print one JSON object" },
     };
@@ -57,13 +57,9 @@ int kg_cmd_devices(int argc, char **argv) {
         0,
         0
     };
-    const char **args;
-    size_t n_args;
     struct kg_error err;
-    if (kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err) != KG_OK)
-        return kg_cli_error("devices", &err);
-    free(args);
-    if (helped) return KG_EXIT_OK;
+    int ended;
+    if (!kg_cli_parse(&command, argc, argv, NULL, 0, &ended)) return ended;
 
     struct kg_gpu_info gpus[MAX_GPUS];
     size_t n_gpus;

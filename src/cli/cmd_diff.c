@@ -141,7 +141,6 @@ int kg_cmd_diff(int argc, char **argv) {
     struct kg_filter filter = { 0 };
     struct kg_rows_options format = { 0 };
     struct diff d = { .filter = &filter };
-    bool helped;
     const struct kg_option options[] = {
         { .name = "case",
           .letter = 'c',
@@ -168,12 +167,11 @@ int kg_cmd_diff(int argc, char **argv) {
         .min_args = 2,
         .max_args = 2,
     };
-    const char **args = NULL;
-    size_t n_args = 0;
+    const char *args[2];
     struct kg_error err;
-    enum kg_status status = kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err);
-    if (status == KG_OK && !helped) status = kg_rows_check(&format, &err);
-    if (status == KG_OK && !helped) status = diff(args, kg_cli_bundles_root(bundles), &d, &format, &err);
-    free(args);
+    int ended;
+    if (!kg_cli_parse(&command, argc, argv, args, 2, &ended)) return ended;
+    enum kg_status status = kg_rows_check(&format, &err);
+    if (status == KG_OK) status = diff(args, kg_cli_bundles_root(bundles), &d, &format, &err);
     return status == KG_OK ? KG_EXIT_OK : kg_cli_error("diff", &err);
 }

@@ -192,16 +192,13 @@ int kg_cmd_generate(int argc, char **argv) {
         .n_options = KG_COUNT_OF(rows),
     };
     struct kg_error err;
-    const char **args = NULL;
-    size_t n_args;
-    bool helped = false;
-    enum kg_status status = kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err);
-    free(args);
-    if (!status && !helped) status = run(&g, &err);
+    int exit_code;
+    if (kg_cli_parse(&command, argc, argv, NULL, 0, &exit_code) && run(&g, &err))
+        exit_code = kg_cli_error("generate", &err);
     kg_generate_result_free(&g.result);
     kg_ids_free(&g.prompt_ids);
     free(g.prompt);
     kg_cli_engine_close(&g.engine);
     free(g.stop_texts.items);
-    return status ? kg_cli_error("generate", &err) : KG_EXIT_OK;
+    return exit_code;
 }

@@ -76,7 +76,6 @@ static enum kg_status show(const char *key, const struct history_options *o, str
 
 int kg_cmd_history(int argc, char **argv) {
     struct history_options o = { .limit = -1 };
-    bool helped;
     const struct kg_option options[] = {
         { .name = "figure",
           .kind = KG_OPTION_TEXT,
@@ -106,14 +105,10 @@ int kg_cmd_history(int argc, char **argv) {
         .min_args = 1,
         .max_args = 1,
     };
-    const char **args;
-    size_t n_args;
+    const char *key;
     struct kg_error err;
-    if (kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err) != KG_OK)
-        return kg_cli_error("history", &err);
-    const char *key = n_args > 0 ? args[0] : "";
-    free(args);
-    if (helped) return KG_EXIT_OK;
+    int ended;
+    if (!kg_cli_parse(&command, argc, argv, &key, 1, &ended)) return ended;
     enum kg_status status = kg_rows_check(&o.format, &err);
     if (status == KG_OK) status = show(key, &o, &err);
     return status == KG_OK ? KG_EXIT_OK : kg_cli_error("history", &err);

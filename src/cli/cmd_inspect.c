@@ -59,7 +59,7 @@ static enum kg_status inspect_plan(const struct kg_cli_engine_options *options, 
 }
 
 int kg_cmd_inspect(int argc, char **argv) {
-    bool json = false, keys = false, tensors = false, full = false, plan = false, helped;
+    bool json = false, keys = false, tensors = false, full = false, plan = false;
     struct kg_cli_engine_options engine = KG_CLI_ENGINE_DEFAULTS;
     const struct kg_option options[] = {
         { .name = "keys",
@@ -90,19 +90,13 @@ int kg_cmd_inspect(int argc, char **argv) {
         .min_args = 1,
         .max_args = 1,
     };
-    const char **args;
-    size_t n_args;
+    const char *path;
     struct kg_error err;
-    if (kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err) != KG_OK)
-        return kg_cli_error("inspect", &err);
-    int code = KG_EXIT_OK;
-    if (!helped) {
-        const bool both = keys == tensors;
-        const struct kg_inspect_parts parts = { keys || both, tensors || both, full };
-        engine.model = args[0];
-        if ((plan ? inspect_plan(&engine, json, full, &err) : inspect(args[0], json, &parts, &err)) != KG_OK)
-            code = kg_cli_error("inspect", &err);
-    }
-    free(args);
-    return code;
+    int ended;
+    if (!kg_cli_parse(&command, argc, argv, &path, 1, &ended)) return ended;
+    const bool both = keys == tensors;
+    const struct kg_inspect_parts parts = { keys || both, tensors || both, full };
+    engine.model = path;
+    const enum kg_status status = plan ? inspect_plan(&engine, json, full, &err) : inspect(path, json, &parts, &err);
+    return status == KG_OK ? KG_EXIT_OK : kg_cli_error("inspect", &err);
 }

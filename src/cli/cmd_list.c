@@ -47,7 +47,6 @@ int kg_cmd_list(int argc, char **argv) {
     const char *bundles = NULL;
     struct kg_filter filter = { 0 };
     struct kg_rows_options format = { 0 };
-    bool helped;
     int64_t limit = -1;
     const struct kg_option options[] = {
         KG_BUNDLES_OPTION(&bundles),
@@ -70,13 +69,9 @@ int kg_cmd_list(int argc, char **argv) {
         .options = options,
         .n_options = KG_COUNT_OF(options),
     };
-    const char **args;
-    size_t n_args;
     struct kg_error err;
-    if (kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err) != KG_OK)
-        return kg_cli_error("list", &err);
-    free(args);
-    if (helped) return KG_EXIT_OK;
+    int ended;
+    if (!kg_cli_parse(&command, argc, argv, NULL, 0, &ended)) return ended;
     enum kg_status status = kg_rows_check(&format, &err);
     if (status == KG_OK) status = list(kg_cli_bundles_root(bundles), &filter, &format, limit, &err);
     return status == KG_OK ? KG_EXIT_OK : kg_cli_error("list", &err);

@@ -132,11 +132,7 @@ int kg_cmd_logits(int argc, char **argv) {
         .n_options = KG_COUNT_OF(rows),
     };
     struct kg_error err;
-    const char **args;
-    size_t n_args;
-    bool helped = false;
-    if (kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err)) return kg_cli_error("logits", &err);
-    free(args);
-    if (helped) return KG_EXIT_OK;
+    int ended;
+    if (!kg_cli_parse(&command, argc, argv, NULL, 0, &ended)) return ended;
     return run(&o, &err) ? kg_cli_error("logits", &err) : KG_EXIT_OK;
 }

@@ -135,13 +135,13 @@ static bool takes_f8(const struct kg_op_spec *spec) {
     return false;
 }
 
-static enum kg_status choose(const struct op_options *o, const char *const *args, size_t n_args,
-                             struct kg_op_request *request, struct kg_error *err) {
-    if (n_args == 0) return kg_fail(err, KG_ERR_USAGE, "which operation? kigo op --list tells them");
-    request->spec = find_spec(args[0]);
+static enum kg_status choose(const struct op_options *o, const char *op, struct kg_op_request *request,
+                             struct kg_error *err) {
+    if (!op) return kg_fail(err, KG_ERR_USAGE, "which operation? kigo op --list tells them");
+    request->spec = find_spec(op);
     if (!request->spec)
         return kg_fail(err, KG_ERR_USAGE, "no operation '%s'; kigo op --list tells them",
-                       kg_quote(args[0], strlen(args[0])).text);
+                       kg_quote(op, strlen(op)).text);
     if (!o->in) return kg_fail(err, KG_ERR_USAGE, "--in FILE is missing");
     if (!o->out) return kg_fail(err, KG_ERR_USAGE, "-o FILE is missing");
     const enum kg_status status = kg_precision_from_name(o->dtype, &request->kv, err);
@@ -157,13 +157,13 @@ static enum kg_status choose(const struct op_options *o, const char *const *args
     return KG_OK;
 }
 
-static int run(const struct op_options *o, const char *const *args, size_t n_args) {
+static int run(const struct op_options *o, const char *op) {
     struct kg_op_request request = { 0 };
     struct kg_op_result results[KG_OP_MAX_TENSORS];
     size_t n_results = 0;
     const char *backend = NULL;
     struct kg_error err;
-    enum kg_status status = choose(o, args, n_args, &request, &err);
+    enum kg_status status = choose(o, op, &request, &err);
     if (status == KG_OK) status = kg_op_run(&request, &backend, results, &n_results, &err);
     if (status != KG_OK) return kg_cli_error("op", &err);
     print_results(o, &request, backend, results, n_results);
@@ -218,17 +218,9 @@ int kg_cmd_op(int argc, char **argv) {
         command.name = name = kg_xasprintf("kigo op %s", asked->name);
         command.usage = "--in X.safetensors -o Y.safetensors [options]";
     }
-    struct kg_error err;
-    const char **args;
-    size_t n_args;
-    bool helped = false;
-    int exit_code = KG_EXIT_OK;
-    if (kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err) != KG_OK) {
-        exit_code = kg_cli_error("op", &err);
-    } else {
-        if (!helped) exit_code = o.list ? list(o.json) : run(&o, args, n_args);
-        free(args);
-    }
+    const char *op;
+    int exit_code;
+    if (kg_cli_parse(&command, argc, argv, &op, 1, &exit_code)) exit_code = o.list ? list(o.json) : run(&o, op);
     free(o.params.items);
     kg_buffer_free(&about);
     free(name);

@@ -20,7 +20,6 @@ static enum kg_status query(const char *root, const char *sql, const struct kg_r
 int kg_cmd_query(int argc, char **argv) {
     const char *bundles = NULL;
     struct kg_rows_options format = { 0 };
-    bool helped;
     const struct kg_option options[] = {
         KG_BUNDLES_OPTION(&bundles),
         KG_ROWS_OPTIONS(&format),
@@ -44,14 +43,10 @@ int kg_cmd_query(int argc, char **argv) {
         .min_args = 1,
         .max_args = 1,
     };
-    const char **args;
-    size_t n_args;
+    const char *sql;
     struct kg_error err;
-    if (kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err) != KG_OK)
-        return kg_cli_error("query", &err);
-    const char *sql = n_args > 0 ? args[0] : "";
-    free(args);
-    if (helped) return KG_EXIT_OK;
+    int ended;
+    if (!kg_cli_parse(&command, argc, argv, &sql, 1, &ended)) return ended;
     enum kg_status status = kg_rows_check(&format, &err);
     if (status == KG_OK) status = query(kg_cli_bundles_root(bundles), sql, &format, &err);
     return status == KG_OK ? KG_EXIT_OK : kg_cli_error("query", &err);

@@ -25,7 +25,7 @@ static enum kg_status recover(const char *root, bool json, struct kg_error *err)
 
 int kg_cmd_recover(int argc, char **argv) {
     const char *bundles = NULL;
-    bool json = false, helped;
+    bool json = false;
     const struct kg_option options[] = {
         KG_BUNDLES_OPTION(&bundles),
         { .name = "json", .kind = KG_OPTION_FLAG, .value = &json, .help = "print one JSON object" },
@@ -38,12 +38,8 @@ int kg_cmd_recover(int argc, char **argv) {
         .options = options,
         .n_options = KG_COUNT_OF(options),
     };
-    const char **args;
-    size_t n_args;
     struct kg_error err;
-    if (kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err) != KG_OK)
-        return kg_cli_error("recover", &err);
-    free(args);
-    if (helped) return KG_EXIT_OK;
+    int ended;
+    if (!kg_cli_parse(&command, argc, argv, NULL, 0, &ended)) return ended;
     return recover(kg_cli_bundles_root(bundles), json, &err) == KG_OK ? KG_EXIT_OK : kg_cli_error("recover", &err);
 }

@@ -19,7 +19,7 @@ static enum kg_status print(const struct kg_regression *r, const struct kg_rows_
 int kg_cmd_regress(int argc, char **argv) {
     struct kg_regress_call call = KG_REGRESS_CALL_INIT;
     struct kg_rows_options format = { 0 };
-    bool all = false, helped;
+    bool all = false;
     const struct kg_option options[] = {
         KG_REGRESS_OPTIONS(&call),
         { .name = "all", .kind = KG_OPTION_FLAG, .value = &all, .help = "also list what is better, and new cases" },
@@ -38,15 +38,13 @@ int kg_cmd_regress(int argc, char **argv) {
         .n_options = KG_COUNT_OF(options),
         .max_args = 1,
     };
-    const char **args = NULL;
-    size_t n_args = 0;
+    const char *run;
     struct kg_error err;
     struct kg_regression r;
-    enum kg_status status = kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err);
-    if (status == KG_OK && helped) return free(args), KG_EXIT_OK;
-    if (status == KG_OK) status = kg_rows_check(&format, &err);
-    if (status == KG_OK) status = kg_cli_regress("regress", &call, n_args > 0 ? args[0] : NULL, &r, &err);
-    free(args);
+    int ended;
+    if (!kg_cli_parse(&command, argc, argv, &run, 1, &ended)) return ended;
+    enum kg_status status = kg_rows_check(&format, &err);
+    if (status == KG_OK) status = kg_cli_regress("regress", &call, run, &r, &err);
     if (status != KG_OK) return kg_cli_error("regress", &err);
     const int exit_code = r.exit_code;
     status = print(&r, &format, all, &err);

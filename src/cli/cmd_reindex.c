@@ -27,7 +27,7 @@ static int report(size_t n_indexed, const struct kg_bundle_findings *problems, d
 
 int kg_cmd_reindex(int argc, char **argv) {
     const char *bundles = NULL;
-    bool json = false, helped;
+    bool json = false;
     const struct kg_option options[] = {
         KG_BUNDLES_OPTION(&bundles),
         { .name = "json", .kind = KG_OPTION_FLAG, .value = &json, .help = "print one JSON object" },
@@ -40,13 +40,10 @@ int kg_cmd_reindex(int argc, char **argv) {
         .options = options,
         .n_options = KG_COUNT_OF(options),
     };
-    const char **args;
-    size_t n_args, n_indexed = 0;
+    size_t n_indexed = 0;
     struct kg_error err;
-    if (kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err) != KG_OK)
-        return kg_cli_error("reindex", &err);
-    free(args);
-    if (helped) return KG_EXIT_OK;
+    int ended;
+    if (!kg_cli_parse(&command, argc, argv, NULL, 0, &ended)) return ended;
     struct kg_bundle_findings problems = { NULL, 0 };
     const uint64_t begun_ns = kg_clock_monotonic_ns();
     const enum kg_status status = kg_history_reindex(kg_cli_bundles_root(bundles), &n_indexed, &problems, &err);

@@ -171,7 +171,7 @@ static enum kg_status check(const struct report_options *o, size_t n_args, struc
 
 int kg_cmd_report(int argc, char **argv) {
     struct report_options o = { .against = KG_REGRESS_CALL_INIT, .limit = 100 };
-    bool helped, unsound = false;
+    bool unsound = false;
     const struct kg_option options[] = {
         { .name = "against",
           .kind = KG_OPTION_TEXT,
@@ -217,14 +217,12 @@ int kg_cmd_report(int argc, char **argv) {
         .n_options = KG_COUNT_OF(options),
         .max_args = 1,
     };
-    const char **args = NULL;
-    size_t n_args = 0;
+    const char *run;
     struct kg_error err;
-    enum kg_status status = kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err);
-    if (status == KG_OK && helped) return free(args), KG_EXIT_OK;
-    if (status == KG_OK) status = check(&o, n_args, &err);
-    if (status == KG_OK) status = o.history ? report_history(&o, &err) : report_run(&o, args[0], &unsound, &err);
-    free(args);
+    int ended;
+    if (!kg_cli_parse(&command, argc, argv, &run, 1, &ended)) return ended;
+    enum kg_status status = check(&o, run != NULL, &err);
+    if (status == KG_OK) status = o.history ? report_history(&o, &err) : report_run(&o, run, &unsound, &err);
     if (status != KG_OK) return kg_cli_error("report", &err);
     return unsound ? KG_EXIT_INTEGRITY : KG_EXIT_OK;
 }

@@ -122,7 +122,6 @@ static enum kg_status check(struct checking *c, const char *const *names, size_t
 int kg_cmd_selfcheck(int argc, char **argv) {
     struct selfcheck_options o = { .n_runs = 12, .least_change_percent = 3 };
     struct checking c = { .o = &o };
-    bool helped;
     const struct kg_option options[] = {
         { .name = "runs",
           .letter = 'n',
@@ -170,18 +169,19 @@ int kg_cmd_selfcheck(int argc, char **argv) {
         .n_options = KG_COUNT_OF(options),
         .max_args = KG_BASELINE_RUNS + 1,
     };
-    const char **args = NULL;
+    const char *args[KG_BASELINE_RUNS + 1];
     size_t n_args = 0;
     struct kg_error err;
-    enum kg_status status = kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err);
-    if (status == KG_OK && !helped) status = check(&c, args, n_args, &err);
+    int exit_code;
+    const bool begins = kg_cli_parse(&command, argc, argv, args, KG_COUNT_OF(args), &exit_code);
+    while (begins && n_args < KG_COUNT_OF(args) && args[n_args]) n_args++;
+    const enum kg_status status = begins ? check(&c, args, n_args, &err) : KG_OK;
     const bool too_many = c.result.n_false_alarms > 1 && c.result.rate > 0.001;
     for (size_t i = 0; i < c.n_ids; i++) free(c.ids[i]);
     free(c.ids);
     kg_selfcheck_free(&c.result);
-    free(args);
     free(o.filters.items);
     free(o.models.items);
     if (status != KG_OK) return kg_cli_error("selfcheck", &err);
-    return too_many ? KG_EXIT_FAILED : KG_EXIT_OK;
+    return too_many ? KG_EXIT_FAILED : exit_code;
 }

@@ -236,7 +236,7 @@ static enum kg_status show(const char *dir, const struct show_options *given, bo
 
 int kg_cmd_show(int argc, char **argv) {
     struct show_options o = { 0 };
-    bool helped, unsound = false;
+    bool unsound = false;
     const struct kg_option options[] = {
         { .name = "failures", .kind = KG_OPTION_FLAG, .value = &o.failures, .help = "only cases that are not green" },
         { .name = "case",
@@ -271,19 +271,15 @@ int kg_cmd_show(int argc, char **argv) {
         .min_args = 1,
         .max_args = 1,
     };
-    const char **args;
-    size_t n_args;
+    const char *run;
     char *dir = NULL;
     struct kg_error err;
-    if (kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err) != KG_OK)
-        return kg_cli_error("show", &err);
+    int ended;
+    if (!kg_cli_parse(&command, argc, argv, &run, 1, &ended)) return ended;
     enum kg_status status = kg_rows_check(&o.format, &err);
-    if (status == KG_OK && !helped) {
-        status = kg_filter_find("show", &o.filter, kg_cli_bundles_root(o.bundles), args[0], &dir, &err);
-        if (status == KG_OK) status = show(dir, &o, &unsound, &err);
-    }
+    if (status == KG_OK) status = kg_filter_find("show", &o.filter, kg_cli_bundles_root(o.bundles), run, &dir, &err);
+    if (status == KG_OK) status = show(dir, &o, &unsound, &err);
     free(dir);
-    free(args);
     if (status != KG_OK) return kg_cli_error("show", &err);
     return unsound ? KG_EXIT_INTEGRITY : KG_EXIT_OK;
 }

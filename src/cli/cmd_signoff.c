@@ -182,8 +182,8 @@ static int signoff(const struct signoff_options *o, const char *sprint_name, con
 }
 
 int kg_cmd_signoff(int argc, char **argv) {
+    enum { MAX_ARGS = 64 };
     struct signoff_options o = { 0 };
-    bool helped;
     const struct kg_option options[] = {
         { .name = "unsigned",
           .kind = KG_OPTION_FLAG,
@@ -225,14 +225,12 @@ int kg_cmd_signoff(int argc, char **argv) {
         .options = options,
         .n_options = KG_COUNT_OF(options),
         .min_args = 2,
-        .max_args = 64,
+        .max_args = MAX_ARGS,
     };
-    const char **args;
-    size_t n_args;
-    struct kg_error err;
-    if (kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err) != KG_OK)
-        return kg_cli_error("signoff", &err);
-    const int exit_code = helped ? KG_EXIT_OK : signoff(&o, args[0], args + 1, n_args - 1);
-    free(args);
-    return exit_code;
+    const char *args[MAX_ARGS];
+    size_t n_args = 0;
+    int ended;
+    if (!kg_cli_parse(&command, argc, argv, args, MAX_ARGS, &ended)) return ended;
+    while (n_args < MAX_ARGS && args[n_args]) n_args++;
+    return signoff(&o, args[0], args + 1, n_args - 1);
 }

@@ -81,7 +81,6 @@ static enum kg_status find(struct steps_options *o, struct kg_error *err) {
 
 int kg_cmd_steps(int argc, char **argv) {
     struct steps_options o = { .least_change_percent = 3, .n_runs = 200 };
-    bool helped;
     const struct kg_option options[] = {
         { .name = "figure",
           .kind = KG_OPTION_TEXT,
@@ -118,13 +117,10 @@ int kg_cmd_steps(int argc, char **argv) {
         .n_options = KG_COUNT_OF(options),
         .max_args = 1,
     };
-    const char **args = NULL;
-    size_t n_args = 0;
     struct kg_error err;
-    enum kg_status status = kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err);
-    if (status == KG_OK && n_args > 0) o.key = args[0];
-    free(args);
-    if (status == KG_OK && !helped) status = kg_rows_check(&o.format, &err);
-    if (status == KG_OK && !helped) status = find(&o, &err);
+    int ended;
+    if (!kg_cli_parse(&command, argc, argv, &o.key, 1, &ended)) return ended;
+    enum kg_status status = kg_rows_check(&o.format, &err);
+    if (status == KG_OK) status = find(&o, &err);
     return status == KG_OK ? KG_EXIT_OK : kg_cli_error("steps", &err);
 }

@@ -130,12 +130,7 @@ int kg_cmd_synth(int argc, char **argv) {
         .options = options,
         .n_options = KG_COUNT_OF(options),
     };
-    struct kg_error err;
-    const char **args;
-    size_t n_args;
-    bool helped = false;
-    if (kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err) != KG_OK)
-        return kg_cli_error("synth", &err);
-    free(args);
-    return helped ? KG_EXIT_OK : run(&o);
+    int ended;
+    if (!kg_cli_parse(&command, argc, argv, NULL, 0, &ended)) return ended;
+    return run(&o);
 }

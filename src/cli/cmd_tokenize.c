@@ -221,13 +221,7 @@ int kg_cmd_tokenize(int argc, char **argv) {
         .n_options = KG_COUNT_OF(options),
     };
     struct kg_error err;
-    const char **args;
-    size_t n_args;
-    bool helped = false;
-    enum kg_status status = kg_options_parse(&command, argc, argv, &args, &n_args, &helped, &err);
-    if (status != KG_OK) return kg_cli_error("tokenize", &err);
-    free(args);
-    if (helped) return KG_EXIT_OK;
-    status = run(&o, &err);
-    return status == KG_OK ? KG_EXIT_OK : kg_cli_error("tokenize", &err);
+    int ended;
+    if (!kg_cli_parse(&command, argc, argv, NULL, 0, &ended)) return ended;
+    return run(&o, &err) == KG_OK ? KG_EXIT_OK : kg_cli_error("tokenize", &err);
 }

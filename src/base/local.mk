@@ -9,6 +9,7 @@ libkigo_a_SOURCES += \
 	src/base/hash.c src/base/hash.h \
 	src/base/json_put.c src/base/json_put.h \
 	src/base/json_tape.c src/base/json_tape.h \
+	src/base/markdown.c src/base/markdown.h \
 	src/base/options.c src/base/options.h \
 	src/base/program.c src/base/program.h \
 	src/base/progress.c src/base/progress.h \

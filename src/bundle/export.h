@@ -27,10 +27,6 @@ void kg_xml_put(struct kg_buffer *out, const char *text);
 /* One field of a CSV line (RFC 4180), and the text that ends it ("," or a line break). */
 void kg_csv_put(struct kg_buffer *out, const char *text, size_t len, const char *end);
 
-/* Text inside a cell of a Markdown table: what Markdown or HTML would read as markup is escaped, a line break becomes a
- * blank. */
-void kg_markdown_put(struct kg_buffer *out, const char *text);
-
 /* in-toto Statement v1 with a test-result predicate over the digest of manifest-sha256.txt; caller's reference. */
 json_t *kg_export_statement(const struct kg_export *from, const char *manifest_sha256);
 

@@ -1,33 +1,13 @@
 /* report.md: the run for a reader, every figure from the records. */
 #include "bundle/export.h"
 #include "base/clock.h"
+#include "base/markdown.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-void kg_markdown_put(struct kg_buffer *out, const char *text) {
-    for (const char *s = text; *s; s++) {
-        if (*s == '<') kg_buffer_puts(out, "&lt;");
-        else if (*s == '&') kg_buffer_puts(out, "&amp;");
-        else if ((unsigned char)*s < 0x20) kg_buffer_puts(out, " ");
-        else {
-            if (strchr("|\\`*_[]~", *s)) kg_buffer_puts(out, "\\");
-            kg_buffer_append(out, s, 1);
-        }
-    }
-}
-
-static void put_row(struct kg_buffer *out, const char *const *cells, size_t n_cells) {
-    for (size_t i = 0; i < n_cells; i++) {
-        kg_buffer_puts(out, "| ");
-        kg_markdown_put(out, cells[i]);
-        kg_buffer_puts(out, " ");
-    }
-    kg_buffer_puts(out, "|\n");
-}
-
 static void put_fact(struct kg_buffer *out, const char *name, const char *value) {
-    if (value && *value) put_row(out, (const char *const[]){ name, value }, 2);
+    if (value && *value) kg_markdown_row(out, (const char *const[]){ name, value }, 2);
 }
 
 bool kg_sample_text(const json_t *run, char text[KG_SAMPLE_TEXT_SIZE]) {
@@ -51,17 +31,17 @@ static void put_summary(struct kg_buffer *out, const struct kg_export *from) {
                      kg_json_text(s, "state"), started, sealed, kg_json_text(s, "seed"));
     char sample[KG_SAMPLE_TEXT_SIZE];
     if (kg_sample_text(json_object_get(from->env, "run"), sample)) kg_buffer_printf(out, "A sample: %s.\n\n", sample);
-    kg_buffer_puts(out, "| planned | pass | fail | skip | crash | timeout | norun |\n"
-                        "| ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n");
+    kg_markdown_head(out, "planned:|pass:|fail:|skip:|crash:|timeout:|norun:");
     for (size_t i = 0; i < sizeof COUNTS / sizeof *COUNTS; i++)
-        kg_buffer_printf(out, "| %lld ", (long long)kg_json_int(s, COUNTS[i], 0));
-    kg_buffer_puts(out, "|\n");
+        kg_markdown_cellf(out, "%lld", (long long)kg_json_int(s, COUNTS[i], 0));
+    kg_markdown_row_end(out);
 }
 
 static void put_origin(struct kg_buffer *out, const struct kg_export *from) {
     const json_t *git = json_object_get(from->source, "git");
     const json_t *cpu = json_object_get(from->env, "cpu");
-    kg_buffer_puts(out, "\n## Source, build, machine\n\n| what | value |\n| --- | --- |\n");
+    kg_buffer_puts(out, "\n## Source, build, machine\n\n");
+    kg_markdown_head(out, "what|value");
     put_fact(out, "commit", kg_json_text(git, "commit"));
     if (json_is_true(json_object_get(git, "dirty"))) put_fact(out, "work tree", "changed, see dirty.diff");
     put_fact(out, "source content", kg_json_text(from->source, "content_sha256"));
@@ -80,9 +60,12 @@ static void put_status_section(struct kg_buffer *out, const struct kg_records *r
     for (size_t i = 0; i < records->n_cases; i++) {
         const struct kg_case_records *c = &records->cases[i];
         if (strcmp(kg_case_status(c), status) != 0) continue;
-        if (!begun) kg_buffer_printf(out, "\n## %s\n\n| case | reason |\n| --- | --- |\n", title);
+        if (!begun) {
+            kg_buffer_printf(out, "\n## %s\n\n", title);
+            kg_markdown_head(out, "case|reason");
+        }
         begun = true;
-        put_row(out, (const char *const[]){ c->key, kg_case_reason(c) }, 2);
+        kg_markdown_row(out, (const char *const[]){ c->key, kg_case_reason(c) }, 2);
     }
 }
 
@@ -99,17 +82,16 @@ static int by_value_falling(const void *a, const void *b) {
 
 /* The cases with the largest values, at most SHOWN of them. */
 static void put_ranking(struct kg_buffer *out, struct ranked *rows, size_t n_rows, const char *title,
-                        const char *unit) {
+                        const char *columns) {
     enum { SHOWN = 10 };
     if (n_rows == 0) return;
     qsort(rows, n_rows, sizeof *rows, by_value_falling);
-    kg_buffer_printf(out, "\n## %s\n\n| case | %s |\n| --- | ---: |\n", title, unit);
+    kg_buffer_printf(out, "\n## %s\n\n", title);
+    kg_markdown_head(out, columns);
     for (size_t i = 0; i < n_rows && i < SHOWN; i++) {
-        kg_buffer_puts(out, "| ");
-        kg_markdown_put(out, rows[i].c->key);
-        if (*rows[i].label) kg_buffer_puts(out, " / ");
-        kg_markdown_put(out, rows[i].label);
-        kg_buffer_printf(out, " | %.4g |\n", rows[i].value);
+        kg_markdown_cellf(out, "%s%s%s", rows[i].c->key, *rows[i].label ? " / " : "", rows[i].label);
+        kg_markdown_cellf(out, "%.4g", rows[i].value);
+        kg_markdown_row_end(out);
     }
 }
 
@@ -129,12 +111,12 @@ void kg_export_report(const struct kg_export *from, struct kg_buffer *out) {
         row.value = kg_case_worst_margin(row.c, &row.label);
         if (!isnan(row.value)) rows[n_rows++] = row;
     }
-    put_ranking(out, rows, n_rows, "Closest to their tolerance", "error / limit");
+    put_ranking(out, rows, n_rows, "Closest to their tolerance", "case|error / limit:");
     n_rows = 0;
     for (size_t i = 0; i < records->n_cases; i++)
         if (records->cases[i].result)
             rows[n_rows++] = (struct ranked){ &records->cases[i], kg_case_seconds(&records->cases[i]), "" };
-    put_ranking(out, rows, n_rows, "Slowest", "seconds");
+    put_ranking(out, rows, n_rows, "Slowest", "case|seconds:");
     free(rows);
     put_origin(out, from);
 }

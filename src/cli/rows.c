@@ -1,4 +1,5 @@
 #include "cli/rows.h"
+#include "base/markdown.h"
 #include "base/utf8.h"
 #include "bundle/export.h"
 #include <math.h>
@@ -73,9 +74,8 @@ static void add_text(struct kg_rows *rows, size_t column, size_t n_columns, cons
     if (rows->format.csv) {
         kg_csv_put(&rows->text, kg_buffer_text(text), text->len, column + 1 == n_columns ? "\r\n" : ",");
     } else if (rows->format.markdown) {
-        kg_buffer_puts(&rows->text, column == 0 ? "| " : " | ");
-        kg_markdown_put(&rows->text, kg_buffer_text(text));
-        if (column + 1 == n_columns) kg_buffer_puts(&rows->text, " |\n");
+        kg_markdown_cell(&rows->text, kg_buffer_text(text));
+        if (column + 1 == n_columns) kg_markdown_row_end(&rows->text);
     } else {
         kg_table_add(&rows->table, kg_buffer_text(text));
     }
@@ -97,10 +97,7 @@ bool kg_rows_add(void *arg, size_t n_columns, const char *const *names, const st
         add_text(rows, i, n_columns, &text);
         kg_buffer_free(&text);
     }
-    if (rows->format.markdown && !cells)
-        for (size_t i = 0; i < n_columns; i++)
-            kg_buffer_puts(&rows->text,
-                           i + 1 < n_columns ? (i ? " --- |" : "| --- |") : (i ? " --- |\n" : "| --- |\n"));
+    if (rows->format.markdown && !cells) kg_markdown_rule(&rows->text, n_columns);
     return true;
 }
 

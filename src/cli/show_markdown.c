@@ -1,5 +1,6 @@
 #include "cli/show_markdown.h"
 #include "base/clock.h"
+#include "base/markdown.h"
 #include "base/size.h"
 #include "report/fp16_goals.h"
 #include <math.h>
@@ -16,10 +17,7 @@ static const char *plan_text(const struct kg_case_records *c, const char *name) 
 }
 
 static void put_fact(struct kg_buffer *out, const char *name, const char *value) {
-    if (!value || !*value) return;
-    kg_buffer_printf(out, "| %s | ", name);
-    kg_markdown_put(out, value);
-    kg_buffer_puts(out, " |\n");
+    if (value && *value) kg_markdown_row(out, (const char *const[]){ name, value }, 2);
 }
 
 static void put_facts(struct kg_buffer *out, const struct kg_export *run) {
@@ -27,9 +25,8 @@ static void put_facts(struct kg_buffer *out, const struct kg_export *run) {
     const json_t *gpu = json_array_get(json_object_get(run->env, "gpus"), 0);
     char started[KG_UTC_TEXT_SIZE];
     kg_clock_utc_text(kg_json_int(run->summary, "started_us", 0), started);
-    kg_buffer_puts(out, "| run | ");
-    kg_markdown_put(out, or_empty(kg_json_text(run->summary, "bundle_id")));
-    kg_buffer_puts(out, " |\n| --- | --- |\n");
+    kg_markdown_row(out, (const char *const[]){ "run", or_empty(kg_json_text(run->summary, "bundle_id")) }, 2);
+    kg_markdown_rule(out, 2);
     kg_buffer_printf(out, "| verdict | **%s** (%s) |\n", or_empty(kg_json_text(run->summary, "verdict")),
                      or_empty(kg_json_text(run->summary, "state")));
     put_fact(out, "started", started);
@@ -59,17 +56,15 @@ static void put_counts(struct kg_buffer *out, const struct kg_records *records, 
         n_planned++;
         for (size_t s = 0; s < KG_COUNT_OF(STATUSES); s++) counts[s] += strcmp(kg_case_status(c), STATUSES[s]) == 0;
     }
-    kg_buffer_puts(out, "| ");
-    kg_markdown_put(out, layer ? layer : "all");
-    kg_buffer_printf(out, " | %zu", n_planned);
-    for (size_t s = 0; s < KG_COUNT_OF(STATUSES); s++) kg_buffer_printf(out, " | %zu", counts[s]);
-    kg_buffer_puts(out, " |\n");
+    kg_markdown_cell(out, layer ? layer : "all");
+    kg_markdown_cellf(out, "%zu", n_planned);
+    for (size_t s = 0; s < KG_COUNT_OF(STATUSES); s++) kg_markdown_cellf(out, "%zu", counts[s]);
+    kg_markdown_row_end(out);
 }
 
 static void put_layers(struct kg_buffer *out, const struct kg_records *records) {
-    kg_buffer_puts(out, "\n| layer | planned");
-    for (size_t s = 0; s < KG_COUNT_OF(STATUSES); s++) kg_buffer_printf(out, " | %s", STATUSES[s]);
-    kg_buffer_puts(out, " |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n");
+    kg_buffer_puts(out, "\n");
+    kg_markdown_head(out, "layer|planned:|pass:|fail:|skip:|crash:|timeout:|norun:");
     for (size_t i = 0; i < records->n_cases; i++)
         if (is_first_of_layer(records, i)) put_counts(out, records, plan_text(&records->cases[i], "layer"));
     put_counts(out, records, NULL);
@@ -79,16 +74,17 @@ static void put_cases(struct kg_buffer *out, const struct kg_case_records *const
     for (size_t i = 0; i < n_shown; i++) {
         const char *unused;
         const double margin = kg_case_worst_margin(shown[i], &unused);
-        if (i == 0)
-            kg_buffer_puts(out, "\n| status | case | seconds | worst error / limit | reason |\n"
-                                "| --- | --- | ---: | ---: | --- |\n");
-        kg_buffer_printf(out, "| %s | ", kg_case_status(shown[i]));
-        kg_markdown_put(out, shown[i]->key);
-        kg_buffer_printf(out, " | %.3f | ", kg_case_seconds(shown[i]));
-        if (!isnan(margin)) kg_buffer_printf(out, "%.3g", margin);
-        kg_buffer_puts(out, " | ");
-        kg_markdown_put(out, kg_case_reason(shown[i]));
-        kg_buffer_puts(out, " |\n");
+        if (i == 0) {
+            kg_buffer_puts(out, "\n");
+            kg_markdown_head(out, "status|case|seconds:|worst error / limit:|reason");
+        }
+        kg_markdown_cell(out, kg_case_status(shown[i]));
+        kg_markdown_cell(out, shown[i]->key);
+        kg_markdown_cellf(out, "%.3f", kg_case_seconds(shown[i]));
+        if (isnan(margin)) kg_markdown_cell(out, NULL);
+        else kg_markdown_cellf(out, "%.3g", margin);
+        kg_markdown_cell(out, kg_case_reason(shown[i]));
+        kg_markdown_row_end(out);
     }
 }
 
@@ -116,33 +112,31 @@ static const struct unit *unit_of(double ns) {
 }
 
 static void put_rate(struct kg_buffer *out, double amount, double ns) {
-    if (amount > 0 && ns > 0) kg_buffer_printf(out, "%.4g", amount / ns);
-    kg_buffer_puts(out, " | ");
+    if (amount > 0 && ns > 0) kg_markdown_cellf(out, "%.4g", amount / ns);
+    else kg_markdown_cell(out, NULL);
 }
 
 static void put_timing(struct kg_buffer *out, const struct kg_case_records *c, const json_t *timing) {
     const double median = kg_json_number(timing, "median", 0);
     const struct unit *unit = unit_of(median);
-    kg_buffer_puts(out, "| ");
-    kg_markdown_put(out, or_empty(kg_json_text(timing, "name")));
-    kg_buffer_printf(out, ", %s %s | %.5g %s | %.5g to %.5g | %lld | ", or_empty(kg_json_text(timing, "kind")),
-                     or_empty(kg_json_text(timing, "state")), median / unit->from_ns, unit->name,
-                     kg_json_number(timing, "ci_lo", 0) / unit->from_ns,
-                     kg_json_number(timing, "ci_hi", 0) / unit->from_ns, (long long)kg_json_int(timing, "n", 0));
+    kg_markdown_cellf(out, "%s, %s %s", or_empty(kg_json_text(timing, "name")), or_empty(kg_json_text(timing, "kind")),
+                      or_empty(kg_json_text(timing, "state")));
+    kg_markdown_cellf(out, "%.5g %s", median / unit->from_ns, unit->name);
+    kg_markdown_cellf(out, "%.5g to %.5g", kg_json_number(timing, "ci_lo", 0) / unit->from_ns,
+                      kg_json_number(timing, "ci_hi", 0) / unit->from_ns);
+    kg_markdown_cellf(out, "%lld", (long long)kg_json_int(timing, "n", 0));
     put_rate(out, kg_json_number(timing, "bytes", 0), median);
     put_rate(out, kg_json_number(timing, "flops", 0) / 1e3, median);
-    kg_markdown_put(out, c->key);
-    kg_buffer_puts(out, " |\n");
+    kg_markdown_cell(out, c->key);
+    kg_markdown_row_end(out);
 }
 
 static void put_metric(struct kg_buffer *out, const struct kg_case_records *c, const json_t *metric) {
-    kg_buffer_puts(out, "| ");
-    kg_markdown_put(out, or_empty(kg_json_text(metric, "name")));
-    kg_buffer_printf(out, " | %.9g ", kg_json_number(metric, "value", NAN));
-    kg_markdown_put(out, or_empty(kg_json_text(metric, "unit")));
-    kg_buffer_puts(out, " | | | | | ");
-    kg_markdown_put(out, c->key);
-    kg_buffer_puts(out, " |\n");
+    kg_markdown_cell(out, kg_json_text(metric, "name"));
+    kg_markdown_cellf(out, "%.9g %s", kg_json_number(metric, "value", NAN), or_empty(kg_json_text(metric, "unit")));
+    for (int i = 0; i < 4; i++) kg_markdown_cell(out, NULL);
+    kg_markdown_cell(out, c->key);
+    kg_markdown_row_end(out);
 }
 
 /* What one bench case measured: its timings (one whose samples were all discarded is none), or without any, its
@@ -164,9 +158,10 @@ static void put_figures(struct kg_buffer *out, const struct kg_records *records)
     for (size_t i = 0; i < records->n_cases; i++) {
         const struct kg_case_records *c = &records->cases[i];
         if (strcmp(plan_text(c, "layer"), "bench") != 0 || strcmp(kg_case_status(c), "pass") != 0) continue;
-        if (!begun)
-            kg_buffer_puts(out, "\n| figure | median or value | 95% interval | n | GB/s | TFLOP/s | record |\n"
-                                "| --- | ---: | --- | ---: | ---: | ---: | --- |\n");
+        if (!begun) {
+            kg_buffer_puts(out, "\n");
+            kg_markdown_head(out, "figure|median or value:|95% interval|n:|GB/s:|TFLOP/s:|record");
+        }
         begun = true;
         put_figures_of(out, c);
     }

@@ -1,4 +1,5 @@
 #include "report/fp16_goals.h"
+#include "base/markdown.h"
 #include "base/size.h"
 #include "bundle/export.h"
 #include "report/bandwidth.h"
@@ -143,20 +144,21 @@ static bool is_reached(const struct goal *g, double value) {
 
 static void put(const struct goal *g, const struct finding *f, struct kg_buffer *markdown, struct kg_buffer *csv) {
     const char *reached = !f->value.known ? "not measured" : is_reached(g, f->value.value) ? "yes" : "no";
-    kg_buffer_printf(markdown, "| %s | %s %g%s%s | ", g->what, SENSES[g->sense], g->goal, *g->unit ? " " : "", g->unit);
+    kg_markdown_cell(markdown, g->what);
+    kg_markdown_cellf(markdown, "%s %g%s%s", SENSES[g->sense], g->goal, *g->unit ? " " : "", g->unit);
     kg_csv_put(csv, g->what, strlen(g->what), ",");
     kg_buffer_printf(csv, "%s,%g,%s,", SENSES[g->sense], g->goal, g->unit);
-    if (!f->value.known) {
-        kg_buffer_puts(markdown, " | ");
-        kg_buffer_puts(csv, ",,,");
-    } else if (f->value.exact) {
-        kg_buffer_printf(markdown, "%.4g | exact", f->value.value);
-        kg_buffer_printf(csv, "%.9g,exact,exact,", f->value.value);
-    } else {
-        kg_buffer_printf(markdown, "%.4g | %.4g to %.4g", f->value.value, f->value.lo, f->value.hi);
-        kg_buffer_printf(csv, "%.9g,%.6g,%.6g,", f->value.value, f->value.lo, f->value.hi);
-    }
-    kg_buffer_printf(markdown, " | %s | %s%s%s |\n", reached, *f->record ? "`" : "", f->record, *f->record ? "`" : "");
+    const struct kg_fp16_value *v = &f->value;
+    if (v->known) kg_markdown_cellf(markdown, "%.4g", v->value);
+    else kg_markdown_cell(markdown, NULL);
+    if (v->known && !v->exact) kg_markdown_cellf(markdown, "%.4g to %.4g", v->lo, v->hi);
+    else kg_markdown_cell(markdown, v->known ? "exact" : NULL);
+    kg_markdown_cell(markdown, reached);
+    kg_markdown_code(markdown, f->record);
+    kg_markdown_row_end(markdown);
+    if (!v->known) kg_buffer_puts(csv, ",,,");
+    else if (v->exact) kg_buffer_printf(csv, "%.9g,exact,exact,", v->value);
+    else kg_buffer_printf(csv, "%.9g,%.6g,%.6g,", v->value, v->lo, v->hi);
     kg_buffer_printf(csv, "%s,", reached);
     kg_csv_put(csv, f->record, strlen(f->record), ",");
     kg_csv_put(csv, f->f32_record, strlen(f->f32_record), "\r\n");
@@ -165,8 +167,7 @@ static void put(const struct goal *g, const struct finding *f, struct kg_buffer 
 void kg_fp16_goals(const struct kg_records *records, struct kg_buffer *markdown, struct kg_buffer *csv) {
     struct kg_bandwidth bandwidth;
     kg_bandwidth_collect(records, &bandwidth);
-    kg_buffer_puts(markdown, "| what | to reach | measured | interval | reached | record |\n"
-                             "| --- | ---: | ---: | --- | --- | --- |\n");
+    kg_markdown_head(markdown, "what|to reach:|measured:|interval|reached|record");
     kg_buffer_puts(csv, "what,sense,goal,unit,value,lo,hi,reached,record,f32_record\r\n");
     for (size_t i = 0; i < KG_COUNT_OF(GOALS); i++) {
         const struct goal *g = &GOALS[i];

@@ -1,4 +1,6 @@
 #include "report/fp16_report.h"
+#include "base/markdown.h"
+#include "base/size.h"
 #include "bundle/export.h"
 #include "report/bandwidth.h"
 #include "report/fp16_figures.h"
@@ -9,9 +11,9 @@ static void put_csv(struct kg_buffer *csv, const char *text, const char *end) {
     kg_csv_put(csv, text, strlen(text), end);
 }
 
-static void put_interval(struct kg_buffer *out, const struct kg_fp16_value *v, const char *separator) {
-    if (v->exact) kg_buffer_printf(out, "exact%s", *separator == ',' ? ",exact" : "");
-    else kg_buffer_printf(out, "%.6g%s%.6g", v->lo, separator, v->hi);
+static void put_interval(struct kg_buffer *csv, const struct kg_fp16_value *v) {
+    if (v->exact) kg_buffer_puts(csv, "exact,exact");
+    else kg_buffer_printf(csv, "%.6g,%.6g", v->lo, v->hi);
 }
 
 /* A line of both tables. */
@@ -22,27 +24,29 @@ struct line {
 
 static void put_line(const struct line *l, struct kg_fp16_texts *texts) {
     struct kg_buffer *markdown = &texts->markdown, *csv = &texts->csv;
-    kg_buffer_printf(markdown, "| %s | %s | %s | %s | %.6g %s | ", l->what, l->backend, l->dtype, l->work,
-                     l->value.value, l->unit);
-    put_interval(markdown, &l->value, " to ");
-    if (l->ratio.known) {
-        kg_buffer_printf(markdown, " | %.6g | %.4g", l->f32.value, l->ratio.value);
-        if (!l->ratio.exact) kg_buffer_printf(markdown, " (%.4g to %.4g)", l->ratio.lo, l->ratio.hi);
+    const char *const texts_of[] = { l->what, l->backend, l->dtype, l->work };
+    for (size_t i = 0; i < KG_COUNT_OF(texts_of); i++) kg_markdown_cell(markdown, texts_of[i]);
+    kg_markdown_cellf(markdown, "%.6g %s", l->value.value, l->unit);
+    if (l->value.exact) kg_markdown_cell(markdown, "exact");
+    else kg_markdown_cellf(markdown, "%.6g to %.6g", l->value.lo, l->value.hi);
+    if (!l->ratio.known) {
+        kg_markdown_cell(markdown, NULL);
+        kg_markdown_cell(markdown, NULL);
     } else {
-        kg_buffer_puts(markdown, " | | ");
+        kg_markdown_cellf(markdown, "%.6g", l->f32.value);
+        if (l->ratio.exact) kg_markdown_cellf(markdown, "%.4g", l->ratio.value);
+        else kg_markdown_cellf(markdown, "%.4g (%.4g to %.4g)", l->ratio.value, l->ratio.lo, l->ratio.hi);
     }
-    kg_buffer_printf(markdown, " | `%s` |\n", l->record);
+    kg_markdown_code(markdown, l->record);
+    kg_markdown_row_end(markdown);
 
-    put_csv(csv, l->what, ",");
-    put_csv(csv, l->backend, ",");
-    put_csv(csv, l->dtype, ",");
-    put_csv(csv, l->work, ",");
+    for (size_t i = 0; i < KG_COUNT_OF(texts_of); i++) put_csv(csv, texts_of[i], ",");
     kg_buffer_printf(csv, "%.9g,", l->value.value);
     put_csv(csv, l->unit, ",");
-    put_interval(csv, &l->value, ",");
+    put_interval(csv, &l->value);
     if (l->ratio.known) {
         kg_buffer_printf(csv, ",%.9g,%.6g,", l->f32.value, l->ratio.value);
-        put_interval(csv, &l->ratio, ",");
+        put_interval(csv, &l->ratio);
         kg_buffer_puts(csv, ",");
     } else {
         kg_buffer_puts(csv, ",,,,,");
@@ -103,7 +107,8 @@ static void put_products(const struct kg_records *records, struct kg_fp16_texts 
 static void put_missing(const struct kg_case_records *c, struct kg_buffer *markdown) {
     const char *status = kg_case_status(c), *reason = kg_case_reason(c);
     if (strcmp(status, "pass") == 0) reason = "the GPU was slowed down in every try";
-    kg_buffer_printf(markdown, "| `%s` | %s | %s |\n", c->key, status, reason);
+    kg_markdown_code(markdown, c->key);
+    kg_markdown_row(markdown, (const char *const[]){ status, reason }, 2);
 }
 
 static bool is_missing(const struct kg_case_records *c) {
@@ -132,9 +137,8 @@ void kg_fp16_report(const struct kg_records *records, const char *run, struct kg
                    "\n## All figures\n\n"
                    "The f32 column is the same work in f32, on the file of the same model whose weights take the "
                    "most bytes; the ratio is a speed-up for times and rates (above 1: f16 is faster) and f16 / "
-                   "f32 for memory.\n\n"
-                   "| what | back end | precision | model and work | value | interval | f32 | ratio | record |\n"
-                   "| --- | --- | --- | --- | ---: | --- | ---: | ---: | --- |\n");
+                   "f32 for memory.\n\n");
+    kg_markdown_head(markdown, "what|back end|precision|model and work|value:|interval|f32:|ratio:|record");
     kg_buffer_puts(csv,
                    "what,backend,precision,work,value,unit,lo,hi,f32,ratio,ratio_lo,ratio_hi,record,f32_record\r\n");
     for (size_t i = 0; i < KG_FP16_N_FIGURES; i++)
@@ -145,8 +149,10 @@ void kg_fp16_report(const struct kg_records *records, const char *run, struct kg
     size_t n_missing = 0;
     for (size_t c = 0; c < records->n_cases; c++) {
         if (!is_missing(&records->cases[c])) continue;
-        if (n_missing++ == 0)
-            kg_buffer_puts(markdown, "\n## Not measured\n\n| record | status | reason |\n| --- | --- | --- |\n");
+        if (n_missing++ == 0) {
+            kg_buffer_puts(markdown, "\n## Not measured\n\n");
+            kg_markdown_head(markdown, "record|status|reason");
+        }
         put_missing(&records->cases[c], markdown);
     }
 }

@@ -1,4 +1,5 @@
 #include "report/page.h"
+#include "base/markdown.h"
 #include "base/size.h"
 #include "report/page_style.h"
 #include "report/plot.h"
@@ -123,12 +124,13 @@ static void html_heads(struct kg_page *page) {
 }
 
 static void markdown_heads(struct kg_page *page) {
-    kg_buffer_puts(&page->body, "\n");
-    for (size_t i = 0; i < page->n_columns; i++) kg_buffer_printf(&page->body, "| %s ", page->columns[i].head);
-    kg_buffer_puts(&page->body, "|\n");
+    struct kg_buffer heads = KG_BUFFER_INIT;
     for (size_t i = 0; i < page->n_columns; i++)
-        kg_buffer_puts(&page->body, page->columns[i].kind == KG_COLUMN_NUMBER ? "| ---: " : "| --- ");
-    kg_buffer_puts(&page->body, "|\n");
+        kg_buffer_printf(&heads, "%s%s%s", i ? "|" : "", page->columns[i].head,
+                         page->columns[i].kind == KG_COLUMN_NUMBER ? ":" : "");
+    kg_buffer_puts(&page->body, "\n");
+    kg_markdown_head(&page->body, kg_buffer_text(&heads));
+    kg_buffer_free(&heads);
 }
 
 static void begin_cell(struct kg_page *page) {

@@ -1,4 +1,5 @@
 /* Text of records on a page: every character either stands for itself or is named. */
+#include "base/markdown.h"
 #include "base/utf8.h"
 #include "bundle/export.h"
 #include "report/page.h"

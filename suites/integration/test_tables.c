@@ -408,7 +408,7 @@ static void show_as_markdown(struct kg_record *rec, const void *arg) {
     r = run(WORDS(kg_program_path(), "show", "latest", "--markdown", "--bundles", bench));
     ck_assert_ptr_nonnull(
         strstr(r.out, "| token, host warm | 500 us | 450 to 550 | 10 | 2 |  | bench/model/decode\\["));
-    ck_assert_ptr_nonnull(strstr(r.out, "| memory.kv | 96 bytes | | | | | bench/model/memory\\["));
+    ck_assert_ptr_nonnull(strstr(r.out, "| memory.kv | 96 bytes |  |  |  |  | bench/model/memory\\["));
     kg_process_result_free(&r);
     r = run(WORDS(kg_program_path(), "show", "latest", "--markdown", "--json", "--bundles", bench));
     expect_exit(&r, KG_EXIT_USAGE);

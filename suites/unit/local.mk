@@ -91,12 +91,14 @@ suites_unit_simulate_SOURCES = suites/unit/simulate.c $(simulation_sources)
 check_PROGRAMS += suites/unit/test_history_scale
 suites_unit_test_history_scale_CPPFLAGS = $(kigo_CPPFLAGS)
 suites_unit_test_history_scale_SOURCES = \
-	src/cli/bundles.c src/cli/cmd_history.c src/cli/filter.c src/cli/rows.c src/cli/table.c \
+	src/cli/bundles.c src/cli/call.c src/cli/cmd_history.c src/cli/filter.c src/cli/rows.c src/cli/table.c \
 	suites/unit/test_history_scale.c \
 	suites/unit/statement_trace.c suites/unit/statement_trace.h
 # make_history ROOT N_RUNS N_CASES [COMMITS], to measure queries by hand.
 check_PROGRAMS += suites/unit/make_history
 suites_unit_make_history_SOURCES = suites/unit/make_history.c
+check_PROGRAMS += suites/unit/test_markdown
+suites_unit_test_markdown_SOURCES = suites/unit/test_markdown.c
 check_PROGRAMS += suites/unit/test_bundle_exports suites/unit/test_bundle_source
 suites_unit_test_bundle_exports_SOURCES = suites/unit/test_bundle_exports.c
 suites_unit_test_bundle_source_SOURCES = suites/unit/test_bundle_source.c

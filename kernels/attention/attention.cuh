@@ -8,7 +8,7 @@
 #include "kernels/block/precision.cuh"
 #include <math_constants.h>
 
-constexpr uint32_t KG_ATTENTION_CUDA_MAX_HEAD_DIM = 128;
+constexpr uint32_t KG_ATTENTION_CUDA_MAX_HEAD_DIM = 256;
 
 struct kg_attention_params {
     const void *q, *k, *v;

@@ -19,7 +19,7 @@
 
 constexpr int THREADS = 128, N_WARPS = THREADS / KG_WARP, MAX_HEADS = 8, COMBINE_THREADS = 256;
 static_assert(KG_MAX_SPLITS <= COMBINE_THREADS, "one thread weighs one split");
-static_assert(COMBINE_THREADS >= 2 * KG_ATTENTION_CUDA_MAX_HEAD_DIM, "a thread sums one dim");
+static_assert(COMBINE_THREADS >= KG_ATTENTION_CUDA_MAX_HEAD_DIM, "a thread sums one dim");
 
 /* TC: the cache's element type; LANES: lanes that share a key, 8 dims each; HEADS: query heads of a block. */
 template <typename TC, int LANES, int HEADS>
@@ -148,7 +148,8 @@ template <typename TC>
 static enum kg_status launch_lanes(const struct kg_cuda_backend *cuda, const kg_attention_params &p, uint32_t n_splits,
                                    struct kg_error *err) {
     if (p.head_dim <= 64) return launch_heads<TC, 8>(cuda, p, n_splits, err);
-    return launch_heads<TC, 16>(cuda, p, n_splits, err);
+    if (p.head_dim <= 128) return launch_heads<TC, 16>(cuda, p, n_splits, err);
+    return launch_heads<TC, 32>(cuda, p, n_splits, err);
 }
 
 enum kg_status kg_attention_decode(const struct kg_cuda_backend *cuda, const struct kg_attention_params *p,

@@ -17,13 +17,27 @@ constexpr int THREADS = 128, ROWS = 32, COLUMNS = 16, ROWS_EACH = 4, PAD = 4;
 static_assert(THREADS / COLUMNS * ROWS_EACH == ROWS, "every row has its threads");
 static_assert(COLUMNS * 2 == KG_WARP, "a row's threads are half a warp");
 
-/* DIMS: the head size rounded up to 64 or 128. Fewer keys at a time where a key is longer: 48 KiB hold the tiles. */
+/* DIMS: the head size rounded up to 64, 128 or 256. Fewer keys at a time where a key is longer: 48 KiB hold the tiles,
+ * but for 256, whose tiles are in dynamic shared memory. */
 template <int DIMS> struct tile {
     static constexpr int KEYS = DIMS == 64 ? 64 : 32;
     static constexpr int STRIDE = DIMS + PAD, WEIGHT_STRIDE = ROWS + PAD;
     float q[ROWS * STRIDE], kv[KEYS * STRIDE], weight[KEYS * WEIGHT_STRIDE];
 };
-static_assert(sizeof(tile<64>) <= 48 * 1024 && sizeof(tile<128>) <= 48 * 1024, "static shared memory ends there");
+constexpr size_t STATIC_BYTES = 48 * 1024;
+template <int DIMS> constexpr bool IS_STATIC = sizeof(tile<DIMS>) <= STATIC_BYTES;
+static_assert(IS_STATIC<64> && IS_STATIC<128> && !IS_STATIC<256>, "only the largest heads' tiles are dynamic");
+
+extern __shared__ __align__(16) unsigned char dynamic_bytes[];
+
+template <int DIMS> static __device__ __forceinline__ tile<DIMS> &shared_tile() {
+    if constexpr (IS_STATIC<DIMS>) {
+        __shared__ __align__(16) tile<DIMS> t;
+        return t;
+    } else {
+        return *reinterpret_cast<tile<DIMS> *>(dynamic_bytes);
+    }
+}
 
 /* Rows [0, n) of `to` = rows at from + row * row_elems, zeros beyond n_valid and beyond the head size. */
 template <int DIMS>
@@ -130,7 +144,7 @@ static __device__ __forceinline__ void add_values(row_state<DIMS> &s, const tile
 template <int DIMS>
 static __global__ void __launch_bounds__(THREADS) attention_prefill_kernel(const kg_attention_params p) {
     constexpr int KEYS = tile<DIMS>::KEYS, N = KEYS / COLUMNS;
-    __shared__ __align__(16) tile<DIMS> t;
+    tile<DIMS> &t = shared_tile<DIMS>();
     const uint32_t head = blockIdx.x, kv_head = head / (p.n_heads / p.n_kv_heads), first = blockIdx.y * ROWS;
     const uint32_t n_rows = min((uint32_t)ROWS, p.n_rows - first);
     const size_t q_row = (size_t)p.n_heads * p.head_dim, plane = (size_t)kv_head * p.n_ctx * p.head_dim;
@@ -200,9 +214,20 @@ static __global__ void __launch_bounds__(THREADS) attention_prefill_kernel(const
     }
 }
 
-enum kg_status kg_attention_prefill(cudaStream_t stream, const struct kg_attention_params *p, struct kg_error *err) {
+template <int DIMS>
+static enum kg_status launch(cudaStream_t stream, const struct kg_attention_params *p, struct kg_error *err) {
     const dim3 grid(p->n_heads, kg_blocks_for(p->n_rows, ROWS));
-    if (p->head_dim <= 64) attention_prefill_kernel<64><<<grid, THREADS, 0, stream>>>(*p);
-    else attention_prefill_kernel<128><<<grid, THREADS, 0, stream>>>(*p);
+    const size_t dynamic = IS_STATIC<DIMS> ? 0 : sizeof(tile<DIMS>);
+    if (dynamic > 0) {
+        const cudaError_t code = cudaFuncSetAttribute(attention_prefill_kernel<DIMS>,
+                                                      cudaFuncAttributeMaxDynamicSharedMemorySize, (int)dynamic);
+        if (code != cudaSuccess) return kg_cuda_fail(err, "attention (prefill)", code);
+    }
+    attention_prefill_kernel<DIMS><<<grid, THREADS, dynamic, stream>>>(*p);
     return kg_cuda_launched(err, "attention (prefill)");
+}
+
+enum kg_status kg_attention_prefill(cudaStream_t stream, const struct kg_attention_params *p, struct kg_error *err) {
+    if (p->head_dim <= 64) return launch<64>(stream, p, err);
+    return p->head_dim <= 128 ? launch<128>(stream, p, err) : launch<256>(stream, p, err);
 }

@@ -235,6 +235,7 @@ static bool attention_fits(struct kg_cuda_backend *cuda, struct kg_cuda_lowered 
                            struct kg_why *why) {
     const struct kg_attention_args *a = &n->args.attention;
     (void)l;
+    if (a->head_dim > 128) return no(why, "heads of %u; the kernel has 128", a->head_dim);
     return kg_step_attention_fits(cuda, a->n_ctx, a->window) ||
            no(why, "%u keys are too many for one launch; two take them", a->window > 0 ? a->window : a->n_ctx);
 }

@@ -151,7 +151,7 @@ static void damage_is_an_error(struct kg_record *rec, const void *arg) {
 
 /* Head sizes that no kernel has are refused when a session is planned; those it has are not. */
 static void head_sizes(struct kg_record *rec, const void *arg) {
-    static const uint32_t GOOD[] = { 8, 16, 64, 80, 96, 128 }, BAD[] = { 1, 7, 12, 68, 129, 136, 256 };
+    static const uint32_t GOOD[] = { 8, 16, 64, 80, 96, 128, 136, 256 }, BAD[] = { 1, 7, 12, 68, 129, 257, 264 };
     (void)rec, (void)arg;
     const bool is_cpu = strcmp(KG_RIG_TARGETS[kg_rig_current()].backend, "cpu") == 0;
     const enum kg_precision precision = KG_RIG_TARGETS[kg_rig_current()].precision;

@@ -28,7 +28,7 @@ static const struct kg_loops_mode MODES[] = {
 
 /* Around blocks of 64 keys, shared arrays of 512 scores, and more keys than a block has threads. */
 static const uint32_t LENGTHS[] = { 1, 2, 63, 64, 65, 511, 512, 513, 1025, 4097 };
-static const uint32_t HEAD_DIMS[] = { 64, 80, 96, 128 };
+static const uint32_t HEAD_DIMS[] = { 64, 80, 96, 128, 256 };
 /* Of a prefill longer than WHOLE the last rows are computed, over all keys; the reference is slow. */
 enum { WHOLE = 513, MOST_ROWS = 33, WHOLE_CPU = 65, MOST_ROWS_CPU = 3 };
 

@@ -42,7 +42,12 @@ static bool take_scheme(struct kg_vocab_source *s, const json_t *metaspace) {
     return s->add_space_prefix;
 }
 
-/* Prepend and Replace, or Replace alone, without a pre-tokenizer; or Metaspace alone. */
+/* A Split at spaces, as Gemma's files have it: behind a normalizer that marks spaces, it finds none. */
+static bool splits_at_spaces(const json_t *pre) {
+    return member_is(pre, "type", "Split") && member_is(json_object_get(pre, "pattern"), "String", " ");
+}
+
+/* Prepend and Replace, or Replace alone, without a pre-tokenizer that does anything; or Metaspace alone. */
 enum kg_status kg_vocab_sentencepiece_check(struct kg_vocab_source *s, struct kg_error *err) {
     const json_t *n = json_object_get(s->tokenizer, "normalizer"),
                  *pre = json_object_get(s->tokenizer, "pre_tokenizer");
@@ -53,7 +58,8 @@ enum kg_status kg_vocab_sentencepiece_check(struct kg_vocab_source *s, struct kg
     const bool prepends = member_is(first, "type", "Prepend") && member_is(first, "prepend", SPACE_MARK);
     s->normalizes = n_parts > 0;
     s->add_space_prefix = n_parts == 2 && prepends && marks_spaces(second);
-    if (is_none(pre) && (s->add_space_prefix || (n_parts == 1 && marks_spaces(first)))) return KG_OK;
+    const bool all_marked = s->add_space_prefix || (n_parts == 1 && marks_spaces(first));
+    if (all_marked && (is_none(pre) || splits_at_spaces(pre))) return KG_OK;
     if (n_parts == 0 && is_metaspace(pre) && take_scheme(s, pre)) return KG_OK;
     char *text = json_dumps(is_none(pre) ? n : pre, JSON_COMPACT | JSON_ENCODE_ANY);
     kg_fail(err, KG_ERR_UNSUPPORTED,

@@ -8,7 +8,8 @@
 #include <string.h>
 #include <time.h>
 
-static const struct kg_chat_format *const *const FORMATS[] = { KG_CHATML_FORMATS, KG_PHI3_FORMATS, KG_HARMONY_FORMATS };
+static const struct kg_chat_format *const *const FORMATS[] = { KG_CHATML_FORMATS, KG_PHI3_FORMATS, KG_HARMONY_FORMATS,
+                                                               KG_QWEN3_FORMATS, KG_GEMMA_FORMATS };
 
 void kg_chat_puts(struct kg_buffer *out, const char *const texts[]) {
     for (; *texts; texts++) kg_buffer_puts(out, *texts);

@@ -38,6 +38,8 @@ struct kg_chat_format {
 extern const struct kg_chat_format *const KG_CHATML_FORMATS[];
 extern const struct kg_chat_format *const KG_PHI3_FORMATS[];
 extern const struct kg_chat_format *const KG_HARMONY_FORMATS[];
+extern const struct kg_chat_format *const KG_QWEN3_FORMATS[];
+extern const struct kg_chat_format *const KG_GEMMA_FORMATS[];
 
 /* Appends all texts of a NULL-terminated list. */
 void kg_chat_puts(struct kg_buffer *out, const char *const texts[]);

@@ -5,8 +5,10 @@ libkigo_a_SOURCES += \
 	src/tokenizer/char_class.c src/tokenizer/char_class.h \
 	src/tokenizer/chat.c src/tokenizer/chat.h \
 	src/tokenizer/chat_chatml.c \
+	src/tokenizer/chat_gemma.c \
 	src/tokenizer/chat_harmony.c \
 	src/tokenizer/chat_phi3.c \
+	src/tokenizer/chat_qwen3.c \
 	src/tokenizer/decode.c \
 	src/tokenizer/encode.c \
 	src/tokenizer/load.c \

@@ -22,6 +22,9 @@ static const struct rendered RENDERED[] = {
     { "phi3_template_of_any_role", "chats/chats.json", "phi3-any-role", 54 },
     { "phi3_template_of_the_first_release", "chats/chats.json", "phi3-first", 54 },
     { "harmony_template", "chats/chats.json", "gpt-oss", 102 },
+    { "qwen3_template", "thinking/chats.json", "qwen3", 144 },
+    { "qwen3_template_that_opens_thoughts", "thinking/chats.json", "qwen3-thinks", 144 },
+    { "gemma3_template", "thinking/chats.json", "gemma3", 136 },
 };
 
 static json_t *load_chats(const char *file_name) {

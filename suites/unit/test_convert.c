@@ -38,6 +38,9 @@ struct source {
 
 #define FALLBACK .model_extra = ",\"byte_fallback\":true"
 #define SPACES "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"\u2581\"}"
+/* Of Gemma: behind SPACES it finds nothing. */
+#define GEMMA_SPLIT                                                                                                    \
+    "{\"type\":\"Split\",\"pattern\":{\"String\":\" \"},\"behavior\":\"MergedWithPrevious\",\"invert\":false}"
 #define METASPACE(scheme, split)                                                                                       \
     "{\"type\":\"Metaspace\",\"replacement\":\"\u2581\",\"prepend_scheme\":\"" scheme "\",\"split\":" split "}"
 
@@ -106,6 +109,10 @@ static const struct bad_source BAD[] = {
     { "unigram", { .type = "\"Unigram\"" }, KG_ERR_UNSUPPORTED, "'Unigram'" },
     { "sentencepiece_without_its_spaces", { FALLBACK, .pre_tokenizer = "null" }, KG_ERR_UNSUPPORTED, "it is 'null'" },
     { "sentencepiece_by_bytes", { FALLBACK, .normalizer = SPACES }, KG_ERR_UNSUPPORTED, "the pre_tokenizer must" },
+    { "sentencepiece_cuts_at_spaces_that_are_left",
+      { FALLBACK, .pre_tokenizer = GEMMA_SPLIT, .normalizer = "null" },
+      KG_ERR_UNSUPPORTED,
+      "MergedWithPrevious" },
     { "sentencepiece_normalises",
       { FALLBACK, .pre_tokenizer = "null", .normalizer = "{\"type\":\"NFKC\"}" },
       KG_ERR_UNSUPPORTED,
@@ -300,11 +307,11 @@ static void sentencepiece_keys(struct kg_record *rec, const void *arg) {
 
 /* The same byte tokens and letters, with the spaces marked in several ways. */
 static void sentencepiece_spaces(struct kg_record *rec, const void *arg) {
-    static const char *const PRE[] = { "null", METASPACE("never", "false"), METASPACE("always", "false"),
+    static const char *const PRE[] = { "null", GEMMA_SPLIT, METASPACE("never", "false"), METASPACE("always", "false"),
                                        METASPACE("first", "false") };
-    static const char *const NORMALIZER[] = { "{\"type\":\"Sequence\",\"normalizers\":[" SPACES "]}", "null", "null",
-                                              "null" };
-    static const char *const SCHEME[] = { NULL, NULL, "always", "first" };
+    static const char *const NORMALIZER[] = { "{\"type\":\"Sequence\",\"normalizers\":[" SPACES "]}", SPACES, "null",
+                                              "null", "null" };
+    static const char *const SCHEME[] = { NULL, NULL, NULL, "always", "first" };
     struct kg_buffer bytes = KG_BUFFER_INIT;
     (void)arg;
     for (unsigned b = 0; b < 256; b++) kg_buffer_printf(&bytes, ",\"<0x%02X>\":%u", b, 300 + b);

@@ -108,11 +108,12 @@ struct kg_chat_options {
     const char *date;      /* "2026-01-31"; NULL: today in local time, as in the publisher's template */
     const char *reasoning; /* effort: "low", "medium" or "high"; NULL: "medium" */
 };
-/* Renders messages in the model's chat format (ChatML, Phi-3's or harmony, recognised from tokenizer.chat_template);
- * malloc'ed text. With add_generation_prompt it ends where the assistant speaks. The text equals the template's:
- * whatever the template leaves out is left out (harmony: a system message that is not the first; the first Phi-3: any
- * system message). KG_ERR_UNSUPPORTED if the file has no template that kigo knows. KG_ERR_USAGE names a role that the
- * format lacks (such as "tool": tools are not rendered), or an option that it lacks or that is malformed. */
+/* Renders messages in the model's chat format (ChatML, Phi-3's, harmony, Qwen3's or Gemma 3's, recognised from
+ * tokenizer.chat_template); malloc'ed text. With add_generation_prompt it ends where the assistant speaks. The text
+ * equals the template's: whatever the template leaves out is left out (harmony: a system message that is not the first;
+ * the first Phi-3: any system message). KG_ERR_UNSUPPORTED if the file has no template that kigo knows. KG_ERR_USAGE
+ * names a role that the format lacks (such as "tool": tools are not rendered), or an option that it lacks or that is
+ * malformed. */
 KG_WARN_UNUSED enum kg_status kg_chat_render_with(const struct kg_tokenizer *tokenizer,
                                                   const struct kg_chat_message *messages, size_t n_messages,
                                                   bool add_generation_prompt, const struct kg_chat_options *options,
@@ -121,7 +122,7 @@ KG_WARN_UNUSED enum kg_status kg_chat_render_with(const struct kg_tokenizer *tok
 KG_WARN_UNUSED enum kg_status kg_chat_render(const struct kg_tokenizer *tokenizer,
                                              const struct kg_chat_message *messages, size_t n_messages,
                                              bool add_generation_prompt, char **text, struct kg_error *err);
-/* "chatml", "phi3", "harmony", ...; NULL if kigo knows none for the model. */
+/* "chatml", "phi3", "harmony", "qwen3", "gemma", ...; NULL if kigo knows none for the model. */
 const char *kg_chat_format_name(const struct kg_tokenizer *tokenizer);
 /* Whether answers have channels, as harmony's do. */
 bool kg_chat_has_channels(const struct kg_tokenizer *tokenizer);

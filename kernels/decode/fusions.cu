@@ -110,7 +110,7 @@ static struct kg_step_heads heads_of(const struct kg_cuda_backend *cuda, const s
     struct kg_step_heads h = {};
     h.k_cache = kv->k_cache;
     h.v_cache = kv->v_cache;
-    h.turns = kg_rotation_table_of(const_cast<struct kg_cuda_lowered *>(l), rope)->data;
+    h.cos_sin = kg_rotation_table_of(const_cast<struct kg_cuda_lowered *>(l), rope)->data;
     h.step = cuda->step;
     h.n_heads = rope->n_heads;
     h.n_kv_heads = kv->n_kv_heads;

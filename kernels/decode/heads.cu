@@ -43,7 +43,7 @@ static __device__ __forceinline__ float rotated(const struct kg_step_heads &h, c
     const uint32_t pair = h.half ? d % n_pairs : d / 2;
     const bool is_second = h.half ? d >= n_pairs : d % 2 == 1;
     const float a = head[h.half ? pair : 2 * pair], b = head[h.half ? pair + n_pairs : 2 * pair + 1];
-    const float2 r = h.turns[pair];
+    const float2 r = h.cos_sin[pair];
     return is_second ? a * r.y + b * r.x : a * r.x - b * r.y;
 }
 

@@ -171,6 +171,28 @@ struct keys_64 {
     }
 };
 
+/* y of a head from the blocks' results, by a warp. */
+static __device__ __forceinline__ void merge_blocks_64(const kg_attention_params &p,
+                                                       const head_result (&results)[CLUSTER], uint32_t head) {
+    const uint32_t lane = threadIdx.x % KG_WARP;
+    float largest = results[0].largest_weight.x;
+#pragma unroll
+    for (int r = 1; r < CLUSTER; r++) largest = fmaxf(largest, results[r].largest_weight.x);
+    float weight = 0;
+    float2 value = make_float2(0, 0);
+#pragma unroll
+    for (int r = 0; r < CLUSTER; r++) {
+        const float share = kg_softmax_weight(results[r].largest_weight.x, largest);
+        weight = fmaf(results[r].largest_weight.y, share, weight);
+        value.x = fmaf(results[r].value[lane].x, share, value.x);
+        value.y = fmaf(results[r].value[lane].y, share, value.y);
+    }
+    const kg_with_sink sunk = kg_add_sink(p.sinks, head, largest, weight);
+    const size_t at = (size_t)(head)*DIMS_64 + 2 * lane;
+    kg_store_any(p.y, p.activations, at, __fdiv_rn(value.x * sunk.shrink, sunk.weight));
+    kg_store_any(p.y, p.activations, at + 1, __fdiv_rn(value.y * sunk.shrink, sunk.weight));
+}
+
 /* Grid: (CLUSTER, KV heads, groups of HEADS_64 query heads). */
 static __global__ void __launch_bounds__(THREADS, 2) step_attention_64_kernel(const kg_attention_params p) {
     __shared__ __align__(16) float q_shared[HEADS_64][DIMS_64], powers[HEADS_64][KG_WARP];
@@ -243,21 +265,7 @@ static __global__ void __launch_bounds__(THREADS, 2) step_attention_64_kernel(co
     }
     if (rank >= n_heads || warp > 0) return;
     kg_mbarrier_wait_cluster(arrived_at, 0);
-    largest = results[0].largest_weight.x;
-#pragma unroll
-    for (int r = 1; r < CLUSTER; r++) largest = fmaxf(largest, results[r].largest_weight.x);
-    weight = 0, value = make_float2(0, 0);
-#pragma unroll
-    for (int r = 0; r < CLUSTER; r++) {
-        const float share = kg_softmax_weight(results[r].largest_weight.x, largest);
-        weight = fmaf(results[r].largest_weight.y, share, weight);
-        value.x = fmaf(results[r].value[lane].x, share, value.x);
-        value.y = fmaf(results[r].value[lane].y, share, value.y);
-    }
-    const kg_with_sink sunk = kg_add_sink(p.sinks, first_head + rank, largest, weight);
-    const size_t at = (size_t)(first_head + rank) * DIMS_64 + 2 * lane;
-    kg_store_any(p.y, p.activations, at, __fdiv_rn(value.x * sunk.shrink, sunk.weight));
-    kg_store_any(p.y, p.activations, at + 1, __fdiv_rn(value.y * sunk.shrink, sunk.weight));
+    merge_blocks_64(p, results, first_head + rank);
 }
 
 template <typename TC, int LANES, int HEADS>

@@ -15,7 +15,7 @@ enum kg_status kg_timing_request_check(const struct kg_timing_request *r, struct
     if (!r->launch) return kg_fail(err, KG_ERR_USAGE, "a timing without work to time");
     if (r->kind >= KG_TIMING_KIND_COUNT) return kg_fail(err, KG_ERR_USAGE, "a timing of kind %d", (int)r->kind);
     if (r->n_warmup == 0 || r->n_samples == 0)
-        return kg_fail(err, KG_ERR_USAGE, "a timing of %zu samples after %zu turns to warm up: both are at least 1",
+        return kg_fail(err, KG_ERR_USAGE, "a timing of %zu samples after %zu warm-up iterations: both are at least 1",
                        r->n_samples, r->n_warmup);
     if (r->kind == KG_TIMING_GRAPH && r->n_repeats == 0) return kg_fail(err, KG_ERR_USAGE, "a graph without launches");
     return KG_OK;

@@ -58,7 +58,7 @@ static enum kg_status add_file(struct archive *a, const char *dir, const char *i
 static enum kg_status add_files(struct archive *a, const char *dir, const char *id, int64_t utc_s,
                                 struct kg_error *err) {
     struct kg_tree tree;
-    enum kg_status status = kg_tree_walk(dir, &tree, err);
+    enum kg_status status = kg_tree_list(dir, &tree, err);
     if (status != KG_OK) return status;
     for (size_t i = 0; i < tree.n_entries && status == KG_OK; i++) {
         const struct kg_tree_entry *entry = &tree.entries[i];

@@ -169,7 +169,7 @@ static enum kg_status put_manifest(const char *dir, const char *file, bool (*wan
                                    char sha256[KG_SHA256_HEX_SIZE], struct kg_error *err) {
     struct kg_tree tree = { 0 };
     struct kg_buffer lines = KG_BUFFER_INIT;
-    enum kg_status status = kg_tree_walk(dir, &tree, err);
+    enum kg_status status = kg_tree_list(dir, &tree, err);
     if (status == KG_OK) status = kg_manifest_make(dir, &tree, wanted, &lines, err);
     if (status == KG_OK) status = kg_manifest_sync(dir, &tree, wanted, err);
     if (status == KG_OK) status = kg_bundle_put(dir, file, kg_buffer_text(&lines), lines.len, err);
@@ -192,7 +192,7 @@ static enum kg_status put_tags(const struct bag *bag, int *chain_fd, struct kg_e
         json_decref(statement);
     }
     if (status == KG_OK) status = kg_bundle_put(dir, "bagit.txt", KG_BAGIT_TXT, strlen(KG_BAGIT_TXT), err);
-    if (status == KG_OK) status = kg_tree_walk(dir, &tree, err);
+    if (status == KG_OK) status = kg_tree_list(dir, &tree, err);
     if (status == KG_OK) kg_chain_enter(bag->job->root, chain_fd);
     if (status == KG_OK) status = put_bag_info(bag, &tree, err);
     if (status == KG_OK) status = put_manifest(dir, "tagmanifest-sha256.txt", kg_manifest_is_tag, own.sha256, err);
@@ -206,7 +206,7 @@ static enum kg_status put_tags(const struct bag *bag, int *chain_fd, struct kg_e
  * first: what a folder holds comes after it. */
 static enum kg_status remove_empty_folders(const char *dir, struct kg_error *err) {
     struct kg_tree tree = { 0 };
-    enum kg_status status = kg_tree_walk(dir, &tree, err);
+    enum kg_status status = kg_tree_list(dir, &tree, err);
     for (size_t i = tree.n_entries; i-- > 0 && status == KG_OK;) {
         if (tree.entries[i].kind != KG_TREE_DIR) continue;
         char *path = kg_path_join(dir, tree.entries[i].path);
@@ -229,7 +229,7 @@ static bool is_tag_manifest(const char *path) {
 
 static enum kg_status sync_tree(const char *dir, bool (*files)(const char *path), struct kg_error *err) {
     struct kg_tree tree = { 0 };
-    enum kg_status status = kg_tree_walk(dir, &tree, err);
+    enum kg_status status = kg_tree_list(dir, &tree, err);
     if (status == KG_OK) status = kg_manifest_sync(dir, &tree, files, err);
     for (size_t i = 0; i < tree.n_entries && status == KG_OK; i++) {
         if (tree.entries[i].kind != KG_TREE_DIR) continue;

@@ -107,7 +107,7 @@ static enum kg_status make_whole(const struct kg_bag_job *job, int *chain_fd, st
 
 static enum kg_status holds_a_file(const char *dir, bool *holds, struct kg_error *err) {
     struct kg_tree tree = { 0 };
-    const enum kg_status status = kg_tree_walk(dir, &tree, err);
+    const enum kg_status status = kg_tree_list(dir, &tree, err);
     *holds = false;
     for (size_t i = 0; i < tree.n_entries; i++) *holds = *holds || tree.entries[i].kind != KG_TREE_DIR;
     kg_tree_free(&tree);

@@ -30,7 +30,7 @@ static json_t *content_hash(const char *source_dir, size_t *n_files) {
     for (size_t i = 0; i < sizeof FOLDERS / sizeof *FOLDERS; i++) {
         char *folder = kg_path_join(source_dir, FOLDERS[i]);
         struct kg_tree tree = { 0 };
-        if (kg_path_is_dir(folder)) good = good && kg_tree_walk(folder, &tree, NULL) == KG_OK;
+        if (kg_path_is_dir(folder)) good = good && kg_tree_list(folder, &tree, NULL) == KG_OK;
         for (size_t k = 0; k < tree.n_entries && good; k++) {
             if (tree.entries[k].kind != KG_TREE_FILE || !kg_source_counts(tree.entries[k].path)) continue;
             char hex[KG_SHA256_HEX_SIZE];

@@ -21,8 +21,8 @@ static void add_entry(struct kg_tree *tree, const char *path, const struct stat 
     };
 }
 
-static enum kg_status walk(const char *dir, const char *relative, int depth, struct kg_tree *tree,
-                           struct kg_error *err) {
+static enum kg_status list_folder(const char *dir, const char *relative, int depth, struct kg_tree *tree,
+                                  struct kg_error *err) {
     char *path = *relative ? kg_path_join(dir, relative) : kg_xstrdup(dir);
     struct kg_dir_list list = { 0 };
     enum kg_status status = depth > MAX_DEPTH
@@ -36,7 +36,7 @@ static enum kg_status walk(const char *dir, const char *relative, int depth, str
             if (errno != ENOENT) status = kg_fail(err, KG_ERR_IO, "cannot stat %s: %s", full, strerror(errno));
         } else {
             add_entry(tree, child, &info);
-            if (S_ISDIR(info.st_mode)) status = walk(dir, child, depth + 1, tree, err);
+            if (S_ISDIR(info.st_mode)) status = list_folder(dir, child, depth + 1, tree, err);
         }
         free(full);
         free(child);
@@ -50,9 +50,9 @@ static int by_path(const void *a, const void *b) {
     return strcmp(((const struct kg_tree_entry *)a)->path, ((const struct kg_tree_entry *)b)->path);
 }
 
-enum kg_status kg_tree_walk(const char *dir, struct kg_tree *tree, struct kg_error *err) {
+enum kg_status kg_tree_list(const char *dir, struct kg_tree *tree, struct kg_error *err) {
     *tree = (struct kg_tree){ NULL, 0 };
-    const enum kg_status status = walk(dir, "", 0, tree, err);
+    const enum kg_status status = list_folder(dir, "", 0, tree, err);
     if (status != KG_OK) kg_tree_free(tree);
     else if (tree->n_entries > 1) qsort(tree->entries, tree->n_entries, sizeof *tree->entries, by_path);
     return status;

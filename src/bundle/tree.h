@@ -21,7 +21,7 @@ struct kg_tree {
 };
 
 /* Deeper than 64 folders is KG_ERR_FORMAT. */
-KG_WARN_UNUSED enum kg_status kg_tree_walk(const char *dir, struct kg_tree *tree, struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_tree_list(const char *dir, struct kg_tree *tree, struct kg_error *err);
 void kg_tree_free(struct kg_tree *tree);
 
 /* True for a folder of the tree with nothing in it. */

@@ -14,7 +14,7 @@ enum kg_status kg_bundle_verify(const char *dir, struct kg_bundle_findings *find
 
     struct kg_tree tree = { 0 };
     json_t *info = NULL;
-    enum kg_status status = kg_tree_walk(dir, &tree, err);
+    enum kg_status status = kg_tree_list(dir, &tree, err);
     if (status == KG_OK) status = kg_verify_bag(dir, &tree, &info, findings, err);
     if (status == KG_OK) kg_stored_verify(dir, &tree, findings);
     if (status == KG_OK) status = kg_verify_records(dir, &tree, info, findings, err);

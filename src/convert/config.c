@@ -48,9 +48,8 @@ static void put_size_label(struct kg_gguf_writer *w, const struct kg_hf_config *
 static void put_counts(struct kg_arch_keys *n, const struct kg_hf_config *c) {
     const unsigned bit = c->architecture->bit;
     const struct kg_architecture *known = kg_architecture_find(c->architecture->gguf_name);
-    const bool turns = bit == KG_HF_LLAMA || bit == KG_HF_PHI3;
-    /* Of phi3 llama.cpp's converter writes none: its heads share the width of a row, unless config.json says otherwise.
-     */
+    const bool rotates_partially = bit == KG_HF_LLAMA || bit == KG_HF_PHI3;
+    /* llama.cpp's converter does not write it for phi3: head_dim is n_embd / n_heads unless config.json has it. */
     const bool own_size = bit == KG_HF_PHI3 ? (uint64_t)c->n_heads * c->head_dim != c->n_embd : c->states_head_dim;
     const struct {
         const char *suffix;
@@ -65,7 +64,7 @@ static void put_counts(struct kg_arch_keys *n, const struct kg_hf_config *c) {
         { "attention.head_count_kv", c->n_kv_heads, (bit & LLAMA_LIKE) != 0 },
         { "attention.key_length", c->head_dim, own_size },
         { "attention.value_length", c->head_dim, own_size },
-        { "rope.dimension_count", c->n_rot, turns },
+        { "rope.dimension_count", c->n_rot, rotates_partially },
         { "vocab_size", c->n_vocab, bit == KG_HF_LLAMA },
         { "attention.sliding_window", c->window,
           bit == KG_HF_PHI3 || bit == KG_HF_GPT_OSS || (bit == KG_HF_GEMMA3 && c->window > 0) }, /* phi3: 0 says none */
@@ -79,17 +78,16 @@ static void put_counts(struct kg_arch_keys *n, const struct kg_hf_config *c) {
         if (rows[i].there) kg_gguf_writer_u32(n->w, kg_arch_key(n, rows[i].suffix), rows[i].value);
 }
 
-/* By how much cos and sin of longrope grow: what the file states, or sqrt(1 + ln(s) / ln(original)) for a context s
- * times the original one, unless the file states s (transformers, _compute_longrope_parameters). */
+/* LongRoPE's factor of cos and sin: the one in config.json, or sqrt(1 + ln(s) / ln(original)), where s is the ratio of
+ * the context to the original one or the one in config.json (transformers, _compute_longrope_parameters). */
 static double longrope_magnitude(const struct kg_hf_config *c, uint32_t original_ctx) {
     const double s = isnan(c->rope.factor) ? (double)c->n_ctx / original_ctx : c->rope.factor;
     if (!isnan(c->rope.attention_factor)) return c->rope.attention_factor;
     return s > 1 ? sqrt(1 + log(s) / log((double)original_ctx)) : 1;
 }
 
-/* yarn_attn_factor is all of the magnitude of YaRN's cos and sin, as config.json states it and llama.cpp's converter
- * writes it; the programs that read files, llama.cpp among them, know attn_factor, which multiplies 0.1 ln(factor) + 1.
- */
+/* YaRN's factor of cos and sin under two keys. yarn_attn_factor is the whole factor, as in config.json; llama.cpp's
+ * converter writes it. attn_factor multiplies 0.1 ln(factor) + 1; readers such as llama.cpp know only this one. */
 static void put_rope(struct kg_arch_keys *n, const struct kg_hf_config *c) {
     const struct kg_hf_rope *r = &c->rope;
     const bool phi3 = c->architecture->bit == KG_HF_PHI3, yarn = r->scaling == KG_HF_ROPE_YARN;
@@ -117,7 +115,7 @@ static void put_rope(struct kg_arch_keys *n, const struct kg_hf_config *c) {
     for (size_t i = 0; i < KG_COUNT_OF(rows); i++)
         if (rows[i].there && !isnan(rows[i].value))
             kg_gguf_writer_f32(n->w, kg_arch_key(n, rows[i].suffix), (float)rows[i].value);
-    const bool published = c->architecture->bit != KG_HF_GPT_OSS; /* what readers take who are not told */
+    const bool published = c->architecture->bit != KG_HF_GPT_OSS; /* the default of readers that do not know the key */
     if (yarn && r->truncates != published) kg_gguf_writer_bool(n->w, KG_YARN_TRUNCATE_KEY, r->truncates);
 }
 

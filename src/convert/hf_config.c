@@ -157,7 +157,7 @@ static enum kg_status complete_heads(const char *dir, struct kg_hf_config *c, st
     return KG_OK;
 }
 
-/* What must be said, if it is said. */
+/* A member that may be absent, but must have one of these values. */
 static const struct {
     const char *name;
     unsigned architectures;

@@ -105,7 +105,7 @@ static enum kg_status gather(struct kg_hf_folder *f, struct kg_error *err) {
     return KG_OK;
 }
 
-/* What the index says is so, and it says all. */
+/* Checks that the index and the files list the same tensors. */
 static enum kg_status check_index(const struct kg_hf_folder *f, json_t *weight_map, struct kg_error *err) {
     const char *name;
     json_t *file;

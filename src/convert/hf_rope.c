@@ -94,7 +94,7 @@ static double yarn_magnitude(double factor, double mscale) {
     return factor > 1 ? 0.1 * mscale * log(factor) + 1 : 1;
 }
 
-/* What only yarn has, as transformers (_compute_yarn_parameters) takes it. */
+/* The parameters that only yarn has, as transformers reads them (_compute_yarn_parameters). */
 static enum kg_status read_yarn(const char *dir, const json_t *scaling, struct kg_hf_rope *rope, struct kg_error *err) {
     if (rope->scaling != KG_HF_ROPE_YARN) return KG_OK;
     if (isnan(rope->attention_factor) && !isnan(rope->mscale) && !isnan(rope->mscale_all_dim))
@@ -121,7 +121,7 @@ static enum kg_status read_factors(const char *dir, const json_t *scaling, const
     return KG_OK;
 }
 
-/* What each kind of scaling cannot do without. */
+/* Checks the required parameters of each scaling. */
 static enum kg_status check_scaling(const char *dir, const struct kg_hf_rope *rope, struct kg_error *err) {
     const struct {
         const char *name;
@@ -142,7 +142,7 @@ static enum kg_status check_scaling(const char *dir, const struct kg_hf_rope *ro
     return KG_OK;
 }
 
-/* partial_rotary_factor is phi3's: that part of each head turns. */
+/* partial_rotary_factor (phi3): the part of each head that rope rotates. */
 static enum kg_status read_n_rot(const char *dir, const json_t *json, const json_t *scaling, struct kg_hf_config *c,
                                  struct kg_error *err) {
     const char *name;
@@ -154,11 +154,13 @@ static enum kg_status read_n_rot(const char *dir, const json_t *json, const json
     if (c->architecture->bit != KG_HF_PHI3 && part != 1) return kg_hf_unsupported(dir, name, value, "1", err);
     if (!(part > 0 && part <= 1)) return kg_hf_bad(dir, name, value, "more than 0 and at most 1", err);
     c->n_rot = (uint32_t)(part * c->head_dim);
-    return c->n_rot > 0 && c->n_rot % 2 == 0 ? KG_OK
-                                             : kg_hf_bad(dir, name, value, "one that lets an even number turn", err);
+    return c->n_rot > 0 && c->n_rot % 2 == 0
+               ? KG_OK
+               : kg_hf_bad(dir, name, value, "one that rotates an even number of dims", err);
 }
 
-/* gemma3's layers with a window: rope_local_base_freq (transformers 4), or an object of their own (5), never scaled. */
+/* gemma3's layers with a window: rope_local_base_freq (transformers 4), or a separate object (5); they are never
+ * scaled. */
 static enum kg_status read_window_layers(const char *dir, const json_t *json, const json_t *parameters,
                                          struct kg_hf_config *c, struct kg_error *err) {
     const json_t *own = json_object_get(parameters, "sliding_attention");
@@ -182,7 +184,7 @@ enum kg_status kg_hf_rope_read(const char *dir, const json_t *json, struct kg_hf
     const json_t *scaling = kg_hf_get(json, "rope_parameters\0rope_scaling\0", &name);
     const bool gpt_oss = c->architecture->bit == KG_HF_GPT_OSS;
     if (scaling && !json_is_object(scaling)) return kg_hf_bad(dir, name, scaling, "an object", err);
-    /* transformers has a YaRN of its own for that; a file that was meant to have none says "default". */
+    /* transformers defaults to a built-in YaRN here; a file without scaling says "default". */
     if (!scaling && gpt_oss) return kg_fail(err, KG_ERR_FORMAT, "%s/config.json: %s is missing", dir, name);
     const json_t *full = json_object_get(scaling, "full_attention"); /* per kind of layer */
     const json_t *parameters = scaling;

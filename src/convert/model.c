@@ -26,7 +26,7 @@ struct tensor_making {
     const struct kg_convert_tensor *tensor;
 };
 
-/* The folder's own name, also of "." and "models/x/", as the UTF-8 that GGUF's texts are. */
+/* The folder's name, also for "." and "models/x/", as valid UTF-8. */
 static char *name_of(const char *dir) {
     char *absolute = realpath(dir, NULL);
     const char *text = absolute ? absolute : dir, *slash = strrchr(text, '/');

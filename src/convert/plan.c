@@ -21,7 +21,7 @@ struct planner {
     struct kg_error *err;
 };
 
-/* By the name of the rule, or with the prefix that all names of the folder may have. */
+/* Finds a tensor by the rule's name, with or without the prefix that all names of the folder may have. */
 static struct kg_hf_tensor *find(const struct planner *p, const char *name) {
     struct kg_hf_tensor *t = kg_hf_folder_find(p->folder, name);
     if (t || !p->rules->optional_prefix) return t;
@@ -164,15 +164,15 @@ static enum kg_status add_all(struct planner *p, const struct kg_convert_rule *r
     return status;
 }
 
-/* Divisors of llama3's frequencies: 1 for short wavelengths, `factor` for long ones, between them what interpolates the
- * frequency by how many turns fit into the original context. */
+/* llama3's scaling as divisors of the frequencies: 1 for short wavelengths, `factor` for long ones. Between them the
+ * frequency is interpolated by the number of rotations within the original context. */
 static float *llama3_factors(const struct kg_hf_config *c) {
     const struct kg_hf_rope *r = &c->rope;
     const uint32_t n = c->n_rot / 2;
     float *factors = kg_xcalloc(n, sizeof *factors);
     for (uint32_t i = 0; i < n; i++) {
-        const double wavelength = 2 * M_PI * pow(r->base, 2.0 * i / c->n_rot), turns = r->original_ctx / wavelength;
-        const double smooth = (turns - r->low_freq_factor) / (r->high_freq_factor - r->low_freq_factor);
+        const double wavelength = 2 * M_PI * pow(r->base, 2.0 * i / c->n_rot), rotations = r->original_ctx / wavelength;
+        const double smooth = (rotations - r->low_freq_factor) / (r->high_freq_factor - r->low_freq_factor);
         factors[i] = (float)(smooth > 1 ? 1 : smooth < 0 ? r->factor : 1 / ((1 - smooth) / r->factor + smooth));
     }
     return factors;
@@ -193,7 +193,8 @@ static bool ends_with(const char *text, const char *end) {
     return n >= k && strcmp(text + n - k, end) == 0;
 }
 
-/* A tied output that is written out is the embedding again; masks and frequencies are made anew by whoever runs it. */
+/* Tensors that are not written: a tied output repeats the embedding; masks and frequencies are recomputed at run time.
+ */
 static bool is_ignored(const struct planner *p, const char *name) {
     for (const char *const *end = p->rules->ignored; *end; end++)
         if (ends_with(name, *end)) return true;
@@ -228,7 +229,7 @@ enum kg_status kg_convert_plan_make(struct kg_hf_folder *folder, const struct kg
         snprintf(hf_prefix, sizeof hf_prefix, "%s%u.", rules->layer_prefix, i);
         status = add_all(&p, rules->layer, rules->n_layer, gguf_prefix, hf_prefix);
     }
-    /* Once the shapes of tensors bear the head size out: a made-up one must not cost memory and time. */
+    /* Only after the tensors' shapes confirm the head size: a hostile one must not cost memory and time. */
     if (status == KG_OK && config->rope.scaling == KG_HF_ROPE_LLAMA3) made.rope_freqs = llama3_factors(config);
     if (status == KG_OK) status = add_made(&p, "rope_freqs.weight", made.rope_freqs);
     if (status == KG_OK) status = check_left_over(&p);

@@ -1,5 +1,4 @@
-/* What a converted file will hold: every tensor with where its values come from, and no tensor of the folder left over.
- */
+/* The plan of a converted file: every tensor and the source of its values. Every tensor of the folder is used. */
 #ifndef KIGO_CONVERT_PLAN_H
 #define KIGO_CONVERT_PLAN_H
 
@@ -15,13 +14,14 @@ struct kg_convert_tensor {
     uint64_t experts, rows, cols;
     uint32_t n_dims;
     uint64_t dims[KG_GGUF_MAX_DIMS]; /* fastest first */
-    bool fell_back;                  /* to F16: its rows are no whole blocks of the type asked for */
+    bool fell_back;                  /* written as F16: its rows are not whole blocks of the requested dtype */
 
     const struct kg_safetensors_tensor *source; /* NULL: values */
-    const struct kg_safetensors_tensor *scales; /* of packed MXFP4, whose blocks source is; else NULL */
+    const struct kg_safetensors_tensor
+        *scales; /* packed MXFP4: the scales; source then holds the blocks. Otherwise NULL */
     enum kg_convert_rows row_map;
     bool transposed, plus_one;
-    const float *values; /* (rows) of a tensor that config.json makes */
+    const float *values; /* (rows), for a tensor computed from config.json */
 };
 
 struct kg_convert_plan {
@@ -30,13 +30,13 @@ struct kg_convert_plan {
     uint64_t n_params, n_bytes;
     float *rope_freqs; /* (n_rot / 2) of llama3's scaling, else NULL */
     struct kg_convert_size {
-        uint64_t shared, expert; /* parameters outside experts, and of one expert */
+        uint64_t shared, expert; /* number of parameters outside experts, and of one expert */
     } size;
 };
 
-/* dtype: of matrices but routers and positions. A missing, misshapen or left-over tensor is KG_ERR_FORMAT, one of a
- * type that is not converted KG_ERR_UNSUPPORTED; both name it. Marks the folder's tensors as used; the plan points into
- * folder and config. */
+/* dtype: of matrices, except routers and positions. Marks the folder's tensors as used. The plan points into folder and
+ * config. KG_ERR_FORMAT names a missing, misshaped or unused tensor; KG_ERR_UNSUPPORTED one of a type that is not
+ * converted. */
 KG_WARN_UNUSED enum kg_status kg_convert_plan_make(struct kg_hf_folder *folder, const struct kg_hf_config *config,
                                                    enum kg_dtype dtype, struct kg_convert_plan *plan,
                                                    struct kg_error *err);

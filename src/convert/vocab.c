@@ -229,7 +229,8 @@ static enum kg_status write_normalized(struct kg_gguf_writer *w, const struct kg
     return status;
 }
 
-/* A file of its own comes first; else a text, or the "default" one of a list of named ones. */
+/* The chat template: chat_template.jinja if it exists, otherwise a string, or the "default" one of a list of named
+ * templates. */
 static void write_chat_template(struct kg_gguf_writer *w, const struct kg_vocab_source *s) {
     static const char KEY_NAME[] = "tokenizer.chat_template";
     if (s->chat_template_file) {

@@ -1,4 +1,4 @@
-/* Which kind of pre-tokenizer a tokenizer.json describes. Whatever kigo would not do as the file says is an error. */
+/* Recognises the pre-tokenizer of a tokenizer.json. Anything that kigo would do differently is an error. */
 #include "base/size.h"
 #include "convert/vocab_source.h"
 #include <string.h>
@@ -48,9 +48,9 @@ static enum kg_status read_split(const char *dir, const json_t *split, struct de
     const char *behavior = json_string_value(json_object_get(split, "behavior"));
     const bool invert = json_is_true(json_object_get(split, "invert"));
     if (!regex || d->pattern || d->byte_level)
-        return unsupported(dir, "the pre-tokenizer's arrangement of", "Split", err);
-    /* Both ways of saying that matches are the pieces; they differ in what no match covers, which the patterns of the
-     * kinds leave none of. */
+        return unsupported(dir, "the pre-tokenizer's sequence with", "Split", err);
+    /* Both behaviours make matches the pieces. They differ only in text between matches, and the known patterns leave
+     * none. */
     if (!behavior || !((strcmp(behavior, "Isolated") == 0) || (strcmp(behavior, "Removed") == 0 && invert)))
         return unsupported(dir, "the Split's behavior", behavior ? behavior : "(none)", err);
     d->pattern = regex;

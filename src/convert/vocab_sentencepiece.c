@@ -1,4 +1,5 @@
-/* SentencePiece-style BPE in a tokenizer.json: what arrangement it may have, and the keys only its kind of file has. */
+/* SentencePiece-style BPE in a tokenizer.json: the supported normalizers and pre-tokenizers, and the GGUF keys that
+ * only this kind has. */
 #include "base/buffer.h"
 #include "base/size.h"
 #include "base/utf8.h"
@@ -97,9 +98,9 @@ static int32_t merged_id(const struct kg_vocab_source *s, const json_t *merge, s
     return kg_text_map_find(&s->by_text, (struct kg_str){ joined->data, joined->len });
 }
 
-/* SentencePiece's trainer scores its tokens 0, -1, -2 in the order they were merged in; so is done here, by the first
- * of a token's merges. Programs that know scores alone then merge as the ranks say, but for the order among the ways to
- * put one token together. Tokens no merge makes come last. */
+/* SentencePiece's trainer scores its tokens 0, -1, -2, ... in the order in which they were merged. The same here, by
+ * the first merge of each token: programs that know only scores then merge in the order of ranks, except among
+ * different pairs that form the same token. Tokens without a merge come last. */
 static void put_scores(struct kg_gguf_writer *w, const struct kg_vocab_source *s) {
     static const float NEVER_MADE = -1e9f;
     float *scores = kg_xcalloc(s->n_tokens, sizeof *scores);

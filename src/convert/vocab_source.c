@@ -111,7 +111,7 @@ static enum kg_status set_token(struct kg_vocab_source *s, size_t id, struct kg_
     return KG_OK;
 }
 
-/* GGUF has no place for what these say; rstrip, which Phi-3's tokens have, and normalized have keys of kigo's own. */
+/* Flags that GGUF cannot express. rstrip, which Phi-3's tokens have, and normalized have kigo keys. */
 static enum kg_status check_added(const struct kg_vocab_source *s, const json_t *added, struct kg_error *err) {
     static const char *const MUST_BE_FALSE[] = { "lstrip", "single_word", NULL };
     for (const char *const *name = MUST_BE_FALSE; *name; name++)

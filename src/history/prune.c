@@ -51,7 +51,7 @@ static json_t *read_signoffs(const char *root) {
 static uint64_t folder_bytes(const char *dir) {
     struct kg_tree tree;
     uint64_t n_bytes = 0;
-    if (kg_tree_walk(dir, &tree, NULL) != KG_OK) return 0;
+    if (kg_tree_list(dir, &tree, NULL) != KG_OK) return 0;
     for (size_t i = 0; i < tree.n_entries; i++) n_bytes += tree.entries[i].size_bytes;
     kg_tree_free(&tree);
     return n_bytes;

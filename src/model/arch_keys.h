@@ -1,4 +1,4 @@
-/* Writing keys of an architecture, "<architecture>.<suffix>", as llama.cpp names them. */
+/* Helpers for writing GGUF keys of an architecture, "<architecture>.<suffix>", with llama.cpp's names. */
 #ifndef KIGO_MODEL_ARCH_KEYS_H
 #define KIGO_MODEL_ARCH_KEYS_H
 
@@ -9,7 +9,7 @@
 struct kg_arch_keys {
     struct kg_gguf_writer *w;
     const char *architecture;
-    char key[128]; /* the last one made */
+    char key[128]; /* the result of the last call */
 };
 
 static inline const char *kg_arch_key(struct kg_arch_keys *keys, const char *suffix) {

@@ -54,7 +54,7 @@ const char *kg_config_key(struct kg_config_reader *in, const char *suffix) {
     return in->key;
 }
 
-/* Copies text that fits, cut between UTF-8 characters where it does not. */
+/* Copies text; truncates it between UTF-8 characters if it is too long. */
 static void copy_text(char *to, size_t size, struct kg_str from) {
     size_t len = from.len < size - 1 ? from.len : size - 1;
     while (len < from.len && len > 0 && ((unsigned char)from.data[len] & 0xC0) == 0x80) len--;
@@ -62,7 +62,7 @@ static void copy_text(char *to, size_t size, struct kg_str from) {
     to[len] = '\0';
 }
 
-/* One of several files of a model, as gguf-split writes them: the others hold the rest of its tensors. */
+/* Rejects one of several files of a split model (gguf-split): the other files hold the rest of its tensors. */
 static enum kg_status refuse_part(struct kg_config_reader *in) {
     uint32_t no = 0, count = 1;
     if (!kg_gguf_find_key(in->gguf, "split.count")) return KG_OK;
@@ -144,7 +144,7 @@ static enum kg_status read_counts(struct kg_config_reader *in, struct kg_model_c
         const enum kg_status status = kg_config_count(in, required[i].suffix, required[i].out);
         if (status) return status;
     }
-    /* Before anything counts layers: each has tensors. */
+    /* Checked before any loop over layers: every layer has tensors. */
     if (c->n_layers > kg_gguf_n_tensors(in->gguf))
         return kg_fail(in->err, KG_ERR_FORMAT, "%s: %s.block_count is %u, but there are only %zu tensors", in->path,
                        in->architecture->name, c->n_layers, kg_gguf_n_tensors(in->gguf));
@@ -178,7 +178,7 @@ static enum kg_status read_head_size(struct kg_config_reader *in, struct kg_mode
     return kg_config_number(in, "attention.scale", true, &c->attn_scale);
 }
 
-/* Keys that change the computation in ways kigo does not implement, but for the values that change nothing. */
+/* Keys that change the computation in ways that kigo does not implement; a value that changes nothing is accepted. */
 static enum kg_status refuse_unsupported(struct kg_config_reader *in) {
     static const struct {
         const char *suffix;

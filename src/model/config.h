@@ -5,7 +5,7 @@
 #include "format/gguf.h"
 #include <kigo/model.h>
 
-/* Sets of architectures, for tables. */
+/* Architectures as bits, so that tables can hold sets of them. */
 enum {
     KG_ARCH_QWEN2 = 1,
     KG_ARCH_LLAMA = 2,
@@ -17,37 +17,37 @@ enum {
     KG_ARCH_ALL = 127,
 };
 
-/* What the name of an architecture says and its metadata do not. */
+/* The properties that follow from an architecture's name; its metadata does not have them. */
 struct kg_architecture {
     const char *name;
     unsigned bit;
-    enum kg_rope_pairing rope_pairing; /* none: positions are learned */
+    enum kg_rope_pairing rope_pairing; /* KG_ROPE_NONE: learned positions */
     enum kg_norm norm;
     enum kg_ffn ffn;
     struct kg_swiglu_form swiglu;
     bool has_sinks;
-    bool slides;            /* may have windows; for others a window shorter than the context is refused */
-    uint32_t window_period; /* as in struct kg_model_config, if the file does not say */
-    bool window_optional;   /* a file without a window is one whose layers all see everything */
-    float window_freq_base; /* RoPE's base in layers with a window, if the file does not say; 0: that of all layers */
+    bool slides;            /* may have sliding windows; other architectures reject a window shorter than the context */
+    uint32_t window_period; /* as in struct kg_model_config; the default if the file has no key */
+    bool window_optional;   /* a file without a window has full attention in all layers */
+    float window_freq_base; /* default rope base of sliding-window layers; 0: the base of all layers */
     bool has_qk_norm, has_post_norms; /* as in struct kg_model_config */
     bool scales_embedding;            /* by sqrt(n_embd) */
-    /* A file of so many layers that does not state its attention.scale has 1 / sqrt(n_embd / n_heads): llama.cpp's
-     * converter leaves the key out, and its reader knows the one published model whose scale that is. 0: none. */
+    /* A file with this number of layers and without attention.scale has the scale 1 / sqrt(n_embd / n_heads):
+     * llama.cpp's converter omits the key, and its reader knows the one published model with that scale. 0: none. */
     uint32_t n_layers_scaled_by_width;
     bool wide_residual; /* as in struct kg_model_config */
-    bool yarn_exact;    /* as published: the ramp is not rounded to whole pairs */
+    bool yarn_exact;    /* YaRN's ramp is published without rounding to whole pairs */
 };
 
-/* A key of kigo's own: whether YaRN's ramp begins and ends at whole pairs, where that is not as published. */
+/* kigo's key: whether YaRN's ramp begins and ends at whole pairs, if that differs from the published architecture. */
 #define KG_YARN_TRUNCATE_KEY "kigo.rope.yarn_truncate"
 
-/* NULL if kigo does not run it. */
+/* Finds an architecture by name; NULL if kigo does not support it. */
 const struct kg_architecture *kg_architecture_find(const char *name);
 
-/* Reads and validates everything but tensors, of which it only looks at token_embd.weight (n_vocab), at output.weight
- * (tied_output), at the first bias of q, k and v (has_qkv_bias) and at which lists of rope factors there are. A missing
- * or contradictory value is KG_ERR_FORMAT, one that kigo does not implement KG_ERR_UNSUPPORTED; both name file, key and
+/* Reads and validates the configuration. Of the tensors it only looks at token_embd.weight (n_vocab), output.weight
+ * (tied_output), the first bias of q, k and v (has_qkv_bias), and which lists of rope factors exist. KG_ERR_FORMAT for
+ * a missing or contradictory value, KG_ERR_UNSUPPORTED for one that kigo does not implement; both name file, key and
  * value. Defaults: rope.freq_base 10000, attention.head_count_kv = head_count, attention.key_length = embedding_length
  * / head_count, rope.dimension_count = the head size, attention.scale = 1 / sqrt(head size), rope.freq_base_swa = the
  * architecture's (gemma3: 10000, unscaled) or rope.freq_base,

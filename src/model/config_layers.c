@@ -1,8 +1,8 @@
-/* What the layers are made of: windows and sinks of attention; gates, activations and experts. */
+/* The configuration of layers: windows and sinks of attention; gates, activations and experts. */
 #include "model/config_reader.h"
 #include "ops/router.h"
 
-/* attention.sliding_window_pattern: a period, or a flag a layer that must repeat the architecture's own. */
+/* attention.sliding_window_pattern: a period, or one flag per layer, which must match the architecture's pattern. */
 static enum kg_status read_pattern(struct kg_config_reader *in, struct kg_model_config *c) {
     const struct kg_gguf_key *key = kg_gguf_find_key(in->gguf, kg_config_key(in, "attention.sliding_window_pattern"));
     if (!key) return KG_OK;

@@ -1,4 +1,4 @@
-/* Reading one value of a model's metadata after the other: what the files of config share. */
+/* Reads single values of a model's metadata; shared by the config_*.c files. */
 #ifndef KIGO_MODEL_CONFIG_READER_H
 #define KIGO_MODEL_CONFIG_READER_H
 
@@ -12,21 +12,22 @@ struct kg_config_reader {
     char key[96]; /* the last one made */
 };
 
-/* "<architecture>.<suffix>", kept in reader->key. */
+/* "<architecture>.<suffix>", stored in in->key. */
 const char *kg_config_key(struct kg_config_reader *in, const char *suffix);
 
-/* A count of at least 1. An absent key leaves *out alone if that is a default (not 0), else it is an error. */
+/* A count of at least 1. If the key is absent, *out keeps its value as the default; 0 means no default, which is an
+ * error. */
 KG_WARN_UNUSED enum kg_status kg_config_count(struct kg_config_reader *in, const char *suffix, uint32_t *out);
 
-/* A count that may be 0; an absent key leaves *out alone. */
+/* A count that may be 0. If the key is absent, *out is unchanged. */
 KG_WARN_UNUSED enum kg_status kg_config_count_or_none(struct kg_config_reader *in, const char *suffix, uint32_t *out);
 
-/* A finite number >= 0 (> 0 if positive); an absent key leaves *out alone if that is a default (not NaN), else it is an
- * error. */
+/* A finite number >= 0 (> 0 if positive). If the key is absent, *out keeps its value as the default; NaN means no
+ * default, which is an error. */
 KG_WARN_UNUSED enum kg_status kg_config_number(struct kg_config_reader *in, const char *suffix, bool positive,
                                                float *out);
 
-/* config_rope.c: positions, from dims that turn to scalings. */
+/* config_rope.c: rotary positions and their scaling. */
 KG_WARN_UNUSED enum kg_status kg_config_rope(struct kg_config_reader *in, struct kg_model_config *config);
 
 /* config_layers.c: windows and sinks of attention; gates, activations and experts. */

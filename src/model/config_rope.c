@@ -1,11 +1,12 @@
-/* Positions: which dims turn, by what, and how longer contexts than the trained one are scaled to. */
+/* Rotary positions: which dims are rotated, the base frequency, and the scaling for contexts longer than the trained
+ * one. */
 #include "base/size.h"
 #include "base/utf8.h"
 #include "model/config_reader.h"
 #include "ops/rope.h"
 #include <math.h>
 
-/* What only YaRN has must not be read as a linear scaling because the type is missing. */
+/* Keys that only YaRN has, without a scaling type, are an error: they must not be read as linear scaling. */
 static enum kg_status refuse_yarn_untold(struct kg_config_reader *in) {
     static const char *const OF_YARN[] = { "rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow",
                                            "rope.scaling.yarn_ext_factor", "rope.scaling.yarn_attn_factor" };
@@ -16,7 +17,7 @@ static enum kg_status refuse_yarn_untold(struct kg_config_reader *in) {
     return KG_OK;
 }
 
-/* rope.scaling.type, with what it is if the file does not say. */
+/* rope.scaling.type, or its default. */
 static enum kg_status read_type(struct kg_config_reader *in, struct kg_str *type) {
     static const char *const KNOWN[] = { "none", "linear", "yarn", "longrope" };
     const char *key = kg_config_key(in, "rope.scaling.type");
@@ -30,7 +31,7 @@ static enum kg_status read_type(struct kg_config_reader *in, struct kg_str *type
                    in->path, key, kg_quote(type->data, type->len).text);
 }
 
-/* Both of a model's lists of factors or none, and the length that decides between them. */
+/* LongRoPE: either both lists of factors and the length that selects one, or none of them. */
 static enum kg_status read_lists(struct kg_config_reader *in, struct kg_model_config *c, bool named) {
     static const char *const NAMES[] = { "rope_factors_long.weight", "rope_factors_short.weight" };
     const bool is_there[] = { kg_gguf_find_tensor(in->gguf, NAMES[0]) != NULL,
@@ -112,8 +113,8 @@ static enum kg_status read_scaling(struct kg_config_reader *in, struct kg_model_
     return status;
 }
 
-/* The base of layers with a window. Where the architecture gives them none of their own, a file may only say that it is
- * the same. */
+/* The rope base of sliding-window layers. If the architecture has no separate one, a file may only repeat the base of
+ * the other layers. */
 static enum kg_status read_window_base(struct kg_config_reader *in, struct kg_model_config *c) {
     const float own = in->architecture->window_freq_base;
     c->window_freq_base = own > 0 ? own : c->rope_freq_base;
@@ -123,7 +124,7 @@ static enum kg_status read_window_base(struct kg_config_reader *in, struct kg_mo
                    in->path, in->key, (double)c->window_freq_base, (double)c->rope_freq_base, in->architecture->name);
 }
 
-/* Only the linear scaling knows which layers it is for: YaRN's magnitude and lists of factors are those of all. */
+/* Linear scaling applies to chosen layers; YaRN's magnitude and lists of factors apply to all layers. */
 static enum kg_status scale_window_layers(struct kg_config_reader *in, struct kg_model_config *c) {
     const bool own = in->architecture->window_freq_base > 0;
     c->window_freq_scale = own ? 1 : c->rope_freq_scale;

@@ -6,14 +6,14 @@
 
 struct kg_model {
     struct kg_backend *backend;
-    struct kg_gguf *gguf; /* NULL once nothing points into the file */
+    struct kg_gguf *gguf; /* NULL once the file is closed, when nothing points into it */
     struct kg_model_config config;
     struct kg_model_weights weights;
     struct kg_tokenizer *tokenizer; /* NULL if kigo does not have the file's kind */
     struct kg_error no_tokenizer;   /* why */
 };
 
-/* A model computes without its tokenizer, so a kind kigo lacks is no reason not to load; a broken one is. */
+/* A model computes without its tokenizer: an unsupported tokenizer does not fail loading, a malformed one does. */
 static enum kg_status load_tokenizer(struct kg_model *model, struct kg_error *err) {
     const char *path = kg_gguf_path(model->gguf);
     const struct kg_gguf_key *tokens = kg_gguf_find_key(model->gguf, "tokenizer.ggml.tokens");

@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Lengths of a tensor's sides by meaning. */
+/* The meaning of a tensor's dimension, which gives its length. */
 enum side { NONE, VOCAB, CONTEXT, EMBD, HEADS, HEAD_DIM, Q, KV, QKV, FF, GATE_AND_UP, EXPERTS, HALF_ROT, N_SIDES };
 
 enum { MAX_SIDES = 3, MAX_PARTS = 3 };
 
-/* A tensor that some architectures have: its name, shape, and where it goes. */
+/* A tensor of some architectures: its name, its shape, and its destination. */
 struct rule {
     const char *name;
     bool is_vector;              /* float32 in memory */
@@ -39,8 +39,7 @@ enum {
     GATED = QWEN2 | LLAMA | QWEN3 | GEMMA3    /* gate and up apart */
 };
 
-/* q, k and v of a layer are one tensor or three, but for gpt2, whose are one. What the first layer has, every layer
- * has. */
+/* q, k and v of a layer are one tensor or three; gpt2 always has one. All layers are like the first. */
 enum qkv_form { EITHER_FORM, FUSED, APART };
 
 #define WHOLE(type, field)                                                                                             \
@@ -128,7 +127,8 @@ static void progress(struct loader *in, uint64_t bytes) {
         in->options->on_progress(in->options->user, in->done_bytes, in->total_bytes);
 }
 
-/* Weights used in place are read once, so that loading takes the time of reading and the first token does not. */
+/* Reads weights that are used in place once, so that the time to page them in counts as loading, not as the first
+ * token. */
 static void read_in(struct loader *in, const struct kg_gguf_tensor *tensor) {
     enum { PAGE_BYTES = 4096, STEP_BYTES = 8 << 20 };
     const volatile char *data = tensor->data;
@@ -189,7 +189,7 @@ static enum kg_status take_matrix(struct loader *in, const struct kg_gguf_tensor
     return KG_OK;
 }
 
-/* Numbers of the host as one more block. */
+/* Uploads a host array of floats as one more block. */
 static enum kg_status put_vector(struct loader *in, const float *values, uint64_t n, const char *name,
                                  const float **out) {
     const struct kg_backend_ops *ops = in->backend->ops;
@@ -214,8 +214,8 @@ static enum kg_status take_vector(struct loader *in, const struct kg_gguf_tensor
     return status;
 }
 
-/* The parts of a matrix, or of n_matrices one below the other: ranges of its rows. The back end may keep them in an
- * order of its own, but for positions, of which an operation reads whole rows only. */
+/* Places the parts of a matrix, or of n_matrices stacked ones: ranges of its rows. The back end may repack them, except
+ * positions, of which an operation reads whole rows. */
 static enum kg_status place_rows(const struct loader *in, const struct rule *rule, const struct kg_weight *whole,
                                  uint32_t n_matrices, char *base) {
     const struct kg_backend_ops *ops = in->backend->ops;
@@ -241,7 +241,7 @@ static void place_elems(const struct loader *in, const struct rule *rule, const 
     }
 }
 
-/* Puts the tensor of the rule, whose full name is given, where its parts belong below base. */
+/* Loads the rule's tensor, given its full name, and stores its parts in the struct at base. */
 static enum kg_status take(struct loader *in, const struct rule *rule, const char *name, enum presence presence,
                            void *base) {
     const struct kg_gguf_tensor *t = kg_gguf_find_tensor(in->gguf, name);
@@ -268,21 +268,21 @@ static enum presence presence_of(const struct loader *in, const struct rule *rul
     return rule->optional & in->architecture ? OPTIONAL : ABSENT;
 }
 
-/* Of which form the rule's tensor is: by the rows it has. */
+/* Whether the tensor has the rule's form, by its number of rows. */
 static enum qkv_form form_of(const struct rule *rule) {
     const enum side rows = rule->sides[rule->is_vector ? 0 : 1];
     if (rows == QKV) return FUSED;
     return rows == Q || rows == KV ? APART : EITHER_FORM;
 }
 
-/* The form that the file has; of neither, the one that the architecture's converters write. */
+/* The form that the file has; if it has neither, the one that converters write for the architecture. */
 static enum qkv_form find_form(const struct loader *in) {
     if (in->architecture & GPT2 || kg_gguf_find_tensor(in->gguf, "blk.0.attn_qkv.weight")) return FUSED;
     if (kg_gguf_find_tensor(in->gguf, "blk.0.attn_q.weight")) return APART;
     return in->architecture & PHI3 ? FUSED : APART;
 }
 
-/* What the first layer has of optional tensors, every layer has. */
+/* An optional tensor that the first layer has is required in every layer. */
 static enum presence layer_presence(const struct loader *in, const struct rule *rule) {
     char name[96];
     const enum presence presence = presence_of(in, rule);

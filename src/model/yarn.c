@@ -1,7 +1,7 @@
 #include "model/yarn.h"
 #include <math.h>
 
-/* The pair, as a real number, that turns beta times within the original context. */
+/* The (fractional) index of the pair that makes beta rotations within the original context. */
 static double pair_of(const struct kg_model_config *c, double beta) {
     return c->n_rot * log((double)c->rope_original_ctx / (2 * M_PI * beta)) / (2 * log((double)c->rope_freq_base));
 }

@@ -1,4 +1,4 @@
-/* YaRN's ramp as divisors of the frequencies, the form in which ops/rope.h takes them. (Peng et al., YaRN, 2023.) */
+/* YaRN's ramp as divisors of the rope frequencies: the freq_factors of ops/rope.h. (Peng et al., YaRN, 2023.) */
 #ifndef KIGO_MODEL_YARN_H
 #define KIGO_MODEL_YARN_H
 
@@ -8,8 +8,9 @@
  *
  *     low, high = n_rot ln(original_ctx / (2 pi beta)) / (2 ln freq_base), beta = beta_fast, beta_slow,
  *
- * low not below 0 and high not above n_rot - 1; both rounded outwards first if the configuration says so, and high a
- * thousandth above low where they meet. In double, rounded once. All of it is transformers'. */
+ * First low and high are rounded outwards if yarn.rounded; then low is at least 0 and high at most n_rot - 1; if they
+ * are equal, high is increased by 0.001. Computed in double, rounded once. Source: transformers'
+ * _compute_yarn_parameters. */
 void kg_yarn_factors(const struct kg_model_config *config, float *factors);
 
 #endif

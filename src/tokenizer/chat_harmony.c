@@ -49,7 +49,7 @@ static enum kg_status check_answer(const struct kg_chat_message *m, size_t i, st
 
 static enum kg_status render(const struct kg_chat_request *r, struct kg_buffer *out, struct kg_error *err) {
     if (strcmp(r->reasoning, "medium") != 0 && !(r->tokenizer->chat_traits & HAS_REASONING))
-        return kg_fail(err, KG_ERR_USAGE, "the model's chat template has a reasoning effort of its own, not '%s'",
+        return kg_fail(err, KG_ERR_USAGE, "the model's chat template has a fixed reasoning effort, not '%s'",
                        r->reasoning);
     KG_CHAT_PUTS(out, "<|start|>system<|message|>" IDENTITY "\n" CUTOFF "Current date: ", r->date,
                  "\n\nReasoning: ", r->reasoning, "\n\n" CHANNELS "<|end|>");

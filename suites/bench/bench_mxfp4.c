@@ -3,8 +3,8 @@
  * other. f16 activations on a device, f32 on the reference back end. Timings are recorded, never judged.
  *
  * Weights lie as a model's do: tag weights, repacked as the back end likes. weight_bytes is what the allocator counted
- * for one of them. Cold turns go round all sets; of experts, for one row, a set is four of the 32 matrices, and a turn
- * reads another four. Many rows draw theirs at random, so that a turn reads all matrices. */
+ * for one of them. Cold iterations go round all sets; of experts, for one row, a set is four of the 32 matrices, and an
+ * iteration reads another four. Many rows draw theirs at random, so that an iteration reads all matrices. */
 #include "base/buffer.h"
 #include "base/rng.h"
 #include "base/size.h"
@@ -62,10 +62,10 @@ static bool has_experts(const struct work *w) {
     return w->c->shape->n_experts > 0;
 }
 
-static enum kg_status launch(void *arg, size_t turn, struct kg_error *err) {
+static enum kg_status launch(void *arg, size_t iteration, struct kg_error *err) {
     const struct work *w = arg;
     const struct shape *s = w->c->shape;
-    const size_t set = turn % w->n_sets;
+    const size_t set = iteration % w->n_sets;
     const struct kg_backend_ops *ops = w->machine->backend->ops;
     if (has_experts(w)) {
         const struct kg_experts_linear_args args = { .activations = w->precision,
@@ -135,7 +135,7 @@ static void put_weights(struct kg_record *rec, struct work *w) {
     }
 }
 
-/* malloc'ed: of one row all experts, from which each turn takes its own; of more, n_used different ones each. */
+/* malloc'ed: of one row all experts, from which each iteration takes its own; of more, n_used different ones each. */
 static int32_t *route(const struct shape *s, size_t n_ids) {
     struct kg_rng rng;
     int32_t *ids = kg_xcalloc(n_ids, sizeof *ids);
@@ -191,7 +191,7 @@ static void time_product(struct kg_record *rec, const void *arg) {
     const size_t n_cold = kg_bench_cold_sets(w.machine, n_read * w.matrix_bytes);
     bool cold = n_cold > 0;
     w.n_sets = cold ? n_cold : 1;
-    if (has_experts(&w)) { /* as many sets as there are experts for: one, where a turn reads all */
+    if (has_experts(&w)) { /* as many sets as there are experts for: one, where an iteration reads all */
         const size_t most = s->n_experts / n_read;
         cold = cold && n_cold <= most;
         w.n_sets = cold ? most : 1;

@@ -1,7 +1,8 @@
 /* FT-054: how fast each operation is at the shapes of Qwen2.5-0.5B and Phi-3-mini, f32 and f16. Timings are recorded,
  * never judged; what fails here is work that leaves its output unwritten.
  *
- * A case's inputs lie in sets; cold turns go round all of them. Bytes count each input once and each output once. */
+ * A case's inputs lie in sets; cold iterations go round all of them. Bytes count each input once and each output once.
+ */
 #include "base/size.h"
 #include "suites/support/counters.h"
 #include "suites/support/machine.h"
@@ -24,14 +25,14 @@ struct shape {
 /* What an operation reads and writes at a shape, in elements of its precision. */
 struct footprint {
     uint64_t inputs[MAX_INPUTS], outputs[MAX_OUTPUTS];
-    bool partly_written; /* outputs hold more than a turn writes */
+    bool partly_written; /* outputs hold more than an iteration writes */
     double read_elems, written_elems, flops;
 };
 
 struct bench_op {
     const char *name;
     void (*measure)(const struct shape *shape, struct footprint *f);
-    enum kg_status (*launch)(void *arg, size_t turn, struct kg_error *err);
+    enum kg_status (*launch)(void *arg, size_t iteration, struct kg_error *err);
     const struct shape *shapes;
     size_t n_shapes;
 };
@@ -51,10 +52,10 @@ struct work {
     size_t n_sets;
 };
 
-/* Input i of the turn's set. */
-static void *input(const struct work *w, int i, size_t turn) {
+/* Input i of the iteration's set. */
+static void *input(const struct work *w, int i, size_t iteration) {
     const uint64_t bytes = w->f.inputs[i] * kg_precision_bytes(w->c->precision);
-    return (char *)w->inputs[i].data + turn % w->n_sets * bytes;
+    return (char *)w->inputs[i].data + iteration % w->n_sets * bytes;
 }
 
 static void linear_measure(const struct shape *s, struct footprint *f) {
@@ -67,13 +68,13 @@ static void linear_measure(const struct shape *s, struct footprint *f) {
     f->flops = 2 * m * n * k;
 }
 
-static enum kg_status linear_launch(void *arg, size_t turn, struct kg_error *err) {
+static enum kg_status linear_launch(void *arg, size_t iteration, struct kg_error *err) {
     const struct work *w = arg;
     const struct shape *s = w->c->shape;
     const struct kg_linear_args args = { .activations = w->c->precision,
                                          .output = w->c->precision,
-                                         .x = input(w, 0, turn),
-                                         .weight = { input(w, 1, turn), kg_bench_dtype(w->c->precision), s->n_out,
+                                         .x = input(w, 0, iteration),
+                                         .weight = { input(w, 1, iteration), kg_bench_dtype(w->c->precision), s->n_out,
                                                      s->n_in },
                                          .y = w->outputs[0].data,
                                          .n_rows = s->rows,
@@ -92,14 +93,14 @@ static void attention_measure(const struct shape *s, struct footprint *f) {
     f->flops = 4 * s->heads * dim * pairs;
 }
 
-static enum kg_status attention_launch(void *arg, size_t turn, struct kg_error *err) {
+static enum kg_status attention_launch(void *arg, size_t iteration, struct kg_error *err) {
     const struct work *w = arg;
     const struct shape *s = w->c->shape;
     const struct kg_attention_args args = { .activations = w->c->precision,
                                             .kv = w->c->precision,
-                                            .q = input(w, 0, turn),
-                                            .k_cache = input(w, 1, turn),
-                                            .v_cache = input(w, 2, turn),
+                                            .q = input(w, 0, iteration),
+                                            .k_cache = input(w, 1, iteration),
+                                            .v_cache = input(w, 2, iteration),
                                             .y = w->outputs[0].data,
                                             .n_rows = s->rows,
                                             .n_keys = s->keys,
@@ -121,13 +122,13 @@ static void kv_write_measure(const struct shape *s, struct footprint *f) {
     f->read_elems = f->written_elems = 2.0 * s->rows * (double)row;
 }
 
-static enum kg_status kv_write_launch(void *arg, size_t turn, struct kg_error *err) {
+static enum kg_status kv_write_launch(void *arg, size_t iteration, struct kg_error *err) {
     const struct work *w = arg;
     const struct shape *s = w->c->shape;
     const struct kg_kv_write_args args = { .activations = w->c->precision,
                                            .kv = w->c->precision,
-                                           .k = input(w, 0, turn),
-                                           .v = input(w, 1, turn),
+                                           .k = input(w, 0, iteration),
+                                           .v = input(w, 1, iteration),
                                            .k_cache = w->outputs[0].data,
                                            .v_cache = w->outputs[1].data,
                                            .n_rows = s->rows,
@@ -152,10 +153,10 @@ static void rmsnorm_measure(const struct shape *s, struct footprint *f) {
     rows_measure(s, f, 1, 4);
 }
 
-static enum kg_status rmsnorm_launch(void *arg, size_t turn, struct kg_error *err) {
+static enum kg_status rmsnorm_launch(void *arg, size_t iteration, struct kg_error *err) {
     const struct work *w = arg;
     const struct kg_rmsnorm_args args = { .activations = w->c->precision,
-                                          .x = input(w, 0, turn),
+                                          .x = input(w, 0, iteration),
                                           .weight = w->weight.data,
                                           .y = w->outputs[0].data,
                                           .n_rows = w->c->shape->rows,
@@ -170,11 +171,11 @@ static void rope_measure(const struct shape *s, struct footprint *f) {
     f->flops = 3 * f->read_elems;
 }
 
-static enum kg_status rope_launch(void *arg, size_t turn, struct kg_error *err) {
+static enum kg_status rope_launch(void *arg, size_t iteration, struct kg_error *err) {
     const struct work *w = arg;
     const struct shape *s = w->c->shape;
     const struct kg_rope_args args = { .activations = w->c->precision,
-                                       .x = input(w, 0, turn),
+                                       .x = input(w, 0, iteration),
                                        .y = w->outputs[0].data,
                                        .n_rows = s->rows,
                                        .n_heads = s->heads,
@@ -192,11 +193,11 @@ static void swiglu_measure(const struct shape *s, struct footprint *f) {
     rows_measure(s, f, 2, 5);
 }
 
-static enum kg_status swiglu_launch(void *arg, size_t turn, struct kg_error *err) {
+static enum kg_status swiglu_launch(void *arg, size_t iteration, struct kg_error *err) {
     const struct work *w = arg;
     const struct kg_swiglu_args args = { .activations = w->c->precision,
-                                         .gate = input(w, 0, turn),
-                                         .up = input(w, 1, turn),
+                                         .gate = input(w, 0, iteration),
+                                         .up = input(w, 1, iteration),
                                          .y = w->outputs[0].data,
                                          .n_rows = w->c->shape->rows,
                                          .n_cols = w->c->shape->n_in,
@@ -208,10 +209,10 @@ static void layernorm_measure(const struct shape *s, struct footprint *f) {
     rows_measure(s, f, 1, 7);
 }
 
-static enum kg_status layernorm_launch(void *arg, size_t turn, struct kg_error *err) {
+static enum kg_status layernorm_launch(void *arg, size_t iteration, struct kg_error *err) {
     const struct work *w = arg;
     const struct kg_layernorm_args args = { .activations = w->c->precision,
-                                            .x = input(w, 0, turn),
+                                            .x = input(w, 0, iteration),
                                             .weight = w->weight.data,
                                             .bias = w->weight.data,
                                             .y = w->outputs[0].data,
@@ -225,10 +226,10 @@ static void gelu_measure(const struct shape *s, struct footprint *f) {
     rows_measure(s, f, 1, 9);
 }
 
-static enum kg_status gelu_launch(void *arg, size_t turn, struct kg_error *err) {
+static enum kg_status gelu_launch(void *arg, size_t iteration, struct kg_error *err) {
     const struct work *w = arg;
     const struct kg_gelu_args args = { .activations = w->c->precision,
-                                       .x = input(w, 0, turn),
+                                       .x = input(w, 0, iteration),
                                        .y = w->outputs[0].data,
                                        .n_rows = w->c->shape->rows,
                                        .n_cols = w->c->shape->n_in,
@@ -240,10 +241,10 @@ static void softmax_measure(const struct shape *s, struct footprint *f) {
     rows_measure(s, f, 1, 5);
 }
 
-static enum kg_status softmax_launch(void *arg, size_t turn, struct kg_error *err) {
+static enum kg_status softmax_launch(void *arg, size_t iteration, struct kg_error *err) {
     const struct work *w = arg;
     const struct kg_softmax_args args = { .activations = w->c->precision,
-                                          .x = input(w, 0, turn),
+                                          .x = input(w, 0, iteration),
                                           .y = w->outputs[0].data,
                                           .n_rows = w->c->shape->rows,
                                           .n_cols = w->c->shape->n_in,
@@ -255,11 +256,11 @@ static void add_measure(const struct shape *s, struct footprint *f) {
     rows_measure(s, f, 2, 1);
 }
 
-static enum kg_status add_launch(void *arg, size_t turn, struct kg_error *err) {
+static enum kg_status add_launch(void *arg, size_t iteration, struct kg_error *err) {
     const struct work *w = arg;
     const struct kg_add_args args = { .activations = w->c->precision,
-                                      .a = input(w, 0, turn),
-                                      .b = input(w, 1, turn),
+                                      .a = input(w, 0, iteration),
+                                      .b = input(w, 1, iteration),
                                       .y = w->outputs[0].data,
                                       .n_rows = w->c->shape->rows,
                                       .n_cols = w->c->shape->n_in };

@@ -122,9 +122,9 @@ static void work_close(struct work *w) {
     for (int t = 0; t < N_TENSORS; t++) free(w->host_scales[t]);
 }
 
-static enum kg_status launch(void *arg, size_t turn, struct kg_error *err) {
+static enum kg_status launch(void *arg, size_t iteration, struct kg_error *err) {
     const struct work *w = arg;
-    const uint64_t set = turn % w->n_sets, elem = kg_precision_bytes(w->c->inputs);
+    const uint64_t set = iteration % w->n_sets, elem = kg_precision_bytes(w->c->inputs);
     struct kg_sdpa_args args = w->args;
     args.q = (const char *)args.q + set * w->n_elems[Q] * elem;
     args.k = (const char *)args.k + set * w->n_elems[K] * elem;
@@ -222,10 +222,10 @@ struct quantize_work {
     size_t n_sets;
 };
 
-static enum kg_status launch_quantize(void *arg, size_t turn, struct kg_error *err) {
+static enum kg_status launch_quantize(void *arg, size_t iteration, struct kg_error *err) {
     const struct quantize_work *w = arg;
     struct kg_sdpa_quantize_args args = w->args;
-    args.x = (const char *)args.x + turn % w->n_sets * w->n_elems * kg_precision_bytes(args.input);
+    args.x = (const char *)args.x + iteration % w->n_sets * w->n_elems * kg_precision_bytes(args.input);
     return w->machine->backend->ops->sdpa_quantize(w->machine->backend, &args, err);
 }
 
@@ -292,7 +292,7 @@ static const struct target {
     { "cuda", KG_PRECISION_F8, KG_PRECISION_F16, "Phase D.3" },
 };
 
-/* A call on ordinary cores, which reach about 2 TFLOP/s here, that would take longer than 100 ms is left out: a timing
+/* A call on the CUDA cores, which reach about 2 TFLOP/s here, that would take longer than 100 ms is left out: a timing
  * makes a hundred of them. */
 static bool too_slow(enum kg_sdpa_variant variant, const struct kg_sdpa_shape *s) {
     const double ordinary_flop_s = 2e12, most_s = 0.1;

@@ -1,5 +1,5 @@
 /* Archives of bundles. Checksums of headers are made right again, so that changes get past them; what comes out must
- * lie in the folder named, which lies in a folder of its own. */
+ * lie in the folder named, which lies in a separate folder. */
 #include "suites/fuzz/targets.h"
 #include "base/buffer.h"
 #include "base/file.h"
@@ -39,7 +39,7 @@ static void expect_one_name(const char *dir, const char *name) {
 static void expect_plain_files(const char *dir) {
     struct kg_tree tree;
     uint64_t n_bytes = 0;
-    if (kg_tree_walk(dir, &tree, NULL) != KG_OK || tree.n_entries == 0) kg_fuzz_give_up("nothing came out");
+    if (kg_tree_list(dir, &tree, NULL) != KG_OK || tree.n_entries == 0) kg_fuzz_give_up("nothing came out");
     for (size_t i = 0; i < tree.n_entries; i++) {
         if (tree.entries[i].kind > KG_TREE_DIR || !kg_bundle_path_ok(tree.entries[i].path))
             kg_fuzz_give_up("\"%s\" came out, which no bundle can hold", tree.entries[i].path);

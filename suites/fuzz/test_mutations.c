@@ -300,7 +300,7 @@ static void mutated_files(struct kg_record *rec, const void *arg) {
     for (int s = 0; s < N_SEEDS; s++) kg_buffer_free(&seeds[s]);
 }
 
-/* In a process of its own: a bad error for the input "a\"\\\377". */
+/* In a separate process: a bad error for the input "a\"\\\377". */
 static void give_up_into(int fd) {
     static const uint8_t BYTES[] = { 'a', '"', '\\', 0xff };
     const struct kg_error bad = { .status = KG_ERR_FORMAT, .message = "" };

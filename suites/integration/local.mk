@@ -25,6 +25,8 @@ suites_integration_test_check_plan_SOURCES = \
 	suites/integration/test_check_plan.c
 check_PROGRAMS += suites/integration/test_demo
 suites_integration_test_demo_SOURCES = suites/integration/test_demo.c
+check_PROGRAMS += suites/integration/test_words
+suites_integration_test_words_SOURCES = suites/integration/test_words.c
 check_PROGRAMS += suites/integration/test_inspect
 suites_integration_test_inspect_SOURCES = suites/integration/test_inspect.c
 check_PROGRAMS += suites/integration/test_cli suites/integration/test_cli_output

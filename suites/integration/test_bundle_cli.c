@@ -119,7 +119,7 @@ static void show_chooses_cases(struct kg_record *rec, const void *arg) {
     ck_assert_str_eq(json_string_value(json_object_get(first, "key")), "unit/sample/case_2"); /* 3 ms, the longest */
     json_decref(slow);
     kg_verb_expect(root, WORDS("show", dir), KG_EXIT_OK, &text);
-    ck_assert(strstr(text, "unit/sample/case_1") && strstr(text, "as the maker was told"));
+    ck_assert(strstr(text, "unit/sample/case_1") && strstr(text, "as the maker was asked"));
     ck_assert(!strstr(text, "unit/sample/case_0")); /* green cases are not in the way */
     free(text);
     free(dir);

@@ -390,7 +390,7 @@ static void show_as_markdown(struct kg_record *rec, const void *arg) {
     static const char *const LINES[] = {
         "| verdict | **fail** (complete) |\n",
         "| unit | 3 | 1 | 1 | 1 | 0 | 0 | 0 |\n| all | 3 | 1 | 1 | 1 | 0 | 0 | 0 |\n",
-        "| fail | unit/sample/case\\_1 | 0.002 | 0.2 | as the maker was told |\n",
+        "| fail | unit/sample/case\\_1 | 0.002 | 0.2 | as the maker was asked |\n",
     };
     const char *root = kg_scratch_dir(rec);
     char *bench = kg_path_join(root, "bench");

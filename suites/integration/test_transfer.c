@@ -38,7 +38,7 @@ static char *fingerprint(const char *dir) {
     struct kg_tree tree;
     struct kg_error err;
     char hex[KG_SHA256_HEX_SIZE];
-    EXPECT_OK(kg_tree_walk(dir, &tree, &err), err);
+    EXPECT_OK(kg_tree_list(dir, &tree, &err), err);
     for (size_t i = 0; i < tree.n_entries; i++) {
         char *path = kg_path_join(dir, tree.entries[i].path);
         hex[0] = '\0';

@@ -37,11 +37,11 @@ void kg_mutant_transpose(struct kg_edited_tensor *t, const void *user) {
     (void)user;
     const uint64_t n = t->dims[0];
     ck_assert(t->n_dims == 2 && t->dims[1] == n);
-    float *values = kg_edited_values(t), *turned = kg_xcalloc(n * n, sizeof *turned);
+    float *values = kg_edited_values(t), *transposed = kg_xcalloc(n * n, sizeof *transposed);
     for (uint64_t r = 0; r < n; r++)
-        for (uint64_t c = 0; c < n; c++) turned[c * n + r] = values[r * n + c];
-    kg_edited_set_values(t, t->dtype, turned);
-    free(turned);
+        for (uint64_t c = 0; c < n; c++) transposed[c * n + r] = values[r * n + c];
+    kg_edited_set_values(t, t->dtype, transposed);
+    free(transposed);
     free(values);
 }
 

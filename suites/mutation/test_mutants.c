@@ -1,6 +1,7 @@
-/* Wrong models and wrong operations, each of which the walk along the layers (suites/tolerance) must reject, at the tap
- * where it goes wrong, while the right one passes in the same case. A wrong model is a GGUF file rewritten with data
- * changed, its control the same file rewritten without; a wrong operation replaces an entry of the back end's table. */
+/* Wrong models and wrong operations, each of which the layer comparison (suites/support/layer_compare.h) must reject,
+ * at the tap where it goes wrong, while the right one passes in the same case. A wrong model is a GGUF file rewritten
+ * with data changed, its control the same file rewritten without; a wrong operation replaces an entry of the back end's
+ * table. */
 #include "base/buffer.h"
 #include "base/size.h"
 #include "suites/mutation/mutant_files.h"
@@ -21,12 +22,12 @@ static const char *const GATE_AND_UP_EXPERTS[] = { "ffn_gate_exps", "ffn_up_exps
 static const char *const HEAD_NORMS[] = { "attn_q_norm", "attn_k_norm" };
 static const char *const NORMS[] = { "attn_norm", "ffn_norm" };
 static const uint32_t LLAMA_F32_HEAD_DIM = 16;
-static int32_t first_id; /* of the golden that the running case walks */
+static int32_t first_id; /* of the golden that the running case compares with */
 
 struct mutant {
     const char *name, *model; /* of kg_layer_models */
     uint32_t chunk;
-    const char *first; /* the tap where the walk must stop */
+    const char *first; /* the first tap that must be out of tolerance */
     /* One of the two. */
     void (*change_ops)(struct kg_backend_ops *mutant);
     struct kg_gguf_edit edit;
@@ -79,7 +80,7 @@ static const struct mutant MUTANTS[] = {
     { "wrong_head_count", HAIKU, 0, "blk.0.q_rope",
       .edit = { .keys = { { "qwen2.attention.head_count", KG_KEY_SET_U32, 4 },
                           { "qwen2.attention.head_count_kv", KG_KEY_SET_U32, 1 } } } },
-    { "kv_heads_taken_in_turn", HAIKU, 1, "blk.0.attn", .change_ops = kg_mutant_kv_heads_taken_in_turn },
+    { "kv_heads_taken_in_turn", HAIKU, 1, "blk.0.attn", .change_ops = kg_mutant_kv_heads_interleaved },
     { "second_kv_head_never_written", HAIKU, 1, "blk.0.attn", .change_ops = kg_mutant_first_kv_head_twice },
     { "shifted_kv_slot", HAIKU, 0, "blk.0.attn", .change_ops = kg_mutant_shifted_kv_slot },
     { "shifted_kv_slot_in_steps", HAIKU, 1, "blk.0.attn", .change_ops = kg_mutant_shifted_kv_slot },
@@ -178,21 +179,21 @@ struct mutant_case {
 };
 static struct mutant_case mutant_cases[512];
 
-/* Which of the walk's back ends a mutant meets: float32 and FP16 on the GPU, and on cpu float32 and a plain FP16
- * implementation, so that the measured limits of FP16 are held to the mutants without a GPU too. */
+/* The back ends of the layer comparison that a mutant runs on: float32 and FP16 on the GPU, and on cpu float32 and a
+ * plain FP16 implementation, so that the measured limits of FP16 are held to the mutants without a GPU too. */
 static bool is_for_mutants(const struct kg_layer_backend *b) {
     return !b->ops || b->ops() == kg_plain_f16(KG_PLAIN_F16_FUSED);
 }
 
-static void expect_rejected(struct kg_record *rec, const struct mutant *m, const struct kg_layer_compare *walk) {
-    if (walk->first == walk->n_taps) ck_abort_msg("the mutant lives: every tap of it is within its tolerance");
-    const struct kg_layer_tap *first = &walk->taps[walk->first], *worst = &walk->taps[walk->worst];
+static void expect_rejected(struct kg_record *rec, const struct mutant *m, const struct kg_layer_compare *result) {
+    if (result->first == result->n_taps) ck_abort_msg("the mutant lives: every tap of it is within its tolerance");
+    const struct kg_layer_tap *first = &result->taps[result->first], *worst = &result->taps[result->worst];
     kg_record_compare(rec, first->name, &first->worst, &first->tol);
     ck_assert_str_eq(first->name, m->first);
     if (!isfinite(worst->margin)) ck_abort_msg("%s is not finite: the mutant did not run to its end", worst->name);
     kg_record_metric(rec, "kill_factor", "ratio", worst->margin);
     kg_record_metric(rec, "kill_factor_first_tap", "ratio", first->margin);
-    kg_record_metric(rec, "kill_factor_logits", "ratio", kg_layer_find(walk, "returned_logits")->margin);
+    kg_record_metric(rec, "kill_factor_logits", "ratio", kg_layer_find(result, "returned_logits")->margin);
 }
 
 static void mutant_is_rejected(struct kg_record *rec, const void *arg) {
@@ -200,7 +201,7 @@ static void mutant_is_rejected(struct kg_record *rec, const void *arg) {
     const struct mutant *m = c->mutant;
     const struct kg_layer_model *model = kg_layer_model_find(m->model);
     struct kg_error err;
-    struct kg_layer_compare walk;
+    struct kg_layer_compare result;
     const struct kg_backend_ops *original;
     struct kg_backend_ops changed;
     if (!kg_backend_or_skip(rec, c->backend->name)) return;
@@ -229,9 +230,9 @@ static void mutant_is_rejected(struct kg_record *rec, const void *arg) {
 
     kg_mutant_ops_make(&changed, original, m->change_ops);
     if (!m->change_ops) setup.model_path = mutant;
-    kg_op_expect_ok(kg_layer_compare_run(&setup, golden, &walk, &err), &err);
-    expect_rejected(rec, m, &walk);
-    kg_layer_compare_free(&walk);
+    kg_op_expect_ok(kg_layer_compare_run(&setup, golden, &result, &err), &err);
+    expect_rejected(rec, m, &result);
+    kg_layer_compare_free(&result);
     free(mutant);
     free(control);
     kg_golden_close(golden);

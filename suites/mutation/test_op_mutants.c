@@ -29,7 +29,7 @@ static const struct op_mutant MUTANTS[] = {
     { "dropped_mask", "attention.prefill_63", kg_op_case_attention, kg_mutant_dropped_mask },
     { "scale_of_head_dim", "attention.head_96", kg_op_case_attention, kg_mutant_scale_of_head_dim },
     { "own_key_unseen", "attention.decode_at_513", kg_op_case_attention, kg_mutant_own_key_unseen },
-    { "kv_heads_taken_in_turn", "attention.decode_at_64", kg_op_case_attention, kg_mutant_kv_heads_taken_in_turn },
+    { "kv_heads_taken_in_turn", "attention.decode_at_64", kg_op_case_attention, kg_mutant_kv_heads_interleaved },
     { "keys_beyond_forty_forgotten", "attention.decode_at_63", kg_op_case_attention, kg_mutant_window_of_forty },
     { "gate_and_up_exchanged", "swiglu.width_63", kg_op_case_swiglu, kg_mutant_gate_and_up_exchanged },
     { "rope_magnitude_ignored", "rope.half_magnitude_factors", kg_op_case_rope, kg_mutant_rope_magnitude_ignored },

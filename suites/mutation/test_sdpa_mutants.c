@@ -60,7 +60,7 @@ static enum kg_status by_head(struct kg_backend *backend, const struct kg_sdpa_a
     return status;
 }
 
-static size_t in_turn(const struct kg_sdpa_args *args, size_t h) {
+static size_t interleaved(const struct kg_sdpa_args *args, size_t h) {
     return h % args->n_kv_heads;
 }
 static size_t always_first(const struct kg_sdpa_args *args, size_t h) {
@@ -70,7 +70,7 @@ static size_t always_first(const struct kg_sdpa_args *args, size_t h) {
 
 static enum kg_status kv_heads_taken_in_turn(struct kg_backend *backend, const struct kg_sdpa_args *args,
                                              struct kg_error *err) {
-    return by_head(backend, args, in_turn, err);
+    return by_head(backend, args, interleaved, err);
 }
 static enum kg_status first_kv_head_for_all(struct kg_backend *backend, const struct kg_sdpa_args *args,
                                             struct kg_error *err) {

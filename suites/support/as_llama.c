@@ -29,32 +29,32 @@ static void *interleave_heads(const struct kg_gguf_tensor *tensor, uint64_t n_ro
     return to;
 }
 
-enum kg_status kg_haiku_write_as_llama(const char *from, const char *to, const char *turned_tensors,
+enum kg_status kg_haiku_write_as_llama(const char *from, const char *to, const char *permuted_tensors,
                                        struct kg_error *err) {
     struct kg_gguf *gguf = NULL;
     struct kg_gguf_writer *w = NULL;
-    void **turned = NULL;
+    void **permuted = NULL;
     uint32_t n_heads = 0, n_embd = 0;
     enum kg_status status = kg_gguf_open(from, &gguf, err);
     if (status == KG_OK) status = kg_gguf_get_u32(gguf, "qwen2.attention.head_count", &n_heads, err);
     if (status == KG_OK) status = kg_gguf_get_u32(gguf, "qwen2.embedding_length", &n_embd, err);
     if (status != KG_OK) goto cleanup;
     w = kg_gguf_writer_new((uint32_t)kg_gguf_alignment(gguf));
-    turned = kg_xcalloc(kg_gguf_n_tensors(gguf), sizeof *turned);
+    permuted = kg_xcalloc(kg_gguf_n_tensors(gguf), sizeof *permuted);
     write_keys(w, gguf);
     for (size_t i = 0; status == KG_OK && i < kg_gguf_n_tensors(gguf); i++) {
         const struct kg_gguf_tensor *tensor = kg_gguf_tensor_at(gguf, i);
         char *name = kg_xstrndup(tensor->name.data, tensor->name.len);
-        if (fnmatch(turned_tensors, name, 0) == 0)
-            turned[i] = interleave_heads(tensor, tensor->dims[tensor->n_dims - 1], n_embd / n_heads);
+        if (fnmatch(permuted_tensors, name, 0) == 0)
+            permuted[i] = interleave_heads(tensor, tensor->dims[tensor->n_dims - 1], n_embd / n_heads);
         status = kg_gguf_writer_tensor(w, name, tensor->dtype, tensor->n_dims, tensor->dims,
-                                       turned[i] ? turned[i] : tensor->data, err);
+                                       permuted[i] ? permuted[i] : tensor->data, err);
         free(name);
     }
     if (status == KG_OK) status = kg_gguf_writer_finish(w, to, err);
 cleanup:
-    for (size_t i = 0; turned && i < kg_gguf_n_tensors(gguf); i++) free(turned[i]);
-    free(turned);
+    for (size_t i = 0; permuted && i < kg_gguf_n_tensors(gguf); i++) free(permuted[i]);
+    free(permuted);
     kg_gguf_writer_free(w);
     kg_gguf_close(gguf);
     return status;

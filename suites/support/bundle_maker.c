@@ -37,7 +37,7 @@ json_t *kg_maker_result(size_t i, const char *status) {
         "{s:s, s:s, s:s?, s:I, s:I, s:[{s:s, s:i, s:i, s:f, s:f, s:{s:f}, s:s, s:f, s:b}],"
         " s:[{s:s, s:s, s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:i, s:b}], s:[{s:s, s:s, s:f}],"
         " s:[{s:s, s:I, s:I}]}",
-        "key", key, "status", status, "reason", passed ? NULL : "as the maker was told", "started_us",
+        "key", key, "status", status, "reason", passed ? NULL : "as the maker was asked", "started_us",
         (json_int_t)1700000000000000, "duration_ns", 1000000 * (json_int_t)(i + 1), "errors", "name", "logits", "n", 64,
         "n_nonfinite", 0, "max_abs", 0.001 * (d + 1), "nmse", 1e-6, "tolerance", "max_abs", 0.01, "why", "a sample",
         "margin", 0.1 * (d + 1), "judged", 1, "timings", "name", "decode", "kind", "host", "state", "warm", "n", 10,
@@ -162,7 +162,7 @@ char *kg_maker_copy(const char *dir, const char *to) {
     struct kg_error err;
     EXPECT_OK(kg_path_remove(to, &err), err);
     EXPECT_OK(kg_dir_make(to, &err), err);
-    EXPECT_OK(kg_tree_walk(dir, &tree, &err), err);
+    EXPECT_OK(kg_tree_list(dir, &tree, &err), err);
     for (size_t i = 0; i < tree.n_entries; i++) {
         char *from = kg_path_join(dir, tree.entries[i].path), *path = kg_path_join(to, tree.entries[i].path);
         char *data = NULL;
@@ -211,7 +211,7 @@ static void write_manifest(const char *dir, const char *file, bool (*wanted)(con
     struct kg_tree tree;
     struct kg_buffer lines = KG_BUFFER_INIT;
     struct kg_error err;
-    EXPECT_OK(kg_tree_walk(dir, &tree, &err), err);
+    EXPECT_OK(kg_tree_list(dir, &tree, &err), err);
     EXPECT_OK(kg_manifest_make(dir, &tree, wanted, &lines, &err), err);
     write_file(dir, file, kg_buffer_text(&lines), lines.len);
     kg_sha256_hex(kg_buffer_text(&lines), lines.len, hex);
@@ -225,7 +225,7 @@ static void write_oxum(const char *dir) {
     unsigned long long n_bytes = 0;
     size_t n_files = 0, size_bytes = 0;
     char *info = NULL;
-    EXPECT_OK(kg_tree_walk(dir, &tree, &err), err);
+    EXPECT_OK(kg_tree_list(dir, &tree, &err), err);
     for (size_t i = 0; i < tree.n_entries; i++) {
         if (tree.entries[i].kind != KG_TREE_FILE || strncmp(tree.entries[i].path, "data/", 5) != 0) continue;
         n_bytes += tree.entries[i].size_bytes;

@@ -21,7 +21,7 @@ enum kg_tensor_edit {
 
 struct kg_model_edit {
     const char *drop_key;
-    const char *u32_key; /* written with this value, in the place of what is there */
+    const char *u32_key; /* its value is replaced by this one */
     uint32_t u32;
     const char *f32_key;
     float f32;

@@ -39,7 +39,7 @@ static char *model_path(struct kg_record *rec, const struct kg_haiku_model *mode
     struct kg_error err = { 0 };
     if (!model->as_llama) return kg_xstrdup(kg_fixture_path(model->file));
     char *path = kg_xasprintf("%s/llama.gguf", kg_scratch_dir(rec));
-    kg_must(kg_haiku_write_as_llama(kg_fixture_path(model->file), path, KG_LLAMA_TURNED, &err), &err);
+    kg_must(kg_haiku_write_as_llama(kg_fixture_path(model->file), path, KG_LLAMA_PERMUTED, &err), &err);
     return path;
 }
 

@@ -40,7 +40,7 @@ static void put_result_head(struct files *files, const char *key, const char *de
     kg_buffer_printf(&files->results,
                      "{\"def_sha\":\"%s\",\"duration_ns\":1000000,\"key\":\"%s\",\"reason\":%s,\"seed\":\"%llu\","
                      "\"started_us\":1700000000000000,\"status\":\"%s\",\"suite\":\"bench/bench_made\",",
-                     def_sha, key, strcmp(status, "pass") == 0 ? "null" : "\"as the maker was told\"",
+                     def_sha, key, strcmp(status, "pass") == 0 ? "null" : "\"as the maker was asked\"",
                      (unsigned long long)seed, status);
     count(files, status);
 }

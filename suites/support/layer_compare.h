@@ -1,11 +1,11 @@
-/* Walking a model's activations layer by layer along a golden file, up to the first one outside its tolerance.
+/* Compares a model's activations with a golden file, layer by layer, and finds the first one outside its tolerance.
  *
- * The golden file (fixtures/README.md) holds every tap of kg_session_set_tap at some positions. The walk evaluates the
+ * The golden file (fixtures/README.md) holds every tap of kg_session_set_tap at some positions. It evaluates the
  * golden's ids, keeps those rows, and judges each (tap, position) row by itself, so that a position of large
  * activations hides no other. A row that was never given, was given twice or has another width counts as infinitely
  * wrong. The golden must hold every tap of the model and nothing else, so that none goes unseen.
  *
- * Limits of f32 activations are constants; those of f16 are measured by the walk itself: twice the error of plain FP16
+ * Limits of f32 activations are constants; those of f16 are measured in the same call: twice the error of plain FP16
  * implementations (plain_f16.h) of the same model and ids, tap by tap, and four times where a golden has few rows. */
 #ifndef KIGO_SUITES_LAYER_COMPARE_H
 #define KIGO_SUITES_LAYER_COMPARE_H
@@ -48,19 +48,19 @@ struct kg_layer_compare {
 
 /* A logit that is not finite is no error here but an infinite margin. */
 KG_WARN_UNUSED enum kg_status kg_layer_compare_run(const struct kg_layer_setup *setup, const struct kg_golden *golden,
-                                                   struct kg_layer_compare *walk, struct kg_error *err);
-void kg_layer_compare_free(struct kg_layer_compare *walk);
+                                                   struct kg_layer_compare *result, struct kg_error *err);
+void kg_layer_compare_free(struct kg_layer_compare *result);
 
 /* The tap of that name; fails the case if there is none. */
-const struct kg_layer_tap *kg_layer_find(const struct kg_layer_compare *walk, const char *name);
+const struct kg_layer_tap *kg_layer_find(const struct kg_layer_compare *result, const char *name);
 
 /* Records the worst tap of every layer and the number of rows looked at. */
-void kg_layer_record(struct kg_record *rec, const struct kg_layer_compare *walk);
+void kg_layer_record(struct kg_record *rec, const struct kg_layer_compare *result);
 
 /* Fails the case, saying which layer, tap and position, if any tap is outside its tolerance. */
-void kg_layer_expect_within(struct kg_record *rec, const struct kg_layer_compare *walk);
+void kg_layer_expect_within(struct kg_record *rec, const struct kg_layer_compare *result);
 
-/* Runs the walk of an unchanged model, records and judges it; skips the case where the back end is not there. */
+/* Compares an unchanged model, records and judges it; skips the case if the back end is not available. */
 void kg_layer_expect_control(struct kg_record *rec, const struct kg_layer_setup *setup, const struct kg_golden *golden);
 
 #endif

@@ -1,4 +1,4 @@
-/* The models that have goldens, and the back ends and precisions they are walked on. Among them are plain FP16
+/* The models that have goldens, and the back ends and precisions that they are compared on. Among them are plain FP16
  * implementations that set no limits (plain_f16.h): what the f16 limits must accept, on machines without a GPU too. */
 #ifndef KIGO_SUITES_LAYER_MODELS_H
 #define KIGO_SUITES_LAYER_MODELS_H

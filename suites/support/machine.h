@@ -39,8 +39,8 @@ const struct kg_roofline *kg_bench_roofline(struct kg_bench_machine *machine, en
 struct kg_block kg_bench_alloc(struct kg_bench_machine *machine, uint64_t size_bytes);
 void kg_bench_free(struct kg_bench_machine *machine, struct kg_block *blocks, size_t n_blocks);
 
-/* How often a set of so many bytes has to be there for cold turns; 0 if it is only measured warm: too small (device.h),
- * too much memory for the scale, or nothing is timed (counters.h). */
+/* The number of copies of a set of set_bytes that cold iterations rotate through. 0: measure warm only, because the set
+ * is too small (device.h) or needs too much memory for the scale, or because nothing is timed (counters.h). */
 size_t kg_bench_cold_sets(const struct kg_bench_machine *machine, uint64_t set_bytes);
 
 /* Fills elements with normal values (mean 0, deviation 1), never zeros; another seed, other values. F8: E4M3 of
@@ -66,15 +66,15 @@ struct kg_throttle_findings kg_bench_guard(const char *backend, enum kg_status (
 void kg_bench_record_guarded(struct kg_record *rec, const char *name, const struct kg_throttle_findings *findings,
                              size_t n_samples);
 
-/* The work of a timing: launches turn t, on set t % n_sets. */
+/* The work of a timing. launch(arg, t) runs iteration t on set t % n_sets. */
 struct kg_bench_work {
-    enum kg_status (*launch)(void *arg, size_t turn, struct kg_error *err);
+    enum kg_status (*launch)(void *arg, size_t iteration, struct kg_error *err);
     void *arg;
-    size_t n_sets;       /* that together are more than twice the cache */
-    bool cold;           /* use them all; else turn 0's set only (the work's own affair) */
-    double bytes, flops; /* of a turn, by count */
-    /* By graph, a turn of more than this (0: of any length not) and of more than 100 TFLOP/s is timed in bursts, a
-     * sample and a pause of 40 ms: what is measured is the work, not the limit on power. */
+    size_t n_sets;       /* together larger than twice the L2 */
+    bool cold;           /* use all sets, otherwise only the first; launch decides */
+    double bytes, flops; /* per iteration, by count */
+    /* Timing by graph: iterations longer than this and above 100 TFLOP/s are timed in bursts, a sample and a pause of
+     * 40 ms, so that the power limit does not slow them. 0: no bursts. */
     double bursts_from_ns;
 };
 
@@ -83,9 +83,9 @@ struct kg_bench_work {
 double kg_bench_time(struct kg_record *rec, struct kg_bench_machine *machine, const struct kg_roofline *roofline,
                      enum kg_timing_kind kind, const struct kg_bench_work *work);
 
-/* The same cold, if has_cold, and warm, by graph on a device and by the host's clock elsewhere; kernel_too: on a device
- * cold by kernel as well. Warm turns are turn 0 again and again. Records the canaries (of a matrix product in the
- * precision) and the number of sets too. Where another process counts (counters.h), launches the work and records
+/* kg_bench_time cold (if has_cold) and warm, by graph on a device and by the host's clock otherwise. kernel_too: on a
+ * device also cold by kernel. Warm timing repeats iteration 0. Also records the canaries (with a matrix product in
+ * `precision`) and the number of sets. If another process counts (counters.h), launches the work and records
  * nothing. */
 void kg_bench_time_states(struct kg_record *rec, struct kg_bench_machine *machine, enum kg_precision precision,
                           const struct kg_bench_work *work, bool has_cold, bool kernel_too);

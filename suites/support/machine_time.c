@@ -22,8 +22,8 @@ static double median_of(const uint64_t *samples_ns, size_t n) {
     return kg_median(values, n);
 }
 
-/* What one turn takes, roughly. */
-static double turn_ns(struct kg_bench_machine *machine, const struct kg_bench_work *work) {
+/* What one iteration takes, roughly. */
+static double iteration_ns(struct kg_bench_machine *machine, const struct kg_bench_work *work) {
     enum { N_TRIES = 3 };
     const struct kg_timing_request request = {
         .kind = KG_TIMING_KERNEL, .launch = work->launch, .arg = work->arg, .n_warmup = 1, .n_samples = N_TRIES
@@ -37,8 +37,8 @@ static double turn_ns(struct kg_bench_machine *machine, const struct kg_bench_wo
 /* How often a graph repeats: through all sets, and long enough that its own start does not show. */
 static size_t repeats_for(const struct kg_bench_work *work, double one_ns) {
     enum { MOST = 64, ENOUGH_NS = 1000000 };
-    const double turns = ceil(ENOUGH_NS / one_ns);
-    const size_t n = turns < 2 ? 2 : turns > MOST ? MOST : (size_t)turns;
+    const double iterations = ceil(ENOUGH_NS / one_ns);
+    const size_t n = iterations < 2 ? 2 : iterations > MOST ? MOST : (size_t)iterations;
     return work->cold && work->n_sets > n ? work->n_sets : n;
 }
 
@@ -115,7 +115,7 @@ static struct kg_throttle_findings time_samples(struct kg_bench_machine *machine
         .samples_ns = samples_ns,
     };
     if (kind == KG_TIMING_GRAPH) {
-        const double one_ns = turn_ns(machine, work);
+        const double one_ns = iteration_ns(machine, work);
         timed.request.n_repeats = repeats_for(work, one_ns);
         timed.in_bursts = meets_power_limit(work, one_ns);
     }
@@ -156,21 +156,21 @@ struct canary {
     struct kg_linear_args linear;
 };
 
-static enum kg_status launch_copy(void *arg, size_t turn, struct kg_error *err) {
+static enum kg_status launch_copy(void *arg, size_t iteration, struct kg_error *err) {
     const struct canary *c = arg;
-    (void)turn;
+    (void)iteration;
     return c->machine->backend->ops->measure->copy(c->machine->backend, c->to.data, c->from.data, c->size_bytes, err);
 }
 
-static enum kg_status launch_read(void *arg, size_t turn, struct kg_error *err) {
+static enum kg_status launch_read(void *arg, size_t iteration, struct kg_error *err) {
     const struct canary *c = arg;
-    (void)turn;
+    (void)iteration;
     return c->machine->backend->ops->measure->read(c->machine->backend, c->from.data, c->size_bytes, c->to.data, err);
 }
 
-static enum kg_status launch_gemm(void *arg, size_t turn, struct kg_error *err) {
+static enum kg_status launch_gemm(void *arg, size_t iteration, struct kg_error *err) {
     const struct canary *c = arg;
-    (void)turn;
+    (void)iteration;
     return c->machine->backend->ops->linear(c->machine->backend, &c->linear, err);
 }
 
@@ -234,9 +234,9 @@ void kg_bench_record_roofline(struct kg_record *rec, const struct kg_roofline *r
     kg_record_metric(rec, "roofline.gemm", "TFLOP/s", roofline->tflop_s);
 }
 
-static enum kg_status launch_first_turn(void *arg, size_t turn, struct kg_error *err) {
+static enum kg_status launch_first_iteration(void *arg, size_t iteration, struct kg_error *err) {
     const struct kg_bench_work *work = arg;
-    (void)turn;
+    (void)iteration;
     return work->launch(work->arg, 0, err);
 }
 
@@ -250,7 +250,7 @@ void kg_bench_time_states(struct kg_record *rec, struct kg_bench_machine *machin
     const enum kg_timing_kind kind = is_cpu(machine) ? KG_TIMING_HOST : KG_TIMING_GRAPH;
     struct kg_bench_work cold = *work, warm = *work;
     cold.cold = true;
-    warm.launch = launch_first_turn;
+    warm.launch = launch_first_iteration;
     warm.arg = &cold;
     if (has_cold) kg_bench_time(rec, machine, roofline, kind, &cold);
     if (has_cold && kernel_too && !is_cpu(machine)) kg_bench_time(rec, machine, roofline, KG_TIMING_KERNEL, &cold);

@@ -30,7 +30,7 @@ DEFINE_MUTANT(rope_base_ignored, rope, a.freq_base = 10000;)
 DEFINE_MUTANT(rope_factors_ignored, rope, a.freq_factors = NULL;)
 DEFINE_MUTANT(rope_scale_ignored, rope, a.freq_scale = 1;)
 DEFINE_MUTANT(rope_magnitude_ignored, rope, a.magnitude = 1;)
-DEFINE_MUTANT(whole_head_turned, rope, a.n_rot = a.head_dim;)
+DEFINE_MUTANT(whole_head_rotated, rope, a.n_rot = a.head_dim;)
 DEFINE_MUTANT(unwired_bias, linear, a.bias = NULL;)
 DEFINE_MUTANT(epsilon_times_ten, rmsnorm, a.eps *= 10;)
 DEFINE_MUTANT(norm_epsilon_times_ten, layernorm, a.eps *= 10;)
@@ -140,8 +140,8 @@ void kg_mutant_first_kv_head_twice(struct kg_backend_ops *m) {
     m->kv_write = first_kv_head_twice;
 }
 
-static enum kg_status kv_heads_taken_in_turn(struct kg_backend *backend, const struct kg_attention_args *args,
-                                             struct kg_error *err) {
+static enum kg_status kv_heads_interleaved(struct kg_backend *backend, const struct kg_attention_args *args,
+                                           struct kg_error *err) {
     const size_t head_bytes = (size_t)args->n_ctx * args->head_dim * kv_elem_bytes(args->kv);
     const size_t q_bytes = args->head_dim * kv_elem_bytes(args->activations);
     ck_assert_uint_eq(args->n_rows, 1);
@@ -159,8 +159,8 @@ static enum kg_status kv_heads_taken_in_turn(struct kg_backend *backend, const s
     return status;
 }
 
-void kg_mutant_kv_heads_taken_in_turn(struct kg_backend_ops *m) {
-    m->attention = kv_heads_taken_in_turn;
+void kg_mutant_kv_heads_interleaved(struct kg_backend_ops *m) {
+    m->attention = kv_heads_interleaved;
 }
 
 /* Row r gets the experts, and their weights, of row r + 1; the last row those of row 0. */

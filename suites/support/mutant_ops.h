@@ -16,7 +16,7 @@ void kg_mutant_rope_base_ignored(struct kg_backend_ops *m);
 void kg_mutant_rope_factors_ignored(struct kg_backend_ops *m);
 void kg_mutant_rope_scale_ignored(struct kg_backend_ops *m);
 void kg_mutant_rope_magnitude_ignored(struct kg_backend_ops *m);
-void kg_mutant_whole_head_turned(struct kg_backend_ops *m); /* n_rot = head_dim */
+void kg_mutant_whole_head_rotated(struct kg_backend_ops *m); /* n_rot = head_dim */
 void kg_mutant_unwired_bias(struct kg_backend_ops *m);
 void kg_mutant_epsilon_times_ten(struct kg_backend_ops *m);
 void kg_mutant_norm_epsilon_times_ten(struct kg_backend_ops *m);
@@ -25,9 +25,9 @@ void kg_mutant_norm_about_zero(struct kg_backend_ops *m); /* layernorm without b
 void kg_mutant_other_gelu_form(struct kg_backend_ops *m);
 void kg_mutant_softmax_unscaled(struct kg_backend_ops *m);
 void kg_mutant_dropped_mask(struct kg_backend_ops *m);
-void kg_mutant_scale_of_head_dim(struct kg_backend_ops *m);      /* 1/head_dim for 1/sqrt(head_dim) */
-void kg_mutant_own_key_unseen(struct kg_backend_ops *m);         /* (rows) */
-void kg_mutant_kv_heads_taken_in_turn(struct kg_backend_ops *m); /* (rows) h % n_kv_heads for h / group */
+void kg_mutant_scale_of_head_dim(struct kg_backend_ops *m);    /* 1/head_dim for 1/sqrt(head_dim) */
+void kg_mutant_own_key_unseen(struct kg_backend_ops *m);       /* (rows) */
+void kg_mutant_kv_heads_interleaved(struct kg_backend_ops *m); /* (rows) h % n_kv_heads for h / group */
 void kg_mutant_window_of_forty(struct kg_backend_ops *m);
 void kg_mutant_window_one_longer(struct kg_backend_ops *m);
 void kg_mutant_window_one_shorter(struct kg_backend_ops *m);

@@ -1,5 +1,5 @@
-/* Counters as Nsight Compute writes them with `--csv --print-units base --metrics ...`: among lines of its own
- * ("==PROF== ...") and of the profiled program, one line of column names, and then a line for each metric of each
+/* Counters as Nsight Compute writes them with `--csv --print-units base --metrics ...`: among its log lines ("==PROF==
+ * ...") and the output of the profiled program, one line of column names, and then a line for each metric of each
  * launch, every field in quotes:
  *
  *     "ID","Process ID",...,"Kernel Name",...,"Section Name","Metric Name","Metric Unit","Metric Value"

@@ -66,7 +66,7 @@ enum kg_status kg_ncu_run(const char *program, const char *key, const char *dir,
                                  "--case",
                                  key,
                                  NULL };
-    /* Numbers of another language's locale could not be told from others. */
+    /* Numbers must be in the C locale: others are ambiguous. */
     const char *const env[] = { "KIGO_BENCH_COUNTED=1", "LC_ALL=C", NULL };
     const struct kg_process process = { .argv = argv, .env = env, .timeout_s = TIMEOUT_S };
     struct kg_process_result r;

@@ -1,4 +1,4 @@
-/* layernorm, gelu and softmax: operations from x to a y of its shape, each element within a bound of its own, and the
+/* layernorm, gelu and softmax: operations from x to a y of its shape, each element within a separate bound, and the
  * same bits in place. */
 #include "base/buffer.h"
 #include "suites/support/op_cases.h"

@@ -294,7 +294,7 @@ void kg_op_case_rope(struct kg_op_case *c) {
         c, 0, 4 * KG_ROUNDOFF * sqrt(2) * kg_largest(x, rows * cols) * fmax(1, (double)args.magnitude),
         "cos, sin, two products and a sum in float32 of a pair no longer than sqrt(2) max|x| magnitude; angles are "
         "double",
-        "float32 turns of a pair no longer than sqrt(2) max|x| magnitude, then one rounding to float16");
+        "float32 rotations of a pair no longer than sqrt(2) max|x| magnitude, then one rounding to float16");
     kg_op_case_judge(c, "rope", &y, rows, cols, reference, NULL, &tol);
     args.x = args.y = in_place.y;
     kg_op_expect_ok(c->device.backend->ops->rope(c->device.backend, &args, &err), &err);

@@ -105,8 +105,8 @@ const float *kg_op_device_rounded(struct kg_op_device *d, const float *x, size_t
     return rounded;
 }
 
-/* An f16 output lies between sentinels of its own; what was written is widened into the host's float32 elements, which
- * keep their poison where it was not. */
+/* An f16 output lies between separate sentinels. Its written elements are widened into the host's float32 array;
+ * elements that were not written keep their poison there. */
 enum { GUARD_BYTES = 256, GUARD_BYTE = 0x5A };
 static const uint16_t POISON_HALF = 0x7EAD; /* a quiet NaN that no arithmetic makes */
 

@@ -22,7 +22,8 @@ struct kg_op_device {
  * case fails. */
 bool kg_backend_or_skip(struct kg_record *rec, const char *backend);
 
-/* Opens the back end, over `ops` in place of its own table unless NULL; false if it is not there, after a skip. */
+/* Opens the back end, with `ops` in place of its table unless NULL; false, and the case is skipped, if it is not
+ * available. */
 bool kg_op_device_open(struct kg_record *rec, const char *backend, const struct kg_backend_ops *ops,
                        struct kg_op_device *d);
 void kg_op_device_close(struct kg_op_device *d);

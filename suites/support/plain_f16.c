@@ -110,9 +110,9 @@ static enum kg_status rope(const struct style *s, const struct kg_rope_args *arg
             const double magnitude = (double)args->magnitude;
             const float c = step(s, cos(angle) * magnitude), n = step(s, sin(angle) * magnitude);
             float *a = &x[at + (neighbours ? 2 * i : i)], *b = &x[at + (neighbours ? 2 * i + 1 : i + half)];
-            const float turned = step(s, *a * c) - step(s, *b * n);
+            const float rotated = step(s, *a * c) - step(s, *b * n);
             *b = step(s, *a * n) + step(s, *b * c);
-            *a = turned;
+            *a = rotated;
         }
     give(x, args->n_rows * row, args->y);
     return KG_OK;
@@ -228,7 +228,7 @@ static enum kg_status sdpa(const struct style *s, const struct kg_sdpa_args *arg
     return KG_OK;
 }
 
-/* No rounding of its own: the bits are the contract. */
+/* It rounds nothing: the bits are the contract. */
 static enum kg_status sdpa_quantize(const struct style *s, const struct kg_sdpa_quantize_args *args,
                                     struct kg_error *err) {
     (void)s;

@@ -1,10 +1,10 @@
 /* Plain FP16 back ends: what rounding to FP16 costs when nothing clever is done, measured rather than guessed.
  *
  * Activations and cache are halves in host memory, sums are wider, every operation is a loop. They differ in where they
- * round, as implementations do. The first KG_PLAIN_F16_LIMITS set limits (layer_walk.h): transformers' way in float16,
- * where each elementary step is rounded, and one rounding of each operation's result with attention unfused. The others
- * are for testing that such limits accept implementations that set none of them. They serve activations and a cache of
- * f16 only. */
+ * round, as implementations do. The first KG_PLAIN_F16_LIMITS set limits (layer_compare.h): transformers' way in
+ * float16, where each elementary step is rounded, and one rounding of each operation's result with attention unfused.
+ * The others are for testing that such limits accept implementations that set none of them. They serve activations and
+ * a cache of f16 only. */
 #ifndef KIGO_SUITES_PLAIN_F16_H
 #define KIGO_SUITES_PLAIN_F16_H
 

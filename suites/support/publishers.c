@@ -55,13 +55,13 @@ static bool publish(const char *root, struct account *account) {
 /* A child's life; no ck_assert, which would go on with the parent's code. Publishing comes last, so that no rebuild or
  * question makes good what the last run of all left out of the index. */
 static void live(const char *root, int number, uint64_t until_ns, struct account *account) {
-    enum { TURN = 8 }; /* a rebuild and a question in so many runs, of one child after the other */
+    enum { PERIOD = 8 }; /* each child rebuilds the index once and queries it once in so many runs */
     bool good = true;
     for (int k = number; good && (account->done.n_runs == 0 || kg_clock_monotonic_ns() < until_ns); k++) {
-        if (k % TURN == 0) {
+        if (k % PERIOD == 0) {
             good = run_verb(root, "reindex", account);
             account->done.n_reindexed++;
-        } else if (k % TURN == TURN / 2) {
+        } else if (k % PERIOD == PERIOD / 2) {
             good = run_verb(root, "list", account);
             account->done.n_asked++;
         }

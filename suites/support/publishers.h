@@ -10,8 +10,8 @@ struct kg_published {
     size_t n_runs, n_reindexed, n_asked; /* by all processes */
 };
 
-/* KG_PUBLISHERS children publish one run after another until `seconds` have passed, each at least one; by turns they
- * also run `kigo reindex` and `kigo list` as programs of their own. The case fails if any of it fails or says anything
+/* KG_PUBLISHERS children publish one run after another until `seconds` have passed, each at least one; in between they
+ * also run `kigo reindex` and `kigo list` as separate programs. The case fails if any of it fails or says anything
  * ("database is locked"), if a run that was published is not both in the folder and in the index, if a bundle or the
  * chain does not verify, or if the index as it grew differs from what `kigo reindex` and an index made from nothing
  * hold. */

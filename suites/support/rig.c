@@ -138,7 +138,7 @@ void kg_rig_expect_same(const char *what, const float *got, const float *want, s
     const bool half = KG_RIG_TARGETS[current].precision == KG_PRECISION_F16;
     const struct kg_tolerance tol = { .nmse = half ? KG_LAYER_NMSE_F16 : 1e-9,
                                       .why = half ? KG_LAYER_WHY_F16
-                                                  : "float32 sums in another order, as the layer walk has it" };
+                                                  : "float32 sums in another order, as in the layer comparison" };
     struct kg_compare compare;
     double margin;
     if (current == 0) {

@@ -64,7 +64,7 @@ void kg_tar_add(struct kg_buffer *tar, const struct kg_tar_entry *entry) {
 void kg_tar_add_dir(struct kg_buffer *tar, const char *dir, const char *id) {
     struct kg_tree tree;
     struct kg_error err;
-    EXPECT_OK(kg_tree_walk(dir, &tree, &err), err);
+    EXPECT_OK(kg_tree_list(dir, &tree, &err), err);
     for (size_t i = 0; i < tree.n_entries; i++) {
         if (tree.entries[i].kind != KG_TREE_FILE) continue;
         char *path = kg_path_join(dir, tree.entries[i].path), *name = kg_path_join(id, tree.entries[i].path), *data;

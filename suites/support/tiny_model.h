@@ -26,7 +26,7 @@ enum {
     KG_TINY_TH,
     KG_TINY_END_OF_TEXT,
     KG_TINY_IM_START,
-    KG_TINY_IM_END, /* ends a turn */
+    KG_TINY_IM_END, /* ends a chat turn */
     KG_TINY_TOKENS,
 };
 

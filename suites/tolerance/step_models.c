@@ -16,14 +16,14 @@
         .architecture = arch, .n_embd = embd, .n_layers = layers, .n_heads = heads, .n_kv_heads = kv_heads,            \
         .head_dim = dim, .n_ff = ff, .n_vocab = vocab, .n_ctx = 1024, __VA_ARGS__                                      \
     }
-/* Adjacent pairs are turned. */
+/* Adjacent pairs are rotated. */
 #define LLAMA(embd, layers, heads, kv_heads, dim, ff, vocab, ...)                                                      \
     SHAPE("llama", embd, layers, heads, kv_heads, dim, ff, vocab, .seed = 2, __VA_ARGS__)
-/* Halves are turned, q, k and v have biases. */
+/* Half pairs are rotated; q, k and v have biases. */
 #define QWEN2(embd, layers, heads, kv_heads, dim, ff, vocab, ...)                                                      \
     SHAPE("qwen2", embd, layers, heads, kv_heads, dim, ff, vocab, .seed = 3, .qkv_bias = true, __VA_ARGS__)
 
-/* Fused tensors, halves are turned; a window. */
+/* Fused tensors; half pairs are rotated; a window. */
 #define PHI3(embd, layers, heads, kv_heads, dim, ff, vocab, ...)                                                       \
     SHAPE("phi3", embd, layers, heads, kv_heads, dim, ff, vocab, .seed = 4, .untied = true, __VA_ARGS__)
 /* Sinks, a window in every other layer, YaRN, experts. Seeds of which no expert is chosen by a hair
@@ -135,8 +135,7 @@ const struct kg_step_model kg_step_models[] = {
     { .name = "f16_matrices_head_128_group_2",
       .model = LLAMA(64, 1, 4, 2, 128, 48, 261, .other_bias = true, .matrices = KG_DTYPE_F16),
       .n_ids = FEW },
-    /* Rows of gate and up that a block's memory holds no more than a part of, in slots that groups of warps use in
-       turn. */
+    /* Rows of gate and up that a block's memory holds no more than a part of, in slots that groups of warps share. */
     { .name = "f16_matrices_slots_again",
       .model = LLAMA(1152, 1, 2, 2, 64, 6144, 261, .untied = true, .matrices = KG_DTYPE_F16),
       .n_ids = 8 },
@@ -155,10 +154,10 @@ const struct kg_step_model *kg_step_model_find(const char *name) {
     abort();
 }
 
-/* float32: as the layer walk has it (layer_walk.c), by row. float16: as the walk measures it, twice the error of the
+/* float32: the limit of the layer comparison (layer_compare.c), by row. float16: as it measures, twice the error of the
  * worst row of a plain implementation, at least one rounding of each logit. */
 static const double NMSE_F32 = 1e-9, TIMES_PLAIN = 2;
-static const char WHY_F32[] = "float32 sums in another order, by row, as the layer walk has it";
+static const char WHY_F32[] = "float32 sums in another order, by row, as in the layer comparison";
 static const char WHY_F16[] = "twice the error of a plain FP16 implementation in its worst row, or one rounding";
 
 static void write_model(const struct kg_step_model *m, enum kg_precision precision, const char *path) {

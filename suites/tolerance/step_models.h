@@ -11,7 +11,7 @@ struct kg_step_model {
     const char *name;
     struct kg_tiny_model model; /* matrices: as the precision has them, or float16 where a row says so */
     uint32_t n_ids;             /* positions that are looked at */
-    uint32_t n_rot;             /* dims of a head that are turned; 0: all */
+    uint32_t n_rot;             /* dims of a head that are rotated; 0: all */
     float rope_scale;           /* positions are divided by it; 0: none */
     bool rope_factors;
     bool is_long;     /* crosses the lengths at which steps divide their keys otherwise */

@@ -1,6 +1,6 @@
 /* FT-052: attention at every length around a block for every head size, in float32, float16 and with a cache of the
  * other precision; and what it must keep whatever its numbers are: weights that sum to 1, a mask that hides the future,
- * heads that read the keys of their own group. */
+ * heads that read the keys of their group. */
 #include "base/buffer.h"
 #include "base/size.h"
 #include "suites/support/float64_loops.h"
@@ -128,7 +128,7 @@ static void expect_groups(const struct kg_loops_mode *mode, const struct kg_loop
     expect_heads(mode, s, a, group_number, "values of the KV head's number");
 }
 
-/* Where all values of a KV head are its number, every query head gives the number of its own group: weights sum to 1
+/* Where all values of a KV head are its number, every query head gives the number of its group: weights sum to 1
  * and no head reads another's values. */
 static void each_head_reads_its_group(struct kg_record *rec, const void *arg) {
     with_small(rec, arg, set_values_by_group, expect_groups);

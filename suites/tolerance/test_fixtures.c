@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char **folders; /* below fixtures/, whatever is found there: none can be forgotten */
+static char **folders; /* below fixtures/, all that exist: none can be left out */
 static size_t n_folders;
 
 static const char *const DATA_SUFFIXES[] = { ".gguf", ".safetensors", ".jsonl", ".xz" };

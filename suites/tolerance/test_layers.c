@@ -17,16 +17,16 @@ static const struct {
     { "prefill_untapped", 0, true }, { "step_untapped", 1, true },
 };
 
-struct walk_case {
+struct layer_case {
     const struct kg_layer_model *model;
     const struct kg_layer_backend *backend;
     size_t mode;
 };
-static struct walk_case walks[1024];
-static size_t n_walks;
+static struct layer_case layer_cases[1024];
+static size_t n_layer_cases;
 
-static void walk_layers(struct kg_record *rec, const void *arg) {
-    const struct walk_case *w = arg;
+static void compare_layers(struct kg_record *rec, const void *arg) {
+    const struct layer_case *w = arg;
     if (!kg_backend_or_skip(rec, w->backend->name)) return;
     struct kg_golden *golden = kg_golden_open(kg_fixture_path(w->model->golden));
     const struct kg_layer_setup setup = {
@@ -51,7 +51,7 @@ static int32_t largest_index(const float *logits, uint32_t n) {
 
 /* Decoding greedily from the golden's prompt gives transformers' ids, every one. */
 static void greedy_ids(struct kg_record *rec, const void *arg) {
-    const struct walk_case *w = arg;
+    const struct layer_case *w = arg;
     struct kg_error err;
     struct kg_backend *backend;
     struct kg_model *model;
@@ -80,16 +80,16 @@ static void greedy_ids(struct kg_record *rec, const void *arg) {
 
 static void add(struct kg_case_list *cases, const char *op, size_t model, size_t backend, size_t mode,
                 void (*run)(struct kg_record *, const void *)) {
-    if (n_walks == KG_COUNT_OF(walks)) abort(); /* a case left out unseen would be a hole */
-    struct walk_case *w = &walks[n_walks++];
-    *w = (struct walk_case){ &kg_layer_models[model], &kg_layer_backends[backend], mode };
+    if (n_layer_cases == KG_COUNT_OF(layer_cases)) abort(); /* a case left out unseen would be a hole */
+    struct layer_case *w = &layer_cases[n_layer_cases++];
+    *w = (struct layer_case){ &kg_layer_models[model], &kg_layer_backends[backend], mode };
     kg_case_list_add(cases, &(struct kg_case){
                                 .layer = "tolerance",
                                 .op = op,
                                 .name = w->model->name,
                                 .backend = w->backend->name,
                                 .dtype = w->backend->dtype,
-                                .shape = run == walk_layers ? MODES[mode].name : NULL,
+                                .shape = run == compare_layers ? MODES[mode].name : NULL,
                                 .spec = w->backend->activations == KG_PRECISION_F16 ? "FT-056" : NULL,
                                 .definition = w->model->golden,
                                 .run = run,
@@ -102,7 +102,7 @@ static void build(struct kg_case_list *cases) {
         for (size_t b = 0; b < kg_n_layer_backends; b++) {
             const size_t n_modes =
                 kg_layer_backends[b].ops ? 1 : KG_COUNT_OF(MODES); /* its rows do not know their batch */
-            for (size_t mode = 0; mode < n_modes; mode++) add(cases, "layers", m, b, mode, walk_layers);
+            for (size_t mode = 0; mode < n_modes; mode++) add(cases, "layers", m, b, mode, compare_layers);
             const bool greedy = strncmp(kg_layer_models[m].name, "haiku", 5) == 0 && !kg_layer_backends[b].ops;
             if (greedy) add(cases, "greedy_ids", m, b, 0, greedy_ids);
         }

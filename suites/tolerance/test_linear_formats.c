@@ -39,7 +39,7 @@ struct product {
     bool bias;
     /* Rows of W in powers of two from 2^-range to 2^range; 0: of one size. */
     int range;
-    bool repacked; /* W as a back end keeps a model's, if it has an order of its own */
+    bool repacked; /* W is repacked, if the back end has repack_weight */
 };
 
 /* Any bytes, and scales of either sign and the size of `magnitude`. */
@@ -194,17 +194,17 @@ static const struct {
 
 /* MXFP4 as a back end keeps it: on either side of 8 and 16 rows of matrix-vector products and of 64 and 128 of tiles,
  * outputs that are no whole tiles, one group of them, one tile of columns; and shapes that stay as they are. */
-static const uint32_t ARRANGED_ROWS[] = { 1, 2, 8, 9, 16, 17, 63, 64, 65, 129, 200 };
-static const struct { uint32_t n, k; } ARRANGED[] = { { 16, 64 }, { 112, 576 }, { 304, 2880 }, { 40, 64 }, { 64, 96 } };
+static const uint32_t REPACKED_ROWS[] = { 1, 2, 8, 9, 16, 17, 63, 64, 65, 129, 200 };
+static const struct { uint32_t n, k; } REPACKED[] = { { 16, 64 }, { 112, 576 }, { 304, 2880 }, { 40, 64 }, { 64, 96 } };
 
 /* Rows 2^-30 to 2^30 in size: BF16 and MXFP4 hold what float16 does not. */
 static const enum kg_dtype WIDE[] = { KG_DTYPE_F32, KG_DTYPE_BF16, KG_DTYPE_MXFP4 };
 
 static void add_repacked(struct kg_case_list *cases, const struct mode *mode) {
-    for (size_t s = 0; s < KG_COUNT_OF(ARRANGED); s++)
-        for (size_t r = 0; r < KG_COUNT_OF(ARRANGED_ROWS); r++)
+    for (size_t s = 0; s < KG_COUNT_OF(REPACKED); s++)
+        for (size_t r = 0; r < KG_COUNT_OF(REPACKED_ROWS); r++)
             add(cases, "arranged",
-                &(struct product){ mode, KG_DTYPE_MXFP4, ARRANGED_ROWS[r], ARRANGED[s].n, ARRANGED[s].k, r % 2 == 0, 0,
+                &(struct product){ mode, KG_DTYPE_MXFP4, REPACKED_ROWS[r], REPACKED[s].n, REPACKED[s].k, r % 2 == 0, 0,
                                    true });
     static const uint32_t WIDE_ROWS[] = { 1, 16, 33, 200 };
     for (size_t r = 0; r < KG_COUNT_OF(WIDE_ROWS) && mode->output == KG_PRECISION_F32; r++)

@@ -93,9 +93,9 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Moments within five of their own deviations over N draws (of z, z^2, z^4 and z[i] z[i+1]: 1, 2, 96 and 1 over N),
- * hardly a value twice, none zero: of inputs that repeated, misplaced rows would go unseen. As many as threads make,
- * and fewer. */
+/* Moments within five of their standard deviations over N draws (of z, z^2, z^4 and z[i] z[i+1]: 1, 2, 96 and 1 over
+ * N), hardly a value twice, none zero: of inputs that repeated, misplaced rows would go unseen. As many as threads
+ * make, and fewer. */
 static void inputs_are_normal(struct kg_record *rec, const void *arg) {
     enum { N = 1 << 21, FEW = 100000 };
     const uint64_t seed = kg_record_seed(rec);

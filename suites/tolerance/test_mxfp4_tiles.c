@@ -169,7 +169,7 @@ static void few_rows_are_the_same_alone(struct kg_record *rec, const void *arg) 
     kg_op_device_close(&d);
 }
 
-/* Arranged again (a tied embedding is the output too), and multiplied by many rows twice: the same bits. */
+/* Repacked again (a tied embedding is the output too), and multiplied by many rows twice: the same bits. */
 static void repacking_twice_is_once(struct kg_record *rec, const void *arg) {
     enum { M = 150, N = 272, K = 704 };
     (void)arg;

@@ -51,7 +51,7 @@ static const struct mask {
     const char *name;
     bool causal, windowed;
 } MASKS[] = { { "full", false, false }, { "causal", true, false }, { "causal window", true, true } };
-static const uint32_t WINDOWS[] = { 48, 1, 130, 64 }; /* in turn */
+static const uint32_t WINDOWS[] = { 48, 1, 130, 64 }; /* cases cycle through them */
 static const struct grouping { uint32_t n_heads, n_kv_heads; } GROUPINGS[] = { { 2, 2 }, { 6, 2 } };
 
 enum { N_CONFIGS = KG_COUNT_OF(HEAD_DIMS) * KG_COUNT_OF(MASKS) * KG_COUNT_OF(GROUPINGS) * 2 };
@@ -187,7 +187,7 @@ static void judge(const struct kg_sdpa_problem *p, const struct kg_sdpa_placed *
     keep_worst(&seen->original[data], compare.max_abs, &compare, &unjudged);
 }
 
-/* A variant of its own choice refuses nothing, and the scalar one takes whatever the others do not. */
+/* AUTO rejects nothing, and the scalar variant takes whatever the others do not. */
 static bool may_refuse(enum kg_sdpa_variant variant) {
     return variant != KG_SDPA_AUTO && variant != KG_SDPA_SCALAR;
 }
@@ -233,7 +233,7 @@ static bool open_mode(struct kg_record *rec, const struct mode *mode, struct kg_
     return kg_op_device_open(rec, mode->backend, mode->ops ? mode->ops() : NULL, d);
 }
 
-/* Layouts in turn; unaligned ones where a variant has to take them. */
+/* Cases cycle through the layouts; unaligned ones where a variant has to take them. */
 static void against_float64(struct kg_record *rec, const void *arg) {
     const struct sdpa_case *c = arg;
     const size_t n_layouts = may_refuse(c->variant) ? KG_SDPA_ODD : KG_SDPA_ODD + 1;

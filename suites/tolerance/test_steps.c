@@ -27,12 +27,12 @@ static const struct mutant {
     { "neighbours_turned_as_half_pairs", "head_32_group_2", kg_mutant_other_rope_pairing, false },
     { "rope_factors_ignored", "rope_factors_head_128", kg_mutant_rope_factors_ignored, false },
     { "rope_scale_ignored", "half_of_the_head_linear_scaling", kg_mutant_rope_scale_ignored, false },
-    { "whole_head_turned", "half_of_the_head_linear_scaling", kg_mutant_whole_head_turned, false },
+    { "whole_head_turned", "half_of_the_head_linear_scaling", kg_mutant_whole_head_rotated, false },
     { "unwired_bias", "other_biases_alone", kg_mutant_unwired_bias, false },
     { "unwired_qkv_bias", "head_80_group_2", kg_mutant_unwired_bias, false },
     { "own_key_unseen", "long_head_32", kg_mutant_own_key_unseen, true },
     { "keys_beyond_forty_forgotten", "long_head_64_group_7", kg_mutant_window_of_forty, false },
-    { "kv_heads_taken_in_turn", "head_80_group_2", kg_mutant_kv_heads_taken_in_turn, false },
+    { "kv_heads_taken_in_turn", "head_80_group_2", kg_mutant_kv_heads_interleaved, false },
     { "first_kv_head_twice", "head_96_32_kv_heads", kg_mutant_first_kv_head_twice, false },
     { "shifted_kv_slot", "head_24", kg_mutant_shifted_kv_slot, true },
     { "gate_and_up_exchanged", "ff_16_times_embd", kg_mutant_gate_and_up_exchanged, false },
@@ -113,7 +113,8 @@ static void expect_like_prefill(struct kg_record *rec, const struct step_case *c
     const bool half = c->target->activations == KG_PRECISION_F16;
     const struct kg_tolerance tol = { .nmse = half ? KG_LAYER_NMSE_F16 : w->tol.nmse,
                                       .why = half ? KG_LAYER_WHY_F16 : w->tol.why };
-    /* Rows before a model outgrows its rope factors are turned by others than those of the same ids at once. */
+    /* Rows before a model outgrows its rope factors are rotated by other factors than those of the same ids in one
+     * call. */
     const size_t first = c->model->model.long_short ? c->model->model.n_ctx / 2 : 0, at = first * w->n_vocab;
     expect_rows(rec, "steps_against_prefill", stepped + at, prefilled + at, first, w->n_ids - first, w->n_vocab, &tol);
     if (strcmp(c->target->name, "cpu") == 0)
@@ -164,7 +165,7 @@ static void steps_over_edges(struct kg_record *rec, const void *arg) {
     end(&w, &engine);
 }
 
-/* Steps from an empty cache in a session of their own, as the measure of others. */
+/* Steps from an empty cache in a separate session, as the reference of others. */
 static float *alone(struct kg_step_engine *engine, const struct step_case *c, const struct kg_step_work *w,
                     const int32_t *ids) {
     float *logits = new_logits(w);
@@ -234,8 +235,8 @@ static void two_sessions(struct kg_record *rec, const void *arg) {
     struct kg_session *second = session_of(c, &w, &engine);
     interleave(first, &w, w.ids, a, second, &w, others, b);
     expect_rows(rec, "steps_against_reference", a, w.want, 0, w.n_ids, w.n_vocab, &w.tol);
-    kg_expect_same_bits("the session of two steps a turn", a, a_alone, w.n_ids * w.n_vocab);
-    kg_expect_same_bits("the session of one step a turn", b, b_alone, w.n_ids * w.n_vocab);
+    kg_expect_same_bits("the session of two steps at a time", a, a_alone, w.n_ids * w.n_vocab);
+    kg_expect_same_bits("the session of one step at a time", b, b_alone, w.n_ids * w.n_vocab);
     kg_session_free(second);
     kg_session_free(first);
     free(b);
@@ -396,7 +397,7 @@ static void add(struct kg_case_list *cases, const char *layer, const char *op, c
     if (n_step_cases == KG_COUNT_OF(step_cases)) abort(); /* a case left out unseen would be a hole */
     step_cases[n_step_cases] = *c;
     char *shape = kg_xasprintf("steps=%u", c->model->n_ids);
-    /* Which experts there are to choose from is a workload of its own. */
+    /* Which experts there are to choose from is a distinct workload. */
     char *definition = c->model->model.n_experts > 0
                            ? kg_xasprintf("%s seed=%u", c->model->name, (unsigned)c->model->model.seed)
                            : kg_xstrdup(c->other ? c->other->name : c->model->name);

@@ -1,4 +1,4 @@
-/* A model that says what it is told to: a tiny model on the cpu back end whose logits are overwritten by a script, so
+/* A model that generates scripted ids: a tiny model on the cpu back end whose logits are overwritten by a script, so
  * that generation can be tested id by id. */
 #ifndef KIGO_SUITES_SCRIPTED_H
 #define KIGO_SUITES_SCRIPTED_H

@@ -226,7 +226,8 @@ static void gpt2_context_is_its_positions(struct kg_record *rec, const void *arg
     unload(&l);
 }
 
-/* An original context too short for a turn: high is below low, and nothing is scaled (transformers 5.23 says so, too).
+/* An original context too short for a rotation: high is below low, and nothing is scaled (transformers 5.23 says so,
+ * too).
  */
 static void yarn_of_short_context(struct kg_record *rec, const void *arg) {
     (void)rec;
@@ -240,7 +241,7 @@ static void yarn_of_short_context(struct kg_record *rec, const void *arg) {
     for (int i = 0; i < 32; i++) ck_assert_msg(factors[i] == 1, "pair %d: %g", i, (double)factors[i]);
 }
 
-/* gpt-oss-20b: the ramp goes from pair 8.09 to 17.40, or rounded from 8 to 18; pairs before it turn as they are. */
+/* gpt-oss-20b: the ramp goes from pair 8.09 to 17.40, or rounded from 8 to 18; pairs before it keep their frequency. */
 static void yarn_of_gpt_oss_20b(struct kg_record *rec, const void *arg) {
     (void)rec;
     (void)arg;

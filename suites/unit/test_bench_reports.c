@@ -200,7 +200,7 @@ static void fp16_against_the_f32_file(struct kg_record *rec, const void *arg) {
     }
     kg_fp16_report(&run.records, "RUN", &texts);
     const char *text = kg_buffer_text(&texts.csv);
-    /* 2000 tokens/s against B's 1000; the interval turns round with the rate. */
+    /* 2000 tokens/s against B's 1000; the ends of the interval swap with the reciprocal. */
     ck_assert_msg(
         strstr(text,
                "decode,cuda,f16,model=0 a.gguf prompt=16 tokens=4 ctx=512,2000,tokens/s,1600,2500,1000,2,1.28,3.125,"

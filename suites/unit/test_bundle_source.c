@@ -11,19 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_WORDS = 12 };
+enum { MAX_ARGS = 12 };
 
 /* Runs git in the folder; false if there is none on this machine. */
-static bool git(const char *dir, const char *const *words) {
-    const char *argv[MAX_WORDS + 5] = { "/usr/bin/env", "git", "-C", dir };
+static bool git(const char *dir, const char *const *args) {
+    const char *argv[MAX_ARGS + 5] = { "/usr/bin/env", "git", "-C", dir };
     static const char *const ENV[] = { "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", NULL };
-    for (size_t i = 0; i < MAX_WORDS && words[i]; i++) argv[i + 4] = words[i];
+    for (size_t i = 0; i < MAX_ARGS && args[i]; i++) argv[i + 4] = args[i];
     const struct kg_process process = { .argv = argv, .env = ENV };
     struct kg_process_result result;
     struct kg_error err;
     EXPECT_OK(kg_process_run(&process, &result, &err), err);
     const bool there = result.exit_code != 127;
-    ck_assert_msg(!there || result.exit_code == 0, "git %s: %s", words[0], result.err);
+    ck_assert_msg(!there || result.exit_code == 0, "git %s: %s", args[0], result.err);
     kg_process_result_free(&result);
     return there;
 }

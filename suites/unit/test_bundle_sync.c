@@ -1,5 +1,5 @@
 /* What is on the disk, and when. A killed process leaves the kernel's cache behind and cannot show it; the calls that
- * ask for the disk can: this program has fsync and fdatasync of its own in front of the C library's. */
+ * ask for the disk can: this program defines fsync and fdatasync, which take precedence over the C library's. */
 #include "base/file.h"
 #include "base/size.h"
 #include "bundle/tree.h"
@@ -56,7 +56,7 @@ static void plan_before_anything_runs(struct kg_record *rec, const void *arg) {
     EXPECT_OK(kg_maker_open(root, 3, &bundle, &err), err);
     const char *dir = kg_bundle_dir(bundle);
     const size_t plan = last_sync(dir, "data/plan.ndjson");
-    /* "planned" is said of a plan that is there. */
+    /* "planned" is journalled only once the plan is on disk. */
     ck_assert_uint_gt(last_sync(dir, "data/journal.ndjson"), plan);
     last_sync(dir, "data");
     last_sync(dir, "");
@@ -77,7 +77,7 @@ static void records_as_they_happen(struct kg_record *rec, const void *arg) {
         EXPECT_OK(kg_bundle_sync(bundle, &err), err);
         const size_t results = last_sync(kg_bundle_dir(bundle), "data/results.ndjson");
         last_sync(kg_bundle_dir(bundle), "data/samples.bin");
-        /* An end in the journal is that of a result that is there. */
+        /* An end is journalled only once its result is on disk. */
         ck_assert_uint_gt(last_sync(kg_bundle_dir(bundle), "data/journal.ndjson"), results);
     }
     kg_bundle_close(bundle);
@@ -91,7 +91,7 @@ static void every_file_before_it_is_published(struct kg_record *rec, const void 
     (void)arg;
     n_synced = 0;
     char *dir = kg_maker_sealed(root, 3);
-    EXPECT_OK(kg_tree_walk(dir, &tree, &err), err);
+    EXPECT_OK(kg_tree_list(dir, &tree, &err), err);
     ck_assert_uint_gt(tree.n_entries, 15);
     for (size_t i = 0; i < tree.n_entries; i++) {
         const size_t at = last_sync(dir, tree.entries[i].path);

@@ -50,14 +50,15 @@ static void flip_byte(const char *dir, const char *relative, long at) {
     free(path);
 }
 
-/* One byte of each file in turn, first, middle and last: a finding names the file, and none is left when it is back. */
+/* The first, middle and last byte of one file after another: a finding names the file, and none is left when it is
+ * back. */
 static void flipped_byte(struct kg_record *rec, const void *arg) {
     char *dir = fresh(rec);
     struct kg_tree tree;
     struct kg_error err;
     size_t n_flipped = 0;
     (void)arg;
-    EXPECT_OK(kg_tree_walk(dir, &tree, &err), err);
+    EXPECT_OK(kg_tree_list(dir, &tree, &err), err);
     for (size_t i = 0; i < tree.n_entries; i++) {
         const struct kg_tree_entry *entry = &tree.entries[i];
         if (entry->kind != KG_TREE_FILE || entry->size_bytes == 0) continue;
@@ -66,7 +67,7 @@ static void flipped_byte(struct kg_record *rec, const void *arg) {
             struct kg_bundle_findings findings;
             flip_byte(dir, entry->path, places[k]);
             verify(dir, &findings);
-            /* A spoilt tag manifest has no hash of its own: it disagrees with a file, or is malformed. */
+            /* A spoilt tag manifest has no hash that protects it: it disagrees with a file, or is malformed. */
             const bool tag = strcmp(entry->path, "tagmanifest-sha256.txt") == 0;
             ck_assert_msg(tag ? findings.n_items > 0 : kg_maker_found(&findings, "changed", entry->path),
                           "%s, byte %ld: %s", entry->path, places[k], kg_maker_list(&findings));
@@ -172,7 +173,7 @@ static void renamed_file(struct kg_record *rec, const void *arg) {
     free(dir);
 }
 
-/* Several spoils at once: each is told, none hides another. */
+/* Several changes at once: each is reported, none hides another. */
 static void every_finding_is_listed(struct kg_record *rec, const void *arg) {
     char *dir = fresh(rec);
     (void)arg;
@@ -222,7 +223,7 @@ struct record_change {
 };
 
 static const struct record_change CHANGES[] = {
-    { "status_turned_green", "data/results.ndjson", "\"status\":\"fail\",\"reason\":\"as the maker was told\"",
+    { "status_turned_green", "data/results.ndjson", "\"status\":\"fail\",\"reason\":\"as the maker was asked\"",
       "\"status\":\"pass\",\"reason\":null", "summary", "data/summary.json" },
     { "failing_result_taken_out", "data/results.ndjson", "{\"key\":\"unit/sample/case_1\"",
       "{\"key\":\"unit/sample/case_9\"", "unrecorded", "data/results.ndjson" },

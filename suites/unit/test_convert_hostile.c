@@ -248,7 +248,7 @@ static void is_refused(struct kg_record *rec, const void *arg) {
     free(dir);
 }
 
-/* The weights of a good folder written to `file`, cut at each of `cuts` in turn; SIZE_MAX is all of them, and what is a
+/* The weights of a good folder written to `file`, cut at each of `cuts`; SIZE_MAX is all of them, and what is a
  * little less is as many bytes less. */
 static void expect_files_refused(const struct kg_record *rec, const struct kg_hf_changes *changes, const char *file,
                                  const size_t *cuts, size_t n_cuts, const char *says) {

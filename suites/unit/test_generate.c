@@ -207,7 +207,7 @@ static struct kg_generate_result generate(struct kg_scripted *s, const struct kg
     return result;
 }
 
-static void told(struct kg_record *rec, const void *arg) {
+static void run_story(struct kg_record *rec, const void *arg) {
     const struct story *t = arg;
     struct kg_scripted s;
     struct listener l = { .n_pieces = SIZE_MAX };
@@ -397,7 +397,7 @@ static void build(struct kg_case_list *list) {
     for (int draws = 0; draws < 2; draws++) {
         struct way *way = ways[draws];
         for (size_t i = 0; i < KG_COUNT_OF(STORIES); i++, way++) {
-            *way = (struct way){ told, &STORIES[i], draws };
+            *way = (struct way){ run_story, &STORIES[i], draws };
             add(list, STORIES[i].name, way);
         }
         for (size_t i = 0; i < KG_COUNT_OF(SINGLE); i++, way++) {

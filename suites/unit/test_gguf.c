@@ -1,4 +1,4 @@
-/* Reading GGUF files: what is in them comes out, whoever wrote them; what is asked wrongly is told. */
+/* Reading GGUF files: the reader returns what a file holds, whoever wrote it; a wrong question is an error. */
 #include "format/gguf.h"
 #include "base/size.h"
 #include "suites/harness/case.h"

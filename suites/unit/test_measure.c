@@ -61,15 +61,15 @@ static void sets_exceed_twice_the_cache(struct kg_record *rec, const void *arg) 
 }
 
 struct counted {
-    size_t turns[64], n_turns;
+    size_t iterations[64], n_calls;
     size_t sleep_us;
     size_t fail_at;
 };
 
-static enum kg_status count_turn(void *arg, size_t turn, struct kg_error *err) {
+static enum kg_status count_iteration(void *arg, size_t iteration, struct kg_error *err) {
     struct counted *c = arg;
-    if (c->n_turns == c->fail_at) return kg_fail(err, KG_ERR_INTERNAL, "turn %zu breaks", turn);
-    c->turns[c->n_turns++] = turn;
+    if (c->n_calls == c->fail_at) return kg_fail(err, KG_ERR_INTERNAL, "iteration %zu fails", iteration);
+    c->iterations[c->n_calls++] = iteration;
     const struct timespec t = { .tv_nsec = (long)c->sleep_us * 1000 };
     if (c->sleep_us) nanosleep(&t, NULL);
     return KG_OK;
@@ -86,12 +86,12 @@ static void every_turn_once_in_order(struct kg_record *rec, const void *arg) {
     (void)rec, (void)arg;
     struct kg_backend *backend = open_cpu();
     struct counted c = { .fail_at = SIZE_MAX, .sleep_us = 2000 };
-    const struct kg_timing_request request = { .launch = count_turn, .arg = &c, .n_warmup = 3, .n_samples = 10 };
+    const struct kg_timing_request request = { .launch = count_iteration, .arg = &c, .n_warmup = 3, .n_samples = 10 };
     uint64_t samples[10] = { 0 };
     struct kg_error err = { 0 };
     kg_must(backend->ops->measure->time(backend, &request, samples, &err), &err);
-    ck_assert_uint_eq(c.n_turns, 13);
-    for (size_t i = 0; i < 13; i++) ck_assert_uint_eq(c.turns[i], i);
+    ck_assert_uint_eq(c.n_calls, 13);
+    for (size_t i = 0; i < 13; i++) ck_assert_uint_eq(c.iterations[i], i);
     for (size_t i = 0; i < 10; i++) ck_assert_uint_ge(samples[i], 2000000); /* it slept that long */
     kg_backend_close(backend);
 }
@@ -100,11 +100,11 @@ static void work_that_fails_is_no_timing(struct kg_record *rec, const void *arg)
     (void)rec, (void)arg;
     struct kg_backend *backend = open_cpu();
     struct counted c = { .fail_at = 4 };
-    const struct kg_timing_request request = { .launch = count_turn, .arg = &c, .n_warmup = 3, .n_samples = 10 };
+    const struct kg_timing_request request = { .launch = count_iteration, .arg = &c, .n_warmup = 3, .n_samples = 10 };
     uint64_t samples[10];
     struct kg_error err = { 0 };
-    kg_must_fail(backend->ops->measure->time(backend, &request, samples, &err), KG_ERR_INTERNAL, &err, "turn 4 breaks",
-                 NULL);
+    kg_must_fail(backend->ops->measure->time(backend, &request, samples, &err), KG_ERR_INTERNAL, &err,
+                 "iteration 4 fails", NULL);
     kg_backend_close(backend);
 }
 
@@ -114,10 +114,11 @@ static void requests_without_sense_are_refused(struct kg_record *rec, const void
     struct counted c = { .fail_at = SIZE_MAX };
     uint64_t samples[1];
     struct kg_error err = { 0 };
-    const struct kg_timing_request good = { .launch = count_turn, .arg = &c, .n_warmup = 1, .n_samples = 1 };
+    const struct kg_timing_request good = { .launch = count_iteration, .arg = &c, .n_warmup = 1, .n_samples = 1 };
     struct kg_timing_request r = good;
     r.n_warmup = 0;
-    kg_must_fail(backend->ops->measure->time(backend, &r, samples, &err), KG_ERR_USAGE, &err, "0 turns", NULL);
+    kg_must_fail(backend->ops->measure->time(backend, &r, samples, &err), KG_ERR_USAGE, &err, "0 warm-up iterations",
+                 NULL);
     r = good;
     r.n_samples = 0;
     kg_must_fail(backend->ops->measure->time(backend, &r, samples, &err), KG_ERR_USAGE, &err, "0 samples", NULL);
@@ -129,7 +130,7 @@ static void requests_without_sense_are_refused(struct kg_record *rec, const void
     kg_must_fail(kg_timing_request_check(&r, &err), KG_ERR_USAGE, &err, "without launches", NULL);
     r.n_repeats = 4;
     kg_must_fail(backend->ops->measure->time(backend, &r, samples, &err), KG_ERR_UNSUPPORTED, &err, "graph", NULL);
-    ck_assert_uint_eq(c.n_turns, 0);
+    ck_assert_uint_eq(c.n_calls, 0);
     kg_backend_close(backend);
 }
 
@@ -182,9 +183,9 @@ struct copying {
     size_t n_launches;
 };
 
-static enum kg_status launch_copy(void *arg, size_t turn, struct kg_error *err) {
+static enum kg_status launch_copy(void *arg, size_t iteration, struct kg_error *err) {
     struct copying *c = arg;
-    (void)turn;
+    (void)iteration;
     c->n_launches++;
     return c->backend->ops->measure->copy(c->backend, c->to, c->from, c->size_bytes, err);
 }

@@ -127,7 +127,7 @@ static void ties_to_even(struct kg_record *rec, const void *arg) {
     }
 }
 
-/* Every binary16 value that does not raise the scale, 32 blocks' places in turn. */
+/* Every binary16 value that does not raise the scale, in every place of 32 blocks. */
 static void every_f16_under_scale_1(struct kg_record *rec, const void *arg) {
     size_t n_seen = 0;
     (void)rec, (void)arg;
@@ -242,7 +242,7 @@ static void subnormals(struct kg_record *rec, const void *arg) {
     for (size_t i = 0; i < KG_COUNT_OF(want); i++) ck_assert_uint_eq(code_of(block, (int)i), want[i]);
 }
 
-/* One bad element, in each place in turn, makes its block NaN, and no other. */
+/* One bad element, in any place, makes its block NaN, and no other. */
 static void not_finite_spreads_over_its_block(struct kg_record *rec, const void *arg) {
     const float bad[] = { NAN, INFINITY, -INFINITY };
     (void)rec, (void)arg;

@@ -1,4 +1,4 @@
-/* Command-line options: what was given arrives, and what does not parse is told with its name and value. */
+/* Command-line options: what was given arrives, and what does not parse is an error with its name and value. */
 #include "base/options.h"
 #include "base/size.h"
 #include "suites/harness/case.h"
@@ -19,7 +19,7 @@ struct parsed {
     bool helped;
 };
 
-static enum kg_status parse(const char *const *words, struct parsed *p, struct kg_error *err) {
+static enum kg_status parse(const char *const *given, struct parsed *p, struct kg_error *err) {
     *p = (struct parsed){ .count = -1 };
     const struct kg_option options[] = {
         { .name = "flag", .letter = 'f', .kind = KG_OPTION_FLAG, .value = &p->flag, .help = "h" },
@@ -52,17 +52,17 @@ static enum kg_status parse(const char *const *words, struct parsed *p, struct k
     };
     char *argv[16] = { (char *)(uintptr_t) "test" };
     int argc = 1;
-    for (; words[argc - 1]; argc++) argv[argc] = (char *)(uintptr_t)words[argc - 1];
+    for (; given[argc - 1]; argc++) argv[argc] = (char *)(uintptr_t)given[argc - 1];
     return kg_options_parse(&command, argc, argv, &p->args, &p->n_args, &p->helped, err);
 }
 
 static void every_way_to_give_a_value(struct kg_record *rec, const void *arg) {
     struct parsed p;
     struct kg_error err = { 0 };
-    const char *const words[] = { "-f", "a",           "--text",      "one",    "--texts", "x", "-n",
+    const char *const given[] = { "-f", "a",           "--text",      "one",    "--texts", "x", "-n",
                                   "7",  "--texts=y=z", "--seed=0xFF", "--temp", "0.5",     "b", NULL };
     (void)rec, (void)arg;
-    ck_assert_msg(parse(words, &p, &err) == KG_OK, "%s", err.message);
+    ck_assert_msg(parse(given, &p, &err) == KG_OK, "%s", err.message);
     ck_assert(p.flag && !p.helped && p.count == 7 && p.seed == 255 && p.temp == 0.5);
     ck_assert_str_eq(p.text, "one");
     ck_assert_uint_eq(p.texts.n_items, 2);
@@ -103,7 +103,7 @@ static void dashes_as_arguments(struct kg_record *rec, const void *arg) {
 
 struct refusal {
     const char *name;
-    const char *words[4];
+    const char *given[4];
     const char *message;
 };
 static const struct refusal REFUSALS[] = {
@@ -135,7 +135,7 @@ static void refused(struct kg_record *rec, const void *arg) {
     struct parsed p;
     struct kg_error err = { 0 };
     (void)rec;
-    ck_assert_int_eq(parse(row->words, &p, &err), KG_ERR_USAGE);
+    ck_assert_int_eq(parse(row->given, &p, &err), KG_ERR_USAGE);
     ck_assert_int_eq(err.status, KG_ERR_USAGE);
     ck_assert_msg(strstr(err.message, row->message) != NULL, "'%s' lacks '%s'", err.message, row->message);
     ck_assert_ptr_null(p.args);

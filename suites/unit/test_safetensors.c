@@ -100,7 +100,7 @@ static const struct value_row VALUES[] = {
     { "BOOL", { 0, 2 }, 2, { 0, 1 } },
 };
 
-/* The header's length puts the data at every alignment in turn. */
+/* The header's length puts the data at every alignment. */
 static void values_of(struct kg_record *rec, const void *arg) {
     const struct value_row *row = arg;
     (void)rec;

@@ -143,7 +143,7 @@ static void follows(struct kg_record *rec, const void *arg) {
                   freedom);
 }
 
-/* The test above must be able to fail: a distribution two points off is told apart. */
+/* The test above must be able to fail: a distribution two points off is rejected. */
 static void test_tells_distributions_apart(struct kg_record *rec, const void *arg) {
     (void)arg;
     const double wrong[N_IDS] = { .05, .28, .02, .2, .15, .03, .24, .03 };

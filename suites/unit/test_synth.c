@@ -90,7 +90,7 @@ static void threads_do_not_matter(struct kg_record *rec, const void *arg) {
     ck_assert(!same_files(one, other));
 }
 
-/* Every tensor's mean and deviation are within five of their own standard errors of what was planned (the deviation
+/* Every tensor's mean and deviation are within five of their standard errors of what was planned (the deviation
  * also within 2% for the rounding to 4 bits), and no two tensors of a size begin alike. */
 static void values_are_as_planned(struct kg_record *rec, const void *arg) {
     const struct form_row *f = arg;

@@ -1,4 +1,4 @@
-/* What a reader is shown of an answer: channels told apart, headers hidden, whole characters. */
+/* What a reader is shown of an answer: channels separated, headers hidden, whole characters. */
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"

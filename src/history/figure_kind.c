@@ -10,7 +10,7 @@ static const struct {
     struct kg_figure_kind kind;
 } KINDS[] = {
     { "ncu.spilled_bytes", "*", { KG_FIGURE_EXACT, +1, 0, "memory" } },
-    { "ncu.*", "*", { KG_FIGURE_TOLD, 0, 0, "count" } }, /* read on a kernel that runs alone, its caches flushed */
+    { "ncu.*", "*", { KG_FIGURE_REPORTED, 0, 0, "count" } }, /* read on a kernel that runs alone, its caches flushed */
     { "roofline.*", "*", { KG_FIGURE_CANARY, -1, 0, "speed" } },
     { "*.gb_per_s", "GB/s", { KG_FIGURE_DERIVED, -1, 0, "speed" } },
     { "*.tflop_per_s", "TFLOP/s", { KG_FIGURE_DERIVED, -1, 0, "speed" } },
@@ -27,7 +27,7 @@ static const struct {
     { "token_mismatch*", "ratio", { KG_FIGURE_EXACT, +1, 0, "error" } },
     { "*valid*haiku*", "count", { KG_FIGURE_EXACT, -1, 0, "count" } },
     { "haiku_valid", "count", { KG_FIGURE_EXACT, -1, 0, "count" } },
-    { "*", "*", { KG_FIGURE_TOLD, 0, 0, "count" } },
+    { "*", "*", { KG_FIGURE_REPORTED, 0, 0, "count" } },
 };
 
 struct kg_figure_kind kg_figure_kind_of(const char *name, const char *unit) {

@@ -106,7 +106,7 @@ static int by_case_id(const void *a, const void *b) {
 }
 
 enum kg_figure_class kg_figure_class_in(const struct kg_case_info *c, const struct kg_figure_info *figure) {
-    return c->is_peer ? KG_FIGURE_TOLD : figure->kind.class;
+    return c->is_peer ? KG_FIGURE_REPORTED : figure->kind.class;
 }
 
 enum kg_status kg_catalogue_load(struct kg_history *history, struct kg_catalogue *catalogue, struct kg_error *err) {

@@ -473,7 +473,7 @@ static void which_way_is_worse(struct kg_record *rec, const void *arg) {
         { "kv.peak", "bytes", KG_FIGURE_EXACT, +1 },
         { "haiku_valid", "count", KG_FIGURE_EXACT, -1 },
         { "ncu.spilled_bytes", "bytes", KG_FIGURE_EXACT, +1 },
-        { "ncu.registers", "count", KG_FIGURE_TOLD, 0 },
+        { "ncu.registers", "count", KG_FIGURE_REPORTED, 0 },
     };
     (void)rec;
     (void)arg;

@@ -15,8 +15,11 @@
 static void write_architecture(struct kg_gguf_writer *w, const struct kg_vocab_source *s) {
     const char *model_type = json_string_value(json_object_get(s->config, "model_type"));
     char *architecture = kg_xstrdup(model_type && *model_type ? model_type : s->sentencepiece ? "llama" : "gpt2");
-    for (char *p = architecture; *p; p++)
+    for (char *p = architecture; *p; p++) {
+        if (strcmp(p, "_text") == 0) *p = '\0'; /* gemma3_text: the text model of gemma3 */
         if (*p == '_') *p = '-';
+        if (!*p) break;
+    }
     char *key = kg_xasprintf("%s.vocab_size", architecture);
     kg_gguf_writer_str(w, "general.architecture", architecture, strlen(architecture));
     kg_gguf_writer_u32(w, key, (uint32_t)s->n_tokens);

@@ -27,6 +27,19 @@ static enum kg_status load_files(struct kg_vocab_source *s, struct kg_error *err
     return status;
 }
 
+/* Gemma 3's tokenizer.json has a token for places of an image behind those that its text models have rows for. */
+static void drop_image_tokens(struct kg_vocab_source *s) {
+    const char *type = json_string_value(json_object_get(s->config, "model_type"));
+    const json_t *vocab_size = json_object_get(s->config, "vocab_size");
+    json_t *added = json_object_get(s->tokenizer, "added_tokens");
+    if (!type || strcmp(type, "gemma3_text") != 0 || !json_is_integer(vocab_size)) return;
+    for (size_t i = json_array_size(added); i-- > 0;) {
+        const json_t *id = json_object_get(json_array_get(added, i), "id");
+        if (json_is_integer(id) && json_integer_value(id) >= json_integer_value(vocab_size))
+            json_array_remove(added, i);
+    }
+}
+
 static bool is_empty(const json_t *value) {
     return !value || json_is_null(value) || (json_is_string(value) && json_string_length(value) == 0) ||
            (json_is_number(value) && json_number_value(value) == 0);
@@ -180,6 +193,7 @@ enum kg_status kg_vocab_source_open(const char *dir, struct kg_vocab_source *s, 
     if (status == KG_OK)
         status = s->sentencepiece ? kg_vocab_sentencepiece_check(s, err) : kg_vocab_source_kind(s, &s->kind, err);
     if (status == KG_OK && s->kind) s->normalizes = s->kind->nfc;
+    if (status == KG_OK) drop_image_tokens(s);
     if (status == KG_OK) status = count_tokens(s, err);
     if (status == KG_OK) status = gather_tokens(s, err);
     if (status == KG_OK && s->sentencepiece) kg_vocab_sentencepiece_types(s);

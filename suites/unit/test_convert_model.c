@@ -288,6 +288,51 @@ static void rope_is_transformers(struct kg_record *rec, const void *arg) {
     free(config);
 }
 
+/* gemma3's layers: what config.json says and llama.cpp's converter has no key for. */
+struct gemma_row {
+    const char *name, *config;
+    uint32_t first_full; /* layer; 7: none is */
+    float attn_scale;
+    uint32_t window;
+};
+#define SLIDES "\"sliding_attention\""
+#define FULL "\"full_attention\""
+static const struct gemma_row GEMMAS[] = {
+    { "gemma3_as_it_is", "{}", 5, 0.17677669f, 16 },
+    { "gemma3_scale_of_queries", "{\"query_pre_attn_scalar\":168}", 5, 0.07715167f, 16 },
+    { "gemma3_period_of_three", "{\"sliding_window_pattern\":3}", 2, 0.17677669f, 16 },
+    { "gemma3_period_by_layers",
+      "{\"layer_types\":[" SLIDES "," FULL "," SLIDES "," FULL "," SLIDES "," FULL "," SLIDES "]}", 1, 0.17677669f,
+      16 },
+    { "gemma3_all_layers_slide",
+      "{\"layer_types\":[" SLIDES "," SLIDES "," SLIDES "," SLIDES "," SLIDES "," SLIDES "," SLIDES "]}", 7,
+      0.17677669f, 16 },
+    { "gemma3_no_layer_slides", "{\"sliding_window_pattern\":1}", 0, 0.17677669f, 0 },
+};
+
+static void gemma_layers(struct kg_record *rec, const void *arg) {
+    const struct gemma_row *row = arg;
+    const struct kg_hf_changes changes = { .config = row->config };
+    struct kg_convert_summary summary;
+    struct kg_model_config c;
+    struct kg_error err;
+    struct kg_gguf *g = convert_good(rec, kg_hf_expected("gemma3"), &changes, KG_DTYPE_F16, &summary);
+    kg_must(kg_config_read(g, &c, &err), &err);
+    uint32_t full = 0;
+    while (full < c.n_layers && kg_model_layer_window(&c, full) > 0) full++;
+    ck_assert_uint_eq(full, row->first_full);
+    ck_assert_uint_eq(c.window, row->window);
+    ck_assert_float_eq_tol(c.attn_scale, row->attn_scale, 1e-7);
+    ck_assert_float_eq(c.window_freq_base, 10000);
+    ck_assert_float_eq(c.window_freq_scale, 1);
+    ck_assert_float_eq(c.rope_freq_base, 1000000);
+    ck_assert_float_eq(c.rope_freq_scale, 0.125f);
+    ck_assert_float_eq_tol(c.embedding_scale, 6.9282032f, 1e-6);
+    ck_assert(c.has_qk_norm && c.has_post_norms && c.wide_residual && c.tied_output);
+    kg_convert_summary_free(&summary);
+    kg_gguf_close(g);
+}
+
 /* phi3's heads of another size than a row's width over their number, which readers cannot guess. */
 static void heads_of_their_own_size(struct kg_record *rec, const void *arg) {
     static const struct kg_hf_changes CHANGES = { .config = "{\"head_dim\":24}" };
@@ -433,6 +478,10 @@ static void build(struct kg_case_list *list) {
     }
     for (size_t i = 0; i < KG_COUNT_OF(ROPES); i++) {
         c.name = ROPES[i].name, c.run = rope_is_transformers, c.arg = &ROPES[i];
+        kg_case_list_add(list, &c);
+    }
+    for (size_t i = 0; i < KG_COUNT_OF(GEMMAS); i++) {
+        c.name = GEMMAS[i].name, c.run = gemma_layers, c.arg = &GEMMAS[i];
         kg_case_list_add(list, &c);
     }
     for (size_t i = 0; i < KG_COUNT_OF(OTHERS); i++) {

@@ -106,7 +106,10 @@ static const float SOFTMAX_SCALE = 0.75f;
 /* Within the inputs, so that both sides of every clamp are met. */
 static const float SWIGLU_LIMIT = 0.5f, SWIGLU_ALPHA = 1.702f, SWIGLU_OFFSET = 1;
 
-enum row_op { RMSNORM, SWIGLU, SWIGLU_CLAMPED, ADD, LAYERNORM, GELU, GELU_ERF, SOFTMAX };
+/* alpha and cube of gelu's tanh form. */
+static const float GEGLU_ALPHA = 1.5957691f, GEGLU_CUBIC = 0.044715f;
+
+enum row_op { RMSNORM, SWIGLU, SWIGLU_CLAMPED, GEGLU, ADD, LAYERNORM, GELU, GELU_ERF, SOFTMAX };
 
 static enum kg_status run_row_op(enum row_op op, struct kg_thread_pool *pool, const struct row_shape *s, const float *a,
                                  const float *b, float *y, struct kg_error *err) {
@@ -124,6 +127,9 @@ static enum kg_status run_row_op(enum row_op op, struct kg_thread_pool *pool, co
                                             .limit = SWIGLU_LIMIT,
                                             .alpha = SWIGLU_ALPHA,
                                             .up_offset = SWIGLU_OFFSET };
+    const struct kg_swiglu_args geglu = {
+        .gate = a, .up = b, .y = y, .n_rows = s->n_rows, .n_cols = s->n_cols, .alpha = GEGLU_ALPHA, .cubic = GEGLU_CUBIC
+    };
     const struct kg_add_args add = { .a = a, .b = b, .y = y, .n_rows = s->n_rows, .n_cols = s->n_cols };
     const struct kg_layernorm_args layernorm = {
         .x = a, .weight = b, .bias = b, .y = y, .n_rows = s->n_rows, .n_cols = s->n_cols, .eps = 1e-2f
@@ -138,6 +144,7 @@ static enum kg_status run_row_op(enum row_op op, struct kg_thread_pool *pool, co
     case RMSNORM: return kg_cpu_rmsnorm(pool, &norm, err);
     case SWIGLU: return kg_cpu_swiglu(pool, &swiglu, err);
     case SWIGLU_CLAMPED: return kg_cpu_swiglu(pool, &clamped, err);
+    case GEGLU: return kg_cpu_swiglu(pool, &geglu, err);
     case LAYERNORM: return kg_cpu_layernorm(pool, &layernorm, err);
     case GELU:
     case GELU_ERF: return kg_cpu_gelu(pool, &gelu, err);
@@ -161,6 +168,10 @@ static void row_naive(enum row_op op, size_t n, const float *a, const float *b, 
             const long double g = a[i] < SWIGLU_LIMIT ? a[i] : SWIGLU_LIMIT;
             const long double u = fmaxl(fminl(b[i], SWIGLU_LIMIT), -SWIGLU_LIMIT) + SWIGLU_OFFSET;
             want[i] = (double)(g * u / (1 + expl(-SWIGLU_ALPHA * g)));
+        }
+        if (op == GEGLU) {
+            const long double x = a[i], u = sqrtl(2 / acosl(-1)) * (x + 0.044715L * x * x * x);
+            want[i] = (double)(x / 2 * (1 + tanhl(u)) * b[i]);
         }
         if (op == ADD) want[i] = (double)a[i] + (double)b[i];
         if (op == LAYERNORM) want[i] = (double)((a[i] - mean) / deviation * b[i] + b[i]);
@@ -207,6 +218,9 @@ static void swiglu_case(struct kg_record *rec, const void *arg) {
 static void swiglu_clamped_case(struct kg_record *rec, const void *arg) {
     row_case(SWIGLU_CLAMPED, rec, arg);
 }
+static void geglu_case(struct kg_record *rec, const void *arg) {
+    row_case(GEGLU, rec, arg);
+}
 static void add_case(struct kg_record *rec, const void *arg) {
     row_case(ADD, rec, arg);
 }
@@ -227,10 +241,11 @@ static const struct {
     const char *op, *prefix; /* of the name */
     void (*run)(struct kg_record *rec, const void *arg);
 } ROW_OPS[] = {
-    { "rmsnorm", "", rmsnorm_case }, { "swiglu", "", swiglu_case },
-    { "add", "", add_case },         { "layernorm", "", layernorm_case },
-    { "gelu", "", gelu_case },       { "gelu", "erf_", gelu_erf_case },
-    { "softmax", "", softmax_case }, { "swiglu", "clamped_", swiglu_clamped_case },
+    { "rmsnorm", "", rmsnorm_case },   { "swiglu", "", swiglu_case },
+    { "add", "", add_case },           { "layernorm", "", layernorm_case },
+    { "gelu", "", gelu_case },         { "gelu", "erf_", gelu_erf_case },
+    { "softmax", "", softmax_case },   { "swiglu", "clamped_", swiglu_clamped_case },
+    { "swiglu", "gelu_", geglu_case },
 };
 
 /* Zeros have no direction: a row of zeros stays zero through eps, without a division by zero. */

@@ -191,19 +191,19 @@ __device__ __forceinline__ void decode_8<KG_DTYPE_MXFP4>(const uint8_t *__restri
 }
 
 /* Repacked MXFP4 (mxfp4/layout.cuh), in the place of a format. */
-constexpr enum kg_dtype MXFP4_TILES = KG_DTYPE_COUNT;
+constexpr enum kg_dtype MXFP4_REPACKED = KG_DTYPE_COUNT;
 
 /* A row of a weight. */
 template <enum kg_dtype D> struct row_type { using type = const uint8_t *; };
 struct repacked_row {
     const uint8_t *codes, *scales; /* of its columns of tile 0 */
 };
-template <> struct row_type<MXFP4_TILES> { using type = repacked_row; };
+template <> struct row_type<MXFP4_REPACKED> { using type = repacked_row; };
 
 /* Row o of a weight with rows of row_bytes. */
 template <enum kg_dtype D>
 __device__ __forceinline__ typename row_type<D>::type row_of(const uint8_t *weight, size_t o, size_t row_bytes) {
-    if constexpr (D == MXFP4_TILES) {
+    if constexpr (D == MXFP4_REPACKED) {
         constexpr size_t TILE_ROW_BYTES = 2 * 17;
         const uint8_t *group = weight + o / kg_mxfp4::GROUP_ROWS * kg_mxfp4::GROUP_ROWS * row_bytes;
         const size_t g = o % 8, upper = o % kg_mxfp4::GROUP_ROWS / 8;
@@ -246,7 +246,7 @@ template <enum kg_dtype D> __device__ __forceinline__ float decode_1(const uint8
 /* Elements [i, i + 8) of a row of n, zeros past its end; WHOLE rows may be read by decode_8. */
 template <enum kg_dtype D, bool WHOLE>
 __device__ __forceinline__ void decode_chunk(typename row_type<D>::type row, uint32_t i, uint32_t n, float w[CHUNK]) {
-    if constexpr (D == MXFP4_TILES) {
+    if constexpr (D == MXFP4_REPACKED) {
         (void)n;
         decode_8_repacked(row, i, w);
     } else if constexpr (WHOLE) {

@@ -118,8 +118,8 @@ extern "C" enum kg_status kg_cuda_embedding(struct kg_backend *backend, const st
     const cudaStream_t stream = kg_cuda_of(backend)->stream;
     const bool half = args->activations == KG_PRECISION_F16;
     if (kg_mxfp4_repacked_range(kg_cuda_of(backend), w))
-        return half ? launch<kg_dequant::MXFP4_TILES, __half>(stream, args, p, err)
-                    : launch<kg_dequant::MXFP4_TILES, float>(stream, args, p, err);
+        return half ? launch<kg_dequant::MXFP4_REPACKED, __half>(stream, args, p, err)
+                    : launch<kg_dequant::MXFP4_REPACKED, float>(stream, args, p, err);
     switch (w->dtype) {
 #define EMBEDDING_CASE(name, gguf_id, text, block_elems, block_bytes)                                                  \
     case KG_DTYPE_##name:                                                                                              \

@@ -1,6 +1,6 @@
 /* experts_linear on the GPU (contract in ops/experts_linear.h): y[r] = x[r / n_sharing] W[e]^T + bias[e], e = ids[r].
  *
- * MXFP4 in tiles by f16 x: mxfp4/mxfp4.h. Else each row of y is a matrix-vector product of its own, with gemv.cuh's
+ * Repacked MXFP4 by f16 x: mxfp4/mxfp4.h. Else each row of y is a matrix-vector product of its own, with gemv.cuh's
  * decoding, sums and order: any format, as exact, but a weight is read again for each row that has its expert.
  *
  * A row whose id is no expert's is not written: the caller is to refuse it. */
@@ -73,8 +73,8 @@ static enum kg_status run(const struct kg_cuda_backend *cuda, const struct kg_ex
     return kg_fail(err, KG_ERR_USAGE, "experts_linear: x is not on 16 bytes");
 }
 
-static enum kg_status run_any(const struct kg_cuda_backend *cuda, const struct kg_experts_linear_args *args, bool tiles,
-                              struct kg_error *err) {
+static enum kg_status run_any(const struct kg_cuda_backend *cuda, const struct kg_experts_linear_args *args,
+                              bool repacked, struct kg_error *err) {
     const struct kg_weight *w = &args->weight;
     experts_params e = {};
     e.product.x = args->x;
@@ -90,7 +90,7 @@ static enum kg_status run_any(const struct kg_cuda_backend *cuda, const struct k
     e.ids = args->ids;
     e.n_experts = args->n_experts;
     e.n_sharing = args->n_sharing;
-    if (tiles) return run<kg_dequant::MXFP4_TILES>(cuda, args, e, err);
+    if (repacked) return run<kg_dequant::MXFP4_REPACKED>(cuda, args, e, err);
     switch (w->dtype) {
 #define EXPERTS_CASE(name, gguf_id, text, block_elems, block_bytes)                                                    \
     case KG_DTYPE_##name: return run<KG_DTYPE_##name>(cuda, args, e, err);
@@ -111,8 +111,8 @@ extern "C" enum kg_status kg_cuda_experts_linear(struct kg_backend *backend, con
     if (w->n_cols > INT_MAX - kg_dequant::CHUNK)
         return kg_fail(err, KG_ERR_UNSUPPORTED, "experts_linear: %u columns are too many for the cuda back end",
                        w->n_cols);
-    const struct kg_mxfp4_range *tiles = kg_mxfp4_repacked_range(cuda, w);
-    if (!tiles || args->activations != KG_PRECISION_F16) return run_any(cuda, args, tiles != NULL, err);
+    const struct kg_mxfp4_range *repacked = kg_mxfp4_repacked_range(cuda, w);
+    if (!repacked || args->activations != KG_PRECISION_F16) return run_any(cuda, args, repacked != NULL, err);
     const struct kg_mxfp4_product p = { .x = static_cast<const __half *>(args->x),
                                         .weight = static_cast<const uint8_t *>(w->data),
                                         .bias = args->bias,
@@ -124,7 +124,7 @@ extern "C" enum kg_status kg_cuda_experts_linear(struct kg_backend *backend, con
                                         .n_cols = w->n_cols,
                                         .n_experts = args->n_experts,
                                         .n_sharing = args->n_sharing,
-                                        .weight_f16 = tiles->f16,
+                                        .weight_f16 = repacked->f16,
                                         .workspace = args->workspace };
     return kg_mxfp4_multiply(cuda, &p, err);
 }

@@ -1,6 +1,6 @@
 /* linear on the GPU (contract in ops/linear.h): y[r][o] = sum_i x[r][i] * W[o][i] + bias[o].
  *
- * MXFP4 in tiles by f16 x is multiplied as it is (mxfp4/mxfp4.h), unless there are many rows and scales too far apart.
+ * Repacked MXFP4 by f16 x is multiplied as it is (mxfp4/mxfp4.h), unless there are many rows and scales too far apart.
  * Else: up to GEMV_MAX_ROWS rows, and where W is a vector (of one row or column, at the edge of what libraries make
  * matrix products of): gemv.cuh, which decodes W in registers. Else gemm.h, over W itself where it has the operands'
  * type, or over tiles of W's rows, decoded into the workspace one after the other, so that W is never copied as a
@@ -127,7 +127,7 @@ static uint32_t flat_blocks(size_t n) {
 struct job {
     struct kg_cuda_backend *cuda;
     const struct kg_linear_args *args;
-    const struct kg_mxfp4_range *tiles; /* that W is in, or NULL (mxfp4/mxfp4.h) */
+    const struct kg_mxfp4_range *repacked; /* the range that has W, or NULL (mxfp4/mxfp4.h) */
     struct kg_error *err;
 };
 
@@ -182,7 +182,7 @@ template <enum kg_dtype D> static enum kg_status gemv(const struct job &job) {
 }
 
 static enum kg_status run_gemv(const struct job &job) {
-    if (job.tiles) return gemv<kg_dequant::MXFP4_TILES>(job);
+    if (job.repacked) return gemv<kg_dequant::MXFP4_REPACKED>(job);
     switch (job.args->weight.dtype) {
 #define GEMV_CASE(name, gguf_id, text, block_elems, block_bytes)                                                       \
     case KG_DTYPE_##name: return gemv<KG_DTYPE_##name>(job);
@@ -220,8 +220,8 @@ static void launch_decode_as(const struct job &job, uint32_t first, uint32_t n_r
 
 static enum kg_status decode_tile(const struct job &job, uint32_t first, uint32_t n_rows, cudaDataType type,
                                   void *tile) {
-    if (job.tiles) {
-        launch_decode_as<kg_dequant::MXFP4_TILES>(job, first, n_rows, type, tile);
+    if (job.repacked) {
+        launch_decode_as<kg_dequant::MXFP4_REPACKED>(job, first, n_rows, type, tile);
         return kg_cuda_launched(job.err, "linear: decoding weights");
     }
     switch (job.args->weight.dtype) {
@@ -346,7 +346,7 @@ static enum kg_status run_mxfp4(const struct job &job) {
                                         .n_cols = w->n_cols,
                                         .n_experts = 1,
                                         .n_sharing = 1,
-                                        .weight_f16 = job.tiles->f16,
+                                        .weight_f16 = job.repacked->f16,
                                         .workspace = NULL };
     return kg_mxfp4_multiply(job.cuda, &p, job.err);
 }
@@ -367,7 +367,8 @@ extern "C" enum kg_status kg_cuda_linear(struct kg_backend *backend, const struc
                        w->n_rows, w->n_cols, args->n_rows);
     if (args->n_rows == 0) return KG_OK;
     const struct job job = { kg_cuda_of(backend), args, kg_mxfp4_repacked_range(kg_cuda_of(backend), w), err };
-    if (job.tiles && args->activations == KG_PRECISION_F16 && (job.tiles->f16 || args->n_rows <= KG_MXFP4_FEW_ROWS))
+    if (job.repacked && args->activations == KG_PRECISION_F16 &&
+        (job.repacked->f16 || args->n_rows <= KG_MXFP4_FEW_ROWS))
         return run_mxfp4(job);
     const bool is_vector = w->n_rows == 1 || w->n_cols == 1;
     if (args->n_rows <= GEMV_MAX_ROWS || (is_vector && args->n_rows <= GEMV_GRID_ROWS)) return run_gemv(job);

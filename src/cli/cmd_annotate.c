@@ -1,4 +1,4 @@
-/* kigo annotate, waive, pin: what people say about runs and cases, kept as files beside the bundles. */
+/* kigo annotate, waive, accept, pin: what people say about runs and cases, kept as files beside the bundles. */
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/size.h"
@@ -161,6 +161,36 @@ int kg_cmd_waive(int argc, char **argv) {
     enum kg_status status = s.until ? KG_OK : kg_fail(&err, KG_ERR_USAGE, "a waiver ends: --until DATE is missing");
     if (status == KG_OK) status = say(&s, &err);
     return ended("waive", status, &err);
+}
+
+int kg_cmd_accept(int argc, char **argv) {
+    struct said s = { .kind = "accept", .run = "latest" };
+    const struct kg_option options[] = {
+        { .name = "run",
+          .kind = KG_OPTION_TEXT,
+          .value = &s.run,
+          .metavar = "RUN",
+          .help = "the run whose figures are the norm from now on (latest)" },
+        WHY_OPTION(&s.why),
+        KG_AUTHOR_OPTION(&s.author),
+        KG_BUNDLES_OPTION(&s.bundles),
+        JSON_OPTION(&s.json),
+    };
+    const struct kg_command command = {
+        .name = "kigo accept",
+        .usage = "CASE [--run RUN] --why TEXT [options]",
+        .summary =
+            "Makes what regress finds at these cases (a key; * matches any text) in a run the norm: it does not\n"
+            "count there, and later runs are compared with this run and those after it only.",
+        .options = options,
+        .n_options = KG_COUNT_OF(options),
+        .min_args = 1,
+        .max_args = 1,
+    };
+    int exit_code;
+    struct kg_error err;
+    if (!kg_cli_parse(&command, argc, argv, &s.key, 1, &exit_code)) return exit_code;
+    return ended("accept", say(&s, &err), &err);
 }
 
 /* Every pin of a run. */

@@ -33,6 +33,7 @@
     X(selfcheck, "selfcheck", "measure how often regress is wrong") \
     X(annotate, "annotate", "keep a note on a run or a case") \
     X(waive, "waive", "let a known regression pass until a day") \
+    X(accept, "accept", "make what a run gave the norm from now on") \
     X(pin, "pin", "keep a run from being pruned") \
     X(prune, "prune", "delete old bundles, leaving tombstones") \
     X(signoff, "signoff", "hold a sprint's criteria against runs") \

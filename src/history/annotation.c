@@ -17,7 +17,7 @@ static const struct {
 } KINDS[] = {
     { "break", true, false, false },      { "exclude", true, false, false }, { "note", false, false, false },
     { "waive", false, true, true },       { "pin", true, false, false },     { "confirm", true, false, false },
-    { "selfcheck", false, false, false },
+    { "selfcheck", false, false, false }, { "accept", true, true, false },
 };
 
 static enum kg_status check(const struct kg_annotation *a, struct kg_error *err) {

@@ -6,8 +6,9 @@
  * exclude   bundle_id is no baseline (of case_key, or at all)
  * note      words about a run or a case
  * waive     what regress finds at case_key is told, and does not count, until until_us
- * pin       prune keeps bundle_id
- * confirm, selfcheck   what `kigo confirm` and `kigo selfcheck` found, as JSON in text
+ * accept    what regress finds at case_key in bundle_id is the norm from now on: it does not count there, and runs
+ * before bundle_id are no baseline of case_key for later ones pin       prune keeps bundle_id confirm, selfcheck   what
+ * `kigo confirm` and `kigo selfcheck` found, as JSON in text
  *
  * {"kind", "bundle_id", "case_key", "until_us", "utc_us", "author", "text"}; bundle_id, case_key and until_us may be
  * null. case_key is a pattern: * also crosses '/', and brackets stand for themselves. */

@@ -62,7 +62,10 @@ bool kg_regress_counts(const struct kg_comparison *comparison, size_t baseline, 
     }
     for (size_t i = 0; i < comparison->annotations.n_items; i++) {
         const struct kg_annotation *a = &comparison->annotations.items[i];
-        if (!a->case_key || !a->bundle_id || strcmp(a->kind, "break") != 0) continue;
+        const bool accepts = strcmp(a->kind, "accept") == 0;
+        if (!a->case_key || !a->bundle_id || (strcmp(a->kind, "break") != 0 && !accepts)) continue;
+        /* What was accepted in the judged run itself is judged, and waived. */
+        if (accepts && strcmp(comparison->out->run.bundle_id, a->bundle_id) == 0) continue;
         /* Ids begin with the time, so that a run which was pruned still tells when it was. */
         if (strcmp(head->bundle_id, a->bundle_id) < 0 && strcmp(comparison->out->run.bundle_id, a->bundle_id) >= 0 &&
             kg_case_matches(a->case_key, key))
@@ -87,7 +90,10 @@ static void apply_waivers(struct kg_comparison *comparison) {
         struct kg_judgement *j = &comparison->out->judgements[i];
         for (size_t k = 0; k < comparison->annotations.n_items && j->judged < KG_JUDGED_BETTER; k++) {
             const struct kg_annotation *a = &comparison->annotations.items[k];
-            if (strcmp(a->kind, "waive") != 0 || a->until_us < comparison->options->now_us) continue;
+            const bool waives = strcmp(a->kind, "waive") == 0 && !(a->until_us < comparison->options->now_us);
+            const bool accepts = strcmp(a->kind, "accept") == 0 && a->bundle_id &&
+                                 strcmp(a->bundle_id, comparison->out->run.bundle_id) == 0;
+            if (!waives && !accepts) continue;
             j->waived = j->waived || kg_case_matches(a->case_key, j->key);
         }
     }

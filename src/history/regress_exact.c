@@ -1,9 +1,13 @@
 /* What needs no statistics: one run's value against what the baseline had. */
 #include "history/regress_parts.h"
+#include "base/buffer.h"
 #include "base/size.h"
 #include "bundle/records.h"
+#include "history/exact.h"
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void judge_status(struct kg_comparison *comparison, const struct kg_run_result *r,
@@ -36,11 +40,12 @@ static void judge_new(struct kg_comparison *comparison, const struct kg_run_resu
     snprintf(j->after_text, sizeof j->after_text, "%s", r->status);
 }
 
-/* The values an exact figure had, turned so that more is worse. */
+/* The values an exact figure had, newest first, turned so that more is worse. */
 struct past {
-    double values[KG_BASELINE_RUNS]; /* newest first */
+    double values[KG_BASELINE_RUNS];
+    int commits[KG_BASELINE_RUNS];
     size_t n;
-    double worst, best; /* of the newest run's commit; of all runs where the figure is not steady */
+    uint32_t runs; /* of which baseline run value i is: the i-th bit set */
     size_t n_other_seed;
 };
 
@@ -48,25 +53,16 @@ static bool needs_seed(const struct kg_figure_info *info) {
     return strcmp(info->kind.subject, "memory") != 0;
 }
 
-/* "Exact" is a claim about the program, which runs of one commit test: their worst value is the limit. Where most runs
- * had a value of their own, the figure follows something that runs do not share (the minute, say), and the limit is the
- * worst of all. */
-static void bound(const struct kg_comparison *comparison, const size_t *from, struct past *past) {
-    size_t n_changes = 0;
-    for (size_t i = 1; i < past->n; i++) n_changes += past->values[i] != past->values[i - 1];
-    const bool unsteady = past->n >= 4 && 2 * n_changes > past->n;
-    const char *commit = past->n > 0 ? comparison->out->baseline.items[from[0]].commit : NULL;
-    for (size_t i = 0; i < past->n; i++) {
-        const char *other = comparison->out->baseline.items[from[i]].commit;
-        if (i > 0 && !unsteady && !(commit && other && strcmp(commit, other) == 0)) continue;
-        past->worst = i == 0 ? past->values[i] : fmax(past->worst, past->values[i]);
-        past->best = i == 0 ? past->values[i] : fmin(past->best, past->values[i]);
-    }
+/* The first baseline run of the same commit; a run without one stands alone. */
+static int commit_of(const struct kg_comparison *comparison, size_t run) {
+    const struct kg_run_head *heads = comparison->out->baseline.items;
+    for (size_t i = 0; i < run && heads[run].commit; i++)
+        if (heads[i].commit && strcmp(heads[i].commit, heads[run].commit) == 0) return (int)i;
+    return (int)run;
 }
 
 static void look_back(const struct kg_comparison *comparison, const struct kg_run_result *r,
                       const struct kg_figure_info *info, size_t occurrence, struct past *past) {
-    size_t from[KG_BASELINE_RUNS];
     *past = (struct past){ .n = 0 };
     for (size_t i = 0; i < comparison->n_baseline; i++) {
         const struct kg_run *run = &comparison->baseline[i];
@@ -77,59 +73,130 @@ static void look_back(const struct kg_comparison *comparison, const struct kg_ru
             past->n_other_seed++;
             continue;
         }
-        from[past->n] = i;
+        past->commits[past->n] = commit_of(comparison, i);
+        past->runs |= UINT32_C(1) << i;
         past->values[past->n++] = info->kind.worse * f->value;
     }
-    bound(comparison, from, past);
 }
 
-static void judge_figure(struct kg_comparison *comparison, const struct kg_run_result *r, size_t place) {
+/* Bits of values moved to the baseline runs that they are of. */
+static uint32_t spread(uint32_t visits, uint32_t runs) {
+    uint32_t out = 0;
+    for (size_t run = 0, i = 0; run < KG_BASELINE_RUNS; run++)
+        if (runs >> run & 1) out |= (visits >> i++ & 1) << run;
+    return out;
+}
+
+/* In which baseline runs figures of each name (its place in the catalogue) had a value that came and went. */
+static uint32_t *find_visits(const struct kg_comparison *comparison) {
+    const struct kg_run *run = &comparison->run;
+    uint32_t *visits = kg_xcalloc(comparison->catalogue->n_figures + 1, sizeof *visits);
+    for (size_t i = 0; i < run->n_results; i++) {
+        const struct kg_run_result *r = &run->results[i];
+        for (size_t k = 0; k < r->n_figures; k++) {
+            const struct kg_figure_info *info = run->figures[r->first_figure + k].info;
+            struct past past;
+            if (kg_figure_class_in(r->c, info) != KG_FIGURE_EXACT) continue;
+            look_back(comparison, r, info, kg_run_occurrence(run, r, k), &past);
+            visits[info - comparison->catalogue->figures] |=
+                spread(kg_exact_visits(&(struct kg_exact_past){ past.values, past.commits, past.n }), past.runs);
+        }
+    }
+    return visits;
+}
+
+static void judge_figure(struct kg_comparison *comparison, const struct kg_run_result *r, size_t place,
+                         const uint32_t *visits) {
+    static const struct {
+        enum kg_judged judged;
+        const char *why;
+    } ANSWERS[] = {
+        [KG_EXACT_WORSE] = { KG_JUDGED_WORSE,
+                             "an exact figure: any change for the worse counts, until it is accepted" },
+        [KG_EXACT_BETTER] = { KG_JUDGED_BETTER, "an exact figure" },
+        [KG_EXACT_SUSPECT] = { KG_JUDGED_INCONCLUSIVE,
+                               "suspect: figures of this name took several values in runs that changed nothing" },
+    };
     const struct kg_run_figure *f = &comparison->run.figures[r->first_figure + place];
     const struct kg_figure_info *info = f->info;
     struct past past;
+    double limit = NAN;
     look_back(comparison, r, info, kg_run_occurrence(&comparison->run, r, place), &past);
     comparison->out->n_other_seed += past.n == 0 && past.n_other_seed > 0;
     if (past.n == 0) return;
     comparison->out->n_exact++;
-    const double value = info->kind.worse * f->value;
-    const bool none = !f->valid || isnan(value);
-    if (!none && value >= past.best && value <= past.worst) return;
-    const bool worse = none || value > past.worst;
-    struct kg_judgement *j =
-        kg_regress_add(comparison, worse ? KG_JUDGED_WORSE : KG_JUDGED_BETTER, info->kind.subject, r->c->key, info,
-                       none ? "it is not a finite number" : "an exact figure: any change for the worse counts");
-    j->before = info->kind.worse * (worse ? past.worst : past.best);
+    const bool none = !f->valid || isnan(f->value);
+    const enum kg_exact_verdict verdict = kg_exact_judge(
+        &(struct kg_exact_past){ past.values, past.commits, past.n }, none ? INFINITY : info->kind.worse * f->value,
+        none ? 0 : visits[info - comparison->catalogue->figures], &limit);
+    if (verdict == KG_EXACT_SAME && !none) return;
+    struct kg_judgement *j = none ? kg_regress_add(comparison, KG_JUDGED_WORSE, info->kind.subject, r->c->key, info,
+                                                   "it is not a finite number")
+                                  : kg_regress_add(comparison, ANSWERS[verdict].judged, info->kind.subject, r->c->key,
+                                                   info, "%s", ANSWERS[verdict].why);
+    j->before = info->kind.worse * limit;
     j->after = none ? NAN : f->value;
     j->change = j->before != 0 ? j->after / j->before - 1 : NAN;
     j->n_baseline = past.n;
 }
 
-/* A figure that is judged and that the case no longer gives would never be red again. */
-static void find_missing_figures(struct kg_comparison *comparison, const struct kg_run_result *r,
-                                 const struct kg_run *run, const struct kg_run_result *before) {
-    for (size_t i = 0; i < before->n_figures; i++) {
-        const struct kg_figure_info *info = run->figures[before->first_figure + i].info;
+/* Whether a newer baseline run than `at` that counts has the case: what it lacks was found there. */
+static bool seen_before(const struct kg_comparison *comparison, size_t at, const struct kg_run_result *b,
+                        const struct kg_run *run, size_t figure) {
+    for (size_t i = 0; i < at; i++) {
+        const struct kg_run *newer = &comparison->baseline[i];
+        const struct kg_run_result *r =
+            figure == SIZE_MAX ? kg_run_find_key(newer, b->c->key_no) : kg_run_find(newer, b->c->same);
+        if (!r || !kg_regress_counts(comparison, i, b->c->key)) continue;
+        if (figure == SIZE_MAX && r->outcome != KG_OUTCOME_NORUN) return true;
+        if (figure != SIZE_MAX &&
+            kg_run_figure(newer, r, run->figures[b->first_figure + figure].info, kg_run_occurrence(run, b, figure)))
+            return true;
+    }
+    return false;
+}
+
+/* A figure that is judged, that a baseline run has, and that the case no longer gives, would never be red again. */
+static void find_missing_figures(struct kg_comparison *comparison, const struct kg_run_result *r, size_t at) {
+    const struct kg_run *run = &comparison->baseline[at];
+    const struct kg_run_result *b = kg_run_find(run, r->c->same);
+    if (!b || b->outcome != KG_OUTCOME_PASS || !kg_regress_counts(comparison, at, r->c->key)) return;
+    for (size_t i = 0; i < b->n_figures; i++) {
+        const struct kg_figure_info *info = run->figures[b->first_figure + i].info;
         const enum kg_figure_class class = kg_figure_class_in(r->c, info);
         if (class != KG_FIGURE_EXACT && class != KG_FIGURE_NOISY) continue;
-        if (kg_run_figure(&comparison->run, r, info, kg_run_occurrence(run, before, i))) continue;
+        if (kg_run_figure(&comparison->run, r, info, kg_run_occurrence(run, b, i))) continue;
+        if (seen_before(comparison, at, b, run, i)) continue;
         kg_regress_add(comparison, KG_JUDGED_MISSING, info->kind.subject, r->c->key, info,
                        "the case no longer gives this figure");
     }
 }
 
-static void find_missing_cases(struct kg_comparison *comparison) {
-    const struct kg_run *newest = &comparison->baseline[0];
-    for (size_t i = 0; i < newest->n_results; i++) {
-        const struct kg_run_result *b = &newest->results[i];
+static void find_missing_cases(struct kg_comparison *comparison, size_t at) {
+    const struct kg_run *run = &comparison->baseline[at];
+    for (size_t i = 0; i < run->n_results; i++) {
+        const struct kg_run_result *b = &run->results[i];
         if (b->outcome == KG_OUTCOME_NORUN || kg_run_find_key(&comparison->run, b->c->key_no)) continue;
-        if (!kg_regress_counts(comparison, 0, b->c->key)) continue;
+        if (!kg_regress_counts(comparison, at, b->c->key) || seen_before(comparison, at, b, run, SIZE_MAX)) continue;
         struct kg_judgement *j =
             kg_regress_add(comparison, KG_JUDGED_MISSING, "case", b->c->key, NULL, "the run did not plan it");
         snprintf(j->before_text, sizeof j->before_text, "%s", b->status);
     }
 }
 
+/* The best that the case was in any baseline run, the newest of these: a skip that nobody accepted stays one. */
+static const struct kg_run_result *best_before(const struct kg_comparison *comparison, const struct kg_case_info *c,
+                                               const struct kg_run_result *newest) {
+    const struct kg_run_result *best = newest;
+    for (size_t i = 0; i < comparison->n_baseline; i++) {
+        const struct kg_run_result *r = kg_run_find(&comparison->baseline[i], c->same);
+        if (r && r->outcome < best->outcome && kg_regress_counts(comparison, i, c->key)) best = r;
+    }
+    return best;
+}
+
 void kg_regress_exact(struct kg_comparison *comparison) {
+    uint32_t *visits = find_visits(comparison);
     for (size_t i = 0; i < comparison->run.n_results; i++) {
         const struct kg_run_result *r = &comparison->run.results[i];
         size_t at = 0;
@@ -139,14 +206,15 @@ void kg_regress_exact(struct kg_comparison *comparison) {
             continue;
         }
         comparison->out->n_cases++;
-        judge_status(comparison, r, before);
+        judge_status(comparison, r, best_before(comparison, r->c, before));
         if (r->outcome != KG_OUTCOME_PASS) continue;
         for (size_t k = 0; k < r->n_figures; k++)
             if (kg_figure_class_in(r->c, comparison->run.figures[r->first_figure + k].info) == KG_FIGURE_EXACT)
-                judge_figure(comparison, r, k);
-        if (before->outcome == KG_OUTCOME_PASS) find_missing_figures(comparison, r, &comparison->baseline[at], before);
+                judge_figure(comparison, r, k, visits);
+        for (size_t k = 0; k < comparison->n_baseline; k++) find_missing_figures(comparison, r, k);
     }
-    find_missing_cases(comparison);
+    for (size_t k = 0; k < comparison->n_baseline; k++) find_missing_cases(comparison, k);
+    free(visits);
 }
 
 static void judge_kernel(struct kg_comparison *comparison, const char *kernel, const json_t *before,

@@ -1,5 +1,6 @@
 /* What regress calls a regression, on made histories: each row of a judgement must be able to be red. */
 #include "base/buffer.h"
+#include "base/file.h"
 #include "base/rng.h"
 #include "base/size.h"
 #include "history/annotation.h"
@@ -407,6 +408,46 @@ static void a_bundle_that_cannot_be_read(struct kg_record *rec, const void *arg)
     kg_history_lab_close(&lab);
 }
 
+/* What is worse stays worse, run after run, until it is accepted; what comes after that is judged by what was accepted.
+ */
+static void red_until_accepted(struct kg_record *rec, const void *arg) {
+    static void (*const CHANGES[])(struct kg_made_case *) = { err_by_one_ulp, peak, skip, vanish, no_timing };
+    const size_t n_runs = 3;
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(CHANGES); i++) {
+        struct kg_history_lab lab;
+        struct kg_regression r;
+        struct story story = { .all = 1, .victim = 1, .change = CHANGES[i] };
+        char name[16], *dir;
+        snprintf(name, sizeof name, "row_%zu", i);
+        dir = kg_path_join(kg_scratch_dir(rec), name);
+        kg_history_lab_open_in(&lab, dir, KG_LAB_COMMITS);
+        write_history(&lab, &story, 6, 1);
+        for (size_t run = 0; run < n_runs; run++) {
+            kg_history_lab_regress(&lab, NULL, NULL, &r);
+            ck_assert_msg(r.exit_code == KG_EXIT_FAILED, "change %zu, run %zu: exit code %d", i, run, r.exit_code);
+            if (run + 1 < n_runs) {
+                kg_regression_free(&r);
+                kg_history_lab_runs(
+                    &lab, CANDIDATE + run + 1, 1,
+                    (struct kg_made_run){ .n_cases = N_CASES, .canary = 1, .fill = fill, .arg = &story });
+            }
+        }
+        note(&lab, "accept", r.run.bundle_id, "bench/linear/case_3[*", 0);
+        kg_regression_free(&r);
+        kg_history_lab_regress(&lab, NULL, NULL, &r);
+        ck_assert_msg(r.exit_code == KG_EXIT_OK, "change %zu, accepted: exit code %d", i, r.exit_code);
+        kg_regression_free(&r);
+        kg_history_lab_runs(&lab, CANDIDATE + n_runs, 1,
+                            (struct kg_made_run){ .n_cases = N_CASES, .canary = 1, .fill = fill, .arg = &story });
+        kg_history_lab_regress(&lab, NULL, NULL, &r);
+        ck_assert_msg(r.exit_code == KG_EXIT_OK, "change %zu, later: exit code %d", i, r.exit_code);
+        kg_regression_free(&r);
+        kg_history_lab_close(&lab);
+        free(dir);
+    }
+}
+
 /* Runs from the named one on begin anew, the named one included. */
 static void a_break_begins_with_its_run(struct kg_record *rec, const void *arg) {
     struct kg_history_lab lab;
@@ -522,6 +563,7 @@ static const struct kg_case CASES[] = {
     CASE(other_machine),
     CASE(waivers_end),
     CASE(excluded_and_broken),
+    CASE(red_until_accepted),
     CASE(a_break_begins_with_its_run),
     CASE(below_the_clocks_resolution),
     CASE(which_way_is_worse),

@@ -317,6 +317,14 @@ static void write_tensors(struct writing *w) {
             layer_tensor(w, i, "attn_k.bias", kv, 1, 0);
             layer_tensor(w, i, "attn_v.bias", kv, 1, 0);
         }
+        if (is(w, "qwen3") || is(w, "gemma3")) {
+            layer_tensor(w, i, "attn_q_norm.weight", head_dim, 1, 1);
+            layer_tensor(w, i, "attn_k_norm.weight", head_dim, 1, 1);
+        }
+        if (is(w, "gemma3")) {
+            layer_tensor(w, i, "post_attention_norm.weight", m->n_embd, 1, 1);
+            layer_tensor(w, i, "post_ffw_norm.weight", m->n_embd, 1, 1);
+        }
         layer_tensor(w, i, "attn_output.weight", q, m->n_embd, 0);
         layer_tensor(w, i, "ffn_norm.weight", m->n_embd, 1, 1);
         layer_tensor(w, i, "ffn_gate.weight", m->n_embd, m->n_ff, 0);

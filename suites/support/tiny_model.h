@@ -58,6 +58,18 @@ enum {
         .n_kv_heads = 4, .n_ff = 96, .matrices = KG_DTYPE_F32, .seed = 1                                               \
     }
 
+#define KG_TINY_QWEN3                                                                                                  \
+    {                                                                                                                  \
+        .architecture = "qwen3", .n_vocab = KG_TINY_TOKENS, .n_ctx = 64, .n_embd = 32, .n_layers = 2, .n_heads = 4,    \
+        .n_kv_heads = 2, .head_dim = 16, .n_ff = 64, .matrices = KG_DTYPE_F32, .seed = 1                               \
+    }
+/* One layer in six has no window. */
+#define KG_TINY_GEMMA3                                                                                                 \
+    {                                                                                                                  \
+        .architecture = "gemma3", .n_vocab = KG_TINY_TOKENS, .n_ctx = 64, .n_embd = 32, .n_layers = 7, .n_heads = 4,   \
+        .n_kv_heads = 2, .head_dim = 16, .n_ff = 64, .window = 9, .matrices = KG_DTYPE_F32, .seed = 1                  \
+    }
+
 /* What to do differently with the key or tensor of that name; of a name the model lacks, a key or tensor is added. */
 enum kg_tiny_change {
     KG_TINY_OMIT,

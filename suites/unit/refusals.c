@@ -7,8 +7,8 @@
 #include <string.h>
 
 struct kg_tiny_model kg_tiny_of(const char *architecture) {
-    static const struct kg_tiny_model ALL[] = { KG_TINY_QWEN2, KG_TINY_LLAMA, KG_TINY_PHI3, KG_TINY_GPT_OSS,
-                                                KG_TINY_GPT2 };
+    static const struct kg_tiny_model ALL[] = { KG_TINY_QWEN2, KG_TINY_LLAMA, KG_TINY_PHI3,  KG_TINY_GPT_OSS,
+                                                KG_TINY_GPT2,  KG_TINY_QWEN3, KG_TINY_GEMMA3 };
     for (size_t i = 0; i < KG_COUNT_OF(ALL); i++)
         if (architecture && strcmp(architecture, ALL[i].architecture) == 0) return ALL[i];
     return ALL[0];

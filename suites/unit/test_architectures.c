@@ -1,5 +1,5 @@
-/* phi3, gpt-oss and gpt2: what their files say is understood, what is wrong with one is named, and a sequence gives the
- * same logits however it is fed. */
+/* The architectures after qwen2 and llama: what their files say is understood, what is wrong with one is named, and a
+ * sequence gives the same logits however it is fed. */
 #include "base/buffer.h"
 #include "base/size.h"
 #include "backend/backend.h"
@@ -97,6 +97,27 @@ static const struct kg_refusal REFUSALS[] = {
          ADD("blk.0.attn_q.weight", 64, 64)),
     GPT2("gated", "blk.0.ffn_gate.weight is not one", ADD("blk.0.ffn_gate.weight", 64, 96)),
     GPT2("rope_factors", "rope_freqs.weight is not one", ADD("rope_freqs.weight", 8, 1)),
+    REFUSED("qwen3_head_norm_missing", "qwen3", KG_ERR_FORMAT, "blk.1.attn_k_norm.weight is missing",
+            OMIT("blk.1.attn_k_norm.weight")),
+    REFUSED("qwen3_norm_of_all_heads", "qwen3", KG_ERR_FORMAT, "blk.0.attn_q_norm.weight is 64",
+            DIMS("blk.0.attn_q_norm.weight", 64, 1)),
+    REFUSED("qwen3_post_norm", "qwen3", KG_ERR_FORMAT, "blk.0.post_ffw_norm.weight is not one that qwen3 uses",
+            ADD("blk.0.post_ffw_norm.weight", 32, 1)),
+    REFUSED("qwen3_window", "qwen3", KG_ERR_UNSUPPORTED, "sliding_window 16",
+            U32("qwen3.attention.sliding_window", 16)),
+    REFUSED("qwen2_head_norm", NULL, KG_ERR_FORMAT, "blk.0.attn_q_norm.weight is not one that qwen2 uses",
+            ADD("blk.0.attn_q_norm.weight", 8, 1)),
+    REFUSED("gemma3_post_norm_missing", "gemma3", KG_ERR_FORMAT, "blk.6.post_attention_norm.weight is missing",
+            OMIT("blk.6.post_attention_norm.weight")),
+    REFUSED("gemma3_capped_logits", "gemma3", KG_ERR_UNSUPPORTED, "final_logit_softcapping is 30",
+            F32("gemma3.final_logit_softcapping", 30)),
+    REFUSED("gemma3_scale_of_zero", "gemma3", KG_ERR_FORMAT, "attention.scale is 0", F32("gemma3.attention.scale", 0)),
+    REFUSED("gemma3_window_base_of_zero", "gemma3", KG_ERR_FORMAT, "freq_base_swa is 0",
+            F32("gemma3.rope.freq_base_swa", 0)),
+    REFUSED("gemma3_yarn", "gemma3", KG_ERR_UNSUPPORTED, "not supported beside linear",
+            TEXT("gemma3.rope.scaling.type", "yarn"), F32("gemma3.rope.scaling.factor", 4)),
+    REFUSED("gemma3_pattern_of_two_layers", "gemma3", KG_ERR_FORMAT, "no flag for each of 7",
+            PAIR("gemma3.attention.sliding_window_pattern", 1)),
     REFUSED("gpt2_window", "gpt2", KG_ERR_UNSUPPORTED, "sliding_window 16", U32("gpt2.attention.sliding_window", 16)),
 };
 
@@ -295,9 +316,8 @@ struct feed {
     struct kg_tiny_model tiny;
 };
 static const struct feed FEEDS[] = {
-    { "phi3", KG_TINY_PHI3 },
-    { "gpt_oss", KG_TINY_GPT_OSS },
-    { "gpt2", KG_TINY_GPT2 },
+    { "phi3", KG_TINY_PHI3 },   { "gpt_oss", KG_TINY_GPT_OSS }, { "gpt2", KG_TINY_GPT2 },
+    { "qwen3", KG_TINY_QWEN3 }, { "gemma3", KG_TINY_GEMMA3 },
 };
 
 /* All at once, one by one and in uneven pieces: the same bits, in float32 weights and in blocks. */

@@ -2,8 +2,8 @@
  *
  * bag-info.txt's "Previous-Bundle: <id> <SHA-256 of its tagmanifest-sha256.txt>", or "none" for the first. The last
  * link is kept beside the bundles, in <root>/.chain ("<id> <sha256>\n"), so that the removal of the newest shows as
- * well; without that file the bundle sealed last is taken. Sealing runs take turns from reading the last link to
- * publishing.
+ * well; without that file the bundle sealed last is taken. Sealing runs wait for each other from reading the last link
+ * to publishing.
  *
  * What explains a gap: a tombstone (prune), or that the bundle was imported from another root, whose chain it belongs
  * to; one that a bundle of this root names belongs to this chain all the same. */
@@ -26,8 +26,8 @@ bool kg_chain_parse(const char *text, struct kg_chain_link *link);
 /* The text of a link. malloc'ed. */
 char *kg_chain_text(const struct kg_chain_link *link);
 
-/* Takes the turn: *fd is held until kg_chain_leave. A holder that stands still is waited for 10 s and then passed by
- * (the chain forks, nothing is lost): *fd = -1. */
+/* Waits for the lock of the chain: *fd is held until kg_chain_leave. A holder that stands still is waited for 10 s and
+ * then passed by (the chain forks, nothing is lost): *fd = -1. */
 void kg_chain_enter(const char *root, int *fd);
 void kg_chain_leave(int fd);
 /* The link that a bundle `id` of the root gets. */

@@ -7,15 +7,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Runs `git -C dir <words>` (words end with NULL; at most 12) and appends its standard output to *out, at most
+/* Runs `git -C dir <args>` (args end with NULL; at most 12) and appends its standard output to *out, at most
  * max_bytes; *cut (may be NULL) says that there was more. KG_ERR_NOT_FOUND if there is no git, KG_ERR_UNSUPPORTED if it
  * ended with another code than 0. The caller's GIT_* variables (a hook's, say) do not reach it, and it takes no
  * optional locks. */
-KG_WARN_UNUSED enum kg_status kg_git(const char *dir, const char *const *words, size_t max_bytes, struct kg_buffer *out,
+KG_WARN_UNUSED enum kg_status kg_git(const char *dir, const char *const *args, size_t max_bytes, struct kg_buffer *out,
                                      bool *cut, struct kg_error *err);
 
 /* The same with a file as its standard input. */
-KG_WARN_UNUSED enum kg_status kg_git_input(const char *dir, const char *const *words, const char *input_path,
+KG_WARN_UNUSED enum kg_status kg_git_input(const char *dir, const char *const *args, const char *input_path,
                                            size_t max_bytes, struct kg_buffer *out, bool *cut, struct kg_error *err);
 
 #endif

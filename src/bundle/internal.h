@@ -24,7 +24,7 @@ struct kg_bundle {
     uint64_t begun_ns;   /* monotonic, when create was called */
     uint64_t entered_ns; /* monotonic, when the call under way was entered */
     bool journal_unsynced, results_unsynced, samples_unsynced; /* appended since kg_bundle_sync */
-    uint64_t in_cases_ns;                                      /* what the runner told; 0 if it did not */
+    uint64_t in_cases_ns;                                      /* what the runner reported; 0: nothing */
     uint64_t spent_ns;                                         /* inside kg_bundle_* calls */
     char *sign_key;                                            /* NULL: the bundle is not signed */
 };
@@ -94,8 +94,8 @@ struct kg_bag_job {
     const struct kg_bundle_document *documents;
     struct kg_bundle *run; /* for its cost; NULL when recovering */
 };
-/* *chain_fd is the root's turn, taken before the bag names its predecessor; the caller ends it with kg_chain_leave once
- * the bag is published, or failed (-1: never taken). */
+/* *chain_fd is the lock of the root's chain, taken before the bag names its predecessor; the caller ends it with
+ * kg_chain_leave once the bag is published, or failed (-1: never taken). */
 KG_WARN_UNUSED enum kg_status kg_bag_finish(const struct kg_bag_job *job, struct kg_bundle_summary *summary,
                                             int *chain_fd, struct kg_error *err);
 /* Waits until every file and folder of the bag is on disk. */

@@ -10,19 +10,19 @@
 #include <unistd.h>
 
 static const char TAGS[] = "tagmanifest-sha256.txt", SIGNATURE[] = "tagmanifest-sha256.txt.sig";
-enum { MAX_SIGNATURE_BYTES = 64 << 10, MAX_WORDS = 16 };
+enum { MAX_SIGNATURE_BYTES = 64 << 10, MAX_ARGS = 16 };
 
 const char *kg_signature_state_name(enum kg_signature_state state) {
     static const char *const NAMES[] = { "unsigned", "intact", "good", "untrusted", "unchecked", "bad" };
     return NAMES[state];
 }
 
-/* `ssh-keygen -Y <words>` with a file as its input. Its messages in the language they are written in. */
-static enum kg_status keygen(const char *const *words, const char *input_path, struct kg_program_result *result,
+/* `ssh-keygen -Y <args>` with a file as its input. Its messages in the language they are written in. */
+static enum kg_status keygen(const char *const *args, const char *input_path, struct kg_program_result *result,
                              struct kg_error *err) {
     static const char *const WITHOUT[] = { "LC_ALL=", NULL }, *const ENV[] = { "LC_ALL=C", NULL };
-    const char *argv[MAX_WORDS + 3] = { "ssh-keygen", "-Y" };
-    for (size_t i = 0; i < MAX_WORDS && words[i]; i++) argv[i + 2] = words[i];
+    const char *argv[MAX_ARGS + 3] = { "ssh-keygen", "-Y" };
+    for (size_t i = 0; i < MAX_ARGS && args[i]; i++) argv[i + 2] = args[i];
     const struct kg_program program = {
         .argv = argv, .without = WITHOUT, .env = ENV, .input_path = input_path, .max_out_bytes = MAX_SIGNATURE_BYTES
     };
@@ -112,11 +112,11 @@ struct check {
 };
 
 /* Words that end with the verification time where there is one. */
-static enum kg_status ask(const struct check *check, const char *const *words, struct kg_program_result *result,
+static enum kg_status ask(const struct check *check, const char *const *args, struct kg_program_result *result,
                           struct kg_error *err) {
-    const char *all[MAX_WORDS] = { NULL };
+    const char *all[MAX_ARGS] = { NULL };
     size_t n = 0;
-    for (; words[n]; n++) all[n] = words[n];
+    for (; args[n]; n++) all[n] = args[n];
     if (check->when[0]) all[n] = check->when;
     return keygen(all, check->tags, result, err);
 }

@@ -13,7 +13,7 @@
 #define KG_SIGN_BUNDLE "kigo-bundle"
 #define KG_SIGN_SIGNOFF "kigo-signoff"
 
-/* Appends the armored signature over a file. KG_ERR_USAGE with ssh-keygen's words if the key cannot sign. */
+/* Appends the armored signature over a file. KG_ERR_USAGE with ssh-keygen's message if the key cannot sign. */
 KG_WARN_UNUSED enum kg_status kg_sign_file(const char *key, const char *purpose, const char *path,
                                            struct kg_buffer *signature, struct kg_error *err);
 /* Whether the key can sign at all, before anything depends on it. */
@@ -40,7 +40,7 @@ struct kg_signature {
     enum kg_signature_state state;
     char signer[256]; /* as the list of allowed signers names it; "" unless good */
     char key[128];    /* type and fingerprint; "" unless intact */
-    char why[512];    /* ssh-keygen's words where the state is untrusted or bad */
+    char why[512];    /* ssh-keygen's message where the state is untrusted or bad */
 };
 
 /* Checks the signature of <dir>/tagmanifest-sha256.txt. allowed_signers NULL: nobody is trusted or distrusted. A key's

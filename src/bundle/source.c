@@ -50,9 +50,9 @@ static json_t *content_hash(const char *source_dir, size_t *n_files) {
 }
 
 /* One line git prints, malloc'ed, or NULL. */
-static char *git_line(const char *dir, const char *const *words) {
+static char *git_line(const char *dir, const char *const *args) {
     struct kg_buffer out = KG_BUFFER_INIT;
-    const enum kg_status status = kg_git(dir, words, MAX_GIT_TEXT_BYTES, &out, NULL, NULL);
+    const enum kg_status status = kg_git(dir, args, MAX_GIT_TEXT_BYTES, &out, NULL, NULL);
     char *line = status == KG_OK && out.len > 0 ? kg_xstrndup(out.data, strcspn(out.data, "\n")) : NULL;
     kg_buffer_free(&out);
     return line;
@@ -76,8 +76,8 @@ static json_t *untracked(const char *dir, struct kg_buffer *diff) {
     struct kg_buffer names = KG_BUFFER_INIT;
     bool cut = false;
     json_t *list = json_array();
-    const char *const words[] = { "ls-files", "--others", "--exclude-standard", "-z", NULL };
-    if (kg_git(dir, words, MAX_LIST_BYTES, &names, &cut, NULL) != KG_OK) names.len = 0;
+    const char *const args[] = { "ls-files", "--others", "--exclude-standard", "-z", NULL };
+    if (kg_git(dir, args, MAX_LIST_BYTES, &names, &cut, NULL) != KG_OK) names.len = 0;
     for (size_t at = 0; at < names.len;) {
         const char *name = names.data + at;
         at += strlen(name) + 1;
@@ -103,10 +103,10 @@ static void ask_git(const char *dir, struct kg_bundle_source *source, json_t *gi
     source->commit = git_line(dir, (const char *const[]){ "rev-parse", "--verify", "-q", "HEAD", NULL });
     char *tree = git_line(dir, (const char *const[]){ "rev-parse", "HEAD^{tree}", NULL });
     char *branch = git_line(dir, (const char *const[]){ "symbolic-ref", "--short", "-q", "HEAD", NULL });
-    const char *const words[] = { "diff", "HEAD", "--no-ext-diff", "--no-textconv", "--no-color", NULL };
+    const char *const args[] = { "diff", "HEAD", "--no-ext-diff", "--no-textconv", "--no-color", NULL };
     if (source->commit) {
         struct kg_error err;
-        if (kg_git(dir, words, MAX_DIFF_BYTES, &diff, &cut, &err) != KG_OK)
+        if (kg_git(dir, args, MAX_DIFF_BYTES, &diff, &cut, &err) != KG_OK)
             json_object_set_new(git, "diff_error", json_string(err.message));
         if (cut)
             kg_buffer_printf(&diff, "\n# the diff is longer than %d bytes; the rest is left out\n", MAX_DIFF_BYTES);

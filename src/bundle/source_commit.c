@@ -29,10 +29,10 @@ static int by_path(const void *a, const void *b) {
 
 /* Regular files that count; a link or a submodule is none, in the folder's hash as well. */
 static enum kg_status list_blobs(const char *repository, const char *commit, struct sources *s, struct kg_error *err) {
-    const char *const words[] = { "ls-tree", "-r", "-z", commit, "--", "kernels", "src", "suites", NULL };
+    const char *const args[] = { "ls-tree", "-r", "-z", commit, "--", "kernels", "src", "suites", NULL };
     bool cut = false;
     struct kg_error why;
-    if (kg_git(repository, words, MAX_LISTING_BYTES, &s->listing, &cut, &why) != KG_OK)
+    if (kg_git(repository, args, MAX_LISTING_BYTES, &s->listing, &cut, &why) != KG_OK)
         return kg_fail(err, KG_ERR_NOT_FOUND, "commit %s is not in the repository %s (%s)", commit, repository,
                        why.message);
     for (size_t at = 0; at < s->listing.len && !cut;) {
@@ -54,7 +54,7 @@ static enum kg_status list_blobs(const char *repository, const char *commit, str
 /* The contents one after another, "<id> blob <size>\n<bytes>\n" each. */
 static enum kg_status read_blobs(const char *repository, const struct sources *s, struct kg_buffer *contents,
                                  struct kg_error *err) {
-    const char *const words[] = { "cat-file", "--batch", NULL };
+    const char *const args[] = { "cat-file", "--batch", NULL };
     struct kg_buffer ids = KG_BUFFER_INIT;
     bool cut = false;
     for (size_t i = 0; i < s->n_blobs; i++) kg_buffer_printf(&ids, "%s\n", s->blobs[i].id);
@@ -63,7 +63,7 @@ static enum kg_status read_blobs(const char *repository, const struct sources *s
                                     : kg_fail(err, KG_ERR_IO, "no memory for a list of files: %s", strerror(errno));
     if (status == KG_OK) {
         char *path = kg_xasprintf("/proc/self/fd/%d", fd); /* opened anew, from its beginning */
-        status = kg_git_input(repository, words, path, MAX_SOURCE_BYTES, contents, &cut, err);
+        status = kg_git_input(repository, args, path, MAX_SOURCE_BYTES, contents, &cut, err);
         free(path);
     }
     if (status == KG_OK && cut) status = kg_fail(err, KG_ERR_FORMAT, "the sources are larger than 1 GiB");

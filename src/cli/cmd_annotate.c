@@ -114,13 +114,13 @@ int kg_cmd_annotate(int argc, char **argv) {
         .min_args = 1,
         .max_args = 2,
     };
-    const char *words[2];
+    const char *args[2];
     int exit_code;
     struct kg_error err;
-    if (!kg_cli_parse(&command, argc, argv, words, 2, &exit_code)) return exit_code;
+    if (!kg_cli_parse(&command, argc, argv, args, 2, &exit_code)) return exit_code;
     enum kg_status status = kg_rows_check(&format, &err);
-    s.kind = words[0];
-    s.run = words[1];
+    s.kind = args[0];
+    s.run = args[1];
     s.json = format.json;
     if (status != KG_OK) return ended("annotate", status, &err);
     if (strcmp(s.kind, "list") == 0 && !s.run) return ended("annotate", list(s.bundles, &format, &err), &err);

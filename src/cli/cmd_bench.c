@@ -234,9 +234,9 @@ static char *rerun_prefix(const struct bench_options *o, const char *program) {
 }
 
 static json_t *describe_run(int argc, char **argv, const struct bench_options *o) {
-    struct kg_option_list words = { (const char **)argv, (size_t)argc };
+    struct kg_option_list arguments = { (const char **)argv, (size_t)argc };
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:i, s:b, s:s?, s:o*, s:o*}", "argv",
-                     kg_cli_texts_json(&words), "layers", json_array(), "filter", kg_cli_texts_json(&o->filters),
+                     kg_cli_texts_json(&arguments), "layers", json_array(), "filter", kg_cli_texts_json(&o->filters),
                      "cases", kg_cli_texts_json(&o->keys), "seed", json_sprintf("%" PRIu64, o->seed), "require_gpu", 0,
                      "models", kg_cli_texts_json(&o->models), "jobs", 1, "quick", o->quick, "report", o->report, "peer",
                      o->peer ? json_true() : NULL, "ncu", o->ncu ? json_true() : NULL);

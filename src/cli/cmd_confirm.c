@@ -1,4 +1,4 @@
-/* kigo confirm: what regress flagged, measured again with both builds in turns. */
+/* kigo confirm: what regress flagged, measured again, both builds alternating. */
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/progress.h"
@@ -30,10 +30,10 @@ struct confirming {
     struct kg_regression r;
     struct kg_confirmation *items;
     size_t n_items, n_left_out;
-    const char **words; /* of a run: the verb, its options, --case KEY... */
-    size_t n_words;
+    const char **args; /* of a run: the verb, its options, --case KEY... */
+    size_t n_args;
     struct kg_rebuild rebuild; /* of the baseline, where no build of it was given */
-    json_t *env;               /* owns texts that words point to */
+    json_t *env;               /* owns texts that args point to */
     char **ids[2];             /* of each side's runs: baseline, run */
     size_t n_ids[2];
 };
@@ -70,10 +70,10 @@ static void choose(struct confirming *c) {
     }
 }
 
-static void add_word(struct confirming *c, const char *word) {
-    c->words = kg_xrealloc(c->words, (c->n_words + 2) * sizeof *c->words);
-    c->words[c->n_words++] = word;
-    c->words[c->n_words] = NULL;
+static void add_arg(struct confirming *c, const char *arg) {
+    c->args = kg_xrealloc(c->args, (c->n_args + 2) * sizeof *c->args);
+    c->args[c->n_args++] = arg;
+    c->args[c->n_args] = NULL;
 }
 
 /* The judged run's verb, seed, scale and models, and the flagged cases in the place of its choice. */
@@ -87,24 +87,24 @@ static enum kg_status make_words(struct confirming *c, struct kg_error *err) {
     if (!verb || (strcmp(verb, "bench") != 0 && strcmp(verb, "check") != 0))
         return kg_fail(err, KG_ERR_UNSUPPORTED, "the run was made by '%s', not by kigo check or bench",
                        verb ? verb : "nobody knows what");
-    add_word(c, verb);
-    if (json_is_true(json_object_get(run, "quick"))) add_word(c, "--quick");
+    add_arg(c, verb);
+    if (json_is_true(json_object_get(run, "quick"))) add_arg(c, "--quick");
     const char *seed = kg_json_text(run, "seed");
     if (seed) {
-        add_word(c, "--seed");
-        add_word(c, seed);
+        add_arg(c, "--seed");
+        add_arg(c, seed);
     }
     const json_t *models = json_object_get(run, "models");
     for (size_t i = 0; i < json_array_size(models); i++) {
-        add_word(c, "--model");
-        add_word(c, json_string_value(json_array_get(models, i)));
+        add_arg(c, "--model");
+        add_arg(c, json_string_value(json_array_get(models, i)));
     }
     for (size_t i = 0; i < c->n_items; i++) {
         bool seen = false;
         for (size_t k = 0; k < i; k++) seen = seen || strcmp(c->items[k].key, c->items[i].key) == 0;
         if (seen) continue;
-        add_word(c, "--case");
-        add_word(c, c->items[i].key);
+        add_arg(c, "--case");
+        add_arg(c, c->items[i].key);
     }
     return KG_OK;
 }
@@ -116,11 +116,11 @@ static enum kg_status measure(struct confirming *c, const struct kg_fresh_runs *
     struct kg_progress progress;
     kg_progress_start(&progress, "runs");
     for (int side = 0; side < 2; side++) c->ids[side] = kg_xcalloc((size_t)c->o->n_rounds, sizeof *c->ids[side]);
-    for (int64_t turn = 0; turn < 2 * c->o->n_rounds && status == KG_OK; turn++) {
-        const int side = (int)((turn + turn / 2) % 2);
-        status = kg_fresh_run(runs, programs[side], c->words, &c->ids[side][c->n_ids[side]], err);
+    for (int64_t round = 0; round < 2 * c->o->n_rounds && status == KG_OK; round++) {
+        const int side = (int)((round + round / 2) % 2);
+        status = kg_fresh_run(runs, programs[side], c->args, &c->ids[side][c->n_ids[side]], err);
         c->n_ids[side] += status == KG_OK;
-        kg_progress_update(&progress, (uint64_t)turn + 1, 2 * (uint64_t)c->o->n_rounds);
+        kg_progress_update(&progress, (uint64_t)round + 1, 2 * (uint64_t)c->o->n_rounds);
     }
     kg_progress_finish(&progress);
     return status;
@@ -270,7 +270,7 @@ static enum kg_status confirm(const struct confirm_options *o, int *exit_code, s
         free(c.ids[side]);
     }
     json_decref(c.env);
-    free(c.words);
+    free(c.args);
     free(c.items);
     kg_regression_free(&c.r);
     return status;

@@ -1,4 +1,4 @@
-/* kigo diff: two runs, case by case. It tells, and judges nothing: that is regress. */
+/* kigo diff: two runs, case by case. It reports and judges nothing: that is regress. */
 #include "base/size.h"
 #include "cli/commands.h"
 #include "cli/filter.h"
@@ -39,7 +39,7 @@ static void put(struct diff *d, const char *what, const char *key, const struct 
     d->n_different++;
 }
 
-/* Figures that one side lacks show as empty. Times and rates differ in every run: without --all they are told from 3%
+/* Figures that one side lacks show as empty. Times and rates differ in every run: without --all they are shown from 3%
  * on. */
 static void diff_figures(struct diff *d, const struct kg_run_result *a, const struct kg_run_result *b) {
     static const double WORTH_TELLING = 0.03;
@@ -103,12 +103,12 @@ static enum kg_status print(struct diff *d, const struct kg_rows_options *format
     const struct kg_run_head *a = &d->a.heads.items[0], *b = &d->b.heads.items[0];
     struct kg_buffer out = KG_BUFFER_INIT;
     char *key = kg_comparison_difference(a->comparison_key, b->comparison_key);
-    const bool words = !format->json && !format->csv;
-    if (words) kg_buffer_printf(&out, "a  %s (%s)\nb  %s (%s)\n", a->bundle_id, a->verdict, b->bundle_id, b->verdict);
-    if (words && *key) kg_buffer_printf(&out, "they differ in %s\n", key);
-    if (words && format->markdown) kg_buffer_puts(&out, "\n");
+    const bool as_text = !format->json && !format->csv;
+    if (as_text) kg_buffer_printf(&out, "a  %s (%s)\nb  %s (%s)\n", a->bundle_id, a->verdict, b->bundle_id, b->verdict);
+    if (as_text && *key) kg_buffer_printf(&out, "they differ in %s\n", key);
+    if (as_text && format->markdown) kg_buffer_puts(&out, "\n");
     kg_rows_put(&d->rows, &out);
-    if (words) kg_buffer_printf(&out, "%zu cases of a, %zu differences\n", d->n_cases, d->n_different);
+    if (as_text) kg_buffer_printf(&out, "%zu cases of a, %zu differences\n", d->n_cases, d->n_different);
     free(key);
     return kg_cli_print(&out, err);
 }

@@ -32,7 +32,7 @@ static void read_part(const char *dir, const char *file, json_t **object) {
     if (kg_bundle_read_json(dir, file, object, NULL) != KG_OK) *object = NULL;
 }
 
-/* What is wrong with the bundle is told on the page; only what leaves nothing to tell is an error. */
+/* What is wrong with the bundle is shown on the page; only what leaves nothing to show is an error. */
 static enum kg_status load(const char *dir, struct loaded *l, struct kg_error *err) {
     struct kg_bundle_findings unheard = { NULL, 0 };
     struct kg_error unsound;

@@ -24,8 +24,8 @@ struct rerun {
     char *dir, *fresh_dir;
     json_t *env, *source, *build;
     struct kg_records then, now;
-    const char **words;
-    size_t n_words;
+    const char **args;
+    size_t n_args;
     char *program;
     const char *sources; /* "this build", "the build given", "the commit, built again" */
     struct kg_rebuild rebuild;
@@ -33,26 +33,26 @@ struct rerun {
     size_t n_chosen;
 };
 
-static void add_word(struct rerun *r, const char *word) {
-    r->words = kg_xrealloc(r->words, (r->n_words + 2) * sizeof *r->words);
-    r->words[r->n_words++] = word;
-    r->words[r->n_words] = NULL;
+static void add_arg(struct rerun *r, const char *arg) {
+    r->args = kg_xrealloc(r->args, (r->n_args + 2) * sizeof *r->args);
+    r->args[r->n_args++] = arg;
+    r->args[r->n_args] = NULL;
 }
 
-/* An option of the run's command line: how many words it takes here, 0 if it is none of these. */
-static size_t skipped_words(const char *word, bool choose_cases) {
-    /* where the bundle went and how it was told; the seed is given by itself; whose programs run is not the bundle's to
-     * say */
+/* An option of the run's command line: how many arguments it takes here, 0 if it is none of these. */
+static size_t skipped_args(const char *arg, bool choose_cases) {
+    /* where the bundle went and how it was reported; the seed is given by itself; whose programs run is not the
+     * bundle's to say */
     static const char *const FLAGS[] = { "--json", "--tap", "--quiet", "-q", "--list", "--compress" };
     static const char *const VALUES[] = { "--bundles", "--sign", "--seed", "-s", "--suites" };
     static const char *const CHOICES[] = { "--filter", "-f", "--case", "-c", "--layer", "-l" };
     for (size_t i = 0; i < KG_COUNT_OF(FLAGS); i++)
-        if (strcmp(word, FLAGS[i]) == 0) return 1;
+        if (strcmp(arg, FLAGS[i]) == 0) return 1;
     for (size_t i = 0; i < KG_COUNT_OF(VALUES) + (choose_cases ? KG_COUNT_OF(CHOICES) : 0); i++) {
         const char *name = i < KG_COUNT_OF(VALUES) ? VALUES[i] : CHOICES[i - KG_COUNT_OF(VALUES)];
         const size_t len = strlen(name);
-        if (strcmp(word, name) == 0) return 2;
-        if (name[1] == '-' && strncmp(word, name, len) == 0 && word[len] == '=') return 1;
+        if (strcmp(arg, name) == 0) return 2;
+        if (name[1] == '-' && strncmp(arg, name, len) == 0 && arg[len] == '=') return 1;
     }
     return 0;
 }
@@ -61,7 +61,7 @@ static void note(struct rerun *r, const char *text) {
     json_array_append_new(r->notes, json_string(text));
 }
 
-/* The run's own words without what does not belong to the work; with a pattern, the cases it matches instead of its
+/* The run's own arguments without what does not belong to the work; with a pattern, the cases it matches instead of its
  * choice. */
 static enum kg_status make_words(struct rerun *r, struct kg_error *err) {
     const json_t *run = json_object_get(r->env, "run"), *argv = json_object_get(run, "argv");
@@ -69,22 +69,22 @@ static enum kg_status make_words(struct rerun *r, struct kg_error *err) {
     if (!verb || (strcmp(verb, "check") != 0 && strcmp(verb, "bench") != 0))
         return kg_fail(err, KG_ERR_UNSUPPORTED, "the run was made by '%s', not by kigo check or bench",
                        verb ? verb : "nobody knows what");
-    add_word(r, verb);
+    add_arg(r, verb);
     for (size_t i = 1; i < json_array_size(argv);) {
-        const char *word = json_string_value(json_array_get(argv, i));
-        const size_t n = word ? skipped_words(word, r->pattern != NULL) : 1;
-        if (word && strncmp(word, "--suites", strlen("--suites")) == 0 && !r->o->suites)
+        const char *arg = json_string_value(json_array_get(argv, i));
+        const size_t n = arg ? skipped_args(arg, r->pattern != NULL) : 1;
+        if (arg && strncmp(arg, "--suites", strlen("--suites")) == 0 && !r->o->suites)
             note(r, "the run had suites of its own (--suites); the build's were run");
-        if (n == 0) add_word(r, word);
+        if (n == 0) add_arg(r, arg);
         i += n ? n : 1;
     }
-    if (r->o->suites) add_word(r, "--suites"), add_word(r, r->o->suites);
-    if (seed) add_word(r, "--seed"), add_word(r, seed);
+    if (r->o->suites) add_arg(r, "--suites"), add_arg(r, r->o->suites);
+    if (seed) add_arg(r, "--seed"), add_arg(r, seed);
     for (size_t i = 0; i < r->then.n_cases; i++) {
         const struct kg_case_records *c = &r->then.cases[i];
         if (!c->plan || (r->pattern && !kg_case_matches(r->pattern, c->key))) continue;
         r->n_chosen++;
-        if (r->pattern) add_word(r, "--case"), add_word(r, c->key);
+        if (r->pattern) add_arg(r, "--case"), add_arg(r, c->key);
     }
     return r->n_chosen > 0
                ? KG_OK
@@ -154,7 +154,7 @@ static enum kg_status choose_program(struct rerun *r, struct kg_error *err) {
 static enum kg_status run_again(struct rerun *r, const struct kg_fresh_runs *runs, struct kg_error *err) {
     struct kg_bundle_findings findings = { NULL, 0 };
     char *id = NULL;
-    enum kg_status status = kg_fresh_run(runs, r->program, r->words, &id, err);
+    enum kg_status status = kg_fresh_run(runs, r->program, r->args, &id, err);
     if (status == KG_OK) {
         r->fresh_dir = kg_path_join(runs->root, id);
         status = kg_records_load_results(r->fresh_dir, &r->now, &findings, err);
@@ -233,7 +233,7 @@ static enum kg_status print(const struct rerun *r, const json_t *answer, struct 
     return kg_cli_print(&out, err);
 }
 
-static enum kg_status tell(const struct rerun *r, int *exit_code, struct kg_error *err) {
+static enum kg_status report(const struct rerun *r, int *exit_code, struct kg_error *err) {
     size_t counts[KG_REPRODUCED_COUNT] = { 0 };
     json_t *cases = compare(r, counts), *counted = json_object();
     for (size_t i = 0; i < KG_REPRODUCED_COUNT; i++)
@@ -257,7 +257,7 @@ static void free_rerun(struct rerun *r) {
     json_decref(r->source);
     json_decref(r->build);
     json_decref(r->notes);
-    free(r->words);
+    free(r->args);
     free(r->program);
     free(r->fresh_dir);
     free(r->dir);
@@ -274,7 +274,7 @@ static int rerun(const struct rerun_options *o, const char *run, const char *pat
     if (status == KG_OK) status = make_words(&r, &err);
     if (status == KG_OK) status = kg_fresh_open(o->keep, &runs, &err);
     if (status == KG_OK) status = run_again(&r, &runs, &err);
-    if (status == KG_OK) status = tell(&r, &exit_code, &err);
+    if (status == KG_OK) status = report(&r, &exit_code, &err);
     if (runs.root) kg_fresh_close(&runs);
     free_rerun(&r);
     return status == KG_OK ? exit_code : kg_cli_error("rerun", &err);
@@ -323,13 +323,13 @@ int kg_cmd_rerun(int argc, char **argv) {
         .min_args = 1,
         .max_args = 2,
     };
-    const char *words[2];
+    const char *args[2];
     struct kg_error err;
     int ended;
-    if (!kg_cli_parse(&command, argc, argv, words, 2, &ended)) return ended;
+    if (!kg_cli_parse(&command, argc, argv, args, 2, &ended)) return ended;
     if (o.here && o.build) {
         kg_fail(&err, KG_ERR_USAGE, "--here and --build exclude each other");
         return kg_cli_error("rerun", &err);
     }
-    return rerun(&o, words[0], words[1]);
+    return rerun(&o, args[0], args[1]);
 }

@@ -29,29 +29,29 @@ struct checking {
 static enum kg_status run_again_and_again(struct checking *c, const struct kg_fresh_runs *runs, struct kg_error *err) {
     const struct selfcheck_options *o = c->o;
     char *program = NULL, *own = kg_cli_own_path();
-    const char **words = kg_xcalloc(2 * (o->filters.n_items + o->models.n_items) + 3, sizeof *words);
+    const char **args = kg_xcalloc(2 * (o->filters.n_items + o->models.n_items) + 3, sizeof *args);
     size_t n = 0;
-    words[n++] = "bench";
-    if (o->quick) words[n++] = "--quick";
+    args[n++] = "bench";
+    if (o->quick) args[n++] = "--quick";
     for (size_t i = 0; i < o->filters.n_items; i++) {
-        words[n++] = "--filter";
-        words[n++] = o->filters.items[i];
+        args[n++] = "--filter";
+        args[n++] = o->filters.items[i];
     }
     for (size_t i = 0; i < o->models.n_items; i++) {
-        words[n++] = "--model";
-        words[n++] = o->models.items[i];
+        args[n++] = "--model";
+        args[n++] = o->models.items[i];
     }
     struct kg_progress progress;
     kg_progress_start(&progress, "runs");
     c->ids = kg_xcalloc((size_t)o->n_runs, sizeof *c->ids);
     enum kg_status status = kg_fresh_program(o->build ? o->build : own, &program, err);
     for (int64_t i = 0; i < o->n_runs && status == KG_OK; i++) {
-        status = kg_fresh_run(runs, program, words, &c->ids[c->n_ids], err);
+        status = kg_fresh_run(runs, program, args, &c->ids[c->n_ids], err);
         c->n_ids += status == KG_OK;
         kg_progress_update(&progress, (uint64_t)i + 1, (uint64_t)o->n_runs);
     }
     kg_progress_finish(&progress);
-    free(words);
+    free(args);
     free(program);
     free(own);
     return status;

@@ -25,7 +25,7 @@ static const char *last_part(const char *path) {
     return slash && slash[1] ? slash + 1 : path;
 }
 
-/* A signature that says nothing is told; one that says the wrong thing is a finding. */
+/* A signature that says nothing is reported; one that says the wrong thing is a finding. */
 static enum kg_status check_signature(const char *dir, const struct report *report, struct kg_signature *signature,
                                       struct kg_bundle_findings *findings, struct kg_error *err) {
     static const char FILE_NAME[] = "tagmanifest-sha256.txt.sig";

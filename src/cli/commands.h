@@ -54,10 +54,10 @@ KG_COMMAND_LIST(KG_COMMAND_DECLARE)
 struct kg_error;
 int kg_cli_error(const char *verb, const struct kg_error *err);
 
-/* The positional arguments into words, NULL where there are fewer. False if the command is over with *exit_code: help
+/* The positional arguments, in order, NULL where there are fewer. False if the command is over with *exit_code: help
  * was asked for, or the call is wrong, which is said. */
 struct kg_command;
-bool kg_cli_parse(const struct kg_command *command, int argc, char **argv, const char **words, size_t n_words,
+bool kg_cli_parse(const struct kg_command *command, int argc, char **argv, const char **args, size_t n_args,
                   int *exit_code);
 
 #endif

@@ -46,16 +46,16 @@ static char *new_bundle(const char *root, const struct kg_dir_list *before) {
     return found;
 }
 
-enum kg_status kg_fresh_run(const struct kg_fresh_runs *runs, const char *program, const char *const *words, char **id,
+enum kg_status kg_fresh_run(const struct kg_fresh_runs *runs, const char *program, const char *const *args, char **id,
                             struct kg_error *err) {
     static const char *const WITHOUT[] = { "KIGO_SUITES", "KIGO_BUNDLES", NULL }; /* each build runs its own suites */
     struct kg_dir_list before = { 0 };
     struct kg_program_result result = { 0 };
-    size_t n_words = 0, n = 0;
-    while (words[n_words]) n_words++;
-    const char **argv = kg_xcalloc(n_words + 5, sizeof *argv);
+    size_t n_args = 0, n = 0;
+    while (args[n_args]) n_args++;
+    const char **argv = kg_xcalloc(n_args + 5, sizeof *argv);
     argv[n++] = program;
-    for (size_t i = 0; i < n_words; i++) argv[n++] = words[i];
+    for (size_t i = 0; i < n_args; i++) argv[n++] = args[i];
     argv[n++] = "--quiet";
     argv[n++] = "--bundles";
     argv[n++] = runs->root;
@@ -67,7 +67,7 @@ enum kg_status kg_fresh_run(const struct kg_fresh_runs *runs, const char *progra
         char *complaint = kg_program_complaint(&result);
         if (!*id)
             status = kg_fail(err, KG_ERR_INCOMPLETE, "%s %s published no bundle (exit code %d): %.600s", program,
-                             words[0], result.exit_code, complaint);
+                             args[0], result.exit_code, complaint);
         free(complaint);
     }
     kg_program_result_free(&result);

@@ -17,9 +17,9 @@ void kg_fresh_close(struct kg_fresh_runs *runs);
 /* The kigo of a build: the program itself, or <folder>/kigo. malloc'ed; KG_ERR_NOT_FOUND if there is none. */
 KG_WARN_UNUSED enum kg_status kg_fresh_program(const char *build, char **program, struct kg_error *err);
 
-/* Runs `program words... --quiet --bundles root` to its end; words end with NULL. *id is the bundle it published
+/* Runs `program args... --quiet --bundles root` to its end; args end with NULL. *id is the bundle it published
  * (malloc'ed). A run in which cases failed is good; KG_ERR_INCOMPLETE if it published nothing. */
 KG_WARN_UNUSED enum kg_status kg_fresh_run(const struct kg_fresh_runs *runs, const char *program,
-                                           const char *const *words, char **id, struct kg_error *err);
+                                           const char *const *args, char **id, struct kg_error *err);
 
 #endif

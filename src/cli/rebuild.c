@@ -50,7 +50,7 @@ static bool archs_ok(const char *value) {
     return all_of(value, "0123456789af ");
 }
 
-static bool word_ok(const char *word) {
+static bool argument_ok(const char *arg) {
     static const struct {
         const char *beginning;
         bool (*rest_ok)(const char *rest);
@@ -61,44 +61,44 @@ static bool word_ok(const char *word) {
     };
     for (size_t i = 0; i < KG_COUNT_OF(KNOWN); i++) {
         const size_t len = strlen(KNOWN[i].beginning);
-        if (strncmp(word, KNOWN[i].beginning, len) == 0) return KNOWN[i].rest_ok(word + len);
+        if (strncmp(arg, KNOWN[i].beginning, len) == 0) return KNOWN[i].rest_ok(arg + len);
     }
     return false;
 }
 
-/* The next word, malloc'ed, *at behind it; NULL at the end. */
-static char *next_word(const char **at) {
-    struct kg_buffer word = KG_BUFFER_INIT;
+/* The next argument, malloc'ed, *at behind it; NULL at the end. */
+static char *next_argument(const char **at) {
+    struct kg_buffer arg = KG_BUFFER_INIT;
     bool quoted = false, begun = false;
     while (**at == ' ') (*at)++;
     for (; **at && (quoted || **at != ' '); (*at)++, begun = true) {
         if (**at == '\'') quoted = !quoted;
-        else if (**at == '\\' && !quoted && (*at)[1]) kg_buffer_append(&word, ++*at, 1);
-        else kg_buffer_append(&word, *at, 1);
+        else if (**at == '\\' && !quoted && (*at)[1]) kg_buffer_append(&arg, ++*at, 1);
+        else kg_buffer_append(&arg, *at, 1);
     }
-    return begun ? (word.data ? word.data : kg_xstrdup("")) : NULL;
+    return begun ? (arg.data ? arg.data : kg_xstrdup("")) : NULL;
 }
 
-char **kg_rebuild_words(const char *configure, struct kg_buffer *left_out) {
-    char **words = kg_xcalloc(1, sizeof *words), *word;
+char **kg_rebuild_args(const char *configure, struct kg_buffer *left_out) {
+    char **args = kg_xcalloc(1, sizeof *args), *arg;
     size_t n = 0;
-    while ((word = next_word(&configure))) {
-        if (!word_ok(word)) {
-            kg_buffer_printf(left_out, "%s%s", left_out->len ? " " : "", word);
-            free(word);
+    while ((arg = next_argument(&configure))) {
+        if (!argument_ok(arg)) {
+            kg_buffer_printf(left_out, "%s%s", left_out->len ? " " : "", arg);
+            free(arg);
             continue;
         }
-        words = kg_xrealloc(words, (n + 2) * sizeof *words);
-        words[n++] = word;
-        words[n] = NULL;
+        args = kg_xrealloc(args, (n + 2) * sizeof *args);
+        args[n++] = arg;
+        args[n] = NULL;
     }
-    return words;
+    return args;
 }
 
-/* Runs a tool in the clone; its words are in <dir>/<log>.log. */
+/* Runs a tool in the clone; its output is in <dir>/<log>.log. */
 static enum kg_status run_tool(const char *dir, const char *log, const char *const *argv, struct kg_error *err) {
     enum { MAX_LOG_BYTES = 16 << 20 };
-    /* cd, exec: the directory is changed in the child without a shell that reads any of the words */
+    /* cd, exec: the directory is changed in the child without a shell that reads any argument */
     const char *all[128] = { "env", "-C", dir };
     size_t n = 3;
     for (size_t i = 0; argv[i] && n + 1 < KG_COUNT_OF(all); i++) all[n++] = argv[i];
@@ -139,18 +139,18 @@ static enum kg_status check_out(const char *repository, const char *commit, cons
 static enum kg_status build_all(const char *dir, const json_t *build, struct kg_buffer *left_out,
                                 struct kg_error *err) {
     const char *configure = kg_json_text(build, "configure");
-    char **words = kg_rebuild_words(configure ? configure : "", left_out);
+    char **args = kg_rebuild_args(configure ? configure : "", left_out);
     const char *argv[100] = { "./configure", "-q" };
     size_t n = 2;
-    for (size_t i = 0; words[i] && n + 1 < KG_COUNT_OF(argv); i++) argv[n++] = words[i];
+    for (size_t i = 0; args[i] && n + 1 < KG_COUNT_OF(argv); i++) argv[n++] = args[i];
     char *jobs = kg_xasprintf("-j%ld", sysconf(_SC_NPROCESSORS_ONLN));
     enum kg_status status = run_tool(dir, "autoreconf", (const char *const[]){ "autoreconf", "-fi", NULL }, err);
     if (status == KG_OK) status = run_tool(dir, "configure", argv, err);
     if (status == KG_OK)
         status = run_tool(dir, "make", (const char *const[]){ "make", "-s", jobs, "check", "TESTS=", NULL }, err);
     free(jobs);
-    for (size_t i = 0; words[i]; i++) free(words[i]);
-    free(words);
+    for (size_t i = 0; args[i]; i++) free(args[i]);
+    free(args);
     return status;
 }
 

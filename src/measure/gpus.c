@@ -11,7 +11,7 @@ static json_t *figure_or_null(int64_t value) {
     return value >= 0 ? json_integer((json_int_t)value) : json_null();
 }
 
-/* What NVML adds to a GPU, found by its UUID; nulls where it does not tell. */
+/* What NVML adds to a GPU, found by its UUID; nulls where it does not report them. */
 static void add_nvml(json_t *gpu, struct kg_nvml *nvml, const unsigned char uuid[16]) {
     struct kg_nvml_device device = { .max_sm_mhz = -1, .max_memory_mhz = -1, .power_limit_mw = -1, .ecc = -1 };
     bool found = false;

@@ -122,7 +122,7 @@ static void parse_uuid(const char *text, unsigned char uuid[16]) {
     if (n < 32) memset(uuid, 0, 16);
 }
 
-static int64_t told(int code, unsigned long long value) {
+static int64_t value_or_unknown(int code, unsigned long long value) {
     return code == NVML_SUCCESS && value <= INT64_MAX ? (int64_t)value : -1;
 }
 
@@ -143,13 +143,13 @@ enum kg_status kg_nvml_describe(struct kg_nvml *nvml, size_t index, struct kg_nv
     code = nvml->uuid(handle, uuid, sizeof uuid);
     parse_uuid(code == NVML_SUCCESS ? uuid : "", device->uuid);
     code = nvml->max_clock(handle, NVML_CLOCK_SM, &value);
-    device->max_sm_mhz = told(code, value);
+    device->max_sm_mhz = value_or_unknown(code, value);
     code = nvml->max_clock(handle, NVML_CLOCK_MEMORY, &value);
-    device->max_memory_mhz = told(code, value);
+    device->max_memory_mhz = value_or_unknown(code, value);
     code = nvml->power_limit(handle, &value);
-    device->power_limit_mw = told(code, value);
+    device->power_limit_mw = value_or_unknown(code, value);
     code = nvml->ecc(handle, &value, &pending);
-    device->ecc = told(code, value);
+    device->ecc = value_or_unknown(code, value);
     return KG_OK;
 }
 
@@ -160,9 +160,9 @@ enum kg_status kg_nvml_speed(struct kg_nvml *nvml, size_t index, int64_t *thrott
     unsigned long long reasons = 0;
     unsigned mhz = 0;
     int code = nvml->throttle(nvml->devices[index], &reasons);
-    *throttle_reasons = told(code, reasons);
+    *throttle_reasons = value_or_unknown(code, reasons);
     code = nvml->clock(nvml->devices[index], NVML_CLOCK_SM, &mhz);
-    *sm_mhz = told(code, mhz);
+    *sm_mhz = value_or_unknown(code, mhz);
     return KG_OK;
 }
 
@@ -174,16 +174,16 @@ enum kg_status kg_nvml_sample(struct kg_nvml *nvml, size_t index, struct kg_nvml
     struct nvml_memory memory = { 0 };
     struct nvml_utilization utilization = { 0 };
     int code = nvml->clock(handle, NVML_CLOCK_MEMORY, &value);
-    sample->memory_mhz = told(code, value);
+    sample->memory_mhz = value_or_unknown(code, value);
     code = nvml->power(handle, &value);
-    sample->power_mw = told(code, value);
+    sample->power_mw = value_or_unknown(code, value);
     code = nvml->power_limit(handle, &value);
-    sample->power_limit_mw = told(code, value);
+    sample->power_limit_mw = value_or_unknown(code, value);
     code = nvml->temperature(handle, NVML_TEMPERATURE_GPU, &value);
-    sample->temperature_c = told(code, value);
+    sample->temperature_c = value_or_unknown(code, value);
     code = nvml->memory(handle, &memory);
-    sample->memory_used_bytes = told(code, memory.used);
+    sample->memory_used_bytes = value_or_unknown(code, memory.used);
     code = nvml->utilization(handle, &utilization);
-    sample->utilization_percent = told(code, utilization.gpu);
+    sample->utilization_percent = value_or_unknown(code, utilization.gpu);
     return KG_OK;
 }

@@ -1,7 +1,7 @@
-/* What NVIDIA's management library tells about GPUs: clocks, power, temperature, throttling, memory.
+/* What NVIDIA's management library reports of GPUs: clocks, power, temperature, throttling, memory.
  *
  * The library comes with the driver, so it is opened at run time (libnvidia-ml.so.1, or the file that the environment
- * variable KIGO_NVML names) and no header of it is needed. Figures a device does not tell are -1. Functions may be
+ * variable KIGO_NVML names) and no header of it is needed. Figures a device does not report are -1. Functions may be
  * called from several threads. (NVIDIA, NVML API Reference Guide.) */
 #ifndef KIGO_MEASURE_NVML_H
 #define KIGO_MEASURE_NVML_H
@@ -16,13 +16,13 @@ struct kg_nvml;
 KG_WARN_UNUSED enum kg_status kg_nvml_open(struct kg_nvml **nvml, struct kg_error *err);
 void kg_nvml_close(struct kg_nvml *nvml); /* NULL is good */
 
-const char *kg_nvml_driver(const struct kg_nvml *nvml); /* "580.65.06"; "" if not told */
+const char *kg_nvml_driver(const struct kg_nvml *nvml); /* "580.65.06"; "" if not reported */
 size_t kg_nvml_n_devices(const struct kg_nvml *nvml);
 
 /* What does not change while programs run. */
 struct kg_nvml_device {
     char name[96];
-    unsigned char uuid[16]; /* as in struct kg_gpu_info; zeros if not told */
+    unsigned char uuid[16]; /* as in struct kg_gpu_info; zeros if not reported */
     int64_t max_sm_mhz, max_memory_mhz;
     int64_t power_limit_mw;
     int64_t ecc; /* 1 on, 0 off */

@@ -1,9 +1,9 @@
-/* A thread that writes down what NVML tells while other work goes on.
+/* A thread that writes down what NVML reports while other work goes on.
  *
  * The file is CSV: a header line, then a line a GPU and moment:
  *     utc_us,gpu,sm_mhz,memory_mhz,power_mw,power_limit_mw,temperature_c,throttle_reasons,memory_used_bytes,
  *     utilization_percent
- * throttle_reasons are NVML's bits, as 0x4; a figure that is not told is empty. Each line is one write, so a death
+ * throttle_reasons are NVML's bits, as 0x4; a figure that is not reported is empty. Each line is one write, so a death
  * leaves whole lines. */
 #ifndef KIGO_MEASURE_TELEMETRY_H
 #define KIGO_MEASURE_TELEMETRY_H

@@ -42,7 +42,7 @@ void kg_throttle_close(struct kg_throttle *throttle) {
 }
 
 struct speed {
-    int64_t reasons, mhz; /* -1: not told */
+    int64_t reasons, mhz; /* -1: not reported */
 };
 
 static struct speed speed_of(const struct kg_throttle *t) {

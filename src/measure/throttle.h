@@ -21,11 +21,11 @@ KG_WARN_UNUSED enum kg_status kg_throttle_open(const unsigned char uuid[16], str
 void kg_throttle_close(struct kg_throttle *throttle); /* NULL is good */
 
 struct kg_throttle_findings {
-    bool known;                    /* NVML told the reasons at both ends */
+    bool known;                    /* NVML reported the reasons at both ends */
     bool throttled;                /* every try was slowed down, so the one that stays too */
     size_t n_discarded;            /* tries thrown away */
     int64_t reasons;               /* KG_NVML_THROTTLE_* that slow down, of all tries together */
-    int64_t mhz_before, mhz_after; /* SM clock around the try that stays; -1: not told */
+    int64_t mhz_before, mhz_after; /* SM clock around the try that stays; -1: not reported */
 };
 
 /* Calls measure(arg) until a call was clean. throttle NULL: once. The first failure of measure is returned. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Newest first, as SQL tells them; numbers on the page count from the oldest. */
+/* Newest first, as SQL returns them; numbers on the page count from the oldest. */
 struct runs {
     json_t *list; /* objects with the columns of SQL */
     struct kg_history *history;

@@ -9,7 +9,7 @@
 struct kg_report {
     const struct kg_export *run;
     const char *manifest_sha256;               /* of manifest-sha256.txt; NULL while the bundle is being sealed */
-    const char *signature;                     /* who vouches for it, in words; NULL: it was not looked at */
+    const char *signature;                     /* who vouches for it, as text; NULL: it was not looked at */
     const struct kg_bundle_findings *findings; /* what verify found; NULL: it was not asked */
     const struct kg_regression *regression;    /* NULL: it was held against nothing, not_compared says why */
     const char *not_compared;

@@ -50,7 +50,8 @@ static void set_or_unset(const char *variable, const char *value) {
     else unsetenv(variable);
 }
 
-/* Check's own switches would change which tests run and write files; a nested runner must not see its parent's words.
+/* Check's own switches would change which tests run and write files; a nested runner must not see its parent's
+ * arguments.
  */
 static void clean_environment(void) {
     static const char *const VARIABLES[] = {

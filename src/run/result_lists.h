@@ -11,7 +11,7 @@
  * "samples". KG_ERR_FORMAT naming the list, row and field that is missing or of another type. */
 KG_WARN_UNUSED enum kg_status kg_result_lists_read(const json_t *end, json_t **lists, struct kg_error *err);
 
-/* The four lists, empty: of a case that did not live to tell. */
+/* The four lists, empty: of a case that ended without a result. */
 json_t *kg_result_lists_empty(void);
 
 /* The name of a judged error that is outside its tolerance (or without a margin), NULL if there is none. */

@@ -88,7 +88,7 @@ static void drain_log(struct kg_slot *slot) {
     }
 }
 
-/* What the end of the process means, in words: for the case it met, or for the program if it met none. */
+/* What the end of the process means, as text: for the case it met, or for the program if it met none. */
 static void describe_end(const struct kg_slot *slot, int wait_status, char *text, size_t size_bytes) {
     char end[128];
     kg_child_describe_end(wait_status, end, sizeof end);

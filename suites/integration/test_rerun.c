@@ -164,7 +164,7 @@ static void configure_words(struct kg_record *rec, const void *arg) {
     (void)arg;
     for (size_t i = 0; i < KG_COUNT_OF(CONFIGURE); i++) {
         struct kg_buffer left_out = KG_BUFFER_INIT, taken = KG_BUFFER_INIT;
-        char **words = kg_rebuild_words(CONFIGURE[i].line, &left_out);
+        char **words = kg_rebuild_args(CONFIGURE[i].line, &left_out);
         for (size_t w = 0; words[w]; w++) {
             kg_buffer_printf(&taken, "%s|", words[w]);
             free(words[w]);

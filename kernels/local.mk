@@ -22,9 +22,9 @@ cuda_headers = \
 	kernels/attention/sdpa/e4m3.cuh kernels/attention/sdpa/fragment.cuh kernels/attention/sdpa/hopper_call.h \
 	kernels/attention/sdpa/operands.cuh kernels/attention/sdpa/partial.cuh kernels/attention/sdpa/sdpa.h \
 	kernels/attention/sdpa/split.cuh kernels/attention/sdpa/tensor_map.h \
-	kernels/block/dequant.cuh kernels/block/elementwise.cuh kernels/block/precision.cuh kernels/block/reduce.cuh \
-	kernels/block/rotation.cuh kernels/block/router.cuh kernels/block/sample.cuh kernels/block/decode_keys.cuh kernels/block/softmax_state.cuh \
-	kernels/block/swiglu.cuh \
+	kernels/block/decode_keys.cuh kernels/block/dequant.cuh kernels/block/elementwise.cuh \
+	kernels/block/precision.cuh kernels/block/reduce.cuh kernels/block/rmsnorm.cuh kernels/block/rotation.cuh \
+	kernels/block/router.cuh kernels/block/sample.cuh kernels/block/softmax_state.cuh kernels/block/swiglu.cuh \
 	kernels/decode/fusions.h kernels/decode/launches.h kernels/decode/lower.h \
 	kernels/decode/persistent/attention.cuh kernels/decode/persistent/block.cuh \
 	kernels/decode/persistent/exchange.cuh kernels/decode/persistent/matrix.cuh kernels/decode/persistent/program.h \
@@ -68,7 +68,7 @@ SUFFIXES = .cu .cu.o
 .cu.cu.o:
 	$(AM_V_NVCC)$(MKDIR_P) $(@D) && $(SHELL) $(top_srcdir)/build-aux/nvcc-usage $@.usage \
 		$(NVCC) $(NVCCFLAGS) -I$(top_srcdir) -I$(top_srcdir)/src -I$(top_srcdir)/src/include \
-		-MD -MF $@.d -c -o $@ $<
+		-MD -MP -MF $@.d -c -o $@ $<
 AM_V_NVCC = $(am__v_NVCC_@AM_V@)
 am__v_NVCC_ = $(am__v_NVCC_@AM_DEFAULT_V@)
 am__v_NVCC_0 = @echo "  NVCC    " $@;

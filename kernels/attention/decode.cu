@@ -31,7 +31,7 @@ static __global__ void __launch_bounds__(THREADS) attention_decode_kernel(const 
     __shared__ float values[N_WARPS][HEADS][DIMS], largests[N_WARPS][HEADS], weights[N_WARPS][HEADS];
 
     kg_dependents_start();
-    kg_dependency_wait(); /* q, the cache and the position are there, and whoever read the partial results has done so
+    kg_dependency_wait(); /* q, the cache and the position are visible; nothing reads the partial results any more
                            */
     const uint32_t n_keys = p.step ? p.step->position + 1 : p.n_keys;
     const kg_key_range all = kg_keys_of_last(n_keys, p.window);
@@ -49,7 +49,7 @@ static __global__ void __launch_bounds__(THREADS) attention_decode_kernel(const 
                              ? kg_load_any(p.q, p.activations, (size_t)(first_head + h) * p.head_dim + d)
                              : 0.0f;
     }
-    __syncthreads(); /* q is there */
+    __syncthreads(); /* q is visible */
 
     const int lane = threadIdx.x % KG_WARP, warp = threadIdx.x / KG_WARP;
     const uint32_t lane_dim = lane % LANES * KG_VECTOR;              /* of q_shared */
@@ -72,7 +72,7 @@ static __global__ void __launch_bounds__(THREADS) attention_decode_kernel(const 
         }
         if (lane == 0) largests[warp][h] = state[h].largest, weights[warp][h] = state[h].weight;
     }
-    __syncthreads(); /* every warp's result is there */
+    __syncthreads(); /* every warp's result is visible */
 
     float *out_largest = p.partials + (size_t)p.n_heads * p.n_splits * p.head_dim;
     float *out_weight = out_largest + (size_t)p.n_heads * p.n_splits;
@@ -98,7 +98,7 @@ static __global__ void __launch_bounds__(THREADS) attention_decode_kernel(const 
 static __global__ void __launch_bounds__(COMBINE_THREADS) attention_combine_kernel(const kg_attention_params p) {
     __shared__ float shared[KG_MAX_WARPS], share_of[KG_MAX_SPLITS], sums[COMBINE_THREADS];
     kg_dependents_start();
-    kg_dependency_wait(); /* the partial results are there, and whoever read y has done so */
+    kg_dependency_wait(); /* the partial results are visible; nothing reads y any more */
     const uint32_t n_keys = p.step ? p.step->position + 1 : p.n_keys;
     const uint32_t n_used = kg_n_splits_used(kg_keys_of_last(n_keys, p.window), p.n_splits);
     const size_t first = (size_t)blockIdx.x * p.n_splits; /* of the head's partial results */
@@ -114,12 +114,12 @@ static __global__ void __launch_bounds__(COMBINE_THREADS) attention_combine_kern
     const kg_with_sink all = kg_add_sink(p.sinks, blockIdx.x, largest, weight);
 
     const uint32_t n_parts = COMBINE_THREADS / p.head_dim, part = t / p.head_dim, d = t % p.head_dim;
-    float value = 0; /* share_of is there: the sum above has barriers after its writes */
+    float value = 0; /* share_of is visible: the sum above has barriers after its writes */
     if (part < n_parts)
         for (uint32_t s = part; s < n_used; s += n_parts)
             value = fmaf(p.partials[(first + s) * p.head_dim + d], share_of[s], value);
     sums[t] = value;
-    __syncthreads(); /* all parts' sums are there */
+    __syncthreads(); /* all parts' sums are visible */
     if (part > 0) return;
     for (uint32_t other = 1; other < n_parts; other++) value += sums[other * p.head_dim + d];
     kg_store_any(p.y, p.activations, (size_t)blockIdx.x * p.head_dim + d, __fdiv_rn(value * all.shrink, all.weight));

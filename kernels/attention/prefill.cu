@@ -3,13 +3,13 @@
  *     y[r] = sum_j softmax_j(q[r] . k[j] * scale) v[j]   over the keys row r sees
  *
  * q, y (n_rows, n_heads, head_dim), k and v (n_kv_heads, n_ctx, head_dim). A block takes ROWS query rows of one head
- * and walks the keys they see in tiles, keeping for each row the running maximum, the sum of weights and the weighted
- * values (online softmax). Tiles of q, of k and then v (in the same place) and of the weights are float32 in shared
- * memory. Thread (i, c), i < 8, c < 16, has rows 4i to 4i + 3; of the scores keys c, c + 16, ..., of the values dims 4c
- * to 4c + 3, then 64 further on. So a row belongs to 16 lanes of one warp, which reduce by butterflies and share its
- * weights without a barrier. A dot product is summed in the order of its dims, values in the order of keys; expf is the
- * full-precision one. Rows of a tile are padded by 4 floats: 16-byte accesses of neighbouring rows meet different
- * banks. Keys that no row of the tile sees are not read: slots that were never written may hold anything. */
+ * and goes through the keys they see in tiles, keeping for each row the running maximum, the sum of weights and the
+ * weighted values (online softmax). Tiles of q, of k and then v (in the same place) and of the weights are float32 in
+ * shared memory. Thread (i, c), i < 8, c < 16, has rows 4i to 4i + 3; of the scores keys c, c + 16, ..., of the values
+ * dims 4c to 4c + 3, then 64 further on. So a row belongs to 16 lanes of one warp, which reduce by butterflies and
+ * share its weights without a barrier. A dot product is summed in the order of its dims, values in the order of keys;
+ * expf is the full-precision one. Rows of a tile are padded by 4 floats: 16-byte accesses of neighbouring rows meet
+ * different banks. Keys that no row of the tile sees are not read: slots that were never written may hold anything. */
 #include "kernels/attention/attention.cuh"
 #include "kernels/block/reduce.cuh"
 
@@ -170,7 +170,7 @@ static __global__ void __launch_bounds__(THREADS) attention_prefill_kernel(const
         const size_t kv_at = plane + (size_t)key * p.head_dim;
         __syncthreads(); /* the values of the tile before have been read */
         load_rows<DIMS>(t.kv, KEYS, n_keys, p.k, p.kv, kv_at, p.head_dim, p.head_dim);
-        __syncthreads(); /* q and the keys are there */
+        __syncthreads(); /* q and the keys are visible */
 
         float score[ROWS_EACH][N];
         dot_products<DIMS>(score, t, first_row, column, p.head_dim);
@@ -192,7 +192,7 @@ static __global__ void __launch_bounds__(THREADS) attention_prefill_kernel(const
                 make_float4(score[0][b], score[1][b], score[2][b], score[3][b]);
         __syncthreads(); /* all have read the keys, in whose place the values come */
         load_rows<DIMS>(t.kv, KEYS, n_keys, p.v, p.kv, kv_at, p.head_dim, p.head_dim);
-        __syncthreads(); /* values and weights are there */
+        __syncthreads(); /* values and weights are visible */
         add_values<DIMS>(s, t, first_row, column, n_keys);
     }
 

@@ -47,7 +47,7 @@ template <typename Op> static __device__ __forceinline__ float kg_block_reduce(f
     x = kg_warp_reduce<Op>(x);
     __syncthreads(); /* readers of an earlier use of `shared` are done */
     if (lane == 0) shared[warp] = x;
-    __syncthreads(); /* every warp's result is there */
+    __syncthreads(); /* every warp's result is visible */
     return kg_warp_reduce<Op>(lane < n_warps ? shared[lane] : Op::NEUTRAL);
 }
 

@@ -103,7 +103,7 @@ static __device__ uint64_t sum_before(uint64_t x, uint64_t *shared, uint64_t *to
         if (lane >= apart) up_to += other;
     }
     if (lane == WARP - 1) shared[warp] = up_to;
-    __syncthreads(); /* every warp's sum is there */
+    __syncthreads(); /* every warp's sum is visible */
     uint64_t before = 0, all = 0;
 #pragma unroll
     for (int w = 0; w < WARPS; w++) {
@@ -124,7 +124,7 @@ static __device__ bool is_last_block(uint32_t *n_blocks_done) {
         last = atomicInc(n_blocks_done, gridDim.x - 1) == gridDim.x - 1; /* which wraps to 0 for the next kernel */
         __threadfence();
     }
-    __syncthreads(); /* `last` is there */
+    __syncthreads(); /* `last` is visible */
     return last;
 }
 

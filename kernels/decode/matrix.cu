@@ -18,6 +18,7 @@
 #include "kernels/ptx/mma.cuh"
 #include "kernels/ptx/tma.cuh"
 #include "kernels/block/precision.cuh"
+#include "kernels/block/rmsnorm.cuh"
 #include <algorithm>
 
 enum {
@@ -156,17 +157,14 @@ static __device__ __forceinline__ void make_row(const kg_step_matrix &m, unsigne
             continue;
         }
         load_pending(m.pending, m.x_precision, m.n_in, at(v), x[v]);
-#pragma unroll
-        for (int e = 0; e < KG_VECTOR; e++) squares = fmaf(x[v][e], x[v][e], squares);
+        kg_add_squares(squares, x[v]);
     }
     if (m.norm_weight) {
-        const float mean = __fdiv_rn(sum_of_all(squares, sums), (float)m.n_in);
-        const float inverse_rms = __fdiv_rn(1.0f, __fsqrt_rn(mean + m.eps));
+        const float inverse_rms = kg_inverse_rms(sum_of_all(squares, sums), m.n_in, m.eps);
 #pragma unroll
         for (int v = 0; v < VECTORS; v++) {
             if (at(v) >= m.n_in) continue;
-#pragma unroll
-            for (int e = 0; e < KG_VECTOR; e++) x[v][e] = x[v][e] * inverse_rms * weight[v][e];
+            kg_normalise(x[v], inverse_rms, weight[v]);
             store_row<TENSOR>(row, m.n_in, at(v), x[v]);
         }
     }

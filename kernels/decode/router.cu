@@ -12,6 +12,7 @@
  * receives all logits in its shared memory, and chooses. */
 #include "kernels/ptx/dependent.cuh"
 #include "kernels/block/precision.cuh"
+#include "kernels/block/rmsnorm.cuh"
 #include "kernels/block/router.cuh"
 #include "kernels/ptx/cluster.cuh"
 #include "kernels/decode/launches.h"
@@ -36,17 +37,15 @@ static __device__ __forceinline__ void normalise(const kg_step_router &p, float 
     for (uint32_t v = 0; v < VECTORS; v++) {
         if (at(v) >= p.n_in) continue;
         kg_load_vector_any(p.x, p.x_precision, at(v), x[v]);
-#pragma unroll
-        for (int j = 0; j < KG_VECTOR; j++) squares = fmaf(x[v][j], x[v][j], squares);
+        kg_add_squares(squares, x[v]);
     }
-    const float mean = __fdiv_rn(kg_block_reduce<kg_sum>(squares, sums), (float)p.n_in);
-    const float scale = __fdiv_rn(1.0f, __fsqrt_rn(mean + p.eps));
+    const float inverse_rms = kg_inverse_rms(kg_block_reduce<kg_sum>(squares, sums), p.n_in, p.eps);
 #pragma unroll
     for (uint32_t v = 0; v < VECTORS; v++) {
         if (at(v) >= p.n_in) continue;
 #pragma unroll
         for (int j = 0; j < KG_VECTOR; j++) {
-            x[v][j] = x[v][j] * scale * weight[v][j];
+            x[v][j] = x[v][j] * inverse_rms * weight[v][j];
             if (p.y_precision == KG_PRECISION_F16) x[v][j] = __half2float(__float2half_rn(x[v][j]));
         }
         kg_store_vector(row + at(v), x[v]);

@@ -13,6 +13,7 @@
 #define KIGO_KERNELS_GEMV_GEMV_CUH
 
 #include "kernels/block/dequant.cuh"
+#include "kernels/block/precision.cuh"
 
 namespace kg_gemv {
 
@@ -40,21 +41,13 @@ __device__ __forceinline__ void load_8(const float *x, float v[CHUNK]) {
 
 __device__ __forceinline__ void load_8(const __half *x, float v[CHUNK]) {
     const uint4 packed = *reinterpret_cast<const uint4 *>(x);
-    const uint32_t words[4] = { packed.x, packed.y, packed.z, packed.w };
+    const uint32_t pairs[4] = { packed.x, packed.y, packed.z, packed.w };
 #pragma unroll
     for (int j = 0; j < 4; j++) {
-        const float2 pair = __half22float2(*reinterpret_cast<const __half2 *>(&words[j]));
+        const float2 pair = __half22float2(*reinterpret_cast<const __half2 *>(&pairs[j]));
         v[2 * j] = pair.x;
         v[2 * j + 1] = pair.y;
     }
-}
-
-__device__ __forceinline__ float load_1(const float *x) {
-    return *x;
-}
-
-__device__ __forceinline__ float load_1(const __half *x) {
-    return __half2float(*x);
 }
 
 /* sum over the lane's chunks of W's row times each of ROWS rows of x, from row `first`; rows past the last repeat it.
@@ -81,7 +74,7 @@ __device__ __forceinline__ void lane_sums(const params &p, uint32_t first, typen
                 load_8(x[r] + i, v);
             } else {
 #pragma unroll
-                for (uint32_t j = 0; j < CHUNK; j++) v[j] = i + j < p.n_in ? load_1(x[r] + i + j) : 0.0f;
+                for (uint32_t j = 0; j < CHUNK; j++) v[j] = i + j < p.n_in ? kg_load(x[r] + i + j) : 0.0f;
             }
 #pragma unroll
             for (int j = 0; j < CHUNK; j++) sum[r] = fmaf(v[j], w[j], sum[r]);

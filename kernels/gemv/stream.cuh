@@ -5,7 +5,7 @@
  * Numerics: as gemv.cuh: float32 products and sums, a lane's chunks in order, lanes by a butterfly, warps in order, the
  * bias, one rounding.
  *
- * Map: a block is 8 warps, 1, 2, 4 or 8 of them an output; blocks stay and take outputs in turn. A lane keeps its
+ * Map: a block is 8 warps, 1, 2, 4 or 8 of them an output; persistent blocks take outputs round robin. A lane keeps its
  * chunks of x in registers, and has the next output's chunks of W under way while it multiplies this one's. The first
  * chunks are under way before the launch waits for the one before it (dependent.cuh). */
 #ifndef KIGO_KERNELS_GEMV_STREAM_CUH
@@ -24,7 +24,7 @@ enum {
     MOST_COLS = STREAM_WARPS * WARP * LANE_CHUNKS * CHUNK
 };
 
-/* Blocks that stay on a multiprocessor: as many as registers for their chunks allow. */
+/* Resident blocks a multiprocessor: as many as registers for their chunks allow. */
 template <typename W, typename X> constexpr int STREAM_BLOCKS = sizeof(W) + sizeof(X) == 2 * sizeof(__half) ? 3 : 2;
 
 /* A lane's chunks of a row as they lie; past the row's end the first of all, whose x is 0. */
@@ -48,7 +48,8 @@ template <typename W> struct row_chunks {
     }
 };
 
-/* Grid: blocks for one turn of outputs, no more than stay. All warps take as many turns: they meet in each. */
+/* Grid: blocks for one round of outputs, no more than are resident. All warps take as many rounds: each has barriers.
+ */
 template <typename W, typename X>
 __global__ void __launch_bounds__(STREAM_THREADS, (STREAM_BLOCKS<W, X>)) gemv_stream_kernel(const params p) {
     __shared__ float partial[2][STREAM_WARPS];
@@ -56,26 +57,27 @@ __global__ void __launch_bounds__(STREAM_THREADS, (STREAM_BLOCKS<W, X>)) gemv_st
     const uint32_t per_block = STREAM_WARPS / p.parts, stride = gridDim.x * per_block;
     const uint32_t first = (part * WARP + lane) * CHUNK, step = p.parts * WARP * CHUNK;
     const W *weight = reinterpret_cast<const W *>(p.weight);
-    const uint32_t n_turns = (p.n_out + stride - 1) / stride;
+    const uint32_t n_rounds = (p.n_out + stride - 1) / stride;
     uint32_t o = blockIdx.x * per_block + warp / p.parts;
     row_chunks<W> now, next;
     const auto row = [&](uint32_t output) { return weight + (size_t)min(output, p.n_out - 1) * p.n_in; };
     kg_dependents_start();
     now.load(row(o), first, step, p.n_in);
-    kg_dependency_wait(); /* x is there, and whoever read y has done so */
+    kg_dependency_wait(); /* x is visible; nothing reads y any more */
     kg_raw_vector<X> x[LANE_CHUNKS] = {};
 #pragma unroll
     for (int k = 0; k < LANE_CHUNKS; k++)
         if (first + k * step < p.n_in) x[k].load(static_cast<const X *>(p.x) + first + k * step);
-    for (uint32_t turn = 0; turn < n_turns; turn++, o += stride) {
-        if (turn + 1 < n_turns) next.load(row(o + stride), first, step, p.n_in);
+    for (uint32_t round = 0; round < n_rounds; round++, o += stride) {
+        if (round + 1 < n_rounds) next.load(row(o + stride), first, step, p.n_in);
         float sum = now.times(x);
 #pragma unroll
         for (int mask = WARP / 2; mask > 0; mask /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, mask);
         if (p.parts > 1) {
-            if (lane == 0) partial[turn % 2][warp] = sum;
-            __syncthreads(); /* the sums of an output's other warps are there; those of the turn before last are read */
-            for (uint32_t k = 1; k < p.parts && part == 0; k++) sum += partial[turn % 2][warp + k];
+            if (lane == 0) partial[round % 2][warp] = sum;
+            __syncthreads(); /* the sums of an output's other warps are visible; those of the round before last are read
+                              */
+            for (uint32_t k = 1; k < p.parts && part == 0; k++) sum += partial[round % 2][warp + k];
         }
         if (part == 0 && lane == 0 && o < p.n_out) {
             if (p.bias) sum += p.bias[o];

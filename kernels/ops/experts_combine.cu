@@ -12,7 +12,7 @@ template <typename T, int N>
 static __global__ void __launch_bounds__(THREADS) experts_combine_kernel(const struct kg_experts_combine_args p) {
     const size_t row = blockIdx.x, at = (size_t)(blockIdx.y * THREADS + threadIdx.x) * N;
     kg_dependents_start();
-    kg_dependency_wait(); /* x and weights are there, and whoever read y has done so */
+    kg_dependency_wait(); /* x and weights are visible; nothing reads y any more */
     if (at >= p.n_cols) return;
     const T *x = static_cast<const T *>(p.x) + row * p.n_used * p.n_cols + at;
     const float *weights = p.weights + row * p.n_used;

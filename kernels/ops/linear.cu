@@ -134,10 +134,10 @@ struct job {
 template <enum kg_dtype D, typename X>
 static enum kg_status stream_gemv(const struct job &job, const struct kg_gemv::params &p) {
     using W = typename std::conditional<D == KG_DTYPE_F16, __half, float>::type;
-    const uint32_t per_block = kg_gemv::STREAM_WARPS / p.parts, turn = (p.n_out + per_block - 1) / per_block;
-    const uint32_t stay = (uint32_t)(kg_gemv::STREAM_BLOCKS<W, X> * job.cuda->n_sms),
-                   n_turns = (turn + stay - 1) / stay;
-    return kg_launch_dependent(job.cuda, kg_gemv::gemv_stream_kernel<W, X>, dim3((turn + n_turns - 1) / n_turns),
+    const uint32_t per_block = kg_gemv::STREAM_WARPS / p.parts, round = (p.n_out + per_block - 1) / per_block;
+    const uint32_t resident = (uint32_t)(kg_gemv::STREAM_BLOCKS<W, X> * job.cuda->n_sms),
+                   n_rounds = (round + resident - 1) / resident;
+    return kg_launch_dependent(job.cuda, kg_gemv::gemv_stream_kernel<W, X>, dim3((round + n_rounds - 1) / n_rounds),
                                kg_gemv::STREAM_THREADS, p, "linear", job.err);
 }
 

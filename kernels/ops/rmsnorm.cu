@@ -7,6 +7,7 @@
 #include "kernels/ptx/dependent.cuh"
 #include "kernels/block/precision.cuh"
 #include "kernels/block/reduce.cuh"
+#include "kernels/block/rmsnorm.cuh"
 
 constexpr int MAX_THREADS = KG_WARP * KG_MAX_WARPS;
 
@@ -24,7 +25,7 @@ static __global__ void __launch_bounds__(MAX_THREADS) rmsnorm_kernel(const struc
     T *y = static_cast<T *>(p.y);
     const uint32_t n_cols = p.n_cols;
     kg_dependents_start();
-    kg_dependency_wait(); /* x is there, and whoever read y has done so */
+    kg_dependency_wait(); /* x is visible; nothing reads y any more */
     const size_t row = (size_t)blockIdx.x * n_cols;
     const uint32_t n_vectors = n_cols / N;
     float v[N], sum = 0;
@@ -32,14 +33,12 @@ static __global__ void __launch_bounds__(MAX_THREADS) rmsnorm_kernel(const struc
         kg_load_some<N>(x + row + (size_t)i * N, v);
         sum += sum_squares(v);
     }
-    const float mean = __fdiv_rn(kg_block_reduce<kg_sum>(sum, shared), (float)n_cols);
-    const float scale = __fdiv_rn(1.0f, __fsqrt_rn(mean + p.eps));
+    const float inverse_rms = kg_inverse_rms(kg_block_reduce<kg_sum>(sum, shared), n_cols, p.eps);
     for (uint32_t i = threadIdx.x; i < n_vectors; i += blockDim.x) {
         float w[N];
         kg_load_some<N>(x + row + (size_t)i * N, v);
         kg_load_some<N>(p.weight + (size_t)i * N, w);
-#pragma unroll
-        for (int e = 0; e < N; e++) v[e] = v[e] * scale * w[e];
+        kg_normalise(v, inverse_rms, w);
         kg_store_some<N>(y + row + (size_t)i * N, v);
     }
 }

@@ -9,7 +9,7 @@ constexpr int ROWS_PER_BLOCK = 4, THREADS = ROWS_PER_BLOCK * KG_WARP;
 static __global__ void __launch_bounds__(THREADS) router_kernel(const struct kg_router_args p) {
     const uint32_t row = blockIdx.x * ROWS_PER_BLOCK + threadIdx.x / KG_WARP;
     kg_dependents_start();
-    kg_dependency_wait();        /* logits are there, and whoever read ids and weights has done so */
+    kg_dependency_wait();        /* logits are visible; nothing reads ids and weights any more */
     if (row >= p.n_rows) return; /* the whole warp */
     kg_route_row(p.logits + (size_t)row * p.n_experts, p.n_experts, p.n_used, p.ids + (size_t)row * p.n_used,
                  p.weights + (size_t)row * p.n_used);

@@ -41,7 +41,7 @@ static __device__ candidate reduce(candidate mine, candidate *shared) {
         take_better(mine, other);
     }
     if (lane == 0) shared[warp] = mine;
-    __syncthreads(); /* every warp's best is there */
+    __syncthreads(); /* every warp's best is visible */
     if (threadIdx.x == 0)
         for (int w = 1; w < WARPS; w++) take_better(mine, shared[w]);
     return mine;

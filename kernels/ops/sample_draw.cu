@@ -1,9 +1,9 @@
 /* sample on the GPU where the id is not simply the best: the cut of top-k and top-p, then the draw.
  *
  * The cut is found digit by digit of its key, from the highest: every id whose key begins with the digits known so far
- * adds itself and its weight to the bin of its next digit, and the block that is done last walks the bins from the
- * highest to the one in which the k-th id, or the id that completes top-p's sum, is. What is left then is one key; how
- * many of the ids that share it are kept follows from their equal weights. top-k's cut gives the sum of which top-p
+ * adds itself and its weight to the bin of its next digit, and the block that is done last goes through the bins from
+ * the highest to the one in which the k-th id, or the id that completes top-p's sum, is. What is left then is one key;
+ * how many of the ids that share it are kept follows from their equal weights. top-k's cut gives the sum of which top-p
  * takes its part, so that top-p's cut, found after it, is the nearer one. min-p needs no search: it is a distance.
  *
  * The draw: each block sums the weights of its range of ids; the block that is done last finds the range in which the
@@ -130,7 +130,7 @@ static __device__ void find_range(const params &p, const struct state &s, uint64
     const uint64_t sum = sum_before(weight, shared, &total);
     const uint64_t target = kg_sample_target(p.uniform, total);
     if (sum <= target && target < sum + weight) *found = { threadIdx.x, target - sum, ties_before };
-    __syncthreads(); /* *found is there */
+    __syncthreads(); /* *found is visible */
 }
 
 /* Threads take ids next to each other, thread 0 the first. */

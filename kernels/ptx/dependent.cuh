@@ -6,15 +6,15 @@
 
 #include "kernels/cuda_backend.h"
 
-/* Until the launches before this one are complete and what they wrote is there. Nothing that they read may be written,
- * and nothing that they write be read, before. */
+/* Until the launches before this one are complete and what they wrote is visible. Nothing that they read may be
+ * written, and nothing that they write be read, before. */
 static __device__ __forceinline__ void kg_dependency_wait() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
-/* Once all blocks have said so, the next launch may begin, if it is one that waits. */
+/* Once all blocks have called it, the next launch may begin, if it is one that waits. */
 static __device__ __forceinline__ void kg_dependents_start() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

@@ -101,7 +101,7 @@ static __device__ __forceinline__ void convert(unsigned shared, int split, int w
         if (16 * c < Shape::DIMS)
             store_e4m3_as_halves<Shape::KEYS>(shared + Shape::V + split * Shape::V_BYTES, first + i * STRIDE, c, x[i]);
     kg_async_proxy_fence();
-    kg_barrier_sync(1 + split, 128); /* all of the tile is there */
+    kg_barrier_sync(1 + split, 128); /* all of the tile is visible */
 }
 
 /* Sends the part's sums of the warp's rows to the block that merges them. */
@@ -215,7 +215,7 @@ static __global__ void __launch_bounds__(Shape::THREADS, Shape::RESIDENT)
     kg_require_sm_90a();
     constexpr int DIMS = Shape::DIMS, KEYS = Shape::KEYS, PARTS = Shape::PARTS, SPLITS = Shape::SPLITS;
     kg_dependents_start();
-    if ((int)blockIdx.x / Shape::CLUSTER >= p.n_row_tiles * p.n_heads * p.n_batch) { /* a place kept */
+    if ((int)blockIdx.x / Shape::CLUSTER >= p.n_row_tiles * p.n_heads * p.n_batch) { /* a place that stays empty */
         kg_dependency_wait();
         return;
     }
@@ -239,7 +239,7 @@ static __global__ void __launch_bounds__(Shape::THREADS, Shape::RESIDENT)
     __half *y = p.y + batch * p.y_strides.batch + head * p.y_strides.head;
     kg_make_opaque(scale, n_queries, head_dim, y_row, y);
     kg_cluster_arrive();
-    kg_cluster_wait(); /* the barriers of both blocks are there */
+    kg_cluster_wait(); /* the barriers of both blocks are initialised */
     if (threadIdx.x == 0) {
         kg_dependency_wait();
         const auto fetch = [&](const CUtensorMap *map, int to, int n_rows, int full, int row, int of) {
@@ -271,7 +271,7 @@ static __global__ void __launch_bounds__(Shape::THREADS, Shape::RESIDENT)
     row_sums sums;
     sums.clear();
     float value[DIMS / 2];
-    kg_mbarrier_wait(shared + Shape::Q_FULL, 0); /* what the launch depends on is there */
+    kg_mbarrier_wait(shared + Shape::Q_FULL, 0); /* and so, what the launch depends on is visible */
     if (part < n_tiles) {
         float score[KEYS / 2];
         unsigned weight[KEYS / 4];

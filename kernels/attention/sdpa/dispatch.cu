@@ -14,7 +14,7 @@ static bool any(const struct kg_cuda_backend *, const struct kg_sdpa_args *) {
     return true;
 }
 
-/* One wave of clusters: more take turns, and bigger tiles are faster then. */
+/* One wave of clusters: beyond it they run one after another, and bigger tiles are faster. */
 static bool few_tiles(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args) {
     constexpr uint64_t TILE_QUERIES = 64, BLOCKS = 2; /* of a cluster's tile */
     return (uint64_t)args->n_batch * args->n_heads * ((args->n_queries + TILE_QUERIES - 1) / TILE_QUERIES) * BLOCKS <=
@@ -34,7 +34,7 @@ static const struct variant VARIANTS[] = {
     { KG_SDPA_SCALAR, kg_sdpa_scalar_refuses, kg_sdpa_scalar_launch, any }, /* takes what no other does */
 };
 
-/* In words why no variant may have the call, or NULL. */
+/* Why no variant may have the call, as text, or NULL. */
 static const char *refuses_any(const struct kg_sdpa_args *args) {
     if (args->inputs == KG_PRECISION_F32) return "inputs are f32, not f16 or f8";
     if (args->output != KG_PRECISION_F16) return "the output is not f16";

@@ -26,7 +26,7 @@ template <int ROWS_OF_PANEL> __device__ __forceinline__ void store_e4m3_as_halve
     kg_store_shared(row + (chunk ^ 1) * 16, make_uint4(d.x, d.y, e.x, e.y));
 }
 
-/* A lane's share of values turned into halves by a warp that goes through a tile 8 rows by 4 times 16 dims at a time:
+/* A lane's share of values that become halves, by a warp that goes through a tile 8 rows by 4 times 16 dims at a time:
  * rows in pairs r and r ^ 5, so that eight neighbours read from, and write to, all banks. from, to: of its first 16
  * dims, in the two tiles, dims in panels of 64 for the halves. */
 template <int ROW_BYTES> struct e4m3_place {

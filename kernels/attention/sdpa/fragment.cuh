@@ -86,11 +86,11 @@ __device__ __forceinline__ void make_weights(const row_sums &r, const float (&sc
     sum[0] = chain[0][0] + chain[0][1], sum[1] = chain[1][0] + chain[1][1];
 }
 
-/* Of each row, whether all its threads say so. */
-__device__ __forceinline__ void whole_rows(bool (&says)[2]) {
+/* Of each row, whether it holds in all its threads. */
+__device__ __forceinline__ void whole_rows(bool (&holds)[2]) {
     const int quad = threadIdx.x % 32 / 4 * 4;
 #pragma unroll
-    for (int half = 0; half < 2; half++) says[half] = (__ballot_sync(0xFFFFFFFF, says[half]) >> quad & 0xF) == 0xF;
+    for (int half = 0; half < 2; half++) holds[half] = (__ballot_sync(0xFFFFFFFF, holds[half]) >> quad & 0xF) == 0xF;
 }
 
 /* Of each row, whether the thread's part of such weights may be used: the row has a reference, not too large for the

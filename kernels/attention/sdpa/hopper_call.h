@@ -31,7 +31,7 @@ struct hopper_params {
     bool folded; /* a block takes the tile of queries as far from the end as its other one is from the beginning */
 };
 
-/* In words why no Hopper variant takes the call, or NULL. */
+/* Why no Hopper variant takes the call, as text, or NULL. */
 const char *hopper_refuses(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args);
 
 /* Of a call that has not been refused, in tiles of tile_rows queries. */

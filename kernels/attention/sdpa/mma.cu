@@ -1,9 +1,9 @@
 /* Attention by mma.sync (contract in ops/sdpa.h; sm_80 and later).
  *
- * A block takes N_WARPS x ROW_TILES x 16 queries of one head and walks the keys they see in tiles of 64 or 32, the next
- * tile's keys and values coming by asynchronous copies while this tile is computed. A warp keeps scores, weights and
- * sums of its rows in registers, where the scores' layout is that of the weights as a left operand; queries lie in
- * shared memory, or in registers where they fit. A key read from shared memory serves ROW_TILES products.
+ * A block takes N_WARPS x ROW_TILES x 16 queries of one head and goes through the keys they see in tiles of 64 or 32,
+ * the next tile's keys and values coming by asynchronous copies while this tile is computed. A warp keeps scores,
+ * weights and sums of its rows in registers, where the scores' layout is that of the weights as a left operand; queries
+ * lie in shared memory, or in registers where they fit. A key read from shared memory serves ROW_TILES products.
  *
  * Products are exact and summed in float32 by mma (16 x 8 x 16); softmax is online in float32; weights, at most 1, are
  * rounded to f16 for the product with the values; the result is rounded once.
@@ -50,10 +50,11 @@ __device__ __forceinline__ void copy_tile(T (*to)[ROW], const T *from, uint64_t 
     }
 }
 
-/* The block's queries as f16, signs turned; f8 in the order of dims in which keys are read. */
+/* The block's queries as f16, signs flipped if the scale is negative; f8 in the order of dims in which keys are read.
+ */
 template <typename T, int DIMS, int ROW, int THREADS, int ROWS>
 __device__ __forceinline__ void load_queries(__half (*to)[ROW], const T *from, uint64_t stride, int n_valid,
-                                             uint32_t head_dim, unsigned turn) {
+                                             uint32_t head_dim, unsigned flip) {
     constexpr int UNIT = 16 / sizeof(T), UNITS = DIMS / UNIT;
     for (int unit = threadIdx.x; unit < ROWS * UNITS; unit += THREADS) {
         const int row = unit / UNITS, d = unit % UNITS * UNIT;
@@ -61,12 +62,12 @@ __device__ __forceinline__ void load_queries(__half (*to)[ROW], const T *from, u
         if (row < n_valid && d < (int)head_dim) x = *reinterpret_cast<const uint4 *>(from + row * stride + d);
         uint4 *place = reinterpret_cast<uint4 *>(&to[row][d]);
         if constexpr (sizeof(T) == sizeof(__half)) {
-            *place = make_uint4(x.x ^ turn, x.y ^ turn, x.z ^ turn, x.w ^ turn);
+            *place = make_uint4(x.x ^ flip, x.y ^ flip, x.z ^ flip, x.w ^ flip);
         } else {
-            place[0] = make_uint4(halves_of_low(x.x) ^ turn, halves_of_low(x.y) ^ turn, halves_of_low(x.z) ^ turn,
-                                  halves_of_low(x.w) ^ turn);
-            place[1] = make_uint4(halves_of_high(x.x) ^ turn, halves_of_high(x.y) ^ turn, halves_of_high(x.z) ^ turn,
-                                  halves_of_high(x.w) ^ turn);
+            place[0] = make_uint4(halves_of_low(x.x) ^ flip, halves_of_low(x.y) ^ flip, halves_of_low(x.z) ^ flip,
+                                  halves_of_low(x.w) ^ flip);
+            place[1] = make_uint4(halves_of_high(x.x) ^ flip, halves_of_high(x.y) ^ flip, halves_of_high(x.z) ^ flip,
+                                  halves_of_high(x.w) ^ flip);
         }
     }
 }
@@ -270,13 +271,13 @@ __global__ void __launch_bounds__(N_WARPS * 32) mma_kernel(const mma_params p) {
     load_queries<T, DIMS, shared_t::Q_ROW, THREADS, ROWS>(
         shared.q,
         (const T *)a.q + batch * a.q_strides.batch + head * a.q_strides.head + (uint64_t)first * a.q_strides.row,
-        a.q_strides.row, n_rows, a.head_dim, sign_turn(a.scale));
+        a.q_strides.row, n_rows, a.head_dim, sign_flip(a.scale));
     float c = exponent_factor(a.scale);
     if (a.q_scale) c *= a.q_scale[at_head] * a.k_scale[(size_t)batch * a.n_kv_heads + kv_head];
 
     lane_rows<DIMS, ROW_TILES> s;
     begin_rows(s);
-    __syncthreads(); /* queries are there */
+    __syncthreads(); /* queries are visible */
     unsigned q[ROW_TILES][shared_t::Q_IN_REGISTERS ? shared_t::STEPS : 1][4];
     if constexpr (shared_t::Q_IN_REGISTERS) {
 #pragma unroll
@@ -287,7 +288,7 @@ __global__ void __launch_bounds__(N_WARPS * 32) mma_kernel(const mma_params p) {
 
     for (int key = key_begin; key < key_end; key += KEYS) {
         kg_copies_wait();
-        __syncthreads(); /* this tile is there; all have read the one before */
+        __syncthreads(); /* this tile is visible; all have read the one before */
         if (key + KEYS < key_end) copy(key + KEYS);
         const int buffer = (key - key_begin) / KEYS % 2;
 

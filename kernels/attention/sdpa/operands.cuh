@@ -1,7 +1,7 @@
 /* What the sdpa variants by mma.sync share: E4M3 as f16, exponentials, the scale of the scores, what they refuse.
  *
  * Scores stay as the products q . k give them; their scale, times log2 e and the scales of q and k, is a factor c > 0
- * of the exponent: a weight is 2^(c s - c m). A negative scale turns the signs of q instead; one of 0 is the smallest
+ * of the exponent: a weight is 2^(c s - c m). A negative scale flips the signs of q instead; one of 0 is the smallest
  * c. */
 #ifndef KIGO_KERNELS_ATTENTION_SDPA_OPERANDS_CUH
 #define KIGO_KERNELS_ATTENTION_SDPA_OPERANDS_CUH
@@ -60,7 +60,7 @@ __device__ __forceinline__ float exponent_factor(float scale) {
     return fmaxf(fabsf(scale) * LOG2_E, FLT_MIN);
 }
 
-__device__ __forceinline__ unsigned sign_turn(float scale) {
+__device__ __forceinline__ unsigned sign_flip(float scale) {
     return scale < 0 ? 0x80008000u : 0;
 }
 

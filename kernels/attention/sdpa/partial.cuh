@@ -36,7 +36,7 @@ __device__ __forceinline__ partial empty_partial() {
 
 /* Merges what n (a power of 2, at most 16) neighbouring lanes have; every lane of the warp is here. */
 __device__ __forceinline__ void merge_lanes(partial &x, uint32_t n) {
-    constexpr uint32_t MOST = 16; /* unrolled: the lanes' numbers travel side by side */
+    constexpr uint32_t MOST = 16; /* unrolled: the shuffles of a step overlap */
     const float own = x.weight.x;
 #pragma unroll
     for (uint32_t apart = 1; apart < MOST; apart *= 2) {
@@ -57,7 +57,7 @@ __device__ __forceinline__ void merge_lanes(partial &x, uint32_t n) {
     }
 }
 
-/* Items of the parts (clusters, or blocks without one) of a group, on their way through memory to the part that sums
+/* Items of the parts (clusters, or blocks without one) of a group in transit through memory to the part that sums
  * them.
  *
  * Nothing but the numbers says that they have come: a word that is 0 has not, numbers are stored with their bits

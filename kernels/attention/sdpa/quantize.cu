@@ -55,9 +55,9 @@ template <int N> static __global__ void __launch_bounds__(THREADS) sdpa_largest_
 
 template <int N> static __global__ void __launch_bounds__(THREADS) sdpa_quantize_kernel(const struct quantize_call c) {
     const uint64_t first = first_vector(c);
-    volatile float *kept = c.args.scale + blockIdx.x / c.n_chunks;
-    const float quotient = *kept, scale = quotient == 0.0f ? 1.0f : quotient;
-    if (quotient == 0.0f && threadIdx.x == 0) *kept = 1.0f;
+    volatile float *stored = c.args.scale + blockIdx.x / c.n_chunks;
+    const float quotient = *stored, scale = quotient == 0.0f ? 1.0f : quotient;
+    if (quotient == 0.0f && threadIdx.x == 0) *stored = 1.0f;
     float x[N];
 #pragma unroll 2
     for (uint32_t i = 0; i < VECTORS_PER_THREAD; i++) {

@@ -105,7 +105,7 @@ static __global__ void __launch_bounds__(WARPS *KG_WARP) sdpa_scalar_kernel(cons
         __syncthreads(); /* the last tile has been read */
         stage(keys, a.k_strides.row, tile, end, head_dim, c.k_words * 2, k);
         stage(values, a.v_strides.row, tile, end, head_dim, (head_dim + 1) / 2 * 2, v);
-        __syncthreads(); /* tile, and before the first the queries, are there */
+        __syncthreads(); /* tile, and before the first the queries, are visible */
         const uint32_t from = max(first, tile), to = min(last, tile + KEYS); /* of the tile's keys, those it sees */
         if (from >= to) continue;
         const bool seen = tile + lane >= from && tile + lane < to;
@@ -150,7 +150,7 @@ static uint64_t blocks_of(const struct kg_sdpa_args *args) {
 }
 
 const char *kg_sdpa_scalar_refuses(const struct kg_cuda_backend *, const struct kg_sdpa_args *args) {
-    static_assert(MAX_HEAD_DIM == 256, "the text says so");
+    static_assert(MAX_HEAD_DIM == 256, "the message names it");
     if (args->head_dim > MAX_HEAD_DIM) return "heads are larger than 256";
     if ((uint64_t)args->n_queries * (args->n_heads / args->n_kv_heads) > UINT32_MAX - WARPS ||
         blocks_of(args) > INT_MAX)

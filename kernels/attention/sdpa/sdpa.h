@@ -1,5 +1,5 @@
 /* The variants of sdpa on the GPU (contract in ops/sdpa.h), one file each, and the table that picks among them
- * (dispatch.cu). A variant has two functions: kg_sdpa_<variant>_refuses says in words why it cannot take a call (NULL:
+ * (dispatch.cu). A variant has two functions: kg_sdpa_<variant>_refuses gives as text why it cannot take a call (NULL:
  * it can), kg_sdpa_<variant>_launch enqueues one that it can take. args have passed kg_sdpa_check; neither looks at
  * args->variant. */
 #ifndef KIGO_KERNELS_ATTENTION_SDPA_SDPA_H

@@ -1,13 +1,13 @@
 /* Decode attention: few queries over many keys (contract in ops/sdpa.h), bound by reading keys and values once.
  *
  * The rows of a KV head, (query head of its group, query), are packed 8 or 16 to a block (COLS tiles of 8): keys and
- * values are read once for all of them. Keys are split over blocks, a block's over its warps, tiles of 16 keys in turn.
- * Tensor cores compute transposed, so that 8 rows of queries waste nothing:
- *     scores^T (16 keys x 8 rows) = k (16 keys x D) q^T,    values^T (D x 8 rows) += v^T (D x 16 keys) weights^T
- * A lane (g, t) loads its operands from global memory straight into registers, 16 bytes at a time: the order of D
- * within a product is free as long as q has the same (order_k), and that of v's dims is undone at the end (dim_of).
- * What is in flight lies in registers: nothing passes through shared memory, no warp waits for another one before the
- * end. Softmax is online in float32, per warp; weights, at most 1, are rounded to f16 for the product with the values.
+ * values are read once for all of them. Keys are split over blocks, a block's over its warps, tiles of 16 keys round
+ * robin. Tensor cores compute transposed, so that 8 rows of queries waste nothing: scores^T (16 keys x 8 rows) = k (16
+ * keys x D) q^T,    values^T (D x 8 rows) += v^T (D x 16 keys) weights^T A lane (g, t) loads its operands from global
+ * memory straight into registers, 16 bytes at a time: the order of D within a product is free as long as q has the same
+ * (order_k), and that of v's dims is undone at the end (dim_of). What is in flight lies in registers: nothing passes
+ * through shared memory, no warp waits for another one before the end. Softmax is online in float32, per warp; weights,
+ * at most 1, are rounded to f16 for the product with the values.
  *
  * Partial results (values, exponent of the largest score, sum of weights) are merged in three levels, each in a fixed
  * order: warps through shared memory; the blocks of a cluster (sm_90), where every block gets a share of the items
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(N_WARPS * 32) split_kernel(const split_params 
     }
     if (threadIdx.x < ROWS) shared.sinks[threadIdx.x] = sink;
     __syncwarp();
-    if (n_cluster > 1) kg_cluster_wait(); /* every block of the cluster has begun */
+    if (n_cluster > 1) kg_cluster_wait(); /* every block of the cluster has started */
     const key_range unmasked = seen_by_all(p, job);
 #pragma unroll
     for (int col = 0; col < COLS; col++) {
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(N_WARPS * 32) split_kernel(const split_params 
 #pragma unroll
         for (int i = 0; i < STEPS; i++) {
             step_of<T>(q[col][i], q_words[col], i);
-            q[col][i][0] ^= sign_turn(a.scale), q[col][i][1] ^= sign_turn(a.scale);
+            q[col][i][0] ^= sign_flip(a.scale), q[col][i][1] ^= sign_flip(a.scale);
         }
     }
 
@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(N_WARPS * 32) split_kernel(const split_params 
     }
     __syncwarp();
     store_rows(shared, s, warp, lane);
-    __syncthreads(); /* every warp's rows are there */
+    __syncthreads(); /* every warp's rows are visible */
     merge_items<DIMS, N_WARPS>(p, job, shared, n_cluster, rank, shares_full, v_scale);
 }
 

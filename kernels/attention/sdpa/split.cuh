@@ -288,7 +288,7 @@ __device__ __forceinline__ key_range seen_by_all(const split_params &p, const bl
 }
 
 /* What a warp has in flight: TILES tiles of 16 keys and their values. Keys from the end of the block's on repeat the
- * last one. Where a lane's rows are is told apart from loading them: of the first keys it can be known before the wait.
+ * last one. Finding a lane's rows is apart from loading them: those of the first keys are known before the wait.
  */
 template <typename T, int DIMS, int TILES, bool EXACT> struct flight {
     unsigned k[TILES][2][words<T, DIMS>::K], v[TILES][4][words<T, DIMS>::V];

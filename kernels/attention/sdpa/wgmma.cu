@@ -2,11 +2,11 @@
  *
  *     y[i] = sum_j softmax_j(scale q[i] . k[j]) v[j]      per batch entry and head (contract in ops/sdpa.h)
  *
- * A block takes WORKERS x 64 queries of one head at a time and walks the keys they see, last first, in tiles of KEYS.
- * One thread of the last warpgroup fetches: queries, and keys and values into rings of STAGES tiles, by tensor copies.
- * The other warpgroups, the workers, compute, 64 queries each: scores by a product of two operands in shared memory,
- * softmax in registers, values by a product whose left operand, the weights rounded to f16, stays in registers.
- * Products are exact, summed in float32.
+ * A block takes WORKERS x 64 queries of one head at a time and goes through the keys they see in tiles of KEYS, the
+ * last one first. One thread of the last warpgroup fetches: queries, and keys and values into rings of STAGES tiles, by
+ * tensor copies. The other warpgroups, the workers, compute, 64 queries each: scores by a product of two operands in
+ * shared memory, softmax in registers, values by a product whose left operand, the weights rounded to f16, stays in
+ * registers. Products are exact, summed in float32.
  *
  * Inputs of E4M3: scores are made by products of E4M3, of whose sums tensor cores keep some 14 bits: scores of normal
  * queries and keys are off by 1e-4. The head's scales of queries and keys are part of the scores' scale, that of values
@@ -16,10 +16,10 @@
  * The scores of a tile are made while the values of the tile before are summed. Weights are relative to the largest
  * score of the first tile, so that nothing waits for a tile's maximum; where that would take a weight out of f16's
  * range, or its score's exponent out of the fused product's precision, the warp takes such rows again relative to the
- * largest so far. The two workers take turns at issuing products, so that one's softmax runs beside the other's
+ * largest so far. The two workers issue products alternately, so that one's softmax runs beside the other's
  * products.
  *
- * Tiles of queries are dealt out in turn to as many blocks as there are multiprocessors; causal ones longest first. */
+ * Tiles of queries go round robin to as many blocks as there are multiprocessors; causal ones longest first. */
 #include "kernels/ptx/dependent.cuh"
 #include "kernels/ptx/mbarrier.cuh"
 #include "kernels/ptx/tma.cuh"
@@ -57,7 +57,7 @@ struct wgmma_shape {
     static_assert(FETCH_REGISTERS + WORKERS * WORKER_REGISTERS <= THREADS / 128 * 168, "what the launch has");
 };
 
-/* A place in a ring: which stage, and the parity of the turn. */
+/* A place in a ring: which stage, and the parity of its phase. */
 template <int STAGES> struct ring_place {
     int stage = 0;
     unsigned parity = 0;
@@ -190,10 +190,10 @@ template <typename Shape> struct worker {
         if (lane == 0) kg_mbarrier_arrive(shared + Shape::V_EMPTY + 8 * v_at.stage);
         v_at.advance();
     }
-    __device__ __forceinline__ void take_turn() const {
+    __device__ __forceinline__ void wait_to_issue() const {
         kg_barrier_sync(1 + index, 2 * 128);
     }
-    __device__ __forceinline__ void give_turn() const {
+    __device__ __forceinline__ void let_other_issue() const {
         kg_barrier_arrive(1 + (index ^ 1), 2 * 128);
     }
 
@@ -235,11 +235,11 @@ template <typename Shape> struct worker {
     /* Makes `fresh`, the tile's weights, while the values of the tile before, whose weights are `used`, are summed. */
     __device__ __forceinline__ void step(unsigned (&used)[KEYS / 4], unsigned (&fresh)[KEYS / 4], int tile, bool add) {
         wait_keys();
-        take_turn();
+        wait_to_issue();
         make_scores();
         wait_values();
         add_values(used, add);
-        give_turn();
+        let_other_issue();
         kg_wgmma_wait<1>(); /* the scores */
         release_keys();
         mask(tile);
@@ -259,15 +259,15 @@ template <typename Shape> struct worker {
     }
 
     /* The tiles from `end` - 1 down to `begin`, begin < end, but for the wait for the last values. head_scales: of
-     * E4M3, queries' and keys', which may still be on their way. */
-    __device__ __forceinline__ void walk(int begin, int end, const float (&head_scales)[2]) {
+     * E4M3, queries' and keys', which may still be loading. */
+    __device__ __forceinline__ void run_tiles(int begin, int end, const float (&head_scales)[2]) {
         unsigned even[KEYS / 4], odd[KEYS / 4];
         float shrink[2];
         int tile = end - 1;
         wait_keys();
-        take_turn();
+        wait_to_issue();
         make_scores();
-        give_turn();
+        let_other_issue();
         kg_wgmma_wait<0>();
         release_keys();
         scale = p.scale * (head_scales[0] * head_scales[1]);
@@ -296,7 +296,7 @@ template <typename Shape> struct worker {
         float share[2];
     };
     __device__ __forceinline__ result result_of(int w) const {
-        kg_make_opaque(w); /* made out again after the walk: it would take the walk's registers */
+        kg_make_opaque(w); /* computed again after the tiles: it would take their registers */
         const work_item<Shape> item(p, w);
         float unit = 1; /* of the values */
         if (Shape::E4M3) unit = p.v_scale[(item.batch * p.n_heads + item.head) / p.group];
@@ -309,7 +309,7 @@ template <typename Shape> struct worker {
 
     __device__ __forceinline__ void run() {
         const int n_work = p.n_row_tiles * p.n_heads * p.n_batch;
-        if (index == 1) give_turn();
+        if (index == 1) let_other_issue();
         if (Shape::E4M3) kg_dependency_wait(); /* for the heads' scales */
         for (int w = blockIdx.x; w < n_work; w += gridDim.x) {
             const work_item<Shape> item(p, w);
@@ -323,7 +323,7 @@ template <typename Shape> struct worker {
             result to;
             if (item.tile_begin < item.tile_end) {
                 kg_mbarrier_wait(shared + Shape::Q_FULL + 8 * q_at.stage, q_at.parity);
-                walk(item.tile_begin, item.tile_end, head_scales);
+                run_tiles(item.tile_begin, item.tile_end, head_scales);
                 to = result_of(w); /* beside the last products */
                 kg_wgmma_wait<0>();
                 release_values();
@@ -365,7 +365,7 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1) sdpa_wgmma_kernel(co
         }
         kg_mbarrier_init_fence();
     }
-    __syncthreads(); /* the barriers are there */
+    __syncthreads(); /* the barriers are initialised */
     kg_dependents_start();
     if (threadIdx.x >= FETCHER) {
         kg_registers_decrease<Shape::FETCH_REGISTERS>();

@@ -4,10 +4,10 @@
  *     y[i] = sum_j softmax_j(scale q[i] . k[j]) v[j]      per batch entry and head (contract in ops/sdpa.h)
  *
  * A block has two groups of 64 queries of one head and two parts of the keys: warpgroup 2 part + group. Tiles of KEYS
- * keys go to the parts in turn, each part's through its own rings of STAGES tiles; the first thread of a part's group 0
- * asks for tensor copies. Causal, where every block has a multiprocessor, a block takes a tile of queries as far from
- * the end as its other one is from the beginning, so that all blocks have as much to do; else neighbours, causal ones
- * longest first. Group 0 has the later queries, and so no fewer keys.
+ * keys go to the parts round robin, each part's through its own rings of STAGES tiles; the first thread of a part's
+ * group 0 asks for tensor copies. Causal, where every block has a multiprocessor, a block takes a tile of queries as
+ * far from the end as its other one is from the beginning, so that all blocks have as much to do; else neighbours,
+ * causal ones longest first. Group 0 has the later queries, and so no fewer keys.
  *
  * Left operands of products, the queries and the weights rounded to f16, are in registers; products are exact, summed
  * in float32. Inputs of E4M3 are as in wgmma.cu: scores by products of E4M3 (queries in shared memory, for want of
@@ -29,7 +29,7 @@
 namespace kg_sdpa {
 
 constexpr int DIMS = 64, KEYS = 64, STAGES = 4, GROUPS = 2, PARTS = 2, WORKERS = GROUPS * PARTS;
-static_assert(STAGES == 4, "the walk over a ring's places is written out");
+static_assert(STAGES == 4, "the loop over a ring's places is written out");
 
 /* Shared memory, in bytes from its beginning. Rows of halves have 128 bytes. What a thread exchanges are vectors of 16
  * bytes, those of a warpgroup side by side: its values of half of the columns, then its sums. */
@@ -250,7 +250,7 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1)
     const rings<Shape> ring(shared, part);
     const auto key_of = [&](int i) { return (work.begin + part + i * PARTS) * KEYS; };
     const bool fetches = group == 0 && threadIdx.x % 128 == 0;
-    __syncthreads(); /* the barriers are there */
+    __syncthreads(); /* the barriers are initialised */
     if (Shape::E4M3) kg_registers_increase<Shape::WORKER_REGISTERS>();
     if (fetches) {
         kg_dependency_wait(); /* and so, by its data, does every worker */
@@ -275,10 +275,10 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1)
     const uint64_t k_matrix = kg_matrix_descriptor<Shape::ROW_BYTES>(ring.k),
                    v_matrix = kg_matrix_descriptor(ring.v, KEYS * 128);
     const uint64_t q_matrix = kg_matrix_descriptor<Shape::ROW_BYTES>(shared + group * ROWS * Shape::ROW_BYTES);
-    /* Of the tile in a place of the ring, there for the turn'th time. Places are known when compiled: every instruction
+    /* Of the tile in a place of the ring, in the given round. Places are known when compiled: every instruction
      * beside the products takes time from them. */
-    const auto make_scores = [&](const int place, unsigned turn) {
-        kg_mbarrier_wait(ring.k_full + 8 * place, turn & 1);
+    const auto make_scores = [&](const int place, unsigned round) {
+        kg_mbarrier_wait(ring.k_full + 8 * place, round & 1);
         kg_wgmma_fence();
 #pragma unroll
         for (int j = 0; j < Shape::ROW_BYTES / 32; j++) {
@@ -290,8 +290,8 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1)
         }
         kg_wgmma_commit();
     };
-    const auto add_values = [&](const int place, unsigned turn) {
-        if (Shape::E4M3) kg_mbarrier_wait(ring.v_full + 8 * place, turn & 1); /* else they came with the keys */
+    const auto add_values = [&](const int place, unsigned round) {
+        if (Shape::E4M3) kg_mbarrier_wait(ring.v_full + 8 * place, round & 1); /* else they came with the keys */
         kg_pin(weight), kg_pin(value);
         kg_wgmma_fence();
 #pragma unroll
@@ -312,10 +312,10 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1)
         ring.fetch(p, i + STAGES, key_of(i + STAGES), kv_head, work.batch);
     };
     /* Tile i's scores, the values of the tile before, tile i's weights. */
-    const auto step = [&](int i, const int place, unsigned turn) {
+    const auto step = [&](int i, const int place, unsigned round) {
         const int used = (place + STAGES - 1) % STAGES;
-        make_scores(place, turn);
-        add_values(used, place ? turn : turn - 1);
+        make_scores(place, round);
+        add_values(used, place ? round : round - 1);
         refill(i - 2);
         kg_wgmma_wait<0>();
         ring.release(group, used);
@@ -331,13 +331,13 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1)
         kg_wgmma_wait<0>();
         mask(0);
         softmax_exact(sums, score, weight, shrink, scale, { false, false });
-        unsigned turn = 0;
+        unsigned round = 0;
         for (int i = 1; i < n; i += STAGES) { /* written out: a loop over the places made it 3% slower */
-            step(i, 1, turn);
-            if (i + 1 < n) step(i + 1, 2, turn);
-            if (i + 2 < n) step(i + 2, 3, turn);
-            turn++;
-            if (i + 3 < n) step(i + 3, 0, turn);
+            step(i, 1, round);
+            if (i + 1 < n) step(i + 1, 2, round);
+            if (i + 2 < n) step(i + 2, 3, round);
+            round++;
+            if (i + 3 < n) step(i + 3, 0, round);
         }
         add_values((n - 1) % STAGES, (n - 1) / STAGES);
         kg_wgmma_wait<0>();

@@ -253,6 +253,7 @@ static double run_model(struct kg_record *rec, const struct memory_case *c, cons
     if (c->decodes) {
         ops.linear = decoding_linear;
         ops.experts_linear = decoding_experts_linear;
+        ops.lower = NULL; /* they allocate and free, which no captured graph may */
     }
     n_taken = 0;
     char *path = model_path(rec, c);

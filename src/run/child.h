@@ -1,4 +1,4 @@
-/* A suite program as a child process: in a process group of its own, dead when the runner dies, its input empty, its
+/* A suite program as a child process: in its own process group, dead when the runner dies, its input empty, its
  * output and its events on pipes that the runner reads without blocking. */
 #ifndef KIGO_RUN_CHILD_H
 #define KIGO_RUN_CHILD_H

@@ -1,12 +1,14 @@
 /* What a run will do: the suite programs found, and the cases they list that were asked for.
  *
  * A program is an executable file test_* (bench_* for `kigo bench`) in the suites folder or in a folder directly below
- * it. Its name is its path from there ("unit/test_gguf"). Beside the cases a program lists, the plan has cases of the
- * harness itself: harness/<program>/lists         a program whose list could not be had or believed: a crash, with the
- * reason harness/<program>/ends_cleanly  a program that is run whole ended by itself, with the exit code its results
- * call for
- * (<program> with '.' for '/'), so that a broken program can neither vanish nor pass. Asking for ends_cleanly by its
- * key selects all cases of the program; a program that cannot list is planned whatever was selected. */
+ * it. Its name is its path from there ("unit/test_gguf"). A broken program can neither vanish nor pass: beside the
+ * cases a program lists, the plan has cases of the harness itself (<program> with '.' for '/'):
+ *
+ * - harness/<program>/lists: a program whose list is missing or malformed. A crash, with the reason.
+ * - harness/<program>/ends_cleanly: a program that is run whole ended by itself, with the exit code of its results.
+ *
+ * Asking for ends_cleanly by its key selects all cases of the program. A program that cannot list is planned if the
+ * selection reaches it (selection.h). */
 #ifndef KIGO_RUN_PLAN_H
 #define KIGO_RUN_PLAN_H
 

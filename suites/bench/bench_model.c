@@ -69,7 +69,7 @@ static bool stage_open(struct kg_record *rec, const struct model_case *c) {
                        (unsigned long long)kg_model_weight_bytes(stage.model));
         return false;
     }
-    /* What tells two files of one architecture apart: the report pairs them. */
+    /* What distinguishes two files of one architecture: the report pairs them. */
     kg_record_metric(rec, "params", "count", (double)kg_model_n_params(stage.model));
     kg_record_metric(rec, "weights", "bytes", (double)kg_model_weight_bytes(stage.model));
     return true;

@@ -65,7 +65,7 @@ static void start_script(void) {
     ck_assert_ptr_nonnull(script.answers);
 }
 
-/* As waitpid tells. */
+/* As waitpid reports. */
 static int end_script(void) {
     int status = 0;
     fclose(script.requests);

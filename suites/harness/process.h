@@ -6,6 +6,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* The arguments of a command line, as argv. */
+#define ARGS(...) ((const char *const[]){ __VA_ARGS__, NULL })
+
 struct kg_process {
     const char *const *argv; /* argv[0] is the program's path; NULL at the end */
     const char *input;       /* standard input; NULL: empty */

@@ -41,7 +41,7 @@ char *kg_browser_frame(const char *head, const char *html, int width) {
     return out.data;
 }
 
-/* The script that looks, told which words to find; malloc'ed. */
+/* The script that looks for the given words; malloc'ed. */
 static char *look_for(const char *words) {
     struct kg_buffer out = KG_BUFFER_INIT, text = KG_BUFFER_INIT;
     kg_json_put_string(&text, words, strlen(words));
@@ -92,8 +92,8 @@ char *kg_browser_file(struct kg_record *rec, const char *name, const char *conte
     return url;
 }
 
-bool kg_browser_run(struct kg_record *rec, const char *const *words, struct kg_process_result *result) {
-    enum { MAX_WORDS = 8 };
+bool kg_browser_run(struct kg_record *rec, const char *const *args, struct kg_process_result *result) {
+    enum { MAX_ARGS = 8 };
     const char *browser = find_browser();
     if (!browser) {
         kg_record_skip(rec, "no Chromium: none of chromium-headless-shell, chromium, google-chrome answers");
@@ -101,18 +101,18 @@ bool kg_browser_run(struct kg_record *rec, const char *const *words, struct kg_p
     }
     char *profile = kg_xasprintf("--user-data-dir=%s/profile", kg_scratch_dir(rec));
     /* Without a sandbox of its own: root has none, and what it opens is ours. */
-    const char *argv[11 + MAX_WORDS + 1] = { "/usr/bin/env",
-                                             browser,
-                                             "--headless",
-                                             "--no-sandbox",
-                                             "--disable-gpu",
-                                             "--disable-dev-shm-usage",
-                                             "--disable-background-networking",
-                                             "--no-first-run",
-                                             "--hide-scrollbars",
-                                             "--enable-logging=stderr",
-                                             profile };
-    for (size_t i = 0; i < MAX_WORDS && words[i]; i++) argv[11 + i] = words[i];
+    const char *argv[11 + MAX_ARGS + 1] = { "/usr/bin/env",
+                                            browser,
+                                            "--headless",
+                                            "--no-sandbox",
+                                            "--disable-gpu",
+                                            "--disable-dev-shm-usage",
+                                            "--disable-background-networking",
+                                            "--no-first-run",
+                                            "--hide-scrollbars",
+                                            "--enable-logging=stderr",
+                                            profile };
+    for (size_t i = 0; i < MAX_ARGS && args[i]; i++) argv[11 + i] = args[i];
     const struct kg_process process = { .argv = argv, .timeout_s = 100 };
     struct kg_error err;
     ck_assert_msg(kg_process_run(&process, result, &err) == KG_OK, "%s", err.message);

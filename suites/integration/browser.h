@@ -45,8 +45,8 @@ struct kg_printed {
 /* The page as it comes out of the printer of a reader who prefers dark pages. False as above. */
 bool kg_browser_print(struct kg_record *rec, const char *html, struct kg_printed *printed);
 
-/* Runs a headless Chromium with these words (NULL at the end) after those that every run has. False as above. */
-bool kg_browser_run(struct kg_record *rec, const char *const *words, struct kg_process_result *result);
+/* Runs a headless Chromium with these arguments (NULL at the end) after those that every run has. False as above. */
+bool kg_browser_run(struct kg_record *rec, const char *const *args, struct kg_process_result *result);
 /* <file>'s URL with that content, in the case's scratch folder; malloc'ed. */
 char *kg_browser_file(struct kg_record *rec, const char *name, const char *content);
 /* A page with `head` in it and an <iframe> of that width that holds the other page; malloc'ed. */

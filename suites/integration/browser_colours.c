@@ -37,12 +37,12 @@ bool kg_browser_colours(struct kg_record *rec, const char *html, int width, enum
     char *head = kg_xasprintf("<meta name=\"color-scheme\" content=\"light dark\"><script>const PRINT=%d</script>%s",
                               ground == KG_GROUND_PAPER, SCRIPT);
     char *frame = kg_browser_frame(head, html, width), *url = kg_browser_file(rec, "colours.html", frame);
-    const char *const words[] = { "--virtual-time-budget=5000",
-                                  ground == KG_GROUND_LIGHT ? "--blink-settings=preferredColorScheme=1"
-                                                            : "--blink-settings=preferredColorScheme=0",
-                                  "--dump-dom", url, NULL };
+    const char *const args[] = { "--virtual-time-budget=5000",
+                                 ground == KG_GROUND_LIGHT ? "--blink-settings=preferredColorScheme=1"
+                                                           : "--blink-settings=preferredColorScheme=0",
+                                 "--dump-dom", url, NULL };
     struct kg_process_result result;
-    const bool looked = kg_browser_run(rec, words, &result);
+    const bool looked = kg_browser_run(rec, args, &result);
     if (looked) {
         const char *at = strstr(result.out, "<title>colours ");
         ck_assert_msg(at != NULL, "the page was not looked at: %.400s", result.out);

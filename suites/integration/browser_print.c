@@ -1,4 +1,4 @@
-/* A page on paper: a PDF by the browser; its pages are counted here, its text and picture told by poppler's tools. */
+/* A page on paper: a PDF by the browser; its pages are counted here, its text and picture read by poppler's tools. */
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/program.h"
@@ -65,12 +65,12 @@ static void read_lightness(const char *path, struct kg_printed *printed) {
 bool kg_browser_print(struct kg_record *rec, const char *html, struct kg_printed *printed) {
     char *url = kg_browser_file(rec, "print.html", html), *path = kg_path_join(kg_scratch_dir(rec), "page.pdf");
     char *to = kg_xasprintf("--print-to-pdf=%s", path), *pdf;
-    const char *const words[] = { "--blink-settings=preferredColorScheme=0", "--no-pdf-header-footer", to, url, NULL };
+    const char *const args[] = { "--blink-settings=preferredColorScheme=0", "--no-pdf-header-footer", to, url, NULL };
     struct kg_process_result result;
     size_t size_bytes;
     struct kg_error err;
     *printed = (struct kg_printed){ .lightness = NAN };
-    const bool came_out = kg_browser_run(rec, words, &result);
+    const bool came_out = kg_browser_run(rec, args, &result);
     if (came_out) {
         ck_assert_msg(kg_file_read(path, &pdf, &size_bytes, &err) == KG_OK, "%s", err.message);
         count_pages(pdf, size_bytes, printed);

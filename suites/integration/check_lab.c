@@ -49,20 +49,20 @@ void kg_lab_add(const struct kg_lab *lab, const char *program, const char *as) {
     free(kigo);
 }
 
-/* The words of the command; the array is malloc'ed, its words are not. */
-static const char **command(const struct kg_lab *lab, const char *const *words) {
+/* The command's arguments; the array is malloc'ed, they are not. */
+static const char **command(const struct kg_lab *lab, const char *const *args) {
     const char *fixed[] = { kg_program_path(), "check", "--suites", lab->suites, "--bundles", lab->bundles };
     const size_t n_fixed = sizeof fixed / sizeof *fixed;
-    size_t n_words = 0;
-    while (words && words[n_words]) n_words++;
-    const char **argv = kg_xcalloc(n_fixed + n_words + 1, sizeof *argv);
+    size_t n_args = 0;
+    while (args && args[n_args]) n_args++;
+    const char **argv = kg_xcalloc(n_fixed + n_args + 1, sizeof *argv);
     memcpy(argv, fixed, sizeof fixed);
-    if (n_words > 0) memcpy(argv + n_fixed, words, n_words * sizeof *argv);
+    if (n_args > 0) memcpy(argv + n_fixed, args, n_args * sizeof *argv);
     return argv;
 }
 
-void kg_lab_check(const struct kg_lab *lab, const char *const *words, struct kg_process_result *result) {
-    const char **argv = command(lab, words);
+void kg_lab_check(const struct kg_lab *lab, const char *const *args, struct kg_process_result *result) {
+    const char **argv = command(lab, args);
     char *tmp = kg_xasprintf("TMPDIR=%s", lab->tmp);
     const char *env[] = { tmp, NULL };
     const struct kg_process process = { .argv = argv, .env = env, .timeout_s = 2 * PATIENCE_S };
@@ -73,8 +73,8 @@ void kg_lab_check(const struct kg_lab *lab, const char *const *words, struct kg_
     ck_assert_msg(!result->timed_out, "kigo check did not end: %s%s", result->out, result->err);
 }
 
-pid_t kg_lab_start(const struct kg_lab *lab, const char *const *words) {
-    const char **argv = command(lab, words);
+pid_t kg_lab_start(const struct kg_lab *lab, const char *const *args) {
+    const char **argv = command(lab, args);
     const pid_t test = getpid(), pid = fork();
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);

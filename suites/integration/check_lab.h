@@ -8,9 +8,6 @@
 #include <jansson.h>
 #include <sys/types.h>
 
-/* Words of a command line, ended by NULL. */
-#define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
-
 struct kg_lab {
     char *dir, *suites, *bundles, *tmp;
 };
@@ -21,12 +18,12 @@ void kg_lab_close(struct kg_lab *lab);
 /* Puts the self-test program `program` ("test_green") in the lab's suites folder under the name `as`. */
 void kg_lab_add(const struct kg_lab *lab, const char *program, const char *as);
 
-/* Runs `kigo check --suites .. --bundles ..` with more words (NULL at the end of the list, or no list). */
-void kg_lab_check(const struct kg_lab *lab, const char *const *words, struct kg_process_result *result);
+/* Runs `kigo check --suites .. --bundles ..` with more arguments (NULL at the end of the list, or no list). */
+void kg_lab_check(const struct kg_lab *lab, const char *const *args, struct kg_process_result *result);
 
 /* Starts the same without waiting; its output goes nowhere. It dies with this process. */
-pid_t kg_lab_start(const struct kg_lab *lab, const char *const *words);
-/* Waits for it, at most half a minute; as waitpid tells. */
+pid_t kg_lab_start(const struct kg_lab *lab, const char *const *args);
+/* Waits for it, at most half a minute; as waitpid reports. */
 int kg_lab_wait(pid_t pid);
 /* Waits until the journal of the lab's unfinished bundle says that the case was started. */
 void kg_lab_wait_for_start(const struct kg_lab *lab, const char *key);

@@ -9,7 +9,7 @@
 enum { KG_RECIPE_STEPS = 8 };
 
 struct kg_recipe_step {
-    char *run;   /* a shell's words */
+    char *run;   /* a shell's script */
     bool always; /* also after a step that failed */
 };
 

@@ -54,10 +54,10 @@ static void read_meter(const struct meter *begun, struct kg_cost *cost) {
     cost->others_share = others / wall / (double)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-/* What `kigo <verb> [word] --bundles <root> --json` prints; the caller's reference. Exit code 0, or 1 of a regress:
- * 1000 figures with noise may well have one that is told. */
-static json_t *ask(const struct kg_history_lab *lab, const char *verb, const char *word, struct kg_cost *cost) {
-    const char *const argv[] = { kg_program_path(), verb, "--bundles", lab->root, "--json", word, NULL };
+/* What `kigo <verb> [argument] --bundles <root> --json` prints; the caller's reference. Exit code 0, or 1 of a regress:
+ * 1000 figures with noise may well have one that is reported. */
+static json_t *ask(const struct kg_history_lab *lab, const char *verb, const char *argument, struct kg_cost *cost) {
+    const char *const argv[] = { kg_program_path(), verb, "--bundles", lab->root, "--json", argument, NULL };
     const struct kg_process process = { .argv = argv, .timeout_s = VERB_TIMEOUT_S };
     struct kg_process_result result;
     struct kg_error err;

@@ -12,22 +12,22 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MOST_WORDS = 24 };
+enum { MOST_ARGS = 24 };
 
-/* Runs kigo with the words and --bundles in the case's scratch folder. */
-static struct kg_process_result bench(struct kg_record *rec, const char *const *words, const char *const *env) {
+/* Runs kigo with the arguments and --bundles in the case's scratch folder. */
+static struct kg_process_result bench(struct kg_record *rec, const char *const *args, const char *const *env) {
     static char bundles[512];
-    const char *args[MOST_WORDS] = { "bench" };
+    const char *argv[MOST_ARGS] = { "bench" };
     size_t n = 1;
     snprintf(bundles, sizeof bundles, "%s/bundles", kg_scratch_dir(rec));
-    for (; *words; words++) {
-        ck_assert_uint_lt(n + 3, MOST_WORDS);
-        args[n++] = *words;
+    for (; *args; args++) {
+        ck_assert_uint_lt(n + 3, MOST_ARGS);
+        argv[n++] = *args;
     }
-    args[n++] = "--bundles";
-    args[n++] = bundles;
-    args[n] = NULL;
-    return kg_run_kigo(rec, args, (struct kg_process){ .env = env, .timeout_s = 120 });
+    argv[n++] = "--bundles";
+    argv[n++] = bundles;
+    argv[n] = NULL;
+    return kg_run_kigo(rec, argv, (struct kg_process){ .env = env, .timeout_s = 120 });
 }
 
 /* malloc'ed: the only bundle. */
@@ -90,7 +90,7 @@ static void expect_complete(const json_t *result) {
 static void quick_bench_seals_whole_records(struct kg_record *rec, const void *arg) {
     (void)arg;
     struct kg_process_result r = bench(
-        rec, WORDS("--quick", "--backend", "cpu", "--filter", "bench/linear/*", "--filter", "bench/attention/*"), NULL);
+        rec, ARGS("--quick", "--backend", "cpu", "--filter", "bench/linear/*", "--filter", "bench/attention/*"), NULL);
     ck_assert_msg(r.exit_code == KG_EXIT_OK, "exit code %d: %s%s", r.exit_code, r.out, r.err);
     char *bundle = only_bundle(rec);
     kg_lab_expect_verified(bundle);
@@ -135,7 +135,7 @@ static json_int_t kv_bytes(const json_t *results, const char *ctx) {
 static void memory_is_read_for_each_context(struct kg_record *rec, const void *arg) {
     (void)arg;
     struct kg_process_result r =
-        bench(rec, WORDS("--quick", "--backend", "cpu", "--filter", "bench/model/memory*", "--json"), NULL);
+        bench(rec, ARGS("--quick", "--backend", "cpu", "--filter", "bench/model/memory*", "--json"), NULL);
     ck_assert_msg(r.exit_code == KG_EXIT_OK, "exit code %d: %s%s", r.exit_code, r.out, r.err);
     json_t *printed = json_loads(r.out, 0, NULL);
     ck_assert_msg(json_is_object(printed), "not one JSON object: %s", r.out);
@@ -153,7 +153,7 @@ static void memory_is_read_for_each_context(struct kg_record *rec, const void *a
 /* Without gnuplot there is a profile all the same, and it says why it has no picture. */
 static void no_gnuplot_is_no_failure(struct kg_record *rec, const void *arg) {
     (void)arg;
-    struct kg_process_result r = bench(rec, WORDS("--backend", "cpu", "--filter", "bench/linear/decode*"),
+    struct kg_process_result r = bench(rec, ARGS("--backend", "cpu", "--filter", "bench/linear/decode*"),
                                        (const char *const[]){ "PATH=/nowhere", NULL });
     ck_assert_msg(r.exit_code == KG_EXIT_OK, "exit code %d: %s%s", r.exit_code, r.out, r.err);
     char *bundle = only_bundle(rec), *json = read_data(bundle, "bandwidth.json");
@@ -170,7 +170,7 @@ static void no_gnuplot_is_no_failure(struct kg_record *rec, const void *arg) {
 static void telemetry_lies_beside_timings(struct kg_record *rec, const void *arg) {
     (void)arg;
     char *nvml = kg_xasprintf("KIGO_NVML=%s", kg_fake_nvml_path());
-    struct kg_process_result r = bench(rec, WORDS("--backend", "cpu", "--quick", "--filter", "bench/rmsnorm/*"),
+    struct kg_process_result r = bench(rec, ARGS("--backend", "cpu", "--quick", "--filter", "bench/rmsnorm/*"),
                                        (const char *const[]){ nvml, NULL });
     ck_assert_msg(r.exit_code == KG_EXIT_OK, "exit code %d: %s%s", r.exit_code, r.out, r.err);
     char *bundle = only_bundle(rec), *telemetry = read_data(bundle, "telemetry.csv");
@@ -185,7 +185,7 @@ static void telemetry_lies_beside_timings(struct kg_record *rec, const void *arg
  * asked. */
 static void attention_is_checked_where_it_is_timed(struct kg_record *rec, const void *arg) {
     (void)arg;
-    struct kg_process_result r = bench(rec, WORDS("--quick", "--backend", "cpu", "--filter", "sdpa*"), NULL);
+    struct kg_process_result r = bench(rec, ARGS("--quick", "--backend", "cpu", "--filter", "sdpa*"), NULL);
     ck_assert_msg(r.exit_code == KG_EXIT_OK, "exit code %d: %s%s", r.exit_code, r.out, r.err);
     char *bundle = only_bundle(rec);
     json_t *results = kg_lab_lines(bundle, "results.ndjson");
@@ -244,7 +244,7 @@ static void peer(struct kg_record *rec, const void *arg) {
     char *python = row->body ? stand_in_python(rec, row->body) : kg_xstrdup("KIGO_PYTHON=/nowhere/python");
     const char *const env[] = { python, NULL };
     struct kg_process_result r =
-        bench(rec, WORDS("--quick", "--backend", "cuda", "--filter", "sdpa_peer/*", "--peer"), env);
+        bench(rec, ARGS("--quick", "--backend", "cuda", "--filter", "sdpa_peer/*", "--peer"), env);
     const int exit_code = strcmp(row->status, "fail") == 0 ? KG_EXIT_FAILED : KG_EXIT_OK;
     ck_assert_msg(r.exit_code == exit_code, "exit code %d: %s%s", r.exit_code, r.out, r.err);
     ck_assert_ptr_nonnull(strstr(r.out, "peers: nothing was timed by both"));
@@ -277,7 +277,7 @@ static void peers_side_by_side(struct kg_record *rec, const void *arg) {
     (void)arg;
     kg_lab_open(&lab, rec);
     kg_lab_add(&lab, "bench_beside", "bench_beside");
-    struct kg_process_result r = bench(rec, WORDS("--suites", lab.suites, "--peer"), NULL);
+    struct kg_process_result r = bench(rec, ARGS("--suites", lab.suites, "--peer"), NULL);
     ck_assert_msg(r.exit_code == KG_EXIT_OK, "exit code %d: %s%s", r.exit_code, r.out, r.err);
     for (size_t i = 0; i < KG_COUNT_OF(LINES); i++)
         ck_assert_msg(strstr(r.out, LINES[i]) != NULL, "no '%s' in:\n%s", LINES[i], r.out);
@@ -294,16 +294,16 @@ static void peers_side_by_side(struct kg_record *rec, const void *arg) {
 static void peers_only_when_asked(struct kg_record *rec, const void *arg) {
     static const char ONE[] = "bench/sdpa_peer/cudnn[cuda,f16,B=1 H=4/2 S=48 D=64 causal]";
     (void)arg;
-    struct kg_process_result r = bench(rec, WORDS("--quick", "--list"), NULL);
+    struct kg_process_result r = bench(rec, ARGS("--quick", "--list"), NULL);
     ck_assert_msg(r.exit_code == KG_EXIT_OK && !strstr(r.out, "sdpa_peer"), "%s%s", r.out, r.err);
     kg_process_result_free(&r);
-    r = bench(rec, WORDS("--quick", "--list", "--peer"), NULL);
+    r = bench(rec, ARGS("--quick", "--list", "--peer"), NULL);
     ck_assert_msg(r.exit_code == KG_EXIT_OK && strstr(r.out, ONE), "%s%s", r.out, r.err);
     kg_process_result_free(&r);
-    r = bench(rec, WORDS("--quick", "--list", "--case", ONE), NULL);
+    r = bench(rec, ARGS("--quick", "--list", "--case", ONE), NULL);
     ck_assert_msg(r.exit_code == KG_EXIT_OK && strcmp(r.out + strlen(ONE), "\n") == 0, "%s%s", r.out, r.err);
     kg_process_result_free(&r);
-    r = bench(rec, WORDS("--quick", "--list", "--peer", "--filter", "sdpa/auto*"), NULL);
+    r = bench(rec, ARGS("--quick", "--list", "--peer", "--filter", "sdpa/auto*"), NULL);
     ck_assert_msg(strstr(r.out, ONE) && !strstr(r.out, "bench/linear"), "%s%s", r.out, r.err);
     kg_process_result_free(&r);
 }
@@ -311,12 +311,12 @@ static void peers_only_when_asked(struct kg_record *rec, const void *arg) {
 /* Counters need ncu: said before anything runs. */
 static void no_counters_without_ncu(struct kg_record *rec, const void *arg) {
     (void)arg;
-    struct kg_process_result r = bench(rec, WORDS("--quick", "--backend", "cpu", "--filter", "sdpa*", "--ncu"),
+    struct kg_process_result r = bench(rec, ARGS("--quick", "--backend", "cpu", "--filter", "sdpa*", "--ncu"),
                                        (const char *const[]){ "PATH=/nowhere", "KIGO_NCU=", NULL });
     ck_assert_msg(r.exit_code == KG_EXIT_USAGE, "exit code %d: %s", r.exit_code, r.out);
     ck_assert_ptr_nonnull(strstr(r.err, "Nsight Compute is not installed: ncu is no program in PATH"));
     kg_process_result_free(&r);
-    r = bench(rec, WORDS("--quick", "--ncu-filter", "sdpa/auto*"), (const char *const[]){ "KIGO_NCU=/no/ncu", NULL });
+    r = bench(rec, ARGS("--quick", "--ncu-filter", "sdpa/auto*"), (const char *const[]){ "KIGO_NCU=/no/ncu", NULL });
     ck_assert_msg(r.exit_code == KG_EXIT_USAGE && strstr(r.err, "/no/ncu is no program"), "%d: %s", r.exit_code, r.err);
     kg_process_result_free(&r);
     char *dir = kg_path_join(kg_scratch_dir(rec), "bundles");
@@ -326,7 +326,7 @@ static void no_counters_without_ncu(struct kg_record *rec, const void *arg) {
 
 struct refused {
     const char *name;
-    const char *words[6];
+    const char *args[6];
     int exit_code;
     const char *message;
 };
@@ -341,7 +341,7 @@ static const struct refused REFUSED[] = {
 
 static void refused(struct kg_record *rec, const void *arg) {
     const struct refused *row = arg;
-    struct kg_process_result r = bench(rec, row->words, NULL);
+    struct kg_process_result r = bench(rec, row->args, NULL);
     ck_assert_msg(r.exit_code == row->exit_code, "exit code %d, not %d: %s", r.exit_code, row->exit_code, r.err);
     ck_assert_msg(strstr(r.err, row->message) != NULL, "'%s' does not say '%s'", r.err, row->message);
     char *dir = kg_path_join(kg_scratch_dir(rec), "bundles");
@@ -353,8 +353,8 @@ static void refused(struct kg_record *rec, const void *arg) {
 /* Timings are no part of the check. */
 static void check_runs_no_bench(struct kg_record *rec, const void *arg) {
     (void)arg;
-    const char *const args[] = { "check", "--list", "--layer", "bench", NULL };
-    struct kg_process_result r = kg_run_kigo(rec, args, (struct kg_process){ .timeout_s = 120 });
+    const char *const argv[] = { "check", "--list", "--layer", "bench", NULL };
+    struct kg_process_result r = kg_run_kigo(rec, argv, (struct kg_process){ .timeout_s = 120 });
     ck_assert_msg(r.exit_code == KG_EXIT_INCOMPLETE, "exit code %d: %s", r.exit_code, r.out);
     ck_assert_str_eq(r.out, "");
     ck_assert_ptr_nonnull(strstr(r.err, "none was selected"));

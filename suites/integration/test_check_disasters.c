@@ -41,7 +41,7 @@ static void program_that_breaks_the_rules(struct kg_record *rec, const void *arg
     char *name = kg_xasprintf("test_%s", row->rule);
     kg_lab_add(&lab, "test_broken", name);
     struct kg_process_result r;
-    kg_lab_check(&lab, WORDS("--quiet"), &r);
+    kg_lab_check(&lab, ARGS("--quiet"), &r);
     kg_lab_expect_exit(&r, KG_EXIT_FAILED, NULL);
     char *bundle = kg_lab_bundle(&lab), *ends = kg_xasprintf("harness/%s/ends_cleanly", name);
     const struct kg_lab_expected rows[] = { { "unit/broken/one", row->status, row->reason },
@@ -173,9 +173,9 @@ static void kill_in_the_middle(struct kg_record *rec, const void *arg) {
     ck_assert(WIFSIGNALED(end) && WTERMSIG(end) == SIGKILL);
     expect_gone(pid_file);
     ck_assert_uint_eq(kg_lab_count(&lab, ""), 0);
-    expect_kigo(WORDS(kg_program_path(), "recover", "--bundles", lab.bundles));
+    expect_kigo(ARGS(kg_program_path(), "recover", "--bundles", lab.bundles));
     char *bundle = kg_lab_bundle(&lab);
-    expect_kigo(WORDS(kg_program_path(), "verify", bundle));
+    expect_kigo(ARGS(kg_program_path(), "verify", bundle));
     json_t *results = kg_lab_lines(bundle, "results.ndjson");
     ck_assert_uint_eq(json_array_size(results), 7);
     kg_lab_expect_status(results, "unit/green/one", "pass");
@@ -277,7 +277,7 @@ static void folder_that_is_not_utf8(struct kg_record *rec, const void *arg) {
     kg_lab_add(&lab, "test_mixed", "caf\xe9 [#]/test_mixed");
     kg_lab_add(&lab, "test_twice", "caf\xe9 [#]/test_twice");
     struct kg_process_result r;
-    kg_lab_check(&lab, WORDS("--json"), &r);
+    kg_lab_check(&lab, ARGS("--json"), &r);
     ck_assert_msg(r.exit_code == KG_EXIT_FAILED, "exit code %d: %s%s", r.exit_code, r.out, r.err);
     json_t *o = json_loadb(r.out, r.out_len, 0, NULL);
     ck_assert_int_eq(json_integer_value(json_object_get(o, "planned")), 17);

@@ -1,5 +1,5 @@
-/* `kigo check` held to its word on suites whose cases fail in every way a case can: every planned case has its status,
- * the exit code says what happened, and the bundle verifies. */
+/* `kigo check` held to its promises on suites whose cases fail in every way a case can: every planned case has its
+ * status, the exit code says what happened, and the bundle verifies. */
 #include "backend/gpu.h"
 #include "base/buffer.h"
 #include "base/file.h"
@@ -83,7 +83,7 @@ static void long_files_are_compressed(struct kg_record *rec, const void *arg) {
     kg_lab_add(&lab, "test_green", "test_green");
     struct kg_process_result r;
     setenv("KIGO_SELFTEST_MORE_LINES", "1000", 1);
-    kg_lab_check(&lab, WORDS("--compress"), &r);
+    kg_lab_check(&lab, ARGS("--compress"), &r);
     unsetenv("KIGO_SELFTEST_MORE_LINES");
     kg_lab_expect_exit(&r, KG_EXIT_OK, "7 passed, 0 failed, 0 skipped");
     char *bundle = kg_lab_bundle(&lab), *plain = kg_path_join(bundle, "data/transcripts/unit.ndjson");
@@ -179,7 +179,7 @@ static void rerun_command_fails_again(struct kg_record *rec, const void *arg) {
     kg_lab_add(&lab, "test_mixed", "test_mixed");
     kg_lab_add(&lab, "test_green", "test_green");
     struct kg_process_result r;
-    kg_lab_check(&lab, WORDS("--quiet", "--seed", "7"), &r);
+    kg_lab_check(&lab, ARGS("--quiet", "--seed", "7"), &r);
     char *bundle = kg_lab_bundle(&lab);
     char *rerun = kg_lab_failure(bundle, key, "rerun.txt");
     ck_assert_ptr_nonnull(rerun);
@@ -210,7 +210,7 @@ static void rerun_command_works_from_elsewhere(struct kg_record *rec, const void
     kg_lab_add(&lab, "test_mixed", "test_mixed");
     char *first = kg_xasprintf("cd '%s' && '%s' check --suites suites --bundles bundles --quiet --filter '*segfaults'",
                                lab.dir, kg_program_path());
-    struct kg_process process = { .argv = WORDS("/bin/sh", "-c", first) };
+    struct kg_process process = { .argv = ARGS("/bin/sh", "-c", first) };
     struct kg_process_result r;
     ck_assert_int_eq(kg_process_run(&process, &r, NULL), KG_OK);
     kg_lab_expect_exit(&r, KG_EXIT_FAILED, NULL);
@@ -219,7 +219,7 @@ static void rerun_command_works_from_elsewhere(struct kg_record *rec, const void
     char *rerun = kg_lab_failure(bundle, "unit/mixed/segfaults", "rerun.txt");
     ck_assert_ptr_nonnull(rerun);
     char *again = kg_xasprintf("cd / && %s", rerun);
-    process.argv = WORDS("/bin/sh", "-c", again);
+    process.argv = ARGS("/bin/sh", "-c", again);
     ck_assert_int_eq(kg_process_run(&process, &r, NULL), KG_OK);
     kg_lab_expect_exit(&r, KG_EXIT_FAILED, "0 passed, 1 failed, 0 skipped");
     ck_assert_uint_eq(kg_lab_count(&lab, ""), 2);
@@ -238,7 +238,7 @@ static void failure_folder_holds_what_helps(struct kg_record *rec, const void *a
     kg_lab_open(&lab, rec);
     kg_lab_add(&lab, "test_mixed", "test_mixed");
     struct kg_process_result r;
-    kg_lab_check(&lab, WORDS("--case", key), &r);
+    kg_lab_check(&lab, ARGS("--case", key), &r);
     kg_lab_expect_exit(&r, KG_EXIT_FAILED, "0 passed, 1 failed, 0 skipped");
     char *bundle = kg_lab_bundle(&lab);
     char *about = kg_lab_failure(bundle, key, "case.json"), *attached = kg_lab_failure(bundle, key, "attached-got.bin");
@@ -260,7 +260,7 @@ static void failure_folder_holds_what_helps(struct kg_record *rec, const void *a
 }
 
 struct usage {
-    const char *words[6];
+    const char *args[6];
     int exit_code;
     const char *says;
 };
@@ -287,7 +287,7 @@ static void nothing_runs(struct kg_record *rec, const void *arg) {
     kg_lab_add(&lab, "test_green", "test_green");
     for (size_t i = 0; i < KG_COUNT_OF(NOTHING_RUN); i++) {
         struct kg_process_result r;
-        kg_lab_check(&lab, NOTHING_RUN[i].words, &r);
+        kg_lab_check(&lab, NOTHING_RUN[i].args, &r);
         ck_assert_msg(r.exit_code == NOTHING_RUN[i].exit_code, "row %zu: exit code %d: %s", i, r.exit_code, r.err);
         ck_assert_msg(strstr(r.err, NOTHING_RUN[i].says) != NULL, "row %zu: %s", i, r.err);
         kg_process_result_free(&r);
@@ -316,7 +316,7 @@ static void selections_add_up(struct kg_record *rec, const void *arg) {
     kg_lab_open(&lab, rec);
     kg_lab_add(&lab, "test_green", "test_green");
     struct kg_process_result r;
-    kg_lab_check(&lab, WORDS("--list", "--filter", "*/t*", "--case", "unit/green/one", "--layer", "unit"), &r);
+    kg_lab_check(&lab, ARGS("--list", "--filter", "*/t*", "--case", "unit/green/one", "--layer", "unit"), &r);
     ck_assert_int_eq(r.exit_code, KG_EXIT_OK);
     ck_assert_str_eq(r.out, "unit/green/one\nunit/green/two\nunit/green/three\n");
     kg_process_result_free(&r);
@@ -329,9 +329,9 @@ static void seed_decides_the_cases_seeds(struct kg_record *rec, const void *arg)
     kg_lab_open(&lab, rec);
     kg_lab_add(&lab, "test_green", "test_green");
     struct kg_process_result a, b, other;
-    kg_lab_check(&lab, WORDS("--list", "--json", "--seed", "5"), &a);
-    kg_lab_check(&lab, WORDS("--list", "--json", "--seed", "5"), &b);
-    kg_lab_check(&lab, WORDS("--list", "--json", "--seed", "6"), &other);
+    kg_lab_check(&lab, ARGS("--list", "--json", "--seed", "5"), &a);
+    kg_lab_check(&lab, ARGS("--list", "--json", "--seed", "5"), &b);
+    kg_lab_check(&lab, ARGS("--list", "--json", "--seed", "6"), &other);
     ck_assert_int_eq(a.exit_code, KG_EXIT_OK);
     ck_assert_str_eq(a.out, b.out);
     ck_assert_str_ne(a.out, other.out);
@@ -356,7 +356,7 @@ static void tap_shows_every_case(struct kg_record *rec, const void *arg) {
     kg_lab_open(&lab, rec);
     kg_lab_add(&lab, "test_mixed", "test_mixed");
     struct kg_process_result r;
-    kg_lab_check(&lab, WORDS("--tap"), &r);
+    kg_lab_check(&lab, ARGS("--tap"), &r);
     ck_assert_int_eq(r.exit_code, KG_EXIT_FAILED);
     ck_assert_uint_eq(count_lines(r.out, "1..16", NULL), 1);
     ck_assert_uint_eq(count_lines(r.out, "ok ", NULL), MIXED_PASS + MIXED_SKIP);
@@ -377,7 +377,7 @@ static void json_is_one_object(struct kg_record *rec, const void *arg) {
     kg_lab_open(&lab, rec);
     kg_lab_add(&lab, "test_mixed", "test_mixed");
     struct kg_process_result r;
-    kg_lab_check(&lab, WORDS("--json"), &r);
+    kg_lab_check(&lab, ARGS("--json"), &r);
     ck_assert_int_eq(r.exit_code, KG_EXIT_FAILED);
     json_t *o = json_loadb(r.out, r.out_len, 0, NULL);
     ck_assert(json_is_object(o));
@@ -402,7 +402,7 @@ static void two_programs_at_a_time(struct kg_record *rec, const void *arg) {
     kg_lab_add(&lab, "test_mixed", "test_mixed");
     kg_lab_add(&lab, "test_green", "test_green");
     struct kg_process_result r;
-    kg_lab_check(&lab, WORDS("--jobs", "2"), &r);
+    kg_lab_check(&lab, ARGS("--jobs", "2"), &r);
     kg_lab_expect_exit(&r, KG_EXIT_FAILED, "10 passed, 11 failed, 2 skipped");
     /* Each program's line counts its own cases. */
     ck_assert_msg(strstr(r.out, "   7 passed, 0 failed, 0 skipped") != NULL, "%s", r.out);
@@ -457,7 +457,7 @@ static void gpu_required_and_absent(struct kg_record *rec, const void *arg) {
     kg_lab_open(&lab, rec);
     kg_lab_add(&lab, "test_green", "test_green");
     struct kg_process_result r;
-    kg_lab_check(&lab, WORDS("--require-gpu"), &r);
+    kg_lab_check(&lab, ARGS("--require-gpu"), &r);
     ck_assert_int_eq(r.exit_code, KG_EXIT_INCOMPLETE);
     ck_assert_ptr_nonnull(strstr(r.err, "--require-gpu"));
     ck_assert_uint_eq(kg_lab_count(&lab, ""), 0);

@@ -52,7 +52,7 @@ static void a_layer_in_another_folder_is_an_error(struct kg_record *rec, const v
     add_in_folder(&lab, "haiku", "test_green", "test_green");
     add_in_folder(&lab, "mine", "test_mixed", "test_mixed");
     struct kg_process_result r;
-    kg_lab_check(&lab, WORDS("--filter", "*/passes_first", "--filter", "*/green/*"), &r);
+    kg_lab_check(&lab, ARGS("--filter", "*/passes_first", "--filter", "*/green/*"), &r);
     kg_lab_expect_exit(&r, KG_EXIT_FAILED, "1 passed, 1 failed, 0 skipped");
     ck_assert_msg(strstr(r.out, "may not list the layer unit") != NULL, "%s", r.out);
     kg_process_result_free(&r);
@@ -89,7 +89,7 @@ static void run_beside(const struct kg_record *rec, const char *timed, struct sp
     setenv("KIGO_SELFTEST_SLEEP_MS", "100", 1);
     if (timed) setenv("KIGO_SELFTEST_TIMED", timed, 1);
     struct kg_process_result r;
-    kg_lab_check(&lab, WORDS("--jobs", "2"), &r);
+    kg_lab_check(&lab, ARGS("--jobs", "2"), &r);
     unsetenv("KIGO_SELFTEST_TIMED");
     unsetenv("KIGO_SELFTEST_SLEEP_MS");
     kg_lab_expect_exit(&r, KG_EXIT_FAILED, "10 passed, 11 failed, 2 skipped");
@@ -125,7 +125,7 @@ static void a_sample_says_that_it_is_one(struct kg_record *rec, const void *arg)
     kg_lab_open(&lab, rec);
     kg_lab_add(&lab, "test_green", "test_green");
     struct kg_process_result r;
-    kg_lab_check(&lab, WORDS("--sample", "2"), &r);
+    kg_lab_check(&lab, ARGS("--sample", "2"), &r);
     ck_assert_int_eq(r.exit_code, KG_EXIT_OK);
     ck_assert_msg(strstr(r.out, SAYS) != NULL, "%s", r.out);
     kg_process_result_free(&r);
@@ -146,7 +146,7 @@ static void a_sample_says_that_it_is_one(struct kg_record *rec, const void *arg)
     free(report);
     free(bundle);
     kg_process_result_free(&r);
-    kg_lab_check(&lab, WORDS("--sample", "1000000"), &r);
+    kg_lab_check(&lab, ARGS("--sample", "1000000"), &r);
     kg_lab_expect_exit(&r, KG_EXIT_INCOMPLETE, NULL);
     ck_assert_msg(strstr(r.err, "none was selected") != NULL, "%s", r.err);
     kg_process_result_free(&r);

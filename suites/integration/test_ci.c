@@ -282,7 +282,7 @@ cleanup:
 /* A history from attachments, a signature, a strict job; what is not sound is red and stops nothing else. */
 static void options_of_judge(struct kg_record *rec, const void *arg) {
     static const struct {
-        const char *words;
+        const char *args;
         int exit_code;
     } CALLS[] = {
         { "../list", 0 },
@@ -304,7 +304,7 @@ static void options_of_judge(struct kg_record *rec, const void *arg) {
     seal(&r, r.bundles, "check", "ppp");
     shell(&r, "ls ../history | grep '^2' >../list; ! .ci/judge --strict ../list", r.checkout); /* no history yet: 3 */
     for (size_t i = 0; i < KG_COUNT_OF(CALLS); i++) {
-        char *call = kg_xasprintf(".ci/judge %s", CALLS[i].words);
+        char *call = kg_xasprintf(".ci/judge %s", CALLS[i].args);
         struct kg_process_result result;
         if (CALLS[i].exit_code == 4) shell(&r, "echo not an archive >../proof/a.tar.zst", r.checkout);
         kg_recipe_shell(call, r.checkout, (const char *const *)r.env, &result);

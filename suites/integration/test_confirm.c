@@ -1,11 +1,10 @@
-/* Two builds measured in turns, and one measured against itself: builds are scripts around this kigo that run a bench
- * whose timings are drawn. */
+/* Two builds measured alternately, and one measured against itself: builds are scripts around this kigo that run a
+ * bench whose timings are drawn. */
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
 #include "suites/harness/must.h"
 #include "suites/integration/check_lab.h"
-#undef WORDS
 #include "suites/integration/verbs.h"
 #include <check.h>
 #include <math.h>
@@ -41,7 +40,7 @@ static char *bench(const struct kg_lab *lab, const char *build) {
     ck_assert_msg(result.exit_code == 0, "%s%s", result.out, result.err);
     kg_process_result_free(&result);
     free(program);
-    json_t *runs = kg_verb_json(lab->bundles, WORDS("list", "--limit", "1"), KG_EXIT_OK);
+    json_t *runs = kg_verb_json(lab->bundles, ARGS("list", "--limit", "1"), KG_EXIT_OK);
     char *id = kg_xstrdup(json_string_value(json_object_get(json_array_get(runs, 0), "bundle_id")));
     json_decref(runs);
     return id;
@@ -85,14 +84,14 @@ static void confirmed_and_refuted(struct kg_record *rec, const void *arg) {
     json_decref(answer);
     answer = kg_verb_json(
         lab.bundles,
-        WORDS("confirm", after, "--baseline", before, "--rounds", "6", "--baseline-build", usual, "--build", usual),
+        ARGS("confirm", after, "--baseline", before, "--rounds", "6", "--baseline-build", usual, "--build", usual),
         KG_EXIT_OK);
     victim = of_case(answer, VICTIM);
     ck_assert_ptr_nonnull(victim);
     ck_assert_str_ne(text(victim, "verdict"), "confirmed");
     json_decref(answer);
     json_t *notes =
-        kg_verb_json(lab.bundles, WORDS("query", "SELECT * FROM annotation WHERE kind = 'confirm'"), KG_EXIT_OK);
+        kg_verb_json(lab.bundles, ARGS("query", "SELECT * FROM annotation WHERE kind = 'confirm'"), KG_EXIT_OK);
     ck_assert_uint_eq(json_array_size(notes), 2);
     ck_assert_str_eq(text(json_array_get(notes, 0), "bundle_id"), after);
     json_decref(notes);
@@ -109,13 +108,13 @@ static void what_confirm_refuses(struct kg_record *rec, const void *arg) {
     lab_open(&lab, rec);
     char *usual = make_build(&lab, "usual", "1"), *slow = make_build(&lab, "slow", "2");
     char *before = bench(&lab, usual), *after = bench(&lab, slow);
-    kg_verb_refuses(lab.bundles, WORDS("confirm", after, "--baseline", before, "--repo", "/"), KG_EXIT_USAGE,
+    kg_verb_refuses(lab.bundles, ARGS("confirm", after, "--baseline", before, "--repo", "/"), KG_EXIT_USAGE,
                     "--baseline-build");
-    kg_verb_refuses(lab.bundles, WORDS("confirm", after, "--baseline", before, "--baseline-build", lab.suites),
+    kg_verb_refuses(lab.bundles, ARGS("confirm", after, "--baseline", before, "--baseline-build", lab.suites),
                     KG_EXIT_USAGE, "is no build");
-    kg_verb_refuses(lab.bundles, WORDS("confirm", "--rounds", "4"), KG_EXIT_USAGE, "rounds");
+    kg_verb_refuses(lab.bundles, ARGS("confirm", "--rounds", "4"), KG_EXIT_USAGE, "rounds");
     /* A run against itself: nothing is flagged, and no build is needed. */
-    kg_verb_refuses(lab.bundles, WORDS("confirm", after, "--baseline", after), KG_EXIT_OK, "nothing to measure again");
+    kg_verb_refuses(lab.bundles, ARGS("confirm", after, "--baseline", after), KG_EXIT_OK, "nothing to measure again");
     free(before);
     free(after);
     free(usual);
@@ -130,24 +129,24 @@ static void selfcheck_counts_and_keeps(struct kg_record *rec, const void *arg) {
     lab_open(&lab, rec);
     char *usual = make_build(&lab, "usual", "1"), *keep = kg_path_join(lab.dir, "kept");
     json_t *answer =
-        kg_verb_json(lab.bundles, WORDS("selfcheck", "--build", usual, "--runs", "8", "--keep", keep), KG_EXIT_OK);
+        kg_verb_json(lab.bundles, ARGS("selfcheck", "--build", usual, "--runs", "8", "--keep", keep), KG_EXIT_OK);
     ck_assert_int_eq(kg_verb_integer(answer, "comparisons"), N_RUNS * N_CASES);
     ck_assert_int_le(kg_verb_integer(answer, "false_alarms"), 1);
     json_decref(answer);
     free(bench(&lab, usual));
     char *last = bench(&lab, usual);
-    answer = kg_verb_json(lab.bundles, WORDS("regress", "--baseline", last), KG_EXIT_OK);
+    answer = kg_verb_json(lab.bundles, ARGS("regress", "--baseline", last), KG_EXIT_OK);
     ck_assert_int_eq(kg_verb_integer(json_object_get(answer, "selfcheck"), "comparisons"), N_RUNS * N_CASES);
     json_decref(answer);
     /* The kept runs again, by name: the same figures. */
-    json_t *runs = kg_verb_json(keep, WORDS("list"), KG_EXIT_OK);
-    const char *words[N_RUNS + 2] = { "selfcheck" };
-    for (size_t i = 0; i < N_RUNS; i++) words[1 + i] = text(json_array_get(runs, i), "bundle_id");
-    answer = kg_verb_json(keep, words, KG_EXIT_OK);
+    json_t *runs = kg_verb_json(keep, ARGS("list"), KG_EXIT_OK);
+    const char *args[N_RUNS + 2] = { "selfcheck" };
+    for (size_t i = 0; i < N_RUNS; i++) args[1 + i] = text(json_array_get(runs, i), "bundle_id");
+    answer = kg_verb_json(keep, args, KG_EXIT_OK);
     ck_assert_int_eq(kg_verb_integer(answer, "comparisons"), N_RUNS * N_CASES);
     json_decref(answer);
-    words[4] = NULL;
-    kg_verb_expect(keep, words, KG_EXIT_USAGE, NULL); /* three runs tell nothing */
+    args[4] = NULL;
+    kg_verb_expect(keep, args, KG_EXIT_USAGE, NULL); /* three runs decide nothing */
     json_decref(runs);
     free(last);
     free(keep);

@@ -47,7 +47,7 @@ static void steps_are_found(struct kg_record *rec, const void *arg) {
     (void)arg;
     kg_history_lab_open(&lab, rec);
     write_history(&lab, &story);
-    json_t *rows = kg_verb_json(lab.root, WORDS("steps"), KG_EXIT_OK);
+    json_t *rows = kg_verb_json(lab.root, ARGS("steps"), KG_EXIT_OK);
     ck_assert_uint_eq(json_array_size(rows), 1);
     const json_t *row = json_array_get(rows, 0);
     ck_assert_str_eq(text(row, "case"), kg_made_case_key(VICTIM));
@@ -57,7 +57,7 @@ static void steps_are_found(struct kg_record *rec, const void *arg) {
     ck_assert_double_eq_tol(
         json_real_value(json_object_get(row, "after")) / json_real_value(json_object_get(row, "before")), 1.08, 0.01);
     json_decref(rows);
-    rows = kg_verb_json(lab.root, WORDS("steps", "bench/linear/case_2[*"), KG_EXIT_OK);
+    rows = kg_verb_json(lab.root, ARGS("steps", "bench/linear/case_2[*"), KG_EXIT_OK);
     ck_assert_uint_eq(json_array_size(rows), 0);
     json_decref(rows);
     kg_history_lab_close(&lab);
@@ -65,7 +65,7 @@ static void steps_are_found(struct kg_record *rec, const void *arg) {
 
 static void history_of_a_case(struct kg_record *rec, const void *arg) {
     static const struct {
-        const char *words[8];
+        const char *args[8];
         size_t n_rows;
     } CHOICES[] = {
         { { "history", "KEY" }, N_RUNS },
@@ -86,18 +86,18 @@ static void history_of_a_case(struct kg_record *rec, const void *arg) {
     kg_history_lab_open(&lab, rec);
     write_history(&lab, &story);
     for (size_t i = 0; i < KG_COUNT_OF(CHOICES); i++) {
-        const char *words[9] = { NULL };
-        for (size_t k = 0; CHOICES[i].words[k]; k++)
-            words[k] = strcmp(CHOICES[i].words[k], "KEY") == 0 ? kg_made_case_key(VICTIM) : CHOICES[i].words[k];
+        const char *args[9] = { NULL };
+        for (size_t k = 0; CHOICES[i].args[k]; k++)
+            args[k] = strcmp(CHOICES[i].args[k], "KEY") == 0 ? kg_made_case_key(VICTIM) : CHOICES[i].args[k];
         if (CHOICES[i].n_rows == 0) {
-            kg_verb_expect(lab.root, words, KG_EXIT_USAGE, NULL);
+            kg_verb_expect(lab.root, args, KG_EXIT_USAGE, NULL);
             continue;
         }
-        json_t *rows = kg_verb_json(lab.root, words, KG_EXIT_OK);
+        json_t *rows = kg_verb_json(lab.root, args, KG_EXIT_OK);
         ck_assert_msg(json_array_size(rows) == CHOICES[i].n_rows, "choice %zu: %zu rows", i, json_array_size(rows));
         json_decref(rows);
     }
-    json_t *rows = kg_verb_json(lab.root, WORDS("history", kg_made_case_key(VICTIM)), KG_EXIT_OK);
+    json_t *rows = kg_verb_json(lab.root, ARGS("history", kg_made_case_key(VICTIM)), KG_EXIT_OK);
     for (size_t i = 1; i < N_RUNS; i++)
         ck_assert_str_gt(text(json_array_get(rows, i - 1), "run"), text(json_array_get(rows, i), "run"));
     json_decref(rows);
@@ -113,7 +113,7 @@ static void list_by_filters(struct kg_record *rec, const void *arg) {
     write_history(&lab, &story);
     kg_history_lab_runs(&lab, 20, 1, (struct kg_made_run){ .n_cases = 1, .gpu = "Small 'GPU'" });
     const struct {
-        const char *words[5];
+        const char *args[5];
         size_t n_rows;
     } choices[] = {
         { { "list" }, N_RUNS + 1 },
@@ -125,20 +125,20 @@ static void list_by_filters(struct kg_record *rec, const void *arg) {
         { { "list", "--shape", "M=1 'N=256" }, 0 },
     };
     for (size_t i = 0; i < KG_COUNT_OF(choices); i++) {
-        json_t *rows = kg_verb_json(lab.root, choices[i].words, KG_EXIT_OK);
+        json_t *rows = kg_verb_json(lab.root, choices[i].args, KG_EXIT_OK);
         ck_assert_msg(json_array_size(rows) == choices[i].n_rows, "choice %zu: %zu rows", i, json_array_size(rows));
         json_decref(rows);
     }
-    json_t *run = kg_verb_json(lab.root, WORDS("show", "latest", "--machine", "made gpu"), KG_EXIT_OK);
+    json_t *run = kg_verb_json(lab.root, ARGS("show", "latest", "--machine", "made gpu"), KG_EXIT_OK);
     ck_assert_uint_eq(json_array_size(json_object_get(run, "cases")), N_CASES + 1); /* and a canary */
     json_decref(run);
-    kg_verb_expect(lab.root, WORDS("show", "latest", "--machine", "none"), KG_EXIT_USAGE, NULL);
-    kg_verb_expect(lab.root, WORDS("list", "--commits", "--all"), KG_EXIT_USAGE, NULL);
-    kg_verb_expect(lab.root, WORDS("list", "--csv", "--markdown"), KG_EXIT_USAGE, NULL);
-    kg_verb_expect(lab.root, WORDS("list", "--markdown", "--limit", "1"), KG_EXIT_OK, &out);
+    kg_verb_expect(lab.root, ARGS("show", "latest", "--machine", "none"), KG_EXIT_USAGE, NULL);
+    kg_verb_expect(lab.root, ARGS("list", "--commits", "--all"), KG_EXIT_USAGE, NULL);
+    kg_verb_expect(lab.root, ARGS("list", "--csv", "--markdown"), KG_EXIT_USAGE, NULL);
+    kg_verb_expect(lab.root, ARGS("list", "--markdown", "--limit", "1"), KG_EXIT_OK, &out);
     ck_assert_msg(strncmp(out, "| run | verdict |", 17) == 0, "%s", out);
     free(out);
-    kg_verb_expect(lab.root, WORDS("show", "latest", "--csv"), KG_EXIT_OK, &out);
+    kg_verb_expect(lab.root, ARGS("show", "latest", "--csv"), KG_EXIT_OK, &out);
     ck_assert_msg(strncmp(out, "case,status,seconds,", 20) == 0, "%s", out);
     free(out);
     kg_history_lab_close(&lab);
@@ -155,7 +155,7 @@ static void differences(struct kg_record *rec, const void *arg) {
         &lab, (struct kg_made_run){ .commit = lab.commits[0], .n_cases = N_CASES, .fill = fill, .arg = &usual });
     char *b = kg_history_lab_run(
         &lab, (struct kg_made_run){ .commit = lab.commits[1], .n_cases = N_CASES + 1, .fill = fill, .arg = &odd });
-    json_t *rows = kg_verb_json(lab.root, WORDS("diff", a, b), KG_EXIT_OK);
+    json_t *rows = kg_verb_json(lab.root, ARGS("diff", a, b), KG_EXIT_OK);
     size_t n_status = 0, n_new = 0;
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
@@ -168,15 +168,15 @@ static void differences(struct kg_record *rec, const void *arg) {
     ck_assert_uint_eq(n_status, 1);
     ck_assert_uint_eq(n_new, 1);
     json_decref(rows);
-    rows = kg_verb_json(lab.root, WORDS("diff", b, a, "--case", "bench/linear/case_6[*"), KG_EXIT_OK);
+    rows = kg_verb_json(lab.root, ARGS("diff", b, a, "--case", "bench/linear/case_6[*"), KG_EXIT_OK);
     ck_assert_uint_eq(json_array_size(rows), 1);
     ck_assert_str_eq(text(json_array_get(rows, 0), "what"), "missing");
     json_decref(rows);
-    rows = kg_verb_json(lab.root, WORDS("diff", a, a, "--all"), KG_EXIT_OK);
+    rows = kg_verb_json(lab.root, ARGS("diff", a, a, "--all"), KG_EXIT_OK);
     ck_assert_uint_eq(json_array_size(rows), 0);
     json_decref(rows);
-    kg_verb_expect(lab.root, WORDS("diff", a), KG_EXIT_USAGE, NULL);
-    kg_verb_expect(lab.root, WORDS("diff", a, "nothing"), KG_EXIT_USAGE, NULL);
+    kg_verb_expect(lab.root, ARGS("diff", a), KG_EXIT_USAGE, NULL);
+    kg_verb_expect(lab.root, ARGS("diff", a, "nothing"), KG_EXIT_USAGE, NULL);
     free(a);
     free(b);
     kg_history_lab_close(&lab);
@@ -191,26 +191,26 @@ static void regress_by_exit_code(struct kg_record *rec, const void *arg) {
     write_history(&lab, &story);
     /* The last run against its ancestors: half of them were faster, which is noise of a kind, and no step of this
      * commit. */
-    kg_verb_expect(lab.root, WORDS("regress", "--baseline", lab.commits[N_RUNS - 2]), KG_EXIT_OK, NULL);
+    kg_verb_expect(lab.root, ARGS("regress", "--baseline", lab.commits[N_RUNS - 2]), KG_EXIT_OK, NULL);
     story.red = true;
     kg_history_lab_runs(&lab, N_RUNS, 1,
                         (struct kg_made_run){ .n_cases = N_CASES, .canary = 1, .fill = fill, .arg = &story });
-    json_t *r = kg_verb_json(lab.root, WORDS("regress"), KG_EXIT_FAILED);
+    json_t *r = kg_verb_json(lab.root, ARGS("regress"), KG_EXIT_FAILED);
     ck_assert_str_eq(text(r, "verdict"), "regressed");
     ck_assert_uint_eq(json_array_size(json_object_get(r, "baseline")), N_RUNS);
     ck_assert_str_eq(text(json_array_get(json_object_get(r, "judgements"), 0), "case"), kg_made_case_key(VICTIM));
     json_decref(r);
-    kg_verb_expect(lab.root, WORDS("regress", "--markdown"), KG_EXIT_FAILED, &out);
+    kg_verb_expect(lab.root, ARGS("regress", "--markdown"), KG_EXIT_FAILED, &out);
     ck_assert_msg(strstr(out, "### kigo regress: regressed") && strstr(out, "| regression | status |"), "%s", out);
     free(out);
-    kg_verb_expect(lab.root, WORDS("waive", "bench/linear/case_3*", "--until", "2999-01-01", "--why", "known"),
+    kg_verb_expect(lab.root, ARGS("waive", "bench/linear/case_3*", "--until", "2999-01-01", "--why", "known"),
                    KG_EXIT_OK, NULL);
-    kg_verb_expect(lab.root, WORDS("regress"), KG_EXIT_OK, &out);
+    kg_verb_expect(lab.root, ARGS("regress"), KG_EXIT_OK, &out);
     ck_assert_msg(strstr(out, "waived"), "%s", out);
     free(out);
-    kg_verb_expect(lab.root, WORDS("regress", "--baseline", "no-such-thing"), KG_EXIT_USAGE, NULL);
-    kg_verb_expect(lab.root, WORDS("regress", "nothing"), KG_EXIT_USAGE, NULL);
-    kg_verb_expect(lab.root, WORDS("regress", "--repo", "/"), KG_EXIT_INCONCLUSIVE, NULL);
+    kg_verb_expect(lab.root, ARGS("regress", "--baseline", "no-such-thing"), KG_EXIT_USAGE, NULL);
+    kg_verb_expect(lab.root, ARGS("regress", "nothing"), KG_EXIT_USAGE, NULL);
+    kg_verb_expect(lab.root, ARGS("regress", "--repo", "/"), KG_EXIT_INCONCLUSIVE, NULL);
     kg_history_lab_close(&lab);
 }
 
@@ -219,27 +219,27 @@ static void words_are_kept(struct kg_record *rec, const void *arg) {
     (void)arg;
     kg_history_lab_open(&lab, rec);
     kg_history_lab_runs(&lab, 0, 1, (struct kg_made_run){ .n_cases = 1 });
-    const char *const *const refused[] = { WORDS("annotate", "break", "latest"),
-                                           WORDS("annotate", "break", "--why", "x"),
-                                           WORDS("annotate", "exclude", "nothing", "--why", "x"),
-                                           WORDS("annotate", "shout", "latest", "--why", "x"),
-                                           WORDS("annotate", "remove", "../../etc/passwd"),
-                                           WORDS("waive", "x", "--why", "x"),
-                                           WORDS("waive", "x", "--until", "2001-01-01", "--why", "x"),
-                                           WORDS("waive", "x", "--until", "soon", "--why", "x"),
-                                           WORDS("pin", "nothing"),
-                                           WORDS("pin", "latest", "--remove") };
+    const char *const *const refused[] = { ARGS("annotate", "break", "latest"),
+                                           ARGS("annotate", "break", "--why", "x"),
+                                           ARGS("annotate", "exclude", "nothing", "--why", "x"),
+                                           ARGS("annotate", "shout", "latest", "--why", "x"),
+                                           ARGS("annotate", "remove", "../../etc/passwd"),
+                                           ARGS("waive", "x", "--why", "x"),
+                                           ARGS("waive", "x", "--until", "2001-01-01", "--why", "x"),
+                                           ARGS("waive", "x", "--until", "soon", "--why", "x"),
+                                           ARGS("pin", "nothing"),
+                                           ARGS("pin", "latest", "--remove") };
     for (size_t i = 0; i < KG_COUNT_OF(refused); i++) kg_verb_expect(lab.root, refused[i], KG_EXIT_USAGE, NULL);
-    json_t *one = kg_verb_json(lab.root, WORDS("annotate", "note", "latest", "--why", "<b>|\"it's\"); --"), KG_EXIT_OK);
-    kg_verb_expect(lab.root, WORDS("pin", "latest"), KG_EXIT_OK, NULL);
-    kg_verb_expect(lab.root, WORDS("reindex"), KG_EXIT_OK, NULL);
-    json_t *rows = kg_verb_json(lab.root, WORDS("annotate", "list"), KG_EXIT_OK);
+    json_t *one = kg_verb_json(lab.root, ARGS("annotate", "note", "latest", "--why", "<b>|\"it's\"); --"), KG_EXIT_OK);
+    kg_verb_expect(lab.root, ARGS("pin", "latest"), KG_EXIT_OK, NULL);
+    kg_verb_expect(lab.root, ARGS("reindex"), KG_EXIT_OK, NULL);
+    json_t *rows = kg_verb_json(lab.root, ARGS("annotate", "list"), KG_EXIT_OK);
     ck_assert_uint_eq(json_array_size(rows), 2);
     ck_assert_str_eq(text(json_array_get(rows, 0), "text"), "<b>|\"it's\"); --");
     json_decref(rows);
-    kg_verb_expect(lab.root, WORDS("annotate", "remove", text(one, "annotation_id")), KG_EXIT_OK, NULL);
-    kg_verb_expect(lab.root, WORDS("pin", "latest", "--remove"), KG_EXIT_OK, NULL);
-    rows = kg_verb_json(lab.root, WORDS("query", "SELECT * FROM annotation"), KG_EXIT_OK);
+    kg_verb_expect(lab.root, ARGS("annotate", "remove", text(one, "annotation_id")), KG_EXIT_OK, NULL);
+    kg_verb_expect(lab.root, ARGS("pin", "latest", "--remove"), KG_EXIT_OK, NULL);
+    rows = kg_verb_json(lab.root, ARGS("query", "SELECT * FROM annotation"), KG_EXIT_OK);
     ck_assert_uint_eq(json_array_size(rows), 0);
     json_decref(rows);
     json_decref(one);

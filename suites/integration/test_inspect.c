@@ -11,19 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_WORDS = 6 };
+enum { MAX_ARGS = 6 };
 
-static struct kg_process_result inspect(const char *const words[]) {
-    const char *argv[MAX_WORDS + 3] = { kg_program_path(), "inspect" };
+static struct kg_process_result inspect(const char *const args[]) {
+    const char *argv[MAX_ARGS + 3] = { kg_program_path(), "inspect" };
     struct kg_process_result result;
     struct kg_error err = { 0 };
-    for (int i = 0; i < MAX_WORDS && words[i]; i++) argv[i + 2] = words[i];
+    for (int i = 0; i < MAX_ARGS && args[i]; i++) argv[i + 2] = args[i];
     const struct kg_process process = { .argv = argv };
     ck_assert_msg(kg_process_run(&process, &result, &err) == KG_OK, "%s", err.message);
     return result;
 }
 
-#define INSPECT(...) inspect((const char *const[MAX_WORDS + 1]){ __VA_ARGS__, NULL })
+#define INSPECT(...) inspect((const char *const[MAX_ARGS + 1]){ __VA_ARGS__, NULL })
 
 /* jansson holds no whole number above 2^63, so all are read as reals. */
 static json_t *inspect_json(const char *path, const char *option) {
@@ -221,7 +221,7 @@ static void full_standard_output_is_an_error(struct kg_record *rec, const void *
     kg_process_result_free(&r);
 }
 
-/* What is computed, said in words and in JSON. */
+/* What is computed, printed as text and as JSON. */
 static void model_is_told(struct kg_record *rec, const void *arg) {
     (void)arg;
     static const struct {

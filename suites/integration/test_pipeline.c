@@ -200,7 +200,7 @@ static bool other_piece_between(void *user, const char *text, size_t len) {
     return true;
 }
 
-/* While a session has a step ahead under way, another one takes its turn; both give the ids that they give alone. */
+/* While a session has a step ahead under way, another one runs; both give the ids that they give alone. */
 static void sessions_in_turn(struct kg_record *rec, const void *arg) {
     (void)rec, (void)arg;
     const struct kg_rig *const rig = rig_that(true);

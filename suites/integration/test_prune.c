@@ -51,13 +51,13 @@ static void dry_run_changes_nothing(struct kg_record *rec, const void *arg) {
     char *dirs[N_RUNS];
     (void)arg;
     make_runs(root, dirs);
-    json_t *answer = kg_verb_json(root, WORDS("prune", "--keep", "2"), KG_EXIT_OK);
+    json_t *answer = kg_verb_json(root, ARGS("prune", "--keep", "2"), KG_EXIT_OK);
     ck_assert_int_eq(kg_verb_integer(answer, "n_gone"), N_RUNS - 2);
     ck_assert(json_is_false(json_object_get(answer, "applied")));
     for (size_t i = 0; i < N_RUNS; i++) ck_assert(kg_path_is_dir(dirs[i]));
     ck_assert_uint_eq(kg_maker_count(root, "tombstones"), 0);
     json_decref(answer);
-    answer = kg_verb_json(root, WORDS("prune"), KG_EXIT_OK); /* the newest 50 stay */
+    answer = kg_verb_json(root, ARGS("prune"), KG_EXIT_OK); /* the newest 50 stay */
     ck_assert_int_eq(kg_verb_integer(answer, "n_gone"), 0);
     json_decref(answer);
     free_runs(dirs);
@@ -68,7 +68,7 @@ static void old_runs_go(struct kg_record *rec, const void *arg) {
     char *dirs[N_RUNS];
     (void)arg;
     make_runs(root, dirs);
-    json_t *answer = kg_verb_json(root, WORDS("prune", "--keep", "2", "--apply", "--author", "x"), KG_EXIT_OK);
+    json_t *answer = kg_verb_json(root, ARGS("prune", "--keep", "2", "--apply", "--author", "x"), KG_EXIT_OK);
     ck_assert(json_is_true(json_object_get(answer, "applied")));
     for (size_t i = 0; i < N_RUNS; i++) {
         char *tombstone = kg_xasprintf("%s/tombstones/%s.json", root, id_of(dirs[i]));
@@ -78,17 +78,17 @@ static void old_runs_go(struct kg_record *rec, const void *arg) {
         free(tombstone);
     }
     ck_assert_uint_eq(kg_maker_count(root, ".pruned-"), 0);
-    json_t *rows = kg_verb_json(root, WORDS("list"), KG_EXIT_OK);
+    json_t *rows = kg_verb_json(root, ARGS("list"), KG_EXIT_OK);
     ck_assert_uint_eq(json_array_size(rows), 2);
     json_decref(rows);
     char *live = kg_maker_dump(root);
-    kg_verb_expect(root, WORDS("reindex"), KG_EXIT_OK, NULL);
+    kg_verb_expect(root, ARGS("reindex"), KG_EXIT_OK, NULL);
     char *rebuilt = kg_maker_dump(root);
     kg_maker_expect_same(live, rebuilt);
     free(rebuilt);
     free(live);
     /* Pruning is no removal in secret. */
-    kg_verb_expect(root, WORDS("verify", "--all", "--chain"), KG_EXIT_OK, NULL);
+    kg_verb_expect(root, ARGS("verify", "--all", "--chain"), KG_EXIT_OK, NULL);
     json_decref(answer);
     free_runs(dirs);
 }
@@ -100,13 +100,13 @@ static void forged_tombstone(struct kg_record *rec, const void *arg) {
     struct kg_error err;
     (void)arg;
     make_runs(root, dirs);
-    kg_verb_expect(root, WORDS("prune", "--keep", "5", "--apply"), KG_EXIT_OK, NULL);
+    kg_verb_expect(root, ARGS("prune", "--keep", "5", "--apply"), KG_EXIT_OK, NULL);
     char *tombstone = kg_xasprintf("tombstones/%s.json", id_of(dirs[0]));
     kg_maker_replace(root, tombstone, "\"tagmanifest_sha256\": \"", "\"tagmanifest_sha256\": \"0");
-    kg_verb_refuses(root, WORDS("verify", "--chain"), KG_EXIT_INTEGRITY, "replaced");
+    kg_verb_refuses(root, ARGS("verify", "--chain"), KG_EXIT_INTEGRITY, "replaced");
     char *path = kg_path_join(root, tombstone);
     EXPECT_OK(kg_path_remove(path, &err), err);
-    kg_verb_refuses(root, WORDS("verify", "--chain"), KG_EXIT_INTEGRITY, "removed");
+    kg_verb_refuses(root, ARGS("verify", "--chain"), KG_EXIT_INTEGRITY, "removed");
     free(path);
     free(tombstone);
     free_runs(dirs);
@@ -118,12 +118,12 @@ static void what_is_kept(struct kg_record *rec, const void *arg) {
     struct kg_error err;
     (void)arg;
     make_runs(root, dirs);
-    kg_verb_expect(root, WORDS("pin", dirs[0]), KG_EXIT_OK, NULL);
+    kg_verb_expect(root, ARGS("pin", dirs[0]), KG_EXIT_OK, NULL);
     char *statement = kg_xasprintf("{\"subject\": [{\"name\": \"%s/manifest-sha256.txt\"}]}", id_of(dirs[1]));
     EXPECT_OK(kg_dir_make(signoffs, &err), err);
     EXPECT_OK(kg_file_write(file, statement, strlen(statement), &err), err);
     kg_maker_replace(dirs[2], "data/report.md", "i", "j");
-    json_t *answer = kg_verb_json(root, WORDS("prune", "--keep", "1", "--apply"), KG_EXIT_OK);
+    json_t *answer = kg_verb_json(root, ARGS("prune", "--keep", "1", "--apply"), KG_EXIT_OK);
     static const char *const WANT[N_RUNS] = { "pinned", "signed off in fp16-x", "does not verify", "", "", "newest 1" };
     for (size_t i = 0; i < N_RUNS; i++) {
         expect_kept(answer, dirs[i], WANT[i]);
@@ -136,7 +136,8 @@ static void what_is_kept(struct kg_record *rec, const void *arg) {
     free_runs(dirs);
 }
 
-/* Made runs are no whole bags, so that those past the baselines are kept for that, and are told apart by the reason. */
+/* Made runs are no whole bags, so that those past the baselines are kept for that, and are distinguished by the reason.
+ */
 static void baselines_are_kept(struct kg_record *rec, const void *arg) {
     enum { N_MADE = 30, N_BASELINES = 20 };
     const char *root = kg_scratch_dir(rec);
@@ -150,7 +151,7 @@ static void baselines_are_kept(struct kg_record *rec, const void *arg) {
                                          .n_cases = 1 };
         EXPECT_OK(kg_made_run_write(root, &run, &ids[i], &err), err);
     }
-    json_t *answer = kg_verb_json(root, WORDS("prune", "--keep", "1"), KG_EXIT_OK);
+    json_t *answer = kg_verb_json(root, ARGS("prune", "--keep", "1"), KG_EXIT_OK);
     for (size_t i = 0; i < N_MADE; i++) {
         char *dir = kg_path_join(root, ids[i]);
         const bool is_baseline = i != N_MADE - 2 && i + 1 + N_BASELINES >= N_MADE;
@@ -194,7 +195,7 @@ static void fifty_of_each_key_stay(struct kg_record *rec, const void *arg) {
     for (size_t i = 0; i < N_ROUNDS; i++)
         for (size_t k = 0; k < KG_COUNT_OF(KEYS); k++)
             if (i < KEYS[k].n_runs) dirs[k][i] = seal_as(root, KEYS[k].verb);
-    json_t *answer = kg_verb_json(root, WORDS("prune", "--apply"), KG_EXIT_OK);
+    json_t *answer = kg_verb_json(root, ARGS("prune", "--apply"), KG_EXIT_OK);
     ck_assert_int_eq(kg_verb_integer(answer, "n_gone"), 3 + 1);
     for (size_t k = 0; k < KG_COUNT_OF(KEYS); k++) {
         for (size_t i = 0; i < KEYS[k].n_runs; i++) {
@@ -211,10 +212,10 @@ static void wrong_calls(struct kg_record *rec, const void *arg) {
     const char *root = kg_scratch_dir(rec);
     char *none = kg_path_join(root, "none");
     (void)arg;
-    kg_verb_refuses(root, WORDS("prune", "--keep", "0"), KG_EXIT_USAGE, "--keep");
-    kg_verb_refuses(root, WORDS("prune", "latest"), KG_EXIT_USAGE, "usage");
-    kg_verb_refuses(none, WORDS("prune"), KG_EXIT_USAGE, "none");
-    kg_verb_expect(root, WORDS("prune", "--apply"), KG_EXIT_OK, NULL); /* of nothing */
+    kg_verb_refuses(root, ARGS("prune", "--keep", "0"), KG_EXIT_USAGE, "--keep");
+    kg_verb_refuses(root, ARGS("prune", "latest"), KG_EXIT_USAGE, "usage");
+    kg_verb_refuses(none, ARGS("prune"), KG_EXIT_USAGE, "none");
+    kg_verb_expect(root, ARGS("prune", "--apply"), KG_EXIT_OK, NULL); /* of nothing */
     free(none);
 }
 

@@ -121,7 +121,7 @@ static void hostile_text_in_a_browser(struct kg_record *rec, const void *arg) {
     char *html;
     (void)arg;
     seal_hostile(root);
-    kg_verb_expect(root, WORDS("report", "latest"), KG_EXIT_OK, &html);
+    kg_verb_expect(root, ARGS("report", "latest"), KG_EXIT_OK, &html);
     looked_at(rec, html, HOSTILE[3], 2);
     looked_at(rec, html, "bell [U+0007], escape [U+001B][31m, delete [U+007F]", 2);
     looked_at(rec, html, "[U+202E].gnp.exe[U+2066]", 2);
@@ -193,7 +193,7 @@ static void changes_in_a_browser(struct kg_record *rec, const void *arg) {
     kg_history_lab_open(&lab, rec);
     write_history(&lab, &story);
     /* The made folders are no whole bags, which the page says. */
-    kg_verb_expect(lab.root, WORDS("report", "latest", "--repo", lab.repository), KG_EXIT_INTEGRITY, &html);
+    kg_verb_expect(lab.root, ARGS("report", "latest", "--repo", lab.repository), KG_EXIT_INTEGRITY, &html);
     ck_assert_ptr_nonnull(strstr(html, "This bundle is not what was sealed"));
     ck_assert_ptr_nonnull(strstr(html, "<td class=\"status bad\">regressed</td>"));
     ck_assert_ptr_nonnull(strstr(html, "<td class=\"status bad\">regression</td>"));
@@ -209,16 +209,16 @@ static void history_in_a_browser(struct kg_record *rec, const void *arg) {
     (void)arg;
     kg_history_lab_open(&lab, rec);
     write_history(&lab, &story);
-    kg_verb_expect(lab.root, WORDS("report", "--history"), KG_EXIT_OK, &html);
+    kg_verb_expect(lab.root, ARGS("report", "--history"), KG_EXIT_OK, &html);
     looked_at(rec, html, "12 runs", 4);
     free(html);
-    kg_verb_expect(lab.root, WORDS("report", "--history", "--csv", "--limit", "5"), KG_EXIT_OK, &text);
+    kg_verb_expect(lab.root, ARGS("report", "--history", "--csv", "--limit", "5"), KG_EXIT_OK, &text);
     size_t n_lines = 0;
     for (const char *s = text; *s; s++) n_lines += *s == '\n';
     ck_assert_uint_eq(n_lines, 6);
     ck_assert_msg(strncmp(text, "bundle_id,manifest_sha256,", 26) == 0, "%s", text);
     free(text);
-    kg_verb_expect(lab.root, WORDS("report", "--history", "--markdown"), KG_EXIT_OK, &text);
+    kg_verb_expect(lab.root, ARGS("report", "--history", "--markdown"), KG_EXIT_OK, &text);
     ck_assert_ptr_nonnull(strstr(text, "# kigo history"));
     free(text);
     kg_history_lab_close(&lab);
@@ -308,13 +308,13 @@ static char *page_of_many_colours(struct kg_record *rec, const void *arg) {
     char *html;
     if (strcmp(which, "hostile") == 0) {
         seal_hostile(kg_scratch_dir(rec));
-        kg_verb_expect(kg_scratch_dir(rec), WORDS("report", "latest"), KG_EXIT_OK, &html);
+        kg_verb_expect(kg_scratch_dir(rec), ARGS("report", "latest"), KG_EXIT_OK, &html);
         return html;
     }
     kg_history_lab_open(&lab, rec);
     write_history(&lab, &story);
-    if (strcmp(which, "history") == 0) kg_verb_expect(lab.root, WORDS("report", "--history"), KG_EXIT_OK, &html);
-    else kg_verb_expect(lab.root, WORDS("report", "latest"), KG_EXIT_INTEGRITY, &html);
+    if (strcmp(which, "history") == 0) kg_verb_expect(lab.root, ARGS("report", "--history"), KG_EXIT_OK, &html);
+    else kg_verb_expect(lab.root, ARGS("report", "latest"), KG_EXIT_INTEGRITY, &html);
     kg_history_lab_close(&lab);
     return html;
 }
@@ -386,11 +386,11 @@ static void forms_name_their_bundle(struct kg_record *rec, const void *arg) {
     for (size_t i = 0; i < KG_COUNT_OF(FORMS); i++) {
         char *text, *again = NULL, *path = kg_path_join(root, "report.out");
         size_t size_bytes;
-        kg_verb_expect(root, WORDS("report", "latest", FORMS[i]), KG_EXIT_OK, &text);
+        kg_verb_expect(root, ARGS("report", "latest", FORMS[i]), KG_EXIT_OK, &text);
         ck_assert_msg(strstr(text, strrchr(dir, '/') + 1) != NULL, "no id: %s", text);
         ck_assert_msg(strstr(text, sha256) != NULL, "no hash: %s", text);
         if (i == 0) ck_assert_msg(strstr(text, ">not signed</td>") != NULL, "no signature: %s", text);
-        kg_verb_expect(root, WORDS("report", "latest", "-o", path, FORMS[i]), KG_EXIT_OK, NULL);
+        kg_verb_expect(root, ARGS("report", "latest", "-o", path, FORMS[i]), KG_EXIT_OK, NULL);
         EXPECT_OK(kg_file_read(path, &again, &size_bytes, &err), err);
         ck_assert_str_eq(again, text);
         free(again);
@@ -411,7 +411,7 @@ static void against_a_run(struct kg_record *rec, const void *arg) {
     char *first = kg_history_lab_run(&lab, (struct kg_made_run){ .commit = lab.commits[0], .n_cases = 7, .canary = 1 });
     char *second =
         kg_history_lab_run(&lab, (struct kg_made_run){ .commit = lab.commits[1], .n_cases = 6, .canary = 1 });
-    kg_verb_expect(lab.root, WORDS("report", second, "--against", first, "--markdown"), KG_EXIT_INTEGRITY, &text);
+    kg_verb_expect(lab.root, ARGS("report", second, "--against", first, "--markdown"), KG_EXIT_INTEGRITY, &text);
     ck_assert_ptr_nonnull(strstr(text, "| regressed |"));
     char *missing = kg_xasprintf("| missing | bench/linear/case\\_6");
     ck_assert_msg(strstr(text, missing) != NULL, "%s", text);
@@ -428,7 +428,7 @@ static void spoilt_bundle_says_so(struct kg_record *rec, const void *arg) {
     (void)arg;
     char *dir = kg_verb_seal(root);
     kg_maker_append(dir, "data/report.md", "more");
-    kg_verb_expect(root, WORDS("report", "latest"), KG_EXIT_INTEGRITY, &text);
+    kg_verb_expect(root, ARGS("report", "latest"), KG_EXIT_INTEGRITY, &text);
     ck_assert_ptr_nonnull(strstr(text, "<p class=\"bad\">This bundle is not what was sealed"));
     ck_assert_ptr_nonnull(strstr(text, "data/report.md"));
     free(text);
@@ -470,7 +470,7 @@ static void run_that_died(struct kg_record *rec, const void *arg) {
         EXPECT_OK(kg_path_remove(path, &err), err);
         free(path);
     }
-    kg_verb_expect(lab.root, WORDS("report", id), KG_EXIT_INTEGRITY, &text);
+    kg_verb_expect(lab.root, ARGS("report", id), KG_EXIT_INTEGRITY, &text);
     ck_assert_ptr_nonnull(strstr(text, "(partial: the run died)"));
     ck_assert_ptr_nonnull(strstr(text, "<span class=\"word bad\">incomplete</span>"));
     free(text);
@@ -483,13 +483,13 @@ static void wrong_calls(struct kg_record *rec, const void *arg) {
     const char *root = kg_scratch_dir(rec);
     (void)arg;
     free(kg_verb_seal(root));
-    const char *const *const calls[] = { WORDS("report"),
-                                         WORDS("report", "nothing"),
-                                         WORDS("report", "latest", "--history"),
-                                         WORDS("report", "latest", "--csv", "--markdown"),
-                                         WORDS("report", "latest", "--against", "nothing"),
-                                         WORDS("report", "--history", "--against", "latest"),
-                                         WORDS("report", "--history", "--limit", "0") };
+    const char *const *const calls[] = { ARGS("report"),
+                                         ARGS("report", "nothing"),
+                                         ARGS("report", "latest", "--history"),
+                                         ARGS("report", "latest", "--csv", "--markdown"),
+                                         ARGS("report", "latest", "--against", "nothing"),
+                                         ARGS("report", "--history", "--against", "latest"),
+                                         ARGS("report", "--history", "--limit", "0") };
     for (size_t i = 0; i < KG_COUNT_OF(calls); i++) kg_verb_expect(root, calls[i], KG_EXIT_USAGE, NULL);
 }
 

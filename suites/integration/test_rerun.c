@@ -17,11 +17,11 @@ static int64_t count(const json_t *answer, enum kg_reproduced outcome) {
 }
 
 /* A lab whose only run was of these options. */
-static char *first_run(struct kg_lab *lab, struct kg_record *rec, const char *const *words) {
+static char *first_run(struct kg_lab *lab, struct kg_record *rec, const char *const *args) {
     struct kg_process_result r;
     kg_lab_open(lab, rec);
     kg_lab_add(lab, "test_green", "test_green");
-    kg_lab_check(lab, words, &r);
+    kg_lab_check(lab, args, &r);
     kg_process_result_free(&r);
     return kg_lab_bundle(lab);
 }
@@ -29,9 +29,9 @@ static char *first_run(struct kg_lab *lab, struct kg_record *rec, const char *co
 static void same_again(struct kg_record *rec, const void *arg) {
     struct kg_lab lab;
     (void)arg;
-    char *dir = first_run(&lab, rec, WORDS("--quiet", "--seed", "41")), *keep = kg_path_join(lab.dir, "again");
+    char *dir = first_run(&lab, rec, ARGS("--quiet", "--seed", "41")), *keep = kg_path_join(lab.dir, "again");
     json_t *answer =
-        kg_verb_json(lab.bundles, WORDS("rerun", dir, "--here", "--suites", lab.suites, "--keep", keep), KG_EXIT_OK);
+        kg_verb_json(lab.bundles, ARGS("rerun", dir, "--here", "--suites", lab.suites, "--keep", keep), KG_EXIT_OK);
     const size_t n = json_array_size(json_object_get(answer, "cases"));
     ck_assert_uint_gt(n, 0);
     ck_assert_int_eq(count(answer, KG_SAME), (int64_t)n);
@@ -56,17 +56,17 @@ static void same_again(struct kg_record *rec, const void *arg) {
 static void one_case(struct kg_record *rec, const void *arg) {
     struct kg_lab lab;
     (void)arg;
-    char *dir = first_run(&lab, rec, WORDS("--quiet"));
+    char *dir = first_run(&lab, rec, ARGS("--quiet"));
     json_t *plan = kg_lab_lines(dir, "plan.ndjson");
     const char *key = kg_json_text(json_array_get(plan, 0), "key");
     ck_assert_uint_gt(json_array_size(plan), 1);
-    json_t *answer = kg_verb_json(lab.bundles, WORDS("rerun", dir, key, "--here", "--suites", lab.suites), KG_EXIT_OK);
+    json_t *answer = kg_verb_json(lab.bundles, ARGS("rerun", dir, key, "--here", "--suites", lab.suites), KG_EXIT_OK);
     ck_assert_uint_eq(json_array_size(json_object_get(answer, "cases")), 1);
     json_decref(answer);
     /* Whose programs run is not the bundle's to say: the folder of suites its command line names is not used. */
-    kg_verb_refuses(lab.bundles, WORDS("rerun", dir, key, "--here"), KG_EXIT_INCOMPLETE,
+    kg_verb_refuses(lab.bundles, ARGS("rerun", dir, key, "--here"), KG_EXIT_INCOMPLETE,
                     "no suite program has the case");
-    kg_verb_refuses(lab.bundles, WORDS("rerun", dir, "no/such/case", "--here"), KG_EXIT_USAGE, "no/such/case");
+    kg_verb_refuses(lab.bundles, ARGS("rerun", dir, "no/such/case", "--here"), KG_EXIT_USAGE, "no/such/case");
     json_decref(plan);
     free(dir);
     kg_lab_close(&lab);
@@ -88,7 +88,7 @@ static const struct otherwise {
 static void came_out_otherwise(struct kg_record *rec, const void *arg) {
     const struct otherwise *row = arg;
     struct kg_lab lab;
-    char *dir = first_run(&lab, rec, WORDS("--quiet"));
+    char *dir = first_run(&lab, rec, ARGS("--quiet"));
     json_t *plan = kg_lab_lines(dir, "plan.ndjson");
     if (row->from) {
         kg_maker_replace(dir, row->file, row->from, row->to);
@@ -100,7 +100,7 @@ static void came_out_otherwise(struct kg_record *rec, const void *arg) {
         free(from);
     }
     kg_maker_rehash(dir);
-    json_t *answer = kg_verb_json(lab.bundles, WORDS("rerun", dir, "--here", "--suites", lab.suites), row->exit_code);
+    json_t *answer = kg_verb_json(lab.bundles, ARGS("rerun", dir, "--here", "--suites", lab.suites), row->exit_code);
     ck_assert_int_eq(count(answer, row->outcome), 1);
     json_decref(answer);
     json_decref(plan);
@@ -111,10 +111,10 @@ static void came_out_otherwise(struct kg_record *rec, const void *arg) {
 static void what_is_different_around(struct kg_record *rec, const void *arg) {
     struct kg_lab lab;
     (void)arg;
-    char *dir = first_run(&lab, rec, WORDS("--quiet"));
+    char *dir = first_run(&lab, rec, ARGS("--quiet"));
     kg_maker_replace(dir, "data/env.json", "\"os\": \"", "\"os\": \"Other ");
     kg_maker_rehash(dir);
-    json_t *answer = kg_verb_json(lab.bundles, WORDS("rerun", dir, "--here", "--suites", lab.suites), KG_EXIT_OK);
+    json_t *answer = kg_verb_json(lab.bundles, ARGS("rerun", dir, "--here", "--suites", lab.suites), KG_EXIT_OK);
     const json_t *around = json_object_get(answer, "surroundings");
     ck_assert_uint_eq(json_array_size(around), 1);
     ck_assert_str_eq(kg_json_text(json_array_get(around, 0), "what"), "env.os");
@@ -126,15 +126,15 @@ static void what_is_different_around(struct kg_record *rec, const void *arg) {
 static void refused(struct kg_record *rec, const void *arg) {
     struct kg_lab lab;
     (void)arg;
-    char *dir = first_run(&lab, rec, WORDS("--quiet")), *made = kg_maker_sealed(lab.tmp, 1);
-    kg_verb_refuses(lab.bundles, WORDS("rerun"), KG_EXIT_USAGE, "usage");
-    kg_verb_refuses(lab.bundles, WORDS("rerun", "1999"), KG_EXIT_USAGE, "1999");
-    kg_verb_refuses(lab.bundles, WORDS("rerun", dir, "--here", "--suites", lab.suites, "--build", "."), KG_EXIT_USAGE,
+    char *dir = first_run(&lab, rec, ARGS("--quiet")), *made = kg_maker_sealed(lab.tmp, 1);
+    kg_verb_refuses(lab.bundles, ARGS("rerun"), KG_EXIT_USAGE, "usage");
+    kg_verb_refuses(lab.bundles, ARGS("rerun", "1999"), KG_EXIT_USAGE, "1999");
+    kg_verb_refuses(lab.bundles, ARGS("rerun", dir, "--here", "--suites", lab.suites, "--build", "."), KG_EXIT_USAGE,
                     "exclude");
-    kg_verb_refuses(lab.bundles, WORDS("rerun", dir, "--build", lab.tmp), KG_EXIT_USAGE, "no build");
-    kg_verb_refuses(lab.bundles, WORDS("rerun", made, "--here"), KG_EXIT_USAGE, "not by kigo check or bench");
+    kg_verb_refuses(lab.bundles, ARGS("rerun", dir, "--build", lab.tmp), KG_EXIT_USAGE, "no build");
+    kg_verb_refuses(lab.bundles, ARGS("rerun", made, "--here"), KG_EXIT_USAGE, "not by kigo check or bench");
     kg_maker_replace(dir, "data/report.md", "i", "j"); /* what does not verify says nothing about what was run */
-    kg_verb_refuses(lab.bundles, WORDS("rerun", dir, "--here", "--suites", lab.suites), KG_EXIT_INTEGRITY, "changed");
+    kg_verb_refuses(lab.bundles, ARGS("rerun", dir, "--here", "--suites", lab.suites), KG_EXIT_INTEGRITY, "changed");
     free(made);
     free(dir);
     kg_lab_close(&lab);

@@ -127,7 +127,7 @@ static void same_bits_each_time(struct kg_record *rec, const void *arg) {
     close_scene(&scene);
 }
 
-/* Two shapes in turn on a workspace that is large enough for either. */
+/* Two shapes, alternating on a workspace that is large enough for either. */
 static void workspace_serves_other_shapes(struct kg_record *rec, const void *arg) {
     static const struct kg_sdpa_problem_shape SHAPES[] = { { 1, 8, 2, 1, 3000, 64, true, 0, false },
                                                            { 2, 6, 3, 16, 130, 128, true, 0, true } };
@@ -149,10 +149,11 @@ static void workspace_serves_other_shapes(struct kg_record *rec, const void *arg
     void *zeros = kg_xcalloc(bytes, 1);
     placed[0].args.workspace = placed[1].args.workspace = kg_op_device_put(&scene.d, zeros, bytes);
     free(zeros);
-    for (size_t turn = 0; turn < 6; turn++) {
-        const size_t i = turn % 2;
-        if (take(&scene, &placed[i], turn < 2 ? first[i] : again[i]) && turn >= 2)
-            ck_assert_msg(memcmp(first[i], again[i], p[i].q.n * sizeof **first) == 0, "turn %zu differs", turn);
+    for (size_t iteration = 0; iteration < 6; iteration++) {
+        const size_t i = iteration % 2;
+        if (take(&scene, &placed[i], iteration < 2 ? first[i] : again[i]) && iteration >= 2)
+            ck_assert_msg(memcmp(first[i], again[i], p[i].q.n * sizeof **first) == 0, "iteration %zu differs",
+                          iteration);
     }
     for (size_t i = 0; i < 2; i++) {
         free(again[i]);

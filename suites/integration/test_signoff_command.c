@@ -30,22 +30,22 @@ static void write_text(const char *path, const char *text) {
     EXPECT_OK(kg_file_write(path, text, strlen(text), &err), err);
 }
 
-static void git(const char *dir, const char *const *words) {
+static void git(const char *dir, const char *const *args) {
     struct kg_buffer out = KG_BUFFER_INIT;
     struct kg_error err;
-    EXPECT_OK(kg_git(dir, words, 4096, &out, NULL, &err), err);
+    EXPECT_OK(kg_git(dir, args, 4096, &out, NULL, &err), err);
     kg_buffer_free(&out);
 }
 
 static void commit_all(const char *repository) {
-    git(repository, WORDS("add", "-A"));
-    git(repository, WORDS("-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgsign=false", "commit",
-                          "-q", "-m", "sources"));
+    git(repository, ARGS("add", "-A"));
+    git(repository, ARGS("-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgsign=false", "commit",
+                         "-q", "-m", "sources"));
 }
 
 static bool has_git(struct kg_record *rec) {
     struct kg_buffer out = KG_BUFFER_INIT;
-    const bool there = kg_git(".", WORDS("--version"), 4096, &out, NULL, NULL) != KG_ERR_NOT_FOUND;
+    const bool there = kg_git(".", ARGS("--version"), 4096, &out, NULL, NULL) != KG_ERR_NOT_FOUND;
     kg_buffer_free(&out);
     if (!there) kg_record_skip(rec, "no git on this machine");
     return there;
@@ -67,7 +67,7 @@ static bool open_office(struct office *o, struct kg_record *rec, const char *lim
     o->source = kg_path_join(src, "main.c");
     write_text(o->source, "int main(void) { return 0; }\n");
     write_text(o->sprint, sprint);
-    git(o->repository, WORDS("init", "-q"));
+    git(o->repository, ARGS("init", "-q"));
     commit_all(o->repository);
     o->key = kg_verb_key(rec, o->keys, "ci");
     if (o->key) o->allowed = kg_verb_allowed(o->keys, "allowed", "ci@example.org", o->key);
@@ -112,7 +112,7 @@ static char *make_run(const struct office *o, const char *status, bool has_gpu, 
     char *path = kg_path_join(dir, "data/env.json"), *text = json_dumps(env, JSON_INDENT(2));
     write_text(path, text);
     kg_maker_rehash(dir);
-    if (is_signed) kg_verb_expect(o->root, WORDS("sign", dir, "--key", o->key), KG_EXIT_OK, NULL);
+    if (is_signed) kg_verb_expect(o->root, ARGS("sign", dir, "--key", o->key), KG_EXIT_OK, NULL);
     free(text);
     free(path);
     json_decref(env);
@@ -120,7 +120,7 @@ static char *make_run(const struct office *o, const char *status, bool has_gpu, 
 }
 
 #define SIGNOFF(o, ...)                                                                                                \
-    WORDS("signoff", (o)->sprint, "--repository", (o)->repository, "--allowed-signers", (o)->allowed, __VA_ARGS__)
+    ARGS("signoff", (o)->sprint, "--repository", (o)->repository, "--allowed-signers", (o)->allowed, __VA_ARGS__)
 
 static void expect_file(const char *dir, const char *name, const char *holds) {
     char *path = kg_path_join(dir, name), *text;
@@ -161,7 +161,7 @@ static void verdict(struct kg_record *rec, const void *arg) {
     const json_t *record = json_array_get(json_object_get(criterion, "records"), 0);
     ck_assert_str_eq(kg_json_text(record, "record"), "unit/sample/case_0");
     ck_assert_str_eq(kg_json_text(record, "run"), id);
-    kg_verb_expect(o.root, WORDS("verify", "--all", "--allowed-signers", o.allowed), KG_EXIT_OK, NULL); /* no bundle */
+    kg_verb_expect(o.root, ARGS("verify", "--all", "--allowed-signers", o.allowed), KG_EXIT_OK, NULL); /* no bundle */
     json_decref(answer);
     free(dir);
     close_office(&o);
@@ -176,7 +176,7 @@ static void statement_is_signed(struct kg_record *rec, const void *arg) {
     expect_file(out, "statement.intoto.json.sig", "-----BEGIN SSH SIGNATURE-----");
     /* What was signed off stays, wherever the documents went. */
     for (size_t i = 0; i < 2; i++) free(make_run(&o, "pass", true, false));
-    json_t *pruned = kg_verb_json(o.root, WORDS("prune", "--keep", "1"), KG_EXIT_OK);
+    json_t *pruned = kg_verb_json(o.root, ARGS("prune", "--keep", "1"), KG_EXIT_OK);
     const json_t *rows = json_object_get(pruned, "bundles"), *row;
     size_t i;
     json_array_foreach(rows, i, row) {
@@ -199,7 +199,7 @@ static char *partial(const struct office *o) {
     kg_maker_replace(dir, "bag-info.txt", "Kigo-State: complete", "Kigo-State: partial");
     kg_maker_replace(dir, "bag-info.txt", "Kigo-Verdict: pass", "Kigo-Verdict: incomplete");
     kg_maker_rehash(dir);
-    kg_verb_expect(o->root, WORDS("sign", dir, "--key", o->key), KG_EXIT_OK, NULL);
+    kg_verb_expect(o->root, ARGS("sign", dir, "--key", o->key), KG_EXIT_OK, NULL);
     return dir;
 }
 
@@ -231,7 +231,7 @@ static char *changed_and_rehashed(const struct office *o) {
 
 static char *other_signer(const struct office *o) {
     char *dir = make_run(o, "pass", true, false), *key = kg_xasprintf("%s-stranger", o->key);
-    kg_verb_expect(o->root, WORDS("sign", dir, "--key", key), KG_EXIT_OK, NULL);
+    kg_verb_expect(o->root, ARGS("sign", dir, "--key", key), KG_EXIT_OK, NULL);
     free(key);
     return dir;
 }
@@ -244,13 +244,13 @@ static char *sources_of_another_commit(const struct office *o) {
     struct kg_buffer head = KG_BUFFER_INIT;
     write_text(o->source, "int main(void) { return 2; }\n");
     commit_all(o->repository);
-    EXPECT_OK(kg_git(o->repository, WORDS("rev-parse", "HEAD"), 4096, &head, NULL, &err), err);
+    EXPECT_OK(kg_git(o->repository, ARGS("rev-parse", "HEAD"), 4096, &head, NULL, &err), err);
     EXPECT_OK(kg_bundle_read_json(dir, "data/source.json", &source, &err), err);
     const char *was = kg_json_text(json_object_get(source, "git"), "commit");
     char *now = kg_xstrndup(head.data, 40);
     kg_maker_replace(dir, "data/source.json", was, now);
     kg_maker_rehash(dir);
-    kg_verb_expect(o->root, WORDS("sign", dir, "--key", o->key), KG_EXIT_OK, NULL);
+    kg_verb_expect(o->root, ARGS("sign", dir, "--key", o->key), KG_EXIT_OK, NULL);
     json_decref(source);
     kg_buffer_free(&head);
     free(now);
@@ -261,7 +261,7 @@ static char *commit_not_at_hand(const struct office *o) {
     char *dir = make_run(o, "pass", true, true), *git_dir = kg_path_join(o->repository, ".git");
     struct kg_error err;
     EXPECT_OK(kg_path_remove(git_dir, &err), err);
-    git(o->repository, WORDS("init", "-q"));
+    git(o->repository, ARGS("init", "-q"));
     write_text(o->source, "int main(void) { return 4; }\n");
     commit_all(o->repository);
     free(git_dir);
@@ -323,9 +323,9 @@ static void wrong_calls(struct kg_record *rec, const void *arg) {
     struct office o;
     (void)arg;
     if (!open_office(&o, rec, "1e-2", "")) return close_office(&o);
-    kg_verb_refuses(o.root, WORDS("signoff"), KG_EXIT_USAGE, "usage");
-    kg_verb_refuses(o.root, WORDS("signoff", o.sprint), KG_EXIT_USAGE, "usage");
-    kg_verb_refuses(o.root, WORDS("signoff", "no-such-sprint", "latest"), KG_EXIT_USAGE, "no-such-sprint.json");
+    kg_verb_refuses(o.root, ARGS("signoff"), KG_EXIT_USAGE, "usage");
+    kg_verb_refuses(o.root, ARGS("signoff", o.sprint), KG_EXIT_USAGE, "usage");
+    kg_verb_refuses(o.root, ARGS("signoff", "no-such-sprint", "latest"), KG_EXIT_USAGE, "no-such-sprint.json");
     kg_verb_refuses(o.root, SIGNOFF(&o, "latest"), KG_EXIT_USAGE, "no bundle");
     write_text(o.sprint, "{}");
     kg_verb_refuses(o.root, SIGNOFF(&o, "latest"), KG_EXIT_INTEGRITY, "a sprint lacks 'sprint'");

@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
-
 static struct kg_process_result run(const char *const *argv) {
     const struct kg_process process = { .argv = argv };
     struct kg_process_result result;
@@ -142,8 +140,8 @@ static char *text_of(const char *path) {
 
 static void make_tables(const char *readme, const char *bundles, bool check, int exit_code) {
     const char *script = kg_fixture_path("../docs/make-tables");
-    struct kg_process_result r = check ? run(WORDS(script, kg_program_path(), "--check", readme, bundles))
-                                       : run(WORDS(script, kg_program_path(), readme, bundles));
+    struct kg_process_result r = check ? run(ARGS(script, kg_program_path(), "--check", readme, bundles))
+                                       : run(ARGS(script, kg_program_path(), readme, bundles));
     expect_exit(&r, exit_code);
     kg_process_result_free(&r);
 }
@@ -379,7 +377,7 @@ static void refuses(struct kg_record *rec, const void *arg) {
 
 static void pages_are_what_the_bundles_say(struct kg_record *rec, const void *arg) {
     (void)arg;
-    struct kg_process_result r = run(WORDS(kg_fixture_path("../docs/make-tables"), kg_program_path(), "--check"));
+    struct kg_process_result r = run(ARGS(kg_fixture_path("../docs/make-tables"), kg_program_path(), "--check"));
     if (r.exit_code == KG_EXIT_NOTHING_TO_DO) kg_record_skip(rec, "%s", r.err);
     else expect_exit(&r, 0);
     kg_process_result_free(&r);
@@ -398,19 +396,19 @@ static void show_as_markdown(struct kg_record *rec, const void *arg) {
     struct kg_error err;
     (void)arg;
     EXPECT_OK(kg_maker_write(root, STATUSES, 3, &summary, &err), err);
-    struct kg_process_result r = run(WORDS(kg_program_path(), "show", "latest", "--markdown", "--bundles", root));
+    struct kg_process_result r = run(ARGS(kg_program_path(), "show", "latest", "--markdown", "--bundles", root));
     expect_exit(&r, 0);
     for (size_t i = 0; i < KG_COUNT_OF(LINES); i++)
         ck_assert_msg(strstr(r.out, LINES[i]) != NULL, "no '%s' in:\n%s", LINES[i], r.out);
     ck_assert_ptr_null(strstr(r.out, "| figure |"));
     kg_process_result_free(&r);
     seal(bench, ROWS, KG_COUNT_OF(ROWS), "fp16");
-    r = run(WORDS(kg_program_path(), "show", "latest", "--markdown", "--bundles", bench));
+    r = run(ARGS(kg_program_path(), "show", "latest", "--markdown", "--bundles", bench));
     ck_assert_ptr_nonnull(
         strstr(r.out, "| token, host warm | 500 us | 450 to 550 | 10 | 2 |  | bench/model/decode\\["));
     ck_assert_ptr_nonnull(strstr(r.out, "| memory.kv | 96 bytes |  |  |  |  | bench/model/memory\\["));
     kg_process_result_free(&r);
-    r = run(WORDS(kg_program_path(), "show", "latest", "--markdown", "--json", "--bundles", bench));
+    r = run(ARGS(kg_program_path(), "show", "latest", "--markdown", "--json", "--bundles", bench));
     expect_exit(&r, KG_EXIT_USAGE);
     kg_process_result_free(&r);
     free(bench);
@@ -424,7 +422,7 @@ static void gpu_runner_wants_a_commit(struct kg_record *rec, const void *arg) {
                                "echo more >>.ci/gpu; touch new; .ci/gpu";
     (void)arg;
     struct kg_process_result r =
-        run(WORDS("/bin/sh", "-c", MAKE, "sh", kg_fixture_path("../.ci/gpu"), kg_scratch_dir(rec)));
+        run(ARGS("/bin/sh", "-c", MAKE, "sh", kg_fixture_path("../.ci/gpu"), kg_scratch_dir(rec)));
     expect_exit(&r, KG_EXIT_USAGE);
     ck_assert_msg(strstr(r.err, "no commit to speak of") != NULL, "%s", r.err);
     ck_assert_msg(strstr(r.err, " M .ci/gpu\n?? new\n") != NULL, "%s", r.err);
@@ -450,7 +448,7 @@ static void gpu_runner_asks_kigo(struct kg_record *rec, const void *arg) {
     };
     (void)arg;
     struct kg_process_result r =
-        run(WORDS("/bin/sh", "-c", ASK, "sh", kg_fixture_path("../.ci/gpu"), kg_scratch_dir(rec)));
+        run(ARGS("/bin/sh", "-c", ASK, "sh", kg_fixture_path("../.ci/gpu"), kg_scratch_dir(rec)));
     expect_exit(&r, 0);
     for (size_t i = 0; i < KG_COUNT_OF(LINES); i++)
         ck_assert_msg(strstr(r.out, LINES[i]) != NULL, "no '%s' in:\n%s", LINES[i], r.out);

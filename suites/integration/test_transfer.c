@@ -61,16 +61,16 @@ static void there_and_back(struct kg_record *rec, const void *arg) {
     if (!has_archives(rec)) return;
     char *from = folder(rec, "from"), *to = folder(rec, "to"), *dir = kg_maker_sealed(from, 3);
     char *file = kg_xasprintf("%s/x%s", kg_scratch_dir(rec), ending), *again = kg_xasprintf("%s/y%s", to, ending);
-    kg_verb_expect(from, WORDS("export", dir, "-o", file), KG_EXIT_OK, NULL);
-    json_t *said = kg_verb_json(to, WORDS("import", file), KG_EXIT_OK);
+    kg_verb_expect(from, ARGS("export", dir, "-o", file), KG_EXIT_OK, NULL);
+    json_t *said = kg_verb_json(to, ARGS("import", file), KG_EXIT_OK);
     ck_assert_str_eq(json_string_value(json_object_get(said, "bundle_id")), strrchr(dir, '/') + 1);
     char *came = kg_path_join(to, strrchr(dir, '/') + 1), *before = fingerprint(dir), *after = fingerprint(came);
     ck_assert_str_eq(before, after);
-    kg_verb_expect(to, WORDS("verify", "--all", "--chain"), KG_EXIT_OK, NULL);
-    json_t *rows = kg_verb_json(to, WORDS("list"), KG_EXIT_OK);
+    kg_verb_expect(to, ARGS("verify", "--all", "--chain"), KG_EXIT_OK, NULL);
+    json_t *rows = kg_verb_json(to, ARGS("list"), KG_EXIT_OK);
     ck_assert_uint_eq(json_array_size(rows), 1);
     /* From there it goes out as it came, to the byte. */
-    kg_verb_expect(to, WORDS("export", "latest", "-o", again), KG_EXIT_OK, NULL);
+    kg_verb_expect(to, ARGS("export", "latest", "-o", again), KG_EXIT_OK, NULL);
     char first[KG_SHA256_HEX_SIZE], second[KG_SHA256_HEX_SIZE];
     struct kg_error err;
     EXPECT_OK(kg_sha256_file(file, first, &err), err);
@@ -93,13 +93,13 @@ static void wrong_calls(struct kg_record *rec, const void *arg) {
     if (!has_archives(rec)) return;
     char *root = folder(rec, "root"), *dir = kg_maker_sealed(root, 1);
     char *file = kg_path_join(kg_scratch_dir(rec), "x.tar"), *zip = kg_path_join(kg_scratch_dir(rec), "x.zip");
-    kg_verb_refuses(root, WORDS("export", "latest", "-o", zip), KG_EXIT_USAGE, ".tar.zst");
-    kg_verb_refuses(root, WORDS("export", "1999", "-o", file), KG_EXIT_USAGE, "1999");
-    kg_verb_refuses(root, WORDS("export"), KG_EXIT_USAGE, "usage");
-    kg_verb_refuses(root, WORDS("import", file), KG_EXIT_USAGE, "x.tar");
-    kg_verb_refuses(root, WORDS("import", file, "--require-signature"), KG_EXIT_USAGE, "--allowed-signers");
+    kg_verb_refuses(root, ARGS("export", "latest", "-o", zip), KG_EXIT_USAGE, ".tar.zst");
+    kg_verb_refuses(root, ARGS("export", "1999", "-o", file), KG_EXIT_USAGE, "1999");
+    kg_verb_refuses(root, ARGS("export"), KG_EXIT_USAGE, "usage");
+    kg_verb_refuses(root, ARGS("import", file), KG_EXIT_USAGE, "x.tar");
+    kg_verb_refuses(root, ARGS("import", file, "--require-signature"), KG_EXIT_USAGE, "--allowed-signers");
     kg_maker_append(dir, "data/extra", "x"); /* what does not verify goes nowhere */
-    kg_verb_refuses(root, WORDS("export", "latest", "-o", file), KG_EXIT_INTEGRITY, "finding");
+    kg_verb_refuses(root, ARGS("export", "latest", "-o", file), KG_EXIT_INTEGRITY, "finding");
     ck_assert(!kg_path_exists(file));
     free(zip);
     free(file);
@@ -262,7 +262,7 @@ static void hostile(struct kg_record *rec, const void *arg) {
     if (strcmp(row->name, "nothing") == 0) tar.len = 0;
     write_file(file, kg_buffer_text(&tar), tar.len);
     char *before = fingerprint(around);
-    kg_verb_refuses(root, WORDS("import", file), row->exit_code, row->says);
+    kg_verb_refuses(root, ARGS("import", file), row->exit_code, row->says);
     char *after = fingerprint(around);
     ck_assert_str_eq(before, after);
     ck_assert(!kg_path_exists("/tmp/kigo-escaped"));
@@ -288,7 +288,7 @@ static void transfer_open(struct transfer *t, const struct kg_record *rec) {
     t->dir = kg_maker_sealed(t->from, 2);
     t->file = kg_path_join(kg_scratch_dir(rec), "x.tar.zst");
     t->here = kg_path_join(t->to, strrchr(t->dir, '/') + 1);
-    kg_verb_expect(t->from, WORDS("export", t->dir, "-o", t->file), KG_EXIT_OK, NULL);
+    kg_verb_expect(t->from, ARGS("export", t->dir, "-o", t->file), KG_EXIT_OK, NULL);
 }
 
 static void transfer_close(struct transfer *t) {
@@ -306,16 +306,16 @@ static void again_is_already_here(struct kg_record *rec, const void *arg) {
     (void)arg;
     if (!has_archives(rec)) return;
     transfer_open(&t, rec);
-    json_t *said = kg_verb_json(t.to, WORDS("import", t.file), KG_EXIT_OK);
+    json_t *said = kg_verb_json(t.to, ARGS("import", t.file), KG_EXIT_OK);
     ck_assert(json_is_false(json_object_get(said, "already_here")));
     json_decref(said);
     const char *const roots[] = { t.to, t.from };
     for (size_t i = 0; i < KG_COUNT_OF(roots); i++) {
         char *before = fingerprint(roots[i]);
-        said = kg_verb_json(roots[i], WORDS("import", t.file), KG_EXIT_OK);
+        said = kg_verb_json(roots[i], ARGS("import", t.file), KG_EXIT_OK);
         ck_assert(json_is_true(json_object_get(said, "already_here")));
         ck_assert_str_eq(json_string_value(json_object_get(said, "bundle_id")), strrchr(t.dir, '/') + 1);
-        kg_verb_refuses(roots[i], WORDS("import", t.file), KG_EXIT_OK, ": already here, not signed");
+        kg_verb_refuses(roots[i], ARGS("import", t.file), KG_EXIT_OK, ": already here, not signed");
         char *after = fingerprint(roots[i]);
         ck_assert_str_eq(before, after);
         free(after);
@@ -328,7 +328,7 @@ static void again_is_already_here(struct kg_record *rec, const void *arg) {
 /* Refused, and what is there stays as it is. */
 static void stays_refused(const struct transfer *t, const char *says) {
     char *before = fingerprint(t->to);
-    kg_verb_refuses(t->to, WORDS("import", t->file), KG_EXIT_INTEGRITY, says);
+    kg_verb_refuses(t->to, ARGS("import", t->file), KG_EXIT_INTEGRITY, says);
     char *after = fingerprint(t->to);
     ck_assert_str_eq(before, after);
     free(after);
@@ -385,12 +385,12 @@ static void import_that_died_is_taken_up(struct kg_record *rec, const void *arg)
     EXPECT_OK(kg_path_remove(plan, &err), err);
     EXPECT_OK(kg_dir_make(notes, &err), err);
     write_file(note, "{", 1);
-    json_t *said = kg_verb_json(t.to, WORDS("import", t.file), KG_EXIT_OK);
+    json_t *said = kg_verb_json(t.to, ARGS("import", t.file), KG_EXIT_OK);
     ck_assert(json_is_false(json_object_get(said, "already_here")));
     json_decref(said);
     ck_assert_uint_eq(kg_maker_count(t.to, ".import-"), 0);
     kg_maker_expect_sound(t.here);
-    kg_verb_expect(t.to, WORDS("verify", "--chain"), KG_EXIT_OK, NULL);
+    kg_verb_expect(t.to, ARGS("verify", "--chain"), KG_EXIT_OK, NULL);
     free(note);
     free(notes);
     free(plan);
@@ -418,7 +418,7 @@ static void many_at_once(struct kg_record *rec, const void *arg) {
     ck_assert_msg(result.exit_code == 0, "%d: %s", result.exit_code, result.err);
     ck_assert_str_eq(result.out, "7\n");
     kg_process_result_free(&result);
-    kg_verb_expect(t.to, WORDS("verify", "--all", "--chain"), KG_EXIT_OK, NULL);
+    kg_verb_expect(t.to, ARGS("verify", "--all", "--chain"), KG_EXIT_OK, NULL);
     ck_assert_uint_eq(kg_maker_count(t.to, ".import-"), 0);
     transfer_close(&t);
 }
@@ -428,10 +428,10 @@ static void limits_can_be_set(struct kg_record *rec, const void *arg) {
     if (!has_archives(rec)) return;
     char *from = folder(rec, "from"), *to = folder(rec, "to"), *dir = kg_maker_sealed(from, 1);
     char *file = kg_path_join(kg_scratch_dir(rec), "x.tar.zst");
-    kg_verb_expect(from, WORDS("export", dir, "-o", file), KG_EXIT_OK, NULL);
-    kg_verb_refuses(to, WORDS("import", file, "--max-bytes", "1000"), KG_EXIT_INTEGRITY, "--max-bytes");
+    kg_verb_expect(from, ARGS("export", dir, "-o", file), KG_EXIT_OK, NULL);
+    kg_verb_refuses(to, ARGS("import", file, "--max-bytes", "1000"), KG_EXIT_INTEGRITY, "--max-bytes");
     ck_assert_uint_eq(kg_maker_count(to, ""), 0);
-    kg_verb_expect(to, WORDS("import", file, "--max-bytes", "1000000"), KG_EXIT_OK, NULL);
+    kg_verb_expect(to, ARGS("import", file, "--max-bytes", "1000000"), KG_EXIT_OK, NULL);
     free(file);
     free(dir);
     free(to);
@@ -447,22 +447,21 @@ static void signatures_travel(struct kg_record *rec, const void *arg) {
     char *allowed = kg_verb_allowed(keys, "allowed", "ci@example.org", key);
     char *strangers = kg_verb_allowed(keys, "strangers", "x@example.org", other);
     char *dir = kg_maker_sealed(from, 1), *file = kg_path_join(keys, "x.tar.zst");
-    kg_verb_expect(from, WORDS("export", dir, "-o", file), KG_EXIT_OK, NULL);
-    kg_verb_refuses(to, WORDS("import", file, "--allowed-signers", allowed, "--require-signature"), KG_EXIT_INTEGRITY,
+    kg_verb_expect(from, ARGS("export", dir, "-o", file), KG_EXIT_OK, NULL);
+    kg_verb_refuses(to, ARGS("import", file, "--allowed-signers", allowed, "--require-signature"), KG_EXIT_INTEGRITY,
                     "missing");
-    kg_verb_expect(from, WORDS("sign", dir, "--key", key), KG_EXIT_OK, NULL);
-    kg_verb_expect(from, WORDS("export", dir, "-o", file), KG_EXIT_OK, NULL);
-    kg_verb_refuses(to, WORDS("import", file, "--allowed-signers", strangers), KG_EXIT_INTEGRITY, "untrusted");
+    kg_verb_expect(from, ARGS("sign", dir, "--key", key), KG_EXIT_OK, NULL);
+    kg_verb_expect(from, ARGS("export", dir, "-o", file), KG_EXIT_OK, NULL);
+    kg_verb_refuses(to, ARGS("import", file, "--allowed-signers", strangers), KG_EXIT_INTEGRITY, "untrusted");
     ck_assert_uint_eq(kg_maker_count(to, ""), 0);
-    kg_verb_expect(to, WORDS("import", file, "--allowed-signers", allowed, "--require-signature"), KG_EXIT_OK, NULL);
-    kg_verb_expect(to, WORDS("verify", "latest", "--allowed-signers", allowed, "--require-signature"), KG_EXIT_OK,
-                   NULL);
+    kg_verb_expect(to, ARGS("import", file, "--allowed-signers", allowed, "--require-signature"), KG_EXIT_OK, NULL);
+    kg_verb_expect(to, ARGS("verify", "latest", "--allowed-signers", allowed, "--require-signature"), KG_EXIT_OK, NULL);
     /* A copy that is there without the signature stays without it, and is not what was required. */
     char *here = kg_path_join(to, strrchr(dir, '/') + 1), *signature = kg_path_join(here, "tagmanifest-sha256.txt.sig");
     struct kg_error err;
     EXPECT_OK(kg_path_remove(signature, &err), err);
-    kg_verb_refuses(to, WORDS("import", file), KG_EXIT_OK, "is not signed, the archive's copy is");
-    kg_verb_refuses(to, WORDS("import", file, "--allowed-signers", allowed, "--require-signature"), KG_EXIT_INTEGRITY,
+    kg_verb_refuses(to, ARGS("import", file), KG_EXIT_OK, "is not signed, the archive's copy is");
+    kg_verb_refuses(to, ARGS("import", file, "--allowed-signers", allowed, "--require-signature"), KG_EXIT_INTEGRITY,
                     "missing");
     ck_assert(!kg_path_exists(signature));
     free(signature);
@@ -486,11 +485,11 @@ static void removed_import_shows(struct kg_record *rec, const void *arg) {
     char *dir = kg_verb_seal(from), *file = kg_path_join(kg_scratch_dir(rec), "x.tar.zst");
     char *came = kg_path_join(to, strrchr(dir, '/') + 1);
     struct kg_error err;
-    kg_verb_expect(from, WORDS("export", dir, "-o", file), KG_EXIT_OK, NULL);
-    kg_verb_expect(to, WORDS("import", file), KG_EXIT_OK, NULL);
-    kg_verb_expect(to, WORDS("verify", "--chain"), KG_EXIT_OK, NULL); /* its predecessor is the other root's matter */
+    kg_verb_expect(from, ARGS("export", dir, "-o", file), KG_EXIT_OK, NULL);
+    kg_verb_expect(to, ARGS("import", file), KG_EXIT_OK, NULL);
+    kg_verb_expect(to, ARGS("verify", "--chain"), KG_EXIT_OK, NULL); /* its predecessor is the other root's matter */
     EXPECT_OK(kg_path_remove(came, &err), err);
-    kg_verb_refuses(to, WORDS("verify", "--chain"), KG_EXIT_INTEGRITY, "removed");
+    kg_verb_refuses(to, ARGS("verify", "--chain"), KG_EXIT_INTEGRITY, "removed");
     free(came);
     free(file);
     free(dir);
@@ -510,7 +509,7 @@ static void fuzzed_archives(struct kg_record *rec, const void *arg) {
     struct kg_error err;
     size_t size_bytes;
     kg_rng_init(&rng, kg_record_seed(rec), 0);
-    kg_verb_expect(from, WORDS("export", dir, "-o", file), KG_EXIT_OK, NULL);
+    kg_verb_expect(from, ARGS("export", dir, "-o", file), KG_EXIT_OK, NULL);
     EXPECT_OK(kg_file_read(file, &data, &size_bytes, &err), err);
     for (size_t i = 0; i < ROUNDS; i++) {
         char *root = kg_xasprintf("%s/%zu", kg_scratch_dir(rec), i), *fuzzed = kg_xmalloc(size_bytes);
@@ -520,7 +519,7 @@ static void fuzzed_archives(struct kg_record *rec, const void *arg) {
         for (size_t k = 0; k < 1 + i % 5; k++)
             fuzzed[kg_rng_below(&rng, k % 2 ? size_bytes : 4096)] = (char)kg_rng_below(&rng, 256);
         write_file(file, fuzzed, i % 3 ? size_bytes : kg_rng_below(&rng, size_bytes));
-        kg_verb_run(root, WORDS("import", file), false, &result);
+        kg_verb_run(root, ARGS("import", file), false, &result);
         ck_assert_msg(result.exit_code == 0 || result.exit_code == 4, "round %zu: %d %s", i, result.exit_code,
                       result.err);
         if (result.exit_code == 0) {

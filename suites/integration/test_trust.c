@@ -39,7 +39,7 @@ static void tear_down(struct bench *b) {
 
 static void expect_state(const char *root, const char *dir, const char *allowed, int exit_code, const char *state) {
     json_t *answer = kg_verb_json(
-        root, allowed ? WORDS("verify", dir, "--allowed-signers", allowed) : WORDS("verify", dir), exit_code);
+        root, allowed ? ARGS("verify", dir, "--allowed-signers", allowed) : ARGS("verify", dir), exit_code);
     const json_t *bundle = json_array_get(json_object_get(answer, "bundles"), 0);
     const char *got = json_string_value(json_object_get(json_object_get(bundle, "signature"), "state"));
     ck_assert_msg(got && strcmp(got, state) == 0, "the signature is %s, not %s", got ? got : "missing", state);
@@ -49,10 +49,10 @@ static void expect_state(const char *root, const char *dir, const char *allowed,
 /* What the verbs that only look say of a run's signature. */
 static void expect_shown(const struct bench *b, const char *dir, const char *listed, const char *state,
                          const char *words) {
-    json_t *rows = kg_verb_json(b->root, WORDS("list"), KG_EXIT_OK);
-    json_t *run = kg_verb_json(b->root, WORDS("show", dir), KG_EXIT_OK);
+    json_t *rows = kg_verb_json(b->root, ARGS("list"), KG_EXIT_OK);
+    json_t *run = kg_verb_json(b->root, ARGS("show", dir), KG_EXIT_OK);
     char *text;
-    kg_verb_expect(b->root, WORDS("show", dir), KG_EXIT_OK, &text);
+    kg_verb_expect(b->root, ARGS("show", dir), KG_EXIT_OK, &text);
     ck_assert_str_eq(json_string_value(json_object_get(json_array_get(rows, 0), "signature")), listed);
     ck_assert_str_eq(json_string_value(json_object_get(json_object_get(run, "signature"), "state")), state);
     ck_assert_msg(strstr(text, words), "%s", text);
@@ -67,19 +67,19 @@ static void signed_bundle(struct kg_record *rec, const void *arg) {
     if (!set_up(&b, rec)) return;
     char *dir = kg_verb_seal(b.root), *text;
     expect_state(b.root, dir, b.allowed, KG_EXIT_OK, "unsigned");
-    kg_verb_refuses(b.root, WORDS("verify", dir, "--allowed-signers", b.allowed, "--require-signature"),
+    kg_verb_refuses(b.root, ARGS("verify", dir, "--allowed-signers", b.allowed, "--require-signature"),
                     KG_EXIT_INTEGRITY, "not signed");
     expect_shown(&b, dir, "none", "unsigned", "\ntrust    not signed\n");
-    kg_verb_expect(b.root, WORDS("sign", dir, "--key", b.key), KG_EXIT_OK, NULL);
+    kg_verb_expect(b.root, ARGS("sign", dir, "--key", b.key), KG_EXIT_OK, NULL);
     expect_shown(&b, dir, "there", "intact", "\ntrust    signed with ED25519 key SHA256:");
     expect_state(b.root, dir, NULL, KG_EXIT_OK, "intact");
     expect_state(b.root, dir, b.allowed, KG_EXIT_OK, "good");
-    kg_verb_expect(b.root, WORDS("verify", dir, "--allowed-signers", b.allowed, "--require-signature"), KG_EXIT_OK,
+    kg_verb_expect(b.root, ARGS("verify", dir, "--allowed-signers", b.allowed, "--require-signature"), KG_EXIT_OK,
                    &text);
     ck_assert_msg(strstr(text, "signed by ci@example.org (ED25519 key SHA256:"), "%s", text);
     free(text);
-    kg_verb_refuses(b.root, WORDS("sign", dir, "--key", b.key), KG_EXIT_USAGE, "signed already");
-    kg_verb_expect(b.root, WORDS("sign", dir, "--key", b.key, "--again"), KG_EXIT_OK, NULL);
+    kg_verb_refuses(b.root, ARGS("sign", dir, "--key", b.key), KG_EXIT_USAGE, "signed already");
+    kg_verb_expect(b.root, ARGS("sign", dir, "--key", b.key, "--again"), KG_EXIT_OK, NULL);
     expect_state(b.root, dir, b.allowed, KG_EXIT_OK, "good");
     free(dir);
     tear_down(&b);
@@ -90,14 +90,14 @@ static void wrong_calls(struct kg_record *rec, const void *arg) {
     (void)arg;
     if (!set_up(&b, rec)) return;
     char *dir = kg_verb_seal(b.root), *nothing = kg_path_join(b.keys, "nothing");
-    kg_verb_refuses(b.root, WORDS("sign", dir), KG_EXIT_USAGE, "--key");
-    kg_verb_refuses(b.root, WORDS("sign", "--key", b.key), KG_EXIT_USAGE, "usage");
-    kg_verb_refuses(b.root, WORDS("sign", dir, "--key", nothing), KG_EXIT_USAGE, nothing);
-    kg_verb_refuses(b.root, WORDS("sign", dir, "--key", b.allowed), KG_EXIT_USAGE, "cannot sign");
-    kg_verb_refuses(b.root, WORDS("verify", dir, "--allowed-signers", nothing), KG_EXIT_USAGE, nothing);
-    kg_verb_refuses(b.root, WORDS("verify", dir, "--require-signature"), KG_EXIT_USAGE, "--allowed-signers");
+    kg_verb_refuses(b.root, ARGS("sign", dir), KG_EXIT_USAGE, "--key");
+    kg_verb_refuses(b.root, ARGS("sign", "--key", b.key), KG_EXIT_USAGE, "usage");
+    kg_verb_refuses(b.root, ARGS("sign", dir, "--key", nothing), KG_EXIT_USAGE, nothing);
+    kg_verb_refuses(b.root, ARGS("sign", dir, "--key", b.allowed), KG_EXIT_USAGE, "cannot sign");
+    kg_verb_refuses(b.root, ARGS("verify", dir, "--allowed-signers", nothing), KG_EXIT_USAGE, nothing);
+    kg_verb_refuses(b.root, ARGS("verify", dir, "--require-signature"), KG_EXIT_USAGE, "--allowed-signers");
     kg_maker_replace(dir, "data/report.md", "Run", "Rum"); /* nobody vouches for what does not verify */
-    kg_verb_refuses(b.root, WORDS("sign", dir, "--key", b.key), KG_EXIT_INTEGRITY, "changed");
+    kg_verb_refuses(b.root, ARGS("sign", dir, "--key", b.key), KG_EXIT_INTEGRITY, "changed");
     expect_state(b.root, dir, NULL, KG_EXIT_INTEGRITY, "unsigned");
     free(nothing);
     free(dir);
@@ -121,7 +121,7 @@ static void flip_signature(const struct bench *b, const char *dir) {
 static void change_and_rehash(const struct bench *b, const char *dir) {
     (void)b;
     kg_maker_replace(dir, "data/env.json", "\"", " \"");
-    kg_maker_rehash(dir); /* the bag is sound again; only the signature tells */
+    kg_maker_rehash(dir); /* the bag is sound again; only the signature shows it */
 }
 
 static void put_signature_for(const char *dir, const char *key, const char *purpose, const char *over) {
@@ -181,10 +181,10 @@ static void tampered(struct kg_record *rec, const void *arg) {
     struct bench b;
     if (!set_up(&b, rec)) return;
     char *dir = kg_verb_seal(b.root), *other = kg_verb_key(rec, b.keys, "ci-other");
-    kg_verb_expect(b.root, WORDS("sign", dir, "--key", b.key), KG_EXIT_OK, NULL);
+    kg_verb_expect(b.root, ARGS("sign", dir, "--key", b.key), KG_EXIT_OK, NULL);
     row->tamper(&b, dir);
     expect_state(b.root, dir, b.allowed, KG_EXIT_INTEGRITY, row->state);
-    kg_verb_expect(b.root, WORDS("verify", dir), row->alone, NULL);
+    kg_verb_expect(b.root, ARGS("verify", dir), row->alone, NULL);
     free(other);
     free(dir);
     tear_down(&b);
@@ -205,7 +205,7 @@ static void key_with_time_limits(struct kg_record *rec, const void *arg) {
     (void)arg;
     if (!set_up(&b, rec)) return;
     char *dir = kg_verb_seal(b.root);
-    kg_verb_expect(b.root, WORDS("sign", dir, "--key", b.key), KG_EXIT_OK, NULL);
+    kg_verb_expect(b.root, ARGS("sign", dir, "--key", b.key), KG_EXIT_OK, NULL);
     for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
         char *allowed = kg_verb_allowed(b.keys, "limits", ROWS[i].options, b.key);
         expect_state(b.root, dir, allowed, ROWS[i].exit_code, ROWS[i].state);
@@ -224,7 +224,7 @@ static void time_limits_are_of_the_sealing(struct kg_record *rec, const void *ar
     kg_maker_replace(dir, "data/summary.json",
                      "\"sealed_us\": ", "\"sealed_us\": 1672531200000000, \"was\": "); /* 2023 */
     kg_maker_rehash(dir);
-    kg_verb_expect(b.root, WORDS("sign", dir, "--key", b.key), KG_EXIT_OK, NULL);
+    kg_verb_expect(b.root, ARGS("sign", dir, "--key", b.key), KG_EXIT_OK, NULL);
     char *run_out = kg_verb_allowed(b.keys, "run_out", "ci@example.org valid-before=\"20240101\"", b.key);
     char *later = kg_verb_allowed(b.keys, "later", "ci@example.org valid-after=\"20240101\"", b.key);
     expect_state(b.root, dir, run_out, KG_EXIT_OK, "good");
@@ -240,9 +240,9 @@ static void index_learns_of_signatures(struct kg_record *rec, const void *arg) {
     (void)arg;
     if (!set_up(&b, rec)) return;
     char *dir = kg_verb_seal(b.root);
-    kg_verb_expect(b.root, WORDS("sign", dir, "--key", b.key), KG_EXIT_OK, NULL);
+    kg_verb_expect(b.root, ARGS("sign", dir, "--key", b.key), KG_EXIT_OK, NULL);
     char *live = kg_maker_dump(b.root);
-    kg_verb_expect(b.root, WORDS("reindex"), KG_EXIT_OK, NULL);
+    kg_verb_expect(b.root, ARGS("reindex"), KG_EXIT_OK, NULL);
     char *rebuilt = kg_maker_dump(b.root);
     kg_maker_expect_same(live, rebuilt);
     free(rebuilt);
@@ -259,16 +259,16 @@ static void without_ssh_keygen(struct kg_record *rec, const void *arg) {
     (void)arg;
     if (!set_up(&b, rec)) return;
     char *dir = kg_verb_seal(b.root);
-    kg_verb_expect(b.root, WORDS("sign", dir, "--key", b.key), KG_EXIT_OK, NULL);
+    kg_verb_expect(b.root, ARGS("sign", dir, "--key", b.key), KG_EXIT_OK, NULL);
     const struct {
         const char *const *words;
         int exit_code;
         const char *says;
     } rows[] = {
-        { WORDS(kg_program_path(), "verify", dir), KG_EXIT_OK, "not checked" },
-        { WORDS(kg_program_path(), "verify", dir, "--allowed-signers", b.allowed), KG_EXIT_USAGE,
+        { ARGS(kg_program_path(), "verify", dir), KG_EXIT_OK, "not checked" },
+        { ARGS(kg_program_path(), "verify", dir, "--allowed-signers", b.allowed), KG_EXIT_USAGE,
           "cannot run ssh-keygen" },
-        { WORDS(kg_program_path(), "sign", dir, "--again", "--key", b.key), KG_EXIT_USAGE, "cannot run ssh-keygen" },
+        { ARGS(kg_program_path(), "sign", dir, "--again", "--key", b.key), KG_EXIT_USAGE, "cannot run ssh-keygen" },
     };
     for (size_t i = 0; i < KG_COUNT_OF(rows); i++) {
         struct kg_process_result r;
@@ -291,11 +291,11 @@ static void check_signs(struct kg_record *rec, const void *arg) {
     if (!key) return kg_lab_close(&lab);
     char *allowed = kg_verb_allowed(lab.dir, "allowed", "ci@example.org", key);
     kg_lab_add(&lab, "test_green", "test_green");
-    kg_lab_check(&lab, WORDS("--quiet", "--sign", allowed), &r); /* no key: refused before anything runs */
+    kg_lab_check(&lab, ARGS("--quiet", "--sign", allowed), &r); /* no key: refused before anything runs */
     kg_lab_expect_exit(&r, KG_EXIT_USAGE, NULL);
     ck_assert_uint_eq(kg_lab_count(&lab, ""), 0);
     kg_process_result_free(&r);
-    kg_lab_check(&lab, WORDS("--quiet", "--sign", key), &r);
+    kg_lab_check(&lab, ARGS("--quiet", "--sign", key), &r);
     kg_lab_expect_exit(&r, KG_EXIT_OK, NULL);
     char *bundle = kg_lab_bundle(&lab);
     expect_state(lab.bundles, bundle, allowed, KG_EXIT_OK, "good");
@@ -306,7 +306,7 @@ static void check_signs(struct kg_record *rec, const void *arg) {
     kg_lab_close(&lab);
 }
 
-/* A key that is lost while a run is under way costs the signature, not the run; the caller is told. */
+/* A key that is lost while a run is under way costs the signature, not the run; the caller gets the error. */
 static void key_lost_before_the_seal(struct kg_record *rec, const void *arg) {
     const struct kg_bundle_options options = { .root = kg_scratch_dir(rec), .seed = 7, .sign_key = "/nowhere/key" };
     struct kg_bundle *bundle;
@@ -328,7 +328,7 @@ static void key_lost_before_the_seal(struct kg_record *rec, const void *arg) {
 
 /* How many links hold, and that there is a finding of that kind (NULL: none at all). */
 static void expect_chain(const char *root, int64_t n_links, const char *finding) {
-    json_t *answer = kg_verb_json(root, WORDS("verify", "--chain"), finding ? KG_EXIT_INTEGRITY : KG_EXIT_OK);
+    json_t *answer = kg_verb_json(root, ARGS("verify", "--chain"), finding ? KG_EXIT_INTEGRITY : KG_EXIT_OK);
     const json_t *chain = json_object_get(answer, "chain");
     ck_assert_int_eq(kg_verb_integer(chain, "n_links"), n_links);
     const json_t *findings = json_object_get(chain, "findings"), *item;
@@ -353,8 +353,8 @@ static void chain_of_runs(struct kg_record *rec, const void *arg) {
     expect_chain(root, 0, NULL);
     for (size_t i = 0; i < 3; i++) free(kg_verb_seal(root));
     expect_chain(root, 3, NULL); /* two between bundles, one of .chain */
-    kg_verb_expect(root, WORDS("verify", "--chain", "--all"), KG_EXIT_OK, NULL);
-    kg_verb_refuses(root, WORDS("verify", "--chain", "latest"), KG_EXIT_USAGE, "--chain");
+    kg_verb_expect(root, ARGS("verify", "--chain", "--all"), KG_EXIT_OK, NULL);
+    kg_verb_refuses(root, ARGS("verify", "--chain", "latest"), KG_EXIT_USAGE, "--chain");
 }
 
 static void removed_run_shows(struct kg_record *rec, const void *arg) {
@@ -405,7 +405,7 @@ static void run_that_was_made_again(struct kg_record *rec, const void *arg) {
     (void)arg;
     char *first = kg_verb_seal(root), *second = kg_verb_seal(root);
     change_and_rehash(NULL, first);
-    kg_verb_expect(root, WORDS("verify", "--all"), KG_EXIT_OK, NULL); /* by itself it is sound */
+    kg_verb_expect(root, ARGS("verify", "--all"), KG_EXIT_OK, NULL); /* by itself it is sound */
     expect_chain(root, 1, "replaced");
     free(second);
     free(first);
@@ -419,7 +419,7 @@ static void link_taken_out(struct kg_record *rec, const void *arg) {
     remove_dir(first);
     kg_maker_replace(second, "bag-info.txt", KG_CHAIN_LABEL ": 2", KG_CHAIN_LABEL ": x 2");
     kg_maker_rehash(second);
-    kg_verb_refuses(root, WORDS("verify", second), KG_EXIT_INTEGRITY, KG_CHAIN_LABEL);
+    kg_verb_refuses(root, ARGS("verify", second), KG_EXIT_INTEGRITY, KG_CHAIN_LABEL);
     expect_chain(root, 1, "format");
     free(third);
     free(second);

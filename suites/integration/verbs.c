@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_WORDS = 16 };
+enum { MAX_ARGS = 16 };
 
-void kg_verb_run(const char *root, const char *const *words, bool json, struct kg_process_result *result) {
-    const char *argv[MAX_WORDS + 5] = { kg_program_path() };
+void kg_verb_run(const char *root, const char *const *args, bool json, struct kg_process_result *result) {
+    const char *argv[MAX_ARGS + 5] = { kg_program_path() };
     size_t n = 1;
-    for (size_t i = 0; i < MAX_WORDS && words[i]; i++) argv[n++] = words[i];
+    for (size_t i = 0; i < MAX_ARGS && args[i]; i++) argv[n++] = args[i];
     argv[n++] = "--bundles";
     argv[n++] = root;
     if (json) argv[n++] = "--json";
@@ -21,35 +21,35 @@ void kg_verb_run(const char *root, const char *const *words, bool json, struct k
     EXPECT_OK(kg_process_run(&process, result, &err), err);
 }
 
-void kg_verb_expect(const char *root, const char *const *words, int exit_code, char **out) {
+void kg_verb_expect(const char *root, const char *const *args, int exit_code, char **out) {
     struct kg_process_result result;
-    kg_verb_run(root, words, false, &result);
-    ck_assert_msg(result.exit_code == exit_code, "kigo %s ended with %d, not %d: %s%s", words[0], result.exit_code,
+    kg_verb_run(root, args, false, &result);
+    ck_assert_msg(result.exit_code == exit_code, "kigo %s ended with %d, not %d: %s%s", args[0], result.exit_code,
                   exit_code, result.out, result.err);
     if (exit_code == KG_EXIT_USAGE || exit_code == KG_EXIT_INCOMPLETE)
-        ck_assert_msg(strncmp(result.err, "kigo ", 5) == 0, "kigo %s says nothing", words[0]);
+        ck_assert_msg(strncmp(result.err, "kigo ", 5) == 0, "kigo %s says nothing", args[0]);
     if (out) *out = kg_xstrdup(result.out);
     kg_process_result_free(&result);
 }
 
-json_t *kg_verb_json(const char *root, const char *const *words, int exit_code) {
+json_t *kg_verb_json(const char *root, const char *const *args, int exit_code) {
     struct kg_process_result result;
     json_error_t error;
-    kg_verb_run(root, words, true, &result);
-    ck_assert_msg(result.exit_code == exit_code, "kigo %s ended with %d: %s%s", words[0], result.exit_code, result.out,
+    kg_verb_run(root, args, true, &result);
+    ck_assert_msg(result.exit_code == exit_code, "kigo %s ended with %d: %s%s", args[0], result.exit_code, result.out,
                   result.err);
     json_t *json = json_loads(result.out, JSON_REJECT_DUPLICATES, &error);
-    ck_assert_msg(json != NULL, "kigo %s --json: %s in %s", words[0], error.text, result.out);
+    ck_assert_msg(json != NULL, "kigo %s --json: %s in %s", args[0], error.text, result.out);
     kg_process_result_free(&result);
     return json;
 }
 
-void kg_verb_refuses(const char *root, const char *const *words, int exit_code, const char *says) {
+void kg_verb_refuses(const char *root, const char *const *args, int exit_code, const char *says) {
     struct kg_process_result result;
-    kg_verb_run(root, words, false, &result);
-    ck_assert_msg(result.exit_code == exit_code, "kigo %s ended with %d, not %d: %s%s", words[0], result.exit_code,
+    kg_verb_run(root, args, false, &result);
+    ck_assert_msg(result.exit_code == exit_code, "kigo %s ended with %d, not %d: %s%s", args[0], result.exit_code,
                   exit_code, result.out, result.err);
-    ck_assert_msg(strstr(result.err, says) || strstr(result.out, says), "kigo %s does not say '%s': %s%s", words[0],
+    ck_assert_msg(strstr(result.err, says) || strstr(result.out, says), "kigo %s does not say '%s': %s%s", args[0],
                   says, result.out, result.err);
     kg_process_result_free(&result);
 }

@@ -1,4 +1,4 @@
-/* The verbs over bundles as a user calls them: `kigo <words> --bundles <root>`. */
+/* The verbs over bundles as a user calls them: `kigo ARGS --bundles <root>`. */
 #ifndef KIGO_SUITES_VERBS_H
 #define KIGO_SUITES_VERBS_H
 
@@ -7,18 +7,15 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* Words of a command line, ended by NULL. */
-#define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
-
-/* At most 16 words; the result is the caller's to free. */
-void kg_verb_run(const char *root, const char *const *words, bool json, struct kg_process_result *result);
+/* At most 16 arguments; the result is the caller's to free. */
+void kg_verb_run(const char *root, const char *const *args, bool json, struct kg_process_result *result);
 /* Exit code as wanted, and what failed says so on standard error. The output is *out if that is not NULL (the caller
  * frees), else dropped. */
-void kg_verb_expect(const char *root, const char *const *words, int exit_code, char **out);
+void kg_verb_expect(const char *root, const char *const *args, int exit_code, char **out);
 /* What it prints with --json; the caller's reference. */
-json_t *kg_verb_json(const char *root, const char *const *words, int exit_code);
-/* The exit code, and that the message has these words. */
-void kg_verb_refuses(const char *root, const char *const *words, int exit_code, const char *says);
+json_t *kg_verb_json(const char *root, const char *const *args, int exit_code);
+/* The exit code, and that the message holds `says`. */
+void kg_verb_refuses(const char *root, const char *const *args, int exit_code, const char *says);
 
 /* An integer member, which must be there. */
 int64_t kg_verb_integer(const json_t *object, const char *name);

@@ -66,7 +66,7 @@ void kg_bench_record_counters(struct kg_record *rec, const struct kg_bench_machi
     size_t n_kernels = 0;
     char program[4096];
     const ssize_t len = readlink("/proc/self/exe", program, sizeof program - 1);
-    ck_assert_msg(len > 0, "the program cannot tell its own path");
+    ck_assert_msg(len > 0, "the program does not know its own path");
     program[len] = '\0';
     kg_must(kg_ncu_run(program, kg_record_key(rec), kg_scratch_dir(rec), &launches, &err), &err);
     const char *const main_kernel = kg_ncu_main_kernel(&launches);

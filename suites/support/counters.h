@@ -12,7 +12,7 @@ bool kg_bench_counted(void);
 void kg_bench_launch_counted(struct kg_bench_machine *machine, const struct kg_bench_work *work);
 
 /* Counts and records, where the case was chosen (KIGO_BENCH_NCU, globs over keys, a line each) and runs on a GPU;
- * nothing otherwise. The case fails with ncu's own words if it cannot count. A figure that ncu did not report is left
+ * nothing otherwise. The case fails with ncu's message if it cannot count. A figure that ncu did not report is left
  * out, and a line of the log says so. */
 void kg_bench_record_counters(struct kg_record *rec, const struct kg_bench_machine *machine);
 

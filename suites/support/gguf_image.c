@@ -5,20 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void put_number(struct kg_buffer *image, const char *word) {
+static void put_number(struct kg_buffer *image, const char *item) {
     char *dot;
     errno = 0;
-    const uint64_t value = word[0] == '-' ? (uint64_t)strtoll(word, &dot, 0) : strtoull(word, &dot, 0);
-    if (errno || *dot != '.') ck_abort_msg("'%s' is no word of an image", word);
+    const uint64_t value = item[0] == '-' ? (uint64_t)strtoll(item, &dot, 0) : strtoull(item, &dot, 0);
+    if (errno || *dot != '.') ck_abort_msg("'%s' is no item of an image", item);
     const int n_bytes = atoi(dot + 1);
-    ck_assert_msg(n_bytes >= 1 && n_bytes <= 8, "'%s': a number has 1 to 8 bytes", word);
+    ck_assert_msg(n_bytes >= 1 && n_bytes <= 8, "'%s': a number has 1 to 8 bytes", item);
     kg_buffer_append(image, &value, (size_t)n_bytes);
 }
 
-static void put_word(struct kg_buffer *image, const char *word) {
-    const char *rest = word + 1;
+static void put_item(struct kg_buffer *image, const char *item) {
+    const char *rest = item + 1;
     const uint64_t len = strlen(rest);
-    switch (word[0]) {
+    switch (item[0]) {
     case '~': kg_buffer_append(image, &len, sizeof len); __attribute__((fallthrough));
     case '=': kg_buffer_append(image, rest, len); break;
     case '@':
@@ -28,14 +28,14 @@ static void put_word(struct kg_buffer *image, const char *word) {
         for (unsigned long i = 1; i <= strtoul(rest, NULL, 10); i++)
             kg_buffer_append(image, &(uint8_t){ (uint8_t)i }, 1);
         break;
-    default: put_number(image, word); break;
+    default: put_number(image, item); break;
     }
 }
 
 void kg_image_build(struct kg_buffer *image, const char *script) {
-    char *words = kg_xstrdup(script), *rest = NULL;
-    for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) put_word(image, word);
-    free(words);
+    char *items = kg_xstrdup(script), *rest = NULL;
+    for (char *item = strtok_r(items, " ", &rest); item; item = strtok_r(NULL, " ", &rest)) put_item(image, item);
+    free(items);
 }
 
 void kg_image_build_sample(struct kg_buffer *image, unsigned version) {

@@ -11,15 +11,15 @@
 static char *last_id;
 
 /* Runs git in the lab's repository; its output, malloc'ed. */
-static char *git(const struct kg_history_lab *lab, const char *input, const char *const *words) {
+static char *git(const struct kg_history_lab *lab, const char *input, const char *const *args) {
     const char *argv[12] = { "/usr/bin/git", "-C", lab->repository };
     size_t n = 3;
-    for (size_t i = 0; words[i]; i++) argv[n++] = words[i];
+    for (size_t i = 0; args[i]; i++) argv[n++] = args[i];
     const struct kg_process process = { .argv = argv, .input = input, .input_len = input ? strlen(input) : 0 };
     struct kg_process_result result;
     struct kg_error err;
     kg_must(kg_process_run(&process, &result, &err), &err);
-    ck_assert_msg(result.exit_code == 0, "git %s: %s", words[0], result.err);
+    ck_assert_msg(result.exit_code == 0, "git %s: %s", args[0], result.err);
     char *out = kg_xstrdup(result.out);
     kg_process_result_free(&result);
     return out;

@@ -22,7 +22,7 @@ static const char *last_line(const char *text, const char *head, size_t *len) {
     return found;
 }
 
-/* Why ncu did not end well, in its own words or the program's. */
+/* Why ncu did not end well, in its own message or the program's. */
 static enum kg_status failed(const struct kg_process_result *r, const char *written, struct kg_error *err) {
     enum { MOST = 400 };
     const struct {
@@ -31,16 +31,16 @@ static enum kg_status failed(const struct kg_process_result *r, const char *writ
                    { written, "==ERROR==" },
                    { r->out, "==ERROR==" },
                    { r->err, "" } };
-    struct kg_buffer words = KG_BUFFER_INIT;
-    for (size_t i = 0; i < KG_COUNT_OF(places) && words.len == 0; i++) {
+    struct kg_buffer message = KG_BUFFER_INIT;
+    for (size_t i = 0; i < KG_COUNT_OF(places) && message.len == 0; i++) {
         size_t len;
         const char *line = last_line(places[i].text, places[i].head, &len);
-        kg_utf8_append(&words, line, len < MOST ? len : MOST);
+        kg_utf8_append(&message, line, len < MOST ? len : MOST);
     }
     const enum kg_status status =
         kg_fail(err, KG_ERR_IO, "ncu %s with exit code %d: %s", r->timed_out ? "took too long and ended" : "ended",
-                r->exit_code, kg_buffer_text(&words));
-    kg_buffer_free(&words);
+                r->exit_code, kg_buffer_text(&message));
+    kg_buffer_free(&message);
     return status;
 }
 

@@ -26,7 +26,7 @@ const char *kg_poem_fault_text(enum kg_poem_fault fault) {
     return "is good";
 }
 
-/* Adds a fault; the message tells the first. `detail` has len bytes. */
+/* Adds a fault; the message names the first. `detail` has len bytes. */
 static void blame(struct kg_poem_verdict *verdict, enum kg_poem_fault fault, const char *detail, size_t len) {
     if (verdict->faults == 0)
         snprintf(verdict->message, sizeof verdict->message, "the poem %s: '%.*s'", kg_poem_fault_text(fault),

@@ -1,5 +1,5 @@
 /* Poets: who answers FT-050's request. The engine is one; the others only pretend, and the judge (evidence.h) has to
- * tell them apart. */
+ * distinguish them. */
 #ifndef KIGO_SUITES_POET_H
 #define KIGO_SUITES_POET_H
 

@@ -98,14 +98,14 @@ static size_t count_indexed(const char *root) {
     return n;
 }
 
-static void expect_verb(const char *root, const char *const *words) {
-    const char *argv[8] = { kg_program_path(), words[0], "--bundles", root };
-    for (size_t i = 1; words[i]; i++) argv[3 + i] = words[i];
+static void expect_verb(const char *root, const char *const *args) {
+    const char *argv[8] = { kg_program_path(), args[0], "--bundles", root };
+    for (size_t i = 1; args[i]; i++) argv[3 + i] = args[i];
     const struct kg_process process = { .argv = argv, .timeout_s = VERB_TIMEOUT_S };
     struct kg_process_result result;
     struct kg_error err;
     EXPECT_OK(kg_process_run(&process, &result, &err), err);
-    ck_assert_msg(result.exit_code == KG_EXIT_OK, "kigo %s: %s%s", words[0], result.out, result.err);
+    ck_assert_msg(result.exit_code == KG_EXIT_OK, "kigo %s: %s%s", args[0], result.out, result.err);
     kg_process_result_free(&result);
 }
 

@@ -117,8 +117,8 @@ def time_graph(call, sets, flops):
             n_repeats = max(n_repeats, len(sets))
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=stream):
-            for turn in range(n_repeats):
-                out = call(*sets[turn % len(sets)])
+            for iteration in range(n_repeats):
+                out = call(*sets[iteration % len(sets)])
         bursts = one_ms > 0.3 and flops / one_ms > 100e9  # 100 TFLOP/s
         times = [] if bursts else [milliseconds(graph.replay) for _ in range(N_WARMUP + N_SAMPLES)][N_WARMUP:]
         while len(times) < N_SAMPLES:

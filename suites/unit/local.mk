@@ -43,6 +43,8 @@ suites_unit_test_runner_SOURCES = \
 	suites/unit/test_runner.c
 check_PROGRAMS += suites/unit/test_backend
 suites_unit_test_backend_SOURCES = suites/unit/test_backend.c
+check_PROGRAMS += suites/unit/test_plan
+suites_unit_test_plan_SOURCES = suites/unit/test_plan.c
 check_PROGRAMS += suites/unit/test_kv_cache
 suites_unit_test_kv_cache_SOURCES = suites/unit/test_kv_cache.c
 check_PROGRAMS += suites/unit/test_linear

@@ -1,0 +1,203 @@
+/* The plan and what a back end lowers it to: every node reads what an earlier one wrote, the steps cover every node
+ * once, the kernels are those that a model is to have, and a fusion is refused where it would compute something else.
+ */
+#include "base/size.h"
+#include "engine/session.h"
+#include "suites/harness/case.h"
+#include "suites/support/layer_models.h"
+#include "suites/support/op_device.h"
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+struct opened {
+    struct kg_backend *backend;
+    struct kg_model *model;
+    struct kg_session *session;
+};
+
+static void open_session(const char *fixture, const struct kg_backend_ops *ops, enum kg_precision precision,
+                         struct opened *o) {
+    const struct kg_session_options options = { .n_ctx = 64, .activations = precision, .kv = precision };
+    struct kg_error err;
+    enum kg_status status = kg_backend_open_ops(ops, 0, &o->backend, &err);
+    if (!status) status = kg_model_load(kg_fixture_path(fixture), o->backend, NULL, &o->model, &err);
+    if (!status) status = kg_session_create(o->model, &options, &o->session, &err);
+    if (status) ck_abort_msg("%s: %s", fixture, err.message);
+}
+
+static void close_session(struct opened *o) {
+    kg_session_free(o->session);
+    kg_model_free(o->model);
+    kg_backend_close(o->backend);
+}
+
+/* Wiring */
+
+static bool is_written(const struct kg_plan *plan, uint32_t before, const void *place) {
+    if (place == plan->ids) return true;
+    for (uint32_t i = 0; i < before; i++) {
+        const struct kg_node_places p = kg_node_places(&plan->nodes[i]);
+        if (p.out[0] == place || p.out[1] == place) return true;
+    }
+    return false;
+}
+
+static void nodes_read_what_was_written(struct kg_record *rec, const void *arg) {
+    const struct kg_layer_model *m = arg;
+    struct opened o;
+    (void)rec;
+    open_session(m->model, &kg_cpu_ops, KG_PRECISION_F32, &o);
+    const struct kg_plan *plan = o.session->plan;
+    ck_assert_int_eq(plan->nodes[0].op, KG_OP_embedding);
+    ck_assert_int_eq(plan->nodes[plan->n_nodes - 1].op, KG_OP_linear);
+    ck_assert_ptr_eq(plan->nodes[plan->n_nodes - 1].args.linear.y, o.session->buffers.logits);
+    for (uint32_t i = 0; i < plan->n_nodes; i++) {
+        const struct kg_node_places p = kg_node_places(&plan->nodes[i]);
+        ck_assert_ptr_nonnull(p.out[0]);
+        for (int j = 0; j < KG_NODE_INPUTS && p.in[j]; j++)
+            ck_assert_msg(is_written(plan, i, p.in[j]), "node %u (%s) reads %s, which nothing wrote", i,
+                          kg_op_name(plan->nodes[i].op), kg_plan_buffer_name(plan, p.in[j]));
+    }
+    close_session(&o);
+}
+
+/* Lowering */
+
+enum { MOST_KERNELS = 6 };
+
+/* What a model's decode step is to be on the GPU, so that no fusion is lost without a case that says so. */
+struct expected {
+    const char *model, *path;
+    enum kg_precision precision;
+    const char *kernels[MOST_KERNELS]; /* fused steps that are there */
+};
+
+#define QKV "rmsnorm + q, k, v + rope + kv_write"
+#define GATED "rmsnorm + gate, up + swiglu"
+#define ATTENTION "attention in one launch"
+static const struct expected EXPECTED[] = {
+    { "haiku_prompt", "persistent kernel", KG_PRECISION_F16, { "rmsnorm + q, k, v", GATED, "linear + add" } },
+    { "gpt_oss_short_text",
+      "captured graph",
+      KG_PRECISION_F16,
+      { QKV, ATTENTION, "rmsnorm + linear + router", "experts' gate, up + swiglu; down", "experts_combine + add" } },
+    { "qwen3_qk_norms",
+      "captured graph",
+      KG_PRECISION_F16,
+      { "rmsnorm + q, k, v", "rmsnorm of heads + rope + kv_write", ATTENTION, GATED, "linear + add" } },
+    { "gemma3_windows",
+      "captured graph",
+      KG_PRECISION_F16,
+      { "rmsnorm + q, k, v", "rmsnorm of heads + rope + kv_write", "rmsnorm + add", GATED } },
+};
+
+static bool has_kernel(const struct kg_lowered *l, const char *kernel) {
+    for (uint32_t i = 0; i < l->n_steps; i++)
+        if (l->steps[i].is_fused && strcmp(l->steps[i].kernel, kernel) == 0) return true;
+    return false;
+}
+
+static void expect_tiled(const struct kg_plan *plan, const struct kg_lowered *l) {
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < l->n_steps; next += l->steps[i++].n) ck_assert_uint_eq(l->steps[i].first, next);
+    ck_assert_uint_eq(next, plan->n_nodes);
+}
+
+static const char *first_refusal(const struct kg_lowered *l, const char *fusion) {
+    for (uint32_t i = 0; i < l->n_refusals; i++)
+        if (strcmp(l->refusals[i].fusion, fusion) == 0) return l->refusals[i].why;
+    return "";
+}
+
+static void takes_its_kernels(struct kg_record *rec, const void *arg) {
+    const struct expected *e = arg;
+    struct opened o;
+    if (!kg_backend_or_skip(rec, "cuda")) return;
+    open_session(kg_layer_model_find(e->model)->model, &kg_cuda_ops, e->precision, &o);
+    const struct kg_lowered *l = o.session->lowered;
+    expect_tiled(o.session->plan, l);
+    ck_assert_msg(strcmp(l->path, e->path) == 0, "a %s, refused: %s", l->path, first_refusal(l, "persistent kernel"));
+    for (int i = 0; i < MOST_KERNELS && e->kernels[i]; i++)
+        ck_assert_msg(has_kernel(l, e->kernels[i]), "no step is %s: %s", e->kernels[i],
+                      first_refusal(l, e->kernels[i]));
+    close_session(&o);
+}
+
+static enum kg_status other_rope(struct kg_backend *backend, const struct kg_rope_args *args, struct kg_error *err) {
+    return kg_cuda_ops.rope(backend, args, err);
+}
+
+/* A table with another entry: no fused step covers a node of it, and all others stay. */
+static void replaced_operation_is_not_fused(struct kg_record *rec, const void *arg) {
+    struct opened o;
+    (void)arg;
+    if (!kg_backend_or_skip(rec, "cuda")) return;
+    struct kg_backend_ops ops = kg_cuda_ops;
+    ops.rope = other_rope;
+    open_session(kg_layer_model_find("haiku_prompt")->model, &ops, KG_PRECISION_F16, &o);
+    const struct kg_lowered *l = o.session->lowered;
+    expect_tiled(o.session->plan, l);
+    for (uint32_t i = 0; i < l->n_steps; i++)
+        for (uint32_t j = 0; j < l->steps[i].n; j++)
+            ck_assert(!l->steps[i].is_fused || o.session->plan->nodes[l->steps[i].first + j].op != KG_OP_rope);
+    ck_assert(has_kernel(l, GATED));
+    ck_assert_str_eq(first_refusal(l, "persistent kernel"), "the back end's table has another rope");
+    ck_assert_str_eq(first_refusal(l, QKV), "the back end's table has another rope");
+    close_session(&o);
+}
+
+/* A plan whose attention output is a product of the norm that the fusion of q, k and v keeps to itself. */
+static void value_that_is_read_later_is_not_fused_away(struct kg_record *rec, const void *arg) {
+    struct opened o;
+    struct kg_lowered *lowered;
+    struct kg_error err;
+    (void)arg;
+    if (!kg_backend_or_skip(rec, "cuda")) return;
+    open_session(kg_layer_model_find("haiku_prompt")->model, &kg_cuda_ops, KG_PRECISION_F16, &o);
+    struct kg_plan *plan = o.session->plan;
+    uint32_t i = 0;
+    while (plan->nodes[i].op != KG_OP_attention) i++;
+    plan->nodes[i + 1].args.linear.x = o.session->buffers.norm;
+    kg_op_expect_ok(kg_cuda_ops.lower(o.backend, plan, &lowered, &err), &err);
+    ck_assert_str_eq(lowered->path, "captured graph");
+    ck_assert_uint_eq(lowered->steps[1].n, 1); /* neither with rope nor without: the norm stays a node */
+    ck_assert_str_eq(first_refusal(lowered, QKV), "a later node reads what rmsnorm (0) writes");
+    kg_cuda_ops.free_lowered(o.backend, lowered);
+    close_session(&o);
+}
+
+static void build(struct kg_case_list *list) {
+    for (size_t i = 0; i < kg_n_layer_models; i++)
+        kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
+                                                  .op = "plan",
+                                                  .name = kg_layer_models[i].name,
+                                                  .backend = "cpu",
+                                                  .dtype = "f32",
+                                                  .run = nodes_read_what_was_written,
+                                                  .arg = &kg_layer_models[i] });
+    for (size_t i = 0; i < KG_COUNT_OF(EXPECTED); i++)
+        kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
+                                                  .op = "lowered_plan",
+                                                  .name = EXPECTED[i].model,
+                                                  .backend = "cuda",
+                                                  .dtype = "f16",
+                                                  .run = takes_its_kernels,
+                                                  .arg = &EXPECTED[i] });
+    kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
+                                              .op = "lowered_plan",
+                                              .name = "replaced_operation_is_not_fused",
+                                              .backend = "cuda",
+                                              .dtype = "f16",
+                                              .run = replaced_operation_is_not_fused });
+    kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
+                                              .op = "lowered_plan",
+                                              .name = "value_that_is_read_later_is_not_fused_away",
+                                              .backend = "cuda",
+                                              .dtype = "f16",
+                                              .run = value_that_is_read_later_is_not_fused_away });
+}
+
+int main(int argc, char **argv) {
+    return kg_suite_main_built(argc, argv, build);
+}

@@ -1,5 +1,5 @@
 /* Gemma 3: bos, then "<start_of_turn>" role "\n" content "<end_of_turn>\n" for each message, where the assistant
- * is called "model" and content is trimmed. The format has no system message of its own: a first one stands, with an
+ * is called "model" and content is trimmed. The format has no system role: a first system message stands, with an
  * empty line behind it, before the content of the message that follows. Every other message must be the user's. */
 #include "base/utf8.h"
 #include "tokenizer/chat.h"

@@ -1,6 +1,6 @@
 /* Back ends: a table of memory functions and operations that the engine calls, never knowing which it has.
  *
- * A back end is a struct of its own whose first member is struct kg_backend. Its operations may be called from several
+ * A back end is a struct whose first member is struct kg_backend. Its operations may be called from several
  * threads; a back end serialises what it must. */
 #ifndef KIGO_BACKEND_BACKEND_H
 #define KIGO_BACKEND_BACKEND_H
@@ -73,7 +73,7 @@ struct kg_backend_ops {
     enum kg_status (*import_weights)(struct kg_backend *backend, const void *host, uint64_t size_bytes,
                                      const char *what, struct kg_block *block, struct kg_error *err);
     /* Optional, NULL if there is none: lets the back end keep a weight of n_matrices, one below the other, repacked
-     * into an order of its own, in the same memory. Its bytes are the back end's from then on: the operations that read
+     * into another layout, in the same memory. Its bytes are the back end's from then on: the operations that read
      * weights know, and it may be called again. Not for weights_in_place. */
     enum kg_status (*repack_weight)(struct kg_backend *backend, const struct kg_weight *weight, uint32_t n_matrices,
                                     struct kg_error *err);

@@ -28,11 +28,11 @@ enum kg_status kg_timing_on_host(struct kg_backend *backend, const struct kg_tim
         status = kg_fail(err, KG_ERR_UNSUPPORTED, "the %s back end has no timing of kind %s", backend->ops->name,
                          kg_timing_kind_name(r->kind));
     if (status == KG_OK) status = backend->ops->synchronize(backend, err);
-    for (size_t turn = 0; turn < r->n_warmup + r->n_samples && status == KG_OK; turn++) {
+    for (size_t iteration = 0; iteration < r->n_warmup + r->n_samples && status == KG_OK; iteration++) {
         const uint64_t start_ns = kg_clock_monotonic_ns();
-        status = r->launch(r->arg, turn, err);
+        status = r->launch(r->arg, iteration, err);
         if (status == KG_OK) status = backend->ops->synchronize(backend, err);
-        if (turn >= r->n_warmup) samples_ns[turn - r->n_warmup] = kg_clock_monotonic_ns() - start_ns;
+        if (iteration >= r->n_warmup) samples_ns[iteration - r->n_warmup] = kg_clock_monotonic_ns() - start_ns;
     }
     return status;
 }

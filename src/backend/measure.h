@@ -2,8 +2,8 @@
  *
  * A timing is n samples of a stated kind: `graph` (n_repeats dependent launches in one CUDA graph, its time divided by
  * them), `kernel` (device events around a launch), `host` (the monotonic clock around a launch and its end). Warm:
- * every turn works on the same buffers. Cold: turn t works on set t % n_sets, and the sets together are more than twice
- * the last-level cache, so that what a turn reads is not in the cache any more. */
+ * every iteration works on the same buffers. Cold: iteration t works on set t % n_sets, and the sets together are more
+ * than twice the last-level cache, so that what an iteration reads is not in the cache any more. */
 #ifndef KIGO_BACKEND_MEASURE_H
 #define KIGO_BACKEND_MEASURE_H
 
@@ -23,17 +23,17 @@ enum kg_timing_kind {
 
 struct kg_timing_request {
     enum kg_timing_kind kind;
-    /* Launches the work of a turn on the back end, without waiting for its end and without allocating. */
-    enum kg_status (*launch)(void *arg, size_t turn, struct kg_error *err);
+    /* Launches the work of an iteration on the back end, without waiting for its end and without allocating. */
+    enum kg_status (*launch)(void *arg, size_t iteration, struct kg_error *err);
     void *arg;
-    size_t n_warmup;  /* turns (graph: whole graphs) before the first sample; at least 1 */
+    size_t n_warmup;  /* iterations (graph: whole graphs) before the first sample; at least 1 */
     size_t n_samples; /* at least 1 */
-    size_t n_repeats; /* launches of a graph, turns 0 .. n_repeats - 1 in each; ignored for the other kinds */
+    size_t n_repeats; /* launches of a graph, iterations 0 .. n_repeats - 1 in each; ignored for the other kinds */
 };
 
 struct kg_measure_ops {
     uint64_t (*cache_bytes)(struct kg_backend *backend); /* last-level cache */
-    /* Writes n_samples durations of one turn. KG_ERR_UNSUPPORTED for a kind the back end has not. Synchronous. */
+    /* Writes n_samples durations of one iteration. KG_ERR_UNSUPPORTED for a kind the back end has not. Synchronous. */
     enum kg_status (*time)(struct kg_backend *backend, const struct kg_timing_request *request, uint64_t *samples_ns,
                            struct kg_error *err);
     /* Canaries, launched like operations; sizes are multiples of 16 bytes, pointers 16-byte aligned. copy: to = from.

@@ -16,7 +16,7 @@
 /* Whether a name in a root is one of these folders. */
 bool kg_beside_is_folder(const char *name);
 
-/* <root>/<folder>/<id>.json, synced; the folder is made. Replaces what is there. */
+/* <root>/<folder>/<id>.json, synced; the folder is made. Replaces an existing file. */
 KG_WARN_UNUSED enum kg_status kg_beside_write(const char *root, const char *folder, const char *id, const json_t *fact,
                                               struct kg_error *err);
 /* The object, or NULL if there is none or it is no JSON object. */

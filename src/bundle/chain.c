@@ -215,7 +215,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* A bundle that one of ours names is ours, and so is what it names in turn. */
+/* A bundle that one of ours names is ours, and so are all that it leads to. */
 static void claim(struct links *l, const struct kg_chain_link *link) {
     while (link->id[0]) {
         const char *id = link->id;

@@ -186,7 +186,7 @@ static enum kg_status put_plain(const char *dir, const char *relative, struct kg
         status = read_compressed(from, KG_STORED_MAX_BYTES, &text, err);
         if (status == KG_ERR_FORMAT) status = set_aside(dir, relative, err);
         else if (status == KG_OK) {
-            /* by rename: a plain file that is there is whole */
+            /* by rename: an existing plain file is whole */
             status = kg_file_write(path, kg_buffer_text(&text), text.len, err);
             if (status == KG_OK) status = remove_file(dir, relative, err);
         }

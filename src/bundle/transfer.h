@@ -29,8 +29,8 @@ struct kg_imported {
 
 /* Unpacks into a hidden folder of the root, verifies the bundle and its signature there, and publishes it by a rename
  * that replaces nothing; the root's imports/<id>.json says where it came from. Whatever is wrong, the root is as it
- * was. A bundle that is there already, with the same tag manifest, is a success if it stands up to the same checks.
- * KG_ERR_FORMAT (the archive), KG_ERR_INTEGRITY (the bundle, the signature; what is there under that id is another
+ * was. A bundle that exists already, with the same tag manifest, is a success if it stands up to the same checks.
+ * KG_ERR_FORMAT (the archive), KG_ERR_INTEGRITY (the bundle, the signature; the bundle with that id is another
  * bundle, or not sound). */
 KG_WARN_UNUSED enum kg_status kg_bundle_import(const struct kg_import *import, struct kg_imported *imported,
                                                struct kg_error *err);

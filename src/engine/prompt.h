@@ -15,8 +15,8 @@ KG_WARN_UNUSED enum kg_status kg_prompt_encode_text(const struct kg_tokenizer *t
                                                     struct kg_ids *ids, struct kg_error *err);
 
 /* Renders messages in the model's chat format, up to where the assistant speaks, and appends the ids. Special tokens of
- * the format become their ids; those written inside a message stay plain text, so that no message can end its turn or
- * begin another. A message the format leaves out is KG_ERR_UNSUPPORTED, naming it. *rendered is malloc'ed. */
+ * the format become their ids; those written inside a message stay plain text, so that no message can end its chat turn
+ * or begin another. A message the format leaves out is KG_ERR_UNSUPPORTED, naming it. *rendered is malloc'ed. */
 KG_WARN_UNUSED enum kg_status kg_prompt_encode_chat_with(const struct kg_tokenizer *tokenizer,
                                                          const struct kg_chat_message *messages, size_t n_messages,
                                                          const struct kg_chat_options *options, char **rendered,

@@ -72,7 +72,7 @@ static enum kg_status check_logits(const float *logits, uint32_t n, struct kg_er
     return KG_OK;
 }
 
-/* Block n_draw of the seed, so that draws can be told apart and recomputed. */
+/* Block n_draw of the seed, so that draws are distinct and can be recomputed. */
 double kg_sampler_uniform(uint64_t seed, uint64_t n_draw) {
     uint32_t block[4];
     kg_philox4x32(seed, 0, n_draw, block);

@@ -50,7 +50,7 @@ static enum kg_status make_buffers(struct kg_session *s, struct kg_error *err) {
     return KG_OK;
 }
 
-/* Host rows for logits; keeps what is there if it is enough. */
+/* Host rows for logits; keeps the present ones if they are large enough. */
 static enum kg_status reserve_logits(struct kg_session *s, size_t n_rows, struct kg_error *err) {
     if (n_rows <= s->logits_capacity) return KG_OK;
     free(s->logits);
@@ -196,7 +196,8 @@ bool kg_session_rope_changes(const struct kg_session *s, uint32_t n_from, uint64
     return s->config->rope_long_short && rope_list_of(s, n_from) != rope_list_of(s, n_to);
 }
 
-/* All of a sequence turns by one list, chosen by its length: keys that were cached with the other are made again. */
+/* All of a sequence is rotated by one list, chosen by its length: keys that were cached with the other are made again.
+ */
 static enum kg_status choose_rope_list(struct kg_session *s, const int32_t *ids, size_t n, struct kg_error *err) {
     const struct kg_logit_rows none = { 0 };
     if (!s->config->rope_long_short) return KG_OK;

@@ -111,7 +111,7 @@ static enum kg_status write_new(const char *dir, const char *id, const char *tex
     enum kg_status status = kg_file_write(draft, text, strlen(text), err);
     if (status == KG_OK) status = kg_path_rename_new(draft, path, err);
     if (status == KG_OK) status = kg_dir_sync(dir, err);
-    else if (kg_path_remove(draft, NULL) != KG_OK) status = kg_status_pass(status); /* the first error is told */
+    else if (kg_path_remove(draft, NULL) != KG_OK) status = kg_status_pass(status); /* the first error is reported */
     free(path);
     free(draft);
     return status;

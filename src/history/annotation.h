@@ -5,7 +5,7 @@
  * break     runs that started before bundle_id are no baseline for runs from it on (of case_key, or of every case)
  * exclude   bundle_id is no baseline (of case_key, or at all)
  * note      words about a run or a case
- * waive     what regress finds at case_key is told, and does not count, until until_us
+ * waive     what regress finds at case_key is reported, and does not count, until until_us
  * accept    what regress finds at case_key in bundle_id is the norm from now on: it does not count there, and runs
  * before bundle_id are no baseline of case_key for later ones pin       prune keeps bundle_id confirm, selfcheck   what
  * `kigo confirm` and `kigo selfcheck` found, as JSON in text

@@ -54,7 +54,7 @@ static double value_of(const struct kg_run *run, const struct kg_confirmation *c
     return NAN;
 }
 
-/* Values of a side, turned so that more is worse, as logarithms. */
+/* Values of a side, with its sign chosen so that more is worse, as logarithms. */
 static size_t values_of(const struct side *side, const struct kg_confirmation *c, double *values, size_t *same) {
     size_t n = 0;
     for (size_t i = 0; i < side->n; i++) {

@@ -1,4 +1,5 @@
-/* Fresh runs of two builds, taken in turns, against each other: is what the screen flagged there when looked at again?
+/* Fresh runs of two builds, taken alternately, against each other: is what the screen flagged there when looked at
+ * again?
  */
 #ifndef KIGO_HISTORY_CONFIRM_H
 #define KIGO_HISTORY_CONFIRM_H

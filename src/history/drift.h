@@ -10,7 +10,7 @@
  * the machine's; but where D changes its level, the program did, and that stays in the figures. With fewer figures
  * drift_j = canary_j.
  *
- * The judged run's D is an event of its own: `worse` (or `better`) if it lies beyond the least change and beyond the
+ * The judged run's D is a separate event: `worse` (or `better`) if it lies beyond the least change and beyond the
  * Student limit of the scatter about the levels, from the lowest level of the baseline (highest, for better); the drift
  * of the judged run is then what its canaries say. A creep has no levels: `worse` too if it lies as far from the oldest
  * five runs, by the scatter that neighbours' differences tell. Without canaries nothing tells machine and program

@@ -28,8 +28,8 @@ struct kg_history {
 /* Message of the last SQLite error with the index's path; the status that fits its code. */
 enum kg_status kg_history_fail(const struct kg_history *history, const char *doing, struct kg_error *err);
 
-/* Forgets which rows are known to be there: to be called whenever some may have gone. */
-void kg_history_forget(struct kg_history *history);
+/* Clears the caches of row ids. Call it whenever rows may have been removed. */
+void kg_history_clear_ids(struct kg_history *history);
 
 /* Runs SQL without results. */
 KG_WARN_UNUSED enum kg_status kg_history_exec(struct kg_history *history, const char *sql, struct kg_error *err);

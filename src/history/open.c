@@ -25,14 +25,14 @@ enum kg_status kg_history_exec(struct kg_history *history, const char *sql, stru
     return kg_history_fail(history, "setting up", err);
 }
 
-void kg_history_forget(struct kg_history *history) {
+void kg_history_clear_ids(struct kg_history *history) {
     kg_id_cache_clear(&history->cases);
     kg_id_cache_clear(&history->figures);
 }
 
 void kg_history_close(struct kg_history *history) {
     if (!history) return;
-    kg_history_forget(history);
+    kg_history_clear_ids(history);
     for (size_t i = 0; i < KG_STMT_COUNT; i++) sqlite3_finalize(history->stmts[i]);
     sqlite3_close(history->db);
     free(history->path);
@@ -40,7 +40,7 @@ void kg_history_close(struct kg_history *history) {
     free(history);
 }
 
-/* Sets the file up. Turning a fresh file to WAL, and opening one whose WAL another process is about to remove, fail
+/* Sets the file up. Switching a fresh file to WAL, and opening one whose WAL another process is about to remove, fail
  * with SQLITE_BUSY without asking the busy handler: the folder's lock lets one process at a time do it, and what others
  * still hold is waited for. Where folders cannot be locked the waiting alone has to do. */
 static enum kg_status set_up(struct kg_history *history, struct kg_error *err) {

@@ -3,7 +3,7 @@
  * Kept are: the newest `n_keep` of each comparison key; of each key the newest runs that may be a baseline (complete,
  * green, clean: as many as regress takes); runs that are pinned, that a sign-off names, or that do not verify (evidence
  * of something); and what the index does not hold. Everything else may go: its tombstone is written, its folder renamed
- * out of the way at once and then removed, and the index lets go of it. */
+ * out of the way at once and then removed, and the index drops it. */
 #ifndef KIGO_HISTORY_PRUNE_H
 #define KIGO_HISTORY_PRUNE_H
 

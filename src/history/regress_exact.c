@@ -40,7 +40,7 @@ static void judge_new(struct kg_comparison *comparison, const struct kg_run_resu
     snprintf(j->after_text, sizeof j->after_text, "%s", r->status);
 }
 
-/* The values an exact figure had, newest first, turned so that more is worse. */
+/* The values an exact figure had, newest first, with its sign chosen so that more is worse. */
 struct past {
     double values[KG_BASELINE_RUNS];
     int commits[KG_BASELINE_RUNS];

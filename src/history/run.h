@@ -29,7 +29,7 @@ struct kg_case_info {
     int64_t case_id;
     char *key, *op, *backend, *layer, *dtype, *shape, *def_sha; /* backend, dtype and shape: "" where none */
     size_t same, key_no;
-    bool is_peer; /* op ends in "_peer": another's program, whose figures are told and never judged */
+    bool is_peer; /* op ends in "_peer": another's program, whose figures are reported and never judged */
 };
 struct kg_figure_info {
     int64_t figure_id;
@@ -81,7 +81,8 @@ const struct kg_run_result *kg_run_find_key(const struct kg_run *run, size_t key
 /* The figure-th of its figures with that name and unit (a name may come more than once); NULL if it has none. */
 const struct kg_run_figure *kg_run_figure(const struct kg_run *run, const struct kg_run_result *result,
                                           const struct kg_figure_info *info, size_t occurrence);
-/* A noisy figure's logarithm, turned so that more is worse; NaN for NULL, and where it has no valid positive value. */
+/* A noisy figure's logarithm, with its sign chosen so that more is worse; NaN for NULL, and where it has no valid
+ * positive value. */
 double kg_run_figure_log(const struct kg_run_figure *figure);
 /* How many of the result's figures before `figure` have its name and unit. */
 size_t kg_run_occurrence(const struct kg_run *run, const struct kg_run_result *result, size_t figure);

@@ -53,12 +53,12 @@ static enum kg_status insert_whole(struct kg_history *history, const char *bundl
     if (status != KG_OK) return status;
     status = kg_history_insert(history, bundle_id, folder, err);
     if (status == KG_OK) return kg_history_exec(history, "RELEASE one", err);
-    kg_history_forget(history);
+    kg_history_clear_ids(history);
     if (kg_history_exec(history, "ROLLBACK TO one; RELEASE one", &undone) == KG_OK) return status;
     return kg_fail(err, undone.status, "%s", undone.message);
 }
 
-/* Adds folders in the order given. One that cannot be read as a bundle is told in problems and left out. */
+/* Adds folders in the order given. One that cannot be read as a bundle is reported in problems and left out. */
 static enum kg_status add_folders(struct kg_history *history, char *const *ids, size_t n_ids,
                                   struct kg_bundle_findings *problems, struct kg_error *err) {
     struct kg_history_reader *reader = kg_history_reader_new(history->root, ids, n_ids);
@@ -106,7 +106,7 @@ static enum kg_status apply(struct kg_history *history, const struct differences
                                   "DELETE FROM env WHERE env_id NOT IN (SELECT env_id FROM bundle);"
                                   "DELETE FROM build WHERE build_id NOT IN (SELECT build_id FROM bundle);";
     enum kg_status status = KG_OK;
-    if (d->n_to_drop > 0) kg_history_forget(history);
+    if (d->n_to_drop > 0) kg_history_clear_ids(history);
     for (size_t i = 0; i < d->n_to_drop && status == KG_OK; i++) status = drop(history, d->to_drop[i], err);
     if (status == KG_OK && d->n_to_drop > 0) status = kg_history_exec(history, ORPHANS, err);
     if (status == KG_OK && d->n_to_add > 0) status = add_folders(history, d->to_add, d->n_to_add, problems, err);
@@ -143,7 +143,7 @@ static enum kg_status in_transaction(struct kg_history *history,
     if (status == KG_OK) status = kg_history_exec(history, "COMMIT", err);
     if (status != KG_OK) {
         sqlite3_exec(history->db, "ROLLBACK", NULL, NULL, NULL);
-        kg_history_forget(history);
+        kg_history_clear_ids(history);
     }
     return status;
 }
@@ -214,7 +214,7 @@ enum kg_status kg_history_note_signature(const char *root, const char *bundle_id
 static enum kg_status reindex_body(struct kg_history *history, void *arg, struct kg_error *err) {
     static const char EMPTY[] = "DELETE FROM metric_row; DELETE FROM result_row; DELETE FROM tcase; DELETE FROM figure;"
                                 "DELETE FROM annotation; DELETE FROM bundle; DELETE FROM env; DELETE FROM build;";
-    kg_history_forget(history);
+    kg_history_clear_ids(history);
     const enum kg_status status = kg_history_exec(history, EMPTY, err);
     return status == KG_OK ? sync_body(history, arg, err) : status;
 }

@@ -15,7 +15,7 @@ struct kg_step {
 /* Splits the values into levels by optimal partitioning, exactly minimising over all splits
  *   sum over levels of sum |x - median| / b  +  4 ln(n) * (levels - 1),   each level at least 3 values long,
  * where b is the Laplace scale that the differences of neighbours give: absolute instead of squared distances, so that
- * a wild value makes no level of its own. B. Jackson et al., IEEE Signal Processing Letters 12 (2005) 105. Then takes
+ * a wild value makes no level of one value. B. Jackson et al., IEEE Signal Processing Letters 12 (2005) 105. Then takes
  * back, the weakest first, steps that do not hold. With sigma and phi of what the levels leave (deviation, correlation
  * of neighbours) and e = 1.25 sigma sqrt((1/n_before + 1/n_after) (1 + phi) / (1 - phi)), a step holds if
  *   |after - before| + 1.96 e >= least        it may be of interest

@@ -8,7 +8,7 @@ static const struct series {
     const char *backend, *dtype, *colour;
 } SERIES[] = { { "cpu", "f32", "#666666" }, { "cuda", "f32", "#0072b2" }, { "cuda", "f16", "#d55e00" } };
 
-/* gnuplot's point types: full circle, square, triangle, turned triangle, diamond; then hollow ones. */
+/* gnuplot's point types: full circle, square, triangle, inverted triangle, diamond; then hollow ones. */
 static const struct shape {
     const char *op;
     int point_type;

@@ -3,7 +3,7 @@
  * HTML: one file without scripts or outside requests (a Content-Security-Policy says so to the browser too); light and
  * dark by the reader's preference; on a small screen a table's rows become blocks whose cells name their columns; print
  * leaves the navigation out. Whatever text is given may come from hostile records: markup is escaped, and control
- * characters and those that turn the direction of text are shown by their code points. */
+ * characters and those that change the direction of text are shown by their code points. */
 #ifndef KIGO_REPORT_PAGE_H
 #define KIGO_REPORT_PAGE_H
 

@@ -5,7 +5,7 @@
 #include "report/page.h"
 #include <string.h>
 
-/* Characters that have no picture of their own, or that change the order in which those around them are shown: C0 and
+/* Characters that have no glyph, or that change the order in which those around them are shown: C0 and
  * C1 controls, line and paragraph separators, marks, embeddings, overrides and isolates of direction (Unicode Standard
  * Annex 9, table 4), the byte order mark and what is no character at all. */
 static bool is_named(uint32_t c) {

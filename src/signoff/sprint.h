@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 struct kg_sprint {
-    json_t *root; /* valid: every member that is there has the type and the value that docs/signoff.md says */
+    json_t *root; /* valid: every present member has the type and the value that docs/signoff.md says */
     const char *name, *title;
     const json_t *stories;
     char sha256[KG_SHA256_HEX_SIZE]; /* of the file */

@@ -8,7 +8,7 @@
 
 enum { MOST = 20 };
 
-/* The past, newest first, each value of a commit of its own unless two letters say so. */
+/* The past, newest first, each value of a commit that is distinct unless two letters say so. */
 struct row {
     double values[8];
     int commits[8];

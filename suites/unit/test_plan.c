@@ -81,7 +81,8 @@ static const struct expected EXPECTED[] = {
     { "gpt_oss_short_text",
       "captured graph",
       KG_PRECISION_F16,
-      { QKV, ATTENTION, "rmsnorm + linear + router", "experts' gate, up + swiglu; down", "experts_combine + add" } },
+      { QKV, ATTENTION, "rmsnorm + linear + router",
+        "experts_combine + add" } }, /* its experts are too small to repack */
     { "qwen3_qk_norms",
       "captured graph",
       KG_PRECISION_F16,

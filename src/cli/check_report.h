@@ -19,7 +19,7 @@ struct kg_check_report {
     size_t n_planned, n_ended;
     struct kg_check_tally all;
     struct kg_check_tally *programs; /* of each program of the plan; several may run at once */
-    const struct kg_case_plan *plan;      /* NULL until there is one */
+    const struct kg_case_plan *plan; /* NULL until there is one */
     json_t *not_passed;              /* failures and skips, in the order they came */
 };
 

@@ -24,8 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Runs body in a child, which ends with body's value. Bodies use no ck_assert: a failure must not run the parent's
- * code. */
+/* Runs body in a child, which ends with body's value. No ck_assert there: a failure must not run the parent's code. */
 static pid_t start_child(int (*body)(const char *root, uint64_t seed), const char *root, uint64_t seed) {
     const pid_t child = fork();
     ck_assert_int_ge(child, 0);

@@ -228,7 +228,7 @@ int kg_cmd_signoff(int argc, char **argv) {
         .max_args = MAX_ARGS,
     };
     const char *args[MAX_ARGS];
-    size_t n_args = 0;
+    size_t n_args = 2; /* at least, as the parser saw to */
     int ended;
     if (!kg_cli_parse(&command, argc, argv, args, MAX_ARGS, &ended)) return ended;
     while (n_args < MAX_ARGS && args[n_args]) n_args++;

@@ -309,8 +309,8 @@ static void sentencepiece_keys(struct kg_record *rec, const void *arg) {
 static void sentencepiece_spaces(struct kg_record *rec, const void *arg) {
     static const char *const PRE[] = { "null", GEMMA_SPLIT, METASPACE("never", "false"), METASPACE("always", "false"),
                                        METASPACE("first", "false") };
-    static const char *const NORMALIZER[] = { "{\"type\":\"Sequence\",\"normalizers\":[" SPACES "]}", SPACES, "null",
-                                              "null", "null" };
+    static const char SEQUENCE[] = "{\"type\":\"Sequence\",\"normalizers\":[" SPACES "]}";
+    static const char *const NORMALIZER[] = { SEQUENCE, SPACES, "null", "null", "null" };
     static const char *const SCHEME[] = { NULL, NULL, NULL, "always", "first" };
     struct kg_buffer bytes = KG_BUFFER_INIT;
     (void)arg;

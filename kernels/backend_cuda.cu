@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
-/* Host memory goes to the device by way of two pinned buffers in turn: while one is copied by the device, the host
+/* Host memory goes to the device through two pinned buffers: while one is copied by the device, the host
  * fills the other. */
 static const size_t STAGING_BYTES = 8u << 20;
 enum { LOWEST_COMPUTE_CAPABILITY = 80 };
@@ -150,16 +150,16 @@ static enum kg_status cuda_upload(struct kg_backend *backend, void *to, const vo
     const struct kg_cuda_held lock(backend);
     struct kg_cuda_backend *cuda = lock.cuda;
     kg_mxfp4_drop_ranges(cuda, to, size_bytes);
-    for (uint64_t done = 0, n; done < size_bytes; done += n, cuda->staging_turn ^= 1) {
-        const int turn = cuda->staging_turn;
+    for (uint64_t done = 0, n; done < size_bytes; done += n, cuda->next_staging ^= 1) {
+        const int i = cuda->next_staging;
         n = size_bytes - done < STAGING_BYTES ? size_bytes - done : STAGING_BYTES;
         count_wait(cuda);
-        TRY_CUDA(cudaEventSynchronize(cuda->staged[turn]), "upload");
-        memcpy(cuda->staging[turn], static_cast<const char *>(host) + done, n);
-        TRY_CUDA(cudaMemcpyAsync(static_cast<char *>(to) + done, cuda->staging[turn], n, cudaMemcpyHostToDevice,
-                                 cuda->stream),
-                 "upload");
-        TRY_CUDA(cudaEventRecord(cuda->staged[turn], cuda->stream), "upload");
+        TRY_CUDA(cudaEventSynchronize(cuda->staged[i]), "upload");
+        memcpy(cuda->staging[i], static_cast<const char *>(host) + done, n);
+        TRY_CUDA(
+            cudaMemcpyAsync(static_cast<char *>(to) + done, cuda->staging[i], n, cudaMemcpyHostToDevice, cuda->stream),
+            "upload");
+        TRY_CUDA(cudaEventRecord(cuda->staged[i], cuda->stream), "upload");
     }
     return KG_OK;
 }

@@ -1,8 +1,8 @@
 /* What the files of the CUDA back end share: the struct behind a struct kg_backend, statuses, the operations' names.
  *
- * One stream, one lock. Every entry of the table takes the lock, so sessions on several threads take turns at enqueuing
- * and the stream orders their work; each has its own buffers, so a session gives the same ids as alone. Operations run
- * with the lock held: they enqueue on the stream and neither allocate, nor wait, nor keep anything.
+ * One stream, one lock. Every entry of the table takes the lock, so sessions on several threads enqueue one after
+ * another and the stream orders their work; each has its own buffers, so a session gives the same ids as alone.
+ * Operations run with the lock held: they enqueue on the stream and neither allocate, nor wait, nor keep anything.
  *
  * A decoded token is one persistent launch (persistent/step.h), or a CUDA graph captured from the same launchers and
  * replayed at other positions. While such launches are enqueued, `step` is not NULL: a kernel that depends on the
@@ -45,7 +45,7 @@ struct kg_cuda_backend {
     uint32_t shared_bytes;  /* of a block, at most */
     void *staging[2];       /* pinned, for uploads */
     cudaEvent_t staged[2];
-    int staging_turn; /* which of the two is filled next */
+    int next_staging; /* which of the two is filled next */
     /* Device memory, beside the tagged: a few bytes that all sessions share, then a step whose position stays 0. */
     struct kg_cuda_step *step_memory;
     const struct kg_cuda_step *step; /* not NULL while a step's launches are enqueued */

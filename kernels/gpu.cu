@@ -30,11 +30,11 @@ extern "C" enum kg_status kg_gpu_list(struct kg_gpu_info *gpus, size_t max, size
     int n_devices = 0;
     cudaError_t code = cudaGetDeviceCount(&n_devices);
     if (code != cudaSuccess) return fail_cuda(err, "cudaGetDeviceCount", code);
-    const size_t n_told = (size_t)n_devices < max ? (size_t)n_devices : max;
-    for (size_t i = 0; i < n_told; i++) {
+    const size_t n_listed = (size_t)n_devices < max ? (size_t)n_devices : max;
+    for (size_t i = 0; i < n_listed; i++) {
         code = describe((int)i, &gpus[i]);
         if (code != cudaSuccess) return fail_cuda(err, "cudaGetDeviceProperties", code);
     }
-    *n = n_told;
+    *n = n_listed;
     return KG_OK;
 }

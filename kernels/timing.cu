@@ -29,26 +29,26 @@ enum kg_status stopwatch_start(struct stopwatch *w, struct kg_error *err) {
 }
 
 /* Waits for the end of what was launched since the start. */
-enum kg_status stopwatch_stop(struct stopwatch *w, size_t n_turns, uint64_t *turn_ns, struct kg_error *err) {
+enum kg_status stopwatch_stop(struct stopwatch *w, size_t n_iterations, uint64_t *iteration_ns, struct kg_error *err) {
     float elapsed_ms = 0;
     cudaError_t code = cudaEventRecord(w->stop, w->stream);
     if (code == cudaSuccess) code = cudaEventSynchronize(w->stop);
     if (code == cudaSuccess) code = cudaEventElapsedTime(&elapsed_ms, w->start, w->stop);
     if (code != cudaSuccess) return kg_cuda_fail(err, "timing: stop", code);
-    *turn_ns =
-        static_cast<uint64_t>(std::llround(static_cast<double>(elapsed_ms) * 1e6 / static_cast<double>(n_turns)));
+    *iteration_ns =
+        static_cast<uint64_t>(std::llround(static_cast<double>(elapsed_ms) * 1e6 / static_cast<double>(n_iterations)));
     return KG_OK;
 }
 
 enum kg_status time_kernel(struct stopwatch *w, const struct kg_timing_request *r, uint64_t *samples_ns,
                            struct kg_error *err) {
     enum kg_status status = KG_OK;
-    for (size_t turn = 0; turn < r->n_warmup + r->n_samples && status == KG_OK; turn++) {
-        uint64_t turn_ns = 0;
+    for (size_t i = 0; i < r->n_warmup + r->n_samples && status == KG_OK; i++) {
+        uint64_t iteration_ns = 0;
         status = stopwatch_start(w, err);
-        if (status == KG_OK) status = r->launch(r->arg, turn, err);
-        if (status == KG_OK) status = stopwatch_stop(w, 1, &turn_ns, err);
-        if (turn >= r->n_warmup) samples_ns[turn - r->n_warmup] = turn_ns;
+        if (status == KG_OK) status = r->launch(r->arg, i, err);
+        if (status == KG_OK) status = stopwatch_stop(w, 1, &iteration_ns, err);
+        if (i >= r->n_warmup) samples_ns[i - r->n_warmup] = iteration_ns;
     }
     return status;
 }
@@ -59,7 +59,7 @@ enum kg_status capture(cudaStream_t stream, const struct kg_timing_request *r, c
     cudaError_t code = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
     if (code != cudaSuccess) return kg_cuda_fail(err, "timing: begin capture", code);
     enum kg_status status = KG_OK;
-    for (size_t turn = 0; turn < r->n_repeats && status == KG_OK; turn++) status = r->launch(r->arg, turn, err);
+    for (size_t i = 0; i < r->n_repeats && status == KG_OK; i++) status = r->launch(r->arg, i, err);
     code = cudaStreamEndCapture(stream, graph);
     if (status == KG_OK && code != cudaSuccess) status = kg_cuda_fail(err, "timing: end capture", code);
     if (code != cudaSuccess) cudaGetLastError();
@@ -70,13 +70,13 @@ enum kg_status replay(struct stopwatch *w, const struct kg_timing_request *r, cu
                       uint64_t *samples_ns, struct kg_error *err) {
     enum kg_status status = KG_OK;
     for (size_t i = 0; i < r->n_warmup + r->n_samples && status == KG_OK; i++) {
-        uint64_t turn_ns = 0;
+        uint64_t iteration_ns = 0;
         status = stopwatch_start(w, err);
         if (status != KG_OK) break;
         const cudaError_t code = cudaGraphLaunch(exec, w->stream);
         if (code != cudaSuccess) status = kg_cuda_fail(err, "timing: graph", code);
-        if (status == KG_OK) status = stopwatch_stop(w, r->n_repeats, &turn_ns, err);
-        if (i >= r->n_warmup) samples_ns[i - r->n_warmup] = turn_ns;
+        if (status == KG_OK) status = stopwatch_stop(w, r->n_repeats, &iteration_ns, err);
+        if (i >= r->n_warmup) samples_ns[i - r->n_warmup] = iteration_ns;
     }
     return status;
 }

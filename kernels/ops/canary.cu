@@ -3,7 +3,7 @@
  *     copy: to[i] = from[i]
  *     read: *check = sum_i from[i] modulo 2^64, words of 64 bits
  *
- * Threads take 16-byte pieces, neighbours next to each other. A block copies COPY_PIECES rounds of its own dense range,
+ * Threads take 16-byte pieces, neighbours next to each other. A block copies COPY_PIECES rounds of one dense range,
  * all loads before the stores; the grid covers the array. Reading keeps a fixed number of blocks on each
  * multiprocessor, every thread with READ_PIECES loads in flight. Integer addition modulo 2^64 does not depend on the
  * order of the atomics. */

@@ -4,7 +4,7 @@
  * ids (n_rows), W (n_vocab, n_embd), y (n_rows, n_embd) of T. Grid (pieces of a row, rows); a thread decodes 8
  * neighbouring elements with the float32 arithmetic of the format's CPU reference: f32 outputs are its bits. An id
  * outside the vocabulary, which the caller is to refuse, reads nothing and gives a row of NaN, which no later check
- * overlooks. Positions are decoded by a function of its own, whose format is known at run time only: they are few. */
+ * overlooks. Positions are decoded by a separate function, whose format is known at run time only: they are few. */
 #include "kernels/block/dequant.cuh"
 #include "kernels/mxfp4/mxfp4.h"
 #include "kernels/block/precision.cuh"

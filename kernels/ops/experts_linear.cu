@@ -1,6 +1,6 @@
 /* experts_linear on the GPU (contract in ops/experts_linear.h): y[r] = x[r / n_sharing] W[e]^T + bias[e], e = ids[r].
  *
- * Repacked MXFP4 by f16 x: mxfp4/mxfp4.h. Else each row of y is a matrix-vector product of its own, with gemv.cuh's
+ * Repacked MXFP4 by f16 x: mxfp4/mxfp4.h. Else each row of y is a separate matrix-vector product, with gemv.cuh's
  * decoding, sums and order: any format, as exact, but a weight is read again for each row that has its expert.
  *
  * A row whose id is no expert's is not written: the caller is to refuse it. */

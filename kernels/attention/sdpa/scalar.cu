@@ -1,4 +1,4 @@
-/* sdpa, variant scalar: online softmax in float32 on the ordinary cores (contract in ops/sdpa.h). Any head size up to
+/* sdpa, variant scalar: online softmax in float32 on the CUDA cores (contract in ops/sdpa.h). Any head size up to
  * 256, any strides and lengths: the plain twin of the reference that the faster variants are measured against.
  *
  *     y[i] = sum_j exp(s[i][j] - m) v[j] / (sum_j exp(s[i][j] - m) + exp(sink - m)),   s[i][j] = scale q[i] . k[j]

@@ -10,7 +10,7 @@
  *
  * Inputs of E4M3: scores are made by products of E4M3, of whose sums tensor cores keep some 14 bits: scores of normal
  * queries and keys are off by 1e-4. The head's scales of queries and keys are part of the scores' scale, that of values
- * of the result's. Copies leave values in a ring of their own, from which the last warpgroup's other warps write them
+ * of the result's. Copies leave values in a separate ring, from which the last warpgroup's other warps write them
  * as halves to the ring that products read (e4m3.cuh).
  *
  * The scores of a tile are made while the values of the tile before are summed. Weights are relative to the largest
@@ -86,7 +86,7 @@ template <typename Shape> struct work_item {
 /* The thread that fetches. */
 template <typename Shape> static __device__ __forceinline__ void fetch(const hopper_params &p, unsigned shared) {
     constexpr int KEYS = Shape::KEYS, PANELS = Shape::INPUT_PANELS, ROW_BYTES = Shape::ROW_BYTES;
-    ring_place<Shape::STAGES> k_at, v_at; /* values as they come: of E4M3 to a ring of their own */
+    ring_place<Shape::STAGES> k_at, v_at; /* values as they come: of E4M3 to a separate ring */
     ring_place<Shape::Q_STAGES> q_at;
     const int n_work = p.n_row_tiles * p.n_heads * p.n_batch;
     for (int w = blockIdx.x; w < n_work; w += gridDim.x) {

@@ -369,7 +369,7 @@ static bool set_slots(struct kg_persistent_program *p, const struct kg_cuda_back
 }
 
 /* Few slots, more where the ring then holds a tenth more (slots have whole rows, and some room may be left): each costs
- * time of its own. False if the block's memory has no room for a ring, or a block has more of the residual stream than
+ * time. False if the block's memory has no room for a ring, or a block has more of the residual stream than
  * a batch: an element a thread. */
 static bool set_ring(struct kg_persistent_program *p, const struct kg_cuda_backend *cuda, uint32_t elem_bytes) {
     for (int i = 0; i < KG_PERSISTENT_OUTPUT; i++) {

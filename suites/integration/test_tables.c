@@ -430,7 +430,7 @@ static void gpu_runner_wants_a_commit(struct kg_record *rec, const void *arg) {
 }
 
 /* What a runner asks of kigo, written down by a stand-in: attention with counters where they can be read, else without.
- */
+ * Nothing says that kernels were clean where compute-sanitizer did not run. */
 static void gpu_runner_asks_kigo(struct kg_record *rec, const void *arg) {
     static const char ASK[] =
         "set -e; unset KIGO_CHECK_FLAGS; cd \"$2\"; export TMPDIR=$PWD ASKED=$PWD/asked; "
@@ -453,6 +453,7 @@ static void gpu_runner_asks_kigo(struct kg_record *rec, const void *arg) {
     for (size_t i = 0; i < KG_COUNT_OF(LINES); i++)
         ck_assert_msg(strstr(r.out, LINES[i]) != NULL, "no '%s' in:\n%s", LINES[i], r.out);
     ck_assert_ptr_nonnull(strstr(r.err, "the hardware counters cannot be read"));
+    ck_assert_ptr_nonnull(strstr(r.err, "the GPU cases did not run under compute-sanitizer"));
     kg_process_result_free(&r);
 }
 

@@ -8,6 +8,7 @@
 
 #include "kernels/cuda_backend.h"
 #include "kernels/mxfp4/layout.cuh"
+#include <type_traits>
 
 namespace kg_dequant {
 
@@ -76,6 +77,16 @@ __device__ __forceinline__ float e2m1(uint32_t code) {
     return __uint_as_float((exponent ? normal : subnormal) | (code & 8) << 28);
 }
 
+__device__ __forceinline__ void floats_of_halves(const uint4 &v, float w[CHUNK]) {
+    const uint32_t words[4] = { v.x, v.y, v.z, v.w };
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+        const float2 pair = __half22float2(*reinterpret_cast<const __half2 *>(&words[j]));
+        w[2 * j] = pair.x;
+        w[2 * j + 1] = pair.y;
+    }
+}
+
 /* w[0..8) = elements [i, i + 8) of the row; i is a multiple of 8 and the elements exist. F32, F16 and BF16 need
  * row + i on 16 bytes: rows of a multiple of 8 elements. */
 template <enum kg_dtype D>
@@ -91,14 +102,7 @@ __device__ __forceinline__ void decode_8<KG_DTYPE_F32>(const uint8_t *__restrict
 
 template <>
 __device__ __forceinline__ void decode_8<KG_DTYPE_F16>(const uint8_t *__restrict__ row, uint32_t i, float w[CHUNK]) {
-    const uint4 v = __ldg(reinterpret_cast<const uint4 *>(row + 2 * (size_t)i));
-    const uint32_t words[4] = { v.x, v.y, v.z, v.w };
-#pragma unroll
-    for (int j = 0; j < 4; j++) {
-        const float2 pair = __half22float2(*reinterpret_cast<const __half2 *>(&words[j]));
-        w[2 * j] = pair.x;
-        w[2 * j + 1] = pair.y;
-    }
+    floats_of_halves(__ldg(reinterpret_cast<const uint4 *>(row + 2 * (size_t)i)), w);
 }
 
 template <>
@@ -121,50 +125,54 @@ __device__ __forceinline__ void decode_8<KG_DTYPE_Q8_0>(const uint8_t *__restric
     for (int j = 0; j < CHUNK; j++) w[j] = d * (float)(int8_t)q[j];
 }
 
-template <>
-__device__ __forceinline__ void decode_8<KG_DTYPE_Q4_0>(const uint8_t *__restrict__ row, uint32_t i, float w[CHUNK]) {
-    const uint8_t *block = row + (size_t)(i / 32) * 18;
+/* Blocks of 32: the scale, a fifth bit of each (Q5_0), nibbles of elements 0-15 below those of 16-31. */
+template <bool FIFTH>
+__device__ __forceinline__ void decode_8_of_32(const uint8_t *__restrict__ row, uint32_t i, float w[CHUNK]) {
+    constexpr uint32_t NIBBLES = FIFTH ? 6 : 2;
+    const uint8_t *block = row + (size_t)(i / 32) * (NIBBLES + 16);
     const uint32_t at = i % 32, shift = at < 16 ? 0 : 4;
     const float d = load_f16(block);
-    const bytes8 q = load_8_even(block + 2 + at % 16);
+    const uint32_t fifth = FIFTH ? load_u32(block + 2) >> at : 0;
+    const bytes8 q = load_8_even(block + NIBBLES + at % 16);
 #pragma unroll
-    for (int j = 0; j < CHUNK; j++) w[j] = d * (float)((int)(q[j] >> shift & 0xF) - 8);
+    for (int j = 0; j < CHUNK; j++)
+        w[j] = d * (float)((int)((q[j] >> shift & 0xF) | (fifth >> j & 1) << 4) - (FIFTH ? 16 : 8));
+}
+
+/* Blocks of 256: step and minimum, 12 bytes of both for each 32, a fifth bit of each (Q5_K), nibbles. */
+template <bool FIFTH>
+__device__ __forceinline__ void decode_8_of_256(const uint8_t *__restrict__ row, uint32_t i, float w[CHUNK]) {
+    constexpr uint32_t NIBBLES = FIFTH ? 48 : 16;
+    const uint8_t *block = row + (size_t)(i / 256) * (NIBBLES + 128);
+    const uint32_t g = i % 256 / 32, shift = g % 2 * 4;
+    uint32_t scale, min;
+    k_scale(block + 4, g, &scale, &min);
+    const float step = load_f16(block) * (float)scale, low = load_f16(block + 2) * (float)min;
+    const bytes8 fifth = FIFTH ? load_8_aligned(block + 16 + i % 32) : bytes8{ 0, 0 },
+                 q = load_8_aligned(block + NIBBLES + g / 2 * 32 + i % 32);
+#pragma unroll
+    for (int j = 0; j < CHUNK; j++)
+        w[j] = __fsub_rn(__fmul_rn(step, (float)((q[j] >> shift & 0xF) | (fifth[j] >> g & 1) << 4)), low);
+}
+
+template <>
+__device__ __forceinline__ void decode_8<KG_DTYPE_Q4_0>(const uint8_t *__restrict__ row, uint32_t i, float w[CHUNK]) {
+    decode_8_of_32<false>(row, i, w);
 }
 
 template <>
 __device__ __forceinline__ void decode_8<KG_DTYPE_Q5_0>(const uint8_t *__restrict__ row, uint32_t i, float w[CHUNK]) {
-    const uint8_t *block = row + (size_t)(i / 32) * 22;
-    const uint32_t at = i % 32, shift = at < 16 ? 0 : 4;
-    const float d = load_f16(block);
-    const uint32_t fifth = load_u32(block + 2) >> at;
-    const bytes8 q = load_8_even(block + 6 + at % 16);
-#pragma unroll
-    for (int j = 0; j < CHUNK; j++) w[j] = d * (float)((int)((q[j] >> shift & 0xF) | (fifth >> j & 1) << 4) - 16);
+    decode_8_of_32<true>(row, i, w);
 }
 
 template <>
 __device__ __forceinline__ void decode_8<KG_DTYPE_Q4_K>(const uint8_t *__restrict__ row, uint32_t i, float w[CHUNK]) {
-    const uint8_t *block = row + (size_t)(i / 256) * 144;
-    const uint32_t g = i % 256 / 32, shift = g % 2 * 4;
-    uint32_t scale, min;
-    k_scale(block + 4, g, &scale, &min);
-    const float step = load_f16(block) * (float)scale, low = load_f16(block + 2) * (float)min;
-    const bytes8 q = load_8_aligned(block + 16 + g / 2 * 32 + i % 32);
-#pragma unroll
-    for (int j = 0; j < CHUNK; j++) w[j] = __fsub_rn(__fmul_rn(step, (float)(q[j] >> shift & 0xF)), low);
+    decode_8_of_256<false>(row, i, w);
 }
 
 template <>
 __device__ __forceinline__ void decode_8<KG_DTYPE_Q5_K>(const uint8_t *__restrict__ row, uint32_t i, float w[CHUNK]) {
-    const uint8_t *block = row + (size_t)(i / 256) * 176;
-    const uint32_t g = i % 256 / 32, shift = g % 2 * 4;
-    uint32_t scale, min;
-    k_scale(block + 4, g, &scale, &min);
-    const float step = load_f16(block) * (float)scale, low = load_f16(block + 2) * (float)min;
-    const bytes8 fifth = load_8_aligned(block + 16 + i % 32), q = load_8_aligned(block + 48 + g / 2 * 32 + i % 32);
-#pragma unroll
-    for (int j = 0; j < CHUNK; j++)
-        w[j] = __fsub_rn(__fmul_rn(step, (float)((q[j] >> shift & 0xF) | (fifth[j] >> g & 1) << 4)), low);
+    decode_8_of_256<true>(row, i, w);
 }
 
 template <>
@@ -261,6 +269,28 @@ __device__ __forceinline__ void decode_chunk(typename row_type<D>::type row, uin
 /* Whether rows of the weight may be read by decode_8. */
 static inline bool rows_are_whole(const struct kg_weight *w) {
     return w->n_cols % CHUNK == 0 && (kg_dtype_info(w->dtype)->block_elems > 1 || (uintptr_t)w->data % 16 == 0);
+}
+
+/* visit(format, whole), both std::integral_constant: the weight's format (MXFP4_REPACKED if it is repacked), and
+ * whether its rows may be read by decode_8. Block formats are read by decode_8 only: then operands, of which `what`
+ * names the operation, must be `aligned`. */
+template <typename Visit>
+static enum kg_status visit_format(const struct kg_weight *w, bool is_repacked, bool aligned, const char *what,
+                                   struct kg_error *err, const Visit &visit) {
+    const auto of = [&](auto format) -> enum kg_status {
+        if (aligned && rows_are_whole(w)) return visit(format, std::true_type());
+        if constexpr (is_plain<decltype(format)::value>::value) return visit(format, std::false_type());
+        return kg_fail(err, KG_ERR_USAGE, "%s: an operand is not on 16 bytes", what);
+    };
+    if (is_repacked) return of(std::integral_constant<enum kg_dtype, MXFP4_REPACKED>());
+    switch (w->dtype) {
+#define FORMAT_CASE(name, gguf_id, text, block_elems, block_bytes)                                                     \
+    case KG_DTYPE_##name: return of(std::integral_constant<enum kg_dtype, KG_DTYPE_##name>());
+        KG_DTYPE_LIST(FORMAT_CASE)
+#undef FORMAT_CASE
+    case KG_DTYPE_COUNT: break;
+    }
+    return kg_fail(err, KG_ERR_USAGE, "%s: %d is no weight format", what, (int)w->dtype);
 }
 
 } // namespace kg_dequant

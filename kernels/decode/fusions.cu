@@ -395,19 +395,10 @@ static bool experts_fit(struct kg_cuda_backend *cuda, struct kg_cuda_lowered *l,
            no(why, "%s weights that are not repacked MXFP4", kg_dtype_info(gate->weight.dtype)->name);
 }
 
-static struct kg_mxfp4_product product_of(const struct kg_experts_linear_args *a, uint32_t n_rows) {
-    struct kg_mxfp4_product p = {};
-    p.x = static_cast<const __half *>(a->x);
-    p.weight = static_cast<const uint8_t *>(a->weight.data);
-    p.bias = a->bias;
-    p.ids = a->ids;
-    p.y = a->y;
-    p.y_is_f16 = !a->wide_output;
-    p.n_rows = n_rows;
-    p.n_out = a->weight.n_rows / a->n_experts;
-    p.n_cols = a->weight.n_cols;
-    p.n_experts = a->n_experts;
-    p.n_sharing = a->n_sharing;
+static struct kg_mxfp4_product product_of(const struct kg_cuda_backend *cuda, const struct kg_node *n) {
+    const struct kg_experts_linear_args *a = &n->args.experts_linear;
+    struct kg_mxfp4_product p = kg_mxfp4_product_of(a, kg_mxfp4_repacked_range(cuda, &a->weight));
+    p.n_rows = n->rows_per_id;
     return p;
 }
 
@@ -416,8 +407,8 @@ static enum kg_status launch_experts(struct kg_cuda_backend *cuda, const struct 
     const struct kg_experts_linear_args *up = &n[1].args.experts_linear;
     const struct kg_swiglu_args *act = &n[2].args.swiglu;
     const struct kg_swiglu_form form = { act->limit, act->alpha, act->up_offset, 0 };
-    const struct kg_mxfp4_product gate = product_of(&n[0].args.experts_linear, n[0].rows_per_id);
-    struct kg_mxfp4_product down = product_of(&n[3].args.experts_linear, n[3].rows_per_id);
+    const struct kg_mxfp4_product gate = product_of(cuda, &n[0]);
+    struct kg_mxfp4_product down = product_of(cuda, &n[3]);
     (void)l, (void)run;
     down.ids_known = true;
     TRY(kg_mxfp4_gemv_gated(cuda, &gate, static_cast<const uint8_t *>(up->weight.data), up->bias, &form, err));

@@ -13,7 +13,6 @@
 
 #include "kernels/ptx/dependent.cuh"
 #include "kernels/gemv/gemv.cuh"
-#include "kernels/block/precision.cuh"
 
 namespace kg_gemv {
 
@@ -70,9 +69,7 @@ __global__ void __launch_bounds__(STREAM_THREADS, (STREAM_BLOCKS<W, X>)) gemv_st
         if (first + k * step < p.n_in) x[k].load(static_cast<const X *>(p.x) + first + k * step);
     for (uint32_t round = 0; round < n_rounds; round++, o += stride) {
         if (round + 1 < n_rounds) next.load(row(o + stride), first, step, p.n_in);
-        float sum = now.times(x);
-#pragma unroll
-        for (int mask = WARP / 2; mask > 0; mask /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, mask);
+        float sum = kg_warp_reduce<kg_sum>(now.times(x));
         if (p.parts > 1) {
             if (lane == 0) partial[round % 2][warp] = sum;
             __syncthreads(); /* the sums of an output's other warps are visible; those of the round before last are read

@@ -38,6 +38,26 @@ struct kg_mxfp4_range {
 const struct kg_mxfp4_range *kg_mxfp4_repacked_range(const struct kg_cuda_backend *cuda,
                                                      const struct kg_weight *weight);
 
+/* The product of f16 activations by a repacked weight. */
+static inline struct kg_mxfp4_product kg_mxfp4_product_of(const struct kg_experts_linear_args *a,
+                                                          const struct kg_mxfp4_range *repacked) {
+    struct kg_mxfp4_product p = {};
+    p.x = static_cast<const __half *>(a->x);
+    p.weight = static_cast<const uint8_t *>(a->weight.data);
+    p.bias = a->bias;
+    p.ids = a->ids;
+    p.y = a->y;
+    p.y_is_f16 = !a->wide_output;
+    p.n_rows = a->n_rows;
+    p.n_out = a->weight.n_rows / a->n_experts;
+    p.n_cols = a->weight.n_cols;
+    p.n_experts = a->n_experts;
+    p.n_sharing = a->n_sharing;
+    p.weight_f16 = repacked->f16;
+    p.workspace = a->workspace;
+    return p;
+}
+
 /* Removes the ranges that begin in memory that is freed or overwritten. */
 void kg_mxfp4_drop_ranges(struct kg_cuda_backend *cuda, const void *data, uint64_t size_bytes);
 

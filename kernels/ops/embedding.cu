@@ -79,20 +79,6 @@ static __global__ void __launch_bounds__(THREADS) embedding_kernel(const embeddi
     }
 }
 
-template <enum kg_dtype D, typename T>
-static enum kg_status launch(cudaStream_t stream, const struct kg_embedding_args *args, const embedding_params &p,
-                             struct kg_error *err) {
-    const dim3 grid(args->n_rows, kg_blocks_for(p.n_embd, THREADS * KG_VECTOR));
-    if (kg_dequant::rows_are_whole(&args->weight) && kg_vector_aligned(args->y)) {
-        embedding_kernel<D, T, true><<<grid, THREADS, 0, stream>>>(p);
-    } else if constexpr (kg_dequant::is_plain<D>::value) {
-        embedding_kernel<D, T, false><<<grid, THREADS, 0, stream>>>(p);
-    } else {
-        return kg_fail(err, KG_ERR_USAGE, "embedding: y is not aligned to %zu bytes", KG_VECTOR_ALIGN_BYTES);
-    }
-    return kg_cuda_launched(err, "embedding");
-}
-
 extern "C" enum kg_status kg_cuda_embedding(struct kg_backend *backend, const struct kg_embedding_args *args,
                                             struct kg_error *err) {
     enum kg_status status = kg_embedding_check(args, err);
@@ -115,18 +101,16 @@ extern "C" enum kg_status kg_cuda_embedding(struct kg_backend *backend, const st
         p.position = args->position;
         p.step = kg_cuda_of(backend)->step;
     }
-    const cudaStream_t stream = kg_cuda_of(backend)->stream;
-    const bool half = args->activations == KG_PRECISION_F16;
-    if (kg_mxfp4_repacked_range(kg_cuda_of(backend), w))
-        return half ? launch<kg_dequant::MXFP4_REPACKED, __half>(stream, args, p, err)
-                    : launch<kg_dequant::MXFP4_REPACKED, float>(stream, args, p, err);
-    switch (w->dtype) {
-#define EMBEDDING_CASE(name, gguf_id, text, block_elems, block_bytes)                                                  \
-    case KG_DTYPE_##name:                                                                                              \
-        return half ? launch<KG_DTYPE_##name, __half>(stream, args, p, err)                                            \
-                    : launch<KG_DTYPE_##name, float>(stream, args, p, err);
-        KG_DTYPE_LIST(EMBEDDING_CASE)
-#undef EMBEDDING_CASE
-    default: return kg_fail(err, KG_ERR_UNSUPPORTED, "embedding: weight format %d", (int)w->dtype);
-    }
+    const bool is_repacked = kg_mxfp4_repacked_range(kg_cuda_of(backend), w) != NULL;
+    return kg_dequant::visit_format(
+        w, is_repacked, kg_vector_aligned(args->y), "embedding", err, [&](auto format, auto whole) -> enum kg_status {
+            constexpr enum kg_dtype D = decltype(format)::value;
+            constexpr bool WHOLE = decltype(whole)::value;
+            void (*const kernel)(embedding_params) = args->activations == KG_PRECISION_F16
+                                                         ? embedding_kernel<D, __half, WHOLE>
+                                                         : embedding_kernel<D, float, WHOLE>;
+            const dim3 grid(args->n_rows, kg_blocks_for(p.n_embd, THREADS * KG_VECTOR));
+            kernel<<<grid, THREADS, 0, kg_cuda_of(backend)->stream>>>(p);
+            return kg_cuda_launched(err, "embedding");
+        });
 }

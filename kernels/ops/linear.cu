@@ -2,27 +2,30 @@
  *
  * Repacked MXFP4 by f16 x is multiplied as it is (mxfp4/mxfp4.h), unless there are many rows and scales too far apart.
  * Else: up to GEMV_MAX_ROWS rows, and where W is a vector (of one row or column, at the edge of what libraries make
- * matrix products of): gemv.cuh, which decodes W in registers. Else gemm.h, over W itself where it has the operands'
+ * matrix products of): gemv/gemv.h, which decodes W in registers. Else gemm.h, over W itself where it has the operands'
  * type, or over tiles of W's rows, decoded into the workspace one after the other, so that W is never copied as a
- * whole. The operands are float32   if x is f32, or W is F32: float32 products, x f16 widened; float16   if x is f16
- * and W is F16 or a quantised format whose scale is a float16. A value of these, scale times a small integer, is
- * rounded to float16; what is beyond its 65504 becomes infinite and is reported as such; bfloat16  if x is f16 and W is
- * BF16 or MXFP4: their values are bfloat16 (float16 has not their range), and x is the sum of two bfloat16, exactly: 11
- * significant bits are 8 and 3. The product is made of both parts, as rows one below the other, and the two sums are
- * added. Rounding x to one bfloat16 would cost 2^-9.
+ * whole. The operands are
+ * - float32 if x is f32, or W is F32: float32 products, x f16 widened;
+ * - float16 if x is f16 and W is F16 or a quantised format whose scale is a float16. A value of these, scale times a
+ *   small integer, is rounded to float16; what is beyond its 65504 becomes infinite and is reported as such;
+ * - bfloat16 if x is f16 and W is BF16 or MXFP4: their values are bfloat16 (float16 has not their range), and x is the
+ *   sum of two bfloat16, exactly: 11 significant bits are 8 and 3. The product is made of both parts, as rows one below
+ *   the other, and the two sums are added. Rounding x to one bfloat16 would cost 2^-9.
  *
  * Numerics: products are exact in the 16-bit types and float32 products else (no TF32); sums are float32. The bias is
  * added to the float32 product, so that a float16 y is rounded once. */
 #include "kernels/gemm/gemm.h"
-#include "kernels/gemv/stream.cuh"
+#include "kernels/gemv/gemv.h"
 #include "kernels/mxfp4/mxfp4.h"
+#include "kernels/block/dequant.cuh"
 #include "kernels/block/precision.cuh"
+#include <algorithm>
 #include <climits>
 #include <cuda_bf16.h>
 
 using kg_dequant::CHUNK;
 
-enum { GEMV_MAX_ROWS = 8, GEMV_ROWS = 4, GEMV_GRID_ROWS = 65535 * GEMV_ROWS, TILE_MAX_ROWS = 4096, FLAT_THREADS = 256 };
+enum { GEMV_MAX_ROWS = 8, TILE_MAX_ROWS = 4096, FLAT_THREADS = 256 };
 static const uint64_t TILE_BYTES = 32u << 20;
 static const uint64_t ALIGNMENT_BYTES = 256;
 
@@ -72,14 +75,14 @@ template <typename T> __device__ __forceinline__ void store_chunk(T *out, const 
 template <enum kg_dtype D, typename T, bool WHOLE>
 __global__ __launch_bounds__(FLAT_THREADS) void decode_tile_kernel(const uint8_t *weight, size_t row_bytes,
                                                                    uint32_t first, uint32_t n_rows, uint32_t n_in,
-                                                                   T *tile) {
+                                                                   void *tile) {
     const uint32_t chunks = (n_in + CHUNK - 1) / CHUNK;
     const size_t at = (size_t)blockIdx.x * FLAT_THREADS + threadIdx.x;
     if (at >= (size_t)n_rows * chunks) return;
     const uint32_t row = (uint32_t)(at / chunks), i = (uint32_t)(at % chunks) * CHUNK;
     float w[CHUNK];
     kg_dequant::decode_chunk<D, WHOLE>(kg_dequant::row_of<D>(weight, (size_t)first + row, row_bytes), i, n_in, w);
-    T *out = tile + (size_t)row * n_in + i;
+    T *out = static_cast<T *>(tile) + (size_t)row * n_in + i;
     if constexpr (WHOLE) {
         store_chunk(out, w);
     } else {
@@ -87,12 +90,6 @@ __global__ __launch_bounds__(FLAT_THREADS) void decode_tile_kernel(const uint8_t
         for (uint32_t j = 0; j < CHUNK; j++)
             if (i + j < n_in) out[j] = (T)w[j];
     }
-}
-
-/* A thread to an element. */
-__global__ __launch_bounds__(FLAT_THREADS) void widen_kernel(const __half *x, float *wide, size_t n) {
-    const size_t i = (size_t)blockIdx.x * FLAT_THREADS + threadIdx.x;
-    if (i < n) wide[i] = __half2float(x[i]);
 }
 
 /* parts[i] + parts[n + i] = x[i]. What is not finite stays so in the first part. A thread to an element. */
@@ -120,7 +117,7 @@ __global__ __launch_bounds__(FLAT_THREADS) void finish_kernel(const float *produ
 }
 
 static uint32_t flat_blocks(size_t n) {
-    return (uint32_t)((n + FLAT_THREADS - 1) / FLAT_THREADS);
+    return kg_blocks_for(n, FLAT_THREADS);
 }
 
 /* A linear under way. */
@@ -131,107 +128,21 @@ struct job {
     struct kg_error *err;
 };
 
-template <enum kg_dtype D, typename X>
-static enum kg_status stream_gemv(const struct job &job, const struct kg_gemv::params &p) {
-    using W = typename std::conditional<D == KG_DTYPE_F16, __half, float>::type;
-    const uint32_t per_block = kg_gemv::STREAM_WARPS / p.parts, round = (p.n_out + per_block - 1) / per_block;
-    const uint32_t resident = (uint32_t)(kg_gemv::STREAM_BLOCKS<W, X> * job.cuda->n_sms),
-                   n_rounds = (round + resident - 1) / resident;
-    return kg_launch_dependent(job.cuda, kg_gemv::gemv_stream_kernel<W, X>, dim3((round + n_rounds - 1) / n_rounds),
-                               kg_gemv::STREAM_THREADS, p, "linear", job.err);
-}
-
-template <enum kg_dtype D, typename X, bool WHOLE> static enum kg_status launch_gemv(const struct job &job) {
-    const struct kg_linear_args *args = job.args;
-    const struct kg_weight *w = &args->weight;
-    struct kg_gemv::params p;
-    p.x = args->x;
-    p.weight = static_cast<const uint8_t *>(w->data);
-    p.row_bytes = kg_weight_row_bytes(w);
-    p.bias = args->bias;
-    p.y = args->y;
-    p.y_is_f16 = args->output == KG_PRECISION_F16;
-    p.n_rows = args->n_rows;
-    p.n_in = w->n_cols;
-    p.n_out = w->n_rows;
-    if constexpr (WHOLE && kg_dequant::is_plain<D>::value && D != KG_DTYPE_BF16) {
-        p.parts = kg_gemv::stream_parts_of(w->n_rows, w->n_cols, job.cuda->n_sms);
-        if (args->n_rows == 1 && p.parts > 0) return stream_gemv<D, X>(job, p);
-    }
-    p.parts = kg_gemv::parts_of(w->n_rows, w->n_cols, job.cuda->n_sms);
-    const uint32_t outputs = kg_gemv::WARPS / p.parts, rows = args->n_rows == 1 ? 1 : GEMV_ROWS;
-    const dim3 grid((w->n_rows + outputs - 1) / outputs, (args->n_rows + rows - 1) / rows);
-    if (rows == 1) kg_gemv::gemv_kernel<D, X, 1, WHOLE><<<grid, kg_gemv::BLOCK_THREADS, 0, job.cuda->stream>>>(p);
-    else kg_gemv::gemv_kernel<D, X, GEMV_ROWS, WHOLE><<<grid, kg_gemv::BLOCK_THREADS, 0, job.cuda->stream>>>(p);
-    return kg_cuda_launched(job.err, "linear");
-}
-
-template <enum kg_dtype D, bool WHOLE> static enum kg_status gemv_of_rows(const struct job &job) {
-    return job.args->activations == KG_PRECISION_F16 ? launch_gemv<D, __half, WHOLE>(job)
-                                                     : launch_gemv<D, float, WHOLE>(job);
-}
-
-template <enum kg_dtype D> static enum kg_status gemv(const struct job &job) {
-    const bool whole =
-        kg_dequant::rows_are_whole(&job.args->weight) && reinterpret_cast<uintptr_t>(job.args->x) % 16 == 0;
-    if constexpr (kg_dequant::is_plain<D>::value) {
-        if (!whole) return gemv_of_rows<D, false>(job);
-    }
-    if (!whole) return kg_fail(job.err, KG_ERR_USAGE, "linear: x is not on 16 bytes");
-    return gemv_of_rows<D, true>(job);
-}
-
-static enum kg_status run_gemv(const struct job &job) {
-    if (job.repacked) return gemv<kg_dequant::MXFP4_REPACKED>(job);
-    switch (job.args->weight.dtype) {
-#define GEMV_CASE(name, gguf_id, text, block_elems, block_bytes)                                                       \
-    case KG_DTYPE_##name: return gemv<KG_DTYPE_##name>(job);
-        KG_DTYPE_LIST(GEMV_CASE)
-#undef GEMV_CASE
-    case KG_DTYPE_COUNT: break;
-    }
-    return kg_fail(job.err, KG_ERR_USAGE, "linear: %d is no weight format", (int)job.args->weight.dtype);
-}
-
-template <enum kg_dtype D, typename T>
-static void launch_decode(const struct job &job, uint32_t first, uint32_t n_rows, void *tile) {
-    const struct kg_weight *w = &job.args->weight;
-    const size_t row_bytes = kg_weight_row_bytes(w);
-    const uint8_t *data = static_cast<const uint8_t *>(w->data);
-    const uint32_t blocks = flat_blocks((size_t)n_rows * ((w->n_cols + CHUNK - 1) / CHUNK));
-    T *out = static_cast<T *>(tile);
-    if constexpr (kg_dequant::is_plain<D>::value) {
-        if (!kg_dequant::rows_are_whole(w)) {
-            decode_tile_kernel<D, T, false>
-                <<<blocks, FLAT_THREADS, 0, job.cuda->stream>>>(data, row_bytes, first, n_rows, w->n_cols, out);
-            return;
-        }
-    }
-    decode_tile_kernel<D, T, true>
-        <<<blocks, FLAT_THREADS, 0, job.cuda->stream>>>(data, row_bytes, first, n_rows, w->n_cols, out);
-}
-
-template <enum kg_dtype D>
-static void launch_decode_as(const struct job &job, uint32_t first, uint32_t n_rows, cudaDataType type, void *tile) {
-    if (type == CUDA_R_16F) launch_decode<D, __half>(job, first, n_rows, tile);
-    else if (type == CUDA_R_16BF) launch_decode<D, __nv_bfloat16>(job, first, n_rows, tile);
-    else launch_decode<D, float>(job, first, n_rows, tile);
-}
-
-static enum kg_status decode_tile(const struct job &job, uint32_t first, uint32_t n_rows, cudaDataType type,
-                                  void *tile) {
-    if (job.repacked) {
-        launch_decode_as<kg_dequant::MXFP4_REPACKED>(job, first, n_rows, type, tile);
-        return kg_cuda_launched(job.err, "linear: decoding weights");
-    }
-    switch (job.args->weight.dtype) {
-#define DECODE_CASE(name, gguf_id, text, block_elems, block_bytes)                                                     \
-    case KG_DTYPE_##name: launch_decode_as<KG_DTYPE_##name>(job, first, n_rows, type, tile); break;
-        KG_DTYPE_LIST(DECODE_CASE)
-#undef DECODE_CASE
-    case KG_DTYPE_COUNT: return kg_fail(job.err, KG_ERR_USAGE, "linear: no weight format");
-    }
-    return kg_cuda_launched(job.err, "linear: decoding weights");
+/* Rows of a weight, from `first`, as `type` in row-major order. */
+static enum kg_status decode_tile(const struct job &job, const struct kg_weight *w, bool is_repacked, uint32_t first,
+                                  uint32_t n_rows, cudaDataType type, void *tile) {
+    return kg_dequant::visit_format(
+        w, is_repacked, true, "linear", job.err, [&](auto format, auto whole) -> enum kg_status {
+            constexpr enum kg_dtype D = decltype(format)::value;
+            constexpr bool WHOLE = decltype(whole)::value;
+            const auto kernel = type == CUDA_R_16F    ? decode_tile_kernel<D, __half, WHOLE>
+                                : type == CUDA_R_16BF ? decode_tile_kernel<D, __nv_bfloat16, WHOLE>
+                                                      : decode_tile_kernel<D, float, WHOLE>;
+            kernel<<<flat_blocks((size_t)n_rows * kg_blocks_for(w->n_cols, CHUNK)), FLAT_THREADS, 0,
+                     job.cuda->stream>>>(static_cast<const uint8_t *>(w->data), kg_weight_row_bytes(w), first, n_rows,
+                                         w->n_cols, tile);
+            return kg_cuda_launched(job.err, "linear: decoding rows");
+        });
 }
 
 template <typename Y>
@@ -270,12 +181,12 @@ static struct operands choose_operands(const struct kg_linear_args *args) {
 static enum kg_status convert_x(const struct job &job, void *to, struct operands *ops) {
     const struct kg_linear_args *args = job.args;
     const size_t n = (size_t)args->n_rows * args->weight.n_cols;
-    const __half *x = static_cast<const __half *>(args->x);
+    const struct kg_weight x = { args->x, KG_DTYPE_F16, args->n_rows, args->weight.n_cols };
     if (args->activations == KG_PRECISION_F32 || ops->type == CUDA_R_16F) return KG_OK;
     ops->x = to;
-    if (ops->type == CUDA_R_16BF)
-        split_kernel<<<flat_blocks(n), FLAT_THREADS, 0, job.cuda->stream>>>(x, static_cast<__nv_bfloat16 *>(to), n);
-    else widen_kernel<<<flat_blocks(n), FLAT_THREADS, 0, job.cuda->stream>>>(x, static_cast<float *>(to), n);
+    if (ops->type == CUDA_R_32F) return decode_tile(job, &x, false, 0, args->n_rows, CUDA_R_32F, to);
+    split_kernel<<<flat_blocks(n), FLAT_THREADS, 0, job.cuda->stream>>>(static_cast<const __half *>(x.data),
+                                                                        static_cast<__nv_bfloat16 *>(to), n);
     return kg_cuda_launched(job.err, "linear: converting x");
 }
 
@@ -284,12 +195,9 @@ static enum kg_status convert_x(const struct job &job, void *to, struct operands
 static uint32_t rows_at_a_time(const struct kg_weight *w, const struct operands &ops, bool in_place,
                                bool finished_apart) {
     uint64_t most = w->n_rows;
-    const uint64_t fit = TILE_BYTES / ((uint64_t)w->n_cols * ops.elem_bytes);
-    if (!in_place && fit < most) most = fit;
-    if (finished_apart && TILE_MAX_ROWS < most) most = TILE_MAX_ROWS;
-    if (most == 0) return 0;
-    const uint64_t pieces = (w->n_rows + most - 1) / most;
-    return (uint32_t)((w->n_rows + pieces - 1) / pieces);
+    if (!in_place) most = std::min(most, TILE_BYTES / ((uint64_t)w->n_cols * ops.elem_bytes));
+    if (finished_apart) most = std::min<uint64_t>(most, TILE_MAX_ROWS);
+    return most > 0 ? kg_blocks_for(w->n_rows, kg_blocks_for(w->n_rows, most)) : 0;
 }
 
 /* A product that is not yet y (a bias is missing, it is of two parts, or it was summed from float32) is finished on its
@@ -322,7 +230,7 @@ static enum kg_status run_gemm(const struct job &job) {
                                               .n_outputs = n,
                                               .ldy = apart ? n : w->n_rows,
                                               .workspace = workspace };
-        if (!in_place) status = decode_tile(job, first, n, ops.type, workspace + l.tile_at);
+        if (!in_place) status = decode_tile(job, w, job.repacked, first, n, ops.type, workspace + l.tile_at);
         if (!status) status = kg_cuda_gemm(job.cuda, &product, job.err);
         if (!status && apart)
             status = y_f16 ? finish<__half>(job, product.y, ops.n_parts, first, n)
@@ -330,25 +238,6 @@ static enum kg_status run_gemm(const struct job &job) {
     }
     if (status || apart || !args->bias) return status;
     return finish<float>(job, args->y, 1, 0, w->n_rows);
-}
-
-static enum kg_status run_mxfp4(const struct job &job) {
-    const struct kg_linear_args *args = job.args;
-    const struct kg_weight *w = &args->weight;
-    const struct kg_mxfp4_product p = { .x = static_cast<const __half *>(args->x),
-                                        .weight = static_cast<const uint8_t *>(w->data),
-                                        .bias = args->bias,
-                                        .ids = NULL,
-                                        .y = args->y,
-                                        .y_is_f16 = args->output == KG_PRECISION_F16,
-                                        .n_rows = args->n_rows,
-                                        .n_out = w->n_rows,
-                                        .n_cols = w->n_cols,
-                                        .n_experts = 1,
-                                        .n_sharing = 1,
-                                        .weight_f16 = job.repacked->f16,
-                                        .workspace = NULL };
-    return kg_mxfp4_multiply(job.cuda, &p, job.err);
 }
 
 extern "C" enum kg_status kg_cuda_linear(struct kg_backend *backend, const struct kg_linear_args *args,
@@ -367,10 +256,24 @@ extern "C" enum kg_status kg_cuda_linear(struct kg_backend *backend, const struc
                        w->n_rows, w->n_cols, args->n_rows);
     if (args->n_rows == 0) return KG_OK;
     const struct job job = { kg_cuda_of(backend), args, kg_mxfp4_repacked_range(kg_cuda_of(backend), w), err };
+    const struct kg_experts_linear_args one = { .activations = args->activations,
+                                                .x = args->x,
+                                                .weight = *w,
+                                                .n_experts = 1,
+                                                .bias = args->bias,
+                                                .ids = NULL,
+                                                .y = args->y,
+                                                .n_rows = args->n_rows,
+                                                .n_sharing = 1,
+                                                .workspace = NULL,
+                                                .wide_output = args->output != args->activations };
     if (job.repacked && args->activations == KG_PRECISION_F16 &&
-        (job.repacked->f16 || args->n_rows <= KG_MXFP4_FEW_ROWS))
-        return run_mxfp4(job);
+        (job.repacked->f16 || args->n_rows <= KG_MXFP4_FEW_ROWS)) {
+        const struct kg_mxfp4_product p = kg_mxfp4_product_of(&one, job.repacked);
+        return kg_mxfp4_multiply(job.cuda, &p, err);
+    }
     const bool is_vector = w->n_rows == 1 || w->n_cols == 1;
-    if (args->n_rows <= GEMV_MAX_ROWS || (is_vector && args->n_rows <= GEMV_GRID_ROWS)) return run_gemv(job);
+    if (args->n_rows <= GEMV_MAX_ROWS || (is_vector && args->n_rows <= KG_GEMV_MAX_ROWS))
+        return kg_cuda_gemv(job.cuda, &one, job.repacked, "linear", err);
     return run_gemm(job);
 }

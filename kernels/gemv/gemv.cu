@@ -1,0 +1,67 @@
+/* Launches gemv.cuh and stream.cuh. */
+#include "kernels/gemv/gemv.h"
+#include "kernels/gemv/stream.cuh"
+#include <algorithm>
+
+namespace kg_gemv {
+
+enum { ROWS_AT_ONCE = 4, GRID_ROWS = 65535 };
+static_assert(KG_GEMV_MAX_ROWS == ROWS_AT_ONCE * GRID_ROWS, "one grid without ids");
+
+template <typename W, typename X>
+static enum kg_status stream(const struct kg_cuda_backend *cuda, const params &p, const char *what,
+                             struct kg_error *err) {
+    const uint32_t round = kg_blocks_for(p.n_out, STREAM_WARPS / p.parts),
+                   n_rounds = kg_blocks_for(round, (size_t)(STREAM_BLOCKS<W, X> * cuda->n_sms));
+    return kg_launch_dependent(cuda, gemv_stream_kernel<W, X>, dim3(kg_blocks_for(round, n_rounds)), STREAM_THREADS, p,
+                               what, err);
+}
+
+template <enum kg_dtype D, typename X, bool WHOLE>
+static enum kg_status launch(const struct kg_cuda_backend *cuda, params p, uint32_t n_rows, const char *what,
+                             struct kg_error *err) {
+    if constexpr (WHOLE && (D == KG_DTYPE_F16 || D == KG_DTYPE_F32)) {
+        p.parts = stream_parts_of(p.n_out, p.n_in, cuda->n_sms);
+        if (!p.ids && n_rows == 1 && p.parts > 0)
+            return stream<std::conditional_t<D == KG_DTYPE_F16, __half, float>, X>(cuda, p, what, err);
+    }
+    p.parts = parts_of(p.n_out, p.n_in, cuda->n_sms);
+    const uint32_t rows = p.ids || n_rows == 1 ? 1 : ROWS_AT_ONCE;
+    void (*const kernel)(params) = p.ids       ? gemv_kernel<D, X, 1, WHOLE, true>
+                                   : rows == 1 ? gemv_kernel<D, X, 1, WHOLE, false>
+                                               : gemv_kernel<D, X, ROWS_AT_ONCE, WHOLE, false>;
+    for (; p.first_row < n_rows; p.first_row += GRID_ROWS * rows) {
+        const dim3 grid(kg_blocks_for(p.n_out, WARPS / p.parts),
+                        std::min<uint32_t>(kg_blocks_for(n_rows - p.first_row, rows), GRID_ROWS));
+        kernel<<<grid, BLOCK_THREADS, 0, cuda->stream>>>(p);
+    }
+    return kg_cuda_launched(err, what);
+}
+
+} // namespace kg_gemv
+
+enum kg_status kg_cuda_gemv(const struct kg_cuda_backend *cuda, const struct kg_experts_linear_args *a,
+                            bool is_repacked, const char *what, struct kg_error *err) {
+    using namespace kg_gemv;
+    const struct kg_weight *w = &a->weight;
+    params p = {};
+    p.x = a->x;
+    p.weight = static_cast<const uint8_t *>(w->data);
+    p.row_bytes = kg_weight_row_bytes(w);
+    p.bias = a->bias;
+    p.y = a->y;
+    p.y_is_f16 = a->activations == KG_PRECISION_F16 && !a->wide_output;
+    p.n_rows = a->n_rows / a->n_sharing;
+    p.n_in = w->n_cols;
+    p.n_out = w->n_rows / a->n_experts;
+    p.ids = a->ids;
+    p.n_experts = a->n_experts;
+    p.n_sharing = a->n_sharing;
+    return kg_dequant::visit_format(
+        w, is_repacked, kg_vector_aligned(a->x), what, err, [&](auto format, auto whole) -> enum kg_status {
+            constexpr enum kg_dtype D = decltype(format)::value;
+            constexpr bool WHOLE = decltype(whole)::value;
+            return a->activations == KG_PRECISION_F16 ? launch<D, __half, WHOLE>(cuda, p, a->n_rows, what, err)
+                                                      : launch<D, float, WHOLE>(cuda, p, a->n_rows, what, err);
+        });
+}

@@ -17,7 +17,6 @@
 #include "kernels/ptx/async_copy.cuh"
 #include "kernels/ptx/cluster.cuh"
 #include "kernels/ptx/dependent.cuh"
-#include "kernels/ptx/math.cuh"
 #include "kernels/ptx/mbarrier.cuh"
 #include "kernels/ptx/wgmma.cuh"
 #include "kernels/mxfp4/mxfp4.h"
@@ -70,18 +69,30 @@ struct gemm_part {
     uint32_t begin, end;          /* tiles of columns */
 };
 
-/* Codes of half `half` of a tile as the left operands of two products, times 2^(e-127-SHIFT). */
-__device__ __forceinline__ void scaled_operands(const lane_tile &tile, int half, unsigned (&a)[2][4]) {
-    constexpr uint32_t STEP = 0x04000400, UNIT = 127 - 14 + SHIFT - 15;
-    const uint32_t words[2] = { half ? tile.codes.z : tile.codes.x, half ? tile.codes.w : tile.codes.y };
+/* Codes of columns [16 K, 16 K + 16) of a tile as left operands, times 2^(e-127-SHIFT). */
+template <int K> static __device__ __forceinline__ void scaled_operand(const lane_tile &tile, unsigned (&a)[4]) {
+    constexpr uint32_t STEP = 0x0400, UNITS = (127 - 14 + SHIFT - 15) * 0x04000400u;
+    const uint32_t words[2] = { K / 2 ? tile.codes.z : tile.codes.x, K / 2 ? tile.codes.w : tile.codes.y };
+    /* Both rows' scales, a half each. */
+    const uint32_t scales = __byte_perm(tile.scales, 0, K / 2 ? 0x4342 : 0x4140) * STEP - UNITS;
+    const __half2 both = *reinterpret_cast<const __half2 *>(&scales);
 #pragma unroll
     for (int row = 0; row < 2; row++) {
+        const __half2 scale = row ? __high2half2(both) : __low2half2(both);
         uint32_t pairs[4];
         unpack(words[row], pairs);
-        const uint32_t scale = __byte_perm(tile.scales, 0, 0x4440 + 2 * half + row) * STEP - UNIT * STEP;
 #pragma unroll
-        for (int i = 0; i < 4; i++) a[i / 2][row + i % 2 * 2] = kg_multiply_halves(pairs[i], scale);
+        for (int i = 0; i < 2; i++) {
+            const __half2 value = __hmul2(*reinterpret_cast<const __half2 *>(&pairs[K % 2 * 2 + i]), scale);
+            a[row + i * 2] = *reinterpret_cast<const unsigned *>(&value);
+        }
     }
+}
+
+template <int N> static __device__ __forceinline__ void zero_sums(float (&sum)[N]) {
+#pragma unroll
+    for (int k = 0; k < N; k++) sum[k] = 0;
+    kg_pin(sum);
 }
 
 /* One thread's share of a stage's copies: 8 of 128 threads share a row of x, 32 a group's codes. */
@@ -161,12 +172,13 @@ template <typename S> __device__ __forceinline__ lane_tile load_stage(unsigned s
 
 /* sum += the products of half a tile. Waits until no more than OPERANDS - 1 halves are in flight, so that their
  * operands may be overwritten. */
-template <typename S>
+template <typename S, int HALF>
 __device__ __forceinline__ void multiply_half(accumulators<S> &sum, unsigned (&a)[S::M_TILES][2][4],
-                                              const lane_tile (&tile)[S::M_TILES], int half, uint64_t x) {
+                                              const lane_tile (&tile)[S::M_TILES], uint64_t x) {
 #pragma unroll
     for (int i = 0; i < S::M_TILES; i++) {
-        scaled_operands(tile[i], half, a[i]);
+        scaled_operand<2 * HALF>(tile[i], a[i][0]);
+        scaled_operand<2 * HALF + 1>(tile[i], a[i][1]);
         kg_pin(a[i][0]);
         kg_pin(a[i][1]);
     }
@@ -175,7 +187,7 @@ __device__ __forceinline__ void multiply_half(accumulators<S> &sum, unsigned (&a
     for (int j = 0; j < 2; j++)
 #pragma unroll
         for (int i = 0; i < S::M_TILES; i++)
-            kg_wgmma<S::N>::template registers<false>(sum[i], a[i][j], x + (uint64_t)((2 * half + j) * 2), 1);
+            kg_wgmma<S::N>::template registers<false>(sum[i], a[i][j], x + (uint64_t)((2 * HALF + j) * 2), 1);
     kg_wgmma_commit();
     kg_wgmma_wait<S::OPERANDS - 1>();
 }
@@ -188,11 +200,7 @@ static __device__ __forceinline__ void consume(accumulators<S> &sum, uint32_t n_
     lane_tile now[S::M_TILES];
     uint32_t stage = 0, parity = 0, done = 0;
 #pragma unroll
-    for (int i = 0; i < S::M_TILES; i++)
-#pragma unroll
-        for (int k = 0; k < S::N / 2; k++) sum[i][k] = 0;
-#pragma unroll
-    for (int i = 0; i < S::M_TILES; i++) kg_pin(sum[i]);
+    for (int i = 0; i < S::M_TILES; i++) zero_sums(sum[i]);
     kg_wgmma_fence();
     const auto step = [&](uint32_t tile, unsigned(&low)[S::M_TILES][2][4], unsigned(&high)[S::M_TILES][2][4]) {
         const unsigned at = ring + stage * S::STAGE_BYTES;
@@ -202,13 +210,13 @@ static __device__ __forceinline__ void consume(accumulators<S> &sum, uint32_t n_
                                  */
 #pragma unroll
         for (int i = 0; i < S::M_TILES; i++) now[i] = load_stage<S>(at, i);
-        multiply_half<S>(sum, low, now, 0, x);
+        multiply_half<S, 0>(sum, low, now, x);
         /* wgmma has read all tiles but the last TILES: free their stages. */
         if (tile >= TILES) {
             if (threadIdx.x % 32 == 0) kg_mbarrier_arrive(empty + 8 * done);
             if (++done == S::STAGES) done = 0;
         }
-        multiply_half<S>(sum, high, now, 1, x);
+        multiply_half<S, 1>(sum, high, now, x);
         if (++stage == S::STAGES) stage = 0, parity ^= 1;
     };
     uint32_t tile = 0;

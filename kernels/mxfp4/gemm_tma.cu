@@ -62,7 +62,7 @@ template <typename S> static constexpr struct kg_mxfp4_gemm entry(uint32_t step,
 using namespace kg_mxfp4;
 
 const struct kg_mxfp4_gemm kg_mxfp4_gemms_tma[KG_MXFP4_GEMMS_TMA] = {
-    entry<tma_shape<1, 1, 64, 12, 1, 2, 4>>(235, 1100, 500),  entry<tma_shape<2, 1, 64, 12, 1, 1, 4>>(270, 2000, 900),
-    entry<tma_shape<3, 1, 128, 7, 1, 1, 2>>(460, 2400, 1000), entry<tma_shape<2, 1, 128, 9, 1, 1, 1>>(340, 1700, 0),
-    entry<tma_shape<2, 1, 256, 4, 2, 1, 1>>(640, 1500, 0),
+    entry<tma_shape<1, 64, 12, 1, 2, 4>>(235, 1100, 500),  entry<tma_shape<2, 64, 12, 1, 1, 4>>(270, 2000, 900),
+    entry<tma_shape<3, 128, 7, 1, 1, 2>>(460, 2400, 1000), entry<tma_shape<2, 128, 9, 1, 1, 1>>(340, 1700, 0),
+    entry<tma_shape<2, 256, 4, 2, 1, 1>>(640, 1500, 0),
 };

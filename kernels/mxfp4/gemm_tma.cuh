@@ -30,9 +30,8 @@ struct tma_params {
 };
 
 /* CONSUMERS: of each slice. */
-template <int CONSUMERS_, int M_TILES_, int N_, int STAGES_, int MULTICAST_, int SLICES_, int MAX_SPLIT_>
-struct tma_shape {
-    static constexpr int CONSUMERS = CONSUMERS_, M_TILES = M_TILES_, N = N_, STAGES = STAGES_;
+template <int CONSUMERS_, int N_, int STAGES_, int MULTICAST_, int SLICES_, int MAX_SPLIT_> struct tma_shape {
+    static constexpr int CONSUMERS = CONSUMERS_, N = N_, STAGES = STAGES_;
     static constexpr int MULTICAST = MULTICAST_, MULTICAST_ROWS = N / MULTICAST, SLICES = SLICES_,
                          MAX_SPLIT = MAX_SPLIT_;
     static constexpr bool PERSISTENT = SLICES == 1 && MAX_SPLIT == 1; /* iterates over tiles */
@@ -43,7 +42,7 @@ struct tma_shape {
     static constexpr int PRODUCER_REGISTERS = 40, LAUNCH_REGISTERS = 65536 / THREADS / 8 * 8;
     static constexpr int CONSUMER_REGISTERS =
         ((CONSUMERS * SLICES + 1) * LAUNCH_REGISTERS - PRODUCER_REGISTERS) / (CONSUMERS * SLICES) / 8 * 8;
-    static constexpr int M = CONSUMERS * M_TILES * 64, GROUPS = M / GROUP_ROWS;
+    static constexpr int M = CONSUMERS * 64, GROUPS = M / GROUP_ROWS;
     /* A stage: x, codes and scales of the groups. */
     static constexpr int CODES = N * ROW_BYTES, SCALES = CODES + GROUPS * CODES_BYTES,
                          COPIED_BYTES = SCALES + GROUPS * SCALES_BYTES;
@@ -52,7 +51,7 @@ struct tma_shape {
     static_assert(STAGES / SLICES >= 3, "a way leaves a tile's stage after it has waited for the two tiles behind it");
     static_assert(MULTICAST_ROWS % 8 == 0 && N % 16 == 0, "whole atoms of the swizzle, and units of rows");
     /* The exchange of sums. A thread's sums of a unit are PIECES of 16 bytes, PIECE_BYTES apart. */
-    static constexpr int UNITS = N / 16, PIECES = M_TILES * 2, PIECE_BYTES = SLICE_THREADS * 16;
+    static constexpr int UNITS = N / 16, PIECES = 2, PIECE_BYTES = SLICE_THREADS * 16;
     static constexpr int unit_shift(int n_split) {
         int shift = 0;
         while (n_split << shift < UNITS) shift++;
@@ -70,7 +69,7 @@ struct tma_shape {
     /* The epilogue's slabs: 64 outputs x N rows of float16, from which TMA stores. They overlay the ring if nothing
      * follows; PAIRED: the buffer of the sums that the warpgroup was sent. */
     static constexpr int UNIT_ROWS = PAIRED ? N / 2 : 16, BOX_ROWS = PERSISTENT ? N : UNIT_ROWS,
-                         SLAB_BYTES = N * ROW_BYTES, SLABS_BYTES = CONSUMERS * M_TILES * SLAB_BYTES;
+                         SLAB_BYTES = N * ROW_BYTES, SLABS_BYTES = CONSUMERS * SLAB_BYTES;
     static constexpr int SLABS = PERSISTENT || PAIRED ? RING_BYTES : 0,
                          EXCHANGE = PERSISTENT ? RING_BYTES + SLABS_BYTES : RING_BYTES;
     static_assert(PAIRED || PERSISTENT || RING_BYTES >= SLABS_BYTES, "slabs lie in the ring");
@@ -146,48 +145,21 @@ static __device__ __forceinline__ void produce_x(const tma_params &t, const bloc
                       });
 }
 
-/* Codes of columns [16 K, 16 K + 16) of a tile as left operands, times 2^(e-127-SHIFT) (numerics: gemm.cuh). */
-template <int K> __device__ __forceinline__ void scaled_operand(const lane_tile &tile, unsigned (&a)[4]) {
-    constexpr uint32_t STEP = 0x0400, UNITS = (127 - 14 + SHIFT - 15) * 0x04000400u;
-    const uint32_t words[2] = { K / 2 ? tile.codes.z : tile.codes.x, K / 2 ? tile.codes.w : tile.codes.y };
-    /* Both rows' scales, a half each. */
-    const uint32_t scales = __byte_perm(tile.scales, 0, K / 2 ? 0x4342 : 0x4140) * STEP - UNITS;
-    const __half2 both = *reinterpret_cast<const __half2 *>(&scales);
-#pragma unroll
-    for (int row = 0; row < 2; row++) {
-        const __half2 scale = row ? __high2half2(both) : __low2half2(both);
-        uint32_t pairs[4];
-        unpack(words[row], pairs);
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            const __half2 value = __hmul2(*reinterpret_cast<const __half2 *>(&pairs[K % 2 * 2 + i]), scale);
-            a[row + i * 2] = *reinterpret_cast<const unsigned *>(&value);
-        }
-    }
-}
-
-/* Moves loaded tiles to those to decode. Opaque: else the compiler decodes right after the loads, and waits for them.
- */
-template <typename S>
-__device__ __forceinline__ void consume_loaded(lane_tile (&to)[S::M_TILES], const lane_tile (&from)[S::M_TILES]) {
-#pragma unroll
-    for (int i = 0; i < S::M_TILES; i++) {
-        to[i] = from[i];
-        kg_pin(to[i].codes, to[i].scales);
-    }
+/* Moves a loaded tile to the one to decode. Opaque: else the compiler decodes right after the loads, and waits for
+ * them. */
+static __device__ __forceinline__ void consume_loaded(lane_tile &to, const lane_tile &from) {
+    to = from;
+    kg_pin(to.codes, to.scales);
 }
 
 /* sum += the products of 16 columns and N rows. Waits until no more than three quarters are in flight. */
-template <typename S, int N, int K>
-__device__ __forceinline__ void multiply_quarter(float (&sum)[S::M_TILES][N / 2], unsigned (&a)[S::M_TILES][4],
-                                                 const lane_tile (&tile)[S::M_TILES], uint64_t x) {
-#pragma unroll
-    for (int i = 0; i < S::M_TILES; i++) scaled_operand<K>(tile[i], a[i]);
-#pragma unroll
-    for (int i = 0; i < S::M_TILES; i++) kg_pin(a[i]);
+template <int N, int K>
+static __device__ __forceinline__ void multiply_quarter(float (&sum)[N / 2], unsigned (&a)[4], const lane_tile &tile,
+                                                        uint64_t x) {
+    scaled_operand<K>(tile, a);
+    kg_pin(a);
     kg_wgmma_fence();
-#pragma unroll
-    for (int i = 0; i < S::M_TILES; i++) kg_wgmma<N>::template registers<false>(sum[i], a[i], x + (uint64_t)(K * 2), 1);
+    kg_wgmma<N>::template registers<false>(sum, a, x + (uint64_t)(K * 2), 1);
     kg_wgmma_commit();
     kg_wgmma_wait<3>();
 }
@@ -198,34 +170,26 @@ __device__ __forceinline__ void multiply_quarter(float (&sum)[S::M_TILES][N / 2]
  * registers one tile ahead, the next stage's mbarrier is tested well before it matters, and stages are counted in
  * warp-uniform registers. */
 template <typename S, int N>
-static __device__ __forceinline__ void consume_tiles(float (&sum)[S::M_TILES][N / 2], uint32_t n_tiles,
-                                                     const block_coords &coords, ring_cursor<S::STAGES, S::SLICES> &at,
-                                                     unsigned ring, unsigned full, unsigned empty) {
+static __device__ __forceinline__ void consume_tiles(float (&sum)[N / 2], uint32_t n_tiles, const block_coords &coords,
+                                                     ring_cursor<S::STAGES, S::SLICES> &at, unsigned ring,
+                                                     unsigned full, unsigned empty) {
     const uint32_t lane = threadIdx.x % 32;
-    const uint32_t group = threadIdx.x / 128 % S::CONSUMERS * S::M_TILES * 4 + threadIdx.x / 32 % 4;
+    const uint32_t group = threadIdx.x / 128 % S::CONSUMERS * 4 + threadIdx.x / 32 % 4;
     const unsigned codes = kg_opaque(ring + S::CODES + group * CODES_BYTES + lane * LANE_BYTES),
                    scales = kg_opaque(ring + S::SCALES + group * SCALES_BYTES + lane / 4 * 4);
     const bool arrives = lane < S::MULTICAST; /* lane i arrives at block i's mbarriers */
     const unsigned empty_there =
         S::MULTICAST == 1 ? empty
                           : kg_opaque(kg_peer_address(empty, coords.split * S::MULTICAST + lane % S::MULTICAST));
-    lane_tile now[S::M_TILES], next[S::M_TILES];
-    unsigned a[4][S::M_TILES][4];
+    lane_tile now, next;
+    unsigned a[4][4];
     uint64_t x_next = 0;
-#pragma unroll
-    for (int i = 0; i < S::M_TILES; i++)
-#pragma unroll
-        for (int k = 0; k < N / 2; k++) sum[i][k] = 0;
-#pragma unroll
-    for (int i = 0; i < S::M_TILES; i++) kg_pin(sum[i]);
+    zero_sums(sum);
     kg_wgmma_fence();
     const auto load = [&](uint32_t stage) {
         const unsigned offset = stage * S::STAGE_BYTES;
-#pragma unroll
-        for (int i = 0; i < S::M_TILES; i++) { /* four warps have 64 outputs */
-            next[i].codes = kg_load_shared<uint4>(codes + offset + i * 4 * CODES_BYTES);
-            next[i].scales = kg_load_shared<uint32_t>(scales + offset + i * 4 * SCALES_BYTES);
-        }
+        next.codes = kg_load_shared<uint4>(codes + offset);
+        next.scales = kg_load_shared<uint32_t>(scales + offset);
         x_next = kg_matrix_descriptor<ROW_BYTES>(ring + offset);
     };
     const auto release = [&](bool yes, uint32_t stage) {
@@ -241,28 +205,27 @@ static __device__ __forceinline__ void consume_tiles(float (&sum)[S::M_TILES][N 
 #pragma unroll 4
     for (uint32_t tile = 0; tile + 1 < n_tiles; tile++) {
         const uint64_t x = x_next;
-        consume_loaded<S>(now, next);
+        consume_loaded(now, next);
         const uint32_t stage_next = at.stage;
         kg_mbarrier_wait_unless(has_come, full + 8 * stage_next, at.parity);
         load(stage_next);
         at.next();
-        multiply_quarter<S, N, 0>(sum, a[0], now, x);
+        multiply_quarter<N, 0>(sum, a[0], now, x);
         has_come = kg_mbarrier_test(full + 8 * at.stage, at.parity);
-        multiply_quarter<S, N, 1>(sum, a[1], now, x);
-        multiply_quarter<S, N, 2>(sum, a[2], now, x);
-        multiply_quarter<S, N, 3>(sum, a[3], now, x);
+        multiply_quarter<N, 1>(sum, a[1], now, x);
+        multiply_quarter<N, 2>(sum, a[2], now, x);
+        multiply_quarter<N, 3>(sum, a[3], now, x);
         release(arrives && tile > 0, stage_before); /* wgmma has read the tile before */
         stage_before = stage, stage = stage_next;
     }
     const uint64_t x = x_next;
-    consume_loaded<S>(now, next);
-    multiply_quarter<S, N, 0>(sum, a[0], now, x);
-    multiply_quarter<S, N, 1>(sum, a[1], now, x);
-    multiply_quarter<S, N, 2>(sum, a[2], now, x);
-    multiply_quarter<S, N, 3>(sum, a[3], now, x);
+    consume_loaded(now, next);
+    multiply_quarter<N, 0>(sum, a[0], now, x);
+    multiply_quarter<N, 1>(sum, a[1], now, x);
+    multiply_quarter<N, 2>(sum, a[2], now, x);
+    multiply_quarter<N, 3>(sum, a[3], now, x);
     kg_wgmma_wait<0>();
-#pragma unroll
-    for (int i = 0; i < S::M_TILES; i++) kg_pin(sum[i]);
+    kg_pin(sum);
     release(arrives && n_tiles > 1, stage_before);
     release(arrives, stage);
 }
@@ -289,7 +252,7 @@ template <typename S> __device__ __forceinline__ unsigned sent_at(unsigned buffe
            threadIdx.x % 32 * 16;
 }
 template <typename S>
-static __device__ __forceinline__ void send_half(const accumulators<S> &sum, const block_coords &coords,
+static __device__ __forceinline__ void send_half(const float (&sum)[S::N / 2], const block_coords &coords,
                                                  unsigned buffer, unsigned barrier) {
     const unsigned there = kg_peer_address(sent_at<S>(buffer, 0, 0), 1 - coords.split),
                    at = kg_peer_address(barrier, 1 - coords.split), step = sent_at<S>(0, 0, 1) - sent_at<S>(0, 0, 0);
@@ -297,32 +260,30 @@ static __device__ __forceinline__ void send_half(const accumulators<S> &sum, con
     for (int u = 0; u < S::UNITS / 2; u++)
 #pragma unroll
         for (int i = 0; i < S::PIECES; i++) {
-            const float *s = &sum[i / 2][8 * (S::UNITS / 2 + u) + i % 2 * 4];
+            const float *s = &sum[8 * (S::UNITS / 2 + u) + i * 4];
             kg_send_peer(there + (u * S::PIECES + i) * step, make_float4(s[0], s[1], s[2], s[3]), at);
         }
 }
 template <typename S>
-static __device__ __forceinline__ void add_half(accumulators<S> &sum, const float (&middle)[S::M_TILES][S::N / 4],
+static __device__ __forceinline__ void add_half(float (&sum)[S::N / 2], const float (&middle)[S::N / 4],
                                                 unsigned buffer, unsigned barrier) {
     kg_mbarrier_wait(barrier, 0);
 #pragma unroll
     for (int u = 0; u < S::UNITS / 2; u++)
 #pragma unroll
         for (int i = 0; i < S::PIECES; i++) {
-            float *s = &sum[i / 2][8 * u + i % 2 * 4];
+            float *s = &sum[8 * u + i * 4];
             const float4 v = kg_load_shared<float4>(sent_at<S>(buffer, u, i));
             s[0] += v.x, s[1] += v.y, s[2] += v.z, s[3] += v.w;
         }
 #pragma unroll
-    for (int i = 0; i < S::M_TILES; i++)
-#pragma unroll
-        for (int k = 0; k < S::N / 4; k++) sum[i][k] += middle[i][k];
+    for (int k = 0; k < S::N / 4; k++) sum[k] += middle[k];
 }
 
 /* Sends sums of the units that others own, waits for theirs of this consumer's units, and adds them in order of parts.
  */
 template <typename S>
-static __device__ __forceinline__ void reduce_split(accumulators<S> &sum, const tma_params &t,
+static __device__ __forceinline__ void reduce_split(float (&sum)[S::N / 2], const tma_params &t,
                                                     const block_coords &coords, unsigned buffer, unsigned barrier) {
     const uint32_t n_split = t.n_split, n_parts = n_split * S::SLICES, me = coords.split * S::SLICES + coords.slice;
     const auto slot_at = [&](uint32_t unit, uint32_t from) {
@@ -339,7 +300,7 @@ static __device__ __forceinline__ void reduce_split(accumulators<S> &sum, const 
         if (n_split > 1) there = kg_peer_address(to, rank), at = kg_peer_address(barrier, rank);
 #pragma unroll
         for (int i = 0; i < S::PIECES; i++) {
-            const float *s = &sum[i / 2][8 * u + i % 2 * 4];
+            const float *s = &sum[8 * u + i * 4];
             const float4 v = make_float4(s[0], s[1], s[2], s[3]);
             if (block == coords.split) kg_store_shared(to + i * S::PIECE_BYTES, v);
             else kg_send_peer(there + i * S::PIECE_BYTES, v, at);
@@ -352,7 +313,7 @@ static __device__ __forceinline__ void reduce_split(accumulators<S> &sum, const 
         if (!owns_unit<S>(u, t, coords)) continue;
 #pragma unroll
         for (int i = 0; i < S::PIECES; i++) {
-            float *s = &sum[i / 2][8 * u + i % 2 * 4];
+            float *s = &sum[8 * u + i * 4];
             const unsigned at = slot_at(u, 0) + i * S::PIECE_BYTES; /* slots of the other parts, in order */
             float4 total = make_float4(0, 0, 0, 0);
 #pragma unroll
@@ -371,10 +332,10 @@ static __device__ __forceinline__ void reduce_split(accumulators<S> &sum, const 
 /* The epilogue: y of a consumer's units. float16 goes through shared memory and TMA; float32 is stored directly (8
  * lanes of a row are 32 bytes). */
 template <typename S>
-static __device__ __forceinline__ void epilogue(const tma_params &t, accumulators<S> &sum, const block_coords &coords,
+static __device__ __forceinline__ void epilogue(const tma_params &t, float (&sum)[S::N / 2], const block_coords &coords,
                                                 uint32_t group, uint32_t first, unsigned slabs) {
     const uint32_t all = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-    const uint32_t slab0 = all % S::CONSUMERS * S::M_TILES;
+    const uint32_t slab = all % S::CONSUMERS, o = group * GROUP_ROWS + slab * 64 + warp * 16 + lane / 4;
     const struct kg_mxfp4_product &p = t.p;
     if (p.y_is_f16) {
         if (S::PERSISTENT && threadIdx.x % 128 == 0) kg_bulk_wait_read();
@@ -382,51 +343,43 @@ static __device__ __forceinline__ void epilogue(const tma_params &t, accumulator
         if (S::PERSISTENT || S::PAIRED) kg_barrier_sync(1 + (int)all, 128);
         else kg_barrier_sync(1, S::CONSUMER_THREADS);
     }
+    const bool here[2] = { o < p.n_out, o + 8 < p.n_out };
+    float bias[2] = { 0, 0 };
 #pragma unroll
-    for (int i = 0; i < S::M_TILES; i++) {
-        const uint32_t o = group * GROUP_ROWS + (slab0 + i) * 64 + warp * 16 + lane / 4;
-        const bool here[2] = { o < p.n_out, o + 8 < p.n_out };
-        float bias[2] = { 0, 0 };
-#pragma unroll
-        for (int h = 0; h < 2; h++)
-            if (p.bias && here[h]) bias[h] = p.bias[o + 8 * h];
-        const auto result = [&](int k) { return fmaf(sum[i][k], (float)(1 << SHIFT), bias[k / 2 % 2]); };
-        if (p.y_is_f16) {
-            const uint32_t chunk = warp * 2 + lane / 8 % 2, r = lane / 16 * 8 + lane % 8;
-            const unsigned to = slabs + (slab0 + i) * S::SLAB_BYTES + r * ROW_BYTES + ((chunk ^ (r & 7)) << 4);
-#pragma unroll
-            for (int u = 0; u < S::UNITS; u++) {
-                if (!owns_unit<S>(u, t, coords)) continue;
-                unsigned m[4];
-#pragma unroll
-                for (int j = 0; j < 4; j++) {
-                    const __half2 two = __floats2half2_rn(result(8 * u + 2 * j), result(8 * u + 2 * j + 1));
-                    m[j] = *reinterpret_cast<const unsigned *>(&two);
-                }
-                kg_store_matrices_transposed(to + u * 16 * ROW_BYTES, m);
-            }
-            continue;
-        }
+    for (int h = 0; h < 2; h++)
+        if (p.bias && here[h]) bias[h] = p.bias[o + 8 * h];
+    const auto result = [&](int k) { return fmaf(sum[k], (float)(1 << SHIFT), bias[k / 2 % 2]); };
+    if (!p.y_is_f16) {
 #pragma unroll
         for (int k = 0; k < S::N / 2; k++) {
             const uint32_t row = first + k / 4 * 8 + lane % 4 * 2 + k % 2;
             if (owns_unit<S>(k / 8, t, coords) && row < p.n_rows && here[k / 2 % 2])
                 static_cast<float *>(p.y)[(size_t)row * p.n_out + o + k / 2 % 2 * 8] = result(k);
         }
+        return;
     }
-    if (!p.y_is_f16) return;
+    const uint32_t chunk = warp * 2 + lane / 8 % 2, r = lane / 16 * 8 + lane % 8;
+    const unsigned from = slabs + slab * S::SLAB_BYTES, to = from + r * ROW_BYTES + ((chunk ^ (r & 7)) << 4);
+#pragma unroll
+    for (int u = 0; u < S::UNITS; u++) {
+        if (!owns_unit<S>(u, t, coords)) continue;
+        unsigned m[4];
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            const __half2 two = __floats2half2_rn(result(8 * u + 2 * j), result(8 * u + 2 * j + 1));
+            m[j] = *reinterpret_cast<const unsigned *>(&two);
+        }
+        kg_store_matrices_transposed(to + u * 16 * ROW_BYTES, m);
+    }
     kg_async_proxy_fence();
     kg_barrier_sync(1 + (int)all, 128); /* all of the slab is visible to the async proxy */
     if (threadIdx.x % 128 != 0) return;
 #pragma unroll
-    for (int i = 0; i < S::M_TILES; i++)
-#pragma unroll
-        for (int row = 0; row < S::N; row += S::BOX_ROWS)
-            if (owns_unit<S>(row / 16, t, coords)) {
-                kg_tensor_store(&t.y, slabs + (slab0 + i) * S::SLAB_BYTES + row * ROW_BYTES,
-                                (int)(group * GROUP_ROWS + (slab0 + i) * 64), (int)first + row);
-                kg_bulk_commit();
-            }
+    for (int row = 0; row < S::N; row += S::BOX_ROWS)
+        if (owns_unit<S>(row / 16, t, coords)) {
+            kg_tensor_store(&t.y, from + row * ROW_BYTES, (int)(group * GROUP_ROWS + slab * 64), (int)first + row);
+            kg_bulk_commit();
+        }
 }
 
 /* A consumer warpgroup's tiles of the product. */
@@ -434,7 +387,7 @@ template <typename S>
 static __device__ __forceinline__ void run_consumer(const tma_params &t, const block_coords &coords, uint32_t cluster,
                                                     uint32_t n_clusters, unsigned memory, unsigned full, unsigned empty,
                                                     unsigned sums_sent) {
-    accumulators<S> sum;
+    float sum[S::N / 2];
     ring_cursor<S::STAGES, S::SLICES> at = { S::SLICES > 1 ? coords.slice : 0, 0 };
     const uint32_t n_steps = coords.end - coords.begin, mine = (n_steps + S::SLICES - 1 - coords.slice) / S::SLICES;
     const unsigned sums = memory + S::EXCHANGE;
@@ -447,7 +400,7 @@ static __device__ __forceinline__ void run_consumer(const tma_params &t, const b
         consume_tiles<S, S::N>(sum, mine, coords, at, memory, full, empty);
         if constexpr (S::PAIRED) {
             if (t.n_split > 1) {
-                float middle[S::M_TILES][S::N / 4];
+                float middle[S::N / 4];
                 send_half<S>(sum, coords, sums, sums_sent);
                 consume_tiles<S, S::N / 2>(middle, coords.n_middle > 0 ? S::MIDDLE : 0, coords, at, memory, full,
                                            empty);

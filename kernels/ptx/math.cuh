@@ -28,13 +28,6 @@ static __device__ __forceinline__ uint32_t kg_convert_to_halves(float low, float
     return packed;
 }
 
-/* Products of two pairs of halves. */
-static __device__ __forceinline__ uint32_t kg_multiply_halves(uint32_t a, uint32_t b) {
-    uint32_t y;
-    asm("mul.f16x2 %0, %1, %2;" : "=r"(y) : "r"(a), "r"(b));
-    return y;
-}
-
 /* Four E4M3 as four halves: every E4M3 number is one (sm_89). */
 static __device__ __forceinline__ uint2 kg_halves_of_e4m3(uint32_t x) {
     uint2 y = make_uint2(0, 0);

@@ -49,6 +49,14 @@ static __device__ __forceinline__ void kg_leave_undefined(uint32_t &v) {
     asm volatile("" : "=r"(v));
 }
 
+/* The compute capability that code is made for, 900 for 9.0; 0 on the host. */
+#ifdef __CUDA_ARCH__
+constexpr int KG_ARCH = __CUDA_ARCH__;
+#else
+constexpr int KG_ARCH = 0;
+#endif
+constexpr bool KG_SM_90 = KG_ARCH >= 900;
+
 /* Code for sm_90a alone (wgmma, setmaxnreg; wgmma.cuh). */
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 #define KG_SM_90A 1

@@ -5,20 +5,17 @@
 #define KIGO_KERNELS_PTX_DEPENDENT_CUH
 
 #include "kernels/cuda_backend.h"
+#include "kernels/ptx/compiler.cuh"
 
 /* Until the launches before this one are complete and what they wrote is visible. Nothing that they read may be
  * written, and nothing that they write be read, before. */
 static __device__ __forceinline__ void kg_dependency_wait() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
+    if constexpr (KG_SM_90) asm volatile("griddepcontrol.wait;" ::: "memory");
 }
 
 /* Once all blocks have called it, the next launch may begin, if it is one that waits. */
 static __device__ __forceinline__ void kg_dependents_start() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
+    if constexpr (KG_SM_90) asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
 /* Launches a kernel that calls kg_dependency_wait in every thread before it depends on anything; with dynamic shared

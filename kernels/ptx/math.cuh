@@ -3,8 +3,7 @@
 #ifndef KIGO_KERNELS_PTX_MATH_CUH
 #define KIGO_KERNELS_PTX_MATH_CUH
 
-#include <cstdint>
-#include <cuda_runtime.h>
+#include "kernels/ptx/compiler.cuh"
 
 /* 2^x with a relative error of 2^-22; 0 below the normal numbers. */
 static __device__ __forceinline__ float kg_exp2_fast(float x) {
@@ -31,16 +30,15 @@ static __device__ __forceinline__ uint32_t kg_convert_to_halves(float low, float
 /* Four E4M3 as four halves: every E4M3 number is one (sm_89). */
 static __device__ __forceinline__ uint2 kg_halves_of_e4m3(uint32_t x) {
     uint2 y = make_uint2(0, 0);
-#if __CUDA_ARCH__ >= 890
-    asm("{\n"
-        ".reg .b16 low, high;\n"
-        "mov.b32 {low, high}, %2;\n"
-        "cvt.rn.f16x2.e4m3x2 %0, low;\n"
-        "cvt.rn.f16x2.e4m3x2 %1, high;\n"
-        "}"
-        : "=r"(y.x), "=r"(y.y)
-        : "r"(x));
-#endif
+    if constexpr (KG_ARCH >= 890)
+        asm("{\n"
+            ".reg .b16 low, high;\n"
+            "mov.b32 {low, high}, %2;\n"
+            "cvt.rn.f16x2.e4m3x2 %0, low;\n"
+            "cvt.rn.f16x2.e4m3x2 %1, high;\n"
+            "}"
+            : "=r"(y.x), "=r"(y.y)
+            : "r"(x));
     return y;
 }
 

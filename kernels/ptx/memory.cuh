@@ -4,8 +4,32 @@
 #ifndef KIGO_KERNELS_PTX_MEMORY_CUH
 #define KIGO_KERNELS_PTX_MEMORY_CUH
 
-#include <cstdint>
-#include <cuda_runtime.h>
+#include "kernels/ptx/compiler.cuh"
+
+/* NAME<T>(at) loads, NAME(at, v) stores a T of n (1, 2 or 4) members by one instruction. `available`: whether the
+ * architecture has it; reg and at_reg: the constraints of the members and of the address. */
+#define KG_REGISTERS_1 "%0"
+#define KG_REGISTERS_2 "{%0, %1}"
+#define KG_REGISTERS_4 "{%0, %1, %2, %3}"
+#define KG_MEMBERS_1(reg) reg(v)
+#define KG_MEMBERS_2(reg) reg(v.x), reg(v.y)
+#define KG_MEMBERS_4(reg) KG_MEMBERS_2(reg), reg(v.z), reg(v.w)
+#define KG_LOAD(NAME, available, instruction, T, n, reg, AT, at_reg)                                                   \
+    template <> __device__ __forceinline__ T NAME<T>(AT at) {                                                          \
+        T v = {};                                                                                                      \
+        if constexpr (available)                                                                                       \
+            asm volatile(instruction " " KG_REGISTERS_##n ", [%" #n "];"                                               \
+                         : KG_MEMBERS_##n("=" reg)                                                                     \
+                         : at_reg(at)                                                                                  \
+                         : "memory");                                                                                  \
+        return v;                                                                                                      \
+    }
+#define KG_STORE(NAME, available, instruction, T, n, reg, AT, at_reg)                                                  \
+    static __device__ __forceinline__ void NAME(AT at, T v) {                                                          \
+        if constexpr (available)                                                                                       \
+            asm volatile(instruction " [%" #n "], " KG_REGISTERS_##n ";" ::KG_MEMBERS_##n(reg), at_reg(at)             \
+                         : "memory");                                                                                  \
+    }
 
 /* ---- global memory ---- */
 
@@ -38,38 +62,18 @@ static __device__ __forceinline__ void kg_load_constant_if(bool valid, uint4 &to
                  : "l"(from), "l"(from_4), "r"((uint32_t)valid));
 }
 
-/* Relaxed at the scope of the device: L2 answers, and each 8 aligned bytes are of one store. */
-static __device__ __forceinline__ uint64_t kg_load_relaxed(const uint64_t *from) {
-    uint64_t v;
-    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(from) : "memory");
-    return v;
-}
+/* Relaxed at the scope of the device: L2 answers, and each 8 aligned bytes are of one store. T: uint64_t, uint2, uint4.
+ */
+template <typename T> static __device__ __forceinline__ T kg_load_relaxed(const T *from) = delete;
+#define KG_RELAXED(T, n, type, reg)                                                                                    \
+    KG_LOAD(kg_load_relaxed, true, "ld.relaxed.gpu.global." type, T, n, reg, const T *, "l")                           \
+    KG_STORE(kg_store_relaxed, true, "st.relaxed.gpu.global." type, T, n, reg, T *, "l")
+KG_RELAXED(uint64_t, 1, "u64", "l")
+KG_RELAXED(uint2, 2, "v2.b32", "r")
+KG_RELAXED(uint4, 4, "v4.b32", "r")
+#undef KG_RELAXED
 static __device__ __forceinline__ void kg_load_relaxed(uint64_t &a, uint64_t &b, const uint64_t *from) {
     asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];" : "=l"(a), "=l"(b) : "l"(from) : "memory");
-}
-static __device__ __forceinline__ uint2 kg_load_relaxed(const uint2 *from) {
-    uint2 v;
-    asm volatile("ld.relaxed.gpu.global.v2.b32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(from) : "memory");
-    return v;
-}
-static __device__ __forceinline__ uint4 kg_load_relaxed(const uint4 *from) {
-    uint4 v;
-    asm volatile("ld.relaxed.gpu.global.v4.b32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "l"(from)
-                 : "memory");
-    return v;
-}
-static __device__ __forceinline__ void kg_store_relaxed(uint64_t *to, uint64_t v) {
-    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(to), "l"(v) : "memory");
-}
-static __device__ __forceinline__ void kg_store_relaxed(uint2 *to, uint2 v) {
-    asm volatile("st.relaxed.gpu.global.v2.b32 [%0], {%1, %2};" ::"l"(to), "r"(v.x), "r"(v.y) : "memory");
-}
-static __device__ __forceinline__ void kg_store_relaxed(uint4 *to, uint4 v) {
-    asm volatile("st.relaxed.gpu.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z),
-                 "r"(v.w)
-                 : "memory");
 }
 
 /* ---- shared memory by its address ---- */
@@ -78,56 +82,17 @@ static __device__ __forceinline__ unsigned kg_shared_address(const void *p) {
     return (unsigned)__cvta_generic_to_shared(p);
 }
 
-/* T: uint32_t, uint2, uint4, float2 or float4, aligned as its size. */
+/* T: float, float2, float4, uint32_t, uint2 or uint4, aligned as its size. */
 template <typename T> static __device__ __forceinline__ T kg_load_shared(unsigned address) = delete;
-template <> __device__ __forceinline__ uint32_t kg_load_shared<uint32_t>(unsigned address) {
-    uint32_t v;
-    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(address) : "memory");
-    return v;
-}
-template <> __device__ __forceinline__ uint2 kg_load_shared<uint2>(unsigned address) {
-    uint2 v;
-    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(address) : "memory");
-    return v;
-}
-template <> __device__ __forceinline__ uint4 kg_load_shared<uint4>(unsigned address) {
-    uint4 v;
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "r"(address)
-                 : "memory");
-    return v;
-}
-template <> __device__ __forceinline__ float2 kg_load_shared<float2>(unsigned address) {
-    float2 v;
-    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(v.x), "=f"(v.y) : "r"(address) : "memory");
-    return v;
-}
-template <> __device__ __forceinline__ float4 kg_load_shared<float4>(unsigned address) {
-    float4 v;
-    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-                 : "r"(address)
-                 : "memory");
-    return v;
-}
-
-static __device__ __forceinline__ void kg_store_shared(unsigned address, float v) {
-    asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(v) : "memory");
-}
-static __device__ __forceinline__ void kg_store_shared(unsigned address, uint32_t v) {
-    asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(v) : "memory");
-}
-static __device__ __forceinline__ void kg_store_shared(unsigned address, float2 v) {
-    asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(v.x), "f"(v.y) : "memory");
-}
-static __device__ __forceinline__ void kg_store_shared(unsigned address, float4 v) {
-    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
-                 : "memory");
-}
-static __device__ __forceinline__ void kg_store_shared(unsigned address, uint4 v) {
-    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
-                 : "memory");
-}
+#define KG_SHARED(T, n, type, reg)                                                                                     \
+    KG_LOAD(kg_load_shared, true, "ld.shared." type, T, n, reg, unsigned, "r")                                         \
+    KG_STORE(kg_store_shared, true, "st.shared." type, T, n, reg, unsigned, "r")
+KG_SHARED(float, 1, "f32", "f")
+KG_SHARED(float2, 2, "v2.f32", "f")
+KG_SHARED(float4, 4, "v4.f32", "f")
+KG_SHARED(uint32_t, 1, "u32", "r")
+KG_SHARED(uint2, 2, "v2.u32", "r")
+KG_SHARED(uint4, 4, "v4.u32", "r")
+#undef KG_SHARED
 
 #endif

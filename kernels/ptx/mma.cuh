@@ -48,11 +48,10 @@ static __device__ __forceinline__ void kg_load_matrices_transposed(unsigned (&r)
 
 /* The inverse of that: stores four matrices, transposed, to rows in shared memory (sm_90). */
 static __device__ __forceinline__ void kg_store_matrices_transposed(unsigned shared_address, const unsigned (&r)[4]) {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address),
-                 "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
-                 : "memory");
-#endif
+    if constexpr (KG_SM_90)
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address),
+                     "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
+                     : "memory");
 }
 
 /* An 8 x 8 matrix of halves, row g at columns 2t and 2t + 1, transposed. */

@@ -14,32 +14,22 @@
 
 /* Before the first product after registers that it uses were written. */
 static __device__ __forceinline__ void kg_wgmma_fence() {
-#if KG_SM_90A
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-#endif
+    if constexpr (KG_SM_90A) asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 static __device__ __forceinline__ void kg_wgmma_commit() {
-#if KG_SM_90A
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-#endif
+    if constexpr (KG_SM_90A) asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 /* Until all but the last N committed groups are complete. */
 template <int N> static __device__ __forceinline__ void kg_wgmma_wait() {
-#if KG_SM_90A
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
-#endif
+    if constexpr (KG_SM_90A) asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
 /* Registers a thread of the warpgroup, from here on. */
 template <int N> static __device__ __forceinline__ void kg_registers_increase() {
-#if KG_SM_90A
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
-#endif
+    if constexpr (KG_SM_90A) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
 }
 template <int N> static __device__ __forceinline__ void kg_registers_decrease() {
-#if KG_SM_90A
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
-#endif
+    if constexpr (KG_SM_90A) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
 }
 
 /* A matrix in shared memory, its rows of ROW_BYTES (64 or 128) written with a swizzle of as many bytes (8 rows make an

@@ -2,9 +2,7 @@
 #include "kernels/cuda_backend.h"
 #include "kernels/decode/lower.h"
 #include "kernels/gemm/gemm.h"
-#include "kernels/measure.h"
 #include "kernels/mxfp4/mxfp4.h"
-#include "kernels/ops/sample.h"
 #include <algorithm>
 #include <cinttypes>
 #include <cstdlib>
@@ -196,12 +194,6 @@ static enum kg_status cuda_import_weights(struct kg_backend *backend, const void
     return status;
 }
 
-static enum kg_status cuda_repack_weight(struct kg_backend *backend, const struct kg_weight *weight,
-                                         uint32_t n_matrices, struct kg_error *err) {
-    const struct kg_cuda_held lock(backend);
-    return kg_cuda_repack_weight(backend, weight, n_matrices, err);
-}
-
 /* Operations run one after the other on the stream, so that they share one workspace. */
 static enum kg_status cuda_session_plan(struct kg_backend *backend, const struct kg_session_plan *plan,
                                         uint64_t *workspace_bytes, struct kg_error *err) {
@@ -216,56 +208,34 @@ static enum kg_status cuda_session_plan(struct kg_backend *backend, const struct
     return status;
 }
 
-#define CUDA_OP(op)                                                                                                    \
-    static enum kg_status locked_##op(struct kg_backend *backend, const struct kg_##op##_args *args,                   \
-                                      struct kg_error *err) {                                                          \
-        const struct kg_cuda_held lock(backend);                                                                       \
-        return kg_cuda_##op(backend, args, err);                                                                       \
+/* An entry of the table that holds the lock. */
+template <auto entry> struct locked;
+template <typename R, typename... Args, R (*entry)(struct kg_backend *, Args...)> struct locked<entry> {
+    static R call(struct kg_backend *backend, Args... args) {
+        const struct kg_cuda_held lock(backend);
+        return entry(backend, args...);
     }
-KG_OP_LIST(CUDA_OP)
-#undef CUDA_OP
+};
 
-static enum kg_status locked_lower(struct kg_backend *backend, const struct kg_plan *plan, struct kg_lowered **lowered,
-                                   struct kg_error *err) {
-    const struct kg_cuda_held lock(backend);
-    return kg_cuda_lower(backend, plan, lowered, err);
-}
-
-static enum kg_status locked_decode_step(struct kg_backend *backend, struct kg_lowered *lowered,
-                                         const struct kg_step_args *args, struct kg_error *err) {
-    const struct kg_cuda_held lock(backend);
-    return kg_cuda_decode_step(backend, lowered, args, err);
-}
-
-static void locked_free_lowered(struct kg_backend *backend, struct kg_lowered *lowered) {
-    const struct kg_cuda_held lock(backend);
-    kg_cuda_free_lowered(backend, lowered);
-}
-
-static struct kg_backend_ops make_ops() {
-    struct kg_backend_ops ops = {};
-    ops.name = "cuda";
-    ops.open = cuda_open;
-    ops.close = cuda_close;
-    ops.alloc = cuda_alloc;
-    ops.import_weights = cuda_import_weights;
-    ops.repack_weight = cuda_repack_weight;
-    ops.free = cuda_free;
-    ops.weights_in_place = false;
-    ops.upload = cuda_upload;
-    ops.download = cuda_download;
-    ops.synchronize = cuda_synchronize;
-    ops.session_plan = cuda_session_plan;
-#define CUDA_ENTRY(op) ops.op = locked_##op;
+extern "C" const struct kg_backend_ops kg_cuda_ops = {
+    .name = "cuda",
+    .open = cuda_open,
+    .close = cuda_close,
+    .alloc = cuda_alloc,
+    .import_weights = cuda_import_weights,
+    .repack_weight = locked<kg_cuda_repack_weight>::call,
+    .free = cuda_free,
+    .weights_in_place = false,
+    .upload = cuda_upload,
+    .download = cuda_download,
+    .synchronize = cuda_synchronize,
+    .session_plan = cuda_session_plan,
+#define CUDA_ENTRY(op) .op = locked<kg_cuda_##op>::call,
     KG_OP_LIST(CUDA_ENTRY)
 #undef CUDA_ENTRY
-    ops.lower = locked_lower;
-    ops.decode_step = locked_decode_step;
-    ops.free_lowered = locked_free_lowered;
-    ops.draws = &kg_cuda_draw_ops;
-    ops.measure = &kg_cuda_measure_ops;
-    return ops;
-}
-
-/* Filled before main, so that the table is as const to the C side as the others. */
-extern "C" const struct kg_backend_ops kg_cuda_ops = make_ops();
+        .lower = locked<kg_cuda_lower>::call,
+    .decode_step = locked<kg_cuda_decode_step>::call,
+    .free_lowered = locked<kg_cuda_free_lowered>::call,
+    .draws = &kg_cuda_draw_ops,
+    .measure = &kg_cuda_measure_ops,
+};

@@ -18,6 +18,7 @@
 
 extern "C" {
 #include "backend/backend.h"
+#include "backend/measure.h"
 #include "engine/kv_cache.h"
 #include "engine/session.h"
 #include "model/weights.h"
@@ -78,10 +79,13 @@ struct kg_cuda_held {
  * itself. */
 enum kg_status kg_cuda_fail(struct kg_error *err, const char *what, cudaError_t code);
 
+static inline enum kg_status kg_cuda_status(struct kg_error *err, const char *what, cudaError_t code) {
+    return code == cudaSuccess ? KG_OK : kg_cuda_fail(err, what, code);
+}
+
 /* After a launch: KG_OK, or the error of the launch. */
 static inline enum kg_status kg_cuda_launched(struct kg_error *err, const char *what) {
-    const cudaError_t code = cudaGetLastError();
-    return code == cudaSuccess ? KG_OK : kg_cuda_fail(err, what, code);
+    return kg_cuda_status(err, what, cudaGetLastError());
 }
 
 /* Operations, contracts in ops/<op>.h: enqueued on the back end's stream. */
@@ -91,6 +95,17 @@ static inline enum kg_status kg_cuda_launched(struct kg_error *err, const char *
 KG_OP_LIST(KG_CUDA_OP_DECLARATION)
 #undef KG_CUDA_OP_DECLARATION
 
+/* The draw, with the lock for as long as it is enqueued; what else kg_backend_ops.draws has is in mailbox.cu. */
+enum kg_status kg_cuda_sample(struct kg_backend *backend, const struct kg_sample_args *args, struct kg_error *err);
+extern "C" const struct kg_draw_ops kg_cuda_draw_ops;
+
+/* kg_backend_ops.measure (timing.cu), and its canaries (ops/canary.cu). */
+extern "C" const struct kg_measure_ops kg_cuda_measure_ops;
+enum kg_status kg_cuda_canary_copy(struct kg_backend *backend, void *to, const void *from, uint64_t size_bytes,
+                                   struct kg_error *err);
+enum kg_status kg_cuda_canary_read(struct kg_backend *backend, const void *from, uint64_t size_bytes, void *check,
+                                   struct kg_error *err);
+
 /* Bytes of args->workspace that an operation needs at most in such a session, and KG_ERR_UNSUPPORTED naming what it
  * cannot do: attention decides about head sizes and the cache's precision, linear makes sure of the library that many
  * rows need. Both use the workspace from its start. */
@@ -98,5 +113,6 @@ enum kg_status kg_cuda_linear_plan(struct kg_cuda_backend *cuda, const struct kg
                                    uint64_t *workspace_bytes, struct kg_error *err);
 enum kg_status kg_cuda_attention_plan(const struct kg_session_plan *plan, uint64_t *workspace_bytes,
                                       struct kg_error *err);
+enum kg_status kg_cuda_sample_plan(const struct kg_session_plan *plan, uint64_t *workspace_bytes, struct kg_error *err);
 
 #endif

@@ -17,7 +17,7 @@ cuda_sources = \
 	kernels/ops/linear.cu kernels/ops/rmsnorm.cu kernels/ops/rope.cu kernels/ops/router.cu kernels/ops/sample.cu \
 	kernels/ops/sample_draw.cu kernels/ops/softmax.cu kernels/ops/swiglu.cu
 cuda_headers = \
-	kernels/cuda_backend.h kernels/measure.h \
+	kernels/cuda_backend.h \
 	kernels/attention/attention.cuh \
 	kernels/attention/sdpa/e4m3.cuh kernels/attention/sdpa/fragment.cuh kernels/attention/sdpa/hopper_call.h \
 	kernels/attention/sdpa/operands.cuh kernels/attention/sdpa/partial.cuh kernels/attention/sdpa/sdpa.h \
@@ -33,7 +33,6 @@ cuda_headers = \
 	kernels/gemv/gemv.cuh kernels/gemv/gemv.h kernels/gemv/stream.cuh \
 	kernels/mxfp4/gemm.cuh kernels/mxfp4/gemm_tma.cuh kernels/mxfp4/gemv.cuh kernels/mxfp4/gemv_row.cuh \
 	kernels/mxfp4/mxfp4.h kernels/mxfp4/layout.cuh \
-	kernels/ops/sample.h \
 	kernels/ptx/async_copy.cuh kernels/ptx/cluster.cuh kernels/ptx/compiler.cuh kernels/ptx/dependent.cuh \
 	kernels/ptx/math.cuh kernels/ptx/mbarrier.cuh kernels/ptx/memory.cuh kernels/ptx/mma.cuh kernels/ptx/tma.cuh \
 	kernels/ptx/wgmma.cuh

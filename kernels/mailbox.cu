@@ -1,6 +1,6 @@
 /* Mailboxes: pinned host memory that the device writes and the host polls, so that an id costs neither a copy nor a
  * synchronisation. A kernel writes the result, makes it visible to the host, then writes its sequence number. */
-#include "kernels/ops/sample.h"
+#include "kernels/cuda_backend.h"
 #include <cstring>
 #include <sched.h>
 
@@ -24,12 +24,6 @@ static void close_mailbox(struct kg_backend *backend, void *mailbox) {
     (void)cudaStreamSynchronize(lock.cuda->stream); /* a draw that nobody took may still be about to write */
     (void)cudaFreeHost(mailbox);
     (void)cudaGetLastError();
-}
-
-static enum kg_status locked_sample(struct kg_backend *backend, const struct kg_sample_args *args,
-                                    struct kg_error *err) {
-    const struct kg_cuda_held lock(backend);
-    return kg_cuda_sample(backend, args, err);
 }
 
 static inline void pause_a_moment() {
@@ -73,13 +67,4 @@ static enum kg_status wait_for(struct kg_backend *backend, const struct kg_sampl
     return KG_OK;
 }
 
-static struct kg_draw_ops make_ops() {
-    struct kg_draw_ops ops = {};
-    ops.open_mailbox = open_mailbox;
-    ops.close_mailbox = close_mailbox;
-    ops.sample = locked_sample;
-    ops.wait = wait_for;
-    return ops;
-}
-
-extern "C" const struct kg_draw_ops kg_cuda_draw_ops = make_ops();
+extern "C" const struct kg_draw_ops kg_cuda_draw_ops = { open_mailbox, close_mailbox, kg_cuda_sample, wait_for };

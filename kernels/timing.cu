@@ -1,7 +1,7 @@
 /* Timing on the device (contract in backend/measure.h): events around a launch, or around a graph of many dependent
  * launches, whose time is divided by their number. Everything runs on the back end's stream, under its lock, so that no
  * other session's work falls between two events. Events resolve about half a microsecond: short work is for graphs. */
-#include "kernels/measure.h"
+#include "kernels/cuda_backend.h"
 #include <cmath>
 
 namespace {
@@ -13,19 +13,13 @@ struct stopwatch {
 
 enum kg_status stopwatch_open(struct stopwatch *w, cudaStream_t stream, struct kg_error *err) {
     *w = stopwatch{ stream, nullptr, nullptr };
-    cudaError_t code = cudaEventCreate(&w->start);
-    if (code == cudaSuccess) code = cudaEventCreate(&w->stop);
-    return code == cudaSuccess ? KG_OK : kg_cuda_fail(err, "timing events", code);
+    const cudaError_t code = cudaEventCreate(&w->start);
+    return kg_cuda_status(err, "timing events", code == cudaSuccess ? cudaEventCreate(&w->stop) : code);
 }
 
 void stopwatch_close(struct stopwatch *w) {
     if (w->start) cudaEventDestroy(w->start);
     if (w->stop) cudaEventDestroy(w->stop);
-}
-
-enum kg_status stopwatch_start(struct stopwatch *w, struct kg_error *err) {
-    const cudaError_t code = cudaEventRecord(w->start, w->stream);
-    return code == cudaSuccess ? KG_OK : kg_cuda_fail(err, "timing: start", code);
 }
 
 /* Waits for the end of what was launched since the start. */
@@ -34,20 +28,21 @@ enum kg_status stopwatch_stop(struct stopwatch *w, size_t n_iterations, uint64_t
     cudaError_t code = cudaEventRecord(w->stop, w->stream);
     if (code == cudaSuccess) code = cudaEventSynchronize(w->stop);
     if (code == cudaSuccess) code = cudaEventElapsedTime(&elapsed_ms, w->start, w->stop);
-    if (code != cudaSuccess) return kg_cuda_fail(err, "timing: stop", code);
     *iteration_ns =
         static_cast<uint64_t>(std::llround(static_cast<double>(elapsed_ms) * 1e6 / static_cast<double>(n_iterations)));
-    return KG_OK;
+    return kg_cuda_status(err, "timing: stop", code);
 }
 
-enum kg_status time_kernel(struct stopwatch *w, const struct kg_timing_request *r, uint64_t *samples_ns,
-                           struct kg_error *err) {
+/* Samples of enqueue(i), which runs n_iterations. */
+template <typename F>
+enum kg_status take_samples(struct stopwatch *w, const struct kg_timing_request *r, size_t n_iterations,
+                            const F &enqueue, uint64_t *samples_ns, struct kg_error *err) {
     enum kg_status status = KG_OK;
     for (size_t i = 0; i < r->n_warmup + r->n_samples && status == KG_OK; i++) {
         uint64_t iteration_ns = 0;
-        status = stopwatch_start(w, err);
-        if (status == KG_OK) status = r->launch(r->arg, i, err);
-        if (status == KG_OK) status = stopwatch_stop(w, 1, &iteration_ns, err);
+        status = kg_cuda_status(err, "timing: start", cudaEventRecord(w->start, w->stream));
+        if (status == KG_OK) status = enqueue(i);
+        if (status == KG_OK) status = stopwatch_stop(w, n_iterations, &iteration_ns, err);
         if (i >= r->n_warmup) samples_ns[i - r->n_warmup] = iteration_ns;
     }
     return status;
@@ -61,23 +56,8 @@ enum kg_status capture(cudaStream_t stream, const struct kg_timing_request *r, c
     enum kg_status status = KG_OK;
     for (size_t i = 0; i < r->n_repeats && status == KG_OK; i++) status = r->launch(r->arg, i, err);
     code = cudaStreamEndCapture(stream, graph);
-    if (status == KG_OK && code != cudaSuccess) status = kg_cuda_fail(err, "timing: end capture", code);
+    if (status == KG_OK) return kg_cuda_status(err, "timing: end capture", code);
     if (code != cudaSuccess) cudaGetLastError();
-    return status;
-}
-
-enum kg_status replay(struct stopwatch *w, const struct kg_timing_request *r, cudaGraphExec_t exec,
-                      uint64_t *samples_ns, struct kg_error *err) {
-    enum kg_status status = KG_OK;
-    for (size_t i = 0; i < r->n_warmup + r->n_samples && status == KG_OK; i++) {
-        uint64_t iteration_ns = 0;
-        status = stopwatch_start(w, err);
-        if (status != KG_OK) break;
-        const cudaError_t code = cudaGraphLaunch(exec, w->stream);
-        if (code != cudaSuccess) status = kg_cuda_fail(err, "timing: graph", code);
-        if (status == KG_OK) status = stopwatch_stop(w, r->n_repeats, &iteration_ns, err);
-        if (i >= r->n_warmup) samples_ns[i - r->n_warmup] = iteration_ns;
-    }
     return status;
 }
 
@@ -85,15 +65,14 @@ enum kg_status time_graph(struct stopwatch *w, const struct kg_timing_request *r
                           struct kg_error *err) {
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t exec = nullptr;
+    const auto replay = [&](size_t) { return kg_cuda_status(err, "timing: graph", cudaGraphLaunch(exec, w->stream)); };
     /* Outside the graph first: modules and libraries load what they need at their first call, which no capture allows.
      */
     enum kg_status status = r->launch(r->arg, 0, err);
     if (status == KG_OK) status = capture(w->stream, r, &graph, err);
-    if (status == KG_OK) {
-        const cudaError_t code = cudaGraphInstantiate(&exec, graph, 0);
-        if (code != cudaSuccess) status = kg_cuda_fail(err, "timing: instantiate a graph", code);
-    }
-    if (status == KG_OK) status = replay(w, r, exec, samples_ns, err);
+    if (status == KG_OK)
+        status = kg_cuda_status(err, "timing: instantiate a graph", cudaGraphInstantiate(&exec, graph, 0));
+    if (status == KG_OK) status = take_samples(w, r, r->n_repeats, replay, samples_ns, err);
     if (exec) cudaGraphExecDestroy(exec);
     if (graph) cudaGraphDestroy(graph);
     return status;
@@ -101,17 +80,17 @@ enum kg_status time_graph(struct stopwatch *w, const struct kg_timing_request *r
 
 enum kg_status time_on_device(struct kg_backend *backend, const struct kg_timing_request *r, uint64_t *samples_ns,
                               struct kg_error *err) {
-    struct kg_cuda_backend *cuda = kg_cuda_of(backend);
     enum kg_status status = kg_timing_request_check(r, err);
     if (status != KG_OK) return status;
     if (r->kind == KG_TIMING_HOST) return kg_timing_on_host(backend, r, samples_ns, err);
+    const struct kg_cuda_held lock(backend);
+    const auto launch = [&](size_t i) { return r->launch(r->arg, i, err); };
     struct stopwatch w;
-    pthread_mutex_lock(&cuda->lock);
-    status = stopwatch_open(&w, cuda->stream, err);
+    status = stopwatch_open(&w, lock.cuda->stream, err);
     if (status == KG_OK)
-        status = r->kind == KG_TIMING_KERNEL ? time_kernel(&w, r, samples_ns, err) : time_graph(&w, r, samples_ns, err);
+        status = r->kind == KG_TIMING_KERNEL ? take_samples(&w, r, 1, launch, samples_ns, err)
+                                             : time_graph(&w, r, samples_ns, err);
     stopwatch_close(&w);
-    pthread_mutex_unlock(&cuda->lock);
     return status;
 }
 
@@ -122,23 +101,7 @@ uint64_t l2_bytes(struct kg_backend *backend) {
     return static_cast<uint64_t>(bytes);
 }
 
-enum kg_status copy(struct kg_backend *backend, void *to, const void *from, uint64_t size_bytes, struct kg_error *err) {
-    struct kg_cuda_backend *cuda = kg_cuda_of(backend);
-    pthread_mutex_lock(&cuda->lock);
-    const enum kg_status status = kg_cuda_canary_copy(backend, to, from, size_bytes, err);
-    pthread_mutex_unlock(&cuda->lock);
-    return status;
-}
-
-enum kg_status read(struct kg_backend *backend, const void *from, uint64_t size_bytes, void *check,
-                    struct kg_error *err) {
-    struct kg_cuda_backend *cuda = kg_cuda_of(backend);
-    pthread_mutex_lock(&cuda->lock);
-    const enum kg_status status = kg_cuda_canary_read(backend, from, size_bytes, check, err);
-    pthread_mutex_unlock(&cuda->lock);
-    return status;
-}
-
 } // namespace
 
-extern "C" const struct kg_measure_ops kg_cuda_measure_ops = { l2_bytes, time_on_device, copy, read };
+extern "C" const struct kg_measure_ops kg_cuda_measure_ops = { l2_bytes, time_on_device, kg_cuda_canary_copy,
+                                                               kg_cuda_canary_read };

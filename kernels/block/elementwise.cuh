@@ -7,7 +7,6 @@
 #define KIGO_KERNELS_BLOCK_ELEMENTWISE_CUH
 
 #include "kernels/block/precision.cuh"
-#include <type_traits>
 
 constexpr int KG_ELEMENTWISE_THREADS = 256;
 
@@ -40,25 +39,21 @@ static __global__ void __launch_bounds__(KG_ELEMENTWISE_THREADS)
     kg_store(y + at, kg_apply(op, kg_load(a + at), v));
 }
 
-template <typename Op, typename T>
-static void kg_elementwise_launch(cudaStream_t stream, const Op &op, const void *a, const void *b, void *y, size_t n) {
-    const bool aligned = kg_vector_aligned(a) && kg_vector_aligned(b) && kg_vector_aligned(y);
-    const size_t n_vectors = aligned ? n / KG_VECTOR : 0, n_items = n_vectors + (n - n_vectors * KG_VECTOR);
-    kg_elementwise_kernel<Op, T><<<kg_blocks_for(n_items, KG_ELEMENTWISE_THREADS), KG_ELEMENTWISE_THREADS, 0, stream>>>(
-        op, (const T *)a, (const T *)b, (T *)y, n, n_vectors);
-}
-
 /* Launches for f32 or f16; n may be 0. */
 template <typename Op>
 static enum kg_status kg_elementwise(struct kg_backend *backend, const char *name, const Op &op,
                                      enum kg_precision precision, const void *a, const void *b, void *y, size_t n,
                                      struct kg_error *err) {
-    const enum kg_status status = kg_cuda_require_float(name, "activations", precision, err);
-    if (status || n == 0) return status;
-    const cudaStream_t stream = kg_cuda_of(backend)->stream;
-    if (precision == KG_PRECISION_F16) kg_elementwise_launch<Op, __half>(stream, op, a, b, y, n);
-    else kg_elementwise_launch<Op, float>(stream, op, a, b, y, n);
-    return kg_cuda_launched(err, name);
+    constexpr int THREADS = KG_ELEMENTWISE_THREADS;
+    const bool aligned = kg_vector_aligned(a) && kg_vector_aligned(b) && kg_vector_aligned(y);
+    const size_t n_vectors = aligned ? n / KG_VECTOR : 0, n_items = n_vectors + (n - n_vectors * KG_VECTOR);
+    return kg_for_precision(name, "activations", precision, err, [&](auto t) {
+        using T = decltype(t);
+        if (n == 0) return KG_OK;
+        kg_elementwise_kernel<Op, T><<<kg_blocks_for(n_items, THREADS), THREADS, 0, kg_cuda_of(backend)->stream>>>(
+            op, (const T *)a, (const T *)b, (T *)y, n, n_vectors);
+        return kg_cuda_launched(err, name);
+    });
 }
 
 #endif

@@ -7,6 +7,9 @@
 #define KIGO_KERNELS_BLOCK_PRECISION_CUH
 
 #include "kernels/cuda_backend.h"
+#include <algorithm>
+#include <initializer_list>
+#include <type_traits>
 
 /* Elements that a thread takes at once where rows and pointers are aligned. */
 constexpr int KG_VECTOR = 8;
@@ -125,6 +128,28 @@ static inline enum kg_status kg_cuda_require_float(const char *op, const char *w
     if (precision == KG_PRECISION_F32 || precision == KG_PRECISION_F16) return KG_OK;
     return kg_fail(err, KG_ERR_UNSUPPORTED, "%s: the cuda back end has no %s %s, only f32 and f16", op,
                    kg_precision_name(precision), what);
+}
+
+/* launch(T()) for the element type T of a precision, or the error above. */
+template <typename F>
+static enum kg_status kg_for_precision(const char *op, const char *what, enum kg_precision precision,
+                                       struct kg_error *err, const F &launch) {
+    const enum kg_status status = kg_cuda_require_float(op, what, precision, err);
+    if (status) return status;
+    return precision == KG_PRECISION_F16 ? launch(__half()) : launch(float());
+}
+
+/* launch(T(), N) for activations as rows of n_cols, N a constant: KG_VECTOR where rows are whole vectors and all
+ * `arrays` are aligned, else 1. No launch for no rows. */
+template <typename F>
+static enum kg_status kg_for_rows(const char *op, enum kg_precision precision, uint32_t n_rows, uint32_t n_cols,
+                                  std::initializer_list<const void *> arrays, struct kg_error *err, const F &launch) {
+    const bool whole = n_cols % KG_VECTOR == 0 && std::all_of(arrays.begin(), arrays.end(), kg_vector_aligned);
+    return kg_for_precision(op, "activations", precision, err, [&](auto t) {
+        if (n_rows == 0) return KG_OK;
+        return whole ? launch(t, std::integral_constant<int, KG_VECTOR>())
+                     : launch(t, std::integral_constant<int, 1>());
+    });
 }
 
 /* Blocks of `per_block` items that cover n. */

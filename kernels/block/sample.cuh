@@ -6,7 +6,7 @@
 #ifndef KIGO_KERNELS_BLOCK_SAMPLE_CUH
 #define KIGO_KERNELS_BLOCK_SAMPLE_CUH
 
-#include "kernels/ops/sample.h"
+#include "kernels/cuda_backend.h"
 
 namespace kg_sample {
 

@@ -7,7 +7,7 @@
  * all loads before the stores; the grid covers the array. Reading keeps a fixed number of blocks on each
  * multiprocessor, every thread with READ_PIECES loads in flight. Integer addition modulo 2^64 does not depend on the
  * order of the atomics. */
-#include "kernels/measure.h"
+#include "kernels/cuda_backend.h"
 
 namespace {
 
@@ -52,25 +52,26 @@ __global__ void __launch_bounds__(THREADS)
 
 } // namespace
 
-extern "C" enum kg_status kg_cuda_canary_copy(struct kg_backend *backend, void *to, const void *from,
-                                              uint64_t size_bytes, struct kg_error *err) {
+enum kg_status kg_cuda_canary_copy(struct kg_backend *backend, void *to, const void *from, uint64_t size_bytes,
+                                   struct kg_error *err) {
+    const struct kg_cuda_held lock(backend);
     const uint64_t n_pieces = size_bytes / sizeof(uint4);
     const uint64_t per_block = THREADS * COPY_PIECES, n_blocks = (n_pieces + per_block - 1) / per_block;
     if (size_bytes % sizeof(uint4) != 0 || n_blocks == 0 || n_blocks > INT32_MAX)
         return kg_fail(err, KG_ERR_USAGE, "cuda: a canary of %llu bytes", static_cast<unsigned long long>(size_bytes));
-    copy_kernel<<<static_cast<unsigned>(n_blocks), THREADS, 0, kg_cuda_of(backend)->stream>>>(
+    copy_kernel<<<static_cast<unsigned>(n_blocks), THREADS, 0, lock.cuda->stream>>>(
         static_cast<uint4 *>(to), static_cast<const uint4 *>(from), n_pieces);
     return kg_cuda_launched(err, "canary copy");
 }
 
-extern "C" enum kg_status kg_cuda_canary_read(struct kg_backend *backend, const void *from, uint64_t size_bytes,
-                                              void *check, struct kg_error *err) {
-    const struct kg_cuda_backend *cuda = kg_cuda_of(backend);
+enum kg_status kg_cuda_canary_read(struct kg_backend *backend, const void *from, uint64_t size_bytes, void *check,
+                                   struct kg_error *err) {
+    const struct kg_cuda_held lock(backend);
     if (size_bytes % sizeof(uint4) != 0)
         return kg_fail(err, KG_ERR_USAGE, "cuda: a canary of %llu bytes", static_cast<unsigned long long>(size_bytes));
-    const cudaError_t code = cudaMemsetAsync(check, 0, sizeof(unsigned long long), cuda->stream);
+    const cudaError_t code = cudaMemsetAsync(check, 0, sizeof(unsigned long long), lock.cuda->stream);
     if (code != cudaSuccess) return kg_cuda_fail(err, "canary read", code);
-    read_kernel<<<static_cast<unsigned>(cuda->n_sms) * READ_BLOCKS_PER_SM, THREADS, 0, cuda->stream>>>(
+    read_kernel<<<static_cast<unsigned>(lock.cuda->n_sms) * READ_BLOCKS_PER_SM, THREADS, 0, lock.cuda->stream>>>(
         static_cast<const uint4 *>(from), size_bytes / sizeof(uint4), static_cast<unsigned long long *>(check));
     return kg_cuda_launched(err, "canary read");
 }

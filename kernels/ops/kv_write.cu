@@ -30,30 +30,27 @@ static __global__ void __launch_bounds__(THREADS) kv_write_kernel(const kv_write
     kg_store_some<N>((TC *)p.v_cache + to, v);
 }
 
-template <typename TA, typename TC> static void launch(cudaStream_t stream, const kv_write_params &p) {
+template <typename TA, typename TC>
+static enum kg_status launch(cudaStream_t stream, const kv_write_params &p, struct kg_error *err) {
     const bool aligned = kg_rows_vector_aligned(p.k, p.head_dim) && kg_vector_aligned(p.v) &&
                          kg_vector_aligned(p.k_cache) && kg_vector_aligned(p.v_cache);
     const size_t n_elems = (size_t)p.n_rows * p.n_kv_heads * p.head_dim;
+    if (n_elems == 0) return KG_OK;
     if (aligned)
         kv_write_kernel<TA, TC, KG_VECTOR><<<kg_blocks_for(n_elems / KG_VECTOR, THREADS), THREADS, 0, stream>>>(p);
     else kv_write_kernel<TA, TC, 1><<<kg_blocks_for(n_elems, THREADS), THREADS, 0, stream>>>(p);
+    return kg_cuda_launched(err, "kv_write");
 }
 
 extern "C" enum kg_status kg_cuda_kv_write(struct kg_backend *backend, const struct kg_kv_write_args *args,
                                            struct kg_error *err) {
-    enum kg_status status = kg_kv_write_check(args, err);
-    if (!status) status = kg_cuda_require_float("kv_write", "activations", args->activations, err);
-    if (!status) status = kg_cuda_require_float("kv_write", "KV cache", args->kv, err);
-    if (status || args->n_rows == 0) return status;
-    const kv_write_params p = {
-        args->k,          args->v,        args->k_cache, args->v_cache,  args->n_rows,
-        args->n_kv_heads, args->head_dim, args->n_ctx,   args->position, kg_cuda_of(backend)->step
-    };
-    const cudaStream_t stream = kg_cuda_of(backend)->stream;
-    const bool from_half = args->activations == KG_PRECISION_F16, to_half = args->kv == KG_PRECISION_F16;
-    if (from_half && to_half) launch<__half, __half>(stream, p);
-    else if (from_half) launch<__half, float>(stream, p);
-    else if (to_half) launch<float, __half>(stream, p);
-    else launch<float, float>(stream, p);
-    return kg_cuda_launched(err, "kv_write");
+    const enum kg_status status = kg_kv_write_check(args, err);
+    if (status) return status;
+    const struct kg_cuda_backend *cuda = kg_cuda_of(backend);
+    const kv_write_params p = { args->k,          args->v,        args->k_cache, args->v_cache,  args->n_rows,
+                                args->n_kv_heads, args->head_dim, args->n_ctx,   args->position, cuda->step };
+    return kg_for_precision("kv_write", "activations", args->activations, err, [&](auto from) {
+        return kg_for_precision("kv_write", "KV cache", args->kv, err,
+                                [&](auto to) { return launch<decltype(from), decltype(to)>(cuda->stream, p, err); });
+    });
 }

@@ -50,25 +50,16 @@ static __global__ void __launch_bounds__(MAX_THREADS)
     }
 }
 
-template <typename T, int N> static void launch(cudaStream_t stream, const struct kg_layernorm_args *args) {
-    layernorm_kernel<T, N><<<args->n_rows, kg_row_threads(args->n_cols / N), 0, stream>>>(
-        (const T *)args->x, args->weight, args->bias, (T *)args->y, args->n_cols, args->eps);
-}
-
-template <typename T> static void launch_widest(cudaStream_t stream, const struct kg_layernorm_args *args) {
-    if (kg_rows_vector_aligned(args->x, args->n_cols) && kg_vector_aligned(args->y) &&
-        kg_vector_aligned(args->weight) && kg_vector_aligned(args->bias))
-        launch<T, KG_VECTOR>(stream, args);
-    else launch<T, 1>(stream, args);
-}
-
 extern "C" enum kg_status kg_cuda_layernorm(struct kg_backend *backend, const struct kg_layernorm_args *args,
                                             struct kg_error *err) {
-    enum kg_status status = kg_layernorm_check(args, err);
-    if (!status) status = kg_cuda_require_float("layernorm", "activations", args->activations, err);
-    if (status || args->n_rows == 0) return status;
-    const cudaStream_t stream = kg_cuda_of(backend)->stream;
-    if (args->activations == KG_PRECISION_F16) launch_widest<__half>(stream, args);
-    else launch_widest<float>(stream, args);
-    return kg_cuda_launched(err, "layernorm");
+    const enum kg_status status = kg_layernorm_check(args, err);
+    if (status) return status;
+    const auto launch = [&](auto t, auto n) {
+        using T = decltype(t);
+        layernorm_kernel<T, n><<<args->n_rows, kg_row_threads(args->n_cols / n), 0, kg_cuda_of(backend)->stream>>>(
+            (const T *)args->x, args->weight, args->bias, (T *)args->y, args->n_cols, args->eps);
+        return kg_cuda_launched(err, "layernorm");
+    };
+    return kg_for_rows("layernorm", args->activations, args->n_rows, args->n_cols,
+                       { args->x, args->y, args->weight, args->bias }, err, launch);
 }

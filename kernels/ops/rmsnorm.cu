@@ -43,28 +43,16 @@ static __global__ void __launch_bounds__(MAX_THREADS) rmsnorm_kernel(const struc
     }
 }
 
-template <typename X, typename T, int N>
-static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg_rmsnorm_args *args,
-                             struct kg_error *err) {
-    return kg_launch_dependent(cuda, rmsnorm_kernel<X, T, N>, dim3(args->n_rows), kg_row_threads(args->n_cols / N),
-                               *args, "rmsnorm", err);
-}
-
-template <typename X, typename T>
-static enum kg_status launch_widest(const struct kg_cuda_backend *cuda, const struct kg_rmsnorm_args *args,
-                                    struct kg_error *err) {
-    if (kg_rows_vector_aligned(args->x, args->n_cols) && kg_vector_aligned(args->y) && kg_vector_aligned(args->weight))
-        return launch<X, T, KG_VECTOR>(cuda, args, err);
-    return launch<X, T, 1>(cuda, args, err);
-}
-
 extern "C" enum kg_status kg_cuda_rmsnorm(struct kg_backend *backend, const struct kg_rmsnorm_args *args,
                                           struct kg_error *err) {
-    enum kg_status status = kg_rmsnorm_check(args, err);
-    if (!status) status = kg_cuda_require_float("rmsnorm", "activations", args->activations, err);
-    if (status || args->n_rows == 0) return status;
-    const struct kg_cuda_backend *cuda = kg_cuda_of(backend);
-    if (args->activations == KG_PRECISION_F32) return launch_widest<float, float>(cuda, args, err);
-    if (args->wide_input) return launch_widest<float, __half>(cuda, args, err);
-    return launch_widest<__half, __half>(cuda, args, err);
+    const enum kg_status status = kg_rmsnorm_check(args, err);
+    if (status) return status;
+    const auto launch = [&](auto t, auto n) {
+        using T = decltype(t);
+        return kg_launch_dependent(kg_cuda_of(backend),
+                                   args->wide_input ? rmsnorm_kernel<float, T, n> : rmsnorm_kernel<T, T, n>,
+                                   dim3(args->n_rows), kg_row_threads(args->n_cols / n), *args, "rmsnorm", err);
+    };
+    return kg_for_rows("rmsnorm", args->activations, args->n_rows, args->n_cols, { args->x, args->y, args->weight },
+                       err, launch);
 }

@@ -46,28 +46,26 @@ template <typename T> static __global__ void __launch_bounds__(THREADS) rope_ker
     }
 }
 
-template <typename T> static void launch(cudaStream_t stream, const struct kg_rope_args *args, const rope_params &p) {
-    const dim3 grid(args->n_rows, kg_blocks_for(p.n_heads, p.heads_per_block));
-    rope_kernel<T><<<grid, THREADS, args->n_rot / 2 * sizeof(float2), stream>>>((const T *)args->x, (T *)args->y, p);
-}
-
 extern "C" enum kg_status kg_cuda_rope(struct kg_backend *backend, const struct kg_rope_args *args,
                                        struct kg_error *err) {
-    enum kg_status status = kg_rope_check(args, err);
-    if (!status) status = kg_cuda_require_float("rope", "activations", args->activations, err);
-    if (status || args->n_rows == 0) return status;
-    const uint32_t n_pairs = args->n_rot / 2;
-    rope_params p;
-    p.n_heads = args->n_heads;
-    p.heads_per_block = n_pairs >= MAX_PAIRS ? 1 : n_pairs > 0 ? MAX_PAIRS / n_pairs : 1;
-    p.head_dim = args->head_dim;
-    p.position = args->position;
-    p.n_rot = args->n_rot;
-    p.half = args->pairing == KG_ROPE_HALF;
-    p.angles = { (double)args->freq_base, (double)args->freq_scale, (double)args->magnitude, args->freq_factors,
-                 args->n_rot };
-    p.step = kg_cuda_of(backend)->step;
-    if (args->activations == KG_PRECISION_F16) launch<__half>(kg_cuda_of(backend)->stream, args, p);
-    else launch<float>(kg_cuda_of(backend)->stream, args, p);
-    return kg_cuda_launched(err, "rope");
+    const enum kg_status status = kg_rope_check(args, err);
+    if (status) return status;
+    const struct kg_cuda_backend *cuda = kg_cuda_of(backend);
+    const uint32_t n_pairs = args->n_rot / 2, per_block = n_pairs > 0 ? std::max(MAX_PAIRS / n_pairs, 1u) : 1;
+    const dim3 grid(args->n_rows, kg_blocks_for(args->n_heads, per_block));
+    const rope_params p = { args->n_heads,
+                            per_block,
+                            args->head_dim,
+                            args->position,
+                            args->n_rot,
+                            args->pairing == KG_ROPE_HALF,
+                            { (double)args->freq_base, (double)args->freq_scale, (double)args->magnitude,
+                              args->freq_factors, args->n_rot },
+                            cuda->step };
+    return kg_for_precision("rope", "activations", args->activations, err, [&](auto t) {
+        using T = decltype(t);
+        if (args->n_rows == 0) return KG_OK;
+        rope_kernel<T><<<grid, THREADS, n_pairs * sizeof(float2), cuda->stream>>>((const T *)args->x, (T *)args->y, p);
+        return kg_cuda_launched(err, "rope");
+    });
 }

@@ -131,7 +131,8 @@ static params params_of(struct kg_cuda_backend *cuda, const struct kg_sample_arg
 }
 
 enum kg_status kg_cuda_sample(struct kg_backend *backend, const struct kg_sample_args *args, struct kg_error *err) {
-    struct kg_cuda_backend *cuda = kg_cuda_of(backend);
+    const struct kg_cuda_held lock(backend);
+    struct kg_cuda_backend *cuda = lock.cuda;
     const bool penalty = kg_sample_penalises(args->options);
     enum kg_status status = kg_sample_check(args, err);
     if (status) return status;

@@ -47,23 +47,15 @@ static __global__ void __launch_bounds__(MAX_THREADS) softmax_kernel(const T *x,
     }
 }
 
-template <typename T, int N> static void launch(cudaStream_t stream, const struct kg_softmax_args *args) {
-    softmax_kernel<T, N><<<args->n_rows, kg_row_threads(args->n_cols / N), 0, stream>>>(
-        (const T *)args->x, (T *)args->y, args->n_cols, args->scale);
-}
-
-template <typename T> static void launch_widest(cudaStream_t stream, const struct kg_softmax_args *args) {
-    if (kg_rows_vector_aligned(args->x, args->n_cols) && kg_vector_aligned(args->y)) launch<T, KG_VECTOR>(stream, args);
-    else launch<T, 1>(stream, args);
-}
-
 extern "C" enum kg_status kg_cuda_softmax(struct kg_backend *backend, const struct kg_softmax_args *args,
                                           struct kg_error *err) {
-    enum kg_status status = kg_softmax_check(args, err);
-    if (!status) status = kg_cuda_require_float("softmax", "activations", args->activations, err);
-    if (status || args->n_rows == 0) return status;
-    const cudaStream_t stream = kg_cuda_of(backend)->stream;
-    if (args->activations == KG_PRECISION_F16) launch_widest<__half>(stream, args);
-    else launch_widest<float>(stream, args);
-    return kg_cuda_launched(err, "softmax");
+    const enum kg_status status = kg_softmax_check(args, err);
+    if (status) return status;
+    const auto launch = [&](auto t, auto n) {
+        using T = decltype(t);
+        softmax_kernel<T, n><<<args->n_rows, kg_row_threads(args->n_cols / n), 0, kg_cuda_of(backend)->stream>>>(
+            (const T *)args->x, (T *)args->y, args->n_cols, args->scale);
+        return kg_cuda_launched(err, "softmax");
+    };
+    return kg_for_rows("softmax", args->activations, args->n_rows, args->n_cols, { args->x, args->y }, err, launch);
 }

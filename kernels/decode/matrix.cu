@@ -18,6 +18,7 @@
 #include "kernels/ptx/mma.cuh"
 #include "kernels/ptx/tma.cuh"
 #include "kernels/block/precision.cuh"
+#include "kernels/block/reduce.cuh"
 #include "kernels/block/rmsnorm.cuh"
 #include <algorithm>
 
@@ -44,12 +45,18 @@ enum {
 
 enum { CONSUMER_BARRIER = 1, EPILOGUE_BARRIER, START_BARRIER }; /* 0 is __syncthreads */
 
-struct matrix_params {
-    struct kg_step_matrix m;
+/* How the blocks share a product. */
+struct matrix_plan {
     uint32_t row_bytes, row_stride; /* in memory; in a slot, in bytes */
     uint32_t parts, tile_pairs, n_slots;
     uint32_t row_at, partial_at;      /* in shared memory, behind the ring: n, sums of warps */
     uint32_t block_pairs, more_pairs; /* pairs of a block; the first more_pairs blocks have one more */
+    uint32_t n_blocks, shared_bytes;
+    bool tensor; /* by tensor cores */
+};
+
+struct matrix_params : matrix_plan {
+    struct kg_step_matrix m;
 };
 
 /* Dims of pair i of a head. Those past n_rot are neighbours. */
@@ -107,8 +114,7 @@ static __device__ __forceinline__ void load_pending(const kg_step_pending &p, en
 /* The sum over all consumers, the same in each. */
 static __device__ __forceinline__ float sum_of_all(float x, float *sums) {
     const uint32_t warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
-#pragma unroll
-    for (int mask = WARP / 2; mask > 0; mask /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, mask);
+    x = kg_warp_reduce<kg_sum>(x);
     if (lane == 0) sums[warp] = x;
     kg_barrier_sync(CONSUMER_BARRIER, CONSUMERS); /* all warps' sums are written */
     float total = sums[0];
@@ -266,13 +272,6 @@ struct block_view {
     uint32_t begin, end; /* pairs */
 };
 
-/* Waits for the pair at index i of the block; its slot. */
-static __device__ __forceinline__ uint32_t wait_slot(const matrix_params &p, const block_view &b, uint32_t i) {
-    const uint32_t slot = i % p.n_slots;
-    kg_mbarrier_poll(kg_shared_address(&b.barriers.full[slot]), i / p.n_slots % 2);
-    return slot;
-}
-
 /* A warp's columns: every WARPSth 16, TILE_STEP apart. */
 constexpr uint32_t TILE_STEP = WARPS * TILE_COLS, MOST_TILES = MAX_TENSOR_IN / TILE_STEP, TILES_AT_ONCE = 4;
 
@@ -361,7 +360,8 @@ static __device__ __forceinline__ void multiply_pairs(const matrix_params &p, co
     for (int k = 0; k < LANE_CHUNKS; k++)
         if (first + k * step < p.m.n_in) kg_load_vector(row + first + k * step, x[k]);
     for (uint32_t i = group; i < b.end - b.begin; i += n_groups) {
-        const uint32_t slot = wait_slot(p, b, i);
+        const uint32_t slot = i % p.n_slots;
+        kg_mbarrier_poll(kg_shared_address(&b.barriers.full[slot]), i / p.n_slots % 2);
         const unsigned char *w = b.ring + slot * 2 * p.row_stride;
         float sum[2] = {};
 #pragma unroll
@@ -376,16 +376,14 @@ static __device__ __forceinline__ void multiply_pairs(const matrix_params &p, co
             }
         }
 #pragma unroll
-        for (int mask = WARP / 2; mask > 0; mask /= 2) {
+        for (int mask = WARP / 2; mask > 0; mask /= 2) { /* side by side: a reduction waits for each of its steps */
             sum[0] += __shfl_xor_sync(0xFFFFFFFFu, sum[0], mask);
             sum[1] += __shfl_xor_sync(0xFFFFFFFFu, sum[1], mask);
         }
-        if (lane == 0) {
-            b.partial[2 * i * PARTIAL_STRIDE + part] = sum[0];
-            b.partial[(2 * i + 1) * PARTIAL_STRIDE + part] = sum[1];
-            kg_mbarrier_arrive(
-                kg_shared_address(&b.barriers.empty[slot])); /* the shuffles came after every lane's loads */
-        }
+        if (lane != 0) continue;
+        b.partial[2 * i * PARTIAL_STRIDE + part] = sum[0];
+        b.partial[(2 * i + 1) * PARTIAL_STRIDE + part] = sum[1];
+        kg_mbarrier_arrive(kg_shared_address(&b.barriers.empty[slot])); /* the shuffles came after all lanes' loads */
     }
 }
 
@@ -453,31 +451,11 @@ static __global__ void __launch_bounds__(TENSOR ? TENSOR_LAUNCH_BOUND : THREADS,
     kg_barrier_sync(EPILOGUE_BARRIER, CONSUMERS + WARP); /* all sums are visible */
 }
 
-/* Whether tensor cores multiply. */
-static bool by_tensor_cores(enum kg_dtype dtype, enum kg_precision activations, uint32_t n_in) {
-    return dtype == KG_DTYPE_F16 && activations == KG_PRECISION_F16 && n_in % TILE_COLS == 0 && n_in <= MAX_TENSOR_IN;
-}
-
-struct matrix_plan {
-    bool tensor;
-    uint32_t n_blocks, row_bytes, row_stride, parts, tile_pairs, n_slots, row_at, partial_at, shared_bytes;
-};
-
-static uint32_t block_pairs(const struct matrix_plan &plan, uint32_t n_pairs) {
-    return (n_pairs + plan.n_blocks - 1) / plan.n_blocks;
-}
-
-/* Whether several groups of warps use a slot one after the other. */
-static bool groups_share_slots(const struct matrix_plan &plan, uint32_t n_pairs) {
-    return !plan.tensor && plan.n_slots < block_pairs(plan, n_pairs) && plan.n_slots % (WARPS / plan.parts) != 0;
-}
-
 /* Gives every slot to one group of warps in all of its uses. A parity tells a phase from the next only. A group that
  * waits at a slot that another group used before could be a whole phase early, where the parity looks as if its own
  * rows had arrived. */
 static void keep_slots_in_groups(struct matrix_plan *plan) {
-    if (plan->n_slots == 0) return;
-    while (WARPS / plan->parts > plan->n_slots) plan->parts *= 2;
+    while (plan->n_slots > 0 && WARPS / plan->parts > plan->n_slots) plan->parts *= 2;
     plan->n_slots -= plan->n_slots % (WARPS / plan->parts);
 }
 
@@ -485,15 +463,18 @@ static void keep_slots_in_groups(struct matrix_plan *plan) {
 static struct matrix_plan plan_of(const struct kg_cuda_backend *cuda, enum kg_dtype dtype,
                                   enum kg_precision activations, uint32_t n_in, uint32_t n_pairs) {
     struct matrix_plan plan = {};
-    plan.n_blocks = std::min((uint32_t)cuda->n_sms, n_pairs);
     if (n_in > MAX_IN || n_pairs == 0 || cuda->compute_capability < 90) return plan;
-    plan.tensor = by_tensor_cores(dtype, activations, n_in);
+    plan.n_blocks = std::min((uint32_t)cuda->n_sms, n_pairs);
+    plan.block_pairs = n_pairs / plan.n_blocks;
+    plan.more_pairs = n_pairs % plan.n_blocks;
+    plan.tensor =
+        dtype == KG_DTYPE_F16 && activations == KG_PRECISION_F16 && n_in % TILE_COLS == 0 && n_in <= MAX_TENSOR_IN;
     for (plan.parts = 1; plan.parts * WARP * LANE_CHUNKS * KG_VECTOR < n_in;) plan.parts *= 2;
     if (plan.tensor) plan.parts = WARPS;
     plan.row_bytes = n_in * (uint32_t)(dtype == KG_DTYPE_F16 ? sizeof(__half) : sizeof(float));
     plan.row_stride = plan.row_bytes + ROW_PAD_BYTES;
-    const uint32_t pairs = block_pairs(plan, n_pairs);
-    const uint32_t n_bytes = n_in * (uint32_t)sizeof(float); /* or two of float16 */
+    const uint32_t pairs = plan.block_pairs + (plan.more_pairs > 0); /* of a block, at most */
+    const uint32_t n_bytes = n_in * (uint32_t)sizeof(float);         /* or two of float16 */
     const uint32_t partial_bytes = 2 * pairs * PARTIAL_STRIDE * (uint32_t)sizeof(float);
     const uint32_t most = std::min<uint32_t>(SHARED_BYTES, cuda->shared_bytes - sizeof(ring_barriers) - 1024);
     if (n_bytes + partial_bytes > most) return plan;
@@ -512,37 +493,21 @@ bool kg_step_matrix_fits(const struct kg_cuda_backend *cuda, enum kg_dtype dtype
     return plan_of(cuda, dtype, activations, n_in, n_pairs).n_slots > 0;
 }
 
+/* By enum kg_step_form. */
 template <typename W, bool TENSOR>
-static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct matrix_plan &plan, const matrix_params &p,
-                             struct kg_error *err) {
-    static void (*const KERNELS[])(
-        matrix_params) = { step_matrix_kernel<W, TENSOR, KG_STEP_QKV>, step_matrix_kernel<W, TENSOR, KG_STEP_RESIDUAL>,
-                           step_matrix_kernel<W, TENSOR, KG_STEP_GATED>, step_matrix_kernel<W, TENSOR, KG_STEP_GELU> };
-    void (*const kernel)(matrix_params) = KERNELS[p.m.form];
-    return kg_launch_dependent(cuda, kernel, dim3(plan.n_blocks), THREADS, p, "decode step: matrix", err,
-                               plan.shared_bytes);
-}
+static constexpr void (*const KERNELS[])(matrix_params) = { step_matrix_kernel<W, TENSOR, KG_STEP_QKV>,
+                                                            step_matrix_kernel<W, TENSOR, KG_STEP_RESIDUAL>,
+                                                            step_matrix_kernel<W, TENSOR, KG_STEP_GATED>,
+                                                            step_matrix_kernel<W, TENSOR, KG_STEP_GELU> };
 
 enum kg_status kg_step_multiply(const struct kg_cuda_backend *cuda, const struct kg_step_matrix *m,
                                 struct kg_error *err) {
-    const struct matrix_plan plan = plan_of(cuda, m->dtype, m->activations, m->n_in, m->n_pairs);
-    if (plan.n_slots == 0)
+    const matrix_params p = { plan_of(cuda, m->dtype, m->activations, m->n_in, m->n_pairs), *m };
+    if (p.n_slots == 0)
         return kg_fail(err, KG_ERR_INTERNAL, "decode step: %u pairs of rows of %u elements do not fit", m->n_pairs,
                        m->n_in);
-    if (groups_share_slots(plan, m->n_pairs)) /* it would read rows before they arrive, at times */
-        return kg_fail(err, KG_ERR_INTERNAL, "decode step: groups of %u warps share %u slots", plan.parts,
-                       plan.n_slots);
-    const matrix_params p = { *m,
-                              plan.row_bytes,
-                              plan.row_stride,
-                              plan.parts,
-                              plan.tile_pairs,
-                              plan.n_slots,
-                              plan.row_at,
-                              plan.partial_at,
-                              m->n_pairs / plan.n_blocks,
-                              m->n_pairs % plan.n_blocks };
-    if (plan.tensor) return launch<__half, true>(cuda, plan, p, err);
-    return m->dtype == KG_DTYPE_F16 ? launch<__half, false>(cuda, plan, p, err)
-                                    : launch<float, false>(cuda, plan, p, err);
+    void (*const kernel)(matrix_params) = p.tensor                   ? KERNELS<__half, true>[m->form]
+                                          : m->dtype == KG_DTYPE_F16 ? KERNELS<__half, false>[m->form]
+                                                                     : KERNELS<float, false>[m->form];
+    return kg_launch_dependent(cuda, kernel, dim3(p.n_blocks), THREADS, p, "decode step: matrix", err, p.shared_bytes);
 }

@@ -117,6 +117,22 @@ static enum kg_status describe(struct kg_bundle *bundle, const struct kg_bundle_
     return status;
 }
 
+/* source.json of the tree that the programs were built from. */
+static enum kg_status find_source(const struct kg_bundle_options *options, struct kg_bundle_source *source,
+                                  struct kg_error *err) {
+    const char *built_from = options->built_from, *dir = options->source_dir;
+    kg_bundle_source(dir, source);
+    if (!built_from || kg_bundle_source_is(source, built_from)) return KG_OK;
+    if (dir && !options->other_tree)
+        return kg_fail(err, KG_ERR_INCOMPLETE,
+                       "this program was not built from the sources that are in %s now: run 'make' in its build folder",
+                       dir);
+    kg_bundle_source_unknown(source, built_from,
+                             dir ? "the source folder holds other sources than those the programs were built from"
+                                 : "the source folder is not known");
+    return KG_OK;
+}
+
 enum kg_status kg_bundle_create(const struct kg_bundle_options *options, struct kg_bundle **out, struct kg_error *err) {
     struct kg_bundle *bundle = kg_xcalloc(1, sizeof *bundle);
     bundle->begun_ns = kg_clock_monotonic_ns();
@@ -128,9 +144,10 @@ enum kg_status kg_bundle_create(const struct kg_bundle_options *options, struct 
     bundle->state = json_object();
 
     struct kg_bundle_source source = { 0 };
-    enum kg_status status = kg_dir_make(bundle->root, err);
+    enum kg_status status = find_source(options, &source, err);
     if (status != KG_OK) goto cleanup;
-    kg_bundle_source(options->source_dir, &source);
+    status = kg_dir_make(bundle->root, err);
+    if (status != KG_OK) goto cleanup;
     status = make_dir(bundle, &source, err);
     if (status == KG_OK) status = describe(bundle, options, &source, err);
     if (status != KG_OK) kg_error_context(err, status, "new bundle in %s", bundle->root);

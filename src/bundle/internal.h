@@ -82,8 +82,10 @@ struct kg_bundle_source {
 };
 void kg_bundle_source(const char *source_dir, struct kg_bundle_source *source);
 void kg_bundle_source_free(struct kg_bundle_source *source);
-/* Whether a file below kernels, src or suites (its path inside that folder) is part of content_sha256. */
-bool kg_source_counts(const char *path);
+/* Whether the tree's sources are those that a program was built from. */
+bool kg_bundle_source_is(const struct kg_bundle_source *source, const char *built_from);
+/* In its place: no commit, for that reason, and the hash of the sources that the program was built from. */
+void kg_bundle_source_unknown(struct kg_bundle_source *source, const char *built_from, const char *why);
 
 /* From the records on disk to a whole bag in <dir>: missing results, summary, derived files, manifests, all synced. */
 struct kg_bag_job {

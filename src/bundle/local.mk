@@ -4,6 +4,7 @@ libkigo_a_SOURCES += \
 	src/bundle/bag.c \
 	src/bundle/beside.c src/bundle/beside.h \
 	src/bundle/build.c \
+	src/bundle/built_from.c src/bundle/built_from.h \
 	src/bundle/chain.c src/bundle/chain.h \
 	src/bundle/create.c \
 	src/bundle/environment.c \
@@ -22,6 +23,8 @@ libkigo_a_SOURCES += \
 	src/bundle/sign.c src/bundle/sign.h \
 	src/bundle/source.c \
 	src/bundle/source_commit.c src/bundle/source_commit.h \
+	src/bundle/source_content.c src/bundle/source_content.h \
+	src/bundle/source_tree.c src/bundle/source_tree.h \
 	src/bundle/statement.c \
 	src/bundle/stored.c src/bundle/stored.h \
 	src/bundle/transfer.c src/bundle/transfer.h \
@@ -30,6 +33,14 @@ libkigo_a_SOURCES += \
 	src/bundle/verify_bag.c \
 	src/bundle/verify_records.c
 EXTRA_DIST += proof-bundles/README.md
+
+# Every make hashes the sources; the file changes only if they did. Not named .h: it is no source, wherever it is built.
+EXTRA_DIST += build-aux/built-from
+CLEANFILES += src/bundle/built_from.inc src/bundle/built_from.inc.list
+src/bundle/built_from.$(OBJEXT): src/bundle/built_from.inc
+src/bundle/built_from.inc: FORCE
+	@$(MKDIR_P) $(@D) && $(SHELL) $(top_srcdir)/build-aux/built-from $(srcdir) $@
+FORCE:
 if WITH_LIBARCHIVE
 libkigo_a_SOURCES += src/bundle/archive_read.c src/bundle/archive_write.c
 else

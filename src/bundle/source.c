@@ -5,49 +5,13 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "bundle/git.h"
-#include "bundle/tree.h"
+#include "bundle/source_content.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 enum { MAX_GIT_TEXT_BYTES = 4096, MAX_DIFF_BYTES = 32 << 20, MAX_LIST_BYTES = 1 << 20, MAX_HASHED_BYTES = 64 << 20 };
-
-/* Build products that an in-tree build leaves beside the sources do not count as source. */
-bool kg_source_counts(const char *path) {
-    static const char *const ENDINGS[] = { ".c", ".h", ".cu", ".cuh", ".in", ".mk", ".py", ".sh", ".tsv", ".md" };
-    const char *ending = strrchr(path, '.');
-    for (size_t i = 0; ending && i < sizeof ENDINGS / sizeof *ENDINGS; i++)
-        if (strcmp(ending, ENDINGS[i]) == 0) return strcmp(path, "bundle/build_info.h") != 0;
-    return false;
-}
-
-/* SHA-256 over the lines "<sha256>  <path>\n" of src, kernels and suites, sorted by path; null with no such folder. */
-static json_t *content_hash(const char *source_dir, size_t *n_files) {
-    static const char *const FOLDERS[] = { "kernels", "src", "suites" };
-    struct kg_buffer lines = KG_BUFFER_INIT;
-    bool good = true;
-    *n_files = 0;
-    for (size_t i = 0; i < sizeof FOLDERS / sizeof *FOLDERS; i++) {
-        char *folder = kg_path_join(source_dir, FOLDERS[i]);
-        struct kg_tree tree = { 0 };
-        if (kg_path_is_dir(folder)) good = good && kg_tree_list(folder, &tree, NULL) == KG_OK;
-        for (size_t k = 0; k < tree.n_entries && good; k++) {
-            if (tree.entries[k].kind != KG_TREE_FILE || !kg_source_counts(tree.entries[k].path)) continue;
-            char hex[KG_SHA256_HEX_SIZE];
-            char *path = kg_path_join(folder, tree.entries[k].path);
-            good = kg_sha256_file(path, hex, NULL) == KG_OK;
-            free(path);
-            kg_buffer_printf(&lines, "%s  %s/%s\n", hex, FOLDERS[i], tree.entries[k].path);
-            (*n_files)++;
-        }
-        kg_tree_free(&tree);
-        free(folder);
-    }
-    char hex[KG_SHA256_HEX_SIZE];
-    kg_sha256_hex(kg_buffer_text(&lines), lines.len, hex);
-    kg_buffer_free(&lines);
-    return good && *n_files > 0 ? json_string(hex) : json_null();
-}
 
 /* One line git prints, malloc'ed, or NULL. */
 static char *git_line(const char *dir, const char *const *args) {
@@ -97,14 +61,39 @@ static json_t *untracked(const char *dir, struct kg_buffer *diff) {
     return list;
 }
 
+/* Commit, tree, author date and subject of HEAD, each NULL where there is none. */
+struct head {
+    char *commit, *tree, *author_date, *subject;
+};
+
+static struct head read_head(const char *dir) {
+    static const char *const ARGS[] = { "log", "-1", "--no-show-signature", "--format=%H%n%T%n%aI%n%s", "HEAD", NULL };
+    struct kg_buffer out = KG_BUFFER_INIT;
+    struct head head = { 0 };
+    char **fields[] = { &head.commit, &head.tree, &head.author_date, &head.subject };
+    const enum kg_status status = kg_git(dir, ARGS, MAX_GIT_TEXT_BYTES, &out, NULL, NULL);
+    const char *at = status == KG_OK ? kg_buffer_text(&out) : "";
+    for (size_t i = 0; i < sizeof fields / sizeof *fields && *at; i++) {
+        const size_t len = strcspn(at, "\n");
+        if (len > 0) *fields[i] = kg_xstrndup(at, len);
+        at += len + (at[len] == '\n');
+    }
+    kg_buffer_free(&out);
+    return head;
+}
+
+static void set_text(json_t *object, const char *name, const char *text) {
+    json_t *value = text ? json_string(text) : NULL; /* NULL if it is not UTF-8 */
+    json_object_set_new(object, name, value ? value : json_null());
+}
+
 static void ask_git(const char *dir, struct kg_bundle_source *source, json_t *git) {
     struct kg_buffer diff = KG_BUFFER_INIT;
     bool cut = false;
-    source->commit = git_line(dir, (const char *const[]){ "rev-parse", "--verify", "-q", "HEAD", NULL });
-    char *tree = git_line(dir, (const char *const[]){ "rev-parse", "HEAD^{tree}", NULL });
+    struct head head = read_head(dir);
     char *branch = git_line(dir, (const char *const[]){ "symbolic-ref", "--short", "-q", "HEAD", NULL });
     const char *const args[] = { "diff", "HEAD", "--no-ext-diff", "--no-textconv", "--no-color", NULL };
-    if (source->commit) {
+    if (head.commit) {
         struct kg_error err;
         if (kg_git(dir, args, MAX_DIFF_BYTES, &diff, &cut, &err) != KG_OK)
             json_object_set_new(git, "diff_error", json_string(err.message));
@@ -113,22 +102,33 @@ static void ask_git(const char *dir, struct kg_bundle_source *source, json_t *gi
     }
     const bool changed = diff.len > 0 || json_object_get(git, "diff_error");
     json_t *extra = untracked(dir, &diff);
-    source->dirty = source->commit && (changed || json_array_size(extra) > 0);
-    json_object_set_new(git, "commit", source->commit ? json_string(source->commit) : json_null());
-    json_object_set_new(git, "tree", tree ? json_string(tree) : json_null());
-    json_object_set_new(git, "branch", branch ? json_string(branch) : json_null());
+    source->commit = head.commit;
+    source->dirty = head.commit && (changed || json_array_size(extra) > 0);
+    set_text(git, "commit", head.commit);
+    set_text(git, "tree", head.tree);
+    set_text(git, "branch", branch);
+    set_text(git, "author_date", head.author_date);
+    set_text(git, "subject", head.subject);
     json_object_set_new(git, "dirty", json_boolean(source->dirty));
     json_object_set_new(git, "diff_cut", json_boolean(cut));
     json_object_set_new(git, "untracked", extra);
     source->diff = diff.data;
     source->diff_bytes = diff.len;
     free(branch);
-    free(tree);
+    free(head.tree);
+    free(head.author_date);
+    free(head.subject);
+}
+
+static void set_content(struct kg_bundle_source *source, const struct kg_source_content *content) {
+    const bool known = content->sha256[0];
+    json_object_set_new(source->json, "content_sha256", known ? json_string(content->sha256) : json_null());
+    json_object_set_new(source->json, "content_files", json_integer((json_int_t)content->n_files));
 }
 
 void kg_bundle_source(const char *source_dir, struct kg_bundle_source *source) {
     *source = (struct kg_bundle_source){ .json = json_object() };
-    size_t n_files = 0;
+    struct kg_source_content content = { "", 0 };
     json_object_set_new(source->json, "version", json_string(PACKAGE_VERSION));
     if (source_dir && is_work_tree(source_dir)) {
         json_t *git = json_object();
@@ -140,9 +140,26 @@ void kg_bundle_source(const char *source_dir, struct kg_bundle_source *source) {
                             json_string(source_dir ? "the source folder is not a git work tree, or there is no git"
                                                    : "the source folder is not known"));
     }
-    json_object_set_new(source->json, "content_sha256", source_dir ? content_hash(source_dir, &n_files) : json_null());
-    json_object_set_new(source->json, "content_files", json_integer((json_int_t)n_files));
+    if (source_dir) kg_source_content(source_dir, &content);
+    set_content(source, &content);
     if (!source->diff) source->diff = kg_xstrdup("");
+}
+
+bool kg_bundle_source_is(const struct kg_bundle_source *source, const char *built_from) {
+    const char *content = json_string_value(json_object_get(source->json, "content_sha256"));
+    return content && strcmp(content, built_from) == 0;
+}
+
+void kg_bundle_source_unknown(struct kg_bundle_source *source, const char *built_from, const char *why) {
+    struct kg_source_content content = { "", 0 };
+    snprintf(content.sha256, sizeof content.sha256, "%s", built_from);
+    kg_bundle_source_free(source);
+    source->json = json_object();
+    source->diff = kg_xstrdup("");
+    json_object_set_new(source->json, "version", json_string(PACKAGE_VERSION));
+    json_object_set_new(source->json, "git", json_null());
+    json_object_set_new(source->json, "git_why", json_string(why));
+    set_content(source, &content);
 }
 
 void kg_bundle_source_free(struct kg_bundle_source *source) {

@@ -2,7 +2,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "bundle/git.h"
-#include "bundle/internal.h"
+#include "bundle/source_content.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

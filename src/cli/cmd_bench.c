@@ -3,6 +3,8 @@
 #include "base/file.h"
 #include "base/options.h"
 #include "base/size.h"
+#include "bundle/built_from.h"
+#include "bundle/source_tree.h"
 #include "cli/bench_report.h"
 #include "cli/bundles.h"
 #include "cli/check_report.h"
@@ -243,7 +245,7 @@ static json_t *describe_run(int argc, char **argv, const struct bench_options *o
 }
 
 static int bench(int argc, char **argv, const struct bench_options *o, const char *models, const char *sign_key) {
-    char *program = kg_cli_own_path();
+    char *program = kg_own_path();
     char *suites = kg_cli_suites_dir(o->suites, program);
     char *prefix = rerun_prefix(o, program);
     json_t *about = describe_run(argc, argv, o);
@@ -266,7 +268,9 @@ static int bench(int argc, char **argv, const struct bench_options *o, const cha
                           .bench = o->quick ? "quick" : NULL,
                           .counted = counted },
         .bundle = { .root = kg_cli_bundles_root(o->bundles),
-                    .source_dir = kg_path_is_dir(KG_SOURCE_DIR) ? KG_SOURCE_DIR : NULL,
+                    .source_dir = kg_source_tree(),
+                    .built_from = kg_built_from(),
+                    .other_tree = kg_cli_inside_run(),
                     .run = about,
                     .seed = o->seed,
                     .compress = o->compress,

@@ -5,6 +5,8 @@
 #include "base/json_put.h"
 #include "base/options.h"
 #include "base/size.h"
+#include "bundle/built_from.h"
+#include "bundle/source_tree.h"
 #include "cli/bundles.h"
 #include "cli/check_report.h"
 #include "cli/commands.h"
@@ -195,7 +197,7 @@ int kg_cmd_check(int argc, char **argv) {
     if (status != KG_OK) {
         exit_code = kg_cli_error("check", &err);
     } else if (begins) {
-        char *program = kg_cli_own_path();
+        char *program = kg_own_path();
         char *beside = kg_cli_suites_beside(program);
         char *suites = kg_cli_suites_dir(o.suites, program);
         char *prefix = rerun_prefix(&o, program, strcmp(suites, beside) != 0 ? suites : NULL);
@@ -211,7 +213,9 @@ int kg_cmd_check(int argc, char **argv) {
                            .one_in = o.one_in },
             .surroundings = { .seed = o.seed, .kigo_path = program, .models = models },
             .bundle = { .root = kg_cli_bundles_root(o.bundles),
-                        .source_dir = kg_path_is_dir(KG_SOURCE_DIR) ? KG_SOURCE_DIR : NULL,
+                        .source_dir = kg_source_tree(),
+                        .built_from = kg_built_from(),
+                        .other_tree = kg_cli_inside_run(),
                         .run = about,
                         .seed = o.seed,
                         .compress = o.compress,

@@ -4,6 +4,7 @@
 #include "base/progress.h"
 #include "base/size.h"
 #include "bundle/records.h"
+#include "bundle/source_tree.h"
 #include "cli/commands.h"
 #include "cli/fresh_runs.h"
 #include "cli/rebuild.h"
@@ -233,7 +234,7 @@ static enum kg_status build_baseline(struct confirming *c, char **program, struc
 }
 
 static enum kg_status look_again(struct confirming *c, struct kg_error *err) {
-    char *programs[2] = { NULL, NULL }, *own = kg_cli_own_path();
+    char *programs[2] = { NULL, NULL }, *own = kg_own_path();
     struct kg_fresh_runs runs = { 0 };
     struct kg_history *history = NULL;
     enum kg_status status = kg_fresh_program(c->o->build ? c->o->build : own, &programs[1], err);

@@ -1,7 +1,8 @@
 /* kigo rerun: a run again, as it was asked for, and whether it came out the same. */
 #include "base/file.h"
 #include "base/size.h"
-#include "bundle/internal.h"
+#include "bundle/built_from.h"
+#include "bundle/source_tree.h"
 #include "cli/bundles.h"
 #include "cli/commands.h"
 #include "cli/fresh_runs.h"
@@ -103,15 +104,10 @@ static enum kg_status read_run(struct rerun *r, struct kg_error *err) {
     return status;
 }
 
-/* Whether this program's sources are the run's. */
+/* Whether this program was built from the run's sources. */
 static bool same_sources(const struct rerun *r) {
-    struct kg_bundle_source own;
-    if (!kg_path_is_dir(KG_SOURCE_DIR)) return false;
-    kg_bundle_source(KG_SOURCE_DIR, &own);
-    const char *mine = kg_json_text(own.json, "content_sha256"), *its = kg_json_text(r->source, "content_sha256");
-    const bool same = mine && its && strcmp(mine, its) == 0;
-    kg_bundle_source_free(&own);
-    return same;
+    const char *its = kg_json_text(r->source, "content_sha256");
+    return its && strcmp(kg_built_from(), its) == 0;
 }
 
 /* The program that runs: the one given; this one, where its sources are the run's or nothing else can be had; else the
@@ -123,9 +119,7 @@ static enum kg_status choose_program(struct rerun *r, struct kg_error *err) {
     if (r->o->build) return kg_fresh_program(r->o->build, &r->program, err);
     r->sources = "this build";
     if (!r->o->here && !same_sources(r)) {
-        const char *repository = r->o->repository                ? r->o->repository
-                                 : kg_path_is_dir(KG_SOURCE_DIR) ? KG_SOURCE_DIR
-                                                                 : ".";
+        const char *repository = r->o->repository ? r->o->repository : kg_source_tree() ? kg_source_tree() : ".";
         struct kg_error why = { .message = "the run's sources were in no commit" };
         const bool clean = commit && json_is_false(json_object_get(git, "dirty"));
         if (commit && !clean)
@@ -147,7 +141,7 @@ static enum kg_status choose_program(struct rerun *r, struct kg_error *err) {
         note(r, text);
         free(text);
     }
-    r->program = kg_cli_own_path();
+    r->program = kg_own_path();
     return KG_OK;
 }
 

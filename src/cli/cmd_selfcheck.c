@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/progress.h"
 #include "base/size.h"
+#include "bundle/source_tree.h"
 #include "cli/commands.h"
 #include "cli/fresh_runs.h"
 #include "cli/regress_call.h"
@@ -28,7 +29,7 @@ struct checking {
 
 static enum kg_status run_again_and_again(struct checking *c, const struct kg_fresh_runs *runs, struct kg_error *err) {
     const struct selfcheck_options *o = c->o;
-    char *program = NULL, *own = kg_cli_own_path();
+    char *program = NULL, *own = kg_own_path();
     const char **args = kg_xcalloc(2 * (o->filters.n_items + o->models.n_items) + 3, sizeof *args);
     size_t n = 0;
     args[n++] = "bench";

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/size.h"
 #include "bundle/beside.h"
+#include "bundle/source_tree.h"
 #include "cli/bundles.h"
 #include "cli/commands.h"
 #include "cli/trust.h"
@@ -20,12 +21,10 @@ struct signoff_options {
 /* A path as it is; a name is a file of the folder of sprints. malloc'ed. */
 static char *sprint_path(const struct signoff_options *o, const char *sprint) {
     const char *from_environment = getenv("KIGO_SPRINTS");
-    const char *dir = o->sprints                                        ? o->sprints
-                      : from_environment && *from_environment           ? from_environment
-                      : kg_path_is_dir(KG_SOURCE_DIR "/suites/sprints") ? KG_SOURCE_DIR "/suites/sprints"
-                                                                        : "suites/sprints";
+    const char *dir = o->sprints ? o->sprints : from_environment;
     if (strchr(sprint, '/') || strstr(sprint, ".json")) return kg_xstrdup(sprint);
-    return kg_xasprintf("%s/%s.json", dir, sprint);
+    if (dir && *dir) return kg_xasprintf("%s/%s.json", dir, sprint);
+    return kg_xasprintf("%s/suites/sprints/%s.json", kg_source_tree() ? kg_source_tree() : ".", sprint);
 }
 
 /* What weighs most decides: something is not what it says, before something that is not there. */
@@ -153,9 +152,9 @@ static int signoff(const struct signoff_options *o, const char *sprint_name, con
     const char *root = kg_cli_bundles_root(o->bundles);
     char *path = sprint_path(o, sprint_name), **dirs = kg_xcalloc(n_runs, sizeof *dirs), *key = NULL;
     char *allowed_signers = kg_cli_allowed_signers(o->allowed_signers, root);
-    const struct kg_evidence_rules rules = { .repository = o->repository                   ? o->repository
-                                                           : kg_path_is_dir(KG_SOURCE_DIR) ? KG_SOURCE_DIR
-                                                                                           : ".",
+    const struct kg_evidence_rules rules = { .repository = o->repository      ? o->repository
+                                                           : kg_source_tree() ? kg_source_tree()
+                                                                              : ".",
                                              .allowed_signers = allowed_signers,
                                              .unsigned_too = o->unsigned_too };
     struct kg_sprint sprint = { 0 };

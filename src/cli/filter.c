@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/size.h"
 #include "bundle/records.h"
+#include "bundle/source_tree.h"
 #include "history/ancestry.h"
 #include "history/annotation.h"
 #include <stdlib.h>
@@ -20,7 +21,7 @@ char *kg_glob_of(const char *pattern) {
 static enum kg_status commits_text(const struct kg_filter *filter, const char *root, char **text,
                                    struct kg_error *err) {
     const char *const places[] = { filter->repository ? filter->repository : root, filter->repository ? NULL : ".",
-                                   KG_SOURCE_DIR, NULL };
+                                   kg_source_tree(), NULL };
     struct kg_commits commits;
     struct kg_error why;
     enum kg_status status = KG_ERR_NOT_FOUND;

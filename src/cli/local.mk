@@ -1,4 +1,4 @@
-kigo_CPPFLAGS = $(AM_CPPFLAGS) -DKG_SOURCE_DIR='"$(abs_top_srcdir)"'
+kigo_CPPFLAGS = $(AM_CPPFLAGS)
 kigo_LDADD = libkigo.a $(kigo_libs)
 kigo_SOURCES = \
 	src/cli/bench_report.c src/cli/bench_report.h \

@@ -1,5 +1,6 @@
 #include "cli/regress_call.h"
 #include "base/clock.h"
+#include "bundle/source_tree.h"
 #include "history/ancestry.h"
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +36,7 @@ static enum kg_status resolve_baseline(const char *root, const char *baseline, s
 }
 
 void kg_cli_repositories(const struct kg_regress_call *call, const char *places[4]) {
-    const char *const all[4] = { kg_cli_bundles_root(call->bundles), ".", KG_SOURCE_DIR, NULL };
+    const char *const all[4] = { kg_cli_bundles_root(call->bundles), ".", kg_source_tree(), NULL };
     const char *const given[4] = { call->repository, NULL, NULL, NULL };
     memcpy(places, call->repository ? given : all, sizeof all);
 }

@@ -2,15 +2,14 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/json_put.h"
+#include "bundle/built_from.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-char *kg_cli_own_path(void) {
-    char path[4096];
-    const ssize_t len = readlink("/proc/self/exe", path, sizeof path - 1);
-    return len > 0 ? kg_xstrndup(path, (size_t)len) : kg_xstrdup("kigo");
+bool kg_cli_inside_run(void) {
+    const char *outer = getenv("KIGO_BUILT_FROM");
+    return outer && strcmp(outer, kg_built_from()) == 0;
 }
 
 char *kg_cli_suites_beside(const char *program) {

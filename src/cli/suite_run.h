@@ -49,8 +49,8 @@
 KG_WARN_UNUSED enum kg_status kg_cli_print_plan(const char *verb, const struct kg_run_options *options, bool json,
                                                 struct kg_error *err);
 
-/* The program's own path. malloc'ed. */
-char *kg_cli_own_path(void);
+/* Whether a case of a run calls this kigo, of the run's build: what the tree holds by now is not its matter. */
+bool kg_cli_inside_run(void);
 
 /* suites/ beside the program. malloc'ed. */
 char *kg_cli_suites_beside(const char *program);

@@ -1,6 +1,7 @@
 #include "run/child.h"
 #include "base/file.h"
 #include "base/size.h"
+#include "bundle/built_from.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -87,6 +88,7 @@ static void become(const struct kg_child_spec *spec, struct child_pipes *p, pid_
         _exit(KG_EXIT_INTERNAL);
     clean_environment();
     const struct kg_child_surroundings *around = spec->surroundings;
+    setenv("KIGO_BUILT_FROM", kg_built_from(), 1);
     set_or_unset("KIGO_MODELS", around->models);
     set_or_unset("KIGO_BENCH", around->bench);
     set_or_unset("KIGO_BENCH_NCU", around->counted);

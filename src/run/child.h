@@ -14,7 +14,10 @@ struct kg_child {
     int log_fd;    /* standard output and error (listing: standard error) */
 };
 
-/* What is the same for every program of a run; texts go to the child's environment, each may be NULL. */
+/* What is the same for every program of a run; texts go to the child's environment, each may be NULL. KIGO_BUILT_FROM
+ * is kg_built_from(): a kigo of that build inside a case need not look at the tree again, which somebody may edit
+ * meanwhile.
+ */
 struct kg_child_surroundings {
     uint64_t seed;         /* the run's */
     const char *kigo_path; /* KIGO_PROGRAM */

@@ -85,6 +85,13 @@ struct listing {
     uint64_t limit_ns;
 };
 
+/* The first line, if it is no case's. */
+static bool take_built_from(struct listing *l, const json_t *line) {
+    const char *built_from = l->n_lines == 1 ? text_of(line, "built_from") : NULL;
+    if (built_from) snprintf(l->result->built_from, sizeof l->result->built_from, "%s", built_from);
+    return built_from;
+}
+
 static enum kg_status take_lines(struct listing *l, const char *name, uint64_t seed, struct kg_error *err) {
     char *text;
     size_t len;
@@ -92,9 +99,10 @@ static enum kg_status take_lines(struct listing *l, const char *name, uint64_t s
         l->n_lines++;
         json_t *line = json_loadb(text, len, 0, NULL);
         enum kg_status status = KG_OK;
+        const bool is_case = !take_built_from(l, line);
         if (!json_is_object(line)) status = kg_fail(err, KG_ERR_FORMAT, "it is no JSON object");
-        else status = check_line(line, seed, err);
-        if (status == KG_OK) json_array_append_new(l->lines, copy_line(line, name));
+        else if (is_case) status = check_line(line, seed, err);
+        if (status == KG_OK && is_case) json_array_append_new(l->lines, copy_line(line, name));
         json_decref(line);
         if (status != KG_OK) return kg_error_context(err, status, "line %zu of its list", l->n_lines);
     }

@@ -1,7 +1,9 @@
-/* The cases of suite programs: each program prints its own list (--list), which is checked line by line. */
+/* The cases of suite programs: each program prints its own list (--list), which is checked line by line. The first line
+ * is {"built_from": kg_built_from()}, then comes a line a case. */
 #ifndef KIGO_RUN_LISTING_H
 #define KIGO_RUN_LISTING_H
 
+#include "base/hash.h"
 #include "run/child.h"
 #include "run/discover.h"
 #include <jansson.h>
@@ -11,6 +13,8 @@
 enum { KG_LISTING_LIMIT_S = 60 };
 
 struct kg_listing {
+    char
+        built_from[KG_SHA256_HEX_SIZE]; /* what the program was built from, as its first line says; "" if it does not */
     json_t *lines;       /* plan lines whose "suite" is the program's name, owned; NULL if they could not be had */
     struct kg_error err; /* why: the program crashed, hung, failed, listed nothing, or wrote a line that is no plan line
                           * or whose key, seed or definition hash is not what its fields say */

@@ -2,6 +2,7 @@
 #include "base/buffer.h"
 #include "base/json_put.h"
 #include "base/size.h"
+#include "bundle/built_from.h"
 #include "run/discover.h"
 #include "run/layers.h"
 #include "run/listing.h"
@@ -91,20 +92,38 @@ static void add_program(struct kg_case_plan *plan, const struct kg_suite_program
     plan->n_cases += program.n_cases + (program.ends_cleanly != NULL) + (program.lists != NULL);
 }
 
+/* A program that listed its cases and was linked from other sources than this one judges another engine. */
+static enum kg_status check_builds(const struct kg_suite_program *programs, const struct kg_listing *listings, size_t n,
+                                   struct kg_error *err) {
+    const char *first = NULL;
+    size_t n_other = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!listings[i].lines || strcmp(listings[i].built_from, kg_built_from()) == 0) continue;
+        if (n_other++ == 0) first = programs[i].name;
+    }
+    return n_other == 0 ? KG_OK
+                        : kg_fail(err, KG_ERR_INCOMPLETE,
+                                  "%zu of %zu suite programs (%s%s) were not built from the sources that this kigo was "
+                                  "built from: run 'make' in the build folder",
+                                  n_other, n, first, n_other > 1 ? ", ..." : "");
+}
+
 /* Asks the programs that the selection reaches. *n_reached counts them. */
-static void list_programs(struct kg_suite_programs *found, const struct kg_selection *selection,
-                          const struct kg_child_surroundings *around, struct kg_case_plan *plan, json_t *keys_seen,
-                          size_t *n_reached) {
+static enum kg_status list_programs(struct kg_suite_programs *found, const struct kg_selection *selection,
+                                    const struct kg_child_surroundings *around, struct kg_case_plan *plan,
+                                    json_t *keys_seen, size_t *n_reached, struct kg_error *err) {
     struct kg_suite_program *reached = kg_xcalloc(found->n_items + 1, sizeof *reached);
     *n_reached = 0;
     for (size_t i = 0; i < found->n_items; i++)
         if (kg_selection_reaches(selection, found->items[i].name)) reached[(*n_reached)++] = found->items[i];
     struct kg_listing *listings = kg_xcalloc(*n_reached + 1, sizeof *listings);
     kg_listings_get(reached, *n_reached, around, listings);
+    const enum kg_status status = check_builds(reached, listings, *n_reached, err);
     for (size_t i = 0; i < *n_reached; i++)
         add_program(plan, &reached[i], &listings[i], keys_seen, selection, around->seed);
     free(listings);
     free(reached);
+    return status;
 }
 
 enum kg_status kg_case_plan_make(const char *suites_dir, const struct kg_selection *selection,
@@ -118,11 +137,10 @@ enum kg_status kg_case_plan_make(const char *suites_dir, const struct kg_selecti
     *plan = (struct kg_case_plan){ 0 };
     json_t *keys_seen = json_object();
     size_t n_reached;
-    list_programs(&found, selection, around, plan, keys_seen, &n_reached);
-    if (found.n_items == 0)
-        status =
-            kg_fail(err, KG_ERR_INCOMPLETE,
-                    "no suite program (%s*) in %s or the folders in it; 'make check' builds them", prefix, suites_dir);
+    status = list_programs(&found, selection, around, plan, keys_seen, &n_reached, err);
+    if (status == KG_OK && found.n_items == 0)
+        status = kg_fail(err, KG_ERR_INCOMPLETE,
+                         "no suite program (%s*) in %s or the folders in it; 'make' builds them", prefix, suites_dir);
     for (size_t i = 0; i < selection->n_keys && status == KG_OK; i++)
         if (!json_object_get(keys_seen, selection->keys[i]))
             status = kg_fail(err, KG_ERR_INCOMPLETE, "no suite program has the case '%s'", selection->keys[i]);

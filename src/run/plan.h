@@ -7,6 +7,8 @@
  * - harness/<program>/lists: a program whose list is missing or malformed. A crash, with the reason.
  * - harness/<program>/ends_cleanly: a program that is run whole ended by itself, with the exit code of its results.
  *
+ * A program says which sources it was linked from (listing.h). If they are not this program's, nothing is planned.
+ *
  * Asking for ends_cleanly by its key selects all cases of the program. A program that cannot list is planned if the
  * selection reaches it (selection.h). */
 #ifndef KIGO_RUN_PLAN_H
@@ -47,8 +49,8 @@ struct kg_case_plan {
 };
 
 /* Finds the programs, asks each that the selection reaches for its list, and keeps what was selected. KG_ERR_INCOMPLETE
- * if there is no program, or nothing was selected; a key of selection.keys that no program has is KG_ERR_INCOMPLETE
- * too. */
+ * if there is no program, one was built from other sources, or nothing was selected; a key of selection.keys that no
+ * program has is KG_ERR_INCOMPLETE too. */
 KG_WARN_UNUSED enum kg_status kg_case_plan_make(const char *suites_dir, const struct kg_selection *selection,
                                                 const struct kg_child_surroundings *around, struct kg_case_plan *plan,
                                                 struct kg_error *err);

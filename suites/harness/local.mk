@@ -1,4 +1,4 @@
-libkigosuite_a_CPPFLAGS = $(AM_CPPFLAGS) -DKG_SOURCE_DIR='"$(abs_top_srcdir)"' -DKG_BUILD_DIR='"$(abs_top_builddir)"'
+libkigosuite_a_CPPFLAGS = $(AM_CPPFLAGS) -DKG_SOURCE_DIR='"$(abs_top_srcdir)"'
 libkigosuite_a_SOURCES += \
 	suites/harness/case.h \
 	suites/harness/case_list.c suites/harness/case_list.h \

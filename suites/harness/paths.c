@@ -1,5 +1,6 @@
 #include "base/buffer.h"
 #include "base/file.h"
+#include "bundle/source_tree.h"
 #include "suites/harness/record.h"
 #include <check.h>
 #include <errno.h>
@@ -7,11 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where things are: an environment variable first (a moved or installed suite), else the trees the program was built
- * in. */
-static const char *from_environment(const char *variable, const char *built_in) {
+/* Where things are: an environment variable first, else the trees that the program lies in, so that a copied build
+ * reads its own fixtures. */
+static const char *from_environment(const char *variable, const char *otherwise) {
     const char *value = getenv(variable);
-    return value && *value ? value : built_in;
+    return value && *value ? value : otherwise;
+}
+
+/* <folder>/<name>; an environment variable first. malloc'ed. */
+static char *place(const char *variable, const char *folder, const char *name) {
+    const char *value = from_environment(variable, NULL);
+    return value ? kg_xstrdup(value) : kg_path_join(folder ? folder : ".", name);
 }
 
 /* Static storage of the last few paths, so that a case may hold some at once. */
@@ -32,7 +39,8 @@ const char *kg_unpacked_fixture_path(const char *relative) {
 }
 
 const char *kg_fixture_path(const char *relative) {
-    char *path = kg_path_join(from_environment("KIGO_FIXTURES", KG_SOURCE_DIR "/fixtures"), relative);
+    char *fixtures = place("KIGO_FIXTURES", kg_source_tree(), "fixtures"), *path = kg_path_join(fixtures, relative);
+    free(fixtures);
     const char *unpacked = kg_path_exists(path) ? NULL : kg_unpacked_fixture_path(relative);
     if (!unpacked || !kg_path_exists(unpacked)) return keep_path(path);
     free(path);
@@ -40,11 +48,19 @@ const char *kg_fixture_path(const char *relative) {
 }
 
 const char *kg_built_fixture_path(const char *relative) {
-    return keep_path(kg_path_join(from_environment("KIGO_BUILT_FIXTURES", KG_BUILD_DIR "/fixtures"), relative));
+    char *build = kg_build_folder(), *fixtures = place("KIGO_BUILT_FIXTURES", build, "fixtures");
+    const char *path = keep_path(kg_path_join(fixtures, relative));
+    free(fixtures);
+    free(build);
+    return path;
 }
 
 const char *kg_program_path(void) {
-    return from_environment("KIGO_PROGRAM", KG_BUILD_DIR "/kigo");
+    static char *path;
+    char *build = kg_build_folder();
+    if (!path) path = place("KIGO_PROGRAM", build, "kigo");
+    free(build);
+    return path;
 }
 
 const char *kg_scratch_dir(const struct kg_record *rec) {

@@ -34,6 +34,12 @@ suites_integration_test_cli_SOURCES = suites/integration/test_cli.c
 suites_integration_test_cli_output_SOURCES = suites/integration/test_cli_output.c
 check_PROGRAMS += suites/integration/test_survival
 suites_integration_test_survival_SOURCES = suites/integration/test_survival.c
+check_PROGRAMS += suites/integration/test_built_from
+EXTRA_suites_integration_test_built_from_DEPENDENCIES = \
+	kigo$(EXEEXT) suites/harness/selftest/test_broken suites/harness/selftest/test_green
+suites_integration_test_built_from_SOURCES = \
+	suites/integration/check_lab.c suites/integration/check_lab.h \
+	suites/integration/test_built_from.c
 check_PROGRAMS += suites/integration/test_confirm
 EXTRA_suites_integration_test_confirm_DEPENDENCIES = suites/harness/selftest/bench_pace
 suites_integration_test_confirm_SOURCES = \

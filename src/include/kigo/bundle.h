@@ -38,8 +38,12 @@ struct kg_bundle;
 struct kg_bundle_options {
     const char *root;       /* the proof-bundles folder; made if missing */
     const char *source_dir; /* the source tree, for source.json (git and hashes); NULL if unknown */
-    const kg_json *run;     /* object copied into env.json as "run": argv, layers, filter, seed, require_gpu, models */
-    const kg_json *gpus;    /* array copied into env.json as "gpus"; NULL: gpus_why says why there is none */
+    /* Hash of the sources that the programs of the run were built from (content_sha256); NULL: the tree's, whatever
+     * they are. A tree with others is KG_ERR_INCOMPLETE, or with other_tree no known tree. */
+    const char *built_from;
+    bool other_tree;
+    const kg_json *run;  /* object copied into env.json as "run": argv, layers, filter, seed, require_gpu, models */
+    const kg_json *gpus; /* array copied into env.json as "gpus"; NULL: gpus_why says why there is none */
     const char *gpus_why;
     uint64_t seed;
     bool compress;        /* seal stores the large records, exports and logs as <name>.zst, one Zstandard frame each */

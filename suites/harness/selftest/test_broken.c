@@ -1,5 +1,6 @@
 /* A program that does not keep to what the runner asks of a suite: which rule it breaks is in the name it is started
  * by (test_<rule>); run by test_check_e2e, which links it under each name. */
+#include "bundle/built_from.h"
 #include "run/case_key.h"
 #include <inttypes.h>
 #include <stdbool.h>
@@ -143,6 +144,8 @@ int main(int argc, char **argv) {
     if (listing && strcmp(rule, "lists_garbage") == 0) return puts("{\"key\":1}") < 0;
     if (listing && strcmp(rule, "list_crashes") == 0) abort();
     if (kg_case_key(&ONE, key, NULL) != KG_OK || argc < 3) return 2;
+    if (listing && strcmp(rule, "tells_no_build") != 0)
+        printf("{\"built_from\":\"%s\"}\n", strcmp(rule, "other_build") == 0 ? "0123456789abcdef" : kg_built_from());
     if (listing) {
         print_plan_line(strtoull(argv[2], NULL, 10));
         return 0;

@@ -98,7 +98,7 @@ enum kg_status kg_cli_history_open(const char *verb, const char *root, struct kg
     kg_bundle_findings_free(&problems);
     const size_t n_dead = status == KG_OK ? kg_bundle_count_dead(root) : 0;
     if (n_dead > 0)
-        fprintf(stderr, "kigo %s: %zu run%s died unfinished; 'kigo recover' publishes what is there\n", verb, n_dead,
+        fprintf(stderr, "kigo %s: %zu run%s died unfinished; 'kigo recover' publishes what they wrote\n", verb, n_dead,
                 n_dead == 1 ? "" : "s");
     return status;
 }

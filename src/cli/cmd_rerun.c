@@ -75,7 +75,7 @@ static enum kg_status make_words(struct rerun *r, struct kg_error *err) {
         const char *arg = json_string_value(json_array_get(argv, i));
         const size_t n = arg ? skipped_args(arg, r->pattern != NULL) : 1;
         if (arg && strncmp(arg, "--suites", strlen("--suites")) == 0 && !r->o->suites)
-            note(r, "the run had suites of its own (--suites); the build's were run");
+            note(r, "the run used other suites (--suites); the build's were run");
         if (n == 0) add_arg(r, arg);
         i += n ? n : 1;
     }

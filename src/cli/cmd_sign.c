@@ -58,7 +58,7 @@ int kg_cmd_sign(int argc, char **argv) {
           .value = &o.key,
           .metavar = "FILE",
           .help = "the SSH private key, or the public one of a key that the agent holds" },
-        { .name = "again", .kind = KG_OPTION_FLAG, .value = &o.again, .help = "replace the signature that is there" },
+        { .name = "again", .kind = KG_OPTION_FLAG, .value = &o.again, .help = "replace the existing signature" },
         KG_BUNDLES_OPTION(&o.bundles),
         { .name = "json", .kind = KG_OPTION_FLAG, .value = &o.json, .help = "print one JSON object" },
     };

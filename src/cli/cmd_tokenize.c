@@ -216,7 +216,7 @@ int kg_cmd_tokenize(int argc, char **argv) {
     const struct kg_command command = {
         .name = "kigo tokenize",
         .usage = "-m FILE [--special] [--decode] [--jsonl | --json]",
-        .summary = "Turns standard input into token ids, every byte of it counted, or ids into text.",
+        .summary = "Converts standard input into token ids, every byte of it counted, or ids into text.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
     };

@@ -11,7 +11,7 @@
     X(inspect, "inspect", "show a GGUF file's metadata and tensors") \
     X(convert, "convert", "make a GGUF file from a Hugging Face folder") \
     X(synth, "synth", "make a GGUF file of true shapes and random weights") \
-    X(tokenize, "tokenize", "turn text into token ids, and back") \
+    X(tokenize, "tokenize", "convert text into token ids, and back") \
     X(check, "check", "run the suites and seal a proof bundle") \
     X(bench, "bench", "time operations and models, sealed like a check") \
     X(devices, "devices", "list the processors and GPUs this build can run on") \

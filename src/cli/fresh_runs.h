@@ -1,4 +1,4 @@
-/* Runs made now, each in a process of its own, to be compared with each other. */
+/* Runs made now, each in a separate process, to be compared with each other. */
 #ifndef KIGO_CLI_FRESH_RUNS_H
 #define KIGO_CLI_FRESH_RUNS_H
 

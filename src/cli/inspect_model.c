@@ -77,7 +77,7 @@ void kg_inspect_model_text(struct kg_buffer *out, const struct kg_gguf *gguf) {
     }
     kg_buffer_printf(out, "\nmodel: %s, %" PRIu32 " layers of %" PRIu32 ", %s norms of epsilon %g, output %s\n",
                      c.architecture, c.n_layers, c.n_embd, c.norm == KG_NORM_RMS ? "RMS" : "layer", (double)c.norm_eps,
-                     c.tied_output ? "tied to the embedding" : "of its own");
+                     c.tied_output ? "tied to the embedding" : "a separate matrix");
     put_attention(out, &c);
     put_rope(out, &c);
     put_ffn(out, &c);

@@ -103,7 +103,7 @@ static enum kg_status measure_blocks(struct kg_op_call *c, const struct kg_op_te
     return status == KG_OK ? fold_rows(&as_elems, &c->weight, err) : status;
 }
 
-/* As a model's weights are put: the back end may keep them in an order of its own. */
+/* As a model's weights are put: the back end may repack them. */
 static enum kg_status put_blocks(struct kg_op_call *c, const struct kg_safetensors_tensor *t, void **data,
                                  struct kg_error *err) {
     const struct kg_backend_ops *ops = c->backend->ops;

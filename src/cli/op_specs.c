@@ -211,13 +211,13 @@ const struct kg_op_spec KG_OP_SPECS[] = {
       .params = { WEIGHT_DTYPE },
       .run = run_linear },
     { .name = "rope",
-      .equation = "pairs (a, b) of the first n_rot dims turn by (first_position + r) * scale * base^(-2i/n_rot) / "
+      .equation = "pairs (a, b) of the first n_rot dims rotate by (first_position + r) * scale * base^(-2i/n_rot) / "
                   "factors[i], times magnitude",
       .tensors = { { "x", KG_OP_ACTIVATIONS, "rows n_heads head_dim", false },
                    { "factors", KG_OP_VECTOR, "half_rot", true },
                    { "out", KG_OP_OUT, "rows n_heads head_dim", false } },
       .params = { { "first_position", KG_OP_COUNT, 0, "position of row 0" },
-                  { "n_rot", KG_OP_COUNT, NAN, "dims of a head that turn (head_dim)" },
+                  { "n_rot", KG_OP_COUNT, NAN, "dims of a head that rotate (head_dim)" },
                   { "interleaved", KG_OP_FLAG, 0, "pairs (2i, 2i+1) instead of (i, i + n_rot/2)" },
                   { "base", KG_OP_NUMBER, 10000, "of the frequencies" },
                   { "scale", KG_OP_NUMBER, 1, "of positions" },

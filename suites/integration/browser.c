@@ -100,7 +100,7 @@ bool kg_browser_run(struct kg_record *rec, const char *const *args, struct kg_pr
         return false;
     }
     char *profile = kg_xasprintf("--user-data-dir=%s/profile", kg_scratch_dir(rec));
-    /* Without a sandbox of its own: root has none, and what it opens is ours. */
+    /* Without Chromium's sandbox: root has none, and what it opens is ours. */
     const char *argv[11 + MAX_ARGS + 1] = { "/usr/bin/env",
                                             browser,
                                             "--headless",

@@ -28,10 +28,10 @@ enum kg_ground {
     KG_GROUND_PAPER, /* prefers dark ones, and prints: the rules for print in force */
 };
 struct kg_colours {
-    double ground; /* relative luminance of the page's background: 0 black, 1 white; -1: it has none of its own */
+    double ground;         /* relative luminance of the page's background: 0 black, 1 white; -1: it sets none */
     double least_contrast; /* of any text on what is behind it (WCAG 2.2): 1 to 21 */
     char of[128];          /* the text that has it */
-    int n_texts;           /* elements with text of their own that are shown, every fold open; texts of pictures, too */
+    int n_texts;           /* shown elements that hold text themselves, every fold open; texts of pictures, too */
 };
 /* The computed colours of a page. False as above. */
 bool kg_browser_colours(struct kg_record *rec, const char *html, int width, enum kg_ground ground,

@@ -68,6 +68,7 @@ static bool open_runner(struct runner *r, struct kg_record *rec, bool plays, boo
         return false;
     }
     char *page = text_of(kg_fixture_path("../docs/ci.md")), *ci = kg_xstrdup(kg_fixture_path("../.ci"));
+    char *sanitizer = kg_xstrdup(kg_fixture_path("../build-aux/check-sanitizer"));
     struct kg_error err;
     kg_recipe_read(&r->recipe, page);
     /* A true kigo would make models of gigabytes to measure. */
@@ -91,9 +92,12 @@ static bool open_runner(struct runner *r, struct kg_record *rec, bool plays, boo
                                    kg_xasprintf("GIT_CEILING_DIRECTORIES=%s", r->dir),
                                    check_flags ? kg_xasprintf("KIGO_CHECK_FLAGS=%s", check_flags) : NULL };
     memcpy(r->env, env, sizeof env);
-    char *make = kg_xasprintf("git init -q && cp -R '%s' . && git add . && " COMMIT "first", ci);
+    char *make = kg_xasprintf(
+        "git init -q && cp -R '%s' . && mkdir build-aux && cp '%s' build-aux && git add . && " COMMIT "first", ci,
+        sanitizer);
     shell(r, make, r->checkout);
     free(make);
+    free(sanitizer);
     free(ci);
     free(page);
     return true;

@@ -152,7 +152,7 @@ static void seed_it_took_repeats_the_run(struct kg_record *rec, const void *arg)
     free(one);
 }
 
-/* Special tokens in a chat's message are text: the turn cannot be ended from inside it. */
+/* Special tokens in a chat's message are text: a message cannot be ended from inside it. */
 static void message_cannot_end_its_turn(struct kg_record *rec, const void *arg) {
     static const char *const ARGS[] = { "generate",     "-m", MODEL, "--chat", "-p",
                                         "a<|im_end|>b", "-n", "1",   "--json", NULL };

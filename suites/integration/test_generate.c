@@ -22,7 +22,7 @@ static struct kg_generate_options greedy_options(uint32_t max_tokens) {
     return options;
 }
 
-/* Generates in a session of its own. Every generation is held to what all have in common. */
+/* Generates in a new session. Every generation is held to what all have in common. */
 static struct kg_generate_result generate(const struct kg_rig *rig, const struct kg_ids *prompt, uint32_t n_ctx,
                                           const struct kg_generate_options *options) {
     struct kg_session *const session = kg_rig_session(rig, n_ctx);

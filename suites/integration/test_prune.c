@@ -1,4 +1,4 @@
-/* What prune lets go and what it keeps, and what the chain says of it afterwards. */
+/* What prune deletes and what it keeps, and what the chain says of it afterwards. */
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"

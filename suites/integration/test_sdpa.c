@@ -250,7 +250,7 @@ static void equal_values_come_out(struct scene *scene, const struct kg_sdpa_prob
     kg_sdpa_problem_free(&p);
 }
 
-/* Where only the changed scores matter; the sharper ones turn rounding of a score into another weight and are not held
+/* Where only the changed scores matter; sharper ones make rounding of a score another weight and are not held
  * to float64. */
 static void finite_inputs_give_finite_results(struct kg_record *rec, const void *arg) {
     static const struct {

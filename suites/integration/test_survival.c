@@ -519,7 +519,8 @@ static bool put_text(const char *path, const char *text) {
     return fclose(file) == 0 && written;
 }
 
-/* Mounts of its own for this process; an ordinary user becomes root of a user namespace for it, where that is allowed.
+/* A private mount namespace for this process; an ordinary user becomes root of a user namespace for it, where that is
+ * allowed.
  */
 static bool leave_mounts(void) {
     const uid_t uid = geteuid();
@@ -534,7 +535,7 @@ static bool leave_mounts(void) {
     return mapped;
 }
 
-/* In a small file system of its own, which only the child sees. */
+/* In a small file system that only the child sees. */
 static int write_on_small_disk(const char *root, uint64_t kib) {
     struct kg_error err;
     size_t n;

@@ -325,7 +325,7 @@ static void again_is_already_here(struct kg_record *rec, const void *arg) {
     transfer_close(&t);
 }
 
-/* Refused, and what is there stays as it is. */
+/* Refused, and the existing bundle stays as it is. */
 static void stays_refused(const struct transfer *t, const char *says) {
     char *before = fingerprint(t->to);
     kg_verb_refuses(t->to, ARGS("import", t->file), KG_EXIT_INTEGRITY, says);
@@ -456,7 +456,7 @@ static void signatures_travel(struct kg_record *rec, const void *arg) {
     ck_assert_uint_eq(kg_maker_count(to, ""), 0);
     kg_verb_expect(to, ARGS("import", file, "--allowed-signers", allowed, "--require-signature"), KG_EXIT_OK, NULL);
     kg_verb_expect(to, ARGS("verify", "latest", "--allowed-signers", allowed, "--require-signature"), KG_EXIT_OK, NULL);
-    /* A copy that is there without the signature stays without it, and is not what was required. */
+    /* An existing copy without the signature stays without it, and is not what was required. */
     char *here = kg_path_join(to, strrchr(dir, '/') + 1), *signature = kg_path_join(here, "tagmanifest-sha256.txt.sig");
     struct kg_error err;
     EXPECT_OK(kg_path_remove(signature, &err), err);

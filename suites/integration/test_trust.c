@@ -363,7 +363,7 @@ static void removed_run_shows(struct kg_record *rec, const void *arg) {
         char *root = kg_xasprintf("%s/%zu", kg_scratch_dir(rec), gone), *dirs[3];
         for (size_t i = 0; i < 3; i++) dirs[i] = kg_verb_seal(root);
         remove_dir(dirs[gone]);
-        /* The first is named by the second; the last by .chain alone. A bundle that is gone holds no link of its own.
+        /* The first is named by the second; the last by .chain alone. A bundle that is gone holds no link.
          */
         expect_chain(root, gone == 0 ? 2 : 1, "removed");
         free(kg_verb_seal(root)); /* and later runs do not cover it up */

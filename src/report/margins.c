@@ -79,14 +79,18 @@ static void put_rows(const struct comparison *list, size_t n, struct kg_page *pa
     kg_page_table_end(page);
 }
 
+static const double FIRST = -8, WIDTH = 0.5;
+
+double kg_report_half_decade(double margin) {
+    return ceil((log10(margin) - FIRST) / WIDTH) - 1; /* the limit itself is left of the line */
+}
+
 /* How many comparisons came how near, by half decades. */
 static void put_plot(const struct comparison *list, size_t n, struct kg_page *page) {
     enum { N_BINS = 18 }; /* 10^-8 .. 10^1 */
-    static const double FIRST = -8, WIDTH = 0.5;
     size_t bins[N_BINS] = { 0 }, n_outside = 0;
     for (size_t i = 0; i < n; i++) {
-        const double place =
-            ceil((log10(list[i].margin) - FIRST) / WIDTH) - 1; /* the limit itself is left of the line */
+        const double place = kg_report_half_decade(list[i].margin);
         if (place >= 0 && place < N_BINS) bins[(size_t)place]++;
         else n_outside++;
     }

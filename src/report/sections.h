@@ -29,6 +29,10 @@ struct kg_report_number kg_report_percent(double share);                   /* "+
 struct kg_report_number kg_report_g(double value);                         /* four digits */
 struct kg_report_number kg_report_of_unit(double value, const char *unit); /* times and bytes as above */
 
+/* The half decade that error / limit falls into: 15 ends with the limit itself, 16 is the first above it, 0 begins with
+ * 10^-8; others are outside of the picture. */
+double kg_report_half_decade(double margin);
+
 /* A row of kg_page_facts, unless the value is empty. */
 void kg_report_fact(struct kg_page *page, const char *name, const char *value);
 

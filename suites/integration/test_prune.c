@@ -104,6 +104,8 @@ static void forged_tombstone(struct kg_record *rec, const void *arg) {
     char *tombstone = kg_xasprintf("tombstones/%s.json", id_of(dirs[0]));
     kg_maker_replace(root, tombstone, "\"tagmanifest_sha256\": \"", "\"tagmanifest_sha256\": \"0");
     kg_verb_refuses(root, ARGS("verify", "--chain"), KG_EXIT_INTEGRITY, "replaced");
+    kg_maker_replace(root, tombstone, "\"tagmanifest_sha256\"", "\"sha256\"");
+    kg_verb_refuses(root, ARGS("verify", "--chain"), KG_EXIT_INTEGRITY, "not recorded");
     char *path = kg_path_join(root, tombstone);
     EXPECT_OK(kg_path_remove(path, &err), err);
     kg_verb_refuses(root, ARGS("verify", "--chain"), KG_EXIT_INTEGRITY, "removed");

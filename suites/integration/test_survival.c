@@ -220,7 +220,7 @@ static void killed_while_sealing(struct kg_record *rec, const void *arg) {
     }
 }
 
-/* Lines cut short by the kill are kept aside, and said. */
+/* Lines cut short by the kill are kept aside, and said; beside those that a recover kept before it died itself. */
 static void torn_lines(struct kg_record *rec, const void *arg) {
     static const char *const WANT[] = { "pass", "fail", "crash", "norun", "norun" };
     static const char *const FILES[] = { "results.ndjson", "journal.ndjson", "plan.ndjson" };
@@ -228,7 +228,10 @@ static void torn_lines(struct kg_record *rec, const void *arg) {
     const char *root = kg_scratch_dir(rec);
     (void)arg;
     ck_assert_int_eq(wait_child(start_child(die_in_third_case, root, 0)), -SIGKILL);
-    char *unfinished = only_unfinished(root);
+    char *unfinished = only_unfinished(root), *kept_before = kg_path_join(unfinished, "data/recovery");
+    struct kg_error err;
+    EXPECT_OK(kg_dir_make(kept_before, &err), err);
+    kg_maker_append(unfinished, "data/recovery/plan.ndjson.torn", "{\"earlier");
     for (size_t i = 0; i < KG_COUNT_OF(FILES); i++) {
         char *relative = kg_xasprintf("data/%s", FILES[i]);
         kg_maker_append(unfinished, relative, TORN);
@@ -239,16 +242,20 @@ static void torn_lines(struct kg_record *rec, const void *arg) {
     kg_maker_expect_sound(dir);
     expect_statuses(dir, WANT, KG_COUNT_OF(WANT));
     for (size_t i = 0; i < KG_COUNT_OF(FILES); i++) {
-        char *relative = kg_xasprintf("data/recovery/%s.torn", FILES[i]), *kept = read_text(dir, relative);
+        const bool second = strcmp(FILES[i], "plan.ndjson") == 0;
+        char *relative = kg_xasprintf("data/recovery/%s.torn%s", FILES[i], second ? "-2" : "");
+        char *kept = read_text(dir, relative);
         ck_assert_str_eq(kept, TORN);
         free(kept);
         free(relative);
     }
+    expect_in(dir, "data/recovery/plan.ndjson.torn", "{\"earlier");
     expect_in(dir, "data/journal.ndjson", "\"event\":\"recover\"");
     char *said = kg_xasprintf("\"torn_bytes_results\":%zu", strlen(TORN));
     expect_in(dir, "data/journal.ndjson", said);
     free(said);
     free(dir);
+    free(kept_before);
     free(unfinished);
 }
 

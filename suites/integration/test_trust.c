@@ -373,29 +373,31 @@ static void removed_run_shows(struct kg_record *rec, const void *arg) {
     }
 }
 
+static void call_imported(const char *root, const char *dir) {
+    char *imports = kg_path_join(root, "imports"), *tags = kg_path_join(dir, "tagmanifest-sha256.txt");
+    char hex[KG_SHA256_HEX_SIZE];
+    struct kg_error err;
+    EXPECT_OK(kg_dir_make(imports, &err), err);
+    EXPECT_OK(kg_sha256_file(tags, hex, &err), err);
+    char *path = kg_xasprintf("%s/%s.json", imports, strrchr(dir, '/') + 1);
+    char *fact = kg_xasprintf("{\"tagmanifest_sha256\": \"%s\"}", hex);
+    EXPECT_OK(kg_file_write(path, fact, strlen(fact), &err), err);
+    free(fact);
+    free(path);
+    free(tags);
+    free(imports);
+}
+
 /* Calling the bundle after the gap imported hides nothing: others of this root name it. */
 static void forged_import(struct kg_record *rec, const void *arg) {
     (void)arg;
     for (size_t forged = 1; forged < 3; forged++) {
         char *root = kg_xasprintf("%s/%zu", kg_scratch_dir(rec), forged), *dirs[3];
-        struct kg_error err;
         for (size_t i = 0; i < 3; i++) dirs[i] = kg_verb_seal(root);
         remove_dir(dirs[0]);
-        char *imports = kg_path_join(root, "imports"), hex[KG_SHA256_HEX_SIZE];
-        EXPECT_OK(kg_dir_make(imports, &err), err);
-        for (size_t i = 1; i <= forged; i++) {
-            char *tags = kg_path_join(dirs[i], "tagmanifest-sha256.txt");
-            EXPECT_OK(kg_sha256_file(tags, hex, &err), err);
-            char *path = kg_xasprintf("%s/%s.json", imports, strrchr(dirs[i], '/') + 1);
-            char *fact = kg_xasprintf("{\"tagmanifest_sha256\": \"%s\"}", hex);
-            EXPECT_OK(kg_file_write(path, fact, strlen(fact), &err), err);
-            free(fact);
-            free(path);
-            free(tags);
-        }
+        for (size_t i = 1; i <= forged; i++) call_imported(root, dirs[i]);
         expect_chain(root, 2, "removed");
         for (size_t i = 0; i < 3; i++) free(dirs[i]);
-        free(imports);
         free(root);
     }
 }
@@ -441,12 +443,35 @@ static void lost_chain_file(struct kg_record *rec, const void *arg) {
     free(path);
 }
 
+/* A bundle of another root's chain is nobody's predecessor, though it was sealed last. */
+static void imported_is_no_predecessor(struct kg_record *rec, const void *arg) {
+    const char *root = kg_scratch_dir(rec);
+    char *own = kg_verb_seal(root), *imported = kg_verb_seal(root), *head = kg_path_join(root, ".chain");
+    struct kg_error err;
+    (void)arg;
+    call_imported(root, imported);
+    remove_dir(head);
+    char *next = kg_verb_seal(root), *info = kg_path_join(next, "bag-info.txt"), *text;
+    size_t len;
+    EXPECT_OK(kg_file_read(info, &text, &len, &err), err);
+    char *line = kg_xasprintf(KG_CHAIN_LABEL ": %s ", strrchr(own, '/') + 1);
+    ck_assert_msg(strstr(text, line) != NULL, "no '%s' in %s", line, text);
+    free(line);
+    free(text);
+    free(info);
+    free(next);
+    free(head);
+    free(imported);
+    free(own);
+}
+
 #define CASE(function)                                                                                                 \
     { .layer = "integration", .op = "trust", .name = #function, .run = function }
 
 static const struct kg_case CASES[] = {
     CASE(without_ssh_keygen),
     CASE(forged_import),
+    CASE(imported_is_no_predecessor),
     CASE(time_limits_are_of_the_sealing),
     CASE(key_lost_before_the_seal),
     CASE(signed_bundle),

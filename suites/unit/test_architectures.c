@@ -181,6 +181,8 @@ static void gpt_oss_is_understood(struct kg_record *rec, const void *arg) {
     ck_assert_float_eq(c->swiglu.alpha, 1.702f);
     ck_assert_float_eq(c->swiglu.up_offset, 1);
     ck_assert_float_eq(c->yarn.factor, 32);
+    ck_assert_float_eq(c->yarn.beta_fast, 32); /* no key says so */
+    ck_assert_float_eq(c->yarn.beta_slow, 1);
     ck_assert(!c->yarn.rounded);
     ck_assert_float_eq_tol(c->rope_magnitude, 1.3465736f, 1e-6f);
     ck_assert_uint_eq(kg_model_layer_window(c, 0), 9);
@@ -285,6 +287,32 @@ static void yarn_of_gpt_oss_20b(struct kg_record *rec, const void *arg) {
         ck_assert_float_eq(factors[8], 1);
         ck_assert_float_eq(factors[18], 32);
         ck_assert(rounded ? factors[17] < 10 : factors[17] > 13);
+    }
+}
+
+/* Long original contexts: the ramp ends beyond the last of the pairs, and at n_rot - 1 at the latest, as transformers
+ * (5.23) has it. */
+static void yarn_of_long_context(struct kg_record *rec, const void *arg) {
+    static const struct {
+        float freq_base, beta_fast;
+        uint32_t original_ctx;
+        double low, high; /* 32 ln(original / (2 pi beta)) / ln base */
+    } ROWS[] = { { 10000, 32, 131072, 22.5134, 34.5546 }, { 100, 10000, 200000, 8.0456, 63 } };
+    (void)rec;
+    (void)arg;
+    for (size_t k = 0; k < KG_COUNT_OF(ROWS); k++) {
+        const struct kg_model_config c = { .n_rot = 64,
+                                           .rope_freq_base = ROWS[k].freq_base,
+                                           .rope_original_ctx = ROWS[k].original_ctx,
+                                           .yarn = { .factor = 4, .beta_fast = ROWS[k].beta_fast, .beta_slow = 1 } };
+        float factors[32];
+        kg_yarn_factors(&c, factors);
+        for (int i = 0; i < 32; i++) {
+            const double part = i <= ROWS[k].low ? 0 : (i - ROWS[k].low) / (ROWS[k].high - ROWS[k].low);
+            const double want = 1 / (1 - part + part / 4);
+            ck_assert_msg(fabs((double)factors[i] / want - 1) < 1e-4, "row %zu, pair %d: %g, not %g", k, i,
+                          (double)factors[i], want);
+        }
     }
 }
 
@@ -448,6 +476,7 @@ static const struct kg_case CASES[] = {
     { .op = "model_config", .name = "gpt_oss_by_keys", .run = gpt_oss_by_keys },
     { .op = "model_config", .name = "yarn_of_short_context", .run = yarn_of_short_context },
     { .op = "model_config", .name = "yarn_of_gpt_oss_20b", .run = yarn_of_gpt_oss_20b },
+    { .op = "model_config", .name = "yarn_of_long_context", .run = yarn_of_long_context },
     { .op = "session", .name = "gpt2_context_is_its_positions", .run = gpt2_context_is_its_positions },
     { .op = "session", .name = "phi3_rope_lists_follow_the_length", .run = rope_lists_follow_the_length },
     { .op = "session", .name = "phi3_window", .run = a_window_ends_where_it_says, .arg = "phi3" },

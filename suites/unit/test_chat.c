@@ -145,6 +145,22 @@ static void prompt_of_a_message_left_out(struct kg_record *rec, const void *arg)
     }
 }
 
+/* A system message alone stands in the place of the template's own. */
+static void system_message_alone(struct kg_record *rec, const void *arg) {
+    const struct kg_chat_message message = { "system", "Be brief." };
+    json_t *file = load_chats("chatml/chats.json");
+    struct kg_error err = { 0 };
+    char *text;
+    (void)arg;
+    struct kg_tokenizer *t =
+        open_with(rec, json_string_value(json_object_get(json_object_get(file, "templates"), "qwen2.5")));
+    ck_assert_msg(kg_chat_render(t, &message, 1, true, &text, &err) == KG_OK, "%s", err.message);
+    ck_assert_str_eq(text, "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>assistant\n");
+    free(text);
+    kg_tokenizer_free(t);
+    json_decref(file);
+}
+
 /* An empty system message that the template drops stays dropped where messages are encoded apart. */
 static void prompt_of_an_empty_message(struct kg_record *rec, const void *arg) {
     static const struct kg_chat_message MESSAGES[] = { { "system", "" }, { "user", "<|end|>" } };
@@ -375,6 +391,7 @@ static void build(struct kg_case_list *list) {
                    { "harmony_ends", harmony_ends },
                    { "prompt_of_a_message_left_out", prompt_of_a_message_left_out },
                    { "prompt_of_an_empty_message", prompt_of_an_empty_message },
+                   { "system_message_alone", system_message_alone },
                    { "harmony_date_is_today", harmony_date_is_today },
                    { "harmony_without_the_empty_line", harmony_without_the_empty_line } };
     for (size_t i = 0; i < KG_COUNT_OF(RENDERED); i++)

@@ -81,6 +81,8 @@ static const struct bad_row BAD[] = {
       .says = { "h.1.mlp.c_proj.weight", "element 5 of row 3" } },
     { "too_large_for_f16", "llama3_rope", POKE(LAYER "self_attn.v_proj.weight", 0, 65536), KG_ERR_NUMERIC,
       .says = { "v_proj.weight", "65536", "F16" } },
+    { "rounds_to_infinity_in_f16", "llama3_rope", POKE(LAYER "self_attn.v_proj.weight", 0, 65520), KG_ERR_NUMERIC,
+      .says = { "v_proj.weight", "65520", "F16" } },
     { "too_large_for_bf16", "qwen2_tied", POKE("model.embed_tokens.weight", 1, 3.4e38), KG_ERR_NUMERIC,
       .says = { "embed_tokens", "BF16" }, .type = "bf16" },
     { "too_large_for_q8_0", "qwen2_tied", POKE("model.embed_tokens.weight", 1, 9e6), KG_ERR_NUMERIC,

@@ -288,6 +288,20 @@ static void nan_in_the_last_row(struct kg_record *rec, const void *arg) {
     kg_scripted_close(&s);
 }
 
+/* The logits of a prompt's last id alone are of that id's position. */
+static void nan_after_a_prompt(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    const int32_t script[] = { 'a', 'b', KG_SCRIPT_NAN };
+    const int32_t ids[] = { 'x', 'y', 'z' };
+    const float *logits;
+    struct kg_scripted s;
+    struct kg_error err;
+    open_script(rec, script, 3, 0, &s);
+    ck_assert_int_eq(kg_session_eval(s.session, ids, 3, KG_LOGITS_LAST, &logits, &err), KG_ERR_NUMERIC);
+    ck_assert_msg(strstr(err.message, "logit 3 at position 2") != NULL, "%s", err.message);
+    kg_scripted_close(&s);
+}
+
 /* The prompt's ids and those just drawn are repetitions alike. */
 static void penalty_counts_prompt_and_answer(struct kg_record *rec, const void *arg) {
     (void)arg;
@@ -376,6 +390,7 @@ static const struct {
     CASE(cancelled_by_the_listener),
     CASE(nan_names_position_and_index),
     CASE(nan_in_the_last_row),
+    CASE(nan_after_a_prompt),
     CASE(penalty_counts_prompt_and_answer),
     CASE(padded_rows_are_never_drawn),
     CASE(goes_on_after_an_answer),

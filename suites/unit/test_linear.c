@@ -114,6 +114,42 @@ static void linear_case(struct kg_record *rec, const void *arg) {
     linear_teardown(&d);
 }
 
+/* Positions are added in pieces of 1024 columns: each from its own place, in blocks as in float32. */
+static void positions_of_many_columns(struct kg_record *rec, const void *arg) {
+    static const enum kg_dtype DTYPES[] = { KG_DTYPE_F32, KG_DTYPE_F16, KG_DTYPE_Q8_0 };
+    enum { COLS = 2080, N_POSITIONS = 3, POSITION = 1, ROWS = 2 };
+    const int32_t ids[ROWS] = { 0, 0 };
+    float *zeros = kg_xcalloc(COLS, sizeof *zeros), *positions = kg_filled(N_POSITIONS * COLS, kg_record_seed(rec));
+    float *want = kg_xmalloc(COLS * sizeof *want);
+    (void)arg;
+    for (size_t d = 0; d < KG_COUNT_OF(DTYPES); d++) {
+        const struct kg_dtype_info *info = kg_dtype_info(DTYPES[d]);
+        const size_t row_bytes = COLS / info->block_elems * info->block_bytes;
+        char *stored = kg_xmalloc(N_POSITIONS * row_bytes);
+        struct kg_guarded y;
+        struct kg_error err;
+        for (size_t r = 0; r < N_POSITIONS; r++) info->encode(positions + r * COLS, stored + r * row_bytes, COLS);
+        kg_guarded_init(&y, ROWS * COLS);
+        const struct kg_embedding_args args = { .weight = { zeros, KG_DTYPE_F32, 1, COLS },
+                                                .positions = { stored, DTYPES[d], N_POSITIONS, COLS },
+                                                .position = POSITION,
+                                                .ids = ids,
+                                                .n_rows = ROWS,
+                                                .y = y.data };
+        kg_must(kg_cpu_embedding(NULL, &args, &err), &err);
+        kg_guarded_expect_written(&y, "y");
+        for (size_t r = 0; r < ROWS; r++) {
+            info->decode(stored + (POSITION + r) * row_bytes, want, COLS);
+            ck_assert_mem_eq(y.data + r * COLS, want, COLS * sizeof *want);
+        }
+        kg_guarded_free(&y);
+        free(stored);
+    }
+    free(want);
+    free(positions);
+    free(zeros);
+}
+
 static void embedding_rows(struct kg_record *rec, const void *arg) {
     (void)arg;
     enum { ROWS_OF_WEIGHT = 5, COLS = 7 };
@@ -191,6 +227,11 @@ static void build(struct kg_case_list *list) {
                                               .name = "with_positions",
                                               .backend = "cpu",
                                               .run = embedding_with_positions });
+    kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
+                                              .op = "embedding",
+                                              .name = "positions_of_many_columns",
+                                              .backend = "cpu",
+                                              .run = positions_of_many_columns });
 }
 
 int main(int argc, char **argv) {

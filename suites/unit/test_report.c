@@ -4,9 +4,11 @@
 #include "report/page.h"
 #include "report/plot.h"
 #include "report/report.h"
+#include "report/sections.h"
 #include "suites/harness/case.h"
 #include "suites/support/bundle_maker.h"
 #include <check.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -148,17 +150,21 @@ struct run {
     json_t *summary;
 };
 
-static void open_run(struct kg_record *rec, struct run *run) {
-    static const char *const STATUSES[] = { "pass", "fail", "skip", "pass" };
+static void open_run_of(struct kg_record *rec, const char *const *statuses, size_t n, struct run *run) {
     struct kg_bundle_summary summary;
     struct kg_error err;
     *run = (struct run){ .summary = NULL };
-    EXPECT_OK(kg_maker_write(kg_scratch_dir(rec), STATUSES, KG_COUNT_OF(STATUSES), &summary, &err), err);
+    EXPECT_OK(kg_maker_write(kg_scratch_dir(rec), statuses, n, &summary, &err), err);
     char *dir = kg_maker_only(kg_scratch_dir(rec));
     EXPECT_OK(kg_records_load_results(dir, &run->records, &run->findings, &err), err);
     EXPECT_OK(kg_bundle_read_json(dir, "data/summary.json", &run->summary, &err), err);
     run->from = (struct kg_export){ .records = &run->records, .summary = run->summary };
     free(dir);
+}
+
+static void open_run(struct kg_record *rec, struct run *run) {
+    static const char *const STATUSES[] = { "pass", "fail", "skip", "pass" };
+    open_run_of(rec, STATUSES, KG_COUNT_OF(STATUSES), run);
 }
 
 static void close_run(struct run *run) {
@@ -210,6 +216,64 @@ static void sections_of_known_records(struct kg_record *rec, const void *arg) {
     close_run(&run);
 }
 
+static void set_first(const struct run *run, size_t i, const char *list, const char *member, double value) {
+    json_t *item = json_array_get(json_object_get(run->records.cases[i].result, list), 0);
+    ck_assert_int_eq(json_object_set_new(item, member, json_real(value)), 0);
+}
+
+/* An error at its limit is within it, a case that never ran is not green, and memory that one case left is not taken
+ * back by the next. */
+static void sections_at_their_edges(struct kg_record *rec, const void *arg) {
+    static const char *const STATUSES[] = { "pass", "pass", "pass", "norun", "crash", "timeout" };
+    struct run run;
+    (void)arg;
+    open_run_of(rec, STATUSES, KG_COUNT_OF(STATUSES), &run);
+    set_first(&run, 0, "errors", "margin", 1);
+    set_first(&run, 1, "errors", "margin", 0.5);
+    set_first(&run, 2, "errors", "margin", 1.0000001);
+    set_first(&run, 0, "memory", "left_bytes", 2048);
+    const struct kg_report report = { .run = &run.from, .manifest_sha256 = "abc", .not_compared = "no reason" };
+    char *text = markdown_of(&report);
+    holds(text, ": 1 above their limit, 2 between half of it and all of it.");
+    holds(text, "| norun | unit/sample/case\\_3 |");
+    holds(text, "| crash | unit/sample/case\\_4 |");
+    holds(text, "| timeout | unit/sample/case\\_5 |");
+    ck_assert_ptr_null(strstr(text, "| pass | unit/sample/case\\_0 |"));
+    holds(text, "| weights | 4 KiB | 2 KiB |");
+    free(text);
+    close_run(&run);
+}
+
+static void units_and_half_decades(struct kg_record *rec, const void *arg) {
+    static const struct {
+        double value;
+        const char *time, *bytes;
+    } ROWS[] = { { 0, "0 ns", "0 B" },
+                 { 0.5, "0.5 ns", "0.5 B" },
+                 { 1, "1 ns", "1 B" },
+                 { 999, "999 ns", "999 B" },
+                 { 1000, "1 µs", "1000 B" },
+                 { 1024, "1.024 µs", "1 KiB" },
+                 { -2048, "-2.048 µs", "-2 KiB" },
+                 { 1e6, "1 ms", "976.6 KiB" },
+                 { 1 << 20, "1.049 ms", "1 MiB" },
+                 { 1e9, "1 s", "953.7 MiB" },
+                 { 1 << 30, "1.074 s", "1 GiB" },
+                 { NAN, "", "" } };
+    static const struct {
+        double margin, place;
+    } MARGINS[] = { { 1e-8, -1 }, { 2e-8, 0 },   { 0.3, 14 }, { 0.4, 15 },
+                    { 1, 15 },    { 1.001, 16 }, { 10, 17 },  { 11, 18 } };
+    (void)rec;
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
+        ck_assert_str_eq(kg_report_time(ROWS[i].value).text, ROWS[i].time);
+        ck_assert_str_eq(kg_report_bytes(ROWS[i].value).text, ROWS[i].bytes);
+    }
+    for (size_t i = 0; i < KG_COUNT_OF(MARGINS); i++)
+        ck_assert_double_eq(kg_report_half_decade(MARGINS[i].margin), MARGINS[i].place);
+}
+
 /* Every line has as many fields as the head; the figures are there with their limits. */
 static void csv_of_known_records(struct kg_record *rec, const void *arg) {
     struct run run;
@@ -246,6 +310,7 @@ static void csv_of_known_records(struct kg_record *rec, const void *arg) {
 static const struct kg_case CASES[] = {
     CASE(text_stands_for_itself),   CASE(same_page_in_both_forms),   CASE(names_in_plots),
     CASE(pictures_stand_in_a_page), CASE(sections_of_known_records), CASE(csv_of_known_records),
+    CASE(sections_at_their_edges),  CASE(units_and_half_decades),
 };
 
 int main(int argc, char **argv) {

@@ -154,6 +154,17 @@ static void test_tells_distributions_apart(struct kg_record *rec, const void *ar
     ck_assert_double_gt(statistic, kg_chi_square_limit(freedom));
 }
 
+/* Numbers made by hand: (10 - 15)^2 / 15 + (20 - 15)^2 / 15 + (30 - 30)^2 / 30, of three ids that can be drawn. */
+static void chi_square_of_known_counts(struct kg_record *rec, const void *arg) {
+    const size_t counts[] = { 10, 20, 30, 0 };
+    const double probabilities[] = { 0.25, 0.25, 0.5, 0 };
+    size_t freedom;
+    (void)rec;
+    (void)arg;
+    ck_assert_double_eq_tol(kg_chi_square(counts, probabilities, KG_COUNT_OF(counts), 60, &freedom), 50.0 / 15, 1e-12);
+    ck_assert_uint_eq(freedom, 2);
+}
+
 static void greedy_takes_the_lowest_of_equals(struct kg_record *rec, const void *arg) {
     (void)rec;
     (void)arg;
@@ -345,6 +356,7 @@ static const struct kg_case OTHERS[] = {
       .op = "sampler",
       .name = "test_tells_distributions_apart",
       .run = test_tells_distributions_apart },
+    { .layer = "unit", .op = "sampler", .name = "chi_square_of_known_counts", .run = chi_square_of_known_counts },
     { .layer = "unit",
       .op = "sampler",
       .name = "greedy_takes_the_lowest_of_equals",

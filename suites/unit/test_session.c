@@ -155,6 +155,45 @@ static void truncated_and_fed_again(struct kg_record *rec, const void *arg) {
     close_model(&o);
 }
 
+/* Fails at the call that brings it to 0. */
+static int calls_until_failure;
+
+static enum kg_status rope_that_fails(struct kg_backend *backend, const struct kg_rope_args *args,
+                                      struct kg_error *err) {
+    if (--calls_until_failure == 0) return kg_fail(err, KG_ERR_IO, "made to fail");
+    return kg_cpu_ops.rope(backend, args, err);
+}
+
+/* Cached keys are being rotated by the other list of factors when a layer fails: whatever comes after begins with all
+ * of them again. */
+static void rope_lists_after_a_failure(struct kg_record *rec, const void *arg) {
+    enum { N_SHORT = 20, N_ALL = 40 }; /* of an original context of 32 */
+    struct kg_tiny_model tiny = KG_TINY_PHI3;
+    struct kg_backend_ops ops = kg_cpu_ops;
+    int32_t ids[N_ALL];
+    const float *logits;
+    struct opened o;
+    struct kg_error err;
+    (void)arg;
+    tiny.long_short = true;
+    tiny.window = 0;
+    ops.rope = rope_that_fails;
+    random_ids(rec, ids, N_ALL);
+    calls_until_failure = 0;
+    open_model(rec, &tiny, &ops, 1, &o);
+    const size_t row_bytes = kg_model_config(o.model)->n_vocab * sizeof *logits;
+    struct kg_session *at_once = new_session(&o, 64), *failed = new_session(&o, 64);
+    const float *want = eval(at_once, ids, N_ALL, KG_LOGITS_LAST);
+    eval(failed, ids, N_SHORT, KG_LOGITS_LAST);
+    calls_until_failure = 3; /* q and k of the first layer are done */
+    ck_assert_int_eq(kg_session_eval(failed, ids + N_SHORT, N_ALL - N_SHORT, KG_LOGITS_LAST, &logits, &err), KG_ERR_IO);
+    ck_assert_uint_eq(kg_session_n_past(failed), N_SHORT);
+    ck_assert_mem_eq(eval(failed, ids + N_SHORT, N_ALL - N_SHORT, KG_LOGITS_LAST), want, row_bytes);
+    kg_session_free(failed);
+    kg_session_free(at_once);
+    close_model(&o);
+}
+
 static void refusals_change_nothing(struct kg_record *rec, const void *arg) {
     (void)arg;
     const int32_t good[] = { 1, 2, 3, 4, 5 }, outside[] = { 1, KG_TINY_TOKENS }, negative[] = { -1 };
@@ -395,6 +434,7 @@ static const struct kg_case CASES[] = {
     CASE(sessions_do_not_touch_one_another),
     CASE(truncated_and_fed_again),
     CASE(refusals_change_nothing),
+    CASE(rope_lists_after_a_failure),
     CASE(precisions_the_cpu_lacks),
     CASE(context_beyond_memory),
     CASE(memory_of_a_session),

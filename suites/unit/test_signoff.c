@@ -32,6 +32,10 @@ static const char RECORDS[] =
     " {'k': 'tolerance/x/two[cuda,f16,-]', 'spec': 'FT-1', 'errors': [['y', 0.009, 0.9]],"
     "  'memory': [['kv', 512]]},"
     " {'k': 'tolerance/x/three[cuda,f16,-]', 'spec': 'FT-2', 'errors': [['y', null, null]]},"
+    " {'k': 'tolerance/w/four[cuda,f16,-]', 'errors': [['y', 0.001, 0.1], ['z', null, null]]},"
+    " {'k': 'tolerance/w/five[cuda,f16,-]', 'errors': [['y', null, null], ['z', 0.001, 0.1]]},"
+    " {'k': 'bench/touching/a[cuda,f16,M=1]', 'timings': [['time', 'graph', 'cold', 100, 0, 110, true]]},"
+    " {'k': 'bench/touching/a[cuda,f32,M=1]', 'timings': [['time', 'graph', 'cold', 300, 297, 330, true]]},"
     " {'k': 'unit/s/failed', 's': 'fail'}, {'k': 'unit/s/skipped', 's': 'skip'}, {'k': 'unit/s/crashed', 's': 'crash'},"
     " {'k': 'unit/s/never', 's': 'norun'}, {'k': 'unit/s/passed'}, {'k': 'unit/s/passed_too'}]";
 
@@ -213,6 +217,11 @@ static const struct figure_row {
       "'figure': 'vram_reduction >= 0.41', 'of': {" SMALL ", 'metric': 'total'}, 'over': {" LARGE
       ", 'metric': 'total'}",
       "missed", 0.4, 0.4, 0.4 },
+    { "reduction_has_the_far_ends", "'figure': 'time_reduction >= 0.6', " A16 ", " SAME, "met", 2.0 / 3,
+      1 - 110.0 / 297, 1 - 90.0 / 330 },
+    { "base_that_may_be_nothing",
+      "'figure': 'speedup >= 2.5', 'of': {'match': 'bench/touching/*[cuda,f16,*', " COLD "}, " SAME, "unproven", NAN, 0,
+      0 },
     { "rate_of_a_time", "'figure': 'tokens_per_second >= 1000', 'unit': '/s', 'of': {" SMALL ", 'timing': 'token.*'}",
       "met", 1000, 500, 2000 },
     { "milliseconds", "'figure': 'latency <= 1', 'unit': 'ms', 'of': {" SMALL ", 'timing': 'token.host.warm'}", "met",
@@ -226,6 +235,8 @@ static const struct figure_row {
       "missed", 0.02, 0.02, 0.02 },
     { "margin", "'figure': 'margin <= 0.5', 'of': {'match': 'tolerance/x/one*', 'error': '?'}", "met", 0.4, 0.4, 0.4 },
     { "error_not_finite", "'figure': 'max_abs <= 1e-2', 'of': {'match': 'tolerance/x/three*', 'error': 'y'}",
+      "unproven", NAN, 0, 0 },
+    { "not_finite_is_the_worst", "'figure': 'max_abs <= 1e-2', 'of': {'match': 'tolerance/w/*', 'error': '*'}",
       "unproven", NAN, 0, 0 },
     { "one_case_without_a_figure", "'figure': 'max_abs <= 1', 'of': {'match': 'tolerance/x/*', 'error': 'y'}",
       "unproven", 0.004, 0.004, 0.004 },

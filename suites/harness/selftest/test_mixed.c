@@ -65,6 +65,7 @@ static void nothing_compared(struct kg_record *rec, const void *arg) {
     (void)arg;
     const float x[] = { 1 };
     const struct kg_tolerance tol = { .max_abs = 0.5, .why = "a self-test" };
+    kg_record_skip(rec, "nothing to compare"); /* a failure outweighs a skip */
     kg_expect_close_f32(rec, "x", x, x, 0, &tol);
 }
 

@@ -2,7 +2,7 @@
 cuda_sources = \
 	kernels/backend_cuda.cu kernels/gpu.cu kernels/mailbox.cu kernels/timing.cu \
 	kernels/attention/attention.cu kernels/attention/decode.cu kernels/attention/prefill.cu \
-	kernels/attention/sdpa/cluster.cu kernels/attention/sdpa/dispatch.cu kernels/attention/sdpa/hopper_call.cu \
+	kernels/attention/sdpa/cluster.cu kernels/attention/sdpa/dispatch.cu kernels/attention/sdpa/call.cu \
 	kernels/attention/sdpa/mma.cu kernels/attention/sdpa/quantize.cu kernels/attention/sdpa/scalar.cu \
 	kernels/attention/sdpa/split.cu kernels/attention/sdpa/tensor_map.cu kernels/attention/sdpa/wgmma.cu \
 	kernels/attention/sdpa/wgmma_64.cu \
@@ -19,9 +19,9 @@ cuda_sources = \
 cuda_headers = \
 	kernels/cuda_backend.h \
 	kernels/attention/attention.cuh \
-	kernels/attention/sdpa/e4m3.cuh kernels/attention/sdpa/fragment.cuh kernels/attention/sdpa/hopper_call.h \
+	kernels/attention/sdpa/e4m3.cuh kernels/attention/sdpa/fragment.cuh kernels/attention/sdpa/call.h \
 	kernels/attention/sdpa/operands.cuh kernels/attention/sdpa/partial.cuh kernels/attention/sdpa/sdpa.h \
-	kernels/attention/sdpa/split.cuh kernels/attention/sdpa/tensor_map.h \
+	kernels/attention/sdpa/split.cuh kernels/attention/sdpa/tensor_map.h kernels/attention/sdpa/tile.cuh \
 	kernels/block/decode_keys.cuh kernels/block/dequant.cuh kernels/block/elementwise.cuh \
 	kernels/block/precision.cuh kernels/block/reduce.cuh kernels/block/rmsnorm.cuh kernels/block/rotation.cuh \
 	kernels/block/router.cuh kernels/block/sample.cuh kernels/block/softmax_state.cuh kernels/block/swiglu.cuh \

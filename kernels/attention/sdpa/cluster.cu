@@ -23,35 +23,27 @@
  * than half of the memory. */
 #include "kernels/ptx/cluster.cuh"
 #include "kernels/ptx/dependent.cuh"
-#include "kernels/ptx/mbarrier.cuh"
-#include "kernels/ptx/tma.cuh"
-#include "kernels/ptx/wgmma.cuh"
-#include "kernels/attention/sdpa/e4m3.cuh"
-#include "kernels/attention/sdpa/fragment.cuh"
+#include "kernels/attention/sdpa/tile.cuh"
 
 namespace kg_sdpa {
 
-template <bool E4M3_, int DIMS_> struct cluster_shape {
-    static constexpr bool E4M3 = E4M3_;
-    static constexpr int DIMS = DIMS_, KEYS = 128, SPLITS = 2, CLUSTER = 2;
-    static constexpr int PARTS = SPLITS * CLUSTER, THREADS = SPLITS * 128, MAX_KEYS = PARTS * KEYS;
-    static constexpr int PANELS = (DIMS + 63) / 64; /* of 64 halves, 128 bytes a row */
-    /* Of inputs: E4M3 has all dims in one panel. */
-    static constexpr int ROW_BYTES = E4M3 ? e4m3_row_bytes(DIMS) : 128, INPUT_PANELS = E4M3 ? 1 : PANELS;
+constexpr int KEYS = 128, SPLITS = 2, CLUSTER = 2, PARTS = SPLITS * CLUSTER, MAX_KEYS = PARTS * KEYS;
+
+template <bool E4M3, int DIMS> struct cluster_shape : tile_shape<E4M3, DIMS, KEYS> {
+    using tile = tile_shape<E4M3, DIMS, KEYS>;
+    static constexpr int THREADS = SPLITS * 128;
     static constexpr int SETS = 4 / CLUSTER;          /* of 16 rows, that a block merges */
     static constexpr int SHARES = SPLITS * 4 / SETS;  /* warps that share a set */
     static constexpr int COLUMNS = DIMS / 8 / SHARES; /* eights of columns of a warp's share */
     static_assert(DIMS % (8 * SHARES) == 0, "shares are equal");
 
     /* Shared memory, in bytes from its beginning. FETCHED: values of E4M3 as they come. */
-    static constexpr int Q_BYTES = INPUT_PANELS * ROWS * ROW_BYTES, TILE_BYTES = INPUT_PANELS * KEYS * ROW_BYTES,
-                         V_BYTES = PANELS * KEYS * 128;
+    static constexpr int Q_BYTES = tile::INPUT_PANELS * ROWS * tile::ROW_BYTES;
     static constexpr int VALUE_BYTES = 16 * DIMS * 4, SUM_BYTES = 16 * 8; /* of a set, of one part */
-    static constexpr int K = Q_BYTES, V = K + SPLITS * TILE_BYTES, FETCHED = V + SPLITS * V_BYTES,
-                         PARTIAL = FETCHED + (E4M3 ? SPLITS * TILE_BYTES : 0),
+    static constexpr int K = Q_BYTES, V = K + SPLITS * tile::TILE_BYTES, FETCHED = V + SPLITS * tile::V_BYTES,
+                         PARTIAL = FETCHED + (E4M3 ? SPLITS * tile::TILE_BYTES : 0),
                          SUMS = PARTIAL + SETS * PARTS * VALUE_BYTES, Q_FULL = SUMS + SETS * PARTS * SUM_BYTES,
                          MERGE_FULL = Q_FULL + 8, K_FULL = MERGE_FULL + 8, V_FULL = K_FULL + 8 * SPLITS;
-    static_assert(Q_BYTES % 1024 == 0 && TILE_BYTES % 1024 == 0, "tiles begin with a whole atom of the swizzle");
     static constexpr int BYTES = V_FULL + 8 * SPLITS + 1024; /* and to begin at a multiple of 1024 */
     static constexpr int SENT_BYTES = SETS * SPLITS * (VALUE_BYTES + SUM_BYTES); /* by the other block */
     static constexpr int RESIDENT = DIMS <= 64 ? 2 : 1; /* blocks that fit on a multiprocessor */
@@ -85,30 +77,11 @@ static __device__ __forceinline__ void softmax(row_sums &r, float (&score)[N], u
     softmax_exact(r, score, weight, shrink, scale, good);
 }
 
-/* Writes the warpgroup's fetched values of E4M3 as halves, for its products. */
-template <typename Shape>
-static __device__ __forceinline__ void convert(unsigned shared, int split, int warp, int lane) {
-    constexpr int CHUNKS = Shape::ROW_BYTES / 16, STRIDE = 4 * 32 / CHUNKS, N = Shape::KEYS / STRIDE;
-    const int c = lane % CHUNKS, first = (warp * 32 + lane) / CHUNKS;
-    uint4 x[N];
-    kg_mbarrier_wait(shared + Shape::V_FULL + 8 * split, 0);
-#pragma unroll
-    for (int i = 0; i < N; i++)
-        x[i] = kg_load_shared<uint4>(shared + Shape::FETCHED + split * Shape::TILE_BYTES +
-                                     e4m3_offset<Shape::ROW_BYTES>(first + i * STRIDE, c));
-#pragma unroll
-    for (int i = 0; i < N; i++)
-        if (16 * c < Shape::DIMS)
-            store_e4m3_as_halves<Shape::KEYS>(shared + Shape::V + split * Shape::V_BYTES, first + i * STRIDE, c, x[i]);
-    kg_async_proxy_fence();
-    kg_barrier_sync(1 + split, 128); /* all of the tile is visible */
-}
-
 /* Sends the part's sums of the warp's rows to the block that merges them. */
 template <typename Shape>
 static __device__ __forceinline__ void send(unsigned shared, int rank, int part, int warp, int lane,
                                             const float (&value)[Shape::DIMS / 2], const row_sums &sums) {
-    const int to = warp / Shape::SETS, place = warp % Shape::SETS * Shape::PARTS + part;
+    const int to = warp / Shape::SETS, place = warp % Shape::SETS * PARTS + part;
     unsigned values = shared + Shape::PARTIAL + place * Shape::VALUE_BYTES + lane * 16,
              rows = shared + Shape::SUMS + place * Shape::SUM_BYTES + lane / 4 * 8,
              barrier = shared + Shape::MERGE_FULL;
@@ -132,67 +105,23 @@ static __device__ __forceinline__ void send(unsigned shared, int rank, int part,
     }
 }
 
-/* What each part's values of both rows of the thread are to be multiplied by; unit: of the values. */
-template <typename Shape>
-static __device__ __forceinline__ void merge_factors(float (&factor)[2][Shape::PARTS], unsigned sums, int lane,
-                                                     float scale, float sink, float unit) {
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-        float2 sum[Shape::PARTS];
-        float reference = -CUDART_INF_F, total = 0;
-#pragma unroll
-        for (int i = 0; i < Shape::PARTS; i++) {
-            sum[i] = kg_load_shared<float2>(sums + i * Shape::SUM_BYTES + (lane / 4 + 8 * half) * 8);
-            reference = fmaxf(reference, sum[i].x);
-        }
-        const float zero = reference == -CUDART_INF_F ? 0.0f : reference;
-#pragma unroll
-        for (int i = 0; i < Shape::PARTS; i++) {
-            factor[half][i] = kg_exp2_fast((sum[i].x - zero) * scale);
-            total = fmaf(sum[i].y, factor[half][i], total);
-        }
-        const float share = unit * row_share(reference, total, scale, sink);
-#pragma unroll
-        for (int i = 0; i < Shape::PARTS; i++) factor[half][i] *= share;
-    }
-}
-
 /* Adds the parts' values of both rows, each times its factor. */
 template <typename Shape>
 static __device__ __forceinline__ void add_partials(float (&out)[4], unsigned shared, int set, int column, int lane,
-                                                    const float (&factor)[2][Shape::PARTS]) {
+                                                    const float (&factor)[2][PARTS]) {
 #pragma unroll
-    for (int j = 0; j < Shape::PARTS; j++) {
-        const float4 x = kg_load_shared<float4>(
-            shared + Shape::PARTIAL + (set * Shape::PARTS + j) * Shape::VALUE_BYTES + (column * 32 + lane) * 16);
+    for (int j = 0; j < PARTS; j++) {
+        const float4 x = kg_load_shared<float4>(shared + Shape::PARTIAL + (set * PARTS + j) * Shape::VALUE_BYTES +
+                                                (column * 32 + lane) * 16);
         out[0] = fmaf(x.x, factor[0][j], out[0]), out[1] = fmaf(x.y, factor[0][j], out[1]);
         out[2] = fmaf(x.z, factor[1][j], out[2]), out[3] = fmaf(x.w, factor[1][j], out[3]);
     }
 }
 
-/* score = q k^T, complete. */
-template <typename Shape>
-static __device__ __forceinline__ void make_scores(float (&score)[Shape::KEYS / 2], uint64_t q, uint64_t k) {
-    constexpr int DIMS = Shape::DIMS, KEYS = Shape::KEYS;
-    kg_wgmma_fence();
-    if constexpr (Shape::E4M3) {
-#pragma unroll
-        for (int i = 0; i < DIMS / 32; i++) kg_wgmma<KEYS>::shared_e4m3(score, q + i * 32 / 16, k + i * 32 / 16, i > 0);
-    } else {
-#pragma unroll
-        for (int i = 0; i < DIMS / 16; i++)
-            kg_wgmma<KEYS>::template shared<false>(score, q + (i / 4 * ROWS * 128 + i % 4 * 32) / 16,
-                                                   k + (i / 4 * KEYS * 128 + i % 4 * 32) / 16, i > 0);
-    }
-    kg_wgmma_commit();
-    kg_wgmma_wait<0>();
-}
-
 /* One thread: the barriers, and what of n tiles is to come before they complete. */
 template <typename Shape>
 static __device__ __forceinline__ void begin_barriers(const hopper_params &p, unsigned shared, int n) {
-    constexpr int SPLITS = Shape::SPLITS;
-    kg_tensor_map_prefetch(&p.q), kg_tensor_map_prefetch(&p.k), kg_tensor_map_prefetch(&p.v);
+    prefetch_maps(p);
     kg_mbarrier_init(shared + Shape::Q_FULL, 1);
     kg_mbarrier_init(shared + Shape::MERGE_FULL, 1 + Shape::SETS * SPLITS); /* who expects, and the block's own warps */
 #pragma unroll
@@ -213,17 +142,16 @@ template <typename Shape>
 static __global__ void __launch_bounds__(Shape::THREADS, Shape::RESIDENT)
     sdpa_cluster_kernel(const __grid_constant__ hopper_params p) {
     kg_require_sm_90a();
-    constexpr int DIMS = Shape::DIMS, KEYS = Shape::KEYS, PARTS = Shape::PARTS, SPLITS = Shape::SPLITS;
+    constexpr int DIMS = Shape::DIMS;
     kg_dependents_start();
-    if ((int)blockIdx.x / Shape::CLUSTER >= p.n_row_tiles * p.n_heads * p.n_batch) { /* a place that stays empty */
+    if ((int)blockIdx.x / CLUSTER >= p.n_row_tiles * p.n_heads * p.n_batch) { /* a place that stays empty */
         kg_dependency_wait();
         return;
     }
-    extern __shared__ unsigned char memory[];
-    const unsigned shared = ((unsigned)__cvta_generic_to_shared(memory) + 1023) & ~1023u;
+    const unsigned shared = tiles_begin();
     const int rank = kg_cluster_rank(), split = __shfl_sync(0xFFFFFFFF, threadIdx.x / 128, 0),
               part = rank * SPLITS + split, lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
-    const int item = blockIdx.x / Shape::CLUSTER, plane = item / p.n_row_tiles, head = plane % p.n_heads,
+    const int item = blockIdx.x / CLUSTER, plane = item / p.n_row_tiles, head = plane % p.n_heads,
               batch = plane / p.n_heads, first = item % p.n_row_tiles * ROWS;
     const key_range keys(p, first, ROWS);
     const int tile_begin = keys.begin / KEYS, n_tiles = (keys.end + KEYS - 1) / KEYS - tile_begin; /* part i takes i */
@@ -279,22 +207,21 @@ static __global__ void __launch_bounds__(Shape::THREADS, Shape::RESIDENT)
                        k = kg_matrix_descriptor<Shape::ROW_BYTES>(shared + Shape::K + split * Shape::TILE_BYTES),
                        v = kg_matrix_descriptor(shared + Shape::V + split * Shape::V_BYTES, KEYS * 128);
         kg_mbarrier_wait(shared + Shape::K_FULL + 8 * split, 0);
-        make_scores<Shape>(score, q, k);
+        begin_scores<Shape, ROWS>(score, q, k);
+        kg_wgmma_wait<0>();
         if (key < keys.all_begin || key + KEYS > keys.all_end) {
             int first_key[2], last_key[2];
             row_limits(p, first + warp * 16 + lane / 4, first_key, last_key);
             mask_scores(score, key, first_key, last_key);
         }
         softmax(sums, score, weight, scale);
-        if (Shape::E4M3) convert<Shape>(shared, split, warp, lane);
-        else kg_mbarrier_wait(shared + Shape::V_FULL + 8 * split, 0);
-        kg_pin(weight);
-        kg_wgmma_fence();
-#pragma unroll
-        for (int i = 0; i < KEYS / 16; i++)
-            kg_wgmma<DIMS>::template registers<true>(value, reinterpret_cast<const unsigned(&)[4]>(weight[4 * i]),
-                                                     v + i * 2048 / 16, i > 0);
-        kg_wgmma_commit();
+        kg_mbarrier_wait(shared + Shape::V_FULL + 8 * split, 0);
+        if (Shape::E4M3) {
+            e4m3_place<Shape::ROW_BYTES>(lane).template convert<Shape, 4, KEYS / 8 / 4>(
+                shared + Shape::FETCHED + split * Shape::TILE_BYTES, shared + Shape::V + split * Shape::V_BYTES, warp);
+            kg_barrier_sync(1 + split, 128); /* all of the tile is visible */
+        }
+        begin_values<Shape>(value, weight, v, false);
         kg_wgmma_wait<0>();
         sums.weight[0] = row_weight(sums.weight[0]), sums.weight[1] = row_weight(sums.weight[1]);
     } else {
@@ -309,7 +236,15 @@ static __global__ void __launch_bounds__(Shape::THREADS, Shape::RESIDENT)
     const float sink = p.sinks ? p.sinks[head] * LOG2_E : -CUDART_INF_F;
     float factor[2][PARTS];
     kg_mbarrier_wait(shared + Shape::MERGE_FULL, 0);
-    merge_factors<Shape>(factor, shared + Shape::SUMS + set * PARTS * Shape::SUM_BYTES, lane, scale, sink, unit);
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        float2 sum[PARTS];
+#pragma unroll
+        for (int i = 0; i < PARTS; i++)
+            sum[i] = kg_load_shared<float2>(shared + Shape::SUMS + (set * PARTS + i) * Shape::SUM_BYTES +
+                                            (lane / 4 + 8 * half) * 8);
+        merge_factors(factor[half], sum, scale, sink, unit);
+    }
 #pragma unroll
     for (int i = 0; i < Shape::COLUMNS; i++) {
         const int column = share * Shape::COLUMNS + i, d = 8 * column + lane % 4 * 2;
@@ -326,34 +261,26 @@ template <typename Shape>
 static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args,
                              struct kg_error *err) {
     struct hopper_params p;
-    const enum kg_status status = hopper_params_make(&p, args, ROWS, Shape::KEYS, err);
+    const enum kg_status status = hopper_params_make(&p, args, ROWS, KEYS, err);
     if (status) return status;
     const unsigned n_work = (unsigned)(p.n_row_tiles * p.n_heads * p.n_batch),
-                   n_places = (unsigned)cuda->n_sms / Shape::CLUSTER, alone = cuda->shared_bytes / 2 + 1024;
+                   n_places = (unsigned)cuda->n_sms / CLUSTER, alone = cuda->shared_bytes / 2 + 1024;
     const bool shares = Shape::RESIDENT > 1;
-    const struct hopper_launch grid = { (shares && n_work < n_places ? n_places : n_work) * Shape::CLUSTER,
-                                        Shape::THREADS, shares || Shape::BYTES > alone ? Shape::BYTES : alone,
-                                        Shape::CLUSTER };
-    return hopper_launch_kernel(cuda, sdpa_cluster_kernel<Shape>, grid, p, "sdpa (cluster)", err);
+    const unsigned n_blocks = (shares && n_work < n_places ? n_places : n_work) * CLUSTER;
+    return kg_launch_dependent(cuda, sdpa_cluster_kernel<Shape>, dim3(n_blocks), Shape::THREADS, p, "sdpa (cluster)",
+                               err, shares || Shape::BYTES > alone ? Shape::BYTES : alone, CLUSTER);
 }
 
 } // namespace kg_sdpa
 
 const char *kg_sdpa_cluster_refuses(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args) {
-    if (args->n_keys > kg_sdpa::cluster_shape<false, 64>::MAX_KEYS) return "there are more than 512 keys";
+    if (args->n_keys > kg_sdpa::MAX_KEYS) return "there are more than 512 keys";
     if ((uint64_t)args->n_batch * args->n_heads * args->n_queries > INT32_MAX / 4) return "there are too many queries";
-    return kg_sdpa::hopper_refuses(cuda, args);
+    return kg_sdpa_wgmma_refuses(cuda, args);
 }
 
 enum kg_status kg_sdpa_cluster_launch(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args,
                                       struct kg_error *err) {
     using namespace kg_sdpa;
-    if (args->inputs == KG_PRECISION_F8) {
-        if (args->head_dim <= 64) return launch<cluster_shape<true, 64>>(cuda, args, err);
-        if (args->head_dim <= 96) return launch<cluster_shape<true, 96>>(cuda, args, err);
-        return launch<cluster_shape<true, 128>>(cuda, args, err);
-    }
-    if (args->head_dim <= 64) return launch<cluster_shape<false, 64>>(cuda, args, err);
-    if (args->head_dim <= 96) return launch<cluster_shape<false, 96>>(cuda, args, err);
-    return launch<cluster_shape<false, 128>>(cuda, args, err);
+    return launch_for(args, [=](auto e4m3, auto dims) { return launch<cluster_shape<e4m3, dims>>(cuda, args, err); });
 }

@@ -7,23 +7,13 @@
 
 #include "kernels/ptx/math.cuh"
 #include "kernels/ptx/memory.cuh"
+#include "kernels/ptx/tma.cuh"
 
 namespace kg_sdpa {
 
 /* Where 16 bytes, dims 16 c to 16 c + 15 of row r, are in a tile of ROW_BYTES a row with a swizzle of as many bytes. */
 template <int ROW_BYTES> __device__ __forceinline__ unsigned e4m3_offset(int r, int c) {
     return (unsigned)(r * ROW_BYTES + (ROW_BYTES == 128 ? c ^ r % 8 : c ^ r / 2 % 4) * 16);
-}
-
-/* Writes them as halves to a tile at `to` in panels of ROWS_OF_PANEL rows of 64 dims, 128 bytes, with 128-byte swizzle.
- * Of eight neighbours in c, those of the second panel write their second half first: all to other banks. */
-template <int ROWS_OF_PANEL> __device__ __forceinline__ void store_e4m3_as_halves(unsigned to, int r, int c, uint4 x) {
-    const bool second = c & 4;
-    const uint2 a = kg_halves_of_e4m3(second ? x.z : x.x), b = kg_halves_of_e4m3(second ? x.w : x.y),
-                d = kg_halves_of_e4m3(second ? x.x : x.z), e = kg_halves_of_e4m3(second ? x.y : x.w);
-    const unsigned row = to + (c / 4) * ROWS_OF_PANEL * 128 + r * 128, chunk = (unsigned)(c % 4 * 2 + c / 4) ^ (r % 8);
-    kg_store_shared(row + chunk * 16, make_uint4(a.x, a.y, b.x, b.y));
-    kg_store_shared(row + (chunk ^ 1) * 16, make_uint4(d.x, d.y, e.x, e.y));
 }
 
 /* A lane's share of values that become halves, by a warp that goes through a tile 8 rows by 4 times 16 dims at a time:
@@ -62,6 +52,17 @@ template <int ROW_BYTES> struct e4m3_place {
                 kg_store_shared(at, make_uint4(a.x, a.y, b.x, b.y));
                 kg_store_shared(at ^ 16, make_uint4(d.x, d.y, e.x, e.y));
             }
+    }
+
+    /* The warp's share, among WARPS, of a tile of the shape, and makes it visible to products. */
+    template <typename Shape, int WARPS, int GROUPS>
+    __device__ __forceinline__ void convert(unsigned from_tile, unsigned to_tile, int warp) const {
+        constexpr int STRIP = GROUPS * 8; /* rows */
+        static_assert(Shape::KEYS % STRIP == 0, "whole strips");
+#pragma unroll 1
+        for (int row = warp * STRIP; row < Shape::KEYS; row += WARPS * STRIP)
+            halves<Shape::DIMS, GROUPS, Shape::KEYS>(from_tile + from + row * ROW_BYTES, to_tile + to + row * 128);
+        kg_async_proxy_fence();
     }
 };
 

@@ -6,7 +6,7 @@
 #ifndef KIGO_KERNELS_ATTENTION_SDPA_FRAGMENT_CUH
 #define KIGO_KERNELS_ATTENTION_SDPA_FRAGMENT_CUH
 
-#include "kernels/attention/sdpa/hopper_call.h"
+#include "kernels/attention/sdpa/call.h"
 #include "kernels/ptx/math.cuh"
 #include <math_constants.h>
 
@@ -14,11 +14,13 @@ namespace kg_sdpa {
 
 constexpr float LOG2_E = 1.44269504f;
 
-/* The keys [begin, end) that any of the queries [first, first + n) sees, and those that all of them see. */
+/* Params: hopper_params, or what else is a call_params; as the base class its members take other registers.
+ *
+ * The keys [begin, end) that any of the queries [first, first + n) sees, and those that all of them see. */
 struct key_range {
     int begin, end, all_begin, all_end;
 
-    __device__ __forceinline__ key_range(const hopper_params &p, int first, int n) {
+    template <typename Params> __device__ __forceinline__ key_range(const Params &p, int first, int n) {
         const int past = p.n_keys - p.n_queries, last = min(first + n, p.n_queries) - 1;
         begin = all_begin = 0;
         end = all_end = p.n_keys;
@@ -28,7 +30,8 @@ struct key_range {
 };
 
 /* The first and last key that each of the thread's two rows sees. */
-__device__ __forceinline__ void row_limits(const hopper_params &p, int row, int (&first)[2], int (&last)[2]) {
+template <typename Params>
+__device__ __forceinline__ void row_limits(const Params &p, int row, int (&first)[2], int (&last)[2]) {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         const int position = p.n_keys - p.n_queries + row + 8 * half;
@@ -93,13 +96,19 @@ __device__ __forceinline__ void whole_rows(bool (&holds)[2]) {
     for (int half = 0; half < 2; half++) holds[half] = (__ballot_sync(0xFFFFFFFF, holds[half]) >> quad & 0xF) == 0xF;
 }
 
-/* Of each row, whether the thread's part of such weights may be used: the row has a reference, not too large for the
- * fused product, and no weight is out of range. True if so of both. */
-__device__ __forceinline__ bool weights_good(bool (&good)[2], const row_sums &r, const float (&sum)[2], float scale) {
+/* make_weights by the references there are, for the whole warp; false, and sums stay as they are, if a row has none, or
+ * one too large for the fused product, or a weight that is out of range. good: of the thread's part of each row. */
+template <int N>
+__device__ __forceinline__ bool try_weights(row_sums &r, const float (&score)[N], unsigned (&weight)[N / 2],
+                                            float scale, bool (&good)[2]) {
+    float sum[2];
+    make_weights(r, score, weight, sum, scale);
     const float limit = LARGE_EXPONENT / scale;
 #pragma unroll
     for (int half = 0; half < 2; half++) good[half] = sum[half] <= MOST_WEIGHT && fabsf(r.reference[half]) <= limit;
-    return good[0] && good[1];
+    const bool all_good = __all_sync(0xFFFFFFFF, good[0] && good[1]);
+    if (all_good) r.weight[0] += sum[0], r.weight[1] += sum[1];
+    return all_good;
 }
 
 /* The references become the rows' largest scores so far, but of rows to keep; what was summed before is to be
@@ -163,6 +172,16 @@ template <int N> __device__ __forceinline__ void scale_rows(float (&value)[N], c
     }
 }
 
+/* What follows where try_weights is false: relative to the largest scores so far, but of rows that are good. */
+template <int N, int M>
+__device__ __forceinline__ void redo_weights(row_sums &r, float (&score)[N], unsigned (&weight)[N / 2],
+                                             float (&value)[M], float scale, bool (&good)[2]) {
+    float shrink[2];
+    whole_rows(good);
+    softmax_exact(r, score, weight, shrink, scale, good);
+    scale_rows(value, shrink);
+}
+
 /* The whole row's sum of weights in each of its threads. */
 __device__ __forceinline__ float row_weight(float weight) {
     weight += __shfl_xor_sync(0xFFFFFFFF, weight, 1);
@@ -174,6 +193,25 @@ __device__ __forceinline__ float row_share(float reference, float weight, float 
     const float share =
         kg_reciprocal_fast(weight + kg_exp2_fast(sink - reference * scale)); /* no branch: a merge waits */
     return reference == -CUDART_INF_F ? 0.0f : share;
+}
+
+/* What the values of N parts of a row's keys are to be multiplied by to be merged, parts in their order. part:
+ * references and whole sums of weights; unit: of the values. */
+template <int N>
+__device__ __forceinline__ void merge_factors(float (&factor)[N], const float2 (&part)[N], float scale, float sink,
+                                              float unit) {
+    float reference = part[0].x, total = 0;
+#pragma unroll
+    for (int i = 1; i < N; i++) reference = fmaxf(reference, part[i].x);
+    const float zero = reference == -CUDART_INF_F ? 0.0f : reference;
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        factor[i] = kg_exp2_fast((part[i].x - zero) * scale);
+        total = i == 0 ? part[i].y * factor[i] : fmaf(part[i].y, factor[i], total);
+    }
+    const float share = unit * row_share(reference, total, scale, sink);
+#pragma unroll
+    for (int i = 0; i < N; i++) factor[i] *= share;
 }
 
 /* A quad's four words of four groups (word i of group j in thread i) to thread i having group i's four words. */

@@ -9,15 +9,16 @@
 #include "kernels/ptx/math.cuh"
 #include "kernels/ptx/mma.cuh"
 #include "kernels/block/precision.cuh"
-#include "kernels/attention/sdpa/sdpa.h"
+#include "kernels/attention/sdpa/call.h"
 #include <cfloat>
 #include <cuda_fp8.h>
 #include <math_constants.h>
 
 namespace kg_sdpa_mma {
 
+using kg_sdpa::refuses_operands;
+
 constexpr float LOG2_E = 1.4426950408889634f;
-constexpr uint32_t MAX_HEAD_DIM = 128;
 
 /* Two E4M3 of the low or the high half of a word, exactly, as f16: the lower byte in the lower half. */
 __device__ __forceinline__ unsigned halves_of_low(unsigned word) {
@@ -75,25 +76,6 @@ __device__ __forceinline__ key_range keys_seen(const struct kg_sdpa_args &p, int
     seen.end = min(position + 1, (int)p.n_keys);
     if (p.window > 0 && position >= 0 && (uint32_t)position >= p.window) seen.begin = position + 1 - (int)p.window;
     return seen;
-}
-
-/* Why neither variant takes a call, or NULL. */
-static inline const char *refuses_operands(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args) {
-    const bool f8 = args->inputs == KG_PRECISION_F8;
-    const uint64_t unit = f8 ? 16 : 8, sizes = (uint64_t)args->head_dim;
-    const struct kg_sdpa_strides &q = args->q_strides, &k = args->k_strides, &v = args->v_strides, &y = args->y_strides;
-    if (cuda->compute_capability < 80) return "the device is older than compute capability 8.0";
-    if ((!f8 && args->inputs != KG_PRECISION_F16) || args->output != KG_PRECISION_F16)
-        return "inputs are neither f16 nor f8, or the output is not f16";
-    if (args->head_dim > MAX_HEAD_DIM) return "the head size is over 128";
-    if (sizes % unit) return f8 ? "the head size is no multiple of 16" : "the head size is no multiple of 8";
-    if ((q.batch | q.head | q.row | k.batch | k.head | k.row | v.batch | v.head | v.row) % unit)
-        return "a stride of q, k or v is no multiple of 16 bytes";
-    if ((y.batch | y.head | y.row) % 8) return "a stride of y is no multiple of 16 bytes";
-    if (!kg_vector_aligned(args->q) || !kg_vector_aligned(args->k) || !kg_vector_aligned(args->v) ||
-        !kg_vector_aligned(args->y))
-        return "q, k, v or y is not aligned to 16 bytes";
-    return NULL;
 }
 
 } // namespace kg_sdpa_mma

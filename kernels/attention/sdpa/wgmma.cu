@@ -21,49 +21,36 @@
  *
  * Tiles of queries go round robin to as many blocks as there are multiprocessors; causal ones longest first. */
 #include "kernels/ptx/dependent.cuh"
-#include "kernels/ptx/mbarrier.cuh"
-#include "kernels/ptx/tma.cuh"
-#include "kernels/ptx/wgmma.cuh"
-#include "kernels/attention/sdpa/e4m3.cuh"
-#include "kernels/attention/sdpa/fragment.cuh"
+#include "kernels/attention/sdpa/tile.cuh"
 
 namespace kg_sdpa {
 
-/* Stages: of the rings of keys and of values as they come; V_STAGES: of values that products read. */
-template <bool E4M3_, int DIMS_, int KEYS_, int STAGES_, int V_STAGES_ = STAGES_, int Q_STAGES_ = 1>
-struct wgmma_shape {
-    static constexpr bool E4M3 = E4M3_;
-    static constexpr int DIMS = DIMS_, KEYS = KEYS_, STAGES = STAGES_, V_STAGES = V_STAGES_, Q_STAGES = Q_STAGES_;
+/* Of FP16 at 128 dims 128 keys take too many registers. */
+template <bool E4M3, int DIMS> using wgmma_tile = tile_shape<E4M3, DIMS, (!E4M3 && DIMS > 96) ? 112 : 128>;
+
+template <bool E4M3, int DIMS> struct wgmma_shape : wgmma_tile<E4M3, DIMS> {
+    using tile = wgmma_tile<E4M3, DIMS>;
+    /* Stages: of the rings of keys and of values as they come; V_STAGES: of values that products read. */
+    static constexpr bool LARGE = DIMS > 64;
+    static constexpr int STAGES = LARGE ? 2 : 4, V_STAGES = E4M3 && LARGE ? 3 : STAGES,
+                         Q_STAGES = E4M3 && LARGE ? 2 : 1;
     static constexpr int WORKERS = 2, QUERIES = WORKERS * ROWS, THREADS = (WORKERS + 1) * 128;
-    static constexpr int PANELS = (DIMS + 63) / 64; /* of 64 halves, 128 bytes a row */
-    /* Of inputs: E4M3 has all dims in one panel. */
-    static constexpr int ROW_BYTES = E4M3 ? e4m3_row_bytes(DIMS) : 128, INPUT_PANELS = E4M3 ? 1 : PANELS;
     static constexpr int CONVERTERS = E4M3 ? 3 : 0; /* warps */
 
     /* Shared memory, in bytes from its beginning. FETCHED: values of E4M3 as they come. */
-    static constexpr int Q_BYTES = INPUT_PANELS * QUERIES * ROW_BYTES, TILE_BYTES = INPUT_PANELS * KEYS * ROW_BYTES,
-                         V_BYTES = PANELS * KEYS * 128;
-    static constexpr int K = Q_STAGES * Q_BYTES, V = K + STAGES * TILE_BYTES, FETCHED = V + V_STAGES * V_BYTES,
-                         Q_FULL = FETCHED + (E4M3 ? STAGES * TILE_BYTES : 0), Q_EMPTY = Q_FULL + 8 * Q_STAGES,
+    static constexpr int Q_BYTES = tile::INPUT_PANELS * QUERIES * tile::ROW_BYTES;
+    static constexpr int K = Q_STAGES * Q_BYTES, V = K + STAGES * tile::TILE_BYTES,
+                         FETCHED = V + V_STAGES * tile::V_BYTES,
+                         Q_FULL = FETCHED + (E4M3 ? STAGES * tile::TILE_BYTES : 0), Q_EMPTY = Q_FULL + 8 * Q_STAGES,
                          K_FULL = Q_EMPTY + 8 * Q_STAGES, K_EMPTY = K_FULL + 8 * STAGES, V_FULL = K_EMPTY + 8 * STAGES,
                          V_EMPTY = V_FULL + 8 * V_STAGES, FETCHED_FULL = V_EMPTY + 8 * V_STAGES,
                          FETCHED_EMPTY = FETCHED_FULL + 8 * STAGES;
     static constexpr int BYTES = FETCHED_EMPTY + 8 * STAGES + 1024; /* and to begin at a multiple of 1024 */
     static_assert(E4M3 || V_STAGES == STAGES, "nothing is between the copies and the products");
-    static_assert(Q_BYTES % 1024 == 0 && TILE_BYTES % 1024 == 0, "tiles begin with a whole atom of the swizzle");
 
     /* Registers of a thread: the launch's 168 a thread are dealt out anew. */
     static constexpr int FETCH_REGISTERS = E4M3 ? 40 : 24, WORKER_REGISTERS = E4M3 ? 232 : 240;
     static_assert(FETCH_REGISTERS + WORKERS * WORKER_REGISTERS <= THREADS / 128 * 168, "what the launch has");
-};
-
-/* A place in a ring: which stage, and the parity of its phase. */
-template <int STAGES> struct ring_place {
-    int stage = 0;
-    unsigned parity = 0;
-    __device__ __forceinline__ void advance() {
-        if (++stage == STAGES) stage = 0, parity ^= 1;
-    }
 };
 
 /* Item w of the n_row_tiles * n_heads * n_batch, and the tiles of keys it needs. */
@@ -94,7 +81,7 @@ template <typename Shape> static __device__ __forceinline__ void fetch(const hop
         const int kv_head = item.head / p.group;
         if (item.tile_begin >= item.tile_end) continue;
         const unsigned q = shared + q_at.stage * Shape::Q_BYTES, q_full = shared + Shape::Q_FULL + 8 * q_at.stage;
-        kg_mbarrier_wait(shared + Shape::Q_EMPTY + 8 * q_at.stage, q_at.parity ^ 1);
+        q_at.wait_empty(shared + Shape::Q_EMPTY);
         kg_mbarrier_expect(q_full, Shape::Q_BYTES);
 #pragma unroll
         for (int panel = 0; panel < PANELS; panel++)
@@ -106,7 +93,7 @@ template <typename Shape> static __device__ __forceinline__ void fetch(const hop
         const auto fetch_tile = [&](const CUtensorMap *map, ring_place<Shape::STAGES> &at, int data, int full,
                                     int empty, int tile) {
             const unsigned barrier = shared + full + 8 * at.stage;
-            kg_mbarrier_wait(shared + empty + 8 * at.stage, at.parity ^ 1);
+            at.wait_empty(shared + empty);
             kg_mbarrier_expect(barrier, Shape::TILE_BYTES);
 #pragma unroll
             for (int panel = 0; panel < PANELS; panel++)
@@ -126,8 +113,6 @@ template <typename Shape> static __device__ __forceinline__ void fetch(const hop
 /* Warp `warp` of those that write fetched values of E4M3 as halves: a strip of rows after another. */
 template <typename Shape>
 static __device__ __forceinline__ void convert(const hopper_params &p, unsigned shared, int warp) {
-    constexpr int GROUPS = Shape::PANELS > 1 ? 1 : 2, STRIP = GROUPS * 8;
-    static_assert(Shape::KEYS % STRIP == 0, "whole strips");
     const e4m3_place<Shape::ROW_BYTES> place(threadIdx.x % 32);
     const int n_work = p.n_row_tiles * p.n_heads * p.n_batch;
     ring_place<Shape::STAGES> from_at;
@@ -135,20 +120,14 @@ static __device__ __forceinline__ void convert(const hopper_params &p, unsigned 
     for (int w = blockIdx.x; w < n_work; w += gridDim.x) {
         const work_item<Shape> item(p, w);
         for (int n = item.tile_end - item.tile_begin; n > 0; n--) {
-            const unsigned from = shared + Shape::FETCHED + from_at.stage * Shape::TILE_BYTES + place.from,
-                           to = shared + Shape::V + to_at.stage * Shape::V_BYTES + place.to;
-            kg_mbarrier_wait(shared + Shape::FETCHED_FULL + 8 * from_at.stage, from_at.parity);
-            kg_mbarrier_wait(shared + Shape::V_EMPTY + 8 * to_at.stage, to_at.parity ^ 1);
-#pragma unroll 1
-            for (int row = warp * STRIP; row < Shape::KEYS; row += Shape::CONVERTERS * STRIP)
-                place.template halves<Shape::DIMS, GROUPS, Shape::KEYS>(from + row * Shape::ROW_BYTES, to + row * 128);
-            kg_async_proxy_fence();
+            from_at.wait_full(shared + Shape::FETCHED_FULL);
+            to_at.wait_empty(shared + Shape::V_EMPTY);
+            place.template convert<Shape, Shape::CONVERTERS, Shape::PANELS == 1 ? 2 : 1>(
+                shared + Shape::FETCHED + from_at.stage * Shape::TILE_BYTES,
+                shared + Shape::V + to_at.stage * Shape::V_BYTES, warp);
             __syncwarp();
-            if (threadIdx.x % 32 == 0) {
-                kg_mbarrier_arrive(shared + Shape::FETCHED_EMPTY + 8 * from_at.stage);
-                kg_mbarrier_arrive(shared + Shape::V_FULL + 8 * to_at.stage);
-            }
-            from_at.advance(), to_at.advance();
+            from_at.release(shared + Shape::FETCHED_EMPTY);
+            to_at.release(shared + Shape::V_FULL);
         }
     }
 }
@@ -177,18 +156,16 @@ template <typename Shape> struct worker {
     }
 
     __device__ __forceinline__ void wait_keys() const {
-        kg_mbarrier_wait(shared + Shape::K_FULL + 8 * k_at.stage, k_at.parity);
+        k_at.wait_full(shared + Shape::K_FULL);
     }
     __device__ __forceinline__ void wait_values() const {
-        kg_mbarrier_wait(shared + Shape::V_FULL + 8 * v_at.stage, v_at.parity);
+        v_at.wait_full(shared + Shape::V_FULL);
     }
     __device__ __forceinline__ void release_keys() {
-        if (lane == 0) kg_mbarrier_arrive(shared + Shape::K_EMPTY + 8 * k_at.stage);
-        k_at.advance();
+        k_at.release(shared + Shape::K_EMPTY);
     }
     __device__ __forceinline__ void release_values() {
-        if (lane == 0) kg_mbarrier_arrive(shared + Shape::V_EMPTY + 8 * v_at.stage);
-        v_at.advance();
+        v_at.release(shared + Shape::V_EMPTY);
     }
     __device__ __forceinline__ void wait_to_issue() const {
         kg_barrier_sync(1 + index, 2 * 128);
@@ -200,28 +177,11 @@ template <typename Shape> struct worker {
     __device__ __forceinline__ void make_scores() {
         const uint64_t q = q_matrix + (Shape::Q_STAGES > 1 ? q_at.stage * (Shape::Q_BYTES / 16) : 0),
                        k = k_matrix + k_at.stage * (Shape::TILE_BYTES / 16);
-        kg_wgmma_fence();
-        if constexpr (Shape::E4M3) {
-#pragma unroll
-            for (int i = 0; i < DIMS / 32; i++)
-                kg_wgmma<KEYS>::shared_e4m3(score, q + i * 32 / 16, k + i * 32 / 16, i > 0);
-        } else {
-#pragma unroll
-            for (int i = 0; i < DIMS / 16; i++)
-                kg_wgmma<KEYS>::template shared<false>(score, q + (i / 4 * Shape::QUERIES * 128 + i % 4 * 32) / 16,
-                                                       k + (i / 4 * KEYS * 128 + i % 4 * 32) / 16, i > 0);
-        }
-        kg_wgmma_commit();
+        begin_scores<Shape, Shape::QUERIES>(score, q, k);
     }
     __device__ __forceinline__ void add_values(unsigned (&weight)[KEYS / 4], bool add) {
-        const uint64_t v = v_matrix + v_at.stage * (Shape::V_BYTES / 16);
-        kg_pin(weight), kg_pin(value);
-        kg_wgmma_fence();
-#pragma unroll
-        for (int i = 0; i < KEYS / 16; i++)
-            kg_wgmma<DIMS>::template registers<true>(value, reinterpret_cast<const unsigned(&)[4]>(weight[4 * i]),
-                                                     v + i * 2048 / 16, add || i > 0);
-        kg_wgmma_commit();
+        kg_pin(value);
+        begin_values<Shape>(value, weight, v_matrix + v_at.stage * (Shape::V_BYTES / 16), add);
     }
     __device__ __forceinline__ void mask(int tile) {
         const int key = tile * KEYS;
@@ -243,19 +203,11 @@ template <typename Shape> struct worker {
         kg_wgmma_wait<1>(); /* the scores */
         release_keys();
         mask(tile);
-        float sum[2];
-        make_weights(sums, score, fresh, sum, scale);
         bool good_rows[2];
-        const bool good = __all_sync(0xFFFFFFFF, weights_good(good_rows, sums, sum, scale));
-        if (good) sums.weight[0] += sum[0], sums.weight[1] += sum[1];
+        const bool good = try_weights(sums, score, fresh, scale, good_rows);
         kg_wgmma_wait<0>(); /* the values */
         release_values();
-        if (!good) {
-            float shrink[2];
-            whole_rows(good_rows);
-            softmax_exact(sums, score, fresh, shrink, scale, good_rows);
-            scale_rows(value, shrink);
-        }
+        if (!good) redo_weights(sums, score, fresh, value, scale, good_rows);
     }
 
     /* The tiles from `end` - 1 down to `begin`, begin < end, but for the wait for the last values. head_scales: of
@@ -285,8 +237,7 @@ template <typename Shape> struct worker {
             wait_values();
             add_values(even, tile < end - 1);
         }
-        if (lane == 0) kg_mbarrier_arrive(shared + Shape::Q_EMPTY + 8 * q_at.stage);
-        q_at.advance();
+        q_at.release(shared + Shape::Q_EMPTY);
     }
 
     /* Where the first of the thread's two rows of item w goes, and what its values are to be multiplied by. */
@@ -322,7 +273,7 @@ template <typename Shape> struct worker {
             }
             result to;
             if (item.tile_begin < item.tile_end) {
-                kg_mbarrier_wait(shared + Shape::Q_FULL + 8 * q_at.stage, q_at.parity);
+                q_at.wait_full(shared + Shape::Q_FULL);
                 run_tiles(item.tile_begin, item.tile_end, head_scales);
                 to = result_of(w); /* beside the last products */
                 kg_wgmma_wait<0>();
@@ -343,11 +294,10 @@ template <typename Shape> struct worker {
 template <typename Shape>
 static __global__ void __launch_bounds__(Shape::THREADS, 1) sdpa_wgmma_kernel(const __grid_constant__ hopper_params p) {
     kg_require_sm_90a();
-    extern __shared__ unsigned char memory[];
-    const unsigned shared = ((unsigned)__cvta_generic_to_shared(memory) + 1023) & ~1023u;
+    const unsigned shared = tiles_begin();
     constexpr int FETCHER = Shape::WORKERS * 128;
     if (threadIdx.x == FETCHER) {
-        kg_tensor_map_prefetch(&p.q), kg_tensor_map_prefetch(&p.k), kg_tensor_map_prefetch(&p.v);
+        prefetch_maps(p);
         constexpr int WORKER_WARPS = Shape::WORKERS * 4; /* a thread of each arrives */
         for (int i = 0; i < Shape::Q_STAGES; i++) {
             kg_mbarrier_init(shared + Shape::Q_FULL + 8 * i, 1);
@@ -388,27 +338,16 @@ static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg
     const enum kg_status status = hopper_params_make(&p, args, Shape::QUERIES, Shape::KEYS, err);
     if (status) return status;
     const uint64_t n_work = (uint64_t)p.n_row_tiles * p.n_heads * p.n_batch;
-    const struct hopper_launch grid = { n_work < (uint64_t)cuda->n_sms ? (unsigned)n_work : (unsigned)cuda->n_sms,
-                                        Shape::THREADS, Shape::BYTES, 1 };
-    return hopper_launch_kernel(cuda, sdpa_wgmma_kernel<Shape>, grid, p, "sdpa (wgmma)", err);
+    const unsigned n_blocks = n_work < (uint64_t)cuda->n_sms ? (unsigned)n_work : (unsigned)cuda->n_sms;
+    return kg_launch_dependent(cuda, sdpa_wgmma_kernel<Shape>, dim3(n_blocks), Shape::THREADS, p, "sdpa (wgmma)", err,
+                               Shape::BYTES);
 }
 
 } // namespace kg_sdpa
-
-const char *kg_sdpa_wgmma_refuses(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args) {
-    return kg_sdpa::hopper_refuses(cuda, args);
-}
 
 enum kg_status kg_sdpa_wgmma_launch(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args,
                                     struct kg_error *err) {
     using namespace kg_sdpa;
     if (wgmma_64_suits(args)) return wgmma_64_launch(cuda, args, err);
-    if (args->inputs == KG_PRECISION_F8) {
-        if (args->head_dim <= 64) return launch<wgmma_shape<true, 64, 128, 4>>(cuda, args, err);
-        if (args->head_dim <= 96) return launch<wgmma_shape<true, 96, 128, 2, 3, 2>>(cuda, args, err);
-        return launch<wgmma_shape<true, 128, 128, 2, 3, 2>>(cuda, args, err);
-    }
-    if (args->head_dim <= 64) return launch<wgmma_shape<false, 64, 128, 4>>(cuda, args, err);
-    if (args->head_dim <= 96) return launch<wgmma_shape<false, 96, 128, 2>>(cuda, args, err);
-    return launch<wgmma_shape<false, 128, 112, 2>>(cuda, args, err); /* 128 keys: too many registers */
+    return launch_for(args, [=](auto e4m3, auto dims) { return launch<wgmma_shape<e4m3, dims>>(cuda, args, err); });
 }

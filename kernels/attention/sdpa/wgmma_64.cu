@@ -19,12 +19,8 @@
  * At the end the parts exchange halves of their columns through shared memory, and each merges what it then has of
  * both: the same bits each time. */
 #include "kernels/ptx/dependent.cuh"
-#include "kernels/ptx/mbarrier.cuh"
 #include "kernels/ptx/mma.cuh"
-#include "kernels/ptx/tma.cuh"
-#include "kernels/ptx/wgmma.cuh"
-#include "kernels/attention/sdpa/e4m3.cuh"
-#include "kernels/attention/sdpa/fragment.cuh"
+#include "kernels/attention/sdpa/tile.cuh"
 
 namespace kg_sdpa {
 
@@ -35,21 +31,19 @@ static_assert(STAGES == 4, "the loop over a ring's places is written out");
  * bytes, those of a warpgroup side by side: its values of half of the columns, then its sums. */
 constexpr int VECTOR_BYTES = 128 * 16, VALUE_VECTORS = DIMS / 16, EXCHANGE_BYTES = (VALUE_VECTORS + 1) * VECTOR_BYTES,
               RINGS = PARTS * STAGES;
-template <bool E4M3_> struct wgmma_64_shape {
-    static constexpr bool E4M3 = E4M3_;
+template <bool E4M3> struct wgmma_64_shape : tile_shape<E4M3, DIMS, KEYS> {
+    using tile = tile_shape<E4M3, DIMS, KEYS>;
     static constexpr int CONVERTERS = E4M3 ? 2 : 0; /* warps a part */
     static constexpr int THREADS = WORKERS * 128 + PARTS * CONVERTERS * 32;
     /* Of E4M3, whose queries stay in shared memory: the launch's 96 a thread are dealt out anew. */
     static constexpr int WORKER_REGISTERS = 112, CONVERTER_REGISTERS = 32;
-    static constexpr int ROW_BYTES = E4M3 ? e4m3_row_bytes(DIMS) : 128; /* of inputs */
-    static constexpr int Q_BYTES = GROUPS * ROWS * ROW_BYTES, TILE_BYTES = KEYS * ROW_BYTES, V_BYTES = KEYS * 128;
-    static constexpr int K = Q_BYTES, V = K + RINGS * TILE_BYTES, FETCHED = V + RINGS * V_BYTES,
-                         EXCHANGE = FETCHED + (E4M3 ? RINGS * TILE_BYTES : 0),
+    static constexpr int Q_BYTES = GROUPS * ROWS * tile::ROW_BYTES;
+    static constexpr int K = Q_BYTES, V = K + RINGS * tile::TILE_BYTES, FETCHED = V + RINGS * tile::V_BYTES,
+                         EXCHANGE = FETCHED + (E4M3 ? RINGS * tile::TILE_BYTES : 0),
                          Q_FULL = EXCHANGE + WORKERS * EXCHANGE_BYTES, K_FULL = Q_FULL + 8, V_FULL = K_FULL + 8 * RINGS,
                          FETCHED_FULL = V_FULL + 8 * RINGS,
                          EMPTY = FETCHED_FULL + 8 * RINGS, /* by groups, parts, stages */
         BYTES = EMPTY + 8 * WORKERS * STAGES + 1024;       /* and to begin at a multiple of 1024 */
-    static_assert(Q_BYTES % 1024 == 0 && TILE_BYTES % 1024 == 0, "tiles begin with a whole atom of the swizzle");
 };
 
 /* What a block does: each group's first query (n_queries: none), and tiles of keys [begin, end). */
@@ -110,10 +104,7 @@ template <typename Shape> struct rings {
     }
     /* A warp writes its share of the n tiles of fetched values as halves; n_other: those that group 1 needs. */
     __device__ __forceinline__ void convert(int warp, int n, int n_other) const {
-        constexpr int CHUNKS = Shape::ROW_BYTES / 16, WARP_ROWS = 32 / CHUNKS;
-        static_assert(WARP_ROWS % 8 == 0, "a warp's rows are whole atoms of the swizzle");
-        const int lane = threadIdx.x % 32, c = lane % CHUNKS, row = lane / CHUNKS;
-        const unsigned start = e4m3_offset<Shape::ROW_BYTES>(row, c);
+        const e4m3_place<Shape::ROW_BYTES> place(threadIdx.x % 32);
 #pragma unroll 1
         for (int i = 0; i < n; i++) {
             if (i >= STAGES) {
@@ -121,14 +112,10 @@ template <typename Shape> struct rings {
                 if (i - STAGES < n_other) wait_empty(1, i - STAGES);
             }
             wait(fetched_full, i);
-            const unsigned from = fetched + i % STAGES * Shape::TILE_BYTES, to = v + i % STAGES * Shape::V_BYTES;
-#pragma unroll 1
-            for (int first = warp * WARP_ROWS; first < KEYS; first += Shape::CONVERTERS * WARP_ROWS)
-                store_e4m3_as_halves<KEYS>(to + first * 128, row, c,
-                                           kg_load_shared<uint4>(from + start + first * Shape::ROW_BYTES));
-            kg_async_proxy_fence();
+            place.template convert<Shape, Shape::CONVERTERS, 1>(fetched + i % STAGES * Shape::TILE_BYTES,
+                                                                v + i % STAGES * Shape::V_BYTES, warp);
             __syncwarp();
-            if (lane == 0) kg_mbarrier_arrive(v_full + i % STAGES * 8);
+            if (threadIdx.x % 32 == 0) kg_mbarrier_arrive(v_full + i % STAGES * 8);
         }
     }
 };
@@ -152,25 +139,20 @@ static __device__ __forceinline__ void merge_parts(unsigned exchange, int part, 
                     make_float4(sums.reference[0], sums.weight[0], sums.reference[1], sums.weight[1]));
     kg_barrier_sync(1 + group, PARTS * 128);
     const float4 more = kg_load_shared<float4>(from + VALUE_VECTORS * VECTOR_BYTES);
-    const float reference[2] = { more.x, more.z }, weight[2] = { more.y, more.w };
-    float mine[2], theirs[2];
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-        const float largest = fmaxf(sums.reference[half], reference[half]),
-                    zero = largest == -CUDART_INF_F ? 0.0f : largest;
-        mine[half] = kg_exp2_fast((sums.reference[half] - zero) * scale);
-        theirs[half] = kg_exp2_fast((reference[half] - zero) * scale);
-        const float share =
-            unit * row_share(largest, sums.weight[half] * mine[half] + weight[half] * theirs[half], scale, sink);
-        mine[half] *= share, theirs[half] *= share;
-    }
+    const float2 parts[2][PARTS] = {
+        { make_float2(more.x, more.y), make_float2(sums.reference[0], sums.weight[0]) },
+        { make_float2(more.z, more.w), make_float2(sums.reference[1], sums.weight[1]) },
+    };
+    float factor[2][PARTS]; /* of a row: theirs, and this part's */
+    merge_factors(factor[0], parts[0], scale, sink, unit);
+    merge_factors(factor[1], parts[1], scale, sink, unit);
 #pragma unroll
     for (int i = 0; i < VALUE_VECTORS; i++) {
         const float4 x = kg_load_shared<float4>(from + i * VECTOR_BYTES);
-        kept[4 * i] = kept[4 * i] * mine[0] + x.x * theirs[0];
-        kept[4 * i + 1] = kept[4 * i + 1] * mine[0] + x.y * theirs[0];
-        kept[4 * i + 2] = kept[4 * i + 2] * mine[1] + x.z * theirs[1];
-        kept[4 * i + 3] = kept[4 * i + 3] * mine[1] + x.w * theirs[1];
+        kept[4 * i] = kept[4 * i] * factor[0][1] + x.x * factor[0][0];
+        kept[4 * i + 1] = kept[4 * i + 1] * factor[0][1] + x.y * factor[0][0];
+        kept[4 * i + 2] = kept[4 * i + 2] * factor[1][1] + x.z * factor[1][0];
+        kept[4 * i + 3] = kept[4 * i + 3] * factor[1][1] + x.w * factor[1][0];
     }
 }
 
@@ -184,25 +166,9 @@ static __device__ __forceinline__ void load_queries(unsigned (&query)[ROW_BYTES 
                             rows + e4m3_offset<ROW_BYTES>(row, 2 * i + lane / 16));
 }
 
-/* The tile's weights, relative to the largest scores of tiles before where that is good enough (fragment.cuh). */
-static __device__ __forceinline__ void add_weights(row_sums &sums, float (&score)[KEYS / 2],
-                                                   unsigned (&weight)[KEYS / 4], float (&value)[DIMS / 2],
-                                                   float scale) {
-    float sum[2], shrink[2];
-    make_weights(sums, score, weight, sum, scale);
-    bool good_rows[2];
-    const bool good = __all_sync(0xFFFFFFFF, weights_good(good_rows, sums, sum, scale));
-    if (good) sums.weight[0] += sum[0], sums.weight[1] += sum[1];
-    if (!good) {
-        whole_rows(good_rows);
-        softmax_exact(sums, score, weight, shrink, scale, good_rows);
-        scale_rows(value, shrink);
-    }
-}
-
 template <typename Shape>
 static __device__ __forceinline__ void begin_barriers(const hopper_params &p, unsigned shared) {
-    kg_tensor_map_prefetch(&p.q), kg_tensor_map_prefetch(&p.k), kg_tensor_map_prefetch(&p.v);
+    prefetch_maps(p);
     kg_mbarrier_init(shared + Shape::Q_FULL, 1);
     for (int i = 0; i < RINGS; i++) {
         kg_mbarrier_init(shared + Shape::K_FULL + 8 * i, 1);
@@ -237,8 +203,7 @@ template <typename Shape>
 static __global__ void __launch_bounds__(Shape::THREADS, 1)
     sdpa_wgmma_64_kernel(const __grid_constant__ hopper_params p) {
     kg_require_sm_90a();
-    extern __shared__ unsigned char memory[];
-    const unsigned shared = ((unsigned)__cvta_generic_to_shared(memory) + 1023) & ~1023u;
+    const unsigned shared = tiles_begin();
     kg_dependents_start();
     if (threadIdx.x == 0) begin_barriers<Shape>(p, shared);
     if constexpr (Shape::E4M3)
@@ -292,13 +257,8 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1)
     };
     const auto add_values = [&](const int place, unsigned round) {
         if (Shape::E4M3) kg_mbarrier_wait(ring.v_full + 8 * place, round & 1); /* else they came with the keys */
-        kg_pin(weight), kg_pin(value);
-        kg_wgmma_fence();
-#pragma unroll
-        for (int j = 0; j < KEYS / 16; j++)
-            kg_wgmma<DIMS>::template registers<true>(value, reinterpret_cast<const unsigned(&)[4]>(weight[4 * j]),
-                                                     v_matrix + place * (Shape::V_BYTES / 16) + j * 2048 / 16, 1);
-        kg_wgmma_commit();
+        kg_pin(value);
+        begin_values<Shape>(value, weight, v_matrix + place * (Shape::V_BYTES / 16), true);
     };
     const auto mask = [&](int i) {
         const int key = key_of(i);
@@ -320,7 +280,9 @@ static __global__ void __launch_bounds__(Shape::THREADS, 1)
         kg_wgmma_wait<0>();
         ring.release(group, used);
         mask(i);
-        add_weights(sums, score, weight, value, scale);
+        bool good_rows[2];
+        if (!try_weights(sums, score, weight, scale, good_rows))
+            redo_weights(sums, score, weight, value, scale, good_rows);
     };
 #pragma unroll
     for (int i = 0; i < DIMS / 2; i++) value[i] = 0;
@@ -364,8 +326,8 @@ static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg
     if (status) return status;
     const unsigned n_blocks = (unsigned)((p.n_row_tiles + 1) / 2 * p.n_heads * p.n_batch);
     p.folded = p.causal && p.window == 0 && n_blocks <= (unsigned)cuda->n_sms;
-    const struct hopper_launch grid = { n_blocks, Shape::THREADS, Shape::BYTES, 1 };
-    return hopper_launch_kernel(cuda, sdpa_wgmma_64_kernel<Shape>, grid, p, "sdpa (wgmma)", err);
+    return kg_launch_dependent(cuda, sdpa_wgmma_64_kernel<Shape>, dim3(n_blocks), Shape::THREADS, p, "sdpa (wgmma)",
+                               err, Shape::BYTES);
 }
 
 enum kg_status wgmma_64_launch(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args,

@@ -1,9 +1,10 @@
-/* What the Hopper variants share on the way from a call to a launch. */
-#ifndef KIGO_KERNELS_ATTENTION_SDPA_HOPPER_CALL_H
-#define KIGO_KERNELS_ATTENTION_SDPA_HOPPER_CALL_H
+/* What the variants on tensor cores share on the way from a call to a launch. */
+#ifndef KIGO_KERNELS_ATTENTION_SDPA_CALL_H
+#define KIGO_KERNELS_ATTENTION_SDPA_CALL_H
 
 #include "kernels/attention/sdpa/sdpa.h"
 #include <cuda.h>
+#include <type_traits>
 
 namespace kg_sdpa {
 
@@ -14,10 +15,8 @@ constexpr int e4m3_row_bytes(int dims) {
     return dims <= 64 ? 64 : 128;
 }
 
-/* A kernel's parameter. Tensor maps have boxes of ROWS queries and of box_keys keys, of 128 bytes (f16) or
- * e4m3_row_bytes. */
-struct hopper_params {
-    CUtensorMap q, k, v;
+/* A kernel's parameter, but for its inputs. */
+struct call_params {
     __half *y;
     kg_sdpa_strides y_strides;
     const float *sinks;
@@ -31,21 +30,29 @@ struct hopper_params {
     bool folded; /* a block takes the tile of queries as far from the end as its other one is from the beginning */
 };
 
-/* Why no Hopper variant takes the call, as text, or NULL. */
-const char *hopper_refuses(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args);
+/* Tensor maps have boxes of ROWS queries and of box_keys keys, of 128 bytes (f16) or e4m3_row_bytes. */
+struct tensor_maps {
+    CUtensorMap q, k, v;
+};
+struct hopper_params : tensor_maps, call_params {};
+
+/* Why no variant on tensor cores takes the call, as text, or NULL. */
+const char *refuses_operands(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args);
 
 /* Of a call that has not been refused, in tiles of tile_rows queries. */
+struct call_params call_params_make(const struct kg_sdpa_args *args, uint32_t tile_rows);
 enum kg_status hopper_params_make(struct hopper_params *p, const struct kg_sdpa_args *args, uint32_t tile_rows,
                                   uint32_t box_keys, struct kg_error *err);
 
-/* Launches `kernel`, which waits for what it depends on before it reads its inputs. */
-struct hopper_launch {
-    unsigned n_blocks, n_threads, shared_bytes;
-    unsigned cluster; /* blocks; 1: none */
-};
-enum kg_status hopper_launch_kernel(const struct kg_cuda_backend *cuda, void (*kernel)(hopper_params),
-                                    const struct hopper_launch &launch, const struct hopper_params &p, const char *what,
-                                    struct kg_error *err);
+/* launch(E4M3, DIMS) with constants: the call's inputs, and the least of 64, 96 and 128 that holds its head size. */
+template <typename Launch> enum kg_status launch_for(const struct kg_sdpa_args *args, Launch launch) {
+    const auto of_inputs = [&](auto e4m3) {
+        if (args->head_dim <= 64) return launch(e4m3, std::integral_constant<int, 64>());
+        if (args->head_dim <= 96) return launch(e4m3, std::integral_constant<int, 96>());
+        return launch(e4m3, std::integral_constant<int, 128>());
+    };
+    return args->inputs == KG_PRECISION_F8 ? of_inputs(std::true_type()) : of_inputs(std::false_type());
+}
 
 /* The variant wgmma's kernel for small head sizes (wgmma_64.cu), and whether it is the faster one. */
 bool wgmma_64_suits(const struct kg_sdpa_args *args);

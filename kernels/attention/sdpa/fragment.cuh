@@ -40,6 +40,23 @@ __device__ __forceinline__ void row_limits(const Params &p, int row, int (&first
     }
 }
 
+/* Item w of the n_row_tiles * n_heads * n_batch, and the tiles of keys it needs; causal ones longest first. */
+template <typename Shape> struct work_item {
+    int head, batch, first, tile_begin, tile_end;
+    template <typename Params> __device__ __forceinline__ work_item(const Params &p, int w) {
+        const int planes = p.n_heads * p.n_batch;
+        int plane, row_tile;
+        if (p.causal) row_tile = p.n_row_tiles - 1 - w / planes, plane = w % planes;
+        else row_tile = w % p.n_row_tiles, plane = w / p.n_row_tiles;
+        head = plane % p.n_heads;
+        batch = plane / p.n_heads;
+        first = row_tile * Shape::QUERIES;
+        const key_range keys(p, first, Shape::QUERIES);
+        tile_begin = keys.begin / Shape::KEYS;
+        tile_end = (keys.end + Shape::KEYS - 1) / Shape::KEYS;
+    }
+};
+
 /* Of both rows of a thread: the reference that weights are relative to (a score of the row), and the sum of weights (of
  * what the thread has of the row). A reference of -inf: no key has been seen. */
 struct row_sums {

@@ -53,23 +53,6 @@ template <bool E4M3, int DIMS> struct wgmma_shape : wgmma_tile<E4M3, DIMS> {
     static_assert(FETCH_REGISTERS + WORKERS * WORKER_REGISTERS <= THREADS / 128 * 168, "what the launch has");
 };
 
-/* Item w of the n_row_tiles * n_heads * n_batch, and the tiles of keys it needs. */
-template <typename Shape> struct work_item {
-    int head, batch, first, tile_begin, tile_end;
-    __device__ __forceinline__ work_item(const hopper_params &p, int w) {
-        const int planes = p.n_heads * p.n_batch;
-        int plane, row_tile;
-        if (p.causal) row_tile = p.n_row_tiles - 1 - w / planes, plane = w % planes;
-        else row_tile = w % p.n_row_tiles, plane = w / p.n_row_tiles;
-        head = plane % p.n_heads;
-        batch = plane / p.n_heads;
-        first = row_tile * Shape::QUERIES;
-        const key_range keys(p, first, Shape::QUERIES);
-        tile_begin = keys.begin / Shape::KEYS;
-        tile_end = (keys.end + Shape::KEYS - 1) / Shape::KEYS;
-    }
-};
-
 /* The thread that fetches. */
 template <typename Shape> static __device__ __forceinline__ void fetch(const hopper_params &p, unsigned shared) {
     constexpr int KEYS = Shape::KEYS, PANELS = Shape::INPUT_PANELS, ROW_BYTES = Shape::ROW_BYTES;

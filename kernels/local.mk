@@ -15,7 +15,7 @@ cuda_sources = \
 	kernels/ops/add.cu kernels/ops/canary.cu kernels/ops/embedding.cu kernels/ops/experts_combine.cu \
 	kernels/ops/experts_linear.cu kernels/ops/gelu.cu kernels/ops/kv_write.cu kernels/ops/layernorm.cu \
 	kernels/ops/linear.cu kernels/ops/rmsnorm.cu kernels/ops/rope.cu kernels/ops/router.cu kernels/ops/sample.cu \
-	kernels/ops/sample_draw.cu kernels/ops/softmax.cu kernels/ops/swiglu.cu
+	kernels/ops/softmax.cu kernels/ops/swiglu.cu
 cuda_headers = \
 	kernels/cuda_backend.h \
 	kernels/attention/attention.cuh \
@@ -24,7 +24,7 @@ cuda_headers = \
 	kernels/attention/sdpa/split.cuh kernels/attention/sdpa/tensor_map.h kernels/attention/sdpa/tile.cuh \
 	kernels/block/decode_keys.cuh kernels/block/dequant.cuh kernels/block/elementwise.cuh \
 	kernels/block/precision.cuh kernels/block/reduce.cuh kernels/block/rmsnorm.cuh kernels/block/rotation.cuh \
-	kernels/block/router.cuh kernels/block/sample.cuh kernels/block/softmax_state.cuh kernels/block/swiglu.cuh \
+	kernels/block/router.cuh kernels/block/softmax_state.cuh kernels/block/swiglu.cuh \
 	kernels/decode/fusions.h kernels/decode/launches.h kernels/decode/lower.h \
 	kernels/decode/persistent/attention.cuh kernels/decode/persistent/block.cuh \
 	kernels/decode/persistent/exchange.cuh kernels/decode/persistent/matrix.cuh kernels/decode/persistent/program.h \

@@ -97,6 +97,18 @@ template <int N, typename T> static __device__ __forceinline__ void kg_store_som
     else kg_store(p, x[0]);
 }
 
+/* A block has a row of n_cols, thread t vectors t, t + threads, ... of N elements: f(v, at) for each, at its first
+ * element. A kernel of several passes reads the row again for each, so what a thread writes last may be the row itself.
+ */
+template <int N, typename T, typename F>
+static __device__ __forceinline__ void kg_each_vector(const T *row, uint32_t n_cols, const F &f) {
+    float v[N];
+    for (uint32_t i = threadIdx.x; i < n_cols / N; i += blockDim.x) {
+        kg_load_some<N>(row + (size_t)i * N, v);
+        f(v, (size_t)i * N);
+    }
+}
+
 /* Element or vector `at` of an array of a precision known at run time only. */
 static __device__ __forceinline__ float kg_load_any(const void *p, enum kg_precision precision, size_t at) {
     return precision == KG_PRECISION_F16 ? kg_load((const __half *)p + at) : kg_load((const float *)p + at);

@@ -1,8 +1,7 @@
 /* layernorm: y[r][i] = (x[r][i] - mean_r) / sqrt(var_r + eps) * weight[i] + bias[i] (contract in ops/layernorm.h).
  *
- * x, y (n_rows, n_cols) of T, weight and bias (n_cols) float32. One block a row; thread t takes vectors t, t + threads,
- * ... of 8 elements (of 1 where the row is no whole vectors or a pointer is not aligned), reads them again for each of
- * three passes, and writes only what it has read itself, so y may be x.
+ * x, y (n_rows, n_cols) of T, y may be x, weight and bias (n_cols) float32. A block a row (kg_for_rows,
+ * kg_each_vector), three passes.
  *
  * Float32 sums: a tree within a vector, the thread's few vectors in order, a butterfly over the block. The first pass
  * gives a mean that has rounding errors of the size of x; the second sums both d = x - mean, which has none of them
@@ -18,36 +17,31 @@ template <typename T, int N>
 static __global__ void __launch_bounds__(MAX_THREADS)
     layernorm_kernel(const T *x, const float *weight, const float *bias, T *y, uint32_t n_cols, float eps) {
     __shared__ float shared[KG_MAX_WARPS];
-    const size_t row = (size_t)blockIdx.x * n_cols;
-    const uint32_t n_vectors = n_cols / N;
-    float v[N], sum = 0, rest = 0, squares = 0;
-    for (uint32_t i = threadIdx.x; i < n_vectors; i += blockDim.x) {
-        kg_load_some<N>(x + row + (size_t)i * N, v);
-        sum += kg_thread_reduce<kg_sum>(v);
-    }
+    x += (size_t)blockIdx.x * n_cols;
+    y += (size_t)blockIdx.x * n_cols;
+    float sum = 0, rest = 0, squares = 0;
+    kg_each_vector<N>(x, n_cols, [&](float(&v)[N], size_t) { sum += kg_thread_reduce<kg_sum>(v); });
     const float mean = __fdiv_rn(kg_block_reduce<kg_sum>(sum, shared), (float)n_cols);
-    for (uint32_t i = threadIdx.x; i < n_vectors; i += blockDim.x) {
+    kg_each_vector<N>(x, n_cols, [&](float(&v)[N], size_t) {
         float square[N];
-        kg_load_some<N>(x + row + (size_t)i * N, v);
 #pragma unroll
         for (int e = 0; e < N; e++) v[e] -= mean, square[e] = v[e] * v[e];
         rest += kg_thread_reduce<kg_sum>(v);
         squares += kg_thread_reduce<kg_sum>(square);
-    }
+    });
     const float shift = __fdiv_rn(kg_block_reduce<kg_sum>(rest, shared), (float)n_cols);
     const float mean_square = __fdiv_rn(kg_block_reduce<kg_sum>(squares, shared), (float)n_cols);
     /* Rounding must not leave a negative variance. */
     const float variance = fmaxf(mean_square - shift * shift, 0.0f);
     const float scale = __fdiv_rn(1.0f, __fsqrt_rn(variance + eps));
-    for (uint32_t i = threadIdx.x; i < n_vectors; i += blockDim.x) {
+    kg_each_vector<N>(x, n_cols, [&](float(&v)[N], size_t at) {
         float w[N], b[N] = {};
-        kg_load_some<N>(x + row + (size_t)i * N, v);
-        kg_load_some<N>(weight + (size_t)i * N, w);
-        if (bias) kg_load_some<N>(bias + (size_t)i * N, b);
+        kg_load_some<N>(weight + at, w);
+        if (bias) kg_load_some<N>(bias + at, b);
 #pragma unroll
         for (int e = 0; e < N; e++) v[e] = (v[e] - mean - shift) * scale * w[e] + b[e];
-        kg_store_some<N>(y + row + (size_t)i * N, v);
-    }
+        kg_store_some<N>(y + at, v);
+    });
 }
 
 extern "C" enum kg_status kg_cuda_layernorm(struct kg_backend *backend, const struct kg_layernorm_args *args,

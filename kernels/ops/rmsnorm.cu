@@ -1,9 +1,8 @@
 /* rmsnorm: y[r][i] = x[r][i] / sqrt(mean_j x[r][j]^2 + eps) * weight[i] (contract in ops/rmsnorm.h).
  *
- * x (n_rows, n_cols) of X, y of T, weight (n_cols) float32. One block a row; thread t takes vectors t, t + threads, ...
- * of 8 elements (of 1 where the row is no whole vectors or a pointer is not aligned), reads them again for the result,
- * and writes only what it has read itself, so y may be x. Squares are summed in float32: a tree within a vector, the
- * thread's few vectors in order, a butterfly over the block. Root and quotient are rounded correctly. */
+ * x (n_rows, n_cols) of X, y of T, y may be x, weight (n_cols) float32. A block a row (kg_for_rows, kg_each_vector).
+ * Squares are summed in float32: a tree within a vector, the thread's few vectors in order, a butterfly over the block.
+ * Root and quotient are rounded correctly. */
 #include "kernels/ptx/dependent.cuh"
 #include "kernels/block/precision.cuh"
 #include "kernels/block/reduce.cuh"
@@ -11,36 +10,26 @@
 
 constexpr int MAX_THREADS = KG_WARP * KG_MAX_WARPS;
 
-template <int N> static __device__ __forceinline__ float sum_squares(const float (&x)[N]) {
-    float square[N];
-#pragma unroll
-    for (int i = 0; i < N; i++) square[i] = x[i] * x[i];
-    return kg_thread_reduce<kg_sum>(square);
-}
-
 template <typename X, typename T, int N>
 static __global__ void __launch_bounds__(MAX_THREADS) rmsnorm_kernel(const struct kg_rmsnorm_args p) {
     __shared__ float shared[KG_MAX_WARPS];
-    const X *x = static_cast<const X *>(p.x);
-    T *y = static_cast<T *>(p.y);
-    const uint32_t n_cols = p.n_cols;
+    const X *x = static_cast<const X *>(p.x) + (size_t)blockIdx.x * p.n_cols;
+    T *y = static_cast<T *>(p.y) + (size_t)blockIdx.x * p.n_cols;
     kg_dependents_start();
     kg_dependency_wait(); /* x is visible; nothing reads y any more */
-    const size_t row = (size_t)blockIdx.x * n_cols;
-    const uint32_t n_vectors = n_cols / N;
-    float v[N], sum = 0;
-    for (uint32_t i = threadIdx.x; i < n_vectors; i += blockDim.x) {
-        kg_load_some<N>(x + row + (size_t)i * N, v);
-        sum += sum_squares(v);
-    }
-    const float inverse_rms = kg_inverse_rms(kg_block_reduce<kg_sum>(sum, shared), n_cols, p.eps);
-    for (uint32_t i = threadIdx.x; i < n_vectors; i += blockDim.x) {
+    float sum = 0;
+    kg_each_vector<N>(x, p.n_cols, [&](float(&v)[N], size_t) {
+#pragma unroll
+        for (int e = 0; e < N; e++) v[e] *= v[e];
+        sum += kg_thread_reduce<kg_sum>(v);
+    });
+    const float inverse_rms = kg_inverse_rms(kg_block_reduce<kg_sum>(sum, shared), p.n_cols, p.eps);
+    kg_each_vector<N>(x, p.n_cols, [&](float(&v)[N], size_t at) {
         float w[N];
-        kg_load_some<N>(x + row + (size_t)i * N, v);
-        kg_load_some<N>(p.weight + (size_t)i * N, w);
+        kg_load_some<N>(p.weight + at, w);
         kg_normalise(v, inverse_rms, w);
-        kg_store_some<N>(y + row + (size_t)i * N, v);
-    }
+        kg_store_some<N>(y + at, v);
+    });
 }
 
 extern "C" enum kg_status kg_cuda_rmsnorm(struct kg_backend *backend, const struct kg_rmsnorm_args *args,

@@ -1,9 +1,7 @@
 /* softmax: y[r][i] = exp((x[r][i] - max_r) scale) / sum_j exp((x[r][j] - max_r) scale) (contract in ops/softmax.h).
  *
- * x, y (n_rows, n_cols) of T. One block a row; thread t takes vectors t, t + threads, ... of 8 elements (of 1 where the
- * row is no whole vectors or a pointer is not aligned), reads them again for each of three passes, and writes only what
- * it has read itself, so y may be x. The weights are computed twice rather than kept: y may be too coarse to keep them
- * in.
+ * x, y (n_rows, n_cols) of T, y may be x. A block a row (kg_for_rows, kg_each_vector), three passes. The weights are
+ * computed twice rather than kept: y may be too coarse to keep them in.
  *
  * Float32: the full-precision expf of an exact maximum's differences, a tree within a vector, the thread's few vectors
  * in order, a butterfly over the block. The scale is positive, so the largest product is the largest element's. The
@@ -23,28 +21,24 @@ template <int N> static __device__ __forceinline__ void to_weights(float (&x)[N]
 template <typename T, int N>
 static __global__ void __launch_bounds__(MAX_THREADS) softmax_kernel(const T *x, T *y, uint32_t n_cols, float scale) {
     __shared__ float shared[KG_MAX_WARPS];
-    const size_t row = (size_t)blockIdx.x * n_cols;
-    const uint32_t n_vectors = n_cols / N;
-    float v[N], largest = kg_max::NEUTRAL, sum = 0;
-    for (uint32_t i = threadIdx.x; i < n_vectors; i += blockDim.x) {
-        kg_load_some<N>(x + row + (size_t)i * N, v);
-        largest = kg_max::of(largest, kg_thread_reduce<kg_max>(v));
-    }
+    x += (size_t)blockIdx.x * n_cols;
+    y += (size_t)blockIdx.x * n_cols;
+    float largest = kg_max::NEUTRAL, sum = 0;
+    kg_each_vector<N>(x, n_cols,
+                      [&](float(&v)[N], size_t) { largest = kg_max::of(largest, kg_thread_reduce<kg_max>(v)); });
     largest = kg_block_reduce<kg_max>(largest, shared);
-    for (uint32_t i = threadIdx.x; i < n_vectors; i += blockDim.x) {
-        kg_load_some<N>(x + row + (size_t)i * N, v);
+    kg_each_vector<N>(x, n_cols, [&](float(&v)[N], size_t) {
         to_weights(v, largest, scale);
         sum += kg_thread_reduce<kg_sum>(v);
-    }
+    });
     sum = kg_block_reduce<kg_sum>(sum, shared);
     const float share = sum == 0.0f ? 0.0f : __fdiv_rn(1.0f, sum);
-    for (uint32_t i = threadIdx.x; i < n_vectors; i += blockDim.x) {
-        kg_load_some<N>(x + row + (size_t)i * N, v);
+    kg_each_vector<N>(x, n_cols, [&](float(&v)[N], size_t at) {
         to_weights(v, largest, scale);
 #pragma unroll
         for (int e = 0; e < N; e++) v[e] *= share;
-        kg_store_some<N>(y + row + (size_t)i * N, v);
-    }
+        kg_store_some<N>(y + at, v);
+    });
 }
 
 extern "C" enum kg_status kg_cuda_softmax(struct kg_backend *backend, const struct kg_softmax_args *args,

@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MANY = 1200, KIB = 1 << 10 }; /* so many cases that plan, journal and results are each larger than 64 KiB */
+enum { MANY = 720, KIB = 1 << 10 }; /* so many cases that plan, journal and results are each larger than 64 KiB */
 
 /* Text as records are (a few words again and again), or noise, which no compressor makes smaller. */
 static char *sample_text(size_t size_bytes, bool noise, uint64_t seed) {

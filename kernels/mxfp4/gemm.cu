@@ -1,10 +1,16 @@
-/* Launches gemm.cuh, after sorting rows by expert. */
-#include "kernels/mxfp4/gemm.cuh"
+/* Launches gemm.cuh, after sorting rows by expert, and gemm_tma.cuh. The kernel is the one, with the split of the
+ * columns, whose estimated time is the shortest. The choice depends on shapes and the device only. */
+#include "kernels/mxfp4/gemm_tma.cuh"
+#include "kernels/attention/sdpa/tensor_map.h"
 #include <algorithm>
 
 namespace kg_mxfp4 {
 
 enum { SORT_THREADS = 1024, MAX_EXPERTS = 1024, SMALLEST_N = 64 };
+
+static uint64_t ceil_div(uint64_t a, uint64_t b) {
+    return (a + b - 1) / b;
+}
 
 struct sort_params {
     const int32_t *ids; /* (n) */
@@ -67,15 +73,29 @@ static struct sorted lay_out(void *workspace, uint32_t n_rows, uint32_t n_expert
              256 + rows_bytes + n_tiles * sizeof(struct gemm_tile) };
 }
 
-/* Upper bound of the tiles of rows. */
-static uint32_t most_tiles(const struct kg_mxfp4_product *p, uint32_t n) {
-    return p->ids ? p->n_rows / n + std::min(p->n_experts, p->n_rows) : (p->n_rows + n - 1) / n;
+/* Clusters of `size` blocks that run at the same time. Queries the driver. */
+template <typename S, typename Params> static uint32_t clusters_at_once(void (*kernel)(Params), uint32_t size) {
+    cudaLaunchAttribute attribute = {};
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim = { size, 1, 1 };
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(size);
+    config.blockDim = dim3(S::THREADS);
+    config.dynamicSmemBytes = S::BYTES;
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    int n = 0;
+    cudaError_t code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::BYTES);
+    if (code == cudaSuccess) code = cudaOccupancyMaxActiveClusters(&n, kernel, &config);
+    if (code != cudaSuccess) (void)cudaGetLastError();
+    return code == cudaSuccess && n > 0 ? (uint32_t)n : 1;
 }
 
 template <typename S>
 static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p, uint32_t n_split,
                              uint32_t, struct kg_error *err) {
     gemm_params g = { *p, NULL, NULL, NULL, n_split };
+    uint32_t n_tiles = (uint32_t)ceil_div(p->n_rows, S::N);
     if (p->ids) {
         if (!p->workspace || p->n_experts > MAX_EXPERTS)
             return kg_fail(err, KG_ERR_USAGE, "mxfp4: %u rows of %u experts need a workspace", p->n_rows, p->n_experts);
@@ -85,30 +105,122 @@ static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg
             kg_launch_dependent(cuda, sort_kernel, dim3(1), SORT_THREADS, s, "experts_linear: sorting rows", err);
         if (status) return status;
         g.row = to.row, g.tiles = to.tiles, g.n_tiles = to.n_tiles;
+        n_tiles = p->n_rows / S::N + std::min(p->n_experts, p->n_rows); /* at most */
     }
-    const dim3 grid(n_split, (p->n_out + S::M - 1) / S::M, most_tiles(p, (uint32_t)S::N));
+    const dim3 grid(n_split, (unsigned)ceil_div(p->n_out, S::M), n_tiles);
     return kg_launch_dependent(cuda, gemm_kernel<S>, grid, S::THREADS, g, "linear: mxfp4", err, S::BYTES, n_split);
 }
 
-template <typename S> static uint32_t clusters(uint32_t n_split) {
-    return clusters_at_once(gemm_kernel<S>, n_split, S::THREADS, S::BYTES);
+/* The tensor maps of the kernel's copies (tensor_map.h). */
+template <typename S>
+static enum kg_status make_maps(tma_params *t, const struct kg_mxfp4_product *p, struct kg_error *err) {
+    const uint32_t n_steps = p->n_cols / TILE_COLS, group_bytes = n_steps * (CODES_BYTES + SCALES_BYTES);
+    const auto view = [&](CUtensorMap *map, const void *data, uint32_t n_rows, uint32_t n_halves, uint64_t row_halves,
+                          uint32_t box_rows, uint32_t box_bytes) {
+        kg_tensor_extent e = {};
+        e.data = data;
+        e.strides.row = row_halves;
+        e.n_batch = e.n_heads = 1;
+        e.n_rows = n_rows, e.head_dim = n_halves;
+        e.element_bytes = 2, e.box_rows = box_rows, e.box_bytes = box_bytes;
+        return kg_tensor_map_make(map, &e, "linear: mxfp4", err);
+    };
+    const uint32_t n_groups = p->n_out / GROUP_ROWS;
+    enum kg_status status = view(&t->x, p->x, p->n_rows, p->n_cols, p->n_cols, S::X_ROWS, ROW_BYTES);
+    if (!status)
+        status =
+            view(&t->codes, p->weight, n_groups, n_steps * CODES_BYTES / 2, group_bytes / 2, S::GROUPS, CODES_BYTES);
+    if (!status)
+        status = view(&t->scales, p->weight + (size_t)n_steps * CODES_BYTES, n_groups, n_steps * SCALES_BYTES / 2,
+                      group_bytes / 2, S::GROUPS, SCALES_BYTES);
+    if (!status && p->y_is_f16) status = view(&t->y, p->y, p->n_rows, p->n_out, p->n_out, S::BOX_ROWS, ROW_BYTES);
+    return status;
 }
 
-template <typename S> static constexpr struct kg_mxfp4_gemm entry(uint32_t step, uint32_t ends, uint32_t exchange) {
-    return { launch<S>, clusters<S>, S::M, S::N, KG_MXFP4_MAX_SPLIT, true, step, ends, exchange };
+template <typename S>
+static enum kg_status launch_tma(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p, uint32_t n_split,
+                                 uint32_t n_clusters, struct kg_error *err) {
+    tma_params t = {};
+    t.p = *p, t.n_split = n_split, t.unit_shift = (uint32_t)S::unit_shift((int)n_split);
+    t.n_across = (uint32_t)ceil_div(p->n_out, S::M * S::MULTICAST);
+    t.n_tiles = t.n_across * (uint32_t)ceil_div(p->n_rows, S::N);
+    const enum kg_status status = make_maps<S>(&t, p, err);
+    if (status) return status;
+    const uint32_t size = n_split * S::MULTICAST, n = S::PERSISTENT ? std::min(t.n_tiles, n_clusters) : t.n_tiles;
+    return kg_launch_dependent(cuda, gemm_tma_kernel<S>, dim3(n * size), S::THREADS, t, "linear: mxfp4", err, S::BYTES,
+                               size);
 }
+
+/* A kernel: a cluster of n_split blocks, or MULTICAST times as many, has m outputs of n rows; its blocks split the
+ * columns. */
+struct kernel {
+    enum kg_status (*launch)(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p, uint32_t n_split,
+                             uint32_t n_clusters, struct kg_error *err);
+    uint32_t (*clusters)(uint32_t n_split); /* that the device runs at the same time */
+    uint32_t m, n, max_split;
+    bool any_rows; /* rows by expert or shared, too */
+    /* Times of a block in ns, measured on the H200: a step of 64 columns, prologue and epilogue, the exchange of sums
+     * in a cluster. */
+    uint32_t step, ends, exchange;
+};
+
+template <typename S> static constexpr kernel by_threads(uint32_t step, uint32_t ends, uint32_t exchange) {
+    return { launch<S>,
+             [](uint32_t n_split) { return clusters_at_once<S>(gemm_kernel<S>, n_split); },
+             S::M,
+             S::N,
+             KG_MXFP4_MAX_SPLIT,
+             true,
+             step,
+             ends,
+             exchange };
+}
+
+template <typename S> static constexpr kernel by_tma(uint32_t step, uint32_t ends, uint32_t exchange) {
+    return { launch_tma<S>,
+             [](uint32_t n_split) { return clusters_at_once<S>(gemm_tma_kernel<S>, n_split * S::MULTICAST); },
+             S::M * S::MULTICAST,
+             S::N,
+             S::MAX_SPLIT,
+             false,
+             step,
+             ends,
+             exchange };
+}
+
+static constexpr kernel KERNELS[KG_MXFP4_KERNELS] = {
+    by_threads<gemm_shape<2, 64, 10, 72>>(320, 3900, 1200), by_threads<gemm_shape<4, 64, 8, 64>>(505, 5000, 1200),
+    by_threads<gemm_shape<3, 128, 8, 80>>(537, 5000, 1700), by_tma<tma_shape<1, 64, 12, 1, 2, 4>>(235, 1100, 500),
+    by_tma<tma_shape<2, 64, 12, 1, 1, 4>>(270, 2000, 900),  by_tma<tma_shape<3, 128, 7, 1, 1, 2>>(460, 2400, 1000),
+    by_tma<tma_shape<2, 128, 9, 1, 1, 1>>(340, 1700, 0),    by_tma<tma_shape<2, 256, 4, 2, 1, 1>>(640, 1500, 0),
+};
 
 } // namespace kg_mxfp4
 
 using namespace kg_mxfp4;
 
-const struct kg_mxfp4_gemm kg_mxfp4_gemms[KG_MXFP4_GEMMS] = {
-    entry<gemm_shape<2, 1, 64, 10, 4, 216, 72>>(320, 3900, 1200),
-    entry<gemm_shape<4, 1, 64, 8, 2, 104, 64>>(505, 5000, 1200),
-    entry<gemm_shape<3, 1, 128, 8, 4, 144, 80>>(537, 5000, 1700),
-    entry<gemm_shape<2, 2, 128, 8, 2, 216, 72>>(716, 6700, 5000),
-};
-
 uint64_t kg_mxfp4_gemm_workspace_bytes(uint32_t n_rows, uint32_t n_experts) {
     return lay_out(NULL, n_rows, n_experts).size_bytes;
+}
+
+enum kg_status kg_mxfp4_gemm(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p,
+                             struct kg_error *err) {
+    const uint64_t steps = p->n_cols / TILE_COLS, n_matrices = p->ids ? std::min(p->n_experts, p->n_rows) : 1;
+    const kernel *best = NULL;
+    uint32_t best_split = 1, best_clusters = 1;
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < KG_MXFP4_KERNELS; i++) {
+        const kernel *k = &KERNELS[i];
+        for (uint32_t n_split = 1; n_split <= k->max_split && n_split <= steps; n_split++) {
+            if ((p->ids || p->n_sharing > 1) && !k->any_rows) continue;
+            uint32_t *clusters = &cuda->mxfp4_clusters[i][n_split];
+            if (*clusters == 0) *clusters = k->clusters(n_split);
+            const uint64_t rows = ceil_div(ceil_div(p->n_rows, n_matrices), k->n) * n_matrices,
+                           waves = ceil_div(ceil_div(p->n_out, k->m) * rows, *clusters);
+            const uint64_t ns =
+                waves * (ceil_div(steps, n_split) * k->step + k->ends + (n_split > 1 ? k->exchange : 0));
+            if (ns < least) least = ns, best = k, best_split = n_split, best_clusters = *clusters;
+        }
+    }
+    return best->launch(cuda, p, best_split, best_clusters, err);
 }

@@ -4,8 +4,7 @@
  * the left operand, which may come from registers, where it is decoded; x is the right one, in shared memory.
  *
  * Map: the last warpgroup is the producer. It copies tiles of W and rows of x (by index, with experts) to a ring of
- * STAGES. The other CONSUMERS have M_TILES x 64 outputs each. With n_split > 1 the blocks of a cluster split the
- * columns.
+ * STAGES. The other CONSUMERS have 64 outputs each. With n_split > 1 the blocks of a cluster split the columns.
  *
  * Numerics: consumers multiply codes by scale times 2^-SHIFT in float16. That is exact, as callers pass only scales
  * from LEAST_F16_SCALE to MOST_F16_SCALE. Products are exact, sums float32. Sums of a cluster's blocks are added in
@@ -40,26 +39,44 @@ struct gemm_params {
     uint32_t n_split; /* blocks of a cluster */
 };
 
-/* CONSUMER_REGISTERS and PRODUCER_REGISTERS divide the registers of CONSUMERS + 1 warpgroups (setmaxnreg). */
-template <int CONSUMERS_, int M_TILES_, int N_, int STAGES_, int OPERANDS_, int CONSUMER_REGISTERS_,
-          int PRODUCER_REGISTERS_>
-struct gemm_shape {
-    static constexpr int CONSUMERS = CONSUMERS_, M_TILES = M_TILES_, N = N_, STAGES = STAGES_;
-    static constexpr int OPERANDS = OPERANDS_; /* half tiles whose left operands are in registers */
-    static constexpr int CONSUMER_THREADS = CONSUMERS * 128, THREADS = CONSUMER_THREADS + 128;
-    static constexpr int CONSUMER_REGISTERS = CONSUMER_REGISTERS_, PRODUCER_REGISTERS = PRODUCER_REGISTERS_;
-    static constexpr int LAUNCH_REGISTERS = 65536 / THREADS / 8 * 8;
-    static_assert(PRODUCER_REGISTERS + CONSUMERS * CONSUMER_REGISTERS <= (CONSUMERS + 1) * LAUNCH_REGISTERS,
-                  "what the launch has");
-    static_assert(OPERANDS == 2 || OPERANDS == 4, "halves of one tile or two");
-    static constexpr int M = CONSUMERS * M_TILES * 64, GROUPS = M / GROUP_ROWS;
-    /* A stage: x, codes and scales of the groups. */
-    static constexpr int CODES = N * ROW_BYTES, SCALES = CODES + GROUPS * CODES_BYTES;
-    static constexpr int STAGE_BYTES =
-        (SCALES + GROUPS * SCALES_BYTES + 1023) / 1024 * 1024; /* aligned to 1024, the swizzle's atom */
+/* What both kernels' shapes have. CONSUMERS warpgroups multiply a tile of columns for M outputs; tiles alternate
+ * between SLICES such groups. Another warpgroup produces: BY_THREADS, or by TMA. */
+template <int CONSUMERS_, int N_, int STAGES_, int SLICES_, int PRODUCER_REGISTERS_, bool BY_THREADS_>
+struct ring_shape {
+    static constexpr int CONSUMERS = CONSUMERS_, N = N_, STAGES = STAGES_, SLICES = SLICES_;
+    static constexpr bool BY_THREADS = BY_THREADS_;
+    static constexpr int SLICE_THREADS = CONSUMERS * 128, CONSUMER_THREADS = SLICES * SLICE_THREADS,
+                         THREADS = CONSUMER_THREADS + 128;
+    /* Both kinds of warpgroups divide the launch's registers (setmaxnreg). */
+    static constexpr int PRODUCER_REGISTERS = PRODUCER_REGISTERS_, LAUNCH_REGISTERS = 65536 / THREADS / 8 * 8;
+    static constexpr int CONSUMER_REGISTERS =
+        ((CONSUMERS * SLICES + 1) * LAUNCH_REGISTERS - PRODUCER_REGISTERS) / (CONSUMERS * SLICES) / 8 * 8;
+    static constexpr int M = CONSUMERS * 64, GROUPS = M / GROUP_ROWS;
+    /* A stage: x, codes and scales of the groups; on 1024 bytes, the swizzle's atom. */
+    static constexpr int CODES = N * ROW_BYTES, SCALES = CODES + GROUPS * CODES_BYTES,
+                         COPIED_BYTES = SCALES + GROUPS * SCALES_BYTES,
+                         STAGE_BYTES = (COPIED_BYTES + 1023) / 1024 * 1024, RING_BYTES = STAGES * STAGE_BYTES;
+    static_assert(STAGES % SLICES == 0, "a stage is always the same slice's, which so has seen its use before");
+    static_assert(STAGES / SLICES >= 3,
+                  "a slice leaves a tile's stage after it has waited for the two tiles behind it");
+};
+
+template <int CONSUMERS, int N, int STAGES, int PRODUCER_REGISTERS>
+struct gemm_shape : ring_shape<CONSUMERS, N, STAGES, 1, PRODUCER_REGISTERS, true> {
+    using ring = ring_shape<CONSUMERS, N, STAGES, 1, PRODUCER_REGISTERS, true>;
+    static constexpr int MULTICAST = 1;
     /* Padding: neither writing columns nor reading rows of the sums has bank conflicts. */
-    static constexpr int SUM_FLOATS = M + 4, SUM_BYTES = N * SUM_FLOATS * 4, RING_BYTES = STAGES * STAGE_BYTES;
-    static constexpr int BYTES = (RING_BYTES > SUM_BYTES ? RING_BYTES : SUM_BYTES) + 1024; /* for alignment */
+    static constexpr int SUM_FLOATS = ring::M + 4, SUM_BYTES = N * SUM_FLOATS * 4;
+    static constexpr int BYTES = (ring::RING_BYTES > SUM_BYTES ? ring::RING_BYTES : SUM_BYTES) + 1024; /* to align */
+};
+
+/* A position in the ring, which advances STEP stages at a time. */
+template <int STAGES, int STEP> struct ring_cursor {
+    uint32_t stage, parity;
+    __device__ __forceinline__ void next() {
+        stage += STEP;
+        if (stage >= STAGES) stage -= STAGES, parity ^= 1;
+    }
 };
 
 /* What a block computes. */
@@ -86,6 +103,15 @@ template <int K> static __device__ __forceinline__ void scaled_operand(const lan
             const __half2 value = __hmul2(*reinterpret_cast<const __half2 *>(&pairs[K % 2 * 2 + i]), scale);
             a[row + i * 2] = *reinterpret_cast<const unsigned *>(&value);
         }
+    }
+}
+
+/* n_producers arrive at a stage's `full`. */
+template <typename S>
+static __device__ __forceinline__ void init_barriers(unsigned full, unsigned empty, uint32_t n_producers) {
+    for (int i = 0; i < S::STAGES; i++) {
+        kg_mbarrier_init(full + 8 * i, n_producers);
+        kg_mbarrier_init(empty + 8 * i, S::SLICE_THREADS / 32 * S::MULTICAST);
     }
 }
 
@@ -148,93 +174,105 @@ template <typename S>
 static __device__ __forceinline__ void produce(const gemm_params &g, const gemm_part &part, unsigned ring,
                                                unsigned full, unsigned empty) {
     stage_copier<S> from(g, part, ring);
-    uint32_t stage = 0, parity = 1;
-    for (uint32_t k = 0; k < part.end - part.begin; k++) {
-        if (k >= S::STAGES) kg_mbarrier_wait(empty + 8 * stage, parity);
-        from.copy(k, stage);
-        kg_copies_arrive(full + 8 * stage);
-        if (++stage == S::STAGES) stage = 0, parity ^= 1;
+    ring_cursor<S::STAGES, 1> at = { 0, 1 };
+    for (uint32_t k = 0; k < part.end - part.begin; k++, at.next()) {
+        kg_mbarrier_wait(empty + 8 * at.stage, at.parity);
+        from.copy(k, at.stage);
+        kg_copies_arrive(full + 8 * at.stage);
     }
     kg_copies_wait();
 }
 
-template <typename S> using accumulators = float[S::M_TILES][S::N / 2];
-
-/* A lane's tile of the consumer's group i. */
-template <typename S> __device__ __forceinline__ lane_tile load_stage(unsigned stage, int i) {
-    const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const uint32_t group = (warp / 4 * S::M_TILES + i) * 4 + warp % 4; /* four warps have 64 outputs */
-    lane_tile tile;
-    tile.codes = kg_load_shared<uint4>(stage + S::CODES + group * CODES_BYTES + lane * LANE_BYTES);
-    tile.scales = kg_load_shared<uint32_t>(stage + S::SCALES + group * SCALES_BYTES + lane / 4 * 4);
-    return tile;
+/* Moves a loaded tile to the one to decode. Opaque: else the compiler decodes right after the loads, and waits for
+ * them. */
+static __device__ __forceinline__ void consume_loaded(lane_tile &to, const lane_tile &from) {
+    to = from;
+    kg_pin(to.codes, to.scales);
 }
 
-/* sum += the products of half a tile. Waits until no more than OPERANDS - 1 halves are in flight, so that their
- * operands may be overwritten. */
-template <typename S, int HALF>
-__device__ __forceinline__ void multiply_half(accumulators<S> &sum, unsigned (&a)[S::M_TILES][2][4],
-                                              const lane_tile (&tile)[S::M_TILES], uint64_t x) {
-#pragma unroll
-    for (int i = 0; i < S::M_TILES; i++) {
-        scaled_operand<2 * HALF>(tile[i], a[i][0]);
-        scaled_operand<2 * HALF + 1>(tile[i], a[i][1]);
-        kg_pin(a[i][0]);
-        kg_pin(a[i][1]);
-    }
+/* sum += the products of 16 columns and N rows. Waits until no more than three quarters are in flight. */
+template <int N, int K>
+static __device__ __forceinline__ void multiply_quarter(float (&sum)[N / 2], unsigned (&a)[4], const lane_tile &tile,
+                                                        uint64_t x) {
+    scaled_operand<K>(tile, a);
+    kg_pin(a);
     kg_wgmma_fence();
-#pragma unroll
-    for (int j = 0; j < 2; j++)
-#pragma unroll
-        for (int i = 0; i < S::M_TILES; i++)
-            kg_wgmma<S::N>::template registers<false>(sum[i], a[i][j], x + (uint64_t)((2 * HALF + j) * 2), 1);
+    kg_wgmma<N>::template registers<false>(sum, a, x + (uint64_t)(K * 2), 1);
     kg_wgmma_commit();
-    kg_wgmma_wait<S::OPERANDS - 1>();
+    kg_wgmma_wait<3>();
 }
 
-template <typename S>
-static __device__ __forceinline__ void consume(accumulators<S> &sum, uint32_t n_tiles, unsigned ring, unsigned full,
-                                               unsigned empty) {
-    constexpr int TILES = S::OPERANDS / 2; /* in flight */
-    unsigned a[S::OPERANDS][S::M_TILES][2][4];
-    lane_tile now[S::M_TILES];
-    uint32_t stage = 0, parity = 0, done = 0;
-#pragma unroll
-    for (int i = 0; i < S::M_TILES; i++) zero_sums(sum[i]);
+/* A consumer warpgroup: sum = the products of its n_tiles tiles of columns and the block's first N rows. split: of the
+ * cluster's parts of the columns, which have MULTICAST blocks each.
+ *
+ * A warpgroup issues in order: each instruction costs a clock, each wait or branch tens. So codes are loaded to
+ * registers one tile ahead, the next stage's mbarrier is tested well before it matters, and stages are counted in
+ * warp-uniform registers. */
+template <typename S, int N>
+static __device__ __forceinline__ void consume_tiles(float (&sum)[N / 2], uint32_t n_tiles, uint32_t split,
+                                                     ring_cursor<S::STAGES, S::SLICES> &at, unsigned ring,
+                                                     unsigned full, unsigned empty) {
+    const uint32_t lane = threadIdx.x % 32;
+    const uint32_t group = threadIdx.x / 128 % S::CONSUMERS * 4 + threadIdx.x / 32 % 4;
+    const unsigned codes = kg_opaque(ring + S::CODES + group * CODES_BYTES + lane * LANE_BYTES),
+                   scales = kg_opaque(ring + S::SCALES + group * SCALES_BYTES + lane / 4 * 4);
+    const bool arrives = lane < S::MULTICAST; /* lane i arrives at block i's mbarriers */
+    const unsigned empty_there =
+        S::MULTICAST == 1 ? empty : kg_opaque(kg_peer_address(empty, split * S::MULTICAST + lane % S::MULTICAST));
+    lane_tile now, next;
+    unsigned a[4][4];
+    uint64_t x_next = 0;
+    zero_sums(sum);
     kg_wgmma_fence();
-    const auto step = [&](uint32_t tile, unsigned(&low)[S::M_TILES][2][4], unsigned(&high)[S::M_TILES][2][4]) {
-        const unsigned at = ring + stage * S::STAGE_BYTES;
-        const uint64_t x = kg_matrix_descriptor<ROW_BYTES>(at);
-        kg_mbarrier_wait(full + 8 * stage, parity);
-        kg_async_proxy_fence(); /* copies by cp.async: make them visible to wgmma, which reads through the async proxy
-                                 */
-#pragma unroll
-        for (int i = 0; i < S::M_TILES; i++) now[i] = load_stage<S>(at, i);
-        multiply_half<S, 0>(sum, low, now, x);
-        /* wgmma has read all tiles but the last TILES: free their stages. */
-        if (tile >= TILES) {
-            if (threadIdx.x % 32 == 0) kg_mbarrier_arrive(empty + 8 * done);
-            if (++done == S::STAGES) done = 0;
-        }
-        multiply_half<S, 1>(sum, high, now, x);
-        if (++stage == S::STAGES) stage = 0, parity ^= 1;
+    const auto load = [&](uint32_t stage) {
+        const unsigned offset = stage * S::STAGE_BYTES;
+        if (S::BY_THREADS) kg_async_proxy_fence(); /* their copies: visible to wgmma, which reads by the async proxy */
+        next.codes = kg_load_shared<uint4>(codes + offset);
+        next.scales = kg_load_shared<uint32_t>(scales + offset);
+        x_next = kg_matrix_descriptor<ROW_BYTES>(ring + offset);
     };
-    uint32_t tile = 0;
-#pragma unroll 1
-    for (; tile + TILES <= n_tiles; tile += TILES)
-#pragma unroll
-        for (int t = 0; t < TILES; t++) step(tile + t, a[2 * t], a[2 * t + 1]);
-    if (TILES > 1 && tile < n_tiles) step(tile, a[0], a[1]);
+    const auto release = [&](bool yes, uint32_t stage) {
+        if (S::MULTICAST == 1) kg_mbarrier_arrive_if(yes, empty_there + 8 * stage);
+        else kg_mbarrier_arrive_peer_if(yes, empty_there + 8 * stage);
+    };
+    if (n_tiles == 0) return;
+    kg_mbarrier_wait(full + 8 * at.stage, at.parity);
+    load(at.stage);
+    uint32_t stage = at.stage, stage_before = stage;
+    at.next();
+    bool has_come = n_tiles > 1 && kg_mbarrier_test(full + 8 * at.stage, at.parity); /* of the next tile */
+#pragma unroll 4
+    for (uint32_t tile = 0; tile + 1 < n_tiles; tile++) {
+        const uint64_t x = x_next;
+        consume_loaded(now, next);
+        const uint32_t stage_next = at.stage;
+        kg_mbarrier_wait_unless(has_come, full + 8 * stage_next, at.parity);
+        load(stage_next);
+        at.next();
+        multiply_quarter<N, 0>(sum, a[0], now, x);
+        has_come = kg_mbarrier_test(full + 8 * at.stage, at.parity);
+        multiply_quarter<N, 1>(sum, a[1], now, x);
+        multiply_quarter<N, 2>(sum, a[2], now, x);
+        multiply_quarter<N, 3>(sum, a[3], now, x);
+        release(arrives && tile > 0, stage_before); /* wgmma has read the tile before */
+        stage_before = stage, stage = stage_next;
+    }
+    const uint64_t x = x_next;
+    consume_loaded(now, next);
+    multiply_quarter<N, 0>(sum, a[0], now, x);
+    multiply_quarter<N, 1>(sum, a[1], now, x);
+    multiply_quarter<N, 2>(sum, a[2], now, x);
+    multiply_quarter<N, 3>(sum, a[3], now, x);
     kg_wgmma_wait<0>();
-#pragma unroll
-    for (int i = 0; i < S::M_TILES; i++) kg_pin(sum[i]);
+    kg_pin(sum);
+    release(arrives && n_tiles > 1, stage_before);
+    release(arrives, stage);
 }
 
-/* Address of sum k of M tile i of this thread (ptx/wgmma.cuh): rows of y, SUM_FLOATS apart. */
-template <typename S> __device__ __forceinline__ unsigned sum_at(unsigned sums, int i, int k) {
+/* Address of sum k of this thread (ptx/wgmma.cuh): rows of y, SUM_FLOATS apart. */
+template <typename S> __device__ __forceinline__ unsigned sum_at(unsigned sums, int k) {
     const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const uint32_t o = (warp / 4 * S::M_TILES + i) * 64 + warp % 4 * 16 + lane / 4 + k / 2 % 2 * 8,
-                   col = k / 4 * 8 + lane % 4 * 2 + k % 2;
+    const uint32_t o = warp * 16 + lane / 4 + k / 2 % 2 * 8, col = k / 4 * 8 + lane % 4 * 2 + k % 2;
     return sums + (col * S::SUM_FLOATS + o) * (unsigned)sizeof(float);
 }
 
@@ -277,10 +315,7 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_kernel(const __grid_consta
     const uint32_t rank = g.n_split > 1 ? kg_cluster_rank() : 0, n_tiles = g.p.n_cols / TILE_COLS;
     kg_dependents_start();
     if (threadIdx.x == 0) {
-        for (int i = 0; i < S::STAGES; i++) {
-            kg_mbarrier_init(full + 8 * i, 128);
-            kg_mbarrier_init(empty + 8 * i, S::CONSUMER_THREADS / 32);
-        }
+        init_barriers<S>(full, empty, 128);
         kg_mbarrier_init_fence();
     }
     gemm_part part;
@@ -303,13 +338,12 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_kernel(const __grid_consta
         produce<S>(g, part, ring, full, empty);
     } else {
         kg_registers_increase<S::CONSUMER_REGISTERS>();
-        accumulators<S> sum;
-        consume<S>(sum, part.end - part.begin, ring, full, empty);
+        float sum[S::N / 2];
+        ring_cursor<S::STAGES, 1> at = { 0, 0 };
+        consume_tiles<S, S::N>(sum, part.end - part.begin, 0, at, ring, full, empty);
         kg_barrier_sync(1, S::CONSUMER_THREADS); /* write-after-read: sums overwrite the ring */
 #pragma unroll
-        for (int i = 0; i < S::M_TILES; i++)
-#pragma unroll
-            for (int k = 0; k < S::N / 2; k++) kg_store_shared(sum_at<S>(ring, i, k), sum[i][k] * (float)(1 << SHIFT));
+        for (int k = 0; k < S::N / 2; k++) kg_store_shared(sum_at<S>(ring, k), sum[k] * (float)(1 << SHIFT));
     }
     if (g.n_split > 1) {
         kg_cluster_arrive();
@@ -323,25 +357,6 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_kernel(const __grid_consta
         kg_cluster_arrive();
         kg_cluster_wait(); /* peers have read this block's sums */
     }
-}
-
-/* Clusters of `size` blocks that run at the same time. Queries the driver. */
-template <typename Params>
-static inline uint32_t clusters_at_once(void (*kernel)(Params), uint32_t size, int n_threads, int shared_bytes) {
-    cudaLaunchAttribute attribute = {};
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim = { size, 1, 1 };
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(size);
-    config.blockDim = dim3((unsigned)n_threads);
-    config.dynamicSmemBytes = (size_t)shared_bytes;
-    config.attrs = &attribute;
-    config.numAttrs = 1;
-    int n = 0;
-    cudaError_t code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
-    if (code == cudaSuccess) code = cudaOccupancyMaxActiveClusters(&n, kernel, &config);
-    if (code != cudaSuccess) (void)cudaGetLastError();
-    return code == cudaSuccess && n > 0 ? (uint32_t)n : 1;
 }
 
 } // namespace kg_mxfp4

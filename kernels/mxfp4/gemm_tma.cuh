@@ -29,29 +29,16 @@ struct tma_params {
     uint32_t n_across, n_tiles;      /* tiles of a cluster: along the outputs; all */
 };
 
-/* CONSUMERS: of each slice. */
-template <int CONSUMERS_, int N_, int STAGES_, int MULTICAST_, int SLICES_, int MAX_SPLIT_> struct tma_shape {
-    static constexpr int CONSUMERS = CONSUMERS_, N = N_, STAGES = STAGES_;
-    static constexpr int MULTICAST = MULTICAST_, MULTICAST_ROWS = N / MULTICAST, SLICES = SLICES_,
-                         MAX_SPLIT = MAX_SPLIT_;
+template <int CONSUMERS, int N, int STAGES, int MULTICAST_, int SLICES, int MAX_SPLIT_>
+struct tma_shape : ring_shape<CONSUMERS, N, STAGES, SLICES, 40, false> {
+    using ring = ring_shape<CONSUMERS, N, STAGES, SLICES, 40, false>;
+    static constexpr int MULTICAST = MULTICAST_, MULTICAST_ROWS = N / MULTICAST, MAX_SPLIT = MAX_SPLIT_;
     static constexpr bool PERSISTENT = SLICES == 1 && MAX_SPLIT == 1; /* iterates over tiles */
     static constexpr bool PAIRED = SLICES == 1 && MAX_SPLIT == 2 && MULTICAST == 1;
     static constexpr int X_ROWS = PAIRED ? N / 2 : MULTICAST_ROWS, MIDDLE = 3;
-    static constexpr int SLICE_THREADS = CONSUMERS * 128, CONSUMER_THREADS = SLICES * SLICE_THREADS,
-                         THREADS = CONSUMER_THREADS + 128;
-    static constexpr int PRODUCER_REGISTERS = 40, LAUNCH_REGISTERS = 65536 / THREADS / 8 * 8;
-    static constexpr int CONSUMER_REGISTERS =
-        ((CONSUMERS * SLICES + 1) * LAUNCH_REGISTERS - PRODUCER_REGISTERS) / (CONSUMERS * SLICES) / 8 * 8;
-    static constexpr int M = CONSUMERS * 64, GROUPS = M / GROUP_ROWS;
-    /* A stage: x, codes and scales of the groups. */
-    static constexpr int CODES = N * ROW_BYTES, SCALES = CODES + GROUPS * CODES_BYTES,
-                         COPIED_BYTES = SCALES + GROUPS * SCALES_BYTES;
-    static constexpr int STAGE_BYTES = (COPIED_BYTES + 1023) / 1024 * 1024, RING_BYTES = STAGES * STAGE_BYTES;
-    static_assert(STAGES % SLICES == 0, "a stage is always the same way's, which so has seen its use before");
-    static_assert(STAGES / SLICES >= 3, "a way leaves a tile's stage after it has waited for the two tiles behind it");
     static_assert(MULTICAST_ROWS % 8 == 0 && N % 16 == 0, "whole atoms of the swizzle, and units of rows");
     /* The exchange of sums. A thread's sums of a unit are PIECES of 16 bytes, PIECE_BYTES apart. */
-    static constexpr int UNITS = N / 16, PIECES = 2, PIECE_BYTES = SLICE_THREADS * 16;
+    static constexpr int UNITS = N / 16, PIECES = 2, PIECE_BYTES = ring::SLICE_THREADS * 16;
     static constexpr int unit_shift(int n_split) {
         int shift = 0;
         while (n_split << shift < UNITS) shift++;
@@ -70,9 +57,9 @@ template <int CONSUMERS_, int N_, int STAGES_, int MULTICAST_, int SLICES_, int 
      * follows; PAIRED: the buffer of the sums that the warpgroup was sent. */
     static constexpr int UNIT_ROWS = PAIRED ? N / 2 : 16, BOX_ROWS = PERSISTENT ? N : UNIT_ROWS,
                          SLAB_BYTES = N * ROW_BYTES, SLABS_BYTES = CONSUMERS * SLAB_BYTES;
-    static constexpr int SLABS = PERSISTENT || PAIRED ? RING_BYTES : 0,
-                         EXCHANGE = PERSISTENT ? RING_BYTES + SLABS_BYTES : RING_BYTES;
-    static_assert(PAIRED || PERSISTENT || RING_BYTES >= SLABS_BYTES, "slabs lie in the ring");
+    static constexpr int SLABS = PERSISTENT || PAIRED ? ring::RING_BYTES : 0,
+                         EXCHANGE = PERSISTENT ? ring::RING_BYTES + SLABS_BYTES : ring::RING_BYTES;
+    static_assert(PAIRED || PERSISTENT || ring::RING_BYTES >= SLABS_BYTES, "slabs lie in the ring");
     static_assert(!PAIRED || exchange_bytes() == SLABS_BYTES, "a warpgroup's slabs take what it was sent");
     static constexpr int BYTES = EXCHANGE + exchange_bytes() + 1024; /* for alignment */
 };
@@ -81,15 +68,6 @@ template <int CONSUMERS_, int N_, int STAGES_, int MULTICAST_, int SLICES_, int 
  * columns [begin, end); first and number of the tiles in the middle. */
 struct block_coords {
     uint32_t share, split, slice, begin, end, middle, n_middle;
-};
-
-/* A position in the ring, which advances STEP stages at a time. */
-template <int STAGES, int STEP> struct ring_cursor {
-    uint32_t stage, parity;
-    __device__ __forceinline__ void next() {
-        stage += STEP;
-        if (stage >= STAGES) stage -= STAGES, parity ^= 1;
-    }
 };
 
 /* A producer thread (one for x, one for weights): for each stage, once it is empty, copy(stage, its mbarrier, group,
@@ -143,91 +121,6 @@ static __device__ __forceinline__ void produce_x(const tma_params &t, const bloc
                               kg_tensor_copy(stage + S::X_ROWS * ROW_BYTES, &t.x, barrier, k * TILE_COLS,
                                              row + (int)(1 - coords.split) * S::X_ROWS, 0, 0);
                       });
-}
-
-/* Moves a loaded tile to the one to decode. Opaque: else the compiler decodes right after the loads, and waits for
- * them. */
-static __device__ __forceinline__ void consume_loaded(lane_tile &to, const lane_tile &from) {
-    to = from;
-    kg_pin(to.codes, to.scales);
-}
-
-/* sum += the products of 16 columns and N rows. Waits until no more than three quarters are in flight. */
-template <int N, int K>
-static __device__ __forceinline__ void multiply_quarter(float (&sum)[N / 2], unsigned (&a)[4], const lane_tile &tile,
-                                                        uint64_t x) {
-    scaled_operand<K>(tile, a);
-    kg_pin(a);
-    kg_wgmma_fence();
-    kg_wgmma<N>::template registers<false>(sum, a, x + (uint64_t)(K * 2), 1);
-    kg_wgmma_commit();
-    kg_wgmma_wait<3>();
-}
-
-/* sum = the products of the slice's n_tiles tiles and the block's first N rows.
- *
- * A warpgroup issues in order: each instruction costs a clock, each wait or branch tens. So codes are loaded to
- * registers one tile ahead, the next stage's mbarrier is tested well before it matters, and stages are counted in
- * warp-uniform registers. */
-template <typename S, int N>
-static __device__ __forceinline__ void consume_tiles(float (&sum)[N / 2], uint32_t n_tiles, const block_coords &coords,
-                                                     ring_cursor<S::STAGES, S::SLICES> &at, unsigned ring,
-                                                     unsigned full, unsigned empty) {
-    const uint32_t lane = threadIdx.x % 32;
-    const uint32_t group = threadIdx.x / 128 % S::CONSUMERS * 4 + threadIdx.x / 32 % 4;
-    const unsigned codes = kg_opaque(ring + S::CODES + group * CODES_BYTES + lane * LANE_BYTES),
-                   scales = kg_opaque(ring + S::SCALES + group * SCALES_BYTES + lane / 4 * 4);
-    const bool arrives = lane < S::MULTICAST; /* lane i arrives at block i's mbarriers */
-    const unsigned empty_there =
-        S::MULTICAST == 1 ? empty
-                          : kg_opaque(kg_peer_address(empty, coords.split * S::MULTICAST + lane % S::MULTICAST));
-    lane_tile now, next;
-    unsigned a[4][4];
-    uint64_t x_next = 0;
-    zero_sums(sum);
-    kg_wgmma_fence();
-    const auto load = [&](uint32_t stage) {
-        const unsigned offset = stage * S::STAGE_BYTES;
-        next.codes = kg_load_shared<uint4>(codes + offset);
-        next.scales = kg_load_shared<uint32_t>(scales + offset);
-        x_next = kg_matrix_descriptor<ROW_BYTES>(ring + offset);
-    };
-    const auto release = [&](bool yes, uint32_t stage) {
-        if (S::MULTICAST == 1) kg_mbarrier_arrive_if(yes, empty_there + 8 * stage);
-        else kg_mbarrier_arrive_peer_if(yes, empty_there + 8 * stage);
-    };
-    if (n_tiles == 0) return;
-    kg_mbarrier_wait(full + 8 * at.stage, at.parity);
-    load(at.stage);
-    uint32_t stage = at.stage, stage_before = stage;
-    at.next();
-    bool has_come = n_tiles > 1 && kg_mbarrier_test(full + 8 * at.stage, at.parity); /* of the next tile */
-#pragma unroll 4
-    for (uint32_t tile = 0; tile + 1 < n_tiles; tile++) {
-        const uint64_t x = x_next;
-        consume_loaded(now, next);
-        const uint32_t stage_next = at.stage;
-        kg_mbarrier_wait_unless(has_come, full + 8 * stage_next, at.parity);
-        load(stage_next);
-        at.next();
-        multiply_quarter<N, 0>(sum, a[0], now, x);
-        has_come = kg_mbarrier_test(full + 8 * at.stage, at.parity);
-        multiply_quarter<N, 1>(sum, a[1], now, x);
-        multiply_quarter<N, 2>(sum, a[2], now, x);
-        multiply_quarter<N, 3>(sum, a[3], now, x);
-        release(arrives && tile > 0, stage_before); /* wgmma has read the tile before */
-        stage_before = stage, stage = stage_next;
-    }
-    const uint64_t x = x_next;
-    consume_loaded(now, next);
-    multiply_quarter<N, 0>(sum, a[0], now, x);
-    multiply_quarter<N, 1>(sum, a[1], now, x);
-    multiply_quarter<N, 2>(sum, a[2], now, x);
-    multiply_quarter<N, 3>(sum, a[3], now, x);
-    kg_wgmma_wait<0>();
-    kg_pin(sum);
-    release(arrives && n_tiles > 1, stage_before);
-    release(arrives, stage);
 }
 
 /* Whether this consumer owns a unit of rows: slices alternate among a block's units. */
@@ -397,12 +290,12 @@ static __device__ __forceinline__ void run_consumer(const tma_params &t, const b
     for (uint32_t tile = cluster; tile < t.n_tiles; tile += n_clusters) {
         const uint32_t group = kg_opaque((tile % t.n_across * S::MULTICAST + coords.share) * S::GROUPS),
                        row = kg_opaque(tile / t.n_across * S::N);
-        consume_tiles<S, S::N>(sum, mine, coords, at, memory, full, empty);
+        consume_tiles<S, S::N>(sum, mine, coords.split, at, memory, full, empty);
         if constexpr (S::PAIRED) {
             if (t.n_split > 1) {
                 float middle[S::N / 4];
                 send_half<S>(sum, coords, sums, sums_sent);
-                consume_tiles<S, S::N / 2>(middle, coords.n_middle > 0 ? S::MIDDLE : 0, coords, at, memory, full,
+                consume_tiles<S, S::N / 2>(middle, coords.n_middle > 0 ? S::MIDDLE : 0, coords.split, at, memory, full,
                                            empty);
                 add_half<S>(sum, middle, sums, sums_sent);
             }
@@ -440,10 +333,7 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_tma_kernel(const __grid_co
     }
     kg_dependents_start();
     if (threadIdx.x == 0) {
-        for (int i = 0; i < S::STAGES; i++) {
-            kg_mbarrier_init(full + 8 * i, 2); /* producers of x and of weights */
-            kg_mbarrier_init(empty + 8 * i, S::SLICE_THREADS / 32 * S::MULTICAST);
-        }
+        init_barriers<S>(full, empty, 2); /* producers of x and of weights */
         kg_mbarrier_init(sums_sent, 1);
         if (t.n_split > 1) kg_mbarrier_expect(sums_sent, sent_bytes<S>(coords.split, t));
         kg_mbarrier_init_fence();

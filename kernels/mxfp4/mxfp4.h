@@ -80,21 +80,9 @@ enum kg_status kg_mxfp4_gemv_gated(const struct kg_cuda_backend *cuda, const str
                                    const uint8_t *up, const float *up_bias, const struct kg_swiglu_form *form,
                                    struct kg_error *err);
 
-/* A kernel for many rows: y on 16 bytes, p->weight_f16. A cluster of n_split blocks, or MULTICAST times as many, has m
- * outputs of n rows; its blocks split the columns. */
-struct kg_mxfp4_gemm {
-    enum kg_status (*launch)(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p, uint32_t n_split,
-                             uint32_t n_clusters, struct kg_error *err);
-    uint32_t (*clusters)(uint32_t n_split); /* that the device runs at the same time: queries the driver */
-    uint32_t m, n, max_split;
-    bool any_rows; /* rows by expert or shared, too */
-    /* Times of a block in ns, measured on the H200: a step of 64 columns, prologue and epilogue, the exchange of sums
-     * in a cluster. */
-    uint32_t step, ends, exchange;
-};
-enum { KG_MXFP4_GEMMS = 4, KG_MXFP4_GEMMS_TMA = 5 };
-extern const struct kg_mxfp4_gemm kg_mxfp4_gemms[KG_MXFP4_GEMMS];         /* gemm.cuh */
-extern const struct kg_mxfp4_gemm kg_mxfp4_gemms_tma[KG_MXFP4_GEMMS_TMA]; /* gemm_tma.cuh: rows in order */
+/* Many rows: y on 16 bytes, p->weight_f16, on compute capability 9.0. */
+enum kg_status kg_mxfp4_gemm(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p,
+                             struct kg_error *err);
 
 /* Bytes of p->workspace for many rows with ids. */
 uint64_t kg_mxfp4_gemm_workspace_bytes(uint32_t n_rows, uint32_t n_experts);

@@ -1,16 +1,9 @@
 /* kigo confirm: what regress flagged, measured again, both builds alternating. */
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/progress.h"
 #include "base/size.h"
-#include "bundle/records.h"
-#include "bundle/source_tree.h"
 #include "cli/commands.h"
-#include "cli/fresh_runs.h"
-#include "cli/rebuild.h"
-#include "cli/regress_call.h"
-#include "cli/suite_run.h"
-#include "history/ancestry.h"
+#include "cli/two_builds.h"
 #include "history/annotation.h"
 #include "history/confirm.h"
 #include <math.h>
@@ -21,7 +14,8 @@ enum { MOST_CASES = 200 };
 
 struct confirm_options {
     struct kg_regress_call call;
-    const char *run, *baseline_build, *build, *keep;
+    struct kg_two_builds_options builds;
+    const char *run;
     struct kg_rows_options format;
     int64_t n_rounds;
 };
@@ -31,11 +25,7 @@ struct confirming {
     struct kg_regression r;
     struct kg_confirmation *items;
     size_t n_items, n_left_out;
-    const char **args; /* of a run: the verb, its options, --case KEY... */
-    size_t n_args;
-    struct kg_rebuild rebuild; /* of the baseline, where no build of it was given */
-    json_t *env;               /* owns texts that args point to */
-    char **ids[2];             /* of each side's runs: baseline, run */
+    char **ids[2]; /* of each side's runs: baseline, run */
     size_t n_ids[2];
 };
 
@@ -71,74 +61,28 @@ static void choose(struct confirming *c) {
     }
 }
 
-static void add_arg(struct confirming *c, const char *arg) {
-    c->args = kg_xrealloc(c->args, (c->n_args + 2) * sizeof *c->args);
-    c->args[c->n_args++] = arg;
-    c->args[c->n_args] = NULL;
-}
-
-/* The judged run's verb, seed, scale and models, and the flagged cases in the place of its choice. */
-static enum kg_status make_words(struct confirming *c, struct kg_error *err) {
-    char *dir = kg_path_join(kg_cli_bundles_root(c->o->call.bundles), c->r.run.bundle_id);
-    const enum kg_status status = kg_bundle_read_json(dir, "data/env.json", &c->env, err);
-    free(dir);
-    if (status != KG_OK) return status;
-    const json_t *run = json_object_get(c->env, "run");
-    const char *verb = json_string_value(json_array_get(json_object_get(run, "argv"), 0));
-    if (!verb || (strcmp(verb, "bench") != 0 && strcmp(verb, "check") != 0))
-        return kg_fail(err, KG_ERR_UNSUPPORTED, "the run was made by '%s', not by kigo check or bench",
-                       verb ? verb : "nobody knows what");
-    add_arg(c, verb);
-    if (json_is_true(json_object_get(run, "quick"))) add_arg(c, "--quick");
-    const char *seed = kg_json_text(run, "seed");
-    if (seed) {
-        add_arg(c, "--seed");
-        add_arg(c, seed);
-    }
-    const json_t *models = json_object_get(run, "models");
-    for (size_t i = 0; i < json_array_size(models); i++) {
-        add_arg(c, "--model");
-        add_arg(c, json_string_value(json_array_get(models, i)));
-    }
-    for (size_t i = 0; i < c->n_items; i++) {
-        bool seen = false;
-        for (size_t k = 0; k < i; k++) seen = seen || strcmp(c->items[k].key, c->items[i].key) == 0;
-        if (seen) continue;
-        add_arg(c, "--case");
-        add_arg(c, c->items[i].key);
-    }
-    return KG_OK;
-}
-
 /* Baseline, run; run, baseline; ...: what drifts meanwhile meets both alike. */
-static enum kg_status measure(struct confirming *c, const struct kg_fresh_runs *runs, char *const programs[2],
-                              struct kg_error *err) {
+static enum kg_status measure(struct confirming *c, const struct kg_two_builds *two, struct kg_error *err) {
     enum kg_status status = KG_OK;
+    const char **keys = kg_xcalloc(c->n_items + 1, sizeof *keys);
+    for (size_t i = 0; i < c->n_items; i++) keys[i] = c->items[i].key;
     struct kg_progress progress;
     kg_progress_start(&progress, "runs");
     for (int side = 0; side < 2; side++) c->ids[side] = kg_xcalloc((size_t)c->o->n_rounds, sizeof *c->ids[side]);
     for (int64_t round = 0; round < 2 * c->o->n_rounds && status == KG_OK; round++) {
         const int side = (int)((round + round / 2) % 2);
-        status = kg_fresh_run(runs, programs[side], c->args, &c->ids[side][c->n_ids[side]], err);
+        status = kg_two_builds_run(two, side, keys, c->n_items, &c->ids[side][c->n_ids[side]], err);
         c->n_ids[side] += status == KG_OK;
         kg_progress_update(&progress, (uint64_t)round + 1, 2 * (uint64_t)c->o->n_rounds);
     }
     kg_progress_finish(&progress);
+    free(keys);
     return status;
 }
 
 static json_t *items_json(const struct confirming *c) {
     json_t *items = json_array();
-    for (size_t i = 0; i < c->n_items; i++) {
-        const struct kg_confirmation *k = &c->items[i];
-        json_array_append_new(
-            items, json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:I, s:I}", "verdict",
-                             KG_CONFIRMED_NAMES[k->verdict], "case", k->key, "figure", k->figure, "unit", k->unit,
-                             "baseline", kg_cli_number_json(k->before), "run", kg_cli_number_json(k->after), "change",
-                             kg_cli_number_json(k->change), "change_lo", kg_cli_number_json(k->change_lo), "change_hi",
-                             kg_cli_number_json(k->change_hi), "p", k->p, "adjusted_p", k->adjusted, "n_baseline",
-                             (json_int_t)k->n_before, "n_run", (json_int_t)k->n_after));
-    }
+    for (size_t i = 0; i < c->n_items; i++) json_array_append_new(items, kg_cli_confirmation_json(&c->items[i]));
     return items;
 }
 
@@ -212,49 +156,19 @@ static void keep_words(const struct confirming *c) {
     json_decref(json);
 }
 
-/* The baseline's commit, built aside. */
-static enum kg_status build_baseline(struct confirming *c, char **program, struct kg_error *err) {
-    const struct kg_run_head *head = &c->r.baseline.items[0];
-    const char *places[4], *repository = NULL;
-    struct kg_error why = { KG_OK, "the baseline was run from changed sources" };
-    json_t *build = json_loads(head->build_json, 0, NULL);
-    kg_cli_repositories(&c->o->call, places);
-    enum kg_status status = head->commit && !head->dirty ? KG_OK : KG_ERR_NOT_FOUND;
-    if (status == KG_OK) status = kg_find_repository(places, head->commit, &repository, &why);
-    if (status == KG_OK) {
-        fprintf(stderr, "kigo confirm: building %.12s aside\n", head->commit);
-        status = kg_rebuild(repository, head->commit, build, &c->rebuild, &why);
-    }
-    if (status == KG_OK) *program = kg_xstrdup(c->rebuild.program);
-    else
-        status =
-            kg_fail(err, status, "there is no build of the baseline (--baseline-build names one): %s", why.message);
-    json_decref(build);
-    return status;
-}
-
 static enum kg_status look_again(struct confirming *c, struct kg_error *err) {
-    char *programs[2] = { NULL, NULL }, *own = kg_own_path();
-    struct kg_fresh_runs runs = { 0 };
+    struct kg_two_builds two;
     struct kg_history *history = NULL;
-    enum kg_status status = kg_fresh_program(c->o->build ? c->o->build : own, &programs[1], err);
-    if (status == KG_OK) status = make_words(c, err);
-    if (status == KG_OK)
-        status = c->o->baseline_build ? kg_fresh_program(c->o->baseline_build, &programs[0], err)
-                                      : build_baseline(c, &programs[0], err);
-    if (status == KG_OK) status = kg_fresh_open(c->o->keep, &runs, err);
-    if (status == KG_OK) status = measure(c, &runs, programs, err);
-    if (status == KG_OK) status = kg_history_open(runs.root, &history, NULL, err);
+    const struct kg_run_head *baseline = &c->r.baseline.items[c->r.build_against];
+    enum kg_status status = kg_two_builds_open("confirm", &c->o->builds, &c->o->call, &c->r.run, baseline, &two, err);
+    if (status == KG_OK) status = measure(c, &two, err);
+    if (status == KG_OK) status = kg_history_open(two.runs.root, &history, NULL, err);
     if (status == KG_OK)
         status = kg_confirm(history, c->ids[0], c->n_ids[0], c->ids[1], c->n_ids[1],
                             c->o->call.least_change_percent / 100, c->items, c->n_items, err);
     kg_history_close(history);
-    if (runs.root) kg_fresh_close(&runs);
+    kg_two_builds_close(&two);
     if (status == KG_OK) keep_words(c);
-    kg_rebuild_free(&c->rebuild);
-    free(programs[0]);
-    free(programs[1]);
-    free(own);
     return status;
 }
 
@@ -270,8 +184,6 @@ static enum kg_status confirm(const struct confirm_options *o, int *exit_code, s
         for (size_t i = 0; i < c.n_ids[side]; i++) free(c.ids[side][i]);
         free(c.ids[side]);
     }
-    json_decref(c.env);
-    free(c.args);
     free(c.items);
     kg_regression_free(&c.r);
     return status;
@@ -281,16 +193,6 @@ int kg_cmd_confirm(int argc, char **argv) {
     struct confirm_options o = { .call = KG_REGRESS_CALL_INIT, .n_rounds = 10 };
     int exit_code = KG_EXIT_OK;
     const struct kg_option options[] = {
-        { .name = "baseline-build",
-          .kind = KG_OPTION_TEXT,
-          .value = &o.baseline_build,
-          .metavar = "DIR",
-          .help = "build folder of the baseline's source (its commit, built aside)" },
-        { .name = "build",
-          .kind = KG_OPTION_TEXT,
-          .value = &o.build,
-          .metavar = "DIR",
-          .help = "build folder of the judged source (this program's)" },
         { .name = "rounds",
           .letter = 'n',
           .kind = KG_OPTION_INT,
@@ -299,11 +201,7 @@ int kg_cmd_confirm(int argc, char **argv) {
           .help = "runs of each build (10)",
           .min = KG_CONFIRM_FEWEST,
           .max = 60 },
-        { .name = "keep",
-          .kind = KG_OPTION_TEXT,
-          .value = &o.keep,
-          .metavar = "DIR",
-          .help = "keep the runs' bundles in this folder" },
+        KG_TWO_BUILDS_OPTIONS(&o.builds),
         KG_REGRESS_OPTIONS(&o.call),
         KG_ROWS_OPTIONS(&o.format),
     };

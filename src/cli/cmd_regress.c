@@ -1,7 +1,7 @@
 /* kigo regress: is this run worse than what was before it? */
 #include "base/size.h"
 #include "cli/commands.h"
-#include "cli/regress_call.h"
+#include "cli/regress_again.h"
 #include <stdlib.h>
 
 static enum kg_status print(const struct kg_regression *r, const struct kg_rows_options *format, bool all,
@@ -19,9 +19,21 @@ static enum kg_status print(const struct kg_regression *r, const struct kg_rows_
 int kg_cmd_regress(int argc, char **argv) {
     struct kg_regress_call call = KG_REGRESS_CALL_INIT;
     struct kg_rows_options format = { 0 };
-    bool all = false;
+    struct kg_cli_again again = { .call = &call };
+    struct kg_regress_again asked;
+    bool all = false, confirm = false;
     const struct kg_option options[] = {
         KG_REGRESS_OPTIONS(&call),
+        { .name = "confirm",
+          .kind = KG_OPTION_FLAG,
+          .value = &confirm,
+          .help = "measure suspects again at once, runs of both builds alternating" },
+        { .name = "budget",
+          .kind = KG_OPTION_TEXT,
+          .value = &again.budget,
+          .metavar = "TIME",
+          .help = "of --confirm, for these runs: 90s, 5m, 1h (as long as it takes)" },
+        KG_TWO_BUILDS_OPTIONS(&again.builds),
         { .name = "all", .kind = KG_OPTION_FLAG, .value = &all, .help = "also list what is better, and new cases" },
         KG_ROWS_OPTIONS(&format),
     };
@@ -33,6 +45,8 @@ int kg_cmd_regress(int argc, char **argv) {
             "with the same GPU, driver, CUDA, power limit, build flags and choice of cases. Statuses, errors under\n"
             "the same seed, memory, registers and spills are exact: any change for the worse counts. Times and\n"
             "rates count beyond 3% and their run-to-run noise, freed of the machine's drift. A missing case is red.\n"
+            "With --confirm every time or rate that may be slower is measured again, up to 20 runs of each build,\n"
+            "and these runs decide.\n"
             "Exit code: 0 no regression, 1 worse or missing, 3 too little to judge by.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
@@ -44,7 +58,13 @@ int kg_cmd_regress(int argc, char **argv) {
     int ended;
     if (!kg_cli_parse(&command, argc, argv, &run, 1, &ended)) return ended;
     enum kg_status status = kg_rows_check(&format, &err);
+    if (status == KG_OK) status = kg_cli_again_check(&again, &err);
+    if (status == KG_OK && !confirm && (again.budget || again.builds.baseline_build || again.builds.build))
+        status = kg_fail(&err, KG_ERR_USAGE, "--budget, --baseline-build and --build are for --confirm");
+    kg_cli_again_fill(&again, &asked);
+    if (confirm) call.again = &asked;
     if (status == KG_OK) status = kg_cli_regress("regress", &call, run, &r, &err);
+    kg_cli_again_close(&again);
     if (status != KG_OK) return kg_cli_error("regress", &err);
     const int exit_code = r.exit_code;
     status = print(&r, &format, all, &err);

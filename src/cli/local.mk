@@ -58,10 +58,12 @@ kigo_SOURCES = \
 	src/cli/op_spec.h \
 	src/cli/op_specs.c \
 	src/cli/rebuild.c src/cli/rebuild.h \
+	src/cli/regress_again.c src/cli/regress_again.h \
 	src/cli/regress_call.c src/cli/regress_call.h \
 	src/cli/regress_report.c \
 	src/cli/rows.c src/cli/rows.h \
 	src/cli/show_markdown.c src/cli/show_markdown.h \
 	src/cli/suite_run.c src/cli/suite_run.h \
 	src/cli/table.c \
-	src/cli/trust.c src/cli/trust.h
+	src/cli/trust.c src/cli/trust.h \
+	src/cli/two_builds.c src/cli/two_builds.h

@@ -49,7 +49,8 @@ enum kg_status kg_cli_regress(const char *verb, const struct kg_regress_call *ca
     struct kg_regress_options o = { .root = root,
                                     .repositories = places,
                                     .least_change = call->least_change_percent / 100,
-                                    .now_us = kg_clock_utc_us() };
+                                    .now_us = kg_clock_utc_us(),
+                                    .again = call->again };
     struct kg_history *history = NULL;
     char *id = NULL, *baseline_id = NULL;
     enum kg_status status = kg_cli_run_id(root, run ? run : "latest", &id, err);

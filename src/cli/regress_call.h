@@ -8,6 +8,7 @@
 struct kg_regress_call {
     const char *bundles, *baseline, *repository;
     double least_change_percent;
+    const struct kg_regress_again *again; /* NULL: suspects are only named */
 };
 #define KG_REGRESS_CALL_INIT                                                                                           \
     { .least_change_percent = 3 }
@@ -47,6 +48,8 @@ KG_WARN_UNUSED enum kg_status kg_cli_regress(const char *verb, const struct kg_r
 void kg_regression_rows(const struct kg_regression *r, bool all, struct kg_rows *rows);
 /* The whole as one object. */
 json_t *kg_regression_json(const struct kg_regression *r, bool all);
+/* What measuring a figure again found. */
+json_t *kg_cli_confirmation_json(const struct kg_confirmation *confirmation);
 /* Words before and behind the rows, for people; markdown: with a heading. */
 void kg_regression_head(const struct kg_regression *r, bool markdown, struct kg_buffer *out);
 void kg_regression_foot(const struct kg_regression *r, bool markdown, struct kg_buffer *out);

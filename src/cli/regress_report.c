@@ -2,6 +2,7 @@
 #include "cli/regress_call.h"
 #include "base/size.h"
 #include "bundle/records.h"
+#include "history/confirm.h"
 #include <math.h>
 
 const char *kg_regression_verdict(const struct kg_regression *r) {
@@ -54,6 +55,22 @@ static json_t *judgement_json(const struct kg_judgement *j) {
                      (json_int_t)j->n_baseline, "noisy", j->noisy, "why", j->why);
 }
 
+json_t *kg_cli_confirmation_json(const struct kg_confirmation *k) {
+    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:I, s:I}", "verdict",
+                     KG_CONFIRMED_NAMES[k->verdict], "case", k->key, "figure", k->figure, "unit", k->unit, "baseline",
+                     kg_cli_number_json(k->before), "run", kg_cli_number_json(k->after), "change",
+                     kg_cli_number_json(k->change), "change_lo", kg_cli_number_json(k->change_lo), "change_hi",
+                     kg_cli_number_json(k->change_hi), "p", k->p, "adjusted_p", k->adjusted, "n_baseline",
+                     (json_int_t)k->n_before, "n_run", (json_int_t)k->n_after);
+}
+
+static json_t *again_json(const struct kg_regression *r) {
+    json_t *items = json_array();
+    for (size_t i = 0; i < r->n_again; i++) json_array_append_new(items, kg_cli_confirmation_json(&r->again[i]));
+    return json_pack("{s:s, s:I, s:I, s:o}", "baseline", r->baseline.items[r->build_against].bundle_id, "suspects",
+                     (json_int_t)r->n_again_all, "left_out", (json_int_t)r->n_again_left_out, "items", items);
+}
+
 static json_t *selfcheck_json(const struct kg_regression *r) {
     json_t *found = r->selfcheck ? json_loads(r->selfcheck, 0, NULL) : NULL;
     return found ? found : json_null();
@@ -78,11 +95,12 @@ json_t *kg_regression_json(const struct kg_regression *r, bool all) {
     for (size_t i = 0; i < r->n_reasons; i++) json_array_append_new(reasons, json_string(r->reasons[i]));
     for (size_t i = 0; i < r->n_judgements; i++)
         if (is_shown(&r->judgements[i], all)) json_array_append_new(judgements, judgement_json(&r->judgements[i]));
-    return json_pack("{s:s, s:s, s:i, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "run", r->run.bundle_id,
+    return json_pack("{s:s, s:s, s:i, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "run", r->run.bundle_id,
                      "verdict", kg_regression_verdict(r), "exit_code", r->exit_code, "baseline", baseline, "counts",
                      counts, "n_cases", (json_int_t)r->n_cases, "n_exact", (json_int_t)r->n_exact, "n_noisy",
                      (json_int_t)r->n_noisy, "n_other_seed", (json_int_t)r->n_other_seed, "drift", drifts, "reasons",
-                     reasons, "selfcheck", selfcheck_json(r), "judgements", judgements);
+                     reasons, "selfcheck", selfcheck_json(r), "measured_again",
+                     r->n_again_all > 0 ? again_json(r) : json_null(), "judgements", judgements);
 }
 
 void kg_regression_head(const struct kg_regression *r, bool markdown, struct kg_buffer *out) {
@@ -97,6 +115,22 @@ void kg_regression_head(const struct kg_regression *r, bool markdown, struct kg_
         kg_buffer_printf(out, markdown ? "%zu runs, `%s` to `%s`" : "%zu runs, %s to %s", b->n_items,
                          b->items[b->n_items - 1].bundle_id, b->items[0].bundle_id);
     kg_buffer_puts(out, markdown ? ".\n\n" : "\n");
+}
+
+static void foot_again(const struct kg_regression *r, const char *item, struct kg_buffer *out) {
+    size_t counts[KG_CONFIRMED_COUNT] = { 0 };
+    if (r->n_again_all == 0) return;
+    for (size_t i = 0; i < r->n_again; i++) counts[r->again[i].verdict]++;
+    const size_t n_others = r->n_again - counts[KG_REFUTED];
+    kg_buffer_printf(out,
+                     "%s%zu suspects measured again, against the build of %s: %zu confirmed, %zu refuted, %zu "
+                     "small, %zu undecided",
+                     item, r->n_again_all, r->baseline.items[r->build_against].bundle_id, counts[KG_CONFIRMED],
+                     r->n_again_all - n_others, counts[KG_CONFIRMED_SMALL],
+                     counts[KG_UNDECIDED] + counts[KG_UNCONFIRMED]);
+    if (r->n_again_left_out > 0)
+        kg_buffer_printf(out, "; %zu weaker ones were left out: the budget", r->n_again_left_out);
+    kg_buffer_puts(out, "\n");
 }
 
 void kg_regression_foot(const struct kg_regression *r, bool markdown, struct kg_buffer *out) {
@@ -114,6 +148,7 @@ void kg_regression_foot(const struct kg_regression *r, bool markdown, struct kg_
         if (!isnan(d->canary)) kg_buffer_printf(out, " (canaries %+.2f%%)", 100 * expm1(d->canary));
         kg_buffer_puts(out, "\n");
     }
+    foot_again(r, item, out);
     json_t *selfcheck = selfcheck_json(r);
     if (json_is_object(selfcheck))
         kg_buffer_printf(out, "%sselfcheck on this machine: %lld false alarms in %lld comparisons\n", item,

@@ -50,9 +50,10 @@ static int by_id(const void *a, const void *b) {
     return strcmp(a, b);
 }
 
-enum kg_status kg_commits_list(const char *dir, const char *range, struct kg_commits *commits, struct kg_error *err) {
+static enum kg_status list_commits(const char *dir, const char *which, const char *range, struct kg_commits *commits,
+                                   struct kg_error *err) {
     struct kg_buffer out = KG_BUFFER_INIT;
-    const char *const words[] = { "rev-list", "--max-count=100000", range, "--", NULL };
+    const char *const words[] = { "rev-list", which, range, "--", NULL };
     *commits = (struct kg_commits){ NULL, 0 };
     if (!is_word(range)) return kg_fail(err, KG_ERR_USAGE, "'%s' is no range of commits", range);
     enum kg_status status = kg_git(dir, words, MAX_LIST_BYTES, &out, NULL, NULL);
@@ -71,6 +72,15 @@ enum kg_status kg_commits_list(const char *dir, const char *range, struct kg_com
     kg_buffer_free(&out);
     if (commits->n_ids > 1) qsort(commits->ids, commits->n_ids, sizeof *commits->ids, by_id);
     return KG_OK;
+}
+
+enum kg_status kg_commits_list(const char *dir, const char *range, struct kg_commits *commits, struct kg_error *err) {
+    return list_commits(dir, "--max-count=100000", range, commits, err);
+}
+
+enum kg_status kg_commits_mainline(const char *dir, const char *commit, struct kg_commits *commits,
+                                   struct kg_error *err) {
+    return list_commits(dir, "--first-parent", commit, commits, err);
 }
 
 bool kg_commits_hold(const struct kg_commits *commits, const char *commit) {

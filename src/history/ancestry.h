@@ -26,6 +26,9 @@ KG_WARN_UNUSED enum kg_status kg_resolve_commit(const char *dir, const char *rev
  * first 100000. */
 KG_WARN_UNUSED enum kg_status kg_commits_list(const char *dir, const char *range, struct kg_commits *commits,
                                               struct kg_error *err);
+/* A commit and its ancestors by first parents: what it was merged into, without what was merged. */
+KG_WARN_UNUSED enum kg_status kg_commits_mainline(const char *dir, const char *commit, struct kg_commits *commits,
+                                                  struct kg_error *err);
 bool kg_commits_hold(const struct kg_commits *commits, const char *commit);
 void kg_commits_free(struct kg_commits *commits);
 

@@ -64,6 +64,43 @@ static size_t values_of(const struct side *side, const struct kg_confirmation *c
     return n;
 }
 
+static double canaries_of(const struct kg_run *run) {
+    double sum = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < run->n_figures; i++) {
+        const double value = kg_run_figure_log(&run->figures[i]);
+        if (run->figures[i].info->kind.class != KG_FIGURE_CANARY || isnan(value)) continue;
+        sum += value;
+        n++;
+    }
+    return n > 0 ? sum / (double)n : NAN;
+}
+
+enum kg_status kg_confirm_values(struct kg_history *history, char *id, const struct kg_confirmation *const *figures,
+                                 size_t n_figures, double *values, double *machine, char **comparison_key,
+                                 struct kg_error *err) {
+    const char *const args[] = { id };
+    struct kg_catalogue catalogue;
+    struct kg_run_heads heads = { NULL, 0 };
+    struct side side = { NULL, 0 };
+    enum kg_status status = kg_catalogue_load(history, &catalogue, err);
+    if (status != KG_OK) return status;
+    status = load(history, &id, 1, &catalogue, &side, err);
+    if (status == KG_OK) status = kg_run_heads_load(history, "WHERE bundle_id = ?1", args, 1, &heads, err);
+    if (status == KG_OK && heads.n_items > 0) {
+        for (size_t i = 0; i < n_figures; i++) {
+            size_t same = 0;
+            values[i] = figures[i]->worse * log(value_of(&side.runs[0], figures[i], &same));
+        }
+        *machine = canaries_of(&side.runs[0]);
+        *comparison_key = kg_xstrdup(heads.items[0].comparison_key);
+    }
+    kg_run_heads_free(&heads);
+    unload(&side);
+    kg_catalogue_free(&catalogue);
+    return status;
+}
+
 /* How many of n_x n_y ascending differences lie below the 95% interval of the shift, by the normal approximation of the
  * rank sum, which is the exact count for 5 against 5 and 10 against 10. */
 static size_t differences_below(size_t n_x, size_t n_y) {
@@ -108,11 +145,11 @@ static void compare(const struct side *before, const struct side *after, struct 
     free(x);
 }
 
-static enum kg_confirmed verdict_of(const struct kg_confirmation *c, double least_change) {
+enum kg_confirmed kg_confirm_verdict(const struct kg_confirmation *c, double rate, double least_change) {
     const double least = log1p(least_change);
     const double most = c->worse > 0 ? log1p(c->change_hi) : -log1p(c->change_lo); /* by which it may be worse */
     const double half = isnan(c->flagged) ? least : c->worse * log1p(c->flagged) / 2;
-    if (c->adjusted <= FALSE_DISCOVERY_RATE) return most >= least ? KG_CONFIRMED : KG_CONFIRMED_SMALL;
+    if (c->adjusted <= rate) return most >= least ? KG_CONFIRMED : KG_CONFIRMED_SMALL;
     return most < fmax(least, half) ? KG_REFUTED : KG_UNDECIDED;
 }
 
@@ -126,7 +163,7 @@ void kg_confirm_decide(struct kg_confirmation *c, size_t n, double least_change)
     for (size_t i = 0; i < n; i++) {
         if (c[i].verdict == KG_UNCONFIRMED) continue;
         c[i].adjusted = adjusted[n_tests++];
-        c[i].verdict = verdict_of(&c[i], least_change);
+        c[i].verdict = kg_confirm_verdict(&c[i], FALSE_DISCOVERY_RATE, least_change);
     }
     free(adjusted);
     free(p);

@@ -36,9 +36,18 @@ KG_WARN_UNUSED enum kg_status kg_confirm(struct kg_history *history, char *const
                                          struct kg_confirmation *confirmations, size_t n_confirmations,
                                          struct kg_error *err);
 
+/* What one run of history gave for figures named as above, of which more is worse, as logarithms; NaN: none. *machine:
+ * the mean over its canaries; NaN: there are none. *comparison_key is malloc'ed. */
+KG_WARN_UNUSED enum kg_status kg_confirm_values(struct kg_history *history, char *id,
+                                                const struct kg_confirmation *const *figures, size_t n_figures,
+                                                double *values, double *machine, char **comparison_key,
+                                                struct kg_error *err);
+
 /* The same for values at hand, logarithms of which more is worse. Then, over all of
  * them, the verdicts. */
 void kg_confirm_compare(const double *x, size_t n_x, const double *y, size_t n_y, struct kg_confirmation *confirmation);
 void kg_confirm_decide(struct kg_confirmation *confirmations, size_t n, double least_change);
+/* Of one whose adjusted p is known, sure at `rate`. */
+enum kg_confirmed kg_confirm_verdict(const struct kg_confirmation *confirmation, double rate, double least_change);
 
 #endif

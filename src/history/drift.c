@@ -65,16 +65,16 @@ static void levels_of(const double *unexplained, size_t n_runs, double least_cha
 
 /* A creep has no levels. The judged run's D against the oldest five runs', whose scatter the differences of neighbours
  * tell: a creep hardly shows in these. values: newest first. */
-static bool has_crept(const double *values, size_t n, double judged, double least_change) {
+static bool has_crept(const double *values, size_t n, double judged, double least_change, double *change) {
     enum { OLDEST = 5 };
     if (n < 2 * OLDEST) return false;
     double *differences = kg_xcalloc(n, sizeof *differences);
     for (size_t i = 1; i < n; i++) differences[i - 1] = values[i] - values[i - 1];
     const double sigma = kg_robust_sigma(differences, n - 1) * sqrt((1 + 1.0 / OLDEST) / 2);
     const double limit = kg_student_limit(ONE_OF_2000, (double)n / 3);
-    const double change = judged - kg_hodges_lehmann(values + n - OLDEST, OLDEST);
+    *change = judged - kg_hodges_lehmann(values + n - OLDEST, OLDEST);
     free(differences);
-    return change > least_change && change > limit * sigma;
+    return *change > least_change && *change > limit * sigma;
 }
 
 /* Holds the judged run's D against the lowest and the highest level of the baseline. */
@@ -101,7 +101,10 @@ static void judge_common(struct kg_drift *d, const double *unexplained, const do
         d->z_limit = f.z_limit;
         d->worse = f.verdict == KG_SCREEN_WORSE;
         d->better = f.verdict == KG_SCREEN_BETTER;
-        if (!d->worse && !d->better) d->worse = has_crept(known, n, unexplained[0], least_change);
+        double crept_by = NAN;
+        d->crept = !d->worse && !d->better && has_crept(known, n, unexplained[0], least_change, &crept_by);
+        if (d->crept) d->change = crept_by;
+        d->worse = d->worse || d->crept;
     }
     free(known);
     free(away);
@@ -112,7 +115,8 @@ static struct kg_drift find_one(const char *group, const struct kg_series *figur
                                 double least_change) {
     struct kg_drift d = { .group = group, .by_run = kg_xcalloc(n_runs, sizeof *d.by_run) };
     double *common = kg_xcalloc(n_runs, sizeof *common), *canary = kg_xcalloc(n_runs, sizeof *canary);
-    double *unexplained = kg_xcalloc(n_runs, sizeof *unexplained), *levels = kg_xcalloc(n_runs, sizeof *levels);
+    double *unexplained = d.unexplained_by = kg_xcalloc(n_runs, sizeof *unexplained);
+    double *levels = kg_xcalloc(n_runs, sizeof *levels);
     d.n_figures = shifts_of(figures, n_figures, group, n_runs, ENOUGH_FIGURES, common);
     d.n_canaries = shifts_of(canaries, n_canaries, group, n_runs, 1, canary);
     for (size_t run = 0; run < n_runs; run++) unexplained[run] = common[run] - canary[run];
@@ -125,14 +129,16 @@ static struct kg_drift find_one(const char *group, const struct kg_series *figur
     d.canary = canary[0];
     d.unexplained = isnan(d.canary) && fabs(d.common) > least_change;
     free(levels);
-    free(unexplained);
     free(canary);
     free(common);
     return d;
 }
 
 void kg_drifts_free(struct kg_drift *drifts, size_t n_drifts) {
-    for (size_t i = 0; i < n_drifts; i++) free(drifts[i].by_run);
+    for (size_t i = 0; i < n_drifts; i++) {
+        free(drifts[i].by_run);
+        free(drifts[i].unexplained_by);
+    }
     free(drifts);
 }
 

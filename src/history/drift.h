@@ -28,11 +28,13 @@ struct kg_series {
 
 struct kg_drift {
     const char *group;
-    double *by_run;
-    double common, canary; /* of the run that is judged; NaN: none */
+    double *by_run, *unexplained_by; /* drift_j and D_j; NaN: none */
+    double common, canary;           /* of the run that is judged; NaN: none */
     size_t n_figures, n_canaries;
     double change, z, z_limit; /* of the judged run's D from the level that it is held against; NaN: none */
     bool worse, better, unexplained;
+    bool crept;     /* worse than the oldest runs, by `change`, without a step */
+    bool undecided; /* measured again (again.h), and neither confirmed nor refuted */
 };
 
 /* One drift for each group that figures have, in the order in which they come. n_runs counts the

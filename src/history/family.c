@@ -7,6 +7,8 @@
 #include <stdlib.h>
 
 static const double LEAST_SIGMA = 1e-4;
+static const double ONE_OF_2000 = 3.2905; /* as screen.c */
+static const double REACH_IN_SIGMAS = 1.5;
 static const double TENTH = 1.2815515655446004; /* of normal values, a tenth lies further below the centre, in sigmas */
 enum { FEWEST = 5, WIDE_ENOUGH = 30 };          /* runs; figures whose lower tenth is a tenth */
 
@@ -36,28 +38,44 @@ struct fit {
     size_t n;
 };
 
+/* Of the values that are no NaN; `values` has room for them. */
+static struct fit fit_of(const double *by_run, size_t n_runs, double *values) {
+    struct fit f = { .n = values_of(by_run, n_runs, values) };
+    if (f.n < FEWEST) return f;
+    f.centre = kg_hodges_lehmann(values, f.n);
+    f.own = fmax(kg_robust_sigma(values, f.n), LEAST_SIGMA);
+    f.reach = upper_reach(values, f.n, f.centre);
+    return f;
+}
+
+/* How much of a distance from the other figures' sigmas is the figure's own; the rest is that few values measured it.
+ */
+static double drawn(const struct kg_family *family, double own, size_t n) {
+    const double own2 = kg_robust_sigma_log_variance(n), away = log(own) - family->middle, most = sqrt(own2);
+    if (isinf(family->spread2)) return own;
+    return own * exp(-fmax(-3 * most, fmin(most, away * own2 / (family->spread2 + own2))));
+}
+
 /* Draws own sigmas towards their median, by as much as their scatter is no more than few values explain, and no further
  * than their own error: a noisy figure among quiet ones stays noisy. */
-static void share_scales(struct fit *fits, size_t n_figures) {
+static void share_scales(struct fit *fits, size_t n_figures, struct kg_family *out) {
     double *logs = kg_xcalloc(n_figures + 1, sizeof *logs);
     double explained = 0;
     size_t n = 0;
     for (size_t i = 0; i < n_figures; i++) {
-        fits[i].sigma = fits[i].own;
         if (fits[i].n < FEWEST) continue;
         logs[n++] = log(fits[i].own);
         explained += kg_robust_sigma_log_variance(fits[i].n);
     }
+    out->spread2 = INFINITY;
     if (n >= 10) {
-        const double spread = kg_robust_sigma(logs, n), middle = kg_median(logs, n);
-        const double spread2 = fmax(0, spread * spread - explained / (double)n);
-        for (size_t i = 0; i < n_figures; i++) {
-            if (fits[i].n < FEWEST) continue;
-            const double own2 = kg_robust_sigma_log_variance(fits[i].n), away = log(fits[i].own) - middle;
-            const double pulled = away * own2 / (spread2 + own2), most = sqrt(own2);
-            fits[i].sigma = fits[i].own * exp(-fmax(-3 * most, fmin(most, pulled)));
-        }
+        const double spread = kg_robust_sigma(logs, n);
+        out->middle = kg_median(logs, n);
+        out->spread2 = fmax(0, spread * spread - explained / (double)n);
     }
+    for (size_t i = 0; i < n_figures; i++)
+        if (fits[i].n >= FEWEST)
+            fits[i].sigma = fmax(drawn(out, fits[i].own, fits[i].n), fits[i].reach / REACH_IN_SIGMAS);
     free(logs);
 }
 
@@ -89,45 +107,80 @@ static void find_limits(const double *farthest, size_t n_runs, struct kg_family 
     free(sorted);
 }
 
-void kg_family_find(double *const *by_run, size_t n_figures, size_t n_runs, struct kg_family *out) {
+void kg_family_find(const double *const *by_run, size_t n_figures, size_t n_runs, struct kg_family *out) {
     struct fit *fits = kg_xcalloc(n_figures + 1, sizeof *fits);
-    double *values = kg_xcalloc(n_runs + 1, sizeof *values), *farthest = kg_xcalloc(n_runs + 1, sizeof *farthest);
+    double *values = kg_xcalloc(n_runs + 1, sizeof *values);
     double *below = kg_xcalloc(n_figures + 1, sizeof *below);
     *out = (struct kg_family){ .t = kg_xcalloc(n_figures + 1, sizeof *out->t),
-                               .unit = kg_xcalloc(n_figures + 1, sizeof *out->unit) };
+                               .unit = kg_xcalloc(n_figures + 1, sizeof *out->unit),
+                               .farthest = kg_xcalloc(n_runs + 1, sizeof *out->farthest),
+                               .width = kg_xcalloc(n_runs + 1, sizeof *out->width) };
     for (size_t i = 0; i < n_figures; i++) {
-        struct fit *f = &fits[i];
-        f->n = values_of(by_run[i], n_runs, values);
-        if (f->n < FEWEST) continue;
-        f->centre = kg_hodges_lehmann(values, f->n);
-        f->own = fmax(kg_robust_sigma(values, f->n), LEAST_SIGMA);
-        f->reach = upper_reach(values, f->n, f->centre);
+        fits[i] = fit_of(by_run[i], n_runs, values);
     }
-    share_scales(fits, n_figures);
-    for (size_t i = 0; i < n_figures; i++) fits[i].sigma = fmax(fits[i].sigma, fits[i].reach / 1.5);
+    share_scales(fits, n_figures, out);
     for (size_t j = n_runs; j-- > 0;) {
         size_t n = 0;
         for (size_t i = 0; i < n_figures; i++)
             if (fits[i].n >= FEWEST && !isnan(by_run[i][j]))
                 below[n++] = (fits[i].centre - by_run[i][j]) / fits[i].sigma;
         qsort(below, n, sizeof *below, ascending);
-        const double width = width_of(below, n);
-        farthest[j] = n > 0 ? -below[0] / width : -INFINITY;
+        const double width = out->width[j] = width_of(below, n);
+        out->farthest[j] = n > 0 ? -below[0] / width : -INFINITY;
         for (size_t i = 0; i < n_figures && j == 0; i++) {
             const bool known = fits[i].n >= FEWEST && !isnan(by_run[i][0]);
             out->unit[i] = known ? fits[i].sigma * width : NAN;
             out->t[i] = known ? (by_run[i][0] - fits[i].centre) / out->unit[i] : NAN;
         }
     }
-    find_limits(farthest, n_runs, out);
+    find_limits(out->farthest, n_runs, out);
     free(below);
-    free(farthest);
     free(values);
     free(fits);
+}
+
+/* Of the runs before, what the other figures and this one did. */
+static double farthest_before(const struct kg_family *family, const double *by_run, size_t first, size_t n_runs,
+                              const struct fit *f) {
+    double farthest = -INFINITY;
+    for (size_t j = first; j < n_runs; j++) {
+        farthest = fmax(farthest, family->farthest[j]);
+        if (!isnan(by_run[j])) farthest = fmax(farthest, (by_run[j] - f->centre) / (f->sigma * family->width[j]));
+    }
+    return farthest;
+}
+
+bool kg_family_stays_worse(const struct kg_family *family, const double *by_run, size_t n_runs, double floor,
+                           struct kg_family_since *since) {
+    double *values = kg_xcalloc(n_runs + 1, sizeof *values);
+    double nearest = by_run[0];
+    bool stays = false;
+    *since = (struct kg_family_since){ 0 };
+    for (size_t k = 1; k + FEWEST < n_runs && !stays && !isnan(nearest); k++) {
+        if (isnan(by_run[k])) continue;
+        nearest = fmin(nearest, by_run[k]);
+        struct fit f = fit_of(by_run + k + 1, n_runs - k - 1, values);
+        if (f.n < FEWEST) break;
+        if (nearest - f.centre <= floor) continue;
+        f.sigma = fmax(drawn(family, f.own, f.n), f.reach / REACH_IN_SIGMAS);
+        double t = INFINITY;
+        for (size_t j = 0; j <= k; j++)
+            if (!isnan(by_run[j])) t = fmin(t, (by_run[j] - f.centre) / (f.sigma * family->width[j]));
+        const double own2 = kg_robust_sigma_log_variance(f.n);
+        const double trust = isinf(family->spread2) ? 1 : family->spread2 / (family->spread2 + own2);
+        const double limit = fmax(kg_student_limit(ONE_OF_2000, 1 / (2 * trust * own2)),
+                                  margin_of(f.n) * farthest_before(family, by_run, k + 1, n_runs, &f));
+        *since = (struct kg_family_since){ k, f.centre, f.sigma, t, limit };
+        stays = t > limit;
+    }
+    free(values);
+    return stays;
 }
 
 void kg_family_free(struct kg_family *family) {
     free(family->t);
     free(family->unit);
+    free(family->farthest);
+    free(family->width);
     *family = (struct kg_family){ 0 };
 }

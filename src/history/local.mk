@@ -1,5 +1,6 @@
 libkigo_a_SOURCES += \
 	src/include/kigo/history.h \
+	src/history/again.c src/history/again.h \
 	src/history/ancestry.c src/history/ancestry.h \
 	src/history/annotation.c src/history/annotation.h \
 	src/history/annotation_sync.c \
@@ -16,11 +17,13 @@ libkigo_a_SOURCES += \
 	src/history/internal.h \
 	src/history/metrics.c \
 	src/history/noisy.c src/history/noisy.h \
+	src/history/noisy_again.c src/history/noisy_again.h \
 	src/history/open.c \
 	src/history/prune.c src/history/prune.h \
 	src/history/query.c \
 	src/history/reader.c \
 	src/history/regress.c src/history/regress.h \
+	src/history/regress_again.c \
 	src/history/regress_baseline.c \
 	src/history/regress_exact.c \
 	src/history/regress_noisy.c \

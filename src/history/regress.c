@@ -3,6 +3,7 @@
 #include "base/size.h"
 #include "bundle/records.h"
 #include "history/comparison_key.h"
+#include "history/confirm.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -186,6 +187,7 @@ void kg_regression_free(struct kg_regression *r) {
     }
     for (size_t i = 0; i < r->n_reasons; i++) free(r->reasons[i]);
     free(r->reasons);
+    free(r->again);
     free(r->judgements);
     kg_drifts_free(r->drifts, r->n_drifts);
     free(r->other_key);

@@ -5,15 +5,31 @@
 #include "history/noisy.h"
 #include "history/run.h"
 
+struct kg_confirmation; /* confirm.h */
+
+/* How suspects are measured again. Whatever fails is a reason why the answer is inconclusive. */
+struct kg_regress_again {
+    void *context;
+    /* Once, before the runs: the builds of these two. */
+    enum kg_status (*open)(void *context, const struct kg_run_head *run, const struct kg_run_head *baseline,
+                           struct kg_error *err);
+    /* As of struct kg_again_source; the figures are named. */
+    enum kg_status (*run)(void *context, int build, const struct kg_confirmation *const *figures, size_t n_figures,
+                          double *values, double *machine, struct kg_error *err);
+    bool (*has_time)(void *context, size_t n_open);
+    double budget_s; /* INFINITY: none */
+};
+
 struct kg_regress_options {
     const char *root;                 /* folder of bundles, for annotations */
     const char *run;                  /* the bundle_id that is judged */
     const char *const *baseline_runs; /* bundle_ids: these are the baseline, at most 20 */
     size_t n_baseline_runs;
-    const char *baseline_revision;   /* a commit's runs are; without either: those of the commit's ancestors */
-    const char *const *repositories; /* where to ask git for commits; NULL ends them */
-    double least_change;             /* of a noisy figure, relative: 0.03 */
-    int64_t now_us;                  /* waivers end */
+    const char *baseline_revision;        /* a commit's runs are; without either: those of the commit's ancestors */
+    const char *const *repositories;      /* where to ask git for commits; NULL ends them */
+    double least_change;                  /* of a noisy figure, relative: 0.03 */
+    int64_t now_us;                       /* waivers end */
+    const struct kg_regress_again *again; /* NULL: suspects are only named */
 };
 
 enum kg_judged {
@@ -46,8 +62,11 @@ struct kg_regression {
     char *other_key;                 /* members of the comparison key in which a given baseline differs; "" if none */
     struct kg_judgement *judgements; /* those that count first, then by how far they went */
     size_t n_judgements;
-    size_t n_cases, n_exact, n_noisy; /* that were compared */
-    size_t n_other_seed;              /* figures left out: the seed differs */
+    size_t build_against;          /* the baseline run whose build flagged figures should be measured against */
+    struct kg_confirmation *again; /* figures measured again: confirmed, undecided, or flagged by the run */
+    size_t n_again, n_again_all, n_again_left_out; /* all: those too that were only suspects, and were refuted */
+    size_t n_cases, n_exact, n_noisy;              /* that were compared */
+    size_t n_other_seed;                           /* figures left out: the seed differs */
     struct kg_drift *drifts;
     size_t n_drifts;
     char *selfcheck; /* what the newest selfcheck on this machine and build found, as JSON; NULL: there is none */

@@ -55,6 +55,15 @@ static void keep(const struct kg_comparison *comparison, const struct kg_commits
     runs->n_items = kept;
 }
 
+/* Runs of the line that the commit continues; of all its ancestors if that line has too few: a branch that was merged
+ * is no measure of what it was merged into. */
+static const struct kg_commits *line_or_all(const struct kg_run_heads *runs, const struct kg_commits *mainline,
+                                            const struct kg_commits *ancestors) {
+    size_t n = 0;
+    for (size_t i = 0; i < runs->n_items; i++) n += kg_commits_hold(mainline, runs->items[i].commit);
+    return n >= KG_SCREEN_FEWEST ? mainline : ancestors;
+}
+
 static void say_why_none(struct kg_regression *out, const struct sieve *sieve, const char *whose) {
     if (out->baseline.n_items > 0) return;
     if (sieve->n_same_key == 0)
@@ -77,7 +86,7 @@ static enum kg_status choose_by_commit(struct kg_history *history, struct kg_com
     const char *const args[] = { out->run.comparison_key, out->run.bundle_id };
     const char *revision = o->baseline_revision ? o->baseline_revision : out->run.commit, *dir = NULL;
     char commit[KG_COMMIT_SIZE];
-    struct kg_commits ancestors = { NULL, 0 };
+    struct kg_commits ancestors = { NULL, 0 }, mainline = { NULL, 0 };
     struct kg_error why;
     if (!revision) {
         kg_regress_reason(out, "the run does not know its commit, so that it has no ancestors; name a baseline");
@@ -86,6 +95,7 @@ static enum kg_status choose_by_commit(struct kg_history *history, struct kg_com
     enum kg_status status = kg_find_repository(o->repositories, revision, &dir, &why);
     if (status == KG_OK) status = kg_resolve_commit(dir, revision, commit, &why);
     if (status == KG_OK && !o->baseline_revision) status = kg_commits_list(dir, commit, &ancestors, &why);
+    if (status == KG_OK && !o->baseline_revision) status = kg_commits_mainline(dir, commit, &mainline, &why);
     if (status != KG_OK && o->baseline_revision) return kg_fail(err, status, "%s", why.message);
     if (status != KG_OK) {
         kg_regress_reason(out, "the ancestors of the run's commit are not known: %s", why.message);
@@ -94,9 +104,11 @@ static enum kg_status choose_by_commit(struct kg_history *history, struct kg_com
     status = kg_run_heads_load(history, WHERE, args, 2, &out->baseline, err);
     if (status == KG_OK) {
         struct sieve sieve = { 0 };
-        keep(comparison, &ancestors, o->baseline_revision ? commit : NULL, &out->baseline, &sieve);
+        keep(comparison, line_or_all(&out->baseline, &mainline, &ancestors), o->baseline_revision ? commit : NULL,
+             &out->baseline, &sieve);
         say_why_none(out, &sieve, o->baseline_revision ? revision : "the commit's ancestors");
     }
+    kg_commits_free(&mainline);
     kg_commits_free(&ancestors);
     return status;
 }

@@ -1,6 +1,8 @@
 /* Times and rates of a run against their baseline. */
 #include "history/regress_parts.h"
 #include "base/buffer.h"
+#include "history/confirm.h"
+#include "history/noisy_again.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,9 +69,34 @@ static void collect(struct kg_comparison *comparison, enum kg_figure_class class
     }
 }
 
+/* What measuring it again found; NULL: it was not. */
+static const struct kg_confirmation *found_again(const struct kg_regression *out, const struct noisy *figure) {
+    for (size_t i = 0; i < out->n_again; i++) {
+        const struct kg_confirmation *c = &out->again[i];
+        if (c->key == figure->r->c->key && c->figure == figure->info->name && c->unit == figure->info->unit) return c;
+    }
+    return NULL;
+}
+
+static struct kg_judgement *add_found(struct kg_comparison *comparison, const struct noisy *figure,
+                                      enum kg_screen_verdict verdict, const struct kg_confirmation *c) {
+    return kg_regress_add(comparison, verdict == KG_SCREEN_WORSE ? KG_JUDGED_WORSE : KG_JUDGED_INCONCLUSIVE,
+                          figure->info->kind.subject, figure->r->c->key, figure->info,
+                          "measured again, %zu runs of each build: %s, %+.1f%% (%+.1f%% to %+.1f%%), p %.2g",
+                          c->n_after, KG_CONFIRMED_NAMES[c->verdict], 100 * c->change, 100 * c->change_lo,
+                          100 * c->change_hi, c->adjusted);
+}
+
 static struct kg_judgement *add_judgement(struct kg_comparison *comparison, const struct noisy *figure,
-                                          const struct kg_screen_figure *s) {
+                                          const struct kg_screen_figure *s, size_t since) {
     const char *subject = figure->info->kind.subject, *key = figure->r->c->key;
+    const struct kg_confirmation *found = found_again(comparison->out, figure);
+    if (found && (s->verdict == KG_SCREEN_WORSE || s->verdict == KG_SCREEN_SUSPECT) && found->n_after > 0)
+        return add_found(comparison, figure, s->verdict, found);
+    if (since > 0)
+        return kg_regress_add(comparison, KG_JUDGED_WORSE, subject, key, figure->info,
+                              "it has been so since %s: it counts until it is fixed or accepted",
+                              comparison->out->baseline.items[since - 1].bundle_id);
     switch (s->verdict) {
     case KG_SCREEN_SAME: return NULL;
     case KG_SCREEN_TOO_FEW:
@@ -90,8 +117,9 @@ static struct kg_judgement *add_judgement(struct kg_comparison *comparison, cons
     }
 }
 
-static void tell(struct kg_comparison *comparison, const struct noisy *figure, const struct kg_screen_figure *s) {
-    struct kg_judgement *j = add_judgement(comparison, figure, s);
+static void tell(struct kg_comparison *comparison, const struct noisy *figure, const struct kg_screen_figure *s,
+                 size_t since) {
+    struct kg_judgement *j = add_judgement(comparison, figure, s, since);
     if (!j) return;
     const int worse = figure->info->kind.worse;
     j->after = figure->value;
@@ -105,10 +133,14 @@ static void tell(struct kg_comparison *comparison, const struct noisy *figure, c
 
 /* All figures of a back end that moved together, and not the machine, are one event. */
 static void tell_common(struct kg_comparison *comparison, const struct kg_drift *d) {
-    if (!d->worse && !d->better) return;
+    if (!d->worse && !d->better && !d->undecided) return;
     char *key = kg_xasprintf("every case of %s", *d->group ? d->group : "no back end");
     struct kg_judgement *j = kg_regress_add(
-        comparison, d->worse ? KG_JUDGED_WORSE : KG_JUDGED_BETTER, "common", key, NULL,
+        comparison,
+        d->undecided ? KG_JUDGED_INCONCLUSIVE
+        : d->worse   ? KG_JUDGED_WORSE
+                     : KG_JUDGED_BETTER,
+        "common", key, NULL,
         "%zu figures moved together by %+.1f%% (median) and %zu canaries by %+.1f%%: the machine does not explain it",
         d->n_figures, 100 * expm1(d->common), d->n_canaries, 100 * expm1(d->canary));
     j->change = expm1(d->change);
@@ -122,6 +154,21 @@ static void tell_common(struct kg_comparison *comparison, const struct kg_drift 
 static double floor_of(const struct kg_comparison *comparison, const struct noisy *figure) {
     const double resolution = figure->info->kind.resolution_ns / figure->value;
     return log1p(fmax(comparison->options->least_change, resolution));
+}
+
+static void measure_again(struct kg_comparison *comparison, const struct figures *figures,
+                          const struct kg_noisy_runs *runs, struct kg_noisy *noisy) {
+    struct kg_confirmation *names = kg_xcalloc(figures->n + 1, sizeof *names);
+    for (size_t i = 0; i < figures->n; i++) {
+        const struct noisy *figure = &figures->items[i];
+        names[i] = (struct kg_confirmation){ .key = figure->r->c->key,
+                                             .figure = figure->info->name,
+                                             .unit = figure->info->unit,
+                                             .worse = figure->info->kind.worse,
+                                             .flagged = expm1(noisy->figures[i].change) };
+    }
+    kg_regress_measure_again(comparison, runs, names, noisy);
+    free(names);
 }
 
 void kg_regress_noisy(struct kg_comparison *comparison) {
@@ -141,7 +188,9 @@ void kg_regress_noisy(struct kg_comparison *comparison) {
                                         .n_runs = 1 + comparison->n_baseline,
                                         .least_change = log1p(comparison->options->least_change) };
     kg_noisy_judge(&runs, &noisy);
-    for (size_t i = 0; i < figures.n; i++) tell(comparison, &figures.items[i], &noisy.figures[i]);
+    out->build_against = kg_noisy_baseline(&runs, &noisy) - 1;
+    if (comparison->options->again) measure_again(comparison, &figures, &runs, &noisy);
+    for (size_t i = 0; i < figures.n; i++) tell(comparison, &figures.items[i], &noisy.figures[i], noisy.since[i]);
     for (size_t i = 0; i < noisy.n_drifts; i++) tell_common(comparison, &noisy.drifts[i]);
     for (size_t i = 0; i < noisy.n_drifts; i++)
         if (noisy.drifts[i].unexplained)

@@ -27,6 +27,10 @@ void kg_regress_kernels(struct kg_comparison *comparison);
 /* Times and rates: drift, then the screen. */
 void kg_regress_noisy(struct kg_comparison *comparison);
 
+/* With options->again: names are of runs->figures; what was found takes the place of the screen's verdicts. */
+void kg_regress_measure_again(struct kg_comparison *comparison, const struct kg_noisy_runs *runs,
+                              const struct kg_confirmation *names, struct kg_noisy *noisy);
+
 /* A new judgement; figure and unit are of the info, if it is not NULL. Valid until the next. */
 struct kg_judgement *kg_regress_add(struct kg_comparison *comparison, enum kg_judged judged, const char *subject,
                                     const char *key, const struct kg_figure_info *info, const char *why_fmt, ...)

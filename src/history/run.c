@@ -51,15 +51,17 @@ static bool add_head(void *arg, size_t n_columns, const char *const *names, cons
                                                            .bundle_no = cells[5].integer,
                                                            .started_us = cells[6].integer,
                                                            .dirty = cells[7].integer != 0,
-                                                           .build_json = text_or_empty(&cells[8]) };
+                                                           .build_json = text_or_empty(&cells[8]),
+                                                           .duration_us = cells[9].integer };
     return true;
 }
 
 enum kg_status kg_run_heads_load(struct kg_history *history, const char *where_and_order, const char *const *args,
                                  size_t n_args, struct kg_run_heads *heads, struct kg_error *err) {
-    char *sql = kg_xasprintf("SELECT bundle_id, state, verdict, git_commit, comparison_key, bundle_no, started_us,"
-                             " git_dirty, build.json FROM bundle LEFT JOIN build USING(build_id) %s",
-                             where_and_order);
+    char *sql =
+        kg_xasprintf("SELECT bundle_id, state, verdict, git_commit, comparison_key, bundle_no, started_us,"
+                     " git_dirty, build.json, sealed_us - started_us FROM bundle LEFT JOIN build USING(build_id) %s",
+                     where_and_order);
     *heads = (struct kg_run_heads){ NULL, 0 };
     const enum kg_status status = kg_history_query(history, sql, args, n_args, add_head, heads, err);
     if (status != KG_OK) kg_run_heads_free(heads);

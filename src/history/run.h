@@ -8,7 +8,7 @@
 /* What is said of a run as a whole. */
 struct kg_run_head {
     char *bundle_id, *state, *verdict, *commit, *comparison_key, *build_json; /* commit: NULL without git */
-    int64_t bundle_no, started_us;
+    int64_t bundle_no, started_us, duration_us;
     bool dirty;
 };
 void kg_run_head_free(struct kg_run_head *head);

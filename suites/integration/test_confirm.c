@@ -102,6 +102,40 @@ static void confirmed_and_refuted(struct kg_record *rec, const void *arg) {
     kg_lab_close(&lab);
 }
 
+/* `regress --confirm` decides by itself: the same run is red against a slow build, and green against its own. */
+static void regress_decides_at_once(struct kg_record *rec, const void *arg) {
+    struct kg_lab lab;
+    (void)arg;
+    lab_open(&lab, rec);
+    char *usual = make_build(&lab, "usual", "1"), *slow = make_build(&lab, "slow", "1.10");
+    char *before = bench(&lab, usual), *after = bench(&lab, slow);
+    json_t *answer = kg_verb_json(lab.bundles,
+                                  ARGS("regress", after, "--baseline", before, "--confirm", "--budget", "2m",
+                                       "--baseline-build", usual, "--build", slow),
+                                  KG_EXIT_FAILED);
+    const json_t *again = json_object_get(answer, "measured_again"), *items = json_object_get(again, "items");
+    bool confirmed = false;
+    ck_assert_str_eq(text(again, "baseline"), before);
+    for (size_t i = 0; i < json_array_size(items); i++)
+        confirmed = confirmed || (strcmp(text(json_array_get(items, i), "case"), VICTIM) == 0 &&
+                                  strcmp(text(json_array_get(items, i), "verdict"), "confirmed") == 0);
+    ck_assert(confirmed);
+    json_decref(answer);
+    kg_verb_refuses(
+        lab.bundles,
+        ARGS("regress", after, "--baseline", before, "--confirm", "--baseline-build", usual, "--build", usual),
+        KG_EXIT_OK, "0 confirmed");
+    kg_verb_refuses(lab.bundles, ARGS("regress", after, "--confirm", "--budget", "5"), KG_EXIT_USAGE, "--budget");
+    kg_verb_refuses(lab.bundles, ARGS("regress", after, "--budget", "5m"), KG_EXIT_USAGE, "--confirm");
+    kg_verb_refuses(lab.bundles, ARGS("regress", after, "--confirm", "--build", lab.suites), KG_EXIT_USAGE,
+                    "is no build");
+    free(before);
+    free(after);
+    free(usual);
+    free(slow);
+    kg_lab_close(&lab);
+}
+
 static void what_confirm_refuses(struct kg_record *rec, const void *arg) {
     struct kg_lab lab;
     (void)arg;
@@ -159,6 +193,7 @@ static void selfcheck_counts_and_keeps(struct kg_record *rec, const void *arg) {
 
 static const struct kg_case CASES[] = {
     CASE(confirmed_and_refuted),
+    CASE(regress_decides_at_once),
     CASE(what_confirm_refuses),
     CASE(selfcheck_counts_and_keeps),
 };

@@ -44,14 +44,18 @@ void kg_history_lab_open_in(struct kg_history_lab *lab, const char *dir, size_t 
     free(git(lab, NULL, (const char *const[]){ "init", "-q", NULL }));
     for (size_t i = 0; i < n_commits; i++) put_commit(&stream, "line", (int)i + 1, "");
     put_commit(&stream, "side", (int)n_commits + 1, "from :6\n");
+    char *parents = kg_xasprintf("from :%zu\nmerge :%zu\n", n_commits, n_commits + 1);
+    put_commit(&stream, "merge", (int)n_commits + 2, parents);
+    free(parents);
     free(git(lab, kg_buffer_text(&stream), (const char *const[]){ "fast-import", "--quiet", NULL }));
     kg_buffer_free(&stream);
     char *line = git(lab, NULL, (const char *const[]){ "rev-list", "--reverse", "line", NULL });
     lab->commits = kg_xcalloc(n_commits, sizeof *lab->commits);
     for (size_t i = 0; i < n_commits; i++) snprintf(lab->commits[i], 41, "%.40s", line + 41 * i);
     free(line);
-    char *side = git(lab, NULL, (const char *const[]){ "rev-parse", "side", NULL });
+    char *side = git(lab, NULL, (const char *const[]){ "rev-parse", "side", "merge", NULL });
     snprintf(lab->side, sizeof lab->side, "%.40s", side);
+    snprintf(lab->merge, sizeof lab->merge, "%.40s", side + 41);
     free(side);
 }
 
@@ -81,6 +85,11 @@ void kg_history_lab_runs(struct kg_history_lab *lab, size_t first, size_t n, str
 
 void kg_history_lab_regress(const struct kg_history_lab *lab, const char *run, const char *baseline_run,
                             struct kg_regression *result) {
+    kg_history_lab_regress_again(lab, run, baseline_run, NULL, result);
+}
+
+void kg_history_lab_regress_again(const struct kg_history_lab *lab, const char *run, const char *baseline_run,
+                                  const struct kg_regress_again *again, struct kg_regression *result) {
     const char *const repositories[] = { lab->root, NULL };
     const struct kg_regress_options options = { .root = lab->root,
                                                 .run = run ? run : last_id,
@@ -88,7 +97,8 @@ void kg_history_lab_regress(const struct kg_history_lab *lab, const char *run, c
                                                 .n_baseline_runs = baseline_run != NULL,
                                                 .repositories = repositories,
                                                 .least_change = 0.03,
-                                                .now_us = lab->clock_us };
+                                                .now_us = lab->clock_us,
+                                                .again = again };
     struct kg_history *history = NULL;
     struct kg_error err;
     kg_must(kg_history_open(lab->root, &history, NULL, &err), &err);

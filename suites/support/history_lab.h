@@ -13,6 +13,7 @@ struct kg_history_lab {
     char *repository;
     char (*commits)[41]; /* a line of commits: each the parent of the next */
     char side[41];       /* a child of commits[5] that no other commit descends from */
+    char merge[41];      /* the last of commits with side merged into it */
     int64_t clock_us;    /* of the next run: an hour after the one before */
 };
 
@@ -30,5 +31,7 @@ void kg_history_lab_runs(struct kg_history_lab *lab, size_t first, size_t n, str
 /* Judges the run (NULL: the last written) as if now were the lab's clock; free the result. */
 void kg_history_lab_regress(const struct kg_history_lab *lab, const char *run, const char *baseline_run,
                             struct kg_regression *result);
+void kg_history_lab_regress_again(const struct kg_history_lab *lab, const char *run, const char *baseline_run,
+                                  const struct kg_regress_again *again, struct kg_regression *result);
 
 #endif

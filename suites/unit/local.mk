@@ -79,6 +79,8 @@ check_PROGRAMS += suites/unit/test_steps
 suites_unit_test_steps_SOURCES = suites/unit/test_steps.c suites/unit/noise_kinds.c suites/unit/noise_kinds.h
 check_PROGRAMS += suites/unit/test_regress suites/unit/test_screen
 suites_unit_test_regress_SOURCES = suites/unit/test_regress.c
+check_PROGRAMS += suites/unit/test_regress_again
+suites_unit_test_regress_again_SOURCES = suites/unit/test_regress_again.c
 suites_unit_test_screen_SOURCES = suites/unit/test_screen.c
 noise_sources = suites/unit/noise_kinds.c suites/unit/noise_kinds.h
 simulation_sources = suites/unit/simulation.c suites/unit/simulation.h $(noise_sources)
@@ -88,6 +90,8 @@ suites_unit_test_confirm_values_SOURCES = suites/unit/test_confirm_values.c
 check_PROGRAMS += suites/unit/test_drift suites/unit/test_false_alarms
 suites_unit_test_drift_SOURCES = suites/unit/test_drift.c $(noise_sources)
 suites_unit_test_false_alarms_SOURCES = suites/unit/test_false_alarms.c $(simulation_sources)
+check_PROGRAMS += suites/unit/test_measured_again
+suites_unit_test_measured_again_SOURCES = suites/unit/test_measured_again.c $(simulation_sources)
 # The table of docs/history.md: false alarms and powers by kind of noise.
 check_PROGRAMS += suites/unit/simulate
 suites_unit_simulate_SOURCES = suites/unit/simulate.c $(simulation_sources)

@@ -3,6 +3,7 @@
 #define KIGO_SUITES_SIMULATION_H
 
 #include "suites/unit/noise_kinds.h"
+#include <stdbool.h>
 
 struct kg_simulation {
     const struct kg_noise_kind *kind;
@@ -11,6 +12,7 @@ struct kg_simulation {
     double change;       /* as a logarithm */
     double canary_sigma; /* more noise on the canaries */
     double machine;      /* of the judged run: cases and canaries slower by it, as a logarithm */
+    bool again;          /* suspects are measured again */
 };
 
 struct kg_simulated {
@@ -19,6 +21,7 @@ struct kg_simulated {
         n_doubtful;         /* runs with any such flag, or one of all cases; and those without that are no plain pass */
     size_t n_common;        /* runs of which all cases together were flagged as worse */
     size_t n_slow, n_found; /* of cases that did */
+    size_t n_measured;      /* cases in fresh runs, of both builds */
 };
 
 void kg_simulate(const struct kg_simulation *simulation, uint64_t seed, struct kg_simulated *out);

@@ -231,7 +231,7 @@ static void torn_lines(struct kg_record *rec, const void *arg) {
     (void)arg;
     ck_assert_int_eq(wait_child(start_child(die_in_third_case, root, 0)), -SIGKILL);
     char *unfinished = only_unfinished(root), *recovery = kg_path_join(unfinished, "data/recovery");
-    ck_assert_int_eq(mkdir(recovery, 0755), 0);
+    ck_assert_int_eq(kg_dir_make(recovery, NULL), KG_OK);
     kg_maker_append(recovery, "plan.ndjson.torn", "{\"earlier");
     for (size_t i = 0; i < KG_COUNT_OF(FILES); i++) kg_maker_append(unfinished, FILES[i][0], TORN);
     ck_assert_uint_eq(recover(root), 1);

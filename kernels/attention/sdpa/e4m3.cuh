@@ -29,39 +29,35 @@ template <int ROW_BYTES> struct e4m3_place {
         to = (unsigned)(r * 128 + (2 * c ^ r) * 16);
     }
 
-    /* Of GROUPS times 8 rows, beginning where from and to of them are in the tiles (no further bits of theirs below
-     * 1024's), panels of ROWS_OF_PANEL rows. */
-    template <int DIMS, int GROUPS, int ROWS_OF_PANEL>
-    __device__ __forceinline__ void halves(unsigned from_at, unsigned to_at) const {
-        constexpr int PANELS = (DIMS + 63) / 64;
-        uint4 x[GROUPS][PANELS];
-        const bool second = DIMS % 64 == 0 || 64 + 16 * c < DIMS; /* has dims in the second panel */
-#pragma unroll
-        for (int g = 0; g < GROUPS; g++)
-#pragma unroll
-            for (int i = 0; i < PANELS; i++)
-                if (i == 0 || second) x[g][i] = kg_load_shared<uint4>((from_at ^ i * 64) + g * 8 * ROW_BYTES);
-#pragma unroll
-        for (int g = 0; g < GROUPS; g++)
-#pragma unroll
-            for (int i = 0; i < PANELS; i++) {
-                if (i > 0 && !second) continue;
-                const uint2 a = kg_halves_of_e4m3(x[g][i].x), b = kg_halves_of_e4m3(x[g][i].y),
-                            d = kg_halves_of_e4m3(x[g][i].z), e = kg_halves_of_e4m3(x[g][i].w);
-                const unsigned at = to_at + i * ROWS_OF_PANEL * 128 + g * 1024;
-                kg_store_shared(at, make_uint4(a.x, a.y, b.x, b.y));
-                kg_store_shared(at ^ 16, make_uint4(d.x, d.y, e.x, e.y));
-            }
-    }
-
-    /* The warp's share, among WARPS, of a tile of the shape, and makes it visible to products. */
+    /* The warp's share, among WARPS, of a tile of the shape, GROUPS times 8 rows at a time; products see it after a
+     * barrier. The tiles begin at multiples of 1024. */
     template <typename Shape, int WARPS, int GROUPS>
     __device__ __forceinline__ void convert(unsigned from_tile, unsigned to_tile, int warp) const {
-        constexpr int STRIP = GROUPS * 8; /* rows */
+        constexpr int PANELS = Shape::PANELS, STRIP = GROUPS * 8; /* rows */
         static_assert(Shape::KEYS % STRIP == 0, "whole strips");
+        const bool second = Shape::DIMS % 64 == 0 || 64 + 16 * c < Shape::DIMS; /* has dims in the second panel */
 #pragma unroll 1
-        for (int row = warp * STRIP; row < Shape::KEYS; row += WARPS * STRIP)
-            halves<Shape::DIMS, GROUPS, Shape::KEYS>(from_tile + from + row * ROW_BYTES, to_tile + to + row * 128);
+        for (int row = warp * STRIP; row < Shape::KEYS; row += WARPS * STRIP) {
+            uint4 x[GROUPS][PANELS];
+#pragma unroll
+            for (int g = 0; g < GROUPS; g++)
+#pragma unroll
+                for (int i = 0; i < PANELS; i++)
+                    if (i == 0 || second)
+                        x[g][i] =
+                            kg_load_shared<uint4>(((from_tile + from + row * ROW_BYTES) ^ i * 64) + g * 8 * ROW_BYTES);
+#pragma unroll
+            for (int g = 0; g < GROUPS; g++)
+#pragma unroll
+                for (int i = 0; i < PANELS; i++) {
+                    if (i > 0 && !second) continue;
+                    const uint2 a = kg_halves_of_e4m3(x[g][i].x), b = kg_halves_of_e4m3(x[g][i].y),
+                                d = kg_halves_of_e4m3(x[g][i].z), e = kg_halves_of_e4m3(x[g][i].w);
+                    const unsigned at = to_tile + to + row * 128 + i * Shape::KEYS * 128 + g * 1024;
+                    kg_store_shared(at, make_uint4(a.x, a.y, b.x, b.y));
+                    kg_store_shared(at ^ 16, make_uint4(d.x, d.y, e.x, e.y));
+                }
+        }
         kg_async_proxy_fence();
     }
 };

@@ -183,7 +183,7 @@ __device__ __forceinline__ void add_values(float (&value)[ROW_TILES][Shared::DIM
         }
 }
 
-/* store_rows of values of E4M3: a tile of the even dims of 16 and one of the odd ones, in turns. */
+/* store_rows of values of E4M3: tiles of the even dims of 16 alternate with those of the odd ones. */
 template <int N>
 __device__ __forceinline__ void store_even_odd(__half *y, uint64_t row_stride, int row, int n_rows, int head_dim,
                                                const float (&value)[N]) {

@@ -1,4 +1,4 @@
-/* What the sdpa variants by mma.sync share: E4M3 as f16, exponentials, the scale of the scores, what they refuse.
+/* E4M3 as f16 for the sdpa variants by mma.sync, and split's exponentials and scale of the scores.
  *
  * Scores stay as the products q . k give them; their scale, times log2 e and the scales of q and k, is a factor c > 0
  * of the exponent: a weight is 2^(c s - c m). A negative scale flips the signs of q instead; one of 0 is the smallest

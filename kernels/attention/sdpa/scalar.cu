@@ -13,16 +13,16 @@
  * sum a butterfly over the tile, values in the order of keys. Only keys that the query sees are summed, whatever lies
  * beside them. A query that sees none keeps a maximum of -infinity and gives zeros. */
 #include "kernels/block/reduce.cuh"
-#include "kernels/attention/sdpa/sdpa.h"
+#include "kernels/attention/sdpa/fragment.cuh"
 #include <cuda_fp8.h>
 #include <limits.h>
 
-constexpr uint32_t WARPS = 8, KEYS = KG_WARP, MAX_HEAD_DIM = 256;
+constexpr uint32_t WARPS = 8, MAX_HEAD_DIM = 256;
+constexpr int KEYS = KG_WARP;
 static_assert(WARPS * KG_WARP == 256, "eight queries a block");
 
-struct scalar_call {
+struct scalar_call : kg_sdpa::call_params {
     struct kg_sdpa_args args;
-    uint32_t group;    /* heads of a KV head */
     uint32_t n_items;  /* queries of a KV head */
     uint32_t n_blocks; /* of a KV head */
     uint32_t k_words;  /* of a staged row of keys, odd */
@@ -47,17 +47,6 @@ static __device__ __forceinline__ void stage(const T *from, uint64_t stride, uin
         const bool there = begin + row < end && d < head_dim;
         to[row * pitch + d] = there ? to_half(from[(begin + row) * stride + d]) : __half(0);
     }
-}
-
-/* Keys [first, last) that row `row` sees. */
-static __device__ __forceinline__ void seen_keys(const struct kg_sdpa_args &a, uint32_t row, uint32_t *first,
-                                                 uint32_t *last) {
-    const uint32_t up_to = a.n_keys + row + 1; /* position + 1, plus n_queries */
-    *first = 0;
-    *last = a.n_keys;
-    if (!a.causal) return;
-    *last = up_to > a.n_queries ? up_to - a.n_queries : 0;
-    if (a.window && *last > a.window) *first = *last - a.window;
 }
 
 /* q: the query as floats, in shared memory. k: the lane's key. */
@@ -86,10 +75,9 @@ static __global__ void __launch_bounds__(WARPS *KG_WARP) sdpa_scalar_kernel(cons
     __half *k = (__half *)(shared + WARPS * ((head_dim + 1) / 2)), *v = k + KEYS * c.k_words * 2;
 
     /* What the warp's query sees, and what any query of the block does. */
-    uint32_t first = 0, last = 0, begin, end, unused;
-    if (is_query) seen_keys(a, row, &first, &last);
-    seen_keys(a, first_item / c.group, &begin, &unused);
-    seen_keys(a, last_item / c.group, &unused, &end);
+    const int first_row = first_item / c.group, n_rows = last_item / c.group - first_row + 1;
+    const kg_sdpa::key_range mine(c, row, 1), any(c, first_row, n_rows);
+    const int first = mine.begin, last = is_query ? mine.end : 0;
 
     if (is_query) {
         const T *from = (const T *)a.q + batch * a.q_strides.batch + head * a.q_strides.head + row * a.q_strides.row;
@@ -101,14 +89,15 @@ static __global__ void __launch_bounds__(WARPS *KG_WARP) sdpa_scalar_kernel(cons
     const float scale =
         a.q_scale ? a.scale * a.q_scale[batch * a.n_heads + min(head, a.n_heads - 1)] * a.k_scale[plane] : a.scale;
     float largest = -CUDART_INF_F, weight = 0, sum[PER_LANE] = {};
-    for (uint32_t tile = begin / KEYS * KEYS; tile < end; tile += KEYS) {
+    for (int tile = any.begin / KEYS * KEYS; tile < any.end; tile += KEYS) {
         __syncthreads(); /* the last tile has been read */
-        stage(keys, a.k_strides.row, tile, end, head_dim, c.k_words * 2, k);
-        stage(values, a.v_strides.row, tile, end, head_dim, (head_dim + 1) / 2 * 2, v);
+        stage(keys, a.k_strides.row, tile, any.end, head_dim, c.k_words * 2, k);
+        stage(values, a.v_strides.row, tile, any.end, head_dim, (head_dim + 1) / 2 * 2, v);
         __syncthreads(); /* tile, and before the first the queries, are visible */
-        const uint32_t from = max(first, tile), to = min(last, tile + KEYS); /* of the tile's keys, those it sees */
+        const int from = max(first, tile), to = min(last, tile + KEYS); /* of the tile's keys, those it sees */
         if (from >= to) continue;
-        const bool seen = tile + lane >= from && tile + lane < to;
+        const int at = tile + (int)lane;
+        const bool seen = at >= from && at < to;
         const float score = seen ? score_of(q, (const __half2 *)k + lane * c.k_words, head_dim) * scale : -CUDART_INF_F;
         const float next = fmaxf(largest, kg_warp_reduce<kg_max>(score));
         const float shrink = expf(largest - next); /* 0 before the first key */
@@ -117,7 +106,7 @@ static __global__ void __launch_bounds__(WARPS *KG_WARP) sdpa_scalar_kernel(cons
         largest = next;
 #pragma unroll
         for (int i = 0; i < PER_LANE; i++) sum[i] *= shrink;
-        for (uint32_t j = from - tile; j < to - tile; j++) {
+        for (int j = from - tile; j < to - tile; j++) {
             const float pj = __shfl_sync(0xFFFFFFFF, p, j);
             const __half *value = v + j * ((head_dim + 1) / 2 * 2);
 #pragma unroll
@@ -159,9 +148,10 @@ const char *kg_sdpa_scalar_refuses(const struct kg_cuda_backend *, const struct 
 }
 
 template <typename T> static void launch(cudaStream_t stream, const struct kg_sdpa_args *args) {
-    const uint32_t group = args->n_heads / args->n_kv_heads, n_items = args->n_queries * group;
+    const uint32_t n_items = args->n_queries * (args->n_heads / args->n_kv_heads);
     const uint32_t words = (args->head_dim + 1) / 2, k_words = words | 1;
-    const struct scalar_call call = { *args, group, n_items, (n_items + WARPS - 1) / WARPS, k_words };
+    const struct scalar_call call = { kg_sdpa::call_params_make(args, 1), *args, n_items, (n_items + WARPS - 1) / WARPS,
+                                      k_words };
     const size_t shared_bytes = WARPS * words * sizeof(float2) + KEYS * (k_words + words) * sizeof(__half2);
     constexpr uint32_t WIDTHS[] = { 64, 96, 128, MAX_HEAD_DIM };
     static_assert((KEYS * (MAX_HEAD_DIM + 1) * sizeof(__half2)) + WARPS * MAX_HEAD_DIM * sizeof(float) <= 48 * 1024,

@@ -87,26 +87,20 @@ __device__ __forceinline__ void floats_of_halves(const uint4 &v, float w[CHUNK])
     }
 }
 
-/* w[0..8) = elements [i, i + 8) of the row; i is a multiple of 8 and the elements exist. F32, F16 and BF16 need
- * row + i on 16 bytes: rows of a multiple of 8 elements. */
-template <enum kg_dtype D>
-__device__ __forceinline__ void decode_8(const uint8_t *__restrict__ row, uint32_t i, float w[CHUNK]);
+/* Below: decode_8 of a format. */
 
-template <>
-__device__ __forceinline__ void decode_8<KG_DTYPE_F32>(const uint8_t *__restrict__ row, uint32_t i, float w[CHUNK]) {
+__device__ __forceinline__ void decode_f32(const uint8_t *__restrict__ row, uint32_t i, float w[CHUNK]) {
     const float4 *p = reinterpret_cast<const float4 *>(row + 4 * (size_t)i);
     const float4 a = __ldg(p), b = __ldg(p + 1);
     w[0] = a.x, w[1] = a.y, w[2] = a.z, w[3] = a.w;
     w[4] = b.x, w[5] = b.y, w[6] = b.z, w[7] = b.w;
 }
 
-template <>
-__device__ __forceinline__ void decode_8<KG_DTYPE_F16>(const uint8_t *__restrict__ row, uint32_t i, float w[CHUNK]) {
+__device__ __forceinline__ void decode_f16(const uint8_t *__restrict__ row, uint32_t i, float w[CHUNK]) {
     floats_of_halves(__ldg(reinterpret_cast<const uint4 *>(row + 2 * (size_t)i)), w);
 }
 
-template <>
-__device__ __forceinline__ void decode_8<KG_DTYPE_BF16>(const uint8_t *__restrict__ row, uint32_t i, float w[CHUNK]) {
+__device__ __forceinline__ void decode_bf16(const uint8_t *__restrict__ row, uint32_t i, float w[CHUNK]) {
     const uint4 v = __ldg(reinterpret_cast<const uint4 *>(row + 2 * (size_t)i));
     const uint32_t words[4] = { v.x, v.y, v.z, v.w };
 #pragma unroll
@@ -116,8 +110,7 @@ __device__ __forceinline__ void decode_8<KG_DTYPE_BF16>(const uint8_t *__restric
     }
 }
 
-template <>
-__device__ __forceinline__ void decode_8<KG_DTYPE_Q8_0>(const uint8_t *__restrict__ row, uint32_t i, float w[CHUNK]) {
+__device__ __forceinline__ void decode_q8_0(const uint8_t *__restrict__ row, uint32_t i, float w[CHUNK]) {
     const uint8_t *block = row + (size_t)(i / 32) * 34;
     const float d = load_f16(block);
     const bytes8 q = load_8_even(block + 2 + i % 32);
@@ -127,7 +120,7 @@ __device__ __forceinline__ void decode_8<KG_DTYPE_Q8_0>(const uint8_t *__restric
 
 /* Blocks of 32: the scale, a fifth bit of each (Q5_0), nibbles of elements 0-15 below those of 16-31. */
 template <bool FIFTH>
-__device__ __forceinline__ void decode_8_of_32(const uint8_t *__restrict__ row, uint32_t i, float w[CHUNK]) {
+__device__ __forceinline__ void decode_q4_0(const uint8_t *__restrict__ row, uint32_t i, float w[CHUNK]) {
     constexpr uint32_t NIBBLES = FIFTH ? 6 : 2;
     const uint8_t *block = row + (size_t)(i / 32) * (NIBBLES + 16);
     const uint32_t at = i % 32, shift = at < 16 ? 0 : 4;
@@ -141,7 +134,7 @@ __device__ __forceinline__ void decode_8_of_32(const uint8_t *__restrict__ row, 
 
 /* Blocks of 256: step and minimum, 12 bytes of both for each 32, a fifth bit of each (Q5_K), nibbles. */
 template <bool FIFTH>
-__device__ __forceinline__ void decode_8_of_256(const uint8_t *__restrict__ row, uint32_t i, float w[CHUNK]) {
+__device__ __forceinline__ void decode_q4_k(const uint8_t *__restrict__ row, uint32_t i, float w[CHUNK]) {
     constexpr uint32_t NIBBLES = FIFTH ? 48 : 16;
     const uint8_t *block = row + (size_t)(i / 256) * (NIBBLES + 128);
     const uint32_t g = i % 256 / 32, shift = g % 2 * 4;
@@ -155,28 +148,7 @@ __device__ __forceinline__ void decode_8_of_256(const uint8_t *__restrict__ row,
         w[j] = __fsub_rn(__fmul_rn(step, (float)((q[j] >> shift & 0xF) | (fifth[j] >> g & 1) << 4)), low);
 }
 
-template <>
-__device__ __forceinline__ void decode_8<KG_DTYPE_Q4_0>(const uint8_t *__restrict__ row, uint32_t i, float w[CHUNK]) {
-    decode_8_of_32<false>(row, i, w);
-}
-
-template <>
-__device__ __forceinline__ void decode_8<KG_DTYPE_Q5_0>(const uint8_t *__restrict__ row, uint32_t i, float w[CHUNK]) {
-    decode_8_of_32<true>(row, i, w);
-}
-
-template <>
-__device__ __forceinline__ void decode_8<KG_DTYPE_Q4_K>(const uint8_t *__restrict__ row, uint32_t i, float w[CHUNK]) {
-    decode_8_of_256<false>(row, i, w);
-}
-
-template <>
-__device__ __forceinline__ void decode_8<KG_DTYPE_Q5_K>(const uint8_t *__restrict__ row, uint32_t i, float w[CHUNK]) {
-    decode_8_of_256<true>(row, i, w);
-}
-
-template <>
-__device__ __forceinline__ void decode_8<KG_DTYPE_Q6_K>(const uint8_t *__restrict__ row, uint32_t i, float w[CHUNK]) {
+__device__ __forceinline__ void decode_q6_k(const uint8_t *__restrict__ row, uint32_t i, float w[CHUNK]) {
     const uint8_t *block = row + (size_t)(i / 256) * 210;
     const uint32_t at = i % 256, half = at / 128, quarter = at / 32 % 4, within = at % 32;
     const uint32_t nibble_shift = quarter / 2 * 4, pair_shift = quarter * 2;
@@ -188,14 +160,27 @@ __device__ __forceinline__ void decode_8<KG_DTYPE_Q6_K>(const uint8_t *__restric
         w[j] = step * (float)((int)((q[j] >> nibble_shift & 0xF) | (pairs[j] >> pair_shift & 3) << 4) - 32);
 }
 
-template <>
-__device__ __forceinline__ void decode_8<KG_DTYPE_MXFP4>(const uint8_t *__restrict__ row, uint32_t i, float w[CHUNK]) {
+__device__ __forceinline__ void decode_mxfp4(const uint8_t *__restrict__ row, uint32_t i, float w[CHUNK]) {
     const uint8_t *block = row + (size_t)(i / 32) * 17;
     const uint32_t at = i % 32, shift = at < 16 ? 0 : 4;
     const float scale = e8m0(block[0]);
     const bytes8 q = load_8_any(block + 1 + at % 16);
 #pragma unroll
     for (int j = 0; j < CHUNK; j++) w[j] = e2m1(q[j] >> shift & 0xF) * scale;
+}
+
+/* w[0..8) = elements [i, i + 8) of the row; i is a multiple of 8 and the elements exist. F32, F16 and BF16 need
+ * row + i on 16 bytes: rows of a multiple of 8 elements. */
+template <enum kg_dtype D>
+__device__ __forceinline__ void decode_8(const uint8_t *__restrict__ row, uint32_t i, float w[CHUNK]) {
+    if constexpr (D == KG_DTYPE_F32) decode_f32(row, i, w);
+    else if constexpr (D == KG_DTYPE_F16) decode_f16(row, i, w);
+    else if constexpr (D == KG_DTYPE_BF16) decode_bf16(row, i, w);
+    else if constexpr (D == KG_DTYPE_Q4_0 || D == KG_DTYPE_Q5_0) decode_q4_0<D == KG_DTYPE_Q5_0>(row, i, w);
+    else if constexpr (D == KG_DTYPE_Q8_0) decode_q8_0(row, i, w);
+    else if constexpr (D == KG_DTYPE_Q4_K || D == KG_DTYPE_Q5_K) decode_q4_k<D == KG_DTYPE_Q5_K>(row, i, w);
+    else if constexpr (D == KG_DTYPE_Q6_K) decode_q6_k(row, i, w);
+    else decode_mxfp4(row, i, w);
 }
 
 /* Repacked MXFP4 (mxfp4/layout.cuh), in the place of a format. */
@@ -254,11 +239,10 @@ template <enum kg_dtype D> __device__ __forceinline__ float decode_1(const uint8
 /* Elements [i, i + 8) of a row of n, zeros past its end; WHOLE rows may be read by decode_8. */
 template <enum kg_dtype D, bool WHOLE>
 __device__ __forceinline__ void decode_chunk(typename row_type<D>::type row, uint32_t i, uint32_t n, float w[CHUNK]) {
+    (void)n; /* not of whole rows */
     if constexpr (D == MXFP4_REPACKED) {
-        (void)n;
         decode_8_repacked(row, i, w);
     } else if constexpr (WHOLE) {
-        (void)n;
         decode_8<D>(row, i, w);
     } else {
 #pragma unroll

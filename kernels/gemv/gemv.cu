@@ -57,11 +57,10 @@ enum kg_status kg_cuda_gemv(const struct kg_cuda_backend *cuda, const struct kg_
     p.ids = a->ids;
     p.n_experts = a->n_experts;
     p.n_sharing = a->n_sharing;
+    const bool f16 = a->activations == KG_PRECISION_F16;
     return kg_dequant::visit_format(
         w, is_repacked, kg_vector_aligned(a->x), what, err, [&](auto format, auto whole) -> enum kg_status {
-            constexpr enum kg_dtype D = decltype(format)::value;
-            constexpr bool WHOLE = decltype(whole)::value;
-            return a->activations == KG_PRECISION_F16 ? launch<D, __half, WHOLE>(cuda, p, a->n_rows, what, err)
-                                                      : launch<D, float, WHOLE>(cuda, p, a->n_rows, what, err);
+            return f16 ? launch<format, __half, whole>(cuda, p, a->n_rows, what, err)
+                       : launch<format, float, whole>(cuda, p, a->n_rows, what, err);
         });
 }

@@ -102,14 +102,11 @@ extern "C" enum kg_status kg_cuda_embedding(struct kg_backend *backend, const st
         p.step = kg_cuda_of(backend)->step;
     }
     const bool is_repacked = kg_mxfp4_repacked_range(kg_cuda_of(backend), w) != NULL;
+    const dim3 grid(args->n_rows, kg_blocks_for(p.n_embd, THREADS * KG_VECTOR));
     return kg_dequant::visit_format(
         w, is_repacked, kg_vector_aligned(args->y), "embedding", err, [&](auto format, auto whole) -> enum kg_status {
-            constexpr enum kg_dtype D = decltype(format)::value;
-            constexpr bool WHOLE = decltype(whole)::value;
-            void (*const kernel)(embedding_params) = args->activations == KG_PRECISION_F16
-                                                         ? embedding_kernel<D, __half, WHOLE>
-                                                         : embedding_kernel<D, float, WHOLE>;
-            const dim3 grid(args->n_rows, kg_blocks_for(p.n_embd, THREADS * KG_VECTOR));
+            const auto kernel = args->activations == KG_PRECISION_F16 ? embedding_kernel<format, __half, whole>
+                                                                      : embedding_kernel<format, float, whole>;
             kernel<<<grid, THREADS, 0, kg_cuda_of(backend)->stream>>>(p);
             return kg_cuda_launched(err, "embedding");
         });

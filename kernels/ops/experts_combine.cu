@@ -26,21 +26,15 @@ static __global__ void __launch_bounds__(THREADS) experts_combine_kernel(const s
     kg_store_some<N>(static_cast<T *>(p.y) + row * p.n_cols + at, sum);
 }
 
-template <typename T>
-static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg_experts_combine_args *args,
-                             struct kg_error *err) {
-    const bool whole = kg_rows_vector_aligned(args->x, args->n_cols) && kg_vector_aligned(args->y) &&
-                       kg_vector_aligned(args->residual);
-    const dim3 grid(args->n_rows, kg_blocks_for(args->n_cols, THREADS * (whole ? KG_VECTOR : 1)));
-    return kg_launch_dependent(cuda, whole ? experts_combine_kernel<T, KG_VECTOR> : experts_combine_kernel<T, 1>, grid,
-                               THREADS, *args, "experts_combine", err);
-}
-
 extern "C" enum kg_status kg_cuda_experts_combine(struct kg_backend *backend,
                                                   const struct kg_experts_combine_args *args, struct kg_error *err) {
-    enum kg_status status = kg_experts_combine_check(args, err);
-    if (!status) status = kg_cuda_require_float("experts_combine", "activations", args->activations, err);
-    if (status || args->n_rows == 0) return status;
-    const struct kg_cuda_backend *cuda = kg_cuda_of(backend);
-    return args->activations == KG_PRECISION_F16 ? launch<__half>(cuda, args, err) : launch<float>(cuda, args, err);
+    const enum kg_status status = kg_experts_combine_check(args, err);
+    if (status) return status;
+    const auto launch = [&](auto t, auto n) {
+        return kg_launch_dependent(kg_cuda_of(backend), experts_combine_kernel<decltype(t), n>,
+                                   dim3(args->n_rows, kg_blocks_for(args->n_cols, THREADS * n)), THREADS, *args,
+                                   "experts_combine", err);
+    };
+    return kg_for_rows("experts_combine", args->activations, args->n_rows, args->n_cols,
+                       { args->x, args->y, args->residual }, err, launch);
 }

@@ -106,14 +106,14 @@ __global__ __launch_bounds__(FLAT_THREADS) void split_kernel(const __half *x, __
  * y itself where y is all of it. A thread to an element. */
 template <typename Y>
 __global__ __launch_bounds__(FLAT_THREADS) void finish_kernel(const float *product, uint32_t n_parts, const float *bias,
-                                                              Y *y, uint32_t n_rows, uint32_t n_cols, uint32_t first,
+                                                              void *y, uint32_t n_rows, uint32_t n_cols, uint32_t first,
                                                               uint32_t n_out) {
     const size_t i = (size_t)blockIdx.x * FLAT_THREADS + threadIdx.x, n = (size_t)n_rows * n_cols;
     if (i >= n) return;
     const size_t row = i / n_cols, o = first + i % n_cols;
     float sum = product[i];
     if (n_parts == 2) sum += product[n + i];
-    kg_store(y + row * n_out + o, sum + (bias ? bias[o] : 0.0f));
+    kg_store(static_cast<Y *>(y) + row * n_out + o, sum + (bias ? bias[o] : 0.0f));
 }
 
 static uint32_t flat_blocks(size_t n) {
@@ -133,11 +133,9 @@ static enum kg_status decode_tile(const struct job &job, const struct kg_weight 
                                   uint32_t n_rows, cudaDataType type, void *tile) {
     return kg_dequant::visit_format(
         w, is_repacked, true, "linear", job.err, [&](auto format, auto whole) -> enum kg_status {
-            constexpr enum kg_dtype D = decltype(format)::value;
-            constexpr bool WHOLE = decltype(whole)::value;
-            const auto kernel = type == CUDA_R_16F    ? decode_tile_kernel<D, __half, WHOLE>
-                                : type == CUDA_R_16BF ? decode_tile_kernel<D, __nv_bfloat16, WHOLE>
-                                                      : decode_tile_kernel<D, float, WHOLE>;
+            const auto kernel = type == CUDA_R_16F    ? decode_tile_kernel<format, __half, whole>
+                                : type == CUDA_R_16BF ? decode_tile_kernel<format, __nv_bfloat16, whole>
+                                                      : decode_tile_kernel<format, float, whole>;
             kernel<<<flat_blocks((size_t)n_rows * kg_blocks_for(w->n_cols, CHUNK)), FLAT_THREADS, 0,
                      job.cuda->stream>>>(static_cast<const uint8_t *>(w->data), kg_weight_row_bytes(w), first, n_rows,
                                          w->n_cols, tile);
@@ -145,13 +143,12 @@ static enum kg_status decode_tile(const struct job &job, const struct kg_weight 
         });
 }
 
-template <typename Y>
 static enum kg_status finish(const struct job &job, const void *product, uint32_t n_parts, uint32_t first,
                              uint32_t n_cols) {
-    const struct kg_linear_args *args = job.args;
-    finish_kernel<Y><<<flat_blocks((size_t)args->n_rows * n_cols), FLAT_THREADS, 0, job.cuda->stream>>>(
-        static_cast<const float *>(product), n_parts, args->bias, static_cast<Y *>(args->y), args->n_rows, n_cols,
-        first, args->weight.n_rows);
+    const struct kg_linear_args *a = job.args;
+    const auto kernel = a->output == KG_PRECISION_F16 ? finish_kernel<__half> : finish_kernel<float>;
+    kernel<<<flat_blocks((size_t)a->n_rows * n_cols), FLAT_THREADS, 0, job.cuda->stream>>>(
+        static_cast<const float *>(product), n_parts, a->bias, a->y, a->n_rows, n_cols, first, a->weight.n_rows);
     return kg_cuda_launched(job.err, "linear: bias");
 }
 
@@ -232,12 +229,9 @@ static enum kg_status run_gemm(const struct job &job) {
                                               .workspace = workspace };
         if (!in_place) status = decode_tile(job, w, job.repacked, first, n, ops.type, workspace + l.tile_at);
         if (!status) status = kg_cuda_gemm(job.cuda, &product, job.err);
-        if (!status && apart)
-            status = y_f16 ? finish<__half>(job, product.y, ops.n_parts, first, n)
-                           : finish<float>(job, product.y, ops.n_parts, first, n);
+        if (!status && apart) status = finish(job, product.y, ops.n_parts, first, n);
     }
-    if (status || apart || !args->bias) return status;
-    return finish<float>(job, args->y, 1, 0, w->n_rows);
+    return status || apart || !args->bias ? status : finish(job, args->y, 1, 0, w->n_rows);
 }
 
 extern "C" enum kg_status kg_cuda_linear(struct kg_backend *backend, const struct kg_linear_args *args,

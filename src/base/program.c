@@ -3,6 +3,8 @@
 #include "base/program.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -38,28 +40,58 @@ static enum kg_status spawn(const struct kg_program *program, int out_fd, int er
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, input, O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&actions, out_fd, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, error_fd, STDERR_FILENO);
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setpgroup(&attributes, 0);
+    posix_spawnattr_setflags(&attributes, program->cancelled ? POSIX_SPAWN_SETPGROUP : 0);
     char **environment = make_environment(program);
-    const int code =
-        posix_spawnp(pid, program->argv[0], &actions, NULL, (char *const *)(uintptr_t)program->argv, environment);
+    const int code = posix_spawnp(pid, program->argv[0], &actions, &attributes, (char *const *)(uintptr_t)program->argv,
+                                  environment);
     free(environment);
+    posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     return code == 0 ? KG_OK : kg_fail(err, KG_ERR_NOT_FOUND, "cannot run %s: %s", program->argv[0], strerror(code));
 }
 
-/* Reads to the end even past max_bytes: a closed pipe would kill the program. */
-static void drain(int fd, size_t max_bytes, struct kg_buffer *out, bool *cut) {
+/* Waits for output as long as nobody cancels; false if somebody has. */
+static bool wait_for_output(int fd, const struct kg_program *program) {
+    enum { PAUSE_MS = 100 };
+    struct pollfd output = { .fd = fd, .events = POLLIN };
+    if (!program->cancelled) return true;
+    do {
+        if (program->cancelled(NULL)) return false;
+    } while (poll(&output, 1, PAUSE_MS) <= 0);
+    return true;
+}
+
+/* Reads to the end even past what is kept: a closed pipe would kill the program. False if it was cancelled. */
+static bool drain(int fd, const struct kg_program *program, struct kg_buffer *out, bool *cut) {
     char block[1 << 14];
     size_t taken = 0;
     for (;;) {
+        if (!wait_for_output(fd, program)) return false;
         const ssize_t n = read(fd, block, sizeof block);
         if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return;
-        const size_t room = max_bytes - taken;
+        if (n <= 0) return true;
+        const size_t room = program->max_out_bytes - taken;
         const size_t take = (size_t)n < room ? (size_t)n : room;
         kg_buffer_append(out, block, take);
         taken += take;
         if (take < (size_t)n) *cut = true;
     }
+}
+
+/* Asks the group to end, and does not ask twice. What is left when its first process has ended is killed before that is
+ * reaped, so that the group's number is still its own. */
+static void end_group(pid_t pid) {
+    enum { PATIENCE_MS = 10000, PAUSE_MS = 10 };
+    siginfo_t info = { 0 };
+    kill(-pid, SIGTERM);
+    for (int waited_ms = 0; waited_ms < PATIENCE_MS; waited_ms += PAUSE_MS) {
+        if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0) break;
+        poll(NULL, 0, PAUSE_MS);
+    }
+    kill(-pid, SIGKILL);
 }
 
 static void take_errors(int fd, struct kg_buffer *errors) {
@@ -84,12 +116,15 @@ enum kg_status kg_program_run(const struct kg_program *program, struct kg_progra
     if (ends[1] >= 0) close(ends[1]);
     if (status == KG_OK) {
         int code = 0;
-        drain(ends[0], program->max_out_bytes, &result->out, &result->cut);
+        const bool whole = drain(ends[0], program, &result->out, &result->cut);
+        if (!whole) end_group(pid);
         while (waitpid(pid, &code, 0) < 0 && status == KG_OK)
             if (errno != EINTR)
                 status = kg_fail(err, KG_ERR_IO, "cannot wait for %s: %s", program->argv[0], strerror(errno));
         if (status == KG_OK && WIFEXITED(code)) result->exit_code = WEXITSTATUS(code);
         take_errors(error_fd, &result->errors);
+        if (status == KG_OK && !whole)
+            status = kg_fail(err, KG_ERR_CANCELLED, "%s was ended by a signal to this program", program->argv[0]);
     }
     if (ends[0] >= 0) close(ends[0]);
     if (error_fd >= 0) close(error_fd);

@@ -12,6 +12,9 @@ struct kg_program {
     const char *const *env;     /* "NAME=VALUE" variables to add; NULL-terminated, or NULL */
     const char *input_path;     /* standard input; NULL: empty */
     size_t max_out_bytes;       /* limit of the standard output that is kept */
+    /* Asked some times a second while it runs; true ends it with all it started: it is in a process group of its own.
+     * NULL: nobody ends it. */
+    bool (*cancelled)(void *unused);
 };
 
 struct kg_program_result {
@@ -22,7 +25,7 @@ struct kg_program_result {
 };
 
 /* Any exit code of the program is KG_OK; see result->exit_code. KG_ERR_NOT_FOUND if the program or its input does not
- * exist. Free the result in any case. */
+ * exist; KG_ERR_CANCELLED if it was ended. Free the result in any case. */
 KG_WARN_UNUSED enum kg_status kg_program_run(const struct kg_program *program, struct kg_program_result *result,
                                              struct kg_error *err);
 void kg_program_result_free(struct kg_program_result *result);

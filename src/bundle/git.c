@@ -1,6 +1,6 @@
 #include "bundle/git.h"
 #include "base/program.h"
-#include <string.h>
+#include <stdlib.h>
 
 enum kg_status kg_git_input(const char *dir, const char *const *args, const char *input_path, size_t max_bytes,
                             struct kg_buffer *out, bool *cut, struct kg_error *err) {
@@ -24,9 +24,12 @@ enum kg_status kg_git_input(const char *dir, const char *const *args, const char
     if (status == KG_OK) {
         kg_buffer_append(out, kg_buffer_text(&result.out), result.out.len);
         if (cut && result.cut) *cut = true;
-        if (result.exit_code != 0)
-            status =
-                kg_fail(err, KG_ERR_UNSUPPORTED, "git %s in %s ended with code %d", args[0], dir, result.exit_code);
+        if (result.exit_code != 0) {
+            char *why = kg_program_complaint(&result);
+            status = kg_fail(err, KG_ERR_UNSUPPORTED, "git %s in %s ended with code %d%s%s", args[0], dir,
+                             result.exit_code, *why ? ": " : "", why);
+            free(why);
+        }
     }
     kg_program_result_free(&result);
     return status;

@@ -2,12 +2,14 @@
 #include "base/file.h"
 #include "base/program.h"
 #include "bundle/internal.h"
+#include "cli/long_write.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum kg_status kg_fresh_open(const char *keep, struct kg_fresh_runs *runs, struct kg_error *err) {
     const char *parent = getenv("TMPDIR");
+    kg_cli_end_on_signals();
     *runs = (struct kg_fresh_runs){ .temporary = !keep };
     if (keep) {
         runs->root = kg_xstrdup(keep);
@@ -59,7 +61,7 @@ enum kg_status kg_fresh_run(const struct kg_fresh_runs *runs, const char *progra
     argv[n++] = "--quiet";
     argv[n++] = "--bundles";
     argv[n++] = runs->root;
-    const struct kg_program call = { .argv = argv, .without = WITHOUT };
+    const struct kg_program call = { .argv = argv, .without = WITHOUT, .cancelled = kg_cli_cancelled };
     enum kg_status status = kg_dir_list(runs->root, &before, err);
     if (status == KG_OK) status = kg_program_run(&call, &result, err);
     if (status == KG_OK) {

@@ -18,7 +18,8 @@ void kg_fresh_close(struct kg_fresh_runs *runs);
 KG_WARN_UNUSED enum kg_status kg_fresh_program(const char *build, char **program, struct kg_error *err);
 
 /* Runs `program args... --quiet --bundles root` to its end; args end with NULL. *id is the bundle it published
- * (malloc'ed). A run in which cases failed is good; KG_ERR_INCOMPLETE if it published nothing. */
+ * (malloc'ed). A run in which cases failed is good; KG_ERR_INCOMPLETE if it published nothing,
+ * KG_ERR_CANCELLED if SIGINT, SIGTERM or SIGHUP came. */
 KG_WARN_UNUSED enum kg_status kg_fresh_run(const struct kg_fresh_runs *runs, const char *program,
                                            const char *const *args, char **id, struct kg_error *err);
 

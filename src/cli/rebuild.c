@@ -4,10 +4,13 @@
 #include "base/size.h"
 #include "bundle/git.h"
 #include "bundle/records.h"
+#include "cli/long_write.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { MAX_PATH_BYTES = 4096 };
 
 static bool all_of(const char *text, const char *chars) {
     return strspn(text, chars) == strlen(text);
@@ -102,7 +105,7 @@ static enum kg_status run_tool(const char *dir, const char *log, const char *con
     const char *all[128] = { "env", "-C", dir };
     size_t n = 3;
     for (size_t i = 0; argv[i] && n + 1 < KG_COUNT_OF(all); i++) all[n++] = argv[i];
-    const struct kg_program program = { .argv = all, .max_out_bytes = MAX_LOG_BYTES };
+    const struct kg_program program = { .argv = all, .max_out_bytes = MAX_LOG_BYTES, .cancelled = kg_cli_cancelled };
     struct kg_program_result result;
     enum kg_status status = kg_program_run(&program, &result, err);
     char *path = kg_xasprintf("%s/%s.log", dir, log);
@@ -118,21 +121,38 @@ static enum kg_status run_tool(const char *dir, const char *log, const char *con
     return status;
 }
 
+/* The folder of the repository's objects, which is what git clones: `place` may be any folder of a work tree (that of
+ * the bundles, say). malloc'ed. */
+static enum kg_status find_objects(const char *place, char **objects, struct kg_error *err) {
+    struct kg_buffer out = KG_BUFFER_INIT;
+    const char *const args[] = { "rev-parse", "--git-common-dir", NULL }; /* absolute, or relative to `place` */
+    enum kg_status status = kg_git(place, args, MAX_PATH_BYTES, &out, NULL, err);
+    if (status == KG_OK) {
+        const char *line = kg_buffer_text(&out);
+        char *path = kg_xasprintf("%s%s%.*s", *line == '/' ? "" : place, *line == '/' ? "" : "/",
+                                  (int)strcspn(line, "\n"), line);
+        *objects = realpath(path, NULL);
+        if (!*objects) status = kg_fail(err, KG_ERR_NOT_FOUND, "repository %s: %s", path, strerror(errno));
+        free(path);
+    }
+    kg_buffer_free(&out);
+    return status;
+}
+
 /* A clone that shares the repository's objects and leaves no trace in it. */
 static enum kg_status check_out(const char *repository, const char *commit, const char *dir, struct kg_error *err) {
     struct kg_buffer out = KG_BUFFER_INIT;
-    struct kg_error why;
-    char *absolute = realpath(repository, NULL);
-    enum kg_status status =
-        absolute ? KG_OK : kg_fail(err, KG_ERR_NOT_FOUND, "repository %s: %s", repository, strerror(errno));
+    char *objects = NULL;
+    enum kg_status status = find_objects(repository, &objects, err);
     if (status == KG_OK)
-        status = kg_git(".", (const char *const[]){ "clone", "-q", "--shared", "--no-checkout", absolute, dir, NULL },
-                        4096, &out, NULL, err);
-    if (status == KG_OK && kg_git(dir, (const char *const[]){ "checkout", "-q", "--detach", commit, NULL }, 4096, &out,
-                                  NULL, &why) != KG_OK)
-        status = kg_fail(err, KG_ERR_NOT_FOUND, "commit %s is not in %s", commit, repository);
+        status = kg_git(".", (const char *const[]){ "clone", "-q", "--shared", "--no-checkout", objects, dir, NULL },
+                        MAX_PATH_BYTES, &out, NULL, err);
+    if (status == KG_OK)
+        status = kg_git(dir, (const char *const[]){ "checkout", "-q", "--detach", commit, NULL }, MAX_PATH_BYTES, &out,
+                        NULL, err);
+    if (status == KG_ERR_UNSUPPORTED) status = KG_ERR_NOT_FOUND;
     kg_buffer_free(&out);
-    free(absolute);
+    free(objects);
     return status;
 }
 
@@ -160,6 +180,7 @@ enum kg_status kg_rebuild(const char *repository, const char *commit, const json
     *rebuild = (struct kg_rebuild){ .left_out = KG_BUFFER_INIT };
     if (strlen(commit) < 40 || !all_of(commit, "0123456789abcdef"))
         return kg_fail(err, KG_ERR_FORMAT, "'%.80s' is no commit's id", commit);
+    kg_cli_end_on_signals();
     rebuild->dir = kg_path_join(parent && *parent ? parent : "/tmp", "kigo-rebuild-XXXXXX");
     if (!mkdtemp(rebuild->dir)) {
         free(rebuild->dir);

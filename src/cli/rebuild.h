@@ -16,7 +16,8 @@ struct kg_rebuild {
 
 /* Clones the repository, checks the commit out, configures as the run's build.json says and makes all programs. Prints
  * nothing; what the tools printed is in the *.log files of its folder until it is freed. KG_ERR_NOT_FOUND if the commit
- * is not in the repository; KG_ERR_INCOMPLETE with the tool's message if it cannot be built. Free it in any case. */
+ * is not in the repository; KG_ERR_INCOMPLETE with the tool's message if it cannot be built. KG_ERR_CANCELLED if
+ * SIGINT, SIGTERM or SIGHUP came. Free it in any case. */
 KG_WARN_UNUSED enum kg_status kg_rebuild(const char *repository, const char *commit, const json_t *build,
                                          struct kg_rebuild *rebuild, struct kg_error *err);
 void kg_rebuild_free(struct kg_rebuild *rebuild);

@@ -39,7 +39,14 @@ EXTRA_suites_integration_test_built_from_DEPENDENCIES = \
 	kigo$(EXEEXT) suites/harness/selftest/test_broken suites/harness/selftest/test_green
 suites_integration_test_built_from_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
+	suites/integration/copied_tree.c suites/integration/copied_tree.h \
 	suites/integration/test_built_from.c
+check_PROGRAMS += suites/integration/test_confirm_rebuild
+EXTRA_suites_integration_test_confirm_rebuild_DEPENDENCIES = kigo$(EXEEXT) suites/harness/selftest/bench_pace
+suites_integration_test_confirm_rebuild_SOURCES = \
+	suites/integration/copied_tree.c suites/integration/copied_tree.h \
+	suites/integration/test_confirm_rebuild.c \
+	suites/integration/verbs.c suites/integration/verbs.h
 check_PROGRAMS += suites/integration/test_confirm
 EXTRA_suites_integration_test_confirm_DEPENDENCIES = suites/harness/selftest/bench_pace
 suites_integration_test_confirm_SOURCES = \
@@ -95,7 +102,7 @@ suites_integration_test_signoff_command_SOURCES = \
 	suites/integration/verbs.c suites/integration/verbs.h
 check_PROGRAMS += suites/integration/test_rerun
 suites_integration_test_rerun_SOURCES = \
-	src/cli/rebuild.c src/cli/rebuild.h \
+	src/cli/long_write.c src/cli/rebuild.c src/cli/rebuild.h \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/test_rerun.c \
 	suites/integration/verbs.c suites/integration/verbs.h

@@ -9,6 +9,7 @@
 #include "bundle/source_tree.h"
 #include "suites/harness/must.h"
 #include "suites/integration/check_lab.h"
+#include "suites/integration/copied_tree.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,57 +37,14 @@ static void other_programs(struct kg_record *rec, const void *arg) {
     kg_lab_close(&lab);
 }
 
-/* A shell's text with "$1" to "$3"; its exit code, what it wrote in *said (malloc'ed; may be NULL). */
-static int shell(const char *text, const char *const words[3], char **said) {
-    const struct kg_process process = { .argv = ARGS("/bin/sh", "-euc", text, "sh", words[0], words[1], words[2]) };
-    struct kg_process_result r;
-    struct kg_error err;
-    kg_must(kg_process_run(&process, &r, &err), &err);
-    const int exit_code = r.exit_code;
-    if (said) *said = kg_xasprintf("%s%s", r.out, r.err);
-    kg_process_result_free(&r);
-    return exit_code;
-}
-
-static void must_shell(const char *text, const char *const words[3]) {
-    char *said;
-    const int exit_code = shell(text, words, &said);
-    ck_assert_msg(exit_code == 0, "exit code %d: %s", exit_code, said);
-    free(said);
-}
-
-/* A tree with its build, copied elsewhere. */
-struct copy {
-    char *dir, *tree, *bundles;
-};
-
-static void copy_open(struct copy *c, struct kg_record *rec) {
-    char *build = kg_build_folder();
-    c->dir = kg_xstrdup(kg_scratch_dir(rec));
-    c->tree = kg_path_join(c->dir, "tree");
-    c->bundles = kg_path_join(c->dir, "bundles");
-    must_shell("mkdir \"$3\"; cut -c67- \"$2/src/bundle/built_from.inc.list\" >\"$3.list\"\n"
-               "printf '%s\\n' configure.ac suites/check.tap >>\"$3.list\"\n"
-               "tar -C \"$1\" -cf - -T \"$3.list\" | tar -C \"$3\" -xf -; chmod -R u+w \"$3\"\n"
-               "cp \"$2/kigo\" \"$3\"; cp \"$2/suites/harness/selftest/test_green\" \"$3/suites/unit\"\n",
-               (const char *const[]){ kg_source_tree(), build, c->tree });
-    free(build);
-}
-
-static void copy_close(struct copy *c) {
-    free(c->dir);
-    free(c->tree);
-    free(c->bundles);
-}
-
 /* The copied kigo, as a user runs it: what it wrote in *said. */
-static int copy_check(const struct copy *c, char **said) {
-    return shell("cd \"$1\"; exec env -u KIGO_BUILT_FROM -u KIGO_SUITES ./kigo check --quiet --bundles \"$2\"",
-                 (const char *const[]){ c->tree, c->bundles, "" }, said);
+static int copy_check(const struct kg_copied_tree *c, char **said) {
+    return kg_shell("cd \"$1\"; exec env -u KIGO_BUILT_FROM -u KIGO_SUITES ./kigo check --quiet --bundles \"$2\"",
+                    (const char *const[]){ c->tree, c->bundles, "" }, said);
 }
 
 /* source.json of the only bundle, which is then taken away. */
-static json_t *take_source(const struct copy *c) {
+static json_t *take_source(const struct kg_copied_tree *c) {
     struct kg_lab lab = { .bundles = c->bundles };
     char *bundle = kg_lab_bundle(&lab);
     struct kg_error err;
@@ -99,22 +57,17 @@ static json_t *take_source(const struct copy *c) {
 
 /* Without git the run says that it knows no commit; with a commit of its own it says that one, not the original's. */
 static void copied_tree(struct kg_record *rec, const void *arg) {
-    struct copy c;
+    struct kg_copied_tree c;
     char *said;
     (void)arg;
-    copy_open(&c, rec);
+    kg_copied_tree_open(&c, rec, "unit", "test_green");
     ck_assert_msg(copy_check(&c, &said) == 0, "%s", said);
     free(said);
     json_t *source = take_source(&c);
     ck_assert(json_is_null(json_object_get(source, "git")));
     ck_assert_str_eq(kg_json_text(source, "content_sha256"), kg_built_from());
     json_decref(source);
-    static const char COMMIT[] =
-        "cd \"$1\"; export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1\n"
-        "git init -q; printf '%s\\n' /kigo /suites/unit/test_green >.gitignore; git add .\n"
-        "git -c user.name=k -c user.email=k@localhost commit -q --date 2001-02-03T04:05:06Z -m 'what was meant'\n";
-    if (shell("command -v git", (const char *const[]){ "", "", "" }, NULL) == 0) {
-        must_shell(COMMIT, (const char *const[]){ c.tree, "", "" });
+    if (kg_copied_tree_commit(&c, rec, "what was meant")) {
         ck_assert_msg(copy_check(&c, &said) == 0, "%s", said);
         free(said);
         source = take_source(&c);
@@ -124,24 +77,24 @@ static void copied_tree(struct kg_record *rec, const void *arg) {
         ck_assert(json_is_false(json_object_get(git, "dirty")));
         json_decref(source);
     }
-    copy_close(&c);
+    kg_copied_tree_close(&c);
 }
 
 /* An engine that was edited is not the one that would run. A kigo that a case of a run starts leaves that to the run,
  * and names no commit. */
 static void edited_tree(struct kg_record *rec, const void *arg) {
-    struct copy c;
+    struct kg_copied_tree c;
     char *said;
     (void)arg;
-    copy_open(&c, rec);
-    must_shell("echo '/* eps * 10 */' >>\"$1/src/ops/rmsnorm.c\"", (const char *const[]){ c.tree, "", "" });
+    kg_copied_tree_open(&c, rec, "unit", "test_green");
+    kg_must_shell("echo '/* eps * 10 */' >>\"$1/src/ops/rmsnorm.c\"", (const char *const[]){ c.tree, "", "" });
     ck_assert_int_eq(copy_check(&c, &said), KG_EXIT_INCOMPLETE);
     ck_assert_msg(strstr(said, "run 'make'") && strstr(said, c.tree), "%s", said);
     free(said);
     ck_assert(!kg_path_exists(c.bundles));
     char *variable = kg_xasprintf("KIGO_BUILT_FROM=%s", kg_built_from());
-    const int exit_code = shell("cd \"$1\"; exec env \"$3\" ./kigo check --quiet --bundles \"$2\"",
-                                (const char *const[]){ c.tree, c.bundles, variable }, &said);
+    const int exit_code = kg_shell("cd \"$1\"; exec env \"$3\" ./kigo check --quiet --bundles \"$2\"",
+                                   (const char *const[]){ c.tree, c.bundles, variable }, &said);
     ck_assert_msg(exit_code == 0, "%s", said);
     free(said);
     json_t *source = take_source(&c);
@@ -149,7 +102,7 @@ static void edited_tree(struct kg_record *rec, const void *arg) {
     ck_assert_str_eq(kg_json_text(source, "content_sha256"), kg_built_from());
     json_decref(source);
     free(variable);
-    copy_close(&c);
+    kg_copied_tree_close(&c);
 }
 
 /* build-aux/built-from and kg_source_content agree; its file changes with the sources only, and a source with an older
@@ -162,27 +115,27 @@ static void hash_of_the_build(struct kg_record *rec, const void *arg) {
     size_t size;
     (void)arg;
     const char *const words[3] = { kg_source_tree(), dir, file };
-    must_shell("cd \"$2\"; mkdir -p src/bundle kernels suites/unit; echo a >src/a.c; echo b >kernels/b.cuh; echo c "
-               ">'suites/unit/c d.py'\n"
-               "echo x >src/a.o; echo x >src/bundle/build_info.h; ln -s a.c src/link.c\n",
-               words);
-    must_shell(HASH, words);
+    kg_must_shell("cd \"$2\"; mkdir -p src/bundle kernels suites/unit; echo a >src/a.c; echo b >kernels/b.cuh; echo c "
+                  ">'suites/unit/c d.py'\n"
+                  "echo x >src/a.o; echo x >src/bundle/build_info.h; ln -s a.c src/link.c\n",
+                  words);
+    kg_must_shell(HASH, words);
     kg_source_content(dir, &content);
     ck_assert_uint_eq(content.n_files, 3);
     ck_assert_int_eq(kg_file_read(file, &written, &size, NULL), KG_OK);
     ck_assert_uint_eq(size, strlen(content.sha256) + 3);
     ck_assert(strncmp(written + 1, content.sha256, strlen(content.sha256)) == 0);
     free(written);
-    must_shell("touch -d '2 hours ago' \"$3\"; touch \"$3.then\" -r \"$3\"", words);
-    must_shell(HASH, words);
-    must_shell("[ ! \"$3\" -nt \"$3.then\" ]", words);
-    must_shell("echo changed >\"$2/src/a.c\"; touch -d '3 hours ago' \"$2/src/a.c\"", words);
-    ck_assert_int_eq(shell(HASH, words, &said), 1);
+    kg_must_shell("touch -d '2 hours ago' \"$3\"; touch \"$3.then\" -r \"$3\"", words);
+    kg_must_shell(HASH, words);
+    kg_must_shell("[ ! \"$3\" -nt \"$3.then\" ]", words);
+    kg_must_shell("echo changed >\"$2/src/a.c\"; touch -d '3 hours ago' \"$2/src/a.c\"", words);
+    ck_assert_int_eq(kg_shell(HASH, words, &said), 1);
     ck_assert_msg(strstr(said, "src/a.c") && strstr(said, "make again"), "%s", said);
     free(said);
-    must_shell("[ \"$2/src/a.c\" -nt \"$3\" ] && [ ! \"$3\" -nt \"$3.then\" ]", words);
-    must_shell(HASH, words);
-    must_shell("[ \"$3\" -nt \"$3.then\" ]", words);
+    kg_must_shell("[ \"$2/src/a.c\" -nt \"$3\" ] && [ ! \"$3\" -nt \"$3.then\" ]", words);
+    kg_must_shell(HASH, words);
+    kg_must_shell("[ \"$3\" -nt \"$3.then\" ]", words);
     free(file);
 }
 

@@ -12,7 +12,7 @@ struct kg_program {
     const char *const *env;     /* "NAME=VALUE" variables to add; NULL-terminated, or NULL */
     const char *input_path;     /* standard input; NULL: empty */
     size_t max_out_bytes;       /* limit of the standard output that is kept */
-    /* Asked some times a second while it runs; true ends it with all it started: it is in a process group of its own.
+    /* Asked some times a second while it runs; true ends it with all it started: it has its own process group.
      * NULL: nobody ends it. */
     bool (*cancelled)(void *unused);
 };

@@ -74,24 +74,7 @@ extern "C" enum kg_status kg_cuda_attention(struct kg_backend *backend, const st
     if (args->n_rows > 1 && args->activations == KG_PRECISION_F16 && args->kv == KG_PRECISION_F16 &&
         args->n_keys <= KG_SDPA_MAX_LENGTH)
         return prefill_f16(backend, args, err);
-    struct kg_attention_params p;
-    p.q = args->q;
-    p.k = args->k_cache;
-    p.v = args->v_cache;
-    p.y = args->y;
-    p.activations = args->activations;
-    p.kv = args->kv;
-    p.n_rows = args->n_rows;
-    p.n_keys = args->n_keys;
-    p.n_heads = args->n_heads;
-    p.n_kv_heads = args->n_kv_heads;
-    p.head_dim = args->head_dim;
-    p.n_ctx = args->n_ctx;
-    p.window = args->window;
-    p.scale = args->scale;
-    p.causal = args->causal;
-    p.sinks = args->sinks;
-    p.step = kg_cuda_of(backend)->step;
+    struct kg_attention_params p = kg_attention_params_of(args, kg_cuda_of(backend)->step);
     p.partials = (float *)args->workspace;
     p.n_splits = kg_attention_n_splits(args->n_kv_heads);
     if (args->n_rows == 1) return kg_attention_decode(kg_cuda_of(backend), &p, err);

@@ -24,6 +24,15 @@ struct kg_attention_params {
     uint32_t n_splits;
 };
 
+/* Of an attention's arguments; partials and n_splits are left to who needs them. */
+static inline struct kg_attention_params kg_attention_params_of(const struct kg_attention_args *a,
+                                                                const struct kg_cuda_step *step) {
+    return { a->q,        a->k_cache, a->v_cache, a->y,       a->activations,
+             a->kv,       a->n_rows,  a->n_keys,  a->n_heads, a->n_kv_heads,
+             a->head_dim, a->n_ctx,   a->window,  a->scale,   a->causal,
+             step,        a->sinks,   NULL,       0 };
+}
+
 struct kg_key_range {
     uint32_t begin, end; /* [begin, end) */
 };

@@ -37,20 +37,16 @@ static enum kg_status make_tables(struct kg_cuda_backend *cuda, const struct kg_
     return kg_cuda_launched(err, "decode step: rotation tables");
 }
 
-static enum kg_status launch(struct kg_cuda_backend *cuda, const struct kg_cuda_lowered *l,
-                             const struct kg_cuda_launch *one, const struct kg_run *run, struct kg_error *err) {
-    const struct kg_node *n = &l->plan->nodes[one->first];
-    return one->fusion ? one->fusion->launch(cuda, l, n, run, err) : kg_plan_run_node(&cuda->base, n, run, err);
-}
-
 /* All launches, which read the position from device memory. The tables are made after the embedding, which does not
  * wait for them. */
-static enum kg_status launch_all(struct kg_cuda_backend *cuda, const struct kg_cuda_lowered *l,
-                                 const struct kg_run *run, struct kg_error *err) {
+static enum kg_status launch_all(struct kg_cuda_backend *cuda, struct kg_cuda_lowered *l, const struct kg_run *run,
+                                 struct kg_error *err) {
     enum kg_status status = KG_OK;
     cuda->step = cuda->step_memory;
     for (uint32_t i = 0; i < l->n_launches && !status; i++) {
-        status = launch(cuda, l, &l->launches[i], run, err);
+        const struct kg_cuda_launch *one = &l->launches[i];
+        const struct kg_site at = { cuda, l, &l->plan->nodes[one->first], run, {} };
+        status = one->fusion ? one->fusion->launch(&at, err) : kg_plan_run_node(&cuda->base, at.n, run, err);
         if (!status && i == 0) status = make_tables(cuda, l, run, err);
     }
     cuda->step = NULL;

@@ -2,35 +2,46 @@
 #ifndef KIGO_KERNELS_DECODE_FUSIONS_H
 #define KIGO_KERNELS_DECODE_FUSIONS_H
 
+#include "kernels/decode/launches.h"
 #include "kernels/decode/lower.h"
-
-enum { KG_FUSION_NODES = 12 };
+#include <initializer_list>
 
 /* Why a fusion is not taken, for people. */
 struct kg_why {
     char text[128];
 };
 
+/* Writes the reason; false, so that a condition can be `holds || kg_no(why, ...)`. */
+bool kg_no(struct kg_why *why, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* An edge between nodes of a sequence: what `reader` reads as its input `in` (kg_node_places), `writer` writes. */
+struct kg_wire {
+    uint32_t reader, in, writer;
+};
+
+/* Whether the edges are there; the reason names one that is not. */
+bool kg_is_wired(const struct kg_node *n, const std::initializer_list<kg_wire> &wires, struct kg_why *why);
+
+/* Where a row of the table is tried or launched. */
+struct kg_site {
+    struct kg_cuda_backend *cuda;
+    struct kg_cuda_lowered *lowered;
+    const struct kg_node *n;        /* its first node */
+    const struct kg_run *run;       /* NULL while it is tried */
+    struct kg_step_pending pending; /* that its kernels add to the residual stream */
+};
+
 struct kg_fusion {
     const char *name;
-    uint32_t n; /* nodes */
-    enum kg_op ops[KG_FUSION_NODES];
+    std::initializer_list<enum kg_op> ops; /* of its nodes */
+    std::initializer_list<kg_wire> wires;
     uint32_t written; /* bit i: what node i writes is in memory afterwards */
-    /* Whether the nodes at n are wired as the kernel has them, and of shapes and types that it takes. */
-    bool (*fits)(struct kg_cuda_backend *cuda, struct kg_cuda_lowered *lowered, const struct kg_node *n,
-                 struct kg_why *why);
-    enum kg_status (*launch)(struct kg_cuda_backend *cuda, const struct kg_cuda_lowered *lowered,
-                             const struct kg_node *n, const struct kg_run *run, struct kg_error *err);
+    /* Whether nodes that are wired so are of shapes and types that the kernels take. */
+    bool (*fits)(const struct kg_site *at, struct kg_why *why);
+    enum kg_status (*launch)(const struct kg_site *at, struct kg_error *err);
 };
 
 extern const struct kg_fusion kg_fusions[];
 extern const uint32_t kg_n_fusions;
-
-/* y = x + product: linear, add. */
-bool kg_residual_is_wired(const struct kg_node *n);
-/* q, k, v of a norm, rotated and cached: rmsnorm, linear, linear, linear, rope, rope, kv_write. */
-bool kg_qkv_is_wired(const struct kg_node *n);
-/* swiglu of a norm: rmsnorm, linear, linear, swiglu. */
-bool kg_gated_is_wired(const struct kg_node *n);
 
 #endif

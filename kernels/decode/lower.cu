@@ -1,10 +1,19 @@
 #include "kernels/decode/fusions.h"
 #include "kernels/decode/persistent/step.h"
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 enum { ALIGNMENT_BYTES = 256 };
+
+bool kg_no(struct kg_why *why, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    vsnprintf(why->text, sizeof why->text, format, list);
+    va_end(list);
+    return false;
+}
 
 bool kg_same_frequencies(const struct kg_rope_args *a, const struct kg_rope_args *b) {
     return a->n_rot == b->n_rot && a->freq_base == b->freq_base && a->freq_scale == b->freq_scale &&
@@ -38,15 +47,23 @@ static enum kg_status place_tables(struct kg_backend *backend, struct kg_cuda_lo
 }
 
 static bool reads(const struct kg_node *node, const void *place) {
-    const struct kg_node_places p = kg_node_places(node);
-    for (const void *in : p.in)
+    for (const void *in : kg_node_places(node).in)
         if (in == place) return true;
     return false;
 }
 
 static bool writes(const struct kg_node *node, const void *place) {
-    const struct kg_node_places p = kg_node_places(node);
-    return place == p.out[0] || place == p.out[1];
+    for (const void *out : kg_node_places(node).out)
+        if (out == place) return true;
+    return false;
+}
+
+bool kg_is_wired(const struct kg_node *n, const std::initializer_list<kg_wire> &wires, struct kg_why *why) {
+    for (const struct kg_wire &w : wires)
+        if (!writes(&n[w.writer], kg_node_places(&n[w.reader]).in[w.in]))
+            return kg_no(why, "%s (%u) does not read what %s (%u) writes", kg_op_name(n[w.reader].op), w.reader,
+                         kg_op_name(n[w.writer].op), w.writer);
+    return true;
 }
 
 /* Whether a node from `next` on reads the place before one writes it. */
@@ -60,37 +77,35 @@ static bool is_read_later(const struct kg_plan *plan, uint32_t next, const void 
 
 /* Whether a later node of the fusion leaves the place in memory. */
 static bool is_left(const struct kg_fusion *f, const struct kg_node *n, uint32_t after, const void *place) {
-    for (uint32_t i = after; i < f->n; i++)
+    for (uint32_t i = after; i < f->ops.size(); i++)
         if (f->written >> i & 1 && writes(&n[i], place)) return true;
     return false;
 }
 
-static bool is_alive(const struct kg_fusion *f, const struct kg_plan *plan, uint32_t first, struct kg_why *why) {
+/* Whether nothing that the fused kernel leaves out is read later. */
+static bool is_dead(const struct kg_fusion *f, const struct kg_plan *plan, uint32_t first, struct kg_why *why) {
     const struct kg_node *n = &plan->nodes[first];
-    for (uint32_t i = 0; i < f->n; i++)
+    const uint32_t n_nodes = (uint32_t)f->ops.size();
+    for (uint32_t i = 0; i < n_nodes; i++)
         for (const void *place : kg_node_places(&n[i]).out)
-            if (place && !is_left(f, n, i, place) && is_read_later(plan, first + f->n, place)) {
-                snprintf(why->text, sizeof why->text, "a later node reads what %s (%u) writes", kg_op_name(n[i].op), i);
-                return true;
-            }
-    return false;
-}
-
-static bool has_ops(const struct kg_fusion *f, const struct kg_plan *plan, uint32_t first) {
-    if (first + f->n > plan->n_nodes) return false;
-    for (uint32_t i = 0; i < f->n; i++)
-        if (plan->nodes[first + i].op != f->ops[i]) return false;
+            if (place && !is_left(f, n, i, place) && is_read_later(plan, first + n_nodes, place))
+                return kg_no(why, "a later node reads what %s (%u) writes", kg_op_name(n[i].op), i);
     return true;
 }
 
-static bool is_replaced(const struct kg_cuda_backend *cuda, const struct kg_node *n, uint32_t n_nodes,
-                        struct kg_why *why) {
-    for (uint32_t i = 0; i < n_nodes; i++)
-        if (!kg_backend_same_op(cuda->base.ops, &kg_cuda_ops, n[i].op)) {
-            snprintf(why->text, sizeof why->text, "the back end's table has another %s", kg_op_name(n[i].op));
-            return true;
-        }
-    return false;
+static bool has_ops(const struct kg_fusion *f, const struct kg_plan *plan, uint32_t first) {
+    uint32_t i = first;
+    for (const enum kg_op op : f->ops)
+        if (i == plan->n_nodes || plan->nodes[i++].op != op) return false;
+    return true;
+}
+
+/* Whether the back end's table has its own entries for the nodes' operations. */
+static bool is_own(const struct kg_cuda_backend *cuda, const struct kg_node *n, size_t n_nodes, struct kg_why *why) {
+    for (size_t i = 0; i < n_nodes; i++)
+        if (!kg_backend_same_op(cuda->base.ops, &kg_cuda_ops, n[i].op))
+            return kg_no(why, "the back end's table has another %s", kg_op_name(n[i].op));
+    return true;
 }
 
 static void refuse(struct kg_lowered *l, const char *fusion, uint32_t first, const struct kg_why *why) {
@@ -102,35 +117,31 @@ static void refuse(struct kg_lowered *l, const char *fusion, uint32_t first, con
 
 /* The row taken at the node, NULL if none is; reasons of those before it are kept. */
 static const struct kg_fusion *choose(struct kg_cuda_backend *cuda, struct kg_cuda_lowered *l, uint32_t first) {
-    const struct kg_node *n = &l->plan->nodes[first];
-    for (uint32_t i = 0; i < kg_n_fusions; i++) {
-        const struct kg_fusion *f = &kg_fusions[i];
+    const struct kg_site at = { cuda, l, &l->plan->nodes[first], NULL, {} };
+    for (const struct kg_fusion *f = kg_fusions; f < kg_fusions + kg_n_fusions; f++) {
         struct kg_why why = {};
         if (!has_ops(f, l->plan, first)) continue;
-        if (!is_replaced(cuda, n, f->n, &why) && !is_alive(f, l->plan, first, &why) && f->fits(cuda, l, n, &why))
+        if (is_own(cuda, at.n, f->ops.size(), &why) && is_dead(f, l->plan, first, &why) &&
+            kg_is_wired(at.n, f->wires, &why) && f->fits(&at, &why))
             return f;
         refuse(&l->base, f->name, first, &why);
     }
     return NULL;
 }
 
-static void add_step(struct kg_lowered *l, const char *kernel, uint32_t first, uint32_t n, bool is_fused) {
-    l->steps[l->n_steps++] = { kernel, first, n, is_fused };
-}
-
 static void list_launches(struct kg_cuda_backend *cuda, struct kg_cuda_lowered *l) {
     l->base.path = "captured graph";
     for (uint32_t i = 0, n; i < l->plan->n_nodes; i += n) {
         const struct kg_fusion *f = choose(cuda, l, i);
-        n = f ? f->n : 1;
+        n = f ? (uint32_t)f->ops.size() : 1;
         l->launches[l->n_launches++] = { f, i };
-        add_step(&l->base, f ? f->name : kg_op_name(l->plan->nodes[i].op), i, n, f != NULL);
+        l->base.steps[l->base.n_steps++] = { f ? f->name : kg_op_name(l->plan->nodes[i].op), i, n, f != NULL };
     }
 }
 
 static enum kg_status try_persistent(struct kg_cuda_backend *cuda, struct kg_cuda_lowered *l, struct kg_error *err) {
     struct kg_why why = {};
-    if (is_replaced(cuda, l->plan->nodes, l->plan->n_nodes, &why) ||
+    if (!is_own(cuda, l->plan->nodes, l->plan->n_nodes, &why) ||
         !kg_cuda_persistent_fits(cuda, l->plan, &l->program, &why)) {
         refuse(&l->base, "persistent kernel", 0, &why);
         return KG_OK;
@@ -140,7 +151,7 @@ static enum kg_status try_persistent(struct kg_cuda_backend *cuda, struct kg_cud
     l->base.is_one_launch = true;
     for (uint32_t i = 0, n; i < l->plan->n_nodes; i += n) {
         const char *instruction = kg_cuda_persistent_instruction(l->plan, i, &n);
-        add_step(&l->base, instruction, i, n, true);
+        l->base.steps[l->base.n_steps++] = { instruction, i, n, true };
     }
     const enum kg_status status =
         cuda->base.ops->alloc(&cuda->base, KG_MEMORY_WORKSPACE, kg_cuda_persistent_bytes(l->program),

@@ -3,10 +3,7 @@
 #include "kernels/decode/persistent/block.cuh"
 #include "kernels/decode/persistent/matrix.cuh"
 #include "kernels/decode/persistent/step.h"
-#include <cstdarg>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 
 using kg_persistent::MMA_ROWS;
 
@@ -55,14 +52,6 @@ const char *kg_cuda_persistent_instruction(const struct kg_plan *plan, uint32_t 
     return "rmsnorm + linear";
 }
 
-static bool __attribute__((format(printf, 2, 3))) no(struct kg_why *why, const char *format, ...) {
-    va_list list;
-    va_start(list, format);
-    vsnprintf(why->text, sizeof why->text, format, list);
-    va_end(list);
-    return false;
-}
-
 static uint32_t n_layers_of(const struct kg_plan *plan) {
     return (plan->n_body - 1) / LAYER_NODES;
 }
@@ -74,22 +63,20 @@ static const struct kg_node *layer_of(const struct kg_plan *plan, uint32_t i) {
 static bool has_layers(const struct kg_plan *plan, struct kg_why *why) {
     if ((plan->n_body - 1) % LAYER_NODES != 0 || plan->n_nodes - plan->n_body != OUTPUT_NODES ||
         plan->nodes[plan->n_body].op != KG_OP_rmsnorm)
-        return no(why, "layers of other nodes than the kernel's %d", (int)LAYER_NODES);
+        return kg_no(why, "layers of other nodes than the kernel's %d", (int)LAYER_NODES);
     for (uint32_t i = 1; i < plan->n_body; i++)
         if (plan->nodes[i].op != LAYER[(i - 1) % LAYER_NODES])
-            return no(why, "%s in layer %d where the kernel has %s", kg_op_name(plan->nodes[i].op),
-                      plan->nodes[i].layer, kg_op_name(LAYER[(i - 1) % LAYER_NODES]));
+            return kg_no(why, "%s in layer %d where the kernel has %s", kg_op_name(plan->nodes[i].op),
+                         plan->nodes[i].layer, kg_op_name(LAYER[(i - 1) % LAYER_NODES]));
     return true;
 }
 
-static bool is_wired(const struct kg_node *n) {
-    const struct kg_attention_args *a = &n[ATTENTION + 3].args.attention;
-    const struct kg_kv_write_args *kv = &n[ATTENTION + 2].args.kv_write;
-    return kg_qkv_is_wired(&n[QKV]) && a->q == n[ATTENTION].args.rope.y && a->k_cache == kv->k_cache &&
-           n[ATTN_OUT].args.linear.x == a->y && kg_residual_is_wired(&n[ATTN_OUT]) && kg_gated_is_wired(&n[GATE_UP]) &&
-           n[DOWN].args.linear.x == n[GATE_UP + 3].args.swiglu.y && kg_residual_is_wired(&n[DOWN]) &&
-           n[QKV].args.rmsnorm.x == n[ATTN_OUT + 1].args.add.y && n[GATE_UP].args.rmsnorm.x == n[DOWN + 1].args.add.y;
-}
+/* Inside a layer, and from its norms to the sums before them, of which the first is the layer's last. */
+static const std::initializer_list<kg_wire> WIRES = {
+    { 0, 0, 9 },   { 1, 0, 0 },   { 2, 0, 0 },   { 3, 0, 0 },   { 4, 0, 1 },   { 5, 0, 2 },   { 6, 0, 5 },
+    { 6, 1, 3 },   { 7, 0, 4 },   { 7, 1, 6 },   { 8, 0, 7 },   { 9, 0, 9 },   { 9, 1, 8 },   { 10, 0, 15 },
+    { 11, 0, 10 }, { 12, 0, 10 }, { 13, 0, 11 }, { 13, 1, 12 }, { 14, 0, 13 }, { 15, 0, 15 }, { 15, 1, 14 }
+};
 
 /* None where it is as long as the cache. */
 static uint32_t window_of(const struct kg_attention_args *a) {
@@ -98,16 +85,15 @@ static uint32_t window_of(const struct kg_attention_args *a) {
 
 /* What the program has once for all layers is alike in them. */
 static bool is_alike(const struct kg_node *n, const struct kg_node *first) {
-    const struct kg_rope_args *rope = &n[ATTENTION].args.rope, *same = &first[ATTENTION].args.rope;
+    const struct kg_rope_args *rope = &first[ATTENTION].args.rope;
     const struct kg_attention_args *a = &n[ATTENTION + 3].args.attention, *b = &first[ATTENTION + 3].args.attention;
-    bool alike = rope->freq_base == same->freq_base && rope->freq_scale == same->freq_scale &&
-                 rope->magnitude == same->magnitude && rope->n_rot == same->n_rot && rope->pairing == same->pairing &&
-                 window_of(a) == window_of(b) && a->scale == b->scale && a->n_heads == b->n_heads &&
-                 n[QKV].args.rmsnorm.eps == first[QKV].args.rmsnorm.eps &&
-                 n[GATE_UP].args.rmsnorm.eps == first[QKV].args.rmsnorm.eps;
+    bool alike = window_of(a) == window_of(b) && a->scale == b->scale && a->n_heads == b->n_heads;
     for (uint32_t i = 0; i < LAYER_NODES; i++) {
         const struct kg_weight *w = kg_node_weight(&n[i]), *like = kg_node_weight(&first[i]);
-        alike = alike && (!w || (w->n_rows == like->n_rows && w->n_cols == like->n_cols));
+        const struct kg_rope_args *r = &n[i].args.rope;
+        alike = alike && (!w || (w->n_rows == like->n_rows && w->n_cols == like->n_cols)) &&
+                (LAYER[i] != KG_OP_rmsnorm || n[i].args.rmsnorm.eps == first[QKV].args.rmsnorm.eps) &&
+                (LAYER[i] != KG_OP_rope || (kg_same_frequencies(r, rope) && r->pairing == rope->pairing));
     }
     return alike;
 }
@@ -116,17 +102,17 @@ static bool layer_fits(const struct kg_plan *plan, const struct kg_node *n, stru
     const struct kg_swiglu_args *act = &n[GATE_UP + 3].args.swiglu;
     const enum kg_dtype dtype = plan->activations == KG_PRECISION_F16 ? KG_DTYPE_F16 : KG_DTYPE_F32;
     const int layer = n->layer;
-    if (!is_wired(n)) return no(why, "layer %d is wired otherwise", layer);
+    if (!kg_is_wired(n, WIRES, why)) return false;
     if (!is_alike(n, layer_of(plan, 0)))
-        return no(why, "layer %d has other shapes, window or ropes than layer 0", layer);
-    if (n[ATTENTION + 3].args.attention.sinks) return no(why, "attention with sinks");
+        return kg_no(why, "layer %d has other shapes, window or ropes than layer 0", layer);
+    if (n[ATTENTION + 3].args.attention.sinks) return kg_no(why, "attention with sinks");
     if (act->limit != 0 || act->alpha != 1 || act->up_offset != 0 || act->cubic != 0)
-        return no(why, "swiglu with a limit, alpha, offset or cube");
+        return kg_no(why, "swiglu with a limit, alpha, offset or cube");
     for (uint32_t i = 0; i < LAYER_NODES; i++) {
         const struct kg_weight *w = kg_node_weight(&n[i]);
         if (w && (w->dtype != dtype || (uintptr_t)w->data % 16 != 0))
-            return no(why, "%s weights (layer %d) beside %s activations", kg_dtype_info(w->dtype)->name, layer,
-                      kg_dtype_info(dtype)->name);
+            return kg_no(why, "%s weights (layer %d) beside %s activations", kg_dtype_info(w->dtype)->name, layer,
+                         kg_dtype_info(dtype)->name);
     }
     return true;
 }
@@ -135,24 +121,24 @@ static bool ends_fit(const struct kg_plan *plan, struct kg_why *why) {
     const struct kg_embedding_args *embedding = &plan->nodes[0].args.embedding;
     const struct kg_linear_args *output = &plan->nodes[plan->n_nodes - 1].args.linear;
     const enum kg_dtype dtype = plan->activations == KG_PRECISION_F16 ? KG_DTYPE_F16 : KG_DTYPE_F32;
-    if (embedding->positions.data) return no(why, "learned positions");
-    if (embedding->scale != 0 && embedding->scale != 1) return no(why, "a scaled embedding");
-    if (output->bias) return no(why, "an output with a bias");
+    if (embedding->positions.data) return kg_no(why, "learned positions");
+    if (embedding->scale != 0 && embedding->scale != 1) return kg_no(why, "a scaled embedding");
+    if (output->bias) return kg_no(why, "an output with a bias");
     return (embedding->weight.dtype == dtype && output->weight.dtype == dtype) ||
-           no(why, "embedding or output of other types than the activations");
+           kg_no(why, "embedding or output of other types than the activations");
 }
 
 static bool precisions_fit(const struct kg_plan *plan, struct kg_why *why) {
     return (plan->kv == plan->activations && plan->residual == plan->activations) ||
-           no(why, "activations, residual stream and KV cache are not all f16 or all f32");
+           kg_no(why, "activations, residual stream and KV cache are not all f16 or all f32");
 }
 
 static bool shapes_fit(const struct kg_persistent_program *p, struct kg_why *why) {
-    if (p->n_layers > KG_PERSISTENT_MAX_LAYERS) return no(why, "%u layers", p->n_layers);
+    if (p->n_layers > KG_PERSISTENT_MAX_LAYERS) return kg_no(why, "%u layers", p->n_layers);
     if (p->n_embd % 16 != 0 || p->n_ff % 16 != 0 || p->n_heads * p->head_dim % 16 != 0)
-        return no(why, "rows that are not of a multiple of 16 elements");
-    if (p->head_dim % 8 != 0 || p->head_dim > KG_PERSISTENT_MAX_HEAD_DIM) return no(why, "heads of %u", p->head_dim);
-    return p->group <= KG_PERSISTENT_MAX_GROUP || no(why, "%u query heads of a KV head", p->group);
+        return kg_no(why, "rows that are not of a multiple of 16 elements");
+    if (p->head_dim % 8 != 0 || p->head_dim > KG_PERSISTENT_MAX_HEAD_DIM) return kg_no(why, "heads of %u", p->head_dim);
+    return p->group <= KG_PERSISTENT_MAX_GROUP || kg_no(why, "%u query heads of a KV head", p->group);
 }
 
 /* Splits there may be: jobs for all blocks. */
@@ -161,42 +147,31 @@ static uint32_t max_splits(const struct kg_cuda_backend *cuda, uint32_t n_kv_hea
     return n > 0 ? n : 1;
 }
 
-struct region {
-    size_t offset; /* in struct kg_persistent_packets */
-    uint64_t n_packets;
-};
-
-enum { N_REGIONS = 7 };
-
-static void regions_of(const struct kg_persistent_program *p, struct region (&regions)[N_REGIONS]) {
+/* Sets the packets' addresses from `memory` on; their bytes. The layers lie behind them. */
+static uint64_t place_packets(struct kg_persistent_program *p, uintptr_t memory) {
     const uint64_t heads = (uint64_t)p->n_heads * p->head_dim, kv_heads = (uint64_t)p->n_kv_heads * p->head_dim;
-    const struct region all[N_REGIONS] = {
-        { offsetof(struct kg_persistent_packets, qkv), heads + 2 * kv_heads },
-        { offsetof(struct kg_persistent_packets, attention), heads },
-        { offsetof(struct kg_persistent_packets, x1), p->n_embd },
-        { offsetof(struct kg_persistent_packets, x2), p->n_embd },
-        { offsetof(struct kg_persistent_packets, gated), p->n_ff },
-        { offsetof(struct kg_persistent_packets, partial), p->max_splits * heads },
-        { offsetof(struct kg_persistent_packets, weight), (uint64_t)p->max_splits * p->n_heads * 2 },
+    const struct {
+        uint64_t **place, n_packets;
+    } regions[] = {
+        { &p->packets.qkv, heads + 2 * kv_heads },
+        { &p->packets.attention, heads },
+        { &p->packets.x1, p->n_embd },
+        { &p->packets.x2, p->n_embd },
+        { &p->packets.gated, p->n_ff },
+        { &p->packets.partial, p->max_splits * heads },
+        { &p->packets.weight, (uint64_t)p->max_splits * p->n_heads * 2 },
     };
-    memcpy(regions, all, sizeof all);
-}
-
-static uint64_t region_bytes(const struct region *r) {
-    return (r->n_packets * sizeof(uint64_t) + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
-}
-
-/* Of the packets, without the layers behind them. */
-static uint64_t packets_bytes(const struct kg_persistent_program *p) {
-    struct region regions[N_REGIONS];
-    uint64_t total = 0;
-    regions_of(p, regions);
-    for (const struct region &r : regions) total += region_bytes(&r);
-    return total;
+    uint64_t n_bytes = 0;
+    for (const auto &r : regions) {
+        *r.place = reinterpret_cast<uint64_t *>(memory + n_bytes);
+        n_bytes += (r.n_packets * sizeof(uint64_t) + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
+    }
+    return n_bytes;
 }
 
 uint64_t kg_cuda_persistent_bytes(const struct kg_persistent_program *p) {
-    return packets_bytes(p) + p->n_layers * sizeof(struct kg_persistent_layer);
+    struct kg_persistent_program sized = *p;
+    return place_packets(&sized, 0) + p->n_layers * sizeof(struct kg_persistent_layer);
 }
 
 static uint32_t most_outputs(const struct kg_persistent_matrix *m, int n_blocks) {
@@ -251,29 +226,19 @@ static void set_matrices(struct kg_persistent_program *p, uint32_t n_vocab) {
 }
 
 static struct kg_persistent_layer layer_record(const struct kg_node *n) {
-    const struct kg_linear_args *q = &n[QKV + 1].args.linear, *k = &n[QKV + 2].args.linear,
-                                *v = &n[QKV + 3].args.linear, *attn_out = &n[ATTN_OUT].args.linear,
-                                *gate = &n[GATE_UP + 1].args.linear, *up = &n[GATE_UP + 2].args.linear,
-                                *down = &n[DOWN].args.linear;
+    static const uint32_t LINEAR[KG_PERSISTENT_WEIGHTS] = { QKV + 1,     QKV + 2,     QKV + 3, ATTN_OUT,
+                                                            GATE_UP + 1, GATE_UP + 2, DOWN };
     const struct kg_kv_write_args *kv = &n[ATTENTION + 2].args.kv_write;
-    return { q->weight.data,
-             k->weight.data,
-             v->weight.data,
-             attn_out->weight.data,
-             gate->weight.data,
-             up->weight.data,
-             down->weight.data,
-             n[QKV].args.rmsnorm.weight,
-             n[GATE_UP].args.rmsnorm.weight,
-             q->bias,
-             k->bias,
-             v->bias,
-             attn_out->bias,
-             gate->bias,
-             up->bias,
-             down->bias,
-             kv->k_cache,
-             kv->v_cache };
+    struct kg_persistent_layer layer = {};
+    for (int i = 0; i < KG_PERSISTENT_WEIGHTS; i++) {
+        layer.weight[i] = n[LINEAR[i]].args.linear.weight.data;
+        layer.bias[i] = n[LINEAR[i]].args.linear.bias;
+    }
+    layer.attn_norm = n[QKV].args.rmsnorm.weight;
+    layer.ffn_norm = n[GATE_UP].args.rmsnorm.weight;
+    layer.k_cache = kv->k_cache;
+    layer.v_cache = kv->v_cache;
+    return layer;
 }
 
 struct layer_table {
@@ -290,17 +255,10 @@ static __global__ void put_layers_kernel(const __grid_constant__ struct layer_ta
 enum kg_status kg_cuda_persistent_place(struct kg_cuda_backend *cuda, const struct kg_plan *plan, void *memory,
                                         struct kg_persistent_program *p, struct kg_error *err) {
     enum { BLOCK_THREADS = 32 };
-    const uint64_t n_bytes = packets_bytes(p);
-    struct region regions[N_REGIONS];
+    const uint64_t n_bytes = place_packets(p, reinterpret_cast<uintptr_t>(memory));
     struct layer_table table = {};
-    char *at = static_cast<char *>(memory);
-    struct kg_persistent_layer *layers = reinterpret_cast<struct kg_persistent_layer *>(at + n_bytes);
-    regions_of(p, regions);
-    for (const struct region &r : regions) {
-        uint64_t *here = reinterpret_cast<uint64_t *>(at);
-        memcpy(reinterpret_cast<char *>(&p->packets) + r.offset, &here, sizeof here);
-        at += region_bytes(&r);
-    }
+    struct kg_persistent_layer *layers =
+        reinterpret_cast<struct kg_persistent_layer *>(static_cast<char *>(memory) + n_bytes);
     for (uint32_t i = 0; i < p->n_layers; i++) table.layers[i] = layer_record(layer_of(plan, i));
     p->layers = layers;
     const cudaError_t code = cudaMemsetAsync(memory, 0, n_bytes, cuda->stream);
@@ -389,7 +347,7 @@ static bool set_ring(struct kg_persistent_program *p, const struct kg_cuda_backe
 
 bool kg_cuda_persistent_fits(struct kg_cuda_backend *cuda, const struct kg_plan *plan,
                              struct kg_persistent_program **program, struct kg_why *why) {
-    if (cuda->compute_capability < COMPUTE_CAPABILITY) return no(why, "compute capability below 9.0");
+    if (cuda->compute_capability < COMPUTE_CAPABILITY) return kg_no(why, "compute capability below 9.0");
     if (!has_layers(plan, why) || !precisions_fit(plan, why) || !ends_fit(plan, why)) return false;
     for (uint32_t i = 0; i < n_layers_of(plan); i++)
         if (!layer_fits(plan, layer_of(plan, i), why)) return false;
@@ -398,7 +356,7 @@ bool kg_cuda_persistent_fits(struct kg_cuda_backend *cuda, const struct kg_plan 
     set_model(p, cuda, plan);
     const bool fits =
         shapes_fit(p, why) && (set_ring(p, cuda, (uint32_t)kg_precision_bytes(plan->activations)) ||
-                               no(why, "a block's shared memory has no room for rows of %u elements", p->n_embd));
+                               kg_no(why, "a block's shared memory has no room for rows of %u elements", p->n_embd));
     if (fits) *program = p;
     else free(p);
     return fits;

@@ -41,11 +41,22 @@ enum kg_persistent_product {
     KG_PERSISTENT_PRODUCTS
 };
 
+enum kg_persistent_weight {
+    KG_PERSISTENT_Q,
+    KG_PERSISTENT_K,
+    KG_PERSISTENT_V,
+    KG_PERSISTENT_O,
+    KG_PERSISTENT_GATE,
+    KG_PERSISTENT_UP,
+    KG_PERSISTENT_FFN_OUT,
+    KG_PERSISTENT_WEIGHTS
+};
+
 /* Device memory; biases may be NULL. */
 struct kg_persistent_layer {
-    const void *q, *k, *v, *attn_out, *gate, *up, *down;
+    const void *weight[KG_PERSISTENT_WEIGHTS];
     const float *attn_norm, *ffn_norm;
-    const float *q_bias, *k_bias, *v_bias, *attn_out_bias, *gate_bias, *up_bias, *down_bias;
+    const float *bias[KG_PERSISTENT_WEIGHTS];
     void *k_cache, *v_cache; /* (n_kv_heads, n_ctx, head_dim) */
 };
 

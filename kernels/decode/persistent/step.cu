@@ -41,14 +41,15 @@ template <typename T>
 static __device__ __forceinline__ const T *weight_row(const kg_persistent_program &p, const kg_persistent_layer &layer,
                                                       int product, uint32_t n_cols, uint32_t row) {
     const uint32_t q_rows = p.n_heads * p.head_dim, kv_rows = p.n_kv_heads * p.head_dim;
-    const void *weight = product == KG_PERSISTENT_ATTN_OUT ? layer.attn_out
-                         : product == KG_PERSISTENT_DOWN   ? layer.down
+    const void *weight = product == KG_PERSISTENT_ATTN_OUT ? layer.weight[KG_PERSISTENT_O]
+                         : product == KG_PERSISTENT_DOWN   ? layer.weight[KG_PERSISTENT_FFN_OUT]
                          : product == KG_PERSISTENT_OUTPUT ? p.output
-                                                           : layer.q;
-    if (product == KG_PERSISTENT_GATE_UP) weight = row % 2 ? layer.up : layer.gate, row /= 2;
+                                                           : layer.weight[KG_PERSISTENT_Q];
+    if (product == KG_PERSISTENT_GATE_UP)
+        weight = row % 2 ? layer.weight[KG_PERSISTENT_UP] : layer.weight[KG_PERSISTENT_GATE], row /= 2;
     if (product == KG_PERSISTENT_QKV && row >= q_rows) {
         row -= q_rows;
-        weight = row < kv_rows ? layer.k : layer.v;
+        weight = row < kv_rows ? layer.weight[KG_PERSISTENT_K] : layer.weight[KG_PERSISTENT_V];
         if (row >= kv_rows) row -= kv_rows;
     }
     return static_cast<const T *>(weight) + (size_t)row * n_cols;
@@ -82,16 +83,16 @@ static __device__ __forceinline__ float2 biases_of(const kg_persistent_program &
     const float *bias = NULL;
     float second = 0;
     if (product == KG_PERSISTENT_QKV) {
-        bias = layer.q_bias;
-        if (row >= q_rows) bias = layer.k_bias, row -= q_rows;
-        if (bias == layer.k_bias && row >= kv_rows) bias = layer.v_bias, row -= kv_rows;
+        bias = layer.bias[KG_PERSISTENT_Q];
+        if (row >= q_rows) bias = layer.bias[KG_PERSISTENT_K], row -= q_rows;
+        if (bias == layer.bias[KG_PERSISTENT_K] && row >= kv_rows) bias = layer.bias[KG_PERSISTENT_V], row -= kv_rows;
     } else if (product == KG_PERSISTENT_ATTN_OUT) {
-        bias = layer.attn_out_bias;
+        bias = layer.bias[KG_PERSISTENT_O];
     } else if (product == KG_PERSISTENT_DOWN) {
-        bias = layer.down_bias;
+        bias = layer.bias[KG_PERSISTENT_FFN_OUT];
     } else if (product == KG_PERSISTENT_GATE_UP) {
-        bias = layer.gate_bias;
-        second = bias_at(layer.up_bias, row);
+        bias = layer.bias[KG_PERSISTENT_GATE];
+        second = bias_at(layer.bias[KG_PERSISTENT_UP], row);
     }
     return make_float2(bias_at(bias, row), second);
 }

@@ -16,20 +16,12 @@ constexpr int KG_VECTOR = 8;
 constexpr size_t KG_VECTOR_ALIGN_BYTES = 16;
 static_assert(KG_VECTOR * sizeof(__half) == KG_VECTOR_ALIGN_BYTES, "8 halves are one 16-byte access");
 
-static __device__ __forceinline__ float kg_load(const float *p) {
-    return *p;
+template <typename T> static __device__ __forceinline__ float kg_load(const T *p) {
+    return static_cast<float>(*p);
 }
 
-static __device__ __forceinline__ float kg_load(const __half *p) {
-    return __half2float(*p);
-}
-
-static __device__ __forceinline__ void kg_store(float *p, float x) {
-    *p = x;
-}
-
-static __device__ __forceinline__ void kg_store(__half *p, float x) {
-    *p = __float2half_rn(x);
+template <typename T> static __device__ __forceinline__ void kg_store(T *p, float x) {
+    *p = static_cast<T>(x);
 }
 
 /* KG_VECTOR elements as they lie in memory, so that several loads are in flight before the first is converted. */

@@ -131,12 +131,11 @@ static cublasStatus_t describe(const struct kg_gemm *gemm, const struct shape *s
     const cublasOperation_t transpose = CUBLAS_OP_T;
     const cudaDataType operands = (cudaDataType)s->operands;
     cublasStatus_t code = gemm->MatmulDescCreate(&p->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F);
-    if (code == CUBLAS_STATUS_SUCCESS)
+    if (!code)
         code = gemm->MatmulDescSetAttribute(p->operation, CUBLASLT_MATMUL_DESC_TRANSA, &transpose, sizeof transpose);
-    if (code == CUBLAS_STATUS_SUCCESS) code = gemm->MatrixLayoutCreate(&p->w, operands, s->n_in, s->n_outputs, s->n_in);
-    if (code == CUBLAS_STATUS_SUCCESS) code = gemm->MatrixLayoutCreate(&p->x, operands, s->n_in, s->n_rows, s->n_in);
-    if (code == CUBLAS_STATUS_SUCCESS)
-        code = gemm->MatrixLayoutCreate(&p->y, (cudaDataType)s->result, s->n_outputs, s->n_rows, s->ldy);
+    if (!code) code = gemm->MatrixLayoutCreate(&p->w, operands, s->n_in, s->n_outputs, s->n_in);
+    if (!code) code = gemm->MatrixLayoutCreate(&p->x, operands, s->n_in, s->n_rows, s->n_in);
+    if (!code) code = gemm->MatrixLayoutCreate(&p->y, (cudaDataType)s->result, s->n_outputs, s->n_rows, s->ldy);
     return code;
 }
 
@@ -160,15 +159,14 @@ static cublasStatus_t choose(const struct kg_gemm *gemm, const struct shape *s, 
     cublasLtMatmulHeuristicResult_t best;
     int n_found = 0;
     cublasStatus_t code = gemm->MatmulPreferenceCreate(&preference);
-    if (code != CUBLAS_STATUS_SUCCESS) return code;
+    if (code) return code;
     for (const auto &wish : preferences)
-        if (code == CUBLAS_STATUS_SUCCESS)
-            code = gemm->MatmulPreferenceSetAttribute(preference, wish.attribute, wish.value, wish.size_bytes);
-    if (code == CUBLAS_STATUS_SUCCESS)
+        if (!code) code = gemm->MatmulPreferenceSetAttribute(preference, wish.attribute, wish.value, wish.size_bytes);
+    if (!code)
         code = gemm->MatmulAlgoGetHeuristic(gemm->handle, p->operation, p->w, p->x, p->y, p->y, preference, 1, &best,
                                             &n_found);
-    if (code == CUBLAS_STATUS_SUCCESS) code = n_found > 0 ? best.state : CUBLAS_STATUS_NOT_SUPPORTED;
-    if (code == CUBLAS_STATUS_SUCCESS) p->algorithm = best.algo;
+    if (!code) code = n_found > 0 ? best.state : CUBLAS_STATUS_NOT_SUPPORTED;
+    if (!code) p->algorithm = best.algo;
     (void)gemm->MatmulPreferenceDestroy(preference);
     return code;
 }
@@ -184,8 +182,8 @@ static enum kg_status find_plan(struct kg_gemm *gemm, const struct shape *shape,
     gemm->next = (gemm->next + 1) % PLANS;
     empty(gemm, p);
     cublasStatus_t code = describe(gemm, shape, p);
-    if (code == CUBLAS_STATUS_SUCCESS) code = choose(gemm, shape, p);
-    if (code != CUBLAS_STATUS_SUCCESS) {
+    if (!code) code = choose(gemm, shape, p);
+    if (code) {
         empty(gemm, p);
         return fail(gemm, shape, "no algorithm", code, err);
     }

@@ -30,18 +30,6 @@ static __global__ void __launch_bounds__(THREADS) kv_write_kernel(const kv_write
     kg_store_some<N>((TC *)p.v_cache + to, v);
 }
 
-template <typename TA, typename TC>
-static enum kg_status launch(cudaStream_t stream, const kv_write_params &p, struct kg_error *err) {
-    const bool aligned = kg_rows_vector_aligned(p.k, p.head_dim) && kg_vector_aligned(p.v) &&
-                         kg_vector_aligned(p.k_cache) && kg_vector_aligned(p.v_cache);
-    const size_t n_elems = (size_t)p.n_rows * p.n_kv_heads * p.head_dim;
-    if (n_elems == 0) return KG_OK;
-    if (aligned)
-        kv_write_kernel<TA, TC, KG_VECTOR><<<kg_blocks_for(n_elems / KG_VECTOR, THREADS), THREADS, 0, stream>>>(p);
-    else kv_write_kernel<TA, TC, 1><<<kg_blocks_for(n_elems, THREADS), THREADS, 0, stream>>>(p);
-    return kg_cuda_launched(err, "kv_write");
-}
-
 extern "C" enum kg_status kg_cuda_kv_write(struct kg_backend *backend, const struct kg_kv_write_args *args,
                                            struct kg_error *err) {
     const enum kg_status status = kg_kv_write_check(args, err);
@@ -49,8 +37,14 @@ extern "C" enum kg_status kg_cuda_kv_write(struct kg_backend *backend, const str
     const struct kg_cuda_backend *cuda = kg_cuda_of(backend);
     const kv_write_params p = { args->k,          args->v,        args->k_cache, args->v_cache,  args->n_rows,
                                 args->n_kv_heads, args->head_dim, args->n_ctx,   args->position, cuda->step };
-    return kg_for_precision("kv_write", "activations", args->activations, err, [&](auto from) {
-        return kg_for_precision("kv_write", "KV cache", args->kv, err,
-                                [&](auto to) { return launch<decltype(from), decltype(to)>(cuda->stream, p, err); });
-    });
+    const auto launch = [&](auto from, auto n) {
+        return kg_for_precision("kv_write", "KV cache", args->kv, err, [&](auto to) {
+            constexpr int N = decltype(n)::value;
+            const unsigned n_blocks = kg_blocks_for((size_t)p.n_rows * p.n_kv_heads * p.head_dim / N, THREADS);
+            kv_write_kernel<decltype(from), decltype(to), N><<<n_blocks, THREADS, 0, cuda->stream>>>(p);
+            return kg_cuda_launched(err, "kv_write");
+        });
+    };
+    return kg_for_rows("kv_write", args->activations, args->n_rows, args->head_dim,
+                       { args->k, args->v, args->k_cache, args->v_cache }, err, launch);
 }

@@ -72,45 +72,37 @@ template <int N> struct kg_wgmma;
     template <> struct kg_wgmma<N> {                                                                                   \
         template <bool B_ROWS>                                                                                         \
         static __device__ __forceinline__ void shared(float (&acc)[HALF], uint64_t a, uint64_t b, int add) {           \
-            asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " i2 ", 0;\n"                                           \
-                         "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32.f16.f16 {" KG_NAMES_##HALF                    \
-                         "}, " i0 ", " i1 ", add, 1, 1, 0, " i3 ";\n}"                                                 \
-                         : KG_ACC_##HALF                                                                               \
-                         : "l"(a), "l"(b), "r"(add), "n"(B_ROWS));                                                     \
+            if constexpr (KG_SM_90A)                                                                                   \
+                asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " i2 ", 0;\n"                                       \
+                             "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32.f16.f16 {" KG_NAMES_##HALF                \
+                             "}, " i0 ", " i1 ", add, 1, 1, 0, " i3 ";\n}"                                             \
+                             : KG_ACC_##HALF                                                                           \
+                             : "l"(a), "l"(b), "r"(add), "n"(B_ROWS));                                                 \
         }                                                                                                              \
         static __device__ __forceinline__ void shared_e4m3(float (&acc)[HALF], uint64_t a, uint64_t b, int add) {      \
-            asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " i2 ", 0;\n"                                           \
-                         "wgmma.mma_async.sync.aligned.m64n" #N "k32.f32.e4m3.e4m3 {" KG_NAMES_##HALF                  \
-                         "}, " i0 ", " i1 ", add, 1, 1;\n}"                                                            \
-                         : KG_ACC_##HALF                                                                               \
-                         : "l"(a), "l"(b), "r"(add));                                                                  \
+            if constexpr (KG_SM_90A)                                                                                   \
+                asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " i2 ", 0;\n"                                       \
+                             "wgmma.mma_async.sync.aligned.m64n" #N "k32.f32.e4m3.e4m3 {" KG_NAMES_##HALF              \
+                             "}, " i0 ", " i1 ", add, 1, 1;\n}"                                                        \
+                             : KG_ACC_##HALF                                                                           \
+                             : "l"(a), "l"(b), "r"(add));                                                              \
         }                                                                                                              \
         template <bool B_ROWS>                                                                                         \
         static __device__ __forceinline__ void registers(float (&acc)[HALF], const unsigned (&a)[4], uint64_t b,       \
                                                          int add) {                                                    \
-            asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " i5 ", 0;\n"                                           \
-                         "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32.f16.f16 {" KG_NAMES_##HALF                    \
-                         "}, {" i0 ", " i1 ", " i2 ", " i3 "}, " i4 ", add, 1, 1, " i6 ";\n}"                          \
-                         : KG_ACC_##HALF                                                                               \
-                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add), "n"(B_ROWS));                 \
+            if constexpr (KG_SM_90A)                                                                                   \
+                asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " i5 ", 0;\n"                                       \
+                             "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32.f16.f16 {" KG_NAMES_##HALF                \
+                             "}, {" i0 ", " i1 ", " i2 ", " i3 "}, " i4 ", add, 1, 1, " i6 ";\n}"                      \
+                             : KG_ACC_##HALF                                                                           \
+                             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add), "n"(B_ROWS));             \
         }                                                                                                              \
     };
 
-#if KG_SM_90A
 KG_WGMMA(64, 32, "%32", "%33", "%34", "%35", "%36", "%37", "%38")
 KG_WGMMA(96, 48, "%48", "%49", "%50", "%51", "%52", "%53", "%54")
 KG_WGMMA(112, 56, "%56", "%57", "%58", "%59", "%60", "%61", "%62")
 KG_WGMMA(128, 64, "%64", "%65", "%66", "%67", "%68", "%69", "%70")
 KG_WGMMA(256, 128, "%128", "%129", "%130", "%131", "%132", "%133", "%134")
-#else
-template <int N> struct kg_wgmma {
-    template <bool B_ROWS> static __device__ void shared(float (&)[N / 2], uint64_t, uint64_t, int) {
-    }
-    static __device__ void shared_e4m3(float (&)[N / 2], uint64_t, uint64_t, int) {
-    }
-    template <bool B_ROWS> static __device__ void registers(float (&)[N / 2], const unsigned (&)[4], uint64_t, int) {
-    }
-};
-#endif
 
 #endif

@@ -9,9 +9,7 @@
  * relative to 0 where that is as good as relative to the part's largest score; values are summed by products whose left
  * operand, the weights rounded to f16, stays in registers. Products are exact, summed in float32.
  *
- * Inputs of E4M3: scores are made by products of E4M3, the scales of queries and keys being part of the scores' scale,
- * that of values of the result's. After its softmax a warpgroup writes its values as halves (e4m3.cuh): beside the
- * other's.
+ * Inputs of E4M3 are as in wgmma.cu; after its softmax a warpgroup writes its values as halves, beside the other's.
  *
  * Each warp then sends its 16 rows' partial sums, in the layout of its registers, to the block that merges these rows
  * (the first warps' to the first block), where all warps divide the columns among them. Parts are merged in their
@@ -89,18 +87,14 @@ static __device__ __forceinline__ void send(unsigned shared, int rank, int part,
                             make_float2(sums.reference[1], sums.weight[1]) };
     if (to == rank) {
 #pragma unroll
-        for (int i = 0; i < Shape::DIMS / 8; i++)
-            kg_store_shared(values + i * 512,
-                            make_float4(value[4 * i], value[4 * i + 1], value[4 * i + 2], value[4 * i + 3]));
+        for (int i = 0; i < Shape::DIMS / 8; i++) kg_store_shared(values + i * 512, vector_of(value, i));
         if (lane % 4 == 0) kg_store_shared(rows, sum[0]), kg_store_shared(rows + 64, sum[1]);
         __syncwarp();
         if (lane == 0) kg_mbarrier_arrive(barrier);
     } else {
         values = kg_peer_address(values, to), rows = kg_peer_address(rows, to), barrier = kg_peer_address(barrier, to);
 #pragma unroll
-        for (int i = 0; i < Shape::DIMS / 8; i++)
-            kg_send_peer(values + i * 512,
-                         make_float4(value[4 * i], value[4 * i + 1], value[4 * i + 2], value[4 * i + 3]), barrier);
+        for (int i = 0; i < Shape::DIMS / 8; i++) kg_send_peer(values + i * 512, vector_of(value, i), barrier);
         if (lane % 4 == 0) kg_send_peer(rows, sum[0], barrier), kg_send_peer(rows + 64, sum[1], barrier);
     }
 }

@@ -199,6 +199,11 @@ __device__ __forceinline__ void redo_weights(row_sums &r, float (&score)[N], uns
     scale_rows(value, shrink);
 }
 
+/* The thread's values of columns 8 i to 8 i + 7, of both rows. */
+template <int N> __device__ __forceinline__ float4 vector_of(const float (&value)[N], int i) {
+    return make_float4(value[4 * i], value[4 * i + 1], value[4 * i + 2], value[4 * i + 3]);
+}
+
 /* The whole row's sum of weights in each of its threads. */
 __device__ __forceinline__ float row_weight(float weight) {
     weight += __shfl_xor_sync(0xFFFFFFFF, weight, 1);

@@ -129,12 +129,8 @@ static __device__ __forceinline__ void merge_parts(unsigned exchange, int part, 
 #pragma unroll
     for (int i = 0; i < DIMS / 4; i++) kept[i] = part ? value[DIMS / 4 + i] : value[i];
 #pragma unroll
-    for (int i = 0; i < VALUE_VECTORS; i++) {
-        const int other = DIMS / 4 + 4 * i;
-        kg_store_shared(to + i * VECTOR_BYTES,
-                        part ? make_float4(value[4 * i], value[4 * i + 1], value[4 * i + 2], value[4 * i + 3])
-                             : make_float4(value[other], value[other + 1], value[other + 2], value[other + 3]));
-    }
+    for (int i = 0; i < VALUE_VECTORS; i++)
+        kg_store_shared(to + i * VECTOR_BYTES, part ? vector_of(value, i) : vector_of(value, VALUE_VECTORS + i));
     kg_store_shared(to + VALUE_VECTORS * VECTOR_BYTES,
                     make_float4(sums.reference[0], sums.weight[0], sums.reference[1], sums.weight[1]));
     kg_barrier_sync(1 + group, PARTS * 128);

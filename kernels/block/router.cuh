@@ -65,10 +65,7 @@ static __device__ __forceinline__ void kg_route_few(const float *logits, uint32_
 /* The experts of a row's logits, and their weights: a whole warp. */
 static __device__ __forceinline__ void kg_route_row(const float *logits, uint32_t n_experts, uint32_t n_used,
                                                     int32_t *ids, float *weights) {
-    if (n_experts <= KG_WARP) {
-        kg_route_few(logits, n_experts, n_used, ids, weights);
-        return;
-    }
+    if (n_experts <= KG_WARP) return kg_route_few(logits, n_experts, n_used, ids, weights);
     const uint32_t lane = threadIdx.x % KG_WARP;
     bool finite = true;
     for (uint32_t e = lane; e < n_experts; e += KG_WARP) finite = finite && isfinite(logits[e]);

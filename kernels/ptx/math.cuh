@@ -31,12 +31,8 @@ static __device__ __forceinline__ uint32_t kg_convert_to_halves(float low, float
 static __device__ __forceinline__ uint2 kg_halves_of_e4m3(uint32_t x) {
     uint2 y = make_uint2(0, 0);
     if constexpr (KG_ARCH >= 890)
-        asm("{\n"
-            ".reg .b16 low, high;\n"
-            "mov.b32 {low, high}, %2;\n"
-            "cvt.rn.f16x2.e4m3x2 %0, low;\n"
-            "cvt.rn.f16x2.e4m3x2 %1, high;\n"
-            "}"
+        asm("{\n.reg .b16 low, high;\nmov.b32 {low, high}, %2;\n"
+            "cvt.rn.f16x2.e4m3x2 %0, low;\ncvt.rn.f16x2.e4m3x2 %1, high;\n}"
             : "=r"(y.x), "=r"(y.y)
             : "r"(x));
     return y;

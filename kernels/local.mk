@@ -10,7 +10,7 @@ cuda_sources = \
 	kernels/decode/matrix.cu kernels/decode/router.cu \
 	kernels/decode/persistent/program.cu kernels/decode/persistent/step.cu \
 	kernels/gemm/gemm.cu kernels/gemv/gemv.cu \
-	kernels/mxfp4/gemm.cu kernels/mxfp4/gemv.cu kernels/mxfp4/multiply.cu \
+	kernels/mxfp4/gemm.cu kernels/mxfp4/gemv.cu \
 	kernels/mxfp4/repack.cu \
 	kernels/ops/add.cu kernels/ops/canary.cu kernels/ops/embedding.cu kernels/ops/experts_combine.cu \
 	kernels/ops/experts_linear.cu kernels/ops/gelu.cu kernels/ops/kv_write.cu kernels/ops/layernorm.cu \

@@ -80,10 +80,9 @@ template <int STAGES, int STEP> struct ring_cursor {
 };
 
 /* What a block computes. */
-struct gemm_part {
-    uint32_t expert, first, size; /* rows */
-    uint32_t group;               /* first group of outputs */
-    uint32_t begin, end;          /* tiles of columns */
+struct gemm_part : gemm_tile {
+    uint32_t group;      /* first group of outputs */
+    uint32_t begin, end; /* tiles of columns */
 };
 
 /* Codes of columns [16 K, 16 K + 16) of a tile as left operands, times 2^(e-127-SHIFT). */
@@ -328,8 +327,7 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_kernel(const __grid_consta
     if (g.row) {
         kg_dependency_wait(); /* the sort is visible */
         if (blockIdx.z >= *g.n_tiles) return;
-        const gemm_tile tile = g.tiles[blockIdx.z];
-        part.expert = tile.expert, part.first = tile.first, part.size = tile.size;
+        static_cast<gemm_tile &>(part) = g.tiles[blockIdx.z];
     }
     __syncthreads(); /* barriers are initialised */
     if (threadIdx.x >= S::CONSUMER_THREADS) {

@@ -65,27 +65,29 @@ struct tma_shape : ring_shape<CONSUMERS, N, STAGES, SLICES, 40, false> {
 };
 
 /* A thread's place: in its cluster (share of outputs, split of columns), its block (slice), and its part's tiles of
- * columns [begin, end); first and number of the tiles in the middle. */
+ * columns [begin, end); first and number of the tiles in the middle. Tiles of the product go round the clusters. */
 struct block_coords {
+    uint32_t cluster, n_clusters;
+    unsigned memory, full, empty, sums_sent; /* shared: the ring, its mbarriers, the exchange's */
     uint32_t share, split, slice, begin, end, middle, n_middle;
 };
 
 /* A producer thread (one for x, one for weights): for each stage, once it is empty, copy(stage, its mbarrier, group,
  * row, tile of columns, whether of all rows). */
 template <typename S, typename Copy>
-static __device__ __forceinline__ void produce_stages(const tma_params &t, const block_coords &coords, uint32_t cluster,
-                                                      uint32_t n_clusters, unsigned ring, unsigned full, unsigned empty,
+static __device__ __forceinline__ void produce_stages(const tma_params &t, const block_coords &coords,
                                                       const Copy &copy) {
     ring_cursor<S::STAGES, 1> at = { 0, 1 };
     const uint32_t n_steps = coords.end - coords.begin;
-    for (uint32_t tile = cluster; tile < t.n_tiles; tile += n_clusters) {
+    for (uint32_t tile = coords.cluster; tile < t.n_tiles; tile += coords.n_clusters) {
         const uint32_t across = (tile % t.n_across * S::MULTICAST + coords.share) * S::GROUPS,
                        row = tile / t.n_across * S::N + coords.share * S::MULTICAST_ROWS;
         for (uint32_t i = 0; i < n_steps + coords.n_middle; i++) {
             const bool all_rows = !S::PAIRED || i < n_steps;
             const uint32_t k = all_rows ? coords.begin + i : coords.middle + i - n_steps;
-            kg_mbarrier_wait(empty + 8 * at.stage, at.parity);
-            copy(ring + at.stage * S::STAGE_BYTES, full + 8 * at.stage, (int)across, (int)row, (int)k, all_rows);
+            kg_mbarrier_wait(coords.empty + 8 * at.stage, at.parity);
+            copy(coords.memory + at.stage * S::STAGE_BYTES, coords.full + 8 * at.stage, (int)across, (int)row, (int)k,
+                 all_rows);
             at.next();
         }
     }
@@ -93,34 +95,28 @@ static __device__ __forceinline__ void produce_stages(const tma_params &t, const
 
 /* No dependency wait: no launch writes weights. */
 template <typename S>
-static __device__ __forceinline__ void produce_weights(const tma_params &t, const block_coords &coords,
-                                                       uint32_t cluster, uint32_t n_clusters, unsigned ring,
-                                                       unsigned full, unsigned empty) {
-    produce_stages<S>(t, coords, cluster, n_clusters, ring, full, empty,
-                      [&](unsigned stage, unsigned barrier, int group, int, int k, bool) {
-                          kg_mbarrier_expect(barrier, S::COPIED_BYTES - S::CODES);
-                          kg_tensor_copy(stage + S::CODES, &t.codes, barrier, k * (CODES_BYTES / 2), group, 0, 0);
-                          kg_tensor_copy(stage + S::SCALES, &t.scales, barrier, k * (SCALES_BYTES / 2), group, 0, 0);
-                      });
+static __device__ __forceinline__ void produce_weights(const tma_params &t, const block_coords &coords) {
+    produce_stages<S>(t, coords, [&](unsigned stage, unsigned barrier, int group, int, int k, bool) {
+        kg_mbarrier_expect(barrier, S::COPIED_BYTES - S::CODES);
+        kg_tensor_copy(stage + S::CODES, &t.codes, barrier, k * (CODES_BYTES / 2), group, 0, 0);
+        kg_tensor_copy(stage + S::SCALES, &t.scales, barrier, k * (SCALES_BYTES / 2), group, 0, 0);
+    });
 }
 
 template <typename S>
-static __device__ __forceinline__ void produce_x(const tma_params &t, const block_coords &coords, uint32_t cluster,
-                                                 uint32_t n_clusters, unsigned ring, unsigned full, unsigned empty) {
+static __device__ __forceinline__ void produce_x(const tma_params &t, const block_coords &coords) {
     const uint32_t mask = ((1u << S::MULTICAST) - 1) << coords.split * S::MULTICAST,
                    mine = coords.share * S::MULTICAST_ROWS * ROW_BYTES;
     kg_dependency_wait(); /* x is visible */
-    produce_stages<S>(t, coords, cluster, n_clusters, ring, full, empty,
-                      [&](unsigned stage, unsigned barrier, int, int row, int k, bool all_rows) {
-                          const int x_row = S::PAIRED ? row + (int)coords.split * S::X_ROWS : row;
-                          kg_mbarrier_expect(barrier, all_rows ? S::CODES : S::X_ROWS * ROW_BYTES);
-                          if (S::MULTICAST > 1)
-                              kg_tensor_copy_multicast(stage + mine, &t.x, barrier, k * TILE_COLS, x_row, mask);
-                          else kg_tensor_copy(stage, &t.x, barrier, k * TILE_COLS, x_row, 0, 0);
-                          if (S::PAIRED && all_rows)
-                              kg_tensor_copy(stage + S::X_ROWS * ROW_BYTES, &t.x, barrier, k * TILE_COLS,
-                                             row + (int)(1 - coords.split) * S::X_ROWS, 0, 0);
-                      });
+    produce_stages<S>(t, coords, [&](unsigned stage, unsigned barrier, int, int row, int k, bool all_rows) {
+        const int x_row = S::PAIRED ? row + (int)coords.split * S::X_ROWS : row;
+        kg_mbarrier_expect(barrier, all_rows ? S::CODES : S::X_ROWS * ROW_BYTES);
+        if (S::MULTICAST > 1) kg_tensor_copy_multicast(stage + mine, &t.x, barrier, k * TILE_COLS, x_row, mask);
+        else kg_tensor_copy(stage, &t.x, barrier, k * TILE_COLS, x_row, 0, 0);
+        if (S::PAIRED && all_rows)
+            kg_tensor_copy(stage + S::X_ROWS * ROW_BYTES, &t.x, barrier, k * TILE_COLS,
+                           row + (int)(1 - coords.split) * S::X_ROWS, 0, 0);
+    });
 }
 
 /* Whether this consumer owns a unit of rows: slices alternate among a block's units. */
@@ -144,6 +140,11 @@ template <typename S> __device__ __forceinline__ unsigned sent_at(unsigned buffe
     return buffer + (threadIdx.x / 32 * (S::UNITS / 2 * S::PIECES) + unit * S::PIECES + piece) * 512 +
            threadIdx.x % 32 * 16;
 }
+/* Piece i of a thread's sums of a unit of rows. */
+static __device__ __forceinline__ float4 piece_of(const float *sum, int unit, int i) {
+    const float *s = &sum[8 * unit + i * 4];
+    return make_float4(s[0], s[1], s[2], s[3]);
+}
 template <typename S>
 static __device__ __forceinline__ void send_half(const float (&sum)[S::N / 2], const block_coords &coords,
                                                  unsigned buffer, unsigned barrier) {
@@ -152,10 +153,8 @@ static __device__ __forceinline__ void send_half(const float (&sum)[S::N / 2], c
 #pragma unroll
     for (int u = 0; u < S::UNITS / 2; u++)
 #pragma unroll
-        for (int i = 0; i < S::PIECES; i++) {
-            const float *s = &sum[8 * (S::UNITS / 2 + u) + i * 4];
-            kg_send_peer(there + (u * S::PIECES + i) * step, make_float4(s[0], s[1], s[2], s[3]), at);
-        }
+        for (int i = 0; i < S::PIECES; i++)
+            kg_send_peer(there + (u * S::PIECES + i) * step, piece_of(sum, S::UNITS / 2 + u, i), at);
 }
 template <typename S>
 static __device__ __forceinline__ void add_half(float (&sum)[S::N / 2], const float (&middle)[S::N / 4],
@@ -193,8 +192,7 @@ static __device__ __forceinline__ void reduce_split(float (&sum)[S::N / 2], cons
         if (n_split > 1) there = kg_peer_address(to, rank), at = kg_peer_address(barrier, rank);
 #pragma unroll
         for (int i = 0; i < S::PIECES; i++) {
-            const float *s = &sum[8 * u + i * 4];
-            const float4 v = make_float4(s[0], s[1], s[2], s[3]);
+            const float4 v = piece_of(sum, (int)u, i);
             if (block == coords.split) kg_store_shared(to + i * S::PIECE_BYTES, v);
             else kg_send_peer(there + i * S::PIECE_BYTES, v, at);
         }
@@ -206,17 +204,17 @@ static __device__ __forceinline__ void reduce_split(float (&sum)[S::N / 2], cons
         if (!owns_unit<S>(u, t, coords)) continue;
 #pragma unroll
         for (int i = 0; i < S::PIECES; i++) {
-            float *s = &sum[8 * u + i * 4];
             const unsigned at = slot_at(u, 0) + i * S::PIECE_BYTES; /* slots of the other parts, in order */
             float4 total = make_float4(0, 0, 0, 0);
 #pragma unroll
             for (uint32_t from = 0; from < S::MAX_SPLIT * S::SLICES; from++) {
                 if (from >= n_parts) break;
-                float4 v = make_float4(s[0], s[1], s[2], s[3]);
+                float4 v = piece_of(sum, (int)u, i);
                 if (from != me)
                     v = kg_load_shared<float4>(at + (from - (uint32_t)(from > me)) * (S::PIECES * S::PIECE_BYTES));
                 total.x += v.x, total.y += v.y, total.z += v.z, total.w += v.w;
             }
+            float *s = &sum[8 * u + i * 4];
             s[0] = total.x, s[1] = total.y, s[2] = total.z, s[3] = total.w;
         }
     }
@@ -277,33 +275,31 @@ static __device__ __forceinline__ void epilogue(const tma_params &t, float (&sum
 
 /* A consumer warpgroup's tiles of the product. */
 template <typename S>
-static __device__ __forceinline__ void run_consumer(const tma_params &t, const block_coords &coords, uint32_t cluster,
-                                                    uint32_t n_clusters, unsigned memory, unsigned full, unsigned empty,
-                                                    unsigned sums_sent) {
+static __device__ __forceinline__ void run_consumer(const tma_params &t, const block_coords &coords) {
     float sum[S::N / 2];
     ring_cursor<S::STAGES, S::SLICES> at = { S::SLICES > 1 ? coords.slice : 0, 0 };
     const uint32_t n_steps = coords.end - coords.begin, mine = (n_steps + S::SLICES - 1 - coords.slice) / S::SLICES;
-    const unsigned sums = memory + S::EXCHANGE;
+    const unsigned sums = coords.memory + S::EXCHANGE;
     /* The first copies are in flight meanwhile. */
     if (S::MULTICAST == 1 && S::MAX_SPLIT > 1 && t.n_split > 1) kg_cluster_wait(); /* peers' barriers are initialised */
     kg_dependency_wait(); /* write-after-read: nothing reads y any more */
-    for (uint32_t tile = cluster; tile < t.n_tiles; tile += n_clusters) {
+    for (uint32_t tile = coords.cluster; tile < t.n_tiles; tile += coords.n_clusters) {
         const uint32_t group = kg_opaque((tile % t.n_across * S::MULTICAST + coords.share) * S::GROUPS),
                        row = kg_opaque(tile / t.n_across * S::N);
-        consume_tiles<S, S::N>(sum, mine, coords.split, at, memory, full, empty);
+        consume_tiles<S, S::N>(sum, mine, coords.split, at, coords.memory, coords.full, coords.empty);
         if constexpr (S::PAIRED) {
             if (t.n_split > 1) {
                 float middle[S::N / 4];
-                send_half<S>(sum, coords, sums, sums_sent);
-                consume_tiles<S, S::N / 2>(middle, coords.n_middle > 0 ? S::MIDDLE : 0, coords.split, at, memory, full,
-                                           empty);
-                add_half<S>(sum, middle, sums, sums_sent);
+                send_half<S>(sum, coords, sums, coords.sums_sent);
+                consume_tiles<S, S::N / 2>(middle, coords.n_middle > 0 ? S::MIDDLE : 0, coords.split, at, coords.memory,
+                                           coords.full, coords.empty);
+                add_half<S>(sum, middle, sums, coords.sums_sent);
             }
         } else if constexpr (!S::PERSISTENT) {
             __syncwarp();
-            reduce_split<S>(sum, t, coords, sums, sums_sent);
+            reduce_split<S>(sum, t, coords, sums, coords.sums_sent);
         }
-        epilogue<S>(t, sum, coords, group, row + (S::PAIRED ? coords.split * S::X_ROWS : 0), memory + S::SLABS);
+        epilogue<S>(t, sum, coords, group, row + (S::PAIRED ? coords.split * S::X_ROWS : 0), coords.memory + S::SLABS);
         if (!S::PERSISTENT) break;
     }
     if (threadIdx.x % 128 == 0) kg_bulk_wait();
@@ -315,13 +311,15 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_tma_kernel(const __grid_co
     extern __shared__ unsigned char tma_memory[];
     __shared__ uint64_t barriers[2 * S::STAGES + 1];
     kg_require_sm_90a();
-    const unsigned memory = kg_opaque((kg_shared_address(tma_memory) + 1023) & ~1023u),
-                   full = kg_opaque(kg_shared_address(barriers)), empty = full + 8 * S::STAGES,
-                   sums_sent = empty + 8 * S::STAGES;
     /* Warp-uniform for the compiler, so that the loop keeps it in uniform registers. */
     const uint32_t n_split = S::MAX_SPLIT > 1 ? t.n_split : 1, size = S::MULTICAST * n_split, rank = blockIdx.x % size;
-    const uint32_t cluster = blockIdx.x / size, n_clusters = gridDim.x / size, n_steps = t.p.n_cols / TILE_COLS;
-    block_coords coords = { rank % S::MULTICAST, rank / S::MULTICAST, 0, 0, 0, 0, 0 };
+    const uint32_t n_steps = t.p.n_cols / TILE_COLS;
+    block_coords coords = {};
+    coords.cluster = blockIdx.x / size, coords.n_clusters = gridDim.x / size;
+    coords.memory = kg_opaque((kg_shared_address(tma_memory) + 1023) & ~1023u);
+    coords.full = kg_opaque(kg_shared_address(barriers)), coords.empty = coords.full + 8 * S::STAGES;
+    coords.sums_sent = coords.empty + 8 * S::STAGES;
+    coords.share = rank % S::MULTICAST, coords.split = rank / S::MULTICAST;
     if (S::SLICES > 1) coords.slice = __shfl_sync(0xFFFFFFFFu, threadIdx.x / S::SLICE_THREADS, 0);
     if (S::PAIRED) {
         coords.n_middle = n_split > 1 && n_steps > S::MIDDLE ? S::MIDDLE : 0;
@@ -333,9 +331,9 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_tma_kernel(const __grid_co
     }
     kg_dependents_start();
     if (threadIdx.x == 0) {
-        init_barriers<S>(full, empty, 2); /* producers of x and of weights */
-        kg_mbarrier_init(sums_sent, 1);
-        if (t.n_split > 1) kg_mbarrier_expect(sums_sent, sent_bytes<S>(coords.split, t));
+        init_barriers<S>(coords.full, coords.empty, 2); /* producers of x and of weights */
+        kg_mbarrier_init(coords.sums_sent, 1);
+        if (t.n_split > 1) kg_mbarrier_expect(coords.sums_sent, sent_bytes<S>(coords.split, t));
         kg_mbarrier_init_fence();
     }
     if (size > 1) kg_cluster_arrive_relaxed();
@@ -343,14 +341,13 @@ __global__ void __launch_bounds__(S::THREADS, 1) gemm_tma_kernel(const __grid_co
     else __syncthreads();                    /* the block's barriers are initialised */
     if (threadIdx.x >= S::CONSUMER_THREADS) {
         kg_registers_decrease<S::PRODUCER_REGISTERS>();
-        if (threadIdx.x == S::CONSUMER_THREADS) produce_x<S>(t, coords, cluster, n_clusters, memory, full, empty);
-        if (threadIdx.x == S::CONSUMER_THREADS + 32)
-            produce_weights<S>(t, coords, cluster, n_clusters, memory, full, empty);
+        if (threadIdx.x == S::CONSUMER_THREADS) produce_x<S>(t, coords);
+        if (threadIdx.x == S::CONSUMER_THREADS + 32) produce_weights<S>(t, coords);
         __syncwarp();
         if (S::MULTICAST == 1 && size > 1) kg_cluster_wait();
     } else {
         kg_registers_increase<S::CONSUMER_REGISTERS>();
-        run_consumer<S>(t, coords, cluster, n_clusters, memory, full, empty, sums_sent);
+        run_consumer<S>(t, coords);
     }
     if (S::MULTICAST > 1) {
         __syncwarp();

@@ -64,7 +64,7 @@ void kg_mxfp4_drop_ranges(struct kg_cuda_backend *cuda, const void *data, uint64
 /* Up to so many rows of one matrix the product is limited by reading the weights. */
 enum { KG_MXFP4_FEW_ROWS = 16 };
 
-/* Enqueues the product by the fastest kernel for its rows (multiply.cu). x on 16 bytes, or KG_ERR_USAGE. */
+/* Enqueues the product by the fastest kernel for its rows (gemv.cu). x on 16 bytes, or KG_ERR_USAGE. */
 enum kg_status kg_mxfp4_multiply(const struct kg_cuda_backend *cuda, const struct kg_mxfp4_product *p,
                                  struct kg_error *err);
 

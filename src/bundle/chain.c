@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "bundle/beside.h"
 #include "bundle/internal.h"
+#include "bundle/left_out.h"
 #include "bundle/manifest.h"
 #include "bundle/records.h"
 #include <errno.h>
@@ -125,9 +126,19 @@ enum kg_status kg_chain_advance(const char *root, const struct kg_chain_link *la
     return status;
 }
 
-/* A link's bundle, in the root, in the making, or pruned; what is wrong with it is a finding of `from`. */
-static bool check_link(const char *root, const char *from, const struct kg_chain_link *link,
-                       struct kg_bundle_findings *findings) {
+/* A chain that is followed. */
+struct following {
+    const char *root;
+    struct kg_left_out left_out;
+    struct kg_chain_report *report;
+    struct kg_bundle_findings *findings;
+};
+
+/* A link's bundle, in the root, in the making, pruned, or left out; what is wrong with it is a finding of `from`. */
+static bool check_link(struct following *f, const char *from, const struct kg_chain_link *link) {
+    const char *root = f->root;
+    struct kg_bundle_findings *findings = f->findings;
+    const struct kg_chain_link *left_out = kg_left_out_find(&f->left_out, link->id);
     char sha256[KG_SHA256_HEX_SIZE];
     char *unfinished = kg_xasprintf("%s/.tmp-%s", root, link->id), *dir = kg_path_join(root, link->id);
     json_t *tombstone = kg_beside_read(root, KG_TOMBSTONES, link->id);
@@ -143,8 +154,16 @@ static bool check_link(const char *root, const char *from, const struct kg_chain
         if (!buried || strcmp(buried, link->sha256) != 0)
             kg_finding_add(findings, "replaced", from, "names %s with tag manifest %s; the one pruned was %s", link->id,
                            link->sha256, buried ? buried : "not recorded");
+    } else if (left_out) {
+        if (strcmp(left_out->sha256, link->sha256) != 0)
+            kg_finding_add(findings, "replaced", from,
+                           "names %s with tag manifest %s; the one in " KG_LEFT_OUT " had %s", link->id, link->sha256,
+                           left_out->sha256);
+        f->report->n_left_out += findings->n_items == n_before;
     } else if (!kg_path_is_dir(unfinished)) {
-        kg_finding_add(findings, "removed", from, "names %s, which is not here and was not pruned", link->id);
+        kg_finding_add(findings, "removed", from,
+                       "names %s %s, which is not here, was not pruned and is not in " KG_LEFT_OUT, link->id,
+                       link->sha256);
     }
     json_decref(tombstone);
     free(dir);
@@ -166,7 +185,8 @@ static json_t *read_info(const char *root, const char *id) {
 }
 
 /* What was imported is named by no chain of this root; that it came is kept, so its removal shows too. */
-static void check_imports(const char *root, struct kg_bundle_findings *findings) {
+static void check_imports(struct following *f) {
+    const char *root = f->root;
     char *dir = kg_path_join(root, KG_IMPORTS);
     struct kg_dir_list list = { 0 };
     if (kg_dir_list(dir, &list, NULL) != KG_OK) list.n_names = 0;
@@ -179,7 +199,7 @@ static void check_imports(const char *root, struct kg_bundle_findings *findings)
         const char *sha256 = kg_json_text(fact, "tagmanifest_sha256");
         snprintf(link.id, sizeof link.id, "%s", list.names[i]);
         snprintf(link.sha256, sizeof link.sha256, "%s", sha256 ? sha256 : "");
-        check_link(root, KG_IMPORTS, &link, findings);
+        check_link(f, KG_IMPORTS, &link);
         json_decref(fact);
     }
     kg_dir_list_free(&list);
@@ -226,23 +246,27 @@ static void claim(struct links *l, const struct kg_chain_link *link) {
     }
 }
 
-enum kg_status kg_chain_verify(const char *root, size_t *n_links, struct kg_bundle_findings *findings,
+enum kg_status kg_chain_verify(const char *root, struct kg_chain_report *report, struct kg_bundle_findings *findings,
                                struct kg_error *err) {
     struct links l = { 0 };
+    struct following f = { .root = root, .report = report, .findings = findings };
     size_t n = 0;
-    const enum kg_status status = kg_root_list(root, &l.ids, err);
-    if (status != KG_OK) return status;
+    *report = (struct kg_chain_report){ 0, 0 };
+    enum kg_status status = kg_left_out_read(root, &f.left_out, findings, err);
+    if (status == KG_OK) status = kg_root_list(root, &l.ids, err);
+    if (status != KG_OK) return kg_left_out_free(&f.left_out), status;
     read_links(root, &l, findings);
     for (size_t i = 0; i < l.ids.n_names; i++)
         if (l.ours[i]) claim(&l, &l.links[i]);
     claim(&l, &l.head);
     for (size_t i = 0; i < l.ids.n_names; i++)
-        if (l.ours[i] && l.links[i].id[0]) n += check_link(root, l.ids.names[i], &l.links[i], findings);
-    if (l.head.id[0]) n += check_link(root, HEAD, &l.head, findings);
-    check_imports(root, findings);
+        if (l.ours[i] && l.links[i].id[0]) n += check_link(&f, l.ids.names[i], &l.links[i]);
+    if (l.head.id[0]) n += check_link(&f, HEAD, &l.head);
+    report->n_links = n - report->n_left_out;
+    check_imports(&f);
+    kg_left_out_free(&f.left_out);
     free(l.links);
     free(l.ours);
     kg_dir_list_free(&l.ids);
-    *n_links = n;
     return KG_OK;
 }

@@ -5,8 +5,8 @@
  * well; without that file the bundle sealed last is taken. Sealing runs wait for each other from reading the last link
  * to publishing.
  *
- * What explains a gap: a tombstone (prune), or that the bundle was imported from another root, whose chain it belongs
- * to; one that a bundle of this root names belongs to this chain all the same. */
+ * What explains a gap: a tombstone (prune), a line of left-out.txt (left_out.h), or that the bundle was imported from
+ * another root, whose chain it belongs to; one that a bundle of this root names belongs to this chain all the same. */
 #ifndef KIGO_BUNDLE_CHAIN_H
 #define KIGO_BUNDLE_CHAIN_H
 
@@ -38,10 +38,14 @@ KG_WARN_UNUSED enum kg_status kg_chain_previous(const char *root, const char *id
 KG_WARN_UNUSED enum kg_status kg_chain_advance(const char *root, const struct kg_chain_link *last,
                                                struct kg_error *err);
 
-/* Follows every link of a root. Findings: "removed" (a bundle that another names is not there, and no tombstone says
- * why), "replaced" (it is there, or was pruned, with another tag manifest), "format". *n_links counts links that hold.
- */
-KG_WARN_UNUSED enum kg_status kg_chain_verify(const char *root, size_t *n_links, struct kg_bundle_findings *findings,
-                                              struct kg_error *err);
+struct kg_chain_report {
+    size_t n_links;    /* that hold */
+    size_t n_left_out; /* that lead to a run which was left out on purpose */
+};
+
+/* Follows every link of a root. Findings: "removed" (a bundle that another names is not there, and neither a tombstone
+ * nor left_out.h says why), "replaced" (it is there, was pruned or left out, with another tag manifest), "format". */
+KG_WARN_UNUSED enum kg_status kg_chain_verify(const char *root, struct kg_chain_report *report,
+                                              struct kg_bundle_findings *findings, struct kg_error *err);
 
 #endif

@@ -12,6 +12,7 @@ libkigo_a_SOURCES += \
 	src/bundle/git.c src/bundle/git.h \
 	src/bundle/internal.h \
 	src/bundle/journal.c \
+	src/bundle/left_out.c src/bundle/left_out.h \
 	src/bundle/manifest.c src/bundle/manifest.h \
 	src/bundle/payload.c \
 	src/bundle/plan.c \

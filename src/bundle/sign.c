@@ -106,7 +106,8 @@ static void set_why(struct kg_signature *signature, const struct kg_program_resu
 }
 
 struct check {
-    char *tags, *signature;      /* paths */
+    char *tags, *signature; /* paths: of what is signed, of the signature */
+    const char *purpose;
     const char *allowed_signers; /* NULL: none */
     char when[64];               /* "-Overify-time=YYYYMMDDHHMMSS", or "" */
 };
@@ -125,7 +126,7 @@ static enum kg_status ask(const struct check *check, const char *const *args, st
 static enum kg_status check_intact(const struct check *check, struct kg_signature *signature, struct kg_error *err) {
     struct kg_program_result result = { 0 };
     enum kg_status status =
-        keygen((const char *const[]){ "check-novalidate", "-n", KG_SIGN_BUNDLE, "-s", check->signature, NULL },
+        keygen((const char *const[]){ "check-novalidate", "-n", check->purpose, "-s", check->signature, NULL },
                check->tags, &result, err);
     if (status == KG_OK) {
         const bool intact = result.exit_code == 0;
@@ -148,7 +149,7 @@ static enum kg_status check_signer(const struct check *check, const char *signer
     struct kg_program_result result = { 0 };
     const enum kg_status status = ask(check,
                                       (const char *const[]){ "verify", "-f", check->allowed_signers, "-I", signer, "-n",
-                                                             KG_SIGN_BUNDLE, "-s", check->signature, NULL },
+                                                             check->purpose, "-s", check->signature, NULL },
                                       &result, err);
     if (status == KG_OK && result.exit_code == 0) {
         signature->state = KG_SIGNATURE_GOOD;
@@ -191,18 +192,29 @@ static void sealing_time(const char *dir, char when[64]) {
     if (localtime_r(&sealed_s, &local)) strftime(when, 64, "-Overify-time=%Y%m%d%H%M%S", &local);
 }
 
-enum kg_status kg_signature_check(const char *dir, const char *allowed_signers, struct kg_signature *signature,
-                                  struct kg_error *err) {
+static enum kg_status check_and_free(struct check *check, struct kg_signature *signature, struct kg_error *err) {
+    const char *allowed_signers = check->allowed_signers;
+    enum kg_status status = KG_OK;
     *signature = (struct kg_signature){ .state = KG_SIGNATURE_NONE };
     if (allowed_signers && access(allowed_signers, R_OK) != 0)
-        return kg_fail(err, KG_ERR_NOT_FOUND, "allowed signers %s: %s", allowed_signers, strerror(errno));
-    struct check check = { kg_path_join(dir, TAGS), kg_path_join(dir, SIGNATURE), allowed_signers, "" };
-    sealing_time(dir, check.when);
-    enum kg_status status = KG_OK;
-    if (kg_path_exists(check.signature)) status = check_intact(&check, signature, err);
+        status = kg_fail(err, KG_ERR_NOT_FOUND, "allowed signers %s: %s", allowed_signers, strerror(errno));
+    if (status == KG_OK && kg_path_exists(check->signature)) status = check_intact(check, signature, err);
     if (status == KG_OK && signature->state == KG_SIGNATURE_INTACT && allowed_signers)
-        status = check_allowed(&check, signature, err);
-    free(check.tags);
-    free(check.signature);
+        status = check_allowed(check, signature, err);
+    free(check->tags);
+    free(check->signature);
     return status;
+}
+
+enum kg_status kg_signature_check(const char *dir, const char *allowed_signers, struct kg_signature *signature,
+                                  struct kg_error *err) {
+    struct check check = { kg_path_join(dir, TAGS), kg_path_join(dir, SIGNATURE), KG_SIGN_BUNDLE, allowed_signers, "" };
+    sealing_time(dir, check.when);
+    return check_and_free(&check, signature, err);
+}
+
+enum kg_status kg_signature_check_file(const char *path, const char *purpose, const char *allowed_signers,
+                                       struct kg_signature *signature, struct kg_error *err) {
+    struct check check = { kg_xstrdup(path), kg_xasprintf("%s.sig", path), purpose, allowed_signers, "" };
+    return check_and_free(&check, signature, err);
 }

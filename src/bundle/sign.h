@@ -12,6 +12,7 @@
 /* What a signature is for enters what is signed: one made for another purpose does not count. */
 #define KG_SIGN_BUNDLE "kigo-bundle"
 #define KG_SIGN_SIGNOFF "kigo-signoff"
+#define KG_SIGN_LEFT_OUT "kigo-left-out"
 
 /* Appends the armored signature over a file. KG_ERR_USAGE with ssh-keygen's message if the key cannot sign. */
 KG_WARN_UNUSED enum kg_status kg_sign_file(const char *key, const char *purpose, const char *path,
@@ -47,5 +48,9 @@ struct kg_signature {
  * time limits hold for the moment of sealing. KG_ERR_NOT_FOUND without that file, or with it and without ssh-keygen. */
 KG_WARN_UNUSED enum kg_status kg_signature_check(const char *dir, const char *allowed_signers,
                                                  struct kg_signature *signature, struct kg_error *err);
+/* The same of <path> by <path>.sig, for another purpose; a key's time limits hold for now. */
+KG_WARN_UNUSED enum kg_status kg_signature_check_file(const char *path, const char *purpose,
+                                                      const char *allowed_signers, struct kg_signature *signature,
+                                                      struct kg_error *err);
 
 #endif

@@ -3,6 +3,7 @@
 #include "base/size.h"
 #include "bundle/beside.h"
 #include "bundle/chain.h"
+#include "bundle/left_out.h"
 #include "bundle/records.h"
 #include "cli/bundles.h"
 #include "cli/commands.h"
@@ -26,18 +27,14 @@ static const char *last_part(const char *path) {
 }
 
 /* A signature that says nothing is reported; one that says the wrong thing is a finding. */
-static enum kg_status check_signature(const char *dir, const struct report *report, struct kg_signature *signature,
-                                      struct kg_bundle_findings *findings, struct kg_error *err) {
-    static const char FILE_NAME[] = "tagmanifest-sha256.txt.sig";
-    const enum kg_status status = kg_signature_check(dir, report->allowed_signers, signature, err);
-    if (status != KG_OK) return status;
+static void judge_signature(const char *file, const struct report *report, const struct kg_signature *signature,
+                            struct kg_bundle_findings *findings) {
     struct kg_buffer said = KG_BUFFER_INIT;
     kg_cli_signature_text(signature, &said);
     const bool wrong = signature->state == KG_SIGNATURE_BAD || signature->state == KG_SIGNATURE_UNTRUSTED;
     const bool too_little = report->require_signature && signature->state != KG_SIGNATURE_GOOD;
-    if (wrong || too_little) kg_finding_add(findings, "signature", FILE_NAME, "%s", said.data);
+    if (wrong || too_little) kg_finding_add(findings, "signature", file, "%s", said.data);
     kg_buffer_free(&said);
-    return KG_OK;
 }
 
 static void print_findings(const struct kg_bundle_findings *findings, struct kg_buffer *text) {
@@ -51,8 +48,9 @@ static enum kg_status verify_one(const char *dir, bool named_by_id, struct repor
     struct kg_signature signature;
     enum kg_status status = kg_bundle_verify(dir, &findings, err);
     if (status != KG_OK && status != KG_ERR_INTEGRITY) return status;
-    status = check_signature(dir, report, &signature, &findings, err);
+    status = kg_signature_check(dir, report->allowed_signers, &signature, err);
     if (status != KG_OK) return kg_bundle_findings_free(&findings), status;
+    judge_signature("tagmanifest-sha256.txt.sig", report, &signature, &findings);
     json_t *summary = NULL;
     if (named_by_id && kg_bundle_read_json(dir, "data/summary.json", &summary, NULL) == KG_OK) {
         const char *id = kg_json_text(summary, "bundle_id");
@@ -98,20 +96,39 @@ static enum kg_status verify_all(const char *root, struct report *report, size_t
     return status;
 }
 
-/* Whether every bundle that another names is there. */
+static void put_chain(const char *root, const struct kg_chain_report *chain, const struct kg_signature *signature,
+                      const struct kg_bundle_findings *findings, struct report *report) {
+    struct kg_buffer *text = &report->text;
+    report->n_findings += findings->n_items;
+    report->chain =
+        json_pack("{s:b, s:I, s:I, s:o, s:o}", "ok", findings->n_items == 0, "n_links", (json_int_t)chain->n_links,
+                  "n_left_out", (json_int_t)chain->n_left_out, "left_out_signature", kg_cli_signature_json(signature),
+                  "findings", kg_cli_findings_json(findings));
+    kg_buffer_printf(text, "%-4s chain of %s: %zu link%s hold%s\n", findings->n_items == 0 ? "ok" : "BAD", root,
+                     chain->n_links, chain->n_links == 1 ? "" : "s", chain->n_links == 1 ? "s" : "");
+    if (chain->n_left_out > 0) {
+        kg_buffer_printf(text, "     %zu more lead%s to what was left out on purpose: %s/" KG_LEFT_OUT ", ",
+                         chain->n_left_out, chain->n_left_out == 1 ? "s" : "", root);
+        kg_cli_signature_text(signature, text);
+        kg_buffer_puts(text, "\n");
+    }
+    print_findings(findings, text);
+}
+
+/* Whether every bundle that another names is there, or was left out by who may say so. */
 static enum kg_status verify_chain(const char *root, struct report *report, struct kg_error *err) {
     struct kg_bundle_findings findings = { NULL, 0 };
-    size_t n_links = 0;
-    const enum kg_status status = kg_chain_verify(root, &n_links, &findings, err);
-    if (status == KG_OK) {
-        report->n_findings += findings.n_items;
-        report->chain = json_pack("{s:b, s:I, s:o}", "ok", findings.n_items == 0, "n_links", (json_int_t)n_links,
-                                  "findings", kg_cli_findings_json(&findings));
-        kg_buffer_printf(&report->text, "%-4s chain of %s: %zu link%s hold%s\n", findings.n_items == 0 ? "ok" : "BAD",
-                         root, n_links, n_links == 1 ? "" : "s", n_links == 1 ? "s" : "");
-        print_findings(&findings, &report->text);
+    struct kg_chain_report chain;
+    struct kg_signature signature = { .state = KG_SIGNATURE_NONE };
+    char *list = kg_path_join(root, KG_LEFT_OUT);
+    enum kg_status status = kg_chain_verify(root, &chain, &findings, err);
+    if (status == KG_OK && kg_path_exists(list)) {
+        status = kg_signature_check_file(list, KG_SIGN_LEFT_OUT, report->allowed_signers, &signature, err);
+        if (status == KG_OK) judge_signature(KG_LEFT_OUT ".sig", report, &signature, &findings);
     }
+    if (status == KG_OK) put_chain(root, &chain, &signature, &findings, report);
     kg_bundle_findings_free(&findings);
+    free(list);
     return status;
 }
 
@@ -154,7 +171,7 @@ int kg_cmd_verify(int argc, char **argv) {
         { .name = "chain",
           .kind = KG_OPTION_FLAG,
           .value = &chain,
-          .help = "whether every run that a later one names is still there" },
+          .help = "whether every run that a later one names is still there (or in left-out.txt)" },
         KG_ALLOWED_SIGNERS_OPTION(&allowed),
         { .name = "require-signature",
           .kind = KG_OPTION_FLAG,

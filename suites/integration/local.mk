@@ -41,6 +41,12 @@ suites_integration_test_built_from_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/copied_tree.c suites/integration/copied_tree.h \
 	suites/integration/test_built_from.c
+check_PROGRAMS += suites/integration/test_left_out
+EXTRA_suites_integration_test_left_out_DEPENDENCIES = kigo$(EXEEXT)
+suites_integration_test_left_out_SOURCES = \
+	suites/integration/copied_tree.c suites/integration/copied_tree.h \
+	suites/integration/test_left_out.c \
+	suites/integration/verbs.c suites/integration/verbs.h
 check_PROGRAMS += suites/integration/test_confirm_rebuild
 EXTRA_suites_integration_test_confirm_rebuild_DEPENDENCIES = kigo$(EXEEXT) suites/harness/selftest/bench_pace
 suites_integration_test_confirm_rebuild_SOURCES = \

@@ -1,4 +1,4 @@
-/* A source tree with its build, copied elsewhere: kigo, one suite program, and a commit of its own where the case makes
+/* A source tree with its build, copied elsewhere: kigo, one suite program, and a separate commit where the case makes
  * one; and the shell that does it. */
 #ifndef KIGO_SUITES_COPIED_TREE_H
 #define KIGO_SUITES_COPIED_TREE_H

@@ -55,7 +55,7 @@ static json_t *take_source(const struct kg_copied_tree *c) {
     return source;
 }
 
-/* Without git the run says that it knows no commit; with a commit of its own it says that one, not the original's. */
+/* Without git the run says that it knows no commit; with a separate commit it says that one, not the original's. */
 static void copied_tree(struct kg_record *rec, const void *arg) {
     struct kg_copied_tree c;
     char *said;

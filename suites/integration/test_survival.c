@@ -19,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/wait.h>

@@ -8,12 +8,13 @@
  * rounded to T, as the unfused operations have it, and lies in shared memory while pairs are rotated in float32. */
 #include "kernels/block/precision.cuh"
 #include "kernels/block/reduce.cuh"
+#include "kernels/block/rmsnorm.cuh"
 #include "kernels/decode/launches.h"
 #include "kernels/ptx/dependent.cuh"
 
 constexpr uint32_t WARPS = 4, THREADS = WARPS * KG_WARP, MAX_DIM = 256, LANE_ELEMS = MAX_DIM / KG_WARP;
 
-/* head[d] = x[d] scale weight[d], rounded to T. */
+/* head[d] = x[d] inverse_rms weight[d], rounded to T. */
 template <typename T>
 static __device__ __forceinline__ void normalise(const T *x, const float *weight, uint32_t n, float eps, float *head) {
     const uint32_t lane = threadIdx.x % KG_WARP;
@@ -24,13 +25,12 @@ static __device__ __forceinline__ void normalise(const T *x, const float *weight
         v[i] = d < n ? kg_load(x + d) : 0;
         sum += v[i] * v[i];
     }
-    const float mean = __fdiv_rn(kg_warp_reduce<kg_sum>(sum), (float)n);
-    const float scale = __fdiv_rn(1.0f, __fsqrt_rn(mean + eps));
+    const float inverse_rms = kg_inverse_rms(kg_warp_reduce<kg_sum>(sum), n, eps);
 #pragma unroll
     for (uint32_t i = 0; i < LANE_ELEMS; i++) {
         const uint32_t d = lane + i * KG_WARP;
         T rounded;
-        kg_store(&rounded, d < n ? v[i] * scale * weight[d] : 0);
+        kg_store(&rounded, d < n ? v[i] * inverse_rms * weight[d] : 0);
         if (d < n) head[d] = kg_load(&rounded);
     }
     __syncwarp(); /* the head is whole */

@@ -7,6 +7,7 @@
  * is added, so that the bits are those of the two operations. */
 #include "kernels/block/precision.cuh"
 #include "kernels/block/reduce.cuh"
+#include "kernels/block/rmsnorm.cuh"
 #include "kernels/decode/launches.h"
 #include "kernels/ptx/dependent.cuh"
 
@@ -17,32 +18,28 @@ static __global__ void __launch_bounds__(MAX_THREADS) norm_add_kernel(const stru
     __shared__ float shared[KG_MAX_WARPS];
     const T *x = static_cast<const T *>(p.x);
     T *y = static_cast<T *>(p.y);
-    float v[KG_VECTOR], sum = 0;
+    float sum = 0;
     kg_dependents_start();
     kg_dependency_wait(); /* x and y are in memory, and y's readers are done */
-    for (uint32_t i = threadIdx.x; i < p.n / KG_VECTOR; i += blockDim.x) {
-        float square[KG_VECTOR];
-        kg_load_vector(x + (size_t)i * KG_VECTOR, v);
+    kg_each_vector<KG_VECTOR>(x, p.n, [&](float(&v)[KG_VECTOR], size_t) {
 #pragma unroll
-        for (int e = 0; e < KG_VECTOR; e++) square[e] = v[e] * v[e];
-        sum += kg_thread_reduce<kg_sum>(square);
-    }
-    const float mean = __fdiv_rn(kg_block_reduce<kg_sum>(sum, shared), (float)p.n);
-    const float scale = __fdiv_rn(1.0f, __fsqrt_rn(mean + p.eps));
-    for (uint32_t i = threadIdx.x; i < p.n / KG_VECTOR; i += blockDim.x) {
-        const size_t at = (size_t)i * KG_VECTOR;
+        for (int e = 0; e < KG_VECTOR; e++) v[e] *= v[e];
+        sum += kg_thread_reduce<kg_sum>(v);
+    });
+    const float inverse_rms = kg_inverse_rms(kg_block_reduce<kg_sum>(sum, shared), p.n, p.eps);
+    kg_each_vector<KG_VECTOR>(x, p.n, [&](float(&v)[KG_VECTOR], size_t at) {
         float w[KG_VECTOR], old[KG_VECTOR];
-        kg_load_vector(x + at, v);
         kg_load_vector(p.weight + at, w);
         kg_load_vector(y + at, old);
+        kg_normalise(v, inverse_rms, w);
 #pragma unroll
         for (int e = 0; e < KG_VECTOR; e++) {
             T rounded;
-            kg_store(&rounded, v[e] * scale * w[e]);
+            kg_store(&rounded, v[e]);
             v[e] = old[e] + kg_load(&rounded);
         }
         kg_store_vector(y + at, v);
-    }
+    });
 }
 
 bool kg_step_norm_add_fits(const struct kg_step_norm_add *p) {

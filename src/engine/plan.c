@@ -1,6 +1,5 @@
 #include "engine/plan.h"
 #include "base/buffer.h"
-#include "base/size.h"
 #include "engine/session.h"
 #include <stdlib.h>
 #include <string.h>
@@ -18,94 +17,88 @@ struct emitter {
     struct kg_plan *plan;
 };
 
-static struct kg_node *emit(struct emitter *e, enum kg_op op) {
+/* Adds a node of n_parts rows for a row of the run, and its tap. The caller fills in the arguments. */
+static union kg_op_args *emit(struct emitter *e, enum kg_op op, uint32_t n_parts, struct kg_tap_point shown) {
     struct kg_node *node = &e->plan->nodes[e->plan->n_nodes++];
-    *node = (struct kg_node){ .op = op, .layer = e->layer, .rows_per_id = 1 };
-    return node;
+    *node = (struct kg_node){ .op = op, .layer = e->layer, .rows_per_id = n_parts, .taps = { shown } };
+    return &node->args;
 }
 
-static void tap(struct kg_node *node, const char *name, enum kg_tapped type, const void *data, uint32_t n_cols) {
-    struct kg_tap_point *place = node->taps[0].name ? &node->taps[1] : &node->taps[0];
-    *place = (struct kg_tap_point){ name, type, data, n_cols };
+static struct kg_tap_point tap(const char *name, enum kg_tapped type, const void *data, uint32_t n_cols) {
+    return (struct kg_tap_point){ name, type, data, n_cols };
 }
 
 /* Of the residual stream, by the model's kind: rmsnorm, or layernorm with the bias. */
 static void norm(struct emitter *e, const float *weight, const float *bias, const char *name) {
     const struct kg_model_config *c = e->config;
     const struct kg_activation_buffers *b = e->buffers;
-    const bool is_layer = c->norm == KG_NORM_LAYER;
-    struct kg_node *node = emit(e, is_layer ? KG_OP_layernorm : KG_OP_rmsnorm);
-    if (is_layer)
-        node->args.layernorm = (struct kg_layernorm_args){ .activations = e->activations,
-                                                           .x = b->x,
-                                                           .weight = weight,
-                                                           .bias = bias,
-                                                           .y = b->norm,
-                                                           .n_cols = c->n_embd,
-                                                           .eps = c->norm_eps };
+    const struct kg_tap_point shown = tap(name, KG_TAPPED_ACTIVATIONS, b->norm, c->n_embd);
+    if (c->norm == KG_NORM_LAYER)
+        emit(e, KG_OP_layernorm, 1, shown)->layernorm = (struct kg_layernorm_args){ .activations = e->activations,
+                                                                                    .x = b->x,
+                                                                                    .weight = weight,
+                                                                                    .bias = bias,
+                                                                                    .y = b->norm,
+                                                                                    .n_cols = c->n_embd,
+                                                                                    .eps = c->norm_eps };
     else
-        node->args.rmsnorm = (struct kg_rmsnorm_args){ .activations = e->activations,
-                                                       .x = b->x,
-                                                       .weight = weight,
-                                                       .y = b->norm,
-                                                       .n_cols = c->n_embd,
-                                                       .eps = c->norm_eps,
-                                                       .wide_input = e->residual != e->activations };
-    tap(node, name, KG_TAPPED_ACTIVATIONS, b->norm, c->n_embd);
+        emit(e, KG_OP_rmsnorm, 1, shown)->rmsnorm =
+            (struct kg_rmsnorm_args){ .activations = e->activations,
+                                      .x = b->x,
+                                      .weight = weight,
+                                      .y = b->norm,
+                                      .n_cols = c->n_embd,
+                                      .eps = c->norm_eps,
+                                      .wide_input = e->residual != e->activations };
 }
 
 /* RMSNorm in place of n_parts rows for a row of the run, by weight (n_cols); no node without it. */
 static void norm_in_place(struct emitter *e, void *x, const float *weight, uint32_t n_parts, uint32_t n_cols,
                           const char *name, enum kg_tapped type) {
     if (!weight) return;
-    struct kg_node *node = emit(e, KG_OP_rmsnorm);
-    node->rows_per_id = n_parts;
-    node->args.rmsnorm =
+    emit(e, KG_OP_rmsnorm, n_parts, tap(name, type, x, n_parts * n_cols))->rmsnorm =
         (struct kg_rmsnorm_args){ .activations = type == KG_TAPPED_RESIDUAL ? e->residual : e->activations,
                                   .x = x,
                                   .weight = weight,
                                   .y = x,
                                   .n_cols = n_cols,
                                   .eps = e->config->norm_eps };
-    tap(node, name, type, x, n_parts * n_cols);
 }
 
 /* y = x weight + bias; y's precision is what the tap has. */
 static void linear(struct emitter *e, const void *x, const struct kg_weight *weight, const float *bias, void *y,
                    const char *name, enum kg_tapped type) {
-    struct kg_node *node = emit(e, KG_OP_linear);
-    node->args.linear = (struct kg_linear_args){ .activations = e->activations,
-                                                 .output = type == KG_TAPPED_F32        ? KG_PRECISION_F32
-                                                           : type == KG_TAPPED_RESIDUAL ? e->residual
-                                                                                        : e->activations,
-                                                 .x = x,
-                                                 .weight = *weight,
-                                                 .bias = bias,
-                                                 .y = y,
-                                                 .workspace = e->plan->workspace };
-    tap(node, name, type, y, weight->n_rows);
+    emit(e, KG_OP_linear, 1, tap(name, type, y, weight->n_rows))->linear =
+        (struct kg_linear_args){ .activations = e->activations,
+                                 .output = type == KG_TAPPED_F32        ? KG_PRECISION_F32
+                                           : type == KG_TAPPED_RESIDUAL ? e->residual
+                                                                        : e->activations,
+                                 .x = x,
+                                 .weight = *weight,
+                                 .bias = bias,
+                                 .y = y,
+                                 .workspace = e->plan->workspace };
 }
 
 static void rope(struct emitter *e, void *x, uint32_t n_heads, const char *name) {
     const struct kg_model_config *c = e->config;
     const struct kg_layer_rope of_layer = kg_model_layer_rope(c, (uint32_t)e->layer);
-    struct kg_node *node = emit(e, KG_OP_rope);
-    node->args.rope = (struct kg_rope_args){ .activations = e->activations,
-                                             .x = x,
-                                             .y = x,
-                                             .n_heads = n_heads,
-                                             .head_dim = c->head_dim,
-                                             .n_rot = c->n_rot,
-                                             .pairing = c->rope_pairing,
-                                             .freq_base = of_layer.freq_base,
-                                             .freq_scale = of_layer.freq_scale,
-                                             .magnitude = c->rope_magnitude };
-    tap(node, name, KG_TAPPED_ACTIVATIONS, x, n_heads * c->head_dim);
+    emit(e, KG_OP_rope, 1, tap(name, KG_TAPPED_ACTIVATIONS, x, n_heads * c->head_dim))->rope =
+        (struct kg_rope_args){ .activations = e->activations,
+                               .x = x,
+                               .y = x,
+                               .n_heads = n_heads,
+                               .head_dim = c->head_dim,
+                               .n_rot = c->n_rot,
+                               .pairing = c->rope_pairing,
+                               .freq_base = of_layer.freq_base,
+                               .freq_scale = of_layer.freq_scale,
+                               .magnitude = c->rope_magnitude };
 }
 
 static void write_cache(struct emitter *e) {
     const struct kg_kv_cache *kv = &e->session->kv;
-    emit(e, KG_OP_kv_write)->args.kv_write =
+    emit(e, KG_OP_kv_write, 1, (struct kg_tap_point){ 0 })->kv_write =
         (struct kg_kv_write_args){ .activations = e->activations,
                                    .kv = kv->precision,
                                    .k = e->buffers->k,
@@ -120,33 +113,31 @@ static void write_cache(struct emitter *e) {
 static void attend(struct emitter *e, const float *sinks) {
     const struct kg_model_config *c = e->config;
     const struct kg_kv_cache *kv = &e->session->kv;
-    struct kg_node *node = emit(e, KG_OP_attention);
-    node->args.attention = (struct kg_attention_args){ .activations = e->activations,
-                                                       .kv = kv->precision,
-                                                       .q = e->buffers->q,
-                                                       .k_cache = kg_kv_cache_keys(kv, (uint32_t)e->layer),
-                                                       .v_cache = kg_kv_cache_values(kv, (uint32_t)e->layer),
-                                                       .y = e->buffers->attn,
-                                                       .n_heads = c->n_heads,
-                                                       .n_kv_heads = kv->n_kv_heads,
-                                                       .head_dim = kv->head_dim,
-                                                       .n_ctx = kv->n_ctx,
-                                                       .scale = c->attn_scale,
-                                                       .causal = true,
-                                                       .window = kg_model_layer_window(c, (uint32_t)e->layer),
-                                                       .workspace = e->plan->workspace,
-                                                       .sinks = sinks };
-    tap(node, "attn", KG_TAPPED_ACTIVATIONS, e->buffers->attn, c->n_heads * c->head_dim);
+    void *y = e->buffers->attn;
+    emit(e, KG_OP_attention, 1, tap("attn", KG_TAPPED_ACTIVATIONS, y, c->n_heads * c->head_dim))->attention =
+        (struct kg_attention_args){ .activations = e->activations,
+                                    .kv = kv->precision,
+                                    .q = e->buffers->q,
+                                    .k_cache = kg_kv_cache_keys(kv, (uint32_t)e->layer),
+                                    .v_cache = kg_kv_cache_values(kv, (uint32_t)e->layer),
+                                    .y = y,
+                                    .n_heads = c->n_heads,
+                                    .n_kv_heads = kv->n_kv_heads,
+                                    .head_dim = kv->head_dim,
+                                    .n_ctx = kv->n_ctx,
+                                    .scale = c->attn_scale,
+                                    .causal = true,
+                                    .window = kg_model_layer_window(c, (uint32_t)e->layer),
+                                    .workspace = e->plan->workspace,
+                                    .sinks = sinks };
 }
 
 /* x = x + projected */
 static void add_projected(struct emitter *e, const char *name) {
     const struct kg_activation_buffers *b = e->buffers;
-    struct kg_node *node = emit(e, KG_OP_add);
-    node->args.add = (struct kg_add_args){
+    emit(e, KG_OP_add, 1, tap(name, KG_TAPPED_RESIDUAL, b->x, e->config->n_embd))->add = (struct kg_add_args){
         .activations = e->residual, .a = b->x, .b = b->projected, .y = b->x, .n_cols = e->config->n_embd
     };
-    tap(node, name, KG_TAPPED_RESIDUAL, b->x, e->config->n_embd);
 }
 
 static void attention_block(struct emitter *e, const struct kg_layer_weights *w) {
@@ -174,18 +165,16 @@ static void gate_up(struct emitter *e, uint32_t n_parts) {
     const struct kg_activation_buffers *b = e->buffers;
     const struct kg_swiglu_form *form = &e->config->swiglu;
     const uint32_t n_ff = e->config->n_ff;
-    struct kg_node *node = emit(e, KG_OP_swiglu);
-    node->rows_per_id = n_parts;
-    node->args.swiglu = (struct kg_swiglu_args){ .activations = e->activations,
-                                                 .gate = b->gate,
-                                                 .up = b->up,
-                                                 .y = b->gate,
-                                                 .n_cols = n_ff,
-                                                 .limit = form->limit,
-                                                 .alpha = form->alpha,
-                                                 .up_offset = form->up_offset,
-                                                 .cubic = form->cubic };
-    tap(node, "ffn_act", KG_TAPPED_ACTIVATIONS, b->gate, n_parts * n_ff);
+    emit(e, KG_OP_swiglu, n_parts, tap("ffn_act", KG_TAPPED_ACTIVATIONS, b->gate, n_parts * n_ff))->swiglu =
+        (struct kg_swiglu_args){ .activations = e->activations,
+                                 .gate = b->gate,
+                                 .up = b->up,
+                                 .y = b->gate,
+                                 .n_cols = n_ff,
+                                 .limit = form->limit,
+                                 .alpha = form->alpha,
+                                 .up_offset = form->up_offset,
+                                 .cubic = form->cubic };
 }
 
 static void ffn_gated(struct emitter *e, const struct kg_layer_weights *w) {
@@ -200,11 +189,9 @@ static void ffn_gelu(struct emitter *e, const struct kg_layer_weights *w) {
     const struct kg_activation_buffers *b = e->buffers;
     const uint32_t n_ff = e->config->n_ff;
     linear(e, b->norm, &w->up, w->up_bias, b->up, "ffn_up", KG_TAPPED_ACTIVATIONS);
-    struct kg_node *node = emit(e, KG_OP_gelu);
-    node->args.gelu = (struct kg_gelu_args){
+    emit(e, KG_OP_gelu, 1, tap("ffn_act", KG_TAPPED_ACTIVATIONS, b->up, n_ff))->gelu = (struct kg_gelu_args){
         .activations = e->activations, .x = b->up, .y = b->up, .n_cols = n_ff, .form = KG_GELU_TANH
     };
-    tap(node, "ffn_act", KG_TAPPED_ACTIVATIONS, b->up, n_ff);
     linear(e, b->up, &w->down, w->down_bias, b->projected, "ffn_out", KG_TAPPED_RESIDUAL);
 }
 
@@ -212,9 +199,8 @@ static void ffn_gelu(struct emitter *e, const struct kg_layer_weights *w) {
 static void experts_linear(struct emitter *e, const void *x, const struct kg_weight *weight, const float *bias, void *y,
                            uint32_t n_sharing, const char *name, enum kg_tapped type) {
     const struct kg_model_config *c = e->config;
-    struct kg_node *node = emit(e, KG_OP_experts_linear);
-    node->rows_per_id = c->n_experts_used;
-    node->args.experts_linear =
+    const uint32_t n_cols = c->n_experts_used * (weight->n_rows / c->n_experts);
+    emit(e, KG_OP_experts_linear, c->n_experts_used, tap(name, type, y, n_cols))->experts_linear =
         (struct kg_experts_linear_args){ .activations = e->activations,
                                          .x = x,
                                          .weight = *weight,
@@ -225,33 +211,31 @@ static void experts_linear(struct emitter *e, const void *x, const struct kg_wei
                                          .n_sharing = n_sharing,
                                          .workspace = e->plan->workspace,
                                          .wide_output = type == KG_TAPPED_RESIDUAL && e->residual != e->activations };
-    tap(node, name, type, y, c->n_experts_used * (weight->n_rows / c->n_experts));
 }
 
 static void ffn_experts(struct emitter *e, const struct kg_layer_weights *w) {
     const struct kg_activation_buffers *b = e->buffers;
     const uint32_t n_experts = e->config->n_experts, n_used = e->config->n_experts_used;
     linear(e, b->norm, &w->router, w->router_bias, b->router_logits, "router", KG_TAPPED_F32);
-    struct kg_node *node = emit(e, KG_OP_router);
-    node->args.router = (struct kg_router_args){ .logits = b->router_logits,
-                                                 .ids = b->expert_ids,
-                                                 .weights = b->expert_weights,
-                                                 .n_experts = n_experts,
-                                                 .n_used = n_used };
-    tap(node, "expert_ids", KG_TAPPED_I32, b->expert_ids, n_used);
-    tap(node, "expert_weights", KG_TAPPED_F32, b->expert_weights, n_used);
+    emit(e, KG_OP_router, 1, tap("expert_ids", KG_TAPPED_I32, b->expert_ids, n_used))->router =
+        (struct kg_router_args){ .logits = b->router_logits,
+                                 .ids = b->expert_ids,
+                                 .weights = b->expert_weights,
+                                 .n_experts = n_experts,
+                                 .n_used = n_used };
+    e->plan->nodes[e->plan->n_nodes - 1].taps[1] = tap("expert_weights", KG_TAPPED_F32, b->expert_weights, n_used);
     experts_linear(e, b->norm, &w->gate, w->gate_bias, b->gate, n_used, "ffn_gate", KG_TAPPED_ACTIVATIONS);
     experts_linear(e, b->norm, &w->up, w->up_bias, b->up, n_used, "ffn_up", KG_TAPPED_ACTIVATIONS);
     gate_up(e, n_used);
     experts_linear(e, b->gate, &w->down, w->down_bias, b->expert_out, 1, "expert_out", KG_TAPPED_RESIDUAL);
-    node = emit(e, KG_OP_experts_combine);
-    node->args.experts_combine = (struct kg_experts_combine_args){ .activations = e->residual,
-                                                                   .x = b->expert_out,
-                                                                   .weights = b->expert_weights,
-                                                                   .y = b->projected,
-                                                                   .n_used = n_used,
-                                                                   .n_cols = e->config->n_embd };
-    tap(node, "ffn_out", KG_TAPPED_RESIDUAL, b->projected, e->config->n_embd);
+    const struct kg_tap_point out = tap("ffn_out", KG_TAPPED_RESIDUAL, b->projected, e->config->n_embd);
+    emit(e, KG_OP_experts_combine, 1, out)->experts_combine =
+        (struct kg_experts_combine_args){ .activations = e->residual,
+                                          .x = b->expert_out,
+                                          .weights = b->expert_weights,
+                                          .y = b->projected,
+                                          .n_used = n_used,
+                                          .n_cols = e->config->n_embd };
 }
 
 static void ffn_block(struct emitter *e, const struct kg_layer_weights *w) {
@@ -266,14 +250,13 @@ static void ffn_block(struct emitter *e, const struct kg_layer_weights *w) {
 }
 
 static void embedding(struct emitter *e) {
-    struct kg_node *node = emit(e, KG_OP_embedding);
-    node->args.embedding = (struct kg_embedding_args){ .activations = e->residual,
-                                                       .weight = e->weights->embedding,
-                                                       .ids = e->buffers->ids,
-                                                       .y = e->buffers->x,
-                                                       .scale = e->config->embedding_scale,
-                                                       .positions = e->weights->positions };
-    tap(node, "embd", KG_TAPPED_RESIDUAL, e->buffers->x, e->config->n_embd);
+    emit(e, KG_OP_embedding, 1, tap("embd", KG_TAPPED_RESIDUAL, e->buffers->x, e->config->n_embd))->embedding =
+        (struct kg_embedding_args){ .activations = e->residual,
+                                    .weight = e->weights->embedding,
+                                    .ids = e->buffers->ids,
+                                    .y = e->buffers->x,
+                                    .scale = e->config->embedding_scale,
+                                    .positions = e->weights->positions };
 }
 
 static void emit_all(struct emitter *e) {
@@ -291,30 +274,6 @@ static void emit_all(struct emitter *e) {
     linear(e, e->buffers->norm, &w->output, NULL, e->buffers->logits, "logits", KG_TAPPED_F32);
 }
 
-static void name_buffers(struct kg_plan *plan, const struct kg_activation_buffers *b) {
-    const struct kg_plan_buffer all[] = {
-        { "ids", b->ids },
-        { "x", b->x },
-        { "norm", b->norm },
-        { "q", b->q },
-        { "k", b->k },
-        { "v", b->v },
-        { "attn", b->attn },
-        { "gate", b->gate },
-        { "up", b->up },
-        { "projected", b->projected },
-        { "logits", b->logits },
-        /* Last: without experts they are empty, and lie where the next buffer does. */
-        { "router_logits", b->router_logits },
-        { "expert_ids", b->expert_ids },
-        { "expert_weights", b->expert_weights },
-        { "expert_out", b->expert_out },
-    };
-    _Static_assert(KG_COUNT_OF(all) <= KG_PLAN_BUFFERS, "a plan names each buffer");
-    memcpy(plan->buffers, all, sizeof all);
-}
-
-/* A buffer of no bytes has the address of the one after it, so the last of that address is the one that is used. */
 const char *kg_plan_buffer_name(const struct kg_plan *plan, const void *data) {
     for (size_t i = 0; i < KG_PLAN_BUFFERS && plan->buffers[i].name; i++)
         if (plan->buffers[i].data == data) return plan->buffers[i].name;
@@ -344,7 +303,7 @@ enum kg_status kg_plan_create(const struct kg_session *s, struct kg_plan **out, 
                          .activations = activations,
                          .residual = plan->residual,
                          .plan = plan };
-    name_buffers(plan, &s->buffers);
+    memcpy(plan->buffers, s->buffers.names, sizeof plan->buffers);
     emit_all(&e);
     *out = plan;
     return KG_OK;

@@ -6,47 +6,53 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Carves the buffers out of one allocation. */
+/* Carves the buffers out of one allocation, and names those that nodes read or write. */
 static enum kg_status make_buffers(struct kg_session *s, struct kg_error *err) {
     const struct kg_model_config *c = s->config;
     struct kg_activation_buffers *b = &s->buffers;
     const uint64_t rows = b->max_rows, elem = kg_precision_bytes(s->options.activations);
     const uint64_t residual = kg_precision_bytes(kg_residual_precision(c, s->options.activations));
     const uint64_t heads = (uint64_t)c->n_heads * c->head_dim, kv_heads = (uint64_t)c->n_kv_heads * c->head_dim;
-    const uint64_t n_parts = c->n_experts_used > 0 ? c->n_experts_used : 1;
+    const uint64_t n_used = c->n_experts_used, n_parts = n_used > 0 ? n_used : 1,
+                   n_draws = s->backend->ops->draws ? 1 : 0;
     const struct {
+        const char *name;
         void **place;
         uint64_t n_rows, n_cols, elem_bytes;
     } parts[] = {
-        { (void **)&b->ids, rows, 1, sizeof *b->ids },
-        { &b->x, rows, c->n_embd, residual },
-        { &b->norm, rows, c->n_embd, elem },
-        { &b->q, rows, heads, elem },
-        { &b->attn, rows, heads, elem },
-        { &b->k, rows, kv_heads, elem },
-        { &b->v, rows, kv_heads, elem },
-        { &b->gate, rows * n_parts, c->n_ff, elem },
-        { &b->up, rows * n_parts, c->n_ff, elem },
-        { &b->projected, rows, c->n_embd, residual },
-        { (void **)&b->router_logits, rows, c->n_experts, sizeof *b->router_logits },
-        { (void **)&b->expert_ids, rows, c->n_experts_used, sizeof *b->expert_ids },
-        { (void **)&b->expert_weights, rows, c->n_experts_used, sizeof *b->expert_weights },
-        { &b->expert_out, rows * c->n_experts_used, c->n_embd, residual },
-        { (void **)&b->logits, b->logit_rows, c->n_vocab, sizeof *b->logits },
-        { (void **)&b->history, s->backend->ops->draws ? 1 : 0, (uint64_t)s->options.n_ctx + 1, sizeof *b->history },
+        { "ids", (void **)&b->ids, rows, 1, sizeof *b->ids },
+        { "x", &b->x, rows, c->n_embd, residual },
+        { "norm", &b->norm, rows, c->n_embd, elem },
+        { "q", &b->q, rows, heads, elem },
+        { "attn", &b->attn, rows, heads, elem },
+        { "k", &b->k, rows, kv_heads, elem },
+        { "v", &b->v, rows, kv_heads, elem },
+        { "gate", &b->gate, rows * n_parts, c->n_ff, elem },
+        { "up", &b->up, rows * n_parts, c->n_ff, elem },
+        { "projected", &b->projected, rows, c->n_embd, residual },
+        { "router_logits", (void **)&b->router_logits, rows, c->n_experts, sizeof *b->router_logits },
+        { "expert_ids", (void **)&b->expert_ids, rows, n_used, sizeof *b->expert_ids },
+        { "expert_weights", (void **)&b->expert_weights, rows, n_used, sizeof *b->expert_weights },
+        { "expert_out", &b->expert_out, rows * n_used, c->n_embd, residual },
+        { "logits", (void **)&b->logits, b->logit_rows, c->n_vocab, sizeof *b->logits },
+        { "history", (void **)&b->history, n_draws, (uint64_t)s->options.n_ctx + 1, sizeof *b->history },
     };
     enum { ALIGNMENT_BYTES = 256 };
-    uint64_t offset[KG_COUNT_OF(parts)], total = 0;
+    uint64_t n_bytes[KG_COUNT_OF(parts)], total = 0;
     for (size_t i = 0; i < KG_COUNT_OF(parts); i++) {
-        uint64_t bytes; /* at most 2^9 rows of 2^10 experts' 2^32 elements of 4 bytes: sums stay far from 2^64 */
-        bytes = parts[i].n_rows * parts[i].n_cols * parts[i].elem_bytes;
-        offset[i] = total;
-        total += (bytes + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
+        /* At most 2^9 rows of 2^10 experts' 2^32 elements of 4 bytes: sums stay far from 2^64. */
+        const uint64_t wanted = parts[i].n_rows * parts[i].n_cols * parts[i].elem_bytes;
+        total += n_bytes[i] = (wanted + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
     }
     const enum kg_status status = s->backend->ops->alloc(s->backend, KG_MEMORY_ACTIVATIONS, total,
                                                          "the activations of a session", &s->activations, err);
     if (status) return status;
-    for (size_t i = 0; i < KG_COUNT_OF(parts); i++) *parts[i].place = (char *)s->activations.data + offset[i];
+    _Static_assert(KG_COUNT_OF(parts) <= KG_PLAN_BUFFERS, "a plan names each buffer");
+    char *at = s->activations.data;
+    for (size_t i = 0, n = 0; i < KG_COUNT_OF(parts); at += n_bytes[i++]) {
+        *parts[i].place = at;
+        if (n_bytes[i] > 0) b->names[n++] = (struct kg_plan_buffer){ parts[i].name, at };
+    }
     return KG_OK;
 }
 
@@ -90,36 +96,27 @@ enum kg_status kg_session_create(struct kg_model *model, const struct kg_session
     s->buffers.max_rows = n_ctx < KG_MAX_CHUNK_ROWS ? n_ctx : KG_MAX_CHUNK_ROWS;
     s->buffers.logit_rows = n_ctx < KG_MAX_LOGIT_ROWS ? n_ctx : KG_MAX_LOGIT_ROWS;
 
-    enum kg_status status = check_length(s, err);
-    if (status) goto cleanup;
     const struct kg_session_plan plan = { .config = s->config,
                                           .activations = options->activations,
                                           .kv = options->kv,
                                           .n_ctx = n_ctx,
                                           .max_rows = s->buffers.max_rows };
-    uint64_t workspace_bytes;
-    status = s->backend->ops->session_plan(s->backend, &plan, &workspace_bytes, err);
-    if (status) goto cleanup;
-    status = kg_kv_cache_create(s->backend, s->config, n_ctx, options->kv, &s->kv, err);
-    if (status) goto cleanup;
-    status = make_buffers(s, err);
-    if (status) goto cleanup;
-    status = s->backend->ops->alloc(s->backend, KG_MEMORY_WORKSPACE, workspace_bytes, "the workspace of a session",
-                                    &s->workspace, err);
-    if (status) goto cleanup;
-    status = kg_plan_create(s, &s->plan, err);
-    if (status) goto cleanup;
-    if (s->backend->ops->lower) status = s->backend->ops->lower(s->backend, s->plan, &s->lowered, err);
-    if (status) goto cleanup;
-    if (s->config->rope_long_short) s->past_ids = kg_xcalloc(n_ctx, sizeof *s->past_ids);
-    status = open_mailbox(s, err);
-    if (status) goto cleanup;
-    status = reserve_logits(s, 1, err);
-    if (status) goto cleanup;
-    *out = s;
-    s = NULL;
-cleanup:
-    kg_session_free(s);
+    const struct kg_backend_ops *ops = s->backend->ops;
+    uint64_t workspace_bytes = 0;
+    enum kg_status status = check_length(s, err);
+    if (!status) status = ops->session_plan(s->backend, &plan, &workspace_bytes, err);
+    if (!status) status = kg_kv_cache_create(s->backend, s->config, n_ctx, options->kv, &s->kv, err);
+    if (!status) status = make_buffers(s, err);
+    if (!status)
+        status = ops->alloc(s->backend, KG_MEMORY_WORKSPACE, workspace_bytes, "the workspace of a session",
+                            &s->workspace, err);
+    if (!status) status = kg_plan_create(s, &s->plan, err);
+    if (!status && ops->lower) status = ops->lower(s->backend, s->plan, &s->lowered, err);
+    if (!status && s->config->rope_long_short) s->past_ids = kg_xcalloc(n_ctx, sizeof *s->past_ids);
+    if (!status) status = open_mailbox(s, err);
+    if (!status) status = reserve_logits(s, 1, err);
+    if (status) kg_session_free(s);
+    else *out = s;
     return status;
 }
 

@@ -32,6 +32,7 @@ struct kg_activation_buffers {
     float *logits;         /* (logit_rows, n_vocab), float32 in every precision */
     int32_t *history;      /* (n_ctx + 1), the ids that a draw's penalty sees; only where the back end draws */
     uint32_t max_rows, logit_rows;
+    struct kg_plan_buffer names[KG_PLAN_BUFFERS]; /* of those that have bytes */
 };
 
 /* Of x, and of what is added to it. */

@@ -42,9 +42,14 @@ static void known_pasts(struct kg_record *rec, const void *arg) {
     (void)arg;
     for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
         const struct row *r = &ROWS[i];
-        double limit;
+        double values[MOST], limit;
+        int commits[MOST];
+        for (size_t k = 0; k < MOST; k++) { /* what follows the past is never read */
+            values[k] = k < r->n ? r->values[k] : 1e9;
+            commits[k] = k < r->n ? r->commits[k] : r->commits[0];
+        }
         const enum kg_exact_verdict verdict =
-            kg_exact_judge(&(struct kg_exact_past){ r->values, r->commits, r->n }, r->value, r->others, &limit);
+            kg_exact_judge(&(struct kg_exact_past){ values, commits, r->n }, r->value, r->others, &limit);
         ck_assert_msg(verdict == r->verdict, "row %zu: %d", i, (int)verdict);
         if (verdict != KG_EXACT_BETTER) ck_assert_msg(limit == r->limit, "row %zu: limit %g", i, limit);
     }

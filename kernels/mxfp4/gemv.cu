@@ -45,8 +45,7 @@ static enum kg_status launch_rows(const struct kg_cuda_backend *cuda, struct row
     g.x_rows = std::min(p.n_rows, (most + n_groups - 2) / n_groups + 1);
     g.slot_tiles = std::min((uint32_t)PIECE_TILES, n_tiles);
     const uint32_t slot_bytes = g.slot_tiles * (CODES_BYTES + SCALES_BYTES), each_bytes = slot_bytes + sizeof(row_sum),
-                   fixed_bytes =
-                       sizeof(row_barriers) + g.x_rows * row_x_bytes(p.n_cols) + row_sums(0) * sizeof(row_sum),
+                   fixed_bytes = sizeof(row_barriers) + g.x_rows * row_x_bytes(p.n_cols) + MORE_SUMS * sizeof(row_sum),
                    fit = fixed_bytes < HALF_SM_BYTES ? (HALF_SM_BYTES - fixed_bytes) / each_bytes : 0;
     g.n_slots = std::min((uint32_t)ROW_MAX_SLOTS, std::max(LEAST_SLOTS, fit));
     g.block_items = n_items / n_blocks, g.more_items = n_items % n_blocks;

@@ -174,8 +174,8 @@ __global__ void __launch_bounds__(GEMV_WARPS * 32, COLUMNS == 8 ? 2 : 1)
     };
     const uint8_t *codes = weight.codes_at(group_of(item), warp), *scales = weight.scales_at(group_of(item), warp);
     const auto load = [&](int u, uint32_t first, bool any) {
-        load_tile(ring[u], codes + u * WARPS * CODES_BYTES, scales + u * WARPS * SCALES_BYTES,
-                  any && first + u * WARPS < n_tiles);
+        kg_load_constant_if(any && first + u * WARPS < n_tiles, ring[u].codes, codes + u * WARPS * CODES_BYTES,
+                            ring[u].scales, scales + u * WARPS * SCALES_BYTES);
     };
 #pragma unroll
     for (int u = 0; u < GEMV_STAGES; u++) load(u, warp, true);

@@ -53,12 +53,9 @@ static __host__ __device__ __forceinline__ uint32_t row_x_bytes(uint32_t n_cols)
     return row_pieces(n_cols) * GEMV_WARPS * SET_X_BYTES;
 }
 
-/* A unit is one matrix's group for one row of y. Buffers of units' sums: one for each slot, and two that the epilogue
- * reads. */
-static __host__ __device__ __forceinline__ uint32_t row_sums(uint32_t n_slots) {
-    return n_slots + 2;
-}
-
+/* Sums of a unit: one matrix's group for one row of y. Each slot has a buffer of them, and the epilogue reads two more.
+ */
+enum { MORE_SUMS = 2 };
 struct row_sum {
     float part[GEMV_WARPS][GROUP_ROWS];
 };
@@ -203,7 +200,7 @@ template <int MATRICES> struct row_producer {
     /* Copies of the others as slots become empty, and the epilogue of all. */
     __device__ __forceinline__ void run(row_cursor<MATRICES> next, row_cursor<MATRICES> done, row_ring ring,
                                         const row_sum *sums) {
-        const row_sum *const end = sums + row_sums(g.n_slots), *sum = sums, *gate = sums;
+        const row_sum *const end = sums + g.n_slots + MORE_SUMS, *sum = sums, *gate = sums;
 #pragma unroll 1
         for (uint32_t i = 0; i < n_pieces; i++) {
             const bool is_unit = done.piece + 1 == work.n_pieces, is_item = is_unit && done.matrix + 1 == MATRICES;
@@ -342,7 +339,7 @@ static __device__ __forceinline__ void multiply_units(const row_params &g, const
     const uint32_t codes_at = kg_opaque(ring.data + warp * CODES_BYTES + lane * LANE_BYTES),
                    scales = ring.data + g.slot_tiles * CODES_BYTES + lane / 4 * 4,
                    sum_at = kg_opaque(sums + (warp * GROUP_ROWS + lane % 2 * 8 + lane / 4) * (uint32_t)sizeof(float)),
-                   n_sums = row_sums(g.n_slots), n_units = work.n_items * n_matrices;
+                   n_sums = g.n_slots + MORE_SUMS, n_units = work.n_items * n_matrices;
     uint32_t scales_at[WARP_PARTS], last_scales_at[WARP_PARTS];
     constexpr int SUMS = !WHOLE || LAST > SET_TILES / 2 ? 2 : 1;
     set_x<SUMS> x[WARP_PARTS];

@@ -56,11 +56,6 @@ struct lane_view {
     }
 };
 
-/* Loads a lane's tile if `valid`, else leaves it unchanged. */
-__device__ __forceinline__ void load_tile(lane_tile &to, const uint8_t *codes, const uint8_t *scales, bool valid) {
-    kg_load_constant_if(valid, to.codes, codes, to.scales, scales);
-}
-
 /* The bits of a float16 that a code has. */
 constexpr uint32_t CODE_BITS = 0x8E008E00;
 

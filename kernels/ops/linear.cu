@@ -152,10 +152,6 @@ static enum kg_status finish(const struct job &job, const void *product, uint32_
     return kg_cuda_launched(job.err, "linear: bias");
 }
 
-static void *output_at(const struct kg_linear_args *args, uint32_t o) {
-    return static_cast<char *>(args->y) + (size_t)o * kg_precision_bytes(args->output);
-}
-
 /* What is multiplied: the type of x and of W's tiles, x in it, and W's own format that is that type. */
 struct operands {
     cudaDataType type;
@@ -221,7 +217,9 @@ static enum kg_status run_gemm(const struct job &job) {
                                               .result = y_f16 && !apart ? CUDA_R_16F : CUDA_R_32F,
                                               .x = ops.x,
                                               .w = in_place ? rows : workspace + l.tile_at,
-                                              .y = apart ? workspace + l.product_at : output_at(args, first),
+                                              .y = apart ? workspace + l.product_at
+                                                         : static_cast<char *>(args->y) +
+                                                               first * kg_precision_bytes(args->output),
                                               .n_rows = args->n_rows * ops.n_parts,
                                               .n_in = w->n_cols,
                                               .n_outputs = n,

@@ -71,6 +71,34 @@ static json_t *again_json(const struct kg_regression *r) {
                      (json_int_t)r->n_again_all, "left_out", (json_int_t)r->n_again_left_out, "items", items);
 }
 
+static json_t *unseen_json(const struct kg_regression *r) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < r->n_unseen; i++) {
+        const struct kg_unseen *u = &r->unseen[i];
+        json_array_append_new(list, json_pack("{s:o, s:I, s:s, s:I, s:s}", "below", kg_cli_number_json(u->below), "n",
+                                              (json_int_t)u->n_figures, "needs",
+                                              isinf(u->below) ? "baseline runs" : "runs of each build", "runs",
+                                              (json_int_t)u->n_runs, "worst", r->unseen_worst[i]));
+    }
+    return list;
+}
+
+/* What cannot be found is said. */
+static void foot_unseen(const struct kg_regression *r, const char *item, struct kg_buffer *out) {
+    for (size_t i = 0; i < r->n_unseen; i++) {
+        const struct kg_unseen *u = &r->unseen[i];
+        kg_buffer_puts(out, item);
+        if (isinf(u->below))
+            kg_buffer_printf(out, "%zu times and rates (%s, ...) cannot be judged: %zu more baseline runs would do\n",
+                             u->n_figures, r->unseen_worst[i], u->n_runs);
+        else
+            kg_buffer_printf(out,
+                             "changes below %.1f%% of %zu times and rates (worst: %s) cannot be seen in one run; %zu "
+                             "runs of each build would show the least change (regress --confirm)\n",
+                             100 * u->below, u->n_figures, r->unseen_worst[i], u->n_runs);
+    }
+}
+
 static json_t *selfcheck_json(const struct kg_regression *r) {
     json_t *found = r->selfcheck ? json_loads(r->selfcheck, 0, NULL) : NULL;
     return found ? found : json_null();
@@ -95,11 +123,11 @@ json_t *kg_regression_json(const struct kg_regression *r, bool all) {
     for (size_t i = 0; i < r->n_reasons; i++) json_array_append_new(reasons, json_string(r->reasons[i]));
     for (size_t i = 0; i < r->n_judgements; i++)
         if (is_shown(&r->judgements[i], all)) json_array_append_new(judgements, judgement_json(&r->judgements[i]));
-    return json_pack("{s:s, s:s, s:i, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "run", r->run.bundle_id,
-                     "verdict", kg_regression_verdict(r), "exit_code", r->exit_code, "baseline", baseline, "counts",
-                     counts, "n_cases", (json_int_t)r->n_cases, "n_exact", (json_int_t)r->n_exact, "n_noisy",
-                     (json_int_t)r->n_noisy, "n_other_seed", (json_int_t)r->n_other_seed, "drift", drifts, "reasons",
-                     reasons, "selfcheck", selfcheck_json(r), "measured_again",
+    return json_pack("{s:s, s:s, s:i, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "run",
+                     r->run.bundle_id, "verdict", kg_regression_verdict(r), "exit_code", r->exit_code, "baseline",
+                     baseline, "counts", counts, "n_cases", (json_int_t)r->n_cases, "n_exact", (json_int_t)r->n_exact,
+                     "n_noisy", (json_int_t)r->n_noisy, "n_other_seed", (json_int_t)r->n_other_seed, "drift", drifts,
+                     "reasons", reasons, "selfcheck", selfcheck_json(r), "unseen", unseen_json(r), "measured_again",
                      r->n_again_all > 0 ? again_json(r) : json_null(), "judgements", judgements);
 }
 
@@ -148,6 +176,7 @@ void kg_regression_foot(const struct kg_regression *r, bool markdown, struct kg_
         if (!isnan(d->canary)) kg_buffer_printf(out, " (canaries %+.2f%%)", 100 * expm1(d->canary));
         kg_buffer_puts(out, "\n");
     }
+    foot_unseen(r, item, out);
     foot_again(r, item, out);
     json_t *selfcheck = selfcheck_json(r);
     if (json_is_object(selfcheck))

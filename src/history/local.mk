@@ -6,6 +6,7 @@ libkigo_a_SOURCES += \
 	src/history/annotation_sync.c \
 	src/history/comparison_key.c src/history/comparison_key.h \
 	src/history/confirm.c src/history/confirm.h \
+	src/history/detectable.c src/history/detectable.h \
 	src/history/drift.c src/history/drift.h \
 	src/history/exact.c src/history/exact.h \
 	src/history/family.c src/history/family.h \

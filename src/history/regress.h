@@ -2,7 +2,7 @@
 #ifndef KIGO_HISTORY_REGRESS_H
 #define KIGO_HISTORY_REGRESS_H
 
-#include "history/noisy.h"
+#include "history/detectable.h"
 #include "history/run.h"
 
 struct kg_confirmation; /* confirm.h */
@@ -65,8 +65,11 @@ struct kg_regression {
     size_t build_against;          /* the baseline run whose build flagged figures should be measured against */
     struct kg_confirmation *again; /* figures measured again: confirmed, undecided, or flagged by the run */
     size_t n_again, n_again_all, n_again_left_out; /* all: those too that were only suspects, and were refuted */
-    size_t n_cases, n_exact, n_noisy;              /* that were compared */
-    size_t n_other_seed;                           /* figures left out: the seed differs */
+    struct kg_unseen unseen[KG_UNSEEN_MOST];       /* what one run could not have shown of times and rates */
+    const char *unseen_worst[KG_UNSEEN_MOST];      /* keys of their worst cases */
+    size_t n_unseen;
+    size_t n_cases, n_exact, n_noisy; /* that were compared */
+    size_t n_other_seed;              /* figures left out: the seed differs */
     struct kg_drift *drifts;
     size_t n_drifts;
     char *selfcheck; /* what the newest selfcheck on this machine and build found, as JSON; NULL: there is none */

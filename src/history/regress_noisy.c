@@ -188,6 +188,8 @@ void kg_regress_noisy(struct kg_comparison *comparison) {
                                         .n_runs = 1 + comparison->n_baseline,
                                         .least_change = log1p(comparison->options->least_change) };
     kg_noisy_judge(&runs, &noisy);
+    out->n_unseen = kg_unseen_find(&runs, &noisy, out->unseen);
+    for (size_t i = 0; i < out->n_unseen; i++) out->unseen_worst[i] = figures.items[out->unseen[i].worst].r->c->key;
     out->build_against = kg_noisy_baseline(&runs, &noisy) - 1;
     if (comparison->options->again) measure_again(comparison, &figures, &runs, &noisy);
     for (size_t i = 0; i < figures.n; i++) tell(comparison, &figures.items[i], &noisy.figures[i], noisy.since[i]);

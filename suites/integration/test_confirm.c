@@ -120,7 +120,14 @@ static void regress_decides_at_once(struct kg_record *rec, const void *arg) {
         confirmed = confirmed || (strcmp(text(json_array_get(items, i), "case"), VICTIM) == 0 &&
                                   strcmp(text(json_array_get(items, i), "verdict"), "confirmed") == 0);
     ck_assert(confirmed);
+    /* One baseline run is four too few to say what one run cannot show. */
+    const json_t *unseen = json_array_get(json_object_get(answer, "unseen"), 0);
+    ck_assert_int_eq(kg_verb_integer(unseen, "n"), 6);
+    ck_assert_int_eq(kg_verb_integer(unseen, "runs"), 4);
+    ck_assert_str_eq(text(unseen, "needs"), "baseline runs");
     json_decref(answer);
+    kg_verb_refuses(lab.bundles, ARGS("regress", after, "--baseline", before), KG_EXIT_INCONCLUSIVE,
+                    "4 more baseline runs would do");
     kg_verb_refuses(
         lab.bundles,
         ARGS("regress", after, "--baseline", before, "--confirm", "--baseline-build", usual, "--build", usual),

@@ -90,6 +90,8 @@ suites_unit_test_confirm_values_SOURCES = suites/unit/test_confirm_values.c
 check_PROGRAMS += suites/unit/test_drift suites/unit/test_false_alarms
 suites_unit_test_drift_SOURCES = suites/unit/test_drift.c $(noise_sources)
 suites_unit_test_false_alarms_SOURCES = suites/unit/test_false_alarms.c $(simulation_sources)
+check_PROGRAMS += suites/unit/test_detectable
+suites_unit_test_detectable_SOURCES = suites/unit/test_detectable.c $(noise_sources)
 check_PROGRAMS += suites/unit/test_measured_again
 suites_unit_test_measured_again_SOURCES = suites/unit/test_measured_again.c $(simulation_sources)
 # The table of docs/history.md: false alarms and powers by kind of noise.

@@ -92,7 +92,7 @@ static int exit_code_of(const struct confirming *c) {
     for (size_t i = 0; i < c->n_items; i++) n[c->items[i].verdict]++;
     for (size_t i = 0; i < c->r.n_judgements; i++) {
         const struct kg_judgement *j = &c->r.judgements[i];
-        n_exact += !j->waived && !j->noisy && (j->judged == KG_JUDGED_WORSE || j->judged == KG_JUDGED_MISSING);
+        n_exact += !j->waived && !j->noisy && j->judged <= KG_JUDGED_LOOSER;
         n_doubt += !j->waived && j->judged == KG_JUDGED_INCONCLUSIVE && !is_flagged(j);
     }
     if (n[KG_CONFIRMED] + n_exact > 0) return KG_EXIT_FAILED;

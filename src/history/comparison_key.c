@@ -13,7 +13,7 @@ static void take_all(json_t *key, const json_t *object, const char *const *names
 }
 
 static void take_gpu(json_t *key, const json_t *gpus) {
-    static const char *const SAME[] = { "cuda_runtime", "power_limit_w" };
+    static const char *const SAME[] = { "cuda_runtime", "power_limit_w", "ecc", "max_sm_mhz", "max_memory_mhz" };
     const json_t *gpu = json_array_get(gpus, 0);
     take(key, "gpu", gpu, "name");
     /* The kernel driver's own version, where NVML tells it; else the CUDA version it supports. */
@@ -34,15 +34,15 @@ static void take_models(json_t *key, const json_t *models) {
 
 char *kg_comparison_key(const json_t *env, const json_t *build) {
     static const char *const BUILD[] = { "compiler", "cflags", "cppflags", "sanitizers", "optimized", "cuda" };
-    static const char *const RUN[] = { "layers", "filter", "cases", "sample", "quick", "report", "peer", "ncu" };
+    static const char *const RUN[] = {
+        "layers", "filter", "cases", "sample", "quick", "report", "peer", "ncu", "jobs"
+    };
     const json_t *gpus = json_object_get(env, "gpus"), *run = json_object_get(env, "run");
     json_t *key = json_object();
-    if (json_array_size(gpus) > 0) {
-        take_gpu(key, gpus);
-    } else {
-        take(key, "cpu", json_object_get(env, "cpu"), "model");
-        take(key, "n_cpus", json_object_get(env, "cpu"), "n_usable");
-    }
+    if (json_array_size(gpus) > 0) take_gpu(key, gpus);
+    take(key, "cpu", json_object_get(env, "cpu"), "model");
+    take(key, "n_cpus", json_object_get(env, "cpu"), "n_usable");
+    take(key, "governor", json_object_get(env, "cpu"), "governor");
     take_all(key, build, BUILD, KG_COUNT_OF(BUILD));
     take_all(key, run, RUN, KG_COUNT_OF(RUN));
     json_t *verb = json_array_get(json_object_get(run, "argv"), 0);
@@ -69,8 +69,8 @@ char *kg_comparison_difference(const char *a, const char *b) {
 }
 
 bool kg_comparison_same_machine(const char *a, const char *b) {
-    static const char *const CHOICE[] = { "layers", "filter", "cases", "sample", "models",
-                                          "quick",  "report", "peer",  "ncu",    "verb" };
+    static const char *const CHOICE[] = { "layers", "filter", "cases", "sample", "models", "quick",
+                                          "report", "peer",   "ncu",   "verb",   "jobs" };
     json_t *x = json_loads(a, 0, NULL), *y = json_loads(b, 0, NULL);
     for (size_t i = 0; i < KG_COUNT_OF(CHOICE); i++) {
         json_object_del(x, CHOICE[i]);

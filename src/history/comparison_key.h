@@ -6,10 +6,10 @@
 #include <stdbool.h>
 
 /* The comparison key as JSON text with sorted members (malloc'ed): two runs compare exactly if theirs are equal.
- *   gpu, n_gpus, driver, cuda_runtime, power_limit_w   of the first GPU, or without one
- *   cpu, n_cpus                                        its model and how many may be used
+ *   gpu, n_gpus, driver, cuda_runtime, power_limit_w, ecc, max_sm_mhz, max_memory_mhz   of the first GPU
+ *   cpu, n_cpus, governor                              the host's model, how many may be used, how their clock is set
  *   compiler, cflags, cppflags, sanitizers, optimized, cuda   how the program was built
- *   verb, layers, filter, cases, models, quick, report        what was asked of the run: another choice of cases is
+ *   verb, layers, filter, cases, models, quick, report, jobs  what was asked of the run: another choice of cases is
  *                                                             another history
  * env and build may be NULL (a run that died early). Models count by their files' names, not their folders. */
 char *kg_comparison_key(const json_t *env, const json_t *build);

@@ -22,6 +22,7 @@ static const struct {
     { "*", "GB/s", { KG_FIGURE_NOISY, -1, 0, "speed" } },
     { "*", "TFLOP/s", { KG_FIGURE_NOISY, -1, 0, "speed" } },
     { "*.margin", "ratio", { KG_FIGURE_EXACT, +1, 0, "error" } },
+    { "*", "limit", { KG_FIGURE_LIMIT, +1, 0, "tolerance" } },
     { "*", "abs", { KG_FIGURE_EXACT, +1, 0, "error" } },
     { "*", "bytes", { KG_FIGURE_EXACT, +1, 0, "memory" } },
     { "token_mismatch*", "ratio", { KG_FIGURE_EXACT, +1, 0, "error" } },

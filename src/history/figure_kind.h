@@ -6,6 +6,7 @@ enum kg_figure_class {
     KG_FIGURE_EXACT,    /* the same program gives the same value: any change for the worse is an event */
     KG_FIGURE_NOISY,    /* a time or rate: judged against its run-to-run noise */
     KG_FIGURE_CANARY,   /* a rate of fixed work: how fast the machine was */
+    KG_FIGURE_LIMIT,    /* of an error: larger is looser */
     KG_FIGURE_DERIVED,  /* follows from another figure of the same case, which is judged */
     KG_FIGURE_REPORTED, /* neither more nor less of it is better */
 };

@@ -61,19 +61,30 @@ static bool is_kind(const struct kg_node *node, enum kg_node_kind kind) {
 }
 
 /* A figure with its own limit brings it as tol. A mixed limit (abs + rel * |want|) belongs to each element and not to
- * max_abs: there the margin, whose limit is 1, tells how near it was. */
+ * max_abs: there the margin, whose limit is 1, tells how near it was, and the limit is a figure. nmse is rms_rel's
+ * square. */
 static enum kg_status insert_error(struct metric_sink *sink, const struct kg_node *error, struct kg_error *err) {
-    static const char *const FIGURES[] = { "max_abs", "nmse", "one_minus_cos" };
+    static const char *const FIGURES[] = { "max_abs", "nmse", "one_minus_cos", "max_rel" };
+    static const char *const MIXED[] = { "mixed_abs", "mixed_rel" };
     const struct kg_node *tolerance = kg_node_member(error, "tolerance");
     const char *comparison = kg_node_text(error, "name");
     const bool finite = kg_node_int(error, "n_nonfinite", 0) == 0;
     enum kg_status status = KG_OK;
     for (size_t i = 0; i < sizeof FIGURES / sizeof *FIGURES && status == KG_OK; i++) {
-        const struct kg_node *limit = kg_node_member(tolerance, FIGURES[i]);
-        if (!kg_node_is_number(limit) && i > 0) continue; /* max_abs is always of interest */
+        const struct kg_node *limit = kg_node_member(tolerance, FIGURES[i]), *value = kg_node_member(error, FIGURES[i]);
+        const bool is_none = !kg_node_is_number(value) && !kg_node_is_number(limit);
+        if (i > 0 && is_none) continue; /* max_abs is always of interest */
         char *name = kg_xasprintf("%s.%s", comparison ? comparison : "", FIGURES[i]);
-        status = insert_metric(sink->history, sink->result_id, &sink->seq, name, "abs",
-                               kg_node_member(error, FIGURES[i]), limit, error, finite, err);
+        status =
+            insert_metric(sink->history, sink->result_id, &sink->seq, name, "abs", value, limit, error, finite, err);
+        free(name);
+    }
+    for (size_t i = 0; i < sizeof MIXED / sizeof *MIXED && status == KG_OK; i++) {
+        const struct kg_node *limit = kg_node_member(tolerance, MIXED[i]);
+        if (!kg_node_is_number(limit)) continue;
+        char *name = kg_xasprintf("%s.%s", comparison ? comparison : "", MIXED[i]);
+        status =
+            insert_metric(sink->history, sink->result_id, &sink->seq, name, "limit", limit, limit, error, true, err);
         free(name);
     }
     if (status == KG_OK && is_kind(kg_node_member(error, "judged"), KG_NODE_TRUE)) {

@@ -13,6 +13,7 @@
 const char *const KG_JUDGED_NAMES[KG_JUDGED_COUNT] = {
     [KG_JUDGED_WORSE] = "regression",
     [KG_JUDGED_MISSING] = "missing",
+    [KG_JUDGED_LOOSER] = "looser",
     [KG_JUDGED_INCOMPARABLE] = "incomparable",
     [KG_JUDGED_INCONCLUSIVE] = "inconclusive",
     [KG_JUDGED_BETTER] = "better",
@@ -124,9 +125,8 @@ static void conclude(struct kg_comparison *comparison) {
         out->n_waived += out->judgements[i].waived;
     }
     const bool doubt = out->n_reasons > 0 || out->counts[KG_JUDGED_INCOMPARABLE] + out->counts[KG_JUDGED_INCONCLUSIVE];
-    out->exit_code = out->counts[KG_JUDGED_WORSE] + out->counts[KG_JUDGED_MISSING] > 0 ? KG_EXIT_FAILED
-                     : doubt                                                           ? KG_EXIT_INCONCLUSIVE
-                                                                                       : KG_EXIT_OK;
+    const size_t n_red = out->counts[KG_JUDGED_WORSE] + out->counts[KG_JUDGED_MISSING] + out->counts[KG_JUDGED_LOOSER];
+    out->exit_code = n_red > 0 ? KG_EXIT_FAILED : doubt ? KG_EXIT_INCONCLUSIVE : KG_EXIT_OK;
 }
 
 /* Annotations come oldest first. */

@@ -35,6 +35,7 @@ struct kg_regress_options {
 enum kg_judged {
     KG_JUDGED_WORSE,
     KG_JUDGED_MISSING,      /* a case, or a figure of one, that the baseline has */
+    KG_JUDGED_LOOSER,       /* a limit that is higher or gone, or fewer values compared */
     KG_JUDGED_INCOMPARABLE, /* the case's definition has changed */
     KG_JUDGED_INCONCLUSIVE, /* too little to judge by */
     KG_JUDGED_BETTER,

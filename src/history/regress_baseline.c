@@ -64,17 +64,45 @@ static const struct kg_commits *line_or_all(const struct kg_run_heads *runs, con
     return n >= KG_SCREEN_FEWEST ? mainline : ancestors;
 }
 
-static void say_why_none(struct kg_regression *out, const struct sieve *sieve, const char *whose) {
+/* Of the newest runs with other keys, what the most similar one differs in; "" if there are none. malloc'ed. */
+static char *nearest_difference(struct kg_history *history, const struct kg_regression *out, struct kg_error *err) {
+    static const char WHERE[] =
+        "WHERE comparison_key <> ?1 AND state = 'complete' AND verdict = 'pass' AND git_dirty = 0"
+        " ORDER BY started_us DESC LIMIT 50";
+    const char *const args[] = { out->run.comparison_key };
+    struct kg_run_heads others;
+    char *least = kg_xstrdup("");
+    if (kg_run_heads_load(history, WHERE, args, 1, &others, err) != KG_OK) return least;
+    for (size_t i = 0; i < others.n_items; i++) {
+        char *difference = kg_comparison_difference(out->run.comparison_key, others.items[i].comparison_key);
+        if (!*least || strlen(difference) < strlen(least)) {
+            char *swap = least;
+            least = difference;
+            difference = swap;
+        }
+        free(difference);
+    }
+    kg_run_heads_free(&others);
+    return least;
+}
+
+static void say_why_none(struct kg_history *history, struct kg_regression *out, const struct sieve *sieve,
+                         const char *whose) {
+    struct kg_error err;
     if (out->baseline.n_items > 0) return;
+    char *difference = sieve->n_same_key == 0 ? nearest_difference(history, out, &err) : NULL;
     if (sieve->n_same_key == 0)
-        kg_regress_reason(out, "no baseline: no other complete, green, clean run here has this run's comparison key "
-                               "(machine, build, and what was asked of the run)");
+        kg_regress_reason(out,
+                          "no baseline: no other complete, green, clean run here has this run's comparison key "
+                          "(machine, build, and what was asked of the run)%s%s",
+                          *difference ? "; the most similar one differs in " : "", difference);
     else
         kg_regress_reason(
             out,
             "no baseline: of %zu complete, green, clean runs with this run's comparison key, %zu are of other "
             "commits than %s, %zu of the run's own commit, %zu taken out by annotations",
             sieve->n_same_key, sieve->n_other_commit, whose, sieve->n_own_commit, sieve->n_taken_out);
+    free(difference);
 }
 
 static enum kg_status choose_by_commit(struct kg_history *history, struct kg_comparison *comparison,
@@ -106,7 +134,7 @@ static enum kg_status choose_by_commit(struct kg_history *history, struct kg_com
         struct sieve sieve = { 0 };
         keep(comparison, line_or_all(&out->baseline, &mainline, &ancestors), o->baseline_revision ? commit : NULL,
              &out->baseline, &sieve);
-        say_why_none(out, &sieve, o->baseline_revision ? revision : "the commit's ancestors");
+        say_why_none(history, out, &sieve, o->baseline_revision ? revision : "the commit's ancestors");
     }
     kg_commits_free(&mainline);
     kg_commits_free(&ancestors);

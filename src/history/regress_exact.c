@@ -47,10 +47,20 @@ struct past {
     size_t n;
     uint32_t runs; /* of which baseline run value i is: the i-th bit set */
     size_t n_other_seed;
+    double worst_other_seed;
 };
 
 static bool needs_seed(const struct kg_figure_info *info) {
     return strcmp(info->kind.subject, "memory") != 0;
+}
+
+static bool ends_with(const char *text, const char *end) {
+    const size_t len = strlen(text), n = strlen(end);
+    return len >= n && strcmp(text + len - n, end) == 0;
+}
+
+static bool is_margin(const struct kg_figure_info *info) {
+    return ends_with(info->name, ".margin") && strcmp(info->unit, "ratio") == 0;
 }
 
 /* The first baseline run of the same commit; a run without one stands alone. */
@@ -63,19 +73,25 @@ static int commit_of(const struct kg_comparison *comparison, size_t run) {
 
 static void look_back(const struct kg_comparison *comparison, const struct kg_run_result *r,
                       const struct kg_figure_info *info, size_t occurrence, struct past *past) {
-    *past = (struct past){ .n = 0 };
+    *past = (struct past){ .worst_other_seed = -INFINITY };
     for (size_t i = 0; i < comparison->n_baseline; i++) {
         const struct kg_run *run = &comparison->baseline[i];
         const struct kg_run_result *b = kg_run_find(run, r->c->same);
         const struct kg_run_figure *f = b ? kg_run_figure(run, b, info, occurrence) : NULL;
-        if (!f || !f->valid || isnan(f->value) || !kg_regress_counts(comparison, i, r->c->key)) continue;
+        if (!b || !kg_regress_counts(comparison, i, r->c->key)) continue;
+        /* A tag that a run does not list held nothing. */
+        const bool is_zero = !f && b->outcome == KG_OUTCOME_PASS && strcmp(info->kind.subject, "memory") == 0;
+        if (!is_zero && (!f || !f->valid || isnan(f->value))) continue;
+        const double value = is_zero ? 0 : info->kind.worse * f->value;
+        if (is_margin(info) && !kg_regress_same_limits(&comparison->run, r, run, b)) continue;
         if (needs_seed(info) && strcmp(b->seed, r->seed) != 0) {
             past->n_other_seed++;
+            past->worst_other_seed = fmax(past->worst_other_seed, value);
             continue;
         }
         past->commits[past->n] = commit_of(comparison, i);
         past->runs |= UINT32_C(1) << i;
-        past->values[past->n++] = info->kind.worse * f->value;
+        past->values[past->n++] = value;
     }
 }
 
@@ -105,6 +121,24 @@ static uint32_t *find_visits(const struct kg_comparison *comparison) {
     return visits;
 }
 
+/* Other seeds make other errors, of one size: several times the worst of them is no chance. Elements near zero make
+ * max_rel an exception. */
+static void judge_by_other_seeds(struct kg_comparison *comparison, const struct kg_run_result *r,
+                                 const struct kg_run_figure *f, const struct past *past) {
+    static const double SEVERAL = 5;
+    const struct kg_figure_info *info = f->info;
+    const double value = info->kind.worse * f->value, before = past->worst_other_seed;
+    if (strcmp(info->kind.subject, "error") != 0 || before <= 0 || ends_with(info->name, ".max_rel") ||
+        value <= SEVERAL * before)
+        return;
+    struct kg_judgement *j = kg_regress_add(comparison, KG_JUDGED_WORSE, info->kind.subject, r->c->key, info,
+                                            "several times what other seeds gave");
+    j->before = info->kind.worse * before;
+    j->after = f->value;
+    j->change = value / before - 1;
+    j->n_baseline = past->n_other_seed;
+}
+
 static void judge_figure(struct kg_comparison *comparison, const struct kg_run_result *r, size_t place,
                          const uint32_t *visits) {
     static const struct {
@@ -123,6 +157,7 @@ static void judge_figure(struct kg_comparison *comparison, const struct kg_run_r
     double limit = NAN;
     look_back(comparison, r, info, kg_run_occurrence(&comparison->run, r, place), &past);
     comparison->out->n_other_seed += past.n == 0 && past.n_other_seed > 0;
+    if (past.n == 0 && past.n_other_seed > 0) judge_by_other_seeds(comparison, r, f, &past);
     if (past.n == 0) return;
     comparison->out->n_exact++;
     const bool none = !f->valid || isnan(f->value);
@@ -164,7 +199,7 @@ static void find_missing_figures(struct kg_comparison *comparison, const struct 
     for (size_t i = 0; i < b->n_figures; i++) {
         const struct kg_figure_info *info = run->figures[b->first_figure + i].info;
         const enum kg_figure_class class = kg_figure_class_in(r->c, info);
-        if (class != KG_FIGURE_EXACT && class != KG_FIGURE_NOISY) continue;
+        if (class != KG_FIGURE_EXACT && class != KG_FIGURE_NOISY && class != KG_FIGURE_LIMIT) continue;
         if (kg_run_figure(&comparison->run, r, info, kg_run_occurrence(run, b, i))) continue;
         if (seen_before(comparison, at, b, run, i)) continue;
         kg_regress_add(comparison, KG_JUDGED_MISSING, info->kind.subject, r->c->key, info,
@@ -208,6 +243,7 @@ void kg_regress_exact(struct kg_comparison *comparison) {
         comparison->out->n_cases++;
         judge_status(comparison, r, best_before(comparison, r->c, before));
         if (r->outcome != KG_OUTCOME_PASS) continue;
+        kg_regress_limits(comparison, r);
         for (size_t k = 0; k < r->n_figures; k++)
             if (kg_figure_class_in(r->c, comparison->run.figures[r->first_figure + k].info) == KG_FIGURE_EXACT)
                 judge_figure(comparison, r, k, visits);
@@ -216,6 +252,8 @@ void kg_regress_exact(struct kg_comparison *comparison) {
     for (size_t k = 0; k < comparison->n_baseline; k++) find_missing_cases(comparison, k);
     free(visits);
 }
+
+static const char *const SPILLS[] = { "spill_store_bytes", "spill_load_bytes" };
 
 static void judge_kernel(struct kg_comparison *comparison, const char *kernel, const json_t *before,
                          const json_t *after) {
@@ -236,6 +274,19 @@ static void judge_kernel(struct kg_comparison *comparison, const char *kernel, c
     }
 }
 
+/* Another name is no excuse for spills. */
+static void judge_new_kernel(struct kg_comparison *comparison, const char *name, const json_t *kernel) {
+    for (size_t i = 0; i < KG_COUNT_OF(SPILLS); i++) {
+        const int64_t spilled = kg_json_int(kernel, SPILLS[i], 0);
+        if (spilled <= 0) continue;
+        struct kg_figure_info info = { .name = (char *)(uintptr_t)SPILLS[i], .unit = (char *)(uintptr_t) "bytes" };
+        struct kg_judgement *j = kg_regress_add(comparison, KG_JUDGED_WORSE, "kernel", name, &info,
+                                                "a kernel that the baseline does not have spills");
+        j->before = 0;
+        j->after = (double)spilled;
+    }
+}
+
 /* build.json's "kernels": an array of {"name", "arch", ...}. */
 void kg_regress_kernels(struct kg_comparison *comparison) {
     const struct kg_regression *out = comparison->out;
@@ -245,14 +296,17 @@ void kg_regress_kernels(struct kg_comparison *comparison) {
     for (size_t i = 0; i < json_array_size(news); i++) {
         const json_t *kernel = json_array_get(news, i);
         const char *name = kg_json_text(kernel, "name"), *arch = kg_json_text(kernel, "arch");
+        bool known = false;
         for (size_t k = 0; k < json_array_size(olds) && name; k++) {
             const json_t *old = json_array_get(olds, k);
             const char *old_name = kg_json_text(old, "name"), *old_arch = kg_json_text(old, "arch");
             if (!old_name || strcmp(old_name, name) != 0 || strcmp(old_arch ? old_arch : "", arch ? arch : "") != 0)
                 continue;
             judge_kernel(comparison, name, old, kernel);
+            known = true;
             break;
         }
+        if (!known && name && json_array_size(olds) > 0) judge_new_kernel(comparison, name, kernel);
     }
     json_decref(after);
     json_decref(before);

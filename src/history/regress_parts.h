@@ -27,6 +27,12 @@ void kg_regress_kernels(struct kg_comparison *comparison);
 /* Times and rates: drift, then the screen. */
 void kg_regress_noisy(struct kg_comparison *comparison);
 
+/* What a case's result says of its limits, against the tightest that a baseline run had. */
+void kg_regress_limits(struct kg_comparison *comparison, const struct kg_run_result *r);
+/* Whether both results have the same limits, each of as many values: else their margins do not compare. */
+bool kg_regress_same_limits(const struct kg_run *a, const struct kg_run_result *x, const struct kg_run *b,
+                            const struct kg_run_result *y);
+
 /* With options->again: names are of runs->figures; what was found takes the place of the screen's verdicts. */
 void kg_regress_measure_again(struct kg_comparison *comparison, const struct kg_noisy_runs *runs,
                               const struct kg_confirmation *names, struct kg_noisy *noisy);

@@ -183,6 +183,10 @@ static int by_figure_id(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+static double real_of(const struct kg_cell *cell) {
+    return cell->kind == KG_CELL_REAL ? cell->real : cell->kind == KG_CELL_INT ? (double)cell->integer : NAN;
+}
+
 static bool add_metric(void *arg, size_t n_columns, const char *const *names, const struct kg_cell *cells) {
     struct loading *l = arg;
     struct kg_run *run = l->run;
@@ -198,7 +202,7 @@ static bool add_metric(void *arg, size_t n_columns, const char *const *names, co
     if (r->n_figures++ == 0) r->first_figure = run->n_figures;
     run->figures = room_for_one(run->figures, run->n_figures, sizeof *run->figures);
     run->figures[run->n_figures++] =
-        (struct kg_run_figure){ info, cells[2].kind == KG_CELL_REAL ? cells[2].real : NAN, cells[3].integer != 0 };
+        (struct kg_run_figure){ info, real_of(&cells[2]), cells[3].integer != 0, real_of(&cells[4]), cells[5].integer };
     return true;
 }
 
@@ -221,7 +225,7 @@ enum kg_status kg_run_load(struct kg_history *history, int64_t bundle_no, const 
     if (status == KG_OK)
         status = kg_history_query(
             history,
-            "SELECT result_id, figure_id, value, valid FROM metric_row WHERE result_id BETWEEN"
+            "SELECT result_id, figure_id, value, valid, tol, n FROM metric_row WHERE result_id BETWEEN"
             " CAST(?1 AS INTEGER) << 20 AND (CAST(?1 AS INTEGER) << 20) + 1048575 ORDER BY result_id, seq",
             args, 1, add_metric, &l, err);
     free(l.result_ids);

@@ -55,6 +55,8 @@ struct kg_run_figure {
     const struct kg_figure_info *info;
     double value; /* NaN: none */
     bool valid;
+    double limit; /* of an error; NaN: it has none */
+    int64_t n;    /* values compared, or samples; 0: not said */
 };
 struct kg_run_result {
     const struct kg_case_info *c;

@@ -71,6 +71,8 @@ static const char *const MIGRATIONS[] = {
     "CREATE INDEX tcase_by_key ON tcase(case_key);"
     "CREATE INDEX result_by_bundle ON result_row(bundle_no);"
     "CREATE INDEX result_by_case ON result_row(case_id);",
+    /* Errors without a limit, mixed limits and more members of the comparison key are read from the folders again. */
+    "DELETE FROM metric_row; DELETE FROM result_row; DELETE FROM tcase; DELETE FROM bundle; DELETE FROM figure;",
 };
 enum { SCHEMA_VERSION = sizeof MIGRATIONS / sizeof *MIGRATIONS };
 

@@ -54,9 +54,9 @@ void kg_section_changes(const struct kg_report *report, struct kg_page *page) {
         return;
     }
     static const struct kg_column VERDICT[] = {
-        { "verdict", KG_COLUMN_STATUS },      { "regression", KG_COLUMN_NUMBER },   { "missing", KG_COLUMN_NUMBER },
-        { "incomparable", KG_COLUMN_NUMBER }, { "inconclusive", KG_COLUMN_NUMBER }, { "better", KG_COLUMN_NUMBER },
-        { "new", KG_COLUMN_NUMBER },          { "waived", KG_COLUMN_NUMBER }
+        { "verdict", KG_COLUMN_STATUS }, { "regression", KG_COLUMN_NUMBER },   { "missing", KG_COLUMN_NUMBER },
+        { "looser", KG_COLUMN_NUMBER },  { "incomparable", KG_COLUMN_NUMBER }, { "inconclusive", KG_COLUMN_NUMBER },
+        { "better", KG_COLUMN_NUMBER },  { "new", KG_COLUMN_NUMBER },          { "waived", KG_COLUMN_NUMBER }
     };
     kg_page_table(page, VERDICT, KG_COUNT_OF(VERDICT));
     kg_page_cell(page, verdict_of(r));

@@ -76,7 +76,7 @@ static void history_of_a_case(struct kg_record *rec, const void *arg) {
         { { "history", "KEY", "--machine", "made gpu" }, N_RUNS },
         { { "history", "KEY", "--machine", "other" }, 0 },
         { { "history", "KEY", "--commits", "line~29..line~24" }, 5 },
-        { { "history", "KEY", "--figure", "y.*" }, N_RUNS * 2 },
+        { { "history", "KEY", "--figure", "y.*" }, N_RUNS * 5 },
         { { "history", "KEY", "--figure", "kv.peak" }, N_RUNS },
         { { "history", "no/such/case" }, 0 },
     };

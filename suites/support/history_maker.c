@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,12 +71,15 @@ static void put_case(struct files *files, size_t i, const struct kg_made_case *c
         kg_buffer_puts(out, "\"errors\":[],\"timings\":[],\"metrics\":[],\"memory\":[]}\n");
         return;
     }
+    const double largest = c->limit > 0 ? c->max_abs / c->limit : c->nmse;
     kg_buffer_printf(out,
-                     "\"errors\":[{\"judged\":true,\"margin\":%.17g,\"max_abs\":%.17g,\"max_rel\":0.001,\"n\":4096,"
-                     "\"n_nonfinite\":0,\"name\":\"y\",\"nmse\":1e-9,\"one_minus_cos\":1e-9,\"rms_rel\":1e-4,"
-                     "\"tolerance\":{\"max_abs\":1.0},\"why\":\"made\",\"worst_got\":1.0,\"worst_index\":7,"
-                     "\"worst_want\":1.0}],\"timings\":[",
-                     c->max_abs, c->max_abs);
+                     "\"errors\":[{\"judged\":true,\"margin\":%.17g,\"max_abs\":%.17g,\"max_rel\":%.17g,\"n\":%d,"
+                     "\"n_nonfinite\":0,\"name\":\"y\",\"nmse\":%.17g,\"one_minus_cos\":1e-9,\"rms_rel\":%.17g,"
+                     "\"tolerance\":{\"%s\":%.17g",
+                     largest, c->max_abs, c->max_rel, c->n, c->nmse, sqrt(c->nmse), c->limit > 0 ? "max_abs" : "nmse",
+                     c->limit > 0 ? c->limit : 1.0);
+    if (c->mixed_rel > 0) kg_buffer_printf(out, ",\"mixed_rel\":%.17g", c->mixed_rel);
+    kg_buffer_puts(out, "},\"why\":\"made\",\"worst_got\":1.0,\"worst_index\":7,\"worst_want\":1.0}],\"timings\":[");
     put_timing(out, c);
     kg_buffer_puts(out, "],\"metrics\":[");
     if (c->time_ns > 0)
@@ -83,8 +87,11 @@ static void put_case(struct files *files, size_t i, const struct kg_made_case *c
                          "{\"name\":\"graph.warm.gb_per_s\",\"unit\":\"GB/s\",\"value\":%.9g},"
                          "{\"name\":\"graph.warm.tflop_per_s\",\"unit\":\"TFLOP/s\",\"value\":%.9g}",
                          1048576 / c->time_ns, 2097.152 / c->time_ns);
+    kg_buffer_puts(out, "],\"memory\":[");
+    if (c->more_memory)
+        kg_buffer_printf(out, "{\"left_bytes\":0,\"peak_bytes\":1073741824,\"tag\":\"%s\"},", c->more_memory);
     kg_buffer_printf(out,
-                     "],\"memory\":[{\"left_bytes\":%.0f,\"peak_bytes\":%.0f,\"tag\":\"kv\"},"
+                     "{\"left_bytes\":%.0f,\"peak_bytes\":%.0f,\"tag\":\"kv\"},"
                      "{\"left_bytes\":0,\"peak_bytes\":4096,\"tag\":\"weights\"}]}\n",
                      c->left_bytes, c->peak_bytes);
 }
@@ -204,7 +211,11 @@ enum kg_status kg_made_run_write(const char *root, const struct kg_made_run *run
                                   .seed = 7,
                                   .time_ns = 10000 + 100 * (double)i,
                                   .max_abs = 0.001,
-                                  .peak_bytes = 1 << 20 };
+                                  .peak_bytes = 1 << 20,
+                                  .limit = 1,
+                                  .n = 4096,
+                                  .max_rel = 0.001,
+                                  .nmse = 1e-9 };
         if (run->fill) run->fill(run->arg, i, &c);
         if (!c.absent) put_case(&files, i, &c);
     }

@@ -21,6 +21,11 @@ struct kg_made_case {
     bool throttled;                /* the timing is not valid */
     double max_abs;                /* of the comparison "y", limit 1 */
     double peak_bytes, left_bytes; /* of the tag "kv" */
+    double limit;                  /* of max_abs: 1; 0: none, but one of 1 on nmse */
+    double mixed_rel;              /* a mixed limit; 0: none */
+    int n;                         /* values compared: 4096 */
+    double max_rel, nmse;          /* 0.001, 1e-9 */
+    const char *more_memory;       /* one more tag, of a GB; NULL: none */
 };
 
 struct kg_made_run {

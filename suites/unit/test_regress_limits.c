@@ -1,0 +1,171 @@
+/* Limits, what is compared, memory and kernels: what a change of a case can hide, on made histories. */
+#include "base/size.h"
+#include "history/comparison_key.h"
+#include "suites/support/history_lab.h"
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_CASES = 12, N_BASELINE = 6, VICTIM = 3 };
+
+static void limit_times_100(struct kg_made_case *c) {
+    c->limit *= 100;
+}
+static void limit_is_gone(struct kg_made_case *c) {
+    c->limit = 0;
+}
+static void mixed_limit_too(struct kg_made_case *c) {
+    c->mixed_rel = 0.1;
+}
+static void one_value(struct kg_made_case *c) {
+    c->n = 1;
+}
+static void max_rel_times_10(struct kg_made_case *c) {
+    c->max_rel *= 10;
+}
+static void nmse_times_100(struct kg_made_case *c) {
+    c->nmse *= 100;
+}
+static void a_gigabyte(struct kg_made_case *c) {
+    c->more_memory = "scratch";
+}
+static void tenfold_error_of_other_seed(struct kg_made_case *c) {
+    c->seed = 8;
+    c->max_abs *= 10;
+}
+
+struct row {
+    void (*change)(struct kg_made_case *c);
+    int exit_code;
+    enum kg_judged judged; /* of the victim's judgements; KG_JUDGED_COUNT: there is none */
+    const char *subject;
+};
+
+static const struct row LIMIT_100 = { limit_times_100, KG_EXIT_FAILED, KG_JUDGED_LOOSER, "tolerance" };
+static const struct row LIMIT_GONE = { limit_is_gone, KG_EXIT_FAILED, KG_JUDGED_LOOSER, "tolerance" };
+static const struct row MIXED_TOO = { mixed_limit_too, KG_EXIT_OK, KG_JUDGED_COUNT, NULL };
+static const struct row ONE_VALUE = { one_value, KG_EXIT_FAILED, KG_JUDGED_LOOSER, "tolerance" };
+static const struct row MAX_REL = { max_rel_times_10, KG_EXIT_FAILED, KG_JUDGED_WORSE, "error" };
+static const struct row NMSE = { nmse_times_100, KG_EXIT_FAILED, KG_JUDGED_WORSE, "error" };
+static const struct row GIGABYTE = { a_gigabyte, KG_EXIT_FAILED, KG_JUDGED_WORSE, "memory" };
+static const struct row OTHER_SEED_TENFOLD = { tenfold_error_of_other_seed, KG_EXIT_FAILED, KG_JUDGED_WORSE, "error" };
+
+static void fill(void *arg, size_t i, struct kg_made_case *c) {
+    const struct row *row = arg;
+    if (i == VICTIM && row) row->change(c);
+}
+
+/* Red in the run, and in those after it. */
+static void one_case(struct kg_record *rec, const void *arg) {
+    const struct row *row = arg;
+    struct kg_history_lab lab;
+    struct kg_regression r;
+    const struct kg_made_run changed = { .n_cases = N_CASES, .canary = 1, .fill = fill, .arg = (void *)(uintptr_t)row };
+    kg_history_lab_open(&lab, rec);
+    kg_history_lab_runs(&lab, 0, N_BASELINE, (struct kg_made_run){ .n_cases = N_CASES, .canary = 1 });
+    for (size_t run = 0; run < 3; run++) {
+        kg_history_lab_runs(&lab, N_BASELINE + run, 1, changed);
+        kg_history_lab_regress(&lab, NULL, NULL, &r);
+        size_t n = 0;
+        for (size_t i = 0; i < r.n_judgements; i++) {
+            if (strcmp(r.judgements[i].key, kg_made_case_key(VICTIM)) != 0) continue;
+            ck_assert_int_eq(r.judgements[i].judged, row->judged);
+            ck_assert_str_eq(r.judgements[i].subject, row->subject);
+            n++;
+        }
+        ck_assert_int_eq(r.exit_code, row->exit_code);
+        ck_assert(row->judged == KG_JUDGED_COUNT ? n == 0 : n > 0);
+        kg_regression_free(&r);
+        if (row == &OTHER_SEED_TENFOLD) break; /* its seed is one of the baseline's from here on */
+    }
+    kg_history_lab_close(&lab);
+}
+
+static void renamed_kernel_with_spills(struct kg_record *rec, const void *arg) {
+    struct kg_history_lab lab;
+    struct kg_regression r;
+    struct kg_made_run run = { .n_cases = 1, .kernels = "[{\"name\":\"gemv\",\"arch\":\"sm_90a\",\"registers\":40}]" };
+    (void)arg;
+    kg_history_lab_open(&lab, rec);
+    kg_history_lab_runs(&lab, 0, 1, run);
+    run.kernels = "[{\"name\":\"gemv_2\",\"arch\":\"sm_90a\",\"registers\":40,\"spill_store_bytes\":8}]";
+    kg_history_lab_runs(&lab, 1, 1, run);
+    kg_history_lab_regress(&lab, NULL, NULL, &r);
+    ck_assert_int_eq(r.exit_code, KG_EXIT_FAILED);
+    ck_assert_str_eq(r.judgements[0].key, "gemv_2");
+    ck_assert_str_eq(r.judgements[0].figure, "spill_store_bytes");
+    kg_regression_free(&r);
+    kg_history_lab_close(&lab);
+}
+
+/* What keeps two runs from being compared is named. */
+static void the_field_that_differs(struct kg_record *rec, const void *arg) {
+    struct kg_history_lab lab;
+    struct kg_regression r;
+    (void)arg;
+    kg_history_lab_open(&lab, rec);
+    kg_history_lab_runs(&lab, 0, 2, (struct kg_made_run){ .n_cases = 2, .gpu = "Other GPU", .cflags = "-O1" });
+    kg_history_lab_runs(&lab, 2, 2, (struct kg_made_run){ .n_cases = 2, .gpu = "Other GPU" });
+    kg_history_lab_runs(&lab, 4, 1, (struct kg_made_run){ .n_cases = 2 });
+    kg_history_lab_regress(&lab, NULL, NULL, &r);
+    ck_assert_int_eq(r.exit_code, KG_EXIT_INCONCLUSIVE);
+    ck_assert_uint_eq(r.n_reasons, 1);
+    ck_assert_msg(strstr(r.reasons[0], "the most similar one differs in gpu") != NULL, "%s", r.reasons[0]);
+    ck_assert_ptr_null(strstr(r.reasons[0], "cflags"));
+    kg_regression_free(&r);
+    kg_history_lab_close(&lab);
+}
+
+/* The host, its clocks and how many cases run at once are parts of the key, with a GPU as without one. */
+static void what_the_key_holds(struct kg_record *rec, const void *arg) {
+    static const struct {
+        const char *cpu, *governor;
+        bool ecc;
+        int n_usable, sm_mhz, memory_mhz, jobs;
+        const char *differs;
+    } ROWS[] = {
+        { "A", "performance", true, 8, 1980, 3201, 4, "" },
+        { "B", "performance", true, 8, 1980, 3201, 4, "cpu" },
+        { "A", "performance", false, 8, 1980, 3201, 4, "ecc" },
+        { "A", "powersave", true, 8, 1980, 3201, 4, "governor" },
+        { "A", "performance", true, 2, 1980, 3201, 4, "n_cpus" },
+        { "A", "performance", true, 8, 1200, 3201, 4, "max_sm_mhz" },
+        { "A", "performance", true, 8, 1980, 2600, 4, "max_memory_mhz" },
+        { "A", "performance", true, 8, 1980, 3201, 1, "jobs" },
+    };
+    char *keys[KG_COUNT_OF(ROWS)];
+    (void)rec;
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
+        json_t *env =
+            json_pack("{s:{s:s, s:i, s:s}, s:[{s:s, s:b, s:i, s:i}], s:{s:i}}", "cpu", "model", ROWS[i].cpu, "n_usable",
+                      ROWS[i].n_usable, "governor", ROWS[i].governor, "gpus", "name", "G", "ecc", ROWS[i].ecc,
+                      "max_sm_mhz", ROWS[i].sm_mhz, "max_memory_mhz", ROWS[i].memory_mhz, "run", "jobs", ROWS[i].jobs);
+        ck_assert_ptr_nonnull(env);
+        keys[i] = kg_comparison_key(env, NULL);
+        json_decref(env);
+        char *differs = kg_comparison_difference(keys[0], keys[i]);
+        ck_assert_str_eq(differs, ROWS[i].differs);
+        ck_assert_int_eq(kg_comparison_same_machine(keys[0], keys[i]), i == 0 || strcmp(ROWS[i].differs, "jobs") == 0);
+        free(differs);
+    }
+    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) free(keys[i]);
+}
+
+#define CASE(function)                                                                                                 \
+    { .layer = "unit", .op = "regress_limits", .name = #function, .run = function }
+#define ROW(name_, row_)                                                                                               \
+    { .layer = "unit", .op = "regress_limits", .name = name_, .run = one_case, .arg = &row_ }
+
+static const struct kg_case CASES[] = {
+    ROW("limits_times_100", LIMIT_100), ROW("limit_is_gone", LIMIT_GONE),
+    ROW("one_more_limit", MIXED_TOO),   ROW("one_value_of_4096", ONE_VALUE),
+    ROW("max_rel_times_10", MAX_REL),   ROW("nmse_times_100", NMSE),
+    ROW("one_more_gigabyte", GIGABYTE), ROW("tenfold_error_of_another_seed", OTHER_SEED_TENFOLD),
+    CASE(renamed_kernel_with_spills),   CASE(the_field_that_differs),
+    CASE(what_the_key_holds),
+};
+
+int main(int argc, char **argv) {
+    return kg_suite_main(argc, argv, CASES, KG_COUNT_OF(CASES));
+}

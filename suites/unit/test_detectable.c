@@ -43,7 +43,7 @@ static double found(enum kg_noise kind, double share) {
         kg_noisy_free(&noisy);
         const struct kg_unseen *last = &groups[n - 1];
         ck_assert(isfinite(last->below));
-        /* In the place of its own noise, that of a fresh run. */
+        /* With the noise of another run in the place of the judged one. */
         double *value = &times.figures[last->worst].by_run[0];
         *value = times.figures[last->worst].by_run[1 + trial % (N_RUNS - 1)] + share * log1p(last->below);
         judge(&times, N_RUNS, &runs, &noisy);

@@ -11,11 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHAPE(arch, embd, layers, heads, kv_heads, dim, ff, vocab, ...)                                                \
+#define CONTEXT(ctx, arch, embd, layers, heads, kv_heads, dim, ff, vocab, ...)                                         \
     {                                                                                                                  \
         .architecture = arch, .n_embd = embd, .n_layers = layers, .n_heads = heads, .n_kv_heads = kv_heads,            \
-        .head_dim = dim, .n_ff = ff, .n_vocab = vocab, .n_ctx = 1024, __VA_ARGS__                                      \
+        .head_dim = dim, .n_ff = ff, .n_vocab = vocab, .n_ctx = ctx, __VA_ARGS__                                       \
     }
+#define SHAPE(...) CONTEXT(1024, __VA_ARGS__)
 /* Adjacent pairs are rotated. */
 #define LLAMA(embd, layers, heads, kv_heads, dim, ff, vocab, ...)                                                      \
     SHAPE("llama", embd, layers, heads, kv_heads, dim, ff, vocab, .seed = 2, __VA_ARGS__)
@@ -143,6 +144,24 @@ const struct kg_step_model kg_step_models[] = {
       .model = LLAMA(48, 1, 2, 2, 96, 48, 261, .untied = true, .matrices = KG_DTYPE_F16),
       .n_ids = PAST_FOUR_SPLITS,
       .is_long = true },
+    /* The widths of GPT-OSS-20B: on an H200 a block has 20 pairs of q, k, v for a ring of 16, and a warp of the fused
+     * products 12 and 16 tiles; the router's cluster has whole rows. */
+    { .name = "gpt_oss_width_of_20b",
+      .model = GPT_OSS(41, 2880, 1, 64, 8, 64, 64, 261, .window = 5, .n_experts = 32, .n_experts_used = 4,
+                       .mxfp4_experts = true, .matrices = KG_DTYPE_F16),
+      .n_ids = 6 },
+    /* On an H200 a block has 32 pairs of gate and up for a ring of 14, and 13 of down for 11. */
+    { .name = "outside_group_9_pairs_past_the_ring",
+      .model = LLAMA(3200, 1, 9, 1, 32, 4096, 261, .untied = true, .matrices = KG_DTYPE_F16),
+      .n_ids = 6 },
+    { .name = "long_past_32_splits",
+      .model = CONTEXT(8464, "llama", 32, 1, 2, 1, 16, 48, 261, .untied = true, .seed = 2),
+      .n_ids = 8460,
+      .is_long = true },
+    { .name = "long_all_splits_32_kv_heads",
+      .model = CONTEXT(1312, "llama", 32, 1, 32, 32, 16, 48, 261, .untied = true, .seed = 2),
+      .n_ids = 1300,
+      .is_long = true },
     { .name = "gpt2_head_40", .model = GPT2(80, 2, 2, 40, 112, 263), .n_ids = FEW, .is_repeated = true },
 };
 const size_t kg_n_step_models = KG_COUNT_OF(kg_step_models);
@@ -210,8 +229,8 @@ static struct known {
     char *file; /* as written: making random weights takes longer than most cases */
     size_t file_bytes;
     float *want;
-    double plain_nmse; /* 0 where not measured */
-} known[KG_COUNT_OF(kg_step_models)][2];
+    double plain_nmse;                   /* 0 where not measured */
+} known[KG_COUNT_OF(kg_step_models)][2]; /* with matrices of float16 */
 
 static void put_file(const struct kg_step_model *model, enum kg_precision precision, struct known *k,
                      const char *path) {
@@ -227,7 +246,7 @@ static void put_file(const struct kg_step_model *model, enum kg_precision precis
 void kg_step_work_open(struct kg_record *rec, const struct kg_step_model *model, enum kg_precision precision,
                        struct kg_step_work *w) {
     const bool half = precision == KG_PRECISION_F16;
-    struct known *k = &known[model - kg_step_models][half];
+    struct known *k = &known[model - kg_step_models][half || model->model.matrices == KG_DTYPE_F16];
     char *name = kg_xasprintf("%s.gguf", model->name);
     *w = (struct kg_step_work){ .path = kg_path_join(kg_scratch_dir(rec), name),
                                 .n_ids = model->n_ids,

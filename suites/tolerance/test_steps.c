@@ -4,6 +4,8 @@
  * back, and while other sessions take steps. Wrong operations must be outside the same limits. */
 #include "base/buffer.h"
 #include "base/size.h"
+#include "backend/gpu.h"
+#include "engine/session.h"
 #include "suites/support/rig.h"
 #include "suites/support/mutant_ops.h"
 #include "suites/support/op_device.h"
@@ -17,6 +19,17 @@
 /* Keys that a step sees at the edges of its splits (64 keys in float32, 256 in float16), of what readers merge (2
  * splits), and of 7, 8 and 16 warps of 32 keys. */
 static const uint32_t LENGTHS[] = { 16, 17, 64, 65, 128, 129, 192, 193, 224, 225, 256, 257, 448, 512, 513, 520 };
+
+/* Models whose contexts are too long to be looked at but at their own lengths, ascending. A split is 64 keys in
+ * float32, 256 in float16; a warp merges 32 splits at a time, and there are as many as blocks for each KV head: on 132
+ * multiprocessors, 32 and 33 splits in either precision and all 132, and more than all four of 32 KV heads. */
+static const struct edges {
+    const char *model;
+    uint32_t lengths[8];
+} EDGES[] = {
+    { "long_past_32_splits", { 2048, 2049, 2112, 2113, 8192, 8193, 8448, 8456 } },
+    { "long_all_splits_32_kv_heads", { 1024, 1025, 1028, 1280, 1296 } },
+};
 
 static const struct mutant {
     const char *name, *model;
@@ -68,6 +81,12 @@ static const struct kg_backend_ops *table_of(const struct kg_layer_backend *t) {
     return t->ops ? t->ops() : NULL;
 }
 
+static const struct edges *edges_of(const struct kg_step_model *model) {
+    for (size_t i = 0; i < KG_COUNT_OF(EDGES); i++)
+        if (strcmp(EDGES[i].model, model->name) == 0) return &EDGES[i];
+    return NULL;
+}
+
 /* False after a skip. */
 static bool begin(struct kg_record *rec, const struct step_case *c, struct kg_step_work *w,
                   struct kg_step_engine *engine) {
@@ -89,6 +108,33 @@ static struct kg_session *session_of(const struct step_case *c, const struct kg_
 
 static float *new_logits(const struct kg_step_work *w) {
     return kg_xcalloc(w->n_ids * w->n_vocab, sizeof(float));
+}
+
+/* What a step of the model is on a GPU of compute capability 9.0, as kernels/decode/persistent says what it takes. */
+static const char *path_of(const struct kg_step_model *model, enum kg_precision activations) {
+    const bool mixed = model->model.matrices == KG_DTYPE_F16 && activations == KG_PRECISION_F32;
+    const bool outside = strncmp(model->name, "outside_", strlen("outside_")) == 0;
+    const bool other_layers = model->model.n_experts > 0 || strcmp(model->model.architecture, "gpt2") == 0;
+    return mixed || outside || other_layers ? "captured graph" : "persistent kernel";
+}
+
+/* Records how many steps or instructions the model's plan was lowered to, by path, and how many of them are fused; on
+ * GPUs where the path is known it is the one that the model is here for. */
+static void expect_path(struct kg_record *rec, const struct step_case *c, const struct kg_session *session) {
+    const struct kg_lowered *l = session->lowered;
+    if (strcmp(c->target->name, "cuda") != 0) return;
+    struct kg_gpu_info gpu;
+    struct kg_error err;
+    size_t n_gpus = 0, n_fused = 0;
+    ck_assert_msg(l, "the plan was not lowered");
+    for (uint32_t i = 0; i < l->n_steps; i++) n_fused += l->steps[i].is_fused;
+    kg_record_metric(rec, l->is_one_launch ? "instructions" : "launches", "count", l->n_steps);
+    kg_record_metric(rec, "fused", "count", (double)n_fused);
+    kg_op_expect_ok(kg_gpu_list(&gpu, 1, &n_gpus, &err), &err);
+    if (n_gpus != 1 || gpu.compute_capability != 90) return;
+    const char *want = path_of(c->model, c->target->activations);
+    ck_assert_msg(strcmp(l->path, want) == 0, "the step is a %s, not a %s: %s", l->path, want,
+                  l->n_refusals > 0 ? l->refusals[0].why : "nothing was refused");
 }
 
 /* Records the worst row's figures, fails if it is outside. `first` is the position of row 0. */
@@ -129,6 +175,7 @@ static void steps_from_empty(struct kg_record *rec, const void *arg) {
     float *stepped = new_logits(&w), *prefilled = new_logits(&w);
     struct kg_session *stepping = session_of(c, &w, &engine);
     struct kg_session *prefilling = session_of(c, &w, &engine);
+    expect_path(rec, c, stepping);
     kg_step_decode(stepping, w.ids, w.n_ids, w.n_vocab, stepped);
     kg_step_prefill(prefilling, w.ids, w.n_ids, w.n_vocab, prefilled);
     expect_rows(rec, "steps_against_reference", stepped, w.want, 0, w.n_ids, w.n_vocab, &w.tol);
@@ -141,6 +188,14 @@ static void steps_from_empty(struct kg_record *rec, const void *arg) {
     end(&w, &engine);
 }
 
+/* Prefills what is missing of the first n positions. */
+static void go_to(struct kg_session *session, const struct kg_step_work *w, size_t n, float *logits) {
+    struct kg_error err;
+    const uint32_t n_past = kg_session_n_past(session);
+    if (n_past >= n) kg_op_expect_ok(kg_session_truncate(session, (uint32_t)n, &err), &err);
+    else kg_step_prefill(session, w->ids + n_past, n - n_past, w->n_vocab, logits);
+}
+
 /* The context is prefilled but for the last key or two, then steps go over the edge. */
 static void steps_over_edges(struct kg_record *rec, const void *arg) {
     enum { STEPS = 3 };
@@ -151,12 +206,17 @@ static void steps_over_edges(struct kg_record *rec, const void *arg) {
     if (!begin(rec, c, &w, &engine)) return;
     float *logits = new_logits(&w);
     struct kg_session *session = session_of(c, &w, &engine);
-    for (size_t i = 0; i < KG_COUNT_OF(LENGTHS) && LENGTHS[i] < w.n_ids; i++) {
-        const size_t from = LENGTHS[i] - 2; /* the first step sees a key less than the length, the last one more */
+    expect_path(rec, c, session);
+    const struct edges *own = edges_of(c->model);
+    const uint32_t *lengths = own ? own->lengths : LENGTHS;
+    const size_t n_lengths = own ? KG_COUNT_OF(own->lengths) : KG_COUNT_OF(LENGTHS);
+    for (size_t i = 0; i < n_lengths && lengths[i] > 0 && lengths[i] < w.n_ids; i++) {
+        const size_t from = lengths[i] - 2; /* the first step sees a key less than the length, the last one more */
         char what[32];
-        snprintf(what, sizeof what, "keys_%u", LENGTHS[i]);
-        kg_op_expect_ok(kg_session_truncate(session, 0, &err), &err);
-        kg_step_prefill(session, w.ids, from, w.n_vocab, logits);
+        snprintf(what, sizeof what, "keys_%u", lengths[i]);
+        /* In a long context only what is new is prefilled: the rest has been compared with the edges before. */
+        if (!own) kg_op_expect_ok(kg_session_truncate(session, 0, &err), &err);
+        go_to(session, &w, from, logits);
         kg_step_decode(session, w.ids + from, STEPS, w.n_vocab, logits);
         expect_rows(rec, what, logits, w.want + from * w.n_vocab, from, STEPS, w.n_vocab, &w.tol);
     }
@@ -412,6 +472,7 @@ static void add(struct kg_case_list *cases, const char *layer, const char *op, c
                                 .definition = definition,
                                 .run = run,
                                 .arg = &step_cases[n_step_cases],
+                                .timeout_s = edges_of(c->model) ? 300 : 0, /* plain float16 at 8,460 positions */
                             });
     n_step_cases++;
     free(definition);
@@ -424,7 +485,7 @@ static void build(struct kg_case_list *cases) {
         for (size_t m = 0; m < kg_n_step_models; m++) {
             const struct step_case c = { target, &kg_step_models[m], NULL, NULL };
             if (target->ops && c.model->is_long) continue; /* a plain step widens the whole cache */
-            add(cases, "tolerance", "steps", NULL, &c, steps_from_empty);
+            if (!edges_of(c.model)) add(cases, "tolerance", "steps", NULL, &c, steps_from_empty);
             if (c.model->model.n_experts > 0)
                 add(cases, "tolerance", "steps_choose_clearly", NULL, &c, steps_choose_clearly);
             if (target->ops) continue; /* its rows do not know their batch */

@@ -202,7 +202,7 @@ static enum kg_status cuda_session_plan(struct kg_backend *backend, const struct
     const uint64_t experts_bytes = rows ? kg_mxfp4_gemm_workspace_bytes((uint32_t)rows, plan->config->n_experts) : 0;
     uint64_t linear_bytes = 0, attention_bytes = 0, sample_bytes = 0;
     enum kg_status status = kg_cuda_linear_plan(lock.cuda, plan, &linear_bytes, err);
-    if (!status) status = kg_cuda_attention_plan(plan, &attention_bytes, err);
+    if (!status) status = kg_cuda_attention_plan(lock.cuda, plan, &attention_bytes, err);
     if (!status) status = kg_cuda_sample_plan(plan, &sample_bytes, err);
     if (!status) *workspace_bytes = std::max({ linear_bytes, attention_bytes, sample_bytes, experts_bytes });
     return status;

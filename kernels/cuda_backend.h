@@ -111,8 +111,8 @@ enum kg_status kg_cuda_canary_read(struct kg_backend *backend, const void *from,
  * rows need. Both use the workspace from its start. */
 enum kg_status kg_cuda_linear_plan(struct kg_cuda_backend *cuda, const struct kg_session_plan *plan,
                                    uint64_t *workspace_bytes, struct kg_error *err);
-enum kg_status kg_cuda_attention_plan(const struct kg_session_plan *plan, uint64_t *workspace_bytes,
-                                      struct kg_error *err);
+enum kg_status kg_cuda_attention_plan(const struct kg_cuda_backend *cuda, const struct kg_session_plan *plan,
+                                      uint64_t *workspace_bytes, struct kg_error *err);
 enum kg_status kg_cuda_sample_plan(const struct kg_session_plan *plan, uint64_t *workspace_bytes, struct kg_error *err);
 
 #endif

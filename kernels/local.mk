@@ -6,7 +6,7 @@ cuda_sources = \
 	kernels/attention/sdpa/mma.cu kernels/attention/sdpa/quantize.cu kernels/attention/sdpa/scalar.cu \
 	kernels/attention/sdpa/split.cu kernels/attention/sdpa/tensor_map.cu kernels/attention/sdpa/wgmma.cu \
 	kernels/attention/sdpa/wgmma_64.cu \
-	kernels/decode/attention.cu kernels/decode/decode_step.cu kernels/decode/fusions.cu kernels/decode/heads.cu kernels/decode/norm_add.cu kernels/decode/lower.cu \
+	kernels/decode/decode_step.cu kernels/decode/fusions.cu kernels/decode/heads.cu kernels/decode/norm_add.cu kernels/decode/lower.cu \
 	kernels/decode/matrix.cu kernels/decode/router.cu \
 	kernels/decode/persistent/program.cu kernels/decode/persistent/step.cu \
 	kernels/gemm/gemm.cu kernels/gemv/gemv.cu \
@@ -22,7 +22,7 @@ cuda_headers = \
 	kernels/attention/sdpa/e4m3.cuh kernels/attention/sdpa/fragment.cuh kernels/attention/sdpa/call.h \
 	kernels/attention/sdpa/operands.cuh kernels/attention/sdpa/partial.cuh kernels/attention/sdpa/sdpa.h \
 	kernels/attention/sdpa/split.cuh kernels/attention/sdpa/tensor_map.h kernels/attention/sdpa/tile.cuh \
-	kernels/block/decode_keys.cuh kernels/block/dequant.cuh kernels/block/elementwise.cuh \
+	kernels/block/dequant.cuh kernels/block/elementwise.cuh \
 	kernels/block/precision.cuh kernels/block/reduce.cuh kernels/block/rmsnorm.cuh kernels/block/rotation.cuh \
 	kernels/block/router.cuh kernels/block/softmax_state.cuh kernels/block/swiglu.cuh \
 	kernels/decode/fusions.h kernels/decode/launches.h kernels/decode/lower.h \

@@ -1,11 +1,7 @@
 /* attention: softmax(q k^T scale) v per head over a cache (contract in ops/attention.h). Checks, and which kernel runs:
- * one row by attention_decode.cu (keys split over blocks), more by sdpa's variants (tensor cores; activations and cache
- * in f16) or attention_prefill.cu (float32 arithmetic, any mixture). */
+ * one row by decode.cu (keys split over blocks), more by sdpa's variants (tensor cores; activations and cache in f16)
+ * or prefill.cu (float32 arithmetic, any mixture). */
 #include "kernels/attention/attention.cuh"
-
-extern "C" {
-#include "ops/sdpa.h"
-}
 
 static enum kg_status require_head_dim(uint32_t head_dim, struct kg_error *err) {
     if (head_dim % KG_VECTOR == 0 && head_dim > 0 && head_dim <= KG_ATTENTION_CUDA_MAX_HEAD_DIM) return KG_OK;
@@ -14,17 +10,13 @@ static enum kg_status require_head_dim(uint32_t head_dim, struct kg_error *err) 
                    KG_VECTOR, KG_ATTENTION_CUDA_MAX_HEAD_DIM);
 }
 
-static size_t partials_bytes(uint32_t n_heads, uint32_t n_kv_heads, uint32_t head_dim) {
-    return (size_t)n_heads * kg_attention_n_splits(n_kv_heads) * (head_dim + 2) * sizeof(float);
-}
-
-enum kg_status kg_cuda_attention_plan(const struct kg_session_plan *plan, uint64_t *workspace_bytes,
-                                      struct kg_error *err) {
+enum kg_status kg_cuda_attention_plan(const struct kg_cuda_backend *cuda, const struct kg_session_plan *plan,
+                                      uint64_t *workspace_bytes, struct kg_error *err) {
     const struct kg_model_config *c = plan->config;
     enum kg_status status = require_head_dim(c->head_dim, err);
     if (!status) status = kg_cuda_require_float("attention", "activations", plan->activations, err);
     if (!status) status = kg_cuda_require_float("attention", "KV cache", plan->kv, err);
-    if (!status) *workspace_bytes = partials_bytes(c->n_heads, c->n_kv_heads, c->head_dim);
+    if (!status) *workspace_bytes = kg_attention_decode_bytes(cuda, c->n_heads / c->n_kv_heads, c->head_dim);
     return status;
 }
 
@@ -41,9 +33,7 @@ static enum kg_status check(const struct kg_attention_args *args, struct kg_erro
     return KG_OK;
 }
 
-/* The workspace is one that others write to: no variant that wants its own to be zero. */
-static enum kg_status prefill_f16(struct kg_backend *backend, const struct kg_attention_args *args,
-                                  struct kg_error *err) {
+struct kg_sdpa_args kg_attention_as_sdpa(const struct kg_attention_args *args) {
     const uint64_t head_dim = args->head_dim, plane = args->n_ctx * head_dim;
     struct kg_sdpa_args p = {};
     p.inputs = p.output = KG_PRECISION_F16;
@@ -64,19 +54,27 @@ static enum kg_status prefill_f16(struct kg_backend *backend, const struct kg_at
     p.causal = args->causal;
     p.window = args->window;
     p.sinks = args->sinks;
-    return kg_cuda_sdpa(backend, &p, err);
+    return p;
+}
+
+/* The workspace is one that others write to. */
+static enum kg_status attend_row(const struct kg_cuda_backend *cuda, const struct kg_attention_args *args,
+                                 struct kg_error *err) {
+    const uint64_t n_bytes = kg_attention_decode_bytes(cuda, args->n_heads / args->n_kv_heads, args->head_dim);
+    const cudaError_t code = cudaMemsetAsync(args->workspace, 0, n_bytes, cuda->stream);
+    if (code != cudaSuccess) return kg_cuda_fail(err, "attention", code);
+    return kg_attention_decode(cuda, args, args->workspace, err);
 }
 
 extern "C" enum kg_status kg_cuda_attention(struct kg_backend *backend, const struct kg_attention_args *args,
                                             struct kg_error *err) {
+    const struct kg_cuda_backend *cuda = kg_cuda_of(backend);
     const enum kg_status status = check(args, err);
     if (status || args->n_rows == 0) return status;
-    if (args->n_rows > 1 && args->activations == KG_PRECISION_F16 && args->kv == KG_PRECISION_F16 &&
-        args->n_keys <= KG_SDPA_MAX_LENGTH)
-        return prefill_f16(backend, args, err);
-    struct kg_attention_params p = kg_attention_params_of(args, kg_cuda_of(backend)->step);
-    p.partials = (float *)args->workspace;
-    p.n_splits = kg_attention_n_splits(args->n_kv_heads);
-    if (args->n_rows == 1) return kg_attention_decode(kg_cuda_of(backend), &p, err);
-    return kg_attention_prefill(kg_cuda_of(backend)->stream, &p, err);
+    if (args->n_rows == 1) return attend_row(cuda, args, err);
+    if (args->activations == KG_PRECISION_F16 && args->kv == KG_PRECISION_F16 && args->n_keys <= KG_SDPA_MAX_LENGTH) {
+        const struct kg_sdpa_args p = kg_attention_as_sdpa(args); /* no variant that wants zeroed memory */
+        return kg_cuda_sdpa(backend, &p, err);
+    }
+    return kg_attention_prefill(cuda->stream, args, err);
 }

@@ -1,165 +1,156 @@
-/* Decode attention: one query row per head over a long cache, bound by reading keys and values once.
+/* Decode attention: one query row per head over the cache, bound by reading keys and values once.
  *
- *     s_j = q . k_j * scale,   y = sum_j exp(s_j - m) v_j / sum_j exp(s_j - m),   m = max_j s_j
+ *     s_j = q . k_j * scale,   y = sum_j exp(s_j - m) v_j / (sum_j exp(s_j - m) + exp(sink - m))
  *
- * q (n_heads, head_dim), k and v (n_kv_heads, n_ctx, head_dim), y (n_heads, head_dim). Two kernels:
- * 1. Block (split, KV head, group of up to 8 of its query heads): the split's keys for all those heads at once, so that
- * a key and its value are read once for 8 query heads. A key is held by LANES neighbouring lanes, 8 dims each (16 bytes
- *    of an f16 cache); a warp takes 32/LANES keys at once and UNROLL of them in flight. Every subgroup of lanes keeps
- * its own running maximum, sum and weighted values (online softmax); at the end subgroups merge by a butterfly, warps
- *    through shared memory in order, and the block writes its partial result.
- * 2. Block (head): merges the partial results of the splits that have keys, and the head's sink.
- * All arithmetic is float32 with the full-precision expf; orders depend on the shapes and the number of keys only.
- * Lanes past the head size hold zeros. Keys past the split's end are read as its last key and given a score of -inf:
- * positions that were never written are not touched. */
+ * q, y (n_heads, head_dim), k and v (n_kv_heads, n_ctx, head_dim). Float16 throughout and heads of at most 128 run on
+ * tensor cores (sdpa/split.cu); the rest here, in float32 on the CUDA cores. Splits of the keys, clusters and the merge
+ * of partial results are the same (sdpa/split.cuh, sdpa/partial.cuh).
+ *
+ * Map: block (split, KV head, up to HEADS of its query heads). A key is held by LANES neighbouring lanes, 8 dims each
+ * (16 bytes of float16); a warp takes 32 / LANES keys at once and has UNROLL of them in flight, read once for HEADS
+ * query heads. Every subgroup of lanes has its own running maximum, sum and weighted values; at the end subgroups merge
+ * by a butterfly, then warps, blocks and clusters as items. Exponentials of scores are the full-precision expf, those
+ * of the merges 2^x within 2^-22. Orders depend on the device, the shapes and the number of keys only. Lanes past the
+ * head size hold zeros. Keys past the split's end are read as its last key and given a score of -inf: positions that
+ * were never written are not touched. */
 #include "kernels/attention/attention.cuh"
-#include "kernels/ptx/dependent.cuh"
+#include "kernels/attention/sdpa/split.cuh"
 #include "kernels/block/reduce.cuh"
-#include "kernels/block/decode_keys.cuh"
+#include "kernels/block/softmax_state.cuh"
 
-constexpr int THREADS = 128, N_WARPS = THREADS / KG_WARP, MAX_HEADS = 8, COMBINE_THREADS = 256;
-static_assert(KG_MAX_SPLITS <= COMBINE_THREADS, "one thread weighs one split");
-static_assert(COMBINE_THREADS >= KG_ATTENTION_CUDA_MAX_HEAD_DIM, "a thread sums one dim");
+using namespace kg_sdpa_mma;
+
+constexpr int N_WARPS = 8, THREADS = N_WARPS * KG_WARP, FEW_HEADS = 2, MOST_HEADS = 4;
+
+/* Adds keys [begin, end), shared among the block's warps, to the lane's states. q_shared: zeros past head_dim; k, v:
+ * where the lane's dims begin. */
+template <typename TC, int LANES, int HEADS>
+static __device__ __forceinline__ void add_key_range(softmax_state (&state)[HEADS],
+                                                     const float (*q_shared)[LANES * KG_VECTOR], const TC *k,
+                                                     const TC *v, const struct kg_sdpa_args &a, int begin, int end) {
+    constexpr int UNROLL = sizeof(TC) == sizeof(__half) ? 4 : 2, KEYS_AT_ONCE = KG_WARP / LANES,
+                  STRIDE = N_WARPS * KEYS_AT_ONCE;
+    const int lane = threadIdx.x % KG_WARP, warp = threadIdx.x / KG_WARP;
+    for (int key = begin + warp * KEYS_AT_ONCE + lane / LANES, at = begin; at < end; at += STRIDE * UNROLL,
+             key += STRIDE * UNROLL) { /* `at` is uniform in the block: all lanes take part in the shuffles */
+        kg_raw_vector<TC> k_raw[UNROLL], v_raw[UNROLL];
+#pragma unroll
+        for (int u = 0; u < UNROLL; u++) k_raw[u].load(k + (size_t)min(key + u * STRIDE, end - 1) * a.head_dim);
+#pragma unroll
+        for (int u = 0; u < UNROLL; u++) v_raw[u].load(v + (size_t)min(key + u * STRIDE, end - 1) * a.head_dim);
+        float k_dims[UNROLL][KG_VECTOR], v_dims[UNROLL][KG_VECTOR];
+#pragma unroll
+        for (int u = 0; u < UNROLL; u++) {
+            k_raw[u].to_floats(k_dims[u]);
+            v_raw[u].to_floats(v_dims[u]);
+        }
+#pragma unroll
+        for (int h = 0; h < HEADS; h++) {
+            float q[KG_VECTOR], score[UNROLL];
+            kg_load_vector(&q_shared[h][lane % LANES * KG_VECTOR], q);
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) {
+                float dot = 0;
+#pragma unroll
+                for (int d = 0; d < KG_VECTOR; d++) dot = fmaf(q[d], k_dims[u][d], dot);
+                dot = kg_warp_reduce<kg_sum, LANES>(dot);
+                score[u] = key + u * STRIDE < end ? dot * a.scale : -CUDART_INF_F;
+            }
+            add_keys<UNROLL>(state[h], score, v_dims);
+        }
+    }
+}
 
 /* TC: the cache's element type; LANES: lanes that share a key, 8 dims each; HEADS: query heads of a block. */
 template <typename TC, int LANES, int HEADS>
-static __global__ void __launch_bounds__(THREADS) attention_decode_kernel(const kg_attention_params p) {
-    constexpr int DIMS = LANES * KG_VECTOR;
-    constexpr int UNROLL = sizeof(TC) == sizeof(__half) ? 4 : 2;
-    static_assert(HEADS <= MAX_HEADS && DIMS <= (int)KG_ATTENTION_CUDA_MAX_HEAD_DIM, "registers are planned for these");
+static __global__ void __launch_bounds__(THREADS, 1) attention_decode_kernel(const split_params p) {
+    using shared_t = split_shared<LANES * KG_VECTOR, HEADS, N_WARPS>;
+    constexpr int DIMS = shared_t::DIMS;
+    extern __shared__ __align__(16) unsigned char dynamic_shared[];
     __shared__ __align__(16) float q_shared[HEADS][DIMS];
-    __shared__ float values[N_WARPS][HEADS][DIMS], largests[N_WARPS][HEADS], weights[N_WARPS][HEADS];
-
+    shared_t &shared = *reinterpret_cast<shared_t *>(dynamic_shared);
+    const struct kg_sdpa_args &a = p.args;
+    const block_job job = job_of<true>(p);
+    if (blockIdx.x >> p.cluster_log2 >= job.n_parts) return; /* whole clusters without keys */
+    const split_cluster cluster(p, shared);
     kg_dependents_start();
-    kg_dependency_wait(); /* q, the cache and the position are visible; nothing reads the partial results any more
-                           */
-    const uint32_t n_keys = p.step ? p.step->position + 1 : p.n_keys;
-    const kg_key_range all = kg_keys_of_last(n_keys, p.window);
-    const uint32_t per_split = kg_keys_per_split(all, p.n_splits);
-    const uint32_t begin = all.begin + blockIdx.x * per_split;
-    if (begin >= all.end) return; /* the whole block: a split without keys, which the second kernel does not read */
-    const uint32_t end = min(all.end, begin + per_split);
+    const TC *k = (const TC *)a.k + job.kv_head * a.k_strides.head,
+             *v = (const TC *)a.v + job.kv_head * a.v_strides.head;
+    prefetch_keys(p, job, k, v, THREADS);
+    kg_dependency_wait(); /* q and the cache are visible; nothing reads y any more */
 
-    const uint32_t group = p.n_heads / p.n_kv_heads, first_in_group = blockIdx.z * HEADS;
-    const uint32_t first_head = blockIdx.y * group + first_in_group;
-    const uint32_t n_heads = min((uint32_t)HEADS, group - first_in_group);
+    const uint32_t first_in_group = job.row_tile * HEADS, first_head = job.kv_head * p.group + first_in_group;
+    const uint32_t n_heads = min((uint32_t)HEADS, p.group - first_in_group);
     for (int i = threadIdx.x; i < HEADS * DIMS; i += THREADS) {
         const uint32_t h = i / DIMS, d = i % DIMS;
-        q_shared[h][d] = h < n_heads && d < p.head_dim
-                             ? kg_load_any(p.q, p.activations, (size_t)(first_head + h) * p.head_dim + d)
+        q_shared[h][d] = h < n_heads && d < a.head_dim
+                             ? kg_load_any(a.q, a.output, (size_t)(first_head + h) * a.head_dim + d)
                              : 0.0f;
     }
-    __syncthreads(); /* q is visible */
+    if (threadIdx.x < HEADS)
+        shared.sinks[threadIdx.x] =
+            a.sinks && threadIdx.x < n_heads ? a.sinks[first_head + threadIdx.x] * LOG2_E : -CUDART_INF_F;
+    __syncthreads();                      /* q is visible */
+    if (cluster.n > 1) kg_cluster_wait(); /* every block of the cluster has started */
 
     const int lane = threadIdx.x % KG_WARP, warp = threadIdx.x / KG_WARP;
     const uint32_t lane_dim = lane % LANES * KG_VECTOR;              /* of q_shared */
-    const uint32_t cache_dim = lane_dim < p.head_dim ? lane_dim : 0; /* a lane of zeros reads what another one reads */
-    const size_t plane = (size_t)blockIdx.y * p.n_ctx * p.head_dim + cache_dim;
-    const TC *k = (const TC *)p.k + plane, *v = (const TC *)p.v + plane;
+    const uint32_t cache_dim = lane_dim < a.head_dim ? lane_dim : 0; /* a lane of zeros reads what another one reads */
     softmax_state state[HEADS];
 #pragma unroll
     for (int h = 0; h < HEADS; h++) clear(state[h]);
-
-    add_key_range<TC, LANES, HEADS, UNROLL, N_WARPS>(state, q_shared, k, v, p.head_dim, p.scale, begin, end);
-
+    add_key_range<TC, LANES, HEADS>(state, q_shared, k + cache_dim, v + cache_dim, a, job.begin, job.end);
 #pragma unroll
     for (int h = 0; h < HEADS; h++) {
 #pragma unroll
         for (int apart = LANES; apart < KG_WARP; apart *= 2) merge_lanes(state[h], apart);
-        if (lane < LANES) {
-#pragma unroll
-            for (int d = 0; d < KG_VECTOR; d++) values[warp][h][lane_dim + d] = state[h].value[d];
-        }
-        if (lane == 0) largests[warp][h] = state[h].largest, weights[warp][h] = state[h].weight;
+        if (lane < LANES) kg_store_vector(&shared.values[warp][h][lane_dim], state[h].value);
+        if (lane == 0) shared.weights[warp][h] = make_float2(top_exponent(state[h].largest, LOG2_E), state[h].weight);
     }
     __syncthreads(); /* every warp's result is visible */
-
-    float *out_largest = p.partials + (size_t)p.n_heads * p.n_splits * p.head_dim;
-    float *out_weight = out_largest + (size_t)p.n_heads * p.n_splits;
-    for (uint32_t i = threadIdx.x; i < n_heads * p.head_dim; i += THREADS) {
-        const uint32_t h = i / p.head_dim, d = i % p.head_dim;
-        float largest = largests[0][h], weight = 0, value = 0;
+    merge_items(p, job, shared, cluster, [&](uint32_t row, uint32_t place, const partial &x) {
+        if (row >= n_heads || place >= a.head_dim) return;
+        const float share = share_of_sum(x.weight.x, x.weight.y, shared.sinks[row]);
+        const float value[PER_ITEM] = { x.value.x, x.value.y, x.value.z, x.value.w };
+        const size_t at = (size_t)(first_head + row) * a.head_dim + place;
 #pragma unroll
-        for (int w = 1; w < N_WARPS; w++) largest = fmaxf(largest, largests[w][h]);
-#pragma unroll
-        for (int w = 0; w < N_WARPS; w++) {
-            const float share = kg_softmax_weight(largests[w][h], largest);
-            weight = fmaf(weights[w][h], share, weight);
-            value = fmaf(values[w][h][d], share, value);
-        }
-        const size_t partial = (size_t)(first_head + h) * p.n_splits + blockIdx.x;
-        p.partials[partial * p.head_dim + d] = value;
-        if (d == 0) out_largest[partial] = largest, out_weight[partial] = weight;
-    }
-}
-
-/* Thread t < n_used weighs split t; then thread (part, d) sums every n_parts-th split's dim d, and the parts are added
- * in order. */
-static __global__ void __launch_bounds__(COMBINE_THREADS) attention_combine_kernel(const kg_attention_params p) {
-    __shared__ float shared[KG_MAX_WARPS], share_of[KG_MAX_SPLITS], sums[COMBINE_THREADS];
-    kg_dependents_start();
-    kg_dependency_wait(); /* the partial results are visible; nothing reads y any more */
-    const uint32_t n_keys = p.step ? p.step->position + 1 : p.n_keys;
-    const uint32_t n_used = kg_n_splits_used(kg_keys_of_last(n_keys, p.window), p.n_splits);
-    const size_t first = (size_t)blockIdx.x * p.n_splits; /* of the head's partial results */
-    const float *largests = p.partials + (size_t)p.n_heads * p.n_splits * p.head_dim;
-    const float *weights = largests + (size_t)p.n_heads * p.n_splits;
-
-    const uint32_t t = threadIdx.x;
-    const float own = t < n_used ? largests[first + t] : -CUDART_INF_F;
-    const float largest = kg_block_reduce<kg_max>(own, shared);
-    const float share = kg_softmax_weight(own, largest);
-    if (t < n_used) share_of[t] = share;
-    const float weight = kg_block_reduce<kg_sum>(t < n_used ? weights[first + t] * share : 0.0f, shared);
-    const kg_with_sink all = kg_add_sink(p.sinks, blockIdx.x, largest, weight);
-
-    const uint32_t n_parts = COMBINE_THREADS / p.head_dim, part = t / p.head_dim, d = t % p.head_dim;
-    float value = 0; /* share_of is visible: the sum above has barriers after its writes */
-    if (part < n_parts)
-        for (uint32_t s = part; s < n_used; s += n_parts)
-            value = fmaf(p.partials[(first + s) * p.head_dim + d], share_of[s], value);
-    sums[t] = value;
-    __syncthreads(); /* all parts' sums are visible */
-    if (part > 0) return;
-    for (uint32_t other = 1; other < n_parts; other++) value += sums[other * p.head_dim + d];
-    kg_store_any(p.y, p.activations, (size_t)blockIdx.x * p.head_dim + d, __fdiv_rn(value * all.shrink, all.weight));
-}
-
-template <typename TC, int LANES, int HEADS>
-static enum kg_status launch(const struct kg_cuda_backend *cuda, const kg_attention_params &p, uint32_t n_splits,
-                             struct kg_error *err) {
-    const uint32_t group = p.n_heads / p.n_kv_heads;
-    const dim3 grid(n_splits, p.n_kv_heads, kg_blocks_for(group, HEADS));
-    return kg_launch_dependent(cuda, attention_decode_kernel<TC, LANES, HEADS>, grid, THREADS, p, "attention (decode)",
-                               err);
+        for (int i = 0; i < PER_ITEM; i++) kg_store_any(a.y, a.output, at + i, value[i] * share);
+    });
 }
 
 template <typename TC, int LANES>
-static enum kg_status launch_heads(const struct kg_cuda_backend *cuda, const kg_attention_params &p, uint32_t n_splits,
-                                   struct kg_error *err) {
-    const uint32_t group = p.n_heads / p.n_kv_heads;
-    if (group == 1) return launch<TC, LANES, 1>(cuda, p, n_splits, err);
-    if (group == 2) return launch<TC, LANES, 2>(cuda, p, n_splits, err);
-    if (group <= 4) return launch<TC, LANES, 4>(cuda, p, n_splits, err);
-    return launch<TC, LANES, MAX_HEADS>(cuda, p, n_splits, err);
+static enum kg_status launch(const struct kg_cuda_backend *cuda, const split_call &call, struct kg_error *err) {
+    constexpr int DIMS = LANES * KG_VECTOR;
+    if (call.args->n_heads / call.args->n_kv_heads <= FEW_HEADS)
+        return launch_split<split_shared<DIMS, FEW_HEADS, N_WARPS>>(cuda, attention_decode_kernel<TC, LANES, FEW_HEADS>,
+                                                                    call, err);
+    return launch_split<split_shared<DIMS, MOST_HEADS, N_WARPS>>(cuda, attention_decode_kernel<TC, LANES, MOST_HEADS>,
+                                                                 call, err);
 }
 
 template <typename TC>
-static enum kg_status launch_lanes(const struct kg_cuda_backend *cuda, const kg_attention_params &p, uint32_t n_splits,
-                                   struct kg_error *err) {
-    if (p.head_dim <= 64) return launch_heads<TC, 8>(cuda, p, n_splits, err);
-    if (p.head_dim <= 128) return launch_heads<TC, 16>(cuda, p, n_splits, err);
-    return launch_heads<TC, 32>(cuda, p, n_splits, err);
+static enum kg_status launch_lanes(const struct kg_cuda_backend *cuda, const split_call &call, struct kg_error *err) {
+    if (call.args->head_dim <= 64) return launch<TC, 8>(cuda, call, err);
+    return call.args->head_dim <= 128 ? launch<TC, 16>(cuda, call, err) : launch<TC, 32>(cuda, call, err);
 }
 
-enum kg_status kg_attention_decode(const struct kg_cuda_backend *cuda, const struct kg_attention_params *p,
-                                   struct kg_error *err) {
-    /* A captured step runs at every position of the context: blocks for all splits, those without keys return. */
-    const uint32_t n_splits =
-        p->step ? p->n_splits : kg_n_splits_used(kg_keys_of_last(p->n_keys, p->window), p->n_splits);
-    const enum kg_status status = p->kv == KG_PRECISION_F16 ? launch_lanes<__half>(cuda, *p, n_splits, err)
-                                                            : launch_lanes<float>(cuda, *p, n_splits, err);
-    if (status) return status;
-    return kg_launch_dependent(cuda, attention_combine_kernel, dim3(p->n_heads), COMBINE_THREADS, *p,
-                               "attention (combining splits)", err);
+uint64_t kg_attention_decode_bytes(const struct kg_cuda_backend *cuda, uint32_t group, uint32_t head_dim) {
+    const uint64_t rows = group <= 8 ? 8 : 16; /* the most of a block */
+    const uint64_t dims = head_dim <= 64 ? 64 : head_dim <= 96 ? 96 : head_dim <= 128 ? 128 : 256;
+    return most_split_blocks(cuda) * rows * (dims / PER_ITEM) * (sizeof(float4) + sizeof(float2));
+}
+
+enum kg_status kg_attention_decode(const struct kg_cuda_backend *cuda, const struct kg_attention_args *args,
+                                   void *zeroed, struct kg_error *err) {
+    struct kg_sdpa_args row = kg_attention_as_sdpa(args);
+    row.causal = true; /* the last row sees every key */
+    row.inputs = args->kv;
+    row.output = args->activations;
+    row.workspace = zeroed;
+    /* A captured step runs at every position of the context. */
+    if (cuda->step) row.n_keys = args->n_ctx;
+    const split_call call = { &row, cuda->step, args->n_ctx };
+    if (args->kv == KG_PRECISION_F16 && args->activations == KG_PRECISION_F16 && !refuses_operands(cuda, &row))
+        return decode_split(cuda, call, err);
+    return args->kv == KG_PRECISION_F16 ? launch_lanes<__half>(cuda, call, err) : launch_lanes<float>(cuda, call, err);
 }

@@ -142,7 +142,7 @@ static __device__ __forceinline__ void add_values(row_state<DIMS> &s, const tile
 }
 
 template <int DIMS>
-static __global__ void __launch_bounds__(THREADS) attention_prefill_kernel(const kg_attention_params p) {
+static __global__ void __launch_bounds__(THREADS) attention_prefill_kernel(const kg_attention_args p) {
     constexpr int KEYS = tile<DIMS>::KEYS, N = KEYS / COLUMNS;
     tile<DIMS> &t = shared_tile<DIMS>();
     const uint32_t head = blockIdx.x, kv_head = head / (p.n_heads / p.n_kv_heads), first = blockIdx.y * ROWS;
@@ -169,7 +169,7 @@ static __global__ void __launch_bounds__(THREADS) attention_prefill_kernel(const
         const uint32_t n_keys = min((uint32_t)KEYS, key_end - key);
         const size_t kv_at = plane + (size_t)key * p.head_dim;
         __syncthreads(); /* the values of the tile before have been read */
-        load_rows<DIMS>(t.kv, KEYS, n_keys, p.k, p.kv, kv_at, p.head_dim, p.head_dim);
+        load_rows<DIMS>(t.kv, KEYS, n_keys, p.k_cache, p.kv, kv_at, p.head_dim, p.head_dim);
         __syncthreads(); /* q and the keys are visible */
 
         float score[ROWS_EACH][N];
@@ -191,7 +191,7 @@ static __global__ void __launch_bounds__(THREADS) attention_prefill_kernel(const
             *reinterpret_cast<float4 *>(&t.weight[(column + COLUMNS * b) * tile<DIMS>::WEIGHT_STRIDE + first_row]) =
                 make_float4(score[0][b], score[1][b], score[2][b], score[3][b]);
         __syncthreads(); /* all have read the keys, in whose place the values come */
-        load_rows<DIMS>(t.kv, KEYS, n_keys, p.v, p.kv, kv_at, p.head_dim, p.head_dim);
+        load_rows<DIMS>(t.kv, KEYS, n_keys, p.v_cache, p.kv, kv_at, p.head_dim, p.head_dim);
         __syncthreads(); /* values and weights are visible */
         add_values<DIMS>(s, t, first_row, column, n_keys);
     }
@@ -215,7 +215,7 @@ static __global__ void __launch_bounds__(THREADS) attention_prefill_kernel(const
 }
 
 template <int DIMS>
-static enum kg_status launch(cudaStream_t stream, const struct kg_attention_params *p, struct kg_error *err) {
+static enum kg_status launch(cudaStream_t stream, const struct kg_attention_args *p, struct kg_error *err) {
     const dim3 grid(p->n_heads, kg_blocks_for(p->n_rows, ROWS));
     const size_t dynamic = IS_STATIC<DIMS> ? 0 : sizeof(tile<DIMS>);
     if (dynamic > 0) {
@@ -227,7 +227,7 @@ static enum kg_status launch(cudaStream_t stream, const struct kg_attention_para
     return kg_cuda_launched(err, "attention (prefill)");
 }
 
-enum kg_status kg_attention_prefill(cudaStream_t stream, const struct kg_attention_params *p, struct kg_error *err) {
+enum kg_status kg_attention_prefill(cudaStream_t stream, const struct kg_attention_args *p, struct kg_error *err) {
     if (p->head_dim <= 64) return launch<64>(stream, p, err);
     return p->head_dim <= 128 ? launch<128>(stream, p, err) : launch<256>(stream, p, err);
 }

@@ -159,20 +159,21 @@ static enum kg_status launch_heads(const struct kg_site *at, struct kg_error *er
     return kg_step_norm_heads(at->cuda, &p, err);
 }
 
-/* attention of one row */
+/* attention of one row: beside the operation's own launch, memory that is zeroed once */
 
 static bool attention_fits(const struct kg_site *at, struct kg_why *why) {
     const struct kg_attention_args *a = &at->n->args.attention;
-    if (a->head_dim > 128) return kg_no(why, "heads of %u; the kernel has 128", a->head_dim);
-    return kg_step_attention_fits(at->cuda, a->n_ctx, a->window) ||
-           kg_no(why, "%u keys are too many for one launch; two take them", a->window > 0 ? a->window : a->n_ctx);
+    const uint64_t n_bytes = kg_attention_decode_bytes(at->cuda, a->n_heads / a->n_kv_heads, a->head_dim);
+    (void)why;
+    if (at->lowered->zeroed_bytes < n_bytes) at->lowered->zeroed_bytes = n_bytes;
+    return true;
 }
 
 static enum kg_status launch_attention(const struct kg_site *at, struct kg_error *err) {
-    struct kg_attention_params p = kg_attention_params_of(&at->n->args.attention, at->cuda->step);
-    p.n_rows = 1;
-    p.n_keys = at->run->position + 1;
-    return kg_step_attend(at->cuda, &p, err);
+    struct kg_attention_args args = at->n->args.attention;
+    args.n_rows = 1;
+    args.n_keys = at->run->position + 1;
+    return kg_attention_decode(at->cuda, &args, at->lowered->memory.data, err);
 }
 
 /* linear + add */

@@ -1,10 +1,10 @@
 /* Kernels of the fused decode step beside those of the operations: products with F16 or F32 matrices (matrix.cu),
- * attention (attention.cu), the choice of experts (router.cu). All are for sm_90. */
+ * the choice of experts (router.cu). All are for sm_90. */
 #ifndef KIGO_KERNELS_DECODE_LAUNCHES_H
 #define KIGO_KERNELS_DECODE_LAUNCHES_H
 
-#include "kernels/attention/attention.cuh"
 #include "kernels/cuda_backend.h"
+#include "kernels/block/precision.cuh"
 #include "kernels/block/swiglu.cuh"
 
 enum { KG_STEP_MATRICES = 3 };
@@ -62,13 +62,6 @@ bool kg_step_matrix_fits(const struct kg_cuda_backend *cuda, enum kg_dtype dtype
 /* Enqueues the product; it must fit. */
 enum kg_status kg_step_multiply(const struct kg_cuda_backend *cuda, const struct kg_step_matrix *m,
                                 struct kg_error *err);
-
-/* Whether a layer has few enough keys for one launch. */
-bool kg_step_attention_fits(const struct kg_cuda_backend *cuda, uint32_t n_ctx, uint32_t window);
-
-/* Enqueues the attention of one row, p->step not NULL; p->partials is not used. */
-enum kg_status kg_step_attend(const struct kg_cuda_backend *cuda, const struct kg_attention_params *p,
-                              struct kg_error *err);
 
 struct kg_step_router {
     const void *x; /* (n_in) */

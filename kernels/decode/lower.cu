@@ -20,9 +20,12 @@ bool kg_same_frequencies(const struct kg_rope_args *a, const struct kg_rope_args
            a->magnitude == b->magnitude;
 }
 
-static uint64_t table_bytes(const struct kg_rope_args *rope) {
-    const uint64_t n_bytes = rope->n_rot / 2 * sizeof(float2);
+static uint64_t aligned(uint64_t n_bytes) {
     return (n_bytes + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
+}
+
+static uint64_t table_bytes(const struct kg_rope_args *rope) {
+    return aligned(rope->n_rot / 2 * sizeof(float2));
 }
 
 const struct kg_rotation_table *kg_rotation_table_of(struct kg_cuda_lowered *lowered, const struct kg_rope_args *rope) {
@@ -34,16 +37,19 @@ const struct kg_rotation_table *kg_rotation_table_of(struct kg_cuda_lowered *low
     return table;
 }
 
-static enum kg_status place_tables(struct kg_backend *backend, struct kg_cuda_lowered *lowered, struct kg_error *err) {
-    uint64_t n_bytes = 0;
+static enum kg_status place_memory(struct kg_cuda_backend *cuda, struct kg_cuda_lowered *lowered,
+                                   struct kg_error *err) {
+    const uint64_t zeroed_bytes = aligned(lowered->zeroed_bytes);
+    uint64_t n_bytes = zeroed_bytes;
     for (uint32_t i = 0; i < lowered->n_tables; i++) n_bytes += table_bytes(&lowered->tables[i].rope);
-    const enum kg_status status = backend->ops->alloc(backend, KG_MEMORY_WORKSPACE, n_bytes,
-                                                      "the decode steps of a session", &lowered->memory, err);
+    const enum kg_status status = cuda->base.ops->alloc(&cuda->base, KG_MEMORY_WORKSPACE, n_bytes,
+                                                        "the decode steps of a session", &lowered->memory, err);
     if (status) return status;
-    char *at = static_cast<char *>(lowered->memory.data);
+    char *at = static_cast<char *>(lowered->memory.data) + zeroed_bytes;
     for (uint32_t i = 0; i < lowered->n_tables; at += table_bytes(&lowered->tables[i++].rope))
         lowered->tables[i].data = reinterpret_cast<float2 *>(at);
-    return KG_OK;
+    const cudaError_t code = cudaMemsetAsync(lowered->memory.data, 0, zeroed_bytes, cuda->stream);
+    return code == cudaSuccess ? KG_OK : kg_cuda_fail(err, "lowering", code);
 }
 
 static bool reads(const struct kg_node *node, const void *place) {
@@ -187,7 +193,7 @@ enum kg_status kg_cuda_lower(struct kg_backend *backend, const struct kg_plan *p
     if (!status) status = try_persistent(cuda, l, err);
     if (!status && !l->program) {
         list_launches(cuda, l);
-        status = place_tables(backend, l, err);
+        status = place_memory(cuda, l, err);
     }
     if (status) kg_cuda_free_lowered(backend, &l->base);
     else *lowered = &l->base;

@@ -30,7 +30,8 @@ enum { KG_ROTATION_TABLES = 2 };
 struct kg_cuda_lowered {
     struct kg_lowered base; /* first: a struct kg_lowered * is one of these */
     const struct kg_plan *plan;
-    struct kg_block memory; /* of the tables, or of the program's packets and layers */
+    struct kg_block memory; /* zeroed for attention, then the tables; or the program's packets and layers */
+    uint64_t zeroed_bytes;
     struct kg_rotation_table tables[KG_ROTATION_TABLES];
     uint32_t n_tables;
     struct kg_cuda_launch *launches;

@@ -14,3 +14,5 @@ suites_bench_bench_sdpa_peer_SOURCES = suites/bench/bench_sdpa_peer.c
 EXTRA_DIST += suites/bench/peers/torch_sdpa.py
 check_PROGRAMS += suites/bench/bench_mxfp4
 suites_bench_bench_mxfp4_SOURCES = suites/bench/bench_mxfp4.c
+check_PROGRAMS += suites/bench/bench_attention_step
+suites_bench_bench_attention_step_SOURCES = suites/bench/bench_attention_step.c

@@ -237,8 +237,10 @@ static void attention_heads(void *arg, size_t begin, size_t end) {
         const size_t r = i / s->n_heads, h = i % s->n_heads, position = s->n_keys - s->n_rows + r;
         const size_t first = s->window && position + 1 > s->window ? position + 1 - s->window : 0;
         const size_t head = h / (s->n_heads / s->n_kv_heads) * job->a->n_ctx * s->head_dim, at = i * s->head_dim;
-        kg_loops_attend(job->a->q + at, job->a->k + head, job->a->v + head, first, position, s->head_dim,
-                        (double)scale_of(s), job->want + at, &job->unit[i]);
+        const double sum = kg_loops_attend(job->a->q + at, job->a->k + head, job->a->v + head, first, position,
+                                           s->head_dim, (double)scale_of(s), job->want + at, &job->unit[i]);
+        for (size_t j = 0; j < s->head_dim && job->a->sinks; j++)
+            job->want[at + j] /= 1 + exp((double)job->a->sinks[h] - sum);
     }
 }
 

@@ -59,6 +59,7 @@ struct kg_loops_attended {
     float *q, *k, *v;
     size_t n_q, n_cache;
     uint32_t n_ctx;
+    const float *sinks;    /* (n_heads), NULL for none: whoever sets them gives them to the back end */
     struct kg_op_output y; /* read, every element finite */
 };
 /* Normal inputs of the seed. */

@@ -45,3 +45,5 @@ check_PROGRAMS += suites/tolerance/test_mxfp4_memory
 suites_tolerance_test_mxfp4_memory_SOURCES = suites/tolerance/test_mxfp4_memory.c
 check_PROGRAMS += suites/tolerance/test_qkv_forms
 suites_tolerance_test_qkv_forms_SOURCES = suites/tolerance/test_qkv_forms.c
+check_PROGRAMS += suites/tolerance/test_decode_attention
+suites_tolerance_test_decode_attention_SOURCES = suites/tolerance/test_decode_attention.c

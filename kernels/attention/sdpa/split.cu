@@ -16,10 +16,6 @@
  * order: the others can run. workspace: for each group of rows and each cluster its items, then their (exponent, sum).
  */
 #include "kernels/attention/sdpa/split.cuh"
-#include "kernels/ptx/cluster.cuh"
-#include "kernels/ptx/dependent.cuh"
-#include "kernels/ptx/mbarrier.cuh"
-#include "kernels/ptx/tma.cuh"
 
 using namespace kg_sdpa_mma;
 
@@ -28,76 +24,25 @@ namespace {
 constexpr int N_WARPS = 8;
 constexpr uint32_t MAX_CLUSTER = 16;
 
-/* Merges the block's items over its warps, the blocks of its cluster and the parts, the last of which writes them.
- * shares_full: the mbarrier that this block's share completes. */
-template <int DIMS, int N_WARPS, typename Shared>
-__device__ __forceinline__ void merge_items(const split_params &p, const block_job &job, Shared &shared,
-                                            uint32_t n_cluster, uint32_t rank, unsigned shares_full, float v_scale) {
-    constexpr int THREADS = N_WARPS * 32, ROWS = Shared::ROWS, ITEMS = Shared::ITEMS, PLACES = DIMS / PER_ITEM;
-    const uint32_t group = blockIdx.z * gridDim.y + blockIdx.y, n_parts = p.n_parts;
-    const size_t first_item = (size_t)group * n_parts * ITEMS;
-    const part_items parts = { p.items + first_item, p.weights + first_item, ITEMS };
-    auto write = [&](uint32_t item, const partial &x) {
-        const uint32_t row = item / PLACES;
-        write_item<DIMS>(p, job, job.row_tile * ROWS + row, item % PLACES * PER_ITEM, x, shared.sinks[row], v_scale);
-    };
-    auto merge_parts = [&](uint32_t item, const partial &x) {
-        const uint32_t part = blockIdx.x >> p.cluster_log2;
-        if (part == n_parts - 1) write(item, parts.sum(x, n_parts - 1, item));
-        else parts.store(part, item, x);
-    };
-    /* Item i is in the share of block i % n_cluster. */
-    for (uint32_t item = threadIdx.x; item < ITEMS; item += THREADS) {
-        const partial x = merge_warps<N_WARPS>(shared, item / PLACES, item % PLACES * PER_ITEM);
-        if (n_cluster > 1) {
-            const uint32_t slot = (item & ~(n_cluster - 1)) + rank, owner = item & (n_cluster - 1);
-            const unsigned full = kg_peer_address(shares_full, owner);
-            kg_send_peer(kg_peer_address(&shared.shares[slot], owner), x.value, full);
-            kg_send_peer(kg_peer_address(&shared.share_weights[slot], owner), x.weight, full);
-        } else merge_parts(item, x);
-    }
-    if (n_cluster > 1) {
-        kg_mbarrier_wait_cluster(shares_full, 0);                 /* this block's share has come, from every block */
-        for (uint32_t i = threadIdx.x; i < ITEMS; i += THREADS) { /* whole warps */
-            partial x = { shared.shares[i], shared.share_weights[i] };
-            merge_lanes(x, n_cluster);
-            if ((i & (n_cluster - 1)) == 0) merge_parts(i + rank, x);
-        }
-    }
-}
-
 /* Grid: (split, KV head, (batch entry, tile of rows)). TILES: tiles of 16 keys that a warp has in flight. EXACT:
  * head_dim is DIMS. */
-template <typename T, int DIMS, int COLS, bool EXACT, int N_WARPS, int TILES>
+template <typename T, int DIMS, int COLS, bool EXACT, int N_WARPS, int TILES, bool DECODE>
 __global__ void __launch_bounds__(N_WARPS * 32) split_kernel(const split_params p) {
-    using shared_t = split_shared<T, DIMS, COLS, N_WARPS>;
-    constexpr int THREADS = N_WARPS * 32, ROWS = shared_t::ROWS, ITEMS = shared_t::ITEMS, STEPS = DIMS / 16;
+    using shared_t = split_shared<DIMS, 8 * COLS, N_WARPS>;
+    constexpr int ROWS = shared_t::ROWS, STEPS = DIMS / 16;
     constexpr int STEP_KEYS = TILES * TILE_KEYS;
     extern __shared__ __align__(16) unsigned char dynamic_shared[];
     shared_t &shared = *reinterpret_cast<shared_t *>(dynamic_shared);
 
     const struct kg_sdpa_args &a = p.args;
-    const uint32_t n_cluster = 1u << p.cluster_log2, rank = kg_cluster_rank();
-    const unsigned shares_full = kg_shared_address(&shared.shares_full);
-    if (n_cluster > 1) {
-        if (threadIdx.x == 0) {
-            kg_mbarrier_init(shares_full, 1);
-            kg_mbarrier_init_fence();
-            kg_mbarrier_expect(shares_full, ITEMS * (sizeof(float4) + sizeof(float2)));
-        }
-        __syncwarp();
-        kg_cluster_arrive(); /* waited for before anything is sent to another block */
-    }
+    const block_job job = job_of<DECODE>(p);
+    if (DECODE && blockIdx.x >> p.cluster_log2 >= job.n_parts) return; /* whole clusters without keys */
+    const split_cluster cluster(p, shared);
     kg_dependents_start();
-    const block_job job = job_of(p);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const T *k = (const T *)a.k + job.batch * a.k_strides.batch + job.kv_head * a.k_strides.head;
     const T *v = (const T *)a.v + job.batch * a.v_strides.batch + job.kv_head * a.v_strides.head;
-    const int prefetch_end = min(job.end, job.begin + (int)p.prefetch_keys);
-    for (int key = job.begin + (int)threadIdx.x; key < prefetch_end; key += THREADS) {
-        kg_bulk_prefetch(k + (uint64_t)key * a.k_strides.row, a.head_dim * sizeof(T));
-        kg_bulk_prefetch(v + (uint64_t)key * a.v_strides.row, a.head_dim * sizeof(T));
-    }
+    prefetch_keys(p, job, k, v, N_WARPS * 32);
     const T *q_row[COLS];
 #pragma unroll
     for (int col = 0; col < COLS; col++) {
@@ -128,7 +73,7 @@ __global__ void __launch_bounds__(N_WARPS * 32) split_kernel(const split_params 
     }
     if (threadIdx.x < ROWS) shared.sinks[threadIdx.x] = sink;
     __syncwarp();
-    if (n_cluster > 1) kg_cluster_wait(); /* every block of the cluster has started */
+    if (cluster.n > 1) kg_cluster_wait(); /* every block of the cluster has started */
     const key_range unmasked = seen_by_all(p, job);
 #pragma unroll
     for (int col = 0; col < COLS; col++) {
@@ -167,15 +112,17 @@ __global__ void __launch_bounds__(N_WARPS * 32) split_kernel(const split_params 
     __syncwarp();
     store_rows(shared, s, warp, lane);
     __syncthreads(); /* every warp's rows are visible */
-    merge_items<DIMS, N_WARPS>(p, job, shared, n_cluster, rank, shares_full, v_scale);
+    merge_items(p, job, shared, cluster, [&](uint32_t row, uint32_t place, const partial &x) {
+        write_item<DIMS>(p, job, job.row_tile * ROWS + row, place, x, shared.sinks[row], v_scale);
+    });
 }
 
 } // namespace
 
-/* Keys that any query sees, from the first one to the last. */
-static uint32_t keys_read(const struct kg_sdpa_args *args) {
+/* Keys that any query sees, from the first one to the last, of n_keys. */
+static uint32_t keys_read(const struct kg_sdpa_args *args, uint32_t n_keys) {
     const uint64_t reach = (uint64_t)args->window + args->n_queries - 1;
-    return args->causal && args->window > 0 && reach < args->n_keys ? (uint32_t)reach : args->n_keys;
+    return args->causal && args->window > 0 && reach < n_keys ? (uint32_t)reach : n_keys;
 }
 
 /* Whether there is code for clusters on this device: code for 9.0 is for 9.0 alone. */
@@ -187,24 +134,19 @@ static bool has_clusters(const struct kg_cuda_backend *cuda) {
     return false;
 }
 
-/* How a call is cut: n_splits is a multiple of cluster. */
-struct split_plan {
-    uint32_t n_splits, cluster, prefetch_keys;
-};
-
 /* Splits double as long as every block has a multiprocessor and enough keys. Clusters lie within a part of the GPU, of
  * which some have a few multiprocessors less: an eighth of all stays out of use, and where the splits are too many for
  * that they go through memory, in pairs if they are more than are read there at once. Beyond a cluster's worth of
  * splits, memory pays where a block would read for longer than that takes. */
-static split_plan plan_for(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args, uint64_t n_groups) {
+split_plan kg_sdpa_mma::plan_split(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args,
+                                   uint32_t most_keys, uint64_t n_groups) {
     constexpr uint64_t MIN_KEYS = 128, LONG_BYTES = 256 << 10, BEYOND_CACHE_BYTES = 32 << 20;
-    constexpr uint32_t PREFETCH_KEYS = 384, HALF_CLUSTER = MAX_CLUSTER / 2, MAX_SPLITS = 64;
-    const uint64_t n_keys = keys_read(args);
-    const uint64_t n_blocks = cuda->n_sms < KG_SDPA_SPLIT_MAX_BLOCKS ? cuda->n_sms : KG_SDPA_SPLIT_MAX_BLOCKS;
+    constexpr uint32_t HALF_CLUSTER = MAX_CLUSTER / 2, MAX_SPLITS = 64;
+    const uint64_t n_keys = keys_read(args, most_keys), n_blocks = most_split_blocks(cuda);
     const uint64_t n_clustered = has_clusters(cuda) ? n_blocks - n_blocks / 8 : 0;
-    const uint64_t bytes = n_keys * args->head_dim * (args->inputs == KG_PRECISION_F8 ? 2 : 4); /* of a KV head */
+    const uint64_t bytes = n_keys * args->head_dim * 2 * kg_precision_bytes(args->inputs); /* of a KV head */
     const uint32_t most = n_clustered > 0 ? MAX_CLUSTER : MAX_SPLITS;
-    split_plan plan = { 1, 1, 0 };
+    split_plan plan = { 1, 1, 0, 0 };
     while (plan.n_splits < most && 2 * plan.n_splits * n_groups <= n_blocks && 2 * plan.n_splits * MIN_KEYS <= n_keys)
         plan.n_splits *= 2;
     if (plan.n_splits * n_groups <= n_clustered) plan.cluster = plan.n_splits;
@@ -212,58 +154,40 @@ static split_plan plan_for(const struct kg_cuda_backend *cuda, const struct kg_s
     const uint64_t n_long = n_clustered / n_groups / HALF_CLUSTER * HALF_CLUSTER;
     if (plan.cluster == MAX_CLUSTER && n_long > MAX_CLUSTER && bytes > MAX_CLUSTER * LONG_BYTES)
         plan.n_splits = (uint32_t)n_long, plan.cluster = HALF_CLUSTER;
-    if (bytes * args->n_kv_heads * args->n_batch >= BEYOND_CACHE_BYTES) plan.prefetch_keys = PREFETCH_KEYS;
+    plan.keys_per_split = kg_blocks_for(n_keys, plan.n_splits * TILE_KEYS) * TILE_KEYS;
+    if (bytes * args->n_kv_heads * args->n_batch >= BEYOND_CACHE_BYTES) plan.prefetch_keys = SPLIT_PREFETCH_KEYS;
     return plan;
 }
 
-template <typename T, int DIMS, int COLS, bool EXACT>
-static enum kg_status launch(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args,
-                             const split_plan &plan, struct kg_error *err) {
-    using shared_t = split_shared<T, DIMS, COLS, N_WARPS>;
+template <typename T, int DIMS, int COLS, bool EXACT, bool DECODE>
+static enum kg_status launch(const struct kg_cuda_backend *cuda, const split_call &call, struct kg_error *err) {
+    using shared_t = split_shared<DIMS, 8 * COLS, N_WARPS>;
     /* Registers of a lane that a tile of keys and values takes, and that may be in flight. */
     constexpr int TILE_WORDS = 2 * words<T, DIMS>::K + 4 * words<T, DIMS>::V, WORDS = COLS == 1 ? 128 : 64;
     constexpr int TILES = WORDS / TILE_WORDS < 4 ? WORDS / TILE_WORDS : 4;
-    static_assert(sizeof(shared_t) <= 99 * 1024, "what every device since 8.0 has");
-    split_params p;
-    p.args = *args;
-    p.group = args->n_heads / args->n_kv_heads;
-    p.n_rows = p.group * args->n_queries;
-    p.n_row_tiles = kg_blocks_for(p.n_rows, shared_t::ROWS);
-    p.cluster_log2 = (uint32_t)__builtin_ctz(plan.cluster);
-    p.n_parts = plan.n_splits / plan.cluster;
-    p.prefetch_keys = plan.prefetch_keys;
-    p.keys_per_split = kg_blocks_for(keys_read(args), plan.n_splits * TILE_KEYS) * TILE_KEYS;
-    p.items = (float4 *)args->workspace;
-    p.weights = (float2 *)(p.items + (size_t)KG_SDPA_SPLIT_MAX_BLOCKS * shared_t::ITEMS);
-    const dim3 grid(plan.n_splits, args->n_kv_heads, args->n_batch * p.n_row_tiles);
-    return kg_launch_dependent(cuda, split_kernel<T, DIMS, COLS, EXACT, N_WARPS, TILES>, grid, N_WARPS * 32, p,
-                               "sdpa (split)", err, sizeof(shared_t), plan.cluster);
+    return launch_split<shared_t>(cuda, split_kernel<T, DIMS, COLS, EXACT, N_WARPS, TILES, DECODE>, call, err);
 }
 
 static uint32_t rows_of(const struct kg_sdpa_args *args) { /* of a KV head */
     return args->n_heads / args->n_kv_heads * args->n_queries;
 }
 
-template <typename T, int DIMS, bool EXACT>
-static enum kg_status launch_rows(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args,
-                                  struct kg_error *err) {
-    const uint32_t cols = rows_of(args) <= 8 ? 1 : 2;
-    const uint64_t n_groups = (uint64_t)args->n_batch * args->n_kv_heads * kg_blocks_for(rows_of(args), 8 * cols);
-    const split_plan plan = plan_for(cuda, args, n_groups);
-    return cols == 1 ? launch<T, DIMS, 1, EXACT>(cuda, args, plan, err)
-                     : launch<T, DIMS, 2, EXACT>(cuda, args, plan, err);
+template <typename T, int DIMS, bool EXACT, bool DECODE>
+static enum kg_status launch_rows(const struct kg_cuda_backend *cuda, const split_call &call, struct kg_error *err) {
+    return rows_of(call.args) <= 8 ? launch<T, DIMS, 1, EXACT, DECODE>(cuda, call, err)
+                                   : launch<T, DIMS, 2, EXACT, DECODE>(cuda, call, err);
 }
 
-template <typename T>
-static enum kg_status launch_dims(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args,
-                                  struct kg_error *err) {
-    switch (args->head_dim) {
-    case 64: return launch_rows<T, 64, true>(cuda, args, err);
-    case 96: return launch_rows<T, 96, true>(cuda, args, err);
-    case 128: return launch_rows<T, 128, true>(cuda, args, err);
+template <typename T, bool DECODE>
+static enum kg_status launch_dims(const struct kg_cuda_backend *cuda, const split_call &call, struct kg_error *err) {
+    const uint32_t head_dim = call.args->head_dim;
+    switch (head_dim) {
+    case 64: return launch_rows<T, 64, true, DECODE>(cuda, call, err);
+    case 96: return launch_rows<T, 96, true, DECODE>(cuda, call, err);
+    case 128: return launch_rows<T, 128, true, DECODE>(cuda, call, err);
     default:
-        return args->head_dim < 96 ? launch_rows<T, 96, false>(cuda, args, err)
-                                   : launch_rows<T, 128, false>(cuda, args, err);
+        return head_dim < 96 ? launch_rows<T, 96, false, DECODE>(cuda, call, err)
+                             : launch_rows<T, 128, false, DECODE>(cuda, call, err);
     }
 }
 
@@ -279,6 +203,12 @@ const char *kg_sdpa_split_refuses(const struct kg_cuda_backend *cuda, const stru
 
 enum kg_status kg_sdpa_split_launch(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args,
                                     struct kg_error *err) {
-    if (args->inputs == KG_PRECISION_F8) return launch_dims<uint8_t>(cuda, args, err);
-    return launch_dims<__half>(cuda, args, err);
+    const split_call call = { args, NULL, 0 };
+    if (args->inputs == KG_PRECISION_F8) return launch_dims<uint8_t, false>(cuda, call, err);
+    return launch_dims<__half, false>(cuda, call, err);
+}
+
+enum kg_status kg_sdpa_mma::decode_split(const struct kg_cuda_backend *cuda, const split_call &call,
+                                         struct kg_error *err) {
+    return launch_dims<__half, true>(cuda, call, err);
 }

@@ -4,7 +4,11 @@
 #define KIGO_KERNELS_ATTENTION_SDPA_SPLIT_CUH
 
 #include "kernels/attention/sdpa/partial.cuh"
+#include "kernels/ptx/cluster.cuh"
 #include "kernels/ptx/compiler.cuh"
+#include "kernels/ptx/dependent.cuh"
+#include "kernels/ptx/mbarrier.cuh"
+#include "kernels/ptx/tma.cuh"
 
 namespace kg_sdpa_mma {
 
@@ -17,6 +21,7 @@ struct split_params {
     uint32_t keys_per_split, cluster_log2, n_parts; /* 2^cluster_log2 blocks a cluster, n_parts clusters for all keys */
     float4 *items;
     float2 *weights;
+    const struct kg_cuda_step *step; /* decode: n_keys is step->position + 1; NULL: args.n_keys */
 };
 
 /* Words (4 bytes) of a lane. K: a share of one key's row; V: a share of one key's row; both of DIMS dims. */
@@ -111,17 +116,41 @@ struct block_job {
     int first_position;     /* of query 0 */
     int all_begin, all_end; /* keys that any query sees */
     int begin, end;         /* the block's */
+    uint32_t n_parts;       /* that have keys: the first ones */
 };
 
-__device__ __forceinline__ block_job job_of(const split_params &p) {
+/* DECODE: the number of keys is read when the kernel runs, the grid is for all of the context. Few keys stay in the
+ * first cluster: what its blocks read longer takes less time than the way through memory. */
+template <bool DECODE> __device__ __forceinline__ block_job job_of(const split_params &p) {
+    constexpr uint32_t KEYS_OF_A_BLOCK = 512;
     block_job job = { blockIdx.z, blockIdx.y, 0 };
     if (p.n_row_tiles > 1) job.batch = blockIdx.z / p.n_row_tiles, job.row_tile = blockIdx.z % p.n_row_tiles;
-    job.first_position = (int)p.args.n_keys - (int)p.args.n_queries;
+    const uint32_t n_keys = DECODE && p.step ? p.step->position + 1 : p.args.n_keys;
+    job.first_position = (int)n_keys - (int)p.args.n_queries;
     job.all_begin = keys_seen(p.args, job.first_position).begin;
-    job.all_end = (int)p.args.n_keys;
-    job.begin = min(job.all_begin + (int)(blockIdx.x * p.keys_per_split), job.all_end);
-    job.end = min(job.begin + (int)p.keys_per_split, job.all_end);
+    job.all_end = (int)n_keys;
+    uint32_t per_split = p.keys_per_split;
+    job.n_parts = p.n_parts;
+    if (DECODE) {
+        const uint32_t n = n_keys - job.all_begin, cluster = 1u << p.cluster_log2;
+        const uint32_t n_splits = n <= cluster * KEYS_OF_A_BLOCK ? cluster : gridDim.x;
+        per_split = ((n + n_splits - 1) / n_splits + TILE_KEYS - 1) / TILE_KEYS * TILE_KEYS;
+        job.n_parts = (n + per_split * cluster - 1) / (per_split * cluster);
+    }
+    job.begin = min(job.all_begin + (int)(blockIdx.x * per_split), job.all_end);
+    job.end = min(job.begin + (int)per_split, job.all_end);
     return job;
+}
+
+/* The block's first keys and values to L2, while the launch before runs. Rows that it writes may be among them. */
+template <typename T>
+__device__ __forceinline__ void prefetch_keys(const split_params &p, const block_job &job, const T *k, const T *v,
+                                              int n_threads) {
+    const int end = min(job.end, job.begin + (int)p.prefetch_keys);
+    for (int key = job.begin + (int)threadIdx.x; key < end; key += n_threads) {
+        kg_bulk_prefetch(k + (uint64_t)key * p.args.k_strides.row, p.args.head_dim * sizeof(T));
+        kg_bulk_prefetch(v + (uint64_t)key * p.args.v_strides.row, p.args.head_dim * sizeof(T));
+    }
 }
 
 /* Scores of 16 keys: rows of queries in columns. */
@@ -211,9 +240,10 @@ __device__ __forceinline__ void add_values(warp_rows<DIMS, COLS> &s, const float
     }
 }
 
-template <typename T, int DIMS, int COLS, int N_WARPS> struct split_shared {
-    static constexpr int ROWS = 8 * COLS, ITEMS = ROWS * DIMS / PER_ITEM;
-    float values[N_WARPS][ROWS][DIMS + ROW_PAD]; /* a row's dims in the order (tile, lane g, which of its two) */
+template <int N_DIMS, int N_ROWS, int WARPS> struct split_shared {
+    static constexpr int DIMS = N_DIMS, ROWS = N_ROWS, N_WARPS = WARPS, ITEMS = ROWS * DIMS / PER_ITEM;
+    static_assert(ITEMS % 32 == 0, "whole warps merge");
+    float values[N_WARPS][ROWS][DIMS + ROW_PAD]; /* tensor cores: dims in the order (tile, lane g, which of two) */
     float2 weights[N_WARPS][ROWS];
     float4 shares[ITEMS]; /* (item of this block's share, block of the cluster) */
     float2 share_weights[ITEMS];
@@ -358,8 +388,8 @@ __device__ __forceinline__ void store_rows(Shared &shared, warp_rows<DIMS, COLS>
 }
 
 /* An item of all warps. */
-template <int N_WARPS, typename Shared>
-__device__ __forceinline__ partial merge_warps(const Shared &shared, int row, int place) {
+template <typename Shared> __device__ __forceinline__ partial merge_warps(const Shared &shared, int row, int place) {
+    constexpr int N_WARPS = Shared::N_WARPS;
     partial x = empty_partial(), of_warp[N_WARPS];
 #pragma unroll
     for (int w = 0; w < N_WARPS; w++) {
@@ -370,6 +400,114 @@ __device__ __forceinline__ partial merge_warps(const Shared &shared, int row, in
 #pragma unroll
     for (int w = 0; w < N_WARPS; w++) add(x, of_warp[w], kg_exp2_fast(of_warp[w].weight.x - x.weight.x));
     return x;
+}
+
+/* A block and its cluster. shares_full: the mbarrier that this block's share of the items completes. */
+struct split_cluster {
+    uint32_t n, rank;
+    unsigned shares_full;
+
+    /* Waited for (kg_cluster_wait) before anything is sent to another block. */
+    template <typename Shared>
+    __device__ __forceinline__ split_cluster(const split_params &p, Shared &shared)
+        : n(1u << p.cluster_log2), rank(kg_cluster_rank()), shares_full(kg_shared_address(&shared.shares_full)) {
+        if (n <= 1) return;
+        if (threadIdx.x == 0) {
+            kg_mbarrier_init(shares_full, 1);
+            kg_mbarrier_init_fence();
+            kg_mbarrier_expect(shares_full, Shared::ITEMS * (sizeof(float4) + sizeof(float2)));
+        }
+        __syncwarp();
+        kg_cluster_arrive();
+    }
+};
+
+/* Merges the block's items over its warps, the blocks of its cluster and the parts, the last of which writes them:
+ * write(row of the block, place of the item, the item). */
+template <typename Shared, typename Write>
+__device__ __forceinline__ void merge_items(const split_params &p, const block_job &job, Shared &shared,
+                                            const split_cluster &cluster, const Write &write) {
+    constexpr int THREADS = Shared::N_WARPS * 32, ITEMS = Shared::ITEMS, PLACES = Shared::DIMS / PER_ITEM;
+    const uint32_t group = blockIdx.z * gridDim.y + blockIdx.y, n_cluster = cluster.n, n_parts = job.n_parts;
+    const size_t first_item = (size_t)group * p.n_parts * ITEMS;
+    const part_items parts = { p.items + first_item, p.weights + first_item, ITEMS };
+    auto merge_parts = [&](uint32_t item, const partial &x) {
+        const uint32_t part = blockIdx.x >> p.cluster_log2, row = item / PLACES, place = item % PLACES * PER_ITEM;
+        if (part == n_parts - 1) write(row, place, parts.sum(x, n_parts - 1, item));
+        else parts.store(part, item, x);
+    };
+    /* Item i is in the share of block i % n_cluster. */
+    for (uint32_t item = threadIdx.x; item < ITEMS; item += THREADS) {
+        const partial x = merge_warps(shared, item / PLACES, item % PLACES * PER_ITEM);
+        if (n_cluster > 1) {
+            const uint32_t slot = (item & ~(n_cluster - 1)) + cluster.rank, owner = item & (n_cluster - 1);
+            const unsigned full = kg_peer_address(cluster.shares_full, owner);
+            kg_send_peer(kg_peer_address(&shared.shares[slot], owner), x.value, full);
+            kg_send_peer(kg_peer_address(&shared.share_weights[slot], owner), x.weight, full);
+        } else merge_parts(item, x);
+    }
+    if (n_cluster > 1) {
+        kg_mbarrier_wait_cluster(cluster.shares_full, 0);         /* this block's share has come, from every block */
+        for (uint32_t i = threadIdx.x; i < ITEMS; i += THREADS) { /* whole warps */
+            partial x = { shared.shares[i], shared.share_weights[i] };
+            merge_lanes(x, n_cluster);
+            if ((i & (n_cluster - 1)) == 0) merge_parts(i + cluster.rank, x);
+        }
+    }
+}
+
+/* Host code. */
+
+/* How a call is cut: n_splits is a multiple of cluster. */
+struct split_plan {
+    uint32_t n_splits, cluster, prefetch_keys, keys_per_split;
+};
+
+/* A call; of a decode, args has n_queries 1 and causal, and the grid is for at most most_keys keys. */
+struct split_call {
+    const struct kg_sdpa_args *args;
+    const struct kg_cuda_step *step; /* as in split_params */
+    uint32_t most_keys;              /* 0: no decode */
+};
+
+constexpr uint32_t SPLIT_PREFETCH_KEYS = 384;
+
+/* Blocks that merge through memory, at most: the workspace has a place for the items of each. */
+static inline uint32_t most_split_blocks(const struct kg_cuda_backend *cuda) {
+    return cuda->n_sms < KG_SDPA_SPLIT_MAX_BLOCKS ? (uint32_t)cuda->n_sms : (uint32_t)KG_SDPA_SPLIT_MAX_BLOCKS;
+}
+
+/* n_groups: KV heads of all batch entries, times tiles of their rows. */
+split_plan plan_split(const struct kg_cuda_backend *cuda, const struct kg_sdpa_args *args, uint32_t most_keys,
+                      uint64_t n_groups);
+
+/* The decode of an f16 cache with f16 activations, heads of at most 128. */
+enum kg_status decode_split(const struct kg_cuda_backend *cuda, const split_call &call, struct kg_error *err);
+
+template <typename Shared>
+static enum kg_status launch_split(const struct kg_cuda_backend *cuda, void (*kernel)(split_params),
+                                   const split_call &call, struct kg_error *err) {
+    static_assert(sizeof(Shared) <= 99 * 1024, "what every device since 8.0 has");
+    const struct kg_sdpa_args *args = call.args;
+    split_params p;
+    p.args = *args;
+    p.group = args->n_heads / args->n_kv_heads;
+    p.n_rows = p.group * args->n_queries;
+    p.n_row_tiles = kg_blocks_for(p.n_rows, Shared::ROWS);
+    const uint64_t n_groups = (uint64_t)args->n_batch * args->n_kv_heads * p.n_row_tiles;
+    const split_plan plan = plan_split(cuda, args, call.most_keys ? call.most_keys : args->n_keys, n_groups);
+    p.cluster_log2 = (uint32_t)__builtin_ctz(plan.cluster);
+    p.n_parts = plan.n_splits / plan.cluster;
+    p.keys_per_split = plan.keys_per_split;
+    /* A step's weights have taken the place of the cache in L2. */
+    p.prefetch_keys = call.most_keys ? SPLIT_PREFETCH_KEYS : plan.prefetch_keys;
+    p.step = call.step;
+    p.items = (float4 *)args->workspace;
+    p.weights = (float2 *)(p.items + n_groups * p.n_parts * Shared::ITEMS);
+    const dim3 grid(plan.n_splits, args->n_kv_heads, args->n_batch * p.n_row_tiles);
+    return kg_launch_dependent(cuda, kernel, grid, Shared::N_WARPS * 32, p,
+                               call.most_keys ? "attention (decode)" : "sdpa (split)", err, sizeof(Shared),
+                               plan.cluster);
 }
 
 } // namespace kg_sdpa_mma

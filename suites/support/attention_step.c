@@ -1,0 +1,34 @@
+#include "suites/support/attention_step.h"
+#include "base/buffer.h"
+#include "suites/harness/must.h"
+#include <stdlib.h>
+
+void kg_attention_step_open(struct kg_backend *backend, const struct kg_attention_args *layers, uint32_t n,
+                            struct kg_attention_step *s) {
+    struct kg_error err;
+    *s = (struct kg_attention_step){ .backend = backend, .nodes = kg_xcalloc(n, sizeof *s->nodes) };
+    for (uint32_t i = 0; i < n; i++)
+        s->nodes[i] =
+            (struct kg_node){ .op = KG_OP_attention, .layer = (int)i, .rows_per_id = 1, .args.attention = layers[i] };
+    s->plan = (struct kg_plan){ .nodes = s->nodes,
+                                .n_nodes = n,
+                                .n_body = n,
+                                .activations = layers[0].activations,
+                                .residual = layers[0].activations,
+                                .kv = layers[0].kv,
+                                .max_rows = 1,
+                                .n_ctx = layers[0].n_ctx,
+                                .workspace = layers[0].workspace };
+    kg_must(backend->ops->lower(backend, &s->plan, &s->lowered, &err), &err);
+}
+
+enum kg_status kg_attention_step_run(struct kg_attention_step *s, uint32_t n_keys, struct kg_error *err) {
+    const struct kg_step_args args = { .run = { .n_rows = 1, .position = n_keys - 1 }, .id = KG_ID_IN_PLACE };
+    return s->backend->ops->decode_step(s->backend, s->lowered, &args, err);
+}
+
+void kg_attention_step_close(struct kg_attention_step *s) {
+    s->backend->ops->free_lowered(s->backend, s->lowered);
+    free(s->nodes);
+    *s = (struct kg_attention_step){ 0 };
+}

@@ -136,7 +136,7 @@ static enum kg_status launch_lanes(const struct kg_cuda_backend *cuda, const spl
 
 uint64_t kg_attention_decode_bytes(const struct kg_cuda_backend *cuda, uint32_t group, uint32_t head_dim) {
     const uint64_t rows = group <= 8 ? 8 : 16; /* the most of a block */
-    const uint64_t dims = head_dim <= 64 ? 64 : head_dim <= 96 ? 96 : head_dim <= 128 ? 128 : 256;
+    const uint64_t dims = head_dim == 64 ? 64 : head_dim <= 96 ? 96 : head_dim <= 128 ? 128 : 256;
     return most_split_blocks(cuda) * rows * (dims / PER_ITEM) * (sizeof(float4) + sizeof(float2));
 }
 

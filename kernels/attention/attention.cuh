@@ -1,34 +1,14 @@
-/* What the attention kernels share: weights, sinks, launchers. */
+/* What the attention kernels share: the largest head, launchers. */
 #ifndef KIGO_KERNELS_ATTENTION_ATTENTION_CUH
 #define KIGO_KERNELS_ATTENTION_ATTENTION_CUH
 
 #include "kernels/block/precision.cuh"
-#include <math_constants.h>
 
 extern "C" {
 #include "ops/sdpa.h"
 }
 
 constexpr uint32_t KG_ATTENTION_CUDA_MAX_HEAD_DIM = 256;
-
-/* exp(score - largest), 0 for a key that is not seen (a score of -inf) even where no key has been seen yet. */
-static __device__ __forceinline__ float kg_softmax_weight(float score, float largest) {
-    return score == -CUDART_INF_F ? 0.0f : expf(score - largest);
-}
-
-/* What the weights so far, relative to the largest score, become where the head has a sink: the sum with it, relative
- * to the larger of the two, and by what the weighted values shrink. */
-struct kg_with_sink {
-    float weight, shrink;
-};
-
-static __device__ __forceinline__ kg_with_sink kg_add_sink(const float *sinks, uint32_t head, float largest,
-                                                           float weight) {
-    if (!sinks) return { weight, 1.0f };
-    const float sink = sinks[head], larger = fmaxf(largest, sink);
-    const float shrink = kg_softmax_weight(largest, larger);
-    return { fmaf(weight, shrink, kg_softmax_weight(sink, larger)), shrink };
-}
 
 /* Launchers, for arguments that have been checked; n_rows > 0. */
 

@@ -20,7 +20,11 @@
 
 using namespace kg_sdpa_mma;
 
-constexpr int N_WARPS = 8, THREADS = N_WARPS * KG_WARP, FEW_HEADS = 2, MOST_HEADS = 4;
+constexpr int N_WARPS = 8, THREADS = N_WARPS * KG_WARP, MOST_HEADS = 4;
+
+/* Keys that a lane has in flight, and all of the block's lanes. */
+template <typename TC> constexpr int UNROLL = sizeof(TC) == sizeof(__half) ? 4 : 2;
+template <typename TC, int LANES> constexpr int KEYS_IN_FLIGHT = UNROLL<TC> *THREADS / LANES;
 
 /* Adds keys [begin, end), shared among the block's warps, to the lane's states. q_shared: zeros past head_dim; k, v:
  * where the lane's dims begin. */
@@ -28,35 +32,34 @@ template <typename TC, int LANES, int HEADS>
 static __device__ __forceinline__ void add_key_range(softmax_state (&state)[HEADS],
                                                      const float (*q_shared)[LANES * KG_VECTOR], const TC *k,
                                                      const TC *v, const struct kg_sdpa_args &a, int begin, int end) {
-    constexpr int UNROLL = sizeof(TC) == sizeof(__half) ? 4 : 2, KEYS_AT_ONCE = KG_WARP / LANES,
-                  STRIDE = N_WARPS * KEYS_AT_ONCE;
+    constexpr int N = UNROLL<TC>, KEYS_AT_ONCE = KG_WARP / LANES, STRIDE = N_WARPS * KEYS_AT_ONCE;
     const int lane = threadIdx.x % KG_WARP, warp = threadIdx.x / KG_WARP;
-    for (int key = begin + warp * KEYS_AT_ONCE + lane / LANES, at = begin; at < end; at += STRIDE * UNROLL,
-             key += STRIDE * UNROLL) { /* `at` is uniform in the block: all lanes take part in the shuffles */
-        kg_raw_vector<TC> k_raw[UNROLL], v_raw[UNROLL];
+    for (int key = begin + warp * KEYS_AT_ONCE + lane / LANES, at = begin; at < end;
+         at += STRIDE * N, key += STRIDE * N) { /* `at` is uniform in the block: all lanes take part in the shuffles */
+        kg_raw_vector<TC> k_raw[N], v_raw[N];
 #pragma unroll
-        for (int u = 0; u < UNROLL; u++) k_raw[u].load(k + (size_t)min(key + u * STRIDE, end - 1) * a.head_dim);
+        for (int u = 0; u < N; u++) k_raw[u].load(k + (size_t)min(key + u * STRIDE, end - 1) * a.head_dim);
 #pragma unroll
-        for (int u = 0; u < UNROLL; u++) v_raw[u].load(v + (size_t)min(key + u * STRIDE, end - 1) * a.head_dim);
-        float k_dims[UNROLL][KG_VECTOR], v_dims[UNROLL][KG_VECTOR];
+        for (int u = 0; u < N; u++) v_raw[u].load(v + (size_t)min(key + u * STRIDE, end - 1) * a.head_dim);
+        float k_dims[N][KG_VECTOR], v_dims[N][KG_VECTOR];
 #pragma unroll
-        for (int u = 0; u < UNROLL; u++) {
+        for (int u = 0; u < N; u++) {
             k_raw[u].to_floats(k_dims[u]);
             v_raw[u].to_floats(v_dims[u]);
         }
 #pragma unroll
         for (int h = 0; h < HEADS; h++) {
-            float q[KG_VECTOR], score[UNROLL];
+            float q[KG_VECTOR], score[N];
             kg_load_vector(&q_shared[h][lane % LANES * KG_VECTOR], q);
 #pragma unroll
-            for (int u = 0; u < UNROLL; u++) {
+            for (int u = 0; u < N; u++) {
                 float dot = 0;
 #pragma unroll
                 for (int d = 0; d < KG_VECTOR; d++) dot = fmaf(q[d], k_dims[u][d], dot);
                 dot = kg_warp_reduce<kg_sum, LANES>(dot);
                 score[u] = key + u * STRIDE < end ? dot * a.scale : -CUDART_INF_F;
             }
-            add_keys<UNROLL>(state[h], score, v_dims);
+            add_keys<N>(state[h], score, v_dims);
         }
     }
 }
@@ -70,7 +73,8 @@ static __global__ void __launch_bounds__(THREADS, 1) attention_decode_kernel(con
     __shared__ __align__(16) float q_shared[HEADS][DIMS];
     shared_t &shared = *reinterpret_cast<shared_t *>(dynamic_shared);
     const struct kg_sdpa_args &a = p.args;
-    const block_job job = job_of<true>(p);
+    /* Twice what is in flight takes as long as the way through memory. */
+    const block_job job = job_of<true, 2 * KEYS_IN_FLIGHT<TC, LANES>>(p);
     if (blockIdx.x >> p.cluster_log2 >= job.n_parts) return; /* whole clusters without keys */
     const split_cluster cluster(p, shared);
     kg_dependents_start();
@@ -118,20 +122,23 @@ static __global__ void __launch_bounds__(THREADS, 1) attention_decode_kernel(con
     });
 }
 
-template <typename TC, int LANES>
+template <typename TC, int LANES, int HEADS>
 static enum kg_status launch(const struct kg_cuda_backend *cuda, const split_call &call, struct kg_error *err) {
-    constexpr int DIMS = LANES * KG_VECTOR;
-    if (call.args->n_heads / call.args->n_kv_heads <= FEW_HEADS)
-        return launch_split<split_shared<DIMS, FEW_HEADS, N_WARPS>>(cuda, attention_decode_kernel<TC, LANES, FEW_HEADS>,
-                                                                    call, err);
-    return launch_split<split_shared<DIMS, MOST_HEADS, N_WARPS>>(cuda, attention_decode_kernel<TC, LANES, MOST_HEADS>,
-                                                                 call, err);
+    return launch_split<split_shared<LANES * KG_VECTOR, HEADS, N_WARPS>>(
+        cuda, attention_decode_kernel<TC, LANES, HEADS>, call, err);
+}
+
+template <typename TC, int LANES>
+static enum kg_status launch_heads(const struct kg_cuda_backend *cuda, const split_call &call, struct kg_error *err) {
+    const uint32_t group = call.args->n_heads / call.args->n_kv_heads;
+    if (group == 1) return launch<TC, LANES, 1>(cuda, call, err);
+    return group == 2 ? launch<TC, LANES, 2>(cuda, call, err) : launch<TC, LANES, MOST_HEADS>(cuda, call, err);
 }
 
 template <typename TC>
 static enum kg_status launch_lanes(const struct kg_cuda_backend *cuda, const split_call &call, struct kg_error *err) {
-    if (call.args->head_dim <= 64) return launch<TC, 8>(cuda, call, err);
-    return call.args->head_dim <= 128 ? launch<TC, 16>(cuda, call, err) : launch<TC, 32>(cuda, call, err);
+    if (call.args->head_dim <= 64) return launch_heads<TC, 8>(cuda, call, err);
+    return call.args->head_dim <= 128 ? launch_heads<TC, 16>(cuda, call, err) : launch_heads<TC, 32>(cuda, call, err);
 }
 
 uint64_t kg_attention_decode_bytes(const struct kg_cuda_backend *cuda, uint32_t group, uint32_t head_dim) {

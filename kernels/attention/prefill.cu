@@ -12,6 +12,7 @@
  * different banks. Keys that no row of the tile sees are not read: slots that were never written may hold anything. */
 #include "kernels/attention/attention.cuh"
 #include "kernels/block/reduce.cuh"
+#include "kernels/block/softmax_state.cuh"
 
 constexpr int THREADS = 128, ROWS = 32, COLUMNS = 16, ROWS_EACH = 4, PAD = 4;
 static_assert(THREADS / COLUMNS * ROWS_EACH == ROWS, "every row has its threads");

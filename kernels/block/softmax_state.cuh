@@ -1,9 +1,29 @@
-/* The online softmax of one query row, as the decode kernels have it: what a lane knows of the keys it has seen, and
- * how two such states become one. Float32, with the full-precision expf. */
+/* Softmax in float32, with the full-precision expf: weights, sinks, and the online softmax of one query row, as the
+ * decode kernels have it: what a lane knows of the keys it has seen, and how two such states become one. */
 #ifndef KIGO_KERNELS_BLOCK_SOFTMAX_STATE_CUH
 #define KIGO_KERNELS_BLOCK_SOFTMAX_STATE_CUH
 
-#include "kernels/attention/attention.cuh"
+#include "kernels/block/precision.cuh"
+#include <math_constants.h>
+
+/* exp(score - largest), 0 for a key that is not seen (a score of -inf) even where no key has been seen yet. */
+static __device__ __forceinline__ float kg_softmax_weight(float score, float largest) {
+    return score == -CUDART_INF_F ? 0.0f : expf(score - largest);
+}
+
+/* What the weights so far, relative to the largest score, become where the head has a sink: the sum with it, relative
+ * to the larger of the two, and by what the weighted values shrink. */
+struct kg_with_sink {
+    float weight, shrink;
+};
+
+static __device__ __forceinline__ kg_with_sink kg_add_sink(const float *sinks, uint32_t head, float largest,
+                                                           float weight) {
+    if (!sinks) return { weight, 1.0f };
+    const float sink = sinks[head], larger = fmaxf(largest, sink);
+    const float shrink = kg_softmax_weight(largest, larger);
+    return { fmaf(weight, shrink, kg_softmax_weight(sink, larger)), shrink };
+}
 
 /* Running maximum, sum of weights and weighted values of one query head: the DIMS dims of a lane. */
 template <int DIMS> struct softmax_of_dims { float largest, weight, value[DIMS]; };

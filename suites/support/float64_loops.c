@@ -195,14 +195,13 @@ static float scale_of(const struct kg_loops_attention *s) {
     return 1 / sqrtf((float)s->head_dim);
 }
 
-void kg_loops_attention_run(struct kg_op_device *d, const struct kg_loops_mode *mode,
-                            const struct kg_loops_attention *s, struct kg_loops_attended *a) {
-    struct kg_error err;
+struct kg_attention_args kg_loops_attention_args(struct kg_op_device *d, const struct kg_loops_mode *mode,
+                                                 const struct kg_loops_attention *s, struct kg_loops_attended *a) {
     if (!mode->ops)
         kg_op_device_workspace(d, s->n_rows, s->n_heads * s->head_dim, s->n_heads, s->n_kv_heads, s->head_dim,
                                a->n_ctx);
     kg_op_output_init(d, &a->y, a->n_q, mode->activations);
-    const struct kg_attention_args args = {
+    return (struct kg_attention_args){
         .activations = mode->activations,
         .kv = mode->kv,
         .q = kg_op_device_put_as(d, a->q, a->n_q, mode->activations),
@@ -219,7 +218,14 @@ void kg_loops_attention_run(struct kg_op_device *d, const struct kg_loops_mode *
         .causal = true,
         .window = s->window,
         .workspace = d->workspace,
+        .sinks = a->sinks ? kg_op_device_put(d, a->sinks, s->n_heads * sizeof *a->sinks) : NULL,
     };
+}
+
+void kg_loops_attention_run(struct kg_op_device *d, const struct kg_loops_mode *mode,
+                            const struct kg_loops_attention *s, struct kg_loops_attended *a) {
+    struct kg_error err;
+    const struct kg_attention_args args = kg_loops_attention_args(d, mode, s, a);
     kg_op_expect_ok(d->backend->ops->attention(d->backend, &args, &err), &err);
     kg_op_output_read_all(d, &a->y, "attention");
 }
@@ -244,8 +250,9 @@ static void attention_heads(void *arg, size_t begin, size_t end) {
     }
 }
 
-void kg_loops_attention_judge(struct kg_record *rec, const struct kg_loops_mode *mode,
-                              const struct kg_loops_attention *s, const struct kg_loops_attended *a) {
+/* The right result (a->n_q, malloc'ed); *tol: how far an element may be from it. */
+static double *attended(const struct kg_loops_mode *mode, const struct kg_loops_attention *s,
+                        const struct kg_loops_attended *a, struct kg_tolerance *tol) {
     const size_t n_queries = (size_t)s->n_rows * s->n_heads;
     double *want = kg_xcalloc(a->n_q, sizeof *want), *units = kg_xcalloc(n_queries, sizeof *units);
     double unit = 0, largest = 0;
@@ -257,15 +264,23 @@ void kg_loops_attention_judge(struct kg_record *rec, const struct kg_loops_mode 
     const bool half = mode->activations == KG_PRECISION_F16, half_weights = half && mode->kv == KG_PRECISION_F16;
     const double logits = largest * (4 + unit) * 2 * KG_ROUNDOFF;
     const double weights = half_weights ? largest * (KG_ROUNDOFF_F16 + s->n_keys * KG_ROUNDOFF_F16_ABS) : 0;
-    const struct kg_tolerance tol = {
+    *tol = (struct kg_tolerance){
         .mixed_abs = logits + weights + (half ? KG_ROUNDOFF_F16_ABS : 0),
         .mixed_rel = half ? KG_ROUNDOFF_F16 : 0,
         .why = half ? "float32 logits, weights rounded to float16 (2^-11 of the largest value), the result rounded once"
                     : "a logit errs by a few roundings of sum|q k| scale, and moves its weight by that share; weights "
                       "sum to 1",
     };
-    double furthest = 0;
+    free(units);
+    return want;
+}
+
+void kg_loops_attention_judge(struct kg_record *rec, const struct kg_loops_mode *mode,
+                              const struct kg_loops_attention *s, const struct kg_loops_attended *a) {
+    struct kg_tolerance tol;
+    double *want = attended(mode, s, a, &tol), furthest = 0;
     for (size_t i = 0; i < a->n_q; i++) furthest = fmax(furthest, fabs(want[i]));
+    const bool half = mode->activations == KG_PRECISION_F16;
     const struct kg_tolerance whole = {
         .max_abs = furthest * (half ? 1e-2 : 1e-4),
         .why = half ? "FP16 attention is within 1e-2 of its largest output"
@@ -273,8 +288,18 @@ void kg_loops_attention_judge(struct kg_record *rec, const struct kg_loops_mode 
     };
     kg_expect_close_f64(rec, "attention_by_largest", a->y.host.data, want, a->n_q, &whole);
     kg_expect_close_f64(rec, "attention", a->y.host.data, want, a->n_q, &tol);
-    free(units);
     free(want);
+}
+
+double kg_loops_attention_margin(const struct kg_loops_mode *mode, const struct kg_loops_attention *s,
+                                 const struct kg_loops_attended *a) {
+    struct kg_tolerance tol;
+    struct kg_compare compare;
+    double margin, *want = attended(mode, s, a, &tol);
+    kg_compare_f64(a->y.host.data, want, a->n_q, &compare);
+    (void)kg_within(&compare, &tol, &margin);
+    free(want);
+    return margin;
 }
 
 void kg_loops_attention_free(struct kg_loops_attended *a) {

@@ -59,17 +59,23 @@ struct kg_loops_attended {
     float *q, *k, *v;
     size_t n_q, n_cache;
     uint32_t n_ctx;
-    const float *sinks;    /* (n_heads), NULL for none: whoever sets them gives them to the back end */
+    const float *sinks;    /* (n_heads), NULL for none */
     struct kg_op_output y; /* read, every element finite */
 };
 /* Normal inputs of the seed. */
 void kg_loops_attention_init(const struct kg_loops_mode *mode, const struct kg_loops_attention *s, uint64_t seed,
                              struct kg_loops_attended *a);
+/* The inputs and y on the device. */
+struct kg_attention_args kg_loops_attention_args(struct kg_op_device *d, const struct kg_loops_mode *mode,
+                                                 const struct kg_loops_attention *s, struct kg_loops_attended *a);
 void kg_loops_attention_run(struct kg_op_device *d, const struct kg_loops_mode *mode,
                             const struct kg_loops_attention *s, struct kg_loops_attended *a);
 /* Judges every element, and against the largest output: FP16 attention 1e-2, FP32 1e-4. */
 void kg_loops_attention_judge(struct kg_record *rec, const struct kg_loops_mode *mode,
                               const struct kg_loops_attention *s, const struct kg_loops_attended *a);
+/* The largest error of an element in units of its limit, infinite for NaN. */
+double kg_loops_attention_margin(const struct kg_loops_mode *mode, const struct kg_loops_attention *s,
+                                 const struct kg_loops_attended *a);
 void kg_loops_attention_free(struct kg_loops_attended *a);
 
 /* All of it: a case whose argument says where and which. */

@@ -82,25 +82,7 @@ static void as_the_engine_has_it(struct kg_record *rec, const void *arg) {
     kg_loops_attention_init(mode, &s, kg_record_seed(rec), &a);
     float *sinks = kg_loops_normal(s.n_heads, kg_record_seed(rec) + 3, 1, 1, F32);
     if (shape->sinks) a.sinks = sinks;
-    kg_op_device_workspace(&d, 1, s.n_heads * s.head_dim, s.n_heads, s.n_kv_heads, s.head_dim, a.n_ctx);
-    kg_op_output_init(&d, &a.y, a.n_q, mode->activations);
-    const struct kg_attention_args args = {
-        .activations = mode->activations,
-        .kv = mode->kv,
-        .q = kg_op_device_put_as(&d, a.q, a.n_q, mode->activations),
-        .k_cache = kg_op_device_put_as(&d, a.k, a.n_cache, mode->kv),
-        .v_cache = kg_op_device_put_as(&d, a.v, a.n_cache, mode->kv),
-        .y = a.y.y,
-        .n_heads = s.n_heads,
-        .n_kv_heads = s.n_kv_heads,
-        .head_dim = s.head_dim,
-        .n_ctx = a.n_ctx,
-        .scale = 1 / sqrtf((float)s.head_dim),
-        .causal = true,
-        .window = s.window,
-        .workspace = d.workspace,
-        .sinks = shape->sinks ? kg_op_device_put(&d, sinks, s.n_heads * sizeof *sinks) : NULL,
-    };
+    const struct kg_attention_args args = kg_loops_attention_args(&d, mode, &s, &a);
     struct kg_attention_step step;
     kg_attention_step_open(d.backend, &args, 1, &step);
     float *first[N_LENGTHS] = { NULL };

@@ -90,7 +90,7 @@ static const struct expected EXPECTED[] = {
     { "gemma3_windows",
       "captured graph",
       KG_PRECISION_F16,
-      { "rmsnorm + q, k, v", "rmsnorm of heads + rope + kv_write", "rmsnorm + add", GATED } },
+      { "rmsnorm + q, k, v", "rmsnorm of heads + rope + kv_write", "rmsnorm + add", ATTENTION, GATED } },
 };
 
 static bool has_kernel(const struct kg_lowered *l, const char *kernel) {

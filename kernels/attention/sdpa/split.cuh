@@ -119,10 +119,10 @@ struct block_job {
     uint32_t n_parts;       /* that have keys: the first ones */
 };
 
-/* DECODE: the number of keys is read when the kernel runs, the grid is for all of the context. Few keys stay in the
- * first cluster: what its blocks read longer takes less time than the way through memory. */
-template <bool DECODE> __device__ __forceinline__ block_job job_of(const split_params &p) {
-    constexpr uint32_t KEYS_OF_A_BLOCK = 512;
+/* DECODE: the number of keys is read when the kernel runs, the grid is for all of the context. At most KEYS_OF_A_BLOCK
+ * keys a block stay in the first cluster: to read them there takes less time than the way through memory. */
+template <bool DECODE, uint32_t KEYS_OF_A_BLOCK = 512>
+__device__ __forceinline__ block_job job_of(const split_params &p) {
     block_job job = { blockIdx.z, blockIdx.y, 0 };
     if (p.n_row_tiles > 1) job.batch = blockIdx.z / p.n_row_tiles, job.row_tile = blockIdx.z % p.n_row_tiles;
     const uint32_t n_keys = DECODE && p.step ? p.step->position + 1 : p.args.n_keys;
@@ -241,8 +241,8 @@ __device__ __forceinline__ void add_values(warp_rows<DIMS, COLS> &s, const float
 }
 
 template <int N_DIMS, int N_ROWS, int WARPS> struct split_shared {
-    static constexpr int DIMS = N_DIMS, ROWS = N_ROWS, N_WARPS = WARPS, ITEMS = ROWS * DIMS / PER_ITEM;
-    static_assert(ITEMS % 32 == 0, "whole warps merge");
+    static constexpr int DIMS = N_DIMS, ROWS = N_ROWS, N_WARPS = WARPS, USED = ROWS * DIMS / PER_ITEM;
+    static constexpr int ITEMS = (USED + 31) / 32 * 32; /* whole warps merge: those from USED on are empty */
     float values[N_WARPS][ROWS][DIMS + ROW_PAD]; /* tensor cores: dims in the order (tile, lane g, which of two) */
     float2 weights[N_WARPS][ROWS];
     float4 shares[ITEMS]; /* (item of this block's share, block of the cluster) */
@@ -438,7 +438,9 @@ __device__ __forceinline__ void merge_items(const split_params &p, const block_j
     };
     /* Item i is in the share of block i % n_cluster. */
     for (uint32_t item = threadIdx.x; item < ITEMS; item += THREADS) {
-        const partial x = merge_warps(shared, item / PLACES, item % PLACES * PER_ITEM);
+        partial x = empty_partial();
+        if (ITEMS == Shared::USED || item < Shared::USED)
+            x = merge_warps(shared, item / PLACES, item % PLACES * PER_ITEM);
         if (n_cluster > 1) {
             const uint32_t slot = (item & ~(n_cluster - 1)) + cluster.rank, owner = item & (n_cluster - 1);
             const unsigned full = kg_peer_address(cluster.shares_full, owner);

@@ -1,0 +1,117 @@
+/* Wrong attentions of a decode step: each must be outside the limit of tolerance/attention/step, and the step as it is
+ * inside. The mistakes are in the arguments that the plan is lowered with, or in the position: the kernels of the step
+ * run, on the device's number of keys. */
+#include "base/size.h"
+#include "suites/harness/case.h"
+#include "suites/support/attention_step.h"
+#include "suites/support/float64_loops.h"
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { KEYS = 512, SPLIT_KEYS = KEYS / 16, WINDOW = 128 }; /* of a block of the largest cluster */
+
+#define DEFINE_MUTANT(name, ...)                                                                                       \
+    static void name(struct kg_attention_args *a, uint32_t *n_keys) {                                                  \
+        (void)n_keys;                                                                                                  \
+        __VA_ARGS__;                                                                                                   \
+    }
+DEFINE_MUTANT(unchanged, (void)a)
+DEFINE_MUTANT(last_key_dropped, (void)a; *n_keys -= 1)
+DEFINE_MUTANT(first_split_unmerged, a->window = *n_keys - SPLIT_KEYS)
+DEFINE_MUTANT(last_split_unmerged, (void)a; *n_keys -= SPLIT_KEYS)
+DEFINE_MUTANT(window_one_wider, a->window += 1)
+DEFINE_MUTANT(window_one_narrower, a->window -= 1)
+DEFINE_MUTANT(window_ignored, a->window = 0)
+DEFINE_MUTANT(sinks_dropped, a->sinks = NULL)
+DEFINE_MUTANT(scale_of_head_dim, a->scale *= a->scale)
+
+static const struct mutant {
+    const char *name;
+    void (*change)(struct kg_attention_args *a, uint32_t *n_keys);
+    uint32_t window;
+} MUTANTS[] = {
+    { "last_key_dropped", last_key_dropped, 0 },
+    { "first_split_unmerged", first_split_unmerged, 0 },
+    { "last_split_unmerged", last_split_unmerged, 0 },
+    { "window_one_wider", window_one_wider, WINDOW },
+    { "window_one_narrower", window_one_narrower, WINDOW },
+    { "window_ignored", window_ignored, WINDOW },
+    { "sinks_dropped", sinks_dropped, 0 },
+    { "scale_of_head_dim", scale_of_head_dim, 0 },
+};
+
+#define F32 KG_PRECISION_F32
+#define F16 KG_PRECISION_F16
+static const struct kg_loops_mode MODES[] = {
+    { "cuda", "f16", F16, F16, F16, KG_DTYPE_F16, NULL },
+    { "cuda", "f32", F32, F32, F32, KG_DTYPE_F32, NULL },
+};
+
+struct mutant_case {
+    const struct mutant *mutant;
+    const struct kg_loops_mode *mode;
+};
+static struct mutant_case mutant_cases[KG_COUNT_OF(MUTANTS) * KG_COUNT_OF(MODES)];
+
+/* The margin of a step whose plan and position are changed; negative after a skip. */
+static double margin_of(struct kg_record *rec, const struct mutant_case *c,
+                        void (*change)(struct kg_attention_args *a, uint32_t *n_keys)) {
+    const struct kg_loops_attention s = { 1, KEYS, 64, 8, 64, c->mutant->window };
+    struct kg_loops_attended a;
+    struct kg_op_device d;
+    struct kg_error err;
+    if (!kg_loops_open(rec, c->mode, &d)) return -1;
+    kg_loops_attention_init(c->mode, &s, kg_record_seed(rec), &a);
+    /* As heavy as all keys together. */
+    float *sinks = kg_loops_normal(s.n_heads, kg_record_seed(rec) + 3, log(KEYS), 1, F32);
+    a.sinks = sinks;
+    struct kg_attention_args args = kg_loops_attention_args(&d, c->mode, &s, &a);
+    uint32_t n_keys = s.n_keys;
+    change(&args, &n_keys);
+    struct kg_attention_step step;
+    kg_attention_step_open(d.backend, &args, 1, &step);
+    kg_op_expect_ok(kg_attention_step_run(&step, n_keys, &err), &err);
+    kg_op_output_read_all(&d, &a.y, "a step's attention");
+    const double margin = kg_loops_attention_margin(c->mode, &s, &a);
+    kg_attention_step_close(&step);
+    free(sinks);
+    kg_loops_attention_free(&a);
+    kg_op_device_close(&d);
+    return margin;
+}
+
+static void mutant_is_rejected(struct kg_record *rec, const void *arg) {
+    const struct mutant_case *c = arg;
+    const double control = margin_of(rec, c, unchanged);
+    if (control < 0) return;
+    ck_assert_msg(control <= 1, "the step itself is outside its tolerance by a factor of %.4g", control);
+    const double margin = margin_of(rec, c, c->mutant->change);
+    ck_assert_msg(margin > 1, "the mutant lives: at %.4g of its tolerance", margin);
+    ck_assert(isfinite(margin));
+    kg_record_metric(rec, "kill_factor", "ratio", margin);
+    kg_record_metric(rec, "control_margin", "ratio", control);
+}
+
+static void build(struct kg_case_list *cases) {
+    for (size_t i = 0, n = 0; i < KG_COUNT_OF(MUTANTS); i++)
+        for (size_t m = 0; m < KG_COUNT_OF(MODES); m++) {
+            struct mutant_case *c = &mutant_cases[n++];
+            char shape[64];
+            *c = (struct mutant_case){ &MUTANTS[i], &MODES[m] };
+            snprintf(shape, sizeof shape, "keys=%d heads=64/8 D=64 window=%u sinks", KEYS, MUTANTS[i].window);
+            kg_case_list_add(cases, &(struct kg_case){ .layer = "mutation",
+                                                       .op = "attention_step",
+                                                       .name = MUTANTS[i].name,
+                                                       .backend = MODES[m].backend,
+                                                       .dtype = MODES[m].dtype,
+                                                       .shape = shape,
+                                                       .run = mutant_is_rejected,
+                                                       .arg = c });
+        }
+}
+
+int main(int argc, char **argv) {
+    return kg_suite_main_built(argc, argv, build);
+}

@@ -22,9 +22,9 @@ using namespace kg_sdpa_mma;
 
 constexpr int N_WARPS = 8, THREADS = N_WARPS * KG_WARP, MOST_HEADS = 4;
 
-/* Keys that a lane has in flight, and all of the block's lanes. */
-template <typename TC> constexpr int UNROLL = sizeof(TC) == sizeof(__half) ? 4 : 2;
-template <typename TC, int LANES> constexpr int KEYS_IN_FLIGHT = UNROLL<TC> *THREADS / LANES;
+/* Keys that a lane has in flight, and all of the block's lanes: float32 takes twice the registers. */
+template <typename TC, int HEADS> constexpr int UNROLL = sizeof(TC) == sizeof(__half) || HEADS == 1 ? 4 : 2;
+template <typename TC, int LANES, int HEADS> constexpr int KEYS_IN_FLIGHT = UNROLL<TC, HEADS> *THREADS / LANES;
 
 /* Adds keys [begin, end), shared among the block's warps, to the lane's states. q_shared: zeros past head_dim; k, v:
  * where the lane's dims begin. */
@@ -32,7 +32,7 @@ template <typename TC, int LANES, int HEADS>
 static __device__ __forceinline__ void add_key_range(softmax_state (&state)[HEADS],
                                                      const float (*q_shared)[LANES * KG_VECTOR], const TC *k,
                                                      const TC *v, const struct kg_sdpa_args &a, int begin, int end) {
-    constexpr int N = UNROLL<TC>, KEYS_AT_ONCE = KG_WARP / LANES, STRIDE = N_WARPS * KEYS_AT_ONCE;
+    constexpr int N = UNROLL<TC, HEADS>, KEYS_AT_ONCE = KG_WARP / LANES, STRIDE = N_WARPS * KEYS_AT_ONCE;
     const int lane = threadIdx.x % KG_WARP, warp = threadIdx.x / KG_WARP;
     for (int key = begin + warp * KEYS_AT_ONCE + lane / LANES, at = begin; at < end;
          at += STRIDE * N, key += STRIDE * N) { /* `at` is uniform in the block: all lanes take part in the shuffles */
@@ -74,7 +74,7 @@ static __global__ void __launch_bounds__(THREADS, 1) attention_decode_kernel(con
     shared_t &shared = *reinterpret_cast<shared_t *>(dynamic_shared);
     const struct kg_sdpa_args &a = p.args;
     /* Twice what is in flight takes as long as the way through memory. */
-    const block_job job = job_of<true, 2 * KEYS_IN_FLIGHT<TC, LANES>>(p);
+    const block_job job = job_of<true, 2 * KEYS_IN_FLIGHT<TC, LANES, HEADS>>(p);
     if (blockIdx.x >> p.cluster_log2 >= job.n_parts) return; /* whole clusters without keys */
     const split_cluster cluster(p, shared);
     kg_dependents_start();

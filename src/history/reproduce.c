@@ -95,14 +95,18 @@ static void compare_objects(const char *path, const json_t *then, const json_t *
     json_decref(names);
 }
 
+/* NULL: there is none. */
+static json_t *read_or_null(const char *dir, const char *file) {
+    json_t *value = NULL;
+    return kg_bundle_read_json(dir, file, &value, NULL) == KG_OK ? value : NULL;
+}
+
 json_t *kg_reproduce_surroundings(const char *dir_then, const char *dir_now) {
     static const char *const FILES[] = { "env", "build", "source" };
     json_t *differences = json_array();
     for (size_t i = 0; i < KG_COUNT_OF(FILES); i++) {
         char *file = kg_xasprintf("data/%s.json", FILES[i]);
-        json_t *then = NULL, *now = NULL;
-        if (kg_bundle_read_json(dir_then, file, &then, NULL) != KG_OK) then = NULL;
-        if (kg_bundle_read_json(dir_now, file, &now, NULL) != KG_OK) now = NULL;
+        json_t *then = read_or_null(dir_then, file), *now = read_or_null(dir_now, file);
         json_object_del(then, "run");
         json_object_del(now, "run");
         compare_objects(FILES[i], then, now, differences);

@@ -93,6 +93,19 @@ static void refuses(struct kg_record *rec, const void *arg) {
     kg_must_fail(kg_nvml_open(&nvml, &err), KG_ERR_UNSUPPORTED, &err, "libdl.so.2", "nvmlInit_v2", NULL);
 }
 
+/* An empty name is none: the driver's library is opened, or is what is missing. */
+static void without_a_name_it_is_the_drivers(struct kg_record *rec, const void *arg) {
+    (void)rec, (void)arg;
+    for (int empty = 0; empty < 2; empty++) {
+        struct kg_nvml *nvml;
+        struct kg_error err;
+        if (empty) setenv("KIGO_NVML", "", 1);
+        else unsetenv("KIGO_NVML");
+        if (kg_nvml_open(&nvml, &err) == KG_OK) kg_nvml_close(nvml);
+        else ck_assert_msg(strstr(err.message, "libnvidia-ml.so.1") != NULL, "%s", err.message);
+    }
+}
+
 static char *telemetry_path(const struct kg_record *rec) {
     return kg_path_join(kg_scratch_dir(rec), "telemetry.csv");
 }
@@ -232,6 +245,7 @@ static const struct kg_case CASES[] = {
     CASE(tells_samples),
     CASE(what_is_not_told_is_minus_one),
     CASE(refuses),
+    CASE(without_a_name_it_is_the_drivers),
     CASE(telemetry_has_a_line_a_gpu),
     CASE(a_short_run_has_telemetry_too),
     CASE(no_device_makes_no_file),

@@ -1,5 +1,6 @@
 /* What regress calls a regression, on made histories: each row of a judgement must be able to be red. */
 #include "base/buffer.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/rng.h"
 #include "base/size.h"
@@ -302,7 +303,13 @@ static void note(const struct kg_history_lab *lab, const char *kind, const char 
                                .author = kg_xstrdup("lab"),
                                .text = kg_xstrdup("because") };
     struct kg_error err;
-    kg_must(kg_annotation_add(lab->root, &a, NULL, &err), &err);
+    char *id, utc[KG_UTC_TEXT_SIZE];
+    kg_must(kg_annotation_add(lab->root, &a, &id, &err), &err);
+    kg_clock_utc_compact(a.utc_us, utc);
+    char *begins = kg_xasprintf("%s-%s-", utc, kind);
+    ck_assert_msg(strncmp(id, begins, strlen(begins)) == 0, "%s does not begin with %s", id, begins);
+    free(begins);
+    free(id);
     free(a.kind);
     free(a.bundle_id);
     free(a.case_key);

@@ -94,10 +94,11 @@ suites_unit_test_false_alarms_SOURCES = suites/unit/test_false_alarms.c $(simula
 check_PROGRAMS += suites/unit/test_detectable
 suites_unit_test_detectable_SOURCES = suites/unit/test_detectable.c $(noise_sources)
 check_PROGRAMS += suites/unit/test_measured_again
-suites_unit_test_measured_again_SOURCES = suites/unit/test_measured_again.c $(simulation_sources)
+other_rules = suites/unit/other_rules.c suites/unit/other_rules.h
+suites_unit_test_measured_again_SOURCES = suites/unit/test_measured_again.c $(simulation_sources) $(other_rules)
 # The table of docs/history.md: false alarms and powers by kind of noise.
 check_PROGRAMS += suites/unit/simulate
-suites_unit_simulate_SOURCES = suites/unit/simulate.c $(simulation_sources)
+suites_unit_simulate_SOURCES = suites/unit/simulate.c $(simulation_sources) $(other_rules)
 check_PROGRAMS += suites/unit/test_history_scale
 suites_unit_test_history_scale_CPPFLAGS = $(kigo_CPPFLAGS)
 suites_unit_test_history_scale_SOURCES = \

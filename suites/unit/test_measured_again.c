@@ -2,6 +2,7 @@
  * check-statistics` measures, with fewer cases and runs. */
 #include "base/size.h"
 #include "suites/harness/case.h"
+#include "suites/unit/other_rules.h"
 #include "suites/unit/simulation.h"
 #include <check.h>
 #include <math.h>
@@ -56,6 +57,53 @@ static void found(struct kg_record *rec, const void *arg) {
     ck_assert_double_ge(n_found, p->least * n - 2 * sqrt(n * p->least * (1 - p->least)));
 }
 
+/* The same noise, judged by others: kigo flags less than either, and finds what Otava finds. */
+static void beside_other_rules(struct kg_record *rec, const void *arg) {
+    static const enum kg_noise KINDS[] = { KG_NOISE_NORMAL, KG_NOISE_T3, KG_NOISE_MODE_15, KG_NOISE_AR_95,
+                                           KG_NOISE_DRIFT };
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(KINDS); i++) {
+        const struct kg_noise_kind *kind = &KG_NOISE[KINDS[i]];
+        const struct kg_simulation s = {
+            .kind = kind, .n_trials = 4, .n_cases = N_CASES, .n_baseline = 20, .again = true
+        };
+        struct kg_simulated own;
+        struct kg_other_rates nvbench, otava;
+        kg_simulate(&s, 3, &own);
+        kg_other_rules_simulate(kind, 1000, log(1.05), 3, &nvbench, &otava);
+        kg_record_metric(rec, "kigo", "ratio", (double)own.n_false / (double)own.n_comparisons);
+        kg_record_metric(rec, "nvbench_compare", "ratio", (double)nvbench.n_false / (double)nvbench.n);
+        kg_record_metric(rec, "otava", "ratio", (double)otava.n_false / (double)otava.n);
+        ck_assert_uint_eq(nvbench.n, 1000);
+        if (i == 0) ck_assert_uint_ge(nvbench.n_false, 100); /* a tenth: its rule has no noise of runs */
+        ck_assert_double_le((double)own.n_false * (double)nvbench.n,
+                            (double)nvbench.n_false * (double)own.n_comparisons);
+        ck_assert_double_le((double)own.n_false * (double)otava.n, (double)otava.n_false * (double)own.n_comparisons);
+        ck_assert_uint_ge(nvbench.n_found, nvbench.n_false);
+        ck_assert_uint_ge(otava.n_found, otava.n_false);
+    }
+}
+
+/* By hand: no step, a step up, a step down. */
+static void other_rules_by_hand(struct kg_record *rec, const void *arg) {
+    double level[12], up[12], down[12];
+    (void)rec;
+    (void)arg;
+    for (int i = 0; i < 12; i++) {
+        level[i] = i % 2 ? 0.01 : -0.01;
+        up[i] = level[i] + (i < 8 ? 0 : 0.1);
+        down[i] = level[i] - (i < 8 ? 0 : 0.1);
+    }
+    ck_assert(!kg_otava_finds_slower(level, 12));
+    ck_assert(kg_otava_finds_slower(up, 12));
+    ck_assert(!kg_otava_finds_slower(down, 12));
+    ck_assert(kg_nvbench_is_slower(0, log(1.02), 0.019));
+    ck_assert(!kg_nvbench_is_slower(0, log(1.02), 0.021));
+    ck_assert(!kg_nvbench_is_slower(0, log(0.9), 0.01));
+}
+
+#define CASE(function)                                                                                                 \
+    { .layer = "unit", .op = "measured_again", .name = #function, .run = function }
 #define KIND(name_, kind)                                                                                              \
     { .layer = "unit", .op = "measured_again", .name = name_, .run = unchanged, .arg = &KG_NOISE[kind] }
 #define POWER(name_, power)                                                                                            \
@@ -83,6 +131,8 @@ static const struct kg_case CASES[] = {
     POWER("five_percent_of_all", FIVE_OF_ALL),
     POWER("five_percent_in_tails", FIVE_IN_TAILS),
     POWER("five_percent_in_drift", FIVE_IN_DRIFT),
+    CASE(beside_other_rules),
+    CASE(other_rules_by_hand),
 };
 
 int main(int argc, char **argv) {

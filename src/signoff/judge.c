@@ -94,6 +94,23 @@ static json_t *found_text(const json_t *records, const struct kg_figure_goal *go
     return text;
 }
 
+enum { REACHED, MISSED, STRADDLES };
+
+/* By the whole interval: a limit inside it is neither reached nor missed. An exact value has no interval. */
+static int reach_of(const struct kg_figure_goal *goal, const json_t *record) {
+    const double value = kg_json_number(record, "value", 0), lo = kg_json_number(record, "lo", value),
+                 hi = kg_json_number(record, "hi", value);
+    if (goal->sense == KG_EQUAL || lo == hi) return kg_figure_met(goal, value) ? REACHED : MISSED;
+    const bool at_lo = kg_figure_met(goal, lo), at_hi = kg_figure_met(goal, hi);
+    return at_lo && at_hi ? REACHED : at_lo || at_hi ? STRADDLES : MISSED;
+}
+
+static void add_straddle(const json_t *record, const struct kg_evidence_run *run, json_t *notes) {
+    const char *key = kg_json_text(record, "record");
+    json_array_append_new(
+        notes, json_sprintf("%s: %s: its interval holds the limit: more samples would tell", run->id, key ? key : ""));
+}
+
 static json_t *judge_figure(const json_t *story, const json_t *asked, const struct kg_evidence *evidence) {
     struct kg_figure_goal goal;
     const char *figure = kg_json_text(asked, "figure"), *unit = kg_json_text(asked, "unit");
@@ -105,10 +122,11 @@ static json_t *judge_figure(const json_t *story, const json_t *asked, const stru
         size_t i;
         bool holds = counts(story, &evidence->runs[r]) && kg_figure_judge(asked, &evidence->runs[r], records, notes);
         json_array_foreach(records, i, record) {
-            const bool reached = kg_figure_met(&goal, kg_json_number(record, "value", 0));
-            json_object_set_new(record, "met", json_boolean(reached));
-            missed = missed || !reached;
-            holds = holds && reached;
+            const int reached = reach_of(&goal, record);
+            json_object_set_new(record, "met", reached == STRADDLES ? json_null() : json_boolean(reached == REACHED));
+            missed = missed || reached == MISSED;
+            holds = holds && reached == REACHED;
+            if (reached == STRADDLES) add_straddle(record, &evidence->runs[r], notes);
         }
         met = met || holds;
         json_array_extend(all_records, records);

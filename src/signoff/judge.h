@@ -2,7 +2,8 @@
  *
  * A cases criterion is met if at least `at_least` of its cases passed in some run, and none of them failed, crashed or
  * timed out in any. A figure is met if some run has records for it and it holds in every run that has. `missed` is what
- * a record contradicts, `unproven` what no record says: never run, skipped, or measured on a GPU that was slowed down.
+ * a record contradicts, `unproven` what no record says: never run, skipped, measured on a GPU that was slowed down, or
+ * with the limit inside its interval.
  * Both sides of a figure come from one run. Stories that need a GPU look at runs that had one only. */
 #ifndef KIGO_SIGNOFF_JUDGE_H
 #define KIGO_SIGNOFF_JUDGE_H

@@ -69,6 +69,31 @@ static void the_interval_covers_the_change(struct kg_record *rec, const void *ar
     ck_assert_uint_le(n_covered, 0.985 * N_TRIALS);
 }
 
+/* Differences of 0, 1, 2 ... thousandths: of 10 against 10 the 24th from either end bounds the shift, of 5 against 5
+ * the third (tables of Mann and Whitney at 2.5%). */
+static void known_intervals(struct kg_record *rec, const void *arg) {
+    static const struct {
+        size_t n;
+        double lo, middle, hi; /* thousandths */
+    } ROWS[] = { { 10, 23, 49.5, 76 }, { 5, 2, 12, 22 } };
+    (void)rec;
+    (void)arg;
+    for (size_t r = 0; r < KG_COUNT_OF(ROWS); r++)
+        for (int worse = -1; worse <= 1; worse += 2) {
+            double x[N], y[N];
+            for (size_t i = 0; i < ROWS[r].n; i++) {
+                x[i] = -0.001 * (double)(i * ROWS[r].n);
+                y[i] = 0.001 * (double)i;
+            }
+            struct kg_confirmation c = { .worse = worse, .flagged = NAN };
+            kg_confirm_compare(x, ROWS[r].n, y, ROWS[r].n, &c);
+            const double lo = worse > 0 ? ROWS[r].lo : -ROWS[r].hi, hi = worse > 0 ? ROWS[r].hi : -ROWS[r].lo;
+            ck_assert_double_eq_tol(c.change, expm1(0.001 * worse * ROWS[r].middle), 1e-12);
+            ck_assert_double_eq_tol(c.change_lo, expm1(0.001 * lo), 1e-12);
+            ck_assert_double_eq_tol(c.change_hi, expm1(0.001 * hi), 1e-12);
+        }
+}
+
 /* The edges, by values without noise: just below what is of interest is small, as a time and as a speed. */
 static void just_below_the_least_change(struct kg_record *rec, const void *arg) {
     static const double BELOW = 0.0295, ABOVE = 0.0298; /* as logarithms; log1p(0.03) = 0.02956 */
@@ -98,6 +123,7 @@ static const struct kg_case CASES[] = {
     ROW("small", SMALL),
     ROW("large_and_noisy", LARGE_AND_NOISY),
     CASE(the_interval_covers_the_change),
+    CASE(known_intervals),
     CASE(just_below_the_least_change),
 };
 

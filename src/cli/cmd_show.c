@@ -4,9 +4,11 @@
 #include "bundle/export.h"
 #include "cli/commands.h"
 #include "cli/filter.h"
+#include "cli/regress_call.h"
 #include "cli/rows.h"
 #include "cli/show_markdown.h"
 #include "cli/trust.h"
+#include "report/verdict.h"
 #include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
@@ -30,6 +32,10 @@ struct run {
     size_t n_shown;
     struct kg_signature signature;
     bool signature_known; /* false: ssh-keygen or the list of allowed signers could not be asked */
+    struct kg_regression regression;
+    bool compared;
+    struct kg_error not_compared;
+    struct kg_verdict verdict;
 };
 
 static bool is_green(const struct kg_case_records *c) {
@@ -76,7 +82,22 @@ static void look_at_signature(const struct show_options *o, struct run *run) {
     free(allowed);
 }
 
+/* Against the runs before it, as `kigo regress` does; without a history there is still a run to show. */
+static void judge(const struct show_options *o, struct run *run) {
+    struct kg_regress_call call = KG_REGRESS_CALL_INIT;
+    call.bundles = o->bundles;
+    run->compared = kg_cli_regress("show", &call, run->dir, &run->regression, &run->not_compared) == KG_OK;
+    const struct kg_export from = { &run->records, run->summary, run->env, run->build, run->source };
+    const struct kg_report report = { .run = &from,
+                                      .findings = &run->findings,
+                                      .regression = run->compared ? &run->regression : NULL,
+                                      .not_compared = run->not_compared.message };
+    kg_verdict_make(&report, &run->verdict);
+}
+
 static void unload(struct run *run) {
+    kg_verdict_free(&run->verdict);
+    if (run->compared) kg_regression_free(&run->regression);
     free(run->shown);
     json_decref(run->build);
     json_decref(run->env);
@@ -110,28 +131,18 @@ static const char *or_dash(const char *text) {
 }
 
 static void put_head(const struct run *run, struct kg_buffer *out) {
-    static const char *const COUNTS[] = { "pass", "fail", "skip", "crash", "timeout", "norun" };
-    const json_t *s = run->summary, *git = json_object_get(run->source, "git");
+    const json_t *s = run->summary;
     char started[KG_UTC_TEXT_SIZE];
     kg_clock_utc_text(kg_json_int(s, "started_us", 0), started);
-    kg_buffer_printf(out, "run      %s\nverdict  %s (%s)\ncases    %lld planned", or_dash(kg_json_text(s, "bundle_id")),
-                     or_dash(kg_json_text(s, "verdict")), or_dash(kg_json_text(s, "state")),
-                     (long long)kg_json_int(s, "n_planned", 0));
-    for (size_t i = 0; i < KG_COUNT_OF(COUNTS); i++) {
-        char name[16];
-        snprintf(name, sizeof name, "n_%s", COUNTS[i]);
-        const int64_t n = kg_json_int(s, name, 0);
-        if (n > 0) kg_buffer_printf(out, ", %lld %s", (long long)n, COUNTS[i]);
-    }
+    kg_buffer_printf(out, "run      %s\nverdict  %s (%s)\n", or_dash(kg_json_text(s, "bundle_id")), run->verdict.word,
+                     or_dash(kg_json_text(s, "state")));
+    for (int i = 0; i < KG_VERDICT_COUNT; i++)
+        kg_buffer_printf(out, "%-8s %s\n", KG_VERDICT_NAMES[i], kg_buffer_text(&run->verdict.lines[i]));
     char sample[KG_SAMPLE_TEXT_SIZE];
-    if (kg_sample_text(json_object_get(run->env, "run"), sample)) kg_buffer_printf(out, "\nsample   %s", sample);
-    kg_buffer_printf(out, "\nstarted  %s, sealed after %.1f s, seed %s\n", started,
+    if (kg_sample_text(json_object_get(run->env, "run"), sample)) kg_buffer_printf(out, "sample   %s\n", sample);
+    kg_buffer_printf(out, "started  %s, sealed after %.1f s, seed %s\n", started,
                      (double)(kg_json_int(s, "sealed_us", 0) - kg_json_int(s, "started_us", 0)) / 1e6,
                      or_dash(kg_json_text(s, "seed")));
-    kg_buffer_printf(out, "source   %s%s\n", or_dash(kg_json_text(git, "commit")),
-                     json_is_true(json_object_get(git, "dirty")) ? ", changed (dirty.diff)" : "");
-    kg_buffer_printf(out, "machine  %s, %s\n", or_dash(kg_json_text(json_object_get(run->env, "cpu"), "model")),
-                     or_dash(kg_json_text(run->env, "os")));
     if (run->signature_known) {
         kg_buffer_puts(out, "trust    ");
         kg_cli_signature_text(&run->signature, out);
@@ -204,7 +215,7 @@ static void put_text(const struct run *run, bool with_lists, struct kg_buffer *o
 
 static void put_markdown(const struct run *run, struct kg_buffer *out) {
     const struct kg_export from = { &run->records, run->summary, run->env, run->build, run->source };
-    kg_show_markdown(&from, run->shown, run->n_shown, out);
+    kg_show_markdown(&from, &run->verdict, run->shown, run->n_shown, out);
 }
 
 static enum kg_status show(const char *dir, const struct show_options *given, bool *unsound, struct kg_error *err) {
@@ -217,6 +228,7 @@ static enum kg_status show(const char *dir, const struct show_options *given, bo
         if (!o.glob && !o.slowest && !o.format.json && !o.format.csv && !kg_filter_has_case(&o.filter))
             o.failures = true;
         choose(&run, &o);
+        if (!o.format.json && !o.format.csv) judge(&o, &run);
         *unsound = run.findings.n_items > 0;
         for (size_t i = 0; i < run.findings.n_items && !o.format.json; i++)
             fprintf(stderr, "kigo show: %s: %s\n", run.findings.items[i].path, run.findings.items[i].detail);
@@ -264,8 +276,10 @@ int kg_cmd_show(int argc, char **argv) {
     const struct kg_command command = {
         .name = "kigo show",
         .usage = "RUN [--failures] [--case GLOB] [--slowest N] [filters] [--json|--csv|--markdown]",
-        .summary = "Shows a run: verdict, counts, source, machine, and the cases that are not green.\n"
-                   "RUN is an id, the beginning of one, 'latest', or a folder.",
+        .summary =
+            "Shows a run: passed or failed, worse or better than the runs before it, goals, what was skipped and why,\n"
+            "commit and machine, and the cases that are not green.\n"
+            "RUN is an id, the beginning of one, 'latest', or a folder.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
         .min_args = 1,

@@ -20,23 +20,17 @@ static void put_fact(struct kg_buffer *out, const char *name, const char *value)
     if (value && *value) kg_markdown_row(out, (const char *const[]){ name, value }, 2);
 }
 
-static void put_facts(struct kg_buffer *out, const struct kg_export *run) {
-    const json_t *git = json_object_get(run->source, "git");
+static void put_facts(struct kg_buffer *out, const struct kg_export *run, const struct kg_verdict *verdict) {
     const json_t *gpu = json_array_get(json_object_get(run->env, "gpus"), 0);
     char started[KG_UTC_TEXT_SIZE];
     kg_clock_utc_text(kg_json_int(run->summary, "started_us", 0), started);
     kg_markdown_row(out, (const char *const[]){ "run", or_empty(kg_json_text(run->summary, "bundle_id")) }, 2);
     kg_markdown_rule(out, 2);
-    kg_buffer_printf(out, "| verdict | **%s** (%s) |\n", or_empty(kg_json_text(run->summary, "verdict")),
-                     or_empty(kg_json_text(run->summary, "state")));
+    kg_buffer_printf(out, "| verdict | **%s** (%s) |\n", verdict->word, or_empty(kg_json_text(run->summary, "state")));
+    for (int i = 0; i < KG_VERDICT_COUNT; i++) put_fact(out, KG_VERDICT_NAMES[i], kg_buffer_text(&verdict->lines[i]));
     put_fact(out, "started", started);
-    put_fact(out, "commit", kg_json_text(git, "commit"));
-    if (json_is_true(json_object_get(git, "dirty"))) put_fact(out, "work tree", "changed (dirty.diff)");
-    put_fact(out, "GPU", kg_json_text(gpu, "name"));
     put_fact(out, "NVIDIA driver", kg_json_text(gpu, "nvidia_driver"));
     put_fact(out, "CUDA", kg_json_text(run->build, "cuda"));
-    put_fact(out, "CPU", kg_json_text(json_object_get(run->env, "cpu"), "model"));
-    put_fact(out, "OS", kg_json_text(run->env, "os"));
 }
 
 /* The place of the first case of the same layer: layers come in the plan's order, each once. */
@@ -88,11 +82,8 @@ static void put_cases(struct kg_buffer *out, const struct kg_case_records *const
     }
 }
 
-/* What FP16 is to reach, of a run that was made to say so: `kigo bench --report fp16`. Others measure models too, and
- * not what the goals are of. */
 static void put_goals(struct kg_buffer *out, const struct kg_export *run) {
-    const char *report = kg_json_text(json_object_get(run->env, "run"), "report");
-    if (!report || strcmp(report, "fp16") != 0) return;
+    if (!kg_fp16_goals_apply(run->env)) return;
     struct kg_buffer csv = KG_BUFFER_INIT;
     kg_buffer_puts(out, "\n");
     kg_fp16_goals(run->records, out, &csv);
@@ -167,9 +158,9 @@ static void put_figures(struct kg_buffer *out, const struct kg_records *records)
     }
 }
 
-void kg_show_markdown(const struct kg_export *run, const struct kg_case_records *const *shown, size_t n_shown,
-                      struct kg_buffer *out) {
-    put_facts(out, run);
+void kg_show_markdown(const struct kg_export *run, const struct kg_verdict *verdict,
+                      const struct kg_case_records *const *shown, size_t n_shown, struct kg_buffer *out) {
+    put_facts(out, run, verdict);
     put_layers(out, run->records);
     put_cases(out, shown, n_shown);
     put_goals(out, run);

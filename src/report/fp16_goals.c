@@ -164,18 +164,39 @@ static void put(const struct goal *g, const struct finding *f, struct kg_buffer 
     kg_csv_put(csv, f->f32_record, strlen(f->f32_record), "\r\n");
 }
 
+static struct finding find(const struct goal *g, const struct kg_records *records,
+                           const struct kg_bandwidth *bandwidth) {
+    if (g->how == PRODUCTS) return find_products(g, bandwidth);
+    return g->how == ERROR || g->how == ERROR_F32 ? find_error(g, records) : find_figure(g, records);
+}
+
+bool kg_fp16_goals_apply(const json_t *env) {
+    const char *report = kg_json_text(json_object_get(env, "run"), "report");
+    return report && strcmp(report, "fp16") == 0;
+}
+
+void kg_fp16_goals_count(const struct kg_records *records, struct kg_fp16_goal_counts *counts) {
+    struct kg_bandwidth bandwidth;
+    kg_bandwidth_collect(records, &bandwidth);
+    *counts = (struct kg_fp16_goal_counts){ 0, 0, 0 };
+    for (size_t i = 0; i < KG_COUNT_OF(GOALS); i++) {
+        const struct finding found = find(&GOALS[i], records, &bandwidth);
+        size_t *count = !found.value.known                         ? &counts->n_unmeasured
+                        : is_reached(&GOALS[i], found.value.value) ? &counts->n_met
+                                                                   : &counts->n_missed;
+        (*count)++;
+    }
+    kg_bandwidth_free(&bandwidth);
+}
+
 void kg_fp16_goals(const struct kg_records *records, struct kg_buffer *markdown, struct kg_buffer *csv) {
     struct kg_bandwidth bandwidth;
     kg_bandwidth_collect(records, &bandwidth);
     kg_markdown_head(markdown, "what|to reach:|measured:|interval|reached|record");
     kg_buffer_puts(csv, "what,sense,goal,unit,value,lo,hi,reached,record,f32_record\r\n");
     for (size_t i = 0; i < KG_COUNT_OF(GOALS); i++) {
-        const struct goal *g = &GOALS[i];
-        const bool is_error = g->how == ERROR || g->how == ERROR_F32;
-        const struct finding found = g->how == PRODUCTS ? find_products(g, &bandwidth)
-                                     : is_error         ? find_error(g, records)
-                                                        : find_figure(g, records);
-        put(g, &found, markdown, csv);
+        const struct finding found = find(&GOALS[i], records, &bandwidth);
+        put(&GOALS[i], &found, markdown, csv);
     }
     kg_bandwidth_free(&bandwidth);
 }

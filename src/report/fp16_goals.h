@@ -12,6 +12,15 @@
 #include "base/buffer.h"
 #include "bundle/records.h"
 
+struct kg_fp16_goal_counts {
+    size_t n_met, n_missed, n_unmeasured;
+};
+
+/* Whether a run (its env.json) was made to measure them: `kigo bench --report fp16`. Others measure models too, and not
+ * what the goals are of. */
+bool kg_fp16_goals_apply(const json_t *env);
+void kg_fp16_goals_count(const struct kg_records *records, struct kg_fp16_goal_counts *counts);
+
 void kg_fp16_goals(const struct kg_records *records, struct kg_buffer *markdown, struct kg_buffer *csv);
 
 #endif

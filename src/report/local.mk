@@ -21,6 +21,7 @@ libkigo_a_SOURCES += \
 	src/report/roofline.c \
 	src/report/sections.h \
 	src/report/summary.c \
+	src/report/verdict.c src/report/verdict.h \
 	src/report/timelines.c src/report/timelines.h \
 	src/report/timelines_timed.c \
 	src/report/timings.c \

@@ -21,13 +21,14 @@ static void put_text(struct kg_page *page, const char *text) {
 static const char *tone_of(const char *word) {
     static const struct {
         const char *word, *tone;
-    } TONES[] = { { "pass", "good" },          { "fail", "bad" },     { "crash", "bad" },
-                  { "timeout", "bad" },        { "norun", "bad" },    { "skip", "warn" },
-                  { "incomplete", "bad" },     { "partial", "warn" }, { "regression", "bad" },
-                  { "regressed", "bad" },      { "missing", "bad" },  { "inconclusive", "warn" },
-                  { "incomparable", "warn" },  { "waived", "warn" },  { "better", "good" },
-                  { "no regression", "good" }, { "met", "good" },     { "missed", "bad" },
-                  { "unproven", "warn" },      { "sound", "good" },   { "unsound", "bad" } };
+    } TONES[] = { { "pass", "good" },          { "fail", "bad" },        { "crash", "bad" },
+                  { "timeout", "bad" },        { "norun", "bad" },       { "skip", "warn" },
+                  { "incomplete", "bad" },     { "partial", "warn" },    { "regression", "bad" },
+                  { "regressed", "bad" },      { "missing", "bad" },     { "inconclusive", "warn" },
+                  { "incomparable", "warn" },  { "waived", "warn" },     { "better", "good" },
+                  { "no regression", "good" }, { "met", "good" },        { "missed", "bad" },
+                  { "unproven", "warn" },      { "sound", "good" },      { "unsound", "bad" },
+                  { "worse", "bad" },          { "goals missed", "bad" } };
     for (size_t i = 0; i < KG_COUNT_OF(TONES); i++)
         if (strcmp(TONES[i].word, word) == 0) return TONES[i].tone;
     return "plain";

@@ -200,6 +200,12 @@ static void regress_by_exit_code(struct kg_record *rec, const void *arg) {
     ck_assert_uint_eq(json_array_size(json_object_get(r, "baseline")), N_RUNS);
     ck_assert_str_eq(text(json_array_get(json_object_get(r, "judgements"), 0), "case"), kg_made_case_key(VICTIM));
     json_decref(r);
+    kg_verb_expect(lab.root, ARGS("show", "latest"), KG_EXIT_OK, &out);
+    ck_assert_msg(strstr(out, "\nbefore   worse than 16 runs before: 1 worse"), "%s", out);
+    free(out);
+    kg_verb_expect(lab.root, ARGS("show", "latest", "--markdown"), KG_EXIT_OK, &out);
+    ck_assert_msg(strstr(out, "\n| before | worse than 16 runs before: 1 worse"), "%s", out);
+    free(out);
     kg_verb_expect(lab.root, ARGS("regress", "--markdown"), KG_EXIT_FAILED, &out);
     ck_assert_msg(strstr(out, "### kigo regress: regressed") && strstr(out, "| regression | status |"), "%s", out);
     free(out);

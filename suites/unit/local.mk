@@ -134,6 +134,8 @@ EXTRA_DIST += \
 	suites/sprints/sdpa-fp8.json
 check_PROGRAMS += suites/unit/test_report
 suites_unit_test_report_SOURCES = suites/unit/test_report.c
+check_PROGRAMS += suites/unit/test_verdict
+suites_unit_test_verdict_SOURCES = suites/unit/test_verdict.c
 check_PROGRAMS += suites/unit/test_ncu
 suites_unit_test_ncu_SOURCES = suites/unit/test_ncu.c
 check_PROGRAMS += suites/unit/test_sdpa

@@ -200,7 +200,9 @@ static void sections_of_known_records(struct kg_record *rec, const void *arg) {
         .run = &run.from, .manifest_sha256 = "abc", .not_compared = "no reason", .past = past
     };
     char *text = markdown_of(&report);
-    holds(text, ": fail\n\n4 cases planned, 2 pass, 1 fail, 1 skip.\n");
+    holds(text,
+          ": fail\n\n| what | value |\n| --- | --- |\n| result | failed: 2 of 4 cases passed, 1 failed, 1 skipped |\n"
+          "| before | not compared: no reason |\n");
     holds(text, "\nNot compared: no reason.\n");
     holds(text, "| unit | 4 | 2 | 1 | 0 | 0 | 0 | 1 |\n");
     holds(text, "| fail | unit/sample/case\\_1 | 0.002 | 0.2 | as the maker was asked |\n");

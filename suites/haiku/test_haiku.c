@@ -18,7 +18,7 @@ static void keep_figures(struct kg_record *rec, const struct kg_haiku_stage *sta
                          (double)stage->bench.streamed_bytes, 2.0 * (double)kg_model_n_params(stage->engine.model));
     kg_record_timing(rec, "first_token", "host", "warm", &result->first_token_ns, 1, 0, 0);
     kg_record_metric(rec, "canonical_ids", "count", j->canonical_ids);
-    if (j->golden.n > 0) kg_record_compare(rec, "golden_logits", &j->golden, &stage->bench.golden_tolerance);
+    if (j->golden.n > 0) kg_record_judged(rec, "golden_logits", &j->golden, &stage->bench.golden_tolerance);
     /* Memory is an exact figure: of a prompt that is another each minute it would be none. */
     if (now) return;
     kg_backend_memory(stage->engine.backend, &use);
@@ -68,7 +68,7 @@ static void all_minutes(struct kg_record *rec, const void *arg) {
         struct kg_haiku_judgement j;
         const int what = minute == 0 ? KG_JUDGE_CHAT | KG_JUDGE_GOLDEN | KG_JUDGE_REPLAY : KG_JUDGE_CHAT;
         kg_must(kg_haiku_judge(&stage->bench, &poet, &request, what, &j, &err), &err);
-        if (minute == 0) kg_record_compare(rec, "golden_logits", &j.golden, &stage->bench.golden_tolerance);
+        if (minute == 0) kg_record_judged(rec, "golden_logits", &j.golden, &stage->bench.golden_tolerance);
         kg_record_transcript(rec, kg_haiku_transcript(&request, &j));
         ck_assert_msg(j.faults == 0, "minute %d: faults 0x%x: %s", minute, j.faults, j.message);
         const bool ended = j.answer.result.finish == KG_FINISH_END_TOKEN;

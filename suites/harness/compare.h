@@ -49,6 +49,10 @@ void kg_expect_close_f32(struct kg_record *rec, const char *name, const float *g
                          const struct kg_tolerance *tol);
 void kg_expect_close_f64(struct kg_record *rec, const char *name, const float *got, const double *want, size_t n,
                          const struct kg_tolerance *tol);
+/* Records the figures of a comparison that the caller fails the case for if it is outside; the runner does not take a
+ * case that passed with one that is. */
+void kg_record_judged(struct kg_record *rec, const char *name, const struct kg_compare *c,
+                      const struct kg_tolerance *tol);
 /* Records figures without judging (mutants: the caller asserts that the tolerance is exceeded). */
 void kg_record_compare(struct kg_record *rec, const char *name, const struct kg_compare *c,
                        const struct kg_tolerance *tol);

@@ -33,11 +33,21 @@ static void append_errors(struct kg_record *rec, const char *name, const struct 
                   tolerance_json(tol), "why", tol->why, "margin", kg_record_json_number(margin), "judged", judged));
 }
 
-void kg_record_compare(struct kg_record *rec, const char *name, const struct kg_compare *c,
-                       const struct kg_tolerance *tol) {
+static void append_compared(struct kg_record *rec, const char *name, const struct kg_compare *c,
+                            const struct kg_tolerance *tol, bool judged) {
     double margin;
     (void)kg_within(c, tol, &margin);
-    append_errors(rec, name, c, tol, margin, false);
+    append_errors(rec, name, c, tol, margin, judged);
+}
+
+void kg_record_judged(struct kg_record *rec, const char *name, const struct kg_compare *c,
+                      const struct kg_tolerance *tol) {
+    append_compared(rec, name, c, tol, true);
+}
+
+void kg_record_compare(struct kg_record *rec, const char *name, const struct kg_compare *c,
+                       const struct kg_tolerance *tol) {
+    append_compared(rec, name, c, tol, false);
 }
 
 static void expect_close(struct kg_record *rec, const char *name, const struct kg_compare *c,

@@ -311,7 +311,7 @@ const struct kg_layer_tap *kg_layer_find(const struct kg_layer_compare *result, 
 static void record_tap(struct kg_record *rec, const struct kg_layer_tap *tap) {
     char name[KG_LAYER_NAME_MAX + 24];
     snprintf(name, sizeof name, "%s@%d", tap->name, (int)tap->position);
-    kg_record_compare(rec, name, &tap->worst, &tap->tol);
+    kg_record_judged(rec, name, &tap->worst, &tap->tol);
 }
 
 void kg_layer_record(struct kg_record *rec, const struct kg_layer_compare *result) {

@@ -151,8 +151,8 @@ static void keep_worst(struct worst *w, double margin, const struct kg_compare *
     *w = (struct worst){ true, margin, *compare, *tol };
 }
 
-static void record_worst(struct kg_record *rec, const char *name, const struct worst *w) {
-    if (w->any) kg_record_compare(rec, name, &w->compare, &w->tol);
+static void record_worst(struct kg_record *rec, const char *name, const struct worst *w, bool judged) {
+    if (w->any) (judged ? kg_record_judged : kg_record_compare)(rec, name, &w->compare, &w->tol);
 }
 
 /* What a case has seen, by kind of data. */
@@ -218,8 +218,8 @@ static void report(struct kg_record *rec, const struct sdpa_case *c, const struc
                                               { "normal dequantised", "outliers dequantised" } };
     static const char *const ORIGINAL[2] = { "normal original", "outliers original" };
     for (size_t data = 0; data < 2; data++) {
-        record_worst(rec, JUDGED[c->mode->inputs == KG_PRECISION_F8][data], &seen->judged[data]);
-        record_worst(rec, ORIGINAL[data], &seen->original[data]);
+        record_worst(rec, JUDGED[c->mode->inputs == KG_PRECISION_F8][data], &seen->judged[data], true);
+        record_worst(rec, ORIGINAL[data], &seen->original[data], false);
     }
     kg_record_metric(rec, "problems_compared", "count", (double)seen->n_taken);
     if (seen->n_refused == 0) return;

@@ -145,7 +145,7 @@ static void expect_rows(struct kg_record *rec, const char *what, const float *go
     char name[96];
     const double margin = kg_step_margin(got, want, n_rows, n_vocab, tol, &worst, &row);
     snprintf(name, sizeof name, "%s@%zu", what, first + row);
-    kg_record_compare(rec, name, &worst, tol);
+    kg_record_judged(rec, name, &worst, tol);
     if (!(margin <= 1))
         ck_abort_msg("%s, position %zu: outside its tolerance by a factor of %.4g (%s); nmse %.3g, logit %zu is %.9g, "
                      "not %.9g; %zu not finite",

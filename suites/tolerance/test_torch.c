@@ -37,7 +37,7 @@ static void record_line(struct kg_record *rec, const json_t *line) {
     const struct kg_tolerance tol = { .max_abs = 1, .why = why };
     snprintf(name, sizeof name, "%s %s %s", json_string_value(json_object_get(line, "op")),
              json_string_value(json_object_get(line, "case")), json_string_value(json_object_get(line, "tensor")));
-    kg_record_compare(rec, name, &compare, &tol);
+    kg_record_judged(rec, name, &compare, &tol);
     if (!kg_within(&compare, &tol, NULL))
         ck_abort_msg("%s: the error is %.3g of its bound (at [%zu]: %.9g, PyTorch has %.9g)", name, compare.max_abs,
                      compare.worst_index, compare.worst_got, compare.worst_want);

@@ -34,25 +34,6 @@ static void check_cases(const struct kg_records *records, bool partial, struct k
                        (long long)records->n_planned_event, n_planned);
 }
 
-/* Ranges of timings inside samples.bin. */
-static void check_samples(const struct kg_records *records, const struct kg_tree *tree,
-                          struct kg_bundle_findings *findings) {
-    const struct kg_tree_entry *file = kg_tree_find(tree, "data/samples.bin");
-    const uint64_t n_samples = file ? file->size_bytes / sizeof(float) : 0;
-    for (size_t i = 0; i < records->n_cases; i++) {
-        const json_t *timings = records->cases[i].result ? json_object_get(records->cases[i].result, "timings") : NULL;
-        for (size_t k = 0; k < json_array_size(timings); k++) {
-            const json_t *timing = json_array_get(timings, k);
-            const int64_t offset = kg_json_int(timing, "samples_offset", -1), n = kg_json_int(timing, "n", 0);
-            if (offset < 0 && !json_object_get(timing, "samples_offset")) continue;
-            if (offset < 0 || n < 0 || (uint64_t)offset > n_samples || (uint64_t)n > n_samples - (uint64_t)offset)
-                kg_finding_add(findings, "samples", "data/results.ndjson",
-                               "'%s': samples %lld + %lld lie outside of the %llu recorded", records->cases[i].key,
-                               (long long)offset, (long long)n, (unsigned long long)n_samples);
-        }
-    }
-}
-
 static void expect_text(const char *where, const char *name, const char *got, const char *want,
                         struct kg_bundle_findings *findings) {
     if (!got || strcmp(got, want) != 0)
@@ -124,7 +105,7 @@ enum kg_status kg_verify_records(const char *dir, const struct kg_tree *tree, co
         if (!partial && !kg_stored_find(tree, NEEDED[i]))
             kg_finding_add(findings, "missing", NEEDED[i], "every complete bundle has it");
     check_cases(&records, partial, findings);
-    check_samples(&records, tree, findings);
+    kg_verify_samples(dir, &records, findings);
     check_summary(dir, &records, info, partial, findings);
     check_id(dir, info, findings);
     kg_records_free(&records);

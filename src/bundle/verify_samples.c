@@ -1,0 +1,61 @@
+/* What a timing says of its samples follows from samples.bin. */
+#include "base/buffer.h"
+#include "base/file.h"
+#include "bundle/internal.h"
+#include "bundle/records.h"
+#include "bundle/verify.h"
+#include "measure/statistics.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Samples are stored as float32, statistics are of what was measured: a nanosecond in 2^24. */
+static const double ROUNDING = 1e-6;
+
+static void check_statistics(const char *key, const json_t *timing, const float *samples, size_t n,
+                             struct kg_bundle_findings *findings) {
+    double *values = kg_xcalloc(n, sizeof *values);
+    struct kg_statistics s;
+    for (size_t i = 0; i < n; i++) values[i] = (double)samples[i];
+    kg_statistics_compute(values, n, &s);
+    free(values);
+    const struct {
+        const char *name;
+        double value;
+    } rows[] = { { "median", s.median }, { "mad", s.mad }, { "ci_lo", s.ci_lo },
+                 { "ci_hi", s.ci_hi },   { "min", s.min }, { "max", s.max } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const double said = kg_json_number(timing, rows[i].name, NAN);
+        if (!(fabs(said - rows[i].value) <= ROUNDING * s.max))
+            kg_finding_add(findings, "samples", "data/results.ndjson", "'%s': %s is %.9g, its samples say %.9g", key,
+                           rows[i].name, said, rows[i].value);
+    }
+}
+
+static void check_timing(const char *key, const json_t *timing, const float *samples, uint64_t n_samples,
+                         struct kg_bundle_findings *findings) {
+    const int64_t offset = kg_json_int(timing, "samples_offset", -1), n = kg_json_int(timing, "n", 0);
+    if (offset < 0 && !json_object_get(timing, "samples_offset")) return;
+    if (offset < 0 || n < 0 || (uint64_t)offset > n_samples || (uint64_t)n > n_samples - (uint64_t)offset)
+        kg_finding_add(findings, "samples", "data/results.ndjson",
+                       "'%s': samples %lld + %lld lie outside of the %llu recorded", key, (long long)offset,
+                       (long long)n, (unsigned long long)n_samples);
+    else if (n > 0) check_statistics(key, timing, samples + offset, (size_t)n, findings);
+}
+
+void kg_verify_samples(const char *dir, const struct kg_records *records, struct kg_bundle_findings *findings) {
+    char *path = kg_path_join(dir, "data/samples.bin"), *bytes = NULL;
+    size_t n_bytes = 0;
+    if (kg_file_read_regular(path, &bytes, &n_bytes, NULL) != KG_OK) n_bytes = 0;
+    float *samples = kg_xcalloc(n_bytes / sizeof *samples + 1, sizeof *samples);
+    if (bytes) memcpy(samples, bytes, n_bytes / sizeof *samples * sizeof *samples);
+    for (size_t i = 0; i < records->n_cases; i++) {
+        const json_t *timings = records->cases[i].result ? json_object_get(records->cases[i].result, "timings") : NULL;
+        for (size_t k = 0; k < json_array_size(timings); k++)
+            check_timing(records->cases[i].key, json_array_get(timings, k), samples, n_bytes / sizeof *samples,
+                         findings);
+    }
+    free(samples);
+    free(bytes);
+    free(path);
+}

@@ -208,8 +208,9 @@ static void sections_of_known_records(struct kg_record *rec, const void *arg) {
     holds(text, "| fail | unit/sample/case\\_1 | 0.002 | 0.2 | as the maker was asked |\n");
     holds(text, "| 1 | as the maker was asked | unit/sample/case\\_2 |\n");
     holds(text, "| 0.4 | unit/sample/case\\_3 | logits | 64 | max\\_abs 0.004 of 0.01 | a sample |\n| 0.3 |");
-    holds(text, "| unit/sample/case\\_3 | decode.host.warm | 8 ns | 7.5 ns to 9.012 ns | 10 |  | 4 ns (1) | +100.00% |\n"
-                "| unit/sample/case\\_0 | decode.host.warm | 5 ns | 4.5 ns to 6.013 ns | 10 |  | 5 ns (2) | +0.00% |\n");
+    holds(text,
+          "| unit/sample/case\\_3 | decode.host.warm | 8 ns | 7.5 ns to 9.012 ns | 10 |  | 4 ns (1) | +100.00% |\n"
+          "| unit/sample/case\\_0 | decode.host.warm | 5 ns | 4.5 ns to 6.013 ns | 10 |  | 5 ns (2) | +0.00% |\n");
     holds(text, "| weights | 4 KiB | none | 4 |");
     free(text);
     free(three);

@@ -37,7 +37,7 @@ char *kg_build_folder(void) {
     char *path = kg_own_path(), *last = NULL;
     for (char *at = strstr(path, SUITES); at; at = strstr(at + 1, SUITES)) last = at;
     if (last) *last = '\0';
-    else if (!go_up(path)) strcpy(path, ".");
+    else if (!go_up(path)) path[0] = '.', path[1] = '\0';
     return path;
 }
 

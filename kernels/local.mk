@@ -1,7 +1,8 @@
 # CUDA sources are compiled by nvcc and linked as objects into libkigo.a; without CUDA a file of src/ says why not.
 cuda_sources = \
 	kernels/backend_cuda.cu kernels/gpu.cu kernels/mailbox.cu kernels/timing.cu \
-	kernels/attention/attention.cu kernels/attention/decode.cu kernels/attention/prefill.cu \
+	kernels/attention/attention.cu kernels/attention/decode.cu kernels/attention/few_keys.cu \
+	kernels/attention/prefill.cu \
 	kernels/attention/sdpa/cluster.cu kernels/attention/sdpa/dispatch.cu kernels/attention/sdpa/call.cu \
 	kernels/attention/sdpa/mma.cu kernels/attention/sdpa/quantize.cu kernels/attention/sdpa/scalar.cu \
 	kernels/attention/sdpa/split.cu kernels/attention/sdpa/tensor_map.cu kernels/attention/sdpa/wgmma.cu \

@@ -2,9 +2,9 @@
  *
  *     s_j = q . k_j * scale,   y = sum_j exp(s_j - m) v_j / (sum_j exp(s_j - m) + exp(sink - m))
  *
- * q, y (n_heads, head_dim), k and v (n_kv_heads, n_ctx, head_dim). Float16 throughout and heads of at most 128 run on
- * tensor cores (sdpa/split.cu); the rest here, in float32 on the CUDA cores. Splits of the keys, clusters and the merge
- * of partial results are the same (sdpa/split.cuh, sdpa/partial.cuh).
+ * q, y (n_heads, head_dim), k and v (n_kv_heads, n_ctx, head_dim). Few keys of heads of 64 have few_keys.cu; float16
+ * throughout and heads of at most 128 run on tensor cores (sdpa/split.cu); the rest here, in float32 on the CUDA cores.
+ * Splits of the keys, clusters and the merge of partial results are the same (sdpa/split.cuh, sdpa/partial.cuh).
  *
  * Map: block (split, KV head, up to HEADS of its query heads). A key is held by LANES neighbouring lanes, 8 dims each
  * (16 bytes of float16); a warp takes 32 / LANES keys at once and has UNROLL of them in flight, read once for HEADS
@@ -149,6 +149,7 @@ uint64_t kg_attention_decode_bytes(const struct kg_cuda_backend *cuda, uint32_t 
 
 enum kg_status kg_attention_decode(const struct kg_cuda_backend *cuda, const struct kg_attention_args *args,
                                    void *zeroed, struct kg_error *err) {
+    if (kg_attention_few_keys_fits(cuda, args)) return kg_attention_few_keys(cuda, args, err);
     struct kg_sdpa_args row = kg_attention_as_sdpa(args);
     row.causal = true; /* the last row sees every key */
     row.inputs = args->kv;

@@ -7,8 +7,6 @@
 #include "kernels/decode/persistent/program.h"
 #include "kernels/decode/persistent/ring.cuh"
 #include "kernels/block/precision.cuh"
-#include "kernels/block/reduce.cuh"
-#include "kernels/block/rmsnorm.cuh"
 #include "kernels/ptx/compiler.cuh"
 
 namespace kg_persistent {
@@ -180,13 +178,14 @@ __device__ __forceinline__ void put_packets(float *x, uint32_t i, uint2 bits) {
 /* 1 / sqrt(mean of squares + eps) from each thread's sum of squares. Added by lanes, then warps, in order, the same in
  * every block. */
 template <typename T, int D> __device__ __forceinline__ float inverse_rms(const consumer<T, D> &c, float squares) {
-    squares = kg_warp_reduce<kg_sum>(squares);
+#pragma unroll
+    for (int mask = WARP / 2; mask > 0; mask /= 2) squares += __shfl_xor_sync(0xFFFFFFFFu, squares, mask);
     if (c.lane == 0) c.s.sums[c.warp] = squares;
     c.sync(); /* all warps' sums are visible */
     float total = 0;
 #pragma unroll
     for (int i = 0; i < CONSUMER_WARPS; i++) total += c.s.sums[i];
-    return kg_inverse_rms(total, c.p.n_embd, c.p.norm_eps);
+    return 1.0f / sqrtf(total / (float)c.p.n_embd + c.p.norm_eps);
 }
 
 /* Elements 2i and 2i + 1 of the vector to normalise: from `row`, or packets of the epoch if it is NULL. */

@@ -48,49 +48,47 @@ __device__ __forceinline__ void count_poll(uint32_t &n_polls) {
     if (n_polls > MAX_POLLS) __trap();
 }
 
-/* Calls `load` until it gives true: whether the packets that it has loaded are all there. */
-template <typename Load> __device__ __forceinline__ void poll(Load load) {
-    uint32_t n_polls = 0;
-    bool there = false;
-    while (!there) {
-        there = load();
-        if (!there) count_poll(n_polls);
-    }
-}
-
 /* Waits until the N pairs of packets at, at + stride, ... are from the epoch. All loads are in flight together; past
  * the end (> 0) they repeat the last pair. */
 template <int N>
 __device__ __forceinline__ void wait_packet_pairs(packet_pair (&pair)[N], const uint64_t *packets, uint32_t at,
                                                   uint32_t stride, uint32_t end, uint32_t epoch) {
-    poll([&] {
-        bool all = true;
+    uint32_t n_polls = 0;
+    bool all = false;
+    while (!all) {
+        all = true;
 #pragma unroll
         for (int k = 0; k < N; k++) pair[k].load(packets + 2 * min(at + k * stride, end - 1));
 #pragma unroll
         for (int k = 0; k < N; k++) all = all && pair[k].is_from(epoch);
-        return all;
-    });
+        if (!all) count_poll(n_polls);
+    }
 }
 
 __device__ __forceinline__ uint32_t wait_packet(const uint64_t *packet, uint32_t epoch) {
     uint64_t bits;
-    poll([&] {
+    uint32_t n_polls = 0;
+    bool there = false;
+    while (!there) {
         bits = kg_load_relaxed(packet);
-        return (uint32_t)(bits >> 32) == epoch;
-    });
+        there = (uint32_t)(bits >> 32) == epoch;
+        if (!there) count_poll(n_polls);
+    }
     return (uint32_t)bits;
 }
 
 /* Two packets at any addresses; both loads are in flight together. */
 __device__ __forceinline__ uint2 wait_two_packets(const uint64_t *first, const uint64_t *second, uint32_t epoch) {
-    packet_pair pair;
-    poll([&] {
-        pair.low = kg_load_relaxed(first);
-        pair.high = kg_load_relaxed(second);
-        return pair.is_from(epoch);
-    });
-    return pair.bits();
+    uint64_t a, b;
+    uint32_t n_polls = 0;
+    bool there = false;
+    while (!there) {
+        a = kg_load_relaxed(first);
+        b = kg_load_relaxed(second);
+        there = (uint32_t)(a >> 32) == epoch && (uint32_t)(b >> 32) == epoch;
+        if (!there) count_poll(n_polls);
+    }
+    return make_uint2((uint32_t)a, (uint32_t)b);
 }
 
 /* Activations of a packet. */

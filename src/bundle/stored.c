@@ -16,7 +16,7 @@ static const char SUFFIX[] = ".zst";
 static const char *const COMPRESSED[] = {
     "data/plan.ndjson",   "data/journal.ndjson", "data/results.ndjson", "data/results.csv",  "data/results.tap",
     "data/junit.xml",     "data/telemetry.csv",  "data/dirty.diff",     "data/transcripts/", "data/logs/",
-    "data/bandwidth.csv", "data/bandwidth.json", "data/bandwidth.svg",  "data/fp16.csv",
+    "data/bandwidth.csv", "data/bandwidth.json", "data/bandwidth.svg",
 };
 enum { MIN_BYTES = 16 << 10 }; /* below, a file that everything can read is worth more than its bytes */
 

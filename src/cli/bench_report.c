@@ -5,7 +5,6 @@
 #include "bundle/records.h"
 #include "cli/bundles.h"
 #include "report/bandwidth.h"
-#include "report/fp16_report.h"
 #include "report/peers.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -126,20 +125,6 @@ enum kg_status kg_bench_report_bandwidth(struct kg_bundle *bundle, struct kg_err
         json_decref(object);
     }
     kg_bandwidth_free(&bandwidth);
-    kg_records_free(&records);
-    return status;
-}
-
-enum kg_status kg_bench_report_fp16(struct kg_bundle *bundle, struct kg_error *err) {
-    struct kg_records records;
-    enum kg_status status = load_records(bundle, &records, err);
-    if (status != KG_OK) return status;
-    struct kg_fp16_texts texts = { KG_BUFFER_INIT, KG_BUFFER_INIT, KG_BUFFER_INIT };
-    kg_fp16_report(&records, kg_bundle_id(bundle), &texts);
-    status = put_buffer(bundle, "fp16.md", &texts.markdown, err);
-    if (status == KG_OK) status = put_buffer(bundle, "fp16.csv", &texts.csv, err);
-    if (status == KG_OK) status = put_buffer(bundle, "fp16_goals.csv", &texts.goals_csv, err);
-    kg_fp16_texts_free(&texts);
     kg_records_free(&records);
     return status;
 }

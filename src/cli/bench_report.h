@@ -9,9 +9,6 @@
  * as "plot" which there are or why there is none. Nothing if no bench of an operation passed. */
 KG_WARN_UNUSED enum kg_status kg_bench_report_bandwidth(struct kg_bundle *bundle, struct kg_error *err);
 
-/* fp16.md, fp16.csv and fp16_goals.csv. */
-KG_WARN_UNUSED enum kg_status kg_bench_report_fp16(struct kg_bundle *bundle, struct kg_error *err);
-
 /* peers.csv (report/peers.h), and to `table` the same for people: kigo's time, the peer's and how many times as fast.
  */
 KG_WARN_UNUSED enum kg_status kg_bench_report_peers(struct kg_bundle *bundle, struct kg_buffer *table,

@@ -9,11 +9,12 @@
 #include "cli/bundles.h"
 #include "cli/check_report.h"
 #include "cli/commands.h"
+#include "cli/sprint.h"
 #include "cli/suite_run.h"
 #include "cli/trust.h"
-#include "engine/op_workspace.h"
 #include "run/case_key.h"
 #include "run/failure_name.h"
+#include <kigo/backend.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -51,8 +52,8 @@ static bool parse(int argc, char **argv, struct bench_options *o, int *exit_code
         { .name = "report",
           .kind = KG_OPTION_TEXT,
           .value = &o->report,
-          .metavar = "NAME",
-          .help = "measure what a report needs and write it: fp16" },
+          .metavar = "SPRINT",
+          .help = "measure what the sprint's figures need, and print them (as kigo signoff --figures)" },
         { .name = "peer",
           .kind = KG_OPTION_FLAG,
           .value = &o->peer,
@@ -78,19 +79,16 @@ static bool parse(int argc, char **argv, struct bench_options *o, int *exit_code
     const struct kg_command command = {
         .name = "kigo bench",
         .usage = "[options]",
-        .summary =
-            "Times operations and whole models and seals the timings in a proof bundle, with bandwidth.csv,\n"
-            "bandwidth.json and plots. Timings never decide: exit code 1 means that work failed, not that it\n"
-            "was slow. --report fp16 compares f16 with f32 on whole models: fp16.md and fp16.csv. --peer: peers.csv.",
+        .summary = "Times operations and whole models and seals the timings in a proof bundle, with bandwidth.csv,\n"
+                   "bandwidth.json and plots. Timings never decide: exit code 1 means that work failed, not that it\n"
+                   "was slow. --report fp16 also judges what FP16 is to reach. --peer: peers.csv.",
         .options = rows,
         .n_options = KG_COUNT_OF(rows),
     };
     struct kg_error err;
     enum kg_status status = KG_OK;
     if (!kg_cli_parse(&command, argc, argv, NULL, 0, exit_code)) return false;
-    if (o->report && strcmp(o->report, "fp16") != 0)
-        status = kg_fail(&err, KG_ERR_USAGE, "--report: '%s' is not fp16", o->report);
-    if (status == KG_OK && o->backend && strcmp(o->backend, "cpu") != 0 && strcmp(o->backend, "cuda") != 0)
+    if (o->backend && strcmp(o->backend, "cpu") != 0 && strcmp(o->backend, "cuda") != 0)
         status = kg_fail(&err, KG_ERR_USAGE, "--backend: '%s' is neither cpu nor cuda", o->backend);
     if (status == KG_OK && o->json && o->silent)
         status = kg_fail(&err, KG_ERR_USAGE, "--json and --quiet exclude each other");
@@ -149,56 +147,97 @@ static char *counted_globs(const struct bench_options *o) {
     return b.data;
 }
 
-/* A report on f16 needs a back end that has it: KG_ERR_UNSUPPORTED says which has not, and why. */
-static enum kg_status check_f16(const char *backend_name, struct kg_error *err) {
-    const struct kg_op_extent any = {
-        .activations = KG_PRECISION_F16, .kv = KG_PRECISION_F16, .n_rows = 1, .n_in = 64, .n_out = 64
-    };
+/* A back end that the sprint's figures can be of: KG_ERR_UNSUPPORTED says why it is none. */
+static enum kg_status check_backend(const struct kg_sprint *sprint, const char *backend_name, struct kg_error *err) {
     struct kg_backend *backend;
-    uint64_t workspace_bytes;
-    enum kg_status status = kg_backend_open(backend_name, 0, &backend, err);
-    if (status == KG_OK) {
-        status = kg_op_workspace_bytes(backend, &any, &workspace_bytes, err);
-        kg_backend_close(backend);
-    }
-    return status == KG_OK ? KG_OK : kg_error_context(err, status, "--report fp16");
+    if (!sprint->needs_gpu) return KG_OK;
+    if (strcmp(backend_name, "cuda") != 0)
+        return kg_fail(err, KG_ERR_UNSUPPORTED, "--report %s: its figures are of a GPU, and back end %s is not",
+                       sprint->name, backend_name);
+    const enum kg_status status = kg_backend_open(backend_name, 0, &backend, err);
+    if (status != KG_OK) return kg_error_context(err, status, "--report %s", sprint->name);
+    kg_backend_close(backend);
+    return KG_OK;
 }
 
-/* What the FP16 report is made of: whole models, the matrix products of the model its figures are for, and numerics. */
-static const char *const FP16_CASES[] = { "bench/model/*", "bench/linear/*_qwen_*", "bench/numerics/*" };
-enum { MOST_WITHIN = KG_COUNT_OF(FP16_CASES) };
+/* The sprint of --report, its figures alone, and the back end that they are of. */
+static enum kg_status load_sprint(struct bench_options *o, struct kg_sprint *sprint, struct kg_error *err) {
+    char *path = kg_cli_sprint_path(NULL, o->report);
+    enum kg_status status = kg_sprint_load(path, sprint, err);
+    free(path);
+    if (status != KG_OK) return status;
+    kg_sprint_keep_figures(sprint);
+    if (sprint->needs_gpu && !o->backend) o->backend = "cuda";
+    return check_backend(sprint, o->backend, err);
+}
 
-/* The keys, layer/op/name[backend,...], that the report or the back end leaves, as malloc'ed globs; their number, 0 for
- * all keys. */
-static size_t make_within(const struct bench_options *o, char *within[MOST_WITHIN]) {
-    static const char *const ALL[] = { "*" };
-    const char *const *cases = o->report ? FP16_CASES : ALL;
-    const size_t n = o->report ? KG_COUNT_OF(FP16_CASES) : o->backend ? 1 : 0;
-    for (size_t i = 0; i < n; i++) within[i] = kg_xasprintf("%s[[]%s,*", cases[i], o->backend);
-    return n;
+/* Appends a glob over layer/op/name[backend,...] to the malloc'ed list. */
+static void add_within(struct kg_option_list *within, const char *name, size_t len, const char *backend) {
+    within->items = kg_xrealloc(within->items, (within->n_items + 1) * sizeof *within->items);
+    within->items[within->n_items++] =
+        backend ? kg_xasprintf("%.*s[[]%s,*", (int)len, name, backend) : kg_xasprintf("%.*s[[]*", (int)len, name);
+}
+
+/* The benches that a side of a figure reads: the pattern's cases in every precision and shape, for speed-ups are read
+ * of pairs. */
+static void add_read(struct kg_option_list *within, const json_t *side, const char *backend) {
+    const json_t *match = json_object_get(side, "match");
+    const size_t n = json_is_array(match) ? json_array_size(match) : match ? 1 : 0;
+    for (size_t i = 0; i < n; i++) {
+        const char *pattern = json_string_value(json_is_array(match) ? json_array_get(match, i) : match);
+        if (strncmp(pattern, "bench/", 6) == 0) add_within(within, pattern, strcspn(pattern, "["), backend);
+    }
+}
+
+/* What the report or the back end leaves of all keys, as malloc'ed globs; none: all keys. */
+static struct kg_option_list make_within(const struct bench_options *o, const struct kg_sprint *sprint) {
+    struct kg_option_list within = { NULL, 0 };
+    const json_t *story, *figures, *figure;
+    size_t i, k;
+    if (!o->report && o->backend) add_within(&within, "*", 1, o->backend);
+    json_array_foreach(sprint->stories, i, story) {
+        figures = json_object_get(story, "figures");
+        json_array_foreach(figures, k, figure) {
+            add_read(&within, json_object_get(figure, "of"), o->backend);
+            add_read(&within, json_object_get(figure, "over"), o->backend);
+        }
+    }
+    if (o->report && within.n_items == 0) add_within(&within, "", 0, o->backend); /* no bench's key begins so */
+    return within;
 }
 
 struct bench_run {
     struct kg_check_report report; /* first: the observer's argument is one */
     const struct bench_options *options;
+    const struct kg_sprint *sprint;
     struct kg_buffer peers; /* the comparison, printed at the end */
 };
 
 static enum kg_status before_seal(void *arg, struct kg_bundle *bundle, struct kg_error *err) {
     struct bench_run *run = arg;
     enum kg_status status = kg_bench_report_bandwidth(bundle, err);
-    if (status == KG_OK && run->options->report) status = kg_bench_report_fp16(bundle, err);
     if (status == KG_OK && run->options->peer) status = kg_bench_report_peers(bundle, &run->peers, err);
     return status;
 }
 
-static int run(const struct bench_options *o, const struct kg_run_options *options) {
+/* What was found, for people: the peers beside kigo, the sprint's figures. */
+static enum kg_status print_findings(const struct bench_run *run, const char *dir, struct kg_error *err) {
+    struct kg_buffer out = KG_BUFFER_INIT;
+    enum kg_status status = KG_OK;
+    kg_buffer_puts(&out, kg_buffer_text(&run->peers));
+    if (run->options->report) status = kg_cli_figures_print(run->sprint, dir, &out, err);
+    fputs(kg_buffer_text(&out), stdout);
+    kg_buffer_free(&out);
+    return status;
+}
+
+static int run(const struct bench_options *o, const struct kg_sprint *sprint, const struct kg_run_options *options) {
     struct kg_error err;
     if (o->list) {
         const enum kg_status status = kg_cli_print_plan("bench", options, o->json, &err);
         return status == KG_OK ? KG_EXIT_OK : kg_cli_error("bench", &err);
     }
-    struct bench_run run = { .options = o };
+    struct bench_run run = { .options = o, .sprint = sprint };
     kg_check_report_init(&run.report, options->bundle.run,
                          o->json     ? KG_CHECK_JSON
                          : o->silent ? KG_CHECK_QUIET
@@ -207,10 +246,10 @@ static int run(const struct bench_options *o, const struct kg_run_options *optio
     observer.arg = &run;
     observer.before_seal = before_seal;
     struct kg_run_outcome outcome = { 0 };
-    const enum kg_status status = kg_run(options, &observer, &outcome, &err);
+    enum kg_status status = kg_run(options, &observer, &outcome, &err);
+    if (status == KG_OK && !o->json && !o->silent) status = print_findings(&run, outcome.bundle_dir, &err);
     int exit_code = outcome.exit_code;
     if (status == KG_OK) {
-        if (!o->json && !o->silent) fputs(kg_buffer_text(&run.peers), stdout);
         kg_check_report_finish(&run.report, &outcome);
     } else {
         kg_check_report_error(&run.report, &err);
@@ -244,13 +283,14 @@ static json_t *describe_run(int argc, char **argv, const struct bench_options *o
                      o->peer ? json_true() : NULL, "ncu", o->ncu ? json_true() : NULL);
 }
 
-static int bench(int argc, char **argv, const struct bench_options *o, const char *models, const char *sign_key) {
+static int bench(int argc, char **argv, const struct bench_options *o, const struct kg_sprint *sprint,
+                 const char *models, const char *sign_key) {
     char *program = kg_own_path();
     char *suites = kg_cli_suites_dir(o->suites, program);
     char *prefix = rerun_prefix(o, program);
     json_t *about = describe_run(argc, argv, o);
-    char *within[MOST_WITHIN], *counted = counted_globs(o);
-    const size_t n_within = make_within(o, within);
+    char *counted = counted_globs(o);
+    struct kg_option_list within = make_within(o, sprint);
     struct kg_option_list filters = with_layer(&o->filters, o->peer);
     const struct kg_run_options options = {
         .suites_dir = suites,
@@ -258,8 +298,8 @@ static int bench(int argc, char **argv, const struct bench_options *o, const cha
                        .n_filters = filters.n_items,
                        .keys = o->keys.items,
                        .n_keys = o->keys.n_items,
-                       .within = (const char *const *)within,
-                       .n_within = n_within,
+                       .within = within.items,
+                       .n_within = within.n_items,
                        .without = o->peer ? NULL : PEERS,
                        .prefix = "bench_" },
         .surroundings = { .seed = o->seed,
@@ -279,12 +319,12 @@ static int bench(int argc, char **argv, const struct bench_options *o, const cha
         .n_jobs = 1, /* timings of two programs at once would be of neither */
         .timeout_scale = 1,
     };
-    const int exit_code = run(o, &options);
+    const int exit_code = run(o, sprint, &options);
     json_decref(about);
     free(prefix);
     free_globs(&filters);
     free(counted);
-    for (size_t i = 0; i < n_within; i++) free(within[i]);
+    free_globs(&within);
     free(suites);
     free(program);
     return exit_code;
@@ -296,14 +336,15 @@ int kg_cmd_bench(int argc, char **argv) {
     struct kg_error err;
     char *models = NULL, *sign_key = NULL;
     int exit_code;
+    struct kg_sprint sprint = { 0 };
     const bool begins = parse(argc, argv, &o, &exit_code);
-    if (o.report && !o.backend) o.backend = "cuda";
-    enum kg_status status = begins ? kg_cli_model_paths(&o.models, &models, &err) : KG_OK;
-    if (status == KG_OK && begins && o.report) status = check_f16(o.backend, &err);
+    enum kg_status status = begins && o.report ? load_sprint(&o, &sprint, &err) : KG_OK;
+    if (status == KG_OK && begins) status = kg_cli_model_paths(&o.models, &models, &err);
     if (status == KG_OK && begins && o.ncu) status = check_ncu(&err);
     if (status == KG_OK && begins) status = kg_cli_sign_key(o.sign, &sign_key, &err);
     if (status != KG_OK) exit_code = kg_cli_error("bench", &err);
-    else if (begins) exit_code = bench(argc, argv, &o, models, sign_key);
+    else if (begins) exit_code = bench(argc, argv, &o, &sprint, models, sign_key);
+    kg_sprint_free(&sprint);
     free(sign_key);
     free(models);
     free(o.filters.items);

@@ -4,6 +4,7 @@
 #include "base/size.h"
 #include "cli/commands.h"
 #include "cli/regress_call.h"
+#include "cli/sprint.h"
 #include "cli/trust.h"
 #include "report/past.h"
 #include "report/report.h"
@@ -101,7 +102,9 @@ static enum kg_status report_run(const struct report_options *o, const char *run
     if (status == KG_OK) status = compare(o, dir, &l, err);
     if (status == KG_OK) {
         const struct kg_export from = { &l.records, l.summary, l.env, l.build, l.source };
+        struct kg_goal_counts goals;
         const struct kg_report report = { .run = &from,
+                                          .goals = kg_cli_goals_count(&from, &goals) ? &goals : NULL,
                                           .manifest_sha256 = l.manifest_sha256,
                                           .signature = l.signature.data,
                                           .findings = &l.findings,

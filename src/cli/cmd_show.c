@@ -7,6 +7,7 @@
 #include "cli/regress_call.h"
 #include "cli/rows.h"
 #include "cli/show_markdown.h"
+#include "cli/sprint.h"
 #include "cli/trust.h"
 #include "report/verdict.h"
 #include <fnmatch.h>
@@ -88,7 +89,9 @@ static void judge(const struct show_options *o, struct run *run) {
     call.bundles = o->bundles;
     run->compared = kg_cli_regress("show", &call, run->dir, &run->regression, &run->not_compared) == KG_OK;
     const struct kg_export from = { &run->records, run->summary, run->env, run->build, run->source };
+    struct kg_goal_counts goals;
     const struct kg_report report = { .run = &from,
+                                      .goals = kg_cli_goals_count(&from, &goals) ? &goals : NULL,
                                       .findings = &run->findings,
                                       .regression = run->compared ? &run->regression : NULL,
                                       .not_compared = run->not_compared.message };

@@ -6,6 +6,7 @@
 #include "bundle/source_tree.h"
 #include "cli/bundles.h"
 #include "cli/commands.h"
+#include "cli/sprint.h"
 #include "cli/trust.h"
 #include "signoff/judge.h"
 #include "signoff/report.h"
@@ -15,17 +16,8 @@
 
 struct signoff_options {
     const char *bundles, *allowed_signers, *repository, *output, *sign, *sprints;
-    bool unsigned_too, json;
+    bool unsigned_too, figures, markdown, json;
 };
-
-/* A path as it is; a name is a file of the folder of sprints. malloc'ed. */
-static char *sprint_path(const struct signoff_options *o, const char *sprint) {
-    const char *from_environment = getenv("KIGO_SPRINTS");
-    const char *dir = o->sprints ? o->sprints : from_environment;
-    if (strchr(sprint, '/') || strstr(sprint, ".json")) return kg_xstrdup(sprint);
-    if (dir && *dir) return kg_xasprintf("%s/%s.json", dir, sprint);
-    return kg_xasprintf("%s/suites/sprints/%s.json", kg_source_tree() ? kg_source_tree() : ".", sprint);
-}
 
 /* What weighs most decides: something is not what it says, before something that is not there. */
 static int refuse(const struct kg_bundle_findings *refusals, const struct signoff_options *o) {
@@ -81,27 +73,17 @@ static enum kg_status put_documents(const char *dir, const char *key, const json
     return status;
 }
 
-static enum kg_status answer(const json_t *document, const char *dir, bool json, struct kg_error *err) {
-    const json_t *criterion, *criteria = json_object_get(document, "criteria");
-    struct kg_table table = { .n_columns = 5 };
+/* dir: of the documents, NULL if there are none. */
+static enum kg_status answer(const json_t *document, const char *dir, const struct signoff_options *o,
+                             struct kg_error *err) {
     struct kg_buffer out = KG_BUFFER_INIT;
-    static const char *const MEMBERS[] = { "state", "spec", "what", "wanted", "found" };
-    size_t i;
-    if (json) {
+    if (o->json) {
         json_t *copy = json_copy((json_t *)(uintptr_t)document);
-        json_object_set_new(copy, "dir", json_string(dir));
+        if (dir) json_object_set_new(copy, "dir", json_string(dir));
         return kg_cli_print_json(copy, err);
     }
-    for (size_t k = 0; k < KG_COUNT_OF(MEMBERS); k++) kg_table_add(&table, MEMBERS[k]);
-    json_array_foreach(criteria, i, criterion) {
-        for (size_t k = 0; k < KG_COUNT_OF(MEMBERS); k++) kg_table_add(&table, kg_json_text(criterion, MEMBERS[k]));
-    }
-    kg_table_print(&table, &out);
-    kg_table_free(&table);
-    kg_buffer_printf(&out, "%s: %s; %lld met, %lld missed, %lld unproven; %s\n", kg_json_text(document, "title"),
-                     kg_json_text(document, "verdict"), (long long)kg_json_int(document, "n_met", 0),
-                     (long long)kg_json_int(document, "n_missed", 0), (long long)kg_json_int(document, "n_unproven", 0),
-                     dir);
+    if (o->markdown) kg_signoff_table(document, &out);
+    else kg_cli_criteria_print(document, dir, &out);
     return kg_cli_print(&out, err);
 }
 
@@ -111,31 +93,39 @@ static json_t *note_of(const json_t *statement, const char *documents) {
 }
 
 /* Documents, the note beside the bundles that makes prune keep them, and the answer. */
-static enum kg_status finish(const struct kg_sprint *sprint, const struct kg_evidence *evidence,
-                             const struct signoff_options *o, const char *key, int *exit_code, struct kg_error *err) {
+static enum kg_status put_all(const json_t *document, const char *sprint, int64_t now_us,
+                              const struct signoff_options *o, const char *key, struct kg_error *err) {
     const char *root = kg_cli_bundles_root(o->bundles);
-    char utc[KG_UTC_TEXT_SIZE], compact[KG_UTC_TEXT_SIZE];
-    const int64_t now_us = kg_clock_utc_us();
-    kg_clock_utc_text(now_us, utc);
+    char compact[KG_UTC_TEXT_SIZE];
     kg_clock_utc_compact(now_us, compact);
-    json_t *judgement = kg_signoff_judge(sprint, evidence);
-    json_t *document = kg_signoff_document(judgement, evidence, utc), *statement = kg_signoff_statement(document);
-    char *name = kg_xasprintf("%s-%s", sprint->name, compact);
+    json_t *statement = kg_signoff_statement(document);
+    char *name = kg_xasprintf("%s-%s", sprint, compact);
     char *here = kg_xasprintf(KG_SIGNOFFS "/%s", name),
          *dir = o->output ? kg_xstrdup(o->output) : kg_path_join(root, here);
     enum kg_status status = put_documents(dir, key, document, statement, err);
     json_t *note = note_of(statement, o->output ? o->output : here);
     if (status == KG_OK) status = kg_beside_write(root, KG_SIGNOFFS, name, note, err);
-    if (status == KG_OK) status = answer(document, dir, o->json, err);
-    const char *verdict = kg_json_text(document, "verdict");
-    *exit_code = strcmp(verdict, "met") == 0      ? KG_EXIT_OK
-                 : strcmp(verdict, "missed") == 0 ? KG_EXIT_FAILED
-                                                  : KG_EXIT_INCONCLUSIVE;
+    if (status == KG_OK) status = answer(document, dir, o, err);
     free(dir);
     free(here);
     free(name);
     json_decref(note);
     json_decref(statement);
+    return status;
+}
+
+static enum kg_status finish(const struct kg_sprint *sprint, const struct kg_evidence *evidence,
+                             const struct signoff_options *o, const char *key, int *exit_code, struct kg_error *err) {
+    char utc[KG_UTC_TEXT_SIZE];
+    const int64_t now_us = kg_clock_utc_us();
+    kg_clock_utc_text(now_us, utc);
+    json_t *judgement = kg_signoff_judge(sprint, evidence), *document = kg_signoff_document(judgement, evidence, utc);
+    const enum kg_status status =
+        o->figures ? answer(document, NULL, o, err) : put_all(document, sprint->name, now_us, o, key, err);
+    const char *verdict = kg_json_text(document, "verdict");
+    *exit_code = strcmp(verdict, "met") == 0      ? KG_EXIT_OK
+                 : strcmp(verdict, "missed") == 0 ? KG_EXIT_FAILED
+                                                  : KG_EXIT_INCONCLUSIVE;
     json_decref(document);
     json_decref(judgement);
     return status;
@@ -150,19 +140,21 @@ static enum kg_status find_runs(const char *root, const char *const *runs, size_
 
 static int signoff(const struct signoff_options *o, const char *sprint_name, const char *const *runs, size_t n_runs) {
     const char *root = kg_cli_bundles_root(o->bundles);
-    char *path = sprint_path(o, sprint_name), **dirs = kg_xcalloc(n_runs, sizeof *dirs), *key = NULL;
+    char *path = kg_cli_sprint_path(o->sprints, sprint_name), **dirs = kg_xcalloc(n_runs, sizeof *dirs), *key = NULL;
     char *allowed_signers = kg_cli_allowed_signers(o->allowed_signers, root);
     const struct kg_evidence_rules rules = { .repository = o->repository      ? o->repository
                                                            : kg_source_tree() ? kg_source_tree()
                                                                               : ".",
                                              .allowed_signers = allowed_signers,
-                                             .unsigned_too = o->unsigned_too };
+                                             .unsigned_too = o->unsigned_too || o->figures,
+                                             .any_source = o->figures };
     struct kg_sprint sprint = { 0 };
     struct kg_evidence evidence = { NULL, 0 };
     struct kg_bundle_findings refusals = { NULL, 0 };
     struct kg_error err;
     int exit_code = KG_EXIT_INTERNAL;
     enum kg_status status = kg_sprint_load(path, &sprint, &err);
+    if (status == KG_OK && o->figures) kg_sprint_keep_figures(&sprint);
     if (status == KG_OK) status = kg_cli_sign_key(o->sign, &key, &err);
     if (status == KG_OK) status = find_runs(root, runs, n_runs, dirs, &err);
     if (status == KG_OK) status = kg_evidence_load(&sprint, dirs, n_runs, &rules, &evidence, &refusals, &err);
@@ -211,11 +203,20 @@ int kg_cmd_signoff(int argc, char **argv) {
           .metavar = "FILE",
           .help = "sign the statement with this SSH key" },
         KG_BUNDLES_OPTION(&o.bundles),
+        { .name = "figures",
+          .kind = KG_OPTION_FLAG,
+          .value = &o.figures,
+          .help = "judge the figures alone and write nothing; runs may be unsigned and of any source" },
+        { .name = "markdown",
+          .kind = KG_OPTION_FLAG,
+          .value = &o.markdown,
+          .help = "with --figures: print a table of Markdown" },
         { .name = "json", .kind = KG_OPTION_FLAG, .value = &o.json, .help = "print one JSON object" },
     };
     const struct kg_command command = {
         .name = "kigo signoff",
-        .usage = "SPRINT RUN... [--unsigned] [--allowed-signers FILE] [--repository DIR] [-o DIR] [--json]",
+        .usage = "SPRINT RUN... [--unsigned] [--allowed-signers FILE] [--repository DIR] [-o DIR] [--figures "
+                 "[--markdown]] [--json]",
         .summary =
             "Holds a sprint's acceptance criteria against runs: each is met, missed, or unproven, and the record\n"
             "that says so is named, in Markdown, HTML and an in-toto statement. Runs that do not verify, died,\n"
@@ -230,6 +231,13 @@ int kg_cmd_signoff(int argc, char **argv) {
     size_t n_args = 2; /* at least, as the parser saw to */
     int ended;
     if (!kg_cli_parse(&command, argc, argv, args, MAX_ARGS, &ended)) return ended;
+    struct kg_error err;
+    enum kg_status status = KG_OK;
+    if (o.figures && (o.output || o.sign))
+        status = kg_fail(&err, KG_ERR_USAGE, "--figures writes nothing: it excludes --output and --sign");
+    else if (o.markdown && (o.json || !o.figures))
+        status = kg_fail(&err, KG_ERR_USAGE, "--markdown goes with --figures, and without --json");
+    if (status != KG_OK) return kg_cli_error("signoff", &err);
     while (n_args < MAX_ARGS && args[n_args]) n_args++;
     return signoff(&o, args[0], args + 1, n_args - 1);
 }

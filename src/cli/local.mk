@@ -63,6 +63,7 @@ kigo_SOURCES = \
 	src/cli/regress_report.c \
 	src/cli/rows.c src/cli/rows.h \
 	src/cli/show_markdown.c src/cli/show_markdown.h \
+	src/cli/sprint.c src/cli/sprint.h \
 	src/cli/suite_run.c src/cli/suite_run.h \
 	src/cli/table.c \
 	src/cli/trust.c src/cli/trust.h \

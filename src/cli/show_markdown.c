@@ -2,7 +2,6 @@
 #include "base/clock.h"
 #include "base/markdown.h"
 #include "base/size.h"
-#include "report/fp16_goals.h"
 #include <math.h>
 #include <string.h>
 
@@ -82,14 +81,6 @@ static void put_cases(struct kg_buffer *out, const struct kg_case_records *const
     }
 }
 
-static void put_goals(struct kg_buffer *out, const struct kg_export *run) {
-    if (!kg_fp16_goals_apply(run->env)) return;
-    struct kg_buffer csv = KG_BUFFER_INIT;
-    kg_buffer_puts(out, "\n");
-    kg_fp16_goals(run->records, out, &csv);
-    kg_buffer_free(&csv);
-}
-
 /* The unit in which a time reads best. */
 static const struct unit {
     double from_ns;
@@ -163,6 +154,5 @@ void kg_show_markdown(const struct kg_export *run, const struct kg_verdict *verd
     put_facts(out, run, verdict);
     put_layers(out, run->records);
     put_cases(out, shown, n_shown);
-    put_goals(out, run);
     put_figures(out, run->records);
 }

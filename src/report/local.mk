@@ -5,9 +5,6 @@ libkigo_a_SOURCES += \
 	src/report/changes.c \
 	src/report/csv.c \
 	src/report/environment.c \
-	src/report/fp16_figures.c src/report/fp16_figures.h \
-	src/report/fp16_goals.c src/report/fp16_goals.h \
-	src/report/fp16_report.c src/report/fp16_report.h \
 	src/report/history_page.c \
 	src/report/margins.c \
 	src/report/memory.c \

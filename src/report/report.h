@@ -6,6 +6,11 @@
 #include "history/regress.h"
 #include "report/page.h"
 
+/* What a run came to that was made to measure a sprint's figures. */
+struct kg_goal_counts {
+    size_t n_met, n_missed, n_unproven;
+};
+
 struct kg_report {
     const struct kg_export *run;
     const char *manifest_sha256;               /* of manifest-sha256.txt; NULL while the bundle is being sealed */
@@ -13,8 +18,9 @@ struct kg_report {
     const struct kg_bundle_findings *findings; /* what verify found; NULL: it was not asked */
     const struct kg_regression *regression;    /* NULL: it was held against nothing, not_compared says why */
     const char *not_compared;
-    const json_t *past; /* report/past.h; NULL: none */
-    bool whole;         /* HTML: also every case, every margin, every timing */
+    const struct kg_goal_counts *goals; /* NULL: there are none, or they were not judged */
+    const json_t *past;                 /* report/past.h; NULL: none */
+    bool whole;                         /* HTML: also every case, every margin, every timing */
 };
 
 /* Title and sections, every figure from records. */

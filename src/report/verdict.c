@@ -1,6 +1,5 @@
 #include "report/verdict.h"
 #include "base/size.h"
-#include "report/fp16_goals.h"
 #include "report/sections.h"
 #include <stdlib.h>
 #include <string.h>
@@ -55,18 +54,17 @@ static void put_before(const struct kg_report *report, struct kg_buffer *out) {
     if (r->exit_code == KG_EXIT_INCONCLUSIVE && r->n_reasons > 0) kg_buffer_printf(out, " (%s)", r->reasons[0]);
 }
 
-/* How many goals were missed. */
-static size_t put_goals(const struct kg_export *run, struct kg_buffer *out) {
-    struct kg_fp16_goal_counts n = { 0, 0, 0 };
-    if (kg_fp16_goals_apply(run->env)) kg_fp16_goals_count(run->records, &n);
-    if (n.n_met + n.n_missed + n.n_unmeasured == 0) kg_buffer_puts(out, "none: the run was not made to measure any");
+static void put_goals(const struct kg_report *report, struct kg_buffer *out) {
+    const struct kg_goal_counts *n = report->goals;
+    const char *sprint = kg_report_text(json_object_get(report->run->env, "run"), "report");
+    if (!*sprint) kg_buffer_puts(out, "none: the run was not made to measure any");
+    else if (!n) kg_buffer_printf(out, "of sprint %s, not judged here: kigo signoff --figures does", sprint);
     else
         kg_buffer_printf(out, "%s: %zu met, %zu missed, %zu not measured",
-                         n.n_missed > 0       ? "missed"
-                         : n.n_unmeasured > 0 ? "not all measured"
-                                              : "met",
-                         n.n_met, n.n_missed, n.n_unmeasured);
-    return n.n_missed;
+                         n->n_missed > 0     ? "missed"
+                         : n->n_unproven > 0 ? "not all measured"
+                                             : "met",
+                         n->n_met, n->n_missed, n->n_unproven);
 }
 
 struct reason {
@@ -140,14 +138,14 @@ void kg_verdict_make(const struct kg_report *report, struct kg_verdict *verdict)
     *verdict = (struct kg_verdict){ .word = "pass" };
     put_result(run->summary, &verdict->lines[KG_VERDICT_RESULT]);
     put_before(report, &verdict->lines[KG_VERDICT_BEFORE]);
-    const size_t n_missed = put_goals(run, &verdict->lines[KG_VERDICT_GOALS]);
+    put_goals(report, &verdict->lines[KG_VERDICT_GOALS]);
     put_skips(run->records, &verdict->lines[KG_VERDICT_SKIPPED]);
     put_commit(run->source, &verdict->lines[KG_VERDICT_COMMIT]);
     put_machine(run->env, &verdict->lines[KG_VERDICT_MACHINE]);
     if (strcmp(ended, "pass") != 0) verdict->word = ended;
     else if (report->findings && report->findings->n_items > 0) verdict->word = "unsound";
     else if (report->regression && report->regression->exit_code == KG_EXIT_FAILED) verdict->word = "worse";
-    else if (n_missed > 0) verdict->word = "goals missed";
+    else if (report->goals && report->goals->n_missed > 0) verdict->word = "goals missed";
 }
 
 void kg_verdict_free(struct kg_verdict *verdict) {

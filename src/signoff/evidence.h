@@ -11,6 +11,7 @@ struct kg_evidence_rules {
     const char *repository;      /* git repository in which the runs' commits are looked up */
     const char *allowed_signers; /* NULL: none named */
     bool unsigned_too;           /* a run need not be signed; a bad signature still counts against it */
+    bool any_source;             /* nor be of a commit */
 };
 
 struct kg_evidence_run {

@@ -74,21 +74,26 @@ static json_t *judge_cases(const json_t *story, const json_t *asked, const struc
     return criterion;
 }
 
-/* The value that says most against the figure, for the line that sums it up. */
-static json_t *found_text(const json_t *records, const struct kg_figure_goal *goal, const char *unit) {
-    const json_t *record, *worst = NULL;
+/* The record that says most against the figure; NULL if there is none. */
+static json_t *worst_record(const json_t *records, const struct kg_figure_goal *goal) {
+    json_t *record, *worst = NULL;
     size_t i;
     json_array_foreach(records, i, record) {
         const double value = kg_json_number(record, "value", 0), so_far = kg_json_number(worst, "value", 0);
         if (!worst || (goal->sense == KG_AT_LEAST ? value < so_far : value > so_far)) worst = record;
     }
+    return worst;
+}
+
+/* The line that sums a figure up. */
+static json_t *found_text(const json_t *worst, size_t n_records, const char *unit) {
     if (!worst) return json_string("no record");
     const double lo = kg_json_number(worst, "lo", 0), hi = kg_json_number(worst, "hi", 0);
     char *interval = lo == hi ? kg_xstrdup("") : kg_xasprintf(" (%.4g to %.4g)", lo, hi);
     const double mean_of = kg_json_number(worst, "mean_of", 0), cases = kg_json_number(worst, "cases", 0);
     char *left_out = mean_of < cases ? kg_xasprintf(", the mean of %g of %g cases", mean_of, cases) : kg_xstrdup("");
     json_t *text = json_sprintf("%.4g%s%s%s%s%s", kg_json_number(worst, "value", 0), unit ? " " : "", unit ? unit : "",
-                                interval, left_out, json_array_size(records) > 1 ? ", the worst of several" : "");
+                                interval, left_out, n_records > 1 ? ", the worst of several" : "");
     free(left_out);
     free(interval);
     return text;
@@ -137,7 +142,9 @@ static json_t *judge_figure(const json_t *story, const json_t *asked, const stru
     json_t *criterion =
         new_criterion(story, asked, "figure", json_sprintf("%s%s%s", figure, unit ? " " : "", unit ? unit : ""));
     json_object_set_new(criterion, "state", json_string(state_of(missed, met)));
-    json_object_set_new(criterion, "found", found_text(all_records, &goal, unit));
+    json_t *worst = worst_record(all_records, &goal);
+    json_object_set_new(criterion, "found", found_text(worst, json_array_size(all_records), unit));
+    json_object_set(criterion, "record", json_object_get(worst, "record"));
     json_object_set_new(criterion, "records", all_records);
     json_object_set_new(criterion, "notes", all_notes);
     return criterion;

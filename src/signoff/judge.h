@@ -16,6 +16,7 @@
  * {"spec", "story", "kind" ("cases" or "figure"), "what", "wanted", "state", "found",
  *  "records": [{"run", "record", "status"} or {"run", "record", "over" (or null), "value", "lo", "hi", "met"}
  *              (of a mean also "mean_of", how many of its "cases")],
+ *  "record": of a figure, the key of the worst record, absent if there is none,
  *  "notes": [why a record could not be used]}. The caller's reference. */
 json_t *kg_signoff_judge(const struct kg_sprint *sprint, const struct kg_evidence *evidence);
 

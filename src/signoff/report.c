@@ -1,4 +1,5 @@
 #include "signoff/report.h"
+#include "base/markdown.h"
 #include "base/size.h"
 #include "report/page.h"
 #include <stdlib.h>
@@ -11,7 +12,7 @@ json_t *kg_signoff_document(json_t *judgement, const struct kg_evidence *evidenc
         const json_t *gpu = json_array_get(json_object_get(run->env, "gpus"), 0);
         const json_t *cpu = json_object_get(run->env, "cpu");
         json_array_append_new(
-            runs, json_pack("{s:s, s:s, s:s, s:s?, s:s?, s:s, s:s, s:s, s:s, s:s}", "run", run->id, "commit",
+            runs, json_pack("{s:s, s:s?, s:s?, s:s?, s:s?, s:s, s:s, s:s, s:s, s:s}", "run", run->id, "commit",
                             run->commit, "content_sha256", run->content_sha256, "gpu", kg_json_text(gpu, "name"), "cpu",
                             kg_json_text(cpu, "model"), "verdict", kg_json_text(run->summary, "verdict"), "signature",
                             kg_signature_state_name(run->signature.state), "signer", run->signature.signer,
@@ -146,6 +147,17 @@ static void render(const json_t *document, enum kg_page_format format, struct kg
     put_criteria(document, &page);
     put_runs(document, &page);
     kg_page_finish(&page, out);
+}
+
+void kg_signoff_table(const json_t *document, struct kg_buffer *out) {
+    const json_t *item;
+    size_t i;
+    kg_markdown_head(out, "story|what|wanted|state|found|record");
+    json_array_foreach(json_object_get(document, "criteria"), i, item) {
+        for (size_t k = 0; k < KG_COUNT_OF(MEMBERS); k++) kg_markdown_cell(out, text(item, MEMBERS[k]));
+        kg_markdown_code(out, text(item, "record"));
+        kg_markdown_row_end(out);
+    }
 }
 
 void kg_signoff_markdown(const json_t *document, struct kg_buffer *out) {

@@ -9,6 +9,8 @@
  * tagmanifest_sha256) and "signed_off_utc": what the documents are rendered from. */
 json_t *kg_signoff_document(json_t *judgement, const struct kg_evidence *evidence, const char *utc);
 
+/* A row a criterion, with the record that decides a figure: a table of Markdown for other pages. */
+void kg_signoff_table(const json_t *document, struct kg_buffer *out);
 void kg_signoff_markdown(const json_t *document, struct kg_buffer *out);
 /* One page without scripts or outside requests; light and dark. */
 void kg_signoff_html(const json_t *document, struct kg_buffer *out);

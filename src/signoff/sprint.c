@@ -315,3 +315,9 @@ void kg_sprint_free(struct kg_sprint *sprint) {
     json_decref(sprint->root);
     *sprint = (struct kg_sprint){ 0 };
 }
+
+void kg_sprint_keep_figures(struct kg_sprint *sprint) {
+    json_t *story;
+    size_t i;
+    json_array_foreach(json_object_get(sprint->root, "stories"), i, story) json_object_del(story, "cases");
+}

@@ -18,6 +18,8 @@ struct kg_sprint {
 /* KG_ERR_NOT_FOUND without the file; KG_ERR_SCHEMA naming the member ("stories[2].figures[0].figure: ..."). */
 KG_WARN_UNUSED enum kg_status kg_sprint_load(const char *path, struct kg_sprint *sprint, struct kg_error *err);
 void kg_sprint_free(struct kg_sprint *sprint);
+/* Drops the criteria of cases. */
+void kg_sprint_keep_figures(struct kg_sprint *sprint);
 
 /* What a figure is made of. */
 enum kg_goal_kind {

@@ -290,6 +290,53 @@ static void peers_side_by_side(struct kg_record *rec, const void *arg) {
     kg_lab_close(&lab);
 }
 
+/* A sprint's report runs the benches that its figures read, and no other; says what they came to, which is no failure;
+ * and seals nothing of it. A sprint without figures of benches runs nothing. */
+static void report_of_a_sprint(struct kg_record *rec, const void *arg) {
+    static const char FIGURE[] = "{\"what\": \"%s\", \"figure\": \"time <= %d\", \"unit\": \"us\", \"of\": {\"match\": "
+                                 "\"%s\", \"timing\": \"time.graph.warm\"}}";
+    static const char *const LINES[] = {
+        "state     spec  what       wanted        found\n",
+        "met       S-1   fast       time <= 4 us  4 us\n",
+        "missed    S-1   not so     time <= 8 us  9 us, the worst of several\n",
+        "unproven  S-1   elsewhere  time <= 1 us  no record\n",
+        "Sample: missed; 1 met, 1 missed, 1 unproven\n",
+    };
+    struct kg_lab lab;
+    struct kg_error err;
+    (void)arg;
+    kg_lab_open(&lab, rec);
+    kg_lab_add(&lab, "bench_beside", "bench_beside");
+    char *fast = kg_xasprintf(FIGURE, "fast", 4, "bench/pull/auto[cpu,f32,A]");
+    char *slow = kg_xasprintf(FIGURE, "not so", 8, "bench/pull/auto[cpu,*");
+    char *other = kg_xasprintf(FIGURE, "elsewhere", 1, "unit/x/*");
+    for (int with = 1; with >= 0; with--) {
+        char *path = kg_path_join(kg_scratch_dir(rec), "sample.json");
+        char *sprint = kg_xasprintf("{\"sprint\": \"sample\", \"title\": \"Sample\", \"stories\": [{\"spec\": \"S-1\", "
+                                    "\"title\": \"one\", \"cases\": [{\"what\": \"all\", \"match\": \"bench/*\"}], "
+                                    "\"figures\": [%s%s%s%s%s]}]}",
+                                    with ? fast : "", with ? "," : "", with ? slow : "", with ? "," : "", other);
+        ck_assert_msg(kg_file_write(path, sprint, strlen(sprint), &err) == KG_OK, "%s", err.message);
+        struct kg_process_result r = bench(rec, ARGS("--suites", lab.suites, "--report", path), NULL);
+        const int exit_code = with ? KG_EXIT_OK : KG_EXIT_INCOMPLETE;
+        ck_assert_msg(r.exit_code == exit_code, "exit code %d: %s%s", r.exit_code, r.out, r.err);
+        for (size_t i = 0; with && i < KG_COUNT_OF(LINES); i++)
+            ck_assert_msg(strstr(r.out, LINES[i]) != NULL, "no '%s' in:\n%s", LINES[i], r.out);
+        kg_process_result_free(&r);
+        free(sprint);
+        free(path);
+    }
+    char *bundle = only_bundle(rec);
+    json_t *results = kg_lab_lines(bundle, "results.ndjson");
+    ck_assert_uint_eq(json_array_size(results), 3); /* the shapes of auto */
+    json_decref(results);
+    free(bundle);
+    free(other);
+    free(slow);
+    free(fast);
+    kg_lab_close(&lab);
+}
+
 /* Without --peer they are no part of a run, whatever the globs say, unless named. */
 static void peers_only_when_asked(struct kg_record *rec, const void *arg) {
     static const char ONE[] = "bench/sdpa_peer/cudnn[cuda,f16,B=1 H=4/2 S=48 D=64 causal]";
@@ -331,7 +378,7 @@ struct refused {
     const char *message;
 };
 static const struct refused REFUSED[] = {
-    { "fp16_on_a_back_end_without_it", { "--report", "fp16", "--backend", "cpu" }, KG_EXIT_USAGE, "no f16" },
+    { "fp16_on_a_back_end_without_it", { "--report", "fp16", "--backend", "cpu" }, KG_EXIT_USAGE, "are of a GPU" },
     { "report_nobody_knows", { "--report", "fp17" }, KG_EXIT_USAGE, "fp17" },
     { "back_end_nobody_knows", { "--backend", "tpu" }, KG_EXIT_USAGE, "tpu" },
     { "model_that_is_not_there", { "--model", MISSING }, KG_EXIT_USAGE, MISSING },
@@ -372,6 +419,7 @@ static void build(struct kg_case_list *list) {
           .run = attention_is_checked_where_it_is_timed,
           .timeout_s = 180 },
         { .name = "peers_side_by_side", .run = peers_side_by_side, .timeout_s = 180 },
+        { .name = "report_of_a_sprint", .run = report_of_a_sprint, .timeout_s = 180 },
         { .name = "peers_only_when_asked", .run = peers_only_when_asked, .timeout_s = 180 },
         { .name = "no_counters_without_ncu", .run = no_counters_without_ncu, .timeout_s = 180 },
     };

@@ -8,6 +8,7 @@
 #include "signoff/judge.h"
 #include "suites/integration/verbs.h"
 #include "suites/support/bundle_maker.h"
+#include "suites/support/made_gpu.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,16 +107,8 @@ static char *make_run(const struct office *o, const char *status, bool has_gpu, 
     char *dir = kg_xstrdup(kg_bundle_dir(bundle));
     kg_bundle_close(bundle);
     json_decref(run);
-    json_t *env = NULL;
-    EXPECT_OK(kg_bundle_read_json(dir, "data/env.json", &env, &err), err);
-    json_object_set_new(env, "gpus", has_gpu ? json_pack("[{s:s}]", "name", "a made GPU") : json_null());
-    char *path = kg_path_join(dir, "data/env.json"), *text = json_dumps(env, JSON_INDENT(2));
-    write_text(path, text);
-    kg_maker_rehash(dir);
+    kg_made_gpu(dir, has_gpu ? "a made GPU" : NULL);
     if (is_signed) kg_verb_expect(o->root, ARGS("sign", dir, "--key", o->key), KG_EXIT_OK, NULL);
-    free(text);
-    free(path);
-    json_decref(env);
     return dir;
 }
 
@@ -329,6 +322,34 @@ static void runs_together(struct kg_record *rec, const void *arg) {
     close_office(&o);
 }
 
+/* Figures alone, of a run that is no evidence but verifies: nothing is written. */
+static void figures_of_any_run(struct kg_record *rec, const void *arg) {
+    struct office o;
+    char *text = NULL;
+    (void)arg;
+    if (!open_office(&o, rec, "1e-2", "")) return close_office(&o);
+    write_text(o.source, "int main(void) { return 5; }\n");
+    char *dir = make_run(&o, "pass", true, false), *id = strrchr(dir, '/') + 1;
+    kg_verb_refuses(o.root, ARGS("signoff", o.sprint, id), KG_EXIT_INTEGRITY, "not signed");
+    json_t *answer = kg_verb_json(o.root, ARGS("signoff", o.sprint, id, "--figures"), KG_EXIT_OK);
+    ck_assert_uint_eq(json_array_size(json_object_get(answer, "criteria")), 1); /* none of cases */
+    ck_assert_int_eq(kg_verb_integer(answer, "n_met"), 1);
+    ck_assert_ptr_null(json_object_get(answer, "dir"));
+    kg_verb_expect(o.root, ARGS("signoff", o.sprint, id, "--figures", "--markdown"), KG_EXIT_OK, &text);
+    ck_assert_msg(strstr(text, "\n| FT-1 | errors | max\\_abs &lt;= 1e-2 | met | 0.002, the worst of several | "
+                               "`unit/sample/case_1` |\n"),
+                  "%s", text);
+    ck_assert_uint_eq(kg_maker_count(o.root, "signoffs"), 0);
+    kg_verb_refuses(o.root, ARGS("signoff", o.sprint, id, "--figures", "-o", "out"), KG_EXIT_USAGE, "writes nothing");
+    kg_verb_refuses(o.root, ARGS("signoff", o.sprint, id, "--markdown"), KG_EXIT_USAGE, "goes with --figures");
+    kg_maker_replace(dir, "data/results.ndjson", "0.00", "0.01");
+    kg_verb_refuses(o.root, ARGS("signoff", o.sprint, id, "--figures"), KG_EXIT_INTEGRITY, "integrity");
+    json_decref(answer);
+    free(text);
+    free(dir);
+    close_office(&o);
+}
+
 static void wrong_calls(struct kg_record *rec, const void *arg) {
     struct office o;
     (void)arg;
@@ -459,7 +480,8 @@ static void fp16_evidence_decides(struct kg_record *rec, const void *arg) {
 #define CASE(function)                                                                                                 \
     { .layer = "integration", .op = "signoff", .name = #function, .run = function }
 
-static const struct kg_case CASES[] = { CASE(statement_is_signed), CASE(runs_together), CASE(wrong_calls),
+static const struct kg_case CASES[] = { CASE(statement_is_signed),      CASE(runs_together),
+                                        CASE(figures_of_any_run),       CASE(wrong_calls),
                                         CASE(fp16_criteria_have_cases), CASE(fp16_evidence_decides) };
 
 static void build(struct kg_case_list *list) {

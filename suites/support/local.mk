@@ -27,6 +27,7 @@ libkigosuite_a_SOURCES += \
 	suites/support/lexicon.c \
 	suites/support/machine.c suites/support/machine.h \
 	suites/support/machine_time.c \
+	suites/support/made_gpu.c suites/support/made_gpu.h \
 	suites/support/minute_words.c suites/support/minute_words.h \
 	suites/support/mutant_ops.c suites/support/mutant_ops.h \
 	suites/support/mxfp4_draws.c suites/support/mxfp4_draws.h \

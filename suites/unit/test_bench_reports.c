@@ -1,9 +1,8 @@
-/* Reports of benches against records whose answers are known: rates, speed-ups the right way round, memory of the right
- * session, intervals from the far ends. */
+/* Reports of benches against records whose answers are known: rates, speed-ups the right way round, intervals
+ * from the far ends. */
 #include "base/buffer.h"
 #include "base/size.h"
 #include "report/bandwidth.h"
-#include "report/fp16_report.h"
 #include "report/peers.h"
 #include "suites/harness/case.h"
 #include <check.h>
@@ -164,188 +163,22 @@ static void plot_holds_cold_points_only(struct kg_record *rec, const void *arg) 
     run_free(&run);
 }
 
-static json_t *model(double params, double weights) {
-    return json_pack("[o, o]", metric("params", params), metric("weights", weights));
-}
-
-static void with(json_t *metrics, const char *name, double value) {
-    json_array_append_new(metrics, metric(name, value));
-}
-
-/* Two files of one model: A's weights are F16, B's F32. f16 on A is held against f32 on B. */
-static void fp16_against_the_f32_file(struct kg_record *rec, const void *arg) {
-    (void)rec, (void)arg;
-    struct run run = { 0 };
-    struct kg_fp16_texts texts = { KG_BUFFER_INIT, KG_BUFFER_INIT, KG_BUFFER_INIT };
-    static const char A[] = "model=0 a.gguf prompt=16 tokens=4 ctx=512",
-                      B[] = "model=1 b.gguf prompt=16 tokens=4 ctx=512";
-    static const char C[] = "model=2 c.gguf prompt=16 tokens=4 ctx=512";
-    const struct {
-        const char *dtype, *shape;
-        double params, weights, kv, token_ns;
-    } rows[] = {
-        { "f16", A, 100, 200, 6 << 20, 500000 },
-        { "f32", A, 100, 200, 12 << 20, 800000 },
-        { "f32", B, 100, 400, 12 << 20, 1000000 },
-        { "f32", C, 77, 900, 99 << 20, 9000000 }, /* another model */
-    };
-    for (size_t i = 0; i < KG_COUNT_OF(rows); i++) {
-        json_t *metrics = model(rows[i].params, rows[i].weights);
-        with(metrics, "memory.kv", rows[i].kv);
-        add_case(&run, "model", "memory", rows[i].dtype, rows[i].shape, "pass", json_array(), metrics);
-        add_case(&run, "model", "decode", rows[i].dtype, rows[i].shape, "pass",
-                 json_pack("[o]", timing("token", "host", "warm", rows[i].token_ns, rows[i].token_ns * 0.8,
-                                         rows[i].token_ns * 1.25, 1, 1)),
-                 model(rows[i].params, rows[i].weights));
-    }
-    kg_fp16_report(&run.records, "RUN", &texts);
-    const char *text = kg_buffer_text(&texts.csv);
-    /* 2000 tokens/s against B's 1000; the ends of the interval swap with the reciprocal. */
-    ck_assert_msg(
-        strstr(text,
-               "decode,cuda,f16,model=0 a.gguf prompt=16 tokens=4 ctx=512,2000,tokens/s,1600,2500,1000,2,1.28,3.125,"
-               "\"bench/model/decode[cuda,f16,model=0 a.gguf prompt=16 tokens=4 ctx=512]\","
-               "\"bench/model/decode[cuda,f32,model=1 b.gguf prompt=16 tokens=4 ctx=512]\"\r\n") != NULL,
-        "%s", text);
-    /* 6 MiB against 12: half, not twice. */
-    ck_assert_msg(strstr(text,
-                         "\"memory, KV cache\",cuda,f16,model=0 a.gguf prompt=16 tokens=4 ctx=512,6,MiB,exact,exact,"
-                         "12,0.5,exact,exact,") != NULL,
-                  "%s", text);
-    ck_assert_ptr_nonnull(strstr(text, "decode,cuda,f32,model=0 a.gguf prompt=16 tokens=4 ctx=512,1250,tokens/s,"));
-    ck_assert_ptr_nonnull(strstr(kg_buffer_text(&texts.markdown), "# FP16 validation, run RUN\n"));
-    ck_assert_ptr_nonnull(
-        strstr(kg_buffer_text(&texts.markdown), "2000 tokens/s | 1600 to 2500 | 1000 | 2 (1.28 to 3.125) |"));
-    kg_fp16_texts_free(&texts);
-    run_free(&run);
-}
-
-static void fp16_names_what_was_not_measured(struct kg_record *rec, const void *arg) {
-    (void)rec, (void)arg;
-    struct run run = { 0 };
-    struct kg_fp16_texts texts = { KG_BUFFER_INIT, KG_BUFFER_INIT, KG_BUFFER_INIT };
-    add_case(&run, "model", "haiku", "f16", "fixture", "skip", json_array(), model(1, 1));
-    json_object_set_new(run.cases[0].result, "reason", json_string("no such thing"));
-    kg_fp16_report(&run.records, "RUN", &texts);
-    ck_assert_ptr_nonnull(
-        strstr(kg_buffer_text(&texts.markdown), "| `bench/model/haiku[cuda,f16,fixture]` | skip | no such thing |\n"));
-    kg_fp16_texts_free(&texts);
-    run_free(&run);
-}
-
-static json_t *error_within(const char *name, double margin, double nmse) {
-    return json_pack("{s:s, s:f, s:{s:f}}", "name", name, "margin", margin, "tolerance", "nmse", nmse);
-}
-
-/* The line of fp16_goals.csv that begins so. */
-static void expect_goal(const struct kg_fp16_texts *texts, const char *line) {
-    ck_assert_msg(strstr(kg_buffer_text(&texts->goals_csv), line) != NULL, "no '%s' in\n%s", line,
-                  kg_buffer_text(&texts->goals_csv));
-}
-
-#define QWEN 494032768.0
 #define F16_FILE "model=0 q16.gguf"
-#define F32_FILE "model=1 q32.gguf"
 
-static void goals_against_known_records(struct kg_record *rec, const void *arg) {
-    (void)rec, (void)arg;
-    struct run run = { 0 };
-    struct kg_fp16_texts texts = { KG_BUFFER_INIT, KG_BUFFER_INIT, KG_BUFFER_INIT };
-    static const struct {
-        const char *dtype, *file;
-        double weights, params, token_ns, total;
-    } ROWS[] = {
-        { "f16", F16_FILE, 1e9, QWEN, 500000, 1100 }, /* 2000 tokens/s */
-        { "f16", F32_FILE, 2e9, QWEN, 100, 1 },       /* of the larger file: not the one asked for */
-        { "f32", F32_FILE, 2e9, QWEN, 700000, 2000 },
-        { "f16", "model=2 p.gguf", 5e8, 3.8e9, 10, 1 }, /* another model */
-    };
-    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
-        char shape[96];
-        snprintf(shape, sizeof shape, "%s prompt=16 tokens=256 ctx=272", ROWS[i].file);
-        add_case(&run, "model", "decode", ROWS[i].dtype, shape, "pass",
-                 json_pack("[o]",
-                           timing("token", "host", "warm", ROWS[i].token_ns, ROWS[i].token_ns, ROWS[i].token_ns, 1, 1)),
-                 model(ROWS[i].params, ROWS[i].weights));
-        snprintf(shape, sizeof shape, "%s prompt=16 tokens=4 ctx=8192", ROWS[i].file);
-        json_t *metrics = model(ROWS[i].params, ROWS[i].weights);
-        with(metrics, "memory.total", ROWS[i].total * (1 << 20));
-        add_case(&run, "model", "memory", ROWS[i].dtype, shape, "pass", json_array(), metrics);
-    }
-    for (size_t i = 0; i < 2; i++) {
-        add_case(&run, "numerics", "linear", "f16", i ? "M=1" : "M=2", "pass", json_array(), json_array());
-        json_object_set_new(run.cases[run.records.n_cases - 1].result, "errors",
-                            json_pack("[o]", error_within("linear_by_largest", i ? 0.25 : 0.5, 0)));
-    }
-    add_case(&run, "numerics", "logits", "f16", "fixture", "pass", json_array(), json_array());
-    json_object_set_new(run.cases[run.records.n_cases - 1].result, "errors",
-                        json_pack("[o]", error_within("logits_from_cpu", 4, 1e-4)));
-    kg_fp16_report(&run.records, "RUN", &texts);
-    expect_goal(&texts,
-                "decode FP16,at least,1500,tokens/s,2000,2000,2000,yes,\"bench/model/decode[cuda,f16," F16_FILE);
-    expect_goal(&texts, "decode FP16 over FP32,at least,1.5,x,1.4,1.4,1.4,no,");
-    expect_goal(&texts, "\"whole VRAM at 8192 tokens, FP16 / FP32\",at most,0.55,,0.55,exact,exact,yes,");
-    expect_goal(&texts, "\"FP16 GEMM, largest error of the largest output\",at most,0.001,,0.0005,exact,exact,yes,"
-                        "\"bench/numerics/linear[cuda,f16,M=2]\"");
-    expect_goal(&texts, "\"FP16 logits from the CPU reference, rms\",at most,0.01,,0.02,exact,exact,no,");
-    expect_goal(&texts, "512-token prefill FP16,at most,5,ms,,,,not measured,,\r\n");
-    expect_goal(&texts, "\"KV cache at 8192 tokens, FP16 / FP32\",exactly,0.5,,,,,not measured,");
-    kg_fp16_texts_free(&texts);
-    run_free(&run);
-}
-
-/* The mean of 4 and 1 is 2, and the record is that of the slower. */
-static void products_are_a_geometric_mean(struct kg_record *rec, const void *arg) {
-    (void)rec, (void)arg;
-    static const struct {
-        const char *name;
-        double f32_ns, f16_ns;
-    } ROWS[] = { { "decode_qwen_qkv", 4000, 1000 },
-                 { "decode_qwen_ffn_down", 3000, 3000 },
-                 { "decode_phi3_qkv", 900, 1 } };
-    struct run run = { 0 };
-    struct kg_fp16_texts texts = { KG_BUFFER_INIT, KG_BUFFER_INIT, KG_BUFFER_INIT };
-    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++)
-        for (int half = 0; half < 2; half++) {
-            const double ns = half ? ROWS[i].f16_ns : ROWS[i].f32_ns;
-            add_case(&run, "linear", ROWS[i].name, half ? "f16" : "f32", "M=1", "pass",
-                     json_pack("[o, o]", timing("time", "graph", "cold", ns, ns * 0.5, ns * 2, 1, 1),
-                               timing("time", "graph", "warm", 1, 1, 1, 1, 1)),
-                     roofline());
-        }
-    kg_fp16_report(&run.records, "RUN", &texts);
-    expect_goal(&texts, "\"FP16 GEMM over FP32 GEMM, decode\",at least,1.6,x,2,0.5,8,yes,"
-                        "\"bench/linear/decode_qwen_ffn_down[cuda,f16,M=1]\"");
-    expect_goal(&texts, "\"FP16 GEMM over FP32 GEMM, FFN\",at least,2,x,1,0.25,4,no,");
-    /* And each of them: 1 us against 4, between 1 * 2 against 4 / 2 and 1 / 2 against 4 * 2. */
-    ck_assert_ptr_nonnull(strstr(kg_buffer_text(&texts.csv),
-                                 "decode_qwen_qkv,cuda,f16,M=1,1,us,0.5,2,4,4,1,16,\"bench/linear/decode_qwen_qkv[cuda,"
-                                 "f16,M=1]\",\"bench/linear/decode_qwen_qkv[cuda,f32,M=1]\"\r\n"));
-    expect_goal(&texts, "\"FP16 GEMM over FP32 GEMM, prefill\",at least,2,x,,,,not measured,");
-    kg_fp16_texts_free(&texts);
-    run_free(&run);
-}
-
-/* A timing that was slowed down is no figure: neither in the profile nor in the report, which says so. */
+/* A timing that was slowed down is no row of the profile. */
 static void throttled_timings_are_left_out(struct kg_record *rec, const void *arg) {
     (void)rec, (void)arg;
     struct run run = { 0 };
     struct kg_bandwidth b;
-    struct kg_fp16_texts texts = { KG_BUFFER_INIT, KG_BUFFER_INIT, KG_BUFFER_INIT };
     static const char SHAPE[] = F16_FILE " prompt=16 tokens=256 ctx=272";
     json_t *slow = timing("token", "host", "warm", 5e5, 5e5, 5e5, 1e9, 1),
            *hot = timing("time", "graph", "cold", 1, 1, 1, 1, 1);
     json_object_set_new(slow, "valid", json_false());
     json_object_set_new(hot, "valid", json_false());
-    add_case(&run, "model", "decode", "f16", SHAPE, "pass", json_pack("[o]", slow), model(QWEN, 1e9));
+    add_case(&run, "model", "decode", "f16", SHAPE, "pass", json_pack("[o]", slow), roofline());
     add_case(&run, "linear", "decode_qwen_qkv", "f16", "M=1", "pass", json_pack("[o]", hot), roofline());
     kg_bandwidth_collect(&run.records, &b);
     ck_assert_uint_eq(b.n_rows, 0);
-    kg_fp16_report(&run.records, "RUN", &texts);
-    expect_goal(&texts, "decode FP16,at least,1500,tokens/s,,,,not measured,");
-    ck_assert_ptr_nonnull(strstr(kg_buffer_text(&texts.markdown),
-                                 "| `bench/linear/decode_qwen_qkv[cuda,f16,M=1]` | pass | the GPU was slowed down"));
-    kg_fp16_texts_free(&texts);
     kg_bandwidth_free(&b);
     run_free(&run);
 }
@@ -355,20 +188,12 @@ static void a_token_is_a_row(struct kg_record *rec, const void *arg) {
     (void)rec, (void)arg;
     struct run run = { 0 };
     struct kg_bandwidth b;
-    struct kg_fp16_texts texts = { KG_BUFFER_INIT, KG_BUFFER_INIT, KG_BUFFER_INIT };
-    json_t *metrics = roofline();
-    with(metrics, "params", QWEN);
     add_case(&run, "model", "decode", "f16", F16_FILE " prompt=16 tokens=256 ctx=272", "pass",
-             json_pack("[o]", timing("token", "host", "warm", 500000, 400000, 625000, 1e9, 1e9)), metrics);
+             json_pack("[o]", timing("token", "host", "warm", 500000, 400000, 625000, 1e9, 1e9)), roofline());
     kg_bandwidth_collect(&run.records, &b);
     ck_assert_uint_eq(b.n_rows, 1);
     near(b.rows[0].gb_s, 2000);
     near(b.rows[0].share, 0.5); /* 1 GB at 4000 GB/s is a quarter of a millisecond */
-    kg_fp16_report(&run.records, "RUN", &texts);
-    const char *csv = kg_buffer_text(&texts.csv);
-    ck_assert_ptr_nonnull(strstr(csv, "ctx=272,2000,GB/s,1600,2500,,,,,"));
-    ck_assert_ptr_nonnull(strstr(csv, "ctx=272,50,%,40,62.5,,,,,"));
-    kg_fp16_texts_free(&texts);
     kg_bandwidth_free(&b);
     run_free(&run);
 }
@@ -416,16 +241,8 @@ static void peers_of_the_same_work(struct kg_record *rec, const void *arg) {
 #define REPORT(function)                                                                                               \
     { .layer = "unit", .op = "bench_reports", .name = #function, .spec = "FT-054", .run = function }
 static const struct kg_case CASES[] = {
-    REPORT(bandwidth_of_known_records),
-    REPORT(csv_and_json_say_the_same),
-    REPORT(plot_holds_cold_points_only),
-    REPORT(fp16_against_the_f32_file),
-    REPORT(fp16_names_what_was_not_measured),
-    REPORT(goals_against_known_records),
-    REPORT(products_are_a_geometric_mean),
-    REPORT(throttled_timings_are_left_out),
-    REPORT(a_token_is_a_row),
-    REPORT(peers_of_the_same_work),
+    REPORT(bandwidth_of_known_records),     REPORT(csv_and_json_say_the_same), REPORT(plot_holds_cold_points_only),
+    REPORT(throttled_timings_are_left_out), REPORT(a_token_is_a_row),          REPORT(peers_of_the_same_work),
 };
 
 int main(int argc, char **argv) {

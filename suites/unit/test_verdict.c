@@ -46,15 +46,6 @@ static struct kg_case_records *add_case(struct run *run, const char *status, con
     return c;
 }
 
-/* The goal "FP16 logits from the CPU reference, rms" is at most 1e-2: the error is `margin` of a tolerance of 1e-2. */
-static void add_logits(struct run *run, double margin) {
-    struct kg_case_records *c = add_case(run, "pass", NULL);
-    json_object_set_new(c->plan, "shape", json_string("fixture"));
-    json_object_set_new(c->result, "errors",
-                        json_pack("[{s:s, s:f, s:{s:f}}]", "name", "logits_from_cpu", "margin", margin * margin,
-                                  "tolerance", "nmse", 1e-4));
-}
-
 static const char *line_of(const struct kg_verdict *v, enum kg_verdict_line line) {
     return kg_buffer_text(&v->lines[line]);
 }
@@ -64,22 +55,22 @@ static void what_heads_a_run(struct kg_record *rec, const void *arg) {
         const char *ended;
         bool unsound, compared;
         int regress_code;
-        double logits; /* share of the goal; 0: not measured */
+        size_t n_met, n_missed;
         const char *word, *before, *goals;
     } ROWS[] = {
-        { "pass", false, true, KG_EXIT_OK, 0.5, "pass", "no worse than 3 runs before: 0 worse, 1 better",
+        { "pass", false, true, KG_EXIT_OK, 1, 0, "pass", "no worse than 3 runs before: 0 worse, 1 better",
           "not all measured: 1 met, 0 missed, " },
-        { "pass", false, true, KG_EXIT_FAILED, 0.5, "worse", "worse than 3 runs before: 2 worse, 1 missing, 1 better",
+        { "pass", false, true, KG_EXIT_FAILED, 1, 0, "worse", "worse than 3 runs before: 2 worse, 1 missing, 1 better",
           NULL },
-        { "pass", false, true, KG_EXIT_OK, 2, "goals missed", NULL, "missed: 0 met, 1 missed, " },
-        { "pass", false, true, KG_EXIT_FAILED, 2, "worse", NULL, "missed: 0 met, 1 missed, " },
-        { "pass", false, true, KG_EXIT_INCONCLUSIVE, 0, "pass",
+        { "pass", false, true, KG_EXIT_OK, 0, 1, "goals missed", NULL, "missed: 0 met, 1 missed, " },
+        { "pass", false, true, KG_EXIT_FAILED, 0, 1, "worse", NULL, "missed: 0 met, 1 missed, " },
+        { "pass", false, true, KG_EXIT_INCONCLUSIVE, 0, 0, "pass",
           "undecided against 3 runs before: 0 worse, 1 undecided, 1 better (the clocks differ)",
           "not all measured: 0 met" },
-        { "pass", true, true, KG_EXIT_FAILED, 2, "unsound", NULL, NULL },
-        { "fail", true, true, KG_EXIT_FAILED, 2, "fail", NULL, NULL },
-        { "incomplete", false, false, KG_EXIT_OK, 0, "incomplete", "not compared: there is no history", NULL },
-        { "pass", false, false, KG_EXIT_OK, 0.5, "pass", "not compared: there is no history", NULL },
+        { "pass", true, true, KG_EXIT_FAILED, 0, 1, "unsound", NULL, NULL },
+        { "fail", true, true, KG_EXIT_FAILED, 0, 1, "fail", NULL, NULL },
+        { "incomplete", false, false, KG_EXIT_OK, 0, 0, "incomplete", "not compared: there is no history", NULL },
+        { "pass", false, false, KG_EXIT_OK, 1, 0, "pass", "not compared: there is no history", NULL },
     };
     (void)rec, (void)arg;
     for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
@@ -99,9 +90,10 @@ static void what_heads_a_run(struct kg_record *rec, const void *arg) {
                                                                   ROWS[i].regress_code == KG_EXIT_INCONCLUSIVE,
                                                               [KG_JUDGED_BETTER] = 1 } };
         open_run(&run, ROWS[i].ended);
-        if (ROWS[i].logits > 0) add_logits(&run, ROWS[i].logits);
+        const struct kg_goal_counts goals = { ROWS[i].n_met, ROWS[i].n_missed, 1 };
         kg_verdict_make(&(struct kg_report){ .run = &run.from,
                                              .findings = &findings,
+                                             .goals = &goals,
                                              .regression = ROWS[i].compared ? &regression : NULL,
                                              .not_compared = "there is no history" },
                         &v);
@@ -144,6 +136,7 @@ static void lines_of_a_run(struct kg_record *rec, const void *arg) {
     open_run(&run, "pass");
     json_object_set_new(run.source, "git_why", json_string("no git"));
     kg_verdict_make(&(struct kg_report){ .run = &run.from }, &v);
+    ck_assert_str_eq(line_of(&v, KG_VERDICT_GOALS), "of sprint fp16, not judged here: kigo signoff --figures does");
     ck_assert_str_eq(line_of(&v, KG_VERDICT_SKIPPED), "none");
     ck_assert_str_eq(line_of(&v, KG_VERDICT_COMMIT), "unknown: no git");
     ck_assert_str_eq(line_of(&v, KG_VERDICT_MACHINE), "no GPU, unknown CPU, unknown system");

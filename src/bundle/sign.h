@@ -48,7 +48,7 @@ struct kg_signature {
  * time limits hold for the moment of sealing. KG_ERR_NOT_FOUND without that file, or with it and without ssh-keygen. */
 KG_WARN_UNUSED enum kg_status kg_signature_check(const char *dir, const char *allowed_signers,
                                                  struct kg_signature *signature, struct kg_error *err);
-/* The same of <path> by <path>.sig, for another purpose; a key's time limits hold for now. */
+/* The same of <path> by <path>.sig, for another purpose; a key's time limits are judged at the present time. */
 KG_WARN_UNUSED enum kg_status kg_signature_check_file(const char *path, const char *purpose,
                                                       const char *allowed_signers, struct kg_signature *signature,
                                                       struct kg_error *err);

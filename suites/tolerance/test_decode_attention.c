@@ -20,7 +20,8 @@ static const struct kg_loops_mode MODES[] = {
     { "cuda", "f16_kv_f32", F16, F32, F16, KG_DTYPE_F16, NULL },
 };
 
-/* One block, more than one, more than a cluster, more than one cluster; contexts of few keys, and of more. */
+/* One block, more than one, more than a cluster, more than one cluster; contexts of few keys, and of more. A context
+ * has some positions more than the most keys. */
 static const uint32_t LENGTHS[] = { 1, 127, 128, 129, 1000, 2048, 8192, 32768 };
 enum { N_LENGTHS = KG_COUNT_OF(LENGTHS), HIDDEN = 64 };
 
@@ -34,8 +35,8 @@ static const struct step_shape SHAPES[] = {
     { 64, 8, 64, 128, 32768, true, false }, { 64, 8, 64, 128, 2048, true, true },
     { 32, 8, 128, 0, 32768, false, false }, { 4, 1, 256, 0, 8192, false, true },
     { 5, 1, 80, 0, 32768, false, true },    { 34, 2, 128, 0, 2048, true, false },
-    { 64, 8, 64, 0, 1024, true, true },     { 14, 2, 64, 96, 1024, false, true },
-    { 9, 1, 64, 0, 1024, true, false },     { 12, 12, 64, 0, 1024, false, true },
+    { 64, 8, 64, 0, 1000, true, true },     { 14, 2, 64, 96, 1000, false, true },
+    { 9, 1, 64, 0, 1000, true, false },     { 12, 12, 64, 0, 1000, false, true },
 };
 
 struct step_case {

@@ -257,7 +257,69 @@ static void mutant_is_rejected(struct kg_record *rec, const void *arg) {
     kg_record_metric(rec, "control_margin", "ratio", control);
 }
 
+/* A variant that refuses what KG_SDPA_UNTAKEN does not say, or takes what it says: some answer of the shapes must be
+ * found out. Against them stands a variant that follows the table. */
+
+static const struct kg_sdpa_problem_shape ASKED[] = {
+    { 1, 2, 2, 1, 64, 64, true, 0, false },   { 1, 2, 2, 5, 65, 80, true, 0, false },
+    { 1, 2, 2, 16, 65, 96, true, 0, false },  { 1, 2, 2, 17, 64, 128, true, 0, false },
+    { 1, 6, 2, 64, 512, 64, false, 0, true }, { 1, 6, 2, 3, 513, 64, false, 0, false },
+};
+
+static bool as_the_table(enum kg_sdpa_variant v, const struct kg_sdpa_problem_shape *s) {
+    return !kg_sdpa_is_untaken(v, KG_PRECISION_F16, s);
+}
+static bool nothing(enum kg_sdpa_variant v, const struct kg_sdpa_problem_shape *s) {
+    (void)v, (void)s;
+    return false;
+}
+static bool no_head_of_80(enum kg_sdpa_variant v, const struct kg_sdpa_problem_shape *s) {
+    return as_the_table(v, s) && s->head_dim != 80;
+}
+static bool fifteen_queries(enum kg_sdpa_variant v, const struct kg_sdpa_problem_shape *s) {
+    return as_the_table(v, s) && s->n_queries <= 15;
+}
+static bool one_key_more(enum kg_sdpa_variant v, const struct kg_sdpa_problem_shape *s) {
+    return as_the_table(v, s) || s->n_keys == 513;
+}
+
+static const struct refusing {
+    const char *name;
+    enum kg_sdpa_variant variant;
+    bool (*takes)(enum kg_sdpa_variant, const struct kg_sdpa_problem_shape *);
+} REFUSING[] = {
+    { "split_refuses_everything", KG_SDPA_SPLIT, nothing },
+    { "cluster_refuses_everything", KG_SDPA_CLUSTER, nothing },
+    { "wgmma_refuses_heads_of_80", KG_SDPA_WGMMA, no_head_of_80 },
+    { "split_refuses_16_queries", KG_SDPA_SPLIT, fifteen_queries },
+    { "cluster_takes_513_keys", KG_SDPA_CLUSTER, one_key_more },
+};
+
+static size_t n_found_out(enum kg_sdpa_variant v,
+                          bool (*takes)(enum kg_sdpa_variant, const struct kg_sdpa_problem_shape *)) {
+    struct kg_sdpa_share share = { 0 };
+    size_t n = 0;
+    for (size_t i = 0; i < KG_COUNT_OF(ASKED); i++)
+        n += !kg_sdpa_share_count(&share, v, KG_PRECISION_F16, &ASKED[i], takes(v, &ASKED[i]));
+    return n;
+}
+
+static void refusal_is_found_out(struct kg_record *rec, const void *arg) {
+    const struct refusing *r = arg;
+    ck_assert_uint_eq(n_found_out(r->variant, as_the_table), 0);
+    ck_assert_uint_gt(n_found_out(r->variant, r->takes), 0);
+    kg_record_metric(rec, "found_out", "count", (double)n_found_out(r->variant, r->takes));
+}
+
 static void build(struct kg_case_list *cases) {
+    for (size_t i = 0; i < KG_COUNT_OF(REFUSING); i++)
+        kg_case_list_add(cases, &(struct kg_case){ .layer = "mutation",
+                                                   .op = "sdpa_variant",
+                                                   .name = REFUSING[i].name,
+                                                   .backend = "cpu",
+                                                   .dtype = "f16",
+                                                   .run = refusal_is_found_out,
+                                                   .arg = &REFUSING[i] });
     for (size_t i = 0; i < KG_COUNT_OF(MUTANTS); i++) {
         char shape[KG_SDPA_PROBLEM_TEXT];
         kg_sdpa_problem_text(&MUTANTS[i].shape, shape);

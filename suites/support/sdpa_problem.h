@@ -77,6 +77,21 @@ extern const size_t KG_SDPA_N_UNTAKEN;
 bool kg_sdpa_is_untaken(enum kg_sdpa_variant variant, enum kg_precision inputs,
                         const struct kg_sdpa_problem_shape *shape);
 
+/* How many of the problems that a variant was asked it took. */
+struct kg_sdpa_share {
+    size_t n_asked, n_taken;
+};
+/* Counts an answer. False: it is not the one of KG_SDPA_UNTAKEN, a refusal that no row says or a result where one
+ * does. */
+bool kg_sdpa_share_count(struct kg_sdpa_share *share, enum kg_sdpa_variant variant, enum kg_precision inputs,
+                         const struct kg_sdpa_problem_shape *shape, bool taken);
+/* The least share of the tolerance suite's problems that a variant takes, and why so much. */
+struct kg_sdpa_floor {
+    double share;
+    const char *why;
+};
+const struct kg_sdpa_floor *kg_sdpa_floor(enum kg_sdpa_variant variant);
+
 /* Layouts. */
 enum kg_sdpa_layout {
     KG_SDPA_DENSE,       /* as the contract has it */

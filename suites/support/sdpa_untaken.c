@@ -19,3 +19,22 @@ bool kg_sdpa_is_untaken(enum kg_sdpa_variant variant, enum kg_precision inputs, 
     }
     return false;
 }
+
+bool kg_sdpa_share_count(struct kg_sdpa_share *share, enum kg_sdpa_variant variant, enum kg_precision inputs,
+                         const struct kg_sdpa_problem_shape *shape, bool taken) {
+    share->n_asked++;
+    share->n_taken += taken;
+    return taken != kg_sdpa_is_untaken(variant, inputs, shape);
+}
+
+const struct kg_sdpa_floor *kg_sdpa_floor(enum kg_sdpa_variant variant) {
+    static const struct kg_sdpa_floor FLOORS[KG_SDPA_VARIANT_COUNT] = {
+        [KG_SDPA_AUTO] = { 1, "it gives each call to a variant that takes it" },
+        [KG_SDPA_SCALAR] = { 1, "it takes what no other variant does" },
+        [KG_SDPA_MMA] = { 1, "it takes every shape of aligned rows" },
+        [KG_SDPA_WGMMA] = { 1, "it takes every shape of aligned rows" },
+        [KG_SDPA_SPLIT] = { 0.41, "6 of a configuration's 14 lengths have at most 16 queries" },
+        [KG_SDPA_CLUSTER] = { 0.79, "at least 11 of a configuration's 14 lengths have at most 512 keys" },
+    };
+    return &FLOORS[variant];
+}

@@ -236,6 +236,7 @@ extern "C" const struct kg_backend_ops kg_cuda_ops = {
         .lower = locked<kg_cuda_lower>::call,
     .decode_step = locked<kg_cuda_decode_step>::call,
     .free_lowered = locked<kg_cuda_free_lowered>::call,
+    .step_kind = kg_cuda_step_kind,
     .draws = &kg_cuda_draw_ops,
     .measure = &kg_cuda_measure_ops,
 };

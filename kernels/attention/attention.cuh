@@ -17,9 +17,17 @@ constexpr uint32_t KG_ATTENTION_CUDA_MAX_HEAD_DIM = 256;
 enum kg_status kg_attention_decode(const struct kg_cuda_backend *cuda, const struct kg_attention_args *args,
                                    void *zeroed, struct kg_error *err);
 uint64_t kg_attention_decode_bytes(const struct kg_cuda_backend *cuda, uint32_t group, uint32_t head_dim);
-/* The same for few keys: of a captured step whose context, or window, is at most KG_FEW_KEYS. */
-constexpr uint32_t KG_FEW_KEYS = 1024;
-bool kg_attention_few_keys_fits(const struct kg_cuda_backend *cuda, const struct kg_attention_args *args);
+/* The kernels of one row. The first that does not refuse, with a reason, is taken: by shapes, types, context and
+ * window, so that one serves every position of a step's context. few_keys is of captured steps alone. */
+enum { KG_ATTENTION_FEW_KEYS, KG_ATTENTION_SPLIT, KG_ATTENTION_CUDA_CORES, KG_ATTENTION_KERNELS };
+struct kg_attention_kernel {
+    const char *name;
+    const char *(*refuses)(const struct kg_cuda_backend *cuda, const struct kg_attention_args *args);
+};
+extern const struct kg_attention_kernel kg_attention_kernels[KG_ATTENTION_KERNELS];
+
+/* few_keys.cu */
+const char *kg_attention_few_keys_refuses(const struct kg_cuda_backend *cuda, const struct kg_attention_args *args);
 enum kg_status kg_attention_few_keys(const struct kg_cuda_backend *cuda, const struct kg_attention_args *args,
                                      struct kg_error *err);
 enum kg_status kg_attention_prefill(cudaStream_t stream, const struct kg_attention_args *p, struct kg_error *err);

@@ -147,9 +147,26 @@ uint64_t kg_attention_decode_bytes(const struct kg_cuda_backend *cuda, uint32_t 
     return most_split_blocks(cuda) * rows * (dims / PER_ITEM) * (sizeof(float4) + sizeof(float2));
 }
 
+static const char *split_refuses(const struct kg_cuda_backend *cuda, const struct kg_attention_args *args) {
+    if (args->kv != KG_PRECISION_F16 || args->activations != KG_PRECISION_F16)
+        return "activations and KV cache are not both f16";
+    const struct kg_sdpa_args row = kg_attention_as_sdpa(args);
+    return refuses_operands(cuda, &row);
+}
+
+static const char *refuses_nothing(const struct kg_cuda_backend *, const struct kg_attention_args *) {
+    return NULL;
+}
+
+const struct kg_attention_kernel kg_attention_kernels[KG_ATTENTION_KERNELS] = {
+    { "few_keys", kg_attention_few_keys_refuses }, { "split", split_refuses }, { "cuda_cores", refuses_nothing }
+};
+
 enum kg_status kg_attention_decode(const struct kg_cuda_backend *cuda, const struct kg_attention_args *args,
                                    void *zeroed, struct kg_error *err) {
-    if (kg_attention_few_keys_fits(cuda, args)) return kg_attention_few_keys(cuda, args, err);
+    int kernel = cuda->step ? KG_ATTENTION_FEW_KEYS : KG_ATTENTION_SPLIT;
+    while (kg_attention_kernels[kernel].refuses(cuda, args)) kernel++;
+    if (kernel == KG_ATTENTION_FEW_KEYS) return kg_attention_few_keys(cuda, args, err);
     struct kg_sdpa_args row = kg_attention_as_sdpa(args);
     row.causal = true; /* the last row sees every key */
     row.inputs = args->kv;
@@ -158,7 +175,6 @@ enum kg_status kg_attention_decode(const struct kg_cuda_backend *cuda, const str
     /* A captured step runs at every position of the context. */
     if (cuda->step) row.n_keys = args->n_ctx;
     const split_call call = { &row, cuda->step, args->n_ctx };
-    if (args->kv == KG_PRECISION_F16 && args->activations == KG_PRECISION_F16 && !refuses_operands(cuda, &row))
-        return decode_split(cuda, call, err);
+    if (kernel == KG_ATTENTION_SPLIT) return decode_split(cuda, call, err);
     return args->kv == KG_PRECISION_F16 ? launch_lanes<__half>(cuda, call, err) : launch_lanes<float>(cuda, call, err);
 }

@@ -1,4 +1,4 @@
-/* Attention of a decode step over few keys: heads of 64, a float16 cache, at most KG_FEW_KEYS keys.
+/* Attention of a decode step over few keys: heads of 64, a float16 cache, at most 1024 keys.
  *
  *     s_j = q . k_j * scale,   y = sum_j exp(s_j - m) v_j / (sum_j exp(s_j - m) + exp(sink - m))
  *
@@ -166,9 +166,12 @@ static __global__ void __launch_bounds__(THREADS, 2) attention_few_keys_kernel(c
     merge_blocks(p, results, first_head + rank);
 }
 
-bool kg_attention_few_keys_fits(const struct kg_cuda_backend *cuda, const struct kg_attention_args *a) {
-    return cuda->compute_capability >= 90 && cuda->step && a->kv == KG_PRECISION_F16 && a->head_dim == DIMS &&
-           (a->n_ctx <= KG_FEW_KEYS || (a->window > 0 && a->window <= KG_FEW_KEYS));
+const char *kg_attention_few_keys_refuses(const struct kg_cuda_backend *cuda, const struct kg_attention_args *a) {
+    constexpr uint32_t FEW_KEYS = 1024;
+    if (cuda->compute_capability < 90) return "compute capability below 9.0";
+    if (a->kv != KG_PRECISION_F16 || a->head_dim != DIMS) return "the kernel has an f16 KV cache, heads of 64";
+    const bool few = a->n_ctx <= FEW_KEYS || (a->window > 0 && a->window <= FEW_KEYS);
+    return few ? NULL : "context and window are more than 1024 keys";
 }
 
 enum kg_status kg_attention_few_keys(const struct kg_cuda_backend *cuda, const struct kg_attention_args *a,

@@ -1,3 +1,4 @@
+#include "kernels/attention/attention.cuh"
 #include "kernels/decode/fusions.h"
 #include "kernels/decode/persistent/step.h"
 #include <cstdarg>
@@ -135,13 +136,29 @@ static const struct kg_fusion *choose(struct kg_cuda_backend *cuda, struct kg_cu
     return NULL;
 }
 
+/* The kernel of the attention among n nodes, NULL without one; the reasons of those before it are kept. */
+static const char *attention_of(const struct kg_cuda_backend *cuda, struct kg_lowered *l, const struct kg_node *nodes,
+                                uint32_t first, uint32_t n) {
+    uint32_t i = first;
+    while (i < first + n && nodes[i].op != KG_OP_attention) i++;
+    if (i == first + n) return NULL;
+    for (const struct kg_attention_kernel *k = kg_attention_kernels;; k++) {
+        const char *reason = k->refuses(cuda, &nodes[i].args.attention);
+        struct kg_why why;
+        if (!reason) return k->name;
+        kg_no(&why, "%s", reason);
+        refuse(l, k->name, i, &why);
+    }
+}
+
 static void list_launches(struct kg_cuda_backend *cuda, struct kg_cuda_lowered *l) {
     l->base.path = "captured graph";
     for (uint32_t i = 0, n; i < l->plan->n_nodes; i += n) {
         const struct kg_fusion *f = choose(cuda, l, i);
         n = f ? (uint32_t)f->ops.size() : 1;
         l->launches[l->n_launches++] = { f, i };
-        l->base.steps[l->base.n_steps++] = { f ? f->name : kg_op_name(l->plan->nodes[i].op), i, n, f != NULL };
+        l->base.steps[l->base.n_steps++] = { f ? f->name : kg_op_name(l->plan->nodes[i].op), i, n, f != NULL,
+                                             f ? attention_of(cuda, &l->base, l->plan->nodes, i, n) : NULL };
     }
 }
 
@@ -155,9 +172,10 @@ static enum kg_status try_persistent(struct kg_cuda_backend *cuda, struct kg_cud
     if (!l->program) return kg_fail(err, KG_ERR_NO_MEMORY, "cuda: no host memory for the program of a step");
     l->base.path = "persistent kernel";
     l->base.is_one_launch = true;
+    l->base.epoch = &l->program->epoch;
     for (uint32_t i = 0, n; i < l->plan->n_nodes; i += n) {
         const char *instruction = kg_cuda_persistent_instruction(l->plan, i, &n);
-        l->base.steps[l->base.n_steps++] = { instruction, i, n, true };
+        l->base.steps[l->base.n_steps++] = { instruction, i, n, true, NULL };
     }
     const enum kg_status status =
         cuda->base.ops->alloc(&cuda->base, KG_MEMORY_WORKSPACE, kg_cuda_persistent_bytes(l->program),
@@ -175,6 +193,15 @@ void kg_cuda_free_lowered(struct kg_backend *backend, struct kg_lowered *lowered
     free(l->base.steps);
     free(l->base.refusals);
     free(l);
+}
+
+const char *kg_cuda_step_kind(uint32_t i, const char **path) {
+    *path = "captured graph";
+    if (i < kg_n_fusions) return kg_fusions[i].name;
+    *path = "attention";
+    if (i < kg_n_fusions + KG_ATTENTION_KERNELS) return kg_attention_kernels[i - kg_n_fusions].name;
+    *path = "persistent kernel";
+    return kg_cuda_persistent_name(i - kg_n_fusions - KG_ATTENTION_KERNELS);
 }
 
 enum kg_status kg_cuda_lower(struct kg_backend *backend, const struct kg_plan *plan, struct kg_lowered **lowered,

@@ -52,6 +52,7 @@ enum kg_status kg_cuda_lower(struct kg_backend *backend, const struct kg_plan *p
 enum kg_status kg_cuda_decode_step(struct kg_backend *backend, struct kg_lowered *lowered,
                                    const struct kg_step_args *args, struct kg_error *err);
 void kg_cuda_free_lowered(struct kg_backend *backend, struct kg_lowered *lowered);
+const char *kg_cuda_step_kind(uint32_t i, const char **path);
 
 /* Whether two ropes rotate a pair by the same angle. */
 bool kg_same_frequencies(const struct kg_rope_args *a, const struct kg_rope_args *b);

@@ -106,6 +106,9 @@ struct kg_backend_ops {
     enum kg_status (*decode_step)(struct kg_backend *backend, struct kg_lowered *lowered,
                                   const struct kg_step_args *args, struct kg_error *err);
     void (*free_lowered)(struct kg_backend *backend, struct kg_lowered *lowered); /* NULL is good */
+    /* What fused steps there are, by number: a name, NULL past the last; *path as in struct kg_lowered, or "attention"
+     * for the kernels of a step's attention. */
+    const char *(*step_kind)(uint32_t i, const char **path);
 
     /* Optional, NULL if there is none: draws on the device. Not used while taps are on. */
     const struct kg_draw_ops *draws;

@@ -90,6 +90,7 @@ struct kg_lowered_step {
     const char *kernel; /* "rmsnorm + q, k, v + rope + kv_write"; the operation's name where nothing is fused */
     uint32_t first, n;  /* nodes */
     bool is_fused;
+    const char *attention; /* the kernel that its attention takes, at every position; NULL: none, or part of `kernel` */
 };
 struct kg_lowered_refusal { /* a fusion whose operations are there, and why it was not taken */
     const char *fusion;
@@ -99,6 +100,7 @@ struct kg_lowered_refusal { /* a fusion whose operations are there, and why it w
 struct kg_lowered {
     const char *path;   /* "persistent kernel", "captured graph" */
     bool is_one_launch; /* of which the steps are instructions */
+    uint32_t *epoch;    /* of its next step: a count that starts over before its end; NULL: none */
     struct kg_lowered_step *steps;
     uint32_t n_steps;
     struct kg_lowered_refusal *refusals;

@@ -29,6 +29,12 @@ static const char *launch_of(const struct view *v, uint32_t node) {
     return s->first == node ? s->kernel : "|";
 }
 
+/* Attention names its kernel too: "attention in one launch: split". */
+static const char *attention_of(const struct view *v, uint32_t node) {
+    const struct kg_lowered_step *s = step_of(v, node);
+    return s && s->attention && v->plan->nodes[node].op == KG_OP_attention ? s->attention : NULL;
+}
+
 static void put_places(struct kg_buffer *out, const struct kg_plan *plan, const void *const *places, size_t n) {
     for (size_t i = 0; i < n && places[i]; i++)
         kg_buffer_printf(out, i ? ", %s" : "%s", kg_plan_buffer_name(plan, places[i]));
@@ -54,7 +60,8 @@ static void add_node(struct kg_table *table, const struct view *v, uint32_t i) {
     kg_table_add(table, reads.data ? reads.data : "");
     kg_table_add(table, weight.data ? weight.data : "");
     kg_table_add(table, writes.data ? writes.data : "");
-    kg_table_add(table, launch_of(v, i));
+    const char *attention = attention_of(v, i);
+    kg_table_addf(table, "%s%s%s", launch_of(v, i), attention ? ": " : "", attention ? attention : "");
     kg_buffer_free(&reads);
     kg_buffer_free(&writes);
     kg_buffer_free(&weight);
@@ -209,9 +216,9 @@ static json_t *node_json(const struct kg_plan *plan, const struct kg_node *node)
 static json_t *steps_json(const struct kg_lowered *l) {
     json_t *list = json_array();
     for (uint32_t i = 0; l && i < l->n_steps; i++)
-        json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:b}", "kernel", l->steps[i].kernel, "first_node",
+        json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:b, s:s?}", "kernel", l->steps[i].kernel, "first_node",
                                               (json_int_t)l->steps[i].first, "nodes", (json_int_t)l->steps[i].n,
-                                              "fused", l->steps[i].is_fused));
+                                              "fused", l->steps[i].is_fused, "attention", l->steps[i].attention));
     return list;
 }
 

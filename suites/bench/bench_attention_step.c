@@ -13,20 +13,37 @@ struct shape {
     const char *name;
     uint32_t heads, kv_heads, head_dim, window, n_ctx, n_keys;
     bool sinks;
+    const char *kernel; /* in float16, on GPUs of compute capability 9.0; float32 has cuda_cores */
 };
 static const struct shape SHAPES[] = {
-    { "qwen", 14, 2, 64, 0, 4096, 128, false },      { "qwen", 14, 2, 64, 0, 4096, 512, false },
-    { "qwen", 14, 2, 64, 0, 4096, 2048, false },     { "qwen", 14, 2, 64, 0, 32768, 128, false },
-    { "qwen", 14, 2, 64, 0, 32768, 2048, false },    { "qwen", 14, 2, 64, 0, 32768, 8192, false },
-    { "qwen", 14, 2, 64, 0, 32768, 32768, false },   { "gpt_oss", 64, 8, 64, 0, 4096, 128, true },
-    { "gpt_oss", 64, 8, 64, 0, 4096, 512, true },    { "gpt_oss", 64, 8, 64, 0, 4096, 2048, true },
-    { "gpt_oss", 64, 8, 64, 128, 4096, 2048, true }, { "gpt_oss", 64, 8, 64, 0, 32768, 128, true },
-    { "gpt_oss", 64, 8, 64, 0, 32768, 8192, true },  { "gpt_oss", 64, 8, 64, 128, 32768, 8192, true },
-    { "phi3", 32, 32, 96, 0, 4096, 128, false },     { "phi3", 32, 32, 96, 0, 4096, 2048, false },
-    { "phi3", 32, 32, 96, 0, 8192, 8192, false },    { "qwen3", 32, 8, 128, 0, 4096, 128, false },
-    { "qwen3", 32, 8, 128, 0, 4096, 2048, false },   { "qwen3", 32, 8, 128, 0, 32768, 8192, false },
-    { "gemma3", 4, 1, 256, 0, 4096, 128, false },    { "gemma3", 4, 1, 256, 0, 4096, 2048, false },
-    { "gemma3", 4, 1, 256, 0, 32768, 8192, false },
+    { "qwen", 14, 2, 64, 0, 1024, 128, false, "few_keys" },
+    { "qwen", 14, 2, 64, 0, 1024, 512, false, "few_keys" },
+    { "qwen", 14, 2, 64, 0, 1024, 1000, false, "few_keys" },
+    { "gpt_oss", 64, 8, 64, 0, 1024, 128, true, "few_keys" },
+    { "gpt_oss", 64, 8, 64, 0, 1024, 1000, true, "few_keys" },
+    { "qwen", 14, 2, 64, 0, 4096, 128, false, "split" },
+    { "qwen", 14, 2, 64, 0, 4096, 512, false, "split" },
+    { "qwen", 14, 2, 64, 0, 4096, 2048, false, "split" },
+    { "qwen", 14, 2, 64, 0, 32768, 128, false, "split" },
+    { "qwen", 14, 2, 64, 0, 32768, 2048, false, "split" },
+    { "qwen", 14, 2, 64, 0, 32768, 8192, false, "split" },
+    { "qwen", 14, 2, 64, 0, 32768, 32768, false, "split" },
+    { "gpt_oss", 64, 8, 64, 0, 4096, 128, true, "split" },
+    { "gpt_oss", 64, 8, 64, 0, 4096, 512, true, "split" },
+    { "gpt_oss", 64, 8, 64, 0, 4096, 2048, true, "split" },
+    { "gpt_oss", 64, 8, 64, 128, 4096, 2048, true, "few_keys" },
+    { "gpt_oss", 64, 8, 64, 0, 32768, 128, true, "split" },
+    { "gpt_oss", 64, 8, 64, 0, 32768, 8192, true, "split" },
+    { "gpt_oss", 64, 8, 64, 128, 32768, 8192, true, "few_keys" },
+    { "phi3", 32, 32, 96, 0, 4096, 128, false, "split" },
+    { "phi3", 32, 32, 96, 0, 4096, 2048, false, "split" },
+    { "phi3", 32, 32, 96, 0, 8192, 8192, false, "split" },
+    { "qwen3", 32, 8, 128, 0, 4096, 128, false, "split" },
+    { "qwen3", 32, 8, 128, 0, 4096, 2048, false, "split" },
+    { "qwen3", 32, 8, 128, 0, 32768, 8192, false, "split" },
+    { "gemma3", 4, 1, 256, 0, 4096, 128, false, "cuda_cores" },
+    { "gemma3", 4, 1, 256, 0, 4096, 2048, false, "cuda_cores" },
+    { "gemma3", 4, 1, 256, 0, 32768, 8192, false, "cuda_cores" },
 };
 
 struct bench_case {
@@ -87,6 +104,7 @@ static void time_step(struct kg_record *rec, const void *arg) {
     }
     struct work w = { .n_keys = s->n_keys };
     kg_attention_step_open(machine->backend, layers, LAYERS, &w.step);
+    kg_attention_step_expect(rec, &w.step, c->precision == KG_PRECISION_F16 ? s->kernel : "cuda_cores");
     const double n_seen = s->window > 0 && s->window < s->n_keys ? s->window : s->n_keys;
     const struct kg_bench_work work = {
         .launch = launch,

@@ -44,37 +44,45 @@ static const struct mutant {
 
 #define F32 KG_PRECISION_F32
 #define F16 KG_PRECISION_F16
-static const struct kg_loops_mode MODES[] = {
-    { "cuda", "f16", F16, F16, F16, KG_DTYPE_F16, NULL },
-    { "cuda", "f32", F32, F32, F32, KG_DTYPE_F32, NULL },
+/* One for each kernel that a step's attention may take. */
+static const struct variant {
+    const char *kernel;
+    struct kg_loops_mode mode;
+    uint32_t head_dim;
+} VARIANTS[] = {
+    { "few_keys", { "cuda", "f16", F16, F16, F16, KG_DTYPE_F16, NULL }, 64 },
+    { "split", { "cuda", "f16", F16, F16, F16, KG_DTYPE_F16, NULL }, 96 },
+    { "cuda_cores", { "cuda", "f32", F32, F32, F32, KG_DTYPE_F32, NULL }, 64 },
 };
 
 struct mutant_case {
     const struct mutant *mutant;
-    const struct kg_loops_mode *mode;
+    const struct variant *variant;
 };
-static struct mutant_case mutant_cases[KG_COUNT_OF(MUTANTS) * KG_COUNT_OF(MODES)];
+static struct mutant_case mutant_cases[KG_COUNT_OF(MUTANTS) * KG_COUNT_OF(VARIANTS)];
 
 /* The margin of a step whose plan and position are changed; negative after a skip. */
 static double margin_of(struct kg_record *rec, const struct mutant_case *c,
                         void (*change)(struct kg_attention_args *a, uint32_t *n_keys)) {
-    const struct kg_loops_attention s = { 1, KEYS, 64, 8, 64, c->mutant->window };
+    const struct kg_loops_mode *mode = &c->variant->mode;
+    const struct kg_loops_attention s = { 1, KEYS, 64, 8, c->variant->head_dim, c->mutant->window };
     struct kg_loops_attended a;
     struct kg_op_device d;
     struct kg_error err;
-    if (!kg_loops_open(rec, c->mode, &d)) return -1;
-    kg_loops_attention_init(c->mode, &s, kg_record_seed(rec), &a);
+    if (!kg_loops_open(rec, mode, &d)) return -1;
+    kg_loops_attention_init(mode, &s, kg_record_seed(rec), &a);
     /* As heavy as all keys together. */
     float *sinks = kg_loops_normal(s.n_heads, kg_record_seed(rec) + 3, log(KEYS), 1, F32);
     a.sinks = sinks;
-    struct kg_attention_args args = kg_loops_attention_args(&d, c->mode, &s, &a);
+    struct kg_attention_args args = kg_loops_attention_args(&d, mode, &s, &a);
     uint32_t n_keys = s.n_keys;
     change(&args, &n_keys);
     struct kg_attention_step step;
     kg_attention_step_open(d.backend, &args, 1, &step);
+    kg_attention_step_expect(rec, &step, c->variant->kernel);
     kg_op_expect_ok(kg_attention_step_run(&step, n_keys, &err), &err);
     kg_op_output_read_all(&d, &a.y, "a step's attention");
-    const double margin = kg_loops_attention_margin(c->mode, &s, &a);
+    const double margin = kg_loops_attention_margin(mode, &s, &a);
     kg_attention_step_close(&step);
     free(sinks);
     kg_loops_attention_free(&a);
@@ -96,16 +104,17 @@ static void mutant_is_rejected(struct kg_record *rec, const void *arg) {
 
 static void build(struct kg_case_list *cases) {
     for (size_t i = 0, n = 0; i < KG_COUNT_OF(MUTANTS); i++)
-        for (size_t m = 0; m < KG_COUNT_OF(MODES); m++) {
+        for (size_t v = 0; v < KG_COUNT_OF(VARIANTS); v++) {
             struct mutant_case *c = &mutant_cases[n++];
             char shape[64];
-            *c = (struct mutant_case){ &MUTANTS[i], &MODES[m] };
-            snprintf(shape, sizeof shape, "keys=%d heads=64/8 D=64 window=%u sinks", KEYS, MUTANTS[i].window);
+            *c = (struct mutant_case){ &MUTANTS[i], &VARIANTS[v] };
+            snprintf(shape, sizeof shape, "keys=%d heads=64/8 D=%u window=%u sinks", KEYS, VARIANTS[v].head_dim,
+                     MUTANTS[i].window);
             kg_case_list_add(cases, &(struct kg_case){ .layer = "mutation",
                                                        .op = "attention_step",
                                                        .name = MUTANTS[i].name,
-                                                       .backend = MODES[m].backend,
-                                                       .dtype = MODES[m].dtype,
+                                                       .backend = VARIANTS[v].mode.backend,
+                                                       .dtype = VARIANTS[v].mode.dtype,
                                                        .shape = shape,
                                                        .run = mutant_is_rejected,
                                                        .arg = c });

@@ -1,7 +1,10 @@
 #include "suites/support/attention_step.h"
+#include "backend/gpu.h"
 #include "base/buffer.h"
 #include "suites/harness/must.h"
+#include <check.h>
 #include <stdlib.h>
+#include <string.h>
 
 void kg_attention_step_open(struct kg_backend *backend, const struct kg_attention_args *layers, uint32_t n,
                             struct kg_attention_step *s) {
@@ -25,6 +28,19 @@ void kg_attention_step_open(struct kg_backend *backend, const struct kg_attentio
 enum kg_status kg_attention_step_run(struct kg_attention_step *s, uint32_t n_keys, struct kg_error *err) {
     const struct kg_step_args args = { .run = { .n_rows = 1, .position = n_keys - 1 }, .id = KG_ID_IN_PLACE };
     return s->backend->ops->decode_step(s->backend, s->lowered, &args, err);
+}
+
+void kg_attention_step_expect(struct kg_record *rec, const struct kg_attention_step *s, const char *kernel) {
+    const struct kg_lowered_step *step = &s->lowered->steps[0];
+    struct kg_gpu_info gpu;
+    struct kg_error err;
+    size_t n_gpus = 0;
+    ck_assert_msg(step->attention, "a step's attention is %s, whose kernel is not known", step->kernel);
+    kg_record_metric(rec, step->attention, "count", s->lowered->n_steps);
+    kg_must(kg_gpu_list(&gpu, 1, &n_gpus, &err), &err);
+    if (n_gpus != 1 || gpu.compute_capability != 90) return;
+    ck_assert_msg(strcmp(step->attention, kernel) == 0, "attention takes %s, not %s: %s", step->attention, kernel,
+                  s->lowered->n_refusals > 0 ? s->lowered->refusals[0].why : "nothing was refused");
 }
 
 void kg_attention_step_close(struct kg_attention_step *s) {

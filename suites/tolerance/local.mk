@@ -47,3 +47,5 @@ check_PROGRAMS += suites/tolerance/test_qkv_forms
 suites_tolerance_test_qkv_forms_SOURCES = suites/tolerance/test_qkv_forms.c
 check_PROGRAMS += suites/tolerance/test_decode_attention
 suites_tolerance_test_decode_attention_SOURCES = suites/tolerance/test_decode_attention.c
+check_PROGRAMS += suites/tolerance/test_lowered
+suites_tolerance_test_lowered_SOURCES = suites/tolerance/test_lowered.c

@@ -28,16 +28,23 @@ enum { N_LENGTHS = KG_COUNT_OF(LENGTHS), HIDDEN = 64 };
 struct step_shape {
     uint32_t n_heads, n_kv_heads, head_dim, window, most_keys;
     bool sinks, all_modes;
+    const char *kernel; /* in float16 throughout, on GPUs of compute capability 9.0 */
 };
 static const struct step_shape SHAPES[] = {
-    { 14, 2, 64, 0, 32768, false, false },  { 14, 2, 64, 0, 2048, false, true },
-    { 32, 32, 96, 0, 8192, false, false },  { 64, 8, 64, 0, 32768, true, false },
-    { 64, 8, 64, 128, 32768, true, false }, { 64, 8, 64, 128, 2048, true, true },
-    { 32, 8, 128, 0, 32768, false, false }, { 4, 1, 256, 0, 8192, false, true },
-    { 5, 1, 80, 0, 32768, false, true },    { 34, 2, 128, 0, 2048, true, false },
-    { 64, 8, 64, 0, 1000, true, true },     { 14, 2, 64, 96, 1000, false, true },
-    { 9, 1, 64, 0, 1000, true, false },     { 12, 12, 64, 0, 1000, false, true },
+    { 14, 2, 64, 0, 32768, false, false, "split" },     { 14, 2, 64, 0, 2048, false, true, "split" },
+    { 32, 32, 96, 0, 8192, false, false, "split" },     { 64, 8, 64, 0, 32768, true, false, "split" },
+    { 64, 8, 64, 128, 32768, true, false, "few_keys" }, { 64, 8, 64, 128, 2048, true, true, "few_keys" },
+    { 32, 8, 128, 0, 32768, false, false, "split" },    { 4, 1, 256, 0, 8192, false, true, "cuda_cores" },
+    { 5, 1, 80, 0, 32768, false, true, "split" },       { 34, 2, 128, 0, 2048, true, false, "split" },
+    { 64, 8, 64, 0, 1000, true, true, "few_keys" },     { 14, 2, 64, 96, 1000, false, true, "few_keys" },
+    { 9, 1, 64, 0, 1000, true, false, "few_keys" },     { 12, 12, 64, 0, 1000, false, true, "few_keys" },
 };
+
+/* few_keys has any activations beside a float16 cache, split float16 alone. */
+static const char *kernel_of(const struct step_shape *s, const struct kg_loops_mode *mode) {
+    if (mode->kv == F16 && (mode->activations == F16 || strcmp(s->kernel, "few_keys") == 0)) return s->kernel;
+    return "cuda_cores";
+}
 
 struct step_case {
     const struct kg_loops_mode *mode;
@@ -88,6 +95,7 @@ static void as_the_engine_has_it(struct kg_record *rec, const void *arg) {
     const struct kg_attention_args args = kg_loops_attention_args(&d, mode, &s, &a);
     struct kg_attention_step step;
     kg_attention_step_open(d.backend, &args, 1, &step);
+    kg_attention_step_expect(rec, &step, kernel_of(shape, mode));
     float *first[N_LENGTHS] = { NULL };
     for (size_t i = 0; i < 2 * (size_t)N_LENGTHS; i++) {
         const size_t l = i < N_LENGTHS ? i : 2 * N_LENGTHS - 1 - i;

@@ -71,26 +71,30 @@ struct expected {
     const char *model, *path;
     enum kg_precision precision;
     const char *kernels[MOST_KERNELS]; /* fused steps that are there */
+    const char *attention;             /* the kernel of each of its attentions; NULL: instructions of the one launch */
 };
 
 #define QKV "rmsnorm + q, k, v + rope + kv_write"
 #define GATED "rmsnorm + gate, up + swiglu"
 #define ATTENTION "attention in one launch"
 static const struct expected EXPECTED[] = {
-    { "haiku_prompt", "persistent kernel", KG_PRECISION_F16, { "rmsnorm + q, k, v", GATED, "linear + add" } },
+    { "haiku_prompt", "persistent kernel", KG_PRECISION_F16, { "rmsnorm + q, k, v", GATED, "linear + add" }, NULL },
     { "gpt_oss_short_text",
       "captured graph",
       KG_PRECISION_F16,
       { QKV, ATTENTION, "rmsnorm + linear + router",
-        "experts_combine + add" } }, /* its experts are too small to repack */
+        "experts_combine + add" }, /* its experts are too small to repack */
+      "split" },
     { "qwen3_qk_norms",
       "captured graph",
       KG_PRECISION_F16,
-      { "rmsnorm + q, k, v", "rmsnorm of heads + rope + kv_write", ATTENTION, GATED, "linear + add" } },
+      { "rmsnorm + q, k, v", "rmsnorm of heads + rope + kv_write", ATTENTION, GATED, "linear + add" },
+      "split" },
     { "gemma3_windows",
       "captured graph",
       KG_PRECISION_F16,
-      { "rmsnorm + q, k, v", "rmsnorm of heads + rope + kv_write", "rmsnorm + add", ATTENTION, GATED } },
+      { "rmsnorm + q, k, v", "rmsnorm of heads + rope + kv_write", "rmsnorm + add", ATTENTION, GATED },
+      "split" },
 };
 
 static bool has_kernel(const struct kg_lowered *l, const char *kernel) {
@@ -111,6 +115,12 @@ static const char *first_refusal(const struct kg_lowered *l, const char *fusion)
     return "";
 }
 
+static bool kernel_has_attention(const struct kg_plan *plan, const struct kg_lowered_step *s) {
+    for (uint32_t i = 0; i < s->n; i++)
+        if (plan->nodes[s->first + i].op == KG_OP_attention) return true;
+    return false;
+}
+
 static void takes_its_kernels(struct kg_record *rec, const void *arg) {
     const struct expected *e = arg;
     struct opened o;
@@ -122,6 +132,10 @@ static void takes_its_kernels(struct kg_record *rec, const void *arg) {
     for (int i = 0; i < MOST_KERNELS && e->kernels[i]; i++)
         ck_assert_msg(has_kernel(l, e->kernels[i]), "no step is %s: %s", e->kernels[i],
                       first_refusal(l, e->kernels[i]));
+    for (uint32_t i = 0; i < l->n_steps; i++)
+        if (e->attention && kernel_has_attention(o.session->plan, &l->steps[i]))
+            ck_assert_str_eq(l->steps[i].attention, e->attention);
+        else ck_assert_ptr_null(l->steps[i].attention);
     close_session(&o);
 }
 

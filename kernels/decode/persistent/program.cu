@@ -40,16 +40,22 @@ static const struct {
                      { "linear + add", ATTN_OUT, 2 },
                      { "rmsnorm + gate, up + swiglu", GATE_UP, 4 },
                      { "linear + add", DOWN, 2 } };
+static const char *const ENDS[] = { "embedding", "rmsnorm + linear" };
 
 const char *kg_cuda_persistent_instruction(const struct kg_plan *plan, uint32_t first, uint32_t *n) {
     *n = first == 0 ? 1 : OUTPUT_NODES;
-    if (first == 0) return "embedding";
+    if (first == 0) return ENDS[0];
     for (const auto &one : INSTRUCTIONS)
         if (first < plan->n_body && (first - 1) % LAYER_NODES == one.first) {
             *n = one.n;
             return one.name;
         }
-    return "rmsnorm + linear";
+    return ENDS[1];
+}
+
+const char *kg_cuda_persistent_name(uint32_t i) {
+    constexpr uint32_t N = sizeof INSTRUCTIONS / sizeof *INSTRUCTIONS, N_ENDS = sizeof ENDS / sizeof *ENDS;
+    return i < N ? INSTRUCTIONS[i].name : i < N + N_ENDS ? ENDS[i - N] : NULL;
 }
 
 static uint32_t n_layers_of(const struct kg_plan *plan) {

@@ -18,6 +18,7 @@ enum kg_status kg_cuda_persistent_place(struct kg_cuda_backend *cuda, const stru
 
 /* The instruction that begins at a node of such a plan, and of how many nodes it is. */
 const char *kg_cuda_persistent_instruction(const struct kg_plan *plan, uint32_t first, uint32_t *n);
+const char *kg_cuda_persistent_name(uint32_t i); /* of all instructions there are; NULL past the last */
 
 /* Sets program->shared of a program that is complete otherwise, and gives the bytes of a block's shared memory. */
 uint32_t kg_cuda_persistent_map(struct kg_persistent_program *program);

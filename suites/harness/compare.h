@@ -35,7 +35,11 @@ struct kg_tolerance {
     double one_minus_cos;
     double mixed_abs, mixed_rel;
     const char *why; /* required: where the figure comes from */
+    const char *far; /* why the limit may be more than 30 times the worst error measured; NULL: it is not */
 };
+
+/* For limits that all back ends share: the reason on cpu, NULL on any other. */
+const char *kg_far_on_cpu(const struct kg_record *rec);
 
 /* Why a tolerance cannot be judged (no limit, a negative one, no why), NULL if it can. */
 const char *kg_tolerance_problem(const struct kg_tolerance *tol);

@@ -4,6 +4,7 @@
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 static json_t *tolerance_json(const struct kg_tolerance *tol) {
     const struct {
@@ -19,18 +20,26 @@ static json_t *tolerance_json(const struct kg_tolerance *tol) {
     return object;
 }
 
+const char *kg_far_on_cpu(const struct kg_record *rec) {
+    return rec->c->backend && strcmp(rec->c->backend, "cpu") == 0
+               ? "the limit is the GPU's: cpu sums in double and is its own reference, so that at most a rounding "
+                 "differs"
+               : NULL;
+}
+
 /* judged: whether being outside fails the case. */
 static void append_errors(struct kg_record *rec, const char *name, const struct kg_compare *c,
                           const struct kg_tolerance *tol, double margin, bool judged) {
-    json_array_append_new(
-        rec->errors,
+    json_t *error =
         json_pack("{s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:s, s:o, s:b}", "name", name, "n",
                   (json_int_t)c->n, "n_nonfinite", (json_int_t)c->n_nonfinite, "max_abs",
                   kg_record_json_number(c->max_abs), "max_rel", kg_record_json_number(c->max_rel), "rms_rel",
                   kg_record_json_number(c->rms_rel), "nmse", kg_record_json_number(c->nmse), "one_minus_cos",
                   kg_record_json_number(c->one_minus_cos), "worst_index", (json_int_t)c->worst_index, "worst_got",
                   kg_record_json_number(c->worst_got), "worst_want", kg_record_json_number(c->worst_want), "tolerance",
-                  tolerance_json(tol), "why", tol->why, "margin", kg_record_json_number(margin), "judged", judged));
+                  tolerance_json(tol), "why", tol->why, "margin", kg_record_json_number(margin), "judged", judged);
+    if (tol->far) json_object_set_new(error, "far", json_string(tol->far));
+    json_array_append_new(rec->errors, error);
 }
 
 static void append_compared(struct kg_record *rec, const char *name, const struct kg_compare *c,

@@ -37,8 +37,7 @@ static struct kg_mxfp4_value *new_value(struct kg_mxfp4_run *r, uint32_t rows, u
     ck_assert_uint_lt(r->n_values, KG_MXFP4_MOST_VALUES);
     struct kg_mxfp4_value *v = &r->values[r->n_values++];
     const size_t n = (size_t)rows * cols;
-    v->rows = rows;
-    v->cols = cols;
+    *v = (struct kg_mxfp4_value){ .rows = rows, .cols = cols };
     v->exact = own(r, kg_xcalloc(n, sizeof *v->exact));
     v->plain = own(r, kg_xcalloc(n, sizeof *v->plain));
     v->variance = own(r, kg_xcalloc(n, sizeof *v->variance));
@@ -142,6 +141,7 @@ struct kg_mxfp4_value *kg_mxfp4_linear(struct kg_mxfp4_run *r, const struct kg_m
     struct kg_error err;
     const uint32_t n_out = w->weight.n_rows, n_in = w->weight.n_cols;
     struct kg_mxfp4_value *y = new_value(r, x->rows, n_out, output);
+    y->n_roundings = x->n_roundings + 1;
     const struct kg_linear_args args = { .activations = r->activations,
                                          .output = output,
                                          .x = x->y.y,
@@ -167,6 +167,8 @@ struct kg_mxfp4_value *kg_mxfp4_embedding(struct kg_mxfp4_run *r, const struct k
     struct kg_error err;
     const size_t n_cols = w->weight.n_cols;
     struct kg_mxfp4_value *y = new_value(r, n_ids, w->weight.n_cols, r->activations);
+    y->n_roundings = 1;
+    y->is_copy = true;
     const struct kg_embedding_args args = {
         .activations = r->activations,
         .weight = w->weight,
@@ -196,6 +198,7 @@ struct kg_mxfp4_value *kg_mxfp4_add(struct kg_mxfp4_run *r, const struct kg_mxfp
                                     const struct kg_mxfp4_value *b) {
     struct kg_error err;
     struct kg_mxfp4_value *y = new_value(r, a->rows, a->cols, r->activations);
+    y->n_roundings = (a->n_roundings > b->n_roundings ? a : b)->n_roundings + 1;
     const struct kg_add_args args = { r->activations, a->y.y, b->y.y, y->y.y, a->rows, a->cols };
     kg_op_expect_ok(ops_of(r)->add(r->device.backend, &args, &err), &err);
     for (size_t i = 0; i < size_of(y); i++) {
@@ -218,6 +221,7 @@ static double gelu(double x) {
 struct kg_mxfp4_value *kg_mxfp4_gelu(struct kg_mxfp4_run *r, const struct kg_mxfp4_value *x) {
     struct kg_error err;
     struct kg_mxfp4_value *y = new_value(r, x->rows, x->cols, r->activations);
+    y->n_roundings = x->n_roundings + 1;
     const struct kg_gelu_args args = { r->activations, x->y.y, y->y.y, x->rows, x->cols, KG_GELU_TANH };
     kg_op_expect_ok(ops_of(r)->gelu(r->device.backend, &args, &err), &err);
     for (size_t i = 0; i < size_of(y); i++) {
@@ -240,6 +244,7 @@ struct kg_mxfp4_value *kg_mxfp4_swiglu(struct kg_mxfp4_run *r, const struct kg_m
                                        const struct kg_mxfp4_value *up, double limit) {
     struct kg_error err;
     struct kg_mxfp4_value *y = new_value(r, gate->rows, gate->cols, r->activations);
+    y->n_roundings = (gate->n_roundings > up->n_roundings ? gate : up)->n_roundings + 1;
     const struct kg_swiglu_args args = { .activations = r->activations,
                                          .gate = gate->y.y,
                                          .up = up->y.y,
@@ -265,6 +270,7 @@ struct kg_mxfp4_value *kg_mxfp4_swiglu(struct kg_mxfp4_run *r, const struct kg_m
 struct kg_mxfp4_value *kg_mxfp4_softmax(struct kg_mxfp4_run *r, const struct kg_mxfp4_value *x) {
     struct kg_error err;
     struct kg_mxfp4_value *y = new_value(r, x->rows, x->cols, x->y.precision);
+    y->n_roundings = x->n_roundings + 1;
     const struct kg_softmax_args args = { x->y.precision, x->y.y, y->y.y, x->rows, x->cols, 1 };
     kg_op_expect_ok(ops_of(r)->softmax(r->device.backend, &args, &err), &err);
     for (size_t row = 0; row < x->rows; row++) {
@@ -347,6 +353,7 @@ struct kg_mxfp4_value *kg_mxfp4_experts(struct kg_mxfp4_run *r, const struct kg_
     const uint32_t n_rows = routes->rows * routes->n_used, n_in = w->weight.n_cols;
     const uint32_t n_out = w->weight.n_rows / w->n_matrices, n_sharing = n_rows / x->rows;
     struct kg_mxfp4_value *y = new_value(r, n_rows, n_out, r->activations);
+    y->n_roundings = x->n_roundings + 1;
     const struct kg_experts_linear_args args = { .activations = r->activations,
                                                  .x = x->y.y,
                                                  .weight = w->weight,
@@ -374,6 +381,8 @@ struct kg_mxfp4_value *kg_mxfp4_combine(struct kg_mxfp4_run *r, const struct kg_
     struct kg_error err;
     const size_t n_cols = x->cols, n_used = routes->n_used;
     struct kg_mxfp4_value *y = new_value(r, routes->rows, x->cols, r->activations);
+    y->n_roundings = x->n_roundings + 1;
+    y->by_weights = true;
     const struct kg_experts_combine_args args = {
         r->activations, x->y.y,       routes->device_weights, residual ? residual->y.y : NULL,
         y->y.y,         routes->rows, routes->n_used,         x->cols

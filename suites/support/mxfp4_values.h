@@ -23,6 +23,9 @@ struct kg_mxfp4_value {
     double *exact, *plain; /* (rows, cols) over the decoded weights and over the unquantised ones */
     double *variance;      /* (rows, cols) of what rounding to float16 leaves: deviation squared, to first order */
     uint32_t rows, cols;
+    uint32_t n_roundings; /* to float32 on the way here, where sums are double; an input: 0 */
+    bool by_weights;      /* of experts, which float32 computes and the exact result has in double */
+    bool is_copy;         /* decoded: no sums but a position's addition */
 };
 
 struct kg_mxfp4_matrix {

@@ -43,7 +43,9 @@ void kg_op_case_router(struct kg_op_case *c) {
         ids.host.data[i] = (float)id;
         want[i] = (float)want_ids[i];
     }
-    const struct kg_tolerance same = { .max_abs = 0.5, .why = "the same experts in the same order: whole numbers" };
+    const struct kg_tolerance same = { .max_abs = 0.5,
+                                       .why = "the same experts in the same order: whole numbers",
+                                       .far = "between the right number and any other" };
     kg_op_case_judge(c, "router's ids", &ids, rows, n_used, want, NULL, &same);
     const double gap = largest_gap(logits, n_experts, want_ids, rows, n_used);
     const struct kg_tolerance tol = {

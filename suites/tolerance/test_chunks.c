@@ -95,7 +95,8 @@ static void same_logits(struct kg_record *rec, const void *arg) {
     const bool half = c->target->precision == KG_PRECISION_F16;
     const struct kg_tolerance tol = { .nmse =
                                           half ? KG_LAYER_NMSE_F16 : KG_LAYER_TIMES_FLOAT32 * c->model->float32_nmse,
-                                      .why = half ? KG_LAYER_WHY_F16 : KG_LAYER_WHY_FLOAT32 };
+                                      .why = half ? KG_LAYER_WHY_F16 : KG_LAYER_WHY_FLOAT32,
+                                      .far = kg_far_on_cpu(rec) };
     kg_expect_close_f32(rec, "logits", chunked.data, whole.data, n, &tol);
     if (strcmp(c->target->backend, "cpu") == 0)
         for (size_t i = 0; i < n; i++)

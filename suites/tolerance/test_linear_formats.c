@@ -121,6 +121,7 @@ static void judge(struct kg_record *rec, const struct product *p, const float *x
         .why =
             "in units of (8 + sqrt K) 2^-24 sum|x w| for float32 sums of exact products, 2^-11 sum|x w| for quantised "
             "weights rounded to float16 beside float16 x of more than 8 rows, and one rounding of a float16 result",
+        .far = kg_far_on_cpu(rec),
     };
     kg_expect_close_f64(rec, "linear", got, want, n, &tol);
     free(got);

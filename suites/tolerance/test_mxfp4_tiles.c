@@ -113,6 +113,7 @@ static void experts(struct kg_record *rec, const void *arg) {
         .why =
             "in units of (8 + sqrt K) 2^-24 sum|x w| for float32 sums of exact products and one rounding of a float16 "
             "result",
+        .far = kg_far_on_cpu(rec),
     };
     kg_expect_close_f64(rec, "experts_linear", want, want_in_units, n_y, &tol);
     kg_op_output_free(&y);

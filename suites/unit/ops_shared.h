@@ -12,7 +12,8 @@
 /* Sums in double, one rounding to float32 at the end: half a unit in the last place, and a little where they cancel. */
 static const struct kg_tolerance KG_ONE_ROUNDING = { .mixed_abs = 1e-7,
                                                      .mixed_rel = 0x1p-24 + 1e-9,
-                                                     .why = "double sums rounded once to float32" };
+                                                     .why = "double sums rounded once to float32",
+                                                     .far = "a small case may round to the very number" };
 
 /* n distinct numbers, malloc'ed. */
 static inline float *kg_filled(size_t n, uint64_t seed) {

@@ -33,11 +33,12 @@ void kg_mxfp4_run_close(struct kg_mxfp4_run *r) {
 }
 
 /* Room for the next value; of the back end only unless it is to be filled. */
-static struct kg_mxfp4_value *new_value(struct kg_mxfp4_run *r, uint32_t rows, uint32_t cols, enum kg_precision p) {
+static struct kg_mxfp4_value *new_value(struct kg_mxfp4_run *r, uint32_t rows, uint32_t cols, enum kg_precision p,
+                                        uint32_t n_roundings) {
     ck_assert_uint_lt(r->n_values, KG_MXFP4_MOST_VALUES);
     struct kg_mxfp4_value *v = &r->values[r->n_values++];
     const size_t n = (size_t)rows * cols;
-    *v = (struct kg_mxfp4_value){ .rows = rows, .cols = cols };
+    *v = (struct kg_mxfp4_value){ .rows = rows, .cols = cols, .n_roundings = n_roundings };
     v->exact = own(r, kg_xcalloc(n, sizeof *v->exact));
     v->plain = own(r, kg_xcalloc(n, sizeof *v->plain));
     v->variance = own(r, kg_xcalloc(n, sizeof *v->variance));
@@ -76,7 +77,7 @@ static void put_input(struct kg_mxfp4_run *r, struct kg_mxfp4_value *v, const fl
 }
 
 struct kg_mxfp4_value *kg_mxfp4_input(struct kg_mxfp4_run *r, uint32_t rows, uint32_t cols) {
-    struct kg_mxfp4_value *v = new_value(r, rows, cols, r->activations);
+    struct kg_mxfp4_value *v = new_value(r, rows, cols, r->activations, 0);
     float *x = kg_xcalloc(size_of(v), sizeof *x);
     kg_fill_normal(x, size_of(v), ++r->seed, 0, 1);
     put_input(r, v, x);
@@ -140,8 +141,7 @@ struct kg_mxfp4_value *kg_mxfp4_linear(struct kg_mxfp4_run *r, const struct kg_m
                                        const struct kg_mxfp4_matrix *w, const float *bias, enum kg_precision output) {
     struct kg_error err;
     const uint32_t n_out = w->weight.n_rows, n_in = w->weight.n_cols;
-    struct kg_mxfp4_value *y = new_value(r, x->rows, n_out, output);
-    y->n_roundings = x->n_roundings + 1;
+    struct kg_mxfp4_value *y = new_value(r, x->rows, n_out, output, x->n_roundings + 1);
     const struct kg_linear_args args = { .activations = r->activations,
                                          .output = output,
                                          .x = x->y.y,
@@ -166,8 +166,7 @@ struct kg_mxfp4_value *kg_mxfp4_embedding(struct kg_mxfp4_run *r, const struct k
                                           uint32_t position) {
     struct kg_error err;
     const size_t n_cols = w->weight.n_cols;
-    struct kg_mxfp4_value *y = new_value(r, n_ids, w->weight.n_cols, r->activations);
-    y->n_roundings = 1;
+    struct kg_mxfp4_value *y = new_value(r, n_ids, w->weight.n_cols, r->activations, 1);
     y->is_copy = true;
     const struct kg_embedding_args args = {
         .activations = r->activations,
@@ -197,8 +196,8 @@ struct kg_mxfp4_value *kg_mxfp4_embedding(struct kg_mxfp4_run *r, const struct k
 struct kg_mxfp4_value *kg_mxfp4_add(struct kg_mxfp4_run *r, const struct kg_mxfp4_value *a,
                                     const struct kg_mxfp4_value *b) {
     struct kg_error err;
-    struct kg_mxfp4_value *y = new_value(r, a->rows, a->cols, r->activations);
-    y->n_roundings = (a->n_roundings > b->n_roundings ? a : b)->n_roundings + 1;
+    struct kg_mxfp4_value *y =
+        new_value(r, a->rows, a->cols, r->activations, (a->n_roundings > b->n_roundings ? a : b)->n_roundings + 1);
     const struct kg_add_args args = { r->activations, a->y.y, b->y.y, y->y.y, a->rows, a->cols };
     kg_op_expect_ok(ops_of(r)->add(r->device.backend, &args, &err), &err);
     for (size_t i = 0; i < size_of(y); i++) {
@@ -220,8 +219,7 @@ static double gelu(double x) {
 
 struct kg_mxfp4_value *kg_mxfp4_gelu(struct kg_mxfp4_run *r, const struct kg_mxfp4_value *x) {
     struct kg_error err;
-    struct kg_mxfp4_value *y = new_value(r, x->rows, x->cols, r->activations);
-    y->n_roundings = x->n_roundings + 1;
+    struct kg_mxfp4_value *y = new_value(r, x->rows, x->cols, r->activations, x->n_roundings + 1);
     const struct kg_gelu_args args = { r->activations, x->y.y, y->y.y, x->rows, x->cols, KG_GELU_TANH };
     kg_op_expect_ok(ops_of(r)->gelu(r->device.backend, &args, &err), &err);
     for (size_t i = 0; i < size_of(y); i++) {
@@ -243,8 +241,8 @@ static double gated(double gate, double up, double limit) {
 struct kg_mxfp4_value *kg_mxfp4_swiglu(struct kg_mxfp4_run *r, const struct kg_mxfp4_value *gate,
                                        const struct kg_mxfp4_value *up, double limit) {
     struct kg_error err;
-    struct kg_mxfp4_value *y = new_value(r, gate->rows, gate->cols, r->activations);
-    y->n_roundings = (gate->n_roundings > up->n_roundings ? gate : up)->n_roundings + 1;
+    struct kg_mxfp4_value *y = new_value(r, gate->rows, gate->cols, r->activations,
+                                         (gate->n_roundings > up->n_roundings ? gate : up)->n_roundings + 1);
     const struct kg_swiglu_args args = { .activations = r->activations,
                                          .gate = gate->y.y,
                                          .up = up->y.y,
@@ -269,8 +267,7 @@ struct kg_mxfp4_value *kg_mxfp4_swiglu(struct kg_mxfp4_run *r, const struct kg_m
 
 struct kg_mxfp4_value *kg_mxfp4_softmax(struct kg_mxfp4_run *r, const struct kg_mxfp4_value *x) {
     struct kg_error err;
-    struct kg_mxfp4_value *y = new_value(r, x->rows, x->cols, x->y.precision);
-    y->n_roundings = x->n_roundings + 1;
+    struct kg_mxfp4_value *y = new_value(r, x->rows, x->cols, x->y.precision, x->n_roundings + 1);
     const struct kg_softmax_args args = { x->y.precision, x->y.y, y->y.y, x->rows, x->cols, 1 };
     kg_op_expect_ok(ops_of(r)->softmax(r->device.backend, &args, &err), &err);
     for (size_t row = 0; row < x->rows; row++) {
@@ -323,7 +320,7 @@ struct kg_mxfp4_routes kg_mxfp4_route(struct kg_mxfp4_run *r, uint32_t rows, uin
     routes.ids = own(r, kg_xcalloc(n_routes, sizeof *routes.ids));
     routes.weights = own(r, kg_xcalloc(n_routes, sizeof *routes.weights));
     draw_clear_rows(r, &routes, router64, bias, input, n_in);
-    *x = new_value(r, rows, n_in, r->activations);
+    *x = new_value(r, rows, n_in, r->activations, 0);
     put_input(r, *x, input);
     struct kg_mxfp4_matrix w = { .weight = { kg_op_device_put(&r->device, router, n_router * sizeof *router),
                                              KG_DTYPE_F32, n_experts, n_in },
@@ -352,8 +349,7 @@ struct kg_mxfp4_value *kg_mxfp4_experts(struct kg_mxfp4_run *r, const struct kg_
     struct kg_error err;
     const uint32_t n_rows = routes->rows * routes->n_used, n_in = w->weight.n_cols;
     const uint32_t n_out = w->weight.n_rows / w->n_matrices, n_sharing = n_rows / x->rows;
-    struct kg_mxfp4_value *y = new_value(r, n_rows, n_out, r->activations);
-    y->n_roundings = x->n_roundings + 1;
+    struct kg_mxfp4_value *y = new_value(r, n_rows, n_out, r->activations, x->n_roundings + 1);
     const struct kg_experts_linear_args args = { .activations = r->activations,
                                                  .x = x->y.y,
                                                  .weight = w->weight,
@@ -380,8 +376,7 @@ struct kg_mxfp4_value *kg_mxfp4_combine(struct kg_mxfp4_run *r, const struct kg_
                                         const struct kg_mxfp4_routes *routes, const struct kg_mxfp4_value *residual) {
     struct kg_error err;
     const size_t n_cols = x->cols, n_used = routes->n_used;
-    struct kg_mxfp4_value *y = new_value(r, routes->rows, x->cols, r->activations);
-    y->n_roundings = x->n_roundings + 1;
+    struct kg_mxfp4_value *y = new_value(r, routes->rows, x->cols, r->activations, x->n_roundings + 1);
     y->by_weights = true;
     const struct kg_experts_combine_args args = {
         r->activations, x->y.y,       routes->device_weights, residual ? residual->y.y : NULL,

@@ -5,6 +5,7 @@ libkigo_a_SOURCES += \
 	src/report/changes.c \
 	src/report/csv.c \
 	src/report/environment.c \
+	src/report/far_limits.c src/report/far_limits.h \
 	src/report/history_page.c \
 	src/report/margins.c \
 	src/report/memory.c \

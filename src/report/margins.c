@@ -1,5 +1,6 @@
 /* How near each case came to its limits: error / limit, worst first. */
 #include "base/size.h"
+#include "report/far_limits.h"
 #include "report/sections.h"
 #include <math.h>
 #include <stdlib.h>
@@ -117,6 +118,32 @@ static void put_plot(const struct comparison *list, size_t n, struct kg_page *pa
     kg_buffer_free(&script);
 }
 
+/* Limits that a mistake could hide under, for the whole page of a run that was not cut down. */
+static void put_far(const struct kg_records *records, struct kg_page *page) {
+    static const struct kg_column COLUMNS[] = { { "comparisons", KG_COLUMN_NAME },
+                                                { "of them", KG_COLUMN_NUMBER },
+                                                { "error of limit", KG_COLUMN_TEXT },
+                                                { "why this limit", KG_COLUMN_TEXT },
+                                                { "why so far", KG_COLUMN_TEXT } };
+    json_t *far = kg_far_limits(records), *group;
+    size_t i;
+    if (json_array_size(far) > 0) {
+        kg_page_fold(page, "%zu limits are more than %d times the worst error of this run", json_array_size(far),
+                     KG_FAR_TIMES);
+        kg_page_table(page, COLUMNS, KG_COUNT_OF(COLUMNS));
+        json_array_foreach(far, i, group) {
+            kg_page_cell(page, kg_report_text(group, "comparisons"));
+            kg_page_cellf(page, "%lld", (long long)kg_json_int(group, "n", 0));
+            kg_page_cellf(page, "%.4g of %.4g", kg_json_number(group, "error", 0), kg_json_number(group, "limit", 0));
+            kg_page_cell(page, kg_report_text(group, "why"));
+            kg_page_cell(page, kg_report_text(group, "far"));
+        }
+        kg_page_table_end(page);
+        kg_page_unfold(page);
+    }
+    json_decref(far);
+}
+
 void kg_section_margins(const struct kg_report *report, struct kg_page *page) {
     size_t n, n_above = 0, n_near = 0;
     struct comparison *list = collect(report->run->records, &n);
@@ -138,6 +165,7 @@ void kg_section_margins(const struct kg_report *report, struct kg_page *page) {
             put_rows(list + shown, n_cases - shown, page);
             kg_page_unfold(page);
         }
+        if (report->whole) put_far(report->run->records, page);
     }
     free(list);
 }

@@ -132,3 +132,5 @@ check_PROGRAMS += suites/integration/full/test_full_size
 suites_integration_full_test_full_size_SOURCES = suites/integration/full/test_full_size.c $(history_store)
 check_PROGRAMS += suites/integration/test_sdpa
 suites_integration_test_sdpa_SOURCES = suites/integration/test_sdpa.c
+check_PROGRAMS += suites/integration/test_far_limits
+suites_integration_test_far_limits_SOURCES = suites/integration/test_far_limits.c

@@ -56,7 +56,7 @@ libkigosuite_a_SOURCES += \
 	suites/support/sdpa_place.c \
 	suites/support/sdpa_problem.c suites/support/sdpa_problem.h \
 	suites/support/sdpa_untaken.c \
-	suites/support/step_walk.c suites/support/step_walk.h \
+	suites/support/launch_compare.c suites/support/launch_compare.h \
 	suites/support/tar_image.c suites/support/tar_image.h \
 	suites/support/tiny_model.c suites/support/tiny_model.h \
 	suites/support/vocabulary.c suites/support/vocabulary.h

@@ -118,6 +118,13 @@ static const char *path_of(const struct kg_step_model *model, enum kg_precision 
     return mixed || outside || other_layers ? "captured graph" : "persistent kernel";
 }
 
+/* The kernel of the first attention; NULL where it is an instruction's. */
+static const char *attention_of(const struct kg_lowered *l) {
+    uint32_t i = 0;
+    while (i < l->n_steps && !l->steps[i].attention) i++;
+    return i < l->n_steps ? l->steps[i].attention : NULL;
+}
+
 /* Records how many steps or instructions the model's plan was lowered to, by path, and how many of them are fused; on
  * GPUs where the path is known it is the one that the model is here for. */
 static void expect_path(struct kg_record *rec, const struct step_case *c, const struct kg_session *session) {
@@ -128,6 +135,7 @@ static void expect_path(struct kg_record *rec, const struct step_case *c, const 
     size_t n_gpus = 0, n_fused = 0;
     ck_assert_msg(l, "the plan was not lowered");
     for (uint32_t i = 0; i < l->n_steps; i++) n_fused += l->steps[i].is_fused;
+    if (attention_of(l)) kg_record_metric(rec, attention_of(l), "count", 1);
     kg_record_metric(rec, l->is_one_launch ? "instructions" : "launches", "count", l->n_steps);
     kg_record_metric(rec, "fused", "count", (double)n_fused);
     kg_op_expect_ok(kg_gpu_list(&gpu, 1, &n_gpus, &err), &err);

@@ -1,4 +1,4 @@
-#include "suites/support/step_walk.h"
+#include "suites/support/launch_compare.h"
 #include "base/buffer.h"
 #include "base/size.h"
 #include "format/dtype.h"
@@ -38,7 +38,7 @@ static bool is_left(const struct kg_plan *plan, uint32_t i, uint32_t end, const 
     return i + 1 == plan->n_nodes;
 }
 
-static struct kg_step_place *add_place(struct kg_step_walk *w, uint32_t step, const struct kg_node *node,
+static struct kg_step_place *add_place(struct kg_launch_compare *w, uint32_t step, const struct kg_node *node,
                                        const char *name, const void *data, size_t n) {
     w->places = kg_xrealloc(w->places, (w->n_places + 1) * sizeof *w->places);
     struct kg_step_place *p = &w->places[w->n_places++];
@@ -48,7 +48,7 @@ static struct kg_step_place *add_place(struct kg_step_walk *w, uint32_t step, co
     return p;
 }
 
-static void add_places_of(struct kg_step_walk *w, uint32_t step, uint32_t i, uint32_t end) {
+static void add_places_of(struct kg_launch_compare *w, uint32_t step, uint32_t i, uint32_t end) {
     const struct kg_plan *plan = w->session->plan;
     const struct kg_node *node = &plan->nodes[i];
     if (node->op == KG_OP_kv_write) {
@@ -85,7 +85,7 @@ static float value_of(const struct kg_step_place *p, const uint8_t *bytes, size_
 }
 
 /* What is in a place's memory, malloc'ed; of a cache the position's slot of every head. */
-static float *fetch(const struct kg_step_walk *w, const struct kg_step_place *p) {
+static float *fetch(const struct kg_launch_compare *w, const struct kg_step_place *p) {
     struct kg_backend *backend = w->session->backend;
     const struct kg_kv_cache *kv = &w->session->kv;
     const size_t elem = kg_precision_bytes(p->precision), n_held = p->is_cache ? p->n * kv->n_ctx : p->n;
@@ -111,7 +111,7 @@ static void put_junk(struct kg_backend *backend, void *data, size_t n_bytes) {
 }
 
 /* All activations, and the slots of the position. */
-static void spoil(const struct kg_step_walk *w) {
+static void spoil(const struct kg_launch_compare *w) {
     struct kg_session *s = w->session;
     const size_t row = s->kv.head_dim * kg_precision_bytes(s->kv.precision);
     put_junk(s->backend, s->activations.data, s->activations.size_bytes);
@@ -123,7 +123,7 @@ static void spoil(const struct kg_step_walk *w) {
         }
 }
 
-static void run_nodes(struct kg_step_walk *w) {
+static void run_nodes(struct kg_launch_compare *w) {
     struct kg_session *s = w->session;
     struct kg_error err;
     spoil(w);
@@ -137,14 +137,14 @@ static void run_nodes(struct kg_step_walk *w) {
     }
 }
 
-void kg_step_walk_open(struct kg_session *session, int32_t id, struct kg_step_walk *w) {
+void kg_launch_compare_open(struct kg_session *session, int32_t id, struct kg_launch_compare *w) {
     const struct kg_lowered *l = session->lowered;
     ck_assert_msg(l, "the plan was not lowered");
     ck_assert_uint_lt(session->n_past + 1, session->options.n_ctx);
-    *w = (struct kg_step_walk){ .session = session,
-                                .id = id,
-                                .run = { 1, session->n_past, kg_session_rope_factors(session) },
-                                .n_steps = l->is_one_launch ? 1 : l->n_steps };
+    *w = (struct kg_launch_compare){ .session = session,
+                                     .id = id,
+                                     .run = { 1, session->n_past, kg_session_rope_factors(session) },
+                                     .n_steps = l->is_one_launch ? 1 : l->n_steps };
     w->steps = kg_xcalloc(w->n_steps, sizeof *w->steps);
     memcpy(w->steps, l->steps, w->n_steps * sizeof *w->steps);
     if (l->is_one_launch) w->steps[0].n = session->plan->n_nodes;
@@ -154,7 +154,7 @@ void kg_step_walk_open(struct kg_session *session, int32_t id, struct kg_step_wa
     run_nodes(w);
 }
 
-void kg_step_walk_close(struct kg_step_walk *w) {
+void kg_launch_compare_close(struct kg_launch_compare *w) {
     for (size_t i = 0; i < w->n_places; i++) free(w->places[i].want);
     free(w->places);
     free(w->steps);
@@ -173,9 +173,9 @@ static void expect_kernel(const struct kg_lowered *l, const struct kg_lowered_st
     ck_abort_msg("no step begins at node %u", kernel->first);
 }
 
-void kg_step_walk_compare(const struct kg_step_walk *w, const struct kg_plan *plan, uint32_t step,
-                          const struct kg_lowered_step *kernel, const struct kg_tolerance *tol,
-                          struct kg_step_difference *first) {
+void kg_launch_compare_run(const struct kg_launch_compare *w, const struct kg_plan *plan, uint32_t step,
+                           const struct kg_lowered_step *kernel, const struct kg_tolerance *tol,
+                           struct kg_step_difference *first) {
     struct kg_backend *backend = w->session->backend;
     const struct kg_step_args args = { .run = w->run, .id = w->id };
     struct kg_lowered *lowered;

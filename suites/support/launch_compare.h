@@ -1,8 +1,8 @@
 /* A decode step seen launch by launch: what each step of a lowered plan leaves in memory, against the plan's nodes one
  * by one on the same back end. A step that is one launch for all shows its layers by the keys and values that it puts
  * into the cache, and the logits. */
-#ifndef KIGO_SUITES_STEP_WALK_H
-#define KIGO_SUITES_STEP_WALK_H
+#ifndef KIGO_SUITES_LAUNCH_COMPARE_H
+#define KIGO_SUITES_LAUNCH_COMPARE_H
 
 #include "engine/session.h"
 #include "suites/harness/compare.h"
@@ -20,7 +20,7 @@ struct kg_step_place {
     float *want;
 };
 
-struct kg_step_walk {
+struct kg_launch_compare {
     struct kg_session *session; /* positions are filled, and there is room for one more and the one after it */
     int32_t id;
     struct kg_run run;
@@ -31,8 +31,8 @@ struct kg_step_walk {
 };
 
 /* Runs the nodes of the session's plan for `id`. Fails the case where something fails, or nothing was lowered. */
-void kg_step_walk_open(struct kg_session *session, int32_t id, struct kg_step_walk *w);
-void kg_step_walk_close(struct kg_step_walk *w);
+void kg_launch_compare_open(struct kg_session *session, int32_t id, struct kg_launch_compare *w);
+void kg_launch_compare_close(struct kg_launch_compare *w);
 
 struct kg_step_difference {
     const char *name; /* of the first place that is outside; of the worst if none is */
@@ -43,8 +43,8 @@ struct kg_step_difference {
 /* Lowers `plan`, runs it twice (as launches, and as the captured graph), and compares what the second run left in the
  * places of a step. All memory holds other values before each run. Where `kernel` is not NULL, a step of the lowered
  * plan begins at its node and is that kernel. */
-void kg_step_walk_compare(const struct kg_step_walk *w, const struct kg_plan *plan, uint32_t step,
-                          const struct kg_lowered_step *kernel, const struct kg_tolerance *tol,
-                          struct kg_step_difference *first);
+void kg_launch_compare_run(const struct kg_launch_compare *w, const struct kg_plan *plan, uint32_t step,
+                           const struct kg_lowered_step *kernel, const struct kg_tolerance *tol,
+                           struct kg_step_difference *first);
 
 #endif

@@ -1,0 +1,262 @@
+/* What is in a back end's memory after a model was loaded, tensor by tensor against the file, read by another way than
+ * the one that loads: matrices byte by byte, or, where the GPU has repacked MXFP4, value by value; vectors as the
+ * float32 of the file's values. The same with a byte changed on its way must name that tensor. */
+#include "backend/backend.h"
+#include "base/buffer.h"
+#include "base/file.h"
+#include "base/size.h"
+#include "format/gguf.h"
+#include "suites/harness/must.h"
+#include "suites/support/op_device.h"
+#include "suites/support/tiny_model.h"
+#include <check.h>
+#include <kigo/model.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct device_model {
+    const char *name, *fixture; /* below fixtures/, or NULL: */
+    struct kg_tiny_model made;
+} MODELS[] = {
+    { "qwen2_f16", "haiku-qwen2/haiku-qwen2-f16.gguf", { 0 } },
+    { "llama_f32", "tiny-llama/llama-f32.gguf", { 0 } },
+    { "llama_blocks_of_32", "tiny-llama/llama-blocks.gguf", { 0 } },
+    { "llama_k_blocks", "tiny-llama/llama-k.gguf", { 0 } },
+    { "phi3_fused_q8_0", "haiku-phi3/haiku-phi3-q8_0.gguf", { 0 } },
+    { "gpt2_mxfp4", "haiku-gpt2/haiku-gpt2-mxfp4.gguf", { 0 } },
+    { "gpt_oss_mxfp4", "haiku-gpt-oss/haiku-gpt-oss-mxfp4.gguf", { 0 } },
+    { "gemma3", "tiny-gemma3/gemma3-window.gguf", { 0 } },
+    { "bf16",
+      NULL,
+      { .architecture = "llama",
+        .n_vocab = 261,
+        .n_ctx = 64,
+        .n_embd = 64,
+        .n_layers = 2,
+        .n_heads = 4,
+        .n_kv_heads = 2,
+        .n_ff = 96,
+        .qkv_bias = true,
+        .other_bias = true,
+        .untied = true,
+        .matrices = KG_DTYPE_BF16,
+        .seed = 31 } },
+    /* As the GPU repacks matrices, by 16 rows and 64 columns. */
+    { "experts_in_tiles",
+      NULL,
+      { .architecture = "gpt-oss",
+        .n_vocab = 261,
+        .n_ctx = 64,
+        .n_embd = 128,
+        .n_layers = 2,
+        .n_heads = 4,
+        .n_kv_heads = 1,
+        .head_dim = 64,
+        .n_ff = 192,
+        .untied = true,
+        .window = 9,
+        .n_experts = 6,
+        .n_experts_used = 2,
+        .mxfp4_experts = true,
+        .matrices = KG_DTYPE_F16,
+        .seed = 17 } },
+};
+
+/* What the loader gave the back end, by tensor. */
+enum { MAX_TENSORS = 256 };
+static struct given {
+    char name[64];
+    const void *data;
+    bool is_vector;
+    void *changed; /* the host's copy with another byte, which a back end may use in place */
+} given[MAX_TENSORS];
+static size_t n_given;
+static const struct kg_backend_ops *original;
+static const char *to_change; /* a tensor of which a byte changes on its way; NULL: none */
+
+static struct given *add_given(const char *name, bool is_vector) {
+    ck_assert_uint_lt(n_given, MAX_TENSORS);
+    struct given *g = &given[n_given++];
+    *g = (struct given){ .is_vector = is_vector };
+    snprintf(g->name, sizeof g->name, "%s", name);
+    return g;
+}
+
+static enum kg_status seen_import(struct kg_backend *backend, const void *host, uint64_t size_bytes, const char *what,
+                                  struct kg_block *block, struct kg_error *err) {
+    struct given *g = add_given(what, false);
+    if (to_change && strcmp(what, to_change) == 0) {
+        g->changed = kg_xmalloc(size_bytes);
+        memcpy(g->changed, host, size_bytes);
+        ((uint8_t *)g->changed)[size_bytes / 2] ^= 0x10;
+        host = g->changed;
+    }
+    const enum kg_status status = original->import_weights(backend, host, size_bytes, what, block, err);
+    g->data = block->data;
+    return status;
+}
+
+static enum kg_status seen_alloc(struct kg_backend *backend, enum kg_memory_tag tag, uint64_t size_bytes,
+                                 const char *what, struct kg_block *block, struct kg_error *err) {
+    const enum kg_status status = original->alloc(backend, tag, size_bytes, what, block, err);
+    if (!status && tag == KG_MEMORY_WEIGHTS) add_given(what, true)->data = block->data;
+    return status;
+}
+
+static const struct given *given_of(const struct kg_gguf_tensor *t) {
+    for (size_t i = 0; i < n_given; i++)
+        if (kg_str_eq(t->name, given[i].name)) return &given[i];
+    ck_abort_msg("%.*s was not given to the back end", (int)t->name.len, t->name.data);
+}
+
+/* A group of 16 rows as kernels/mxfp4/layout.cuh describes it, decoded: (16, n_cols). */
+enum { GROUP_ROWS = 16, TILE_COLS = 64, CODES_BYTES = 512, SCALES_BYTES = 32 };
+static void decode_repacked(const uint8_t *group, size_t n_cols, float *values) {
+    const size_t n_tiles = n_cols / TILE_COLS;
+    for (size_t tile = 0; tile < n_tiles; tile++)
+        for (size_t lane = 0; lane < 32; lane++)
+            for (size_t word = 0; word < 4; word++) {
+                const size_t row = lane / 4 + word % 2 * 8, first = tile * TILE_COLS + word / 2 * 32 + lane % 4 * 2;
+                uint32_t w;
+                memcpy(&w, group + tile * CODES_BYTES + lane * 16 + word * 4, sizeof w);
+                const uint32_t pairs[] = { w << 6, w << 9, w ^ w << 2, w ^ w >> 3 };
+                const uint8_t e = group[n_tiles * CODES_BYTES + tile * SCALES_BYTES + lane / 4 * 4 + word];
+                for (size_t i = 0; i < KG_COUNT_OF(pairs); i++)
+                    for (size_t j = 0; j < 2; j++) {
+                        const uint16_t half = (uint16_t)((pairs[i] >> 16 * j) & 0x8E00);
+                        values[row * n_cols + first + 8 * i + j] =
+                            kg_f16_to_f32(half) * 0x1p14F * exp2f((float)e - 127);
+                    }
+            }
+}
+
+/* Whether memory has the matrix: 16 rows at a time as in the file, or repacked. */
+static bool same_matrix(const struct kg_gguf_tensor *t, const uint8_t *held, size_t *n_repacked) {
+    const size_t n_cols = t->dims[0], n_rows = t->n_elems / n_cols, row_bytes = t->size_bytes / n_rows;
+    float *want = kg_xcalloc(GROUP_ROWS * n_cols, sizeof *want), *got = kg_xcalloc(GROUP_ROWS * n_cols, sizeof *got);
+    bool same = true;
+    for (size_t row = 0; row < n_rows && same; row += GROUP_ROWS) {
+        const size_t n = n_rows - row < GROUP_ROWS ? n_rows - row : GROUP_ROWS;
+        const uint8_t *there = held + row * row_bytes, *file = (const uint8_t *)t->data + row * row_bytes;
+        if (memcmp(there, file, n * row_bytes) == 0) continue;
+        same = t->dtype == KG_DTYPE_MXFP4 && n == GROUP_ROWS && n_cols % TILE_COLS == 0;
+        if (!same) break;
+        kg_dtype_info(t->dtype)->decode(file, want, n * n_cols);
+        decode_repacked(there, n_cols, got);
+        for (size_t i = 0; i < n * n_cols; i++) same = same && got[i] == want[i];
+        ++*n_repacked;
+    }
+    free(got);
+    free(want);
+    return same;
+}
+
+static bool same_vector(const struct kg_gguf_tensor *t, const void *held) {
+    float *want = kg_xcalloc(t->n_elems, sizeof *want);
+    kg_dtype_info(t->dtype)->decode(t->data, want, t->n_elems);
+    const bool same = memcmp(want, held, t->n_elems * sizeof *want) == 0;
+    free(want);
+    return same;
+}
+
+/* Loads the model and looks at every tensor: how many differ, and the last of them. */
+struct seen {
+    size_t n_tensors, n_other, n_repacked;
+    char other[64];
+};
+static struct seen look(const char *path, const char *backend_name, const char *changed) {
+    struct kg_backend_ops ops;
+    struct kg_backend *backend;
+    struct kg_model *model;
+    struct kg_gguf *gguf;
+    struct kg_error err;
+    struct seen seen = { 0 };
+    kg_must(kg_backend_find_ops(backend_name, &original, &err), &err);
+    ops = *original, n_given = 0, to_change = changed;
+    ops.import_weights = seen_import;
+    ops.alloc = seen_alloc;
+    kg_must(kg_backend_open_ops(&ops, 0, &backend, &err), &err);
+    kg_must(kg_model_load(path, backend, NULL, &model, &err), &err);
+    kg_must(kg_gguf_open(path, &gguf, &err), &err);
+    seen.n_tensors = kg_gguf_n_tensors(gguf);
+    for (size_t i = 0; i < seen.n_tensors; i++) {
+        const struct kg_gguf_tensor *t = kg_gguf_tensor_at(gguf, i);
+        const struct given *g = given_of(t);
+        const uint64_t n_bytes = g->is_vector ? t->n_elems * sizeof(float) : t->size_bytes;
+        uint8_t *held = kg_xmalloc(n_bytes);
+        kg_must(ops.download(backend, held, g->data, n_bytes, &err), &err);
+        if (!(g->is_vector ? same_vector(t, held) : same_matrix(t, held, &seen.n_repacked))) {
+            memcpy(seen.other, g->name, sizeof seen.other);
+            seen.n_other++;
+        }
+        free(held);
+    }
+    kg_gguf_close(gguf);
+    kg_model_free(model);
+    kg_backend_close(backend);
+    for (size_t i = 0; i < n_given; i++) free(given[i].changed);
+    return seen;
+}
+
+struct device_case {
+    const struct device_model *model;
+    const char *backend;
+};
+
+static void memory_is_the_file(struct kg_record *rec, const void *arg) {
+    const struct device_case *c = arg;
+    if (!kg_backend_or_skip(rec, c->backend)) return;
+    char *made = kg_path_join(kg_scratch_dir(rec), "made.gguf");
+    if (!c->model->fixture) kg_tiny_model_write(made, &c->model->made, NULL, 0);
+    const char *path = c->model->fixture ? kg_fixture_path(c->model->fixture) : made;
+    const struct seen right = look(path, c->backend, NULL);
+    ck_assert_msg(right.n_other == 0, "%zu of %zu tensors are not as in the file, the last %s", right.n_other,
+                  right.n_tensors, right.other);
+    const struct seen wrong = look(path, c->backend, "token_embd.weight");
+    ck_assert_msg(wrong.n_other == 1 && strcmp(wrong.other, "token_embd.weight") == 0,
+                  "a changed token_embd.weight: %zu tensors differ, %s", wrong.n_other, wrong.other);
+    kg_record_metric(rec, "tensors", "count", (double)right.n_tensors);
+    kg_record_metric(rec, "repacked_groups", "count", (double)right.n_repacked);
+    free(made);
+}
+
+/* No type of weights that can be read is left out above. */
+static void every_format_is_there(struct kg_record *rec, const void *arg) {
+    bool there[KG_DTYPE_COUNT] = { false };
+    struct kg_error err;
+    (void)rec, (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(MODELS); i++) {
+        struct kg_gguf *gguf;
+        if (!MODELS[i].fixture) there[MODELS[i].made.matrices] = true;
+        if (!MODELS[i].fixture) continue;
+        kg_must(kg_gguf_open(kg_fixture_path(MODELS[i].fixture), &gguf, &err), &err);
+        for (size_t t = 0; t < kg_gguf_n_tensors(gguf); t++) there[kg_gguf_tensor_at(gguf, t)->dtype] = true;
+        kg_gguf_close(gguf);
+    }
+    for (int i = 0; i < KG_DTYPE_COUNT; i++)
+        ck_assert_msg(there[i], "no model has %s weights", kg_dtype_info((enum kg_dtype)i)->name);
+}
+
+static void build(struct kg_case_list *cases) {
+    static const char *const BACKENDS[] = { "cpu", "cuda" };
+    static struct device_case kept[KG_COUNT_OF(MODELS) * KG_COUNT_OF(BACKENDS)];
+    for (size_t i = 0; i < KG_COUNT_OF(kept); i++) {
+        kept[i] = (struct device_case){ &MODELS[i / 2], BACKENDS[i % 2] };
+        kg_case_list_add(cases, &(struct kg_case){ .layer = "tolerance",
+                                                   .op = "weights_in_memory",
+                                                   .name = kept[i].model->name,
+                                                   .backend = kept[i].backend,
+                                                   .run = memory_is_the_file,
+                                                   .arg = &kept[i] });
+    }
+    kg_case_list_add(cases, &(struct kg_case){ .layer = "tolerance",
+                                               .op = "weights_in_memory",
+                                               .name = "every_format_is_there",
+                                               .run = every_format_is_there });
+}
+
+int main(int argc, char **argv) {
+    return kg_suite_main_built(argc, argv, build);
+}

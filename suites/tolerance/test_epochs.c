@@ -1,0 +1,103 @@
+/* The persistent step's epochs start over before they end: packets that a step of the same epoch left long ago, of
+ * splits that no step since has written, must not be taken for those of now. */
+#include "base/buffer.h"
+#include "base/size.h"
+#include "engine/session.h"
+#include "suites/harness/must.h"
+#include "suites/support/op_device.h"
+#include "suites/support/rig.h"
+#include "suites/tolerance/step_models.h"
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Steps at the end of a long context, first and last, and before the end of the epochs: fewer than the context has. */
+enum { LAST = 3, BEFORE_THE_END = 300 };
+
+/* Steps with rows of logits, each compared with the reference at its position. */
+static void expect_rows(struct kg_record *rec, const char *what, const float *got, const struct kg_step_work *w,
+                        size_t first, size_t n) {
+    struct kg_compare worst;
+    char name[64];
+    size_t row = 0;
+    const double margin = kg_step_margin(got, w->want + first * w->n_vocab, n, w->n_vocab, &w->tol, &worst, &row);
+    snprintf(name, sizeof name, "%s@%zu", what, first + row);
+    kg_record_judged(rec, name, &worst, &w->tol);
+    ck_assert_msg(margin <= 1, "%s, position %zu: outside its tolerance by a factor of %.4g", what, first + row,
+                  margin);
+}
+
+/* From an empty cache: all but the last positions at once, those by steps. */
+static void last_steps(struct kg_session *session, const struct kg_step_work *w, const int32_t *ids, float *logits) {
+    const size_t first = w->n_ids - LAST;
+    struct kg_error err;
+    kg_must(kg_session_truncate(session, 0, &err), &err);
+    kg_step_prefill(session, ids, first, w->n_vocab, logits);
+    kg_step_decode(session, ids + first, LAST, w->n_vocab, logits);
+}
+
+/* Steps of the first epochs over a long context, then over a short one until epochs start over, then the first ones
+ * over a long context again. `out`: the last steps. */
+static void start_over(struct kg_record *rec, const struct kg_step_work *w, struct kg_session *session, float *out) {
+    uint32_t *epoch = session->lowered->epoch;
+    struct kg_error err;
+    size_t n = 0;
+    int32_t *others = kg_xcalloc(w->n_ids, sizeof *others);
+    for (size_t i = 0; i < w->n_ids; i++) others[i] = (int32_t)(((size_t)w->ids[i] * 3 + i + 1) % w->n_vocab);
+    last_steps(session, w, others, out);
+    kg_must(kg_session_truncate(session, 0, &err), &err);
+    *epoch = UINT32_MAX - BEFORE_THE_END;
+    for (; n<w->n_ids - LAST && * epoch> BEFORE_THE_END; n++)
+        kg_step_decode(session, w->ids + n, 1, w->n_vocab, out + n * w->n_vocab);
+    ck_assert_msg(*epoch == 1, "epoch %u after %zu steps near the end: they did not start over", *epoch, n);
+    expect_rows(rec, "before_the_end", out, w, 0, n);
+    kg_record_metric(rec, "steps_before_the_end", "count", (double)n);
+    last_steps(session, w, w->ids, out);
+    free(others);
+}
+
+static void epochs_start_over(struct kg_record *rec, const void *arg) {
+    const struct kg_layer_backend *target = arg;
+    struct kg_step_work w;
+    struct kg_step_engine engine;
+    if (!kg_backend_or_skip(rec, "cuda")) return;
+    kg_step_work_open(rec, kg_step_model_find("long_head_32"), target->activations, &w);
+    kg_step_engine_open(&engine, w.path, "cuda", NULL);
+    struct kg_session *session = kg_step_session(&engine, w.n_ids, target->activations);
+    struct kg_session *fresh = kg_step_session(&engine, w.n_ids, target->activations);
+    if (session->lowered->epoch) {
+        float *got = kg_xcalloc(w.n_ids * w.n_vocab, sizeof *got),
+              *want = kg_xcalloc(w.n_ids * w.n_vocab, sizeof *want);
+        start_over(rec, &w, session, got);
+        last_steps(fresh, &w, w.ids, want);
+        expect_rows(rec, "first_epochs_again", got, &w, w.n_ids - LAST, LAST);
+        kg_expect_same_bits("steps of the first epochs again", got, want, LAST * w.n_vocab);
+        free(want);
+        free(got);
+    } else {
+        kg_record_skip(rec, "a step of this GPU is a %s, without epochs", session->lowered->path);
+    }
+    kg_session_free(fresh);
+    kg_session_free(session);
+    kg_step_engine_close(&engine);
+    kg_step_work_close(&w);
+}
+
+static void build(struct kg_case_list *cases) {
+    for (size_t b = 0; b < kg_n_layer_backends; b++) {
+        const struct kg_layer_backend *target = &kg_layer_backends[b];
+        if (strcmp(target->name, "cuda") != 0) continue;
+        kg_case_list_add(cases, &(struct kg_case){ .layer = "tolerance",
+                                                   .op = "steps",
+                                                   .name = "epochs_start_over",
+                                                   .backend = target->name,
+                                                   .dtype = target->dtype,
+                                                   .run = epochs_start_over,
+                                                   .arg = target });
+    }
+}
+
+int main(int argc, char **argv) {
+    return kg_suite_main_built(argc, argv, build);
+}

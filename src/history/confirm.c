@@ -119,9 +119,10 @@ void kg_confirm_compare(const double *x, size_t n_x, const double *y, size_t n_y
     c->n_before = n_x;
     c->n_after = n_y;
     c->p = kg_mann_whitney_greater(x, n_x, y, n_y);
-    c->change = relative(c, kg_median(differences, n_x * n_y)); /* leaves them ascending */
-    const size_t below = differences_below(n_x, n_y);
-    const double lo = relative(c, differences[below]), hi = relative(c, differences[n_x * n_y - 1 - below]);
+    c->change = relative(c, kg_median(differences, n_x * n_y));
+    const size_t n = n_x * n_y, below = differences_below(n_x, n_y);
+    const double lo = relative(c, kg_nth(differences, n, below)),
+                 hi = relative(c, kg_nth(differences, n, n - 1 - below));
     c->change_lo = fmin(lo, hi);
     c->change_hi = fmax(lo, hi);
     c->verdict = KG_UNDECIDED;

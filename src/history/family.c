@@ -29,8 +29,7 @@ static size_t values_of(const double *by_run, size_t n_runs, double *values) {
 static double upper_reach(double *values, size_t n, double centre) {
     enum { THIRD = 2 };
     if (n <= 2 * THIRD) return 0;
-    qsort(values, n, sizeof *values, descending);
-    return values[THIRD] - centre;
+    return kg_nth(values, n, n - 1 - THIRD) - centre;
 }
 
 struct fit {

@@ -2,6 +2,7 @@
 #include "base/buffer.h"
 #include "base/rng.h"
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,13 +21,33 @@ double kg_percentile_sorted(const double *ascending, size_t n, double p) {
     return ascending[below] + (rank - (double)below) * (ascending[below + 1] - ascending[below]);
 }
 
-static double median_sorted(const double *ascending, size_t n) {
-    return n % 2 ? ascending[n / 2] : ascending[n / 2 - 1] + (ascending[n / 2] - ascending[n / 2 - 1]) / 2;
+/* C. A. R. Hoare, Find, Communications of the ACM 4 (1961) 321. */
+double kg_nth(double *values, size_t n, size_t k) {
+    ptrdiff_t low = 0, high = (ptrdiff_t)n - 1;
+    const ptrdiff_t wanted = (ptrdiff_t)k;
+    while (low < high) {
+        const double pivot = values[wanted];
+        ptrdiff_t i = low, j = high;
+        while (i <= j) {
+            while (values[i] < pivot) i++;
+            while (pivot < values[j]) j--;
+            if (i > j) break;
+            const double swapped = values[i];
+            values[i++] = values[j];
+            values[j--] = swapped;
+        }
+        if (j < wanted) low = i;
+        if (wanted < i) high = j;
+    }
+    return values[k];
 }
 
 double kg_median(double *values, size_t n) {
-    qsort(values, n, sizeof *values, compare_doubles);
-    return median_sorted(values, n);
+    const double upper = kg_nth(values, n, n / 2);
+    if (n % 2) return upper;
+    double lower = values[0]; /* the largest of the lower half, which lies before the upper */
+    for (size_t i = 1; i < n / 2; i++) lower = values[i] > lower ? values[i] : lower;
+    return lower + (upper - lower) / 2;
 }
 
 /* The median of one resample: n draws with replacement from ascending values, counted by rank instead of sorted. */
@@ -68,7 +89,8 @@ void kg_statistics_compute(const double *samples, size_t n, struct kg_statistics
     if (n == 0) return;
     double *work = kg_xcalloc(n, sizeof *work);
     memcpy(work, samples, n * sizeof *work);
-    out->median = kg_median(work, n); /* leaves work ascending */
+    qsort(work, n, sizeof *work, compare_doubles);
+    out->median = kg_median(work, n); /* ascending values stay so */
     out->min = work[0];
     out->max = work[n - 1];
     if (n == 1) out->ci_lo = out->ci_hi = out->median;

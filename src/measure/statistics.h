@@ -19,6 +19,9 @@ struct kg_statistics {
  * with a constant. */
 void kg_statistics_compute(const double *samples, size_t n, struct kg_statistics *out);
 
+/* The k-th smallest of n > k values, from 0. values is reordered: none before it is greater, none behind it less. */
+double kg_nth(double *values, size_t n, size_t k);
+
 /* Median of n > 0 values: the middle one, or the mean of the two middle ones. values is reordered. */
 double kg_median(double *values, size_t n);
 

@@ -77,40 +77,127 @@ static void count(const struct kg_simulation *s, const struct kg_noisy *noisy, s
     out->n_doubtful += !red && doubtful;
 }
 
-void kg_simulate(const struct kg_simulation *s, uint64_t seed, struct kg_simulated *out) {
-    const size_t n_fresh = s->again ? 2 * KG_AGAIN_MOST_RUNS : 0;
+/* The made times of a simulation, those of `n_fresh` runs before those of the judged one and its baseline. */
+struct stage {
     struct kg_made_times times;
-    struct kg_series *figures = kg_xcalloc(s->n_cases, sizeof *figures), canaries[KG_MADE_CANARIES];
-    double *floors = kg_xcalloc(s->n_cases, sizeof *floors);
-    *out = (struct kg_simulated){ 0 };
-    kg_made_times_open(&times, s->n_cases, n_fresh + 1 + s->n_baseline);
+    struct kg_series *figures, canaries[KG_MADE_CANARIES];
+    double *floors;
+    size_t n_fresh;
+};
+
+static void stage_open(const struct kg_simulation *s, size_t n_fresh, struct stage *stage) {
+    *stage = (struct stage){ .figures = kg_xcalloc(s->n_cases, sizeof *stage->figures),
+                             .floors = kg_xcalloc(s->n_cases, sizeof *stage->floors),
+                             .n_fresh = n_fresh };
+    struct kg_made_times *times = &stage->times;
+    kg_made_times_open(times, s->n_cases, n_fresh + 1 + s->n_baseline);
     for (size_t i = 0; i < s->n_cases; i++) {
-        floors[i] = log1p(0.03);
-        figures[i] = (struct kg_series){ times.figures[i].group, times.figures[i].by_run + n_fresh };
+        stage->floors[i] = log1p(0.03);
+        stage->figures[i] = (struct kg_series){ times->figures[i].group, times->figures[i].by_run + n_fresh };
     }
     for (size_t i = 0; i < KG_MADE_CANARIES; i++)
-        canaries[i] = (struct kg_series){ times.canaries[i].group, times.canaries[i].by_run + n_fresh };
+        stage->canaries[i] = (struct kg_series){ times->canaries[i].group, times->canaries[i].by_run + n_fresh };
+}
+
+/* Fresh noise, and what regress says to it. */
+static struct kg_noisy_runs stage_judge(const struct kg_simulation *s, uint64_t seed, uint64_t trial,
+                                        struct stage *stage, struct kg_noisy *noisy) {
+    struct kg_rng rng;
+    kg_rng_init(&rng, seed, trial);
+    kg_made_times_fill(&stage->times, s->kind, &rng);
+    change(s, &stage->times, stage->n_fresh, &rng);
+    const struct kg_noisy_runs runs = { .figures = stage->figures,
+                                        .floors = stage->floors,
+                                        .n_figures = s->n_cases,
+                                        .canaries = stage->canaries,
+                                        .n_canaries = KG_MADE_CANARIES,
+                                        .n_runs = 1 + s->n_baseline,
+                                        .least_change = log1p(0.03) };
+    kg_noisy_judge(&runs, noisy);
+    return runs;
+}
+
+static void stage_close(struct stage *stage) {
+    kg_made_times_close(&stage->times);
+    free(stage->figures);
+    free(stage->floors);
+}
+
+void kg_simulate(const struct kg_simulation *s, uint64_t seed, struct kg_simulated *out) {
+    struct stage stage;
+    *out = (struct kg_simulated){ 0 };
+    stage_open(s, s->again ? 2 * KG_AGAIN_MOST_RUNS : 0, &stage);
     for (size_t trial = 0; trial < s->n_trials; trial++) {
-        struct kg_rng rng;
         struct kg_noisy noisy;
-        struct fresh fresh = { s, &times, n_fresh, 0, 0 };
-        kg_rng_init(&rng, seed, trial);
-        kg_made_times_fill(&times, s->kind, &rng);
-        change(s, &times, n_fresh, &rng);
-        const struct kg_noisy_runs runs = { .figures = figures,
-                                            .floors = floors,
-                                            .n_figures = s->n_cases,
-                                            .canaries = canaries,
-                                            .n_canaries = KG_MADE_CANARIES,
-                                            .n_runs = 1 + s->n_baseline,
-                                            .least_change = log1p(0.03) };
-        kg_noisy_judge(&runs, &noisy);
+        struct fresh fresh = { s, &stage.times, stage.n_fresh, 0, 0 };
+        const struct kg_noisy_runs runs = stage_judge(s, seed, trial, &stage, &noisy);
         if (s->again) measure_again(s, &runs, &fresh, &noisy);
         out->n_measured += fresh.n_measured;
         count(s, &noisy, out);
         kg_noisy_free(&noisy);
     }
-    kg_made_times_close(&times);
-    free(figures);
-    free(floors);
+    stage_close(&stage);
+}
+
+struct flagged {
+    size_t figure;
+    double order;
+};
+
+static int first_in_order(const void *a, const void *b) {
+    const double x = ((const struct flagged *)a)->order, y = ((const struct flagged *)b)->order;
+    return (x < y) - (x > y);
+}
+
+static void choose_flagged(const struct kg_simulation *s, const struct kg_noisy *noisy, size_t *open) {
+    struct flagged *flagged = kg_xcalloc(s->n_cases, sizeof *flagged);
+    for (size_t i = 0; i < s->n_cases; i++)
+        flagged[i] = (struct flagged){ i, is_slow(s, i) ? INFINITY : noisy->figures[i].z };
+    qsort(flagged, s->n_cases, sizeof *flagged, first_in_order);
+    for (size_t i = 0; i < KG_CONFIRM_FLAGGED; i++) open[i] = flagged[i].figure;
+    free(flagged);
+}
+
+static void confirm(const struct kg_simulation *s, struct fresh *fresh, const struct kg_noisy *noisy,
+                    struct kg_simulated_confirm *out) {
+    size_t open[KG_CONFIRM_FLAGGED], n[2] = { 0, 0 };
+    double values[2][KG_CONFIRM_FLAGGED][KG_CONFIRM_ROUNDS], machine;
+    struct kg_confirmation items[KG_CONFIRM_FLAGGED];
+    struct kg_error err;
+    bool red = false;
+    choose_flagged(s, noisy, open);
+    for (size_t round = 0; round < 2 * KG_CONFIRM_ROUNDS; round++) {
+        const size_t side = (round + round / 2) % 2; /* as cmd_confirm.c */
+        double once[KG_CONFIRM_FLAGGED];
+        kg_must(run_once(fresh, (int)side, open, KG_CONFIRM_FLAGGED, once, &machine, &err), &err);
+        for (size_t i = 0; i < KG_CONFIRM_FLAGGED; i++) values[side][i][n[side]] = once[i];
+        n[side]++;
+    }
+    for (size_t i = 0; i < KG_CONFIRM_FLAGGED; i++) {
+        items[i] = (struct kg_confirmation){ .worse = 1, .flagged = expm1(noisy->figures[open[i]].change) };
+        kg_confirm_compare(values[0][i], n[0], values[1][i], n[1], &items[i]);
+    }
+    kg_confirm_decide(items, KG_CONFIRM_FLAGGED, 0.03);
+    for (size_t i = 0; i < KG_CONFIRM_FLAGGED; i++) {
+        const bool slow = is_slow(s, open[i]);
+        *(slow ? &out->n_slow : &out->n_unchanged) += 1;
+        (slow ? out->slow : out->unchanged)[items[i].verdict]++;
+        red = red || items[i].verdict == KG_CONFIRMED;
+    }
+    out->n_trials++;
+    out->n_red += red;
+}
+
+void kg_simulate_confirm(const struct kg_simulation *s, uint64_t seed, struct kg_simulated_confirm *out) {
+    struct stage stage;
+    *out = (struct kg_simulated_confirm){ 0 };
+    stage_open(s, 2 * KG_CONFIRM_ROUNDS, &stage);
+    for (size_t trial = 0; trial < s->n_trials; trial++) {
+        struct kg_noisy noisy;
+        struct fresh fresh = { s, &stage.times, stage.n_fresh, 0, 0 };
+        stage_judge(s, seed, trial, &stage, &noisy);
+        confirm(s, &fresh, &noisy, out);
+        kg_noisy_free(&noisy);
+    }
+    stage_close(&stage);
 }

@@ -2,6 +2,7 @@
 #ifndef KIGO_SUITES_SIMULATION_H
 #define KIGO_SUITES_SIMULATION_H
 
+#include "history/confirm.h"
 #include "suites/unit/noise_kinds.h"
 #include <stdbool.h>
 
@@ -25,5 +26,17 @@ struct kg_simulated {
 };
 
 void kg_simulate(const struct kg_simulation *simulation, uint64_t seed, struct kg_simulated *out);
+
+enum { KG_CONFIRM_ROUNDS = 10, KG_CONFIRM_FLAGGED = 20 };
+
+/* kigo confirm, given the slower cases of a run and those of the others that lie furthest from their baseline. */
+struct kg_simulated_confirm {
+    size_t n_trials, n_red;                            /* runs; those of which a case is confirmed */
+    size_t n_unchanged, unchanged[KG_CONFIRMED_COUNT]; /* cases and what they were answered */
+    size_t n_slow, slow[KG_CONFIRMED_COUNT];
+};
+
+/* Of s, `again` is ignored; n_slow is at most KG_CONFIRM_FLAGGED. */
+void kg_simulate_confirm(const struct kg_simulation *s, uint64_t seed, struct kg_simulated_confirm *out);
 
 #endif

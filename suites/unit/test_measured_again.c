@@ -102,6 +102,40 @@ static void other_rules_by_hand(struct kg_record *rec, const void *arg) {
     ck_assert(!kg_nvbench_is_slower(0, log(0.9), 0.01));
 }
 
+/* What Apache Otava 0.8.0 itself answers (compute_change_points with its usual options: whether a change goes up) to 64
+ * series of each kind (`simulate series 64` prints them), the first one's in the lowest bit: unchanged, and 5% slower.
+ */
+static const uint64_t OTAVA[KG_NOISE_KINDS][2] = {
+    { 0x0000000000000000u, 0xfffdffffffffffffu }, { 0x0000000000000000u, 0x77ff7ffef9ffffffu },
+    { 0x31c214200480c000u, 0xffffffffffffffffu }, { 0x85b990b0250c222eu, 0xffffffffffffffffu },
+    { 0x0000000000000000u, 0x0000000000000000u }, { 0x0000000000000000u, 0xffffffffffffffffu },
+    { 0x0000100800008000u, 0x7dfffffffffffbffu }, { 0x0000000900000000u, 0x7faffffd777fee7cu },
+    { 0x0000100000000000u, 0xfffbfdffffffbfffu }, { 0x0400100000000082u, 0xdf7bf76feffff3feu },
+    { 0x0000000000000000u, 0xfffffffffff7ffffu }, { 0x0000000000100000u, 0xff59fbfc8d6b66dbu },
+    { 0x0040000040000000u, 0x407e32887b334d50u }, { 0x0000000000000000u, 0xfffffeffffeffffeu },
+    { 0x0000000000008000u, 0xffffffffffffffffu }, { 0x0000000000000000u, 0xbfffffff7fffffffu },
+};
+
+static void as_otava_itself(struct kg_record *rec, const void *arg) {
+    enum { N_SERIES = 64 };
+    struct kg_made_times times;
+    (void)rec;
+    (void)arg;
+    kg_made_times_open(&times, N_SERIES, KG_OTHER_RUNS);
+    for (size_t kind = 0; kind < KG_NOISE_KINDS; kind++) {
+        struct kg_rng rng;
+        kg_rng_init(&rng, 7, kind);
+        kg_made_times_fill(&times, &KG_NOISE[kind], &rng);
+        for (size_t i = 0; i < 2 * N_SERIES; i++) {
+            double values[KG_OTHER_RUNS];
+            kg_other_series(&times, i / 2, i % 2 ? log(1.05) : 0, values);
+            ck_assert_msg(kg_otava_finds_slower(values, KG_OTHER_RUNS) == (OTAVA[kind][i % 2] >> i / 2 & 1),
+                          "%s, series %zu, %s", KG_NOISE[kind].name, i / 2, i % 2 ? "slower" : "unchanged");
+        }
+    }
+    kg_made_times_close(&times);
+}
+
 #define CASE(function)                                                                                                 \
     { .layer = "unit", .op = "measured_again", .name = #function, .run = function }
 #define KIND(name_, kind)                                                                                              \
@@ -133,6 +167,7 @@ static const struct kg_case CASES[] = {
     POWER("five_percent_in_drift", FIVE_IN_DRIFT),
     CASE(beside_other_rules),
     CASE(other_rules_by_hand),
+    CASE(as_otava_itself),
 };
 
 int main(int argc, char **argv) {

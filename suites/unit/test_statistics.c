@@ -137,6 +137,33 @@ static void peak_memory_grows_by_what_is_touched(struct kg_record *rec, const vo
 }
 
 static const size_t SMALL_N = 41, LARGE_N = 1001;
+
+static int ascending(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Every rank of random values, with ties and without, and the median, as a sort has them. */
+static void ranks_as_a_sort_has_them(struct kg_record *rec, const void *arg) {
+    enum { MOST = 40 };
+    struct kg_rng rng;
+    (void)rec;
+    (void)arg;
+    kg_rng_init(&rng, 8, 0);
+    for (int trial = 0; trial < 200; trial++) {
+        double x[MOST], sorted[MOST];
+        const size_t n = 1 + (size_t)kg_rng_below(&rng, MOST), n_values = trial % 2 ? 5 : 1000000;
+        for (size_t i = 0; i < n; i++) x[i] = sorted[i] = (double)kg_rng_below(&rng, n_values);
+        qsort(sorted, n, sizeof *sorted, ascending);
+        const double median = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
+        ck_assert_double_eq(kg_median(x, n), median);
+        for (size_t k = n; k-- > 0;) {
+            ck_assert_double_eq(kg_nth(x, n, k), sorted[k]);
+            for (size_t i = 0; i < n; i++) ck_assert(i < k ? x[i] <= x[k] : x[i] >= x[k]);
+        }
+        ck_assert_double_eq(kg_median(sorted, n), median);
+    }
+}
 #define UNIT(op_, name_, run_, arg_)                                                                                   \
     { .layer = "unit", .op = op_, .name = name_, .run = run_, .arg = arg_ }
 
@@ -148,6 +175,7 @@ static const struct kg_case CASES[] = {
     UNIT("statistics", "constant_samples", known_answer, &CONSTANT),
     UNIT("statistics", "no_samples", no_samples, NULL),
     UNIT("statistics", "percentile_between_ranks", percentile_between_ranks, NULL),
+    UNIT("statistics", "ranks_as_a_sort_has_them", ranks_as_a_sort_has_them, NULL),
     UNIT("statistics", "bootstrap_interval_covers_the_median", interval_covers_the_median, &SMALL_N),
     UNIT("statistics", "rank_interval_covers_the_median", interval_covers_the_median, &LARGE_N),
     UNIT("statistics", "rank_interval_of_known_ranks", rank_interval_of_known_ranks, NULL),

@@ -2,7 +2,7 @@
 #include "base/size.h"
 #include <math.h>
 
-enum field_kind { TEXT, COUNT, NUMBER, NUMBER_OR_NULL, BOOLEAN, LIMITS, SAMPLES };
+enum field_kind { TEXT, TEXT_IF_ANY, COUNT, NUMBER, NUMBER_OR_NULL, BOOLEAN, LIMITS, SAMPLES };
 
 struct field {
     const char *name;
@@ -25,6 +25,7 @@ static const struct field ERROR_FIELDS[] = {
     { "why", TEXT },
     { "margin", NUMBER_OR_NULL },
     { "judged", BOOLEAN },
+    { "far", TEXT_IF_ANY },
 };
 static const struct field TIMING_FIELDS[] = {
     { "name", TEXT },     { "kind", TEXT },       { "state", TEXT },           { "n", COUNT },
@@ -65,6 +66,7 @@ static bool is_samples(const json_t *value) {
 static bool is_of_kind(const json_t *value, enum field_kind kind) {
     switch (kind) {
     case TEXT: return json_is_string(value);
+    case TEXT_IF_ANY: return !value || json_is_string(value);
     case COUNT: return json_is_integer(value) && json_integer_value(value) >= 0;
     case NUMBER: return json_is_number(value);
     case NUMBER_OR_NULL: return json_is_number(value) || json_is_null(value);
@@ -85,7 +87,7 @@ static enum kg_status read_row(const struct list *list, size_t index, const json
         if (!is_of_kind(value, field->kind))
             return kg_fail(err, KG_ERR_FORMAT, "%s[%zu]: '%s' is missing or of another type", list->name, index,
                            field->name);
-        json_object_set(copy, field->name, value);
+        if (value) json_object_set(copy, field->name, value);
     }
     const json_t *samples = json_object_get(copy, "samples");
     if (samples && json_integer_value(json_object_get(copy, "n")) != (json_int_t)json_array_size(samples))

@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/rng.h"
 #include "base/size.h"
+#include "bundle/records.h"
 #include "run/bounded_log.h"
 #include "run/case_key.h"
 #include "run/discover.h"
@@ -178,6 +179,26 @@ static void result_lists_take_known_fields_only(struct kg_record *rec, const voi
     json_decref(lists);
 }
 
+#define COMPARED(more_)                                                                                                \
+    "[{\"name\":\"x\",\"n\":4,\"n_nonfinite\":0,\"max_abs\":1e-3,\"max_rel\":0.5,\"rms_rel\":1,\"nmse\":1,"            \
+    "\"one_minus_cos\":0,\"worst_index\":2,\"worst_got\":1,\"worst_want\":null,\"tolerance\":{\"nmse\":1},"            \
+    "\"why\":\"y\",\"margin\":0.5,\"judged\":true" more_ "}]"
+
+/* Why a limit is far is there where it is stated. */
+static void result_lists_keep_the_reason_of_a_far_limit(struct kg_record *rec, const void *arg) {
+    static const char *const FAR[] = { NULL, "theory" };
+    (void)rec, (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(FAR); i++) {
+        json_t *lists;
+        struct kg_error err;
+        ck_assert_int_eq(
+            read_lists(FAR[i] ? COMPARED(",\"far\":\"theory\"") : COMPARED(""), "[]", "[]", "[]", &lists, &err), KG_OK);
+        const char *far = kg_json_text(json_array_get(json_object_get(lists, "errors"), 0), "far");
+        ck_assert_str_eq(far ? far : "none", FAR[i] ? FAR[i] : "none");
+        json_decref(lists);
+    }
+}
+
 static void result_lists_refuse_other_types(struct kg_record *rec, const void *arg) {
     (void)rec;
     (void)arg;
@@ -187,6 +208,7 @@ static void result_lists_refuse_other_types(struct kg_record *rec, const void *a
         { "{}", "[]", "[]", "[]", "errors" },
         { "[7]", "[]", "[]", "[]", "errors[0]" },
         { "[{\"name\":\"x\"}]", "[]", "[]", "[]", "'n'" },
+        { COMPARED(",\"far\":1"), "[]", "[]", "[]", "'far'" },
         { "[]", TIMING("3", "[1, 2]"), "[]", "[]", "3 but 2" },
         { "[]", TIMING("1", "[-1]"), "[]", "[]", "'samples'" },
         { "[]", TIMING("-1", "[]"), "[]", "[]", "'n'" },
@@ -210,11 +232,7 @@ static void damaged_events_are_refused_or_whole(struct kg_record *rec, const voi
     (void)arg;
     enum { N_TRIES = 20000, MAX_CHANGES = 4 };
     static const char EVENT[] =
-        "{\"errors\":[{\"name\":\"x\",\"n\":4,\"n_nonfinite\":0,\"max_abs\":1e-3,\"max_rel\":0.5,\"rms_rel\":1,"
-        "\"nmse\":1,"
-        "\"one_minus_cos\":0,\"worst_index\":2,\"worst_got\":1,\"worst_want\":null,\"tolerance\":{\"nmse\":1},\"why\":"
-        "\"y\","
-        "\"margin\":0.5,\"judged\":true}],\"timings\":" TIMING("2", "[1,2]") ",\"metrics\":[],\"memory\":[]}";
+        "{\"errors\":" COMPARED("") ",\"timings\":" TIMING("2", "[1,2]") ",\"metrics\":[],\"memory\":[]}";
     struct kg_rng rng;
     kg_rng_init(&rng, kg_record_seed(rec), 0);
     size_t n_taken = 0;
@@ -337,6 +355,7 @@ static const struct kg_case CASES[] = {
     RUNNER(log_keeps_both_ends),
     RUNNER(log_that_is_short_is_whole),
     RUNNER(result_lists_take_known_fields_only),
+    RUNNER(result_lists_keep_the_reason_of_a_far_limit),
     RUNNER(result_lists_refuse_other_types),
     RUNNER(damaged_events_are_refused_or_whole),
     RUNNER(shell_words_stay_one_word),

@@ -142,7 +142,7 @@ static void record_errors(struct kg_record *rec, const json_t *answer) {
                                                 (size_t)json_integer_value(json_object_get(e, "worst_index")),
                                             .worst_got = number_of(e, "worst_got"),
                                             .worst_want = number_of(e, "worst_want") };
-        kg_record_compare(rec, text_of(e, "name"), &compare, &TOLERANCE);
+        kg_record_judged(rec, text_of(e, "name"), &compare, &TOLERANCE);
         ck_assert_msg(kg_within(&compare, &TOLERANCE, NULL),
                       "%s: max_abs %g, NMSE %g (at [%zu]: %.9g, float64 has %.9g)", text_of(e, "name"), compare.max_abs,
                       compare.nmse, compare.worst_index, compare.worst_got, compare.worst_want);

@@ -57,7 +57,7 @@ void kg_expect_close_f64(struct kg_record *rec, const char *name, const float *g
  * case that passed with one that is. */
 void kg_record_judged(struct kg_record *rec, const char *name, const struct kg_compare *c,
                       const struct kg_tolerance *tol);
-/* Records figures without judging (mutants: the caller asserts that the tolerance is exceeded). */
+/* Records figures without judging, of mutants alone: the caller asserts that the tolerance is exceeded. */
 void kg_record_compare(struct kg_record *rec, const char *name, const struct kg_compare *c,
                        const struct kg_tolerance *tol);
 

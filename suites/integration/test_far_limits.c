@@ -1,4 +1,5 @@
-/* Limits stay near what is measured: the rule on made records, then on the newest check that the tree brings along. */
+/* Limits stay near what is measured, and every comparison is judged: the rule on made records, then on the newest check
+ * that the tree brings along. */
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
@@ -109,6 +110,26 @@ static char *newest_check(void) {
     return newest;
 }
 
+/* Whether a case may record a comparison that it does not judge: those of mutants, which are to be outside. */
+static bool has_mutants(const char *key) {
+    return strncmp(key, "mutation/", 9) == 0 || strncmp(key, "haiku/judge/", 12) == 0;
+}
+
+static void expect_all_judged(struct kg_record *rec, const struct kg_records *records) {
+    size_t n = 0, i;
+    const json_t *error;
+    for (size_t k = 0; k < records->n_cases; k++) {
+        const struct kg_case_records *c = &records->cases[k];
+        json_array_foreach(json_object_get(c->result, "errors"), i, error) {
+            const bool is_judged = json_is_true(json_object_get(error, "judged"));
+            ck_assert_msg(is_judged || has_mutants(c->key), "%s: %s is compared and not judged", c->key,
+                          kg_json_text(error, "name"));
+            n += is_judged;
+        }
+    }
+    kg_record_metric(rec, "judged", "count", (double)n);
+}
+
 /* A run's limits are those of its commit: what is tightened since is judged with the next run. */
 static void far_ones_say_why(struct kg_record *rec, const void *arg) {
     struct kg_bundle_findings findings = { NULL, 0 };
@@ -142,6 +163,7 @@ static void far_ones_say_why(struct kg_record *rec, const void *arg) {
         kg_record_metric(rec, "far_without_reason", "count", (double)n_without);
         ck_assert_msg(n_without == 0, "%s: %zu limits are over %d times what was measured:%.2000s", dir, n_without,
                       KG_FAR_TIMES, kg_buffer_text(&text));
+        expect_all_judged(rec, &records);
     }
     kg_buffer_free(&text);
     json_decref(far);

@@ -100,7 +100,8 @@ static double margin_of(struct kg_record *rec, const struct mutant_case *c, bool
                                         .activations = c->activations,
                                         .ops = &ops,
                                         .read = changed || !c->mutant->read ? c->mutant->read : kg_mxfp4_read,
-                                        .margin = &margin };
+                                        .margin = &margin,
+                                        .is_control = !changed };
     if (!kg_mxfp4_form_run(rec, kg_mxfp4_form_find(c->mutant->op, c->mutant->form), &mode)) return -1;
     return margin;
 }

@@ -82,7 +82,11 @@ static double margin_of(struct kg_record *rec, const struct op_mutant_case *mc,
     struct kg_backend_ops ops;
     double margin = 0;
     struct kg_op_case c = {
-        .rec = rec, .activations = mc->mode->precision, .kv = mc->mode->precision, .margin = &margin
+        .rec = rec,
+        .activations = mc->mode->precision,
+        .kv = mc->mode->precision,
+        .margin = &margin,
+        .is_control = !change,
     };
     kg_op_expect_ok(kg_backend_find_ops(mc->mode->backend, &original, &err), &err);
     kg_mutant_ops_make(&ops, original, change);

@@ -263,7 +263,8 @@ bool kg_mxfp4_form_run(struct kg_record *rec, const struct kg_mxfp4_form *f, con
                               .seed = 1000 * (uint64_t)(f - KG_MXFP4_FORMS),
                               .as_in_file = f->as_in_file,
                               .read = mode->read,
-                              .margin = mode->margin };
+                              .margin = mode->margin,
+                              .is_control = mode->is_control };
     if (!kg_op_device_open(rec, mode->backend, mode->ops, &r.device)) return false;
     const uint32_t widest = f->n_out > f->n_in ? f->n_out : f->n_in, n_rows = f->rows * (f->n_used ? f->n_used : 1);
     kg_op_device_workspace(&r.device, n_rows, f->n_heads ? 3 * widest : widest, 1, 1, 64, 64);

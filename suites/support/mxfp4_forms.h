@@ -30,6 +30,7 @@ struct kg_mxfp4_mode {
     const struct kg_backend_ops *ops;
     kg_mxfp4_read_fn read;
     double *margin;
+    bool is_control;
 };
 /* Opens the back end, runs the form, closes. False if the back end is not there, after a skip. */
 bool kg_mxfp4_form_run(struct kg_record *rec, const struct kg_mxfp4_form *f, const struct kg_mxfp4_mode *mode);

@@ -52,6 +52,7 @@ struct kg_mxfp4_run {
     bool as_in_file;       /* weights stay as a file has them: the back end decodes them to its workspace */
     kg_mxfp4_read_fn read; /* NULL: the back end gets MXFP4; else float32 weights, read from the blocks by this */
     double *margin;        /* NULL: judged; else the largest err/limit is kept there, and only recorded */
+    bool is_control;       /* beside a margin: the form itself, whose comparisons are judged all the same */
     struct kg_mxfp4_value values[KG_MXFP4_MOST_VALUES];
     size_t n_values;
     void *memory[5 * KG_MXFP4_MOST_VALUES];

@@ -21,7 +21,7 @@ static void judge(struct kg_op_case *c, const char *name, const float *got, cons
     double margin;
     kg_compare_f64(got, want, n, &compare);
     (void)kg_within(&compare, tol, &margin);
-    kg_record_compare(c->rec, name, &compare, tol);
+    (c->is_control ? kg_record_judged : kg_record_compare)(c->rec, name, &compare, tol);
     *c->margin = fmax(*c->margin, margin);
 }
 

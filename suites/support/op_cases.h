@@ -13,6 +13,7 @@ struct kg_op_case {
     /* NULL: an output outside its tolerance fails the case. Else its margin (err/limit) is only recorded and the
      * largest kept here, for cases that want a wrong operation to be outside. */
     double *margin;
+    bool is_control; /* beside a margin: the operation itself, whose comparisons are judged all the same */
 };
 
 /* One per operation; parameters and inputs come from the golden file. */

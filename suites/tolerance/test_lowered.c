@@ -6,7 +6,6 @@
 #include "base/file.h"
 #include "base/size.h"
 #include "suites/harness/must.h"
-#include "suites/support/layer_models.h"
 #include "suites/support/op_device.h"
 #include "suites/support/launch_compare.h"
 #include "suites/support/tiny_model.h"
@@ -27,19 +26,19 @@ static const struct {
               KG_PRECISION_F16,
               KG_DTYPE_F16,
               "f16",
-              { .nmse = KG_LAYER_NMSE_F16, .why = KG_LAYER_WHY_F16 } },
+              { .nmse = 2e-5, .why = "plain FP16 implementations that round in other places are 2.8e-6 apart here" } },
     [F32] = { KG_PRECISION_F32,
               KG_PRECISION_F32,
               KG_DTYPE_F32,
               "f32",
-              { .nmse = 1e-9, .why = "float32 sums in another order, as in the layer comparison" } },
+              { .nmse = 4e-11, .why = "float32 sums in another order: as steps are from a prefill" } },
     [F32_KV_F16] = { KG_PRECISION_F32,
                      KG_PRECISION_F16,
                      KG_DTYPE_F32,
                      "f32_kv_f16",
                      { .nmse = 1e-8,
-                       .why = "a key or value that rounds to float16's other neighbour: 2^-11 of one "
-                              "element of a slot" } },
+                       .why = "an element of a slot that rounds to float16's other neighbour, 2^-11 of it",
+                       .far = "there may be none" } },
 };
 
 #define PERSISTENT "persistent kernel"
@@ -137,8 +136,8 @@ static void norm_of_keys_left_out(const struct site *s) {
 }
 
 static void norms_exchanged(const struct site *s) {
-    struct kg_rmsnorm_args *q = &node_of(s, KG_OP_rmsnorm, 0)->args.rmsnorm, *k = q;
-    k = &node_of(s, KG_OP_rmsnorm, 1)->args.rmsnorm;
+    struct kg_rmsnorm_args *q = &node_of(s, KG_OP_rmsnorm, 0)->args.rmsnorm;
+    struct kg_rmsnorm_args *k = &node_of(s, KG_OP_rmsnorm, 1)->args.rmsnorm;
     const float *weight = q->weight;
     q->weight = k->weight, k->weight = weight;
 }

@@ -12,7 +12,6 @@ libkigosuite_a_SOURCES += \
 	suites/harness/report_events.c suites/harness/report_events.h \
 	suites/harness/report_tap.c suites/harness/report_tap.h \
 	suites/harness/suite_main.c
-libkigosuite_a_SOURCES += suites/harness/process.c suites/harness/process.h
 
 # Suites that break the rules, for suites/integration (check_lab); too deep for `kigo check` to find.
 check_PROGRAMS += \

@@ -32,7 +32,7 @@ struct again {
 };
 
 static void find_open(struct again *a) {
-    bool *wanted = kg_xcalloc(a->n_figures + 1, sizeof *wanted);
+    bool *wanted = kg_xcalloc(a->n_figures, sizeof *wanted);
     for (size_t i = 0; i < a->n_items; i++)
         for (size_t k = 0; k < a->items[i].n_figures && a->is_open[i]; k++) wanted[a->items[i].figures[k]] = true;
     a->n_open = 0;
@@ -42,7 +42,7 @@ static void find_open(struct again *a) {
 }
 
 static enum kg_status measure_one(struct again *a, int build, struct kg_error *err) {
-    double *values = kg_xcalloc(a->n_open + 1, sizeof *values);
+    double *values = kg_xcalloc(a->n_open, sizeof *values);
     const size_t place = 2 * a->n_runs[build] + (size_t)build;
     const enum kg_status status =
         a->source->run(a->source->context, build, a->open, a->n_open, values, &a->machine[place], err);
@@ -64,8 +64,8 @@ static void centred(const double *values, size_t n_runs, double *out) {
 
 /* An item's values: its figure's, or the median over its figures' in each run. */
 static void values_of(const struct again *a, const struct kg_again_item *item, size_t n_runs, double *out) {
-    double(*away)[N_VALUES] = kg_xcalloc(item->n_figures + 1, sizeof *away), *column;
-    column = kg_xcalloc(item->n_figures + 1, sizeof *column);
+    double(*away)[N_VALUES] = kg_xcalloc(item->n_figures, sizeof *away), *column;
+    column = kg_xcalloc(item->n_figures, sizeof *column);
     for (size_t k = 0; k < item->n_figures; k++) centred(a->values[item->figures[k]], n_runs, away[k]);
     for (size_t j = 0; j < 2 * n_runs; j++) {
         size_t n = 0;
@@ -129,7 +129,7 @@ static bool decide(const struct again *a, const struct look *look, struct kg_aga
 }
 
 static void look_at(struct again *a, const struct look *look) {
-    double(*values)[N_VALUES] = kg_xcalloc(a->n_items + 1, sizeof *values);
+    double(*values)[N_VALUES] = kg_xcalloc(a->n_items, sizeof *values);
     for (size_t i = 0; i < a->n_items; i++)
         if (a->is_open[i]) values_of(a, &a->items[i], look->n, values[i]);
     const double *machine = canaries_help(a, values, look->n) ? a->machine : NULL;
@@ -149,9 +149,9 @@ enum kg_status kg_again_measure(const struct kg_again_source *source, size_t n_f
                        .n_items = n_items,
                        .n_figures = n_figures,
                        .least = log1p(least_change),
-                       .values = kg_xcalloc(n_figures + 1, sizeof *a.values),
-                       .is_open = kg_xcalloc(n_items + 1, sizeof *a.is_open),
-                       .open = kg_xcalloc(n_figures + 1, sizeof *a.open) };
+                       .values = kg_xcalloc(n_figures, sizeof *a.values),
+                       .is_open = kg_xcalloc(n_items, sizeof *a.is_open),
+                       .open = kg_xcalloc(n_figures, sizeof *a.open) };
     enum kg_status status = KG_OK;
     bool has_time = true;
     for (size_t i = 0; i < n_figures; i++)

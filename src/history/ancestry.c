@@ -63,7 +63,7 @@ static enum kg_status list_commits(const char *dir, const char *which, const cha
     }
     size_t n_lines = 0;
     for (const char *s = kg_buffer_text(&out); *s; s++) n_lines += *s == '\n';
-    commits->ids = kg_xcalloc(n_lines + 1, sizeof *commits->ids);
+    commits->ids = kg_xcalloc(n_lines, sizeof *commits->ids);
     for (char *line = out.data; line && *line;) {
         char *end = strchr(line, '\n');
         if (end && end - line < KG_COMMIT_SIZE) memcpy(commits->ids[commits->n_ids++], line, (size_t)(end - line));

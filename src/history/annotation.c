@@ -84,7 +84,7 @@ enum kg_status kg_annotations_load(const char *root, struct kg_annotations *list
     if (kg_path_is_dir(dir)) status = kg_dir_list(dir, &names, err);
     if (status == KG_OK && names.n_names > MAX_ANNOTATIONS)
         status = kg_fail(err, KG_ERR_FORMAT, "%s holds %zu files, more than %d", dir, names.n_names, MAX_ANNOTATIONS);
-    if (status == KG_OK) list->items = kg_xcalloc(names.n_names + 1, sizeof *list->items);
+    if (status == KG_OK) list->items = kg_xcalloc(names.n_names, sizeof *list->items);
     for (size_t i = 0; i < names.n_names && status == KG_OK; i++) {
         struct kg_annotation *a = &list->items[list->n_items];
         struct kg_error why;

@@ -18,7 +18,7 @@ struct side {
 static enum kg_status load(struct kg_history *history, char *const *ids, size_t n_ids,
                            const struct kg_catalogue *catalogue, struct side *side, struct kg_error *err) {
     enum kg_status status = KG_OK;
-    side->runs = kg_xcalloc(n_ids + 1, sizeof *side->runs);
+    side->runs = kg_xcalloc(n_ids, sizeof *side->runs);
     for (size_t i = 0; i < n_ids && status == KG_OK; i++) {
         const char *const args[] = { ids[i] };
         struct kg_run_heads heads;
@@ -130,7 +130,7 @@ void kg_confirm_compare(const double *x, size_t n_x, const double *y, size_t n_y
 }
 
 static void compare(const struct side *before, const struct side *after, struct kg_confirmation *c) {
-    double *x = kg_xcalloc(before->n + 1, sizeof *x), *y = kg_xcalloc(after->n + 1, sizeof *y);
+    double *x = kg_xcalloc(before->n, sizeof *x), *y = kg_xcalloc(after->n, sizeof *y);
     size_t same_x = 0, same_y = 0;
     c->n_before = values_of(before, c, x, &same_x);
     c->n_after = values_of(after, c, y, &same_y);
@@ -155,7 +155,7 @@ enum kg_confirmed kg_confirm_verdict(const struct kg_confirmation *c, double rat
 }
 
 void kg_confirm_decide(struct kg_confirmation *c, size_t n, double least_change) {
-    double *p = kg_xcalloc(n + 1, sizeof *p), *adjusted = kg_xcalloc(n + 1, sizeof *adjusted);
+    double *p = kg_xcalloc(n, sizeof *p), *adjusted = kg_xcalloc(n, sizeof *adjusted);
     size_t n_tests = 0;
     for (size_t i = 0; i < n; i++)
         if (c[i].verdict != KG_UNCONFIRMED) p[n_tests++] = c[i].p;

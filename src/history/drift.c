@@ -26,7 +26,7 @@ static double centre_of(const struct kg_series *series, size_t n_runs) {
  * it. */
 static size_t shifts_of(const struct kg_series *series, size_t n_series, const char *group, size_t n_runs,
                         size_t enough, double *shifts) {
-    double *away = kg_xcalloc(n_runs * n_series + 1, sizeof *away);
+    double *away = kg_xcalloc(n_runs * n_series, sizeof *away);
     size_t *n_in = kg_xcalloc(n_runs, sizeof *n_in), n_group = 0;
     for (size_t i = 0; i < n_series; i++) {
         if (strcmp(series[i].group, group) != 0) continue;

@@ -58,7 +58,7 @@ static double drawn(const struct kg_family *family, double own, size_t n) {
 /* Draws own sigmas towards their median, by as much as their scatter is no more than few values explain, and no further
  * than their own error: a noisy figure among quiet ones stays noisy. */
 static void share_scales(struct fit *fits, size_t n_figures, struct kg_family *out) {
-    double *logs = kg_xcalloc(n_figures + 1, sizeof *logs);
+    double *logs = kg_xcalloc(n_figures, sizeof *logs);
     double explained = 0;
     size_t n = 0;
     for (size_t i = 0; i < n_figures; i++) {
@@ -107,13 +107,13 @@ static void find_limits(const double *farthest, size_t n_runs, struct kg_family 
 }
 
 void kg_family_find(const double *const *by_run, size_t n_figures, size_t n_runs, struct kg_family *out) {
-    struct fit *fits = kg_xcalloc(n_figures + 1, sizeof *fits);
-    double *values = kg_xcalloc(n_runs + 1, sizeof *values);
-    double *below = kg_xcalloc(n_figures + 1, sizeof *below);
-    *out = (struct kg_family){ .t = kg_xcalloc(n_figures + 1, sizeof *out->t),
-                               .unit = kg_xcalloc(n_figures + 1, sizeof *out->unit),
-                               .farthest = kg_xcalloc(n_runs + 1, sizeof *out->farthest),
-                               .width = kg_xcalloc(n_runs + 1, sizeof *out->width) };
+    struct fit *fits = kg_xcalloc(n_figures, sizeof *fits);
+    double *values = kg_xcalloc(n_runs, sizeof *values);
+    double *below = kg_xcalloc(n_figures, sizeof *below);
+    *out = (struct kg_family){ .t = kg_xcalloc(n_figures, sizeof *out->t),
+                               .unit = kg_xcalloc(n_figures, sizeof *out->unit),
+                               .farthest = kg_xcalloc(n_runs, sizeof *out->farthest),
+                               .width = kg_xcalloc(n_runs, sizeof *out->width) };
     for (size_t i = 0; i < n_figures; i++) {
         fits[i] = fit_of(by_run[i], n_runs, values);
     }
@@ -151,7 +151,7 @@ static double farthest_before(const struct kg_family *family, const double *by_r
 
 bool kg_family_stays_worse(const struct kg_family *family, const double *by_run, size_t n_runs, double floor,
                            struct kg_family_since *since) {
-    double *values = kg_xcalloc(n_runs + 1, sizeof *values);
+    double *values = kg_xcalloc(n_runs, sizeof *values);
     double nearest = by_run[0];
     bool stays = false;
     *since = (struct kg_family_since){ 0 };

@@ -45,7 +45,7 @@ static enum kg_status bad_line(const char *dir, const struct file *file, size_t 
 
 static enum kg_status take_plan(const char *dir, const struct file *file, struct kg_history_folder *folder,
                                 struct kg_id_cache *places, struct kg_error *err) {
-    folder->cases = kg_xcalloc(file->n_lines + 1, sizeof *folder->cases);
+    folder->cases = kg_xcalloc(file->n_lines, sizeof *folder->cases);
     for (size_t i = 0; i < file->n_lines; i++) {
         const struct kg_node *line = &folder->tape.nodes[file->lines[i]];
         char why[KG_RECORD_WHY_SIZE];

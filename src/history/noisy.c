@@ -5,7 +5,7 @@
 
 /* A figure is worse only if no figure of any run of the baseline lay as far. */
 static void hold_against_family(const struct kg_noisy_runs *runs, struct kg_noisy *out) {
-    const double **by_run = kg_xcalloc(runs->n_figures + 1, sizeof *by_run);
+    const double **by_run = kg_xcalloc(runs->n_figures, sizeof *by_run);
     for (size_t i = 0; i < runs->n_figures; i++) by_run[i] = out->by_run + i * runs->n_runs;
     kg_family_find(by_run, runs->n_figures, runs->n_runs, &out->family);
     for (size_t i = 0; i < runs->n_figures; i++) {
@@ -28,10 +28,10 @@ static void hold_against_family(const struct kg_noisy_runs *runs, struct kg_nois
 }
 
 void kg_noisy_judge(const struct kg_noisy_runs *runs, struct kg_noisy *out) {
-    *out = (struct kg_noisy){ .figures = kg_xcalloc(runs->n_figures + 1, sizeof *out->figures),
-                              .values = kg_xcalloc(runs->n_figures + 1, sizeof *out->values),
-                              .by_run = kg_xcalloc(runs->n_figures * runs->n_runs + 1, sizeof *out->by_run),
-                              .since = kg_xcalloc(runs->n_figures + 1, sizeof *out->since) };
+    *out = (struct kg_noisy){ .figures = kg_xcalloc(runs->n_figures, sizeof *out->figures),
+                              .values = kg_xcalloc(runs->n_figures, sizeof *out->values),
+                              .by_run = kg_xcalloc(runs->n_figures * runs->n_runs, sizeof *out->by_run),
+                              .since = kg_xcalloc(runs->n_figures, sizeof *out->since) };
     kg_drift_find(runs->figures, runs->n_figures, runs->canaries, runs->n_canaries, runs->n_runs, runs->least_change,
                   &out->drifts, &out->n_drifts);
     for (size_t i = 0; i < runs->n_figures; i++) {

@@ -39,7 +39,7 @@ static struct kg_again_item item_of(const size_t *figures, size_t n, bool flagge
 
 static void add_figures(const struct kg_noisy_runs *runs, const struct kg_noisy *noisy, size_t most,
                         struct kg_noisy_again *out) {
-    struct candidate *candidates = kg_xcalloc(runs->n_figures + 1, sizeof *candidates);
+    struct candidate *candidates = kg_xcalloc(runs->n_figures, sizeof *candidates);
     size_t n = 0;
     for (size_t i = 0; i < runs->n_figures; i++) {
         const struct kg_screen_figure *f = &noisy->figures[i];
@@ -138,7 +138,7 @@ static bool lies_before(const double *by_run, size_t n_runs, size_t j, double mi
 }
 
 size_t kg_noisy_baseline(const struct kg_noisy_runs *runs, const struct kg_noisy *noisy) {
-    size_t *n_agree = kg_xcalloc(runs->n_runs + 1, sizeof *n_agree), best = 1;
+    size_t *n_agree = kg_xcalloc(runs->n_runs, sizeof *n_agree), best = 1;
     for (size_t i = 0; i < runs->n_figures; i++) {
         const double *by_run = noisy->by_run + i * runs->n_runs;
         if (!is_flagged(&noisy->figures[i])) continue;

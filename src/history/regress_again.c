@@ -18,7 +18,7 @@ struct asking {
 static enum kg_status run_once(void *context, int build, const size_t *open, size_t n_open, double *values,
                                double *machine, struct kg_error *err) {
     const struct asking *asking = context;
-    const struct kg_confirmation **figures = kg_xcalloc(n_open + 1, sizeof *figures);
+    const struct kg_confirmation **figures = kg_xcalloc(n_open, sizeof *figures);
     for (size_t i = 0; i < n_open; i++) figures[i] = &asking->names[open[i]];
     const enum kg_status status =
         asking->again->run(asking->again->context, build, figures, n_open, values, machine, err);
@@ -54,7 +54,7 @@ static void name_items(const struct kg_confirmation *names, const struct kg_nois
 }
 
 static void keep_found(struct kg_regression *out, const struct kg_noisy_again *again) {
-    out->again = kg_xcalloc(again->n_items + 1, sizeof *out->again);
+    out->again = kg_xcalloc(again->n_items, sizeof *out->again);
     for (size_t i = 0; i < again->n_items; i++) {
         const struct kg_again_item *item = &again->items[i];
         if (item->flagged || item->found.verdict != KG_REFUTED) out->again[out->n_again++] = item->found;

@@ -106,7 +106,7 @@ static uint32_t spread(uint32_t visits, uint32_t runs) {
 /* In which baseline runs figures of each name (its place in the catalogue) had a value that came and went. */
 static uint32_t *find_visits(const struct kg_comparison *comparison) {
     const struct kg_run *run = &comparison->run;
-    uint32_t *visits = kg_xcalloc(comparison->catalogue->n_figures + 1, sizeof *visits);
+    uint32_t *visits = kg_xcalloc(comparison->catalogue->n_figures, sizeof *visits);
     for (size_t i = 0; i < run->n_results; i++) {
         const struct kg_run_result *r = &run->results[i];
         for (size_t k = 0; k < r->n_figures; k++) {

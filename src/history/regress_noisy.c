@@ -158,7 +158,7 @@ static double floor_of(const struct kg_comparison *comparison, const struct nois
 
 static void measure_again(struct kg_comparison *comparison, const struct figures *figures,
                           const struct kg_noisy_runs *runs, struct kg_noisy *noisy) {
-    struct kg_confirmation *names = kg_xcalloc(figures->n + 1, sizeof *names);
+    struct kg_confirmation *names = kg_xcalloc(figures->n, sizeof *names);
     for (size_t i = 0; i < figures->n; i++) {
         const struct noisy *figure = &figures->items[i];
         names[i] = (struct kg_confirmation){ .key = figure->r->c->key,
@@ -178,7 +178,7 @@ void kg_regress_noisy(struct kg_comparison *comparison) {
     if (*out->other_key) return;
     collect(comparison, KG_FIGURE_NOISY, &figures);
     collect(comparison, KG_FIGURE_CANARY, &canaries);
-    double *floors = kg_xcalloc(figures.n + 1, sizeof *floors);
+    double *floors = kg_xcalloc(figures.n, sizeof *floors);
     for (size_t i = 0; i < figures.n; i++) floors[i] = floor_of(comparison, &figures.items[i]);
     const struct kg_noisy_runs runs = { .figures = figures.series,
                                         .floors = floors,

@@ -17,7 +17,7 @@ static int is_scaled(const struct kg_screen_figure *f) {
 /* How the figures' own sigmas lie: the median of their logarithms, and how much these scatter beyond what measuring
  * them by few values explains. False if there are too few figures to say. */
 static int shared_scale(const struct kg_screen_figure *figures, size_t n_figures, double *middle, double *spread2) {
-    double *logs = kg_xcalloc(n_figures + 1, sizeof *logs);
+    double *logs = kg_xcalloc(n_figures, sizeof *logs);
     double explained = 0;
     size_t n = 0;
     for (size_t i = 0; i < n_figures; i++) {

@@ -118,7 +118,7 @@ static enum kg_status load_runs(struct kg_history *history, const char *run, siz
     if (status == KG_OK && s->out->runs.n_items == 0)
         status = kg_fail(err, KG_ERR_NOT_FOUND, "the index holds no complete run '%s'", run);
     if (status == KG_OK) status = kg_catalogue_load(history, &s->out->catalogue, err);
-    s->runs = kg_xcalloc(s->out->runs.n_items + 1, sizeof *s->runs);
+    s->runs = kg_xcalloc(s->out->runs.n_items, sizeof *s->runs);
     for (size_t i = 0; i < s->out->runs.n_items && status == KG_OK; i++) {
         status = kg_run_load(history, s->out->runs.items[i].bundle_no, &s->out->catalogue, &s->runs[i], err);
         s->n_runs += status == KG_OK;

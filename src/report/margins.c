@@ -23,7 +23,7 @@ static struct comparison *collect(const struct kg_records *records, size_t *n) {
     json_t *error;
     for (size_t k = 0; k < records->n_cases; k++)
         n_all += json_array_size(json_object_get(records->cases[k].result, "errors"));
-    struct comparison *list = kg_xcalloc(n_all + 1, sizeof *list);
+    struct comparison *list = kg_xcalloc(n_all, sizeof *list);
     *n = 0;
     for (size_t k = 0; k < records->n_cases; k++) {
         json_array_foreach(json_object_get(records->cases[k].result, "errors"), i, error) {

@@ -30,7 +30,7 @@ static struct tag *collect(const struct kg_records *records, size_t *n_tags) {
     json_t *item;
     for (size_t k = 0; k < records->n_cases; k++)
         n_all += json_array_size(json_object_get(records->cases[k].result, "memory"));
-    struct tag *tags = kg_xcalloc(n_all + 1, sizeof *tags);
+    struct tag *tags = kg_xcalloc(n_all, sizeof *tags);
     *n_tags = 0;
     for (size_t k = 0; k < records->n_cases; k++) {
         json_array_foreach(json_object_get(records->cases[k].result, "memory"), i, item) {

@@ -101,7 +101,7 @@ static double spread_of(const struct kg_timeline *line) {
 }
 
 static void put_pictures(const struct kg_timelines *t, const struct kg_step_search *search, struct kg_page *page) {
-    struct ranked *ranked = kg_xcalloc(t->n_lines + 1, sizeof *ranked);
+    struct ranked *ranked = kg_xcalloc(t->n_lines, sizeof *ranked);
     size_t n = 0;
     for (size_t i = 0; i < t->n_lines; i++)
         if (t->lines[i].n_points >= LEAST_POINTS)

@@ -51,7 +51,7 @@ static struct timed *collect(const struct kg_report *report, size_t *n, size_t *
     json_t *timing;
     for (size_t k = 0; k < records->n_cases; k++)
         n_all += json_array_size(json_object_get(records->cases[k].result, "timings"));
-    struct timed *list = kg_xcalloc(n_all + 1, sizeof *list);
+    struct timed *list = kg_xcalloc(n_all, sizeof *list);
     *n = *n_discarded = 0;
     for (size_t k = 0; k < records->n_cases; k++) {
         json_array_foreach(json_object_get(records->cases[k].result, "timings"), i, timing) {

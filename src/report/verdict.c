@@ -80,7 +80,7 @@ static int by_cases_falling(const void *a, const void *b) {
 
 /* The reasons of skipped cases, each once, that of the most cases first. *n_cases: all of them. malloc'ed. */
 static struct reason *group_skips(const struct kg_records *records, size_t *n_reasons, size_t *n_cases) {
-    struct reason *reasons = kg_xcalloc(records->n_cases + 1, sizeof *reasons);
+    struct reason *reasons = kg_xcalloc(records->n_cases, sizeof *reasons);
     *n_reasons = *n_cases = 0;
     for (size_t i = 0; i < records->n_cases; i++) {
         if (strcmp(kg_case_status(&records->cases[i]), "skip") != 0) continue;

@@ -63,7 +63,7 @@ static void apply_preference(struct chosen *chosen, const json_t *prefer) {
 
 /* malloc'ed list. */
 static struct chosen choose(const json_t *selector, const struct kg_evidence_run *run) {
-    struct chosen chosen = { kg_xcalloc(run->records.n_cases + 1, sizeof *chosen.cases), 0 };
+    struct chosen chosen = { kg_xcalloc(run->records.n_cases, sizeof *chosen.cases), 0 };
     for (size_t i = 0; i < run->records.n_cases; i++) {
         const struct kg_case_records *c = &run->records.cases[i];
         if (kg_patterns_match(json_object_get(selector, "match"), c->key) &&

@@ -1,13 +1,15 @@
-/* Dot products of one weight row, in any block format, with several float32 rows, accumulated in double. */
+/* Dot products of a few weight rows, in any block format, with several float32 rows, accumulated in double. */
 #ifndef KIGO_OPS_DOT_ROWS_H
 #define KIGO_OPS_DOT_ROWS_H
 
 #include "ops/weight.h"
 
-enum { KG_DOT_ROWS_MAX = 32 };
+enum { KG_DOT_ROWS_MAX = 32, KG_DOT_WEIGHT_ROWS = 4 };
 
-/* sums[r] = sum_i x[r][i] * W[row][i], r < n <= KG_DOT_ROWS_MAX. The weight row is decoded once, in pieces that stay in
- * L1. The order of additions is kg_dot's over the whole row, for every n. */
-void kg_dot_rows(const struct kg_weight *weight, size_t row, const float *const *x, size_t n, double *sums);
+/* sums[r][k] = sum_i x[r][i] * W[first + k][i] for r < n <= KG_DOT_ROWS_MAX and k < n_weight_rows <=
+ * KG_DOT_WEIGHT_ROWS. A weight row is decoded once, in pieces that stay in L1. The order of additions is kg_dot's over
+ * the whole row, for every n and n_weight_rows. */
+void kg_dot_rows(const struct kg_weight *weight, size_t first, size_t n_weight_rows, const float *const *x, size_t n,
+                 double (*sums)[KG_DOT_WEIGHT_ROWS]);
 
 #endif

@@ -1,5 +1,6 @@
 #include "ops/experts_linear.h"
 #include "base/buffer.h"
+#include "base/size.h"
 #include "ops/check.h"
 #include "ops/dot_rows.h"
 #include <stdlib.h>
@@ -38,27 +39,28 @@ static struct grouping group_rows(const struct kg_experts_linear_args *args) {
     return g;
 }
 
-/* One weight row of an expert times up to KG_DOT_ROWS_MAX of the expert's input rows. */
-static void one_output(const struct kg_experts_linear_args *args, uint32_t expert, size_t o, const uint32_t *row,
-                       size_t n) {
+/* The outputs [o, o + n_outputs) of an expert for up to KG_DOT_ROWS_MAX of its input rows. */
+static void few_outputs(const struct kg_experts_linear_args *args, uint32_t expert, size_t o, size_t n_outputs,
+                        const uint32_t *row, size_t n) {
     const struct kg_weight *w = &args->weight;
     const size_t n_out = w->n_rows / args->n_experts, weight_row = expert * n_out + o;
-    const float *x[KG_DOT_ROWS_MAX];
-    double sums[KG_DOT_ROWS_MAX];
+    const float *x[KG_DOT_ROWS_MAX] = { NULL };
+    double sums[KG_DOT_ROWS_MAX][KG_DOT_WEIGHT_ROWS];
     for (size_t i = 0; i < n; i++) x[i] = (const float *)args->x + (size_t)(row[i] / args->n_sharing) * w->n_cols;
-    kg_dot_rows(w, weight_row, x, n, sums);
-    const double bias = args->bias ? (double)args->bias[weight_row] : 0;
-    for (size_t i = 0; i < n; i++) ((float *)args->y)[row[i] * n_out + o] = (float)(sums[i] + bias);
+    kg_dot_rows(w, weight_row, n_outputs, x, n, sums);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < n_outputs; k++)
+            ((float *)args->y)[row[i] * n_out + o + k] =
+                (float)(sums[i][k] + (args->bias ? (double)args->bias[weight_row + k] : 0));
 }
 
 static void outputs(void *arg, size_t begin, size_t end) {
     const struct grouping *g = arg;
     for (uint32_t e = 0; e < g->args->n_experts; e++)
-        for (uint32_t at = g->first[e]; at < g->first[e + 1]; at += KG_DOT_ROWS_MAX) {
-            const uint32_t left = g->first[e + 1] - at;
-            for (size_t o = begin; o < end; o++)
-                one_output(g->args, e, o, g->row + at, left < KG_DOT_ROWS_MAX ? left : KG_DOT_ROWS_MAX);
-        }
+        for (uint32_t at = g->first[e]; at < g->first[e + 1]; at += KG_DOT_ROWS_MAX)
+            for (size_t o = begin; o < end; o += KG_DOT_WEIGHT_ROWS)
+                few_outputs(g->args, e, o, kg_min_size(end - o, KG_DOT_WEIGHT_ROWS), g->row + at,
+                            kg_min_size(g->first[e + 1] - at, KG_DOT_ROWS_MAX));
 }
 
 enum kg_status kg_cpu_experts_linear(struct kg_thread_pool *pool, const struct kg_experts_linear_args *args,

@@ -1,4 +1,5 @@
 #include "ops/linear.h"
+#include "base/size.h"
 #include "ops/check.h"
 #include "ops/dot_rows.h"
 
@@ -14,25 +15,25 @@ enum kg_status kg_linear_check(const struct kg_linear_args *args, struct kg_erro
     return KG_OK;
 }
 
-/* y[r][o] for the activation rows [first, first + n) of one block. */
-static void one_output(const struct kg_linear_args *args, size_t o, size_t first, size_t n) {
+/* y[r][o] for the activation rows [first, first + n) of one block and the outputs [o, o + n_outputs). */
+static void few_outputs(const struct kg_linear_args *args, size_t o, size_t n_outputs, size_t first, size_t n) {
     const struct kg_weight *w = &args->weight;
-    const float *x[KG_DOT_ROWS_MAX];
-    float *y = (float *)args->y + first * w->n_rows;
-    double sums[KG_DOT_ROWS_MAX];
+    const float *x[KG_DOT_ROWS_MAX] = { NULL };
+    float *y = (float *)args->y + first * w->n_rows + o;
+    double sums[KG_DOT_ROWS_MAX][KG_DOT_WEIGHT_ROWS];
     for (size_t r = 0; r < n; r++) x[r] = (const float *)args->x + (first + r) * w->n_cols;
-    kg_dot_rows(w, o, x, n, sums);
-    const double bias = args->bias ? (double)args->bias[o] : 0;
-    for (size_t r = 0; r < n; r++) y[r * w->n_rows + o] = (float)(sums[r] + bias);
+    kg_dot_rows(w, o, n_outputs, x, n, sums);
+    for (size_t r = 0; r < n; r++)
+        for (size_t k = 0; k < n_outputs; k++)
+            y[r * w->n_rows + k] = (float)(sums[r][k] + (args->bias ? (double)args->bias[o + k] : 0));
 }
 
 static void outputs(void *arg, size_t begin, size_t end) {
     const struct kg_linear_args *args = arg;
-    for (size_t first = 0; first < args->n_rows; first += KG_DOT_ROWS_MAX) {
-        const size_t left = args->n_rows - first;
-        for (size_t o = begin; o < end; o++)
-            one_output(args, o, first, left < KG_DOT_ROWS_MAX ? left : KG_DOT_ROWS_MAX);
-    }
+    for (size_t first = 0; first < args->n_rows; first += KG_DOT_ROWS_MAX)
+        for (size_t o = begin; o < end; o += KG_DOT_WEIGHT_ROWS)
+            few_outputs(args, o, kg_min_size(end - o, KG_DOT_WEIGHT_ROWS), first,
+                        kg_min_size(args->n_rows - first, KG_DOT_ROWS_MAX));
 }
 
 enum kg_status kg_cpu_linear(struct kg_thread_pool *pool, const struct kg_linear_args *args, struct kg_error *err) {

@@ -1,8 +1,10 @@
 #include "suites/support/mxfp4_float64.h"
+#include "base/clones.h"
 #include <math.h>
 #include <stdbool.h>
 
-void kg_f64_product(const double *x, const double *w, const float *bias, uint32_t n_out, uint32_t n_in, double *y) {
+KG_VECTOR_CLONES void kg_f64_product(const double *x, const double *w, const float *bias, uint32_t n_out, uint32_t n_in,
+                                     double *y) {
     for (uint32_t o = 0; o < n_out; o++, w += n_in) {
         double sums[4] = { 0 };
         for (uint32_t i = 0; i < n_in; i += 4)
@@ -11,7 +13,8 @@ void kg_f64_product(const double *x, const double *w, const float *bias, uint32_
     }
 }
 
-void kg_f64_product_variance(const double *of_x, const double *w, uint32_t n_out, uint32_t n_in, double *variance) {
+KG_VECTOR_CLONES void kg_f64_product_variance(const double *of_x, const double *w, uint32_t n_out, uint32_t n_in,
+                                              double *variance) {
     double largest = 0;
     for (uint32_t i = 0; i < n_in; i++) largest = fmax(largest, of_x[i]);
     if (largest == 0) return;

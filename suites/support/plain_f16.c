@@ -1,5 +1,6 @@
 #include "suites/support/plain_f16.h"
 #include "base/buffer.h"
+#include "base/clones.h"
 #include "suites/support/plain_f16_style.h"
 #include <math.h>
 #include <stdlib.h>
@@ -58,7 +59,7 @@ static enum kg_status layernorm(const struct style *s, const struct kg_layernorm
 
 /* sum_i a[i] b[i] in SUMS sums, part j of the products i = j mod SUMS. */
 #define DEFINE_DOT(name, real)                                                                                         \
-    static float name(const float *a, const float *b, size_t n) {                                                      \
+    KG_VECTOR_CLONES static float name(const float *a, const float *b, size_t n) {                                     \
         enum { SUMS = 16 };                                                                                            \
         real part[SUMS] = { 0 };                                                                                       \
         double sum = 0;                                                                                                \

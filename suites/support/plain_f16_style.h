@@ -26,7 +26,7 @@ static inline float step(const struct style *s, double x) {
 
 static inline float *widened(const void *halves, size_t n) {
     float *x = kg_xcalloc(n + 1, sizeof *x);
-    for (size_t i = 0; i < n; i++) x[i] = kg_f16_to_f32(((const uint16_t *)halves)[i]);
+    kg_dtype_info(KG_DTYPE_F16)->decode(halves, x, n);
     return x;
 }
 

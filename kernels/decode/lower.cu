@@ -49,6 +49,7 @@ static enum kg_status place_memory(struct kg_cuda_backend *cuda, struct kg_cuda_
     char *at = static_cast<char *>(lowered->memory.data) + zeroed_bytes;
     for (uint32_t i = 0; i < lowered->n_tables; at += table_bytes(&lowered->tables[i++].rope))
         lowered->tables[i].data = reinterpret_cast<float2 *>(at);
+    if (zeroed_bytes == 0) return KG_OK;
     const cudaError_t code = cudaMemsetAsync(lowered->memory.data, 0, zeroed_bytes, cuda->stream);
     return code == cudaSuccess ? KG_OK : kg_cuda_fail(err, "lowering", code);
 }

@@ -1,15 +1,17 @@
 /* kigo steps: where times and rates changed for good. */
+#include "base/buffer.h"
 #include "base/size.h"
 #include "cli/commands.h"
 #include "cli/filter.h"
 #include "cli/regress_call.h"
 #include "history/annotation.h"
 #include "history/step_search.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct steps_options {
-    const char *bundles, *run, *key, *figure;
+    const char *bundles, *run, *key, *figure, *repository;
     struct kg_filter filter;
     struct kg_rows_options format;
     double least_change_percent;
@@ -28,17 +30,39 @@ static struct kg_cell commits_cell(const struct kg_found_step *step, char text[3
     return kg_cell_of_text(text);
 }
 
+/* "commit +10.1%" for each, as many as a line may have. */
+static void put_suspects(const struct kg_found_step *step, struct kg_buffer *out) {
+    enum { MOST = 8 };
+    for (size_t i = 0; i < step->n_suspects && i < MOST; i++)
+        kg_buffer_printf(out, "%s%.12s %+.1f%%", i > 0 ? ", " : "", step->suspects[i].commit,
+                         100 * step->suspects[i].change);
+    if (step->n_suspects > MOST) kg_buffer_printf(out, ", and %zu more", step->n_suspects - MOST);
+}
+
+static void put_foot(const struct kg_step_search *search, bool markdown, struct kg_buffer *out) {
+    const struct kg_step_runs *runs = &search->runs;
+    kg_buffer_printf(out, "%s%zu steps in %zu figures of %zu runs", markdown ? "\n" : "", search->n_steps,
+                     search->n_figures, runs->line.n_items);
+    if (runs->why_by_time) kg_buffer_printf(out, ", taken by time: %s", runs->why_by_time);
+    else if (runs->side.n_items > 0) kg_buffer_printf(out, "; %zu runs of other branches", runs->side.n_items);
+    kg_buffer_puts(out, "\n");
+}
+
 static enum kg_status print(const struct kg_step_search *search, const struct kg_rows_options *format,
                             struct kg_error *err) {
-    static const char *const NAMES[] = { "first_run", "commits", "case",     "figure",  "unit", "before",
-                                         "after",     "change",  "n_before", "n_after", "p" };
+    static const char *const NAMES[] = { "first_run", "commits", "case",   "figure",   "unit",
+                                         "before",    "after",   "change", "n_before", "n_after",
+                                         "p",         "kind",    "placed", "merge",    "suspects" };
     struct kg_rows rows = KG_ROWS_INIT(format);
     struct kg_buffer out = KG_BUFFER_INIT;
     rows.digits = 4;
     kg_rows_add(&rows, KG_COUNT_OF(NAMES), NAMES, NULL);
     for (size_t i = 0; i < search->n_steps; i++) {
         const struct kg_found_step *s = &search->steps[i];
-        char commits[32], change[32];
+        char commits[32], change[32], merge[16];
+        struct kg_buffer suspects = KG_BUFFER_INIT;
+        put_suspects(s, &suspects);
+        snprintf(merge, sizeof merge, "%.12s", s->merge);
         snprintf(change, sizeof change, "%+.2f%%", 100 * s->change);
         const struct kg_cell cells[] = { kg_cell_of_text(s->first_after->bundle_id),
                                          commits_cell(s, commits),
@@ -50,26 +74,36 @@ static enum kg_status print(const struct kg_step_search *search, const struct kg
                                          kg_cell_of_text(change),
                                          kg_cell_of_int((int64_t)s->n_before),
                                          kg_cell_of_int((int64_t)s->n_after),
-                                         kg_cell_of_real(s->p) };
+                                         kg_cell_of_real(s->p),
+                                         kg_cell_of_text(s->creeps ? "creep" : "step"),
+                                         kg_cell_of_real(s->creeps ? NAN : s->placed),
+                                         kg_cell_of_text(*merge ? merge : NULL),
+                                         kg_cell_of_text(s->n_suspects > 0 ? kg_buffer_text(&suspects) : NULL) };
         kg_rows_add(&rows, KG_COUNT_OF(NAMES), NAMES, cells);
+        kg_buffer_free(&suspects);
     }
     kg_rows_put(&rows, &out);
-    if (!format->json && !format->csv)
-        kg_buffer_printf(&out, "%s%zu steps in %zu figures of %zu runs\n", format->markdown ? "\n" : "",
-                         search->n_steps, search->n_figures, search->runs.n_items);
+    if (!format->json && !format->csv) put_foot(search, format->markdown, &out);
     return kg_cli_print(&out, err);
 }
 
 static enum kg_status find(struct steps_options *o, struct kg_error *err) {
     const char *root = kg_cli_bundles_root(o->bundles);
     struct kg_history *history = NULL;
+    const struct kg_regress_call call = { .bundles = o->bundles, .repository = o->repository };
+    const char *places[4];
     struct kg_step_search search;
     char *dir = NULL;
+    kg_cli_repositories(&call, places);
     enum kg_status status = kg_filter_find("steps", &o->filter, root, o->run ? o->run : "latest", &dir, err);
     if (status == KG_OK) status = kg_cli_history_open("steps", root, &history, err);
-    if (status == KG_OK)
-        status = kg_step_search(history, strrchr(dir, '/') + 1, (size_t)o->n_runs, o->least_change_percent / 100, wants,
-                                o, &search, err);
+    const struct kg_step_options options = { .run = dir ? strrchr(dir, '/') + 1 : NULL,
+                                             .repositories = places,
+                                             .n_most = (size_t)o->n_runs,
+                                             .least_change = o->least_change_percent / 100,
+                                             .wants = wants,
+                                             .arg = o };
+    if (status == KG_OK) status = kg_step_search(history, &options, &search, err);
     if (status == KG_OK) {
         status = print(&search, &o->format, err);
         kg_step_search_free(&search);
@@ -100,6 +134,11 @@ int kg_cmd_steps(int argc, char **argv) {
           .help = "look at the newest N runs (200)",
           .min = 1,
           .max = 5000 },
+        { .name = "repo",
+          .kind = KG_OPTION_TEXT,
+          .value = &o.repository,
+          .metavar = "DIR",
+          .help = "git repository that knows the commits (the bundles' own, or the working folder's)" },
         KG_LEAST_CHANGE_OPTION(&o.least_change_percent),
         KG_FILTER_OPTIONS(&o.filter),
         KG_BUNDLES_OPTION(&o.bundles),
@@ -110,9 +149,11 @@ int kg_cmd_steps(int argc, char **argv) {
         .usage = "[CASE] [--figure PATTERN] [filters] [--json|--csv|--markdown]",
         .summary =
             "Finds where times and rates of cases (a key; * matches any text) changed their level for good, latest\n"
-            "first, with the commits between which it happened. Levels are found by optimal partitioning (B.\n"
-            "Jackson et al. 2005) of the runs' medians, freed of drift by canaries; each step is at least three\n"
-            "runs from the next, and an exact Mann-Whitney test holds it at 1%.",
+            "first, with the commits between which it happened and how probable that place is. Runs come along the\n"
+            "first parents of the run's commit: a step that a merge brought names the merge, and what the runs of the\n"
+            "merged commits gave. Levels are found by optimal partitioning (B. Jackson et al. 2005) of the runs'\n"
+            "medians, freed of what canaries explain. A step holds beyond what noise of any kind does in 1 of 1000\n"
+            "histories; it needs 8 runs on each side, or 3 after 64.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
         .max_args = 1,

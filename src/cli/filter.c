@@ -29,7 +29,7 @@ static enum kg_status commits_text(const struct kg_filter *filter, const char *r
         status = kg_path_is_dir(places[i]) ? kg_commits_list(places[i], filter->commits, &commits, &why) : status;
     if (status != KG_OK) return kg_fail(err, KG_ERR_NOT_FOUND, "--commits: git knows no '%s'", filter->commits);
     struct kg_buffer lines = KG_BUFFER_INIT;
-    for (size_t i = 0; i < commits.n_ids; i++) kg_buffer_printf(&lines, "%s\n", commits.ids[i]);
+    for (size_t i = 0; i < commits.n_items; i++) kg_buffer_printf(&lines, "%s\n", commits.items[i].id);
     *text = lines.data ? lines.data : kg_xstrdup("none");
     kg_commits_free(&commits);
     return KG_OK;

@@ -47,13 +47,14 @@ enum kg_status kg_find_repository(const char *const *places, const char *revisio
 }
 
 static int by_id(const void *a, const void *b) {
-    return strcmp(a, b);
+    return strcmp(((const struct kg_commit *)a)->id, ((const struct kg_commit *)b)->id);
 }
 
-static enum kg_status list_commits(const char *dir, const char *which, const char *range, struct kg_commits *commits,
-                                   struct kg_error *err) {
+/* more: one more option, or NULL */
+static enum kg_status list_commits(const char *dir, const char *which, const char *more, const char *range,
+                                   struct kg_commits *commits, struct kg_error *err) {
     struct kg_buffer out = KG_BUFFER_INIT;
-    const char *const words[] = { "rev-list", which, range, "--", NULL };
+    const char *const words[] = { "rev-list", which, more ? more : which, range, "--", NULL };
     *commits = (struct kg_commits){ NULL, 0 };
     if (!is_word(range)) return kg_fail(err, KG_ERR_USAGE, "'%s' is no range of commits", range);
     enum kg_status status = kg_git(dir, words, MAX_LIST_BYTES, &out, NULL, NULL);
@@ -63,32 +64,46 @@ static enum kg_status list_commits(const char *dir, const char *which, const cha
     }
     size_t n_lines = 0;
     for (const char *s = kg_buffer_text(&out); *s; s++) n_lines += *s == '\n';
-    commits->ids = kg_xcalloc(n_lines, sizeof *commits->ids);
+    commits->items = kg_xcalloc(n_lines, sizeof *commits->items);
     for (char *line = out.data; line && *line;) {
         char *end = strchr(line, '\n');
-        if (end && end - line < KG_COMMIT_SIZE) memcpy(commits->ids[commits->n_ids++], line, (size_t)(end - line));
+        if (end && end - line < KG_COMMIT_SIZE) {
+            struct kg_commit *commit = &commits->items[commits->n_items];
+            memcpy(commit->id, line, (size_t)(end - line));
+            commit->place = commits->n_items++;
+        }
         line = end ? end + 1 : NULL;
     }
     kg_buffer_free(&out);
-    if (commits->n_ids > 1) qsort(commits->ids, commits->n_ids, sizeof *commits->ids, by_id);
+    if (commits->n_items > 1) qsort(commits->items, commits->n_items, sizeof *commits->items, by_id);
     return KG_OK;
 }
 
 enum kg_status kg_commits_list(const char *dir, const char *range, struct kg_commits *commits, struct kg_error *err) {
-    return list_commits(dir, "--max-count=100000", range, commits, err);
+    return list_commits(dir, "--max-count=100000", NULL, range, commits, err);
 }
 
 enum kg_status kg_commits_mainline(const char *dir, const char *commit, struct kg_commits *commits,
                                    struct kg_error *err) {
-    return list_commits(dir, "--first-parent", commit, commits, err);
+    return list_commits(dir, "--first-parent", NULL, commit, commits, err);
+}
+
+enum kg_status kg_commits_merges(const char *dir, const char *range, struct kg_commits *commits, struct kg_error *err) {
+    return list_commits(dir, "--first-parent", "--merges", range, commits, err);
+}
+
+const struct kg_commit *kg_commits_find(const struct kg_commits *commits, const char *commit) {
+    struct kg_commit wanted = { .place = 0 };
+    if (!commit || commits->n_items == 0 || strlen(commit) >= KG_COMMIT_SIZE) return NULL;
+    memcpy(wanted.id, commit, strlen(commit) + 1);
+    return bsearch(&wanted, commits->items, commits->n_items, sizeof wanted, by_id);
 }
 
 bool kg_commits_hold(const struct kg_commits *commits, const char *commit) {
-    return commit && commits->n_ids > 0 &&
-           bsearch(commit, commits->ids, commits->n_ids, sizeof *commits->ids, by_id) != NULL;
+    return kg_commits_find(commits, commit) != NULL;
 }
 
 void kg_commits_free(struct kg_commits *commits) {
-    free(commits->ids);
+    free(commits->items);
     *commits = (struct kg_commits){ NULL, 0 };
 }

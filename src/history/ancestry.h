@@ -8,9 +8,13 @@
 
 enum { KG_COMMIT_SIZE = 65 }; /* 40 or 64 hexadecimal digits and a NUL */
 
+struct kg_commit {
+    char id[KG_COMMIT_SIZE];
+    size_t place; /* in git's list, newest first */
+};
 struct kg_commits {
-    char (*ids)[KG_COMMIT_SIZE]; /* sorted */
-    size_t n_ids;
+    struct kg_commit *items; /* sorted by id */
+    size_t n_items;
 };
 
 /* The first of the folders (NULL ends them) whose repository knows the revision; points into places. KG_ERR_NOT_FOUND
@@ -29,6 +33,11 @@ KG_WARN_UNUSED enum kg_status kg_commits_list(const char *dir, const char *range
 /* A commit and its ancestors by first parents: what it was merged into, without what was merged. */
 KG_WARN_UNUSED enum kg_status kg_commits_mainline(const char *dir, const char *commit, struct kg_commits *commits,
                                                   struct kg_error *err);
+/* The merges among the commits of a range that its end reaches by first parents. */
+KG_WARN_UNUSED enum kg_status kg_commits_merges(const char *dir, const char *range, struct kg_commits *commits,
+                                                struct kg_error *err);
+/* NULL if it is not among them. */
+const struct kg_commit *kg_commits_find(const struct kg_commits *commits, const char *commit);
 bool kg_commits_hold(const struct kg_commits *commits, const char *commit);
 void kg_commits_free(struct kg_commits *commits);
 

@@ -18,13 +18,9 @@
 #ifndef KIGO_HISTORY_DRIFT_H
 #define KIGO_HISTORY_DRIFT_H
 
+#include "history/series.h"
 #include <stdbool.h>
 #include <stddef.h>
-
-struct kg_series {
-    const char *group;
-    double *by_run; /* NaN where the run has none */
-};
 
 struct kg_drift {
     const char *group;

@@ -4,6 +4,7 @@ libkigo_a_SOURCES += \
 	src/history/ancestry.c src/history/ancestry.h \
 	src/history/annotation.c src/history/annotation.h \
 	src/history/annotation_sync.c \
+	src/history/canary_fit.c src/history/canary_fit.h \
 	src/history/comparison_key.c src/history/comparison_key.h \
 	src/history/confirm.c src/history/confirm.h \
 	src/history/detectable.c src/history/detectable.h \
@@ -36,5 +37,10 @@ libkigo_a_SOURCES += \
 	src/history/schema.c \
 	src/history/screen.c src/history/screen.h \
 	src/history/selfcheck.c src/history/selfcheck.h \
+	src/history/series.h \
+	src/history/step_runs.c src/history/step_runs.h \
 	src/history/step_search.c src/history/step_search.h \
+	src/history/step_series.c src/history/step_series.h \
+	src/history/step_suspects.c src/history/step_suspects.h \
+	src/history/step_values.c src/history/step_values.h \
 	src/history/sync.c

@@ -1,6 +1,7 @@
 libkigo_a_SOURCES += \
 	src/measure/gpus.c src/measure/gpus.h \
 	src/measure/nvml.c src/measure/nvml.h \
+	src/measure/partition.c src/measure/partition.h \
 	src/measure/process_memory.c src/measure/process_memory.h \
 	src/measure/rank_test.c src/measure/rank_test.h \
 	src/measure/robust.c src/measure/robust.h \

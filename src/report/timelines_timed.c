@@ -127,8 +127,10 @@ enum kg_status kg_timelines_section(struct kg_history *history, const json_t *ru
     enum kg_status status = find_newest(history, limit, &newest, err);
     if (status != KG_OK || !newest) return status;
     status = load(history, limit, newest, &timelines, err);
-    if (status == KG_OK)
-        status = kg_step_search(history, newest, json_array_size(runs), LEAST_CHANGE, NULL, NULL, &search, err);
+    const struct kg_step_options options = { .run = newest,
+                                             .n_most = json_array_size(runs),
+                                             .least_change = LEAST_CHANGE };
+    if (status == KG_OK) status = kg_step_search(history, &options, &search, err);
     if (status == KG_OK) {
         kg_page_section(page, "Timings");
         kg_page_text(

@@ -76,7 +76,12 @@ suites_unit_test_history_SOURCES = suites/unit/test_history.c
 check_PROGRAMS += suites/unit/test_json_tape
 suites_unit_test_json_tape_SOURCES = suites/unit/test_json_tape.c
 check_PROGRAMS += suites/unit/test_steps
-suites_unit_test_steps_SOURCES = suites/unit/test_steps.c suites/unit/noise_kinds.c suites/unit/noise_kinds.h
+step_simulation_sources = suites/unit/step_simulation.c suites/unit/step_simulation.h suites/unit/noise_kinds.c \
+	suites/unit/noise_kinds.h
+suites_unit_test_steps_SOURCES = suites/unit/test_steps.c $(step_simulation_sources)
+check_PROGRAMS += suites/unit/simulate_steps suites/unit/test_step_search
+suites_unit_test_step_search_SOURCES = suites/unit/test_step_search.c
+suites_unit_simulate_steps_SOURCES = suites/unit/simulate_steps.c $(step_simulation_sources)
 check_PROGRAMS += suites/unit/test_regress suites/unit/test_screen
 suites_unit_test_regress_SOURCES = suites/unit/test_regress.c
 check_PROGRAMS += suites/unit/test_regress_again suites/unit/test_regress_limits
@@ -102,7 +107,8 @@ suites_unit_simulate_SOURCES = suites/unit/simulate.c $(simulation_sources) $(ot
 check_PROGRAMS += suites/unit/test_history_scale
 suites_unit_test_history_scale_CPPFLAGS = $(kigo_CPPFLAGS)
 suites_unit_test_history_scale_SOURCES = \
-	src/cli/bundles.c src/cli/call.c src/cli/cmd_history.c src/cli/filter.c src/cli/rows.c src/cli/table.c \
+	src/cli/bundles.c src/cli/call.c src/cli/cmd_history.c src/cli/cmd_steps.c src/cli/filter.c src/cli/regress_call.c \
+	src/cli/rows.c src/cli/table.c \
 	suites/unit/test_history_scale.c \
 	suites/unit/statement_trace.c suites/unit/statement_trace.h
 # make_history ROOT N_RUNS N_CASES [COMMITS], to measure queries by hand.

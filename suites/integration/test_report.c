@@ -10,6 +10,7 @@
 #include "suites/integration/verbs.h"
 #include "suites/support/bundle_maker.h"
 #include "suites/support/history_lab.h"
+#include "suites/support/html_tags.h"
 #include <check.h>
 #include <ctype.h>
 #include <math.h>
@@ -112,6 +113,7 @@ static bool has_gnuplot(void) {
 }
 
 static void looked_at(struct kg_record *rec, const char *html, const char *words, int least_images) {
+    kg_expect_html_closed(html);
     for (size_t i = 0; i < KG_COUNT_OF(WIDTHS); i++)
         if (!look_is_good(rec, html, WIDTHS[i], words, has_gnuplot() ? least_images : 0)) return;
 }

@@ -20,6 +20,7 @@ libkigosuite_a_SOURCES += \
 	suites/support/hf_maker.c suites/support/hf_maker.h \
 	suites/support/history_lab.c suites/support/history_lab.h \
 	suites/support/history_maker.c suites/support/history_maker.h \
+	suites/support/html_tags.c suites/support/html_tags.h \
 	suites/support/host_draws.c suites/support/host_draws.h \
 	suites/support/rig.c suites/support/rig.h \
 	suites/support/layer_compare.c suites/support/layer_compare.h \

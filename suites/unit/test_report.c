@@ -7,6 +7,7 @@
 #include "report/sections.h"
 #include "suites/harness/case.h"
 #include "suites/support/bundle_maker.h"
+#include "suites/support/html_tags.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -93,7 +94,24 @@ static void same_page_in_both_forms(struct kg_record *rec, const void *arg) {
     ck_assert_ptr_nonnull(strstr(out.data, "<title>A &lt;run&gt;</title>"));
     ck_assert_ptr_nonnull(strstr(out.data, "#t1 td:nth-child(3)::before{content:\"seconds \"}"));
     ck_assert_ptr_nonnull(strstr(out.data, "default-src 'none'"));
+    kg_expect_html_closed(out.data);
     kg_buffer_free(&out);
+}
+
+/* Without this, the other cases could not be red. */
+static void unclosed_elements_are_seen(struct kg_record *rec, const void *arg) {
+    static const char *const WRONG[] = {
+        "<p>a", "<p>a</b></p>", "a</p>", "<table><tr></table></tr>", "<p", "<p></pp>"
+    };
+    static const char *const RIGHT[] = { "", "<!DOCTYPE html><p>a<br>b<path d=\"\"/></p><p></p>" };
+    (void)rec;
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(WRONG); i++) {
+        char *wrong = kg_html_unclosed(WRONG[i]);
+        ck_assert_msg(wrong != NULL, "%s", WRONG[i]);
+        free(wrong);
+    }
+    for (size_t i = 0; i < KG_COUNT_OF(RIGHT); i++) kg_expect_html_closed(RIGHT[i]);
 }
 
 static void names_in_plots(struct kg_record *rec, const void *arg) {
@@ -173,8 +191,12 @@ static void close_run(struct run *run) {
 }
 
 static char *markdown_of(const struct kg_report *report) {
-    struct kg_page page = KG_PAGE_INIT(KG_PAGE_MARKDOWN, false);
+    struct kg_page page = KG_PAGE_INIT(KG_PAGE_MARKDOWN, false), html = KG_PAGE_INIT(KG_PAGE_HTML, true);
     struct kg_buffer out = KG_BUFFER_INIT;
+    kg_report_page(report, &html);
+    kg_page_finish(&html, &out);
+    kg_expect_html_closed(out.data);
+    kg_buffer_clear(&out);
     kg_report_page(report, &page);
     kg_page_finish(&page, &out);
     return out.data;
@@ -311,9 +333,9 @@ static void csv_of_known_records(struct kg_record *rec, const void *arg) {
     { .layer = "unit", .op = "report", .name = #function, .run = function }
 
 static const struct kg_case CASES[] = {
-    CASE(text_stands_for_itself),   CASE(same_page_in_both_forms),   CASE(names_in_plots),
-    CASE(pictures_stand_in_a_page), CASE(sections_of_known_records), CASE(csv_of_known_records),
-    CASE(sections_at_their_edges),  CASE(units_and_half_decades),
+    CASE(text_stands_for_itself),   CASE(same_page_in_both_forms),    CASE(names_in_plots),
+    CASE(pictures_stand_in_a_page), CASE(sections_of_known_records),  CASE(csv_of_known_records),
+    CASE(sections_at_their_edges),  CASE(unclosed_elements_are_seen), CASE(units_and_half_decades),
 };
 
 int main(int argc, char **argv) {

@@ -63,7 +63,8 @@ static void put_steps(const struct kg_step_search *search, struct kg_page *page)
         kg_page_cell(page, kg_report_percent(s->change).text);
         kg_page_cell(page, kg_report_g(s->p).text);
         kg_page_cell(page, s->first_after->bundle_id);
-        kg_page_cellf(page, "%.12s", s->first_after->commit ? s->first_after->commit : "");
+        kg_page_cellf(page, "%.12s%s%.12s%s", s->first_after->commit ? s->first_after->commit : "",
+                      *s->merge ? ", merge " : "", s->merge, s->creeps ? ", a creep" : "");
     }
     kg_page_table_end(page);
     if (search->n_steps > MOST) kg_page_text(page, "And %zu more: kigo steps.", search->n_steps - MOST);

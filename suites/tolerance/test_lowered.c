@@ -31,14 +31,13 @@ static const struct {
               KG_PRECISION_F32,
               KG_DTYPE_F32,
               "f32",
-              { .nmse = 4e-11, .why = "float32 sums in another order: as steps are from a prefill" } },
+              { .nmse = 3e-12, .why = "float32 sums in another order: 1.4e-13 at most on an H200" } },
     [F32_KV_F16] = { KG_PRECISION_F32,
                      KG_PRECISION_F16,
                      KG_DTYPE_F32,
                      "f32_kv_f16",
-                     { .nmse = 1e-8,
-                       .why = "an element of a slot that rounds to float16's other neighbour, 2^-11 of it",
-                       .far = "there may be none" } },
+                     { .nmse = 3e-9,
+                       .why = "an element of a slot that rounds to float16's other neighbour, 2^-11 of it" } },
 };
 
 #define PERSISTENT "persistent kernel"
@@ -293,7 +292,6 @@ static const struct mutant {
     { "heads_slot_off_by_one", HEAD_NORMS, HEADS, 0, "blk.0.k_cache", slot_off_by_one, CHANGED, false },
 #define NORM_ADD "rmsnorm + add"
     { "output_norm_left_out", OUTPUT_NORMS, NORM_ADD, 0, "blk.0.attn_residual", norm_left_out, CHANGED, false },
-    { "normed_output_added_twice", OUTPUT_NORMS, NORM_ADD, 0, "blk.0.attn_residual", NULL, TWICE, false },
     { "normed_output_not_added", OUTPUT_NORMS, NORM_ADD, 1, "blk.0.out", NULL, LEFT_OUT, false },
 #define ATTENTION "attention in one launch"
     { "few_keys_window_of_three", EXPERTS, ATTENTION, 0, "blk.0.attn", window_of_three, CHANGED, false },

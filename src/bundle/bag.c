@@ -7,6 +7,7 @@
 #include "bundle/chain.h"
 #include "bundle/export.h"
 #include "bundle/manifest.h"
+#include "bundle/sign.h"
 #include "bundle/stored.h"
 #include <errno.h>
 #include <stdio.h>
@@ -81,6 +82,7 @@ static enum kg_status put_summary(struct bag *bag, struct kg_error *err) {
     if (!kg_bundle_id_parse(bag->job->id, &bag->started_us)) bag->started_us = 0;
     bag->started_us = kg_json_int(open_event, "utc_us", bag->started_us);
     bag->sealed_us = kg_clock_utc_us();
+    if (bag->sealed_us < bag->started_us) bag->sealed_us = bag->started_us; /* the clock was set back meanwhile */
     const char *seed = kg_json_text(open_event, "seed");
     const struct kg_bundle_summary *n = &bag->counts;
     kg_records_summary(&bag->records, bag->job->partial, &bag->counts);
@@ -148,6 +150,7 @@ static enum kg_status put_bag_info(const struct bag *bag, const struct kg_tree *
         kg_buffer_printf(&info, KG_CHAIN_LABEL ": %s\n", link);
         free(link);
     }
+    if (bag->job->run && bag->job->run->sign_key) kg_buffer_puts(&info, KG_SIGNATURE_LABEL ": required\n");
     if (bag->job->run) {
         const struct kg_bundle *run = bag->job->run;
         const uint64_t now = kg_clock_monotonic_ns();

@@ -38,14 +38,27 @@ KG_WARN_UNUSED enum kg_status kg_chain_previous(const char *root, const char *id
 KG_WARN_UNUSED enum kg_status kg_chain_advance(const char *root, const struct kg_chain_link *last,
                                                struct kg_error *err);
 
+/* The link that a bundle of the root names; false if it cannot be read. */
+bool kg_chain_read_link(const char *root, const char *id, struct kg_chain_link *link);
+/* The root's bundles that belong to other roots' chains: imported, and named by none of this one. Sorted. */
+struct kg_dir_list;
+KG_WARN_UNUSED enum kg_status kg_chain_foreign(const char *root, struct kg_dir_list *ids, struct kg_error *err);
+
 struct kg_chain_report {
-    size_t n_links;    /* that hold */
-    size_t n_left_out; /* that lead to a run which was left out on purpose */
+    size_t n_links;                     /* that hold */
+    size_t n_left_out;                  /* that lead to a run which was left out on purpose */
+    size_t n_pruned, n_pruned_unsigned; /* tombstones; those that nobody signed */
+    bool has_head;                      /* .chain is here: without it the newest run may be gone */
 };
 
 /* Follows every link of a root. Findings: "removed" (a bundle that another names is not there, and neither a tombstone
- * nor left_out.h says why), "replaced" (it is there, was pruned or left out, with another tag manifest), "format". */
-KG_WARN_UNUSED enum kg_status kg_chain_verify(const char *root, struct kg_chain_report *report,
-                                              struct kg_bundle_findings *findings, struct kg_error *err);
+ * nor left_out.h says why), "replaced" (it is there, was pruned or left out, with another tag manifest), "fork" (two
+ * runs follow the same one, or two are the first), "head" (.chain names no run, or one that another follows), "time"
+ * (sealed before the run that it follows), "tombstone" (its signature does not count, as policy or require_signature
+ * ask; its copies are of another run), "format". policy NULL: nobody is trusted or distrusted. */
+struct kg_policy;
+KG_WARN_UNUSED enum kg_status kg_chain_verify(const char *root, const struct kg_policy *policy, bool require_signature,
+                                              struct kg_chain_report *report, struct kg_bundle_findings *findings,
+                                              struct kg_error *err);
 
 #endif

@@ -6,6 +6,9 @@ libkigo_a_SOURCES += \
 	src/bundle/build.c \
 	src/bundle/built_from.c src/bundle/built_from.h \
 	src/bundle/chain.c src/bundle/chain.h \
+	src/bundle/chain_links.c src/bundle/chain_links.h \
+	src/bundle/chain_verify.c \
+	src/bundle/checkpoint.c src/bundle/checkpoint.h \
 	src/bundle/create.c \
 	src/bundle/environment.c \
 	src/bundle/export.c src/bundle/export.h \
@@ -15,6 +18,7 @@ libkigo_a_SOURCES += \
 	src/bundle/left_out.c src/bundle/left_out.h \
 	src/bundle/manifest.c src/bundle/manifest.h \
 	src/bundle/payload.c \
+	src/bundle/policy.c src/bundle/policy.h \
 	src/bundle/plan.c \
 	src/bundle/record_check.c \
 	src/bundle/records.c src/bundle/records.h \
@@ -22,12 +26,15 @@ libkigo_a_SOURCES += \
 	src/bundle/report.c \
 	src/bundle/seal.c \
 	src/bundle/sign.c src/bundle/sign.h \
+	src/bundle/signed_off.c src/bundle/signed_off.h \
 	src/bundle/source.c \
 	src/bundle/source_commit.c src/bundle/source_commit.h \
 	src/bundle/source_content.c src/bundle/source_content.h \
 	src/bundle/source_tree.c src/bundle/source_tree.h \
+	src/bundle/standing.c src/bundle/standing.h \
 	src/bundle/statement.c \
 	src/bundle/stored.c src/bundle/stored.h \
+	src/bundle/timestamp.c src/bundle/timestamp.h \
 	src/bundle/transfer.c src/bundle/transfer.h \
 	src/bundle/tree.c src/bundle/tree.h \
 	src/bundle/verify.c src/bundle/verify.h \

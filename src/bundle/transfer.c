@@ -77,9 +77,9 @@ static enum kg_status check_bundle(const struct kg_import *import, const char *d
     else if (status != KG_OK) kg_error_prefix(err, "%s", where);
     kg_bundle_findings_free(&findings);
     if (status == KG_OK) status = kg_sha256_file(tags, imported->tagmanifest_sha256, err);
-    if (status == KG_OK) status = kg_signature_check(dir, import->allowed_signers, signature, err);
-    const bool wrong = signature->state == KG_SIGNATURE_BAD || signature->state == KG_SIGNATURE_UNTRUSTED;
-    if (status == KG_OK && (wrong || (import->require_signature && signature->state != KG_SIGNATURE_GOOD)))
+    if (status == KG_OK) status = kg_signature_check(dir, import->trust, signature, err);
+    if (status == KG_OK &&
+        (kg_signature_is_wrong(signature) || (import->require_signature && signature->state != KG_SIGNATURE_GOOD)))
         status = kg_fail(err, KG_ERR_INTEGRITY, "%s: the signature of %s is %s%s%s", where, imported->id,
                          signature->state == KG_SIGNATURE_NONE ? "missing" : kg_signature_state_name(signature->state),
                          signature->why[0] ? ": " : "", signature->why);

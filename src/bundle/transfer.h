@@ -16,8 +16,8 @@ struct kg_import {
     const char *root; /* made if missing */
     const char *path; /* of the archive */
     struct kg_archive_limits limits;
-    const char *allowed_signers; /* NULL: none named */
-    bool require_signature;      /* of an allowed signer */
+    const struct kg_trust *trust; /* NULL: no files are named */
+    bool require_signature;       /* of an allowed signer */
 };
 struct kg_imported {
     char id[KG_ARCHIVE_ID_SIZE];

@@ -5,6 +5,7 @@
 #include "bundle/internal.h"
 #include "bundle/manifest.h"
 #include "bundle/records.h"
+#include "bundle/timestamp.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +74,8 @@ static enum kg_status check_manifest(const char *dir, const struct kg_tree *tree
 static void check_kinds(const struct kg_tree *tree, struct kg_bundle_findings *findings) {
     static const char *const TOP[] = { "bag-info.txt",           "bagit.txt",
                                        "manifest-sha256.txt",    "statement.intoto.json",
-                                       "tagmanifest-sha256.txt", "tagmanifest-sha256.txt.sig" };
+                                       "tagmanifest-sha256.txt", "tagmanifest-sha256.txt.sig",
+                                       KG_TIMESTAMP_FILE };
     for (size_t i = 0; i < tree->n_entries; i++) {
         const struct kg_tree_entry *entry = &tree->entries[i];
         if (entry->kind == KG_TREE_LINK) kg_finding_add(findings, "link", entry->path, "a link is no evidence");

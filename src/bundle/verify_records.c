@@ -1,7 +1,9 @@
 /* The meaning of a bundle: planned is recorded, the journal agrees, and the summary follows from the records. */
 #include "bundle/verify.h"
+#include "base/clock.h"
 #include "bundle/internal.h"
 #include "bundle/records.h"
+#include "bundle/standing.h"
 #include "bundle/stored.h"
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +73,10 @@ static void check_summary(const char *dir, const struct kg_records *records, con
     expect_text(FILE_NAME, "state", kg_json_text(summary, "state"), partial ? "partial" : "complete", findings);
     expect_text(FILE_NAME, "bundle_id", kg_json_text(summary, "bundle_id"), id ? id : "missing", findings);
     expect_text("bag-info.txt", "Kigo-Verdict", kg_json_text(info, "Kigo-Verdict"), want.verdict, findings);
+    char wrong[256];
+    if (kg_times_wrong(id ? id : "", kg_json_int(summary, "started_us", 0), kg_json_int(summary, "sealed_us", 0),
+                       kg_clock_utc_us(), wrong))
+        kg_finding_add(findings, "time", FILE_NAME, "%s", wrong);
     json_decref(summary);
 }
 

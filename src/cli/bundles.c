@@ -1,7 +1,9 @@
 #include "cli/bundles.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "bundle/internal.h"
 #include "bundle/records.h"
+#include "bundle/standing.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,13 +26,16 @@ static int64_t started_us(const char *root, const char *id) {
     return started;
 }
 
-/* The last by name; among those of its second, the one that started last. */
-static const char *latest_of(const char *root, const struct kg_dir_list *ids) {
+/* The last by name that counts as latest; among those of its second, the one that started last. */
+static const char *latest_of(const char *root, const struct kg_dir_list *ids, struct kg_standing *standing,
+                             char why[256]) {
     enum { UTC_CHARS = 16 };
-    if (ids->n_names == 0) return NULL;
-    const char *latest = ids->names[ids->n_names - 1];
+    const char *latest = NULL;
     int64_t latest_us = -1;
-    for (size_t i = ids->n_names; i-- > 0 && strncmp(ids->names[i], latest, UTC_CHARS) == 0;) {
+    for (size_t i = ids->n_names; i-- > 0;) {
+        if (latest && strncmp(ids->names[i], latest, UTC_CHARS) != 0) break;
+        if (!kg_standing_counts(standing, KG_ROLE_LATEST, ids->names[i], why)) continue;
+        if (!latest) latest = ids->names[i];
         const int64_t us = started_us(root, ids->names[i]);
         if (us <= latest_us) continue;
         latest = ids->names[i];
@@ -42,8 +47,16 @@ static const char *latest_of(const char *root, const struct kg_dir_list *ids) {
 static enum kg_status choose(const char *root, const char *run, const struct kg_dir_list *ids, const char **id,
                              struct kg_error *err) {
     if (strcmp(run, "latest") == 0) {
-        *id = latest_of(root, ids);
-        return *id ? KG_OK : kg_fail(err, KG_ERR_NOT_FOUND, "%s holds no bundle yet", root);
+        struct kg_standing *standing = NULL;
+        char why[256] = "";
+        const enum kg_status status = kg_standing_open(root, kg_clock_utc_us(), &standing, err);
+        if (status != KG_OK) return status;
+        *id = latest_of(root, ids, standing, why);
+        kg_standing_close(standing);
+        if (*id) return KG_OK;
+        if (ids->n_names == 0) return kg_fail(err, KG_ERR_NOT_FOUND, "%s holds no bundle yet", root);
+        return kg_fail(err, KG_ERR_NOT_FOUND, "no run of %s counts as the latest: of %s, %s; name the run", root,
+                       ids->names[0], why);
     }
     size_t n_matches = 0;
     for (size_t i = 0; i < ids->n_names; i++) {

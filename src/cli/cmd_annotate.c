@@ -11,7 +11,7 @@
 #include <time.h>
 
 struct said {
-    const char *bundles, *kind, *run, *key, *until, *why, *author;
+    const char *bundles, *kind, *run, *key, *until, *why, *author, *sign;
     bool json;
 };
 
@@ -32,12 +32,13 @@ static enum kg_status end_of_day(const char *date, int64_t *utc_us, struct kg_er
 
 static enum kg_status say(const struct said *s, struct kg_error *err) {
     const char *root = kg_cli_bundles_root(s->bundles);
-    char *run_id = NULL, *id = NULL;
+    char *run_id = NULL, *id = NULL, *key = NULL;
     int64_t until_us = 0;
     enum kg_status status = KG_OK;
     if (!kg_path_is_dir(root)) status = kg_fail(err, KG_ERR_NOT_FOUND, "%s: no such folder of bundles", root);
     if (status == KG_OK && (!s->why || !*s->why) && strcmp(s->kind, "pin") != 0)
         status = kg_fail(err, KG_ERR_USAGE, "a %s needs --why", s->kind);
+    if (status == KG_OK) status = kg_cli_sign_key(s->sign, &key, err);
     if (status == KG_OK && s->run) status = kg_cli_run_id(root, s->run, &run_id, err);
     if (status == KG_OK && s->until) status = end_of_day(s->until, &until_us, err);
     if (status == KG_OK) {
@@ -48,7 +49,7 @@ static enum kg_status say(const struct said *s, struct kg_error *err) {
                                    .utc_us = kg_clock_utc_us(),
                                    .author = kg_xstrdup(kg_cli_author(s->author)),
                                    .text = kg_xstrdup(s->why ? s->why : "") };
-        status = kg_annotation_add(root, &a, &id, err);
+        status = kg_annotation_add(root, &a, key, &id, err);
         free(a.kind);
         free(a.case_key);
         free(a.author);
@@ -61,6 +62,7 @@ static enum kg_status say(const struct said *s, struct kg_error *err) {
         kg_buffer_printf(&out, "%s\n", id);
         status = kg_cli_print(&out, err);
     }
+    free(key);
     free(id);
     free(run_id);
     return status;
@@ -81,6 +83,11 @@ static enum kg_status list(const char *bundles, const struct kg_rows_options *fo
 
 #define WHY_OPTION(variable)                                                                                           \
     { .name = "why", .kind = KG_OPTION_TEXT, .value = (variable), .metavar = "TEXT", .help = "the reason, or the text" }
+#define SIGN_OPTION(variable)                                                                                          \
+    {                                                                                                                  \
+        .name = "sign", .kind = KG_OPTION_TEXT, .value = (variable), .metavar = "FILE",                                \
+        .help = "sign it with this SSH key"                                                                            \
+    }
 #define JSON_OPTION(variable)                                                                                          \
     { .name = "json", .kind = KG_OPTION_FLAG, .value = (variable), .help = "print one JSON object" }
 
@@ -100,6 +107,7 @@ int kg_cmd_annotate(int argc, char **argv) {
           .help = "only of these cases (* also crosses /; brackets stand for themselves)" },
         WHY_OPTION(&s.why),
         KG_AUTHOR_OPTION(&s.author),
+        SIGN_OPTION(&s.sign),
         KG_BUNDLES_OPTION(&s.bundles),
         KG_ROWS_OPTIONS(&format),
     };
@@ -142,6 +150,7 @@ int kg_cmd_waive(int argc, char **argv) {
           .help = "last day it holds, like 2026-12-31 (UTC)" },
         WHY_OPTION(&s.why),
         KG_AUTHOR_OPTION(&s.author),
+        SIGN_OPTION(&s.sign),
         KG_BUNDLES_OPTION(&s.bundles),
         JSON_OPTION(&s.json),
     };
@@ -173,6 +182,7 @@ int kg_cmd_accept(int argc, char **argv) {
           .help = "the run whose figures are the norm from now on (latest)" },
         WHY_OPTION(&s.why),
         KG_AUTHOR_OPTION(&s.author),
+        SIGN_OPTION(&s.sign),
         KG_BUNDLES_OPTION(&s.bundles),
         JSON_OPTION(&s.json),
     };
@@ -219,6 +229,7 @@ int kg_cmd_pin(int argc, char **argv) {
         { .name = "remove", .kind = KG_OPTION_FLAG, .value = &take_back, .help = "take the pin out again" },
         WHY_OPTION(&s.why),
         KG_AUTHOR_OPTION(&s.author),
+        SIGN_OPTION(&s.sign),
         KG_BUNDLES_OPTION(&s.bundles),
         JSON_OPTION(&s.json),
     };

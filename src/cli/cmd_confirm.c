@@ -148,7 +148,7 @@ static void keep_words(const struct confirming *c) {
                                .utc_us = kg_clock_utc_us(),
                                .author = kg_xstrdup("kigo confirm"),
                                .text = json_dumps(json, JSON_COMPACT) };
-    if (kg_annotation_add(kg_cli_bundles_root(c->o->call.bundles), &a, NULL, &err) != KG_OK)
+    if (kg_annotation_add(kg_cli_bundles_root(c->o->call.bundles), &a, NULL, NULL, &err) != KG_OK)
         fprintf(stderr, "kigo confirm: what was found is not kept: %s\n", err.message);
     free(a.kind);
     free(a.author);

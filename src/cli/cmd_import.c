@@ -29,23 +29,23 @@ static enum kg_status answer(const struct kg_imported *imported, const char *roo
 
 static enum kg_status import_file(const struct import_options *o, const char *path, struct kg_error *err) {
     const char *root = kg_cli_bundles_root(o->bundles);
-    char *allowed_signers = kg_cli_allowed_signers(o->allowed_signers, root);
+    struct kg_policy policy;
     struct kg_import import = { .root = root,
                                 .path = path,
                                 .limits = KG_IMPORT_LIMITS,
-                                .allowed_signers = allowed_signers,
+                                .trust = &policy.trust,
                                 .require_signature = o->require_signature };
     struct kg_imported imported;
     struct kg_error why;
     if (o->max_bytes > 0) import.limits.max_bytes = (uint64_t)o->max_bytes;
-    enum kg_status status = KG_OK;
-    if (o->require_signature && !allowed_signers)
+    enum kg_status status = kg_policy_load(root, o->allowed_signers, &policy, err);
+    if (status == KG_OK && o->require_signature && !policy.trust.allowed_signers)
         status = kg_fail(err, KG_ERR_USAGE, "--require-signature: no list of allowed signers (--allowed-signers FILE)");
     if (status == KG_OK) status = kg_bundle_import(&import, &imported, err);
     if (status == KG_OK && !imported.was_here && kg_history_add(root, imported.id, &why) != KG_OK)
         snprintf(imported.note, sizeof imported.note, "not indexed: %.400s", why.message);
     if (status == KG_OK) status = answer(&imported, root, o->json, err);
-    free(allowed_signers);
+    kg_policy_free(&policy);
     return status;
 }
 

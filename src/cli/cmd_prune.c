@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 struct prune_options {
-    const char *bundles, *author;
+    const char *bundles, *author, *sign;
     int64_t n_keep;
     bool apply, json;
 };
@@ -48,9 +48,12 @@ static enum kg_status answer(const struct kg_prune_plan *plan, const struct prun
 static enum kg_status prune(const struct prune_options *o, struct kg_error *err) {
     const char *root = kg_cli_bundles_root(o->bundles);
     struct kg_prune_plan plan;
-    enum kg_status status = kg_prune_plan(root, (size_t)o->n_keep, &plan, err);
-    if (status != KG_OK) return status;
-    if (o->apply) status = kg_prune_apply(root, &plan, kg_cli_author(o->author), err);
+    char *key = NULL;
+    enum kg_status status = kg_cli_sign_key(o->sign, &key, err);
+    if (status == KG_OK) status = kg_prune_plan(root, (size_t)o->n_keep, &plan, err);
+    if (status != KG_OK) return free(key), status;
+    if (o->apply) status = kg_prune_apply(root, &plan, kg_cli_author(o->author), key, err);
+    free(key);
     if (status == KG_OK) status = answer(&plan, o, err);
     kg_prune_plan_free(&plan);
     return status;
@@ -67,13 +70,18 @@ int kg_cmd_prune(int argc, char **argv) {
           .min = 1,
           .max = 1e9 },
         { .name = "apply", .kind = KG_OPTION_FLAG, .value = &o.apply, .help = "do it; without, it is only said" },
+        { .name = "sign",
+          .kind = KG_OPTION_TEXT,
+          .value = &o.sign,
+          .metavar = "FILE",
+          .help = "sign the tombstones with this SSH key" },
         KG_AUTHOR_OPTION(&o.author),
         KG_BUNDLES_OPTION(&o.bundles),
         { .name = "json", .kind = KG_OPTION_FLAG, .value = &o.json, .help = "print one JSON object" },
     };
     const struct kg_command command = {
         .name = "kigo prune",
-        .usage = "[--keep N] [--apply] [--author NAME] [--bundles DIR] [--json]",
+        .usage = "[--keep N] [--apply] [--sign FILE] [--author NAME] [--bundles DIR] [--json]",
         .summary = "Removes old bundles, and leaves a tombstone of each. Kept are the newest of each comparison key,\n"
                    "those that regress takes for a baseline, and what is pinned, signed off, or does not verify.",
         .options = options,

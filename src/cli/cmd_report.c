@@ -53,12 +53,13 @@ static enum kg_status load(const char *dir, struct loaded *l, struct kg_error *e
 
 /* Without ssh-keygen the page does not speak of signatures. */
 static void look_at_signature(const struct report_options *o, const char *dir, struct loaded *l) {
-    char *allowed = kg_cli_allowed_signers(o->allowed_signers, kg_cli_bundles_root(o->against.bundles));
+    struct kg_policy policy;
     struct kg_signature signature;
     struct kg_error unheard;
-    if (kg_signature_check(dir, allowed, &signature, &unheard) == KG_OK)
+    if (kg_policy_load(kg_cli_bundles_root(o->against.bundles), o->allowed_signers, &policy, &unheard) == KG_OK &&
+        kg_signature_check(dir, &policy.trust, &signature, &unheard) == KG_OK)
         kg_cli_signature_text(&signature, &l->signature);
-    free(allowed);
+    kg_policy_free(&policy);
 }
 
 static void unload(struct loaded *l) {

@@ -73,7 +73,7 @@ static enum kg_status keep_words(const struct checking *c, struct kg_error *err)
                                .utc_us = kg_clock_utc_us(),
                                .author = kg_xstrdup("kigo selfcheck"),
                                .text = json_dumps(json, JSON_COMPACT) };
-    const enum kg_status status = kg_annotation_add(kg_cli_bundles_root(c->o->bundles), &a, NULL, err);
+    const enum kg_status status = kg_annotation_add(kg_cli_bundles_root(c->o->bundles), &a, NULL, NULL, err);
     free(a.kind);
     free(a.author);
     free(a.text);

@@ -77,10 +77,11 @@ static enum kg_status load(const char *dir, struct run *run, struct kg_error *er
 }
 
 static void look_at_signature(const struct show_options *o, struct run *run) {
-    char *allowed = kg_cli_allowed_signers(NULL, kg_cli_bundles_root(o->bundles));
+    struct kg_policy policy;
     struct kg_error unheard;
-    run->signature_known = kg_signature_check(run->dir, allowed, &run->signature, &unheard) == KG_OK;
-    free(allowed);
+    run->signature_known = kg_policy_load(kg_cli_bundles_root(o->bundles), NULL, &policy, &unheard) == KG_OK &&
+                           kg_signature_check(run->dir, &policy.trust, &run->signature, &unheard) == KG_OK;
+    kg_policy_free(&policy);
 }
 
 /* Against the runs before it, as `kigo regress` does; without a history there is still a run to show. */

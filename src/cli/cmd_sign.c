@@ -67,7 +67,8 @@ int kg_cmd_sign(int argc, char **argv) {
         .usage = "RUN --key FILE [--again] [--bundles DIR] [--json]",
         .summary =
             "Signs a bundle that verifies, with ssh-keygen, for the purpose kigo-bundle. The signature is a file in\n"
-            "the bundle, tagmanifest-sha256.txt.sig; 'kigo verify --allowed-signers FILE' says whose it is.",
+            "the bundle, tagmanifest-sha256.txt.sig; 'kigo verify --allowed-signers FILE' says whose it is. With\n"
+            "$KIGO_TIMESTAMP_URL, an RFC 3161 time-stamping authority there is asked to prove when it was made.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
         .min_args = 1,

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/size.h"
 #include "bundle/beside.h"
+#include "bundle/signed_off.h"
 #include "bundle/source_tree.h"
 #include "cli/bundles.h"
 #include "cli/commands.h"
@@ -36,37 +37,54 @@ static int refuse(const struct kg_bundle_findings *refusals, const struct signof
     return code;
 }
 
-static enum kg_status put(const char *dir, const char *name, struct kg_buffer *text, struct kg_error *err) {
-    char *path = kg_path_join(dir, name);
+/* A document, whose hash enters `hashes` (NULL: it does not). */
+static enum kg_status put(const char *dir, const char *name, const struct kg_buffer *text, json_t *hashes,
+                          struct kg_error *err) {
+    char *path = kg_path_join(dir, name), hex[KG_SHA256_HEX_SIZE];
     const enum kg_status status = kg_file_write(path, kg_buffer_text(text), text->len, err);
-    free(path);
-    kg_buffer_free(text);
-    return status;
-}
-
-static enum kg_status put_signature(const char *dir, const char *key, struct kg_error *err) {
-    struct kg_buffer signature = KG_BUFFER_INIT;
-    char *path = kg_path_join(dir, "statement.intoto.json");
-    enum kg_status status = kg_sign_file(key, KG_SIGN_SIGNOFF, path, &signature, err);
-    if (status == KG_OK) status = put(dir, "statement.intoto.json.sig", &signature, err);
-    kg_buffer_free(&signature);
+    kg_sha256_hex(kg_buffer_text(text), text->len, hex);
+    if (hashes) json_object_set_new(hashes, name, json_string(hex));
     free(path);
     return status;
 }
 
-static enum kg_status put_documents(const char *dir, const char *key, const json_t *document, const json_t *statement,
-                                    struct kg_error *err) {
+/* The criteria as they were: the sprint's file may change later. */
+static enum kg_status put_criteria(const char *dir, const struct kg_sprint *sprint, const char *path, json_t *hashes,
+                                   struct kg_error *err) {
+    struct kg_buffer text = KG_BUFFER_INIT;
+    char *bytes = NULL;
+    size_t size_bytes;
+    enum kg_status status = kg_file_read(path, &bytes, &size_bytes, err);
+    if (status == KG_OK) kg_buffer_append(&text, bytes, size_bytes);
+    if (status == KG_OK) status = put(dir, KG_SIGNOFF_CRITERIA, &text, hashes, err);
+    const char *written = json_string_value(json_object_get(hashes, KG_SIGNOFF_CRITERIA));
+    if (status == KG_OK && strcmp(written, sprint->sha256) != 0)
+        status = kg_fail(err, KG_ERR_BUSY, "%s was changed meanwhile", path);
+    free(bytes);
+    kg_buffer_free(&text);
+    return status;
+}
+
+/* All documents; the statement last, since it has the hashes of the others. *statement is the caller's reference. */
+static enum kg_status put_documents(const char *dir, const struct kg_sprint *sprint, const char *sprint_path,
+                                    const char *key, const json_t *document, json_t **statement, struct kg_error *err) {
     struct kg_buffer markdown = KG_BUFFER_INIT, html = KG_BUFFER_INIT, json = KG_BUFFER_INIT;
+    json_t *hashes = json_object();
     kg_signoff_markdown(document, &markdown);
     kg_signoff_html(document, &html);
-    char *text = json_dumps(statement, 0); /* names every record that was read: programs read it */
+    enum kg_status status = kg_dir_make(dir, err);
+    if (status == KG_OK) status = put_criteria(dir, sprint, sprint_path, hashes, err);
+    if (status == KG_OK) status = put(dir, "signoff.md", &markdown, hashes, err);
+    if (status == KG_OK) status = put(dir, "signoff.html", &html, hashes, err);
+    *statement = kg_signoff_statement(document, hashes);
+    char *text = json_dumps(*statement, 0); /* names every record that was read: programs read it */
     kg_buffer_printf(&json, "%s\n", text);
     free(text);
-    enum kg_status status = kg_dir_make(dir, err);
-    if (status == KG_OK) status = put(dir, "signoff.md", &markdown, err);
-    if (status == KG_OK) status = put(dir, "signoff.html", &html, err);
-    if (status == KG_OK) status = put(dir, "statement.intoto.json", &json, err);
-    if (status == KG_OK && key) status = put_signature(dir, key, err);
+    if (status == KG_OK) status = put(dir, KG_SIGNOFF_STATEMENT, &json, NULL, err);
+    char *path = kg_path_join(dir, KG_SIGNOFF_STATEMENT);
+    if (status == KG_OK && key) status = kg_sign_beside(key, KG_SIGN_SIGNOFF, path, err);
+    free(path);
+    json_decref(hashes);
     kg_buffer_free(&markdown);
     kg_buffer_free(&html);
     kg_buffer_free(&json);
@@ -87,41 +105,48 @@ static enum kg_status answer(const json_t *document, const char *dir, const stru
     return kg_cli_print(&out, err);
 }
 
-/* What prune asks of a sign-off: the runs it names, and where its documents are. */
-static json_t *note_of(const json_t *statement, const char *documents) {
-    return json_pack("{s:O, s:s}", "subject", json_object_get(statement, "subject"), "documents", documents);
+/* What prune and verify ask of a sign-off: the runs it names, and where its documents are. */
+static enum kg_status put_note(const char *root, const char *name, const json_t *statement, const char *dir,
+                               const char *documents, struct kg_error *err) {
+    char *path = kg_path_join(dir, KG_SIGNOFF_STATEMENT), hex[KG_SHA256_HEX_SIZE];
+    enum kg_status status = kg_sha256_file(path, hex, err);
+    json_t *note = json_pack("{s:O, s:s, s:s}", "subject", json_object_get(statement, "subject"), "documents",
+                             documents, "statement_sha256", hex);
+    if (status == KG_OK) status = kg_beside_write(root, KG_SIGNOFFS, name, note, err);
+    json_decref(note);
+    free(path);
+    return status;
 }
 
 /* Documents, the note beside the bundles that makes prune keep them, and the answer. */
-static enum kg_status put_all(const json_t *document, const char *sprint, int64_t now_us,
-                              const struct signoff_options *o, const char *key, struct kg_error *err) {
+static enum kg_status put_all(const json_t *document, const struct kg_sprint *sprint, const char *sprint_path,
+                              int64_t now_us, const struct signoff_options *o, const char *key, struct kg_error *err) {
     const char *root = kg_cli_bundles_root(o->bundles);
     char compact[KG_UTC_TEXT_SIZE];
     kg_clock_utc_compact(now_us, compact);
-    json_t *statement = kg_signoff_statement(document);
-    char *name = kg_xasprintf("%s-%s", sprint, compact);
+    json_t *statement = NULL;
+    char *name = kg_xasprintf("%s-%s", sprint->name, compact);
     char *here = kg_xasprintf(KG_SIGNOFFS "/%s", name),
          *dir = o->output ? kg_xstrdup(o->output) : kg_path_join(root, here);
-    enum kg_status status = put_documents(dir, key, document, statement, err);
-    json_t *note = note_of(statement, o->output ? o->output : here);
-    if (status == KG_OK) status = kg_beside_write(root, KG_SIGNOFFS, name, note, err);
+    enum kg_status status = put_documents(dir, sprint, sprint_path, key, document, &statement, err);
+    if (status == KG_OK) status = put_note(root, name, statement, dir, o->output ? o->output : here, err);
     if (status == KG_OK) status = answer(document, dir, o, err);
     free(dir);
     free(here);
     free(name);
-    json_decref(note);
     json_decref(statement);
     return status;
 }
 
-static enum kg_status finish(const struct kg_sprint *sprint, const struct kg_evidence *evidence,
-                             const struct signoff_options *o, const char *key, int *exit_code, struct kg_error *err) {
+static enum kg_status finish(const struct kg_sprint *sprint, const char *sprint_path,
+                             const struct kg_evidence *evidence, const struct signoff_options *o, const char *key,
+                             int *exit_code, struct kg_error *err) {
     char utc[KG_UTC_TEXT_SIZE];
     const int64_t now_us = kg_clock_utc_us();
     kg_clock_utc_text(now_us, utc);
     json_t *judgement = kg_signoff_judge(sprint, evidence), *document = kg_signoff_document(judgement, evidence, utc);
     const enum kg_status status =
-        o->figures ? answer(document, NULL, o, err) : put_all(document, sprint->name, now_us, o, key, err);
+        o->figures ? answer(document, NULL, o, err) : put_all(document, sprint, sprint_path, now_us, o, key, err);
     const char *verdict = kg_json_text(document, "verdict");
     *exit_code = strcmp(verdict, "met") == 0      ? KG_EXIT_OK
                  : strcmp(verdict, "missed") == 0 ? KG_EXIT_FAILED
@@ -141,11 +166,11 @@ static enum kg_status find_runs(const char *root, const char *const *runs, size_
 static int signoff(const struct signoff_options *o, const char *sprint_name, const char *const *runs, size_t n_runs) {
     const char *root = kg_cli_bundles_root(o->bundles);
     char *path = kg_cli_sprint_path(o->sprints, sprint_name), **dirs = kg_xcalloc(n_runs, sizeof *dirs), *key = NULL;
-    char *allowed_signers = kg_cli_allowed_signers(o->allowed_signers, root);
+    struct kg_policy policy = { 0 };
     const struct kg_evidence_rules rules = { .repository = o->repository      ? o->repository
                                                            : kg_source_tree() ? kg_source_tree()
                                                                               : ".",
-                                             .allowed_signers = allowed_signers,
+                                             .policy = &policy,
                                              .unsigned_too = o->unsigned_too || o->figures,
                                              .any_source = o->figures };
     struct kg_sprint sprint = { 0 };
@@ -153,13 +178,14 @@ static int signoff(const struct signoff_options *o, const char *sprint_name, con
     struct kg_bundle_findings refusals = { NULL, 0 };
     struct kg_error err;
     int exit_code = KG_EXIT_INTERNAL;
-    enum kg_status status = kg_sprint_load(path, &sprint, &err);
+    enum kg_status status = kg_policy_load(root, o->allowed_signers, &policy, &err);
+    if (status == KG_OK) status = kg_sprint_load(path, &sprint, &err);
     if (status == KG_OK && o->figures) kg_sprint_keep_figures(&sprint);
     if (status == KG_OK) status = kg_cli_sign_key(o->sign, &key, &err);
     if (status == KG_OK) status = find_runs(root, runs, n_runs, dirs, &err);
     if (status == KG_OK) status = kg_evidence_load(&sprint, dirs, n_runs, &rules, &evidence, &refusals, &err);
     if (status == KG_OK && refusals.n_items > 0) exit_code = refuse(&refusals, o);
-    else if (status == KG_OK) status = finish(&sprint, &evidence, o, key, &exit_code, &err);
+    else if (status == KG_OK) status = finish(&sprint, path, &evidence, o, key, &exit_code, &err);
     if (status != KG_OK) exit_code = kg_cli_error("signoff", &err);
     kg_bundle_findings_free(&refusals);
     kg_evidence_free(&evidence);
@@ -167,7 +193,7 @@ static int signoff(const struct signoff_options *o, const char *sprint_name, con
     for (size_t i = 0; i < n_runs; i++) free(dirs[i]);
     free(dirs);
     free(key);
-    free(allowed_signers);
+    kg_policy_free(&policy);
     free(path);
     return exit_code;
 }

@@ -2,55 +2,65 @@
 #include "base/file.h"
 #include "base/size.h"
 #include "bundle/beside.h"
-#include "bundle/chain.h"
-#include "bundle/left_out.h"
 #include "bundle/records.h"
+#include "bundle/standing.h"
 #include "cli/bundles.h"
 #include "cli/commands.h"
 #include "cli/trust.h"
+#include "cli/verify_report.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct report {
-    bool json, require_signature;
-    const char *allowed_signers; /* NULL: none named */
-    struct kg_buffer text;
-    json_t *bundles;
-    json_t *chain; /* NULL: not asked for */
-    size_t n_bad, n_findings;
-};
 
 static const char *last_part(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash && slash[1] ? slash + 1 : path;
 }
 
-/* A signature that says nothing is reported; one that says the wrong thing is a finding. */
-static void judge_signature(const char *file, const struct report *report, const struct kg_signature *signature,
-                            struct kg_bundle_findings *findings) {
+void kg_verify_signature(const char *file, const struct kg_verify_report *report, enum kg_role role,
+                         const struct kg_signature *signature, struct kg_bundle_findings *findings) {
     struct kg_buffer said = KG_BUFFER_INIT;
-    kg_cli_signature_text(signature, &said);
-    const bool wrong = signature->state == KG_SIGNATURE_BAD || signature->state == KG_SIGNATURE_UNTRUSTED;
     const bool too_little = report->require_signature && signature->state != KG_SIGNATURE_GOOD;
-    if (wrong || too_little) kg_finding_add(findings, "signature", file, "%s", said.data);
+    kg_cli_signature_text(signature, &said);
+    if (kg_signature_is_wrong(signature) || too_little) {
+        kg_finding_add(findings, "signature", file, "%s", said.data);
+    } else if (role != KG_ROLE_COUNT && !kg_policy_takes(&report->policy, role, false, signature)) {
+        char *wanted = kg_policy_text(&report->policy, role);
+        kg_finding_add(findings, "signature", file, "%s; the policy (%s) takes %s", said.data, report->policy.path,
+                       wanted);
+        free(wanted);
+    }
     kg_buffer_free(&said);
 }
 
-static void print_findings(const struct kg_bundle_findings *findings, struct kg_buffer *text) {
+void kg_verify_print(const struct kg_bundle_findings *findings, struct kg_buffer *text) {
     for (size_t i = 0; i < findings->n_items; i++)
         kg_buffer_printf(text, "     %s %s: %s\n", findings->items[i].what, findings->items[i].path,
                          findings->items[i].detail);
 }
 
-static enum kg_status verify_one(const char *dir, bool named_by_id, struct report *report, struct kg_error *err) {
+/* What the signature and the bundle say of each other. */
+static void check_signing(const char *dir, const struct kg_signature *signature, struct kg_bundle_findings *findings) {
+    json_t *summary = NULL;
+    if (signature->state == KG_SIGNATURE_NONE && kg_signature_was_required(dir))
+        kg_finding_add(findings, "signature", "tagmanifest-sha256.txt.sig", "the run was to be signed, and is not");
+    if (!signature->stamped_us || kg_bundle_read_json(dir, "data/summary.json", &summary, NULL) != KG_OK) return;
+    if (kg_json_int(summary, "sealed_us", 0) > signature->stamped_us + (int64_t)KG_TIME_SLACK_S * 1000000)
+        kg_finding_add(findings, "time", "data/summary.json",
+                       "says that it was sealed after its signature's time stamp");
+    json_decref(summary);
+}
+
+static enum kg_status verify_one(const char *dir, bool named_by_id, struct kg_verify_report *report,
+                                 struct kg_error *err) {
     struct kg_bundle_findings findings = { NULL, 0 };
     struct kg_signature signature;
     enum kg_status status = kg_bundle_verify(dir, &findings, err);
     if (status != KG_OK && status != KG_ERR_INTEGRITY) return status;
-    status = kg_signature_check(dir, report->allowed_signers, &signature, err);
+    status = kg_signature_check(dir, &report->policy.trust, &signature, err);
     if (status != KG_OK) return kg_bundle_findings_free(&findings), status;
-    judge_signature("tagmanifest-sha256.txt.sig", report, &signature, &findings);
+    kg_verify_signature("tagmanifest-sha256.txt.sig", report, KG_ROLE_BUNDLES, &signature, &findings);
+    check_signing(dir, &signature, &findings);
     json_t *summary = NULL;
     if (named_by_id && kg_bundle_read_json(dir, "data/summary.json", &summary, NULL) == KG_OK) {
         const char *id = kg_json_text(summary, "bundle_id");
@@ -68,9 +78,8 @@ static enum kg_status verify_one(const char *dir, bool named_by_id, struct repor
                                         "findings", kg_cli_findings_json(&findings)));
     } else {
         kg_buffer_printf(&report->text, "%-4s %s\n", findings.n_items == 0 ? "ok" : "BAD", dir);
-        print_findings(&findings, &report->text);
-        if (signature.state == KG_SIGNATURE_GOOD || signature.state == KG_SIGNATURE_INTACT ||
-            signature.state == KG_SIGNATURE_UNCHECKED) {
+        kg_verify_print(&findings, &report->text);
+        if (signature.state != KG_SIGNATURE_NONE && !kg_signature_is_wrong(&signature)) {
             kg_buffer_puts(&report->text, "     ");
             kg_cli_signature_text(&signature, &report->text);
             kg_buffer_puts(&report->text, "\n");
@@ -81,7 +90,8 @@ static enum kg_status verify_one(const char *dir, bool named_by_id, struct repor
 }
 
 /* Every folder of the root but hidden ones and those beside the bundles: a bundle that was renamed is seen too. */
-static enum kg_status verify_all(const char *root, struct report *report, size_t *n_bundles, struct kg_error *err) {
+static enum kg_status verify_all(const char *root, struct kg_verify_report *report, size_t *n_bundles,
+                                 struct kg_error *err) {
     struct kg_dir_list list = { 0 };
     enum kg_status status = kg_dir_list(root, &list, err);
     for (size_t i = 0; i < list.n_names && status == KG_OK; i++) {
@@ -96,43 +106,7 @@ static enum kg_status verify_all(const char *root, struct report *report, size_t
     return status;
 }
 
-static void put_chain(const char *root, const struct kg_chain_report *chain, const struct kg_signature *signature,
-                      const struct kg_bundle_findings *findings, struct report *report) {
-    struct kg_buffer *text = &report->text;
-    report->n_findings += findings->n_items;
-    report->chain =
-        json_pack("{s:b, s:I, s:I, s:o, s:o}", "ok", findings->n_items == 0, "n_links", (json_int_t)chain->n_links,
-                  "n_left_out", (json_int_t)chain->n_left_out, "left_out_signature", kg_cli_signature_json(signature),
-                  "findings", kg_cli_findings_json(findings));
-    kg_buffer_printf(text, "%-4s chain of %s: %zu link%s hold%s\n", findings->n_items == 0 ? "ok" : "BAD", root,
-                     chain->n_links, chain->n_links == 1 ? "" : "s", chain->n_links == 1 ? "s" : "");
-    if (chain->n_left_out > 0) {
-        kg_buffer_printf(text, "     %zu more lead%s to what was left out on purpose: %s/" KG_LEFT_OUT ", ",
-                         chain->n_left_out, chain->n_left_out == 1 ? "s" : "", root);
-        kg_cli_signature_text(signature, text);
-        kg_buffer_puts(text, "\n");
-    }
-    print_findings(findings, text);
-}
-
-/* Whether every bundle that another names is there, or was left out by who may say so. */
-static enum kg_status verify_chain(const char *root, struct report *report, struct kg_error *err) {
-    struct kg_bundle_findings findings = { NULL, 0 };
-    struct kg_chain_report chain;
-    struct kg_signature signature = { .state = KG_SIGNATURE_NONE };
-    char *list = kg_path_join(root, KG_LEFT_OUT);
-    enum kg_status status = kg_chain_verify(root, &chain, &findings, err);
-    if (status == KG_OK && kg_path_exists(list)) {
-        status = kg_signature_check_file(list, KG_SIGN_LEFT_OUT, report->allowed_signers, &signature, err);
-        if (status == KG_OK) judge_signature(KG_LEFT_OUT ".sig", report, &signature, &findings);
-    }
-    if (status == KG_OK) put_chain(root, &chain, &signature, &findings, report);
-    kg_bundle_findings_free(&findings);
-    free(list);
-    return status;
-}
-
-static enum kg_status verify(const char *root, const char *run, struct report *report, size_t *n_bundles,
+static enum kg_status verify(const char *root, const char *run, struct kg_verify_report *report, size_t *n_bundles,
                              struct kg_error *err) {
     if (!run) return verify_all(root, report, n_bundles, err);
     char *dir = NULL;
@@ -143,7 +117,7 @@ static enum kg_status verify(const char *root, const char *run, struct report *r
     return status;
 }
 
-static int finish(struct report *report, size_t n_bundles) {
+static int finish(struct kg_verify_report *report, size_t n_bundles) {
     struct kg_error err;
     enum kg_status status;
     if (report->json) {
@@ -151,27 +125,37 @@ static int finish(struct report *report, size_t n_bundles) {
             json_pack("{s:I, s:I, s:I, s:O}", "n_bundles", (json_int_t)n_bundles, "n_bad", (json_int_t)report->n_bad,
                       "n_findings", (json_int_t)report->n_findings, "bundles", report->bundles);
         if (report->chain) json_object_set(answer, "chain", report->chain);
+        if (report->signoffs) json_object_set(answer, "signoffs", report->signoffs);
         status = kg_cli_print_json(answer, &err);
     } else {
-        if (n_bundles > 0 || !report->chain)
+        if (n_bundles > 0 || (!report->chain && !report->signoffs))
             kg_buffer_printf(&report->text, "%zu bundle%s, %zu bad\n", n_bundles, n_bundles == 1 ? "" : "s",
                              report->n_bad);
         status = kg_cli_print(&report->text, &err);
     }
     if (status != KG_OK) return kg_cli_error("verify", &err);
-    const bool nothing = n_bundles == 0 && !report->chain;
+    const bool nothing = n_bundles == 0 && !report->chain && !report->signoffs;
     return report->n_findings > 0 ? KG_EXIT_INTEGRITY : nothing ? KG_EXIT_NOTHING_TO_DO : KG_EXIT_OK;
 }
 
 int kg_cmd_verify(int argc, char **argv) {
-    const char *bundles = NULL, *allowed = NULL;
-    bool json = false, all = false, chain = false, require_signature = false;
+    const char *bundles = NULL, *allowed = NULL, *since = NULL;
+    bool json = false, all = false, chain = false, signoffs = false, require_signature = false;
     const struct kg_option options[] = {
         { .name = "all", .kind = KG_OPTION_FLAG, .value = &all, .help = "every bundle of the folder" },
         { .name = "chain",
           .kind = KG_OPTION_FLAG,
           .value = &chain,
           .help = "whether every run that a later one names is still there (or in left-out.txt)" },
+        { .name = "since",
+          .kind = KG_OPTION_TEXT,
+          .value = &since,
+          .metavar = "FILE",
+          .help = "with --chain: whether all that was here at this checkpoint ('kigo checkpoint') still is" },
+        { .name = "signoffs",
+          .kind = KG_OPTION_FLAG,
+          .value = &signoffs,
+          .help = "every sign-off: its documents, runs and verdict (--all does so too)" },
         KG_ALLOWED_SIGNERS_OPTION(&allowed),
         { .name = "require-signature",
           .kind = KG_OPTION_FLAG,
@@ -182,12 +166,13 @@ int kg_cmd_verify(int argc, char **argv) {
     };
     const struct kg_command command = {
         .name = "kigo verify",
-        .usage = "RUN|--all|--chain [--allowed-signers FILE] [--require-signature] [--bundles DIR] [--json]",
+        .usage = "RUN|--all|--chain [--since FILE]|--signoffs [--allowed-signers FILE] [--require-signature] "
+                 "[--bundles DIR] [--json]",
         .summary =
             "Checks every file of a bundle against its manifests and every figure against its records.\n"
             "RUN is an id, the beginning of one, 'latest', or a folder. Lists every finding; exit code 4 if any. A\n"
             "signature that is not over these bytes is one, and one by no allowed signer where there is a list of "
-            "them.",
+            "them, and one that is missing where the run or the store's policy (kigo.policy.json) asks for it.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
         .max_args = 1,
@@ -197,26 +182,25 @@ int kg_cmd_verify(int argc, char **argv) {
     struct kg_error err;
     int ended;
     if (!kg_cli_parse(&command, argc, argv, &run, 1, &ended)) return ended;
-    if ((all || chain) == (run != NULL)) {
-        kg_fail(&err, KG_ERR_USAGE, "one RUN, or --all or --chain; usage: %s %s", command.name, command.usage);
-        return kg_cli_error("verify", &err);
-    }
     const char *root = kg_cli_bundles_root(bundles);
-    char *allowed_signers = kg_cli_allowed_signers(allowed, root);
-    struct report report = { .json = json,
-                             .require_signature = require_signature,
-                             .allowed_signers = allowed_signers,
-                             .bundles = json_array() };
+    struct kg_verify_report report = { .json = json, .require_signature = require_signature, .bundles = json_array() };
     enum kg_status status = KG_OK;
-    if (require_signature && !allowed_signers)
+    if ((all || chain || signoffs) == (run != NULL))
+        status = kg_fail(&err, KG_ERR_USAGE, "one RUN, or --all, --chain or --signoffs; usage: %s %s", command.name,
+                         command.usage);
+    else if (since && !chain) status = kg_fail(&err, KG_ERR_USAGE, "--since goes with --chain");
+    if (status == KG_OK) status = kg_policy_load(root, allowed, &report.policy, &err);
+    if (status == KG_OK && require_signature && !report.policy.trust.allowed_signers)
         status =
             kg_fail(&err, KG_ERR_USAGE, "--require-signature: no list of allowed signers (--allowed-signers FILE)");
     if (status == KG_OK && (all || run)) status = verify(root, run, &report, &n_bundles, &err);
-    if (status == KG_OK && chain) status = verify_chain(root, &report, &err);
+    if (status == KG_OK && (all || signoffs)) status = kg_verify_signoffs(root, &report, &err);
+    if (status == KG_OK && chain) status = kg_verify_chain(root, since, &report, &err);
     const int code = status == KG_OK ? finish(&report, n_bundles) : kg_cli_error("verify", &err);
     kg_buffer_free(&report.text);
     json_decref(report.bundles);
     json_decref(report.chain);
-    free(allowed_signers);
+    json_decref(report.signoffs);
+    kg_policy_free(&report.policy);
     return code;
 }

@@ -21,6 +21,7 @@
     X(list, "list", "list the runs whose proof bundles are here") \
     X(show, "show", "show a run: verdict, failures, errors, timings") \
     X(verify, "verify", "check that a bundle is what was sealed") \
+    X(checkpoint, "checkpoint", "say what the folder of bundles holds, to keep elsewhere") \
     X(sign, "sign", "vouch for a bundle with an SSH key") \
     X(export, "export", "write a bundle to one file") \
     X(import, "import", "take in a bundle from such a file") \

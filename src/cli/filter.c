@@ -1,8 +1,10 @@
 #include "cli/filter.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/size.h"
 #include "bundle/records.h"
 #include "bundle/source_tree.h"
+#include "bundle/standing.h"
 #include "history/ancestry.h"
 #include "history/annotation.h"
 #include <stdlib.h>
@@ -78,30 +80,46 @@ bool kg_filter_takes_case(const struct kg_filter *f, const char *case_pattern, c
            matches(f->shape, c->shape) && matches(f->backend, c->backend) && matches(case_pattern, c->key);
 }
 
+/* Of runs that the index names, newest first, the first that counts. */
+struct choice {
+    struct kg_standing *standing; /* NULL: any does */
+    char *id;
+};
+
 static bool take_id(void *arg, size_t n_columns, const char *const *names, const struct kg_cell *cells) {
-    char **id = arg;
+    struct choice *choice = arg;
+    char why[256];
     (void)n_columns;
     (void)names;
-    if (cells && !*id) *id = kg_xstrndup(cells[0].text, cells[0].size_bytes);
+    if (!cells) return true;
+    choice->id = kg_xstrndup(cells[0].text, cells[0].size_bytes);
+    if (!choice->standing || kg_standing_counts(choice->standing, KG_ROLE_LATEST, choice->id, why)) return false;
+    free(choice->id);
+    choice->id = NULL;
     return true;
 }
 
-/* The newest run wanted; or, with an id, that one if it is. */
+/* The newest run wanted that counts as the latest; or, with an id, that one if it is wanted. */
+
 static enum kg_status find_wanted(const char *verb, const struct kg_filter *filter, const char *root, const char *id,
                                   char **found, struct kg_error *err) {
     struct kg_history *history = NULL;
     struct kg_filter_args args;
+    struct choice choice = { NULL, NULL };
     enum kg_status status = kg_filter_bind(filter, root, &args, err);
     if (status != KG_OK) return status;
     args.values[KG_FILTER_ARGS] = id;
     status = kg_cli_history_open(verb, root, &history, err);
+    if (status == KG_OK && !id) status = kg_standing_open(root, kg_clock_utc_us(), &choice.standing, err);
     if (status == KG_OK)
         status =
             kg_history_query(history,
                              "SELECT b.bundle_id FROM bundle b LEFT JOIN env e USING(env_id) WHERE " KG_FILTER_RUN_SQL
                              " AND (?8 IS NULL OR b.bundle_id = ?8) AND ?1 IS ?1 AND ?2 IS ?2 AND ?3 IS ?3 AND"
-                             " ?4 IS ?4 AND ?5 IS ?5 ORDER BY b.started_us DESC, b.bundle_id DESC LIMIT 1",
-                             args.values, KG_FILTER_ARGS + 1, take_id, found, err);
+                             " ?4 IS ?4 AND ?5 IS ?5 ORDER BY b.started_us DESC, b.bundle_id DESC",
+                             args.values, KG_FILTER_ARGS + 1, take_id, &choice, err);
+    *found = choice.id;
+    kg_standing_close(choice.standing);
     kg_history_close(history);
     kg_filter_args_free(&args);
     return status;

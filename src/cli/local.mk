@@ -8,6 +8,7 @@ kigo_SOURCES = \
 	src/cli/cmd_annotate.c \
 	src/cli/cmd_bench.c \
 	src/cli/cmd_check.c \
+	src/cli/cmd_checkpoint.c \
 	src/cli/cmd_confirm.c \
 	src/cli/cmd_convert.c \
 	src/cli/cmd_devices.c \
@@ -67,4 +68,7 @@ kigo_SOURCES = \
 	src/cli/suite_run.c src/cli/suite_run.h \
 	src/cli/table.c \
 	src/cli/trust.c src/cli/trust.h \
-	src/cli/two_builds.c src/cli/two_builds.h
+	src/cli/two_builds.c src/cli/two_builds.h \
+	src/cli/verify_chain.c \
+	src/cli/verify_report.h \
+	src/cli/verify_signoffs.c

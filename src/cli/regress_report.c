@@ -123,17 +123,24 @@ json_t *kg_regression_json(const struct kg_regression *r, bool all) {
     for (size_t i = 0; i < r->n_reasons; i++) json_array_append_new(reasons, json_string(r->reasons[i]));
     for (size_t i = 0; i < r->n_judgements; i++)
         if (is_shown(&r->judgements[i], all)) json_array_append_new(judgements, judgement_json(&r->judgements[i]));
-    return json_pack("{s:s, s:s, s:i, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "run",
-                     r->run.bundle_id, "verdict", kg_regression_verdict(r), "exit_code", r->exit_code, "baseline",
-                     baseline, "counts", counts, "n_cases", (json_int_t)r->n_cases, "n_exact", (json_int_t)r->n_exact,
-                     "n_noisy", (json_int_t)r->n_noisy, "n_other_seed", (json_int_t)r->n_other_seed, "drift", drifts,
-                     "reasons", reasons, "selfcheck", selfcheck_json(r), "unseen", unseen_json(r), "measured_again",
+    return json_pack("{s:s, s:s, s:i, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:s?, s:I, s:o, s:o, s:o, s:o, s:o, s:o}",
+                     "run", r->run.bundle_id, "verdict", kg_regression_verdict(r), "exit_code", r->exit_code,
+                     "baseline", baseline, "counts", counts, "n_cases", (json_int_t)r->n_cases, "n_exact",
+                     (json_int_t)r->n_exact, "n_noisy", (json_int_t)r->n_noisy, "n_other_seed",
+                     (json_int_t)r->n_other_seed, "n_not_counted", (json_int_t)r->n_not_counted, "n_red_waived",
+                     (json_int_t)r->n_red_waived, "waived_by", r->waived_by, "n_annotations_dropped",
+                     (json_int_t)r->n_annotations_dropped, "drift", drifts, "reasons", reasons, "selfcheck",
+                     selfcheck_json(r), "unseen", unseen_json(r), "measured_again",
                      r->n_again_all > 0 ? again_json(r) : json_null(), "judgements", judgements);
 }
 
 void kg_regression_head(const struct kg_regression *r, bool markdown, struct kg_buffer *out) {
     const struct kg_run_heads *b = &r->baseline;
-    kg_buffer_printf(out, markdown ? "### kigo regress: %s\n\n" : "verdict   %s\n", kg_regression_verdict(r));
+    kg_buffer_printf(out, markdown ? "### kigo regress: %s" : "verdict   %s", kg_regression_verdict(r));
+    if (r->n_red_waived > 0)
+        kg_buffer_printf(out, "; %zu red finding%s waived by %s", r->n_red_waived, r->n_red_waived == 1 ? "" : "s",
+                         r->waived_by);
+    kg_buffer_puts(out, markdown ? "\n\n" : "\n");
     kg_buffer_printf(out, markdown ? "Run `%s` " : "run       %s\n", r->run.bundle_id);
     if (!markdown) kg_buffer_puts(out, "baseline  ");
     else kg_buffer_puts(out, "against ");
@@ -168,6 +175,9 @@ void kg_regression_foot(const struct kg_regression *r, bool markdown, struct kg_
                      r->n_noisy);
     if (r->n_other_seed > 0) kg_buffer_printf(out, "; %zu figures have another seed", r->n_other_seed);
     kg_buffer_puts(out, "\n");
+    if (r->n_not_counted > 0)
+        kg_buffer_printf(out, "%s%zu run%s of the baseline's kind do%s not count: %s\n", item, r->n_not_counted,
+                         r->n_not_counted == 1 ? "" : "s", r->n_not_counted == 1 ? "es" : "", r->why_not_counted);
     for (size_t i = 0; i < r->n_drifts; i++) {
         const struct kg_drift *d = &r->drifts[i];
         if (d->by_run[0] == 0) continue;
@@ -187,5 +197,8 @@ void kg_regression_foot(const struct kg_regression *r, bool markdown, struct kg_
     kg_buffer_puts(out, item);
     for (int k = 0; k < KG_JUDGED_COUNT; k++) kg_buffer_printf(out, "%zu %s, ", r->counts[k], KG_JUDGED_NAMES[k]);
     kg_buffer_printf(out, "%zu waived\n", r->n_waived);
+    if (r->n_annotations_dropped > 0)
+        kg_buffer_printf(out, "%s%zu annotation%s not followed: the store's policy asks for a signature that counts\n",
+                         item, r->n_annotations_dropped, r->n_annotations_dropped == 1 ? " is" : "s are");
     for (size_t i = 0; i < r->n_reasons; i++) kg_buffer_printf(out, "%sinconclusive: %s\n", item, r->reasons[i]);
 }

@@ -1,4 +1,5 @@
 #include "cli/trust.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -12,16 +13,6 @@ const char *kg_cli_author(const char *given) {
         if (name && *name) return name;
     }
     return "unknown";
-}
-
-char *kg_cli_allowed_signers(const char *given, const char *root) {
-    const char *from_environment = getenv("KIGO_ALLOWED_SIGNERS");
-    if (given) return kg_xstrdup(given);
-    if (from_environment && *from_environment) return kg_xstrdup(from_environment);
-    char *beside = kg_path_join(root, "allowed_signers");
-    if (kg_path_exists(beside)) return beside;
-    free(beside);
-    return NULL;
 }
 
 enum kg_status kg_cli_sign_key(const char *given, char **key, struct kg_error *err) {
@@ -42,13 +33,35 @@ json_t *kg_cli_signature_json(const struct kg_signature *signature) {
     json_t *object = json_pack("{s:s}", "state", kg_signature_state_name(signature->state));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].text[0]) json_object_set_new(object, rows[i].name, json_string(rows[i].text));
+    if (signature->stamped_us) {
+        char utc[KG_UTC_TEXT_SIZE];
+        kg_clock_utc_text(signature->stamped_us, utc);
+        json_object_set_new(object, "stamped_utc", json_string(utc));
+    }
+    if (signature->state != KG_SIGNATURE_NONE)
+        json_object_set_new(object, "time_proven", json_boolean(signature->stamped_us != 0));
     return object;
+}
+
+/* When it was made, if anyone but its maker says so. */
+static void put_time(const struct kg_signature *signature, struct kg_buffer *out) {
+    char utc[KG_UTC_TEXT_SIZE];
+    kg_clock_utc_text(signature->stamped_us, utc);
+    if (signature->stamped_us) kg_buffer_printf(out, ", time-stamped %.19sZ", utc);
+    else kg_buffer_puts(out, ", time not proven");
 }
 
 void kg_cli_signature_text(const struct kg_signature *signature, struct kg_buffer *out) {
     switch (signature->state) {
     case KG_SIGNATURE_NONE: kg_buffer_puts(out, "not signed"); return;
-    case KG_SIGNATURE_GOOD: kg_buffer_printf(out, "signed by %s (%s)", signature->signer, signature->key); return;
+    case KG_SIGNATURE_GOOD:
+        kg_buffer_printf(out, "signed by %s (%s)", signature->signer, signature->key);
+        put_time(signature, out);
+        return;
+    case KG_SIGNATURE_UNPROVEN:
+        kg_buffer_printf(out, "signed by %s (%s), whose key has run out; that it was signed before is not proven",
+                         signature->signer, signature->key);
+        return;
     case KG_SIGNATURE_INTACT:
         kg_buffer_printf(out, "signed with %s; no list of allowed signers says whose that is", signature->key);
         return;

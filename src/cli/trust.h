@@ -4,7 +4,7 @@
 
 #include "base/buffer.h"
 #include "base/options.h"
-#include "bundle/sign.h"
+#include "bundle/policy.h"
 #include <jansson.h>
 
 #define KG_ALLOWED_SIGNERS_OPTION(variable)                                                                            \
@@ -27,10 +27,6 @@
 
 /* The name given, or $KIGO_AUTHOR, or the user's, or "unknown". */
 const char *kg_cli_author(const char *given);
-
-/* The list of allowed signers: the file given, or $KIGO_ALLOWED_SIGNERS, or <root>/allowed_signers if there is one.
- * malloc'ed; NULL where there is none. */
-char *kg_cli_allowed_signers(const char *given, const char *root);
 
 /* The absolute path of a key that can sign, NULL for none given; malloc'ed. KG_ERR_USAGE saying why it cannot. */
 KG_WARN_UNUSED enum kg_status kg_cli_sign_key(const char *given, char **key, struct kg_error *err);

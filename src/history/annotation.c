@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/size.h"
+#include "bundle/policy.h"
 #include "bundle/records.h"
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,7 @@ static void annotation_free(struct kg_annotation *a) {
     free(a->case_key);
     free(a->author);
     free(a->text);
+    free(a->signer);
 }
 
 void kg_annotations_free(struct kg_annotations *list) {
@@ -106,18 +108,26 @@ static json_t *text_or_null(const char *text) {
     return text ? json_string(text) : json_null();
 }
 
-static enum kg_status write_new(const char *dir, const char *id, const char *text, struct kg_error *err) {
+/* The signature first: an annotation without the one that the policy asks for would not count. */
+static enum kg_status write_new(const char *dir, const char *id, const char *text, const char *key,
+                                struct kg_error *err) {
     char *draft = kg_xasprintf("%s/.%s", dir, id), *path = kg_xasprintf("%s/%s%s", dir, id, ENDING);
+    char *draft_sig = kg_xasprintf("%s.sig", draft), *sig = kg_xasprintf("%s.sig", path);
     enum kg_status status = kg_file_write(draft, text, strlen(text), err);
+    if (status == KG_OK && key) status = kg_sign_beside(key, KG_SIGN_ANNOTATION, draft, err);
+    if (status == KG_OK && key) status = kg_path_rename_new(draft_sig, sig, err);
     if (status == KG_OK) status = kg_path_rename_new(draft, path, err);
     if (status == KG_OK) status = kg_dir_sync(dir, err);
     else if (kg_path_remove(draft, NULL) != KG_OK) status = kg_status_pass(status); /* the first error is reported */
+    free(sig);
+    free(draft_sig);
     free(path);
     free(draft);
     return status;
 }
 
-enum kg_status kg_annotation_add(const char *root, const struct kg_annotation *a, char **id, struct kg_error *err) {
+enum kg_status kg_annotation_add(const char *root, const struct kg_annotation *a, const char *key, char **id,
+                                 struct kg_error *err) {
     enum kg_status status = check(a, err);
     if (status != KG_OK) return status;
     json_t *json = json_pack("{s:s, s:o, s:o, s:o, s:I, s:o, s:o}", "kind", a->kind, "bundle_id",
@@ -135,7 +145,7 @@ enum kg_status kg_annotation_add(const char *root, const struct kg_annotation *a
     kg_clock_utc_compact(a->utc_us, utc);
     char *name = kg_xasprintf("%s-%s-%s", utc, a->kind, tail);
     status = kg_dir_make(dir, err);
-    if (status == KG_OK) status = write_new(dir, name, with_newline, err);
+    if (status == KG_OK) status = write_new(dir, name, with_newline, key, err);
     if (status == KG_OK && id) *id = name;
     else free(name);
     free(with_newline);
@@ -145,12 +155,36 @@ enum kg_status kg_annotation_add(const char *root, const struct kg_annotation *a
 }
 
 enum kg_status kg_annotation_remove(const char *root, const char *id, struct kg_error *err) {
-    char *path = kg_xasprintf("%s/%s/%s%s", root, FOLDER, id, ENDING);
+    char *path = kg_xasprintf("%s/%s/%s%s", root, FOLDER, id, ENDING), *sig = kg_xasprintf("%s.sig", path);
     enum kg_status status = KG_OK;
     if (strchr(id, '/') || id[0] == '.' || !kg_path_exists(path))
         status = kg_fail(err, KG_ERR_NOT_FOUND, "no annotation '%s' in %s", id, root);
     if (status == KG_OK) status = kg_path_remove(path, err);
+    if (status == KG_OK) status = kg_path_remove(sig, err);
+    free(sig);
     free(path);
+    return status;
+}
+
+enum kg_status kg_annotations_keep_counted(const char *root, const struct kg_policy *policy,
+                                           struct kg_annotations *list, size_t *n_dropped, struct kg_error *err) {
+    enum kg_status status = KG_OK;
+    size_t kept = 0;
+    for (size_t i = 0; i < list->n_items; i++) {
+        struct kg_annotation *a = &list->items[i];
+        char *path = kg_xasprintf("%s/%s/%s%s", root, FOLDER, a->id, ENDING);
+        struct kg_signature signature;
+        if (status == KG_OK)
+            status = kg_signature_check_file(path, KG_SIGN_ANNOTATION, &policy->trust, &signature, err);
+        free(path);
+        const bool counts = status == KG_OK && !kg_signature_is_wrong(&signature) &&
+                            kg_policy_takes(policy, KG_ROLE_ANNOTATIONS, false, &signature);
+        if (counts && signature.state == KG_SIGNATURE_GOOD) a->signer = kg_xstrdup(signature.signer);
+        if (counts) list->items[kept++] = *a;
+        else annotation_free(a);
+    }
+    *n_dropped = list->n_items - kept;
+    list->n_items = kept;
     return status;
 }
 

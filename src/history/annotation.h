@@ -25,6 +25,7 @@ struct kg_annotation {
     int64_t until_us;           /* 0: none */
     int64_t utc_us;             /* when it was said */
     char *author, *text;
+    char *signer; /* who signed it, NULL: it was not looked at, or nobody whose key counts */
 };
 
 struct kg_annotations {
@@ -32,15 +33,22 @@ struct kg_annotations {
     size_t n_items;
 };
 
+/* Keeps of a list what counts: with a policy that asks for it, what an allowed signer signed
+ * (annotations/<id>.json.sig, purpose KG_SIGN_ANNOTATION). n_dropped: what does not. A bad signature never counts. */
+struct kg_policy;
+KG_WARN_UNUSED enum kg_status kg_annotations_keep_counted(const char *root, const struct kg_policy *policy,
+                                                          struct kg_annotations *list, size_t *n_dropped,
+                                                          struct kg_error *err);
+
 /* All of a root; a folder without any is good. Files that are no annotation are added to problems (may be NULL). */
 KG_WARN_UNUSED enum kg_status kg_annotations_load(const char *root, struct kg_annotations *list,
                                                   struct kg_bundle_findings *problems, struct kg_error *err);
 void kg_annotations_free(struct kg_annotations *list);
 
-/* Writes a new file; *id (malloc'ed; may be NULL) names it. Its own id is not looked at. KG_ERR_USAGE for a kind that
- * is not known, or one that lacks what it speaks of. */
-KG_WARN_UNUSED enum kg_status kg_annotation_add(const char *root, const struct kg_annotation *annotation, char **id,
-                                                struct kg_error *err);
+/* Writes a new file, signed with that key (NULL: not signed); *id (malloc'ed; may be NULL) names it. Its own id is not
+ * looked at. KG_ERR_USAGE for a kind that is not known, or one that lacks what it speaks of. */
+KG_WARN_UNUSED enum kg_status kg_annotation_add(const char *root, const struct kg_annotation *annotation,
+                                                const char *key, char **id, struct kg_error *err);
 /* KG_ERR_NOT_FOUND if there is no such annotation. */
 KG_WARN_UNUSED enum kg_status kg_annotation_remove(const char *root, const char *id, struct kg_error *err);
 

@@ -23,10 +23,10 @@ struct kg_prune_plan {
 
 KG_WARN_UNUSED enum kg_status kg_prune_plan(const char *root, size_t n_keep, struct kg_prune_plan *plan,
                                             struct kg_error *err);
-/* Lets the plan's rows go that may. A death in between leaves whole bundles and tombstones, and a hidden folder that
- * the next call removes. */
+/* key: signs the tombstones; NULL: they are not signed. Lets the plan's rows go that may. A death in between leaves
+ * whole bundles and tombstones, and a hidden folder that the next call removes. */
 KG_WARN_UNUSED enum kg_status kg_prune_apply(const char *root, const struct kg_prune_plan *plan, const char *author,
-                                             struct kg_error *err);
+                                             const char *key, struct kg_error *err);
 void kg_prune_plan_free(struct kg_prune_plan *plan);
 
 #endif

@@ -1,6 +1,7 @@
 #include "history/regress_parts.h"
 #include "base/buffer.h"
 #include "base/size.h"
+#include "bundle/policy.h"
 #include "bundle/records.h"
 #include "history/comparison_key.h"
 #include "history/confirm.h"
@@ -87,6 +88,24 @@ const struct kg_run_result *kg_regress_newest(const struct kg_comparison *compar
     return NULL;
 }
 
+static bool is_red(enum kg_judged judged) {
+    return judged == KG_JUDGED_WORSE || judged == KG_JUDGED_MISSING || judged == KG_JUDGED_LOOSER;
+}
+
+/* Who waives is named once. */
+static void note_waiver(struct kg_regression *out, const struct kg_annotation *a) {
+    const char *before = out->waived_by ? out->waived_by : "";
+    char *who = a->signer ? kg_xasprintf("%s (signed by %s)", a->author, a->signer)
+                          : kg_xasprintf("%s (not signed)", a->author);
+    out->n_red_waived++;
+    if (!strstr(before, who)) {
+        char *all = kg_xasprintf("%s%s%s", before, *before ? ", " : "", who);
+        free(out->waived_by);
+        out->waived_by = all;
+    }
+    free(who);
+}
+
 static void apply_waivers(struct kg_comparison *comparison) {
     for (size_t i = 0; i < comparison->out->n_judgements; i++) {
         struct kg_judgement *j = &comparison->out->judgements[i];
@@ -95,8 +114,9 @@ static void apply_waivers(struct kg_comparison *comparison) {
             const bool waives = strcmp(a->kind, "waive") == 0 && !(a->until_us < comparison->options->now_us);
             const bool accepts = strcmp(a->kind, "accept") == 0 && a->bundle_id &&
                                  strcmp(a->bundle_id, comparison->out->run.bundle_id) == 0;
-            if (!waives && !accepts) continue;
-            j->waived = j->waived || kg_case_matches(a->case_key, j->key);
+            if ((!waives && !accepts) || j->waived || !kg_case_matches(a->case_key, j->key)) continue;
+            j->waived = true;
+            if (is_red(j->judged)) note_waiver(comparison->out, a);
         }
     }
 }
@@ -145,7 +165,13 @@ static void find_selfcheck(struct kg_comparison *comparison) {
 
 static enum kg_status load(struct kg_history *history, struct kg_comparison *comparison, struct kg_error *err) {
     struct kg_regression *out = comparison->out;
-    enum kg_status status = kg_annotations_load(comparison->options->root, &comparison->annotations, NULL, err);
+    struct kg_policy policy;
+    const char *root = comparison->options->root;
+    enum kg_status status = kg_policy_load(root, NULL, &policy, err);
+    if (status == KG_OK) status = kg_annotations_load(root, &comparison->annotations, NULL, err);
+    if (status == KG_OK)
+        status = kg_annotations_keep_counted(root, &policy, &comparison->annotations, &out->n_annotations_dropped, err);
+    kg_policy_free(&policy);
     if (status == KG_OK) status = kg_regress_choose(history, comparison, err);
     if (status == KG_OK) status = kg_catalogue_load(history, &out->catalogue, err);
     comparison->catalogue = &out->catalogue;
@@ -192,6 +218,7 @@ void kg_regression_free(struct kg_regression *r) {
     kg_drifts_free(r->drifts, r->n_drifts);
     free(r->other_key);
     free(r->selfcheck);
+    free(r->waived_by);
     kg_run_head_free(&r->run);
     kg_run_heads_free(&r->baseline);
     kg_catalogue_free(&r->catalogue);

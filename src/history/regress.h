@@ -60,6 +60,8 @@ struct kg_judgement {
 struct kg_regression {
     struct kg_run_head run;
     struct kg_run_heads baseline;    /* newest first */
+    size_t n_not_counted;            /* runs that would have been in it, and do not count (bundle/standing.h) */
+    char why_not_counted[256];       /* the newest of them */
     char *other_key;                 /* members of the comparison key in which a given baseline differs; "" if none */
     struct kg_judgement *judgements; /* those that count first, then by how far they went */
     size_t n_judgements;
@@ -78,8 +80,10 @@ struct kg_regression {
     size_t n_reasons;
     struct kg_catalogue catalogue;  /* what names point into */
     size_t counts[KG_JUDGED_COUNT]; /* without waived ones */
-    size_t n_waived;
-    int exit_code; /* KG_EXIT_FAILED: worse or missing; KG_EXIT_INCONCLUSIVE; KG_EXIT_OK */
+    size_t n_waived, n_red_waived;  /* n_red_waived: that would have been red */
+    char *waived_by;              /* whose annotations waive these, "a (signed by b), c (not signed)"; NULL: nobody's */
+    size_t n_annotations_dropped; /* that the store's policy does not follow */
+    int exit_code;                /* KG_EXIT_FAILED: worse or missing; KG_EXIT_INCONCLUSIVE; KG_EXIT_OK */
 };
 
 /* KG_ERR_NOT_FOUND for a run or revision that is not there. Whatever cannot be judged is inconclusive, not an error. */

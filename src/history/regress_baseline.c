@@ -3,6 +3,7 @@
 #include "history/comparison_key.h"
 #include "history/regress_parts.h"
 #include "base/buffer.h"
+#include "bundle/standing.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,23 +33,28 @@ static bool taken_out(const struct kg_comparison *comparison, const struct kg_ru
 }
 
 struct sieve {
-    size_t n_same_key, n_other_commit, n_own_commit, n_taken_out;
+    size_t n_same_key, n_other_commit, n_own_commit, n_taken_out, n_not_counted;
+    char why[256]; /* the newest of those that do not count */
 };
 
 /* Keeps, of runs that come newest first, the newest 20 that may be a baseline. */
-static void keep(const struct kg_comparison *comparison, const struct kg_commits *commits, const char *commit,
-                 struct kg_run_heads *runs, struct sieve *sieve) {
+static void keep(const struct kg_comparison *comparison, struct kg_standing *standing, const struct kg_commits *commits,
+                 const char *commit, struct kg_run_heads *runs, struct sieve *sieve) {
     const struct kg_run_head *run = &comparison->out->run;
     size_t kept = 0;
     for (size_t i = 0; i < runs->n_items; i++) {
         struct kg_run_head *head = &runs->items[i];
         bool good = false;
+        char why[256];
         sieve->n_same_key++;
         if (commit ? !head->commit || strcmp(head->commit, commit) != 0 : !kg_commits_hold(commits, head->commit))
             sieve->n_other_commit++;
         else if (!commit && !run->dirty && strcmp(head->commit, run->commit) == 0) sieve->n_own_commit++;
         else if (taken_out(comparison, head)) sieve->n_taken_out++;
-        else good = kept < KG_BASELINE_RUNS;
+        else if (kept < KG_BASELINE_RUNS &&
+                 !(good = kg_standing_counts(standing, KG_ROLE_BASELINE, head->bundle_id, why))) {
+            if (sieve->n_not_counted++ == 0) memcpy(sieve->why, why, sizeof why);
+        }
         if (good) runs->items[kept++] = *head;
         else kg_run_head_free(head);
     }
@@ -100,8 +106,9 @@ static void say_why_none(struct kg_history *history, struct kg_regression *out, 
         kg_regress_reason(
             out,
             "no baseline: of %zu complete, green, clean runs with this run's comparison key, %zu are of other "
-            "commits than %s, %zu of the run's own commit, %zu taken out by annotations",
-            sieve->n_same_key, sieve->n_other_commit, whose, sieve->n_own_commit, sieve->n_taken_out);
+            "commits than %s, %zu of the run's own commit, %zu taken out by annotations, %zu do not count%s%s",
+            sieve->n_same_key, sieve->n_other_commit, whose, sieve->n_own_commit, sieve->n_taken_out,
+            sieve->n_not_counted, sieve->n_not_counted ? ": " : "", sieve->why);
     free(difference);
 }
 
@@ -130,12 +137,17 @@ static enum kg_status choose_by_commit(struct kg_history *history, struct kg_com
         return KG_OK;
     }
     status = kg_run_heads_load(history, WHERE, args, 2, &out->baseline, err);
+    struct kg_standing *standing = NULL;
+    if (status == KG_OK) status = kg_standing_open(o->root, o->now_us, &standing, err);
     if (status == KG_OK) {
         struct sieve sieve = { 0 };
-        keep(comparison, line_or_all(&out->baseline, &mainline, &ancestors), o->baseline_revision ? commit : NULL,
-             &out->baseline, &sieve);
+        keep(comparison, standing, line_or_all(&out->baseline, &mainline, &ancestors),
+             o->baseline_revision ? commit : NULL, &out->baseline, &sieve);
         say_why_none(history, out, &sieve, o->baseline_revision ? revision : "the commit's ancestors");
+        out->n_not_counted = sieve.n_not_counted;
+        memcpy(out->why_not_counted, sieve.why, sizeof sieve.why);
     }
+    kg_standing_close(standing);
     kg_commits_free(&mainline);
     kg_commits_free(&ancestors);
     return status;

@@ -38,13 +38,18 @@ static enum kg_status read_run(struct kg_evidence_run *run, struct kg_error *err
 static enum kg_status check_signature(struct kg_evidence_run *run, const struct kg_evidence_rules *rules,
                                       struct kg_bundle_findings *refusals, struct kg_error *err) {
     struct kg_signature *s = &run->signature;
-    const enum kg_status status = kg_signature_check(run->dir, rules->allowed_signers, s, err);
+    const struct kg_policy *policy = rules->policy;
+    const enum kg_status status = kg_signature_check(run->dir, policy ? &policy->trust : NULL, s, err);
     if (status != KG_OK) return status;
-    const bool wrong = s->state == KG_SIGNATURE_BAD || s->state == KG_SIGNATURE_UNTRUSTED;
-    if (s->state == KG_SIGNATURE_GOOD || (rules->unsigned_too && !wrong)) return KG_OK;
+    /* Nobody takes without a signature what the store's policy asks one for; figures alone (any_source) bind nobody. */
+    const bool may_lack =
+        rules->unsigned_too && (rules->any_source || !policy || !kg_policy_names(policy, KG_ROLE_EVIDENCE));
+    if (policy && kg_policy_takes(policy, KG_ROLE_EVIDENCE, false, s)) return KG_OK;
+    if (may_lack && !kg_signature_is_wrong(s)) return KG_OK;
     kg_finding_add(refusals, "signature", run->id, "%s%s%s",
                    s->state == KG_SIGNATURE_NONE     ? "not signed ('kigo sign', or --unsigned)"
                    : s->state == KG_SIGNATURE_INTACT ? "signed, but no list of allowed signers says by whom"
+                   : s->state == KG_SIGNATURE_GOOD   ? "its signer does not count as evidence (kigo.policy.json)"
                                                      : kg_signature_state_name(s->state),
                    s->why[0] ? ": " : "", s->why);
     return KG_OK;

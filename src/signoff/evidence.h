@@ -4,14 +4,14 @@
 
 #include "base/hash.h"
 #include "bundle/records.h"
-#include "bundle/sign.h"
+#include "bundle/policy.h"
 #include "signoff/sprint.h"
 
 struct kg_evidence_rules {
-    const char *repository;      /* git repository in which the runs' commits are looked up */
-    const char *allowed_signers; /* NULL: none named */
-    bool unsigned_too;           /* a run need not be signed; a bad signature still counts against it */
-    bool any_source;             /* nor be of a commit */
+    const char *repository;         /* git repository in which the runs' commits are looked up */
+    const struct kg_policy *policy; /* whose signatures count; NULL: none do */
+    bool unsigned_too;              /* a run need not be signed; a bad signature still counts against it */
+    bool any_source;                /* nor be of a commit */
 };
 
 struct kg_evidence_run {

@@ -168,7 +168,7 @@ void kg_signoff_html(const json_t *document, struct kg_buffer *out) {
     render(document, KG_PAGE_HTML, out);
 }
 
-json_t *kg_signoff_statement(const json_t *document) {
+json_t *kg_signoff_statement(const json_t *document, const json_t *documents) {
     json_t *subjects = json_array(), *passed = json_array(), *warned = json_array(), *failed = json_array();
     const json_t *item, *runs = json_object_get(document, "runs"), *criteria = json_object_get(document, "criteria");
     const char *verdict = text(document, "verdict");
@@ -177,6 +177,10 @@ json_t *kg_signoff_statement(const json_t *document) {
         json_array_append_new(subjects, json_pack("{s:o, s:{s:s}}", "name",
                                                   json_sprintf("%s/manifest-sha256.txt", text(item, "run")), "digest",
                                                   "sha256", text(item, "manifest_sha256")));
+    }
+    const char *name;
+    json_object_foreach((json_t *)(uintptr_t)documents, name, item) {
+        json_array_append_new(subjects, json_pack("{s:s, s:{s:O}}", "name", name, "digest", "sha256", item));
     }
     json_array_foreach(criteria, i, item) {
         const char *state = text(item, "state");

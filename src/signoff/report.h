@@ -15,8 +15,8 @@ void kg_signoff_markdown(const json_t *document, struct kg_buffer *out);
 /* One page without scripts or outside requests; light and dark. */
 void kg_signoff_html(const json_t *document, struct kg_buffer *out);
 /* in-toto Statement v1, predicate https://in-toto.io/attestation/test-result/v0.1: subjects are the runs' manifests,
- * passedTests the criteria met, warnedTests the unproven, failedTests the missed, `kigo` the document. Caller's
- * reference. */
-json_t *kg_signoff_statement(const json_t *document);
+ * and the documents (an object of file names and their SHA-256), passedTests the criteria met, warnedTests the
+ * unproven, failedTests the missed, `kigo` the document. Caller's reference. */
+json_t *kg_signoff_statement(const json_t *document, const json_t *documents);
 
 #endif

@@ -90,6 +90,19 @@ suites_integration_test_trust_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/test_trust.c \
 	suites/integration/verbs.c suites/integration/verbs.h
+check_PROGRAMS += suites/integration/test_policy
+suites_integration_test_policy_SOURCES = \
+	suites/integration/test_policy.c \
+	suites/integration/verbs.c suites/integration/verbs.h
+check_PROGRAMS += suites/integration/test_checkpoint
+suites_integration_test_checkpoint_SOURCES = \
+	suites/integration/test_checkpoint.c \
+	suites/integration/verbs.c suites/integration/verbs.h
+check_PROGRAMS += suites/integration/test_signing_time
+suites_integration_test_signing_time_SOURCES = \
+	suites/integration/copied_tree.c suites/integration/copied_tree.h \
+	suites/integration/test_signing_time.c \
+	suites/integration/verbs.c suites/integration/verbs.h
 check_PROGRAMS += suites/integration/test_promises
 suites_integration_test_promises_SOURCES = suites/integration/test_promises.c
 check_PROGRAMS += suites/integration/test_tables

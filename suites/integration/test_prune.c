@@ -1,6 +1,7 @@
 /* What prune deletes and what it keeps, and what the chain says of it afterwards. */
 #include "base/buffer.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/size.h"
 #include "run/publish.h"
 #include "suites/integration/verbs.h"
@@ -114,17 +115,42 @@ static void forged_tombstone(struct kg_record *rec, const void *arg) {
     free_runs(dirs);
 }
 
+/* A sign-off of the run: its note, and a statement that has the hash of the run's manifest. */
+static void sign_off(const char *root, const char *name, const char *dir, const char *hash) {
+    char *folder = kg_xasprintf("%s/signoffs/%s", root, name), *note = kg_xasprintf("%s.json", folder),
+         *statement = kg_path_join(folder, "statement.intoto.json");
+    char *subject = kg_xasprintf(
+        "\"subject\": [{\"name\": \"%s/manifest-sha256.txt\", \"digest\": {\"sha256\": \"%s\"}}]", id_of(dir), hash);
+    char *said = kg_xasprintf("{%s, \"documents\": \"signoffs/%s\"}", subject, name),
+         *whole = kg_xasprintf("{%s}", subject);
+    struct kg_error err;
+    EXPECT_OK(kg_dir_make(folder, &err), err);
+    EXPECT_OK(kg_file_write(note, said, strlen(said), &err), err);
+    EXPECT_OK(kg_file_write(statement, whole, strlen(whole), &err), err);
+    free(whole);
+    free(said);
+    free(subject);
+    free(statement);
+    free(note);
+    free(folder);
+}
+
+/* Only a sign-off that holds keeps a run. */
 static void what_is_kept(struct kg_record *rec, const void *arg) {
     const char *root = kg_scratch_dir(rec);
-    char *dirs[N_RUNS], *signoffs = kg_path_join(root, "signoffs"), *file = kg_path_join(signoffs, "fp16-x.json");
+    char *dirs[N_RUNS], hash[KG_SHA256_HEX_SIZE];
     struct kg_error err;
     (void)arg;
     make_runs(root, dirs);
     kg_verb_expect(root, ARGS("pin", dirs[0]), KG_EXIT_OK, NULL);
-    char *statement = kg_xasprintf("{\"subject\": [{\"name\": \"%s/manifest-sha256.txt\"}]}", id_of(dirs[1]));
-    EXPECT_OK(kg_dir_make(signoffs, &err), err);
-    EXPECT_OK(kg_file_write(file, statement, strlen(statement), &err), err);
+    char *manifest = kg_path_join(dirs[1], "manifest-sha256.txt"), *forged = kg_path_join(root, "signoffs/x.json");
+    EXPECT_OK(kg_sha256_file(manifest, hash, &err), err);
+    sign_off(root, "fp16-x", dirs[1], hash);
+    sign_off(root, "fp16-y", dirs[3], hash); /* of another run */
+    char *bare = kg_xasprintf("{\"subject\": [{\"name\": \"%s/manifest-sha256.txt\"}]}", id_of(dirs[4]));
+    EXPECT_OK(kg_file_write(forged, bare, strlen(bare), &err), err);
     kg_maker_replace(dirs[2], "data/report.md", "i", "j");
+    kg_verb_refuses(root, ARGS("verify", "--signoffs"), KG_EXIT_INTEGRITY, "changed");
     json_t *answer = kg_verb_json(root, ARGS("prune", "--keep", "1", "--apply"), KG_EXIT_OK);
     static const char *const WANT[N_RUNS] = { "pinned", "signed off in fp16-x", "does not verify", "", "", "newest 1" };
     for (size_t i = 0; i < N_RUNS; i++) {
@@ -132,9 +158,9 @@ static void what_is_kept(struct kg_record *rec, const void *arg) {
         ck_assert_int_eq(kg_path_is_dir(dirs[i]), *WANT[i] != '\0');
     }
     json_decref(answer);
-    free(statement);
-    free(file);
-    free(signoffs);
+    free(bare);
+    free(forged);
+    free(manifest);
     free_runs(dirs);
 }
 

@@ -63,7 +63,7 @@ static void expect_all_sound(const char *root) {
         kg_maker_expect_sound(dir);
         free(dir);
     }
-    EXPECT_OK(kg_chain_verify(root, &chain, &findings, &err), err);
+    EXPECT_OK(kg_chain_verify(root, NULL, false, &chain, &findings, &err), err);
     ck_assert_msg(findings.n_items == 0, "%s", kg_maker_list(&findings));
     ck_assert_uint_ge(chain.n_links + 1, list.n_names); /* all but the first name one, and .chain the last */
     kg_bundle_findings_free(&findings);

@@ -70,7 +70,7 @@ static void there_and_back(struct kg_record *rec, const void *arg) {
     json_t *rows = kg_verb_json(to, ARGS("list"), KG_EXIT_OK);
     ck_assert_uint_eq(json_array_size(rows), 1);
     /* From there it goes out as it came, to the byte. */
-    kg_verb_expect(to, ARGS("export", "latest", "-o", again), KG_EXIT_OK, NULL);
+    kg_verb_expect(to, ARGS("export", strrchr(dir, '/') + 1, "-o", again), KG_EXIT_OK, NULL);
     char first[KG_SHA256_HEX_SIZE], second[KG_SHA256_HEX_SIZE];
     struct kg_error err;
     EXPECT_OK(kg_sha256_file(file, first, &err), err);
@@ -455,7 +455,8 @@ static void signatures_travel(struct kg_record *rec, const void *arg) {
     kg_verb_refuses(to, ARGS("import", file, "--allowed-signers", strangers), KG_EXIT_INTEGRITY, "untrusted");
     ck_assert_uint_eq(kg_maker_count(to, ""), 0);
     kg_verb_expect(to, ARGS("import", file, "--allowed-signers", allowed, "--require-signature"), KG_EXIT_OK, NULL);
-    kg_verb_expect(to, ARGS("verify", "latest", "--allowed-signers", allowed, "--require-signature"), KG_EXIT_OK, NULL);
+    kg_verb_expect(to, ARGS("verify", strrchr(dir, '/') + 1, "--allowed-signers", allowed, "--require-signature"),
+                   KG_EXIT_OK, NULL);
     /* An existing copy without the signature stays without it, and is not what was required. */
     char *here = kg_path_join(to, strrchr(dir, '/') + 1), *signature = kg_path_join(here, "tagmanifest-sha256.txt.sig");
     struct kg_error err;

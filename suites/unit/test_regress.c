@@ -304,7 +304,7 @@ static void note(const struct kg_history_lab *lab, const char *kind, const char 
                                .text = kg_xstrdup("because") };
     struct kg_error err;
     char *id, utc[KG_UTC_TEXT_SIZE];
-    kg_must(kg_annotation_add(lab->root, &a, &id, &err), &err);
+    kg_must(kg_annotation_add(lab->root, &a, NULL, &id, &err), &err);
     kg_clock_utc_compact(a.utc_us, utc);
     char *begins = kg_xasprintf("%s-%s-", utc, kind);
     ck_assert_msg(strncmp(id, begins, strlen(begins)) == 0, "%s does not begin with %s", id, begins);

@@ -66,7 +66,7 @@ static void a_slow_case_stays_red(struct kg_record *rec, const void *arg) {
                                     .utc_us = lab.clock_us,
                                     .author = "lab",
                                     .text = "meant" };
-    kg_must(kg_annotation_add(lab.root, &accept, NULL, &err), &err);
+    kg_must(kg_annotation_add(lab.root, &accept, NULL, NULL, &err), &err);
     kg_regression_free(&r);
     kg_history_lab_regress(&lab, NULL, NULL, &r);
     ck_assert_int_eq(r.exit_code, KG_EXIT_OK);

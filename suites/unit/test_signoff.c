@@ -429,7 +429,7 @@ static void documents_hold_any_text(struct kg_record *rec, const void *arg) {
     (void)arg;
     json_t *judgement = judge(rec, "any", "'cases': [{'what': '<i>|w', 'match': '*'}]", &run, 1);
     json_t *document = kg_signoff_document(judgement, &evidence, "2026-11-20T00:00:00Z");
-    json_t *statement = kg_signoff_statement(document);
+    json_t *statement = kg_signoff_statement(document, NULL);
     kg_signoff_markdown(document, &markdown);
     kg_signoff_html(document, &html);
     ck_assert(strstr(markdown.data, "&lt;i>\\|w") && strstr(markdown.data, "missed"));

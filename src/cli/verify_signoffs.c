@@ -1,0 +1,105 @@
+/* kigo verify --signoffs: whether sign-offs are what was signed off, and whether the runs still prove it. */
+#include "base/file.h"
+#include "bundle/records.h"
+#include "bundle/signed_off.h"
+#include "cli/bundles.h"
+#include "cli/trust.h"
+#include "cli/verify_report.h"
+#include "signoff/judge.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const char *text_of(const json_t *criterion, const char *name) {
+    const char *text = kg_json_text(criterion, name);
+    return text ? text : "";
+}
+
+/* Each criterion is judged again by the runs' records. */
+static void compare(const json_t *said, const json_t *judged, struct kg_bundle_findings *findings) {
+    const json_t *then = json_object_get(said, "criteria"), *now = json_object_get(judged, "criteria"), *criterion;
+    size_t i;
+    if (strcmp(text_of(said, "verdict"), text_of(judged, "verdict")) != 0)
+        kg_finding_add(findings, "verdict", KG_SIGNOFF_STATEMENT, "says %s; the runs' records say %s",
+                       text_of(said, "verdict"), text_of(judged, "verdict"));
+    if (json_array_size(then) != json_array_size(now))
+        kg_finding_add(findings, "verdict", KG_SIGNOFF_STATEMENT, "has %zu criteria; " KG_SIGNOFF_CRITERIA " has %zu",
+                       json_array_size(then), json_array_size(now));
+    json_array_foreach(now, i, criterion) {
+        const json_t *before = json_array_get(then, i);
+        if (strcmp(text_of(before, "state"), text_of(criterion, "state")) == 0 &&
+            strcmp(text_of(before, "wanted"), text_of(criterion, "wanted")) == 0)
+            continue;
+        kg_finding_add(findings, "verdict", KG_SIGNOFF_STATEMENT, "%s %s: says %s (%s); the runs' records say %s (%s)",
+                       text_of(criterion, "spec"), text_of(criterion, "what"), text_of(before, "state"),
+                       text_of(before, "wanted"), text_of(criterion, "state"), text_of(criterion, "wanted"));
+    }
+}
+
+static enum kg_status judge_again(const char *root, const struct kg_signed_off *s, struct kg_bundle_findings *findings,
+                                  struct kg_error *err) {
+    const struct kg_evidence_rules rules = { .unsigned_too = true, .any_source = true };
+    const size_t n = json_array_size(s->runs);
+    char *criteria = kg_path_join(s->dir, KG_SIGNOFF_CRITERIA), **dirs = kg_xcalloc(n + 1, sizeof *dirs);
+    struct kg_sprint sprint = { 0 };
+    struct kg_evidence evidence = { NULL, 0 };
+    struct kg_error why;
+    for (size_t i = 0; i < n; i++) dirs[i] = kg_path_join(root, json_string_value(json_array_get(s->runs, i)));
+    enum kg_status status = kg_sprint_load(criteria, &sprint, &why);
+    if (status == KG_OK) {
+        status = kg_evidence_load(&sprint, dirs, n, &rules, &evidence, findings, err);
+        if (status == KG_OK && findings->n_items == 0) {
+            json_t *judged = kg_signoff_judge(&sprint, &evidence);
+            compare(json_object_get(json_object_get(s->statement, "predicate"), "kigo"), judged, findings);
+            json_decref(judged);
+        }
+    } else {
+        kg_finding_add(findings, "format", KG_SIGNOFF_CRITERIA, "%s", why.message);
+        status = KG_OK;
+    }
+    kg_evidence_free(&evidence);
+    kg_sprint_free(&sprint);
+    for (size_t i = 0; i < n; i++) free(dirs[i]);
+    free(dirs);
+    free(criteria);
+    return status;
+}
+
+static void report_one(const char *name, const struct kg_signed_off *s, const struct kg_bundle_findings *findings,
+                       struct kg_verify_report *report) {
+    const char *verdict = kg_json_text(json_object_get(json_object_get(s->statement, "predicate"), "kigo"), "verdict");
+    report->n_findings += findings->n_items;
+    json_array_append_new(report->signoffs,
+                          json_pack("{s:s, s:b, s:s?, s:b, s:o, s:o}", "signoff", name, "ok", findings->n_items == 0,
+                                    "verdict", verdict, "documents_bound", s->documents_too, "signature",
+                                    kg_cli_signature_json(&s->signature), "findings", kg_cli_findings_json(findings)));
+    kg_buffer_printf(&report->text, "%-4s sign-off %s: %s%s, ", findings->n_items == 0 ? "ok" : "BAD", name,
+                     verdict ? verdict : "no verdict",
+                     s->documents_too ? "" : " (an older one: its documents are not bound to it)");
+    kg_cli_signature_text(&s->signature, &report->text);
+    kg_buffer_puts(&report->text, "\n");
+    kg_verify_print(findings, &report->text);
+}
+
+static enum kg_status verify_one(const char *root, const char *name, struct kg_verify_report *report,
+                                 struct kg_error *err) {
+    struct kg_signed_off s;
+    struct kg_bundle_findings findings = { NULL, 0 };
+    enum kg_status status = kg_signed_off_check(root, name, &report->policy, &s, &findings, err);
+    if (status == KG_OK)
+        kg_verify_signature(KG_SIGNOFF_STATEMENT ".sig", report, KG_ROLE_SIGNOFFS, &s.signature, &findings);
+    if (status == KG_OK && findings.n_items == 0 && s.documents_too) status = judge_again(root, &s, &findings, err);
+    if (status == KG_OK) report_one(name, &s, &findings, report);
+    kg_bundle_findings_free(&findings);
+    kg_signed_off_free(&s);
+    return status;
+}
+
+enum kg_status kg_verify_signoffs(const char *root, struct kg_verify_report *report, struct kg_error *err) {
+    struct kg_dir_list names;
+    enum kg_status status = kg_signed_off_list(root, &names, err);
+    report->signoffs = json_array();
+    for (size_t i = 0; i < names.n_names && status == KG_OK; i++)
+        status = verify_one(root, names.names[i], report, err);
+    kg_dir_list_free(&names);
+    return status;
+}

@@ -1,0 +1,216 @@
+/* The end of a chain, its forks, and what a checkpoint proves of it. */
+#include "base/buffer.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/size.h"
+#include "bundle/chain.h"
+#include "bundle/policy.h"
+#include "suites/harness/must.h"
+#include "suites/integration/verbs.h"
+#include "suites/support/bundle_maker.h"
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_RUNS = 4 };
+
+struct store {
+    char *keys, *root, *dirs[N_RUNS], *head, *key, *allowed, *checkpoint;
+};
+
+/* Four runs, and a signed checkpoint outside of their folder. False: no ssh-keygen, the case is skipped. */
+static bool open_store(struct store *s, struct kg_record *rec) {
+    struct kg_error err;
+    *s = (struct store){ .keys = kg_path_join(kg_scratch_dir(rec), "keys"),
+                         .root = kg_path_join(kg_scratch_dir(rec), "bundles") };
+    kg_must(kg_dir_make(s->keys, &err), &err);
+    if (!(s->key = kg_verb_key(rec, s->keys, "ci"))) return false;
+    for (size_t i = 0; i < N_RUNS; i++) s->dirs[i] = kg_verb_seal(s->root);
+    s->head = kg_path_join(s->root, ".chain");
+    s->allowed = kg_verb_allowed(s->root, "allowed_signers", "ci@example.org", s->key);
+    s->checkpoint = kg_path_join(s->keys, "checkpoint");
+    kg_verb_expect(s->root, ARGS("checkpoint", "-o", s->checkpoint, "--sign", s->key), KG_EXIT_OK, NULL);
+    return true;
+}
+
+static void close_store(struct store *s) {
+    for (size_t i = 0; i < N_RUNS; i++) free(s->dirs[i]);
+    free(s->checkpoint);
+    free(s->allowed);
+    free(s->key);
+    free(s->head);
+    free(s->root);
+    free(s->keys);
+}
+
+static void remove_path(const char *path) {
+    struct kg_error err;
+    kg_must(kg_path_remove(path, &err), &err);
+}
+
+static void hash_tags(const char *dir, char sha256[KG_SHA256_HEX_SIZE]) {
+    char *tags = kg_path_join(dir, "tagmanifest-sha256.txt");
+    struct kg_error err;
+    kg_must(kg_sha256_file(tags, sha256, &err), &err);
+    free(tags);
+}
+
+static void write_head(const struct store *s, const char *dir) {
+    char sha256[KG_SHA256_HEX_SIZE];
+    struct kg_error err;
+    hash_tags(dir, sha256);
+    char *text = kg_xasprintf("%s %s\n", strrchr(dir, '/') + 1, sha256);
+    kg_must(kg_file_write(s->head, text, strlen(text), &err), &err);
+    free(text);
+}
+
+/* Runs since then are no finding; the count says how many. */
+static void expect_since(const struct store *s, int64_t n_since) {
+    json_t *answer =
+        kg_verb_json(s->root, ARGS("verify", "--chain", "--since", s->checkpoint, "--require-signature"), KG_EXIT_OK);
+    const json_t *since = json_object_get(json_object_get(answer, "chain"), "since");
+    ck_assert_int_eq(kg_verb_integer(since, "n_runs"), n_since);
+    ck_assert_str_eq(json_string_value(json_object_get(json_object_get(since, "signature"), "state")), "good");
+    json_decref(answer);
+}
+
+static void runs_since_then(struct kg_record *rec, const void *arg) {
+    struct store s;
+    (void)arg;
+    if (!open_store(&s, rec)) return;
+    expect_since(&s, 0);
+    free(kg_verb_seal(s.root));
+    free(kg_verb_seal(s.root));
+    expect_since(&s, 2);
+    kg_verb_expect(s.root, ARGS("prune", "--keep", "2", "--apply", "--sign", s.key), KG_EXIT_OK, NULL);
+    expect_since(&s, 2); /* the way leads over tombstones */
+    close_store(&s);
+}
+
+/* The newest run and the file that names it: nothing in the folder shows that they were there. */
+static void newest_run_and_head_removed(struct kg_record *rec, const void *arg) {
+    struct store s;
+    char *said;
+    (void)arg;
+    if (!open_store(&s, rec)) return;
+    remove_path(s.dirs[N_RUNS - 1]);
+    remove_path(s.head);
+    kg_verb_expect(s.root, ARGS("verify", "--chain"), KG_EXIT_OK, &said);
+    ck_assert_msg(strstr(said, "not shown"), "%s", said);
+    free(said);
+    kg_verb_refuses(s.root, ARGS("verify", "--chain", "--since", s.checkpoint), KG_EXIT_INTEGRITY, "removed");
+    write_head(&s, s.dirs[N_RUNS - 2]);
+    kg_verb_refuses(s.root, ARGS("verify", "--chain", "--since", s.checkpoint), KG_EXIT_INTEGRITY, "removed");
+    close_store(&s);
+}
+
+static void head_set_back(struct kg_record *rec, const void *arg) {
+    static const char *const GARBAGE[] = { "", "x\n", "none\n" };
+    struct store s;
+    struct kg_error err;
+    (void)arg;
+    if (!open_store(&s, rec)) return;
+    write_head(&s, s.dirs[1]);
+    kg_verb_refuses(s.root, ARGS("verify", "--chain"), KG_EXIT_INTEGRITY, "head .chain");
+    kg_verb_refuses(s.root, ARGS("checkpoint"), KG_EXIT_INTEGRITY, "does not hold");
+    for (size_t i = 0; i < KG_COUNT_OF(GARBAGE); i++) {
+        kg_must(kg_file_write(s.head, GARBAGE[i], strlen(GARBAGE[i]), &err), &err);
+        kg_verb_refuses(s.root, ARGS("verify", "--chain"), KG_EXIT_INTEGRITY, "head .chain");
+    }
+    close_store(&s);
+}
+
+/* Whoever sets the head back and runs again has two runs that follow the same one. */
+static void two_successors(struct kg_record *rec, const void *arg) {
+    struct store s;
+    (void)arg;
+    if (!open_store(&s, rec)) return;
+    write_head(&s, s.dirs[1]);
+    free(kg_verb_seal(s.root));
+    kg_verb_refuses(s.root, ARGS("verify", "--chain"), KG_EXIT_INTEGRITY, "fork");
+    close_store(&s);
+}
+
+/* Every bundle from the changed one on is hashed again: the chain holds, and is another. */
+static void links_computed_again(struct kg_record *rec, const void *arg) {
+    struct store s;
+    char before[KG_SHA256_HEX_SIZE], after[KG_SHA256_HEX_SIZE];
+    (void)arg;
+    if (!open_store(&s, rec)) return;
+    hash_tags(s.dirs[0], before);
+    kg_maker_replace(s.dirs[0], "data/env.json", "\"", " \"");
+    kg_maker_rehash(s.dirs[0]);
+    for (size_t i = 1; i < N_RUNS; i++) {
+        char next[KG_SHA256_HEX_SIZE];
+        hash_tags(s.dirs[i - 1], after);
+        hash_tags(s.dirs[i], next);
+        kg_maker_replace(s.dirs[i], "bag-info.txt", before, after);
+        kg_maker_rehash(s.dirs[i]);
+        memcpy(before, next, sizeof next);
+    }
+    write_head(&s, s.dirs[N_RUNS - 1]);
+    kg_verb_expect(s.root, ARGS("verify", "--all", "--chain"), KG_EXIT_OK, NULL);
+    kg_verb_refuses(s.root, ARGS("verify", "--chain", "--since", s.checkpoint), KG_EXIT_INTEGRITY, "replaced");
+    close_store(&s);
+}
+
+static void forged_checkpoint(struct kg_record *rec, const void *arg) {
+    struct store s;
+    (void)arg;
+    if (!open_store(&s, rec)) return;
+    kg_maker_replace(s.keys, "checkpoint", "\"n_runs\": 4", "\"n_runs\":  4");
+    kg_verb_refuses(s.root, ARGS("verify", "--chain", "--since", s.checkpoint), KG_EXIT_INTEGRITY, "signature");
+    kg_maker_replace(s.keys, "checkpoint", "kigo_checkpoint", "x");
+    kg_verb_refuses(s.root, ARGS("verify", "--chain", "--since", s.checkpoint), KG_EXIT_INTEGRITY, "no checkpoint");
+    kg_verb_refuses(s.root, ARGS("verify", "--all", "--since", s.checkpoint), KG_EXIT_USAGE, "--chain");
+    kg_verb_refuses(s.root, ARGS("checkpoint", "--sign", s.key), KG_EXIT_USAGE, "--output");
+    close_store(&s);
+}
+
+/* Whoever deletes a run and writes its tombstone: only a signature tells that from pruning. */
+static void forged_tombstone(struct kg_record *rec, const void *arg) {
+    static const char POLICY[] = "{\"tombstones\": [\"@signed\"]}";
+    struct store s;
+    struct kg_error err;
+    char sha256[KG_SHA256_HEX_SIZE], *said;
+    (void)arg;
+    if (!open_store(&s, rec)) return;
+    char *policy = kg_path_join(s.root, KG_POLICY_FILE), *folder = kg_path_join(s.root, "tombstones");
+    kg_verb_expect(s.root, ARGS("prune", "--keep", "3", "--apply", "--sign", s.key), KG_EXIT_OK, NULL);
+    kg_must(kg_file_write(policy, POLICY, strlen(POLICY), &err), &err);
+    kg_verb_expect(s.root, ARGS("verify", "--chain"), KG_EXIT_OK, &said);
+    ck_assert_msg(strstr(said, "1 run pruned; 0 tombstones not signed"), "%s", said);
+    free(said);
+    char *file = kg_xasprintf("%s/%s.json", folder, strrchr(s.dirs[1], '/') + 1);
+    hash_tags(s.dirs[1], sha256);
+    char *text = kg_xasprintf("{\"tagmanifest_sha256\": \"%s\"}", sha256);
+    remove_path(s.dirs[1]);
+    kg_must(kg_file_write(file, text, strlen(text), &err), &err);
+    kg_verb_refuses(s.root, ARGS("verify", "--chain"), KG_EXIT_INTEGRITY, "tombstone ");
+    remove_path(file);
+    char *signed_one = kg_xasprintf("%s.json", strrchr(s.dirs[0], '/') + 1);
+    kg_maker_replace(folder, signed_one, "\"author\"", "\"Author\"");
+    kg_verb_refuses(s.root, ARGS("verify", "--chain"), KG_EXIT_INTEGRITY, "tombstone ");
+    remove_path(policy);
+    kg_verb_refuses(s.root, ARGS("verify", "--chain"), KG_EXIT_INTEGRITY, "tombstone "); /* a bad one in any case */
+    kg_maker_replace(folder, signed_one, "\"bag_info\": \"", "\"bag_info\": \"X");
+    kg_verb_refuses(s.root, ARGS("verify", "--chain"), KG_EXIT_INTEGRITY, "its copies");
+    free(signed_one);
+    free(text);
+    free(file);
+    free(folder);
+    free(policy);
+    close_store(&s);
+}
+
+#define CASE(function)                                                                                                 \
+    { .layer = "integration", .op = "checkpoint", .name = #function, .run = function }
+
+static const struct kg_case CASES[] = {
+    CASE(runs_since_then),      CASE(newest_run_and_head_removed), CASE(head_set_back),    CASE(two_successors),
+    CASE(links_computed_again), CASE(forged_checkpoint),           CASE(forged_tombstone),
+};
+
+int main(int argc, char **argv) {
+    return kg_suite_main(argc, argv, CASES, KG_COUNT_OF(CASES));
+}

@@ -175,6 +175,8 @@ static void unknown_folder(struct kg_record *rec, const void *arg) {
     (void)arg;
     kg_bundle_source(NULL, &source);
     ck_assert(json_is_null(json_object_get(source.json, "content_sha256")));
+    ck_assert(json_is_null(json_object_get(source.json, "git")));
+    ck_assert_str_eq(kg_json_text(source.json, "git_why"), "the source folder is not known");
     ck_assert_str_eq(source.diff, "");
     kg_bundle_source_free(&source);
 }

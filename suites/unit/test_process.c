@@ -1,9 +1,11 @@
 /* The runner of programs: what a child wrote, how it ended, and that one which hangs is ended. */
 #include "suites/harness/process.h"
 #include "suites/harness/case.h"
+#include "base/program.h"
 #include "base/size.h"
 #include <check.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct process_row {
@@ -82,7 +84,34 @@ static void runs_as_said(struct kg_record *rec, const void *arg) {
     kg_process_result_free(&result);
 }
 
+/* The caller's variables, less those whose beginnings are named, and those that are added. */
+static void program_environment(struct kg_record *rec, const void *arg) {
+    static const char *const ARGV[] = { "/bin/sh", "-c", "printf %s:%s:%s \"$KG_KEPT\" \"${KG_GONE-none}\" \"$KG_NEW\"",
+                                        NULL };
+    static const char *const WITHOUT[] = { "KG_NOBODY", "KG_GO", NULL }, *const ENV[] = { "KG_NEW=3", NULL };
+    static const struct { const char *const *without, *out; } CALLS[] = { { NULL, "1:2:3" }, { WITHOUT, "1:none:3" } };
+    (void)rec;
+    (void)arg;
+    setenv("KG_KEPT", "1", 1);
+    setenv("KG_GONE", "2", 1);
+    for (size_t i = 0; i < KG_COUNT_OF(CALLS); i++) {
+        const struct kg_program program = {
+            .argv = ARGV, .without = CALLS[i].without, .env = ENV, .max_out_bytes = 100
+        };
+        struct kg_program_result result;
+        struct kg_error err = { 0 };
+        ck_assert_msg(kg_program_run(&program, &result, &err) == KG_OK, "%s", err.message);
+        ck_assert_str_eq(kg_buffer_text(&result.out), CALLS[i].out);
+        kg_program_result_free(&result);
+    }
+    unsetenv("KG_KEPT");
+    unsetenv("KG_GONE");
+}
+
 static void build(struct kg_case_list *list) {
+    kg_case_list_add(list,
+                     &(struct kg_case){
+                         .layer = "unit", .op = "process", .name = "program_environment", .run = program_environment });
     for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++)
         kg_case_list_add(
             list, &(struct kg_case){

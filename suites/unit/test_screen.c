@@ -2,8 +2,10 @@
  * run. */
 #include "base/rng.h"
 #include "base/size.h"
+#include "history/family.h"
 #include "history/screen.h"
 #include "measure/rank_test.h"
+#include "measure/robust.h"
 #include "suites/harness/case.h"
 #include <check.h>
 #include <math.h>
@@ -158,6 +160,28 @@ static void the_centre_is_not_exact(struct kg_record *rec, const void *arg) {
     ck_assert_int_eq(f.verdict, KG_SCREEN_WORSE);
 }
 
+/* Two slow runs before five: all five are needed, and none but them counts. */
+static void stays_worse_than_the_fewest(struct kg_record *rec, const void *arg) {
+    enum { N = 7 };
+    const double by_run[N + 1] = { 10, 10, 0, 0.01, -0.01, 0.005, -0.02, NAN };
+    const double *const figures[] = { by_run };
+    (void)rec;
+    (void)arg;
+    for (size_t n = N - 1; n <= N; n++) {
+        struct kg_family family;
+        struct kg_family_since since;
+        double before[5];
+        kg_family_find(figures, 1, n, &family);
+        const bool stays = kg_family_stays_worse(&family, by_run, n, 0.01, &since);
+        kg_family_free(&family);
+        ck_assert_int_eq(stays, n == N);
+        if (!stays) continue;
+        for (size_t i = 0; i < 5; i++) before[i] = by_run[2 + i];
+        ck_assert_uint_eq(since.n_runs, 1);
+        ck_assert_double_eq(since.centre, kg_hodges_lehmann(before, 5));
+    }
+}
+
 static const struct trial QUIET = { 0, 0, 0, 0 }, UNEVEN = { 0, 0, 0, 0.5 }, SLOW = { 0.0487902, 0, 50, 0 };
 
 #define CASE(name_, function, arg_)                                                                                    \
@@ -170,6 +194,7 @@ static const struct kg_case CASES[] = {
     CASE("alone_and_cautious", alone_and_cautious, NULL),
     CASE("constant_values", constant_values, NULL),
     CASE("the_centre_is_not_exact", the_centre_is_not_exact, NULL),
+    CASE("stays_worse_than_the_fewest", stays_worse_than_the_fewest, NULL),
 };
 
 int main(int argc, char **argv) {

@@ -141,6 +141,7 @@ static const struct bad_source BAD[] = {
     { "merge_of_unknown", { .merges = "[\"h zz\"]" }, KG_ERR_FORMAT, "'zz' is no token" },
     { "id_negative", { .vocab_extra = ",\"x1\":-1" }, KG_ERR_FORMAT, "'x1'" },
     { "id_huge", { .vocab_extra = ",\"x1\":1000000000000" }, KG_ERR_FORMAT, "'x1'" },
+    { "id_far_past_the_tokens", { .vocab_extra = ",\"x1\":16777215" }, KG_ERR_FORMAT, "not one of 0 to 65795" },
     { "id_is_text", { .vocab_extra = ",\"x1\":\"5\"" }, KG_ERR_FORMAT, "'x1'" },
     { "two_tokens_one_id", { .vocab_extra = ",\"x1\":258" }, KG_ERR_FORMAT, "id 258" },
     { "one_token_two_ids", { .added = "[" ADDED("300", "hell", "true", "") "]" }, KG_ERR_FORMAT, "'hell'" },
@@ -183,6 +184,7 @@ static const struct bad_source BAD[] = {
     { "eos_is_no_token", { .tokenizer_config = "{\"eos_token\":\"<none>\"}" }, KG_ERR_FORMAT, "'<none>'" },
     { "eos_id_out_of_range", { .config = "{\"eos_token_id\":259}" }, KG_ERR_FORMAT, "eos_token_id is 259" },
     { "vocab_size_huge", { .config = "{\"vocab_size\":4000000000}" }, KG_ERR_FORMAT, "vocab_size is 4000000000" },
+    { "vocab_size_far_past_the_tokens", { .config = "{\"vocab_size\":16777216}" }, KG_ERR_FORMAT, "is 16777216" },
     { "config_not_json", { .config = "{" }, KG_ERR_FORMAT, "config.json, line 1" },
 };
 

@@ -1,6 +1,9 @@
 /* Suspects measured again: how often that cries wolf, by kind of noise, and what it finds; what `make
  * check-statistics` measures, with fewer cases and runs. */
+#include "base/rng.h"
 #include "base/size.h"
+#include "history/drift.h"
+#include "history/noisy_again.h"
 #include "suites/harness/case.h"
 #include "suites/unit/other_rules.h"
 #include "suites/unit/simulation.h"
@@ -136,6 +139,63 @@ static void as_otava_itself(struct kg_record *rec, const void *arg) {
     kg_made_times_close(&times);
 }
 
+/* A machine that has time for so many pairs of runs; the judged build is slower by so much. */
+struct fresh {
+    struct kg_rng rng;
+    size_t n_left;
+    double slower;
+};
+
+static enum kg_status run_fresh(void *context, int build, const size_t *open, size_t n_open, double *values,
+                                double *machine, struct kg_error *err) {
+    struct fresh *fresh = context;
+    (void)open;
+    (void)err;
+    for (size_t i = 0; i < n_open; i++) values[i] = build * fresh->slower + 1e-3 * kg_rng_normal(&fresh->rng);
+    *machine = NAN;
+    return KG_OK;
+}
+
+static bool has_time_left(void *context, size_t n_open) {
+    struct fresh *fresh = context;
+    (void)n_open;
+    return fresh->n_left > 0 && fresh->n_left-- > 0;
+}
+
+/* What fresh runs say of a figure and of what a back end's figures share takes the place of what the screen said. */
+static void verdicts_of_fresh_runs(struct kg_record *rec, const void *arg) {
+    static const struct {
+        size_t n_left;
+        double slower;
+        enum kg_screen_verdict verdict;
+        bool worse, undecided;
+    } ROWS[] = { { 0, 0, KG_SCREEN_SUSPECT, false, true },
+                 { 20, 0.5, KG_SCREEN_WORSE, true, false },
+                 { 20, -0.5, KG_SCREEN_SAME, false, false } };
+    static const size_t FIGURE = 0;
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
+        struct fresh fresh = { .n_left = ROWS[i].n_left, .slower = ROWS[i].slower };
+        const struct kg_again_source source = { &fresh, run_fresh, has_time_left };
+        struct kg_screen_figure figure = { .verdict = KG_SCREEN_WORSE };
+        struct kg_drift drift = { .worse = !ROWS[i].worse, .undecided = !ROWS[i].undecided, .unexplained = true };
+        struct kg_noisy noisy = { .figures = &figure, .drifts = &drift, .n_drifts = 1 };
+        struct kg_again_item items[] = {
+            { .figures = &FIGURE, .n_figures = 1, .flagged = true, .found = { .flagged = 0.5, .worse = 1 } },
+            { .figures = &FIGURE, .n_figures = 1, .flagged = true, .found = { .flagged = 0.5, .worse = 1 } }
+        };
+        struct kg_noisy_again again = { .items = items, .n_items = 2, .n_of_figures = 1, .places = (size_t[]){ 0, 0 } };
+        const struct kg_noisy_runs runs = { .n_figures = 1, .least_change = 0.03 };
+        struct kg_error err;
+        kg_rng_init(&fresh.rng, kg_record_seed(rec), i);
+        ck_assert_msg(kg_noisy_decide(&runs, &noisy, &again, &source, &err) == KG_OK, "%s", err.message);
+        ck_assert_int_eq(figure.verdict, ROWS[i].verdict);
+        ck_assert_int_eq(drift.worse, ROWS[i].worse);
+        ck_assert_int_eq(drift.undecided, ROWS[i].undecided);
+        ck_assert(!drift.unexplained);
+    }
+}
+
 #define CASE(function)                                                                                                 \
     { .layer = "unit", .op = "measured_again", .name = #function, .run = function }
 #define KIND(name_, kind)                                                                                              \
@@ -165,6 +225,7 @@ static const struct kg_case CASES[] = {
     POWER("five_percent_of_all", FIVE_OF_ALL),
     POWER("five_percent_in_tails", FIVE_IN_TAILS),
     POWER("five_percent_in_drift", FIVE_IN_DRIFT),
+    CASE(verdicts_of_fresh_runs),
     CASE(beside_other_rules),
     CASE(other_rules_by_hand),
     CASE(as_otava_itself),

@@ -1,6 +1,7 @@
 /* kigo signoff as its users call it: what it writes, and every run that it refuses. */
 #include "base/buffer.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/size.h"
 #include "bundle/git.h"
 #include "bundle/records.h"
@@ -179,6 +180,59 @@ static void statement_is_signed(struct kg_record *rec, const void *arg) {
     }
     json_decref(pruned);
     free(out);
+    free(dir);
+    close_office(&o);
+}
+
+/* A sign-off says what was signed off, or that it was changed: a document, the criteria, the verdict with all hashes
+ * made again, the run. */
+static void edited_signoff(struct kg_record *rec, const void *arg) {
+    static const char POLICY[] = "{\"signoffs\": [\"@signed\"]}";
+    static const struct {
+        const char *file, *from, *to, *says;
+    } ROWS[] = {
+        { "signoff.md", "missed", "met", "changed signoff.md" },
+        { "signoff.html", "missed", "met", "changed signoff.html" },
+        { "criteria.json", "1e-3", "1e-1", "changed criteria.json" },
+        { "statement.intoto.json", "\"verdict\": \"missed\"", "\"verdict\": \"met\"", "verdict statement.intoto.json" },
+    };
+    struct office o;
+    struct kg_error err;
+    (void)arg;
+    if (!open_office(&o, rec, "1e-3", "")) return close_office(&o);
+    char *dir = make_run(&o, "pass", true, true);
+    json_t *answer = kg_verb_json(o.root, SIGNOFF(&o, dir), KG_EXIT_FAILED);
+    char *documents = kg_xstrdup(kg_json_text(answer, "dir")), *note = kg_xasprintf("%s.json", documents);
+    const char *const verify[] = { "verify", "--signoffs", "--allowed-signers", o.allowed, NULL };
+    kg_verb_expect(o.root, verify, KG_EXIT_OK, NULL);
+    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
+        char *path = kg_path_join(documents, ROWS[i].file), *text, *said = NULL;
+        size_t size_bytes;
+        EXPECT_OK(kg_file_read(path, &text, &size_bytes, &err), err);
+        kg_maker_replace(documents, ROWS[i].file, ROWS[i].from, ROWS[i].to);
+        if (i == 3) { /* whoever writes here makes the note's hash again, too */
+            char was[KG_SHA256_HEX_SIZE], is[KG_SHA256_HEX_SIZE];
+            kg_sha256_hex(text, size_bytes, was);
+            EXPECT_OK(kg_sha256_file(path, is, &err), err);
+            char *slash = strrchr(note, '/');
+            *slash = '\0';
+            kg_maker_replace(note, slash + 1, was, is);
+            *slash = '/';
+        }
+        kg_verb_expect(o.root, verify, KG_EXIT_INTEGRITY, &said);
+        ck_assert_msg(strstr(said, ROWS[i].says), "%s: %s", ROWS[i].file, said);
+        if (i < 3) EXPECT_OK(kg_file_write(path, text, size_bytes, &err), err);
+        free(said);
+        free(text);
+        free(path);
+    }
+    char *policy = kg_path_join(o.root, "kigo.policy.json");
+    EXPECT_OK(kg_file_write(policy, POLICY, strlen(POLICY), &err), err);
+    kg_verb_refuses(o.root, verify, KG_EXIT_INTEGRITY, "takes @signed");
+    free(policy);
+    free(note);
+    free(documents);
+    json_decref(answer);
     free(dir);
     close_office(&o);
 }
@@ -480,9 +534,10 @@ static void fp16_evidence_decides(struct kg_record *rec, const void *arg) {
 #define CASE(function)                                                                                                 \
     { .layer = "integration", .op = "signoff", .name = #function, .run = function }
 
-static const struct kg_case CASES[] = { CASE(statement_is_signed),      CASE(runs_together),
-                                        CASE(figures_of_any_run),       CASE(wrong_calls),
-                                        CASE(fp16_criteria_have_cases), CASE(fp16_evidence_decides) };
+static const struct kg_case CASES[] = { CASE(edited_signoff),       CASE(statement_is_signed),
+                                        CASE(runs_together),        CASE(figures_of_any_run),
+                                        CASE(wrong_calls),          CASE(fp16_criteria_have_cases),
+                                        CASE(fp16_evidence_decides) };
 
 static void build(struct kg_case_list *list) {
     for (size_t i = 0; i < KG_COUNT_OF(CASES); i++) kg_case_list_add(list, &CASES[i]);

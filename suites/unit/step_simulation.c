@@ -15,34 +15,41 @@ struct kg_noise_kind kg_step_noise(size_t kind) {
     return two;
 }
 
-/* Where a slow case steps. */
+/* Slow cases come first. */
+static size_t order_of(const struct kg_step_simulation *s, size_t trial, size_t i) {
+    return (i + s->n_cases - trial % s->n_cases) % s->n_cases;
+}
+
+/* Where a slow case steps; i: its order. */
 static size_t place_of(const struct kg_step_simulation *s, size_t i) {
     const size_t edge = s->n_runs / 5;
     return s->together ? s->n_runs / 2 : edge + i * 7 % (s->n_runs - 2 * edge);
 }
 
-static void change(const struct kg_step_simulation *s, struct kg_made_times *times) {
+static void change(const struct kg_step_simulation *s, size_t trial, struct kg_made_times *times) {
     for (size_t run = 0; run < times->n_runs; run++) {
         const double machine = run >= s->n_runs / 2 ? s->machine : 0;
-        for (size_t i = 0; i < s->n_cases; i++)
-            times->figures[i].by_run[run] +=
-                machine + (i < s->n_slow ? (run >= place_of(s, i) ? s->change : 0) + s->creep * (double)run : 0);
+        for (size_t i = 0; i < s->n_cases; i++) {
+            const size_t order = order_of(s, trial, i);
+            const double own = (run >= place_of(s, order) ? s->change : 0) + s->creep * (double)run;
+            times->figures[i].by_run[run] += machine + (order < s->n_slow ? own : 0);
+        }
         for (size_t i = 0; i < KG_MADE_CANARIES; i++) times->canaries[i].by_run[run] += machine;
     }
 }
 
-static void count(const struct kg_step_simulation *s, const struct kg_series_step *steps, size_t n,
+static void count(const struct kg_step_simulation *s, size_t trial, const struct kg_series_step *steps, size_t n,
                   struct kg_step_simulated *out) {
     for (size_t i = 0, at = 0; i < s->n_cases; i++) {
         size_t n_own = 0, n_near = 0, n_exact = 0;
-        const size_t place = place_of(s, i);
+        const size_t order = order_of(s, trial, i), place = place_of(s, order);
         for (; at < n && steps[at].series == i; at++) {
             const size_t run = steps[at].first_after, away = run > place ? run - place : place - run;
             n_own++;
             n_near += away <= 3;
             n_exact += away == 0;
         }
-        if (i < s->n_slow) {
+        if (order < s->n_slow) {
             out->n_slow++;
             out->n_found += n_near > 0;
             out->n_exact += n_exact > 0;
@@ -65,7 +72,7 @@ void kg_simulate_steps(const struct kg_step_simulation *s, uint64_t seed, struct
         struct kg_series_step *steps;
         kg_rng_init(&rng, seed, trial);
         kg_made_times_fill(&times, s->kind, &rng);
-        change(s, &times);
+        change(s, trial, &times);
         const struct kg_step_figures figures = { .series = times.figures,
                                                  .cases = cases,
                                                  .n = s->n_cases,
@@ -74,7 +81,7 @@ void kg_simulate_steps(const struct kg_step_simulation *s, uint64_t seed, struct
                                                  .n_canaries = KG_MADE_CANARIES,
                                                  .least_change = log1p(0.03) };
         const size_t n = kg_series_steps(&figures, &steps);
-        count(s, steps, n, out);
+        count(s, trial, steps, n, out);
         free(steps);
     }
     kg_made_times_close(&times);

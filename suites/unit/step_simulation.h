@@ -8,7 +8,7 @@
 struct kg_step_simulation {
     const struct kg_noise_kind *kind;
     size_t n_trials, n_cases, n_runs;
-    size_t n_slow; /* so many cases step by `change` (a logarithm) */
+    size_t n_slow; /* so many cases step by `change` (a logarithm): the first, in each trial one case further */
     double change;
     bool together;  /* in the middle run; otherwise in different runs, none in the first or last fifth */
     double creep;   /* all slow cases, a run */

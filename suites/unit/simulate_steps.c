@@ -25,12 +25,13 @@ static bool print_row(size_t number, size_t n_trials) {
     alone.n_slow = 1;
     alone.change = log(1.03);
     together.change = log(1.03);
-    together.n_slow = N_SLOW;
+    together.n_cases = together.n_slow = N_SLOW;
     alone.together = together.together = true;
     most.change = log(1.1);
     most.n_slow = N_CASES * 6 / 10;
     most.together = true;
-    together.n_trials = most.n_trials = n_trials / 4 + 1;
+    together.n_trials = 20;
+    most.n_trials = n_trials / 4 + 1;
     alone.n_trials = 400;
     kg_simulate_steps(&stable, 11, &u);
     kg_simulate_steps(&few, 12, &f);

@@ -294,6 +294,7 @@ static void options_of_judge(struct kg_record *rec, const void *arg) {
         { "--history ../proof --strict --attach ../more ../list", 4 },
         { "", 2 },
         { "--loud ../list", 2 },
+        { "--budget 1m --strict ../list", 0 },
         { "../list ../list", 2 },
         { "../none", 5 },
     };

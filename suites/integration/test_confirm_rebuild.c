@@ -78,12 +78,43 @@ static void ended_by_a_signal(struct kg_record *rec, const void *arg) {
     kg_copied_tree_close(&c);
 }
 
+/* .ci/judge: one baseline run is too little to judge a time by; with a budget it is measured again, and red. A budget
+ * that is no time is refused. */
+static void judged_with_a_budget(struct kg_record *rec, const void *arg) {
+    static const struct {
+        const char *options;
+        int exit_code;
+        const char *says;
+    } CALLS[] = {
+        { "--strict", KG_EXIT_INCONCLUSIVE, "too little to judge by" },
+        { "--budget 1m --strict", KG_EXIT_FAILED, "confirmed" },
+        { "--budget soon", KG_EXIT_USAGE, "--budget: 'soon' is no time" },
+    };
+    struct kg_copied_tree c;
+    (void)arg;
+    for (size_t i = 0, made = make_history(&c, rec); made && i < KG_COUNT_OF(CALLS); i++) {
+        char *said,
+            *call =
+                kg_xasprintf(IN_TREE "mkdir -p .ci; cp '%s' .ci; ls proof-bundles | grep '^2' | tail -1 >\"$1/list\"\n"
+                                     "unset GITHUB_STEP_SUMMARY; export KIGO_PACE_SLOW=1.10 KIGO=./kigo\n"
+                                     "exec .ci/judge %s \"$1/list\"",
+                             kg_fixture_path("../.ci/judge"), CALLS[i].options);
+        const int exit_code = kg_shell(call, (const char *const[]){ c.dir, c.tree, "" }, &said);
+        ck_assert_msg(exit_code == CALLS[i].exit_code && strstr(said, CALLS[i].says), "%s: exit code %d: %s",
+                      CALLS[i].options, exit_code, said);
+        free(said);
+        free(call);
+    }
+    kg_copied_tree_close(&c);
+}
+
 #define CASE(function)                                                                                                 \
     { .layer = "integration", .op = "confirm", .name = #function, .run = function, .timeout_s = 120 }
 
 static const struct kg_case CASES[] = {
     CASE(as_in_the_readme),
     CASE(ended_by_a_signal),
+    CASE(judged_with_a_budget),
 };
 
 int main(int argc, char **argv) {

@@ -40,7 +40,7 @@ libkigo_a_SOURCES += \
 	src/bundle/verify.c src/bundle/verify.h \
 	src/bundle/verify_bag.c \
 	src/bundle/verify_records.c \
-	src/bundle/verify_samples.c
+	src/bundle/verify_members.c src/bundle/verify_samples.c
 EXTRA_DIST += proof-bundles/README.md
 
 # Every make hashes the sources; the file changes only if they did. Not named .h: it is no source, wherever it is built.

@@ -113,6 +113,9 @@ static void read_result(struct reading *reading, size_t number, json_t *record) 
 static void read_case_event(struct reading *reading, size_t number, const char *event, json_t *line) {
     const char *key = kg_json_text(line, "key");
     struct kg_case_records *c = key ? find_case(reading->records, key) : NULL;
+    if (!key || (strcmp(event, "end") == 0 && !kg_json_text(line, "status")))
+        kg_finding_add(reading->findings, "format", reading->file, "line %zu: %s without \"%s\"", number, event,
+                       key ? "status" : "key");
     if (!c) {
         kg_finding_add(reading->findings, "unplanned", reading->file, "line %zu: %s of '%s', which was not planned",
                        number, event, key ? key : "");
@@ -131,9 +134,14 @@ static void read_case_event(struct reading *reading, size_t number, const char *
 static void read_event(struct reading *reading, size_t number, json_t *line) {
     const char *event = kg_json_text(line, "event");
     if (!event || kg_json_int(line, "utc_us", -1) < 0)
-        kg_finding_add(reading->findings, "format", reading->file, "line %zu: no event or no time", number);
+        kg_finding_add(reading->findings, "format", reading->file, "line %zu: no \"event\", or no time \"utc_us\"",
+                       number);
     else if (strcmp(event, "start") == 0 || strcmp(event, "end") == 0) read_case_event(reading, number, event, line);
-    else if (strcmp(event, "planned") == 0) reading->records->n_planned_event = kg_json_int(line, "n", -1);
+    else if (strcmp(event, "planned") == 0) {
+        reading->records->n_planned_event = kg_json_int(line, "n", -1);
+        if (reading->records->n_planned_event < 0)
+            kg_finding_add(reading->findings, "format", reading->file, "line %zu: planned without \"n\"", number);
+    }
     json_array_append(reading->records->events, line);
 }
 

@@ -16,4 +16,8 @@ KG_WARN_UNUSED enum kg_status kg_verify_records(const char *dir, const struct kg
 struct kg_records;
 void kg_verify_samples(const char *dir, const struct kg_records *records, struct kg_bundle_findings *findings);
 
+/* Members of the records' items, and of what a complete run says of itself. */
+void kg_verify_members(const char *dir, const struct kg_records *records, bool partial,
+                       struct kg_bundle_findings *findings);
+
 #endif

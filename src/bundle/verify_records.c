@@ -87,6 +87,7 @@ static void check_id(const char *dir, const json_t *info, struct kg_bundle_findi
     if (strncmp(name, ".tmp-", 5) == 0) name += 5;
     const char *id = kg_json_text(info, "External-Identifier");
     int64_t started_us;
+    if (!id) kg_finding_add(findings, "format", "bag-info.txt", "External-Identifier is missing");
     if (id && kg_bundle_id_parse(name, &started_us) && strcmp(name, id) != 0)
         kg_finding_add(findings, "renamed", "", "the folder is '%s', the bundle is '%s'", name, id);
     free(real);
@@ -111,6 +112,7 @@ enum kg_status kg_verify_records(const char *dir, const struct kg_tree *tree, co
         if (!partial && !kg_stored_find(tree, NEEDED[i]))
             kg_finding_add(findings, "missing", NEEDED[i], "every complete bundle has it");
     check_cases(&records, partial, findings);
+    kg_verify_members(dir, &records, partial, findings);
     kg_verify_samples(dir, &records, findings);
     check_summary(dir, &records, info, partial, findings);
     check_id(dir, info, findings);

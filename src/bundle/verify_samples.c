@@ -35,12 +35,15 @@ static void check_statistics(const char *key, const json_t *timing, const float 
 static void check_timing(const char *key, const json_t *timing, const float *samples, uint64_t n_samples,
                          struct kg_bundle_findings *findings) {
     const int64_t offset = kg_json_int(timing, "samples_offset", -1), n = kg_json_int(timing, "n", 0);
-    if (offset < 0 && !json_object_get(timing, "samples_offset")) return;
-    if (offset < 0 || n < 0 || (uint64_t)offset > n_samples || (uint64_t)n > n_samples - (uint64_t)offset)
+    if (n == 0) return;
+    if (offset < 0 && !json_object_get(timing, "samples_offset"))
+        kg_finding_add(findings, "samples", "data/results.ndjson",
+                       "'%s': a timing of %lld samples has no \"samples_offset\"", key, (long long)n);
+    else if (offset < 0 || n < 0 || (uint64_t)offset > n_samples || (uint64_t)n > n_samples - (uint64_t)offset)
         kg_finding_add(findings, "samples", "data/results.ndjson",
                        "'%s': samples %lld + %lld lie outside of the %llu recorded", key, (long long)offset,
                        (long long)n, (unsigned long long)n_samples);
-    else if (n > 0) check_statistics(key, timing, samples + offset, (size_t)n, findings);
+    else check_statistics(key, timing, samples + offset, (size_t)n, findings);
 }
 
 void kg_verify_samples(const char *dir, const struct kg_records *records, struct kg_bundle_findings *findings) {

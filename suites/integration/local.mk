@@ -63,6 +63,10 @@ check_PROGRAMS += suites/integration/test_history_cli
 suites_integration_test_history_cli_SOURCES = \
 	suites/integration/test_history_cli.c \
 	suites/integration/verbs.c suites/integration/verbs.h
+check_PROGRAMS += suites/integration/test_stranger
+suites_integration_test_stranger_SOURCES = \
+	suites/integration/test_stranger.c \
+	suites/integration/verbs.c suites/integration/verbs.h
 check_PROGRAMS += suites/integration/test_bundle_cli
 suites_integration_test_bundle_cli_SOURCES = \
 	suites/integration/test_bundle_cli.c \

@@ -21,6 +21,12 @@ void kg_export_tap(const struct kg_export *from, struct kg_buffer *out);
 void kg_export_csv(const struct kg_export *from, struct kg_buffer *out);
 void kg_export_report(const struct kg_export *from, struct kg_buffer *out);
 
+/* What is known of a run when it is sealed, in the words of its first screen (report/verdict.h): how it ended; why it
+ * is not held against runs before; which goals it was made for. */
+void kg_export_result(const struct kg_export *from, struct kg_buffer *out);
+extern const char KG_SEALED_BEFORE[];
+void kg_export_goals(const struct kg_export *from, struct kg_buffer *out);
+
 /* Text of XML and HTML, inside an element or a quoted attribute. */
 void kg_xml_put(struct kg_buffer *out, const char *text);
 

@@ -2,6 +2,7 @@
 #include "bundle/export.h"
 #include "base/clock.h"
 #include "base/markdown.h"
+#include "base/size.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,56 @@ bool kg_sample_text(const json_t *run, char text[KG_SAMPLE_TEXT_SIZE]) {
     return one_in > 1;
 }
 
+static const char *text_of(const json_t *object, const char *name) {
+    const char *text = kg_json_text(object, name);
+    return text ? text : "";
+}
+
+void kg_export_result(const struct kg_export *from, struct kg_buffer *out) {
+    static const struct {
+        const char *count, *word;
+        bool always;
+    } ROWS[] = { { "n_fail", "failed", true },
+                 { "n_crash", "crashed", false },
+                 { "n_timeout", "timed out", false },
+                 { "n_norun", "did not run", false },
+                 { "n_skip", "skipped", false } };
+    const json_t *summary = from->summary;
+    const char *verdict = text_of(summary, "verdict"), *state = text_of(summary, "state");
+    const char *word = strcmp(verdict, "pass") == 0 ? "passed" : strcmp(verdict, "fail") == 0 ? "failed" : verdict;
+    kg_buffer_printf(out, "%s: %lld of %lld cases passed", word, (long long)kg_json_int(summary, "n_pass", 0),
+                     (long long)kg_json_int(summary, "n_planned", 0));
+    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
+        const long long n = kg_json_int(summary, ROWS[i].count, 0);
+        if (n > 0 || ROWS[i].always) kg_buffer_printf(out, ", %lld %s", n, ROWS[i].word);
+    }
+    if (strcmp(state, "complete") != 0) kg_buffer_printf(out, " (%s: the run died)", state);
+}
+
+const char KG_SEALED_BEFORE[] = "this was written when the run was sealed";
+
+void kg_export_goals(const struct kg_export *from, struct kg_buffer *out) {
+    const char *sprint = text_of(json_object_get(from->env, "run"), "report");
+    if (!*sprint) kg_buffer_puts(out, "none: the run was not made to measure any");
+    else kg_buffer_printf(out, "of sprint %s, not judged here: kigo signoff --figures does", sprint);
+}
+
+/* As the page and `kigo show` have it, but for what only later runs can say. */
+static void put_verdict(struct kg_buffer *out, const struct kg_export *from) {
+    struct kg_buffer result = KG_BUFFER_INIT, before = KG_BUFFER_INIT, goals = KG_BUFFER_INIT;
+    kg_export_result(from, &result);
+    kg_buffer_printf(&before, "not compared: %s; kigo report and kigo show compare it", KG_SEALED_BEFORE);
+    kg_export_goals(from, &goals);
+    kg_markdown_head(out, "what|value");
+    put_fact(out, "result", kg_buffer_text(&result));
+    put_fact(out, "before", kg_buffer_text(&before));
+    put_fact(out, "goals", kg_buffer_text(&goals));
+    kg_buffer_puts(out, "\n");
+    kg_buffer_free(&goals);
+    kg_buffer_free(&before);
+    kg_buffer_free(&result);
+}
+
 static void put_summary(struct kg_buffer *out, const struct kg_export *from) {
     static const char *const COUNTS[] = {
         "n_planned", "n_pass", "n_fail", "n_skip", "n_crash", "n_timeout", "n_norun"
@@ -27,8 +78,8 @@ static void put_summary(struct kg_buffer *out, const struct kg_export *from) {
     kg_clock_utc_text(kg_json_int(s, "sealed_us", 0), sealed);
     kg_buffer_puts(out, "# Run ");
     kg_markdown_put(out, kg_json_text(s, "bundle_id"));
-    kg_buffer_printf(out, "\n\n**%s** (%s), %s to %s, seed %s\n\n", kg_json_text(s, "verdict"),
-                     kg_json_text(s, "state"), started, sealed, kg_json_text(s, "seed"));
+    kg_buffer_printf(out, "\n\n%s to %s, seed %s\n\n", started, sealed, kg_json_text(s, "seed"));
+    put_verdict(out, from);
     char sample[KG_SAMPLE_TEXT_SIZE];
     if (kg_sample_text(json_object_get(from->env, "run"), sample)) kg_buffer_printf(out, "A sample: %s.\n\n", sample);
     kg_markdown_head(out, "planned:|pass:|fail:|skip:|crash:|timeout:|norun:");

@@ -79,7 +79,8 @@ static void check_commit(const char *dir, struct kg_bundle_findings *findings) {
     json_t *source = NULL;
     if (kg_bundle_read_json(dir, FILE_NAME, &source, NULL) != KG_OK) return;
     const json_t *git = json_object_get(source, "git");
-    if (json_is_object(git) && !json_is_string(json_object_get(git, "commit")))
+    const json_t *commit = json_object_get(git, "commit"); /* null: a repository without one */
+    if (json_is_object(git) && !json_is_string(commit) && !json_is_null(commit))
         kg_finding_add(findings, "format", FILE_NAME, "git has no \"commit\"");
     if (json_is_object(git) && !json_is_boolean(json_object_get(git, "dirty")))
         kg_finding_add(findings, "format", FILE_NAME, "git has no \"dirty\"");

@@ -6,26 +6,6 @@
 
 const char *const KG_VERDICT_NAMES[KG_VERDICT_COUNT] = { "result", "before", "goals", "skipped", "commit", "machine" };
 
-static void put_result(const json_t *summary, struct kg_buffer *out) {
-    static const struct {
-        const char *count, *word;
-        bool always;
-    } ROWS[] = { { "n_fail", "failed", true },
-                 { "n_crash", "crashed", false },
-                 { "n_timeout", "timed out", false },
-                 { "n_norun", "did not run", false },
-                 { "n_skip", "skipped", false } };
-    const char *verdict = kg_report_text(summary, "verdict"), *state = kg_report_text(summary, "state");
-    const char *word = strcmp(verdict, "pass") == 0 ? "passed" : strcmp(verdict, "fail") == 0 ? "failed" : verdict;
-    kg_buffer_printf(out, "%s: %lld of %lld cases passed", word, (long long)kg_json_int(summary, "n_pass", 0),
-                     (long long)kg_json_int(summary, "n_planned", 0));
-    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
-        const long long n = kg_json_int(summary, ROWS[i].count, 0);
-        if (n > 0 || ROWS[i].always) kg_buffer_printf(out, ", %lld %s", n, ROWS[i].word);
-    }
-    if (strcmp(state, "complete") != 0) kg_buffer_printf(out, " (%s: the run died)", state);
-}
-
 static void put_before(const struct kg_report *report, struct kg_buffer *out) {
     static const struct {
         const char *word;
@@ -37,7 +17,7 @@ static void put_before(const struct kg_report *report, struct kg_buffer *out) {
                                  [KG_JUDGED_BETTER] = { "better", true },
                                  [KG_JUDGED_NEW] = { "new", false } };
     const struct kg_regression *r = report->regression;
-    const char *why = report->not_compared ? report->not_compared : "this was written when the run was sealed";
+    const char *why = report->not_compared ? report->not_compared : KG_SEALED_BEFORE;
     if (r && r->baseline.n_items == 0) why = r->n_reasons > 0 ? r->reasons[0] : "there is no run to compare with";
     if (!r || r->baseline.n_items == 0) {
         kg_buffer_printf(out, "not compared: %s", why);
@@ -57,8 +37,7 @@ static void put_before(const struct kg_report *report, struct kg_buffer *out) {
 static void put_goals(const struct kg_report *report, struct kg_buffer *out) {
     const struct kg_goal_counts *n = report->goals;
     const char *sprint = kg_report_text(json_object_get(report->run->env, "run"), "report");
-    if (!*sprint) kg_buffer_puts(out, "none: the run was not made to measure any");
-    else if (!n) kg_buffer_printf(out, "of sprint %s, not judged here: kigo signoff --figures does", sprint);
+    if (!*sprint || !n) kg_export_goals(report->run, out);
     else
         kg_buffer_printf(out, "%s: %zu met, %zu missed, %zu not measured",
                          n->n_missed > 0     ? "missed"
@@ -136,7 +115,7 @@ void kg_verdict_make(const struct kg_report *report, struct kg_verdict *verdict)
     const struct kg_export *run = report->run;
     const char *ended = kg_report_text(run->summary, "verdict");
     *verdict = (struct kg_verdict){ .word = "pass" };
-    put_result(run->summary, &verdict->lines[KG_VERDICT_RESULT]);
+    kg_export_result(run, &verdict->lines[KG_VERDICT_RESULT]);
     put_before(report, &verdict->lines[KG_VERDICT_BEFORE]);
     put_goals(report, &verdict->lines[KG_VERDICT_GOALS]);
     put_skips(run->records, &verdict->lines[KG_VERDICT_SKIPPED]);

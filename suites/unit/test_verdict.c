@@ -144,10 +144,37 @@ static void lines_of_a_run(struct kg_record *rec, const void *arg) {
     close_run(&run);
 }
 
+/* The sealed report.md says of a run what its sealed page says, and heads it with no verdict that history can overturn.
+ */
+static void sealed_report_has_the_same_words(struct kg_record *rec, const void *arg) {
+    static const enum kg_verdict_line LINES[] = { KG_VERDICT_RESULT, KG_VERDICT_BEFORE, KG_VERDICT_GOALS };
+    static const char *const ENDED[] = { "pass", "fail", "incomplete" };
+    (void)rec;
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(ENDED); i++) {
+        struct run run;
+        struct kg_verdict v;
+        struct kg_buffer report = KG_BUFFER_INIT;
+        open_run(&run, ENDED[i]);
+        json_object_set_new(run.summary, "bundle_id", json_string("20231114T221320Z-nogit-01234567"));
+        json_object_set_new(run.summary, "seed", json_string("7"));
+        kg_verdict_make(&(struct kg_report){ .run = &run.from }, &v);
+        kg_export_report(&run.from, &report);
+        for (size_t k = 0; k < KG_COUNT_OF(LINES); k++)
+            ck_assert_msg(strstr(report.data, line_of(&v, LINES[k])) != NULL, "no '%s' in: %s", line_of(&v, LINES[k]),
+                          report.data);
+        ck_assert_ptr_null(strstr(report.data, "**"));
+        kg_buffer_free(&report);
+        kg_verdict_free(&v);
+        close_run(&run);
+    }
+}
+
 #define CASE(function)                                                                                                 \
     { .layer = "unit", .op = "verdict", .name = #function, .run = function }
 
-static const struct kg_case CASES[] = { CASE(what_heads_a_run), CASE(lines_of_a_run) };
+static const struct kg_case CASES[] = { CASE(what_heads_a_run), CASE(lines_of_a_run),
+                                        CASE(sealed_report_has_the_same_words) };
 
 int main(int argc, char **argv) {
     return kg_suite_main(argc, argv, CASES, KG_COUNT_OF(CASES));

@@ -31,14 +31,17 @@ libkigo_a_SOURCES += \
 	src/bundle/source_commit.c src/bundle/source_commit.h \
 	src/bundle/source_content.c src/bundle/source_content.h \
 	src/bundle/source_tree.c src/bundle/source_tree.h \
+	src/bundle/stamps.c src/bundle/stamps.h \
 	src/bundle/standing.c src/bundle/standing.h \
 	src/bundle/statement.c \
 	src/bundle/stored.c src/bundle/stored.h \
 	src/bundle/timestamp.c src/bundle/timestamp.h \
 	src/bundle/transfer.c src/bundle/transfer.h \
 	src/bundle/tree.c src/bundle/tree.h \
+	src/bundle/verified.c src/bundle/verified.h \
 	src/bundle/verify.c src/bundle/verify.h \
 	src/bundle/verify_bag.c \
+	src/bundle/verify_head.c \
 	src/bundle/verify_records.c \
 	src/bundle/verify_members.c src/bundle/verify_samples.c
 EXTRA_DIST += proof-bundles/README.md

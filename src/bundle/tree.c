@@ -12,13 +12,28 @@ static enum kg_tree_kind kind_of(mode_t mode) {
     return S_ISREG(mode) ? KG_TREE_FILE : S_ISDIR(mode) ? KG_TREE_DIR : S_ISLNK(mode) ? KG_TREE_LINK : KG_TREE_OTHER;
 }
 
+static struct kg_tree_entry entry_of(const struct stat *info) {
+    const enum kg_tree_kind kind = kind_of(info->st_mode);
+    return (struct kg_tree_entry){ .kind = kind,
+                                   .size_bytes = kind == KG_TREE_FILE ? (uint64_t)info->st_size : 0,
+                                   .inode = info->st_ino,
+                                   .mtime_ns = info->st_mtim.tv_sec * INT64_C(1000000000) + info->st_mtim.tv_nsec,
+                                   .ctime_ns = info->st_ctim.tv_sec * INT64_C(1000000000) + info->st_ctim.tv_nsec };
+}
+
+bool kg_tree_stat(const char *path, struct kg_tree_entry *entry) {
+    struct stat info;
+    if (lstat(path, &info) != 0) return false;
+    *entry = entry_of(&info);
+    return true;
+}
+
 static void add_entry(struct kg_tree *tree, const char *path, const struct stat *info) {
     if ((tree->n_entries & (tree->n_entries + 1)) == 0) /* full at 2^n - 1 */
         tree->entries = kg_xrealloc(tree->entries, (tree->n_entries + 1) * 2 * sizeof *tree->entries);
-    const enum kg_tree_kind kind = kind_of(info->st_mode);
-    tree->entries[tree->n_entries++] = (struct kg_tree_entry){
-        .path = kg_xstrdup(path), .kind = kind, .size_bytes = kind == KG_TREE_FILE ? (uint64_t)info->st_size : 0
-    };
+    struct kg_tree_entry *entry = &tree->entries[tree->n_entries++];
+    *entry = entry_of(info);
+    entry->path = kg_xstrdup(path);
 }
 
 static enum kg_status list_folder(const char *dir, const char *relative, int depth, struct kg_tree *tree,

@@ -13,12 +13,17 @@ struct kg_tree_entry {
     char *path; /* relative to the folder, parts divided by '/' */
     enum kg_tree_kind kind;
     uint64_t size_bytes; /* of a regular file */
+    uint64_t inode;
+    int64_t mtime_ns, ctime_ns; /* since 1970 UTC */
 };
 
 struct kg_tree {
     struct kg_tree_entry *entries; /* sorted bytewise by path */
     size_t n_entries;
 };
+
+/* What is at a path, links not followed; false if nothing is, or it cannot be seen. Leaves entry->path NULL. */
+bool kg_tree_stat(const char *path, struct kg_tree_entry *entry);
 
 /* Deeper than 64 folders is KG_ERR_FORMAT. */
 KG_WARN_UNUSED enum kg_status kg_tree_list(const char *dir, struct kg_tree *tree, struct kg_error *err);

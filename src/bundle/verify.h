@@ -12,6 +12,11 @@ KG_WARN_UNUSED enum kg_status kg_verify_bag(const char *dir, const struct kg_tre
 KG_WARN_UNUSED enum kg_status kg_verify_records(const char *dir, const struct kg_tree *tree, const json_t *info,
                                                 struct kg_bundle_findings *findings, struct kg_error *err);
 
+/* Only the files that say what a run is (KG_HEAD_FILES, ended by NULL), against the manifests, and those against each
+ * other. KG_ERR_INTEGRITY names what differs. */
+extern const char *const KG_HEAD_FILES[];
+KG_WARN_UNUSED enum kg_status kg_bundle_verify_head(const char *dir, struct kg_error *err);
+
 /* Medians, deviations, intervals and ends of timings, from the samples that they name. */
 struct kg_records;
 void kg_verify_samples(const char *dir, const struct kg_records *records, struct kg_bundle_findings *findings);

@@ -4,6 +4,7 @@
 #include "bundle/internal.h"
 #include "bundle/records.h"
 #include "bundle/standing.h"
+#include "history/trust.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,6 +115,14 @@ enum kg_status kg_cli_history_open(const char *verb, const char *root, struct kg
         fprintf(stderr, "kigo %s: %zu run%s died unfinished; 'kigo recover' publishes what they wrote\n", verb, n_dead,
                 n_dead == 1 ? "" : "s");
     return status;
+}
+
+void kg_cli_history_close(const char *verb, struct kg_history *history) {
+    const struct kg_bundle_findings *repaired = history ? kg_trust_repaired(history) : NULL;
+    for (size_t i = 0; repaired && i < repaired->n_items; i++)
+        fprintf(stderr, "kigo %s: %s: %s; they were made again from the bundle\n", verb, repaired->items[i].path,
+                repaired->items[i].detail);
+    kg_history_close(history);
 }
 
 enum kg_status kg_cli_print(struct kg_buffer *out, struct kg_error *err) {

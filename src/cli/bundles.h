@@ -25,6 +25,9 @@ KG_WARN_UNUSED enum kg_status kg_cli_bundle_find(const char *root, const char *r
 KG_WARN_UNUSED enum kg_status kg_cli_history_open(const char *verb, const char *root, struct kg_history **history,
                                                   struct kg_error *err);
 
+/* Closes it; says on standard error whose rows had to be made again (history/trust.h). */
+void kg_cli_history_close(const char *verb, struct kg_history *history);
+
 /* Writes the buffer to standard output and frees it; KG_ERR_IO if that fails. */
 KG_WARN_UNUSED enum kg_status kg_cli_print(struct kg_buffer *out, struct kg_error *err);
 /* The same with JSON and a newline; takes over the reference. */

@@ -4,6 +4,7 @@
 #include "cli/filter.h"
 #include "cli/regress_call.h"
 #include "history/comparison_key.h"
+#include "history/trust.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,17 +85,16 @@ static void diff_cases(struct diff *d) {
     }
 }
 
-static enum kg_status load_side(struct kg_history *history, const struct kg_filter *filter, const char *root,
-                                const char *name, const struct kg_catalogue *catalogue, struct side *side,
-                                struct kg_error *err) {
+static enum kg_status find_side(struct kg_history *history, const struct kg_filter *filter, const char *root,
+                                const char *name, struct side *side, struct kg_error *err) {
     char *dir = NULL;
     enum kg_status status = kg_filter_find("diff", filter, root, name, &dir, err);
     if (status != KG_OK) return status;
     const char *const args[] = { strrchr(dir, '/') ? strrchr(dir, '/') + 1 : dir };
-    status = kg_run_heads_load(history, "WHERE bundle_id = ?1", args, 1, &side->heads, err);
+    status = kg_trust_runs(history, args, 1, err);
+    if (status == KG_OK) status = kg_run_heads_load(history, "WHERE bundle_id = ?1", args, 1, &side->heads, err);
     if (status == KG_OK && side->heads.n_items == 0)
         status = kg_fail(err, KG_ERR_NOT_FOUND, "the index of %s holds no run '%s'", root, args[0]);
-    if (status == KG_OK) status = kg_run_load(history, side->heads.items[0].bundle_no, catalogue, &side->run, err);
     free(dir);
     return status;
 }
@@ -118,9 +118,11 @@ static enum kg_status diff(const char *const *names, const char *root, struct di
     struct kg_history *history = NULL;
     struct kg_catalogue catalogue = { 0 };
     enum kg_status status = kg_cli_history_open("diff", root, &history, err);
+    if (status == KG_OK) status = find_side(history, d->filter, root, names[0], &d->a, err);
+    if (status == KG_OK) status = find_side(history, d->filter, root, names[1], &d->b, err);
     if (status == KG_OK) status = kg_catalogue_load(history, &catalogue, err);
-    if (status == KG_OK) status = load_side(history, d->filter, root, names[0], &catalogue, &d->a, err);
-    if (status == KG_OK) status = load_side(history, d->filter, root, names[1], &catalogue, &d->b, err);
+    if (status == KG_OK) status = kg_run_load(history, d->a.heads.items[0].bundle_no, &catalogue, &d->a.run, err);
+    if (status == KG_OK) status = kg_run_load(history, d->b.heads.items[0].bundle_no, &catalogue, &d->b.run, err);
     if (status == KG_OK) {
         d->rows = (struct kg_rows)KG_ROWS_INIT(format);
         diff_cases(d);
@@ -132,7 +134,7 @@ static enum kg_status diff(const char *const *names, const char *root, struct di
         kg_run_heads_free(&sides[i]->heads);
     }
     kg_catalogue_free(&catalogue);
-    kg_history_close(history);
+    kg_cli_history_close("diff", history);
     return status;
 }
 

@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "cli/filter.h"
 #include "cli/rows.h"
+#include "history/trust.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -35,9 +36,15 @@ static enum kg_status list(const char *root, const struct kg_filter *filter, con
                              " ORDER BY b.started_us DESC, b.bundle_id DESC LIMIT ?8",
                              format->json || format->csv ? LONG : SHORT);
     struct kg_rows rows = KG_ROWS_INIT(format);
+    struct kg_bundle_findings unsound = { NULL, 0 };
     status = kg_cli_history_open("list", root, &history, err);
+    if (status == KG_OK) status = kg_trust_heads(history, &unsound, err);
     if (status == KG_OK) status = kg_rows_query(history, sql, args.values, KG_FILTER_ARGS + 2, &rows, err);
-    kg_history_close(history);
+    kg_cli_history_close("list", history);
+    for (size_t i = 0; i < unsound.n_items; i++) fprintf(stderr, "kigo list: %s\n", unsound.items[i].detail);
+    if (status == KG_OK && unsound.n_items > 0)
+        status = kg_fail(err, KG_ERR_INTEGRITY, "%zu of these runs do not verify", unsound.n_items);
+    kg_bundle_findings_free(&unsound);
     kg_filter_args_free(&args);
     free(sql);
     return status;

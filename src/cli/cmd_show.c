@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/size.h"
 #include "bundle/export.h"
+#include "bundle/verified.h"
 #include "cli/commands.h"
 #include "cli/filter.h"
 #include "cli/regress_call.h"
@@ -65,11 +66,21 @@ static void choose(struct run *run, const struct show_options *o) {
     if (run->n_shown > (size_t)o->slowest) run->n_shown = (size_t)o->slowest;
 }
 
+/* What is wrong with a bundle is said beside what it holds. */
+static void verify(const char *dir, struct kg_bundle_findings *findings) {
+    struct kg_error why;
+    if (kg_verified_check_folder(dir, &why) == KG_OK) return;
+    kg_bundle_findings_free(findings);
+    if (kg_bundle_verify(dir, findings, &why) != KG_OK && findings->n_items == 0)
+        kg_finding_add(findings, "unreadable", "", "%s", why.message);
+}
+
 static enum kg_status load(const char *dir, struct run *run, struct kg_error *err) {
     run->dir = dir;
     enum kg_status status = kg_bundle_read_json(dir, "data/summary.json", &run->summary, err);
     if (status != KG_OK) return status;
     status = kg_records_load(dir, &run->records, &run->findings, err);
+    if (status == KG_OK) verify(dir, &run->findings);
     if (kg_bundle_read_json(dir, "data/source.json", &run->source, NULL) != KG_OK) run->source = NULL;
     if (kg_bundle_read_json(dir, "data/env.json", &run->env, NULL) != KG_OK) run->env = NULL;
     if (kg_bundle_read_json(dir, "data/build.json", &run->build, NULL) != KG_OK) run->build = NULL;

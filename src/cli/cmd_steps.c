@@ -108,7 +108,7 @@ static enum kg_status find(struct steps_options *o, struct kg_error *err) {
         status = print(&search, &o->format, err);
         kg_step_search_free(&search);
     }
-    kg_history_close(history);
+    kg_cli_history_close("steps", history);
     free(dir);
     return status;
 }

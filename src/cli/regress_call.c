@@ -58,7 +58,7 @@ enum kg_status kg_cli_regress(const char *verb, const struct kg_regress_call *ca
     if (status == KG_OK) status = kg_cli_history_open(verb, root, &history, err);
     o.run = id;
     if (status == KG_OK) status = kg_regress(history, &o, out, err);
-    kg_history_close(history);
+    kg_cli_history_close(verb, history);
     free(baseline_id);
     free(id);
     return status;

@@ -1,5 +1,6 @@
 #include "history/confirm.h"
 #include "base/buffer.h"
+#include "history/trust.h"
 #include "measure/rank_test.h"
 #include "measure/statistics.h"
 #include <math.h>
@@ -21,8 +22,9 @@ static enum kg_status load(struct kg_history *history, char *const *ids, size_t 
     side->runs = kg_xcalloc(n_ids, sizeof *side->runs);
     for (size_t i = 0; i < n_ids && status == KG_OK; i++) {
         const char *const args[] = { ids[i] };
-        struct kg_run_heads heads;
-        status = kg_run_heads_load(history, "WHERE bundle_id = ?1", args, 1, &heads, err);
+        struct kg_run_heads heads = { NULL, 0 };
+        status = kg_trust_runs(history, args, 1, err);
+        if (status == KG_OK) status = kg_run_heads_load(history, "WHERE bundle_id = ?1", args, 1, &heads, err);
         if (status == KG_OK && heads.n_items == 0)
             status = kg_fail(err, KG_ERR_NOT_FOUND, "the index holds no run '%s'", ids[i]);
         if (status == KG_OK) {

@@ -23,7 +23,7 @@ static enum kg_status read_folder(const char *dir, struct kg_history_folder *fol
     enum kg_status status = kg_bundle_read_json(dir, "data/summary.json", &folder->summary, err);
     if (status == KG_OK) status = kg_sha256_file(manifest, folder->manifest_sha256, err);
     if (status == KG_OK) status = read_info(dir, &folder->info, &findings, err);
-    if (status == KG_OK) status = kg_history_folder_records(dir, folder, err);
+    if (status == KG_OK && !folder->head_only) status = kg_history_folder_records(dir, folder, err);
     if (status == KG_OK && findings.n_items > 0)
         status = kg_fail(err, KG_ERR_INTEGRITY, "%s/%s: %s", dir, findings.items[0].path, findings.items[0].detail);
     /* A run that died early may have no description of itself. */
@@ -49,9 +49,9 @@ void kg_history_folder_free(struct kg_history_folder *folder) {
     *folder = (struct kg_history_folder){ 0 };
 }
 
-enum kg_status kg_history_folder_read(const char *root, const char *bundle_id, struct kg_history_folder *folder,
-                                      struct kg_error *err) {
-    *folder = (struct kg_history_folder){ 0 };
+static enum kg_status read_part(const char *root, const char *bundle_id, bool head_only,
+                                struct kg_history_folder *folder, struct kg_error *err) {
+    *folder = (struct kg_history_folder){ .head_only = head_only };
     char *dir = kg_path_join(root, bundle_id);
     enum kg_status status = read_folder(dir, folder, err);
     if (status == KG_OK && !kg_json_text(folder->summary, "state"))
@@ -63,4 +63,14 @@ enum kg_status kg_history_folder_read(const char *root, const char *bundle_id, s
     }
     free(dir);
     return status;
+}
+
+enum kg_status kg_history_folder_read(const char *root, const char *bundle_id, struct kg_history_folder *folder,
+                                      struct kg_error *err) {
+    return read_part(root, bundle_id, false, folder, err);
+}
+
+enum kg_status kg_history_folder_read_head(const char *root, const char *bundle_id, struct kg_history_folder *folder,
+                                           struct kg_error *err) {
+    return read_part(root, bundle_id, true, folder, err);
 }

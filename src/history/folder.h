@@ -19,11 +19,15 @@ struct kg_history_folder {
     json_t *env, *build, *source; /* NULL where a run died before it wrote them */
     char manifest_sha256[KG_SHA256_HEX_SIZE];
     bool is_signed;
+    bool head_only; /* without cases: counts are those of the summary */
 };
 
 /* KG_ERR_INTEGRITY or KG_ERR_FORMAT if the folder cannot be read as a bundle. Free it in either case. */
 KG_WARN_UNUSED enum kg_status kg_history_folder_read(const char *root, const char *bundle_id,
                                                      struct kg_history_folder *folder, struct kg_error *err);
+/* The same without its records. */
+KG_WARN_UNUSED enum kg_status kg_history_folder_read_head(const char *root, const char *bundle_id,
+                                                          struct kg_history_folder *folder, struct kg_error *err);
 void kg_history_folder_free(struct kg_history_folder *folder);
 
 /* Its plan and results: *cases, tape and texts. What does not parse, match or fit is KG_ERR_INTEGRITY, naming file and

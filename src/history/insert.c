@@ -116,6 +116,22 @@ static enum kg_status insert_results(struct kg_history *history, const char *bun
     return status;
 }
 
+/* Counts of a run, from its records; of a head from its summary, which follows from them in a bundle that verifies. */
+static struct kg_bundle_summary counts_of(const struct kg_history_folder *folder, bool partial) {
+    struct kg_bundle_summary n = { 0 };
+    const struct {
+        const char *name;
+        size_t *n;
+    } said[] = { { "n_planned", &n.n_planned }, { "n_pass", &n.n_pass },   { "n_fail", &n.n_fail },
+                 { "n_skip", &n.n_skip },       { "n_crash", &n.n_crash }, { "n_timeout", &n.n_timeout },
+                 { "n_norun", &n.n_norun } };
+    for (size_t i = 0; i < sizeof said / sizeof *said && folder->head_only; i++)
+        *said[i].n = (size_t)kg_json_int(folder->summary, said[i].name, 0);
+    for (size_t i = 0; i < folder->n_cases; i++) kg_summary_count(&n, kg_node_text(folder->cases[i].result, "status"));
+    kg_summary_conclude(&n, partial);
+    return n;
+}
+
 static enum kg_status insert_bundle(struct kg_history *history, const char *bundle_id, int64_t bundle_no,
                                     const struct kg_history_folder *folder, const char *env_id, const char *build_id,
                                     struct kg_error *err) {
@@ -123,9 +139,7 @@ static enum kg_status insert_bundle(struct kg_history *history, const char *bund
     const char *share = kg_json_text(folder->info, "Kigo-Overhead-Share"),
                *seed = kg_json_text(folder->summary, "seed");
     const bool partial = strcmp(kg_json_text(folder->summary, "state"), "partial") == 0;
-    struct kg_bundle_summary n = { 0 };
-    for (size_t i = 0; i < folder->n_cases; i++) kg_summary_count(&n, kg_node_text(folder->cases[i].result, "status"));
-    kg_summary_conclude(&n, partial);
+    const struct kg_bundle_summary n = counts_of(folder, partial);
     struct kg_row row;
     const enum kg_status status = kg_row_begin(history, KG_STMT_BUNDLE, &row, err);
     if (status != KG_OK) return status;

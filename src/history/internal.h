@@ -2,6 +2,7 @@
 #ifndef KIGO_HISTORY_INTERNAL_H
 #define KIGO_HISTORY_INTERNAL_H
 
+#include "base/hash.h"
 #include "history/id_cache.h"
 #include <kigo/history.h>
 #include <sqlite3.h>
@@ -23,6 +24,9 @@ struct kg_history {
     sqlite3 *db;
     sqlite3_stmt *stmts[KG_STMT_COUNT]; /* prepared when first used */
     struct kg_id_cache cases, figures;  /* rows of tcase and figure known to be there */
+    struct kg_verified *verified;       /* notes, opened when first asked for */
+    struct kg_history *scratch;         /* an index in memory, to see what rows a folder has; likewise */
+    struct kg_bundle_findings repaired;
 };
 
 /* Message of the last SQLite error with the index's path; the status that fits its code. */
@@ -31,11 +35,42 @@ enum kg_status kg_history_fail(const struct kg_history *history, const char *doi
 /* Clears the caches of row ids. Call it whenever rows may have been removed. */
 void kg_history_clear_ids(struct kg_history *history);
 
+/* A connection that takes nothing from the file for granted: no function of consequence runs from its schema. */
+void kg_history_distrust(sqlite3 *db);
+
 /* Runs SQL without results. */
 KG_WARN_UNUSED enum kg_status kg_history_exec(struct kg_history *history, const char *sql, struct kg_error *err);
 
-/* Opens the file, sets it up and migrates it; no look at the folders. */
+/* Opens the file and sets it up, whatever it holds. */
+KG_WARN_UNUSED enum kg_status kg_history_open_any(const char *root, struct kg_history **history, struct kg_error *err);
+/* The same, migrated and its schema checked; no look at the folders. */
 KG_WARN_UNUSED enum kg_status kg_history_open_file(const char *root, struct kg_history **history, struct kg_error *err);
+
+/* An empty index in memory. */
+KG_WARN_UNUSED enum kg_status kg_history_open_scratch(const char *root, struct kg_history **history,
+                                                      struct kg_error *err);
+
+/* SHA-256 over a run's row of `bundle` with its machine and build; unless head_only, over its results and figures as
+ * well, with their names. */
+KG_WARN_UNUSED enum kg_status kg_history_digest(struct kg_history *history, const char *bundle_id, bool head_only,
+                                                char sha256[KG_SHA256_HEX_SIZE], struct kg_error *err);
+
+/* Makes a bundle's rows again from its folder. */
+KG_WARN_UNUSED enum kg_status kg_history_replace(struct kg_history *history, const char *bundle_id,
+                                                 struct kg_error *err);
+
+/* KG_ERR_FORMAT unless tables, indexes and views are those that kigo makes, and nothing else is there: a trigger would
+ * change what kigo writes, a view what it reads. */
+KG_WARN_UNUSED enum kg_status kg_history_check_schema(struct kg_history *history, struct kg_error *err);
+
+/* Drops whatever the file holds, and makes the schema; inside a transaction of the caller. */
+KG_WARN_UNUSED enum kg_status kg_history_start_over(struct kg_history *history, struct kg_error *err);
+
+/* Runs the migrations that the file lacks, inside a transaction of the caller. */
+KG_WARN_UNUSED enum kg_status kg_history_make_schema(struct kg_history *history, struct kg_error *err);
+
+/* KG_ERR_SCHEMA if the file is of a newer kigo. */
+KG_WARN_UNUSED enum kg_status kg_history_check_version(struct kg_history *history, struct kg_error *err);
 
 /* Brings the schema to this program's version; KG_ERR_SCHEMA if the file's is newer. */
 KG_WARN_UNUSED enum kg_status kg_history_migrate(struct kg_history *history, struct kg_error *err);

@@ -8,6 +8,7 @@ libkigo_a_SOURCES += \
 	src/history/comparison_key.c src/history/comparison_key.h \
 	src/history/confirm.c src/history/confirm.h \
 	src/history/detectable.c src/history/detectable.h \
+	src/history/digest.c \
 	src/history/drift.c src/history/drift.h \
 	src/history/exact.c src/history/exact.h \
 	src/history/family.c src/history/family.h \
@@ -35,6 +36,7 @@ libkigo_a_SOURCES += \
 	src/history/row.c src/history/row.h \
 	src/history/run.c src/history/run.h \
 	src/history/schema.c \
+	src/history/schema_check.c \
 	src/history/screen.c src/history/screen.h \
 	src/history/selfcheck.c src/history/selfcheck.h \
 	src/history/series.h \
@@ -43,4 +45,5 @@ libkigo_a_SOURCES += \
 	src/history/step_series.c src/history/step_series.h \
 	src/history/step_suspects.c src/history/step_suspects.h \
 	src/history/step_values.c src/history/step_values.h \
-	src/history/sync.c
+	src/history/sync.c \
+	src/history/trust.c src/history/trust.h

@@ -2,6 +2,7 @@
 #include "history/internal.h"
 #include "base/buffer.h"
 #include "base/file.h"
+#include "bundle/verified.h"
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,9 @@ void kg_history_clear_ids(struct kg_history *history) {
 
 void kg_history_close(struct kg_history *history) {
     if (!history) return;
+    kg_history_close(history->scratch);
+    kg_verified_close(history->verified);
+    kg_bundle_findings_free(&history->repaired);
     kg_history_clear_ids(history);
     for (size_t i = 0; i < KG_STMT_COUNT; i++) sqlite3_finalize(history->stmts[i]);
     sqlite3_close(history->db);
@@ -43,7 +47,7 @@ void kg_history_close(struct kg_history *history) {
 /* Sets the file up. Switching a fresh file to WAL, and opening one whose WAL another process is about to remove, fail
  * with SQLITE_BUSY without asking the busy handler: the folder's lock lets one process at a time do it, and what others
  * still hold is waited for. Where folders cannot be locked the waiting alone has to do. */
-static enum kg_status set_up(struct kg_history *history, struct kg_error *err) {
+static enum kg_status set_up(struct kg_history *history, bool migrated, struct kg_error *err) {
     static const char SETUP[] = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -65536;";
     char *path = kg_path_join(history->root, "index.sqlite-lock");
     const bool on_disk = strcmp(history->path, ":memory:") != 0;
@@ -54,27 +58,55 @@ static enum kg_status set_up(struct kg_history *history, struct kg_error *err) {
         if (waited_ms > 0) usleep(PAUSE_MS * 1000);
         status = kg_history_exec(history, SETUP, err);
     }
-    if (status == KG_OK) status = kg_history_migrate(history, err);
+    if (status == KG_OK && migrated) status = kg_history_migrate(history, err);
     if (fd >= 0) close(fd);
     free(path);
     return status;
 }
 
-enum kg_status kg_history_open_file(const char *root, struct kg_history **out, struct kg_error *err) {
-    if (!kg_path_is_dir(root)) return kg_fail(err, KG_ERR_NOT_FOUND, "%s: no such folder of bundles", root);
+/* path: of the file, or ":memory:"; taken over. */
+static enum kg_status open_path(const char *root, char *path, bool migrated, struct kg_history **out,
+                                struct kg_error *err) {
     struct kg_history *history = kg_xcalloc(1, sizeof *history);
     history->root = kg_xstrdup(root);
-    history->path = access(root, W_OK) == 0 ? kg_path_join(root, "index.sqlite") : kg_xstrdup(":memory:");
+    history->path = path;
     enum kg_status status = KG_OK;
-    if (sqlite3_open_v2(history->path, &history->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
-                        NULL) != SQLITE_OK)
+    if (sqlite3_open_v2(path, &history->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL) !=
+        SQLITE_OK)
         status = kg_history_fail(history, "opening", err);
     if (status == KG_OK) {
         sqlite3_busy_timeout(history->db, BUSY_TIMEOUT_MS);
-        sqlite3_db_config(history->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-        sqlite3_db_config(history->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-        status = set_up(history, err);
+        kg_history_distrust(history->db);
+        status = set_up(history, migrated, err);
     }
+    if (status == KG_OK) *out = history;
+    else kg_history_close(history);
+    return status;
+}
+
+void kg_history_distrust(sqlite3 *db) {
+    sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+}
+
+enum kg_status kg_history_open_scratch(const char *root, struct kg_history **history, struct kg_error *err) {
+    return open_path(root, kg_xstrdup(":memory:"), true, history, err);
+}
+
+static char *path_of(const char *root) {
+    return access(root, W_OK) == 0 ? kg_path_join(root, "index.sqlite") : kg_xstrdup(":memory:");
+}
+
+enum kg_status kg_history_open_any(const char *root, struct kg_history **history, struct kg_error *err) {
+    if (!kg_path_is_dir(root)) return kg_fail(err, KG_ERR_NOT_FOUND, "%s: no such folder of bundles", root);
+    return open_path(root, path_of(root), false, history, err);
+}
+
+enum kg_status kg_history_open_file(const char *root, struct kg_history **out, struct kg_error *err) {
+    struct kg_history *history = NULL;
+    if (!kg_path_is_dir(root)) return kg_fail(err, KG_ERR_NOT_FOUND, "%s: no such folder of bundles", root);
+    enum kg_status status = open_path(root, path_of(root), true, &history, err);
+    if (status == KG_OK) status = kg_history_check_schema(history, err);
     if (status == KG_OK) *out = history;
     else kg_history_close(history);
     return status;

@@ -10,6 +10,7 @@
 #include "bundle/tree.h"
 #include "history/annotation.h"
 #include "history/regress.h"
+#include "history/trust.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,8 @@ struct planning {
     const char *root;
     size_t n_keep;
     struct kg_annotations annotations;
-    json_t *signed_off; /* bundle id -> name of the sign-off */
+    struct kg_bundle_findings unsound; /* heads that do not verify */
+    json_t *signed_off;                /* bundle id -> name of the sign-off */
     struct kg_prune_plan *plan;
     char *key; /* comparison key of the rows under way */
     struct kg_standing *standing;
@@ -66,8 +68,16 @@ static char *why_not_sound(const char *dir) {
     return sound ? NULL : kg_xasprintf("does not verify: %.200s", err.message);
 }
 
+static const char *unsound_head(const struct planning *p, const char *id) {
+    for (size_t i = 0; i < p->unsound.n_items; i++)
+        if (strcmp(p->unsound.items[i].path, id) == 0) return p->unsound.items[i].detail;
+    return NULL;
+}
+
 /* malloc'ed; NULL: it may go. */
 static char *why_kept(struct planning *p, const char *id, bool may_be_baseline) {
+    const char *unsound = unsound_head(p, id); /* nobody knows how old it is: it stays, and takes no other's place */
+    if (unsound) return kg_xasprintf("does not verify: %.200s", unsound);
     char why_not[256];
     /* What does not count takes no place of what does. */
     const bool counts = kg_standing_counts(p->standing, KG_ROLE_BASELINE, id, why_not);
@@ -117,6 +127,7 @@ enum kg_status kg_prune_plan(const char *root, size_t n_keep, struct kg_prune_pl
     size_t n_dropped;
     *plan = (struct kg_prune_plan){ NULL, 0, 0 };
     enum kg_status status = kg_history_open(root, &history, NULL, err);
+    if (status == KG_OK) status = kg_trust_heads(history, &p.unsound, err);
     if (status == KG_OK) status = kg_annotations_load(root, &p.annotations, NULL, err);
     if (status == KG_OK) status = kg_standing_open(root, kg_clock_utc_us(), &p.standing, err);
     if (status == KG_OK)
@@ -129,6 +140,7 @@ enum kg_status kg_prune_plan(const char *root, size_t n_keep, struct kg_prune_pl
     kg_standing_close(p.standing);
     free(p.key);
     json_decref(p.signed_off);
+    kg_bundle_findings_free(&p.unsound);
     kg_annotations_free(&p.annotations);
     kg_history_close(history);
     if (status != KG_OK) kg_prune_plan_free(plan);

@@ -105,6 +105,7 @@ enum kg_status kg_history_query(struct kg_history *history, const char *sql, con
         status = kg_fail(err, KG_ERR_IO, "%s: opening for reading: %s", history->path, sqlite3_errmsg(db));
     if (status == KG_OK) {
         sqlite3_busy_timeout(db, 60000);
+        kg_history_distrust(db);
         sqlite3_set_authorizer(db, only_reading, NULL);
         status = prepare(db, sql, &stmt, err);
     }

@@ -5,6 +5,7 @@
 #include "bundle/records.h"
 #include "history/comparison_key.h"
 #include "history/confirm.h"
+#include "history/trust.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -172,7 +173,10 @@ static enum kg_status load(struct kg_history *history, struct kg_comparison *com
     if (status == KG_OK)
         status = kg_annotations_keep_counted(root, &policy, &comparison->annotations, &out->n_annotations_dropped, err);
     kg_policy_free(&policy);
+    if (status == KG_OK) status = kg_trust_heads(history, NULL, err);
+    if (status == KG_OK) status = kg_trust_runs(history, &comparison->options->run, 1, err);
     if (status == KG_OK) status = kg_regress_choose(history, comparison, err);
+    if (status == KG_OK) status = kg_trust_loaded(history, &out->baseline, err);
     if (status == KG_OK) status = kg_catalogue_load(history, &out->catalogue, err);
     comparison->catalogue = &out->catalogue;
     if (status == KG_OK) status = kg_run_load(history, out->run.bundle_no, &out->catalogue, &comparison->run, err);

@@ -95,6 +95,25 @@ static enum kg_status check_version(const struct kg_history *history, int versio
                    history->path, version, (int)SCHEMA_VERSION);
 }
 
+enum kg_status kg_history_check_version(struct kg_history *history, struct kg_error *err) {
+    int version = 0;
+    const enum kg_status status = read_version(history, &version, err);
+    return status == KG_OK ? check_version(history, version, err) : status;
+}
+
+enum kg_status kg_history_make_schema(struct kg_history *history, struct kg_error *err) {
+    int version = 0;
+    enum kg_status status = read_version(history, &version, err);
+    if (status == KG_OK) status = check_version(history, version, err);
+    for (; status == KG_OK && version < SCHEMA_VERSION; version++) {
+        char set_version[48];
+        snprintf(set_version, sizeof set_version, "PRAGMA user_version = %d", version + 1);
+        status = kg_history_exec(history, MIGRATIONS[version], err);
+        if (status == KG_OK) status = kg_history_exec(history, set_version, err);
+    }
+    return status;
+}
+
 enum kg_status kg_history_migrate(struct kg_history *history, struct kg_error *err) {
     int version = 0;
     enum kg_status status = read_version(history, &version, err);
@@ -103,14 +122,7 @@ enum kg_status kg_history_migrate(struct kg_history *history, struct kg_error *e
 
     status = kg_history_exec(history, "BEGIN IMMEDIATE", err);
     if (status != KG_OK) return status;
-    status = read_version(history, &version, err); /* another process may have come first */
-    if (status == KG_OK) status = check_version(history, version, err);
-    for (; status == KG_OK && version < SCHEMA_VERSION; version++) {
-        char set_version[48];
-        snprintf(set_version, sizeof set_version, "PRAGMA user_version = %d", version + 1);
-        status = kg_history_exec(history, MIGRATIONS[version], err);
-        if (status == KG_OK) status = kg_history_exec(history, set_version, err);
-    }
+    status = kg_history_make_schema(history, err); /* another process may have come first */
     if (status == KG_OK) return kg_history_exec(history, "COMMIT", err);
     sqlite3_exec(history->db, "ROLLBACK", NULL, NULL, NULL);
     return status;

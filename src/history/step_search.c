@@ -4,6 +4,7 @@
 #include "history/step_series.h"
 #include "history/step_suspects.h"
 #include "history/step_values.h"
+#include "history/trust.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,8 +108,13 @@ enum kg_status kg_step_search(struct kg_history *history, const struct kg_step_o
     struct search s = { .out = out };
     struct kg_run newest = { 0 };
     *out = (struct kg_step_search){ 0 };
-    enum kg_status status =
-        kg_step_runs_choose(history, o->run, o->repositories ? o->repositories : places, o->n_most, &out->runs, err);
+    enum kg_status status = kg_trust_heads(history, NULL, err);
+    if (status == KG_OK) status = kg_trust_runs(history, &o->run, 1, err);
+    if (status == KG_OK)
+        status = kg_step_runs_choose(history, o->run, o->repositories ? o->repositories : places, o->n_most, &out->runs,
+                                     err);
+    if (status == KG_OK) status = kg_trust_loaded(history, &out->runs.line, err);
+    if (status == KG_OK) status = kg_trust_loaded(history, &out->runs.side, err);
     if (status == KG_OK) status = load(history, o, &s, &newest, err);
     if (status == KG_OK) status = find(&s, o->least_change, err);
     kg_step_values_free(&s.figures);

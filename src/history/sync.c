@@ -7,16 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ids in the index, sorted bytewise as the folders are. */
-static enum kg_status list_indexed(struct kg_history *history, struct kg_dir_list *list, struct kg_error *err) {
+/* Ids in the index, sorted bytewise as the folders are; with `manifests` those that the index says they have. */
+static enum kg_status list_indexed(struct kg_history *history, struct kg_dir_list *list, struct kg_dir_list *manifests,
+                                   struct kg_error *err) {
+    static const char SQL[] = "SELECT bundle_id, manifest_sha256 FROM bundle ORDER BY bundle_id";
     sqlite3_stmt *stmt = NULL;
-    if (sqlite3_prepare_v2(history->db, "SELECT bundle_id FROM bundle ORDER BY bundle_id", -1, &stmt, NULL) !=
-        SQLITE_OK)
+    if (sqlite3_prepare_v2(history->db, SQL, -1, &stmt, NULL) != SQLITE_OK)
         return kg_history_fail(history, "listing bundles", err);
     int code;
     while ((code = sqlite3_step(stmt)) == SQLITE_ROW) {
-        list->names = kg_xrealloc(list->names, (list->n_names + 1) * sizeof *list->names);
-        list->names[list->n_names++] = kg_xstrdup((const char *)sqlite3_column_text(stmt, 0));
+        struct kg_dir_list *const lists[] = { list, manifests };
+        for (int i = 0; i < 2 && lists[i]; i++) {
+            lists[i]->names = kg_xrealloc(lists[i]->names, (lists[i]->n_names + 1) * sizeof *lists[i]->names);
+            lists[i]->names[lists[i]->n_names++] = kg_xstrdup((const char *)sqlite3_column_text(stmt, i));
+        }
     }
     sqlite3_finalize(stmt);
     return code == SQLITE_DONE ? KG_OK : kg_history_fail(history, "listing bundles", err);
@@ -78,13 +82,22 @@ static enum kg_status add_folders(struct kg_history *history, char *const *ids, 
     return status;
 }
 
-/* What is in one of two sorted lists only; the names belong to the lists. */
+/* What is in one of two sorted lists only, or in both and no longer the same; the names belong to the lists. */
 struct differences {
-    char **to_add, **to_drop; /* folders the index lacks, bundles whose folder is gone */
+    char **to_add, **to_drop; /* folders the index lacks, bundles whose folder is gone; another's folder is in both */
     size_t n_to_add, n_to_drop;
 };
 
-static void compare(const struct kg_dir_list *folders, const struct kg_dir_list *indexed, struct differences *d) {
+/* Whether a folder's manifest is the one that was indexed. */
+static bool is_indexed_one(const char *root, const char *id, const char *manifest_sha256) {
+    char *path = kg_xasprintf("%s/%s/manifest-sha256.txt", root, id), sha256[KG_SHA256_HEX_SIZE];
+    const bool same = kg_sha256_file(path, sha256, NULL) == KG_OK && strcmp(sha256, manifest_sha256) == 0;
+    free(path);
+    return same;
+}
+
+static void compare(const char *root, const struct kg_dir_list *folders, const struct kg_dir_list *indexed,
+                    const struct kg_dir_list *manifests, struct differences *d) {
     size_t f = 0, x = 0;
     d->to_add = kg_xcalloc(folders->n_names, sizeof *d->to_add);
     d->to_drop = kg_xcalloc(indexed->n_names, sizeof *d->to_drop);
@@ -92,8 +105,9 @@ static void compare(const struct kg_dir_list *folders, const struct kg_dir_list 
         const int order = f == folders->n_names   ? 1
                           : x == indexed->n_names ? -1
                                                   : strcmp(folders->names[f], indexed->names[x]);
-        if (order < 0) d->to_add[d->n_to_add++] = folders->names[f];
-        if (order > 0) d->to_drop[d->n_to_drop++] = indexed->names[x];
+        const bool other = order == 0 && !is_indexed_one(root, indexed->names[x], manifests->names[x]);
+        if (order < 0 || other) d->to_add[d->n_to_add++] = folders->names[f];
+        if (order > 0 || other) d->to_drop[d->n_to_drop++] = indexed->names[x];
         f += order <= 0;
         x += order >= 0;
     }
@@ -116,17 +130,18 @@ static enum kg_status apply(struct kg_history *history, const struct differences
 /* Makes the index equal to the folders (or, with problems NULL, only says whether it is not). */
 static enum kg_status compare_folders(struct kg_history *history, bool *differs, struct kg_bundle_findings *problems,
                                       struct kg_error *err) {
-    struct kg_dir_list folders = { 0 }, indexed = { 0 };
+    struct kg_dir_list folders = { 0 }, indexed = { 0 }, manifests = { 0 };
     struct differences d = { 0 };
     enum kg_status status = kg_root_list(history->root, &folders, err);
-    if (status == KG_OK) status = list_indexed(history, &indexed, err);
-    if (status == KG_OK) compare(&folders, &indexed, &d);
+    if (status == KG_OK) status = list_indexed(history, &indexed, &manifests, err);
+    if (status == KG_OK) compare(history->root, &folders, &indexed, &manifests, &d);
     bool notes_differ = false;
     if (status == KG_OK) status = kg_history_sync_annotations(history, &notes_differ, problems, err);
     *differs = d.n_to_add + d.n_to_drop > 0 || notes_differ;
     if (status == KG_OK && problems) status = apply(history, &d, problems, err);
     free(d.to_drop);
     free(d.to_add);
+    kg_dir_list_free(&manifests);
     kg_dir_list_free(&indexed);
     kg_dir_list_free(&folders);
     return status;
@@ -177,7 +192,7 @@ static enum kg_status add_body(struct kg_history *history, void *arg, struct kg_
     struct adding *adding = arg;
     struct kg_dir_list indexed = { 0 };
     bool there = false;
-    enum kg_status status = list_indexed(history, &indexed, err);
+    enum kg_status status = list_indexed(history, &indexed, NULL, err);
     for (size_t i = 0; i < indexed.n_names; i++) there = there || strcmp(indexed.names[i], adding->bundle_id) == 0;
     kg_dir_list_free(&indexed);
     if (status == KG_OK && !there) status = add_folders(history, &adding->bundle_id, 1, &adding->problems, err);
@@ -211,11 +226,33 @@ enum kg_status kg_history_note_signature(const char *root, const char *bundle_id
     return status;
 }
 
+struct replacing {
+    char *bundle_id;
+    struct kg_bundle_findings problems;
+};
+
+static enum kg_status replace_body(struct kg_history *history, void *arg, struct kg_error *err) {
+    struct replacing *r = arg;
+    const struct differences d = { &r->bundle_id, &r->bundle_id, 1, 1 };
+    return apply(history, &d, &r->problems, err);
+}
+
+enum kg_status kg_history_replace(struct kg_history *history, const char *bundle_id, struct kg_error *err) {
+    struct replacing r = { .bundle_id = kg_xstrdup(bundle_id) };
+    enum kg_status status = in_transaction(history, replace_body, &r, err);
+    if (status == KG_OK && r.problems.n_items > 0)
+        status = kg_fail(err, KG_ERR_INTEGRITY, "%s", r.problems.items[0].detail);
+    kg_bundle_findings_free(&r.problems);
+    free(r.bundle_id);
+    return status;
+}
+
+/* All in one transaction: others go on reading the old index until the new one is whole. A new file in its place would
+ * pull the write-ahead log away from under those who have the old one open. */
 static enum kg_status reindex_body(struct kg_history *history, void *arg, struct kg_error *err) {
-    static const char EMPTY[] = "DELETE FROM metric_row; DELETE FROM result_row; DELETE FROM tcase; DELETE FROM figure;"
-                                "DELETE FROM annotation; DELETE FROM bundle; DELETE FROM env; DELETE FROM build;";
     kg_history_clear_ids(history);
-    const enum kg_status status = kg_history_exec(history, EMPTY, err);
+    enum kg_status status = kg_history_check_version(history, err);
+    if (status == KG_OK) status = kg_history_start_over(history, err);
     return status == KG_OK ? sync_body(history, arg, err) : status;
 }
 
@@ -236,8 +273,9 @@ enum kg_status kg_history_reindex(const char *root, size_t *n_indexed, struct kg
     struct kg_history *history = NULL;
     struct kg_bundle_findings own = { NULL, 0 };
     struct kg_dir_list indexed = { 0 };
-    enum kg_status status = kg_history_open_file(root, &history, err);
+    enum kg_status status = kg_history_open_any(root, &history, err);
     if (status == KG_OK) status = in_transaction(history, reindex_body, problems ? problems : &own, err);
+    if (status == KG_OK) status = kg_history_check_schema(history, err);
     if (status == KG_ERR_FORMAT) {
         kg_history_close(history);
         history = NULL;
@@ -245,7 +283,7 @@ enum kg_status kg_history_reindex(const char *root, size_t *n_indexed, struct kg
         if (status == KG_OK) status = kg_history_open_file(root, &history, err);
         if (status == KG_OK) status = in_transaction(history, reindex_body, problems ? problems : &own, err);
     }
-    if (status == KG_OK) status = list_indexed(history, &indexed, err);
+    if (status == KG_OK) status = list_indexed(history, &indexed, NULL, err);
     if (status == KG_OK) *n_indexed = indexed.n_names;
     kg_dir_list_free(&indexed);
     kg_bundle_findings_free(&own);

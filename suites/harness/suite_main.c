@@ -1,5 +1,6 @@
 /* The main program of every suite: lists its cases, runs them by hand with TAP output, or runs them for `kigo check`.
  */
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/options.h"
 #include "base/size.h"
@@ -137,6 +138,16 @@ static size_t run_selected(struct kg_case_list *list, const struct suite_options
     return n_run;
 }
 
+/* What kigo keeps of the bundles that it verified is kept for this program's time only. malloc'ed; NULL: there is no
+ * room, and nothing is kept. */
+static char *use_own_cache(void) {
+    const char *tmp = getenv("TMPDIR");
+    char *dir = kg_path_join(tmp && *tmp ? tmp : "/tmp", "kigo-cache-XXXXXX");
+    if (mkdtemp(dir) && setenv("XDG_CACHE_HOME", dir, 1) == 0) return dir;
+    free(dir);
+    return NULL;
+}
+
 static int run_list(struct kg_case_list *list, const struct suite_options *o, const char *program) {
     const int events_fd = kg_events_fd();
     struct kg_error err;
@@ -153,7 +164,10 @@ static int run_list(struct kg_case_list *list, const struct suite_options *o, co
         return KG_EXIT_INCOMPLETE;
     }
     bool failed = false;
+    char *cache = use_own_cache();
     run_selected(list, o, events_fd, &failed);
+    if (cache && kg_path_remove(cache, &err) != KG_OK) fprintf(stderr, "%s: %s\n", program, err.message);
+    free(cache);
     if (events_fd >= 0) kg_events_done(events_fd);
     return failed ? KG_EXIT_FAILED : KG_EXIT_OK;
 }

@@ -59,6 +59,10 @@ suites_integration_test_confirm_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/test_confirm.c \
 	suites/integration/verbs.c suites/integration/verbs.h
+check_PROGRAMS += suites/integration/test_edited_evidence
+suites_integration_test_edited_evidence_SOURCES = \
+	suites/integration/test_edited_evidence.c \
+	suites/integration/verbs.c suites/integration/verbs.h
 check_PROGRAMS += suites/integration/test_history_cli
 suites_integration_test_history_cli_SOURCES = \
 	suites/integration/test_history_cli.c \

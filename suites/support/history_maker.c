@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "bundle/manifest.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@ const char *kg_made_case_key(size_t i) {
 }
 
 struct files {
-    struct kg_buffer plan, results;
+    struct kg_buffer plan, results, journal;
     size_t n_planned, n_pass, n_fail, n_skip, n_crash, n_timeout, n_norun;
 };
 
@@ -43,6 +44,10 @@ static void put_result_head(struct files *files, const char *key, const char *de
                      "\"started_us\":1700000000000000,\"status\":\"%s\",\"suite\":\"bench/bench_made\",",
                      def_sha, key, strcmp(status, "pass") == 0 ? "null" : "\"as the maker was asked\"",
                      (unsigned long long)seed, status);
+    kg_buffer_printf(&files->journal,
+                     "{\"event\":\"start\",\"key\":\"%s\",\"utc_us\":1700000000000000}\n"
+                     "{\"event\":\"end\",\"key\":\"%s\",\"status\":\"%s\",\"utc_us\":1700000000001000}\n",
+                     key, key, status);
     count(files, status);
 }
 
@@ -50,7 +55,7 @@ static void put_timing(struct kg_buffer *out, const struct kg_made_case *c) {
     if (c->time_ns <= 0) return;
     kg_buffer_printf(out,
                      "{\"bytes\":1048576,\"ci_hi\":%.9g,\"ci_lo\":%.9g,\"flops\":2097152,\"kind\":\"%s\",\"mad\":%.9g,"
-                     "\"max\":%.9g,\"median\":%.17g,\"min\":%.9g,\"n\":20,\"name\":\"time\",\"samples_offset\":0,"
+                     "\"max\":%.9g,\"median\":%.17g,\"min\":%.9g,\"n\":20,\"name\":\"time\","
                      "\"state\":\"warm\",\"valid\":%s}",
                      c->time_ns * 1.002, c->time_ns * 0.998, c->timing ? c->timing : "graph", c->time_ns * 0.004,
                      c->time_ns * 1.02, c->time_ns, c->time_ns * 0.99, c->throttled ? "false" : "true");
@@ -125,21 +130,23 @@ static enum kg_status write_text(const char *dir, const char *relative, const st
     return status;
 }
 
+static const char *verdict_of(const struct files *files, const struct kg_made_run *run) {
+    const bool ran = files->n_planned > files->n_skip;
+    if (run->partial || files->n_norun > 0 || !ran) return "incomplete";
+    return files->n_fail + files->n_crash + files->n_timeout > 0 ? "fail" : "pass";
+}
+
 static void put_summary(const struct files *files, const struct kg_made_run *run, const char *id,
                         struct kg_buffer *out) {
-    const bool red = files->n_fail + files->n_crash + files->n_timeout > 0,
-               partial = run->partial || files->n_norun > 0;
+    const char *verdict = verdict_of(files, run);
     kg_buffer_printf(out,
                      "{\"bundle_id\":\"%s\",\"state\":\"%s\",\"verdict\":\"%s\",\"exit_code\":%d,\"seed\":\"7\","
                      "\"started_us\":%lld,\"sealed_us\":%lld,\"n_planned\":%zu,\"n_pass\":%zu,\"n_fail\":%zu,"
                      "\"n_skip\":%zu,\"n_crash\":%zu,\"n_timeout\":%zu,\"n_norun\":%zu}\n",
-                     id, run->partial ? "partial" : "complete",
-                     partial ? "incomplete"
-                     : red   ? "fail"
-                             : "pass",
-                     partial ? 5
-                     : red   ? 1
-                             : 0,
+                     id, run->partial ? "partial" : "complete", verdict,
+                     strcmp(verdict, "incomplete") == 0 ? 5
+                     : strcmp(verdict, "fail") == 0     ? 1
+                                                        : 0,
                      (long long)run->started_us, (long long)run->started_us + 1000000, files->n_planned, files->n_pass,
                      files->n_fail, files->n_skip, files->n_crash, files->n_timeout, files->n_norun);
 }
@@ -167,30 +174,91 @@ static void put_machine(const struct kg_made_run *run, struct kg_buffer *env, st
     else kg_buffer_puts(source, "{\"version\":\"0\",\"git\":null}\n");
 }
 
-static enum kg_status write_files(const char *dir, const struct kg_made_run *run, const char *id,
-                                  const struct files *files, struct kg_error *err) {
-    struct kg_buffer summary = KG_BUFFER_INIT, env = KG_BUFFER_INIT, build = KG_BUFFER_INIT, source = KG_BUFFER_INIT;
-    struct kg_buffer info = KG_BUFFER_INIT, manifest = KG_BUFFER_INIT;
+struct file {
+    const char *name;
+    struct kg_buffer text;
+};
+
+/* A manifest of the files that `wanted` takes; they are sorted by name. */
+static void put_manifest(const struct file *files, size_t n_files, bool (*wanted)(const char *path),
+                         struct kg_buffer *out) {
     char sha256[KG_SHA256_HEX_SIZE];
-    put_summary(files, run, id, &summary);
-    put_machine(run, &env, &build, &source);
-    kg_buffer_printf(&info, "External-Identifier: %s\nKigo-State: complete\nKigo-Overhead-Share: 0.01\n", id);
-    kg_sha256_hex(kg_buffer_text(&files->results), files->results.len, sha256);
-    kg_buffer_printf(&manifest, "%s  data/results.ndjson\n", sha256);
-    const struct {
-        const char *name;
-        const struct kg_buffer *text;
-    } all[] = { { "data/plan.ndjson", &files->plan }, { "data/results.ndjson", &files->results },
-                { "data/summary.json", &summary },    { "data/env.json", &env },
-                { "data/build.json", &build },        { "data/source.json", &source },
-                { "data/journal.ndjson", NULL },      { "bag-info.txt", &info },
-                { "manifest-sha256.txt", &manifest } };
+    for (size_t i = 0; i < n_files; i++) {
+        if (!wanted(files[i].name)) continue;
+        kg_sha256_hex(kg_buffer_text(&files[i].text), files[i].text.len, sha256);
+        kg_buffer_printf(out, "%s  %s\n", sha256, files[i].name);
+    }
+}
+
+enum {
+    BAG_INFO,
+    BAGIT,
+    BUILD,
+    DIRTY_DIFF,
+    ENV,
+    JOURNAL,
+    JUNIT,
+    PLAN,
+    REPORT,
+    RESULTS_CSV,
+    RESULTS,
+    RESULTS_TAP,
+    SAMPLES,
+    SOURCE,
+    SUMMARY,
+    MANIFEST,
+    STATEMENT,
+    TAGMANIFEST,
+    N_FILES
+};
+
+static void put_tags(const struct kg_made_run *run, const char *id, const struct files *files, struct file *all) {
+    unsigned long long n_bytes = 0, n_files = 0;
+    char sha256[KG_SHA256_HEX_SIZE];
+    for (size_t i = 0; i < N_FILES; i++) {
+        if (!kg_manifest_is_payload(all[i].name)) continue;
+        n_bytes += all[i].text.len;
+        n_files++;
+    }
+    kg_buffer_printf(&all[BAG_INFO].text,
+                     "External-Identifier: %s\nPayload-Oxum: %llu.%llu\nKigo-State: %s\nKigo-Verdict: %s\n"
+                     "Kigo-Overhead-Share: 0.01\n",
+                     id, n_bytes, n_files, run->partial ? "partial" : "complete", verdict_of(files, run));
+    kg_buffer_puts(&all[BAGIT].text, KG_BAGIT_TXT);
+    put_manifest(all, N_FILES, kg_manifest_is_payload, &all[MANIFEST].text);
+    kg_sha256_hex(kg_buffer_text(&all[MANIFEST].text), all[MANIFEST].text.len, sha256);
+    kg_buffer_printf(&all[STATEMENT].text, "{\"subject\":[{\"digest\":{\"sha256\":\"%s\"}}]}\n", sha256);
+    put_manifest(all, N_FILES - 1, kg_manifest_is_tag, &all[TAGMANIFEST].text);
+}
+
+static enum kg_status write_files(const char *dir, const struct kg_made_run *run, const char *id, struct files *files,
+                                  struct kg_error *err) {
+    struct file all[N_FILES] = { [BAG_INFO] = { .name = "bag-info.txt" },
+                                 [BAGIT] = { .name = "bagit.txt" },
+                                 [BUILD] = { .name = "data/build.json" },
+                                 [DIRTY_DIFF] = { .name = "data/dirty.diff" },
+                                 [ENV] = { .name = "data/env.json" },
+                                 [JOURNAL] = { "data/journal.ndjson", files->journal },
+                                 [JUNIT] = { .name = "data/junit.xml" },
+                                 [PLAN] = { "data/plan.ndjson", files->plan },
+                                 [REPORT] = { .name = "data/report.md" },
+                                 [RESULTS_CSV] = { .name = "data/results.csv" },
+                                 [RESULTS] = { "data/results.ndjson", files->results },
+                                 [RESULTS_TAP] = { .name = "data/results.tap" },
+                                 [SAMPLES] = { .name = "data/samples.bin" },
+                                 [SOURCE] = { .name = "data/source.json" },
+                                 [SUMMARY] = { .name = "data/summary.json" },
+                                 [MANIFEST] = { .name = "manifest-sha256.txt" },
+                                 [STATEMENT] = { .name = "statement.intoto.json" },
+                                 [TAGMANIFEST] = { .name = "tagmanifest-sha256.txt" } };
     enum kg_status status = KG_OK;
-    const struct kg_buffer nothing = KG_BUFFER_INIT;
-    for (size_t i = 0; i < sizeof all / sizeof *all && status == KG_OK; i++)
-        status = write_text(dir, all[i].name, all[i].text ? all[i].text : &nothing, err);
-    struct kg_buffer *const made[] = { &summary, &env, &build, &source, &info, &manifest };
-    for (size_t i = 0; i < sizeof made / sizeof *made; i++) kg_buffer_free(made[i]);
+    kg_buffer_printf(&all[JOURNAL].text, "{\"event\":\"planned\",\"n\":%zu,\"utc_us\":1700000000000000}\n",
+                     files->n_planned);
+    put_summary(files, run, id, &all[SUMMARY].text);
+    put_machine(run, &all[ENV].text, &all[BUILD].text, &all[SOURCE].text);
+    put_tags(run, id, files, all);
+    for (size_t i = 0; i < N_FILES && status == KG_OK; i++) status = write_text(dir, all[i].name, &all[i].text, err);
+    for (size_t i = 0; i < N_FILES; i++) kg_buffer_free(&all[i].text);
     return status;
 }
 
@@ -222,8 +290,6 @@ enum kg_status kg_made_run_write(const char *root, const struct kg_made_run *run
     char *dir = kg_path_join(root, name), *data = kg_path_join(dir, "data");
     enum kg_status status = kg_dir_make(data, err);
     if (status == KG_OK) status = write_files(dir, run, name, &files, err);
-    kg_buffer_free(&files.plan);
-    kg_buffer_free(&files.results);
     free(data);
     free(dir);
     if (id && status == KG_OK) *id = name;

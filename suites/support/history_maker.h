@@ -1,5 +1,6 @@
 /* Histories for the suites: many bundles' folders as the index reads them, written in a moment, with the commit,
- * machine, statuses and figures that a case asks for. They are no whole bags: only what the index reads is there. */
+ * machine, statuses and figures that a case asks for. They verify; what is derived from the records is empty, and
+ * timings name no samples. */
 #ifndef KIGO_SUITES_HISTORY_MAKER_H
 #define KIGO_SUITES_HISTORY_MAKER_H
 

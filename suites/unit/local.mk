@@ -146,3 +146,5 @@ check_PROGRAMS += suites/unit/test_ncu
 suites_unit_test_ncu_SOURCES = suites/unit/test_ncu.c
 check_PROGRAMS += suites/unit/test_sdpa
 suites_unit_test_sdpa_SOURCES = suites/unit/test_sdpa.c
+check_PROGRAMS += suites/unit/test_verified
+suites_unit_test_verified_SOURCES = suites/unit/test_verified.c

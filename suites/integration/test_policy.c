@@ -73,8 +73,8 @@ static void forged_imports_are_no_baseline(struct kg_record *rec, const void *ar
 }
 
 static void worse_by_half(struct kg_history_lab *lab) {
-    const struct kg_made_run usual = { .n_cases = 40, .canary = 1 },
-                             worse = { .n_cases = 40, .canary = 1, .fill = slow };
+    const struct kg_made_run usual = { .n_cases = 12, .canary = 1 },
+                             worse = { .n_cases = 12, .canary = 1, .fill = slow };
     kg_history_lab_runs(lab, 0, 20, usual);
     kg_history_lab_runs(lab, 21, 1, worse);
 }

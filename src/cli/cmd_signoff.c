@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/sprint.h"
 #include "cli/trust.h"
+#include "history/ancestry.h"
 #include "signoff/judge.h"
 #include "signoff/report.h"
 #include <stdio.h>
@@ -16,7 +17,7 @@
 #include <string.h>
 
 struct signoff_options {
-    const char *bundles, *allowed_signers, *repository, *output, *sign, *sprints;
+    const char *bundles, *allowed_signers, *repository, *commit, *output, *sign, *sprints;
     bool unsigned_too, figures, markdown, json;
 };
 
@@ -139,12 +140,13 @@ static enum kg_status put_all(const json_t *document, const struct kg_sprint *sp
 }
 
 static enum kg_status finish(const struct kg_sprint *sprint, const char *sprint_path,
-                             const struct kg_evidence *evidence, const struct signoff_options *o, const char *key,
-                             int *exit_code, struct kg_error *err) {
+                             const struct kg_evidence *evidence, const struct signoff_options *o, const char *commit,
+                             const char *key, int *exit_code, struct kg_error *err) {
     char utc[KG_UTC_TEXT_SIZE];
     const int64_t now_us = kg_clock_utc_us();
     kg_clock_utc_text(now_us, utc);
     json_t *judgement = kg_signoff_judge(sprint, evidence), *document = kg_signoff_document(judgement, evidence, utc);
+    if (commit) json_object_set_new(document, "commit", json_string(commit));
     const enum kg_status status =
         o->figures ? answer(document, NULL, o, err) : put_all(document, sprint, sprint_path, now_us, o, key, err);
     const char *verdict = kg_json_text(document, "verdict");
@@ -167,12 +169,13 @@ static int signoff(const struct signoff_options *o, const char *sprint_name, con
     const char *root = kg_cli_bundles_root(o->bundles);
     char *path = kg_cli_sprint_path(o->sprints, sprint_name), **dirs = kg_xcalloc(n_runs, sizeof *dirs), *key = NULL;
     struct kg_policy policy = { 0 };
-    const struct kg_evidence_rules rules = { .repository = o->repository      ? o->repository
-                                                           : kg_source_tree() ? kg_source_tree()
-                                                                              : ".",
-                                             .policy = &policy,
-                                             .unsigned_too = o->unsigned_too || o->figures,
-                                             .any_source = o->figures };
+    char commit[KG_COMMIT_SIZE];
+    struct kg_evidence_rules rules = { .repository = o->repository      ? o->repository
+                                                     : kg_source_tree() ? kg_source_tree()
+                                                                        : ".",
+                                       .policy = &policy,
+                                       .unsigned_too = o->unsigned_too || o->figures,
+                                       .any_source = o->figures };
     struct kg_sprint sprint = { 0 };
     struct kg_evidence evidence = { NULL, 0 };
     struct kg_bundle_findings refusals = { NULL, 0 };
@@ -181,11 +184,15 @@ static int signoff(const struct signoff_options *o, const char *sprint_name, con
     enum kg_status status = kg_policy_load(root, o->allowed_signers, &policy, &err);
     if (status == KG_OK) status = kg_sprint_load(path, &sprint, &err);
     if (status == KG_OK && o->figures) kg_sprint_keep_figures(&sprint);
+    if (status == KG_OK && !o->figures) {
+        status = kg_resolve_commit(rules.repository, o->commit ? o->commit : "HEAD", commit, &err);
+        rules.commit = commit;
+    }
     if (status == KG_OK) status = kg_cli_sign_key(o->sign, &key, &err);
     if (status == KG_OK) status = find_runs(root, runs, n_runs, dirs, &err);
     if (status == KG_OK) status = kg_evidence_load(&sprint, dirs, n_runs, &rules, &evidence, &refusals, &err);
     if (status == KG_OK && refusals.n_items > 0) exit_code = refuse(&refusals, o);
-    else if (status == KG_OK) status = finish(&sprint, path, &evidence, o, key, &exit_code, &err);
+    else if (status == KG_OK) status = finish(&sprint, path, &evidence, o, rules.commit, key, &exit_code, &err);
     if (status != KG_OK) exit_code = kg_cli_error("signoff", &err);
     kg_bundle_findings_free(&refusals);
     kg_evidence_free(&evidence);
@@ -212,6 +219,11 @@ int kg_cmd_signoff(int argc, char **argv) {
           .value = &o.repository,
           .metavar = "DIR",
           .help = "git repository that has the runs' commits (the source folder)" },
+        { .name = "commit",
+          .kind = KG_OPTION_TEXT,
+          .value = &o.commit,
+          .metavar = "REV",
+          .help = "what is signed (HEAD of the repository): runs are of it, or of one with the same sources" },
         { .name = "sprints",
           .kind = KG_OPTION_TEXT,
           .value = &o.sprints,
@@ -241,8 +253,9 @@ int kg_cmd_signoff(int argc, char **argv) {
     };
     const struct kg_command command = {
         .name = "kigo signoff",
-        .usage = "SPRINT RUN... [--unsigned] [--allowed-signers FILE] [--repository DIR] [-o DIR] [--figures "
-                 "[--markdown]] [--json]",
+        .usage =
+            "SPRINT RUN... [--unsigned] [--allowed-signers FILE] [--repository DIR] [--commit REV] [-o DIR] [--figures "
+            "[--markdown]] [--json]",
         .summary =
             "Holds a sprint's acceptance criteria against runs: each is met, missed, or unproven, and the record\n"
             "that says so is named, in Markdown, HTML and an in-toto statement. Runs that do not verify, died,\n"
@@ -259,8 +272,8 @@ int kg_cmd_signoff(int argc, char **argv) {
     if (!kg_cli_parse(&command, argc, argv, args, MAX_ARGS, &ended)) return ended;
     struct kg_error err;
     enum kg_status status = KG_OK;
-    if (o.figures && (o.output || o.sign))
-        status = kg_fail(&err, KG_ERR_USAGE, "--figures writes nothing: it excludes --output and --sign");
+    if (o.figures && (o.output || o.sign || o.commit))
+        status = kg_fail(&err, KG_ERR_USAGE, "--figures writes nothing: it excludes --output, --sign, --commit");
     else if (o.markdown && (o.json || !o.figures))
         status = kg_fail(&err, KG_ERR_USAGE, "--markdown goes with --figures, and without --json");
     if (status != KG_OK) return kg_cli_error("signoff", &err);

@@ -72,6 +72,21 @@ static void check_source(const struct kg_evidence_run *run, const struct kg_evid
     }
 }
 
+/* A later commit may have changed documents and bundles; what was run is the same as long as the sources are. */
+static void check_commit(const struct kg_evidence_run *run, const struct kg_evidence_rules *rules,
+                         struct kg_bundle_findings *refusals) {
+    char sha256[KG_SHA256_HEX_SIZE];
+    struct kg_error why;
+    if (!rules->commit || !run->commit || strcmp(run->commit, rules->commit) == 0) return;
+    if (kg_source_of_commit(rules->repository, rules->commit, sha256, &why) != KG_OK)
+        kg_finding_add(refusals, "commit", run->id, "%s", why.message);
+    else if (!run->content_sha256 || strcmp(run->content_sha256, sha256) != 0)
+        kg_finding_add(refusals, "commit", run->id,
+                       "is of commit %s, whose sources are not those of %s, which is signed; run that commit, or name "
+                       "the run's with --commit",
+                       run->commit, rules->commit);
+}
+
 /* Whether the run is sound enough to be asked further. */
 static enum kg_status check_bundle(struct kg_evidence_run *run, struct kg_bundle_findings *refusals, bool *sound,
                                    struct kg_error *err) {
@@ -100,7 +115,27 @@ static enum kg_status check_run(struct kg_evidence *evidence, size_t i, const st
     if (strcmp(kg_json_text(run->summary, "state"), "complete") != 0)
         kg_finding_add(refusals, "partial", run->id, "the run died before its end");
     if (!rules->any_source) check_source(run, rules, refusals);
+    if (!rules->any_source) check_commit(run, rules, refusals);
     return check_signature(run, rules, refusals, err);
+}
+
+/* All GPUs of all runs are of one model: the one that the sprint names, or else the first run's. */
+static void check_machines(const struct kg_sprint *sprint, const struct kg_evidence *evidence,
+                           struct kg_bundle_findings *refusals) {
+    const char *model = kg_json_text(sprint->root, "gpu");
+    for (size_t i = 0; i < evidence->n_runs; i++) {
+        const struct kg_evidence_run *run = &evidence->runs[i];
+        const json_t *gpu, *gpus = json_object_get(run->env, "gpus");
+        size_t k;
+        json_array_foreach(gpus, k, gpu) {
+            const char *name = kg_json_text(gpu, "name");
+            if (!model) model = name ? name : "";
+            if (strcmp(name ? name : "", model) == 0) continue;
+            kg_finding_add(refusals, "machine", run->id, "its GPU is '%s', not '%s'", name ? name : "of no name",
+                           model);
+            break;
+        }
+    }
 }
 
 static void check_together(const struct kg_sprint *sprint, const struct kg_evidence *evidence,
@@ -115,6 +150,7 @@ static void check_together(const struct kg_sprint *sprint, const struct kg_evide
             kg_finding_add(refusals, "mixed", run->id, "is of other sources than %s", first);
         else if (!content) content = run->content_sha256, first = run->id;
     }
+    check_machines(sprint, evidence, refusals);
     if (sprint->needs_gpu && !has_gpu)
         kg_finding_add(refusals, "gpu", evidence->n_runs == 1 && evidence->runs[0].id ? evidence->runs[0].id : "",
                        "sprint %s has criteria for a GPU, and no run had one", sprint->name);

@@ -12,6 +12,7 @@ struct kg_evidence_rules {
     const struct kg_policy *policy; /* whose signatures count; NULL: none do */
     bool unsigned_too;              /* a run need not be signed; a bad signature still counts against it */
     bool any_source;                /* nor be of a commit */
+    const char *commit;             /* that is signed; a run of another one needs its sources. NULL: any */
 };
 
 struct kg_evidence_run {
@@ -33,6 +34,8 @@ struct kg_evidence {
  * not built in git   "dirty"      the sources were changed since "signature"  missing, or not of an allowed signer
  *   "source"     its content_sha256 is not the commit's, or the commit is not at hand
  *   "gpu"        the sprint needs a GPU and none of the runs had one
+ *   "commit"     its sources are not those of the commit that is signed
+ *   "machine"    its GPU is of another model than the other runs', or than the sprint names
  *   "mixed"      the runs are of different sources       "twice"  a run was given before
  * Free the evidence in any case; errors are of reading. */
 KG_WARN_UNUSED enum kg_status kg_evidence_load(const struct kg_sprint *sprint, char *const *dirs, size_t n_dirs,

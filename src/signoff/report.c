@@ -1,4 +1,5 @@
 #include "signoff/report.h"
+#include "base/buffer.h"
 #include "base/markdown.h"
 #include "base/size.h"
 #include "report/page.h"
@@ -136,13 +137,27 @@ static void put_runs(const json_t *document, struct kg_page *page) {
     }
 }
 
+/* ", commit <id>", and that runs of other commits have its sources, where there are such. malloc'ed. */
+static char *commit_text(const json_t *document) {
+    const char *commit = text(document, "commit");
+    const json_t *runs = json_object_get(document, "runs"), *item;
+    bool others = false;
+    size_t i;
+    json_array_foreach(runs, i, item) others = others || strcmp(text(item, "commit"), commit) != 0;
+    return !*commit ? kg_xstrdup("")
+                    : kg_xasprintf(", commit %s%s", commit,
+                                   others ? " (runs of other commits have the sources of this one)" : "");
+}
+
 static void render(const json_t *document, enum kg_page_format format, struct kg_buffer *out) {
     struct kg_page page = KG_PAGE_INIT(format, false);
     kg_page_title(&page, text(document, "title"), text(document, "verdict"));
-    kg_page_text(&page, "%lld criteria met, %lld missed, %lld unproven. Sprint %s (SHA-256 %s), %s.",
+    char *commit = commit_text(document);
+    kg_page_text(&page, "%lld criteria met, %lld missed, %lld unproven. Sprint %s (SHA-256 %s)%s, %s.",
                  (long long)kg_json_int(document, "n_met", 0), (long long)kg_json_int(document, "n_missed", 0),
                  (long long)kg_json_int(document, "n_unproven", 0), text(document, "sprint"),
-                 text(document, "sprint_sha256"), text(document, "signed_off_utc"));
+                 text(document, "sprint_sha256"), commit, text(document, "signed_off_utc"));
+    free(commit);
     put_not_met(document, &page);
     put_criteria(document, &page);
     put_runs(document, &page);

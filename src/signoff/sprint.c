@@ -261,9 +261,8 @@ static const struct member STORY_MEMBERS[] = {
 static const struct schema STORIES = { "a story", STORY_MEMBERS, KG_COUNT_OF(STORY_MEMBERS), has_criteria };
 
 static const struct member SPRINT_MEMBERS[] = {
-    { "sprint", true, check_text, NULL },
-    { "title", true, check_text, NULL },
-    { "about", false, check_text, NULL },
+    { "sprint", true, check_text, NULL },      { "title", true, check_text, NULL },
+    { "about", false, check_text, NULL },      { "gpu", false, check_text, NULL },
     { "stories", true, check_list, &STORIES },
 };
 static const struct schema SPRINT = { "a sprint", SPRINT_MEMBERS, KG_COUNT_OF(SPRINT_MEMBERS), NULL };

@@ -376,6 +376,45 @@ static void runs_together(struct kg_record *rec, const void *arg) {
     close_office(&o);
 }
 
+/* The commit that is signed, HEAD unless it is named: its own runs, and those of commits with the same sources. */
+static void one_commit(struct kg_record *rec, const void *arg) {
+    struct office o;
+    (void)arg;
+    if (!open_office(&o, rec, "1e-2", "")) return close_office(&o);
+    char *run = make_run(&o, "pass", true, true), *notes = kg_path_join(o.repository, "NOTES");
+    write_text(notes, "no source");
+    commit_all(o.repository);
+    json_t *answer = kg_verb_json(o.root, SIGNOFF(&o, run), KG_EXIT_OK);
+    expect_file(kg_json_text(answer, "dir"), "signoff.md", "runs of other commits have the sources of this one");
+    json_decref(answer);
+    write_text(o.source, "int main(void) { return 5; }\n");
+    commit_all(o.repository);
+    kg_verb_refuses(o.root, SIGNOFF(&o, run), KG_EXIT_INTEGRITY, "commit: ");
+    kg_verb_refuses(o.root, SIGNOFF(&o, run, "--commit", "nothing"), KG_EXIT_USAGE, "nothing");
+    kg_verb_expect(o.root, SIGNOFF(&o, run, "--commit", "HEAD~1"), KG_EXIT_OK, NULL);
+    kg_verb_expect(o.root, SIGNOFF(&o, run, "--commit", "HEAD~2"), KG_EXIT_OK, NULL);
+    free(notes);
+    free(run);
+    close_office(&o);
+}
+
+static void one_model_of_gpu(struct kg_record *rec, const void *arg) {
+    struct office o;
+    (void)arg;
+    if (!open_office(&o, rec, "1e-2", "")) return close_office(&o);
+    char *run = make_run(&o, "pass", true, false), *other = make_run(&o, "pass", false, false);
+    kg_verb_expect(o.root, SIGNOFF(&o, run, other, "--unsigned"), KG_EXIT_OK, NULL);
+    kg_made_gpu(other, "another GPU");
+    kg_verb_refuses(o.root, SIGNOFF(&o, run, other, "--unsigned"), KG_EXIT_INTEGRITY,
+                    "'another GPU', not 'a made GPU'");
+    kg_maker_replace(kg_scratch_dir(rec), "sample.json", "\"A sample\"", "\"A sample\", \"gpu\": \"another GPU\"");
+    kg_verb_refuses(o.root, SIGNOFF(&o, run, "--unsigned"), KG_EXIT_INTEGRITY, "'a made GPU', not 'another GPU'");
+    kg_verb_expect(o.root, SIGNOFF(&o, other, "--unsigned"), KG_EXIT_OK, NULL);
+    free(other);
+    free(run);
+    close_office(&o);
+}
+
 /* Figures alone, of a run that is no evidence but verifies: nothing is written. */
 static void figures_of_any_run(struct kg_record *rec, const void *arg) {
     struct office o;
@@ -535,6 +574,7 @@ static void fp16_evidence_decides(struct kg_record *rec, const void *arg) {
     { .layer = "integration", .op = "signoff", .name = #function, .run = function }
 
 static const struct kg_case CASES[] = { CASE(edited_signoff),       CASE(statement_is_signed),
+                                        CASE(one_commit),           CASE(one_model_of_gpu),
                                         CASE(runs_together),        CASE(figures_of_any_run),
                                         CASE(wrong_calls),          CASE(fp16_criteria_have_cases),
                                         CASE(fp16_evidence_decides) };

@@ -152,7 +152,7 @@ static void expect_finding(const char *dir, const char *what, const char *path) 
     struct kg_error err;
     ck_assert_int_eq(kg_bundle_verify(dir, &findings, &err), KG_ERR_INTEGRITY);
     ck_assert_int_eq(kg_status_exit_code(KG_ERR_INTEGRITY), KG_EXIT_INTEGRITY);
-    ck_assert_msg(kg_maker_found(&findings, what, path), "no '%s' of '%s' in: %s", what, path,
+    ck_assert_msg(kg_maker_found(&findings, what, path), "no '%s' of '%s' in: %.2000s", what, path,
                   kg_maker_list(&findings));
     kg_bundle_findings_free(&findings);
 }

@@ -13,7 +13,7 @@ json_t *kg_signoff_document(json_t *judgement, const struct kg_evidence *evidenc
         const json_t *gpu = json_array_get(json_object_get(run->env, "gpus"), 0);
         const json_t *cpu = json_object_get(run->env, "cpu");
         json_array_append_new(
-            runs, json_pack("{s:s, s:s?, s:s?, s:s?, s:s?, s:s, s:s, s:s, s:s, s:s}", "run", run->id, "commit",
+            runs, json_pack("{s:s, s:s?, s:s?, s:s?, s:s?, s:s?, s:s?, s:s?, s:s?, s:s?}", "run", run->id, "commit",
                             run->commit, "content_sha256", run->content_sha256, "gpu", kg_json_text(gpu, "name"), "cpu",
                             kg_json_text(cpu, "model"), "verdict", kg_json_text(run->summary, "verdict"), "signature",
                             kg_signature_state_name(run->signature.state), "signer", run->signature.signer,

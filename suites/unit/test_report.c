@@ -1,6 +1,8 @@
 /* Pages and reports of records whose answers are known. */
 #include "base/buffer.h"
+#include "base/file.h"
 #include "base/size.h"
+#include "bundle/internal.h"
 #include "report/page.h"
 #include "report/plot.h"
 #include "report/report.h"
@@ -12,6 +14,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static void text_stands_for_itself(struct kg_record *rec, const void *arg) {
     static const struct {
@@ -206,18 +209,24 @@ static void holds(const char *text, const char *what) {
     ck_assert_msg(strstr(text, what) != NULL, "no '%s' in %s", what, text);
 }
 
-static void sections_of_known_records(struct kg_record *rec, const void *arg) {
-    struct run run;
-    (void)arg;
-    open_run(rec, &run);
-    /* Two runs before: medians of case_0 4 and 6 ns, so that its 5 is no change; of case_3 4 ns, which its 8 doubles.
-     */
-    json_t *past = json_object();
+/* Two runs before: medians of case_0 4 and 6 ns, so that its 5 is no change; of case_3 4 ns, which its 8 doubles. */
+static json_t *known_past(void) {
     static const char SHA[] = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    json_t *past = json_object();
     char *zero = kg_xasprintf("unit/sample/case_0\n%s\ndecode.host.warm", SHA);
     char *three = kg_xasprintf("unit/sample/case_3\n%s\ndecode.host.warm", SHA);
     json_object_set_new(past, zero, json_pack("[f, f]", 4.0, 6.0));
     json_object_set_new(past, three, json_pack("[f]", 4.0));
+    free(three);
+    free(zero);
+    return past;
+}
+
+static void sections_of_known_records(struct kg_record *rec, const void *arg) {
+    struct run run;
+    (void)arg;
+    open_run(rec, &run);
+    json_t *past = known_past();
     const struct kg_report report = {
         .run = &run.from, .manifest_sha256 = "abc", .not_compared = "no reason", .past = past
     };
@@ -235,8 +244,43 @@ static void sections_of_known_records(struct kg_record *rec, const void *arg) {
           "| unit/sample/case\\_0 | decode.host.warm | 5 ns | 4.5 ns to 6.013 ns | 10 |  | 5 ns (2) | +0.00% |\n");
     holds(text, "| weights | 4 KiB | none | 4 |");
     free(text);
-    free(three);
-    free(zero);
+    json_decref(past);
+    close_run(&run);
+}
+
+/* What gnuplot is asked for by the report's pages, from now on: a program of that name that writes it down and fails.
+ */
+static void write_down_plots(const char *dir) {
+    struct kg_error err;
+    char *program = kg_path_join(dir, "gnuplot"), *script = kg_xasprintf("#!/bin/sh\ncat >>'%s/asked'\nexit 1\n", dir);
+    char *path = kg_xasprintf("%s:%s", dir, getenv("PATH"));
+    EXPECT_OK(kg_bundle_put(dir, "gnuplot", script, strlen(script), &err), err);
+    ck_assert_int_eq(chmod(program, 0755), 0);
+    setenv("PATH", path, 1);
+    free(path);
+    free(script);
+    free(program);
+}
+
+/* By hand: medians 8 of 4 and 5 of 4 to 6 before, with their intervals, all in percent of the runs before. */
+static void plot_of_changes(struct kg_record *rec, const void *arg) {
+    struct run run;
+    struct kg_error err;
+    size_t size_bytes;
+    char *asked, *dir = kg_path_join(kg_scratch_dir(rec), "programs"), *file = kg_path_join(dir, "asked");
+    (void)arg;
+    open_run(rec, &run);
+    json_t *past = known_past();
+    const struct kg_report report = {
+        .run = &run.from, .manifest_sha256 = "abc", .not_compared = "no reason", .past = past
+    };
+    write_down_plots(dir);
+    free(markdown_of(&report));
+    EXPECT_OK(kg_file_read(file, &asked, &size_bytes, &err), err);
+    holds(asked, "$t << EOD\n1 100 87.5 125.312 0 0\n2 0 -10 20.25 -20 20\nEOD\n");
+    free(asked);
+    free(file);
+    free(dir);
     json_decref(past);
     close_run(&run);
 }
@@ -335,7 +379,8 @@ static void csv_of_known_records(struct kg_record *rec, const void *arg) {
 static const struct kg_case CASES[] = {
     CASE(text_stands_for_itself),   CASE(same_page_in_both_forms),    CASE(names_in_plots),
     CASE(pictures_stand_in_a_page), CASE(sections_of_known_records),  CASE(csv_of_known_records),
-    CASE(sections_at_their_edges),  CASE(unclosed_elements_are_seen), CASE(units_and_half_decades),
+    CASE(sections_at_their_edges),  CASE(unclosed_elements_are_seen), CASE(plot_of_changes),
+    CASE(units_and_half_decades),
 };
 
 int main(int argc, char **argv) {

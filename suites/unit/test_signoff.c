@@ -6,6 +6,7 @@
 #include "signoff/judge.h"
 #include "signoff/report.h"
 #include "suites/harness/case.h"
+#include "suites/support/html_tags.h"
 #include "suites/support/bundle_maker.h"
 #include <check.h>
 #include <math.h>
@@ -435,7 +436,17 @@ static void documents_hold_any_text(struct kg_record *rec, const void *arg) {
     ck_assert(strstr(markdown.data, "&lt;i>\\|w") && strstr(markdown.data, "missed"));
     ck_assert(!strstr(html.data, "<script>") && strstr(html.data, "&lt;script&gt;|x") && strstr(html.data, "missed"));
     ck_assert(!strstr(html.data, "http://") && !strstr(html.data, "https://"));
-    ck_assert_str_eq(kg_json_text(json_object_get(statement, "predicate"), "result"), "FAILED");
+    const json_t *predicate = json_object_get(statement, "predicate");
+    ck_assert_str_eq(kg_json_text(predicate, "result"), "FAILED");
+    ck_assert_uint_eq(json_array_size(json_object_get(predicate, "passedTests")), 0);
+    ck_assert_uint_eq(json_array_size(json_object_get(predicate, "warnedTests")), 0);
+    ck_assert_uint_eq(json_array_size(json_object_get(predicate, "failedTests")), 1);
+    const char *failed = json_string_value(json_array_get(json_object_get(predicate, "failedTests"), 0));
+    ck_assert_msg(failed && strstr(failed, "<i>|w"), "%s", failed ? failed : "no text");
+    const json_t *runs = json_object_get(document, "runs");
+    ck_assert_uint_eq(json_array_size(runs), 1);
+    ck_assert_str_eq(kg_json_text(json_array_get(runs, 0), "run"), "<b>|run");
+    kg_expect_html_closed(html.data);
     kg_buffer_free(&html);
     kg_buffer_free(&markdown);
     json_decref(statement);

@@ -197,6 +197,8 @@ static void sealed_before_its_predecessor(struct kg_record *rec, const void *arg
     kg_maker_replace(first, "data/summary.json", "\"sealed_us\": ", later);
     kg_maker_replace(second, "data/summary.json", "\"started_us\": ", started);
     kg_maker_replace(second, "data/summary.json", "\"sealed_us\": ", sealed);
+    kg_maker_rehash(first);
+    kg_maker_rehash(second);
     kg_verb_refuses(root, ARGS("verify", "--chain"), KG_EXIT_INTEGRITY, "time ");
     expect_latest(root, id_of(first));
     kg_must(kg_path_remove(first, &err), &err);

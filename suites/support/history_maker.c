@@ -16,7 +16,7 @@ const char *kg_made_case_key(size_t i) {
 }
 
 struct files {
-    struct kg_buffer plan, results, journal;
+    struct kg_buffer plan, results, journal, samples;
     size_t n_planned, n_pass, n_fail, n_skip, n_crash, n_timeout, n_norun;
 };
 
@@ -51,14 +51,19 @@ static void put_result_head(struct files *files, const char *key, const char *de
     count(files, status);
 }
 
-static void put_timing(struct kg_buffer *out, const struct kg_made_case *c) {
+/* Samples that are all the median. */
+static void put_timing(struct files *files, const struct kg_made_case *c) {
+    enum { N_SAMPLES = 20 };
     if (c->time_ns <= 0) return;
-    kg_buffer_printf(out,
-                     "{\"bytes\":1048576,\"ci_hi\":%.9g,\"ci_lo\":%.9g,\"flops\":2097152,\"kind\":\"%s\",\"mad\":%.9g,"
-                     "\"max\":%.9g,\"median\":%.17g,\"min\":%.9g,\"n\":20,\"name\":\"time\","
+    const float sample = (float)c->time_ns;
+    const size_t offset = files->samples.len / sizeof sample;
+    for (int i = 0; i < N_SAMPLES; i++) kg_buffer_append(&files->samples, &sample, sizeof sample);
+    kg_buffer_printf(&files->results,
+                     "{\"bytes\":1048576,\"ci_hi\":%.17g,\"ci_lo\":%.17g,\"flops\":2097152,\"kind\":\"%s\",\"mad\":0,"
+                     "\"max\":%.17g,\"median\":%.17g,\"min\":%.17g,\"n\":%d,\"name\":\"time\",\"samples_offset\":%zu,"
                      "\"state\":\"warm\",\"valid\":%s}",
-                     c->time_ns * 1.002, c->time_ns * 0.998, c->timing ? c->timing : "graph", c->time_ns * 0.004,
-                     c->time_ns * 1.02, c->time_ns, c->time_ns * 0.99, c->throttled ? "false" : "true");
+                     c->time_ns, c->time_ns, c->timing ? c->timing : "graph", c->time_ns, c->time_ns, c->time_ns,
+                     N_SAMPLES, offset, c->throttled ? "false" : "true");
 }
 
 static void put_case(struct files *files, size_t i, const struct kg_made_case *c) {
@@ -85,7 +90,7 @@ static void put_case(struct files *files, size_t i, const struct kg_made_case *c
                      c->limit > 0 ? c->limit : 1.0);
     if (c->mixed_rel > 0) kg_buffer_printf(out, ",\"mixed_rel\":%.17g", c->mixed_rel);
     kg_buffer_puts(out, "},\"why\":\"made\",\"worst_got\":1.0,\"worst_index\":7,\"worst_want\":1.0}],\"timings\":[");
-    put_timing(out, c);
+    put_timing(files, c);
     kg_buffer_puts(out, "],\"metrics\":[");
     if (c->time_ns > 0)
         kg_buffer_printf(out,
@@ -245,7 +250,7 @@ static enum kg_status write_files(const char *dir, const struct kg_made_run *run
                                  [RESULTS_CSV] = { .name = "data/results.csv" },
                                  [RESULTS] = { "data/results.ndjson", files->results },
                                  [RESULTS_TAP] = { .name = "data/results.tap" },
-                                 [SAMPLES] = { .name = "data/samples.bin" },
+                                 [SAMPLES] = { "data/samples.bin", files->samples },
                                  [SOURCE] = { .name = "data/source.json" },
                                  [SUMMARY] = { .name = "data/summary.json" },
                                  [MANIFEST] = { .name = "manifest-sha256.txt" },

@@ -1,6 +1,5 @@
 /* Histories for the suites: many bundles' folders as the index reads them, written in a moment, with the commit,
- * machine, statuses and figures that a case asks for. They verify; what is derived from the records is empty, and
- * timings name no samples. */
+ * machine, statuses and figures that a case asks for. They verify; what is derived from the records is empty. */
 #ifndef KIGO_SUITES_HISTORY_MAKER_H
 #define KIGO_SUITES_HISTORY_MAKER_H
 

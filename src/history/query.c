@@ -1,27 +1,103 @@
 /* Reading the index with SQL that cannot write: a connection opened for reading, and an authorizer that lets only
- * selects through (it also stops ATTACH, which could make files). */
+ * selects through (it also stops ATTACH, which could make files), from the tables and views of the index alone. */
 #include "history/internal.h"
 #include "base/buffer.h"
+#include "base/clock.h"
+#include "base/size.h"
 #include <stdlib.h>
 #include <string.h>
 
-static int only_reading(void *unused, int action, const char *first, const char *second, const char *database,
+/* What one query may use and has used. */
+struct asking {
+    const struct kg_query_limits *limits; /* NULL: none */
+    uint64_t begin_ns;
+    struct kg_buffer tables; /* "\nname\n" of each table and view of the index that no module makes up */
+    bool stopped, late;
+};
+
+static bool begins_with_any(const char *name, const char *const *beginnings, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(name, beginnings[i], strlen(beginnings[i])) == 0) return true;
+    return false;
+}
+
+/* Reading columns of the index and of its schema. */
+static bool is_own_table(const struct asking *asking, const char *name, const char *column) {
+    static const char *const OTHERS[] = { "sqlite_schema", "sqlite_master" };
+    if (!*column) return true; /* rows are counted, values are not read */
+    for (size_t i = 0; i < KG_COUNT_OF(OTHERS); i++)
+        if (strcmp(name, OTHERS[i]) == 0) return true;
+    char *line = kg_xasprintf("\n%s\n", name);
+    const bool known = strstr(kg_buffer_text(&asking->tables), line) != NULL;
+    free(line);
+    return known;
+}
+
+static int only_reading(void *arg, int action, const char *first, const char *second, const char *database,
                         const char *trigger) {
     static const char *const PRAGMAS[] = { "table_info", "table_list", "table_xinfo", "index_list", "index_info" };
-    (void)unused;
+    /* They load code, or take and give pointers that SQL has no business with. */
+    static const char *const FUNCTIONS[] = { "load_extension", "fts", "rtree", "geopoly", "carray" };
     (void)database;
     (void)trigger;
     switch (action) {
     case SQLITE_SELECT:
-    case SQLITE_READ:
     case SQLITE_RECURSIVE: return SQLITE_OK;
-    case SQLITE_FUNCTION: return second && strcmp(second, "load_extension") == 0 ? SQLITE_DENY : SQLITE_OK;
+    case SQLITE_READ: return is_own_table(arg, first, second) ? SQLITE_OK : SQLITE_DENY;
+    case SQLITE_FUNCTION:
+        return second && begins_with_any(second, FUNCTIONS, KG_COUNT_OF(FUNCTIONS)) ? SQLITE_DENY : SQLITE_OK;
     case SQLITE_PRAGMA:
-        for (size_t i = 0; first && i < sizeof PRAGMAS / sizeof *PRAGMAS; i++)
+        for (size_t i = 0; first && i < KG_COUNT_OF(PRAGMAS); i++)
             if (strcmp(first, PRAGMAS[i]) == 0) return SQLITE_OK;
         return SQLITE_DENY;
     default: return SQLITE_DENY;
     }
+}
+
+static void list_tables(sqlite3 *db, struct kg_buffer *tables) {
+    sqlite3_stmt *stmt = NULL;
+    if (sqlite3_prepare_v2(db,
+                           "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')"
+                           " AND sql NOT LIKE 'CREATE VIRTUAL%'",
+                           -1, &stmt, NULL) == SQLITE_OK)
+        while (sqlite3_step(stmt) == SQLITE_ROW)
+            kg_buffer_printf(tables, "\n%s\n", (const char *)sqlite3_column_text(stmt, 0));
+    sqlite3_finalize(stmt);
+}
+
+static int look_up(void *arg) {
+    struct asking *asking = arg;
+    const struct kg_query_limits *limits = asking->limits;
+    const double seconds = (double)(kg_clock_monotonic_ns() - asking->begin_ns) * 1e-9;
+    asking->late = seconds > limits->seconds;
+    asking->stopped = limits->stop && limits->stop(limits->user, seconds);
+    return asking->late || asking->stopped;
+}
+
+/* Sorting happens in memory too, so that no disk fills. */
+static void limit(sqlite3 *db, struct asking *asking) {
+    enum { OPERATIONS_BETWEEN_LOOKS = 10000, MAX_VALUE_BYTES = 16 << 20, MAX_SQL_BYTES = 1 << 20, MAX_PATTERN = 256 };
+    sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, 0, NULL);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL);
+    sqlite3_limit(db, SQLITE_LIMIT_ATTACHED, 0);
+    if (!asking->limits) return;
+    sqlite3_limit(db, SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES);
+    sqlite3_limit(db, SQLITE_LIMIT_SQL_LENGTH, MAX_SQL_BYTES);
+    sqlite3_limit(db, SQLITE_LIMIT_LIKE_PATTERN_LENGTH, MAX_PATTERN);
+    sqlite3_exec(db, "PRAGMA temp_store = memory", NULL, NULL, NULL);
+    sqlite3_busy_timeout(db, (int)(asking->limits->seconds * 1000));
+    sqlite3_progress_handler(db, OPERATIONS_BETWEEN_LOOKS, look_up, asking);
+}
+
+static enum kg_status over_limit(const struct asking *asking, int code, struct kg_error *err) {
+    if (asking->stopped) return kg_fail(err, KG_ERR_CANCELLED, "the query was ended by a signal");
+    if (asking->late)
+        return kg_fail(err, KG_ERR_CANCELLED, "the query took longer than %g s: narrow it, or raise --max-seconds",
+                       asking->limits->seconds);
+    if (code == SQLITE_NOMEM && asking->limits)
+        return kg_fail(err, KG_ERR_NO_MEMORY, "the query needs more than %llu MiB: narrow it, or raise --max-mib",
+                       (unsigned long long)(asking->limits->memory_bytes >> 20));
+    return KG_OK;
 }
 
 static struct kg_cell read_cell(sqlite3_stmt *stmt, int column) {
@@ -73,8 +149,9 @@ static enum kg_status prepare(sqlite3 *db, const char *sql, sqlite3_stmt **stmt,
     return KG_OK;
 }
 
-static enum kg_status run(const struct kg_history *history, sqlite3 *db, sqlite3_stmt *stmt, kg_row_fn *row, void *arg,
-                          struct kg_error *err) {
+static enum kg_status run(const struct kg_history *history, const struct asking *asking, sqlite3_stmt *stmt,
+                          kg_row_fn *row, void *arg, struct kg_error *err) {
+    sqlite3 *db = sqlite3_db_handle(stmt);
     const size_t n = (size_t)sqlite3_column_count(stmt);
     char **copies = kg_xcalloc(n, sizeof *copies); /* the first step may compile again and free SQLite's */
     const char *const *names = (const char *const *)copies;
@@ -90,31 +167,54 @@ static enum kg_status run(const struct kg_history *history, sqlite3 *db, sqlite3
     for (size_t i = 0; i < n; i++) free(copies[i]);
     free(copies);
     if (!go_on || code == SQLITE_DONE) return KG_OK;
+    const enum kg_status over = over_limit(asking, code, err);
+    if (over != KG_OK) return over;
     const bool damaged = code == SQLITE_CORRUPT || code == SQLITE_NOTADB || code == SQLITE_IOERR;
     return kg_fail(err, damaged ? KG_ERR_FORMAT : KG_ERR_USAGE, "%s: %s", history->path, sqlite3_errmsg(db));
 }
 
-enum kg_status kg_history_query(struct kg_history *history, const char *sql, const char *const *args, size_t n_args,
-                                kg_row_fn *row, void *arg, struct kg_error *err) {
-    const bool in_memory = strcmp(history->path, ":memory:") == 0;
-    sqlite3 *db = history->db;
+static enum kg_status ask(struct kg_history *history, sqlite3 *db, struct asking *asking, const char *sql,
+                          const char *const *args, size_t n_args, kg_row_fn *row, void *arg, struct kg_error *err) {
     sqlite3_stmt *stmt = NULL;
+    sqlite3_busy_timeout(db, 60000);
+    kg_history_distrust(db);
+    limit(db, asking);
+    list_tables(db, &asking->tables);
+    sqlite3_set_authorizer(db, only_reading, asking);
+    enum kg_status status = prepare(db, sql, &stmt, err);
+    for (size_t i = 0; status == KG_OK && i < n_args; i++)
+        if (sqlite3_bind_text(stmt, (int)i + 1, args[i], -1, SQLITE_STATIC) != SQLITE_OK)
+            status = kg_fail(err, KG_ERR_INTERNAL, "binding argument %zu: %s", i + 1, sqlite3_errmsg(db));
+    if (status == KG_OK) status = run(history, asking, stmt, row, arg, err);
+    sqlite3_finalize(stmt);
+    return status;
+}
+
+enum kg_status kg_history_query_within(struct kg_history *history, const struct kg_query_limits *limits,
+                                       const char *sql, const char *const *args, size_t n_args, kg_row_fn *row,
+                                       void *arg, struct kg_error *err) {
+    const bool in_memory = strcmp(history->path, ":memory:") == 0;
+    struct asking asking = { .limits = limits, .begin_ns = kg_clock_monotonic_ns(), .tables = KG_BUFFER_INIT };
+    sqlite3 *db = history->db;
+    const sqlite3_int64 before =
+        limits ? sqlite3_hard_heap_limit64(sqlite3_memory_used() + (sqlite3_int64)limits->memory_bytes) : 0;
     enum kg_status status = KG_OK;
     if (!in_memory &&
         sqlite3_open_v2(history->path, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
         status = kg_fail(err, KG_ERR_IO, "%s: opening for reading: %s", history->path, sqlite3_errmsg(db));
-    if (status == KG_OK) {
-        sqlite3_busy_timeout(db, 60000);
-        kg_history_distrust(db);
-        sqlite3_set_authorizer(db, only_reading, NULL);
-        status = prepare(db, sql, &stmt, err);
+    if (status == KG_OK) status = ask(history, db, &asking, sql, args, n_args, row, arg, err);
+    if (in_memory) {
+        sqlite3_progress_handler(db, 0, NULL, NULL);
+        sqlite3_set_authorizer(db, NULL, NULL);
+    } else {
+        sqlite3_close(db);
     }
-    for (size_t i = 0; status == KG_OK && i < n_args; i++)
-        if (sqlite3_bind_text(stmt, (int)i + 1, args[i], -1, SQLITE_STATIC) != SQLITE_OK)
-            status = kg_fail(err, KG_ERR_INTERNAL, "binding argument %zu: %s", i + 1, sqlite3_errmsg(db));
-    if (status == KG_OK) status = run(history, db, stmt, row, arg, err);
-    sqlite3_finalize(stmt);
-    if (in_memory) sqlite3_set_authorizer(db, NULL, NULL);
-    else sqlite3_close(db);
+    if (limits) sqlite3_hard_heap_limit64(before);
+    kg_buffer_free(&asking.tables);
     return status;
+}
+
+enum kg_status kg_history_query(struct kg_history *history, const char *sql, const char *const *args, size_t n_args,
+                                kg_row_fn *row, void *arg, struct kg_error *err) {
+    return kg_history_query_within(history, NULL, sql, args, n_args, row, arg, err);
 }

@@ -189,6 +189,39 @@ static void query_reads_only(struct kg_record *rec, const void *arg) {
     json_decref(rows);
 }
 
+#define COUNT_TO(n) "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < " n ") "
+
+/* Each would go on for hours, or take all memory. */
+static void query_is_bounded(struct kg_record *rec, const void *arg) {
+    static const struct {
+        const char *sql, *option, *value, *says;
+    } ROWS[] = {
+        { COUNT_TO("1e15") "SELECT sum(x) FROM c", "--max-seconds", "0.5", "longer than 0.5 s" },
+        { COUNT_TO("1e15") "SELECT x FROM c", "--max-rows", "1000", "more than 1000 rows" },
+        { COUNT_TO("1e15") "SELECT hex(zeroblob(1000000)) FROM c", "--max-mib", "8", "more than 8 MiB" },
+        { COUNT_TO("1e15") "SELECT x, randomblob(1000) AS r FROM c ORDER BY r", "--max-mib", "8", "more than 8 MiB" },
+        { "SELECT replace(hex(zeroblob(8000000)), '00', hex(zeroblob(1000)))", "--max-mib", "64", "too big" },
+        { "SELECT instr(hex(zeroblob(8000000)), hex(zeroblob(4000000)) || '1')", "--max-seconds", "0.5", "hangs" },
+    };
+    const char *root = kg_scratch_dir(rec);
+    (void)arg;
+    write_runs(root);
+    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++)
+        kg_verb_refuses(root, ARGS("query", ROWS[i].sql, ROWS[i].option, ROWS[i].value),
+                        i == 4 ? KG_EXIT_USAGE : KG_EXIT_INCOMPLETE, ROWS[i].says);
+    char *script =
+        kg_xasprintf("timeout --preserve-status -s INT 1 '%s' query --max-seconds 30 --bundles '%s' '" COUNT_TO(
+                         "1e15") "SELECT sum(x) FROM c'; echo $?",
+                     kg_program_path(), root);
+    const struct kg_process process = { .argv = ARGS("/bin/sh", "-c", script) };
+    struct kg_process_result r;
+    ck_assert_int_eq(kg_process_run(&process, &r, NULL), KG_OK);
+    ck_assert_msg(strstr(r.err, "ended by a signal") != NULL, "%s%s", r.out, r.err);
+    ck_assert_str_eq(r.out, "5\n");
+    kg_process_result_free(&r);
+    free(script);
+}
+
 static void deleted_index(struct kg_record *rec, const void *arg) {
     const char *root = kg_scratch_dir(rec);
     (void)arg;
@@ -276,6 +309,7 @@ static const struct kg_case CASES[] = {
     CASE(verify_lists_and_exits_4),
     CASE(verify_all_sees_a_renamed_bundle),
     CASE(query_reads_only),
+    CASE(query_is_bounded),
     CASE(deleted_index),
     CASE(newer_index),
     CASE(recover_publishes),

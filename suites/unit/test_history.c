@@ -212,6 +212,10 @@ static void queries_only_read(struct kg_record *rec, const void *arg) {
         "SELECT 1; DELETE FROM bundle",
         "SELECT 1; SELECT 2",
         "SELECT load_extension('x')",
+        "SELECT fts3_tokenizer('simple')",
+        "SELECT * FROM dbstat",
+        "SELECT * FROM sqlite_stmt",
+        "SELECT * FROM pragma_compile_options",
         "SELECT * FROM nothing",
         "SELEC 1",
         "",
@@ -225,6 +229,7 @@ static void queries_only_read(struct kg_record *rec, const void *arg) {
         "EXPLAIN QUERY PLAN SELECT * FROM result",
         "PRAGMA table_info(bundle)",
         "SELECT json_extract(json, '$.cpu.model') FROM env",
+        "SELECT name FROM sqlite_schema",
     };
     const char *root = kg_scratch_dir(rec);
     struct kg_history *history;

@@ -65,8 +65,23 @@ struct kg_cell {
 typedef bool kg_row_fn(void *arg, size_t n_columns, const char *const *names, const struct kg_cell *cells);
 
 /* Runs one read-only SQL statement. args (may be NULL) are bound as text to ?1, ?2, ... KG_ERR_USAGE for a statement
- * that could write, for several statements, and for SQL that SQLite does not accept. */
+ * that could write or read anything but the index's own tables and views, for functions that load code or handle
+ * pointers, for several statements, and for SQL that SQLite does not accept. */
 KG_WARN_UNUSED enum kg_status kg_history_query(struct kg_history *history, const char *sql, const char *const *args,
                                                size_t n_args, kg_row_fn *row, void *arg, struct kg_error *err);
+
+/* What a statement that somebody wrote may take. */
+struct kg_query_limits {
+    double seconds;
+    uint64_t memory_bytes;                    /* of SQLite, in the whole process, beyond what it has at the call */
+    bool (*stop)(void *user, double seconds); /* called again and again meanwhile; true ends the query; NULL: none */
+    void *user;
+};
+
+/* The same within limits (NULL: none). KG_ERR_CANCELLED past the time or when stopped, KG_ERR_NO_MEMORY past the
+ * memory. The answer is cut then: rows may have been given before. */
+KG_WARN_UNUSED enum kg_status kg_history_query_within(struct kg_history *history, const struct kg_query_limits *limits,
+                                                      const char *sql, const char *const *args, size_t n_args,
+                                                      kg_row_fn *row, void *arg, struct kg_error *err);
 
 #endif

@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/size.h"
 #include "bundle/built_from.h"
+#include "run/session_kill.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 struct child_pipes {
+    int alive[2];  /* its write end is the runner's alone: it closes when the runner dies */
     int events[2]; /* read end, write end */
     int log[2];
     int cases; /* a memory file with the keys, -1 when listing */
@@ -27,14 +29,14 @@ static void close_fd(int *fd) {
 }
 
 static void close_pipes(struct child_pipes *p) {
-    int *fds[] = { &p->events[0], &p->events[1], &p->log[0], &p->log[1], &p->cases };
+    int *fds[] = { &p->alive[0], &p->alive[1], &p->events[0], &p->events[1], &p->log[0], &p->log[1], &p->cases };
     for (size_t i = 0; i < KG_COUNT_OF(fds); i++) close_fd(fds[i]);
 }
 
 static enum kg_status open_pipes(const struct kg_child_spec *spec, struct child_pipes *p, struct kg_error *err) {
-    *p = (struct child_pipes){ { -1, -1 }, { -1, -1 }, -1 };
+    *p = (struct child_pipes){ { -1, -1 }, { -1, -1 }, { -1, -1 }, -1 };
     enum kg_status status = KG_OK;
-    if (pipe2(p->events, O_CLOEXEC) != 0 || pipe2(p->log, O_CLOEXEC) != 0)
+    if (pipe2(p->alive, O_CLOEXEC) != 0 || pipe2(p->events, O_CLOEXEC) != 0 || pipe2(p->log, O_CLOEXEC) != 0)
         status = kg_fail(err, KG_ERR_IO, "no pipe for %s: %s", spec->path, strerror(errno));
     if (status == KG_OK && spec->cases) {
         p->cases = memfd_create("kigo-cases", MFD_CLOEXEC);
@@ -70,11 +72,30 @@ static void pass_fd(const char *variable, int fd) {
     fcntl(fd, F_SETFD, 0);
 }
 
+/* Leaves a process in the child's session that outlives both the child and the runner: it waits for the end of the
+ * runner, whatever ended it, and kills all that is left of the session. A death signal alone would end the child and
+ * leave its own children. */
+static void leave_watcher(const struct child_pipes *p) {
+    const pid_t session = getpid(), between = fork();
+    if (between != 0) {
+        while (waitpid(between, NULL, 0) < 0 && errno == EINTR) {}
+        return;
+    }
+    if (fork() != 0) _exit(0); /* nobody's child: the suite program is not to wait for it */
+    char byte;
+    if (dup2(p->alive[0], STDIN_FILENO) < 0) _exit(KG_EXIT_INTERNAL);
+    close_range(STDIN_FILENO + 1, ~0u, 0);
+    while (read(STDIN_FILENO, &byte, 1) < 0 && errno == EINTR) {}
+    kg_session_kill(session);
+    _exit(0);
+}
+
 /* In the child, between fork and exec: never returns. */
 static void become(const struct kg_child_spec *spec, struct child_pipes *p, pid_t runner) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != runner) _exit(KG_EXIT_INTERNAL); /* the runner died before the line above */
-    setpgid(0, 0);
+    setsid();
+    leave_watcher(p);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -117,9 +138,8 @@ enum kg_status kg_child_start(const struct kg_child_spec *spec, struct kg_child 
         close_pipes(&p);
         return kg_fail(err, KG_ERR_NO_MEMORY, "no process for %s: %s", spec->path, strerror(errno));
     }
-    setpgid(pid, pid); /* here as well as there: whoever comes first, a kill finds the group */
-    *child = (struct kg_child){ pid, p.events[0], p.log[0] };
-    p.events[0] = p.log[0] = -1;
+    *child = (struct kg_child){ pid, p.alive[1], p.events[0], p.log[0] };
+    p.alive[1] = p.events[0] = p.log[0] = -1;
     close_pipes(&p);
     fcntl(child->events_fd, F_SETFL, O_NONBLOCK);
     fcntl(child->log_fd, F_SETFL, O_NONBLOCK);
@@ -127,20 +147,23 @@ enum kg_status kg_child_start(const struct kg_child_spec *spec, struct kg_child 
 }
 
 void kg_child_kill(const struct kg_child *child) {
-    if (child->pid > 0 && kill(-child->pid, SIGKILL) != 0) kill(child->pid, SIGKILL);
+    if (child->pid <= 0) return;
+    kill(child->pid, SIGKILL); /* before it has made its session, too */
+    kg_session_kill(child->pid);
 }
 
 bool kg_child_ended(struct kg_child *child, int *wait_status) {
     if (child->pid <= 0) return false;
     siginfo_t info = { 0 };
     if (waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return false;
-    kg_child_kill(child); /* before the process is reaped, so that the group's number is still its own */
+    kg_child_kill(child); /* before the process is reaped, so that the session's number is still its own */
     while (waitpid(child->pid, wait_status, 0) < 0 && errno == EINTR) {}
     child->pid = 0;
     return true;
 }
 
 void kg_child_close(struct kg_child *child) {
+    close_fd(&child->alive_fd);
     close_fd(&child->events_fd);
     close_fd(&child->log_fd);
 }

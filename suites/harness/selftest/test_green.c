@@ -15,12 +15,18 @@ static long number_from(const char *variable) {
     return text ? atol(text) : 0;
 }
 
-/* The case that KIGO_SELFTEST_STUCK names says which process it is and never ends. */
+/* The case that KIGO_SELFTEST_STUCK names says which process it is, and which child it has in another process group.
+ * Neither ever ends. */
 static void get_stuck(void) {
     const char *path = getenv("KIGO_SELFTEST_PID_FILE");
     FILE *file = path ? fopen(path, "w") : NULL;
     ck_assert_ptr_nonnull(file);
-    fprintf(file, "%ld\n", (long)getpid());
+    const pid_t child = fork();
+    if (child == 0) {
+        setpgid(0, 0);
+        for (;;) pause();
+    }
+    fprintf(file, "%ld %ld\n", (long)getpid(), (long)child);
     fclose(file);
     for (;;) pause();
 }

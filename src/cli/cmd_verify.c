@@ -134,7 +134,7 @@ static int finish(struct kg_verify_report *report, size_t n_bundles) {
         status = kg_cli_print(&report->text, &err);
     }
     if (status != KG_OK) return kg_cli_error("verify", &err);
-    const bool nothing = n_bundles == 0 && !report->chain && !report->signoffs;
+    const bool nothing = n_bundles == 0 && !report->chain && json_array_size(report->signoffs) == 0;
     return report->n_findings > 0 ? KG_EXIT_INTEGRITY : nothing ? KG_EXIT_NOTHING_TO_DO : KG_EXIT_OK;
 }
 

@@ -291,10 +291,10 @@ static void options_of_judge(struct kg_record *rec, const void *arg) {
     } CALLS[] = {
         { "../list", 0 },
         { "--history ../proof --strict ../list", 0 },
+        { "--history ../proof --budget 1m --strict ../list", 0 },
         { "--history ../proof --strict --attach ../more ../list", 4 },
         { "", 2 },
         { "--loud ../list", 2 },
-        { "--budget 1m --strict ../list", 0 },
         { "../list ../list", 2 },
         { "../none", 5 },
     };

@@ -176,7 +176,7 @@ static void put_machine(const struct kg_made_run *run, struct kg_buffer *env, st
             "{\"version\":\"0\",\"content_sha256\":\"%.40s\",\"git\":{\"commit\":\"%s\",\"branch\":\"main\","
             "\"dirty\":%s}}\n",
             run->commit, run->commit, run->dirty ? "true" : "false");
-    else kg_buffer_puts(source, "{\"version\":\"0\",\"git\":null}\n");
+    else kg_buffer_puts(source, "{\"version\":\"0\",\"content_sha256\":null,\"git\":null}\n");
 }
 
 struct file {

@@ -79,6 +79,7 @@ static void seal_hostile(const char *root) {
                 json_object_set_new(json_array_get(json_object_get(result, LISTS[k].list), 0), LISTS[k].members[m],
                                     json_string(text));
         EXPECT_OK(kg_bundle_start(bundle, text, &err), err);
+        EXPECT_OK(kg_maker_samples(bundle, i, result, &err), err);
         EXPECT_OK(kg_bundle_end(bundle, result, &err), err);
         json_decref(result);
     }
@@ -194,9 +195,8 @@ static void changes_in_a_browser(struct kg_record *rec, const void *arg) {
     (void)arg;
     kg_history_lab_open(&lab, rec);
     write_history(&lab, &story);
-    /* The made folders are no whole bags, which the page says. */
-    kg_verb_expect(lab.root, ARGS("report", "latest", "--repo", lab.repository), KG_EXIT_INTEGRITY, &html);
-    ck_assert_ptr_nonnull(strstr(html, "This bundle is not what was sealed"));
+    kg_verb_expect(lab.root, ARGS("report", "latest", "--repo", lab.repository), KG_EXIT_OK, &html);
+    ck_assert_ptr_null(strstr(html, "This bundle is not what was sealed"));
     ck_assert_ptr_nonnull(strstr(html, "<td class=\"status bad\">regressed</td>"));
     ck_assert_ptr_nonnull(strstr(html, "<td class=\"status bad\">regression</td>"));
     looked_at(rec, html, "Against 11 runs", 3);
@@ -218,7 +218,7 @@ static void history_in_a_browser(struct kg_record *rec, const void *arg) {
     size_t n_lines = 0;
     for (const char *s = text; *s; s++) n_lines += *s == '\n';
     ck_assert_uint_eq(n_lines, 6);
-    ck_assert_msg(strncmp(text, "bundle_id,manifest_sha256,", 26) == 0, "%s", text);
+    ck_assert_msg(strncmp(text, "bundle_id,manifest_sha256,", 26) == 0, "%.2000s", text);
     free(text);
     kg_verb_expect(lab.root, ARGS("report", "--history", "--markdown"), KG_EXIT_OK, &text);
     ck_assert_ptr_nonnull(strstr(text, "# kigo history"));
@@ -297,7 +297,7 @@ static bool is_printed(struct kg_record *rec, const char *html, int least_texts)
     if (isfinite(printed.lightness))
         ck_assert_msg(printed.lightness > 0.85 && printed.lightness < 0.999, "lightness %g", printed.lightness);
     char *lost = printed.text ? lost_on_paper(html, printed.text) : NULL;
-    ck_assert_msg(!lost, "not on paper: '%s'", lost);
+    ck_assert_msg(!lost, "not on paper: '%.2000s'", lost);
     free(printed.text);
     return true;
 }
@@ -316,7 +316,7 @@ static char *page_of_many_colours(struct kg_record *rec, const void *arg) {
     kg_history_lab_open(&lab, rec);
     write_history(&lab, &story);
     if (strcmp(which, "history") == 0) kg_verb_expect(lab.root, ARGS("report", "--history"), KG_EXIT_OK, &html);
-    else kg_verb_expect(lab.root, ARGS("report", "latest"), KG_EXIT_INTEGRITY, &html);
+    else kg_verb_expect(lab.root, ARGS("report", "latest"), KG_EXIT_OK, &html);
     kg_history_lab_close(&lab);
     return html;
 }
@@ -413,10 +413,10 @@ static void against_a_run(struct kg_record *rec, const void *arg) {
     char *first = kg_history_lab_run(&lab, (struct kg_made_run){ .commit = lab.commits[0], .n_cases = 7, .canary = 1 });
     char *second =
         kg_history_lab_run(&lab, (struct kg_made_run){ .commit = lab.commits[1], .n_cases = 6, .canary = 1 });
-    kg_verb_expect(lab.root, ARGS("report", second, "--against", first, "--markdown"), KG_EXIT_INTEGRITY, &text);
+    kg_verb_expect(lab.root, ARGS("report", second, "--against", first, "--markdown"), KG_EXIT_OK, &text);
     ck_assert_ptr_nonnull(strstr(text, "| regressed |"));
     char *missing = kg_xasprintf("| missing | bench/linear/case\\_6");
-    ck_assert_msg(strstr(text, missing) != NULL, "%s", text);
+    ck_assert_msg(strstr(text, missing) != NULL, "%.2000s", text);
     free(missing);
     free(text);
     free(second);

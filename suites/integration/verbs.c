@@ -9,6 +9,8 @@
 
 enum { MAX_ARGS = 16 };
 
+/* Messages quote the first 2000 bytes of what kigo wrote: Check ends the program at a message over 8 KB. */
+
 void kg_verb_run(const char *root, const char *const *args, bool json, struct kg_process_result *result) {
     const char *argv[MAX_ARGS + 5] = { kg_program_path() };
     size_t n = 1;
@@ -24,8 +26,8 @@ void kg_verb_run(const char *root, const char *const *args, bool json, struct kg
 void kg_verb_expect(const char *root, const char *const *args, int exit_code, char **out) {
     struct kg_process_result result;
     kg_verb_run(root, args, false, &result);
-    ck_assert_msg(result.exit_code == exit_code, "kigo %s ended with %d, not %d: %s%s", args[0], result.exit_code,
-                  exit_code, result.out, result.err);
+    ck_assert_msg(result.exit_code == exit_code, "kigo %s ended with %d, not %d: %.2000s%.2000s", args[0],
+                  result.exit_code, exit_code, result.out, result.err);
     if (exit_code == KG_EXIT_USAGE || exit_code == KG_EXIT_INCOMPLETE)
         ck_assert_msg(strncmp(result.err, "kigo ", 5) == 0, "kigo %s says nothing", args[0]);
     if (out) *out = kg_xstrdup(result.out);
@@ -36,10 +38,10 @@ json_t *kg_verb_json(const char *root, const char *const *args, int exit_code) {
     struct kg_process_result result;
     json_error_t error;
     kg_verb_run(root, args, true, &result);
-    ck_assert_msg(result.exit_code == exit_code, "kigo %s ended with %d: %s%s", args[0], result.exit_code, result.out,
-                  result.err);
+    ck_assert_msg(result.exit_code == exit_code, "kigo %s ended with %d: %.2000s%.2000s", args[0], result.exit_code,
+                  result.out, result.err);
     json_t *json = json_loads(result.out, JSON_REJECT_DUPLICATES, &error);
-    ck_assert_msg(json != NULL, "kigo %s --json: %s in %s", args[0], error.text, result.out);
+    ck_assert_msg(json != NULL, "kigo %s --json: %s in %.2000s", args[0], error.text, result.out);
     kg_process_result_free(&result);
     return json;
 }
@@ -47,10 +49,10 @@ json_t *kg_verb_json(const char *root, const char *const *args, int exit_code) {
 void kg_verb_refuses(const char *root, const char *const *args, int exit_code, const char *says) {
     struct kg_process_result result;
     kg_verb_run(root, args, false, &result);
-    ck_assert_msg(result.exit_code == exit_code, "kigo %s ended with %d, not %d: %s%s", args[0], result.exit_code,
-                  exit_code, result.out, result.err);
-    ck_assert_msg(strstr(result.err, says) || strstr(result.out, says), "kigo %s does not say '%s': %s%s", args[0],
-                  says, result.out, result.err);
+    ck_assert_msg(result.exit_code == exit_code, "kigo %s ended with %d, not %d: %.2000s%.2000s", args[0],
+                  result.exit_code, exit_code, result.out, result.err);
+    ck_assert_msg(strstr(result.err, says) || strstr(result.out, says), "kigo %s does not say '%s': %.2000s%.2000s",
+                  args[0], says, result.out, result.err);
     kg_process_result_free(&result);
 }
 

@@ -12,6 +12,10 @@ json_t *kg_maker_plan_line(size_t i); /* of unit/sample/case_<i>; the caller's r
 /* A result of that case: a reason unless it is "pass", one error figure, one timing and two metrics whose values follow
  * from i. The caller's reference. */
 json_t *kg_maker_result(size_t i, const char *status);
+/* Stores the samples that the timing of that result was computed from, and their offset in the timing: verify asks
+ * for both. */
+KG_WARN_UNUSED enum kg_status kg_maker_samples(struct kg_bundle *bundle, size_t i, json_t *result,
+                                               struct kg_error *err);
 char *kg_maker_key(size_t i); /* malloc'ed */
 
 /* These return statuses, so that they serve in children of a case as well. source_dir is NULL. */

@@ -513,7 +513,8 @@ static void fp16_criteria_have_cases(struct kg_record *rec, const void *arg) {
     free(path);
 }
 
-/* The runs on a GPU that the tree brings along; those of changed sources are no evidence. */
+/* The sealed runs on a GPU that the tree brings along; those of changed sources are no evidence, and the run that this
+ * case belongs to is under way. */
 static struct kg_evidence runs_of_the_tree(void) {
     char *root = kg_xasprintf("%s/../proof-bundles", kg_fixture_path("."));
     struct kg_dir_list names = { NULL, 0 };
@@ -524,7 +525,8 @@ static struct kg_evidence runs_of_the_tree(void) {
         struct kg_evidence_run *run = &evidence.runs[evidence.n_runs];
         struct kg_bundle_findings findings = { NULL, 0 };
         char *dir = kg_path_join(root, names.names[i]);
-        if (kg_bundle_read_json(dir, "data/env.json", &run->env, NULL) == KG_OK &&
+        char *seal = kg_path_join(dir, "tagmanifest-sha256.txt");
+        if (kg_path_exists(seal) && kg_bundle_read_json(dir, "data/env.json", &run->env, NULL) == KG_OK &&
             json_array_size(json_object_get(run->env, "gpus")) > 0 && !strstr(names.names[i], "-dirty-")) {
             EXPECT_OK(kg_records_load_results(dir, &run->records, &findings, &err), err);
             ck_assert_msg(findings.n_items == 0, "%s: %zu findings", dir, findings.n_items);
@@ -537,6 +539,7 @@ static struct kg_evidence runs_of_the_tree(void) {
             run->env = NULL;
         }
         kg_bundle_findings_free(&findings);
+        free(seal);
         free(dir);
     }
     kg_dir_list_free(&names);

@@ -24,7 +24,10 @@ static bool set_up(struct bench *b, struct kg_record *rec) {
     b->root = kg_path_join(kg_scratch_dir(rec), "bundles");
     kg_must(kg_dir_make(b->keys, &err), &err);
     b->key = kg_verb_key(rec, b->keys, "ci");
-    return b->key != NULL;
+    if (b->key) return true;
+    free(b->root);
+    free(b->keys);
+    return false;
 }
 
 static void tear_down(struct bench *b) {
@@ -53,15 +56,16 @@ static void backdated_to_when_the_key_was_good(struct kg_record *rec, const void
     kg_maker_replace(dir, "data/summary.json", "\"started_us\": ", "\"started_us\": 1672531100000000, \"is\": ");
     kg_maker_rehash(dir);
     kg_must(kg_bundle_put_signature(dir, b.key, &err), &err);
-    const struct kg_trust run_out = { .allowed_signers = kg_verb_allowed(
-                                          b.keys, "run_out", "ci@example.org valid-before=\"20240101\"", b.key) };
-    const struct kg_trust later = { .allowed_signers = kg_verb_allowed(
-                                        b.keys, "later", "ci@example.org valid-after=\"20240101\"", b.key) };
+    char *before = kg_verb_allowed(b.keys, "run_out", "ci@example.org valid-before=\"20240101\"", b.key);
+    char *after = kg_verb_allowed(b.keys, "later", "ci@example.org valid-after=\"20240101\"", b.key);
+    const struct kg_trust run_out = { .allowed_signers = before }, later = { .allowed_signers = after };
     expect_signature(dir, &run_out, KG_SIGNATURE_UNPROVEN, "");
     expect_signature(dir, &later, KG_SIGNATURE_UNTRUSTED, "");
     kg_verb_refuses(b.root, ARGS("verify", dir, "--allowed-signers", run_out.allowed_signers, "--require-signature"),
                     KG_EXIT_INTEGRITY, "whose key has run out");
     kg_verb_refuses(b.root, ARGS("verify", dir), KG_EXIT_INTEGRITY, "its id names another time");
+    free(after);
+    free(before);
     free(dir);
     tear_down(&b);
 }
@@ -92,7 +96,8 @@ static void time_stamp_proves_the_time(struct kg_record *rec, const void *arg) {
     struct kg_error err;
     char signer[96];
     (void)arg;
-    if (!set_up(&b, rec) || !open_authority(&b, rec)) return;
+    if (!set_up(&b, rec)) return;
+    if (!open_authority(&b, rec)) return tear_down(&b);
     char *path = kg_xasprintf("%s/bin:%s", b.keys, getenv("PATH")), *plain = kg_verb_seal(b.root),
          *stamped = kg_verb_seal(b.root), *ca = kg_path_join(b.keys, "tsa.pem"),
          *stamp = kg_path_join(stamped, KG_TIMESTAMP_FILE);
@@ -105,8 +110,8 @@ static void time_stamp_proves_the_time(struct kg_record *rec, const void *arg) {
     struct tm local;
     localtime_r(&ends, &local);
     strftime(signer, sizeof signer, "ci@example.org valid-before=\"%Y%m%d%H%M%S\"", &local);
-    const struct kg_trust trust = { .allowed_signers = kg_verb_allowed(b.keys, "short", signer, b.key),
-                                    .timestamp_ca = ca };
+    char *allowed = kg_verb_allowed(b.keys, "short", signer, b.key);
+    const struct kg_trust trust = { .allowed_signers = allowed, .timestamp_ca = ca };
     sleep(4);
     expect_signature(plain, &trust, KG_SIGNATURE_UNPROVEN, "");
     kg_must(kg_signature_check(stamped, &trust, &signature, &err), &err);
@@ -131,6 +136,7 @@ static void time_stamp_proves_the_time(struct kg_record *rec, const void *arg) {
     expect_signature(stamped, &trust, KG_SIGNATURE_BAD, "its time stamp");
     free(bytes);
     free(other);
+    free(allowed);
     free(stamp);
     free(ca);
     free(stamped);

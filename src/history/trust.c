@@ -1,7 +1,9 @@
 #include "history/trust.h"
 #include "base/buffer.h"
 #include "base/file.h"
+#include "base/size.h"
 #include "bundle/records.h"
+#include "bundle/timestamp.h"
 #include "bundle/tree.h"
 #include "bundle/verified.h"
 #include "bundle/verify.h"
@@ -23,11 +25,22 @@ static struct kg_verified *notes_of(struct kg_history *history) {
     return history->verified;
 }
 
+/* Of what a head's rows are made: its files, and whether it is signed. */
+static void stamp_head(const char *dir, struct kg_stamps *stamps) {
+    const char *names[16];
+    size_t n = 0;
+    for (; KG_HEAD_FILES[n] && n < KG_COUNT_OF(names) - 3; n++) names[n] = KG_HEAD_FILES[n];
+    names[n++] = "tagmanifest-sha256.txt.sig";
+    names[n++] = KG_TIMESTAMP_FILE;
+    names[n] = NULL;
+    kg_stamps_of_files(dir, names, stamps);
+}
+
 static enum kg_status stamp(const struct kg_history *history, const struct part *part, const char *id,
                             struct kg_stamps *stamps, struct kg_error *err) {
     char *dir = kg_path_join(history->root, id);
     enum kg_status status = KG_OK;
-    if (part->head_only) kg_stamps_of_files(dir, KG_HEAD_FILES, stamps);
+    if (part->head_only) stamp_head(dir, stamps);
     else status = kg_stamps_of_tree(dir, stamps, err);
     free(dir);
     return status;

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct bench {
     const char *root;           /* of bundles */
@@ -66,6 +67,7 @@ static void signed_bundle(struct kg_record *rec, const void *arg) {
     (void)arg;
     if (!set_up(&b, rec)) return;
     char *dir = kg_verb_seal(b.root), *text;
+    usleep(200000); /* old enough for readers to note that it verifies, and what its rows are */
     expect_state(b.root, dir, b.allowed, KG_EXIT_OK, "unsigned");
     kg_verb_refuses(b.root, ARGS("verify", dir, "--allowed-signers", b.allowed, "--require-signature"),
                     KG_EXIT_INTEGRITY, "not signed");

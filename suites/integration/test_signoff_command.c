@@ -513,8 +513,7 @@ static void fp16_criteria_have_cases(struct kg_record *rec, const void *arg) {
     free(path);
 }
 
-/* The sealed runs on a GPU that the tree brings along; those of changed sources are no evidence, and the run that this
- * case belongs to is under way. */
+/* The tree's sealed runs on a GPU, without the run under way; those of changed sources are no evidence. */
 static struct kg_evidence runs_of_the_tree(void) {
     char *root = kg_xasprintf("%s/../proof-bundles", kg_fixture_path("."));
     struct kg_dir_list names = { NULL, 0 };
@@ -539,8 +538,7 @@ static struct kg_evidence runs_of_the_tree(void) {
             run->env = NULL;
         }
         kg_bundle_findings_free(&findings);
-        free(seal);
-        free(dir);
+        free(seal), free(dir);
     }
     kg_dir_list_free(&names);
     free(root);

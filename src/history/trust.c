@@ -10,6 +10,7 @@
 #include "history/folder.h"
 #include "history/internal.h"
 #include "history/run.h"
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +30,10 @@ static struct kg_verified *notes_of(struct kg_history *history) {
 static void stamp_head(const char *dir, struct kg_stamps *stamps) {
     const char *names[16];
     size_t n = 0;
-    for (; KG_HEAD_FILES[n] && n < KG_COUNT_OF(names) - 3; n++) names[n] = KG_HEAD_FILES[n];
+    for (; KG_HEAD_FILES[n]; n++) {
+        assert(n < KG_COUNT_OF(names) - 3);
+        names[n] = KG_HEAD_FILES[n];
+    }
     names[n++] = "tagmanifest-sha256.txt.sig";
     names[n++] = KG_TIMESTAMP_FILE;
     names[n] = NULL;

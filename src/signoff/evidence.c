@@ -62,7 +62,7 @@ static void check_source(const struct kg_evidence_run *run, const struct kg_evid
     struct kg_error why;
     if (!run->commit) {
         kg_finding_add(refusals, "no commit", run->id, "its sources were not in git");
-    } else if (json_is_true(json_object_get(git, "dirty"))) {
+    } else if (!json_is_false(json_object_get(git, "dirty"))) { /* unknown is refused as well */
         kg_finding_add(refusals, "dirty", run->id, "the sources were changed since commit %s", run->commit);
     } else if (kg_source_of_commit(rules->repository, run->commit, sha256, &why) != KG_OK) {
         kg_finding_add(refusals, "source", run->id, "%s", why.message);

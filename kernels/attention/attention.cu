@@ -66,15 +66,29 @@ static enum kg_status attend_row(const struct kg_cuda_backend *cuda, const struc
     return kg_attention_decode(cuda, args, args->workspace, err);
 }
 
+/* No variant of sdpa that these calls take wants zeroed memory. */
+static const char *sdpa_refuses(const struct kg_cuda_backend *, const struct kg_attention_args *args) {
+    if (args->activations != KG_PRECISION_F16 || args->kv != KG_PRECISION_F16)
+        return "activations and KV cache are not both f16";
+    return args->n_keys > KG_SDPA_MAX_LENGTH ? "more keys than sdpa takes" : NULL;
+}
+
+static const char *prefill_refuses(const struct kg_cuda_backend *, const struct kg_attention_args *) {
+    return NULL;
+}
+
+const struct kg_attention_kernel kg_attention_rows_kernels[KG_ATTENTION_ROWS_KERNELS] = {
+    { "sdpa", sdpa_refuses }, { "prefill", prefill_refuses }
+};
+
 extern "C" enum kg_status kg_cuda_attention(struct kg_backend *backend, const struct kg_attention_args *args,
                                             struct kg_error *err) {
     const struct kg_cuda_backend *cuda = kg_cuda_of(backend);
     const enum kg_status status = check(args, err);
     if (status || args->n_rows == 0) return status;
     if (args->n_rows == 1) return attend_row(cuda, args, err);
-    if (args->activations == KG_PRECISION_F16 && args->kv == KG_PRECISION_F16 && args->n_keys <= KG_SDPA_MAX_LENGTH) {
-        const struct kg_sdpa_args p = kg_attention_as_sdpa(args); /* no variant that wants zeroed memory */
-        return kg_cuda_sdpa(backend, &p, err);
-    }
-    return kg_attention_prefill(cuda->stream, args, err);
+    if (kg_attention_rows_kernels[KG_ATTENTION_SDPA].refuses(cuda, args))
+        return kg_attention_prefill(cuda->stream, args, err);
+    const struct kg_sdpa_args p = kg_attention_as_sdpa(args);
+    return kg_cuda_sdpa(backend, &p, err);
 }

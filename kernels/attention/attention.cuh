@@ -30,6 +30,12 @@ extern const struct kg_attention_kernel kg_attention_kernels[KG_ATTENTION_KERNEL
 const char *kg_attention_few_keys_refuses(const struct kg_cuda_backend *cuda, const struct kg_attention_args *args);
 enum kg_status kg_attention_few_keys(const struct kg_cuda_backend *cuda, const struct kg_attention_args *args,
                                      struct kg_error *err);
+
+/* The kernels of more rows than one, chosen in the same way. */
+enum { KG_ATTENTION_SDPA, KG_ATTENTION_PREFILL, KG_ATTENTION_ROWS_KERNELS };
+extern const struct kg_attention_kernel kg_attention_rows_kernels[KG_ATTENTION_ROWS_KERNELS];
+
+/* prefill.cu */
 enum kg_status kg_attention_prefill(cudaStream_t stream, const struct kg_attention_args *p, struct kg_error *err);
 
 /* The rows as an sdpa call of f16, without a workspace. */

@@ -152,6 +152,18 @@ static const char *attention_of(const struct kg_cuda_backend *cuda, struct kg_lo
     }
 }
 
+/* The kernel of the plan's first attention over as many keys as all kernels have: its types are those of all. */
+static const char *prefill_attention_of(const struct kg_cuda_backend *cuda, const struct kg_plan *plan) {
+    uint32_t i = 0;
+    while (i < plan->n_nodes && plan->nodes[i].op != KG_OP_attention) i++;
+    if (i == plan->n_nodes) return NULL;
+    struct kg_attention_args args = plan->nodes[i].args.attention;
+    args.n_keys = 1;
+    const struct kg_attention_kernel *k = kg_attention_rows_kernels;
+    while (k->refuses(cuda, &args)) k++;
+    return k->name;
+}
+
 static void list_launches(struct kg_cuda_backend *cuda, struct kg_cuda_lowered *l) {
     l->base.path = "captured graph";
     for (uint32_t i = 0, n; i < l->plan->n_nodes; i += n) {
@@ -212,6 +224,7 @@ enum kg_status kg_cuda_lower(struct kg_backend *backend, const struct kg_plan *p
     if (!l) return kg_fail(err, KG_ERR_NO_MEMORY, "cuda: no host memory for a lowered plan");
     const size_t n = plan->n_nodes;
     l->plan = plan;
+    l->base.prefill_attention = prefill_attention_of(cuda, plan);
     l->launches = static_cast<struct kg_cuda_launch *>(calloc(n, sizeof *l->launches));
     l->base.steps = static_cast<struct kg_lowered_step *>(calloc(n, sizeof *l->base.steps));
     l->base.refusals = static_cast<struct kg_lowered_refusal *>(calloc(n * kg_n_fusions + 1, sizeof *l->base.refusals));

@@ -19,11 +19,13 @@ static __device__ __forceinline__ void kg_dependents_start() {
 }
 
 /* Launches a kernel that calls kg_dependency_wait in every thread before it depends on anything; with dynamic shared
- * memory, in clusters of so many blocks (more than 1: sm_90). */
+ * memory, in clusters of so many blocks (more than 1: sm_90). Launches run beside one another only where they divide a
+ * multiprocessor's memory alike: by `carveout`, the percentage that is shared memory and no L1. */
 template <typename Params>
 static inline enum kg_status kg_launch_dependent(const struct kg_cuda_backend *cuda, void (*kernel)(Params), dim3 grid,
                                                  unsigned n_threads, const Params &params, const char *what,
-                                                 struct kg_error *err, size_t shared_bytes = 0, unsigned cluster = 1) {
+                                                 struct kg_error *err, size_t shared_bytes = 0, unsigned cluster = 1,
+                                                 int carveout = cudaSharedmemCarveoutMaxShared) {
     constexpr size_t UNASKED_SHARED_BYTES = 8 * 1024; /* beside 40 KiB of static memory, a kernel need not ask */
     constexpr unsigned PORTABLE_CLUSTER = 8;
     cudaLaunchAttribute attributes[2] = {};
@@ -38,9 +40,7 @@ static inline enum kg_status kg_launch_dependent(const struct kg_cuda_backend *c
     config.stream = cuda->stream;
     config.attrs = attributes;
     config.numAttrs = cuda->compute_capability < 90 ? 0 : cluster > 1 ? 2 : 1;
-    /* Launches run beside one another only where they divide a multiprocessor's memory alike. */
-    cudaError_t code =
-        cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
+    cudaError_t code = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, carveout);
     if (code == cudaSuccess && shared_bytes > UNASKED_SHARED_BYTES)
         code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
     if (code == cudaSuccess && cluster > PORTABLE_CLUSTER)

@@ -85,6 +85,8 @@ const struct kg_weight *kg_node_weight(const struct kg_node *node);
 /* Whether the entry of an operation is the same in both tables. */
 bool kg_backend_same_op(const struct kg_backend_ops *a, const struct kg_backend_ops *b, enum kg_op op);
 
+struct kg_buffer;
+
 /* A plan that a back end has lowered: the first member of the back end's own struct. Every node is in one step. */
 struct kg_lowered_step {
     const char *kernel; /* "rmsnorm + q, k, v + rope + kv_write"; the operation's name where nothing is fused */
@@ -101,10 +103,15 @@ struct kg_lowered {
     const char *path;   /* "persistent kernel", "captured graph" */
     bool is_one_launch; /* of which the steps are instructions */
     uint32_t *epoch;    /* of its next step: a count that starts over before its end; NULL: none */
+    /* The kernel that attention takes where a pass has more rows than one; NULL: the plan has no attention. */
+    const char *prefill_attention;
     struct kg_lowered_step *steps;
     uint32_t n_steps;
     struct kg_lowered_refusal *refusals;
     uint32_t n_refusals;
 };
+
+/* A line for each fusion and reason, in the order of the first nodes that have it, and how many more have. */
+void kg_lowered_put_refusals(const struct kg_lowered *lowered, struct kg_buffer *out);
 
 #endif

@@ -3,11 +3,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+enum { FILE_NAME_SIZE = 512 };
+static __thread char last_file[FILE_NAME_SIZE];
+
+void kg_memory_note_file(const char *path) {
+    snprintf(last_file, sizeof last_file, "%s", path);
+}
+
+/* Nothing here may allocate. */
+void kg_memory_exhausted(size_t size_bytes) {
+    char text[FILE_NAME_SIZE + 128];
+    const int len = snprintf(text, sizeof text, "kigo: out of memory (%zu bytes)%s%s\n", size_bytes,
+                             *last_file ? "; the last file it read was " : "", last_file);
+    (void)!write(STDERR_FILENO, text, (size_t)len);
+    _exit(kg_status_exit_code(KG_ERR_NO_MEMORY));
+}
 
 static void *checked(void *p, size_t size) {
-    if (p || size == 0) return p;
-    fprintf(stderr, "kigo: out of memory (%zu bytes)\n", size);
-    abort();
+    if (!p) kg_memory_exhausted(size);
+    return p;
 }
 
 void *kg_xmalloc(size_t size) {
@@ -33,13 +49,18 @@ char *kg_xstrndup(const char *s, size_t n) {
     return copy;
 }
 
-char *kg_xasprintf(const char *fmt, ...) {
+char *kg_xvasprintf(const char *fmt, va_list args) {
     char *text = NULL;
+    const int len = vasprintf(&text, fmt, args);
+    return checked(len < 0 ? NULL : text, 1);
+}
+
+char *kg_xasprintf(const char *fmt, ...) {
     va_list args;
     va_start(args, fmt);
-    const int len = vasprintf(&text, fmt, args);
+    char *text = kg_xvasprintf(fmt, args);
     va_end(args);
-    return checked(len < 0 ? NULL : text, 1);
+    return text;
 }
 
 void kg_buffer_free(struct kg_buffer *b) {

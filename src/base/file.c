@@ -54,6 +54,7 @@ void kg_file_map_close(struct kg_file_map *map) {
 static enum kg_status read_all(int fd, const char *path, char **data, size_t *size_bytes, struct kg_error *err) {
     struct kg_buffer all = KG_BUFFER_INIT;
     ssize_t n;
+    kg_memory_note_file(path);
     do {
         kg_buffer_reserve(&all, 1 << 16);
         n = read(fd, all.data + all.len, all.capacity - all.len - 1);
@@ -125,20 +126,37 @@ enum kg_status kg_file_write(const char *path, const void *data, size_t size_byt
     return kg_error_context(err, status, "%s", path);
 }
 
-enum kg_status kg_dir_make(const char *path, struct kg_error *err) {
+static enum kg_status sync_parent(const char *path, struct kg_error *err) {
+    const char *slash = strrchr(path, '/');
+    char *parent = !slash ? kg_xstrdup(".") : kg_xstrndup(path, slash == path ? 1 : (size_t)(slash - path));
+    const enum kg_status status = kg_dir_sync(parent, err);
+    free(parent);
+    return status;
+}
+
+static enum kg_status make_dirs(const char *path, bool synced, struct kg_error *err) {
     char *copy = kg_xstrdup(path);
     enum kg_status status = KG_OK;
     for (char *at = copy + 1; status == KG_OK; at++) {
         if (*at != '/' && *at != '\0') continue;
         const char end = *at;
         *at = '\0';
-        if (mkdir(copy, 0755) != 0 && !(errno == EEXIST && kg_path_is_dir(copy)))
-            status = fail_errno(err, "make directory", copy);
+        const bool made = mkdir(copy, 0755) == 0;
+        if (!made && !(errno == EEXIST && kg_path_is_dir(copy))) status = fail_errno(err, "make directory", copy);
+        if (made && synced) status = sync_parent(copy, err);
         *at = end;
         if (end == '\0') break;
     }
     free(copy);
     return status;
+}
+
+enum kg_status kg_dir_make(const char *path, struct kg_error *err) {
+    return make_dirs(path, false, err);
+}
+
+enum kg_status kg_dir_make_synced(const char *path, struct kg_error *err) {
+    return make_dirs(path, true, err);
 }
 
 enum kg_status kg_dir_sync(const char *path, struct kg_error *err) {
@@ -179,8 +197,16 @@ static int bytewise(const void *a, const void *b) {
 }
 
 enum kg_status kg_dir_list(const char *path, struct kg_dir_list *list, struct kg_error *err) {
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return fail_errno(err, "list", path);
+    const enum kg_status status = kg_fd_list(fd, path, list, err);
+    close(fd);
+    return status;
+}
+
+enum kg_status kg_fd_list(int fd, const char *path, struct kg_dir_list *list, struct kg_error *err) {
     struct dirent **entries = NULL;
-    const int n = scandir(path, &entries, skip_dots, NULL);
+    const int n = scandirat(fd, ".", &entries, skip_dots, NULL);
     if (n < 0) return fail_errno(err, "list", path);
     list->names = kg_xcalloc((size_t)n, sizeof *list->names);
     list->n_names = (size_t)n;
@@ -199,14 +225,25 @@ void kg_dir_list_free(struct kg_dir_list *list) {
     *list = (struct kg_dir_list){ NULL, 0 };
 }
 
+static bool is_absent(int code) {
+    return code == ENOENT || code == ENOTDIR || code == ENAMETOOLONG || code == ELOOP;
+}
+
+/* Whether nothing is there; another reason for not seeing it is an error. */
+static bool nothing_there(const char *path) {
+    if (is_absent(errno)) return true;
+    (void)fail_errno(NULL, "look at", path);
+    return false;
+}
+
 bool kg_path_exists(const char *path) {
     struct stat info;
-    return lstat(path, &info) == 0;
+    return lstat(path, &info) == 0 || !nothing_there(path);
 }
 
 bool kg_path_is_dir(const char *path) {
     struct stat info;
-    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+    return stat(path, &info) == 0 ? S_ISDIR(info.st_mode) : !nothing_there(path);
 }
 
 char *kg_path_join(const char *a, const char *b) {

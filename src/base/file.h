@@ -40,6 +40,8 @@ KG_WARN_UNUSED enum kg_status kg_fd_reserve(int fd, uint64_t size_bytes, struct 
 
 /* Makes a directory and its missing parents; KG_OK if it exists. */
 KG_WARN_UNUSED enum kg_status kg_dir_make(const char *path, struct kg_error *err);
+/* The same; the names of those it made are on the disk. */
+KG_WARN_UNUSED enum kg_status kg_dir_make_synced(const char *path, struct kg_error *err);
 
 /* Flushes a directory's entries to disk. */
 KG_WARN_UNUSED enum kg_status kg_dir_sync(const char *path, struct kg_error *err);
@@ -56,8 +58,12 @@ struct kg_dir_list {
     size_t n_names;
 };
 KG_WARN_UNUSED enum kg_status kg_dir_list(const char *path, struct kg_dir_list *list, struct kg_error *err);
+/* The same of a descriptor's folder; path is for the message. */
+KG_WARN_UNUSED enum kg_status kg_fd_list(int fd, const char *path, struct kg_dir_list *list, struct kg_error *err);
 void kg_dir_list_free(struct kg_dir_list *list);
 
+/* What cannot be looked at (EACCES, EIO) counts as there: who then opens it gets the reason, and nobody takes it for
+ * absent. */
 bool kg_path_exists(const char *path);
 bool kg_path_is_dir(const char *path);
 

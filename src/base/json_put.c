@@ -2,14 +2,22 @@
 #include <string.h>
 #include <jansson.h>
 #include "base/utf8.h"
+#include "base/visible.h"
 #include <math.h>
+#include <stdlib.h>
+
+/* A hidden character as JSON writes it: UTF-16, four digits a unit. */
+static void put_hidden(struct kg_buffer *out, uint32_t c) {
+    if (c <= 0xFFFF) kg_buffer_printf(out, "\\u%04x", (unsigned)c);
+    else kg_buffer_printf(out, "\\u%04x\\u%04x", (unsigned)(0xD7C0 + (c >> 10)), (unsigned)(0xDC00 + (c & 0x3FF)));
+}
 
 /* One well-formed sequence of n bytes. */
 static void put_sequence(struct kg_buffer *out, const char *data, size_t n, uint32_t code_point) {
     if (code_point == '"' || code_point == '\\') kg_buffer_printf(out, "\\%c", (char)code_point);
     else if (code_point == '\n') kg_buffer_puts(out, "\\n");
     else if (code_point == '\t') kg_buffer_puts(out, "\\t");
-    else if (code_point < 0x20 || code_point == 0x7F) kg_buffer_printf(out, "\\u%04x", (unsigned)code_point);
+    else if (kg_is_hidden(code_point)) put_hidden(out, code_point);
     else kg_buffer_append(out, data, n);
 }
 
@@ -45,6 +53,23 @@ void kg_json_put_f32(struct kg_buffer *out, float value) {
 
 void kg_json_put_f64(struct kg_buffer *out, double value) {
     put_number(out, value, 17);
+}
+
+char *kg_json_dump(const json_t *json, size_t flags) {
+    char *text = json_dumps(json, flags);
+    if (!text) return NULL;
+    const size_t len = strlen(text);
+    struct kg_buffer out = KG_BUFFER_INIT;
+    kg_buffer_reserve(&out, len + 1);
+    for (size_t at = 0, n; at < len; at += n) {
+        uint32_t c = ' ';
+        for (n = 0; at + n < len && (text[at + n] == '\n' || (text[at + n] >= 0x20 && text[at + n] < 0x7F)); n++) {}
+        if (n == 0) n = kg_utf8_sequence(text + at, len - at, &c);
+        if (kg_is_hidden(c)) put_hidden(&out, c);
+        else kg_buffer_append(&out, text + at, n);
+    }
+    free(text);
+    return out.data;
 }
 
 json_t *kg_json_utf8(const char *text) {

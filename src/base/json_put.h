@@ -1,4 +1,5 @@
-/* Writes JSON values that jansson cannot hold: bytes that may not be UTF-8, 64-bit unsigned and non-finite numbers. */
+/* JSON to be printed: hidden characters (base/visible.h) in strings are \uXXXX. And values that jansson cannot hold:
+ * bytes that may not be UTF-8, 64-bit unsigned and non-finite numbers. */
 #ifndef KIGO_BASE_JSON_PUT_H
 #define KIGO_BASE_JSON_PUT_H
 
@@ -12,8 +13,11 @@ void kg_json_put_string(struct kg_buffer *out, const char *data, size_t len);
  * escaping). */
 void kg_json_put_name(struct kg_buffer *out, const char *data, size_t len);
 
-/* kg_json_put_string as a new jansson string. */
+/* json_dumps for what people and terminals see, too. malloc'ed; NULL where json_dumps gives NULL. */
 struct json_t;
+char *kg_json_dump(const struct json_t *json, size_t flags);
+
+/* kg_json_put_string as a new jansson string. */
 struct json_t *kg_json_utf8(const char *text);
 
 /* Appends a number with enough digits to read the same value back (9 for float, 17 for double). NaN and infinities

@@ -1,4 +1,6 @@
 #include "base/markdown.h"
+#include "base/escape.h"
+#include "base/visible.h"
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -6,15 +8,30 @@
 #include <string.h>
 
 void kg_markdown_put(struct kg_buffer *out, const char *text) {
-    for (const char *s = text; *s; s++) {
-        if (*s == '<') kg_buffer_puts(out, "&lt;");
-        else if (*s == '&') kg_buffer_puts(out, "&amp;");
-        else if ((unsigned char)*s < 0x20) kg_buffer_puts(out, " ");
-        else {
-            if (strchr("|\\`*_[]~", *s)) kg_buffer_puts(out, "\\");
-            kg_buffer_append(out, s, 1);
-        }
+    kg_escape(out, KG_MEDIUM_MARKDOWN, text, strlen(text));
+}
+
+/* Nothing in a code span is markup but a run of as many backticks as began it, and the '|' of a table around it. */
+void kg_markdown_span(struct kg_buffer *out, const char *text) {
+    struct kg_buffer visible = KG_BUFFER_INIT;
+    kg_visible_put(&visible, text, strlen(text), KG_BREAKS_BLANK);
+    const char *shown = kg_buffer_text(&visible);
+    size_t fence = 1;
+    for (const char *s = strchr(shown, '`'); s; s = strchr(s, '`')) {
+        const size_t run = strspn(s, "`");
+        if (run >= fence) fence = run + 1;
+        s += run;
     }
+    const char *blank = fence > 1 ? " " : "";
+    for (size_t i = 0; i < fence; i++) kg_buffer_puts(out, "`");
+    kg_buffer_puts(out, blank);
+    for (; *shown; shown++) {
+        if (*shown == '|') kg_buffer_puts(out, "\\");
+        kg_buffer_append(out, shown, 1);
+    }
+    kg_buffer_puts(out, blank);
+    for (size_t i = 0; i < fence; i++) kg_buffer_puts(out, "`");
+    kg_buffer_free(&visible);
 }
 
 void kg_markdown_head(struct kg_buffer *out, const char *columns) {
@@ -42,18 +59,18 @@ void kg_markdown_cell(struct kg_buffer *out, const char *text) {
 }
 
 void kg_markdown_cellf(struct kg_buffer *out, const char *fmt, ...) {
-    char *text;
     va_list args;
     va_start(args, fmt);
-    if (vasprintf(&text, fmt, args) < 0) abort();
+    char *text = kg_xvasprintf(fmt, args);
     va_end(args);
     kg_markdown_cell(out, text);
     free(text);
 }
 
 void kg_markdown_code(struct kg_buffer *out, const char *text) {
-    const char *face = *text ? "`" : "";
-    kg_buffer_printf(out, "| %s%s%s ", face, text, face);
+    kg_buffer_puts(out, "| ");
+    if (*text) kg_markdown_span(out, text);
+    kg_buffer_puts(out, " ");
 }
 
 void kg_markdown_row_end(struct kg_buffer *out) {

@@ -4,8 +4,10 @@
 
 #include "base/buffer.h"
 
-/* The text with what Markdown or HTML would read as markup escaped, and a blank for each control character. */
+/* The text as KG_MEDIUM_MARKDOWN has it (base/escape.h). */
 void kg_markdown_put(struct kg_buffer *out, const char *text);
+/* In a face of fixed width, also inside a table. text is not empty. */
+void kg_markdown_span(struct kg_buffer *out, const char *text);
 
 /* The first two lines of a table. columns: the heads, separated by '|', each with ':' behind it where the column is
  * aligned to the right: "case|seconds:|reason". Heads are taken as they are. */

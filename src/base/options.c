@@ -1,5 +1,7 @@
 #include "base/options.h"
+#include "base/say.h"
 #include "base/buffer.h"
+#include "base/nearest.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -90,6 +92,15 @@ static const struct kg_option *find_option(const struct kg_command *command, con
     return NULL;
 }
 
+static enum kg_status refuse_option(const struct kg_command *command, const char *arg, size_t len,
+                                    struct kg_error *err) {
+    struct kg_nearest nearest = { .word = arg + 2, .len = len > 2 ? len - 2 : 0 };
+    char meant[KG_NEAREST_TEXT_SIZE];
+    for (size_t i = 0; i < command->n_options; i++) kg_nearest_try(&nearest, command->options[i].name);
+    kg_nearest_text(&nearest, "--", meant);
+    return kg_fail(err, KG_ERR_USAGE, "unknown option '%.*s'%s; see '%s --help'", (int)len, arg, meant, command->name);
+}
+
 /* Parses the option argv[*i] and moves *i to its last argument. */
 static enum kg_status parse_option(const struct kg_command *command, int argc, char **argv, int *i,
                                    struct kg_error *err) {
@@ -97,8 +108,7 @@ static enum kg_status parse_option(const struct kg_command *command, int argc, c
     const char *equals = arg[1] == '-' ? strchr(arg, '=') : NULL;
     const size_t len = equals ? (size_t)(equals - arg) : strlen(arg);
     const struct kg_option *option = find_option(command, arg, len);
-    if (!option)
-        return kg_fail(err, KG_ERR_USAGE, "unknown option '%.*s'; see '%s --help'", (int)len, arg, command->name);
+    if (!option) return refuse_option(command, arg, len, err);
     if (option->kind == KG_OPTION_FLAG) {
         if (equals) return kg_fail(err, KG_ERR_USAGE, "--%s takes no value", option->name);
         return set_value(option, NULL, err);
@@ -143,15 +153,18 @@ enum kg_status kg_options_parse(const struct kg_command *command, int argc, char
 }
 
 void kg_options_help(const struct kg_command *command, FILE *out) {
-    fprintf(out, "usage: %s %s\n\n%s\n", command->name, command->usage, command->summary);
-    if (command->n_options > 0) fputs("\noptions:\n", out);
+    struct kg_buffer text = KG_BUFFER_INIT;
+    kg_buffer_printf(&text, "usage: %s %s\n\n%s\n", command->name, command->usage, command->summary);
+    if (command->n_options > 0) kg_buffer_puts(&text, "\noptions:\n");
     for (size_t i = 0; i < command->n_options; i++) {
         const struct kg_option *option = &command->options[i];
         char left[64];
         const char letter[] = { '-', option->letter, ',', ' ', '\0' };
         snprintf(left, sizeof left, "%s--%s%s%s", option->letter ? letter : "    ", option->name,
                  option->metavar ? " " : "", option->metavar ? option->metavar : "");
-        fprintf(out, "  %-30s %s\n", left, option->help);
+        kg_buffer_printf(&text, "  %-30s %s\n", left, option->help);
     }
-    fprintf(out, "  %-30s %s\n", "-h, --help", "show this help");
+    kg_buffer_printf(&text, "  %-30s %s\n", "-h, --help", "show this help");
+    kg_out_put(out, text.data, text.len);
+    kg_buffer_free(&text);
 }

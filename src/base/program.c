@@ -31,10 +31,15 @@ static char **make_environment(const struct kg_program *program) {
     return copy;
 }
 
+/* A program or its input that is not there, or that nobody may run or read, is the user's to see to. */
+static enum kg_status status_of(int code) {
+    return code == ENOENT || code == ENOTDIR || code == EACCES || code == ENOEXEC ? KG_ERR_NOT_FOUND : KG_ERR_IO;
+}
+
 static enum kg_status spawn(const struct kg_program *program, int out_fd, int error_fd, pid_t *pid,
                             struct kg_error *err) {
     const char *input = program->input_path ? program->input_path : "/dev/null";
-    if (access(input, R_OK) != 0) return kg_fail(err, KG_ERR_NOT_FOUND, "cannot read %s: %s", input, strerror(errno));
+    if (access(input, R_OK) != 0) return kg_fail(err, status_of(errno), "cannot read %s: %s", input, strerror(errno));
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, input, O_RDONLY, 0);
@@ -50,7 +55,7 @@ static enum kg_status spawn(const struct kg_program *program, int out_fd, int er
     free(environment);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
-    return code == 0 ? KG_OK : kg_fail(err, KG_ERR_NOT_FOUND, "cannot run %s: %s", program->argv[0], strerror(code));
+    return code == 0 ? KG_OK : kg_fail(err, status_of(code), "cannot run %s: %s", program->argv[0], strerror(code));
 }
 
 /* Waits for output as long as nobody cancels; false if somebody has. */
@@ -64,15 +69,18 @@ static bool wait_for_output(int fd, const struct kg_program *program) {
     return true;
 }
 
-/* Reads to the end even past what is kept: a closed pipe would kill the program. False if it was cancelled. */
-static bool drain(int fd, const struct kg_program *program, struct kg_buffer *out, bool *cut) {
+/* Reads to the end even past what is kept: a closed pipe would kill the program. */
+static enum kg_status drain(int fd, const struct kg_program *program, struct kg_buffer *out, bool *cut,
+                            struct kg_error *err) {
     char block[1 << 14];
     size_t taken = 0;
     for (;;) {
-        if (!wait_for_output(fd, program)) return false;
+        if (!wait_for_output(fd, program))
+            return kg_fail(err, KG_ERR_CANCELLED, "%s was ended by a signal to this program", program->argv[0]);
         const ssize_t n = read(fd, block, sizeof block);
         if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return true;
+        if (n < 0) return kg_fail(err, KG_ERR_IO, "cannot read what %s writes: %s", program->argv[0], strerror(errno));
+        if (n == 0) return KG_OK;
         const size_t room = program->max_out_bytes - taken;
         const size_t take = (size_t)n < room ? (size_t)n : room;
         kg_buffer_append(out, block, take);
@@ -81,17 +89,18 @@ static bool drain(int fd, const struct kg_program *program, struct kg_buffer *ou
     }
 }
 
-/* Asks the group to end, and does not ask twice. What is left when its first process has ended is killed before that is
- * reaped, so that the group's number is still its own. */
-static void end_group(pid_t pid) {
+/* Asks the program, or its group where it has one, to end, and does not ask twice. What is left when its first process
+ * has ended is killed before that is reaped, so that the group's number is still its own. */
+static void end_program(const struct kg_program *program, pid_t pid) {
     enum { PATIENCE_MS = 10000, PAUSE_MS = 10 };
     siginfo_t info = { 0 };
-    kill(-pid, SIGTERM);
+    const pid_t whom = program->cancelled ? -pid : pid;
+    kill(whom, SIGTERM);
     for (int waited_ms = 0; waited_ms < PATIENCE_MS; waited_ms += PAUSE_MS) {
         if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0) break;
         poll(NULL, 0, PAUSE_MS);
     }
-    kill(-pid, SIGKILL);
+    kill(whom, SIGKILL);
 }
 
 static void take_errors(int fd, struct kg_buffer *errors) {
@@ -116,15 +125,15 @@ enum kg_status kg_program_run(const struct kg_program *program, struct kg_progra
     if (ends[1] >= 0) close(ends[1]);
     if (status == KG_OK) {
         int code = 0;
-        const bool whole = drain(ends[0], program, &result->out, &result->cut);
-        if (!whole) end_group(pid);
-        while (waitpid(pid, &code, 0) < 0 && status == KG_OK)
-            if (errno != EINTR)
-                status = kg_fail(err, KG_ERR_IO, "cannot wait for %s: %s", program->argv[0], strerror(errno));
+        status = drain(ends[0], program, &result->out, &result->cut, err);
+        if (status != KG_OK) end_program(program, pid);
+        pid_t reaped;
+        do reaped = waitpid(pid, &code, 0);
+        while (reaped < 0 && errno == EINTR);
+        if (reaped < 0 && status == KG_OK)
+            status = kg_fail(err, KG_ERR_IO, "cannot wait for %s: %s", program->argv[0], strerror(errno));
         if (status == KG_OK && WIFEXITED(code)) result->exit_code = WEXITSTATUS(code);
         take_errors(error_fd, &result->errors);
-        if (status == KG_OK && !whole)
-            status = kg_fail(err, KG_ERR_CANCELLED, "%s was ended by a signal to this program", program->argv[0]);
     }
     if (ends[0] >= 0) close(ends[0]);
     if (error_fd >= 0) close(error_fd);

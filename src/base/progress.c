@@ -1,5 +1,6 @@
 #include "base/progress.h"
 #include "base/clock.h"
+#include "base/say.h"
 #include <stdio.h>
 #include <unistd.h>
 
@@ -16,11 +17,11 @@ void kg_progress_update(struct kg_progress *p, uint64_t done, uint64_t total) {
     p->last_drawn_ns = now;
     const double share = (double)done / (double)total;
     const int filled = (int)(share * BAR_CELLS);
-    fprintf(stderr, "\r%s [%.*s%.*s] %3.0f%%", p->label, filled, "##############################", BAR_CELLS - filled,
-            "..............................", share * 100);
+    kg_say(stderr, "\r%s [%.*s%.*s] %3.0f%%", p->label, filled, "##############################", BAR_CELLS - filled,
+           "..............................", share * 100);
     fflush(stderr);
 }
 
 void kg_progress_finish(struct kg_progress *p) {
-    if (p->on) fputs("\r\033[K", stderr);
+    if (p->on) kg_say(stderr, "\r\033[K");
 }

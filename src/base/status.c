@@ -1,6 +1,8 @@
+#include "base/io_errors.h"
 #include "base/utf8.h"
 #include <kigo/status.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,13 +43,17 @@ static void trim_cut_character(struct kg_error *err) {
 }
 
 void kg_error_set(struct kg_error *err, enum kg_status status, const char *fmt, ...) {
-    if (!err) return;
+    struct kg_error own;
+    const bool noted = status == KG_ERR_IO || status == KG_ERR_NO_MEMORY;
+    if (!err && !noted) return;
+    if (!err) err = &own;
     va_list args;
     va_start(args, fmt);
     err->status = status;
     vsnprintf(err->message, sizeof err->message, fmt, args);
     va_end(args);
     trim_cut_character(err);
+    if (noted) kg_io_error_note(err->message);
 }
 
 void kg_error_prefix(struct kg_error *err, const char *fmt, ...) {

@@ -1,4 +1,5 @@
 #include "base/utf8.h"
+#include "base/visible.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -101,19 +102,12 @@ void kg_utf8_append(struct kg_buffer *out, const char *data, size_t len) {
 
 struct kg_quoted kg_quote(const char *data, size_t len) {
     struct kg_quoted q;
-    const size_t room = sizeof q.text - sizeof "\\xNN..."; /* leaves room for one more escape and the "..." */
+    const size_t room = sizeof q.text - KG_VISIBLE_BYTES - sizeof "..."; /* leaves room for one more character */
     size_t used = 0, at = 0;
     while (at < len && used < room) {
-        uint32_t cp = 0;
-        const size_t n = kg_utf8_sequence(data + at, len - at, &cp);
-        if (n == 0 || cp < 0x20 || (cp >= 0x7F && cp < 0xA0)) {
-            used += (size_t)snprintf(q.text + used, sizeof q.text - used, "\\x%02X", (uint8_t)data[at]);
-            at++;
-        } else {
-            memcpy(q.text + used, data + at, n);
-            used += n;
-            at += n;
-        }
+        size_t n_shown;
+        at += kg_visible_next(data + at, len - at, q.text + used, &n_shown);
+        used += n_shown;
     }
     snprintf(q.text + used, sizeof q.text - used, "%s", at < len ? "..." : "");
     return q;

@@ -40,8 +40,9 @@ size_t kg_utf8_put(uint32_t code_point, char out[KG_UTF8_MAX_BYTES]);
 /* Appends data[0..len) as valid UTF-8: each byte that does not start a well-formed sequence becomes U+FFFD. */
 void kg_utf8_append(struct kg_buffer *out, const char *data, size_t len);
 
-/* Makes a name printable for an error message: control characters and malformed bytes become \xNN, and a long name is
- * cut with "...". Returned by value, so that kg_quote(name, len).text can be an argument of kg_fail. */
+/* Makes a name printable for an error message: hidden characters and malformed bytes in their visible form
+ * (base/visible.h), and a long name is cut with "...". Returned by value, so that kg_quote(name, len).text can be an
+ * argument of kg_fail. */
 struct kg_quoted {
     char text[160];
 };

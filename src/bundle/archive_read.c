@@ -3,6 +3,7 @@
 #include "bundle/archive.h"
 #include "base/buffer.h"
 #include "base/file.h"
+#include "bundle/archive_source.h"
 #include "bundle/internal.h"
 #include <archive.h>
 #include <archive_entry.h>
@@ -141,11 +142,10 @@ static enum kg_status unpack_entry(struct unpacking *u, struct archive_entry *en
     return status;
 }
 
-static enum kg_status unpack(struct unpacking *u, struct kg_error *err) {
+static enum kg_status unpack(struct unpacking *u, struct kg_archive_source *source, struct kg_error *err) {
     struct archive *a = u->archive;
-    if (archive_read_support_format_tar(a) != ARCHIVE_OK || archive_read_support_filter_zstd(a) != ARCHIVE_OK)
-        return fail(u, err);
-    if (archive_read_open_filename(a, u->path, 1 << 16) != ARCHIVE_OK) return fail(u, err);
+    if (archive_read_support_format_tar(a) != ARCHIVE_OK) return fail(u, err);
+    if (archive_read_open(a, source, NULL, kg_archive_source_read, NULL) != ARCHIVE_OK) return fail(u, err);
     for (;;) {
         struct archive_entry *entry;
         const int code = archive_read_next_header(a, &entry);
@@ -160,10 +160,13 @@ static enum kg_status unpack(struct unpacking *u, struct kg_error *err) {
 enum kg_status kg_archive_unpack(const char *path, const char *to, const struct kg_archive_limits *limits,
                                  char id[KG_ARCHIVE_ID_SIZE], struct kg_error *err) {
     struct unpacking u = { .path = path, .to = to, .limits = limits };
-    if (access(path, R_OK) != 0) return kg_fail(err, KG_ERR_NOT_FOUND, "%s: %s", path, strerror(errno));
+    struct kg_archive_source *source;
+    enum kg_status status = kg_archive_source_open(path, &source, err);
+    if (status != KG_OK) return status;
     u.archive = archive_read_new();
-    const enum kg_status status = unpack(&u, err);
+    status = unpack(&u, source, err);
     archive_read_free(u.archive);
+    kg_archive_source_close(source);
     if (status == KG_OK) memcpy(id, u.id, sizeof u.id);
     return status;
 }

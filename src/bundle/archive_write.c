@@ -1,6 +1,6 @@
 #include "bundle/archive.h"
+#include "base/beneath.h"
 #include "base/draft.h"
-#include "base/file.h"
 #include "bundle/tree.h"
 #include <archive.h>
 #include <archive_entry.h>
@@ -33,10 +33,10 @@ static enum kg_status set_up(struct archive *a, const char *path, int fd, struct
 
 static enum kg_status add_file(struct archive *a, const char *dir, const char *id, const char *relative, int64_t utc_s,
                                struct kg_error *err) {
-    char *from = kg_path_join(dir, relative), *name = kg_path_join(id, relative);
+    char *name = kg_path_join(id, relative);
     struct kg_file_map map = { NULL, 0 };
     struct archive_entry *entry = archive_entry_new();
-    enum kg_status status = kg_file_map_open(from, &map, err);
+    enum kg_status status = kg_beneath_map(dir, relative, &map, err);
     if (status == KG_OK) {
         archive_entry_set_pathname(entry, name);
         archive_entry_set_filetype(entry, AE_IFREG);
@@ -51,7 +51,6 @@ static enum kg_status add_file(struct archive *a, const char *dir, const char *i
     kg_file_map_close(&map);
     archive_entry_free(entry);
     free(name);
-    free(from);
     return status;
 }
 

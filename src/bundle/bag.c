@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "bundle/chain.h"
-#include "bundle/export.h"
+#include "bundle/derived.h"
 #include "bundle/manifest.h"
 #include "bundle/sign.h"
 #include "bundle/stored.h"
@@ -19,7 +19,6 @@ struct bag {
     const struct kg_bag_job *job;
     struct kg_records records;
     struct kg_export exports;
-    json_t *env, *build, *source, *summary;
     int64_t started_us, sealed_us;
     struct kg_bundle_summary counts;
 };
@@ -31,8 +30,9 @@ static enum kg_status fill_results(const struct bag *bag, struct kg_error *err) 
     for (size_t i = 0; i < bag->records.n_cases && status == KG_OK; i++) {
         const struct kg_case_records *c = &bag->records.cases[i];
         if (!c->plan || c->result) continue;
-        const bool crashed = bag->job->partial && c->started;
-        const char *reason = crashed             ? "the run died while this case was in flight"
+        const bool crashed = bag->job->partial && (c->started || c->ended);
+        const char *reason = crashed && c->ended ? "the run died before the result of this case was on the disk"
+                             : crashed           ? "the run died while this case was in flight"
                              : c->started        ? "started, but no result was recorded"
                              : bag->job->partial ? "the run died before this case"
                                                  : "the run ended before this case";
@@ -67,18 +67,8 @@ static enum kg_status reload_filled(struct bag *bag, struct kg_error *err) {
     return load(bag, err);
 }
 
-static json_t *read_or_null(const char *dir, const char *relative) {
-    json_t *object = NULL;
-    return kg_bundle_read_json(dir, relative, &object, NULL) == KG_OK ? object : NULL;
-}
-
 static enum kg_status put_summary(struct bag *bag, struct kg_error *err) {
-    const json_t *open_event = NULL;
-    for (size_t i = 0; i < json_array_size(bag->records.events) && !open_event; i++) {
-        const json_t *event = json_array_get(bag->records.events, i);
-        const char *name = kg_json_text(event, "event");
-        if (name && strcmp(name, "open") == 0) open_event = event;
-    }
+    const json_t *open_event = kg_records_opening(&bag->records);
     if (!kg_bundle_id_parse(bag->job->id, &bag->started_us)) bag->started_us = 0;
     bag->started_us = kg_json_int(open_event, "utc_us", bag->started_us);
     bag->sealed_us = kg_clock_utc_us();
@@ -86,14 +76,16 @@ static enum kg_status put_summary(struct bag *bag, struct kg_error *err) {
     const char *seed = kg_json_text(open_event, "seed");
     const struct kg_bundle_summary *n = &bag->counts;
     kg_records_summary(&bag->records, bag->job->partial, &bag->counts);
-    bag->summary =
+    json_t *summary =
         json_pack("{s:s, s:s, s:s, s:i, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "bundle_id", bag->job->id,
                   "state", bag->job->partial ? "partial" : "complete", "verdict", n->verdict, "exit_code", n->exit_code,
                   "seed", seed ? seed : "0", "started_us", (json_int_t)bag->started_us, "sealed_us",
                   (json_int_t)bag->sealed_us, "n_planned", (json_int_t)n->n_planned, "n_pass", (json_int_t)n->n_pass,
                   "n_fail", (json_int_t)n->n_fail, "n_skip", (json_int_t)n->n_skip, "n_crash", (json_int_t)n->n_crash,
                   "n_timeout", (json_int_t)n->n_timeout, "n_norun", (json_int_t)n->n_norun);
-    return kg_bundle_put_json(bag->job->dir, "data/summary.json", bag->summary, err);
+    const enum kg_status status = kg_bundle_put_json(bag->job->dir, "data/summary.json", summary, err);
+    json_decref(summary);
+    return status;
 }
 
 static enum kg_status put_documents(const struct bag *bag, const struct kg_bundle_document *documents,
@@ -109,17 +101,10 @@ static enum kg_status put_documents(const struct bag *bag, const struct kg_bundl
 }
 
 static enum kg_status put_exports(struct bag *bag, struct kg_error *err) {
-    static const struct kg_bundle_document EXPORTS[] = { { "data/junit.xml", kg_export_junit },
-                                                         { "data/results.tap", kg_export_tap },
-                                                         { "data/results.csv", kg_export_csv },
-                                                         { "data/report.md", kg_export_report },
-                                                         { 0 } };
-    bag->env = read_or_null(bag->job->dir, "data/env.json");
-    bag->build = read_or_null(bag->job->dir, "data/build.json");
-    bag->source = read_or_null(bag->job->dir, "data/source.json");
-    bag->exports = (struct kg_export){ &bag->records, bag->summary, bag->env, bag->build, bag->source };
-    const enum kg_status status = put_documents(bag, EXPORTS, err);
-    return status == KG_OK ? put_documents(bag, bag->job->documents, err) : status;
+    const struct kg_bag_job *job = bag->job;
+    enum kg_status status = kg_derived_open(job->dir, job->partial, &bag->records, &bag->exports, err);
+    if (status == KG_OK) status = put_documents(bag, KG_DERIVED, err);
+    return status == KG_OK ? put_documents(bag, job->documents, err) : status;
 }
 
 static enum kg_status put_bag_info(const struct bag *bag, const struct kg_tree *tree, struct kg_error *err) {
@@ -135,7 +120,7 @@ static enum kg_status put_bag_info(const struct bag *bag, const struct kg_tree *
     char date[KG_UTC_TEXT_SIZE];
     kg_clock_utc_text(bag->sealed_us, date);
     date[10] = '\0'; /* YYYY-MM-DD */
-    const json_t *git = json_object_get(bag->source, "git");
+    const json_t *git = json_object_get(bag->exports.source, "git");
     const char *commit = kg_json_text(git, "commit");
     kg_buffer_puts(&info, "Bag-Software-Agent: kigo " PACKAGE_VERSION "\n");
     kg_buffer_printf(&info, "Bagging-Date: %s\n", date);
@@ -144,6 +129,7 @@ static enum kg_status put_bag_info(const struct bag *bag, const struct kg_tree *
     kg_buffer_printf(&info, "Kigo-Source-Commit: %s\n", commit ? commit : "nogit");
     kg_buffer_printf(&info, "Kigo-State: %s\n", bag->job->partial ? "partial" : "complete");
     kg_buffer_printf(&info, "Kigo-Verdict: %s\n", bag->counts.verdict);
+    kg_buffer_printf(&info, KG_FORMAT_LABEL ": %d\n", KG_FORMAT);
     enum kg_status status = kg_chain_previous(bag->job->root, bag->job->id, &previous, err);
     if (status == KG_OK) {
         char *link = kg_chain_text(&previous);
@@ -167,57 +153,23 @@ static enum kg_status put_bag_info(const struct bag *bag, const struct kg_tree *
     return status;
 }
 
-/* Hashes and syncs what wanted says and writes the manifest of it. */
+/* Hashes and syncs what wanted says and writes the manifest of it; its text is added to lines. */
 static enum kg_status put_manifest(const char *dir, const char *file, bool (*wanted)(const char *path),
-                                   char sha256[KG_SHA256_HEX_SIZE], struct kg_error *err) {
+                                   struct kg_buffer *lines, struct kg_error *err) {
     struct kg_tree tree = { 0 };
-    struct kg_buffer lines = KG_BUFFER_INIT;
     enum kg_status status = kg_tree_list(dir, &tree, err);
-    if (status == KG_OK) status = kg_manifest_make(dir, &tree, wanted, &lines, err);
+    if (status == KG_OK) status = kg_manifest_make(dir, &tree, wanted, lines, err);
     if (status == KG_OK) status = kg_manifest_sync(dir, &tree, wanted, err);
-    if (status == KG_OK) status = kg_bundle_put(dir, file, kg_buffer_text(&lines), lines.len, err);
-    kg_sha256_hex(kg_buffer_text(&lines), lines.len, sha256);
-    kg_buffer_free(&lines);
+    if (status == KG_OK) status = kg_bundle_put(dir, file, kg_buffer_text(lines), lines->len, err);
     kg_tree_free(&tree);
     return status;
 }
 
-/* The tag manifest comes last: a bag that has it, and that it covers, is whole. */
-static enum kg_status put_tags(const struct bag *bag, int *chain_fd, struct kg_error *err) {
-    const char *dir = bag->job->dir;
-    struct kg_chain_link own = { "", "" };
-    char sha256[KG_SHA256_HEX_SIZE];
-    struct kg_tree tree = { 0 };
-    enum kg_status status = put_manifest(dir, "manifest-sha256.txt", kg_manifest_is_payload, sha256, err);
-    if (status == KG_OK) {
-        json_t *statement = kg_export_statement(&bag->exports, sha256);
-        status = kg_bundle_put_json(dir, "statement.intoto.json", statement, err);
-        json_decref(statement);
-    }
-    if (status == KG_OK) status = kg_bundle_put(dir, "bagit.txt", KG_BAGIT_TXT, strlen(KG_BAGIT_TXT), err);
-    if (status == KG_OK) status = kg_tree_list(dir, &tree, err);
-    if (status == KG_OK) kg_chain_enter(bag->job->root, chain_fd);
-    if (status == KG_OK) status = put_bag_info(bag, &tree, err);
-    if (status == KG_OK) status = put_manifest(dir, "tagmanifest-sha256.txt", kg_manifest_is_tag, own.sha256, err);
-    snprintf(own.id, sizeof own.id, "%s", bag->job->id);
-    if (status == KG_OK) status = kg_chain_advance(bag->job->root, &own, err);
-    kg_tree_free(&tree);
-    return status;
-}
-
-/* A death between making a folder and its first file leaves one that no manifest could list. From the last to the
- * first: what a folder holds comes after it. */
-static enum kg_status remove_empty_folders(const char *dir, struct kg_error *err) {
-    struct kg_tree tree = { 0 };
-    enum kg_status status = kg_tree_list(dir, &tree, err);
-    for (size_t i = tree.n_entries; i-- > 0 && status == KG_OK;) {
-        if (tree.entries[i].kind != KG_TREE_DIR) continue;
-        char *path = kg_path_join(dir, tree.entries[i].path);
-        if (rmdir(path) != 0 && errno != ENOTEMPTY && errno != EEXIST)
-            status = kg_fail(err, KG_ERR_IO, "cannot remove %s: %s", path, strerror(errno));
-        free(path);
-    }
-    kg_tree_free(&tree);
+static enum kg_status put_statement(const struct bag *bag, const struct kg_buffer *manifest, struct kg_error *err) {
+    struct kg_buffer text = KG_BUFFER_INIT;
+    enum kg_status status = kg_derived_statement(&bag->exports, kg_buffer_text(manifest), manifest->len, &text, err);
+    if (status == KG_OK) status = kg_bundle_put(bag->job->dir, "statement.intoto.json", text.data, text.len, err);
+    kg_buffer_free(&text);
     return status;
 }
 
@@ -245,6 +197,47 @@ static enum kg_status sync_tree(const char *dir, bool (*files)(const char *path)
     return status;
 }
 
+/* The tag manifest comes last: a bag that has it, and that it covers, is whole. */
+static enum kg_status put_tags(const struct bag *bag, int *chain_fd, struct kg_error *err) {
+    const char *dir = bag->job->dir;
+    struct kg_chain_link own = { "", "" };
+    struct kg_buffer payload = KG_BUFFER_INIT, tags = KG_BUFFER_INIT;
+    struct kg_tree tree = { 0 };
+    enum kg_status status = put_manifest(dir, "manifest-sha256.txt", kg_manifest_is_payload, &payload, err);
+    if (status == KG_OK) status = put_statement(bag, &payload, err);
+    if (status == KG_OK) status = kg_bundle_put(dir, "bagit.txt", KG_BAGIT_TXT, strlen(KG_BAGIT_TXT), err);
+    if (status == KG_OK) status = kg_tree_list(dir, &tree, err);
+    if (status == KG_OK) kg_chain_enter(bag->job->root, chain_fd);
+    if (status == KG_OK) status = put_bag_info(bag, &tree, err);
+    if (status == KG_OK) status = put_manifest(dir, "tagmanifest-sha256.txt", kg_manifest_is_tag, &tags, err);
+    snprintf(own.id, sizeof own.id, "%s", bag->job->id);
+    kg_sha256_hex(kg_buffer_text(&tags), tags.len, own.sha256);
+    /* What manifests list is synced; left are the tag manifest and the folders. All of it is on the disk before .chain
+     * names it: later runs name what .chain does, and a bundle that is made again has another hash. */
+    if (status == KG_OK) status = sync_tree(dir, is_tag_manifest, err);
+    if (status == KG_OK) status = kg_chain_advance(bag->job->root, &own, err);
+    kg_buffer_free(&tags);
+    kg_buffer_free(&payload);
+    kg_tree_free(&tree);
+    return status;
+}
+
+/* A death between making a folder and its first file leaves one that no manifest could list. From the last to the
+ * first: what a folder holds comes after it. */
+static enum kg_status remove_empty_folders(const char *dir, struct kg_error *err) {
+    struct kg_tree tree = { 0 };
+    enum kg_status status = kg_tree_list(dir, &tree, err);
+    for (size_t i = tree.n_entries; i-- > 0 && status == KG_OK;) {
+        if (tree.entries[i].kind != KG_TREE_DIR) continue;
+        char *path = kg_path_join(dir, tree.entries[i].path);
+        if (rmdir(path) != 0 && errno != ENOTEMPTY && errno != EEXIST)
+            status = kg_fail(err, KG_ERR_IO, "cannot remove %s: %s", path, strerror(errno));
+        free(path);
+    }
+    kg_tree_free(&tree);
+    return status;
+}
+
 enum kg_status kg_bag_sync(const char *dir, struct kg_error *err) {
     return sync_tree(dir, every_path, err);
 }
@@ -259,13 +252,8 @@ enum kg_status kg_bag_finish(const struct kg_bag_job *job, struct kg_bundle_summ
     if (status == KG_OK && job->run && job->run->compress) status = kg_stored_compress(job->dir, err);
     if (status == KG_OK) status = remove_empty_folders(job->dir, err);
     if (status == KG_OK) status = put_tags(&bag, chain_fd, err);
-    /* The files that manifests list are synced; left are the tag manifest and the folders. */
-    if (status == KG_OK) status = sync_tree(job->dir, is_tag_manifest, err);
     if (status == KG_OK) *summary = bag.counts;
-    json_decref(bag.summary);
-    json_decref(bag.source);
-    json_decref(bag.build);
-    json_decref(bag.env);
+    kg_derived_close(&bag.exports);
     kg_records_free(&bag.records);
     return status;
 }

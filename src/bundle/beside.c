@@ -1,32 +1,50 @@
 #include "bundle/beside.h"
+#include "base/beneath.h"
 #include "base/buffer.h"
-#include "base/file.h"
 #include "base/size.h"
 #include "bundle/internal.h"
 #include "bundle/records.h"
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+static const char *const NAMES[] = { KG_TOMBSTONES, KG_IMPORTS, KG_SIGNOFFS, KG_ANNOTATIONS };
 
 bool kg_beside_is_folder(const char *name) {
-    static const char *const NAMES[] = { KG_TOMBSTONES, KG_IMPORTS, KG_SIGNOFFS, KG_ANNOTATIONS };
     for (size_t i = 0; i < KG_COUNT_OF(NAMES); i++)
         if (strcmp(name, NAMES[i]) == 0) return true;
     return false;
 }
 
+enum kg_status kg_beside_check(const char *root, struct kg_error *err) {
+    enum kg_status status = KG_OK;
+    for (size_t i = 0; i < KG_COUNT_OF(NAMES) && status == KG_OK; i++) {
+        int fd = -1;
+        status = kg_beneath_open_folder(root, NAMES[i], &fd, err);
+        if (fd >= 0) close(fd);
+        if (status == KG_ERR_NOT_FOUND) status = KG_OK;
+    }
+    return status;
+}
+
+enum kg_status kg_root_read_json(const char *root, const char *id, const char *file, json_t **object,
+                                 struct kg_error *err) {
+    char *path = kg_path_join(id, file);
+    const enum kg_status status = kg_bundle_read_json(root, path, object, err);
+    free(path);
+    return status;
+}
+
 enum kg_status kg_beside_write(const char *root, const char *folder, const char *id, const json_t *fact,
                                struct kg_error *err) {
-    char *dir = kg_path_join(root, folder), *path = kg_xasprintf("%s/%s.json", dir, id);
+    char *path = kg_xasprintf("%s/%s.json", folder, id);
     char *text = json_dumps(fact, JSON_INDENT(2));
     struct kg_buffer file = KG_BUFFER_INIT;
-    enum kg_status status = kg_dir_make(dir, err);
     kg_buffer_printf(&file, "%s\n", text);
-    if (status == KG_OK) status = kg_file_write(path, file.data, file.len, err);
-    if (status == KG_OK) status = kg_dir_sync(dir, err);
+    const enum kg_status status = kg_beneath_write(root, path, file.data, file.len, err);
     kg_buffer_free(&file);
     free(text);
     free(path);
-    free(dir);
     return status;
 }
 
@@ -44,10 +62,7 @@ enum kg_status kg_root_list(const char *root, struct kg_dir_list *ids, struct kg
     size_t kept = 0;
     for (size_t i = 0; i < ids->n_names; i++) {
         int64_t started_us;
-        char *path = kg_path_join(root, ids->names[i]);
-        const bool is_bundle = kg_bundle_id_parse(ids->names[i], &started_us) && kg_path_is_dir(path);
-        free(path);
-        if (is_bundle) ids->names[kept++] = ids->names[i];
+        if (kg_bundle_id_parse(ids->names[i], &started_us)) ids->names[kept++] = ids->names[i];
         else free(ids->names[i]);
     }
     ids->n_names = kept;

@@ -1,9 +1,10 @@
 #include "bundle/chain_links.h"
+#include "base/beneath.h"
 #include "base/buffer.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "bundle/beside.h"
 #include "bundle/internal.h"
+#include "bundle/limits.h"
 #include "bundle/records.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -54,28 +55,30 @@ void kg_chain_leave(int fd) {
 }
 
 bool kg_chain_read_head(const char *root, struct kg_chain_link *link) {
-    char *path = kg_path_join(root, KG_CHAIN_HEAD), *text = NULL;
+    char *text = NULL;
     size_t size_bytes = 0;
-    bool good = kg_path_exists(path) && kg_file_read(path, &text, &size_bytes, NULL) == KG_OK;
+    bool good = kg_beneath_read(root, KG_CHAIN_HEAD, KG_MAX_HEAD_BYTES, &text, &size_bytes, NULL) == KG_OK;
     if (good && size_bytes > 0 && text[size_bytes - 1] == '\n') text[size_bytes - 1] = '\0';
     good = good && kg_chain_parse(text, link) && link->id[0];
     free(text);
-    free(path);
     return good;
 }
 
 enum kg_status kg_chain_hash_tags(const char *root, const char *id, char sha256[KG_SHA256_HEX_SIZE],
                                   struct kg_error *err) {
-    char *path = kg_xasprintf("%s/%s/tagmanifest-sha256.txt", root, id);
-    const enum kg_status status = kg_sha256_file(path, sha256, err);
+    char *path = kg_path_join(id, "tagmanifest-sha256.txt");
+    const enum kg_status status = kg_beneath_hash(root, path, sha256, err);
     free(path);
     return status;
 }
 
 bool kg_chain_is_imported(const char *root, const char *id) {
+    char *under_way = kg_xasprintf(KG_IMPORT_UNDER_WAY "%s", id); /* the import died once the bundle was here */
     json_t *fact = kg_beside_read(root, KG_IMPORTS, id);
+    if (!fact) fact = kg_beside_read(root, KG_IMPORTS, under_way);
     const bool there = fact != NULL;
     json_decref(fact);
+    free(under_way);
     return there;
 }
 
@@ -87,14 +90,12 @@ static enum kg_status find_last(const char *root, const char *without, struct kg
     *last = (struct kg_chain_link){ "", "" };
     const enum kg_status status = kg_root_list(root, &ids, err);
     for (size_t i = 0; i < ids.n_names && status == KG_OK; i++) {
-        char *dir = kg_path_join(root, ids.names[i]);
         json_t *summary = NULL;
         int64_t sealed_us = -1;
         if (strcmp(ids.names[i], without) != 0 && !kg_chain_is_imported(root, ids.names[i]) &&
-            kg_bundle_read_json(dir, "data/summary.json", &summary, NULL) == KG_OK)
+            kg_root_read_json(root, ids.names[i], "data/summary.json", &summary, NULL) == KG_OK)
             sealed_us = kg_json_int(summary, "sealed_us", -1);
         json_decref(summary);
-        free(dir);
         char sha256[KG_SHA256_HEX_SIZE];
         if (sealed_us <= last_us || kg_chain_hash_tags(root, ids.names[i], sha256, NULL) != KG_OK) continue;
         last_us = sealed_us;
@@ -112,11 +113,44 @@ enum kg_status kg_chain_previous(const char *root, const char *id, struct kg_cha
 }
 
 enum kg_status kg_chain_advance(const char *root, const struct kg_chain_link *last, struct kg_error *err) {
-    char *path = kg_path_join(root, KG_CHAIN_HEAD), *text = kg_chain_text(last);
+    char *text = kg_chain_text(last);
     const size_t len = strlen(text);
     text[len] = '\n'; /* in the place of the NUL */
-    const enum kg_status status = kg_file_write(path, text, len + 1, err);
+    const enum kg_status status = kg_beneath_write(root, KG_CHAIN_HEAD, text, len + 1, err);
     free(text);
-    free(path);
+    return status;
+}
+
+/* Whether the chain leads to the run: its head, or a run that is here, was pruned, or is not published yet names it. */
+static enum kg_status is_named(const char *root, const char *id, bool *named, struct kg_error *err) {
+    struct kg_chain_links links = { 0 };
+    struct kg_dir_list list = { 0 };
+    enum kg_status status = kg_chain_links_read(root, &links, NULL, err);
+    *named = strcmp(links.head.id, id) == 0;
+    for (size_t i = 0; i < links.n_nodes; i++) *named = *named || strcmp(links.nodes[i].previous.id, id) == 0;
+    if (status == KG_OK) status = kg_dir_list(root, &list, err);
+    for (size_t i = 0; i < list.n_names && status == KG_OK; i++) {
+        struct kg_chain_link link;
+        if (strncmp(list.names[i], ".tmp-", 5) == 0 && kg_chain_read_link(root, list.names[i], &link))
+            *named = *named || strcmp(link.id, id) == 0;
+    }
+    kg_dir_list_free(&list);
+    kg_chain_links_free(&links);
+    return status;
+}
+
+enum kg_status kg_chain_join(const char *root, const char *id, bool *joined, struct kg_error *err) {
+    struct kg_chain_link own = { "", "" }, last, previous;
+    char *folder = kg_xasprintf(".tmp-%s", id);
+    enum kg_status status = is_named(root, id, joined, err);
+    if (status == KG_OK && !*joined) {
+        status = kg_chain_previous(root, id, &last, err);
+        *joined = status == KG_OK && kg_chain_read_link(root, folder, &previous) && strcmp(previous.id, last.id) == 0 &&
+                  strcmp(previous.sha256, last.sha256) == 0;
+        snprintf(own.id, sizeof own.id, "%s", id);
+        if (*joined) status = kg_chain_hash_tags(root, folder, own.sha256, err);
+        if (*joined && status == KG_OK) status = kg_chain_advance(root, &own, err);
+    }
+    free(folder);
     return status;
 }

@@ -37,6 +37,9 @@ KG_WARN_UNUSED enum kg_status kg_chain_previous(const char *root, const char *id
  * recover publishes, and no unnamed one. */
 KG_WARN_UNUSED enum kg_status kg_chain_advance(const char *root, const struct kg_chain_link *last,
                                                struct kg_error *err);
+/* Makes a whole bundle whose run died before it was published a link, under the lock. *joined is false where another
+ * run became the last link after this one read it: the bundle needs another predecessor, or the chain would fork. */
+KG_WARN_UNUSED enum kg_status kg_chain_join(const char *root, const char *id, bool *joined, struct kg_error *err);
 
 /* The link that a bundle of the root names; false if it cannot be read. */
 bool kg_chain_read_link(const char *root, const char *id, struct kg_chain_link *link);

@@ -1,6 +1,8 @@
 #include "bundle/chain_links.h"
+#include "base/beneath.h"
 #include "base/buffer.h"
 #include "bundle/beside.h"
+#include "bundle/limits.h"
 #include "bundle/manifest.h"
 #include "bundle/records.h"
 #include <stdlib.h>
@@ -9,10 +11,11 @@
 /* The labels of a bundle's bag-info.txt; an empty object where it cannot be read (verify says that). */
 static json_t *read_info(const char *root, const char *id) {
     struct kg_bundle_findings unheard = { NULL, 0 };
-    char *path = kg_xasprintf("%s/%s/bag-info.txt", root, id), *text = NULL;
+    char *path = kg_path_join(id, "bag-info.txt"), *text = NULL;
     size_t size_bytes = 0;
     json_t *info = NULL;
-    if (kg_file_read(path, &text, &size_bytes, NULL) == KG_OK) info = kg_bag_info_parse(text, size_bytes, &unheard);
+    if (kg_beneath_read(root, path, KG_MAX_INFO_BYTES, &text, &size_bytes, NULL) == KG_OK)
+        info = kg_bag_info_parse(text, size_bytes, &unheard);
     kg_bundle_findings_free(&unheard);
     free(text);
     free(path);
@@ -50,6 +53,8 @@ static enum kg_status read_bundles(const char *root, struct kg_chain_links *link
     const enum kg_status status = kg_root_list(root, &ids, err);
     for (size_t i = 0; i < ids.n_names && status == KG_OK; i++) {
         struct kg_chain_node *node = add_node(links, ids.names[i]);
+        if (!kg_beneath_is_folder(root, node->id) && findings)
+            kg_finding_add(findings, "format", node->id, "is no folder: a bundle is one, and no link to one");
         json_t *info = read_info(root, node->id);
         take_label(node, info, findings);
         if (kg_chain_hash_tags(root, node->id, node->sha256, NULL) != KG_OK) node->sha256[0] = '\0';
@@ -97,19 +102,17 @@ static void read_tombstone(const char *root, const char *id, struct kg_chain_lin
 }
 
 static void read_tombstones(const char *root, struct kg_chain_links *links, struct kg_bundle_findings *findings) {
-    char *dir = kg_path_join(root, KG_TOMBSTONES);
     struct kg_dir_list list = { 0 };
-    if (kg_dir_list(dir, &list, NULL) != KG_OK) list.n_names = 0;
+    if (kg_beneath_list(root, KG_TOMBSTONES, &list, NULL) != KG_OK) list.n_names = 0;
     for (size_t i = 0; i < list.n_names; i++) {
         const size_t len = strlen(list.names[i]);
         if (len < 5 || strcmp(list.names[i] + len - 5, ".json") != 0) continue;
         list.names[i][len - 5] = '\0';
         char *folder = kg_path_join(root, list.names[i]);
-        if (!kg_path_is_dir(folder)) read_tombstone(root, list.names[i], links, findings);
+        if (!kg_path_exists(folder)) read_tombstone(root, list.names[i], links, findings);
         free(folder);
     }
     kg_dir_list_free(&list);
-    free(dir);
 }
 
 /* A run that one of ours names is ours, and so are all that it leads to. */
@@ -125,7 +128,8 @@ static void claim(struct kg_chain_links *links, const struct kg_chain_link *link
 enum kg_status kg_chain_links_read(const char *root, struct kg_chain_links *links, struct kg_bundle_findings *findings,
                                    struct kg_error *err) {
     *links = (struct kg_chain_links){ 0 };
-    const enum kg_status status = read_bundles(root, links, findings, err);
+    enum kg_status status = kg_beside_check(root, err);
+    if (status == KG_OK) status = read_bundles(root, links, findings, err);
     if (status != KG_OK) return status;
     read_tombstones(root, links, findings);
     if (links->n_nodes) qsort(links->nodes, links->n_nodes, sizeof *links->nodes, by_id);

@@ -1,4 +1,5 @@
 /* Whether a root's chain holds: every link, its last one, and that nobody else follows the same run. */
+#include "base/beneath.h"
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "bundle/beside.h"
@@ -24,7 +25,7 @@ static bool check_link(struct following *f, const char *from, const struct kg_ch
     const struct kg_chain_node *node = kg_chain_links_find(f->links, link->id);
     const struct kg_chain_link *left_out = kg_left_out_find(&f->left_out, link->id);
     char *unfinished = kg_xasprintf("%s/.tmp-%s", f->root, link->id);
-    const size_t n_before = findings->n_items;
+    const size_t n_before = kg_bundle_findings_count(findings);
     if (node && !node->sha256[0]) {
         kg_finding_add(findings, "replaced", from,
                        node->pruned ? "names %s; the hash of the one pruned is not recorded"
@@ -39,24 +40,24 @@ static bool check_link(struct following *f, const char *from, const struct kg_ch
             kg_finding_add(findings, "replaced", from,
                            "names %s with tag manifest %s; the one in " KG_LEFT_OUT " had %s", link->id, link->sha256,
                            left_out->sha256);
-        f->report->n_left_out += findings->n_items == n_before;
+        f->report->n_left_out += kg_bundle_findings_count(findings) == n_before;
     } else if (!kg_path_is_dir(unfinished)) {
         kg_finding_add(findings, "removed", from,
                        "names %s %s, which is not here, was not pruned and is not in " KG_LEFT_OUT, link->id,
                        link->sha256);
     }
     free(unfinished);
-    return findings->n_items == n_before;
+    return kg_bundle_findings_count(findings) == n_before;
 }
 
 /* What was imported is named by no chain of this root; that it came is kept, so its removal shows too. */
 static void check_imports(struct following *f) {
-    char *dir = kg_path_join(f->root, KG_IMPORTS);
     struct kg_dir_list list = { 0 };
-    if (kg_dir_list(dir, &list, NULL) != KG_OK) list.n_names = 0;
+    if (kg_beneath_list(f->root, KG_IMPORTS, &list, NULL) != KG_OK) list.n_names = 0;
     for (size_t i = 0; i < list.n_names; i++) {
         const size_t len = strlen(list.names[i]);
-        if (len < 5 || strcmp(list.names[i] + len - 5, ".json") != 0) continue;
+        if (len < 5 || list.names[i][0] == KG_IMPORT_UNDER_WAY[0] || strcmp(list.names[i] + len - 5, ".json") != 0)
+            continue;
         list.names[i][len - 5] = '\0';
         json_t *fact = kg_beside_read(f->root, KG_IMPORTS, list.names[i]);
         struct kg_chain_link link = { "", "" };
@@ -67,7 +68,6 @@ static void check_imports(struct following *f) {
         json_decref(fact);
     }
     kg_dir_list_free(&list);
-    free(dir);
 }
 
 static int by_previous(const void *a, const void *b) {
@@ -108,14 +108,12 @@ static bool check_head(struct following *f) {
 }
 
 static int64_t sealed_us(const char *root, const char *id) {
-    char *dir = kg_path_join(root, id);
     json_t *summary = NULL;
     int64_t us = 0;
-    if (kg_bundle_read_json(dir, "data/summary.json", &summary, NULL) == KG_OK) {
+    if (kg_root_read_json(root, id, "data/summary.json", &summary, NULL) == KG_OK) {
         us = kg_json_int(summary, "sealed_us", 0);
         json_decref(summary);
     }
-    free(dir);
     return us;
 }
 
@@ -123,7 +121,7 @@ static void check_time(struct following *f, const struct kg_chain_node *node) {
     const struct kg_chain_node *previous = kg_chain_links_find(f->links, node->previous.id);
     if (!previous || previous->pruned || node->pruned) return;
     const int64_t own = sealed_us(f->root, node->id), before = sealed_us(f->root, previous->id);
-    if (own && before && own < before - (int64_t)KG_TIME_SLACK_S * 1000000)
+    if (own && before && (double)own + KG_TIME_SLACK_S * 1e6 < (double)before)
         kg_finding_add(f->findings, "time", node->id, "says that it was sealed before %s, which it follows",
                        previous->id);
 }

@@ -71,10 +71,7 @@ enum kg_status kg_checkpoint_compare(const char *root, const char *path, int64_t
     json_t *then = NULL;
     const json_t *head;
     size_t i;
-    const char *slash = strrchr(path, '/');
-    char *dir = slash ? kg_xstrndup(path, (size_t)(slash - path) + 1) : kg_xstrdup(".");
-    enum kg_status status = kg_bundle_read_json(dir, slash ? slash + 1 : path, &then, err);
-    free(dir);
+    enum kg_status status = kg_json_read_named(path, &then, err);
     if (status != KG_OK) return status;
     const char *utc = kg_json_text(then, "utc");
     const json_t *heads = json_object_get(then, "heads");

@@ -31,6 +31,9 @@ static enum kg_status lock(const char *dir, int operation, int *fd, struct kg_er
     const int opened = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (opened < 0) {
         if (errno == ENOENT) return KG_OK;
+        if (errno == ENOTDIR || errno == ELOOP)
+            return kg_fail(err, KG_ERR_FORMAT, "%s is no folder: a bundle is one, and no link to one; move it away",
+                           dir);
         return kg_fail(err, KG_ERR_IO, "cannot open %s: %s", dir, strerror(errno));
     }
     while (flock(opened, operation) != 0 && (code = errno) == EINTR) code = 0;
@@ -146,7 +149,7 @@ enum kg_status kg_bundle_create(const struct kg_bundle_options *options, struct 
     struct kg_bundle_source source = { 0 };
     enum kg_status status = find_source(options, &source, err);
     if (status != KG_OK) goto cleanup;
-    status = kg_dir_make(bundle->root, err);
+    status = kg_dir_make_synced(bundle->root, err);
     if (status != KG_OK) goto cleanup;
     status = make_dir(bundle, &source, err);
     if (status == KG_OK) status = describe(bundle, options, &source, err);

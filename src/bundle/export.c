@@ -1,5 +1,6 @@
 /* The formats other tools read: JUnit XML, TAP 13, CSV. */
 #include "bundle/export.h"
+#include "base/escape.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,30 +33,6 @@ double kg_case_worst_margin(const struct kg_case_records *c, const char **name) 
         }
     }
     return worst;
-}
-
-/* XML 1.0 has no way to write control characters or U+FFFE and U+FFFF: they become U+FFFD. */
-void kg_xml_put(struct kg_buffer *out, const char *text) {
-    for (const char *s = text; *s; s++) {
-        switch (*s) {
-        case '&': kg_buffer_puts(out, "&amp;"); break;
-        case '<': kg_buffer_puts(out, "&lt;"); break;
-        case '>': kg_buffer_puts(out, "&gt;"); break;
-        case '"': kg_buffer_puts(out, "&quot;"); break;
-        case '\n': kg_buffer_puts(out, "&#10;"); break;
-        case '\r': kg_buffer_puts(out, "&#13;"); break;
-        case '\t': kg_buffer_puts(out, "&#9;"); break;
-        default:
-            if ((unsigned char)*s < 0x20) {
-                kg_buffer_puts(out, "\xEF\xBF\xBD");
-            } else if (strncmp(s, "\xEF\xBF\xBE", 3) == 0 || strncmp(s, "\xEF\xBF\xBF", 3) == 0) {
-                kg_buffer_puts(out, "\xEF\xBF\xBD");
-                s += 2;
-            } else {
-                kg_buffer_append(out, s, 1);
-            }
-        }
-    }
 }
 
 static void put_attribute(struct kg_buffer *out, const char *name, const char *value) {
@@ -143,13 +120,8 @@ void kg_export_junit(const struct kg_export *from, struct kg_buffer *out) {
     json_decref(suites);
 }
 
-/* One line of a TAP description: '#' would begin a directive, a line break a new line. */
 static void put_tap(struct kg_buffer *out, const char *text) {
-    for (const char *s = text; *s; s++) {
-        if (*s == '#' || *s == '\\') kg_buffer_puts(out, "\\");
-        const char shown = (unsigned char)*s < 0x20 ? ' ' : *s;
-        kg_buffer_append(out, &shown, 1);
-    }
+    kg_escape(out, KG_MEDIUM_TAP, text, strlen(text));
 }
 
 void kg_export_tap(const struct kg_export *from, struct kg_buffer *out) {
@@ -170,17 +142,6 @@ void kg_export_tap(const struct kg_export *from, struct kg_buffer *out) {
             kg_buffer_puts(out, "\n");
         }
     }
-}
-
-void kg_csv_put(struct kg_buffer *out, const char *text, size_t len, const char *end) {
-    bool quoted = len > 0 && (text[0] == ' ' || text[len - 1] == ' ');
-    for (size_t i = 0; i < len && !quoted; i++) quoted = text[i] != '\0' && strchr(",\"\r\n", text[i]);
-    if (quoted) kg_buffer_puts(out, "\"");
-    for (size_t i = 0; i < len; i++) {
-        if (text[i] == '"') kg_buffer_puts(out, "\"");
-        kg_buffer_append(out, text + i, 1);
-    }
-    kg_buffer_printf(out, "%s%s", quoted ? "\"" : "", end);
 }
 
 static void put_csv(struct kg_buffer *out, const char *text) {

@@ -27,14 +27,8 @@ void kg_export_result(const struct kg_export *from, struct kg_buffer *out);
 extern const char KG_SEALED_BEFORE[];
 void kg_export_goals(const struct kg_export *from, struct kg_buffer *out);
 
-/* Text of XML and HTML, inside an element or a quoted attribute. */
-void kg_xml_put(struct kg_buffer *out, const char *text);
-
-/* One field of a CSV line (RFC 4180), and the text that ends it ("," or a line break). */
-void kg_csv_put(struct kg_buffer *out, const char *text, size_t len, const char *end);
-
-/* in-toto Statement v1 with a test-result predicate over the digest of manifest-sha256.txt; caller's reference. */
-json_t *kg_export_statement(const struct kg_export *from, const char *manifest_sha256);
+/* in-toto Statement v1 with a test-result predicate, over the text of manifest-sha256.txt; caller's reference. */
+json_t *kg_export_statement(const struct kg_export *from, const char *manifest, size_t size_bytes);
 
 /* Status of a case, "norun" without a result; its reason or "". */
 const char *kg_case_status(const struct kg_case_records *c);

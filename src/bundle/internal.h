@@ -42,7 +42,7 @@ KG_WARN_UNUSED enum kg_status kg_ndjson_append(int fd, const json_t *line, bool 
                                                struct kg_error *err);
 
 KG_WARN_UNUSED enum kg_status kg_fd_sync(int fd, const char *what, struct kg_error *err);
-KG_WARN_UNUSED enum kg_status kg_file_sync(const char *path, struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_file_sync(const char *dir, const char *relative, struct kg_error *err);
 
 /* Opens <dir>/<relative> for appending, made if missing. */
 KG_WARN_UNUSED enum kg_status kg_bundle_open_append(const char *dir, const char *relative, int *fd,

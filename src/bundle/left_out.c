@@ -1,6 +1,7 @@
 #include "bundle/left_out.h"
+#include "base/beneath.h"
 #include "base/buffer.h"
-#include "base/file.h"
+#include "bundle/limits.h"
 #include "bundle/records.h"
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +16,11 @@ static bool read_line(char *line, struct kg_chain_link *link) {
 
 enum kg_status kg_left_out_read(const char *root, struct kg_left_out *list, struct kg_bundle_findings *findings,
                                 struct kg_error *err) {
-    char *path = kg_path_join(root, KG_LEFT_OUT), *text = NULL, *rest;
+    char *text = NULL, *rest;
     size_t size_bytes = 0;
     *list = (struct kg_left_out){ NULL, 0 };
-    const enum kg_status status = kg_path_exists(path) ? kg_file_read(path, &text, &size_bytes, err) : KG_OK;
+    enum kg_status status = kg_beneath_read(root, KG_LEFT_OUT, KG_MAX_LEFT_OUT_BYTES, &text, &size_bytes, err);
+    if (status == KG_ERR_NOT_FOUND) status = KG_OK;
     rest = text;
     for (char *line; status == KG_OK && (line = strsep(&rest, "\n"));) {
         if (!*line || *line == '#') continue;
@@ -27,7 +29,6 @@ enum kg_status kg_left_out_read(const char *root, struct kg_left_out *list, stru
         else kg_finding_add(findings, "format", KG_LEFT_OUT, "'%.200s' is no run, tag manifest and reason", line);
     }
     free(text);
-    free(path);
     return status;
 }
 

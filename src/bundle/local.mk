@@ -10,12 +10,14 @@ libkigo_a_SOURCES += \
 	src/bundle/chain_verify.c \
 	src/bundle/checkpoint.c src/bundle/checkpoint.h \
 	src/bundle/create.c \
+	src/bundle/derived.c \
 	src/bundle/environment.c \
 	src/bundle/export.c src/bundle/export.h \
 	src/bundle/git.c src/bundle/git.h \
 	src/bundle/internal.h \
 	src/bundle/journal.c \
 	src/bundle/left_out.c src/bundle/left_out.h \
+	src/bundle/limits.c src/bundle/limits.h \
 	src/bundle/manifest.c src/bundle/manifest.h \
 	src/bundle/payload.c \
 	src/bundle/policy.c src/bundle/policy.h \
@@ -41,6 +43,7 @@ libkigo_a_SOURCES += \
 	src/bundle/verified.c src/bundle/verified.h \
 	src/bundle/verify.c src/bundle/verify.h \
 	src/bundle/verify_bag.c \
+	src/bundle/verify_derived.c \
 	src/bundle/verify_head.c \
 	src/bundle/verify_records.c \
 	src/bundle/verify_members.c src/bundle/verify_samples.c
@@ -54,7 +57,7 @@ src/bundle/built_from.inc: FORCE
 	@$(MKDIR_P) $(@D) && $(SHELL) $(top_srcdir)/build-aux/built-from $(srcdir) $@
 FORCE:
 if WITH_LIBARCHIVE
-libkigo_a_SOURCES += src/bundle/archive_read.c src/bundle/archive_write.c
+libkigo_a_SOURCES += src/bundle/archive_read.c src/bundle/archive_source.c src/bundle/archive_source.h src/bundle/archive_write.c
 else
 libkigo_a_SOURCES += src/bundle/archive_none.c
 endif

@@ -1,8 +1,7 @@
 #include "bundle/manifest.h"
 #include "bundle/internal.h"
 #include "bundle/records.h"
-#include "base/file.h"
-#include <errno.h>
+#include "base/beneath.h"
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,18 +77,19 @@ void kg_manifest_parse(const char *file, const char *text, size_t size_bytes, st
             kg_finding_add(findings, "duplicate", file, "'%s' is listed twice", manifest->lines[i].path);
 }
 
-enum kg_status kg_file_sync(const char *path, struct kg_error *err) {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0) return kg_fail(err, KG_ERR_IO, "cannot open %s: %s", path, strerror(errno));
-    const enum kg_status status = kg_fd_sync(fd, path, err);
+enum kg_status kg_file_sync(const char *dir, const char *relative, struct kg_error *err) {
+    int fd = -1;
+    enum kg_status status = kg_beneath_open(dir, relative, &fd, NULL, err);
+    if (status != KG_OK) return status;
+    status = kg_fd_sync(fd, relative, err);
     close(fd);
     return status;
 }
 
 /* Asks the kernel to begin writing, so that the syncs that follow one by one find most of it done. */
-static void begin_writing(const char *path) {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0) return; /* the sync will say why */
+static void begin_writing(const char *dir, const char *relative) {
+    int fd = -1;
+    if (kg_beneath_open(dir, relative, &fd, NULL, NULL) != KG_OK) return; /* the sync will say why */
     sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
     close(fd);
 }
@@ -104,10 +104,8 @@ enum kg_status kg_manifest_sync(const char *dir, const struct kg_tree *tree, boo
     for (int pass = 0; pass < 2; pass++)
         for (size_t i = 0; i < tree->n_entries && status == KG_OK; i++) {
             if (!is_part(&tree->entries[i], wanted)) continue;
-            char *path = kg_path_join(dir, tree->entries[i].path);
-            if (pass == 0) begin_writing(path);
-            else status = kg_file_sync(path, err);
-            free(path);
+            if (pass == 0) begin_writing(dir, tree->entries[i].path);
+            else status = kg_file_sync(dir, tree->entries[i].path, err);
         }
     return status;
 }
@@ -121,10 +119,8 @@ enum kg_status kg_manifest_make(const char *dir, const struct kg_tree *tree, boo
         if (entry->kind != KG_TREE_FILE || !kg_bundle_path_ok(entry->path))
             return kg_fail(err, KG_ERR_FORMAT, "%s/%s cannot be part of a bundle", dir, entry->path);
         char hex[KG_SHA256_HEX_SIZE];
-        char *path = kg_path_join(dir, entry->path);
-        status = kg_sha256_file(path, hex, err);
+        status = kg_beneath_hash(dir, entry->path, hex, err);
         if (status == KG_OK) kg_buffer_printf(out, "%s  %s\n", hex, entry->path);
-        free(path);
     }
     return status;
 }

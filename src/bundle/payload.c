@@ -1,7 +1,7 @@
 /* Files of the payload: how each is named, written and appended to. */
 #include "bundle/internal.h"
+#include "base/beneath.h"
 #include "base/buffer.h"
-#include "base/file.h"
 #include "base/utf8.h"
 #include "bundle/records.h"
 #include "bundle/stored.h"
@@ -46,17 +46,7 @@ enum kg_status kg_ndjson_append(int fd, const json_t *line, bool sync, const cha
 
 static enum kg_status open_file(const char *dir, const char *relative, int flags, int *fd, struct kg_error *err) {
     if (!kg_bundle_path_ok(relative)) return kg_fail(err, KG_ERR_USAGE, "'%s' is not a path inside a bundle", relative);
-    char *path = kg_path_join(dir, relative);
-    char *slash = strrchr(path, '/');
-    *slash = '\0';
-    enum kg_status status = kg_path_is_dir(path) ? KG_OK : kg_dir_make(path, err);
-    *slash = '/';
-    if (status == KG_OK) {
-        *fd = open(path, flags | O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-        if (*fd < 0) status = kg_fail(err, KG_ERR_IO, "cannot open %s: %s", path, strerror(errno));
-    }
-    free(path);
-    return status;
+    return kg_beneath_create(dir, relative, flags, fd, err);
 }
 
 enum kg_status kg_bundle_open_append(const char *dir, const char *relative, int *fd, struct kg_error *err) {

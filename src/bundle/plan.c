@@ -26,24 +26,15 @@ enum kg_status kg_bundle_plan(struct kg_bundle *bundle, const kg_json *plan_line
     return kg_bundle_leave(bundle, status, err);
 }
 
-/* The names of what was made so far, so that a machine that goes down leaves a folder recover can find. */
-static enum kg_status sync_folders(const struct kg_bundle *bundle, struct kg_error *err) {
-    char *data = kg_path_join(bundle->dir, "data");
-    enum kg_status status = kg_dir_sync(data, err);
-    if (status == KG_OK) status = kg_dir_sync(bundle->dir, err);
-    if (status == KG_OK) status = kg_dir_sync(bundle->root, err);
-    free(data);
-    return status;
-}
-
 enum kg_status kg_bundle_plan_done(struct kg_bundle *bundle, struct kg_error *err) {
     struct kg_error own;
     if (!err) err = &own;
     enum kg_status status = kg_bundle_enter(bundle, err);
     if (status == KG_OK && bundle->plan_done)
         status = kg_fail(err, KG_ERR_USAGE, "bundle %s: plan_done called twice", bundle->id);
-    if (status == KG_OK) status = kg_fd_sync(bundle->plan_fd, "plan.ndjson", err);
-    if (status == KG_OK) status = sync_folders(bundle, err);
+    /* Plan, what describes the run, and their names: "planned" in the journal says that recover finds them. */
+    if (status == KG_OK) status = kg_bag_sync(bundle->dir, err);
+    if (status == KG_OK) status = kg_dir_sync(bundle->root, err);
     if (status == KG_OK) {
         json_t *event = json_pack("{s:s, s:I, s:I}", "event", "planned", "utc_us", (json_int_t)kg_clock_utc_us(), "n",
                                   (json_int_t)json_object_size(bundle->plan));

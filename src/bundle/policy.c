@@ -57,16 +57,19 @@ static enum kg_status check(const char *path, const json_t *json, struct kg_erro
 /* The file's object; NULL without one. */
 static enum kg_status read_file(const char *root, struct kg_policy *policy, struct kg_error *err) {
     const char *given = getenv("KIGO_POLICY");
-    char *path = given && *given ? kg_xstrdup(given) : kg_path_join(root, KG_POLICY_FILE);
-    if (!(given && *given) && !kg_path_exists(path)) return free(path), KG_OK;
-    char *slash = strrchr(path, '/'), *dir = slash ? kg_xstrndup(path, (size_t)(slash - path) + 1) : kg_xstrdup(".");
+    const bool is_given = given && *given;
+    char *path = is_given ? kg_xstrdup(given) : kg_path_join(root, KG_POLICY_FILE);
     policy->path = path;
-    enum kg_status status = kg_bundle_read_json(dir, slash ? slash + 1 : path, &policy->json, err);
+    enum kg_status status = is_given ? kg_json_read_named(path, &policy->json, err)
+                                     : kg_bundle_read_json(root, KG_POLICY_FILE, &policy->json, err);
     if (status != KG_OK) policy->json = NULL;
+    if (status == KG_ERR_NOT_FOUND && !is_given) {
+        free(path);
+        policy->path = NULL;
+        return KG_OK;
+    }
     if (status != KG_OK && status != KG_ERR_NOT_FOUND) status = kg_error_context(err, KG_ERR_SCHEMA, "%s", path);
-    if (status == KG_OK) status = check(path, policy->json, err);
-    free(dir);
-    return status;
+    return status == KG_OK ? check(path, policy->json, err) : status;
 }
 
 /* A file's path: as given, from the environment, of the policy, beside the bundles; NULL where there is none. */
@@ -75,7 +78,7 @@ static char *find_file(const char *root, const struct kg_policy *policy, size_t 
     if (given) return kg_xstrdup(given);
     if (variable && *variable) return kg_xstrdup(variable);
     if (named && *named == '/') return kg_xstrdup(named);
-    if (named) {
+    if (named && policy->path) {
         const char *slash = strrchr(policy->path, '/');
         return kg_xasprintf("%.*s%s", slash ? (int)(slash - policy->path + 1) : 0, policy->path, named);
     }

@@ -1,4 +1,5 @@
 #include "bundle/records.h"
+#include "bundle/limits.h"
 #include "bundle/stored.h"
 #include "base/buffer.h"
 #include "base/file.h"
@@ -8,9 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_JSON_BYTES = 64 << 20 };
-static const uint64_t MAX_RECORDS_BYTES = 2ull << 30;
-
 /* Whatever a hostile file name or a value cut in its middle holds, every finding can be written as JSON. */
 static char *as_utf8(const char *text) {
     struct kg_buffer out = KG_BUFFER_INIT;
@@ -18,18 +16,40 @@ static char *as_utf8(const char *text) {
     return out.data ? out.data : kg_xstrdup("");
 }
 
+static void append_finding(struct kg_bundle_findings *findings, const char *what, const char *path,
+                           const char *detail) {
+    if ((findings->n_items & (findings->n_items + 1)) == 0) /* full at 2^n - 1 */
+        findings->items = kg_xrealloc(findings->items, (findings->n_items + 1) * 2 * sizeof *findings->items);
+    findings->items[findings->n_items++] =
+        (struct kg_bundle_finding){ kg_xstrdup(what), as_utf8(path), as_utf8(detail), 0 };
+}
+
+/* The last finding stands for those that are not kept. */
+static void count_more(struct kg_bundle_findings *findings) {
+    if (findings->items[findings->n_items - 1].n_more == 0) append_finding(findings, "more", "", "");
+    struct kg_bundle_finding *more = &findings->items[findings->n_items - 1];
+    more->n_more++;
+    free(more->detail);
+    more->detail = kg_xasprintf("%zu more findings are not listed", more->n_more);
+}
+
 void kg_finding_add(struct kg_bundle_findings *findings, const char *what, const char *path, const char *fmt, ...) {
     enum { DETAIL_SIZE = 512 };
     char detail[DETAIL_SIZE];
+    if (findings->n_items >= KG_MAX_FINDINGS) {
+        count_more(findings);
+        return;
+    }
     va_list args;
     va_start(args, fmt);
     vsnprintf(detail, sizeof detail, fmt, args);
     va_end(args);
-    findings->items = kg_xrealloc(findings->items, (findings->n_items + 1) * sizeof *findings->items);
-    struct kg_bundle_finding *item = &findings->items[findings->n_items++];
-    item->what = kg_xstrdup(what);
-    item->path = as_utf8(path);
-    item->detail = as_utf8(detail);
+    append_finding(findings, what, path, detail);
+}
+
+size_t kg_bundle_findings_count(const struct kg_bundle_findings *findings) {
+    const size_t n = findings->n_items, n_more = n > 0 ? findings->items[n - 1].n_more : 0;
+    return n_more > 0 ? n - 1 + n_more : n;
 }
 
 void kg_bundle_findings_free(struct kg_bundle_findings *findings) {
@@ -58,6 +78,7 @@ void kg_ndjson_each(const char *text, size_t size_bytes,
 
 struct reading {
     struct kg_records *records;
+    uint64_t *values_left; /* of all files together */
     struct kg_bundle_findings *findings;
     const char *file;
     void (*record)(struct reading *reading, size_t number, json_t *line);
@@ -148,6 +169,11 @@ static void read_event(struct reading *reading, size_t number, json_t *line) {
 static void parse_line(void *arg, size_t number, const char *text, size_t size_bytes) {
     struct reading *reading = arg;
     json_error_t error;
+    const char *over = kg_limit_line(text, size_bytes, reading->values_left);
+    if (over) {
+        kg_finding_add(reading->findings, "limit", reading->file, "line %zu: %s", number, over);
+        return;
+    }
     json_t *line = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES, &error);
     if (!json_is_object(line)) {
         kg_finding_add(reading->findings, "format", reading->file, "line %zu: %s", number,
@@ -165,7 +191,7 @@ static enum kg_status read_text(const char *dir, const char *relative, char **te
                                 struct kg_bundle_findings *findings, struct kg_error *err) {
     struct kg_error own;
     if (!err) err = &own;
-    const enum kg_status status = kg_stored_read(dir, relative, MAX_RECORDS_BYTES, text, size_bytes, err);
+    const enum kg_status status = kg_stored_read(dir, relative, KG_MAX_RECORD_BYTES, text, size_bytes, err);
     if (status != KG_ERR_NOT_FOUND && status != KG_ERR_FORMAT) return status;
     kg_finding_add(findings, status == KG_ERR_FORMAT ? "format" : "missing", relative, "%s", err->message);
     return KG_OK;
@@ -185,12 +211,13 @@ static enum kg_status load_files(const char *dir, size_t n_files, struct kg_reco
         .index = json_object(), .events = json_array(), .lines = json_array(), .n_planned_event = -1
     };
     enum kg_status status = KG_OK;
+    uint64_t values_left = KG_MAX_VALUES;
     for (size_t i = 0; i < n_files && status == KG_OK; i++) {
         char *text;
         size_t size_bytes, torn;
         status = read_text(dir, FILES[i].file, &text, &size_bytes, findings, err);
         if (status != KG_OK) break;
-        struct reading reading = { records, findings, FILES[i].file, FILES[i].record };
+        struct reading reading = { records, &values_left, findings, FILES[i].file, FILES[i].record };
         kg_ndjson_each(text, size_bytes, parse_line, &reading, &torn);
         if (torn > 0) kg_finding_add(findings, "format", FILES[i].file, "ends in %zu bytes without a newline", torn);
         free(text);
@@ -215,6 +242,15 @@ void kg_records_free(struct kg_records *records) {
     json_decref(records->events);
     json_decref(records->lines);
     *records = (struct kg_records){ 0 };
+}
+
+const json_t *kg_records_opening(const struct kg_records *records) {
+    for (size_t i = 0; i < json_array_size(records->events); i++) {
+        const json_t *event = json_array_get(records->events, i);
+        const char *name = kg_json_text(event, "event");
+        if (name && strcmp(name, "open") == 0) return event;
+    }
+    return NULL;
 }
 
 void kg_summary_count(struct kg_bundle_summary *summary, const char *status) {
@@ -248,17 +284,31 @@ enum kg_status kg_bundle_read_json(const char *dir, const char *relative, json_t
     char *text = NULL;
     size_t size_bytes = 0;
     json_error_t error;
-    enum kg_status status = kg_stored_read(dir, relative, MAX_JSON_BYTES, &text, &size_bytes, err);
+    enum kg_status status = kg_stored_read(dir, relative, KG_MAX_DOCUMENT_BYTES, &text, &size_bytes, err);
+    const char *over = status == KG_OK ? kg_limit_document(text, size_bytes) : NULL;
+    if (over) status = kg_fail(err, KG_ERR_FORMAT, "%s %s", path, over);
     if (status == KG_OK) {
-        *object = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES, &error);
-        if (!*object) {
+        json_t *json = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES, &error);
+        if (!json) {
             status = kg_fail(err, KG_ERR_FORMAT, "%s, line %d: %s", path, error.line, error.text);
-        } else if (!json_is_object(*object)) {
-            json_decref(*object);
+        } else if (!json_is_object(json)) {
+            json_decref(json);
             status = kg_fail(err, KG_ERR_FORMAT, "%s is not a JSON object", path);
+        } else {
+            *object = json; /* only what is good: callers decref what they hold after an error, too */
         }
     }
     free(text);
     free(path);
+    return status;
+}
+
+enum kg_status kg_json_read_named(const char *path, json_t **object, struct kg_error *err) {
+    char *real = realpath(path, NULL), *slash = real ? strrchr(real, '/') : NULL;
+    if (!slash) return kg_fail(err, KG_ERR_NOT_FOUND, "%s: no such file", path);
+    char *dir = kg_xstrndup(real, (size_t)(slash - real) + 1);
+    const enum kg_status status = kg_bundle_read_json(dir, slash + 1, object, err);
+    free(dir);
+    free(real);
     return status;
 }

@@ -55,6 +55,9 @@ KG_WARN_UNUSED enum kg_status kg_records_load_results(const char *dir, struct kg
                                                       struct kg_bundle_findings *findings, struct kg_error *err);
 void kg_records_free(struct kg_records *records);
 
+/* The journal's "open" event, or NULL. */
+const json_t *kg_records_opening(const struct kg_records *records);
+
 /* Counts, verdict and exit code that follow from the records. */
 void kg_records_summary(const struct kg_records *records, bool partial, struct kg_bundle_summary *summary);
 
@@ -62,9 +65,12 @@ void kg_records_summary(const struct kg_records *records, bool partial, struct k
 void kg_summary_count(struct kg_bundle_summary *summary, const char *status);
 void kg_summary_conclude(struct kg_bundle_summary *summary, bool partial);
 
-/* Reads a JSON object from <dir>/<relative>; KG_ERR_FORMAT if it is none or larger than 64 MiB. */
+/* Reads a JSON object from <dir>/<relative>; KG_ERR_FORMAT if it is none or past a cap of limits.h. */
 KG_WARN_UNUSED enum kg_status kg_bundle_read_json(const char *dir, const char *relative, json_t **object,
                                                   struct kg_error *err);
+
+/* The same from a file that the caller's user named: it may be a link. */
+KG_WARN_UNUSED enum kg_status kg_json_read_named(const char *path, json_t **object, struct kg_error *err);
 
 /* Lines of an NDJSON text: calls back for each line that ends with a newline; *torn_bytes counts what follows the last
  * newline (a write that was cut short). */

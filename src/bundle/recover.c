@@ -2,9 +2,9 @@
  * it is taken off its file, and what seal had derived is derived again. A folder that holds no file at all (the run
  * died between making it and writing to it) is removed. */
 #include "bundle/internal.h"
+#include "base/beneath.h"
 #include "base/buffer.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "bundle/chain.h"
 #include "bundle/records.h"
 #include "bundle/stored.h"
@@ -22,39 +22,37 @@ static const char *const TAG_FILES[] = { "tagmanifest-sha256.txt", "bag-info.txt
 /* Keeps what was cut off under a name that is free: a recover that died may have kept something before. */
 static enum kg_status keep(const char *dir, const char *name, const char *data, size_t size_bytes,
                            struct kg_error *err) {
-    char *relative = NULL, *path = NULL;
-    for (int n = 1; !path || kg_path_exists(path); n++) {
-        free(path);
+    char *relative = NULL;
+    enum kg_status status = KG_OK; /* of looking: KG_ERR_NOT_FOUND is a name that is free */
+    for (int n = 1; status == KG_OK; n++) {
         free(relative);
         relative =
             n == 1 ? kg_xasprintf("data/recovery/%s.torn", name) : kg_xasprintf("data/recovery/%s.torn-%d", name, n);
-        path = kg_path_join(dir, relative);
+        status = kg_beneath_check(dir, relative, err);
     }
-    enum kg_status status = kg_bundle_put(dir, relative, data, size_bytes, err);
-    if (status == KG_OK) status = kg_file_sync(path, err);
-    free(path);
+    if (status == KG_ERR_NOT_FOUND) status = kg_bundle_put(dir, relative, data, size_bytes, err);
+    if (status == KG_OK) status = kg_file_sync(dir, relative, err);
     free(relative);
     return status;
 }
 
 /* Takes what follows the last newline off a record file, and keeps it. */
 static enum kg_status cut_torn_line(const char *dir, const char *name, size_t *torn_bytes, struct kg_error *err) {
-    char *relative = kg_xasprintf("data/%s", name), *path = kg_path_join(dir, relative), *text = NULL;
+    char *relative = kg_xasprintf("data/%s", name), *text = NULL;
     size_t size_bytes = 0;
     int fd = -1;
     enum kg_status status = kg_bundle_open_append(dir, relative, &fd, err); /* makes it if the run never came to it */
-    if (fd >= 0) close(fd);
-    if (status == KG_OK) status = kg_file_read(path, &text, &size_bytes, err);
+    if (status == KG_OK) status = kg_beneath_read(dir, relative, UINT64_MAX, &text, &size_bytes, err);
     size_t whole = size_bytes;
     while (status == KG_OK && whole > 0 && text[whole - 1] != '\n') whole--;
     *torn_bytes = size_bytes - whole;
     if (status == KG_OK && *torn_bytes > 0) {
         status = keep(dir, name, text + whole, *torn_bytes, err);
-        if (status == KG_OK && truncate(path, (off_t)whole) != 0)
-            status = kg_fail(err, KG_ERR_IO, "cannot cut %s: %s", path, strerror(errno));
+        if (status == KG_OK && ftruncate(fd, (off_t)whole) != 0)
+            status = kg_fail(err, KG_ERR_IO, "cannot cut %s/%s: %s", dir, relative, strerror(errno));
     }
+    if (fd >= 0) close(fd);
     free(text);
-    free(path);
     free(relative);
     return status;
 }
@@ -85,13 +83,50 @@ static enum kg_status remove_tags(const char *dir, struct kg_error *err) {
     return KG_OK;
 }
 
+/* A bag that its seal had finished becomes a link as it is; or it is made again, with another predecessor. */
+static enum kg_status join_chain(const struct kg_bag_job *job, int *chain_fd, struct kg_error *err) {
+    struct kg_bag_job again = *job;
+    struct kg_bundle_summary counts;
+    json_t *summary = NULL;
+    bool joined = false;
+    enum kg_status status = kg_bag_sync(job->dir, err); /* before .chain names it */
+    if (status != KG_OK) return status;
+    kg_chain_enter(job->root, chain_fd);
+    status = kg_chain_join(job->root, job->id, &joined, err);
+    if (status != KG_OK || joined) return status;
+    kg_chain_leave(*chain_fd);
+    *chain_fd = -1;
+    status = kg_bundle_read_json(job->dir, "data/summary.json", &summary, err);
+    const char *state = kg_json_text(summary, "state");
+    again.partial = !state || strcmp(state, "complete") != 0;
+    json_decref(summary);
+    if (status == KG_OK) status = remove_tags(job->dir, err);
+    if (status == KG_OK) status = kg_stored_expand(job->dir, err);
+    return status == KG_OK ? kg_bag_finish(&again, &counts, chain_fd, err) : status;
+}
+
+/* What no run makes is somebody else's: a link might lead outside, and nothing is written before it is gone. */
+static enum kg_status check_kinds(const char *dir, struct kg_error *err) {
+    struct kg_tree tree = { 0 };
+    enum kg_status status = kg_tree_list(dir, &tree, err);
+    for (size_t i = 0; i < tree.n_entries && status == KG_OK; i++)
+        if (tree.entries[i].kind == KG_TREE_LINK || tree.entries[i].kind == KG_TREE_OTHER)
+            status =
+                kg_fail(err, KG_ERR_FORMAT, "%s/%s is %s; nothing was changed: move it away", dir, tree.entries[i].path,
+                        tree.entries[i].kind == KG_TREE_LINK ? "a link" : "neither a file nor a folder");
+    kg_tree_free(&tree);
+    return status;
+}
+
 /* The folder as a partial bag, unless its seal had come to the end: then it is whole already. */
 static enum kg_status make_whole(const struct kg_bag_job *job, int *chain_fd, struct kg_error *err) {
     const char *dir = job->dir;
     struct kg_bundle_findings findings = { NULL, 0 };
+    const enum kg_status kinds = check_kinds(dir, err);
+    if (kinds != KG_OK) return kinds;
     const enum kg_status verified = kg_bundle_verify(dir, &findings, err);
     kg_bundle_findings_free(&findings);
-    if (verified == KG_OK) return kg_bag_sync(dir, err);
+    if (verified == KG_OK) return join_chain(job, chain_fd, err);
     if (verified != KG_ERR_INTEGRITY) return verified;
 
     size_t torn_bytes[sizeof RECORD_FILES / sizeof *RECORD_FILES] = { 0 };

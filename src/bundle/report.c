@@ -77,8 +77,8 @@ static void put_summary(struct kg_buffer *out, const struct kg_export *from) {
     kg_clock_utc_text(kg_json_int(s, "started_us", 0), started);
     kg_clock_utc_text(kg_json_int(s, "sealed_us", 0), sealed);
     kg_buffer_puts(out, "# Run ");
-    kg_markdown_put(out, kg_json_text(s, "bundle_id"));
-    kg_buffer_printf(out, "\n\n%s to %s, seed %s\n\n", started, sealed, kg_json_text(s, "seed"));
+    kg_markdown_put(out, text_of(s, "bundle_id"));
+    kg_buffer_printf(out, "\n\n%s to %s, seed %s\n\n", started, sealed, text_of(s, "seed"));
     put_verdict(out, from);
     char sample[KG_SAMPLE_TEXT_SIZE];
     if (kg_sample_text(json_object_get(from->env, "run"), sample)) kg_buffer_printf(out, "A sample: %s.\n\n", sample);

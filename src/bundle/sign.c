@@ -1,12 +1,15 @@
 #include "bundle/sign.h"
-#include "base/file.h"
+#include "base/beneath.h"
 #include "base/program.h"
+#include "base/size.h"
+#include "bundle/limits.h"
 #include "bundle/records.h"
 #include "bundle/timestamp.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -109,12 +112,11 @@ enum kg_status kg_bundle_sign(const char *dir, const char *key, bool again, stru
 }
 
 bool kg_signature_was_required(const char *dir) {
-    char *path = kg_path_join(dir, "bag-info.txt"), *text = NULL;
+    char *text = NULL;
     size_t size_bytes = 0;
-    const bool required = kg_file_read_regular(path, &text, &size_bytes, NULL) == KG_OK &&
+    const bool required = kg_beneath_read(dir, "bag-info.txt", KG_MAX_INFO_BYTES, &text, &size_bytes, NULL) == KG_OK &&
                           strstr(text, "\n" KG_SIGNATURE_LABEL ": required\n") != NULL;
     free(text);
-    free(path);
     return required;
 }
 
@@ -130,6 +132,20 @@ static void set_why(struct kg_signature *signature, const struct kg_program_resu
     char *why = kg_program_complaint(result);
     snprintf(signature->why, sizeof signature->why, "%s", *why ? why : "ssh-keygen does not say why");
     free(why);
+}
+
+/* ssh-keygen opens files by name, links and pipes too: both are looked at before it does. KG_ERR_NOT_FOUND: one of them
+ * is not there. */
+static enum kg_status check_kinds(const char *path, const char *signature, struct kg_error *err) {
+    const char *const paths[] = { signature, path };
+    enum kg_status status = KG_OK;
+    for (size_t i = 0; i < KG_COUNT_OF(paths) && status == KG_OK; i++) {
+        const char *slash = strrchr(paths[i], '/');
+        char *dir = slash ? kg_xstrndup(paths[i], (size_t)(slash - paths[i]) + 1) : kg_xstrdup(".");
+        status = kg_beneath_check(dir, slash ? slash + 1 : paths[i], err);
+        free(dir);
+    }
+    return status;
 }
 
 struct check {
@@ -256,9 +272,13 @@ static int64_t sealing_time(const char *dir) {
     return sealed_us > 0 ? sealed_us : 0;
 }
 
+/* A file that the reader named may be a link; a pipe or a device would stop ssh-keygen. */
 static enum kg_status must_be_there(const char *what, const char *path, struct kg_error *err) {
-    if (!path || access(path, R_OK) == 0) return KG_OK;
-    return kg_fail(err, KG_ERR_NOT_FOUND, "%s %s: %s", what, path, strerror(errno));
+    struct stat info;
+    if (!path) return KG_OK;
+    if (access(path, R_OK) != 0 || stat(path, &info) != 0)
+        return kg_fail(err, KG_ERR_NOT_FOUND, "%s %s: %s", what, path, strerror(errno));
+    return S_ISREG(info.st_mode) ? KG_OK : kg_fail(err, KG_ERR_FORMAT, "%s %s: not a regular file", what, path);
 }
 
 /* dir: of the bundle, NULL for a file, which has no time stamp and says no time. */
@@ -270,7 +290,16 @@ static enum kg_status check_and_free(struct check *check, const struct kg_trust 
     enum kg_status status = must_be_there("allowed signers", trust->allowed_signers, err);
     if (status == KG_OK) status = must_be_there("revoked keys", trust->revoked_keys, err);
     if (status == KG_OK) status = must_be_there("certificates for time stamps", trust->timestamp_ca, err);
-    if (status == KG_OK && kg_path_exists(check->signature)) status = check_intact(check, signature, err);
+    struct kg_error why;
+    const enum kg_status kinds = status == KG_OK ? check_kinds(check->tags, check->signature, &why) : status;
+    if (kinds == KG_OK) {
+        status = check_intact(check, signature, err);
+    } else if (status == KG_OK && kinds == KG_ERR_FORMAT) {
+        signature->state = KG_SIGNATURE_BAD;
+        snprintf(signature->why, sizeof signature->why, "%.500s", why.message);
+    } else if (status == KG_OK && kinds != KG_ERR_NOT_FOUND) {
+        status = kg_fail(err, kinds, "%s", why.message);
+    }
     if (status == KG_OK && signature->state == KG_SIGNATURE_INTACT && dir)
         status = kg_timestamp_check(dir, trust->timestamp_ca, signature, err);
     if (status == KG_OK && signature->state == KG_SIGNATURE_INTACT && trust->allowed_signers)

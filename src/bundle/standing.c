@@ -1,6 +1,7 @@
 #include "bundle/standing.h"
 #include "base/buffer.h"
 #include "base/file.h"
+#include "bundle/beside.h"
 #include "bundle/chain.h"
 #include "bundle/internal.h"
 #include "bundle/records.h"
@@ -19,12 +20,14 @@ bool kg_times_wrong(const char *id, int64_t started_us, int64_t sealed_us, int64
     const int64_t slack_us = (int64_t)KG_TIME_SLACK_S * 1000000;
     int64_t named_us = started_us;
     why[0] = '\0';
-    if (!kg_bundle_id_parse(id, &named_us)) named_us = started_us;
+    const bool is_named = kg_bundle_id_parse(id, &named_us);
+    if (!is_named) named_us = started_us;
     const int64_t latest_us = sealed_us > started_us ? sealed_us : started_us;
     if (sealed_us < started_us) snprintf(why, 256, "it was sealed before it started");
     else if ((latest_us > named_us ? latest_us : named_us) > now_us + slack_us)
         snprintf(why, 256, "its time is after the present one");
-    else if (llabs(named_us - started_us) > slack_us) snprintf(why, 256, "its id names another time than its start");
+    else if (is_named && (started_us < named_us - slack_us || started_us > named_us + slack_us))
+        snprintf(why, 256, "its id names another time than its start");
     return why[0] != '\0';
 }
 
@@ -51,13 +54,11 @@ const struct kg_policy *kg_standing_policy(const struct kg_standing *standing) {
 }
 
 static bool read_times(const char *root, const char *id, int64_t *started_us, int64_t *sealed_us) {
-    char *dir = kg_path_join(root, id);
     json_t *summary = NULL;
-    const bool there = kg_bundle_read_json(dir, "data/summary.json", &summary, NULL) == KG_OK;
+    const bool there = kg_root_read_json(root, id, "data/summary.json", &summary, NULL) == KG_OK;
     *started_us = there ? kg_json_int(summary, "started_us", 0) : 0;
     *sealed_us = there ? kg_json_int(summary, "sealed_us", 0) : 0;
     if (there) json_decref(summary);
-    free(dir);
     return there;
 }
 
@@ -71,7 +72,8 @@ static bool times_wrong(const struct kg_standing *standing, const char *id, char
     if (kg_times_wrong(id, started_us, sealed_us, standing->now_us, why)) return true;
     if (!kg_chain_read_link(standing->root, id, &parent) || !parent.id[0]) return false;
     if (!read_times(standing->root, parent.id, &parent_started_us, &parent_sealed_us)) return false;
-    if (sealed_us >= parent_sealed_us - (int64_t)KG_TIME_SLACK_S * 1000000) return false;
+    if (sealed_us + (int64_t)KG_TIME_SLACK_S * 1000000 >= parent_sealed_us)
+        return false; /* its own time is a sane one */
     snprintf(why, 256, "it says that it was sealed before its predecessor");
     return true;
 }

@@ -1,13 +1,14 @@
 #include "bundle/stored.h"
+#include "base/beneath.h"
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/zstd.h"
 #include "bundle/internal.h"
+#include "bundle/limits.h"
 #include "bundle/records.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static const char SUFFIX[] = ".zst";
@@ -39,7 +40,7 @@ static bool is_compressed_entry(const struct kg_tree_entry *entry) {
 }
 
 static bool is_chosen(const struct kg_tree_entry *entry) {
-    if (entry->kind != KG_TREE_FILE || entry->size_bytes < MIN_BYTES || entry->size_bytes > KG_STORED_MAX_BYTES)
+    if (entry->kind != KG_TREE_FILE || entry->size_bytes < MIN_BYTES || entry->size_bytes > KG_MAX_EXPANDED_BYTES)
         return false;
     if (kg_stored_is_compressed(entry->path)) return false;
     for (size_t i = 0; i < sizeof COMPRESSED / sizeof *COMPRESSED; i++) {
@@ -60,28 +61,16 @@ const struct kg_tree_entry *kg_stored_find(const struct kg_tree *tree, const cha
     return entry;
 }
 
-/* A regular file of at most max_bytes. */
-static enum kg_status read_regular(const char *path, uint64_t max_bytes, char **text, size_t *size_bytes,
-                                   struct kg_error *err) {
-    struct stat info;
-    if (lstat(path, &info) != 0) return kg_fail(err, KG_ERR_NOT_FOUND, "%s: no such file", path);
-    if (!S_ISREG(info.st_mode)) return kg_fail(err, KG_ERR_FORMAT, "%s is not a regular file", path);
-    if ((uint64_t)info.st_size > max_bytes)
-        return kg_fail(err, KG_ERR_FORMAT, "%s is %lld bytes long, at most %llu are read", path,
-                       (long long)info.st_size, (unsigned long long)max_bytes);
-    return kg_file_read(path, text, size_bytes, err);
-}
-
-/* What the compressed file at path holds. */
-static enum kg_status read_compressed(const char *path, uint64_t max_bytes, struct kg_buffer *out,
+/* What the compressed file holds. */
+static enum kg_status read_compressed(const char *dir, const char *relative, uint64_t max_bytes, struct kg_buffer *out,
                                       struct kg_error *err) {
     char *frame = NULL;
     size_t size_bytes = 0;
-    const uint64_t limit = max_bytes < KG_STORED_MAX_BYTES ? max_bytes : KG_STORED_MAX_BYTES;
-    enum kg_status status = read_regular(path, limit, &frame, &size_bytes, err);
+    enum kg_status status = kg_beneath_read(dir, relative, KG_MAX_EXPANDED_BYTES, &frame, &size_bytes, err);
     if (status == KG_OK) {
+        const uint64_t expanded = kg_limit_expanded(size_bytes), limit = max_bytes < expanded ? max_bytes : expanded;
         status = kg_zstd_expand(frame, size_bytes, limit, out, err);
-        if (status != KG_OK) kg_error_context(err, status, "%s", path);
+        if (status != KG_OK) kg_error_context(err, status, "%s/%s", dir, relative);
     }
     free(frame);
     return status;
@@ -89,41 +78,36 @@ static enum kg_status read_compressed(const char *path, uint64_t max_bytes, stru
 
 enum kg_status kg_stored_read(const char *dir, const char *relative, uint64_t max_bytes, char **text,
                               size_t *size_bytes, struct kg_error *err) {
-    char *plain = kg_path_join(dir, relative), *compressed = compressed_path(plain);
+    char *compressed = compressed_path(relative);
     struct kg_buffer out = KG_BUFFER_INIT;
-    enum kg_status status;
     *text = NULL;
     *size_bytes = 0;
-    if (kg_path_exists(plain) || !kg_path_exists(compressed)) {
-        status = read_regular(plain, max_bytes, text, size_bytes, err);
-    } else {
-        status = read_compressed(compressed, max_bytes, &out, err);
+    enum kg_status status = kg_beneath_read(dir, relative, max_bytes, text, size_bytes, err);
+    if (status == KG_ERR_NOT_FOUND && kg_beneath_check(dir, compressed, NULL) != KG_ERR_NOT_FOUND) {
+        status = read_compressed(dir, compressed, max_bytes, &out, err);
         kg_buffer_reserve(&out, 0);
         *text = status == KG_OK ? out.data : NULL;
         *size_bytes = status == KG_OK ? out.len : 0;
         if (status != KG_OK) kg_buffer_free(&out);
     }
     free(compressed);
-    free(plain);
     return status;
 }
 
-/* <name>.zst on disk beside <name>; *smaller is false, and nothing is left, if that saves no bytes. */
+/* <name>.zst on disk beside <name>; *smaller is false, and nothing is left, if that saves no bytes or
+ * so many that no reader would take it. */
 static enum kg_status put_compressed(const char *dir, const char *relative, bool *smaller, struct kg_error *err) {
-    char *from = kg_path_join(dir, relative), *target = compressed_path(relative), *path = kg_path_join(dir, target);
-    char *text = NULL;
+    char *target = compressed_path(relative), *text = NULL;
     size_t size_bytes = 0;
     struct kg_buffer frame = KG_BUFFER_INIT;
-    enum kg_status status = kg_file_read(from, &text, &size_bytes, err);
+    enum kg_status status = kg_beneath_read(dir, relative, KG_MAX_EXPANDED_BYTES, &text, &size_bytes, err);
     if (status == KG_OK) status = kg_zstd_compress(text, size_bytes, &frame, err);
-    *smaller = status == KG_OK && frame.len < size_bytes;
+    *smaller = status == KG_OK && frame.len < size_bytes && size_bytes <= kg_limit_expanded(frame.len);
     if (*smaller) status = kg_bundle_put(dir, target, frame.data, frame.len, err);
-    if (*smaller && status == KG_OK) status = kg_file_sync(path, err);
+    if (*smaller && status == KG_OK) status = kg_file_sync(dir, target, err);
     kg_buffer_free(&frame);
     free(text);
-    free(path);
     free(target);
-    free(from);
     return status;
 }
 
@@ -150,8 +134,12 @@ enum kg_status kg_stored_compress(const char *dir, struct kg_error *err) {
     struct kg_tree tree = { 0 };
     enum kg_status status = kg_tree_list(dir, &tree, err);
     bool *done = kg_xcalloc(tree.n_entries, sizeof *done);
-    for (size_t i = 0; i < tree.n_entries && status == KG_OK; i++)
-        if (is_chosen(&tree.entries[i])) status = put_compressed(dir, tree.entries[i].path, &done[i], err);
+    uint64_t left = KG_MAX_EXPANDED_TOTAL_BYTES;
+    for (size_t i = 0; i < tree.n_entries && status == KG_OK; i++) {
+        if (!is_chosen(&tree.entries[i]) || tree.entries[i].size_bytes > left) continue;
+        status = put_compressed(dir, tree.entries[i].path, &done[i], err);
+        left -= done[i] ? tree.entries[i].size_bytes : 0;
+    }
     if (status == KG_OK) status = sync_folders(dir, &tree, err);
     for (size_t i = 0; i < tree.n_entries && status == KG_OK; i++)
         if (done[i]) status = remove_file(dir, tree.entries[i].path, err);
@@ -177,24 +165,22 @@ static enum kg_status set_aside(const char *dir, const char *relative, struct kg
 
 /* <name> on disk again, then <name>.zst goes. */
 static enum kg_status put_plain(const char *dir, const char *relative, struct kg_error *err) {
-    char *from = kg_path_join(dir, relative), *target = plain_path(relative), *path = kg_path_join(dir, target);
+    char *target = plain_path(relative);
     struct kg_buffer text = KG_BUFFER_INIT;
-    enum kg_status status = KG_OK;
-    if (kg_path_exists(path)) {
+    enum kg_status status = kg_beneath_check(dir, target, err);
+    if (status == KG_OK) {
         status = remove_file(dir, relative, err); /* its plain form was not removed yet: the frame may be torn */
-    } else {
-        status = read_compressed(from, KG_STORED_MAX_BYTES, &text, err);
+    } else if (status == KG_ERR_NOT_FOUND) {
+        status = read_compressed(dir, relative, KG_MAX_EXPANDED_BYTES, &text, err);
         if (status == KG_ERR_FORMAT) status = set_aside(dir, relative, err);
         else if (status == KG_OK) {
             /* by rename: an existing plain file is whole */
-            status = kg_file_write(path, kg_buffer_text(&text), text.len, err);
+            status = kg_beneath_write(dir, target, kg_buffer_text(&text), text.len, err);
             if (status == KG_OK) status = remove_file(dir, relative, err);
         }
     }
     kg_buffer_free(&text);
-    free(path);
     free(target);
-    free(from);
     return status;
 }
 
@@ -208,19 +194,26 @@ enum kg_status kg_stored_expand(const char *dir, struct kg_error *err) {
 }
 
 void kg_stored_verify(const char *dir, const struct kg_tree *tree, struct kg_bundle_findings *findings) {
+    uint64_t left = KG_MAX_EXPANDED_TOTAL_BYTES;
     for (size_t i = 0; i < tree->n_entries; i++) {
         const struct kg_tree_entry *entry = &tree->entries[i];
         if (!is_compressed_entry(entry)) continue;
-        char *path = kg_path_join(dir, entry->path), *plain = plain_path(entry->path);
+        if (left == 0) {
+            kg_finding_add(findings, "limit", entry->path, "a bundle's compressed files hold more than %d MiB together",
+                           KG_MAX_EXPANDED_TOTAL_BYTES >> 20);
+            return;
+        }
+        const uint64_t expanded = kg_limit_expanded(entry->size_bytes), limit = left < expanded ? left : expanded;
+        char *plain = plain_path(entry->path);
         struct kg_buffer text = KG_BUFFER_INIT;
         struct kg_error why;
         if (kg_tree_find(tree, plain))
             kg_finding_add(findings, "duplicate", entry->path, "lies beside its plain form, %s", plain);
-        if (read_compressed(path, KG_STORED_MAX_BYTES, &text, &why) != KG_OK)
-            kg_finding_add(findings, why.status == KG_ERR_FORMAT ? "format" : "unreadable", entry->path, "%s",
-                           why.message);
+        const enum kg_status status = read_compressed(dir, entry->path, limit, &text, &why);
+        if (status != KG_OK)
+            kg_finding_add(findings, status == KG_ERR_FORMAT ? "format" : "unreadable", entry->path, "%s", why.message);
+        left -= status == KG_OK ? text.len : limit; /* a frame that fails may have been expanded up to its limit */
         kg_buffer_free(&text);
         free(plain);
-        free(path);
     }
 }

@@ -7,12 +7,9 @@
 #include <kigo/bundle.h>
 #include <stdbool.h>
 
-/* A compressed file that holds more is refused: more than records have, little enough to be held in memory. */
-enum { KG_STORED_MAX_BYTES = 256 << 20 };
-
-/* Reads <dir>/<relative> in either form; *text is malloc'ed with one NUL behind it. A plain file may hold max_bytes, a
- * compressed one that or KG_STORED_MAX_BYTES. KG_ERR_NOT_FOUND: neither is there; KG_ERR_FORMAT: not a regular file,
- * too large, or a frame that does not expand. */
+/* Reads <dir>/<relative> in either form; *text is malloc'ed with one NUL behind it. It may hold max_bytes, a
+ * compressed one also no more than kg_limit_expanded. KG_ERR_NOT_FOUND: neither is there; KG_ERR_FORMAT: not a regular
+ * file, too large, or a frame that does not expand. */
 KG_WARN_UNUSED enum kg_status kg_stored_read(const char *dir, const char *relative, uint64_t max_bytes, char **text,
                                              size_t *size_bytes, struct kg_error *err);
 

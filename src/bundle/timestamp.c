@@ -1,5 +1,5 @@
 #include "bundle/timestamp.h"
-#include "base/file.h"
+#include "base/beneath.h"
 #include "base/program.h"
 #include <errno.h>
 #include <stdio.h>
@@ -40,17 +40,17 @@ enum kg_status kg_timestamp_remove(const char *dir, struct kg_error *err) {
 static enum kg_status fetch(const char *signature, const char *request, const char *url, struct kg_buffer *answer,
                             struct kg_error *err) {
     char *data = kg_xasprintf("@%s", request);
-    struct kg_buffer unheard = KG_BUFFER_INIT;
-    enum kg_status status = ask((const char *const[]){ "openssl", "ts", "-query", "-data", signature, "-sha256",
-                                                       "-cert", "-out", request, NULL },
-                                &unheard, err);
+    struct kg_buffer query = KG_BUFFER_INIT;
+    enum kg_status status = ask(
+        (const char *const[]){ "openssl", "ts", "-query", "-data", signature, "-sha256", "-cert", NULL }, &query, err);
+    if (status == KG_OK) status = kg_file_write(request, kg_buffer_text(&query), query.len, err);
     if (status == KG_OK)
         status = ask((const char *const[]){ "curl", "-sS", "--fail", "--max-time", "30", "-H",
                                             "Content-Type: application/timestamp-query", "--data-binary", data, "--",
                                             url, NULL },
                      answer, err);
     if (status == KG_OK && answer->len == 0) status = kg_fail(err, KG_ERR_IO, "%s answers with nothing", url);
-    kg_buffer_free(&unheard);
+    kg_buffer_free(&query);
     free(data);
     return status;
 }
@@ -92,7 +92,10 @@ enum kg_status kg_timestamp_check(const char *dir, const char *ca, struct kg_sig
     struct kg_buffer text = KG_BUFFER_INIT;
     struct kg_error why;
     enum kg_status status = KG_OK;
-    if (ca && kg_path_exists(stamp)) {
+    if (ca) status = kg_beneath_check(dir, KG_TIMESTAMP_FILE, err);
+    if (status == KG_ERR_NOT_FOUND) ca = NULL;
+    if (status == KG_ERR_NOT_FOUND) status = KG_OK;
+    if (ca && status == KG_OK) {
         status =
             ask((const char *const[]){ "openssl", "ts", "-verify", "-data", over, "-in", stamp, "-CAfile", ca, NULL },
                 &text, &why);

@@ -1,6 +1,7 @@
 #include "bundle/transfer.h"
+#include "base/beneath.h"
+#include "base/buffer.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "bundle/beside.h"
 #include "bundle/internal.h"
 #include "bundle/records.h"
@@ -10,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char STAGING[] = ".import-";
+static const char STAGING[] = ".import-", TAGS[] = "tagmanifest-sha256.txt";
 enum { STAGING_ATTEMPTS = 100 };
 
 enum kg_status kg_bundle_export(const char *dir, const char *path, struct kg_error *err) {
@@ -68,22 +69,20 @@ static enum kg_status check_bundle(const struct kg_import *import, const char *d
                                    struct kg_imported *imported, struct kg_error *err) {
     struct kg_bundle_findings findings = { NULL, 0 };
     struct kg_signature *signature = &imported->signature;
-    char *tags = kg_path_join(dir, "tagmanifest-sha256.txt");
     enum kg_status status = kg_bundle_verify(dir, &findings, err);
     if (status == KG_ERR_INTEGRITY)
         status = kg_fail(err, KG_ERR_INTEGRITY, "%s: bundle %s does not verify, %zu findings, first: %s %s: %s", where,
-                         imported->id, findings.n_items, findings.items[0].what, findings.items[0].path,
-                         findings.items[0].detail);
+                         imported->id, kg_bundle_findings_count(&findings), findings.items[0].what,
+                         findings.items[0].path, findings.items[0].detail);
     else if (status != KG_OK) kg_error_prefix(err, "%s", where);
     kg_bundle_findings_free(&findings);
-    if (status == KG_OK) status = kg_sha256_file(tags, imported->tagmanifest_sha256, err);
+    if (status == KG_OK) status = kg_beneath_hash(dir, TAGS, imported->tagmanifest_sha256, err);
     if (status == KG_OK) status = kg_signature_check(dir, import->trust, signature, err);
     if (status == KG_OK &&
         (kg_signature_is_wrong(signature) || (import->require_signature && signature->state != KG_SIGNATURE_GOOD)))
         status = kg_fail(err, KG_ERR_INTEGRITY, "%s: the signature of %s is %s%s%s", where, imported->id,
                          signature->state == KG_SIGNATURE_NONE ? "missing" : kg_signature_state_name(signature->state),
                          signature->why[0] ? ": " : "", signature->why);
-    free(tags);
     return status;
 }
 
@@ -92,10 +91,9 @@ static enum kg_status check_here(const struct kg_import *import, const char *her
                                  struct kg_error *err) {
     struct kg_imported found = { .was_here = true };
     char *where = kg_xasprintf("%s is here already; nothing was replaced", here);
-    char *tags = kg_path_join(here, "tagmanifest-sha256.txt");
     snprintf(found.id, sizeof found.id, "%s", imported->id);
     enum kg_status status = KG_OK;
-    if (kg_sha256_file(tags, found.tagmanifest_sha256, NULL) != KG_OK)
+    if (kg_beneath_hash(here, TAGS, found.tagmanifest_sha256, NULL) != KG_OK)
         status = kg_fail(err, KG_ERR_INTEGRITY, "%s: it holds no sealed bundle", where);
     else if (strcmp(found.tagmanifest_sha256, imported->tagmanifest_sha256) != 0)
         status = kg_fail(err, KG_ERR_INTEGRITY, "%s: it is another bundle of this id", where);
@@ -103,7 +101,6 @@ static enum kg_status check_here(const struct kg_import *import, const char *her
     if (status == KG_OK && found.signature.state == KG_SIGNATURE_NONE && imported->signature.state != KG_SIGNATURE_NONE)
         snprintf(found.note, sizeof found.note, "%s is not signed, the archive's copy is; nothing was written", here);
     if (status == KG_OK) *imported = found;
-    free(tags);
     free(where);
     return status;
 }
@@ -118,19 +115,37 @@ static enum kg_status note_import(const struct kg_import *import, const struct k
         json_pack("{s:s, s:s, s:s, s:o, s:s, s:s}", "bundle_id", imported->id, "tagmanifest_sha256",
                   imported->tagmanifest_sha256, "imported_utc", utc, "file", file ? file : json_null(), "signature",
                   kg_signature_state_name(imported->signature.state), "signer", imported->signature.signer);
-    const enum kg_status status = kg_beside_write(import->root, KG_IMPORTS, imported->id, fact, err);
+    char *name = kg_xasprintf(KG_IMPORT_UNDER_WAY "%s", imported->id);
+    const enum kg_status status = kg_beside_write(import->root, KG_IMPORTS, name, fact, err);
+    free(name);
     json_decref(fact);
     return status;
 }
 
-/* The note first: a bundle without one would pass for a link of this root's chain. */
+/* The note that was put under a name that says "under way" is one of a bundle that is here. */
+static enum kg_status finish_note(const char *root, const char *id, struct kg_error *err) {
+    char *notes = kg_path_join(root, KG_IMPORTS);
+    char *from = kg_xasprintf("%s/" KG_IMPORT_UNDER_WAY "%s.json", notes, id),
+         *to = kg_xasprintf("%s/%s.json", notes, id);
+    enum kg_status status = KG_OK;
+    if (rename(from, to) != 0 && errno != ENOENT) /* another import of it may have renamed it */
+        status = kg_fail(err, KG_ERR_IO, "cannot rename to %s: %s", to, strerror(errno));
+    if (status == KG_OK && kg_path_is_dir(notes)) status = kg_dir_sync(notes, err);
+    free(to);
+    free(from);
+    free(notes);
+    return status;
+}
+
+/* A note first: a bundle without one would pass for a link of this root's chain. It is under way until the bundle is
+ * here: a note of a bundle that is not here says that one was removed. */
 static enum kg_status publish(const struct kg_import *import, const char *dir, const char *to,
                               const struct kg_imported *imported, struct kg_error *err) {
     enum kg_status status = kg_bag_sync(dir, err);
     if (status == KG_OK) status = note_import(import, imported, err);
     if (status == KG_OK) status = kg_path_rename_new(dir, to, err);
     if (status == KG_OK) status = kg_dir_sync(import->root, err);
-    return status;
+    return status == KG_OK ? finish_note(import->root, imported->id, err) : status;
 }
 
 /* Publishes what was checked, unless it is there: before, or since another import of it came first. */
@@ -140,6 +155,7 @@ static enum kg_status settle(const struct kg_import *import, const char *dir, st
     enum kg_status status = KG_ERR_EXISTS;
     if (!kg_path_exists(to)) status = publish(import, dir, to, imported, err);
     if (status == KG_ERR_EXISTS && kg_path_exists(to)) status = check_here(import, to, imported, err);
+    if (status == KG_OK && imported->was_here) status = finish_note(import->root, imported->id, err);
     free(to);
     return status;
 }
@@ -149,7 +165,7 @@ enum kg_status kg_bundle_import(const struct kg_import *import, struct kg_import
     int lock_fd = -1;
     *imported = (struct kg_imported){ .id = "" };
     if (kg_archive_missing()) return kg_fail(err, KG_ERR_UNSUPPORTED, "%s", kg_archive_missing());
-    enum kg_status status = kg_dir_make(import->root, err);
+    enum kg_status status = kg_dir_make_synced(import->root, err);
     if (status == KG_OK) remove_dead_staging(import->root);
     if (status == KG_OK) status = make_staging(import->root, &staging, &lock_fd, err);
     if (status == KG_OK) status = kg_archive_unpack(import->path, staging, &import->limits, imported->id, err);

@@ -4,10 +4,11 @@
 
 #include "base/hash.h"
 #include "bundle/archive.h"
+#include "bundle/limits.h"
 #include "bundle/sign.h"
 
 #define KG_IMPORT_LIMITS                                                                                               \
-    { .max_bytes = 4ull << 30, .max_files = 100000 }
+    { .max_bytes = KG_MAX_IMPORT_BYTES, .max_files = KG_MAX_ENTRIES }
 
 /* Writes a bundle that verifies to an archive (kg_archive_write); KG_ERR_INTEGRITY if it does not verify. */
 KG_WARN_UNUSED enum kg_status kg_bundle_export(const char *dir, const char *path, struct kg_error *err);

@@ -25,7 +25,7 @@ struct kg_tree {
 /* What is at a path, links not followed; false if nothing is, or it cannot be seen. Leaves entry->path NULL. */
 bool kg_tree_stat(const char *path, struct kg_tree_entry *entry);
 
-/* Deeper than 64 folders is KG_ERR_FORMAT. */
+/* Past a cap of limits.h is KG_ERR_FORMAT. */
 KG_WARN_UNUSED enum kg_status kg_tree_list(const char *dir, struct kg_tree *tree, struct kg_error *err);
 void kg_tree_free(struct kg_tree *tree);
 

@@ -1,6 +1,7 @@
 #include "bundle/verified.h"
 #include "base/buffer.h"
 #include "base/file.h"
+#include "base/io_errors.h"
 #include "bundle/built_from.h"
 #include "bundle/records.h"
 #include <stdlib.h>
@@ -55,9 +56,11 @@ struct kg_verified *kg_verified_open(const char *root) {
     char *text = NULL;
     size_t size_bytes = 0;
     v->root = kg_xstrdup(root);
+    kg_io_errors_harmless_begin(); /* what is not kept is verified again */
     v->path = notes_path(root);
     if (v->path && kg_file_read_regular(v->path, &text, &size_bytes, NULL) == KG_OK)
         v->notes = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES, NULL);
+    kg_io_errors_harmless_end();
     free(text);
     const char *kigo = kg_json_text(v->notes, "kigo");
     if (!kigo || strcmp(kigo, kg_built_from()) != 0 || !json_is_object(json_object_get(v->notes, "bundles"))) {
@@ -85,8 +88,10 @@ void kg_verified_close(struct kg_verified *v) {
     if (v->changed && v->path) {
         drop_gone(v, json_object_get(v->notes, "bundles"));
         char *text = json_dumps(v->notes, JSON_COMPACT);
-        struct kg_error unheard; /* what is not kept is verified again */
+        struct kg_error unheard;
+        kg_io_errors_harmless_begin();
         if (text) (void)kg_status_pass(kg_file_write(v->path, text, strlen(text), &unheard));
+        kg_io_errors_harmless_end();
         free(text);
     }
     json_decref(v->notes);

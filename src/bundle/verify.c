@@ -1,7 +1,8 @@
 #include "bundle/verify.h"
-#include "base/file.h"
 #include "bundle/records.h"
 #include "bundle/stored.h"
+#include <errno.h>
+#include <string.h>
 #include <sys/stat.h>
 
 enum kg_status kg_bundle_verify(const char *dir, struct kg_bundle_findings *findings, struct kg_error *err) {
@@ -9,7 +10,11 @@ enum kg_status kg_bundle_verify(const char *dir, struct kg_bundle_findings *find
     if (!err) err = &own;
     *findings = (struct kg_bundle_findings){ NULL, 0 };
     struct stat target;
-    if (stat(dir, &target) != 0) return kg_fail(err, KG_ERR_NOT_FOUND, "%s: no such bundle", dir);
+    if (stat(dir, &target) != 0) {
+        const bool absent = errno == ENOENT || errno == ENOTDIR;
+        return kg_fail(err, absent ? KG_ERR_NOT_FOUND : KG_ERR_IO, "%s: %s", dir,
+                       absent ? "no such bundle" : strerror(errno));
+    }
     if (!S_ISDIR(target.st_mode)) return kg_fail(err, KG_ERR_FORMAT, "%s is not a folder", dir);
 
     struct kg_tree tree = { 0 };
@@ -26,6 +31,7 @@ enum kg_status kg_bundle_verify(const char *dir, struct kg_bundle_findings *find
     }
     if (findings->n_items == 0) return KG_OK;
     const struct kg_bundle_finding *first = &findings->items[0];
-    return kg_fail(err, KG_ERR_INTEGRITY, "%s: %zu finding%s, first: %s %s: %s", dir, findings->n_items,
-                   findings->n_items == 1 ? "" : "s", first->what, first->path, first->detail);
+    return kg_fail(err, KG_ERR_INTEGRITY, "%s: %zu finding%s, first: %s %s: %s", dir,
+                   kg_bundle_findings_count(findings), findings->n_items == 1 ? "" : "s", first->what, first->path,
+                   first->detail);
 }

@@ -21,6 +21,10 @@ KG_WARN_UNUSED enum kg_status kg_bundle_verify_head(const char *dir, struct kg_e
 struct kg_records;
 void kg_verify_samples(const char *dir, const struct kg_records *records, struct kg_bundle_findings *findings);
 
+/* What is derived from the records, made again and compared; for bundles whose bytes and records hold. */
+void kg_verify_derived(const char *dir, const struct kg_tree *tree, const json_t *info, bool partial,
+                       const struct kg_records *records, struct kg_bundle_findings *findings);
+
 /* Members of the records' items, and of what a complete run says of itself. */
 void kg_verify_members(const char *dir, const struct kg_records *records, bool partial,
                        struct kg_bundle_findings *findings);

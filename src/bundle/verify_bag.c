@@ -1,16 +1,15 @@
 /* The bytes of a bag: every file against the manifests, and nothing else in the folder. */
 #include "bundle/verify.h"
-#include "base/file.h"
+#include "base/beneath.h"
 #include "bundle/chain.h"
 #include "bundle/internal.h"
+#include "bundle/limits.h"
 #include "bundle/manifest.h"
 #include "bundle/records.h"
 #include "bundle/timestamp.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const uint64_t MAX_TAG_BYTES = 256ull << 20;
 
 /* Text of a top-level file; "" and a finding where it is missing or no plain file. */
 static enum kg_status read_tag(const char *dir, const struct kg_tree *tree, const char *name, char **text,
@@ -22,14 +21,13 @@ static enum kg_status read_tag(const char *dir, const struct kg_tree *tree, cons
         kg_finding_add(findings, "missing", name, "no such file");
         return KG_OK;
     }
-    if (entry->kind != KG_TREE_FILE || entry->size_bytes > MAX_TAG_BYTES) {
-        kg_finding_add(findings, "format", name, "is not a regular file of at most 256 MiB");
+    const uint64_t limit = strcmp(name, "bag-info.txt") == 0 ? KG_MAX_INFO_BYTES : KG_MAX_TAG_BYTES;
+    if (entry->kind != KG_TREE_FILE || entry->size_bytes > limit) {
+        kg_finding_add(findings, entry->kind == KG_TREE_FILE ? "limit" : "format", name,
+                       "is not a regular file of at most %llu KiB", (unsigned long long)limit >> 10);
         return KG_OK;
     }
-    char *path = kg_path_join(dir, name);
-    const enum kg_status status = kg_file_read(path, text, size_bytes, err);
-    free(path);
-    return status;
+    return kg_beneath_read(dir, name, limit, text, size_bytes, err);
 }
 
 /* Each line's file there and unchanged; each file that wanted names listed. */
@@ -51,11 +49,9 @@ static enum kg_status check_manifest(const char *dir, const struct kg_tree *tree
             kg_finding_add(findings, "missing", line->path, "listed in %s", file);
         } else if (entry->kind == KG_TREE_FILE) { /* other kinds are findings of check_kinds */
             char hex[KG_SHA256_HEX_SIZE];
-            char *path = kg_path_join(dir, line->path);
             struct kg_error why;
-            const bool hashed = kg_sha256_file(path, hex, &why) == KG_OK;
-            free(path);
-            if (!hashed) kg_finding_add(findings, "unreadable", line->path, "%s", why.message);
+            if (kg_beneath_hash(dir, line->path, hex, &why) != KG_OK)
+                kg_finding_add(findings, "unreadable", line->path, "%s", why.message);
             else if (strcmp(hex, line->sha256) != 0)
                 kg_finding_add(findings, "changed", line->path, "SHA-256 is %s, %s says %s", hex, file, line->sha256);
         }
@@ -84,7 +80,8 @@ static void check_kinds(const struct kg_tree *tree, struct kg_bundle_findings *f
             kg_finding_add(findings, "format", entry->path, "a name that a manifest cannot hold");
         const bool payload = strcmp(entry->path, "data") == 0 || kg_manifest_is_payload(entry->path);
         bool known = payload;
-        for (size_t k = 0; k < sizeof TOP / sizeof *TOP && !known; k++) known = strcmp(entry->path, TOP[k]) == 0;
+        for (size_t k = 0; k < sizeof TOP / sizeof *TOP && !known; k++)
+            known = entry->kind != KG_TREE_DIR && strcmp(entry->path, TOP[k]) == 0;
         /* a plain file below the top is listed by the tag manifest or a finding there */
         if (!known && (entry->kind == KG_TREE_DIR || strncmp(entry->path, "tagmanifest-", 12) == 0))
             kg_finding_add(findings, "added", entry->path, "not part of a bundle");
@@ -155,13 +152,11 @@ static enum kg_status check_statement(const char *dir, const struct kg_tree *tre
         kg_finding_add(findings, why.status == KG_ERR_NOT_FOUND ? "missing" : "format", FILE_NAME, "%s", why.message);
         return KG_OK;
     }
-    char *path = kg_path_join(dir, "manifest-sha256.txt");
-    const enum kg_status status = kg_sha256_file(path, hex, err);
+    const enum kg_status status = kg_beneath_hash(dir, "manifest-sha256.txt", hex, err);
     const json_t *subject = json_array_get(json_object_get(statement, "subject"), 0);
     const char *digest = kg_json_text(json_object_get(subject, "digest"), "sha256");
     if (status == KG_OK && (!digest || strcmp(digest, hex) != 0))
         kg_finding_add(findings, "statement", FILE_NAME, "its subject is not this manifest");
-    free(path);
     json_decref(statement);
     return status;
 }

@@ -1,6 +1,7 @@
 /* The files that say what a run is, against the manifests: milliseconds, where all of a bundle may take a second. */
 #include "bundle/verify.h"
-#include "base/file.h"
+#include "base/beneath.h"
+#include "bundle/limits.h"
 #include "bundle/manifest.h"
 #include "bundle/records.h"
 #include <stdlib.h>
@@ -14,29 +15,28 @@ const char *const KG_HEAD_FILES[] = { "bag-info.txt",           "manifest-sha256
 static enum kg_status read_manifest(const char *dir, const char *name, struct kg_manifest *manifest,
                                     struct kg_error *err) {
     struct kg_bundle_findings findings = { NULL, 0 };
-    char *path = kg_path_join(dir, name), *text = NULL;
+    char *text = NULL;
     size_t size_bytes = 0;
-    enum kg_status status = kg_file_read_regular(path, &text, &size_bytes, err);
+    enum kg_status status = kg_beneath_read(dir, name, KG_MAX_TAG_BYTES, &text, &size_bytes, err);
     if (status == KG_OK) kg_manifest_parse(name, text, size_bytes, manifest, &findings);
-    if (findings.n_items > 0) status = kg_fail(err, KG_ERR_INTEGRITY, "%s: %s", path, findings.items[0].detail);
+    if (findings.n_items > 0) status = kg_fail(err, KG_ERR_INTEGRITY, "%s/%s: %s", dir, name, findings.items[0].detail);
     kg_bundle_findings_free(&findings);
     free(text);
-    free(path);
     return status;
 }
 
 static enum kg_status check_file(const char *dir, const char *name, const struct kg_manifest *manifest,
                                  struct kg_error *err) {
     const struct kg_manifest_line *line = kg_manifest_find(manifest, name);
-    char *path = kg_path_join(dir, name), sha256[KG_SHA256_HEX_SIZE] = "";
-    enum kg_status status = KG_OK;
-    if (kg_path_exists(path) != (line != NULL))
-        status = kg_fail(err, KG_ERR_INTEGRITY, "%s is %s", path, line ? "missing" : "in no manifest");
-    else if (line) status = kg_sha256_file(path, sha256, err);
-    if (status == KG_OK && line && strcmp(line->sha256, sha256) != 0)
-        status = kg_fail(err, KG_ERR_INTEGRITY, "%s: changed: its SHA-256 is %s, the manifest says %s", path, sha256,
-                         line->sha256);
-    free(path);
+    char sha256[KG_SHA256_HEX_SIZE] = "";
+    enum kg_status status = kg_beneath_hash(dir, name, sha256, err);
+    const bool missing = status == KG_ERR_NOT_FOUND;
+    if (missing && !line) return KG_OK;
+    if (missing || (status == KG_OK && !line))
+        return kg_fail(err, KG_ERR_INTEGRITY, "%s/%s is %s", dir, name, missing ? "missing" : "in no manifest");
+    if (status == KG_OK && strcmp(line->sha256, sha256) != 0)
+        status = kg_fail(err, KG_ERR_INTEGRITY, "%s/%s: changed: its SHA-256 is %s, the manifest says %s", dir, name,
+                         sha256, line->sha256);
     return status;
 }
 

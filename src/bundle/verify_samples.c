@@ -1,13 +1,13 @@
 /* What a timing says of its samples follows from samples.bin. */
+#include "base/beneath.h"
 #include "base/buffer.h"
-#include "base/file.h"
 #include "bundle/internal.h"
+#include "bundle/limits.h"
 #include "bundle/records.h"
 #include "bundle/verify.h"
 #include "measure/statistics.h"
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Samples are stored as float32, statistics are of what was measured: a nanosecond in 2^24. */
 static const double ROUNDING = 1e-6;
@@ -32,8 +32,16 @@ static void check_statistics(const char *key, const json_t *timing, const float 
     }
 }
 
-static void check_timing(const char *key, const json_t *timing, const float *samples, uint64_t n_samples,
+/* samples.bin, and how many of its samples no timing had so far. */
+struct recorded {
+    const float *samples;
+    uint64_t n, n_left;
+};
+
+/* A sample belongs to one timing: so the statistics of all of them cost what the file's size allows. */
+static void check_timing(const char *key, const json_t *timing, struct recorded *recorded,
                          struct kg_bundle_findings *findings) {
+    const uint64_t n_samples = recorded->n;
     const int64_t offset = kg_json_int(timing, "samples_offset", -1), n = kg_json_int(timing, "n", 0);
     if (n == 0) return;
     if (offset < 0 && !json_object_get(timing, "samples_offset"))
@@ -43,22 +51,28 @@ static void check_timing(const char *key, const json_t *timing, const float *sam
         kg_finding_add(findings, "samples", "data/results.ndjson",
                        "'%s': samples %lld + %lld lie outside of the %llu recorded", key, (long long)offset,
                        (long long)n, (unsigned long long)n_samples);
-    else check_statistics(key, timing, samples + offset, (size_t)n, findings);
+    else if ((uint64_t)n > recorded->n_left)
+        kg_finding_add(findings, "samples", "data/results.ndjson",
+                       "'%s': its %lld samples, with those of timings before, are more than the %llu recorded", key,
+                       (long long)n, (unsigned long long)n_samples);
+    else {
+        recorded->n_left -= (uint64_t)n;
+        check_statistics(key, timing, recorded->samples + offset, (size_t)n, findings);
+    }
 }
 
 void kg_verify_samples(const char *dir, const struct kg_records *records, struct kg_bundle_findings *findings) {
-    char *path = kg_path_join(dir, "data/samples.bin"), *bytes = NULL;
+    char *bytes = NULL;
     size_t n_bytes = 0;
-    if (kg_file_read_regular(path, &bytes, &n_bytes, NULL) != KG_OK) n_bytes = 0;
-    float *samples = kg_xcalloc(n_bytes / sizeof *samples + 1, sizeof *samples);
-    if (bytes) memcpy(samples, bytes, n_bytes / sizeof *samples * sizeof *samples);
+    struct kg_error why;
+    const enum kg_status status = kg_beneath_read(dir, "data/samples.bin", KG_MAX_SAMPLE_BYTES, &bytes, &n_bytes, &why);
+    if (status == KG_ERR_FORMAT) kg_finding_add(findings, "limit", "data/samples.bin", "%s", why.message);
+    const size_t n = n_bytes / sizeof(float);
+    struct recorded recorded = { (const float *)(const void *)bytes, n, n }; /* aligned, as malloc made it */
     for (size_t i = 0; i < records->n_cases; i++) {
         const json_t *timings = records->cases[i].result ? json_object_get(records->cases[i].result, "timings") : NULL;
         for (size_t k = 0; k < json_array_size(timings); k++)
-            check_timing(records->cases[i].key, json_array_get(timings, k), samples, n_bytes / sizeof *samples,
-                         findings);
+            check_timing(records->cases[i].key, json_array_get(timings, k), &recorded, findings);
     }
-    free(samples);
     free(bytes);
-    free(path);
 }

@@ -1,6 +1,7 @@
 #include "cli/bench_report.h"
 #include "base/buffer.h"
 #include "base/file.h"
+#include "base/say.h"
 #include "base/size.h"
 #include "bundle/records.h"
 #include "cli/bundles.h"

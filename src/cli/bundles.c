@@ -1,6 +1,10 @@
 #include "cli/bundles.h"
+#include "base/beneath.h"
 #include "base/clock.h"
-#include "base/file.h"
+#include "base/io_errors.h"
+#include "base/json_put.h"
+#include "base/say.h"
+#include "bundle/beside.h"
 #include "bundle/internal.h"
 #include "bundle/records.h"
 #include "bundle/standing.h"
@@ -10,20 +14,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool reads_bundles, answer_is_partial;
+
 const char *kg_cli_bundles_root(const char *given) {
+    reads_bundles = true;
     const char *from_environment = getenv("KIGO_BUNDLES");
     if (given) return given;
     return from_environment && *from_environment ? from_environment : "proof-bundles";
 }
 
 static int64_t started_us(const char *root, const char *id) {
-    char *dir = kg_path_join(root, id);
     json_t *summary = NULL;
     int64_t started = 0;
-    if (kg_bundle_read_json(dir, "data/summary.json", &summary, NULL) == KG_OK)
+    if (kg_root_read_json(root, id, "data/summary.json", &summary, NULL) == KG_OK)
         started = kg_json_int(summary, "started_us", 0);
     json_decref(summary);
-    free(dir);
     return started;
 }
 
@@ -93,6 +98,8 @@ enum kg_status kg_cli_bundle_find(const char *root, const char *run, char **dir,
         keep_ids(&ids);
         status = choose(root, run, &ids, &id, err);
     }
+    if (status == KG_OK && !kg_beneath_is_folder(root, id))
+        status = kg_fail(err, KG_ERR_INTEGRITY, "%s/%s is no folder: a bundle is one, and no link to one", root, id);
     if (status == KG_OK) *dir = kg_path_join(root, id);
     kg_dir_list_free(&ids);
     if (status != KG_ERR_NOT_FOUND) return status;
@@ -103,31 +110,41 @@ enum kg_status kg_cli_bundle_find(const char *root, const char *run, char **dir,
     return is_path ? kg_fail(err, KG_ERR_NOT_FOUND, "%s: no such folder", run) : status;
 }
 
+int kg_cli_answer_exit_code(const char *verb, int code) {
+    const char *why = reads_bundles ? kg_io_error_noted() : NULL;
+    if (why && code != KG_EXIT_INCOMPLETE) {
+        kg_say(stderr, "kigo %s: no answer holds after this error: %s\n", verb, why);
+        return code == KG_EXIT_INTEGRITY ? code : KG_EXIT_INCOMPLETE;
+    }
+    return code == KG_EXIT_OK && answer_is_partial ? KG_EXIT_INTEGRITY : code;
+}
+
 enum kg_status kg_cli_history_open(const char *verb, const char *root, struct kg_history **history,
                                    struct kg_error *err) {
     struct kg_bundle_findings problems = { NULL, 0 };
     const enum kg_status status = kg_history_open(root, history, &problems, err);
     for (size_t i = 0; i < problems.n_items; i++)
-        fprintf(stderr, "kigo %s: %s is not indexed: %s\n", verb, problems.items[i].path, problems.items[i].detail);
+        kg_say(stderr, "kigo %s: %s is not indexed: %s\n", verb, problems.items[i].path, problems.items[i].detail);
+    answer_is_partial = answer_is_partial || problems.n_items > 0;
     kg_bundle_findings_free(&problems);
     const size_t n_dead = status == KG_OK ? kg_bundle_count_dead(root) : 0;
     if (n_dead > 0)
-        fprintf(stderr, "kigo %s: %zu run%s died unfinished; 'kigo recover' publishes what they wrote\n", verb, n_dead,
-                n_dead == 1 ? "" : "s");
+        kg_say(stderr, "kigo %s: %zu run%s died unfinished; 'kigo recover' publishes what they wrote\n", verb, n_dead,
+               n_dead == 1 ? "" : "s");
     return status;
 }
 
 void kg_cli_history_close(const char *verb, struct kg_history *history) {
     const struct kg_bundle_findings *repaired = history ? kg_trust_repaired(history) : NULL;
     for (size_t i = 0; repaired && i < repaired->n_items; i++)
-        fprintf(stderr, "kigo %s: %s: %s; they were made again from the bundle\n", verb, repaired->items[i].path,
-                repaired->items[i].detail);
+        kg_say(stderr, "kigo %s: %s: %s; they were made again from the bundle\n", verb, repaired->items[i].path,
+               repaired->items[i].detail);
     kg_history_close(history);
 }
 
 enum kg_status kg_cli_print(struct kg_buffer *out, struct kg_error *err) {
     enum kg_status status = KG_OK;
-    if (out->len > 0) fwrite(out->data, 1, out->len, stdout);
+    kg_out_put(stdout, kg_buffer_text(out), out->len);
     if (fflush(stdout) != 0 || ferror(stdout))
         status = kg_fail(err, KG_ERR_IO, "cannot write to standard output: %s", strerror(errno));
     kg_buffer_free(out);
@@ -135,7 +152,7 @@ enum kg_status kg_cli_print(struct kg_buffer *out, struct kg_error *err) {
 }
 
 enum kg_status kg_cli_print_json(json_t *json, struct kg_error *err) {
-    char *text = json_dumps(json, JSON_INDENT(2) | JSON_ENCODE_ANY);
+    char *text = kg_json_dump(json, JSON_INDENT(2) | JSON_ENCODE_ANY);
     json_decref(json);
     if (!text) return kg_fail(err, KG_ERR_INTERNAL, "the answer cannot be written as JSON");
     struct kg_buffer out = KG_BUFFER_INIT;
@@ -148,7 +165,8 @@ enum kg_status kg_cli_print_json(json_t *json, struct kg_error *err) {
 json_t *kg_cli_findings_json(const struct kg_bundle_findings *findings) {
     json_t *list = json_array();
     for (size_t i = 0; i < findings->n_items; i++)
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "what", findings->items[i].what, "path",
-                                              findings->items[i].path, "detail", findings->items[i].detail));
+        json_array_append_new(list, json_pack("{s:o, s:o, s:o}", "what", kg_json_utf8(findings->items[i].what), "path",
+                                              kg_json_utf8(findings->items[i].path), "detail",
+                                              kg_json_utf8(findings->items[i].detail)));
     return list;
 }

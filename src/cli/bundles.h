@@ -25,6 +25,11 @@ KG_WARN_UNUSED enum kg_status kg_cli_bundle_find(const char *root, const char *r
 KG_WARN_UNUSED enum kg_status kg_cli_history_open(const char *verb, const char *root, struct kg_history **history,
                                                   struct kg_error *err);
 
+/* The exit code of a verb that ended with `code`. A verb over bundles that read past an error of input or output
+ * (base/io_errors.h) says which, and gives no verdict: KG_EXIT_INCOMPLETE, but KG_EXIT_INTEGRITY stays. It is that in
+ * the place of KG_EXIT_OK, too, where an index that was opened lacks what could not be read. */
+int kg_cli_answer_exit_code(const char *verb, int code);
+
 /* Closes it; says on standard error whose rows had to be made again (history/trust.h). */
 void kg_cli_history_close(const char *verb, struct kg_history *history);
 
@@ -36,7 +41,7 @@ KG_WARN_UNUSED enum kg_status kg_cli_print_json(json_t *json, struct kg_error *e
 /* {"what","path","detail"} each. */
 json_t *kg_cli_findings_json(const struct kg_bundle_findings *findings);
 
-/* A table of text: columns as wide as their widest cell, numbers to the right. Control characters show as blanks. */
+/* A table of text: columns as wide as their widest cell, numbers to the right. Cells are escaped (KG_MEDIUM_TEXT). */
 struct kg_table {
     size_t n_columns;
     char **cells; /* row after row, the heads first */

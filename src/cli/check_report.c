@@ -1,8 +1,8 @@
 #include "cli/check_report.h"
+#include "base/say.h"
 #include "bundle/export.h"
 #include "base/buffer.h"
 #include "base/json_put.h"
-#include "run/failure_name.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ void kg_check_report_free(struct kg_check_report *r) {
 }
 
 static void wipe_line(const struct kg_check_report *r) {
-    if (r->on_terminal) fputs("\r\033[K", stderr);
+    if (r->on_terminal) kg_say(stderr, "\r\033[K");
 }
 
 static void on_planned(void *arg, const struct kg_case_plan *plan, const struct kg_bundle *bundle) {
@@ -31,24 +31,23 @@ static void on_planned(void *arg, const struct kg_case_plan *plan, const struct 
     r->n_planned = plan->n_cases;
     r->plan = plan;
     r->programs = kg_xcalloc(plan->n_programs, sizeof *r->programs);
-    if (r->format == KG_CHECK_TAP) printf("TAP version 13\n1..%zu\n", plan->n_cases);
-    if (r->format == KG_CHECK_TEXT) printf("run %s: %zu cases\n", kg_bundle_id(bundle), plan->n_cases);
+    if (r->format == KG_CHECK_TAP) kg_say(stdout, "TAP version 13\n1..%zu\n", plan->n_cases);
+    if (r->format == KG_CHECK_TEXT) kg_say(stdout, "run %s: %zu cases\n", kg_bundle_id(bundle), plan->n_cases);
     fflush(stdout);
 }
 
 static void on_case_started(void *arg, const char *key) {
     const struct kg_check_report *r = arg;
     if (!r->on_terminal) return;
-    fprintf(stderr, "\r\033[K[%zu/%zu] %.*s", r->n_ended, r->n_planned, KEY_COLUMNS, key);
+    kg_say(stderr, "\r\033[K[%zu/%zu] %.*s", r->n_ended, r->n_planned, KEY_COLUMNS, key);
     fflush(stderr);
 }
 
 /* A JSON string is also a YAML scalar, whatever the text holds. */
 static void print_yaml(const char *name, const char *text) {
     json_t *string = kg_json_utf8(text);
-    char *quoted = json_dumps(string, JSON_ENCODE_ANY);
-    printf("  %s: %s\n", name, quoted ? quoted : "\"?\"");
-    free(quoted);
+    kg_say(stdout, "  %s: ", name);
+    kg_say_json(string, JSON_ENCODE_ANY);
     json_decref(string);
 }
 
@@ -58,16 +57,20 @@ static int first_line(const char *text) {
 }
 
 static void print_tap(const struct kg_check_report *r, const struct kg_case_end *end, bool failed) {
-    printf("%s %zu - %s", failed ? "not ok" : "ok", r->n_ended, end->key);
-    if (strcmp(end->status, "skip") == 0) printf(" # SKIP %.*s", first_line(end->reason), end->reason);
-    putchar('\n');
+    struct kg_buffer line = KG_BUFFER_INIT;
+    kg_escape_printf(&line, KG_MEDIUM_TAP, "%s %zu - %s", failed ? "not ok" : "ok", r->n_ended, end->key);
+    if (strcmp(end->status, "skip") == 0)
+        kg_escape_printf(&line, KG_MEDIUM_TAP, " # SKIP %.*s", first_line(end->reason), end->reason);
+    kg_buffer_puts(&line, "\n");
+    kg_out_put(stdout, line.data, line.len);
+    kg_buffer_free(&line);
     if (failed) {
-        puts("  ---");
+        kg_say(stdout, "  ---\n");
         print_yaml("status", end->status);
         print_yaml("message", end->reason);
         print_yaml("seed", end->seed);
         print_yaml("rerun", end->rerun);
-        puts("  ...");
+        kg_say(stdout, "  ...\n");
     }
     fflush(stdout);
 }
@@ -96,7 +99,7 @@ static void on_case_ended(void *arg, const struct kg_case_end *end) {
     wipe_line(r);
     if (r->format == KG_CHECK_TAP) print_tap(r, end, failed);
     if (failed && (r->format == KG_CHECK_TEXT || r->format == KG_CHECK_QUIET)) {
-        printf("%s %s\n    %.*s\n    again: %s\n", end->status, end->key, first_line(end->reason), end->reason,
+        kg_say(stdout, "%s %s\n    %.*s\n    again: %s\n", end->status, end->key, first_line(end->reason), end->reason,
                end->rerun);
         fflush(stdout);
     }
@@ -107,7 +110,7 @@ static void on_program_ended(void *arg, const struct kg_planned_program *program
     if (r->format != KG_CHECK_TEXT) return;
     const struct kg_check_tally *tally = tally_of(r, program->name);
     wipe_line(r);
-    printf("%-40s %4zu passed, %zu failed, %zu skipped  %.2f s\n", program->name, tally->n_pass, tally->n_fail,
+    kg_say(stdout, "%-40s %4zu passed, %zu failed, %zu skipped  %.2f s\n", program->name, tally->n_pass, tally->n_fail,
            tally->n_skip, (double)wall_ns / 1e9);
     fflush(stdout);
 }
@@ -130,10 +133,10 @@ static void print_skips(const struct kg_check_report *r, FILE *out, const char *
         json_array_append(json_object_get(by_reason, reason), json_object_get(row, "key"));
     }
     json_object_foreach(by_reason, reason, keys) {
-        fprintf(out, "%sskip, %.*s: %zu cases:", margin, first_line(reason), reason, json_array_size(keys));
+        kg_say(out, "%sskip, %.*s: %zu cases:", margin, first_line(reason), reason, json_array_size(keys));
         for (i = 0; i < json_array_size(keys) && i < KEYS_SHOWN; i++)
-            fprintf(out, "%s %s", i ? "," : "", json_string_value(json_array_get(keys, i)));
-        fputs(json_array_size(keys) > KEYS_SHOWN ? ", ...\n" : "\n", out);
+            kg_say(out, "%s %s", i ? "," : "", json_string_value(json_array_get(keys, i)));
+        kg_say(out, json_array_size(keys) > KEYS_SHOWN ? ", ...\n" : "\n");
     }
     json_decref(by_reason);
 }
@@ -144,23 +147,23 @@ static void print_summary(const struct kg_check_report *r, const struct kg_run_o
     if (r->format != KG_CHECK_QUIET) {
         print_skips(r, out, margin);
         if (o->interrupted_by)
-            fprintf(out, "%sinterrupted by signal %d (%s)\n", margin, o->interrupted_by, strsignal(o->interrupted_by));
-        if (o->summary.n_norun > 0) fprintf(out, "%s%zu planned cases did not run\n", margin, o->summary.n_norun);
-        fprintf(out, "%s%.1f s, %.1f%% of it outside cases; sealed in %.2f s\n", margin, (double)o->wall_ns / 1e9,
-                100 * o->overhead_ratio, (double)o->seal_ns / 1e9);
+            kg_say(out, "%sinterrupted by signal %d (%s)\n", margin, o->interrupted_by, strsignal(o->interrupted_by));
+        if (o->summary.n_norun > 0) kg_say(out, "%s%zu planned cases did not run\n", margin, o->summary.n_norun);
+        kg_say(out, "%s%.1f s, %.1f%% of it outside cases; sealed in %.2f s\n", margin, (double)o->wall_ns / 1e9,
+               100 * o->overhead_ratio, (double)o->seal_ns / 1e9);
         char sample[KG_SAMPLE_TEXT_SIZE];
-        if (kg_sample_text(r->run, sample)) fprintf(out, "%ssample: %s\n", margin, sample);
-        fprintf(out, "%sbundle %s (%s)\n", margin, o->bundle_dir, o->summary.verdict);
-        if (o->summary.note[0]) fprintf(out, "%s%s\n", margin, o->summary.note);
+        if (kg_sample_text(r->run, sample)) kg_say(out, "%ssample: %s\n", margin, sample);
+        kg_say(out, "%sbundle %s (%s)\n", margin, o->bundle_dir, o->summary.verdict);
+        if (o->summary.note[0]) kg_say(out, "%s%s\n", margin, o->summary.note);
         /* Where the verbs look by themselves, the id is enough. */
         const bool usual_place = strncmp(o->bundle_dir, "proof-bundles/", strlen("proof-bundles/")) == 0;
         struct kg_buffer run = KG_BUFFER_INIT;
         if (usual_place) kg_buffer_puts(&run, o->bundle_id);
         else kg_shell_quote(&run, o->bundle_dir);
-        fprintf(out, "%sask next: kigo show %s; kigo verify %s; kigo list\n", margin, run.data, run.data);
+        kg_say(out, "%sask next: kigo show %s; kigo verify %s; kigo list\n", margin, run.data, run.data);
         kg_buffer_free(&run);
     }
-    fprintf(out, "%s%zu passed, %zu failed, %zu skipped\n", margin, r->all.n_pass, r->all.n_fail, r->all.n_skip);
+    kg_say(out, "%s%zu passed, %zu failed, %zu skipped\n", margin, r->all.n_pass, r->all.n_fail, r->all.n_skip);
 }
 
 static void print_json(const struct kg_check_report *r, const struct kg_run_outcome *o) {
@@ -173,14 +176,13 @@ static void print_json(const struct kg_check_report *r, const struct kg_run_outc
         (json_int_t)s->n_norun, "interrupted_by", o->interrupted_by, "wall_ns", (json_int_t)o->wall_ns, "seal_ns",
         (json_int_t)o->seal_ns, "in_cases_ns", (json_int_t)o->in_cases_ns, "overhead_ratio", o->overhead_ratio, "note",
         s->note, "not_passed", r->not_passed);
-    json_dumpf(object, stdout, JSON_COMPACT);
-    putchar('\n');
+    kg_say_json(object, JSON_COMPACT);
     json_decref(object);
 }
 
 void kg_check_report_finish(struct kg_check_report *r, const struct kg_run_outcome *outcome) {
     wipe_line(r);
-    if (r->format == KG_CHECK_TAP && outcome->interrupted_by) puts("Bail out! interrupted");
+    if (r->format == KG_CHECK_TAP && outcome->interrupted_by) kg_say(stdout, "Bail out! interrupted\n");
     fflush(stdout);
     if (r->format == KG_CHECK_JSON) print_json(r, outcome);
     else print_summary(r, outcome, stdout, r->format == KG_CHECK_TAP ? "# " : "");
@@ -190,12 +192,11 @@ void kg_check_report_finish(struct kg_check_report *r, const struct kg_run_outco
 
 void kg_check_report_error(struct kg_check_report *r, const struct kg_error *err) {
     wipe_line(r);
-    if (r->format == KG_CHECK_TAP) printf("Bail out! %.*s\n", first_line(err->message), err->message);
+    if (r->format == KG_CHECK_TAP) kg_say(stdout, "Bail out! %.*s\n", first_line(err->message), err->message);
     if (r->format == KG_CHECK_JSON) {
         json_t *object =
             json_pack("{s:o, s:i}", "error", kg_json_utf8(err->message), "exit_code", kg_status_exit_code(err->status));
-        json_dumpf(object, stdout, JSON_COMPACT);
-        putchar('\n');
+        kg_say_json(object, JSON_COMPACT);
         json_decref(object);
     }
     fflush(stdout);

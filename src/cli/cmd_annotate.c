@@ -1,6 +1,7 @@
 /* kigo annotate, waive, accept, pin: what people say about runs and cases, kept as files beside the bundles. */
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/say.h"
 #include "base/size.h"
 #include "cli/commands.h"
 #include "cli/regress_call.h"
@@ -59,7 +60,7 @@ static enum kg_status say(const struct said *s, struct kg_error *err) {
         status = kg_cli_print_json(json_pack("{s:s}", "annotation_id", id), err);
     } else if (status == KG_OK) {
         struct kg_buffer out = KG_BUFFER_INIT;
-        kg_buffer_printf(&out, "%s\n", id);
+        kg_text_printf(&out, "%s\n", id);
         status = kg_cli_print(&out, err);
     }
     free(key);

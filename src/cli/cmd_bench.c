@@ -2,6 +2,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/options.h"
+#include "base/say.h"
 #include "base/size.h"
 #include "bundle/built_from.h"
 #include "bundle/source_tree.h"
@@ -226,7 +227,7 @@ static enum kg_status print_findings(const struct bench_run *run, const char *di
     enum kg_status status = KG_OK;
     kg_buffer_puts(&out, kg_buffer_text(&run->peers));
     if (run->options->report) status = kg_cli_figures_print(run->sprint, dir, &out, err);
-    fputs(kg_buffer_text(&out), stdout);
+    kg_out_put(stdout, kg_buffer_text(&out), out.len);
     kg_buffer_free(&out);
     return status;
 }

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/json_put.h"
 #include "base/options.h"
+#include "base/say.h"
 #include "base/size.h"
 #include "bundle/built_from.h"
 #include "bundle/source_tree.h"

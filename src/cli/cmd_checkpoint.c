@@ -1,6 +1,7 @@
 /* kigo checkpoint: what a store holds, to be kept elsewhere. */
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/say.h"
 #include "base/size.h"
 #include "bundle/chain.h"
 #include "bundle/checkpoint.h"
@@ -56,8 +57,8 @@ static enum kg_status checkpoint(const struct checkpoint_options *o, struct kg_e
         status = kg_cli_print_json(json_incref(made), err);
     } else if (status == KG_OK) {
         struct kg_buffer out = KG_BUFFER_INIT;
-        kg_buffer_printf(&out, "%s: %lld runs%s\n", o->output,
-                         (long long)json_integer_value(json_object_get(made, "n_runs")), key ? ", signed" : "");
+        kg_text_printf(&out, "%s: %lld runs%s\n", o->output,
+                       (long long)json_integer_value(json_object_get(made, "n_runs")), key ? ", signed" : "");
         status = kg_cli_print(&out, err);
     }
     json_decref(made);

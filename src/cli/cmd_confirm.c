@@ -1,6 +1,7 @@
 /* kigo confirm: what regress flagged, measured again, both builds alternating. */
 #include "base/clock.h"
 #include "base/progress.h"
+#include "base/say.h"
 #include "base/size.h"
 #include "cli/commands.h"
 #include "cli/two_builds.h"
@@ -135,7 +136,7 @@ static enum kg_status print(const struct confirming *c, struct kg_error *err) {
     kg_rows_put(&rows, &out);
     if (!format->csv && c->n_items == 0) kg_buffer_puts(&out, "nothing to measure again\n");
     if (!format->csv && c->n_left_out > 0)
-        kg_buffer_printf(&out, "%zu flagged figures of more than %d cases were left out\n", c->n_left_out, MOST_CASES);
+        kg_text_printf(&out, "%zu flagged figures of more than %d cases were left out\n", c->n_left_out, MOST_CASES);
     return kg_cli_print(&out, err);
 }
 
@@ -149,7 +150,7 @@ static void keep_words(const struct confirming *c) {
                                .author = kg_xstrdup("kigo confirm"),
                                .text = json_dumps(json, JSON_COMPACT) };
     if (kg_annotation_add(kg_cli_bundles_root(c->o->call.bundles), &a, NULL, NULL, &err) != KG_OK)
-        fprintf(stderr, "kigo confirm: what was found is not kept: %s\n", err.message);
+        kg_say(stderr, "kigo confirm: what was found is not kept: %s\n", err.message);
     free(a.kind);
     free(a.author);
     free(a.text);

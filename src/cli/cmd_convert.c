@@ -1,7 +1,9 @@
 /* kigo convert: a Hugging Face folder to a GGUF file. */
 #include "base/clock.h"
+#include "base/json_put.h"
 #include "base/options.h"
 #include "base/progress.h"
+#include "base/say.h"
 #include "base/size.h"
 #include "cli/commands.h"
 #include "cli/long_write.h"
@@ -19,18 +21,17 @@ struct convert_options {
 };
 
 static int print_json(json_t *object) {
-    json_dumpf(object, stdout, JSON_COMPACT);
-    putchar('\n');
+    kg_say_json(object, JSON_COMPACT);
     json_decref(object);
     return KG_EXIT_OK;
 }
 
 static int print_vocab(const struct kg_vocab_summary *s, const struct convert_options *o) {
     if (o->json)
-        return print_json(json_pack("{s:s, s:s, s:I, s:I, s:I, s:I}", "file", o->out, "pre", s->kind, "n_tokens",
-                                    (json_int_t)s->n_tokens, "n_special", (json_int_t)s->n_special, "n_unused",
-                                    (json_int_t)s->n_padding, "n_merges", (json_int_t)s->n_merges));
-    printf("%s: %zu tokens (%zu special, %zu unused), %zu merges, pre-tokenizer %s\n", o->out, s->n_tokens,
+        return print_json(json_pack("{s:o, s:s, s:I, s:I, s:I, s:I}", "file", kg_json_utf8(o->out), "pre", s->kind,
+                                    "n_tokens", (json_int_t)s->n_tokens, "n_special", (json_int_t)s->n_special,
+                                    "n_unused", (json_int_t)s->n_padding, "n_merges", (json_int_t)s->n_merges));
+    kg_say(stdout, "%s: %zu tokens (%zu special, %zu unused), %zu merges, pre-tokenizer %s\n", o->out, s->n_tokens,
            s->n_special, s->n_padding, s->n_merges, s->kind);
     return KG_EXIT_OK;
 }
@@ -38,21 +39,22 @@ static int print_vocab(const struct kg_vocab_summary *s, const struct convert_op
 static int print_model(const struct kg_convert_summary *s, const struct convert_options *o, double seconds) {
     if (o->json) {
         json_t *fell_back = json_array();
-        for (size_t i = 0; i < s->n_fell_back; i++) json_array_append_new(fell_back, json_string(s->fell_back[i]));
+        for (size_t i = 0; i < s->n_fell_back; i++) json_array_append_new(fell_back, kg_json_utf8(s->fell_back[i]));
         return print_json(json_pack(
-            "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:s, s:I, s:I, s:I, s:f}", "file", o->out, "architecture",
-            s->architecture, "type", kg_dtype_info(o->dtype)->name, "n_layers", (json_int_t)s->n_layers, "n_tensors",
-            (json_int_t)s->n_tensors, "n_params", (json_int_t)s->n_params, "tensor_bytes", (json_int_t)s->n_bytes,
-            "mxfp4_kept", (json_int_t)s->n_packed, "f16_instead", fell_back, "pre", s->vocab.kind, "n_tokens",
-            (json_int_t)s->vocab.n_tokens, "n_unused", (json_int_t)s->vocab.n_padding, "n_merges",
-            (json_int_t)s->vocab.n_merges, "seconds", seconds));
+            "{s:o, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:s, s:I, s:I, s:I, s:f}", "file", kg_json_utf8(o->out),
+            "architecture", s->architecture, "type", kg_dtype_info(o->dtype)->name, "n_layers", (json_int_t)s->n_layers,
+            "n_tensors", (json_int_t)s->n_tensors, "n_params", (json_int_t)s->n_params, "tensor_bytes",
+            (json_int_t)s->n_bytes, "mxfp4_kept", (json_int_t)s->n_packed, "f16_instead", fell_back, "pre",
+            s->vocab.kind, "n_tokens", (json_int_t)s->vocab.n_tokens, "n_unused", (json_int_t)s->vocab.n_padding,
+            "n_merges", (json_int_t)s->vocab.n_merges, "seconds", seconds));
     }
-    printf("%s: %s, %u layers, %zu tensors, %llu parameters, %.2f GB in %.1f s\n", o->out, s->architecture, s->n_layers,
-           s->n_tensors, (unsigned long long)s->n_params, (double)s->n_bytes * 1e-9, seconds);
-    printf("%zu tokens (%zu unused), pre-tokenizer %s\n", s->vocab.n_tokens, s->vocab.n_padding, s->vocab.kind);
-    if (s->n_packed) printf("%zu tensors were MXFP4 and stay as they were\n", s->n_packed);
+    kg_say(stdout, "%s: %s, %u layers, %zu tensors, %llu parameters, %.2f GB in %.1f s\n", o->out, s->architecture,
+           s->n_layers, s->n_tensors, (unsigned long long)s->n_params, (double)s->n_bytes * 1e-9, seconds);
+    kg_say(stdout, "%zu tokens (%zu unused), pre-tokenizer %s\n", s->vocab.n_tokens, s->vocab.n_padding, s->vocab.kind);
+    if (s->n_packed) kg_say(stdout, "%zu tensors were MXFP4 and stay as they were\n", s->n_packed);
     for (size_t i = 0; i < s->n_fell_back; i++)
-        printf("%s is F16: its rows are no whole blocks of %s\n", s->fell_back[i], kg_dtype_info(o->dtype)->name);
+        kg_say(stdout, "%s is F16: its rows are no whole blocks of %s\n", s->fell_back[i],
+               kg_dtype_info(o->dtype)->name);
     return KG_EXIT_OK;
 }
 

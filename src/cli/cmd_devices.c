@@ -2,14 +2,13 @@
 #include "backend/gpu.h"
 #include "base/hash.h"
 #include "base/options.h"
+#include "base/say.h"
 #include "base/size.h"
 #include "cli/bundles.h"
 #include "cli/commands.h"
 #include <jansson.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-enum { MAX_GPUS = 64 };
 
 static json_t *gpu_json(const struct kg_gpu_info *gpu) {
     char uuid_sha256[KG_SHA256_HEX_SIZE];
@@ -32,14 +31,9 @@ static enum kg_status print_json(const struct kg_gpu_info *gpus, size_t n_gpus, 
 static enum kg_status print_text(const struct kg_gpu_info *gpus, size_t n_gpus, const char *why_none,
                                  struct kg_error *err) {
     struct kg_buffer out = KG_BUFFER_INIT;
-    kg_buffer_printf(&out, "cpu   %ld processors\n", sysconf(_SC_NPROCESSORS_ONLN));
-    if (why_none) kg_buffer_printf(&out, "cuda  %s\n", why_none);
-    for (size_t i = 0; i < n_gpus; i++)
-        kg_buffer_printf(
-            &out, "cuda  %zu: %s, %.1f GiB, compute capability %d.%d, %d multiprocessors, driver for CUDA %d.%d\n", i,
-            gpus[i].name, (double)gpus[i].memory_bytes / (1024.0 * 1024 * 1024), gpus[i].compute_capability / 10,
-            gpus[i].compute_capability % 10, gpus[i].n_sms, gpus[i].driver_version / 1000,
-            gpus[i].driver_version % 1000 / 10);
+    kg_text_printf(&out, "cpu   %ld processors\n", sysconf(_SC_NPROCESSORS_ONLN));
+    if (why_none) kg_text_printf(&out, "cuda  %s\n", why_none);
+    for (size_t i = 0; i < n_gpus; i++) kg_gpu_put(&gpus[i], i, &out);
     return kg_cli_print(&out, err);
 }
 
@@ -61,9 +55,9 @@ int kg_cmd_devices(int argc, char **argv) {
     int ended;
     if (!kg_cli_parse(&command, argc, argv, NULL, 0, &ended)) return ended;
 
-    struct kg_gpu_info gpus[MAX_GPUS];
+    struct kg_gpu_info gpus[KG_MAX_GPUS];
     size_t n_gpus;
-    const bool found = kg_gpu_list(gpus, MAX_GPUS, &n_gpus, &err) == KG_OK;
+    const bool found = kg_gpu_list(gpus, KG_MAX_GPUS, &n_gpus, &err) == KG_OK;
     struct kg_error print_err;
     const char *why = found ? NULL : err.message;
     const enum kg_status status =

@@ -1,4 +1,5 @@
 /* kigo diff: two runs, case by case. It reports and judges nothing: that is regress. */
+#include "base/say.h"
 #include "base/size.h"
 #include "cli/commands.h"
 #include "cli/filter.h"
@@ -104,11 +105,11 @@ static enum kg_status print(struct diff *d, const struct kg_rows_options *format
     struct kg_buffer out = KG_BUFFER_INIT;
     char *key = kg_comparison_difference(a->comparison_key, b->comparison_key);
     const bool as_text = !format->json && !format->csv;
-    if (as_text) kg_buffer_printf(&out, "a  %s (%s)\nb  %s (%s)\n", a->bundle_id, a->verdict, b->bundle_id, b->verdict);
-    if (as_text && *key) kg_buffer_printf(&out, "they differ in %s\n", key);
+    if (as_text) kg_text_printf(&out, "a  %s (%s)\nb  %s (%s)\n", a->bundle_id, a->verdict, b->bundle_id, b->verdict);
+    if (as_text && *key) kg_text_printf(&out, "they differ in %s\n", key);
     if (as_text && format->markdown) kg_buffer_puts(&out, "\n");
     kg_rows_put(&d->rows, &out);
-    if (as_text) kg_buffer_printf(&out, "%zu cases of a, %zu differences\n", d->n_cases, d->n_different);
+    if (as_text) kg_text_printf(&out, "%zu cases of a, %zu differences\n", d->n_cases, d->n_different);
     free(key);
     return kg_cli_print(&out, err);
 }

@@ -1,5 +1,7 @@
 /* kigo export: a bundle as one file. */
 #include "base/file.h"
+#include "base/json_put.h"
+#include "base/say.h"
 #include "base/size.h"
 #include "bundle/transfer.h"
 #include "cli/bundles.h"
@@ -20,11 +22,11 @@ static enum kg_status answer(const char *dir, const char *path, bool json, struc
     if (status != KG_OK) return status;
     if (stat(path, &info) != 0) return kg_fail(err, KG_ERR_IO, "%s went away", path);
     if (json)
-        return kg_cli_print_json(json_pack("{s:s, s:s, s:I, s:s}", "dir", dir, "file", path, "size_bytes",
-                                           (json_int_t)info.st_size, "sha256", sha256),
+        return kg_cli_print_json(json_pack("{s:o, s:o, s:I, s:s}", "dir", kg_json_utf8(dir), "file", kg_json_utf8(path),
+                                           "size_bytes", (json_int_t)info.st_size, "sha256", sha256),
                                  err);
     struct kg_buffer out = KG_BUFFER_INIT;
-    kg_buffer_printf(&out, "%s: %lld bytes, SHA-256 %s\n", path, (long long)info.st_size, sha256);
+    kg_text_printf(&out, "%s: %lld bytes, SHA-256 %s\n", path, (long long)info.st_size, sha256);
     return kg_cli_print(&out, err);
 }
 

@@ -2,6 +2,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/say.h"
 #include "base/size.h"
 #include "cli/commands.h"
 #include "cli/generate.h"
@@ -12,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
+#include <unistd.h>
 
 double kg_cli_generate_speed(const struct kg_generate_result *result) {
     return result->decode_ns > 0 ? (double)result->n_evals * 1e9 / (double)result->decode_ns : 0;
@@ -21,7 +22,7 @@ double kg_cli_generate_speed(const struct kg_generate_result *result) {
 /* Small enough to be exact wherever JSON numbers are read as doubles. */
 static uint64_t seed_of_the_moment(void) {
     uint64_t seed;
-    if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed) seed = (uint64_t)kg_clock_utc_us();
+    if (getentropy(&seed, sizeof seed)) seed = (uint64_t)kg_clock_utc_us();
     return seed & ((UINT64_C(1) << 53) - 1);
 }
 
@@ -77,7 +78,7 @@ static enum kg_status encode_stops(const struct kg_cli_generate *g, const struct
 
 static bool print_text(void *user, const char *text, size_t len) {
     (void)user;
-    return fwrite(text, 1, len, stdout) == len && fflush(stdout) == 0;
+    return kg_out_exact(stdout, text, len) && fflush(stdout) == 0;
 }
 
 static enum kg_status generate(struct kg_cli_generate *g, const struct kg_tokenizer *t, struct kg_error *err) {
@@ -105,21 +106,22 @@ cleanup:
 /* Ends the streamed text's line; then the JSON on standard output, or the figures on standard error. */
 static enum kg_status report(const struct kg_cli_generate *g, struct kg_error *err) {
     const struct kg_generate_result *r = &g->result;
-    if (r->text_len == 0 || r->text[r->text_len - 1] != '\n') putchar('\n');
+    if (r->text_len == 0 || r->text[r->text_len - 1] != '\n') kg_say(stdout, "\n");
     if (g->json) {
         char *line = kg_cli_generate_json(g);
         if (!line) return kg_fail(err, KG_ERR_INTERNAL, "cannot write the result as JSON");
-        puts(line);
+        kg_out_put(stdout, line, strlen(line));
+        kg_say(stdout, "\n");
         free(line);
     }
     if (ferror(stdout) || fflush(stdout) != 0) return kg_fail(err, KG_ERR_IO, "standard output: %s", strerror(errno));
     if (g->json) return KG_OK;
     struct kg_memory_use use;
     kg_backend_memory(g->engine.backend, &use);
-    fprintf(stderr,
-            "%zu tokens (%s), seed %" PRIu64 ", first after %.1f ms, then %.1f tokens/s, peak memory %.2f MiB (%s)\n",
-            r->n_ids, kg_finish_name(r->finish), g->sampler.seed, (double)r->first_token_ns * 1e-6,
-            kg_cli_generate_speed(r), (double)use.total_peak_bytes / (1 << 20), kg_backend_name(g->engine.backend));
+    kg_say(stderr,
+           "%zu tokens (%s), seed %" PRIu64 ", first after %.1f ms, then %.1f tokens/s, peak memory %.2f MiB (%s)\n",
+           r->n_ids, kg_finish_name(r->finish), g->sampler.seed, (double)r->first_token_ns * 1e-6,
+           kg_cli_generate_speed(r), (double)use.total_peak_bytes / (1 << 20), kg_backend_name(g->engine.backend));
     return KG_OK;
 }
 

@@ -1,4 +1,5 @@
 /* kigo import: takes bundles in from archives. */
+#include "base/say.h"
 #include "base/size.h"
 #include "bundle/transfer.h"
 #include "cli/bundles.h"
@@ -14,14 +15,14 @@ struct import_options {
 };
 
 static enum kg_status answer(const struct kg_imported *imported, const char *root, bool json, struct kg_error *err) {
-    if (imported->note[0]) fprintf(stderr, "kigo import: %s\n", imported->note);
+    if (imported->note[0]) kg_say(stderr, "kigo import: %s\n", imported->note);
     if (json)
         return kg_cli_print_json(json_pack("{s:s, s:s, s:b, s:o}", "bundle_id", imported->id, "tagmanifest_sha256",
                                            imported->tagmanifest_sha256, "already_here", imported->was_here,
                                            "signature", kg_cli_signature_json(&imported->signature)),
                                  err);
     struct kg_buffer out = KG_BUFFER_INIT;
-    kg_buffer_printf(&out, "%s/%s: %s", root, imported->id, imported->was_here ? "already here, " : "");
+    kg_text_printf(&out, "%s/%s: %s", root, imported->id, imported->was_here ? "already here, " : "");
     kg_cli_signature_text(&imported->signature, &out);
     kg_buffer_puts(&out, "\n");
     return kg_cli_print(&out, err);
@@ -61,7 +62,7 @@ int kg_cmd_import(int argc, char **argv) {
           .kind = KG_OPTION_INT,
           .value = &o.max_bytes,
           .metavar = "N",
-          .help = "refuse an archive whose files are larger together (4 GiB)",
+          .help = "refuse an archive whose files are larger together (1 GiB)",
           .min = 1,
           .max = 9e15 },
         KG_BUNDLES_OPTION(&o.bundles),

@@ -1,5 +1,6 @@
 /* kigo inspect: what a GGUF file holds. */
 #include "base/options.h"
+#include "base/say.h"
 #include "base/size.h"
 #include "cli/commands.h"
 #include "cli/engine.h"
@@ -17,7 +18,7 @@ static void add_tensor(struct kg_inspect_total *total, const struct kg_gguf_tens
 
 /* To standard output; frees the text. */
 static enum kg_status print(struct kg_buffer *out, struct kg_error *err) {
-    fwrite(out->data, 1, out->len, stdout);
+    kg_out_put(stdout, kg_buffer_text(out), out->len);
     kg_buffer_free(out);
     if (fflush(stdout) != 0 || ferror(stdout))
         return kg_fail(err, KG_ERR_IO, "cannot write to standard output: %s", strerror(errno));

@@ -1,6 +1,7 @@
 /* kigo logits: the logits of given ids, a JSON object a line, for comparing with other programs. */
 #include "base/buffer.h"
 #include "base/options.h"
+#include "base/say.h"
 #include "base/size.h"
 #include "cli/commands.h"
 #include "cli/engine.h"
@@ -52,11 +53,13 @@ static enum kg_status choose_positions(const char *text, bool *wanted, size_t n,
 }
 
 static enum kg_status print_row(size_t position, const float *logits, uint32_t n_vocab, struct kg_error *err) {
-    printf("{\"pos\":%zu,\"logits\":[", position);
-    for (uint32_t i = 0; i < n_vocab; i++) printf(i ? ",%.9g" : "%.9g", (double)logits[i]);
-    puts("]}");
-    if (ferror(stdout)) return kg_fail(err, KG_ERR_IO, "standard output: %s", strerror(errno));
-    return KG_OK;
+    struct kg_buffer line = KG_BUFFER_INIT;
+    kg_buffer_printf(&line, "{\"pos\":%zu,\"logits\":[", position);
+    for (uint32_t i = 0; i < n_vocab; i++) kg_buffer_printf(&line, i ? ",%.9g" : "%.9g", (double)logits[i]);
+    kg_buffer_puts(&line, "]}\n");
+    const bool taken = kg_out_put(stdout, line.data, line.len);
+    kg_buffer_free(&line);
+    return taken ? KG_OK : kg_fail(err, KG_ERR_IO, "standard output: %s", strerror(errno));
 }
 
 /* Feeds all ids at once, or one by one, and prints the wanted rows in the order of positions. */

@@ -1,6 +1,8 @@
 /* kigo op: one operation of a back end on given tensors. */
 #include "base/buffer.h"
+#include "base/json_put.h"
 #include "base/options.h"
+#include "base/say.h"
 #include "base/size.h"
 #include "base/utf8.h"
 #include "cli/commands.h"
@@ -47,19 +49,19 @@ static json_t *default_of(const struct kg_op_param *p) {
 
 /* What an operation takes, for its --help. */
 static void describe(const struct kg_op_spec *spec, struct kg_buffer *text) {
-    kg_buffer_printf(text, "%s\n\ntensors (slowest length first; the last two of three may be one):", spec->equation);
+    kg_text_printf(text, "%s\n\ntensors (slowest length first; the last two of three may be one):", spec->equation);
     for (size_t i = 0; i < KG_OP_MAX_TENSORS && spec->tensors[i].name; i++) {
         const struct kg_op_tensor *t = &spec->tensors[i];
-        kg_buffer_printf(text, "\n  %-15s (%s)  %s%s", t->name, t->shape, t->optional ? "optional; " : "",
-                         ROLES[t->role]);
+        kg_text_printf(text, "\n  %-15s (%s)  %s%s", t->name, t->shape, t->optional ? "optional; " : "",
+                       ROLES[t->role]);
     }
     kg_buffer_puts(text, "\n\nparameters (also any length by name, and tensors of one element by name):");
     for (size_t i = 0; i < KG_OP_MAX_PARAMS && spec->params[i].name; i++) {
         const struct kg_op_param *p = &spec->params[i];
-        kg_buffer_printf(text, "\n  %-15s %s, %s", p->name, param_kind(p), p->help);
+        kg_text_printf(text, "\n  %-15s %s, %s", p->name, param_kind(p), p->help);
         json_t *fallback = default_of(p);
-        if (json_is_real(fallback)) kg_buffer_printf(text, " (%g)", json_real_value(fallback));
-        if (json_is_string(fallback)) kg_buffer_printf(text, " (%s)", json_string_value(fallback));
+        if (json_is_real(fallback)) kg_text_printf(text, " (%g)", json_real_value(fallback));
+        if (json_is_string(fallback)) kg_text_printf(text, " (%s)", json_string_value(fallback));
         json_decref(fallback);
     }
 }
@@ -85,11 +87,10 @@ static int list(bool json) {
     json_t *all = json_array();
     for (size_t i = 0; i < KG_OP_N_SPECS; i++) {
         if (json) json_array_append_new(all, spec_json(&KG_OP_SPECS[i]));
-        else printf("%-13s %s\n", KG_OP_SPECS[i].name, KG_OP_SPECS[i].equation);
+        else kg_say(stdout, "%-13s %s\n", KG_OP_SPECS[i].name, KG_OP_SPECS[i].equation);
     }
     if (json) {
-        json_dumpf(all, stdout, JSON_COMPACT);
-        putchar('\n');
+        kg_say_json(all, JSON_COMPACT);
     }
     json_decref(all);
     return KG_EXIT_OK;
@@ -106,25 +107,24 @@ static void print_results(const struct op_options *o, const struct kg_op_request
     json_t *tensors = json_array();
     for (size_t i = 0; i < n; i++) {
         json_t *shape = json_array();
-        if (!o->json) printf("%s%s (", i ? ", " : "", results[i].name);
+        if (!o->json) kg_say(stdout, "%s%s (", i ? ", " : "", results[i].name);
         for (size_t d = 0; d < results[i].n_dims; d++) {
             json_array_append_new(shape, json_integer((json_int_t)results[i].dims[d]));
-            if (!o->json) printf("%s%llu", d ? ", " : "", (unsigned long long)results[i].dims[d]);
+            if (!o->json) kg_say(stdout, "%s%llu", d ? ", " : "", (unsigned long long)results[i].dims[d]);
         }
-        if (!o->json) printf("), %llu not finite", (unsigned long long)results[i].n_nonfinite);
+        if (!o->json) kg_say(stdout, "), %llu not finite", (unsigned long long)results[i].n_nonfinite);
         json_array_append_new(tensors, json_pack("{s:s, s:o, s:I}", "name", results[i].name, "shape", shape,
                                                  "n_nonfinite", (json_int_t)results[i].n_nonfinite));
     }
     if (o->json) {
-        json_t *object = json_pack("{s:s, s:s, s:s, s:s, s:s, s:O}", "op", request->spec->name, "backend", backend,
+        json_t *object = json_pack("{s:s, s:s, s:s, s:s, s:o, s:O}", "op", request->spec->name, "backend", backend,
                                    "activations", kg_precision_name(request->activations), "kv",
-                                   kg_precision_name(request->kv), "file", o->out, "tensors", tensors);
-        json_dumpf(object, stdout, JSON_COMPACT);
+                                   kg_precision_name(request->kv), "file", kg_json_utf8(o->out), "tensors", tensors);
+        kg_say_json(object, JSON_COMPACT);
         json_decref(object);
     } else {
-        printf(" by %s in %s -> %s", backend, kg_precision_name(request->activations), o->out);
+        kg_say(stdout, " by %s in %s -> %s\n", backend, kg_precision_name(request->activations), o->out);
     }
-    putchar('\n');
     json_decref(tensors);
 }
 

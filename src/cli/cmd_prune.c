@@ -1,4 +1,5 @@
 /* kigo prune: lets old bundles go; says first which, and why the others stay. */
+#include "base/say.h"
 #include "base/size.h"
 #include "cli/bundles.h"
 #include "cli/commands.h"
@@ -39,9 +40,9 @@ static enum kg_status answer(const struct kg_prune_plan *plan, const struct prun
                                  err);
     }
     json_decref(rows);
-    kg_buffer_printf(&out, "%zu of %zu bundles, %llu bytes, %s\n", plan->n_to_go, plan->n_rows,
-                     (unsigned long long)n_bytes,
-                     o->apply ? "pruned; their tombstones are in tombstones/" : "would go; --apply lets them");
+    kg_text_printf(&out, "%zu of %zu bundles, %llu bytes, %s\n", plan->n_to_go, plan->n_rows,
+                   (unsigned long long)n_bytes,
+                   o->apply ? "pruned; their tombstones are in tombstones/" : "would go; --apply lets them");
     return kg_cli_print(&out, err);
 }
 

@@ -1,4 +1,5 @@
 /* kigo recover: what runs that died left, published. */
+#include "base/say.h"
 #include "base/size.h"
 #include "cli/bundles.h"
 #include "cli/commands.h"
@@ -14,7 +15,7 @@ static enum kg_status recover(const char *root, bool json, struct kg_error *err)
         status = kg_cli_print_json(json_pack("{s:I}", "n_recovered", (json_int_t)n_recovered), err);
     } else {
         struct kg_buffer out = KG_BUFFER_INIT;
-        kg_buffer_printf(&out, "published %zu unfinished run%s as partial\n", n_recovered, n_recovered == 1 ? "" : "s");
+        kg_text_printf(&out, "published %zu unfinished run%s as partial\n", n_recovered, n_recovered == 1 ? "" : "s");
         status = kg_cli_print(&out, err);
     }
     /* Opening brings the index up to date. */

@@ -1,5 +1,6 @@
 /* kigo reindex: the index made again from the folders. */
 #include "base/clock.h"
+#include "base/say.h"
 #include "base/size.h"
 #include "cli/bundles.h"
 #include "cli/commands.h"
@@ -15,10 +16,9 @@ static int report(size_t n_indexed, const struct kg_bundle_findings *problems, d
                                    &err);
     } else {
         struct kg_buffer out = KG_BUFFER_INIT;
-        kg_buffer_printf(&out, "indexed %zu bundle%s in %.2f s\n", n_indexed, n_indexed == 1 ? "" : "s", seconds);
+        kg_text_printf(&out, "indexed %zu bundle%s in %.2f s\n", n_indexed, n_indexed == 1 ? "" : "s", seconds);
         for (size_t i = 0; i < problems->n_items; i++)
-            fprintf(stderr, "kigo reindex: %s is not indexed: %s\n", problems->items[i].path,
-                    problems->items[i].detail);
+            kg_say(stderr, "kigo reindex: %s is not indexed: %s\n", problems->items[i].path, problems->items[i].detail);
         status = kg_cli_print(&out, &err);
     }
     if (status != KG_OK) return kg_cli_error("reindex", &err);

@@ -1,6 +1,5 @@
 /* kigo report: a run, or all of them, as a page for people. */
-#include "base/file.h"
-#include "base/hash.h"
+#include "base/beneath.h"
 #include "base/size.h"
 #include "cli/commands.h"
 #include "cli/regress_call.h"
@@ -37,17 +36,15 @@ static void read_part(const char *dir, const char *file, json_t **object) {
 static enum kg_status load(const char *dir, struct loaded *l, struct kg_error *err) {
     struct kg_bundle_findings unheard = { NULL, 0 };
     struct kg_error unsound;
-    char *manifest = kg_path_join(dir, "manifest-sha256.txt");
     enum kg_status status = kg_bundle_read_json(dir, "data/summary.json", &l->summary, err);
-    if (status == KG_OK) status = kg_records_load_results(dir, &l->records, &unheard, err);
-    if (status == KG_OK) status = kg_sha256_file(manifest, l->manifest_sha256, err);
+    if (status == KG_OK) status = kg_beneath_hash(dir, "manifest-sha256.txt", l->manifest_sha256, err);
     if (status == KG_OK && kg_bundle_verify(dir, &l->findings, &unsound) != KG_OK && l->findings.n_items == 0)
         status = kg_fail(err, unsound.status, "%s", unsound.message);
+    if (status == KG_OK) status = kg_records_load_results(dir, &l->records, &unheard, err); /* not while verify does */
     read_part(dir, "data/env.json", &l->env);
     read_part(dir, "data/build.json", &l->build);
     read_part(dir, "data/source.json", &l->source);
     kg_bundle_findings_free(&unheard);
-    free(manifest);
     return status;
 }
 

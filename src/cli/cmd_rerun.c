@@ -1,5 +1,7 @@
 /* kigo rerun: a run again, as it was asked for, and whether it came out the same. */
 #include "base/file.h"
+#include "base/json_put.h"
+#include "base/say.h"
 #include "base/size.h"
 #include "bundle/built_from.h"
 #include "bundle/source_tree.h"
@@ -59,7 +61,7 @@ static size_t skipped_args(const char *arg, bool choose_cases) {
 }
 
 static void note(struct rerun *r, const char *text) {
-    json_array_append_new(r->notes, json_string(text));
+    json_array_append_new(r->notes, kg_json_utf8(text));
 }
 
 /* The run's own arguments without what does not belong to the work; with a pattern, the cases it matches instead of its
@@ -124,7 +126,7 @@ static enum kg_status choose_program(struct rerun *r, struct kg_error *err) {
         const bool clean = commit && json_is_false(json_object_get(git, "dirty"));
         if (commit && !clean)
             snprintf(why.message, sizeof why.message, "the run's sources were changed since its commit");
-        if (clean) fprintf(stderr, "kigo rerun: building commit %s aside\n", commit);
+        if (clean) kg_say(stderr, "kigo rerun: building commit %s aside\n", commit);
         const enum kg_status status =
             clean ? kg_rebuild(repository, commit, r->build, &r->rebuild, &why) : KG_ERR_NOT_FOUND;
         if (status == KG_OK) {
@@ -183,9 +185,9 @@ static int exit_code_of(const size_t counts[KG_REPRODUCED_COUNT]) {
 /* A value on one line, cut where it is long. */
 static void put_value(struct kg_buffer *out, const json_t *value) {
     enum { MOST_CHARS = 60 };
-    char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    char *text = kg_json_dump(value, JSON_COMPACT | JSON_ENCODE_ANY);
     const bool is_long = text && strlen(text) > MOST_CHARS;
-    kg_buffer_printf(out, "%.*s%s", MOST_CHARS, text ? text : "?", is_long ? "..." : "");
+    kg_text_printf(out, "%.*s%s", MOST_CHARS, text ? text : "?", is_long ? "..." : "");
     free(text);
 }
 
@@ -193,7 +195,7 @@ static void put_differences(struct kg_buffer *out, const json_t *list, const cha
     const json_t *item;
     size_t i;
     json_array_foreach(list, i, item) {
-        kg_buffer_printf(out, "    %s: ", kg_json_text(item, name));
+        kg_text_printf(out, "    %s: ", kg_json_text(item, name));
         put_value(out, json_object_get(item, "then"));
         kg_buffer_puts(out, " -> ");
         put_value(out, json_object_get(item, "now"));
@@ -208,22 +210,22 @@ static enum kg_status print(const struct rerun *r, const json_t *answer, struct 
     json_array_foreach(cases, i, item) {
         const char *now = kg_json_text(item, "now");
         if (strcmp(kg_json_text(item, "outcome"), KG_REPRODUCED_NAMES[KG_SAME]) == 0) continue;
-        kg_buffer_printf(&out, "%s: %s: %s, now %s\n", kg_json_text(item, "outcome"), kg_json_text(item, "case"),
-                         kg_json_text(item, "then"), now ? now : "not planned");
+        kg_text_printf(&out, "%s: %s: %s, now %s\n", kg_json_text(item, "outcome"), kg_json_text(item, "case"),
+                       kg_json_text(item, "then"), now ? now : "not planned");
         put_differences(&out, json_object_get(item, "figures"), "figure");
     }
     if (json_array_size(json_object_get(answer, "surroundings")) > 0) kg_buffer_puts(&out, "different around them:\n");
     put_differences(&out, json_object_get(answer, "surroundings"), "what");
-    json_array_foreach(r->notes, i, item) kg_buffer_printf(&out, "%s\n", json_string_value(item));
+    json_array_foreach(r->notes, i, item) kg_text_printf(&out, "%s\n", json_string_value(item));
     const json_t *counts = json_object_get(answer, "counts");
-    kg_buffer_printf(&out, "%s: with %s: %lld of %zu cases the same", r->dir, r->sources,
-                     (long long)kg_json_int(counts, KG_REPRODUCED_NAMES[KG_SAME], 0), r->n_chosen);
+    kg_text_printf(&out, "%s: with %s: %lld of %zu cases the same", r->dir, r->sources,
+                   (long long)kg_json_int(counts, KG_REPRODUCED_NAMES[KG_SAME], 0), r->n_chosen);
     for (size_t k = 1; k < KG_REPRODUCED_COUNT; k++)
         if (kg_json_int(counts, KG_REPRODUCED_NAMES[k], 0) > 0)
-            kg_buffer_printf(&out, ", %lld %s", (long long)kg_json_int(counts, KG_REPRODUCED_NAMES[k], 0),
-                             KG_REPRODUCED_NAMES[k]);
+            kg_text_printf(&out, ", %lld %s", (long long)kg_json_int(counts, KG_REPRODUCED_NAMES[k], 0),
+                           KG_REPRODUCED_NAMES[k]);
     kg_buffer_puts(&out, "\n");
-    if (r->o->keep) kg_buffer_printf(&out, "the run is in %s\n", r->fresh_dir);
+    if (r->o->keep) kg_text_printf(&out, "the run is in %s\n", r->fresh_dir);
     return kg_cli_print(&out, err);
 }
 
@@ -234,8 +236,8 @@ static enum kg_status report(const struct rerun *r, int *exit_code, struct kg_er
         json_object_set_new(counted, KG_REPRODUCED_NAMES[i], json_integer((json_int_t)counts[i]));
     *exit_code = exit_code_of(counts);
     json_t *answer =
-        json_pack("{s:s, s:s, s:i, s:s?, s:o, s:o, s:o, s:O}", "dir", r->dir, "sources", r->sources, "exit_code",
-                  *exit_code, "kept", r->o->keep ? r->fresh_dir : NULL, "counts", counted, "cases", cases,
+        json_pack("{s:o, s:s, s:i, s:s?, s:o, s:o, s:o, s:O}", "dir", kg_json_utf8(r->dir), "sources", r->sources,
+                  "exit_code", *exit_code, "kept", r->o->keep ? r->fresh_dir : NULL, "counts", counted, "cases", cases,
                   "surroundings", kg_reproduce_surroundings(r->dir, r->fresh_dir), "notes", r->notes);
     if (r->o->json) return kg_cli_print_json(answer, err);
     const enum kg_status status = print(r, answer, err);
@@ -304,6 +306,7 @@ int kg_cmd_rerun(int argc, char **argv) {
         KG_BUNDLES_OPTION(&o.bundles),
         { .name = "json", .kind = KG_OPTION_FLAG, .value = &o.json, .help = "print one JSON object" },
     };
+    const char *args[2];
     const struct kg_command command = {
         .name = "kigo rerun",
         .usage = "RUN [CASE] [--here|--build DIR] [--repository DIR] [--keep DIR] [--bundles DIR] [--json]",
@@ -315,12 +318,11 @@ int kg_cmd_rerun(int argc, char **argv) {
         .options = options,
         .n_options = KG_COUNT_OF(options),
         .min_args = 1,
-        .max_args = 2,
+        .max_args = KG_COUNT_OF(args),
     };
-    const char *args[2];
     struct kg_error err;
     int ended;
-    if (!kg_cli_parse(&command, argc, argv, args, 2, &ended)) return ended;
+    if (!kg_cli_parse(&command, argc, argv, args, KG_COUNT_OF(args), &ended)) return ended;
     if (o.here && o.build) {
         kg_fail(&err, KG_ERR_USAGE, "--here and --build exclude each other");
         return kg_cli_error("rerun", &err);

@@ -1,6 +1,7 @@
 /* kigo selfcheck: how often regress would flag a run in which nothing has changed. */
 #include "base/clock.h"
 #include "base/progress.h"
+#include "base/say.h"
 #include "base/size.h"
 #include "bundle/source_tree.h"
 #include "cli/commands.h"
@@ -85,13 +86,12 @@ static enum kg_status print(const struct checking *c, struct kg_error *err) {
     const struct kg_selfcheck *s = &c->result;
     if (c->o->json) return kg_cli_print_json(result_json(s), err);
     struct kg_buffer out = KG_BUFFER_INIT;
-    kg_buffer_printf(&out,
-                     "%zu runs, each against the others: %zu false alarms in %zu comparisons of times and rates\n",
-                     s->n_runs, s->n_false_alarms, s->n_comparisons);
-    kg_buffer_printf(&out, "that is %.2f in 1000, and with 95%% confidence at most %.2f\n", 1000 * s->rate,
-                     1000 * s->rate_most);
-    kg_buffer_printf(&out, "%zu exact figures compared, %zu events\n", s->n_exact, s->n_exact_events);
-    for (size_t i = 0; i < s->n_unsteady; i++) kg_buffer_printf(&out, "not exact: %s\n", s->unsteady[i]);
+    kg_text_printf(&out, "%zu runs, each against the others: %zu false alarms in %zu comparisons of times and rates\n",
+                   s->n_runs, s->n_false_alarms, s->n_comparisons);
+    kg_text_printf(&out, "that is %.2f in 1000, and with 95%% confidence at most %.2f\n", 1000 * s->rate,
+                   1000 * s->rate_most);
+    kg_text_printf(&out, "%zu exact figures compared, %zu events\n", s->n_exact, s->n_exact_events);
+    for (size_t i = 0; i < s->n_unsteady; i++) kg_text_printf(&out, "not exact: %s\n", s->unsteady[i]);
     return kg_cli_print(&out, err);
 }
 

@@ -1,5 +1,7 @@
 /* kigo show: one run, from its own records. */
 #include "base/clock.h"
+#include "base/json_put.h"
+#include "base/say.h"
 #include "base/size.h"
 #include "bundle/export.h"
 #include "bundle/verified.h"
@@ -79,8 +81,10 @@ static enum kg_status load(const char *dir, struct run *run, struct kg_error *er
     run->dir = dir;
     enum kg_status status = kg_bundle_read_json(dir, "data/summary.json", &run->summary, err);
     if (status != KG_OK) return status;
-    status = kg_records_load(dir, &run->records, &run->findings, err);
-    if (status == KG_OK) verify(dir, &run->findings);
+    struct kg_bundle_findings unheard = { NULL, 0 };
+    verify(dir, &run->findings); /* first: it reads the records, too, and two copies are not held at once */
+    status = kg_records_load(dir, &run->records, &unheard, err);
+    kg_bundle_findings_free(&unheard);
     if (kg_bundle_read_json(dir, "data/source.json", &run->source, NULL) != KG_OK) run->source = NULL;
     if (kg_bundle_read_json(dir, "data/env.json", &run->env, NULL) != KG_OK) run->env = NULL;
     if (kg_bundle_read_json(dir, "data/build.json", &run->build, NULL) != KG_OK) run->build = NULL;
@@ -99,7 +103,8 @@ static void look_at_signature(const struct show_options *o, struct run *run) {
 static void judge(const struct show_options *o, struct run *run) {
     struct kg_regress_call call = KG_REGRESS_CALL_INIT;
     call.bundles = o->bundles;
-    run->compared = kg_cli_regress("show", &call, run->dir, &run->regression, &run->not_compared) == KG_OK;
+    if (run->findings.n_items > 0) kg_error_set(&run->not_compared, KG_ERR_INTEGRITY, "it does not verify");
+    else run->compared = kg_cli_regress("show", &call, run->dir, &run->regression, &run->not_compared) == KG_OK;
     const struct kg_export from = { &run->records, run->summary, run->env, run->build, run->source };
     struct kg_goal_counts goals;
     const struct kg_report report = { .run = &from,
@@ -131,8 +136,7 @@ static json_t *run_json(const struct run *run) {
         json_array_append_new(cases, one);
     }
     json_t *all = json_copy(run->summary);
-    json_t *dir = json_string(run->dir);
-    json_object_set_new(all, "dir", dir ? dir : json_null());
+    json_object_set_new(all, "dir", kg_json_utf8(run->dir));
     json_object_set(all, "source", run->source ? run->source : json_null());
     json_object_set(all, "env", run->env ? run->env : json_null());
     json_object_set_new(all, "signature", run->signature_known ? kg_cli_signature_json(&run->signature) : json_null());
@@ -149,21 +153,21 @@ static void put_head(const struct run *run, struct kg_buffer *out) {
     const json_t *s = run->summary;
     char started[KG_UTC_TEXT_SIZE];
     kg_clock_utc_text(kg_json_int(s, "started_us", 0), started);
-    kg_buffer_printf(out, "run      %s\nverdict  %s (%s)\n", or_dash(kg_json_text(s, "bundle_id")), run->verdict.word,
-                     or_dash(kg_json_text(s, "state")));
+    kg_text_printf(out, "run      %s\nverdict  %s (%s)\n", or_dash(kg_json_text(s, "bundle_id")), run->verdict.word,
+                   or_dash(kg_json_text(s, "state")));
     for (int i = 0; i < KG_VERDICT_COUNT; i++)
-        kg_buffer_printf(out, "%-8s %s\n", KG_VERDICT_NAMES[i], kg_buffer_text(&run->verdict.lines[i]));
+        kg_text_printf(out, "%-8s %s\n", KG_VERDICT_NAMES[i], kg_buffer_text(&run->verdict.lines[i]));
     char sample[KG_SAMPLE_TEXT_SIZE];
-    if (kg_sample_text(json_object_get(run->env, "run"), sample)) kg_buffer_printf(out, "sample   %s\n", sample);
-    kg_buffer_printf(out, "started  %s, sealed after %.1f s, seed %s\n", started,
-                     (double)(kg_json_int(s, "sealed_us", 0) - kg_json_int(s, "started_us", 0)) / 1e6,
-                     or_dash(kg_json_text(s, "seed")));
+    if (kg_sample_text(json_object_get(run->env, "run"), sample)) kg_text_printf(out, "sample   %s\n", sample);
+    kg_text_printf(out, "started  %s, sealed after %.1f s, seed %s\n", started,
+                   ((double)kg_json_int(s, "sealed_us", 0) - (double)kg_json_int(s, "started_us", 0)) / 1e6,
+                   or_dash(kg_json_text(s, "seed")));
     if (run->signature_known) {
         kg_buffer_puts(out, "trust    ");
         kg_cli_signature_text(&run->signature, out);
         kg_buffer_puts(out, "\n");
     }
-    kg_buffer_printf(out, "folder   %s\n", run->dir);
+    kg_text_printf(out, "folder   %s\n", run->dir);
 }
 
 static void put_csv(const struct run *run, const struct kg_rows_options *format, struct kg_buffer *out) {
@@ -209,13 +213,13 @@ static void put_lists(const struct run *run, struct kg_buffer *out) {
     static const char *const LISTS[] = { "errors", "timings", "metrics", "memory" };
     for (size_t i = 0; i < run->n_shown; i++) {
         const json_t *result = run->shown[i]->result;
-        kg_buffer_printf(out, "\n%s: seed %s, definition %s\n", run->shown[i]->key,
-                         or_dash(kg_json_text(result, "seed")), or_dash(kg_json_text(result, "def_sha")));
+        kg_text_printf(out, "\n%s: seed %s, definition %s\n", run->shown[i]->key, or_dash(kg_json_text(result, "seed")),
+                       or_dash(kg_json_text(result, "def_sha")));
         for (size_t k = 0; k < KG_COUNT_OF(LISTS); k++) {
             const json_t *list = json_object_get(result, LISTS[k]);
             for (size_t n = 0; n < json_array_size(list); n++) {
-                char *text = json_dumps(json_array_get(list, n), JSON_REAL_PRECISION(9));
-                kg_buffer_printf(out, "  %-8s %s\n", LISTS[k], text ? text : "");
+                char *text = kg_json_dump(json_array_get(list, n), JSON_REAL_PRECISION(9));
+                kg_text_printf(out, "  %-8s %s\n", LISTS[k], text ? text : "");
                 free(text);
             }
         }
@@ -246,7 +250,7 @@ static enum kg_status show(const char *dir, const struct show_options *given, bo
         if (!o.format.json && !o.format.csv) judge(&o, &run);
         *unsound = run.findings.n_items > 0;
         for (size_t i = 0; i < run.findings.n_items && !o.format.json; i++)
-            fprintf(stderr, "kigo show: %s: %s\n", run.findings.items[i].path, run.findings.items[i].detail);
+            kg_say(stderr, "kigo show: %s: %s\n", run.findings.items[i].path, run.findings.items[i].detail);
         if (o.format.json) {
             status = kg_cli_print_json(run_json(&run), err);
         } else {

@@ -1,5 +1,7 @@
 /* kigo sign: vouches for a bundle with an SSH key. */
 #include "base/file.h"
+#include "base/json_put.h"
+#include "base/say.h"
 #include "base/size.h"
 #include "bundle/sign.h"
 #include "cli/bundles.h"
@@ -35,13 +37,11 @@ static enum kg_status sign(const struct sign_options *o, const char *run, struct
     if (status == KG_OK) status = tell_index(dir, err);
     if (status == KG_OK) status = kg_signature_check(dir, NULL, &signature, err);
     if (status == KG_OK && o->json) {
-        json_t *shown = json_string(dir);
         status = kg_cli_print_json(
-            json_pack("{s:o, s:o}", "dir", shown ? shown : json_null(), "signature", kg_cli_signature_json(&signature)),
-            err);
+            json_pack("{s:o, s:o}", "dir", kg_json_utf8(dir), "signature", kg_cli_signature_json(&signature)), err);
     } else if (status == KG_OK) {
         struct kg_buffer out = KG_BUFFER_INIT;
-        kg_buffer_printf(&out, "%s: signed with %s\n", dir, signature.key);
+        kg_text_printf(&out, "%s: signed with %s\n", dir, signature.key);
         status = kg_cli_print(&out, err);
     }
     free(key);

@@ -1,6 +1,8 @@
 /* kigo signoff: a sprint's acceptance criteria against the runs that are to prove them. */
+#include "base/beneath.h"
 #include "base/clock.h"
-#include "base/file.h"
+#include "base/json_put.h"
+#include "base/say.h"
 #include "base/size.h"
 #include "bundle/beside.h"
 #include "bundle/signed_off.h"
@@ -29,7 +31,7 @@ static int refuse(const struct kg_bundle_findings *refusals, const struct signof
         const char *what = refusals->items[i].what;
         if (strcmp(what, "partial") != 0 && strcmp(what, "gpu") != 0 && strcmp(what, "twice") != 0)
             code = KG_EXIT_INTEGRITY;
-        fprintf(stderr, "kigo signoff: refused: %s: %s %s\n", what, refusals->items[i].path, refusals->items[i].detail);
+        kg_say(stderr, "kigo signoff: refused: %s: %s %s\n", what, refusals->items[i].path, refusals->items[i].detail);
     }
     if (o->json &&
         kg_cli_print_json(json_pack("{s:s, s:o}", "verdict", "refused", "refusals", kg_cli_findings_json(refusals)),
@@ -55,7 +57,7 @@ static enum kg_status put_criteria(const char *dir, const struct kg_sprint *spri
     struct kg_buffer text = KG_BUFFER_INIT;
     char *bytes = NULL;
     size_t size_bytes;
-    enum kg_status status = kg_file_read(path, &bytes, &size_bytes, err);
+    enum kg_status status = kg_file_read_regular(path, &bytes, &size_bytes, err);
     if (status == KG_OK) kg_buffer_append(&text, bytes, size_bytes);
     if (status == KG_OK) status = put(dir, KG_SIGNOFF_CRITERIA, &text, hashes, err);
     const char *written = json_string_value(json_object_get(hashes, KG_SIGNOFF_CRITERIA));
@@ -73,7 +75,7 @@ static enum kg_status put_documents(const char *dir, const struct kg_sprint *spr
     json_t *hashes = json_object();
     kg_signoff_markdown(document, &markdown);
     kg_signoff_html(document, &html);
-    enum kg_status status = kg_dir_make(dir, err);
+    enum kg_status status = kg_dir_make_synced(dir, err);
     if (status == KG_OK) status = put_criteria(dir, sprint, sprint_path, hashes, err);
     if (status == KG_OK) status = put(dir, "signoff.md", &markdown, hashes, err);
     if (status == KG_OK) status = put(dir, "signoff.html", &html, hashes, err);
@@ -98,7 +100,7 @@ static enum kg_status answer(const json_t *document, const char *dir, const stru
     struct kg_buffer out = KG_BUFFER_INIT;
     if (o->json) {
         json_t *copy = json_copy((json_t *)(uintptr_t)document);
-        if (dir) json_object_set_new(copy, "dir", json_string(dir));
+        if (dir) json_object_set_new(copy, "dir", kg_json_utf8(dir));
         return kg_cli_print_json(copy, err);
     }
     if (o->markdown) kg_signoff_table(document, &out);
@@ -109,13 +111,12 @@ static enum kg_status answer(const json_t *document, const char *dir, const stru
 /* What prune and verify ask of a sign-off: the runs it names, and where its documents are. */
 static enum kg_status put_note(const char *root, const char *name, const json_t *statement, const char *dir,
                                const char *documents, struct kg_error *err) {
-    char *path = kg_path_join(dir, KG_SIGNOFF_STATEMENT), hex[KG_SHA256_HEX_SIZE];
-    enum kg_status status = kg_sha256_file(path, hex, err);
+    char hex[KG_SHA256_HEX_SIZE];
+    enum kg_status status = kg_beneath_hash(dir, KG_SIGNOFF_STATEMENT, hex, err);
     json_t *note = json_pack("{s:O, s:s, s:s}", "subject", json_object_get(statement, "subject"), "documents",
                              documents, "statement_sha256", hex);
     if (status == KG_OK) status = kg_beside_write(root, KG_SIGNOFFS, name, note, err);
     json_decref(note);
-    free(path);
     return status;
 }
 
@@ -129,7 +130,8 @@ static enum kg_status put_all(const json_t *document, const struct kg_sprint *sp
     char *name = kg_xasprintf("%s-%s", sprint->name, compact);
     char *here = kg_xasprintf(KG_SIGNOFFS "/%s", name),
          *dir = o->output ? kg_xstrdup(o->output) : kg_path_join(root, here);
-    enum kg_status status = put_documents(dir, sprint, sprint_path, key, document, &statement, err);
+    enum kg_status status = o->output ? KG_OK : kg_beneath_make_folder(root, here, err);
+    if (status == KG_OK) status = put_documents(dir, sprint, sprint_path, key, document, &statement, err);
     if (status == KG_OK) status = put_note(root, name, statement, dir, o->output ? o->output : here, err);
     if (status == KG_OK) status = answer(document, dir, o, err);
     free(dir);

@@ -1,5 +1,6 @@
 /* kigo steps: where times and rates changed for good. */
 #include "base/buffer.h"
+#include "base/say.h"
 #include "base/size.h"
 #include "cli/commands.h"
 #include "cli/filter.h"
@@ -34,25 +35,27 @@ static struct kg_cell commits_cell(const struct kg_found_step *step, char text[3
 static void put_suspects(const struct kg_found_step *step, struct kg_buffer *out) {
     enum { MOST = 8 };
     for (size_t i = 0; i < step->n_suspects && i < MOST; i++)
-        kg_buffer_printf(out, "%s%.12s %+.1f%%", i > 0 ? ", " : "", step->suspects[i].commit,
-                         100 * step->suspects[i].change);
-    if (step->n_suspects > MOST) kg_buffer_printf(out, ", and %zu more", step->n_suspects - MOST);
+        kg_text_printf(out, "%s%.12s %+.1f%%", i > 0 ? ", " : "", step->suspects[i].commit,
+                       100 * step->suspects[i].change);
+    if (step->n_suspects > MOST) kg_text_printf(out, ", and %zu more", step->n_suspects - MOST);
 }
 
 static void put_foot(const struct kg_step_search *search, bool markdown, struct kg_buffer *out) {
     const struct kg_step_runs *runs = &search->runs;
-    kg_buffer_printf(out, "%s%zu steps in %zu figures of %zu runs", markdown ? "\n" : "", search->n_steps,
-                     search->n_figures, runs->line.n_items);
-    if (runs->why_by_time) kg_buffer_printf(out, ", taken by time: %s", runs->why_by_time);
-    else if (runs->side.n_items > 0) kg_buffer_printf(out, "; %zu runs of other branches", runs->side.n_items);
+    const enum kg_medium medium = markdown ? KG_MEDIUM_MARKDOWN : KG_MEDIUM_TEXT;
+    kg_buffer_puts(out, markdown ? "\n" : "");
+    kg_escape_printf(out, medium, "%zu steps in %zu figures of %zu runs", search->n_steps, search->n_figures,
+                     runs->line.n_items);
+    if (runs->why_by_time) kg_escape_printf(out, medium, ", taken by time: %s", runs->why_by_time);
+    else if (runs->side.n_items > 0) kg_escape_printf(out, medium, "; %zu runs of other branches", runs->side.n_items);
     kg_buffer_puts(out, "\n");
 }
 
 static enum kg_status print(const struct kg_step_search *search, const struct kg_rows_options *format,
                             struct kg_error *err) {
-    static const char *const NAMES[] = { "first_run", "commits", "case",   "figure",   "unit",
-                                         "before",    "after",   "change", "n_before", "n_after",
-                                         "p",         "kind",    "placed", "merge",    "suspects" };
+    static const char *const NAMES[] = { "first_run", "commits", "case",     "figure",  "unit", "before",
+                                         "after",     "change",  "n_before", "n_after", "p",    "kind",
+                                         "placed",    "merge",   "suspects", "machine" };
     struct kg_rows rows = KG_ROWS_INIT(format);
     struct kg_buffer out = KG_BUFFER_INIT;
     rows.digits = 4;
@@ -78,7 +81,8 @@ static enum kg_status print(const struct kg_step_search *search, const struct kg
                                          kg_cell_of_text(s->creeps ? "creep" : "step"),
                                          kg_cell_of_real(s->creeps ? NAN : s->placed),
                                          kg_cell_of_text(*merge ? merge : NULL),
-                                         kg_cell_of_text(s->n_suspects > 0 ? kg_buffer_text(&suspects) : NULL) };
+                                         kg_cell_of_text(s->n_suspects > 0 ? kg_buffer_text(&suspects) : NULL),
+                                         kg_cell_of_text(*s->machine ? s->machine : NULL) };
         kg_rows_add(&rows, KG_COUNT_OF(NAMES), NAMES, cells);
         kg_buffer_free(&suspects);
     }
@@ -151,7 +155,9 @@ int kg_cmd_steps(int argc, char **argv) {
             "Finds where times and rates of cases (a key; * matches any text) changed their level for good, latest\n"
             "first, with the commits between which it happened and how probable that place is. Runs come along the\n"
             "first parents of the run's commit: a step that a merge brought names the merge, and what the runs of the\n"
-            "merged commits gave. Levels are found by optimal partitioning (B. Jackson et al. 2005) of the runs'\n"
+            "merged commits gave; `machine` says what else changed at the same run: clocks, throttling, temperature, "
+            "the\n"
+            "kernel, which GPU it is. Levels are found by optimal partitioning (B. Jackson et al. 2005) of the runs'\n"
             "medians, freed of what canaries explain. A step holds beyond what noise of any kind does in 1 of 1000\n"
             "histories; it needs 8 runs on each side, or 3 after 64.",
         .options = options,

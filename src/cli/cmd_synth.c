@@ -1,8 +1,10 @@
 /* kigo synth: a model file of true shapes and random weights. */
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json_put.h"
 #include "base/options.h"
 #include "base/progress.h"
+#include "base/say.h"
 #include "base/size.h"
 #include "cli/commands.h"
 #include "cli/long_write.h"
@@ -21,18 +23,17 @@ struct synth_options {
 static int print_summary(const struct synth_options *o, const struct kg_synth_plan *plan, uint64_t wall_ns) {
     const double seconds = (double)wall_ns * 1e-9;
     if (!o->json) {
-        printf("%s: %s (%s), %u layers, %zu tensors, %llu parameters, %.2f GB in %.1f s\n", o->out, plan->shape->name,
-               plan->architecture, plan->n_layers, plan->n_tensors, (unsigned long long)plan->n_params,
-               (double)plan->n_bytes * 1e-9, seconds);
+        kg_say(stdout, "%s: %s (%s), %u layers, %zu tensors, %llu parameters, %.2f GB in %.1f s\n", o->out,
+               plan->shape->name, plan->architecture, plan->n_layers, plan->n_tensors,
+               (unsigned long long)plan->n_params, (double)plan->n_bytes * 1e-9, seconds);
         return KG_EXIT_OK;
     }
     json_t *object =
-        json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:f}", "file", o->out, "like", plan->shape->name,
-                  "architecture", plan->architecture, "type", kg_dtype_info(plan->dtype)->name, "n_layers",
-                  (json_int_t)plan->n_layers, "n_tensors", (json_int_t)plan->n_tensors, "n_params",
+        json_pack("{s:o, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:f}", "file", kg_json_utf8(o->out), "like",
+                  plan->shape->name, "architecture", plan->architecture, "type", kg_dtype_info(plan->dtype)->name,
+                  "n_layers", (json_int_t)plan->n_layers, "n_tensors", (json_int_t)plan->n_tensors, "n_params",
                   (json_int_t)plan->n_params, "tensor_bytes", (json_int_t)plan->n_bytes, "seconds", seconds);
-    json_dumpf(object, stdout, JSON_COMPACT);
-    putchar('\n');
+    kg_say_json(object, JSON_COMPACT);
     json_decref(object);
     return KG_EXIT_OK;
 }

@@ -1,7 +1,9 @@
 /* kigo tokenize: text on standard input to token ids, and back. */
 #include "base/buffer.h"
 #include "base/file.h"
+#include "base/json_put.h"
 #include "base/options.h"
+#include "base/say.h"
 #include "base/size.h"
 #include "base/utf8.h"
 #include "cli/commands.h"
@@ -11,7 +13,6 @@
 #include <kigo/tokenizer.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct tokenize_options {
     const char *model;
@@ -37,9 +38,14 @@ static void append_json_ids(struct kg_buffer *out, const struct kg_ids *ids) {
     kg_buffer_puts(out, "]}\n");
 }
 
+static enum kg_status put(const struct kg_buffer *out, struct kg_error *err) {
+    if (kg_out_exact(stdout, kg_buffer_text(out), out->len) && fflush(stdout) == 0) return KG_OK;
+    return kg_fail(err, KG_ERR_IO, "standard output: %s", strerror(errno));
+}
+
 static enum kg_status append_json_text(struct kg_buffer *out, const char *text, size_t len, struct kg_error *err) {
     json_t *object = json_pack("{s:s%}", "text", text, len);
-    char *line = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    char *line = object ? kg_json_dump(object, JSON_COMPACT) : NULL;
     json_decref(object);
     if (!line) return kg_fail(err, KG_ERR_INTERNAL, "cannot write the text as JSON");
     kg_buffer_puts(out, line);
@@ -164,7 +170,7 @@ static enum kg_status convert_lines(const struct kg_tokenizer *t, const struct t
         kg_buffer_clear(&out);
         status = convert_line(t, options, line, (size_t)len, &out, err);
         if (status != KG_OK) kg_error_context(err, status, "standard input, line %zu", number);
-        else status = kg_fd_write(STDOUT_FILENO, out.data, out.len, err);
+        else status = put(&out, err);
     }
     if (status == KG_OK && ferror(stdin))
         status = kg_fail(err, KG_ERR_IO, "cannot read standard input: %s", strerror(errno));
@@ -183,7 +189,7 @@ static enum kg_status run(const struct tokenize_options *options, struct kg_erro
     } else {
         struct kg_buffer out = KG_BUFFER_INIT;
         status = convert_whole(t, options, &out, err);
-        if (status == KG_OK) status = kg_fd_write(STDOUT_FILENO, kg_buffer_text(&out), out.len, err);
+        if (status == KG_OK) status = put(&out, err);
         kg_buffer_free(&out);
     }
     kg_tokenizer_free(t);

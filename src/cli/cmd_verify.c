@@ -1,7 +1,11 @@
 /* kigo verify: whether bundles are what they were when they were sealed. */
-#include "base/file.h"
+#include "base/beneath.h"
+#include "base/json_put.h"
+#include "base/say.h"
 #include "base/size.h"
 #include "bundle/beside.h"
+#include "bundle/derived.h"
+#include "bundle/internal.h"
 #include "bundle/records.h"
 #include "bundle/standing.h"
 #include "cli/bundles.h"
@@ -35,8 +39,8 @@ void kg_verify_signature(const char *file, const struct kg_verify_report *report
 
 void kg_verify_print(const struct kg_bundle_findings *findings, struct kg_buffer *text) {
     for (size_t i = 0; i < findings->n_items; i++)
-        kg_buffer_printf(text, "     %s %s: %s\n", findings->items[i].what, findings->items[i].path,
-                         findings->items[i].detail);
+        kg_text_printf(text, "     %s %s: %s\n", findings->items[i].what, findings->items[i].path,
+                       findings->items[i].detail);
 }
 
 /* What the signature and the bundle say of each other. */
@@ -49,6 +53,41 @@ static void check_signing(const char *dir, const struct kg_signature *signature,
         kg_finding_add(findings, "time", "data/summary.json",
                        "says that it was sealed after its signature's time stamp");
     json_decref(summary);
+}
+
+static void report_one(const char *dir, const struct kg_signature *signature, const struct kg_bundle_findings *findings,
+                       struct kg_verify_report *report) {
+    struct kg_buffer left = KG_BUFFER_INIT;
+    report->n_bad += findings->n_items > 0;
+    report->n_findings += kg_bundle_findings_count(findings);
+    kg_derived_not_compared(dir, &left);
+    if (report->json) {
+        json_array_append_new(report->bundles,
+                              json_pack("{s:o, s:b, s:o, s:s, s:o}", "dir", kg_json_utf8(dir), "ok",
+                                        findings->n_items == 0, "signature", kg_cli_signature_json(signature),
+                                        "not_compared", kg_buffer_text(&left), "findings",
+                                        kg_cli_findings_json(findings)));
+        kg_buffer_free(&left);
+        return;
+    }
+    kg_text_printf(&report->text, "%-4s %s\n", findings->n_items == 0 ? "ok" : "BAD", dir);
+    kg_verify_print(findings, &report->text);
+    if (left.len > 0)
+        kg_text_printf(&report->text, "     not compared with the records: %s (made by another version)\n", left.data);
+    kg_buffer_free(&left);
+    if (signature->state == KG_SIGNATURE_NONE || kg_signature_is_wrong(signature)) return;
+    kg_buffer_puts(&report->text, "     ");
+    kg_cli_signature_text(signature, &report->text);
+    kg_buffer_puts(&report->text, "\n");
+}
+
+/* A link, a pipe or a file that is named like a bundle. */
+static void no_folder(const char *dir, struct kg_verify_report *report) {
+    const struct kg_signature none = { .state = KG_SIGNATURE_NONE };
+    struct kg_bundle_findings findings = { NULL, 0 };
+    kg_finding_add(&findings, "format", "", "%s is no folder: a bundle is one, and no link to one", dir);
+    report_one(dir, &none, &findings, report);
+    kg_bundle_findings_free(&findings);
 }
 
 static enum kg_status verify_one(const char *dir, bool named_by_id, struct kg_verify_report *report,
@@ -68,23 +107,7 @@ static enum kg_status verify_one(const char *dir, bool named_by_id, struct kg_ve
             kg_finding_add(&findings, "renamed", "", "the folder of bundle '%s'", id);
     }
     json_decref(summary);
-    report->n_bad += findings.n_items > 0;
-    report->n_findings += findings.n_items;
-    if (report->json) {
-        json_t *shown = json_string(dir);
-        json_array_append_new(report->bundles,
-                              json_pack("{s:o, s:b, s:o, s:o}", "dir", shown ? shown : json_null(), "ok",
-                                        findings.n_items == 0, "signature", kg_cli_signature_json(&signature),
-                                        "findings", kg_cli_findings_json(&findings)));
-    } else {
-        kg_buffer_printf(&report->text, "%-4s %s\n", findings.n_items == 0 ? "ok" : "BAD", dir);
-        kg_verify_print(&findings, &report->text);
-        if (signature.state != KG_SIGNATURE_NONE && !kg_signature_is_wrong(&signature)) {
-            kg_buffer_puts(&report->text, "     ");
-            kg_cli_signature_text(&signature, &report->text);
-            kg_buffer_puts(&report->text, "\n");
-        }
-    }
+    report_one(dir, &signature, &findings, report);
     kg_bundle_findings_free(&findings);
     return KG_OK;
 }
@@ -95,9 +118,13 @@ static enum kg_status verify_all(const char *root, struct kg_verify_report *repo
     struct kg_dir_list list = { 0 };
     enum kg_status status = kg_dir_list(root, &list, err);
     for (size_t i = 0; i < list.n_names && status == KG_OK; i++) {
-        char *dir = kg_path_join(root, list.names[i]);
-        if (list.names[i][0] != '.' && !kg_beside_is_folder(list.names[i]) && kg_path_is_dir(dir)) {
-            status = verify_one(dir, true, report, err);
+        const char *name = list.names[i];
+        int64_t unused;
+        char *dir = kg_path_join(root, name);
+        const bool is_folder = kg_beneath_is_folder(root, name), is_named = kg_bundle_id_parse(name, &unused);
+        if (name[0] != '.' && !kg_beside_is_folder(name) && (is_folder || is_named)) {
+            if (is_folder) status = verify_one(dir, true, report, err);
+            else no_folder(dir, report);
             (*n_bundles)++;
         }
         free(dir);
@@ -129,8 +156,8 @@ static int finish(struct kg_verify_report *report, size_t n_bundles) {
         status = kg_cli_print_json(answer, &err);
     } else {
         if (n_bundles > 0 || (!report->chain && !report->signoffs))
-            kg_buffer_printf(&report->text, "%zu bundle%s, %zu bad\n", n_bundles, n_bundles == 1 ? "" : "s",
-                             report->n_bad);
+            kg_text_printf(&report->text, "%zu bundle%s, %zu bad\n", n_bundles, n_bundles == 1 ? "" : "s",
+                           report->n_bad);
         status = kg_cli_print(&report->text, &err);
     }
     if (status != KG_OK) return kg_cli_error("verify", &err);
@@ -169,7 +196,9 @@ int kg_cmd_verify(int argc, char **argv) {
         .usage = "RUN|--all|--chain [--since FILE]|--signoffs [--allowed-signers FILE] [--require-signature] "
                  "[--bundles DIR] [--json]",
         .summary =
-            "Checks every file of a bundle against its manifests and every figure against its records.\n"
+            "Checks every file of a bundle against its manifests, every figure against its records, and makes again "
+            "what is\n"
+            "derived from them (reports, statement).\n"
             "RUN is an id, the beginning of one, 'latest', or a folder. Lists every finding; exit code 4 if any. A\n"
             "signature that is not over these bytes is one, and one by no allowed signer where there is a list of "
             "them, and one that is missing where the run or the store's policy (kigo.policy.json) asks for it.",

@@ -1,6 +1,7 @@
 #include "cli/filter.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/say.h"
 #include "base/size.h"
 #include "bundle/records.h"
 #include "bundle/source_tree.h"

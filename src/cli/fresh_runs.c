@@ -1,6 +1,7 @@
 #include "cli/fresh_runs.h"
 #include "base/file.h"
 #include "base/program.h"
+#include "base/say.h"
 #include "bundle/internal.h"
 #include "cli/long_write.h"
 #include <stdlib.h>
@@ -21,7 +22,7 @@ enum kg_status kg_fresh_open(const char *keep, struct kg_fresh_runs *runs, struc
 
 void kg_fresh_close(struct kg_fresh_runs *runs) {
     struct kg_error err;
-    if (runs->temporary && kg_path_remove(runs->root, &err) != KG_OK) fprintf(stderr, "kigo: %s\n", err.message);
+    if (runs->temporary && kg_path_remove(runs->root, &err) != KG_OK) kg_say(stderr, "kigo: %s\n", err.message);
     free(runs->root);
     runs->root = NULL;
 }

@@ -1,3 +1,4 @@
+#include "base/json_put.h"
 #include "base/utf8.h"
 #include "cli/generate.h"
 #include "model/weights.h"
@@ -105,7 +106,7 @@ char *kg_cli_generate_json(const struct kg_cli_generate *g) {
                   "decode_waits", (json_int_t)r->n_decode_waits, "backend", kg_backend_name(g->engine.backend),
                   "precision", precision_of(g), "model", model_of(g));
     add_answer(object, g);
-    char *line = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
+    char *line = object ? kg_json_dump(object, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
     json_decref(object);
     return line;
 }

@@ -1,5 +1,7 @@
 /* kigo inspect --plan: the nodes of a model's plan, what each was lowered to, and why a fusion was not taken. */
 #include "cli/inspect_plan.h"
+#include "base/json_put.h"
+#include "base/say.h"
 #include "base/size.h"
 #include "cli/bundles.h"
 #include "engine/session.h"
@@ -37,14 +39,14 @@ static const char *attention_of(const struct view *v, uint32_t node) {
 
 static void put_places(struct kg_buffer *out, const struct kg_plan *plan, const void *const *places, size_t n) {
     for (size_t i = 0; i < n && places[i]; i++)
-        kg_buffer_printf(out, i ? ", %s" : "%s", kg_plan_buffer_name(plan, places[i]));
+        kg_text_printf(out, i ? ", %s" : "%s", kg_plan_buffer_name(plan, places[i]));
 }
 
 static void put_weight(struct kg_buffer *out, const struct kg_node *node) {
     const struct kg_weight *w = kg_node_weight(node);
     if (node->op == KG_OP_attention && node->args.attention.window > 0)
-        kg_buffer_printf(out, "window %" PRIu32, node->args.attention.window);
-    if (w) kg_buffer_printf(out, "%s %" PRIu32 " x %" PRIu32, kg_dtype_info(w->dtype)->name, w->n_rows, w->n_cols);
+        kg_text_printf(out, "window %" PRIu32, node->args.attention.window);
+    if (w) kg_text_printf(out, "%s %" PRIu32 " x %" PRIu32, kg_dtype_info(w->dtype)->name, w->n_rows, w->n_cols);
 }
 
 static void add_node(struct kg_table *table, const struct view *v, uint32_t i) {
@@ -127,9 +129,9 @@ static void end_table(struct kg_table *table, struct kg_buffer *out) {
 }
 
 static void put_repeated(struct kg_buffer *out, uint32_t layer, uint32_t n, uint32_t period) {
-    kg_buffer_printf(out, "layers %" PRIu32 " to %" PRIu32 ": as layer", layer, layer + n - 1);
-    if (period == 1) kg_buffer_printf(out, " %" PRIu32 "\n", layer - 1);
-    else kg_buffer_printf(out, "s %" PRIu32 " to %" PRIu32 ", repeated\n", layer - period, layer - 1);
+    kg_text_printf(out, "layers %" PRIu32 " to %" PRIu32 ": as layer", layer, layer + n - 1);
+    if (period == 1) kg_text_printf(out, " %" PRIu32 "\n", layer - 1);
+    else kg_text_printf(out, "s %" PRIu32 " to %" PRIu32 ", repeated\n", layer - period, layer - 1);
 }
 
 static void put_nodes(struct kg_buffer *out, const struct view *v, bool full) {
@@ -154,39 +156,25 @@ static void put_nodes(struct kg_buffer *out, const struct view *v, bool full) {
     free(starts);
 }
 
-static void put_refusals(struct kg_buffer *out, const struct view *v) {
-    for (uint32_t i = 0; i < v->lowered->n_refusals; i++) {
-        const struct kg_lowered_refusal *r = &v->lowered->refusals[i];
-        uint32_t n = 0;
-        bool seen = false;
-        for (uint32_t j = 0; j < v->lowered->n_refusals; j++) {
-            const struct kg_lowered_refusal *other = &v->lowered->refusals[j];
-            if (strcmp(other->fusion, r->fusion) != 0 || strcmp(other->why, r->why) != 0) continue;
-            seen = seen || j < i;
-            n++;
-        }
-        if (seen) continue;
-        kg_buffer_printf(out, "not taken: %s (node %" PRIu32, r->fusion, r->first);
-        if (n > 1) kg_buffer_printf(out, " and %" PRIu32 " more", n - 1);
-        kg_buffer_printf(out, "): %s\n", r->why);
-    }
-}
-
 static void put_text(struct kg_buffer *out, const struct view *v, bool full) {
     const struct kg_model_config *c = v->session->config;
     const char *precision = kg_precision_name(v->plan->activations);
-    kg_buffer_printf(
+    kg_text_printf(
         out, "%s: %" PRIu32 " layers, %" PRIu32 " nodes; %s activations, %s KV cache of %" PRIu32 " positions\n",
         c->architecture, c->n_layers, v->plan->n_nodes, precision, kg_precision_name(v->plan->kv), v->plan->n_ctx);
-    kg_buffer_printf(out, "%s back end: ", v->session->backend->ops->name);
-    if (v->lowered)
-        kg_buffer_printf(out, "a decode step is a %s of %" PRIu32 " %s; prefill is node by node\n\n", v->lowered->path,
-                         v->lowered->n_steps, v->lowered->is_one_launch ? "instructions" : "steps");
-    else kg_buffer_puts(out, "prefill and decode are node by node\n\n");
+    kg_text_printf(out, "%s back end: ", v->session->backend->ops->name);
+    if (v->lowered) {
+        kg_text_printf(out, "a decode step is a %s of %" PRIu32 " %s; prefill is node by node", v->lowered->path,
+                       v->lowered->n_steps, v->lowered->is_one_launch ? "instructions" : "steps");
+        if (v->lowered->prefill_attention) kg_text_printf(out, ", its attention by %s", v->lowered->prefill_attention);
+        kg_buffer_puts(out, "\n\n");
+    } else {
+        kg_buffer_puts(out, "prefill and decode are node by node\n\n");
+    }
     put_nodes(out, v, full);
     if (v->lowered && v->lowered->n_refusals > 0) {
         kg_buffer_puts(out, "\n");
-        put_refusals(out, v);
+        kg_lowered_put_refusals(v->lowered, out);
     }
 }
 
@@ -234,12 +222,13 @@ static void put_json(struct kg_buffer *out, const struct view *v) {
     json_t *nodes = json_array();
     for (uint32_t i = 0; i < v->plan->n_nodes; i++)
         json_array_append_new(nodes, node_json(v->plan, &v->plan->nodes[i]));
-    json_t *all = json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:o, s:o, s:o}", "architecture",
+    json_t *all = json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s?, s:o, s:o, s:o}", "architecture",
                             v->session->config->architecture, "backend", v->session->backend->ops->name, "activations",
                             kg_precision_name(v->plan->activations), "kv", kg_precision_name(v->plan->kv), "n_ctx",
                             (json_int_t)v->plan->n_ctx, "decode", v->lowered ? v->lowered->path : "node by node",
-                            "nodes", nodes, "steps", steps_json(v->lowered), "refused", refusals_json(v->lowered));
-    char *text = json_dumps(all, JSON_INDENT(2));
+                            "prefill_attention", v->lowered ? v->lowered->prefill_attention : NULL, "nodes", nodes,
+                            "steps", steps_json(v->lowered), "refused", refusals_json(v->lowered));
+    char *text = kg_json_dump(all, JSON_INDENT(2));
     kg_buffer_puts(out, text ? text : "");
     kg_buffer_puts(out, "\n");
     free(text);

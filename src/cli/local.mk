@@ -1,6 +1,7 @@
 kigo_CPPFLAGS = $(AM_CPPFLAGS)
 kigo_LDADD = libkigo.a $(kigo_libs)
 kigo_SOURCES = \
+	src/cli/allocators.c src/cli/allocators.h \
 	src/cli/bench_report.c src/cli/bench_report.h \
 	src/cli/bundles.c src/cli/bundles.h \
 	src/cli/call.c \

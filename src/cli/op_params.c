@@ -1,5 +1,6 @@
 /* A call's lengths and parameters: from the shapes of its tensors, from the file and from --param. */
 #include "base/buffer.h"
+#include "base/say.h"
 #include "base/utf8.h"
 #include "cli/op_call.h"
 #include <inttypes.h>

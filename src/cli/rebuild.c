@@ -1,6 +1,7 @@
 #include "cli/rebuild.h"
 #include "base/file.h"
 #include "base/program.h"
+#include "base/say.h"
 #include "base/size.h"
 #include "bundle/git.h"
 #include "bundle/records.h"
@@ -197,7 +198,7 @@ enum kg_status kg_rebuild(const char *repository, const char *commit, const json
 
 void kg_rebuild_free(struct kg_rebuild *rebuild) {
     struct kg_error unheard;
-    if (rebuild->dir && kg_path_remove(rebuild->dir, &unheard) != KG_OK) fprintf(stderr, "kigo: %s\n", unheard.message);
+    if (rebuild->dir && kg_path_remove(rebuild->dir, &unheard) != KG_OK) kg_say(stderr, "kigo: %s\n", unheard.message);
     free(rebuild->dir);
     free(rebuild->program);
     kg_buffer_free(&rebuild->left_out);

@@ -1,4 +1,6 @@
 /* What regress found, for people and programs. */
+#include "base/markdown.h"
+#include "base/say.h"
 #include "cli/regress_call.h"
 #include "base/size.h"
 #include "bundle/records.h"
@@ -84,15 +86,16 @@ static json_t *unseen_json(const struct kg_regression *r) {
 }
 
 /* What cannot be found is said. */
-static void foot_unseen(const struct kg_regression *r, const char *item, struct kg_buffer *out) {
+static void foot_unseen(const struct kg_regression *r, const char *item, enum kg_medium medium, struct kg_buffer *out) {
     for (size_t i = 0; i < r->n_unseen; i++) {
         const struct kg_unseen *u = &r->unseen[i];
         kg_buffer_puts(out, item);
         if (isinf(u->below))
-            kg_buffer_printf(out, "%zu times and rates (%s, ...) cannot be judged: %zu more baseline runs would do\n",
+            kg_escape_printf(out, medium,
+                             "%zu times and rates (%s, ...) cannot be judged: %zu more baseline runs would do\n",
                              u->n_figures, r->unseen_worst[i], u->n_runs);
         else
-            kg_buffer_printf(out,
+            kg_escape_printf(out, medium,
                              "changes below %.1f%% of %zu times and rates (worst: %s) cannot be seen in one run; %zu "
                              "runs of each build would show the least change (regress --confirm)\n",
                              100 * u->below, u->n_figures, r->unseen_worst[i], u->n_runs);
@@ -134,71 +137,83 @@ json_t *kg_regression_json(const struct kg_regression *r, bool all) {
                      r->n_again_all > 0 ? again_json(r) : json_null(), "judgements", judgements);
 }
 
+static void put_run(const char *id, bool markdown, struct kg_buffer *out) {
+    if (markdown) kg_markdown_span(out, id);
+    else kg_text_printf(out, "%s", id);
+}
+
 void kg_regression_head(const struct kg_regression *r, bool markdown, struct kg_buffer *out) {
     const struct kg_run_heads *b = &r->baseline;
-    kg_buffer_printf(out, markdown ? "### kigo regress: %s" : "verdict   %s", kg_regression_verdict(r));
+    const enum kg_medium medium = markdown ? KG_MEDIUM_MARKDOWN : KG_MEDIUM_TEXT;
+    kg_buffer_puts(out, markdown ? "### kigo regress: " : "verdict   ");
+    kg_buffer_puts(out, kg_regression_verdict(r));
     if (r->n_red_waived > 0)
-        kg_buffer_printf(out, "; %zu red finding%s waived by %s", r->n_red_waived, r->n_red_waived == 1 ? "" : "s",
-                         r->waived_by);
-    kg_buffer_puts(out, markdown ? "\n\n" : "\n");
-    kg_buffer_printf(out, markdown ? "Run `%s` " : "run       %s\n", r->run.bundle_id);
-    if (!markdown) kg_buffer_puts(out, "baseline  ");
-    else kg_buffer_puts(out, "against ");
+        kg_escape_printf(out, medium, "; %zu red finding%s waived by %s", r->n_red_waived,
+                         r->n_red_waived == 1 ? "" : "s", r->waived_by);
+    kg_buffer_puts(out, markdown ? "\n\nRun " : "\nrun       ");
+    put_run(r->run.bundle_id, markdown, out);
+    kg_buffer_puts(out, markdown ? " against " : "\nbaseline  ");
     if (b->n_items == 0) kg_buffer_puts(out, markdown ? "no baseline" : "none");
-    else if (b->n_items == 1) kg_buffer_printf(out, markdown ? "`%s`" : "%s", b->items[0].bundle_id);
-    else
-        kg_buffer_printf(out, markdown ? "%zu runs, `%s` to `%s`" : "%zu runs, %s to %s", b->n_items,
-                         b->items[b->n_items - 1].bundle_id, b->items[0].bundle_id);
+    if (b->n_items > 1) {
+        kg_text_printf(out, "%zu runs, ", b->n_items);
+        put_run(b->items[b->n_items - 1].bundle_id, markdown, out);
+        kg_buffer_puts(out, " to ");
+    }
+    if (b->n_items > 0) put_run(b->items[0].bundle_id, markdown, out);
     kg_buffer_puts(out, markdown ? ".\n\n" : "\n");
 }
 
-static void foot_again(const struct kg_regression *r, const char *item, struct kg_buffer *out) {
+static void foot_again(const struct kg_regression *r, const char *item, enum kg_medium medium, struct kg_buffer *out) {
     size_t counts[KG_CONFIRMED_COUNT] = { 0 };
     if (r->n_again_all == 0) return;
     for (size_t i = 0; i < r->n_again; i++) counts[r->again[i].verdict]++;
     const size_t n_others = r->n_again - counts[KG_REFUTED];
-    kg_buffer_printf(out,
+    kg_escape_printf(out, medium,
                      "%s%zu suspects measured again, against the build of %s: %zu confirmed, %zu refuted, %zu "
                      "small, %zu undecided",
                      item, r->n_again_all, r->baseline.items[r->build_against].bundle_id, counts[KG_CONFIRMED],
                      r->n_again_all - n_others, counts[KG_CONFIRMED_SMALL],
                      counts[KG_UNDECIDED] + counts[KG_UNCONFIRMED]);
     if (r->n_again_left_out > 0)
-        kg_buffer_printf(out, "; %zu weaker ones were left out: the budget", r->n_again_left_out);
+        kg_escape_printf(out, medium, "; %zu weaker ones were left out: the budget", r->n_again_left_out);
     kg_buffer_puts(out, "\n");
 }
 
 void kg_regression_foot(const struct kg_regression *r, bool markdown, struct kg_buffer *out) {
     const char *item = markdown ? "- " : "", *blank = r->n_judgements > 0 ? "\n" : "";
+    const enum kg_medium medium = markdown ? KG_MEDIUM_MARKDOWN : KG_MEDIUM_TEXT;
     kg_buffer_puts(out, blank);
-    kg_buffer_printf(out, "%scompared: %zu cases, %zu exact figures, %zu times and rates", item, r->n_cases, r->n_exact,
-                     r->n_noisy);
-    if (r->n_other_seed > 0) kg_buffer_printf(out, "; %zu figures have another seed", r->n_other_seed);
+    kg_escape_printf(out, medium, "%scompared: %zu cases, %zu exact figures, %zu times and rates", item, r->n_cases,
+                     r->n_exact, r->n_noisy);
+    if (r->n_other_seed > 0) kg_escape_printf(out, medium, "; %zu figures have another seed", r->n_other_seed);
     kg_buffer_puts(out, "\n");
     if (r->n_not_counted > 0)
-        kg_buffer_printf(out, "%s%zu run%s of the baseline's kind do%s not count: %s\n", item, r->n_not_counted,
+        kg_escape_printf(out, medium, "%s%zu run%s of the baseline's kind do%s not count: %s\n", item, r->n_not_counted,
                          r->n_not_counted == 1 ? "" : "s", r->n_not_counted == 1 ? "es" : "", r->why_not_counted);
     for (size_t i = 0; i < r->n_drifts; i++) {
         const struct kg_drift *d = &r->drifts[i];
         if (d->by_run[0] == 0) continue;
-        kg_buffer_printf(out, "%sdrift of '%s' removed: %+.2f%%", item, *d->group ? d->group : "-",
+        kg_escape_printf(out, medium, "%sdrift of '%s' removed: %+.2f%%", item, *d->group ? d->group : "-",
                          100 * expm1(d->by_run[0]));
-        if (!isnan(d->canary)) kg_buffer_printf(out, " (canaries %+.2f%%)", 100 * expm1(d->canary));
+        if (!isnan(d->canary)) kg_escape_printf(out, medium, " (canaries %+.2f%%)", 100 * expm1(d->canary));
         kg_buffer_puts(out, "\n");
     }
-    foot_unseen(r, item, out);
-    foot_again(r, item, out);
+    foot_unseen(r, item, medium, out);
+    foot_again(r, item, medium, out);
     json_t *selfcheck = selfcheck_json(r);
     if (json_is_object(selfcheck))
-        kg_buffer_printf(out, "%sselfcheck on this machine: %lld false alarms in %lld comparisons\n", item,
+        kg_escape_printf(out, medium, "%sselfcheck on this machine: %lld false alarms in %lld comparisons\n", item,
                          (long long)kg_json_int(selfcheck, "false_alarms", -1),
                          (long long)kg_json_int(selfcheck, "comparisons", -1));
     json_decref(selfcheck);
     kg_buffer_puts(out, item);
-    for (int k = 0; k < KG_JUDGED_COUNT; k++) kg_buffer_printf(out, "%zu %s, ", r->counts[k], KG_JUDGED_NAMES[k]);
-    kg_buffer_printf(out, "%zu waived\n", r->n_waived);
+    for (int k = 0; k < KG_JUDGED_COUNT; k++)
+        kg_escape_printf(out, medium, "%zu %s, ", r->counts[k], KG_JUDGED_NAMES[k]);
+    kg_escape_printf(out, medium, "%zu waived\n", r->n_waived);
     if (r->n_annotations_dropped > 0)
-        kg_buffer_printf(out, "%s%zu annotation%s not followed: the store's policy asks for a signature that counts\n",
-                         item, r->n_annotations_dropped, r->n_annotations_dropped == 1 ? " is" : "s are");
-    for (size_t i = 0; i < r->n_reasons; i++) kg_buffer_printf(out, "%sinconclusive: %s\n", item, r->reasons[i]);
+        kg_escape_printf(out, medium,
+                         "%s%zu annotation%s not followed: the store's policy asks for a signature that counts\n", item,
+                         r->n_annotations_dropped, r->n_annotations_dropped == 1 ? " is" : "s are");
+    for (size_t i = 0; i < r->n_reasons; i++)
+        kg_escape_printf(out, medium, "%sinconclusive: %s\n", item, r->reasons[i]);
 }

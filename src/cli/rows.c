@@ -1,5 +1,7 @@
 #include "cli/rows.h"
+#include "base/json_put.h"
 #include "base/markdown.h"
+#include "base/say.h"
 #include "base/utf8.h"
 #include "bundle/export.h"
 #include <math.h>
@@ -103,7 +105,7 @@ bool kg_rows_add(void *arg, size_t n_columns, const char *const *names, const st
 
 void kg_rows_put(struct kg_rows *rows, struct kg_buffer *out) {
     if (rows->format.json) {
-        char *text = json_dumps(rows->json ? rows->json : (rows->json = json_array()), JSON_INDENT(2));
+        char *text = kg_json_dump(rows->json ? rows->json : (rows->json = json_array()), JSON_INDENT(2));
         kg_buffer_printf(out, "%s\n", text ? text : "[]");
         free(text);
     } else if (rows->format.csv || rows->n_rows > 0) {

@@ -1,6 +1,7 @@
 #include "cli/show_markdown.h"
 #include "base/clock.h"
 #include "base/markdown.h"
+#include "base/say.h"
 #include "base/size.h"
 #include <math.h>
 #include <string.h>
@@ -25,7 +26,8 @@ static void put_facts(struct kg_buffer *out, const struct kg_export *run, const 
     kg_clock_utc_text(kg_json_int(run->summary, "started_us", 0), started);
     kg_markdown_row(out, (const char *const[]){ "run", or_empty(kg_json_text(run->summary, "bundle_id")) }, 2);
     kg_markdown_rule(out, 2);
-    kg_buffer_printf(out, "| verdict | **%s** (%s) |\n", verdict->word, or_empty(kg_json_text(run->summary, "state")));
+    kg_escape_printf(out, KG_MEDIUM_MARKDOWN, "| verdict | **%s** (%s) |\n", verdict->word,
+                     or_empty(kg_json_text(run->summary, "state")));
     for (int i = 0; i < KG_VERDICT_COUNT; i++) put_fact(out, KG_VERDICT_NAMES[i], kg_buffer_text(&verdict->lines[i]));
     put_fact(out, "started", started);
     put_fact(out, "NVIDIA driver", kg_json_text(gpu, "nvidia_driver"));

@@ -1,4 +1,5 @@
 #include "cli/sprint.h"
+#include "base/say.h"
 #include "base/size.h"
 #include "bundle/source_tree.h"
 #include "cli/bundles.h"
@@ -26,10 +27,10 @@ void kg_cli_criteria_print(const json_t *document, const char *where, struct kg_
     }
     kg_table_print(&table, out);
     kg_table_free(&table);
-    kg_buffer_printf(out, "%s: %s; %lld met, %lld missed, %lld unproven%s%s\n", kg_json_text(document, "title"),
-                     kg_json_text(document, "verdict"), (long long)kg_json_int(document, "n_met", 0),
-                     (long long)kg_json_int(document, "n_missed", 0), (long long)kg_json_int(document, "n_unproven", 0),
-                     where ? "; " : "", where ? where : "");
+    kg_text_printf(out, "%s: %s; %lld met, %lld missed, %lld unproven%s%s\n", kg_json_text(document, "title"),
+                   kg_json_text(document, "verdict"), (long long)kg_json_int(document, "n_met", 0),
+                   (long long)kg_json_int(document, "n_missed", 0), (long long)kg_json_int(document, "n_unproven", 0),
+                   where ? "; " : "", where ? where : "");
 }
 
 enum kg_status kg_cli_figures_print(const struct kg_sprint *sprint, const char *dir, struct kg_buffer *out,
@@ -40,8 +41,8 @@ enum kg_status kg_cli_figures_print(const struct kg_sprint *sprint, const char *
     char *const dirs[] = { (char *)(uintptr_t)dir };
     const enum kg_status status = kg_evidence_load(sprint, dirs, 1, &rules, &evidence, &refusals, err);
     for (size_t i = 0; i < refusals.n_items; i++)
-        kg_buffer_printf(out, "%s: no figures: %s: %s\n", sprint->title, refusals.items[i].what,
-                         refusals.items[i].detail);
+        kg_text_printf(out, "%s: no figures: %s: %s\n", sprint->title, refusals.items[i].what,
+                       refusals.items[i].detail);
     if (status == KG_OK && refusals.n_items == 0) {
         json_t *judgement = kg_signoff_judge(sprint, &evidence);
         kg_cli_criteria_print(judgement, NULL, out);

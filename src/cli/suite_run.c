@@ -2,6 +2,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/json_put.h"
+#include "base/say.h"
 #include "bundle/built_from.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,11 +50,10 @@ enum kg_status kg_cli_print_plan(const char *verb, const struct kg_run_options *
     if (status != KG_OK) return status;
     for (size_t p = 0; p < plan.n_programs; p++) {
         const struct kg_planned_program *program = &plan.programs[p];
-        if (program->list_error) fprintf(stderr, "kigo %s: %s: %s\n", verb, program->name, program->list_error);
+        if (program->list_error) kg_say(stderr, "kigo %s: %s: %s\n", verb, program->name, program->list_error);
         for (size_t i = 0; i < program->n_cases; i++) {
-            char *line = json ? json_dumps(program->cases[i].line, JSON_COMPACT) : kg_xstrdup(program->cases[i].key);
-            puts(line);
-            free(line);
+            if (json) kg_say_json(program->cases[i].line, JSON_COMPACT);
+            else kg_say(stdout, "%s\n", program->cases[i].key);
         }
     }
     kg_case_plan_free(&plan);

@@ -1,4 +1,6 @@
 #include "cli/bundles.h"
+#include "base/escape.h"
+#include "base/visible.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,27 +9,18 @@
 void kg_table_add(struct kg_table *table, const char *text) {
     if ((table->n_cells & (table->n_cells + 1)) == 0) /* full at 2^n - 1 */
         table->cells = kg_xrealloc(table->cells, (table->n_cells + 1) * 2 * sizeof *table->cells);
-    char *copy = kg_xstrdup(text);
-    for (char *s = copy; *s; s++)
-        if ((unsigned char)*s < 0x20 || *s == 0x7F) *s = ' ';
-    table->cells[table->n_cells++] = copy;
+    struct kg_buffer cell = KG_BUFFER_INIT;
+    kg_escape(&cell, KG_MEDIUM_TEXT, text, strlen(text));
+    table->cells[table->n_cells++] = cell.data ? cell.data : kg_xstrdup("");
 }
 
 void kg_table_addf(struct kg_table *table, const char *fmt, ...) {
-    char *text = NULL;
     va_list args;
     va_start(args, fmt);
-    const int len = vasprintf(&text, fmt, args);
+    char *text = kg_xvasprintf(fmt, args);
     va_end(args);
-    kg_table_add(table, len < 0 ? "" : text);
+    kg_table_add(table, text);
     free(text);
-}
-
-/* Code points; of combining and wide ones the count is off, which only moves the columns behind. */
-static size_t width_of(const char *text) {
-    size_t n = 0;
-    for (const char *s = text; *s; s++) n += ((unsigned char)*s & 0xC0) != 0x80;
-    return n;
 }
 
 static bool is_number(const char *text) {
@@ -56,12 +49,12 @@ void kg_table_print(const struct kg_table *table, struct kg_buffer *out) {
     size_t *widths = kg_xcalloc(n, sizeof *widths);
     bool *numeric = kg_xcalloc(n, sizeof *numeric);
     for (size_t i = 0; i < table->n_cells; i++) {
-        const size_t width = width_of(table->cells[i]);
+        const size_t width = kg_visible_width(table->cells[i]);
         if (width > widths[i % n]) widths[i % n] = width;
     }
     for (size_t c = 0; c < n; c++) numeric[c] = is_numeric(table, c);
     for (size_t i = 0; i < table->n_cells; i++) {
-        const size_t column = i % n, gap = widths[column] - width_of(table->cells[i]);
+        const size_t column = i % n, gap = widths[column] - kg_visible_width(table->cells[i]);
         if (numeric[column]) pad(out, gap);
         kg_buffer_puts(out, table->cells[i]);
         while (column + 1 == n && out->len > 0 && out->data[out->len - 1] == ' ') out->len--;

@@ -1,6 +1,8 @@
 #include "cli/trust.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json_put.h"
+#include "base/say.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +34,7 @@ json_t *kg_cli_signature_json(const struct kg_signature *signature) {
     } rows[] = { { "signer", signature->signer }, { "key", signature->key }, { "why", signature->why } };
     json_t *object = json_pack("{s:s}", "state", kg_signature_state_name(signature->state));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].text[0]) json_object_set_new(object, rows[i].name, json_string(rows[i].text));
+        if (rows[i].text[0]) json_object_set_new(object, rows[i].name, kg_json_utf8(rows[i].text));
     if (signature->stamped_us) {
         char utc[KG_UTC_TEXT_SIZE];
         kg_clock_utc_text(signature->stamped_us, utc);
@@ -47,7 +49,7 @@ json_t *kg_cli_signature_json(const struct kg_signature *signature) {
 static void put_time(const struct kg_signature *signature, struct kg_buffer *out) {
     char utc[KG_UTC_TEXT_SIZE];
     kg_clock_utc_text(signature->stamped_us, utc);
-    if (signature->stamped_us) kg_buffer_printf(out, ", time-stamped %.19sZ", utc);
+    if (signature->stamped_us) kg_text_printf(out, ", time-stamped %.19sZ", utc);
     else kg_buffer_puts(out, ", time not proven");
 }
 
@@ -55,20 +57,20 @@ void kg_cli_signature_text(const struct kg_signature *signature, struct kg_buffe
     switch (signature->state) {
     case KG_SIGNATURE_NONE: kg_buffer_puts(out, "not signed"); return;
     case KG_SIGNATURE_GOOD:
-        kg_buffer_printf(out, "signed by %s (%s)", signature->signer, signature->key);
+        kg_text_printf(out, "signed by %s (%s)", signature->signer, signature->key);
         put_time(signature, out);
         return;
     case KG_SIGNATURE_UNPROVEN:
-        kg_buffer_printf(out, "signed by %s (%s), whose key has run out; that it was signed before is not proven",
-                         signature->signer, signature->key);
+        kg_text_printf(out, "signed by %s (%s), whose key has run out; that it was signed before is not proven",
+                       signature->signer, signature->key);
         return;
     case KG_SIGNATURE_INTACT:
-        kg_buffer_printf(out, "signed with %s; no list of allowed signers says whose that is", signature->key);
+        kg_text_printf(out, "signed with %s; no list of allowed signers says whose that is", signature->key);
         return;
     case KG_SIGNATURE_UNTRUSTED:
-        kg_buffer_printf(out, "signed with %s, which no allowed signer has: %s", signature->key, signature->why);
+        kg_text_printf(out, "signed with %s, which no allowed signer has: %s", signature->key, signature->why);
         return;
-    case KG_SIGNATURE_UNCHECKED: kg_buffer_printf(out, "signed, not checked: %s", signature->why); return;
-    case KG_SIGNATURE_BAD: kg_buffer_printf(out, "the signature is bad: %s", signature->why); return;
+    case KG_SIGNATURE_UNCHECKED: kg_text_printf(out, "signed, not checked: %s", signature->why); return;
+    case KG_SIGNATURE_BAD: kg_text_printf(out, "the signature is bad: %s", signature->why); return;
     }
 }

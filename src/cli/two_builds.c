@@ -1,5 +1,6 @@
 #include "cli/two_builds.h"
 #include "base/file.h"
+#include "base/say.h"
 #include "bundle/records.h"
 #include "bundle/source_tree.h"
 #include "history/ancestry.h"
@@ -49,7 +50,7 @@ static enum kg_status build_baseline(const char *verb, const struct kg_regress_c
     enum kg_status status = head->commit && !head->dirty ? KG_OK : KG_ERR_NOT_FOUND;
     if (status == KG_OK) status = kg_find_repository(places, head->commit, &repository, &why);
     if (status == KG_OK) {
-        fprintf(stderr, "kigo %s: building %.12s aside\n", verb, head->commit);
+        kg_say(stderr, "kigo %s: building %.12s aside\n", verb, head->commit);
         status = kg_rebuild(repository, head->commit, build, &two->rebuild, &why);
     }
     if (status == KG_OK) two->programs[0] = kg_xstrdup(two->rebuild.program);

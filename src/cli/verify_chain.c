@@ -1,6 +1,8 @@
 /* kigo verify --chain: whether runs are missing. */
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json_put.h"
+#include "base/say.h"
 #include "bundle/chain.h"
 #include "bundle/checkpoint.h"
 #include "bundle/left_out.h"
@@ -24,26 +26,26 @@ struct found {
 
 static void put_text(const char *root, const struct found *f, struct kg_buffer *text) {
     const struct kg_chain_report *chain = &f->chain;
-    kg_buffer_printf(text, "%-4s chain of %s: %zu link%s hold%s\n", f->findings.n_items == 0 ? "ok" : "BAD", root,
-                     chain->n_links, plural(chain->n_links), chain->n_links == 1 ? "s" : "");
+    kg_text_printf(text, "%-4s chain of %s: %zu link%s hold%s\n", f->findings.n_items == 0 ? "ok" : "BAD", root,
+                   chain->n_links, plural(chain->n_links), chain->n_links == 1 ? "s" : "");
     if (chain->n_left_out > 0) {
-        kg_buffer_printf(text, "     %zu more lead%s to what was left out on purpose: %s/" KG_LEFT_OUT ", ",
-                         chain->n_left_out, chain->n_left_out == 1 ? "s" : "", root);
+        kg_text_printf(text, "     %zu more lead%s to what was left out on purpose: %s/" KG_LEFT_OUT ", ",
+                       chain->n_left_out, chain->n_left_out == 1 ? "s" : "", root);
         kg_cli_signature_text(&f->left_out, text);
         kg_buffer_puts(text, "\n");
     }
     if (chain->n_pruned > 0)
-        kg_buffer_printf(text, "     %zu run%s pruned; %zu tombstone%s not signed\n", chain->n_pruned,
-                         plural(chain->n_pruned), chain->n_pruned_unsigned, plural(chain->n_pruned_unsigned));
+        kg_text_printf(text, "     %zu run%s pruned; %zu tombstone%s not signed\n", chain->n_pruned,
+                       plural(chain->n_pruned), chain->n_pruned_unsigned, plural(chain->n_pruned_unsigned));
     if (f->since) {
-        kg_buffer_printf(text, "     %lld run%s since the checkpoint %s, ", (long long)f->n_since,
-                         plural((size_t)f->n_since), f->since);
+        kg_text_printf(text, "     %lld run%s since the checkpoint %s, ", (long long)f->n_since,
+                       plural((size_t)f->n_since), f->since);
         kg_cli_signature_text(&f->checkpoint, text);
         kg_buffer_puts(text, "\n");
     } else {
-        kg_buffer_printf(text, "     that the newest runs are here is %s\n",
-                         chain->has_head ? ".chain's word; a checkpoint elsewhere proves it (--since)"
-                                         : "not shown: there is no .chain, and no checkpoint was named (--since)");
+        kg_text_printf(text, "     that the newest runs are here is %s\n",
+                       chain->has_head ? ".chain's word; a checkpoint elsewhere proves it (--since)"
+                                       : "not shown: there is no .chain, and no checkpoint was named (--since)");
     }
     kg_verify_print(&f->findings, text);
 }
@@ -57,8 +59,8 @@ static json_t *found_json(const struct found *f) {
                                "findings", kg_cli_findings_json(&f->findings));
     if (f->since)
         json_object_set_new(object, "since",
-                            json_pack("{s:s, s:I, s:o}", "checkpoint", f->since, "n_runs", (json_int_t)f->n_since,
-                                      "signature", kg_cli_signature_json(&f->checkpoint)));
+                            json_pack("{s:o, s:I, s:o}", "checkpoint", kg_json_utf8(f->since), "n_runs",
+                                      (json_int_t)f->n_since, "signature", kg_cli_signature_json(&f->checkpoint)));
     return object;
 }
 
@@ -83,7 +85,7 @@ enum kg_status kg_verify_chain(const char *root, const char *since, struct kg_ve
     }
     if (status == KG_OK && since) status = compare(root, report, &f, err);
     if (status == KG_OK) {
-        report->n_findings += f.findings.n_items;
+        report->n_findings += kg_bundle_findings_count(&f.findings);
         report->chain = found_json(&f);
         put_text(root, &f, &report->text);
     }

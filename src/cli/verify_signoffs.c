@@ -1,5 +1,7 @@
 /* kigo verify --signoffs: whether sign-offs are what was signed off, and whether the runs still prove it. */
 #include "base/file.h"
+#include "base/json_put.h"
+#include "base/say.h"
 #include "bundle/records.h"
 #include "bundle/signed_off.h"
 #include "cli/bundles.h"
@@ -67,14 +69,15 @@ static enum kg_status judge_again(const char *root, const struct kg_signed_off *
 static void report_one(const char *name, const struct kg_signed_off *s, const struct kg_bundle_findings *findings,
                        struct kg_verify_report *report) {
     const char *verdict = kg_json_text(json_object_get(json_object_get(s->statement, "predicate"), "kigo"), "verdict");
-    report->n_findings += findings->n_items;
+    report->n_findings += kg_bundle_findings_count(findings);
     json_array_append_new(report->signoffs,
-                          json_pack("{s:s, s:b, s:s?, s:b, s:o, s:o}", "signoff", name, "ok", findings->n_items == 0,
-                                    "verdict", verdict, "documents_bound", s->documents_too, "signature",
-                                    kg_cli_signature_json(&s->signature), "findings", kg_cli_findings_json(findings)));
-    kg_buffer_printf(&report->text, "%-4s sign-off %s: %s%s, ", findings->n_items == 0 ? "ok" : "BAD", name,
-                     verdict ? verdict : "no verdict",
-                     s->documents_too ? "" : " (an older one: its documents are not bound to it)");
+                          json_pack("{s:o, s:b, s:s?, s:b, s:o, s:o}", "signoff", kg_json_utf8(name), "ok",
+                                    findings->n_items == 0, "verdict", verdict, "documents_bound", s->documents_too,
+                                    "signature", kg_cli_signature_json(&s->signature), "findings",
+                                    kg_cli_findings_json(findings)));
+    kg_text_printf(&report->text, "%-4s sign-off %s: %s%s, ", findings->n_items == 0 ? "ok" : "BAD", name,
+                   verdict ? verdict : "no verdict",
+                   s->documents_too ? "" : " (an older one: its documents are not bound to it)");
     kg_cli_signature_text(&s->signature, &report->text);
     kg_buffer_puts(&report->text, "\n");
     kg_verify_print(findings, &report->text);

@@ -1,7 +1,7 @@
 #include "history/annotation.h"
+#include "base/beneath.h"
 #include "base/buffer.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/size.h"
 #include "bundle/policy.h"
 #include "bundle/records.h"
@@ -82,8 +82,8 @@ enum kg_status kg_annotations_load(const char *root, struct kg_annotations *list
     char *dir = kg_path_join(root, FOLDER);
     struct kg_dir_list names = { 0 };
     *list = (struct kg_annotations){ NULL, 0 };
-    enum kg_status status = KG_OK;
-    if (kg_path_is_dir(dir)) status = kg_dir_list(dir, &names, err);
+    enum kg_status status = kg_beneath_list(root, FOLDER, &names, err);
+    if (status == KG_ERR_NOT_FOUND) status = KG_OK;
     if (status == KG_OK && names.n_names > MAX_ANNOTATIONS)
         status = kg_fail(err, KG_ERR_FORMAT, "%s holds %zu files, more than %d", dir, names.n_names, MAX_ANNOTATIONS);
     if (status == KG_OK) list->items = kg_xcalloc(names.n_names, sizeof *list->items);
@@ -91,11 +91,11 @@ enum kg_status kg_annotations_load(const char *root, struct kg_annotations *list
         struct kg_annotation *a = &list->items[list->n_items];
         struct kg_error why;
         if (!is_annotation(names.names[i])) continue;
-        if (read_one(dir, names.names[i], a, &why) == KG_OK) {
-            list->n_items++;
-            continue;
-        }
-        if (problems) kg_finding_add(problems, "annotation", names.names[i], "%s", why.message);
+        const enum kg_status got = read_one(dir, names.names[i], a, &why);
+        list->n_items += got == KG_OK;
+        if (got == KG_OK) continue;
+        if (got == KG_ERR_IO) status = kg_fail(err, got, "%s", why.message); /* an existing waiver decides */
+        else if (problems) kg_finding_add(problems, "annotation", names.names[i], "%s", why.message);
         annotation_free(a);
         *a = (struct kg_annotation){ 0 };
     }
@@ -109,11 +109,12 @@ static json_t *text_or_null(const char *text) {
 }
 
 /* The signature first: an annotation without the one that the policy asks for would not count. */
-static enum kg_status write_new(const char *dir, const char *id, const char *text, const char *key,
+static enum kg_status write_new(const char *root, const char *id, const char *text, const char *key,
                                 struct kg_error *err) {
-    char *draft = kg_xasprintf("%s/.%s", dir, id), *path = kg_xasprintf("%s/%s%s", dir, id, ENDING);
+    char *dir = kg_path_join(root, FOLDER), *inside = kg_xasprintf("%s/.%s", FOLDER, id);
+    char *draft = kg_path_join(root, inside), *path = kg_xasprintf("%s/%s%s", dir, id, ENDING);
     char *draft_sig = kg_xasprintf("%s.sig", draft), *sig = kg_xasprintf("%s.sig", path);
-    enum kg_status status = kg_file_write(draft, text, strlen(text), err);
+    enum kg_status status = kg_beneath_write(root, inside, text, strlen(text), err);
     if (status == KG_OK && key) status = kg_sign_beside(key, KG_SIGN_ANNOTATION, draft, err);
     if (status == KG_OK && key) status = kg_path_rename_new(draft_sig, sig, err);
     if (status == KG_OK) status = kg_path_rename_new(draft, path, err);
@@ -123,6 +124,8 @@ static enum kg_status write_new(const char *dir, const char *id, const char *tex
     free(draft_sig);
     free(path);
     free(draft);
+    free(inside);
+    free(dir);
     return status;
 }
 
@@ -139,18 +142,16 @@ enum kg_status kg_annotation_add(const char *root, const struct kg_annotation *a
     if (!text) return kg_fail(err, KG_ERR_USAGE, "a %s: the words are not UTF-8", a->kind);
     unsigned char noise[TAIL_DIGITS / 2];
     char utc[KG_UTC_TEXT_SIZE], tail[TAIL_DIGITS + 1];
-    char *dir = kg_path_join(root, FOLDER), *with_newline = kg_xasprintf("%s\n", text);
+    char *with_newline = kg_xasprintf("%s\n", text);
     if (getentropy(noise, sizeof noise) != 0) memset(noise, 0, sizeof noise); /* then the rename tells of a clash */
     for (size_t i = 0; i < sizeof noise; i++) snprintf(tail + 2 * i, 3, "%02x", noise[i]);
     kg_clock_utc_compact(a->utc_us, utc);
     char *name = kg_xasprintf("%s-%s-%s", utc, a->kind, tail);
-    status = kg_dir_make(dir, err);
-    if (status == KG_OK) status = write_new(dir, name, with_newline, key, err);
+    status = write_new(root, name, with_newline, key, err);
     if (status == KG_OK && id) *id = name;
     else free(name);
     free(with_newline);
     free(text);
-    free(dir);
     return status;
 }
 

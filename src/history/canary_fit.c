@@ -4,7 +4,6 @@
 #include "measure/statistics.h"
 #include "measure/steps.h"
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -123,12 +122,6 @@ static struct line fit_line(const double *x, const double *z, size_t n, double *
     return line;
 }
 
-static bool is_flat(const double *z, size_t n) {
-    for (size_t i = 1; i < n; i++)
-        if (z[i] != z[0]) return false;
-    return true;
-}
-
 /* Takes the row that explains most off x, which has the values of the runs `from`. */
 static void take_off(const double *rows, size_t n_rows, size_t n_runs, const size_t *from, double *x, size_t n) {
     double *z = kg_xcalloc(n, sizeof *z), *work = kg_xcalloc(n, sizeof *work);
@@ -136,9 +129,8 @@ static void take_off(const double *rows, size_t n_rows, size_t n_runs, const siz
     double least = fit_line(x, z, n, work).loss * (1 - LEAST_GAIN / (double)n), b = 0;
     for (const double *row = rows; row < rows + n_rows * n_runs; row += n_runs) {
         for (size_t i = 0; i < n; i++) z[i] = row[from[i]];
-        if (is_flat(z, n)) continue;
         const struct line line = fit_line(x, z, n, work);
-        if (line.b <= 0 || line.loss >= least) continue;
+        if (line.loss >= least) continue; /* b = 0, of a flat row for one, leaves all of the loss */
         least = line.loss;
         b = line.b;
         best_row = row;

@@ -5,6 +5,7 @@
 #define KIGO_HISTORY_CONFIRM_H
 
 #include "history/regress.h"
+#include "history/series.h"
 
 enum { KG_CONFIRM_FEWEST = 5 }; /* values on each side; five against five can give a p of 0.004 */
 
@@ -43,6 +44,10 @@ KG_WARN_UNUSED enum kg_status kg_confirm_values(struct kg_history *history, char
                                                 double *values, double *machine, char **comparison_key,
                                                 struct kg_error *err);
 
+/* Of a figure's values by run, in the order in which both builds were run alternately, takes off what the canaries of
+ * its back end explain (canary_fit.h). It looks at no build: where none changed the figure, the test stays exact. */
+void kg_confirm_take_off(const struct kg_series *canaries, size_t n_canaries, const char *group, size_t n_runs,
+                         double *by_run);
 /* The same for values at hand, logarithms of which more is worse. Then, over all of
  * them, the verdicts. */
 void kg_confirm_compare(const double *x, size_t n_x, const double *y, size_t n_y, struct kg_confirmation *confirmation);

@@ -3,12 +3,11 @@
 #include "history/folder.h"
 #include "base/buffer.h"
 #include "base/size.h"
+#include "bundle/limits.h"
 #include "bundle/stored.h"
 #include "history/id_cache.h"
 #include <stdlib.h>
 #include <string.h>
-
-static const uint64_t MAX_RECORDS_BYTES = UINT64_C(2) << 30;
 
 struct file {
     const char *name;
@@ -18,9 +17,10 @@ struct file {
 
 /* Reads a file's lines onto the tape. */
 static enum kg_status read_lines(const char *dir, struct kg_history_folder *folder, int which, struct file *file,
-                                 struct kg_error *err) {
+                                 uint64_t *values_left, struct kg_error *err) {
     size_t size_bytes = 0;
-    enum kg_status status = kg_stored_read(dir, file->name, MAX_RECORDS_BYTES, &folder->texts[which], &size_bytes, err);
+    enum kg_status status =
+        kg_stored_read(dir, file->name, KG_MAX_RECORD_BYTES, &folder->texts[which], &size_bytes, err);
     char *text = folder->texts[which];
     for (size_t begin = 0; begin < size_bytes && status == KG_OK;) {
         const char *newline = memchr(text + begin, '\n', size_bytes - begin);
@@ -30,7 +30,9 @@ static enum kg_status read_lines(const char *dir, struct kg_history_folder *fold
         const size_t len = (size_t)(newline - (text + begin));
         if ((file->n_lines & (file->n_lines + 1)) == 0) /* full at 2^n - 1 */
             file->lines = kg_xrealloc(file->lines, (file->n_lines + 1) * 2 * sizeof *file->lines);
-        const char *wrong = kg_tape_read(&folder->tape, text + begin, len, &file->lines[file->n_lines++]);
+        const char *wrong = kg_limit_line(text + begin, len, values_left);
+        if (!wrong) wrong = kg_tape_read(&folder->tape, text + begin, len, &file->lines[file->n_lines]);
+        file->n_lines++;
         if (wrong)
             status = kg_fail(err, KG_ERR_INTEGRITY, "%s/%s: line %zu: %s", dir, file->name, file->n_lines, wrong);
         begin += len + 1;
@@ -83,9 +85,10 @@ static enum kg_status take_results(const char *dir, const struct file *file, str
 enum kg_status kg_history_folder_records(const char *dir, struct kg_history_folder *folder, struct kg_error *err) {
     struct file files[] = { { "data/plan.ndjson", NULL, 0 }, { "data/results.ndjson", NULL, 0 } };
     struct kg_id_cache places = { NULL, 0, 0 };
+    uint64_t values_left = KG_MAX_VALUES;
     enum kg_status status = KG_OK;
     for (int i = 0; i < (int)KG_COUNT_OF(files) && status == KG_OK; i++)
-        status = read_lines(dir, folder, i, &files[i], err);
+        status = read_lines(dir, folder, i, &files[i], &values_left, err);
     /* Nodes stay where they are from here on. */
     if (status == KG_OK) status = take_plan(dir, &files[0], folder, &places, err);
     if (status == KG_OK) status = take_results(dir, &files[1], folder, &places, err);

@@ -13,6 +13,7 @@ static char *canonical(const json_t *object, const char *without, char hex[KG_SH
     json_t *stable = object ? json_copy((json_t *)(uintptr_t)object) : json_object();
     if (without) json_object_del(stable, without);
     char *text = json_dumps(stable, JSON_COMPACT | JSON_SORT_KEYS);
+    if (!text) kg_memory_exhausted(0); /* what was read from JSON can be written as JSON */
     kg_sha256_hex(text, strlen(text), hex);
     json_decref(stable);
     return text;
@@ -160,8 +161,8 @@ static enum kg_status insert_bundle(struct kg_history *history, const char *bund
     kg_row_text(&row, seed ? seed : "0");
     const size_t counts[] = { n.n_planned, n.n_pass, n.n_fail, n.n_skip, n.n_crash, n.n_timeout, n.n_norun };
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) kg_row_int(&row, (int64_t)counts[i]);
-    row.n_bound++;
-    if (share && isfinite(strtod(share, NULL))) sqlite3_bind_double(row.stmt, row.n_bound, strtod(share, NULL));
+    if (share && isfinite(strtod(share, NULL))) kg_row_real(&row, strtod(share, NULL));
+    else kg_row_text(&row, NULL);
     kg_row_text(&row, folder->manifest_sha256);
     kg_row_text(&row, folder->is_signed ? "unchecked" : "unsigned");
     kg_row_int(&row, bundle_no);

@@ -22,12 +22,16 @@ struct kg_history {
     char *root;
     char *path; /* of the index file, ":memory:" where the root cannot be written */
     sqlite3 *db;
-    sqlite3_stmt *stmts[KG_STMT_COUNT]; /* prepared when first used */
-    struct kg_id_cache cases, figures;  /* rows of tcase and figure known to be there */
-    struct kg_verified *verified;       /* notes, opened when first asked for */
-    struct kg_history *scratch;         /* an index in memory, to see what rows a folder has; likewise */
-    struct kg_bundle_findings repaired;
+    sqlite3_stmt *stmts[KG_STMT_COUNT];           /* prepared when first used */
+    struct kg_id_cache cases, figures;            /* rows of tcase and figure known to be there */
+    struct kg_verified *verified;                 /* notes, opened when first asked for */
+    struct kg_history *scratch;                   /* an index in memory, to see what rows a folder has; likewise */
+    struct kg_bundle_findings repaired, left_out; /* runs whose rows were made again; that could not be indexed */
+    size_t n_unread; /* folders and annotations that could not be read when it was opened */
 };
+
+/* The index and what SQLite and kigo keep beside it; ended by NULL. */
+extern const char *const KG_INDEX_FILES[];
 
 /* Message of the last SQLite error with the index's path; the status that fits its code. */
 enum kg_status kg_history_fail(const struct kg_history *history, const char *doing, struct kg_error *err);

@@ -1,7 +1,7 @@
 /* Opening the index file. */
 #include "history/internal.h"
+#include "base/beneath.h"
 #include "base/buffer.h"
-#include "base/file.h"
 #include "bundle/verified.h"
 #include <fcntl.h>
 #include <stdlib.h>
@@ -9,6 +9,8 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+const char *const KG_INDEX_FILES[] = { "index.sqlite",         "index.sqlite-wal",  "index.sqlite-shm",
+                                       "index.sqlite-journal", "index.sqlite-lock", NULL };
 enum { BUSY_TIMEOUT_MS = 60000, PAUSE_MS = 20 };
 
 enum kg_status kg_history_fail(const struct kg_history *history, const char *doing, struct kg_error *err) {
@@ -36,6 +38,7 @@ void kg_history_close(struct kg_history *history) {
     kg_history_close(history->scratch);
     kg_verified_close(history->verified);
     kg_bundle_findings_free(&history->repaired);
+    kg_bundle_findings_free(&history->left_out);
     kg_history_clear_ids(history);
     for (size_t i = 0; i < KG_STMT_COUNT; i++) sqlite3_finalize(history->stmts[i]);
     sqlite3_close(history->db);
@@ -51,7 +54,7 @@ static enum kg_status set_up(struct kg_history *history, bool migrated, struct k
     static const char SETUP[] = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -65536;";
     char *path = kg_path_join(history->root, "index.sqlite-lock");
     const bool on_disk = strcmp(history->path, ":memory:") != 0;
-    const int fd = on_disk ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666) : -1;
+    const int fd = on_disk ? open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666) : -1;
     enum kg_status status = KG_ERR_BUSY;
     if (fd >= 0) (void)!flock(fd, LOCK_EX);
     for (int waited_ms = 0; status == KG_ERR_BUSY && waited_ms <= BUSY_TIMEOUT_MS; waited_ms += PAUSE_MS) {
@@ -64,15 +67,27 @@ static enum kg_status set_up(struct kg_history *history, bool migrated, struct k
     return status;
 }
 
+/* SQLite would follow a link and write where it leads, and wait for a pipe. */
+static enum kg_status check_kinds(const char *root, struct kg_error *err) {
+    enum kg_status status = KG_OK;
+    struct kg_error why;
+    for (size_t i = 0; KG_INDEX_FILES[i] && status == KG_OK; i++) {
+        status = kg_beneath_check(root, KG_INDEX_FILES[i], &why);
+        if (status == KG_ERR_NOT_FOUND) status = KG_OK;
+    }
+    return status == KG_OK ? KG_OK : kg_fail(err, status, "%s; 'kigo reindex' makes the index again", why.message);
+}
+
 /* path: of the file, or ":memory:"; taken over. */
 static enum kg_status open_path(const char *root, char *path, bool migrated, struct kg_history **out,
                                 struct kg_error *err) {
     struct kg_history *history = kg_xcalloc(1, sizeof *history);
     history->root = kg_xstrdup(root);
     history->path = path;
-    enum kg_status status = KG_OK;
-    if (sqlite3_open_v2(path, &history->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL) !=
-        SQLITE_OK)
+    enum kg_status status = strcmp(path, ":memory:") == 0 ? KG_OK : check_kinds(root, err);
+    if (status == KG_OK &&
+        sqlite3_open_v2(path, &history->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL) !=
+            SQLITE_OK)
         status = kg_history_fail(history, "opening", err);
     if (status == KG_OK) {
         sqlite3_busy_timeout(history->db, BUSY_TIMEOUT_MS);

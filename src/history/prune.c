@@ -1,9 +1,9 @@
 #include "history/prune.h"
+#include "base/beneath.h"
 #include "base/buffer.h"
 #include "base/clock.h"
-#include "base/file.h"
-#include "base/hash.h"
 #include "bundle/beside.h"
+#include "bundle/limits.h"
 #include "bundle/records.h"
 #include "bundle/signed_off.h"
 #include "bundle/standing.h"
@@ -161,15 +161,15 @@ static enum kg_status write_tombstone(const char *root, const char *id, const ch
                                   by ? by : json_null(), "why", "past what prune keeps");
     enum kg_status status = KG_OK;
     for (size_t i = 0; i < sizeof HASHED / sizeof *HASHED && status == KG_OK; i++) {
-        char *path = kg_xasprintf("%s/%s/%s", root, id, HASHED[i].file);
-        status = kg_sha256_file(path, hex, err);
+        char *path = kg_path_join(id, HASHED[i].file);
+        status = kg_beneath_hash(root, path, hex, err);
         if (status == KG_OK) json_object_set_new(tombstone, HASHED[i].name, json_string(hex));
         free(path);
     }
     for (size_t i = 0; i < sizeof COPIED / sizeof *COPIED && status == KG_OK; i++) {
-        char *path = kg_xasprintf("%s/%s/%s", root, id, COPIED[i].file), *text = NULL;
+        char *path = kg_path_join(id, COPIED[i].file), *text = NULL;
         size_t size_bytes;
-        status = kg_file_read(path, &text, &size_bytes, err);
+        status = kg_beneath_read(root, path, KG_MAX_TAG_BYTES, &text, &size_bytes, err);
         if (status == KG_OK) json_object_set_new(tombstone, COPIED[i].name, json_stringn(text, size_bytes));
         free(text);
         free(path);

@@ -15,6 +15,20 @@ struct asking {
     bool stopped, late;
 };
 
+static enum kg_status fail_reading(const struct kg_history *history, sqlite3 *db, struct kg_error *err) {
+    const int code = sqlite3_errcode(db);
+    const bool damaged = code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
+    return kg_fail(err, damaged ? KG_ERR_FORMAT : KG_ERR_IO, "%s: %s%s", history->path, sqlite3_errmsg(db),
+                   damaged ? "; 'kigo reindex' makes it again" : "");
+}
+
+/* Whether the statement's words are not at fault. */
+static bool is_of_file(int code) {
+    const int kind = code & 0xFF;
+    return kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB || kind == SQLITE_IOERR || kind == SQLITE_CANTOPEN ||
+           kind == SQLITE_BUSY || kind == SQLITE_FULL || kind == SQLITE_READONLY || kind == SQLITE_PROTOCOL;
+}
+
 static bool begins_with_any(const char *name, const char *const *beginnings, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (strncmp(name, beginnings[i], strlen(beginnings[i])) == 0) return true;
@@ -54,15 +68,19 @@ static int only_reading(void *arg, int action, const char *first, const char *se
     }
 }
 
-static void list_tables(sqlite3 *db, struct kg_buffer *tables) {
+static enum kg_status list_tables(const struct kg_history *history, sqlite3 *db, struct kg_buffer *tables,
+                                  struct kg_error *err) {
+    static const char SQL[] = "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')"
+                              " AND sql NOT LIKE 'CREATE VIRTUAL%'";
     sqlite3_stmt *stmt = NULL;
-    if (sqlite3_prepare_v2(db,
-                           "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')"
-                           " AND sql NOT LIKE 'CREATE VIRTUAL%'",
-                           -1, &stmt, NULL) == SQLITE_OK)
-        while (sqlite3_step(stmt) == SQLITE_ROW)
-            kg_buffer_printf(tables, "\n%s\n", (const char *)sqlite3_column_text(stmt, 0));
+    int code = sqlite3_prepare_v2(db, SQL, -1, &stmt, NULL);
+    while (code == SQLITE_OK || code == SQLITE_ROW) {
+        code = sqlite3_step(stmt);
+        if (code == SQLITE_ROW) kg_buffer_printf(tables, "\n%s\n", (const char *)sqlite3_column_text(stmt, 0));
+    }
+    const enum kg_status status = code == SQLITE_DONE ? KG_OK : fail_reading(history, db, err);
     sqlite3_finalize(stmt);
+    return status;
 }
 
 static int look_up(void *arg) {
@@ -137,9 +155,11 @@ static bool nothing_follows(sqlite3 *db, const char *tail) {
     return true;
 }
 
-static enum kg_status prepare(sqlite3 *db, const char *sql, sqlite3_stmt **stmt, struct kg_error *err) {
+static enum kg_status prepare(const struct kg_history *history, sqlite3 *db, const char *sql, sqlite3_stmt **stmt,
+                              struct kg_error *err) {
     const char *tail = NULL;
     const int code = sqlite3_prepare_v2(db, sql, -1, stmt, &tail);
+    if (code != SQLITE_OK && is_of_file(code)) return fail_reading(history, db, err);
     if (code != SQLITE_OK && strstr(sqlite3_errmsg(db), "not authorized"))
         return kg_fail(err, KG_ERR_USAGE, "a query may only read (%s): %.400s", sqlite3_errmsg(db), sql);
     if (code != SQLITE_OK) return kg_fail(err, KG_ERR_USAGE, "%s: %.400s", sqlite3_errmsg(db), sql);
@@ -169,8 +189,8 @@ static enum kg_status run(const struct kg_history *history, const struct asking 
     if (!go_on || code == SQLITE_DONE) return KG_OK;
     const enum kg_status over = over_limit(asking, code, err);
     if (over != KG_OK) return over;
-    const bool damaged = code == SQLITE_CORRUPT || code == SQLITE_NOTADB || code == SQLITE_IOERR;
-    return kg_fail(err, damaged ? KG_ERR_FORMAT : KG_ERR_USAGE, "%s: %s", history->path, sqlite3_errmsg(db));
+    if (is_of_file(code)) return fail_reading(history, db, err);
+    return kg_fail(err, KG_ERR_USAGE, "%s: %s", history->path, sqlite3_errmsg(db));
 }
 
 static enum kg_status ask(struct kg_history *history, sqlite3 *db, struct asking *asking, const char *sql,
@@ -179,9 +199,9 @@ static enum kg_status ask(struct kg_history *history, sqlite3 *db, struct asking
     sqlite3_busy_timeout(db, 60000);
     kg_history_distrust(db);
     limit(db, asking);
-    list_tables(db, &asking->tables);
+    enum kg_status status = list_tables(history, db, &asking->tables, err);
     sqlite3_set_authorizer(db, only_reading, asking);
-    enum kg_status status = prepare(db, sql, &stmt, err);
+    if (status == KG_OK) status = prepare(history, db, sql, &stmt, err);
     for (size_t i = 0; status == KG_OK && i < n_args; i++)
         if (sqlite3_bind_text(stmt, (int)i + 1, args[i], -1, SQLITE_STATIC) != SQLITE_OK)
             status = kg_fail(err, KG_ERR_INTERNAL, "binding argument %zu: %s", i + 1, sqlite3_errmsg(db));

@@ -10,12 +10,14 @@ struct kg_row {
     struct kg_history *history;
     sqlite3_stmt *stmt;
     int n_bound;
+    bool failed; /* a cell could not be bound */
 };
 
 KG_WARN_UNUSED enum kg_status kg_row_begin(struct kg_history *history, enum kg_history_stmt which, struct kg_row *row,
                                            struct kg_error *err);
 void kg_row_text(struct kg_row *row, const char *text); /* NULL: SQL's NULL */
 void kg_row_int(struct kg_row *row, int64_t value);
+void kg_row_real(struct kg_row *row, double value);
 void kg_row_number(struct kg_row *row, const struct kg_node *value); /* as a real; NULL if it is no number */
 /* Members of an object; NULL where missing or of another type. */
 void kg_row_text_of(struct kg_row *row, const json_t *object, const char *name);

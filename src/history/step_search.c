@@ -1,6 +1,7 @@
 #include "history/step_search.h"
 #include "base/buffer.h"
 #include "history/internal.h"
+#include "history/step_machine.h"
 #include "history/step_series.h"
 #include "history/step_suspects.h"
 #include "history/step_values.h"
@@ -49,7 +50,7 @@ static struct kg_found_step describe(const struct search *s, const struct kg_ser
                                    .creeps = step->creeps };
 }
 
-static enum kg_status find(struct search *s, double least_change, struct kg_error *err) {
+static enum kg_status find(struct search *s, const char *root, double least_change, struct kg_error *err) {
     struct kg_step_search *out = s->out;
     size_t *commits = number_commits(&out->runs.line);
     struct kg_series_step *steps;
@@ -64,14 +65,18 @@ static enum kg_status find(struct search *s, double least_change, struct kg_erro
     const size_t n = kg_series_steps(&figures, &steps);
     enum kg_status status = KG_OK;
     struct kg_merges merges = { NULL, 0 };
+    struct kg_step_machines machines;
+    kg_step_machines_open(&machines, root, &out->runs.line);
     out->n_figures = s->figures.n;
     out->steps = kg_xcalloc(n, sizeof *out->steps);
     for (size_t i = 0; i < n && status == KG_OK; i++) {
         struct kg_found_step *step = &out->steps[out->n_steps++];
         *step = describe(s, &steps[i]);
         status = kg_step_suspects_find(&out->runs, &merges, s->figures.series[steps[i].series].by_run, step, err);
+        if (status == KG_OK) status = kg_step_machine_find(&machines, step, err);
     }
     if (out->n_steps > 1) qsort(out->steps, out->n_steps, sizeof *out->steps, latest_first);
+    kg_step_machines_close(&machines);
     kg_merges_free(&merges);
     free(steps);
     free(commits);
@@ -116,7 +121,7 @@ enum kg_status kg_step_search(struct kg_history *history, const struct kg_step_o
     if (status == KG_OK) status = kg_trust_loaded(history, &out->runs.line, err);
     if (status == KG_OK) status = kg_trust_loaded(history, &out->runs.side, err);
     if (status == KG_OK) status = load(history, o, &s, &newest, err);
-    if (status == KG_OK) status = find(&s, o->least_change, err);
+    if (status == KG_OK) status = find(&s, history->root, o->least_change, err);
     kg_step_values_free(&s.figures);
     kg_step_values_free(&s.canaries);
     kg_run_free(&newest);

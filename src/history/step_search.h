@@ -11,6 +11,7 @@ struct kg_step_suspect {
     size_t n_runs;
 };
 
+enum { KG_STEP_MACHINE_SIZE = 256 };
 struct kg_found_step {
     const struct kg_case_info *c;
     const struct kg_figure_info *figure;
@@ -23,6 +24,7 @@ struct kg_found_step {
     char merge[KG_COMMIT_SIZE];       /* the newest merge between the two runs' commits; "" if there is none */
     struct kg_step_suspect *suspects; /* of what was merged there, oldest first, those that have runs */
     size_t n_suspects;
+    char machine[KG_STEP_MACHINE_SIZE]; /* what else changed at that run, in words (step_machine.h); "": nothing */
 };
 
 struct kg_step_search {

@@ -1,6 +1,6 @@
 /* Keeping the index equal to the folders. */
+#include "base/beneath.h"
 #include "base/buffer.h"
-#include "base/file.h"
 #include "bundle/beside.h"
 #include "history/folder.h"
 #include "history/internal.h"
@@ -76,6 +76,7 @@ static enum kg_status add_folders(struct kg_history *history, char *const *ids, 
         const bool unreadable = status == KG_ERR_INTEGRITY || status == KG_ERR_FORMAT;
         if (!unreadable) return kg_history_reader_free(reader), kg_fail(err, status, "%s", why.message);
         kg_finding_add(problems, "unreadable", ids[i], "%s", why.message);
+        kg_finding_add(&history->left_out, "unreadable", ids[i], "%s", why.message);
         status = KG_OK;
     }
     kg_history_reader_free(reader);
@@ -90,8 +91,8 @@ struct differences {
 
 /* Whether a folder's manifest is the one that was indexed. */
 static bool is_indexed_one(const char *root, const char *id, const char *manifest_sha256) {
-    char *path = kg_xasprintf("%s/%s/manifest-sha256.txt", root, id), sha256[KG_SHA256_HEX_SIZE];
-    const bool same = kg_sha256_file(path, sha256, NULL) == KG_OK && strcmp(sha256, manifest_sha256) == 0;
+    char *path = kg_path_join(id, "manifest-sha256.txt"), sha256[KG_SHA256_HEX_SIZE];
+    const bool same = kg_beneath_hash(root, path, sha256, NULL) == KG_OK && strcmp(sha256, manifest_sha256) == 0;
     free(path);
     return same;
 }
@@ -176,7 +177,9 @@ enum kg_status kg_history_open(const char *root, struct kg_history **out, struct
     enum kg_status status = kg_history_open_file(root, &history, err);
     if (status != KG_OK) return status;
     status = compare_folders(history, &differs, NULL, err);
-    if (status == KG_OK && differs) status = in_transaction(history, sync_body, problems ? problems : &own, err);
+    if (!problems) problems = &own;
+    if (status == KG_OK && differs) status = in_transaction(history, sync_body, problems, err);
+    history->n_unread = problems->n_items;
     kg_bundle_findings_free(&own);
     if (status == KG_OK) *out = history;
     else kg_history_close(history);
@@ -258,10 +261,9 @@ static enum kg_status reindex_body(struct kg_history *history, void *arg, struct
 
 /* Removes an index that is no database, with its journals. */
 static enum kg_status remove_index(const char *root, struct kg_error *err) {
-    static const char *const FILES[] = { "index.sqlite", "index.sqlite-wal", "index.sqlite-shm" };
     enum kg_status status = KG_OK;
-    for (size_t i = 0; i < sizeof FILES / sizeof *FILES && status == KG_OK; i++) {
-        char *path = kg_path_join(root, FILES[i]);
+    for (size_t i = 0; KG_INDEX_FILES[i] && status == KG_OK; i++) {
+        char *path = kg_path_join(root, KG_INDEX_FILES[i]);
         status = kg_path_remove(path, err);
         free(path);
     }

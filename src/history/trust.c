@@ -1,6 +1,6 @@
 #include "history/trust.h"
+#include "base/beneath.h"
 #include "base/buffer.h"
-#include "base/file.h"
 #include "base/size.h"
 #include "bundle/records.h"
 #include "bundle/timestamp.h"
@@ -159,10 +159,21 @@ static bool add_id(void *arg, size_t n_columns, const char *const *names, const 
     return true;
 }
 
+/* An existing run that could not be indexed might be the baseline. */
+static enum kg_status nothing_left_out(const struct kg_history *history, struct kg_error *err) {
+    const struct kg_bundle_findings *left_out = &history->left_out;
+    if (left_out->n_items == 0) return KG_OK;
+    return kg_fail(err, KG_ERR_INTEGRITY,
+                   "%s is not indexed: %s; put back a copy that can be read, or move the folder away",
+                   left_out->items[0].path, left_out->items[0].detail);
+}
+
 enum kg_status kg_trust_heads(struct kg_history *history, struct kg_bundle_findings *unsound, struct kg_error *err) {
     struct kg_dir_list ids = { 0 };
-    enum kg_status status =
-        kg_history_query(history, "SELECT bundle_id FROM bundle ORDER BY bundle_id", NULL, 0, add_id, &ids, err);
+    enum kg_status status = unsound ? KG_OK : nothing_left_out(history, err);
+    if (status == KG_OK)
+        status =
+            kg_history_query(history, "SELECT bundle_id FROM bundle ORDER BY bundle_id", NULL, 0, add_id, &ids, err);
     for (size_t i = 0; i < ids.n_names && status == KG_OK; i++) {
         struct kg_error why;
         status = prove(history, &HEAD, ids.names[i], &why);
@@ -180,7 +191,9 @@ enum kg_status kg_trust_runs(struct kg_history *history, const char *const *ids,
     enum kg_status status = KG_OK;
     for (size_t i = 0; i < n_ids && status == KG_OK; i++) {
         char *dir = kg_path_join(history->root, ids[i]);
-        if (kg_path_is_dir(dir)) status = prove(history, &WHOLE, ids[i], err);
+        if (kg_beneath_is_folder(history->root, ids[i])) status = prove(history, &WHOLE, ids[i], err);
+        else if (kg_path_exists(dir))
+            status = kg_fail(err, KG_ERR_INTEGRITY, "%s is no folder: a bundle is one, and no link to one", dir);
         else status = kg_fail(err, KG_ERR_NOT_FOUND, "no run '%s' in %s", ids[i], history->root);
         free(dir);
     }
@@ -198,4 +211,8 @@ enum kg_status kg_trust_loaded(struct kg_history *history, const struct kg_run_h
 
 const struct kg_bundle_findings *kg_trust_repaired(const struct kg_history *history) {
     return &history->repaired;
+}
+
+size_t kg_trust_n_unread(const struct kg_history *history) {
+    return history->n_unread;
 }

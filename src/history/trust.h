@@ -11,8 +11,9 @@
 
 #include <kigo/history.h>
 
-/* The heads of all runs in the index. Rows that differ are made again from the bundle. A bundle whose head does not
- * verify is KG_ERR_INTEGRITY, naming what differs; with `unsound` a finding there, its id as path. */
+/* The heads of all runs in the index; without `unsound`, KG_ERR_INTEGRITY if an existing run is not in it. Rows that
+ * differ are made again from the bundle. A bundle whose head does not verify is KG_ERR_INTEGRITY, naming what differs;
+ * with `unsound` a finding there, its id as path. */
 KG_WARN_UNUSED enum kg_status kg_trust_heads(struct kg_history *history, struct kg_bundle_findings *unsound,
                                              struct kg_error *err);
 
@@ -26,5 +27,7 @@ KG_WARN_UNUSED enum kg_status kg_trust_loaded(struct kg_history *history, const 
 
 /* Runs whose rows were made again since the index was opened, their ids as paths. */
 const struct kg_bundle_findings *kg_trust_repaired(const struct kg_history *history);
+/* How many of the folder's runs and annotations could not be read, and so are not in the index. */
+size_t kg_trust_n_unread(const struct kg_history *history);
 
 #endif

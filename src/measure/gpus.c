@@ -26,11 +26,10 @@ static void add_nvml(json_t *gpu, struct kg_nvml *nvml, const unsigned char uuid
 }
 
 json_t *kg_gpus_json(struct kg_error *why) {
-    enum { MAX_GPUS = 64 };
-    struct kg_gpu_info *list = kg_xcalloc(MAX_GPUS, sizeof *list);
+    struct kg_gpu_info *list = kg_xcalloc(KG_MAX_GPUS, sizeof *list);
     struct kg_nvml *nvml = NULL;
     size_t n = 0;
-    json_t *all = kg_gpu_list(list, MAX_GPUS, &n, why) == KG_OK ? json_array() : NULL;
+    json_t *all = kg_gpu_list(list, KG_MAX_GPUS, &n, why) == KG_OK ? json_array() : NULL;
     if (n > 0 && kg_nvml_open(&nvml, NULL) != KG_OK) nvml = NULL;
     for (size_t i = 0; i < n; i++) {
         char uuid_sha256[KG_SHA256_HEX_SIZE];

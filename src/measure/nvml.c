@@ -110,16 +110,17 @@ size_t kg_nvml_n_devices(const struct kg_nvml *nvml) {
 
 /* "GPU-" and 32 hexadecimal digits with dashes anywhere. */
 static void parse_uuid(const char *text, unsigned char uuid[16]) {
+    unsigned char read[16] = { 0 };
     size_t n = 0;
-    memset(uuid, 0, 16);
+    memset(uuid, 0, sizeof read);
     if (strncmp(text, "GPU-", 4) != 0) return;
-    for (const char *s = text + 4; *s && n < 32; s++) {
+    for (const char *s = text + 4; *s && n < 2 * sizeof read; s++) {
         const char *const digits = "0123456789abcdef0123456789ABCDEF", *at = strchr(digits, *s);
         if (!at) continue;
-        uuid[n / 2] = (unsigned char)(uuid[n / 2] << 4 | ((at - digits) & 15));
+        read[n / 2] = (unsigned char)(read[n / 2] << 4 | ((at - digits) & 15));
         n++;
     }
-    if (n < 32) memset(uuid, 0, 16);
+    if (n == 2 * sizeof read) memcpy(uuid, read, sizeof read);
 }
 
 static int64_t value_or_unknown(int code, unsigned long long value) {

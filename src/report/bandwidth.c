@@ -1,4 +1,5 @@
 #include "report/bandwidth.h"
+#include "base/escape.h"
 #include "base/json_put.h"
 #include "base/size.h"
 #include "bundle/export.h"

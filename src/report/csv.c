@@ -1,4 +1,5 @@
 /* The report as a table for programs. */
+#include "base/escape.h"
 #include "base/size.h"
 #include "report/report.h"
 #include "report/sections.h"

@@ -66,7 +66,7 @@ static void put_run_rows(const struct runs *runs, size_t from, size_t to, struct
         for (size_t k = 0; k < KG_COUNT_OF(COUNTS); k++)
             kg_page_cellf(page, "%lld", (long long)kg_json_int(run, COUNTS[k], 0));
         kg_page_cellf(page, "%.1f",
-                      (double)(kg_json_int(run, "sealed_us", 0) - kg_json_int(run, "started_us", 0)) / 1e6);
+                      ((double)kg_json_int(run, "sealed_us", 0) - (double)kg_json_int(run, "started_us", 0)) / 1e6);
         kg_page_cell(page, kg_report_text(run, "machine"));
         kg_page_cellf(page, "%.16s", kg_report_text(run, "manifest_sha256"));
     }

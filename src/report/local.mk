@@ -11,7 +11,6 @@ libkigo_a_SOURCES += \
 	src/report/memory.c \
 	src/report/page.c src/report/page.h \
 	src/report/page_style.h \
-	src/report/page_text.c \
 	src/report/past.c src/report/past.h \
 	src/report/peers.c src/report/peers.h \
 	src/report/plot.c src/report/plot.h \

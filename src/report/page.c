@@ -1,4 +1,5 @@
 #include "report/page.h"
+#include "base/escape.h"
 #include "base/markdown.h"
 #include "base/size.h"
 #include "report/page_style.h"
@@ -13,8 +14,7 @@ static bool is_html(const struct kg_page *page) {
 }
 
 static void put_text(struct kg_page *page, const char *text) {
-    if (is_html(page)) kg_html_put(&page->body, text);
-    else kg_page_markdown_put(&page->body, text);
+    kg_escape(&page->body, is_html(page) ? KG_MEDIUM_HTML : KG_MEDIUM_MARKDOWN, text, strlen(text));
 }
 
 /* What the words of records and judgements mean to a reader. */
@@ -41,7 +41,7 @@ void kg_page_free(struct kg_page *page) {
 
 void kg_page_title(struct kg_page *page, const char *title, const char *status) {
     if (is_html(page)) {
-        kg_html_put(&page->title, title);
+        kg_escape(&page->title, KG_MEDIUM_HTML, title, strlen(title));
         kg_buffer_printf(&page->body, "<h1>%s", kg_buffer_text(&page->title));
         if (status) kg_buffer_printf(&page->body, " <span class=\"word %s\">", tone_of(status));
         if (status) put_text(page, status);
@@ -72,10 +72,9 @@ void kg_page_heading(struct kg_page *page, const char *title) {
 }
 
 #define FORMATTED(text)                                                                                                \
-    char *text;                                                                                                        \
     va_list args;                                                                                                      \
     va_start(args, fmt);                                                                                               \
-    if (vasprintf(&(text), fmt, args) < 0) abort();                                                                    \
+    char *text = kg_xvasprintf(fmt, args);                                                                             \
     va_end(args)
 
 void kg_page_text(struct kg_page *page, const char *fmt, ...) {

@@ -69,9 +69,4 @@ void kg_page_plot(struct kg_page *page, const char *script, const char *says);
 /* Appends the whole page and frees it. */
 void kg_page_finish(struct kg_page *page, struct kg_buffer *out);
 
-/* Text of HTML, inside an element or a quoted attribute, as the page writes it. */
-void kg_html_put(struct kg_buffer *out, const char *text);
-/* The text for Markdown's cells, with the same characters made visible. */
-void kg_page_markdown_put(struct kg_buffer *out, const char *text);
-
 #endif

@@ -1,4 +1,5 @@
 #include "report/peers.h"
+#include "base/escape.h"
 #include "bundle/export.h"
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 #include "report/plot.h"
+#include "base/escape.h"
 #include "base/file.h"
 #include "base/program.h"
 #include "base/size.h"
@@ -79,9 +80,9 @@ static bool put_svg(const char *picture, size_t number, const char *says, struct
     const char *box = strstr(picture, "viewBox=\""), *line = strstr(picture, "<g id=\"gnuplot_canvas\">");
     if (!box || !line || sscanf(box, "viewBox=\"0 0 %d %d\"", &width, &height) != 2) return false;
     kg_buffer_printf(svg, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", width, height);
-    kg_html_put(svg, says);
+    kg_escape(svg, KG_MEDIUM_HTML, says, strlen(says));
     kg_buffer_puts(svg, "\"><title>");
-    kg_html_put(svg, says);
+    kg_escape(svg, KG_MEDIUM_HTML, says, strlen(says));
     kg_buffer_puts(svg, "</title>\n");
     while (*line) {
         const char *newline = strchr(line, '\n'), *next = newline ? newline + 1 : line + strlen(line);

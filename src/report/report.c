@@ -22,4 +22,4 @@ static void make_html(const struct kg_export *from, struct kg_buffer *out) {
     kg_page_finish(&page, out);
 }
 
-const struct kg_bundle_document kg_report_documents[] = { { "data/report.html", make_html }, { 0 } };
+const struct kg_bundle_document kg_report_documents[] = { { "data/report.html", make_html, 2 }, { 0 } };

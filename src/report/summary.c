@@ -21,7 +21,7 @@ static void put_findings(const struct kg_bundle_findings *findings, struct kg_pa
     }
     kg_page_table_end(page);
     if (findings->n_items > KG_REPORT_ROWS)
-        kg_page_text(page, "And %zu more findings.", findings->n_items - KG_REPORT_ROWS);
+        kg_page_text(page, "And %zu more findings.", kg_bundle_findings_count(findings) - KG_REPORT_ROWS);
 }
 
 static void put_facts(const struct kg_report *report, const struct kg_verdict *verdict, struct kg_page *page) {
@@ -29,7 +29,7 @@ static void put_facts(const struct kg_report *report, const struct kg_verdict *v
     const int64_t started_us = kg_json_int(s, "started_us", 0);
     char started[KG_UTC_TEXT_SIZE], after[48];
     kg_clock_utc_text(started_us, started);
-    snprintf(after, sizeof after, "%.1f s", (double)(kg_json_int(s, "sealed_us", 0) - started_us) / 1e6);
+    snprintf(after, sizeof after, "%.1f s", ((double)kg_json_int(s, "sealed_us", 0) - (double)started_us) / 1e6);
     kg_page_facts(page);
     for (int i = 0; i < KG_VERDICT_COUNT; i++)
         kg_report_fact(page, KG_VERDICT_NAMES[i], kg_buffer_text(&verdict->lines[i]));

@@ -1,8 +1,9 @@
 #include "run/child.h"
 #include "base/file.h"
+#include "base/say.h"
 #include "base/size.h"
 #include "bundle/built_from.h"
-#include "run/session_kill.h"
+#include "run/guard.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,7 +13,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -72,36 +72,15 @@ static void pass_fd(const char *variable, int fd) {
     fcntl(fd, F_SETFD, 0);
 }
 
-/* Leaves a process in the child's session that outlives both the child and the runner: it waits for the end of the
- * runner, whatever ended it, and kills all that is left of the session. A death signal alone would end the child and
- * leave its own children. */
-static void leave_watcher(const struct child_pipes *p) {
-    const pid_t session = getpid(), between = fork();
-    if (between != 0) {
-        while (waitpid(between, NULL, 0) < 0 && errno == EINTR) {}
-        return;
-    }
-    if (fork() != 0) _exit(0); /* nobody's child: the suite program is not to wait for it */
-    char byte;
-    if (dup2(p->alive[0], STDIN_FILENO) < 0) _exit(KG_EXIT_INTERNAL);
-    close_range(STDIN_FILENO + 1, ~0u, 0);
-    while (read(STDIN_FILENO, &byte, 1) < 0 && errno == EINTR) {}
-    kg_session_kill(session);
-    _exit(0);
-}
-
-/* In the child, between fork and exec: never returns. */
-static void become(const struct kg_child_spec *spec, struct child_pipes *p, pid_t runner) {
+/* In the program's process, between fork and exec: never returns. */
+static void become(const struct kg_child_spec *spec, struct child_pipes *p, pid_t guard) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != runner) _exit(KG_EXIT_INTERNAL); /* the runner died before the line above */
+    if (getppid() != guard) _exit(KG_EXIT_INTERNAL); /* the guard died before the line above */
     setsid();
-    leave_watcher(p);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
-    const struct rlimit no_core = { 0, 0 };
-    setrlimit(RLIMIT_CORE, &no_core);
     const int null = open("/dev/null", O_RDONLY);
     const bool listing = !spec->cases;
     if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(p->log[1], STDERR_FILENO) < 0 ||
@@ -123,17 +102,26 @@ static void become(const struct kg_child_spec *spec, struct child_pipes *p, pid_
     snprintf(seed, sizeof seed, "%" PRIu64, around->seed);
     char *argv[] = { (char *)spec->path, (char *)"--seed", seed, listing ? (char *)"--list" : NULL, NULL };
     execv(spec->path, argv);
-    fprintf(stderr, "%s could not be started: %s\n", spec->path, strerror(errno));
+    kg_say(stderr, "%s could not be started: %s\n", spec->path, strerror(errno));
     _exit(127);
+}
+
+/* In the guard's process: never returns. */
+static void guard(const struct kg_child_spec *spec, struct child_pipes *p) {
+    const pid_t own = getpid();
+    kg_guard_begin();
+    const pid_t program = fork();
+    if (program == 0) become(spec, p, own);
+    if (program < 0) _exit(KG_EXIT_INTERNAL);
+    kg_guard_watch(program, p->alive[0]);
 }
 
 enum kg_status kg_child_start(const struct kg_child_spec *spec, struct kg_child *child, struct kg_error *err) {
     struct child_pipes p;
     const enum kg_status status = open_pipes(spec, &p, err);
     if (status != KG_OK) return status;
-    const pid_t runner = getpid();
     const pid_t pid = fork();
-    if (pid == 0) become(spec, &p, runner);
+    if (pid == 0) guard(spec, &p);
     if (pid < 0) {
         close_pipes(&p);
         return kg_fail(err, KG_ERR_NO_MEMORY, "no process for %s: %s", spec->path, strerror(errno));
@@ -146,18 +134,16 @@ enum kg_status kg_child_start(const struct kg_child_spec *spec, struct kg_child 
     return KG_OK;
 }
 
-void kg_child_kill(const struct kg_child *child) {
-    if (child->pid <= 0) return;
-    kill(child->pid, SIGKILL); /* before it has made its session, too */
-    kg_session_kill(child->pid);
+void kg_child_kill(struct kg_child *child) {
+    close_fd(&child->alive_fd);
+    if (child->pid > 0) kill(child->pid, SIGCONT); /* a case may have stopped its guard */
 }
 
 bool kg_child_ended(struct kg_child *child, int *wait_status) {
     if (child->pid <= 0) return false;
-    siginfo_t info = { 0 };
-    if (waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return false;
-    kg_child_kill(child); /* before the process is reaped, so that the session's number is still its own */
-    while (waitpid(child->pid, wait_status, 0) < 0 && errno == EINTR) {}
+    pid_t pid;
+    while ((pid = waitpid(child->pid, wait_status, WNOHANG)) < 0 && errno == EINTR) {}
+    if (pid == 0) return false;
     child->pid = 0;
     return true;
 }

@@ -1,5 +1,5 @@
-/* A suite program as a child process: in its own session, dead with all that it started when the runner dies, its input
- * empty, its output and its events on pipes that the runner reads without blocking. */
+/* A suite program as a child of a guard (run/guard.h): in its own session, dead with all that it started when the
+ * runner dies, its input empty, its output and its events on pipes that the runner reads without blocking. */
 #ifndef KIGO_RUN_CHILD_H
 #define KIGO_RUN_CHILD_H
 
@@ -9,8 +9,8 @@
 #include <sys/types.h>
 
 struct kg_child {
-    pid_t pid;     /* 0: none */
-    int alive_fd;  /* held open as long as the child may live: its session dies when this closes */
+    pid_t pid;     /* of the guard, which ends as the program does; 0: none */
+    int alive_fd;  /* held open as long as the program may live: the guard ends it when this closes */
     int events_fd; /* what it writes to KIGO_EVENTS_FD (or, listing, to standard output) */
     int log_fd;    /* standard output and error (listing: standard error) */
 };
@@ -37,12 +37,12 @@ struct kg_child_spec {
 KG_WARN_UNUSED enum kg_status kg_child_start(const struct kg_child_spec *spec, struct kg_child *child,
                                              struct kg_error *err);
 
-/* True once it has ended; whatever else is left of its session is killed then, and *wait_status is as waitpid
- * gives it. The descriptors stay open: what was written before can still be read. */
+/* True once it has ended, and with it all that it started; *wait_status is as waitpid gives it. The descriptors stay
+ * open: what was written before can still be read. */
 bool kg_child_ended(struct kg_child *child, int *wait_status);
 
-/* Kills the whole session. */
-void kg_child_kill(const struct kg_child *child);
+/* Has the guard kill it and all that it started; kg_child_ended says when that is done. */
+void kg_child_kill(struct kg_child *child);
 
 void kg_child_close(struct kg_child *child); /* closes the descriptors */
 

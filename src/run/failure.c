@@ -1,5 +1,6 @@
 #include "run/failure.h"
 #include "base/buffer.h"
+#include "base/escape.h"
 #include "base/json_put.h"
 #include <inttypes.h>
 #include <openssl/evp.h>

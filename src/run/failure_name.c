@@ -40,20 +40,6 @@ char *kg_log_path(const char *program) {
     return path.data;
 }
 
-void kg_shell_quote(struct kg_buffer *out, const char *text) {
-    static const char PLAIN[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._=,+-";
-    if (*text && strspn(text, PLAIN) == strlen(text)) {
-        kg_buffer_puts(out, text);
-        return;
-    }
-    kg_buffer_puts(out, "'");
-    for (const char *p = text; *p; p++) {
-        if (*p == '\'') kg_buffer_puts(out, "'\\''");
-        else kg_buffer_append(out, p, 1);
-    }
-    kg_buffer_puts(out, "'");
-}
-
 bool kg_attachment_name_ok(const char *name) {
     enum { MAX_NAME = 100 };
     const size_t len = strlen(name);

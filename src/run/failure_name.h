@@ -1,6 +1,4 @@
-/* Names for what did not pass: the folder of a case in failures/, arguments of a shell command, files that may be
- * attached.
- */
+/* Names for what did not pass: the folder of a case in failures/, files that may be attached. */
 #ifndef KIGO_RUN_FAILURE_NAME_H
 #define KIGO_RUN_FAILURE_NAME_H
 
@@ -13,9 +11,6 @@ char *kg_failure_folder(const char *key);
 /* The file below data/ that takes a program's output: logs/<its name>.log, with '.' for '/'; where other characters had
  * to be replaced, 8 digits of the name's SHA-256 keep names apart. malloc'ed. */
 char *kg_log_path(const char *program);
-
-/* Appends the text as one argument of a shell command, quoted where it must be. */
-void kg_shell_quote(struct kg_buffer *out, const char *text);
 
 /* True for a name an attachment may have: letters, digits and ._=,+- , no leading dot, at most 100 bytes. */
 bool kg_attachment_name_ok(const char *name);

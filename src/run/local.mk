@@ -17,5 +17,5 @@ libkigo_a_SOURCES += \
 	src/run/run_state.h \
 	src/run/runner.c src/run/runner.h \
 	src/run/selection.c src/run/selection.h \
-	src/run/session_kill.c src/run/session_kill.h \
+	src/run/guard.c src/run/guard.h \
 	src/run/signals.c src/run/signals.h

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "measure/gpus.h"
 #include "measure/telemetry.h"
+#include "run/guard.h"
 #include "run/publish.h"
 #include "run/run_slot.h"
 #include "run/signals.h"
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 enum { MAX_JOBS = 64, TELEMETRY_INTERVAL_MS = 500 };
 
@@ -81,6 +83,7 @@ static enum kg_status run_programs(struct kg_run *run, const struct kg_signals *
     struct kg_planned_program **order = order_programs(&run->plan);
     size_t next = 0;
     enum kg_status status = KG_OK;
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
     for (;;) {
         for (int i = 0; i < n_slots && status == KG_OK; i++)
             if (slots[i].program) status = kg_slot_serve(run, &slots[i], err);
@@ -94,6 +97,9 @@ static enum kg_status run_programs(struct kg_run *run, const struct kg_signals *
         if (status == KG_OK) wait_for_something(slots, n_slots, signals);
     }
     for (int i = 0; i < n_slots; i++) kg_slot_abandon(&slots[i]);
+    int unheard;
+    kg_guard_end_all(0, &unheard); /* of a guard that was killed */
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
     free(order);
     return status;
 }

@@ -1,16 +1,13 @@
 #include "signoff/evidence.h"
+#include "base/beneath.h"
 #include "base/buffer.h"
-#include "base/file.h"
 #include "bundle/source_commit.h"
 #include <stdlib.h>
 #include <string.h>
 
 static enum kg_status hash_of(const char *dir, const char *file, char sha256[KG_SHA256_HEX_SIZE],
                               struct kg_error *err) {
-    char *path = kg_path_join(dir, file);
-    const enum kg_status status = kg_sha256_file(path, sha256, err);
-    free(path);
-    return status;
+    return kg_beneath_hash(dir, file, sha256, err);
 }
 
 static void read_json(const char *dir, const char *file, json_t **object) {

@@ -278,7 +278,7 @@ static enum kg_status read_file(const char *path, struct kg_sprint *sprint, stru
     char *text = NULL;
     size_t size_bytes = 0;
     json_error_t error;
-    enum kg_status status = kg_file_read(path, &text, &size_bytes, err);
+    enum kg_status status = kg_file_read_regular(path, &text, &size_bytes, err);
     if (status != KG_OK) return status;
     kg_sha256_hex(text, size_bytes, sprint->sha256);
     sprint->root = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES, &error);

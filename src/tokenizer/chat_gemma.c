@@ -19,8 +19,8 @@ static void put_trimmed(const char *text, struct kg_buffer *out) {
     for (size_t at = 0, n; at < len; at += n) {
         uint32_t c = 0;
         n = kg_utf8_sequence(text + at, len - at, &c);
-        if (n > 0 && is_space(c)) continue;
-        if (n == 0) n = 1; /* not UTF-8, which encoding refuses: kept */
+        if (is_space(c)) continue;
+        if (n == 0) n = 1; /* not UTF-8, which encoding refuses: kept, as c is 0 */
         if (!started) begin = at;
         started = true;
         end = at + n;

@@ -80,7 +80,7 @@ struct kg_splitter *kg_splitter_new(const struct kg_pretokenizer *pre) {
     s->pre = pre;
     s->match_data = pcre2_match_data_create(1, NULL);
     s->context = pcre2_match_context_create(NULL);
-    if (!s->match_data || !s->context) abort(); /* as kg_xmalloc does */
+    if (!s->match_data || !s->context) kg_memory_exhausted(0);
     /* A piece may be as long as the text, so the interpreter's step limit must not stop it. */
     pcre2_set_match_limit(s->context, UINT32_MAX);
     pcre2_set_depth_limit(s->context, UINT32_MAX);

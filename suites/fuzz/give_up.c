@@ -1,6 +1,6 @@
 #include "suites/fuzz/targets.h"
 #include "base/utf8.h"
-#include <kigo/status.h>
+#include <kigo/bundle.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,9 +54,18 @@ void kg_fuzz_give_up(const char *fmt, ...) {
     abort();
 }
 
-void kg_fuzz_expect_error(const struct kg_error *err) {
+enum kg_status kg_fuzz_expect_error(const struct kg_error *err) {
     const size_t len = strlen(err->message);
     if (err->status == KG_OK) kg_fuzz_give_up("an error whose status is good (message \"%s\")", err->message);
     if (len == 0) kg_fuzz_give_up("an error of status %d without a message", (int)err->status);
     if (!kg_utf8_valid(err->message, len)) kg_fuzz_give_up("an error whose message is not UTF-8: \"%s\"", err->message);
+    return err->status;
+}
+
+void kg_fuzz_expect_findings(const struct kg_bundle_findings *findings) {
+    for (size_t i = 0; i < findings->n_items; i++) {
+        const struct kg_bundle_finding *f = &findings->items[i];
+        if (!kg_utf8_valid(f->detail, strlen(f->detail)) || !kg_utf8_valid(f->path, strlen(f->path)))
+            kg_fuzz_give_up("finding %zu is not UTF-8", i);
+    }
 }

@@ -1,34 +1,29 @@
-fuzz_targets = suites/fuzz/give_up.c suites/fuzz/targets.h \
-	suites/fuzz/target_gguf.c src/cli/inspect.h src/cli/inspect_json.c src/cli/inspect_model.c src/cli/inspect_text.c \
-	suites/fuzz/target_archive.c suites/fuzz/target_bundle.c suites/fuzz/target_hf_config.c suites/fuzz/target_ncu.c suites/fuzz/target_safetensors.c suites/fuzz/target_tokenizer.c
+fuzz_targets = suites/fuzz/folder.c suites/fuzz/folder.h suites/fuzz/give_up.c suites/fuzz/limits.c suites/fuzz/limits.h \
+	suites/fuzz/mutate.c suites/fuzz/mutate.h suites/fuzz/mutate_fields.c suites/fuzz/mutate_json.c suites/fuzz/readers.h \
+	suites/fuzz/run.c suites/fuzz/run.h \
+	suites/fuzz/seeds_bundles.c suites/fuzz/seeds_models.c suites/fuzz/seeds_vocabularies.c \
+	suites/fuzz/target_archive.c suites/fuzz/target_bundle.c suites/fuzz/target_gguf.c suites/fuzz/target_hf_config.c \
+	suites/fuzz/target_hf_folder.c suites/fuzz/target_json.c suites/fuzz/target_model.c suites/fuzz/target_ncu.c \
+	suites/fuzz/target_records.c suites/fuzz/target_safetensors.c suites/fuzz/target_store.c \
+	suites/fuzz/target_tokenizer.c suites/fuzz/target_zstd.c suites/fuzz/targets.c suites/fuzz/targets.h \
+	src/cli/inspect.h src/cli/inspect_json.c src/cli/inspect_model.c src/cli/inspect_text.c
 
 check_PROGRAMS += suites/fuzz/test_mutations
-suites_fuzz_test_mutations_SOURCES = suites/fuzz/test_mutations.c suites/fuzz/mutate.c suites/fuzz/mutate.h \
-	$(fuzz_targets)
+suites_fuzz_test_mutations_SOURCES = suites/fuzz/test_mutations.c $(fuzz_targets)
 
-# `make fuzz` in a build of --enable-fuzz; then suites/fuzz/fuzz_NAME FOLDER keeps what it finds worth keeping.
-EXTRA_DIST += suites/fuzz/fuzz_archive.c suites/fuzz/fuzz_bundle.c suites/fuzz/fuzz_gguf.c suites/fuzz/fuzz_hf_config.c suites/fuzz/fuzz_ncu.c suites/fuzz/fuzz_safetensors.c \
-	suites/fuzz/fuzz_tokenizer.c suites/fuzz/fuzz_vocabulary.c
+# `make check-fuzz`.
+EXTRA_PROGRAMS = suites/fuzz/fuzz_all
+suites_fuzz_fuzz_all_SOURCES = suites/fuzz/fuzz.c suites/fuzz/worker.c suites/fuzz/worker.h $(fuzz_targets)
+CLEANFILES += suites/fuzz/fuzz_all
+
+# `make fuzz` in a build of --enable-fuzz; then KIGO_FUZZ=TARGET suites/fuzz/fuzz_coverage FOLDER keeps what it finds worth
+# keeping.
+EXTRA_DIST += suites/fuzz/coverage.c
 if WITH_FUZZ
-fuzz_programs = suites/fuzz/fuzz_archive suites/fuzz/fuzz_bundle suites/fuzz/fuzz_gguf suites/fuzz/fuzz_hf_config suites/fuzz/fuzz_ncu suites/fuzz/fuzz_safetensors \
-	suites/fuzz/fuzz_tokenizer suites/fuzz/fuzz_vocabulary
-EXTRA_PROGRAMS = $(fuzz_programs)
-suites_fuzz_fuzz_archive_SOURCES = suites/fuzz/fuzz_archive.c $(fuzz_targets)
-suites_fuzz_fuzz_archive_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
-suites_fuzz_fuzz_bundle_SOURCES = suites/fuzz/fuzz_bundle.c $(fuzz_targets)
-suites_fuzz_fuzz_bundle_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
-suites_fuzz_fuzz_gguf_SOURCES = suites/fuzz/fuzz_gguf.c $(fuzz_targets)
-suites_fuzz_fuzz_gguf_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
-suites_fuzz_fuzz_hf_config_SOURCES = suites/fuzz/fuzz_hf_config.c $(fuzz_targets)
-suites_fuzz_fuzz_hf_config_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
-suites_fuzz_fuzz_ncu_SOURCES = suites/fuzz/fuzz_ncu.c $(fuzz_targets)
-suites_fuzz_fuzz_ncu_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
-suites_fuzz_fuzz_safetensors_SOURCES = suites/fuzz/fuzz_safetensors.c $(fuzz_targets)
-suites_fuzz_fuzz_safetensors_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
-suites_fuzz_fuzz_tokenizer_SOURCES = suites/fuzz/fuzz_tokenizer.c $(fuzz_targets)
-suites_fuzz_fuzz_tokenizer_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
-suites_fuzz_fuzz_vocabulary_SOURCES = suites/fuzz/fuzz_vocabulary.c $(fuzz_targets)
-suites_fuzz_fuzz_vocabulary_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+fuzz_programs = suites/fuzz/fuzz_coverage
+EXTRA_PROGRAMS += $(fuzz_programs)
+suites_fuzz_fuzz_coverage_SOURCES = suites/fuzz/coverage.c $(fuzz_targets)
+suites_fuzz_fuzz_coverage_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 CLEANFILES += $(fuzz_programs)
 endif
 .PHONY: fuzz

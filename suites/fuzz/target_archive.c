@@ -1,6 +1,6 @@
 /* Archives of bundles. Checksums of headers are made right again, so that changes get past them; what comes out must
  * lie in the folder named, which lies in a separate folder. */
-#include "suites/fuzz/targets.h"
+#include "suites/fuzz/readers.h"
 #include "base/buffer.h"
 #include "base/file.h"
 #include "bundle/archive.h"
@@ -49,7 +49,8 @@ static void expect_plain_files(const char *dir) {
     kg_tree_free(&tree);
 }
 
-bool kg_fuzz_archive(const uint8_t *data, size_t size) {
+KG_FUZZ_READER(archive) {
+    (void)target;
     static const struct kg_archive_limits LIMITS = { MAX_BYTES, MAX_FILES };
     /* many folders in a short time: in memory, where there is such a file system */
     char *around = kg_xasprintf("%s/kigo-fuzz-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
@@ -57,16 +58,15 @@ bool kg_fuzz_archive(const uint8_t *data, size_t size) {
     struct kg_error err = { .message = "" };
     const int fd = memfd_create("archive", MFD_CLOEXEC);
     uint8_t *copy = malloc(size ? size : 1);
-    kg_fuzz_begin("archive", data, size);
     if (fd < 0 || !copy || !mkdtemp(around)) kg_fuzz_give_up("no room to work in: %s", strerror(errno));
     if (size > 0) memcpy(copy, data, size);
     mend_checksums(copy, size);
     char *path = kg_xasprintf("/proc/self/fd/%d", fd), *to = kg_path_join(around, "to");
     if (kg_fd_write(fd, copy, size, &err) != KG_OK || kg_dir_make(to, &err) != KG_OK)
         kg_fuzz_give_up("%s", err.message);
-    const bool accepted = kg_archive_unpack(path, to, &LIMITS, id, &err) == KG_OK;
+    const enum kg_status status = kg_archive_unpack(path, to, &LIMITS, id, &err);
     expect_one_name(around, "to");
-    if (accepted) {
+    if (status == KG_OK) {
         expect_one_name(to, id);
         expect_plain_files(to);
     } else {
@@ -78,5 +78,5 @@ bool kg_fuzz_archive(const uint8_t *data, size_t size) {
     free(path);
     free(copy);
     close(fd);
-    return accepted;
+    return status;
 }

@@ -1,4 +1,4 @@
-#include "suites/fuzz/targets.h"
+#include "suites/fuzz/readers.h"
 #include "cli/inspect.h"
 #include "format/gguf.h"
 #include <stdlib.h>
@@ -41,14 +41,11 @@ static void ask_every_way(const struct kg_gguf *gguf) {
     }
 }
 
-bool kg_fuzz_gguf(const uint8_t *data, size_t size) {
+KG_FUZZ_READER(gguf) {
+    (void)target;
     struct kg_gguf *gguf;
     struct kg_error err = { .status = KG_OK };
-    kg_fuzz_begin("gguf", data, size);
-    if (kg_gguf_parse(data, size, "fuzz", &gguf, &err) != KG_OK) {
-        kg_fuzz_expect_error(&err);
-        return false;
-    }
+    if (kg_gguf_parse(data, size, "fuzz", &gguf, &err) != KG_OK) return kg_fuzz_expect_error(&err);
     for (size_t i = 0; i < kg_gguf_n_keys(gguf); i++) find_key_again(gguf, kg_gguf_key_at(gguf, i));
     for (size_t i = 0; i < kg_gguf_n_tensors(gguf); i++) decode_tensor(kg_gguf_tensor_at(gguf, i));
     ask_every_way(gguf);
@@ -59,5 +56,5 @@ bool kg_fuzz_gguf(const uint8_t *data, size_t size) {
     kg_inspect_text(&text, gguf, &totals, &parts);
     kg_buffer_free(&text);
     kg_gguf_close(gguf);
-    return true;
+    return KG_OK;
 }

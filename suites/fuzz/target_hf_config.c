@@ -1,4 +1,4 @@
-#include "suites/fuzz/targets.h"
+#include "suites/fuzz/readers.h"
 #include "convert/hf_config.h"
 #include <inttypes.h>
 #include <math.h>
@@ -23,19 +23,19 @@ static void expect_sound(const struct kg_hf_config *c) {
                             (double)r->short_factors[i]);
 }
 
-bool kg_fuzz_hf_config(const uint8_t *data, size_t size) {
+KG_FUZZ_READER(hf_config) {
+    (void)target;
     struct kg_hf_config config;
     struct kg_error err;
-    kg_fuzz_begin("hf_config", data, size);
     json_t *json = json_loadb((const char *)data, size, 0, NULL);
-    if (!json) return false;
-    const bool accepted = kg_hf_config_read("fuzz", json, &config, &err) == KG_OK;
-    if (accepted) {
+    if (!json) return KG_ERR_FORMAT;
+    const enum kg_status status = kg_hf_config_read("fuzz", json, &config, &err);
+    if (status == KG_OK) {
         expect_sound(&config);
         kg_hf_config_free(&config);
     } else {
         kg_fuzz_expect_error(&err);
     }
     json_decref(json);
-    return accepted;
+    return status;
 }

@@ -1,4 +1,4 @@
-#include "suites/fuzz/targets.h"
+#include "suites/fuzz/readers.h"
 #include "format/safetensors.h"
 #include <stdlib.h>
 
@@ -15,14 +15,11 @@ static void read_tensor(const struct kg_safetensors_tensor *tensor) {
     free(f32);
 }
 
-bool kg_fuzz_safetensors(const uint8_t *data, size_t size) {
+KG_FUZZ_READER(safetensors) {
+    (void)target;
     struct kg_safetensors *st;
     struct kg_error err = { .status = KG_OK };
-    kg_fuzz_begin("safetensors", data, size);
-    if (kg_safetensors_parse(data, size, "fuzz", &st, &err) != KG_OK) {
-        kg_fuzz_expect_error(&err);
-        return false;
-    }
+    if (kg_safetensors_parse(data, size, "fuzz", &st, &err) != KG_OK) return kg_fuzz_expect_error(&err);
     for (size_t i = 0; i < kg_safetensors_n_tensors(st); i++) {
         const struct kg_safetensors_tensor *tensor = kg_safetensors_tensor_at(st, i);
         if (kg_safetensors_find(st, tensor->name) != tensor)
@@ -31,5 +28,5 @@ bool kg_fuzz_safetensors(const uint8_t *data, size_t size) {
     }
     (void)kg_safetensors_metadata(st, "made_by");
     kg_safetensors_close(st);
-    return true;
+    return KG_OK;
 }

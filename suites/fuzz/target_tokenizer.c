@@ -1,8 +1,9 @@
-#include "suites/fuzz/targets.h"
+#include "suites/fuzz/readers.h"
 #include "base/buffer.h"
 #include "base/size.h"
 #include "base/utf8.h"
 #include "format/gguf.h"
+#include "suites/support/vocabulary.h"
 #include "tokenizer/normalize.h"
 #include "tokenizer/special.h"
 #include "tokenizer/tokenizer.h"
@@ -57,10 +58,10 @@ static void expect_round_trip(const struct kg_tokenizer *t, const char *text, si
     free(back);
 }
 
-bool kg_fuzz_encode(const struct kg_tokenizer *t, const uint8_t *data, size_t size) {
+KG_FUZZ_READER(encode) {
+    const struct kg_tokenizer *t = published_vocabulary(target->file);
     const char *text = (const char *)data;
     bool accepted = false;
-    kg_fuzz_begin("encode", data, size);
     for (int special = 0; special < 2; special++) {
         struct kg_ids ids = { 0 };
         struct kg_error err = { .status = KG_OK };
@@ -71,22 +72,22 @@ bool kg_fuzz_encode(const struct kg_tokenizer *t, const uint8_t *data, size_t si
         else kg_fuzz_expect_error(&err);
         kg_ids_free(&ids);
     }
-    return accepted;
+    return accepted ? KG_OK : KG_ERR_FORMAT;
 }
 
 /* A file of any bytes as a vocabulary; one that loads must serve. */
-bool kg_fuzz_vocabulary(const uint8_t *data, size_t size) {
+KG_FUZZ_READER(vocabulary) {
+    (void)target;
     static const char SAMPLE[] = "hell <a> \u00e9\u0301\n";
     static const struct kg_chat_message MESSAGE = { "user", "hi" };
     struct kg_gguf *gguf;
     struct kg_tokenizer *t;
     struct kg_error err = { .status = KG_OK };
-    kg_fuzz_begin("vocabulary", data, size);
-    if (kg_gguf_parse(data, size, "fuzz", &gguf, &err) != KG_OK) return false;
+    if (kg_gguf_parse(data, size, "fuzz", &gguf, &err) != KG_OK) return kg_fuzz_expect_error(&err);
     if (kg_tokenizer_create(gguf, &t, &err) != KG_OK) {
         kg_fuzz_expect_error(&err);
         kg_gguf_close(gguf);
-        return false;
+        return err.status;
     }
     kg_gguf_close(gguf); /* everything needed is copied */
     struct kg_ids ids = { 0 };
@@ -102,5 +103,5 @@ bool kg_fuzz_vocabulary(const uint8_t *data, size_t size) {
     else free(text);
     kg_ids_free(&ids);
     kg_tokenizer_free(t);
-    return true;
+    return KG_OK;
 }

@@ -1,40 +1,35 @@
-/* Fuzz targets: each hands a file image of any bytes to a parser and looks at all that comes out. fuzz_<name>.c runs
- * one under libFuzzer, test_mutations.c runs each over mutated good files in every check.
+/* Fuzz targets: each hands bytes of any content to a reader and looks at all that comes out.
  *
- * They return whether the bytes were accepted. Where the parser breaks a promise (an error without a message, a message
- * that is no UTF-8) they say which, and of what input, and abort: a target has no case to fail. */
+ * A target returns the status that the reader ended with, KG_OK where it took the bytes. Where the reader breaks a
+ * promise (an error without a message, a message that is no UTF-8, memory that is not given back) the target says
+ * which, and of what input, and aborts: it has no case to fail. test_mutations.c runs every target in every check,
+ * fuzz.c many inputs of each on all processors, coverage.c one of them under libFuzzer or AFL++. */
 #ifndef KIGO_SUITES_FUZZ_TARGETS_H
 #define KIGO_SUITES_FUZZ_TARGETS_H
 
-#include <stdbool.h>
+#include "suites/fuzz/mutate.h"
+#include <kigo/status.h>
 #include <stddef.h>
 #include <stdint.h>
 
-bool kg_fuzz_gguf(const uint8_t *data, size_t size);
-bool kg_fuzz_safetensors(const uint8_t *data, size_t size);
-bool kg_fuzz_vocabulary(const uint8_t *data, size_t size);
+enum { KG_FUZZ_MAX_SEEDS = 6 };
 
-/* config.json of a Hugging Face model. */
-bool kg_fuzz_hf_config(const uint8_t *data, size_t size);
+struct kg_fuzz_target {
+    const char *name;
+    enum kg_status (*run)(const struct kg_fuzz_target *target, const uint8_t *data, size_t size);
+    /* Small good files; returns how many. Called once, before the process forks: what run needs is opened here too. */
+    size_t (*make_seeds)(const struct kg_fuzz_target *target, struct kg_buffer seeds[KG_FUZZ_MAX_SEEDS]);
+    enum kg_fuzz_form form;
+    const char *file;  /* of targets that stand for one file of a folder; NULL: the bytes are read from memory */
+    unsigned n_quick;  /* inputs of each `make check` */
+    unsigned thousand; /* inputs in thousands of `make check-fuzz` with FUZZ_SCALE=1: 10 million over all targets */
+};
+extern const struct kg_fuzz_target KG_FUZZ_TARGETS[];
+extern const size_t KG_FUZZ_N_TARGETS;
+/* NULL if there is none of that name. */
+const struct kg_fuzz_target *kg_fuzz_find(const char *name);
 
-/* The text files of a bundle: the first byte, modulo 3, says a manifest, bag-info.txt or records; accepted: no finding.
- */
-bool kg_fuzz_bundle(const uint8_t *data, size_t size);
-
-/* A tar archive, its headers' checksums made right: what comes out lies where it was meant to. */
-bool kg_fuzz_archive(const uint8_t *data, size_t size);
-
-/* What Nsight Compute prints (suites/support/ncu_output.h). */
-bool kg_fuzz_ncu(const uint8_t *data, size_t size);
-
-/* Text of any bytes: encoding takes exactly valid UTF-8, and decoding gives it back. */
-struct kg_tokenizer;
-bool kg_fuzz_encode(const struct kg_tokenizer *tokenizer, const uint8_t *data, size_t size);
-
-/* What libFuzzer calls. */
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-/* For targets: what the one of that name is given. The bytes stay until it returns. */
+/* What kg_fuzz_give_up reports: the target and its input. The bytes stay until the target returns. */
 void kg_fuzz_begin(const char *target, const uint8_t *data, size_t size);
 
 /* For who runs targets: which input comes next, if there is a better way to say it than its bytes. */
@@ -43,8 +38,10 @@ void kg_fuzz_name_input(const char *fmt, ...) __attribute__((format(printf, 1, 2
 /* Prints one line to standard error, of the target, what was violated, and the input, and aborts. */
 _Noreturn void kg_fuzz_give_up(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-struct kg_error;
-/* Gives up unless the error is a good one. */
-void kg_fuzz_expect_error(const struct kg_error *err);
+/* Gives up unless the error is a good one. Returns its status. */
+enum kg_status kg_fuzz_expect_error(const struct kg_error *err);
+struct kg_bundle_findings;
+/* Gives up unless every finding can be written as JSON. */
+void kg_fuzz_expect_findings(const struct kg_bundle_findings *findings);
 
 #endif

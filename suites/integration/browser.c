@@ -1,5 +1,6 @@
 #include "suites/integration/browser.h"
 #include "base/buffer.h"
+#include "base/escape.h"
 #include "base/file.h"
 #include "base/json_put.h"
 #include "base/program.h"

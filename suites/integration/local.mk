@@ -41,6 +41,16 @@ suites_integration_test_built_from_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/copied_tree.c suites/integration/copied_tree.h \
 	suites/integration/test_built_from.c
+check_PROGRAMS += suites/integration/test_bombs
+EXTRA_suites_integration_test_bombs_DEPENDENCIES = kigo$(EXEEXT)
+suites_integration_test_bombs_SOURCES = \
+	suites/integration/test_bombs.c \
+	suites/integration/verbs.c suites/integration/verbs.h
+check_PROGRAMS += suites/integration/test_file_kinds
+EXTRA_suites_integration_test_file_kinds_DEPENDENCIES = kigo$(EXEEXT)
+suites_integration_test_file_kinds_SOURCES = \
+	suites/integration/test_file_kinds.c \
+	suites/integration/verbs.c suites/integration/verbs.h
 check_PROGRAMS += suites/integration/test_left_out
 EXTRA_suites_integration_test_left_out_DEPENDENCIES = kigo$(EXEEXT)
 suites_integration_test_left_out_SOURCES = \
@@ -148,6 +158,22 @@ check_PROGRAMS += suites/integration/test_history_limits
 history_store = \
 	suites/integration/history_store.c suites/integration/history_store.h
 suites_integration_test_history_limits_SOURCES = suites/integration/test_history_limits.c $(history_store)
+crash_sources = \
+	suites/integration/crash_calls.c suites/integration/crash_calls.h \
+	suites/integration/crash_check.c \
+	suites/integration/crash_disk.c suites/integration/crash_disk.h \
+	suites/integration/crash_log.c suites/integration/crash_log.h \
+	suites/integration/crash_scenes.c suites/integration/crash_scenes.h \
+	suites/integration/crash_trace.c suites/integration/crash_trace.h \
+	suites/integration/crash_try.c suites/integration/crash_try.h \
+	suites/integration/verbs.c suites/integration/verbs.h
+check_PROGRAMS += suites/integration/test_crash
+EXTRA_suites_integration_test_crash_DEPENDENCIES = suites/harness/selftest/test_green
+suites_integration_test_crash_SOURCES = suites/integration/test_crash.c $(crash_sources)
+# What takes minutes: `make check-crash`; too deep for `kigo check` to find.
+check_PROGRAMS += suites/integration/crash/test_every_moment
+EXTRA_suites_integration_crash_test_every_moment_DEPENDENCIES = suites/harness/selftest/test_green
+suites_integration_crash_test_every_moment_SOURCES = suites/integration/crash/test_every_moment.c $(crash_sources)
 # What takes minutes: `make check-scale`; too deep for `kigo check` to find.
 check_PROGRAMS += suites/integration/full/test_full_size
 suites_integration_full_test_full_size_SOURCES = suites/integration/full/test_full_size.c $(history_store)
@@ -155,3 +181,19 @@ check_PROGRAMS += suites/integration/test_sdpa
 suites_integration_test_sdpa_SOURCES = suites/integration/test_sdpa.c
 check_PROGRAMS += suites/integration/test_far_limits
 suites_integration_test_far_limits_SOURCES = suites/integration/test_far_limits.c
+check_PROGRAMS += suites/integration/test_escapes
+EXTRA_suites_integration_test_escapes_DEPENDENCIES = kigo$(EXEEXT)
+suites_integration_test_escapes_SOURCES = \
+	suites/integration/hostile_store.c suites/integration/hostile_store.h \
+	suites/integration/test_escapes.c
+# Faults injected into kigo (suites/support/fault_injector.c).
+fault_sweep = \
+	suites/integration/fault_verbs.c \
+	suites/integration/fault_sweep.c suites/integration/fault_sweep.h
+check_PROGRAMS += suites/integration/test_faults
+EXTRA_suites_integration_test_faults_DEPENDENCIES = kigo$(EXEEXT) suites/support/fault_injector.so suites/harness/selftest/test_green
+suites_integration_test_faults_SOURCES = suites/integration/test_faults.c $(fault_sweep)
+# What takes minutes: `make check-faults`; too deep for `kigo check` to find.
+check_PROGRAMS += suites/integration/faults/test_every_fault
+EXTRA_suites_integration_faults_test_every_fault_DEPENDENCIES = $(EXTRA_suites_integration_test_faults_DEPENDENCIES)
+suites_integration_faults_test_every_fault_SOURCES = suites/integration/faults/test_every_fault.c $(fault_sweep)

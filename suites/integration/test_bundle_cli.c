@@ -210,7 +210,7 @@ static void query_is_bounded(struct kg_record *rec, const void *arg) {
         kg_verb_refuses(root, ARGS("query", ROWS[i].sql, ROWS[i].option, ROWS[i].value),
                         i == 4 ? KG_EXIT_USAGE : KG_EXIT_INCOMPLETE, ROWS[i].says);
     char *script = kg_xasprintf(
-        "timeout --foreground --preserve-status -s INT 5 '%s' query --max-seconds 30 --bundles '%s' '" COUNT_TO(
+        "timeout --foreground --preserve-status -s INT 2 '%s' query --max-seconds 30 --bundles '%s' '" COUNT_TO(
             "1e15") "SELECT sum(x) FROM c'; echo $?",
         kg_program_path(), root);
     const struct kg_process process = { .argv = ARGS("/bin/sh", "-c", script) };

@@ -128,13 +128,13 @@ static void two_runs_at_once(struct kg_record *rec, const void *arg) {
     kg_lab_close(&lab);
 }
 
-/* The process that ran the case and its child, whose numbers are in a file, are gone. */
+/* The process that ran the case and what it started, whose numbers are in a file, are gone within 2 s. */
 static void expect_gone(const char *pid_file) {
     char *text;
     size_t size;
     ck_assert_int_eq(kg_file_read(pid_file, &text, &size, NULL), KG_OK);
     char *rest = text;
-    for (int p = 0; p < 2; p++) {
+    for (int p = 0; p < 3; p++) {
         const pid_t pid = (pid_t)strtol(rest, &rest, 10);
         ck_assert_int_gt(pid, 1);
         for (int i = 0; i < 200 && kill(pid, 0) == 0; i++) usleep(10000);
@@ -215,6 +215,31 @@ static void interrupt_in_the_middle(struct kg_record *rec, const void *arg) {
     ck_assert_str_ne(in_flight, "pass");
     json_decref(results);
     kg_lab_expect_empty(lab.tmp);
+    free(bundle);
+    free(pid_file);
+    kg_lab_close(&lab);
+}
+
+/* A case at its time limit, one that stops its guard, and one that kills it: nothing that it started is left. */
+static void time_limit(struct kg_record *rec, const void *arg) {
+    const char *guard = arg;
+    struct kg_lab lab;
+    kg_lab_open(&lab, rec);
+    char *pid_file = kg_path_join(lab.dir, "pid");
+    setenv("KIGO_SELFTEST_LIMIT_S", "1", 1);
+    if (guard) setenv("KIGO_SELFTEST_GUARD", guard, 1);
+    const pid_t pid = start_slow_run(&lab, pid_file);
+    unsetenv("KIGO_SELFTEST_LIMIT_S");
+    unsetenv("KIGO_SELFTEST_GUARD");
+    const int end = kg_lab_wait(pid);
+    ck_assert_msg(WIFEXITED(end) && WEXITSTATUS(end) == KG_EXIT_FAILED, "wait status %d", end);
+    expect_gone(pid_file);
+    char *bundle = kg_lab_bundle(&lab);
+    json_t *results = kg_lab_lines(bundle, "results.ndjson");
+    const bool killed = guard && atoi(guard) == SIGKILL;
+    kg_lab_expect_status(results, "unit/green/three", killed ? "crash" : "timeout");
+    kg_lab_expect_status(results, "unit/green/six", "pass");
+    json_decref(results);
     free(bundle);
     free(pid_file);
     kg_lab_close(&lab);
@@ -305,6 +330,9 @@ static const struct kg_case CASES[] = {
     E2E("two_runs_at_once", two_runs_at_once, NULL),
     E2E("kill_in_the_middle", kill_in_the_middle, NULL),
     E2E("interrupt_in_the_middle", interrupt_in_the_middle, &INTERRUPT),
+    E2E("time_limit", time_limit, NULL),
+    E2E("guard_stopped", time_limit, "19"), /* SIGSTOP */
+    E2E("guard_killed", time_limit, "9"),
     E2E("terminate_in_the_middle", interrupt_in_the_middle, &TERMINATE),
     E2E("disk_full_at_once", disk_that_fills_up, "1"),
     E2E("disk_full_in_the_records", disk_that_fills_up, "8"),

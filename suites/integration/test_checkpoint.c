@@ -5,6 +5,7 @@
 #include "base/size.h"
 #include "bundle/chain.h"
 #include "bundle/policy.h"
+#include "bundle/records.h"
 #include "suites/harness/must.h"
 #include "suites/integration/verbs.h"
 #include "suites/support/bundle_maker.h"
@@ -62,6 +63,36 @@ static void write_head(const struct store *s, const char *dir) {
     char *text = kg_xasprintf("%s %s\n", strrchr(dir, '/') + 1, sha256);
     kg_must(kg_file_write(s->head, text, strlen(text), &err), &err);
     free(text);
+}
+
+/* Without a file the checkpoint is printed, and with --json besides; otherwise a line says what the file holds. */
+static void printed_or_written(struct kg_record *rec, const void *arg) {
+    struct store s;
+    char *said;
+    (void)arg;
+    if (!open_store(&s, rec)) return;
+    kg_verb_expect(s.root, ARGS("checkpoint", "-o", s.checkpoint), KG_EXIT_OK, &said);
+    char *line = kg_xasprintf("%s: %d runs\n", s.checkpoint, N_RUNS);
+    ck_assert_str_eq(said, line);
+    free(line);
+    free(said);
+    json_t *written = kg_verb_json(s.root, ARGS("checkpoint", "-o", s.checkpoint), KG_EXIT_OK), *printed, *read;
+    kg_verb_expect(s.root, ARGS("checkpoint"), KG_EXIT_OK, &said);
+    ck_assert_msg((printed = json_loads(said, 0, NULL)) != NULL, "%s", said);
+    ck_assert_ptr_nonnull(read = json_load_file(s.checkpoint, 0, NULL));
+    const json_t *const all[] = { written, printed, read };
+    for (size_t i = 0; i < KG_COUNT_OF(all); i++) {
+        const json_t *heads = json_object_get(all[i], "heads"), *head = json_array_get(heads, 0);
+        ck_assert_int_eq(kg_verb_integer(all[i], "n_runs"), N_RUNS);
+        ck_assert_uint_eq(json_array_size(heads), 1);
+        ck_assert_str_eq(json_string_value(json_object_get(head, "bundle_id")), strrchr(s.dirs[N_RUNS - 1], '/') + 1);
+        ck_assert_int_eq(kg_verb_integer(head, "n_runs"), N_RUNS);
+    }
+    free(said);
+    json_decref(read);
+    json_decref(printed);
+    json_decref(written);
+    close_store(&s);
 }
 
 /* Runs since then are no finding; the count says how many. */
@@ -203,12 +234,47 @@ static void forged_tombstone(struct kg_record *rec, const void *arg) {
     close_store(&s);
 }
 
+/* A run that died with its tag manifest written and not yet the last link: what recover makes of it is no fork, though
+ * another run may have become the last link meanwhile. */
+static void died_before_it_was_a_link(struct kg_record *rec, const void *arg) {
+    enum { NOBODY, ANOTHER, FOLLOWED, N_MEANWHILE };
+    (void)arg;
+    for (int meanwhile = NOBODY; meanwhile < N_MEANWHILE; meanwhile++) {
+        char *name = kg_xasprintf("died-%d", meanwhile), *root = kg_path_join(kg_scratch_dir(rec), name);
+        struct store s = { .root = root, .head = kg_path_join(root, ".chain") };
+        struct kg_error err;
+        char before[KG_SHA256_HEX_SIZE], after[KG_SHA256_HEX_SIZE];
+        char *first = kg_verb_seal(root), *died = kg_verb_seal(root);
+        char *unfinished = kg_xasprintf("%s/.tmp-%s", root, strrchr(died, '/') + 1);
+        hash_tags(died, before);
+        kg_must(kg_path_rename_new(died, unfinished, &err), &err);
+        if (meanwhile != FOLLOWED) write_head(&s, first);
+        if (meanwhile != NOBODY) free(kg_verb_seal(root));
+        kg_verb_expect(root, ARGS("recover"), KG_EXIT_OK, NULL);
+        hash_tags(died, after);
+        ck_assert_msg((strcmp(before, after) == 0) == (meanwhile != ANOTHER), "%d: %s %s", meanwhile, before, after);
+        free(kg_verb_seal(root));
+        kg_verb_expect(root, ARGS("verify", "--all", "--chain"), KG_EXIT_OK, NULL);
+        json_t *summary = NULL;
+        kg_must(kg_bundle_read_json(died, "data/summary.json", &summary, &err), &err);
+        ck_assert_str_eq(json_string_value(json_object_get(summary, "state")), "complete");
+        json_decref(summary);
+        free(unfinished);
+        free(died);
+        free(first);
+        free(s.head);
+        free(root);
+        free(name);
+    }
+}
+
 #define CASE(function)                                                                                                 \
     { .layer = "integration", .op = "checkpoint", .name = #function, .run = function }
 
 static const struct kg_case CASES[] = {
-    CASE(runs_since_then),      CASE(newest_run_and_head_removed), CASE(head_set_back),    CASE(two_successors),
-    CASE(links_computed_again), CASE(forged_checkpoint),           CASE(forged_tombstone),
+    CASE(runs_since_then),  CASE(newest_run_and_head_removed), CASE(head_set_back),
+    CASE(two_successors),   CASE(links_computed_again),        CASE(forged_checkpoint),
+    CASE(forged_tombstone), CASE(died_before_it_was_a_link),   CASE(printed_or_written),
 };
 
 int main(int argc, char **argv) {

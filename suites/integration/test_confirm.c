@@ -14,12 +14,13 @@
 
 static const char VICTIM[] = "bench/pace/victim[cpu,f32,-]";
 
-/* A folder with a program kigo that runs the lab's suites and in which the victim takes `slow` times as long.
- * malloc'ed. */
-static char *make_build(const struct kg_lab *lab, const char *name, const char *slow) {
+/* A folder with a program kigo that runs the lab's suites, in which the victim takes `slow` times as long, on a machine
+ * that drifts. malloc'ed. */
+static char *make_drifting_build(const struct kg_lab *lab, const char *name, const char *slow, const char *drift) {
     char *dir = kg_path_join(lab->dir, name), *path = kg_path_join(dir, "kigo");
-    char *script = kg_xasprintf("#!/bin/sh\nKIGO_PACE_SLOW=%s KIGO_SUITES='%s' exec '%s' \"$@\"\n", slow, lab->suites,
-                                kg_program_path());
+    char *script =
+        kg_xasprintf("#!/bin/sh\n%s%s KIGO_PACE_SLOW=%s KIGO_SUITES='%s' exec '%s' \"$@\"\n",
+                     drift ? "KIGO_PACE_DRIFT=" : "", drift ? drift : "", slow, lab->suites, kg_program_path());
     struct kg_error err;
     kg_must(kg_dir_make(dir, &err), &err);
     kg_must(kg_file_write(path, script, strlen(script), &err), &err);
@@ -27,6 +28,10 @@ static char *make_build(const struct kg_lab *lab, const char *name, const char *
     free(script);
     free(path);
     return dir;
+}
+
+static char *make_build(const struct kg_lab *lab, const char *name, const char *slow) {
+    return make_drifting_build(lab, name, slow, NULL);
 }
 
 /* Runs a build's bench into the lab's bundles; the bundle's id, malloc'ed. */
@@ -97,6 +102,32 @@ static void confirmed_and_refuted(struct kg_record *rec, const void *arg) {
     json_decref(notes);
     free(before);
     free(after);
+    free(usual);
+    free(slow);
+    kg_lab_close(&lab);
+}
+
+/* A machine that is 15% faster or slower from run to run hides 10%, but for its canaries. */
+static void what_canaries_show_is_taken_off(struct kg_record *rec, const void *arg) {
+    struct kg_lab lab;
+    (void)arg;
+    lab_open(&lab, rec);
+    char *usual = make_build(&lab, "usual", "1"), *slow = make_build(&lab, "slow", "1.10");
+    char *usual_drifts = make_drifting_build(&lab, "usual-drifts", "1", "0.15");
+    char *slow_drifts = make_drifting_build(&lab, "slow-drifts", "1.10", "0.15");
+    char *before = bench(&lab, usual), *after = bench(&lab, slow);
+    const char *const again[] = { "confirm",          after,        "--baseline", before,      "--rounds", "10",
+                                  "--baseline-build", usual_drifts, "--build",    slow_drifts, NULL };
+    json_t *answer = kg_verb_json(lab.bundles, again, KG_EXIT_FAILED);
+    const json_t *victim = of_case(answer, VICTIM);
+    ck_assert_ptr_nonnull(victim);
+    ck_assert_str_eq(text(victim, "verdict"), "confirmed");
+    ck_assert_double_eq_tol(json_number_value(json_object_get(victim, "change")), 0.1, 0.03);
+    json_decref(answer);
+    free(before);
+    free(after);
+    free(slow_drifts);
+    free(usual_drifts);
     free(usual);
     free(slow);
     kg_lab_close(&lab);
@@ -199,10 +230,8 @@ static void selfcheck_counts_and_keeps(struct kg_record *rec, const void *arg) {
     { .layer = "integration", .op = "confirm", .name = #function, .run = function, .timeout_s = 120 }
 
 static const struct kg_case CASES[] = {
-    CASE(confirmed_and_refuted),
-    CASE(regress_decides_at_once),
-    CASE(what_confirm_refuses),
-    CASE(selfcheck_counts_and_keeps),
+    CASE(confirmed_and_refuted), CASE(what_canaries_show_is_taken_off), CASE(regress_decides_at_once),
+    CASE(what_confirm_refuses),  CASE(selfcheck_counts_and_keeps),
 };
 
 int main(int argc, char **argv) {

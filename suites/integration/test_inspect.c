@@ -121,6 +121,18 @@ static void json_of_bytes_that_are_no_utf8(struct kg_record *rec, const void *ar
     free(path);
 }
 
+/* Control characters, DEL and U+0080 to U+009F are written by their number; what is next to them stands as it is. */
+static void control_characters_of_texts(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    char *path =
+        write_image(rec, "=GGUF 3.4 0.8 1.8 ~k 8.4 10.8 0x1f.1 =!~ 0x7f.1 0xc2.1 0x80.1 0xc2.1 0x9f.1 0xc2.1 0xa0.1");
+    struct kg_process_result r = INSPECT(path);
+    ck_assert_int_eq(r.exit_code, 0);
+    ck_assert_msg(strstr(r.out, "\"\\x1F!~\\u007F\\u0080\\u009F\u00a0\"") != NULL, "%s", r.out);
+    kg_process_result_free(&r);
+    free(path);
+}
+
 /* A hundred elements are abbreviated and say so; --full shows them. A text of 10,000 bytes is a scalar: never cut in
  * JSON. */
 static void json_abbreviates_arrays_not_scalars(struct kg_record *rec, const void *arg) {
@@ -301,6 +313,7 @@ static void build(struct kg_case_list *list) {
         { .name = "json_holds_all_of_the_file", .run = json_holds_all_of_the_file },
         { .name = "made_up_layers_are_not_listed", .run = made_up_layers_are_not_listed, .timeout_s = 10 },
         { .name = "json_keeps_u64", .run = json_keeps_u64 },
+        { .name = "control_characters_of_texts", .run = control_characters_of_texts },
         { .name = "json_of_bytes_that_are_no_utf8", .run = json_of_bytes_that_are_no_utf8 },
         { .name = "json_abbreviates_arrays_not_scalars", .run = json_abbreviates_arrays_not_scalars },
         { .name = "text_shows_the_parts_asked_for", .run = text_shows_the_parts_asked_for },

@@ -81,6 +81,7 @@ struct tensor_row {
     enum kg_safetensors_dtype dtype;
     size_t n_dims;
     uint64_t dims[4];
+    bool begins_nan; /* the first value is NaN */
 };
 
 static void write_input(const char *path, const struct tensor_row *rows, size_t n_max) {
@@ -100,7 +101,7 @@ static void write_input(const char *path, const struct tensor_row *rows, size_t 
         for (size_t d = 0; d < rows[n].n_dims; d++) n_elems *= rows[n].dims[d];
         char *data = kg_xcalloc(n_elems + 1, BYTES[rows[n].dtype]);
         for (size_t i = 0; i < n_elems; i++) {
-            const float f = (float)i + 1;
+            const float f = rows[n].begins_nan && i == 0 ? NAN : (float)i + 1;
             const double wide = f;
             const uint16_t half = kg_f32_to_f16(f);
             const int32_t whole = (int32_t)i + 1;
@@ -116,15 +117,11 @@ static void write_input(const char *path, const struct tensor_row *rows, size_t 
     for (size_t i = 0; i < n; i++) free((void *)(uintptr_t)outputs[i].data);
 }
 
-#define F32(name, ...)                                                                                                 \
+#define F32(name_, ...) OF(F32, name_, __VA_ARGS__)
+#define OF(dtype_, name_, ...)                                                                                         \
     {                                                                                                                  \
-        name, KG_SAFETENSORS_F32, sizeof((uint64_t[]){ __VA_ARGS__ }) / sizeof(uint64_t), {                            \
-            __VA_ARGS__                                                                                                \
-        }                                                                                                              \
-    }
-#define OF(dtype, name, ...)                                                                                           \
-    {                                                                                                                  \
-        name, KG_SAFETENSORS_##dtype, sizeof((uint64_t[]){ __VA_ARGS__ }) / sizeof(uint64_t), {                        \
+        .name = name_, .dtype = KG_SAFETENSORS_##dtype_,                                                               \
+        .n_dims = sizeof((uint64_t[]){ __VA_ARGS__ }) / sizeof(uint64_t), .dims = {                                    \
             __VA_ARGS__                                                                                                \
         }                                                                                                              \
     }
@@ -176,6 +173,13 @@ static const struct op_row ROWS[] = {
       "\"rope\"",
       "[1,4]",
       { 1, 2, 3, 4, NAN } },
+    { "kv_write_without_keys",
+      { F32("v", 1, 1, 2) },
+      { "kv_write", "--param", "n_ctx=2" },
+      2,
+      "'k'",
+      "missing",
+      { 0 } },
     { "missing_tensor", { F32("a", 2, 2) }, { "add" }, 2, "'b'", "missing", { 0 } },
     { "wrong_shape", { F32("a", 2, 2), F32("b", 2, 3) }, { "add" }, 2, "'b' is (2, 3)", "n_cols 2", { 0 } },
     { "wrong_rank", { F32("a", 4), F32("b", 4) }, { "add" }, 2, "'a' is (4)", "rows n_cols", { 0 } },
@@ -344,6 +348,13 @@ static const struct op_row ROWS[] = {
       { "sdpa_quantize" },
       0,
       "\"shape\":[1,2,3,4],\"n_nonfinite\":0",
+      "{\"name\":\"scale\",\"shape\":[1,2]",
+      { NAN } },
+    { "sdpa_quantize_of_a_nan",
+      { { .name = "x", .dtype = KG_SAFETENSORS_F32, .n_dims = 4, .dims = { 1, 2, 3, 4 }, .begins_nan = true } },
+      { "sdpa_quantize" },
+      0,
+      "\"shape\":[1,2,3,4],\"n_nonfinite\":1",
       "{\"name\":\"scale\",\"shape\":[1,2]",
       { NAN } },
     { "e4m3_without_its_scales",

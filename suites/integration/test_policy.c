@@ -190,21 +190,25 @@ static char *minutes_from_now(const char *member, int minutes) {
 static void sealed_before_its_predecessor(struct kg_record *rec, const void *arg) {
     const char *root = kg_scratch_dir(rec);
     char *first = kg_verb_seal(root), *second = kg_verb_seal(root);
-    char *later = minutes_from_now("sealed_us", 6), *started = minutes_from_now("started_us", -6),
-         *sealed = minutes_from_now("sealed_us", -6);
+    const long long before_us = (long long)kg_clock_utc_us() - 6 * 60000000ll;
+    char *later = minutes_from_now("sealed_us", 6), *sealed = minutes_from_now("sealed_us", -6);
+    char *started = kg_xasprintf("\"started_us\": %lld, \"was_started_us\": ", before_us);
+    char *opened = kg_xasprintf("\"utc_us\":%lld,\"was_utc_us\":", before_us); /* of the journal's first event */
     struct kg_error err;
     (void)arg;
     kg_maker_replace(first, "data/summary.json", "\"sealed_us\": ", later);
     kg_maker_replace(second, "data/summary.json", "\"started_us\": ", started);
     kg_maker_replace(second, "data/summary.json", "\"sealed_us\": ", sealed);
+    kg_maker_replace(second, "data/journal.ndjson", "\"utc_us\":", opened);
     kg_maker_rehash(first);
     kg_maker_rehash(second);
     kg_verb_refuses(root, ARGS("verify", "--chain"), KG_EXIT_INTEGRITY, "time ");
     expect_latest(root, id_of(first));
     kg_must(kg_path_remove(first, &err), &err);
     expect_latest(root, id_of(second));
-    free(sealed);
+    free(opened);
     free(started);
+    free(sealed);
     free(later);
     free(second);
     free(first);

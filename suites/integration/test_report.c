@@ -126,8 +126,8 @@ static void hostile_text_in_a_browser(struct kg_record *rec, const void *arg) {
     seal_hostile(root);
     kg_verb_expect(root, ARGS("report", "latest"), KG_EXIT_OK, &html);
     looked_at(rec, html, HOSTILE[3], 2);
-    looked_at(rec, html, "bell [U+0007], escape [U+001B][31m, delete [U+007F]", 2);
-    looked_at(rec, html, "[U+202E].gnp.exe[U+2066]", 2);
+    looked_at(rec, html, "bell \\x07, escape \\x1B[31m, delete \\u007F", 2);
+    looked_at(rec, html, "\\u202E.gnp.exe\\u2066", 2);
     free(html);
 }
 
@@ -200,6 +200,7 @@ static void changes_in_a_browser(struct kg_record *rec, const void *arg) {
     ck_assert_ptr_nonnull(strstr(html, "<td class=\"status bad\">regressed</td>"));
     ck_assert_ptr_nonnull(strstr(html, "<td class=\"status bad\">regression</td>"));
     looked_at(rec, html, "Against 11 runs", 3);
+    ck_assert_ptr_nonnull(strstr(html, "runs before, and how many they are."));
     free(html);
     kg_history_lab_close(&lab);
 }
@@ -213,6 +214,10 @@ static void history_in_a_browser(struct kg_record *rec, const void *arg) {
     write_history(&lab, &story);
     kg_verb_expect(lab.root, ARGS("report", "--history"), KG_EXIT_OK, &html);
     looked_at(rec, html, "12 runs", 4);
+    ck_assert_ptr_nonnull(strstr(html, "Error margins"));
+    ck_assert_ptr_nonnull(strstr(html, "Memory by tag"));
+    if (has_gnuplot())
+        ck_assert_ptr_nonnull(strstr(html, "The largest peak of each tag over the cases of a run, in MiB."));
     free(html);
     kg_verb_expect(lab.root, ARGS("report", "--history", "--csv", "--limit", "5"), KG_EXIT_OK, &text);
     size_t n_lines = 0;

@@ -72,6 +72,30 @@ static void one_case(struct kg_record *rec, const void *arg) {
     kg_lab_close(&lab);
 }
 
+/* The run's own choice of cases is the rerun's, too. */
+static void choice_of_the_run(struct kg_record *rec, const void *arg) {
+    struct kg_lab lab;
+    (void)arg;
+    char *dir = first_run(&lab, rec, ARGS("--quiet", "--filter", "*unit/green/*")),
+         *keep = kg_path_join(lab.dir, "again");
+    json_t *answer =
+        kg_verb_json(lab.bundles, ARGS("rerun", dir, "--here", "--suites", lab.suites, "--keep", keep), KG_EXIT_OK);
+    json_t *plan = kg_lab_lines(dir, "plan.ndjson"), *again = kg_lab_lines(kg_json_text(answer, "kept"), "plan.ndjson");
+    ck_assert(json_equal(plan, again));
+    json_t *env = NULL;
+    struct kg_error err;
+    EXPECT_OK(kg_bundle_read_json(kg_json_text(answer, "kept"), "data/env.json", &env, &err), err);
+    const json_t *filter = json_object_get(json_object_get(env, "run"), "filter");
+    ck_assert_str_eq(json_string_value(json_array_get(filter, 0)), "*unit/green/*");
+    json_decref(env);
+    json_decref(again);
+    json_decref(plan);
+    json_decref(answer);
+    free(keep);
+    free(dir);
+    kg_lab_close(&lab);
+}
+
 /* Changes of the first run's records, as if it had come out otherwise. */
 static const struct otherwise {
     const char *name, *file, *from, *to;
@@ -129,6 +153,7 @@ static void refused(struct kg_record *rec, const void *arg) {
     char *dir = first_run(&lab, rec, ARGS("--quiet")), *made = kg_maker_sealed(lab.tmp, 1);
     kg_verb_refuses(lab.bundles, ARGS("rerun"), KG_EXIT_USAGE, "usage");
     kg_verb_refuses(lab.bundles, ARGS("rerun", "1999"), KG_EXIT_USAGE, "1999");
+    kg_verb_refuses(lab.bundles, ARGS("rerun", dir, "*", "*"), KG_EXIT_USAGE, "usage");
     kg_verb_refuses(lab.bundles, ARGS("rerun", dir, "--here", "--suites", lab.suites, "--build", "."), KG_EXIT_USAGE,
                     "exclude");
     kg_verb_refuses(lab.bundles, ARGS("rerun", dir, "--build", lab.tmp), KG_EXIT_USAGE, "no build");
@@ -181,7 +206,8 @@ static void configure_words(struct kg_record *rec, const void *arg) {
     { .layer = "integration", .op = "rerun", .name = #function, .run = function }
 
 static const struct kg_case CASES[] = {
-    CASE(same_again), CASE(one_case), CASE(what_is_different_around), CASE(refused), CASE(configure_words),
+    CASE(same_again), CASE(one_case),        CASE(choice_of_the_run), CASE(what_is_different_around),
+    CASE(refused),    CASE(configure_words),
 };
 
 static void build(struct kg_case_list *list) {

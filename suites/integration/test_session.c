@@ -44,7 +44,7 @@ static void prefill_equals_decodes(struct kg_record *rec, const void *arg) {
     struct kg_session *const steps = kg_rig_session(&rig, (uint32_t)row->n_ids);
     float *const at_once = kg_rig_logits(&rig, whole, ids, row->n_ids, row->n_at_once);
     float *const one_by_one = kg_rig_logits(&rig, steps, ids, row->n_ids, 1);
-    kg_rig_expect_same("prefill against decodes", at_once, one_by_one, row->n_ids * rig.config->n_vocab);
+    kg_rig_expect_same(&rig, "prefill against decodes", at_once, one_by_one, row->n_ids * rig.config->n_vocab);
     kg_record_metric(rec, "logits_compared", "count", (double)(row->n_ids * rig.config->n_vocab));
     free(one_by_one);
     free(at_once);
@@ -196,10 +196,10 @@ static void truncate_forgets(struct kg_record *rec, const void *arg) {
     kg_must(kg_session_truncate(session, A, &err), &err);
     ck_assert_uint_eq(kg_session_n_past(session), A);
     float *const after = kg_rig_logits(rig, session, ids + A, C, C);
-    kg_rig_expect_same("after truncation", after, want + A * n_vocab, C * n_vocab);
+    kg_rig_expect_same(rig, "after truncation", after, want + A * n_vocab, C * n_vocab);
     kg_must(kg_session_truncate(session, 0, &err), &err);
     float *const again = kg_rig_logits(rig, session, ids, A + C, 9);
-    kg_rig_expect_same("after truncation to nothing", again, want, (A + C) * n_vocab);
+    kg_rig_expect_same(rig, "after truncation to nothing", again, want, (A + C) * n_vocab);
     kg_must_fail(kg_session_truncate(session, A + C + 1, &err), KG_ERR_RANGE, &err, "46", "45", NULL);
     ck_assert_uint_eq(kg_session_n_past(session), A + C);
     free(again);
@@ -231,7 +231,7 @@ static void id_outside_the_vocabulary(struct kg_record *rec, const void *arg) {
     }
     const int32_t good[] = { 5, 0, n_vocab - 1 };
     float *const want = kg_rig_logits(rig, fresh, good, 3, 3), *const got = kg_rig_logits(rig, session, good + 1, 2, 2);
-    kg_rig_expect_same("after refused ids", got, want + n_vocab, 2 * (size_t)n_vocab);
+    kg_rig_expect_same(rig, "after refused ids", got, want + n_vocab, 2 * (size_t)n_vocab);
     free(got);
     free(want);
     kg_session_free(fresh);
@@ -252,13 +252,13 @@ static void context_overflow_changes_nothing(struct kg_record *rec, const void *
                  "16", NULL);
     ck_assert_uint_eq(kg_session_n_past(session), 0);
     float *const got = kg_rig_logits(rig, session, ids, N_CTX, N_CTX);
-    kg_rig_expect_same("a full context", got, want, N_CTX * n_vocab);
+    kg_rig_expect_same(rig, "a full context", got, want, N_CTX * n_vocab);
     kg_must_fail(kg_session_eval(session, ids, 1, KG_LOGITS_LAST, &logits, &err), KG_ERR_RANGE, &err, "16", NULL);
     kg_must_fail(kg_session_eval(session, ids, SIZE_MAX, KG_LOGITS_LAST, &logits, &err), KG_ERR_RANGE, &err, NULL);
     ck_assert_uint_eq(kg_session_n_past(session), N_CTX);
     kg_must(kg_session_truncate(session, N_CTX - 1, &err), &err);
     float *const last = kg_rig_logits(rig, session, ids + N_CTX - 1, 1, 1);
-    kg_rig_expect_same("the last position again", last, want + (N_CTX - 1) * n_vocab, n_vocab);
+    kg_rig_expect_same(rig, "the last position again", last, want + (N_CTX - 1) * n_vocab, n_vocab);
     free(last);
     free(got);
     free(want);
@@ -287,7 +287,7 @@ static void last_is_the_last_of_all(struct kg_record *rec, const void *arg) {
     const float *last;
     struct kg_error err = { 0 };
     kg_must(kg_session_eval(b, ids, N, KG_LOGITS_LAST, &last, &err), &err);
-    kg_rig_expect_same("last", last, all + (N - 1) * (size_t)rig->config->n_vocab, rig->config->n_vocab);
+    kg_rig_expect_same(rig, "last", last, all + (N - 1) * (size_t)rig->config->n_vocab, rig->config->n_vocab);
     free(all);
     kg_session_free(b);
     kg_session_free(a);
@@ -423,7 +423,7 @@ static void taps_change_nothing(struct kg_record *rec, const void *arg) {
     float *const want = kg_rig_logits(rig, plain, ids, N, N - 1);
     kg_session_set_tap(tapped, count_tap, &count);
     float *const got = kg_rig_logits(rig, tapped, ids, N, N - 1);
-    kg_rig_expect_same("with taps", got, want, N * (size_t)rig->config->n_vocab);
+    kg_rig_expect_same(rig, "with taps", got, want, N * (size_t)rig->config->n_vocab);
     ck_assert_uint_ge(count.n_taps, 2 * (3 + 15 * rig->config->n_layers));
     ck_assert(count.logits_seen);
     kg_record_metric(rec, "tapped_values", "count", (double)count.n_values);

@@ -48,3 +48,14 @@ void kg_attention_step_close(struct kg_attention_step *s) {
     free(s->nodes);
     *s = (struct kg_attention_step){ 0 };
 }
+
+void kg_attention_prefill_expect(struct kg_record *rec, struct kg_backend *backend,
+                                 const struct kg_attention_args *args, const char *kernel) {
+    struct kg_attention_step s;
+    kg_attention_step_open(backend, args, 1, &s);
+    const char *taken = s.lowered->prefill_attention;
+    ck_assert_msg(taken && strcmp(taken, kernel) == 0, "prefill's attention takes %s, not %s",
+                  taken ? taken : "nothing", kernel);
+    kg_record_metric(rec, taken, "count", 1);
+    kg_attention_step_close(&s);
+}

@@ -24,4 +24,9 @@ KG_WARN_UNUSED enum kg_status kg_attention_step_run(struct kg_attention_step *s,
 void kg_attention_step_expect(struct kg_record *rec, const struct kg_attention_step *s, const char *kernel);
 void kg_attention_step_close(struct kg_attention_step *s);
 
+/* Records the kernel that attention of more rows than one takes in a session of these types; fails the case if it is
+ * another. */
+void kg_attention_prefill_expect(struct kg_record *rec, struct kg_backend *backend,
+                                 const struct kg_attention_args *args, const char *kernel);
+
 #endif

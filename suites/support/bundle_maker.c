@@ -2,9 +2,9 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
-#include "run/publish.h"
-#include "bundle/manifest.h"
 #include "bundle/records.h"
+#include "bundle/tree.h"
+#include "run/publish.h"
 #include <check.h>
 #include <glob.h>
 #include <sqlite3.h>
@@ -208,56 +208,6 @@ void kg_maker_append(const char *dir, const char *relative, const char *text) {
     fputs(text, file);
     ck_assert_int_eq(fclose(file), 0);
     free(path);
-}
-
-/* Writes the manifest of what wanted says; returns its SHA-256. */
-static void write_manifest(const char *dir, const char *file, bool (*wanted)(const char *path),
-                           char hex[KG_SHA256_HEX_SIZE]) {
-    struct kg_tree tree;
-    struct kg_buffer lines = KG_BUFFER_INIT;
-    struct kg_error err;
-    EXPECT_OK(kg_tree_list(dir, &tree, &err), err);
-    EXPECT_OK(kg_manifest_make(dir, &tree, wanted, &lines, &err), err);
-    write_file(dir, file, kg_buffer_text(&lines), lines.len);
-    kg_sha256_hex(kg_buffer_text(&lines), lines.len, hex);
-    kg_buffer_free(&lines);
-    kg_tree_free(&tree);
-}
-
-static void write_oxum(const char *dir) {
-    struct kg_tree tree;
-    struct kg_error err;
-    unsigned long long n_bytes = 0;
-    size_t n_files = 0, size_bytes = 0;
-    char *info = NULL;
-    EXPECT_OK(kg_tree_list(dir, &tree, &err), err);
-    for (size_t i = 0; i < tree.n_entries; i++) {
-        if (tree.entries[i].kind != KG_TREE_FILE || strncmp(tree.entries[i].path, "data/", 5) != 0) continue;
-        n_bytes += tree.entries[i].size_bytes;
-        n_files++;
-    }
-    kg_tree_free(&tree);
-    read_file(dir, "bag-info.txt", &info, &size_bytes);
-    char *line = strstr(info, "Payload-Oxum: ");
-    ck_assert_ptr_nonnull(line);
-    char *was = kg_xstrndup(line, strcspn(line, "\n")), *is = kg_xasprintf("Payload-Oxum: %llu.%zu", n_bytes, n_files);
-    kg_maker_replace(dir, "bag-info.txt", was, is);
-    free(is);
-    free(was);
-    free(info);
-}
-
-void kg_maker_rehash(const char *dir) {
-    char hex[KG_SHA256_HEX_SIZE], was[KG_SHA256_HEX_SIZE];
-    char *manifest = NULL;
-    size_t size_bytes = 0;
-    read_file(dir, "manifest-sha256.txt", &manifest, &size_bytes);
-    kg_sha256_hex(manifest, size_bytes, was);
-    free(manifest);
-    write_oxum(dir);
-    write_manifest(dir, "manifest-sha256.txt", kg_manifest_is_payload, hex);
-    kg_maker_replace(dir, "statement.intoto.json", was, hex);
-    write_manifest(dir, "tagmanifest-sha256.txt", kg_manifest_is_tag, hex);
 }
 
 bool kg_maker_found(const struct kg_bundle_findings *findings, const char *what, const char *path) {

@@ -38,8 +38,13 @@ char *kg_maker_copy(const char *dir, const char *to);
 /* Puts `to` in the place of the first `from` in a file; fails the case if it is not there. */
 void kg_maker_replace(const char *dir, const char *relative, const char *from, const char *to);
 void kg_maker_append(const char *dir, const char *relative, const char *text);
-/* Makes the manifests, Payload-Oxum and the statement's subject again, so that only the records give a change away. */
+/* Makes all that is derived, the statement, manifests and Payload-Oxum again, so that only the records give a change
+ * away. */
 void kg_maker_rehash(const char *dir);
+/* The same but for what is derived: only comparing it with the records gives a change away. */
+void kg_maker_reseal(const char *dir);
+/* The tag manifest alone, after a change of a tag file. */
+void kg_maker_retag(const char *dir);
 
 /* Whether there is a finding of that kind whose path is `path` (NULL: any). */
 bool kg_maker_found(const struct kg_bundle_findings *findings, const char *what, const char *path);

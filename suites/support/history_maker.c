@@ -161,10 +161,10 @@ static void put_machine(const struct kg_made_run *run, struct kg_buffer *env, st
     kg_buffer_printf(
         env,
         "{\"cpu\":{\"model\":\"Made CPU\",\"n_usable\":8},\"memory_bytes\":68719476736,\"os\":\"Made OS\","
-        "\"kernel\":\"6.1\",\"gpus\":[{\"name\":\"%s\",\"driver\":13000,\"cuda_runtime\":13000,"
+        "\"kernel\":\"%s\",\"gpus\":[{\"name\":\"%s\",\"driver\":13000,\"cuda_runtime\":13000,"
         "\"nvidia_driver\":\"580.1\",\"power_limit_w\":700.0}],\"run\":{\"argv\":[\"bench\"],\"layers\":[],"
         "\"filter\":[],\"cases\":[],\"seed\":\"7\"}}\n",
-        run->gpu ? run->gpu : "Made GPU");
+        run->os_kernel ? run->os_kernel : "6.1", run->gpu ? run->gpu : "Made GPU");
     kg_buffer_printf(build,
                      "{\"version\":\"0\",\"compiler\":\"gcc\",\"cflags\":\"%s\",\"sanitizers\":\"\",\"cuda\":\"13\"",
                      run->cflags ? run->cflags : "-O3");
@@ -177,6 +177,15 @@ static void put_machine(const struct kg_made_run *run, struct kg_buffer *env, st
             "\"dirty\":%s}}\n",
             run->commit, run->commit, run->dirty ? "true" : "false");
     else kg_buffer_puts(source, "{\"version\":\"0\",\"content_sha256\":null,\"git\":null}\n");
+}
+
+/* Without a clock the header alone. */
+static void put_telemetry(const struct kg_made_run *run, struct kg_buffer *out) {
+    kg_buffer_puts(out, "utc_us,gpu,sm_mhz,memory_mhz,power_mw,power_limit_mw,temperature_c,throttle_reasons,"
+                        "memory_used_bytes,utilization_percent\n");
+    for (int i = 0; i < 5 && run->sm_mhz > 0; i++)
+        kg_buffer_printf(out, "%lld,0,%.0f,3201,,700000,46,%s,0,25\n", (long long)run->started_us + i,
+                         run->sm_mhz - (i == 0 ? 1000 : 0), i == 0 ? "0x1" : "0x0");
 }
 
 struct file {
@@ -211,6 +220,7 @@ enum {
     SAMPLES,
     SOURCE,
     SUMMARY,
+    TELEMETRY,
     MANIFEST,
     STATEMENT,
     TAGMANIFEST,
@@ -253,6 +263,7 @@ static enum kg_status write_files(const char *dir, const struct kg_made_run *run
                                  [SAMPLES] = { "data/samples.bin", files->samples },
                                  [SOURCE] = { .name = "data/source.json" },
                                  [SUMMARY] = { .name = "data/summary.json" },
+                                 [TELEMETRY] = { .name = "data/telemetry.csv" },
                                  [MANIFEST] = { .name = "manifest-sha256.txt" },
                                  [STATEMENT] = { .name = "statement.intoto.json" },
                                  [TAGMANIFEST] = { .name = "tagmanifest-sha256.txt" } };
@@ -261,6 +272,7 @@ static enum kg_status write_files(const char *dir, const struct kg_made_run *run
                      files->n_planned);
     put_summary(files, run, id, &all[SUMMARY].text);
     put_machine(run, &all[ENV].text, &all[BUILD].text, &all[SOURCE].text);
+    put_telemetry(run, &all[TELEMETRY].text);
     put_tags(run, id, files, all);
     for (size_t i = 0; i < N_FILES && status == KG_OK; i++) status = write_text(dir, all[i].name, &all[i].text, err);
     for (size_t i = 0; i < N_FILES; i++) kg_buffer_free(&all[i].text);

@@ -33,10 +33,12 @@ struct kg_made_run {
     const char *commit; /* 40 hexadecimal digits, NULL: no git */
     bool dirty, partial;
     size_t n_cases;
-    const char *gpu;     /* NULL: "Made GPU" */
-    const char *cflags;  /* NULL: "-O3" */
-    double canary;       /* speed of the machine's canaries against usual, 0: it has none */
-    const char *kernels; /* text of build.json's "kernels"; NULL: none */
+    const char *gpu;       /* NULL: "Made GPU" */
+    const char *cflags;    /* NULL: "-O3" */
+    double canary;         /* speed of the machine's canaries against usual, 0: it has none */
+    double sm_mhz;         /* of its telemetry, 0: there is none */
+    const char *os_kernel; /* NULL: "6.1" */
+    const char *kernels;   /* text of build.json's "kernels"; NULL: none */
     void (*fill)(void *arg, size_t i, struct kg_made_case *c); /* NULL: as usual */
     void *arg;
 };

@@ -2,7 +2,7 @@
 libkigosuite_a_SOURCES += \
 	suites/support/as_llama.c suites/support/as_llama.h \
 	suites/support/attention_step.c suites/support/attention_step.h \
-	suites/support/bundle_maker.c suites/support/bundle_maker.h \
+	suites/support/bundle_maker.c suites/support/bundle_reseal.c suites/support/bundle_maker.h \
 	suites/support/chi_square.c suites/support/chi_square.h \
 	suites/support/counters.c suites/support/counters.h \
 	suites/support/edit_model.c suites/support/edit_model.h \
@@ -68,3 +68,9 @@ EXTRA_DIST += suites/support/fake_nvml.c suites/support/fake_nvml.h
 CLEANFILES += suites/support/fake_nvml.so
 suites/support/fake_nvml.so: suites/support/fake_nvml.c
 	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(CC) $(WARNING_FLAGS) -std=gnu11 -O1 -fPIC -shared -o $@ $(srcdir)/suites/support/fake_nvml.c
+# Preloaded into kigo, to make a call of it fail.
+check_DATA += suites/support/fault_injector.so
+EXTRA_DIST += suites/support/fault_injector.c suites/support/fault_report.h
+CLEANFILES += suites/support/fault_injector.so
+suites/support/fault_injector.so: suites/support/fault_injector.c suites/support/fault_report.h
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(CC) $(WARNING_FLAGS) -std=gnu11 -O1 -fPIC -shared -I$(top_srcdir) -o $@ $(srcdir)/suites/support/fault_injector.c -ldl

@@ -17,6 +17,7 @@ struct kg_rig {
     struct kg_model *model;
     const struct kg_tokenizer *tokenizer;
     const struct kg_model_config *config;
+    double float32_nmse; /* the largest of its goldens (kg_layer_models) */
 };
 
 /* Every case that kg_rig_add takes runs on each of these; one that is not there is a skip with the reason. */
@@ -55,7 +56,7 @@ float *kg_rig_logits(const struct kg_rig *rig, struct kg_session *session, const
 void kg_expect_same_bits(const char *what, const float *got, const float *want, size_t n);
 /* The same rows of logits computed in another way: the same bits on the cpu, whose sums have one order; on a GPU rows
  * in other numbers take other kernels, so float32 sums differ and so does where float16 is rounded. */
-void kg_rig_expect_same(const char *what, const float *got, const float *want, size_t n);
+void kg_rig_expect_same(const struct kg_rig *rig, const char *what, const float *got, const float *want, size_t n);
 void kg_expect_same_ids(const char *what, const int32_t *got, size_t n_got, const int32_t *want, size_t n_want);
 
 #endif

@@ -3,6 +3,7 @@
  * heads that read the keys of their group. */
 #include "base/buffer.h"
 #include "base/size.h"
+#include "suites/support/attention_step.h"
 #include "suites/support/float64_loops.h"
 #include "suites/support/plain_f16.h"
 #include <check.h>
@@ -37,7 +38,7 @@ struct edge_case {
     uint32_t head_dim;
     bool decode;
 };
-static struct edge_case edge_cases[KG_COUNT_OF(MODES) * (2 * KG_COUNT_OF(HEAD_DIMS) + 6)];
+static struct edge_case edge_cases[KG_COUNT_OF(MODES) * (2 * KG_COUNT_OF(HEAD_DIMS) + 7)];
 static size_t n_edge_cases;
 
 static bool is_gpu(const struct kg_loops_mode *mode) {
@@ -60,6 +61,42 @@ static void every_length(struct kg_record *rec, const void *arg) {
         kg_loops_attention_init(c->mode, &s, kg_record_seed(rec) + 3 * i, &a);
         kg_loops_attention_run(&d, c->mode, &s, &a);
         kg_loops_attention_judge(rec, c->mode, &s, &a);
+        kg_loops_attention_free(&a);
+        kg_op_device_clear(&d);
+    }
+    kg_op_device_close(&d);
+}
+
+/* Rows of a prefill whose kernel is known: windows, sinks, groups of one head and of many, rows and keys that fill no
+ * tile, each size of head that a kernel is instantiated for. */
+static const struct prefill_shape {
+    struct kg_loops_attention s;
+    bool sinks;
+} PREFILLS[] = {
+    { { 2, 2, 1, 1, 8, 0 }, false },          { { 33, 65, 8, 2, 64, 0 }, true },
+    { { 31, 130, 4, 4, 72, 17 }, false },     { { 64, 64, 6, 1, 128, 5 }, true },
+    { { 97, 193, 4, 2, 136, 0 }, false },     { { 40, 513, 2, 1, 256, 64 }, true },
+    { { 32, 1025, 14, 2, 64, 1000 }, false },
+};
+
+static void prefill_takes_its_kernel(struct kg_record *rec, const void *arg) {
+    const struct edge_case *c = arg;
+    const bool half = c->mode->activations == F16 && c->mode->kv == F16;
+    struct kg_op_device d;
+    struct kg_error err;
+    if (!kg_loops_open(rec, c->mode, &d)) return;
+    for (size_t i = 0; i < KG_COUNT_OF(PREFILLS); i++) {
+        const struct kg_loops_attention *s = &PREFILLS[i].s;
+        struct kg_loops_attended a;
+        kg_loops_attention_init(c->mode, s, kg_record_seed(rec) + 5 * i, &a);
+        float *sinks = kg_loops_normal(s->n_heads, kg_record_seed(rec) + 5 * i + 3, 1, 1, F32);
+        if (PREFILLS[i].sinks) a.sinks = sinks;
+        const struct kg_attention_args args = kg_loops_attention_args(&d, c->mode, s, &a);
+        kg_attention_prefill_expect(rec, d.backend, &args, half ? "sdpa" : "prefill");
+        kg_op_expect_ok(d.backend->ops->attention(d.backend, &args, &err), &err);
+        kg_op_output_read_all(&d, &a.y, "prefill's attention");
+        kg_loops_attention_judge(rec, c->mode, s, &a);
+        free(sinks);
         kg_loops_attention_free(&a);
         kg_op_device_clear(&d);
     }
@@ -234,6 +271,7 @@ static void build(struct kg_case_list *cases) {
             add(cases, m, "every_length", HEAD_DIMS[i], true, every_length);
             add(cases, m, "every_length", HEAD_DIMS[i], false, every_length);
         }
+        if (is_gpu(&MODES[m])) add(cases, m, "prefill_takes_its_kernel", 0, false, prefill_takes_its_kernel);
         if (is_gpu(&MODES[m]) && MODES[m].activations == MODES[m].kv)
             add(cases, m, "prefill_of_4097", 0, false, prefill_of_4097);
         add(cases, m, "each_head_reads_its_group", 0, false, each_head_reads_its_group);

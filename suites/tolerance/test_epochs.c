@@ -1,5 +1,6 @@
 /* The persistent step's epochs start over before they end: packets that a step of the same epoch left long ago, of
- * splits that no step since has written, must not be taken for those of now. */
+ * splits that no step since has written, must not be taken for those of now. And the mutant that leaves them: its
+ * epochs start over by hand, so that the packets are not cleared. */
 #include "base/buffer.h"
 #include "base/size.h"
 #include "engine/session.h"
@@ -37,9 +38,10 @@ static void last_steps(struct kg_session *session, const struct kg_step_work *w,
     kg_step_decode(session, ids + first, LAST, w->n_vocab, logits);
 }
 
-/* Steps of the first epochs over a long context, then over a short one until epochs start over, then the first ones
- * over a long context again. `out`: the last steps. */
-static void start_over(struct kg_record *rec, const struct kg_step_work *w, struct kg_session *session, float *out) {
+/* Steps of the first epochs over a long context, then over a short one until epochs start over, or, with `leaves`,
+ * until just before, then the first ones over a long context again. `out`: the last steps. */
+static void start_over(struct kg_record *rec, const struct kg_step_work *w, struct kg_session *session, bool leaves,
+                       float *out) {
     uint32_t *epoch = session->lowered->epoch;
     struct kg_error err;
     size_t n = 0;
@@ -48,8 +50,12 @@ static void start_over(struct kg_record *rec, const struct kg_step_work *w, stru
     last_steps(session, w, others, out);
     kg_must(kg_session_truncate(session, 0, &err), &err);
     *epoch = UINT32_MAX - BEFORE_THE_END;
-    for (; n<w->n_ids - LAST && * epoch> BEFORE_THE_END; n++)
+    for (; n < (leaves ? LAST : w->n_ids - LAST) && *epoch > BEFORE_THE_END; n++)
         kg_step_decode(session, w->ids + n, 1, w->n_vocab, out + n * w->n_vocab);
+    if (leaves) {
+        ck_assert_msg(*epoch > BEFORE_THE_END, "epochs started over after %zu steps", n);
+        *epoch = 1;
+    }
     ck_assert_msg(*epoch == 1, "epoch %u after %zu steps near the end: they did not start over", *epoch, n);
     expect_rows(rec, "before_the_end", out, w, 0, n);
     kg_record_metric(rec, "steps_before_the_end", "count", (double)n);
@@ -57,44 +63,87 @@ static void start_over(struct kg_record *rec, const struct kg_step_work *w, stru
     free(others);
 }
 
-static void epochs_start_over(struct kg_record *rec, const void *arg) {
-    const struct kg_layer_backend *target = arg;
+/* The last steps after a start over, and of a fresh session. Skips where steps have no epochs. */
+struct both {
     struct kg_step_work w;
+    float *again, *fresh; /* LAST rows of logits; NULL after a skip */
+};
+
+static void both_open(struct kg_record *rec, const struct kg_layer_backend *target, bool leaves, struct both *b) {
+    struct kg_step_work *const w = &b->w;
     struct kg_step_engine engine;
-    if (!kg_backend_or_skip(rec, "cuda")) return;
-    kg_step_work_open(rec, kg_step_model_find("long_head_32"), target->activations, &w);
-    kg_step_engine_open(&engine, w.path, "cuda", NULL);
-    struct kg_session *session = kg_step_session(&engine, w.n_ids, target->activations);
-    struct kg_session *fresh = kg_step_session(&engine, w.n_ids, target->activations);
+    kg_step_work_open(rec, kg_step_model_find("long_head_32"), target->activations, w);
+    kg_step_engine_open(&engine, w->path, "cuda", NULL);
+    struct kg_session *session = kg_step_session(&engine, w->n_ids, target->activations);
+    struct kg_session *fresh = kg_step_session(&engine, w->n_ids, target->activations);
+    b->again = b->fresh = NULL;
     if (session->lowered->epoch) {
-        float *got = kg_xcalloc(w.n_ids * w.n_vocab, sizeof *got),
-              *want = kg_xcalloc(w.n_ids * w.n_vocab, sizeof *want);
-        start_over(rec, &w, session, got);
-        last_steps(fresh, &w, w.ids, want);
-        expect_rows(rec, "first_epochs_again", got, &w, w.n_ids - LAST, LAST);
-        kg_expect_same_bits("steps of the first epochs again", got, want, LAST * w.n_vocab);
-        free(want);
-        free(got);
+        b->again = kg_xcalloc(w->n_ids * w->n_vocab, sizeof *b->again);
+        b->fresh = kg_xcalloc(w->n_ids * w->n_vocab, sizeof *b->fresh);
+        start_over(rec, w, session, leaves, b->again);
+        last_steps(fresh, w, w->ids, b->fresh);
     } else {
         kg_record_skip(rec, "a step of this GPU is a %s, without epochs", session->lowered->path);
     }
     kg_session_free(fresh);
     kg_session_free(session);
     kg_step_engine_close(&engine);
-    kg_step_work_close(&w);
+}
+
+static void both_close(struct both *b) {
+    free(b->fresh);
+    free(b->again);
+    kg_step_work_close(&b->w);
+}
+
+static void epochs_start_over(struct kg_record *rec, const void *arg) {
+    struct both b;
+    if (!kg_backend_or_skip(rec, "cuda")) return;
+    both_open(rec, arg, false, &b);
+    if (b.again) {
+        expect_rows(rec, "first_epochs_again", b.again, &b.w, b.w.n_ids - LAST, LAST);
+        kg_expect_same_bits("steps of the first epochs again", b.again, b.fresh, LAST * b.w.n_vocab);
+    }
+    both_close(&b);
+}
+
+/* The right steps of the first epochs are within the limit; with what was left of others in their place they are not.
+ */
+static void packets_left_at_the_start(struct kg_record *rec, const void *arg) {
+    struct both b;
+    if (!kg_backend_or_skip(rec, "cuda")) return;
+    both_open(rec, arg, true, &b);
+    if (b.again) {
+        const size_t first = b.w.n_ids - LAST;
+        struct kg_compare worst;
+        size_t row;
+        expect_rows(rec, "without_a_start", b.fresh, &b.w, first, LAST);
+        const double margin =
+            kg_step_margin(b.again, b.w.want + first * b.w.n_vocab, LAST, b.w.n_vocab, &b.w.tol, &worst, &row);
+        kg_record_compare(rec, "first_epochs_again", &worst, &b.w.tol);
+        ck_assert_msg(margin > 1, "the mutant lives: at %.4g of its tolerance", margin);
+        kg_record_metric(rec, "kill_factor", "ratio", margin);
+    }
+    both_close(&b);
+}
+
+static void add(struct kg_case_list *cases, const char *layer, const char *name, const struct kg_layer_backend *target,
+                void (*run)(struct kg_record *, const void *)) {
+    kg_case_list_add(cases, &(struct kg_case){ .layer = layer,
+                                               .op = "steps",
+                                               .name = name,
+                                               .backend = target->name,
+                                               .dtype = target->dtype,
+                                               .run = run,
+                                               .arg = target });
 }
 
 static void build(struct kg_case_list *cases) {
     for (size_t b = 0; b < kg_n_layer_backends; b++) {
         const struct kg_layer_backend *target = &kg_layer_backends[b];
         if (strcmp(target->name, "cuda") != 0) continue;
-        kg_case_list_add(cases, &(struct kg_case){ .layer = "tolerance",
-                                                   .op = "steps",
-                                                   .name = "epochs_start_over",
-                                                   .backend = target->name,
-                                                   .dtype = target->dtype,
-                                                   .run = epochs_start_over,
-                                                   .arg = target });
+        add(cases, "tolerance", "epochs_start_over", target, epochs_start_over);
+        add(cases, "mutation", "packets_left_at_the_start", target, packets_left_at_the_start);
     }
 }
 

@@ -117,6 +117,7 @@ void kg_made_times_open(struct kg_made_times *times, size_t n_figures, size_t n_
     *times = (struct kg_made_times){ .n_figures = n_figures, .n_runs = n_runs };
     times->figures = kg_xcalloc(n_figures, sizeof *times->figures);
     times->values = kg_xcalloc((n_figures + KG_MADE_CANARIES) * n_runs, sizeof *times->values);
+    times->usual = kg_xcalloc(n_figures, sizeof *times->usual);
     for (size_t i = 0; i < n_figures + KG_MADE_CANARIES; i++)
         *(i < n_figures ? &times->figures[i] : &times->canaries[i - n_figures]) =
             (struct kg_series){ "cuda", times->values + i * n_runs };
@@ -125,11 +126,12 @@ void kg_made_times_open(struct kg_made_times *times, size_t n_figures, size_t n_
 void kg_made_times_close(struct kg_made_times *times) {
     free(times->figures);
     free(times->values);
+    free(times->usual);
 }
 
 void kg_made_times_fill(struct kg_made_times *times, const struct kg_noise_kind *kind, struct kg_rng *rng) {
     for (size_t i = 0; i < times->n_figures; i++) {
-        const double usual = 10 + 5 * kg_rng_uniform(rng);
+        const double usual = times->usual[i] = 10 + 5 * kg_rng_uniform(rng);
         for (size_t run = 0; run < times->n_runs; run++) times->figures[i].by_run[run] = usual;
     }
     for (size_t i = 0; i < KG_MADE_CANARIES; i++)

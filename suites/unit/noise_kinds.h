@@ -11,6 +11,7 @@ enum { KG_MADE_CANARIES = 2 };
 struct kg_made_times {
     struct kg_series *figures, canaries[KG_MADE_CANARIES];
     double *values; /* what the series point into */
+    double *usual;  /* of each figure, without noise */
     size_t n_figures, n_runs;
 };
 

@@ -158,24 +158,37 @@ static void choose_flagged(const struct kg_simulation *s, const struct kg_noisy 
     free(flagged);
 }
 
+/* As cmd_confirm.c: which build the run is of. */
+static size_t side_of(size_t run) {
+    return (run + run / 2) % 2;
+}
+
 static void confirm(const struct kg_simulation *s, struct fresh *fresh, const struct kg_noisy *noisy,
                     struct kg_simulated_confirm *out) {
-    size_t open[KG_CONFIRM_FLAGGED], n[2] = { 0, 0 };
-    double values[2][KG_CONFIRM_FLAGGED][KG_CONFIRM_ROUNDS], machine;
+    enum { N_RUNS = 2 * KG_CONFIRM_ROUNDS };
+    size_t open[KG_CONFIRM_FLAGGED];
+    double values[KG_CONFIRM_FLAGGED][N_RUNS], machine[KG_MADE_CANARIES][N_RUNS];
+    struct kg_series canaries[KG_MADE_CANARIES];
     struct kg_confirmation items[KG_CONFIRM_FLAGGED];
     struct kg_error err;
     bool red = false;
     choose_flagged(s, noisy, open);
-    for (size_t round = 0; round < 2 * KG_CONFIRM_ROUNDS; round++) {
-        const size_t side = (round + round / 2) % 2; /* as cmd_confirm.c */
-        double once[KG_CONFIRM_FLAGGED];
-        kg_must(run_once(fresh, (int)side, open, KG_CONFIRM_FLAGGED, once, &machine, &err), &err);
-        for (size_t i = 0; i < KG_CONFIRM_FLAGGED; i++) values[side][i][n[side]] = once[i];
-        n[side]++;
+    for (size_t run = 0; run < N_RUNS; run++) {
+        double once[KG_CONFIRM_FLAGGED], mean;
+        for (size_t i = 0; i < KG_MADE_CANARIES; i++)
+            machine[i][run] = fresh->times->canaries[i].by_run[fresh->newest - 1 - fresh->n_taken];
+        kg_must(run_once(fresh, (int)side_of(run), open, KG_CONFIRM_FLAGGED, once, &mean, &err), &err);
+        for (size_t i = 0; i < KG_CONFIRM_FLAGGED; i++) values[i][run] = once[i];
     }
+    for (size_t i = 0; i < KG_MADE_CANARIES; i++)
+        canaries[i] = (struct kg_series){ fresh->times->canaries[i].group, machine[i] };
     for (size_t i = 0; i < KG_CONFIRM_FLAGGED; i++) {
+        double x[2][KG_CONFIRM_ROUNDS];
+        size_t n[2] = { 0, 0 };
+        kg_confirm_take_off(canaries, KG_MADE_CANARIES, fresh->times->figures[open[i]].group, N_RUNS, values[i]);
+        for (size_t run = 0; run < N_RUNS; run++) x[side_of(run)][n[side_of(run)]++] = values[i][run];
         items[i] = (struct kg_confirmation){ .worse = 1, .flagged = expm1(noisy->figures[open[i]].change) };
-        kg_confirm_compare(values[0][i], n[0], values[1][i], n[1], &items[i]);
+        kg_confirm_compare(x[0], n[0], x[1], n[1], &items[i]);
     }
     kg_confirm_decide(items, KG_CONFIRM_FLAGGED, 0.03);
     for (size_t i = 0; i < KG_CONFIRM_FLAGGED; i++) {

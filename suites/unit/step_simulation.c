@@ -38,8 +38,21 @@ static void change(const struct kg_step_simulation *s, size_t trial, struct kg_m
     }
 }
 
+/* By case, in room for n_cases: where least squares about the level before and the one after, both known, are least. */
+static void likeliest_places(const struct kg_step_simulation *s, const struct kg_made_times *times, size_t *places) {
+    for (size_t i = 0; i < s->n_cases; i++) {
+        double sum = 0, least = INFINITY;
+        for (size_t run = 0; run + 1 < s->n_runs; run++) {
+            const double away = times->figures[i].by_run[run] - times->usual[i];
+            sum += away * away - (away - s->change) * (away - s->change);
+            if (sum < least) places[i] = run + 1;
+            least = fmin(least, sum);
+        }
+    }
+}
+
 static void count(const struct kg_step_simulation *s, size_t trial, const struct kg_series_step *steps, size_t n,
-                  struct kg_step_simulated *out) {
+                  const size_t *likeliest, struct kg_step_simulated *out) {
     for (size_t i = 0, at = 0; i < s->n_cases; i++) {
         size_t n_own = 0, n_near = 0, n_exact = 0;
         const size_t order = order_of(s, trial, i), place = place_of(s, order);
@@ -53,6 +66,7 @@ static void count(const struct kg_step_simulation *s, size_t trial, const struct
             out->n_slow++;
             out->n_found += n_near > 0;
             out->n_exact += n_exact > 0;
+            out->n_likeliest += n_near > 0 && likeliest[i] == place;
             out->n_any += n_own > 0;
         } else {
             out->n_stable++;
@@ -63,9 +77,10 @@ static void count(const struct kg_step_simulation *s, size_t trial, const struct
 
 void kg_simulate_steps(const struct kg_step_simulation *s, uint64_t seed, struct kg_step_simulated *out) {
     struct kg_made_times times;
-    size_t *cases = kg_xcalloc(s->n_cases, sizeof *cases);
-    for (size_t i = 0; i < s->n_cases; i++) cases[i] = i;
     *out = (struct kg_step_simulated){ 0 };
+    if (s->n_runs == 0) return;
+    size_t *cases = kg_xcalloc(s->n_cases, sizeof *cases), *likeliest = kg_xcalloc(s->n_cases, sizeof *likeliest);
+    for (size_t i = 0; i < s->n_cases; i++) cases[i] = i;
     kg_made_times_open(&times, s->n_cases, s->n_runs);
     for (size_t trial = 0; trial < s->n_trials; trial++) {
         struct kg_rng rng;
@@ -73,6 +88,7 @@ void kg_simulate_steps(const struct kg_step_simulation *s, uint64_t seed, struct
         kg_rng_init(&rng, seed, trial);
         kg_made_times_fill(&times, s->kind, &rng);
         change(s, trial, &times);
+        likeliest_places(s, &times, likeliest); /* the search takes off what canaries explain */
         const struct kg_step_figures figures = { .series = times.figures,
                                                  .cases = cases,
                                                  .n = s->n_cases,
@@ -81,9 +97,10 @@ void kg_simulate_steps(const struct kg_step_simulation *s, uint64_t seed, struct
                                                  .n_canaries = KG_MADE_CANARIES,
                                                  .least_change = log1p(0.03) };
         const size_t n = kg_series_steps(&figures, &steps);
-        count(s, trial, steps, n, out);
+        count(s, trial, steps, n, likeliest, out);
         free(steps);
     }
     kg_made_times_close(&times);
+    free(likeliest);
     free(cases);
 }

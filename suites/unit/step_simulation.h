@@ -19,6 +19,9 @@ struct kg_step_simulated {
     size_t n_stable, n_false;        /* series without a step; those in which one is claimed */
     size_t n_slow, n_found, n_exact; /* a step within 3 runs of its place; at its place */
     size_t n_any;                    /* slow series with a step anywhere */
+    /* Of those found: the greatest likelihood, of normal noise about two known levels, is at its place. No rule that
+     * knows less places more of normal, independent values exactly, whatever the place. */
+    size_t n_likeliest;
 };
 
 void kg_simulate_steps(const struct kg_step_simulation *simulation, uint64_t seed, struct kg_step_simulated *out);

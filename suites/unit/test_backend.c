@@ -1,6 +1,9 @@
 /* The table of back ends: names, refusals, tables with an entry replaced, and the memory figures. */
+#include "base/buffer.h"
 #include "base/size.h"
 #include "backend/backend.h"
+#include "backend/gpu.h"
+#include "backend/plan.h"
 #include "suites/harness/case.h"
 #include <check.h>
 #include <stdint.h>
@@ -71,6 +74,32 @@ static void replaced_entry_is_called(struct kg_record *rec, const void *arg) {
     ck_assert_float_eq(y[1], 22);
     ck_assert_float_eq(y[2], 33);
     kg_backend_close(backend);
+}
+
+/* By operation; what is no operation is none of both. */
+static void same_operation_of_two_tables(struct kg_record *rec, const void *arg) {
+    (void)rec;
+    (void)arg;
+    struct kg_backend_ops changed = kg_cpu_ops;
+    changed.add = counted_add;
+    for (enum kg_op op = 0; op < KG_N_OPS; op++)
+        ck_assert_int_eq(kg_backend_same_op(&kg_cpu_ops, &changed, op), op != KG_OP_add);
+    ck_assert(!kg_backend_same_op(&kg_cpu_ops, &kg_cpu_ops, KG_N_OPS));
+}
+
+static void gpu_as_text(struct kg_record *rec, const void *arg) {
+    (void)rec;
+    (void)arg;
+    const struct kg_gpu_info gpu = { .name = "Some GPU",
+                                     .memory_bytes = UINT64_C(3) << 29,
+                                     .compute_capability = 87,
+                                     .n_sms = 16,
+                                     .driver_version = 12060 };
+    struct kg_buffer out = KG_BUFFER_INIT;
+    kg_gpu_put(&gpu, 3, &out);
+    ck_assert_str_eq(kg_buffer_text(&out), "cuda  3: Some GPU, 1.5 GiB, compute capability 8.7, 16 multiprocessors, "
+                                           "driver for CUDA 12.6\n");
+    kg_buffer_free(&out);
 }
 
 /* 100 + 50 of activations, 30 of KV, in an order that makes the peaks differ from sums and from one another. */
@@ -154,6 +183,8 @@ static const struct kg_case CASES[] = {
     CASE(negative_threads),
     CASE(cuda_opens_or_says_why),
     CASE(replaced_entry_is_called),
+    CASE(same_operation_of_two_tables),
+    CASE(gpu_as_text),
     CASE(memory_by_tag),
     CASE(weights_in_place_are_counted_once),
     CASE(names_of_precisions_and_tags),

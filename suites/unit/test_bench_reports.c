@@ -154,6 +154,12 @@ static void plot_holds_cold_points_only(struct kg_record *rec, const void *arg) 
     ck_assert_ptr_nonnull(strstr(kg_buffer_text(&script), "4e+06 2.5 ")); /* and how many times faster f16 is */
     ck_assert_ptr_nonnull(strstr(kg_buffer_text(&script), "set ylabel 'GB/s'\n"));
     ck_assert_ptr_nonnull(strstr(kg_buffer_text(&script), "'read canary, 4000 GB/s'"));
+    /* A block of points for each operation and precision, in the operation's shape and the precision's colour. */
+    ck_assert_ptr_nonnull(strstr(kg_buffer_text(&script), "$rate0 << EOD\n8e+06 2000 "));
+    ck_assert_ptr_nonnull(strstr(kg_buffer_text(&script), "$rate1 << EOD\n4e+06 2500 "));
+    ck_assert_ptr_nonnull(strstr(kg_buffer_text(&script), "$ratio0 << EOD\n4e+06 2.5 "));
+    ck_assert_ptr_nonnull(strstr(kg_buffer_text(&script), "plot $rate0 using 1:2:3:4 with yerrorbars pt 7 ps 1 lc rgb "
+                                                          "'#0072b2' title 'linear cuda f32', $rate1 using"));
     kg_buffer_clear(&script);
     b.n_rows = 0;
     ck_assert(!kg_bandwidth_plot(&b, "svg", "/x/out.svg", &script));

@@ -113,10 +113,15 @@ static void just_below_the_least_change(struct kg_record *rec, const void *arg) 
 }
 
 /* By kind of noise, of 20 cases whose judged run lies furthest: a run of unchanged ones is red 1 time in 20 (3 standard
- * deviations), and a case that is 5% slower is refuted in 1 of 50 at most, and
- * confirmed in 2 of 5 at least (where the machine drifts by 4% from run to run; the others nearly always). */
+ * deviations), a case that is 5% slower is refuted in 1 of 50 at most, and confirmed as often as the kind allows: what
+ * a machine does and its canaries show is in nobody's way. */
+struct kind_rates {
+    size_t kind, fewest; /* of 600 slower ones */
+};
+
 static void rates(struct kg_record *rec, const void *arg) {
-    struct kg_simulation s = { .kind = arg, .n_trials = 60, .n_cases = 100, .n_baseline = 20 };
+    const struct kind_rates *of = arg;
+    struct kg_simulation s = { .kind = &KG_NOISE[of->kind], .n_trials = 60, .n_cases = 100, .n_baseline = 20 };
     struct kg_simulated_confirm unchanged, slower;
     kg_simulate_confirm(&s, 1, &unchanged);
     s.n_slow = 10;
@@ -130,14 +135,19 @@ static void rates(struct kg_record *rec, const void *arg) {
     ck_assert_uint_eq(slower.n_slow, 600);
     ck_assert_uint_le(unchanged.n_red, 8);
     ck_assert_uint_le(slower.slow[KG_REFUTED], 12);
-    ck_assert_uint_ge(slower.slow[KG_CONFIRMED], 240);
+    ck_assert_uint_ge(slower.slow[KG_CONFIRMED], of->fewest);
     ck_assert_uint_le(slower.unchanged[KG_CONFIRMED] * 10, slower.unchanged[KG_CONFIRMED] + slower.slow[KG_CONFIRMED]);
 }
 
 #define ROW(name_, row_)                                                                                               \
     { .layer = "unit", .op = "confirm_values", .name = name_, .run = answers, .arg = &row_ }
-#define RATES(name_, kind)                                                                                             \
-    { .layer = "unit", .op = "confirm_values", .name = "rates_" name_, .run = rates, .arg = &KG_NOISE[kind] }
+#define RATES(name_, kind_, fewest_)                                                                                   \
+    {                                                                                                                  \
+        .layer = "unit", .op = "confirm_values", .name = "rates_" name_, .run = rates,                                 \
+        .arg = &(const struct kind_rates) {                                                                            \
+            kind_, fewest_                                                                                             \
+        }                                                                                                              \
+    }
 #define CASE(function)                                                                                                 \
     { .layer = "unit", .op = "confirm_values", .name = #function, .run = function }
 
@@ -150,14 +160,14 @@ static const struct kg_case CASES[] = {
     CASE(the_interval_covers_the_change),
     CASE(known_intervals),
     CASE(just_below_the_least_change),
-    RATES("normal_2", KG_NOISE_NORMAL_2),
-    RATES("correlated_for_long", KG_NOISE_AR_95),
-    RATES("common_drift", KG_NOISE_DRIFT),
-    RATES("student_2", KG_NOISE_T2),
-    RATES("one_sided", KG_NOISE_EXPONENTIAL),
-    RATES("mode_of_50_percent", KG_NOISE_MODE_50),
-    RATES("uneven_cases", KG_NOISE_UNEVEN),
-    RATES("clock", KG_NOISE_CLOCK),
+    RATES("normal_2", KG_NOISE_NORMAL_2, 590),
+    RATES("correlated_for_long", KG_NOISE_AR_95, 590),
+    RATES("common_drift", KG_NOISE_DRIFT, 570),
+    RATES("student_2", KG_NOISE_T2, 580),
+    RATES("one_sided", KG_NOISE_EXPONENTIAL, 590),
+    RATES("mode_of_50_percent", KG_NOISE_MODE_50, 360),
+    RATES("uneven_cases", KG_NOISE_UNEVEN, 550),
+    RATES("clock", KG_NOISE_CLOCK, 590),
 };
 
 int main(int argc, char **argv) {

@@ -26,9 +26,10 @@ struct source {
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}| "                                  \
     "?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|"                                                                         \
     "\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
-#define SPLIT(regex, behavior)                                                                                         \
+#define SPLIT(regex, behavior) SPLIT_OR_NOT(regex, behavior, "false")
+#define SPLIT_OR_NOT(regex, behavior, invert)                                                                          \
     "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" regex                    \
-    "\"},\"behavior\":\"" behavior "\",\"invert\":false},{\"type\":\"ByteLevel\",\"add_prefix_space\":false,"          \
+    "\"},\"behavior\":\"" behavior "\",\"invert\":" invert "},{\"type\":\"ByteLevel\",\"add_prefix_space\":false,"     \
     "\"use_regex\":false}]}"
 #define TEMPLATE(first, last)                                                                                          \
     "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"" first                                  \
@@ -171,6 +172,14 @@ static const struct bad_source BAD[] = {
       "pattern '\\w+|\\W'" },
     { "split_merges_with_previous",
       { .pre_tokenizer = SPLIT(QWEN_REGEX, "MergedWithPrevious"), .normalizer = "{\"type\":\"NFC\"}" },
+      KG_ERR_UNSUPPORTED,
+      "MergedWithPrevious" },
+    { "split_removes_its_matches",
+      { .pre_tokenizer = SPLIT(QWEN_REGEX, "Removed"), .normalizer = "{\"type\":\"NFC\"}" },
+      KG_ERR_UNSUPPORTED,
+      "Removed" },
+    { "inverted_split_merges_with_previous",
+      { .pre_tokenizer = SPLIT_OR_NOT(QWEN_REGEX, "MergedWithPrevious", "true"), .normalizer = "{\"type\":\"NFC\"}" },
       KG_ERR_UNSUPPORTED,
       "MergedWithPrevious" },
     { "pattern_without_its_normalizer", { .pre_tokenizer = SPLIT(QWEN_REGEX, "Isolated") }, KG_ERR_UNSUPPORTED, "NFC" },
@@ -334,6 +343,29 @@ static void sentencepiece_spaces(struct kg_record *rec, const void *arg) {
     kg_buffer_free(&bytes);
 }
 
+/* Whatever the order of their ids, the first merge that makes a token scores 0, the next -1; a second way to the same
+ * token takes no score. */
+static void sentencepiece_scores(struct kg_record *rec, const void *arg) {
+    struct kg_buffer extra = KG_BUFFER_INIT;
+    (void)arg;
+    for (unsigned b = 0; b < 256; b++) kg_buffer_printf(&extra, ",\"<0x%02X>\":%u", b, 300 + b);
+    kg_buffer_puts(&extra, ",\"hel\":259,\"el\":260");
+    const struct source s = { .pre_tokenizer = METASPACE("never", "false"),
+                              .merges = "[\"l l\",\"h e\",\"e l\",\"he l\",\"h el\",\"he ll\"]",
+                              .vocab_extra = kg_buffer_text(&extra),
+                              FALLBACK };
+    static const double HE_LL_HELL_HEL_EL[] = { -1, 0, -4, -3, -2 };
+    struct kg_vocab_summary summary;
+    struct kg_gguf *g = convert_good(rec, &s, &summary);
+    const struct kg_gguf_key *scores;
+    ck_assert_int_eq(kg_gguf_get_array(g, "tokenizer.ggml.scores", KG_GGUF_F32, &scores, NULL), KG_OK);
+    for (size_t i = 0; i < KG_COUNT_OF(HE_LL_HELL_HEL_EL); i++)
+        ck_assert_double_eq(kg_gguf_array_float(scores, 256 + i), HE_LL_HELL_HEL_EL[i]);
+    ck_assert_double_eq(kg_gguf_array_float(scores, 'h'), -1e9); /* no merge makes a letter */
+    kg_gguf_close(g);
+    kg_buffer_free(&extra);
+}
+
 /* Only Gemma 3's: of another model such a token is one too many, which convert_hostile has. */
 static void image_token_without_a_row(struct kg_record *rec, const void *arg) {
     static const struct source S = { .added = "[" ADDED("258", "hell", "true", "") "," ADDED("259", "<image>", "true",
@@ -381,15 +413,20 @@ static void merges_as_pairs(struct kg_record *rec, const void *arg) {
     kg_gguf_close(g);
 }
 
+/* What is between the matches is removed, as "Removed" and "invert" say, or stays by itself: the pattern leaves nothing
+ * between. */
 static void kind_by_pattern_and_normalizer(struct kg_record *rec, const void *arg) {
-    static const struct source S = { .pre_tokenizer = SPLIT(QWEN_REGEX, "Isolated"),
-                                     .normalizer = "{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"}]}" };
-    struct kg_vocab_summary summary;
-    struct kg_gguf *g = convert_good(rec, &S, &summary);
+    static const char *const PRE[] = { SPLIT(QWEN_REGEX, "Isolated"), SPLIT_OR_NOT(QWEN_REGEX, "Removed", "true") };
     (void)arg;
-    ck_assert_str_eq(summary.kind, "qwen2");
-    expect_str(g, "tokenizer.ggml.pre", "qwen2");
-    kg_gguf_close(g);
+    for (size_t i = 0; i < KG_COUNT_OF(PRE); i++) {
+        const struct source s = { .pre_tokenizer = PRE[i],
+                                  .normalizer = "{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"}]}" };
+        struct kg_vocab_summary summary;
+        struct kg_gguf *g = convert_good(rec, &s, &summary);
+        ck_assert_str_eq(summary.kind, "qwen2");
+        expect_str(g, "tokenizer.ggml.pre", "qwen2");
+        kg_gguf_close(g);
+    }
 }
 
 static void default_template_of_a_list(struct kg_record *rec, const void *arg) {
@@ -529,6 +566,7 @@ static void build(struct kg_case_list *list) {
         { "all_files", all_files },
         { "sentencepiece_keys", sentencepiece_keys },
         { "sentencepiece_spaces", sentencepiece_spaces },
+        { "sentencepiece_scores", sentencepiece_scores },
         { "image_token_without_a_row", image_token_without_a_row },
         { "tokenizer_json_alone", tokenizer_json_alone },
         { "ids_from_config", ids_from_config },

@@ -42,22 +42,28 @@ static size_t n_entries(const char *dir) {
 
 /* As root a rename would put a file in a device's place; a pipe stands for one here. */
 static void only_files_are_replaced(struct kg_record *rec, const void *arg) {
-    char *pipe_path = path_in(rec, "pipe"), *folder = path_in(rec, "folder");
-    const char *const paths[] = { pipe_path, folder, "/dev/full" }, *const says[] = { "pipe", "folder", "device" };
+    char *pipe_path = path_in(rec, "pipe"), *folder = path_in(rec, "folder"), *link = path_in(rec, "link"),
+         *file = path_in(rec, "file");
+    const char *const paths[] = { pipe_path, folder, "/dev/full", link }, *const says[] = { "pipe", "folder", "device",
+                                                                                            "link" };
     (void)arg;
+    must_write(file, "kept");
+    ck_assert_int_eq(symlink(file, link), 0);
     ck_assert_int_eq(mkfifo(pipe_path, 0600), 0);
     ck_assert_int_eq(mkdir(folder, 0700), 0);
     for (size_t i = 0; i < KG_COUNT_OF(paths); i++) {
         struct kg_draft draft;
         struct kg_error err = { 0 };
         struct stat before, after;
-        ck_assert_int_eq(stat(paths[i], &before), 0);
+        ck_assert_int_eq(lstat(paths[i], &before), 0);
         ck_assert_int_eq(kg_draft_open(paths[i], &draft, &err), KG_ERR_USAGE);
         ck_assert_msg(strstr(err.message, paths[i]) && strstr(err.message, says[i]), "'%s'", err.message);
-        ck_assert_int_eq(stat(paths[i], &after), 0);
+        ck_assert_int_eq(lstat(paths[i], &after), 0);
         ck_assert(before.st_ino == after.st_ino);
     }
-    ck_assert_uint_eq(n_entries(kg_scratch_dir(rec)), 2);
+    ck_assert_uint_eq(n_entries(kg_scratch_dir(rec)), 4);
+    free(file);
+    free(link);
     free(folder);
     free(pipe_path);
 }

@@ -196,6 +196,66 @@ static void verdicts_of_fresh_runs(struct kg_record *rec, const void *arg) {
     }
 }
 
+/* Figure 0 of the judged build is slower by a change that may become another, in values spread over 2.3 of the least
+ * change; figure 1 never changes. */
+struct drawn_out {
+    double slower, slower_then; /* in least changes */
+    size_t n_first;             /* runs before the second */
+    size_t n_runs[2];
+};
+
+static enum kg_status run_drawn_out(void *context, int build, const size_t *open, size_t n_open, double *values,
+                                    double *machine, struct kg_error *err) {
+    struct drawn_out *d = context;
+    const size_t run = d->n_runs[build]++;
+    const double slower = run < d->n_first ? d->slower : d->slower_then;
+    (void)err;
+    for (size_t i = 0; i < n_open; i++)
+        values[i] = open[i] ? 0 : log1p(0.03) * (2.3 * fmod(0.618 * (double)run, 1) + build * slower);
+    *machine = NAN;
+    return KG_OK;
+}
+
+static bool has_time(void *context, size_t n_open) {
+    (void)context;
+    (void)n_open;
+    return true;
+}
+
+/* A change too small for its look is dropped there, the item measured no further. One of the least change itself is
+ * measured to the end, where it is neither confirmed among a thousand items nor likely to be chance. */
+static void small_changes_are_dropped(struct kg_record *rec, const void *arg) {
+    enum { N_ITEMS = 1000 };
+    static const struct {
+        struct drawn_out d;
+        size_t n_runs;
+        enum kg_confirmed verdict;
+    } ROWS[] = {
+        { { -0.1, -0.1, 0, { 0, 0 } }, 2, KG_REFUTED },  { { 0.3, 0.3, 0, { 0, 0 } }, 4, KG_REFUTED },
+        { { 0.4, 0.4, 0, { 0, 0 } }, 8, KG_REFUTED },    { { 0.7, -0.5, 8, { 0, 0 } }, 12, KG_REFUTED },
+        { { 0.7, -0.5, 12, { 0, 0 } }, 16, KG_REFUTED }, { { 1, 1, 0, { 0, 0 } }, 20, KG_UNDECIDED },
+    };
+    static const size_t FIGURES[] = { 0, 1 };
+    static struct kg_again_item items[N_ITEMS];
+    (void)rec, (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
+        struct drawn_out d = ROWS[i].d;
+        const struct kg_again_source source = { &d, run_drawn_out, has_time };
+        struct kg_error err;
+        for (size_t k = 0; k < N_ITEMS; k++)
+            items[k] = (struct kg_again_item){ .figures = &FIGURES[k > 0],
+                                               .n_figures = 1,
+                                               .found = { .flagged = NAN, .worse = 1 } };
+        ck_assert_int_eq(kg_again_measure(&source, 2, 0.03, items, N_ITEMS, &err), KG_OK);
+        ck_assert_msg(items[0].found.verdict == ROWS[i].verdict && items[1].found.verdict == KG_REFUTED,
+                      "row %zu: %d, p %g", i, (int)items[0].found.verdict, items[0].found.p);
+        for (int build = 0; build < 2; build++)
+            ck_assert_msg(d.n_runs[build] == (ROWS[i].n_runs < 4 ? 4 : ROWS[i].n_runs), "row %zu: %zu runs", i,
+                          d.n_runs[build]);
+        ck_assert_uint_eq(items[0].found.n_before, ROWS[i].n_runs);
+    }
+}
+
 #define CASE(function)                                                                                                 \
     { .layer = "unit", .op = "measured_again", .name = #function, .run = function }
 #define KIND(name_, kind)                                                                                              \
@@ -226,6 +286,7 @@ static const struct kg_case CASES[] = {
     POWER("five_percent_in_tails", FIVE_IN_TAILS),
     POWER("five_percent_in_drift", FIVE_IN_DRIFT),
     CASE(verdicts_of_fresh_runs),
+    CASE(small_changes_are_dropped),
     CASE(beside_other_rules),
     CASE(other_rules_by_hand),
     CASE(as_otava_itself),

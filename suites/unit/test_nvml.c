@@ -1,4 +1,5 @@
 /* NVML by a library of the suites' own (fake_nvml.c): what it tells, what it does not, and where it is missing. */
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/size.h"
 #include "measure/nvml.h"
@@ -174,6 +175,20 @@ static enum kg_status count_call(void *arg, struct kg_error *err) {
     return --*n_left == 0 ? kg_fail(err, KG_ERR_INTERNAL, "the work breaks") : KG_OK;
 }
 
+enum { MOST_CALLS = 8 };
+struct calls {
+    size_t n;
+    uint64_t at_ns[MOST_CALLS];
+};
+
+static enum kg_status note_call(void *arg, struct kg_error *err) {
+    struct calls *calls = arg;
+    (void)err;
+    ck_assert_uint_lt(calls->n, MOST_CALLS);
+    calls->at_ns[calls->n++] = kg_clock_monotonic_ns();
+    return KG_OK;
+}
+
 /* How often something is measured on a GPU that is hot the first times it is asked, at both ends of each measurement.
  */
 static void throttled_measurements_are_taken_again(struct kg_record *rec, const void *arg) {
@@ -188,18 +203,19 @@ static void throttled_measurements_are_taken_again(struct kg_record *rec, const 
     };
     (void)rec, (void)arg;
     for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
-        enum { MANY = 100 };
         struct kg_throttle *throttle;
         struct kg_throttle_findings f;
         struct kg_error err;
-        size_t n_left = MANY;
+        struct calls calls = { 0 };
         use_fake(ROWS[i].wrong);
         kg_must(kg_throttle_open(UUID_0, &throttle, &err), &err);
-        kg_must(kg_throttle_guard(throttle, count_call, &n_left, &f, &err), &err);
-        ck_assert_msg(MANY - n_left == ROWS[i].n_calls && f.n_discarded == ROWS[i].n_discarded &&
-                          f.known == ROWS[i].known && f.throttled == ROWS[i].throttled,
-                      "%s: %zu calls, %zu discarded, known %d, throttled %d", ROWS[i].wrong, MANY - n_left,
-                      f.n_discarded, f.known, f.throttled);
+        kg_must(kg_throttle_guard(throttle, note_call, &calls, &f, &err), &err);
+        ck_assert_msg(calls.n == ROWS[i].n_calls && f.n_discarded == ROWS[i].n_discarded && f.known == ROWS[i].known &&
+                          f.throttled == ROWS[i].throttled,
+                      "%s: %zu calls, %zu discarded, known %d, throttled %d", ROWS[i].wrong, calls.n, f.n_discarded,
+                      f.known, f.throttled);
+        for (size_t k = 1; k < calls.n; k++) /* a pause of 100 ms, and twice as long each time */
+            ck_assert_uint_ge(calls.at_ns[k] - calls.at_ns[k - 1], UINT64_C(100000000) << (k - 1));
         ck_assert_int_eq(f.mhz_before, 1500);
         ck_assert_int_eq(f.mhz_after, 1500);
         ck_assert_int_eq(f.reasons, ROWS[i].n_discarded ? KG_NVML_THROTTLE_HW_THERMAL : 0); /* idle is none */

@@ -1,4 +1,5 @@
 /* Command-line options: what was given arrives, and what does not parse is an error with its name and value. */
+#include "base/nearest.h"
 #include "base/options.h"
 #include "base/size.h"
 #include "suites/harness/case.h"
@@ -107,9 +108,11 @@ struct refusal {
     const char *message;
 };
 static const struct refusal REFUSALS[] = {
-    { "unknown_long", { "--flags" }, "unknown option '--flags'; see 'kigo test --help'" },
-    { "unknown_prefix", { "--fla" }, "unknown option '--fla'" },
-    { "unknown_letter", { "-x" }, "unknown option '-x'" },
+    { "unknown_long", { "--flags" }, "unknown option '--flags', did you mean '--flag'?; see 'kigo test --help'" },
+    { "unknown_prefix", { "--fla" }, "unknown option '--fla', did you mean '--flag'?" },
+    { "mistyped", { "--cuont", "3" }, "unknown option '--cuont', did you mean '--count'?; see 'kigo test --help'" },
+    { "mistyped_with_a_value", { "--sead=3" }, "unknown option '--sead', did you mean '--seed'?; see" },
+    { "unknown_letter", { "-x" }, "unknown option '-x'; see" },
     { "bundled_letters", { "-fn" }, "unknown option '-fn'" },
     { "value_missing", { "a", "--seed" }, "--seed needs a value (S)" },
     { "flag_with_value", { "--flag=1" }, "--flag takes no value" },
@@ -181,6 +184,31 @@ static void help_lists_every_option(struct kg_record *rec, const void *arg) {
     free(text);
 }
 
+/* One change in three letters, the nearest first; what begins a name is near however much is missing. */
+static void nearest_names(struct kg_record *rec, const void *arg) {
+    static const char *const NAMES[] = { "list", "lint", "regress", "recover", "reindex", "query", "sign" };
+    static const struct {
+        const char *word, *name;
+    } ROWS[] = {
+        { "lst", "list" },    { "lsit", "list" },      { "lits", "list" },       { "linst", "list" },
+        { "reg", "regress" }, { "r", NULL },           { "regrses", "regress" }, { "recovre", "recover" },
+        { "qery", "query" },  { "rindxe", "reindex" }, { "compose", NULL },      { "", NULL },
+        { "sing", "sign" },   { "xign", "sign" },      { "xxgn", NULL },         { "resgersa", NULL },
+    };
+    (void)rec, (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
+        struct kg_nearest nearest = { .word = ROWS[i].word, .len = strlen(ROWS[i].word) };
+        for (size_t k = 0; k < KG_COUNT_OF(NAMES); k++) kg_nearest_try(&nearest, NAMES[k]);
+        const char *got = nearest.name ? nearest.name : "none", *want = ROWS[i].name ? ROWS[i].name : "none";
+        ck_assert_msg(strcmp(got, want) == 0, "'%s' is near %s, not %s", ROWS[i].word, got, want);
+    }
+    char long_word[80];
+    memset(long_word, 'a', sizeof long_word);
+    struct kg_nearest nearest = { .word = long_word, .len = sizeof long_word };
+    kg_nearest_try(&nearest, "aaaaaaaa");
+    ck_assert_ptr_null(nearest.name);
+}
+
 static void build(struct kg_case_list *list) {
     const struct kg_case cases[] = {
         { .name = "every_way_to_give_a_value", .run = every_way_to_give_a_value },
@@ -188,6 +216,7 @@ static void build(struct kg_case_list *list) {
         { .name = "dashes_as_arguments", .run = dashes_as_arguments },
         { .name = "numbers", .run = numbers },
         { .name = "help_lists_every_option", .run = help_lists_every_option },
+        { .name = "nearest_names", .run = nearest_names },
     };
     for (size_t i = 0; i < KG_COUNT_OF(cases); i++) {
         struct kg_case c = cases[i];

@@ -1,6 +1,7 @@
 /* The plan and what a back end lowers it to: every node reads what an earlier one wrote, the steps cover every node
  * once, the kernels are those that a model is to have, and a fusion is refused where it would compute something else.
  */
+#include "base/buffer.h"
 #include "base/size.h"
 #include "engine/session.h"
 #include "suites/harness/case.h"
@@ -182,6 +183,22 @@ static void value_that_is_read_later_is_not_fused_away(struct kg_record *rec, co
     close_session(&o);
 }
 
+/* One line for what is refused for the same reason, where it is refused first. */
+static void refusals_as_text(struct kg_record *rec, const void *arg) {
+    struct kg_lowered_refusal refusals[] = { { "a + b", 1, "too wide" }, { "c", 2, "too wide" },
+                                             { "a + b", 4, "odd" },      { "a + b", 5, "too wide" },
+                                             { "c", 6, "odd" },          { "a + b", 9, "too wide" } };
+    const struct kg_lowered lowered = { .refusals = refusals, .n_refusals = KG_COUNT_OF(refusals) };
+    struct kg_buffer out = KG_BUFFER_INIT;
+    (void)rec, (void)arg;
+    kg_lowered_put_refusals(&lowered, &out);
+    ck_assert_str_eq(kg_buffer_text(&out), "not taken: a + b (node 1 and 2 more): too wide\n"
+                                           "not taken: c (node 2): too wide\n"
+                                           "not taken: a + b (node 4): odd\n"
+                                           "not taken: c (node 6): odd\n");
+    kg_buffer_free(&out);
+}
+
 static void build(struct kg_case_list *list) {
     for (size_t i = 0; i < kg_n_layer_models; i++)
         kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
@@ -211,6 +228,9 @@ static void build(struct kg_case_list *list) {
                                               .backend = "cuda",
                                               .dtype = "f16",
                                               .run = value_that_is_read_later_is_not_fused_away });
+    kg_case_list_add(list,
+                     &(struct kg_case){
+                         .layer = "unit", .op = "lowered_plan", .name = "refusals_as_text", .run = refusals_as_text });
 }
 
 int main(int argc, char **argv) {

@@ -1,5 +1,6 @@
 /* Pages and reports of records whose answers are known. */
 #include "base/buffer.h"
+#include "base/escape.h"
 #include "base/file.h"
 #include "base/size.h"
 #include "bundle/internal.h"
@@ -24,20 +25,18 @@ static void text_stands_for_itself(struct kg_record *rec, const void *arg) {
         { "<a b=\"c\" d='e'>&", "&lt;a b=&quot;c&quot; d=&#39;e&#39;&gt;&amp;", "&lt;a b=\"c\" d='e'>&amp;" },
         { "a|b`*_[]\\~", "a|b`*_[]\\~", "a\\|b\\`\\*\\_\\[\\]\\\\\\~" },
         { "two\nlines\tand a tab", "two lines and a tab", "two lines and a tab" },
-        { "\r\x01\x7f\xC2\x85", "[U+000D][U+0001][U+007F][U+0085]",
-          "\\[U+000D\\]\\[U+0001\\]\\[U+007F\\]\\[U+0085\\]" },
-        { "\xE2\x80\xAE\xE2\x81\xA9\xD8\x9C", "[U+202E][U+2069][U+061C]", "\\[U+202E\\]\\[U+2069\\]\\[U+061C\\]" },
-        { "\xEF\xBB\xBFx\xEF\xBF\xBE", "[U+FEFF]x[U+FFFE]", "\\[U+FEFF\\]x\\[U+FFFE\\]" },
-        { "cut \xE2\x82, lone \x80", "cut \xEF\xBF\xBD\xEF\xBF\xBD, lone \xEF\xBF\xBD",
-          "cut \xEF\xBF\xBD\xEF\xBF\xBD, lone \xEF\xBF\xBD" },
+        { "\r\x01\x7f\xC2\x85", "\\x0D\\x01\\u007F\\u0085", "\\\\x0D\\\\x01\\\\u007F\\\\u0085" },
+        { "\xE2\x80\xAE\xE2\x81\xA9\xD8\x9C", "\\u202E\\u2069\\u061C", "\\\\u202E\\\\u2069\\\\u061C" },
+        { "\xEF\xBB\xBFx\xEF\xBF\xBE", "\\uFEFFx\\uFFFE", "\\\\uFEFFx\\\\uFFFE" },
+        { "cut \xE2\x82, lone \x80", "cut \\xE2\\x82, lone \\x80", "cut \\\\xE2\\\\x82, lone \\\\x80" },
         { "", "", "" },
     };
     (void)rec;
     (void)arg;
     for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
         struct kg_buffer html = KG_BUFFER_INIT, markdown = KG_BUFFER_INIT;
-        kg_html_put(&html, ROWS[i].text);
-        kg_page_markdown_put(&markdown, ROWS[i].text);
+        kg_escape(&html, KG_MEDIUM_HTML, ROWS[i].text, strlen(ROWS[i].text));
+        kg_escape(&markdown, KG_MEDIUM_MARKDOWN, ROWS[i].text, strlen(ROWS[i].text));
         ck_assert_str_eq(kg_buffer_text(&html), ROWS[i].html);
         ck_assert_str_eq(kg_buffer_text(&markdown), ROWS[i].markdown);
         kg_buffer_free(&html);
@@ -254,6 +253,7 @@ static void write_down_plots(const char *dir) {
     struct kg_error err;
     char *program = kg_path_join(dir, "gnuplot"), *script = kg_xasprintf("#!/bin/sh\ncat >>'%s/asked'\nexit 1\n", dir);
     char *path = kg_xasprintf("%s:%s", dir, getenv("PATH"));
+    EXPECT_OK(kg_dir_make(dir, &err), err);
     EXPECT_OK(kg_bundle_put(dir, "gnuplot", script, strlen(script), &err), err);
     ck_assert_int_eq(chmod(program, 0755), 0);
     setenv("PATH", path, 1);

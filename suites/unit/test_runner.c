@@ -1,4 +1,5 @@
 /* The runner's parts that judge what a program says: keys, lines, logs, result records, names of failures. */
+#include "base/escape.h"
 #include "base/file.h"
 #include "base/rng.h"
 #include "base/size.h"

@@ -3,8 +3,10 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
+#include "engine/prompt.h"
 #include "format/gguf.h"
 #include "suites/harness/case.h"
+#include "suites/harness/must.h"
 #include "suites/support/vocabulary.h"
 #include <check.h>
 #include <math.h>
@@ -36,6 +38,7 @@ struct pieces {
     bool no_scores, plain_ends;
     const char *name;   /* general.name */
     const char *scheme; /* kigo.tokenizer.prepend_scheme */
+    const char *chat_template;
 };
 
 static struct kg_gguf_writer *begin(const struct pieces *p) {
@@ -63,6 +66,7 @@ static struct kg_gguf_writer *begin(const struct pieces *p) {
     if (!p->no_scores) kg_gguf_writer_f32s(w, "tokenizer.ggml.scores", scores, n - (size_t)p->n_scores_less);
     if (p->scheme) kg_gguf_writer_str(w, "kigo.tokenizer.prepend_scheme", p->scheme, strlen(p->scheme));
     if (p->flag_key) kg_gguf_writer_bool(w, p->flag_key, p->flag);
+    if (p->chat_template) kg_gguf_writer_str(w, "tokenizer.chat_template", p->chat_template, strlen(p->chat_template));
     if (p->rstrip_id) kg_gguf_writer_i32s(w, "kigo.tokenizer.rstrip_token_ids", &p->rstrip_id, 1);
     size_t n_normalised = 0;
     while (n_normalised < KG_COUNT_OF(p->normalised) && p->normalised[n_normalised]) n_normalised++;
@@ -446,14 +450,51 @@ static void bytes_stream_as_characters(struct kg_record *rec, const void *arg) {
     kg_tokenizer_free(t);
 }
 
+/* A chat whose message spells a special token is encoded piece by piece: the message's text begins anew, with a space
+ * before it, at the very start and behind a special token, and continues whatever other id is there. */
+static void message_begins_behind_special_tokens(struct kg_record *rec, const void *arg) {
+#define PHI3_FIRST                                                                                                     \
+    "{{'<|user|>' + '\n' + message['content'] + '<|end|>' + '\n' + '<|assistant|>' + '\n'}}"                           \
+    "{{message['content'] + '<|end|>' + '\n'}}"
+    static const struct {
+        const char *chat_template;
+        size_t n_before; /* ids of text before the chat */
+        int32_t ids[4];
+    } ROWS[] = {
+        { PHI3_FIRST, 0, { 1, M, LA } },
+        { PHI3_FIRST, 1, { LB, 1, LA } },
+        { PHI3_FIRST "{{ bos_token }}", 1, { LB, 1, M, LA } },
+    };
+    static const struct kg_chat_message MESSAGE = { "assistant", "a<|end|>" };
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
+        const struct pieces p = { .extra = { LETTERS, { "<|end|>", 0, 3 } }, .chat_template = ROWS[i].chat_template };
+        struct kg_tokenizer *t = open_good(rec, &p);
+        struct kg_ids ids = { 0 };
+        struct kg_error err;
+        char *rendered;
+        if (ROWS[i].n_before > 0) kg_ids_push(&ids, LB);
+        kg_must(kg_prompt_encode_chat(t, &MESSAGE, 1, &rendered, &ids, &err), &err);
+        for (size_t k = 0; k < KG_COUNT_OF(ROWS[i].ids) && ROWS[i].ids[k]; k++)
+            ck_assert_msg(ids.ids[k] == ROWS[i].ids[k], "row %zu: ids[%zu] is %d", i, k, ids.ids[k]);
+        free(rendered);
+        kg_ids_free(&ids);
+        kg_tokenizer_free(t);
+    }
+}
+
 static void build(struct kg_case_list *list) {
     static const struct {
         const char *name;
         void (*run)(struct kg_record *, const void *);
     } OTHERS[] = {
-        { "token_too_long", token_too_long },         { "usual_ids", usual_ids },
-        { "white_space_behind", white_space_behind }, { "decoding_takes_one_space", decoding_takes_one_space },
-        { "inside_a_text", inside_a_text },           { "bytes_stream_as_characters", bytes_stream_as_characters },
+        { "token_too_long", token_too_long },
+        { "usual_ids", usual_ids },
+        { "white_space_behind", white_space_behind },
+        { "decoding_takes_one_space", decoding_takes_one_space },
+        { "inside_a_text", inside_a_text },
+        { "bytes_stream_as_characters", bytes_stream_as_characters },
+        { "message_begins_behind_special_tokens", message_begins_behind_special_tokens },
     };
     for (size_t i = 0; i < KG_COUNT_OF(ENCODED); i++)
         kg_case_list_add(

@@ -250,8 +250,13 @@ static void figure(struct kg_record *rec, const void *arg) {
     char *criteria = kg_xasprintf("'figures': [{'what': 'w', %s}]", row->figure);
     json_t *judgement = judge(rec, "gpu", criteria, &run, 1);
     expect_state(judgement, row->state);
-    const json_t *record = json_array_get(json_object_get(first_criterion(judgement), "records"), 0);
+    const json_t *records = json_object_get(first_criterion(judgement), "records"),
+                 *record = json_array_get(records, 0);
+    const char *found = kg_json_text(first_criterion(judgement), "found");
     ck_assert_int_eq(record == NULL, isnan(row->value));
+    ck_assert_ptr_nonnull(found);
+    if (!record) ck_assert_str_eq(found, "no record");
+    if (json_array_size(records) == 1) ck_assert_double_eq_tol(atof(found), row->value, 1e-3 * fabs(row->value));
     if (record) {
         ck_assert_double_eq_tol(kg_json_number(record, "value", NAN), row->value, 1e-12 * fabs(row->value));
         ck_assert_double_eq_tol(kg_json_number(record, "lo", NAN), row->lo, 1e-12 * fabs(row->lo));

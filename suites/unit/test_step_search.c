@@ -151,6 +151,41 @@ static void without_git(struct kg_record *rec, const void *arg) {
     kg_history_lab_close(&lab);
 }
 
+/* The clock falls from run `at` on, and the kernel is another; the victim is slower from run 12 on. */
+static void expect_machine(struct kg_record *rec, size_t at, const char *machine) {
+    struct kg_history_lab lab;
+    struct kg_step_search found;
+    struct story story = { .victim = 1 };
+    kg_rng_init(&story.rng, 3, 0);
+    kg_history_lab_open(&lab, rec);
+    for (size_t i = 0; i < KG_LAB_COMMITS; i++) {
+        story.victim = i < 12 ? 1 : 1.1;
+        free(kg_history_lab_run(&lab, (struct kg_made_run){ .commit = lab.commits[i],
+                                                            .n_cases = N_CASES,
+                                                            .canary = 1,
+                                                            .sm_mhz = (i < at ? 1980 : 1755) + (double)(i % 2),
+                                                            .os_kernel = i < at ? "6.1" : "6.2",
+                                                            .fill = fill,
+                                                            .arg = &story }));
+    }
+    search(&lab, &found);
+    ck_assert_uint_eq(found.n_steps, 1);
+    expect_step(&found, 0, lab.commits[11], lab.commits[12]);
+    ck_assert_str_eq(found.steps[0].machine, machine);
+    kg_step_search_free(&found);
+    kg_history_lab_close(&lab);
+}
+
+static void a_clock_changed_at_the_same_run(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    expect_machine(rec, 12, "SM clock 1981 to 1755 MHz, kernel 6.1 to 6.2");
+}
+
+static void a_clock_changed_elsewhere(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    expect_machine(rec, 9, "");
+}
+
 /* The machine is slower from a run on, which its canaries say: no case steps. */
 static void canaries_explain(struct kg_record *rec, const void *arg) {
     struct kg_history_lab lab;
@@ -178,8 +213,13 @@ static void canaries_explain(struct kg_record *rec, const void *arg) {
 #define CASE(function)                                                                                                 \
     { .layer = "unit", .op = "step_search", .name = #function, .run = function }
 
-static const struct kg_case CASES[] = { CASE(a_merge_hides_no_step), CASE(a_step_before_a_merge),
-                                        CASE(an_old_commit_measured_late), CASE(without_git), CASE(canaries_explain) };
+static const struct kg_case CASES[] = { CASE(a_merge_hides_no_step),
+                                        CASE(a_step_before_a_merge),
+                                        CASE(an_old_commit_measured_late),
+                                        CASE(without_git),
+                                        CASE(canaries_explain),
+                                        CASE(a_clock_changed_at_the_same_run),
+                                        CASE(a_clock_changed_elsewhere) };
 
 int main(int argc, char **argv) {
     return kg_suite_main(argc, argv, CASES, KG_COUNT_OF(CASES));

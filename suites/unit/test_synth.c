@@ -127,6 +127,33 @@ static void values_are_as_planned(struct kg_record *rec, const void *arg) {
     kg_synth_plan_free(&plan);
 }
 
+/* The 256 slices of an MXFP4 tensor's normal distribution mirror each other: x and -x are as frequent, within five
+ * standard errors of their difference. */
+static void codes_are_symmetric(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    const struct kg_synth_options o = { .like = "tiny-gpt-oss", .dtype = "mxfp4" };
+    struct kg_gguf *g;
+    struct kg_error err;
+    double n[16] = { 0 };
+    write_model(o, scratch(rec, "m.gguf"));
+    kg_must(kg_gguf_open(scratch(rec, "m.gguf"), &g, &err), &err);
+    for (size_t i = 0; i < kg_gguf_n_tensors(g); i++) {
+        const struct kg_gguf_tensor *t = kg_gguf_tensor_at(g, i);
+        const uint8_t *data = t->data;
+        for (uint64_t at = 0; t->dtype == KG_DTYPE_MXFP4 && at < t->size_bytes; at++) {
+            if (at % 17 == 0) continue; /* a block's scale */
+            n[data[at] & 15]++;
+            n[data[at] >> 4]++;
+        }
+    }
+    kg_gguf_close(g);
+    for (size_t code = 0; code < 8; code++) {
+        ck_assert_double_gt(n[code], 1000);
+        ck_assert_msg(fabs(n[code] - n[code + 8]) < 5 * sqrt(n[code] + n[code + 8]), "%g of code %zu, %g of %zu",
+                      n[code], code, n[code + 8], code + 8);
+    }
+}
+
 /* Tensors larger than a piece: every piece has its own place in the stream. */
 static void pieces_do_not_repeat(struct kg_record *rec, const void *arg) {
     (void)arg;
@@ -211,6 +238,9 @@ static void build(struct kg_case_list *cases) {
     kg_case_list_add(cases,
                      &(struct kg_case){
                          .layer = "unit", .op = "synth", .name = "pieces_do_not_repeat", .run = pieces_do_not_repeat });
+    kg_case_list_add(
+        cases,
+        &(struct kg_case){ .layer = "unit", .op = "synth", .name = "codes_are_symmetric", .run = codes_are_symmetric });
     kg_case_list_add(cases, &(struct kg_case){ .layer = "unit",
                                                .op = "synth",
                                                .name = "cancelled_leaves_nothing",

@@ -473,6 +473,8 @@ struct split_call {
 };
 
 constexpr uint32_t SPLIT_PREFETCH_KEYS = 384;
+/* Loads in flight have their place in L1, which MaxShared leaves 28 KiB: less than a block asks for at once. */
+constexpr int SPLIT_CARVEOUT = 50;
 
 /* Blocks that merge through memory, at most: the workspace has a place for the items of each. */
 static inline uint32_t most_split_blocks(const struct kg_cuda_backend *cuda) {
@@ -509,7 +511,7 @@ static enum kg_status launch_split(const struct kg_cuda_backend *cuda, void (*ke
     const dim3 grid(plan.n_splits, args->n_kv_heads, args->n_batch * p.n_row_tiles);
     return kg_launch_dependent(cuda, kernel, grid, Shared::N_WARPS * 32, p,
                                call.most_keys ? "attention (decode)" : "sdpa (split)", err, sizeof(Shared),
-                               plan.cluster);
+                               plan.cluster, call.most_keys ? cudaSharedmemCarveoutMaxShared : SPLIT_CARVEOUT);
 }
 
 } // namespace kg_sdpa_mma

@@ -92,13 +92,18 @@ struct kg_bundle_summary {
     bool unsigned_after_all; /* a key was given, but signing failed */
 };
 
-/* A file that the caller of seal and recover adds to the bundle, made of its records. */
+/* A file that the caller of seal and recover adds to the bundle, made of its records alone: the same records make the
+ * same bytes. */
 struct kg_export; /* bundle/export.h */
 struct kg_buffer;
 struct kg_bundle_document {
     const char *file; /* "data/report.html" */
     void (*make)(const struct kg_export *from, struct kg_buffer *out);
+    int since; /* the first format (bundle/derived.h) whose bundles have these bytes; verify compares from there on */
 };
+/* What verify makes again where a bundle has it, beside what every bundle has. For the start of a program; ended by one
+ * without a file. */
+void kg_bundle_derive_also(const struct kg_bundle_document *documents);
 /* documents: ended by one without a file; NULL: none. */
 KG_WARN_UNUSED enum kg_status kg_bundle_seal(struct kg_bundle *bundle, const struct kg_bundle_document *documents,
                                              struct kg_bundle_summary *summary, struct kg_error *err);
@@ -108,20 +113,24 @@ void kg_bundle_in_cases(struct kg_bundle *bundle, uint64_t ns);
 /* Leaves the unfinished folder for recover and frees the handle. After seal it only frees. */
 void kg_bundle_close(struct kg_bundle *bundle);
 
-/* What verify found wrong: one finding per file or rule. */
+/* What verify found wrong: one finding per file or rule. Of more than 1,000 the last stands for the rest ("more"). */
 struct kg_bundle_finding {
     char *what; /* "changed", "missing", "added", "format", "unplanned", "unrecorded", ... */
     char *path; /* inside the bundle, or "" */
     char *detail;
+    size_t n_more; /* of the last: how many it stands for; else 0 */
 };
 struct kg_bundle_findings {
     struct kg_bundle_finding *items;
     size_t n_items;
 };
 /* Checks that every file matches the manifests, that none is missing, added, renamed or a link, that every planned case
- * has a result, and that the summary follows from the records. KG_ERR_INTEGRITY if there is any finding. */
+ * has a result, and that the summary and all that is derived follow from the records. KG_ERR_INTEGRITY if there is any
+ * finding. */
 KG_WARN_UNUSED enum kg_status kg_bundle_verify(const char *dir, struct kg_bundle_findings *findings,
                                                struct kg_error *err);
+/* How many there were, kept or not. */
+size_t kg_bundle_findings_count(const struct kg_bundle_findings *findings);
 void kg_bundle_findings_free(struct kg_bundle_findings *findings);
 
 /* Publishes every unfinished bundle whose run has died, as `partial`; *n_recovered is their number. */

@@ -1,7 +1,0 @@
-/* libFuzzer over kg_fuzz_vocabulary. */
-#include "suites/fuzz/targets.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    (void)kg_fuzz_vocabulary(data, size);
-    return 0;
-}

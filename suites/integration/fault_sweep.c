@@ -1,0 +1,336 @@
+#include "suites/integration/fault_sweep.h"
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/size.h"
+#include "suites/harness/must.h"
+#include "suites/harness/process.h"
+#include "suites/support/fault_report.h"
+#include <check.h>
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { MAX_ARGS = 24, MAX_SHOWN = 12, DEATHS_BETWEEN_LOOKS = 16 };
+
+struct answer {
+    int exit_code, signal;
+    bool timed_out;
+    char *out, *err;
+};
+
+struct sweep {
+    const struct kg_fault_verb *verb;
+    const struct kg_fault_sweep *how;
+    char *dir, *world, *before; /* before: the world as `make` filled it */
+    char *report_path, *injector, *program;
+    struct kg_fault_report *report;
+    struct answer right;                   /* without a fault */
+    struct answer list_before, list_after; /* what `kigo list` answers */
+    char *names_before, *names_after;      /* of the folder of bundles */
+    struct kg_buffer findings;
+    char index_name[16]; /* "index.sqlite", masked: a journal of it may stay */
+    size_t n_findings, n_failed, n_got_over, n_deaths;
+};
+
+static void answer_free(struct answer *a) {
+    free(a->out);
+    free(a->err);
+    *a = (struct answer){ 0 };
+}
+
+/* Ids and times differ from run to run. */
+static void mask(char *text) {
+    for (char *s = text; *s; s++)
+        if (isxdigit((unsigned char)*s)) *s = '#';
+    char *to = text;
+    for (const char *s = text; *s; s++)
+        if (*s != '#' || to == text || to[-1] != '#') *to++ = *s;
+    *to = '\0';
+}
+
+static char *in_world(const struct sweep *w, const char *arg) {
+    return arg[0] == '@' ? kg_path_join(w->world, arg + 1) : kg_xstrdup(arg);
+}
+
+/* Runs `kigo ARGS` in the world; at: the call that fails, -1: without the injector. */
+static struct answer run(const struct sweep *w, const char *const *args, long long at) {
+    char *owned[MAX_ARGS + 1] = { kg_xstrdup(w->program) };
+    size_t n = 1;
+    for (; args[n - 1] && n < MAX_ARGS; n++) owned[n] = in_world(w, args[n - 1]);
+    char *env[10], *variable = NULL;
+    size_t n_env = 0;
+    env[n_env++] = kg_xasprintf("TMPDIR=%s/tmp", w->world);
+    env[n_env++] = kg_xasprintf("XDG_CACHE_HOME=%s/cache", w->world);
+    env[n_env++] = kg_xasprintf("KIGO_BUNDLES=%s/bundles", w->world);
+    if (w->verb->variable) {
+        const char *equals = strchr(w->verb->variable, '=');
+        variable = in_world(w, equals + 1);
+        env[n_env++] = kg_xasprintf("%.*s=%s", (int)(equals - w->verb->variable), w->verb->variable, variable);
+    }
+    if (at >= 0) {
+        w->report->n_calls = w->report->n_failed = 0;
+        env[n_env++] = kg_xasprintf("KIGO_FAULT_PROGRAM=%s", w->program);
+        env[n_env++] = kg_xasprintf("KIGO_FAULT_REPORT=%s", w->report_path);
+        env[n_env++] = kg_xasprintf("KIGO_FAULT_KIND=%s", w->how->kind);
+        env[n_env++] = kg_xasprintf("KIGO_FAULT_AT=%lld", at);
+        env[n_env++] = kg_xasprintf("LD_PRELOAD=%s", w->injector);
+    }
+    env[n_env] = NULL;
+    const struct kg_process process = { .argv = (const char *const *)owned, .env = (const char *const *)env };
+    struct kg_process_result result;
+    struct kg_error err;
+    kg_must(kg_process_run(&process, &result, &err), &err);
+    for (size_t i = 0; i < n; i++) free(owned[i]);
+    for (size_t i = 0; i < n_env; i++) free(env[i]);
+    free(variable);
+    return (struct answer){ result.exit_code, result.signal, result.timed_out, result.out, result.err };
+}
+
+static void copy_world(const char *from, const char *to) {
+    struct kg_error err;
+    kg_must(kg_path_remove(to, &err), &err);
+    const struct kg_process process = { .argv = ARGS("/bin/cp", "-a", from, to) };
+    struct kg_process_result result;
+    kg_must(kg_process_run(&process, &result, &err), &err);
+    ck_assert_msg(result.exit_code == 0, "cp: %s", result.err);
+    kg_process_result_free(&result);
+}
+
+/* Masked names of a folder, a line each. */
+static char *names_in(const char *world, const char *folder) {
+    struct kg_buffer text = KG_BUFFER_INIT;
+    struct kg_dir_list list = { 0 };
+    struct kg_error err;
+    char *dir = kg_path_join(world, folder);
+    kg_must(kg_dir_list(dir, &list, &err), &err);
+    kg_buffer_puts(&text, "\n");
+    for (size_t i = 0; i < list.n_names; i++) {
+        mask(list.names[i]);
+        kg_buffer_printf(&text, "%s\n", list.names[i]);
+    }
+    kg_dir_list_free(&list);
+    free(dir);
+    return text.data;
+}
+
+static void finding(struct sweep *w, const char *fmt, ...) KG_PRINTF(2, 3);
+static void finding(struct sweep *w, const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    char *text = kg_xvasprintf(fmt, args);
+    va_end(args);
+    fprintf(stderr, "%s: %s\n", w->verb->name, text);
+    if (w->n_findings++ < MAX_SHOWN) kg_buffer_printf(&w->findings, "%.400s\n", text);
+    free(text);
+}
+
+static bool same_answer(const struct sweep *w, const struct answer *a, const struct answer *b) {
+    if (a->exit_code != b->exit_code) return false;
+    if (w->verb->only_answers) return strcmp(a->out, b->out) == 0;
+    char *x = kg_xstrdup(a->out), *y = kg_xstrdup(b->out);
+    mask(x);
+    mask(y);
+    const bool same = strcmp(x, y) == 0;
+    free(y);
+    free(x);
+    return same;
+}
+
+/* Whether what it printed says why it failed. */
+static bool says_why(const struct answer *a, int code) {
+    return strstr(a->err, strerror(code)) || strstr(a->out, strerror(code)) || strstr(a->err, "disk I/O error") ||
+           strstr(a->err, "database disk image is malformed") || /* SQLite's words for EIO, too */
+           strstr(a->err, "out of memory");
+}
+
+/* An error is one of input and output, or of memory; one of integrity or usage may be the consequence if it says so.
+ */
+static bool is_error(const struct sweep *w, const struct answer *a) {
+    if (a->exit_code == KG_EXIT_INCOMPLETE || a->exit_code == KG_EXIT_INTERNAL) return *a->err != '\0';
+    return (a->exit_code == KG_EXIT_INTEGRITY || a->exit_code == KG_EXIT_USAGE) && says_why(a, w->report->code);
+}
+
+/* What the folder of bundles may not have: names that it has neither before nor after. */
+static void expect_nothing_left(struct sweep *w, const char *when, const char *call) {
+    char *names = names_in(w->world, "bundles"), *tmp = names_in(w->world, "tmp"), *rest = names;
+    if (strcmp(tmp, "\n") != 0) finding(w, "%s: %s: left in tmp: %s", call, when, tmp);
+    for (char *name; (name = strsep(&rest, "\n"));) {
+        char *line = kg_xasprintf("\n%s\n", name);
+        const bool tolerated = w->verb->leaves && strncmp(name, w->verb->leaves, strlen(w->verb->leaves)) == 0;
+        const bool of_index = strncmp(name, w->index_name, strlen(w->index_name)) == 0;
+        if (*name && !tolerated && !of_index && !strstr(w->names_before, line) && !strstr(w->names_after, line))
+            finding(w, "%s: %s: left in the folder of bundles: %s", call, when, name);
+        free(line);
+    }
+    free(tmp);
+    free(names);
+}
+
+static void expect_list(struct sweep *w, const char *call) {
+    struct answer list = run(w, ARGS("list", "--json"), -1);
+    const bool before = same_answer(w, &list, &w->list_before), after = same_answer(w, &list, &w->list_after);
+    const bool between = w->verb->by_steps && list.exit_code == KG_EXIT_OK;
+    if (!before && !after && !between)
+        finding(w, "%s: list then ends with %d: %s%s", call, list.exit_code, list.err, list.out);
+    answer_free(&list);
+}
+
+static void expect_verified(struct sweep *w, const char *call) {
+    struct answer verified = run(w, ARGS("verify", "--all", "--chain"), -1);
+    if (verified.exit_code != KG_EXIT_OK && verified.exit_code != KG_EXIT_NOTHING_TO_DO)
+        finding(w, "%s: verify then ends with %d: %s%s", call, verified.exit_code, verified.err, verified.out);
+    answer_free(&verified);
+}
+
+static void expect_works_again(struct sweep *w, const char *call) {
+    const struct kg_fault_verb *verb = w->verb;
+    struct answer again = run(w, verb->args, -1);
+    const bool right =
+        same_answer(w, &again, &w->right) || (!verb->only_answers && again.exit_code == w->right.exit_code);
+    if (!right && again.exit_code != verb->again)
+        finding(w, "%s: once more, it ends with %d: %s%s", call, again.exit_code, again.err, again.out);
+    answer_free(&again);
+}
+
+/* One fault, and what became of it. */
+static void try(struct sweep *w, size_t at) {
+    copy_world(w->before, w->world);
+    struct answer a = run(w, w->verb->args, (long long)at);
+    if (w->report->n_failed == 0) { /* threads: this time there were fewer calls */
+        answer_free(&a);
+        return;
+    }
+    char *call = kg_xasprintf("%s %zu, %s", w->how->kind, at, w->report->call);
+    const bool right = same_answer(w, &a, &w->right);
+    w->n_failed++;
+    w->n_got_over += right;
+    if (a.signal || a.timed_out)
+        finding(w, "%s: %s %d: %s", call, a.timed_out ? "hangs" : "ends by signal", a.signal, a.err);
+    else if (!right && !is_error(w, &a))
+        finding(w, "%s: ends with %d, not %d: %s%s", call, a.exit_code, w->right.exit_code, a.err, a.out);
+    /* Whom the lack of memory ends at once leaves what a kill leaves: it is looked at now and then. */
+    const bool died = a.exit_code == KG_EXIT_INCOMPLETE && strstr(a.err, "kigo: out of memory");
+    if (!died || w->n_deaths++ % DEATHS_BETWEEN_LOOKS == 0) {
+        if (!died) expect_nothing_left(w, "at once", call);
+        expect_list(w, call);
+        if (!w->verb->only_answers) expect_verified(w, call);
+        expect_works_again(w, call);
+        /* A killed run's folder for temporary files is the system's to remove. */
+        if (!(died && w->verb->leaves)) expect_nothing_left(w, "once more", call);
+    }
+    free(call);
+    answer_free(&a);
+}
+
+static int by_place(const void *a, const void *b) {
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Numbers of the calls that shall fail, malloc'ed: the first from each place. */
+static size_t *choose(const struct sweep *w, size_t *n_chosen) {
+    const size_t n_calls = w->report->n_calls < KG_FAULT_MAX_CALLS ? (size_t)w->report->n_calls : KG_FAULT_MAX_CALLS;
+    uint64_t *places = kg_xcalloc(n_calls, sizeof *places);
+    size_t *chosen = kg_xcalloc(n_calls, sizeof *chosen), n = 0;
+    for (size_t i = 0; i < n_calls; i++) places[i] = (uint64_t)(w->how->every_call ? i : w->report->place[i]) << 32 | i;
+    qsort(places, n_calls, sizeof *places, by_place);
+    for (size_t i = 0; i < n_calls; i++)
+        if (i == 0 || places[i] >> 32 != places[i - 1] >> 32) chosen[n++] = (places[i] & UINT32_MAX) + 1;
+    free(places);
+    *n_chosen = n;
+    return chosen;
+}
+
+static void open_world(struct sweep *w, struct kg_record *rec) {
+    static const char *const FOLDERS[] = { "bundles", "tmp", "cache/kigo" };
+    struct kg_error err;
+    w->dir = kg_xstrdup(kg_scratch_dir(rec));
+    w->world = kg_path_join(w->dir, "world");
+    w->before = kg_path_join(w->dir, "before");
+    w->program = realpath(kg_program_path(), NULL);
+    w->injector =
+        kg_xasprintf("%.*s/suites/support/fault_injector.so", (int)(strrchr(w->program, '/') - w->program), w->program);
+    w->report_path = kg_path_join(w->dir, "report");
+    for (size_t i = 0; i < KG_COUNT_OF(FOLDERS); i++) {
+        char *path = kg_path_join(w->world, FOLDERS[i]);
+        kg_must(kg_dir_make(path, &err), &err);
+        free(path);
+    }
+    const int fd = open(w->report_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    ck_assert_int_eq(ftruncate(fd, sizeof *w->report), 0);
+    w->report = mmap(NULL, sizeof *w->report, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    ck_assert_ptr_ne(w->report, MAP_FAILED);
+    w->verb->make(w->world);
+    copy_world(w->world, w->before);
+}
+
+static void close_world(struct sweep *w) {
+    munmap(w->report, sizeof *w->report);
+    answer_free(&w->right);
+    answer_free(&w->list_before);
+    answer_free(&w->list_after);
+    kg_buffer_free(&w->findings);
+    char *const owned[] = { w->dir,      w->world,       w->before,       w->program,
+                            w->injector, w->report_path, w->names_before, w->names_after };
+    for (size_t i = 0; i < KG_COUNT_OF(owned); i++) free(owned[i]);
+}
+
+/* The right answer, and how the folder of bundles looks before and after it. */
+static void learn(struct sweep *w) {
+    w->names_before = names_in(w->world, "bundles");
+    w->list_before = run(w, ARGS("list", "--json"), -1);
+    copy_world(w->before, w->world);
+    w->right = run(w, w->verb->args, 0);
+    ck_assert_msg(w->right.signal == 0 && w->report->n_calls > 0, "kigo %s: %s%s", w->verb->name, w->right.out,
+                  w->right.err);
+}
+
+static void learn_after(struct sweep *w) {
+    w->list_after = run(w, ARGS("list", "--json"), -1);
+    expect_verified(w, "no fault");
+    w->names_after = names_in(w->world, "bundles");
+    expect_works_again(w, "no fault");
+}
+
+/* Why no fault can be injected into this build's kigo; NULL: it can. */
+static const char *without_faults(void) {
+#if defined __SANITIZE_ADDRESS__
+    return "AddressSanitizer's allocator has to be loaded before any other: builds without it inject faults";
+#else
+    return NULL;
+#endif
+}
+
+void kg_fault_sweep(struct kg_record *rec, const struct kg_fault_verb *verb, const struct kg_fault_sweep *how) {
+    if (without_faults()) return kg_record_skip(rec, "%s", without_faults());
+    struct sweep w = { .verb = verb, .how = how, .findings = KG_BUFFER_INIT };
+    size_t n_chosen = 0, n_calls;
+    strcpy(w.index_name, "index.sqlite");
+    mask(w.index_name);
+    open_world(&w, rec);
+    learn(&w);
+    n_calls = (size_t)w.report->n_calls;
+    size_t *chosen = choose(&w, &n_chosen);
+    learn_after(&w);
+    const size_t step = how->most == 0 || n_chosen <= how->most ? 1 : n_chosen / how->most;
+    for (size_t i = step / 2; i < n_chosen; i += step) try(&w, chosen[i]);
+    fprintf(stderr, "%s, %s: %zu calls from %zu places, %zu failed, %zu of them got over, %zu findings\n", verb->name,
+            how->kind, n_calls, n_chosen, w.n_failed, w.n_got_over, w.n_findings);
+    kg_record_metric(rec, "calls", "count", (double)n_calls);
+    kg_record_metric(rec, "places", "count", (double)n_chosen);
+    kg_record_metric(rec, "failed", "count", (double)w.n_failed);
+    kg_record_metric(rec, "got_over", "count", (double)w.n_got_over);
+    char *text = kg_xstrdup(kg_buffer_text(&w.findings));
+    const size_t n_findings = w.n_findings;
+    free(chosen);
+    close_world(&w);
+    ck_assert_msg(n_findings == 0, "%zu findings:\n%s", n_findings, text);
+    free(text);
+}

@@ -1,0 +1,46 @@
+/* The same as test_faults.c with every fault; `make check-faults` runs this folder, which is too deep for `kigo check`
+ * to find. It takes some minutes. KIGO_FAULTS=every: every call fails, not only the first from each place in the
+ * program (hours). */
+#include "base/size.h"
+#include "suites/harness/case_list.h"
+#include "suites/integration/fault_sweep.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { TIMEOUT_S = 4 * 3600 };
+
+static void sweep(struct kg_record *rec, const void *arg, const char *kind) {
+    const char *which = getenv("KIGO_FAULTS");
+    const struct kg_fault_sweep all = { .kind = kind, .every_call = which && strcmp(which, "every") == 0 };
+    kg_fault_sweep(rec, arg, &all);
+}
+
+static void memory(struct kg_record *rec, const void *arg) {
+    sweep(rec, arg, "memory");
+}
+
+static void io(struct kg_record *rec, const void *arg) {
+    sweep(rec, arg, "io");
+}
+
+static void build(struct kg_case_list *list) {
+    for (size_t i = 0; i < KG_N_FAULT_VERBS; i++) {
+        const struct kg_fault_verb *verb = &KG_FAULT_VERBS[i];
+        kg_case_list_add(list, &(struct kg_case){ .layer = "integration",
+                                                  .op = "every_io_fault",
+                                                  .name = verb->name,
+                                                  .arg = verb,
+                                                  .timeout_s = TIMEOUT_S,
+                                                  .run = io });
+        kg_case_list_add(list, &(struct kg_case){ .layer = "integration",
+                                                  .op = "every_memory_fault",
+                                                  .name = verb->name,
+                                                  .arg = verb,
+                                                  .timeout_s = TIMEOUT_S,
+                                                  .run = memory });
+    }
+}
+
+int main(int argc, char **argv) {
+    return kg_suite_main_built(argc, argv, build);
+}

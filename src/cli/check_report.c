@@ -141,6 +141,21 @@ static void print_skips(const struct kg_check_report *r, FILE *out, const char *
     json_decref(by_reason);
 }
 
+/* The first cases that failed, where a reader of a log's end finds them. */
+static void print_failures(const struct kg_check_report *r, FILE *out, const char *margin) {
+    enum { SHOWN = 10 };
+    size_t i, n = 0;
+    json_t *row;
+    json_array_foreach(r->not_passed, i, row) {
+        const char *status = json_string_value(json_object_get(row, "status"));
+        if (strcmp(status, "skip") == 0 || n++ >= SHOWN) continue;
+        const char *reason = json_string_value(json_object_get(row, "reason"));
+        kg_say(out, "%s%s %s: %.*s\n", margin, status, json_string_value(json_object_get(row, "key")), first_line(reason),
+               reason);
+    }
+    if (n > SHOWN) kg_say(out, "%sand %zu more that did not pass\n", margin, n - SHOWN);
+}
+
 /* margin: what every line begins with. */
 static void print_summary(const struct kg_check_report *r, const struct kg_run_outcome *o, FILE *out,
                           const char *margin) {
@@ -155,6 +170,7 @@ static void print_summary(const struct kg_check_report *r, const struct kg_run_o
         if (kg_sample_text(r->run, sample)) kg_say(out, "%ssample: %s\n", margin, sample);
         kg_say(out, "%sbundle %s (%s)\n", margin, o->bundle_dir, o->summary.verdict);
         if (o->summary.note[0]) kg_say(out, "%s%s\n", margin, o->summary.note);
+        print_failures(r, out, margin);
         /* Where the verbs look by themselves, the id is enough. */
         const bool usual_place = strncmp(o->bundle_dir, "proof-bundles/", strlen("proof-bundles/")) == 0;
         struct kg_buffer run = KG_BUFFER_INIT;

@@ -363,6 +363,12 @@ static void tap_shows_every_case(struct kg_record *rec, const void *arg) {
     ck_assert_uint_eq(count_lines(r.out, "ok ", " # SKIP nothing to test with"), MIXED_SKIP);
     ck_assert_uint_eq(count_lines(r.out, "not ok ", NULL), MIXED_FAIL);
     ck_assert_uint_eq(count_lines(r.out, "  rerun: ", NULL), MIXED_FAIL);
+    /* And again at its end, the first ten: all that a reader of a log's tail sees. */
+    static const char *const STATUSES[] = { "# fail unit/mixed/", "# crash unit/mixed/", "# timeout unit/mixed/" };
+    size_t n_named = 0;
+    for (size_t i = 0; i < KG_COUNT_OF(STATUSES); i++) n_named += count_lines(r.out, STATUSES[i], NULL);
+    ck_assert_uint_eq(n_named, 10);
+    ck_assert_uint_eq(count_lines(r.out, "# and 1 more that did not pass", NULL), 1);
     char *last = kg_last_line(r.err);
     ck_assert_str_eq(last, "3 passed, 11 failed, 2 skipped");
     ck_assert_uint_eq(count_lines(r.out, "# 3 passed, 11 failed, 2 skipped", NULL), 1);

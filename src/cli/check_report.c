@@ -150,8 +150,8 @@ static void print_failures(const struct kg_check_report *r, FILE *out, const cha
         const char *status = json_string_value(json_object_get(row, "status"));
         if (strcmp(status, "skip") == 0 || n++ >= SHOWN) continue;
         const char *reason = json_string_value(json_object_get(row, "reason"));
-        kg_say(out, "%s%s %s: %.*s\n", margin, status, json_string_value(json_object_get(row, "key")), first_line(reason),
-               reason);
+        kg_say(out, "%s%s %s: %.*s\n", margin, status, json_string_value(json_object_get(row, "key")),
+               first_line(reason), reason);
     }
     if (n > SHOWN) kg_say(out, "%sand %zu more that did not pass\n", margin, n - SHOWN);
 }
@@ -209,11 +209,5 @@ void kg_check_report_finish(struct kg_check_report *r, const struct kg_run_outco
 void kg_check_report_error(struct kg_check_report *r, const struct kg_error *err) {
     wipe_line(r);
     if (r->format == KG_CHECK_TAP) kg_say(stdout, "Bail out! %.*s\n", first_line(err->message), err->message);
-    if (r->format == KG_CHECK_JSON) {
-        json_t *object =
-            json_pack("{s:o, s:i}", "error", kg_json_utf8(err->message), "exit_code", kg_status_exit_code(err->status));
-        kg_say_json(object, JSON_COMPACT);
-        json_decref(object);
-    }
     fflush(stdout);
 }

@@ -27,7 +27,7 @@ struct kg_check_report {
 void kg_check_report_init(struct kg_check_report *report, const json_t *run, enum kg_check_format format);
 struct kg_run_observer kg_check_report_observer(struct kg_check_report *report);
 void kg_check_report_finish(struct kg_check_report *report, const struct kg_run_outcome *outcome);
-/* In TAP and JSON the reader of standard output learns of an error there too. */
+/* In TAP the reader of standard output learns of an error there too. */
 void kg_check_report_error(struct kg_check_report *report, const struct kg_error *err);
 void kg_check_report_free(struct kg_check_report *report);
 

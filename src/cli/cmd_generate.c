@@ -92,7 +92,7 @@ static enum kg_status generate(struct kg_cli_generate *g, const struct kg_tokeni
                                                  .stops = stops,
                                                  .n_stops = n_stops,
                                                  .ignore_end = g->ignore_end,
-                                                 .on_text = print_text };
+                                                 .on_text = g->json ? NULL : print_text };
     status = kg_generate(g->engine.session, g->prompt_ids.ids, g->prompt_ids.n, &options, &g->result, err);
     if (!status && g->result.finish == KG_FINISH_CANCELLED)
         status = kg_fail(err, KG_ERR_IO, "standard output: %s", strerror(errno));
@@ -103,10 +103,10 @@ cleanup:
     return status;
 }
 
-/* Ends the streamed text's line; then the JSON on standard output, or the figures on standard error. */
+/* The JSON, which holds the text; or the end of the streamed text's line, and the figures on standard error. */
 static enum kg_status report(const struct kg_cli_generate *g, struct kg_error *err) {
     const struct kg_generate_result *r = &g->result;
-    if (r->text_len == 0 || r->text[r->text_len - 1] != '\n') kg_say(stdout, "\n");
+    if (!g->json && (r->text_len == 0 || r->text[r->text_len - 1] != '\n')) kg_say(stdout, "\n");
     if (g->json) {
         char *line = kg_cli_generate_json(g);
         if (!line) return kg_fail(err, KG_ERR_INTERNAL, "cannot write the result as JSON");
@@ -179,7 +179,7 @@ int kg_cmd_generate(int argc, char **argv) {
         { "repeat-last-n", 0, KG_OPTION_INT, &g.repeat_last_n, "N", "tokens the penalty looks back (64)", 0, any },
         { "stop", 0, KG_OPTION_TEXTS, &g.stop_texts, "TEXT", "end before this text's tokens; may be repeated", 0, 0 },
         { "ignore-eos", 0, KG_OPTION_FLAG, &g.ignore_end, NULL, "go on past end tokens", 0, 0 },
-        { "json", 0, KG_OPTION_FLAG, &g.json, NULL, "after the text, a JSON object on the last line", 0, 0 },
+        { "json", 0, KG_OPTION_FLAG, &g.json, NULL, "print one JSON object at the end, the text in it", 0, 0 },
     };
     const struct kg_command command = {
         .name = "kigo generate",

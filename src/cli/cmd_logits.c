@@ -1,4 +1,5 @@
-/* kigo logits: the logits of given ids, a JSON object a line, for comparing with other programs. */
+/* kigo logits: the logits of given ids, a JSON object a line or one array of them, for comparing with other programs.
+ */
 #include "base/buffer.h"
 #include "base/options.h"
 #include "base/say.h"
@@ -52,19 +53,31 @@ static enum kg_status choose_positions(const char *text, bool *wanted, size_t n,
     return status;
 }
 
-static enum kg_status print_row(size_t position, const float *logits, uint32_t n_vocab, struct kg_error *err) {
-    struct kg_buffer line = KG_BUFFER_INIT;
-    kg_buffer_printf(&line, "{\"pos\":%zu,\"logits\":[", position);
-    for (uint32_t i = 0; i < n_vocab; i++) kg_buffer_printf(&line, i ? ",%.9g" : "%.9g", (double)logits[i]);
-    kg_buffer_puts(&line, "]}\n");
-    const bool taken = kg_out_put(stdout, line.data, line.len);
-    kg_buffer_free(&line);
+/* Where rows go: lines as they are computed; or an array, kept until it is whole. */
+struct answer {
+    bool whole;
+    struct kg_buffer text;
+};
+
+static enum kg_status put(struct kg_buffer *text, struct kg_error *err) {
+    const bool taken = kg_out_put(stdout, kg_buffer_text(text), text->len);
+    kg_buffer_free(text);
     return taken ? KG_OK : kg_fail(err, KG_ERR_IO, "standard output: %s", strerror(errno));
 }
 
-/* Feeds all ids at once, or one by one, and prints the wanted rows in the order of positions. */
+static enum kg_status add_row(struct answer *answer, size_t position, const float *logits, uint32_t n_vocab,
+                              struct kg_error *err) {
+    struct kg_buffer *text = &answer->text;
+    if (answer->whole) kg_buffer_puts(text, text->len ? ",\n" : "[");
+    kg_buffer_printf(text, "{\"pos\":%zu,\"logits\":[", position);
+    for (uint32_t i = 0; i < n_vocab; i++) kg_buffer_printf(text, i ? ",%.9g" : "%.9g", (double)logits[i]);
+    kg_buffer_puts(text, answer->whole ? "]}" : "]}\n");
+    return answer->whole ? KG_OK : put(text, err);
+}
+
+/* Feeds all ids at once, or one by one, and adds the wanted rows in the order of positions. */
 static enum kg_status evaluate(struct kg_session *session, const struct kg_ids *ids, bool step, const bool *wanted,
-                               uint32_t n_vocab, struct kg_error *err) {
+                               uint32_t n_vocab, struct answer *answer, struct kg_error *err) {
     const size_t at_once = step ? 1 : ids->n;
     const bool only_last = !step && memchr(wanted, 1, ids->n - 1) == NULL;
     for (size_t done = 0; done < ids->n; done += at_once) {
@@ -73,7 +86,7 @@ static enum kg_status evaluate(struct kg_session *session, const struct kg_ids *
                                                 only_last ? KG_LOGITS_LAST : KG_LOGITS_ALL, &logits, err);
         const size_t first = only_last ? ids->n - 1 : done;
         for (size_t i = first; i < done + at_once && !status; i++)
-            if (wanted[i]) status = print_row(i, logits + (i - first) * n_vocab, n_vocab, err);
+            if (wanted[i]) status = add_row(answer, i, logits + (i - first) * n_vocab, n_vocab, err);
         if (status) return status;
     }
     return KG_OK;
@@ -95,6 +108,7 @@ static enum kg_status run(struct logits_options *options, struct kg_error *err) 
     struct kg_cli_engine engine = { 0 };
     struct kg_ids ids = { 0 };
     bool *wanted = NULL;
+    struct answer answer = { .whole = options->json, .text = KG_BUFFER_INIT };
     if (!options->ids) return kg_fail(err, KG_ERR_USAGE, "--ids is missing: which ids?");
     enum kg_status status = read_ramp(options->yarn, &options->engine.yarn_ramp, err);
     if (!status) status = parse_list("ids", options->ids, (int64_t)INT32_MAX + 1, &ids, err);
@@ -106,9 +120,13 @@ static enum kg_status run(struct logits_options *options, struct kg_error *err) 
     if (status) goto cleanup;
     status = kg_cli_engine_begin(&engine, &options->engine, ids.n, err);
     if (status) goto cleanup;
-    status = evaluate(engine.session, &ids, options->step, wanted, kg_model_config(engine.model)->n_vocab, err);
+    status =
+        evaluate(engine.session, &ids, options->step, wanted, kg_model_config(engine.model)->n_vocab, &answer, err);
+    if (!status && answer.whole) kg_buffer_puts(&answer.text, "]\n");
+    if (!status && answer.whole) status = put(&answer.text, err);
     if (!status && fflush(stdout) != 0) status = kg_fail(err, KG_ERR_IO, "standard output: %s", strerror(errno));
 cleanup:
+    kg_buffer_free(&answer.text);
     kg_cli_engine_close(&engine);
     free(wanted);
     kg_ids_free(&ids);
@@ -124,7 +142,7 @@ int kg_cmd_logits(int argc, char **argv) {
         { "yarn", 0, KG_OPTION_TEXT, &o.yarn, "RAMP",
           "where YaRN's ramp begins and ends: published, exact or rounded (published)", 0, 0 },
         { "step", 0, KG_OPTION_FLAG, &o.step, NULL, "feed one id at a time: the decode path", 0, 0 },
-        { "json", 0, KG_OPTION_FLAG, &o.json, NULL, "JSON, which it always is", 0, 0 },
+        { "json", 0, KG_OPTION_FLAG, &o.json, NULL, "print one JSON array of these objects", 0, 0 },
     };
     const struct kg_command command = {
         .name = "kigo logits",

@@ -48,14 +48,17 @@ enum kg_status kg_cli_print_plan(const char *verb, const struct kg_run_options *
     const enum kg_status status =
         kg_case_plan_make(options->suites_dir, &options->selection, &options->surroundings, &plan, err);
     if (status != KG_OK) return status;
+    json_t *lines = json_array();
     for (size_t p = 0; p < plan.n_programs; p++) {
         const struct kg_planned_program *program = &plan.programs[p];
         if (program->list_error) kg_say(stderr, "kigo %s: %s: %s\n", verb, program->name, program->list_error);
         for (size_t i = 0; i < program->n_cases; i++) {
-            if (json) kg_say_json(program->cases[i].line, JSON_COMPACT);
+            if (json) json_array_append(lines, program->cases[i].line);
             else kg_say(stdout, "%s\n", program->cases[i].key);
         }
     }
+    if (json) kg_say_json(lines, JSON_COMPACT);
+    json_decref(lines);
     kg_case_plan_free(&plan);
     return KG_OK;
 }

@@ -125,6 +125,8 @@ void kg_verdict_make(const struct kg_report *report, struct kg_verdict *verdict)
     else if (report->findings && report->findings->n_items > 0) verdict->word = "unsound";
     else if (report->regression && report->regression->exit_code == KG_EXIT_FAILED) verdict->word = "worse";
     else if (report->goals && report->goals->n_missed > 0) verdict->word = "goals missed";
+    else if (!report->regression || report->regression->baseline.n_items == 0) verdict->word = "pass, not compared";
+    else if (report->regression->exit_code == KG_EXIT_INCONCLUSIVE) verdict->word = "pass, undecided";
 }
 
 void kg_verdict_free(struct kg_verdict *verdict) {

@@ -16,8 +16,9 @@ enum kg_verdict_line {
 extern const char *const KG_VERDICT_NAMES[KG_VERDICT_COUNT];
 
 struct kg_verdict {
-    const char
-        *word; /* the worst of it: what the run ended with ("fail"), "unsound", "worse", "goals missed", else "pass" */
+    /* The worst of it: what the run ended with ("fail"), "unsound", "worse", "goals missed"; "pass, not compared" and
+     * "pass, undecided" where earlier runs could still make it worse, else "pass". */
+    const char *word;
     struct kg_buffer lines[KG_VERDICT_COUNT]; /* without a line break; none is empty */
 };
 

@@ -64,13 +64,13 @@ static void what_heads_a_run(struct kg_record *rec, const void *arg) {
           NULL },
         { "pass", false, true, KG_EXIT_OK, 0, 1, "goals missed", NULL, "missed: 0 met, 1 missed, " },
         { "pass", false, true, KG_EXIT_FAILED, 0, 1, "worse", NULL, "missed: 0 met, 1 missed, " },
-        { "pass", false, true, KG_EXIT_INCONCLUSIVE, 0, 0, "pass",
+        { "pass", false, true, KG_EXIT_INCONCLUSIVE, 0, 0, "pass, undecided",
           "undecided against 3 runs before: 0 worse, 1 undecided, 1 better (the clocks differ)",
           "not all measured: 0 met" },
         { "pass", true, true, KG_EXIT_FAILED, 0, 1, "unsound", NULL, NULL },
         { "fail", true, true, KG_EXIT_FAILED, 0, 1, "fail", NULL, NULL },
         { "incomplete", false, false, KG_EXIT_OK, 0, 0, "incomplete", "not compared: there is no history", NULL },
-        { "pass", false, false, KG_EXIT_OK, 1, 0, "pass", "not compared: there is no history", NULL },
+        { "pass", false, false, KG_EXIT_OK, 1, 0, "pass, not compared", "not compared: there is no history", NULL },
     };
     (void)rec, (void)arg;
     for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {

@@ -23,59 +23,6 @@ const char *kg_cli_bundles_root(const char *given) {
     return from_environment && *from_environment ? from_environment : "proof-bundles";
 }
 
-static int64_t started_us(const char *root, const char *id) {
-    json_t *summary = NULL;
-    int64_t started = 0;
-    if (kg_root_read_json(root, id, "data/summary.json", &summary, NULL) == KG_OK)
-        started = kg_json_int(summary, "started_us", 0);
-    json_decref(summary);
-    return started;
-}
-
-/* The last by name that counts as latest; among those of its second, the one that started last. */
-static const char *latest_of(const char *root, const struct kg_dir_list *ids, struct kg_standing *standing,
-                             char why[256]) {
-    enum { UTC_CHARS = 16 };
-    const char *latest = NULL;
-    int64_t latest_us = -1;
-    for (size_t i = ids->n_names; i-- > 0;) {
-        if (latest && strncmp(ids->names[i], latest, UTC_CHARS) != 0) break;
-        if (!kg_standing_counts(standing, KG_ROLE_LATEST, ids->names[i], why)) continue;
-        if (!latest) latest = ids->names[i];
-        const int64_t us = started_us(root, ids->names[i]);
-        if (us <= latest_us) continue;
-        latest = ids->names[i];
-        latest_us = us;
-    }
-    return latest;
-}
-
-static enum kg_status choose(const char *root, const char *run, const struct kg_dir_list *ids, const char **id,
-                             struct kg_error *err) {
-    if (strcmp(run, "latest") == 0) {
-        struct kg_standing *standing = NULL;
-        char why[256] = "";
-        const enum kg_status status = kg_standing_open(root, kg_clock_utc_us(), &standing, err);
-        if (status != KG_OK) return status;
-        *id = latest_of(root, ids, standing, why);
-        kg_standing_close(standing);
-        if (*id) return KG_OK;
-        if (ids->n_names == 0) return kg_fail(err, KG_ERR_NOT_FOUND, "%s holds no bundle yet", root);
-        return kg_fail(err, KG_ERR_NOT_FOUND, "no run of %s counts as the latest: of %s, %s; name the run", root,
-                       ids->names[0], why);
-    }
-    size_t n_matches = 0;
-    for (size_t i = 0; i < ids->n_names; i++) {
-        if (strncmp(ids->names[i], run, strlen(run)) != 0) continue;
-        n_matches++;
-        if (n_matches > 1)
-            return kg_fail(err, KG_ERR_USAGE, "'%s' is the beginning of several runs, %s and %s among them", run, *id,
-                           ids->names[i]);
-        *id = ids->names[i];
-    }
-    return n_matches == 1 ? KG_OK : kg_fail(err, KG_ERR_NOT_FOUND, "no run '%s' in %s", run, root);
-}
-
 /* Keeps the names that are bundle ids. */
 static void keep_ids(struct kg_dir_list *list) {
     size_t kept = 0;
@@ -87,7 +34,8 @@ static void keep_ids(struct kg_dir_list *list) {
     list->n_names = kept;
 }
 
-enum kg_status kg_cli_bundle_find(const char *root, const char *run, char **dir, struct kg_error *err) {
+enum kg_status kg_cli_bundle_find_by(const char *root, const char *run, enum kg_run_names names, char **dir,
+                                     struct kg_error *err) {
     const bool is_path = strchr(run, '/') || strcmp(run, ".") == 0 || strcmp(run, "..") == 0;
     struct kg_dir_list ids = { 0 };
     const char *id = NULL;
@@ -96,7 +44,7 @@ enum kg_status kg_cli_bundle_find(const char *root, const char *run, char **dir,
     if (!is_path) status = kg_dir_list(root, &ids, err);
     if (status == KG_OK) {
         keep_ids(&ids);
-        status = choose(root, run, &ids, &id, err);
+        status = kg_run_name_choose(root, run, names, &ids, &id, err);
     }
     if (status == KG_OK && !kg_beneath_is_folder(root, id))
         status = kg_fail(err, KG_ERR_INTEGRITY, "%s/%s is no folder: a bundle is one, and no link to one", root, id);
@@ -108,6 +56,10 @@ enum kg_status kg_cli_bundle_find(const char *root, const char *run, char **dir,
         return KG_OK;
     }
     return is_path ? kg_fail(err, KG_ERR_NOT_FOUND, "%s: no such folder", run) : status;
+}
+
+enum kg_status kg_cli_bundle_find(const char *root, const char *run, char **dir, struct kg_error *err) {
+    return kg_cli_bundle_find_by(root, run, KG_RUN_BY_ANY_NAME, dir, err);
 }
 
 int kg_cli_answer_exit_code(const char *verb, int code) {

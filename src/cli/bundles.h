@@ -4,6 +4,7 @@
 
 #include "base/buffer.h"
 #include "base/options.h"
+#include "cli/run_name.h"
 #include <kigo/bundle.h>
 #include <kigo/history.h>
 #include <jansson.h>
@@ -17,8 +18,10 @@
 /* The folder given, or $KIGO_BUNDLES, or "proof-bundles". */
 const char *kg_cli_bundles_root(const char *given);
 
-/* The folder of a run named by id, unique prefix of one, "latest", or a folder's path. *dir is malloc'ed. */
+/* The folder of a run, named as run_name.h has it or by the folder's path. *dir is malloc'ed. */
 KG_WARN_UNUSED enum kg_status kg_cli_bundle_find(const char *root, const char *run, char **dir, struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_cli_bundle_find_by(const char *root, const char *run, enum kg_run_names names,
+                                                    char **dir, struct kg_error *err);
 
 /* Opens the index; says on standard error which bundles it cannot hold, and whether a run that died waits for recover.
  */

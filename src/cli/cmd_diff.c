@@ -164,7 +164,7 @@ int kg_cmd_diff(int argc, char **argv) {
         .usage = "A B [--case PATTERN] [--all] [filters] [--json|--csv|--markdown]",
         .summary =
             "Prints what differs from run A to run B: statuses, figures, cases and definitions. It judges nothing;\n"
-            "'kigo regress' does.",
+            "'kigo regress' does. A and B are named as 'kigo show' has it: latest~1 latest.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
         .min_args = 2,

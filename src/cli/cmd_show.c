@@ -297,8 +297,7 @@ int kg_cmd_show(int argc, char **argv) {
         .usage = "RUN [--failures] [--case GLOB] [--slowest N] [filters] [--json|--csv|--markdown]",
         .summary =
             "Shows a run: passed or failed, worse or better than the runs before it, goals, what was skipped and why,\n"
-            "commit and machine, and the cases that are not green.\n"
-            "RUN is an id, the beginning of one, 'latest', or a folder.",
+            "commit and machine, and the cases that are not green.\n" KG_RUN_NAMES,
         .options = options,
         .n_options = KG_COUNT_OF(options),
         .min_args = 1,

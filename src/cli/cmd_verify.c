@@ -198,8 +198,7 @@ int kg_cmd_verify(int argc, char **argv) {
         .summary =
             "Checks every file of a bundle against its manifests, every figure against its records, and makes again "
             "what is\n"
-            "derived from them (reports, statement).\n"
-            "RUN is an id, the beginning of one, 'latest', or a folder. Lists every finding; exit code 4 if any. A\n"
+            "derived from them (reports, statement).\n" KG_RUN_NAMES " Lists every finding; exit code 4 if any. A\n"
             "signature that is not over these bytes is one, and one by no allowed signer where there is a list of "
             "them, and one that is missing where the run or the store's policy (kigo.policy.json) asks for it.",
         .options = options,

@@ -84,6 +84,7 @@ bool kg_filter_takes_case(const struct kg_filter *f, const char *case_pattern, c
 /* Of runs that the index names, newest first, the first that counts. */
 struct choice {
     struct kg_standing *standing; /* NULL: any does */
+    size_t n_before;              /* of those that count, so many come first */
     char *id;
 };
 
@@ -94,19 +95,20 @@ static bool take_id(void *arg, size_t n_columns, const char *const *names, const
     (void)names;
     if (!cells) return true;
     choice->id = kg_xstrndup(cells[0].text, cells[0].size_bytes);
-    if (!choice->standing || kg_standing_counts(choice->standing, KG_ROLE_LATEST, choice->id, why)) return false;
+    if (!choice->standing || kg_standing_counts(choice->standing, KG_ROLE_LATEST, choice->id, why))
+        if (choice->n_before-- == 0) return false;
     free(choice->id);
     choice->id = NULL;
     return true;
 }
 
-/* The newest run wanted that counts as the latest; or, with an id, that one if it is wanted. */
-
+/* The run n_before places before the newest, of those wanted that count as the latest; or, with an id, that one if it
+ * is wanted. */
 static enum kg_status find_wanted(const char *verb, const struct kg_filter *filter, const char *root, const char *id,
-                                  char **found, struct kg_error *err) {
+                                  size_t n_before, char **found, struct kg_error *err) {
     struct kg_history *history = NULL;
     struct kg_filter_args args;
-    struct choice choice = { NULL, NULL };
+    struct choice choice = { .n_before = n_before };
     enum kg_status status = kg_filter_bind(filter, root, &args, err);
     if (status != KG_OK) return status;
     args.values[KG_FILTER_ARGS] = id;
@@ -129,10 +131,12 @@ static enum kg_status find_wanted(const char *verb, const struct kg_filter *filt
 enum kg_status kg_filter_find(const char *verb, const struct kg_filter *filter, const char *root, const char *run,
                               char **dir, struct kg_error *err) {
     if (!filter->commits && !filter->machine) return kg_cli_bundle_find(root, run, dir, err);
-    const bool latest = strcmp(run, "latest") == 0;
+    size_t n_before = 0;
+    const bool latest = kg_run_name_is_latest(run, &n_before);
     char *id = NULL;
     enum kg_status status = latest ? KG_OK : kg_cli_bundle_find(root, run, dir, err);
-    if (status == KG_OK) status = find_wanted(verb, filter, root, latest ? NULL : strrchr(*dir, '/') + 1, &id, err);
+    if (status == KG_OK)
+        status = find_wanted(verb, filter, root, latest ? NULL : strrchr(*dir, '/') + 1, n_before, &id, err);
     if (status == KG_OK && !id)
         status = kg_fail(err, KG_ERR_NOT_FOUND, "no run '%s' of those commits and machine", run);
     if (status == KG_OK && latest) *dir = kg_path_join(root, id);

@@ -64,6 +64,7 @@ kigo_SOURCES = \
 	src/cli/regress_call.c src/cli/regress_call.h \
 	src/cli/regress_report.c \
 	src/cli/rows.c src/cli/rows.h \
+	src/cli/run_name.c src/cli/run_name.h \
 	src/cli/show_markdown.c src/cli/show_markdown.h \
 	src/cli/sprint.c src/cli/sprint.h \
 	src/cli/suite_run.c src/cli/suite_run.h \

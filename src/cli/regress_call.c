@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum kg_status kg_cli_run_id(const char *root, const char *run, char **id, struct kg_error *err) {
+static enum kg_status run_id_by(const char *root, const char *run, enum kg_run_names names, char **id,
+                                struct kg_error *err) {
     char *dir = NULL;
-    const enum kg_status status = kg_cli_bundle_find(root, run, &dir, err);
+    const enum kg_status status = kg_cli_bundle_find_by(root, run, names, &dir, err);
     if (status != KG_OK) return status;
     const size_t len = strlen(dir);
     if (len > 1 && dir[len - 1] == '/') dir[len - 1] = '\0';
@@ -17,13 +18,17 @@ enum kg_status kg_cli_run_id(const char *root, const char *run, char **id, struc
     return KG_OK;
 }
 
-/* A run if it names one, else a commit. */
+enum kg_status kg_cli_run_id(const char *root, const char *run, char **id, struct kg_error *err) {
+    return run_id_by(root, run, KG_RUN_BY_ANY_NAME, id, err);
+}
+
+/* A run if it names one, else a commit: the runs of its ancestors, not the one that was made of it. */
 static enum kg_status resolve_baseline(const char *root, const char *baseline, struct kg_regress_options *o, char **id,
                                        struct kg_error *err) {
     const char *dir;
     if (!baseline) return KG_OK;
     struct kg_error no_run, no_commit;
-    if (kg_cli_run_id(root, baseline, id, &no_run) == KG_OK) {
+    if (run_id_by(root, baseline, KG_RUN_BY_ITS_OWN_NAME, id, &no_run) == KG_OK) {
         o->baseline_runs = (const char *const *)id;
         o->n_baseline_runs = 1;
         return KG_OK;

@@ -23,6 +23,10 @@ check_PROGRAMS += suites/integration/test_check_plan
 suites_integration_test_check_plan_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/test_check_plan.c
+check_PROGRAMS += suites/integration/test_run_names
+suites_integration_test_run_names_SOURCES = \
+	suites/integration/verbs.c suites/integration/verbs.h \
+	suites/integration/test_run_names.c
 check_PROGRAMS += suites/integration/test_demo
 suites_integration_test_demo_SOURCES = suites/integration/test_demo.c
 check_PROGRAMS += suites/integration/test_words

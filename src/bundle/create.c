@@ -124,15 +124,18 @@ static enum kg_status describe(struct kg_bundle *bundle, const struct kg_bundle_
 static enum kg_status find_source(const struct kg_bundle_options *options, struct kg_bundle_source *source,
                                   struct kg_error *err) {
     const char *built_from = options->built_from, *dir = options->source_dir;
-    kg_bundle_source(dir, source);
-    if (!built_from || kg_bundle_source_is(source, built_from)) return KG_OK;
+    struct kg_error why;
+    const enum kg_status status = kg_bundle_source(dir, source, &why);
+    if (status != KG_OK && !(built_from && options->other_tree)) return kg_fail(err, status, "%s", why.message);
+    if (status == KG_OK && (!built_from || kg_bundle_source_is(source, built_from))) return KG_OK;
     if (dir && !options->other_tree)
         return kg_fail(err, KG_ERR_INCOMPLETE,
                        "this program was not built from the sources that are in %s now: run 'make' in its build folder",
                        dir);
     kg_bundle_source_unknown(source, built_from,
-                             dir ? "the source folder holds other sources than those the programs were built from"
-                                 : "the source folder is not known");
+                             status != KG_OK ? why.message
+                             : dir ? "the source folder holds other sources than those the programs were built from"
+                                   : "the source folder is not known");
     return KG_OK;
 }
 

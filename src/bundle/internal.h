@@ -80,7 +80,9 @@ struct kg_bundle_source {
     char *diff;
     size_t diff_bytes;
 };
-void kg_bundle_source(const char *source_dir, struct kg_bundle_source *source);
+/* KG_ERR_INCOMPLETE, naming the file, if a source cannot be read: such a run would be of an unknown source. */
+KG_WARN_UNUSED enum kg_status kg_bundle_source(const char *source_dir, struct kg_bundle_source *source,
+                                               struct kg_error *err);
 void kg_bundle_source_free(struct kg_bundle_source *source);
 /* Whether the tree's sources are those that a program was built from. */
 bool kg_bundle_source_is(const struct kg_bundle_source *source, const char *built_from);

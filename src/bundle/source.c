@@ -35,13 +35,25 @@ static bool is_work_tree(const char *dir) {
     return same;
 }
 
-/* Untracked files that are not ignored: listed with their hashes in source.json, and named at the end of the diff. */
+static void set_text(json_t *object, const char *name, const char *text) {
+    json_t *value = text ? json_string(text) : NULL; /* NULL if it is not UTF-8 */
+    json_object_set_new(object, name, value ? value : json_null());
+}
+
+/* Untracked files that are not ignored: listed with their hashes in source.json, and named at the end of the diff. A
+ * git that cannot list them has not said that there are none. */
 static json_t *untracked(const char *dir, struct kg_buffer *diff) {
     struct kg_buffer names = KG_BUFFER_INIT;
+    struct kg_error err;
     bool cut = false;
     json_t *list = json_array();
     const char *const args[] = { "ls-files", "--others", "--exclude-standard", "-z", NULL };
-    if (kg_git(dir, args, MAX_LIST_BYTES, &names, &cut, NULL) != KG_OK) names.len = 0;
+    if (kg_git(dir, args, MAX_LIST_BYTES, &names, &cut, &err) != KG_OK) {
+        json_t *note = json_object();
+        set_text(note, "note", err.message);
+        json_array_append_new(list, note);
+        names.len = 0;
+    }
     for (size_t at = 0; at < names.len;) {
         const char *name = names.data + at;
         at += strlen(name) + 1;
@@ -82,11 +94,6 @@ static struct head read_head(const char *dir) {
     return head;
 }
 
-static void set_text(json_t *object, const char *name, const char *text) {
-    json_t *value = text ? json_string(text) : NULL; /* NULL if it is not UTF-8 */
-    json_object_set_new(object, name, value ? value : json_null());
-}
-
 static void ask_git(const char *dir, struct kg_bundle_source *source, json_t *git) {
     struct kg_buffer diff = KG_BUFFER_INIT;
     bool cut = false;
@@ -95,8 +102,7 @@ static void ask_git(const char *dir, struct kg_bundle_source *source, json_t *gi
     const char *const args[] = { "diff", "HEAD", "--no-ext-diff", "--no-textconv", "--no-color", NULL };
     if (head.commit) {
         struct kg_error err;
-        if (kg_git(dir, args, MAX_DIFF_BYTES, &diff, &cut, &err) != KG_OK)
-            json_object_set_new(git, "diff_error", json_string(err.message));
+        if (kg_git(dir, args, MAX_DIFF_BYTES, &diff, &cut, &err) != KG_OK) set_text(git, "diff_error", err.message);
         if (cut)
             kg_buffer_printf(&diff, "\n# the diff is longer than %d bytes; the rest is left out\n", MAX_DIFF_BYTES);
     }
@@ -126,9 +132,13 @@ static void set_content(struct kg_bundle_source *source, const struct kg_source_
     json_object_set_new(source->json, "content_files", json_integer((json_int_t)content->n_files));
 }
 
-void kg_bundle_source(const char *source_dir, struct kg_bundle_source *source) {
-    *source = (struct kg_bundle_source){ .json = json_object() };
+enum kg_status kg_bundle_source(const char *source_dir, struct kg_bundle_source *source, struct kg_error *err) {
+    *source = (struct kg_bundle_source){ 0 };
     struct kg_source_content content = { "", 0 };
+    struct kg_error why;
+    if (source_dir && kg_source_content(source_dir, &content, &why) != KG_OK)
+        return kg_fail(err, KG_ERR_INCOMPLETE, "what the sources in %s are is not known: %s", source_dir, why.message);
+    source->json = json_object();
     json_object_set_new(source->json, "version", json_string(PACKAGE_VERSION));
     if (source_dir && is_work_tree(source_dir)) {
         json_t *git = json_object();
@@ -140,9 +150,9 @@ void kg_bundle_source(const char *source_dir, struct kg_bundle_source *source) {
                             json_string(source_dir ? "the source folder is not a git work tree, or there is no git"
                                                    : "the source folder is not known"));
     }
-    if (source_dir) kg_source_content(source_dir, &content);
     set_content(source, &content);
     if (!source->diff) source->diff = kg_xstrdup("");
+    return KG_OK;
 }
 
 bool kg_bundle_source_is(const struct kg_bundle_source *source, const char *built_from) {
@@ -158,7 +168,7 @@ void kg_bundle_source_unknown(struct kg_bundle_source *source, const char *built
     source->diff = kg_xstrdup("");
     json_object_set_new(source->json, "version", json_string(PACKAGE_VERSION));
     json_object_set_new(source->json, "git", json_null());
-    json_object_set_new(source->json, "git_why", json_string(why));
+    set_text(source->json, "git_why", why);
     set_content(source, &content);
 }
 

@@ -6,15 +6,18 @@
 #define KIGO_BUNDLE_SOURCE_CONTENT_H
 
 #include "base/hash.h"
+#include <kigo/status.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 struct kg_source_content {
-    char sha256[KG_SHA256_HEX_SIZE]; /* "" if there is no source, or one cannot be read */
+    char sha256[KG_SHA256_HEX_SIZE]; /* "" if there is no source */
     size_t n_files;
 };
 
-void kg_source_content(const char *source_dir, struct kg_source_content *content);
+/* A file or folder that cannot be read is an error that names it: a hash of the rest would be another source's. */
+KG_WARN_UNUSED enum kg_status kg_source_content(const char *source_dir, struct kg_source_content *content,
+                                                struct kg_error *err);
 
 /* Whether a file below kernels, src or suites (its path inside that folder) is a source. Build products that an in-tree
  * build leaves beside the sources are none. */

@@ -105,12 +105,38 @@ static void edited_tree(struct kg_record *rec, const void *arg) {
     kg_copied_tree_close(&c);
 }
 
+/* A source that cannot be read may be another than the one that was built: the run does not begin, and names it. */
+static void unreadable_source(struct kg_record *rec, const void *arg) {
+    enum { READABLE = 77 };
+    static const char CHECK[] = /* root reads everything, unless it gives that right up */
+        "cd \"$1\"; chmod 0 \"$3\"; as=\n"
+        "[ \"$(id -u)\" != 0 ] || as='setpriv --bounding-set -dac_override,-dac_read_search'\n"
+        "! $as cat \"$3\" || exit 77\n"
+        "exec env -u KIGO_BUILT_FROM -u KIGO_SUITES $as ./kigo check --quiet --bundles \"$2\"";
+    static const char SOURCE[] = "src/ops/rmsnorm.c";
+    struct kg_copied_tree c;
+    char *said;
+    (void)arg;
+    kg_copied_tree_open(&c, rec, "unit", "test_green");
+    const int exit_code = kg_shell(CHECK, (const char *const[]){ c.tree, c.bundles, SOURCE }, &said);
+    if (exit_code == READABLE) {
+        kg_record_skip(rec, "this user reads what has no permissions");
+    } else {
+        ck_assert_msg(exit_code == KG_EXIT_INCOMPLETE, "%d: %s", exit_code, said);
+        ck_assert_msg(strstr(said, "is not known") && strstr(strstr(said, "is not known"), SOURCE), "%s", said);
+        ck_assert(!kg_path_exists(c.bundles));
+    }
+    free(said);
+    kg_copied_tree_close(&c);
+}
+
 /* build-aux/built-from and kg_source_content agree; its file changes with the sources only, and a source with an older
  * time is made new. */
 static void hash_of_the_build(struct kg_record *rec, const void *arg) {
     static const char HASH[] = "exec \"$1/build-aux/built-from\" \"$2\" \"$3\"";
     const char *dir = kg_scratch_dir(rec);
     struct kg_source_content content;
+    struct kg_error err;
     char *said, *written, *file = kg_path_join(dir, "built_from.inc");
     size_t size;
     (void)arg;
@@ -120,7 +146,7 @@ static void hash_of_the_build(struct kg_record *rec, const void *arg) {
                   "echo x >src/a.o; echo x >src/bundle/build_info.h; ln -s a.c src/link.c\n",
                   words);
     kg_must_shell(HASH, words);
-    kg_source_content(dir, &content);
+    kg_must(kg_source_content(dir, &content, &err), &err);
     ck_assert_uint_eq(content.n_files, 3);
     ck_assert_int_eq(kg_file_read(file, &written, &size, NULL), KG_OK);
     ck_assert_uint_eq(size, strlen(content.sha256) + 3);
@@ -160,7 +186,8 @@ static void plain_make_builds_suites(struct kg_record *rec, const void *arg) {
     { .layer = "integration", .op = "built_from", .name = #function, .run = function, .timeout_s = 60 }
 
 static const struct kg_case CASES[] = {
-    CASE(other_programs), CASE(copied_tree), CASE(edited_tree), CASE(hash_of_the_build), CASE(plain_make_builds_suites),
+    CASE(other_programs),    CASE(copied_tree),       CASE(edited_tree),
+    CASE(unreadable_source), CASE(hash_of_the_build), CASE(plain_make_builds_suites),
 };
 
 int main(int argc, char **argv) {

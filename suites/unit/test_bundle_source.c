@@ -5,11 +5,16 @@
 #include "bundle/internal.h"
 #include "bundle/records.h"
 #include "suites/harness/case.h"
+#include "suites/harness/must.h"
 #include "suites/harness/process.h"
 #include "suites/support/bundle_maker.h"
 #include <check.h>
+#include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum { MAX_ARGS = 12 };
 
@@ -35,6 +40,11 @@ static void put(const char *dir, const char *relative, const char *text) {
     EXPECT_OK(kg_bundle_put(dir, relative, text, strlen(text), &err), err);
 }
 
+static void read_source(const char *dir, struct kg_bundle_source *source) {
+    struct kg_error err;
+    EXPECT_OK(kg_bundle_source(dir, source, &err), err);
+}
+
 /* A repository with one commit of src/a.c; false without git. */
 static bool make_repository(struct kg_record *rec, const char *dir) {
     if (!GIT(dir, "init", "-q")) {
@@ -49,7 +59,7 @@ static bool make_repository(struct kg_record *rec, const char *dir) {
 
 static char *content_of(const char *dir) {
     struct kg_bundle_source source;
-    kg_bundle_source(dir, &source);
+    read_source(dir, &source);
     const char *hash = kg_json_text(source.json, "content_sha256");
     char *copy = kg_xstrdup(hash ? hash : "none");
     kg_bundle_source_free(&source);
@@ -62,7 +72,7 @@ static void clean_tree(struct kg_record *rec, const void *arg) {
     (void)arg;
     if (!make_repository(rec, dir)) return;
     put(dir, "src/a.o", "ignored");
-    kg_bundle_source(dir, &source);
+    read_source(dir, &source);
     const json_t *info = json_object_get(source.json, "git");
     ck_assert_ptr_nonnull(source.commit);
     ck_assert_uint_eq(strlen(source.commit), 40);
@@ -83,7 +93,7 @@ static void changed_file(struct kg_record *rec, const void *arg) {
     char *before = content_of(dir);
     put(dir, "src/a.c", "int b;\n");
     char *after = content_of(dir);
-    kg_bundle_source(dir, &source);
+    read_source(dir, &source);
     ck_assert(source.dirty);
     ck_assert_msg(strstr(source.diff, "-int a;\n+int b;\n") != NULL, "%s", source.diff);
     ck_assert_str_ne(before, after);
@@ -99,7 +109,7 @@ static void staged_file(struct kg_record *rec, const void *arg) {
     if (!make_repository(rec, dir)) return;
     put(dir, "src/new.c", "int n;\n");
     GIT(dir, "add", "src/new.c");
-    kg_bundle_source(dir, &source);
+    read_source(dir, &source);
     ck_assert(source.dirty);
     ck_assert_ptr_nonnull(strstr(source.diff, "+int n;"));
     kg_bundle_source_free(&source);
@@ -111,7 +121,7 @@ static void untracked_file(struct kg_record *rec, const void *arg) {
     (void)arg;
     if (!make_repository(rec, dir)) return;
     put(dir, "notes\xC3\xA9.txt", "x");
-    kg_bundle_source(dir, &source);
+    read_source(dir, &source);
     const json_t *list = json_object_get(json_object_get(source.json, "git"), "untracked");
     ck_assert(source.dirty);
     ck_assert_uint_eq(json_array_size(list), 1);
@@ -130,7 +140,7 @@ static void folder_inside_a_repository(struct kg_record *rec, const void *arg) {
     if (!make_repository(rec, dir)) return;
     put(dir, "kigo-0.1.0/src/a.c", "int a;\n");
     char *inner = kg_path_join(dir, "kigo-0.1.0");
-    kg_bundle_source(inner, &source);
+    read_source(inner, &source);
     ck_assert_ptr_null(source.commit);
     ck_assert(!source.dirty);
     ck_assert(json_is_null(json_object_get(source.json, "git")));
@@ -149,7 +159,7 @@ static void inside_a_hook(struct kg_record *rec, const void *arg) {
     (void)arg;
     if (!make_repository(rec, dir)) return;
     setenv("GIT_DIR", "/nonexistent", 1);
-    kg_bundle_source(dir, &source);
+    read_source(dir, &source);
     unsetenv("GIT_DIR");
     ck_assert_ptr_nonnull(source.commit);
     kg_bundle_source_free(&source);
@@ -163,7 +173,7 @@ static void no_commit_yet(struct kg_record *rec, const void *arg) {
         kg_record_skip(rec, "no git on this machine");
         return;
     }
-    kg_bundle_source(dir, &source);
+    read_source(dir, &source);
     ck_assert_ptr_null(source.commit);
     ck_assert(!source.dirty);
     kg_bundle_source_free(&source);
@@ -173,7 +183,7 @@ static void unknown_folder(struct kg_record *rec, const void *arg) {
     struct kg_bundle_source source;
     (void)rec;
     (void)arg;
-    kg_bundle_source(NULL, &source);
+    read_source(NULL, &source);
     ck_assert(json_is_null(json_object_get(source.json, "content_sha256")));
     ck_assert(json_is_null(json_object_get(source.json, "git")));
     ck_assert_str_eq(kg_json_text(source.json, "git_why"), "the source folder is not known");
@@ -192,7 +202,7 @@ static void id_names_the_commit(struct kg_record *rec, const void *arg) {
         struct kg_error err;
         char *root = kg_xasprintf("%s/.git/bundles-%d", dir, dirty);
         if (dirty) put(dir, "src/a.c", "int c;\n");
-        kg_bundle_source(dir, &source);
+        read_source(dir, &source);
         const struct kg_bundle_options options = { .root = root, .source_dir = dir };
         EXPECT_OK(kg_bundle_create(&options, &bundle, &err), err);
         char *want = kg_xasprintf("-%.12s%s-", source.commit, dirty ? "-dirty" : "");
@@ -204,13 +214,88 @@ static void id_names_the_commit(struct kg_record *rec, const void *arg) {
     }
 }
 
+/* A git that cannot list what it does not track has not said that the tree is clean. */
+static void git_that_cannot_list(struct kg_record *rec, const void *arg) {
+    const char *dir = kg_scratch_dir(rec);
+    struct kg_bundle_source source;
+    (void)arg;
+    if (!make_repository(rec, dir)) return;
+    char *bin = kg_path_join(dir, ".git/bin"), *program = kg_path_join(bin, "git");
+    char *before = kg_xstrdup(getenv("PATH")), *path = kg_xasprintf("%s:%s", bin, before);
+    put(dir, ".git/bin/git",
+        "#!/bin/sh\nPATH=${PATH#*:}\nfor arg; do [ \"$arg\" != ls-files ] || exit 1; done\nexec git \"$@\"\n");
+    ck_assert_int_eq(chmod(program, 0755), 0);
+    ck_assert_int_eq(setenv("PATH", path, 1), 0);
+    read_source(dir, &source);
+    setenv("PATH", before, 1);
+    const json_t *list = json_object_get(json_object_get(source.json, "git"), "untracked");
+    ck_assert_ptr_nonnull(source.commit);
+    ck_assert(source.dirty);
+    ck_assert_ptr_nonnull(strstr(kg_json_text(json_array_get(list, 0), "note"), "ls-files"));
+    kg_bundle_source_free(&source);
+    free(path);
+    free(before);
+    free(program);
+    free(bin);
+}
+
+/* Root may read what no one may: this process goes without that right, or takes it back. */
+static void read_all(bool may) {
+    struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+    struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3];
+    const uint32_t rights = (1u << CAP_DAC_OVERRIDE) | (1u << CAP_DAC_READ_SEARCH);
+    ck_assert_int_eq(syscall(SYS_capget, &head, caps), 0);
+    caps[0].effective = (caps[0].effective & ~rights) | (may ? caps[0].permitted & rights : 0);
+    ck_assert_int_eq(syscall(SYS_capset, &head, caps), 0);
+}
+
+/* No run is of a source that nobody read: it does not begin, or, where the tree is not its own, says why it knows none.
+ */
+static void unreadable_source(struct kg_record *rec, const void *arg) {
+    static const char *const UNREADABLE[] = { "src/b.c", "suites/unit" };
+    const char *dir = kg_scratch_dir(rec);
+    char *root = kg_path_join(dir, "bundles");
+    struct kg_error err;
+    (void)arg;
+    put(dir, "src/a.c", "int a;\n");
+    put(dir, "src/b.c", "int b;\n");
+    put(dir, "suites/unit/c.c", "int c;\n");
+    read_all(false);
+    for (size_t i = 0; i < KG_COUNT_OF(UNREADABLE); i++) {
+        char *path = kg_path_join(dir, UNREADABLE[i]);
+        struct kg_bundle_source source;
+        struct kg_bundle *bundle = NULL;
+        struct kg_bundle_options options = { .root = root, .source_dir = dir };
+        ck_assert_int_eq(chmod(path, 0), 0);
+        kg_must_fail(kg_bundle_source(dir, &source, &err), KG_ERR_INCOMPLETE, &err, path, "Permission denied", NULL);
+        kg_must_fail(kg_bundle_create(&options, &bundle, &err), KG_ERR_INCOMPLETE, &err, path, NULL);
+        ck_assert(!kg_path_exists(root));
+        options.built_from = "0123456789012345678901234567890123456789012345678901234567890123";
+        kg_must_fail(kg_bundle_create(&options, &bundle, &err), KG_ERR_INCOMPLETE, &err, path, NULL);
+        options.other_tree = true;
+        EXPECT_OK(kg_bundle_create(&options, &bundle, &err), err);
+        json_t *json = NULL;
+        EXPECT_OK(kg_bundle_read_json(kg_bundle_dir(bundle), "data/source.json", &json, &err), err);
+        ck_assert_ptr_nonnull(strstr(kg_json_text(json, "git_why"), path));
+        ck_assert(json_is_null(json_object_get(json, "git")));
+        json_decref(json);
+        kg_bundle_close(bundle);
+        EXPECT_OK(kg_path_remove(root, &err), err);
+        ck_assert_int_eq(chmod(path, 0755), 0);
+        free(path);
+    }
+    read_all(true);
+    free(root);
+}
+
 #define CASE(function)                                                                                                 \
     { .layer = "unit", .op = "bundle_source", .name = #function, .run = function }
 
 static const struct kg_case CASES[] = {
-    CASE(clean_tree),     CASE(changed_file),   CASE(staged_file),
-    CASE(untracked_file), CASE(inside_a_hook),  CASE(folder_inside_a_repository),
-    CASE(no_commit_yet),  CASE(unknown_folder), CASE(id_names_the_commit),
+    CASE(clean_tree),           CASE(changed_file),      CASE(staged_file),
+    CASE(untracked_file),       CASE(inside_a_hook),     CASE(folder_inside_a_repository),
+    CASE(no_commit_yet),        CASE(unknown_folder),    CASE(id_names_the_commit),
+    CASE(git_that_cannot_list), CASE(unreadable_source),
 };
 
 int main(int argc, char **argv) {

@@ -39,7 +39,8 @@ struct kg_bundle_options {
     const char *root;       /* the proof-bundles folder; made if missing */
     const char *source_dir; /* the source tree, for source.json (git and hashes); NULL if unknown */
     /* Hash of the sources that the programs of the run were built from (content_sha256); NULL: the tree's, whatever
-     * they are. A tree with others is KG_ERR_INCOMPLETE, or with other_tree no known tree. */
+     * they are. A tree with others, or with one that cannot be read, is KG_ERR_INCOMPLETE, or with other_tree no known
+     * tree. */
     const char *built_from;
     bool other_tree;
     const kg_json *run;  /* object copied into env.json as "run": argv, layers, filter, seed, require_gpu, models */

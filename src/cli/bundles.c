@@ -86,6 +86,20 @@ enum kg_status kg_cli_history_open(const char *verb, const char *root, struct kg
     return status;
 }
 
+enum kg_status kg_cli_heads_check(const char *verb, struct kg_history *history, size_t *n_unsound,
+                                  struct kg_error *err) {
+    struct kg_bundle_findings unsound = { NULL, 0 };
+    const enum kg_status status = kg_trust_heads(history, &unsound, err);
+    for (size_t i = 0; i < unsound.n_items; i++) kg_say(stderr, "kigo %s: %s\n", verb, unsound.items[i].detail);
+    *n_unsound = unsound.n_items;
+    kg_bundle_findings_free(&unsound);
+    return status;
+}
+
+enum kg_status kg_cli_heads_conclude(size_t n_unsound, struct kg_error *err) {
+    return n_unsound == 0 ? KG_OK : kg_fail(err, KG_ERR_INTEGRITY, "%zu of the runs do not verify", n_unsound);
+}
+
 void kg_cli_history_close(const char *verb, struct kg_history *history) {
     const struct kg_bundle_findings *repaired = history ? kg_trust_repaired(history) : NULL;
     for (size_t i = 0; repaired && i < repaired->n_items; i++)

@@ -33,6 +33,12 @@ KG_WARN_UNUSED enum kg_status kg_cli_history_open(const char *verb, const char *
  * the place of KG_EXIT_OK, too, where an index that was opened lacks what could not be read. */
 int kg_cli_answer_exit_code(const char *verb, int code);
 
+/* Verifies the heads of all runs (history/trust.h), and says on standard error which do not; after what was asked for
+ * is printed, kg_cli_heads_conclude is KG_ERR_INTEGRITY if there were any. */
+KG_WARN_UNUSED enum kg_status kg_cli_heads_check(const char *verb, struct kg_history *history, size_t *n_unsound,
+                                                 struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_cli_heads_conclude(size_t n_unsound, struct kg_error *err);
+
 /* Closes it; says on standard error whose rows had to be made again (history/trust.h). */
 void kg_cli_history_close(const char *verb, struct kg_history *history);
 

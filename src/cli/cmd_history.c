@@ -19,16 +19,16 @@
 #define WIDE                                                                                                           \
     "SELECT " RUN_COLUMNS ", round(r.duration_ns / 1e9, 3) AS seconds,"                                                \
     " (SELECT max(m.value) FROM metric_row m WHERE m.result_id = r.result_id AND m.figure_id IN"                       \
-    "  (SELECT figure_id FROM figure WHERE name GLOB '*.margin')) AS worst_margin,"                                    \
+    "  (SELECT figure_id FROM figure_name WHERE name GLOB '*.margin')) AS worst_margin,"                               \
     " (SELECT m.value FROM metric_row m WHERE m.result_id = r.result_id AND m.mad IS NOT NULL AND m.valid"             \
     "  ORDER BY m.seq LIMIT 1) AS time_ns,"                                                                            \
     " (SELECT max(m.value) FROM metric_row m WHERE m.result_id = r.result_id AND m.figure_id IN"                       \
-    "  (SELECT figure_id FROM figure WHERE name GLOB '*.peak')) AS peak_bytes" FROM_RUNS WHERE_RUNS
+    "  (SELECT figure_id FROM figure_name WHERE name GLOB '*.peak')) AS peak_bytes" FROM_RUNS WHERE_RUNS
 /* A row a figure of a run. */
 #define LONG                                                                                                           \
     "SELECT " RUN_COLUMNS                                                                                              \
     ", f.name AS figure, f.unit, m.value, m.tol, m.n, m.mad, m.ci_lo, m.ci_hi, m.valid" FROM_RUNS                      \
-    " JOIN metric_row m USING(result_id) JOIN figure f USING(figure_id)" WHERE_RUNS "f.name GLOB ?10 AND "
+    " JOIN metric_row m USING(result_id) JOIN figure_name f USING(figure_id)" WHERE_RUNS "f.name GLOB ?10 AND "
 
 #define EXACT_KEY "c.case_key = ?8"
 #define KEY_PATTERN "c.case_key GLOB ?8"
@@ -61,6 +61,8 @@ static enum kg_status show(const char *key, const struct history_options *o, str
     args.values[KG_FILTER_ARGS + 2] = args.owned[KG_FILTER_ARGS + 2];
     status = kg_cli_history_open("history", root, &history, err);
     struct kg_rows rows = KG_ROWS_INIT(&o->format);
+    size_t n_unsound = 0;
+    if (status == KG_OK) status = kg_cli_heads_check("history", history, &n_unsound, err);
     if (status == KG_OK)
         status = kg_history_query(history, STATEMENTS[is_pattern][o->figure != NULL], args.values,
                                   KG_FILTER_ARGS + (o->figure ? 3 : 2), kg_rows_add, &rows, err);
@@ -69,7 +71,8 @@ static enum kg_status show(const char *key, const struct history_options *o, str
                          is_pattern ? "" : " (* matches any text)");
     if (status == KG_OK) status = kg_rows_print(&rows, err);
     else kg_rows_free(&rows);
-    kg_history_close(history);
+    if (status == KG_OK) status = kg_cli_heads_conclude(n_unsound, err);
+    kg_cli_history_close("history", history);
     kg_filter_args_free(&args);
     return status;
 }

@@ -37,18 +37,15 @@ static enum kg_status list(const char *root, const struct kg_filter *filter, con
                              " ORDER BY b.started_us DESC, b.bundle_id DESC LIMIT ?8",
                              format->json || format->csv ? LONG : SHORT);
     struct kg_rows rows = KG_ROWS_INIT(format);
-    struct kg_bundle_findings unsound = { NULL, 0 };
+    size_t n_unsound = 0;
     status = kg_cli_history_open("list", root, &history, err);
-    if (status == KG_OK) status = kg_trust_heads(history, &unsound, err);
+    if (status == KG_OK) status = kg_cli_heads_check("list", history, &n_unsound, err);
     if (status == KG_OK) status = kg_rows_query(history, sql, args.values, KG_FILTER_ARGS + 2, &rows, err);
     const size_t n_unread = status == KG_OK ? kg_trust_n_unread(history) : 0;
     kg_cli_history_close("list", history);
-    for (size_t i = 0; i < unsound.n_items; i++) kg_say(stderr, "kigo list: %s\n", unsound.items[i].detail);
-    if (status == KG_OK && unsound.n_items > 0)
-        status = kg_fail(err, KG_ERR_INTEGRITY, "%zu of these runs do not verify", unsound.n_items);
+    if (status == KG_OK) status = kg_cli_heads_conclude(n_unsound, err);
     if (status == KG_OK && n_unread > 0)
         status = kg_fail(err, KG_ERR_INTEGRITY, "what is not indexed (%zu, above) is not listed", n_unread);
-    kg_bundle_findings_free(&unsound);
     kg_filter_args_free(&args);
     free(sql);
     return status;

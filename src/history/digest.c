@@ -53,10 +53,11 @@ enum kg_status kg_history_digest(struct kg_history *history, const char *bundle_
                                " LEFT JOIN build USING(build_id) WHERE bundle_id = ?1",
                       RESULTS[] = "SELECT r.*, tcase.* FROM bundle CROSS JOIN result_row r USING(bundle_no)"
                                   " LEFT JOIN tcase USING(case_id) WHERE bundle_id = ?1 ORDER BY result_id",
-                      METRICS[] = "SELECT m.*, figure.* FROM metric_row m LEFT JOIN figure USING(figure_id) WHERE"
-                                  " m.result_id BETWEEN (SELECT bundle_no << 20 FROM bundle WHERE bundle_id = ?1) AND"
-                                  " (SELECT (bundle_no << 20) + 1048575 FROM bundle WHERE bundle_id = ?1)"
-                                  " ORDER BY m.result_id, m.seq";
+                      METRICS[] =
+                          "SELECT m.*, figure_name.* FROM metric_row m LEFT JOIN figure_name USING(figure_id) WHERE"
+                          " m.result_id BETWEEN (SELECT bundle_no << 20 FROM bundle WHERE bundle_id = ?1) AND"
+                          " (SELECT (bundle_no << 20) + 1048575 FROM bundle WHERE bundle_id = ?1)"
+                          " ORDER BY m.result_id, m.seq";
     struct kg_sha256 *hash = kg_sha256_new();
     enum kg_status status = add_rows(history, HEAD, bundle_id, hash, err);
     if (status == KG_OK && !head_only) status = add_rows(history, RESULTS, bundle_id, hash, err);

@@ -47,4 +47,5 @@ libkigo_a_SOURCES += \
 	src/history/step_suspects.c src/history/step_suspects.h \
 	src/history/step_values.c src/history/step_values.h \
 	src/history/sync.c \
-	src/history/trust.c src/history/trust.h
+	src/history/trust.c src/history/trust.h \
+	src/history/views.c src/history/views.h

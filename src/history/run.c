@@ -118,7 +118,7 @@ enum kg_status kg_catalogue_load(struct kg_history *history, struct kg_catalogue
         "SELECT case_id, case_key, op, backend, layer, dtype, shape, def_sha FROM tcase ORDER BY case_key, def_sha",
         NULL, 0, add_case, catalogue, err);
     if (status == KG_OK)
-        status = kg_history_query(history, "SELECT figure_id, name, unit FROM figure ORDER BY figure_id", NULL, 0,
+        status = kg_history_query(history, "SELECT figure_id, name, unit FROM figure_name ORDER BY figure_id", NULL, 0,
                                   add_figure, catalogue, err);
     if (status != KG_OK) kg_catalogue_free(catalogue);
     else if (catalogue->n_cases > 1) qsort(catalogue->cases, catalogue->n_cases, sizeof *catalogue->cases, by_case_id);

@@ -73,6 +73,40 @@ static const char *const MIGRATIONS[] = {
     "CREATE INDEX result_by_case ON result_row(case_id);",
     /* Errors without a limit, mixed limits and more members of the comparison key are read from the folders again. */
     "DELETE FROM metric_row; DELETE FROM result_row; DELETE FROM tcase; DELETE FROM bundle; DELETE FROM figure;",
+
+    /* Views for people (history/views.h): a column's name means one thing, whatever is joined, and those that two views
+     * share are never NULL. Figures' names made room for the view of figures. */
+    "DROP VIEW metric; DROP TABLE metric_row; DROP TABLE figure;"
+    "DELETE FROM result_row; DELETE FROM tcase; DELETE FROM bundle;"
+    "CREATE TABLE figure_name(figure_id INTEGER PRIMARY KEY, name TEXT NOT NULL, unit TEXT NOT NULL) STRICT;"
+    "CREATE TABLE metric_row(result_id INTEGER NOT NULL REFERENCES result_row, seq INTEGER NOT NULL,"
+    " figure_id INTEGER NOT NULL REFERENCES figure_name, value REAL, tol REAL, n INTEGER, mad REAL, ci_lo REAL,"
+    " ci_hi REAL, valid INTEGER NOT NULL, PRIMARY KEY(result_id, seq)) STRICT, WITHOUT ROWID;"
+    "CREATE VIEW metric AS SELECT m.result_id, m.seq, f.name, f.unit, m.value, m.tol, m.n,"
+    " CASE WHEN m.mad IS NOT NULL THEN m.value END AS median, m.mad, m.ci_lo, m.ci_hi, m.valid"
+    " FROM metric_row m JOIN figure_name f ON f.figure_id = m.figure_id;"
+    "CREATE VIEW run AS SELECT b.bundle_id AS run, b.verdict, b.state, b.exit_code,"
+    " strftime('%Y-%m-%d %H:%M:%S', b.started_us / 1000000, 'unixepoch') AS started_utc,"
+    " (b.sealed_us - b.started_us) / 1e6 AS run_seconds, b.overhead_share, b.n_planned, b.n_pass, b.n_fail, b.n_skip,"
+    " b.n_crash, b.n_timeout, b.n_norun, b.seed AS run_seed, b.git_commit, b.git_branch, b.git_dirty,"
+    " e.gpu_name, e.gpu_power_limit_w, e.gpu_driver, e.cuda_runtime, e.cpu_model, e.n_cpus,"
+    " e.memory_bytes AS host_memory_bytes, e.os, e.kernel, c.compiler, c.cflags, c.sanitizers, c.cuda AS cuda_compiler,"
+    " b.sig_state <> 'unsigned' AS has_signature, b.comparison_key"
+    " FROM bundle b LEFT JOIN env e ON e.env_id = b.env_id LEFT JOIN build c ON c.build_id = b.build_id;"
+    "CREATE VIEW figure AS SELECT b.bundle_id AS run, r.result_id AS result_no, c.case_key, c.layer, c.op, c.name AS "
+    "case_name,"
+    " coalesce(c.backend, '-') AS backend, coalesce(c.dtype, '-') AS dtype, coalesce(c.shape, '-') AS shape,"
+    " coalesce(c.spec, '-') AS spec, r.status, f.name AS figure, f.unit, m.value, m.tol AS value_limit,"
+    " m.n AS n_values, m.mad, m.ci_lo AS ci_low, m.ci_hi AS ci_high, m.valid"
+    " FROM metric_row m JOIN figure_name f ON f.figure_id = m.figure_id JOIN result_row r ON r.result_id = m.result_id"
+    " JOIN tcase c ON c.case_id = r.case_id JOIN bundle b ON b.bundle_no = r.bundle_no;"
+    "CREATE VIEW failure AS SELECT b.bundle_id AS run, r.result_id AS result_no, c.case_key, c.layer, c.op, c.name AS "
+    "case_name,"
+    " coalesce(c.backend, '-') AS backend, coalesce(c.dtype, '-') AS dtype, coalesce(c.shape, '-') AS shape,"
+    " coalesce(c.spec, '-') AS spec, r.status, coalesce(r.reason, '') AS reason, r.seed AS case_seed,"
+    " r.duration_ns / 1e9 AS case_seconds"
+    " FROM result_row r JOIN tcase c ON c.case_id = r.case_id JOIN bundle b ON b.bundle_no = r.bundle_no"
+    " WHERE r.status NOT IN ('pass', 'skip');",
 };
 enum { SCHEMA_VERSION = sizeof MIGRATIONS / sizeof *MIGRATIONS };
 

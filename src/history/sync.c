@@ -117,7 +117,7 @@ static void compare(const char *root, const struct kg_dir_list *folders, const s
 static enum kg_status apply(struct kg_history *history, const struct differences *d,
                             struct kg_bundle_findings *problems, struct kg_error *err) {
     static const char ORPHANS[] = "DELETE FROM tcase WHERE case_id NOT IN (SELECT case_id FROM result_row);"
-                                  "DELETE FROM figure WHERE figure_id NOT IN (SELECT figure_id FROM metric_row);"
+                                  "DELETE FROM figure_name WHERE figure_id NOT IN (SELECT figure_id FROM metric_row);"
                                   "DELETE FROM env WHERE env_id NOT IN (SELECT env_id FROM bundle);"
                                   "DELETE FROM build WHERE build_id NOT IN (SELECT build_id FROM bundle);";
     enum kg_status status = KG_OK;

@@ -21,7 +21,7 @@ enum kg_status kg_past_load(struct kg_history *history, const struct kg_run_head
     static const char SQL[] =
         "SELECT c.case_key || char(10) || c.def_sha || char(10) || f.name, m.value FROM bundle b"
         " JOIN result_row r ON r.bundle_no = b.bundle_no JOIN tcase c USING(case_id) JOIN metric_row m USING(result_id)"
-        " JOIN figure f USING(figure_id) WHERE b.bundle_id = ?1 AND m.mad IS NOT NULL AND m.valid AND m.value > 0";
+        " JOIN figure_name f USING(figure_id) WHERE b.bundle_id = ?1 AND m.mad IS NOT NULL AND m.valid AND m.value > 0";
     enum kg_status status = KG_OK;
     *past = json_object();
     for (size_t i = 0; i < baseline->n_items && status == KG_OK; i++) {

@@ -67,7 +67,7 @@ enum kg_status kg_timelines_largest(struct kg_history *history, const char *limi
     static const char SQL[] =
         "SELECT CASE WHEN ?2 = '*.margin' THEN 'all' ELSE f.name END AS line, b.bundle_no, max(m.value)"
         " FROM (SELECT bundle_no FROM bundle ORDER BY started_us DESC, bundle_id DESC LIMIT ?1) b"
-        " JOIN result_row r ON r.bundle_no = b.bundle_no JOIN metric_row m USING(result_id) JOIN figure f "
+        " JOIN result_row r ON r.bundle_no = b.bundle_no JOIN metric_row m USING(result_id) JOIN figure_name f "
         "USING(figure_id)"
         " WHERE f.name GLOB ?2 AND m.valid GROUP BY line, b.bundle_no ORDER BY line, b.bundle_no";
     const char *const args[] = { limit, pattern };

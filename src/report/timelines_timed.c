@@ -34,7 +34,7 @@ static enum kg_status load(struct kg_history *history, const char *limit, const 
         "SELECT c.case_key || ' ' || f.name AS line, b.bundle_no, m.value, m.ci_lo, m.ci_hi"
         " FROM (SELECT bundle_no, comparison_key FROM bundle ORDER BY started_us DESC, bundle_id DESC LIMIT ?1) b"
         " JOIN result_row r ON r.bundle_no = b.bundle_no JOIN tcase c USING(case_id) JOIN metric_row m USING(result_id)"
-        " JOIN figure f USING(figure_id) WHERE m.mad IS NOT NULL AND m.valid"
+        " JOIN figure_name f USING(figure_id) WHERE m.mad IS NOT NULL AND m.valid"
         " AND b.comparison_key = (SELECT comparison_key FROM bundle WHERE bundle_id = ?2)"
         " AND r.case_id IN (SELECT case_id FROM result_row WHERE bundle_no ="
         " (SELECT bundle_no FROM bundle WHERE bundle_id = ?2)) ORDER BY line, b.bundle_no";

@@ -136,7 +136,9 @@ static void edited_head(struct kg_record *rec, const void *arg) {
     begin(&t, rec);
     change_quietly(t.older_dir, "data/source.json", "\"dirty\":false", "\"dirty\": true");
     kg_verb_refuses(t.lab.root, ARGS("regress"), KG_EXIT_INTEGRITY, "data/source.json: changed");
-    kg_verb_refuses(t.lab.root, ARGS("list"), KG_EXIT_INTEGRITY, t.older);
+    const char *const *const verbs[] = { ARGS("list"), ARGS("history", "*"), ARGS("query", "SELECT 1") };
+    for (size_t i = 0; i < KG_COUNT_OF(verbs); i++)
+        kg_verb_refuses(t.lab.root, verbs[i], KG_EXIT_INTEGRITY, t.older);
     end(&t);
 }
 
@@ -156,7 +158,7 @@ static void edited_rows(struct kg_record *rec, const void *arg) {
     /* Of what several runs share one run's rows cannot be made again. */
     static const char *const SHARED[] = {
         "UPDATE tcase SET case_key = case_key || '2'",
-        "UPDATE figure SET name = 'mine' WHERE name = 'kv.peak'",
+        "UPDATE figure_name SET name = 'mine' WHERE name = 'kv.peak'",
         "UPDATE build SET json = '{}'",
     };
     struct tampering t;
@@ -190,7 +192,7 @@ static void foreign_schema(struct kg_record *rec, const void *arg) {
         "CREATE TABLE mine(x)",
         "CREATE VIRTUAL TABLE mine USING fts5(x)",
         "DROP INDEX result_by_case",
-        "DROP VIEW result; CREATE VIEW result AS SELECT result_id, '' AS bundle_id, 'pass' AS status FROM result_row",
+        "DROP VIEW run; CREATE VIEW run AS SELECT bundle_id AS run, 'pass' AS verdict FROM bundle",
     };
     struct tampering t;
     (void)arg;

@@ -153,3 +153,5 @@ check_PROGRAMS += suites/unit/test_sdpa
 suites_unit_test_sdpa_SOURCES = suites/unit/test_sdpa.c
 check_PROGRAMS += suites/unit/test_verified
 suites_unit_test_verified_SOURCES = suites/unit/test_verified.c
+check_PROGRAMS += suites/unit/test_views
+suites_unit_test_views_SOURCES = suites/unit/test_views.c

@@ -136,8 +136,8 @@ static bool join_text(void *arg, size_t n_columns, const char *const *names, con
 /* Tables, by the names statements give them, that may be read from end to end: they have a row a run, a case, a
  * figure's name or a table. result_row and metric_row have one for each of these in each run. */
 static bool is_small(const char *name, size_t len) {
-    static const char *const SMALL[] = { "annotation", "b", "build",  "bundle",        "c",    "e",
-                                         "env",        "f", "figure", "sqlite_schema", "tcase" };
+    static const char *const SMALL[] = { "annotation", "b", "build",       "bundle",        "c",    "e",
+                                         "env",        "f", "figure_name", "sqlite_schema", "tcase" };
     for (size_t i = 0; i < KG_COUNT_OF(SMALL); i++)
         if (strlen(SMALL[i]) == len && strncmp(SMALL[i], name, len) == 0) return true;
     return false;

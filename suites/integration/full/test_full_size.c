@@ -23,7 +23,7 @@ static bool is_within(struct kg_record *rec, const char *verb, const struct kg_c
 }
 
 static void limits(struct kg_record *rec, const void *arg) {
-    static const double REINDEX_S = N_RUNS / 30.0, REGRESS_S = 1, HISTORY_S = 0.05, INDEX_BYTES = 1e9;
+    static const double REINDEX_S = N_RUNS / 30.0, REGRESS_S = 1, HISTORY_S = 0.1, INDEX_BYTES = 1e9;
     struct kg_store_costs costs;
     (void)arg;
     kg_store_measure(rec, N_RUNS, N_CASES, REINDEX_S, &costs);

@@ -1,13 +1,12 @@
 /* kigo generate: a prompt in, text out as it is decided. */
 #include "base/buffer.h"
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/say.h"
 #include "base/size.h"
 #include "cli/commands.h"
 #include "cli/generate.h"
+#include "cli/interrupt.h"
 #include "engine/prompt.h"
-#include "engine/sampler.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,13 +18,6 @@ double kg_cli_generate_speed(const struct kg_generate_result *result) {
     return result->decode_ns > 0 ? (double)result->n_evals * 1e9 / (double)result->decode_ns : 0;
 }
 
-/* Small enough to be exact wherever JSON numbers are read as doubles. */
-static uint64_t seed_of_the_moment(void) {
-    uint64_t seed;
-    if (getentropy(&seed, sizeof seed)) seed = (uint64_t)kg_clock_utc_us();
-    return seed & ((UINT64_C(1) << 53) - 1);
-}
-
 /* The text asked for: -p, or the file of -f, or standard input, of which one newline at the end is no part. */
 static enum kg_status read_text(const struct kg_cli_generate *g, char **text, size_t *len, struct kg_error *err) {
     if (g->prompt_text && g->prompt_file) return kg_fail(err, KG_ERR_USAGE, "--prompt and --file exclude each other");
@@ -34,6 +26,8 @@ static enum kg_status read_text(const struct kg_cli_generate *g, char **text, si
         *len = strlen(*text);
         return KG_OK;
     }
+    if (!g->prompt_file && isatty(STDIN_FILENO))
+        kg_say(stderr, "the prompt, to its end (Ctrl-D at the start of a line); or -p TEXT, -f FILE\n");
     const enum kg_status status = kg_file_read(g->prompt_file ? g->prompt_file : "-", text, len, err);
     if (!status && *len > 0 && (*text)[*len - 1] == '\n') (*text)[--*len] = '\0';
     return status;
@@ -63,43 +57,24 @@ static enum kg_status make_prompt(struct kg_cli_generate *g, const struct kg_tok
     return status ? kg_error_context(err, status, "prompt") : KG_OK;
 }
 
-/* Stop texts as ids: matched token by token. */
-static enum kg_status encode_stops(const struct kg_cli_generate *g, const struct kg_tokenizer *t, struct kg_ids *ids,
-                                   struct kg_stop_sequence *stops, struct kg_error *err) {
-    for (size_t i = 0; i < g->stop_texts.n_items; i++) {
-        const char *text = g->stop_texts.items[i];
-        if (!*text) return kg_fail(err, KG_ERR_USAGE, "--stop: the text is empty");
-        const enum kg_status status = kg_tokenizer_encode_inside(t, text, strlen(text), true, &ids[i], err);
-        if (status) return kg_error_context(err, status, "--stop '%s'", text);
-        stops[i] = (struct kg_stop_sequence){ .ids = ids[i].ids, .n = ids[i].n };
-    }
-    return KG_OK;
-}
-
 static bool print_text(void *user, const char *text, size_t len) {
     (void)user;
     return kg_out_exact(stdout, text, len) && fflush(stdout) == 0;
 }
 
-static enum kg_status generate(struct kg_cli_generate *g, const struct kg_tokenizer *t, struct kg_error *err) {
-    const size_t n_stops = g->stop_texts.n_items;
-    struct kg_ids *stop_ids = kg_xcalloc(n_stops + 1, sizeof *stop_ids);
-    struct kg_stop_sequence *stops = kg_xcalloc(n_stops + 1, sizeof *stops);
-    enum kg_status status = encode_stops(g, t, stop_ids, stops, err);
-    if (status) goto cleanup;
-    const struct kg_generate_options options = { .sampler = g->sampler,
-                                                 .max_tokens = (uint32_t)g->max_tokens,
-                                                 .stops = stops,
-                                                 .n_stops = n_stops,
-                                                 .ignore_end = g->ignore_end,
-                                                 .on_text = g->json ? NULL : print_text };
-    status = kg_generate(g->engine.session, g->prompt_ids.ids, g->prompt_ids.n, &options, &g->result, err);
-    if (!status && g->result.finish == KG_FINISH_CANCELLED)
-        status = kg_fail(err, KG_ERR_IO, "standard output: %s", strerror(errno));
-cleanup:
-    for (size_t i = 0; i < n_stops; i++) kg_ids_free(&stop_ids[i]);
-    free(stops);
-    free(stop_ids);
+static bool is_cancelled(void *user) {
+    (void)user;
+    return kg_cli_interrupted();
+}
+
+static enum kg_status generate(struct kg_cli_generate *g, struct kg_error *err) {
+    struct kg_generate_options options = kg_cli_sampling_options(&g->sampling);
+    if (!g->json) options.on_text = print_text;
+    if (g->interactive) options.is_cancelled = is_cancelled;
+    const enum kg_status status =
+        kg_prompt_cache_generate(&g->cache, g->prompt_ids.ids, g->prompt_ids.n, &options, &g->result, err);
+    if (!status && g->result.finish == KG_FINISH_CANCELLED && !kg_cli_interrupt_take())
+        return kg_fail(err, KG_ERR_IO, "standard output: %s", strerror(errno));
     return status;
 }
 
@@ -115,14 +90,19 @@ static enum kg_status report(const struct kg_cli_generate *g, struct kg_error *e
         free(line);
     }
     if (ferror(stdout) || fflush(stdout) != 0) return kg_fail(err, KG_ERR_IO, "standard output: %s", strerror(errno));
-    if (g->json) return KG_OK;
+    if (g->json || g->interactive) return KG_OK;
     struct kg_memory_use use;
     kg_backend_memory(g->engine.backend, &use);
     kg_say(stderr,
            "%zu tokens (%s), seed %" PRIu64 ", first after %.1f ms, then %.1f tokens/s, peak memory %.2f MiB (%s)\n",
-           r->n_ids, kg_finish_name(r->finish), g->sampler.seed, (double)r->first_token_ns * 1e-6,
+           r->n_ids, kg_finish_name(r->finish), g->sampling.sampler.seed, (double)r->first_token_ns * 1e-6,
            kg_cli_generate_speed(r), (double)use.total_peak_bytes / (1 << 20), kg_backend_name(g->engine.backend));
     return KG_OK;
+}
+
+enum kg_status kg_cli_generate_once(struct kg_cli_generate *g, struct kg_error *err) {
+    const enum kg_status status = generate(g, err);
+    return status ? status : report(g, err);
 }
 
 static enum kg_status check_chat(const struct kg_cli_generate *g, struct kg_error *err) {
@@ -130,32 +110,30 @@ static enum kg_status check_chat(const struct kg_cli_generate *g, struct kg_erro
                        : g->chat_options.date      ? "--date"
                        : g->chat_options.reasoning ? "--reasoning"
                                                    : NULL;
+    if (g->chat && g->interactive)
+        return kg_fail(err, KG_ERR_USAGE, "--interactive continues a text; 'kigo chat' is for conversations");
     return g->chat || !name ? KG_OK : kg_fail(err, KG_ERR_USAGE, "%s needs --chat", name);
 }
 
 static enum kg_status run(struct kg_cli_generate *g, struct kg_error *err) {
     const struct kg_tokenizer *t;
-    g->sampler.top_k = (uint32_t)g->top_k;
-    g->sampler.repeat_last_n = (uint32_t)g->repeat_last_n;
-    enum kg_status status = kg_sampler_check(&g->sampler, err);
+    const bool has_prompt = !g->interactive || g->prompt_text || g->prompt_file;
+    enum kg_status status = kg_cli_sampling_check(&g->sampling, err);
     if (!status) status = check_chat(g, err);
     if (!status) status = kg_cli_engine_open(&g->engine_options, &g->engine, err);
     if (!status) status = kg_model_require_tokenizer(g->engine.model, &t, err);
-    if (!status) status = make_prompt(g, t, err);
-    if (!status)
-        status = kg_cli_engine_begin(&g->engine, &g->engine_options, g->prompt_ids.n + (uint64_t)g->max_tokens, err);
-    if (!status) status = generate(g, t, err);
-    return status ? status : report(g, err);
+    if (!status && has_prompt) status = make_prompt(g, t, err);
+    if (!status) status = kg_cli_sampling_encode_stops(&g->sampling, t, err);
+    const uint64_t n_needed = g->interactive ? KG_CLI_TALK_CTX : g->prompt_ids.n + (uint64_t)g->sampling.max_tokens;
+    if (!status) status = kg_cli_engine_begin(&g->engine, &g->engine_options, n_needed, err);
+    if (status) return status;
+    g->cache.session = g->engine.session;
+    return g->interactive ? kg_cli_generate_on(g, err) : kg_cli_generate_once(g, err);
 }
 
 int kg_cmd_generate(int argc, char **argv) {
-    struct kg_cli_generate g = { .engine_options = KG_CLI_ENGINE_DEFAULTS,
-                                 .max_tokens = 128,
-                                 .sampler = KG_SAMPLER_DEFAULTS };
-    g.sampler.seed = seed_of_the_moment();
-    g.repeat_last_n = g.sampler.repeat_last_n;
-    g.top_k = g.sampler.top_k;
-    const double any = 2147483647;
+    struct kg_cli_generate g = { .engine_options = KG_CLI_ENGINE_DEFAULTS, .sampling = kg_cli_sampling_defaults() };
+    g.sampling.max_tokens = 128;
     const struct kg_option rows[] = {
         KG_CLI_ENGINE_ROWS(&g.engine_options),
         { "prompt", 'p', KG_OPTION_TEXT, &g.prompt_text, "TEXT", "the prompt (standard input)", 0, 0 },
@@ -165,25 +143,14 @@ int kg_cmd_generate(int argc, char **argv) {
         { "date", 0, KG_OPTION_TEXT, &g.chat_options.date, "DATE", "harmony's current date, YYYY-MM-DD (today)", 0, 0 },
         { "reasoning", 0, KG_OPTION_TEXT, &g.chat_options.reasoning, "EFFORT",
           "harmony's reasoning effort: low, medium or high (medium)", 0, 0 },
-        { "max-tokens", 'n', KG_OPTION_INT, &g.max_tokens, "N", "tokens to generate at most (128)", 0, any },
-        { "seed", 's', KG_OPTION_UINT64, &g.sampler.seed, "N", "of the draws (a new one each time)", 0, 0 },
-        { "temp", 0, KG_OPTION_DOUBLE, &g.sampler.temperature, "X", "temperature, 0 takes the likeliest (0.7)", 0,
-          any },
-        { "top-k", 0, KG_OPTION_INT, &g.top_k, "N", "keep the N likeliest, 0 is off (0)", 0, any },
-        { "top-p", 0, KG_OPTION_DOUBLE, &g.sampler.top_p, "X", "keep the likeliest that make up X, 1 is off (1)", 0,
-          1 },
-        { "min-p", 0, KG_OPTION_DOUBLE, &g.sampler.min_p, "X", "keep those X as likely as the best, 0 is off (0)", 0,
-          1 },
-        { "repeat-penalty", 0, KG_OPTION_DOUBLE, &g.sampler.repeat_penalty, "X", "against repeating, 1 is off (1)", 0,
-          any },
-        { "repeat-last-n", 0, KG_OPTION_INT, &g.repeat_last_n, "N", "tokens the penalty looks back (64)", 0, any },
-        { "stop", 0, KG_OPTION_TEXTS, &g.stop_texts, "TEXT", "end before this text's tokens; may be repeated", 0, 0 },
-        { "ignore-eos", 0, KG_OPTION_FLAG, &g.ignore_end, NULL, "go on past end tokens", 0, 0 },
+        KG_CLI_SAMPLING_ROWS(&g.sampling, 0, "tokens to generate at most (128)"),
+        { "interactive", 'i', KG_OPTION_FLAG, &g.interactive, NULL,
+          "then each line goes behind the text, which continues", 0, 0 },
         { "json", 0, KG_OPTION_FLAG, &g.json, NULL, "print one JSON object at the end, the text in it", 0, 0 },
     };
     const struct kg_command command = {
         .name = "kigo generate",
-        .usage = "-m FILE [-p TEXT | -f FILE] [options]",
+        .usage = "-m FILE [-p TEXT | -f FILE] [-i] [options]",
         .summary = "Continue a prompt, or answer it with --chat. Text streams to standard output; tokens/s and peak\n"
                    "memory go to standard error. Special tokens written in a prompt become their ids; in a chat's\n"
                    "message they stay text. The beginning-of-sequence token is added if the model asks for it.\n"
@@ -198,9 +165,10 @@ int kg_cmd_generate(int argc, char **argv) {
     if (kg_cli_parse(&command, argc, argv, NULL, 0, &exit_code) && run(&g, &err))
         exit_code = kg_cli_error("generate", &err);
     kg_generate_result_free(&g.result);
+    kg_prompt_cache_free(&g.cache);
     kg_ids_free(&g.prompt_ids);
     free(g.prompt);
     kg_cli_engine_close(&g.engine);
-    free(g.stop_texts.items);
+    kg_cli_sampling_free(&g.sampling);
     return exit_code;
 }

@@ -1,4 +1,4 @@
-/* kigo tokenize: text on standard input to token ids, and back. */
+/* kigo tokenize: text to token ids, and back. */
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/json_put.h"
@@ -13,9 +13,11 @@
 #include <kigo/tokenizer.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct tokenize_options {
-    const char *model;
+    const char *model, *prompt;
+    const char *text; /* NULL: standard input */
     bool special, jsonl, decode, json;
 };
 
@@ -70,18 +72,33 @@ static bool is_between(char c) {
 }
 
 /* Ids as decimal numbers between blanks, line ends, commas and the brackets other programs print around them. */
-static enum kg_status parse_ids(const char *text, size_t len, struct kg_ids *ids, struct kg_error *err) {
+static enum kg_status parse_ids(const char *text, size_t len, const char *from, struct kg_ids *ids,
+                                struct kg_error *err) {
     for (size_t at = 0, end; at < len; at = end) {
         int32_t id;
         end = at + 1;
         if (is_between(text[at])) continue;
         while (end < len && !is_between(text[end])) end++;
         if (!parse_id(text + at, end - at, &id))
-            return kg_fail(err, KG_ERR_USAGE, "standard input at byte %zu: '%s' is no token id", at,
+            return kg_fail(err, KG_ERR_USAGE, "%s at byte %zu: '%s' is no token id", from, at,
                            kg_quote(text + at, end - at).text);
         kg_ids_push(ids, id);
     }
     return KG_OK;
+}
+
+/* What is asked for on the command line, or standard input to its end. */
+static enum kg_status read_input(const struct tokenize_options *options, char **in, size_t *n_in,
+                                 struct kg_error *err) {
+    if (options->text) {
+        *in = kg_xstrdup(options->text);
+        *n_in = strlen(options->text);
+        return KG_OK;
+    }
+    if (isatty(STDIN_FILENO))
+        kg_say(stderr, "%s, to the end (Ctrl-D at the start of a line); or give TEXT as an argument\n",
+               options->decode ? "token ids" : "text");
+    return kg_file_read("-", in, n_in, err);
 }
 
 static enum kg_status convert_whole(const struct kg_tokenizer *t, const struct tokenize_options *options,
@@ -89,10 +106,10 @@ static enum kg_status convert_whole(const struct kg_tokenizer *t, const struct t
     char *in = NULL, *text = NULL;
     size_t n_in = 0, n_text = 0;
     struct kg_ids ids = { 0 };
-    enum kg_status status = kg_file_read("-", &in, &n_in, err);
+    enum kg_status status = read_input(options, &in, &n_in, err);
     if (status != KG_OK) return status;
     if (options->decode) {
-        status = parse_ids(in, n_in, &ids, err);
+        status = parse_ids(in, n_in, options->text ? "the text" : "standard input", &ids, err);
         if (status == KG_OK) status = kg_tokenizer_decode(t, ids.ids, ids.n, true, &text, &n_text, err);
         if (status == KG_OK && options->json) status = append_json_text(out, text, n_text, err);
         if (status == KG_OK && !options->json) kg_buffer_append(out, text, n_text);
@@ -179,8 +196,11 @@ static enum kg_status convert_lines(const struct kg_tokenizer *t, const struct t
     return status;
 }
 
-static enum kg_status run(const struct tokenize_options *options, struct kg_error *err) {
+static enum kg_status run(struct tokenize_options *options, struct kg_error *err) {
     if (!options->model) return kg_fail(err, KG_ERR_USAGE, "-m FILE is missing");
+    if (options->text && options->prompt) return kg_fail(err, KG_ERR_USAGE, "TEXT and --prompt exclude each other");
+    if (options->prompt) options->text = options->prompt;
+    if (options->text && options->jsonl) return kg_fail(err, KG_ERR_USAGE, "--jsonl reads standard input, no TEXT");
     struct kg_tokenizer *t;
     enum kg_status status = kg_tokenizer_open(options->model, &t, err);
     if (status != KG_OK) return status;
@@ -205,6 +225,12 @@ int kg_cmd_tokenize(int argc, char **argv) {
           .value = &o.model,
           .metavar = "FILE",
           .help = "GGUF file, a model or a vocabulary alone" },
+        { .name = "prompt",
+          .letter = 'p',
+          .kind = KG_OPTION_TEXT,
+          .value = &o.prompt,
+          .metavar = "TEXT",
+          .help = "the text, as an argument that is no option" },
         { .name = "special",
           .kind = KG_OPTION_FLAG,
           .value = &o.special,
@@ -221,13 +247,15 @@ int kg_cmd_tokenize(int argc, char **argv) {
     };
     const struct kg_command command = {
         .name = "kigo tokenize",
-        .usage = "-m FILE [--special] [--decode] [--jsonl | --json]",
-        .summary = "Converts standard input into token ids, every byte of it counted, or ids into text.",
+        .usage = "-m FILE [TEXT | -p TEXT] [--special] [--decode] [--jsonl | --json]",
+        .summary = "Converts a text into token ids, every byte of it counted, or ids into text. Without TEXT it reads\n"
+                   "standard input to its end.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
+        .max_args = 1,
     };
     struct kg_error err;
     int ended;
-    if (!kg_cli_parse(&command, argc, argv, NULL, 0, &ended)) return ended;
+    if (!kg_cli_parse(&command, argc, argv, &o.text, 1, &ended)) return ended;
     return run(&o, &err) == KG_OK ? KG_EXIT_OK : kg_cli_error("tokenize", &err);
 }

@@ -16,6 +16,7 @@
     X(bench, "bench", "time operations and models, sealed like a check") \
     X(devices, "devices", "list the processors and GPUs this build can run on") \
     X(generate, "generate", "write text from a prompt") \
+    X(chat, "chat", "talk with a model") \
     X(logits, "logits", "print the logits of given token ids") \
     X(op, "op", "run an operation on given tensors") \
     X(list, "list", "list the runs whose proof bundles are here") \

@@ -42,6 +42,10 @@ enum kg_status kg_cli_engine_begin(struct kg_cli_engine *engine, const struct kg
     const uint32_t n_ctx_train = kg_model_config(engine->model)->n_ctx_train;
     struct kg_session_options session = { .activations = engine->activations, .kv = engine->kv };
     session.n_ctx = n_needed < n_ctx_train ? (uint32_t)n_needed : n_ctx_train;
+    if (options->n_ctx > n_ctx_train)
+        return kg_fail(err, KG_ERR_USAGE,
+                       "--ctx: %lld is outside 1 to %u, the positions that the model was trained for",
+                       (long long)options->n_ctx, n_ctx_train);
     if (options->n_ctx) session.n_ctx = (uint32_t)options->n_ctx;
     return kg_session_create(engine->model, &session, &engine->session, err);
 }

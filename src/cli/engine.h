@@ -23,13 +23,17 @@ struct kg_cli_engine_options {
           &(o)->dtype, "NAME", "precision of activations and KV cache: f32, on a GPU f16 too (f32)",                   \
           0,           0 },                                                                                            \
         { "ctx",       'c',       KG_OPTION_INT,                                                                       \
-          &(o)->n_ctx, "N",       "positions of the context (those needed, as far as trained)",                        \
+          &(o)->n_ctx, "N",       "positions of the context, up to the model's (as needed; 8192 to talk)",             \
           1,           2147483647 },                                                                                   \
     {                                                                                                                  \
         "threads", 't', KG_OPTION_INT, &(o)->n_threads, "N", "threads of the cpu back end (all processors)", 1, 1024   \
     }
 #define KG_CLI_ENGINE_ROWS(o)                                                                                          \
     { "model", 'm', KG_OPTION_TEXT, &(o)->model, "FILE", "the GGUF file", 0, 0 }, KG_CLI_RUN_ROWS(o)
+
+/* Positions of a verb that talks with a person, unless --ctx says more or the model has fewer: enough for a long
+ * conversation, in the memory that most machines have. */
+enum { KG_CLI_TALK_CTX = 8192 };
 
 struct kg_cli_engine {
     struct kg_backend *backend;

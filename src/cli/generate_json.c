@@ -14,8 +14,7 @@ static json_t *list_of_ids(const int32_t *ids, size_t n) {
     return list;
 }
 
-/* A JSON integer where it fits one of 64 bits with sign, decimal text where not. */
-static json_t *unsigned_number(uint64_t value) {
+json_t *kg_cli_json_u64(uint64_t value) {
     char text[24];
     if (value <= INT64_MAX) return json_integer((json_int_t)value);
     snprintf(text, sizeof text, "%" PRIu64, value);
@@ -37,15 +36,15 @@ static json_t *memory_of(const struct kg_backend *backend) {
 }
 
 static json_t *options_of(const struct kg_cli_generate *g) {
-    const struct kg_sampler_options *s = &g->sampler;
+    const struct kg_sampler_options *s = &g->sampling.sampler;
     json_t *stops = json_array();
-    for (size_t i = 0; i < g->stop_texts.n_items; i++)
-        json_array_append_new(stops, json_string(g->stop_texts.items[i]));
+    for (size_t i = 0; i < g->sampling.stop_texts.n_items; i++)
+        json_array_append_new(stops, json_string(g->sampling.stop_texts.items[i]));
     return json_pack("{s:b, s:I, s:f, s:I, s:f, s:f, s:f, s:I, s:I, s:b, s:o}", "chat", g->chat, "max_tokens",
-                     (json_int_t)g->max_tokens, "temperature", s->temperature, "top_k", (json_int_t)s->top_k, "top_p",
-                     s->top_p, "min_p", s->min_p, "repeat_penalty", s->repeat_penalty, "repeat_last_n",
+                     (json_int_t)g->sampling.max_tokens, "temperature", s->temperature, "top_k", (json_int_t)s->top_k,
+                     "top_p", s->top_p, "min_p", s->min_p, "repeat_penalty", s->repeat_penalty, "repeat_last_n",
                      (json_int_t)s->repeat_last_n, "ctx", (json_int_t)kg_session_n_ctx(g->engine.session), "ignore_eos",
-                     g->ignore_end, "stop", stops);
+                     g->sampling.ignore_end, "stop", stops);
 }
 
 static json_t *timings_of(const struct kg_cli_generate *g) {
@@ -100,8 +99,8 @@ char *kg_cli_generate_json(const struct kg_cli_generate *g) {
     json_t *object =
         json_pack("{s:s%, s:o, s:s%, s:o, s:o, s:s, s:o, s:o, s:o, s:I, s:I, s:s, s:o, s:o}", "text", r->text,
                   r->text_len, "ids", list_of_ids(r->ids, r->n_ids), "prompt", g->prompt, g->prompt_len, "prompt_ids",
-                  list_of_ids(g->prompt_ids.ids, g->prompt_ids.n), "seed", unsigned_number(g->sampler.seed), "finish",
-                  kg_finish_name(r->finish), "options", options_of(g), "timings", timings_of(g), "memory",
+                  list_of_ids(g->prompt_ids.ids, g->prompt_ids.n), "seed", kg_cli_json_u64(g->sampling.sampler.seed),
+                  "finish", kg_finish_name(r->finish), "options", options_of(g), "timings", timings_of(g), "memory",
                   memory_of(g->engine.backend), "decode_allocations", (json_int_t)r->n_decode_allocations,
                   "decode_waits", (json_int_t)r->n_decode_waits, "backend", kg_backend_name(g->engine.backend),
                   "precision", precision_of(g), "model", model_of(g));

@@ -2,12 +2,18 @@ kigo_CPPFLAGS = $(AM_CPPFLAGS)
 kigo_LDADD = libkigo.a $(kigo_libs)
 kigo_SOURCES = \
 	src/cli/allocators.c src/cli/allocators.h \
+	src/cli/ask_line.c src/cli/ask_line.h \
 	src/cli/bench_report.c src/cli/bench_report.h \
 	src/cli/bundles.c src/cli/bundles.h \
 	src/cli/call.c \
+	src/cli/chat.h \
+	src/cli/chat_answer.c \
+	src/cli/chat_commands.c \
+	src/cli/chat_file.c \
 	src/cli/check_report.c src/cli/check_report.h \
 	src/cli/cmd_annotate.c \
 	src/cli/cmd_bench.c \
+	src/cli/cmd_chat.c \
 	src/cli/cmd_check.c \
 	src/cli/cmd_checkpoint.c \
 	src/cli/cmd_confirm.c \
@@ -43,11 +49,13 @@ kigo_SOURCES = \
 	src/cli/fresh_runs.c src/cli/fresh_runs.h \
 	src/cli/generate.h \
 	src/cli/generate_json.c \
+	src/cli/generate_on.c \
 	src/cli/inspect.h \
 	src/cli/inspect_json.c \
 	src/cli/inspect_model.c \
 	src/cli/inspect_plan.c src/cli/inspect_plan.h \
 	src/cli/inspect_text.c \
+	src/cli/interrupt.c src/cli/interrupt.h \
 	src/cli/long_write.c src/cli/long_write.h \
 	src/cli/main.c \
 	src/cli/op_attention.c \
@@ -65,6 +73,7 @@ kigo_SOURCES = \
 	src/cli/regress_report.c \
 	src/cli/rows.c src/cli/rows.h \
 	src/cli/run_name.c src/cli/run_name.h \
+	src/cli/sampling.c src/cli/sampling.h \
 	src/cli/show_markdown.c src/cli/show_markdown.h \
 	src/cli/sprint.c src/cli/sprint.h \
 	src/cli/suite_run.c src/cli/suite_run.h \
@@ -74,3 +83,10 @@ kigo_SOURCES = \
 	src/cli/verify_chain.c \
 	src/cli/verify_report.h \
 	src/cli/verify_signoffs.c
+if WITH_LIBEDIT
+kigo_SOURCES += src/cli/line_editor.c
+kigo_CPPFLAGS += $(LIBEDIT_CFLAGS)
+kigo_LDADD += $(LIBEDIT_LIBS)
+else
+kigo_SOURCES += src/cli/line_editor_none.c
+endif

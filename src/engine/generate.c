@@ -17,6 +17,7 @@ struct run {
     struct kg_sampler *sampler;  /* else */
     int32_t *history;            /* prompt, then generated ids */
     size_t n_prompt, n_ids;
+    size_t n_held;  /* of the prompt: evaluated */
     size_t n_shown; /* generated ids whose text was given out */
     struct kg_text_stream shown;
     struct kg_buffer text;
@@ -83,6 +84,11 @@ static enum kg_status show(struct run *r, size_t end) {
     return KG_OK;
 }
 
+static bool is_cancelled(struct run *r) {
+    if (r->options->is_cancelled && r->options->is_cancelled(r->options->user)) r->cancelled = true;
+    return r->cancelled;
+}
+
 /* Looks at the id just drawn: keeps it, or ends the generation (*done, with result.finish). */
 static enum kg_status settle(struct run *r, int32_t id, bool *done) {
     *done = true;
@@ -99,7 +105,7 @@ static enum kg_status settle(struct run *r, int32_t id, bool *done) {
     }
     const enum kg_status status = show(r, r->n_ids - held_back(r));
     if (status) return status;
-    if (r->cancelled || r->n_ids == r->options->max_tokens) r->result.finish = KG_FINISH_LENGTH;
+    if (is_cancelled(r) || r->n_ids == r->options->max_tokens) r->result.finish = KG_FINISH_LENGTH;
     else if (kg_session_n_past(r->session) == kg_session_n_ctx(r->session)) r->result.finish = KG_FINISH_CONTEXT;
     else *done = false;
     return KG_OK;
@@ -119,19 +125,35 @@ static uint64_t n_waits(const struct run *r) {
     return __atomic_load_n(&r->session->backend->n_waits, __ATOMIC_RELAXED);
 }
 
+/* Where the caller may cancel: all chunks of the prompt but the last. The host computes so slowly that it is asked more
+ * often; what it computes does not depend on the chunks. */
+static enum kg_status evaluate_chunks(struct run *r) {
+    enum { HOST_ROWS = 32 };
+    const size_t n_rows = r->session->mailbox ? KG_MAX_CHUNK_ROWS : HOST_ROWS;
+    const float *logits;
+    enum kg_status status = KG_OK;
+    while (r->options->is_cancelled && !status && !is_cancelled(r) && r->n_prompt - r->n_held > n_rows) {
+        status = kg_session_eval(r->session, r->history + r->n_held, n_rows, KG_LOGITS_LAST, &logits, r->err);
+        if (!status) r->n_held += n_rows;
+    }
+    return status;
+}
+
 /* The prompt's evaluation and the first draw, if there is to be one. */
 static enum kg_status begin(struct run *r, uint64_t start_ns, int32_t *id) {
     const float *logits;
-    enum kg_status status;
-    r->on_device = r->options->max_tokens > 0 && kg_pipeline_can(r->session, r->n_prompt, r->options->max_tokens);
+    enum kg_status status = evaluate_chunks(r);
+    if (status || r->cancelled) return status;
+    const size_t n_new = r->n_prompt - r->n_held;
+    r->on_device = r->options->max_tokens > 0 && kg_pipeline_can(r->session, n_new, r->options->max_tokens);
     if (r->on_device) {
         status = kg_pipeline_begin(&r->pipeline, r->session, &r->options->sampler, r->n_drawable, r->history,
-                                   r->n_prompt, id, r->err);
+                                   r->n_prompt, r->n_held, id, r->err);
         r->result.prefill_ns = r->result.first_token_ns = kg_clock_monotonic_ns() - start_ns;
         return status;
     }
     status = kg_sampler_create(&r->options->sampler, r->n_drawable, &r->sampler, r->err);
-    if (!status) status = kg_session_eval(r->session, r->history, r->n_prompt, KG_LOGITS_LAST, &logits, r->err);
+    if (!status) status = kg_session_eval(r->session, r->history + r->n_held, n_new, KG_LOGITS_LAST, &logits, r->err);
     r->result.prefill_ns = kg_clock_monotonic_ns() - start_ns;
     if (status || r->options->max_tokens == 0) return status;
     status = draw(r, logits, id);
@@ -181,9 +203,12 @@ static enum kg_status check_arguments(const struct kg_session *s, size_t n_promp
                                       const struct kg_generate_options *options, struct kg_error *err) {
     const uint32_t left = kg_session_n_ctx(s) - kg_session_n_past(s);
     if (n_prompt == 0) return kg_fail(err, KG_ERR_USAGE, "the prompt is empty");
-    if (n_prompt > left)
-        return kg_fail(err, KG_ERR_RANGE, "the prompt has %zu tokens, the context has room for %u of %u", n_prompt,
-                       left, kg_session_n_ctx(s));
+    if (options->n_held >= n_prompt || options->n_held > kg_session_n_past(s))
+        return kg_fail(err, KG_ERR_USAGE, "%zu ids held: the prompt has %zu, the session %u", options->n_held, n_prompt,
+                       kg_session_n_past(s));
+    if (n_prompt - options->n_held > left)
+        return kg_fail(err, KG_ERR_RANGE, "the prompt has %zu tokens, the context has room for %u of %u",
+                       n_prompt - options->n_held, left, kg_session_n_ctx(s));
     for (size_t i = 0; i < options->n_stops; i++)
         if (options->stops[i].n == 0) return kg_fail(err, KG_ERR_USAGE, "stop sequence %zu is empty", i);
     return KG_OK;
@@ -194,6 +219,7 @@ enum kg_status kg_generate(struct kg_session *session, const int32_t *prompt, si
                            struct kg_error *err) {
     const uint64_t start_ns = kg_clock_monotonic_ns();
     struct run r = { .session = session, .options = options, .n_prompt = n_prompt, .err = err };
+    r.n_held = options->n_held;
     enum kg_status status = kg_model_require_tokenizer(session->model, &r.tokenizer, err);
     if (!status) status = check_arguments(session, n_prompt, options, err);
     if (status) return status;
@@ -202,7 +228,7 @@ enum kg_status kg_generate(struct kg_session *session, const int32_t *prompt, si
     /* Rows past the tokenizer's tokens only pad the matrix: their logits exist, but are never drawn. */
     r.n_drawable = (uint32_t)kg_tokenizer_n_drawable(r.tokenizer);
 
-    const size_t room = kg_session_n_ctx(session) - kg_session_n_past(session) - n_prompt + 1;
+    const size_t room = kg_session_n_ctx(session) - kg_session_n_past(session) - (n_prompt - options->n_held) + 1;
     const size_t most = options->max_tokens < room ? options->max_tokens : room;
     r.history = kg_xcalloc(n_prompt + most, sizeof *r.history);
     r.result.token_ns = kg_xcalloc(most + 1, sizeof *r.result.token_ns);
@@ -211,7 +237,7 @@ enum kg_status kg_generate(struct kg_session *session, const int32_t *prompt, si
 
     int32_t id = -1;
     status = begin(&r, start_ns, &id);
-    if (!status && options->max_tokens > 0) status = decode(&r, id);
+    if (!status && options->max_tokens > 0 && !r.cancelled) status = decode(&r, id);
     if (!status) status = finish_text(&r);
     if (status) goto cleanup;
 

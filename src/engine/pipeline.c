@@ -68,7 +68,7 @@ static enum kg_status take(struct kg_pipeline *p, int32_t *id, struct kg_error *
 
 enum kg_status kg_pipeline_begin(struct kg_pipeline *p, struct kg_session *session,
                                  const struct kg_sampler_options *options, uint32_t n_drawable, const int32_t *prompt,
-                                 size_t n_prompt, int32_t *id, struct kg_error *err) {
+                                 size_t n_prompt, size_t n_held, int32_t *id, struct kg_error *err) {
     *p = (struct kg_pipeline){
         .session = session, .options = options, .n_drawable = n_drawable, .n_history = (uint32_t)n_prompt
     };
@@ -76,8 +76,8 @@ enum kg_status kg_pipeline_begin(struct kg_pipeline *p, struct kg_session *sessi
     if (kg_sample_penalises(options))
         status = session->backend->ops->upload(session->backend, session->buffers.history, prompt,
                                                n_prompt * sizeof *prompt, err);
-    if (!status) status = kg_session_enqueue(session, prompt, n_prompt, err);
-    if (!status) status = draw(p, (uint32_t)n_prompt, err);
+    if (!status) status = kg_session_enqueue(session, prompt + n_held, n_prompt - n_held, err);
+    if (!status) status = draw(p, (uint32_t)(n_prompt - n_held), err);
     return status ? status : take(p, id, err);
 }
 

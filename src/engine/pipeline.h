@@ -28,11 +28,12 @@ struct kg_pipeline {
  * prompt: its keys are made again from ids that the host has. */
 bool kg_pipeline_can(const struct kg_session *session, size_t n_prompt, size_t n_more);
 
-/* Evaluates the prompt after what the session holds, and draws the first id, as kg_session_eval and kg_sampler_draw
- * would: KG_ERR_RANGE and KG_ERR_NUMERIC are theirs. The prompt and the ids drawn must fit the context. */
+/* Evaluates the prompt behind its first n_held ids after what the session holds, and draws the first id, as
+ * kg_session_eval and kg_sampler_draw of the whole prompt would: KG_ERR_RANGE and KG_ERR_NUMERIC are theirs. The prompt
+ * and the ids drawn must fit the context. */
 KG_WARN_UNUSED enum kg_status kg_pipeline_begin(struct kg_pipeline *pipeline, struct kg_session *session,
                                                 const struct kg_sampler_options *options, uint32_t n_drawable,
-                                                const int32_t *prompt, size_t n_prompt, int32_t *id,
+                                                const int32_t *prompt, size_t n_prompt, size_t n_held, int32_t *id,
                                                 struct kg_error *err);
 
 /* Evaluates the id given last and draws the next; the context has room for it. go_on: the id after that may be asked

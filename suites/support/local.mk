@@ -59,6 +59,7 @@ libkigosuite_a_SOURCES += \
 	suites/support/sdpa_untaken.c \
 	suites/support/launch_compare.c suites/support/launch_compare.h \
 	suites/support/tar_image.c suites/support/tar_image.h \
+	suites/support/terminal.c suites/support/terminal.h \
 	suites/support/tiny_model.c suites/support/tiny_model.h \
 	suites/support/vocabulary.c suites/support/vocabulary.h
 

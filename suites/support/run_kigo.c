@@ -51,7 +51,9 @@ static char *resolve(const struct kg_record *rec, const char *arg) {
 
 /* Verbs that run a model take the reference unless the row says otherwise: their numbers are compared bit for bit. */
 static bool leaves_backend_open(const char *const *args) {
-    if (!args[0] || (strcmp(args[0], "generate") != 0 && strcmp(args[0], "logits") != 0)) return false;
+    if (!args[0] ||
+        (strcmp(args[0], "generate") != 0 && strcmp(args[0], "logits") != 0 && strcmp(args[0], "chat") != 0))
+        return false;
     for (; *args; args++)
         if (strncmp(*args, "--backend", 9) == 0) return false;
     return true;

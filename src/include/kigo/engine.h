@@ -83,7 +83,12 @@ struct kg_generate_options {
     /* Receives text as it is generated, in whole UTF-8 characters; returns false to cancel. May be NULL. Text that may
      * still become a stop sequence is held back. */
     bool (*on_text)(void *user, const char *text, size_t len);
+    /* Asked between the prompt's chunks and after each id; true cancels. May be NULL. */
+    bool (*is_cancelled)(void *user);
     void *user;
+    /* The prompt's first n_held ids are evaluated already: they are the session's last n_held positions. What is left
+     * of the prompt, one id or more, is evaluated. The repetition penalty sees all of the prompt. */
+    size_t n_held;
 };
 struct kg_stop_sequence {
     const int32_t *ids;
@@ -105,8 +110,9 @@ struct kg_generate_result {
     uint64_t n_decode_waits;       /* host waits while decoding, except for a drawn id; 0 where the back end draws */
 };
 
-/* Appends the prompt ids to the session (prefill), then generates. KG_ERR_RANGE if the prompt does not fit the context.
- * A context that fills up during generation ends it with KG_FINISH_CONTEXT. */
+/* Appends the prompt ids that are not held to the session (prefill), then generates. KG_ERR_RANGE if the prompt does
+ * not fit the context. A context that fills up during generation ends it with KG_FINISH_CONTEXT. Whatever ends it, what
+ * the session then holds are the first ids of the prompt and the answer. */
 KG_WARN_UNUSED enum kg_status kg_generate(struct kg_session *session, const int32_t *prompt, size_t n_prompt,
                                           const struct kg_generate_options *options, struct kg_generate_result *result,
                                           struct kg_error *err);

@@ -1,0 +1,13 @@
+/* Ctrl-C as a flag, for verbs that talk with a person: it stops what is under way, not the program. */
+#ifndef KIGO_CLI_INTERRUPT_H
+#define KIGO_CLI_INTERRUPT_H
+
+#include <stdbool.h>
+
+/* From here on SIGINT sets the flag; reads that wait end with EINTR. */
+void kg_cli_interrupt_catch(void);
+bool kg_cli_interrupted(void);
+/* The flag, which is cleared. */
+bool kg_cli_interrupt_take(void);
+
+#endif

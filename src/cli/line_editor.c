@@ -1,0 +1,60 @@
+/* Line editing and history by libedit (BSD licence), whose keys ~/.editrc may bind. The history lives as long as the
+ * program: what a person asks a model is written to no file. */
+#include "base/buffer.h"
+#include "cli/ask_line.h"
+#include <histedit.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_LINES_KEPT = 1000 };
+
+struct kg_line_editor {
+    EditLine *edit;
+    History *history;
+    const char *prompt;
+};
+
+static const char *prompt_of(EditLine *edit) {
+    struct kg_line_editor *e = NULL;
+    el_get(edit, EL_CLIENTDATA, &e);
+    return e->prompt;
+}
+
+struct kg_line_editor *kg_line_editor_open(FILE *screen) {
+    struct kg_line_editor *e = kg_xcalloc(1, sizeof *e);
+    HistEvent event;
+    /* libedit reads characters by the locale; kigo's text is UTF-8 wherever it runs. */
+    if (!setlocale(LC_CTYPE, "") || strcmp(nl_langinfo(CODESET), "UTF-8") != 0) setlocale(LC_CTYPE, "C.UTF-8");
+    e->prompt = "";
+    e->edit = el_init("kigo", stdin, screen, stderr);
+    e->history = history_init();
+    if (!e->edit || !e->history) {
+        kg_line_editor_close(e);
+        return NULL;
+    }
+    history(e->history, &event, H_SETSIZE, N_LINES_KEPT);
+    history(e->history, &event, H_SETUNIQUE, 1);
+    el_set(e->edit, EL_CLIENTDATA, e);
+    el_set(e->edit, EL_PROMPT, prompt_of);
+    el_set(e->edit, EL_EDITOR, "emacs");
+    el_set(e->edit, EL_HIST, history, e->history);
+    el_source(e->edit, NULL);
+    return e;
+}
+
+const char *kg_line_editor_read(struct kg_line_editor *e, const char *prompt, int *len) {
+    HistEvent event;
+    e->prompt = prompt;
+    const char *line = el_gets(e->edit, len);
+    if (line && *len > 1) history(e->history, &event, H_ENTER, line);
+    return line;
+}
+
+void kg_line_editor_close(struct kg_line_editor *e) {
+    if (!e) return;
+    if (e->edit) el_end(e->edit);
+    if (e->history) history_end(e->history);
+    free(e);
+}

@@ -14,6 +14,7 @@
 #include <kigo/history.h>
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -288,11 +289,11 @@ static int leave_an_orphan(const char *root, uint64_t seed) {
     struct kg_error err;
     (void)seed;
     if (kg_maker_open(root, 1, &bundle, &err) != KG_OK) return complain(&err);
-    const pid_t orphan = fork();
-    if (orphan == 0) {
-        execl("/bin/sleep", "sleep", "30", (char *)NULL);
-        _exit(127);
-    }
+    int ends[2], byte = pipe2(ends, O_CLOEXEC);
+    const pid_t orphan = byte == 0 ? fork() : -1;
+    if (orphan == 0) _exit(execl("/bin/sleep", "sleep", "30", (char *)NULL));
+    close(ends[1]);
+    if (read(ends[0], &byte, 1) != 0) return 1; /* ends with the orphan's exec, which closes the lock, too */
     char *path = kg_path_join(root, "orphan.pid");
     char *text = kg_xasprintf("%d", (int)orphan);
     if (kg_file_write(path, text, strlen(text), &err) != KG_OK) return complain(&err);
@@ -306,11 +307,9 @@ static void lock_is_not_inherited(struct kg_record *rec, const void *arg) {
     ck_assert_int_eq(wait_child(start_child(leave_an_orphan, root, 0)), -SIGKILL);
     char *text = read_text(root, "orphan.pid");
     const pid_t orphan = (pid_t)strtol(text, NULL, 10);
-    usleep(100000); /* let it come to its exec, which closes the lock */
-    const int alive = kill(orphan, 0);
+    ck_assert_int_eq(kill(orphan, 0), 0);
     const size_t n = recover(root);
     kill(orphan, SIGKILL);
-    ck_assert_int_eq(alive, 0);
     ck_assert_uint_eq(n, 1);
     free(text);
 }

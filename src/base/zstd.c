@@ -22,6 +22,13 @@ enum kg_status kg_zstd_compress(const void *data, size_t size_bytes, struct kg_b
     return KG_OK;
 }
 
+bool kg_zstd_claimed_bytes(const void *data, size_t size_bytes, uint64_t *claimed_bytes) {
+    const unsigned long long claimed = ZSTD_getFrameContentSize(data, size_bytes);
+    if (claimed == ZSTD_CONTENTSIZE_UNKNOWN || claimed == ZSTD_CONTENTSIZE_ERROR) return false;
+    *claimed_bytes = claimed;
+    return true;
+}
+
 /* Decompresses block by block, so that a frame that expands beyond the limit is stopped there, whatever its header
  * claims. */
 static enum kg_status expand(ZSTD_DCtx *context, ZSTD_inBuffer *in, uint64_t max_bytes, struct kg_buffer *out,
@@ -50,6 +57,8 @@ enum kg_status kg_zstd_expand(const void *data, size_t size_bytes, uint64_t max_
     if (!context) return kg_fail(err, KG_ERR_NO_MEMORY, "no memory to expand %zu bytes", size_bytes);
     ZSTD_DCtx_setParameter(context, ZSTD_d_windowLogMax, WINDOW_LOG);
     ZSTD_inBuffer in = { data, size_bytes, 0 };
+    uint64_t claimed_bytes;
+    if (kg_zstd_claimed_bytes(data, size_bytes, &claimed_bytes) && claimed_bytes < max_bytes) max_bytes = claimed_bytes;
     const enum kg_status status = expand(context, &in, max_bytes, out, err);
     ZSTD_freeDCtx(context);
     if (status != KG_OK) out->len = begin;

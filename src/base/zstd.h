@@ -4,6 +4,7 @@
 
 #include "base/buffer.h"
 #include <kigo/status.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,9 +12,13 @@
 KG_WARN_UNUSED enum kg_status kg_zstd_compress(const void *data, size_t size_bytes, struct kg_buffer *out,
                                                struct kg_error *err);
 
+/* The size that a frame's first bytes claim; false if they claim none. KG_ZSTD_HEAD_BYTES of them are enough. */
+enum { KG_ZSTD_HEAD_BYTES = 18 };
+bool kg_zstd_claimed_bytes(const void *data, size_t size_bytes, uint64_t *claimed_bytes);
+
 /* Decompresses one frame and appends its content. KG_ERR_FORMAT if the data is not a frame, is truncated or damaged
- * (checksum), has trailing bytes, or expands to more than max_bytes; it stops expanding there. On an error, out->len is
- * unchanged. */
+ * (checksum), has trailing bytes, or expands to more than max_bytes or than it claims; it stops expanding there. On an
+ * error, out->len is unchanged. */
 KG_WARN_UNUSED enum kg_status kg_zstd_expand(const void *data, size_t size_bytes, uint64_t max_bytes,
                                              struct kg_buffer *out, struct kg_error *err);
 

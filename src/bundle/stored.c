@@ -94,6 +94,35 @@ enum kg_status kg_stored_read(const char *dir, const char *relative, uint64_t ma
     return status;
 }
 
+/* What a compressed file may hold, with the room that its text grows in. */
+static uint64_t most_expanded(const char *dir, const char *compressed, uint64_t max_bytes) {
+    unsigned char head[KG_ZSTD_HEAD_BYTES];
+    uint64_t size_bytes = 0, claimed_bytes;
+    int fd = -1;
+    if (kg_beneath_open(dir, compressed, &fd, &size_bytes, NULL) != KG_OK) return 0;
+    const ssize_t n = read(fd, head, sizeof head);
+    close(fd);
+    if (size_bytes > KG_MAX_EXPANDED_BYTES) return 0;
+    uint64_t most = kg_limit_expanded(size_bytes);
+    if (most > max_bytes) most = max_bytes;
+    if (n > 0 && kg_zstd_claimed_bytes(head, (size_t)n, &claimed_bytes) && claimed_bytes < most) most = claimed_bytes;
+    return size_bytes + 2 * most;
+}
+
+uint64_t kg_stored_most_bytes(const char *dir, const char *relative, uint64_t max_bytes) {
+    uint64_t size_bytes = 0;
+    int fd = -1;
+    const enum kg_status status = kg_beneath_open(dir, relative, &fd, &size_bytes, NULL);
+    if (status == KG_OK) {
+        close(fd);
+        return size_bytes <= max_bytes ? size_bytes : 0;
+    }
+    char *compressed = compressed_path(relative);
+    const uint64_t most = status == KG_ERR_NOT_FOUND ? most_expanded(dir, compressed, max_bytes) : 0;
+    free(compressed);
+    return most;
+}
+
 /* <name>.zst on disk beside <name>; *smaller is false, and nothing is left, if that saves no bytes or
  * so many that no reader would take it. */
 static enum kg_status put_compressed(const char *dir, const char *relative, bool *smaller, struct kg_error *err) {

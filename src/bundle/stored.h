@@ -13,6 +13,10 @@
 KG_WARN_UNUSED enum kg_status kg_stored_read(const char *dir, const char *relative, uint64_t max_bytes, char **text,
                                              size_t *size_bytes, struct kg_error *err);
 
+/* How much memory kg_stored_read takes at most, from the file's size and, compressed, what its frame claims; 0 if it
+ * would not be read. */
+uint64_t kg_stored_most_bytes(const char *dir, const char *relative, uint64_t max_bytes);
+
 /* The entry of either form, or NULL. */
 const struct kg_tree_entry *kg_stored_find(const struct kg_tree *tree, const char *relative);
 

@@ -74,6 +74,7 @@ static enum kg_status read_part(const char *root, const char *bundle_id, bool he
         if (err) err->status = KG_ERR_INTEGRITY;
         status = KG_ERR_INTEGRITY;
     }
+    if (status != KG_OK) kg_history_folder_free(folder);
     free(dir);
     return status;
 }

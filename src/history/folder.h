@@ -15,6 +15,7 @@ struct kg_history_folder {
     size_t n_cases;
     struct kg_tape tape; /* what cases point into, and the texts that it points into */
     char *texts[2];
+    size_t text_bytes[2];
     json_t *summary, *info;       /* summary.json, and the labels of bag-info.txt */
     json_t *env, *build, *source; /* NULL where a run died before it wrote them */
     char manifest_sha256[KG_SHA256_HEX_SIZE];
@@ -35,7 +36,15 @@ void kg_history_folder_free(struct kg_history_folder *folder);
 KG_WARN_UNUSED enum kg_status kg_history_folder_records(const char *dir, struct kg_history_folder *folder,
                                                         struct kg_error *err);
 
-/* Reads many folders ahead on threads and hands them over in order. */
+/* The most memory that its records and its documents take while it is read; they hold no more afterwards. */
+struct kg_history_size {
+    uint64_t records_bytes, documents_bytes;
+};
+struct kg_history_size kg_history_folder_size(const char *dir);
+
+/* Reads many folders ahead on threads and hands them over in order. Those under way and those not yet handed over take
+ * KG_HISTORY_READ_BYTES together at most; a folder that may take more is read alone. */
+enum { KG_HISTORY_READ_BYTES = 256 << 20 };
 struct kg_history_reader;
 
 /* ids must outlive the reader. Few folders, or a system without room for threads: they are read when asked for. */

@@ -22,6 +22,7 @@ static enum kg_status read_lines(const char *dir, struct kg_history_folder *fold
     enum kg_status status =
         kg_stored_read(dir, file->name, KG_MAX_RECORD_BYTES, &folder->texts[which], &size_bytes, err);
     char *text = folder->texts[which];
+    folder->text_bytes[which] = size_bytes;
     for (size_t begin = 0; begin < size_bytes && status == KG_OK;) {
         const char *newline = memchr(text + begin, '\n', size_bytes - begin);
         if (!newline)

@@ -15,6 +15,7 @@ libkigo_a_SOURCES += \
 	src/history/figure_kind.c src/history/figure_kind.h \
 	src/history/folder.c src/history/folder.h \
 	src/history/folder_records.c \
+	src/history/folder_size.c \
 	src/history/id_cache.c src/history/id_cache.h \
 	src/history/insert.c \
 	src/history/internal.h \

@@ -308,6 +308,45 @@ static void left_out_of_bad_lines(struct kg_record *rec, const void *arg) {
     free(root);
 }
 
+/* Two million values and a long text: more of a folder's records than most others together. */
+static void many_values_and_a_text(const char *dir) {
+    enum { N_LINES = 4 };
+    struct kg_buffer line = KG_BUFFER_INIT;
+    char *text = kg_xasprintf("{\"a\":\"%01000000d\"}\n", 7);
+    kg_buffer_puts(&line, "{\"a\":[0");
+    while (line.len < (1 << 20) - 4) kg_buffer_puts(&line, ",0");
+    kg_buffer_puts(&line, "]}\n");
+    put_repeated(dir, "data/plan.ndjson", "", kg_buffer_text(&line), line.len * (N_LINES - 1), "");
+    put_repeated(dir, "data/results.ndjson", "", text, 31 << 20, "");
+    kg_buffer_free(&line);
+    free(text);
+}
+
+/* What one may take, several read side by side may not. */
+static void several_at_the_caps(struct kg_record *rec, const void *arg) {
+    enum { N_FOLDERS = 8, RANDOM_DIGITS = 8 };
+    static const char *const FILES[] = { "data/plan.ndjson", "data/results.ndjson" };
+    char *root = folder(rec, "root"), *first = kg_maker_sealed(root, 1);
+    (void)arg;
+    for (int k = 1; k < N_FOLDERS; k++) {
+        char *other = kg_xasprintf("%.*s%08x", (int)strlen(first) - RANDOM_DIGITS, first, k);
+        free(kg_maker_copy(first, other));
+        if (k == 1) many_values_and_a_text(first);
+        for (size_t i = 0; i < KG_COUNT_OF(FILES); i++) {
+            char *from = kg_path_join(first, FILES[i]), *to = kg_path_join(other, FILES[i]);
+            ck_assert_int_eq(unlink(to), 0);
+            ck_assert_int_eq(link(from, to), 0);
+            free(to);
+            free(from);
+        }
+        free(other);
+    }
+    ck_assert_uint_eq(kg_maker_count(root, "2"), N_FOLDERS);
+    expect_cheap(rec, ARGS("reindex"), root, KG_EXIT_INTEGRITY, "data/plan.ndjson: line 1", 0);
+    free(first);
+    free(root);
+}
+
 static void build(struct kg_case_list *list) {
     for (size_t i = 0; i < KG_COUNT_OF(BOMBS); i++) {
         const struct kg_case c = { .layer = "integration",
@@ -322,6 +361,10 @@ static void build(struct kg_case_list *list) {
         .layer = "integration", .op = "bombs", .name = "left_out_of_bad_lines", .run = left_out_of_bad_lines
     };
     kg_case_list_add(list, &c);
+    const struct kg_case several = {
+        .layer = "integration", .op = "bombs", .name = "several_at_the_caps", .run = several_at_the_caps
+    };
+    kg_case_list_add(list, &several);
 }
 
 int main(int argc, char **argv) {

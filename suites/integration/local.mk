@@ -131,6 +131,12 @@ suites_integration_test_signing_time_SOURCES = \
 	suites/integration/verbs.c suites/integration/verbs.h
 check_PROGRAMS += suites/integration/test_promises
 suites_integration_test_promises_SOURCES = suites/integration/test_promises.c
+check_PROGRAMS += suites/integration/test_json
+EXTRA_suites_integration_test_json_DEPENDENCIES = kigo$(EXEEXT) suites/harness/selftest/test_mixed suites/harness/selftest/bench_beside
+suites_integration_test_json_SOURCES = \
+	suites/integration/check_lab.c suites/integration/check_lab.h \
+	suites/integration/test_json.c \
+	suites/integration/verbs.c suites/integration/verbs.h
 check_PROGRAMS += suites/integration/test_tables
 suites_integration_test_tables_SOURCES = suites/integration/test_tables.c
 check_PROGRAMS += suites/integration/test_transfer

@@ -137,8 +137,7 @@ static void edited_head(struct kg_record *rec, const void *arg) {
     change_quietly(t.older_dir, "data/source.json", "\"dirty\":false", "\"dirty\": true");
     kg_verb_refuses(t.lab.root, ARGS("regress"), KG_EXIT_INTEGRITY, "data/source.json: changed");
     const char *const *const verbs[] = { ARGS("list"), ARGS("history", "*"), ARGS("query", "SELECT 1") };
-    for (size_t i = 0; i < KG_COUNT_OF(verbs); i++)
-        kg_verb_refuses(t.lab.root, verbs[i], KG_EXIT_INTEGRITY, t.older);
+    for (size_t i = 0; i < KG_COUNT_OF(verbs); i++) kg_verb_refuses(t.lab.root, verbs[i], KG_EXIT_INTEGRITY, t.older);
     end(&t);
 }
 

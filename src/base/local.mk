@@ -17,6 +17,7 @@ libkigo_a_SOURCES += \
 	src/base/options.c src/base/options.h \
 	src/base/program.c src/base/program.h \
 	src/base/progress.c src/base/progress.h \
+	src/base/quantity.c src/base/quantity.h \
 	src/base/rng.c src/base/rng.h \
 	src/base/say.c src/base/say.h \
 	src/base/size.h \

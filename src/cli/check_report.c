@@ -2,6 +2,7 @@
 #include "base/say.h"
 #include "bundle/export.h"
 #include "base/buffer.h"
+#include "base/quantity.h"
 #include "base/json_put.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,10 @@ void kg_check_report_free(struct kg_check_report *r) {
     free(r->programs);
 }
 
+static bool is_text(const struct kg_check_report *r) {
+    return r->format == KG_CHECK_TEXT || r->format == KG_CHECK_VERBOSE;
+}
+
 static void wipe_line(const struct kg_check_report *r) {
     if (r->on_terminal) kg_say(stderr, "\r\033[K");
 }
@@ -32,7 +37,7 @@ static void on_planned(void *arg, const struct kg_case_plan *plan, const struct 
     r->plan = plan;
     r->programs = kg_xcalloc(plan->n_programs, sizeof *r->programs);
     if (r->format == KG_CHECK_TAP) kg_say(stdout, "TAP version 13\n1..%zu\n", plan->n_cases);
-    if (r->format == KG_CHECK_TEXT) kg_say(stdout, "run %s: %zu cases\n", kg_bundle_id(bundle), plan->n_cases);
+    if (is_text(r)) kg_say(stdout, "run %s: %zu cases\n", kg_bundle_id(bundle), plan->n_cases);
     fflush(stdout);
 }
 
@@ -98,7 +103,13 @@ static void on_case_ended(void *arg, const struct kg_case_end *end) {
                                         end->reason, "seed", end->seed, "rerun", kg_json_utf8(end->rerun)));
     wipe_line(r);
     if (r->format == KG_CHECK_TAP) print_tap(r, end, failed);
-    if (failed && (r->format == KG_CHECK_TEXT || r->format == KG_CHECK_QUIET)) {
+    if (r->format == KG_CHECK_VERBOSE && !failed) {
+        kg_say(stdout, "%s %s  %s", end->status, end->key, kg_quantity_time((double)end->duration_ns).text);
+        if (skipped) kg_say(stdout, "  (%.*s)", first_line(end->reason), end->reason);
+        kg_say(stdout, "\n");
+        fflush(stdout);
+    }
+    if (failed && (is_text(r) || r->format == KG_CHECK_QUIET)) {
         kg_say(stdout, "%s %s\n    %.*s\n    again: %s\n", end->status, end->key, first_line(end->reason), end->reason,
                end->rerun);
         fflush(stdout);
@@ -107,7 +118,7 @@ static void on_case_ended(void *arg, const struct kg_case_end *end) {
 
 static void on_program_ended(void *arg, const struct kg_planned_program *program, uint64_t wall_ns) {
     const struct kg_check_report *r = arg;
-    if (r->format != KG_CHECK_TEXT) return;
+    if (!is_text(r)) return;
     const struct kg_check_tally *tally = tally_of(r, program->name);
     wipe_line(r);
     kg_say(stdout, "%-40s %4zu passed, %zu failed, %zu skipped  %.2f s\n", program->name, tally->n_pass, tally->n_fail,
@@ -163,6 +174,7 @@ static void print_summary(const struct kg_check_report *r, const struct kg_run_o
         print_skips(r, out, margin);
         if (o->interrupted_by)
             kg_say(out, "%sinterrupted by signal %d (%s)\n", margin, o->interrupted_by, strsignal(o->interrupted_by));
+        if (o->stopped) kg_say(out, "%sstopped at the first failure (-x)\n", margin);
         if (o->summary.n_norun > 0) kg_say(out, "%s%zu planned cases did not run\n", margin, o->summary.n_norun);
         kg_say(out, "%s%.1f s, %.1f%% of it outside cases; sealed in %.2f s\n", margin, (double)o->wall_ns / 1e9,
                100 * o->overhead_ratio, (double)o->seal_ns / 1e9);

@@ -5,7 +5,7 @@
 
 #include "run/runner.h"
 
-enum kg_check_format { KG_CHECK_TEXT, KG_CHECK_QUIET, KG_CHECK_TAP, KG_CHECK_JSON };
+enum kg_check_format { KG_CHECK_TEXT, KG_CHECK_VERBOSE, KG_CHECK_QUIET, KG_CHECK_TAP, KG_CHECK_JSON };
 
 /* Cases that have ended. */
 struct kg_check_tally {

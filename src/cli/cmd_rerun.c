@@ -46,9 +46,12 @@ static void add_arg(struct rerun *r, const char *arg) {
 static size_t skipped_args(const char *arg, bool choose_cases) {
     /* where the bundle went and how it was reported; the seed is given by itself; whose programs run is not the
      * bundle's to say */
-    static const char *const FLAGS[] = { "--json", "--tap", "--quiet", "-q", "--list", "--compress" };
+    static const char *const FLAGS[] = {
+        "--json", "--tap", "--quiet", "-q", "--list", "--compress", "-v", "--verbose"
+    };
     static const char *const VALUES[] = { "--bundles", "--sign", "--seed", "-s", "--suites" };
-    static const char *const CHOICES[] = { "--filter", "-f", "--case", "-c", "--layer", "-l" };
+    static const char *const CHOICES[] = { "--filter", "-f",        "--case", "-c",    "--layer",
+                                           "-l",       "--keyword", "-k",     "--spec" };
     for (size_t i = 0; i < KG_COUNT_OF(FLAGS); i++)
         if (strcmp(arg, FLAGS[i]) == 0) return 1;
     for (size_t i = 0; i < KG_COUNT_OF(VALUES) + (choose_cases ? KG_COUNT_OF(CHOICES) : 0); i++) {

@@ -10,6 +10,7 @@ kigo_SOURCES = \
 	src/cli/chat_answer.c \
 	src/cli/chat_commands.c \
 	src/cli/chat_file.c \
+	src/cli/check_choice.c src/cli/check_choice.h \
 	src/cli/check_report.c src/cli/check_report.h \
 	src/cli/cmd_annotate.c \
 	src/cli/cmd_bench.c \

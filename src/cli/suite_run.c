@@ -42,20 +42,26 @@ enum kg_status kg_cli_model_paths(const struct kg_option_list *models, char **pa
     return status;
 }
 
+/* A case of the plan: its line in the array that --json prints, else its key. */
+static void list_case(json_t *lines, json_t *line) {
+    if (!line) return;
+    if (lines) json_array_append(lines, line);
+    else kg_say(stdout, "%s\n", json_string_value(json_object_get(line, "key")));
+}
+
 enum kg_status kg_cli_print_plan(const char *verb, const struct kg_run_options *options, bool json,
                                  struct kg_error *err) {
     struct kg_case_plan plan;
     const enum kg_status status =
         kg_case_plan_make(options->suites_dir, &options->selection, &options->surroundings, &plan, err);
     if (status != KG_OK) return status;
-    json_t *lines = json_array();
+    json_t *lines = json ? json_array() : NULL;
     for (size_t p = 0; p < plan.n_programs; p++) {
         const struct kg_planned_program *program = &plan.programs[p];
         if (program->list_error) kg_say(stderr, "kigo %s: %s: %s\n", verb, program->name, program->list_error);
-        for (size_t i = 0; i < program->n_cases; i++) {
-            if (json) json_array_append(lines, program->cases[i].line);
-            else kg_say(stdout, "%s\n", program->cases[i].key);
-        }
+        list_case(lines, program->lists);
+        for (size_t i = 0; i < program->n_cases; i++) list_case(lines, program->cases[i].line);
+        list_case(lines, program->ends_cleanly);
     }
     if (json) kg_say_json(lines, JSON_COMPACT);
     json_decref(lines);

@@ -59,7 +59,7 @@ static void put_case(const struct kg_case_records *c, struct kg_page *page) {
     kg_page_cell(page, kg_case_status(c));
     kg_page_cell(page, c->key);
     kg_page_cellf(page, "%.3f", kg_case_seconds(c));
-    kg_page_cell(page, kg_report_g(kg_case_worst_margin(c, &unused)).text);
+    kg_page_cell(page, kg_quantity_general(kg_case_worst_margin(c, &unused)).text);
     kg_page_cell(page, kg_case_reason(c));
 }
 

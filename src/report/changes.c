@@ -17,7 +17,7 @@ static void put_values(struct kg_page *page, const struct kg_judgement *j) {
     const double values[] = { j->before, j->after };
     const char *const texts[] = { j->before_text, j->after_text };
     for (size_t i = 0; i < KG_COUNT_OF(values); i++)
-        kg_page_cell(page, *texts[i] ? texts[i] : kg_report_of_unit(values[i], j->unit).text);
+        kg_page_cell(page, *texts[i] ? texts[i] : kg_quantity_of_unit(values[i], j->unit).text);
 }
 
 static void put_judgements(const struct kg_regression *r, struct kg_page *page) {
@@ -33,7 +33,7 @@ static void put_judgements(const struct kg_regression *r, struct kg_page *page) 
         kg_page_cell(page, j->key);
         kg_page_cell(page, *j->figure ? j->figure : j->subject);
         put_values(page, j);
-        kg_page_cell(page, kg_report_percent(j->change).text);
+        kg_page_cell(page, kg_quantity_percent(j->change).text);
         kg_page_cell(page, j->why);
     }
     kg_page_table_end(page);
@@ -69,7 +69,7 @@ void kg_section_changes(const struct kg_report *report, struct kg_page *page) {
     for (size_t i = 0; i < r->n_drifts; i++)
         if (r->drifts[i].by_run[0] != 0)
             kg_page_text(page, "Drift of %s, removed: %s.", *r->drifts[i].group ? r->drifts[i].group : "the machine",
-                         kg_report_percent(expm1(r->drifts[i].by_run[0])).text);
+                         kg_quantity_percent(expm1(r->drifts[i].by_run[0])).text);
     for (size_t i = 0; i < r->n_reasons; i++) kg_page_text(page, "Inconclusive: %s.", r->reasons[i]);
     put_judgements(r, page);
 }

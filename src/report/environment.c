@@ -12,7 +12,7 @@ static char *value_text(const char *name, const json_t *value) {
     if (json_is_string(value)) return *json_string_value(value) ? kg_xstrdup(json_string_value(value)) : NULL;
     if (json_is_boolean(value)) return kg_xstrdup(json_is_true(value) ? "yes" : "no");
     if (json_is_number(value) && len > 6 && strcmp(name + len - 6, "_bytes") == 0)
-        return kg_xstrdup(kg_report_bytes(json_number_value(value)).text);
+        return kg_xstrdup(kg_quantity_bytes(json_number_value(value)).text);
     if (json_is_null(value) || !value) return NULL;
     return json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
 }

@@ -70,7 +70,7 @@ static void put_rows(const struct comparison *list, size_t n, struct kg_page *pa
     };
     kg_page_table(page, COLUMNS, KG_COUNT_OF(COLUMNS));
     for (size_t i = 0; i < n; i++) {
-        kg_page_cell(page, isfinite(list[i].margin) ? kg_report_g(list[i].margin).text : "not finite");
+        kg_page_cell(page, isfinite(list[i].margin) ? kg_quantity_general(list[i].margin).text : "not finite");
         kg_page_cell(page, list[i].c->key);
         kg_page_cell(page, kg_report_text(list[i].error, "name"));
         kg_page_cellf(page, "%lld", (long long)kg_json_int(list[i].error, "n", 0));

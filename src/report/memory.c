@@ -85,8 +85,8 @@ void kg_section_memory(const struct kg_report *report, struct kg_page *page) {
         kg_page_table(page, COLUMNS, KG_COUNT_OF(COLUMNS));
         for (size_t i = 0; i < n_tags; i++) {
             kg_page_cell(page, tags[i].name);
-            kg_page_cell(page, kg_report_bytes(tags[i].peak_bytes).text);
-            kg_page_cell(page, tags[i].left_bytes > 0 ? kg_report_bytes(tags[i].left_bytes).text : "none");
+            kg_page_cell(page, kg_quantity_bytes(tags[i].peak_bytes).text);
+            kg_page_cell(page, tags[i].left_bytes > 0 ? kg_quantity_bytes(tags[i].left_bytes).text : "none");
             kg_page_cellf(page, "%zu", tags[i].n_cases);
             kg_page_cell(page, tags[i].at->key);
         }

@@ -87,8 +87,8 @@ static void put_rows(const struct kg_bandwidth_row *rows, size_t n, struct kg_pa
         else kg_page_cell(page, "");
         kg_page_cell(page, row->key);
         kg_page_cellf(page, "%s %s", row->kind, row->state);
-        kg_page_cell(page, row->gb_s > 0 ? kg_report_g(row->gb_s).text : "");
-        kg_page_cell(page, row->tflop_s > 0 ? kg_report_g(row->tflop_s).text : "");
+        kg_page_cell(page, row->gb_s > 0 ? kg_quantity_general(row->gb_s).text : "");
+        kg_page_cell(page, row->tflop_s > 0 ? kg_quantity_general(row->tflop_s).text : "");
         if (row->speedup > 0)
             kg_page_cellf(page, "%.2f (%.2f to %.2f)", row->speedup, row->speedup_lo, row->speedup_hi);
         else kg_page_cell(page, "");

@@ -2,6 +2,7 @@
 #ifndef KIGO_REPORT_SECTIONS_H
 #define KIGO_REPORT_SECTIONS_H
 
+#include "base/quantity.h"
 #include "report/report.h"
 
 void kg_section_summary(const struct kg_report *report, struct kg_page *page); /* with the page's title */
@@ -18,16 +19,6 @@ enum { KG_REPORT_ROWS = 25 };
 
 /* Members as text, "" where there are none. */
 const char *kg_report_text(const json_t *object, const char *name);
-
-/* A short text by value. */
-struct kg_report_number {
-    char text[48];
-};
-struct kg_report_number kg_report_time(double ns);                         /* "1.234 ms"; "" for NaN */
-struct kg_report_number kg_report_bytes(double n_bytes);                   /* "1.5 MiB" */
-struct kg_report_number kg_report_percent(double share);                   /* "+1.25%" */
-struct kg_report_number kg_report_g(double value);                         /* four digits */
-struct kg_report_number kg_report_of_unit(double value, const char *unit); /* times and bytes as above */
 
 /* The half decade that error / limit falls into: 15 ends with the limit itself, 16 is the first above it, 0 begins with
  * 10^-8; others are outside of the picture. */

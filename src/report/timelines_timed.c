@@ -58,10 +58,10 @@ static void put_steps(const struct kg_step_search *search, struct kg_page *page)
         const struct kg_found_step *s = &search->steps[i];
         kg_page_cell(page, s->c->key);
         kg_page_cell(page, s->figure->name);
-        kg_page_cell(page, kg_report_of_unit(s->before, s->figure->unit).text);
-        kg_page_cell(page, kg_report_of_unit(s->after, s->figure->unit).text);
-        kg_page_cell(page, kg_report_percent(s->change).text);
-        kg_page_cell(page, kg_report_g(s->p).text);
+        kg_page_cell(page, kg_quantity_of_unit(s->before, s->figure->unit).text);
+        kg_page_cell(page, kg_quantity_of_unit(s->after, s->figure->unit).text);
+        kg_page_cell(page, kg_quantity_percent(s->change).text);
+        kg_page_cell(page, kg_quantity_general(s->p).text);
         kg_page_cell(page, s->first_after->bundle_id);
         kg_page_cellf(page, "%.12s%s%.12s%s", s->first_after->commit ? s->first_after->commit : "",
                       *s->merge ? ", merge " : "", s->merge, s->creeps ? ", a creep" : "");

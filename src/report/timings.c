@@ -79,7 +79,7 @@ static void free_all(struct timed *list, size_t n) {
 }
 
 static void put_rate(struct kg_page *page, double amount, double ns) {
-    kg_page_cell(page, amount > 0 ? kg_report_g(amount / ns).text : "");
+    kg_page_cell(page, amount > 0 ? kg_quantity_general(amount / ns).text : "");
 }
 
 static void put_rows(const struct timed *list, size_t n, bool has_past, struct kg_page *page) {
@@ -92,14 +92,14 @@ static void put_rows(const struct timed *list, size_t n, bool has_past, struct k
         const struct timed *t = &list[i];
         kg_page_cell(page, t->c->key);
         kg_page_cell(page, t->figure);
-        kg_page_cell(page, kg_report_time(t->median).text);
-        kg_page_cellf(page, "%s to %s", kg_report_time(t->lo).text, kg_report_time(t->hi).text);
+        kg_page_cell(page, kg_quantity_time(t->median).text);
+        kg_page_cellf(page, "%s to %s", kg_quantity_time(t->lo).text, kg_quantity_time(t->hi).text);
         kg_page_cellf(page, "%lld", (long long)kg_json_int(t->timing, "n", 0));
         put_rate(page, kg_json_number(t->timing, "bytes", 0), t->median);
         if (!has_past) continue;
-        if (t->n_past > 0) kg_page_cellf(page, "%s (%zu)", kg_report_time(t->past).text, t->n_past);
+        if (t->n_past > 0) kg_page_cellf(page, "%s (%zu)", kg_quantity_time(t->past).text, t->n_past);
         else kg_page_cell(page, "");
-        kg_page_cell(page, kg_report_percent(t->change).text);
+        kg_page_cell(page, kg_quantity_percent(t->change).text);
     }
     kg_page_table_end(page);
 }

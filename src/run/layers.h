@@ -11,6 +11,8 @@
 
 /* True for a layer kigo knows. */
 bool kg_layer_known(const char *layer);
+/* Of the runner's own cases about a program as a whole (plan.h); no program lists it. */
+#define KG_HARNESS_LAYER "harness"
 extern const char KG_LAYER_NAMES[]; /* "unit, integration, ..." for messages */
 
 /* program: its name, "unit/test_gguf". */

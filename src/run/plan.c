@@ -31,7 +31,8 @@ static void keep_selected(struct kg_planned_program *program, const struct kg_se
     json_array_foreach(lines, i, line) {
         const char *key = json_string_value(json_object_get(line, "key"));
         const char *layer = json_string_value(json_object_get(line, "layer"));
-        if (!whole && !kg_selection_takes(selection, key, layer)) continue;
+        const char *spec = json_string_value(json_object_get(line, "spec"));
+        if (!whole && !kg_selection_takes(selection, key, layer, spec)) continue;
         const bool timed = json_is_true(json_object_get(line, "timed"));
         json_object_del(line, "timed"); /* how the case is run, not what it is: no field of plan.ndjson */
         program->timed = program->timed || timed;
@@ -63,10 +64,15 @@ static enum kg_status check_layers(const json_t *lines, const char *name, struct
     return KG_OK;
 }
 
-static bool names_key(const struct kg_selection *selection, const char *key) {
-    for (size_t i = 0; i < selection->n_keys; i++)
-        if (strcmp(selection->keys[i], key) == 0) return true;
-    return false;
+/* By either of its harness's cases: one that could not list, and can now, is run whole. */
+static bool takes_whole(const struct kg_selection *selection, const char *program, const json_t *ends_cleanly,
+                        json_t *keys_seen, uint64_t seed) {
+    json_t *lists = kg_listing_harness_line(program, "lists", seed);
+    const char *key = json_string_value(json_object_get(lists, "key"));
+    const bool by_lists = kg_selection_takes_whole(selection, key);
+    if (by_lists) json_object_set_new(keys_seen, key, kg_json_utf8(program));
+    json_decref(lists);
+    return by_lists || kg_selection_takes_whole(selection, json_string_value(json_object_get(ends_cleanly, "key")));
 }
 
 /* Adds the program if any of its cases was selected, or if it could not say which it has. Takes over the lines. */
@@ -78,8 +84,7 @@ static void add_program(struct kg_case_plan *plan, const struct kg_suite_program
     if (status == KG_OK) status = claim_keys(keys_seen, lines, found->name, &listing->err);
     if (status == KG_OK) {
         json_t *ends_cleanly = harness_case(found->name, "ends_cleanly", keys_seen, seed);
-        const char *key = json_string_value(json_object_get(ends_cleanly, "key"));
-        keep_selected(&program, selection, names_key(selection, key), lines);
+        keep_selected(&program, selection, takes_whole(selection, found->name, ends_cleanly, keys_seen, seed), lines);
         if (program.n_cases == json_array_size(lines)) program.ends_cleanly = json_incref(ends_cleanly);
         json_decref(ends_cleanly);
     } else {

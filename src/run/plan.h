@@ -9,8 +9,8 @@
  *
  * A program says which sources it was linked from (listing.h). If they are not this program's, nothing is planned.
  *
- * Asking for ends_cleanly by its key selects all cases of the program. A program that cannot list is planned if the
- * selection reaches it (selection.h). */
+ * Asking for ends_cleanly or lists by its key, or for the layer harness, selects all cases of the program. A program
+ * that cannot list is planned if the selection reaches it (selection.h). */
 #ifndef KIGO_RUN_PLAN_H
 #define KIGO_RUN_PLAN_H
 

@@ -82,6 +82,7 @@ enum kg_status kg_run_case_finish(struct kg_run *run, const struct kg_case_finis
     if (status == KG_OK && strcmp(f.status, "pass") != 0 && strcmp(f.status, "skip") != 0)
         status = kg_failure_write(run, &f, rerun, err);
     if (status == KG_OK) status = record(run, &f, err);
+    if (strcmp(f.status, "pass") != 0 && strcmp(f.status, "skip") != 0) run->stops = run->options->stop_at_failure;
     if (status == KG_OK && run->observer->case_ended) {
         const struct kg_case_end end = {
             .key = key,

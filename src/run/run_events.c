@@ -177,7 +177,8 @@ enum kg_status kg_run_take_events(struct kg_run *run, struct kg_slot *slot, stru
     enum kg_status status = KG_OK;
     char *text;
     size_t len;
-    while (status == KG_OK && slot->end == KG_SLOT_BY_ITSELF && (text = kg_line_reader_next(&slot->events, &len)))
+    while (status == KG_OK && !run->stops && slot->end == KG_SLOT_BY_ITSELF &&
+           (text = kg_line_reader_next(&slot->events, &len)))
         status = take_line(run, slot, text, len, err);
     if (slot->events.too_long && slot->end == KG_SLOT_BY_ITSELF)
         break_off(slot, "event %zu is longer than %d bytes", slot->n_lines + 1, KG_LINE_MAX_BYTES);

@@ -12,6 +12,7 @@ struct kg_run {
     struct kg_case_plan plan;
     struct kg_bundle *bundle;
     char *scratch;
+    bool stops;           /* a case failed, and the run is to stop there */
     uint64_t in_cases_ns; /* sum over cases, as their programs measured it */
     uint64_t programs_ns; /* sum over programs of the time they were alive */
 };

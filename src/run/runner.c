@@ -86,12 +86,12 @@ static enum kg_status run_programs(struct kg_run *run, const struct kg_signals *
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     for (;;) {
         for (int i = 0; i < n_slots && status == KG_OK; i++)
-            if (slots[i].program) status = kg_slot_serve(run, &slots[i], err);
-        if (status == KG_OK) status = open_programs(run, slots, n_slots, order, &next, err);
+            if (slots[i].program && !run->stops) status = kg_slot_serve(run, &slots[i], err);
+        if (status == KG_OK && !run->stops) status = open_programs(run, slots, n_slots, order, &next, err);
         bool busy = false;
         for (int i = 0; i < n_slots; i++) busy = busy || slots[i].program;
         *interrupted_by = kg_signals_take(signals);
-        if (status != KG_OK || *interrupted_by || !busy) break;
+        if (status != KG_OK || *interrupted_by || run->stops || !busy) break;
         /* Nothing is left to be read: the time until the programs go on belongs to the disk. */
         status = kg_bundle_sync(run->bundle, err);
         if (status == KG_OK) wait_for_something(slots, n_slots, signals);
@@ -182,6 +182,8 @@ static enum kg_status run_planned(struct kg_run *run, uint64_t start_ns, struct 
         kg_error_context(err, status, "run %s stopped ('kigo recover' publishes what there is)", outcome->bundle_id);
     outcome->bundle_dir = kg_xstrdup(kg_bundle_dir(run->bundle));
     outcome->exit_code = outcome->interrupted_by ? KG_EXIT_INCOMPLETE : outcome->summary.exit_code;
+    outcome->stopped = run->stops && outcome->summary.n_norun > 0;
+    if (outcome->stopped && !outcome->interrupted_by) outcome->exit_code = KG_EXIT_FAILED;
     if (outcome->exit_code == KG_EXIT_OK && outcome->summary.unsigned_after_all) outcome->exit_code = KG_EXIT_INTEGRITY;
     kg_signals_close(&signals);
     kg_bundle_close(run->bundle);

@@ -34,6 +34,7 @@ struct kg_run_options {
     struct kg_bundle_options bundle;
     const char *rerun_prefix; /* "kigo check --suites X": --case and --seed are put behind it */
     bool require_gpu;         /* a skipped case of the back end cuda is a failure */
+    bool stop_at_failure;     /* nothing is started after a case that failed; what runs then is ended */
     int n_jobs;               /* programs at a time, at least 1 */
     double timeout_scale;     /* every case's limit is multiplied by it */
 };
@@ -42,6 +43,7 @@ struct kg_run_outcome {
     char *bundle_id, *bundle_dir; /* malloc'ed */
     struct kg_bundle_summary summary;
     int interrupted_by; /* a signal, 0 if none: then the exit code is KG_EXIT_INCOMPLETE */
+    bool stopped;       /* at a failure, with cases left: then it is KG_EXIT_FAILED */
     int exit_code;
     uint64_t wall_ns, seal_ns, in_cases_ns;
     double overhead_ratio; /* of the time before sealing, the share that was not spent in cases */

@@ -16,13 +16,26 @@ static bool matches_one(const char *const *globs, size_t n, const char *key) {
     return false;
 }
 
-bool kg_selection_takes(const struct kg_selection *s, const char *key, const char *layer) {
+static bool holds_one(const char *const *words, size_t n, const char *key) {
+    for (size_t i = 0; i < n; i++)
+        if (strcasestr(key, words[i])) return true;
+    return false;
+}
+
+bool kg_selection_takes(const struct kg_selection *s, const char *key, const char *layer, const char *spec) {
     if (s->n_layers > 0 && !in_list(s->layers, s->n_layers, layer)) return false;
+    if (s->n_words > 0 && !holds_one(s->words, s->n_words, key)) return false;
+    if (s->n_specs > 0 && !(spec && in_list(s->specs, s->n_specs, spec))) return false;
     if (s->n_within > 0 && !matches_one(s->within, s->n_within, key)) return false;
     if (in_list(s->keys, s->n_keys, key)) return true;
     if (s->without && fnmatch(s->without, key, 0) == 0) return false;
     if (s->one_in > 1 && kg_case_seed(KG_DEFAULT_RUN_SEED, key) % s->one_in != 0) return false;
     return (s->n_filters == 0 && s->n_keys == 0) || matches_one(s->filters, s->n_filters, key);
+}
+
+bool kg_selection_takes_whole(const struct kg_selection *s, const char *harness_key) {
+    const bool asked = in_list(s->keys, s->n_keys, harness_key) || in_list(s->layers, s->n_layers, KG_HARNESS_LAYER);
+    return asked && kg_selection_takes(s, harness_key, KG_HARNESS_LAYER, NULL);
 }
 
 /* Whether a key of the layer could match the glob, by what stands before the glob's first special character. */
@@ -47,8 +60,9 @@ static bool asks_for(const struct kg_selection *s, const char *layer) {
 }
 
 bool kg_selection_reaches(const struct kg_selection *s, const char *program) {
-    if (kg_layer_fits("", program)) return true;                   /* its folder is bound to no layers */
-    if (any_may_match(s->keys, s->n_keys, "harness")) return true; /* harness/<program>/...: every program has some */
+    if (kg_layer_fits("", program)) return true;                          /* its folder is bound to no layers */
+    if (any_may_match(s->keys, s->n_keys, KG_HARNESS_LAYER)) return true; /* harness/<program>/...: all have some */
+    if (in_list(s->layers, s->n_layers, KG_HARNESS_LAYER)) return true;
     for (size_t i = 0; i < KG_N_LAYERS; i++)
         if (kg_layer_fits(KG_LAYERS[i], program) && asks_for(s, KG_LAYERS[i])) return true;
     return false;

@@ -336,8 +336,8 @@ static void units_and_half_decades(struct kg_record *rec, const void *arg) {
     (void)rec;
     (void)arg;
     for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
-        ck_assert_str_eq(kg_report_time(ROWS[i].value).text, ROWS[i].time);
-        ck_assert_str_eq(kg_report_bytes(ROWS[i].value).text, ROWS[i].bytes);
+        ck_assert_str_eq(kg_quantity_time(ROWS[i].value).text, ROWS[i].time);
+        ck_assert_str_eq(kg_quantity_bytes(ROWS[i].value).text, ROWS[i].bytes);
     }
     for (size_t i = 0; i < KG_COUNT_OF(MARGINS); i++)
         ck_assert_double_eq(kg_report_half_decade(MARGINS[i].margin), MARGINS[i].place);

@@ -95,7 +95,7 @@ static const int LEFT_OUT = 3, BEFORE = -1, AFTER = 5;
     { .layer = "unit", .op = "mixed", .name = name_, .run = run_, __VA_ARGS__ }
 
 static const struct kg_case CASES[] = {
-    CASE("passes_first", passes),
+    CASE("passes_first", passes, .spec = "SELF-1"),
     CASE("fails", fails, .dtype = "f32", .shape = "M=3 N='x' $(5)"),
     CASE("skips", skips),
     CASE("skips_gpu", skips, .backend = "cuda"),
@@ -109,7 +109,7 @@ static const struct kg_case CASES[] = {
     CASE("element_left_out", writes_guarded, .arg = &LEFT_OUT),
     CASE("written_before", writes_guarded, .arg = &BEFORE),
     CASE("written_after", writes_guarded, .arg = &AFTER),
-    CASE("passes_last", passes),
+    CASE("passes_last", passes, .spec = "SELF-1"),
 };
 
 int main(int argc, char **argv) {

@@ -1,9 +1,12 @@
 #include "cli/bench_report.h"
 #include "base/buffer.h"
 #include "base/file.h"
+#include "base/quantity.h"
 #include "base/say.h"
+#include "base/threads.h"
 #include "base/size.h"
 #include "bundle/records.h"
+#include "cli/bench_models.h"
 #include "cli/bundles.h"
 #include "report/bandwidth.h"
 #include "report/peers.h"
@@ -152,7 +155,7 @@ static const struct kg_peer_row *find_peer(const struct kg_peers *peers, const s
 
 /* A row for each of kigo's timings, a column a peer; how many times as fast as the first. */
 static void print_peers(const struct kg_peers *peers, struct kg_buffer *out) {
-    static const char *const HEAD[] = { "dtype", "shape", "timing", "kigo us" };
+    static const char *const HEAD[] = { "dtype", "shape", "timing", "kigo" };
     const char *names[MOST_PEERS];
     const size_t n_names = peer_names(peers, names);
     struct kg_table table = { .n_columns = KG_COUNT_OF(HEAD) + n_names + 1 };
@@ -161,7 +164,7 @@ static void print_peers(const struct kg_peers *peers, struct kg_buffer *out) {
         return;
     }
     for (size_t i = 0; i < KG_COUNT_OF(HEAD); i++) kg_table_add(&table, HEAD[i]);
-    for (size_t n = 0; n < n_names; n++) kg_table_addf(&table, "%s us", names[n]);
+    for (size_t n = 0; n < n_names; n++) kg_table_add(&table, names[n]);
     kg_table_addf(&table, "times as fast as %s", names[0]);
     for (size_t i = 0; i < peers->n_rows; i++) {
         const struct kg_bandwidth_row *kigo = peers->rows[i].kigo;
@@ -170,11 +173,10 @@ static void print_peers(const struct kg_peers *peers, struct kg_buffer *out) {
         kg_table_add(&table, kigo->dtype);
         kg_table_add(&table, kigo->shape);
         kg_table_addf(&table, "%s %s", kigo->kind, kigo->state);
-        kg_table_addf(&table, "%.2f", kigo->median_ns / 1e3);
+        kg_table_add(&table, kg_quantity_time(kigo->median_ns).text);
         for (size_t n = 0; n < n_names; n++) {
             const struct kg_peer_row *row = find_peer(peers, kigo, names[n]);
-            if (row) kg_table_addf(&table, "%.2f", row->peer->median_ns / 1e3);
-            else kg_table_add(&table, "");
+            kg_table_add(&table, row ? kg_quantity_time(row->peer->median_ns).text : "");
         }
         if (first) kg_table_addf(&table, "%.2f", first->speedup);
         else kg_table_add(&table, "");
@@ -199,4 +201,13 @@ enum kg_status kg_bench_report_peers(struct kg_bundle *bundle, struct kg_buffer 
     kg_bandwidth_free(&timings);
     kg_records_free(&records);
     return status;
+}
+
+enum kg_status kg_bench_report_models(struct kg_bundle *bundle, struct kg_buffer *table, struct kg_error *err) {
+    struct kg_records records;
+    const enum kg_status status = load_records(bundle, &records, err);
+    if (status != KG_OK) return status;
+    kg_bench_models_print(&records, kg_processors_allowed(), table);
+    kg_records_free(&records);
+    return KG_OK;
 }

@@ -14,4 +14,8 @@ KG_WARN_UNUSED enum kg_status kg_bench_report_bandwidth(struct kg_bundle *bundle
 KG_WARN_UNUSED enum kg_status kg_bench_report_peers(struct kg_bundle *bundle, struct kg_buffer *table,
                                                     struct kg_error *err);
 
+/* Appends the table of whole models (bench_models.h) to `table`. */
+KG_WARN_UNUSED enum kg_status kg_bench_report_models(struct kg_bundle *bundle, struct kg_buffer *table,
+                                                     struct kg_error *err);
+
 #endif

@@ -6,6 +6,7 @@
 #include "base/size.h"
 #include "bundle/built_from.h"
 #include "bundle/source_tree.h"
+#include "cli/bench_models.h"
 #include "cli/bench_report.h"
 #include "cli/bundles.h"
 #include "cli/check_report.h"
@@ -80,9 +81,10 @@ static bool parse(int argc, char **argv, struct bench_options *o, int *exit_code
     const struct kg_command command = {
         .name = "kigo bench",
         .usage = "[options]",
-        .summary = "Times operations and whole models and seals the timings in a proof bundle, with bandwidth.csv,\n"
-                   "bandwidth.json and plots. Timings never decide: exit code 1 means that work failed, not that it\n"
-                   "was slow. --report fp16 also judges what FP16 is to reach. --peer: peers.csv.",
+        .summary =
+            "Times operations and whole models and seals the timings in a proof bundle, with bandwidth.csv,\n"
+            "bandwidth.json and plots. Timings never decide: exit code 1 means that work failed, not that it\n"
+            "was slow. --report fp16 also judges what FP16 is to reach. --peer: peers.csv.\n" KG_BENCH_MODELS_HELP,
         .options = rows,
         .n_options = KG_COUNT_OF(rows),
     };
@@ -211,21 +213,22 @@ struct bench_run {
     struct kg_check_report report; /* first: the observer's argument is one */
     const struct bench_options *options;
     const struct kg_sprint *sprint;
-    struct kg_buffer peers; /* the comparison, printed at the end */
+    struct kg_buffer tables; /* of models and of peers, printed at the end */
 };
 
 static enum kg_status before_seal(void *arg, struct kg_bundle *bundle, struct kg_error *err) {
     struct bench_run *run = arg;
     enum kg_status status = kg_bench_report_bandwidth(bundle, err);
-    if (status == KG_OK && run->options->peer) status = kg_bench_report_peers(bundle, &run->peers, err);
+    if (status == KG_OK) status = kg_bench_report_models(bundle, &run->tables, err);
+    if (status == KG_OK && run->options->peer) status = kg_bench_report_peers(bundle, &run->tables, err);
     return status;
 }
 
-/* What was found, for people: the peers beside kigo, the sprint's figures. */
+/* What was found, for people: how fast models are, the peers beside kigo, the sprint's figures. */
 static enum kg_status print_findings(const struct bench_run *run, const char *dir, struct kg_error *err) {
     struct kg_buffer out = KG_BUFFER_INIT;
     enum kg_status status = KG_OK;
-    kg_buffer_puts(&out, kg_buffer_text(&run->peers));
+    kg_buffer_puts(&out, kg_buffer_text(&run->tables));
     if (run->options->report) status = kg_cli_figures_print(run->sprint, dir, &out, err);
     kg_out_put(stdout, kg_buffer_text(&out), out.len);
     kg_buffer_free(&out);
@@ -256,7 +259,7 @@ static int run(const struct bench_options *o, const struct kg_sprint *sprint, co
         kg_check_report_error(&run.report, &err);
         exit_code = kg_cli_error("bench", &err);
     }
-    kg_buffer_free(&run.peers);
+    kg_buffer_free(&run.tables);
     kg_run_outcome_free(&outcome);
     kg_check_report_free(&run.report);
     return exit_code;

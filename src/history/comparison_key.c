@@ -34,9 +34,8 @@ static void take_models(json_t *key, const json_t *models) {
 
 char *kg_comparison_key(const json_t *env, const json_t *build) {
     static const char *const BUILD[] = { "compiler", "cflags", "cppflags", "sanitizers", "optimized", "cuda" };
-    static const char *const RUN[] = {
-        "layers", "filter", "cases", "words", "specs", "sample", "quick", "report", "peer", "ncu", "jobs"
-    };
+    static const char *const RUN[] = { "layers", "filter", "cases", "words", "specs", "sample",
+                                       "quick",  "report", "peer",  "ncu",   "jobs" };
     const json_t *gpus = json_object_get(env, "gpus"), *run = json_object_get(env, "run");
     json_t *key = json_object();
     if (json_array_size(gpus) > 0) take_gpu(key, gpus);
@@ -69,8 +68,8 @@ char *kg_comparison_difference(const char *a, const char *b) {
 }
 
 bool kg_comparison_same_machine(const char *a, const char *b) {
-    static const char *const CHOICE[] = { "layers", "filter", "cases", "words", "specs", "sample", "models", "quick",
-                                          "report", "peer",   "ncu",   "verb",   "jobs" };
+    static const char *const CHOICE[] = { "layers", "filter", "cases", "words", "specs", "sample", "models",
+                                          "quick",  "report", "peer",  "ncu",   "verb",  "jobs" };
     json_t *x = json_loads(a, 0, NULL), *y = json_loads(b, 0, NULL);
     for (size_t i = 0; i < KG_COUNT_OF(CHOICE); i++) {
         json_object_del(x, CHOICE[i]);

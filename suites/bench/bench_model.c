@@ -69,6 +69,11 @@ static bool stage_open(struct kg_record *rec, const struct model_case *c) {
                        (unsigned long long)kg_model_weight_bytes(stage.model));
         return false;
     }
+    const struct kg_model_config *config = kg_model_config(stage.model);
+    if (config->has_positions && c->n_ctx > config->n_ctx_train) {
+        kg_record_skip(rec, "a context of %u: the model has %u learned positions", c->n_ctx, config->n_ctx_train);
+        return false;
+    }
     /* What distinguishes two files of one architecture: the report pairs them. */
     kg_record_metric(rec, "params", "count", (double)kg_model_n_params(stage.model));
     kg_record_metric(rec, "weights", "bytes", (double)kg_model_weight_bytes(stage.model));

@@ -268,10 +268,10 @@ static void peer(struct kg_record *rec, const void *arg) {
 /* The comparison is printed, a row a timing of kigo's, and sealed. */
 static void peers_side_by_side(struct kg_record *rec, const void *arg) {
     static const char *const LINES[] = {
-        "dtype  shape  timing      kigo us  other us  third us  times as fast as other\n",
-        "f32    A      graph warm     4.00     10.00      2.00                    2.50\n",
-        "f32    A      graph cold     5.00      6.00                              1.20\n",
-        "f32    B      graph warm     7.00               21.00\n",
+        "dtype  shape  timing      kigo  other  third  times as fast as other\n",
+        "f32    A      graph warm  4 µs  10 µs  2 µs                     2.50\n",
+        "f32    A      graph cold  5 µs  6 µs                            1.20\n",
+        "f32    B      graph warm  7 µs         21 µs\n",
     };
     struct kg_lab lab;
     (void)arg;
@@ -397,6 +397,32 @@ static void refused(struct kg_record *rec, const void *arg) {
     kg_process_result_free(&r);
 }
 
+/* Whole models come as a table whose speeds are those of the records. */
+static void models_come_as_a_table(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_process_result r =
+        bench(rec,
+              ARGS("--quick", "--backend", "cpu", "--model", kg_fixture_path("haiku-qwen2/haiku-qwen2-f16.gguf"),
+                   "--filter", "model/prefill*model=0*", "--filter", "model/decode*"),
+              NULL);
+    ck_assert_msg(r.exit_code == KG_EXIT_OK, "exit code %d: %s%s", r.exit_code, r.out, r.err);
+    char *bundle = only_bundle(rec);
+    json_t *results = kg_lab_lines(bundle, "results.ndjson");
+    const json_t *prefill =
+        kg_lab_result(results, "bench/model/prefill[cpu,f32,model=0 haiku-qwen2-f16.gguf prompt=64 tokens=1 ctx=80]");
+    const json_t *timing = json_array_get(json_object_get(prefill, "timings"), 0);
+    const double fast = 64e9 / number(timing, "ci_lo"), slow = 64e9 / number(timing, "ci_hi");
+    char *speed = kg_xasprintf("  pp64        %.2f ± %.2f\n", 64e9 / number(timing, "median"), (fast - slow) / 2);
+    ck_assert_msg(strstr(r.out, "model  ") && strstr(r.out, "back end  dtype  threads  test"), "%s", r.out);
+    ck_assert_msg(strstr(r.out, "haiku-qwen2-f16.gguf  6.733 MiB  3.53 M  cpu"), "%s", r.out);
+    ck_assert_msg(strstr(r.out, speed) && strstr(r.out, "  tg32 @ d16  "), "no '%s' in %s", speed, r.out);
+    ck_assert_msg(strstr(r.out, "\nfixture  ") != NULL, "%s", r.out);
+    free(speed);
+    json_decref(results);
+    free(bundle);
+    kg_process_result_free(&r);
+}
+
 /* Timings are no part of the check. */
 static void check_runs_no_bench(struct kg_record *rec, const void *arg) {
     (void)arg;
@@ -420,6 +446,7 @@ static void build(struct kg_case_list *list) {
           .timeout_s = 180 },
         { .name = "peers_side_by_side", .run = peers_side_by_side, .timeout_s = 180 },
         { .name = "report_of_a_sprint", .run = report_of_a_sprint, .timeout_s = 180 },
+        { .name = "models_come_as_a_table", .run = models_come_as_a_table, .timeout_s = 180 },
         { .name = "peers_only_when_asked", .run = peers_only_when_asked, .timeout_s = 180 },
         { .name = "no_counters_without_ncu", .run = no_counters_without_ncu, .timeout_s = 180 },
     };

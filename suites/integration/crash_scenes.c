@@ -66,6 +66,7 @@ static void run_from_elsewhere(struct kg_crash_place *p, struct kg_record *rec) 
     char *elsewhere = kg_path_join(p->dir, "elsewhere"), *dir = kg_verb_seal(elsewhere);
     struct kg_error err;
     p->archive = kg_path_join(p->dir, "run.tar");
+    p->imported = kg_xstrdup(strrchr(dir, '/') + 1);
     const enum kg_status status = kg_bundle_export(dir, p->archive, &err);
     if (status == KG_ERR_UNSUPPORTED) {
         kg_record_skip(rec, "%s", err.message);
@@ -185,9 +186,9 @@ static char *is_noted(const struct kg_crash_place *p, const char *world, const c
 
 static char *is_imported(const struct kg_crash_place *p, const char *world, const char *said) {
     (void)said;
-    char *complaint = NULL, *bundles = kg_path_join(world, "bundles");
-    if (kg_maker_count(bundles, "2") != p->n_sealed + 1) complaint = kg_xstrdup("what was imported is lost");
-    free(bundles);
+    char *dir = kg_xasprintf("%s/bundles/%s", world, p->imported);
+    char *complaint = kg_path_is_dir(dir) ? NULL : kg_xstrdup("what was imported is lost");
+    free(dir);
     return complaint;
 }
 
@@ -297,8 +298,8 @@ bool kg_crash_place_open(struct kg_crash_place *p, const struct kg_crash_scene *
 
 void kg_crash_place_close(struct kg_crash_place *p) {
     for (size_t i = 0; i < p->n_sealed; i++) free(p->sealed[i]);
-    char *const texts[] = { p->dir, p->world,   p->suites, p->said,       p->key,
-                            p->run, p->archive, p->sprint, p->repository, p->allowed };
+    char *const texts[] = { p->dir,     p->world,  p->suites,     p->said,    p->key,     p->run,
+                            p->archive, p->sprint, p->repository, p->allowed, p->imported };
     for (size_t i = 0; i < KG_COUNT_OF(texts); i++) free(texts[i]);
     free(p->sealed);
     *p = (struct kg_crash_place){ 0 };

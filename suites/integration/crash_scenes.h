@@ -14,6 +14,7 @@ struct kg_crash_place {
     char *said;   /* file for standard output */
     char *key, *allowed, *archive, *sprint, *repository; /* NULL where the scene has none */
     char *run;                                           /* id of its first bundle, NULL without one */
+    char *imported;                                      /* id of the archive's run, NULL without one */
     char **sealed;                                       /* "<id> <hash of its tag manifest>" of those there before */
     size_t n_sealed;
 };

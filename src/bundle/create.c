@@ -3,6 +3,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "bundle/source_record.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -120,7 +121,7 @@ static enum kg_status describe(struct kg_bundle *bundle, const struct kg_bundle_
     return status;
 }
 
-/* source.json of the tree that the programs were built from. */
+/* source.json of what the programs were built from: the tree, or an installed kigo's record. */
 static enum kg_status find_source(const struct kg_bundle_options *options, struct kg_bundle_source *source,
                                   struct kg_error *err) {
     const char *built_from = options->built_from, *dir = options->source_dir;
@@ -132,8 +133,10 @@ static enum kg_status find_source(const struct kg_bundle_options *options, struc
         return kg_fail(err, KG_ERR_INCOMPLETE,
                        "this program was not built from the sources that are in %s now: run 'make' in its build folder",
                        dir);
+    const bool installed = !dir && options->source_record;
+    if (installed && kg_source_record_read(options->source_record, built_from, source, &why) == KG_OK) return KG_OK;
     kg_bundle_source_unknown(source, built_from,
-                             status != KG_OK ? why.message
+                             status != KG_OK || installed ? why.message
                              : dir ? "the source folder holds other sources than those the programs were built from"
                                    : "the source folder is not known");
     return KG_OK;

@@ -32,6 +32,8 @@ libkigo_a_SOURCES += \
 	src/bundle/source.c \
 	src/bundle/source_commit.c src/bundle/source_commit.h \
 	src/bundle/source_content.c src/bundle/source_content.h \
+	src/bundle/places.c src/bundle/places.h \
+	src/bundle/source_record.c src/bundle/source_record.h \
 	src/bundle/source_tree.c src/bundle/source_tree.h \
 	src/bundle/stamps.c src/bundle/stamps.h \
 	src/bundle/standing.c src/bundle/standing.h \

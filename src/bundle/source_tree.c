@@ -1,17 +1,11 @@
 #include "bundle/source_tree.h"
 #include "base/buffer.h"
 #include "base/file.h"
+#include "bundle/places.h"
 #include "src/bundle/build_info.h"
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-char *kg_own_path(void) {
-    char path[4096];
-    const ssize_t len = readlink("/proc/self/exe", path, sizeof path - 1);
-    return len > 0 ? kg_xstrndup(path, (size_t)len) : kg_xstrdup("kigo");
-}
 
 static bool is_tree(const char *dir) {
     static const char *const FILES[] = { "configure.ac", "src/include/kigo/status.h", "suites/check.tap" };
@@ -32,18 +26,10 @@ static bool go_up(char *path) {
     return true;
 }
 
-char *kg_build_folder(void) {
-    static const char SUITES[] = "/suites/";
-    char *path = kg_own_path(), *last = NULL;
-    for (char *at = strstr(path, SUITES); at; at = strstr(at + 1, SUITES)) last = at;
-    if (last) *last = '\0';
-    else if (!go_up(path)) path[0] = '.', path[1] = '\0';
-    return path;
-}
-
 /* malloc'ed, or NULL. */
 static char *find_tree(void) {
-    char *dir = kg_build_folder();
+    if (kg_places()->installed) return NULL;
+    char *dir = kg_xstrdup(kg_places()->made);
     char *built_in = realpath(KG_BUILD_FOLDER, NULL);
     const bool at_home = built_in && strcmp(dir, built_in) == 0;
     free(built_in);
@@ -60,4 +46,12 @@ const char *kg_source_tree(void) {
     if (!looked) tree = find_tree();
     looked = true;
     return tree;
+}
+
+const char *kg_tree_or_share(void) {
+    return kg_places()->installed ? kg_places()->made : kg_source_tree();
+}
+
+const char *kg_source_record(void) {
+    return kg_places()->installed ? kg_places()->made : NULL;
 }

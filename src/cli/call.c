@@ -2,18 +2,31 @@
 #include "cli/commands.h"
 #include <stdlib.h>
 
+/* Asks for the commands instead of running them. */
+static void (*asks)(void *user, const struct kg_command *command);
+static void *asks_user;
+
+void kg_cli_ask_commands(void (*take)(void *user, const struct kg_command *command), void *user) {
+    asks = take;
+    asks_user = user;
+}
+
 bool kg_cli_parse(const struct kg_command *command, int argc, char **argv, const char **args, size_t n_args,
                   int *exit_code) {
     const char **all = NULL;
     size_t n_all = 0;
     bool helped;
     struct kg_error err;
+    *exit_code = KG_EXIT_OK;
+    if (asks) {
+        asks(asks_user, command);
+        return false;
+    }
     if (kg_options_parse(command, argc, argv, &all, &n_all, &helped, &err) != KG_OK) {
         *exit_code = kg_cli_error(argv[0], &err);
         return false;
     }
     for (size_t i = 0; i < n_args; i++) args[i] = i < n_all ? all[i] : NULL;
     free(all);
-    *exit_code = KG_EXIT_OK;
     return !helped;
 }

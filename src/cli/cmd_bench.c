@@ -5,6 +5,7 @@
 #include "base/say.h"
 #include "base/size.h"
 #include "bundle/built_from.h"
+#include "bundle/places.h"
 #include "bundle/source_tree.h"
 #include "cli/bench_models.h"
 #include "cli/bench_report.h"
@@ -290,7 +291,7 @@ static json_t *describe_run(int argc, char **argv, const struct bench_options *o
 static int bench(int argc, char **argv, const struct bench_options *o, const struct kg_sprint *sprint,
                  const char *models, const char *sign_key) {
     char *program = kg_own_path();
-    char *suites = kg_cli_suites_dir(o->suites, program);
+    char *suites = kg_cli_suites_dir(o->suites);
     char *prefix = rerun_prefix(o, program);
     json_t *about = describe_run(argc, argv, o);
     char *counted = counted_globs(o);
@@ -313,6 +314,7 @@ static int bench(int argc, char **argv, const struct bench_options *o, const str
                           .counted = counted },
         .bundle = { .root = kg_cli_bundles_root(o->bundles),
                     .source_dir = kg_source_tree(),
+                    .source_record = kg_source_record(),
                     .built_from = kg_built_from(),
                     .other_tree = kg_cli_inside_run(),
                     .run = about,

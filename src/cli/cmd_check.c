@@ -7,6 +7,7 @@
 #include "base/say.h"
 #include "base/size.h"
 #include "bundle/built_from.h"
+#include "bundle/places.h"
 #include "bundle/source_tree.h"
 #include "cli/bundles.h"
 #include "cli/check_choice.h"
@@ -276,9 +277,8 @@ int kg_cmd_check(int argc, char **argv) {
         exit_code = kg_cli_error("check", &err);
     } else if (begins) {
         char *program = kg_own_path();
-        char *beside = kg_cli_suites_beside(program);
-        char *suites = kg_cli_suites_dir(o.suites, program);
-        char *prefix = rerun_prefix(&o, program, strcmp(suites, beside) != 0 ? suites : NULL);
+        char *suites = kg_cli_suites_dir(o.suites);
+        char *prefix = rerun_prefix(&o, program, strcmp(suites, kg_places()->suites) != 0 ? suites : NULL);
         json_t *about = describe_run(argc, argv, &o);
         const struct kg_run_options options = {
             .suites_dir = suites,
@@ -296,6 +296,7 @@ int kg_cmd_check(int argc, char **argv) {
             .surroundings = { .seed = o.seed, .kigo_path = program, .models = models },
             .bundle = { .root = kg_cli_bundles_root(o.bundles),
                         .source_dir = kg_source_tree(),
+                        .source_record = kg_source_record(),
                         .built_from = kg_built_from(),
                         .other_tree = kg_cli_inside_run(),
                         .run = about,
@@ -312,7 +313,6 @@ int kg_cmd_check(int argc, char **argv) {
         json_decref(about);
         free(prefix);
         free(suites);
-        free(beside);
         free(program);
     }
     free(sign_key);

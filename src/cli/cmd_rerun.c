@@ -4,6 +4,7 @@
 #include "base/say.h"
 #include "base/size.h"
 #include "bundle/built_from.h"
+#include "bundle/places.h"
 #include "bundle/source_tree.h"
 #include "cli/bundles.h"
 #include "cli/commands.h"

@@ -3,7 +3,7 @@
 #include "base/progress.h"
 #include "base/say.h"
 #include "base/size.h"
-#include "bundle/source_tree.h"
+#include "bundle/places.h"
 #include "cli/commands.h"
 #include "cli/fresh_runs.h"
 #include "cli/regress_call.h"

@@ -62,4 +62,8 @@ struct kg_command;
 bool kg_cli_parse(const struct kg_command *command, int argc, char **argv, const char **args, size_t n_args,
                   int *exit_code);
 
+/* From now on kg_cli_parse gives each command to `take` and ends it with exit code 0, whatever its arguments; NULL: no
+ * more. So the tables of options can be read where they stand, in the verbs. */
+void kg_cli_ask_commands(void (*take)(void *user, const struct kg_command *command), void *user);
+
 #endif

@@ -46,6 +46,7 @@ kigo_SOURCES = \
 	src/cli/cmd_tokenize.c \
 	src/cli/cmd_verify.c \
 	src/cli/commands.h \
+	src/cli/completions.c src/cli/completions.h \
 	src/cli/engine.c src/cli/engine.h \
 	src/cli/filter.c src/cli/filter.h \
 	src/cli/fresh_runs.c src/cli/fresh_runs.h \

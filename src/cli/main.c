@@ -4,6 +4,7 @@
 #include "cli/allocators.h"
 #include "cli/bundles.h"
 #include "cli/commands.h"
+#include "cli/completions.h"
 #include "report/report.h"
 #include <kigo/status.h>
 #include <errno.h>
@@ -14,13 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-struct command_row {
-    const char *verb;
-    const char *summary;
-    int (*run)(int argc, char **argv);
-};
-
-static const struct command_row COMMANDS[] = {
+static const struct kg_cli_verb COMMANDS[] = {
 #define COMMAND_ROW(suffix, verb, summary) { verb, summary, kg_cmd_##suffix },
     KG_COMMAND_LIST(COMMAND_ROW)
 #undef COMMAND_ROW
@@ -35,7 +30,7 @@ int kg_cli_error(const char *verb, const struct kg_error *err) {
 static void print_help(FILE *out) {
     kg_say(out, "usage: kigo COMMAND [options]\n\n"
                 "An LLM inference engine, and the suite that proves it.\n\ncommands:\n");
-    for (const struct command_row *row = COMMANDS; row->verb; row++)
+    for (const struct kg_cli_verb *row = COMMANDS; row->verb; row++)
         kg_say(out, "  %-10s %s\n", row->verb, row->summary);
     kg_say(out, "\n'kigo help COMMAND' lists a command's options. Exit codes: 0 good, 1 failed, 2 usage,\n"
                 "3 inconclusive, 4 integrity, 5 incomplete, 77 nothing to do, 99 internal.\n");
@@ -52,26 +47,27 @@ static void keep_standard_streams(void) {
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", WRONG_WAY[fd]) != fd) _exit(KG_EXIT_INTERNAL);
 }
 
-static const struct command_row *find_command(const char *verb) {
-    for (const struct command_row *row = COMMANDS; row->verb; row++)
+static const struct kg_cli_verb *find_command(const char *verb) {
+    for (const struct kg_cli_verb *row = COMMANDS; row->verb; row++)
         if (strcmp(verb, row->verb) == 0) return row;
     struct kg_nearest nearest = { .word = verb, .len = strlen(verb) };
     char meant[KG_NEAREST_TEXT_SIZE];
-    for (const struct command_row *row = COMMANDS; row->verb; row++) kg_nearest_try(&nearest, row->verb);
+    for (const struct kg_cli_verb *row = COMMANDS; row->verb; row++) kg_nearest_try(&nearest, row->verb);
     kg_nearest_text(&nearest, "", meant);
     kg_say(stderr, "kigo: unknown command '%s'%s; 'kigo --help' lists them\n", verb, meant);
     return NULL;
 }
 
-/* kigo help VERB is kigo VERB --help. */
+/* kigo help VERB is kigo VERB --help; kigo help --completions SHELL prints a script for the shell. */
 static int help(int argc, char **argv) {
     char option[] = "--help", *as_verb[] = { argc > 2 ? argv[2] : NULL, option, NULL };
+    if (argc > 2 && argc < 5 && strcmp(argv[2], "--completions") == 0) return kg_cli_completions(argv[3], COMMANDS);
     if (argc > 3) {
         kg_say(stderr, "kigo help: '%s': one command at a time\n", argv[3]);
         return KG_EXIT_USAGE;
     }
     if (argc > 2) {
-        const struct command_row *row = find_command(argv[2]);
+        const struct kg_cli_verb *row = find_command(argv[2]);
         return row ? row->run(2, as_verb) : KG_EXIT_USAGE;
     }
     print_help(stdout);
@@ -92,7 +88,7 @@ static int run(int argc, char **argv) {
         kg_say(stdout, "kigo " PACKAGE_VERSION "\n");
         return KG_EXIT_OK;
     }
-    const struct command_row *row = find_command(argv[1]);
+    const struct kg_cli_verb *row = find_command(argv[1]);
     return row ? row->run(argc - 1, argv + 1) : KG_EXIT_USAGE;
 }
 

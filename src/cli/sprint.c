@@ -9,7 +9,7 @@
 #include <string.h>
 
 char *kg_cli_sprint_path(const char *dir, const char *sprint) {
-    const char *from_environment = getenv("KIGO_SPRINTS"), *source = kg_source_tree();
+    const char *from_environment = getenv("KIGO_SPRINTS"), *source = kg_tree_or_share();
     if (strchr(sprint, '/') || strstr(sprint, ".json")) return kg_xstrdup(sprint);
     if (!dir) dir = from_environment;
     if (dir && *dir) return kg_xasprintf("%s/%s.json", dir, sprint);

@@ -4,6 +4,7 @@
 #include "base/json_put.h"
 #include "base/say.h"
 #include "bundle/built_from.h"
+#include "bundle/places.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,18 +14,10 @@ bool kg_cli_inside_run(void) {
     return outer && strcmp(outer, kg_built_from()) == 0;
 }
 
-char *kg_cli_suites_beside(const char *program) {
-    const char *slash = strrchr(program, '/');
-    char *dir = slash ? kg_xstrndup(program, (size_t)(slash - program)) : kg_xstrdup(".");
-    char *suites = kg_path_join(dir, "suites");
-    free(dir);
-    return suites;
-}
-
-char *kg_cli_suites_dir(const char *given, const char *program) {
+char *kg_cli_suites_dir(const char *given) {
     const char *from_environment = getenv("KIGO_SUITES");
     if (given) return kg_xstrdup(given);
-    return from_environment && *from_environment ? kg_xstrdup(from_environment) : kg_cli_suites_beside(program);
+    return from_environment && *from_environment ? kg_xstrdup(from_environment) : kg_xstrdup(kg_places()->suites);
 }
 
 enum kg_status kg_cli_model_paths(const struct kg_option_list *models, char **paths, struct kg_error *err) {

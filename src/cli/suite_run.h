@@ -25,7 +25,7 @@
 #define KG_SUITES_OPTION(variable)                                                                                     \
     {                                                                                                                  \
         .name = "suites", .kind = KG_OPTION_TEXT, .value = (variable), .metavar = "DIR",                               \
-        .help = "where the programs are ($KIGO_SUITES or suites beside kigo)"                                          \
+        .help = "where the programs are ($KIGO_SUITES or kigo's own)"                                                  \
     }
 #define KG_COMPRESS_OPTION(variable)                                                                                   \
     {                                                                                                                  \
@@ -52,11 +52,8 @@ KG_WARN_UNUSED enum kg_status kg_cli_print_plan(const char *verb, const struct k
 /* Whether a case of a run calls this kigo, of the run's build: what the tree holds by now is not its matter. */
 bool kg_cli_inside_run(void);
 
-/* suites/ beside the program. malloc'ed. */
-char *kg_cli_suites_beside(const char *program);
-
-/* Where suite programs are: the folder given, or $KIGO_SUITES, or suites/ beside the program. malloc'ed. */
-char *kg_cli_suites_dir(const char *given, const char *program);
+/* Where suite programs are: the folder given, or $KIGO_SUITES, or this kigo's own (bundle/places.h). malloc'ed. */
+char *kg_cli_suites_dir(const char *given);
 
 /* Absolute paths of the models, separated by newlines (malloc'ed), NULL if there are none. KG_ERR_NOT_FOUND naming the
  * file that is not there. */

@@ -2,7 +2,7 @@
 #include "base/file.h"
 #include "base/say.h"
 #include "bundle/records.h"
-#include "bundle/source_tree.h"
+#include "bundle/places.h"
 #include "history/ancestry.h"
 #include <stdlib.h>
 #include <string.h>

@@ -33,6 +33,7 @@ struct kg_case {
     const char *definition;
     double timeout_s; /* 0: 60 s; past it the case is a timeout and its process is killed */
     bool timed;       /* it judges times: `kigo check` runs its program after the others, with none beside it */
+    bool source_tree; /* it reads the source tree: skipped where kigo is installed */
     void (*run)(struct kg_record *rec, const void *arg);
     const void *arg;
 };

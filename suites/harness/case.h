@@ -61,8 +61,9 @@ void kg_record_attach(struct kg_record *rec, const char *file_name, const void *
 const char *kg_fixture_path(const char *relative);       /* below fixtures/; static storage of a few recent calls */
 const char *kg_built_fixture_path(const char *relative); /* below fixtures/ of the build tree: made by make */
 const char *kg_scratch_dir(const struct kg_record *rec); /* an empty folder of this case's own, removed afterwards */
-const char *kg_program_path(void);                       /* the kigo program beside the suites */
-const char *const *kg_extra_models(size_t *n);           /* the files of `kigo check --model FILE`; static storage */
+const char *kg_program_path(void);                       /* the kigo program of these suites */
+const char *kg_suites_path(const char *relative); /* below the folder of the suite programs; as kg_fixture_path */
+const char *const *kg_extra_models(size_t *n);    /* the files of `kigo check --model FILE`; static storage */
 
 /* What fixtures/ keeps compressed, as make unpacked it. kg_fixture_path gives its files by the names they have below
  * fixtures/; this is for who lists a folder. */

@@ -1,6 +1,7 @@
 #include "suites/harness/case_run.h"
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "bundle/source_tree.h"
 #include <check.h>
 #include <fenv.h>
 #include <stdlib.h>
@@ -10,7 +11,9 @@
 static struct kg_record *running;
 
 START_TEST(run_running_case) {
-    running->c->run(running, running->c->arg);
+    if (running->c->source_tree && !kg_source_tree())
+        kg_record_skip(running, "it reads kigo's source tree, which is not where this kigo is");
+    else running->c->run(running, running->c->arg);
 }
 END_TEST
 

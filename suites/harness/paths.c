@@ -1,5 +1,6 @@
 #include "base/buffer.h"
 #include "base/file.h"
+#include "bundle/places.h"
 #include "bundle/source_tree.h"
 #include "suites/harness/record.h"
 #include <check.h>
@@ -8,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where things are: an environment variable first, else the trees that the program lies in, so that a copied build
- * reads its own fixtures. */
+/* Where things are: an environment variable first, else where the program lies (bundle/places.h), so that a copied
+ * build reads its own fixtures. */
 static const char *from_environment(const char *variable, const char *otherwise) {
     const char *value = getenv(variable);
     return value && *value ? value : otherwise;
@@ -39,7 +40,7 @@ const char *kg_unpacked_fixture_path(const char *relative) {
 }
 
 const char *kg_fixture_path(const char *relative) {
-    char *fixtures = place("KIGO_FIXTURES", kg_source_tree(), "fixtures"), *path = kg_path_join(fixtures, relative);
+    char *fixtures = place("KIGO_FIXTURES", kg_tree_or_share(), "fixtures"), *path = kg_path_join(fixtures, relative);
     free(fixtures);
     const char *unpacked = kg_path_exists(path) ? NULL : kg_unpacked_fixture_path(relative);
     if (!unpacked || !kg_path_exists(unpacked)) return keep_path(path);
@@ -48,19 +49,20 @@ const char *kg_fixture_path(const char *relative) {
 }
 
 const char *kg_built_fixture_path(const char *relative) {
-    char *build = kg_build_folder(), *fixtures = place("KIGO_BUILT_FIXTURES", build, "fixtures");
+    char *fixtures = place("KIGO_BUILT_FIXTURES", kg_places()->made, "fixtures");
     const char *path = keep_path(kg_path_join(fixtures, relative));
     free(fixtures);
-    free(build);
     return path;
 }
 
 const char *kg_program_path(void) {
     static char *path;
-    char *build = kg_build_folder();
-    if (!path) path = place("KIGO_PROGRAM", build, "kigo");
-    free(build);
+    if (!path) path = kg_xstrdup(from_environment("KIGO_PROGRAM", kg_places()->kigo));
     return path;
+}
+
+const char *kg_suites_path(const char *relative) {
+    return keep_path(kg_path_join(kg_places()->suites, relative));
 }
 
 const char *kg_scratch_dir(const struct kg_record *rec) {

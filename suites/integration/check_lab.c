@@ -39,14 +39,11 @@ void kg_lab_close(struct kg_lab *lab) {
 }
 
 void kg_lab_add(const struct kg_lab *lab, const char *program, const char *as) {
-    char *kigo = kg_xstrdup(kg_program_path());
-    *strrchr(kigo, '/') = '\0';
-    char *target = kg_xasprintf("%s/suites/harness/selftest/%s", kigo, program);
+    char *target = kg_xasprintf("%s/%s", kg_suites_path("harness/selftest"), program);
     char *link = kg_path_join(lab->suites, as);
     ck_assert_msg(symlink(target, link) == 0, "%s: %s", link, strerror(errno));
     free(link);
     free(target);
-    free(kigo);
 }
 
 /* The command's arguments; the array is malloc'ed, they are not. */

@@ -1,6 +1,7 @@
 #include "suites/integration/copied_tree.h"
 #include "base/buffer.h"
 #include "base/file.h"
+#include "bundle/places.h"
 #include "bundle/source_tree.h"
 #include "suites/harness/must.h"
 #include <check.h>
@@ -26,7 +27,7 @@ void kg_must_shell(const char *text, const char *const words[3]) {
 
 void kg_copied_tree_open(struct kg_copied_tree *c, const struct kg_record *rec, const char *layer,
                          const char *program) {
-    char *build = kg_build_folder();
+    const char *build = kg_places()->made;
     c->dir = kg_xstrdup(kg_scratch_dir(rec));
     c->tree = kg_path_join(c->dir, "tree");
     c->bundles = kg_path_join(c->tree, "proof-bundles");
@@ -41,7 +42,6 @@ void kg_copied_tree_open(struct kg_copied_tree *c, const struct kg_record *rec, 
                   (const char *const[]){ from, to, c->tree });
     free(from);
     free(to);
-    free(build);
 }
 
 void kg_copied_tree_close(struct kg_copied_tree *c) {

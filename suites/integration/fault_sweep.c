@@ -254,8 +254,7 @@ static void open_world(struct sweep *w, struct kg_record *rec) {
     w->world = kg_path_join(w->dir, "world");
     w->before = kg_path_join(w->dir, "before");
     w->program = realpath(kg_program_path(), NULL);
-    w->injector =
-        kg_xasprintf("%.*s/suites/support/fault_injector.so", (int)(strrchr(w->program, '/') - w->program), w->program);
+    w->injector = kg_xstrdup(kg_suites_path("support/fault_injector.so"));
     w->report_path = kg_path_join(w->dir, "report");
     for (size_t i = 0; i < KG_COUNT_OF(FOLDERS); i++) {
         char *path = kg_path_join(w->world, FOLDERS[i]);

@@ -215,3 +215,8 @@ suites_integration_test_faults_SOURCES = suites/integration/test_faults.c $(faul
 check_PROGRAMS += suites/integration/faults/test_every_fault
 EXTRA_suites_integration_faults_test_every_fault_DEPENDENCIES = $(EXTRA_suites_integration_test_faults_DEPENDENCIES)
 suites_integration_faults_test_every_fault_SOURCES = suites/integration/faults/test_every_fault.c $(fault_sweep)
+check_PROGRAMS += suites/integration/test_install
+EXTRA_suites_integration_test_install_DEPENDENCIES = kigo$(EXEEXT) suites/harness/selftest/test_green
+suites_integration_test_install_SOURCES = \
+	suites/integration/copied_tree.c suites/integration/copied_tree.h \
+	suites/integration/test_install.c

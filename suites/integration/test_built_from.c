@@ -6,6 +6,7 @@
 #include "bundle/built_from.h"
 #include "bundle/records.h"
 #include "bundle/source_content.h"
+#include "bundle/places.h"
 #include "bundle/source_tree.h"
 #include "suites/harness/must.h"
 #include "suites/integration/check_lab.h"
@@ -167,7 +168,7 @@ static void hash_of_the_build(struct kg_record *rec, const void *arg) {
 
 /* `make` alone leaves no suite program behind kigo. */
 static void plain_make_builds_suites(struct kg_record *rec, const void *arg) {
-    char *build = kg_build_folder(), *path = kg_path_join(build, "Makefile"), *text;
+    char *path = kg_path_join(kg_places()->made, "Makefile"), *text;
     size_t size;
     (void)rec;
     (void)arg;
@@ -179,11 +180,13 @@ static void plain_make_builds_suites(struct kg_record *rec, const void *arg) {
     ck_assert(programs && (size_t)(programs - rule) < len);
     free(text);
     free(path);
-    free(build);
 }
 
 #define CASE(function)                                                                                                 \
-    { .layer = "integration", .op = "built_from", .name = #function, .run = function, .timeout_s = 60 }
+    {                                                                                                                  \
+        .layer = "integration", .op = "built_from", .name = #function, .source_tree = true, .run = function,           \
+        .timeout_s = 60                                                                                                \
+    }
 
 static const struct kg_case CASES[] = {
     CASE(other_programs),    CASE(copied_tree),       CASE(edited_tree),

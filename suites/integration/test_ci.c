@@ -241,6 +241,22 @@ static void paths_of_the_page(struct kg_record *rec, const void *arg) {
     free(page);
 }
 
+/* The workflow that GitHub reads is the page's, byte for byte. */
+static void workflow_is_the_page(struct kg_record *rec, const void *arg) {
+    static const char BEGIN[] = "\n```yaml\n";
+    char *page = text_of(kg_fixture_path("../docs/ci.md")), *yaml = strstr(page, BEGIN);
+    char *workflow = text_of(kg_fixture_path("../.github/workflows/gpu.yml"));
+    (void)rec;
+    (void)arg;
+    ck_assert_ptr_nonnull(yaml);
+    yaml += sizeof BEGIN - 1;
+    *strstr(yaml, "\n```\n") = '\0';
+    workflow[strlen(workflow) - 1] = '\0'; /* its last newline */
+    ck_assert_str_eq(workflow, yaml);
+    free(workflow);
+    free(page);
+}
+
 /* The engine's own program over suites that it finds here, then what a reviewer does with what the job attached, twice.
  */
 static void true_check(struct kg_record *rec, const void *arg) {
@@ -352,12 +368,18 @@ static void readme_commands(struct kg_record *rec, const void *arg) {
 }
 
 #define CASE(function)                                                                                                 \
-    { .layer = "integration", .op = "ci", .name = #function, .run = function }
+    { .layer = "integration", .op = "ci", .name = #function, .source_tree = true, .run = function }
 
 static const struct kg_case CASES[] = {
     CASE(paths_of_the_page),
-    { .layer = "integration", .op = "ci", .name = "true_check", .run = true_check },
-    { .layer = "integration", .op = "ci", .name = "true_check_that_fails", .run = true_check, .arg = "fails" },
+    CASE(workflow_is_the_page),
+    { .layer = "integration", .op = "ci", .name = "true_check", .source_tree = true, .run = true_check },
+    { .layer = "integration",
+      .op = "ci",
+      .name = "true_check_that_fails",
+      .source_tree = true,
+      .run = true_check,
+      .arg = "fails" },
     CASE(options_of_judge),
     CASE(readme_commands),
 };
@@ -365,10 +387,12 @@ static const struct kg_case CASES[] = {
 static void build(struct kg_case_list *list) {
     for (size_t i = 0; i < KG_COUNT_OF(CASES); i++) kg_case_list_add(list, &CASES[i]);
     for (size_t i = 0; i < KG_COUNT_OF(JOBS); i++)
-        kg_case_list_add(
-            list,
-            &(struct kg_case){
-                .layer = "integration", .op = "ci_job", .name = JOBS[i].name, .run = played_job, .arg = &JOBS[i] });
+        kg_case_list_add(list, &(struct kg_case){ .layer = "integration",
+                                                  .op = "ci_job",
+                                                  .name = JOBS[i].name,
+                                                  .source_tree = true,
+                                                  .run = played_job,
+                                                  .arg = &JOBS[i] });
 }
 
 int main(int argc, char **argv) {

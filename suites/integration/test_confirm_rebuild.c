@@ -109,7 +109,10 @@ static void judged_with_a_budget(struct kg_record *rec, const void *arg) {
 }
 
 #define CASE(function)                                                                                                 \
-    { .layer = "integration", .op = "confirm", .name = #function, .run = function, .timeout_s = 120 }
+    {                                                                                                                  \
+        .layer = "integration", .op = "confirm", .name = #function, .source_tree = true, .run = function,              \
+        .timeout_s = 120                                                                                               \
+    }
 
 static const struct kg_case CASES[] = {
     CASE(as_in_the_readme),

@@ -76,8 +76,9 @@ static const struct call CALLS[] = {
 
 static void bootstrap_leaves_kernels_out_of_the_demo_without_a_gpu(struct kg_record *rec, const void *arg) {
     (void)arg;
-    static const char *const NEEDS[] = { "gcc", "make",    "autoreconf", "automake", "pkg-config", "git",
-                                         "xz",  "gnuplot", "ssh-keygen", "chromium", "pdftotext" };
+    static const char *const NEEDS[] = { "gcc",       "make", "autoreconf", "automake",   "pkg-config",
+                                         "git",       "xz",   "gnuplot",    "ssh-keygen", "chromium",
+                                         "pdftotext", "zsh",  "fish",       "jq",         "python3" };
     char *dir = kg_xstrdup(kg_scratch_dir(rec)), *script = kg_path_join(dir, "bootstrap");
     char *makefile = kg_path_join(dir, "Makefile"), *status = kg_path_join(dir, "config.status");
     char *text;
@@ -121,12 +122,48 @@ static void bootstrap_leaves_kernels_out_of_the_demo_without_a_gpu(struct kg_rec
     free(dir);
 }
 
+/* Nothing is asked of the machine, and nothing is made, for help or for what is no option. */
+static void bootstrap_answers_before_it_acts(struct kg_record *rec, const void *arg) {
+    static const struct {
+        const char *words[3];
+        int exit_code;
+        const char *says;
+    } ROWS[] = {
+        { { "--help" }, 0, "usage: ./bootstrap" },
+        { { "-h" }, 0, "usage: ./bootstrap" },
+        { { "check", "--help" }, 0, "CONFIGURE_FLAGS" },
+        { { "--prefix=/usr" }, 2, "unknown option '--prefix=/usr'" },
+        { { "check", "--hlep" }, 2, "unknown option '--hlep'" },
+    };
+    const char *dir = kg_scratch_dir(rec);
+    char *script = kg_path_join(dir, "bootstrap"), *text;
+    size_t len;
+    struct kg_error err;
+    (void)arg;
+    EXPECT_OK(kg_file_read(kg_fixture_path("../bootstrap"), &text, &len, &err), err);
+    EXPECT_OK(kg_file_write(script, text, len, &err), err);
+    write_script(dir, "make", "echo made >&2; exit 9");
+    write_script(dir, "apt-get", "echo installed >&2; exit 9");
+    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
+        const char *const argv[] = { "/bin/bash", script, ROWS[i].words[0], ROWS[i].words[1], NULL };
+        struct kg_process_result r;
+        run_script(dir, argv, "LC_ALL=C", &r);
+        ck_assert_msg(r.exit_code == ROWS[i].exit_code && strstr(ROWS[i].exit_code ? r.err : r.out, ROWS[i].says),
+                      "row %zu: exit %d: %s%s", i, r.exit_code, r.out, r.err);
+        ck_assert_msg(!strstr(r.err, "made") && !strstr(r.err, "installed"), "row %zu: %s", i, r.err);
+        kg_process_result_free(&r);
+    }
+    free(text);
+    free(script);
+}
+
 #define DEMO(function)                                                                                                 \
-    { .layer = "integration", .op = "demo", .name = #function, .run = function }
+    { .layer = "integration", .op = "demo", .name = #function, .source_tree = true, .run = function }
 
 static const struct kg_case CASES[] = {
     DEMO(demo_runs_a_sample_only_without_a_gpu),
     DEMO(bootstrap_leaves_kernels_out_of_the_demo_without_a_gpu),
+    DEMO(bootstrap_answers_before_it_acts),
 };
 
 int main(int argc, char **argv) {

@@ -336,7 +336,12 @@ static void files_and_arguments(struct kg_record *rec, const void *arg) {
     add_place(&places, "@NAME", kg_xasprintf("%s/%s", kg_scratch_dir(rec), KG_HOSTILE_NAME));
     add_place(&places, "@OUT", kg_path_join(kg_scratch_dir(rec), "out"));
     add_place(&places, "@TEXT", kg_xstrdup(KG_HOSTILE));
+    char *bundles = kg_path_join(kg_scratch_dir(rec), "bundles"); /* whatever this folder holds */
+    EXPECT_OK(kg_dir_make(bundles, &err), err);
+    setenv("KIGO_BUNDLES", bundles, 1);
     run_all(rec, &places, OTHER_CALLS, KG_COUNT_OF(OTHER_CALLS), ARGS(NULL));
+    unsetenv("KIGO_BUNDLES");
+    free(bundles);
     free_places(&places);
 }
 

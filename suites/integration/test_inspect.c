@@ -319,7 +319,7 @@ static void build(struct kg_case_list *list) {
         { .name = "text_shows_the_parts_asked_for", .run = text_shows_the_parts_asked_for },
         { .name = "full_standard_output_is_an_error", .run = full_standard_output_is_an_error },
         { .name = "model_is_told", .run = model_is_told },
-        { .name = "plan_is_as_documented", .run = plan_is_as_documented },
+        { .name = "plan_is_as_documented", .source_tree = true, .run = plan_is_as_documented },
     };
     for (size_t i = 0; i < KG_COUNT_OF(cases); i++) {
         struct kg_case c = cases[i];

@@ -328,7 +328,7 @@ static void errors_print_no_document(struct kg_record *rec, const void *arg) {
 }
 
 #define CASE(function)                                                                                                 \
-    { .layer = "integration", .op = "json", .name = #function, .timeout_s = 120, .run = function }
+    { .layer = "integration", .op = "json", .name = #function, .timeout_s = 120, .source_tree = true, .run = function }
 
 static const struct kg_case CASES[] = {
     CASE(verbs_over_bundles),

@@ -125,7 +125,13 @@ static void committed_bundles(struct kg_record *rec, const void *arg) {
 #define CASE(function)                                                                                                 \
     { .layer = "integration", .op = "left_out", .name = #function, .run = function }
 
-static const struct kg_case CASES[] = { CASE(lists), CASE(signed_list), CASE(committed_bundles) };
+static const struct kg_case CASES[] = { CASE(lists),
+                                        CASE(signed_list),
+                                        { .layer = "integration",
+                                          .op = "left_out",
+                                          .name = "committed_bundles",
+                                          .source_tree = true,
+                                          .run = committed_bundles } };
 
 int main(int argc, char **argv) {
     return kg_suite_main(argc, argv, CASES, KG_COUNT_OF(CASES));

@@ -25,7 +25,11 @@ static void page_is_what_help_says(struct kg_record *rec, const void *arg) {
 }
 
 static const struct kg_case CASES[] = {
-    { .layer = "integration", .op = "manual", .name = "page_is_what_help_says", .run = page_is_what_help_says },
+    { .layer = "integration",
+      .op = "manual",
+      .name = "page_is_what_help_says",
+      .source_tree = true,
+      .run = page_is_what_help_says },
 };
 
 int main(int argc, char **argv) {

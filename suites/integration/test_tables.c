@@ -472,7 +472,7 @@ static void gpu_runner_asks_kigo(struct kg_record *rec, const void *arg) {
 }
 
 #define CASE(function)                                                                                                 \
-    { .layer = "integration", .op = "tables", .name = #function, .run = function }
+    { .layer = "integration", .op = "tables", .name = #function, .source_tree = true, .run = function }
 
 static const struct kg_case CASES[] = {
     CASE(figures_from_records),

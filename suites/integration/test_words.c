@@ -71,10 +71,12 @@ static void planted(struct kg_record *rec, const void *arg) {
 
 static void build(struct kg_case_list *list) {
     for (size_t i = 0; i < KG_COUNT_OF(PLANTED); i++)
-        kg_case_list_add(
-            list,
-            &(struct kg_case){
-                .layer = "integration", .op = "words", .name = PLANTED[i].name, .run = planted, .arg = &PLANTED[i] });
+        kg_case_list_add(list, &(struct kg_case){ .layer = "integration",
+                                                  .op = "words",
+                                                  .name = PLANTED[i].name,
+                                                  .source_tree = true,
+                                                  .run = planted,
+                                                  .arg = &PLANTED[i] });
 }
 
 int main(int argc, char **argv) {

@@ -5,6 +5,10 @@
 #include <kigo/status.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct kg_backend;
 
 /* What an allocation in a back end's memory is for. */
@@ -31,5 +35,9 @@ KG_WARN_UNUSED enum kg_status kg_backend_open(const char *name, int n_threads, s
 void kg_backend_close(struct kg_backend *backend);
 const char *kg_backend_name(const struct kg_backend *backend);
 void kg_backend_memory(const struct kg_backend *backend, struct kg_memory_use *use);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

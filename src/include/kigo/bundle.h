@@ -32,12 +32,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct json_t kg_json;
 struct kg_bundle;
 
 struct kg_bundle_options {
     const char *root;       /* the proof-bundles folder; made if missing */
     const char *source_dir; /* the source tree, for source.json (git and hashes); NULL if unknown */
+    /* Without a tree: the folder with an installed kigo's record of what it was built from; NULL: there is none. */
+    const char *source_record;
     /* Hash of the sources that the programs of the run were built from (content_sha256); NULL: the tree's, whatever
      * they are. A tree with others, or with one that cannot be read, is KG_ERR_INCOMPLETE, or with other_tree no known
      * tree. */
@@ -137,5 +143,9 @@ void kg_bundle_findings_free(struct kg_bundle_findings *findings);
 /* Publishes every unfinished bundle whose run has died, as `partial`; *n_recovered is their number. */
 KG_WARN_UNUSED enum kg_status kg_bundle_recover(const char *root, const struct kg_bundle_document *documents,
                                                 size_t *n_recovered, struct kg_error *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -12,6 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct kg_session;
 
 struct kg_session_options {
@@ -117,5 +121,9 @@ KG_WARN_UNUSED enum kg_status kg_generate(struct kg_session *session, const int3
                                           const struct kg_generate_options *options, struct kg_generate_result *result,
                                           struct kg_error *err);
 void kg_generate_result_free(struct kg_generate_result *result);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

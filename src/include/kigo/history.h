@@ -28,6 +28,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* An open index; one thread at a time may use it. */
 struct kg_history;
 
@@ -83,5 +87,9 @@ struct kg_query_limits {
 KG_WARN_UNUSED enum kg_status kg_history_query_within(struct kg_history *history, const struct kg_query_limits *limits,
                                                       const char *sql, const char *const *args, size_t n_args,
                                                       kg_row_fn *row, void *arg, struct kg_error *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -7,6 +7,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum kg_norm { KG_NORM_RMS, KG_NORM_LAYER }; /* ops/rmsnorm.h; ops/layernorm.h, with a bias */
 enum kg_ffn {
     KG_FFN_GATED,   /* down(swiglu(gate, up)) */
@@ -107,5 +111,9 @@ KG_WARN_UNUSED enum kg_status kg_model_require_tokenizer(const struct kg_model *
                                                          const struct kg_tokenizer **tokenizer, struct kg_error *err);
 uint64_t kg_model_weight_bytes(const struct kg_model *model); /* as stored in the back end's memory */
 uint64_t kg_model_n_params(const struct kg_model *model);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

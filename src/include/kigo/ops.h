@@ -5,6 +5,10 @@
 #include <kigo/status.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Precision of activations and of the KV cache. It is always chosen explicitly, printed and recorded. */
 enum kg_precision { KG_PRECISION_F32, KG_PRECISION_F16, KG_PRECISION_F8 };
 const char *kg_precision_name(enum kg_precision p); /* "f32" */
@@ -30,10 +34,12 @@ struct kg_sampler_options {
     double min_p;           /* in [0, 1]; 0 is off */
     uint64_t seed;
 };
+/* In the order of the members, since C++ before 2020 names none. */
 #define KG_SAMPLER_DEFAULTS                                                                                            \
-    {                                                                                                                  \
-        .temperature = 0.7, .repeat_penalty = 1.0, .repeat_last_n = 64, .top_k = 0, .top_p = 1.0, .min_p = 0.0,        \
-        .seed = 0                                                                                                      \
-    }
+    { 0.7, 1.0, 64, 0, 1.0, 0.0, 0 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -9,6 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct kg_gguf;
 struct kg_tokenizer;
 
@@ -126,5 +130,9 @@ KG_WARN_UNUSED enum kg_status kg_chat_render(const struct kg_tokenizer *tokenize
 const char *kg_chat_format_name(const struct kg_tokenizer *tokenizer);
 /* Whether answers have channels, as harmony's do. */
 bool kg_chat_has_channels(const struct kg_tokenizer *tokenizer);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -3,6 +3,7 @@
 #include "base/buffer.h"
 #include "base/nearest.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,7 @@ enum kg_status kg_parse_u64(const char *text, uint64_t *out, struct kg_error *er
     const bool begins = number_begins(text, &base);
     const unsigned long long value = strtoull(text, &end, base);
     if (!begins || *end || errno || text[0] == '-')
-        return kg_fail(err, KG_ERR_USAGE, "'%s' is not a whole number of 0 or more", text);
+        return kg_fail(err, KG_ERR_USAGE, "'%s' is not a whole number from 0 to %" PRIu64, text, UINT64_MAX);
     *out = value;
     return KG_OK;
 }
@@ -47,10 +48,22 @@ enum kg_status kg_parse_double(const char *text, double *out, struct kg_error *e
     return KG_OK;
 }
 
+static bool has_range(const struct kg_option *option) {
+    return option->min != 0 || option->max != 0;
+}
+
+/* Limits are written in full: 2147483647, not 2.14748e+09. */
 static enum kg_status check_range(const struct kg_option *option, double value, struct kg_error *err) {
-    if (option->min == 0 && option->max == 0) return KG_OK;
-    if (value >= option->min && value <= option->max) return KG_OK;
-    return kg_fail(err, KG_ERR_USAGE, "%g is outside %g to %g", value, option->min, option->max);
+    if (!has_range(option) || (value >= option->min && value <= option->max)) return KG_OK;
+    return kg_fail(err, KG_ERR_USAGE, "%.15g is outside %.15g to %.15g", value, option->min, option->max);
+}
+
+/* Of a text that is no number of the option's kind. */
+static enum kg_status refuse_number(const struct kg_option *option, const char *text, struct kg_error *err) {
+    const char *kind = option->kind == KG_OPTION_INT ? "whole" : "finite";
+    if (!has_range(option)) return kg_fail(err, KG_ERR_USAGE, "'%s' is not a %s number", text, kind);
+    return kg_fail(err, KG_ERR_USAGE, "'%s' is not a %s number from %.15g to %.15g", text, kind, option->min,
+                   option->max);
 }
 
 static enum kg_status set_value(const struct kg_option *option, const char *text, struct kg_error *err) {
@@ -67,7 +80,8 @@ static enum kg_status set_value(const struct kg_option *option, const char *text
     case KG_OPTION_INT: {
         int64_t value = 0;
         status = kg_parse_i64(text, &value, err);
-        if (status == KG_OK) status = check_range(option, (double)value, err);
+        if (status != KG_OK) status = refuse_number(option, text, err);
+        else status = check_range(option, (double)value, err);
         if (status == KG_OK) *(int64_t *)option->value = value;
         break;
     }
@@ -75,7 +89,8 @@ static enum kg_status set_value(const struct kg_option *option, const char *text
     case KG_OPTION_DOUBLE: {
         double value = 0;
         status = kg_parse_double(text, &value, err);
-        if (status == KG_OK) status = check_range(option, value, err);
+        if (status != KG_OK) status = refuse_number(option, text, err);
+        else status = check_range(option, value, err);
         if (status == KG_OK) *(double *)option->value = value;
         break;
     }

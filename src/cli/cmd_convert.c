@@ -1,5 +1,6 @@
 /* kigo convert: a Hugging Face folder to a GGUF file. */
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/json_put.h"
 #include "base/options.h"
 #include "base/progress.h"
@@ -16,7 +17,7 @@
 struct convert_options {
     const char *dir, *out, *type;
     int64_t n_threads;
-    bool vocab_only, json;
+    bool vocab_only, force, json;
     enum kg_dtype dtype;
 };
 
@@ -56,6 +57,13 @@ static int print_model(const struct kg_convert_summary *s, const struct convert_
         kg_say(stdout, "%s is F16: its rows are no whole blocks of %s\n", s->fell_back[i],
                kg_dtype_info(o->dtype)->name);
     return KG_EXIT_OK;
+}
+
+/* A file of hours is not replaced by a slip. */
+static enum kg_status check_output(const struct convert_options *o, struct kg_error *err) {
+    if (kg_path_is_dir(o->out)) return kg_fail(err, KG_ERR_USAGE, "%s is a folder", o->out);
+    if (o->force || !kg_path_exists(o->out)) return KG_OK;
+    return kg_fail(err, KG_ERR_EXISTS, "%s is there already; --force replaces it", o->out);
 }
 
 static enum kg_status check_options(struct convert_options *o, struct kg_error *err) {
@@ -125,6 +133,7 @@ int kg_cmd_convert(int argc, char **argv) {
           .kind = KG_OPTION_FLAG,
           .value = &o.vocab_only,
           .help = "convert tokenizer.json alone, without weights" },
+        { .name = "force", .kind = KG_OPTION_FLAG, .value = &o.force, .help = "replace FILE if it is there" },
         { .name = "json", .kind = KG_OPTION_FLAG, .value = &o.json, .help = "print one JSON object" },
     };
     const struct kg_command command = {
@@ -135,7 +144,7 @@ int kg_cmd_convert(int argc, char **argv) {
             "tokenizer.json, and the weights of model.safetensors or of the files its index names. Names and metadata\n"
             "are llama.cpp's. Norms, biases, routers and positions are F32; GPT-OSS's MXFP4 experts stay as they are,\n"
             "whatever the type; a matrix whose rows are no whole blocks of the type is F16. The file takes its place,\n"
-            "and that of an older one, only when it is complete.",
+            "and with --force that of an older one, only when it is complete.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
         .min_args = 1,
@@ -145,6 +154,7 @@ int kg_cmd_convert(int argc, char **argv) {
     int ended;
     if (!kg_cli_parse(&command, argc, argv, &o.dir, 1, &ended)) return ended;
     enum kg_status status = check_options(&o, &err);
+    if (status == KG_OK) status = check_output(&o, &err);
     if (status == KG_OK) status = o.vocab_only ? convert_vocab(&o, &err) : convert_model(&o, &err);
     return status == KG_OK ? KG_EXIT_OK : kg_cli_error("convert", &err);
 }

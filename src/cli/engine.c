@@ -4,7 +4,9 @@
 
 static enum kg_status read_precision(const char *dtype, struct kg_cli_engine *engine, struct kg_error *err) {
     const enum kg_status status = kg_precision_from_name(dtype, &engine->kv, err);
-    if (status) return kg_error_context(err, status, "--dtype");
+    if (status)
+        return kg_fail(err, KG_ERR_USAGE, "--dtype: '%s' is no precision of a model: f32 and, on a GPU, f16 are",
+                       dtype);
     if (engine->kv == KG_PRECISION_F8)
         return kg_fail(err, KG_ERR_USAGE, "--dtype: f8 is of 'kigo op sdpa' alone; models run in f32 and f16");
     engine->activations = engine->kv;

@@ -72,7 +72,7 @@ static void summary_as_json(struct kg_record *rec, const void *arg) {
 static void says_what_is_f16_and_what_stays(struct kg_record *rec, const void *arg) {
     char *dir = scratch(rec, "hf"), *packed = scratch(rec, "packed"), *out = scratch(rec, "m.gguf");
     const char *const odd[] = { kg_program_path(), "convert", dir, "-o", out, "--type", "q8_0", NULL };
-    const char *const kept[] = { kg_program_path(), "convert", packed, "-o", out, NULL };
+    const char *const kept[] = { kg_program_path(), "convert", packed, "-o", out, "--force", NULL };
     (void)arg;
     kg_hf_make(dir, kg_hf_expected("llama_bias"), NULL);
     kg_hf_make(packed, kg_hf_expected("gpt_oss_mxfp4"), NULL);
@@ -88,6 +88,29 @@ static void says_what_is_f16_and_what_stays(struct kg_record *rec, const void *a
     free(dir);
 }
 
+static void existing_file_needs_force(struct kg_record *rec, const void *arg) {
+    char *dir = scratch(rec, "hf"), *out = scratch(rec, "m.gguf"), *text;
+    const char *const argv[] = { kg_program_path(), "convert", dir, "-o", out, NULL };
+    const char *const forced[] = { kg_program_path(), "convert", dir, "-o", out, "--force", NULL };
+    size_t len;
+    struct kg_error err;
+    (void)arg;
+    kg_hf_make(dir, kg_hf_expected("llama_bias"), NULL);
+    ck_assert_msg(kg_file_write(out, "keep me", 7, &err) == KG_OK, "%s", err.message);
+    struct kg_process_result r = run(argv, 0);
+    ck_assert_int_eq(r.exit_code, 2);
+    ck_assert_msg(strstr(r.err, "is there already; --force replaces it") != NULL, "%s", r.err);
+    ck_assert_msg(kg_file_read(out, &text, &len, &err) == KG_OK, "%s", err.message);
+    ck_assert_str_eq(text, "keep me");
+    free(text);
+    kg_process_result_free(&r);
+    r = run(forced, 0);
+    expect(&r, 0, "llama, 2 layers");
+    kg_process_result_free(&r);
+    free(out);
+    free(dir);
+}
+
 /* What convert writes, kigo runs, whatever the type. */
 static const char *const FOLDERS[] = { "qwen2_tied", "llama3_rope",   "llama_bias",    "phi3_window",
                                        "phi3_long",  "gpt_oss_plain", "gpt_oss_mxfp4", "gpt2" };
@@ -97,7 +120,9 @@ static void runs(struct kg_record *rec, const void *arg) {
     char *dir = scratch(rec, "hf"), *out = scratch(rec, "m.gguf");
     kg_hf_make(dir, kg_hf_expected(*(const char *const *)arg), NULL);
     for (size_t i = 0; i < KG_COUNT_OF(TYPES); i++) {
-        const char *const make[] = { kg_program_path(), "convert", dir, "-o", out, "--type", TYPES[i], NULL };
+        const char *const make[] = {
+            kg_program_path(), "convert", dir, "-o", out, "--force", "--type", TYPES[i], NULL
+        };
         const char *const use[] = { kg_program_path(), "logits", "-m",        out,   "--ids", "1,257,72,9",
                                     "--positions",     "last",   "--backend", "cpu", NULL };
         struct kg_process_result made = run(make, 0), used = run(use, 0);
@@ -148,7 +173,7 @@ static void full_disk_leaves_nothing(struct kg_record *rec, const void *arg) {
     kg_hf_make(dir, kg_hf_expected("gpt2"), NULL);
     kg_must(kg_file_write(out, "mine", 4, &err), &err);
     const char *const argv[] = {
-        "/bin/sh", "-c", "ulimit -f 64; exec \"$0\" convert \"$1\" -o \"$2\"", kg_program_path(), dir, out, NULL
+        "/bin/sh", "-c", "ulimit -f 64; exec \"$0\" convert \"$1\" -o \"$2\" --force", kg_program_path(), dir, out, NULL
     };
     struct kg_process_result r = run(argv, 0);
     expect(&r, 5, out);
@@ -263,6 +288,7 @@ static void build(struct kg_case_list *list) {
     } CASES[] = {
         { "summary_as_json", summary_as_json },
         { "says_what_is_f16_and_what_stays", says_what_is_f16_and_what_stays },
+        { "existing_file_needs_force", existing_file_needs_force },
         { "full_disk_leaves_nothing", full_disk_leaves_nothing },
         { "killed_leaves_nothing", killed_leaves_nothing },
         { "asked_to_end_leaves_nothing", asked_to_end_leaves_nothing },

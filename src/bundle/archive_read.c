@@ -164,6 +164,7 @@ enum kg_status kg_archive_unpack(const char *path, const char *to, const struct 
     enum kg_status status = kg_archive_source_open(path, &source, err);
     if (status != KG_OK) return status;
     u.archive = archive_read_new();
+    if (!u.archive) kg_memory_exhausted(0);
     status = unpack(&u, source, err);
     archive_read_free(u.archive);
     kg_archive_source_close(source);

@@ -1,5 +1,6 @@
 #include "bundle/archive.h"
 #include "base/beneath.h"
+#include "base/buffer.h"
 #include "base/draft.h"
 #include "bundle/tree.h"
 #include <archive.h>
@@ -36,6 +37,7 @@ static enum kg_status add_file(struct archive *a, const char *dir, const char *i
     char *name = kg_path_join(id, relative);
     struct kg_file_map map = { NULL, 0 };
     struct archive_entry *entry = archive_entry_new();
+    if (!entry) kg_memory_exhausted(0); /* all that libarchive's constructors fail of */
     enum kg_status status = kg_beneath_map(dir, relative, &map, err);
     if (status == KG_OK) {
         archive_entry_set_pathname(entry, name);
@@ -77,6 +79,7 @@ enum kg_status kg_archive_write(const char *dir, const char *id, int64_t utc_s, 
     enum kg_status status = kg_draft_open(path, &draft, err);
     if (status != KG_OK) return status;
     struct archive *a = archive_write_new();
+    if (!a) kg_memory_exhausted(0);
     status = set_up(a, path, draft.fd, err);
     if (status == KG_OK) status = add_files(a, dir, id, utc_s, err);
     if (status == KG_OK && archive_write_close(a) != ARCHIVE_OK) status = fail(a, path, err);

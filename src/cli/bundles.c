@@ -79,6 +79,9 @@ enum kg_status kg_cli_history_open(const char *verb, const char *root, struct kg
         kg_say(stderr, "kigo %s: %s is not indexed: %s\n", verb, problems.items[i].path, problems.items[i].detail);
     answer_is_partial = answer_is_partial || problems.n_items > 0;
     kg_bundle_findings_free(&problems);
+    const char *why = status == KG_OK ? kg_history_why_in_memory(*history) : NULL;
+    if (why)
+        kg_say(stderr, "kigo %s: answered from an index in memory, as its file cannot be written: %s\n", verb, why);
     const size_t n_dead = status == KG_OK ? kg_bundle_count_dead(root) : 0;
     if (n_dead > 0)
         kg_say(stderr, "kigo %s: %zu run%s died unfinished; 'kigo recover' publishes what they wrote\n", verb, n_dead,

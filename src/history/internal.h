@@ -20,7 +20,8 @@ enum kg_history_stmt {
 
 struct kg_history {
     char *root;
-    char *path; /* of the index file, ":memory:" where the root cannot be written */
+    char *path; /* of the index file, or ":memory:" */
+    char *why_in_memory;
     sqlite3 *db;
     sqlite3_stmt *stmts[KG_STMT_COUNT];           /* prepared when first used */
     struct kg_id_cache cases, figures;            /* rows of tcase and figure known to be there */
@@ -33,7 +34,8 @@ struct kg_history {
 /* The index and what SQLite and kigo keep beside it; ended by NULL. */
 extern const char *const KG_INDEX_FILES[];
 
-/* Message of the last SQLite error with the index's path; the status that fits its code. */
+/* Message of the last SQLite error with the index's path; the status that fits its code: KG_ERR_UNWRITABLE where what
+ * cannot be written may still be read. */
 enum kg_status kg_history_fail(const struct kg_history *history, const char *doing, struct kg_error *err);
 
 /* Clears the caches of row ids. Call it whenever rows may have been removed. */
@@ -45,10 +47,15 @@ void kg_history_distrust(sqlite3 *db);
 /* Runs SQL without results. */
 KG_WARN_UNUSED enum kg_status kg_history_exec(struct kg_history *history, const char *sql, struct kg_error *err);
 
-/* Opens the file and sets it up, whatever it holds. */
-KG_WARN_UNUSED enum kg_status kg_history_open_any(const char *root, struct kg_history **history, struct kg_error *err);
+/* Whether the root lets an index file be written; *why (malloc'ed): why not. */
+bool kg_history_is_writable(const char *root, char **why);
+
+/* Opens the file (on_disk) or an index in memory, and sets it up, whatever it holds. */
+KG_WARN_UNUSED enum kg_status kg_history_open_any(const char *root, bool on_disk, struct kg_history **history,
+                                                  struct kg_error *err);
 /* The same, migrated and its schema checked; no look at the folders. */
-KG_WARN_UNUSED enum kg_status kg_history_open_file(const char *root, struct kg_history **history, struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_history_open_file(const char *root, bool on_disk, struct kg_history **history,
+                                                   struct kg_error *err);
 
 /* An empty index in memory. */
 KG_WARN_UNUSED enum kg_status kg_history_open_scratch(const char *root, struct kg_history **history,
@@ -67,14 +74,16 @@ KG_WARN_UNUSED enum kg_status kg_history_replace(struct kg_history *history, con
  * change what kigo writes, a view what it reads. */
 KG_WARN_UNUSED enum kg_status kg_history_check_schema(struct kg_history *history, struct kg_error *err);
 
+/* KG_ERR_FORMAT if the pages of the small tables are damaged, or an index of theirs lacks a row that the table has: a
+ * run that a query does not find is missing from the baseline. The rows of results are not looked at: those that decide
+ * are hashed (history/trust.h), by the index that they are read by. */
+KG_WARN_UNUSED enum kg_status kg_history_check_tables(struct kg_history *history, struct kg_error *err);
+
 /* Drops whatever the file holds, and makes the schema; inside a transaction of the caller. */
 KG_WARN_UNUSED enum kg_status kg_history_start_over(struct kg_history *history, struct kg_error *err);
 
 /* Runs the migrations that the file lacks, inside a transaction of the caller. */
 KG_WARN_UNUSED enum kg_status kg_history_make_schema(struct kg_history *history, struct kg_error *err);
-
-/* KG_ERR_SCHEMA if the file is of a newer kigo. */
-KG_WARN_UNUSED enum kg_status kg_history_check_version(struct kg_history *history, struct kg_error *err);
 
 /* Brings the schema to this program's version; KG_ERR_SCHEMA if the file's is newer. */
 KG_WARN_UNUSED enum kg_status kg_history_migrate(struct kg_history *history, struct kg_error *err);

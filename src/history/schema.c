@@ -124,15 +124,9 @@ static enum kg_status read_version(struct kg_history *history, int *version, str
 static enum kg_status check_version(const struct kg_history *history, int version, struct kg_error *err) {
     if (version >= 0 && version <= SCHEMA_VERSION) return KG_OK;
     return kg_fail(err, KG_ERR_SCHEMA,
-                   "%s has schema version %d, this kigo knows up to %d; use the newer kigo, or move "
-                   "the file away and run 'kigo reindex'",
+                   "%s has schema version %d, this kigo knows up to %d; use the newer kigo, or let 'kigo reindex' of "
+                   "this one make it again",
                    history->path, version, (int)SCHEMA_VERSION);
-}
-
-enum kg_status kg_history_check_version(struct kg_history *history, struct kg_error *err) {
-    int version = 0;
-    const enum kg_status status = read_version(history, &version, err);
-    return status == KG_OK ? check_version(history, version, err) : status;
 }
 
 enum kg_status kg_history_make_schema(struct kg_history *history, struct kg_error *err) {

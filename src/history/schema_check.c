@@ -46,6 +46,34 @@ enum kg_status kg_history_check_schema(struct kg_history *history, struct kg_err
     return status;
 }
 
+/* What SQLite finds wrong with a table and its indexes, malloc'ed; NULL: nothing. */
+static enum kg_status find_damage(struct kg_history *history, const char *table, char **damage, struct kg_error *err) {
+    char *sql = kg_xasprintf("PRAGMA integrity_check(%s)", table);
+    sqlite3_stmt *stmt = NULL;
+    int code = sqlite3_prepare_v2(history->db, sql, -1, &stmt, NULL);
+    if (code == SQLITE_OK) code = sqlite3_step(stmt);
+    const char *found = code == SQLITE_ROW ? (const char *)sqlite3_column_text(stmt, 0) : NULL;
+    if (found && strcmp(found, "ok") != 0) *damage = kg_xstrdup(found);
+    const enum kg_status status = code == SQLITE_ROW ? KG_OK : kg_history_fail(history, "looking for damage", err);
+    sqlite3_finalize(stmt);
+    free(sql);
+    return status;
+}
+
+enum kg_status kg_history_check_tables(struct kg_history *history, struct kg_error *err) {
+    static const char *const TABLES[] = { "bundle", "env", "build", "annotation", "tcase", "figure" };
+    enum kg_status status = KG_OK;
+    for (size_t i = 0; i < sizeof TABLES / sizeof *TABLES && status == KG_OK; i++) {
+        char *damage = NULL;
+        status = find_damage(history, TABLES[i], &damage, err);
+        if (damage)
+            status = kg_fail(err, KG_ERR_FORMAT, "%s: its table %s is damaged (%.200s); 'kigo reindex' makes it again",
+                             history->path, TABLES[i], damage);
+        free(damage);
+    }
+    return status;
+}
+
 /* Statements that drop all of the file's triggers and views, and then its tables. */
 static enum kg_status list_drops(struct kg_history *history, struct kg_dir_list *drops, struct kg_error *err) {
     static const char SQL[] = "SELECT 'DROP ' || type || ' IF EXISTS \"' || replace(name, '\"', '\"\"') || '\"'"

@@ -58,6 +58,7 @@ static enum kg_status insert_whole(struct kg_history *history, const char *bundl
     status = kg_history_insert(history, bundle_id, folder, err);
     if (status == KG_OK) return kg_history_exec(history, "RELEASE one", err);
     kg_history_clear_ids(history);
+    if (status == KG_ERR_UNWRITABLE) return status; /* SQLite may have rolled all of it back */
     if (kg_history_exec(history, "ROLLBACK TO one; RELEASE one", &undone) == KG_OK) return status;
     return kg_fail(err, undone.status, "%s", undone.message);
 }
@@ -169,20 +170,39 @@ static enum kg_status sync_body(struct kg_history *history, void *arg, struct kg
     return compare_folders(history, &differs, arg, err);
 }
 
-enum kg_status kg_history_open(const char *root, struct kg_history **out, struct kg_bundle_findings *problems,
-                               struct kg_error *err) {
+static enum kg_status open_equal(const char *root, bool on_disk, struct kg_history **out,
+                                 struct kg_bundle_findings *problems, struct kg_error *err) {
     struct kg_history *history = NULL;
-    struct kg_bundle_findings own = { NULL, 0 };
     bool differs = false;
-    enum kg_status status = kg_history_open_file(root, &history, err);
+    enum kg_status status = kg_history_open_file(root, on_disk, &history, err);
     if (status != KG_OK) return status;
     status = compare_folders(history, &differs, NULL, err);
-    if (!problems) problems = &own;
     if (status == KG_OK && differs) status = in_transaction(history, sync_body, problems, err);
     history->n_unread = problems->n_items;
-    kg_bundle_findings_free(&own);
     if (status == KG_OK) *out = history;
     else kg_history_close(history);
+    return status;
+}
+
+enum kg_status kg_history_open(const char *root, struct kg_history **out, struct kg_bundle_findings *problems,
+                               struct kg_error *err) {
+    struct kg_bundle_findings found = { NULL, 0 };
+    struct kg_error unwritten;
+    char *why = NULL;
+    enum kg_status status = KG_ERR_UNWRITABLE;
+    if (kg_history_is_writable(root, &why)) {
+        status = open_equal(root, true, out, &found, &unwritten);
+        if (status == KG_ERR_UNWRITABLE) why = kg_xstrdup(unwritten.message);
+        else if (status != KG_OK && err) *err = unwritten;
+    }
+    if (status == KG_ERR_UNWRITABLE) {
+        kg_bundle_findings_free(&found); /* they are met again */
+        status = open_equal(root, false, out, &found, err);
+        if (status == KG_OK) (*out)->why_in_memory = why, why = NULL;
+    }
+    free(why);
+    if (!problems) kg_bundle_findings_free(&found);
+    else *problems = found;
     return status;
 }
 
@@ -205,7 +225,7 @@ static enum kg_status add_body(struct kg_history *history, void *arg, struct kg_
 enum kg_status kg_history_add(const char *root, const char *bundle_id, struct kg_error *err) {
     struct kg_history *history = NULL;
     struct adding adding = { .bundle_id = kg_xstrdup(bundle_id) };
-    enum kg_status status = kg_history_open_file(root, &history, err);
+    enum kg_status status = kg_history_open_file(root, true, &history, err);
     if (status == KG_OK) status = in_transaction(history, add_body, &adding, err);
     if (status == KG_OK && adding.problems.n_items > 0)
         status = kg_fail(err, KG_ERR_INTEGRITY, "%s", adding.problems.items[0].detail);
@@ -222,7 +242,7 @@ static enum kg_status note_body(struct kg_history *history, void *arg, struct kg
 enum kg_status kg_history_note_signature(const char *root, const char *bundle_id, struct kg_error *err) {
     struct kg_history *history = NULL;
     char *id = kg_xstrdup(bundle_id);
-    enum kg_status status = kg_history_open_file(root, &history, err);
+    enum kg_status status = kg_history_open_file(root, true, &history, err);
     if (status == KG_OK) status = in_transaction(history, note_body, id, err);
     free(id);
     kg_history_close(history);
@@ -250,12 +270,11 @@ enum kg_status kg_history_replace(struct kg_history *history, const char *bundle
     return status;
 }
 
-/* All in one transaction: others go on reading the old index until the new one is whole. A new file in its place would
- * pull the write-ahead log away from under those who have the old one open. */
+/* Whatever version the index is of. All in one transaction: others go on reading the old index until the new one is
+ * whole. A new file in its place would pull the write-ahead log away from under those who have the old one open. */
 static enum kg_status reindex_body(struct kg_history *history, void *arg, struct kg_error *err) {
     kg_history_clear_ids(history);
-    enum kg_status status = kg_history_check_version(history, err);
-    if (status == KG_OK) status = kg_history_start_over(history, err);
+    const enum kg_status status = kg_history_start_over(history, err);
     return status == KG_OK ? sync_body(history, arg, err) : status;
 }
 
@@ -275,14 +294,14 @@ enum kg_status kg_history_reindex(const char *root, size_t *n_indexed, struct kg
     struct kg_history *history = NULL;
     struct kg_bundle_findings own = { NULL, 0 };
     struct kg_dir_list indexed = { 0 };
-    enum kg_status status = kg_history_open_any(root, &history, err);
+    enum kg_status status = kg_history_open_any(root, true, &history, err);
     if (status == KG_OK) status = in_transaction(history, reindex_body, problems ? problems : &own, err);
     if (status == KG_OK) status = kg_history_check_schema(history, err);
     if (status == KG_ERR_FORMAT) {
         kg_history_close(history);
         history = NULL;
         status = remove_index(root, err);
-        if (status == KG_OK) status = kg_history_open_file(root, &history, err);
+        if (status == KG_OK) status = kg_history_open_file(root, true, &history, err);
         if (status == KG_OK) status = in_transaction(history, reindex_body, problems ? problems : &own, err);
     }
     if (status == KG_OK) status = list_indexed(history, &indexed, NULL, err);

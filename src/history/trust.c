@@ -131,8 +131,8 @@ static enum kg_status compare(struct kg_history *history, const struct part *par
         status = kg_history_replace(history, id, err);
         if (status == KG_OK) status = kg_history_digest(history, id, part->head_only, found, err);
         if (status == KG_OK && strcmp(found, wanted) != 0)
-            return kg_fail(err, KG_ERR_INTEGRITY,
-                           "%s: its rows of %s are not what the bundle holds; run 'kigo reindex'", history->path, id);
+            return kg_fail(err, KG_ERR_FORMAT, "%s: its rows of %s are not what the bundle holds; run 'kigo reindex'",
+                           history->path, id);
         kg_finding_add(&history->repaired, "rows", id, "the index had other rows of it than the bundle");
         stamp_index(history, index);
     }
@@ -171,6 +171,7 @@ static enum kg_status nothing_left_out(const struct kg_history *history, struct 
 enum kg_status kg_trust_heads(struct kg_history *history, struct kg_bundle_findings *unsound, struct kg_error *err) {
     struct kg_dir_list ids = { 0 };
     enum kg_status status = unsound ? KG_OK : nothing_left_out(history, err);
+    if (status == KG_OK) status = kg_history_check_tables(history, err);
     if (status == KG_OK)
         status =
             kg_history_query(history, "SELECT bundle_id FROM bundle ORDER BY bundle_id", NULL, 0, add_id, &ids, err);

@@ -2,9 +2,11 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/rng.h"
 #include "base/size.h"
 #include "suites/harness/must.h"
 #include "suites/harness/process.h"
+#include "suites/integration/fault_world.h"
 #include "suites/support/fault_report.h"
 #include <check.h>
 #include <ctype.h>
@@ -27,7 +29,8 @@ struct answer {
 struct sweep {
     const struct kg_fault_verb *verb;
     const struct kg_fault_sweep *how;
-    char *dir, *world, *before; /* before: the world as `make` filled it */
+    char *dir, *world;
+    struct kg_fault_world *kept; /* the world as `make` filled it */
     char *report_path, *injector, *program;
     struct kg_fault_report *report;
     struct answer right;                   /* without a fault */
@@ -63,7 +66,7 @@ static struct answer run(const struct sweep *w, const char *const *args, long lo
     char *owned[MAX_ARGS + 1] = { kg_xstrdup(w->program) };
     size_t n = 1;
     for (; args[n - 1] && n < MAX_ARGS; n++) owned[n] = in_world(w, args[n - 1]);
-    char *env[10], *variable = NULL;
+    char *env[12], *variable = NULL;
     size_t n_env = 0;
     env[n_env++] = kg_xasprintf("TMPDIR=%s/tmp", w->world);
     env[n_env++] = kg_xasprintf("XDG_CACHE_HOME=%s/cache", w->world);
@@ -79,6 +82,7 @@ static struct answer run(const struct sweep *w, const char *const *args, long lo
         env[n_env++] = kg_xasprintf("KIGO_FAULT_REPORT=%s", w->report_path);
         env[n_env++] = kg_xasprintf("KIGO_FAULT_KIND=%s", w->how->kind);
         env[n_env++] = kg_xasprintf("KIGO_FAULT_AT=%lld", at);
+        if (w->how->n_frames) env[n_env++] = kg_xasprintf("KIGO_FAULT_FRAMES=%d", w->how->n_frames);
         env[n_env++] = kg_xasprintf("LD_PRELOAD=%s", w->injector);
     }
     env[n_env] = NULL;
@@ -90,16 +94,6 @@ static struct answer run(const struct sweep *w, const char *const *args, long lo
     for (size_t i = 0; i < n_env; i++) free(env[i]);
     free(variable);
     return (struct answer){ result.exit_code, result.signal, result.timed_out, result.out, result.err };
-}
-
-static void copy_world(const char *from, const char *to) {
-    struct kg_error err;
-    kg_must(kg_path_remove(to, &err), &err);
-    const struct kg_process process = { .argv = ARGS("/bin/cp", "-a", from, to) };
-    struct kg_process_result result;
-    kg_must(kg_process_run(&process, &result, &err), &err);
-    ck_assert_msg(result.exit_code == 0, "cp: %s", result.err);
-    kg_process_result_free(&result);
 }
 
 /* Masked names of a folder, a line each. */
@@ -200,7 +194,7 @@ static void expect_works_again(struct sweep *w, const char *call) {
 
 /* One fault, and what became of it. */
 static void try(struct sweep *w, size_t at) {
-    copy_world(w->before, w->world);
+    kg_fault_world_put_back(w->kept);
     struct answer a = run(w, w->verb->args, (long long)at);
     if (w->report->n_failed == 0) { /* threads: this time there were fewer calls */
         answer_free(&a);
@@ -233,16 +227,20 @@ static int by_place(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Numbers of the calls that shall fail, malloc'ed: the first from each place. */
-static size_t *choose(const struct sweep *w, size_t *n_chosen) {
+/* Numbers of the calls that shall fail, malloc'ed: the first from each place, and those drawn from all. */
+static size_t *choose(const struct sweep *w, uint64_t seed, size_t *n_places, size_t *n_chosen) {
     const size_t n_calls = w->report->n_calls < KG_FAULT_MAX_CALLS ? (size_t)w->report->n_calls : KG_FAULT_MAX_CALLS;
     uint64_t *places = kg_xcalloc(n_calls, sizeof *places);
-    size_t *chosen = kg_xcalloc(n_calls, sizeof *chosen), n = 0;
+    size_t *chosen = kg_xcalloc(n_calls + w->how->n_drawn, sizeof *chosen), n = 0;
+    struct kg_rng rng;
     for (size_t i = 0; i < n_calls; i++) places[i] = (uint64_t)(w->how->every_call ? i : w->report->place[i]) << 32 | i;
     qsort(places, n_calls, sizeof *places, by_place);
     for (size_t i = 0; i < n_calls; i++)
         if (i == 0 || places[i] >> 32 != places[i - 1] >> 32) chosen[n++] = (places[i] & UINT32_MAX) + 1;
     free(places);
+    *n_places = n;
+    kg_rng_init(&rng, seed, 0);
+    for (size_t i = 0; i < w->how->n_drawn; i++) chosen[n++] = 1 + (size_t)kg_rng_below(&rng, n_calls);
     *n_chosen = n;
     return chosen;
 }
@@ -252,7 +250,6 @@ static void open_world(struct sweep *w, struct kg_record *rec) {
     struct kg_error err;
     w->dir = kg_xstrdup(kg_scratch_dir(rec));
     w->world = kg_path_join(w->dir, "world");
-    w->before = kg_path_join(w->dir, "before");
     w->program = realpath(kg_program_path(), NULL);
     w->injector = kg_xstrdup(kg_suites_path("support/fault_injector.so"));
     w->report_path = kg_path_join(w->dir, "report");
@@ -267,7 +264,9 @@ static void open_world(struct sweep *w, struct kg_record *rec) {
     close(fd);
     ck_assert_ptr_ne(w->report, MAP_FAILED);
     w->verb->make(w->world);
-    copy_world(w->world, w->before);
+    char *copy = kg_path_join(w->dir, "before");
+    w->kept = kg_fault_world_keep(w->world, copy);
+    free(copy);
 }
 
 static void close_world(struct sweep *w) {
@@ -276,8 +275,10 @@ static void close_world(struct sweep *w) {
     answer_free(&w->list_before);
     answer_free(&w->list_after);
     kg_buffer_free(&w->findings);
-    char *const owned[] = { w->dir,      w->world,       w->before,       w->program,
-                            w->injector, w->report_path, w->names_before, w->names_after };
+    kg_fault_world_free(w->kept);
+    char *const owned[] = {
+        w->dir, w->world, w->program, w->injector, w->report_path, w->names_before, w->names_after
+    };
     for (size_t i = 0; i < KG_COUNT_OF(owned); i++) free(owned[i]);
 }
 
@@ -285,7 +286,7 @@ static void close_world(struct sweep *w) {
 static void learn(struct sweep *w) {
     w->names_before = names_in(w->world, "bundles");
     w->list_before = run(w, ARGS("list", "--json"), -1);
-    copy_world(w->before, w->world);
+    kg_fault_world_put_back(w->kept);
     w->right = run(w, w->verb->args, 0);
     ck_assert_msg(w->right.signal == 0 && w->report->n_calls > 0, "kigo %s: %s%s", w->verb->name, w->right.out,
                   w->right.err);
@@ -296,6 +297,19 @@ static void learn_after(struct sweep *w) {
     expect_verified(w, "no fault");
     w->names_after = names_in(w->world, "bundles");
     expect_works_again(w, "no fault");
+}
+
+static bool has_tool(const char *name) {
+    const char *path = getenv("PATH");
+    bool found = false;
+    char *dirs = kg_xstrdup(path ? path : ""), *rest = dirs;
+    for (char *dir; !found && (dir = strsep(&rest, ":"));) {
+        char *program = kg_path_join(dir, name);
+        found = access(program, X_OK) == 0;
+        free(program);
+    }
+    free(dirs);
+    return found;
 }
 
 /* Why no fault can be injected into this build's kigo; NULL: it can. */
@@ -309,21 +323,24 @@ static const char *without_faults(void) {
 
 void kg_fault_sweep(struct kg_record *rec, const struct kg_fault_verb *verb, const struct kg_fault_sweep *how) {
     if (without_faults()) return kg_record_skip(rec, "%s", without_faults());
+    if (verb->needs && !has_tool(verb->needs)) return kg_record_skip(rec, "no %s on this machine", verb->needs);
     struct sweep w = { .verb = verb, .how = how, .findings = KG_BUFFER_INIT };
-    size_t n_chosen = 0, n_calls;
+    size_t n_chosen = 0, n_places = 0, n_calls;
+    const uint64_t begun_ns = kg_clock_monotonic_ns();
     strcpy(w.index_name, "index.sqlite");
     mask(w.index_name);
     open_world(&w, rec);
     learn(&w);
     n_calls = (size_t)w.report->n_calls;
-    size_t *chosen = choose(&w, &n_chosen);
+    size_t *chosen = choose(&w, kg_record_seed(rec), &n_places, &n_chosen);
     learn_after(&w);
     const size_t step = how->most == 0 || n_chosen <= how->most ? 1 : n_chosen / how->most;
     for (size_t i = step / 2; i < n_chosen; i += step) try(&w, chosen[i]);
-    fprintf(stderr, "%s, %s: %zu calls from %zu places, %zu failed, %zu of them got over, %zu findings\n", verb->name,
-            how->kind, n_calls, n_chosen, w.n_failed, w.n_got_over, w.n_findings);
+    const double seconds = (double)(kg_clock_monotonic_ns() - begun_ns) * 1e-9;
+    fprintf(stderr, "%s, %s: %zu calls from %zu places, %zu failed, %zu of them got over, %zu findings, %.0f s\n",
+            verb->name, how->kind, n_calls, n_places, w.n_failed, w.n_got_over, w.n_findings, seconds);
     kg_record_metric(rec, "calls", "count", (double)n_calls);
-    kg_record_metric(rec, "places", "count", (double)n_chosen);
+    kg_record_metric(rec, "places", "count", (double)n_places);
     kg_record_metric(rec, "failed", "count", (double)w.n_failed);
     kg_record_metric(rec, "got_over", "count", (double)w.n_got_over);
     char *text = kg_xstrdup(kg_buffer_text(&w.findings));

@@ -11,6 +11,7 @@
  * begin with '@' are paths inside the world. */
 struct kg_fault_verb {
     const char *name;
+    const char *needs; /* a program without which the case is skipped; NULL: none */
     const char *args[12];
     void (*make)(const char *world); /* fills the empty world */
     const char *variable;            /* "NAME=@path" in the environment, NULL: none */
@@ -18,6 +19,7 @@ struct kg_fault_verb {
                   answers */
     const char *leaves; /* beginning of names that a fault may leave beside the bundles, for recover; NULL: none */
     bool by_steps;      /* a fault may leave some of its work done: the list is neither that before nor that after */
+    bool in_check;      /* `make check` has a sample of it */
     bool only_answers;  /* changes no bundle, and prints the same each time */
 };
 
@@ -27,6 +29,8 @@ extern const size_t KG_N_FAULT_VERBS;
 struct kg_fault_sweep {
     const char *kind; /* "memory" or "io" */
     size_t most;      /* calls that fail, spread over all places; 0: each */
+    int n_frames;     /* how many frames of the stack tell places apart; 0: 24 */
+    size_t n_drawn;   /* further calls that fail, drawn by the case's seed from all */
     bool every_call;  /* not only the first from each place in the program */
 };
 

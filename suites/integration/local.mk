@@ -210,10 +210,16 @@ suites_integration_test_escapes_SOURCES = \
 # Faults injected into kigo (suites/support/fault_injector.c).
 fault_sweep = \
 	suites/integration/fault_verbs.c \
+	suites/integration/fault_world.c suites/integration/fault_world.h \
 	suites/integration/fault_sweep.c suites/integration/fault_sweep.h
 check_PROGRAMS += suites/integration/test_faults
 EXTRA_suites_integration_test_faults_DEPENDENCIES = kigo$(EXEEXT) suites/support/fault_injector.so suites/harness/selftest/test_green
 suites_integration_test_faults_SOURCES = suites/integration/test_faults.c $(fault_sweep)
+check_PROGRAMS += suites/integration/test_index_files
+EXTRA_suites_integration_test_index_files_DEPENDENCIES = kigo$(EXEEXT) suites/support/fault_injector.so
+suites_integration_test_index_files_SOURCES = \
+	suites/integration/test_index_files.c \
+	suites/integration/verbs.c suites/integration/verbs.h
 # What takes minutes: `make check-faults`; too deep for `kigo check` to find.
 check_PROGRAMS += suites/integration/faults/test_every_fault
 EXTRA_suites_integration_faults_test_every_fault_DEPENDENCIES = $(EXTRA_suites_integration_test_faults_DEPENDENCIES)

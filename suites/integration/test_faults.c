@@ -20,7 +20,7 @@ static void io(struct kg_record *rec, const void *arg) {
 static void build(struct kg_case_list *list) {
     for (size_t i = 0; i < KG_N_FAULT_VERBS; i++) {
         const struct kg_fault_verb *verb = &KG_FAULT_VERBS[i];
-        if (!verb->only_answers || verb->make != KG_FAULT_VERBS[0].make) continue;
+        if (!verb->in_check) continue;
         kg_case_list_add(
             list, &(struct kg_case){
                       .layer = "integration", .op = "memory_fault", .name = verb->name, .arg = verb, .run = memory });

@@ -32,14 +32,16 @@ void *__libc_memalign(size_t alignment, size_t size);
 static struct kg_fault_report *report;
 static bool counts_memory, counts_io, enabled;
 static uint64_t fail_at;
+static int n_frames = MAX_FRAMES;
 static const char *denied_path, *full_path;
+static int full_code = ENOSPC;
 static __thread bool inside __attribute__((tls_model("initial-exec")));
 
 /* Under address randomization the offset within its page is what an address keeps. */
 static uint32_t hash_stack(void) {
     void *frames[MAX_FRAMES];
     uint32_t hash = 2166136261u;
-    const int n = backtrace(frames, MAX_FRAMES);
+    const int n = backtrace(frames, n_frames);
     for (int i = 2; i < n; i++) hash = (hash ^ (uint32_t)((uintptr_t)frames[i] & PAGE_MASK)) * 16777619u;
     return hash;
 }
@@ -88,7 +90,7 @@ static bool denied(const char *call, const char *path, int flags) {
     if (denied_path && ends_with(path, denied_path)) return note_fault(call, path, EACCES), true;
     const bool makes = (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE;
     if (full_path && makes && strstr(path, full_path) && access(path, F_OK) != 0)
-        return note_fault(call, path, ENOSPC), true;
+        return note_fault(call, path, full_code), true;
     return false;
 }
 
@@ -101,7 +103,7 @@ static bool is_full(const char *call, int fd) {
     if (n < 0) return false;
     path[n] = '\0';
     if (!strstr(path, full_path)) return false;
-    note_fault(call, path, ENOSPC);
+    note_fault(call, path, full_code);
     return true;
 }
 
@@ -281,10 +283,14 @@ static void read_environment(void) {
     (void)!backtrace(&frame, 1); /* loads what it needs, outside of what counts */
     report = mapped;
     fail_at = at ? strtoull(at, NULL, 10) : 0;
+    const char *depth = getenv("KIGO_FAULT_FRAMES");
+    if (depth && atoi(depth) > 2 && atoi(depth) <= MAX_FRAMES) n_frames = atoi(depth);
     counts_memory = kind && strcmp(kind, "memory") == 0;
     counts_io = kind && strcmp(kind, "io") == 0;
     denied_path = getenv("KIGO_FAULT_PATH");
     full_path = getenv("KIGO_FAULT_FULL");
+    const char *code = getenv("KIGO_FAULT_FULL_ERRNO");
+    if (code) full_code = atoi(code);
 }
 
 typedef int main_fn(int, char **, char **);

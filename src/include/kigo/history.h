@@ -38,11 +38,15 @@ struct kg_history;
 /* Opens the index of a root, creates or migrates it if needed, and brings it up to date: new bundles are added, deleted
  * ones are dropped, those whose manifest is another are read again. Rows are not verified (history/trust.h).
  * KG_ERR_FORMAT if the file's schema is not kigo's. Bundles that cannot be read become findings in `problems` (may be
- * NULL), with the bundle's id as path. If the root is not writable, the index is built in memory. KG_ERR_SCHEMA if a
- * newer kigo wrote the index, KG_ERR_NOT_FOUND if the root does not exist. */
+ * NULL), with the bundle's id as path. If the file cannot be written (no permission, read only, disk or quota full),
+ * the index is built in memory. KG_ERR_SCHEMA if a newer kigo wrote the index, KG_ERR_NOT_FOUND if the root does not
+ * exist. */
 KG_WARN_UNUSED enum kg_status kg_history_open(const char *root, struct kg_history **history,
                                               struct kg_bundle_findings *problems, struct kg_error *err);
 void kg_history_close(struct kg_history *history);
+
+/* Why the index is in memory and not in its file; NULL: it is in its file. */
+const char *kg_history_why_in_memory(const struct kg_history *history);
 
 /* Adds one published bundle. KG_OK if it is already in the index. */
 KG_WARN_UNUSED enum kg_status kg_history_add(const char *root, const char *bundle_id, struct kg_error *err);
@@ -51,7 +55,8 @@ KG_WARN_UNUSED enum kg_status kg_history_add(const char *root, const char *bundl
 KG_WARN_UNUSED enum kg_status kg_history_note_signature(const char *root, const char *bundle_id, struct kg_error *err);
 
 /* Rebuilds the index from the folders, in one transaction; *n_indexed is the number of bundles. Whatever else the file
- * held, triggers and views too, is dropped. A file that is not a database is replaced. */
+ * held, triggers and views too, is dropped, of whatever version it is. What is not a database is replaced.
+ * KG_ERR_UNWRITABLE as above: the old index stays. */
 KG_WARN_UNUSED enum kg_status kg_history_reindex(const char *root, size_t *n_indexed,
                                                  struct kg_bundle_findings *problems, struct kg_error *err);
 

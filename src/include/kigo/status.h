@@ -23,6 +23,7 @@ extern "C" {
     X(ERR_INCOMPLETE, 5, "incomplete")                                                                                 \
     X(ERR_IO, 5, "input/output error")                                                                                 \
     X(ERR_BUSY, 5, "in use")                                                                                           \
+    X(ERR_UNWRITABLE, 5, "cannot be written")                                                                          \
     X(ERR_NO_MEMORY, 5, "out of memory")                                                                               \
     X(ERR_NUMERIC, 1, "not a finite number")                                                                           \
     X(ERR_CANCELLED, 5, "cancelled")                                                                                   \

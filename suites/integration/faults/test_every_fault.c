@@ -1,17 +1,24 @@
 /* The same as test_faults.c with every fault; `make check-faults` runs this folder, which is too deep for `kigo check`
- * to find. It takes some minutes. KIGO_FAULTS=every: every call fails, not only the first from each place in the
- * program (hours). */
+ * to find. It takes some minutes. A place is where a call stands in the program: for memory its innermost callers,
+ * since most of kigo's allocations end it where they fail; for files all callers. KIGO_FAULTS=stacks: all callers for
+ * memory as well; KIGO_FAULTS=every: every call (days); KIGO_FAULTS=N: N of the places. */
 #include "base/size.h"
 #include "suites/harness/case_list.h"
 #include "suites/integration/fault_sweep.h"
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { TIMEOUT_S = 4 * 3600 };
+enum { TIMEOUT_S = 4 * 3600, NEAR_FRAMES = 8, N_DRAWN = 30 };
 
 static void sweep(struct kg_record *rec, const void *arg, const char *kind) {
-    const char *which = getenv("KIGO_FAULTS");
-    const struct kg_fault_sweep all = { .kind = kind, .every_call = which && strcmp(which, "every") == 0 };
+    const char *which = getenv("KIGO_FAULTS") ? getenv("KIGO_FAULTS") : "";
+    const bool stacks = strcmp(which, "stacks") == 0 || strcmp(kind, "memory") != 0;
+    const struct kg_fault_sweep all = { .kind = kind,
+                                        .most = strtoul(which, NULL, 10),
+                                        .n_frames = stacks ? 0 : NEAR_FRAMES,
+                                        .n_drawn = *which ? 0 : N_DRAWN,
+                                        .every_call = strcmp(which, "every") == 0 };
     kg_fault_sweep(rec, arg, &all);
 }
 

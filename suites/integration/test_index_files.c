@@ -42,14 +42,6 @@ static void break_victim(void *arg, size_t i, struct kg_made_case *c) {
     if (i == VICTIM) c->status = "fail";
 }
 
-static const char *injector(void) {
-    static char path[4096];
-    const char *program = kg_program_path();
-    snprintf(path, sizeof path, "%.*s/suites/support/fault_injector.so", (int)(strrchr(program, '/') - program),
-             program);
-    return path;
-}
-
 /* Runs a verb over the store, with variables set ("NAME=VALUE", ended by NULL). */
 static struct kg_process_result ask(const struct store *s, const char *const *verb, const char *const *variables) {
     const char *argv[8] = { kg_program_path() }, *env[MAX_ENV + 2];
@@ -124,7 +116,7 @@ struct injection {
 
 static void inject(const struct store *s, struct injection *in, const char *variable, const char *value, int code) {
     *in = (struct injection){ 0 };
-    in->owned[0] = kg_xasprintf("LD_PRELOAD=%s", injector());
+    in->owned[0] = kg_xasprintf("LD_PRELOAD=%s", kg_suites_path("support/fault_injector.so"));
     in->owned[1] = realpath(kg_program_path(), NULL);
     in->owned[2] = kg_xasprintf("KIGO_FAULT_PROGRAM=%s", in->owned[1]);
     in->owned[3] = kg_xasprintf("KIGO_FAULT_REPORT=%s", s->report);

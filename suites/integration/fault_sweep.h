@@ -18,6 +18,7 @@ struct kg_fault_verb {
     int again; /* what the verb ends with if it is called once more after it did its work; its own exit code if it only
                   answers */
     const char *leaves; /* beginning of names that a fault may leave beside the bundles, for recover; NULL: none */
+    bool runs_again;    /* what of its fresh runs cannot be removed stays in tmp, and is named */
     bool by_steps;      /* a fault may leave some of its work done: the list is neither that before nor that after */
     bool in_check;      /* `make check` has a sample of it */
     bool only_answers;  /* changes no bundle, and prints the same each time */

@@ -263,7 +263,11 @@ const struct kg_fault_verb KG_FAULT_VERBS[] = {
     { .name = "signoff",
       .args = { "signoff", "@sprint.json", "latest", "--unsigned", "--repository", "@repository" },
       .make = with_commit },
-    { .name = "rerun", .args = { "rerun", "latest", "--build", "@build" }, .make = with_builds, .only_answers = true },
+    { .name = "rerun",
+      .args = { "rerun", "latest", "--build", "@build" },
+      .runs_again = true,
+      .make = with_builds,
+      .only_answers = true },
     { .name = "export", .args = { "export", "latest", "-o", "@out.tar.zst" }, .make = sealed_runs },
     { .name = "import",
       .args = { "import", "@run.tar.zst" },
@@ -298,6 +302,7 @@ const struct kg_fault_verb KG_FAULT_VERBS[] = {
     { .name = "check", .args = { "check", "--suites", "@suites" }, .make = with_suites, .leaves = ".tmp-" },
     { .name = "confirm",
       .args = { "confirm", "latest", "--rounds", "5", "--baseline-build", "@build", "--build", "@build" },
+      .runs_again = true,
       .make = with_builds },
 };
 const size_t KG_N_FAULT_VERBS = KG_COUNT_OF(KG_FAULT_VERBS);

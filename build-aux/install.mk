@@ -68,12 +68,13 @@ installcheck-local:
 # configure; DEB_OUT is where the packages go.
 DEB_CONFIGURE = --with-cuda=no
 DEB_OUT = .
-deb: dist
+deb:
 	rm -rf deb-build && $(MKDIR_P) deb-build "$(DEB_OUT)"
-	tar -xf $(distdir).tar.xz -C deb-build && cp -R $(srcdir)/build-aux/debian deb-build/$(distdir)/debian
-	chmod -R u+w deb-build && chmod +x deb-build/$(distdir)/debian/rules
+	$(MAKE) distdir distdir=deb-build/kigo-$(PACKAGE_VERSION)
+	cp -R $(srcdir)/build-aux/debian deb-build/kigo-$(PACKAGE_VERSION)/debian
+	chmod -R u+w deb-build && chmod +x deb-build/kigo-$(PACKAGE_VERSION)/debian/rules
 	stamp=`LC_ALL=C date -R -d "@$${SOURCE_DATE_EPOCH:-$$(date +%s)}"` && \
-		sed -i -e 's/@VERSION@/$(PACKAGE_VERSION)/' -e "s/@DATE@/$$stamp/" deb-build/$(distdir)/debian/changelog
-	cd deb-build/$(distdir) && KIGO_CONFIGURE='$(DEB_CONFIGURE)' dpkg-buildpackage -b -us -uc
+		sed -i -e 's/RELEASE/$(PACKAGE_VERSION)/' -e "s/TODAY/$$stamp/" deb-build/kigo-$(PACKAGE_VERSION)/debian/changelog
+	cd deb-build/kigo-$(PACKAGE_VERSION) && KIGO_CONFIGURE='$(DEB_CONFIGURE)' dpkg-buildpackage -b -us -uc
 	mv deb-build/*.deb "$(DEB_OUT)" && rm -rf deb-build
 .PHONY: deb

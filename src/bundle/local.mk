@@ -10,7 +10,7 @@ libkigo_a_SOURCES += \
 	src/bundle/chain_verify.c \
 	src/bundle/checkpoint.c src/bundle/checkpoint.h \
 	src/bundle/create.c \
-	src/bundle/derived.c \
+	src/bundle/derived.c src/bundle/derived.h \
 	src/bundle/environment.c \
 	src/bundle/export.c src/bundle/export.h \
 	src/bundle/git.c src/bundle/git.h \

@@ -23,6 +23,7 @@ libkigo_a_SOURCES += \
 	src/base/size.h \
 	src/base/status.c \
 	src/base/threads.c src/base/threads.h \
+	src/base/tty.c src/base/tty.h \
 	src/base/utf8.c src/base/utf8.h \
 	src/base/visible.c src/base/visible.h \
 	src/base/zstd.c src/base/zstd.h

@@ -4,6 +4,7 @@
 #include "base/io_errors.h"
 #include "base/json_put.h"
 #include "base/say.h"
+#include "base/tty.h"
 #include "bundle/beside.h"
 #include "bundle/internal.h"
 #include "bundle/records.h"
@@ -113,7 +114,7 @@ void kg_cli_history_close(const char *verb, struct kg_history *history) {
 
 enum kg_status kg_cli_print(struct kg_buffer *out, struct kg_error *err) {
     enum kg_status status = KG_OK;
-    kg_out_put(stdout, kg_buffer_text(out), out->len);
+    kg_coloured_put(stdout, kg_buffer_text(out), out->len);
     if (fflush(stdout) != 0 || ferror(stdout))
         status = kg_fail(err, KG_ERR_IO, "cannot write to standard output: %s", strerror(errno));
     kg_buffer_free(out);

@@ -55,6 +55,9 @@ struct kg_table {
     size_t n_columns;
     char **cells; /* row after row, the heads first */
     size_t n_cells;
+    bool coloured;           /* verdicts have their colours (base/tty.h): kg_cli_print prints the buffer */
+    size_t most_width;       /* of a line: columns are left out, then lines cut; 0: any */
+    const char *const *drop; /* heads of the columns that may be left out, first those before others; ended by NULL */
 };
 void kg_table_add(struct kg_table *table, const char *text);
 void kg_table_addf(struct kg_table *table, const char *fmt, ...) KG_PRINTF(2, 3);

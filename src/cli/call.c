@@ -1,4 +1,5 @@
 #include "base/options.h"
+#include "base/tty.h"
 #include "cli/commands.h"
 #include <stdlib.h>
 
@@ -10,6 +11,8 @@ void kg_cli_ask_commands(void (*take)(void *user, const struct kg_command *comma
     asks = take;
     asks_user = user;
 }
+
+const char *kg_cli_color;
 
 bool kg_cli_parse(const struct kg_command *command, int argc, char **argv, const char **args, size_t n_args,
                   int *exit_code) {
@@ -28,5 +31,10 @@ bool kg_cli_parse(const struct kg_command *command, int argc, char **argv, const
     }
     for (size_t i = 0; i < n_args; i++) args[i] = i < n_all ? all[i] : NULL;
     free(all);
+    if (kg_cli_color && !kg_colours_choose(kg_cli_color)) {
+        kg_fail(&err, KG_ERR_USAGE, "--color: '%s' is none of auto, always and never", kg_cli_color);
+        *exit_code = kg_cli_error(argv[0], &err);
+        return false;
+    }
     return !helped;
 }

@@ -4,6 +4,7 @@
 #include "base/buffer.h"
 #include "base/quantity.h"
 #include "base/json_put.h"
+#include "base/tty.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,14 +105,15 @@ static void on_case_ended(void *arg, const struct kg_case_end *end) {
     wipe_line(r);
     if (r->format == KG_CHECK_TAP) print_tap(r, end, failed);
     if (r->format == KG_CHECK_VERBOSE && !failed) {
-        kg_say(stdout, "%s %s  %s", end->status, end->key, kg_quantity_time((double)end->duration_ns).text);
+        kg_colour_say(stdout, end->status);
+        kg_say(stdout, " %s  %s", end->key, kg_quantity_time((double)end->duration_ns).text);
         if (skipped) kg_say(stdout, "  (%.*s)", first_line(end->reason), end->reason);
         kg_say(stdout, "\n");
         fflush(stdout);
     }
     if (failed && (is_text(r) || r->format == KG_CHECK_QUIET)) {
-        kg_say(stdout, "%s %s\n    %.*s\n    again: %s\n", end->status, end->key, first_line(end->reason), end->reason,
-               end->rerun);
+        kg_colour_say(stdout, end->status);
+        kg_say(stdout, " %s\n    %.*s\n    again: %s\n", end->key, first_line(end->reason), end->reason, end->rerun);
         fflush(stdout);
     }
 }
@@ -180,7 +182,10 @@ static void print_summary(const struct kg_check_report *r, const struct kg_run_o
                100 * o->overhead_ratio, (double)o->seal_ns / 1e9);
         char sample[KG_SAMPLE_TEXT_SIZE];
         if (kg_sample_text(r->run, sample)) kg_say(out, "%ssample: %s\n", margin, sample);
-        kg_say(out, "%sbundle %s (%s)\n", margin, o->bundle_dir, o->summary.verdict);
+        kg_say(out, "%sbundle %s (", margin, o->bundle_dir);
+        if (*margin) kg_say(out, "%s", o->summary.verdict); /* TAP is for programs */
+        else kg_colour_say(out, o->summary.verdict);
+        kg_say(out, ")\n");
         if (o->summary.note[0]) kg_say(out, "%s%s\n", margin, o->summary.note);
         print_failures(r, out, margin);
         /* Where the verbs look by themselves, the id is enough. */

@@ -4,6 +4,7 @@
 #include "base/options.h"
 #include "base/say.h"
 #include "base/size.h"
+#include "base/tty.h"
 #include "bundle/built_from.h"
 #include "bundle/places.h"
 #include "bundle/source_tree.h"
@@ -72,6 +73,7 @@ static bool parse(int argc, char **argv, struct bench_options *o, int *exit_code
           .help = "read those of cases whose key matches only; implies --ncu" },
         KG_SEED_OPTION(&o->seed),
         KG_BUNDLES_OPTION(&o->bundles),
+        KG_COLOR_OPTION,
         KG_SIGN_OPTION(&o->sign),
         KG_SUITES_OPTION(&o->suites),
         KG_COMPRESS_OPTION(&o->compress),
@@ -231,7 +233,7 @@ static enum kg_status print_findings(const struct bench_run *run, const char *di
     enum kg_status status = KG_OK;
     kg_buffer_puts(&out, kg_buffer_text(&run->tables));
     if (run->options->report) status = kg_cli_figures_print(run->sprint, dir, &out, err);
-    kg_out_put(stdout, kg_buffer_text(&out), out.len);
+    kg_coloured_put(stdout, kg_buffer_text(&out), out.len);
     kg_buffer_free(&out);
     return status;
 }

@@ -85,6 +85,7 @@ static bool parse(int argc, char **argv, struct check_options *o, int *exit_code
           .value = &o->require_gpu,
           .help = "no GPU is an error, a skipped GPU case a failure" },
         KG_BUNDLES_OPTION(&o->bundles),
+        KG_COLOR_OPTION,
         KG_SIGN_OPTION(&o->sign),
         KG_SUITES_OPTION(&o->suites),
         { .name = "jobs",

@@ -1,6 +1,7 @@
 /* kigo list: the runs of a folder of bundles, newest first. */
 #include "base/say.h"
 #include "base/size.h"
+#include "base/tty.h"
 #include "cli/commands.h"
 #include "cli/filter.h"
 #include "cli/rows.h"
@@ -16,6 +17,9 @@ static const char SHORT[] = "b.bundle_id AS run, b.verdict, b.state, b.n_planned
                             " b.n_fail AS fail, b.n_skip AS skip, b.n_crash AS crash, b.n_timeout AS timeout,"
                             " b.n_norun AS norun, printf('%.1f', (b.sealed_us - b.started_us) / 1e6) AS seconds,"
                             " " SIGNATURE;
+/* What a narrow terminal does without, these first. */
+static const char *const DROP[] = { "planned", "norun", "timeout", "crash",   "signature",
+                                    "state",   "skip",  "seconds", "verdict", NULL };
 static const char LONG[] =
     "b.bundle_id, b.verdict, b.state, b.n_planned, b.n_pass, b.n_fail, b.n_skip, b.n_crash,"
     " b.n_timeout, b.n_norun, b.started_us, b.sealed_us, b.git_commit, b.git_branch, b.git_dirty,"
@@ -37,6 +41,8 @@ static enum kg_status list(const char *root, const struct kg_filter *filter, con
                              " ORDER BY b.started_us DESC, b.bundle_id DESC LIMIT ?8",
                              format->json || format->csv ? LONG : SHORT);
     struct kg_rows rows = KG_ROWS_INIT(format);
+    rows.table.most_width = kg_tty_columns(stdout);
+    rows.table.drop = DROP;
     size_t n_unsound = 0;
     status = kg_cli_history_open("list", root, &history, err);
     if (status == KG_OK) status = kg_cli_heads_check("list", history, &n_unsound, err);
@@ -58,6 +64,7 @@ int kg_cmd_list(int argc, char **argv) {
     int64_t limit = -1;
     const struct kg_option options[] = {
         KG_BUNDLES_OPTION(&bundles),
+        KG_COLOR_OPTION,
         { .name = "limit",
           .letter = 'n',
           .kind = KG_OPTION_INT,
@@ -73,7 +80,9 @@ int kg_cmd_list(int argc, char **argv) {
         .name = "kigo list",
         .usage = "[--limit N] [filters] [--bundles DIR] [--json|--csv|--markdown]",
         .summary = "Lists the runs of a folder of bundles, newest first. Without any it prints nothing.\n"
-                   "With a choice of cases: the runs that hold such a case.",
+                   "With a choice of cases: the runs that hold such a case. A terminal's lines are not exceeded: "
+                   "columns that\n"
+                   "do not fit are left out, zeros first. A pipe and a file get all of them.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
     };

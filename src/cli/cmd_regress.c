@@ -34,6 +34,7 @@ int kg_cmd_regress(int argc, char **argv) {
           .metavar = "TIME",
           .help = "of --confirm, for these runs: 90s, 5m, 1h (as long as it takes)" },
         KG_TWO_BUILDS_OPTIONS(&again.builds),
+        KG_COLOR_OPTION,
         { .name = "all", .kind = KG_OPTION_FLAG, .value = &all, .help = "also list what is better, and new cases" },
         KG_ROWS_OPTIONS(&format),
     };

@@ -3,6 +3,7 @@
 #include "base/json_put.h"
 #include "base/say.h"
 #include "base/size.h"
+#include "base/tty.h"
 #include "bundle/export.h"
 #include "bundle/verified.h"
 #include "cli/commands.h"
@@ -153,8 +154,9 @@ static void put_head(const struct run *run, struct kg_buffer *out) {
     const json_t *s = run->summary;
     char started[KG_UTC_TEXT_SIZE];
     kg_clock_utc_text(kg_json_int(s, "started_us", 0), started);
-    kg_text_printf(out, "run      %s\nverdict  %s (%s)\n", or_dash(kg_json_text(s, "bundle_id")), run->verdict.word,
-                   or_dash(kg_json_text(s, "state")));
+    kg_text_printf(out, "run      %s\nverdict  ", or_dash(kg_json_text(s, "bundle_id")));
+    kg_colour_word(out, run->verdict.word);
+    kg_text_printf(out, " (%s)\n", or_dash(kg_json_text(s, "state")));
     for (int i = 0; i < KG_VERDICT_COUNT; i++)
         kg_text_printf(out, "%-8s %s\n", KG_VERDICT_NAMES[i], kg_buffer_text(&run->verdict.lines[i]));
     char sample[KG_SAMPLE_TEXT_SIZE];
@@ -284,6 +286,7 @@ int kg_cmd_show(int argc, char **argv) {
           .min = 1,
           .max = 1e9 },
         KG_BUNDLES_OPTION(&o.bundles),
+        KG_COLOR_OPTION,
         KG_FILTER_OPTIONS(&o.filter),
         { .name = "json", .kind = KG_OPTION_FLAG, .value = &o.format.json, .help = "print one JSON object" },
         { .name = "csv", .kind = KG_OPTION_FLAG, .value = &o.format.csv, .help = "print CSV, a line a case" },

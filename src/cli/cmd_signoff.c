@@ -243,6 +243,7 @@ int kg_cmd_signoff(int argc, char **argv) {
           .metavar = "FILE",
           .help = "sign the statement with this SSH key" },
         KG_BUNDLES_OPTION(&o.bundles),
+        KG_COLOR_OPTION,
         { .name = "figures",
           .kind = KG_OPTION_FLAG,
           .value = &o.figures,

@@ -3,6 +3,7 @@
 #include "base/json_put.h"
 #include "base/say.h"
 #include "base/size.h"
+#include "base/tty.h"
 #include "bundle/beside.h"
 #include "bundle/derived.h"
 #include "bundle/internal.h"
@@ -35,6 +36,11 @@ void kg_verify_signature(const char *file, const struct kg_verify_report *report
         free(wanted);
     }
     kg_buffer_free(&said);
+}
+
+void kg_verify_word(const struct kg_bundle_findings *findings, struct kg_buffer *text) {
+    kg_colour_word(text, findings->n_items == 0 ? "ok" : "BAD");
+    kg_buffer_puts(text, findings->n_items == 0 ? "   " : "  ");
 }
 
 void kg_verify_print(const struct kg_bundle_findings *findings, struct kg_buffer *text) {
@@ -70,7 +76,8 @@ static void report_one(const char *dir, const struct kg_signature *signature, co
         kg_buffer_free(&left);
         return;
     }
-    kg_text_printf(&report->text, "%-4s %s\n", findings->n_items == 0 ? "ok" : "BAD", dir);
+    kg_verify_word(findings, &report->text);
+    kg_text_printf(&report->text, "%s\n", dir);
     kg_verify_print(findings, &report->text);
     if (left.len > 0)
         kg_text_printf(&report->text, "     not compared with the records: %s (made by another version)\n", left.data);
@@ -189,6 +196,7 @@ int kg_cmd_verify(int argc, char **argv) {
           .value = &require_signature,
           .help = "anything but the signature of an allowed signer is a finding" },
         KG_BUNDLES_OPTION(&bundles),
+        KG_COLOR_OPTION,
         { .name = "json", .kind = KG_OPTION_FLAG, .value = &json, .help = "print one JSON object" },
     };
     const struct kg_command command = {

@@ -56,6 +56,14 @@ KG_COMMAND_LIST(KG_COMMAND_DECLARE)
 struct kg_error;
 int kg_cli_error(const char *verb, const struct kg_error *err);
 
+/* When words that judge have colours; kg_cli_parse obeys it. Rows of a table of options. */
+extern const char *kg_cli_color;
+#define KG_COLOR_OPTION                                                                                                \
+    {                                                                                                                  \
+        .name = "color", .kind = KG_OPTION_TEXT, .value = &kg_cli_color, .metavar = "WHEN",                            \
+        .help = "colours: always, never, or auto: on a terminal, unless $NO_COLOR is set (auto)"                       \
+    }
+
 /* The positional arguments, in order, NULL where there are fewer. False if the command is over with *exit_code: help
  * was asked for, or the call is wrong, which is said. */
 struct kg_command;

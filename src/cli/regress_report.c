@@ -3,6 +3,7 @@
 #include "base/say.h"
 #include "cli/regress_call.h"
 #include "base/size.h"
+#include "base/tty.h"
 #include "bundle/records.h"
 #include "history/confirm.h"
 #include <math.h>
@@ -146,7 +147,8 @@ void kg_regression_head(const struct kg_regression *r, bool markdown, struct kg_
     const struct kg_run_heads *b = &r->baseline;
     const enum kg_medium medium = markdown ? KG_MEDIUM_MARKDOWN : KG_MEDIUM_TEXT;
     kg_buffer_puts(out, markdown ? "### kigo regress: " : "verdict   ");
-    kg_buffer_puts(out, kg_regression_verdict(r));
+    if (markdown) kg_buffer_puts(out, kg_regression_verdict(r));
+    else kg_colour_word(out, kg_regression_verdict(r));
     if (r->n_red_waived > 0)
         kg_escape_printf(out, medium, "; %zu red finding%s waived by %s", r->n_red_waived,
                          r->n_red_waived == 1 ? "" : "s", r->waived_by);

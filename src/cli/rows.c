@@ -91,6 +91,7 @@ bool kg_rows_add(void *arg, size_t n_columns, const char *const *names, const st
         return true;
     }
     rows->table.n_columns = n_columns;
+    rows->table.coloured = true;
     for (size_t i = 0; i < n_columns; i++) {
         struct kg_buffer text = KG_BUFFER_INIT;
         if (!cells) kg_buffer_puts(&text, names[i]);

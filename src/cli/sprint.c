@@ -1,6 +1,7 @@
 #include "cli/sprint.h"
 #include "base/say.h"
 #include "base/size.h"
+#include "base/tty.h"
 #include "bundle/source_tree.h"
 #include "cli/bundles.h"
 #include "signoff/judge.h"
@@ -19,7 +20,7 @@ char *kg_cli_sprint_path(const char *dir, const char *sprint) {
 void kg_cli_criteria_print(const json_t *document, const char *where, struct kg_buffer *out) {
     static const char *const MEMBERS[] = { "state", "spec", "what", "wanted", "found" };
     const json_t *criterion, *criteria = json_object_get(document, "criteria");
-    struct kg_table table = { .n_columns = KG_COUNT_OF(MEMBERS) };
+    struct kg_table table = { .n_columns = KG_COUNT_OF(MEMBERS), .coloured = true };
     size_t i;
     for (size_t k = 0; k < KG_COUNT_OF(MEMBERS); k++) kg_table_add(&table, MEMBERS[k]);
     json_array_foreach(criteria, i, criterion) {
@@ -27,8 +28,9 @@ void kg_cli_criteria_print(const json_t *document, const char *where, struct kg_
     }
     kg_table_print(&table, out);
     kg_table_free(&table);
-    kg_text_printf(out, "%s: %s; %lld met, %lld missed, %lld unproven%s%s\n", kg_json_text(document, "title"),
-                   kg_json_text(document, "verdict"), (long long)kg_json_int(document, "n_met", 0),
+    kg_text_printf(out, "%s: ", kg_json_text(document, "title"));
+    kg_colour_word(out, kg_json_text(document, "verdict"));
+    kg_text_printf(out, "; %lld met, %lld missed, %lld unproven%s%s\n", (long long)kg_json_int(document, "n_met", 0),
                    (long long)kg_json_int(document, "n_missed", 0), (long long)kg_json_int(document, "n_unproven", 0),
                    where ? "; " : "", where ? where : "");
 }

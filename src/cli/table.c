@@ -1,5 +1,7 @@
 #include "cli/bundles.h"
 #include "base/escape.h"
+#include "base/size.h"
+#include "base/tty.h"
 #include "base/visible.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -29,6 +31,8 @@ static bool is_number(const char *text) {
     return end == text || !*end; /* an empty cell goes with either */
 }
 
+enum { GAP = 2 }; /* blanks between columns */
+
 /* A column of numbers, its head apart. */
 static bool is_numeric(const struct kg_table *table, size_t column) {
     bool any = false;
@@ -44,25 +48,99 @@ static void pad(struct kg_buffer *out, size_t n) {
     while (n-- > 0) kg_buffer_puts(out, " ");
 }
 
+struct column {
+    size_t width;
+    bool numeric, coloured, shown;
+};
+
+static bool has_verdicts(const char *head) {
+    static const char *const HEADS[] = { "verdict", "status", "state", "judged" };
+    for (size_t i = 0; i < KG_COUNT_OF(HEADS); i++)
+        if (strcmp(HEADS[i], head) == 0) return true;
+    return false;
+}
+
+static struct column look_at(const struct kg_table *table, size_t column) {
+    struct column c = { .numeric = is_numeric(table, column),
+                        .coloured = table->coloured && has_verdicts(table->cells[column]),
+                        .shown = true };
+    for (size_t i = column; i < table->n_cells; i += table->n_columns) {
+        const size_t width = kg_visible_width(table->cells[i]);
+        if (width > c.width) c.width = width;
+    }
+    return c;
+}
+
+/* Whether it says nothing: zeros alone. */
+static bool says_nothing(const struct kg_table *table, size_t column) {
+    for (size_t i = table->n_columns + column; i < table->n_cells; i += table->n_columns)
+        if (strcmp(table->cells[i], "0") != 0) return false;
+    return true;
+}
+
+/* What of it is shown: columns that say nothing go first, then others in the order of table->drop. */
+static void choose_columns(const struct kg_table *table, struct column *columns) {
+    size_t total = 0;
+    for (size_t c = 0; c < table->n_columns; c++) total += columns[c].width + (c > 0 ? GAP : 0);
+    for (int pass = 0; pass < 2 && table->most_width > 0 && table->drop; pass++) {
+        for (size_t i = 0; table->drop[i] && total > table->most_width; i++) {
+            size_t c = 0;
+            while (c < table->n_columns && strcmp(table->cells[c], table->drop[i]) != 0) c++;
+            if (c == table->n_columns || !columns[c].shown || (pass == 0 && !says_nothing(table, c))) continue;
+            columns[c].shown = false;
+            total -= columns[c].width + GAP;
+        }
+    }
+}
+
+/* As much of the text as fits into so many columns, the last of them an ellipsis. */
+static void put_cut(const char *text, size_t most_width, struct kg_buffer *out) {
+    char *part = kg_xstrdup(text);
+    size_t len = strlen(part);
+    while (len > 0 && kg_visible_width(part) + 1 > most_width) {
+        do len--;
+        while (len > 0 && ((unsigned char)part[len] & 0xC0) == 0x80); /* not inside of a character */
+        part[len] = '\0';
+    }
+    kg_buffer_puts(out, part);
+    kg_buffer_puts(out, "\u2026");
+    free(part);
+}
+
+static void print_row(const struct kg_table *table, size_t first, const struct column *columns, struct kg_buffer *out) {
+    size_t at = 0, blanks = 0; /* columns of the line so far; blanks before the next cell */
+    for (size_t i = 0; i < table->n_columns; i++) {
+        const struct column *c = &columns[i];
+        const char *cell = table->cells[first + i];
+        const size_t width = kg_visible_width(cell), gap = c->width - width;
+        if (!c->shown) continue;
+        if (c->numeric) blanks += gap;
+        if (*cell && table->most_width > 0 && at + blanks + width > table->most_width) {
+            if (at + blanks < table->most_width) {
+                pad(out, blanks);
+                put_cut(cell, table->most_width - at - blanks, out);
+            }
+            break;
+        }
+        if (*cell) {
+            pad(out, blanks);
+            if (c->coloured && first > 0) kg_colour_word(out, cell);
+            else kg_buffer_puts(out, cell);
+            at += blanks + width;
+            blanks = 0;
+        }
+        blanks += (c->numeric ? 0 : gap) + GAP;
+    }
+    kg_buffer_puts(out, "\n");
+}
+
 void kg_table_print(const struct kg_table *table, struct kg_buffer *out) {
     const size_t n = table->n_columns;
-    size_t *widths = kg_xcalloc(n, sizeof *widths);
-    bool *numeric = kg_xcalloc(n, sizeof *numeric);
-    for (size_t i = 0; i < table->n_cells; i++) {
-        const size_t width = kg_visible_width(table->cells[i]);
-        if (width > widths[i % n]) widths[i % n] = width;
-    }
-    for (size_t c = 0; c < n; c++) numeric[c] = is_numeric(table, c);
-    for (size_t i = 0; i < table->n_cells; i++) {
-        const size_t column = i % n, gap = widths[column] - kg_visible_width(table->cells[i]);
-        if (numeric[column]) pad(out, gap);
-        kg_buffer_puts(out, table->cells[i]);
-        while (column + 1 == n && out->len > 0 && out->data[out->len - 1] == ' ') out->len--;
-        if (column + 1 == n) kg_buffer_puts(out, "\n");
-        else pad(out, (numeric[column] ? 0 : gap) + 2);
-    }
-    free(numeric);
-    free(widths);
+    struct column *columns = kg_xcalloc(n, sizeof *columns);
+    for (size_t c = 0; c < n && table->n_cells > 0; c++) columns[c] = look_at(table, c);
+    if (table->n_cells > 0) choose_columns(table, columns);
+    for (size_t first = 0; first < table->n_cells; first += n) print_row(table, first, columns, out);
+    free(columns);
 }
 
 void kg_table_free(struct kg_table *table) {

@@ -26,8 +26,9 @@ struct found {
 
 static void put_text(const char *root, const struct found *f, struct kg_buffer *text) {
     const struct kg_chain_report *chain = &f->chain;
-    kg_text_printf(text, "%-4s chain of %s: %zu link%s hold%s\n", f->findings.n_items == 0 ? "ok" : "BAD", root,
-                   chain->n_links, plural(chain->n_links), chain->n_links == 1 ? "s" : "");
+    kg_verify_word(&f->findings, text);
+    kg_text_printf(text, "chain of %s: %zu link%s hold%s\n", root, chain->n_links, plural(chain->n_links),
+                   chain->n_links == 1 ? "s" : "");
     if (chain->n_left_out > 0) {
         kg_text_printf(text, "     %zu more lead%s to what was left out on purpose: %s/" KG_LEFT_OUT ", ",
                        chain->n_left_out, chain->n_left_out == 1 ? "s" : "", root);

@@ -19,6 +19,8 @@ struct kg_verify_report {
  * where the policy asks for it in that role (KG_ROLE_COUNT: it does not). */
 void kg_verify_signature(const char *file, const struct kg_verify_report *report, enum kg_role role,
                          const struct kg_signature *signature, struct kg_bundle_findings *findings);
+/* "ok   " or "BAD  ", in its colour. */
+void kg_verify_word(const struct kg_bundle_findings *findings, struct kg_buffer *text);
 void kg_verify_print(const struct kg_bundle_findings *findings, struct kg_buffer *text);
 
 /* Whether every bundle that another names is there, or was left out by who may say so; since: the path of a

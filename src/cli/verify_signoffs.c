@@ -75,8 +75,8 @@ static void report_one(const char *name, const struct kg_signed_off *s, const st
                                     findings->n_items == 0, "verdict", verdict, "documents_bound", s->documents_too,
                                     "signature", kg_cli_signature_json(&s->signature), "findings",
                                     kg_cli_findings_json(findings)));
-    kg_text_printf(&report->text, "%-4s sign-off %s: %s%s, ", findings->n_items == 0 ? "ok" : "BAD", name,
-                   verdict ? verdict : "no verdict",
+    kg_verify_word(findings, &report->text);
+    kg_text_printf(&report->text, "sign-off %s: %s%s, ", name, verdict ? verdict : "no verdict",
                    s->documents_too ? "" : " (an older one: its documents are not bound to it)");
     kg_cli_signature_text(&s->signature, &report->text);
     kg_buffer_puts(&report->text, "\n");

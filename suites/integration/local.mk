@@ -144,6 +144,10 @@ suites_integration_test_json_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/test_json.c \
 	suites/integration/verbs.c suites/integration/verbs.h
+check_PROGRAMS += suites/integration/test_terminal
+suites_integration_test_terminal_SOURCES = \
+	suites/integration/test_terminal.c \
+	suites/integration/verbs.c suites/integration/verbs.h
 check_PROGRAMS += suites/integration/test_tables
 suites_integration_test_tables_SOURCES = suites/integration/test_tables.c
 check_PROGRAMS += suites/integration/test_transfer

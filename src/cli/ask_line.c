@@ -23,6 +23,10 @@ static enum kg_status read_plain(struct kg_ask_line *ask, const char *prompt, en
         kg_say(ask->screen, "%s", prompt);
         fflush(ask->screen);
     }
+    if (ask->screen && !kg_cli_wait_for_input(STDIN_FILENO)) {
+        *asked = KG_ASKED_INTERRUPTED;
+        return KG_OK;
+    }
     const ssize_t len = getline(&line, &capacity, stdin);
     const int why = errno;
     if (len >= 0) kg_buffer_append(&ask->line, line, (size_t)len);

@@ -10,4 +10,7 @@ bool kg_cli_interrupted(void);
 /* The flag, which is cleared. */
 bool kg_cli_interrupt_take(void);
 
+/* Waits until fd can be read, or has ended; false if Ctrl-C comes first, or came before it was taken. */
+bool kg_cli_wait_for_input(int fd);
+
 #endif

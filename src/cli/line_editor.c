@@ -2,11 +2,15 @@
  * program: what a person asks a model is written to no file. */
 #include "base/buffer.h"
 #include "cli/ask_line.h"
+#include "cli/interrupt.h"
+#include <errno.h>
 #include <histedit.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include <wchar.h>
 
 enum { N_LINES_KEPT = 1000 };
 
@@ -20,6 +24,25 @@ static const char *prompt_of(EditLine *edit) {
     struct kg_line_editor *e = NULL;
     el_get(edit, EL_CLIENTDATA, &e);
     return e->prompt;
+}
+
+/* libedit's own reader would miss a Ctrl-C that comes after the prompt is shown and before it reads. */
+static int read_character(EditLine *edit, wchar_t *character) {
+    mbstate_t state = { 0 };
+    size_t used = (size_t)-2;
+    (void)edit;
+    while (used == (size_t)-2) {
+        char byte;
+        if (!kg_cli_wait_for_input(STDIN_FILENO)) {
+            errno = EINTR;
+            return -1;
+        }
+        const ssize_t n = read(STDIN_FILENO, &byte, 1);
+        if (n <= 0) return (int)n;
+        used = mbrtowc(character, &byte, 1, &state);
+    }
+    if (used == (size_t)-1) *character = L'\uFFFD';
+    return 1;
 }
 
 struct kg_line_editor *kg_line_editor_open(FILE *screen) {
@@ -40,6 +63,7 @@ struct kg_line_editor *kg_line_editor_open(FILE *screen) {
     el_set(e->edit, EL_PROMPT, prompt_of);
     el_set(e->edit, EL_EDITOR, "emacs");
     el_set(e->edit, EL_HIST, history, e->history);
+    el_set(e->edit, EL_GETCFN, read_character);
     el_source(e->edit, NULL);
     return e;
 }

@@ -145,8 +145,9 @@ static const struct same_row {
 
 static void same_last_answer(struct kg_record *rec, const void *arg) {
     const struct same_row *row = arg;
-    struct kg_process_result got = run_well(rec, ARGS(CHAT, "--json"), row->lines),
-                             want = run_well(rec, ARGS(CHAT, "--json"), row->same_as);
+    /* Some of these prompts are none that the model was trained on: its answer would fill the context. */
+    struct kg_process_result got = run_well(rec, ARGS(CHAT, "--json", "-n", "24"), row->lines),
+                             want = run_well(rec, ARGS(CHAT, "--json", "-n", "24"), row->same_as);
     json_t *a = objects_of(got.out), *b = objects_of(want.out);
     const size_t last_a = json_array_size(a) - 1, last_b = json_array_size(b) - 1;
     ck_assert_str_eq(text_of(a, last_a, "answer"), text_of(b, last_b, "answer"));

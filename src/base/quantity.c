@@ -1,6 +1,7 @@
 #include "base/quantity.h"
 #include "base/size.h"
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@ struct scale {
 };
 
 static const struct scale TIMES[] = { { 1e9, "s" }, { 1e6, "ms" }, { 1e3, "µs" }, { 1, "ns" } };
+static const struct scale WORK[] = { { 1e12, "TFLOP" }, { 1e9, "GFLOP" }, { 1e6, "MFLOP" }, { 1, "FLOP" } };
 static const struct scale SIZES[] = {
     { 1099511627776.0, "TiB" }, { 1 << 30, "GiB" }, { 1 << 20, "MiB" }, { 1 << 10, "KiB" }, { 1, "B" }
 };
@@ -43,6 +45,10 @@ struct kg_quantity kg_quantity_bytes(double n_bytes) {
     return scaled(n_bytes, SIZES, KG_COUNT_OF(SIZES));
 }
 
+static struct kg_quantity put_flops(double n_flops) {
+    return scaled(n_flops, WORK, KG_COUNT_OF(WORK));
+}
+
 struct kg_quantity kg_quantity_percent(double share) {
     struct kg_quantity out = { "" };
     if (isfinite(share)) snprintf(out.text, sizeof out.text, "%+.2f%%", 100 * share);
@@ -68,13 +74,8 @@ static const struct {
 } SCALED[] = {
     { "ns", kg_quantity_time, 1 },  { "us", kg_quantity_time, 1e3 },   { "ms", kg_quantity_time, 1e6 },
     { "s", kg_quantity_time, 1e9 }, { "bytes", kg_quantity_bytes, 1 }, { "B", kg_quantity_bytes, 1 },
+    { "FLOP", put_flops, 1 },
 };
-
-bool kg_quantity_is_scaled(const char *unit) {
-    for (size_t i = 0; i < KG_COUNT_OF(SCALED); i++)
-        if (strcmp(unit, SCALED[i].unit) == 0) return true;
-    return false;
-}
 
 struct kg_quantity kg_quantity_of_unit(double value, const char *unit) {
     static const char *const BARE[] = { "count", "ratio", "abs", "limit" };

@@ -3,8 +3,6 @@
 #ifndef KIGO_BASE_QUANTITY_H
 #define KIGO_BASE_QUANTITY_H
 
-#include <stdbool.h>
-
 /* A short text by value; "" for what is not finite. */
 struct kg_quantity {
     char text[48];
@@ -16,11 +14,9 @@ struct kg_quantity kg_quantity_percent(double share); /* "+1.25%" */
 struct kg_quantity kg_quantity_number(double value);  /* four digits; all of a whole part up to 10^15 */
 struct kg_quantity kg_quantity_general(double value); /* four digits, as 1.2e-07 where it is small or large: errors */
 
-/* A figure by the unit that its record states. Times (ns, us, ms, s) and sizes (bytes, B) are as above; a count and a
+/* A figure by the unit that its record states. Times (ns, us, ms, s) and sizes (bytes, B) are as above,
+ * and FLOP has its prefix; a count and a
  * ratio are bare numbers, which they are; any other unit follows the number. */
 struct kg_quantity kg_quantity_of_unit(double value, const char *unit);
-
-/* True for the units of times and sizes. */
-bool kg_quantity_is_scaled(const char *unit);
 
 #endif

@@ -113,6 +113,7 @@ static enum kg_status print(const struct confirming *c, struct kg_error *err) {
     struct kg_rows rows = KG_ROWS_INIT(format);
     struct kg_buffer out = KG_BUFFER_INIT;
     rows.digits = 4;
+    rows.for_people = true;
     kg_rows_add(&rows, KG_COUNT_OF(NAMES), NAMES, NULL);
     for (size_t i = 0; i < c->n_items; i++) {
         const struct kg_confirmation *k = &c->items[i];

@@ -1,4 +1,6 @@
 /* kigo diff: two runs, case by case. It reports and judges nothing: that is regress. */
+#include "base/json_put.h"
+#include "base/quantity.h"
 #include "base/say.h"
 #include "base/size.h"
 #include "cli/commands.h"
@@ -15,14 +17,29 @@ struct side {
     struct kg_run run;
 };
 
+struct canary;
 struct diff {
     const struct kg_filter *filter;
     const char *case_pattern;
     bool all;
     struct side a, b;
     struct kg_rows rows;
+    struct canary *canaries;
+    size_t n_canaries;
+    json_t *skips; /* "pass in a, skip in b" -> keys, for people */
     size_t n_cases, n_different;
 };
+
+/* A figure of the machine, which cases of one process all have. */
+struct canary {
+    const struct kg_figure_info *info;
+    double a, b;
+    int64_t n_cases;
+};
+
+static bool for_people(const struct diff *d) {
+    return !d->rows.format.json && !d->rows.format.csv;
+}
 
 static const char *const NAMES[] = { "what", "case", "figure", "unit", "a", "b", "change" };
 
@@ -41,6 +58,39 @@ static void put(struct diff *d, const char *what, const char *key, const struct 
     d->n_different++;
 }
 
+static void put_canary(struct diff *d, const struct kg_figure_info *info, double a, double b) {
+    size_t i = 0;
+    while (i < d->n_canaries && (d->canaries[i].info != info || d->canaries[i].a != a || d->canaries[i].b != b)) i++;
+    if (i == d->n_canaries) {
+        d->canaries = kg_xrealloc(d->canaries, (d->n_canaries + 1) * sizeof *d->canaries);
+        d->canaries[d->n_canaries++] = (struct canary){ .info = info, .a = a, .b = b };
+        d->n_different++;
+    }
+    d->canaries[i].n_cases++;
+}
+
+static void put_figure(struct diff *d, const char *key, const struct kg_figure_info *info, double a, double b,
+                       double change) {
+    if (for_people(d) && kg_figure_is_roofline(info->name) && !isnan(a) && !isnan(b)) put_canary(d, info, a, b);
+    else put(d, info->kind.subject, key, info, kg_cell_of_real(a), kg_cell_of_real(b), change);
+}
+
+static bool is_skip(const struct kg_run_result *r) {
+    return strcmp(r->status, "skip") == 0;
+}
+
+/* For people, cases that one side skipped are told together; that side has none of their figures. */
+static bool put_skip(struct diff *d, const struct kg_run_result *a, const struct kg_run_result *b) {
+    if (!for_people(d) || is_skip(a) == is_skip(b)) return false;
+    char *what = kg_xasprintf("%s in a, %s in b", a->status, b->status);
+    if (!d->skips) d->skips = json_object();
+    if (!json_object_get(d->skips, what)) json_object_set_new(d->skips, what, json_array());
+    json_array_append_new(json_object_get(d->skips, what), kg_json_utf8(a->c->key));
+    free(what);
+    d->n_different++;
+    return true;
+}
+
 /* Figures that one side lacks show as empty. Times and rates differ in every run: without --all they are shown from 3%
  * on. */
 static void diff_figures(struct diff *d, const struct kg_run_result *a, const struct kg_run_result *b) {
@@ -53,13 +103,12 @@ static void diff_figures(struct diff *d, const struct kg_run_result *a, const st
         const bool timed = class == KG_FIGURE_NOISY || class == KG_FIGURE_CANARY;
         const bool same = y && (y->value == x->value || (isnan(x->value) && isnan(y->value)));
         if (same || (!d->all && (class == KG_FIGURE_DERIVED || (timed && fabs(change) < WORTH_TELLING)))) continue;
-        put(d, x->info->kind.subject, a->c->key, x->info, kg_cell_of_real(x->value),
-            kg_cell_of_real(y ? y->value : NAN), change);
+        put_figure(d, a->c->key, x->info, x->value, y ? y->value : NAN, change);
     }
     for (size_t i = 0; i < b->n_figures; i++) {
         const struct kg_run_figure *y = &d->b.run.figures[b->first_figure + i];
         if (!kg_run_figure(&d->a.run, a, y->info, kg_run_occurrence(&d->b.run, b, i)))
-            put(d, y->info->kind.subject, b->c->key, y->info, kg_cell_of_real(NAN), kg_cell_of_real(y->value), NAN);
+            put_figure(d, b->c->key, y->info, NAN, y->value, NAN);
     }
 }
 
@@ -69,6 +118,7 @@ static void diff_cases(struct diff *d) {
         const struct kg_run_result *a = &d->a.run.results[i], *b = kg_run_find(&d->b.run, a->c->same);
         if (!kg_filter_takes_case(d->filter, d->case_pattern, a->c)) continue;
         d->n_cases++;
+        if (b && put_skip(d, a, b)) continue;
         if (b) {
             if (strcmp(a->status, b->status) != 0)
                 put(d, "status", a->c->key, NULL, kg_cell_of_text(a->status), kg_cell_of_text(b->status), NAN);
@@ -100,6 +150,40 @@ static enum kg_status find_side(struct kg_history *history, const struct kg_filt
     return status;
 }
 
+static void print_canaries(struct diff *d, const struct kg_rows_options *format, struct kg_buffer *out) {
+    static const char *const COLUMNS[] = { "figure", "unit", "a", "b", "change", "cases" };
+    struct kg_rows rows = KG_ROWS_INIT(format);
+    if (d->n_canaries == 0) return;
+    rows.for_people = true;
+    kg_section_put(KG_ROOFLINE_SECTION, format, out);
+    kg_rows_add(&rows, KG_COUNT_OF(COLUMNS), COLUMNS, NULL);
+    for (size_t i = 0; i < d->n_canaries; i++) {
+        const struct canary *c = &d->canaries[i];
+        const char *change = c->a != 0 ? kg_quantity_percent(c->b / c->a - 1).text : "";
+        const struct kg_cell cells[] = { kg_cell_of_text(c->info->name), kg_cell_of_text(c->info->unit),
+                                         kg_cell_of_real(c->a),          kg_cell_of_real(c->b),
+                                         kg_cell_of_text(change),        kg_cell_of_int(c->n_cases) };
+        kg_rows_add(&rows, KG_COUNT_OF(COLUMNS), COLUMNS, cells);
+    }
+    kg_rows_put(&rows, out);
+}
+
+/* A line for each pair of statuses, with the first few keys. */
+static void print_skips(const struct diff *d, bool markdown, struct kg_buffer *out) {
+    enum { KEYS_SHOWN = 3 };
+    const enum kg_medium medium = markdown ? KG_MEDIUM_MARKDOWN : KG_MEDIUM_TEXT;
+    const char *what;
+    json_t *keys;
+    if (d->skips) kg_buffer_puts(out, "\n");
+    json_object_foreach(d->skips, what, keys) {
+        const size_t n = json_array_size(keys);
+        kg_escape_printf(out, medium, "%s%s: %zu case%s:", markdown ? "- " : "", what, n, n == 1 ? "" : "s");
+        for (size_t i = 0; i < n && i < KEYS_SHOWN; i++)
+            kg_escape_printf(out, medium, "%s %s", i > 0 ? "," : "", json_string_value(json_array_get(keys, i)));
+        kg_buffer_puts(out, n > KEYS_SHOWN ? ", ...\n" : "\n");
+    }
+}
+
 static enum kg_status print(struct diff *d, const struct kg_rows_options *format, struct kg_error *err) {
     const struct kg_run_head *a = &d->a.heads.items[0], *b = &d->b.heads.items[0];
     struct kg_buffer out = KG_BUFFER_INIT;
@@ -109,6 +193,9 @@ static enum kg_status print(struct diff *d, const struct kg_rows_options *format
     if (as_text && *key) kg_text_printf(&out, "they differ in %s\n", key);
     if (as_text && format->markdown) kg_buffer_puts(&out, "\n");
     kg_rows_put(&d->rows, &out);
+    if (as_text) print_canaries(d, format, &out);
+    if (as_text) print_skips(d, format->markdown, &out);
+    if (as_text && format->markdown) kg_buffer_puts(&out, "\n");
     if (as_text) kg_text_printf(&out, "%zu cases of a, %zu differences\n", d->n_cases, d->n_different);
     free(key);
     return kg_cli_print(&out, err);
@@ -126,6 +213,7 @@ static enum kg_status diff(const char *const *names, const char *root, struct di
     if (status == KG_OK) status = kg_run_load(history, d->b.heads.items[0].bundle_no, &catalogue, &d->b.run, err);
     if (status == KG_OK) {
         d->rows = (struct kg_rows)KG_ROWS_INIT(format);
+        d->rows.for_people = true;
         diff_cases(d);
         status = print(d, format, err);
     }
@@ -134,6 +222,8 @@ static enum kg_status diff(const char *const *names, const char *root, struct di
         kg_run_free(&sides[i]->run);
         kg_run_heads_free(&sides[i]->heads);
     }
+    json_decref(d->skips);
+    free(d->canaries);
     kg_catalogue_free(&catalogue);
     kg_cli_history_close("diff", history);
     return status;
@@ -164,7 +254,9 @@ int kg_cmd_diff(int argc, char **argv) {
         .usage = "A B [--case PATTERN] [--all] [filters] [--json|--csv|--markdown]",
         .summary =
             "Prints what differs from run A to run B: statuses, figures, cases and definitions. It judges nothing;\n"
-            "'kigo regress' does. A and B are named as 'kigo show' has it: latest~1 latest.",
+            "'kigo regress' does. The machine's own figures (roofline) come apart, and cases that one side skipped in "
+            "a\n"
+            "line. A and B are named as 'kigo show' has it: latest~1 latest.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
         .min_args = 2,

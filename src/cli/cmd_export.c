@@ -1,6 +1,7 @@
 /* kigo export: a bundle as one file. */
 #include "base/file.h"
 #include "base/json_put.h"
+#include "base/quantity.h"
 #include "base/say.h"
 #include "base/size.h"
 #include "bundle/transfer.h"
@@ -26,7 +27,7 @@ static enum kg_status answer(const char *dir, const char *path, bool json, struc
                                            "size_bytes", (json_int_t)info.st_size, "sha256", sha256),
                                  err);
     struct kg_buffer out = KG_BUFFER_INIT;
-    kg_text_printf(&out, "%s: %lld bytes, SHA-256 %s\n", path, (long long)info.st_size, sha256);
+    kg_text_printf(&out, "%s: %s, SHA-256 %s\n", path, kg_quantity_bytes((double)info.st_size).text, sha256);
     return kg_cli_print(&out, err);
 }
 

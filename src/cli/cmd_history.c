@@ -61,6 +61,7 @@ static enum kg_status show(const char *key, const struct history_options *o, str
     args.values[KG_FILTER_ARGS + 2] = args.owned[KG_FILTER_ARGS + 2];
     status = kg_cli_history_open("history", root, &history, err);
     struct kg_rows rows = KG_ROWS_INIT(&o->format);
+    rows.for_people = true;
     size_t n_unsound = 0;
     if (status == KG_OK) status = kg_cli_heads_check("history", history, &n_unsound, err);
     if (status == KG_OK)
@@ -102,7 +103,7 @@ int kg_cmd_history(int argc, char **argv) {
         .usage = "CASE [--figure PATTERN] [--limit N] [filters] [--json|--csv|--markdown]",
         .summary =
             "Shows what a case (a key; * matches any text) gave in every run, newest first: status, worst error\n"
-            "against its limit, first timing (median, ns), largest peak of memory; or figures by name.",
+            "against its limit, first timing (median), largest peak of memory; or figures by name.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
         .min_args = 1,

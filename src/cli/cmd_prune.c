@@ -1,4 +1,5 @@
 /* kigo prune: lets old bundles go; says first which, and why the others stay. */
+#include "base/quantity.h"
 #include "base/say.h"
 #include "base/size.h"
 #include "cli/bundles.h"
@@ -19,14 +20,14 @@ static enum kg_status answer(const struct kg_prune_plan *plan, const struct prun
     json_t *rows = json_array();
     uint64_t n_bytes = 0;
     kg_table_add(&table, o->apply ? "pruned" : "would go");
-    kg_table_add(&table, "bytes");
+    kg_table_add(&table, "size");
     kg_table_add(&table, "kept because");
     kg_table_add(&table, "run");
     for (size_t i = 0; i < plan->n_rows; i++) {
         const struct kg_prune_row *row = &plan->rows[i];
         if (!row->kept) n_bytes += row->size_bytes;
         kg_table_add(&table, row->kept ? "" : "yes");
-        kg_table_addf(&table, "%llu", (unsigned long long)row->size_bytes);
+        kg_table_add(&table, kg_quantity_bytes((double)row->size_bytes).text);
         kg_table_add(&table, row->kept ? row->kept : "");
         kg_table_add(&table, row->bundle_id);
         json_array_append_new(rows, json_pack("{s:s, s:b, s:s?, s:I}", "bundle_id", row->bundle_id, "goes", !row->kept,
@@ -40,8 +41,8 @@ static enum kg_status answer(const struct kg_prune_plan *plan, const struct prun
                                  err);
     }
     json_decref(rows);
-    kg_text_printf(&out, "%zu of %zu bundles, %llu bytes, %s\n", plan->n_to_go, plan->n_rows,
-                   (unsigned long long)n_bytes,
+    kg_text_printf(&out, "%zu of %zu bundles, %s, %s\n", plan->n_to_go, plan->n_rows,
+                   kg_quantity_bytes((double)n_bytes).text,
                    o->apply ? "pruned; their tombstones are in tombstones/" : "would go; --apply lets them");
     return kg_cli_print(&out, err);
 }

@@ -8,10 +8,8 @@ static enum kg_status print(const struct kg_regression *r, const struct kg_rows_
                             struct kg_error *err) {
     if (format->json) return kg_cli_print_json(kg_regression_json(r, all), err);
     struct kg_buffer out = KG_BUFFER_INIT;
-    struct kg_rows rows = KG_ROWS_INIT(format);
     if (!format->csv) kg_regression_head(r, format->markdown, &out);
-    kg_regression_rows(r, all, &rows);
-    kg_rows_put(&rows, &out);
+    kg_regression_put(r, all, format, &out);
     if (!format->csv) kg_regression_foot(r, format->markdown, &out);
     return kg_cli_print(&out, err);
 }

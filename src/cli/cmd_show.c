@@ -1,6 +1,7 @@
 /* kigo show: one run, from its own records. */
 #include "base/clock.h"
 #include "base/json_put.h"
+#include "base/quantity.h"
 #include "base/say.h"
 #include "base/size.h"
 #include "base/tty.h"
@@ -10,6 +11,7 @@
 #include "cli/filter.h"
 #include "cli/regress_call.h"
 #include "cli/rows.h"
+#include "cli/show_figures.h"
 #include "cli/show_markdown.h"
 #include "cli/sprint.h"
 #include "cli/trust.h"
@@ -190,7 +192,7 @@ static void put_csv(const struct run *run, const struct kg_rows_options *format,
 }
 
 static void put_cases(const struct run *run, struct kg_buffer *out) {
-    static const char *const HEADS[] = { "status", "case", "seconds", "worst error/limit", "reason" };
+    static const char *const HEADS[] = { "status", "case", "duration", "worst error/limit", "reason" };
     struct kg_table table = { .n_columns = KG_COUNT_OF(HEADS) };
     if (run->n_shown == 0) return;
     for (size_t i = 0; i < KG_COUNT_OF(HEADS); i++) kg_table_add(&table, HEADS[i]);
@@ -200,7 +202,7 @@ static void put_cases(const struct run *run, struct kg_buffer *out) {
         const double margin = kg_case_worst_margin(c, &unused);
         kg_table_add(&table, kg_case_status(c));
         kg_table_add(&table, c->key);
-        kg_table_addf(&table, "%.3f", kg_case_seconds(c));
+        kg_table_add(&table, kg_quantity_of_unit(kg_case_seconds(c), "s").text);
         if (isnan(margin)) kg_table_add(&table, "");
         else kg_table_addf(&table, "%.3g", margin);
         kg_table_add(&table, kg_case_reason(c));
@@ -212,19 +214,11 @@ static void put_cases(const struct run *run, struct kg_buffer *out) {
 
 /* Everything a case's result holds, a list after another. */
 static void put_lists(const struct run *run, struct kg_buffer *out) {
-    static const char *const LISTS[] = { "errors", "timings", "metrics", "memory" };
     for (size_t i = 0; i < run->n_shown; i++) {
         const json_t *result = run->shown[i]->result;
         kg_text_printf(out, "\n%s: seed %s, definition %s\n", run->shown[i]->key, or_dash(kg_json_text(result, "seed")),
                        or_dash(kg_json_text(result, "def_sha")));
-        for (size_t k = 0; k < KG_COUNT_OF(LISTS); k++) {
-            const json_t *list = json_object_get(result, LISTS[k]);
-            for (size_t n = 0; n < json_array_size(list); n++) {
-                char *text = kg_json_dump(json_array_get(list, n), JSON_REAL_PRECISION(9));
-                kg_text_printf(out, "  %-8s %s\n", LISTS[k], text ? text : "");
-                free(text);
-            }
-        }
+        kg_show_figures(result, out);
     }
 }
 

@@ -59,6 +59,7 @@ static enum kg_status print(const struct kg_step_search *search, const struct kg
     struct kg_rows rows = KG_ROWS_INIT(format);
     struct kg_buffer out = KG_BUFFER_INIT;
     rows.digits = 4;
+    rows.for_people = true;
     kg_rows_add(&rows, KG_COUNT_OF(NAMES), NAMES, NULL);
     for (size_t i = 0; i < search->n_steps; i++) {
         const struct kg_found_step *s = &search->steps[i];

@@ -77,6 +77,7 @@ kigo_SOURCES = \
 	src/cli/rows.c src/cli/rows.h \
 	src/cli/run_name.c src/cli/run_name.h \
 	src/cli/sampling.c src/cli/sampling.h \
+	src/cli/show_figures.c src/cli/show_figures.h \
 	src/cli/show_markdown.c src/cli/show_markdown.h \
 	src/cli/sprint.c src/cli/sprint.h \
 	src/cli/suite_run.c src/cli/suite_run.h \

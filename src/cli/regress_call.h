@@ -44,8 +44,10 @@ void kg_cli_repositories(const struct kg_regress_call *call, const char *places[
 KG_WARN_UNUSED enum kg_status kg_cli_regress(const char *verb, const struct kg_regress_call *call, const char *run,
                                              struct kg_regression *out, struct kg_error *err);
 
-/* Judgements as rows; with all, also what is better or new. */
-void kg_regression_rows(const struct kg_regression *r, bool all, struct kg_rows *rows);
+/* Judgements as rows; with all, also what is better or new. For people, those of the machine's own speed (roofline.*)
+ * follow in a section of their own. */
+void kg_regression_put(const struct kg_regression *r, bool all, const struct kg_rows_options *format,
+                       struct kg_buffer *out);
 /* The whole as one object. */
 json_t *kg_regression_json(const struct kg_regression *r, bool all);
 /* What measuring a figure again found. */

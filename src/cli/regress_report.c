@@ -20,29 +20,47 @@ static struct kg_cell value_cell(double value, const char *text) {
     return *text ? kg_cell_of_text(text) : kg_cell_of_real(value);
 }
 
-void kg_regression_rows(const struct kg_regression *r, bool all, struct kg_rows *rows) {
-    static const char *const NAMES[] = { "judged", "subject", "case", "figure", "unit", "baseline",
-                                         "run",    "change",  "z",    "runs",   "why" };
-    rows->digits = 4;
-    kg_rows_add(rows, KG_COUNT_OF(NAMES), NAMES, NULL);
+static const char *const COLUMNS[] = { "judged", "subject", "case", "figure", "unit", "baseline",
+                                       "run",    "change",  "z",    "runs",   "why" };
+
+static void add_judgement(const struct kg_judgement *j, struct kg_rows *rows) {
+    char change[32] = "";
+    if (!isnan(j->change)) snprintf(change, sizeof change, "%+.2f%%", 100 * j->change);
+    const struct kg_cell cells[] = { kg_cell_of_text(j->waived ? "waived" : KG_JUDGED_NAMES[j->judged]),
+                                     kg_cell_of_text(j->subject),
+                                     kg_cell_of_text(j->key),
+                                     kg_cell_of_text(j->figure),
+                                     kg_cell_of_text(j->unit),
+                                     value_cell(j->before, j->before_text),
+                                     value_cell(j->after, j->after_text),
+                                     kg_cell_of_text(change),
+                                     kg_cell_of_real(j->z),
+                                     kg_cell_of_int((int64_t)j->n_baseline),
+                                     kg_cell_of_text(j->why) };
+    kg_rows_add(rows, KG_COUNT_OF(COLUMNS), COLUMNS, cells);
+}
+
+enum which { ALL_FIGURES, NO_ROOFLINES, ROOFLINES };
+
+static void put_judgements(const struct kg_regression *r, bool all, enum which which,
+                           const struct kg_rows_options *format, struct kg_buffer *out) {
+    struct kg_rows rows = KG_ROWS_INIT(format);
+    rows.digits = 4;
+    rows.for_people = true;
+    kg_rows_add(&rows, KG_COUNT_OF(COLUMNS), COLUMNS, NULL);
     for (size_t i = 0; i < r->n_judgements; i++) {
         const struct kg_judgement *j = &r->judgements[i];
-        char change[32] = "";
-        if (!is_shown(j, all)) continue;
-        if (!isnan(j->change)) snprintf(change, sizeof change, "%+.2f%%", 100 * j->change);
-        const struct kg_cell cells[] = { kg_cell_of_text(j->waived ? "waived" : KG_JUDGED_NAMES[j->judged]),
-                                         kg_cell_of_text(j->subject),
-                                         kg_cell_of_text(j->key),
-                                         kg_cell_of_text(j->figure),
-                                         kg_cell_of_text(j->unit),
-                                         value_cell(j->before, j->before_text),
-                                         value_cell(j->after, j->after_text),
-                                         kg_cell_of_text(change),
-                                         kg_cell_of_real(j->z),
-                                         kg_cell_of_int((int64_t)j->n_baseline),
-                                         kg_cell_of_text(j->why) };
-        kg_rows_add(rows, KG_COUNT_OF(NAMES), NAMES, cells);
+        const bool fits = which == ALL_FIGURES || kg_figure_is_roofline(j->figure) == (which == ROOFLINES);
+        if (fits && is_shown(j, all)) add_judgement(j, &rows);
     }
+    if (which == ROOFLINES && rows.n_rows > 0) kg_section_put(KG_ROOFLINE_SECTION, format, out);
+    kg_rows_put(&rows, out);
+}
+
+void kg_regression_put(const struct kg_regression *r, bool all, const struct kg_rows_options *format,
+                       struct kg_buffer *out) {
+    put_judgements(r, all, format->csv ? ALL_FIGURES : NO_ROOFLINES, format, out);
+    if (!format->csv) put_judgements(r, all, ROOFLINES, format, out);
 }
 
 static json_t *value_json(double value, const char *text) {

@@ -1,7 +1,9 @@
 #include "cli/rows.h"
 #include "base/json_put.h"
 #include "base/markdown.h"
+#include "base/quantity.h"
 #include "base/say.h"
+#include "base/size.h"
 #include "base/utf8.h"
 #include "bundle/export.h"
 #include <math.h>
@@ -83,6 +85,61 @@ static void add_text(struct kg_rows *rows, size_t column, size_t n_columns, cons
     }
 }
 
+/* Columns whose unit is in their name: how much of it is the unit. */
+static const struct {
+    const char *name, *unit, *shown; /* shown: NULL: what comes before `name` */
+} SUFFIXES[] = { { "_ns", "ns", NULL }, { "_bytes", "bytes", NULL }, { "seconds", "s", "duration" } };
+
+static bool is_unit(const char *name) {
+    return strcmp(name, "unit") == 0;
+}
+
+/* NULL: the name says no unit. */
+static const char *unit_of_name(const char *name, char shown[64]) {
+    const size_t len = strlen(name);
+    snprintf(shown, 64, "%s", name);
+    for (size_t i = 0; i < KG_COUNT_OF(SUFFIXES); i++) {
+        const size_t n = strlen(SUFFIXES[i].name);
+        if (len < n || strcmp(name + len - n, SUFFIXES[i].name) != 0) continue;
+        if (SUFFIXES[i].shown) snprintf(shown, 64, "%s", SUFFIXES[i].shown);
+        else snprintf(shown, 64, "%.*s", (int)(len - n), name);
+        return SUFFIXES[i].unit;
+    }
+    return NULL;
+}
+
+/* What the row's column `unit` says of a column of figures; NULL: nothing. */
+static const char *unit_of_row(size_t n_columns, const char *const *names, const struct kg_cell *cells, size_t column) {
+    static const char *const FIGURES[] = { "a",     "b",   "baseline", "run",   "before", "after",
+                                           "value", "tol", "mad",      "ci_lo", "ci_hi" };
+    for (size_t i = 0; i < KG_COUNT_OF(FIGURES); i++) {
+        if (strcmp(names[column], FIGURES[i]) != 0) continue;
+        for (size_t k = 0; k < n_columns; k++)
+            if (is_unit(names[k]) && cells[k].kind == KG_CELL_TEXT) return cells[k].text;
+    }
+    return NULL;
+}
+
+/* A head, or a cell with its unit. */
+static void people_text(const struct kg_rows *rows, size_t n_columns, const char *const *names,
+                        const struct kg_cell *cells, size_t i, struct kg_buffer *out) {
+    char shown[64];
+    const char *unit = unit_of_name(names[i], shown);
+    if (!cells) {
+        kg_buffer_puts(out, shown);
+        return;
+    }
+    if (!unit) unit = unit_of_row(n_columns, names, cells, i);
+    if (unit && cells[i].kind == KG_CELL_REAL) kg_buffer_puts(out, kg_quantity_of_unit(cells[i].real, unit).text);
+    else if (unit && cells[i].kind == KG_CELL_INT)
+        kg_buffer_puts(out, kg_quantity_of_unit((double)cells[i].integer, unit).text);
+    else cell_text(&cells[i], rows->null_text, rows->digits, out);
+}
+
+static bool is_left_out(const struct kg_rows *rows, const char *name) {
+    return rows->for_people && !rows->format.csv && is_unit(name);
+}
+
 bool kg_rows_add(void *arg, size_t n_columns, const char *const *names, const struct kg_cell *cells) {
     struct kg_rows *rows = arg;
     rows->n_rows += cells != NULL;
@@ -90,17 +147,21 @@ bool kg_rows_add(void *arg, size_t n_columns, const char *const *names, const st
         add_json(rows, n_columns, names, cells);
         return true;
     }
-    rows->table.n_columns = n_columns;
+    size_t n_shown = 0;
+    for (size_t i = 0; i < n_columns; i++) n_shown += !is_left_out(rows, names[i]);
+    rows->table.n_columns = n_shown;
     rows->table.coloured = true;
     for (size_t i = 0; i < n_columns; i++) {
         struct kg_buffer text = KG_BUFFER_INIT;
-        if (!cells) kg_buffer_puts(&text, names[i]);
+        if (is_left_out(rows, names[i])) continue;
+        if (rows->for_people && !rows->format.csv) people_text(rows, n_columns, names, cells, i, &text);
+        else if (!cells) kg_buffer_puts(&text, names[i]);
         else if (rows->format.csv) cell_text(&cells[i], "", 0, &text);
         else cell_text(&cells[i], rows->null_text, rows->digits, &text);
         add_text(rows, i, n_columns, &text);
         kg_buffer_free(&text);
     }
-    if (rows->format.markdown && !cells) kg_markdown_rule(&rows->text, n_columns);
+    if (rows->format.markdown && !cells) kg_markdown_rule(&rows->text, n_shown);
     return true;
 }
 
@@ -135,4 +196,8 @@ enum kg_status kg_rows_query(struct kg_history *history, const char *sql, const 
     if (status == KG_OK) return kg_rows_print(rows, err);
     kg_rows_free(rows);
     return status;
+}
+
+void kg_section_put(const char *title, const struct kg_rows_options *format, struct kg_buffer *out) {
+    kg_buffer_printf(out, format->markdown ? "\n#### %s\n\n" : "\n%s\n", title);
 }

@@ -22,6 +22,8 @@ struct kg_rows {
     struct kg_rows_options format;
     const char *null_text; /* of a NULL in a table and in Markdown: "" */
     int digits;            /* of numbers there; 0: as many as the number has */
+    bool for_people;       /* there, figures have their units (base/quantity.h): values in the unit that the column
+                            * `unit` says, which is left out; and columns named seconds, x_ns and x_bytes, by x */
     json_t *json;          /* an array of objects */
     struct kg_buffer text; /* CSV, Markdown */
     struct kg_table table;
@@ -56,6 +58,14 @@ static inline struct kg_cell kg_cell_of_int(int64_t value) {
 static inline struct kg_cell kg_cell_of_real(double value) {
     return value == value ? (struct kg_cell){ .kind = KG_CELL_REAL, .real = value, .text = "" } : kg_cell_of_text(NULL);
 }
+
+/* Figures of the machine itself (roofline.*) come apart from those of the cases. */
+#define KG_ROOFLINE_SECTION "the machine's own speed (roofline)"
+static inline bool kg_figure_is_roofline(const char *figure) {
+    return __builtin_strncmp(figure, "roofline.", 9) == 0;
+}
+/* The title of a section of a table or of Markdown, and a blank line before it. */
+void kg_section_put(const char *title, const struct kg_rows_options *format, struct kg_buffer *out);
 
 /* Asks the history and prints the answer. */
 KG_WARN_UNUSED enum kg_status kg_rows_query(struct kg_history *history, const char *sql, const char *const *args,

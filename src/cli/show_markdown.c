@@ -1,6 +1,7 @@
 #include "cli/show_markdown.h"
 #include "base/clock.h"
 #include "base/markdown.h"
+#include "base/quantity.h"
 #include "base/say.h"
 #include "base/size.h"
 #include <math.h>
@@ -83,18 +84,6 @@ static void put_cases(struct kg_buffer *out, const struct kg_case_records *const
     }
 }
 
-/* The unit in which a time reads best. */
-static const struct unit {
-    double from_ns;
-    const char *name;
-} UNITS[] = { { 1e9, "s" }, { 1e6, "ms" }, { 1e3, "us" }, { 1, "ns" } };
-
-static const struct unit *unit_of(double ns) {
-    size_t i = 0;
-    while (i + 1 < KG_COUNT_OF(UNITS) && ns < UNITS[i].from_ns) i++;
-    return &UNITS[i];
-}
-
 static void put_rate(struct kg_buffer *out, double amount, double ns) {
     if (amount > 0 && ns > 0) kg_markdown_cellf(out, "%.4g", amount / ns);
     else kg_markdown_cell(out, NULL);
@@ -102,12 +91,11 @@ static void put_rate(struct kg_buffer *out, double amount, double ns) {
 
 static void put_timing(struct kg_buffer *out, const struct kg_case_records *c, const json_t *timing) {
     const double median = kg_json_number(timing, "median", 0);
-    const struct unit *unit = unit_of(median);
     kg_markdown_cellf(out, "%s, %s %s", or_empty(kg_json_text(timing, "name")), or_empty(kg_json_text(timing, "kind")),
                       or_empty(kg_json_text(timing, "state")));
-    kg_markdown_cellf(out, "%.5g %s", median / unit->from_ns, unit->name);
-    kg_markdown_cellf(out, "%.5g to %.5g", kg_json_number(timing, "ci_lo", 0) / unit->from_ns,
-                      kg_json_number(timing, "ci_hi", 0) / unit->from_ns);
+    kg_markdown_cell(out, kg_quantity_time(median).text);
+    kg_markdown_cellf(out, "%s to %s", kg_quantity_time(kg_json_number(timing, "ci_lo", 0)).text,
+                      kg_quantity_time(kg_json_number(timing, "ci_hi", 0)).text);
     kg_markdown_cellf(out, "%lld", (long long)kg_json_int(timing, "n", 0));
     put_rate(out, kg_json_number(timing, "bytes", 0), median);
     put_rate(out, kg_json_number(timing, "flops", 0) / 1e3, median);
@@ -117,7 +105,8 @@ static void put_timing(struct kg_buffer *out, const struct kg_case_records *c, c
 
 static void put_metric(struct kg_buffer *out, const struct kg_case_records *c, const json_t *metric) {
     kg_markdown_cell(out, kg_json_text(metric, "name"));
-    kg_markdown_cellf(out, "%.9g %s", kg_json_number(metric, "value", NAN), or_empty(kg_json_text(metric, "unit")));
+    kg_markdown_cell(
+        out, kg_quantity_of_unit(kg_json_number(metric, "value", NAN), or_empty(kg_json_text(metric, "unit"))).text);
     for (int i = 0; i < 4; i++) kg_markdown_cell(out, NULL);
     kg_markdown_cell(out, c->key);
     kg_markdown_row_end(out);

@@ -25,10 +25,12 @@ void kg_table_addf(struct kg_table *table, const char *fmt, ...) {
     free(text);
 }
 
+/* A number, and a unit of one word may follow; an empty cell goes with either. */
 static bool is_number(const char *text) {
     char *end;
     strtod(text, &end);
-    return end == text || !*end; /* an empty cell goes with either */
+    const bool with_unit = *end == ' ' && end[1] && !strpbrk(end + 1, " 0123456789");
+    return strspn(text, "0123456789.+-eE") == (size_t)(end - text) && (!*end || *end == '%' || with_unit);
 }
 
 enum { GAP = 2 }; /* blanks between columns */
@@ -38,7 +40,7 @@ static bool is_numeric(const struct kg_table *table, size_t column) {
     bool any = false;
     for (size_t i = table->n_columns + column; i < table->n_cells; i += table->n_columns) {
         const char *cell = table->cells[i];
-        if (*cell && (!is_number(cell) || strspn(cell, "0123456789.+-eE") != strlen(cell))) return false;
+        if (!is_number(cell)) return false;
         any = any || *cell;
     }
     return any;

@@ -34,6 +34,10 @@ check_PROGRAMS += suites/integration/test_check_select
 suites_integration_test_check_select_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/test_check_select.c
+check_PROGRAMS += suites/integration/test_units
+suites_integration_test_units_SOURCES = \
+	suites/integration/test_units.c \
+	suites/integration/verbs.c suites/integration/verbs.h
 check_PROGRAMS += suites/integration/test_run_names
 suites_integration_test_run_names_SOURCES = \
 	suites/integration/verbs.c suites/integration/verbs.h \

@@ -1,0 +1,153 @@
+/* Times and sizes that people read are in the unit that a person would choose, in every verb's text. */
+#include "base/buffer.h"
+#include "base/size.h"
+#include "suites/integration/verbs.h"
+#include "suites/support/history_lab.h"
+#include <check.h>
+#include <regex.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_RUNS = 16, N_CASES = 3, STEP_AT = 9 };
+
+static const double USUAL_NS = 12741300, SLOW_NS = 25482600, PEAK_BYTES = 3.0 * (1 << 30);
+
+/* A case takes 12.74 ms, and from the tenth run on twice that. */
+static void fill(void *arg, size_t i, struct kg_made_case *c) {
+    const size_t run = *(const size_t *)arg;
+    c->time_ns = i == 0 && run >= STEP_AT ? SLOW_NS : USUAL_NS;
+    c->time_ns *= 1 + 0.001 * (double)(run % 3); /* a scale to judge by */
+    c->peak_bytes = PEAK_BYTES + (run >= STEP_AT ? (double)(1 << 30) : 0);
+}
+
+static void write_history(struct kg_history_lab *lab) {
+    for (size_t run = 0; run < N_RUNS; run++)
+        kg_history_lab_runs(
+            lab, run, 1,
+            (struct kg_made_run){ .n_cases = N_CASES, .canary = run < STEP_AT ? 1 : 0.9, .fill = fill, .arg = &run });
+}
+
+/* What is none of a person's: powers of ten, and long numbers that are no part of an id, a commit or a date. */
+static void expect_readable(const char *verb, const char *text) {
+    static const char *const PATTERNS[] = {
+        "[0-9]e[+][0-9]", "(^|[ |(])([0-9]{5,}([.][0-9]+)? (ns|us|bytes|B)|[0-9]{7,}([.][0-9]+)?)([ |,)]|$)"
+    };
+    for (size_t i = 0; i < KG_COUNT_OF(PATTERNS); i++) {
+        regex_t regex;
+        regmatch_t at;
+        ck_assert_int_eq(regcomp(&regex, PATTERNS[i], REG_EXTENDED | REG_NEWLINE), 0);
+        const bool found = regexec(&regex, text, 1, &at, 0) == 0;
+        ck_assert_msg(!found, "kigo %s prints '%.80s'", verb, found ? text + at.rm_so : "");
+        regfree(&regex);
+    }
+}
+
+static const struct row {
+    const char *args[7];
+    const char *holds[3]; /* each in the text */
+    int exit_code;
+} ROWS[] = {
+    { { "show", "latest", "--case", "*" }, { "median 25.48 ms", "peak 4 GiB" }, 0 },
+    { { "show", "latest", "--slowest", "2" }, { "duration", "ms" }, 0 },
+    { { "show", "latest", "--markdown" }, { " ms", "12.7" }, 0 },
+    { { "diff", "latest~8", "latest" }, { "12.75 ms", "25.48 ms", "3 GiB" }, 0 },
+    { { "diff", "latest~8", "latest", "--markdown" }, { "12.75 ms | 25.48 ms", "3 GiB | 4 GiB" }, 0 },
+    { { "regress", "latest~6", "--all" }, { "25.48 ms", "    4 GiB  +33.33%" }, 1 },
+    { { "regress", "latest~6", "--markdown" }, { "3 GiB | 4 GiB" }, 1 },
+    { { "history", "*case_0*" }, { "25.48 ms", "4 GiB" }, 0 },
+    { { "history", "*case_0*", "--figure", "*" }, { "12.74 ms", "3 GiB" }, 0 },
+    { { "steps", "--least-change", "3" }, { " ms  " }, 0 },
+    { { "report", "latest", "--markdown" }, { " ms", "4 GiB" }, 0 },
+    { { "report", "--history", "--markdown" }, { "", "" }, 0 },
+    { { "list" }, { "seconds" }, 0 },
+    { { "prune" }, { "KiB" }, 0 },
+};
+
+static void every_verb_writes_for_people(struct kg_record *rec, const void *arg) {
+    struct kg_history_lab lab;
+    (void)arg;
+    kg_history_lab_open_in(&lab, kg_scratch_dir(rec), N_RUNS);
+    write_history(&lab);
+    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
+        struct kg_process_result r;
+        kg_verb_run(lab.root, ROWS[i].args, false, &r);
+        const int code = ROWS[i].exit_code;
+        ck_assert_msg(r.exit_code == code, "row %zu: kigo %s ended with %d: %.1500s%.1500s", i, ROWS[i].args[0],
+                      r.exit_code, r.out, r.err);
+        expect_readable(ROWS[i].args[0], r.out);
+        for (size_t k = 0; k < KG_COUNT_OF(ROWS[i].holds) && ROWS[i].holds[k]; k++)
+            ck_assert_msg(strstr(r.out, ROWS[i].holds[k]) != NULL, "row %zu: kigo %s says no '%s': %.3000s", i,
+                          ROWS[i].args[0], ROWS[i].holds[k], r.out);
+        kg_process_result_free(&r);
+    }
+    kg_history_lab_close(&lab);
+}
+
+/* JSON and CSV keep the recorded unit, all digits of it. */
+static void programs_get_the_recorded_unit(struct kg_record *rec, const void *arg) {
+    struct kg_history_lab lab;
+    char *csv;
+    (void)arg;
+    kg_history_lab_open_in(&lab, kg_scratch_dir(rec), N_RUNS);
+    write_history(&lab);
+    kg_verb_expect(lab.root, ARGS("diff", "latest~8", "latest", "--csv"), KG_EXIT_OK, &csv);
+    ck_assert_msg(strstr(csv, ",ns,12754041.299999999,25482600,") != NULL, "%s", csv);
+    ck_assert_msg(strstr(csv, "roofline.") != NULL, "%s", csv);
+    free(csv);
+    kg_history_lab_close(&lab);
+}
+
+/* A line for each of what the machine itself gave, apart from the cases. */
+static void rooflines_come_apart(struct kg_record *rec, const void *arg) {
+    static const char SECTION[] = "\nthe machine's own speed (roofline)\n";
+    struct kg_history_lab lab;
+    char *text;
+    (void)arg;
+    kg_history_lab_open_in(&lab, kg_scratch_dir(rec), N_RUNS);
+    write_history(&lab);
+    kg_verb_expect(lab.root, ARGS("diff", "latest~8", "latest"), KG_EXIT_OK, &text);
+    const char *section = strstr(text, SECTION), *first = strstr(text, "roofline.");
+    ck_assert_msg(section && first && first > section, "%s", text);
+    const char *again = strstr(first + 1, "roofline.copy"), *end = strstr(section, " differences\n");
+    ck_assert_msg(end && (!again || again > end || strncmp(first, "roofline.copy", 13) != 0), "%s", text);
+    free(text);
+    kg_history_lab_close(&lab);
+}
+
+static const char *one_skips;
+static void skip_some(void *arg, size_t i, struct kg_made_case *c) {
+    (void)arg;
+    if (i > 0 && one_skips) c->status = one_skips;
+}
+
+/* What one side skipped is a line with a count, not a line a case and one for each figure. */
+static void skips_are_grouped(struct kg_record *rec, const void *arg) {
+    struct kg_history_lab lab;
+    char *text;
+    (void)arg;
+    kg_history_lab_open_in(&lab, kg_scratch_dir(rec), N_RUNS);
+    one_skips = NULL;
+    kg_history_lab_runs(&lab, 0, 1, (struct kg_made_run){ .n_cases = 6, .fill = skip_some });
+    one_skips = "skip";
+    kg_history_lab_runs(&lab, 1, 1, (struct kg_made_run){ .n_cases = 6, .fill = skip_some });
+    kg_verb_expect(lab.root, ARGS("diff", "latest~1", "latest"), KG_EXIT_OK, &text);
+    ck_assert_msg(strstr(text, "pass in a, skip in b: 5 cases: bench/linear/case_1[") != NULL, "%s", text);
+    ck_assert_msg(strstr(text, ", ...\n") && !strstr(text, "case_5["), "%s", text);
+    ck_assert_msg(strstr(text, "6 cases of a, 5 differences\n") != NULL, "%s", text);
+    free(text);
+    kg_history_lab_close(&lab);
+}
+
+#define UNITS(function)                                                                                                \
+    { .layer = "integration", .op = "units", .name = #function, .run = function, .timeout_s = 120 }
+
+static const struct kg_case CASES[] = {
+    UNITS(every_verb_writes_for_people),
+    UNITS(programs_get_the_recorded_unit),
+    UNITS(rooflines_come_apart),
+    UNITS(skips_are_grouped),
+};
+
+int main(int argc, char **argv) {
+    return kg_suite_main(argc, argv, CASES, KG_COUNT_OF(CASES));
+}

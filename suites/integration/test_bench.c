@@ -269,8 +269,8 @@ static void peer(struct kg_record *rec, const void *arg) {
 static void peers_side_by_side(struct kg_record *rec, const void *arg) {
     static const char *const LINES[] = {
         "dtype  shape  timing      kigo  other  third  times as fast as other\n",
-        "f32    A      graph warm  4 µs  10 µs  2 µs                     2.50\n",
-        "f32    A      graph cold  5 µs  6 µs                            1.20\n",
+        "f32    A      graph warm  4 µs  10 µs   2 µs                    2.50\n",
+        "f32    A      graph cold  5 µs   6 µs                           1.20\n",
         "f32    B      graph warm  7 µs         21 µs\n",
     };
     struct kg_lab lab;

@@ -417,8 +417,8 @@ static void show_as_markdown(struct kg_record *rec, const void *arg) {
     seal(bench, ROWS, KG_COUNT_OF(ROWS));
     r = run(ARGS(kg_program_path(), "show", "latest", "--markdown", "--bundles", bench));
     ck_assert_ptr_nonnull(
-        strstr(r.out, "| token, host warm | 500 us | 450 to 550 | 10 | 2 | 1 | bench/model/decode\\["));
-    ck_assert_ptr_nonnull(strstr(r.out, "| memory.kv | 96 bytes |  |  |  |  | bench/model/memory\\["));
+        strstr(r.out, "| token, host warm | 500 µs | 450 µs to 550 µs | 10 | 2 | 1 | bench/model/decode\\["));
+    ck_assert_ptr_nonnull(strstr(r.out, "| memory.kv | 96 B |  |  |  |  | bench/model/memory\\["));
     kg_process_result_free(&r);
     r = run(ARGS(kg_program_path(), "show", "latest", "--markdown", "--json", "--bundles", bench));
     expect_exit(&r, KG_EXIT_USAGE);

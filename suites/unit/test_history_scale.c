@@ -101,6 +101,9 @@ static void history_of_figures(const struct kg_history_lab *lab) {
     { 1.6, 2.02 }
 #define SAME                                                                                                           \
     { 1, 1.05 }
+/* The table of cases is held against its indexes whole when the index is opened: 0.6 us a case. */
+#define SAME_AND_CASES                                                                                                 \
+    { 1, 1.1 }
 static const struct verb {
     const char *name;
     void (*run)(const struct kg_history_lab *lab);
@@ -110,8 +113,8 @@ static const struct verb {
 } VERBS[] = {
     { "reindex", reindex, TWICE, TWICE },
     { "regress", regress, SAME, TWICE }, /* the baseline is the last 20 runs */
-    { "history", history, TWICE_AND_OPENING, SAME },
-    { "history --figure", history_of_figures, TWICE_AND_OPENING, SAME },
+    { "history", history, TWICE_AND_OPENING, SAME_AND_CASES },
+    { "history --figure", history_of_figures, TWICE_AND_OPENING, SAME_AND_CASES },
     /* the newest run and the table of cases are read whole, which a few runs do not outweigh */
     { "steps", steps, { 1.3, 2.02 }, { 1, 1.7 } },
 };

@@ -251,7 +251,7 @@ static void folder_of_another_user(struct kg_record *rec, const void *arg) {
     const int wrong = as_nobody(&s, from_memory_by_nobody);
     ck_assert_int_eq(chmod(s.lab.root, 0755), 0);
     if (wrong < 0) kg_record_skip(rec, "the scratch folder or kigo is out of other users' reach");
-    else ck_assert_msg(wrong == 0, "kigo %s", VERBS[wrong - 1][0]);
+    else ck_assert_msg(wrong == 0, "the verb in place %d, counted from 1, answers otherwise", wrong);
     end(&s);
 }
 
@@ -409,7 +409,7 @@ static void flip(const struct store *s, size_t page_bytes, size_t page, struct k
 static void damaged_pages(struct kg_record *rec, const void *arg) {
     enum { N_TRIES = 10, PAGE_BYTES = 4096 };
     static const char *const ASKED[][6] = { { "list", NULL }, { "regress", NULL }, { "prune", "--keep", "2", NULL } };
-    struct kg_process_result right[KG_COUNT_OF(ASKED)];
+    struct kg_process_result right[KG_COUNT_OF(ASKED)] = { { 0 } };
     struct store s = { 0 };
     struct kg_error err;
     struct kg_rng rng;
@@ -419,7 +419,9 @@ static void damaged_pages(struct kg_record *rec, const void *arg) {
     begin(&s, rec);
     kg_rng_init(&rng, kg_record_seed(rec), 0);
     for (size_t i = 0; i < KG_COUNT_OF(ASKED); i++) right[i] = ask(&s, ASKED[i], NULL);
-    ck_assert(!kg_path_exists("index.sqlite-wal"));
+    char *log = kg_xasprintf("%s-wal", s.index);
+    ck_assert_msg(!kg_path_exists(log), "%s holds pages that the copy would lack", log);
+    free(log);
     kg_must(kg_file_read(s.index, &good, &size_bytes, &err), &err);
     for (size_t k = 0; k < N_TRIES; k++) {
         const size_t page = 1 + (size_t)kg_rng_below(&rng, size_bytes / PAGE_BYTES - 1);

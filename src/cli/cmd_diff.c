@@ -79,7 +79,7 @@ static bool is_skip(const struct kg_run_result *r) {
     return strcmp(r->status, "skip") == 0;
 }
 
-/* For people, cases that one side skipped are told together; that side has none of their figures. */
+/* For people, cases that one side skipped are counted together; that side has none of their figures. */
 static bool put_skip(struct diff *d, const struct kg_run_result *a, const struct kg_run_result *b) {
     if (!for_people(d) || is_skip(a) == is_skip(b)) return false;
     char *what = kg_xasprintf("%s in a, %s in b", a->status, b->status);

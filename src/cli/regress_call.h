@@ -45,7 +45,7 @@ KG_WARN_UNUSED enum kg_status kg_cli_regress(const char *verb, const struct kg_r
                                              struct kg_regression *out, struct kg_error *err);
 
 /* Judgements as rows; with all, also what is better or new. For people, those of the machine's own speed (roofline.*)
- * follow in a section of their own. */
+ * follow in a separate section. */
 void kg_regression_put(const struct kg_regression *r, bool all, const struct kg_rows_options *format,
                        struct kg_buffer *out);
 /* The whole as one object. */

@@ -49,9 +49,9 @@ static void put_members(const char *list, const json_t *item, struct kg_buffer *
     }
     json_object_foreach((json_t *)item, member, value) {
         const char *unit = unit_of(list, member);
-        bool told = unit == NULL;
-        for (size_t i = 0; i < KG_COUNT_OF(HEAD); i++) told = told || strcmp(member, HEAD[i]) == 0;
-        if (told) continue;
+        bool printed = unit == NULL;
+        for (size_t i = 0; i < KG_COUNT_OF(HEAD); i++) printed = printed || strcmp(member, HEAD[i]) == 0;
+        if (printed) continue;
         const char *suffix = strstr(member, "_bytes"); /* the value has its unit */
         kg_text_printf(out, "%s%.*s ", first ? ": " : ", ", suffix ? (int)(suffix - member) : (int)strlen(member),
                        member);

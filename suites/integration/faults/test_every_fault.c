@@ -12,7 +12,7 @@
 enum { TIMEOUT_S = 4 * 3600, NEAR_FRAMES = 8, N_DRAWN = 30 };
 
 static void sweep(struct kg_record *rec, const void *arg, const char *kind) {
-    const char *which = getenv("KIGO_FAULTS") ? getenv("KIGO_FAULTS") : "";
+    const char *asked = getenv("KIGO_FAULTS"), *which = asked ? asked : "";
     const bool stacks = strcmp(which, "stacks") == 0 || strcmp(kind, "memory") != 0;
     const struct kg_fault_sweep all = { .kind = kind,
                                         .most = strtoul(which, NULL, 10),

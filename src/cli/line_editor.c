@@ -71,6 +71,7 @@ struct kg_line_editor *kg_line_editor_open(FILE *screen) {
 const char *kg_line_editor_read(struct kg_line_editor *e, const char *prompt, int *len) {
     HistEvent event;
     e->prompt = prompt;
+    el_set(e->edit, EL_PREP_TERM, 1); /* before the prompt is shown: an early Ctrl-D would be lost with the change */
     const char *line = el_gets(e->edit, len);
     if (line && *len > 1) history(e->history, &event, H_ENTER, line);
     return line;

@@ -32,7 +32,7 @@ share_to = $(DESTDIR)$(datadir)/kigo
 suite_libraries = suites/support/fake_nvml.so suites/support/fault_injector.so
 shared_sources = fixtures/README.md fixtures/*/ suites/sprints suites/bench/peers suites/tolerance/peers
 tar_in = tar -cf - --owner=0 --group=0 --mode=u=rwX,go=rX --exclude=__pycache__
-tar_out = tar -xf - --no-same-owner
+tar_out = tar -xmf - --no-same-owner
 
 noinst_PROGRAMS += src/bundle/record_source
 src_bundle_record_source_SOURCES = src/bundle/record_source.c
@@ -65,7 +65,7 @@ installcheck-local:
 		'$(datadir)' '$(mandir)' '$(docdir)' '$(CASES)' '$(srcdir)'
 
 # Debian packages of this release, built in a folder of their own: kigo with its suites, and libkigo-dev. DEB_CONFIGURE reaches
-# configure; DEB_OUT is where the packages go.
+# configure; DEB_OUT is where the packages go; DEBFULLNAME and DEBEMAIL name who maintains them.
 DEB_CONFIGURE = --with-cuda=no
 DEB_OUT = .
 deb:
@@ -75,6 +75,8 @@ deb:
 	chmod -R u+w deb-build && chmod +x deb-build/kigo-$(PACKAGE_VERSION)/debian/rules
 	stamp=`LC_ALL=C date -R -d "@$${SOURCE_DATE_EPOCH:-$$(date +%s)}"` && \
 		sed -i -e 's/RELEASE/$(PACKAGE_VERSION)/' -e "s/TODAY/$$stamp/" deb-build/kigo-$(PACKAGE_VERSION)/debian/changelog
+	cd deb-build/kigo-$(PACKAGE_VERSION)/debian && \
+		sed -i "s/MAINTAINER/$${DEBFULLNAME:-kigo maintainers} <$${DEBEMAIL:-maintainers@localhost.localdomain}>/" changelog control
 	cd deb-build/kigo-$(PACKAGE_VERSION) && KIGO_CONFIGURE='$(DEB_CONFIGURE)' dpkg-buildpackage -b -us -uc
 	mv deb-build/*.deb "$(DEB_OUT)" && rm -rf deb-build
 .PHONY: deb

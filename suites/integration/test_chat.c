@@ -335,6 +335,7 @@ static void hostile_answer_is_shown(struct kg_record *rec, const void *arg) {
         kg_terminal_expect(&t, "(ended after 900 tokens");
         ck_assert_ptr_nonnull(memmem(t.screen.data + from, t.seen - from, "\\x1B", 4));
         ck_assert_ptr_null(memchr(t.screen.data + from, '\x1b', t.seen - from));
+        kg_terminal_expect(&t, "> ");
         kg_terminal_type(&t, "\x04");
         ck_assert_int_eq(kg_terminal_close(&t), 0);
     }

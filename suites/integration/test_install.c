@@ -192,7 +192,7 @@ static void headers_serve_c_and_cxx(struct kg_record *rec, const void *arg) {
 static void library_has_one_prefix(struct kg_record *rec, const void *arg) {
     (void)arg;
     build_shell(rec, "others=$(nm -g --defined-only \"$2/libkigo.a\" 2>/dev/null | awk 'NF == 3 { print $3 }' |\n"
-                     "    grep -v '^kg_\\|^KG_\\|^_' | head -n 20)\n"
+                     "    grep -v '^kg_\\|^KG_\\|^_\\|^DW[.]ref[.]__' | head -n 20)\n"
                      "[ -z \"$others\" ] || { echo \"visible names without kigo's prefix: $others\"; exit 1; }\n"
                      "nm -g --defined-only \"$2/libkigo.a\" 2>/dev/null | grep -q ' kg_generate$'\n");
 }

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/size.h"
+#include "bundle/archive.h"
 #include "bundle/tree.h"
 #include "suites/integration/verbs.h"
 #include "suites/support/bundle_maker.h"
@@ -187,6 +188,7 @@ static void run_verbs(const struct store *s, const struct kind *kind, const char
     const bool pipe = strcmp(kind->name, "pipe") == 0;
     for (size_t i = 0; i < KG_COUNT_OF(calls); i++) {
         const bool fifth = pipe && i % 5 == strlen(path) % 5;
+        if (kg_archive_missing() && strcmp(calls[i].args[0], "export") == 0) continue;
         const bool always = calls[i].verb == refusing_verb(path) || strcmp(calls[i].args[0], "show") == 0;
         if (!always && !fifth) continue;
         if (strncmp(path, "index", 5) != 0) kg_maker_remove_index(s->root); /* folders are read again */

@@ -197,20 +197,21 @@ static void library_has_one_prefix(struct kg_record *rec, const void *arg) {
                      "nm -g --defined-only \"$2/libkigo.a\" 2>/dev/null | grep -q ' kg_generate$'\n");
 }
 
-/* docs/generate.c with the line that pkg-config prints for kigo.pc, in C and in C++, says what kigo generate says. */
+/* docs/generate.c with the line that pkg-config prints for kigo.pc, in C and in C++, says what kigo generate says. The
+ * libraries that kigo needs may lie under a root of their own, where the build's LDFLAGS name it; kigo does not. */
 static void program_with_the_library(struct kg_record *rec, const void *arg) {
     (void)arg;
     build_shell(
         rec, FIND_CXX
         "set -e; mkdir -p \"$3/lib\" \"$3/include\"; cp -R \"$1/src/include/kigo\" \"$3/include\"\n"
         "ln -s \"$2/libkigo.a\" \"$3/lib\"; cp \"$1/docs/generate.c\" \"$3\"; cd \"$3\"\n"
-        "export PKG_CONFIG_PATH=\"$2/build-aux${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}\"\n"
+        "unset PKG_CONFIG_SYSROOT_DIR; export PKG_CONFIG_PATH=\"$2/build-aux${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}\"\n"
         "flags=$(pkg-config --static --cflags --libs --define-variable=libdir=\"$3/lib\""
         " --define-variable=includedir=\"$3/include\" kigo)\n"
         "plain=$(pkg-config --cflags --libs --define-variable=libdir=\"$3/lib\""
         " --define-variable=includedir=\"$3/include\" kigo)\n" KG_BUILD_CC
-        " -Wall -Wextra -Werror generate.c -o in_c $flags\n"
-        "$cxx -Wall -Wextra -Werror -x c++ generate.c -x none -o in_cxx $plain\n"
+        " -Wall -Wextra -Werror generate.c -o in_c $LDFLAGS $flags\n"
+        "$cxx -Wall -Wextra -Werror -x c++ generate.c -x none -o in_cxx $LDFLAGS $plain\n"
         "model=$1/fixtures/haiku-qwen2/haiku-qwen2-f16.gguf\n"
         "\"$2/kigo\" generate -m \"$model\" --backend cpu --temp 0 -n 12 -p 'The old pond' 2>/dev/null >wanted\n"
         "for program in in_c in_cxx; do\n"

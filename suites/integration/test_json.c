@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/program.h"
 #include "base/size.h"
+#include "bundle/archive.h"
 #include "suites/integration/check_lab.h"
 #include "suites/integration/verbs.h"
 #include "suites/support/bundle_maker.h"
@@ -125,8 +126,10 @@ static void verbs_over_bundles(struct kg_record *rec, const void *arg) {
     ASK_OF_STORE(0, "show", "latest");
     ASK_OF_STORE(0, "verify", "--all", "--chain", "--signoffs");
     ASK_OF_STORE(0, "checkpoint");
-    ASK_OF_STORE(0, "export", "latest", "-o", archive);
-    ASK(&a, 0, "import", archive, "--bundles", other);
+    if (!kg_archive_missing()) { /* or transfer's cases are skipped with the reason */
+        ASK_OF_STORE(0, "export", "latest", "-o", archive);
+        ASK(&a, 0, "import", archive, "--bundles", other);
+    }
     ASK_OF_STORE(0, "diff", ids[0], "latest", "--all");
     ASK_OF_STORE(0, "history", "*");
     ASK_OF_STORE(0, "history", "*", "--figure", "*");

@@ -29,17 +29,19 @@ static void expect_rows(struct kg_record *rec, const char *what, const float *go
                   margin);
 }
 
-/* From an empty cache: all but the last positions at once, those by steps. */
-static void last_steps(struct kg_session *session, const struct kg_step_work *w, const int32_t *ids, float *logits) {
-    const size_t first = w->n_ids - LAST;
+/* From an empty cache: all but the last n positions at once, those by steps. */
+static void last_steps(struct kg_session *session, const struct kg_step_work *w, const int32_t *ids, size_t n,
+                       float *logits) {
+    const size_t first = w->n_ids - n;
     struct kg_error err;
     kg_must(kg_session_truncate(session, 0, &err), &err);
     kg_step_prefill(session, ids, first, w->n_vocab, logits);
-    kg_step_decode(session, ids + first, LAST, w->n_vocab, logits);
+    kg_step_decode(session, ids + first, n, w->n_vocab, logits);
 }
 
-/* Steps of the first epochs over a long context, then over a short one until epochs start over, or, with `leaves`,
- * until just before, then the first ones over a long context again. `out`: the last steps. */
+/* A step of the first epochs over a long context (one: a second would write over its packets), then steps over a short
+ * one until epochs start over, or, with `leaves`, until just before, then the first epochs over a long context again.
+ * `out`: the last steps. */
 static void start_over(struct kg_record *rec, const struct kg_step_work *w, struct kg_session *session, bool leaves,
                        float *out) {
     uint32_t *epoch = session->lowered->epoch;
@@ -47,7 +49,7 @@ static void start_over(struct kg_record *rec, const struct kg_step_work *w, stru
     size_t n = 0;
     int32_t *others = kg_xcalloc(w->n_ids, sizeof *others);
     for (size_t i = 0; i < w->n_ids; i++) others[i] = (int32_t)(((size_t)w->ids[i] * 3 + i + 1) % w->n_vocab);
-    last_steps(session, w, others, out);
+    last_steps(session, w, others, 1, out);
     kg_must(kg_session_truncate(session, 0, &err), &err);
     *epoch = UINT32_MAX - BEFORE_THE_END;
     for (; n < (leaves ? LAST : w->n_ids - LAST) && *epoch > BEFORE_THE_END; n++)
@@ -59,7 +61,7 @@ static void start_over(struct kg_record *rec, const struct kg_step_work *w, stru
     ck_assert_msg(*epoch == 1, "epoch %u after %zu steps near the end: they did not start over", *epoch, n);
     expect_rows(rec, "before_the_end", out, w, 0, n);
     kg_record_metric(rec, "steps_before_the_end", "count", (double)n);
-    last_steps(session, w, w->ids, out);
+    last_steps(session, w, w->ids, LAST, out);
     free(others);
 }
 
@@ -81,7 +83,7 @@ static void both_open(struct kg_record *rec, const struct kg_layer_backend *targ
         b->again = kg_xcalloc(w->n_ids * w->n_vocab, sizeof *b->again);
         b->fresh = kg_xcalloc(w->n_ids * w->n_vocab, sizeof *b->fresh);
         start_over(rec, w, session, leaves, b->again);
-        last_steps(fresh, w, w->ids, b->fresh);
+        last_steps(fresh, w, w->ids, LAST, b->fresh);
     } else {
         kg_record_skip(rec, "a step of this GPU is a %s, without epochs", session->lowered->path);
     }

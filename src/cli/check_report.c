@@ -5,6 +5,8 @@
 #include "base/quantity.h"
 #include "base/json_put.h"
 #include "base/tty.h"
+#include "bundle/records.h"
+#include "cli/skip_groups.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,26 +134,20 @@ struct kg_run_observer kg_check_report_observer(struct kg_check_report *r) {
     return (struct kg_run_observer){ r, on_planned, on_case_started, on_case_ended, on_program_ended, NULL };
 }
 
-/* Skips by their reason, the first few keys of each; TAP and the bundle hold them all. */
+/* Skips by their reason; TAP and the bundle hold them all. */
 static void print_skips(const struct kg_check_report *r, FILE *out, const char *margin) {
-    enum { KEYS_SHOWN = 3 };
-    json_t *by_reason = json_object();
+    struct kg_skip_groups skips = { NULL };
+    struct kg_buffer text = KG_BUFFER_INIT;
     size_t i;
-    json_t *row, *keys;
-    const char *reason;
+    json_t *row;
     json_array_foreach(r->not_passed, i, row) {
-        if (strcmp(json_string_value(json_object_get(row, "status")), "skip") != 0) continue;
-        reason = json_string_value(json_object_get(row, "reason"));
-        if (!json_object_get(by_reason, reason)) json_object_set_new(by_reason, reason, json_array());
-        json_array_append(json_object_get(by_reason, reason), json_object_get(row, "key"));
+        if (strcmp(kg_json_text(row, "status"), "skip") == 0)
+            kg_skip_groups_add(&skips, "skip", kg_json_text(row, "reason"), kg_json_text(row, "key"));
     }
-    json_object_foreach(by_reason, reason, keys) {
-        kg_say(out, "%sskip, %.*s: %zu cases:", margin, first_line(reason), reason, json_array_size(keys));
-        for (i = 0; i < json_array_size(keys) && i < KEYS_SHOWN; i++)
-            kg_say(out, "%s %s", i ? "," : "", json_string_value(json_array_get(keys, i)));
-        kg_say(out, json_array_size(keys) > KEYS_SHOWN ? ", ...\n" : "\n");
-    }
-    json_decref(by_reason);
+    kg_skip_groups_put(&skips, margin, KG_MEDIUM_TEXT, &text);
+    kg_out_put(out, kg_buffer_text(&text), text.len);
+    kg_buffer_free(&text);
+    kg_skip_groups_free(&skips);
 }
 
 /* The first cases that failed, where a reader of a log's end finds them. */

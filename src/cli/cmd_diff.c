@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/filter.h"
 #include "cli/regress_call.h"
+#include "cli/skip_groups.h"
 #include "history/comparison_key.h"
 #include "history/trust.h"
 #include <math.h>
@@ -26,7 +27,7 @@ struct diff {
     struct kg_rows rows;
     struct canary *canaries;
     size_t n_canaries;
-    json_t *skips; /* "pass in a, skip in b" -> keys, for people */
+    struct kg_skip_groups skips; /* for people: "pass in a, skip in b" */
     size_t n_cases, n_different;
 };
 
@@ -79,13 +80,12 @@ static bool is_skip(const struct kg_run_result *r) {
     return strcmp(r->status, "skip") == 0;
 }
 
-/* For people, cases that one side skipped are counted together; that side has none of their figures. */
+/* For people, cases that one side skipped for the same reason are counted together; that side has none of
+ * their figures. */
 static bool put_skip(struct diff *d, const struct kg_run_result *a, const struct kg_run_result *b) {
     if (!for_people(d) || is_skip(a) == is_skip(b)) return false;
     char *what = kg_xasprintf("%s in a, %s in b", a->status, b->status);
-    if (!d->skips) d->skips = json_object();
-    if (!json_object_get(d->skips, what)) json_object_set_new(d->skips, what, json_array());
-    json_array_append_new(json_object_get(d->skips, what), kg_json_utf8(a->c->key));
+    kg_skip_groups_add(&d->skips, what, a->skip_reason ? a->skip_reason : b->skip_reason, a->c->key);
     free(what);
     d->n_different++;
     return true;
@@ -168,20 +168,9 @@ static void print_canaries(struct diff *d, const struct kg_rows_options *format,
     kg_rows_put(&rows, out);
 }
 
-/* A line for each pair of statuses, with the first few keys. */
 static void print_skips(const struct diff *d, bool markdown, struct kg_buffer *out) {
-    enum { KEYS_SHOWN = 3 };
-    const enum kg_medium medium = markdown ? KG_MEDIUM_MARKDOWN : KG_MEDIUM_TEXT;
-    const char *what;
-    json_t *keys;
-    if (d->skips) kg_buffer_puts(out, "\n");
-    json_object_foreach(d->skips, what, keys) {
-        const size_t n = json_array_size(keys);
-        kg_escape_printf(out, medium, "%s%s: %zu case%s:", markdown ? "- " : "", what, n, n == 1 ? "" : "s");
-        for (size_t i = 0; i < n && i < KEYS_SHOWN; i++)
-            kg_escape_printf(out, medium, "%s %s", i > 0 ? "," : "", json_string_value(json_array_get(keys, i)));
-        kg_buffer_puts(out, n > KEYS_SHOWN ? ", ...\n" : "\n");
-    }
+    if (kg_skip_groups_count(&d->skips) > 0) kg_buffer_puts(out, "\n");
+    kg_skip_groups_put(&d->skips, markdown ? "- " : "", markdown ? KG_MEDIUM_MARKDOWN : KG_MEDIUM_TEXT, out);
 }
 
 static enum kg_status print(struct diff *d, const struct kg_rows_options *format, struct kg_error *err) {
@@ -222,7 +211,7 @@ static enum kg_status diff(const char *const *names, const char *root, struct di
         kg_run_free(&sides[i]->run);
         kg_run_heads_free(&sides[i]->heads);
     }
-    json_decref(d->skips);
+    kg_skip_groups_free(&d->skips);
     free(d->canaries);
     kg_catalogue_free(&catalogue);
     kg_cli_history_close("diff", history);
@@ -254,9 +243,8 @@ int kg_cmd_diff(int argc, char **argv) {
         .usage = "A B [--case PATTERN] [--all] [filters] [--json|--csv|--markdown]",
         .summary =
             "Prints what differs from run A to run B: statuses, figures, cases and definitions. It judges nothing;\n"
-            "'kigo regress' does. The machine's own figures (roofline) come apart, and cases that one side skipped in "
-            "a\n"
-            "line. A and B are named as 'kigo show' has it: latest~1 latest.",
+            "'kigo regress' does. The machine's own figures (roofline) come apart; cases that one side skipped are a\n"
+            "line for each reason. A and B are named as 'kigo show' has it: latest~1 latest.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
         .min_args = 2,

@@ -45,7 +45,7 @@ int kg_cmd_regress(int argc, char **argv) {
             "the same seed, memory, registers and spills are exact: any change for the worse counts. Times and\n"
             "rates count beyond 3% and their run-to-run noise, freed of the machine's drift. A missing case is red.\n"
             "With --confirm every time or rate that may be slower is measured again, up to 20 runs of each build,\n"
-            "and these runs decide.\n"
+            "and these runs decide. Skipped cases are a line for each reason.\n"
             "Exit code: 0 no regression, 1 worse or missing, 3 too little to judge by.",
         .options = options,
         .n_options = KG_COUNT_OF(options),

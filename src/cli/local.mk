@@ -79,6 +79,7 @@ kigo_SOURCES = \
 	src/cli/sampling.c src/cli/sampling.h \
 	src/cli/show_figures.c src/cli/show_figures.h \
 	src/cli/show_markdown.c src/cli/show_markdown.h \
+	src/cli/skip_groups.c src/cli/skip_groups.h \
 	src/cli/sprint.c src/cli/sprint.h \
 	src/cli/suite_run.c src/cli/suite_run.h \
 	src/cli/table.c \

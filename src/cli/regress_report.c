@@ -2,11 +2,14 @@
 #include "base/markdown.h"
 #include "base/say.h"
 #include "cli/regress_call.h"
+#include "cli/skip_groups.h"
 #include "base/size.h"
 #include "base/tty.h"
+#include "base/json_put.h"
 #include "bundle/records.h"
 #include "history/confirm.h"
 #include <math.h>
+#include <stdlib.h>
 
 const char *kg_regression_verdict(const struct kg_regression *r) {
     return r->exit_code == KG_EXIT_OK ? "no regression" : r->exit_code == KG_EXIT_FAILED ? "regressed" : "inconclusive";
@@ -23,10 +26,14 @@ static struct kg_cell value_cell(double value, const char *text) {
 static const char *const COLUMNS[] = { "judged", "subject", "case", "figure", "unit", "baseline",
                                        "run",    "change",  "z",    "runs",   "why" };
 
+static const char *word_of(const struct kg_judgement *j) {
+    return j->waived ? "waived" : KG_JUDGED_NAMES[j->judged];
+}
+
 static void add_judgement(const struct kg_judgement *j, struct kg_rows *rows) {
     char change[32] = "";
     if (!isnan(j->change)) snprintf(change, sizeof change, "%+.2f%%", 100 * j->change);
-    const struct kg_cell cells[] = { kg_cell_of_text(j->waived ? "waived" : KG_JUDGED_NAMES[j->judged]),
+    const struct kg_cell cells[] = { kg_cell_of_text(word_of(j)),
                                      kg_cell_of_text(j->subject),
                                      kg_cell_of_text(j->key),
                                      kg_cell_of_text(j->figure),
@@ -40,7 +47,13 @@ static void add_judgement(const struct kg_judgement *j, struct kg_rows *rows) {
     kg_rows_add(rows, KG_COUNT_OF(COLUMNS), COLUMNS, cells);
 }
 
+/* For people, skips come apart (put_skips). */
 enum which { ALL_FIGURES, NO_ROOFLINES, ROOFLINES };
+
+static bool is_in(const struct kg_judgement *j, enum which which) {
+    if (which == ALL_FIGURES) return true;
+    return !j->skip_reason && kg_figure_is_roofline(j->figure) == (which == ROOFLINES);
+}
 
 static void put_judgements(const struct kg_regression *r, bool all, enum which which,
                            const struct kg_rows_options *format, struct kg_buffer *out) {
@@ -50,17 +63,35 @@ static void put_judgements(const struct kg_regression *r, bool all, enum which w
     kg_rows_add(&rows, KG_COUNT_OF(COLUMNS), COLUMNS, NULL);
     for (size_t i = 0; i < r->n_judgements; i++) {
         const struct kg_judgement *j = &r->judgements[i];
-        const bool fits = which == ALL_FIGURES || kg_figure_is_roofline(j->figure) == (which == ROOFLINES);
-        if (fits && is_shown(j, all)) add_judgement(j, &rows);
+        if (is_in(j, which) && is_shown(j, all)) add_judgement(j, &rows);
     }
     if (which == ROOFLINES && rows.n_rows > 0) kg_section_put(KG_ROOFLINE_SECTION, format, out);
     kg_rows_put(&rows, out);
 }
 
+static void put_skips(const struct kg_regression *r, bool all, const struct kg_rows_options *format,
+                      struct kg_buffer *out) {
+    struct kg_skip_groups skips = { NULL };
+    for (size_t i = 0; i < r->n_judgements; i++) {
+        const struct kg_judgement *j = &r->judgements[i];
+        if (!j->skip_reason || !is_shown(j, all)) continue;
+        char *what = *j->before_text ? kg_xasprintf("%s: it was %s, now %s", word_of(j), j->before_text, j->after_text)
+                                     : kg_xasprintf("%s: %s", word_of(j), j->after_text);
+        kg_skip_groups_add(&skips, what, j->skip_reason, j->key);
+        free(what);
+    }
+    if (kg_skip_groups_count(&skips) > 0 && out->len > 0) kg_buffer_puts(out, "\n");
+    kg_skip_groups_put(&skips, format->markdown ? "- " : "", format->markdown ? KG_MEDIUM_MARKDOWN : KG_MEDIUM_TEXT,
+                       out);
+    kg_skip_groups_free(&skips);
+}
+
 void kg_regression_put(const struct kg_regression *r, bool all, const struct kg_rows_options *format,
                        struct kg_buffer *out) {
     put_judgements(r, all, format->csv ? ALL_FIGURES : NO_ROOFLINES, format, out);
-    if (!format->csv) put_judgements(r, all, ROOFLINES, format, out);
+    if (format->csv) return;
+    put_judgements(r, all, ROOFLINES, format, out);
+    put_skips(r, all, format, out);
 }
 
 static json_t *value_json(double value, const char *text) {
@@ -68,12 +99,13 @@ static json_t *value_json(double value, const char *text) {
 }
 
 static json_t *judgement_json(const struct kg_judgement *j) {
-    return json_pack("{s:s, s:b, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:I, s:b, s:s}", "judged",
+    return json_pack("{s:s, s:b, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:I, s:b, s:s, s:o}", "judged",
                      KG_JUDGED_NAMES[j->judged], "waived", j->waived, "subject", j->subject, "case", j->key, "figure",
                      j->figure, "unit", j->unit, "baseline", value_json(j->before, j->before_text), "run",
                      value_json(j->after, j->after_text), "change", kg_cli_number_json(j->change), "z",
                      kg_cli_number_json(j->z), "z_limit", kg_cli_number_json(j->z_limit), "n_baseline",
-                     (json_int_t)j->n_baseline, "noisy", j->noisy, "why", j->why);
+                     (json_int_t)j->n_baseline, "noisy", j->noisy, "why", j->why, "skip_reason",
+                     j->skip_reason ? kg_json_utf8(j->skip_reason) : json_null());
 }
 
 json_t *kg_cli_confirmation_json(const struct kg_confirmation *k) {

@@ -214,6 +214,7 @@ void kg_regression_free(struct kg_regression *r) {
         free(r->judgements[i].figure);
         free(r->judgements[i].unit);
         free(r->judgements[i].why);
+        free(r->judgements[i].skip_reason);
     }
     for (size_t i = 0; i < r->n_reasons; i++) free(r->reasons[i]);
     free(r->reasons);

@@ -55,6 +55,7 @@ struct kg_judgement {
     size_t n_baseline;                    /* values of the baseline it was held against */
     bool noisy, waived;
     char *why;
+    char *skip_reason; /* of a status that is, or was, a skip: why; else NULL */
 };
 
 struct kg_regression {

@@ -10,6 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What was skipped says why: the run, or else what it is held against. */
+static void note_skip(struct kg_judgement *j, const struct kg_run_result *r, const struct kg_run_result *before) {
+    const char *reason = r->skip_reason ? r->skip_reason : before ? before->skip_reason : NULL;
+    if (reason) j->skip_reason = kg_xstrdup(reason);
+}
+
 static void judge_status(struct kg_comparison *comparison, const struct kg_run_result *r,
                          const struct kg_run_result *before) {
     struct kg_judgement *j = NULL;
@@ -22,6 +28,7 @@ static void judge_status(struct kg_comparison *comparison, const struct kg_run_r
     if (!j) return;
     snprintf(j->before_text, sizeof j->before_text, "%s", before->status);
     snprintf(j->after_text, sizeof j->after_text, "%s", r->status);
+    note_skip(j, r, before);
 }
 
 /* A case that no run of the baseline has in this definition. */
@@ -38,6 +45,7 @@ static void judge_new(struct kg_comparison *comparison, const struct kg_run_resu
     struct kg_judgement *j =
         kg_regress_add(comparison, judged, "status", r->c->key, NULL, "the baseline does not have the case");
     snprintf(j->after_text, sizeof j->after_text, "%s", r->status);
+    note_skip(j, r, NULL);
 }
 
 /* The values an exact figure had, newest first, with its sign chosen so that more is worse. */

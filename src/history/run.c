@@ -175,6 +175,8 @@ static bool add_result(void *arg, size_t n_columns, const char *const *names, co
     copy_text(r->status, sizeof r->status, &cells[2]);
     copy_text(r->seed, sizeof r->seed, &cells[3]);
     r->outcome = outcome_of(r->status);
+    if (r->outcome == KG_OUTCOME_SKIP)
+        r->skip_reason = kg_xstrndup(cells[4].text, cells[4].kind == KG_CELL_TEXT ? cells[4].size_bytes : 0);
     return true;
 }
 
@@ -220,7 +222,8 @@ enum kg_status kg_run_load(struct kg_history *history, int64_t bundle_no, const 
     const char *const args[] = { number };
     enum kg_status status = kg_history_query(
         history,
-        "SELECT result_id, case_id, status, seed FROM result_row WHERE bundle_no = CAST(?1 AS INTEGER) ORDER BY 1",
+        "SELECT result_id, case_id, status, seed, CASE status WHEN 'skip' THEN reason END FROM result_row"
+        " WHERE bundle_no = CAST(?1 AS INTEGER) ORDER BY 1",
         args, 1, add_result, &l, err);
     if (status == KG_OK)
         status = kg_history_query(
@@ -235,6 +238,7 @@ enum kg_status kg_run_load(struct kg_history *history, int64_t bundle_no, const 
 }
 
 void kg_run_free(struct kg_run *run) {
+    for (size_t i = 0; i < run->n_results; i++) free(run->results[i].skip_reason);
     free(run->results);
     free(run->figures);
     *run = (struct kg_run){ 0 };

@@ -62,6 +62,7 @@ struct kg_run_result {
     const struct kg_case_info *c;
     enum kg_outcome outcome;
     char status[8], seed[24];
+    char *skip_reason; /* NULL: it is no skip */
     size_t first_figure, n_figures;
 };
 struct kg_run {

@@ -114,28 +114,92 @@ static void rooflines_come_apart(struct kg_record *rec, const void *arg) {
     kg_history_lab_close(&lab);
 }
 
-static const char *one_skips;
+/* Of the second run: all cases but the first are skipped, the last two for another reason than the rest. */
 static void skip_some(void *arg, size_t i, struct kg_made_case *c) {
-    (void)arg;
-    if (i > 0 && one_skips) c->status = one_skips;
+    if (!*(const bool *)arg || i == 0) return;
+    c->status = "skip";
+    c->reason = i < 6 ? "no CUDA device" : "no such library";
 }
 
-/* What one side skipped is a line with a count, not a line a case and one for each figure. */
+static void write_skips(struct kg_history_lab *lab, bool skipped_first) {
+    bool skips = skipped_first;
+    const struct kg_made_run run = { .n_cases = 8, .fill = skip_some, .arg = &skips };
+    kg_history_lab_runs(lab, 0, 1, run);
+    skips = !skips;
+    kg_history_lab_runs(lab, 1, 1, run);
+}
+
+static const struct skip_row {
+    const char *args[7];
+    bool skipped_first;
+    const char *lines[2];
+    int exit_code;
+} SKIP_ROWS[] = {
+    { { "diff", "latest~1", "latest" },
+      false,
+      { "\npass in a, skip in b, no CUDA device: 5 cases: bench/linear/case_1[",
+        "\npass in a, skip in b, no such library: 2 cases: bench/linear/case_6[" },
+      0 },
+    { { "diff", "latest~1", "latest", "--markdown" },
+      false,
+      { "\n- pass in a, skip in b, no CUDA device: 5 cases: bench/linear/case\\_1",
+        "\n- pass in a, skip in b, no such library: 2 cases: bench/linear/case\\_6" },
+      0 },
+    { { "diff", "latest~1", "latest" },
+      true,
+      { "\nskip in a, pass in b, no CUDA device: 5 cases: bench/linear/case_1[",
+        "\nskip in a, pass in b, no such library: 2 cases: bench/linear/case_6[" },
+      0 },
+    { { "regress" },
+      false,
+      { "\nregression: it was pass, now skip, no CUDA device: 5 cases: bench/linear/case_1[",
+        "\nregression: it was pass, now skip, no such library: 2 cases: bench/linear/case_6[" },
+      1 },
+    { { "regress", "--markdown" },
+      false,
+      { "\n- regression: it was pass, now skip, no CUDA device: 5 cases: bench/linear/case\\_1",
+        "\n- regression: it was pass, now skip, no such library: 2 cases: bench/linear/case\\_6" },
+      1 },
+    { { "regress", "--all" },
+      true,
+      { "\nbetter: it was skip, now pass, no CUDA device: 5 cases: bench/linear/case_1[",
+        "\nbetter: it was skip, now pass, no such library: 2 cases: bench/linear/case_6[" },
+      0 },
+};
+
+/* A judgement a case, with the reason. */
+static void programs_get_every_skip(const struct kg_history_lab *lab, const struct skip_row *row) {
+    json_t *answer = kg_verb_json(lab->root, ARGS("regress", "--all"), row->exit_code), *judgement;
+    size_t i, n_device = 0, n_library = 0;
+    json_array_foreach(json_object_get(answer, "judgements"), i, judgement) {
+        const char *reason = json_string_value(json_object_get(judgement, "skip_reason"));
+        n_device += reason && strcmp(reason, "no CUDA device") == 0;
+        n_library += reason && strcmp(reason, "no such library") == 0;
+    }
+    ck_assert_uint_eq(n_device, 5);
+    ck_assert_uint_eq(n_library, 2);
+    json_decref(answer);
+}
+
+/* What one side skipped is a line a reason with a count and a few names, not a line a case and one for each figure. */
 static void skips_are_grouped(struct kg_record *rec, const void *arg) {
-    struct kg_history_lab lab;
-    char *text;
     (void)arg;
-    kg_history_lab_open_in(&lab, kg_scratch_dir(rec), N_RUNS);
-    one_skips = NULL;
-    kg_history_lab_runs(&lab, 0, 1, (struct kg_made_run){ .n_cases = 6, .fill = skip_some });
-    one_skips = "skip";
-    kg_history_lab_runs(&lab, 1, 1, (struct kg_made_run){ .n_cases = 6, .fill = skip_some });
-    kg_verb_expect(lab.root, ARGS("diff", "latest~1", "latest"), KG_EXIT_OK, &text);
-    ck_assert_msg(strstr(text, "pass in a, skip in b: 5 cases: bench/linear/case_1[") != NULL, "%s", text);
-    ck_assert_msg(strstr(text, ", ...\n") && !strstr(text, "case_5["), "%s", text);
-    ck_assert_msg(strstr(text, "6 cases of a, 5 differences\n") != NULL, "%s", text);
-    free(text);
-    kg_history_lab_close(&lab);
+    for (size_t i = 0; i < KG_COUNT_OF(SKIP_ROWS); i++) {
+        const struct skip_row *row = &SKIP_ROWS[i];
+        struct kg_history_lab lab;
+        char *text, dir[512];
+        snprintf(dir, sizeof dir, "%s/%zu", kg_scratch_dir(rec), i);
+        kg_history_lab_open_in(&lab, dir, 6);
+        write_skips(&lab, row->skipped_first);
+        kg_verb_expect(lab.root, row->args, row->exit_code, &text);
+        if (strcmp(row->args[0], "regress") == 0) programs_get_every_skip(&lab, row);
+        for (size_t k = 0; k < KG_COUNT_OF(row->lines); k++)
+            ck_assert_msg(strstr(text, row->lines[k]) != NULL, "row %zu: no '%s': %s", i, row->lines[k], text);
+        ck_assert_msg(strstr(text, ", ...\n") && !strstr(text, "case_5[") && !strstr(text, "case\\_5"), "row %zu: %s",
+                      i, text);
+        free(text);
+        kg_history_lab_close(&lab);
+    }
 }
 
 #define UNITS(function)                                                                                                \

@@ -37,18 +37,18 @@ static void put_plan(struct files *files, const char *key, const char *rest, con
                      def_sha, key, rest, (unsigned long long)seed);
 }
 
-static void put_result_head(struct files *files, const char *key, const char *def_sha, const char *status,
-                            uint64_t seed) {
+static void put_result_head(struct files *files, const char *key, const char *def_sha, const struct kg_made_case *c) {
+    const bool passed = strcmp(c->status, "pass") == 0;
     kg_buffer_printf(&files->results,
-                     "{\"def_sha\":\"%s\",\"duration_ns\":1000000,\"key\":\"%s\",\"reason\":%s,\"seed\":\"%llu\","
+                     "{\"def_sha\":\"%s\",\"duration_ns\":1000000,\"key\":\"%s\",\"reason\":%s%s%s,\"seed\":\"%llu\","
                      "\"started_us\":1700000000000000,\"status\":\"%s\",\"suite\":\"bench/bench_made\",",
-                     def_sha, key, strcmp(status, "pass") == 0 ? "null" : "\"as the maker was asked\"",
-                     (unsigned long long)seed, status);
+                     def_sha, key, passed ? "" : "\"", passed ? "null" : c->reason, passed ? "" : "\"",
+                     (unsigned long long)c->seed, c->status);
     kg_buffer_printf(&files->journal,
                      "{\"event\":\"start\",\"key\":\"%s\",\"utc_us\":1700000000000000}\n"
                      "{\"event\":\"end\",\"key\":\"%s\",\"status\":\"%s\",\"utc_us\":1700000000001000}\n",
-                     key, key, status);
-    count(files, status);
+                     key, key, c->status);
+    count(files, c->status);
 }
 
 /* Samples that are all the median. */
@@ -75,7 +75,7 @@ static void put_case(struct files *files, size_t i, const struct kg_made_case *c
              "\"shape\":\"M=1 N=%zu\"",
              c->backend, i, c->op, 64 * (1 + i % 16));
     put_plan(files, key, rest, def_sha, c->seed);
-    put_result_head(files, key, def_sha, c->status, c->seed);
+    put_result_head(files, key, def_sha, c);
     struct kg_buffer *out = &files->results;
     if (strcmp(c->status, "pass") != 0) {
         kg_buffer_puts(out, "\"errors\":[],\"timings\":[],\"metrics\":[],\"memory\":[]}\n");
@@ -114,7 +114,7 @@ static void put_canary(struct files *files, double speed) {
              "\"backend\":\"cuda\",\"dtype\":\"f16\",\"layer\":\"bench\",\"name\":\"memory_and_gemm\","
              "\"op\":\"canary\",\"shape\":null",
              def_sha, 7);
-    put_result_head(files, KEY, def_sha, "pass", 7);
+    put_result_head(files, KEY, def_sha, &(struct kg_made_case){ .status = "pass", .seed = 7 });
     kg_buffer_printf(&files->results,
                      "\"errors\":[],\"timings\":[],\"memory\":[],\"metrics\":["
                      "{\"name\":\"roofline.copy\",\"unit\":\"GB/s\",\"value\":%.17g},"
@@ -290,6 +290,7 @@ enum kg_status kg_made_run_write(const char *root, const struct kg_made_run *run
     if (run->canary > 0) put_canary(&files, run->canary);
     for (size_t i = 0; i < run->n_cases; i++) {
         struct kg_made_case c = { .status = "pass",
+                                  .reason = "as the maker was asked",
                                   .definition = "",
                                   .backend = "cuda",
                                   .op = "linear",

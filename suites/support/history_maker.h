@@ -12,6 +12,7 @@
 struct kg_made_case {
     bool absent;                   /* not planned at all */
     const char *status;            /* "pass" */
+    const char *reason;            /* why it did not pass: "as the maker was asked" */
     const char *definition;        /* what def_sha is the hash of: "" */
     const char *backend;           /* "cuda" */
     const char *op;                /* "linear"; the key says linear whatever it is */

@@ -16,6 +16,8 @@ static const struct scale SIZES[] = {
     { 1099511627776.0, "TiB" }, { 1 << 30, "GiB" }, { 1 << 20, "MiB" }, { 1 << 10, "KiB" }, { 1, "B" }
 };
 
+static const struct scale COUNTS[] = { { 1e9, "B" }, { 1e6, "M" }, { 1, "" } };
+
 /* Four digits, and all of the whole part. */
 static void put_number(double value, struct kg_quantity *out) {
     const bool is_long = fabs(value) >= 9999.5 && fabs(value) < 1e15;
@@ -43,6 +45,10 @@ struct kg_quantity kg_quantity_time(double ns) {
 
 struct kg_quantity kg_quantity_bytes(double n_bytes) {
     return scaled(n_bytes, SIZES, KG_COUNT_OF(SIZES));
+}
+
+struct kg_quantity kg_quantity_count(double n) {
+    return scaled(n, COUNTS, KG_COUNT_OF(COUNTS));
 }
 
 static struct kg_quantity put_flops(double n_flops) {

@@ -12,6 +12,7 @@ struct kg_quantity kg_quantity_time(double ns);       /* "1.234 ms"; ns, µs, ms
 struct kg_quantity kg_quantity_bytes(double n_bytes); /* "1.5 MiB"; B to TiB */
 struct kg_quantity kg_quantity_percent(double share); /* "+1.25%" */
 struct kg_quantity kg_quantity_number(double value);  /* four digits; all of a whole part up to 10^15 */
+struct kg_quantity kg_quantity_count(double n);       /* "3.526 M", "20.91 B" (billions) */
 struct kg_quantity kg_quantity_general(double value); /* four digits, as 1.2e-07 where it is small or large: errors */
 
 /* A figure by the unit that its record states. Times (ns, us, ms, s) and sizes (bytes, B) are as above,

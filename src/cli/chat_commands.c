@@ -1,4 +1,5 @@
 /* The lines of a conversation that are no messages. */
+#include "base/quantity.h"
 #include "base/nearest.h"
 #include "base/say.h"
 #include "base/size.h"
@@ -63,12 +64,13 @@ static enum kg_status stats(struct kg_cli_chat *chat, const char *arg, struct kg
     kg_backend_memory(chat->engine.backend, &use);
     kg_say(stderr, "context      %u of %u positions\n", kg_session_n_past(chat->engine.session),
            kg_session_n_ctx(chat->engine.session));
-    kg_say(stderr, "last prompt  %zu tokens: %zu held from before, %zu evaluated in %.1f ms\n", s->n_prompt, s->n_held,
-           s->n_prompt - s->n_held, s->prefill_ms);
-    kg_say(stderr, "last answer  %zu tokens in %.1f ms, %.1f tokens/s\n", s->n_ids, s->decode_ms, s->tokens_per_s);
-    kg_say(stderr, "memory       %.2f MiB at most (%s), %.2f MiB of it the KV cache\n",
-           (double)use.total_peak_bytes / (1 << 20), kg_backend_name(chat->engine.backend),
-           (double)use.peak_bytes[KG_MEMORY_KV] / (1 << 20));
+    kg_say(stderr, "last prompt  %zu tokens: %zu held from before, %zu evaluated in %s\n", s->n_prompt, s->n_held,
+           s->n_prompt - s->n_held, kg_quantity_time(1e6 * s->prefill_ms).text);
+    kg_say(stderr, "last answer  %zu tokens in %s, %.1f tokens/s\n", s->n_ids,
+           kg_quantity_time(1e6 * s->decode_ms).text, s->tokens_per_s);
+    kg_say(stderr, "memory       %s at most (%s), %s of it the KV cache\n",
+           kg_quantity_bytes((double)use.total_peak_bytes).text, kg_backend_name(chat->engine.backend),
+           kg_quantity_bytes((double)use.peak_bytes[KG_MEMORY_KV]).text);
     return KG_OK;
 }
 

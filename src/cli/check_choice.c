@@ -43,12 +43,13 @@ enum kg_status kg_check_layers(const struct kg_option_list *given, struct kg_cho
     return status;
 }
 
-/* The folder of the newest run that `kigo check` made, and what it says of itself. */
+/* The folder of the newest run that `kigo check` made, and what it says of itself; NULL if there is none. */
 static enum kg_status find_last_check(const char *root, char **dir, json_t **env, struct kg_error *err) {
     for (size_t n_before = 0;; n_before++) {
         char *name = kg_xasprintf("latest~%zu", n_before);
         enum kg_status status = kg_cli_bundle_find(root, name, dir, err);
         free(name);
+        if (status == KG_ERR_NOT_FOUND) return KG_OK;
         if (status == KG_OK) status = kg_bundle_read_json(*dir, "data/env.json", env, err);
         if (status != KG_OK) return status;
         const json_t *argv = json_object_get(json_object_get(*env, "run"), "argv");
@@ -71,11 +72,11 @@ enum kg_status kg_check_failed(const char *root, struct kg_chosen *keys, char **
     json_t *env = NULL;
     struct kg_records records = { 0 };
     struct kg_bundle_findings findings = { NULL, 0 };
-    struct kg_error why;
-    enum kg_status status = find_last_check(root, &dir, &env, &why);
-    if (status != KG_OK)
-        status = kg_fail(err, status, "--failed: no run of 'kigo check' to look into: %s", why.message);
-    if (status == KG_OK) status = kg_records_load_results(dir, &records, &findings, err);
+    enum kg_status status = find_last_check(root, &dir, &env, err);
+    *run_id = NULL;
+    if (status != KG_OK) return kg_error_context(err, status, "--failed");
+    if (!dir) return KG_OK;
+    status = kg_records_load_results(dir, &records, &findings, err);
     if (status == KG_OK && findings.n_items > 0)
         status = kg_fail(err, KG_ERR_INTEGRITY, "--failed: %s: %s %s", dir, findings.items[0].what,
                          findings.items[0].detail);

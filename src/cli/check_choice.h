@@ -20,7 +20,7 @@ KG_WARN_UNUSED enum kg_status kg_check_layers(const struct kg_option_list *given
 
 /* Keys of the cases that did not pass in the newest run of `kigo check` in the folder of bundles that counts as the
  * latest: fail, crash and timeout, not what was skipped or did not run. *run_id (malloc'ed) and *seed are the run's.
- * KG_ERR_NOT_FOUND if there is no such run. */
+ * *run_id is NULL, and there are no keys, if there is no such run. */
 KG_WARN_UNUSED enum kg_status kg_check_failed(const char *root, struct kg_chosen *keys, char **run_id, uint64_t *seed,
                                               struct kg_error *err);
 

@@ -67,7 +67,8 @@ static bool parse(int argc, char **argv, struct check_options *o, int *exit_code
           .kind = KG_OPTION_FLAG,
           .value = &o->failed,
           .help =
-              "run what did not pass in the last run of kigo check here, with its seed; exit code 77: nothing did" },
+              "run what failed in the last run of kigo check here, with its seed; exit code 77: nothing did, or there "
+              "is no run" },
         { .name = "stop",
           .letter = 'x',
           .kind = KG_OPTION_FLAG,
@@ -249,7 +250,8 @@ static bool find_failed(struct check_options *o, int *exit_code) {
     if (status != KG_OK) *exit_code = kg_cli_error("check", &err);
     const bool none = status == KG_OK && o->failed_keys.n_items == 0;
     if (none) {
-        kg_say(stderr, "kigo check: nothing failed in the last run, %s\n", run_id);
+        if (run_id) kg_say(stderr, "kigo check: nothing failed in the last run, %s\n", run_id);
+        else kg_say(stderr, "kigo check: there is no run of 'kigo check' in %s yet\n", kg_cli_bundles_root(o->bundles));
         *exit_code = KG_EXIT_NOTHING_TO_DO;
     }
     if (o->seed == KG_DEFAULT_RUN_SEED) o->seed = seed;

@@ -1,4 +1,5 @@
 /* kigo convert: a Hugging Face folder to a GGUF file. */
+#include "base/quantity.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json_put.h"
@@ -49,8 +50,9 @@ static int print_model(const struct kg_convert_summary *s, const struct convert_
             s->vocab.kind, "n_tokens", (json_int_t)s->vocab.n_tokens, "n_unused", (json_int_t)s->vocab.n_padding,
             "n_merges", (json_int_t)s->vocab.n_merges, "seconds", seconds));
     }
-    kg_say(stdout, "%s: %s, %u layers, %zu tensors, %llu parameters, %.2f GB in %.1f s\n", o->out, s->architecture,
-           s->n_layers, s->n_tensors, (unsigned long long)s->n_params, (double)s->n_bytes * 1e-9, seconds);
+    kg_say(stdout, "%s: %s, %u layers, %zu tensors, %s parameters, %s in %s\n", o->out, s->architecture, s->n_layers,
+           s->n_tensors, kg_quantity_count((double)s->n_params).text, kg_quantity_bytes((double)s->n_bytes).text,
+           kg_quantity_time(1e9 * seconds).text);
     kg_say(stdout, "%zu tokens (%zu unused), pre-tokenizer %s\n", s->vocab.n_tokens, s->vocab.n_padding, s->vocab.kind);
     if (s->n_packed) kg_say(stdout, "%zu tensors were MXFP4 and stay as they were\n", s->n_packed);
     for (size_t i = 0; i < s->n_fell_back; i++)

@@ -1,4 +1,5 @@
 /* kigo generate: a prompt in, text out as it is decided. */
+#include "base/quantity.h"
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/say.h"
@@ -93,10 +94,10 @@ static enum kg_status report(const struct kg_cli_generate *g, struct kg_error *e
     if (g->json || g->interactive) return KG_OK;
     struct kg_memory_use use;
     kg_backend_memory(g->engine.backend, &use);
-    kg_say(stderr,
-           "%zu tokens (%s), seed %" PRIu64 ", first after %.1f ms, then %.1f tokens/s, peak memory %.2f MiB (%s)\n",
-           r->n_ids, kg_finish_name(r->finish), g->sampling.sampler.seed, (double)r->first_token_ns * 1e-6,
-           kg_cli_generate_speed(r), (double)use.total_peak_bytes / (1 << 20), kg_backend_name(g->engine.backend));
+    kg_say(stderr, "%zu tokens (%s), seed %" PRIu64 ", first after %s, then %.1f tokens/s, peak memory %s (%s)\n",
+           r->n_ids, kg_finish_name(r->finish), g->sampling.sampler.seed,
+           kg_quantity_time((double)r->first_token_ns).text, kg_cli_generate_speed(r),
+           kg_quantity_bytes((double)use.total_peak_bytes).text, kg_backend_name(g->engine.backend));
     return KG_OK;
 }
 

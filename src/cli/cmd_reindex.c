@@ -1,4 +1,5 @@
 /* kigo reindex: the index made again from the folders. */
+#include "base/quantity.h"
 #include "base/clock.h"
 #include "base/say.h"
 #include "base/size.h"
@@ -16,7 +17,8 @@ static int report(size_t n_indexed, const struct kg_bundle_findings *problems, d
                                    &err);
     } else {
         struct kg_buffer out = KG_BUFFER_INIT;
-        kg_text_printf(&out, "indexed %zu bundle%s in %.2f s\n", n_indexed, n_indexed == 1 ? "" : "s", seconds);
+        kg_text_printf(&out, "indexed %zu bundle%s in %s\n", n_indexed, n_indexed == 1 ? "" : "s",
+                       kg_quantity_time(1e9 * seconds).text);
         for (size_t i = 0; i < problems->n_items; i++)
             kg_say(stderr, "kigo reindex: %s is not indexed: %s\n", problems->items[i].path, problems->items[i].detail);
         status = kg_cli_print(&out, &err);

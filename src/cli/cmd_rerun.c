@@ -8,6 +8,7 @@
 #include "bundle/source_tree.h"
 #include "cli/bundles.h"
 #include "cli/commands.h"
+#include "cli/differences.h"
 #include "cli/fresh_runs.h"
 #include "cli/rebuild.h"
 #include "cli/suite_run.h"
@@ -186,27 +187,6 @@ static int exit_code_of(const size_t counts[KG_REPRODUCED_COUNT]) {
     return counts[KG_OTHER_CASE] + counts[KG_NOT_RUN] + counts[KG_NOT_THERE] > 0 ? KG_EXIT_INCONCLUSIVE : KG_EXIT_OK;
 }
 
-/* A value on one line, cut where it is long. */
-static void put_value(struct kg_buffer *out, const json_t *value) {
-    enum { MOST_CHARS = 60 };
-    char *text = kg_json_dump(value, JSON_COMPACT | JSON_ENCODE_ANY);
-    const bool is_long = text && strlen(text) > MOST_CHARS;
-    kg_text_printf(out, "%.*s%s", MOST_CHARS, text ? text : "?", is_long ? "..." : "");
-    free(text);
-}
-
-static void put_differences(struct kg_buffer *out, const json_t *list, const char *name) {
-    const json_t *item;
-    size_t i;
-    json_array_foreach(list, i, item) {
-        kg_text_printf(out, "    %s: ", kg_json_text(item, name));
-        put_value(out, json_object_get(item, "then"));
-        kg_buffer_puts(out, " -> ");
-        put_value(out, json_object_get(item, "now"));
-        kg_buffer_puts(out, "\n");
-    }
-}
-
 static enum kg_status print(const struct rerun *r, const json_t *answer, struct kg_error *err) {
     const json_t *cases = json_object_get(answer, "cases"), *item;
     struct kg_buffer out = KG_BUFFER_INIT;
@@ -216,10 +196,10 @@ static enum kg_status print(const struct rerun *r, const json_t *answer, struct 
         if (strcmp(kg_json_text(item, "outcome"), KG_REPRODUCED_NAMES[KG_SAME]) == 0) continue;
         kg_text_printf(&out, "%s: %s: %s, now %s\n", kg_json_text(item, "outcome"), kg_json_text(item, "case"),
                        kg_json_text(item, "then"), now ? now : "not planned");
-        put_differences(&out, json_object_get(item, "figures"), "figure");
+        kg_differences_put(json_object_get(item, "figures"), "figure", &out);
     }
     if (json_array_size(json_object_get(answer, "surroundings")) > 0) kg_buffer_puts(&out, "different around them:\n");
-    put_differences(&out, json_object_get(answer, "surroundings"), "what");
+    kg_differences_put(json_object_get(answer, "surroundings"), "what", &out);
     json_array_foreach(r->notes, i, item) kg_text_printf(&out, "%s\n", json_string_value(item));
     const json_t *counts = json_object_get(answer, "counts");
     kg_text_printf(&out, "%s: with %s: %lld of %zu cases the same", r->dir, r->sources,

@@ -1,4 +1,5 @@
 /* kigo synth: a model file of true shapes and random weights. */
+#include "base/quantity.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json_put.h"
@@ -23,9 +24,9 @@ struct synth_options {
 static int print_summary(const struct synth_options *o, const struct kg_synth_plan *plan, uint64_t wall_ns) {
     const double seconds = (double)wall_ns * 1e-9;
     if (!o->json) {
-        kg_say(stdout, "%s: %s (%s), %u layers, %zu tensors, %llu parameters, %.2f GB in %.1f s\n", o->out,
-               plan->shape->name, plan->architecture, plan->n_layers, plan->n_tensors,
-               (unsigned long long)plan->n_params, (double)plan->n_bytes * 1e-9, seconds);
+        kg_say(stdout, "%s: %s (%s), %u layers, %zu tensors, %s parameters, %s in %s\n", o->out, plan->shape->name,
+               plan->architecture, plan->n_layers, plan->n_tensors, kg_quantity_count((double)plan->n_params).text,
+               kg_quantity_bytes((double)plan->n_bytes).text, kg_quantity_time((double)wall_ns).text);
         return KG_EXIT_OK;
     }
     json_t *object =

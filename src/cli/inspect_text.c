@@ -1,3 +1,4 @@
+#include "base/quantity.h"
 #include "base/say.h"
 #include "cli/inspect.h"
 #include "base/utf8.h"
@@ -67,13 +68,13 @@ static void put_tensor(struct kg_buffer *out, const struct kg_gguf_tensor *t) {
     size_t used = 0;
     for (uint32_t d = 0; d < t->n_dims; d++)
         used += (size_t)snprintf(dims + used, sizeof dims - used, "%s%" PRIu64, d > 0 ? " x " : "", t->dims[d]);
-    kg_text_printf(out, "  %-44s %-6s %-24s %14" PRIu64 " bytes\n", kg_quote(t->name.data, t->name.len).text,
-                   kg_dtype_info(t->dtype)->name, dims, t->size_bytes);
+    kg_text_printf(out, "  %-44s %-6s %-24s %10s\n", kg_quote(t->name.data, t->name.len).text,
+                   kg_dtype_info(t->dtype)->name, dims, kg_quantity_bytes((double)t->size_bytes).text);
 }
 
 static void put_total(struct kg_buffer *out, const char *name, const struct kg_inspect_total *total) {
-    kg_text_printf(out, "  %-6s %6" PRIu64 " tensors %16" PRIu64 " parameters %16" PRIu64 " bytes\n", name,
-                   total->n_tensors, total->n_params, total->size_bytes);
+    kg_text_printf(out, "  %-6s %6" PRIu64 " tensors %10s parameters %10s\n", name, total->n_tensors,
+                   kg_quantity_count((double)total->n_params).text, kg_quantity_bytes((double)total->size_bytes).text);
 }
 
 void kg_inspect_text(struct kg_buffer *out, const struct kg_gguf *gguf, const struct kg_inspect_totals *totals,

@@ -47,6 +47,7 @@ kigo_SOURCES = \
 	src/cli/cmd_verify.c \
 	src/cli/commands.h \
 	src/cli/completions.c src/cli/completions.h \
+	src/cli/differences.c src/cli/differences.h \
 	src/cli/engine.c src/cli/engine.h \
 	src/cli/filter.c src/cli/filter.h \
 	src/cli/fresh_runs.c src/cli/fresh_runs.h \

@@ -1,5 +1,6 @@
 #include "history/reproduce.h"
 #include "base/buffer.h"
+#include "base/json_put.h"
 #include "base/size.h"
 #include "bundle/export.h"
 #include "history/figure_kind.h"
@@ -19,6 +20,11 @@ static void add_difference(json_t *list, const char *key, char *name, const json
     free(name);
 }
 
+static void add_figure(json_t *list, char *name, const char *unit, const json_t *then, const json_t *now) {
+    add_difference(list, "figure", name, then, now);
+    json_object_set_new(json_array_get(list, json_array_size(list) - 1), "unit", kg_json_utf8(unit));
+}
+
 static const char *text_of(const json_t *object, const char *name) {
     const char *text = kg_json_text(object, name);
     return text ? text : "";
@@ -34,13 +40,14 @@ static void compare_lists(const json_t *then, const json_t *now, const char *lis
         const char *name = text_of(x ? x : y, name_member), *unit = text_of(x ? x : y, "unit");
         if (exact_only && kg_figure_kind_of(name, unit).class != KG_FIGURE_EXACT) continue;
         if (!x || !y || strcmp(text_of(x, name_member), text_of(y, name_member)) != 0) {
-            add_difference(differences, "figure", kg_xasprintf("%s %s", list, name), x, y);
+            add_figure(differences, kg_xasprintf("%s %s", list, name), "", x, y);
             continue;
         }
         for (size_t m = 0; members[m]; m++) {
             const json_t *p = json_object_get(x, members[m]), *q = json_object_get(y, members[m]);
             if (p != q && !json_equal(p, q))
-                add_difference(differences, "figure", kg_xasprintf("%s.%s", name, members[m]), p, q);
+                add_figure(differences, kg_xasprintf("%s.%s", name, members[m]),
+                           strstr(members[m], "_bytes") ? "bytes" : unit, p, q);
         }
     }
 }

@@ -85,7 +85,8 @@ static void refused(struct kg_record *rec, const void *arg) {
         { { "--layer", "bench" }, KG_EXIT_USAGE, "kigo bench" },
         { { "--spec", "FT-0" }, KG_EXIT_INCOMPLETE, "none was selected" },
         { { "-k", "nowhere" }, KG_EXIT_INCOMPLETE, "none was selected" },
-        { { "--failed" }, KG_EXIT_USAGE, "no run of 'kigo check'" },
+        { { "--failed" }, KG_EXIT_NOTHING_TO_DO, "no run of 'kigo check' in" },
+        { { "--failed", "--bundles", "/nowhere/at/all" }, KG_EXIT_NOTHING_TO_DO, "no run of 'kigo check' in" },
         { { "--failed", "--filter", "*" }, KG_EXIT_USAGE, "--failed" },
         { { "-v", "--quiet" }, KG_EXIT_USAGE, "exclude each other" },
     };

@@ -132,6 +132,41 @@ static void came_out_otherwise(struct kg_record *rec, const void *arg) {
     kg_lab_close(&lab);
 }
 
+/* Sizes have a person's unit, and all digits where the unit's four would show two values alike. */
+static void differences_for_people(struct kg_record *rec, const void *arg) {
+    struct kg_lab lab;
+    struct kg_process_result r;
+    struct kg_error err;
+    json_t *env = NULL;
+    (void)arg;
+    char *dir = first_run(&lab, rec, ARGS("--quiet"));
+    EXPECT_OK(kg_bundle_read_json(dir, "data/env.json", &env, &err), err);
+    const int64_t memory_bytes = kg_verb_integer(env, "memory_bytes");
+    char *from = kg_xasprintf("\"memory_bytes\": %lld", (long long)memory_bytes);
+    char *to = kg_xasprintf("\"memory_bytes\": %lld", (long long)memory_bytes + 1);
+    char *around =
+        kg_xasprintf("    env.memory_bytes: %lld -> %lld\n", (long long)memory_bytes + 1, (long long)memory_bytes);
+    kg_maker_replace(dir, "data/env.json", from, to);
+    kg_maker_replace(dir, "data/results.ndjson", "\"metrics\":[",
+                     "\"metrics\":[{\"name\":\"x\",\"unit\":\"bytes\",\"value\":3221225472}");
+    kg_maker_replace(dir, "data/results.ndjson", "\"memory\":[",
+                     "\"memory\":[{\"tag\":\"kv\",\"peak_bytes\":12741300,\"left_bytes\":0}");
+    kg_maker_rehash(dir);
+    kg_verb_run(lab.bundles, ARGS("rerun", dir, "--here", "--suites", lab.suites), false, &r);
+    ck_assert_int_eq(r.exit_code, KG_EXIT_FAILED);
+    const char *const lines[] = { "    metrics x: 3 GiB -> none\n", "    memory kv: peak 12.15 MiB, left 0 B -> none\n",
+                                  around };
+    for (size_t i = 0; i < KG_COUNT_OF(lines); i++)
+        ck_assert_msg(strstr(r.out, lines[i]) != NULL, "no '%s' in %s", lines[i], r.out);
+    kg_process_result_free(&r);
+    json_decref(env);
+    free(around);
+    free(to);
+    free(from);
+    free(dir);
+    kg_lab_close(&lab);
+}
+
 static void what_is_different_around(struct kg_record *rec, const void *arg) {
     struct kg_lab lab;
     (void)arg;
@@ -206,8 +241,13 @@ static void configure_words(struct kg_record *rec, const void *arg) {
     { .layer = "integration", .op = "rerun", .name = #function, .run = function }
 
 static const struct kg_case CASES[] = {
-    CASE(same_again), CASE(one_case),        CASE(choice_of_the_run), CASE(what_is_different_around),
-    CASE(refused),    CASE(configure_words),
+    CASE(same_again),
+    CASE(one_case),
+    CASE(choice_of_the_run),
+    CASE(what_is_different_around),
+    CASE(differences_for_people),
+    CASE(refused),
+    CASE(configure_words),
 };
 
 static void build(struct kg_case_list *list) {

@@ -3,6 +3,7 @@
 #include "base/size.h"
 #include "suites/integration/verbs.h"
 #include "suites/support/history_lab.h"
+#include "suites/support/run_kigo.h"
 #include <check.h>
 #include <regex.h>
 #include <stdlib.h>
@@ -81,6 +82,43 @@ static void every_verb_writes_for_people(struct kg_record *rec, const void *arg)
         kg_process_result_free(&r);
     }
     kg_history_lab_close(&lab);
+}
+
+static void expect_matches(const char *verb, const char *pattern, const char *text) {
+    regex_t regex;
+    ck_assert_int_eq(regcomp(&regex, pattern, REG_EXTENDED | REG_NEWLINE | REG_NOSUB), 0);
+    ck_assert_msg(regexec(&regex, text, 0, NULL, 0) == 0, "kigo %s prints nothing like '%s': %.3000s", verb, pattern,
+                  text);
+    regfree(&regex);
+}
+
+/* Verbs over models; @out: a file that the call writes. */
+static const struct model_row {
+    const char *args[12];
+    const char *patterns[3]; /* each in what is printed, on either stream */
+} MODEL_ROWS[] = {
+    { { "inspect", MODEL, "--tensors" },
+      { " F16    256 x 64 +32 KiB$", " F32    256 +1 KiB$", "  all +50 tensors +3[.]526 M parameters +6[.]733 MiB$" } },
+    { { "generate", "-m", MODEL, "-n", "2", "--seed", "1", "-p", "a" },
+      { "first after [0-9.]+ (µs|ms|s), then [0-9.]+ tokens/s, peak memory [0-9.]+ MiB [(]" } },
+    { { "synth", "--like", "tiny-qwen2.5", "-o", "@out" },
+      { ", [0-9.]+ [BM] parameters, [0-9.]+ [KM]iB in [0-9.]+ (µs|ms|s)$" } },
+    { { "reindex", "--bundles", "@store" }, { "^indexed 0 bundles in [0-9.]+ (µs|ms|s)$" } },
+};
+
+static void verbs_over_models(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(MODEL_ROWS); i++) {
+        const struct model_row *row = &MODEL_ROWS[i];
+        struct kg_process_result r = kg_run_kigo(rec, row->args, (struct kg_process){ .timeout_s = 60 });
+        ck_assert_msg(r.exit_code == 0, "kigo %s ended with %d: %s", row->args[0], r.exit_code, r.err);
+        char *text = kg_xasprintf("%s%s", r.out, r.err);
+        for (size_t k = 0; k < KG_COUNT_OF(row->patterns) && row->patterns[k]; k++)
+            expect_matches(row->args[0], row->patterns[k], text);
+        expect_readable(row->args[0], text);
+        free(text);
+        kg_process_result_free(&r);
+    }
 }
 
 /* JSON and CSV keep the recorded unit, all digits of it. */
@@ -206,10 +244,8 @@ static void skips_are_grouped(struct kg_record *rec, const void *arg) {
     { .layer = "integration", .op = "units", .name = #function, .run = function, .timeout_s = 120 }
 
 static const struct kg_case CASES[] = {
-    UNITS(every_verb_writes_for_people),
-    UNITS(programs_get_the_recorded_unit),
-    UNITS(rooflines_come_apart),
-    UNITS(skips_are_grouped),
+    UNITS(every_verb_writes_for_people), UNITS(verbs_over_models), UNITS(programs_get_the_recorded_unit),
+    UNITS(rooflines_come_apart),         UNITS(skips_are_grouped),
 };
 
 int main(int argc, char **argv) {

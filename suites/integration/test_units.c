@@ -102,7 +102,7 @@ static const struct model_row {
     { { "generate", "-m", MODEL, "-n", "2", "--seed", "1", "-p", "a" },
       { "first after [0-9.]+ (µs|ms|s), then [0-9.]+ tokens/s, peak memory [0-9.]+ MiB [(]" } },
     { { "synth", "--like", "tiny-qwen2.5", "-o", "@out" },
-      { ", [0-9.]+ [BM] parameters, [0-9.]+ [KM]iB in [0-9.]+ (µs|ms|s)$" } },
+      { ", [0-9.]+( [BM])? parameters, [0-9.]+ [KM]iB in [0-9.]+ (µs|ms|s)$" } },
     { { "reindex", "--bundles", "@store" }, { "^indexed 0 bundles in [0-9.]+ (µs|ms|s)$" } },
 };
 

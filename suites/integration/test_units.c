@@ -1,5 +1,6 @@
 /* Times and sizes that people read are in the unit that a person would choose, in every verb's text. */
 #include "base/buffer.h"
+#include "base/file.h"
 #include "base/size.h"
 #include "suites/integration/verbs.h"
 #include "suites/support/history_lab.h"
@@ -107,7 +108,11 @@ static const struct model_row {
 };
 
 static void verbs_over_models(struct kg_record *rec, const void *arg) {
+    struct kg_error err;
     (void)arg;
+    char *store = kg_path_join(kg_scratch_dir(rec), "store");
+    ck_assert_msg(kg_dir_make(store, &err) == KG_OK, "%s", err.message);
+    free(store);
     for (size_t i = 0; i < KG_COUNT_OF(MODEL_ROWS); i++) {
         const struct model_row *row = &MODEL_ROWS[i];
         struct kg_process_result r = kg_run_kigo(rec, row->args, (struct kg_process){ .timeout_s = 60 });

@@ -156,7 +156,7 @@ static enum kg_status put_bag_info(const struct bag *bag, const struct kg_tree *
 /* Hashes and syncs what wanted says and writes the manifest of it; its text is added to lines. */
 static enum kg_status put_manifest(const char *dir, const char *file, bool (*wanted)(const char *path),
                                    struct kg_buffer *lines, struct kg_error *err) {
-    struct kg_tree tree = { 0 };
+    struct kg_tree tree;
     enum kg_status status = kg_tree_list(dir, &tree, err);
     if (status == KG_OK) status = kg_manifest_make(dir, &tree, wanted, lines, err);
     if (status == KG_OK) status = kg_manifest_sync(dir, &tree, wanted, err);
@@ -183,7 +183,7 @@ static bool is_tag_manifest(const char *path) {
 }
 
 static enum kg_status sync_tree(const char *dir, bool (*files)(const char *path), struct kg_error *err) {
-    struct kg_tree tree = { 0 };
+    struct kg_tree tree;
     enum kg_status status = kg_tree_list(dir, &tree, err);
     if (status == KG_OK) status = kg_manifest_sync(dir, &tree, files, err);
     for (size_t i = 0; i < tree.n_entries && status == KG_OK; i++) {
@@ -225,7 +225,7 @@ static enum kg_status put_tags(const struct bag *bag, int *chain_fd, struct kg_e
 /* A death between making a folder and its first file leaves one that no manifest could list. From the last to the
  * first: what a folder holds comes after it. */
 static enum kg_status remove_empty_folders(const char *dir, struct kg_error *err) {
-    struct kg_tree tree = { 0 };
+    struct kg_tree tree;
     enum kg_status status = kg_tree_list(dir, &tree, err);
     for (size_t i = tree.n_entries; i-- > 0 && status == KG_OK;) {
         if (tree.entries[i].kind != KG_TREE_DIR) continue;

@@ -107,7 +107,7 @@ static enum kg_status join_chain(const struct kg_bag_job *job, int *chain_fd, st
 
 /* What no run makes is somebody else's: a link might lead outside, and nothing is written before it is gone. */
 static enum kg_status check_kinds(const char *dir, struct kg_error *err) {
-    struct kg_tree tree = { 0 };
+    struct kg_tree tree;
     enum kg_status status = kg_tree_list(dir, &tree, err);
     for (size_t i = 0; i < tree.n_entries && status == KG_OK; i++)
         if (tree.entries[i].kind == KG_TREE_LINK || tree.entries[i].kind == KG_TREE_OTHER)
@@ -141,7 +141,7 @@ static enum kg_status make_whole(const struct kg_bag_job *job, int *chain_fd, st
 }
 
 static enum kg_status holds_a_file(const char *dir, bool *holds, struct kg_error *err) {
-    struct kg_tree tree = { 0 };
+    struct kg_tree tree;
     const enum kg_status status = kg_tree_list(dir, &tree, err);
     *holds = false;
     for (size_t i = 0; i < tree.n_entries; i++) *holds = *holds || tree.entries[i].kind != KG_TREE_DIR;

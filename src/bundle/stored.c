@@ -160,7 +160,7 @@ static enum kg_status remove_file(const char *dir, const char *relative, struct 
 }
 
 enum kg_status kg_stored_compress(const char *dir, struct kg_error *err) {
-    struct kg_tree tree = { 0 };
+    struct kg_tree tree;
     enum kg_status status = kg_tree_list(dir, &tree, err);
     bool *done = kg_xcalloc(tree.n_entries, sizeof *done);
     uint64_t left = KG_MAX_EXPANDED_TOTAL_BYTES;
@@ -214,7 +214,7 @@ static enum kg_status put_plain(const char *dir, const char *relative, struct kg
 }
 
 enum kg_status kg_stored_expand(const char *dir, struct kg_error *err) {
-    struct kg_tree tree = { 0 };
+    struct kg_tree tree;
     enum kg_status status = kg_tree_list(dir, &tree, err);
     for (size_t i = 0; i < tree.n_entries && status == KG_OK; i++)
         if (is_compressed_entry(&tree.entries[i])) status = put_plain(dir, tree.entries[i].path, err);

@@ -17,7 +17,7 @@ enum kg_status kg_bundle_verify(const char *dir, struct kg_bundle_findings *find
     }
     if (!S_ISDIR(target.st_mode)) return kg_fail(err, KG_ERR_FORMAT, "%s is not a folder", dir);
 
-    struct kg_tree tree = { 0 };
+    struct kg_tree tree;
     json_t *info = NULL;
     enum kg_status status = kg_tree_list(dir, &tree, err);
     if (status == KG_OK) status = kg_verify_bag(dir, &tree, &info, findings, err);

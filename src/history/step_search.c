@@ -75,7 +75,7 @@ static enum kg_status find(struct search *s, const char *root, double least_chan
         status = kg_step_suspects_find(&out->runs, &merges, s->figures.series[steps[i].series].by_run, step, err);
         if (status == KG_OK) status = kg_step_machine_find(&machines, step, err);
     }
-    if (out->n_steps > 1) qsort(out->steps, out->n_steps, sizeof *out->steps, latest_first);
+    qsort(out->steps, out->n_steps, sizeof *out->steps, latest_first);
     kg_step_machines_close(&machines);
     kg_merges_free(&merges);
     free(steps);

@@ -26,6 +26,8 @@ static const struct broken BROKEN[] = {
     { "unknown_wide_key", "crash", "which is not a case", "fail" },
     { "end_without_start", "crash", "no case runs", "fail" },
     { "wrong_types", "crash", "'errors' is not a list", "fail" },
+    { "unknown_status", "crash", "an end without a status", "fail" },
+    { "no_duration", "crash", "or without its duration", "fail" },
     { "false_pass", "fail", "'y' is outside its tolerance", "pass" },
     { "escaping_attachment", "crash", "'../../../escaped'", "fail" },
     { "never_starts", "crash", "never started", "fail" },

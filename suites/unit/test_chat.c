@@ -383,6 +383,28 @@ static void harmony_prompt_as_ids(struct kg_record *rec, const void *arg) {
     kg_tokenizer_free(t);
 }
 
+/* Of common years and leap years: the last day of each month is a day, the next is none. */
+static void days_of_months(struct kg_record *rec, const void *arg) {
+    static const int LAST[] = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 };
+    static const struct { int year, leap; } YEARS[] = { { 2026, 0 }, { 2024, 1 }, { 2000, 1 }, { 1900, 0 } };
+    const struct kg_chat_message message = { "user", "hi" };
+    struct kg_tokenizer *t = open_harmony(rec);
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(YEARS); i++)
+        for (int month = 1; month <= 12; month++)
+            for (int past = 0; past < 2; past++) {
+                char date[32], *text = NULL;
+                struct kg_error err;
+                snprintf(date, sizeof date, "%04d-%02d-%02d", YEARS[i].year, month,
+                         LAST[month - 1] + (month == 2) * YEARS[i].leap + past);
+                const enum kg_status status =
+                    kg_chat_render_with(t, &message, 1, true, &(struct kg_chat_options){ .date = date }, &text, &err);
+                ck_assert_msg(status == (past ? KG_ERR_USAGE : KG_OK), "%s: %d", date, (int)status);
+                free(text);
+            }
+    kg_tokenizer_free(t);
+}
+
 static void build(struct kg_case_list *list) {
     static const struct {
         const char *name;
@@ -393,6 +415,7 @@ static void build(struct kg_case_list *list) {
                    { "prompt_of_an_empty_message", prompt_of_an_empty_message },
                    { "system_message_alone", system_message_alone },
                    { "harmony_date_is_today", harmony_date_is_today },
+                   { "days_of_months", days_of_months },
                    { "harmony_without_the_empty_line", harmony_without_the_empty_line } };
     for (size_t i = 0; i < KG_COUNT_OF(RENDERED); i++)
         kg_case_list_add(list, &(struct kg_case){ .layer = "unit",

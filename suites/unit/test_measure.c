@@ -130,6 +130,8 @@ static void requests_without_sense_are_refused(struct kg_record *rec, const void
     kg_must_fail(kg_timing_request_check(&r, &err), KG_ERR_USAGE, &err, "without launches", NULL);
     r.n_repeats = 4;
     kg_must_fail(backend->ops->measure->time(backend, &r, samples, &err), KG_ERR_UNSUPPORTED, &err, "graph", NULL);
+    r.kind = KG_TIMING_KIND_COUNT;
+    kg_must_fail(backend->ops->measure->time(backend, &r, samples, &err), KG_ERR_USAGE, &err, "a timing of kind", NULL);
     ck_assert_uint_eq(c.n_calls, 0);
     kg_backend_close(backend);
 }

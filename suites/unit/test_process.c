@@ -4,6 +4,7 @@
 #include "base/program.h"
 #include "base/size.h"
 #include <check.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,10 +109,33 @@ static void program_environment(struct kg_record *rec, const void *arg) {
     unsetenv("KG_GONE");
 }
 
+/* A program may say nothing, or little; what an earlier call has left in errno changes nothing. */
+static void program_of_few_words(struct kg_record *rec, const void *arg) {
+    static const char *const WORDS[] = { "", "x" };
+    (void)rec;
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(WORDS); i++) {
+        const char *const argv[] = { "/bin/sh", "-c", "printf \"$0\"; printf \"$0\" >&2; exit 3", WORDS[i], NULL };
+        const struct kg_program program = { .argv = argv, .max_out_bytes = 100 };
+        struct kg_program_result result;
+        struct kg_error err = { 0 };
+        errno = EINTR;
+        ck_assert_msg(kg_program_run(&program, &result, &err) == KG_OK, "%s", err.message);
+        ck_assert_int_eq(result.exit_code, 3);
+        ck_assert_str_eq(kg_buffer_text(&result.out), WORDS[i]);
+        ck_assert_str_eq(kg_buffer_text(&result.errors), WORDS[i]);
+        kg_program_result_free(&result);
+    }
+}
+
 static void build(struct kg_case_list *list) {
-    kg_case_list_add(list,
-                     &(struct kg_case){
-                         .layer = "unit", .op = "process", .name = "program_environment", .run = program_environment });
+    static const struct {
+        const char *name;
+        void (*run)(struct kg_record *, const void *);
+    } OWN[] = { { "program_environment", program_environment }, { "program_of_few_words", program_of_few_words } };
+    for (size_t i = 0; i < KG_COUNT_OF(OWN); i++)
+        kg_case_list_add(list,
+                         &(struct kg_case){ .layer = "unit", .op = "process", .name = OWN[i].name, .run = OWN[i].run });
     for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++)
         kg_case_list_add(
             list, &(struct kg_case){

@@ -71,6 +71,34 @@ static void remembered_pieces_are_told_apart(struct kg_record *rec, const void *
     kg_buffer_free(&text);
 }
 
+/* What is remembered of a piece has room for few ids: those of more come out as they are alone, each time. */
+static void remembered_pieces_of_many_ids(struct kg_record *rec, const void *arg) {
+    enum { N_PIECES = 4000, PIECE_BYTES = 20 };
+    const struct kg_tokenizer *t = published_vocabulary("gpt2");
+    struct kg_rng rng;
+    struct kg_buffer text = KG_BUFFER_INIT;
+    struct kg_ids together = { 0 }, apart = { 0 };
+    struct kg_error err;
+    (void)arg;
+    kg_rng_init(&rng, kg_record_seed(rec), 0);
+    for (int i = 0; i < N_PIECES; i++) {
+        char piece[PIECE_BYTES] = " ";
+        for (int c = 1; c < PIECE_BYTES; c++) piece[c] = "qzxjvkwy"[kg_rng_below(&rng, 8)];
+        kg_buffer_append(&text, piece, PIECE_BYTES);
+        ck_assert_msg(kg_tokenizer_encode(t, piece, PIECE_BYTES, false, &apart, &err) == KG_OK, "%s", err.message);
+    }
+    const size_t len = text.len;
+    kg_buffer_reserve(&text, len);
+    kg_buffer_append(&text, text.data, len);
+    ck_assert_msg(kg_tokenizer_encode(t, text.data, text.len, false, &together, &err) == KG_OK, "%s", err.message);
+    ck_assert_uint_gt(apart.n, (size_t)N_PIECES * 11);
+    ck_assert_uint_eq(together.n, 2 * apart.n);
+    for (size_t i = 0; i < together.n; i++) ck_assert_int_eq(together.ids[i], apart.ids[i % apart.n]);
+    kg_ids_free(&apart);
+    kg_ids_free(&together);
+    kg_buffer_free(&text);
+}
+
 static void appends_to_the_list(struct kg_record *rec, const void *arg) {
     const struct kg_tokenizer *t = published_vocabulary("gpt2");
     struct kg_ids ids = { 0 };
@@ -427,6 +455,7 @@ static void build(struct kg_case_list *list) {
     for (size_t i = 0; i < KG_COUNT_OF(LONG_TEXTS); i++) add(list, LONG_TEXTS[i].name, linear_time, &LONG_TEXTS[i]);
     add(list, "appends_to_the_list", appends_to_the_list, NULL);
     add(list, "remembered_pieces_are_told_apart", remembered_pieces_are_told_apart, NULL);
+    add(list, "remembered_pieces_of_many_ids", remembered_pieces_of_many_ids, NULL);
     add(list, "nul_inside", nul_inside, NULL);
     add(list, "decoding_leaves_special_out", decoding_leaves_special_out, NULL);
     add(list, "id_out_of_range", id_out_of_range, NULL);

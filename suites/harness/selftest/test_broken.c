@@ -73,6 +73,16 @@ static int wrong_types(void) {
                     "\"memory\":[]");
     return 0;
 }
+static int unknown_status(void) {
+    say_case("start", "");
+    say_case("end", ",\"status\":\"great\",\"reason\":null,\"duration_ns\":1" LISTS);
+    return 0;
+}
+static int no_duration(void) {
+    say_case("start", "");
+    say_case("end", ",\"status\":\"pass\",\"reason\":null" LISTS);
+    return 0;
+}
 static int false_pass(void) {
     say_case("start", "");
     say_case("end", ",\"status\":\"pass\",\"reason\":null,\"duration_ns\":1,\"errors\":[{\"name\":\"y\",\"n\":1,"
@@ -127,6 +137,8 @@ static const struct rule {
     { "unknown_wide_key", unknown_wide_key },
     { "end_without_start", end_without_start },
     { "wrong_types", wrong_types },
+    { "unknown_status", unknown_status },
+    { "no_duration", no_duration },
     { "false_pass", false_pass },
     { "escaping_attachment", escaping_attachment },
     { "unfinished_line", unfinished_line },

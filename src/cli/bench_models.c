@@ -37,12 +37,15 @@ static double metric(const struct kg_case_records *c, const char *name) {
     return kg_json_number(named(json_object_get(c->result, "metrics"), name), "value", NAN);
 }
 
+static bool passed(const struct kg_case_records *c, const char *op) {
+    const char *status = kg_json_text(c->result, "status");
+    return status && strcmp(status, "pass") == 0 && strcmp(plan_text(c, "layer"), "bench") == 0 &&
+           strcmp(plan_text(c, "op"), op) == 0;
+}
+
 /* NULL: the case is no speed of a model, or gave none. */
 static const struct model_test *test_of(const struct kg_case_records *c, const json_t **timing) {
-    const char *status = kg_json_text(c->result, "status");
-    if (!status || strcmp(status, "pass") != 0 || strcmp(plan_text(c, "layer"), "bench") != 0 ||
-        strcmp(plan_text(c, "op"), "model") != 0)
-        return NULL;
+    if (!passed(c, "model")) return NULL;
     for (size_t i = 0; i < KG_COUNT_OF(TESTS); i++) {
         if (strcmp(plan_text(c, "name"), TESTS[i].op_name) != 0) continue;
         *timing = named(json_object_get(c->result, "timings"), TESTS[i].timing);
@@ -51,6 +54,13 @@ static const struct model_test *test_of(const struct kg_case_records *c, const j
     }
     return NULL;
 }
+
+/* Which columns there are. */
+struct columns {
+    const struct kg_records *records;
+    int n_threads;
+    bool any_cpu, any_peer;
+};
 
 /* "model=0 file.gguf prompt=16 tokens=32 ctx=48" and "fixture prompt=...", taken apart. */
 struct shape {
@@ -80,8 +90,23 @@ static void add_speed(struct kg_table *table, const json_t *timing, double n_tok
     kg_table_addf(table, "%.2f ± %.2f", speed, (high - low) / 2);
 }
 
+/* What the peer took for the same model, lengths and back end; NULL: it did not. */
+static const json_t *peer_timing(const struct kg_records *records, const struct kg_case_records *c,
+                                 const struct model_test *test) {
+    for (size_t i = 0; i < records->n_cases; i++) {
+        const struct kg_case_records *peer = &records->cases[i];
+        if (!passed(peer, "model_peer") || strcmp(plan_text(peer, "backend"), plan_text(c, "backend")) != 0 ||
+            strcmp(plan_text(peer, "shape"), plan_text(c, "shape")) != 0)
+            continue;
+        const json_t *timing = named(json_object_get(peer->result, "timings"), test->timing);
+        if (timing) return timing;
+    }
+    return NULL;
+}
+
 static void add_row(struct kg_table *table, const struct kg_case_records *c, const struct model_test *test,
-                    const json_t *timing, int n_threads) {
+                    const json_t *timing, const struct columns *columns) {
+    const int n_threads = columns->any_cpu ? columns->n_threads : 0;
     struct shape shape;
     if (!read_shape(plan_text(c, "shape"), &shape)) return;
     const bool on_cpu = strcmp(plan_text(c, "backend"), "cpu") == 0;
@@ -94,27 +119,41 @@ static void add_row(struct kg_table *table, const struct kg_case_records *c, con
     else if (n_threads > 0) kg_table_add(table, "");
     if (test->whole_prompt) kg_table_addf(table, "pp%u", shape.n_prompt);
     else kg_table_addf(table, "tg%u @ d%u", shape.n_tokens, shape.n_prompt);
-    add_speed(table, timing, test->whole_prompt ? shape.n_prompt : 1);
+    const double n_tokens = test->whole_prompt ? shape.n_prompt : 1;
+    add_speed(table, timing, n_tokens);
+    const json_t *peers = peer_timing(columns->records, c, test);
+    if (peers) add_speed(table, peers, n_tokens);
+    else if (columns->any_peer) kg_table_add(table, "");
     free(shape.model);
 }
 
 void kg_bench_models_print(const struct kg_records *records, int n_threads, struct kg_buffer *out) {
-    static const char *const HEADS[] = { "model", "size", "params", "back end", "dtype", "threads", "test", "t/s" };
     const json_t *timing;
     size_t n_rows = 0;
-    bool any_cpu = false;
+    struct columns columns = { records, n_threads, false, false };
     for (size_t i = 0; i < records->n_cases; i++) {
-        if (!test_of(&records->cases[i], &timing)) continue;
+        const struct kg_case_records *c = &records->cases[i];
+        const struct model_test *test = test_of(c, &timing);
+        if (!test) continue;
         n_rows++;
-        any_cpu = any_cpu || strcmp(plan_text(&records->cases[i], "backend"), "cpu") == 0;
+        columns.any_cpu = columns.any_cpu || strcmp(plan_text(c, "backend"), "cpu") == 0;
+        columns.any_peer = columns.any_peer || peer_timing(records, c, test);
     }
     if (n_rows == 0) return;
-    struct kg_table table = { .n_columns = KG_COUNT_OF(HEADS) - !any_cpu };
-    for (size_t i = 0; i < KG_COUNT_OF(HEADS); i++)
-        if (any_cpu || strcmp(HEADS[i], "threads") != 0) kg_table_add(&table, HEADS[i]);
+    const struct {
+        const char *name;
+        bool shown;
+    } HEADS[] = { { "model", true },    { "size", true },  { "params", true },
+                  { "back end", true }, { "dtype", true }, { "threads", columns.any_cpu },
+                  { "test", true },     { "t/s", true },   { "llama.cpp t/s", columns.any_peer } };
+    struct kg_table table = { .n_columns = 0 };
+    for (size_t i = 0; i < KG_COUNT_OF(HEADS); i++) {
+        if (HEADS[i].shown) kg_table_add(&table, HEADS[i].name);
+        table.n_columns += HEADS[i].shown;
+    }
     for (size_t i = 0; i < records->n_cases; i++) {
         const struct model_test *test = test_of(&records->cases[i], &timing);
-        if (test) add_row(&table, &records->cases[i], test, timing, any_cpu ? n_threads : 0);
+        if (test) add_row(&table, &records->cases[i], test, timing, &columns);
     }
     kg_table_print(&table, out);
     kg_table_free(&table);

@@ -135,11 +135,12 @@ enum kg_status kg_bench_report_bandwidth(struct kg_bundle *bundle, struct kg_err
 
 enum { MOST_PEERS = 8 };
 
-/* The peers' names, as they first come. */
+/* The names of operations' peers, as they first come. */
 static size_t peer_names(const struct kg_peers *peers, const char *names[MOST_PEERS]) {
     size_t n = 0;
     for (size_t i = 0; i < peers->n_rows && n < MOST_PEERS; i++) {
         size_t k = 0;
+        if (kg_peer_is_of_model(&peers->rows[i])) continue;
         while (k < n && strcmp(names[k], peers->rows[i].peer->name) != 0) k++;
         if (k == n) names[n++] = peers->rows[i].peer->name;
     }
@@ -153,14 +154,15 @@ static const struct kg_peer_row *find_peer(const struct kg_peers *peers, const s
     return NULL;
 }
 
-/* A row for each of kigo's timings, a column a peer; how many times as fast as the first. */
+/* A row for each of kigo's timings of operations, a column a peer; how many times as fast as the first. Models have a
+ * separate table (bench_models.h). */
 static void print_peers(const struct kg_peers *peers, struct kg_buffer *out) {
     static const char *const HEAD[] = { "dtype", "shape", "timing", "kigo" };
     const char *names[MOST_PEERS];
     const size_t n_names = peer_names(peers, names);
     struct kg_table table = { .n_columns = KG_COUNT_OF(HEAD) + n_names + 1 };
     if (n_names == 0) {
-        kg_buffer_puts(out, "peers: nothing was timed by both\n");
+        if (peers->n_rows == 0) kg_buffer_puts(out, "peers: nothing was timed by both\n");
         return;
     }
     for (size_t i = 0; i < KG_COUNT_OF(HEAD); i++) kg_table_add(&table, HEAD[i]);
@@ -169,7 +171,7 @@ static void print_peers(const struct kg_peers *peers, struct kg_buffer *out) {
     for (size_t i = 0; i < peers->n_rows; i++) {
         const struct kg_bandwidth_row *kigo = peers->rows[i].kigo;
         const struct kg_peer_row *first = find_peer(peers, kigo, names[0]);
-        if (i > 0 && peers->rows[i - 1].kigo == kigo) continue;
+        if (kg_peer_is_of_model(&peers->rows[i]) || (i > 0 && peers->rows[i - 1].kigo == kigo)) continue;
         kg_table_add(&table, kigo->dtype);
         kg_table_add(&table, kigo->shape);
         kg_table_addf(&table, "%s %s", kigo->kind, kigo->state);
@@ -192,7 +194,7 @@ enum kg_status kg_bench_report_peers(struct kg_bundle *bundle, struct kg_buffer 
     struct kg_buffer csv = KG_BUFFER_INIT;
     enum kg_status status = load_records(bundle, &records, err);
     if (status != KG_OK) return status;
-    kg_bandwidth_collect(&records, &timings);
+    kg_bandwidth_collect_timings(&records, KG_PEER_TIMINGS, &timings);
     kg_peers_collect(&timings, &peers);
     kg_peers_csv(&peers, &csv);
     print_peers(&peers, table);

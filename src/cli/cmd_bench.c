@@ -52,7 +52,7 @@ static bool parse(int argc, char **argv, struct bench_options *o, int *exit_code
           .kind = KG_OPTION_TEXTS,
           .value = &o->models,
           .metavar = "FILE",
-          .help = "also measure this GGUF file as a whole" },
+          .help = "measure this GGUF file as a whole; without --filter, --case or --report nothing else" },
         { .name = "report",
           .kind = KG_OPTION_TEXT,
           .value = &o->report,
@@ -61,7 +61,7 @@ static bool parse(int argc, char **argv, struct bench_options *o, int *exit_code
         { .name = "peer",
           .kind = KG_OPTION_FLAG,
           .value = &o->peer,
-          .help = "also time what others take for the same shapes (sdpa: PyTorch), and compare" },
+          .help = "also time what others take for the same work (sdpa: PyTorch; models: llama.cpp), and compare" },
         { .name = "ncu",
           .kind = KG_OPTION_FLAG,
           .value = &o->ncu,
@@ -126,15 +126,28 @@ static enum kg_status check_ncu(struct kg_error *err) {
                    strchr(ncu, '/') ? "" : " in PATH");
 }
 
+/* The globs of a call that chooses nothing but models: their benches, and their peers'. */
+static const char MODELS[] = "bench/model/*,model=*", MODEL_PEERS[] = "bench/model_peer/*,model=*";
+
+static bool only_models(const struct bench_options *o) {
+    return o->models.n_items > 0 && o->filters.n_items + o->keys.n_items == 0 && !o->report;
+}
+
 /* Globs over keys, which all begin with the layer: one that leaves it out means it. malloc'ed list of malloc'ed texts.
  */
-static struct kg_option_list with_layer(const struct kg_option_list *globs, bool peers) {
-    struct kg_option_list all = { kg_xcalloc(2 * globs->n_items + 1, sizeof *all.items), 0 };
+static struct kg_option_list chosen_globs(const struct bench_options *o) {
+    const struct kg_option_list *globs = &o->filters;
+    struct kg_option_list all = { kg_xcalloc(2 * globs->n_items + 2, sizeof *all.items), 0 };
+    if (only_models(o)) {
+        all.items[all.n_items++] = kg_xstrdup(MODELS);
+        if (o->peer) all.items[all.n_items++] = kg_xstrdup(MODEL_PEERS);
+        return all;
+    }
     for (size_t i = 0; i < globs->n_items; i++) {
         all.items[all.n_items++] = kg_xstrdup(globs->items[i]);
         all.items[all.n_items++] = kg_xasprintf("bench/%s", globs->items[i]);
     }
-    if (peers && globs->n_items > 0) all.items[all.n_items++] = kg_xstrdup(PEERS);
+    if (o->peer && globs->n_items > 0) all.items[all.n_items++] = kg_xstrdup(PEERS);
     return all;
 }
 
@@ -281,12 +294,19 @@ static char *rerun_prefix(const struct bench_options *o, const char *program) {
     return b.data;
 }
 
+/* Runs with other benches do not compare: without a filter, what stands for it is recorded. */
+static json_t *filter_json(const struct bench_options *o) {
+    const char *model_globs[] = { MODELS, MODEL_PEERS };
+    const struct kg_option_list models = { model_globs, o->peer ? 2 : 1 };
+    return kg_cli_texts_json(only_models(o) ? &models : &o->filters);
+}
+
 static json_t *describe_run(int argc, char **argv, const struct bench_options *o) {
     struct kg_option_list arguments = { (const char **)argv, (size_t)argc };
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:i, s:b, s:s?, s:o*, s:o*}", "argv",
-                     kg_cli_texts_json(&arguments), "layers", json_array(), "filter", kg_cli_texts_json(&o->filters),
-                     "cases", kg_cli_texts_json(&o->keys), "seed", json_sprintf("%" PRIu64, o->seed), "require_gpu", 0,
-                     "models", kg_cli_texts_json(&o->models), "jobs", 1, "quick", o->quick, "report", o->report, "peer",
+                     kg_cli_texts_json(&arguments), "layers", json_array(), "filter", filter_json(o), "cases",
+                     kg_cli_texts_json(&o->keys), "seed", json_sprintf("%" PRIu64, o->seed), "require_gpu", 0, "models",
+                     kg_cli_texts_json(&o->models), "jobs", 1, "quick", o->quick, "report", o->report, "peer",
                      o->peer ? json_true() : NULL, "ncu", o->ncu ? json_true() : NULL);
 }
 
@@ -298,7 +318,7 @@ static int bench(int argc, char **argv, const struct bench_options *o, const str
     json_t *about = describe_run(argc, argv, o);
     char *counted = counted_globs(o);
     struct kg_option_list within = make_within(o, sprint);
-    struct kg_option_list filters = with_layer(&o->filters, o->peer);
+    struct kg_option_list filters = chosen_globs(o);
     const struct kg_run_options options = {
         .suites_dir = suites,
         .selection = { .filters = filters.items,

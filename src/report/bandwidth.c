@@ -29,7 +29,12 @@ static void derive(struct kg_bandwidth_row *row) {
     row->share = kg_roofline_share(&row->roofline, row->bytes, row->flops, row->median_ns);
 }
 
-static void add_rows(struct kg_bandwidth *b, const struct kg_case_records *c) {
+static bool is_one_of(const char *name, const char *const *names) {
+    while (*names && strcmp(*names, name) != 0) names++;
+    return *names != NULL;
+}
+
+static void add_rows(struct kg_bandwidth *b, const struct kg_case_records *c, const char *const *timings) {
     const json_t *plan = c->plan, *result = c->result;
     if (!plan || !result || strcmp(text_or_empty(plan, "layer"), "bench") != 0 ||
         strcmp(text_or_empty(result, "status"), "pass") != 0)
@@ -38,8 +43,7 @@ static void add_rows(struct kg_bandwidth *b, const struct kg_case_records *c) {
     json_t *timing;
     json_array_foreach(json_object_get(result, "timings"), i, timing) {
         const char *name = text_or_empty(timing, "name");
-        const bool is_row = strcmp(name, "time") == 0 || strcmp(name, "token") == 0;
-        if (!is_row || json_is_false(json_object_get(timing, "valid"))) continue;
+        if (!is_one_of(name, timings) || json_is_false(json_object_get(timing, "valid"))) continue;
         b->rows = kg_xrealloc(b->rows, (b->n_rows + 1) * sizeof *b->rows);
         struct kg_bandwidth_row *row = &b->rows[b->n_rows++];
         *row = (struct kg_bandwidth_row){
@@ -49,6 +53,7 @@ static void add_rows(struct kg_bandwidth *b, const struct kg_case_records *c) {
             .backend = text_or_empty(plan, "backend"),
             .dtype = text_or_empty(plan, "dtype"),
             .shape = text_or_empty(plan, "shape"),
+            .timing = name,
             .kind = text_or_empty(timing, "kind"),
             .state = text_or_empty(timing, "state"),
             .n = kg_json_int(timing, "n", 0),
@@ -82,10 +87,16 @@ static void compare_with_f32(struct kg_bandwidth *b, struct kg_bandwidth_row *ro
     }
 }
 
-void kg_bandwidth_collect(const struct kg_records *records, struct kg_bandwidth *b) {
+void kg_bandwidth_collect_timings(const struct kg_records *records, const char *const *timings,
+                                  struct kg_bandwidth *b) {
     *b = (struct kg_bandwidth){ 0 };
-    for (size_t i = 0; i < records->n_cases; i++) add_rows(b, &records->cases[i]);
+    for (size_t i = 0; i < records->n_cases; i++) add_rows(b, &records->cases[i], timings);
     for (size_t i = 0; i < b->n_rows; i++) compare_with_f32(b, &b->rows[i]);
+}
+
+void kg_bandwidth_collect(const struct kg_records *records, struct kg_bandwidth *b) {
+    static const char *const TIMINGS[] = { "time", "token", NULL };
+    kg_bandwidth_collect_timings(records, TIMINGS, b);
 }
 
 void kg_bandwidth_free(struct kg_bandwidth *b) {

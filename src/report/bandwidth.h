@@ -14,7 +14,7 @@
 
 struct kg_bandwidth_row {
     /* Of the records, which must outlive the rows; "" where the case has none. */
-    const char *key, *op, *name, *backend, *dtype, *shape, *kind, *state;
+    const char *key, *op, *name, *backend, *dtype, *shape, *timing, *kind, *state;
     int64_t n;
     double median_ns, mad_ns, ci_lo_ns, ci_hi_ns;
     double bytes, flops;
@@ -31,6 +31,9 @@ struct kg_bandwidth {
 /* The timings called "time", of operations, and "token", of a whole model's decoding, of the cases of layer bench that
  * passed, in the plan's order; not those during which the GPU was slowed down. */
 void kg_bandwidth_collect(const struct kg_records *records, struct kg_bandwidth *bandwidth);
+/* The same of the timings of these names, NULL at the end of the list. */
+void kg_bandwidth_collect_timings(const struct kg_records *records, const char *const *timings,
+                                  struct kg_bandwidth *bandwidth);
 void kg_bandwidth_free(struct kg_bandwidth *bandwidth);
 
 void kg_bandwidth_csv(const struct kg_bandwidth *bandwidth, struct kg_buffer *out);

@@ -5,19 +5,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *const KG_PEER_TIMINGS[] = { "time", "token", "prefill", NULL };
+
+static bool is_model(const struct kg_bandwidth_row *row) {
+    return strcmp(row->op, "model") == 0;
+}
+
 static bool is_peer_of(const struct kg_bandwidth_row *peer, const struct kg_bandwidth_row *kigo) {
     const size_t len = strlen(kigo->op);
     return strncmp(peer->op, kigo->op, len) == 0 && strcmp(peer->op + len, "_peer") == 0 &&
-           strcmp(peer->backend, kigo->backend) == 0 && strcmp(peer->dtype, kigo->dtype) == 0 &&
+           strcmp(peer->backend, kigo->backend) == 0 && strcmp(peer->timing, kigo->timing) == 0 &&
            strcmp(peer->shape, kigo->shape) == 0 && strcmp(peer->kind, kigo->kind) == 0 &&
-           strcmp(peer->state, kigo->state) == 0;
+           (is_model(kigo) || (strcmp(peer->dtype, kigo->dtype) == 0 && strcmp(peer->state, kigo->state) == 0));
 }
 
 void kg_peers_collect(const struct kg_bandwidth *timings, struct kg_peers *peers) {
     *peers = (struct kg_peers){ 0 };
     for (size_t i = 0; i < timings->n_rows; i++) {
         const struct kg_bandwidth_row *kigo = &timings->rows[i];
-        if (strcmp(kigo->name, "auto") != 0) continue;
+        if (!is_model(kigo) && strcmp(kigo->name, "auto") != 0) continue;
         for (size_t k = 0; k < timings->n_rows; k++) {
             const struct kg_bandwidth_row *peer = &timings->rows[k];
             if (!is_peer_of(peer, kigo)) continue;
@@ -28,6 +34,10 @@ void kg_peers_collect(const struct kg_bandwidth *timings, struct kg_peers *peers
                                       kg_speedup(peer->ci_hi_ns, kigo->ci_lo_ns) };
         }
     }
+}
+
+bool kg_peer_is_of_model(const struct kg_peer_row *row) {
+    return is_model(row->kigo);
 }
 
 void kg_peers_free(struct kg_peers *peers) {

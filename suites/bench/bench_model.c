@@ -6,6 +6,7 @@
 #include "base/rng.h"
 #include "base/size.h"
 #include "model/weights.h"
+#include "suites/bench/model_work.h"
 #include "suites/support/machine.h"
 #include "suites/support/minute_words.h"
 #include "suites/support/poet.h"
@@ -18,13 +19,12 @@
 #include <string.h>
 
 enum { N_SAMPLES = 10, N_WARMUP = 2, N_LOADS = 3 };
-enum { MOST_WEIGHTS_CPU_BYTES = 256 << 20 };
 
 struct model_case {
     const char *backend;
     enum kg_precision precision;
     const char *path; /* NULL: the fixture */
-    uint32_t n_prompt, n_tokens, n_ctx;
+    struct kg_model_work work;
 };
 
 /* The model that was asked for last, kept between the cases about it. */
@@ -64,14 +64,14 @@ static bool stage_open(struct kg_record *rec, const struct model_case *c) {
         stage.path = c->path;
         stage.backend_name = c->backend;
     }
-    if (strcmp(c->backend, "cpu") == 0 && kg_model_weight_bytes(stage.model) > MOST_WEIGHTS_CPU_BYTES) {
+    if (strcmp(c->backend, "cpu") == 0 && kg_model_weight_bytes(stage.model) > KG_BENCH_MOST_CPU_BYTES) {
         kg_record_skip(rec, "%llu bytes of weights are too much for the reference back end",
                        (unsigned long long)kg_model_weight_bytes(stage.model));
         return false;
     }
     const struct kg_model_config *config = kg_model_config(stage.model);
-    if (config->has_positions && c->n_ctx > config->n_ctx_train) {
-        kg_record_skip(rec, "a context of %u: the model has %u learned positions", c->n_ctx, config->n_ctx_train);
+    if (config->has_positions && c->work.n_ctx > config->n_ctx_train) {
+        kg_record_skip(rec, "a context of %u: the model has %u learned positions", c->work.n_ctx, config->n_ctx_train);
         return false;
     }
     /* What distinguishes two files of one architecture: the report pairs them. */
@@ -196,7 +196,9 @@ struct job {
 };
 
 static struct job job_open(const struct kg_record *rec, const struct model_case *c) {
-    return (struct job){ .c = c, .session = open_session(c->precision, c->n_ctx), .ids = random_ids(rec, c->n_prompt) };
+    return (struct job){ .c = c,
+                         .session = open_session(c->precision, c->work.n_ctx),
+                         .ids = random_ids(rec, c->work.n_prompt) };
 }
 
 static void job_close(struct job *job) {
@@ -212,7 +214,7 @@ static enum kg_status eval_prompts(void *arg, struct kg_error *err) {
         enum kg_status status = kg_session_truncate(job->session, 0, err);
         const uint64_t start_ns = kg_clock_monotonic_ns();
         if (status == KG_OK)
-            status = kg_session_eval(job->session, job->ids, job->c->n_prompt, KG_LOGITS_LAST, &logits, err);
+            status = kg_session_eval(job->session, job->ids, job->c->work.n_prompt, KG_LOGITS_LAST, &logits, err);
         if (status != KG_OK) return status;
         if (i >= N_WARMUP) job->samples_ns[i - N_WARMUP] = kg_clock_monotonic_ns() - start_ns;
     }
@@ -225,7 +227,8 @@ static void record_prompts(struct kg_record *rec, const char *name,
     struct job job = job_open(rec, c);
     const struct kg_throttle_findings findings = kg_bench_guard(c->backend, measure, &job);
     kg_record_timing(rec, name, "host", "warm", job.samples_ns, N_SAMPLES,
-                     weight_bytes_read(c->n_prompt) + kv_bytes(c, c->n_prompt), flops_of(c->n_prompt, 1));
+                     weight_bytes_read(c->work.n_prompt) + kv_bytes(c, c->work.n_prompt),
+                     flops_of(c->work.n_prompt, 1));
     kg_bench_record_guarded(rec, name, &findings, N_SAMPLES);
     job_close(&job);
     (void)record_roofline(rec, c);
@@ -239,7 +242,7 @@ static enum kg_status first_tokens(void *arg, struct kg_error *err) {
     (void)err;
     struct job *job = arg;
     for (size_t i = 0; i < N_WARMUP + N_SAMPLES; i++) {
-        struct kg_generate_result result = greedy(job->session, job->ids, job->c->n_prompt, 1, true);
+        struct kg_generate_result result = greedy(job->session, job->ids, job->c->work.n_prompt, 1, true);
         if (i >= N_WARMUP) job->samples_ns[i - N_WARMUP] = result.first_token_ns;
         kg_generate_result_free(&result);
     }
@@ -255,7 +258,7 @@ static enum kg_status decode_tokens(void *arg, struct kg_error *err) {
     (void)err;
     struct job *job = arg;
     kg_generate_result_free(&job->result);
-    job->result = greedy(job->session, job->ids, job->c->n_prompt, job->c->n_tokens, true);
+    job->result = greedy(job->session, job->ids, job->c->work.n_prompt, job->c->work.n_tokens, true);
     return KG_OK;
 }
 
@@ -266,14 +269,14 @@ static void decode(struct kg_record *rec, const void *arg) {
     const struct model_case *c = arg;
     if (!stage_open(rec, c)) return;
     struct job job = job_open(rec, c);
-    job.result = greedy(job.session, job.ids, c->n_prompt, N_FIRST, true);
+    job.result = greedy(job.session, job.ids, c->work.n_prompt, N_FIRST, true);
     const struct kg_throttle_findings findings = kg_bench_guard(c->backend, decode_tokens, &job);
     const struct kg_generate_result *const result = &job.result;
-    ck_assert_uint_eq(result->n_ids, c->n_tokens);
+    ck_assert_uint_eq(result->n_ids, c->work.n_tokens);
     ck_assert_uint_gt(result->n_evals, 0);
     ck_assert_uint_eq(result->n_decode_allocations, 0);
     ck_assert_uint_eq(result->n_decode_waits, 0);
-    const double bytes = weight_bytes_read(1) + kv_bytes(c, c->n_prompt + c->n_tokens / 2);
+    const double bytes = weight_bytes_read(1) + kv_bytes(c, c->work.n_prompt + c->work.n_tokens / 2);
     const bool cold =
         bytes > 2 * (double)record_roofline(rec, c)->cache_bytes; /* no token finds what the last one read */
     kg_record_timing(rec, "token", "host", cold ? "cold" : "warm", result->token_ns, result->n_evals, bytes,
@@ -288,9 +291,9 @@ static void decode(struct kg_record *rec, const void *arg) {
 static void memory(struct kg_record *rec, const void *arg) {
     const struct model_case *c = arg;
     if (!stage_open(rec, c)) return;
-    struct kg_session *session = open_session(c->precision, c->n_ctx);
-    int32_t *ids = random_ids(rec, c->n_prompt);
-    struct kg_generate_result result = greedy(session, ids, c->n_prompt, 4, true);
+    struct kg_session *session = open_session(c->precision, c->work.n_ctx);
+    int32_t *ids = random_ids(rec, c->work.n_prompt);
+    struct kg_generate_result result = greedy(session, ids, c->work.n_prompt, 4, true);
     struct kg_memory_use use;
     kg_backend_memory(stage.backend, &use);
     kg_record_memory(rec, &use);
@@ -304,7 +307,7 @@ static void memory(struct kg_record *rec, const void *arg) {
     kg_record_metric(rec, "memory.total", "bytes", (double)use.total_current_bytes);
     ck_assert_uint_eq(sum, use.total_current_bytes);
     ck_assert_uint_eq(use.current_bytes[KG_MEMORY_KV],
-                      kg_kv_cache_bytes(kg_model_config(stage.model), c->n_ctx, c->precision));
+                      kg_kv_cache_bytes(kg_model_config(stage.model), c->work.n_ctx, c->precision));
     ck_assert_uint_ge(use.current_bytes[KG_MEMORY_WEIGHTS], kg_model_weight_bytes(stage.model));
     kg_generate_result_free(&result);
     free(ids);
@@ -384,10 +387,10 @@ static void against_f32(struct kg_record *rec, const void *arg) {
     if (!stage_open(rec, c)) return;
     struct against_f32 a = { .n_vocab = kg_model_config(stage.model)->n_vocab };
     a.n_drawable = (size_t)kg_tokenizer_n_drawable(kg_model_tokenizer(stage.model));
-    const size_t most = c->n_tokens + PER_PROMPT;
+    const size_t most = c->work.n_tokens + PER_PROMPT;
     a.f32 = kg_xcalloc(most * a.n_vocab, sizeof *a.f32);
     a.f16 = kg_xcalloc(most * a.n_vocab, sizeof *a.f16);
-    for (int minute = 0; minute < KG_MINUTES && a.n_tokens < c->n_tokens; minute++) {
+    for (int minute = 0; minute < KG_MINUTES && a.n_tokens < c->work.n_tokens; minute++) {
         struct kg_haiku_request request;
         struct kg_ids prompt = request_ids(&request, minute, kg_record_seed(rec));
         compare_prompt(&a, &prompt, PER_PROMPT);
@@ -412,7 +415,7 @@ static void haiku(struct kg_record *rec, const void *arg) {
     struct kg_lexicon *lexicon;
     struct kg_error err = { 0 };
     kg_must(kg_lexicon_open(kg_fixture_path("lexicon/syllables.tsv"), &lexicon, &err), &err);
-    struct kg_session *session = open_session(c->precision, c->n_ctx);
+    struct kg_session *session = open_session(c->precision, c->work.n_ctx);
     const int n_minutes = kg_bench_quick() ? 5 : KG_MINUTES;
     int n_valid = 0;
     for (int minute = 0; minute < n_minutes; minute++) {
@@ -443,20 +446,10 @@ static const struct model_case *keep(struct model_case c) {
     return &kept->c;
 }
 
-/* "model=0 file.gguf": a shape a case key may hold. */
-static void name_model(size_t index, const char *path, char *shape, size_t size) {
-    const char *const slash = strrchr(path, '/');
-    snprintf(shape, size, "model=%zu %.64s", index, slash ? slash + 1 : path);
-    for (char *c = shape; *c; c++)
-        if (*c < ' ' || *c > '~' || strchr("[]#", *c)) *c = '_';
-}
-
 static void add(struct kg_case_list *list, const char *name, struct model_case c, const char *model, bool has_dtype,
                 void (*run)(struct kg_record *, const void *)) {
-    char shape[160];
-    const size_t n = (size_t)snprintf(shape, sizeof shape, "%s", model);
-    if (c.n_prompt)
-        snprintf(shape + n, sizeof shape - n, " prompt=%u tokens=%u ctx=%u", c.n_prompt, c.n_tokens, c.n_ctx);
+    char shape[KG_MODEL_WORK_TEXT];
+    kg_model_work_shape(model, &c.work, shape);
     kg_case_list_add(list, &(struct kg_case){ .layer = "bench",
                                               .op = "model",
                                               .name = name,
@@ -472,24 +465,21 @@ static void add(struct kg_case_list *list, const char *name, struct model_case c
 
 static void add_model(struct kg_case_list *list, const char *backend, const char *path, const char *model) {
     const bool quick = kg_bench_quick(), device = strcmp(backend, "cpu") != 0;
-    const uint32_t n_prompt = quick ? 64 : 512, n_tokens = quick ? 32 : 256;
     add(list, "load", (struct model_case){ .backend = backend, .path = path }, model, false, load);
     for (int p = KG_PRECISION_F32; p <= (device ? KG_PRECISION_F16 : KG_PRECISION_F32); p++) {
         struct model_case c = { .backend = backend, .precision = (enum kg_precision)p, .path = path };
-        c.n_prompt = n_prompt, c.n_tokens = 1, c.n_ctx = n_prompt + 16;
+        c.work = kg_prefill_work();
         add(list, "prefill", c, model, true, prefill);
         add(list, "first_token", c, model, true, first_token);
-        c.n_prompt = 16, c.n_tokens = n_tokens, c.n_ctx = n_tokens + 16;
+        c.work = kg_decode_work(false);
         add(list, "decode", c, model, true, decode);
-        c.n_tokens = 4, c.n_ctx = 512;
+        c.work.n_tokens = 4, c.work.n_ctx = 512;
         add(list, "memory", c, model, true, memory);
-        c.n_ctx = 8192;
+        c.work.n_ctx = 8192;
         add(list, "memory", c, model, true, memory);
-        if (device && !quick) {
-            c.n_prompt = 8000, c.n_tokens = 128;
-            add(list, "decode", c, model, true, decode);
-        }
-        c.n_prompt = 0, c.n_tokens = n_tokens, c.n_ctx = 512;
+        c.work = kg_decode_work(true);
+        if (device && !quick) add(list, "decode", c, model, true, decode);
+        c.work = (struct kg_model_work){ .n_tokens = kg_decode_work(false).n_tokens, .n_ctx = 512 };
         if (p == KG_PRECISION_F16) add(list, "against_f32", c, model, true, against_f32);
         if (!path) add(list, "haiku", c, model, true, haiku);
     }
@@ -502,8 +492,8 @@ static void build(struct kg_case_list *list) {
     for (size_t b = 0; b < KG_COUNT_OF(BACKENDS); b++) {
         add_model(list, BACKENDS[b], NULL, "fixture");
         for (size_t i = 0; i < n_models; i++) {
-            char model[128];
-            name_model(i, models[i], model, sizeof model);
+            char model[KG_MODEL_WORK_TEXT];
+            kg_model_work_name(i, models[i], model);
             add_model(list, BACKENDS[b], models[i], model);
         }
     }

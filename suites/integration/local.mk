@@ -122,6 +122,10 @@ EXTRA_suites_integration_test_bench_DEPENDENCIES = suites/support/fake_nvml.so s
 suites_integration_test_bench_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/test_bench.c
+check_PROGRAMS += suites/integration/test_bench_models
+suites_integration_test_bench_models_SOURCES = \
+	suites/integration/check_lab.c suites/integration/check_lab.h \
+	suites/integration/test_bench_models.c
 check_PROGRAMS += suites/integration/test_trust
 suites_integration_test_trust_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \

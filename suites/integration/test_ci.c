@@ -186,7 +186,7 @@ static const struct job JOBS[] = {
     { "nothing_worse", "ppp", { "ppp" }, 0, 0, 0, "nothing worse, nothing missing", false },
     { "first_run_is_not_red", NULL, { "ppp" }, 0, 0, 0, "too little to judge by", false },
     { "missing_case_is_red", "ppp", { "pp" }, 0, 0, 1, "| missing |", false },
-    { "skipped_case_is_red", "ppp", { "pps" }, 0, 0, 1, "| regression |", false },
+    { "skipped_case_is_red", "ppp", { "pps" }, 0, 0, 1, "- regression: it was pass, now skip", false },
     { "failed_case_is_red", "ppp", { "ppf" }, 1, 1, 1, "| regression |", false },
     { "failed_case_of_a_first_run", NULL, { "ppf" }, 1, 1, 0, "too little to judge by", false },
     { "no_gpu_is_red", "ppp", { NULL }, 5, 5, 5, "no run to judge", false },

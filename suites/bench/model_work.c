@@ -1,0 +1,30 @@
+#include "suites/bench/model_work.h"
+#include "suites/support/machine.h"
+#include <stdio.h>
+#include <string.h>
+
+struct kg_model_work kg_prefill_work(void) {
+    const uint32_t n_prompt = kg_bench_quick() ? 64 : 512;
+    return (struct kg_model_work){ .n_prompt = n_prompt, .n_tokens = 1, .n_ctx = n_prompt + 16 };
+}
+
+struct kg_model_work kg_decode_work(bool long_context) {
+    const uint32_t n_tokens = kg_bench_quick() ? 32 : 256;
+    if (long_context) return (struct kg_model_work){ .n_prompt = 8000, .n_tokens = 128, .n_ctx = 8192 };
+    return (struct kg_model_work){ .n_prompt = 16, .n_tokens = n_tokens, .n_ctx = n_tokens + 16 };
+}
+
+void kg_model_work_name(size_t index, const char *path, char name[KG_MODEL_WORK_TEXT]) {
+    const char *const slash = path ? strrchr(path, '/') : NULL;
+    if (path) snprintf(name, KG_MODEL_WORK_TEXT, "model=%zu %.64s", index, slash ? slash + 1 : path);
+    else snprintf(name, KG_MODEL_WORK_TEXT, "fixture");
+    for (char *c = name; *c; c++)
+        if (*c < ' ' || *c > '~' || strchr("[]#", *c)) *c = '_';
+}
+
+void kg_model_work_shape(const char *name, const struct kg_model_work *w, char shape[KG_MODEL_WORK_TEXT]) {
+    if (w->n_prompt == 0) snprintf(shape, KG_MODEL_WORK_TEXT, "%.100s", name);
+    else
+        snprintf(shape, KG_MODEL_WORK_TEXT, "%.100s prompt=%u tokens=%u ctx=%u", name, w->n_prompt, w->n_tokens,
+                 w->n_ctx);
+}

@@ -50,16 +50,42 @@ double kg_median(double *values, size_t n) {
     return lower + (upper - lower) / 2;
 }
 
-/* The median of one resample: n draws with replacement from ascending values, counted by rank instead of sorted. */
-static double resampled_median(struct kg_rng *rng, const double *ascending, size_t n, uint32_t *counts) {
-    memset(counts, 0, n * sizeof *counts);
+/* kg_percentile_sorted of values in any order, which are reordered. */
+static double percentile(double *values, size_t n, double p) {
+    const size_t below = (size_t)(p / 100.0 * (double)(n - 1));
+    kg_nth(values, n, below); /* and none behind it is less */
+    if (below + 1 < n) kg_nth(values + below + 1, n - below - 1, 0);
+    return kg_percentile_sorted(values, n, p);
+}
+
+/* The median of each resample is the mean of two of the ascending samples: these two, by rank. */
+struct resampled_ranks {
+    size_t n;
+    uint16_t low[N_RESAMPLES], high[N_RESAMPLES];
+};
+
+/* One resample: n draws with replacement, counted by rank instead of sorted. */
+static void draw_ranks(struct kg_rng *rng, size_t n, uint16_t *low_rank, uint16_t *high_rank) {
+    uint32_t counts[LARGE_N] = { 0 };
     for (size_t i = 0; i < n; i++) counts[kg_rng_below(rng, n)]++;
     const size_t low = (n - 1) / 2, high = n / 2;
-    size_t seen = 0, i = 0;
+    size_t seen = 0;
+    uint16_t i = 0;
     while (seen + counts[i] <= low) seen += counts[i++];
-    const double low_value = ascending[i];
+    *low_rank = i;
     while (seen + counts[i] <= high) seen += counts[i++];
-    return low_value + (ascending[i] - low_value) / 2;
+    *high_rank = i;
+}
+
+/* The draws follow from a constant seed and n alone, and a run's timings mostly have equally many samples. */
+static const struct resampled_ranks *ranks_of(size_t n) {
+    static _Thread_local struct resampled_ranks drawn;
+    if (drawn.n == n) return &drawn;
+    struct kg_rng rng;
+    kg_rng_init(&rng, BOOTSTRAP_SEED, 0);
+    for (int i = 0; i < N_RESAMPLES; i++) draw_ranks(&rng, n, &drawn.low[i], &drawn.high[i]);
+    drawn.n = n;
+    return &drawn;
 }
 
 /* For many samples the binomial ranks of the median (normal approximation) give the same interval without resampling.
@@ -72,15 +98,14 @@ static void interval_by_ranks(const double *ascending, size_t n, struct kg_stati
 }
 
 static void interval_by_bootstrap(const double *ascending, size_t n, struct kg_statistics *out) {
+    const struct resampled_ranks *ranks = ranks_of(n);
     double *medians = kg_xcalloc(N_RESAMPLES, sizeof *medians);
-    uint32_t *counts = kg_xcalloc(n, sizeof *counts);
-    struct kg_rng rng;
-    kg_rng_init(&rng, BOOTSTRAP_SEED, 0);
-    for (int i = 0; i < N_RESAMPLES; i++) medians[i] = resampled_median(&rng, ascending, n, counts);
-    qsort(medians, N_RESAMPLES, sizeof *medians, compare_doubles);
-    out->ci_lo = kg_percentile_sorted(medians, N_RESAMPLES, 2.5);
-    out->ci_hi = kg_percentile_sorted(medians, N_RESAMPLES, 97.5);
-    free(counts);
+    for (int i = 0; i < N_RESAMPLES; i++) {
+        const double low = ascending[ranks->low[i]];
+        medians[i] = low + (ascending[ranks->high[i]] - low) / 2;
+    }
+    out->ci_lo = percentile(medians, N_RESAMPLES, 2.5);
+    out->ci_hi = percentile(medians, N_RESAMPLES, 97.5);
     free(medians);
 }
 

@@ -103,6 +103,51 @@ static void interval_is_repeatable(struct kg_record *rec, const void *arg) {
     ck_assert_double_lt(a.ci_lo, a.ci_hi);
 }
 
+static int ascending(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The interval as its definition says, each resample drawn, sorted and halved: 2000 of them by the seed "kigo". */
+static void plain_bootstrap(const double *samples, size_t n, double *ci_lo, double *ci_hi) {
+    enum { N_RESAMPLES = 2000, MOST = 512 };
+    static double medians[N_RESAMPLES];
+    double drawn[MOST];
+    struct kg_rng rng;
+    kg_rng_init(&rng, 0x6b69676f, 0);
+    for (size_t r = 0; r < N_RESAMPLES; r++) {
+        double sorted[MOST];
+        for (size_t i = 0; i < n; i++) sorted[i] = samples[i];
+        qsort(sorted, n, sizeof *sorted, ascending);
+        for (size_t i = 0; i < n; i++) drawn[i] = sorted[kg_rng_below(&rng, n)];
+        qsort(drawn, n, sizeof *drawn, ascending);
+        medians[r] = drawn[(n - 1) / 2] + (drawn[n / 2] - drawn[(n - 1) / 2]) / 2;
+    }
+    qsort(medians, N_RESAMPLES, sizeof *medians, ascending);
+    *ci_lo = kg_percentile_sorted(medians, N_RESAMPLES, 2.5);
+    *ci_hi = kg_percentile_sorted(medians, N_RESAMPLES, 97.5);
+}
+
+/* Sealed intervals are computed again when a bundle is verified: bit for bit, whichever sizes came before. */
+static void interval_is_the_plain_bootstraps(struct kg_record *rec, const void *arg) {
+    static const size_t SIZES[] = { 20, 20, 2, 3, 20, 41, 40, 512 };
+    double x[512];
+    struct kg_rng rng;
+    (void)rec;
+    (void)arg;
+    kg_rng_init(&rng, 11, 0);
+    for (size_t k = 0; k < KG_COUNT_OF(SIZES); k++) {
+        const size_t n = SIZES[k];
+        struct kg_statistics s;
+        double ci_lo, ci_hi;
+        for (size_t i = 0; i < n; i++) x[i] = 1e4 * kg_rng_uniform(&rng);
+        kg_statistics_compute(x, n, &s);
+        plain_bootstrap(x, n, &ci_lo, &ci_hi);
+        ck_assert_double_eq(s.ci_lo, ci_lo);
+        ck_assert_double_eq(s.ci_hi, ci_hi);
+    }
+}
+
 static void sleep_5_ms(void *arg) {
     ++*(int *)arg;
     const struct timespec t = { .tv_nsec = 5000000 };
@@ -137,11 +182,6 @@ static void peak_memory_grows_by_what_is_touched(struct kg_record *rec, const vo
 }
 
 static const size_t SMALL_N = 41, LARGE_N = 1001;
-
-static int ascending(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 /* Every rank of random values, with ties and without, and the median, as a sort has them. */
 static void ranks_as_a_sort_has_them(struct kg_record *rec, const void *arg) {
@@ -180,6 +220,7 @@ static const struct kg_case CASES[] = {
     UNIT("statistics", "rank_interval_covers_the_median", interval_covers_the_median, &LARGE_N),
     UNIT("statistics", "rank_interval_of_known_ranks", rank_interval_of_known_ranks, NULL),
     UNIT("statistics", "interval_is_repeatable", interval_is_repeatable, NULL),
+    UNIT("statistics", "interval_is_the_plain_bootstraps", interval_is_the_plain_bootstraps, NULL),
     UNIT("timing", "host_timing_counts_and_measures", host_timing_counts_and_measures, NULL),
     UNIT("process_memory", "peak_grows_by_what_is_touched", peak_memory_grows_by_what_is_touched, NULL),
 };

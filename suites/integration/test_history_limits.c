@@ -1,4 +1,4 @@
-/* The limits of the history at 1000 runs of 1000 cases (full/test_full_size.c), held in every check at 50 runs of as
+/* The limits of the history at 1000 runs of 1000 cases (full/test_full_size.c), held in every check at 25 runs of as
  * many cases, by what does not depend on what else the machine does: processor time in the place of wall time, and
  * bytes. That the rest grows in proportion is in unit/test_history_scale.c. */
 #include "base/size.h"
@@ -6,7 +6,8 @@
 #include <check.h>
 #include <math.h>
 
-enum { N_RUNS = 50, N_CASES = 1000, FULL_RUNS = 1000 };
+/* 20 runs of a baseline, the one that is judged, and some that are too old for either. */
+enum { N_RUNS = 25, N_CASES = 1000, FULL_RUNS = 1000 };
 
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_UNDEFINED__ || !defined __OPTIMIZE__
 static const double SLOWER = 10; /* instrumented code is, with its check for leaks at the end */
@@ -32,7 +33,7 @@ static const struct kg_case CASES[] = {
     { .layer = "integration",
       .op = "history",
       .name = "processor_time_and_bytes",
-      .shape = "50x1000",
+      .shape = "25x1000",
       .timeout_s = 120,
       .timed = true,
       .run = processor_time_and_bytes },

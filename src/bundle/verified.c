@@ -70,12 +70,12 @@ struct kg_verified *kg_verified_open(const char *root) {
     return v;
 }
 
-/* Bundles that are gone need no notes. */
+/* What is gone needs no notes. */
 static void drop_gone(const struct kg_verified *v, json_t *bundles) {
     void *next = json_object_iter(bundles);
     while (next) {
         const char *id = json_object_iter_key(next);
-        char *dir = kg_path_join(v->root, id), *gone = kg_path_is_dir(dir) ? NULL : kg_xstrdup(id);
+        char *dir = kg_path_join(v->root, id), *gone = kg_path_exists(dir) ? NULL : kg_xstrdup(id);
         next = json_object_iter_next(bundles, next);
         if (gone) json_object_del(bundles, gone);
         free(gone);

@@ -1,4 +1,5 @@
 /* What this user's kigo found when it verified bundles, so that it need not do it again for bundles nobody has touched.
+ * Others keep texts about files of a folder in the same way (run/known_lists.h).
  *
  * The notes of a root lie in the reader's own $XDG_CACHE_HOME/kigo (or ~/.cache/kigo), in a folder that nobody else may
  * enter, and not beside the bundles: whoever may write there could edit them as well. A note holds as long as the

@@ -88,8 +88,10 @@ struct listing {
 /* The first line, if it is no case's. */
 static bool take_built_from(struct listing *l, const json_t *line) {
     const char *built_from = l->n_lines == 1 ? text_of(line, "built_from") : NULL;
-    if (built_from) snprintf(l->result->built_from, sizeof l->result->built_from, "%s", built_from);
-    return built_from;
+    if (!built_from) return false;
+    snprintf(l->result->built_from, sizeof l->result->built_from, "%s", built_from);
+    l->result->alone = json_is_true(json_object_get(line, "alone"));
+    return true;
 }
 
 static enum kg_status take_lines(struct listing *l, const char *name, uint64_t seed, struct kg_error *err) {

@@ -5,6 +5,7 @@ libkigo_a_SOURCES += \
 	src/run/discover.c src/run/discover.h \
 	src/run/failure.c src/run/failure.h \
 	src/run/failure_name.c src/run/failure_name.h \
+	src/run/known_lists.c src/run/known_lists.h \
 	src/run/layers.c src/run/layers.h \
 	src/run/line_reader.c src/run/line_reader.h \
 	src/run/listing.c src/run/listing.h \

@@ -4,6 +4,7 @@
 #include "base/size.h"
 #include "bundle/built_from.h"
 #include "run/discover.h"
+#include "run/known_lists.h"
 #include "run/layers.h"
 #include "run/listing.h"
 #include <stdlib.h>
@@ -113,16 +114,90 @@ static enum kg_status check_builds(const struct kg_suite_program *programs, cons
                                   n_other, n, first, n_other > 1 ? ", ..." : "");
 }
 
-/* Asks the programs that the selection reaches. *n_reached counts them. */
+/* Whether a case of the list, or one of the harness's own about its program, was asked for. */
+static bool takes_any(const struct kg_selection *selection, const char *program, const json_t *lines, uint64_t seed) {
+    static const char *const OWN[] = { "ends_cleanly", "lists" };
+    bool taken = false;
+    size_t i;
+    json_t *line;
+    json_array_foreach(lines, i, line) {
+        const char *key = json_string_value(json_object_get(line, "key"));
+        const char *layer = json_string_value(json_object_get(line, "layer"));
+        if (kg_selection_takes(selection, key, layer, json_string_value(json_object_get(line, "spec")))) return true;
+    }
+    for (size_t k = 0; k < KG_COUNT_OF(OWN) && !taken; k++) {
+        line = kg_listing_harness_line(program, OWN[k], seed);
+        taken = kg_selection_takes_whole(selection, json_string_value(json_object_get(line, "key")));
+        json_decref(line);
+    }
+    return taken;
+}
+
+/* A program that the selection reaches. */
+struct reached {
+    struct kg_known_list known;
+    bool noted; /* its list is the one that was known: nothing of it was asked for */
+};
+
+/* Asks those whose `noted` is as said. False if one has another list than the one that was known. */
+static bool ask(const struct kg_suite_program *programs, size_t n, const struct reached *reached, bool noted,
+                struct kg_known_lists *notes, const struct kg_child_surroundings *around, struct kg_listing *listings) {
+    struct kg_suite_program *asked = kg_xcalloc(n + 1, sizeof *asked);
+    struct kg_listing *answers = kg_xcalloc(n + 1, sizeof *answers);
+    size_t n_asked = 0, next = 0;
+    bool as_known = true;
+    for (size_t i = 0; i < n; i++)
+        if (reached[i].noted == noted) asked[n_asked++] = programs[i];
+    kg_listings_get(asked, n_asked, around, answers);
+    for (size_t i = 0; i < n; i++) {
+        if (reached[i].noted != noted) continue;
+        json_decref(listings[i].lines);
+        listings[i] = answers[next++];
+        as_known = kg_known_list_keep(notes, &programs[i], &reached[i].known, &listings[i]) && as_known;
+    }
+    free(answers);
+    free(asked);
+    return as_known;
+}
+
+/* Lists all programs: by asking those that have cases to run, and the others where nobody knows their list. Returns
+ * whether any was not asked. */
+static bool get_listings(const struct kg_suite_program *programs, size_t n, const struct kg_selection *selection,
+                         const struct kg_child_surroundings *around, bool by_notes, struct kg_listing *listings) {
+    struct kg_known_lists *notes = kg_known_lists_open(around);
+    struct reached *reached = kg_xcalloc(n + 1, sizeof *reached);
+    for (size_t i = 0; i < n; i++) {
+        json_t *lines;
+        kg_known_list_find(notes, &programs[i], &reached[i].known);
+        lines = reached[i].known.lines;
+        reached[i].noted = by_notes && lines && !takes_any(selection, programs[i].name, lines, around->seed);
+        if (!reached[i].noted) continue;
+        listings[i].lines = json_incref(lines);
+        memcpy(listings[i].built_from, kg_built_from(), sizeof listings[i].built_from);
+    }
+    const bool notes_hold = ask(programs, n, reached, false, notes, around, listings);
+    if (!notes_hold) (void)ask(programs, n, reached, true, notes, around, listings);
+    bool any_noted = false;
+    for (size_t i = 0; i < n; i++) {
+        any_noted = any_noted || reached[i].noted;
+        json_decref(reached[i].known.lines);
+    }
+    free(reached);
+    kg_known_lists_close(notes);
+    return any_noted && notes_hold;
+}
+
+/* Lists the programs that the selection reaches. *n_reached counts them; *noted: some were not asked. */
 static enum kg_status list_programs(struct kg_suite_programs *found, const struct kg_selection *selection,
-                                    const struct kg_child_surroundings *around, struct kg_case_plan *plan,
-                                    json_t *keys_seen, size_t *n_reached, struct kg_error *err) {
+                                    const struct kg_child_surroundings *around, bool by_notes,
+                                    struct kg_case_plan *plan, json_t *keys_seen, size_t *n_reached, bool *noted,
+                                    struct kg_error *err) {
     struct kg_suite_program *reached = kg_xcalloc(found->n_items + 1, sizeof *reached);
     *n_reached = 0;
     for (size_t i = 0; i < found->n_items; i++)
         if (kg_selection_reaches(selection, found->items[i].name)) reached[(*n_reached)++] = found->items[i];
     struct kg_listing *listings = kg_xcalloc(*n_reached + 1, sizeof *listings);
-    kg_listings_get(reached, *n_reached, around, listings);
+    *noted = get_listings(reached, *n_reached, selection, around, by_notes, listings);
     const enum kg_status status = check_builds(reached, listings, *n_reached, err);
     for (size_t i = 0; i < *n_reached; i++)
         add_program(plan, &reached[i], &listings[i], keys_seen, selection, around->seed);
@@ -131,21 +206,17 @@ static enum kg_status list_programs(struct kg_suite_programs *found, const struc
     return status;
 }
 
-enum kg_status kg_case_plan_make(const char *suites_dir, const struct kg_selection *selection,
-                                 const struct kg_child_surroundings *around, struct kg_case_plan *plan,
-                                 struct kg_error *err) {
-    struct kg_suite_programs found;
-    struct kg_error why;
-    const char *prefix = selection->prefix ? selection->prefix : "test_";
-    enum kg_status status = kg_suites_discover(suites_dir, prefix, &found, &why);
-    if (status != KG_OK) return kg_fail(err, KG_ERR_INCOMPLETE, "no suites: %s", why.message);
+static enum kg_status make_plan(struct kg_suite_programs *found, const char *suites_dir,
+                                const struct kg_selection *selection, const struct kg_child_surroundings *around,
+                                bool by_notes, struct kg_case_plan *plan, bool *noted, struct kg_error *err) {
     *plan = (struct kg_case_plan){ 0 };
     json_t *keys_seen = json_object();
     size_t n_reached;
-    status = list_programs(&found, selection, around, plan, keys_seen, &n_reached, err);
-    if (status == KG_OK && found.n_items == 0)
-        status = kg_fail(err, KG_ERR_INCOMPLETE,
-                         "no suite program (%s*) in %s or the folders in it; 'make' builds them", prefix, suites_dir);
+    enum kg_status status = list_programs(found, selection, around, by_notes, plan, keys_seen, &n_reached, noted, err);
+    if (status == KG_OK && found->n_items == 0)
+        status =
+            kg_fail(err, KG_ERR_INCOMPLETE, "no suite program (%s*) in %s or the folders in it; 'make' builds them",
+                    selection->prefix ? selection->prefix : "test_", suites_dir);
     for (size_t i = 0; i < selection->n_keys && status == KG_OK; i++)
         if (!json_object_get(keys_seen, selection->keys[i]))
             status = kg_fail(err, KG_ERR_INCOMPLETE, "no suite program has the case '%s'", selection->keys[i]);
@@ -153,8 +224,23 @@ enum kg_status kg_case_plan_make(const char *suites_dir, const struct kg_selecti
         status = kg_fail(err, KG_ERR_INCOMPLETE, "nothing to run: of %zu cases in %zu programs none was selected",
                          json_object_size(keys_seen), n_reached);
     json_decref(keys_seen);
-    kg_suite_programs_free(&found);
     if (status != KG_OK) kg_case_plan_free(plan);
+    return status;
+}
+
+enum kg_status kg_case_plan_make(const char *suites_dir, const struct kg_selection *selection,
+                                 const struct kg_child_surroundings *around, struct kg_case_plan *plan,
+                                 struct kg_error *err) {
+    struct kg_suite_programs found;
+    struct kg_error why;
+    bool noted;
+    enum kg_status status =
+        kg_suites_discover(suites_dir, selection->prefix ? selection->prefix : "test_", &found, &why);
+    if (status != KG_OK) return kg_fail(err, KG_ERR_INCOMPLETE, "no suites: %s", why.message);
+    status = make_plan(&found, suites_dir, selection, around, true, plan, &noted, err);
+    /* That a case is missing is said by the programs alone. */
+    if (status != KG_OK && noted) status = make_plan(&found, suites_dir, selection, around, false, plan, &noted, err);
+    kg_suite_programs_free(&found);
     return status;
 }
 

@@ -69,4 +69,8 @@ const char *const *kg_extra_models(size_t *n);    /* the files of `kigo check --
  * fixtures/; this is for who lists a folder. */
 const char *kg_unpacked_fixture_path(const char *relative);
 
+/* Whether any of these was asked for, but for a scratch folder: a list of cases that was made without follows from the
+ * program alone. */
+bool kg_paths_asked(void);
+
 #endif

@@ -9,6 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool asked; /* for a path that depends on where things are, or on what lies there */
+
+bool kg_paths_asked(void) {
+    return asked;
+}
+
 /* Where things are: an environment variable first, else where the program lies (bundle/places.h), so that a copied
  * build reads its own fixtures. */
 static const char *from_environment(const char *variable, const char *otherwise) {
@@ -40,6 +46,7 @@ const char *kg_unpacked_fixture_path(const char *relative) {
 }
 
 const char *kg_fixture_path(const char *relative) {
+    asked = true;
     char *fixtures = place("KIGO_FIXTURES", kg_tree_or_share(), "fixtures"), *path = kg_path_join(fixtures, relative);
     free(fixtures);
     const char *unpacked = kg_path_exists(path) ? NULL : kg_unpacked_fixture_path(relative);
@@ -49,6 +56,7 @@ const char *kg_fixture_path(const char *relative) {
 }
 
 const char *kg_built_fixture_path(const char *relative) {
+    asked = true;
     char *fixtures = place("KIGO_BUILT_FIXTURES", kg_places()->made, "fixtures");
     const char *path = keep_path(kg_path_join(fixtures, relative));
     free(fixtures);
@@ -56,12 +64,14 @@ const char *kg_built_fixture_path(const char *relative) {
 }
 
 const char *kg_program_path(void) {
+    asked = true;
     static char *path;
     if (!path) path = kg_xstrdup(from_environment("KIGO_PROGRAM", kg_places()->kigo));
     return path;
 }
 
 const char *kg_suites_path(const char *relative) {
+    asked = true;
     return keep_path(kg_path_join(kg_places()->suites, relative));
 }
 
@@ -74,6 +84,7 @@ const char *kg_scratch_dir(const struct kg_record *rec) {
 }
 
 const char *const *kg_extra_models(size_t *n) {
+    asked = true;
     static char *text;
     static const char **paths;
     static size_t n_paths;

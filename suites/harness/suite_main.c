@@ -186,7 +186,7 @@ static int suite_main(int argc, char **argv, struct kg_case_list *list) {
         fprintf(stderr, "%s: %s\n", program, err.message);
         code = KG_EXIT_USAGE;
     } else if (!helped && options.list) {
-        printf("{\"built_from\":\"%s\"}\n", kg_built_from());
+        printf("{\"built_from\":\"%s\",\"alone\":%s}\n", kg_built_from(), kg_paths_asked() ? "false" : "true");
         for (size_t i = 0; i < list->n_items; i++)
             if (matches(&options, list->items[i].key)) print_plan_line(program, &list->items[i], options.seed);
         if (fflush(stdout) != 0) code = KG_EXIT_INCOMPLETE;

@@ -4,8 +4,12 @@
 #include "base/size.h"
 #include "suites/integration/check_lab.h"
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 /* A lab with the programs that pass and that fail in every way. */
 static void open_lab(struct kg_lab *lab, const struct kg_record *rec) {
@@ -179,6 +183,105 @@ static void stops_at_the_first_failure(struct kg_record *rec, const void *arg) {
     kg_lab_close(&lab);
 }
 
+/* A program of the lab that notes each time it is started, and then is test_mixed. */
+static void add_counted(const struct kg_lab *lab, char **path, char **count_path) {
+    *path = kg_path_join(lab->suites, "test_mixed");
+    *count_path = kg_path_join(lab->dir, "starts");
+    char *script = kg_xasprintf("#!/bin/sh\necho start >>'%s'\nexec '%s' \"$@\"\n", *count_path,
+                                kg_suites_path("harness/selftest/test_mixed"));
+    ck_assert_int_eq(kg_file_write(*path, script, strlen(script), NULL), KG_OK);
+    ck_assert_int_eq(chmod(*path, 0755), 0);
+    free(script);
+}
+
+/* How often it was started since the last call. */
+static size_t starts(const char *count_path) {
+    struct stat info;
+    const size_t n = stat(count_path, &info) == 0 ? (size_t)info.st_size / strlen("start\n") : 0;
+    (void)unlink(count_path);
+    return n;
+}
+
+static void expect_list(const struct kg_lab *lab, const char *word, const char *other_word, const char *keys) {
+    struct kg_process_result r;
+    kg_lab_check(lab, ARGS("--list", "-k", word, "-k", other_word), &r);
+    ck_assert_msg(strcmp(r.out, keys) == 0, "-k %s -k %s: %s%s", word, other_word, r.out, r.err);
+    kg_process_result_free(&r);
+}
+
+/* Replaces a text in the only file of notes about the programs of a folder. */
+static void forge_note(const char *cache, const char *folder, const char *from, const char *to) {
+    struct kg_dir_list list;
+    size_t n_forged = 0;
+    char *dir = kg_path_join(cache, "kigo");
+    ck_assert_int_eq(kg_dir_list(dir, &list, NULL), KG_OK);
+    for (size_t i = 0; i < list.n_names; i++) {
+        char *path = kg_path_join(dir, list.names[i]), *text;
+        size_t size_bytes;
+        ck_assert_int_eq(kg_file_read(path, &text, &size_bytes, NULL), KG_OK);
+        char *place = strstr(text, from);
+        if (place && strstr(text, folder)) {
+            ck_assert_uint_eq(strlen(from), strlen(to));
+            memcpy(place, to, strlen(to));
+            ck_assert_int_eq(kg_file_write(path, text, size_bytes, NULL), KG_OK);
+            n_forged++;
+        }
+        free(text);
+        free(path);
+    }
+    ck_assert_uint_eq(n_forged, 1);
+    kg_dir_list_free(&list);
+    free(dir);
+}
+
+/* Programs that have none of the cases are not started as long as they are the files that listed them; what they have
+ * is never taken from a note. */
+static void lists_are_known(struct kg_record *rec, const void *arg) {
+    struct kg_lab lab;
+    char *path, *count, cache[4096];
+    (void)arg;
+    kg_lab_open(&lab, rec);
+    kg_lab_add(&lab, "test_green", "test_green");
+    add_counted(&lab, &path, &count);
+    snprintf(cache, sizeof cache, "%s/cache", lab.dir);
+    ck_assert_int_eq(setenv("XDG_CACHE_HOME", cache, 1), 0);
+    nanosleep(&(struct timespec){ .tv_nsec = 200000000 }, NULL); /* a file that is written to may not be noted */
+    expect_list(&lab, "GREEN/two", "GREEN/six", "unit/green/two\nunit/green/six\n");
+    ck_assert_uint_eq(starts(count), 1);
+    expect_list(&lab, "GREEN/two", "GREEN/six", "unit/green/two\nunit/green/six\n");
+    ck_assert_uint_eq(starts(count), 0);
+    ck_assert_int_eq(setenv("KIGO_SELFTEST_MORE_LINES", "1", 1), 0); /* a list may follow the environment */
+    expect_list(&lab, "GREEN/two", "GREEN/six", "unit/green/two\nunit/green/six\n");
+    ck_assert_uint_eq(starts(count), 1);
+    ck_assert_int_eq(unsetenv("KIGO_SELFTEST_MORE_LINES"), 0);
+    /* What is in it, and what is in nobody's list, is asked of the program. */
+    expect_list(&lab, "mixed/passes_first", "GREEN/six", "unit/green/six\nunit/mixed/passes_first\n");
+    ck_assert_uint_eq(starts(count), 1);
+    expect_list(&lab, "nobody's", "none's", "");
+    ck_assert_uint_eq(starts(count), 1);
+    /* A note that leaves out a case: seen as soon as its program runs, and then no other note is taken. */
+    forge_note(cache, lab.suites, "mixed/passes_last", "mixed/passes_lost");
+    expect_list(&lab, "passes_last", "passes_first", "unit/mixed/passes_first\nunit/mixed/passes_last\n");
+    expect_list(&lab, "passes_last", "GREEN/six", "unit/green/six\nunit/mixed/passes_last\n");
+    forge_note(cache, lab.suites, "mixed/passes_last", "mixed/passes_lost");
+    expect_list(&lab, "passes_last", "passes_lost", "unit/mixed/passes_last\n");
+    (void)starts(count);
+    forge_note(cache, "selftest", "green/six", "green/sex");
+    forge_note(cache, lab.suites, "mixed/passes_last", "mixed/passes_lost");
+    expect_list(&lab, "GREEN/six", "passes_first", "unit/green/six\nunit/mixed/passes_first\n");
+    /* Another file by that name. */
+    FILE *file = fopen(path, "ae");
+    ck_assert_ptr_nonnull(file);
+    fputs("# longer\n", file);
+    ck_assert_int_eq(fclose(file), 0);
+    (void)starts(count);
+    expect_list(&lab, "GREEN/two", "GREEN/six", "unit/green/two\nunit/green/six\n");
+    ck_assert_uint_eq(starts(count), 1);
+    free(count);
+    free(path);
+    kg_lab_close(&lab);
+}
+
 #define SELECT(function)                                                                                               \
     { .layer = "integration", .op = "check_select", .name = #function, .run = function, .timeout_s = 120 }
 
@@ -186,6 +289,7 @@ static void build(struct kg_case_list *list) {
     static const struct kg_case CASES[] = {
         SELECT(a_program_that_cannot_list_is_listed),
         SELECT(refused),
+        SELECT(lists_are_known),
         SELECT(what_failed_runs_again),
         SELECT(stops_at_the_first_failure),
     };

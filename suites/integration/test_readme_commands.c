@@ -190,7 +190,7 @@ static void commands_that_write(struct kg_record *rec, const void *arg) {
         free(whole);
         free(command);
     }
-    /* What was sent has come back, and is the only run that is there. */
+    /* What was sent has come back, and is the only run. */
     r = shell(rec, "kigo verify --all", NULL);
     if (has_keys) expect(&r, "kigo verify --all", KG_EXIT_OK, "1 bundle, 0 bad");
     kg_process_result_free(&r);

@@ -31,19 +31,16 @@ enum kg_status kg_resolve_commit(const char *dir, const char *revision, char com
 
 enum kg_status kg_find_repository(const char *const *places, const char *revision, const char **dir,
                                   struct kg_error *err) {
-    struct kg_buffer asked = KG_BUFFER_INIT;
     enum kg_status status = KG_ERR_NOT_FOUND;
     for (size_t i = 0; places[i] && status != KG_OK; i++) {
         char commit[KG_COMMIT_SIZE];
         if (!kg_path_is_dir(places[i])) continue;
-        kg_buffer_printf(&asked, "%s%s", asked.len > 0 ? ", " : "", places[i]);
         status = kg_resolve_commit(places[i], revision, commit, NULL);
         if (status == KG_OK) *dir = places[i];
     }
-    if (status != KG_OK)
-        status = kg_fail(err, KG_ERR_NOT_FOUND, "git knows no commit '%s' in %s", revision, kg_buffer_text(&asked));
-    kg_buffer_free(&asked);
-    return status;
+    if (status == KG_OK) return KG_OK;
+    if (places[0] && !places[1]) return kg_fail(err, status, "git knows no commit '%s' in %s", revision, places[0]);
+    return kg_fail(err, status, "git knows no commit '%s' in any repository at hand", revision);
 }
 
 static int by_id(const void *a, const void *b) {

@@ -18,7 +18,8 @@ struct kg_commits {
 };
 
 /* The first of the folders (NULL ends them) whose repository knows the revision; points into places. KG_ERR_NOT_FOUND
- * if none does. */
+ * if none does; the message names a single place alone, which the user gave: of several, some are this machine's, and
+ * the message may go into a report. */
 KG_WARN_UNUSED enum kg_status kg_find_repository(const char *const *places, const char *revision, const char **dir,
                                                  struct kg_error *err);
 

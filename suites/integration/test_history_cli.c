@@ -256,12 +256,35 @@ static void words_are_kept(struct kg_record *rec, const void *arg) {
     kg_history_lab_close(&lab);
 }
 
+/* A run of a commit that no repository at hand has is not compared, and the answer, which readers pass on, names no
+ * folder of this machine. */
+static void lost_commit_names_no_folder(struct kg_record *rec, const void *arg) {
+    static const char LOST[] = "0123456789abcdef0123456789abcdef01234567";
+    struct kg_history_lab lab;
+    char *text;
+    (void)arg;
+    kg_history_lab_open(&lab, rec);
+    kg_history_lab_runs(&lab, 0, 2, (struct kg_made_run){ .n_cases = 2 });
+    free(kg_history_lab_run(&lab, (struct kg_made_run){ .n_cases = 2, .commit = LOST }));
+    kg_verb_expect(lab.root, ARGS("regress"), KG_EXIT_INCONCLUSIVE, &text);
+    const char *why = strstr(text, "git knows no commit");
+    ck_assert_msg(why && strstr(why, LOST), "%s", text);
+    ck_assert_msg(memchr(why, '/', strcspn(why, "\n")) == NULL, "a folder is named: %s", why);
+    free(text);
+    kg_history_lab_close(&lab);
+}
+
 #define CASE(function)                                                                                                 \
     { .layer = "integration", .op = "history_cli", .name = #function, .run = function }
 
 static const struct kg_case CASES[] = {
-    CASE(steps_are_found), CASE(history_of_a_case),    CASE(list_by_filters),
-    CASE(differences),     CASE(regress_by_exit_code), CASE(words_are_kept),
+    CASE(steps_are_found),
+    CASE(history_of_a_case),
+    CASE(list_by_filters),
+    CASE(differences),
+    CASE(regress_by_exit_code),
+    CASE(words_are_kept),
+    CASE(lost_commit_names_no_folder),
 };
 
 int main(int argc, char **argv) {

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/rng.h"
 #include "base/size.h"
+#include "bundle/limits.h"
 #include "bundle/tree.h"
 #include "suites/harness/case.h"
 #include "suites/support/bundle_maker.h"
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Verifies; the status must fit the findings. The caller frees them. */
@@ -82,6 +84,25 @@ static void flipped_byte(struct kg_record *rec, const void *arg) {
     ck_assert_uint_eq(findings.n_items, 0);
     kg_tree_free(&tree);
     free(dir);
+}
+
+/* Each empty folder of as many as a bundle may hold costs the same to recognise: 0.015 s of processor time for all, and
+ * 15 s with a look at every entry for each. */
+static void many_empty_folders(struct kg_record *rec, const void *arg) {
+    struct kg_tree tree = { kg_xcalloc(KG_MAX_ENTRIES, sizeof *tree.entries), KG_MAX_ENTRIES };
+    size_t n_empty = 0;
+    (void)arg;
+    for (size_t i = 0; i < tree.n_entries; i++) {
+        tree.entries[i].kind = KG_TREE_DIR;
+        tree.entries[i].path = kg_xasprintf(i == 1 ? "data/%06zu/x" : "data/%06zu", i == 1 ? i - 1 : i);
+    }
+    const clock_t begun = clock();
+    for (size_t i = 0; i < tree.n_entries; i++) n_empty += kg_tree_is_empty(&tree, &tree.entries[i]);
+    const double took_s = (double)(clock() - begun) / CLOCKS_PER_SEC;
+    ck_assert_uint_eq(n_empty, tree.n_entries - 1);
+    kg_record_metric(rec, "processor_time", "s", took_s);
+    ck_assert_double_le(took_s, 2);
+    kg_tree_free(&tree);
 }
 
 static void remove_file(const char *dir, const char *relative) {
@@ -433,6 +454,7 @@ static void random_damage(struct kg_record *rec, const void *arg) {
 
 static const struct kg_case CASES[] = {
     CASE(flipped_byte),
+    CASE(many_empty_folders),
     CASE(missing_file),
     CASE(added_file),
     CASE(added_folder),

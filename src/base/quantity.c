@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct scale {
@@ -91,6 +92,19 @@ struct kg_quantity kg_quantity_of_unit(double value, const char *unit) {
     struct kg_quantity out = fabs(value) < 1e-3 ? kg_quantity_general(value) : kg_quantity_number(value);
     for (size_t i = 0; i < KG_COUNT_OF(BARE); i++)
         if (strcmp(unit, BARE[i]) == 0) return out;
+    put_unit(unit, &out);
+    return out;
+}
+
+struct kg_quantity kg_quantity_beside(double value, double other, const char *unit) {
+    struct kg_quantity out = kg_quantity_of_unit(value, unit);
+    if (value == other || !isfinite(value) || strcmp(out.text, kg_quantity_of_unit(other, unit).text) != 0) return out;
+    for (int digits = 1; digits <= 17; digits++) { /* the fewest that read back as the same number */
+        snprintf(out.text, sizeof out.text, "%.*g", digits, value);
+        if (strtod(out.text, NULL) == value) break;
+    }
+    if (fabs(value) >= 1 && fabs(value) < 1e15 && value == trunc(value))
+        snprintf(out.text, sizeof out.text, "%.0f", value);
     put_unit(unit, &out);
     return out;
 }

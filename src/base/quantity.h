@@ -20,4 +20,8 @@ struct kg_quantity kg_quantity_general(double value); /* four digits, as 1.2e-07
  * ratio are bare numbers, which they are; any other unit follows the number. */
 struct kg_quantity kg_quantity_of_unit(double value, const char *unit);
 
+/* The same of a value that stands beside another: where they differ and would look alike, it has its recorded unit and
+ * all its digits. */
+struct kg_quantity kg_quantity_beside(double value, double other, const char *unit);
+
 #endif

@@ -120,6 +120,21 @@ static const char *unit_of_row(size_t n_columns, const char *const *names, const
     return NULL;
 }
 
+static double number_of(const struct kg_cell *cell) {
+    return cell->kind == KG_CELL_REAL ? cell->real : cell->kind == KG_CELL_INT ? (double)cell->integer : NAN;
+}
+
+/* What a figure stands beside in its row; NaN where it stands alone. */
+static double beside(size_t n_columns, const char *const *names, const struct kg_cell *cells, size_t column) {
+    static const char *const PAIRS[][2] = { { "a", "b" }, { "baseline", "run" }, { "before", "after" } };
+    for (size_t i = 0; i < 2 * KG_COUNT_OF(PAIRS); i++) {
+        const char *const *pair = PAIRS[i / 2];
+        for (size_t k = 0; k < n_columns && strcmp(names[column], pair[i % 2]) == 0; k++)
+            if (strcmp(names[k], pair[1 - i % 2]) == 0) return number_of(&cells[k]);
+    }
+    return NAN;
+}
+
 /* A head, or a cell with its unit. */
 static void people_text(const struct kg_rows *rows, size_t n_columns, const char *const *names,
                         const struct kg_cell *cells, size_t i, struct kg_buffer *out) {
@@ -130,9 +145,8 @@ static void people_text(const struct kg_rows *rows, size_t n_columns, const char
         return;
     }
     if (!unit) unit = unit_of_row(n_columns, names, cells, i);
-    if (unit && cells[i].kind == KG_CELL_REAL) kg_buffer_puts(out, kg_quantity_of_unit(cells[i].real, unit).text);
-    else if (unit && cells[i].kind == KG_CELL_INT)
-        kg_buffer_puts(out, kg_quantity_of_unit((double)cells[i].integer, unit).text);
+    if (unit && (cells[i].kind == KG_CELL_REAL || cells[i].kind == KG_CELL_INT))
+        kg_buffer_puts(out, kg_quantity_beside(number_of(&cells[i]), beside(n_columns, names, cells, i), unit).text);
     else cell_text(&cells[i], rows->null_text, rows->digits, out);
 }
 

@@ -17,7 +17,7 @@ static void put_values(struct kg_page *page, const struct kg_judgement *j) {
     const double values[] = { j->before, j->after };
     const char *const texts[] = { j->before_text, j->after_text };
     for (size_t i = 0; i < KG_COUNT_OF(values); i++)
-        kg_page_cell(page, *texts[i] ? texts[i] : kg_quantity_of_unit(values[i], j->unit).text);
+        kg_page_cell(page, *texts[i] ? texts[i] : kg_quantity_beside(values[i], values[1 - i], j->unit).text);
 }
 
 static void put_judgements(const struct kg_regression *r, struct kg_page *page) {

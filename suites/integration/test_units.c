@@ -172,6 +172,31 @@ static void write_skips(struct kg_history_lab *lab, bool skipped_first) {
     kg_history_lab_runs(lab, 1, 1, run);
 }
 
+static void one_byte_more(void *arg, size_t i, struct kg_made_case *c) {
+    c->peak_bytes = PEAK_BYTES + (i == 0 ? *(const double *)arg : 0);
+}
+
+/* Of an exact figure any change counts: two values are never shown alike. */
+static void values_that_differ_look_different(struct kg_record *rec, const void *arg) {
+    static const char *const VERBS[] = { "diff", "regress", "report" };
+    struct kg_history_lab lab;
+    (void)arg;
+    kg_history_lab_open_in(&lab, kg_scratch_dir(rec), N_RUNS);
+    for (size_t run = 0; run < 2; run++)
+        kg_history_lab_runs(
+            &lab, run, 1, (struct kg_made_run){ .n_cases = 2, .fill = one_byte_more, .arg = &(double){ (double)run } });
+    for (size_t i = 0; i < KG_COUNT_OF(VERBS); i++) {
+        struct kg_process_result r;
+        const char *const diff[] = { "diff", "latest~1", "latest", NULL }, *const regress[] = { "regress", NULL },
+                          *const report[] = { "report", "latest", "--markdown", NULL };
+        kg_verb_run(lab.root, i == 0 ? diff : i == 1 ? regress : report, false, &r);
+        ck_assert_msg(strstr(r.out, "3221225472 bytes") && strstr(r.out, "3221225473 bytes"), "kigo %s: %s%s", VERBS[i],
+                      r.out, r.err);
+        kg_process_result_free(&r);
+    }
+    kg_history_lab_close(&lab);
+}
+
 static const struct skip_row {
     const char *args[7];
     bool skipped_first;
@@ -250,7 +275,7 @@ static void skips_are_grouped(struct kg_record *rec, const void *arg) {
 
 static const struct kg_case CASES[] = {
     UNITS(every_verb_writes_for_people), UNITS(verbs_over_models), UNITS(programs_get_the_recorded_unit),
-    UNITS(rooflines_come_apart),         UNITS(skips_are_grouped),
+    UNITS(rooflines_come_apart),         UNITS(skips_are_grouped), UNITS(values_that_differ_look_different),
 };
 
 int main(int argc, char **argv) {

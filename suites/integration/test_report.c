@@ -205,6 +205,32 @@ static void changes_in_a_browser(struct kg_record *rec, const void *arg) {
     kg_history_lab_close(&lab);
 }
 
+/* What can be said of the pages where there is no browser. */
+static void pages_close_what_they_open(struct kg_record *rec, const void *arg) {
+    static const char *const OF_HISTORY[] = { "The largest error over its limit of each run",
+                                              "The largest peak of each tag over the cases of a run, in MiB." };
+    const char *hostile = kg_scratch_dir(rec);
+    struct kg_history_lab lab;
+    struct story story;
+    char *html;
+    (void)arg;
+    seal_hostile(hostile);
+    kg_verb_expect(hostile, ARGS("report", "latest"), KG_EXIT_OK, &html);
+    kg_expect_html_closed(html);
+    free(html);
+    kg_history_lab_open(&lab, rec);
+    write_history(&lab, &story);
+    kg_verb_expect(lab.root, ARGS("report", "latest", "--repo", lab.repository), KG_EXIT_OK, &html);
+    kg_expect_html_closed(html);
+    free(html);
+    kg_verb_expect(lab.root, ARGS("report", "--history"), KG_EXIT_OK, &html);
+    kg_expect_html_closed(html);
+    for (size_t i = 0; i < KG_COUNT_OF(OF_HISTORY) && has_gnuplot(); i++)
+        ck_assert_msg(strstr(html, OF_HISTORY[i]) != NULL, "no '%s'", OF_HISTORY[i]);
+    free(html);
+    kg_history_lab_close(&lab);
+}
+
 static void history_in_a_browser(struct kg_record *rec, const void *arg) {
     struct kg_history_lab lab;
     struct story story;
@@ -515,6 +541,7 @@ static const struct kg_case CASES[] = {
     SLOW(sealed_page_in_a_browser),
     SLOW(browser_sees_what_is_wrong),
     SLOW(changes_in_a_browser),
+    CASE(pages_close_what_they_open),
     SLOW(history_in_a_browser),
     SLOW(eyes_see_what_is_wrong),
     LOOK(read_in_the_dark, "changes"),

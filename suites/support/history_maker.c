@@ -184,8 +184,11 @@ static void put_telemetry(const struct kg_made_run *run, struct kg_buffer *out) 
     kg_buffer_puts(out, "utc_us,gpu,sm_mhz,memory_mhz,power_mw,power_limit_mw,temperature_c,throttle_reasons,"
                         "memory_used_bytes,utilization_percent\n");
     for (int i = 0; i < 5 && run->sm_mhz > 0; i++)
-        kg_buffer_printf(out, "%lld,0,%.0f,3201,,700000,46,%s,0,25\n", (long long)run->started_us + i,
-                         run->sm_mhz - (i == 0 ? 1000 : 0), i == 0 ? "0x1" : "0x0");
+        kg_buffer_printf(out, "%lld,0,%.0f,3201,,700000,%.0f,%s,0,25\n", (long long)run->started_us + i,
+                         run->sm_mhz - (i == 0 ? 1000 : 0), 46 + run->hotter_by,
+                         i >= 5 - run->n_throttled ? "0x4"
+                         : i == 0                  ? "0x1"
+                                                   : "0x0");
 }
 
 struct file {

@@ -38,6 +38,8 @@ struct kg_made_run {
     const char *cflags;    /* NULL: "-O3" */
     double canary;         /* speed of the machine's canaries against usual, 0: it has none */
     double sm_mhz;         /* of its telemetry, 0: there is none */
+    double hotter_by;      /* degrees, than 46 */
+    int n_throttled;       /* of its 5 samples */
     const char *os_kernel; /* NULL: "6.1" */
     const char *kernels;   /* text of build.json's "kernels"; NULL: none */
     void (*fill)(void *arg, size_t i, struct kg_made_case *c); /* NULL: as usual */

@@ -162,6 +162,21 @@ static void pipe_is_refused_at_once(struct kg_record *rec, const void *arg) {
 }
 
 /* A disk that is full, by a limit on the size of files: the old file stays, no temporary is left. */
+/* What stands in a folder's place is no folder to list or to sync; a pipe is not waited for. */
+static void no_folder_in_its_place(struct kg_record *rec, const void *arg) {
+    char *pipe_path = kg_path_join(kg_scratch_dir(rec), "pipe"), *file = kg_path_join(kg_scratch_dir(rec), "file");
+    struct kg_dir_list list;
+    struct kg_error err;
+    (void)arg;
+    ck_assert_int_eq(mkfifo(pipe_path, 0600), 0);
+    must_write(file, "x");
+    ck_assert_int_eq(kg_dir_list(pipe_path, &list, &err), KG_ERR_NOT_FOUND);
+    ck_assert_int_eq(kg_dir_list(file, &list, &err), KG_ERR_NOT_FOUND);
+    ck_assert_int_eq(kg_dir_sync(file, &err), KG_ERR_NOT_FOUND);
+    free(file);
+    free(pipe_path);
+}
+
 static void full_disk_keeps_the_old_file(struct kg_record *rec, const void *arg) {
     enum { N = 1 << 20 };
     char *path = path_in(rec, "f"), *big = calloc(1, N);
@@ -298,6 +313,7 @@ static void build(struct kg_case_list *list) {
         { .name = "errors_name_the_path", .run = errors_name_the_path },
         { .name = "empty_file_maps_to_nothing", .run = empty_file_maps_to_nothing },
         { .name = "pipe_is_refused_at_once", .run = pipe_is_refused_at_once, .timeout_s = 10 },
+        { .name = "no_folder_in_its_place", .run = no_folder_in_its_place, .timeout_s = 10 },
         { .name = "full_disk_keeps_the_old_file", .run = full_disk_keeps_the_old_file },
         { .name = "draft_appears_only_when_published", .run = draft_appears_only_when_published },
         { .name = "room_is_reserved", .run = room_is_reserved },

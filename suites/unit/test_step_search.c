@@ -151,8 +151,9 @@ static void without_git(struct kg_record *rec, const void *arg) {
     kg_history_lab_close(&lab);
 }
 
-/* The clock falls from run `at` on, and the kernel is another; the victim is slower from run 12 on. */
-static void expect_machine(struct kg_record *rec, size_t at, const char *machine) {
+/* The clock falls from run `at` on, the GPU is hotter and throttled, and the kernel is another; the victim is slower
+ * from run 12 on. */
+static void expect_machine(struct kg_record *rec, size_t at, double hotter_by, int n_throttled, const char *machine) {
     struct kg_history_lab lab;
     struct kg_step_search found;
     struct story story = { .victim = 1 };
@@ -164,6 +165,8 @@ static void expect_machine(struct kg_record *rec, size_t at, const char *machine
                                                             .n_cases = N_CASES,
                                                             .canary = 1,
                                                             .sm_mhz = (i < at ? 1980 : 1755) + (double)(i % 2),
+                                                            .hotter_by = i < at ? 0 : hotter_by,
+                                                            .n_throttled = i < at ? 0 : n_throttled,
                                                             .os_kernel = i < at ? "6.1" : "6.2",
                                                             .fill = fill,
                                                             .arg = &story }));
@@ -178,12 +181,19 @@ static void expect_machine(struct kg_record *rec, size_t at, const char *machine
 
 static void a_clock_changed_at_the_same_run(struct kg_record *rec, const void *arg) {
     (void)arg;
-    expect_machine(rec, 12, "SM clock 1981 to 1755 MHz, kernel 6.1 to 6.2");
+    expect_machine(rec, 12, 4, 0, "SM clock 1981 to 1755 MHz, kernel 6.1 to 6.2");
+}
+
+/* Five degrees are told, four are not; of throttled samples the share is. */
+static void heat_and_throttling(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    expect_machine(rec, 12, 5, 2,
+                   "SM clock 1981 to 1755 MHz, temperature 46 to 51 C, throttled samples 0 to 40 %, kernel 6.1 to 6.2");
 }
 
 static void a_clock_changed_elsewhere(struct kg_record *rec, const void *arg) {
     (void)arg;
-    expect_machine(rec, 9, "");
+    expect_machine(rec, 9, 5, 2, "");
 }
 
 /* The machine is slower from a run on, which its canaries say: no case steps. */
@@ -219,7 +229,8 @@ static const struct kg_case CASES[] = { CASE(a_merge_hides_no_step),
                                         CASE(without_git),
                                         CASE(canaries_explain),
                                         CASE(a_clock_changed_at_the_same_run),
-                                        CASE(a_clock_changed_elsewhere) };
+                                        CASE(a_clock_changed_elsewhere),
+                                        CASE(heat_and_throttling) };
 
 int main(int argc, char **argv) {
     return kg_suite_main(argc, argv, CASES, KG_COUNT_OF(CASES));

@@ -24,9 +24,11 @@ static enum kg_status fail_reading(const struct kg_history *history, sqlite3 *db
 
 /* Whether the statement's words are not at fault. */
 static bool is_of_file(int code) {
-    const int kind = code & 0xFF;
-    return kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB || kind == SQLITE_IOERR || kind == SQLITE_CANTOPEN ||
-           kind == SQLITE_BUSY || kind == SQLITE_FULL || kind == SQLITE_READONLY || kind == SQLITE_PROTOCOL;
+    static const int KINDS[] = { SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_IOERR,    SQLITE_CANTOPEN,
+                                 SQLITE_BUSY,    SQLITE_FULL,   SQLITE_READONLY, SQLITE_PROTOCOL };
+    for (size_t i = 0; i < KG_COUNT_OF(KINDS); i++)
+        if ((code & 0xFF) == KINDS[i]) return true;
+    return false;
 }
 
 static bool begins_with_any(const char *name, const char *const *beginnings, size_t n) {

@@ -1,11 +1,14 @@
 /* The tokenizer's promises apart from its vectors: bad text, special tokens, streaming, round trips, linear time. */
 #include "base/buffer.h"
+#include "base/hash.h"
 #include "base/rng.h"
 #include "base/size.h"
 #include "suites/support/vocabulary.h"
+#include "tokenizer/char_class.h"
 #include "tokenizer/normalize.h"
 #include "base/utf8.h"
 #include <check.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,6 +100,64 @@ static void remembered_pieces_of_many_ids(struct kg_record *rec, const void *arg
     kg_ids_free(&apart);
     kg_ids_free(&together);
     kg_buffer_free(&text);
+}
+
+/* Of all characters: those that Unicode 16 has and 14 has not, each with an older one of its general category. The
+ * digest is of Python's unicodedata of both versions: "<code point> <0 Lu, 1 Ll, 2 Lm, 3 Lo, 4 N, 5 M>" a line. */
+static void newer_characters_have_their_class(struct kg_record *rec, const void *arg) {
+    static const uint32_t OLDER[][2] = { { 0x1e00, 0x10400 }, { 0x1e01, 0x10428 }, { 0x1d2c, 0x16f93 },
+                                         { 0x4e00, 0x20000 }, { 0x966, 0x1d7ce },  { 0x900, 0x1d165 } };
+    static const char WANT[] = "3b66c991e8c3adc20611a2f371940f265cf8d509d08b19217a7c70f0b4a66046";
+    struct kg_buffer lines = KG_BUFFER_INIT, copy = KG_BUFFER_INIT;
+    char bytes[KG_UTF8_MAX_BYTES], hex[KG_SHA256_HEX_SIZE];
+    (void)rec, (void)arg;
+    for (uint32_t c = 0; c < 0x110000; c++) {
+        if (c == 0xd800) c = 0xe000;
+        const size_t len = kg_utf8_put(c, bytes);
+        if (!kg_char_class_stand_in(bytes, len, &copy)) continue;
+        uint32_t other;
+        ck_assert_uint_eq(kg_utf8_get(copy.data, &other), len);
+        for (size_t i = 0; i < KG_COUNT_OF(OLDER); i++)
+            if (other == OLDER[i][len == 4]) kg_buffer_printf(&lines, "%" PRIx32 " %zu\n", c, i);
+    }
+    kg_sha256_hex(lines.data, lines.len, hex);
+    ck_assert_str_eq(hex, WANT);
+    kg_buffer_free(&copy);
+    kg_buffer_free(&lines);
+}
+
+/* Each character between marks that come in the wrong order, "a U+0315 <it> U+0316": it orders them or not, and
+ * composes or not, as Hugging Face tokenizers 0.23 normalise it. The digest is of their lines, from U+0300 to U+1FFFF.
+ */
+static void all_characters_among_marks(struct kg_record *rec, const void *arg) {
+    static const char WANT[] = "1694f1a6d32a8de21ff11954bc03c9767c793eda5fc0d977d3a44a12a18bcce2";
+    struct kg_buffer lines = KG_BUFFER_INIT;
+    char text[] = "a\xcc\x95....\xcc\x96", hex[KG_SHA256_HEX_SIZE];
+    struct kg_error err;
+    (void)rec, (void)arg;
+    for (uint32_t c = 0x300; c < 0x20000; c++) {
+        if (c == 0xd800) c = 0xe000;
+        const size_t len = 3 + kg_utf8_put(c, text + 3);
+        memcpy(text + len, "\xcc\x96", 2);
+        ck_assert_msg(kg_nfc_append(text, len + 2, &lines, &err) == KG_OK, "U+%04" PRIX32 ": %s", c, err.message);
+        kg_buffer_puts(&lines, "\n");
+    }
+    kg_sha256_hex(lines.data, lines.len, hex);
+    ck_assert_str_eq(hex, WANT);
+    kg_buffer_free(&lines);
+}
+
+/* A list that was freed is an empty one. */
+static void freed_ids_are_none(struct kg_record *rec, const void *arg) {
+    struct kg_ids ids = { 0 };
+    (void)rec, (void)arg;
+    for (int32_t i = 0; i < 2; i++) {
+        kg_ids_push(&ids, i);
+        ck_assert_uint_eq(ids.n, 1);
+        ck_assert_int_eq(ids.ids[0], i);
+        kg_ids_free(&ids);
+    }
+    ck_assert_ptr_null(ids.ids);
 }
 
 static void appends_to_the_list(struct kg_record *rec, const void *arg) {
@@ -456,6 +517,9 @@ static void build(struct kg_case_list *list) {
     add(list, "appends_to_the_list", appends_to_the_list, NULL);
     add(list, "remembered_pieces_are_told_apart", remembered_pieces_are_told_apart, NULL);
     add(list, "remembered_pieces_of_many_ids", remembered_pieces_of_many_ids, NULL);
+    add(list, "newer_characters_have_their_class", newer_characters_have_their_class, NULL);
+    add(list, "all_characters_among_marks", all_characters_among_marks, NULL);
+    add(list, "freed_ids_are_none", freed_ids_are_none, NULL);
     add(list, "nul_inside", nul_inside, NULL);
     add(list, "decoding_leaves_special_out", decoding_leaves_special_out, NULL);
     add(list, "id_out_of_range", id_out_of_range, NULL);

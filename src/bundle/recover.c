@@ -153,9 +153,9 @@ static enum kg_status recover_one(const char *root, const char *id, const struct
                                   size_t *n_recovered, struct kg_error *err) {
     char *dir = kg_xasprintf("%s/.tmp-%s", root, id);
     int lock_fd = -1;
-    bool holds = false;
     enum kg_status status = kg_bundle_lock(dir, &lock_fd, err);
     if (status == KG_OK && lock_fd >= 0) {
+        bool holds;
         status = holds_a_file(dir, &holds, err);
         if (status == KG_OK && !holds) status = kg_path_remove(dir, err);
         if (status == KG_OK && holds) {

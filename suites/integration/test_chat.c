@@ -132,6 +132,21 @@ static void save_replaces_nothing_foreign(struct kg_record *rec, const void *arg
     free(mine);
 }
 
+static void loaded_conversation_is_saved_again(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    char *path = kg_path_join(kg_scratch_dir(rec), "pond.json"), *save = kg_xasprintf(POND "\n/save %s\n", path);
+    struct kg_process_result first = run_well(rec, ARGS(CHAT), save),
+                             again = run_well(rec, ARGS(CHAT, "--load", path), save);
+    json_error_t why;
+    json_t *saved = json_load_file(path, 0, &why);
+    ck_assert_uint_eq(json_array_size(json_object_get(saved, "messages")), 4);
+    json_decref(saved);
+    kg_process_result_free(&again);
+    kg_process_result_free(&first);
+    free(save);
+    free(path);
+}
+
 /* After each list of commands the same question has the tokens of another conversation's. */
 static const struct same_row {
     const char *name, *lines, *same_as;
@@ -379,6 +394,7 @@ static void build(struct kg_case_list *list) {
         { .name = "json_counts_what_was_evaluated", .run = json_counts_what_was_evaluated },
         { .name = "saved_conversation_goes_on", .run = saved_conversation_goes_on },
         { .name = "save_replaces_nothing_foreign", .run = save_replaces_nothing_foreign },
+        { .name = "loaded_conversation_is_saved_again", .run = loaded_conversation_is_saved_again },
         { .name = "full_context_says_what_to_do", .run = full_context_says_what_to_do },
         { .name = "interactive_text_is_one_prompts", .run = interactive_text_is_one_prompts },
         { .name = "ctrl_c_stops_the_answer_only", .run = ctrl_c_stops_the_answer_only },

@@ -363,6 +363,8 @@ static void tap_shows_every_case(struct kg_record *rec, const void *arg) {
     ck_assert_uint_eq(count_lines(r.out, "ok ", " # SKIP nothing to test with"), MIXED_SKIP);
     ck_assert_uint_eq(count_lines(r.out, "not ok ", NULL), MIXED_FAIL);
     ck_assert_uint_eq(count_lines(r.out, "  rerun: ", NULL), MIXED_FAIL);
+    ck_assert_uint_eq(count_lines(r.out, "  ---", NULL), MIXED_FAIL); /* a block of YAML begins and ends */
+    ck_assert_uint_eq(count_lines(r.out, "  ...", NULL), MIXED_FAIL);
     /* And again at its end, the first ten: all that a reader of a log's tail sees. */
     static const char *const STATUSES[] = { "# fail unit/mixed/", "# crash unit/mixed/", "# timeout unit/mixed/" };
     size_t n_named = 0;

@@ -222,6 +222,7 @@ static void pages_close_what_they_open(struct kg_record *rec, const void *arg) {
     write_history(&lab, &story);
     kg_verb_expect(lab.root, ARGS("report", "latest", "--repo", lab.repository), KG_EXIT_OK, &html);
     kg_expect_html_closed(html);
+    ck_assert_ptr_nonnull(strstr(html, " (11)</td>")); /* each timing beside those of the runs before */
     free(html);
     kg_verb_expect(lab.root, ARGS("report", "--history"), KG_EXIT_OK, &html);
     kg_expect_html_closed(html);

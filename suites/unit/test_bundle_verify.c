@@ -165,7 +165,8 @@ static void added_folder(struct kg_record *rec, const void *arg) {
 /* No manifest lists a signature, so what stands in its place is looked at. */
 static void added_signature(struct kg_record *rec, const void *arg) {
     static const char SIG[] = "tagmanifest-sha256.txt.sig", BEGIN[] = "-----BEGIN SSH SIGNATURE-----\n";
-    static const char *const NONE[] = { "", "x", "-----BEGIN SSH SIGNATURE-----\nU1NIU0lH\n" };
+    static const char *const NONE[] = { "", "x", "-----BEGIN SSH SIGNATURE-----\nU1NIU0lH\n",
+                                        "-----BEGIN SSH SIGNATURE-----\n-----END SSH SIGNATURE-----\n" };
     char *dir = fresh(rec);
     struct kg_bundle_findings findings;
     (void)arg;

@@ -6,6 +6,7 @@
 #include "suites/support/vocabulary.h"
 #include "tokenizer/char_class.h"
 #include "tokenizer/normalize.h"
+#include "tokenizer/special.h"
 #include "base/utf8.h"
 #include <check.h>
 #include <inttypes.h>
@@ -145,6 +146,24 @@ static void all_characters_among_marks(struct kg_record *rec, const void *arg) {
     kg_sha256_hex(lines.data, lines.len, hex);
     ck_assert_str_eq(hex, WANT);
     kg_buffer_free(&lines);
+}
+
+/* Unicode's property White_Space, of all characters: 25 of them. */
+static void white_space_is_unicodes(struct kg_record *rec, const void *arg) {
+    static const uint32_t WHITE[] = { 0x9,    0xa,    0xb,    0xc,    0xd,    0x20,   0x85,   0xa0,   0x1680,
+                                      0x2000, 0x2001, 0x2002, 0x2003, 0x2004, 0x2005, 0x2006, 0x2007, 0x2008,
+                                      0x2009, 0x200a, 0x2028, 0x2029, 0x202f, 0x205f, 0x3000 };
+    size_t n = 0;
+    (void)rec, (void)arg;
+    for (uint32_t c = 0; c < 0x110000; c++) {
+        char bytes[KG_UTF8_MAX_BYTES];
+        if (c == 0xd800) c = 0xe000;
+        const size_t len = kg_utf8_put(c, bytes);
+        const bool want = n < KG_COUNT_OF(WHITE) && c == WHITE[n];
+        ck_assert_msg(kg_white_space_span(bytes, len) == (want ? len : 0), "U+%04" PRIX32, c);
+        n += want;
+    }
+    ck_assert_uint_eq(n, KG_COUNT_OF(WHITE));
 }
 
 /* A list that was freed is an empty one. */
@@ -519,6 +538,7 @@ static void build(struct kg_case_list *list) {
     add(list, "remembered_pieces_of_many_ids", remembered_pieces_of_many_ids, NULL);
     add(list, "newer_characters_have_their_class", newer_characters_have_their_class, NULL);
     add(list, "all_characters_among_marks", all_characters_among_marks, NULL);
+    add(list, "white_space_is_unicodes", white_space_is_unicodes, NULL);
     add(list, "freed_ids_are_none", freed_ids_are_none, NULL);
     add(list, "nul_inside", nul_inside, NULL);
     add(list, "decoding_leaves_special_out", decoding_leaves_special_out, NULL);

@@ -328,6 +328,13 @@ static const struct op_row ROWS[] = {
       "\"sdpa\"",
       "[1,2,1,2]",
       { 1, 2, 1, 2, NAN } },
+    { "sdpa_scales_by_the_head", /* scores of 5 and 11 over the root of 2; the values are 1, 2 and 3, 4 */
+      { F32("q", 1, 1, 1, 2), F32("k", 1, 1, 2, 2), F32("v", 1, 1, 2, 2) },
+      { "sdpa" },
+      0,
+      "[1,1,1,2]",
+      "\"n_nonfinite\":0",
+      { 2.971668F, 3.971668F, NAN } },
     { "sdpa_before_all_keys_is_zero",
       { F32("q", 1, 1, 2, 2), F32("k", 1, 1, 1, 2), F32("v", 1, 1, 1, 2) },
       { "sdpa", "--param", "causal=1" },

@@ -26,6 +26,7 @@ struct command_row {
 static const struct command_row ROWS[] = {
     { "ids_of_every_byte", { "tokenize", "-m", GPT2 }, TEXT("Hello world\n"), 0, "15496 995 198\n", NULL },
     { "no_newline_is_added", { "tokenize", "-m", GPT2 }, TEXT("Hello"), 0, "15496\n", NULL },
+    { "text_as_an_argument", { "tokenize", "-m", GPT2, "Hello world" }, TEXT("unread"), 0, "15496 995\n", NULL },
     { "empty_input", { "tokenize", "-m", GPT2 }, TEXT(""), 0, "\n", NULL },
     { "nul_in_the_input", { "tokenize", "-m", GPT2 }, TEXT("a\0b"), 0, "64 188 65\n", NULL },
     { "json", { "tokenize", "-m", GPT2, "--json" }, TEXT("Hello world"), 0, "{\"ids\":[15496,995]}\n", NULL },

@@ -198,7 +198,7 @@ static void stated_values_win(struct kg_record *rec, const void *arg) {
     ck_assert_uint_eq(c->n_rot, 6);
     ck_assert_float_eq(c->rope_freq_base, 1e6f);
     ck_assert_float_eq(c->rope_freq_scale, 0.25f);
-    ck_assert_float_eq(c->window_freq_scale, 0.25f); /* layers with a window have no scale of their own here */
+    ck_assert_float_eq(c->window_freq_scale, 0.25f); /* layers with a window have no separate scale here */
     ck_assert_float_eq(c->attn_scale, 0.5f);
     ck_assert_int_eq(c->rope_pairing, KG_ROPE_HALF);
     ck_assert(!c->tied_output);

@@ -1,11 +1,13 @@
 /* Known answers for the statistics every timing rests on. */
 #include "base/rng.h"
 #include "base/size.h"
+#include "history/selfcheck.h"
 #include "measure/process_memory.h"
 #include "measure/statistics.h"
 #include "measure/timing.h"
 #include "suites/harness/case.h"
 #include <check.h>
+#include <math.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -184,6 +186,19 @@ static void peak_memory_grows_by_what_is_touched(struct kg_record *rec, const vo
 static const size_t SMALL_N = 41, LARGE_N = 1001;
 
 /* Every rank of random values, with ties and without, and the median, as a sort has them. */
+/* The highest rate at which so few of m come up in one of twenty draws, where it has a closed form: none, and all but
+ * one. */
+static void highest_rates(struct kg_record *rec, const void *arg) {
+    static const size_t M[] = { 1, 7, 100 };
+    (void)rec, (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(M); i++) {
+        const double m = (double)M[i];
+        ck_assert_double_eq_tol(kg_rate_most(0, M[i]), 1 - pow(0.05, 1 / m), 1e-9);
+        ck_assert_double_eq_tol(kg_rate_most(M[i] - 1, M[i]), pow(0.95, 1 / m), 1e-9);
+        ck_assert_double_eq(kg_rate_most(M[i], M[i]), 1);
+    }
+}
+
 static void ranks_as_a_sort_has_them(struct kg_record *rec, const void *arg) {
     enum { MOST = 40 };
     struct kg_rng rng;
@@ -216,6 +231,7 @@ static const struct kg_case CASES[] = {
     UNIT("statistics", "no_samples", no_samples, NULL),
     UNIT("statistics", "percentile_between_ranks", percentile_between_ranks, NULL),
     UNIT("statistics", "ranks_as_a_sort_has_them", ranks_as_a_sort_has_them, NULL),
+    UNIT("statistics", "highest_rates", highest_rates, NULL),
     UNIT("statistics", "bootstrap_interval_covers_the_median", interval_covers_the_median, &SMALL_N),
     UNIT("statistics", "rank_interval_covers_the_median", interval_covers_the_median, &LARGE_N),
     UNIT("statistics", "rank_interval_of_known_ranks", rank_interval_of_known_ranks, NULL),

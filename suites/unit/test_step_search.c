@@ -184,7 +184,7 @@ static void a_clock_changed_at_the_same_run(struct kg_record *rec, const void *a
     expect_machine(rec, 12, 4, 0, "SM clock 1981 to 1755 MHz, kernel 6.1 to 6.2");
 }
 
-/* Five degrees are told, four are not; of throttled samples the share is. */
+/* Five degrees are reported, four are not; of throttled samples the share is. */
 static void heat_and_throttling(struct kg_record *rec, const void *arg) {
     (void)arg;
     expect_machine(rec, 12, 5, 2,

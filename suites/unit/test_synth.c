@@ -14,16 +14,17 @@
 struct published_row {
     const char *like, *architecture, *name;
     uint64_t n_params;
+    uint32_t n_ctx;
 };
 
 /* Qwen2.5-0.5B: 0.49 B; Phi-3-mini: 3.8 B (3821079552 in its model card's metadata); gpt-oss-20b: 20.9 B; GPT-2: 124 M.
  */
 static const struct published_row PUBLISHED[] = {
-    { "qwen2.5-0.5b", NULL, "qwen2_5_has_494032768_parameters", 494032768 },
-    { "phi-3-mini", NULL, "phi_3_mini_has_3821079552_parameters", 3821079552 },
-    { "phi-3-mini", "llama", "phi_3_mini_as_llama_has_as_many", 3821079552 },
-    { "gpt-oss-20b", NULL, "gpt_oss_has_20914757184_parameters", 20914757184 },
-    { "gpt2", NULL, "gpt2_has_124439808_parameters", 124439808 },
+    { "qwen2.5-0.5b", NULL, "qwen2_5_has_494032768_parameters", 494032768, 32768 },
+    { "phi-3-mini", NULL, "phi_3_mini_has_3821079552_parameters", 3821079552, 4096 },
+    { "phi-3-mini", "llama", "phi_3_mini_as_llama_has_as_many", 3821079552, 4096 },
+    { "gpt-oss-20b", NULL, "gpt_oss_has_20914757184_parameters", 20914757184, 131072 },
+    { "gpt2", NULL, "gpt2_has_124439808_parameters", 124439808, 1024 },
 };
 
 static void has_published_size(struct kg_record *rec, const void *arg) {
@@ -34,6 +35,7 @@ static void has_published_size(struct kg_record *rec, const void *arg) {
     struct kg_error err;
     kg_must(kg_synth_plan_make(&options, &plan, &err), &err);
     ck_assert_uint_eq(plan.n_params, row->n_params);
+    ck_assert_uint_eq(plan.shape->n_ctx, row->n_ctx);
     kg_synth_plan_free(&plan);
 }
 

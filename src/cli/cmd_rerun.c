@@ -69,6 +69,13 @@ static void note(struct rerun *r, const char *text) {
     json_array_append_new(r->notes, kg_json_utf8(text));
 }
 
+/* A bench of models whose record names no filter, case or report ran every bench; -m alone runs the models'. */
+static bool ran_every_bench(const json_t *run, const char *verb) {
+    return strcmp(verb, "bench") == 0 && json_array_size(json_object_get(run, "models")) > 0 &&
+           json_array_size(json_object_get(run, "filter")) == 0 &&
+           json_array_size(json_object_get(run, "cases")) == 0 && !kg_json_text(run, "report");
+}
+
 /* The run's own arguments without what does not belong to the work; with a pattern, the cases it matches instead of its
  * choice. */
 static enum kg_status make_words(struct rerun *r, struct kg_error *err) {
@@ -86,6 +93,7 @@ static enum kg_status make_words(struct rerun *r, struct kg_error *err) {
         if (n == 0) add_arg(r, arg);
         i += n ? n : 1;
     }
+    if (!r->pattern && ran_every_bench(run, verb)) add_arg(r, "--filter"), add_arg(r, "*");
     if (r->o->suites) add_arg(r, "--suites"), add_arg(r, r->o->suites);
     if (seed) add_arg(r, "--seed"), add_arg(r, seed);
     for (size_t i = 0; i < r->then.n_cases; i++) {

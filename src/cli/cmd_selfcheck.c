@@ -144,7 +144,7 @@ int kg_cmd_selfcheck(int argc, char **argv) {
           .kind = KG_OPTION_TEXTS,
           .value = &o.models,
           .metavar = "FILE",
-          .help = "also measure this GGUF file as a whole" },
+          .help = "measure this GGUF file as a whole; without --filter nothing else" },
         { .name = "build",
           .kind = KG_OPTION_TEXT,
           .value = &o.build,

@@ -167,6 +167,30 @@ static void differences_for_people(struct kg_record *rec, const void *arg) {
     kg_lab_close(&lab);
 }
 
+/* A run whose record names no filter ran every bench beside the models', which -m alone does not. */
+static void every_bench_of_a_run_with_a_model(struct kg_record *rec, const void *arg) {
+    struct kg_lab lab;
+    (void)arg;
+    kg_lab_open(&lab, rec);
+    kg_lab_add(&lab, "bench_beside", "bench_beside");
+    struct kg_process_result r;
+    kg_verb_run(lab.bundles, ARGS("bench", "--quiet", "--suites", lab.suites), false, &r);
+    ck_assert_msg(r.exit_code == KG_EXIT_OK, "%s%s", r.out, r.err);
+    kg_process_result_free(&r);
+    char *dir = kg_lab_bundle(&lab);
+    char *with = kg_xasprintf("\"bench\", \"-m\", \"%s\",", kg_fixture_path("haiku-qwen2/haiku-qwen2-f16.gguf"));
+    kg_maker_replace(dir, "data/env.json", "\"bench\",", with);
+    kg_maker_replace(dir, "data/env.json", "\"models\": []", "\"models\": [\"haiku-qwen2-f16.gguf\"]");
+    kg_maker_rehash(dir);
+    json_t *answer = kg_verb_json(lab.bundles, ARGS("rerun", dir, "--here", "--suites", lab.suites), KG_EXIT_OK);
+    ck_assert_int_eq(count(answer, KG_SAME), 4); /* all but those of peers */
+    ck_assert_uint_eq(json_array_size(json_object_get(answer, "cases")), 4);
+    json_decref(answer);
+    free(with);
+    free(dir);
+    kg_lab_close(&lab);
+}
+
 static void what_is_different_around(struct kg_record *rec, const void *arg) {
     struct kg_lab lab;
     (void)arg;
@@ -246,6 +270,7 @@ static const struct kg_case CASES[] = {
     CASE(choice_of_the_run),
     CASE(what_is_different_around),
     CASE(differences_for_people),
+    CASE(every_bench_of_a_run_with_a_model),
     CASE(refused),
     CASE(configure_words),
 };

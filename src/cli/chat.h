@@ -33,10 +33,6 @@ struct kg_cli_chat {
  * JSON. Ctrl-C ends the answer, not the conversation. */
 KG_WARN_UNUSED enum kg_status kg_cli_chat_answer(struct kg_cli_chat *chat, const char *question, struct kg_error *err);
 
-/* One object, as one line (malloc'ed); NULL if it cannot be made. */
-char *kg_cli_chat_json(const struct kg_cli_chat *chat, const char *question,
-                       const struct kg_conversation_answer *answer, uint64_t seed);
-
 /* Runs a line that begins with '/'. KG_ERR_USAGE for an unknown command, with the one that may be meant. */
 KG_WARN_UNUSED enum kg_status kg_cli_chat_command(struct kg_cli_chat *chat, const char *line, struct kg_error *err);
 

@@ -42,11 +42,30 @@ static void say_end(const struct kg_cli_chat *chat, const struct kg_conversation
                                        : "(stopped; the question is out of the conversation)\n");
 }
 
+/* One object, as one line (malloc'ed); NULL if it cannot be made. */
+static char *answer_json(const struct kg_cli_chat *chat, const char *question,
+                         const struct kg_conversation_answer *answer, uint64_t seed) {
+    const struct kg_generate_result *r = &answer->result;
+    json_t *ids = json_array();
+    for (size_t i = 0; i < r->n_ids; i++) json_array_append_new(ids, json_integer(r->ids[i]));
+    json_t *object = json_pack(
+        "{s:s, s:s, s:s%, s:o, s:s, s:b, s:o, s:I, s:I, s:I, s:I, s:I, s:{s:f, s:f, s:f, s:f}}", "question", question,
+        "answer", answer->text, "text", r->text, r->text_len, "ids", ids, "finish", kg_finish_name(r->finish), "kept",
+        answer->is_kept, "seed", kg_cli_json_u64(seed), "prompt_tokens", (json_int_t)answer->n_prompt, "held_tokens",
+        (json_int_t)answer->n_held, "prefill_tokens", (json_int_t)(answer->n_prompt - answer->n_held), "positions",
+        (json_int_t)kg_session_n_past(chat->engine.session), "ctx", (json_int_t)kg_session_n_ctx(chat->engine.session),
+        "timings", "prefill_ms", (double)r->prefill_ns * 1e-6, "first_token_ms", (double)r->first_token_ns * 1e-6,
+        "decode_ms", (double)r->decode_ns * 1e-6, "decode_tokens_per_s", kg_cli_generate_speed(r));
+    char *line = object ? kg_json_dump(object, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
+    json_decref(object);
+    return line;
+}
+
 static enum kg_status print_answer(const struct kg_cli_chat *chat, const char *question,
                                    const struct kg_conversation_answer *answer, uint64_t seed, struct kg_error *err) {
     const struct kg_generate_result *r = &answer->result;
     if (chat->json) {
-        char *line = kg_cli_chat_json(chat, question, answer, seed);
+        char *line = answer_json(chat, question, answer, seed);
         if (!line) return kg_fail(err, KG_ERR_INTERNAL, "cannot write the answer as JSON");
         kg_out_put(stdout, line, strlen(line));
         kg_say(stdout, "\n");
@@ -92,22 +111,4 @@ enum kg_status kg_cli_chat_answer(struct kg_cli_chat *chat, const char *question
     if (!status) say_end(chat, &answer);
     kg_conversation_answer_free(&answer);
     return status;
-}
-
-char *kg_cli_chat_json(const struct kg_cli_chat *chat, const char *question,
-                       const struct kg_conversation_answer *answer, uint64_t seed) {
-    const struct kg_generate_result *r = &answer->result;
-    json_t *ids = json_array();
-    for (size_t i = 0; i < r->n_ids; i++) json_array_append_new(ids, json_integer(r->ids[i]));
-    json_t *object = json_pack(
-        "{s:s, s:s, s:s%, s:o, s:s, s:b, s:o, s:I, s:I, s:I, s:I, s:I, s:{s:f, s:f, s:f, s:f}}", "question", question,
-        "answer", answer->text, "text", r->text, r->text_len, "ids", ids, "finish", kg_finish_name(r->finish), "kept",
-        answer->is_kept, "seed", kg_cli_json_u64(seed), "prompt_tokens", (json_int_t)answer->n_prompt, "held_tokens",
-        (json_int_t)answer->n_held, "prefill_tokens", (json_int_t)(answer->n_prompt - answer->n_held), "positions",
-        (json_int_t)kg_session_n_past(chat->engine.session), "ctx", (json_int_t)kg_session_n_ctx(chat->engine.session),
-        "timings", "prefill_ms", (double)r->prefill_ns * 1e-6, "first_token_ms", (double)r->first_token_ns * 1e-6,
-        "decode_ms", (double)r->decode_ns * 1e-6, "decode_tokens_per_s", kg_cli_generate_speed(r));
-    char *line = object ? kg_json_dump(object, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
-    json_decref(object);
-    return line;
 }

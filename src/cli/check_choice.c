@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void kg_chosen_add(struct kg_chosen *chosen, const char *text) {
+static void add(struct kg_chosen *chosen, const char *text) {
     chosen->items = kg_xrealloc(chosen->items, (chosen->n_items + 1) * sizeof *chosen->items);
     chosen->items[chosen->n_items++] = kg_xstrdup(text);
 }
@@ -22,7 +22,7 @@ static enum kg_status add_layer(struct kg_chosen *layers, const char *layer, str
     if (strcmp(layer, "bench") == 0)
         return kg_fail(err, KG_ERR_USAGE, "--layer: cases of the layer bench are run by 'kigo bench'");
     if (!kg_layer_known(layer)) return kg_fail(err, KG_ERR_USAGE, "--layer: '%s' is none of %s", layer, KG_LAYER_NAMES);
-    kg_chosen_add(layers, layer);
+    add(layers, layer);
     return KG_OK;
 }
 
@@ -81,7 +81,7 @@ enum kg_status kg_check_failed(const char *root, struct kg_chosen *keys, char **
         status = kg_fail(err, KG_ERR_INTEGRITY, "--failed: %s: %s %s", dir, findings.items[0].what,
                          findings.items[0].detail);
     for (size_t i = 0; i < records.n_cases && status == KG_OK; i++)
-        if (is_red(kg_json_text(records.cases[i].result, "status"))) kg_chosen_add(keys, records.cases[i].key);
+        if (is_red(kg_json_text(records.cases[i].result, "status"))) add(keys, records.cases[i].key);
     const char *text = kg_json_text(json_object_get(env, "run"), "seed");
     if (status == KG_OK && text) status = kg_parse_u64(text, seed, err);
     if (status == KG_OK) *run_id = kg_xstrdup(strrchr(dir, '/') ? strrchr(dir, '/') + 1 : dir);

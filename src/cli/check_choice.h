@@ -10,7 +10,6 @@ struct kg_chosen {
     char **items; /* malloc'ed, as each of them is */
     size_t n_items;
 };
-void kg_chosen_add(struct kg_chosen *chosen, const char *text);
 void kg_chosen_free(struct kg_chosen *chosen);
 
 /* The layers of --layer, each given alone or in a list with commas. KG_ERR_USAGE naming what is none, and `bench`,

@@ -56,7 +56,4 @@ json_t *kg_cli_confirmation_json(const struct kg_confirmation *confirmation);
 void kg_regression_head(const struct kg_regression *r, bool markdown, struct kg_buffer *out);
 void kg_regression_foot(const struct kg_regression *r, bool markdown, struct kg_buffer *out);
 
-/* "regressed", "inconclusive" or "no regression". */
-const char *kg_regression_verdict(const struct kg_regression *r);
-
 #endif

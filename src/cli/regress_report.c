@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-const char *kg_regression_verdict(const struct kg_regression *r) {
+static const char *verdict_of(const struct kg_regression *r) {
     return r->exit_code == KG_EXIT_OK ? "no regression" : r->exit_code == KG_EXIT_FAILED ? "regressed" : "inconclusive";
 }
 
@@ -178,13 +178,12 @@ json_t *kg_regression_json(const struct kg_regression *r, bool all) {
     for (size_t i = 0; i < r->n_judgements; i++)
         if (is_shown(&r->judgements[i], all)) json_array_append_new(judgements, judgement_json(&r->judgements[i]));
     return json_pack("{s:s, s:s, s:i, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:s?, s:I, s:o, s:o, s:o, s:o, s:o, s:o}",
-                     "run", r->run.bundle_id, "verdict", kg_regression_verdict(r), "exit_code", r->exit_code,
-                     "baseline", baseline, "counts", counts, "n_cases", (json_int_t)r->n_cases, "n_exact",
-                     (json_int_t)r->n_exact, "n_noisy", (json_int_t)r->n_noisy, "n_other_seed",
-                     (json_int_t)r->n_other_seed, "n_not_counted", (json_int_t)r->n_not_counted, "n_red_waived",
-                     (json_int_t)r->n_red_waived, "waived_by", r->waived_by, "n_annotations_dropped",
-                     (json_int_t)r->n_annotations_dropped, "drift", drifts, "reasons", reasons, "selfcheck",
-                     selfcheck_json(r), "unseen", unseen_json(r), "measured_again",
+                     "run", r->run.bundle_id, "verdict", verdict_of(r), "exit_code", r->exit_code, "baseline", baseline,
+                     "counts", counts, "n_cases", (json_int_t)r->n_cases, "n_exact", (json_int_t)r->n_exact, "n_noisy",
+                     (json_int_t)r->n_noisy, "n_other_seed", (json_int_t)r->n_other_seed, "n_not_counted",
+                     (json_int_t)r->n_not_counted, "n_red_waived", (json_int_t)r->n_red_waived, "waived_by",
+                     r->waived_by, "n_annotations_dropped", (json_int_t)r->n_annotations_dropped, "drift", drifts,
+                     "reasons", reasons, "selfcheck", selfcheck_json(r), "unseen", unseen_json(r), "measured_again",
                      r->n_again_all > 0 ? again_json(r) : json_null(), "judgements", judgements);
 }
 
@@ -197,8 +196,8 @@ void kg_regression_head(const struct kg_regression *r, bool markdown, struct kg_
     const struct kg_run_heads *b = &r->baseline;
     const enum kg_medium medium = markdown ? KG_MEDIUM_MARKDOWN : KG_MEDIUM_TEXT;
     kg_buffer_puts(out, markdown ? "### kigo regress: " : "verdict   ");
-    if (markdown) kg_buffer_puts(out, kg_regression_verdict(r));
-    else kg_colour_word(out, kg_regression_verdict(r));
+    if (markdown) kg_buffer_puts(out, verdict_of(r));
+    else kg_colour_word(out, verdict_of(r));
     if (r->n_red_waived > 0)
         kg_escape_printf(out, medium, "; %zu red finding%s waived by %s", r->n_red_waived,
                          r->n_red_waived == 1 ? "" : "s", r->waived_by);

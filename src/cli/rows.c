@@ -44,7 +44,8 @@ static void cell_text(const struct kg_cell *cell, const char *null_text, int dig
     }
 }
 
-json_t *kg_cell_json(const struct kg_cell *cell) {
+/* A number that is not finite is null, and text is made valid UTF-8. */
+static json_t *cell_json(const struct kg_cell *cell) {
     if (cell->kind == KG_CELL_INT) return json_integer(cell->integer);
     if (cell->kind == KG_CELL_REAL) return kg_cli_number_json(cell->real);
     if (cell->kind == KG_CELL_NULL) return json_null();
@@ -68,7 +69,7 @@ static void add_json(struct kg_rows *rows, size_t n_columns, const char *const *
     for (size_t i = 0; i < n_columns; i++) {
         /* A name that comes twice would lose a column: later ones get their number. */
         char *name = json_object_get(row, names[i]) ? kg_xasprintf("%s_%zu", names[i], i + 1) : kg_xstrdup(names[i]);
-        json_object_set_new(row, name, kg_cell_json(&cells[i]));
+        json_object_set_new(row, name, cell_json(&cells[i]));
         free(name);
     }
     json_array_append_new(rows->json, row);

@@ -35,9 +35,6 @@ struct kg_rows {
 /* A kg_row_fn whose argument is a struct kg_rows. */
 bool kg_rows_add(void *rows, size_t n_columns, const char *const *names, const struct kg_cell *cells);
 
-/* A cell's value in JSON; a number that is not finite is null, and text is made valid UTF-8. */
-json_t *kg_cell_json(const struct kg_cell *cell);
-
 /* A JSON number, null where it is not finite. */
 json_t *kg_cli_number_json(double value);
 

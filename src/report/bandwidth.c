@@ -70,7 +70,8 @@ static void add_rows(struct kg_bandwidth *b, const struct kg_case_records *c, co
     }
 }
 
-bool kg_bandwidth_same_work(const struct kg_bandwidth_row *a, const struct kg_bandwidth_row *b) {
+/* Whether both time the same work in the same way: all but the precision is alike. */
+static bool is_same_work(const struct kg_bandwidth_row *a, const struct kg_bandwidth_row *b) {
     return strcmp(a->op, b->op) == 0 && strcmp(a->name, b->name) == 0 && strcmp(a->shape, b->shape) == 0 &&
            strcmp(a->backend, b->backend) == 0 && strcmp(a->kind, b->kind) == 0 && strcmp(a->state, b->state) == 0;
 }
@@ -79,7 +80,7 @@ static void compare_with_f32(struct kg_bandwidth *b, struct kg_bandwidth_row *ro
     if (strcmp(row->dtype, "f32") == 0) return;
     for (size_t i = 0; i < b->n_rows; i++) {
         const struct kg_bandwidth_row *base = &b->rows[i];
-        if (strcmp(base->dtype, "f32") != 0 || !kg_bandwidth_same_work(base, row)) continue;
+        if (strcmp(base->dtype, "f32") != 0 || !is_same_work(base, row)) continue;
         row->speedup = kg_speedup(base->median_ns, row->median_ns);
         row->speedup_lo = kg_speedup(base->ci_lo_ns, row->ci_hi_ns);
         row->speedup_hi = kg_speedup(base->ci_hi_ns, row->ci_lo_ns);

@@ -42,9 +42,6 @@ void kg_bandwidth_csv(const struct kg_bandwidth *bandwidth, struct kg_buffer *ou
  * <op>/<first word of the name> and linear/ffn. */
 json_t *kg_bandwidth_json(const struct kg_bandwidth *bandwidth);
 
-/* Whether both rows time the same work in the same way: all but the precision is alike. */
-bool kg_bandwidth_same_work(const struct kg_bandwidth_row *a, const struct kg_bandwidth_row *b);
-
 /* Whether a row is a point of the plot: cold, so that what it reads came from memory; by one kind of timing. */
 bool kg_bandwidth_plotted(const struct kg_bandwidth_row *row);
 

@@ -198,7 +198,7 @@ static void library_has_one_prefix(struct kg_record *rec, const void *arg) {
 }
 
 /* docs/generate.c with the line that pkg-config prints for kigo.pc, in C and in C++, says what kigo generate says. The
- * libraries that kigo needs may lie under a root of their own, where the build's LDFLAGS name it; kigo does not. */
+ * libraries that kigo needs may lie under another root, where the build's LDFLAGS name it; kigo does not. */
 static void program_with_the_library(struct kg_record *rec, const void *arg) {
     (void)arg;
     build_shell(

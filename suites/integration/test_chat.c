@@ -83,6 +83,15 @@ static void json_counts_what_was_evaluated(struct kg_record *rec, const void *ar
     kg_process_result_free(&r);
 }
 
+static void json_repeats_the_question(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_process_result r = run_well(rec, ARGS(CHAT, "--json"), POND "\n/regen\n");
+    json_t *answers = objects_of(r.out);
+    for (size_t i = 0; i < 2; i++) ck_assert_str_eq(text_of(answers, i, "question"), POND);
+    json_decref(answers);
+    kg_process_result_free(&r);
+}
+
 /* The conversation that a file holds goes on as if it had never ended. */
 static void saved_conversation_goes_on(struct kg_record *rec, const void *arg) {
     (void)arg;
@@ -392,6 +401,7 @@ static void build(struct kg_case_list *list) {
     static const struct kg_case CASES[] = {
         { .name = "pipe_gives_answers_alone", .run = pipe_gives_answers_alone },
         { .name = "json_counts_what_was_evaluated", .run = json_counts_what_was_evaluated },
+        { .name = "json_repeats_the_question", .run = json_repeats_the_question },
         { .name = "saved_conversation_goes_on", .run = saved_conversation_goes_on },
         { .name = "save_replaces_nothing_foreign", .run = save_replaces_nothing_foreign },
         { .name = "loaded_conversation_is_saved_again", .run = loaded_conversation_is_saved_again },

@@ -98,6 +98,19 @@ static void json_keeps_u64(struct kg_record *rec, const void *arg) {
     free(path);
 }
 
+/* Twelve elements are shown, of more the first six. */
+static void long_arrays_are_cut(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    char *path =
+        write_image(rec, "=GGUF 3.4 0.8 2.8 ~twelve 9.4 0.4 12.8 1.1 2.1 3.1 4.1 5.1 6.1 7.1 8.1 9.1 10.1 11.1 12.1 "
+                         "~thirteen 9.4 0.4 13.8 1.1 2.1 3.1 4.1 5.1 6.1 7.1 8.1 9.1 10.1 11.1 12.1 13.1");
+    struct kg_process_result r = INSPECT("--keys", path);
+    ck_assert_msg(strstr(r.out, " [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]\n") != NULL, "%s%s", r.out, r.err);
+    ck_assert_msg(strstr(r.out, " [1, 2, 3, 4, 5, 6, ...]\n") != NULL, "%s", r.out);
+    kg_process_result_free(&r);
+    free(path);
+}
+
 static void json_of_bytes_that_are_no_utf8(struct kg_record *rec, const void *arg) {
     (void)arg;
     char *path = write_image(rec, "=GGUF 3.4 1.8 4.8 2.8 =a 0xff.1 8.4 4.8 =x 0x80.1 0.1 =y 2.8 =a 0xfe.1 0.4 1.1 "
@@ -314,6 +327,7 @@ static void build(struct kg_case_list *list) {
         { .name = "made_up_layers_are_not_listed", .run = made_up_layers_are_not_listed, .timeout_s = 10 },
         { .name = "json_keeps_u64", .run = json_keeps_u64 },
         { .name = "control_characters_of_texts", .run = control_characters_of_texts },
+        { .name = "long_arrays_are_cut", .run = long_arrays_are_cut },
         { .name = "json_of_bytes_that_are_no_utf8", .run = json_of_bytes_that_are_no_utf8 },
         { .name = "json_abbreviates_arrays_not_scalars", .run = json_abbreviates_arrays_not_scalars },
         { .name = "text_shows_the_parts_asked_for", .run = text_shows_the_parts_asked_for },

@@ -294,20 +294,22 @@ struct gemma_row {
     uint32_t first_full; /* layer; 7: none is */
     float attn_scale;
     uint32_t window;
+    float base; /* of layers with a window; 0: 10000 */
 };
 #define SLIDES "\"sliding_attention\""
 #define FULL "\"full_attention\""
 static const struct gemma_row GEMMAS[] = {
-    { "gemma3_as_it_is", "{}", 5, 0.17677669f, 16 },
-    { "gemma3_scale_of_queries", "{\"query_pre_attn_scalar\":168}", 5, 0.07715167f, 16 },
-    { "gemma3_period_of_three", "{\"sliding_window_pattern\":3}", 2, 0.17677669f, 16 },
+    { "gemma3_as_it_is", "{}", 5, 0.17677669f, 16, 0 },
+    { "gemma3_scale_of_queries", "{\"query_pre_attn_scalar\":168}", 5, 0.07715167f, 16, 0 },
+    { "gemma3_period_of_three", "{\"sliding_window_pattern\":3}", 2, 0.17677669f, 16, 0 },
     { "gemma3_period_by_layers",
-      "{\"layer_types\":[" SLIDES "," FULL "," SLIDES "," FULL "," SLIDES "," FULL "," SLIDES "]}", 1, 0.17677669f,
-      16 },
+      "{\"layer_types\":[" SLIDES "," FULL "," SLIDES "," FULL "," SLIDES "," FULL "," SLIDES "]}", 1, 0.17677669f, 16,
+      0 },
     { "gemma3_all_layers_slide",
       "{\"layer_types\":[" SLIDES "," SLIDES "," SLIDES "," SLIDES "," SLIDES "," SLIDES "," SLIDES "]}", 7,
-      0.17677669f, 16 },
-    { "gemma3_no_layer_slides", "{\"sliding_window_pattern\":1}", 0, 0.17677669f, 0 },
+      0.17677669f, 16, 0 },
+    { "gemma3_no_layer_slides", "{\"sliding_window_pattern\":1}", 0, 0.17677669f, 0, 0 },
+    { "gemma3_small_base", "{\"rope_local_base_freq\":0.5}", 5, 0.17677669f, 16, 0.5f },
 };
 
 static void gemma_layers(struct kg_record *rec, const void *arg) {
@@ -323,7 +325,7 @@ static void gemma_layers(struct kg_record *rec, const void *arg) {
     ck_assert_uint_eq(full, row->first_full);
     ck_assert_uint_eq(c.window, row->window);
     ck_assert_float_eq_tol(c.attn_scale, row->attn_scale, 1e-7);
-    ck_assert_float_eq(c.window_freq_base, 10000);
+    ck_assert_float_eq(c.window_freq_base, row->base > 0 ? row->base : 10000);
     ck_assert_float_eq(c.window_freq_scale, 1);
     ck_assert_float_eq(c.rope_freq_base, 1000000);
     ck_assert_float_eq(c.rope_freq_scale, 0.125f);

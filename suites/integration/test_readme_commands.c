@@ -119,18 +119,19 @@ static void make_hub(const struct kg_record *rec) {
 static void published_model(struct kg_record *rec, const void *arg) {
     static const char GPU[] = " --backend cuda --dtype f16";
     static const struct {
-        const char *begin, *without, *input, *says;
+        const char *begin, *without, *input, *says, *instead;
     } STEPS[] = {
-        { "hf download ", NULL, NULL, "" },
-        { "kigo convert ", NULL, NULL, "tensors were MXFP4 and stay as they were" },
-        { "kigo generate -m gpt-oss", GPU, NULL, " tokens (" },
-        { "kigo chat ", GPU, "/help\n", "Ctrl-C         stops an answer" },
+        { "hf download ", NULL, NULL, "", "" },
+        { "kigo convert ", NULL, NULL, "tensors were MXFP4 and stay as they were", "" },
+        { "kigo generate -m gpt-oss", GPU, NULL, " tokens (", "" },
+        { "kigo chat ", GPU, "/help\n", "Ctrl-C         stops an answer", "" },
+        { "kigo bench -m gpt-oss", " --backend cuda", NULL, "  tg32 @ d16  ", " --backend cpu --quick" },
     };
     char *page = readme();
     (void)arg;
     make_hub(rec);
     for (size_t i = 0; i < KG_COUNT_OF(STEPS); i++) {
-        char *command = command_of(page, STEPS[i].begin, STEPS[i].without, "");
+        char *command = command_of(page, STEPS[i].begin, STEPS[i].without, STEPS[i].instead);
         struct kg_process_result r = shell(rec, command, STEPS[i].input);
         expect(&r, command, 0, STEPS[i].says);
         kg_process_result_free(&r);

@@ -1,19 +1,25 @@
 #include "base/io_errors.h"
-#include <kigo/status.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
 static char noted[sizeof((struct kg_error *)0)->message];
 static atomic_int state; /* 0: nothing, 1: being written, 2: written */
+static atomic_uint n_of_memory;
 static __thread int harmless;
 
 const char *kg_io_error_noted(void) {
     return atomic_load(&state) == 2 ? noted : NULL;
 }
 
-void kg_io_error_note(const char *message) {
+unsigned kg_io_errors_of_memory(void) {
+    return atomic_load(&n_of_memory);
+}
+
+void kg_io_error_note(enum kg_status status, const char *message) {
     int nothing = 0;
-    if (harmless > 0 || !atomic_compare_exchange_strong(&state, &nothing, 1)) return;
+    if (harmless > 0) return;
+    if (status == KG_ERR_NO_MEMORY) atomic_fetch_add(&n_of_memory, 1);
+    if (!atomic_compare_exchange_strong(&state, &nothing, 1)) return;
     snprintf(noted, sizeof noted, "%s", message);
     atomic_store(&state, 2);
 }

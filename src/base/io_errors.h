@@ -5,10 +5,14 @@
 #ifndef KIGO_BASE_IO_ERRORS_H
 #define KIGO_BASE_IO_ERRORS_H
 
+#include <kigo/status.h>
+
 /* The first message noted; NULL: none. */
 const char *kg_io_error_noted(void);
+/* How many errors so far were a lack of memory: what one was met on says nothing of the data. */
+unsigned kg_io_errors_of_memory(void);
 
-void kg_io_error_note(const char *message);
+void kg_io_error_note(enum kg_status status, const char *message);
 
 /* Between these two this thread's errors are not noted: for what changes no answer, as a cache. They nest. */
 void kg_io_errors_harmless_begin(void);

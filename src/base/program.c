@@ -41,17 +41,19 @@ static enum kg_status spawn(const struct kg_program *program, int out_fd, int er
     const char *input = program->input_path ? program->input_path : "/dev/null";
     if (access(input, R_OK) != 0) return kg_fail(err, status_of(errno), "cannot read %s: %s", input, strerror(errno));
     posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, input, O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, out_fd, STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, error_fd, STDERR_FILENO);
     posix_spawnattr_t attributes;
+    posix_spawn_file_actions_init(&actions);
     posix_spawnattr_init(&attributes);
-    posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawnattr_setflags(&attributes, program->cancelled ? POSIX_SPAWN_SETPGROUP : 0);
+    /* One that is not noted for lack of memory would leave the program with this one's streams. */
+    int code = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, input, O_RDONLY, 0);
+    if (code == 0) code = posix_spawn_file_actions_adddup2(&actions, out_fd, STDOUT_FILENO);
+    if (code == 0) code = posix_spawn_file_actions_adddup2(&actions, error_fd, STDERR_FILENO);
+    if (code == 0) code = posix_spawnattr_setpgroup(&attributes, 0);
+    if (code == 0) code = posix_spawnattr_setflags(&attributes, program->cancelled ? POSIX_SPAWN_SETPGROUP : 0);
     char **environment = make_environment(program);
-    const int code = posix_spawnp(pid, program->argv[0], &actions, &attributes, (char *const *)(uintptr_t)program->argv,
-                                  environment);
+    if (code == 0)
+        code = posix_spawnp(pid, program->argv[0], &actions, &attributes, (char *const *)(uintptr_t)program->argv,
+                            environment);
     free(environment);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);

@@ -53,7 +53,7 @@ void kg_error_set(struct kg_error *err, enum kg_status status, const char *fmt, 
     vsnprintf(err->message, sizeof err->message, fmt, args);
     va_end(args);
     trim_cut_character(err);
-    if (noted) kg_io_error_note(err->message);
+    if (noted) kg_io_error_note(status, err->message);
 }
 
 void kg_error_prefix(struct kg_error *err, const char *fmt, ...) {

@@ -1,4 +1,6 @@
 #include "base/zstd.h"
+#include "base/file.h"
+#include <stdlib.h>
 #include <zstd.h>
 #include <zstd_errors.h>
 
@@ -11,12 +13,19 @@ static enum kg_status status_of(size_t code, enum kg_status otherwise) {
     return ZSTD_getErrorCode(code) == ZSTD_error_memory_allocation ? KG_ERR_NO_MEMORY : otherwise;
 }
 
-enum kg_status kg_zstd_compress(const void *data, size_t size_bytes, struct kg_buffer *out, struct kg_error *err) {
+/* NULL: no memory. */
+static ZSTD_CCtx *compressor(void) {
     ZSTD_CCtx *context = ZSTD_createCCtx();
-    if (!context) return kg_fail(err, KG_ERR_NO_MEMORY, "no memory to compress %zu bytes", size_bytes);
+    if (!context) return NULL;
     ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, LEVEL);
     ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, WINDOW_LOG);
     ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
+    return context;
+}
+
+enum kg_status kg_zstd_compress(const void *data, size_t size_bytes, struct kg_buffer *out, struct kg_error *err) {
+    ZSTD_CCtx *context = compressor();
+    if (!context) return kg_fail(err, KG_ERR_NO_MEMORY, "no memory to compress %zu bytes", size_bytes);
     const size_t bound = ZSTD_compressBound(size_bytes);
     kg_buffer_reserve(out, bound);
     const size_t n = ZSTD_compress2(context, out->data + out->len, bound, data, size_bytes);
@@ -27,6 +36,56 @@ enum kg_status kg_zstd_compress(const void *data, size_t size_bytes, struct kg_b
     out->len += n;
     out->data[out->len] = '\0';
     return KG_OK;
+}
+
+struct kg_zstd_writer {
+    int fd;
+    ZSTD_CCtx *context;
+    size_t room_bytes;
+    char *room; /* compressed bytes on their way */
+};
+
+enum kg_status kg_zstd_writer_open(int fd, struct kg_zstd_writer **writer, struct kg_error *err) {
+    struct kg_zstd_writer *w = kg_xcalloc(1, sizeof *w);
+    w->fd = fd;
+    w->context = compressor();
+    if (!w->context) {
+        free(w);
+        return kg_fail(err, KG_ERR_NO_MEMORY, "no memory to compress");
+    }
+    w->room_bytes = ZSTD_CStreamOutSize();
+    w->room = kg_xmalloc(w->room_bytes);
+    *writer = w;
+    return KG_OK;
+}
+
+static enum kg_status compress_some(struct kg_zstd_writer *w, ZSTD_inBuffer in, ZSTD_EndDirective what,
+                                    struct kg_error *err) {
+    size_t left;
+    do {
+        ZSTD_outBuffer out = { w->room, w->room_bytes, 0 };
+        left = ZSTD_compressStream2(w->context, &out, &in, what);
+        if (ZSTD_isError(left))
+            return kg_fail(err, status_of(left, KG_ERR_INTERNAL), "cannot compress: %s", ZSTD_getErrorName(left));
+        const enum kg_status status = kg_fd_write(w->fd, w->room, out.pos, err);
+        if (status != KG_OK) return status;
+    } while (what == ZSTD_e_end ? left > 0 : in.pos < in.size);
+    return KG_OK;
+}
+
+enum kg_status kg_zstd_writer_put(struct kg_zstd_writer *w, const void *data, size_t size_bytes, struct kg_error *err) {
+    return compress_some(w, (ZSTD_inBuffer){ data, size_bytes, 0 }, ZSTD_e_continue, err);
+}
+
+enum kg_status kg_zstd_writer_end(struct kg_zstd_writer *w, struct kg_error *err) {
+    return compress_some(w, (ZSTD_inBuffer){ NULL, 0, 0 }, ZSTD_e_end, err);
+}
+
+void kg_zstd_writer_free(struct kg_zstd_writer *w) {
+    if (!w) return;
+    ZSTD_freeCCtx(w->context);
+    free(w->room);
+    free(w);
 }
 
 bool kg_zstd_claimed_bytes(const void *data, size_t size_bytes, uint64_t *claimed_bytes) {

@@ -12,6 +12,15 @@
 KG_WARN_UNUSED enum kg_status kg_zstd_compress(const void *data, size_t size_bytes, struct kg_buffer *out,
                                                struct kg_error *err);
 
+/* One frame with a checksum, written to a descriptor as its data comes. */
+struct kg_zstd_writer;
+KG_WARN_UNUSED enum kg_status kg_zstd_writer_open(int fd, struct kg_zstd_writer **writer, struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_zstd_writer_put(struct kg_zstd_writer *writer, const void *data, size_t size_bytes,
+                                                 struct kg_error *err);
+/* Writes the frame's end. */
+KG_WARN_UNUSED enum kg_status kg_zstd_writer_end(struct kg_zstd_writer *writer, struct kg_error *err);
+void kg_zstd_writer_free(struct kg_zstd_writer *writer); /* NULL is allowed; the descriptor stays open */
+
 /* The size that a frame's first bytes claim; false if they claim none. KG_ZSTD_HEAD_BYTES of them are enough. */
 enum { KG_ZSTD_HEAD_BYTES = 18 };
 bool kg_zstd_claimed_bytes(const void *data, size_t size_bytes, uint64_t *claimed_bytes);

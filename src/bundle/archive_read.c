@@ -24,7 +24,9 @@ struct unpacking {
 
 static enum kg_status fail(const struct unpacking *u, struct kg_error *err) {
     const char *why = archive_error_string(u->archive);
-    return kg_fail(err, KG_ERR_FORMAT, "%s: %s", u->path, why ? why : "libarchive does not say why");
+    const int code = archive_errno(u->archive);
+    const enum kg_status status = code == ENOMEM ? KG_ERR_NO_MEMORY : code == EIO ? KG_ERR_IO : KG_ERR_FORMAT;
+    return kg_fail(err, status, "%s: %s", u->path, why ? why : "libarchive does not say why");
 }
 
 /* Bytes of a hostile name that a terminal would act on become '?'. malloc'ed. */

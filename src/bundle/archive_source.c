@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 /* kigo writes windows of 8 MiB (level 19). */
 enum { WINDOW_LOG_MAX = 25, BLOCK_BYTES = 1 << 16 };
@@ -72,7 +73,8 @@ static la_ssize_t expand(struct archive *archive, struct kg_archive_source *s) {
         }
         const size_t left = ZSTD_decompressStream(s->context, &out, &s->in);
         if (ZSTD_isError(left)) {
-            archive_set_error(archive, EILSEQ, "Zstandard: %s", ZSTD_getErrorName(left));
+            const bool lacks_memory = ZSTD_getErrorCode(left) == ZSTD_error_memory_allocation;
+            archive_set_error(archive, lacks_memory ? ENOMEM : EILSEQ, "Zstandard: %s", ZSTD_getErrorName(left));
             return -1;
         }
         s->inside = left > 0;

@@ -2,6 +2,7 @@
 #include "base/beneath.h"
 #include "base/buffer.h"
 #include "base/draft.h"
+#include "base/zstd.h"
 #include "bundle/tree.h"
 #include <archive.h>
 #include <archive_entry.h>
@@ -12,8 +13,17 @@ const char *kg_archive_missing(void) {
     return NULL;
 }
 
-static enum kg_status fail(struct archive *a, const char *doing, struct kg_error *err) {
-    const char *why = archive_error_string(a);
+/* An archive on its way into a draft. Its tar is libarchive's; compressed it is here, since the filters of
+ * libarchive 3.6 write into a structure that they could not allocate. */
+struct writing {
+    struct archive *a;
+    struct kg_zstd_writer *zstd; /* NULL: not compressed */
+    struct kg_error why;         /* of zstd, where it failed */
+};
+
+static enum kg_status fail(struct writing *w, const char *doing, struct kg_error *err) {
+    if (w->why.status != KG_OK) return kg_fail(err, w->why.status, "%s: %s", doing, w->why.message);
+    const char *why = archive_error_string(w->a);
     return kg_fail(err, KG_ERR_IO, "%s: %s", doing, why ? why : "libarchive does not say why");
 }
 
@@ -22,17 +32,33 @@ static bool ends_in(const char *text, const char *end) {
     return n > n_end && strcmp(text + n - n_end, end) == 0;
 }
 
-/* GNU's tar, not pax: names are bytes there, whatever the locale is. */
-static enum kg_status set_up(struct archive *a, const char *path, int fd, struct kg_error *err) {
-    bool good = archive_write_set_format_gnutar(a) == ARCHIVE_OK;
-    if (ends_in(path, ".zst"))
-        good = good && archive_write_add_filter_zstd(a) == ARCHIVE_OK &&
-               archive_write_set_filter_option(a, "zstd", "compression-level", "19") == ARCHIVE_OK;
-    good = good && archive_write_open_fd(a, fd) == ARCHIVE_OK;
-    return good ? KG_OK : fail(a, path, err);
+/* archive_write_callback: how many bytes were taken, or -1. */
+static la_ssize_t put(struct archive *a, void *arg, const void *data, size_t size_bytes) {
+    struct writing *w = arg;
+    (void)a;
+    return kg_zstd_writer_put(w->zstd, data, size_bytes, &w->why) == KG_OK ? (la_ssize_t)size_bytes : -1;
 }
 
-static enum kg_status add_file(struct archive *a, const char *dir, const char *id, const char *relative, int64_t utc_s,
+/* GNU's tar, not pax: names are bytes there, whatever the locale is. */
+static enum kg_status set_up(struct writing *w, const char *path, int fd, struct kg_error *err) {
+    bool good = archive_write_set_format_gnutar(w->a) == ARCHIVE_OK;
+    if (ends_in(path, ".zst")) {
+        const enum kg_status status = kg_zstd_writer_open(fd, &w->zstd, err);
+        if (status != KG_OK) return status;
+        good = good && archive_write_set_bytes_in_last_block(w->a, 1) == ARCHIVE_OK && /* no zeros after the end */
+               archive_write_open(w->a, w, NULL, put, NULL) == ARCHIVE_OK;
+    } else {
+        good = good && archive_write_open_fd(w->a, fd) == ARCHIVE_OK;
+    }
+    return good ? KG_OK : fail(w, path, err);
+}
+
+static enum kg_status finish(struct writing *w, const char *path, struct kg_error *err) {
+    if (archive_write_close(w->a) != ARCHIVE_OK) return fail(w, path, err);
+    return w->zstd ? kg_zstd_writer_end(w->zstd, err) : KG_OK;
+}
+
+static enum kg_status add_file(struct writing *w, const char *dir, const char *id, const char *relative, int64_t utc_s,
                                struct kg_error *err) {
     char *name = kg_path_join(id, relative);
     struct kg_file_map map = { NULL, 0 };
@@ -45,25 +71,25 @@ static enum kg_status add_file(struct archive *a, const char *dir, const char *i
         archive_entry_set_perm(entry, 0644);
         archive_entry_set_size(entry, (int64_t)map.size_bytes);
         archive_entry_set_mtime(entry, utc_s, 0);
-        if (archive_write_header(a, entry) != ARCHIVE_OK) status = fail(a, name, err);
+        if (archive_write_header(w->a, entry) != ARCHIVE_OK) status = fail(w, name, err);
     }
     if (status == KG_OK && map.size_bytes > 0 &&
-        archive_write_data(a, map.data, map.size_bytes) != (la_ssize_t)map.size_bytes)
-        status = fail(a, name, err);
+        archive_write_data(w->a, map.data, map.size_bytes) != (la_ssize_t)map.size_bytes)
+        status = fail(w, name, err);
     kg_file_map_close(&map);
     archive_entry_free(entry);
     free(name);
     return status;
 }
 
-static enum kg_status add_files(struct archive *a, const char *dir, const char *id, int64_t utc_s,
+static enum kg_status add_files(struct writing *w, const char *dir, const char *id, int64_t utc_s,
                                 struct kg_error *err) {
     struct kg_tree tree;
     enum kg_status status = kg_tree_list(dir, &tree, err);
     if (status != KG_OK) return status;
     for (size_t i = 0; i < tree.n_entries && status == KG_OK; i++) {
         const struct kg_tree_entry *entry = &tree.entries[i];
-        if (entry->kind == KG_TREE_FILE) status = add_file(a, dir, id, entry->path, utc_s, err);
+        if (entry->kind == KG_TREE_FILE) status = add_file(w, dir, id, entry->path, utc_s, err);
         else if (entry->kind != KG_TREE_DIR)
             status = kg_fail(err, KG_ERR_FORMAT, "%s/%s is not a regular file", dir, entry->path);
     }
@@ -78,12 +104,13 @@ enum kg_status kg_archive_write(const char *dir, const char *id, int64_t utc_s, 
         return kg_fail(err, KG_ERR_USAGE, "'%s': an archive's name ends in .tar or .tar.zst", path);
     enum kg_status status = kg_draft_open(path, &draft, err);
     if (status != KG_OK) return status;
-    struct archive *a = archive_write_new();
-    if (!a) kg_memory_exhausted(0);
-    status = set_up(a, path, draft.fd, err);
-    if (status == KG_OK) status = add_files(a, dir, id, utc_s, err);
-    if (status == KG_OK && archive_write_close(a) != ARCHIVE_OK) status = fail(a, path, err);
-    archive_write_free(a);
+    struct writing w = { .a = archive_write_new(), .why = { .status = KG_OK } };
+    if (!w.a) kg_memory_exhausted(0);
+    status = set_up(&w, path, draft.fd, err);
+    if (status == KG_OK) status = add_files(&w, dir, id, utc_s, err);
+    if (status == KG_OK) status = finish(&w, path, err);
+    archive_write_free(w.a);
+    kg_zstd_writer_free(w.zstd);
     if (status == KG_OK) return kg_draft_publish(&draft, err);
     kg_draft_discard(&draft);
     return status;

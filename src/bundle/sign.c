@@ -77,10 +77,9 @@ static enum kg_status put_beside(const char *dir, const struct kg_buffer *signat
     char *slash = strrchr(real, '/'), *to = kg_path_join(real, SIGNATURE);
     char *draft = kg_xasprintf("%.*s/.sig-%s", (int)(slash - real), real, slash + 1);
     enum kg_status status = kg_file_write(draft, signature->data, signature->len, err);
-    if (status == KG_OK && rename(draft, to) != 0) {
+    if (status == KG_OK && rename(draft, to) != 0)
         status = kg_fail(err, KG_ERR_IO, "cannot rename to %s: %s", to, strerror(errno));
-        unlink(draft);
-    }
+    if (status != KG_OK) unlink(draft); /* whole or not: where only the sync of its folder failed, it is there */
     if (status == KG_OK) status = kg_dir_sync(real, err);
     free(draft);
     free(to);

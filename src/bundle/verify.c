@@ -1,4 +1,5 @@
 #include "bundle/verify.h"
+#include "base/io_errors.h"
 #include "bundle/records.h"
 #include "bundle/stored.h"
 #include <errno.h>
@@ -17,6 +18,7 @@ enum kg_status kg_bundle_verify(const char *dir, struct kg_bundle_findings *find
     }
     if (!S_ISDIR(target.st_mode)) return kg_fail(err, KG_ERR_FORMAT, "%s is not a folder", dir);
 
+    const unsigned n_before = kg_io_errors_of_memory();
     struct kg_tree tree;
     json_t *info = NULL;
     enum kg_status status = kg_tree_list(dir, &tree, err);
@@ -25,6 +27,8 @@ enum kg_status kg_bundle_verify(const char *dir, struct kg_bundle_findings *find
     if (status == KG_OK) status = kg_verify_records(dir, &tree, info, findings, err);
     json_decref(info);
     kg_tree_free(&tree);
+    if (status == KG_OK && kg_io_errors_of_memory() != n_before)
+        status = kg_fail(err, KG_ERR_NO_MEMORY, "%s: no memory to verify it", dir);
     if (status != KG_OK) {
         kg_bundle_findings_free(findings);
         return status;

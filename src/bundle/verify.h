@@ -13,7 +13,7 @@ KG_WARN_UNUSED enum kg_status kg_verify_records(const char *dir, const struct kg
                                                 struct kg_bundle_findings *findings, struct kg_error *err);
 
 /* Only the files that say what a run is (KG_HEAD_FILES, ended by NULL), against the manifests, and those against each
- * other. KG_ERR_INTEGRITY names what differs. */
+ * other. KG_ERR_INTEGRITY names what differs, or what cannot be read; KG_ERR_NO_MEMORY says nothing of them. */
 extern const char *const KG_HEAD_FILES[];
 KG_WARN_UNUSED enum kg_status kg_bundle_verify_head(const char *dir, struct kg_error *err);
 

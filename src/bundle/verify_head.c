@@ -59,8 +59,9 @@ enum kg_status kg_bundle_verify_head(const char *dir, struct kg_error *err) {
             status =
                 check_file(dir, KG_HEAD_FILES[i], kg_manifest_is_payload(KG_HEAD_FILES[i]) ? &payload : &tags, err);
     if (status == KG_OK) status = check_id(dir, err);
-    if (status != KG_OK && err) err->status = KG_ERR_INTEGRITY;
+    if (status != KG_OK && status != KG_ERR_NO_MEMORY) status = KG_ERR_INTEGRITY;
+    if (status != KG_OK && err) err->status = status;
     kg_manifest_free(&tags);
     kg_manifest_free(&payload);
-    return status == KG_OK ? KG_OK : KG_ERR_INTEGRITY;
+    return status;
 }

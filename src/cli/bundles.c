@@ -67,7 +67,8 @@ int kg_cli_answer_exit_code(const char *verb, int code) {
     const char *why = reads_bundles ? kg_io_error_noted() : NULL;
     if (why && code != KG_EXIT_INCOMPLETE) {
         kg_say(stderr, "kigo %s: no answer holds after this error: %s\n", verb, why);
-        return code == KG_EXIT_INTEGRITY ? code : KG_EXIT_INCOMPLETE;
+        const bool stays = code == KG_EXIT_INTEGRITY && kg_io_errors_of_memory() == 0;
+        return stays ? code : KG_EXIT_INCOMPLETE;
     }
     return code == KG_EXIT_OK && answer_is_partial ? KG_EXIT_INTEGRITY : code;
 }

@@ -29,8 +29,9 @@ KG_WARN_UNUSED enum kg_status kg_cli_history_open(const char *verb, const char *
                                                   struct kg_error *err);
 
 /* The exit code of a verb that ended with `code`. A verb over bundles that read past an error of input or output
- * (base/io_errors.h) says which, and gives no verdict: KG_EXIT_INCOMPLETE, but KG_EXIT_INTEGRITY stays. It is that in
- * the place of KG_EXIT_OK, too, where an index that was opened lacks what could not be read. */
+ * (base/io_errors.h) says which, and gives no verdict: KG_EXIT_INCOMPLETE, but KG_EXIT_INTEGRITY stays unless memory
+ * ran out. It is KG_EXIT_INTEGRITY in the place of KG_EXIT_OK, too, where an index that was opened lacks what could not
+ * be read. */
 int kg_cli_answer_exit_code(const char *verb, int code);
 
 /* Verifies the heads of all runs (history/trust.h), and says on standard error which do not; after what was asked for

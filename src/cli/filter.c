@@ -1,5 +1,6 @@
 #include "cli/filter.h"
 #include "base/clock.h"
+#include "base/io_errors.h"
 #include "base/file.h"
 #include "base/say.h"
 #include "base/size.h"
@@ -137,6 +138,9 @@ enum kg_status kg_filter_find(const char *verb, const struct kg_filter *filter, 
     enum kg_status status = latest ? KG_OK : kg_cli_bundle_find(root, run, dir, err);
     if (status == KG_OK)
         status = find_wanted(verb, filter, root, latest ? NULL : strrchr(*dir, '/') + 1, n_before, &id, err);
+    const char *unread = latest ? kg_io_error_noted() : NULL;
+    if (status == KG_OK && unread)
+        status = kg_fail(err, KG_ERR_IO, "which run is the latest is unknown: %s; name the run", unread);
     if (status == KG_OK && !id)
         status = kg_fail(err, KG_ERR_NOT_FOUND, "no run '%s' of those commits and machine", run);
     if (status == KG_OK && latest) *dir = kg_path_join(root, id);

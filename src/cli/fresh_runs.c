@@ -4,6 +4,7 @@
 #include "base/say.h"
 #include "bundle/internal.h"
 #include "cli/long_write.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -30,8 +31,12 @@ void kg_fresh_close(struct kg_fresh_runs *runs) {
 enum kg_status kg_fresh_program(const char *build, char **program, struct kg_error *err) {
     char *path = kg_path_is_dir(build) ? kg_path_join(build, "kigo") : kg_xstrdup(build);
     *program = access(path, X_OK) == 0 ? realpath(path, NULL) : NULL;
+    const int code = errno;
     free(path);
-    return *program ? KG_OK : kg_fail(err, KG_ERR_NOT_FOUND, "'%s' is no build: there is no program kigo", build);
+    if (*program) return KG_OK;
+    if (code == ENOENT) return kg_fail(err, KG_ERR_NOT_FOUND, "'%s' is no build: there is no program kigo", build);
+    return kg_fail(err, code == EACCES || code == ENOTDIR ? KG_ERR_NOT_FOUND : KG_ERR_IO,
+                   "'%s': its program kigo cannot be run: %s", build, strerror(code));
 }
 
 /* The bundles of a root, which are the names that lie in none of `before`. */

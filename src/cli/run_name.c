@@ -1,6 +1,7 @@
 #include "cli/run_name.h"
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "base/io_errors.h"
 #include "base/say.h"
 #include "bundle/beside.h"
 #include "bundle/records.h"
@@ -87,6 +88,8 @@ static enum kg_status choose_latest(const char *root, const struct kg_dir_list *
     if (status != KG_OK) return status;
     *id = find_latest(root, ids, standing, n_before, &n_counting, why);
     kg_standing_close(standing);
+    const char *unread = kg_io_error_noted();
+    if (unread) return kg_fail(err, KG_ERR_IO, "which run is the latest is unknown: %s; name the run", unread);
     if (*id) return KG_OK;
     if (ids->n_names == 0) return kg_fail(err, KG_ERR_NOT_FOUND, "%s holds no bundle yet", root);
     if (n_counting > 0)

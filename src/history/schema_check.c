@@ -46,6 +46,14 @@ enum kg_status kg_history_check_schema(struct kg_history *history, struct kg_err
     return status;
 }
 
+/* A page that could not be read is found, too: no damage of the file. */
+static bool is_unread(const char *damage) {
+    static const char CODE[] = "error code=";
+    const char *at = strstr(damage, CODE);
+    const long primary = at ? strtol(at + strlen(CODE), NULL, 10) & 0xFF : SQLITE_OK;
+    return primary == SQLITE_IOERR || primary == SQLITE_NOMEM;
+}
+
 /* What SQLite finds wrong with a table and its indexes, malloc'ed; NULL: nothing. */
 static enum kg_status find_damage(struct kg_history *history, const char *table, char **damage, struct kg_error *err) {
     char *sql = kg_xasprintf("PRAGMA integrity_check(%s)", table);
@@ -66,7 +74,10 @@ enum kg_status kg_history_check_tables(struct kg_history *history, struct kg_err
     for (size_t i = 0; i < sizeof TABLES / sizeof *TABLES && status == KG_OK; i++) {
         char *damage = NULL;
         status = find_damage(history, TABLES[i], &damage, err);
-        if (damage)
+        if (damage && is_unread(damage))
+            status = kg_fail(err, KG_ERR_IO, "%s: its table %s cannot be read (disk I/O error: %.200s)", history->path,
+                             TABLES[i], damage);
+        else if (damage)
             status = kg_fail(err, KG_ERR_FORMAT, "%s: its table %s is damaged (%.200s); 'kigo reindex' makes it again",
                              history->path, TABLES[i], damage);
         free(damage);

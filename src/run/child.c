@@ -72,6 +72,12 @@ static void pass_fd(const char *variable, int fd) {
     fcntl(fd, F_SETFD, 0);
 }
 
+/* For the program's log: why it never ran. */
+_Noreturn static void give_up(const struct child_pipes *p, const char *doing) {
+    dprintf(p->log[1], "%s: %s\n", doing, strerror(errno));
+    _exit(KG_EXIT_INTERNAL);
+}
+
 /* In the program's process, between fork and exec: never returns. */
 static void become(const struct kg_child_spec *spec, struct child_pipes *p, pid_t guard) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -83,9 +89,10 @@ static void become(const struct kg_child_spec *spec, struct child_pipes *p, pid_
     signal(SIGPIPE, SIG_DFL);
     const int null = open("/dev/null", O_RDONLY);
     const bool listing = !spec->cases;
-    if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(p->log[1], STDERR_FILENO) < 0 ||
+    if (null < 0) give_up(p, "cannot open /dev/null");
+    if (dup2(null, STDIN_FILENO) < 0 || dup2(p->log[1], STDERR_FILENO) < 0 ||
         dup2(listing ? p->events[1] : p->log[1], STDOUT_FILENO) < 0)
-        _exit(KG_EXIT_INTERNAL);
+        give_up(p, "no standard streams");
     clean_environment();
     const struct kg_child_surroundings *around = spec->surroundings;
     setenv("KIGO_BUILT_FROM", kg_built_from(), 1);
@@ -112,7 +119,7 @@ static void guard(const struct kg_child_spec *spec, struct child_pipes *p) {
     kg_guard_begin();
     const pid_t program = fork();
     if (program == 0) become(spec, p, own);
-    if (program < 0) _exit(KG_EXIT_INTERNAL);
+    if (program < 0) give_up(p, "no process");
     kg_guard_watch(program, p->alive[0]);
 }
 

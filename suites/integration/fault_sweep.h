@@ -20,8 +20,11 @@ struct kg_fault_verb {
     const char *leaves; /* beginning of names that a fault may leave beside the bundles, for recover; NULL: none */
     bool runs_again;    /* what of its fresh runs cannot be removed stays in tmp, and is named */
     bool by_steps;      /* a fault may leave some of its work done: the list is neither that before nor that after */
-    bool in_check;      /* `make check` has a sample of it */
-    bool only_answers;  /* changes no bundle, and prints the same each time */
+    const char *lacks; /* beginning of what it says of an index that it cannot use: the answer is right, but for that */
+    bool runs_cases;   /* what keeps a program of cases from running is a failed case of the run that says why; what the
+                          machine does not say is left out of the record */
+    bool in_check;     /* `make check` has a sample of it */
+    bool only_answers; /* changes no bundle, and prints the same each time */
 };
 
 extern const struct kg_fault_verb KG_FAULT_VERBS[];
@@ -32,10 +35,12 @@ struct kg_fault_sweep {
     size_t most;      /* calls that fail, spread over all places; 0: each */
     int n_frames;     /* how many frames of the stack tell places apart; 0: 24 */
     size_t n_drawn;   /* further calls that fail, drawn by the case's seed from all */
-    bool every_call;  /* not only the first from each place in the program */
+    bool every_call;  /* not only the first and the last from each place in the program */
 };
 
-/* Fails the case, with a line for each finding, unless after every fault: the verb gave the right answer or ended with
+/* What is not looked at, and why, is in CONTRIBUTING.md, "Faults".
+ *
+ * Fails the case, with a line for each finding, unless after every fault: the verb gave the right answer or ended with
  * an error that says why; nothing was left in tmp, and in the folder of bundles nothing that a run without a fault
  * would not have there before or after; `kigo list` answers as before or as after; all bundles and the chain verify;
  * and the verb, once more, does its work. Records how many calls there were, how many failed, and how many the verb got

@@ -6,14 +6,15 @@
 #include "suites/harness/process.h"
 #include <check.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 struct kg_fault_world {
     char *dir, *copy;
     struct kg_tree tree; /* of dir, as it was; inodes and times are those of now */
+    int64_t last_ns;     /* when the last of its files was made */
 };
 
 static void copy_whole(const char *from, const char *to) {
@@ -26,6 +27,15 @@ static void copy_whole(const char *from, const char *to) {
     kg_process_result_free(&result);
 }
 
+/* Times of files are those of the kernel's last tick: a file made and written in the same one would look untouched. */
+static void let_time_pass(const struct kg_fault_world *w) {
+    const struct timespec pause = { .tv_nsec = 500000 };
+    struct timespec now;
+    while (clock_gettime(CLOCK_REALTIME_COARSE, &now) == 0 &&
+           (int64_t)now.tv_sec * 1000000000 + now.tv_nsec <= w->last_ns)
+        nanosleep(&pause, NULL);
+}
+
 struct kg_fault_world *kg_fault_world_keep(const char *dir, const char *copy) {
     struct kg_fault_world *w = kg_xcalloc(1, sizeof *w);
     struct kg_error err;
@@ -33,6 +43,9 @@ struct kg_fault_world *kg_fault_world_keep(const char *dir, const char *copy) {
     w->copy = kg_xstrdup(copy);
     copy_whole(dir, copy);
     kg_must(kg_tree_list(dir, &w->tree, &err), &err);
+    for (size_t i = 0; i < w->tree.n_entries; i++)
+        if (w->tree.entries[i].ctime_ns > w->last_ns) w->last_ns = w->tree.entries[i].ctime_ns;
+    let_time_pass(w);
     return w;
 }
 
@@ -76,7 +89,7 @@ static void remove_other(const struct kg_fault_world *w, const struct kg_tree *n
     }
 }
 
-static void make_again(const struct kg_fault_world *w, struct kg_tree_entry *entry) {
+static void make_again(struct kg_fault_world *w, struct kg_tree_entry *entry) {
     char *from = kg_path_join(w->copy, entry->path), *to = kg_path_join(w->dir, entry->path);
     struct kg_tree_entry made;
     struct kg_error err;
@@ -84,6 +97,7 @@ static void make_again(const struct kg_fault_world *w, struct kg_tree_entry *ent
     else if (entry->kind == KG_TREE_FILE) copy_file(from, to);
     else copy_whole(from, to);
     ck_assert(kg_tree_stat(to, &made));
+    if (made.ctime_ns > w->last_ns) w->last_ns = made.ctime_ns;
     entry->inode = made.inode;
     entry->ctime_ns = made.ctime_ns;
     free(to);
@@ -100,5 +114,45 @@ void kg_fault_world_put_back(struct kg_fault_world *w) {
         const struct kg_tree_entry *is = kg_tree_find(&now, entry->path);
         if (!is || !is_same(entry, is)) make_again(w, entry);
     }
+    kg_tree_free(&now);
+    let_time_pass(w);
+}
+
+bool kg_fault_world_is_same(const struct kg_fault_world *w) {
+    struct kg_tree now;
+    struct kg_error err;
+    kg_must(kg_tree_list(w->dir, &now, &err), &err);
+    bool same = now.n_entries == w->tree.n_entries;
+    for (size_t i = 0; i < now.n_entries && same; i++) /* both are sorted */
+        same =
+            strcmp(now.entries[i].path, w->tree.entries[i].path) == 0 && is_same(&w->tree.entries[i], &now.entries[i]);
+    kg_tree_free(&now);
+    return same;
+}
+
+static void add_bytes(const struct kg_fault_world *w, const struct kg_tree_entry *entry, struct kg_buffer *text) {
+    char hex[KG_SHA256_HEX_SIZE], *path = kg_path_join(w->dir, entry->path);
+    struct kg_error err;
+    kg_must(kg_sha256_file(path, hex, &err), &err);
+    kg_buffer_puts(text, hex);
+    free(path);
+}
+
+void kg_fault_world_digest(const struct kg_fault_world *w, char hex[KG_SHA256_HEX_SIZE]) {
+    struct kg_buffer text = KG_BUFFER_INIT;
+    struct kg_tree now;
+    struct kg_error err;
+    kg_must(kg_tree_list(w->dir, &now, &err), &err);
+    for (size_t i = 0; i < now.n_entries; i++) {
+        const struct kg_tree_entry *was = kg_tree_find(&w->tree, now.entries[i].path);
+        if (was && is_same(was, &now.entries[i])) continue;
+        kg_buffer_printf(&text, "%d %s ", (int)now.entries[i].kind, now.entries[i].path);
+        if (now.entries[i].kind == KG_TREE_FILE) add_bytes(w, &now.entries[i], &text);
+        kg_buffer_puts(&text, "\n");
+    }
+    for (size_t i = 0; i < w->tree.n_entries; i++)
+        if (!kg_tree_find(&now, w->tree.entries[i].path)) kg_buffer_printf(&text, "gone %s\n", w->tree.entries[i].path);
+    kg_sha256_hex(kg_buffer_text(&text), text.len, hex);
+    kg_buffer_free(&text);
     kg_tree_free(&now);
 }

@@ -225,6 +225,8 @@ suites_integration_test_escapes_SOURCES = \
 # Faults injected into kigo (suites/support/fault_injector.c).
 fault_sweep = \
 	suites/integration/fault_verbs.c \
+	suites/integration/fault_places.c suites/integration/fault_places.h \
+	suites/integration/fault_server.c suites/integration/fault_server.h \
 	suites/integration/fault_world.c suites/integration/fault_world.h \
 	suites/integration/fault_sweep.c suites/integration/fault_sweep.h
 check_PROGRAMS += suites/integration/test_faults

@@ -20,9 +20,10 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-enum { MAX_FRAMES = 24, PAGE_MASK = 4095 };
+enum { MAX_FRAMES = 24 };
 
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t n, size_t size);
@@ -37,12 +38,12 @@ static const char *denied_path, *full_path;
 static int full_code = ENOSPC;
 static __thread bool inside __attribute__((tls_model("initial-exec")));
 
-/* Under address randomization the offset within its page is what an address keeps. */
-static uint32_t hash_stack(void) {
+/* FNV-1a over words. Places are compared within one run. */
+static uint64_t hash_stack(void) {
     void *frames[MAX_FRAMES];
-    uint32_t hash = 2166136261u;
+    uint64_t hash = UINT64_C(14695981039346656037);
     const int n = backtrace(frames, n_frames);
-    for (int i = 2; i < n; i++) hash = (hash ^ (uint32_t)((uintptr_t)frames[i] & PAGE_MASK)) * 16777619u;
+    for (int i = 2; i < n; i++) hash = (hash ^ (uintptr_t)frames[i]) * UINT64_C(1099511628211);
     return hash;
 }
 
@@ -293,12 +294,38 @@ static void read_environment(void) {
     if (code) full_code = atoi(code);
 }
 
+static void answer(int32_t value) {
+    if (write(KG_FAULT_ANSWER_FD, &value, sizeof value) != (ssize_t)sizeof value) _exit(1);
+}
+
+/* Comes back in a new process for each number that is asked for. */
+static void serve(void) {
+    int64_t at;
+    unsetenv("KIGO_FAULT_SERVE");
+    while (read(KG_FAULT_ASK_FD, &at, sizeof at) == (ssize_t)sizeof at) {
+        const pid_t pid = fork();
+        if (pid == 0) {
+            close(KG_FAULT_ASK_FD);
+            close(KG_FAULT_ANSWER_FD);
+            fail_at = (uint64_t)at;
+            if (at < 0) report = NULL;
+            return;
+        }
+        int state = 0;
+        answer(pid);
+        while (waitpid(pid, &state, 0) < 0 && errno == EINTR) continue;
+        answer(state);
+    }
+    _exit(0);
+}
+
 typedef int main_fn(int, char **, char **);
 static main_fn *real_main;
 
 /* What happens before main and after it is the loader's and libc's. */
 static int counted_main(int argc, char **argv, char **env) {
     read_environment();
+    if (report && getenv("KIGO_FAULT_SERVE")) serve();
     enabled = report != NULL;
     const int code = real_main(argc, argv, env);
     enabled = false;

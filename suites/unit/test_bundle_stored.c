@@ -13,6 +13,7 @@
 #include "suites/harness/case.h"
 #include "suites/support/bundle_maker.h"
 #include <check.h>
+#include <fcntl.h>
 #include <kigo/history.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +54,52 @@ static void frame_round_trip(struct kg_record *rec, const void *arg) {
             kg_buffer_free(&frame);
             free(text);
         }
+}
+
+/* Pieces of any size make one frame of their bytes; 300 KB of noise do not fit into what the writer keeps back. */
+static void frame_written_in_pieces(struct kg_record *rec, const void *arg) {
+    enum { SIZE = 300 * KIB, MAX_PIECE = 100000 };
+    char *text = sample_text(SIZE, true, kg_record_seed(rec)), *path = kg_path_join(kg_scratch_dir(rec), "frame");
+    char *written = NULL;
+    size_t size_bytes;
+    struct kg_zstd_writer *writer = NULL;
+    struct kg_buffer back = KG_BUFFER_INIT;
+    struct kg_error err;
+    struct kg_rng rng;
+    (void)arg;
+    kg_rng_init(&rng, kg_record_seed(rec), 1);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    EXPECT_OK(kg_zstd_writer_open(fd, &writer, &err), err);
+    for (size_t at = 0, n; at < SIZE; at += n) {
+        n = kg_rng_below(&rng, MAX_PIECE);
+        if (n > SIZE - at) n = SIZE - at;
+        EXPECT_OK(kg_zstd_writer_put(writer, text + at, n, &err), err);
+    }
+    EXPECT_OK(kg_zstd_writer_end(writer, &err), err);
+    kg_zstd_writer_free(writer);
+    close(fd);
+    EXPECT_OK(kg_file_read(path, &written, &size_bytes, &err), err);
+    EXPECT_OK(kg_zstd_expand(written, size_bytes, SIZE, &back, &err), err);
+    ck_assert_uint_eq(back.len, SIZE);
+    ck_assert_int_eq(memcmp(back.data, text, SIZE), 0);
+    kg_buffer_free(&back);
+    free(written);
+    free(path);
+    free(text);
+}
+
+/* Every write to /dev/full meets a full disk. */
+static void frame_on_a_full_disk(struct kg_record *rec, const void *arg) {
+    const int fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    struct kg_zstd_writer *writer = NULL;
+    struct kg_error err;
+    (void)arg;
+    if (fd < 0) return kg_record_skip(rec, "no /dev/full on this machine");
+    EXPECT_OK(kg_zstd_writer_open(fd, &writer, &err), err);
+    EXPECT_OK(kg_zstd_writer_put(writer, "a few bytes", 11, &err), err); /* it keeps them back */
+    ck_assert_int_eq(kg_zstd_writer_end(writer, &err), KG_ERR_IO);
+    kg_zstd_writer_free(writer);
+    close(fd);
 }
 
 /* Cut short anywhere, a byte flipped anywhere, more behind it: never taken for whole, and *out stays as it was. */
@@ -424,6 +471,8 @@ static void recovered_without_its_results(struct kg_record *rec, const void *arg
 
 static const struct kg_case CASES[] = {
     CASE(frame_round_trip),
+    CASE(frame_written_in_pieces),
+    CASE(frame_on_a_full_disk),
     CASE(frame_damaged),
     CASE(bomb_stops_at_its_limit),
     CASE(large_files_are_compressed),

@@ -1,7 +1,8 @@
-/* The same as test_faults.c with every fault; `make check-faults` runs this folder, which is too deep for `kigo check`
- * to find. It takes some minutes. A place is where a call stands in the program: for memory its innermost callers,
- * since most of kigo's allocations end it where they fail; for files all callers. KIGO_FAULTS=stacks: all callers for
- * memory as well; KIGO_FAULTS=every: every call (days); KIGO_FAULTS=N: N of the places. */
+/* The same as test_faults.c with the first and the last fault from every place; `make check-faults` runs this folder,
+ * which is too deep for `kigo check` to find. It takes some minutes. A place is where a call stands in the program: for
+ * memory its innermost callers, since most of kigo's allocations end it where they fail; for files all callers.
+ * KIGO_FAULTS=stacks: all callers for memory as well; KIGO_FAULTS=every: every call (days); KIGO_FAULTS=N: N of the
+ * places. */
 #include "base/size.h"
 #include "suites/harness/case_list.h"
 #include "suites/integration/fault_sweep.h"

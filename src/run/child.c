@@ -42,7 +42,8 @@ static enum kg_status open_pipes(const struct kg_child_spec *spec, struct child_
         p->cases = memfd_create("kigo-cases", MFD_CLOEXEC);
         if (p->cases < 0) status = kg_fail(err, KG_ERR_IO, "no memory file for %s: %s", spec->path, strerror(errno));
         else status = kg_fd_write(p->cases, spec->cases, strlen(spec->cases), err);
-        if (status == KG_OK) lseek(p->cases, 0, SEEK_SET);
+        if (status == KG_OK && lseek(p->cases, 0, SEEK_SET) != 0)
+            status = kg_fail(err, KG_ERR_IO, "the cases for %s: %s", spec->path, strerror(errno));
     }
     if (status != KG_OK) close_pipes(p);
     return status;

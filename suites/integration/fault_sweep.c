@@ -142,10 +142,10 @@ static bool same_answer(const struct sweep *w, const struct answer *a, const str
     return same;
 }
 
-/* Whether what it printed says why it failed; SQLite has two more texts for EIO. */
+/* Whether what it printed says why it failed; SQLite has other texts for EIO and ENOSPC. */
 static bool says_why(const struct answer *a, int code) {
     const char *const whys[] = { strerror(code), "disk I/O error", "database disk image is malformed",
-                                 "out of memory" };
+                                 "database or disk is full", "out of memory" };
     for (size_t i = 0; i < KG_COUNT_OF(whys); i++)
         if (strstr(a->err, whys[i]) || strstr(a->out, whys[i])) return true;
     return false;

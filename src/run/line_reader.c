@@ -1,5 +1,6 @@
 #include "run/line_reader.h"
 #include <errno.h>
+#include <kigo/status.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -20,7 +21,9 @@ bool kg_line_reader_fill(struct kg_line_reader *r, int fd) {
         ssize_t n;
         do n = read(fd, r->pending.data + r->pending.len, CHUNK_BYTES);
         while (n < 0 && errno == EINTR);
-        if (n == 0 || (n < 0 && errno != EAGAIN)) r->at_end = true;
+        const bool failed = n < 0 && errno != EAGAIN;
+        if (failed) kg_error_set(NULL, KG_ERR_IO, "cannot read what a program of cases writes: %s", strerror(errno));
+        if (n == 0 || failed) r->at_end = true;
         if (n <= 0) break;
         r->pending.len += (size_t)n;
         any = true;

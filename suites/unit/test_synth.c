@@ -39,6 +39,15 @@ static void has_published_size(struct kg_record *rec, const void *arg) {
     kg_synth_plan_free(&plan);
 }
 
+/* Of published models and of invented ones. */
+static void contexts_are_powers_of_two(struct kg_record *rec, const void *arg) {
+    (void)rec, (void)arg;
+    for (size_t i = 0; i < KG_SYNTH_N_SHAPES; i++) {
+        const uint32_t n_ctx = KG_SYNTH_SHAPES[i].n_ctx;
+        ck_assert_msg(n_ctx > 0 && (n_ctx & (n_ctx - 1)) == 0, "%s: %u", KG_SYNTH_SHAPES[i].name, n_ctx);
+    }
+}
+
 static const char *scratch(const struct kg_record *rec, const char *name) {
     static char paths[4][1024];
     static unsigned next;
@@ -237,6 +246,10 @@ static void build(struct kg_case_list *cases) {
                                                    .name = REFUSED[i].name,
                                                    .run = is_refused,
                                                    .arg = &REFUSED[i] });
+    kg_case_list_add(cases, &(struct kg_case){ .layer = "unit",
+                                               .op = "synth",
+                                               .name = "contexts_are_powers_of_two",
+                                               .run = contexts_are_powers_of_two });
     kg_case_list_add(cases,
                      &(struct kg_case){
                          .layer = "unit", .op = "synth", .name = "pieces_do_not_repeat", .run = pieces_do_not_repeat });

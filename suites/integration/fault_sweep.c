@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/size.h"
+#include "bundle/archive.h"
 #include "suites/harness/must.h"
 #include "suites/harness/process.h"
 #include "suites/integration/fault_places.h"
@@ -348,6 +349,7 @@ static const char *without_faults(void) {
 
 void kg_fault_sweep(struct kg_record *rec, const struct kg_fault_verb *verb, const struct kg_fault_sweep *how) {
     if (without_faults()) return kg_record_skip(rec, "%s", without_faults());
+    if (verb->of_archives && kg_archive_missing()) return kg_record_skip(rec, "%s", kg_archive_missing());
     if (verb->needs && !has_tool(verb->needs)) return kg_record_skip(rec, "no %s on this machine", verb->needs);
     struct sweep w = { .verb = verb, .how = how, .findings = KG_BUFFER_INIT };
     size_t n_chosen = 0, n_places = 0, n_calls;

@@ -23,6 +23,7 @@ struct kg_fault_verb {
     const char *lacks; /* beginning of what it says of an index that it cannot use: the answer is right, but for that */
     bool runs_cases;   /* what keeps a program of cases from running is a failed case of the run that says why; what the
                           machine does not say is left out of the record */
+    bool of_archives;  /* builds without libarchive skip it */
     bool in_check;     /* `make check` has a sample of it */
     bool only_answers; /* changes no bundle, and prints the same each time */
 };

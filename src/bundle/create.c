@@ -47,13 +47,15 @@ static enum kg_status lock(const char *dir, int operation, int *fd, struct kg_er
     /* Between open and flock the owner may have renamed the folder away: then the path names nothing, or another one.
      */
     struct stat mine, there;
-    if (fstat(opened, &mine) != 0 || lstat(dir, &there) != 0 || mine.st_ino != there.st_ino ||
-        mine.st_dev != there.st_dev) {
-        close(opened);
+    const bool seen = fstat(opened, &mine) == 0 && lstat(dir, &there) == 0;
+    const int why = errno;
+    if (seen && mine.st_ino == there.st_ino && mine.st_dev == there.st_dev) {
+        *fd = opened;
         return KG_OK;
     }
-    *fd = opened;
-    return KG_OK;
+    close(opened);
+    const bool gone = seen || why == ENOENT || why == ENOTDIR;
+    return gone ? KG_OK : kg_fail(err, KG_ERR_IO, "cannot look at %s: %s", dir, strerror(why));
 }
 
 enum kg_status kg_bundle_lock(const char *dir, int *fd, struct kg_error *err) {

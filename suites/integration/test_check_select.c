@@ -222,7 +222,7 @@ static void forge_note(const char *cache, const char *folder, const char *from, 
         char *place = strstr(text, from);
         if (place && strstr(text, folder)) {
             ck_assert_uint_eq(strlen(from), strlen(to));
-            memcpy(place, to, strlen(to));
+            for (size_t c = 0; to[c]; c++) place[c] = to[c];
             ck_assert_int_eq(kg_file_write(path, text, size_bytes, NULL), KG_OK);
             n_forged++;
         }

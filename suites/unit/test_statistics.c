@@ -114,11 +114,11 @@ static int ascending(const void *a, const void *b) {
 static void plain_bootstrap(const double *samples, size_t n, double *ci_lo, double *ci_hi) {
     enum { N_RESAMPLES = 2000, MOST = 512 };
     static double medians[N_RESAMPLES];
-    double drawn[MOST];
+    double drawn[MOST] = { 0 };
     struct kg_rng rng;
     kg_rng_init(&rng, 0x6b69676f, 0);
     for (size_t r = 0; r < N_RESAMPLES; r++) {
-        double sorted[MOST];
+        double sorted[MOST] = { 0 };
         for (size_t i = 0; i < n; i++) sorted[i] = samples[i];
         qsort(sorted, n, sizeof *sorted, ascending);
         for (size_t i = 0; i < n; i++) drawn[i] = sorted[kg_rng_below(&rng, n)];

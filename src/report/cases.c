@@ -1,4 +1,5 @@
-/* Counts by layer, what is not green, what was skipped and why, and every case. */
+/* Counts by layer, what is not green, what was skipped and why, and what passed. A page that is whole names every case
+ * once. */
 #include "base/size.h"
 #include "report/sections.h"
 #include <math.h>
@@ -95,7 +96,26 @@ static json_t *skips_by_reason(const struct kg_records *records) {
     return reasons;
 }
 
-static void put_skips(const struct kg_records *records, struct kg_page *page) {
+/* A row a reason, with the name of each of its cases. */
+static void put_skipped_names(const json_t *reasons, struct kg_page *page) {
+    static const struct kg_column COLUMNS[] = { { "because", KG_COLUMN_TEXT }, { "cases", KG_COLUMN_NAME } };
+    const char *reason;
+    json_t *keys, *key;
+    size_t i;
+    kg_page_fold(page, "Their names");
+    kg_page_table(page, COLUMNS, KG_COUNT_OF(COLUMNS));
+    json_object_foreach((json_t *)(uintptr_t)reasons, reason, keys) {
+        const char **names = kg_xcalloc(json_array_size(keys), sizeof *names);
+        json_array_foreach(keys, i, key) names[i] = json_string_value(key);
+        kg_page_cell(page, reason);
+        kg_page_cell_lines(page, names, json_array_size(keys));
+        free(names);
+    }
+    kg_page_table_end(page);
+    kg_page_unfold(page);
+}
+
+static void put_skips(const struct kg_records *records, bool whole, struct kg_page *page) {
     static const struct kg_column COLUMNS[] = { { "skipped", KG_COLUMN_NUMBER },
                                                 { "because", KG_COLUMN_TEXT },
                                                 { "for instance", KG_COLUMN_NAME } };
@@ -109,20 +129,40 @@ static void put_skips(const struct kg_records *records, struct kg_page *page) {
         kg_page_cell(page, json_string_value(json_array_get(keys, 0)));
     }
     kg_page_table_end(page);
+    if (whole && json_object_size(reasons) > 0) put_skipped_names(reasons, page);
     json_decref(reasons);
 }
 
-static void put_every_case(const struct kg_records *records, const json_t *layers, struct kg_page *page) {
+static bool passed_in(const struct kg_case_records *c, const char *layer) {
+    return strcmp(kg_case_status(c), "pass") == 0 && strcmp(layer_of(c), layer) == 0;
+}
+
+static void put_passed_of(const char *layer, size_t n_passed, const struct kg_records *records, struct kg_page *page) {
+    static const struct kg_column COLUMNS[] = { { "case", KG_COLUMN_NAME },
+                                                { "seconds", KG_COLUMN_NUMBER },
+                                                { "error/limit", KG_COLUMN_NUMBER } };
+    const char *unused;
+    kg_page_fold(page, "%s: %zu", *layer ? layer : "(no layer)", n_passed);
+    kg_page_table(page, COLUMNS, KG_COUNT_OF(COLUMNS));
+    for (size_t i = 0; i < records->n_cases; i++) {
+        const struct kg_case_records *c = &records->cases[i];
+        if (!passed_in(c, layer)) continue;
+        kg_page_cell(page, c->key);
+        kg_page_cellf(page, "%.3f", kg_case_seconds(c));
+        kg_page_cell(page, kg_quantity_general(kg_case_worst_margin(c, &unused)).text);
+    }
+    kg_page_table_end(page);
+    kg_page_unfold(page);
+}
+
+static void put_passed(const struct kg_records *records, const json_t *layers, struct kg_page *page) {
     const char *layer;
     json_t *counts;
-    kg_page_heading(page, "Every case");
+    kg_page_heading(page, "Passed");
     json_object_foreach((json_t *)(uintptr_t)layers, layer, counts) {
-        kg_page_fold(page, "%s", *layer ? layer : "(no layer)");
-        kg_page_table(page, CASE_COLUMNS, KG_COUNT_OF(CASE_COLUMNS));
-        for (size_t i = 0; i < records->n_cases; i++)
-            if (strcmp(layer_of(&records->cases[i]), layer) == 0) put_case(&records->cases[i], page);
-        kg_page_table_end(page);
-        kg_page_unfold(page);
+        size_t n_passed = 0;
+        for (size_t i = 0; i < records->n_cases; i++) n_passed += passed_in(&records->cases[i], layer);
+        if (n_passed > 0) put_passed_of(layer, n_passed, records, page);
     }
 }
 
@@ -132,7 +172,7 @@ void kg_section_cases(const struct kg_report *report, struct kg_page *page) {
     kg_page_section(page, "Layers and cases");
     put_layers(layers, page);
     put_red(records, page);
-    put_skips(records, page);
-    if (report->whole) put_every_case(records, layers, page);
+    put_skips(records, report->whole, page);
+    if (report->whole) put_passed(records, layers, page);
     json_decref(layers);
 }

@@ -20,7 +20,7 @@ struct kg_report {
     const char *not_compared;
     const struct kg_goal_counts *goals; /* NULL: there are none, or they were not judged */
     const json_t *past;                 /* report/past.h; NULL: none */
-    bool whole;                         /* HTML: also every case, every margin, every timing */
+    bool whole;                         /* HTML: also each case by name, every margin, every timing */
 };
 
 /* Title and sections, every figure from records. */

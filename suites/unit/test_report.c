@@ -313,6 +313,46 @@ static void sections_at_their_edges(struct kg_record *rec, const void *arg) {
     close_run(&run);
 }
 
+/* How often `what` stands in the text. */
+static size_t times_in(const char *text, const char *what) {
+    size_t n = 0;
+    while ((text = strstr(text, what)) != NULL) n++, text += strlen(what);
+    return n;
+}
+
+/* Skipped cases are counted by reason, their names and those of what passed are folded away, each once: what a page of
+ * thousands of cases weighs is the row of one that passed. */
+static void whole_page_names_each_case_once(struct kg_record *rec, const void *arg) {
+    static const char *const STATUSES[] = { "skip", "fail", "skip", "pass", "pass" };
+    struct run run;
+    struct kg_page html = KG_PAGE_INIT(KG_PAGE_HTML, false);
+    (void)arg;
+    open_run_of(rec, STATUSES, KG_COUNT_OF(STATUSES), &run);
+    const struct kg_report report = {
+        .run = &run.from, .manifest_sha256 = "abc", .not_compared = "no reason", .whole = true
+    };
+    kg_section_cases(&report, &html);
+    const char *body = kg_buffer_text(&html.body);
+    kg_expect_html_closed(body);
+    holds(body, "<tr><td class=\"number\">2</td><td class=\"text\">as the maker was asked</td>"
+                "<td class=\"name\">unit/sample/case_0</td></tr>\n");
+    holds(body, "<details><summary>Their names</summary>\n");
+    holds(body, "<tr><td class=\"text\">as the maker was asked</td>"
+                "<td class=\"name\">unit/sample/case_0<br>unit/sample/case_2</td></tr>\n");
+    holds(body, "<details><summary>unit: 2</summary>\n");
+    holds(body, "<tr><td class=\"name\">unit/sample/case_3</td><td class=\"number\">0.004</td>"
+                "<td class=\"number\">0.4</td></tr>\n");
+    for (size_t i = 0; i < KG_COUNT_OF(STATUSES); i++) {
+        char name[32];
+        snprintf(name, sizeof name, "unit/sample/case_%zu", i);
+        /* the first of a reason is its example too */
+        ck_assert_msg(times_in(body, name) == (i == 0 ? 2U : 1U), "%s stands %zu times in %s", name,
+                      times_in(body, name), body);
+    }
+    kg_page_free(&html);
+    close_run(&run);
+}
+
 static void units_and_half_decades(struct kg_record *rec, const void *arg) {
     static const struct {
         double value;
@@ -377,10 +417,10 @@ static void csv_of_known_records(struct kg_record *rec, const void *arg) {
     { .layer = "unit", .op = "report", .name = #function, .run = function }
 
 static const struct kg_case CASES[] = {
-    CASE(text_stands_for_itself),   CASE(same_page_in_both_forms),    CASE(names_in_plots),
-    CASE(pictures_stand_in_a_page), CASE(sections_of_known_records),  CASE(csv_of_known_records),
-    CASE(sections_at_their_edges),  CASE(unclosed_elements_are_seen), CASE(plot_of_changes),
-    CASE(units_and_half_decades),
+    CASE(text_stands_for_itself),   CASE(same_page_in_both_forms),         CASE(names_in_plots),
+    CASE(pictures_stand_in_a_page), CASE(sections_of_known_records),       CASE(csv_of_known_records),
+    CASE(sections_at_their_edges),  CASE(unclosed_elements_are_seen),      CASE(plot_of_changes),
+    CASE(units_and_half_decades),   CASE(whole_page_names_each_case_once),
 };
 
 int main(int argc, char **argv) {

@@ -175,8 +175,11 @@ static int remove_entry(const char *path, const struct stat *info, int kind, str
 }
 
 enum kg_status kg_path_remove(const char *path, struct kg_error *err) {
-    enum { MAX_OPEN_DIRS = 16 };
-    if (nftw(path, remove_entry, MAX_OPEN_DIRS, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) == 0 || errno == ENOENT) return KG_OK;
+    enum { MAX_OPEN_DIRS = 16, ATTEMPTS = 2 };
+    /* Once more: what lacked for a moment, memory or a descriptor, must not leave a folder that nobody else removes. */
+    for (int attempt = 0; attempt < ATTEMPTS; attempt++)
+        if (nftw(path, remove_entry, MAX_OPEN_DIRS, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) == 0 || errno == ENOENT)
+            return KG_OK;
     return fail_errno(err, "remove", path);
 }
 

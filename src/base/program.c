@@ -39,7 +39,9 @@ static enum kg_status status_of(int code) {
 static enum kg_status spawn(const struct kg_program *program, int out_fd, int error_fd, pid_t *pid,
                             struct kg_error *err) {
     const char *input = program->input_path ? program->input_path : "/dev/null";
-    if (access(input, R_OK) != 0) return kg_fail(err, status_of(errno), "cannot read %s: %s", input, strerror(errno));
+    if (access(input, R_OK) != 0)
+        return kg_fail(err, program->input_path ? status_of(errno) : KG_ERR_IO, "cannot read %s: %s", input,
+                       strerror(errno));
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     posix_spawn_file_actions_init(&actions);

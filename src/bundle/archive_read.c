@@ -144,18 +144,28 @@ static enum kg_status unpack_entry(struct unpacking *u, struct archive_entry *en
     return status;
 }
 
-static enum kg_status unpack(struct unpacking *u, struct kg_archive_source *source, struct kg_error *err) {
+/* archive_read_open, step by step: libarchive 3.6 goes on with callback data that it had no memory to note, and says
+ * nothing where it has none for the stream. */
+static enum kg_status open_stream(struct unpacking *u, struct kg_archive_source *source, struct kg_error *err) {
     struct archive *a = u->archive;
     if (archive_read_support_format_tar(a) != ARCHIVE_OK) return fail(u, err);
-    if (archive_read_open(a, source, NULL, kg_archive_source_read, NULL) != ARCHIVE_OK) return fail(u, err);
-    for (;;) {
-        struct archive_entry *entry;
-        const int code = archive_read_next_header(a, &entry);
+    if (archive_read_set_callback_data(a, source) != ARCHIVE_OK) return fail(u, err);
+    if (archive_read_set_read_callback(a, kg_archive_source_read) != ARCHIVE_OK) return fail(u, err);
+    if (archive_read_open1(a) == ARCHIVE_OK) return KG_OK;
+    if (!archive_error_string(a)) return kg_fail(err, KG_ERR_NO_MEMORY, "%s: out of memory to read it", u->path);
+    return fail(u, err);
+}
+
+/* Into an entry made here: libarchive 3.6 does not look whether it got the one it makes itself. */
+static enum kg_status unpack(struct unpacking *u, struct archive_entry *entry, struct kg_archive_source *source,
+                             struct kg_error *err) {
+    enum kg_status status = open_stream(u, source, err);
+    while (status == KG_OK) {
+        const int code = archive_read_next_header2(u->archive, entry);
         if (code == ARCHIVE_EOF) break;
-        if (code != ARCHIVE_OK) return fail(u, err);
-        const enum kg_status status = unpack_entry(u, entry, err);
-        if (status != KG_OK) return status;
+        status = code == ARCHIVE_OK ? unpack_entry(u, entry, err) : fail(u, err);
     }
+    if (status != KG_OK) return status;
     return u->n_files > 0 ? KG_OK : kg_fail(err, KG_ERR_FORMAT, "%s holds no bundle", u->path);
 }
 
@@ -167,7 +177,10 @@ enum kg_status kg_archive_unpack(const char *path, const char *to, const struct 
     if (status != KG_OK) return status;
     u.archive = archive_read_new();
     if (!u.archive) kg_memory_exhausted(0);
-    status = unpack(&u, source, err);
+    struct archive_entry *entry = archive_entry_new2(u.archive);
+    if (!entry) kg_memory_exhausted(0);
+    status = unpack(&u, entry, source, err);
+    archive_entry_free(entry);
     archive_read_free(u.archive);
     kg_archive_source_close(source);
     if (status == KG_OK) memcpy(id, u.id, sizeof u.id);

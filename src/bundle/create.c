@@ -129,7 +129,8 @@ static enum kg_status find_source(const struct kg_bundle_options *options, struc
     const char *built_from = options->built_from, *dir = options->source_dir;
     struct kg_error why;
     const enum kg_status status = kg_bundle_source(dir, source, &why);
-    if (status != KG_OK && !(built_from && options->other_tree)) return kg_fail(err, status, "%s", why.message);
+    const bool may_be_unknown = built_from && options->other_tree && status == KG_ERR_INCOMPLETE;
+    if (status != KG_OK && !may_be_unknown) return kg_fail(err, status, "%s", why.message);
     if (status == KG_OK && (!built_from || kg_bundle_source_is(source, built_from))) return KG_OK;
     if (dir && !options->other_tree)
         return kg_fail(err, KG_ERR_INCOMPLETE,

@@ -24,7 +24,9 @@ enum kg_status kg_git_input(const char *dir, const char *const *args, const char
     if (status == KG_OK) {
         kg_buffer_append(out, kg_buffer_text(&result.out), result.out.len);
         if (cut && result.cut) *cut = true;
-        if (result.exit_code != 0) {
+        if (result.exit_code < 0) {
+            status = kg_fail(err, KG_ERR_IO, "git %s in %s was ended by a signal", args[0], dir);
+        } else if (result.exit_code != 0) {
             char *why = kg_program_complaint(&result);
             status = kg_fail(err, KG_ERR_UNSUPPORTED, "git %s in %s ended with code %d%s%s", args[0], dir,
                              result.exit_code, *why ? ": " : "", why);

@@ -80,7 +80,8 @@ struct kg_bundle_source {
     char *diff;
     size_t diff_bytes;
 };
-/* KG_ERR_INCOMPLETE, naming the file, if a source cannot be read: such a run would be of an unknown source. */
+/* KG_ERR_INCOMPLETE, naming the file, if a source cannot be read: such a run would be of an unknown source. KG_ERR_IO
+ * if there is a git that could not be asked: what it does not say is not that there is no commit, or no change. */
 KG_WARN_UNUSED enum kg_status kg_bundle_source(const char *source_dir, struct kg_bundle_source *source,
                                                struct kg_error *err);
 void kg_bundle_source_free(struct kg_bundle_source *source);

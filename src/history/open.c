@@ -34,8 +34,11 @@ enum kg_status kg_history_fail(const struct kg_history *history, const char *doi
                                   : code == SQLITE_NOMEM                          ? KG_ERR_NO_MEMORY
                                   : is_unwritable(history->db)                    ? KG_ERR_UNWRITABLE
                                                                                   : KG_ERR_IO;
-    return kg_fail(err, status, "%s: %s: %s%s", history->path, doing, sqlite3_errmsg(history->db),
-                   status == KG_ERR_FORMAT ? "; 'kigo reindex' makes it again" : "");
+    const int kind = code & 0xFF;
+    const int cause = kind == SQLITE_IOERR || kind == SQLITE_CANTOPEN ? sqlite3_system_errno(history->db) : 0;
+    const bool says = cause != 0 && cause != ENOENT; /* see is_unwritable */
+    return kg_fail(err, status, "%s: %s: %s%s%s%s", history->path, doing, sqlite3_errmsg(history->db), says ? ": " : "",
+                   says ? strerror(cause) : "", status == KG_ERR_FORMAT ? "; 'kigo reindex' makes it again" : "");
 }
 
 enum kg_status kg_history_exec(struct kg_history *history, const char *sql, struct kg_error *err) {

@@ -20,7 +20,8 @@ struct child_pipes {
     int alive[2];  /* its write end is the runner's alone: it closes when the runner dies */
     int events[2]; /* read end, write end */
     int log[2];
-    int cases; /* a memory file with the keys, -1 when listing */
+    int trouble[2]; /* a line of why the program was not started */
+    int cases;      /* a memory file with the keys, -1 when listing */
 };
 
 static void close_fd(int *fd) {
@@ -29,14 +30,16 @@ static void close_fd(int *fd) {
 }
 
 static void close_pipes(struct child_pipes *p) {
-    int *fds[] = { &p->alive[0], &p->alive[1], &p->events[0], &p->events[1], &p->log[0], &p->log[1], &p->cases };
+    int *fds[] = { &p->alive[0], &p->alive[1], &p->events[0],  &p->events[1], &p->log[0],
+                   &p->log[1],   &p->cases,    &p->trouble[0], &p->trouble[1] };
     for (size_t i = 0; i < KG_COUNT_OF(fds); i++) close_fd(fds[i]);
 }
 
 static enum kg_status open_pipes(const struct kg_child_spec *spec, struct child_pipes *p, struct kg_error *err) {
-    *p = (struct child_pipes){ { -1, -1 }, { -1, -1 }, { -1, -1 }, -1 };
+    *p = (struct child_pipes){ { -1, -1 }, { -1, -1 }, { -1, -1 }, { -1, -1 }, -1 };
     enum kg_status status = KG_OK;
-    if (pipe2(p->alive, O_CLOEXEC) != 0 || pipe2(p->events, O_CLOEXEC) != 0 || pipe2(p->log, O_CLOEXEC) != 0)
+    if (pipe2(p->alive, O_CLOEXEC) != 0 || pipe2(p->events, O_CLOEXEC) != 0 || pipe2(p->log, O_CLOEXEC) != 0 ||
+        pipe2(p->trouble, O_CLOEXEC) != 0)
         status = kg_fail(err, KG_ERR_IO, "no pipe for %s: %s", spec->path, strerror(errno));
     if (status == KG_OK && spec->cases) {
         p->cases = memfd_create("kigo-cases", MFD_CLOEXEC);
@@ -49,9 +52,8 @@ static enum kg_status open_pipes(const struct kg_child_spec *spec, struct child_
     return status;
 }
 
-static void set_or_unset(const char *variable, const char *value) {
-    if (value) setenv(variable, value, 1);
-    else unsetenv(variable);
+static bool set_or_unset(const char *variable, const char *value) {
+    return value ? setenv(variable, value, 1) == 0 : unsetenv(variable) == 0;
 }
 
 /* Check's own switches would change which tests run and write files; a nested runner must not see its parent's
@@ -66,16 +68,27 @@ static void clean_environment(void) {
     for (size_t i = 0; i < KG_COUNT_OF(VARIABLES); i++) unsetenv(VARIABLES[i]);
 }
 
-static void pass_fd(const char *variable, int fd) {
+static bool pass_fd(const char *variable, int fd) {
     char number[16];
     snprintf(number, sizeof number, "%d", fd);
-    setenv(variable, number, 1);
-    fcntl(fd, F_SETFD, 0);
+    return setenv(variable, number, 1) == 0 && fcntl(fd, F_SETFD, 0) == 0;
 }
 
-/* For the program's log: why it never ran. */
+/* What a program reads there is part of what it does: one without it would be another run. */
+static bool set_environment(const struct kg_child_spec *spec, const struct child_pipes *p) {
+    const struct kg_child_surroundings *around = spec->surroundings;
+    clean_environment();
+    bool good = setenv("KIGO_BUILT_FROM", kg_built_from(), 1) == 0 && set_or_unset("KIGO_MODELS", around->models) &&
+                set_or_unset("KIGO_BENCH", around->bench) && set_or_unset("KIGO_BENCH_NCU", around->counted);
+    if (good && around->kigo_path) good = setenv("KIGO_PROGRAM", around->kigo_path, 1) == 0;
+    if (good && around->scratch) good = setenv("TMPDIR", around->scratch, 1) == 0;
+    if (good && spec->cases) good = pass_fd("KIGO_EVENTS_FD", p->events[1]) && pass_fd("KIGO_CASES_FD", p->cases);
+    return good;
+}
+
+/* For the runner: why the program was not started. */
 _Noreturn static void give_up(const struct child_pipes *p, const char *doing) {
-    dprintf(p->log[1], "%s: %s\n", doing, strerror(errno));
+    dprintf(p->trouble[1], "%s: %s", doing, strerror(errno));
     _exit(KG_EXIT_INTERNAL);
 }
 
@@ -94,20 +107,9 @@ static void become(const struct kg_child_spec *spec, struct child_pipes *p, pid_
     if (dup2(null, STDIN_FILENO) < 0 || dup2(p->log[1], STDERR_FILENO) < 0 ||
         dup2(listing ? p->events[1] : p->log[1], STDOUT_FILENO) < 0)
         give_up(p, "no standard streams");
-    clean_environment();
-    const struct kg_child_surroundings *around = spec->surroundings;
-    setenv("KIGO_BUILT_FROM", kg_built_from(), 1);
-    set_or_unset("KIGO_MODELS", around->models);
-    set_or_unset("KIGO_BENCH", around->bench);
-    set_or_unset("KIGO_BENCH_NCU", around->counted);
-    if (around->kigo_path) setenv("KIGO_PROGRAM", around->kigo_path, 1);
-    if (around->scratch) setenv("TMPDIR", around->scratch, 1);
-    if (!listing) {
-        pass_fd("KIGO_EVENTS_FD", p->events[1]);
-        pass_fd("KIGO_CASES_FD", p->cases);
-    }
+    if (!set_environment(spec, p)) give_up(p, "no environment");
     char seed[32];
-    snprintf(seed, sizeof seed, "%" PRIu64, around->seed);
+    snprintf(seed, sizeof seed, "%" PRIu64, spec->surroundings->seed);
     char *argv[] = { (char *)spec->path, (char *)"--seed", seed, listing ? (char *)"--list" : NULL, NULL };
     execv(spec->path, argv);
     kg_say(stderr, "%s could not be started: %s\n", spec->path, strerror(errno));
@@ -121,7 +123,7 @@ static void guard(const struct kg_child_spec *spec, struct child_pipes *p) {
     const pid_t program = fork();
     if (program == 0) become(spec, p, own);
     if (program < 0) give_up(p, "no process");
-    kg_guard_watch(program, p->alive[0]);
+    kg_guard_watch(program, p->alive[0], p->trouble[1]);
 }
 
 enum kg_status kg_child_start(const struct kg_child_spec *spec, struct kg_child *child, struct kg_error *err) {
@@ -134,12 +136,25 @@ enum kg_status kg_child_start(const struct kg_child_spec *spec, struct kg_child 
         close_pipes(&p);
         return kg_fail(err, KG_ERR_NO_MEMORY, "no process for %s: %s", spec->path, strerror(errno));
     }
-    *child = (struct kg_child){ pid, p.alive[1], p.events[0], p.log[0] };
-    p.alive[1] = p.events[0] = p.log[0] = -1;
+    *child = (struct kg_child){ pid, p.alive[1], p.events[0], p.log[0], p.trouble[0] };
+    p.alive[1] = p.events[0] = p.log[0] = p.trouble[0] = -1;
     close_pipes(&p);
     fcntl(child->events_fd, F_SETFL, O_NONBLOCK);
     fcntl(child->log_fd, F_SETFL, O_NONBLOCK);
+    fcntl(child->trouble_fd, F_SETFL, O_NONBLOCK);
     return KG_OK;
+}
+
+enum kg_status kg_child_trouble(const struct kg_child *child, const char *path, struct kg_error *err) {
+    char why[256];
+    ssize_t n;
+    do n = read(child->trouble_fd, why, sizeof why - 1);
+    while (n < 0 && errno == EINTR);
+    if (n < 0 && errno != EAGAIN)
+        return kg_fail(err, KG_ERR_IO, "whether %s was started is not known: %s", path, strerror(errno));
+    if (n <= 0) return KG_OK;
+    why[n] = '\0';
+    return kg_fail(err, KG_ERR_IO, "%s was not started: %s", path, why);
 }
 
 void kg_child_kill(struct kg_child *child) {
@@ -160,6 +175,7 @@ void kg_child_close(struct kg_child *child) {
     close_fd(&child->alive_fd);
     close_fd(&child->events_fd);
     close_fd(&child->log_fd);
+    close_fd(&child->trouble_fd);
 }
 
 void kg_child_describe_end(int wait_status, char *text, size_t size_bytes) {

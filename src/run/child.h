@@ -9,11 +9,14 @@
 #include <sys/types.h>
 
 struct kg_child {
-    pid_t pid;     /* of the guard, which ends as the program does; 0: none */
-    int alive_fd;  /* held open as long as the program may live: the guard ends it when this closes */
-    int events_fd; /* what it writes to KIGO_EVENTS_FD (or, listing, to standard output) */
-    int log_fd;    /* standard output and error (listing: standard error) */
+    pid_t pid;      /* of the guard, which ends as the program does; 0: none */
+    int alive_fd;   /* held open as long as the program may live: the guard ends it when this closes */
+    int events_fd;  /* what it writes to KIGO_EVENTS_FD (or, listing, to standard output) */
+    int log_fd;     /* standard output and error (listing: standard error) */
+    int trouble_fd; /* why kigo could not start the program in its process */
 };
+
+#define KG_CHILD_NONE ((struct kg_child){ 0, -1, -1, -1, -1 })
 
 /* What is the same for every program of a run; texts go to the child's environment, each may be NULL. KIGO_BUILT_FROM
  * is kg_built_from(): a kigo of that build inside a case need not look at the tree again, which somebody may edit
@@ -36,6 +39,10 @@ struct kg_child_spec {
 
 KG_WARN_UNUSED enum kg_status kg_child_start(const struct kg_child_spec *spec, struct kg_child *child,
                                              struct kg_error *err);
+
+/* Of one that has ended: KG_ERR_IO, with the reason, if this machine did not let kigo start or watch the program. What
+ * its process then ended with says nothing of the program. */
+KG_WARN_UNUSED enum kg_status kg_child_trouble(const struct kg_child *child, const char *path, struct kg_error *err);
 
 /* True once it has ended, and with it all that it started; *wait_status is as waitpid gives it. The descriptors stay
  * open: what was written before can still be read. */

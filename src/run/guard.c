@@ -1,5 +1,4 @@
 #include "run/guard.h"
-#include "base/buffer.h"
 #include "base/clock.h"
 #include <kigo/status.h>
 #include <dirent.h>
@@ -42,12 +41,18 @@ static bool read_process(const char *name, struct process *out) {
 static struct process *list_processes(size_t *n) {
     DIR *dir = opendir("/proc");
     struct process *list = NULL, read;
+    size_t n_places = 0;
     *n = 0;
     if (!dir) return NULL;
     for (const struct dirent *entry; (entry = readdir(dir));) {
         read = (struct process){ 0 };
         if (!read_process(entry->d_name, &read)) continue;
-        if ((*n & (*n + 1)) == 0) list = kg_xrealloc(list, (*n + 1) * 2 * sizeof *list); /* full at 2^n - 1 */
+        if (*n == n_places) {
+            struct process *more = realloc(list, (2 * n_places + 64) * sizeof *list);
+            if (!more) break; /* those found so far, and the others in the next round */
+            list = more;
+            n_places = 2 * n_places + 64;
+        }
         list[(*n)++] = read;
     }
     closedir(dir);
@@ -117,7 +122,7 @@ void kg_guard_begin(void) {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
-_Noreturn void kg_guard_watch(pid_t program, int alive_fd) {
+_Noreturn void kg_guard_watch(pid_t program, int alive_fd, int trouble_fd) {
     enum { ALIVE, ENDED };
     int wait_status = KG_EXIT_INTERNAL << 8;
     bool ended = false;
@@ -125,7 +130,10 @@ _Noreturn void kg_guard_watch(pid_t program, int alive_fd) {
     struct signalfd_siginfo news;
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
-    if (dup2(alive_fd, ALIVE) < 0 || dup2(signalfd(-1, &child, SFD_NONBLOCK), ENDED) < 0) ended = true;
+    if (dup2(alive_fd, ALIVE) < 0 || dup2(signalfd(-1, &child, SFD_NONBLOCK), ENDED) < 0) {
+        dprintf(trouble_fd, "nothing to watch it by: %s", strerror(errno));
+        ended = true;
+    }
     close_range(ENDED + 1, ~0u, 0);
     struct pollfd fds[] = { { .fd = ALIVE, .events = POLLIN }, { .fd = ENDED, .events = POLLIN } };
     while (!ended && reap(program, &wait_status, &ended) && !ended && !(fds[0].revents & (POLLHUP | POLLERR)))

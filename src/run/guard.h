@@ -9,8 +9,9 @@
 void kg_guard_begin(void);
 
 /* Waits for the program's end, or for the end of file of alive_fd (the runner is gone, or wants it to end); then kills
- * all that is left and ends as the program did: with its exit code, or by its signal. Closes all other descriptors. */
-_Noreturn void kg_guard_watch(pid_t program, int alive_fd);
+ * all that is left and ends as the program did: with its exit code, or by its signal. Closes all other descriptors.
+ * Where it cannot watch, it writes why to trouble_fd and ends the program. */
+_Noreturn void kg_guard_watch(pid_t program, int alive_fd, int trouble_fd);
 
 /* Kills and reaps all that descends from this process, which must be a subreaper (prctl(2)); *wait_status gets the
  * program's, if it is among them. A process that cannot be killed is waited for 2 s. */

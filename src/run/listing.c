@@ -152,7 +152,7 @@ static void open_listing(struct listing *l, const struct kg_suite_program *progr
                          const struct kg_child_surroundings *around, struct kg_listing *result) {
     *l = (struct listing){ .program = program,
                            .result = result,
-                           .child = { 0, -1, -1 },
+                           .child = KG_CHILD_NONE,
                            .lines = json_array(),
                            .limit_ns = kg_clock_monotonic_ns() + (uint64_t)KG_LISTING_LIMIT_S * 1000000000u };
     *result = (struct kg_listing){ 0 };
@@ -170,6 +170,7 @@ static void serve_listing(struct listing *l, uint64_t seed) {
     drain_log(l);
     while (status == KG_OK && kg_line_reader_fill(&l->reader, l->child.events_fd))
         status = take_lines(l, l->program->name, seed, err);
+    if (status == KG_OK && ended) status = kg_child_trouble(&l->child, l->program->path, err);
     if (status == KG_OK && ended) status = judge_end(l, wait_status, err);
     else if (status == KG_OK && kg_clock_monotonic_ns() > l->limit_ns)
         status = kg_fail(err, KG_ERR_INCOMPLETE, "it was not done listing its cases after %d s", KG_LISTING_LIMIT_S);

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "run/failure_name.h"
 #include "run/result_lists.h"
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,7 +70,7 @@ static void free_process(struct kg_slot *slot) {
 
 enum kg_status kg_slot_open(struct kg_run *run, struct kg_slot *slot, struct kg_planned_program *program,
                             struct kg_error *err) {
-    *slot = (struct kg_slot){ .child = { 0, -1, -1 } };
+    *slot = (struct kg_slot){ .child = KG_CHILD_NONE };
     if (program->lists) return record_now(run, NULL, program->lists, "crash", program->list_error, err);
     if (program->n_cases == 0) return KG_OK;
     slot->program = program;
@@ -82,6 +83,8 @@ static void drain_log(struct kg_slot *slot) {
     char chunk[16384];
     for (int i = 0; i < MAX_CHUNKS && !slot->log_at_end; i++) {
         const ssize_t n = read(slot->child.log_fd, chunk, sizeof chunk);
+        if (n < 0 && errno != EAGAIN && errno != EINTR)
+            kg_error_set(NULL, KG_ERR_IO, "cannot read what a program of cases prints: %s", strerror(errno));
         if (n < 0) break;
         if (n == 0) slot->log_at_end = true;
         else kg_bounded_log_append(&slot->log, chunk, (size_t)n);
@@ -141,7 +144,7 @@ static void note_unclean(struct kg_slot *slot, const char *what, const char *whe
 static void free_program(struct kg_slot *slot) {
     kg_bounded_log_free(&slot->log);
     free(slot->unclean);
-    *slot = (struct kg_slot){ .child = { 0, -1, -1 } };
+    *slot = (struct kg_slot){ .child = KG_CHILD_NONE };
 }
 
 static enum kg_status close_program(struct kg_run *run, struct kg_slot *slot, struct kg_error *err) {
@@ -198,6 +201,8 @@ enum kg_status kg_slot_serve(struct kg_run *run, struct kg_slot *slot, struct kg
         status = kg_run_take_events(run, slot, err);
         if (!more) break;
     } while (ended && status == KG_OK && slot->end == KG_SLOT_BY_ITSELF);
+    if (status != KG_OK) return status;
+    if (ended) status = kg_child_trouble(&slot->child, slot->program->path, err);
     if (status != KG_OK) return status;
     if (ended) return on_process_end(run, slot, wait_status, err);
     if (slot->end == KG_SLOT_BY_ITSELF && kg_clock_monotonic_ns() > slot->deadline_ns) {

@@ -79,7 +79,7 @@ static enum kg_status run_programs(struct kg_run *run, const struct kg_signals *
                                    struct kg_error *err) {
     struct kg_slot slots[MAX_JOBS];
     const int n_slots = run->options->n_jobs < MAX_JOBS ? run->options->n_jobs : MAX_JOBS;
-    for (int i = 0; i < n_slots; i++) slots[i] = (struct kg_slot){ .child = { 0, -1, -1 } };
+    for (int i = 0; i < n_slots; i++) slots[i] = (struct kg_slot){ .child = KG_CHILD_NONE };
     struct kg_planned_program **order = order_programs(&run->plan);
     size_t next = 0;
     enum kg_status status = KG_OK;
@@ -202,8 +202,9 @@ enum kg_status kg_run(const struct kg_run_options *given, const struct kg_run_ob
     status = kg_case_plan_make(options.suites_dir, &options.selection, &options.surroundings, &run.plan, err);
     if (status == KG_OK) status = run_planned(&run, start_ns, outcome, err);
     kg_case_plan_free(&run.plan);
-    if (kg_path_remove(run.scratch, NULL) != KG_OK && status == KG_OK)
-        status = kg_fail(err, KG_ERR_IO, "the scratch folder %s could not be removed", run.scratch);
+    struct kg_error why;
+    if (kg_path_remove(run.scratch, &why) != KG_OK && status == KG_OK)
+        status = kg_fail(err, KG_ERR_IO, "the programs' scratch folder: %s", why.message);
     free(run.scratch);
     if (status != KG_OK) kg_run_outcome_free(outcome);
     return status;

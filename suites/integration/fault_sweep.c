@@ -85,6 +85,7 @@ static struct kg_fault_server *start(const struct sweep *w, const char *const *a
     env[n_env++] = kg_xasprintf("KIGO_FAULT_PROGRAM=%s", w->program);
     env[n_env++] = kg_xasprintf("KIGO_FAULT_REPORT=%s", w->report_path);
     env[n_env++] = kg_xasprintf("KIGO_FAULT_KIND=%s", w->how->kind);
+    if (w->how->only) env[n_env++] = kg_xasprintf("KIGO_FAULT_ONLY=%s", w->how->only);
     if (w->how->n_frames) env[n_env++] = kg_xasprintf("KIGO_FAULT_FRAMES=%d", w->how->n_frames);
     env[n_env++] = kg_xasprintf("LD_PRELOAD=%s", w->injector);
     env[n_env] = NULL;
@@ -143,10 +144,16 @@ static bool same_answer(const struct sweep *w, const struct answer *a, const str
     return same;
 }
 
-/* Whether what it printed says why it failed; SQLite has other texts for EIO and ENOSPC. */
+/* Whether what it printed says why it failed; SQLite has other texts for EIO and ENOSPC. A file that it cannot open for
+ * writing it opens for reading, and drops why. */
 static bool says_why(const struct answer *a, int code) {
-    const char *const whys[] = { strerror(code), "disk I/O error", "database disk image is malformed",
-                                 "database or disk is full", "out of memory" };
+    const char *const whys[] = { strerror(code),
+                                 "disk I/O error",
+                                 "database disk image is malformed",
+                                 "database or disk is full",
+                                 "unable to open database file",
+                                 "attempt to write a readonly database",
+                                 "out of memory" };
     for (size_t i = 0; i < KG_COUNT_OF(whys); i++)
         if (strstr(a->err, whys[i]) || strstr(a->out, whys[i])) return true;
     return false;

@@ -33,6 +33,7 @@ extern const size_t KG_N_FAULT_VERBS;
 
 struct kg_fault_sweep {
     const char *kind; /* "memory" or "io" */
+    const char *only; /* calls of that name alone, or allocations made in a library whose path holds it; NULL: all */
     size_t most;      /* calls that fail, spread over all places; 0: each */
     int n_frames;     /* how many frames of the stack tell places apart; 0: 24 */
     size_t n_drawn;   /* further calls that fail, drawn by the case's seed from all */

@@ -4,6 +4,7 @@
 #include "base/size.h"
 #include "suites/harness/case_list.h"
 #include "suites/integration/fault_sweep.h"
+#include <string.h>
 
 enum { SAMPLE = 4 };
 static const struct kg_fault_sweep SWEEPS[] = { { .kind = "memory", .most = SAMPLE },
@@ -17,7 +18,31 @@ static void io(struct kg_record *rec, const void *arg) {
     kg_fault_sweep(rec, arg, &SWEEPS[1]);
 }
 
+/* Calls of other verbs that a sample would seldom meet. */
+struct chosen {
+    const char *name, *verb;
+    struct kg_fault_sweep how;
+};
+static const struct chosen CHOSEN[] = {
+    { "import_libarchive", "import", { .kind = "memory", .only = "libarchive", .n_frames = 6 } },
+    { "check_without_a_process", "check", { .kind = "io", .only = "fork" } },
+    { "check_without_an_environment", "check", { .kind = "memory", .only = "setenv", .most = 2 } },
+    { "check_that_cannot_clean_up", "check", { .kind = "memory", .only = "nftw" } },
+};
+
+static void all_of(struct kg_record *rec, const void *arg) {
+    const struct chosen *chosen = arg;
+    for (size_t i = 0; i < KG_N_FAULT_VERBS; i++)
+        if (strcmp(KG_FAULT_VERBS[i].name, chosen->verb) == 0) kg_fault_sweep(rec, &KG_FAULT_VERBS[i], &chosen->how);
+}
+
 static void build(struct kg_case_list *list) {
+    for (size_t i = 0; i < KG_COUNT_OF(CHOSEN); i++)
+        kg_case_list_add(list, &(struct kg_case){ .layer = "integration",
+                                                  .op = "chosen_faults",
+                                                  .name = CHOSEN[i].name,
+                                                  .arg = &CHOSEN[i],
+                                                  .run = all_of });
     for (size_t i = 0; i < KG_N_FAULT_VERBS; i++) {
         const struct kg_fault_verb *verb = &KG_FAULT_VERBS[i];
         if (!verb->in_check) continue;

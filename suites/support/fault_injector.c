@@ -34,7 +34,7 @@ static struct kg_fault_report *report;
 static bool counts_memory, counts_io, enabled;
 static uint64_t fail_at;
 static int n_frames = MAX_FRAMES;
-static const char *denied_path, *full_path;
+static const char *denied_path, *full_path, *only;
 static int full_code = ENOSPC;
 static __thread bool inside __attribute__((tls_model("initial-exec")));
 
@@ -58,8 +58,19 @@ static void note_fault(const char *call, const char *path, int code) {
     errno = code;
 }
 
-static bool due(bool counted, const char *call, const char *path, int code) {
-    if (!enabled || !counted || inside) return false;
+/* Whether a call of this name, made from this place, counts. */
+static bool is_wanted(const char *call, const void *caller) {
+    Dl_info info;
+    if (!only || strcmp(call, only) == 0) return true;
+    if (!caller) return false;
+    inside = true;
+    const bool found = dladdr(caller, &info) != 0 && info.dli_fname && strstr(info.dli_fname, only);
+    inside = false;
+    return found;
+}
+
+static bool due(bool counted, const char *call, const void *caller, const char *path, int code) {
+    if (!enabled || !counted || inside || !is_wanted(call, caller)) return false;
     const uint64_t n = __atomic_add_fetch(&report->n_calls, 1, __ATOMIC_SEQ_CST);
     if (fail_at == 0 && n <= KG_FAULT_MAX_CALLS) {
         const int before = errno;
@@ -73,12 +84,12 @@ static bool due(bool counted, const char *call, const char *path, int code) {
     return true;
 }
 
-static bool memory(const char *call) {
-    return due(counts_memory, call, NULL, ENOMEM);
+static bool memory(const char *call, const void *caller) {
+    return due(counts_memory, call, caller, NULL, ENOMEM);
 }
 
 static bool io(const char *call, const char *path, int code) {
-    return due(counts_io, call, path, code);
+    return due(counts_io, call, NULL, path, code);
 }
 
 static bool ends_with(const char *path, const char *end) {
@@ -109,27 +120,27 @@ static bool is_full(const char *call, int fd) {
 }
 
 void *malloc(size_t size) {
-    return memory("malloc") ? NULL : __libc_malloc(size);
+    return memory("malloc", __builtin_return_address(0)) ? NULL : __libc_malloc(size);
 }
 
 void *calloc(size_t n, size_t size) {
-    return memory("calloc") ? NULL : __libc_calloc(n, size);
+    return memory("calloc", __builtin_return_address(0)) ? NULL : __libc_calloc(n, size);
 }
 
 void *realloc(void *p, size_t size) {
-    return memory("realloc") ? NULL : __libc_realloc(p, size);
+    return memory("realloc", __builtin_return_address(0)) ? NULL : __libc_realloc(p, size);
 }
 
 void *memalign(size_t alignment, size_t size) {
-    return memory("memalign") ? NULL : __libc_memalign(alignment, size);
+    return memory("memalign", __builtin_return_address(0)) ? NULL : __libc_memalign(alignment, size);
 }
 
 void *aligned_alloc(size_t alignment, size_t size) {
-    return memory("aligned_alloc") ? NULL : __libc_memalign(alignment, size);
+    return memory("aligned_alloc", __builtin_return_address(0)) ? NULL : __libc_memalign(alignment, size);
 }
 
 int posix_memalign(void **p, size_t alignment, size_t size) {
-    void *got = memory("posix_memalign") ? NULL : __libc_memalign(alignment, size);
+    void *got = memory("posix_memalign", __builtin_return_address(0)) ? NULL : __libc_memalign(alignment, size);
     if (!got) return ENOMEM;
     *p = got;
     return 0;
@@ -202,7 +213,24 @@ typedef int choose_fn(const struct dirent *);
 typedef int order_fn(const struct dirent **, const struct dirent **);
 WRAP(int, -1, EIO, path, scandir, (const char *path, struct dirent ***list, choose_fn *choose, order_fn *order),
      (path, list, choose, order))
-WRAP(int, -1, EIO, path, nftw, (const char *path, __nftw_func_t visit, int n, int flags), (path, visit, n, flags))
+WRAP(int, -1, EIO, path, scandirat,
+     (int dir, const char *path, struct dirent ***list, choose_fn *choose, order_fn *order),
+     (dir, path, list, choose, order))
+
+/* It allocates as well. */
+int nftw(const char *path, __nftw_func_t visit, int n, int flags) {
+    static __typeof__(&nftw) next;
+    if (!next) next = REAL(nftw);
+    if (io("nftw", path, EIO) || memory("nftw", NULL)) return -1;
+    return next(path, visit, n, flags);
+}
+
+int setenv(const char *name, const char *value, int replaces) {
+    static __typeof__(&setenv) next;
+    if (!next) next = REAL(setenv);
+    if (memory("setenv", NULL)) return -1;
+    return next(name, value, replaces);
+}
 
 WRAP(ssize_t, -1, EIO, NULL, read, (int fd, void *to, size_t n), (fd, to, n))
 WRAP(ssize_t, -1, EIO, NULL, pread, (int fd, void *to, size_t n, off_t at), (fd, to, n, at))
@@ -290,6 +318,7 @@ static void read_environment(void) {
     counts_io = kind && strcmp(kind, "io") == 0;
     denied_path = getenv("KIGO_FAULT_PATH");
     full_path = getenv("KIGO_FAULT_FULL");
+    only = getenv("KIGO_FAULT_ONLY");
     const char *code = getenv("KIGO_FAULT_FULL_ERRNO");
     if (code) full_code = atoi(code);
 }

@@ -3,6 +3,7 @@
  * Environment: KIGO_FAULT_PROGRAM, the real path of the program whose calls count (its children's do not);
  * KIGO_FAULT_REPORT, the file, of sizeof(struct kg_fault_report) bytes, zeroed; KIGO_FAULT_KIND, "memory" or "io";
  * KIGO_FAULT_AT, the number of the call that fails, from 1 (0: none, and each call's place is noted);
+ * KIGO_FAULT_ONLY, if set: calls of that name alone count, or allocations made in a library whose path holds it;
  * KIGO_FAULT_FRAMES, how many frames of the stack tell places apart (24), the injector's own three among them;
  * KIGO_FAULT_SERVE=1: the program waits before its main for numbers of calls (int64_t, in the place of KIGO_FAULT_AT;
  * -1: nothing is counted) from KG_FAULT_ASK_FD, and for each forks a process that runs main; KG_FAULT_ANSWER_FD is

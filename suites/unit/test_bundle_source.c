@@ -12,6 +12,7 @@
 #include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -214,29 +215,98 @@ static void id_names_the_commit(struct kg_record *rec, const void *arg) {
     }
 }
 
+/* Puts a program before git that does as `script` says and then, where that has not ended it, as git. */
+struct other_git {
+    char *bin, *before;
+};
+
+static struct other_git begin_other_git(const char *dir, const char *script) {
+    struct other_git other = { kg_path_join(dir, ".git/bin"), kg_xstrdup(getenv("PATH")) };
+    char *program = kg_path_join(other.bin, "git"), *path = kg_xasprintf("%s:%s", other.bin, other.before);
+    char *text = kg_xasprintf("#!/bin/sh\nPATH=${PATH#*:}\n%s\nexec git \"$@\"\n", script);
+    put(dir, ".git/bin/git", text);
+    ck_assert_int_eq(chmod(program, 0755), 0);
+    ck_assert_int_eq(setenv("PATH", path, 1), 0);
+    free(text);
+    free(path);
+    free(program);
+    return other;
+}
+
+static void end_other_git(struct other_git *other) {
+    setenv("PATH", other->before, 1);
+    free(other->before);
+    free(other->bin);
+}
+
 /* A git that cannot list what it does not track has not said that the tree is clean. */
 static void git_that_cannot_list(struct kg_record *rec, const void *arg) {
     const char *dir = kg_scratch_dir(rec);
     struct kg_bundle_source source;
     (void)arg;
     if (!make_repository(rec, dir)) return;
-    char *bin = kg_path_join(dir, ".git/bin"), *program = kg_path_join(bin, "git");
-    char *before = kg_xstrdup(getenv("PATH")), *path = kg_xasprintf("%s:%s", bin, before);
-    put(dir, ".git/bin/git",
-        "#!/bin/sh\nPATH=${PATH#*:}\nfor arg; do [ \"$arg\" != ls-files ] || exit 1; done\nexec git \"$@\"\n");
-    ck_assert_int_eq(chmod(program, 0755), 0);
-    ck_assert_int_eq(setenv("PATH", path, 1), 0);
+    struct other_git other = begin_other_git(dir, "for arg; do [ \"$arg\" != ls-files ] || exit 1; done");
     read_source(dir, &source);
-    setenv("PATH", before, 1);
+    end_other_git(&other);
     const json_t *list = json_object_get(json_object_get(source.json, "git"), "untracked");
     ck_assert_ptr_nonnull(source.commit);
     ck_assert(source.dirty);
     ck_assert_ptr_nonnull(strstr(kg_json_text(json_array_get(list, 0), "note"), "ls-files"));
     kg_bundle_source_free(&source);
-    free(path);
-    free(before);
-    free(program);
-    free(bin);
+}
+
+static void expect_unasked(const char *dir, const char *why) {
+    char *root = kg_path_join(dir, ".git/bundles");
+    const struct kg_bundle_options options = { .root = root, .source_dir = dir };
+    struct kg_bundle_source source;
+    struct kg_bundle *bundle = NULL;
+    struct kg_error err;
+    kg_must_fail(kg_bundle_source(dir, &source, &err), KG_ERR_IO, &err, "git could not be asked", dir, why, NULL);
+    kg_must_fail(kg_bundle_create(&options, &bundle, &err), KG_ERR_IO, &err, why, NULL);
+    ck_assert(!kg_path_exists(root));
+    free(root);
+}
+
+/* A git that is killed before it answers has not said that there is no commit, or no change: whatever it was asked. */
+static void git_that_does_not_answer(struct kg_record *rec, const void *arg) {
+    static const char *const ASKED[] = { "rev-parse", "log", "symbolic-ref", "diff", "ls-files" };
+    const char *dir = kg_scratch_dir(rec);
+    (void)arg;
+    if (!make_repository(rec, dir)) return;
+    for (size_t i = 0; i < KG_COUNT_OF(ASKED); i++) {
+        char *script = kg_xasprintf("for arg; do [ \"$arg\" != %s ] || kill -9 $$; done", ASKED[i]);
+        struct other_git other = begin_other_git(dir, script);
+        expect_unasked(dir, ASKED[i]);
+        end_other_git(&other);
+        free(script);
+    }
+}
+
+/* Nor has one whose answer nobody can look at. */
+static void work_tree_that_cannot_be_found(struct kg_record *rec, const void *arg) {
+    const char *dir = kg_scratch_dir(rec);
+    (void)arg;
+    if (!make_repository(rec, dir)) return;
+    struct other_git other = begin_other_git(dir, "echo /nonexistent/place; exit 0");
+    expect_unasked(dir, "/nonexistent/place");
+    end_other_git(&other);
+}
+
+/* A program that may open no more files has no pipe to hear git by. */
+static void no_pipe_to_git(struct kg_record *rec, const void *arg) {
+    const char *dir = kg_scratch_dir(rec);
+    struct rlimit before;
+    struct kg_bundle_source source;
+    struct kg_error err;
+    (void)arg;
+    const int next = dup(STDIN_FILENO);
+    ck_assert_int_ge(next, 0);
+    ck_assert_int_eq(close(next), 0);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ (rlim_t)next + 1, before.rlim_max }), 0);
+    const enum kg_status status = kg_bundle_source(dir, &source, &err);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    kg_must_fail(status, KG_ERR_IO, &err, "git could not be asked", "Too many open files", NULL);
 }
 
 /* Root may read what no one may: this process goes without that right, or takes it back. */
@@ -292,10 +362,20 @@ static void unreadable_source(struct kg_record *rec, const void *arg) {
     { .layer = "unit", .op = "bundle_source", .name = #function, .run = function }
 
 static const struct kg_case CASES[] = {
-    CASE(clean_tree),           CASE(changed_file),      CASE(staged_file),
-    CASE(untracked_file),       CASE(inside_a_hook),     CASE(folder_inside_a_repository),
-    CASE(no_commit_yet),        CASE(unknown_folder),    CASE(id_names_the_commit),
-    CASE(git_that_cannot_list), CASE(unreadable_source),
+    CASE(clean_tree),
+    CASE(changed_file),
+    CASE(staged_file),
+    CASE(untracked_file),
+    CASE(inside_a_hook),
+    CASE(folder_inside_a_repository),
+    CASE(no_commit_yet),
+    CASE(unknown_folder),
+    CASE(id_names_the_commit),
+    CASE(git_that_cannot_list),
+    CASE(unreadable_source),
+    CASE(git_that_does_not_answer),
+    CASE(work_tree_that_cannot_be_found),
+    CASE(no_pipe_to_git),
 };
 
 int main(int argc, char **argv) {

@@ -39,8 +39,7 @@ static enum kg_status load(struct kg_history *history, char *const *ids, size_t 
     for (size_t i = 0; i < n_ids && status == KG_OK; i++) {
         const char *const args[] = { ids[i] };
         struct kg_run_heads heads = { NULL, 0 };
-        status = kg_trust_runs(history, args, 1, err);
-        if (status == KG_OK) status = kg_run_heads_load(history, "WHERE bundle_id = ?1", args, 1, &heads, err);
+        status = kg_run_heads_load(history, "WHERE bundle_id = ?1", args, 1, &heads, err);
         if (status == KG_OK && heads.n_items == 0)
             status = kg_fail(err, KG_ERR_NOT_FOUND, "the index holds no run '%s'", ids[i]);
         if (status == KG_OK) {
@@ -139,7 +138,8 @@ enum kg_status kg_confirm_values(struct kg_history *history, char *id, const str
     struct kg_catalogue catalogue;
     struct kg_run_heads heads = { NULL, 0 };
     struct side side = { 0 };
-    enum kg_status status = kg_catalogue_load(history, &catalogue, err);
+    enum kg_status status = kg_trust_runs(history, args, 1, err);
+    if (status == KG_OK) status = kg_catalogue_load(history, &catalogue, err);
     if (status != KG_OK) return status;
     status = load(history, &id, 1, &catalogue, &side, err);
     if (status == KG_OK) status = kg_run_heads_load(history, "WHERE bundle_id = ?1", args, 1, &heads, err);
@@ -254,7 +254,9 @@ enum kg_status kg_confirm(struct kg_history *history, char *const *before_ids, s
                           size_t n_confirmations, struct kg_error *err) {
     struct side before = { 0 }, after = { 0 };
     struct kg_catalogue catalogue;
-    enum kg_status status = kg_catalogue_load(history, &catalogue, err);
+    enum kg_status status = kg_trust_runs(history, (const char *const *)before_ids, n_before, err);
+    if (status == KG_OK) status = kg_trust_runs(history, (const char *const *)after_ids, n_after, err);
+    if (status == KG_OK) status = kg_catalogue_load(history, &catalogue, err);
     if (status != KG_OK) return status;
     status = load(history, before_ids, n_before, &catalogue, &before, err);
     if (status == KG_OK) status = load(history, after_ids, n_after, &catalogue, &after, err);

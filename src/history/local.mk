@@ -30,6 +30,7 @@ libkigo_a_SOURCES += \
 	src/history/regress_again.c \
 	src/history/regress_baseline.c \
 	src/history/regress_exact.c \
+	src/history/regress_kernels.c \
 	src/history/regress_limits.c \
 	src/history/regress_noisy.c \
 	src/history/regress_parts.h \

@@ -1,6 +1,7 @@
 #include "history/run.h"
 #include "base/buffer.h"
 #include "base/size.h"
+#include "history/internal.h"
 #include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
@@ -145,6 +146,7 @@ struct loading {
     struct kg_run *run;
     int64_t *result_ids; /* ascending, beside run->results while loading */
     size_t at;           /* result that the next metric belongs to, or one before it */
+    bool unknown;        /* a case or figure is not in the catalogue */
 };
 
 static enum kg_outcome outcome_of(const char *status) {
@@ -166,7 +168,7 @@ static bool add_result(void *arg, size_t n_columns, const char *const *names, co
     const struct kg_case_info wanted = { .case_id = cells[1].integer };
     const struct kg_case_info *c =
         bsearch(&wanted, l->catalogue->cases, l->catalogue->n_cases, sizeof wanted, by_case_id);
-    if (!c) return true; /* another process indexed it meanwhile */
+    if (!c) return l->unknown = true;
     run->results = room_for_one(run->results, run->n_results, sizeof *run->results);
     l->result_ids = room_for_one(l->result_ids, run->n_results, sizeof *l->result_ids);
     l->result_ids[run->n_results] = cells[0].integer;
@@ -199,7 +201,8 @@ static bool add_metric(void *arg, size_t n_columns, const char *const *names, co
     const struct kg_figure_info wanted = { .figure_id = cells[1].integer };
     const struct kg_figure_info *info =
         bsearch(&wanted, l->catalogue->figures, l->catalogue->n_figures, sizeof wanted, by_figure_id);
-    if (l->at == run->n_results || l->result_ids[l->at] != cells[0].integer || !info) return true;
+    if (!info) return l->unknown = true;
+    if (l->at == run->n_results || l->result_ids[l->at] != cells[0].integer) return true;
     struct kg_run_result *r = &run->results[l->at];
     if (r->n_figures++ == 0) r->first_figure = run->n_figures;
     run->figures = room_for_one(run->figures, run->n_figures, sizeof *run->figures);
@@ -216,7 +219,7 @@ static int by_same(const void *a, const void *b) {
 enum kg_status kg_run_load(struct kg_history *history, int64_t bundle_no, const struct kg_catalogue *catalogue,
                            struct kg_run *run, struct kg_error *err) {
     char number[32];
-    struct loading l = { catalogue, run, NULL, 0 };
+    struct loading l = { .catalogue = catalogue, .run = run };
     *run = (struct kg_run){ 0 };
     snprintf(number, sizeof number, "%lld", (long long)bundle_no);
     const char *const args[] = { number };
@@ -231,6 +234,8 @@ enum kg_status kg_run_load(struct kg_history *history, int64_t bundle_no, const 
             "SELECT result_id, figure_id, value, valid, tol, n FROM metric_row WHERE result_id BETWEEN"
             " CAST(?1 AS INTEGER) << 20 AND (CAST(?1 AS INTEGER) << 20) + 1048575 ORDER BY result_id, seq",
             args, 1, add_metric, &l, err);
+    if (status == KG_OK && l.unknown)
+        status = kg_fail(err, KG_ERR_BUSY, "%s: the run was indexed again while it was read; ask again", history->path);
     free(l.result_ids);
     if (status != KG_OK) kg_run_free(run);
     else if (run->n_results > 1) qsort(run->results, run->n_results, sizeof *run->results, by_same);

@@ -69,7 +69,7 @@ static enum kg_status find_damage(struct kg_history *history, const char *table,
 }
 
 enum kg_status kg_history_check_tables(struct kg_history *history, struct kg_error *err) {
-    static const char *const TABLES[] = { "bundle", "env", "build", "annotation", "tcase", "figure" };
+    static const char *const TABLES[] = { "bundle", "env", "build", "annotation", "tcase", "figure_name" };
     enum kg_status status = KG_OK;
     for (size_t i = 0; i < sizeof TABLES / sizeof *TABLES && status == KG_OK; i++) {
         char *damage = NULL;

@@ -10,16 +10,22 @@ static enum kg_status hash_of(const char *dir, const char *file, char sha256[KG_
     return kg_beneath_hash(dir, file, sha256, err);
 }
 
-static void read_json(const char *dir, const char *file, json_t **object) {
-    if (kg_bundle_read_json(dir, file, object, NULL) != KG_OK) *object = NULL;
+/* NULL where there is none: a run that died may lack it. What is there and cannot be read is an error: without env.json
+ * no GPU would be asked for its model. */
+static enum kg_status read_json(const char *dir, const char *file, json_t **object, struct kg_error *err) {
+    struct kg_error why;
+    const enum kg_status status = kg_bundle_read_json(dir, file, object, &why);
+    if (status == KG_OK) return KG_OK;
+    *object = NULL;
+    return status == KG_ERR_NOT_FOUND ? KG_OK : kg_fail(err, status, "%s", why.message);
 }
 
 /* What verifies can be read. */
 static enum kg_status read_run(struct kg_evidence_run *run, struct kg_error *err) {
     struct kg_bundle_findings unheard = { NULL, 0 };
-    read_json(run->dir, "data/env.json", &run->env);
-    read_json(run->dir, "data/source.json", &run->source);
     enum kg_status status = kg_bundle_read_json(run->dir, "data/summary.json", &run->summary, err);
+    if (status == KG_OK) status = read_json(run->dir, "data/env.json", &run->env, err);
+    if (status == KG_OK) status = read_json(run->dir, "data/source.json", &run->source, err);
     if (status == KG_OK) status = kg_records_load_results(run->dir, &run->records, &unheard, err);
     if (status == KG_OK) status = hash_of(run->dir, "manifest-sha256.txt", run->manifest_sha256, err);
     if (status == KG_OK) status = hash_of(run->dir, "tagmanifest-sha256.txt", run->tagmanifest_sha256, err);

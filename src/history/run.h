@@ -71,8 +71,8 @@ struct kg_run {
     struct kg_run_figure *figures;
     size_t n_figures;
 };
-/* Points into the catalogue; KG_ERR_BUSY if that lacks one of the run's cases or figures: it was indexed since. A result
- * that is left out would be one that nothing is found against. */
+/* Points into the catalogue; KG_ERR_BUSY if that lacks one of the run's cases or figures: it was indexed since. A
+ * result that is left out would be one that nothing is found against. */
 KG_WARN_UNUSED enum kg_status kg_run_load(struct kg_history *history, int64_t bundle_no,
                                           const struct kg_catalogue *catalogue, struct kg_run *run,
                                           struct kg_error *err);

@@ -10,7 +10,7 @@ static enum kg_status hash_of(const char *dir, const char *file, char sha256[KG_
     return kg_beneath_hash(dir, file, sha256, err);
 }
 
-/* NULL where there is none: a run that died may lack it. What is there and cannot be read is an error: without env.json
+/* NULL where there is none: a run that died may lack it. A file that cannot be read is an error: without env.json
  * no GPU would be asked for its model. */
 static enum kg_status read_json(const char *dir, const char *file, json_t **object, struct kg_error *err) {
     struct kg_error why;

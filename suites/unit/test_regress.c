@@ -399,35 +399,6 @@ static void newest_is_the_measure(struct kg_record *rec, const void *arg) {
     kg_history_lab_close(&lab);
 }
 
-/* Nothing of a run is left out in silence: a catalogue from before it was indexed is an error. */
-static void a_catalogue_from_before_the_run(struct kg_record *rec, const void *arg) {
-    struct kg_history_lab lab;
-    struct kg_history *history = NULL;
-    struct kg_catalogue catalogue;
-    struct kg_run_heads heads;
-    struct kg_run run;
-    struct kg_error err;
-    (void)arg;
-    kg_history_lab_open(&lab, rec);
-    kg_history_lab_runs(&lab, 0, 1, (struct kg_made_run){ .n_cases = 1 });
-    kg_must(kg_history_open(lab.root, &history, NULL, &err), &err);
-    kg_must(kg_catalogue_load(history, &catalogue, &err), &err);
-    kg_history_close(history);
-    kg_history_lab_runs(&lab, 1, 1, (struct kg_made_run){ .n_cases = 2 });
-    kg_must(kg_history_open(lab.root, &history, NULL, &err), &err);
-    kg_must(kg_run_heads_load(history, "ORDER BY started_us", NULL, 0, &heads, &err), &err);
-    ck_assert_uint_eq(heads.n_items, 2);
-    kg_must(kg_run_load(history, heads.items[0].bundle_no, &catalogue, &run, &err), &err);
-    ck_assert_uint_eq(run.n_results, 1);
-    kg_run_free(&run);
-    kg_must_fail(kg_run_load(history, heads.items[1].bundle_no, &catalogue, &run, &err), KG_ERR_BUSY, &err, "ask again",
-                 NULL);
-    kg_run_heads_free(&heads);
-    kg_catalogue_free(&catalogue);
-    kg_history_close(history);
-    kg_history_lab_close(&lab);
-}
-
 static void a_bundle_that_cannot_be_read(struct kg_record *rec, const void *arg) {
     struct kg_history_lab lab;
     struct kg_history *history = NULL;
@@ -606,7 +577,6 @@ static const struct kg_case CASES[] = {
     CASE(registers_and_spills),
     CASE(newest_is_the_measure),
     CASE(a_bundle_that_cannot_be_read),
-    CASE(a_catalogue_from_before_the_run),
 };
 
 int main(int argc, char **argv) {

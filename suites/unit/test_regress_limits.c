@@ -132,6 +132,35 @@ static void spills_stay_red(struct kg_record *rec, const void *arg) {
 static const char KNOWN_KERNEL[] = "[{\"name\":\"gemv\",\"arch\":\"sm_90a\",\"registers\":40,\"spill_store_bytes\":0}]",
                   OTHER_KERNEL[] = "[{\"name\":\"gemv_1\",\"arch\":\"sm_90a\",\"registers\":40}]";
 
+/* Nothing of a run is left out in silence: a catalogue from before it was indexed is an error. */
+static void a_catalogue_from_before_the_run(struct kg_record *rec, const void *arg) {
+    struct kg_history_lab lab;
+    struct kg_history *history = NULL;
+    struct kg_catalogue catalogue;
+    struct kg_run_heads heads;
+    struct kg_run run;
+    struct kg_error err;
+    (void)arg;
+    kg_history_lab_open(&lab, rec);
+    kg_history_lab_runs(&lab, 0, 1, (struct kg_made_run){ .n_cases = 1 });
+    kg_must(kg_history_open(lab.root, &history, NULL, &err), &err);
+    kg_must(kg_catalogue_load(history, &catalogue, &err), &err);
+    kg_history_close(history);
+    kg_history_lab_runs(&lab, 1, 1, (struct kg_made_run){ .n_cases = 2 });
+    kg_must(kg_history_open(lab.root, &history, NULL, &err), &err);
+    kg_must(kg_run_heads_load(history, "ORDER BY started_us", NULL, 0, &heads, &err), &err);
+    ck_assert_uint_eq(heads.n_items, 2);
+    kg_must(kg_run_load(history, heads.items[0].bundle_no, &catalogue, &run, &err), &err);
+    ck_assert_uint_eq(run.n_results, 1);
+    kg_run_free(&run);
+    kg_must_fail(kg_run_load(history, heads.items[1].bundle_no, &catalogue, &run, &err), KG_ERR_BUSY, &err, "ask again",
+                 NULL);
+    kg_run_heads_free(&heads);
+    kg_catalogue_free(&catalogue);
+    kg_history_close(history);
+    kg_history_lab_close(&lab);
+}
+
 /* What keeps two runs from being compared is named. */
 static void the_field_that_differs(struct kg_record *rec, const void *arg) {
     struct kg_history_lab lab;
@@ -204,6 +233,7 @@ static const struct kg_case CASES[] = {
     ROW("tenfold_error_of_another_seed", OTHER_SEED_TENFOLD),
     CASE(the_field_that_differs),
     CASE(what_the_key_holds),
+    CASE(a_catalogue_from_before_the_run),
     SPILL("spills_of_a_kernel", KNOWN_KERNEL),
     SPILL("spills_of_a_renamed_kernel", OTHER_KERNEL),
 };

@@ -56,6 +56,17 @@ static void hash_tags(const char *dir, char sha256[KG_SHA256_HEX_SIZE]) {
     free(tags);
 }
 
+/* What cannot be read leads nowhere. */
+static void no_chain_to_join(struct kg_record *rec, const void *arg) {
+    char *nowhere = kg_path_join(kg_scratch_dir(rec), "nowhere");
+    struct kg_error err = { 0 };
+    bool joined;
+    (void)arg;
+    ck_assert_int_eq(kg_chain_join(nowhere, "x", &joined, &err), KG_ERR_NOT_FOUND);
+    ck_assert_msg(strstr(err.message, "nowhere"), "%s", err.message);
+    free(nowhere);
+}
+
 static void write_head(const struct store *s, const char *dir) {
     char sha256[KG_SHA256_HEX_SIZE];
     struct kg_error err;
@@ -272,9 +283,10 @@ static void died_before_it_was_a_link(struct kg_record *rec, const void *arg) {
     { .layer = "integration", .op = "checkpoint", .name = #function, .run = function }
 
 static const struct kg_case CASES[] = {
-    CASE(runs_since_then),  CASE(newest_run_and_head_removed), CASE(head_set_back),
-    CASE(two_successors),   CASE(links_computed_again),        CASE(forged_checkpoint),
-    CASE(forged_tombstone), CASE(died_before_it_was_a_link),   CASE(printed_or_written),
+    CASE(no_chain_to_join),   CASE(runs_since_then),  CASE(newest_run_and_head_removed),
+    CASE(head_set_back),      CASE(two_successors),   CASE(links_computed_again),
+    CASE(forged_checkpoint),  CASE(forged_tombstone), CASE(died_before_it_was_a_link),
+    CASE(printed_or_written),
 };
 
 int main(int argc, char **argv) {

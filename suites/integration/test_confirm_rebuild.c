@@ -71,6 +71,7 @@ static void ended_by_a_signal(struct kg_record *rec, const void *arg) {
         const int exit_code = kg_shell(WHILE_BUILDING, (const char *const[]){ c.dir, c.tree, "" }, &said);
         ck_assert_msg(exit_code == KG_EXIT_INCOMPLETE && strstr(said, "by a signal"), "exit code %d: %s", exit_code,
                       said);
+        ck_assert_msg(strstr(said, "kigo confirm: building ") && strstr(said, " aside\n"), "%s", said);
         const char *left = strstr(said, "left: ");
         ck_assert_msg(left && left[strlen("left: ")] == '\n', "%s", said);
         free(said);

@@ -99,12 +99,15 @@ static void time_stamp_proves_the_time(struct kg_record *rec, const void *arg) {
     if (!set_up(&b, rec)) return;
     if (!open_authority(&b, rec)) return tear_down(&b);
     char *path = kg_xasprintf("%s/bin:%s", b.keys, getenv("PATH")), *plain = kg_verb_seal(b.root),
-         *stamped = kg_verb_seal(b.root), *ca = kg_path_join(b.keys, "tsa.pem"),
+         *stamped = kg_verb_seal(b.root), *later = kg_verb_seal(b.root), *ca = kg_path_join(b.keys, "tsa.pem"),
          *stamp = kg_path_join(stamped, KG_TIMESTAMP_FILE);
     setenv("PATH", path, 1);
     kg_verb_expect(b.root, ARGS("sign", plain, "--key", b.key), KG_EXIT_OK, NULL);
     setenv("KIGO_TIMESTAMP_URL", "http://tsa.invalid/", 1);
     kg_verb_expect(b.root, ARGS("sign", stamped, "--key", b.key), KG_EXIT_OK, NULL);
+    kg_maker_replace(later, "data/summary.json", "\"sealed_us\": ", "\"sealed_us\": 4102444800000000, \"was\": ");
+    kg_maker_rehash(later);
+    kg_must(kg_bundle_put_signature(later, b.key, &err), &err);
     unsetenv("KIGO_TIMESTAMP_URL");
     const time_t ends = time(NULL) + 2;
     struct tm local;
@@ -122,6 +125,8 @@ static void time_stamp_proves_the_time(struct kg_record *rec, const void *arg) {
     kg_verb_expect(b.root, ARGS("verify", stamped, "--allowed-signers", trust.allowed_signers), KG_EXIT_OK, &said);
     ck_assert_msg(strstr(said, "time-stamped 20"), "%s", said);
     free(said);
+    kg_verb_refuses(b.root, ARGS("verify", later, "--allowed-signers", trust.allowed_signers), KG_EXIT_INTEGRITY,
+                    "sealed after its signature's time stamp");
     unsetenv("KIGO_TIMESTAMP_CA"); /* whom nobody trusts proves nothing */
     kg_verb_expect(b.root, ARGS("verify", stamped, "--allowed-signers", trust.allowed_signers), KG_EXIT_OK, &said);
     ck_assert_msg(strstr(said, "is not proven"), "%s", said);
@@ -139,6 +144,7 @@ static void time_stamp_proves_the_time(struct kg_record *rec, const void *arg) {
     free(allowed);
     free(stamp);
     free(ca);
+    free(later);
     free(stamped);
     free(plain);
     free(path);

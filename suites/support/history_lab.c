@@ -44,8 +44,11 @@ void kg_history_lab_open_in(struct kg_history_lab *lab, const char *dir, size_t 
     free(git(lab, NULL, (const char *const[]){ "init", "-q", NULL }));
     for (size_t i = 0; i < n_commits; i++) put_commit(&stream, "line", (int)i + 1, "");
     put_commit(&stream, "side", (int)n_commits + 1, "from :6\n");
-    char *parents = kg_xasprintf("from :%zu\nmerge :%zu\n", n_commits, n_commits + 1);
-    put_commit(&stream, "merge", (int)n_commits + 2, parents);
+    char *of_late = kg_xasprintf("from :%zu\n", n_commits + 1);
+    put_commit(&stream, "late", (int)n_commits + 2, of_late);
+    free(of_late);
+    char *parents = kg_xasprintf("from :%zu\nmerge :%zu\n", n_commits, n_commits + 2);
+    put_commit(&stream, "merge", (int)n_commits + 3, parents);
     free(parents);
     free(git(lab, kg_buffer_text(&stream), (const char *const[]){ "fast-import", "--quiet", NULL }));
     kg_buffer_free(&stream);
@@ -53,9 +56,10 @@ void kg_history_lab_open_in(struct kg_history_lab *lab, const char *dir, size_t 
     lab->commits = kg_xcalloc(n_commits, sizeof *lab->commits);
     for (size_t i = 0; i < n_commits; i++) snprintf(lab->commits[i], 41, "%.40s", line + 41 * i);
     free(line);
-    char *side = git(lab, NULL, (const char *const[]){ "rev-parse", "side", "merge", NULL });
+    char *side = git(lab, NULL, (const char *const[]){ "rev-parse", "side", "late", "merge", NULL });
     snprintf(lab->side, sizeof lab->side, "%.40s", side);
-    snprintf(lab->merge, sizeof lab->merge, "%.40s", side + 41);
+    snprintf(lab->late, sizeof lab->late, "%.40s", side + 41);
+    snprintf(lab->merge, sizeof lab->merge, "%.40s", side + 82);
     free(side);
 }
 

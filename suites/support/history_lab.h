@@ -12,8 +12,9 @@ struct kg_history_lab {
     char *root; /* below the repository; holds no bundle yet */
     char *repository;
     char (*commits)[41]; /* a line of commits: each the parent of the next */
-    char side[41];       /* a child of commits[5] that no other commit descends from */
-    char merge[41];      /* the last of commits with side merged into it */
+    char side[41];       /* a child of commits[5], of which none of commits descends */
+    char late[41];       /* a child of side */
+    char merge[41];      /* the last of commits with late merged into it */
     int64_t clock_us;    /* of the next run: an hour after the one before */
 };
 

@@ -4,6 +4,7 @@
 #include "base/size.h"
 #include "bundle/internal.h"
 #include "bundle/records.h"
+#include "bundle/source_commit.h"
 #include "suites/harness/case.h"
 #include "suites/harness/must.h"
 #include "suites/harness/process.h"
@@ -358,6 +359,35 @@ static void unreadable_source(struct kg_record *rec, const void *arg) {
     free(root);
 }
 
+/* A commit's sources are read from what `git cat-file --batch` says: a file that ends early is none. */
+static void commit_that_git_cuts(struct kg_record *rec, const void *arg) {
+#define ID "0123456789abcdef0123456789abcdef01234567"
+    static const struct {
+        const char *size;
+        bool good;
+    } ROWS[] = { { "6", true }, { "7", false }, { "100", false } };
+    const char *dir = kg_scratch_dir(rec), *path = getenv("PATH");
+    char *program = kg_path_join(dir, "git"), *paths = kg_xasprintf("%s:%s", dir, path ? path : "/usr/bin:/bin");
+    (void)arg;
+    setenv("PATH", paths, 1);
+    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
+        char sha256[KG_SHA256_HEX_SIZE];
+        struct kg_error err = { 0 };
+        char *script = kg_xasprintf("#!/bin/sh\ncase $* in\n*ls-tree*) printf '100644 blob %s\tsrc/a.c\\000' ;;\n"
+                                    "*) cat >\"$0.asked\"; printf '%s blob %s\nshort.\n' ;;\nesac\n",
+                                    ID, ID, ROWS[i].size);
+        put(dir, "git", script);
+        ck_assert_int_eq(chmod(program, 0700), 0);
+        const enum kg_status status = kg_source_of_commit(dir, ID, sha256, &err);
+        ck_assert_msg((status == KG_OK) == ROWS[i].good, "size %s: %s", ROWS[i].size, err.message);
+        if (!ROWS[i].good) ck_assert_str_eq(err.message, "git cat-file does not give src/a.c");
+        free(script);
+    }
+    free(paths);
+    free(program);
+#undef ID
+}
+
 #define CASE(function)                                                                                                 \
     { .layer = "unit", .op = "bundle_source", .name = #function, .run = function }
 
@@ -376,6 +406,7 @@ static const struct kg_case CASES[] = {
     CASE(git_that_does_not_answer),
     CASE(work_tree_that_cannot_be_found),
     CASE(no_pipe_to_git),
+    CASE(commit_that_git_cuts),
 };
 
 int main(int argc, char **argv) {

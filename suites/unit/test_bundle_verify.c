@@ -132,8 +132,9 @@ static void missing_file(struct kg_record *rec, const void *arg) {
 }
 
 static void added_file(struct kg_record *rec, const void *arg) {
-    static const char *const FILES[] = { "data/extra.txt", "data/transcripts/other.ndjson", "extra.txt", ".hidden",
-                                         "data/.hidden" };
+    static const char *const FILES[] = { "data/extra.txt", "data/transcripts/other.ndjson",
+                                         "extra.txt",      ".hidden",
+                                         "data/.hidden",   "tagmanifest-md5.txt" };
     char *dir = fresh(rec);
     (void)arg;
     for (size_t i = 0; i < KG_COUNT_OF(FILES); i++) {

@@ -309,6 +309,7 @@ static const struct gemma_row GEMMAS[] = {
       "{\"layer_types\":[" SLIDES "," SLIDES "," SLIDES "," SLIDES "," SLIDES "," SLIDES "," SLIDES "]}", 7,
       0.17677669f, 16, 0 },
     { "gemma3_no_layer_slides", "{\"sliding_window_pattern\":1}", 0, 0.17677669f, 0, 0 },
+    { "gemma3_window_of_one", "{\"sliding_window\":1,\"sliding_window_pattern\":3}", 2, 0.17677669f, 1, 0 },
     { "gemma3_small_base", "{\"rope_local_base_freq\":0.5}", 5, 0.17677669f, 16, 0.5f },
 };
 

@@ -128,11 +128,25 @@ static void program_of_few_words(struct kg_record *rec, const void *arg) {
     }
 }
 
+/* A result that was freed is an empty one. */
+static void freed_result_is_empty(struct kg_record *rec, const void *arg) {
+    struct kg_process_result result = { .out = strdup("a"), .err = strdup("b"), .out_len = 1, .exit_code = 3 };
+    (void)rec;
+    (void)arg;
+    kg_process_result_free(&result);
+    ck_assert_ptr_null(result.out);
+    ck_assert_ptr_null(result.err);
+    ck_assert_uint_eq(result.out_len, 0);
+    ck_assert_int_eq(result.exit_code, 0);
+}
+
 static void build(struct kg_case_list *list) {
     static const struct {
         const char *name;
         void (*run)(struct kg_record *, const void *);
-    } OWN[] = { { "program_environment", program_environment }, { "program_of_few_words", program_of_few_words } };
+    } OWN[] = { { "program_environment", program_environment },
+                { "program_of_few_words", program_of_few_words },
+                { "freed_result_is_empty", freed_result_is_empty } };
     for (size_t i = 0; i < KG_COUNT_OF(OWN); i++)
         kg_case_list_add(list,
                          &(struct kg_case){ .layer = "unit", .op = "process", .name = OWN[i].name, .run = OWN[i].run });

@@ -210,6 +210,7 @@ static void one_run_is_enough_for_errors(struct kg_record *rec, const void *arg)
     kg_history_lab_open(&lab, rec);
     write_history(&lab, &story, 1, 1);
     kg_history_lab_regress(&lab, NULL, NULL, &r);
+    ck_assert_uint_eq(of_victim(&r)->n_baseline, 1);
     expect(&r, KG_EXIT_FAILED, KG_JUDGED_WORSE, "error");
     kg_history_lab_close(&lab);
 }

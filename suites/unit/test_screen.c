@@ -182,6 +182,52 @@ static void stays_worse_than_the_fewest(struct kg_record *rec, const void *arg) 
     }
 }
 
+/* A figure that lay nearly as far once before is no worse for good, nor is one whose newest runs were wide. */
+static void stays_worse_than_what_was_seen(struct kg_record *rec, const void *arg) {
+    enum { N = 12, OUTLIER = 7 };
+    static const struct {
+        double outlier, width; /* of the two runs in question */
+        bool stays;
+    } ROWS[] = { { 0.01, 1, true }, { 5, 1, true }, { 9.5, 1, false }, { 5, 4, false } };
+    (void)rec;
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
+        const double by_run[N] = {
+            10, 10, 0, 0.01, -0.01, 0.005, -0.02, ROWS[i].outlier, 0.012, 0.002, -0.007, -0.004
+        };
+        const double *const figures[] = { by_run };
+        struct kg_family family;
+        struct kg_family_since since;
+        kg_family_find(figures, 1, N, &family);
+        family.width[0] = family.width[1] = ROWS[i].width;
+        const bool stays = kg_family_stays_worse(&family, by_run, N, 0.01, &since);
+        kg_family_free(&family);
+        ck_assert_msg(stays == ROWS[i].stays, "row %zu: t %g, limit %g", i, since.t, since.t_limit);
+    }
+}
+
+/* What the figures' sigmas scatter beyond what ten runs of each explain. */
+static void spread_of_sigmas(struct kg_record *rec, const void *arg) {
+    enum { N_FIGURES = 12, N = 10 };
+    double values[N_FIGURES][N], logs[N_FIGURES], sorted[N];
+    const double *figures[N_FIGURES];
+    struct kg_rng rng;
+    struct kg_family family;
+    (void)rec;
+    (void)arg;
+    kg_rng_init(&rng, 4, 0);
+    for (size_t i = 0; i < N_FIGURES; i++) {
+        for (size_t j = 0; j < N; j++) sorted[j] = values[i][j] = 0.01 * exp((double)i) * kg_rng_normal(&rng);
+        figures[i] = values[i];
+        logs[i] = log(kg_robust_sigma(sorted, N));
+    }
+    const double spread = kg_robust_sigma(logs, N_FIGURES);
+    kg_family_find(figures, N_FIGURES, N, &family);
+    ck_assert_double_eq_tol(family.spread2, spread * spread - kg_robust_sigma_log_variance(N), 1e-9);
+    ck_assert_double_gt(family.spread2, 1);
+    kg_family_free(&family);
+}
+
 static const struct trial QUIET = { 0, 0, 0, 0 }, UNEVEN = { 0, 0, 0, 0.5 }, SLOW = { 0.0487902, 0, 50, 0 };
 
 #define CASE(name_, function, arg_)                                                                                    \
@@ -195,6 +241,8 @@ static const struct kg_case CASES[] = {
     CASE("constant_values", constant_values, NULL),
     CASE("the_centre_is_not_exact", the_centre_is_not_exact, NULL),
     CASE("stays_worse_than_the_fewest", stays_worse_than_the_fewest, NULL),
+    CASE("stays_worse_than_what_was_seen", stays_worse_than_what_was_seen, NULL),
+    CASE("spread_of_sigmas", spread_of_sigmas, NULL),
 };
 
 int main(int argc, char **argv) {

@@ -276,6 +276,43 @@ static void same_bits_in_any_pool(struct kg_record *rec, const void *arg) {
     free(x);
 }
 
+/* Many entries of few heads in E4M3: all of them have room, and the last is as the first. */
+static void batch_of_one_head(struct kg_record *rec, const void *arg) {
+    enum { BATCH = 1 << 16, ROWS = 2, HEAD_DIM = 16, ELEMS = ROWS * HEAD_DIM };
+    static const uint8_t ONE = 0x38, TWO = 0x40;
+    (void)rec, (void)arg;
+    struct kg_error err;
+    uint8_t *x = kg_xcalloc(BATCH, ELEMS), *v = kg_xcalloc(BATCH, ELEMS);
+    float *y = kg_xcalloc(BATCH, ELEMS * sizeof *y), *scales = kg_xcalloc(BATCH, sizeof *scales);
+    for (size_t i = 0; i < BATCH; i++) {
+        scales[i] = 1;
+        memset(v + i * ELEMS, ONE, HEAD_DIM);
+        memset(v + i * ELEMS + HEAD_DIM, TWO, HEAD_DIM);
+    }
+    struct kg_sdpa_args args = { .inputs = KG_PRECISION_F8,
+                                 .q = x,
+                                 .k = x,
+                                 .v = v,
+                                 .y = y,
+                                 .q_scale = scales,
+                                 .k_scale = scales,
+                                 .v_scale = scales,
+                                 .n_batch = BATCH,
+                                 .n_heads = 1,
+                                 .n_kv_heads = 1,
+                                 .n_queries = ROWS,
+                                 .n_keys = ROWS,
+                                 .head_dim = HEAD_DIM,
+                                 .scale = 1 };
+    args.q_strides = args.k_strides = args.v_strides = args.y_strides = kg_sdpa_dense(1, ROWS, HEAD_DIM);
+    kg_must(kg_cpu_sdpa(NULL, &args, &err), &err);
+    for (size_t i = 0; i < (size_t)BATCH * ELEMS; i++) ck_assert_float_eq(y[i], 1.5F);
+    free(scales);
+    free(y);
+    free(v);
+    free(x);
+}
+
 static void kernels_spill_nothing(struct kg_record *rec, const void *arg) {
     (void)arg;
     json_t *built = kg_bundle_build(), *kernel;
@@ -307,6 +344,7 @@ static const struct {
     { "sdpa", "layouts_that_are_good", layouts_that_are_good },
     { "sdpa", "refused_quantisations", refused_quantisations },
     { "sdpa", "same_bits_in_any_pool", same_bits_in_any_pool },
+    { "sdpa", "batch_of_one_head", batch_of_one_head },
     { "sdpa", "kernels_spill_nothing", kernels_spill_nothing },
 };
 

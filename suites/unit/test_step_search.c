@@ -71,16 +71,20 @@ static void a_merge_hides_no_step(struct kg_record *rec, const void *arg) {
         run_at(&lab, &story, lab.commits[i], 1);
         if (i >= 8 && i < 28) run_at(&lab, &story, lab.side, 1.1);
     }
+    for (size_t i = 0; i < 3; i++) run_at(&lab, &story, lab.late, 1.3);
     for (size_t i = 0; i < 12; i++) run_at(&lab, &story, lab.merge, 1.1);
     search(&lab, &found);
     ck_assert_ptr_null(found.runs.why_by_time);
     ck_assert_uint_eq(found.runs.line.n_items, KG_LAB_COMMITS + 12);
-    ck_assert_uint_eq(found.runs.side.n_items, 20);
+    ck_assert_uint_eq(found.runs.side.n_items, 20 + 3);
     ck_assert_uint_eq(found.n_steps, 1);
     expect_step(&found, 0, lab.commits[KG_LAB_COMMITS - 1], lab.merge);
     const struct kg_found_step *step = &found.steps[0];
     ck_assert_str_eq(step->merge, lab.merge);
-    ck_assert_uint_eq(step->n_suspects, 1);
+    ck_assert_uint_eq(step->n_suspects, 2);
+    ck_assert_str_eq(step->suspects[1].commit, lab.late);
+    ck_assert_uint_eq(step->suspects[1].n_runs, 3);
+    ck_assert_double_eq_tol(step->suspects[1].change, 0.3, 0.015);
     ck_assert_str_eq(step->suspects[0].commit, lab.side);
     ck_assert_uint_eq(step->suspects[0].n_runs, 20);
     ck_assert_double_eq_tol(step->suspects[0].change, 0.1, 0.01);

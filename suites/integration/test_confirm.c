@@ -18,9 +18,9 @@ static const char VICTIM[] = "bench/pace/victim[cpu,f32,-]";
  * that drifts. malloc'ed. */
 static char *make_drifting_build(const struct kg_lab *lab, const char *name, const char *slow, const char *drift) {
     char *dir = kg_path_join(lab->dir, name), *path = kg_path_join(dir, "kigo");
-    char *script =
-        kg_xasprintf("#!/bin/sh\n%s%s KIGO_PACE_SLOW=%s KIGO_SUITES='%s' exec '%s' \"$@\"\n",
-                     drift ? "KIGO_PACE_DRIFT=" : "", drift ? drift : "", slow, lab->suites, kg_program_path());
+    char *script = kg_xasprintf(
+        "#!/bin/sh\n%s%s KIGO_PACE_SLOW=%s KIGO_PACE_RUNS='%s/runs' KIGO_SUITES='%s' exec '%s' \"$@\"\n",
+        drift ? "KIGO_PACE_DRIFT=" : "", drift ? drift : "", slow, lab->dir, lab->suites, kg_program_path());
     struct kg_error err;
     kg_must(kg_dir_make(dir, &err), &err);
     kg_must(kg_file_write(path, script, strlen(script), &err), &err);

@@ -23,7 +23,8 @@ static const char PREPARE[] =
 
 /* Every call is by a user in the tree. */
 #define IN_TREE                                                                                                        \
-    "cd \"$2\"; export TMPDIR=\"$1/tmp\" PATH=\"$1/bin:$PATH\"; unset KIGO_BUILT_FROM KIGO_SUITES KIGO_BUNDLES "       \
+    "cd \"$2\"; export TMPDIR=\"$1/tmp\" PATH=\"$1/bin:$PATH\" KIGO_PACE_RUNS=\"$1/runs\"; unset KIGO_BUILT_FROM "     \
+    "KIGO_SUITES KIGO_BUNDLES "                                                                                        \
     "MAKEFLAGS\n"
 
 /* Two runs: of a commit, and of the next in which the victim is slower. False without git. */

@@ -77,8 +77,9 @@ static size_t put_word(uint32_t index, char *to) {
     return len;
 }
 
-static void put_vocabulary(struct kg_gguf_writer *w, uint32_t n_vocab) {
-    static const char END[] = "<|endoftext|>";
+static void put_vocabulary(struct kg_gguf_writer *w, const struct kg_synth_shape *s) {
+    static const char *const CONTROLS[] = { "<unk>", "<s>", "</s>", "<|endoftext|>" };
+    const uint32_t n_vocab = s->n_vocab, n_controls = s->sentence_marks ? KG_COUNT_OF(CONTROLS) : 1;
     struct kg_str *texts = kg_xcalloc(n_vocab, sizeof *texts);
     int32_t *types = kg_xcalloc(n_vocab, sizeof *types);
     char *arena = kg_xcalloc(n_vocab, WORD_SIZE), *at = arena;
@@ -88,8 +89,11 @@ static void put_vocabulary(struct kg_gguf_writer *w, uint32_t n_vocab) {
         texts[i] = (struct kg_str){ at, len };
         types[i] = TOKEN_NORMAL;
     }
-    texts[n_vocab - 1] = (struct kg_str){ END, sizeof END - 1 };
-    types[n_vocab - 1] = TOKEN_CONTROL;
+    for (uint32_t i = 1; i <= n_controls; i++) {
+        const char *text = CONTROLS[KG_COUNT_OF(CONTROLS) - i];
+        texts[n_vocab - i] = (struct kg_str){ text, strlen(text) };
+        types[n_vocab - i] = TOKEN_CONTROL;
+    }
     kg_put_text(w, "tokenizer.ggml.model", "gpt2");
     kg_put_text(w, "tokenizer.ggml.pre", "gpt-2");
     kg_gguf_writer_strings(w, "tokenizer.ggml.tokens", texts, n_vocab);
@@ -130,7 +134,7 @@ enum kg_status kg_synth_write(const struct kg_synth_options *options, const stru
     struct tensor_making *tensors = kg_xcalloc(plan->n_tensors, sizeof *tensors);
     struct kg_gguf_writer *w = kg_gguf_writer_new(32);
     put_configuration(w, plan, options->seed);
-    put_vocabulary(w, plan->shape->n_vocab);
+    put_vocabulary(w, plan->shape);
     for (size_t i = 0; i < plan->n_tensors && status == KG_OK; i++) {
         const struct kg_synth_tensor *t = &plan->tensors[i];
         tensors[i] = (struct tensor_making){ &making, t };

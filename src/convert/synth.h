@@ -8,7 +8,9 @@
  *
  * The vocabulary is synthetic and has the model's size. Ids 0-255 are the bytes in GPT-2's spelling, the last id is
  * <|endoftext|> (control, ends a text), and those between are made-up words (" aaaa", " aaab", ...) without merges. So
- * any text encodes to one token per byte, and any id decodes to text. */
+ * any text encodes to one token per byte, and any id decodes to text. Phi-3's also has <unk>, <s> and </s>, before the
+ * last: llama.cpp looks them up in the vocabulary of every file whose name says phi-3 (src/llama-vocab.cpp), and does
+ * not load one that lacks them. */
 #ifndef KIGO_CONVERT_SYNTH_H
 #define KIGO_CONVERT_SYNTH_H
 
@@ -31,6 +33,7 @@ struct kg_synth_shape {
     float yarn_factor;                  /* 0: no scaling */
     uint32_t rope_original_ctx;         /* 0: no key is written */
     bool tied;
+    bool sentence_marks; /* the vocabulary has <unk>, <s> and </s> */
     enum kg_dtype dtype; /* default of the matrices */
 };
 

@@ -112,6 +112,16 @@ static json_t *run_llama_bench(struct kg_record *rec, const struct peer_case *c)
     return tests;
 }
 
+/* What it says it did is what kigo does beside it: this file, on as many threads. */
+static void expect_same_work(const json_t *test, const struct peer_case *c) {
+    const char *file = kg_json_text(test, "model_filename");
+    const int64_t n_threads = kg_json_int(test, "n_threads", -1);
+    ck_assert_msg(file && strcmp(file, path_of(c)) == 0, "%s measured '%s', not '%s'", llama_bench(), file ? file : "",
+                  path_of(c));
+    ck_assert_msg(n_threads == kg_processors_allowed(), "%s ran on %lld threads, not %d", llama_bench(),
+                  (long long)n_threads, kg_processors_allowed());
+}
+
 /* The object of the lengths asked for; one without n_depth knows none. */
 static json_t *find_test(const json_t *tests, const struct peer_case *c) {
     const int64_t n_prompt = c->whole_prompt ? c->work.n_prompt : 0, n_gen = c->whole_prompt ? 0 : c->work.n_tokens;
@@ -120,8 +130,10 @@ static json_t *find_test(const json_t *tests, const struct peer_case *c) {
     json_t *test;
     json_array_foreach(tests, i, test) {
         if (kg_json_int(test, "n_prompt", -1) == n_prompt && kg_json_int(test, "n_gen", -1) == n_gen &&
-            kg_json_int(test, "n_depth", 0) == n_depth)
+            kg_json_int(test, "n_depth", 0) == n_depth) {
+            expect_same_work(test, c);
             return test;
+        }
     }
     ck_abort_msg("%s printed no test of n_prompt %lld, n_gen %lld, n_depth %lld", llama_bench(), (long long)n_prompt,
                  (long long)n_gen, (long long)n_depth);

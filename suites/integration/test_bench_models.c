@@ -205,6 +205,12 @@ static void model_alone(struct kg_record *rec, const void *arg) {
     }
 }
 
+#define ANSWERS(file, n_threads, samples)                                                                              \
+    "#!/bin/sh\n"                                                                                                      \
+    "while [ $# -gt 0 ]; do case $1 in -m) model=$2 ;; -t) threads=$2 ;; esac; shift 2; done\n"                        \
+    "echo \"[{\\\"n_prompt\\\": 64, \\\"n_gen\\\": 0, \\\"model_filename\\\": \\\"" file                               \
+    "\\\", \\\"n_threads\\\": " n_threads ", \\\"samples_ns\\\": [" samples "]}]\"\n"
+
 /* What answers as no llama-bench does fails, and says how; where there is none, the case is skipped. */
 static const struct odd_row {
     const char *name, *script; /* NULL: there is none */
@@ -215,11 +221,10 @@ static const struct odd_row {
     { "answers_no_json", "#!/bin/sh\necho '| model | size |'\n", "fail", "no JSON array" },
     { "answers_something_else", "#!/bin/sh\necho '[{\"n_prompt\": 512, \"n_gen\": 0, \"samples_ns\": [1]}]'\n", "fail",
       "no test of n_prompt 64" },
-    { "gives_too_few_samples", "#!/bin/sh\necho '[{\"n_prompt\": 64, \"n_gen\": 0, \"samples_ns\": [1, 2]}]'\n", "fail",
-      "json_array_size(samples) == 2" },
-    { "took_no_time",
-      "#!/bin/sh\necho '[{\"n_prompt\": 64, \"n_gen\": 0, \"samples_ns\": [1, 2, 3, 4, 0, 6, 7, 8, 9, 10]}]'\n", "fail",
-      "a sample of 0 ns" },
+    { "gives_too_few_samples", ANSWERS("$model", "$threads", "1, 2"), "fail", "json_array_size(samples) == 2" },
+    { "took_no_time", ANSWERS("$model", "$threads", "1, 2, 3, 4, 0, 6, 7, 8, 9, 10"), "fail", "a sample of 0 ns" },
+    { "measured_another_file", ANSWERS("other.gguf", "$threads", "1, 2"), "fail", "measured 'other.gguf', not '" },
+    { "ran_on_other_threads", ANSWERS("$model", "1$threads", "1, 2"), "fail", " threads, not " },
 };
 
 static void odd_peer(struct kg_record *rec, const void *arg) {
@@ -241,10 +246,56 @@ static void odd_peer(struct kg_record *rec, const void *arg) {
     free(script);
 }
 
+/* The program itself, where KIGO_LLAMA_BENCH names one: it loads what kigo synth writes, as each architecture, and
+ * the table has its speed beside kigo's in every row. */
+static void real_program(struct kg_record *rec, const void *arg) {
+    static const char *const LIKE[][2] = {
+        { "tiny-qwen2.5", "qwen2" },   { "tiny-phi-3", "phi3" }, { "tiny-phi-3", "llama" },
+        { "tiny-gpt-oss", "gpt-oss" }, { "tiny-gpt2", "gpt2" },
+    };
+    const char *program = getenv("KIGO_LLAMA_BENCH"), *argv[2 * KG_COUNT_OF(LIKE) + 8] = {
+        "--backend", "cpu", "--peer", "--filter", "model/prefill*model=*", "--filter", "model/decode*model=*"
+    };
+    char *files[KG_COUNT_OF(LIKE)];
+    size_t n = 7, n_rows = 0;
+    (void)arg;
+    if (!program || !*program) {
+        kg_record_skip(rec, "KIGO_LLAMA_BENCH names no llama-bench of llama.cpp");
+        return;
+    }
+    for (size_t i = 0; i < KG_COUNT_OF(LIKE); i++) {
+        char *name = kg_xasprintf("%s.gguf", LIKE[i][1]);
+        files[i] = kg_path_join(kg_scratch_dir(rec), name);
+        struct kg_process_result made = kg_run_kigo(
+            rec, ARGS("synth", "--like", LIKE[i][0], "--arch", LIKE[i][1], "-o", files[i]), (struct kg_process){ 0 });
+        ck_assert_msg(made.exit_code == KG_EXIT_OK, "%s", made.err);
+        kg_process_result_free(&made);
+        free(name);
+        argv[n++] = "-m";
+        argv[n++] = files[i];
+    }
+    struct kg_process_result r = bench(rec, argv, NULL);
+    ck_assert_msg(r.exit_code == KG_EXIT_OK, "exit code %d: %.2000s%.1000s", r.exit_code, r.out, r.err);
+    for (size_t i = 0; i < KG_COUNT_OF(LIKE); i++) {
+        char *prefill = kg_xasprintf("%s.gguf ", LIKE[i][1]);
+        for (const char *at = r.out; (at = strstr(at, prefill)) != NULL; at++) {
+            const char *end = at + strcspn(at, "\n"), *speed = strstr(at, " ± ");
+            ck_assert_msg(speed && (speed = strstr(speed + 1, " ± ")) && speed < end, "no speed of llama.cpp in %.150s",
+                          at);
+            n_rows++;
+        }
+        free(prefill);
+        free(files[i]);
+    }
+    ck_assert_msg(n_rows == 2 * KG_COUNT_OF(LIKE), "%zu rows in %.3000s", n_rows, r.out);
+    kg_process_result_free(&r);
+}
+
 static void build(struct kg_case_list *list) {
     static const struct kg_case CASES[] = {
         { .name = "peer_beside", .run = peer_beside },
         { .name = "model_alone", .run = model_alone },
+        { .name = "real_program", .run = real_program },
     };
     for (size_t i = 0; i < KG_COUNT_OF(CASES); i++) {
         struct kg_case c = CASES[i];

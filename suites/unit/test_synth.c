@@ -1,4 +1,5 @@
 /* Synthetic models: published sizes, values that depend on nothing but seed, tensor and index, and no half files. */
+#include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
 #include "format/gguf.h"
@@ -99,6 +100,74 @@ static void threads_do_not_matter(struct kg_record *rec, const void *arg) {
     write_model(o, other);
     ck_assert(same_files(one, five));
     ck_assert(!same_files(one, other));
+}
+
+/* What llama.cpp reads without asking whether it is there, by architecture: without it a file does not load or has no
+ * layers (load_arch_hparams of src/models, and src/llama-vocab.cpp). {arch} stands for the architecture. */
+static const struct {
+    const char *key, *architecture; /* NULL: of all */
+} LOADED[] = {
+    { "general.architecture", NULL },
+    { "{arch}.context_length", NULL },
+    { "{arch}.embedding_length", NULL },
+    { "{arch}.block_count", NULL },
+    { "{arch}.feed_forward_length", NULL },
+    { "{arch}.attention.head_count", NULL },
+    { "{arch}.attention.layer_norm_rms_epsilon", "qwen2" },
+    { "{arch}.attention.layer_norm_rms_epsilon", "llama" },
+    { "{arch}.attention.layer_norm_rms_epsilon", "phi3" },
+    { "{arch}.attention.layer_norm_rms_epsilon", "gpt-oss" },
+    { "{arch}.attention.layer_norm_epsilon", "gpt2" },
+    { "{arch}.attention.sliding_window", "gpt-oss" },
+    { "{arch}.expert_feed_forward_length", "gpt-oss" },
+    { "{arch}.expert_count", "gpt-oss" },
+    { "{arch}.expert_used_count", "gpt-oss" },
+    { "tokenizer.ggml.model", NULL },
+    { "tokenizer.ggml.tokens", NULL },
+    { "tokenizer.ggml.merges", NULL },
+};
+
+static size_t count_token(const struct kg_gguf_key *tokens, const struct kg_gguf_key *types, const char *text) {
+    enum { CONTROL = 3 };
+    size_t n = 0;
+    for (uint64_t i = 0; i < tokens->value.array.n; i++)
+        if (kg_str_eq(tokens->value.array.strings[i], text)) n += kg_gguf_array_int(types, i) == CONTROL;
+    return n;
+}
+
+/* Of a file whose name says phi-3 llama.cpp looks these tokens up, and ends where one is missing. */
+static void expect_tokens_of_phi3(const struct kg_gguf *g) {
+    static const char *const LOOKED_UP[] = { "</s>", "<unk>", "<s>", "<|endoftext|>" };
+    const struct kg_gguf_key *tokens, *types;
+    struct kg_str name;
+    struct kg_error err;
+    kg_must(kg_gguf_get_str(g, "general.name", &name, &err), &err);
+    if (!memmem(name.data, name.len, "phi-3", 5)) return;
+    kg_must(kg_gguf_get_array(g, "tokenizer.ggml.tokens", KG_GGUF_STRING, &tokens, &err), &err);
+    kg_must(kg_gguf_get_array(g, "tokenizer.ggml.token_type", KG_GGUF_I32, &types, &err), &err);
+    for (size_t i = 0; i < KG_COUNT_OF(LOOKED_UP); i++)
+        ck_assert_msg(count_token(tokens, types, LOOKED_UP[i]) == 1, "no control token %s", LOOKED_UP[i]);
+}
+
+static void has_what_llama_cpp_reads(struct kg_record *rec, const void *arg) {
+    const struct form_row *f = arg;
+    const struct kg_synth_options o = { .like = f->like, .architecture = f->architecture, .dtype = f->dtype };
+    struct kg_gguf *g;
+    struct kg_error err;
+    struct kg_str architecture;
+    write_model(o, scratch(rec, "m.gguf"));
+    kg_must(kg_gguf_open(scratch(rec, "m.gguf"), &g, &err), &err);
+    kg_must(kg_gguf_get_str(g, "general.architecture", &architecture, &err), &err);
+    for (size_t i = 0; i < KG_COUNT_OF(LOADED); i++) {
+        if (LOADED[i].architecture && !kg_str_eq(architecture, LOADED[i].architecture)) continue;
+        const char *suffix = strchr(LOADED[i].key, '}');
+        char *key = suffix ? kg_xasprintf("%.*s%s", (int)architecture.len, architecture.data, suffix + 1)
+                           : kg_xstrdup(LOADED[i].key);
+        ck_assert_msg(kg_gguf_find_key(g, key) != NULL, "no %s", key);
+        free(key);
+    }
+    expect_tokens_of_phi3(g);
+    kg_gguf_close(g);
 }
 
 /* Every tensor's mean and deviation are within five of their standard errors of what was planned (the deviation
@@ -238,6 +307,9 @@ static void build(struct kg_case_list *cases) {
         kg_case_list_add(cases, &c);
         c.op = "synth_values";
         c.run = values_are_as_planned;
+        kg_case_list_add(cases, &c);
+        c.op = "synth_loads";
+        c.run = has_what_llama_cpp_reads;
         kg_case_list_add(cases, &c);
     }
     for (size_t i = 0; i < KG_COUNT_OF(REFUSED); i++)

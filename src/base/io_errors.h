@@ -9,6 +9,8 @@
 
 /* The first message noted; NULL: none. */
 const char *kg_io_error_noted(void);
+/* How many errors were noted so far. */
+unsigned kg_io_errors_count(void);
 /* How many errors so far were a lack of memory: what one was met on says nothing of the data. */
 unsigned kg_io_errors_of_memory(void);
 

@@ -2,6 +2,7 @@
 #include "base/beneath.h"
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "base/io_errors.h"
 #include "bundle/beside.h"
 #include "bundle/internal.h"
 #include "bundle/limits.h"
@@ -54,14 +55,25 @@ void kg_chain_leave(int fd) {
     if (fd >= 0) close(fd);
 }
 
-bool kg_chain_read_head(const char *root, struct kg_chain_link *link) {
+/* Whether reading failed for what is not there or is no such thing; one that could not be read may be either. */
+static bool is_none(enum kg_status status) {
+    return status == KG_ERR_NOT_FOUND || status == KG_ERR_FORMAT;
+}
+
+/* *good: .chain is there, and names a run. */
+static enum kg_status read_head(const char *root, struct kg_chain_link *link, bool *good, struct kg_error *err) {
     char *text = NULL;
     size_t size_bytes = 0;
-    bool good = kg_beneath_read(root, KG_CHAIN_HEAD, KG_MAX_HEAD_BYTES, &text, &size_bytes, NULL) == KG_OK;
-    if (good && size_bytes > 0 && text[size_bytes - 1] == '\n') text[size_bytes - 1] = '\0';
-    good = good && kg_chain_parse(text, link) && link->id[0];
+    const enum kg_status status = kg_beneath_read(root, KG_CHAIN_HEAD, KG_MAX_HEAD_BYTES, &text, &size_bytes, err);
+    if (status == KG_OK && size_bytes > 0 && text[size_bytes - 1] == '\n') text[size_bytes - 1] = '\0';
+    *good = status == KG_OK && kg_chain_parse(text, link) && link->id[0];
     free(text);
-    return good;
+    return is_none(status) ? KG_OK : status;
+}
+
+bool kg_chain_read_head(const char *root, struct kg_chain_link *link) {
+    bool good;
+    return read_head(root, link, &good, NULL) == KG_OK && good;
 }
 
 enum kg_status kg_chain_hash_tags(const char *root, const char *id, char sha256[KG_SHA256_HEX_SIZE],
@@ -82,22 +94,34 @@ bool kg_chain_is_imported(const char *root, const char *id) {
     return there;
 }
 
-/* The bundle of this root that was sealed last; one that cannot be read is no link. */
+/* When a run of this root was sealed: -1 where it does not say, or came from another root. */
+static enum kg_status sealed_here_us(const char *root, const char *id, int64_t *us, struct kg_error *err) {
+    json_t *summary = NULL;
+    *us = -1;
+    if (kg_chain_is_imported(root, id)) return KG_OK;
+    const enum kg_status status = kg_root_read_json(root, id, "data/summary.json", &summary, err);
+    if (status == KG_OK) *us = kg_json_int(summary, "sealed_us", -1);
+    json_decref(summary);
+    return is_none(status) ? KG_OK : status;
+}
+
+/* The bundle of this root that was sealed last; a damaged one is no link, one that cannot be read might be the last. */
 static enum kg_status find_last(const char *root, const char *without, struct kg_chain_link *last,
                                 struct kg_error *err) {
     struct kg_dir_list ids = { 0 };
     int64_t last_us = -1;
     *last = (struct kg_chain_link){ "", "" };
-    const enum kg_status status = kg_root_list(root, &ids, err);
+    enum kg_status status = kg_root_list(root, &ids, err);
     for (size_t i = 0; i < ids.n_names && status == KG_OK; i++) {
-        json_t *summary = NULL;
         int64_t sealed_us = -1;
-        if (strcmp(ids.names[i], without) != 0 && !kg_chain_is_imported(root, ids.names[i]) &&
-            kg_root_read_json(root, ids.names[i], "data/summary.json", &summary, NULL) == KG_OK)
-            sealed_us = kg_json_int(summary, "sealed_us", -1);
-        json_decref(summary);
+        if (strcmp(ids.names[i], without) != 0) status = sealed_here_us(root, ids.names[i], &sealed_us, err);
         char sha256[KG_SHA256_HEX_SIZE];
-        if (sealed_us <= last_us || kg_chain_hash_tags(root, ids.names[i], sha256, NULL) != KG_OK) continue;
+        if (status != KG_OK || sealed_us <= last_us) continue;
+        const enum kg_status hashed = kg_chain_hash_tags(root, ids.names[i], sha256, err);
+        if (hashed != KG_OK) {
+            if (!is_none(hashed)) status = hashed;
+            continue;
+        }
         last_us = sealed_us;
         snprintf(last->id, sizeof last->id, "%s", ids.names[i]);
         memcpy(last->sha256, sha256, sizeof sha256);
@@ -108,7 +132,9 @@ static enum kg_status find_last(const char *root, const char *without, struct kg
 
 enum kg_status kg_chain_previous(const char *root, const char *id, struct kg_chain_link *previous,
                                  struct kg_error *err) {
-    if (kg_chain_read_head(root, previous) && strcmp(previous->id, id) != 0) return KG_OK;
+    bool good;
+    const enum kg_status status = read_head(root, previous, &good, err);
+    if (status != KG_OK || (good && strcmp(previous->id, id) != 0)) return status;
     return find_last(root, id, previous, err);
 }
 
@@ -125,6 +151,7 @@ enum kg_status kg_chain_advance(const char *root, const struct kg_chain_link *la
 static enum kg_status is_named(const char *root, const char *id, bool *named, struct kg_error *err) {
     struct kg_chain_links links = { 0 };
     struct kg_dir_list list = { 0 };
+    const unsigned n_before = kg_io_errors_count();
     enum kg_status status = kg_chain_links_read(root, &links, NULL, err);
     *named = strcmp(links.head.id, id) == 0;
     for (size_t i = 0; i < links.n_nodes; i++) *named = *named || strcmp(links.nodes[i].previous.id, id) == 0;
@@ -136,6 +163,8 @@ static enum kg_status is_named(const char *root, const char *id, bool *named, st
     }
     kg_dir_list_free(&list);
     kg_chain_links_free(&links);
+    if (status == KG_OK && !*named && kg_io_errors_count() != n_before) /* what was not read may have named it */
+        status = kg_fail(err, KG_ERR_IO, "not all of the chain in %s could be read: %s", root, kg_io_error_noted());
     return status;
 }
 

@@ -4,11 +4,13 @@
 #include "base/clock.h"
 #include "bundle/beside.h"
 #include "bundle/chain_links.h"
+#include "bundle/internal.h"
 #include "bundle/left_out.h"
 #include "bundle/records.h"
 #include "bundle/standing.h"
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* A chain that is followed. */
 struct following {
@@ -19,12 +21,31 @@ struct following {
     struct kg_bundle_findings *findings;
 };
 
+/* Whether the link's run is whole and about to be published: its seal is at work, or died, and recover publishes it. A
+ * folder of that name with anything else in it hides no run that is gone. */
+static bool is_in_the_making(const char *root, const struct kg_chain_link *link) {
+    char *folder = kg_xasprintf(".tmp-%s", link->id), *dir = kg_path_join(root, folder), sha256[KG_SHA256_HEX_SIZE];
+    int fd = -1;
+    bool is = kg_chain_hash_tags(root, folder, sha256, NULL) == KG_OK && strcmp(sha256, link->sha256) == 0;
+    const bool at_work = is && kg_bundle_lock(dir, &fd, NULL) == KG_OK && fd < 0;
+    if (is && !at_work) {
+        struct kg_bundle_findings findings;
+        is = kg_bundle_verify(dir, &findings, NULL) == KG_OK;
+        kg_bundle_findings_free(&findings);
+    }
+    if (fd >= 0) close(fd);
+    if (!is) /* published since the root was listed */
+        is = kg_chain_hash_tags(root, link->id, sha256, NULL) == KG_OK && strcmp(sha256, link->sha256) == 0;
+    free(dir);
+    free(folder);
+    return is;
+}
+
 /* A link's run, in the root, in the making, pruned, or left out; what is wrong with it is a finding of `from`. */
 static bool check_link(struct following *f, const char *from, const struct kg_chain_link *link) {
     struct kg_bundle_findings *findings = f->findings;
     const struct kg_chain_node *node = kg_chain_links_find(f->links, link->id);
     const struct kg_chain_link *left_out = kg_left_out_find(&f->left_out, link->id);
-    char *unfinished = kg_xasprintf("%s/.tmp-%s", f->root, link->id);
     const size_t n_before = kg_bundle_findings_count(findings);
     if (node && !node->sha256[0]) {
         kg_finding_add(findings, "replaced", from,
@@ -41,12 +62,11 @@ static bool check_link(struct following *f, const char *from, const struct kg_ch
                            "names %s with tag manifest %s; the one in " KG_LEFT_OUT " had %s", link->id, link->sha256,
                            left_out->sha256);
         f->report->n_left_out += kg_bundle_findings_count(findings) == n_before;
-    } else if (!kg_path_is_dir(unfinished)) {
+    } else if (!is_in_the_making(f->root, link)) {
         kg_finding_add(findings, "removed", from,
                        "names %s %s, which is not here, was not pruned and is not in " KG_LEFT_OUT, link->id,
                        link->sha256);
     }
-    free(unfinished);
     return kg_bundle_findings_count(findings) == n_before;
 }
 

@@ -1,5 +1,6 @@
 /* The formats other tools read: JUnit XML, TAP 13, CSV. */
 #include "bundle/export.h"
+#include "base/buffer.h"
 #include "base/escape.h"
 #include <math.h>
 #include <stdlib.h>
@@ -91,33 +92,58 @@ static void put_counts(struct kg_buffer *out, const struct suite_count *count) {
                      count->n_tests, count->n_failures, count->n_errors, count->n_skipped, count->seconds);
 }
 
-static void put_testsuite(struct kg_buffer *out, const struct kg_records *records, const char *suite) {
-    struct suite_count count = { 0 };
-    for (size_t i = 0; i < records->n_cases; i++)
-        if (strcmp(plan_text(&records->cases[i], "suite"), suite) == 0) count_case(&count, &records->cases[i]);
+/* The cases of one suite, in the plan's order: the first, and `next` of each until the last. */
+struct suite {
+    const char *name;
+    size_t first, last;
+    struct suite_count count;
+};
+
+/* Suites in the order of their first cases; malloc'ed, and *next as well, a place for each case. Each case is looked at
+ * once, however many suites a plan names. */
+static struct suite *group_by_suite(const struct kg_records *records, size_t *n_suites, size_t **next) {
+    struct suite *suites = kg_xcalloc(records->n_cases + 1, sizeof *suites);
+    json_t *places = json_object();
+    *next = kg_xcalloc(records->n_cases + 1, sizeof **next);
+    *n_suites = 0;
+    for (size_t i = 0; i < records->n_cases; i++) {
+        const char *name = plan_text(&records->cases[i], "suite");
+        const json_t *place = json_object_get(places, name);
+        struct suite *suite = &suites[place ? (size_t)json_integer_value(place) : *n_suites];
+        if (place) (*next)[suite->last] = i;
+        else *suite = (struct suite){ .name = name, .first = i };
+        if (!place) json_object_set_new(places, name, json_integer((json_int_t)(*n_suites)++));
+        suite->last = i;
+        count_case(&suite->count, &records->cases[i]);
+    }
+    json_decref(places);
+    return suites;
+}
+
+static void put_testsuite(struct kg_buffer *out, const struct kg_records *records, const struct suite *suite,
+                          const size_t *next) {
     kg_buffer_puts(out, "  <testsuite");
-    put_attribute(out, "name", suite);
-    put_counts(out, &count);
-    for (size_t i = 0; i < records->n_cases; i++)
-        if (strcmp(plan_text(&records->cases[i], "suite"), suite) == 0) put_testcase(out, &records->cases[i]);
+    put_attribute(out, "name", suite->name);
+    put_counts(out, &suite->count);
+    for (size_t i = suite->first;; i = next[i]) {
+        put_testcase(out, &records->cases[i]);
+        if (i == suite->last) break;
+    }
     kg_buffer_puts(out, "  </testsuite>\n");
 }
 
 void kg_export_junit(const struct kg_export *from, struct kg_buffer *out) {
     const struct kg_records *records = from->records;
     struct suite_count all = { 0 };
-    json_t *suites = json_object();
-    for (size_t i = 0; i < records->n_cases; i++) {
-        count_case(&all, &records->cases[i]);
-        json_object_set_new(suites, plan_text(&records->cases[i], "suite"), json_true());
-    }
+    size_t n_suites, *next;
+    struct suite *suites = group_by_suite(records, &n_suites, &next);
+    for (size_t i = 0; i < records->n_cases; i++) count_case(&all, &records->cases[i]);
     kg_buffer_puts(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"kigo\"");
     put_counts(out, &all);
-    const char *suite;
-    json_t *unused;
-    json_object_foreach(suites, suite, unused) put_testsuite(out, records, suite);
+    for (size_t i = 0; i < n_suites; i++) put_testsuite(out, records, &suites[i], next);
     kg_buffer_puts(out, "</testsuites>\n");
-    json_decref(suites);
+    free(next);
+    free(suites);
 }
 
 static void put_tap(struct kg_buffer *out, const char *text) {

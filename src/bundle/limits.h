@@ -17,6 +17,8 @@ enum {
     KG_MAX_HEAD_BYTES = 4096,         /* .chain: an id and a hash */
     KG_MAX_LEFT_OUT_BYTES = 16 << 20, /* left-out.txt: 100,000 runs */
 
+    KG_MAX_OTHER_MANIFESTS = 4, /* of other digests than SHA-256: each is the payload read once more */
+
     /* Files and folders of a bundle. A failed case leaves some five. */
     KG_MAX_ENTRIES = 100000,
     KG_MAX_DEPTH = 64,        /* folders in folders: a path has at most 1,024 bytes */

@@ -4,6 +4,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/utf8.h"
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -305,7 +306,9 @@ enum kg_status kg_bundle_read_json(const char *dir, const char *relative, json_t
 
 enum kg_status kg_json_read_named(const char *path, json_t **object, struct kg_error *err) {
     char *real = realpath(path, NULL), *slash = real ? strrchr(real, '/') : NULL;
-    if (!slash) return kg_fail(err, KG_ERR_NOT_FOUND, "%s: no such file", path);
+    const bool is_gone = !real && (errno == ENOENT || errno == ENOTDIR);
+    if (is_gone) return kg_fail(err, KG_ERR_NOT_FOUND, "%s: no such file", path);
+    if (!slash) return kg_fail(err, KG_ERR_IO, "cannot find %s: %s", path, strerror(errno));
     char *dir = kg_xstrndup(real, (size_t)(slash - real) + 1);
     const enum kg_status status = kg_bundle_read_json(dir, slash + 1, object, err);
     free(dir);

@@ -8,6 +8,7 @@
 #include "bundle/chain.h"
 #include "bundle/records.h"
 #include "bundle/stored.h"
+#include "bundle/timestamp.h"
 #include "bundle/tree.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -16,8 +17,11 @@
 #include <unistd.h>
 
 static const char *const RECORD_FILES[] = { "plan.ndjson", "journal.ndjson", "results.ndjson" };
-static const char *const TAG_FILES[] = { "tagmanifest-sha256.txt", "bag-info.txt", "bagit.txt", "manifest-sha256.txt",
-                                         "statement.intoto.json" };
+/* Signature and time stamp are of a tag manifest that will be another one. */
+static const char *const TAG_FILES[] = {
+    KG_TIMESTAMP_FILE, "tagmanifest-sha256.txt.sig", "tagmanifest-sha256.txt", "bag-info.txt",
+    "bagit.txt",       "manifest-sha256.txt",        "statement.intoto.json"
+};
 
 /* Keeps what was cut off under a name that is free: a recover that died may have kept something before. */
 static enum kg_status keep(const char *dir, const char *name, const char *data, size_t size_bytes,

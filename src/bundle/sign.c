@@ -34,7 +34,9 @@ static enum kg_status keygen(const char *const *args, const char *input_path, st
     const struct kg_program program = {
         .argv = argv, .without = WITHOUT, .env = ENV, .input_path = input_path, .max_out_bytes = MAX_SIGNATURE_BYTES
     };
-    return kg_program_run(&program, result, err);
+    const enum kg_status status = kg_program_run(&program, result, err);
+    if (status != KG_OK || result->exit_code >= 0) return status;
+    return kg_fail(err, KG_ERR_IO, "ssh-keygen -Y %s was ended by a signal", args[0]); /* which says nothing of a key */
 }
 
 enum kg_status kg_sign_file(const char *key, const char *purpose, const char *path, struct kg_buffer *signature,

@@ -11,8 +11,9 @@
 static const char SIGNATURE[] = "tagmanifest-sha256.txt.sig";
 enum { MAX_ANSWER_BYTES = 256 << 10 };
 
-/* Standard output of a program that must succeed, kept in `out`. */
-static enum kg_status ask(const char *const *argv, struct kg_buffer *out, struct kg_error *err) {
+/* Standard output of a program that must succeed, kept in `out`. *refused (may be NULL) is set where it ran and ended
+ * with an exit code for an error: any other end says nothing of what it was asked about. */
+static enum kg_status ask(const char *const *argv, struct kg_buffer *out, bool *refused, struct kg_error *err) {
     static const char *const WITHOUT[] = { "LC_ALL=", NULL }, *const ENV[] = { "LC_ALL=C", NULL };
     const struct kg_program program = {
         .argv = argv, .without = WITHOUT, .env = ENV, .max_out_bytes = MAX_ANSWER_BYTES
@@ -23,6 +24,7 @@ static enum kg_status ask(const char *const *argv, struct kg_buffer *out, struct
         char *why = kg_program_complaint(&result);
         status = kg_fail(err, KG_ERR_IO, "%s %s: %s", argv[0], argv[1], *why ? why : "failed, and does not say why");
         free(why);
+        if (refused) *refused = result.exit_code > 0;
     }
     if (status == KG_OK) kg_buffer_append(out, result.out.data, result.out.len);
     kg_program_result_free(&result);
@@ -41,14 +43,15 @@ static enum kg_status fetch(const char *signature, const char *request, const ch
                             struct kg_error *err) {
     char *data = kg_xasprintf("@%s", request);
     struct kg_buffer query = KG_BUFFER_INIT;
-    enum kg_status status = ask(
-        (const char *const[]){ "openssl", "ts", "-query", "-data", signature, "-sha256", "-cert", NULL }, &query, err);
+    enum kg_status status =
+        ask((const char *const[]){ "openssl", "ts", "-query", "-data", signature, "-sha256", "-cert", NULL }, &query,
+            NULL, err);
     if (status == KG_OK) status = kg_file_write(request, kg_buffer_text(&query), query.len, err);
     if (status == KG_OK)
         status = ask((const char *const[]){ "curl", "-sS", "--fail", "--max-time", "30", "-H",
                                             "Content-Type: application/timestamp-query", "--data-binary", data, "--",
                                             url, NULL },
-                     answer, err);
+                     answer, NULL, err);
     if (status == KG_OK && answer->len == 0) status = kg_fail(err, KG_ERR_IO, "%s answers with nothing", url);
     kg_buffer_free(&query);
     free(data);
@@ -92,18 +95,22 @@ enum kg_status kg_timestamp_check(const char *dir, const char *ca, struct kg_sig
     struct kg_buffer text = KG_BUFFER_INIT;
     struct kg_error why;
     enum kg_status status = KG_OK;
+    bool refused = false;
     if (ca) status = kg_beneath_check(dir, KG_TIMESTAMP_FILE, err);
     if (status == KG_ERR_NOT_FOUND) ca = NULL;
     if (status == KG_ERR_NOT_FOUND) status = KG_OK;
     if (ca && status == KG_OK) {
         status =
             ask((const char *const[]){ "openssl", "ts", "-verify", "-data", over, "-in", stamp, "-CAfile", ca, NULL },
-                &text, &why);
+                &text, &refused, &why);
         if (status == KG_OK)
-            status = ask((const char *const[]){ "openssl", "ts", "-reply", "-in", stamp, "-text", NULL }, &text, &why);
-        if (status == KG_OK && !(signature->stamped_us = stamped_us(kg_buffer_text(&text))))
-            status = kg_fail(&why, KG_ERR_IO, "openssl names no time");
-        if (status == KG_ERR_IO) {
+            status = ask((const char *const[]){ "openssl", "ts", "-reply", "-in", stamp, "-text", NULL }, &text,
+                         &refused, &why);
+        if (status == KG_OK && !(signature->stamped_us = stamped_us(kg_buffer_text(&text)))) {
+            status = kg_fail(&why, KG_ERR_FORMAT, "openssl names no time");
+            refused = true;
+        }
+        if (refused) {
             signature->state = KG_SIGNATURE_BAD;
             snprintf(signature->why, sizeof signature->why, "its time stamp: %.480s", why.message);
             status = KG_OK;

@@ -136,12 +136,20 @@ static void check_other_manifest(const char *dir, const struct kg_tree *tree, co
     free(algorithm);
 }
 
+/* Each reads the whole payload: names of digests, in large and small letters, are many. */
 static void check_other_manifests(const char *dir, const struct kg_tree *tree, struct kg_bundle_findings *findings) {
+    int n = 0;
     for (size_t i = 0; i < tree->n_entries; i++) {
         const char *name = tree->entries[i].path, *dot = strrchr(name, '.');
-        if (strncmp(name, "manifest-", strlen("manifest-")) == 0 && !strchr(name, '/') && dot &&
-            strcmp(dot, ".txt") == 0 && strcmp(name, "manifest-sha256.txt") != 0)
-            check_other_manifest(dir, tree, name, findings);
+        if (strncmp(name, "manifest-", strlen("manifest-")) != 0 || strchr(name, '/') || !dot ||
+            strcmp(dot, ".txt") != 0 || strcmp(name, "manifest-sha256.txt") == 0)
+            continue;
+        if (n++ == KG_MAX_OTHER_MANIFESTS) {
+            kg_finding_add(findings, "limit", name, "is one of more than %d manifests beside manifest-sha256.txt",
+                           KG_MAX_OTHER_MANIFESTS);
+            return;
+        }
+        check_other_manifest(dir, tree, name, findings);
     }
 }
 

@@ -66,7 +66,9 @@ void kg_verify_samples(const char *dir, const struct kg_records *records, struct
     size_t n_bytes = 0;
     struct kg_error why;
     const enum kg_status status = kg_beneath_read(dir, "data/samples.bin", KG_MAX_SAMPLE_BYTES, &bytes, &n_bytes, &why);
-    if (status == KG_ERR_FORMAT) kg_finding_add(findings, "limit", "data/samples.bin", "%s", why.message);
+    if (status != KG_OK && status != KG_ERR_NOT_FOUND)
+        kg_finding_add(findings, status == KG_ERR_FORMAT ? "limit" : "unreadable", "data/samples.bin", "%s",
+                       why.message);
     const size_t n = n_bytes / sizeof(float);
     struct recorded recorded = { (const float *)(const void *)bytes, n, n }; /* aligned, as malloc made it */
     for (size_t i = 0; i < records->n_cases; i++) {

@@ -114,9 +114,11 @@ static enum kg_status take_lines(struct listing *l, const char *name, uint64_t s
 }
 
 static void drain_log(struct listing *l) {
+    enum { MAX_CHUNKS = 128 }; /* a program that never stops printing cannot keep the runner here */
     char chunk[16384];
-    ssize_t n;
-    while ((n = read(l->child.log_fd, chunk, sizeof chunk)) > 0) kg_bounded_log_append(&l->log, chunk, (size_t)n);
+    ssize_t n = 1;
+    for (int i = 0; i < MAX_CHUNKS && n > 0; i++)
+        if ((n = read(l->child.log_fd, chunk, sizeof chunk)) > 0) kg_bounded_log_append(&l->log, chunk, (size_t)n);
     l->log_at_end = n == 0;
 }
 
@@ -168,8 +170,10 @@ static void serve_listing(struct listing *l, uint64_t seed) {
     const bool ended = kg_child_ended(&l->child, &wait_status); /* first: all it wrote can be read then */
     enum kg_status status = KG_OK;
     drain_log(l);
-    while (status == KG_OK && kg_line_reader_fill(&l->reader, l->child.events_fd))
+    for (bool more = true; more && status == KG_OK;) {
+        more = kg_line_reader_fill(&l->reader, l->child.events_fd) && ended;
         status = take_lines(l, l->program->name, seed, err);
+    }
     if (status == KG_OK && ended) status = kg_child_trouble(&l->child, l->program->path, err);
     if (status == KG_OK && ended) status = judge_end(l, wait_status, err);
     else if (status == KG_OK && kg_clock_monotonic_ns() > l->limit_ns)

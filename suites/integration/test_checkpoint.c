@@ -12,6 +12,7 @@
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { N_RUNS = 4 };
 
@@ -206,6 +207,11 @@ static void forged_checkpoint(struct kg_record *rec, const void *arg) {
     kg_verb_refuses(s.root, ARGS("verify", "--chain", "--since", s.checkpoint), KG_EXIT_INTEGRITY, "no checkpoint");
     kg_verb_refuses(s.root, ARGS("verify", "--all", "--since", s.checkpoint), KG_EXIT_USAGE, "--chain");
     kg_verb_refuses(s.root, ARGS("checkpoint", "--sign", s.key), KG_EXIT_USAGE, "--output");
+    char *round = kg_path_join(s.keys, "round"); /* a file that cannot be found is not one that is missing */
+    ck_assert_int_eq(symlink("round", round), 0);
+    kg_verb_refuses(s.root, ARGS("verify", "--chain", "--since", round), KG_EXIT_INCOMPLETE, "Too many levels");
+    kg_verb_refuses(s.root, ARGS("verify", "--chain", "--since", "/nowhere/x"), KG_EXIT_USAGE, "no such file");
+    free(round);
     close_store(&s);
 }
 

@@ -4,7 +4,9 @@
 #include "base/size.h"
 #include "bundle/chain.h"
 #include "bundle/sign.h"
+#include "bundle/timestamp.h"
 #include "run/publish.h"
+#include "suites/harness/must.h"
 #include "suites/integration/check_lab.h"
 #include "suites/integration/verbs.h"
 #include "suites/support/bundle_maker.h"
@@ -12,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct bench {
@@ -355,6 +358,98 @@ static void removed_run_shows(struct kg_record *rec, const void *arg) {
     }
 }
 
+static void expect_gone(const char *root, const char *dir, int exit_code) {
+    const char *id = strrchr(dir, '/') + 1;
+    if (exit_code == KG_EXIT_OK) kg_verb_expect(root, ARGS("verify", "--chain"), exit_code, NULL);
+    else kg_verb_refuses(root, ARGS("verify", "--chain"), exit_code, id);
+}
+
+/* The folder of a run that was sealed and not published yet is no gap. One in its place that does not hold it whole
+ * hides none. */
+static void removed_run_behind_an_unfinished_one(struct kg_record *rec, const void *arg) {
+    const char *root = kg_scratch_dir(rec);
+    struct kg_error err;
+    char *dirs[3];
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(dirs); i++) dirs[i] = kg_verb_seal(root);
+    char *unfinished = kg_xasprintf("%s/.tmp-%s", root, strrchr(dirs[1], '/') + 1),
+         *results = kg_path_join(unfinished, "data/results.ndjson");
+    EXPECT_OK(kg_path_rename_new(dirs[1], unfinished, &err), err);
+    expect_gone(root, dirs[1], KG_EXIT_OK);
+    ck_assert_int_eq(unlink(results), 0); /* its tag manifest has the right hash still */
+    expect_gone(root, dirs[1], KG_EXIT_INTEGRITY);
+    remove_dir(unfinished);
+    expect_gone(root, dirs[1], KG_EXIT_INTEGRITY);
+    EXPECT_OK(kg_dir_make(unfinished, &err), err);
+    expect_gone(root, dirs[1], KG_EXIT_INTEGRITY);
+    for (size_t i = 0; i < KG_COUNT_OF(dirs); i++) free(dirs[i]);
+    free(results);
+    free(unfinished);
+}
+
+/* A signed run that died before it was published, and is made again since another became the last link meanwhile: what
+ * was signed is no more. */
+static void signed_run_that_is_made_again(struct kg_record *rec, const void *arg) {
+    struct bench b;
+    struct kg_error err;
+    (void)arg;
+    if (!set_up(&b, rec)) return;
+    char *first = kg_verb_seal(b.root), *died = kg_verb_seal(b.root);
+    char *unfinished = kg_xasprintf("%s/.tmp-%s", b.root, strrchr(died, '/') + 1);
+    struct kg_chain_link last = { "", "" };
+    snprintf(last.id, sizeof last.id, "%s", strrchr(first, '/') + 1);
+    char *tags = kg_path_join(first, "tagmanifest-sha256.txt");
+    EXPECT_OK(kg_sha256_file(tags, last.sha256, &err), err);
+    kg_verb_expect(b.root, ARGS("sign", died, "--key", b.key), KG_EXIT_OK, NULL);
+    EXPECT_OK(kg_path_rename_new(died, unfinished, &err), err);
+    EXPECT_OK(kg_chain_advance(b.root, &last, &err), err);
+    free(kg_verb_seal(b.root));
+    kg_verb_expect(b.root, ARGS("recover"), KG_EXIT_OK, NULL);
+    expect_state(b.root, died, b.allowed, KG_EXIT_OK, "unsigned");
+    kg_verb_expect(b.root, ARGS("verify", "--chain"), KG_EXIT_OK, NULL);
+    free(tags);
+    free(unfinished);
+    free(died);
+    free(first);
+    tear_down(&b);
+}
+
+/* A program that checks and is killed has not said that a signature, or its time stamp, is bad. */
+static void checker_that_is_killed(struct kg_record *rec, const void *arg) {
+    static const char KILLED[] = "#!/bin/sh\nkill -9 $$\n";
+    static const char *const PROGRAMS[] = { "ssh-keygen", "openssl" };
+    struct bench b;
+    struct kg_error err;
+    struct kg_signature signature;
+    (void)arg;
+    if (!set_up(&b, rec)) return;
+    char *dir = kg_verb_seal(b.root), *stamp = kg_path_join(dir, KG_TIMESTAMP_FILE);
+    const struct kg_trust trust = { .timestamp_ca = b.allowed };
+    kg_verb_expect(b.root, ARGS("sign", dir, "--key", b.key), KG_EXIT_OK, NULL);
+    EXPECT_OK(kg_file_write(stamp, "x", 1, &err), err);
+    EXPECT_OK(kg_signature_check(dir, &trust, &signature, &err), err);
+    ck_assert_str_eq(kg_signature_state_name(signature.state), "bad"); /* the stamp is none */
+    char *before = kg_xstrdup(getenv("PATH"));
+    for (size_t i = 0; i < KG_COUNT_OF(PROGRAMS); i++) {
+        char *bin = kg_path_join(b.keys, PROGRAMS[i]), *program = kg_path_join(bin, PROGRAMS[i]),
+             *path = kg_xasprintf("%s:%s", bin, before);
+        EXPECT_OK(kg_dir_make(bin, &err), err);
+        EXPECT_OK(kg_file_write(program, KILLED, strlen(KILLED), &err), err);
+        ck_assert_int_eq(chmod(program, 0755), 0);
+        setenv("PATH", path, 1);
+        const enum kg_status status = kg_signature_check(dir, &trust, &signature, &err);
+        setenv("PATH", before, 1);
+        kg_must_fail(status, KG_ERR_IO, &err, PROGRAMS[i], NULL);
+        free(path);
+        free(program);
+        free(bin);
+    }
+    free(before);
+    free(stamp);
+    free(dir);
+    tear_down(&b);
+}
+
 static void call_imported(const char *root, const char *dir) {
     char *imports = kg_path_join(root, "imports"), *tags = kg_path_join(dir, "tagmanifest-sha256.txt");
     char hex[KG_SHA256_HEX_SIZE];
@@ -453,10 +548,23 @@ static void imported_is_no_predecessor(struct kg_record *rec, const void *arg) {
     { .layer = "integration", .op = "trust", .name = #function, .run = function }
 
 static const struct kg_case CASES[] = {
-    CASE(without_ssh_keygen), CASE(forged_import),   CASE(imported_is_no_predecessor), CASE(key_lost_before_the_seal),
-    CASE(signed_bundle),      CASE(wrong_calls),     CASE(key_with_time_limits),       CASE(index_learns_of_signatures),
-    CASE(check_signs),        CASE(chain_of_runs),   CASE(removed_run_shows),          CASE(run_that_was_made_again),
-    CASE(link_taken_out),     CASE(lost_chain_file),
+    CASE(without_ssh_keygen),
+    CASE(forged_import),
+    CASE(imported_is_no_predecessor),
+    CASE(key_lost_before_the_seal),
+    CASE(signed_bundle),
+    CASE(wrong_calls),
+    CASE(key_with_time_limits),
+    CASE(index_learns_of_signatures),
+    CASE(check_signs),
+    CASE(chain_of_runs),
+    CASE(removed_run_shows),
+    CASE(run_that_was_made_again),
+    CASE(link_taken_out),
+    CASE(lost_chain_file),
+    CASE(removed_run_behind_an_unfinished_one),
+    CASE(signed_run_that_is_made_again),
+    CASE(checker_that_is_killed),
 };
 
 static void build(struct kg_case_list *list) {

@@ -23,6 +23,7 @@ libkigosuite_a_SOURCES += \
 	suites/support/html_tags.c suites/support/html_tags.h \
 	suites/support/host_draws.c suites/support/host_draws.h \
 	suites/support/rig.c suites/support/rig.h \
+	suites/support/rights.c suites/support/rights.h \
 	suites/support/layer_compare.c suites/support/layer_compare.h \
 	suites/support/layer_models.c suites/support/layer_models.h \
 	suites/support/lexicon.c \

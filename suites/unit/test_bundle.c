@@ -7,11 +7,14 @@
 #include "bundle/records.h"
 #include "run/publish.h"
 #include "suites/harness/case.h"
+#include "suites/harness/must.h"
 #include "suites/support/bundle_maker.h"
+#include "suites/support/rights.h"
 #include <check.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -242,6 +245,29 @@ static void sealed_files(struct kg_record *rec, const void *arg) {
     free(dir);
 }
 
+/* Without .chain the run sealed last is the predecessor: one that cannot be read may be it, and nothing is sealed past
+ * it. */
+static void unreadable_predecessor(struct kg_record *rec, const void *arg) {
+    const char *root = kg_scratch_dir(rec), *const statuses[] = { "pass" };
+    struct kg_bundle_summary summary;
+    struct kg_error err;
+    (void)arg;
+    free(kg_maker_sealed(root, 1));
+    char *last = kg_maker_sealed(root, 1), *path = kg_path_join(last, "data/summary.json"),
+         *head = kg_path_join(root, ".chain");
+    ck_assert_int_eq(unlink(head), 0);
+    ck_assert_int_eq(chmod(path, 0), 0);
+    kg_rights_read_all(false);
+    const enum kg_status status = kg_maker_write(root, statuses, 1, &summary, &err);
+    kg_rights_read_all(true);
+    ck_assert_int_eq(chmod(path, 0644), 0);
+    kg_must_fail(status, KG_ERR_IO, &err, path, "Permission denied", NULL);
+    ck_assert_uint_eq(kg_maker_count(root, "2"), 2);
+    free(head);
+    free(path);
+    free(last);
+}
+
 static void environment_and_build(struct kg_record *rec, const void *arg) {
     static const char *const LIBRARIES[] = { "libc", "sqlite", "jansson", "pcre2", "openssl" };
     char *dir = kg_maker_sealed(kg_scratch_dir(rec), 1);
@@ -392,6 +418,7 @@ static const struct kg_case CASES[] = {
     CASE(order_of_calls),
     CASE(verdict_follows),
     CASE(sealed_files),
+    CASE(unreadable_predecessor),
     CASE(environment_and_build),
     CASE(statement_names_the_manifest),
     CASE(cost_is_recorded),

@@ -150,6 +150,23 @@ static void right_md5_manifest(struct kg_record *rec, const void *arg) {
     free(dir);
 }
 
+/* Each costs the payload read once more, and a digest's name can be written in many ways. */
+static void many_manifests(struct kg_record *rec, const void *arg) {
+    char *dir = fresh(rec);
+    (void)arg;
+    for (int more = 0; more < 2; more++) {
+        char *command = kg_xasprintf("cd '%s' && for name in md5 mD5 Md5 MD5%s; do find data -type f | LC_ALL=C sort | "
+                                     "xargs $(echo $name | tr A-Z a-z)sum > manifest-$name.txt; done",
+                                     dir, more ? " sha1" : "");
+        ck_assert_int_eq(system(command), 0);
+        kg_maker_retag(dir);
+        if (more) expect(dir, "limit", "manifest-sha1.txt", "more than 4 manifests");
+        else expect(dir, NULL, NULL, NULL);
+        free(command);
+    }
+    free(dir);
+}
+
 /* Compressed files are compared as what they hold. */
 static void compressed(struct kg_record *rec, const void *arg) {
     char *dir = fresh(rec);
@@ -218,6 +235,7 @@ static const struct kg_case CASES[] = {
     CASE(first_format_is_held_to_what_it_says),
     CASE(empty_only_in_the_first_format),
     CASE(right_md5_manifest),
+    CASE(many_manifests),
     CASE(compressed),
     CASE(statement_names_files_by_digest),
 };

@@ -2,6 +2,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
+#include "bundle/export.h"
 #include "run/publish.h"
 #include "suites/harness/case.h"
 #include "suites/support/bundle_maker.h"
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static const char NASTY[] =
     "a|b, <b>&amp; \"q\" 'x' # hash \\ back\nline 2\r\x01\x1F\xEF\xBF\xBE \xC3\xBCn\xC3\xAF ]]> --> =1+1 `c` *d*";
@@ -185,14 +187,57 @@ static void report_tables_hold(struct kg_record *rec, const void *arg) {
     free(text);
 }
 
+/* As many suites as cases, the most that a bundle's limits let through: each case is looked at once. With a look at all
+ * of them for each suite it takes 20 s. */
+static void a_suite_for_each_case(struct kg_record *rec, const void *arg) {
+    enum { N = 35000 };
+    struct kg_records records = { .cases = kg_xcalloc(N, sizeof *records.cases), .n_cases = N };
+    const struct kg_export from = { .records = &records };
+    struct kg_buffer text = KG_BUFFER_INIT;
+    (void)arg;
+    for (size_t i = 0; i < N; i++)
+        records.cases[i] =
+            (struct kg_case_records){ .key = "unit/x/y",
+                                      .plan = json_pack("{s:o, s:s, s:s}", "suite", json_sprintf("%zu", i), "layer",
+                                                        "unit", "op", "x") };
+    const clock_t begun = clock();
+    kg_export_junit(&from, &text);
+    const double took_s = (double)(clock() - begun) / CLOCKS_PER_SEC;
+    kg_record_metric(rec, "processor_time", "s", took_s);
+    ck_assert_uint_eq(count(kg_buffer_text(&text), "<testsuite name="), N);
+    ck_assert_uint_eq(count(kg_buffer_text(&text), "<testcase "), N);
+    ck_assert_double_le(took_s, 3);
+    for (size_t i = 0; i < N; i++) json_decref((json_t *)(uintptr_t)records.cases[i].plan);
+    free(records.cases);
+    kg_buffer_free(&text);
+}
+
+/* Cases of a suite stand together, in the plan's order, and suites in that of their first cases. */
+static void suites_keep_their_order(struct kg_record *rec, const void *arg) {
+    static const char *const SUITES[] = { "b", "a", "b", "c", "a" }, *const KEYS[] = { "b0", "a1", "b2", "c3", "a4" };
+    static const char *const ORDER[] = { "\"b\"", "\"b0\"", "\"b2\"", "\"a\"", "\"a1\"", "\"a4\"", "\"c\"", "\"c3\"" };
+    struct kg_case_records cases[KG_COUNT_OF(SUITES)];
+    struct kg_records records = { .cases = cases, .n_cases = KG_COUNT_OF(SUITES) };
+    const struct kg_export from = { .records = &records };
+    struct kg_buffer text = KG_BUFFER_INIT;
+    (void)rec;
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(SUITES); i++)
+        cases[i] = (struct kg_case_records){ .key = KEYS[i], .plan = json_pack("{s:s}", "suite", SUITES[i]) };
+    kg_export_junit(&from, &text);
+    const char *at = kg_buffer_text(&text);
+    for (size_t i = 0; i < KG_COUNT_OF(ORDER) && at; i++) at = strstr(at, ORDER[i]);
+    ck_assert_msg(at != NULL, "%s", kg_buffer_text(&text));
+    for (size_t i = 0; i < KG_COUNT_OF(SUITES); i++) json_decref((json_t *)(uintptr_t)cases[i].plan);
+    kg_buffer_free(&text);
+}
+
 #define CASE(function)                                                                                                 \
     { .layer = "unit", .op = "bundle_exports", .name = #function, .run = function }
 
 static const struct kg_case CASES[] = {
-    CASE(junit_is_well_formed),
-    CASE(csv_reads_back),
-    CASE(tap_keeps_its_lines),
-    CASE(report_tables_hold),
+    CASE(junit_is_well_formed), CASE(csv_reads_back),        CASE(tap_keeps_its_lines),
+    CASE(report_tables_hold),   CASE(a_suite_for_each_case), CASE(suites_keep_their_order),
 };
 
 int main(int argc, char **argv) {

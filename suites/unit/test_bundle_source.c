@@ -9,13 +9,12 @@
 #include "suites/harness/must.h"
 #include "suites/harness/process.h"
 #include "suites/support/bundle_maker.h"
+#include "suites/support/rights.h"
 #include <check.h>
-#include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { MAX_ARGS = 12 };
@@ -310,16 +309,6 @@ static void no_pipe_to_git(struct kg_record *rec, const void *arg) {
     kg_must_fail(status, KG_ERR_IO, &err, "git could not be asked", "Too many open files", NULL);
 }
 
-/* Root may read what no one may: this process goes without that right, or takes it back. */
-static void read_all(bool may) {
-    struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
-    struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3];
-    const uint32_t rights = (1u << CAP_DAC_OVERRIDE) | (1u << CAP_DAC_READ_SEARCH);
-    ck_assert_int_eq(syscall(SYS_capget, &head, caps), 0);
-    caps[0].effective = (caps[0].effective & ~rights) | (may ? caps[0].permitted & rights : 0);
-    ck_assert_int_eq(syscall(SYS_capset, &head, caps), 0);
-}
-
 /* No run is of a source that nobody read: it does not begin, or, where the tree is not its own, says why it knows none.
  */
 static void unreadable_source(struct kg_record *rec, const void *arg) {
@@ -331,7 +320,7 @@ static void unreadable_source(struct kg_record *rec, const void *arg) {
     put(dir, "src/a.c", "int a;\n");
     put(dir, "src/b.c", "int b;\n");
     put(dir, "suites/unit/c.c", "int c;\n");
-    read_all(false);
+    kg_rights_read_all(false);
     for (size_t i = 0; i < KG_COUNT_OF(UNREADABLE); i++) {
         char *path = kg_path_join(dir, UNREADABLE[i]);
         struct kg_bundle_source source;
@@ -355,7 +344,7 @@ static void unreadable_source(struct kg_record *rec, const void *arg) {
         ck_assert_int_eq(chmod(path, 0755), 0);
         free(path);
     }
-    read_all(true);
+    kg_rights_read_all(true);
     free(root);
 }
 

@@ -11,6 +11,7 @@
 #include "run/line_reader.h"
 #include "run/result_lists.h"
 #include "suites/harness/case.h"
+#include "suites/harness/must.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -345,6 +346,24 @@ static void discovery_takes_programs_only(struct kg_record *rec, const void *arg
     kg_suite_programs_free(&programs);
 }
 
+/* A program that nobody can look at is not left out of a run: its cases would be missing in silence. */
+static void discovery_of_what_cannot_be_looked_at(struct kg_record *rec, const void *arg) {
+    const char *dir = kg_scratch_dir(rec);
+    struct kg_suite_programs programs;
+    struct kg_error err;
+    char *round = kg_path_join(dir, "test_round"), *gone = kg_path_join(dir, "test_gone");
+    (void)arg;
+    make_file(dir, "test_a", 0755);
+    ck_assert_int_eq(symlink("nothing", gone), 0);
+    ck_assert_int_eq(kg_suites_discover(dir, "test_", &programs, &err), KG_OK);
+    ck_assert_uint_eq(programs.n_items, 1);
+    kg_suite_programs_free(&programs);
+    ck_assert_int_eq(symlink("test_round", round), 0);
+    kg_must_fail(kg_suites_discover(dir, "test_", &programs, &err), KG_ERR_IO, &err, round, NULL);
+    free(gone);
+    free(round);
+}
+
 #define RUNNER(name_)                                                                                                  \
     { .layer = "unit", .op = "runner", .name = #name_, .run = name_ }
 
@@ -362,6 +381,7 @@ static const struct kg_case CASES[] = {
     RUNNER(shell_words_stay_one_word),
     RUNNER(failure_folders_are_safe_and_distinct),
     RUNNER(discovery_takes_programs_only),
+    RUNNER(discovery_of_what_cannot_be_looked_at),
 };
 
 int main(int argc, char **argv) {

@@ -299,7 +299,7 @@ static void made_up_layers_are_not_listed(struct kg_record *rec, const void *arg
 static void plan_is_as_documented(struct kg_record *rec, const void *arg) {
     static const char MODEL[] = "haiku-qwen2/haiku-qwen2-f16.gguf";
     struct kg_process_result r = INSPECT("--plan", kg_fixture_path(MODEL), "--backend", "cpu");
-    char *page, *command = kg_xasprintf("    $ kigo inspect --plan fixtures/%s --backend cpu\n", MODEL);
+    char *page, *command = kg_xasprintf("    $ kigo inspect --plan fixtures/unpacked/%s --backend cpu\n", MODEL);
     size_t n_bytes;
     struct kg_error err = { 0 };
     (void)rec, (void)arg;

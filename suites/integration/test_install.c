@@ -212,7 +212,7 @@ static void program_with_the_library(struct kg_record *rec, const void *arg) {
         " --define-variable=includedir=\"$3/include\" kigo)\n" KG_BUILD_CC
         " -Wall -Wextra -Werror generate.c -o in_c ${LDFLAGS:-} $flags\n"
         "$cxx -Wall -Wextra -Werror -x c++ generate.c -x none -o in_cxx ${LDFLAGS:-} $plain\n"
-        "model=$1/fixtures/haiku-qwen2/haiku-qwen2-f16.gguf\n"
+        "model=$2/fixtures/unpacked/haiku-qwen2/haiku-qwen2-f16.gguf\n"
         "\"$2/kigo\" generate -m \"$model\" --backend cpu --temp 0 -n 12 -p 'The old pond' 2>/dev/null >wanted\n"
         "for program in in_c in_cxx; do\n"
         "    ./$program \"$model\" 'The old pond' >said; cat said wanted; cmp said wanted\n"

@@ -120,24 +120,27 @@ static void expect_printed(const char *command, const char *shown, const char *p
     ck_assert_msg(any || !*printed, "%s\nprints more than the README shows:\n%.1500s", command, printed);
 }
 
-/* fixtures and a copy of the committed runs that the page shows, in the case's folder; false if there are none, as in
- * an archive of the sources. */
+/* The fixtures and a copy of the committed runs that the page shows, in the case's folder; false if there are none, as
+ * in an archive of the sources. */
 static bool make_place(const struct kg_record *rec, const char *page) {
-    static const char COPY[] = "ln -s \"$0/fixtures\" . && mkdir proof-bundles && for run in $(grep -o '\\$ kigo show "
+    static const char COPY[] = "mkdir fixtures proof-bundles && ln -s \"$0\"/fixtures/* fixtures && "
+                               "ln -sfn \"$2\" fixtures/unpacked && for run in $(grep -o '\\$ kigo show "
                                "2[^ ]*' \"$0/README.md\" "
                                "| sed 's/.* //'); do [ -d \"$0/proof-bundles\" ] || exit 77; cp -R "
                                "\"$0/proof-bundles/$run\" proof-bundles/ || "
                                "exit 1; done";
-    char *source = kg_xstrdup(kg_fixture_path("..")), *command = kg_xasprintf("cd \"$1\" && %s", COPY);
+    char *source = kg_xstrdup(kg_fixture_path("..")), *unpacked = kg_xstrdup(kg_unpacked_fixture_path("."));
+    char *command = kg_xasprintf("cd \"$1\" && %s", COPY);
     struct kg_process_result r;
     struct kg_error err;
-    const struct kg_process process = { .argv = ARGS("/bin/sh", "-c", command, source, kg_scratch_dir(rec)) };
+    const struct kg_process process = { .argv = ARGS("/bin/sh", "-c", command, source, kg_scratch_dir(rec), unpacked) };
     (void)page;
     kg_must(kg_process_run(&process, &r, &err), &err);
     ck_assert_msg(r.exit_code == 0 || r.exit_code == 77, "a run that the README shows is not committed: %s", r.err);
     const bool made = r.exit_code == 0;
     kg_process_result_free(&r);
     free(command);
+    free(unpacked);
     free(source);
     return made;
 }

@@ -17,7 +17,6 @@ static void hold_against_family(const struct kg_noisy_runs *runs, struct kg_nois
             !kg_family_stays_worse(&out->family, by_run[i], runs->n_runs, f->floor, &since))
             continue;
         f->verdict = KG_SCREEN_WORSE;
-        f->centre = since.centre;
         f->change = f->value - since.centre;
         f->sigma = since.sigma;
         f->z = since.t;

@@ -166,6 +166,8 @@ static void stops_at_the_first_failure(struct kg_record *rec, const void *arg) {
     ck_assert_msg(r.exit_code == KG_EXIT_FAILED, "%d: %s%s", r.exit_code, r.out, r.err);
     ck_assert_msg(strstr(r.out, "stopped at the first failure") != NULL, "%s", r.out);
     ck_assert_msg(strstr(r.out, "pass unit/green/six  ") != NULL, "%s", r.out); /* -v: a line a case */
+    for (const char *at = strstr(r.out, "pass unit/"); at; at = strstr(at + 1, "pass unit/"))
+        ck_assert_msg(at == r.out || at[-1] == '\n', "%s", r.out);
     char *bundle = kg_lab_bundle(&lab);
     json_t *results = kg_lab_lines(bundle, "results.ndjson");
     kg_lab_expect_status(results, "unit/green/six", "pass");

@@ -163,10 +163,6 @@ static void regress_decides_at_once(struct kg_record *rec, const void *arg) {
         lab.bundles,
         ARGS("regress", after, "--baseline", before, "--confirm", "--baseline-build", usual, "--build", usual),
         KG_EXIT_OK, "0 confirmed");
-    kg_verb_refuses(lab.bundles, ARGS("regress", after, "--confirm", "--budget", "5"), KG_EXIT_USAGE, "--budget");
-    kg_verb_refuses(lab.bundles, ARGS("regress", after, "--budget", "5m"), KG_EXIT_USAGE, "--confirm");
-    kg_verb_refuses(lab.bundles, ARGS("regress", after, "--confirm", "--build", lab.suites), KG_EXIT_USAGE,
-                    "is no build");
     free(before);
     free(after);
     free(usual);
@@ -185,6 +181,12 @@ static void what_confirm_refuses(struct kg_record *rec, const void *arg) {
     kg_verb_refuses(lab.bundles, ARGS("confirm", after, "--baseline", before, "--baseline-build", lab.suites),
                     KG_EXIT_USAGE, "is no build");
     kg_verb_refuses(lab.bundles, ARGS("confirm", "--rounds", "4"), KG_EXIT_USAGE, "rounds");
+    kg_verb_refuses(lab.bundles, ARGS("regress", after, "--confirm", "--budget", "5"), KG_EXIT_USAGE, "--budget");
+    kg_verb_refuses(lab.bundles, ARGS("regress", after, "--budget", "5m"), KG_EXIT_USAGE, "--confirm");
+    kg_verb_refuses(lab.bundles, ARGS("regress", after, "--baseline-build", usual), KG_EXIT_USAGE, "--confirm");
+    kg_verb_refuses(lab.bundles, ARGS("regress", after, "--build", usual), KG_EXIT_USAGE, "--confirm");
+    kg_verb_refuses(lab.bundles, ARGS("regress", after, "--confirm", "--build", lab.suites), KG_EXIT_USAGE,
+                    "is no build");
     /* A run against itself: nothing is flagged, and no build is needed. */
     kg_verb_refuses(lab.bundles, ARGS("confirm", after, "--baseline", after), KG_EXIT_OK, "nothing to measure again");
     free(before);

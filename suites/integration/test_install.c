@@ -158,6 +158,17 @@ static void build_shell(struct kg_record *rec, const char *text) {
     free(said);
 }
 
+/* What make install records sources with takes two folders. */
+static void recorder_is_for_two_folders(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    build_shell(rec, "for folders in '' \"$3\" \"$3 $3 $3\"; do\n"
+                     "    code=0; \"$2/src/bundle/record_source\" $folders 2>\"$3/why\" || code=$?\n"
+                     "    cat \"$3/why\"; [ $code = 2 ] && grep -q '^usage' \"$3/why\" || exit 1\n"
+                     "done\n"
+                     "\"$2/src/bundle/record_source\" \"$3/nowhere\" \"$3\" 2>\"$3/why\" && exit 1\n"
+                     "cat \"$3/why\"; grep -q '^record_source: .*nowhere' \"$3/why\"\n");
+}
+
 #define FIND_CXX                                                                                                       \
     "case '" KG_BUILD_CC "' in *clang*) cxx=clang++ ;; *) cxx=g++ ;; esac\n"                                           \
     "command -v $cxx >/dev/null || { echo \"there is no $cxx on this machine\"; exit 77; }\n"
@@ -300,6 +311,7 @@ static const struct kg_case CASES[] = {
     INSTALL(headers_serve_c_and_cxx, .source_tree = true),
     INSTALL(library_has_one_prefix, .source_tree = true),
     INSTALL(program_with_the_library, .source_tree = true),
+    INSTALL(recorder_is_for_two_folders, .source_tree = true),
     INSTALL(unknown_shell, .arg = NULL),
     { .layer = "integration", .op = "install", .name = "bash_completes", .run = completes, .arg = &SHELLS[0] },
     { .layer = "integration", .op = "install", .name = "zsh_completes", .run = completes, .arg = &SHELLS[1] },

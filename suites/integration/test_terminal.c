@@ -65,6 +65,7 @@ static void list_fits(struct kg_record *rec, const void *arg) {
     } SIZES[] = { { 160, "signature", "\342\200\246" },
                   { 80, "verdict", "norun" },
                   { 60, "verdict", "seconds" },
+                  { 35, "p\342\200\246", "pass" },
                   { 30, "\342\200\246", "verdict" } };
     (void)arg;
     const char *root = make_store(rec);

@@ -9,6 +9,7 @@
 #include "base/utf8.h"
 #include "suites/harness/case.h"
 #include <check.h>
+#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -138,6 +139,7 @@ static void sha256_known_answers(struct kg_record *rec, const void *arg) {
     FILE *f = fopen(path, "w");
     for (int k = 0; k < 1000000; k++) fputc('a', f);
     fclose(f);
+    errno = EINTR; /* of an earlier call: the end of a file is its end all the same */
     ck_assert_int_eq(kg_sha256_file(path, hex, &err), KG_OK);
     ck_assert_str_eq(hex, SHA256[3].hex);
     ck_assert_int_eq(kg_sha256_file("/nowhere/at/all", hex, &err), KG_ERR_NOT_FOUND);

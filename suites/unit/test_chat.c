@@ -279,6 +279,23 @@ static void options_are_refused(struct kg_record *rec, const void *arg) {
     kg_tokenizer_free(t);
 }
 
+/* What is between marks in a template is its own system message only as a literal. */
+static void marks_that_are_no_literal(struct kg_record *rec, const void *arg) {
+    static const char *const TEMPLATES[] = { "{# <|im_start|>system\nA remark.<|im_end|> #}" CHATML,
+                                             "{{ '<|im_start|>system' + text + '<|im_end|>' }}" CHATML };
+    const struct kg_chat_message message = { "user", "hi" };
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(TEMPLATES); i++) {
+        struct kg_tokenizer *t = open_with(rec, TEMPLATES[i]);
+        struct kg_error err = { 0 };
+        char *text = NULL;
+        ck_assert_msg(kg_chat_render(t, &message, 1, false, &text, &err) == KG_OK, "%s", err.message);
+        ck_assert_str_eq(text, "<|im_start|>user\nhi<|im_end|>\n");
+        free(text);
+        kg_tokenizer_free(t);
+    }
+}
+
 static void is_refused(struct kg_record *rec, const void *arg) {
     const struct bad_chat *row = arg;
     const struct small_vocabulary v = { .chat_template = row->chat_template };
@@ -414,6 +431,7 @@ static void build(struct kg_case_list *list) {
                    { "prompt_of_a_message_left_out", prompt_of_a_message_left_out },
                    { "prompt_of_an_empty_message", prompt_of_an_empty_message },
                    { "system_message_alone", system_message_alone },
+                   { "marks_that_are_no_literal", marks_that_are_no_literal },
                    { "harmony_date_is_today", harmony_date_is_today },
                    { "days_of_months", days_of_months },
                    { "harmony_without_the_empty_line", harmony_without_the_empty_line } };

@@ -1,5 +1,6 @@
 /* Known answers for the comparators every numerical case rests on; that an assertion of theirs fails a case is shown by
  * suites/integration/test_check_e2e. */
+#include "base/rng.h"
 #include "base/size.h"
 #include "suites/harness/compare.h"
 #include <check.h>
@@ -196,6 +197,21 @@ static void fill_of_equal_draws(struct kg_record *rec, const void *arg) {
     }
 }
 
+/* Draws that are the smallest steps apart keep their order. */
+static void fill_of_close_draws(struct kg_record *rec, const void *arg) {
+    enum { N = 100 };
+    static const double MEAN = 1, DEVIATION = 5e-7;
+    (void)rec;
+    (void)arg;
+    float x[N], drawn[N];
+    struct kg_rng rng;
+    kg_rng_init(&rng, 2, 0);
+    for (size_t i = 0; i < N; i++) drawn[i] = (float)(MEAN + DEVIATION * kg_rng_normal(&rng));
+    kg_fill_normal(x, N, 2, MEAN, DEVIATION);
+    for (size_t i = 0; i < N; i++)
+        for (size_t k = 0; k < N; k++) ck_assert(!(drawn[i] < drawn[k]) || x[i] < x[k]);
+}
+
 static void guarded_buffer_starts_poisoned(struct kg_record *rec, const void *arg) {
     (void)rec;
     const size_t n = *(const size_t *)arg;
@@ -230,6 +246,7 @@ static const struct kg_case CASES[] = {
     COMPARE("unjudgeable_tolerances_are_named", unjudgeable_tolerances_are_named, NULL),
     COMPARE("fill_is_distinct_and_not_zero", fill_is_distinct_and_not_zero, NULL),
     COMPARE("fill_of_equal_draws", fill_of_equal_draws, NULL),
+    COMPARE("fill_of_close_draws", fill_of_close_draws, NULL),
     COMPARE("guarded_buffer_of_one", guarded_buffer_starts_poisoned, &ONE),
     COMPARE("guarded_buffer_with_a_tail", guarded_buffer_starts_poisoned, &ODD),
     COMPARE("guarded_buffer_of_whole_blocks", guarded_buffer_starts_poisoned, &ROUND),

@@ -119,6 +119,23 @@ static void too_few_runs(struct kg_record *rec, const void *arg) {
     kg_made_times_close(&times);
 }
 
+/* Three that are alike: the group's figure is that of which least can be seen, wherever it stands. */
+static void worst_of_a_group(struct kg_record *rec, const void *arg) {
+    struct kg_screen_figure figures[3];
+    double units[] = { 0.010, 0.012, 0.011 };
+    const struct kg_noisy noisy = { .figures = figures, .family = { .unit = units, .red = 3 } };
+    const struct kg_noisy_runs runs = { .n_figures = KG_COUNT_OF(figures), .least_change = log1p(0.03) };
+    struct kg_unseen groups[KG_UNSEEN_MOST];
+    (void)rec, (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(figures); i++)
+        figures[i] = (struct kg_screen_figure){ .n_baseline = 20, .z_limit = 3, .sigma = 0.01, .floor = log1p(0.03) };
+    ck_assert_uint_eq(kg_unseen_find(&runs, &noisy, groups), 1);
+    ck_assert_uint_eq(groups[0].n_figures, KG_COUNT_OF(figures));
+    ck_assert_uint_eq(groups[0].worst, 1);
+    /* 3 of its units, and 9 of 10 values lie less than 1.28 above */
+    ck_assert_double_eq_tol(log1p(groups[0].below), (3 + 1.2815515655446004) * units[1], 1e-12);
+}
+
 #define CASE(function)                                                                                                 \
     { .layer = "unit", .op = "detectable", .name = #function, .run = function }
 
@@ -126,6 +143,7 @@ static const struct kg_case CASES[] = {
     CASE(as_large_as_is_said),
     CASE(as_many_runs_as_are_said),
     CASE(too_few_runs),
+    CASE(worst_of_a_group),
 };
 
 int main(int argc, char **argv) {

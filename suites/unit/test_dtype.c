@@ -191,13 +191,10 @@ static void refused_types(struct kg_record *rec, const void *arg) {
     const struct {
         uint32_t id;
         const char *message;
-    } rows[] = { { 3, "type Q4_1 (3)" },
-                 { 10, "type Q2_K (10)" },
-                 { 16, "type IQ2_XXS (16)" },
-                 { 27, "type I64 (27)" },
-                 { 41, "type Q1_0 (41)" },
-                 { 42, "type unknown (42)" },
-                 { UINT32_MAX, "type unknown (4294967295)" } };
+    } rows[] = { { 3, "type Q4_1 (3)" },      { 10, "type Q2_K (10)" },
+                 { 16, "type IQ2_XXS (16)" }, { 27, "type I64 (27)" },
+                 { 29, "type IQ1_M (29)" },   { 41, "type Q1_0 (41)" },
+                 { 42, "type unknown (42)" }, { UINT32_MAX, "type unknown (4294967295)" } };
     struct kg_error err = { 0 };
     enum kg_dtype dtype = KG_DTYPE_F32;
     uint64_t bytes = 77;

@@ -173,6 +173,8 @@ static void measured_again(struct kg_record *rec, const void *arg) {
     ck_assert_uint_le(machine.n_runs, row->most_runs);
     ck_assert_uint_eq(r.n_reasons, row->fails);
     if (!row->fails) ck_assert_uint_gt(r.n_again_all, 0);
+    if (j && row->judged == KG_JUDGED_WORSE)
+        ck_assert_msg((strstr(j->why, "measured again, ") != NULL) == !row->fails, "%s", j->why);
     kg_regression_free(&r);
     kg_history_lab_close(&lab);
 }

@@ -413,6 +413,18 @@ static void csv_of_known_records(struct kg_record *rec, const void *arg) {
     close_run(&run);
 }
 
+/* A run of every case is no sample, whatever another writer says of it. */
+static void samples_of_cases(struct kg_record *rec, const void *arg) {
+    static const int ONE_IN[] = { 0, 1, 2 };
+    (void)rec, (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(ONE_IN); i++) {
+        char text[KG_SAMPLE_TEXT_SIZE];
+        json_t *run = json_pack("{s:i}", "sample", ONE_IN[i]);
+        ck_assert_int_eq(kg_sample_text(run, text), ONE_IN[i] > 1);
+        json_decref(run);
+    }
+}
+
 #define CASE(function)                                                                                                 \
     { .layer = "unit", .op = "report", .name = #function, .run = function }
 
@@ -420,7 +432,7 @@ static const struct kg_case CASES[] = {
     CASE(text_stands_for_itself),   CASE(same_page_in_both_forms),         CASE(names_in_plots),
     CASE(pictures_stand_in_a_page), CASE(sections_of_known_records),       CASE(csv_of_known_records),
     CASE(sections_at_their_edges),  CASE(unclosed_elements_are_seen),      CASE(plot_of_changes),
-    CASE(units_and_half_decades),   CASE(whole_page_names_each_case_once),
+    CASE(units_and_half_decades),   CASE(whole_page_names_each_case_once), CASE(samples_of_cases),
 };
 
 int main(int argc, char **argv) {

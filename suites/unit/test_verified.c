@@ -77,6 +77,30 @@ static void is_kept(struct kg_record *rec, const void *arg) {
     end(&p);
 }
 
+/* What is noted of a run goes when the run has gone, and something new is noted. */
+static void gone_runs_have_no_notes(struct kg_record *rec, const void *arg) {
+    struct place p;
+    struct kg_stamps stamps;
+    struct kg_error err;
+    (void)arg;
+    begin(&p, rec);
+    ck_assert_int_eq(verify(&p), KG_OK);
+    EXPECT_OK(kg_stamps_of_tree(p.dir, &stamps, &err), err);
+    char *first = kg_xstrdup(p.id), *gone = p.dir;
+    p.dir = kg_maker_sealed(p.root, 3);
+    p.id = strrchr(p.dir, '/') + 1;
+    usleep(300 * 1000);
+    EXPECT_OK(kg_path_remove(gone, &err), err);
+    ck_assert_int_eq(verify(&p), KG_OK);
+    ck_assert(is_noted(&p));
+    struct kg_verified *v = kg_verified_open(p.root);
+    ck_assert_ptr_null(kg_verified_get(v, first, "sound", &stamps));
+    kg_verified_close(v);
+    free(gone);
+    free(first);
+    end(&p);
+}
+
 /* Any write is seen, with the size and the time of writing that the file had before as well. */
 static void every_change_is_seen(struct kg_record *rec, const void *arg) {
     static const char *const FILES[] = { "data/results.ndjson", "data/samples.bin", "data/report.md", "bag-info.txt",
@@ -167,7 +191,8 @@ static void notes_of_others(struct kg_record *rec, const void *arg) {
     { .layer = "unit", .op = "verified", .name = #function, .run = function }
 
 static const struct kg_case CASES[] = {
-    CASE(is_kept), CASE(every_change_is_seen), CASE(young_files), CASE(only_in_an_own_folder), CASE(notes_of_others),
+    CASE(is_kept),         CASE(every_change_is_seen),    CASE(young_files), CASE(only_in_an_own_folder),
+    CASE(notes_of_others), CASE(gone_runs_have_no_notes),
 };
 
 int main(int argc, char **argv) {

@@ -137,7 +137,11 @@ static enum kg_status find_source(const struct kg_bundle_options *options, struc
                        "this program was not built from the sources that are in %s now: run 'make' in its build folder",
                        dir);
     const bool installed = !dir && options->source_record;
-    if (installed && kg_source_record_read(options->source_record, built_from, source, &why) == KG_OK) return KG_OK;
+    const enum kg_status read =
+        installed ? kg_source_record_read(options->source_record, built_from, source, &why) : KG_ERR_NOT_FOUND;
+    if (read == KG_OK) return KG_OK;
+    if (!kg_source_record_is_none(read))
+        return kg_fail(err, KG_ERR_INCOMPLETE, "what this kigo was built from is not known: %s", why.message);
     kg_bundle_source_unknown(source, built_from,
                              status != KG_OK || installed ? why.message
                              : dir ? "the source folder holds other sources than those the programs were built from"

@@ -309,7 +309,7 @@ enum kg_status kg_json_read_named(const char *path, json_t **object, struct kg_e
     const bool is_gone = !real && (errno == ENOENT || errno == ENOTDIR);
     if (is_gone) return kg_fail(err, KG_ERR_NOT_FOUND, "%s: no such file", path);
     if (!slash) return kg_fail(err, KG_ERR_IO, "cannot find %s: %s", path, strerror(errno));
-    char *dir = kg_xstrndup(real, (size_t)(slash - real) + 1);
+    char *dir = kg_xstrndup(real, slash == real ? 1 : (size_t)(slash - real));
     const enum kg_status status = kg_bundle_read_json(dir, slash + 1, object, err);
     free(dir);
     free(real);

@@ -44,12 +44,16 @@ enum kg_status kg_source_record_read(const char *folder, const char *built_from,
     return status;
 }
 
+bool kg_source_record_is_none(enum kg_status status) {
+    return status == KG_ERR_NOT_FOUND || status == KG_ERR_FORMAT;
+}
+
 /* A release has no git: its build-aux says what it was made from, as long as nobody changed it. */
-static void take_release(const char *tree, struct kg_bundle_source *source) {
-    struct kg_error unheard;
+static enum kg_status take_release(const char *tree, struct kg_bundle_source *source, struct kg_error *err) {
     char *folder = kg_path_join(tree, "build-aux");
-    (void)(kg_source_record_read(folder, kg_built_from(), source, &unheard) == KG_OK);
+    const enum kg_status status = kg_source_record_read(folder, kg_built_from(), source, err);
     free(folder);
+    return kg_source_record_is_none(status) ? KG_OK : status;
 }
 
 enum kg_status kg_source_record_write(const char *tree, const char *folder, struct kg_error *err) {
@@ -59,7 +63,7 @@ enum kg_status kg_source_record_write(const char *tree, const char *folder, stru
     if (status == KG_OK && !kg_bundle_source_is(&source, kg_built_from()))
         status =
             kg_fail(err, KG_ERR_INCOMPLETE, "kigo was not built from the sources that are in %s now: run 'make'", tree);
-    if (status == KG_OK && !source.commit) take_release(tree, &source);
+    if (status == KG_OK && !source.commit) status = take_release(tree, &source, err);
     char *text = status == KG_OK ? json_dumps(source.json, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
     if (status == KG_OK) status = kg_file_write(path, text, strlen(text), err);
     if (status == KG_OK) status = kg_file_write(diff_path, source.diff, source.diff_bytes, err);

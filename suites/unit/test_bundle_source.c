@@ -377,6 +377,31 @@ static void commit_that_git_cuts(struct kg_record *rec, const void *arg) {
 #undef ID
 }
 
+/* Nor of an installed kigo's record that nobody could read; one that is missing is said to be. */
+static void unreadable_record(struct kg_record *rec, const void *arg) {
+    const char *dir = kg_scratch_dir(rec);
+    char *root = kg_path_join(dir, "bundles"), *path = kg_path_join(dir, "source.json");
+    const struct kg_bundle_options options = { .root = root,
+                                               .source_record = dir,
+                                               .built_from =
+                                                   "0123456789012345678901234567890123456789012345678901234567890123" };
+    struct kg_bundle *bundle = NULL;
+    struct kg_error err;
+    (void)arg;
+    put(dir, "source.json", "{}");
+    ck_assert_int_eq(chmod(path, 0), 0);
+    kg_rights_read_all(false);
+    const enum kg_status status = kg_bundle_create(&options, &bundle, &err);
+    kg_rights_read_all(true);
+    kg_must_fail(status, KG_ERR_INCOMPLETE, &err, path, "Permission denied", NULL);
+    ck_assert(!kg_path_exists(root));
+    ck_assert_int_eq(unlink(path), 0);
+    EXPECT_OK(kg_bundle_create(&options, &bundle, &err), err);
+    kg_bundle_close(bundle);
+    free(path);
+    free(root);
+}
+
 #define CASE(function)                                                                                                 \
     { .layer = "unit", .op = "bundle_source", .name = #function, .run = function }
 
@@ -392,6 +417,7 @@ static const struct kg_case CASES[] = {
     CASE(id_names_the_commit),
     CASE(git_that_cannot_list),
     CASE(unreadable_source),
+    CASE(unreadable_record),
     CASE(git_that_does_not_answer),
     CASE(work_tree_that_cannot_be_found),
     CASE(no_pipe_to_git),

@@ -54,7 +54,7 @@ static const struct row {
     { { "show", "latest", "--markdown" }, { " ms", "12.7" }, 0 },
     { { "diff", "latest~8", "latest" }, { "12.75 ms", "25.48 ms", "3 GiB" }, 0 },
     { { "diff", "latest~8", "latest", "--markdown" }, { "12.75 ms | 25.48 ms", "3 GiB | 4 GiB" }, 0 },
-    { { "regress", "latest~6", "--all" }, { "25.48 ms", "    4 GiB  +33.33%" }, 1 },
+    { { "regress", "latest~6", "--all" }, { "25.48 ms", "    4 GiB  +33.33%", "\nchanges below 3.2% of 3 times" }, 1 },
     { { "regress", "latest~6", "--markdown" }, { "3 GiB | 4 GiB" }, 1 },
     { { "history", "*case_0*" }, { "25.48 ms", "4 GiB" }, 0 },
     { { "history", "*case_0*", "--figure", "*" }, { "12.74 ms", "3 GiB" }, 0 },
@@ -83,6 +83,16 @@ static void every_verb_writes_for_people(struct kg_record *rec, const void *arg)
         kg_process_result_free(&r);
     }
     kg_history_lab_close(&lab);
+}
+
+/* A figure's own lists and objects stand in a line, as short as they can. */
+static void objects_of_a_figure(struct kg_record *rec, const void *arg) {
+    char *dir = kg_verb_seal(kg_scratch_dir(rec)), *text;
+    (void)arg;
+    kg_verb_expect(kg_scratch_dir(rec), ARGS("show", "latest", "--case", "*"), KG_EXIT_OK, &text);
+    ck_assert_msg(strstr(text, ", tolerance {\"max_abs\":0.01}, why ") != NULL, "%s", text);
+    free(text);
+    free(dir);
 }
 
 static void expect_matches(const char *verb, const char *pattern, const char *text) {
@@ -306,6 +316,7 @@ static void skips_are_grouped(struct kg_record *rec, const void *arg) {
 
 static const struct kg_case CASES[] = {
     UNITS(every_verb_writes_for_people),
+    UNITS(objects_of_a_figure),
     UNITS(verbs_over_models),
     UNITS(programs_get_the_recorded_unit),
     UNITS(rooflines_come_apart),

@@ -161,6 +161,41 @@ static void wrong_shapes(struct kg_record *rec, const void *arg) {
     ck_assert_int_eq(kg_linear_check(&(struct kg_linear_args){ .x = x, .weight = whole, .y = y }, &err), KG_OK);
 }
 
+static void refused_swiglus_and_writes(struct kg_record *rec, const void *arg) {
+    (void)rec;
+    (void)arg;
+    float x[4] = { 0 }, y[4];
+    struct kg_error err;
+    const struct kg_swiglu_args swiglu = { .gate = x, .up = x, .y = y, .n_rows = 1, .n_cols = 4, .alpha = 1 };
+    struct kg_swiglu_args swiglus[] = { swiglu, swiglu, swiglu, swiglu, swiglu, swiglu, swiglu };
+    const char *const swiglu_says[] = { "limit is -1",  "limit is inf", "alpha is 0",    "alpha is inf",
+                                        "up_offset is", "cubic is -1",  "beside a limit" };
+    swiglus[0].limit = -1, swiglus[1].limit = INFINITY;
+    swiglus[2].alpha = 0, swiglus[3].alpha = INFINITY;
+    swiglus[4].up_offset = INFINITY;
+    swiglus[5].cubic = -1;
+    swiglus[6].cubic = swiglus[6].limit = 1;
+    ck_assert_int_eq(kg_swiglu_check(&swiglu, &err), KG_OK);
+    for (size_t i = 0; i < KG_COUNT_OF(swiglus); i++) {
+        ck_assert_int_eq(kg_swiglu_check(&swiglus[i], &err), KG_ERR_USAGE);
+        ck_assert_msg(strstr(err.message, swiglu_says[i]), "'%s' does not say '%s'", err.message, swiglu_says[i]);
+    }
+    const struct kg_kv_write_args put = {
+        .k = x, .v = x, .k_cache = y, .v_cache = y, .n_rows = 1, .n_kv_heads = 1, .head_dim = 4, .n_ctx = 1
+    };
+    struct kg_kv_write_args puts[] = { put, put, put, put };
+    const char *const put_says[] = { "is missing", "0 heads of 4", "1 heads of 0", "1" };
+    puts[0].v_cache = NULL;
+    puts[1].n_kv_heads = 0;
+    puts[2].head_dim = 0;
+    puts[3].position = 1;
+    ck_assert_int_eq(kg_kv_write_check(&put, &err), KG_OK);
+    for (size_t i = 0; i < KG_COUNT_OF(puts); i++) {
+        ck_assert_int_ne(kg_kv_write_check(&puts[i], &err), KG_OK);
+        ck_assert_msg(strstr(err.message, put_says[i]), "'%s' does not say '%s'", err.message, put_says[i]);
+    }
+}
+
 /* Of each operation: what it takes, then what it refuses and the message names. */
 static void refused_parameters(struct kg_record *rec, const void *arg) {
     (void)rec;
@@ -212,6 +247,11 @@ static void build(struct kg_case_list *list) {
     kg_case_list_add(list,
                      &(struct kg_case){
                          .layer = "unit", .op = "ops", .name = "wrong_shapes", .backend = "cpu", .run = wrong_shapes });
+    kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
+                                              .op = "ops",
+                                              .name = "refused_swiglus_and_writes",
+                                              .backend = "cpu",
+                                              .run = refused_swiglus_and_writes });
     kg_case_list_add(
         list,
         &(struct kg_case){

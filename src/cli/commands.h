@@ -26,6 +26,9 @@
     X(sign, "sign", "vouch for a bundle with an SSH key") \
     X(export, "export", "write a bundle to one file") \
     X(import, "import", "take in a bundle from such a file") \
+    X(push, "push", "put runs into a fleet's history") \
+    X(pull, "pull", "bring a run back from a fleet's history") \
+    X(fleet, "fleet", "make and look after a fleet's history") \
     X(diff, "diff", "print what differs between two runs") \
     X(history, "history", "show what a case gave in every run") \
     X(steps, "steps", "find where times changed for good") \

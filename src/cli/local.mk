@@ -23,6 +23,7 @@ kigo_SOURCES = \
 	src/cli/cmd_devices.c \
 	src/cli/cmd_diff.c \
 	src/cli/cmd_export.c \
+	src/cli/cmd_fleet.c \
 	src/cli/cmd_generate.c \
 	src/cli/cmd_history.c \
 	src/cli/cmd_import.c \
@@ -31,6 +32,8 @@ kigo_SOURCES = \
 	src/cli/cmd_logits.c \
 	src/cli/cmd_op.c \
 	src/cli/cmd_prune.c \
+	src/cli/cmd_pull.c \
+	src/cli/cmd_push.c \
 	src/cli/cmd_query.c \
 	src/cli/cmd_recover.c \
 	src/cli/cmd_regress.c \
@@ -50,6 +53,7 @@ kigo_SOURCES = \
 	src/cli/differences.c src/cli/differences.h \
 	src/cli/engine.c src/cli/engine.h \
 	src/cli/filter.c src/cli/filter.h \
+	src/cli/fleet.c src/cli/fleet.h \
 	src/cli/fresh_runs.c src/cli/fresh_runs.h \
 	src/cli/generate.h \
 	src/cli/generate_json.c \

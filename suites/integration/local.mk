@@ -246,3 +246,13 @@ EXTRA_suites_integration_test_install_DEPENDENCIES = kigo$(EXEEXT) suites/harnes
 suites_integration_test_install_SOURCES = \
 	suites/integration/copied_tree.c suites/integration/copied_tree.h \
 	suites/integration/test_install.c
+# A fleet's history, on a PostgreSQL server that the program starts.
+check_PROGRAMS += suites/integration/test_fleet
+EXTRA_suites_integration_test_fleet_DEPENDENCIES = kigo$(EXEEXT)
+suites_integration_test_fleet_SOURCES = \
+	suites/integration/fleet_crashes.c suites/integration/fleet_crashes.h \
+	suites/integration/fleet_lab.c suites/integration/fleet_lab.h \
+	suites/integration/fleet_server.c suites/integration/fleet_server.h \
+	suites/integration/hostile_store.c suites/integration/hostile_store.h \
+	suites/integration/test_fleet.c \
+	suites/integration/verbs.c suites/integration/verbs.h

@@ -7,6 +7,7 @@
 #include "base/visible.h"
 #include "bundle/archive.h"
 #include "cli/commands.h"
+#include "fleet/fleet.h"
 #include "suites/harness/case.h"
 #include "suites/harness/process.h"
 #include "suites/integration/hostile_store.h"
@@ -79,6 +80,7 @@ static const struct call STORE_CALLS[] = {
     CALL(TEXT | JSON, "export", "@RUN", "-o", "@ARCHIVE"),
     CALL(TEXT, "import", "@ARCHIVE"),
     QUIET(JSON, "import", "@ARCHIVE"),
+    CALL(TEXT | JSON, "push", "@RUN", "--history", "postgresql://u@/%1B%5B31mx?host=/nowhere/at/all", "--wait", "0"),
     CALL(TEXT | JSON, "sign", "@RUN", "--key", "@NAME"),
     CALL(TEXT | JSON | MARKDOWN, "signoff", "@SPRINT", "@RUN", "--figures"),
     CALL(TEXT | JSON, "signoff", "@SPRINT", "@RUN", "--unsigned", "--repository", "@NAME"),
@@ -128,6 +130,9 @@ static const struct call OTHER_CALLS[] = {
     CALL(TEXT, "list", "--limit", "@TEXT"),
     CALL(TEXT, "list", "--bundles", "@NAME"),
     CALL(TEXT, "import", "@NAME"),
+    CALL(TEXT, "pull", "x", "--history", "postgresql://u@/%1B%5B31mx?host=/nowhere/at/all", "--wait", "0"),
+    QUIET(TEXT, "pull", "x", "--history", "@TEXT"),
+    CALL(TEXT, "fleet", "@TEXT"),
     CALL(TEXT, "@TEXT"),
 };
 
@@ -251,6 +256,7 @@ static void run_all(struct kg_record *rec, const struct places *places, const st
     for (size_t i = 0; i < n_calls; i++) {
         const char *verb = calls[i].args[0];
         if (kg_archive_missing() && (strcmp(verb, "export") == 0 || strcmp(verb, "import") == 0)) continue;
+        if (kg_fleet_missing() && (strcmp(verb, "push") == 0 || strcmp(verb, "pull") == 0)) continue;
         for (unsigned form = TEXT; form <= HTML; form <<= 1)
             if (calls[i].forms & form) run(places, &calls[i], form, more, &n_shown);
     }

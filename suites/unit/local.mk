@@ -157,3 +157,6 @@ check_PROGRAMS += suites/unit/test_verified
 suites_unit_test_verified_SOURCES = suites/unit/test_verified.c
 check_PROGRAMS += suites/unit/test_views
 suites_unit_test_views_SOURCES = suites/unit/test_views.c
+# The stubs in the place of a fleet, which this build may not have.
+check_PROGRAMS += suites/unit/test_fleet_none
+suites_unit_test_fleet_none_SOURCES = src/fleet/fleet_none.c suites/unit/test_fleet_none.c

@@ -1,0 +1,74 @@
+/* The inside of an open fleet. */
+#ifndef KIGO_FLEET_INTERNAL_H
+#define KIGO_FLEET_INTERNAL_H
+
+#include "fleet/fleet.h"
+#include "fleet/libpq.h"
+
+struct kg_fleet {
+    const struct kg_libpq *pq;
+    PGconn *conn;
+    char *url, *where;
+    char *secret; /* the password of the URL, which no message may hold; NULL: none */
+    double wait_s;
+};
+
+/* Pushes hold this advisory lock shared, what makes partitions or rows anew holds it alone. */
+#define KG_FLEET_LOCK "1802069871"
+
+/* What the server said of a call that failed (result NULL: of the connection); clears the result. */
+enum kg_status kg_fleet_fail(const struct kg_fleet *fleet, const char *doing, PGresult *result, struct kg_error *err);
+/* Whether the server went away. */
+bool kg_fleet_is_lost(const struct kg_fleet *fleet);
+/* Connects again, waiting as the fleet was opened. */
+KG_WARN_UNUSED enum kg_status kg_fleet_reconnect(struct kg_fleet *fleet, struct kg_error *err);
+
+/* Runs SQL without results: one statement or several. */
+KG_WARN_UNUSED enum kg_status kg_fleet_exec(struct kg_fleet *fleet, const char *doing, const char *sql,
+                                            struct kg_error *err);
+/* Runs one statement with arguments $1, $2, ... as text, NULL for SQL's NULL. *rows is for kg_fleet_rows_free. */
+struct kg_fleet_rows {
+    const struct kg_fleet *fleet;
+    PGresult *result;
+    int n;
+};
+KG_WARN_UNUSED enum kg_status kg_fleet_ask(struct kg_fleet *fleet, const char *doing, const char *sql,
+                                           const char *const *args, int n_args, struct kg_fleet_rows *rows,
+                                           struct kg_error *err);
+void kg_fleet_rows_free(struct kg_fleet_rows *rows);
+/* A cell, "" for NULL; valid until the rows are freed. */
+const char *kg_fleet_cell(const struct kg_fleet_rows *rows, int row, int column);
+int64_t kg_fleet_integer(const struct kg_fleet_rows *rows, int row, int column);
+/* The same where nothing is asked back. */
+KG_WARN_UNUSED enum kg_status kg_fleet_tell(struct kg_fleet *fleet, const char *doing, const char *sql,
+                                            const char *const *args, int n_args, struct kg_error *err);
+
+/* Ends a transaction without a trace of it; errors say nothing that the one before did not. */
+void kg_fleet_roll_back(struct kg_fleet *fleet);
+
+/* The version of the tables, 0 if there are none. */
+KG_WARN_UNUSED enum kg_status kg_fleet_read_version(struct kg_fleet *fleet, int *version, struct kg_error *err);
+/* Makes the three roles that are missing; inside a transaction. */
+KG_WARN_UNUSED enum kg_status kg_fleet_make_roles(struct kg_fleet *fleet, struct kg_error *err);
+
+/* A run as the fleet files it. */
+struct kg_fleet_place {
+    char runner_no[16];
+    char month[16]; /* "2026-11-01": of its start, the partition of its rows */
+};
+/* Puts the rows of a bundle's folder into the tables of rows, inside a transaction of the caller: by COPY into tables
+ * of this connection, from there those that are missing. KG_ERR_INTEGRITY if a row that runs share is another one. */
+KG_WARN_UNUSED enum kg_status kg_fleet_put_rows(struct kg_fleet *fleet, const char *root, const char *id,
+                                                const struct kg_fleet_place *place, struct kg_error *err);
+/* Deletes all of them. */
+KG_WARN_UNUSED enum kg_status kg_fleet_delete_rows(struct kg_fleet *fleet, struct kg_error *err);
+
+/* Puts a file's chunks into the fleet, inside a transaction of the caller. */
+struct kg_file_map;
+KG_WARN_UNUSED enum kg_status kg_fleet_put_chunks(struct kg_fleet *fleet, const char *tagmanifest_sha256,
+                                                  const struct kg_fleet_place *place, const struct kg_file_map *file,
+                                                  const struct kg_fleet_watch *watch, struct kg_error *err);
+/* How many chunks a file of so many bytes has. */
+uint64_t kg_fleet_n_chunks(uint64_t size_bytes);
+
+#endif

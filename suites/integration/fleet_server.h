@@ -1,0 +1,16 @@
+/* A PostgreSQL server of the suite's: one a program, started when it is first asked for and ended with the program,
+ * also where that is killed. It listens on a Unix socket in its folder alone, and runs as another user where this one
+ * is root, which the server refuses to be. What it has written and not synced stays in the system's cache whatever
+ * becomes of it: only a loss of power would ask for fsync, which is off. */
+#ifndef KIGO_SUITES_FLEET_SERVER_H
+#define KIGO_SUITES_FLEET_SERVER_H
+
+/* The folder of its socket; it is up. NULL or anything if there is none: *why says so then, else it is NULL. */
+const char *kg_fleet_server_dir(const char **why);
+
+/* Ends it as `pg_ctl stop -m immediate` does: without a word to anybody, as if it had crashed. */
+void kg_fleet_server_kill(void);
+/* Starts it again. settings: more arguments of postgres, ended by NULL, or NULL. */
+void kg_fleet_server_start(const char *const *settings);
+
+#endif

@@ -133,20 +133,29 @@ static void put_skips(const struct kg_records *records, bool whole, struct kg_pa
     json_decref(reasons);
 }
 
-static bool passed_in(const struct kg_case_records *c, const char *layer) {
-    return strcmp(kg_case_status(c), "pass") == 0 && strcmp(layer_of(c), layer) == 0;
+/* {"<layer>": [place]} of what passed: each case is looked at once, however many layers a plan names. */
+static json_t *passed_by_layer(const struct kg_records *records) {
+    json_t *layers = json_object();
+    for (size_t i = 0; i < records->n_cases; i++) {
+        const struct kg_case_records *c = &records->cases[i];
+        if (strcmp(kg_case_status(c), "pass") != 0) continue;
+        json_t *places = json_object_get(layers, layer_of(c));
+        if (!places) json_object_set_new(layers, layer_of(c), places = json_array());
+        json_array_append_new(places, json_integer((json_int_t)i));
+    }
+    return layers;
 }
 
-static void put_passed_of(const char *layer, size_t n_passed, const struct kg_records *records, struct kg_page *page) {
+static void put_passed_of(const char *layer, const json_t *places, const struct kg_records *records,
+                          struct kg_page *page) {
     static const struct kg_column COLUMNS[] = { { "case", KG_COLUMN_NAME },
                                                 { "seconds", KG_COLUMN_NUMBER },
                                                 { "error/limit", KG_COLUMN_NUMBER } };
     const char *unused;
-    kg_page_fold(page, "%s: %zu", *layer ? layer : "(no layer)", n_passed);
+    kg_page_fold(page, "%s: %zu", *layer ? layer : "(no layer)", json_array_size(places));
     kg_page_table(page, COLUMNS, KG_COUNT_OF(COLUMNS));
-    for (size_t i = 0; i < records->n_cases; i++) {
-        const struct kg_case_records *c = &records->cases[i];
-        if (!passed_in(c, layer)) continue;
+    for (size_t i = 0; i < json_array_size(places); i++) {
+        const struct kg_case_records *c = &records->cases[json_integer_value(json_array_get(places, i))];
         kg_page_cell(page, c->key);
         kg_page_cellf(page, "%.3f", kg_case_seconds(c));
         kg_page_cell(page, kg_quantity_general(kg_case_worst_margin(c, &unused)).text);
@@ -157,13 +166,13 @@ static void put_passed_of(const char *layer, size_t n_passed, const struct kg_re
 
 static void put_passed(const struct kg_records *records, const json_t *layers, struct kg_page *page) {
     const char *layer;
-    json_t *counts;
+    json_t *counts, *passed = passed_by_layer(records);
     kg_page_heading(page, "Passed");
     json_object_foreach((json_t *)(uintptr_t)layers, layer, counts) {
-        size_t n_passed = 0;
-        for (size_t i = 0; i < records->n_cases; i++) n_passed += passed_in(&records->cases[i], layer);
-        if (n_passed > 0) put_passed_of(layer, n_passed, records, page);
+        const json_t *places = json_object_get(passed, layer);
+        if (places) put_passed_of(layer, places, records, page);
     }
+    json_decref(passed);
 }
 
 void kg_section_cases(const struct kg_report *report, struct kg_page *page) {

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 static void text_stands_for_itself(struct kg_record *rec, const void *arg) {
     static const struct {
@@ -353,6 +354,31 @@ static void whole_page_names_each_case_once(struct kg_record *rec, const void *a
     close_run(&run);
 }
 
+/* As many layers as cases that passed, the most that a bundle's limits let through: each case is looked at once. */
+static void a_layer_for_each_case(struct kg_record *rec, const void *arg) {
+    enum { N = 35000, MOST_S = 5 };
+    struct kg_records records = { .cases = kg_xcalloc(N, sizeof *records.cases), .n_cases = N };
+    const struct kg_export run = { .records = &records };
+    const struct kg_report report = { .run = &run, .whole = true };
+    struct kg_page html = KG_PAGE_INIT(KG_PAGE_HTML, false);
+    json_t *passed = json_pack("{s:s, s:n}", "status", "pass", "reason");
+    (void)arg;
+    for (size_t i = 0; i < N; i++)
+        records.cases[i] = (struct kg_case_records){ .key = "unit/x/y",
+                                                     .plan = json_pack("{s:o}", "layer", json_sprintf("%zu", i)),
+                                                     .result = passed };
+    const clock_t begun = clock();
+    kg_section_cases(&report, &html);
+    const double took_s = (double)(clock() - begun) / CLOCKS_PER_SEC;
+    kg_record_metric(rec, "processor_time", "s", took_s);
+    ck_assert_uint_eq(times_in(kg_buffer_text(&html.body), "unit/x/y</td>"), N);
+    ck_assert_double_le(took_s, MOST_S);
+    for (size_t i = 0; i < N; i++) json_decref((json_t *)(uintptr_t)records.cases[i].plan);
+    json_decref(passed);
+    free(records.cases);
+    kg_page_free(&html);
+}
+
 static void units_and_half_decades(struct kg_record *rec, const void *arg) {
     static const struct {
         double value;
@@ -433,6 +459,7 @@ static const struct kg_case CASES[] = {
     CASE(pictures_stand_in_a_page), CASE(sections_of_known_records),       CASE(csv_of_known_records),
     CASE(sections_at_their_edges),  CASE(unclosed_elements_are_seen),      CASE(plot_of_changes),
     CASE(units_and_half_decades),   CASE(whole_page_names_each_case_once), CASE(samples_of_cases),
+    CASE(a_layer_for_each_case),
 };
 
 int main(int argc, char **argv) {

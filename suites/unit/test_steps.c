@@ -2,6 +2,7 @@
 #include "base/rng.h"
 #include "base/size.h"
 #include "history/step_series.h"
+#include "measure/partition.h"
 #include "measure/steps.h"
 #include "suites/harness/case.h"
 #include "suites/unit/step_simulation.h"
@@ -238,6 +239,21 @@ static void five_hundred_runs(struct kg_record *rec, const void *arg) {
     ck_assert_double_le(seconds, 0.3);
 }
 
+/* A level has as many values as it is to have, whatever fewer would explain. */
+static void levels_are_no_shorter(struct kg_record *rec, const void *arg) {
+    static const double VALUES[] = { 0, 0.01, -0.01, 0.005, 0, 10, 10.01, 0.01, 0, -0.005, 0.01, 0 };
+    enum { N = KG_COUNT_OF(VALUES) };
+    size_t from[N + 1] = { 0 };
+    (void)rec;
+    (void)arg;
+    for (size_t shortest = 2; shortest <= 4; shortest++) {
+        size_t n_levels = 0;
+        kg_partition(VALUES, N, shortest, from);
+        for (size_t end = N; end > 0; end = from[end], n_levels++) ck_assert_uint_ge(end - from[end], shortest);
+        if (shortest == 2) ck_assert_uint_eq(n_levels, 3);
+    }
+}
+
 #define CASE(function)                                                                                                 \
     { .layer = "unit", .op = "steps", .name = #function, .run = function }
 
@@ -258,6 +274,7 @@ static const struct kg_case CASES[] = { CASE(one_step_where_it_is),
                                         EVENT("a_few_cases_share_a_commit", 5),
                                         CASE(a_step_lies_between_commits),
                                         CASE(three_values_are_a_level),
+                                        CASE(levels_are_no_shorter),
                                         CASE(five_hundred_runs) };
 
 int main(int argc, char **argv) {

@@ -14,6 +14,9 @@
 #define KG_SIGNOFFS "signoffs"     /* <sprint>-<utc>/: a sign-off's documents */
 #define KG_ANNOTATIONS "annotations"
 
+/* What is said of a root that is not there. */
+#define KG_NO_BUNDLES "%s: no such folder of bundles; --bundles DIR or $KIGO_BUNDLES names one, 'kigo check' makes it"
+
 /* Whether a name in a root is one of these folders. */
 bool kg_beside_is_folder(const char *name);
 

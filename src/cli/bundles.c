@@ -35,6 +35,11 @@ static void keep_ids(struct kg_dir_list *list) {
     list->n_names = kept;
 }
 
+enum kg_status kg_cli_bundles_list(const char *root, struct kg_dir_list *list, struct kg_error *err) {
+    if (!kg_path_is_dir(root)) return kg_fail(err, KG_ERR_NOT_FOUND, KG_NO_BUNDLES, root);
+    return kg_dir_list(root, list, err);
+}
+
 enum kg_status kg_cli_bundle_find_by(const char *root, const char *run, enum kg_run_names names, char **dir,
                                      struct kg_error *err) {
     const bool is_path = strchr(run, '/') || strcmp(run, ".") == 0 || strcmp(run, "..") == 0;
@@ -42,7 +47,7 @@ enum kg_status kg_cli_bundle_find_by(const char *root, const char *run, enum kg_
     const char *id = NULL;
     if (!*run) return kg_fail(err, KG_ERR_USAGE, "the name of the run is empty");
     enum kg_status status = KG_ERR_NOT_FOUND;
-    if (!is_path) status = kg_dir_list(root, &ids, err);
+    if (!is_path) status = kg_cli_bundles_list(root, &ids, err);
     if (status == KG_OK) {
         keep_ids(&ids);
         status = kg_run_name_choose(root, run, names, &ids, &id, err);

@@ -18,6 +18,9 @@
 /* The folder given, or $KIGO_BUNDLES, or "proof-bundles". */
 const char *kg_cli_bundles_root(const char *given);
 
+/* What lies in the root, as kg_dir_list; one that is not there is KG_ERR_NOT_FOUND, and says how to name another. */
+KG_WARN_UNUSED enum kg_status kg_cli_bundles_list(const char *root, struct kg_dir_list *list, struct kg_error *err);
+
 /* The folder of a run, named as run_name.h has it or by the folder's path. *dir is malloc'ed. */
 KG_WARN_UNUSED enum kg_status kg_cli_bundle_find(const char *root, const char *run, char **dir, struct kg_error *err);
 KG_WARN_UNUSED enum kg_status kg_cli_bundle_find_by(const char *root, const char *run, enum kg_run_names names,

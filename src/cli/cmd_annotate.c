@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/say.h"
 #include "base/size.h"
+#include "bundle/beside.h"
 #include "cli/commands.h"
 #include "cli/regress_call.h"
 #include "cli/trust.h"
@@ -36,7 +37,7 @@ static enum kg_status say(const struct said *s, struct kg_error *err) {
     char *run_id = NULL, *id = NULL, *key = NULL;
     int64_t until_us = 0;
     enum kg_status status = KG_OK;
-    if (!kg_path_is_dir(root)) status = kg_fail(err, KG_ERR_NOT_FOUND, "%s: no such folder of bundles", root);
+    if (!kg_path_is_dir(root)) status = kg_fail(err, KG_ERR_NOT_FOUND, KG_NO_BUNDLES, root);
     if (status == KG_OK && (!s->why || !*s->why) && strcmp(s->kind, "pin") != 0)
         status = kg_fail(err, KG_ERR_USAGE, "a %s needs --why", s->kind);
     if (status == KG_OK) status = kg_cli_sign_key(s->sign, &key, err);

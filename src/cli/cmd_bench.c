@@ -83,7 +83,7 @@ static bool parse(int argc, char **argv, struct bench_options *o, int *exit_code
     };
     const struct kg_command command = {
         .name = "kigo bench",
-        .usage = "[options]",
+        .usage = "[-m FILE] [--peer] [--filter GLOB] [options]",
         .summary =
             "Times operations and whole models and seals the timings in a proof bundle, with bandwidth.csv,\n"
             "bandwidth.json and plots. Timings never decide: exit code 1 means that work failed, not that it\n"
@@ -182,7 +182,7 @@ static enum kg_status check_backend(const struct kg_sprint *sprint, const char *
 /* The sprint of --report, its figures alone, and the back end that they are of. */
 static enum kg_status load_sprint(struct bench_options *o, struct kg_sprint *sprint, struct kg_error *err) {
     char *path = kg_cli_sprint_path(NULL, o->report);
-    enum kg_status status = kg_sprint_load(path, sprint, err);
+    enum kg_status status = kg_cli_sprint_load(path, o->report, sprint, err);
     free(path);
     if (status != KG_OK) return status;
     kg_sprint_keep_figures(sprint);

@@ -122,7 +122,7 @@ static bool parse(int argc, char **argv, struct check_options *o, int *exit_code
     };
     const struct kg_command command = {
         .name = "kigo check",
-        .usage = "[options]",
+        .usage = "[-k WORD] [--layer LIST] [--filter GLOB] [options]",
         .summary = "Runs the suites, each program as a child, and seals what they say in a proof bundle.\n"
                    "Options of different names narrow the choice together; one that is repeated widens it. --filter\n"
                    "and --case are one choice: cases of either.\n"

@@ -142,8 +142,10 @@ int kg_cmd_convert(int argc, char **argv) {
         .name = "kigo convert",
         .usage = "HF_DIR -o FILE [--type TYPE] [options]",
         .summary =
-            "Writes a GGUF file from a folder of the Qwen2, Llama, Phi-3, GPT-OSS or GPT-2 architecture: config.json,\n"
-            "tokenizer.json, and the weights of model.safetensors or of the files its index names. Names and metadata\n"
+            "Writes a GGUF file from a folder of the Qwen2, Qwen3, Llama, Gemma 3, Phi-3, GPT-OSS or GPT-2 "
+            "architecture:\n"
+            "config.json, tokenizer.json, and the weights of model.safetensors or of the files its index names. Names "
+            "and metadata\n"
             "are llama.cpp's. Norms, biases, routers and positions are F32; GPT-OSS's MXFP4 experts stay as they are,\n"
             "whatever the type; a matrix whose rows are no whole blocks of the type is F16. The file takes its place,\n"
             "and with --force that of an older one, only when it is complete.",

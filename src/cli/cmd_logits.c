@@ -18,11 +18,12 @@ struct logits_options {
     bool step, json;
 };
 
-/* Whole numbers in [0, limit) between commas. */
+/* Whole numbers in [0, limit) between commas or blanks. */
 static enum kg_status parse_list(const char *option, const char *text, int64_t limit, struct kg_ids *list,
                                  struct kg_error *err) {
-    for (const char *at = text;; at++) {
-        const size_t len = strcspn(at, ",");
+    for (const char *at = text;; at += *at == ',') {
+        at += strspn(at, " ");
+        const size_t len = strcspn(at, ", ");
         char *word = kg_xstrndup(at, len);
         int64_t value = -1;
         enum kg_status status = kg_parse_i64(word, &value, err);
@@ -31,7 +32,7 @@ static enum kg_status parse_list(const char *option, const char *text, int64_t l
         free(word);
         if (status) return kg_error_context(err, status, "--%s", option);
         kg_ids_push(list, (int32_t)value);
-        at += len;
+        at += len + strspn(at + len, " ");
         if (!*at) return KG_OK;
     }
 }
@@ -109,7 +110,8 @@ static enum kg_status run(struct logits_options *options, struct kg_error *err) 
     struct kg_ids ids = { 0 };
     bool *wanted = NULL;
     struct answer answer = { .whole = options->json, .text = KG_BUFFER_INIT };
-    if (!options->ids) return kg_fail(err, KG_ERR_USAGE, "--ids is missing: which ids?");
+    if (!options->ids)
+        return kg_fail(err, KG_ERR_USAGE, "--ids is missing: token ids, as 1,2,3 or as 'kigo tokenize' prints them");
     enum kg_status status = read_ramp(options->yarn, &options->engine.yarn_ramp, err);
     if (!status) status = parse_list("ids", options->ids, (int64_t)INT32_MAX + 1, &ids, err);
     if (status) goto cleanup;
@@ -137,7 +139,7 @@ int kg_cmd_logits(int argc, char **argv) {
     struct logits_options o = { .engine = KG_CLI_ENGINE_DEFAULTS, .positions = "all", .yarn = "published" };
     const struct kg_option rows[] = {
         KG_CLI_ENGINE_ROWS(&o.engine),
-        { "ids", 0, KG_OPTION_TEXT, &o.ids, "LIST", "token ids, as 1,2,3", 0, 0 },
+        { "ids", 0, KG_OPTION_TEXT, &o.ids, "LIST", "token ids, as 1,2,3 or '1 2 3'", 0, 0 },
         { "positions", 0, KG_OPTION_TEXT, &o.positions, "WHICH", "all, last or a list as 0,5 (all)", 0, 0 },
         { "yarn", 0, KG_OPTION_TEXT, &o.yarn, "RAMP",
           "where YaRN's ramp begins and ends: published, exact or rounded (published)", 0, 0 },

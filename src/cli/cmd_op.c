@@ -137,10 +137,10 @@ static bool takes_f8(const struct kg_op_spec *spec) {
 
 static enum kg_status choose(const struct op_options *o, const char *op, struct kg_op_request *request,
                              struct kg_error *err) {
-    if (!op) return kg_fail(err, KG_ERR_USAGE, "which operation? kigo op --list tells them");
+    if (!op) return kg_fail(err, KG_ERR_USAGE, "which operation? kigo op --list shows them");
     request->spec = find_spec(op);
     if (!request->spec)
-        return kg_fail(err, KG_ERR_USAGE, "no operation '%s'; kigo op --list tells them",
+        return kg_fail(err, KG_ERR_USAGE, "no operation '%s'; kigo op --list shows them",
                        kg_quote(op, strlen(op)).text);
     if (!o->in) return kg_fail(err, KG_ERR_USAGE, "--in FILE is missing");
     if (!o->out) return kg_fail(err, KG_ERR_USAGE, "-o FILE is missing");

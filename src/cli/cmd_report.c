@@ -166,7 +166,9 @@ static enum kg_status check(const struct report_options *o, size_t n_args, struc
     if (o->history && n_args > 0) return kg_fail(err, KG_ERR_USAGE, "--history is of all runs, not of one");
     if (o->history && o->against.baseline)
         return kg_fail(err, KG_ERR_USAGE, "--history is held against nothing: no --against");
-    if (!o->history && n_args == 0) return kg_fail(err, KG_ERR_USAGE, "names no RUN, and no --history is asked for");
+    if (!o->history && n_args == 0)
+        return kg_fail(err, KG_ERR_USAGE,
+                       "which RUN? 'kigo list' shows them, the newest is 'latest'; --history is a page of all");
     return KG_OK;
 }
 
@@ -184,7 +186,7 @@ int kg_cmd_report(int argc, char **argv) {
           .kind = KG_OPTION_TEXT,
           .value = &o.output,
           .metavar = "FILE",
-          .help = "write it here (standard output)" },
+          .help = "write it here, over an existing file (standard output)" },
         { .name = "history", .kind = KG_OPTION_FLAG, .value = &o.history, .help = "report on all runs instead of one" },
         { .name = "limit",
           .letter = 'n',

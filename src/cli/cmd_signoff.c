@@ -184,7 +184,7 @@ static int signoff(const struct signoff_options *o, const char *sprint_name, con
     struct kg_error err;
     int exit_code = KG_EXIT_INTERNAL;
     enum kg_status status = kg_policy_load(root, o->allowed_signers, &policy, &err);
-    if (status == KG_OK) status = kg_sprint_load(path, &sprint, &err);
+    if (status == KG_OK) status = kg_cli_sprint_load(path, sprint_name, &sprint, &err);
     if (status == KG_OK && o->figures) kg_sprint_keep_figures(&sprint);
     if (status == KG_OK && !o->figures) {
         status = kg_resolve_commit(rules.repository, o->commit ? o->commit : "HEAD", commit, &err);

@@ -44,8 +44,9 @@ static void put_foot(const struct kg_step_search *search, bool markdown, struct 
     const struct kg_step_runs *runs = &search->runs;
     const enum kg_medium medium = markdown ? KG_MEDIUM_MARKDOWN : KG_MEDIUM_TEXT;
     kg_buffer_puts(out, markdown ? "\n" : "");
-    kg_escape_printf(out, medium, "%zu steps in %zu figures of %zu runs", search->n_steps, search->n_figures,
-                     runs->line.n_items);
+    kg_escape_printf(out, medium, "%zu step%s in %zu figure%s of %zu run%s", search->n_steps,
+                     search->n_steps == 1 ? "" : "s", search->n_figures, search->n_figures == 1 ? "" : "s",
+                     runs->line.n_items, runs->line.n_items == 1 ? "" : "s");
     if (runs->why_by_time) kg_escape_printf(out, medium, ", taken by time: %s", runs->why_by_time);
     else if (runs->side.n_items > 0) kg_escape_printf(out, medium, "; %zu runs of other branches", runs->side.n_items);
     kg_buffer_puts(out, "\n");

@@ -40,7 +40,7 @@ static int print_summary(const struct synth_options *o, const struct kg_synth_pl
 }
 
 static enum kg_status check(struct synth_options *o, struct kg_error *err) {
-    if (!o->synth.like) return kg_fail(err, KG_ERR_USAGE, "--like is missing: which model's shapes?");
+    if (!o->synth.like) return kg_fail(err, KG_ERR_USAGE, "--like is missing: which model's shapes? --help lists them");
     if (!o->out) return kg_fail(err, KG_ERR_USAGE, "-o FILE is missing");
     if (kg_path_is_dir(o->out)) return kg_fail(err, KG_ERR_USAGE, "%s is a folder", o->out);
     if (!o->force && kg_path_exists(o->out))
@@ -79,7 +79,7 @@ int kg_cmd_synth(int argc, char **argv) {
           .kind = KG_OPTION_TEXT,
           .value = &o.synth.like,
           .metavar = "MODEL",
-          .help = "qwen2.5-0.5b, phi-3-mini or gpt-oss-20b" },
+          .help = "qwen2.5-0.5b, phi-3-mini, gpt-oss-20b or gpt2" },
         { .name = "output",
           .letter = 'o',
           .kind = KG_OPTION_TEXT,

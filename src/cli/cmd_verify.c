@@ -123,7 +123,7 @@ static enum kg_status verify_one(const char *dir, bool named_by_id, struct kg_ve
 static enum kg_status verify_all(const char *root, struct kg_verify_report *report, size_t *n_bundles,
                                  struct kg_error *err) {
     struct kg_dir_list list = { 0 };
-    enum kg_status status = kg_dir_list(root, &list, err);
+    enum kg_status status = kg_cli_bundles_list(root, &list, err);
     for (size_t i = 0; i < list.n_names && status == KG_OK; i++) {
         const char *name = list.names[i];
         int64_t unused;
@@ -206,9 +206,11 @@ int kg_cmd_verify(int argc, char **argv) {
         .summary =
             "Checks every file of a bundle against its manifests, every figure against its records, and makes again "
             "what is\n"
-            "derived from them (reports, statement).\n" KG_RUN_NAMES " Lists every finding; exit code 4 if any. A\n"
-            "signature that is not over these bytes is one, and one by no allowed signer where there is a list of "
-            "them, and one that is missing where the run or the store's policy (kigo.policy.json) asks for it.",
+            "derived from them (reports, statement).\n" KG_RUN_NAMES
+            "\nLists every finding; exit code 4 if there is any. Of signatures it finds: one that is not over these\n"
+            "bytes; one by no allowed signer, where there is a list of them; none, where the run or the store's "
+            "policy\n"
+            "(kigo.policy.json) asks for one.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
         .max_args = 1,

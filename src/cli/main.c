@@ -66,7 +66,7 @@ static int help(int argc, char **argv) {
         kg_say(stderr, "kigo help: '%s': one command at a time\n", argv[3]);
         return KG_EXIT_USAGE;
     }
-    if (argc > 2) {
+    if (argc > 2 && strcmp(argv[2], "help") != 0) {
         const struct kg_cli_verb *row = find_command(argv[2]);
         return row ? row->run(2, as_verb) : KG_EXIT_USAGE;
     }

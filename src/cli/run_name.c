@@ -150,8 +150,10 @@ enum kg_status kg_run_name_choose(const char *root, const char *name, enum kg_ru
     enum kg_status status = KG_OK;
     if (n == 0)
         status = *commit
-                     ? kg_fail(err, KG_ERR_NOT_FOUND, "no run '%s' in %s, and none of commit %s", name, root, commit)
-                     : kg_fail(err, KG_ERR_NOT_FOUND, "no run '%s' in %s", name, root);
+                     ? kg_fail(err, KG_ERR_NOT_FOUND,
+                               "no run '%s' in %s, and none of commit %s; 'kigo list' shows what there is", name, root,
+                               commit)
+                     : kg_fail(err, KG_ERR_NOT_FOUND, "no run '%s' in %s; 'kigo list' shows what there is", name, root);
     if (n > 1)
         status = kg_fail(err, KG_ERR_USAGE, "'%s' names %zu runs: %s; name one by its id or its last %d digits", name,
                          n, kg_buffer_text(&listed), TAIL_CHARS);

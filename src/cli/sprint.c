@@ -1,4 +1,5 @@
 #include "cli/sprint.h"
+#include "base/file.h"
 #include "base/say.h"
 #include "base/size.h"
 #include "base/tty.h"
@@ -15,6 +16,35 @@ char *kg_cli_sprint_path(const char *dir, const char *sprint) {
     if (!dir) dir = from_environment;
     if (dir && *dir) return kg_xasprintf("%s/%s.json", dir, sprint);
     return kg_xasprintf("%s/suites/sprints/%s.json", source ? source : ".", sprint);
+}
+
+/* The sprints of the folder that the path is in, "a, b"; nothing if there are none. */
+static void put_sprints(const char *path, struct kg_buffer *out) {
+    static const char END[] = ".json";
+    const char *slash = strrchr(path, '/');
+    char *dir = slash ? kg_xstrndup(path, (size_t)(slash - path)) : kg_xstrdup(".");
+    struct kg_dir_list list = { 0 };
+    if (kg_dir_list(dir, &list, NULL) == KG_OK)
+        for (size_t i = 0; i < list.n_names; i++) {
+            const size_t len = strlen(list.names[i]), n_end = strlen(END);
+            if (len > n_end && strcmp(list.names[i] + len - n_end, END) == 0)
+                kg_text_printf(out, "%s%.*s", out->len > 0 ? ", " : "", (int)(len - n_end), list.names[i]);
+        }
+    kg_dir_list_free(&list);
+    free(dir);
+}
+
+enum kg_status kg_cli_sprint_load(const char *path, const char *sprint, struct kg_sprint *loaded,
+                                  struct kg_error *err) {
+    struct kg_buffer known = KG_BUFFER_INIT;
+    if (!kg_path_exists(path) && !strchr(sprint, '/')) put_sprints(path, &known);
+    const enum kg_status status =
+        known.len > 0 ? kg_fail(err, KG_ERR_NOT_FOUND,
+                                "there is no sprint '%s'; there are %s, and files of your own by their path", sprint,
+                                kg_buffer_text(&known))
+                      : kg_sprint_load(path, loaded, err);
+    kg_buffer_free(&known);
+    return status;
 }
 
 void kg_cli_criteria_print(const json_t *document, const char *where, struct kg_buffer *out) {

@@ -10,6 +10,10 @@
 /* A path as it is; a name is a file of `dir`, if NULL of $KIGO_SPRINTS or the source's suites/sprints. malloc'ed. */
 char *kg_cli_sprint_path(const char *dir, const char *sprint);
 
+/* Loads that file; of a name that has none the error lists the names that have one. */
+KG_WARN_UNUSED enum kg_status kg_cli_sprint_load(const char *path, const char *sprint, struct kg_sprint *loaded,
+                                                 struct kg_error *err);
+
 /* A row for each criterion of the sign-off's document, and a line with verdict and counts that ends in "; where" unless
  * that is NULL. */
 void kg_cli_criteria_print(const json_t *document, const char *where, struct kg_buffer *out);

@@ -5,6 +5,7 @@
 #include "base/say.h"
 #include "bundle/built_from.h"
 #include "bundle/places.h"
+#include "format/gguf.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,15 @@ char *kg_cli_suites_dir(const char *given) {
     return from_environment && *from_environment ? kg_xstrdup(from_environment) : kg_xstrdup(kg_places()->suites);
 }
 
+/* Of its header alone: a file that no case could read is refused before any runs. */
+static enum kg_status is_model(const char *path, struct kg_error *err) {
+    struct kg_gguf *gguf;
+    const enum kg_status status = kg_gguf_open(path, &gguf, err);
+    if (status != KG_OK) return kg_error_context(err, status, "--model");
+    kg_gguf_close(gguf);
+    return KG_OK;
+}
+
 enum kg_status kg_cli_model_paths(const struct kg_option_list *models, char **paths, struct kg_error *err) {
     struct kg_buffer text = KG_BUFFER_INIT;
     enum kg_status status = KG_OK;
@@ -27,7 +37,7 @@ enum kg_status kg_cli_model_paths(const struct kg_option_list *models, char **pa
         char *path = realpath(models->items[i], NULL);
         if (!path || strchr(path, '\n'))
             status = kg_fail(err, KG_ERR_NOT_FOUND, "--model: there is no file '%s'", models->items[i]);
-        else kg_buffer_printf(&text, "%s%s", text.len ? "\n" : "", path);
+        else if ((status = is_model(path, err)) == KG_OK) kg_buffer_printf(&text, "%s%s", text.len ? "\n" : "", path);
         free(path);
     }
     if (status == KG_OK) *paths = text.data;

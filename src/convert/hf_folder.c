@@ -147,10 +147,17 @@ static enum kg_status open_weights(struct kg_hf_folder *f, struct kg_error *err)
     return status;
 }
 
+static enum kg_status no_config(const char *dir, struct kg_error *err) {
+    if (!kg_path_exists(dir)) return kg_fail(err, KG_ERR_NOT_FOUND, "there is no folder '%s'", dir);
+    if (!kg_path_is_dir(dir))
+        return kg_fail(err, KG_ERR_NOT_FOUND, "'%s' is a file; a model's folder as on Hugging Face is needed", dir);
+    return kg_fail(err, KG_ERR_NOT_FOUND, "no config.json in '%s'", dir);
+}
+
 enum kg_status kg_hf_folder_open(const char *dir, struct kg_hf_folder *folder, struct kg_error *err) {
     struct kg_hf_folder f = { .dir = dir };
     enum kg_status status = kg_hf_json_load(dir, "config.json", 0, &f.config, err);
-    if (status == KG_OK && !f.config) status = kg_fail(err, KG_ERR_NOT_FOUND, "no config.json in '%s'", dir);
+    if (status == KG_OK && !f.config) status = no_config(dir, err);
     if (status == KG_OK) status = kg_hf_json_load(dir, "generation_config.json", 0, &f.generation_config, err);
     if (status == KG_OK) status = open_weights(&f, err);
     if (status == KG_OK) *folder = f;

@@ -2,6 +2,7 @@
 #include "history/internal.h"
 #include "base/beneath.h"
 #include "base/buffer.h"
+#include "bundle/beside.h"
 #include "bundle/verified.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -143,13 +144,13 @@ const char *kg_history_why_in_memory(const struct kg_history *history) {
 }
 
 enum kg_status kg_history_open_any(const char *root, bool on_disk, struct kg_history **history, struct kg_error *err) {
-    if (!kg_path_is_dir(root)) return kg_fail(err, KG_ERR_NOT_FOUND, "%s: no such folder of bundles", root);
+    if (!kg_path_is_dir(root)) return kg_fail(err, KG_ERR_NOT_FOUND, KG_NO_BUNDLES, root);
     return open_path(root, path_of(root, on_disk), false, history, err);
 }
 
 enum kg_status kg_history_open_file(const char *root, bool on_disk, struct kg_history **out, struct kg_error *err) {
     struct kg_history *history = NULL;
-    if (!kg_path_is_dir(root)) return kg_fail(err, KG_ERR_NOT_FOUND, "%s: no such folder of bundles", root);
+    if (!kg_path_is_dir(root)) return kg_fail(err, KG_ERR_NOT_FOUND, KG_NO_BUNDLES, root);
     enum kg_status status = open_path(root, path_of(root, on_disk), true, &history, err);
     if (status == KG_OK) status = kg_history_check_schema(history, err);
     if (status == KG_OK) *out = history;

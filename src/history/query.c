@@ -164,6 +164,9 @@ static enum kg_status prepare(const struct kg_history *history, sqlite3 *db, con
     if (code != SQLITE_OK && is_of_file(code)) return fail_reading(history, db, err);
     if (code != SQLITE_OK && strstr(sqlite3_errmsg(db), "not authorized"))
         return kg_fail(err, KG_ERR_USAGE, "a query may only read (%s): %.400s", sqlite3_errmsg(db), sql);
+    if (code != SQLITE_OK && strncmp(sqlite3_errmsg(db), "no such ", 8) == 0)
+        return kg_fail(err, KG_ERR_USAGE, "%s: %.400s; 'kigo query --schema' lists what there is", sqlite3_errmsg(db),
+                       sql);
     if (code != SQLITE_OK) return kg_fail(err, KG_ERR_USAGE, "%s: %.400s", sqlite3_errmsg(db), sql);
     if (!*stmt) return kg_fail(err, KG_ERR_USAGE, "the query is empty");
     if (!sqlite3_stmt_readonly(*stmt)) return kg_fail(err, KG_ERR_USAGE, "a query may only read: %.400s", sql);

@@ -221,7 +221,8 @@ static enum kg_status make_plan(struct kg_suite_programs *found, const char *sui
         if (!json_object_get(keys_seen, selection->keys[i]))
             status = kg_fail(err, KG_ERR_INCOMPLETE, "no suite program has the case '%s'", selection->keys[i]);
     if (status == KG_OK && plan->n_cases == 0)
-        status = kg_fail(err, KG_ERR_INCOMPLETE, "nothing to run: of %zu cases in %zu programs none was selected",
+        status = kg_fail(err, KG_ERR_INCOMPLETE,
+                         "nothing to run: of %zu cases in %zu programs none was selected (--list alone names them)",
                          json_object_size(keys_seen), n_reached);
     json_decref(keys_seen);
     if (status != KG_OK) kg_case_plan_free(plan);

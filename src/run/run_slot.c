@@ -212,9 +212,10 @@ enum kg_status kg_slot_serve(struct kg_run *run, struct kg_slot *slot, struct kg
     return KG_OK;
 }
 
-void kg_slot_abandon(struct kg_slot *slot) {
+void kg_slot_abandon(struct kg_run *run, struct kg_slot *slot) {
     if (!slot->program) return;
     int wait_status;
+    run->programs_ns += kg_clock_monotonic_ns() - slot->program_start_ns;
     for (kg_child_kill(&slot->child); slot->child.pid > 0 && !kg_child_ended(&slot->child, &wait_status);)
         poll(NULL, 0, 1);
     free_process(slot);

@@ -15,6 +15,6 @@ KG_WARN_UNUSED enum kg_status kg_slot_open(struct kg_run *run, struct kg_slot *s
 KG_WARN_UNUSED enum kg_status kg_slot_serve(struct kg_run *run, struct kg_slot *slot, struct kg_error *err);
 
 /* Kills the program and frees the slot without recording anything. */
-void kg_slot_abandon(struct kg_slot *slot);
+void kg_slot_abandon(struct kg_run *run, struct kg_slot *slot);
 
 #endif

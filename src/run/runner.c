@@ -96,7 +96,7 @@ static enum kg_status run_programs(struct kg_run *run, const struct kg_signals *
         status = kg_bundle_sync(run->bundle, err);
         if (status == KG_OK) wait_for_something(slots, n_slots, signals);
     }
-    for (int i = 0; i < n_slots; i++) kg_slot_abandon(&slots[i]);
+    for (int i = 0; i < n_slots; i++) kg_slot_abandon(run, &slots[i]);
     int unheard;
     kg_guard_end_all(0, &unheard); /* of a guard that was killed */
     prctl(PR_SET_CHILD_SUBREAPER, 0);

@@ -198,6 +198,18 @@ static void kill_in_the_middle(struct kg_record *rec, const void *arg) {
     kg_lab_close(&lab);
 }
 
+/* Programs that were ended lived as long as their cases did. */
+static void expect_lives_hold_cases(const char *bundle) {
+    char *path = kg_path_join(bundle, "data/overhead.json");
+    json_t *overhead = json_load_file(path, 0, NULL);
+    const json_int_t alive_ns = json_integer_value(json_object_get(overhead, "programs_ns"));
+    const json_int_t in_cases_ns = json_integer_value(json_object_get(overhead, "in_cases_ns"));
+    ck_assert_msg(in_cases_ns > 0 && alive_ns >= in_cases_ns, "programs lived %lld ns, their cases %lld",
+                  (long long)alive_ns, (long long)in_cases_ns);
+    json_decref(overhead);
+    free(path);
+}
+
 static void interrupt_in_the_middle(struct kg_record *rec, const void *arg) {
     const int signal_number = *(const int *)arg;
     struct kg_lab lab;
@@ -210,6 +222,7 @@ static void interrupt_in_the_middle(struct kg_record *rec, const void *arg) {
     expect_gone(pid_file);
     char *bundle = kg_lab_bundle(&lab);
     kg_lab_expect_verified(bundle);
+    expect_lives_hold_cases(bundle);
     json_t *results = kg_lab_lines(bundle, "results.ndjson");
     ck_assert_uint_eq(json_array_size(results), 7);
     kg_lab_expect_status(results, "unit/green/two", "pass");

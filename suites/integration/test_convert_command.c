@@ -144,7 +144,7 @@ struct refused_row {
 static const struct refused_row REFUSED[] = {
     { "no_output", { "convert", "/nowhere" }, "-o FILE" },
     { "no_folder", { "convert", "-o", "/nowhere/x" }, "usage" },
-    { "folder_is_not_there", { "convert", "/nowhere/hf", "-o", "/nowhere/x" }, "no config.json in '/nowhere/hf'" },
+    { "folder_is_not_there", { "convert", "/nowhere/hf", "-o", "/nowhere/x" }, "there is no folder '/nowhere/hf'" },
     { "unknown_type", { "convert", "/nowhere", "-o", "/nowhere/x", "--type", "q4_k" }, "--type q4_k" },
     { "type_of_a_vocabulary",
       { "convert", "/nowhere", "-o", "/nowhere/x", "--vocab-only", "--type", "f32" },

@@ -198,11 +198,88 @@ static void commands_that_write(struct kg_record *rec, const void *arg) {
     free(page);
 }
 
+/* Which case runs each command of the page, and what it has in the place of what a case has not. */
+static const struct account {
+    const char *begin, *program, *key;
+    const char *instead; /* NULL: as it is printed */
+} ACCOUNTS[] = {
+    { "./bootstrap demo", "test_demo", "integration/demo/bootstrap_leaves_kernels_out_of_the_demo_without_a_gpu",
+      "programs that write down their calls: it would install packages and build for minutes; .ci/run does" },
+    { "./bootstrap check", "test_demo", "integration/demo/bootstrap_leaves_kernels_out_of_the_demo_without_a_gpu",
+      "the same; and it is the run that this case is of" },
+    { "$ kigo ", "test_readme", "integration/readme/transcripts_are_true", NULL },
+    { "hf download ", "test_readme_commands", "integration/readme_commands/published_model", "a program of that name" },
+    { "kigo convert ", "test_readme_commands", "integration/readme_commands/published_model", "a small model" },
+    { "kigo generate -m gpt-oss", "test_readme_commands", "integration/readme_commands/published_model", "the CPU" },
+    { "kigo chat ", "test_readme_commands", "integration/readme_commands/published_model", "the CPU" },
+    { "kigo bench -m gpt-oss", "test_readme_commands", "integration/readme_commands/published_model", "the CPU" },
+    { "kigo regress ", "test_readme", "integration/readme/pasted_questions_change_nothing", "runs that were made up" },
+    { "kigo steps ", "test_readme", "integration/readme/pasted_questions_change_nothing", "runs that were made up" },
+    { "kigo report ", "test_readme", "integration/readme/pasted_questions_change_nothing", "runs that were made up" },
+    { "kigo verify ", "test_readme", "integration/readme/pasted_questions_change_nothing", "runs that were made up" },
+    { "kigo confirm ", "test_confirm_rebuild", "integration/confirm/as_in_the_readme",
+      "small programs for the two builds; on a run in which nothing is flagged, commands_that_write" },
+    { "kigo rerun ", "test_readme_commands", "integration/readme_commands/commands_that_write", "a run of two cases" },
+    { "kigo signoff ", "test_readme_commands", "integration/readme_commands/commands_that_write",
+      "a run without a GPU, which is refused; integration/signoff has others" },
+    { "kigo export ", "test_readme_commands", "integration/readme_commands/commands_that_write", "a run of two cases" },
+    { "kigo sign ", "test_readme_commands", "integration/readme_commands/commands_that_write", "a run of two cases" },
+    { ".ci/gpu", "test_ci", "integration/ci/readme_commands", "kigo as a script that plays runs: there is no GPU" },
+};
+
+/* The line's row; NULL if it has none. */
+static const struct account *account_of(const char *line) {
+    for (size_t i = 0; i < KG_COUNT_OF(ACCOUNTS); i++)
+        if (strncmp(line, ACCOUNTS[i].begin, strlen(ACCOUNTS[i].begin)) == 0) return &ACCOUNTS[i];
+    return NULL;
+}
+
+static void expect_planned(const struct account *row) {
+    char *name = kg_xasprintf("integration/%s", row->program), *program = kg_xstrdup(kg_suites_path(name));
+    struct kg_process_result r;
+    struct kg_error err;
+    const struct kg_process process = { .argv = ARGS(program, "--list", "--case", row->key) };
+    kg_must(kg_process_run(&process, &r, &err), &err);
+    ck_assert_msg(r.exit_code == 0 && strstr(r.out, row->key) != NULL, "%s has no case %s", row->program, row->key);
+    kg_process_result_free(&r);
+    free(program);
+    free(name);
+}
+
+/* A command is an indented line of a name and a word behind it, in a block that begins with one. */
+static void every_command_has_its_case(struct kg_record *rec, const void *arg) {
+    static const char *const STARTS[] = { "kigo ", "$ ", "./", ".ci/", "hf " };
+    bool used[KG_COUNT_OF(ACCOUNTS)] = { false };
+    char *page = readme();
+    size_t n = 0;
+    (void)arg;
+    for (const char *at = page; (at = strstr(at, "\n" INDENT)) != NULL;) {
+        at += 1 + strlen(INDENT);
+        bool is_command = false;
+        for (size_t i = 0; i < KG_COUNT_OF(STARTS); i++)
+            is_command = is_command || strncmp(at, STARTS[i], strlen(STARTS[i])) == 0;
+        if (!is_command) continue;
+        const struct account *row = account_of(at);
+        ck_assert_msg(row != NULL, "no case runs README's '%.*s'", (int)strcspn(at, "\n"), at);
+        used[row - ACCOUNTS] = true;
+        n++;
+    }
+    for (size_t i = 0; i < KG_COUNT_OF(ACCOUNTS); i++) {
+        ck_assert_msg(used[i], "README has no '%s'", ACCOUNTS[i].begin);
+        expect_planned(&ACCOUNTS[i]);
+        kg_record_transcript(rec, json_pack("{s:s, s:s, s:s*}", "command", ACCOUNTS[i].begin, "case", ACCOUNTS[i].key,
+                                            "instead", ACCOUNTS[i].instead));
+    }
+    kg_record_metric(rec, "commands", "count", (double)n);
+    free(page);
+}
+
 #define CASE(function)                                                                                                 \
     { .layer = "integration", .op = "readme_commands", .name = #function, .source_tree = true, .run = function }
 static const struct kg_case CASES[] = {
     CASE(published_model),
     CASE(commands_that_write),
+    CASE(every_command_has_its_case),
 };
 
 int main(int argc, char **argv) {

@@ -442,7 +442,8 @@ static void wrong_calls(struct kg_record *rec, const void *arg) {
     if (!open_office(&o, rec, "1e-2", "")) return close_office(&o);
     kg_verb_refuses(o.root, ARGS("signoff"), KG_EXIT_USAGE, "usage");
     kg_verb_refuses(o.root, ARGS("signoff", o.sprint), KG_EXIT_USAGE, "usage");
-    kg_verb_refuses(o.root, ARGS("signoff", "no-such-sprint", "latest"), KG_EXIT_USAGE, "no-such-sprint.json");
+    kg_verb_refuses(o.root, ARGS("signoff", "no-such-sprint", "latest"), KG_EXIT_USAGE,
+                    "there is no sprint 'no-such-sprint'");
     kg_verb_refuses(o.root, SIGNOFF(&o, "latest"), KG_EXIT_USAGE, "no bundle");
     write_text(o.sprint, "{}");
     kg_verb_refuses(o.root, SIGNOFF(&o, "latest"), KG_EXIT_INTEGRITY, "a sprint lacks 'sprint'");

@@ -99,7 +99,7 @@ static const struct command_row ROWS[] = {
       TEXT(""),
       2,
       NULL,
-      "no config.json in '/nowhere'" },
+      "there is no folder '/nowhere'" },
     { "convert_needs_output", { "convert", "--vocab-only", "." }, TEXT(""), 2, NULL, "-o FILE" },
     { "convert_empty_folder",
       { "convert", "--vocab-only", "/nowhere", "-o", "/nowhere/x.gguf" },

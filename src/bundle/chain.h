@@ -5,8 +5,9 @@
  * well; without that file the bundle sealed last is taken. Sealing runs wait for each other from reading the last link
  * to publishing.
  *
- * What explains a gap: a tombstone (prune), a line of left-out.txt (left_out.h), or that the bundle was imported from
- * another root, whose chain it belongs to; one that a bundle of this root names belongs to this chain all the same. */
+ * What explains a gap: a tombstone (prune), a line of left-out.txt (left_out.h), that the bundle lies whole in
+ * .tmp-<id>, about to be published, or that it was imported from another root, whose chain it belongs to; one that a
+ * bundle of this root names belongs to this chain all the same. */
 #ifndef KIGO_BUNDLE_CHAIN_H
 #define KIGO_BUNDLE_CHAIN_H
 

@@ -30,13 +30,16 @@ static const struct table {
 };
 enum { COPY_BYTES = 1 << 16 }; /* that are sent at once */
 
-/* COPY's text format: a tab between cells, \N for NULL, control characters that would end a cell or a row escaped. */
-static void put_text(struct kg_buffer *line, const char *text, size_t len) {
+/* COPY's text format: a tab between cells, \N for NULL, control characters that would end a cell or a row escaped. The
+ * index's texts hold no NUL. */
+static void put_text(struct kg_buffer *line, const char *text) {
     static const char ESCAPED[] = "\\\n\r\t", LETTERS[] = "\\nrt";
-    for (size_t i = 0; i < len; i++) {
-        const char *at = text[i] ? strchr(ESCAPED, text[i]) : NULL;
-        if (at) kg_buffer_printf(line, "\\%c", LETTERS[at - ESCAPED]);
-        else kg_buffer_append(line, text + i, 1);
+    for (;; text++) {
+        const size_t plain = strcspn(text, ESCAPED);
+        kg_buffer_append(line, text, plain);
+        text += plain;
+        if (!*text) return;
+        kg_buffer_printf(line, "\\%c", LETTERS[strchr(ESCAPED, *text) - ESCAPED]);
     }
 }
 
@@ -52,9 +55,7 @@ static void put_row(struct kg_buffer *line, sqlite3_stmt *stmt) {
         case SQLITE_NULL: kg_buffer_puts(line, "\\N"); break;
         case SQLITE_INTEGER: kg_buffer_printf(line, "%lld", sqlite3_column_int64(stmt, i)); break;
         case SQLITE_FLOAT: put_real(line, sqlite3_column_double(stmt, i)); break;
-        default:
-            put_text(line, (const char *)sqlite3_column_text(stmt, i), (size_t)sqlite3_column_bytes(stmt, i));
-            break;
+        default: put_text(line, (const char *)sqlite3_column_text(stmt, i)); break;
         }
         kg_buffer_puts(line, i + 1 < n ? "\t" : "\n");
     }

@@ -357,22 +357,31 @@ static char *dump(const struct kg_fleet_lab *lab) {
     return rows;
 }
 
+/* A number that needs all of its digits. */
+static void a_third(void *arg, size_t i, struct kg_made_case *c) {
+    (void)arg, (void)i;
+    c->max_abs = 1.0 / 3;
+}
+
 static void rebuilt_rows_are_the_same(struct kg_record *rec, const void *arg) {
     static const char SPOIL[] = "DELETE FROM kigo.metric_row WHERE seq = 1; UPDATE kigo.bundle SET verdict = 'pass';"
                                 "UPDATE kigo.tcase SET op = 'other'; DELETE FROM kigo.result_row WHERE status = 'skip';"
                                 "INSERT INTO kigo.figure_name VALUES (7, 'nobody''s', 'ns')";
+    const struct kg_made_run thirds = { .started_us = 1614600000000000, .n_cases = 2, .fill = a_third };
     struct kg_fleet_lab lab;
+    struct kg_error err;
     (void)arg;
     if (!kg_fleet_lab_open(&lab, rec, true)) return;
     free(copy_in(rec, kg_maker_template(), "bundles"));
     free(kg_verb_seal(lab.bundles));
+    EXPECT_OK(kg_made_run_write(lab.bundles, &thirds, NULL, &err), err);
     kg_fleet_lab_kigo(&lab, "runner_a", ARGS("push", "--all", "--bundles", lab.bundles), KG_EXIT_OK, ": pushed", NULL);
     expect_same_rows(&lab);
     char *before = dump(&lab);
     free(kg_fleet_lab_sql(&lab, "postgres", SPOIL));
     char *spoilt = dump(&lab);
     ck_assert_str_ne(before, spoilt);
-    kg_fleet_lab_kigo(&lab, "postgres", ARGS("fleet", "reindex"), KG_EXIT_OK, "indexed 2 runs", NULL);
+    kg_fleet_lab_kigo(&lab, "postgres", ARGS("fleet", "reindex"), KG_EXIT_OK, "indexed 3 runs", NULL);
     char *after = dump(&lab);
     kg_maker_expect_same(after, before);
     /* An archive that is not sound: its run has no rows, the other's are the same. */
@@ -380,7 +389,7 @@ static void rebuilt_rows_are_the_same(struct kg_record *rec, const void *arg) {
                           "DELETE FROM kigo.archive_chunk WHERE tagmanifest_sha256 ="
                           " (SELECT min(tagmanifest_sha256) FROM kigo.archive)"));
     kg_fleet_lab_kigo(&lab, "postgres", ARGS("fleet", "reindex"), KG_EXIT_INTEGRITY, "has no rows", NULL);
-    ck_assert_int_eq(kg_fleet_lab_number(&lab, "SELECT count(*) FROM kigo.bundle"), 1);
+    ck_assert_int_eq(kg_fleet_lab_number(&lab, "SELECT count(*) FROM kigo.bundle"), 2);
     free(after);
     free(spoilt);
     free(before);

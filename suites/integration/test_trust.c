@@ -427,8 +427,11 @@ static void checker_that_is_killed(struct kg_record *rec, const void *arg) {
     const struct kg_trust trust = { .timestamp_ca = b.allowed };
     kg_verb_expect(b.root, ARGS("sign", dir, "--key", b.key), KG_EXIT_OK, NULL);
     EXPECT_OK(kg_file_write(stamp, "x", 1, &err), err);
-    EXPECT_OK(kg_signature_check(dir, &trust, &signature, &err), err);
-    ck_assert_str_eq(kg_signature_state_name(signature.state), "bad"); /* the stamp is none */
+    const enum kg_status whole = kg_signature_check(dir, &trust, &signature, &err);
+    if (whole != KG_ERR_NOT_FOUND) { /* there is an openssl */
+        ck_assert_msg(whole == KG_OK, "%s", err.message);
+        ck_assert_str_eq(kg_signature_state_name(signature.state), "bad"); /* the stamp is none */
+    }
     char *before = kg_xstrdup(getenv("PATH"));
     for (size_t i = 0; i < KG_COUNT_OF(PROGRAMS); i++) {
         char *bin = kg_path_join(b.keys, PROGRAMS[i]), *program = kg_path_join(bin, PROGRAMS[i]),

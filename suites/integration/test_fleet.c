@@ -495,20 +495,22 @@ static void answers_fit_their_schemas(struct kg_record *rec, const void *arg) {
     const char *const calls[][6] = { { "push", dir, bad },  { "pull", "2", "--bundles", to }, { "fleet", "init" },
                                      { "fleet", "status" }, { "fleet", "migrate" },           { "fleet", "reindex" } };
     const char *argv[2 + 2 * KG_COUNT_OF(calls) + 1] = { "python3", validate };
+    char *paths[KG_COUNT_OF(calls)];
     kg_maker_append(bad, "data/dirty.diff", "by hand\n");
     for (size_t i = 0; i < KG_COUNT_OF(calls); i++) {
-        char *path = kg_xasprintf("%s/%zu.json", kg_scratch_dir(rec), i);
+        paths[i] = kg_xasprintf("%s/%zu.json", kg_scratch_dir(rec), i);
         json_t *said = kg_fleet_lab_json(&lab, "postgres", calls[i], i ? KG_EXIT_OK : KG_EXIT_INTEGRITY);
-        ck_assert_int_eq(json_dump_file(said, path, 0), 0);
+        ck_assert_int_eq(json_dump_file(said, paths[i], 0), 0);
         json_decref(said);
         argv[2 + 2 * i] = calls[i][0];
-        argv[3 + 2 * i] = path;
+        argv[3 + 2 * i] = paths[i];
     }
     const struct kg_program program = { .argv = argv, .max_out_bytes = 1 << 14 };
     EXPECT_OK(kg_program_run(&program, &result, &err), err);
     if (result.exit_code == KG_EXIT_NOTHING_TO_DO) kg_record_skip(rec, "%s", kg_buffer_text(&result.out));
     else ck_assert_msg(result.exit_code == 0, "%.2000s", kg_buffer_text(&result.out));
     kg_program_result_free(&result);
+    for (size_t i = 0; i < KG_COUNT_OF(calls); i++) free(paths[i]);
     free(validate);
     free(bad);
     free(to);

@@ -558,8 +558,8 @@ static void unreachable(struct kg_record *rec, const void *arg) {
 
 #define CASE(function)                                                                                                 \
     { .layer = "integration", .op = "fleet", .name = #function, .run = function }
-#define CRASH(name_, function)                                                                                         \
-    { .layer = "integration", .op = "fleet", .name = name_, .run = function }
+#define CRASH(name_)                                                                                                   \
+    { .layer = "integration", .op = "fleet", .name = #name_, .run = kg_fleet_##name_ }
 
 static const struct kg_case CASES[] = {
     CASE(comes_back_as_it_went),
@@ -573,11 +573,15 @@ static const struct kg_case CASES[] = {
     CASE(months),
     CASE(versions),
     CASE(chains),
-    CASE(answers_fit_their_schemas),
+    { .layer = "integration",
+      .op = "fleet",
+      .name = "answers_fit_their_schemas",
+      .source_tree = true,
+      .run = answers_fit_their_schemas },
     CASE(unreachable),
-    CRASH("killed_before_commit", kg_fleet_killed_before_commit),
-    CRASH("killed_at_commit_and_gone", kg_fleet_killed_at_commit_and_gone),
-    CRASH("killed_at_commit_and_back", kg_fleet_killed_at_commit_and_back),
+    CRASH(killed_before_commit),
+    CRASH(killed_at_commit_and_gone),
+    CRASH(killed_at_commit_and_back),
 };
 
 int main(int argc, char **argv) {

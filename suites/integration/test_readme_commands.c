@@ -224,8 +224,6 @@ static const struct account {
       "a run without a GPU, which is refused; integration/signoff has others" },
     { "kigo export ", "test_readme_commands", "integration/readme_commands/commands_that_write", "a run of two cases" },
     { "kigo sign ", "test_readme_commands", "integration/readme_commands/commands_that_write", "a run of two cases" },
-    { "kigo push ", "test_fleet", "integration/fleet/comes_back_as_it_went",
-      "runs that were made up, a server of the case's own, and the options that docs/fleet.md has" },
     { ".ci/gpu", "test_ci", "integration/ci/readme_commands", "kigo as a script that plays runs: there is no GPU" },
 };
 

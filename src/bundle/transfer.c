@@ -14,18 +14,23 @@
 static const char STAGING[] = ".import-", TAGS[] = "tagmanifest-sha256.txt";
 enum { STAGING_ATTEMPTS = 100 };
 
-enum kg_status kg_bundle_export(const char *dir, const char *path, struct kg_error *err) {
-    struct kg_bundle_findings findings = { NULL, 0 };
+enum kg_status kg_bundle_pack(const char *dir, const char *path, struct kg_error *err) {
     json_t *summary = NULL;
     if (kg_archive_missing()) return kg_fail(err, KG_ERR_UNSUPPORTED, "%s", kg_archive_missing());
-    enum kg_status status = kg_bundle_verify(dir, &findings, err);
-    kg_bundle_findings_free(&findings);
-    if (status == KG_OK) status = kg_bundle_read_json(dir, "data/summary.json", &summary, err);
-    if (status == KG_OK)
-        status = kg_archive_write(dir, kg_json_text(summary, "bundle_id"),
-                                  kg_json_int(summary, "sealed_us", 0) / 1000000, path, err);
+    enum kg_status status = kg_bundle_read_json(dir, "data/summary.json", &summary, err);
+    const char *id = kg_json_text(summary, "bundle_id");
+    if (status == KG_OK && !id) status = kg_fail(err, KG_ERR_INTEGRITY, "%s: its summary names no bundle", dir);
+    if (status == KG_OK) status = kg_archive_write(dir, id, kg_json_int(summary, "sealed_us", 0) / 1000000, path, err);
     json_decref(summary);
     return status;
+}
+
+enum kg_status kg_bundle_export(const char *dir, const char *path, struct kg_error *err) {
+    struct kg_bundle_findings findings = { NULL, 0 };
+    if (kg_archive_missing()) return kg_fail(err, KG_ERR_UNSUPPORTED, "%s", kg_archive_missing());
+    const enum kg_status status = kg_bundle_verify(dir, &findings, err);
+    kg_bundle_findings_free(&findings);
+    return status == KG_OK ? kg_bundle_pack(dir, path, err) : status;
 }
 
 /* Folders that an import which died left; one that is at work holds its lock. */

@@ -12,6 +12,8 @@
 
 /* Writes a bundle that verifies to an archive (kg_archive_write); KG_ERR_INTEGRITY if it does not verify. */
 KG_WARN_UNUSED enum kg_status kg_bundle_export(const char *dir, const char *path, struct kg_error *err);
+/* The same archive, where it is the caller who sees to it that the bundle verifies. */
+KG_WARN_UNUSED enum kg_status kg_bundle_pack(const char *dir, const char *path, struct kg_error *err);
 
 struct kg_import {
     const char *root; /* made if missing */

@@ -56,9 +56,13 @@ struct kg_fleet_place {
     char runner_no[16];
     char month[16]; /* "2026-11-01": of its start, the partition of its rows */
 };
-/* Puts the rows of a bundle's folder into the tables of rows, inside a transaction of the caller: by COPY into tables
- * of this connection, from there those that are missing. KG_ERR_INTEGRITY if a row that runs share is another one. */
-KG_WARN_UNUSED enum kg_status kg_fleet_put_rows(struct kg_fleet *fleet, const char *root, const char *id,
+/* The rows of a bundle's folder, as an index in memory has them; for kg_history_close. */
+struct kg_history;
+KG_WARN_UNUSED enum kg_status kg_fleet_read_rows(const char *root, const char *id, struct kg_history **index,
+                                                 struct kg_error *err);
+/* Puts them into the tables of rows, those that are shared and there left as they are, inside a transaction of the
+ * caller. KG_ERR_INTEGRITY if a row that runs share is another one. */
+KG_WARN_UNUSED enum kg_status kg_fleet_put_rows(struct kg_fleet *fleet, struct kg_history *index,
                                                 const struct kg_fleet_place *place, struct kg_error *err);
 /* Deletes all of them. */
 KG_WARN_UNUSED enum kg_status kg_fleet_delete_rows(struct kg_fleet *fleet, struct kg_error *err);

@@ -22,10 +22,9 @@
     X(getvalue)                                                                                                        \
     X(nfields)                                                                                                         \
     X(ntuples)                                                                                                         \
-    X(putCopyData)                                                                                                     \
-    X(putCopyEnd)                                                                                                      \
     X(resultErrorField)                                                                                                \
     X(resultStatus)                                                                                                    \
+    X(sendQueryParams)                                                                                                 \
     X(setNoticeProcessor)                                                                                              \
     X(status)
 

@@ -1,108 +1,14 @@
 /* A bundle's way into the fleet: one transaction, of which the client says how it ended whatever happens to the server.
  */
 #include "fleet/internal.h"
-#include "base/beneath.h"
 #include "base/buffer.h"
-#include "base/file.h"
-#include "bundle/chain.h"
-#include "bundle/records.h"
-#include "bundle/transfer.h"
 #include "bundle/verified.h"
+#include "fleet/parcel.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-static const char TAGS[] = "tagmanifest-sha256.txt", SIGNATURE[] = "tagmanifest-sha256.txt.sig";
 enum { MOST_TRIES = 3 };
-
-/* What is pushed, from the folder to the archive. */
-struct parcel {
-    char *root, *id; /* of the folder */
-    char *dir;
-    char *scratch; /* holds the archive */
-    struct kg_file_map archive;
-    struct kg_chain_link previous;
-    struct kg_fleet_place place;
-    bool is_signed;
-};
-
-static enum kg_status open_parcel(const char *dir, struct parcel *parcel, struct kg_pushed *pushed,
-                                  struct kg_error *err) {
-    parcel->dir = realpath(dir, NULL);
-    char *slash = parcel->dir ? strrchr(parcel->dir, '/') : NULL;
-    if (!slash) return kg_fail(err, KG_ERR_NOT_FOUND, "%s: no such folder", dir);
-    parcel->root = kg_xstrndup(parcel->dir, (size_t)(slash - parcel->dir));
-    parcel->id = kg_xstrdup(slash + 1);
-    snprintf(pushed->id, sizeof pushed->id, "%s", parcel->id);
-    json_t *summary = NULL;
-    enum kg_status status = kg_bundle_read_json(parcel->dir, "data/summary.json", &summary, err);
-    const char *id = kg_json_text(summary, "bundle_id");
-    if (status == KG_OK && (!id || strcmp(id, parcel->id) != 0))
-        status =
-            kg_fail(err, KG_ERR_INTEGRITY, "the folder is named otherwise than its bundle, %s", id ? id : "of no id");
-    json_decref(summary);
-    if (status != KG_OK) return status;
-    parcel->is_signed = kg_beneath_check(parcel->dir, SIGNATURE, NULL) == KG_OK;
-    return kg_beneath_hash(parcel->dir, TAGS, pushed->tagmanifest_sha256, err);
-}
-
-static void close_parcel(struct parcel *parcel) {
-    kg_file_map_close(&parcel->archive);
-    if (parcel->scratch)
-        (void)!kg_path_remove(parcel->scratch, NULL); /* below $TMPDIR: what stays is in nobody's way */
-    free(parcel->scratch);
-    free(parcel->dir);
-    free(parcel->id);
-    free(parcel->root);
-}
-
-static enum kg_status check_signature(const char *dir, const struct kg_policy *policy, struct kg_error *err) {
-    struct kg_signature signature;
-    enum kg_status status = kg_signature_check(dir, &policy->trust, &signature, err);
-    if (status != KG_OK) return status;
-    if (kg_signature_is_wrong(&signature))
-        return kg_fail(err, KG_ERR_INTEGRITY, "the signature is %s: %s", kg_signature_state_name(signature.state),
-                       signature.why);
-    if (signature.state == KG_SIGNATURE_NONE && kg_signature_was_required(dir))
-        return kg_fail(err, KG_ERR_INTEGRITY, "the run was to be signed, and is not");
-    if (kg_policy_takes(policy, KG_ROLE_BUNDLES, false, &signature)) return KG_OK;
-    char *wanted = kg_policy_text(policy, KG_ROLE_BUNDLES);
-    status = kg_fail(err, KG_ERR_INTEGRITY, "it is %s; the policy (%s) takes %s",
-                     kg_signature_state_name(signature.state), policy->path, wanted);
-    free(wanted);
-    return status;
-}
-
-/* The month in which it started; a time that no calendar has lies in the last. */
-static void put_month(int64_t started_us, char month[16]) {
-    const time_t seconds = (time_t)(started_us / 1000000);
-    struct tm utc;
-    if (started_us < 0 || !gmtime_r(&seconds, &utc) || utc.tm_year + 1900 > 9999) snprintf(month, 16, "9999-12-01");
-    else strftime(month, 16, "%Y-%m-01", &utc);
-}
-
-/* Its archive, made once however often the push is tried. */
-static enum kg_status pack(struct parcel *parcel, const struct kg_policy *policy, struct kg_pushed *pushed,
-                           struct kg_error *err) {
-    json_t *summary = NULL;
-    enum kg_status status = kg_fleet_scratch(&parcel->scratch, err);
-    if (status != KG_OK) return status;
-    char *path = kg_xasprintf("%s/%s.tar.zst", parcel->scratch, parcel->id);
-    status = kg_bundle_export(parcel->dir, path, err);
-    if (status == KG_OK) status = check_signature(parcel->dir, policy, err);
-    if (status == KG_OK) status = kg_file_map_open(path, &parcel->archive, err);
-    if (status == KG_OK) status = kg_bundle_read_json(parcel->dir, "data/summary.json", &summary, err);
-    if (status == KG_OK) {
-        kg_sha256_hex(parcel->archive.data, parcel->archive.size_bytes, pushed->archive_sha256);
-        pushed->archive_bytes = parcel->archive.size_bytes;
-        put_month(kg_json_int(summary, "started_us", 0), parcel->place.month);
-        if (!kg_chain_read_link(parcel->root, parcel->id, &parcel->previous)) parcel->previous.id[0] = '\0';
-    }
-    json_decref(summary);
-    free(path);
-    return status;
-}
 
 /* The runner is who logged in; its number is given when it pushes for the first time. */
 static enum kg_status find_runner(struct kg_fleet *fleet, struct kg_fleet_place *place, struct kg_error *err) {
@@ -118,8 +24,8 @@ static enum kg_status find_runner(struct kg_fleet *fleet, struct kg_fleet_place 
 }
 
 /* Looks for a bundle of this name; *there if it is this one. */
-static enum kg_status look(struct kg_fleet *fleet, const struct parcel *parcel, struct kg_pushed *pushed, bool *there,
-                           struct kg_error *err) {
+static enum kg_status look(struct kg_fleet *fleet, const struct kg_parcel *parcel, struct kg_pushed *pushed,
+                           bool *there, struct kg_error *err) {
     static const char SQL[] = "SELECT a.tagmanifest_sha256, a.sha256, a.size_bytes, coalesce(b.sig_state, '')"
                               " FROM archive a LEFT JOIN bundle b USING (bundle_id) WHERE a.bundle_id = $1";
     const char *const id = parcel->id;
@@ -143,7 +49,7 @@ static enum kg_status look(struct kg_fleet *fleet, const struct parcel *parcel, 
 }
 
 /* The row of the archive: waits for whoever is about to push a bundle of this name. */
-static enum kg_status claim(struct kg_fleet *fleet, const struct parcel *parcel, const struct kg_pushed *pushed,
+static enum kg_status claim(struct kg_fleet *fleet, const struct kg_parcel *parcel, const struct kg_pushed *pushed,
                             bool *claimed, struct kg_error *err) {
     static const char SQL[] =
         "INSERT INTO archive(bundle_id, tagmanifest_sha256, runner_no, month, sha256, size_bytes, n_chunks,"
@@ -171,7 +77,7 @@ static enum kg_status claim(struct kg_fleet *fleet, const struct parcel *parcel,
 }
 
 /* All of it, up to where only COMMIT is missing. */
-static enum kg_status fill(struct kg_fleet *fleet, const struct parcel *parcel, const struct kg_fleet_watch *watch,
+static enum kg_status fill(struct kg_fleet *fleet, const struct kg_parcel *parcel, const struct kg_fleet_watch *watch,
                            struct kg_pushed *pushed, bool *there, struct kg_error *err) {
     const char *const month = parcel->place.month;
     bool claimed = false;
@@ -184,13 +90,13 @@ static enum kg_status fill(struct kg_fleet *fleet, const struct parcel *parcel, 
     if (status == KG_OK && !claimed) return look(fleet, parcel, pushed, there, err);
     if (status == KG_OK)
         status = kg_fleet_put_chunks(fleet, pushed->tagmanifest_sha256, &parcel->place, &parcel->archive, watch, err);
-    if (status == KG_OK) status = kg_fleet_put_rows(fleet, parcel->root, parcel->id, &parcel->place, err);
+    if (status == KG_OK) status = kg_fleet_put_rows(fleet, parcel->index, &parcel->place, err);
     return status;
 }
 
 /* The connection was lost before COMMIT was answered. Who claims the name again waits for a server's process that may
  * still be at it, so that the answer holds. */
-static enum kg_status ask_again(struct kg_fleet *fleet, const struct parcel *parcel, struct kg_pushed *pushed,
+static enum kg_status ask_again(struct kg_fleet *fleet, const struct kg_parcel *parcel, struct kg_pushed *pushed,
                                 struct kg_error *err) {
     char *limit = kg_xasprintf("SET statement_timeout = %.0f; BEGIN", 1000 * fleet->wait_s + 1000);
     bool claimed = false;
@@ -213,7 +119,7 @@ static enum kg_status ask_again(struct kg_fleet *fleet, const struct parcel *par
                    fleet->where);
 }
 
-static enum kg_status commit(struct kg_fleet *fleet, const struct parcel *parcel, struct kg_pushed *pushed,
+static enum kg_status commit(struct kg_fleet *fleet, const struct kg_parcel *parcel, struct kg_pushed *pushed,
                              struct kg_error *err) {
     const enum kg_status status = kg_fleet_exec(fleet, "committing", "COMMIT", err);
     if (status == KG_OK) pushed->state = KG_PUSH_PUSHED;
@@ -221,40 +127,46 @@ static enum kg_status commit(struct kg_fleet *fleet, const struct parcel *parcel
     return status;
 }
 
-static enum kg_status try_once(struct kg_fleet *fleet, const struct parcel *parcel, const struct kg_fleet_watch *watch,
+static enum kg_status try_once(struct kg_fleet *fleet, struct kg_parcel *parcel, const struct kg_fleet_watch *watch,
                                struct kg_pushed *pushed, struct kg_error *err) {
     bool there = false;
-    const enum kg_status status = fill(fleet, parcel, watch, pushed, &there, err);
+    enum kg_status status = fill(fleet, parcel, watch, pushed, &there, err);
+    if (status == KG_OK) status = kg_parcel_wait(parcel, err);
     if (status == KG_OK && !there) return commit(fleet, parcel, pushed, err);
     kg_fleet_roll_back(fleet);
     if (status == KG_ERR_INCOMPLETE) kg_error_prefix(err, "nothing of it is in the fleet");
     return status;
 }
 
-/* Not in the fleet, as far as one can see. */
-static enum kg_status push(struct kg_fleet *fleet, struct parcel *parcel, const struct kg_policy *policy,
-                           const struct kg_fleet_watch *watch, struct kg_pushed *pushed, struct kg_error *err) {
-    enum kg_status status = pack(parcel, policy, pushed, err);
+/* Not in the fleet, as far as one can see. What is wrong with the bundle is said before what came of it. */
+static enum kg_status push(struct kg_fleet *fleet, struct kg_parcel *parcel, const struct kg_fleet_watch *watch,
+                           struct kg_pushed *pushed, struct kg_error *err) {
+    struct kg_error unsound;
+    enum kg_status status = kg_parcel_pack(parcel, pushed, err);
     if (status == KG_OK) status = find_runner(fleet, &parcel->place, err);
     for (int i = 1; status == KG_OK; i++) {
         status = try_once(fleet, parcel, watch, pushed, err);
         if (status != KG_ERR_BUSY || i == MOST_TRIES) break;
         status = KG_OK;
     }
+    if (status != KG_OK && kg_parcel_wait(parcel, &unsound) == KG_ERR_INTEGRITY) {
+        *err = unsound;
+        return KG_ERR_INTEGRITY;
+    }
     return status;
 }
 
 enum kg_status kg_fleet_push(struct kg_fleet *fleet, const char *dir, const struct kg_policy *policy,
                              const struct kg_fleet_watch *watch, struct kg_pushed *pushed, struct kg_error *err) {
-    struct parcel parcel = { .root = NULL };
+    struct kg_parcel parcel = { .root = NULL };
     bool there = false;
     *pushed = (struct kg_pushed){ .state = KG_PUSH_ABSENT };
     if (kg_archive_missing()) return kg_fail(err, KG_ERR_UNSUPPORTED, "%s", kg_archive_missing());
-    enum kg_status status = open_parcel(dir, &parcel, pushed, err);
+    enum kg_status status = kg_parcel_open(dir, &parcel, pushed, err);
     if (status == KG_OK) status = look(fleet, &parcel, pushed, &there, err);
     if (status == KG_OK && there) status = kg_verified_check_folder(parcel.dir, err);
-    if (status == KG_OK && there) status = check_signature(parcel.dir, policy, err);
-    if (status == KG_OK && !there) status = push(fleet, &parcel, policy, watch, pushed, err);
-    close_parcel(&parcel);
+    if (status == KG_OK) status = kg_parcel_check_signature(&parcel, policy, err);
+    if (status == KG_OK && !there) status = push(fleet, &parcel, watch, pushed, err);
+    kg_parcel_close(&parcel);
     return status;
 }

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "bundle/records.h"
 #include "bundle/transfer.h"
+#include <kigo/history.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,8 +44,11 @@ static enum kg_status unpack(struct kg_fleet *fleet, const struct archived *run,
 
 static enum kg_status put_again(struct kg_fleet *fleet, const struct archived *run, struct kg_error *err) {
     char *root = kg_path_join(run->scratch, "bundles");
+    struct kg_history *index = NULL;
     enum kg_status status = unpack(fleet, run, err);
-    if (status == KG_OK) status = kg_fleet_put_rows(fleet, root, run->id, &run->place, err);
+    if (status == KG_OK) status = kg_fleet_read_rows(root, run->id, &index, err);
+    if (status == KG_OK) status = kg_fleet_put_rows(fleet, index, &run->place, err);
+    kg_history_close(index);
     free(root);
     return status;
 }

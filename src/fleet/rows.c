@@ -1,10 +1,12 @@
-/* A bundle's rows: those that an index in memory has of its folder, copied table by table. */
+/* A bundle's rows: those that an index in memory has of its folder, sent table by table as arrays of their columns.
+ * COPY would not go where rows have owners, and tables in between would be made and dropped with every push. */
 #include "fleet/internal.h"
 #include "base/buffer.h"
 #include "base/size.h"
+#include "fleet/arrays.h"
 #include "history/folder.h"
 #include "history/internal.h"
-#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,145 +30,168 @@ static const struct table {
     { "result_row", "result_id, bundle_no, case_id, status, reason, seed, started_us, duration_ns", NULL },
     { "metric_row", "result_id, seq, figure_id, value, tol, n, mad, ci_lo, ci_hi, valid", NULL },
 };
-enum { COPY_BYTES = 1 << 16 }; /* that are sent at once */
+/* Rows of one statement: the server holds them in work_mem (4 MiB) several times over, and goes on with some while
+ * the next are read. */
+enum { MOST_ROWS = 1 << 14, MOST_BYTES = 4 << 20, N_PLACE = 2, MOST_ARGS = KG_FLEET_MOST_COLUMNS + N_PLACE };
 
-/* COPY's text format: a tab between cells, \N for NULL, control characters that would end a cell or a row escaped. The
- * index's texts hold no NUL. */
-static void put_text(struct kg_buffer *line, const char *text) {
-    static const char ESCAPED[] = "\\\n\r\t", LETTERS[] = "\\nrt";
-    for (;; text++) {
-        const size_t plain = strcspn(text, ESCAPED);
-        kg_buffer_append(line, text, plain);
-        text += plain;
-        if (!*text) return;
-        kg_buffer_printf(line, "\\%c", LETTERS[strchr(ESCAPED, *text) - ESCAPED]);
-    }
+/* A table under way. */
+struct filling {
+    struct kg_fleet *fleet;
+    const struct table *table;
+    const struct kg_fleet_place *place;
+    struct kg_fleet_arrays arrays;
+    bool is_waiting; /* for the answer to a statement */
+};
+
+static enum kg_status send(struct filling *f, const char *sql, struct kg_error *err) {
+    const struct kg_libpq *const pq = f->fleet->pq;
+    const int n = f->arrays.n_columns, n_args = f->table->key ? n : n + N_PLACE;
+    Oid types[MOST_ARGS] = { 0 };
+    const char *values[MOST_ARGS] = { NULL };
+    int lengths[MOST_ARGS] = { 0 }, formats[MOST_ARGS] = { 0 };
+    kg_fleet_arrays_bind(&f->arrays, types, values, lengths, formats);
+    values[n] = f->place->runner_no;
+    values[n + 1] = f->place->month;
+    if (!pq->sendQueryParams(f->fleet->conn, sql, n_args, types, values, lengths, formats, 0))
+        return kg_fleet_fail(f->fleet, "sending rows", NULL, err);
+    f->is_waiting = true;
+    return KG_OK;
 }
 
-static void put_real(struct kg_buffer *line, double value) {
-    if (isinf(value)) kg_buffer_puts(line, value > 0 ? "Infinity" : "-Infinity");
-    else kg_buffer_printf(line, "%.17g", value);
-}
-
-static void put_row(struct kg_buffer *line, sqlite3_stmt *stmt) {
-    const int n = sqlite3_column_count(stmt);
-    for (int i = 0; i < n; i++) {
-        switch (sqlite3_column_type(stmt, i)) {
-        case SQLITE_NULL: kg_buffer_puts(line, "\\N"); break;
-        case SQLITE_INTEGER: kg_buffer_printf(line, "%lld", sqlite3_column_int64(stmt, i)); break;
-        case SQLITE_FLOAT: put_real(line, sqlite3_column_double(stmt, i)); break;
-        default: put_text(line, (const char *)sqlite3_column_text(stmt, i)); break;
-        }
-        kg_buffer_puts(line, i + 1 < n ? "\t" : "\n");
-    }
-}
-
-static enum kg_status send(struct kg_fleet *fleet, struct kg_buffer *lines, struct kg_error *err) {
-    const bool good = lines->len == 0 || fleet->pq->putCopyData(fleet->conn, lines->data, (int)lines->len) == 1;
-    kg_buffer_clear(lines);
-    return good ? KG_OK : kg_fleet_fail(fleet, "sending rows", NULL, err);
-}
-
-static enum kg_status send_all(struct kg_fleet *fleet, struct kg_history *index, const struct table *table,
-                               struct kg_error *err) {
-    char *sql = kg_xasprintf("SELECT %s FROM %s", table->columns, table->name);
-    struct kg_buffer lines = KG_BUFFER_INIT;
-    sqlite3_stmt *stmt = NULL;
+/* Waits for the answer to what was sent; *result is the caller's, result may be NULL. */
+static enum kg_status hear(struct filling *f, PGresult **result, struct kg_error *err) {
+    const struct kg_libpq *const pq = f->fleet->pq;
     enum kg_status status = KG_OK;
-    int code = sqlite3_prepare_v2(index->db, sql, -1, &stmt, NULL);
-    if (code == SQLITE_OK)
-        while (status == KG_OK && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
-            put_row(&lines, stmt);
-            if (lines.len >= COPY_BYTES) status = send(fleet, &lines, err);
-        }
-    if (status == KG_OK && code != SQLITE_DONE) status = kg_history_fail(index, "reading rows", err);
-    if (status == KG_OK) status = send(fleet, &lines, err);
-    sqlite3_finalize(stmt);
-    kg_buffer_free(&lines);
-    free(sql);
-    return status;
-}
-
-/* All rows of a table of the index, into pg_temp.pushed_<table>. */
-static enum kg_status copy(struct kg_fleet *fleet, struct kg_history *index, const struct table *table,
-                           struct kg_error *err) {
-    const struct kg_libpq *pq = fleet->pq;
-    char *sql = kg_xasprintf("COPY pg_temp.pushed_%s FROM STDIN", table->name);
-    PGresult *result = pq->exec(fleet->conn, sql);
-    enum kg_status status = KG_OK;
-    free(sql);
-    if (pq->resultStatus(result) != PGRES_COPY_IN) return kg_fleet_fail(fleet, "beginning a copy", result, err);
-    pq->clear(result);
-    status = send_all(fleet, index, table, err);
-    const char *const why = status == KG_OK ? NULL : "given up";
-    if (pq->putCopyEnd(fleet->conn, why) != 1 && status == KG_OK)
-        status = kg_fleet_fail(fleet, "ending a copy", NULL, err);
-    while ((result = pq->getResult(fleet->conn))) {
-        if (status == KG_OK && pq->resultStatus(result) != PGRES_COMMAND_OK)
-            status = kg_fleet_fail(fleet, "copying rows", result, err);
-        else pq->clear(result);
+    PGresult *one;
+    if (!f->is_waiting) return KG_OK;
+    f->is_waiting = false;
+    while ((one = pq->getResult(f->fleet->conn))) {
+        const ExecStatusType ended = pq->resultStatus(one);
+        const bool good = ended == PGRES_COMMAND_OK || ended == PGRES_TUPLES_OK;
+        if (status == KG_OK && !good) status = kg_fleet_fail(f->fleet, f->table->name, one, err);
+        else if (good && result && !*result) *result = one;
+        else pq->clear(one);
     }
     return status;
 }
 
-/* From there into the table itself: COPY does not go where rows have owners. */
-static enum kg_status insert(struct kg_fleet *fleet, const struct table *table, const struct kg_fleet_place *place,
-                             struct kg_error *err) {
-    const char *const args[] = { place->runner_no, place->month };
-    const char *const name = table->name, *const columns = table->columns;
-    char *sql =
-        table->key
-            ? kg_xasprintf("INSERT INTO %s(%s) SELECT %s FROM pg_temp.pushed_%s ORDER BY 1 ON CONFLICT DO NOTHING",
-                           name, columns, columns, name)
-            : kg_xasprintf("INSERT INTO %s(%s, runner_no, month) SELECT %s, $1::integer, $2::date"
-                           " FROM pg_temp.pushed_%s",
-                           name, columns, columns, name);
-    const enum kg_status status = kg_fleet_tell(fleet, name, sql, args, table->key ? 0 : 2, err);
+/* Rows that no other run has: on their way when it returns. */
+static enum kg_status put_own(struct filling *f, struct kg_error *err) {
+    char *const arrays = kg_fleet_arrays_sql(&f->arrays);
+    char *sql = kg_xasprintf("INSERT INTO %s(%s, runner_no, month) SELECT p.*, $%d::integer, $%d::date"
+                             " FROM unnest(%s) AS p(%s)",
+                             f->table->name, f->table->columns, f->arrays.n_columns + 1, f->arrays.n_columns + 2,
+                             arrays, f->table->columns);
+    enum kg_status status = hear(f, NULL, err);
+    if (status == KG_OK) status = send(f, sql, err);
     free(sql);
+    free(arrays);
     return status;
 }
 
-/* Who may push may add a row under the id that another run's row will have. */
-static enum kg_status compare_shared(struct kg_fleet *fleet, const struct table *table, struct kg_error *err) {
-    char *sql = kg_xasprintf("SELECT count(*) FROM pg_temp.pushed_%s p JOIN %s t USING (%s)"
-                             " WHERE ROW(p.*) IS DISTINCT FROM ROW(t.*)",
-                             table->name, table->name, table->key);
-    struct kg_fleet_rows rows;
-    enum kg_status status = kg_fleet_ask(fleet, table->name, sql, NULL, 0, &rows, err);
-    if (status == KG_OK && kg_fleet_integer(&rows, 0, 0) > 0)
-        status = kg_fail(err, KG_ERR_INTEGRITY,
-                         "%s: %s rows of %s are others than this run's under the same ids; 'kigo fleet reindex' makes "
-                         "them again",
-                         fleet->where, kg_fleet_cell(&rows, 0, 0), table->name);
+/* How many rows of the arrays are in the table, and how many are others there under the same ids: who may push may add
+ * a row under the id that another run's row will have. */
+static enum kg_status compare_shared(struct filling *f, const char *arrays, int *n_there, struct kg_error *err) {
+    const struct table *const table = f->table;
+    char *sql = kg_xasprintf("SELECT count(*), count(*) FILTER (WHERE ROW(p.*) IS DISTINCT FROM ROW(t.*))"
+                             " FROM unnest(%s) AS p(%s) JOIN %s t USING (%s)",
+                             arrays, table->columns, table->name, table->key);
+    struct kg_fleet_rows rows = { .fleet = f->fleet };
+    enum kg_status status = send(f, sql, err);
+    if (status == KG_OK) status = hear(f, &rows.result, err);
+    if (status == KG_OK && rows.result) {
+        *n_there = (int)kg_fleet_integer(&rows, 0, 0);
+        if (kg_fleet_integer(&rows, 0, 1) > 0)
+            status = kg_fail(err, KG_ERR_INTEGRITY,
+                             "%s: %s rows of %s are others than this run's under the same ids; 'kigo fleet reindex' "
+                             "makes them again",
+                             f->fleet->where, kg_fleet_cell(&rows, 0, 1), table->name);
+    }
     kg_fleet_rows_free(&rows);
     free(sql);
     return status;
 }
 
-static enum kg_status put_table(struct kg_fleet *fleet, struct kg_history *index, const struct table *table,
-                                const struct kg_fleet_place *place, struct kg_error *err) {
-    char *make = kg_xasprintf("CREATE TEMP TABLE IF NOT EXISTS pushed_%s ON COMMIT DROP AS SELECT %s FROM %s"
-                              " WITH NO DATA; TRUNCATE pg_temp.pushed_%s",
-                              table->name, table->columns, table->name, table->name);
-    enum kg_status status = kg_fleet_exec(fleet, table->name, make, err);
-    free(make);
-    if (status == KG_OK) status = copy(fleet, index, table, err);
-    if (status == KG_OK) status = insert(fleet, table, place, err);
-    if (status == KG_OK && table->key) status = compare_shared(fleet, table, err);
+/* In the order of their ids, so that two pushes wait for each other and never both. */
+static enum kg_status insert_shared(struct filling *f, const char *arrays, struct kg_error *err) {
+    const struct table *const table = f->table;
+    char *sql = kg_xasprintf("INSERT INTO %s(%s) SELECT p.* FROM unnest(%s) AS p(%s) ORDER BY 1 ON CONFLICT DO NOTHING",
+                             table->name, table->columns, arrays, table->columns);
+    enum kg_status status = send(f, sql, err);
+    if (status == KG_OK) status = hear(f, NULL, err);
+    free(sql);
     return status;
 }
 
-enum kg_status kg_fleet_put_rows(struct kg_fleet *fleet, const char *root, const char *id,
-                                 const struct kg_fleet_place *place, struct kg_error *err) {
+/* Most pushes find all of them there. */
+static enum kg_status put_shared(struct filling *f, struct kg_error *err) {
+    char *const arrays = kg_fleet_arrays_sql(&f->arrays);
+    int n_there = 0;
+    enum kg_status status = compare_shared(f, arrays, &n_there, err);
+    if (status == KG_OK && n_there < f->arrays.n_rows) {
+        status = insert_shared(f, arrays, err);
+        if (status == KG_OK) status = compare_shared(f, arrays, &n_there, err);
+    }
+    free(arrays);
+    return status;
+}
+
+static enum kg_status put_some(struct filling *f, struct kg_error *err) {
+    if (f->arrays.n_rows == 0) return KG_OK;
+    const enum kg_status status = f->table->key ? put_shared(f, err) : put_own(f, err);
+    kg_fleet_arrays_clear(&f->arrays);
+    return status;
+}
+
+static enum kg_status put_rows(struct filling *f, struct kg_history *index, sqlite3_stmt *stmt, struct kg_error *err) {
+    enum kg_status status = KG_OK;
+    int code = SQLITE_DONE;
+    while (status == KG_OK && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
+        status = kg_fleet_arrays_add(&f->arrays, stmt, err);
+        if (status == KG_OK && (f->arrays.n_rows == MOST_ROWS || f->arrays.n_bytes >= MOST_BYTES))
+            status = put_some(f, err);
+    }
+    if (status == KG_OK && code != SQLITE_DONE) status = kg_history_fail(index, "reading rows", err);
+    return status == KG_OK ? put_some(f, err) : status;
+}
+
+static enum kg_status put_table(struct kg_fleet *fleet, struct kg_history *index, const struct table *table,
+                                const struct kg_fleet_place *place, struct kg_error *err) {
+    struct filling f = { .fleet = fleet, .table = table, .place = place };
+    char *sql = kg_xasprintf("SELECT %s FROM %s ORDER BY 1", table->columns, table->name);
+    sqlite3_stmt *stmt = NULL;
+    enum kg_status status = KG_OK;
+    if (sqlite3_prepare_v2(index->db, sql, -1, &stmt, NULL) != SQLITE_OK)
+        status = kg_history_fail(index, "reading rows", err);
+    if (status == KG_OK) {
+        struct kg_error why;
+        kg_fleet_arrays_open(&f.arrays, stmt);
+        status = put_rows(&f, index, stmt, err);
+        const enum kg_status last = hear(&f, NULL, status == KG_OK ? err : &why);
+        if (status == KG_OK) status = last;
+        kg_fleet_arrays_close(&f.arrays);
+    }
+    sqlite3_finalize(stmt);
+    free(sql);
+    return status;
+}
+
+enum kg_status kg_fleet_read_rows(const char *root, const char *id, struct kg_history **index, struct kg_error *err) {
     struct kg_history_folder folder;
-    struct kg_history *index = NULL;
     enum kg_status status = kg_history_folder_read(root, id, &folder, err);
-    if (status == KG_OK) status = kg_history_open_scratch(root, &index, err);
-    if (status == KG_OK) status = kg_history_insert(index, id, &folder, err);
+    if (status == KG_OK) status = kg_history_open_scratch(root, index, err);
+    if (status == KG_OK) status = kg_history_exec(*index, "BEGIN", err); /* one, not one a row */
+    if (status == KG_OK) status = kg_history_insert(*index, id, &folder, err);
+    if (status == KG_OK) status = kg_history_exec(*index, "COMMIT", err);
     kg_history_folder_free(&folder);
+    return status;
+}
+
+enum kg_status kg_fleet_put_rows(struct kg_fleet *fleet, struct kg_history *index, const struct kg_fleet_place *place,
+                                 struct kg_error *err) {
+    enum kg_status status = KG_OK;
     for (size_t i = 0; i < KG_COUNT_OF(TABLES) && status == KG_OK; i++)
         status = put_table(fleet, index, &TABLES[i], place, err);
-    kg_history_close(index);
     return status;
 }
 

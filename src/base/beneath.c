@@ -155,21 +155,6 @@ enum kg_status kg_beneath_read(const char *dir, const char *relative, uint64_t m
     return status;
 }
 
-enum kg_status kg_beneath_map(const char *dir, const char *relative, struct kg_file_map *map, struct kg_error *err) {
-    uint64_t size = 0;
-    int fd = -1;
-    *map = (struct kg_file_map){ NULL, 0 };
-    enum kg_status status = kg_beneath_open(dir, relative, &fd, &size, err);
-    if (status != KG_OK) return status;
-    if (size > 0) {
-        void *data = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (data == MAP_FAILED) status = fail_errno("map", dir, relative, err);
-        else *map = (struct kg_file_map){ data, (size_t)size };
-    }
-    close(fd);
-    return status;
-}
-
 enum kg_status kg_beneath_hash(const char *dir, const char *relative, char hex[KG_SHA256_HEX_SIZE],
                                struct kg_error *err) {
     int fd = -1;

@@ -16,8 +16,6 @@ KG_WARN_UNUSED enum kg_status kg_beneath_open(const char *dir, const char *relat
 /* The whole file, malloc'ed, with one NUL behind it. KG_ERR_FORMAT: it is longer than max_bytes. KG_ERR_NO_MEMORY. */
 KG_WARN_UNUSED enum kg_status kg_beneath_read(const char *dir, const char *relative, uint64_t max_bytes, char **data,
                                               size_t *size_bytes, struct kg_error *err);
-KG_WARN_UNUSED enum kg_status kg_beneath_map(const char *dir, const char *relative, struct kg_file_map *map,
-                                             struct kg_error *err);
 KG_WARN_UNUSED enum kg_status kg_beneath_hash(const char *dir, const char *relative, char hex[KG_SHA256_HEX_SIZE],
                                               struct kg_error *err);
 

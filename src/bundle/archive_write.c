@@ -6,8 +6,12 @@
 #include "bundle/tree.h"
 #include <archive.h>
 #include <archive_entry.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+enum { PIECE_BYTES = 256 << 10 };
 
 const char *kg_archive_missing(void) {
     return NULL;
@@ -58,25 +62,40 @@ static enum kg_status finish(struct writing *w, const char *path, struct kg_erro
     return w->zstd ? kg_zstd_writer_end(w->zstd, err) : KG_OK;
 }
 
+/* The bytes of a file that has size_bytes of them: others may cut it meanwhile, or write to it. */
+static enum kg_status add_bytes(struct writing *w, int fd, const char *name, uint64_t size_bytes,
+                                struct kg_error *err) {
+    char *piece = kg_xmalloc(PIECE_BYTES);
+    enum kg_status status = KG_OK;
+    while (size_bytes > 0 && status == KG_OK) {
+        const ssize_t n = read(fd, piece, size_bytes < PIECE_BYTES ? (size_t)size_bytes : PIECE_BYTES);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) status = kg_fail(err, KG_ERR_IO, "cannot read %s: %s", name, strerror(errno));
+        else if (n == 0) status = kg_fail(err, KG_ERR_INTEGRITY, "%s was cut short while it was read", name);
+        else if (archive_write_data(w->a, piece, (size_t)n) != (la_ssize_t)n) status = fail(w, name, err);
+        else size_bytes -= (uint64_t)n;
+    }
+    free(piece);
+    return status;
+}
+
 static enum kg_status add_file(struct writing *w, const char *dir, const char *id, const char *relative, int64_t utc_s,
                                struct kg_error *err) {
+    uint64_t size_bytes = 0;
+    int fd = -1;
+    enum kg_status status = kg_beneath_open(dir, relative, &fd, &size_bytes, err);
+    if (status != KG_OK) return status;
     char *name = kg_path_join(id, relative);
-    struct kg_file_map map = { NULL, 0 };
     struct archive_entry *entry = archive_entry_new();
     if (!entry) kg_memory_exhausted(0); /* all that libarchive's constructors fail of */
-    enum kg_status status = kg_beneath_map(dir, relative, &map, err);
-    if (status == KG_OK) {
-        archive_entry_set_pathname(entry, name);
-        archive_entry_set_filetype(entry, AE_IFREG);
-        archive_entry_set_perm(entry, 0644);
-        archive_entry_set_size(entry, (int64_t)map.size_bytes);
-        archive_entry_set_mtime(entry, utc_s, 0);
-        if (archive_write_header(w->a, entry) != ARCHIVE_OK) status = fail(w, name, err);
-    }
-    if (status == KG_OK && map.size_bytes > 0 &&
-        archive_write_data(w->a, map.data, map.size_bytes) != (la_ssize_t)map.size_bytes)
-        status = fail(w, name, err);
-    kg_file_map_close(&map);
+    archive_entry_set_pathname(entry, name);
+    archive_entry_set_filetype(entry, AE_IFREG);
+    archive_entry_set_perm(entry, 0644);
+    archive_entry_set_size(entry, (int64_t)size_bytes);
+    archive_entry_set_mtime(entry, utc_s, 0);
+    if (archive_write_header(w->a, entry) != ARCHIVE_OK) status = fail(w, name, err);
+    if (status == KG_OK) status = add_bytes(w, fd, name, size_bytes, err);
+    close(fd);
     archive_entry_free(entry);
     free(name);
     return status;

@@ -2,6 +2,7 @@
  * without git too (a release tarball). */
 #include "bundle/internal.h"
 #include "base/buffer.h"
+#include "base/escape.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "bundle/git.h"
@@ -82,7 +83,9 @@ static enum kg_status add_untracked(const char *dir, json_t *list, struct kg_buf
         json_t *shown = json_string(name);
         json_array_append_new(list, json_pack("{s:o, s:o}", "path", shown ? shown : json_string("(not UTF-8)"),
                                               "sha256", hashed ? json_string(hex) : json_null()));
-        kg_buffer_printf(diff, "# untracked: %s  %s\n", hashed ? hex : "(not read)", name);
+        kg_buffer_printf(diff, "# untracked: %s  ", hashed ? hex : "(not read)");
+        kg_escape(diff, KG_MEDIUM_TEXT, name, strlen(name));
+        kg_buffer_puts(diff, "\n");
     }
     if (cut) json_array_append_new(list, json_pack("{s:s}", "note", "the list was longer than 1 MiB"));
     kg_buffer_free(&names);

@@ -156,14 +156,17 @@ static enum kg_status create_bundle(struct kg_run *run, struct kg_error *err) {
     return status;
 }
 
-static enum kg_status run_planned(struct kg_run *run, uint64_t start_ns, struct kg_run_outcome *outcome,
-                                  struct kg_error *err) {
+/* The programs' TMPDIR is there while they run, and signals are events: one that ends kigo before leaves no folder. */
+static enum kg_status run_planned(struct kg_run *run, struct kg_child_surroundings *around, uint64_t start_ns,
+                                  struct kg_run_outcome *outcome, struct kg_error *err) {
     struct kg_signals signals = KG_SIGNALS_CLOSED;
     enum kg_status status = create_bundle(run, err);
     if (status != KG_OK) return status;
     outcome->bundle_id = kg_xstrdup(kg_bundle_id(run->bundle));
     status = write_plan(run, err);
     if (status == KG_OK) status = kg_signals_open(&signals, err);
+    if (status == KG_OK) status = make_scratch(run, err);
+    around->scratch = run->scratch;
     if (status == KG_OK && run->observer->planned) run->observer->planned(run->observer->arg, &run->plan, run->bundle);
     const uint64_t loop_start_ns = kg_clock_monotonic_ns();
     struct kg_telemetry *telemetry = NULL;
@@ -185,6 +188,9 @@ static enum kg_status run_planned(struct kg_run *run, uint64_t start_ns, struct 
     outcome->stopped = run->stops && outcome->summary.n_norun > 0;
     if (outcome->stopped && !outcome->interrupted_by) outcome->exit_code = KG_EXIT_FAILED;
     if (outcome->exit_code == KG_EXIT_OK && outcome->summary.unsigned_after_all) outcome->exit_code = KG_EXIT_INTEGRITY;
+    struct kg_error why;
+    if (run->scratch && kg_path_remove(run->scratch, &why) != KG_OK && status == KG_OK)
+        status = kg_fail(err, KG_ERR_IO, "the programs' scratch folder: %s", why.message);
     kg_signals_close(&signals);
     kg_bundle_close(run->bundle);
     return status;
@@ -196,15 +202,10 @@ enum kg_status kg_run(const struct kg_run_options *given, const struct kg_run_ob
     *outcome = (struct kg_run_outcome){ 0 };
     struct kg_run_options options = *given;
     struct kg_run run = { .options = &options, .observer = observer };
-    enum kg_status status = make_scratch(&run, err);
-    if (status != KG_OK) return status;
-    options.surroundings.scratch = run.scratch;
-    status = kg_case_plan_make(options.suites_dir, &options.selection, &options.surroundings, &run.plan, err);
-    if (status == KG_OK) status = run_planned(&run, start_ns, outcome, err);
+    enum kg_status status =
+        kg_case_plan_make(options.suites_dir, &options.selection, &options.surroundings, &run.plan, err);
+    if (status == KG_OK) status = run_planned(&run, &options.surroundings, start_ns, outcome, err);
     kg_case_plan_free(&run.plan);
-    struct kg_error why;
-    if (kg_path_remove(run.scratch, &why) != KG_OK && status == KG_OK)
-        status = kg_fail(err, KG_ERR_IO, "the programs' scratch folder: %s", why.message);
     free(run.scratch);
     if (status != KG_OK) kg_run_outcome_free(outcome);
     return status;

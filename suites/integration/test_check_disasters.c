@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/size.h"
 #include "report/report.h"
+#include "suites/harness/must.h"
 #include "suites/integration/check_lab.h"
 #include <check.h>
 #include <kigo/bundle.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -198,6 +200,34 @@ static void kill_in_the_middle(struct kg_record *rec, const void *arg) {
     kg_lab_close(&lab);
 }
 
+/* While programs say what their cases are there is no bundle yet: nothing is left at all. */
+static void ended_while_cases_are_listed(struct kg_record *rec, const void *arg) {
+    struct kg_lab lab;
+    struct kg_error err;
+    (void)arg;
+    kg_lab_open(&lab, rec);
+    char *pid_file = kg_path_join(lab.dir, "pid"), *program = kg_path_join(lab.suites, "test_slow_to_list"),
+         *script = kg_xasprintf("#!/bin/sh\necho $$ >'%s.new'\nmv '%s.new' '%s'\nexec sleep 600\n", pid_file, pid_file,
+                                pid_file);
+    kg_must(kg_file_write(program, script, strlen(script), &err), &err);
+    ck_assert_int_eq(chmod(program, 0755), 0);
+    const pid_t pid = kg_lab_start(&lab, NULL);
+    for (int i = 0; i < 6000 && !kg_path_exists(pid_file); i++) usleep(10000);
+    char *text;
+    size_t size;
+    kg_must(kg_file_read(pid_file, &text, &size, &err), &err);
+    ck_assert_int_eq(kill(pid, SIGINT), 0);
+    ck_assert_int_ne(kg_lab_wait(pid), 0);
+    kill((pid_t)atoi(text), SIGKILL); /* a terminal's Ctrl-C reaches it as well */
+    kg_lab_expect_empty(lab.tmp);
+    kg_lab_expect_empty(lab.bundles);
+    free(text);
+    free(script);
+    free(program);
+    free(pid_file);
+    kg_lab_close(&lab);
+}
+
 /* Programs that were ended lived as long as their cases did. */
 static void expect_lives_hold_cases(const char *bundle) {
     char *path = kg_path_join(bundle, "data/overhead.json");
@@ -346,6 +376,7 @@ static const struct kg_case CASES[] = {
     E2E("two_runs_at_once", two_runs_at_once, NULL),
     E2E("kill_in_the_middle", kill_in_the_middle, NULL),
     E2E("interrupt_in_the_middle", interrupt_in_the_middle, &INTERRUPT),
+    E2E("ended_while_cases_are_listed", ended_while_cases_are_listed, NULL),
     E2E("time_limit", time_limit, NULL),
     E2E("guard_stopped", time_limit, "19"), /* SIGSTOP */
     E2E("guard_killed", time_limit, "9"),

@@ -133,6 +133,23 @@ static void untracked_file(struct kg_record *rec, const void *arg) {
     kg_bundle_source_free(&source);
 }
 
+/* Its name is one line of dirty.diff, and says nothing of another file. */
+static void untracked_name_with_line_breaks(struct kg_record *rec, const void *arg) {
+    const char *dir = kg_scratch_dir(rec);
+    struct kg_bundle_source source;
+    (void)arg;
+    if (!make_repository(rec, dir)) return;
+    struct kg_error err;
+    char *path = kg_path_join(dir, "a\n# untracked: 00  b\x1b[2K");
+    EXPECT_OK(kg_file_write(path, "x", 1, &err), err);
+    free(path);
+    read_source(dir, &source);
+    ck_assert_ptr_nonnull(strstr(source.diff, "  a # untracked: 00  b"));
+    ck_assert_ptr_null(strstr(source.diff, "\n# untracked: 00"));
+    ck_assert_ptr_null(strchr(source.diff, '\x1b'));
+    kg_bundle_source_free(&source);
+}
+
 /* A release unpacked inside of somebody's repository is not a commit of that repository. */
 static void folder_inside_a_repository(struct kg_record *rec, const void *arg) {
     const char *dir = kg_scratch_dir(rec);
@@ -410,6 +427,7 @@ static const struct kg_case CASES[] = {
     CASE(changed_file),
     CASE(staged_file),
     CASE(untracked_file),
+    CASE(untracked_name_with_line_breaks),
     CASE(inside_a_hook),
     CASE(folder_inside_a_repository),
     CASE(no_commit_yet),

@@ -38,11 +38,11 @@ static json_t *status_json(const char *where, const struct kg_fleet_status *foun
     json_t *runners = json_array();
     for (size_t i = 0; i < found->n_runners; i++) {
         const struct kg_fleet_runner *r = &found->runners[i];
-        json_array_append_new(runners,
-                              json_pack("{s:o, s:I, s:I, s:o, s:I, s:I}", "runner", kg_json_utf8(r->name), "n_runs",
-                                        (json_int_t)r->n_runs, "archive_bytes", (json_int_t)r->archive_bytes, "newest",
-                                        *r->newest ? kg_json_utf8(r->newest) : json_null(), "n_gaps",
-                                        (json_int_t)r->n_gaps, "n_forks", (json_int_t)r->n_forks));
+        json_array_append_new(
+            runners, json_pack("{s:o, s:I, s:I, s:o, s:I, s:I, s:I}", "runner", kg_json_utf8(r->name), "n_runs",
+                               (json_int_t)r->n_runs, "archive_bytes", (json_int_t)r->archive_bytes, "newest",
+                               *r->newest ? kg_json_utf8(r->newest) : json_null(), "n_gaps", (json_int_t)r->n_gaps,
+                               "n_forks", (json_int_t)r->n_forks, "n_pruned", (json_int_t)r->n_pruned));
     }
     return json_pack("{s:o, s:i, s:o, s:I, s:o}", "history", kg_json_utf8(where), "version", found->version, "server",
                      kg_json_utf8(found->server), "database_bytes", (json_int_t)found->database_bytes, "runners",
@@ -50,8 +50,8 @@ static json_t *status_json(const char *where, const struct kg_fleet_status *foun
 }
 
 static void put_status(struct kg_buffer *out, const char *where, const struct kg_fleet_status *found) {
-    struct kg_table table = { .n_columns = 6 };
-    static const char *const HEADS[] = { "runner", "runs", "archives", "newest", "gaps", "forks" };
+    struct kg_table table = { .n_columns = 7 };
+    static const char *const HEADS[] = { "runner", "runs", "archives", "newest", "gaps", "forks", "pruned" };
     kg_text_printf(out, "%s: PostgreSQL %s, tables of version %d, %s\n", where, found->server, found->version,
                    kg_quantity_bytes((double)found->database_bytes).text);
     if (found->n_runners == 0) return;
@@ -64,6 +64,7 @@ static void put_status(struct kg_buffer *out, const char *where, const struct kg
         kg_table_add(&table, r->newest);
         kg_table_addf(&table, "%" PRId64, r->n_gaps);
         kg_table_addf(&table, "%" PRId64, r->n_forks);
+        kg_table_addf(&table, "%" PRId64, r->n_pruned);
     }
     kg_table_print(&table, out);
     kg_table_free(&table);

@@ -1,20 +1,23 @@
-/* kigo prune: lets old bundles go; says first which, and why the others stay. */
+/* kigo prune: lets old bundles go, of a folder or of a fleet; says first which, and why the others stay. */
 #include "base/quantity.h"
 #include "base/say.h"
 #include "base/size.h"
 #include "cli/bundles.h"
 #include "cli/commands.h"
+#include "cli/fleet.h"
 #include "cli/trust.h"
 #include "history/prune.h"
 #include <stdlib.h>
 
 struct prune_options {
-    const char *bundles, *author, *sign;
-    int64_t n_keep;
+    const char *bundles, *history, *author, *sign;
+    int64_t n_keep, wait_s;
     bool apply, json;
 };
 
 static enum kg_status answer(const struct kg_prune_plan *plan, const struct prune_options *o, struct kg_error *err) {
+    const char *pruned =
+        o->history ? "pruned; their tombstones are in the fleet" : "pruned; their tombstones are in tombstones/";
     struct kg_buffer out = KG_BUFFER_INIT;
     struct kg_table table = { .n_columns = 4 };
     json_t *rows = json_array();
@@ -42,8 +45,7 @@ static enum kg_status answer(const struct kg_prune_plan *plan, const struct prun
     }
     json_decref(rows);
     kg_text_printf(&out, "%zu of %zu bundles, %s, %s\n", plan->n_to_go, plan->n_rows,
-                   kg_quantity_bytes((double)n_bytes).text,
-                   o->apply ? "pruned; their tombstones are in tombstones/" : "would go; --apply lets them");
+                   kg_quantity_bytes((double)n_bytes).text, o->apply ? pruned : "would go; --apply lets them");
     return kg_cli_print(&out, err);
 }
 
@@ -61,8 +63,26 @@ static enum kg_status prune(const struct prune_options *o, struct kg_error *err)
     return status;
 }
 
+/* Of a fleet; its server says who may. */
+static enum kg_status prune_fleet(const struct prune_options *o, struct kg_error *err) {
+    struct kg_fleet *fleet = NULL;
+    struct kg_prune_plan plan;
+    if (o->sign || o->bundles)
+        return kg_fail(err, KG_ERR_USAGE, "--sign and --bundles are of a folder, --history is of a fleet");
+    enum kg_status status = kg_cli_fleet_open(o->history, o->wait_s, &fleet, err);
+    if (status == KG_OK) status = kg_fleet_check(fleet, err);
+    if (status == KG_OK)
+        status = kg_fleet_prune(fleet, (size_t)o->n_keep, o->apply ? kg_cli_author(o->author) : NULL, &plan, err);
+    if (status == KG_OK) {
+        status = answer(&plan, o, err);
+        kg_prune_plan_free(&plan);
+    }
+    kg_fleet_close(fleet);
+    return status;
+}
+
 int kg_cmd_prune(int argc, char **argv) {
-    struct prune_options o = { .n_keep = KG_PRUNE_KEEP };
+    struct prune_options o = { .n_keep = KG_PRUNE_KEEP, .wait_s = KG_FLEET_WAIT_S };
     const struct kg_option options[] = {
         { .name = "keep",
           .kind = KG_OPTION_INT,
@@ -77,20 +97,28 @@ int kg_cmd_prune(int argc, char **argv) {
           .value = &o.sign,
           .metavar = "FILE",
           .help = "sign the tombstones with this SSH key" },
+        { .name = "history",
+          .kind = KG_OPTION_TEXT,
+          .value = &o.history,
+          .metavar = "URL",
+          .help = "of this fleet instead of a folder, postgresql://USER@HOST/DATABASE; no password here" },
+        KG_WAIT_OPTION(&o.wait_s),
         KG_AUTHOR_OPTION(&o.author),
         KG_BUNDLES_OPTION(&o.bundles),
         { .name = "json", .kind = KG_OPTION_FLAG, .value = &o.json, .help = "print one JSON object" },
     };
     const struct kg_command command = {
         .name = "kigo prune",
-        .usage = "[--keep N] [--apply] [--sign FILE] [--author NAME] [--bundles DIR] [--json]",
+        .usage = "[--keep N] [--apply] [--sign FILE] [--author NAME] [--bundles DIR|--history URL] [--json]",
         .summary = "Removes old bundles, and leaves a tombstone of each. Kept are the newest of each comparison key,\n"
-                   "those that regress takes for a baseline, and what is pinned, signed off, or does not verify.",
+                   "those that regress takes for a baseline, and what is pinned, signed off, or does not verify.\n"
+                   "Of a fleet an admin prunes: each runner's runs are counted by themselves, and those stay of which\n"
+                   "the fleet has the archive alone.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
     };
     struct kg_error err;
     int ended;
     if (!kg_cli_parse(&command, argc, argv, NULL, 0, &ended)) return ended;
-    return prune(&o, &err) == KG_OK ? KG_EXIT_OK : kg_cli_error("prune", &err);
+    return (o.history ? prune_fleet(&o, &err) : prune(&o, &err)) == KG_OK ? KG_EXIT_OK : kg_cli_error("prune", &err);
 }

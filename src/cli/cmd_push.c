@@ -16,14 +16,14 @@ enum { MOST_RUNS = 256 };
 struct push_options {
     const char *bundles, *history, *runs[MOST_RUNS];
     int64_t wait_s;
-    bool all, json;
+    bool all, pruned, json;
 };
 
 /* What became of the runs. */
 struct pushes {
     json_t *runs;
     struct kg_buffer text;
-    size_t n_pushed, n_there, n_failed;
+    size_t n_pushed, n_there, n_pruned, n_failed;
     int exit_code; /* of the first that failed */
 };
 
@@ -64,10 +64,15 @@ static void note(struct pushes *pushes, const struct kg_pushed *pushed, enum kg_
     json_array_append_new(pushes->runs, row);
     pushes->n_pushed += status == KG_OK && pushed->state == KG_PUSH_PUSHED;
     pushes->n_there += status == KG_OK && pushed->state == KG_PUSH_THERE;
+    pushes->n_pruned += status == KG_OK && pushed->state == KG_PUSH_PRUNED;
     pushes->n_failed += status != KG_OK;
     if (status != KG_OK) {
         if (pushes->exit_code == KG_EXIT_OK) pushes->exit_code = kg_status_exit_code(err->status);
         kg_say(stderr, "kigo push: %s: %s\n", *pushed->id ? pushed->id : "run", err->message);
+        return;
+    }
+    if (pushed->state == KG_PUSH_PRUNED) {
+        kg_text_printf(&pushes->text, "%s: %s\n", pushed->id, pushed->note);
         return;
     }
     kg_text_printf(&pushes->text, "%s: %s, %s, SHA-256 %s\n", pushed->id,
@@ -77,15 +82,15 @@ static void note(struct pushes *pushes, const struct kg_pushed *pushed, enum kg_
 }
 
 /* One after another, each a transaction. A server that went away ends it; a bundle that is not sound does not. */
-static void push_all(struct kg_fleet *fleet, const struct kg_policy *policy, const struct kg_dir_list *dirs,
-                     struct pushes *pushes) {
+static void push_all(struct kg_fleet *fleet, const struct kg_policy *policy, bool pruned_too,
+                     const struct kg_dir_list *dirs, struct pushes *pushes) {
     enum kg_status status = KG_OK;
     for (size_t i = 0; i < dirs->n_names && status != KG_ERR_INCOMPLETE; i++) {
         struct kg_progress progress;
         const struct kg_fleet_watch watch = kg_cli_fleet_watch(&progress, "push");
         struct kg_pushed pushed;
         struct kg_error err;
-        status = kg_fleet_push(fleet, dirs->names[i], policy, &watch, &pushed, &err);
+        status = kg_fleet_push(fleet, dirs->names[i], policy, pruned_too, &watch, &pushed, &err);
         kg_progress_finish(&progress);
         note(pushes, &pushed, status, &err);
         if (pushed.state == KG_PUSH_UNKNOWN) break;
@@ -95,9 +100,10 @@ static void push_all(struct kg_fleet *fleet, const struct kg_policy *policy, con
 static enum kg_status answer(const struct push_options *o, const char *where, struct pushes *pushes,
                              struct kg_error *err) {
     if (o->json)
-        return kg_cli_print_json(json_pack("{s:o, s:I, s:I, s:I, s:O}", "history", kg_json_utf8(where), "n_pushed",
+        return kg_cli_print_json(json_pack("{s:o, s:I, s:I, s:I, s:I, s:O}", "history", kg_json_utf8(where), "n_pushed",
                                            (json_int_t)pushes->n_pushed, "n_there", (json_int_t)pushes->n_there,
-                                           "n_failed", (json_int_t)pushes->n_failed, "runs", pushes->runs),
+                                           "n_pruned", (json_int_t)pushes->n_pruned, "n_failed",
+                                           (json_int_t)pushes->n_failed, "runs", pushes->runs),
                                  err);
     return kg_cli_print(&pushes->text, err);
 }
@@ -113,7 +119,7 @@ static enum kg_status push(const struct push_options *o, int *exit_code, struct 
     if (status == KG_OK) status = kg_cli_fleet_open(o->history, o->wait_s, &fleet, err);
     if (status == KG_OK) status = kg_fleet_check(fleet, err);
     if (status == KG_OK) {
-        push_all(fleet, &policy, &dirs, &pushes);
+        push_all(fleet, &policy, o->pruned, &dirs, &pushes);
         *exit_code = dirs.n_names == 0 ? KG_EXIT_NOTHING_TO_DO : pushes.exit_code;
         status = answer(o, kg_fleet_where(fleet), &pushes, err);
     }
@@ -129,6 +135,10 @@ int kg_cmd_push(int argc, char **argv) {
     struct push_options o = { .wait_s = KG_FLEET_WAIT_S };
     const struct kg_option options[] = {
         { .name = "all", .kind = KG_OPTION_FLAG, .value = &o.all, .help = "every bundle of the folder" },
+        { .name = "pruned",
+          .kind = KG_OPTION_FLAG,
+          .value = &o.pruned,
+          .help = "also runs that were pruned from the fleet" },
         KG_HISTORY_OPTION(&o.history),
         KG_WAIT_OPTION(&o.wait_s),
         KG_BUNDLES_OPTION(&o.bundles),
@@ -136,16 +146,14 @@ int kg_cmd_push(int argc, char **argv) {
     };
     const struct kg_command command = {
         .name = "kigo push",
-        .usage = "RUN...|--all [--history URL] [--wait SECONDS] [--bundles DIR] [--json]",
+        .usage = "RUN...|--all [--pruned] [--history URL] [--wait SECONDS] [--bundles DIR] [--json]",
         .summary =
             "Puts runs into a fleet's history (PostgreSQL), each in one transaction: the archive that 'kigo export'\n"
             "makes, and the rows of the index. A run must verify, and be signed as the folder's policy "
             "asks.\n" KG_RUN_NAMES "\n"
-            "A run that the fleet has is left alone (exit code 0); another one under the same name is refused (4). "
-            "Where\n"
-            "the server goes away (5), a message says of the run at hand that nothing of it is in the fleet, or that "
-            "this\n"
-            "is not known: push it again, then. Nothing is pushed twice.",
+            "A run that the fleet has, or that was pruned from it, is left alone (exit code 0); another one under the\n"
+            "same name is refused (4). Where the server goes away (5), a message says of the run at hand that nothing\n"
+            "of it is in the fleet, or that this is not known: push it again, then. Nothing is pushed twice.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
         .max_args = MOST_RUNS,

@@ -36,12 +36,13 @@ KG_WARN_UNUSED enum kg_status kg_fleet_check(struct kg_fleet *fleet, struct kg_e
 /* What kg_fleet_init brings it to. */
 int kg_fleet_version(void);
 
-/* A runner, and how its chain stands (bundle/chain.h): links that lead to a run which the fleet does not have, as the
- * first that it pushed may, and runs that another one follows as well. */
+/* A runner, and how its chain stands (bundle/chain.h): links that lead to a run of which the fleet has not even a
+ * tombstone, as the first that it pushed may, and runs that another one follows as well. */
 struct kg_fleet_runner {
     char *name;
     int64_t n_runs, archive_bytes, n_gaps, n_forks;
-    char *newest; /* id of its newest run */
+    int64_t n_pruned; /* runs of which the fleet has the tombstone alone */
+    char *newest;     /* id of its newest run */
 };
 struct kg_fleet_status {
     int version;
@@ -65,21 +66,23 @@ enum kg_push_state {
     KG_PUSH_PUSHED,
     KG_PUSH_THERE,   /* it was there */
     KG_PUSH_UNKNOWN, /* the server went away as it was to acknowledge it: whole or absent */
+    KG_PUSH_PRUNED,  /* it was pruned from the fleet, and left so */
 };
-const char *kg_push_state_name(enum kg_push_state state); /* "absent", "pushed", "there", "unknown" */
+const char *kg_push_state_name(enum kg_push_state state); /* "absent", "pushed", ... */
 
 struct kg_pushed {
     char id[256];
     char tagmanifest_sha256[KG_SHA256_HEX_SIZE], archive_sha256[KG_SHA256_HEX_SIZE]; /* "" where not known */
     uint64_t archive_bytes;
     enum kg_push_state state; /* set with an error, too */
-    char note[512];           /* "", or what the fleet's copy lacks: the signature */
+    char note[512];           /* "", or what the fleet's copy lacks: the signature; or who pruned it, and when */
 };
-/* Verifies the bundle of a folder, its signature as the policy asks, and puts it into the fleet in one transaction.
+/* Verifies the bundle of a folder, its signature as the policy asks, and puts it into the fleet in one transaction; one
+ * that was pruned from the fleet only if `pruned_too`.
  * KG_ERR_INTEGRITY if it does not verify, or if the fleet has another bundle under its name. */
 KG_WARN_UNUSED enum kg_status kg_fleet_push(struct kg_fleet *fleet, const char *dir, const struct kg_policy *policy,
-                                            const struct kg_fleet_watch *watch, struct kg_pushed *pushed,
-                                            struct kg_error *err);
+                                            bool pruned_too, const struct kg_fleet_watch *watch,
+                                            struct kg_pushed *pushed, struct kg_error *err);
 
 /* The id of a run by its id, the beginning of it, its last 8 digits, or 7 and more digits of its commit.
  * KG_ERR_NOT_FOUND, or KG_ERR_USAGE if several fit. */
@@ -94,6 +97,13 @@ KG_WARN_UNUSED enum kg_status kg_fleet_fetch(struct kg_fleet *fleet, const char 
 KG_WARN_UNUSED enum kg_status kg_fleet_reindex(struct kg_fleet *fleet, const struct kg_fleet_watch *watch,
                                                size_t *n_indexed, struct kg_bundle_findings *problems,
                                                struct kg_error *err);
+
+/* Which runs may go, newest first of each runner and comparison key (history/prune.h: the newest n_keep, baselines and
+ * what is pinned stay), and those without rows; with an author they go, in one transaction: archive and rows, a month
+ * of which none is left by its partitions. What is left is a tombstone. */
+struct kg_prune_plan;
+KG_WARN_UNUSED enum kg_status kg_fleet_prune(struct kg_fleet *fleet, size_t n_keep, const char *author,
+                                             struct kg_prune_plan *plan, struct kg_error *err);
 
 /* An empty folder below $TMPDIR for archives on their way; malloc'ed, for kg_path_remove. */
 KG_WARN_UNUSED enum kg_status kg_fleet_scratch(char **dir, struct kg_error *err);

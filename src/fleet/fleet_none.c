@@ -51,9 +51,9 @@ void kg_fleet_status_free(struct kg_fleet_status *status) {
     (void)status;
 }
 
-enum kg_status kg_fleet_push(struct kg_fleet *fleet, const char *dir, const struct kg_policy *policy,
+enum kg_status kg_fleet_push(struct kg_fleet *fleet, const char *dir, const struct kg_policy *policy, bool pruned_too,
                              const struct kg_fleet_watch *watch, struct kg_pushed *pushed, struct kg_error *err) {
-    (void)fleet, (void)dir, (void)policy, (void)watch, (void)pushed;
+    (void)fleet, (void)dir, (void)policy, (void)pruned_too, (void)watch, (void)pushed;
     return missing(err);
 }
 
@@ -71,5 +71,11 @@ enum kg_status kg_fleet_fetch(struct kg_fleet *fleet, const char *id, const char
 enum kg_status kg_fleet_reindex(struct kg_fleet *fleet, const struct kg_fleet_watch *watch, size_t *n_indexed,
                                 struct kg_bundle_findings *problems, struct kg_error *err) {
     (void)fleet, (void)watch, (void)n_indexed, (void)problems;
+    return missing(err);
+}
+
+enum kg_status kg_fleet_prune(struct kg_fleet *fleet, size_t n_keep, const char *author, struct kg_prune_plan *plan,
+                              struct kg_error *err) {
+    (void)fleet, (void)n_keep, (void)author, (void)plan;
     return missing(err);
 }

@@ -8,6 +8,7 @@ libkigo_a_SOURCES += \
 	src/fleet/internal.h \
 	src/fleet/libpq.c src/fleet/libpq.h \
 	src/fleet/parcel.c src/fleet/parcel.h \
+	src/fleet/prune.c \
 	src/fleet/push.c \
 	src/fleet/reindex.c \
 	src/fleet/roles.c \

@@ -23,6 +23,7 @@ struct kg_parcel {
     char *root, *id; /* of the folder */
     char *dir;
     bool is_signed;
+    bool pruned_too;         /* it is pushed though it was pruned from the fleet */
     struct kg_stamps before; /* of the folder, before any of it was read for the fleet */
     char *scratch, *path;    /* holds the archive; the archive */
     struct kg_file_map archive;

@@ -41,7 +41,8 @@ const char *kg_push_state_name(enum kg_push_state state) {
     static const char *const NAMES[] = { [KG_PUSH_ABSENT] = "absent",
                                          [KG_PUSH_PUSHED] = "pushed",
                                          [KG_PUSH_THERE] = "there",
-                                         [KG_PUSH_UNKNOWN] = "unknown" };
+                                         [KG_PUSH_UNKNOWN] = "unknown",
+                                         [KG_PUSH_PRUNED] = "pruned" };
     return NAMES[state];
 }
 

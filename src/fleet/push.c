@@ -48,6 +48,28 @@ static enum kg_status look(struct kg_fleet *fleet, const struct kg_parcel *parce
     return status;
 }
 
+/* Whether a bundle of this name was pruned; KG_ERR_INTEGRITY if that was another one. */
+static enum kg_status look_pruned(struct kg_fleet *fleet, const struct kg_parcel *parcel, struct kg_pushed *pushed,
+                                  struct kg_error *err) {
+    static const char SQL[] = "SELECT tagmanifest_sha256, to_char(pruned_at, 'YYYY-MM-DD HH24:MI:SS'), author"
+                              " FROM tombstone WHERE bundle_id = $1";
+    const char *const id = parcel->id;
+    struct kg_fleet_rows rows;
+    enum kg_status status = kg_fleet_ask(fleet, "looking for a tombstone", SQL, &id, 1, &rows, err);
+    const bool is_pruned = status == KG_OK && rows.n > 0;
+    if (is_pruned && strcmp(kg_fleet_cell(&rows, 0, 0), pushed->tagmanifest_sha256) != 0)
+        status = kg_fail(err, KG_ERR_INTEGRITY,
+                         "%s had another bundle of this name: its tag manifest's SHA-256 was %s, not %s", fleet->where,
+                         kg_fleet_cell(&rows, 0, 0), pushed->tagmanifest_sha256);
+    if (status == KG_OK && is_pruned && !parcel->pruned_too) {
+        pushed->state = KG_PUSH_PRUNED;
+        snprintf(pushed->note, sizeof pushed->note, "pruned from the fleet on %s UTC by %s; --pruned pushes it again",
+                 kg_fleet_cell(&rows, 0, 1), kg_fleet_cell(&rows, 0, 2));
+    }
+    kg_fleet_rows_free(&rows);
+    return status;
+}
+
 /* The row of the archive: waits for whoever is about to push a bundle of this name. */
 static enum kg_status claim(struct kg_fleet *fleet, const struct kg_parcel *parcel, const struct kg_pushed *pushed,
                             bool *claimed, struct kg_error *err) {
@@ -88,6 +110,8 @@ static enum kg_status fill(struct kg_fleet *fleet, const struct kg_parcel *parce
             kg_fleet_exec(fleet, "beginning", "BEGIN; SELECT pg_advisory_xact_lock_shared(" KG_FLEET_LOCK ")", err);
     if (status == KG_OK) status = claim(fleet, parcel, pushed, &claimed, err);
     if (status == KG_OK && !claimed) return look(fleet, parcel, pushed, there, err);
+    if (status == KG_OK) status = look_pruned(fleet, parcel, pushed, err); /* since it was looked for */
+    if (status == KG_OK && pushed->state == KG_PUSH_PRUNED) return *there = true, KG_OK;
     if (status == KG_OK)
         status = kg_fleet_put_chunks(fleet, pushed->tagmanifest_sha256, &parcel->place, &parcel->archive, watch, err);
     if (status == KG_OK) status = kg_fleet_put_rows(fleet, parcel->index, &parcel->place, err);
@@ -156,17 +180,18 @@ static enum kg_status push(struct kg_fleet *fleet, struct kg_parcel *parcel, con
     return status;
 }
 
-enum kg_status kg_fleet_push(struct kg_fleet *fleet, const char *dir, const struct kg_policy *policy,
+enum kg_status kg_fleet_push(struct kg_fleet *fleet, const char *dir, const struct kg_policy *policy, bool pruned_too,
                              const struct kg_fleet_watch *watch, struct kg_pushed *pushed, struct kg_error *err) {
-    struct kg_parcel parcel = { .root = NULL };
+    struct kg_parcel parcel = { .pruned_too = pruned_too };
     bool there = false;
     *pushed = (struct kg_pushed){ .state = KG_PUSH_ABSENT };
     if (kg_archive_missing()) return kg_fail(err, KG_ERR_UNSUPPORTED, "%s", kg_archive_missing());
     enum kg_status status = kg_parcel_open(dir, &parcel, pushed, err);
     if (status == KG_OK) status = look(fleet, &parcel, pushed, &there, err);
     if (status == KG_OK && there) status = kg_verified_check_folder(parcel.dir, err);
+    if (status == KG_OK && !there) status = look_pruned(fleet, &parcel, pushed, err);
     if (status == KG_OK) status = kg_parcel_check_signature(&parcel, policy, err);
-    if (status == KG_OK && !there) status = push(fleet, &parcel, watch, pushed, err);
+    if (status == KG_OK && !there && pushed->state != KG_PUSH_PRUNED) status = push(fleet, &parcel, watch, pushed, err);
     kg_parcel_close(&parcel);
     return status;
 }

@@ -129,6 +129,15 @@ static const char *const MIGRATIONS[] = {
     "  AND r.runner_no = b.runner_no AND r.month = b.month"
     " JOIN tcase c ON c.case_id = r.case_id WHERE r.status NOT IN ('pass', 'skip');"
     "GRANT SELECT ON run, figure, failure TO kigo_runner, kigo_reader;",
+
+    /* What is left of a run that was pruned: enough to know it again, and to follow the chain past it. */
+    "CREATE TABLE tombstone(bundle_id text PRIMARY KEY, tagmanifest_sha256 text NOT NULL, manifest_sha256 text NOT "
+    "NULL,"
+    " archive_sha256 text NOT NULL, size_bytes bigint NOT NULL, runner_no integer NOT NULL REFERENCES runner,"
+    " month date NOT NULL, previous_id text, previous_sha256 text, pushed_at timestamptz NOT NULL,"
+    " pruned_at timestamptz NOT NULL DEFAULT now(), pruned_by text NOT NULL DEFAULT session_user, author text NOT NULL,"
+    " why text NOT NULL);"
+    "GRANT SELECT ON tombstone TO kigo_runner, kigo_reader;",
 };
 enum { SCHEMA_VERSION = sizeof MIGRATIONS / sizeof *MIGRATIONS };
 

@@ -3,14 +3,19 @@
 #include "base/buffer.h"
 #include <stdlib.h>
 
-/* A link leads to a run of the same tag manifest, whoever pushed that one. */
+/* A link leads to a run of the same tag manifest, whoever pushed that one,
+ * and whether it was pruned. */
 static const char RUNNERS[] =
     "SELECT w.name, count(a.bundle_id), coalesce(sum(a.size_bytes), 0), max(a.bundle_id),"
     " count(*) FILTER (WHERE a.previous_id IS NOT NULL AND p.bundle_id IS NULL),"
     " count(*) FILTER (WHERE EXISTS (SELECT FROM archive o WHERE o.runner_no = a.runner_no"
-    "  AND o.previous_id = a.previous_id AND o.bundle_id < a.bundle_id))"
-    " FROM runner w LEFT JOIN archive a USING (runner_no) LEFT JOIN archive p ON p.bundle_id = a.previous_id"
-    " AND p.tagmanifest_sha256 = a.previous_sha256 GROUP BY w.name ORDER BY w.name COLLATE \"C\"";
+    "  AND o.previous_id = a.previous_id AND o.bundle_id < a.bundle_id)),"
+    " (SELECT count(*) FROM tombstone t WHERE t.runner_no = w.runner_no"
+    "  AND NOT EXISTS (SELECT FROM archive o WHERE o.bundle_id = t.bundle_id))"
+    " FROM runner w LEFT JOIN archive a USING (runner_no)"
+    " LEFT JOIN (SELECT bundle_id, tagmanifest_sha256 FROM archive UNION SELECT bundle_id, tagmanifest_sha256"
+    "  FROM tombstone) p ON p.bundle_id = a.previous_id AND p.tagmanifest_sha256 = a.previous_sha256"
+    " GROUP BY w.runner_no, w.name ORDER BY w.name COLLATE \"C\"";
 
 static void take_runner(const struct kg_fleet_rows *rows, int row, struct kg_fleet_runner *runner) {
     *runner = (struct kg_fleet_runner){ .name = kg_xstrdup(kg_fleet_cell(rows, row, 0)),
@@ -18,7 +23,8 @@ static void take_runner(const struct kg_fleet_rows *rows, int row, struct kg_fle
                                         .archive_bytes = kg_fleet_integer(rows, row, 2),
                                         .newest = kg_xstrdup(kg_fleet_cell(rows, row, 3)),
                                         .n_gaps = kg_fleet_integer(rows, row, 4),
-                                        .n_forks = kg_fleet_integer(rows, row, 5) };
+                                        .n_forks = kg_fleet_integer(rows, row, 5),
+                                        .n_pruned = kg_fleet_integer(rows, row, 6) };
 }
 
 static enum kg_status read_server(struct kg_fleet *fleet, struct kg_fleet_status *status, struct kg_error *err) {

@@ -8,6 +8,7 @@
 #include "fleet/fleet.h"
 #include "suites/integration/fleet_crashes.h"
 #include "suites/integration/fleet_lab.h"
+#include "suites/integration/fleet_prunes.h"
 #include "suites/integration/hostile_store.h"
 #include "suites/integration/verbs.h"
 #include "suites/support/bundle_maker.h"
@@ -432,17 +433,17 @@ static void versions(struct kg_record *rec, const void *arg) {
     char *dir = kg_maker_sealed(lab.bundles, 1);
     kg_fleet_lab_kigo(&lab, "postgres", ARGS("push", dir), KG_EXIT_USAGE, "'kigo fleet init'", NULL);
     kg_fleet_lab_kigo(&lab, "postgres", ARGS("fleet", "migrate"), KG_EXIT_USAGE, "'kigo fleet init'", NULL);
-    kg_fleet_lab_kigo(&lab, "postgres", ARGS("fleet", "init"), KG_EXIT_OK, "version 2", NULL);
-    kg_fleet_lab_kigo(&lab, "postgres", ARGS("fleet", "init"), KG_EXIT_OK, "version 2", NULL);
+    kg_fleet_lab_kigo(&lab, "postgres", ARGS("fleet", "init"), KG_EXIT_OK, "version 3", NULL);
+    kg_fleet_lab_kigo(&lab, "postgres", ARGS("fleet", "init"), KG_EXIT_OK, "version 3", NULL);
     /* As it was before the views. */
     free(kg_fleet_lab_sql(&lab, "postgres",
-                          "DROP VIEW kigo.run, kigo.figure, kigo.failure;"
+                          "DROP TABLE kigo.tombstone; DROP VIEW kigo.run, kigo.figure, kigo.failure;"
                           "UPDATE kigo.schema_version SET version = 1"));
     kg_fleet_lab_kigo(&lab, "postgres", ARGS("push", dir), KG_EXIT_INTEGRITY, "'kigo fleet migrate'", NULL);
-    kg_fleet_lab_kigo(&lab, "postgres", ARGS("fleet", "migrate"), KG_EXIT_OK, "version 2", NULL);
+    kg_fleet_lab_kigo(&lab, "postgres", ARGS("fleet", "migrate"), KG_EXIT_OK, "version 3", NULL);
     kg_fleet_lab_kigo(&lab, "postgres", ARGS("push", dir), KG_EXIT_OK, ": pushed", NULL);
     ck_assert_int_eq(kg_fleet_lab_number(&lab, "SELECT count(*) FROM kigo.run"), 1);
-    free(kg_fleet_lab_sql(&lab, "postgres", "UPDATE kigo.schema_version SET version = 3"));
+    free(kg_fleet_lab_sql(&lab, "postgres", "UPDATE kigo.schema_version SET version = 4"));
     static const char *const NEWER[][3] = { { "push", "@" },     { "pull", "2" },        { "fleet", "status" },
                                             { "fleet", "init" }, { "fleet", "migrate" }, { "fleet", "reindex" } };
     for (size_t i = 0; i < KG_COUNT_OF(NEWER); i++) {
@@ -558,7 +559,7 @@ static void unreachable(struct kg_record *rec, const void *arg) {
 
 #define CASE(function)                                                                                                 \
     { .layer = "integration", .op = "fleet", .name = #function, .run = function }
-#define CRASH(name_)                                                                                                   \
+#define OTHER(name_)                                                                                                   \
     { .layer = "integration", .op = "fleet", .name = #name_, .run = kg_fleet_##name_ }
 
 static const struct kg_case CASES[] = {
@@ -579,9 +580,11 @@ static const struct kg_case CASES[] = {
       .source_tree = true,
       .run = answers_fit_their_schemas },
     CASE(unreachable),
-    CRASH(killed_before_commit),
-    CRASH(killed_at_commit_and_gone),
-    CRASH(killed_at_commit_and_back),
+    OTHER(pruned_runs_leave_tombstones),
+    OTHER(pruned_is_as_reindexed),
+    OTHER(killed_before_commit),
+    OTHER(killed_at_commit_and_gone),
+    OTHER(killed_at_commit_and_back),
 };
 
 int main(int argc, char **argv) {

@@ -27,10 +27,11 @@ static void every_call_says_so(struct kg_record *rec, const void *arg) {
     expect(kg_fleet_migrate(fleet, &version, &err), &err);
     expect(kg_fleet_check(fleet, &err), &err);
     expect(kg_fleet_status(fleet, &status, &err), &err);
-    expect(kg_fleet_push(fleet, "run", NULL, NULL, &pushed, &err), &err);
+    expect(kg_fleet_push(fleet, "run", NULL, false, NULL, &pushed, &err), &err);
     expect(kg_fleet_find(fleet, "run", id, &err), &err);
     expect(kg_fleet_fetch(fleet, "run", "run.tar.zst", NULL, &err), &err);
     expect(kg_fleet_reindex(fleet, NULL, &n, &problems, &err), &err);
+    expect(kg_fleet_prune(fleet, 1, NULL, NULL, &err), &err);
     kg_fleet_status_free(&status);
     kg_fleet_close(fleet);
 }

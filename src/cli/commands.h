@@ -34,6 +34,7 @@
     X(steps, "steps", "find where times changed for good") \
     X(regress, "regress", "judge a run against those before it") \
     X(report, "report", "show a run, or all, as a page") \
+    X(web, "web", "show the history in a browser") \
     X(confirm, "confirm", "measure again what regress flagged") \
     X(selfcheck, "selfcheck", "measure how often regress is wrong") \
     X(annotate, "annotate", "keep a note on a run or a case") \

@@ -48,6 +48,7 @@ kigo_SOURCES = \
 	src/cli/cmd_synth.c \
 	src/cli/cmd_tokenize.c \
 	src/cli/cmd_verify.c \
+	src/cli/cmd_web.c \
 	src/cli/commands.h \
 	src/cli/completions.c src/cli/completions.h \
 	src/cli/differences.c src/cli/differences.h \
@@ -99,4 +100,12 @@ kigo_CPPFLAGS += $(LIBEDIT_CFLAGS)
 kigo_LDADD += $(LIBEDIT_LIBS)
 else
 kigo_SOURCES += src/cli/line_editor_none.c
+endif
+kigo_SOURCES += src/web/server.h
+if WITH_LIBMICROHTTPD
+kigo_SOURCES += src/web/server.c
+kigo_CPPFLAGS += $(LIBMICROHTTPD_CFLAGS)
+kigo_LDADD += $(LIBMICROHTTPD_LIBS)
+else
+kigo_SOURCES += src/web/server_none.c
 endif

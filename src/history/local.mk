@@ -4,6 +4,7 @@ libkigo_a_SOURCES += \
 	src/history/ancestry.c src/history/ancestry.h \
 	src/history/annotation.c src/history/annotation.h \
 	src/history/annotation_sync.c \
+	src/history/browse.c src/history/browse.h \
 	src/history/canary_fit.c src/history/canary_fit.h \
 	src/history/comparison_key.c src/history/comparison_key.h \
 	src/history/confirm.c src/history/confirm.h \

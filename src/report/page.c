@@ -148,25 +148,46 @@ void kg_page_cell(struct kg_page *page, const char *text) {
     kg_page_cell_lines(page, &text, text ? 1 : 0);
 }
 
-void kg_page_cell_lines(struct kg_page *page, const char *const *lines, size_t n_lines) {
+/* What stands before a cell's text. */
+static void open_cell(struct kg_page *page, const char *first) {
     begin_cell(page);
-    const enum kg_column_kind kind = page->columns[page->column].kind;
-    if (is_html(page)) {
-        const char *tone = kind == KG_COLUMN_STATUS ? tone_of(n_lines > 0 ? lines[0] : "") : NULL;
-        if (page->facts && page->column == 0) kg_buffer_puts(&page->body, "<th scope=\"row\">");
-        else kg_buffer_printf(&page->body, "<td class=\"%s%s%s\">", CLASSES[kind], tone ? " " : "", tone ? tone : "");
-    } else {
+    if (!is_html(page)) {
         kg_buffer_puts(&page->body, "| ");
+        return;
     }
-    for (size_t i = 0; i < n_lines; i++) {
-        if (i > 0) kg_buffer_puts(&page->body, "<br>");
-        put_text(page, lines[i]);
-    }
+    const enum kg_column_kind kind = page->columns[page->column].kind;
+    const char *tone = kind == KG_COLUMN_STATUS ? tone_of(first) : NULL;
+    if (page->facts && page->column == 0) kg_buffer_puts(&page->body, "<th scope=\"row\">");
+    else kg_buffer_printf(&page->body, "<td class=\"%s%s%s\">", CLASSES[kind], tone ? " " : "", tone ? tone : "");
+}
+
+static void close_cell(struct kg_page *page) {
     if (is_html(page)) kg_buffer_puts(&page->body, page->facts && page->column == 0 ? "</th>" : "</td>");
     else kg_buffer_puts(&page->body, " ");
     if (++page->column < page->n_columns) return;
     page->column = 0;
     kg_buffer_puts(&page->body, is_html(page) ? "</tr>\n" : "|\n");
+}
+
+void kg_page_cell_lines(struct kg_page *page, const char *const *lines, size_t n_lines) {
+    open_cell(page, n_lines > 0 ? lines[0] : "");
+    for (size_t i = 0; i < n_lines; i++) {
+        if (i > 0) kg_buffer_puts(&page->body, "<br>");
+        put_text(page, lines[i]);
+    }
+    close_cell(page);
+}
+
+void kg_page_cell_link(struct kg_page *page, const char *url, const char *text) {
+    open_cell(page, text);
+    if (is_html(page)) {
+        kg_buffer_puts(&page->body, "<a href=\"");
+        put_text(page, url);
+        kg_buffer_puts(&page->body, "\">");
+    }
+    put_text(page, text);
+    if (is_html(page)) kg_buffer_puts(&page->body, "</a>");
+    close_cell(page);
 }
 
 void kg_page_cellf(struct kg_page *page, const char *fmt, ...) {
@@ -207,17 +228,25 @@ void kg_page_plot(struct kg_page *page, const char *script, const char *says) {
     kg_buffer_free(&svg);
 }
 
-static void put_html(struct kg_page *page, struct kg_buffer *out) {
-    kg_buffer_printf(
-        out,
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
-        "base-uri 'none'; form-action 'none'\">\n"
-        "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
-        "<meta name=\"generator\" content=\"kigo " PACKAGE_VERSION "\">\n<title>%s</title>\n<style>\n%s",
-        kg_buffer_text(&page->title), KG_PAGE_STYLE);
+static void put_head(const struct kg_page *page, struct kg_buffer *out) {
+    const struct kg_page_served *served = page->served;
+    kg_buffer_puts(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n");
+    if (!served)
+        kg_buffer_puts(out, "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+                            "'unsafe-inline'; base-uri 'none'; form-action 'none'\">\n");
+    kg_buffer_printf(out,
+                     "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+                     "<meta name=\"generator\" content=\"kigo " PACKAGE_VERSION "\">\n<title>%s</title>\n",
+                     kg_buffer_text(&page->title));
+    if (served) kg_buffer_printf(out, "<script src=\"%s\" defer></script>\n", served->script);
+    if (served) kg_buffer_printf(out, "<style nonce=\"%s\">\n%s%s", served->nonce, KG_PAGE_STYLE, served->style);
+    else kg_buffer_printf(out, "<style>\n%s", KG_PAGE_STYLE);
     kg_buffer_printf(out, "@media screen and (max-width:46rem){\n%s}\n</style></head>\n<body>\n",
                      kg_buffer_text(&page->style));
+}
+
+static void put_html(struct kg_page *page, struct kg_buffer *out) {
+    put_head(page, out);
     const char *body = kg_buffer_text(&page->body), *head_end = strstr(body, "<h2");
     const size_t head = head_end ? (size_t)(head_end - body) : page->body.len;
     kg_buffer_append(out, body, head);

@@ -24,17 +24,25 @@ struct kg_column {
     enum kg_column_kind kind;
 };
 
+/* HTML that a server sends, with a policy in its head lines instead of the page's. */
+struct kg_page_served {
+    const char *nonce;  /* of the page's style, named by the policy: letters and digits */
+    const char *style;  /* more rules */
+    const char *script; /* path of the script that helps, and is not needed */
+};
+
 struct kg_page {
     enum kg_page_format format;
-    bool plots;                      /* false: kg_page_plot does nothing */
-    struct kg_buffer body;           /* what has been written */
-    struct kg_buffer title;          /* escaped, for HTML's head */
-    struct kg_buffer navigation;     /* HTML: links to the sections */
-    struct kg_buffer style;          /* HTML: the names of columns on small screens */
-    struct kg_buffer no_plots;       /* why plots are missing; empty if none is */
-    const struct kg_column *columns; /* of the table under way */
-    size_t n_columns, column;        /* column: cells of the row under way */
-    bool in_table, facts;            /* facts: the table is one of names and values */
+    const struct kg_page_served *served; /* NULL: a file */
+    bool plots;                          /* false: kg_page_plot does nothing */
+    struct kg_buffer body;               /* what has been written */
+    struct kg_buffer title;              /* escaped, for HTML's head */
+    struct kg_buffer navigation;         /* HTML: links to the sections */
+    struct kg_buffer style;              /* HTML: the names of columns on small screens */
+    struct kg_buffer no_plots;           /* why plots are missing; empty if none is */
+    const struct kg_column *columns;     /* of the table under way */
+    size_t n_columns, column;            /* column: cells of the row under way */
+    bool in_table, facts;                /* facts: the table is one of names and values */
     size_t n_sections, n_tables, n_plots;
 };
 #define KG_PAGE_INIT(format_, plots_)                                                                                  \
@@ -56,6 +64,8 @@ void kg_page_facts(struct kg_page *page);
 void kg_page_cell(struct kg_page *page, const char *text); /* NULL: empty */
 void kg_page_cell_lines(struct kg_page *page, const char *const *lines, size_t n_lines);
 void kg_page_cellf(struct kg_page *page, const char *fmt, ...) KG_PRINTF(2, 3);
+/* HTML: a link. url: already percent-encoded. */
+void kg_page_cell_link(struct kg_page *page, const char *url, const char *text);
 void kg_page_table_end(struct kg_page *page);
 
 /* What is between opens on demand; in Markdown it follows its summary. */

@@ -181,6 +181,7 @@ suites_integration_test_rerun_SOURCES = \
 	suites/integration/verbs.c suites/integration/verbs.h
 check_PROGRAMS += suites/integration/test_report
 suites_integration_test_report_SOURCES = \
+	suites/integration/hostile_run.c suites/integration/hostile_run.h \
 	suites/integration/browser.c suites/integration/browser.h \
 	suites/integration/browser_colours.c suites/integration/browser_print.c \
 	suites/integration/test_report.c \
@@ -257,3 +258,19 @@ suites_integration_test_fleet_SOURCES = \
 	suites/integration/hostile_store.c suites/integration/hostile_store.h \
 	suites/integration/test_fleet.c \
 	suites/integration/verbs.c suites/integration/verbs.h
+# The pages of `kigo web`, asked for over a socket.
+check_PROGRAMS += suites/integration/test_web
+EXTRA_suites_integration_test_web_DEPENDENCIES = kigo$(EXEEXT)
+suites_integration_test_web_SOURCES = \
+	suites/integration/test_web.c \
+	suites/integration/verbs.c suites/integration/verbs.h \
+	suites/integration/web_client.c suites/integration/web_client.h
+check_PROGRAMS += suites/integration/test_web_pages
+EXTRA_suites_integration_test_web_pages_DEPENDENCIES = kigo$(EXEEXT)
+suites_integration_test_web_pages_SOURCES = \
+	suites/integration/browser.c suites/integration/browser.h \
+	suites/integration/browser_colours.c \
+	suites/integration/hostile_run.c suites/integration/hostile_run.h \
+	suites/integration/test_web_pages.c \
+	suites/integration/verbs.c suites/integration/verbs.h \
+	suites/integration/web_client.c suites/integration/web_client.h

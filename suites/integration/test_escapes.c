@@ -133,6 +133,8 @@ static const struct call OTHER_CALLS[] = {
     CALL(TEXT, "pull", "x", "--history", "postgresql://u@/%1B%5B31mx?host=/nowhere/at/all", "--wait", "0"),
     QUIET(TEXT, "pull", "x", "--history", "@TEXT"),
     CALL(TEXT, "fleet", "@TEXT"),
+    CALL(TEXT, "web", "@TEXT"),
+    QUIET(TEXT, "web", "--listen", "@TEXT"),
     CALL(TEXT, "@TEXT"),
 };
 

@@ -313,6 +313,7 @@ static void errors_print_no_document(struct kg_record *rec, const void *arg) {
         { "push", "--all", "--history", "postgresql://u@/d?host=/nowhere/at/all", "--wait", "0" },
         { "pull", "2026", "--history", "postgresql://u@/d?host=/nowhere/at/all", "--wait", "0" },
         { "fleet", "status", "--history", "postgresql://u@/d?host=/nowhere/at/all", "--wait", "0" },
+        { "web", "--port", "0", "--bundles", "/nowhere/at/all" },
         { "check", "--suites", "/nowhere/at/all" },
         { "check", "--list", "--suites", "/nowhere/at/all" },
         { "bench", "--suites", "/nowhere/at/all" },

@@ -7,6 +7,7 @@
 #include "report/page.h"
 #include "run/publish.h"
 #include "suites/integration/browser.h"
+#include "suites/integration/hostile_run.h"
 #include "suites/integration/verbs.h"
 #include "suites/support/bundle_maker.h"
 #include "suites/support/history_lab.h"
@@ -16,78 +17,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Names as an attacker would choose them: elements, attributes, ends of what stands around them, scripts; control
- * characters; a right-to-left override that shows "exe.png."; a key of 300 letters without a place to break. */
-static const char *const HOSTILE[] = {
-    "<script>document.title='hacked'</script>",
-    "\"><img src=http://198.51.100.1/x onerror=alert(1)>",
-    "' onmouseover='alert(1)",
-    "</td></table></body><iframe src=javascript:alert(1)></iframe>",
-    "</style><link rel=stylesheet href=http://198.51.100.1/y.css>",
-    "</title><base href=http://198.51.100.1/>",
-    "<!--",
-    "]]><svg onload=alert(1)>",
-    "&lt;b&gt;&#60;script&#62;",
-    "bell \a, escape \x1b[31m, delete \x7f",
-    "\xE2\x80\xAE.gnp.exe\xE2\x81\xA6",
-    "\xD7\xA9\xD7\x9C\xD7\x95\xD7\x9D \xD8\xB3\xD9\x84\xD8\xA7\xD9\x85",
-    "EOD\n'; set print '/nowhere/x'; print 'x'; `touch /nowhere/y`",
-    "a|b\\|c`d`*e*_f_[g](http://198.51.100.1)",
-};
-
-static char *letters(size_t n) {
-    char *text = kg_xmalloc(n + 1);
-    memset(text, 'm', n);
-    text[n] = '\0';
-    return text;
-}
-
-/* A sealed run whose every text is hostile: case i fails if i is odd. Its folder's name is "latest". */
-static void seal_hostile(const char *root) {
-    const size_t n_cases = KG_COUNT_OF(HOSTILE) + 1;
-    struct kg_bundle *bundle = NULL;
-    struct kg_bundle_summary summary;
-    struct kg_error err;
-    char *endless = letters(300);
-    json_t *run = json_pack("{s:[s]}", "argv", HOSTILE[0]);
-    const struct kg_bundle_options options = { .root = root, .run = run, .seed = 7 };
-    EXPECT_OK(kg_bundle_create(&options, &bundle, &err), err);
-    json_decref(run);
-    for (size_t i = 0; i < n_cases; i++) {
-        const char *text = i < KG_COUNT_OF(HOSTILE) ? HOSTILE[i] : endless;
-        json_t *line = kg_maker_plan_line(i);
-        static const char *const MEMBERS[] = { "key", "layer", "op", "name", "backend", "dtype", "shape" };
-        for (size_t k = 0; k < KG_COUNT_OF(MEMBERS); k++) json_object_set_new(line, MEMBERS[k], json_string(text));
-        EXPECT_OK(kg_bundle_plan(bundle, line, &err), err);
-        json_decref(line);
-    }
-    EXPECT_OK(kg_bundle_plan_done(bundle, &err), err);
-    for (size_t i = 0; i < n_cases; i++) {
-        const char *text = i < KG_COUNT_OF(HOSTILE) ? HOSTILE[i] : endless;
-        json_t *result = kg_maker_result(i, i % 2 ? "fail" : "pass");
-        static const struct {
-            const char *list, *members[3];
-        } LISTS[] = { { "errors", { "name", "why" } },
-                      { "timings", { "name" } },
-                      { "metrics", { "name", "unit" } },
-                      { "memory", { "tag" } } };
-        json_object_set_new(result, "key", json_string(text));
-        if (i % 2) json_object_set_new(result, "reason", json_string(text));
-        for (size_t k = 0; k < KG_COUNT_OF(LISTS); k++)
-            for (size_t m = 0; LISTS[k].members[m]; m++)
-                json_object_set_new(json_array_get(json_object_get(result, LISTS[k].list), 0), LISTS[k].members[m],
-                                    json_string(text));
-        EXPECT_OK(kg_bundle_start(bundle, text, &err), err);
-        EXPECT_OK(kg_maker_samples(bundle, i, result, &err), err);
-        EXPECT_OK(kg_bundle_end(bundle, result, &err), err);
-        json_decref(result);
-    }
-    EXPECT_OK(kg_run_seal(bundle, &summary, &err), err);
-    ck_assert_str_eq(summary.verdict, "fail");
-    kg_bundle_close(bundle);
-    free(endless);
-}
 
 /* What every page owes its reader at that width. */
 static bool look_is_good(struct kg_record *rec, const char *html, int width, const char *words, int least_images) {
@@ -123,9 +52,9 @@ static void hostile_text_in_a_browser(struct kg_record *rec, const void *arg) {
     const char *root = kg_scratch_dir(rec);
     char *html;
     (void)arg;
-    seal_hostile(root);
+    kg_hostile_run_seal(root, 300);
     kg_verb_expect(root, ARGS("report", "latest"), KG_EXIT_OK, &html);
-    looked_at(rec, html, HOSTILE[3], 2);
+    looked_at(rec, html, KG_HOSTILE_NAME_OF[3], 2);
     looked_at(rec, html, "bell \\x07, escape \\x1B[31m, delete \\u007F", 2);
     looked_at(rec, html, "\\u202E.gnp.exe\\u2066", 2);
     free(html);
@@ -137,10 +66,10 @@ static void sealed_page_in_a_browser(struct kg_record *rec, const void *arg) {
     size_t size_bytes;
     struct kg_error err;
     (void)arg;
-    seal_hostile(root);
+    kg_hostile_run_seal(root, 300);
     char *dir = kg_maker_only(root), *path = kg_path_join(dir, "data/report.html");
     EXPECT_OK(kg_file_read(path, &html, &size_bytes, &err), err);
-    looked_at(rec, html, HOSTILE[1], 0);
+    looked_at(rec, html, KG_HOSTILE_NAME_OF[1], 0);
     free(html);
     free(path);
     free(dir);
@@ -214,7 +143,7 @@ static void pages_close_what_they_open(struct kg_record *rec, const void *arg) {
     struct story story;
     char *html;
     (void)arg;
-    seal_hostile(hostile);
+    kg_hostile_run_seal(hostile, 300);
     kg_verb_expect(hostile, ARGS("report", "latest"), KG_EXIT_OK, &html);
     kg_expect_html_closed(html);
     free(html);
@@ -341,7 +270,7 @@ static char *page_of_many_colours(struct kg_record *rec, const void *arg) {
     struct story story;
     char *html;
     if (strcmp(which, "hostile") == 0) {
-        seal_hostile(kg_scratch_dir(rec));
+        kg_hostile_run_seal(kg_scratch_dir(rec), 300);
         kg_verb_expect(kg_scratch_dir(rec), ARGS("report", "latest"), KG_EXIT_OK, &html);
         return html;
     }

@@ -160,3 +160,6 @@ suites_unit_test_views_SOURCES = suites/unit/test_views.c
 # The stubs in the place of a fleet, which this build may not have.
 check_PROGRAMS += suites/unit/test_fleet_none
 suites_unit_test_fleet_none_SOURCES = src/fleet/fleet_none.c suites/unit/test_fleet_none.c
+# The stubs in the place of a server, which this build may not have.
+check_PROGRAMS += suites/unit/test_web_none
+suites_unit_test_web_none_SOURCES = src/web/server_none.c suites/unit/test_web_none.c

@@ -1,0 +1,59 @@
+/* A history as pages for a browser: what `kigo web` sends. Pages are made here, of a request's path and parameters;
+ * src/web/server.h speaks HTTP. Nothing of a request names a file: a run is looked up by its id, and every text of the
+ * history is escaped where it is read.
+ *
+ *   path                what
+ *   /                   runs, newest first: machine, branch, commit, verdict choose, page
+ *   /run/ID             one run: what is not green, groups of cases, skips
+ *   /run/ID/cases       its cases: layer, op, status choose, page
+ *   /filter.js          the script */
+#ifndef KIGO_WEB_WEB_H
+#define KIGO_WEB_WEB_H
+
+#include "base/buffer.h"
+#include <kigo/history.h>
+#include <stdbool.h>
+
+struct kg_web;
+
+struct kg_web_options {
+    const char *root; /* folder of bundles: sign-offs and annotations are there */
+    /* Opens the history; what stands in the way of single runs is its own to say. */
+    enum kg_status (*open)(void *user, struct kg_history **history, struct kg_error *err);
+    void (*close)(void *user, struct kg_history *history);
+    void *user;
+    const char *const *repositories; /* where to ask git for commits; NULL ends them */
+};
+
+/* options must outlive it. Opens the history once, so that what cannot be read is said before anyone asks. */
+KG_WARN_UNUSED enum kg_status kg_web_open(const struct kg_web_options *options, struct kg_web **web,
+                                          struct kg_error *err);
+void kg_web_close(struct kg_web *web);
+
+enum {
+    KG_WEB_MAX_PARAMS = 16,
+    KG_WEB_MAX_VALUE = 256, /* bytes of a parameter's value, or of a name in the path */
+    KG_WEB_NONCE_SIZE = 33,
+};
+struct kg_web_param {
+    const char *name, *value; /* decoded */
+};
+struct kg_web_request {
+    const char *path; /* decoded */
+    struct kg_web_param params[KG_WEB_MAX_PARAMS];
+    size_t n_params;
+};
+struct kg_web_response {
+    int status;       /* of HTTP: 200, 400, 404, 500, 503 */
+    const char *type; /* Content-Type */
+    struct kg_buffer body;
+    char nonce[KG_WEB_NONCE_SIZE]; /* of the page's style; "" where it has none */
+};
+
+/* Always gives a page; the caller frees the body. One call at a time. */
+void kg_web_answer(struct kg_web *web, const struct kg_web_request *request, struct kg_web_response *response);
+
+/* A page that says why there is no other. */
+void kg_web_refuse(int status, const char *why, struct kg_web_response *response);
+
+#endif

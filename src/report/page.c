@@ -229,7 +229,7 @@ void kg_page_plot(struct kg_page *page, const char *script, const char *says) {
 }
 
 static void put_head(const struct kg_page *page, struct kg_buffer *out) {
-    const struct kg_page_served *served = page->served;
+    const struct kg_page_served *served = page->served.nonce ? &page->served : NULL;
     kg_buffer_puts(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n");
     if (!served)
         kg_buffer_puts(out, "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "

@@ -33,16 +33,16 @@ struct kg_page_served {
 
 struct kg_page {
     enum kg_page_format format;
-    const struct kg_page_served *served; /* NULL: a file */
-    bool plots;                          /* false: kg_page_plot does nothing */
-    struct kg_buffer body;               /* what has been written */
-    struct kg_buffer title;              /* escaped, for HTML's head */
-    struct kg_buffer navigation;         /* HTML: links to the sections */
-    struct kg_buffer style;              /* HTML: the names of columns on small screens */
-    struct kg_buffer no_plots;           /* why plots are missing; empty if none is */
-    const struct kg_column *columns;     /* of the table under way */
-    size_t n_columns, column;            /* column: cells of the row under way */
-    bool in_table, facts;                /* facts: the table is one of names and values */
+    struct kg_page_served served;    /* without a nonce it is a file */
+    bool plots;                      /* false: kg_page_plot does nothing */
+    struct kg_buffer body;           /* what has been written */
+    struct kg_buffer title;          /* escaped, for HTML's head */
+    struct kg_buffer navigation;     /* HTML: links to the sections */
+    struct kg_buffer style;          /* HTML: the names of columns on small screens */
+    struct kg_buffer no_plots;       /* why plots are missing; empty if none is */
+    const struct kg_column *columns; /* of the table under way */
+    size_t n_columns, column;        /* column: cells of the row under way */
+    bool in_table, facts;            /* facts: the table is one of names and values */
     size_t n_sections, n_tables, n_plots;
 };
 #define KG_PAGE_INIT(format_, plots_)                                                                                  \

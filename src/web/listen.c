@@ -15,11 +15,11 @@ static bool is_loopback(const struct sockaddr_storage *address) {
     const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
     if (address->ss_family == AF_INET) return ntohl(v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-    return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+    return address->ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
 }
 
 static enum kg_status describe(struct kg_listen *to, struct kg_error *err) {
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = { 0 };
     socklen_t size = sizeof address;
     char port[8];
     if (getsockname(to->fd, (struct sockaddr *)&address, &size) != 0 ||

@@ -95,8 +95,7 @@ static void finish(struct kg_page *page, int status, struct kg_web_response *res
     response->status = status;
     response->type = "text/html; charset=utf-8";
     make_nonce(response->nonce);
-    const struct kg_page_served served = { response->nonce, KG_WEB_STYLE, "/filter.js" };
-    page->served = &served;
+    page->served = (struct kg_page_served){ response->nonce, KG_WEB_STYLE, "/filter.js" };
     kg_page_finish(page, &response->body);
 }
 

@@ -20,8 +20,8 @@ struct broken {
     const char *rule, *status, *reason, *ends; /* ends: status of ends_cleanly */
 };
 static const struct broken BROKEN[] = {
-    { "garbage", "crash", "no JSON", "fail" },
-    { "garbage_in_case", "crash", "no JSON", "fail" },
+    { "garbage", "crash", "event 1 is no JSON", "fail" },
+    { "garbage_in_case", "crash", "event 2 is no JSON", "fail" },
     { "unfinished_line", "crash", "never started", "fail" },
     { "unknown_key", "crash", "'unit/broken/other'", "fail" },
     { "unknown_long_key", "crash", "which is not a case", "fail" },

@@ -8,8 +8,8 @@
 
 enum { N_RUNS = 20, MOST_CANARIES = 3 };
 
-/* What changes from run to run: a step, and noise of no pattern. */
-enum shape { NOTHING, STEP, STEPS, NOISE, OTHER_NOISE, N_SHAPES };
+/* What changes from run to run: a step, noise of no pattern, and two runs that were disturbed. */
+enum shape { NOTHING, STEP, STEPS, NOISE, OTHER_NOISE, DISTURBED, N_SHAPES };
 
 static double value_of(enum shape shape, size_t run) {
     switch (shape) {
@@ -17,6 +17,7 @@ static double value_of(enum shape shape, size_t run) {
     case STEPS: return run < 7 ? 0 : run < 14 ? 0.1 : 0.04;
     case NOISE: return 0.02 * (fmod(0.618 * (double)(run + 1), 1) - 0.5);
     case OTHER_NOISE: return 0.02 * (fmod(0.414 * (double)(run + 1), 1) - 0.5);
+    case DISTURBED: return run == 3 || run == 4 ? 0.02 : 0;
     default: return 0;
     }
 }
@@ -35,6 +36,12 @@ static const struct row {
     { "not_more_than_the_canary_does", { STEP }, NOTHING, { [STEP] = 2 }, { [STEP] = 1 }, 0 },
     { "never_the_other_way", { STEP }, NOTHING, { [STEP] = -1 }, { [STEP] = -1 }, 0 },
     { "seven_tenths_of_noise", { NOISE }, NOTHING, { [NOISE] = 0.7 }, { 0 }, 0 },
+    { "two_disturbed_runs_bend_nothing",
+      { NOISE },
+      NOTHING,
+      { [NOISE] = 0.7, [DISTURBED] = 1 },
+      { [DISTURBED] = 1 },
+      0 },
     { "other_noise_stays", { NOISE }, NOTHING, { [OTHER_NOISE] = 1 }, { [OTHER_NOISE] = 1 }, 0 },
     { "the_canary_that_tells_most", { OTHER_NOISE, STEP }, NOTHING, { [STEP] = 0.6 }, { 0 }, 0 },
     { "the_mean_of_canaries", { NOISE, OTHER_NOISE }, NOTHING, { [NOISE] = 0.5, [OTHER_NOISE] = 0.5 }, { 0 }, 0 },

@@ -142,16 +142,52 @@ static void a_step_is_no_drift(struct kg_record *rec, const void *arg) {
     }
 }
 
+/* Half a percent a run is seen beside a spread of 2.5%, and not beside twice as much. */
+static void a_creep_stands_out_of_noise(struct kg_record *rec, const void *arg) {
+    enum { N_RUNS = 1 + N_BASELINE, N_SERIES = 12 };
+    static const int NOISE[] = { 0, 3, -1, 1, -3, 2, -2 };
+    static const struct {
+        double range;
+        bool crept;
+    } ROWS_OF_RANGE[] = { { 0.025, true }, { 0.05, false } };
+    (void)rec;
+    (void)arg;
+    for (size_t k = 0; k < KG_COUNT_OF(ROWS_OF_RANGE); k++) {
+        double by_run[N_RUNS], flat[N_RUNS] = { 0 };
+        struct kg_series figures[N_SERIES];
+        const struct kg_series canary = { "cpu", flat };
+        struct kg_drift *d;
+        size_t n;
+        for (size_t run = 0; run < N_RUNS; run++)
+            by_run[run] = ROWS_OF_RANGE[k].range / 6 * NOISE[run % KG_COUNT_OF(NOISE)] - 0.005 * (double)run;
+        for (size_t i = 0; i < N_SERIES; i++) figures[i] = (struct kg_series){ "cpu", by_run };
+        kg_drift_find(figures, N_SERIES, &canary, 1, N_RUNS, log1p(0.03), &d, &n);
+        ck_assert_uint_eq(n, 1);
+        ck_assert_int_eq(d->crept, ROWS_OF_RANGE[k].crept);
+        ck_assert_int_eq(d->worse, ROWS_OF_RANGE[k].crept);
+        kg_drifts_free(d, n);
+    }
+}
+
 #define ONE(name_, row_)                                                                                               \
     { .layer = "unit", .op = "drift", .name = name_, .run = one_event, .arg = &ROWS[row_] }
 #define CASE(function)                                                                                                 \
     { .layer = "unit", .op = "drift", .name = #function, .run = function }
 
 static const struct kg_case CASES[] = {
-    ONE("nothing_changed", 0), ONE("machine_is_slow", 1),           ONE("program_is_slow", 2),
-    ONE("both_are_slow", 3),   ONE("program_is_fast", 4),           ONE("a_third_is_slow", 5),
-    ONE("slow_twice", 6),      ONE("slow_since_five_runs", 7),      ONE("creep", 8),
-    CASE(drift_is_found),      CASE(few_figures_follow_the_canary), CASE(a_step_is_no_drift),
+    ONE("nothing_changed", 0),
+    ONE("machine_is_slow", 1),
+    ONE("program_is_slow", 2),
+    ONE("both_are_slow", 3),
+    ONE("program_is_fast", 4),
+    ONE("a_third_is_slow", 5),
+    ONE("slow_twice", 6),
+    ONE("slow_since_five_runs", 7),
+    ONE("creep", 8),
+    CASE(drift_is_found),
+    CASE(few_figures_follow_the_canary),
+    CASE(a_step_is_no_drift),
+    CASE(a_creep_stands_out_of_noise),
 };
 
 int main(int argc, char **argv) {

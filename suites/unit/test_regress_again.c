@@ -4,6 +4,7 @@
 #include "base/size.h"
 #include "history/annotation.h"
 #include "history/confirm.h"
+#include "history/noisy_again.h"
 #include "suites/harness/must.h"
 #include "suites/support/history_lab.h"
 #include <check.h>
@@ -179,15 +180,33 @@ static void measured_again(struct kg_record *rec, const void *arg) {
     kg_history_lab_close(&lab);
 }
 
+/* The run to build is the newest of three that are together where the series was; two together may be luck. */
+static void three_runs_tell_where_it_was(struct kg_record *rec, const void *arg) {
+    enum { N_RUNS = 10 };
+    static const struct {
+        size_t n_as_before, baseline; /* newest runs before the judged one that are so, and then one that is slow */
+    } ROWS[] = { { 1, 3 }, { 2, 4 }, { 3, 1 }, { 4, 1 } };
+    (void)rec;
+    (void)arg;
+    for (size_t k = 0; k < KG_COUNT_OF(ROWS); k++) {
+        double by_run[N_RUNS] = { 0.1 };
+        struct kg_screen_figure figure = { .verdict = KG_SCREEN_WORSE, .change = 0.1 };
+        const struct kg_noisy noisy = { .figures = &figure, .by_run = by_run };
+        const struct kg_noisy_runs runs = { .n_figures = 1, .n_runs = N_RUNS };
+        by_run[1 + ROWS[k].n_as_before] = 0.1;
+        ck_assert_uint_eq(kg_noisy_baseline(&runs, &noisy), ROWS[k].baseline);
+    }
+}
+
 #define CASE(function)                                                                                                 \
     { .layer = "unit", .op = "regress_again", .name = #function, .run = function }
 #define ROW(name_, row_)                                                                                               \
     { .layer = "unit", .op = "regress_again", .name = name_, .run = measured_again, .arg = &row_ }
 
 static const struct kg_case CASES[] = {
-    CASE(a_slow_case_stays_red), CASE(a_merge_hides_nothing),       ROW("confirmed", CONFIRMED),
-    ROW("refuted", REFUTED),     ROW("only_suspect", ONLY_SUSPECT), ROW("too_noisy", TOO_NOISY),
-    ROW("no_time", NO_TIME),     ROW("cannot_be_measured", CANNOT),
+    CASE(a_slow_case_stays_red), CASE(a_merge_hides_nothing), CASE(three_runs_tell_where_it_was),
+    ROW("confirmed", CONFIRMED), ROW("refuted", REFUTED),     ROW("only_suspect", ONLY_SUSPECT),
+    ROW("too_noisy", TOO_NOISY), ROW("no_time", NO_TIME),     ROW("cannot_be_measured", CANNOT),
 };
 
 int main(int argc, char **argv) {

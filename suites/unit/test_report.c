@@ -409,6 +409,20 @@ static void units_and_half_decades(struct kg_record *rec, const void *arg) {
         ck_assert_double_eq(kg_report_half_decade(MARGINS[i].margin), MARGINS[i].place);
 }
 
+/* Two values that look alike are written with the digits that tell them apart, and no more. */
+static void values_beside_each_other(struct kg_record *rec, const void *arg) {
+    static const struct {
+        double value, other;
+        const char *unit, *text;
+    } ROWS[] = { { 1234.1, 1234.2, "ns", "1234.1 ns" },        { 1234.2, 1234.1, "ns", "1234.2 ns" },
+                 { 1.25e9, 1.25e9, "ns", "1.25 s" },           { 1000001, 1000002, "bytes", "1000001 bytes" },
+                 { 0.12345, 0.12346, "GB/s", "0.12345 GB/s" }, { 1234, 1.5, "ns", "1.234 µs" } };
+    (void)rec;
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++)
+        ck_assert_str_eq(kg_quantity_beside(ROWS[i].value, ROWS[i].other, ROWS[i].unit).text, ROWS[i].text);
+}
+
 /* Every line has as many fields as the head; the figures are there with their limits. */
 static void csv_of_known_records(struct kg_record *rec, const void *arg) {
     struct run run;
@@ -459,7 +473,7 @@ static const struct kg_case CASES[] = {
     CASE(pictures_stand_in_a_page), CASE(sections_of_known_records),       CASE(csv_of_known_records),
     CASE(sections_at_their_edges),  CASE(unclosed_elements_are_seen),      CASE(plot_of_changes),
     CASE(units_and_half_decades),   CASE(whole_page_names_each_case_once), CASE(samples_of_cases),
-    CASE(a_layer_for_each_case),
+    CASE(a_layer_for_each_case),    CASE(values_beside_each_other),
 };
 
 int main(int argc, char **argv) {

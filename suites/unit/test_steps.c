@@ -223,6 +223,19 @@ static void three_values_are_a_level(struct kg_record *rec, const void *arg) {
     ck_assert_uint_eq(steps[0].n_after, 3);
 }
 
+/* A creep shows in all of its first and its last third: two values that lie wrong at each end do not hide it. */
+static void a_creep_with_wild_ends(struct kg_record *rec, const void *arg) {
+    enum { N = 38 };
+    struct kg_step steps[N];
+    double x[N];
+    (void)rec;
+    (void)arg;
+    for (size_t i = 0; i < N; i++) x[i] = 3 + 0.005 * (double)i + 0.03 * (fmod(0.618034 * (double)(i + 1), 1) - 0.5);
+    ck_assert_uint_gt(kg_steps_find(x, N, 0.03, steps), 0);
+    x[0] = x[1] = x[N - 2] = x[N - 1] = 3 + 0.005 * (N - 1) / 2;
+    ck_assert_uint_gt(kg_steps_find(x, N, 0.03, steps), 0);
+}
+
 /* 500 runs with four steps: the tests of each must not cost more than finding it. */
 static void five_hundred_runs(struct kg_record *rec, const void *arg) {
     struct kg_step steps[500];
@@ -275,6 +288,7 @@ static const struct kg_case CASES[] = { CASE(one_step_where_it_is),
                                         CASE(a_step_lies_between_commits),
                                         CASE(three_values_are_a_level),
                                         CASE(levels_are_no_shorter),
+                                        CASE(a_creep_with_wild_ends),
                                         CASE(five_hundred_runs) };
 
 int main(int argc, char **argv) {

@@ -97,10 +97,11 @@ static enum kg_status drain(int fd, const struct kg_program *program, struct kg_
  * has ended is killed before that is reaped, so that the group's number is still its own. */
 static void end_program(const struct kg_program *program, pid_t pid) {
     enum { PATIENCE_MS = 10000, PAUSE_MS = 10 };
+    const int patience_ms = program->patience_ms > 0 ? program->patience_ms : PATIENCE_MS;
     siginfo_t info = { 0 };
     const pid_t whom = program->cancelled ? -pid : pid;
     kill(whom, SIGTERM);
-    for (int waited_ms = 0; waited_ms < PATIENCE_MS; waited_ms += PAUSE_MS) {
+    for (int waited_ms = 0; waited_ms < patience_ms; waited_ms += PAUSE_MS) {
         if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0) break;
         poll(NULL, 0, PAUSE_MS);
     }

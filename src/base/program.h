@@ -15,6 +15,7 @@ struct kg_program {
     /* Asked some times a second while it runs; true ends it with all it started: it has its own process group.
      * NULL: nobody ends it. */
     bool (*cancelled)(void *unused);
+    int patience_ms; /* that it has to end after it was asked to, before it is killed; 0: 10 s */
 };
 
 struct kg_program_result {

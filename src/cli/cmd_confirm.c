@@ -136,8 +136,6 @@ static enum kg_status print(const struct confirming *c, struct kg_error *err) {
     }
     kg_rows_put(&rows, &out);
     if (!format->csv && c->n_items == 0) kg_buffer_puts(&out, "nothing to measure again\n");
-    if (!format->csv && c->n_left_out > 0)
-        kg_text_printf(&out, "%zu flagged figures of more than %d cases were left out\n", c->n_left_out, MOST_CASES);
     return kg_cli_print(&out, err);
 }
 
@@ -179,6 +177,9 @@ static enum kg_status confirm(const struct confirm_options *o, int *exit_code, s
     enum kg_status status = kg_cli_regress("confirm", &o->call, o->run, &c.r, err);
     if (status != KG_OK) return status;
     choose(&c);
+    if (c.n_left_out > 0) /* before hours are spent */
+        kg_say(stderr, "kigo confirm: %zu flagged figures of more than %d cases are left out\n", c.n_left_out,
+               MOST_CASES);
     if (c.n_items > 0) status = look_again(&c, err);
     if (status == KG_OK) status = print(&c, err);
     *exit_code = exit_code_of(&c);

@@ -182,6 +182,26 @@ static void differences(struct kg_record *rec, const void *arg) {
     kg_history_lab_close(&lab);
 }
 
+static void fill_half_slower(void *arg, size_t i, struct kg_made_case *c) {
+    if (i % 2 == 0 && *(const bool *)arg) c->time_ns *= 2;
+}
+
+/* 203 of 406 cases are slower than a single run before: 200 are measured again, and the user hears of the others first.
+ */
+static void confirm_says_what_it_leaves_out(struct kg_record *rec, const void *arg) {
+    struct kg_history_lab lab;
+    bool slower = false;
+    (void)arg;
+    kg_history_lab_open(&lab, rec);
+    struct kg_made_run run = { .n_cases = 406, .canary = 1, .fill = fill_half_slower, .arg = &slower };
+    kg_history_lab_runs(&lab, 0, 1, run);
+    slower = true;
+    kg_history_lab_runs(&lab, 1, 1, run);
+    kg_verb_refuses(lab.root, ARGS("confirm", "latest", "--baseline", lab.commits[0], "--baseline-build", lab.root),
+                    KG_EXIT_USAGE, "3 flagged figures of more than 200 cases are left out");
+    kg_history_lab_close(&lab);
+}
+
 static void regress_by_exit_code(struct kg_record *rec, const void *arg) {
     struct kg_history_lab lab;
     struct story story = { .victim = 1 };
@@ -282,6 +302,7 @@ static const struct kg_case CASES[] = {
     CASE(history_of_a_case),
     CASE(list_by_filters),
     CASE(differences),
+    CASE(confirm_says_what_it_leaves_out),
     CASE(regress_by_exit_code),
     CASE(words_are_kept),
     CASE(lost_commit_names_no_folder),

@@ -164,6 +164,21 @@ static void what_is_kept(struct kg_record *rec, const void *arg) {
     free_runs(dirs);
 }
 
+/* A run whose head is spoilt stays, since nobody knows how old it is; the others go as they would without it. */
+static void spoilt_head_is_kept_alone(struct kg_record *rec, const void *arg) {
+    const char *root = kg_scratch_dir(rec);
+    char *dirs[N_RUNS];
+    (void)arg;
+    make_runs(root, dirs);
+    kg_verb_expect(root, ARGS("list"), KG_EXIT_OK, NULL); /* indexed as it was */
+    kg_maker_replace(dirs[1], "data/summary.json", "\"verdict\"", "\"verdikt\"");
+    json_t *answer = kg_verb_json(root, ARGS("prune", "--keep", "2"), KG_EXIT_OK);
+    static const char *const WANT[N_RUNS] = { "", "does not verify", "", "", "newest 2", "newest 2" };
+    for (size_t i = 0; i < N_RUNS; i++) expect_kept(answer, dirs[i], WANT[i]);
+    json_decref(answer);
+    free_runs(dirs);
+}
+
 static void baselines_are_kept(struct kg_record *rec, const void *arg) {
     enum { N_MADE = 30, N_BASELINES = 20 };
     const char *root = kg_scratch_dir(rec);
@@ -249,13 +264,8 @@ static void wrong_calls(struct kg_record *rec, const void *arg) {
     { .layer = "integration", .op = "prune", .name = #function, .run = function }
 
 static const struct kg_case CASES[] = {
-    CASE(dry_run_changes_nothing),
-    CASE(old_runs_go),
-    CASE(forged_tombstone),
-    CASE(what_is_kept),
-    CASE(baselines_are_kept),
-    CASE(fifty_of_each_key_stay),
-    CASE(wrong_calls),
+    CASE(dry_run_changes_nothing),   CASE(old_runs_go),        CASE(forged_tombstone),       CASE(what_is_kept),
+    CASE(spoilt_head_is_kept_alone), CASE(baselines_are_kept), CASE(fifty_of_each_key_stay), CASE(wrong_calls),
 };
 
 int main(int argc, char **argv) {

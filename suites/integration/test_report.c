@@ -456,6 +456,30 @@ static void wrong_calls(struct kg_record *rec, const void *arg) {
     for (size_t i = 0; i < KG_COUNT_OF(calls); i++) kg_verb_expect(root, calls[i], KG_EXIT_USAGE, NULL);
 }
 
+static void fill_slower(void *arg, size_t i, struct kg_made_case *c) {
+    (void)i;
+    c->time_ns *= *(const double *)arg;
+}
+
+/* 52 cases that changed for good: 50 have a row, and the page says how many more there are. */
+static void steps_that_have_no_row_are_counted(struct kg_record *rec, const void *arg) {
+    enum { N_OF_EACH = 8, MOST = 50, MORE = 2 };
+    static const double FACTORS[] = { 1, 1.5 };
+    struct kg_history_lab lab;
+    char *page;
+    (void)arg;
+    kg_history_lab_open(&lab, rec);
+    for (size_t i = 0; i < KG_COUNT_OF(FACTORS); i++)
+        kg_history_lab_runs(
+            &lab, i * N_OF_EACH, N_OF_EACH,
+            (struct kg_made_run){
+                .n_cases = MOST + MORE, .canary = 1, .fill = fill_slower, .arg = (double *)(uintptr_t)&FACTORS[i] });
+    kg_verb_expect(lab.root, ARGS("report", "--history", "--markdown"), KG_EXIT_OK, &page);
+    ck_assert_msg(strstr(page, "And 2 more: kigo steps.") != NULL, "%.3000s", page);
+    free(page);
+    kg_history_lab_close(&lab);
+}
+
 #define CASE(function)                                                                                                 \
     { .layer = "integration", .op = "report", .name = #function, .run = function }
 #define SLOW(function)                                                                                                 \
@@ -485,6 +509,7 @@ static const struct kg_case CASES[] = {
     CASE(tables_stay_without_gnuplot),
     CASE(run_that_died),
     CASE(wrong_calls),
+    CASE(steps_that_have_no_row_are_counted),
 };
 
 int main(int argc, char **argv) {

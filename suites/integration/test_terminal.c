@@ -6,6 +6,7 @@
 #include "suites/harness/must.h"
 #include "suites/integration/verbs.h"
 #include "suites/support/bundle_maker.h"
+#include "suites/support/hf_maker.h"
 #include "suites/support/terminal.h"
 #include <check.h>
 #include <stdlib.h>
@@ -183,6 +184,18 @@ static void query_shows_what_can_be_read(struct kg_record *rec, const void *arg)
     }
 }
 
+/* What takes long shows how far it is; at its end the bar is full and has no dots. */
+static void progress_of_a_conversion(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    char *dir = kg_path_join(kg_scratch_dir(rec), "hf"), *args = kg_xasprintf("convert '%s' -o '%s.gguf'", dir, dir);
+    kg_hf_make(dir, kg_hf_expected("llama_bias"), NULL);
+    char *out = on_terminal(rec, 120, "", args);
+    if (out) ck_assert_msg(strstr(out, "converting [##############################] 100%") != NULL, "%s", out);
+    free(out);
+    free(args);
+    free(dir);
+}
+
 static void build(struct kg_case_list *list) {
     static const struct kg_case CASES[] = {
         { .name = "list_fits", .run = list_fits },
@@ -190,6 +203,7 @@ static void build(struct kg_case_list *list) {
         { .name = "record_cannot_colour", .run = record_cannot_colour },
         { .name = "wrong_word", .run = wrong_word },
         { .name = "query_shows_what_can_be_read", .run = query_shows_what_can_be_read },
+        { .name = "progress_of_a_conversion", .run = progress_of_a_conversion },
     };
     for (size_t i = 0; i < KG_COUNT_OF(CASES); i++) {
         struct kg_case c = CASES[i];

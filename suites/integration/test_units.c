@@ -2,7 +2,9 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
+#include "run/publish.h"
 #include "suites/integration/verbs.h"
+#include "suites/support/bundle_maker.h"
 #include "suites/support/history_lab.h"
 #include "suites/support/run_kigo.h"
 #include <check.h>
@@ -58,7 +60,7 @@ static const struct row {
     { { "regress", "latest~6", "--markdown" }, { "3 GiB | 4 GiB" }, 1 },
     { { "history", "*case_0*" }, { "25.48 ms", "4 GiB" }, 0 },
     { { "history", "*case_0*", "--figure", "*" }, { "12.74 ms", "3 GiB" }, 0 },
-    { { "steps", "--least-change", "3" }, { " ms  " }, 0 },
+    { { "steps", "--least-change", "3" }, { " ms  ", "commits", "change" }, 0 },
     { { "report", "latest", "--markdown" }, { " ms", "4 GiB" }, 0 },
     { { "report", "--history", "--markdown" }, { "", "" }, 0 },
     { { "list" }, { "seconds" }, 0 },
@@ -93,6 +95,32 @@ static void objects_of_a_figure(struct kg_record *rec, const void *arg) {
     ck_assert_msg(strstr(text, ", tolerance {\"max_abs\":0.01}, why ") != NULL, "%s", text);
     free(text);
     free(dir);
+}
+
+/* Their numbers have four digits, as all others. */
+static void numbers_of_a_tolerance(struct kg_record *rec, const void *arg) {
+    struct kg_bundle *bundle = NULL;
+    struct kg_bundle_summary summary;
+    struct kg_error err;
+    char *text;
+    (void)arg;
+    const struct kg_bundle_options options = { .root = kg_scratch_dir(rec), .seed = 7 };
+    json_t *line = kg_maker_plan_line(0), *result = kg_maker_result(0, "pass");
+    json_object_set_new(json_array_get(json_object_get(result, "errors"), 0), "tolerance",
+                        json_pack("{s:f}", "max_abs", 0.1));
+    EXPECT_OK(kg_bundle_create(&options, &bundle, &err), err);
+    EXPECT_OK(kg_bundle_plan(bundle, line, &err), err);
+    EXPECT_OK(kg_bundle_plan_done(bundle, &err), err);
+    EXPECT_OK(kg_bundle_start(bundle, json_string_value(json_object_get(line, "key")), &err), err);
+    EXPECT_OK(kg_maker_samples(bundle, 0, result, &err), err);
+    EXPECT_OK(kg_bundle_end(bundle, result, &err), err);
+    EXPECT_OK(kg_run_seal(bundle, &summary, &err), err);
+    kg_bundle_close(bundle);
+    kg_verb_expect(kg_scratch_dir(rec), ARGS("show", "latest", "--case", "*"), KG_EXIT_OK, &text);
+    ck_assert_msg(strstr(text, ", tolerance {\"max_abs\":0.1}") != NULL, "%s", text);
+    free(text);
+    json_decref(result);
+    json_decref(line);
 }
 
 static void expect_matches(const char *verb, const char *pattern, const char *text) {
@@ -317,6 +345,7 @@ static void skips_are_grouped(struct kg_record *rec, const void *arg) {
 static const struct kg_case CASES[] = {
     UNITS(every_verb_writes_for_people),
     UNITS(objects_of_a_figure),
+    UNITS(numbers_of_a_tolerance),
     UNITS(verbs_over_models),
     UNITS(programs_get_the_recorded_unit),
     UNITS(rooflines_come_apart),

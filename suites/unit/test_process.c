@@ -1,6 +1,7 @@
 /* The runner of programs: what a child wrote, how it ended, and that one which hangs is ended. */
 #include "suites/harness/process.h"
 #include "suites/harness/case.h"
+#include "base/file.h"
 #include "base/program.h"
 #include "base/size.h"
 #include <check.h>
@@ -140,12 +141,39 @@ static void freed_result_is_empty(struct kg_record *rec, const void *arg) {
     ck_assert_int_eq(result.exit_code, 0);
 }
 
+static const char *ready_path; /* of a file that the program makes once it does not hear that it should end */
+
+static bool is_ready(void *unused) {
+    (void)unused;
+    return kg_path_exists(ready_path);
+}
+
+/* A program that does not end when it is asked to is killed: it never gets to what it would do half a minute later. */
+static void deaf_program_is_killed(struct kg_record *rec, const void *arg) {
+    char *ready = kg_path_join(kg_scratch_dir(rec), "ready"), *late = kg_path_join(kg_scratch_dir(rec), "late");
+    const struct kg_program program = { .argv = ARGS("/bin/sh", "-c", "trap '' TERM; : >\"$1\"; sleep 30; : >\"$2\"",
+                                                     "sh", ready, late),
+                                        .cancelled = is_ready,
+                                        .patience_ms = 50 };
+    struct kg_program_result result;
+    struct kg_error err;
+    (void)arg;
+    ready_path = ready;
+    ck_assert_int_eq(kg_program_run(&program, &result, &err), KG_ERR_CANCELLED);
+    ck_assert_int_eq(result.exit_code, -1);
+    ck_assert(!kg_path_exists(late));
+    kg_program_result_free(&result);
+    free(late);
+    free(ready);
+}
+
 static void build(struct kg_case_list *list) {
     static const struct {
         const char *name;
         void (*run)(struct kg_record *, const void *);
     } OWN[] = { { "program_environment", program_environment },
                 { "program_of_few_words", program_of_few_words },
+                { "deaf_program_is_killed", deaf_program_is_killed },
                 { "freed_result_is_empty", freed_result_is_empty } };
     for (size_t i = 0; i < KG_COUNT_OF(OWN); i++)
         kg_case_list_add(list,

@@ -208,12 +208,15 @@ static bool is_windowed(const struct kg_hf_config *c, size_t layer) {
     return c->window > 0 && (c->window_period == 0 || (layer + 1) % c->window_period != 0);
 }
 
-static bool has_types(const struct kg_hf_config *c, const json_t *types) {
-    const json_t *type;
-    size_t i;
-    json_array_foreach(types, i, type) if (!is_one_of(type, is_windowed(c, i) ? "\"sliding_attention\"\0"
-                                                                              : "\"full_attention\"\0")) return false;
-    return true;
+static bool has_type(const struct kg_hf_config *c, const json_t *type, size_t layer) {
+    return is_one_of(type, is_windowed(c, layer) ? "\"sliding_attention\"\0" : "\"full_attention\"\0");
+}
+
+/* How many of the types are as the period has them, from the first on. */
+static size_t n_types_had(const struct kg_hf_config *c, const json_t *types) {
+    size_t n = 0;
+    while (n < json_array_size(types) && has_type(c, json_array_get(types, n), n)) n++;
+    return n;
 }
 
 /* gpt-oss alternates, beginning with a window; gemma3 has a full layer behind so many with one, by layer_types where
@@ -223,13 +226,10 @@ static void find_period(const json_t *types, struct kg_hf_config *c) {
     if (c->architecture->bit != KG_HF_GEMMA3) return;
     const uint32_t stated = c->window_period > 0 ? c->window_period : GEMMA3_PERIOD;
     c->window_period = stated;
-    if (json_is_array(types) && !has_types(c, types)) {
-        uint32_t period = 1;
-        for (; period <= c->n_layers + 1; period++) {
-            c->window_period = period;
-            if (has_types(c, types)) break;
-        }
-        if (period > c->n_layers + 1) c->window_period = stated;
+    if (json_is_array(types) && n_types_had(c, types) < json_array_size(types)) {
+        c->window_period = 0; /* windows only: what is counted are the layers in front of the first that is full */
+        c->window_period = (uint32_t)n_types_had(c, types) + 1;
+        if (n_types_had(c, types) < json_array_size(types)) c->window_period = stated;
     }
     if (c->window_period == 1) c->window = 0;
 }
@@ -245,8 +245,8 @@ static enum kg_status check_layer_types(const char *dir, const json_t *json, str
                        json_array_size(types), c->n_layers);
     size_t i;
     json_array_foreach(types, i, type) {
+        if (has_type(c, type, i)) continue;
         const char *want = is_windowed(c, i) ? "\"sliding_attention\"\0" : "\"full_attention\"\0";
-        if (is_one_of(type, want)) continue;
         char name[40];
         snprintf(name, sizeof name, "layer_types[%zu]", i);
         return kg_hf_unsupported(dir, name, type, want, err);

@@ -46,6 +46,7 @@ static void mutated_files(struct kg_record *rec, const void *arg) {
 }
 
 /* What inputs once did to a reader. */
+#define TEN(text) text text text text text text text text text text
 static const struct {
     const char *target, *name, *data;
 } FOUND[] = {
@@ -53,6 +54,11 @@ static const struct {
     { "bundle_summary", "summary_is_a_number", "7" }, /* likewise, by all that read it */
     { "bundle_summary", "times_that_differ_by_more_than_64_bits",
       "{\"bundle_id\":\"x\",\"seed\":\"7\",\"started_us\":1795418963084698,\"sealed_us\":-9223372036854775808}" },
+    { "hf_config", "more_layers_than_types", /* each number of layers was tried as the period of the list */
+      "{\"architectures\":[\"Gemma3ForCausalLM\"],\"model_type\":\"gemma3_text\",\"vocab_size\":264,\"hidden_size\":48,"
+      "\"intermediate_size\":64,\"num_hidden_layers\":16777215,\"num_attention_heads\":4,\"num_key_value_heads\":2,"
+      "\"head_dim\":32,\"max_position_embeddings\":128,\"rms_norm_eps\":1e-6,\"sliding_window\":16,\"layer_types\":"
+      "[" TEN(TEN("\"sliding_attention\",")) "64]}" },
     { "archive_compressed", "window_of_120_mib", /* was allocated before anything was read */
       "\x28\xb5\x2f\xfd\xd4\x87\x12\x67\xf2\xa5\xc8\xaa\xb8\x0f" },
 };

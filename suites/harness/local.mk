@@ -17,12 +17,14 @@ libkigosuite_a_SOURCES += \
 check_PROGRAMS += \
 	suites/harness/selftest/bench_beside \
 	suites/harness/selftest/bench_pace \
+	suites/harness/selftest/bench_throttled \
 	suites/harness/selftest/test_broken \
 	suites/harness/selftest/test_green \
 	suites/harness/selftest/test_mixed \
 	suites/harness/selftest/test_twice
 suites_harness_selftest_bench_beside_SOURCES = suites/harness/selftest/bench_beside.c
 suites_harness_selftest_bench_pace_SOURCES = suites/harness/selftest/bench_pace.c
+suites_harness_selftest_bench_throttled_SOURCES = suites/harness/selftest/bench_throttled.c
 suites_harness_selftest_test_broken_SOURCES = suites/harness/selftest/test_broken.c
 suites_harness_selftest_test_green_SOURCES = suites/harness/selftest/test_green.c
 suites_harness_selftest_test_mixed_SOURCES = suites/harness/selftest/test_mixed.c

@@ -126,6 +126,7 @@ suites_integration_test_bench_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/test_bench.c
 check_PROGRAMS += suites/integration/test_bench_models
+EXTRA_suites_integration_test_bench_models_DEPENDENCIES = suites/harness/selftest/bench_throttled
 suites_integration_test_bench_models_SOURCES = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/test_bench_models.c

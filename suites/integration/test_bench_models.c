@@ -246,6 +246,22 @@ static void odd_peer(struct kg_record *rec, const void *arg) {
     free(script);
 }
 
+/* A speed that the machine was too hot for has no row. */
+static void throttled_speed_has_no_row(struct kg_record *rec, const void *arg) {
+    struct kg_lab lab;
+    (void)arg;
+    kg_lab_open(&lab, rec);
+    kg_lab_add(&lab, "bench_throttled", "bench_throttled");
+    char *suites = kg_xasprintf("KIGO_SUITES=%s", lab.suites);
+    struct kg_process_result r = bench(rec, ARGS(NULL), suites);
+    ck_assert_msg(r.exit_code == KG_EXIT_OK, "exit code %d: %s%s", r.exit_code, r.out, r.err);
+    free(line_with(r.out, "cool.gguf  ", "  tg32 @ d16  1000.00"));
+    ck_assert_msg(!strstr(r.out, "hot.gguf  "), "%s", r.out);
+    kg_process_result_free(&r);
+    free(suites);
+    kg_lab_close(&lab);
+}
+
 /* The program itself, where KIGO_LLAMA_BENCH names one: it loads what kigo synth writes, as each architecture, and
  * the table has its speed beside kigo's in every row. */
 static void real_program(struct kg_record *rec, const void *arg) {
@@ -295,6 +311,7 @@ static void build(struct kg_case_list *list) {
     static const struct kg_case CASES[] = {
         { .name = "peer_beside", .run = peer_beside },
         { .name = "model_alone", .run = model_alone },
+        { .name = "throttled_speed_has_no_row", .run = throttled_speed_has_no_row },
         { .name = "real_program", .run = real_program },
     };
     for (size_t i = 0; i < KG_COUNT_OF(CASES); i++) {

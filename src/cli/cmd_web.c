@@ -55,10 +55,11 @@ static enum kg_status serve(struct web_options *o, struct kg_error *err) {
                                             .close = close_history,
                                             .user = o,
                                             .repositories = places };
+    const struct kg_server_limits limits = { KG_SERVER_IDLE_S, KG_SERVER_REQUEST_S };
     struct kg_web *web = NULL;
     struct kg_server *server = NULL;
     enum kg_status status = kg_web_open(&options, &web, err);
-    if (status == KG_OK) status = kg_server_open(web, o->listen, (uint16_t)o->port, &server, err);
+    if (status == KG_OK) status = kg_server_open(web, o->listen, (uint16_t)o->port, &limits, &server, err);
     if (status == KG_OK) status = say_address(o, server, err);
     if (status == KG_OK) status = kg_server_run(server, err);
     kg_server_close(server);
@@ -93,10 +94,10 @@ int kg_cmd_web(int argc, char **argv) {
         .name = "kigo web",
         .usage = "[--listen ADDRESS] [--port N] [--repo DIR] [--bundles DIR] [--json]",
         .summary =
-            "Shows a history to a browser, and changes nothing: its runs with filters, a run, its cases. It prints "
-            "its\n"
-            "address and answers until Ctrl-C or SIGTERM, then ends with exit code 0. There are no users and no\n"
-            "passwords: docs/web.md says how others may read it.",
+            "Shows a history to a browser, and changes nothing: its runs with filters, a run, a case's figures over\n"
+            "runs, two runs side by side, sign-offs, open regressions and waivers, search. It prints its address and\n"
+            "answers until Ctrl-C or SIGTERM, then ends with exit code 0. There are no users and no passwords:\n"
+            "docs/web.md says how others may read it.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
     };

@@ -33,7 +33,7 @@ void kg_web_put_cases(const struct kg_web_view *view, const json_t *cases) {
     for (size_t i = 0; i < kg_web_shown(cases); i++) {
         const json_t *c = json_array_get(cases, i);
         kg_web_cell_text(view->page, c, "status");
-        kg_web_cell_text(view->page, c, "case_key");
+        kg_web_cell_case(view->page, kg_json_int(c, "case_id", 0), kg_json_text(c, "case_key"));
         kg_web_cell_seconds(view->page, c);
         kg_web_cell_margin(view->page, c);
         kg_web_cell_text(view->page, c, "reason");

@@ -43,6 +43,21 @@ static void put_facts(const struct kg_web_view *view, const json_t *run) {
     kg_page_table_end(page);
 }
 
+/* What the run can be held against. */
+static enum kg_status put_links(const struct kg_web_view *view, struct kg_error *err) {
+    char *before = NULL, *url = kg_xasprintf("/run/%s/changes", view->name);
+    const enum kg_status status = kg_browse_run_before(view->history, view->name, &before, err);
+    kg_web_link(view->page, url, "What regress says of it");
+    free(url);
+    if (before) {
+        url = kg_xasprintf("/compare?a=%s&b=%s", before, view->name);
+        kg_web_link(view->page, url, "Beside the run before it");
+        free(url);
+    }
+    free(before);
+    return status;
+}
+
 static enum kg_status put_red(const struct kg_web_view *view, struct kg_error *err) {
     const struct kg_browse_range range = { .n_most = KG_WEB_ROWS + 1 };
     json_t *cases = NULL;
@@ -132,7 +147,8 @@ enum kg_status kg_web_page_run(struct kg_web_view *view, struct kg_error *err) {
     kg_page_section(view->page, "Run");
     put_facts(view, run);
     json_decref(run);
-    status = put_red(view, err);
+    status = put_links(view, err);
+    if (status == KG_OK) status = put_red(view, err);
     if (status == KG_OK) status = put_groups(view, err);
     return status == KG_OK ? put_skips(view, err) : status;
 }

@@ -17,7 +17,8 @@ struct kg_web_view {
 
 /* KG_ERR_NOT_FOUND and KG_ERR_USAGE are the reader's, with a message for them; others are the server's. */
 typedef enum kg_status kg_web_page_fn(struct kg_web_view *view, struct kg_error *err);
-kg_web_page_fn kg_web_page_runs, kg_web_page_run, kg_web_page_cases;
+kg_web_page_fn kg_web_page_runs, kg_web_page_run, kg_web_page_cases, kg_web_page_changes, kg_web_page_case,
+    kg_web_page_compare, kg_web_page_standing, kg_web_page_signoffs, kg_web_page_signoff, kg_web_page_search;
 
 /* A parameter's value; "" if it is not given. */
 const char *kg_web_param(const struct kg_web_view *view, const char *name);
@@ -41,6 +42,7 @@ void kg_web_url_add(struct kg_buffer *url, const char *name, const char *value);
 void kg_web_link(struct kg_page *page, const char *url, const char *text);
 /* Cells. A text of the history is cut where it is long: 160 bytes, at the end of a letter. */
 void kg_web_cell_run(struct kg_page *page, const char *bundle_id);
+void kg_web_cell_case(struct kg_page *page, int64_t case_id, const char *key);
 void kg_web_cell_text(struct kg_page *page, const json_t *row, const char *name);
 void kg_web_cell_commit(struct kg_page *page, const json_t *row);
 void kg_web_cell_time(struct kg_page *page, const json_t *row, const char *name); /* a UTC time, to the second */

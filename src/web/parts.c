@@ -129,6 +129,12 @@ void kg_web_cell_run(struct kg_page *page, const char *bundle_id) {
     kg_buffer_free(&url);
 }
 
+void kg_web_cell_case(struct kg_page *page, int64_t case_id, const char *key) {
+    char url[40], cut[192];
+    snprintf(url, sizeof url, "/case/%lld", (long long)case_id);
+    kg_page_cell_link(page, url, kg_web_cut(key, cut));
+}
+
 void kg_web_cell_text(struct kg_page *page, const json_t *row, const char *name) {
     char cut[192];
     kg_page_cell(page, kg_web_cut(text_of(row, name), cut));

@@ -24,6 +24,7 @@ struct slot {
 
 struct kg_server {
     struct kg_web *web;
+    struct kg_server_limits limits;
     struct kg_listen at;
     struct MHD_Daemon *daemon;
     int signals;
@@ -168,7 +169,7 @@ static enum kg_status start(struct kg_server *server, struct kg_error *err) {
     server->daemon = MHD_start_daemon(
         MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0, NULL, NULL, answer, server, MHD_OPTION_EXTERNAL_LOGGER, say_nothing, NULL,
         MHD_OPTION_LISTEN_SOCKET, server->at.fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)KG_SERVER_CONNECTIONS,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)KG_SERVER_IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        MHD_OPTION_CONNECTION_TIMEOUT, server->limits.idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         (size_t)KG_SERVER_HEAD_BYTES, MHD_OPTION_URI_LOG_CALLBACK, begin_request, NULL, MHD_OPTION_NOTIFY_COMPLETED,
         end_request, server, MHD_OPTION_NOTIFY_CONNECTION, connection_changed, server, MHD_OPTION_END);
     return server->daemon ? KG_OK : kg_fail(err, KG_ERR_IO, "the server does not start: %s", strerror(errno));
@@ -189,10 +190,10 @@ static enum kg_status catch_signals(int *fd, struct kg_error *err) {
     return *fd >= 0 ? KG_OK : kg_fail(err, KG_ERR_IO, "signals cannot be waited for: %s", strerror(errno));
 }
 
-enum kg_status kg_server_open(struct kg_web *web, const char *listen, uint16_t port, struct kg_server **server,
-                              struct kg_error *err) {
+enum kg_status kg_server_open(struct kg_web *web, const char *listen, uint16_t port,
+                              const struct kg_server_limits *limits, struct kg_server **server, struct kg_error *err) {
     struct kg_server *opened = kg_xcalloc(1, sizeof *opened);
-    *opened = (struct kg_server){ .web = web, .at.fd = -1, .signals = -1 };
+    *opened = (struct kg_server){ .web = web, .limits = *limits, .at.fd = -1, .signals = -1 };
     enum kg_status status = kg_listen_open(listen, port, &opened->at, err);
     if (status != KG_OK) opened->at.fd = -1;
     if (status == KG_OK) status = catch_signals(&opened->signals, err);
@@ -207,7 +208,7 @@ static void end_overdue(struct kg_server *server) {
     const uint64_t now_ns = kg_clock_monotonic_ns();
     for (size_t i = 0; i < KG_COUNT_OF(server->slots); i++) {
         const struct slot *slot = &server->slots[i];
-        if (!slot->connection || now_ns - slot->since_ns < (uint64_t)KG_SERVER_REQUEST_S * 1000000000) continue;
+        if (!slot->connection || now_ns - slot->since_ns < (uint64_t)server->limits.request_s * 1000000000) continue;
         const union MHD_ConnectionInfo *info =
             MHD_get_connection_info(slot->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
         if (info) shutdown(info->connect_fd, SHUT_RDWR);

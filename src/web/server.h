@@ -19,12 +19,16 @@ enum {
 };
 
 struct kg_server;
+struct kg_server_limits {
+    unsigned idle_s, request_s; /* KG_SERVER_IDLE_S, KG_SERVER_REQUEST_S */
+};
 
 /* Listens on a numeric address (127.0.0.1, ::1, 0.0.0.0) or "localhost"; port 0: any that is free. KG_ERR_USAGE for an
  * address that is none, KG_ERR_BUSY where another program has the port, KG_ERR_UNSUPPORTED in a build without
  * libmicrohttpd. */
 KG_WARN_UNUSED enum kg_status kg_server_open(struct kg_web *web, const char *listen, uint16_t port,
-                                             struct kg_server **server, struct kg_error *err);
+                                             const struct kg_server_limits *limits, struct kg_server **server,
+                                             struct kg_error *err);
 const char *kg_server_address(const struct kg_server *server); /* numeric */
 uint16_t kg_server_port(const struct kg_server *server);
 

@@ -6,9 +6,9 @@ const char *kg_server_missing(void) {
            "again";
 }
 
-enum kg_status kg_server_open(struct kg_web *web, const char *listen, uint16_t port, struct kg_server **server,
-                              struct kg_error *err) {
-    (void)web, (void)listen, (void)port, (void)server;
+enum kg_status kg_server_open(struct kg_web *web, const char *listen, uint16_t port,
+                              const struct kg_server_limits *limits, struct kg_server **server, struct kg_error *err) {
+    (void)web, (void)listen, (void)port, (void)limits, (void)server;
     return kg_fail(err, KG_ERR_UNSUPPORTED, "%s", kg_server_missing());
 }
 

@@ -62,6 +62,13 @@ static const struct {
     { "/", kg_web_page_runs },
     { "/run/*", kg_web_page_run },
     { "/run/*/cases", kg_web_page_cases },
+    { "/run/*/changes", kg_web_page_changes },
+    { "/case/*", kg_web_page_case },
+    { "/compare", kg_web_page_compare },
+    { "/standing", kg_web_page_standing },
+    { "/signoffs", kg_web_page_signoffs },
+    { "/signoffs/*", kg_web_page_signoff },
+    { "/search", kg_web_page_search },
 };
 
 /* Whether the path is the route's, and the name in it. */
@@ -79,7 +86,13 @@ static bool matches(const char *route, const char *path, char name[KG_WEB_MAX_VA
 }
 
 static void put_site_links(struct kg_page *page) {
-    static const struct { const char *url, *text; } LINKS[] = { { "/", "All runs" } };
+    static const struct {
+        const char *url, *text;
+    } LINKS[] = { { "/", "All runs" },
+                  { "/standing", "What is open" },
+                  { "/compare", "Compare" },
+                  { "/signoffs", "Sign-offs" },
+                  { "/search", "Search" } };
     for (size_t i = 0; i < KG_COUNT_OF(LINKS); i++)
         kg_buffer_printf(&page->navigation, "<a href=\"%s\">%s</a>", LINKS[i].url, LINKS[i].text);
 }

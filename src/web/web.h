@@ -1,11 +1,17 @@
 /* A history as pages for a browser: what `kigo web` sends. Pages are made here, of a request's path and parameters;
- * src/web/server.h speaks HTTP. Nothing of a request names a file: a run is looked up by its id, and every text of the
- * history is escaped where it is read.
+ * src/web/server.h speaks HTTP. Nothing of a request names a file: a run, a case or a sign-off is looked up by its
+ * name, and every text of the history is escaped where it is read.
  *
  *   path                what
  *   /                   runs, newest first: machine, branch, commit, verdict choose, page
  *   /run/ID             one run: what is not green, groups of cases, skips
  *   /run/ID/cases       its cases: layer, op, status choose, page
+ *   /run/ID/changes     what `kigo regress` says of it
+ *   /case/N             a case's figures over runs, N its number in the index; run: whose figures are listed
+ *   /compare            two runs: a, b
+ *   /standing           open regressions of each machine's newest run, waivers and what else people said
+ *   /signoffs           sign-offs beside the bundles; /signoffs/NAME: one
+ *   /search             q: runs and cases
  *   /filter.js          the script */
 #ifndef KIGO_WEB_WEB_H
 #define KIGO_WEB_WEB_H

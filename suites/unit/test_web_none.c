@@ -16,7 +16,7 @@ static void every_call_says_so(struct kg_record *rec, const void *arg) {
     struct kg_error err;
     (void)rec, (void)arg;
     ck_assert_ptr_nonnull(kg_server_missing());
-    expect(kg_server_open(NULL, "127.0.0.1", 0, &server, &err), &err);
+    expect(kg_server_open(NULL, "127.0.0.1", 0, NULL, &server, &err), &err);
     expect(kg_server_run(server, &err), &err);
     ck_assert_str_eq(kg_server_address(server), "");
     ck_assert_uint_eq(kg_server_port(server), 0);

@@ -279,6 +279,7 @@ static void plot_of_changes(struct kg_record *rec, const void *arg) {
     free(markdown_of(&report));
     EXPECT_OK(kg_file_read(file, &asked, &size_bytes, &err), err);
     holds(asked, "$t << EOD\n1 100 87.5 125.312 0 0\n2 0 -10 20.25 -20 20\nEOD\n");
+    holds(asked, "$m << EOD\n0 0.00390625\nEOD\n"); /* 4 KiB of the tag "weights", in MiB */
     free(asked);
     free(file);
     free(dir);

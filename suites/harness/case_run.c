@@ -37,7 +37,9 @@ static void read_result(SRunner *runner, struct kg_case_result *result) {
     }
     TestResult **results = srunner_results(runner);
     TestResult *r = results[0];
-    if (tr_rtype(r) != CK_PASS) {
+    if (tr_rtype(r) == CK_PASS) {
+        result->outcome = KG_OUTCOME_PASS;
+    } else {
         const char *message = tr_msg(r);
         result->outcome = KG_OUTCOME_FAIL;
         result->reason = kg_xstrdup(message && *message ? message : "failed without a message");
@@ -47,7 +49,7 @@ static void read_result(SRunner *runner, struct kg_case_result *result) {
 }
 
 void kg_case_run(struct kg_record *rec, struct kg_case_result *result) {
-    *result = (struct kg_case_result){ .outcome = KG_OUTCOME_PASS };
+    *result = (struct kg_case_result){ .outcome = KG_OUTCOME_FAIL }; /* until Check says that it passed */
     Suite *suite = suite_create("kigo");
     TCase *tcase = tcase_create("case");
     tcase_add_test(tcase, run_running_case);

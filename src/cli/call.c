@@ -1,5 +1,6 @@
 #include "base/options.h"
 #include "base/tty.h"
+#include "cli/asked.h"
 #include "cli/commands.h"
 #include <stdlib.h>
 
@@ -25,7 +26,10 @@ bool kg_cli_parse(const struct kg_command *command, int argc, char **argv, const
         asks(asks_user, command);
         return false;
     }
-    if (kg_options_parse(command, argc, argv, &all, &n_all, &helped, &err) != KG_OK) {
+    enum kg_status status = kg_options_parse(command, argc, argv, &all, &n_all, &helped, &err);
+    if (status != KG_OK || !helped) status = kg_cli_asked_check(command, argc, argv, status, &err);
+    if (status != KG_OK) {
+        free(all);
         *exit_code = kg_cli_error(argv[0], &err);
         return false;
     }

@@ -1,5 +1,6 @@
 /* kigo history: one case through all runs. */
 #include "base/size.h"
+#include "cli/asked.h"
 #include "cli/commands.h"
 #include "cli/filter.h"
 #include "cli/rows.h"
@@ -10,48 +11,74 @@
 #define RUN_COLUMNS                                                                                                    \
     "b.bundle_id AS run, substr(b.git_commit, 1, 12) AS git_commit, coalesce(e.gpu_name, e.cpu_model) AS machine,"     \
     " c.case_key, substr(c.def_sha, 1, 8) AS definition, r.status"
-#define FROM_RUNS                                                                                                      \
-    " FROM tcase c JOIN result_row r USING(case_id) JOIN bundle b USING(bundle_no) LEFT JOIN env e USING(env_id)"
-#define WHERE_RUNS " WHERE " KG_FILTER_CASE_SQL " AND " KG_FILTER_RUN_SQL " AND "
-#define NEWEST_FIRST " ORDER BY b.started_us DESC, b.bundle_id DESC, c.case_key"
-
+/* Thousandths, rounded as whole numbers: by the same rule in both languages. */
+#define THOUSANDTHS "(r.duration_ns + 500000) / 1000000 / 1000.0"
 /* A row a run: the worst margin, the first timing, and the largest peak of memory. */
-#define WIDE                                                                                                           \
-    "SELECT " RUN_COLUMNS ", round(r.duration_ns / 1e9, 3) AS seconds,"                                                \
-    " (SELECT max(m.value) FROM metric_row m WHERE m.result_id = r.result_id AND m.figure_id IN"                       \
-    "  (SELECT figure_id FROM figure_name WHERE name GLOB '*.margin')) AS worst_margin,"                               \
-    " (SELECT m.value FROM metric_row m WHERE m.result_id = r.result_id AND m.mad IS NOT NULL AND m.valid"             \
-    "  ORDER BY m.seq LIMIT 1) AS time_ns,"                                                                            \
-    " (SELECT max(m.value) FROM metric_row m WHERE m.result_id = r.result_id AND m.figure_id IN"                       \
-    "  (SELECT figure_id FROM figure_name WHERE name GLOB '*.peak')) AS peak_bytes" FROM_RUNS WHERE_RUNS
+#define WIDE_COLUMNS(seconds, metrics, margins, peaks)                                                                 \
+    RUN_COLUMNS ", " seconds " AS seconds,"                                                                            \
+                " (SELECT max(m.value) FROM metric_row m WHERE " metrics " AND m.figure_id IN"                         \
+                "  (SELECT figure_id FROM figure_name WHERE name " margins ")) AS worst_margin,"                       \
+                " (SELECT m.value FROM metric_row m WHERE " metrics " AND m.mad IS NOT NULL AND m.valid <> 0"          \
+                "  ORDER BY m.seq LIMIT 1) AS time_ns,"                                                                \
+                " (SELECT max(m.value) FROM metric_row m WHERE " metrics " AND m.figure_id IN"                         \
+                "  (SELECT figure_id FROM figure_name WHERE name " peaks ")) AS peak_bytes"
 /* A row a figure of a run. */
-#define LONG                                                                                                           \
-    "SELECT " RUN_COLUMNS                                                                                              \
-    ", f.name AS figure, f.unit, m.value, m.tol, m.n, m.mad, m.ci_lo, m.ci_hi, m.valid" FROM_RUNS                      \
-    " JOIN metric_row m USING(result_id) JOIN figure_name f USING(figure_id)" WHERE_RUNS "f.name GLOB ?10 AND "
+#define LONG_COLUMNS RUN_COLUMNS ", f.name AS figure, f.unit, m.value, m.tol, m.n, m.mad, m.ci_lo, m.ci_hi, m.valid"
+#define LIMIT " LIMIT CAST(?9 AS BIGINT)"
 
-#define EXACT_KEY "c.case_key = ?8"
-#define KEY_PATTERN "c.case_key GLOB ?8"
-#define LIMIT " LIMIT CAST(?9 AS INTEGER)"
+#define SQLITE_FROM                                                                                                    \
+    " FROM tcase c JOIN result_row r USING(case_id) JOIN bundle b USING(bundle_no) LEFT JOIN env e USING(env_id)"
+#define SQLITE_WHERE " WHERE " KG_FILTER_CASE_SQL " AND " KG_FILTER_RUN_SQL " AND "
+#define SQLITE_ORDER " ORDER BY b.started_us DESC, b.bundle_id DESC, c.case_key"
+#define SQLITE_WIDE(key)                                                                                               \
+    "SELECT " WIDE_COLUMNS(THOUSANDTHS, "m.result_id = r.result_id", "GLOB '*.margin'", "GLOB '*.peak'")               \
+        SQLITE_FROM SQLITE_WHERE key SQLITE_ORDER LIMIT
+#define SQLITE_LONG(key)                                                                                               \
+    "SELECT " LONG_COLUMNS SQLITE_FROM                                                                                 \
+    " JOIN metric_row m USING(result_id) JOIN figure_name f USING(figure_id)" SQLITE_WHERE                             \
+    "f.name GLOB ?10 AND " key SQLITE_ORDER ", m.seq" LIMIT
+#define SQLITE_KEY "c.case_key = ?8"
+#define SQLITE_PATTERN "c.case_key GLOB ?8"
+
+#define POSTGRES_FROM                                                                                                  \
+    " FROM tcase c JOIN result_row r USING(case_id) JOIN bundle b USING(bundle_no, runner_no, month)"                  \
+    " LEFT JOIN env e USING(env_id)"
+#define POSTGRES_WHERE " WHERE " KG_FILTER_CASE_POSTGRES " AND " KG_FILTER_RUN_POSTGRES " AND "
+#define POSTGRES_ORDER " ORDER BY b.started_us DESC, b.bundle_id COLLATE \"C\" DESC, c.case_key COLLATE \"C\""
+#define POSTGRES_METRICS "m.result_id = r.result_id AND m.runner_no = r.runner_no AND m.month = r.month"
+#define POSTGRES_WIDE(key)                                                                                             \
+    "SELECT " WIDE_COLUMNS("(" THOUSANDTHS ")::double precision", POSTGRES_METRICS, "LIKE '%.margin'",                 \
+                           "LIKE '%.peak'") POSTGRES_FROM POSTGRES_WHERE key POSTGRES_ORDER LIMIT
+#define POSTGRES_LONG(key)                                                                                             \
+    "SELECT " LONG_COLUMNS POSTGRES_FROM " JOIN metric_row m ON " POSTGRES_METRICS " JOIN figure_name f"               \
+    " USING(figure_id)" POSTGRES_WHERE "f.name LIKE " KG_POSTGRES_LIKE("?10") " AND " key POSTGRES_ORDER               \
+                                                                              ", m.seq" LIMIT
+#define POSTGRES_KEY "md5(c.case_key) = md5(?8) AND c.case_key = ?8" /* as it is indexed */
+#define POSTGRES_PATTERN "c.case_key LIKE " KG_POSTGRES_LIKE("?8")
+
+/* By whether the key is a pattern, and whether figures were asked for. */
+static const struct kg_sql STATEMENTS[2][2] = {
+    { { SQLITE_WIDE(SQLITE_KEY), POSTGRES_WIDE(POSTGRES_KEY) },
+      { SQLITE_LONG(SQLITE_KEY), POSTGRES_LONG(POSTGRES_KEY) } },
+    { { SQLITE_WIDE(SQLITE_PATTERN), POSTGRES_WIDE(POSTGRES_PATTERN) },
+      { SQLITE_LONG(SQLITE_PATTERN), POSTGRES_LONG(POSTGRES_PATTERN) } },
+};
 
 struct history_options {
-    const char *bundles, *figure;
+    struct kg_asked asked;
+    const char *figure;
     struct kg_filter filter;
     struct kg_rows_options format;
     int64_t limit;
 };
 
 static enum kg_status show(const char *key, const struct history_options *o, struct kg_error *err) {
-    static const char *const STATEMENTS[2][2] = {
-        { WIDE EXACT_KEY NEWEST_FIRST LIMIT, LONG EXACT_KEY NEWEST_FIRST ", m.seq" LIMIT },
-        { WIDE KEY_PATTERN NEWEST_FIRST LIMIT, LONG KEY_PATTERN NEWEST_FIRST ", m.seq" LIMIT },
-    };
-    const char *root = kg_cli_bundles_root(o->bundles);
+    const char *place;
     const bool is_pattern = strpbrk(key, "*?") != NULL;
     struct kg_history *history = NULL;
     struct kg_filter_args args;
     char limit[32];
-    enum kg_status status = kg_filter_bind(&o->filter, root, &args, err);
+    enum kg_status status = kg_filter_bind(&o->filter, kg_cli_bundles_root(o->asked.bundles), &args, err);
     if (status != KG_OK) return status;
     snprintf(limit, sizeof limit, "%lld", (long long)o->limit);
     args.owned[KG_FILTER_ARGS] = is_pattern ? kg_glob_of(key) : kg_xstrdup(key);
@@ -59,16 +86,16 @@ static enum kg_status show(const char *key, const struct history_options *o, str
     args.values[KG_FILTER_ARGS] = args.owned[KG_FILTER_ARGS];
     args.values[KG_FILTER_ARGS + 1] = limit;
     args.values[KG_FILTER_ARGS + 2] = args.owned[KG_FILTER_ARGS + 2];
-    status = kg_cli_history_open("history", root, &history, err);
+    status = kg_cli_asked_open("history", &o->asked, &history, &place, err);
     struct kg_rows rows = KG_ROWS_INIT(&o->format);
     rows.for_people = true;
     size_t n_unsound = 0;
     if (status == KG_OK) status = kg_cli_heads_check("history", history, &n_unsound, err);
     if (status == KG_OK)
-        status = kg_history_query(history, STATEMENTS[is_pattern][o->figure != NULL], args.values,
-                                  KG_FILTER_ARGS + (o->figure ? 3 : 2), kg_rows_add, &rows, err);
+        status = kg_history_ask(history, &STATEMENTS[is_pattern][o->figure != NULL], args.values,
+                                KG_FILTER_ARGS + (o->figure ? 3 : 2), kg_rows_add, &rows, err);
     if (status == KG_OK && rows.n_rows == 0)
-        status = kg_fail(err, KG_ERR_NOT_FOUND, "no run in %s has a case '%s'%s", root, key,
+        status = kg_fail(err, KG_ERR_NOT_FOUND, "no run in %s has a case '%s'%s", place, key,
                          is_pattern ? "" : " (* matches any text)");
     if (status == KG_OK) status = kg_rows_print(&rows, err);
     else kg_rows_free(&rows);
@@ -79,7 +106,7 @@ static enum kg_status show(const char *key, const struct history_options *o, str
 }
 
 int kg_cmd_history(int argc, char **argv) {
-    struct history_options o = { .limit = -1 };
+    struct history_options o = { .limit = INT64_MAX };
     const struct kg_option options[] = {
         { .name = "figure",
           .kind = KG_OPTION_TEXT,
@@ -95,12 +122,13 @@ int kg_cmd_history(int argc, char **argv) {
           .min = 1,
           .max = 1e9 },
         KG_FILTER_OPTIONS(&o.filter),
-        KG_BUNDLES_OPTION(&o.bundles),
+        KG_ASKED_OPTIONS(&o.asked),
         KG_ROWS_OPTIONS(&o.format),
     };
     const struct kg_command command = {
         .name = "kigo history",
-        .usage = "CASE [--figure PATTERN] [--limit N] [filters] [--json|--csv|--markdown]",
+        .usage =
+            "CASE [--figure PATTERN] [--limit N] [filters] [--bundles DIR|--history URL] [--json|--csv|--markdown]",
         .summary =
             "Shows what a case (a key; * matches any text) gave in every run, newest first: status, worst error\n"
             "against its limit, first timing (median), largest peak of memory; or figures by name.",

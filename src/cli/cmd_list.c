@@ -2,6 +2,7 @@
 #include "base/say.h"
 #include "base/size.h"
 #include "base/tty.h"
+#include "cli/asked.h"
 #include "cli/commands.h"
 #include "cli/filter.h"
 #include "cli/rows.h"
@@ -13,57 +14,75 @@
 #define SIGNATURE "CASE b.sig_state WHEN 'unsigned' THEN 'none' ELSE 'there' END AS signature"
 
 /* For people, and all there is to say for programs. */
-static const char SHORT[] = "b.bundle_id AS run, b.verdict, b.state, b.n_planned AS planned, b.n_pass AS pass,"
-                            " b.n_fail AS fail, b.n_skip AS skip, b.n_crash AS crash, b.n_timeout AS timeout,"
-                            " b.n_norun AS norun, printf('%.1f', (b.sealed_us - b.started_us) / 1e6) AS seconds,"
-                            " " SIGNATURE;
+#define SHORT(seconds)                                                                                                 \
+    "b.bundle_id AS run, b.verdict, b.state, b.n_planned AS planned, b.n_pass AS pass, b.n_fail AS fail,"              \
+    " b.n_skip AS skip, b.n_crash AS crash, b.n_timeout AS timeout, b.n_norun AS norun, " seconds " AS seconds,"       \
+    " " SIGNATURE
+/* Tenths, rounded as whole numbers: by the same rule in both languages. */
+#define TENTHS "(b.sealed_us - b.started_us + 50000) / 100000 / 10.0"
+#define SECONDS_SQLITE "printf('%.1f', " TENTHS ")"
+#define SECONDS_POSTGRES "round(" TENTHS ", 1)::text"
 /* What a narrow terminal does without, these first. */
 static const char *const DROP[] = { "planned", "norun", "timeout", "crash",   "signature",
                                     "state",   "skip",  "seconds", "verdict", NULL };
-static const char LONG[] =
-    "b.bundle_id, b.verdict, b.state, b.n_planned, b.n_pass, b.n_fail, b.n_skip, b.n_crash,"
-    " b.n_timeout, b.n_norun, b.started_us, b.sealed_us, b.git_commit, b.git_branch, b.git_dirty,"
-    " b.overhead_share, e.gpu_name, e.cpu_model, " SIGNATURE;
+#define LONG                                                                                                           \
+    "b.bundle_id, b.verdict, b.state, b.n_planned, b.n_pass, b.n_fail, b.n_skip, b.n_crash,"                           \
+    " b.n_timeout, b.n_norun, b.started_us, b.sealed_us, b.git_commit, b.git_branch, b.git_dirty,"                     \
+    " b.overhead_share, e.gpu_name, e.cpu_model, " SIGNATURE
 
-static enum kg_status list(const char *root, const struct kg_filter *filter, const struct kg_rows_options *format,
-                           int64_t limit, struct kg_error *err) {
+#define LIST_SQLITE(columns)                                                                                           \
+    "SELECT " columns " FROM bundle b LEFT JOIN env e USING(env_id) WHERE " KG_FILTER_RUN_SQL                          \
+    " AND (?9 IS NULL OR EXISTS (SELECT 1 FROM result_row r JOIN tcase c USING(case_id)"                               \
+    " WHERE r.bundle_no = b.bundle_no AND " KG_FILTER_CASE_SQL "))"                                                    \
+    " ORDER BY b.started_us DESC, b.bundle_id DESC LIMIT CAST(?8 AS BIGINT)"
+#define LIST_POSTGRES(columns)                                                                                         \
+    "SELECT " columns " FROM bundle b LEFT JOIN env e USING(env_id) WHERE " KG_FILTER_RUN_POSTGRES                     \
+    " AND (?9 IS NULL OR EXISTS (SELECT 1 FROM result_row r JOIN tcase c USING(case_id)"                               \
+    " WHERE r.result_id BETWEEN b.bundle_no << 20 AND (b.bundle_no << 20) + 1048575 AND r.runner_no = b.runner_no"     \
+    " AND r.month = b.month AND " KG_FILTER_CASE_POSTGRES "))"                                                         \
+    " ORDER BY b.started_us DESC, b.bundle_id COLLATE \"C\" DESC LIMIT CAST(?8 AS BIGINT)"
+
+static const struct kg_sql STATEMENTS[] = {
+    { LIST_SQLITE(SHORT(SECONDS_SQLITE)), LIST_POSTGRES(SHORT(SECONDS_POSTGRES)) },
+    { LIST_SQLITE(LONG), LIST_POSTGRES(LONG) },
+};
+
+static enum kg_status list(const struct kg_asked *asked, const struct kg_filter *filter,
+                           const struct kg_rows_options *format, int64_t limit, struct kg_error *err) {
     struct kg_history *history = NULL;
+    const char *place;
     struct kg_filter_args args;
     char limit_text[32];
-    enum kg_status status = kg_filter_bind(filter, root, &args, err);
+    enum kg_status status = kg_filter_bind(filter, kg_cli_bundles_root(asked->bundles), &args, err);
     if (status != KG_OK) return status;
     snprintf(limit_text, sizeof limit_text, "%lld", (long long)limit);
     args.values[KG_FILTER_ARGS] = limit_text;
     args.values[KG_FILTER_ARGS + 1] = kg_filter_has_case(filter) ? "yes" : NULL;
-    char *sql = kg_xasprintf("SELECT %s FROM bundle b LEFT JOIN env e USING(env_id) WHERE " KG_FILTER_RUN_SQL
-                             " AND (?9 IS NULL OR EXISTS (SELECT 1 FROM result_row r JOIN tcase c USING(case_id)"
-                             " WHERE r.bundle_no = b.bundle_no AND " KG_FILTER_CASE_SQL "))"
-                             " ORDER BY b.started_us DESC, b.bundle_id DESC LIMIT ?8",
-                             format->json || format->csv ? LONG : SHORT);
     struct kg_rows rows = KG_ROWS_INIT(format);
     rows.table.most_width = kg_tty_columns(stdout);
     rows.table.drop = DROP;
     size_t n_unsound = 0;
-    status = kg_cli_history_open("list", root, &history, err);
+    status = kg_cli_asked_open("list", asked, &history, &place, err);
     if (status == KG_OK) status = kg_cli_heads_check("list", history, &n_unsound, err);
-    if (status == KG_OK) status = kg_rows_query(history, sql, args.values, KG_FILTER_ARGS + 2, &rows, err);
+    if (status == KG_OK)
+        status =
+            kg_rows_ask(history, &STATEMENTS[format->json || format->csv], args.values, KG_FILTER_ARGS + 2, &rows, err);
     const size_t n_unread = status == KG_OK ? kg_trust_n_unread(history) : 0;
     kg_cli_history_close("list", history);
     if (status == KG_OK) status = kg_cli_heads_conclude(n_unsound, err);
     if (status == KG_OK && n_unread > 0)
         status = kg_fail(err, KG_ERR_INTEGRITY, "what is not indexed (%zu, above) is not listed", n_unread);
     kg_filter_args_free(&args);
-    free(sql);
     return status;
 }
 
 int kg_cmd_list(int argc, char **argv) {
-    const char *bundles = NULL;
+    struct kg_asked asked = { 0 };
     struct kg_filter filter = { 0 };
     struct kg_rows_options format = { 0 };
-    int64_t limit = -1;
+    int64_t limit = INT64_MAX;
     const struct kg_option options[] = {
-        KG_BUNDLES_OPTION(&bundles),
+        KG_ASKED_OPTIONS(&asked),
         KG_COLOR_OPTION,
         { .name = "limit",
           .letter = 'n',
@@ -78,11 +97,12 @@ int kg_cmd_list(int argc, char **argv) {
     };
     const struct kg_command command = {
         .name = "kigo list",
-        .usage = "[--limit N] [filters] [--bundles DIR] [--json|--csv|--markdown]",
-        .summary = "Lists the runs of a folder of bundles, newest first. Without any it prints nothing.\n"
-                   "With a choice of cases: the runs that hold such a case. A terminal's lines are not exceeded: "
-                   "columns that\n"
-                   "do not fit are left out, zeros first. A pipe and a file get all of them.",
+        .usage = "[--limit N] [filters] [--bundles DIR|--history URL] [--json|--csv|--markdown]",
+        .summary =
+            "Lists the runs of a folder of bundles, or of a fleet, newest first. Without any it prints nothing.\n"
+            "With a choice of cases: the runs that hold such a case. A terminal's lines are not exceeded: "
+            "columns that\n"
+            "do not fit are left out, zeros first. A pipe and a file get all of them.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
     };
@@ -90,6 +110,6 @@ int kg_cmd_list(int argc, char **argv) {
     int ended;
     if (!kg_cli_parse(&command, argc, argv, NULL, 0, &ended)) return ended;
     enum kg_status status = kg_rows_check(&format, &err);
-    if (status == KG_OK) status = list(kg_cli_bundles_root(bundles), &filter, &format, limit, &err);
+    if (status == KG_OK) status = list(&asked, &filter, &format, limit, &err);
     return status == KG_OK ? KG_EXIT_OK : kg_cli_error("list", &err);
 }

@@ -3,6 +3,7 @@
 #include "base/progress.h"
 #include "base/say.h"
 #include "base/size.h"
+#include "cli/asked.h"
 #include "cli/commands.h"
 #include "cli/long_write.h"
 #include "cli/rows.h"
@@ -63,11 +64,12 @@ static void end_program(int number) {
     _exit(KG_EXIT_INCOMPLETE);
 }
 
-static enum kg_status query(const char *root, const char *sql, const struct kg_rows_options *format,
+static enum kg_status query(const struct kg_asked *asked, const char *sql, const struct kg_rows_options *format,
                             const struct bounds *bounds, struct kg_error *err) {
     enum { GRACE_S = 2 };
     struct kg_history *history = NULL;
-    enum kg_status status = kg_cli_history_open("query", root, &history, err);
+    const char *place;
+    enum kg_status status = kg_cli_asked_open("query", asked, &history, &place, err);
     if (status != KG_OK) return status;
     size_t n_unsound = 0;
     status = kg_cli_heads_check("query", history, &n_unsound, err);
@@ -120,7 +122,7 @@ static enum kg_status print_schema(const struct kg_rows_options *format, struct 
 }
 
 int kg_cmd_query(int argc, char **argv) {
-    const char *bundles = NULL;
+    struct kg_asked asked = { 0 };
     struct kg_rows_options format = { 0 };
     enum { ROWS_ON_TERMINAL = 200 };
     bool schema = false;
@@ -128,7 +130,7 @@ int kg_cmd_query(int argc, char **argv) {
         .max_seconds = 5, .max_rows = 1000000, .max_mib = 256, .limit = isatty(STDOUT_FILENO) ? ROWS_ON_TERMINAL : 0
     };
     const struct kg_option options[] = {
-        KG_BUNDLES_OPTION(&bundles),
+        KG_ASKED_OPTIONS(&asked),
         { "schema", 0, KG_OPTION_FLAG, &schema, NULL, "say what each column of the views means", 0, 0 },
         { "limit", 'n', KG_OPTION_INT, &bounds.limit, "N",
           "print the first N rows, 0 for all (200 on a terminal, else 0)", 0, 1e9 },
@@ -140,9 +142,10 @@ int kg_cmd_query(int argc, char **argv) {
     };
     const struct kg_command command = {
         .name = "kigo query",
-        .usage = "SQL [--limit N] [--bundles DIR] [--max-seconds S] [--json|--csv|--markdown], or --schema",
+        .usage =
+            "SQL [--limit N] [--bundles DIR|--history URL] [--max-seconds S] [--json|--csv|--markdown], or --schema",
         .summary =
-            "Asks the history by one SQL statement that only reads. Views:\n"
+            "Asks the history by one SQL statement that only reads: SQLite's, of a fleet PostgreSQL's. Views:\n"
             "  run      a row a run: verdict, counts, commit, machine, build\n"
             "  figure   a row a figure of a case of a run: errors, timings, memory\n"
             "  failure  a row a case of a run that neither passed nor was skipped\n"
@@ -164,6 +167,6 @@ int kg_cmd_query(int argc, char **argv) {
         status = kg_fail(&err, KG_ERR_USAGE,
                          schema ? "--schema takes no SQL" : "the SQL is missing; --schema lists what there is");
     if (status == KG_OK && schema) status = print_schema(&format, &err);
-    else if (status == KG_OK) status = query(kg_cli_bundles_root(bundles), sql, &format, &bounds, &err);
+    else if (status == KG_OK) status = query(&asked, sql, &format, &bounds, &err);
     return status == KG_OK ? KG_EXIT_OK : kg_cli_error("query", &err);
 }

@@ -4,6 +4,7 @@
 
 #include "cli/bundles.h"
 #include "history/run.h"
+#include "history/store.h"
 
 struct kg_filter {
     const char *layer, *op, *dtype, *shape, *backend; /* patterns; NULL: any */
@@ -34,6 +35,17 @@ enum { KG_FILTER_ARGS = 7 };
 #define KG_FILTER_RUN_SQL                                                                                              \
     "(?6 IS NULL OR instr(?6, b.git_commit) > 0) AND (?7 IS NULL OR"                                                   \
     " instr(lower(coalesce(e.gpu_name, '') || ' ' || coalesce(e.cpu_model, '')), lower(?7)) > 0)"
+
+/* The same for PostgreSQL (history/store.h). */
+#define KG_FILTER_LIKE(n, column) "(?" n " IS NULL OR " column " LIKE " KG_POSTGRES_LIKE("?" n) ")"
+#define KG_FILTER_CASE_POSTGRES                                                                                        \
+    KG_FILTER_LIKE("1", "c.layer")                                                                                     \
+    " AND " KG_FILTER_LIKE("2", "c.op") " AND " KG_FILTER_LIKE("3", "c.dtype") " AND " KG_FILTER_LIKE(                 \
+        "4", "c.shape") " AND " KG_FILTER_LIKE("5", "c.backend")
+#define KG_FILTER_RUN_POSTGRES                                                                                         \
+    "(?6 IS NULL OR strpos(?6, b.git_commit) > 0) AND (?7 IS NULL OR"                                                  \
+    " strpos(lower(coalesce(e.gpu_name, '') || ' ' || coalesce(e.cpu_model, '') COLLATE \"C\"),"                       \
+    " lower(?7 COLLATE \"C\")) > 0)"
 
 struct kg_filter_args {
     const char *values[KG_FILTER_ARGS + 4]; /* room for the statement's own */

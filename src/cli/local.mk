@@ -3,6 +3,7 @@ kigo_LDADD = libkigo.a $(kigo_libs)
 kigo_SOURCES = \
 	src/cli/allocators.c src/cli/allocators.h \
 	src/cli/ask_line.c src/cli/ask_line.h \
+	src/cli/asked.c src/cli/asked.h \
 	src/cli/bench_models.c src/cli/bench_models.h \
 	src/cli/bench_report.c src/cli/bench_report.h \
 	src/cli/bundles.c src/cli/bundles.h \

@@ -207,7 +207,12 @@ enum kg_status kg_rows_print(struct kg_rows *rows, struct kg_error *err) {
 
 enum kg_status kg_rows_query(struct kg_history *history, const char *sql, const char *const *args, size_t n_args,
                              struct kg_rows *rows, struct kg_error *err) {
-    const enum kg_status status = kg_history_query(history, sql, args, n_args, kg_rows_add, rows, err);
+    return kg_rows_ask(history, &(struct kg_sql){ sql, sql }, args, n_args, rows, err);
+}
+
+enum kg_status kg_rows_ask(struct kg_history *history, const struct kg_sql *sql, const char *const *args, size_t n_args,
+                           struct kg_rows *rows, struct kg_error *err) {
+    const enum kg_status status = kg_history_ask(history, sql, args, n_args, kg_rows_add, rows, err);
     if (status == KG_OK) return kg_rows_print(rows, err);
     kg_rows_free(rows);
     return status;

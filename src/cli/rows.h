@@ -3,6 +3,7 @@
 #define KIGO_CLI_ROWS_H
 
 #include "cli/bundles.h"
+#include "history/store.h"
 
 struct kg_rows_options {
     bool json, csv, markdown; /* none: a table */
@@ -65,6 +66,8 @@ static inline bool kg_figure_is_roofline(const char *figure) {
 void kg_section_put(const char *title, const struct kg_rows_options *format, struct kg_buffer *out);
 
 /* Asks the history and prints the answer. */
+KG_WARN_UNUSED enum kg_status kg_rows_ask(struct kg_history *history, const struct kg_sql *sql, const char *const *args,
+                                          size_t n_args, struct kg_rows *rows, struct kg_error *err);
 KG_WARN_UNUSED enum kg_status kg_rows_query(struct kg_history *history, const char *sql, const char *const *args,
                                             size_t n_args, struct kg_rows *rows, struct kg_error *err);
 

@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "bundle/policy.h"
 #include <kigo/bundle.h>
+#include <kigo/history.h>
 
 struct kg_fleet; /* a connection; one thread at a time may use it */
 
@@ -91,6 +92,11 @@ KG_WARN_UNUSED enum kg_status kg_fleet_find(struct kg_fleet *fleet, const char *
 /* Writes its archive to a file. KG_ERR_INTEGRITY if the chunks are not the archive that was pushed. */
 KG_WARN_UNUSED enum kg_status kg_fleet_fetch(struct kg_fleet *fleet, const char *id, const char *path,
                                              const struct kg_fleet_watch *watch, struct kg_error *err);
+
+/* The fleet's rows as a history that only reads; the history's from then on, also what closes it. Errors as of
+ * kg_fleet_check: the fleet stays the caller's then. */
+KG_WARN_UNUSED enum kg_status kg_fleet_history(struct kg_fleet *fleet, struct kg_history **history,
+                                               struct kg_error *err);
 
 /* Makes every row again from the archives, in one transaction; *n_indexed of them. Those that are not sound become
  * findings, their ids as paths, and have no rows. */

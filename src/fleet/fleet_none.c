@@ -79,3 +79,8 @@ enum kg_status kg_fleet_prune(struct kg_fleet *fleet, size_t n_keep, const char 
     (void)fleet, (void)n_keep, (void)author, (void)plan;
     return missing(err);
 }
+
+enum kg_status kg_fleet_history(struct kg_fleet *fleet, struct kg_history **history, struct kg_error *err) {
+    (void)fleet, (void)history;
+    return missing(err);
+}

@@ -7,25 +7,34 @@
 #include <libpq-fe.h>
 
 #define KG_LIBPQ_LIST(X)                                                                                               \
+    X(cancel)                                                                                                          \
     X(clear)                                                                                                           \
     X(conninfoFree)                                                                                                    \
     X(conninfoParse)                                                                                                   \
     X(connectdbParams)                                                                                                 \
+    X(consumeInput)                                                                                                    \
     X(errorMessage)                                                                                                    \
     X(exec)                                                                                                            \
     X(execParams)                                                                                                      \
     X(finish)                                                                                                          \
+    X(fname)                                                                                                           \
+    X(freeCancel)                                                                                                      \
     X(freemem)                                                                                                         \
+    X(ftype)                                                                                                           \
+    X(getCancel)                                                                                                       \
     X(getResult)                                                                                                       \
     X(getisnull)                                                                                                       \
     X(getlength)                                                                                                       \
     X(getvalue)                                                                                                        \
+    X(isBusy)                                                                                                          \
     X(nfields)                                                                                                         \
     X(ntuples)                                                                                                         \
     X(resultErrorField)                                                                                                \
     X(resultStatus)                                                                                                    \
     X(sendQueryParams)                                                                                                 \
     X(setNoticeProcessor)                                                                                              \
+    X(setSingleRowMode)                                                                                                \
+    X(socket)                                                                                                          \
     X(status)
 
 /* pq->exec is PQexec, and so on. */

@@ -14,7 +14,8 @@ libkigo_a_SOURCES += \
 	src/fleet/roles.c \
 	src/fleet/rows.c \
 	src/fleet/schema.c \
-	src/fleet/status.c
+	src/fleet/status.c \
+	src/fleet/store.c
 else
 libkigo_a_SOURCES += src/fleet/fleet_none.c
 endif

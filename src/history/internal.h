@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "history/id_cache.h"
+#include "history/store.h"
 #include <kigo/history.h>
 #include <sqlite3.h>
 
@@ -19,8 +20,11 @@ enum kg_history_stmt {
 };
 
 struct kg_history {
+    const struct kg_store
+        *store; /* NULL: an index, and all below is its own; else there are `place` and `path` alone */
+    void *place;
     char *root;
-    char *path; /* of the index file, or ":memory:" */
+    char *path; /* of the index file, or ":memory:"; or what messages call the store */
     char *why_in_memory;
     sqlite3 *db;
     sqlite3_stmt *stmts[KG_STMT_COUNT];           /* prepared when first used */
@@ -33,6 +37,11 @@ struct kg_history {
 
 /* The index and what SQLite and kigo keep beside it; ended by NULL. */
 extern const char *const KG_INDEX_FILES[];
+
+/* kg_history_query_within of an index. */
+KG_WARN_UNUSED enum kg_status kg_history_query_index(struct kg_history *history, const struct kg_query_limits *limits,
+                                                     const char *sql, const char *const *args, size_t n_args,
+                                                     kg_row_fn *row, void *arg, struct kg_error *err);
 
 /* Message of the last SQLite error with the index's path; the status that fits its code: KG_ERR_UNWRITABLE where what
  * cannot be written may still be read. */

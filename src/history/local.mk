@@ -43,6 +43,7 @@ libkigo_a_SOURCES += \
 	src/history/screen.c src/history/screen.h \
 	src/history/selfcheck.c src/history/selfcheck.h \
 	src/history/series.h \
+	src/history/store.c src/history/store.h \
 	src/history/step_machine.c src/history/step_machine.h \
 	src/history/step_runs.c src/history/step_runs.h \
 	src/history/step_search.c src/history/step_search.h \

@@ -54,6 +54,7 @@ void kg_history_clear_ids(struct kg_history *history) {
 
 void kg_history_close(struct kg_history *history) {
     if (!history) return;
+    if (history->store) history->store->close(history->place);
     kg_history_close(history->scratch);
     kg_verified_close(history->verified);
     kg_bundle_findings_free(&history->repaired);

@@ -215,9 +215,9 @@ static enum kg_status ask(struct kg_history *history, sqlite3 *db, struct asking
     return status;
 }
 
-enum kg_status kg_history_query_within(struct kg_history *history, const struct kg_query_limits *limits,
-                                       const char *sql, const char *const *args, size_t n_args, kg_row_fn *row,
-                                       void *arg, struct kg_error *err) {
+enum kg_status kg_history_query_index(struct kg_history *history, const struct kg_query_limits *limits, const char *sql,
+                                      const char *const *args, size_t n_args, kg_row_fn *row, void *arg,
+                                      struct kg_error *err) {
     const bool in_memory = strcmp(history->path, ":memory:") == 0;
     struct asking asking = { .limits = limits, .begin_ns = kg_clock_monotonic_ns(), .tables = KG_BUFFER_INIT };
     sqlite3 *db = history->db;
@@ -237,9 +237,4 @@ enum kg_status kg_history_query_within(struct kg_history *history, const struct 
     if (limits) sqlite3_hard_heap_limit64(before);
     kg_buffer_free(&asking.tables);
     return status;
-}
-
-enum kg_status kg_history_query(struct kg_history *history, const char *sql, const char *const *args, size_t n_args,
-                                kg_row_fn *row, void *arg, struct kg_error *err) {
-    return kg_history_query_within(history, NULL, sql, args, n_args, row, arg, err);
 }

@@ -170,6 +170,7 @@ static enum kg_status nothing_left_out(const struct kg_history *history, struct 
 
 enum kg_status kg_trust_heads(struct kg_history *history, struct kg_bundle_findings *unsound, struct kg_error *err) {
     struct kg_dir_list ids = { 0 };
+    if (history->store) return KG_OK; /* a fleet took none that did not verify, and has no folders to hold it against */
     enum kg_status status = unsound ? KG_OK : nothing_left_out(history, err);
     if (status == KG_OK) status = kg_history_check_tables(history, err);
     if (status == KG_OK)
@@ -190,6 +191,9 @@ enum kg_status kg_trust_heads(struct kg_history *history, struct kg_bundle_findi
 
 enum kg_status kg_trust_runs(struct kg_history *history, const char *const *ids, size_t n_ids, struct kg_error *err) {
     enum kg_status status = KG_OK;
+    if (history->store)
+        return kg_fail(err, KG_ERR_UNSUPPORTED, "%s: only a folder's runs are verified: 'kigo pull' them",
+                       history->path);
     for (size_t i = 0; i < n_ids && status == KG_OK; i++) {
         char *dir = kg_path_join(history->root, ids[i]);
         if (kg_beneath_is_folder(history->root, ids[i])) status = prove(history, &WHOLE, ids[i], err);

@@ -252,6 +252,7 @@ suites_integration_test_install_SOURCES = \
 check_PROGRAMS += suites/integration/test_fleet
 EXTRA_suites_integration_test_fleet_DEPENDENCIES = kigo$(EXEEXT)
 suites_integration_test_fleet_SOURCES = \
+	suites/integration/fleet_asks.c suites/integration/fleet_asks.h \
 	suites/integration/fleet_crashes.c suites/integration/fleet_crashes.h \
 	suites/integration/fleet_lab.c suites/integration/fleet_lab.h \
 	suites/integration/fleet_prunes.c suites/integration/fleet_prunes.h \

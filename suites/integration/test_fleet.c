@@ -6,6 +6,7 @@
 #include "base/program.h"
 #include "base/size.h"
 #include "fleet/fleet.h"
+#include "suites/integration/fleet_asks.h"
 #include "suites/integration/fleet_crashes.h"
 #include "suites/integration/fleet_lab.h"
 #include "suites/integration/fleet_prunes.h"
@@ -582,6 +583,9 @@ static const struct kg_case CASES[] = {
     CASE(unreachable),
     OTHER(pruned_runs_leave_tombstones),
     OTHER(pruned_is_as_reindexed),
+    OTHER(asks_as_a_folder),
+    OTHER(queries_only_read),
+    OTHER(or_folder),
     OTHER(killed_before_commit),
     OTHER(killed_at_commit_and_gone),
     OTHER(killed_at_commit_and_back),

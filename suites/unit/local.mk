@@ -108,8 +108,8 @@ suites_unit_simulate_SOURCES = suites/unit/simulate.c $(simulation_sources) $(ot
 check_PROGRAMS += suites/unit/test_history_scale
 suites_unit_test_history_scale_CPPFLAGS = $(kigo_CPPFLAGS)
 suites_unit_test_history_scale_SOURCES = \
-	src/cli/bundles.c src/cli/call.c src/cli/cmd_history.c src/cli/cmd_steps.c src/cli/filter.c src/cli/regress_call.c src/cli/run_name.c \
-	src/cli/rows.c src/cli/table.c \
+	src/cli/asked.c src/cli/bundles.c src/cli/call.c src/cli/cmd_history.c src/cli/cmd_steps.c src/cli/filter.c src/cli/fleet.c \
+	src/cli/regress_call.c src/cli/run_name.c src/cli/rows.c src/cli/table.c \
 	suites/unit/test_history_scale.c \
 	suites/unit/statement_trace.c suites/unit/statement_trace.h
 # make_history ROOT N_RUNS N_CASES [COMMITS], to measure queries by hand.

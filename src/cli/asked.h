@@ -1,0 +1,27 @@
+/* Which history a verb asks: the index of a folder of bundles, or a fleet. */
+#ifndef KIGO_CLI_ASKED_H
+#define KIGO_CLI_ASKED_H
+
+#include "cli/bundles.h"
+#include "cli/fleet.h"
+
+struct kg_asked {
+    const char *bundles, *history; /* of the command line; NULL: not said */
+};
+
+/* Rows of a table of options. */
+#define KG_ASKED_OPTIONS(asked) KG_BUNDLES_OPTION(&(asked)->bundles), KG_HISTORY_OPTION(&(asked)->history)
+
+/* What the command line says goes before $KIGO_HISTORY, and a fleet before $KIGO_BUNDLES. Opens the index as
+ * kg_cli_history_open, or the fleet; KG_ERR_USAGE where both a folder and a fleet are named. *place: of either, for
+ * messages; valid until the history is closed. */
+KG_WARN_UNUSED enum kg_status kg_cli_asked_open(const char *verb, const struct kg_asked *asked,
+                                                struct kg_history **history, const char **place, struct kg_error *err);
+
+/* After the command line was parsed, with what came of it: KG_ERR_USAGE, saying what to do, if --history, or
+ * $KIGO_HISTORY and no --bundles, names a fleet, and the verb asks the history but no fleet yet: the index of some
+ * folder would be another history's answer. Otherwise `parsed`, with its error. */
+KG_WARN_UNUSED enum kg_status kg_cli_asked_check(const struct kg_command *command, int argc, char **argv,
+                                                 enum kg_status parsed, struct kg_error *err);
+
+#endif

@@ -1,0 +1,44 @@
+/* Where a history's rows lie, and how they are asked for: the index of a folder (SQLite, query.c), or a fleet
+ * (PostgreSQL, fleet/store.c). Both have the same tables, columns and values; who asks sees one function.
+ *
+ * Arguments are ?1, ?2, ... in both languages, and bound as text. Comparing one with a number takes a CAST. What
+ * differs between the two:
+ *
+ *   SQLite                  PostgreSQL
+ *   text is ordered by bytes   by the database's collation: COLLATE "C"
+ *   GLOB                    KG_POSTGRES_LIKE
+ *   instr, printf           strpos, to_char
+ *   a row belongs to a run by bundle_no, or the upper bits of result_id; a fleet's by runner_no and month, too: a
+ *   runner's rows count for its own runs alone. */
+#ifndef KIGO_HISTORY_STORE_H
+#define KIGO_HISTORY_STORE_H
+
+#include <kigo/history.h>
+
+/* One question in both languages; the same columns, types, rows and order. */
+struct kg_sql {
+    const char *sqlite, *postgres;
+};
+
+/* A pattern of GLOB with *, ? and [[] only (kg_glob_of), as LIKE takes it. */
+#define KG_POSTGRES_LIKE(glob)                                                                                         \
+    "replace(replace(replace(replace(replace(replace(" glob                                                            \
+    ", '[[]', '['), '\\', '\\\\'), '%', '\\%'), '_', '\\_'), '*', '%'), '?', '_')"
+
+/* A store that is no file of SQLite. */
+struct kg_store {
+    /* As kg_history_query_within. */
+    enum kg_status (*query)(void *place, const struct kg_query_limits *limits, const char *sql, const char *const *args,
+                            size_t n_args, kg_row_fn *row, void *arg, struct kg_error *err);
+    void (*close)(void *place);
+};
+
+/* A history of another store; kg_history_close closes its place, too. where: what messages call it. */
+struct kg_history *kg_history_of_store(const struct kg_store *store, void *place, const char *where);
+
+/* As kg_history_query. */
+KG_WARN_UNUSED enum kg_status kg_history_ask(struct kg_history *history, const struct kg_sql *sql,
+                                             const char *const *args, size_t n_args, kg_row_fn *row, void *arg,
+                                             struct kg_error *err);
+
+#endif

@@ -559,9 +559,9 @@ static void unreachable(struct kg_record *rec, const void *arg) {
 }
 
 #define CASE(function)                                                                                                 \
-    { .layer = "integration", .op = "fleet", .name = #function, .run = function }
+    { .layer = "integration", .op = "fleet", .name = #function, .timeout_s = 300, .run = function }
 #define OTHER(name_)                                                                                                   \
-    { .layer = "integration", .op = "fleet", .name = #name_, .run = kg_fleet_##name_ }
+    { .layer = "integration", .op = "fleet", .name = #name_, .run = kg_fleet_##name_, .timeout_s = 300 }
 
 static const struct kg_case CASES[] = {
     CASE(comes_back_as_it_went),

@@ -14,6 +14,7 @@ static void expect(enum kg_status status, const struct kg_error *err) {
 static void every_call_says_so(struct kg_record *rec, const void *arg) {
     struct kg_fleet *fleet = NULL;
     struct kg_fleet_status status = { 0 };
+    struct kg_history *history = NULL;
     struct kg_bundle_findings problems = { NULL, 0 };
     struct kg_pushed pushed;
     struct kg_error err;
@@ -32,6 +33,7 @@ static void every_call_says_so(struct kg_record *rec, const void *arg) {
     expect(kg_fleet_fetch(fleet, "run", "run.tar.zst", NULL, &err), &err);
     expect(kg_fleet_reindex(fleet, NULL, &n, &problems, &err), &err);
     expect(kg_fleet_prune(fleet, 1, NULL, NULL, &err), &err);
+    expect(kg_fleet_history(fleet, &history, &err), &err);
     kg_fleet_status_free(&status);
     kg_fleet_close(fleet);
 }

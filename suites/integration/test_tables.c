@@ -12,8 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What verifies every committed bundle takes 17 s where it is sanitized, and the machine may be busy. */
+enum { PATIENCE_S = 300 };
+
 static struct kg_process_result run(const char *const *argv) {
-    const struct kg_process process = { .argv = argv };
+    const struct kg_process process = { .argv = argv, .timeout_s = PATIENCE_S };
     struct kg_process_result result;
     struct kg_error err;
     EXPECT_OK(kg_process_run(&process, &result, &err), err);
@@ -472,7 +475,10 @@ static void gpu_runner_asks_kigo(struct kg_record *rec, const void *arg) {
 }
 
 #define CASE(function)                                                                                                 \
-    { .layer = "integration", .op = "tables", .name = #function, .source_tree = true, .run = function }
+    {                                                                                                                  \
+        .layer = "integration", .op = "tables", .name = #function, .source_tree = true, .timeout_s = PATIENCE_S,       \
+        .run = function                                                                                                \
+    }
 
 static const struct kg_case CASES[] = {
     CASE(figures_from_records),

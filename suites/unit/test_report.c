@@ -315,10 +315,11 @@ static void sections_at_their_edges(struct kg_record *rec, const void *arg) {
     close_run(&run);
 }
 
-/* How often `what` stands in the text. */
+/* How often `what` stands in the text. Without strstr: sanitized, it reads all that is left of the text at each call. */
 static size_t times_in(const char *text, const char *what) {
+    const size_t len = strlen(what);
     size_t n = 0;
-    while ((text = strstr(text, what)) != NULL) n++, text += strlen(what);
+    for (const char *at = text; *at; at++) n += *at == *what && strncmp(at, what, len) == 0;
     return n;
 }
 

@@ -315,7 +315,8 @@ static void sections_at_their_edges(struct kg_record *rec, const void *arg) {
     close_run(&run);
 }
 
-/* How often `what` stands in the text. Without strstr: sanitized, it reads all that is left of the text at each call. */
+/* How often `what` stands in the text. Without strstr: sanitized, it reads all that is left of the text at each call.
+ */
 static size_t times_in(const char *text, const char *what) {
     const size_t len = strlen(what);
     size_t n = 0;

@@ -65,6 +65,15 @@ static bool is_after(const char *utc, int64_t now_us) {
     return strcmp(utc, latest) > 0;
 }
 
+static enum kg_status check_form(const json_t *checkpoint, const char *path, struct kg_error *err) {
+    if (kg_json_int(checkpoint, "kigo_checkpoint", 0) != 1 || !kg_json_text(checkpoint, "utc") ||
+        !json_is_array(json_object_get(checkpoint, "heads")))
+        return kg_fail(err, KG_ERR_FORMAT, "%s is no checkpoint ('kigo checkpoint' writes one)", path);
+    if (kg_json_int(checkpoint, "n_runs", -1) < 0)
+        return kg_fail(err, KG_ERR_FORMAT, "%s is no checkpoint: \"n_runs\" is no number of 0 or more", path);
+    return KG_OK;
+}
+
 enum kg_status kg_checkpoint_compare(const char *root, const char *path, int64_t now_us, int64_t *n_runs,
                                      struct kg_bundle_findings *findings, struct kg_error *err) {
     struct kg_chain_links links = { 0 };
@@ -73,16 +82,14 @@ enum kg_status kg_checkpoint_compare(const char *root, const char *path, int64_t
     size_t i;
     enum kg_status status = kg_json_read_named(path, &then, err);
     if (status != KG_OK) return status;
-    const char *utc = kg_json_text(then, "utc");
-    const json_t *heads = json_object_get(then, "heads");
-    if (kg_json_int(then, "kigo_checkpoint", 0) != 1 || !utc || !json_is_array(heads))
-        status = kg_fail(err, KG_ERR_FORMAT, "%s is no checkpoint ('kigo checkpoint' writes one)", path);
+    status = check_form(then, path, err);
     if (status == KG_OK) status = kg_chain_links_read(root, &links, NULL, err);
     if (status == KG_OK) {
+        const char *utc = kg_json_text(then, "utc");
         if (is_after(utc, now_us))
             kg_finding_add(findings, "time", path, "is of %s, which is after the present time", utc);
-        json_array_foreach(heads, i, head) compare_head(&links, head, findings);
-        *n_runs = (int64_t)count_runs(&links) - kg_json_int(then, "n_runs", 0);
+        json_array_foreach(json_object_get(then, "heads"), i, head) compare_head(&links, head, findings);
+        *n_runs = (int64_t)count_runs(&links) - kg_json_int(then, "n_runs", -1);
     }
     kg_chain_links_free(&links);
     json_decref(then);

@@ -54,6 +54,8 @@ static const struct {
     { "bundle_summary", "summary_is_a_number", "7" }, /* likewise, by all that read it */
     { "bundle_summary", "times_that_differ_by_more_than_64_bits",
       "{\"bundle_id\":\"x\",\"seed\":\"7\",\"started_us\":1795418963084698,\"sealed_us\":-9223372036854775808}" },
+    { "checkpoint", "fewer_runs_than_64_bits_hold",
+      "{\"kigo_checkpoint\":1,\"utc\":\"\",\"n_runs\":-9223372036854775808,\"heads\":[{\"d\":\"\",\"\":1}]}" },
     { "hf_config", "more_layers_than_types", /* each number of layers was tried as the period of the list */
       "{\"architectures\":[\"Gemma3ForCausalLM\"],\"model_type\":\"gemma3_text\",\"vocab_size\":264,\"hidden_size\":48,"
       "\"intermediate_size\":64,\"num_hidden_layers\":16777215,\"num_attention_heads\":4,\"num_key_value_heads\":2,"

@@ -1,9 +1,11 @@
 /* The end of a chain, its forks, and what a checkpoint proves of it. */
 #include "base/buffer.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/size.h"
 #include "bundle/chain.h"
+#include "bundle/checkpoint.h"
 #include "bundle/policy.h"
 #include "bundle/records.h"
 #include "suites/harness/must.h"
@@ -215,6 +217,40 @@ static void forged_checkpoint(struct kg_record *rec, const void *arg) {
     close_store(&s);
 }
 
+/* How many runs came since is computed with the number that the file has. Without ssh-keygen, too. */
+static void number_of_runs(struct kg_record *rec, const void *arg) {
+    static const struct {
+        const char *n_runs;
+        bool is_one;
+    } ROWS[] = {
+        { "", false },
+        { ", \"n_runs\": -1", false },
+        { ", \"n_runs\": -9223372036854775808", false },
+        { ", \"n_runs\": \"1\"", false },
+        { ", \"n_runs\": 1.5", false },
+        { ", \"n_runs\": 0", true },
+        { ", \"n_runs\": 9223372036854775807", true },
+    };
+    char *root = kg_path_join(kg_scratch_dir(rec), "bundles"), *path = kg_path_join(kg_scratch_dir(rec), "checkpoint");
+    struct kg_bundle_findings findings = { 0 };
+    struct kg_error err;
+    int64_t n_since;
+    (void)arg;
+    kg_must(kg_dir_make(root, &err), &err);
+    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
+        char *text = kg_xasprintf("{\"kigo_checkpoint\": 1, \"utc\": \"1970\", \"heads\": []%s}", ROWS[i].n_runs);
+        kg_must(kg_file_write(path, text, strlen(text), &err), &err);
+        const enum kg_status status = kg_checkpoint_compare(root, path, kg_clock_utc_us(), &n_since, &findings, &err);
+        if (ROWS[i].is_one) kg_must(status, &err);
+        else kg_must_fail(status, KG_ERR_FORMAT, &err, path, "no checkpoint", "\"n_runs\"", NULL);
+        free(text);
+    }
+    ck_assert_uint_eq(kg_bundle_findings_count(&findings), 0);
+    kg_bundle_findings_free(&findings);
+    free(path);
+    free(root);
+}
+
 /* Whoever deletes a run and writes its tombstone: only a signature tells that from pruning. */
 static void forged_tombstone(struct kg_record *rec, const void *arg) {
     static const char POLICY[] = "{\"tombstones\": [\"@signed\"]}";
@@ -292,7 +328,7 @@ static const struct kg_case CASES[] = {
     CASE(no_chain_to_join),   CASE(runs_since_then),  CASE(newest_run_and_head_removed),
     CASE(head_set_back),      CASE(two_successors),   CASE(links_computed_again),
     CASE(forged_checkpoint),  CASE(forged_tombstone), CASE(died_before_it_was_a_link),
-    CASE(printed_or_written),
+    CASE(printed_or_written), CASE(number_of_runs),
 };
 
 int main(int argc, char **argv) {

@@ -135,6 +135,22 @@ static void forged_imports_prune_nothing(struct kg_record *rec, const void *arg)
     for (size_t i = 0; i < N; i++) free(own[i]);
 }
 
+/* A pin that does not count keeps no run. */
+static void forged_pin(struct kg_record *rec, const void *arg) {
+    const char *root = kg_scratch_dir(rec);
+    char *old = kg_verb_seal(root), *now = kg_verb_seal(root);
+    (void)arg;
+    kg_verb_expect(root, ARGS("pin", old), KG_EXIT_OK, NULL);
+    for (int n_gone = 0; n_gone < 2; n_gone++) {
+        json_t *answer = kg_verb_json(root, ARGS("prune", "--keep", "1"), KG_EXIT_OK);
+        ck_assert_int_eq(kg_verb_integer(answer, "n_gone"), n_gone);
+        json_decref(answer);
+        write_text(root, KG_POLICY_FILE, "{\"annotations\": [\"@signed\"]}");
+    }
+    free(now);
+    free(old);
+}
+
 static void expect_latest(const char *root, const char *id) {
     json_t *answer = kg_verb_json(root, ARGS("show", "latest"), KG_EXIT_OK);
     const char *got = json_string_value(json_object_get(json_object_get(answer, "summary"), "bundle_id"));
@@ -274,10 +290,15 @@ static void policies_that_make_no_sense(struct kg_record *rec, const void *arg) 
     { .layer = "integration", .op = "policy", .name = #function, .run = function }
 
 static const struct kg_case CASES[] = {
-    CASE(forged_imports_are_no_baseline), CASE(forged_waiver),
-    CASE(forged_imports_prune_nothing),   CASE(future_is_not_latest),
-    CASE(times_that_make_no_sense),       CASE(sealed_before_its_predecessor),
-    CASE(imported_is_latest_if_signed),   CASE(policies_that_make_no_sense),
+    CASE(forged_pin),
+    CASE(forged_imports_are_no_baseline),
+    CASE(forged_waiver),
+    CASE(forged_imports_prune_nothing),
+    CASE(future_is_not_latest),
+    CASE(times_that_make_no_sense),
+    CASE(sealed_before_its_predecessor),
+    CASE(imported_is_latest_if_signed),
+    CASE(policies_that_make_no_sense),
 };
 
 int main(int argc, char **argv) {

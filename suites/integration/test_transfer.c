@@ -153,6 +153,7 @@ FILL(parent_path, .name = INSIDE("data/../../../escaped"), .data = "x", .data_by
 FILL(parent_of_all, .name = "../escaped", .data = "x", .data_bytes = 1)
 FILL(absolute_path, .name = "/tmp/kigo-escaped", .data = "x", .data_bytes = 1)
 FILL(dot_path, .name = INSIDE("./data/x"), .data = "x", .data_bytes = 1)
+FILL(dot_folder, .name = INSIDE("./"), .type = '5')
 FILL(empty_part, .name = INSIDE("data//x"), .data = "x", .data_bytes = 1)
 FILL(control_character, .name = INSIDE("data/a\nb"), .data = "x", .data_bytes = 1)
 FILL(backslash, .name = INSIDE("data\\x"), .data = "x", .data_bytes = 1)
@@ -242,6 +243,7 @@ static const struct hostile HOSTILE[] = {
     { "parent_of_all", parent_of_all, 4, "not below a folder named like a bundle" },
     { "absolute_path", absolute_path, 4, "absolute path" },
     { "dot_path", dot_path, 4, "unsafe path" },
+    { "dot_folder", dot_folder, 4, "unsafe path" },
     { "empty_part", empty_part, 4, "unsafe path" },
     { "control_character", control_character, 4, "data/a?b' has an unsafe path" },
     { "backslash", backslash, 4, "unsafe path" },

@@ -424,8 +424,10 @@ static void checker_that_is_killed(struct kg_record *rec, const void *arg) {
     (void)arg;
     if (!set_up(&b, rec)) return;
     char *dir = kg_verb_seal(b.root), *stamp = kg_path_join(dir, KG_TIMESTAMP_FILE);
-    const struct kg_trust trust = { .timestamp_ca = b.allowed };
+    const struct kg_trust trust = { .timestamp_ca = b.allowed }, no_ca = { .timestamp_ca = stamp };
     kg_verb_expect(b.root, ARGS("sign", dir, "--key", b.key), KG_EXIT_OK, NULL);
+    kg_must_fail(kg_signature_check(dir, &no_ca, &signature, &err), KG_ERR_NOT_FOUND, &err, "certificates for time",
+                 stamp, NULL); /* a list that is not there is said, stamp or none */
     EXPECT_OK(kg_file_write(stamp, "x", 1, &err), err);
     const enum kg_status whole = kg_signature_check(dir, &trust, &signature, &err);
     if (whole != KG_ERR_NOT_FOUND) { /* there is an openssl */

@@ -378,7 +378,10 @@ static void registers_and_spills(struct kg_record *rec, const void *arg) {
     ck_assert_int_eq(r.exit_code, KG_EXIT_FAILED);
     ck_assert_uint_eq(r.counts[KG_JUDGED_WORSE], 1);
     ck_assert_str_eq(r.judgements[0].figure, "spill_store_bytes");
+    ck_assert(isnan(r.judgements[0].change)); /* of 0 bytes */
     ck_assert_uint_eq(r.counts[KG_JUDGED_BETTER], 1);
+    ck_assert_str_eq(r.judgements[1].figure, "registers");
+    ck_assert_double_eq_tol(r.judgements[1].change, -0.05, 1e-12); /* 38 of 40 */
     kg_regression_free(&r);
     kg_history_lab_close(&lab);
 }

@@ -6,16 +6,22 @@
 #include "bundle/records.h"
 #include "run/bounded_log.h"
 #include "run/case_key.h"
+#include "run/child.h"
 #include "run/discover.h"
 #include "run/failure_name.h"
 #include "run/line_reader.h"
 #include "run/result_lists.h"
 #include "suites/harness/case.h"
 #include "suites/harness/must.h"
+#include "suites/harness/record.h"
 #include <check.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 struct key_row {
@@ -364,6 +370,58 @@ static void discovery_of_what_cannot_be_looked_at(struct kg_record *rec, const v
     free(round);
 }
 
+static size_t n_open_descriptors(void) {
+    DIR *dir = opendir("/proc/self/fd");
+    size_t n = 0;
+    ck_assert_ptr_nonnull(dir);
+    while (readdir(dir)) n++;
+    closedir(dir);
+    return n;
+}
+
+/* A run of many programs would come to an end of its descriptors. */
+static void child_leaves_no_descriptor(struct kg_record *rec, const void *arg) {
+    const struct kg_child_surroundings around = { .seed = 1 };
+    const struct kg_child_spec spec = { .path = "/bin/true", .cases = "a\n", .surroundings = &around };
+    const size_t n_before = n_open_descriptors();
+    struct kg_child child;
+    struct kg_error err;
+    int wait_status;
+    (void)rec;
+    (void)arg;
+    kg_must(kg_child_start(&spec, &child, &err), &err);
+    while (!kg_child_ended(&child, &wait_status)) poll(NULL, 0, 1);
+    kg_must(kg_child_trouble(&child, spec.path, &err), &err);
+    kg_child_close(&child);
+    ck_assert_int_eq(wait_status, 0);
+    ck_assert_uint_eq(n_open_descriptors(), n_before);
+}
+
+/* An event that JSON cannot hold ends the program; a line "(null)" would blame the one who reads it. */
+static void event_that_is_not_utf8(struct kg_record *rec, const void *arg) {
+    char *path = kg_path_join(kg_scratch_dir(rec), "events"), *text;
+    struct kg_error err;
+    size_t len;
+    int wait_status;
+    (void)arg;
+    const int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    ck_assert_int_ge(fd, 0);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        kg_event_write(fd, json_pack("[o]", json_stringn_nocheck("\xFF", 1)));
+        _exit(0);
+    }
+    ck_assert_int_gt(pid, 0);
+    ck_assert_int_eq(waitpid(pid, &wait_status, 0), pid);
+    close(fd);
+    kg_must(kg_file_read(path, &text, &len, &err), &err);
+    ck_assert_uint_eq(len, 0);
+    ck_assert(WIFEXITED(wait_status));
+    ck_assert_int_eq(WEXITSTATUS(wait_status), KG_EXIT_INTERNAL);
+    free(text);
+    free(path);
+}
+
 #define RUNNER(name_)                                                                                                  \
     { .layer = "unit", .op = "runner", .name = #name_, .run = name_ }
 
@@ -382,6 +440,8 @@ static const struct kg_case CASES[] = {
     RUNNER(failure_folders_are_safe_and_distinct),
     RUNNER(discovery_takes_programs_only),
     RUNNER(discovery_of_what_cannot_be_looked_at),
+    RUNNER(child_leaves_no_descriptor),
+    RUNNER(event_that_is_not_utf8),
 };
 
 int main(int argc, char **argv) {

@@ -101,7 +101,7 @@ extern "C" enum kg_status kg_cuda_sdpa_quantize(struct kg_backend *backend, cons
     const uint32_t row_vectors = vectors ? args->head_dim / KG_VECTOR : args->head_dim;
     const uint64_t n_vectors = (uint64_t)args->n_rows * row_vectors;
     const uint64_t n_chunks = n_vectors ? (n_vectors + CHUNK - 1) / CHUNK : 1; /* one, so that a scale is written */
-    if (n_planes > INT_MAX || n_chunks > INT_MAX / n_planes)
+    if (n_chunks > INT_MAX / n_planes)
         return kg_fail(err, KG_ERR_UNSUPPORTED,
                        "sdpa_quantize: %u x %u heads of %u rows are more than 2^31 - 1 blocks of %u vectors",
                        args->n_batch, args->n_heads, args->n_rows, CHUNK);

@@ -1,0 +1,142 @@
+/* What operations of the cuda back end refuse before anything is launched, and what the runtime tells of each GPU. */
+#include "backend/gpu.h"
+#include "base/size.h"
+#include "ops/ops.h"
+#include "suites/harness/must.h"
+#include "suites/support/op_device.h"
+#include <check.h>
+#include <limits.h>
+#include <string.h>
+
+/* FP8 activations and caches belong to sdpa alone. */
+static void other_precisions(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_op_device d;
+    if (!kg_op_device_open(rec, "cuda", NULL, &d)) return;
+    const float zeros[64] = { 0 };
+    float *x = kg_op_device_put(&d, zeros, sizeof zeros), *y = kg_op_device_put(&d, zeros, sizeof zeros);
+    const int32_t *ids = kg_op_device_put(&d, zeros, sizeof zeros);
+    const struct kg_weight w = { x, KG_DTYPE_F32, 4, 8 };
+    const enum kg_precision p = KG_PRECISION_F8;
+    const struct kg_backend_ops *ops = d.backend->ops;
+    const struct kg_attention_args attention = { .q = x,
+                                                 .k_cache = x,
+                                                 .v_cache = x,
+                                                 .y = y,
+                                                 .n_rows = 2,
+                                                 .n_keys = 2,
+                                                 .n_heads = 1,
+                                                 .n_kv_heads = 1,
+                                                 .head_dim = 8,
+                                                 .n_ctx = 4,
+                                                 .scale = 1,
+                                                 .causal = true };
+    struct kg_attention_args of_q = attention, of_cache = attention;
+    of_q.activations = of_cache.kv = p;
+    const struct kg_experts_linear_args experts = {
+        .activations = p, .x = x, .weight = w, .n_experts = 2, .ids = ids, .y = y, .n_rows = 1, .n_sharing = 1
+    };
+    const struct kg_embedding_args embedding = { .activations = p, .weight = w, .ids = ids, .n_rows = 1, .y = y };
+    const struct kg_linear_args linear = { .activations = p, .output = p, .x = x, .weight = w, .y = y, .n_rows = 1 };
+    const struct kg_linear_args other_output = { .output = KG_PRECISION_F16, .x = x, .weight = w, .y = y, .n_rows = 1 };
+    struct kg_error err[6] = { 0 };
+    const enum kg_status status[] = {
+        ops->attention(d.backend, &of_q, &err[0]),         ops->attention(d.backend, &of_cache, &err[1]),
+        ops->experts_linear(d.backend, &experts, &err[2]), ops->embedding(d.backend, &embedding, &err[3]),
+        ops->linear(d.backend, &linear, &err[4]),          ops->linear(d.backend, &other_output, &err[5]),
+    };
+    for (size_t i = 0; i < KG_COUNT_OF(status); i++)
+        ck_assert_msg(status[i] == KG_ERR_UNSUPPORTED && strstr(err[i].message, i < 5 ? "f8" : "f16") != NULL,
+                      "call %zu: status %d, '%s'", i, (int)status[i], err[i].message);
+    kg_op_device_close(&d);
+}
+
+/* Each of attention's four arrays alone, 4 bytes beside what 16-byte loads need. */
+static void misaligned_attention(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_op_device d;
+    struct kg_error err = { 0 };
+    if (!kg_op_device_open(rec, "cuda", NULL, &d)) return;
+    const float zeros[64] = { 0 };
+    float *arrays[4];
+    for (size_t i = 0; i < KG_COUNT_OF(arrays); i++) arrays[i] = kg_op_device_put(&d, zeros, sizeof zeros);
+    for (size_t shifted = 0; shifted <= KG_COUNT_OF(arrays); shifted++) {
+        const struct kg_attention_args args = { .q = arrays[0] + (shifted == 0),
+                                                .k_cache = arrays[1] + (shifted == 1),
+                                                .v_cache = arrays[2] + (shifted == 2),
+                                                .y = arrays[3] + (shifted == 3),
+                                                .n_rows = 2,
+                                                .n_keys = 2,
+                                                .n_heads = 1,
+                                                .n_kv_heads = 1,
+                                                .head_dim = 8,
+                                                .n_ctx = 4,
+                                                .scale = 1,
+                                                .causal = true };
+        const enum kg_status status = d.backend->ops->attention(d.backend, &args, &err);
+        if (shifted == KG_COUNT_OF(arrays)) kg_must(status, &err);
+        else kg_must_fail(status, KG_ERR_USAGE, &err, "not aligned", NULL);
+    }
+    kg_op_device_close(&d);
+}
+
+enum { CHUNK = 8 }; /* columns that are decoded at once (kernels/block/dequant.cuh): the last index is below 2^31 */
+
+/* The largest matrices that indices of 31 bits reach are taken, one row or column more is refused; no rows: no work. */
+static void largest_matrix(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_op_device d;
+    struct kg_error err = { 0 };
+    if (!kg_op_device_open(rec, "cuda", NULL, &d)) return;
+    const float zeros[16] = { 0 };
+    float *x = kg_op_device_put(&d, zeros, sizeof zeros), *y = kg_op_device_put(&d, zeros, sizeof zeros);
+    for (uint32_t more = 0; more < 2; more++) {
+        const struct kg_weight tall = { x, KG_DTYPE_F32, (uint32_t)INT_MAX + more, 1 },
+                               wide = { x, KG_DTYPE_F32, 1, INT_MAX - CHUNK + more };
+        for (int i = 0; i < 2; i++) {
+            const struct kg_linear_args args = { .x = x, .weight = i ? wide : tall, .y = y };
+            const enum kg_status status = d.backend->ops->linear(d.backend, &args, &err);
+            if (more) kg_must_fail(status, KG_ERR_UNSUPPORTED, &err, "too large", NULL);
+            else kg_must(status, &err);
+        }
+    }
+    kg_op_device_close(&d);
+}
+
+/* Every field that bundles record of a GPU is the runtime's, not what the struct held before. */
+static void every_field_of_a_gpu(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    static struct kg_gpu_info gpus[KG_MAX_GPUS];
+    static const unsigned char none[sizeof gpus->uuid];
+    struct kg_error err = { 0 };
+    size_t n = 0;
+    if (!kg_backend_or_skip(rec, "cuda")) return;
+    memset(gpus, 0, sizeof gpus);
+    kg_must(kg_gpu_list(gpus, KG_MAX_GPUS, &n, &err), &err);
+    ck_assert_uint_gt(n, 0);
+    for (size_t i = 0; i < n; i++) {
+        const struct kg_gpu_info *gpu = &gpus[i];
+        ck_assert_uint_gt(strlen(gpu->name), 0);
+        ck_assert(memcmp(gpu->uuid, none, sizeof none) != 0);
+        ck_assert_int_ge(gpu->compute_capability, 50);
+        ck_assert_int_gt(gpu->n_sms, 0);
+        ck_assert_int_ge(gpu->l2_bytes, 1 << 18);
+        ck_assert_uint_gt(gpu->memory_bytes, (uint64_t)gpu->l2_bytes);
+        ck_assert_int_ge(gpu->driver_version, gpu->runtime_version / 1000 * 1000);
+        ck_assert_int_gt(gpu->runtime_version, 0);
+        ck_assert(gpu->ecc_enabled == 0 || gpu->ecc_enabled == 1);
+    }
+}
+
+#define CASE(function)                                                                                                 \
+    { .layer = "unit", .op = "cuda_contracts", .name = #function, .backend = "cuda", .run = function }
+static const struct kg_case CASES[] = {
+    CASE(other_precisions),
+    CASE(misaligned_attention),
+    CASE(largest_matrix),
+    CASE(every_field_of_a_gpu),
+};
+
+int main(int argc, char **argv) {
+    return kg_suite_main(argc, argv, CASES, KG_COUNT_OF(CASES));
+}

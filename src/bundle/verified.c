@@ -20,8 +20,7 @@ static bool is_own(const char *dir) {
     return lstat(dir, &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid() && (info.st_mode & 077) == 0;
 }
 
-/* The user's folder for notes, made if missing; NULL where there is none that is only the user's. */
-static char *own_folder(void) {
+char *kg_own_cache_folder(void) {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     char *above = cache && *cache == '/' ? kg_xstrdup(cache)
                   : home && *home == '/' ? kg_path_join(home, ".cache")
@@ -38,7 +37,8 @@ static char *own_folder(void) {
 
 static char *notes_path(const char *root) {
     struct stat info;
-    char *real = realpath(root, NULL), *dir = real && stat(real, &info) == 0 ? own_folder() : NULL, *path = NULL;
+    char *real = realpath(root, NULL), *dir = real && stat(real, &info) == 0 ? kg_own_cache_folder() : NULL,
+         *path = NULL;
     if (dir) {
         char name[KG_SHA256_HEX_SIZE];
         char *identity = kg_xasprintf("%llu %s", (unsigned long long)info.st_ino, real);

@@ -27,6 +27,10 @@ const char *kg_verified_get(const struct kg_verified *verified, const char *id, 
 void kg_verified_put(struct kg_verified *verified, const char *id, const char *name, const struct kg_stamps *stamps,
                      const char *text);
 
+/* The user's own $XDG_CACHE_HOME/kigo, made if missing, malloc'ed; NULL where there is none that nobody else may enter.
+ */
+char *kg_own_cache_folder(void);
+
 /* Verifies any bundle's folder in this way. */
 KG_WARN_UNUSED enum kg_status kg_verified_check_folder(const char *dir, struct kg_error *err);
 

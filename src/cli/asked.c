@@ -8,22 +8,29 @@ static bool fleet_is_named(void) {
     return from_environment && *from_environment;
 }
 
-static enum kg_status open_fleet(const char *given, struct kg_history **history, const char **place,
-                                 struct kg_error *err) {
-    struct kg_fleet *fleet = NULL;
-    enum kg_status status = kg_cli_fleet_open(given, KG_FLEET_WAIT_S, &fleet, err);
+bool kg_cli_asked_is_fleet(const struct kg_asked *asked) {
+    return asked->history || (!asked->bundles && fleet_is_named());
+}
+
+enum kg_status kg_cli_fleet_history(const struct kg_asked *asked, struct kg_fleet **fleet, struct kg_history **history,
+                                    struct kg_error *err) {
+    if (asked->history && asked->bundles)
+        return kg_fail(err, KG_ERR_USAGE, "--history names a fleet, --bundles a folder: one of them");
+    enum kg_status status = kg_cli_fleet_open(asked->history, KG_FLEET_WAIT_S, fleet, err);
     if (status != KG_OK) return status;
-    *place = kg_fleet_where(fleet);
-    status = kg_fleet_history(fleet, history, err);
-    if (status != KG_OK) kg_fleet_close(fleet);
+    status = kg_fleet_history(*fleet, history, err);
+    if (status != KG_OK) kg_fleet_close(*fleet);
     return status;
 }
 
 enum kg_status kg_cli_asked_open(const char *verb, const struct kg_asked *asked, struct kg_history **history,
                                  const char **place, struct kg_error *err) {
-    if (asked->history && asked->bundles)
-        return kg_fail(err, KG_ERR_USAGE, "--history names a fleet, --bundles a folder: one of them");
-    if (asked->history || (!asked->bundles && fleet_is_named())) return open_fleet(asked->history, history, place, err);
+    struct kg_fleet *fleet = NULL;
+    if (kg_cli_asked_is_fleet(asked)) {
+        const enum kg_status status = kg_cli_fleet_history(asked, &fleet, history, err);
+        if (status == KG_OK) *place = kg_fleet_where(fleet);
+        return status;
+    }
     *place = kg_cli_bundles_root(asked->bundles);
     return kg_cli_history_open(verb, *place, history, err);
 }
@@ -35,8 +42,8 @@ static bool is_given(const struct kg_command *command, const char *name) {
 }
 
 static bool asks_folders_only(const char *verb) {
-    static const char *const VERBS[] = { "accept", "annotate",  "confirm", "diff",    "pin",   "regress", "report",
-                                         "rerun",  "selfcheck", "show",    "signoff", "steps", "waive",   "web" };
+    static const char *const VERBS[] = { "accept", "annotate",  "confirm", "pin",   "regress", "report",
+                                         "rerun",  "selfcheck", "signoff", "steps", "waive",   "web" };
     bool asks = false;
     for (size_t i = 0; i < KG_COUNT_OF(VERBS); i++) asks = asks || strcmp(VERBS[i], verb) == 0;
     return asks;

@@ -12,6 +12,14 @@ struct kg_asked {
 /* Rows of a table of options. */
 #define KG_ASKED_OPTIONS(asked) KG_BUNDLES_OPTION(&(asked)->bundles), KG_HISTORY_OPTION(&(asked)->history)
 
+/* Whether a fleet is named, and no folder on the command line. */
+bool kg_cli_asked_is_fleet(const struct kg_asked *asked);
+
+/* The fleet that is named, and its rows as a history, which closes the fleet, too. KG_ERR_USAGE where a folder is named
+ * as well. */
+KG_WARN_UNUSED enum kg_status kg_cli_fleet_history(const struct kg_asked *asked, struct kg_fleet **fleet,
+                                                   struct kg_history **history, struct kg_error *err);
+
 /* What the command line says goes before $KIGO_HISTORY, and a fleet before $KIGO_BUNDLES. Opens the index as
  * kg_cli_history_open, or the fleet; KG_ERR_USAGE where both a folder and a fleet are named. *place: of either, for
  * messages; valid until the history is closed. */

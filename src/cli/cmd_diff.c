@@ -3,8 +3,8 @@
 #include "base/quantity.h"
 #include "base/say.h"
 #include "base/size.h"
+#include "cli/asked_runs.h"
 #include "cli/commands.h"
-#include "cli/filter.h"
 #include "cli/regress_call.h"
 #include "cli/skip_groups.h"
 #include "history/comparison_key.h"
@@ -14,6 +14,7 @@
 #include <string.h>
 
 struct side {
+    char *dir;
     struct kg_run_heads heads; /* one */
     struct kg_run run;
 };
@@ -136,17 +137,20 @@ static void diff_cases(struct diff *d) {
     }
 }
 
-static enum kg_status find_side(struct kg_history *history, const struct kg_filter *filter, const char *root,
-                                const char *name, struct side *side, struct kg_error *err) {
-    char *dir = NULL;
-    enum kg_status status = kg_filter_find("diff", filter, root, name, &dir, err);
-    if (status != KG_OK) return status;
-    const char *const args[] = { strrchr(dir, '/') ? strrchr(dir, '/') + 1 : dir };
-    status = kg_trust_runs(history, args, 1, err);
+static enum kg_status find_sides(struct kg_asked_runs *runs, struct diff *d, const char *const *names,
+                                 struct kg_error *err) {
+    enum kg_status status = kg_asked_runs_find(runs, d->filter, names[0], &d->a.dir, err);
+    return status == KG_OK ? kg_asked_runs_find(runs, d->filter, names[1], &d->b.dir, err) : status;
+}
+
+static enum kg_status load_side(struct kg_history *history, const struct kg_asked_runs *runs, struct side *side,
+                                struct kg_error *err) {
+    const char *slash = strrchr(side->dir, '/');
+    const char *const args[] = { slash ? slash + 1 : side->dir };
+    enum kg_status status = kg_trust_runs(history, args, 1, err);
     if (status == KG_OK) status = kg_run_heads_load(history, "WHERE bundle_id = ?1", args, 1, &side->heads, err);
     if (status == KG_OK && side->heads.n_items == 0)
-        status = kg_fail(err, KG_ERR_NOT_FOUND, "the index of %s holds no run '%s'", root, args[0]);
-    free(dir);
+        status = kg_fail(err, KG_ERR_NOT_FOUND, "the index of %s holds no run '%s'", runs->where, args[0]);
     return status;
 }
 
@@ -190,13 +194,14 @@ static enum kg_status print(struct diff *d, const struct kg_rows_options *format
     return kg_cli_print(&out, err);
 }
 
-static enum kg_status diff(const char *const *names, const char *root, struct diff *d,
+static enum kg_status diff(const char *const *names, struct kg_asked_runs *runs, struct diff *d,
                            const struct kg_rows_options *format, struct kg_error *err) {
     struct kg_history *history = NULL;
     struct kg_catalogue catalogue = { 0 };
-    enum kg_status status = kg_cli_history_open("diff", root, &history, err);
-    if (status == KG_OK) status = find_side(history, d->filter, root, names[0], &d->a, err);
-    if (status == KG_OK) status = find_side(history, d->filter, root, names[1], &d->b, err);
+    enum kg_status status = find_sides(runs, d, names, err); /* a fleet's are in the index once they are here */
+    if (status == KG_OK) status = kg_cli_history_open("diff", runs->root, &history, err);
+    if (status == KG_OK) status = load_side(history, runs, &d->a, err);
+    if (status == KG_OK) status = load_side(history, runs, &d->b, err);
     if (status == KG_OK) status = kg_catalogue_load(history, &catalogue, err);
     if (status == KG_OK) status = kg_run_load(history, d->a.heads.items[0].bundle_no, &catalogue, &d->a.run, err);
     if (status == KG_OK) status = kg_run_load(history, d->b.heads.items[0].bundle_no, &catalogue, &d->b.run, err);
@@ -210,6 +215,7 @@ static enum kg_status diff(const char *const *names, const char *root, struct di
     for (size_t i = 0; i < KG_COUNT_OF(sides); i++) {
         kg_run_free(&sides[i]->run);
         kg_run_heads_free(&sides[i]->heads);
+        free(sides[i]->dir);
     }
     kg_skip_groups_free(&d->skips);
     free(d->canaries);
@@ -219,7 +225,7 @@ static enum kg_status diff(const char *const *names, const char *root, struct di
 }
 
 int kg_cmd_diff(int argc, char **argv) {
-    const char *bundles = NULL;
+    struct kg_asked asked = { 0 };
     struct kg_filter filter = { 0 };
     struct kg_rows_options format = { 0 };
     struct diff d = { .filter = &filter };
@@ -235,12 +241,12 @@ int kg_cmd_diff(int argc, char **argv) {
           .value = &d.all,
           .help = "also times and rates that differ by less than 3%, and what follows from them" },
         KG_FILTER_OPTIONS(&filter),
-        KG_BUNDLES_OPTION(&bundles),
+        KG_ASKED_OPTIONS(&asked),
         KG_ROWS_OPTIONS(&format),
     };
     const struct kg_command command = {
         .name = "kigo diff",
-        .usage = "A B [--case PATTERN] [--all] [filters] [--json|--csv|--markdown]",
+        .usage = "A B [--case PATTERN] [--all] [filters] [--bundles DIR|--history URL] [--json|--csv|--markdown]",
         .summary =
             "Prints what differs from run A to run B: statuses, figures, cases and definitions. It judges nothing;\n"
             "'kigo regress' does. The machine's own figures (roofline) come apart; cases that one side skipped are a\n"
@@ -254,7 +260,11 @@ int kg_cmd_diff(int argc, char **argv) {
     struct kg_error err;
     int ended;
     if (!kg_cli_parse(&command, argc, argv, args, 2, &ended)) return ended;
+    struct kg_asked_runs runs = { 0 };
     enum kg_status status = kg_rows_check(&format, &err);
-    if (status == KG_OK) status = diff(args, kg_cli_bundles_root(bundles), &d, &format, &err);
-    return status == KG_OK ? KG_EXIT_OK : kg_cli_error("diff", &err);
+    if (status == KG_OK) status = kg_asked_runs_open("diff", &asked, &runs, &err);
+    if (status == KG_OK) status = diff(args, &runs, &d, &format, &err);
+    const int code = status == KG_OK ? KG_EXIT_OK : kg_cli_error("diff", kg_asked_runs_error(&runs, &err));
+    kg_asked_runs_close(&runs);
+    return code;
 }

@@ -7,8 +7,8 @@
 #include "base/tty.h"
 #include "bundle/export.h"
 #include "bundle/verified.h"
+#include "cli/asked_runs.h"
 #include "cli/commands.h"
-#include "cli/filter.h"
 #include "cli/regress_call.h"
 #include "cli/rows.h"
 #include "cli/show_figures.h"
@@ -23,7 +23,8 @@
 #include <string.h>
 
 struct show_options {
-    const char *bundles, *glob;
+    struct kg_asked asked;
+    const char *glob;
     bool failures;
     struct kg_rows_options format;
     struct kg_filter filter;
@@ -31,6 +32,7 @@ struct show_options {
 };
 
 struct run {
+    const struct kg_asked_runs *from;
     const char *dir;
     struct kg_records records;
     struct kg_bundle_findings findings;
@@ -97,7 +99,7 @@ static enum kg_status load(const char *dir, struct run *run, struct kg_error *er
 static void look_at_signature(const struct show_options *o, struct run *run) {
     struct kg_policy policy;
     struct kg_error unheard;
-    run->signature_known = kg_policy_load(kg_cli_bundles_root(o->bundles), NULL, &policy, &unheard) == KG_OK &&
+    run->signature_known = kg_policy_load(kg_cli_bundles_root(o->asked.bundles), NULL, &policy, &unheard) == KG_OK &&
                            kg_signature_check(run->dir, &policy.trust, &run->signature, &unheard) == KG_OK;
     kg_policy_free(&policy);
 }
@@ -105,8 +107,10 @@ static void look_at_signature(const struct show_options *o, struct run *run) {
 /* Against the runs before it, as `kigo regress` does; without a history there is still a run to show. */
 static void judge(const struct show_options *o, struct run *run) {
     struct kg_regress_call call = KG_REGRESS_CALL_INIT;
-    call.bundles = o->bundles;
-    if (run->findings.n_items > 0) kg_error_set(&run->not_compared, KG_ERR_INTEGRITY, "it does not verify");
+    call.bundles = o->asked.bundles;
+    const bool in_fleet = !kg_asked_runs_dir(run->from, run->dir);
+    if (in_fleet) kg_error_set(&run->not_compared, KG_ERR_UNSUPPORTED, "'kigo regress' asks no fleet yet");
+    else if (run->findings.n_items > 0) kg_error_set(&run->not_compared, KG_ERR_INTEGRITY, "it does not verify");
     else run->compared = kg_cli_regress("show", &call, run->dir, &run->regression, &run->not_compared) == KG_OK;
     const struct kg_export from = { &run->records, run->summary, run->env, run->build, run->source };
     struct kg_goal_counts goals;
@@ -139,7 +143,8 @@ static json_t *run_json(const struct run *run) {
         json_array_append_new(cases, one);
     }
     json_t *all = json_copy(run->summary);
-    json_object_set_new(all, "dir", kg_json_utf8(run->dir));
+    const char *dir = kg_asked_runs_dir(run->from, run->dir);
+    json_object_set_new(all, "dir", dir ? kg_json_utf8(dir) : json_null());
     json_object_set(all, "source", run->source ? run->source : json_null());
     json_object_set(all, "env", run->env ? run->env : json_null());
     json_object_set_new(all, "signature", run->signature_known ? kg_cli_signature_json(&run->signature) : json_null());
@@ -171,7 +176,8 @@ static void put_head(const struct run *run, struct kg_buffer *out) {
         kg_cli_signature_text(&run->signature, out);
         kg_buffer_puts(out, "\n");
     }
-    kg_text_printf(out, "folder   %s\n", run->dir);
+    const char *dir = kg_asked_runs_dir(run->from, run->dir);
+    kg_text_printf(out, "folder   %s\n", dir ? dir : run->from->where);
 }
 
 static void put_csv(const struct run *run, const struct kg_rows_options *format, struct kg_buffer *out) {
@@ -233,8 +239,9 @@ static void put_markdown(const struct run *run, struct kg_buffer *out) {
     kg_show_markdown(&from, &run->verdict, run->shown, run->n_shown, out);
 }
 
-static enum kg_status show(const char *dir, const struct show_options *given, bool *unsound, struct kg_error *err) {
-    struct run run = { 0 };
+static enum kg_status show(const struct kg_asked_runs *from, const char *dir, const struct show_options *given,
+                           bool *unsound, struct kg_error *err) {
+    struct run run = { .from = from };
     struct show_options o = *given;
     enum kg_status status = load(dir, &run, err);
     if (status == KG_OK) {
@@ -261,9 +268,24 @@ static enum kg_status show(const char *dir, const struct show_options *given, bo
     return status;
 }
 
+static int find_and_show(const char *name, const struct show_options *o) {
+    struct kg_asked_runs runs;
+    struct kg_error err;
+    char *dir = NULL;
+    bool unsound = false;
+    enum kg_status status = kg_asked_runs_open("show", &o->asked, &runs, &err);
+    if (status == KG_OK) status = kg_asked_runs_find(&runs, &o->filter, name, &dir, &err);
+    if (status == KG_OK) status = show(&runs, dir, o, &unsound, &err);
+    const int code = status != KG_OK ? kg_cli_error("show", kg_asked_runs_error(&runs, &err))
+                     : unsound       ? KG_EXIT_INTEGRITY
+                                     : KG_EXIT_OK;
+    kg_asked_runs_close(&runs);
+    free(dir);
+    return code;
+}
+
 int kg_cmd_show(int argc, char **argv) {
     struct show_options o = { 0 };
-    bool unsound = false;
     const struct kg_option options[] = {
         { .name = "failures", .kind = KG_OPTION_FLAG, .value = &o.failures, .help = "only cases that are not green" },
         { .name = "case",
@@ -279,7 +301,7 @@ int kg_cmd_show(int argc, char **argv) {
           .help = "the N cases that took longest",
           .min = 1,
           .max = 1e9 },
-        KG_BUNDLES_OPTION(&o.bundles),
+        KG_ASKED_OPTIONS(&o.asked),
         KG_COLOR_OPTION,
         KG_FILTER_OPTIONS(&o.filter),
         { .name = "json", .kind = KG_OPTION_FLAG, .value = &o.format.json, .help = "print one JSON object" },
@@ -291,7 +313,8 @@ int kg_cmd_show(int argc, char **argv) {
     };
     const struct kg_command command = {
         .name = "kigo show",
-        .usage = "RUN [--failures] [--case GLOB] [--slowest N] [filters] [--json|--csv|--markdown]",
+        .usage = "RUN [--failures] [--case GLOB] [--slowest N] [filters] [--bundles DIR|--history URL] "
+                 "[--json|--csv|--markdown]",
         .summary =
             "Shows a run: passed or failed, worse or better than the runs before it, goals, what was skipped and why,\n"
             "commit and machine, and the cases that are not green.\n" KG_RUN_NAMES,
@@ -301,14 +324,9 @@ int kg_cmd_show(int argc, char **argv) {
         .max_args = 1,
     };
     const char *run;
-    char *dir = NULL;
     struct kg_error err;
     int ended;
     if (!kg_cli_parse(&command, argc, argv, &run, 1, &ended)) return ended;
-    enum kg_status status = kg_rows_check(&o.format, &err);
-    if (status == KG_OK) status = kg_filter_find("show", &o.filter, kg_cli_bundles_root(o.bundles), run, &dir, &err);
-    if (status == KG_OK) status = show(dir, &o, &unsound, &err);
-    free(dir);
-    if (status != KG_OK) return kg_cli_error("show", &err);
-    return unsound ? KG_EXIT_INTEGRITY : KG_EXIT_OK;
+    const enum kg_status status = kg_rows_check(&o.format, &err);
+    return status == KG_OK ? find_and_show(run, &o) : kg_cli_error("show", &err);
 }

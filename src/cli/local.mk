@@ -4,6 +4,7 @@ kigo_SOURCES = \
 	src/cli/allocators.c src/cli/allocators.h \
 	src/cli/ask_line.c src/cli/ask_line.h \
 	src/cli/asked.c src/cli/asked.h \
+	src/cli/asked_runs.c src/cli/asked_runs.h \
 	src/cli/bench_models.c src/cli/bench_models.h \
 	src/cli/bench_report.c src/cli/bench_report.h \
 	src/cli/bundles.c src/cli/bundles.h \
@@ -56,6 +57,7 @@ kigo_SOURCES = \
 	src/cli/engine.c src/cli/engine.h \
 	src/cli/filter.c src/cli/filter.h \
 	src/cli/fleet.c src/cli/fleet.h \
+	src/cli/fleet_cache.c src/cli/fleet_cache.h \
 	src/cli/fresh_runs.c src/cli/fresh_runs.h \
 	src/cli/generate.h \
 	src/cli/generate_json.c \

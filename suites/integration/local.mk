@@ -256,6 +256,7 @@ suites_integration_test_fleet_SOURCES = \
 	suites/integration/fleet_crashes.c suites/integration/fleet_crashes.h \
 	suites/integration/fleet_lab.c suites/integration/fleet_lab.h \
 	suites/integration/fleet_prunes.c suites/integration/fleet_prunes.h \
+	suites/integration/fleet_reads.c suites/integration/fleet_reads.h \
 	suites/integration/fleet_server.c suites/integration/fleet_server.h \
 	suites/integration/hostile_store.c suites/integration/hostile_store.h \
 	suites/integration/test_fleet.c \

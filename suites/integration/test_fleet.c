@@ -10,6 +10,7 @@
 #include "suites/integration/fleet_crashes.h"
 #include "suites/integration/fleet_lab.h"
 #include "suites/integration/fleet_prunes.h"
+#include "suites/integration/fleet_reads.h"
 #include "suites/integration/hostile_store.h"
 #include "suites/integration/verbs.h"
 #include "suites/support/bundle_maker.h"
@@ -586,6 +587,9 @@ static const struct kg_case CASES[] = {
     OTHER(asks_as_a_folder),
     OTHER(queries_only_read),
     OTHER(or_folder),
+    OTHER(reads_as_a_folder),
+    OTHER(reads_only_what_verifies),
+    OTHER(reads_from_a_cache),
     OTHER(killed_before_commit),
     OTHER(killed_at_commit_and_gone),
     OTHER(killed_at_commit_and_back),

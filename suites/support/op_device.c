@@ -32,7 +32,20 @@ bool kg_op_device_open(struct kg_record *rec, const char *backend, const struct 
     return true;
 }
 
+/* Behind the workspace, so that an operation that writes past what it asked for is seen. */
+enum { WORKSPACE_GUARD_BYTES = 4096, WORKSPACE_GUARD_BYTE = 0xA5 };
+
+static void expect_workspace_guard(struct kg_op_device *d) {
+    unsigned char guard[WORKSPACE_GUARD_BYTES];
+    struct kg_error err;
+    if (!d->workspace) return;
+    kg_op_expect_ok(d->backend->ops->download(d->backend, guard, d->workspace_end, sizeof guard, &err), &err);
+    for (size_t i = 0; i < sizeof guard; i++)
+        if (guard[i] != WORKSPACE_GUARD_BYTE) ck_abort_msg("byte %zu behind the workspace was written", i);
+}
+
 void kg_op_device_clear(struct kg_op_device *d) {
+    expect_workspace_guard(d);
     for (size_t i = d->n_blocks; i-- > 0;) d->backend->ops->free(d->backend, &d->blocks[i]);
     for (size_t i = 0; i < d->n_owned; i++) free(d->owned[i]);
     d->n_blocks = d->n_owned = 0;
@@ -69,7 +82,13 @@ void kg_op_device_workspace(struct kg_op_device *d, uint32_t n_rows, uint32_t n_
     uint64_t size_bytes = 0;
     struct kg_error err;
     kg_op_expect_ok(kg_op_workspace_bytes(d->backend, &extent, &size_bytes, &err), &err);
-    d->workspace = size_bytes > 0 ? new_block(d, KG_MEMORY_WORKSPACE, size_bytes)->data : NULL;
+    d->workspace = NULL;
+    if (size_bytes == 0) return;
+    unsigned char guard[WORKSPACE_GUARD_BYTES];
+    memset(guard, WORKSPACE_GUARD_BYTE, sizeof guard);
+    d->workspace = new_block(d, KG_MEMORY_WORKSPACE, size_bytes + sizeof guard)->data;
+    d->workspace_end = (char *)d->workspace + size_bytes;
+    kg_op_expect_ok(d->backend->ops->upload(d->backend, d->workspace_end, guard, sizeof guard, &err), &err);
 }
 
 void *kg_op_device_put(struct kg_op_device *d, const void *host, size_t size_bytes) {

@@ -15,7 +15,7 @@ struct kg_op_device {
     size_t n_blocks;
     void *owned[KG_OP_DEVICE_MAX_BLOCKS]; /* host memory, malloc'ed */
     size_t n_owned;
-    void *workspace;
+    void *workspace, *workspace_end;
 };
 
 /* True if the back end opens; else the case is marked as skipped with the reason. "cpu" is everywhere: without it the
@@ -30,7 +30,8 @@ void kg_op_device_close(struct kg_op_device *d);
 /* Frees the arrays and the workspace, for the next operation on the same back end. */
 void kg_op_device_clear(struct kg_op_device *d);
 
-/* Reserves d->workspace for operations with matrices up to n_rows x n_cols and attention of these heads over n_ctx. */
+/* Reserves d->workspace for operations with matrices up to n_rows x n_cols and attention of these heads over n_ctx.
+ * What lies behind it must not change until the arrays are freed. */
 void kg_op_device_workspace(struct kg_op_device *d, uint32_t n_rows, uint32_t n_cols, uint32_t n_heads,
                             uint32_t n_kv_heads, uint32_t head_dim, uint32_t n_ctx);
 

@@ -67,6 +67,7 @@ const struct kg_step_model kg_step_models[] = {
     { "rope_factors_head_128", LLAMA(64, 2, 2, 2, 128, 48, 261, .untied = true), FEW, 0, 0, true, false, false },
     { "outside_group_9", LLAMA(64, 2, 9, 1, 32, 48, 261, .untied = true), FEW, 0, 0, false, false, true },
     { "outside_embd_72", QWEN2(72, 2, 4, 2, 32, 48, 261, .untied = true), FEW, 0, 0, false, false, false },
+    { "outside_embd_68", LLAMA(68, 2, 4, 2, 32, 48, 261, .untied = true), FEW, 0, 0, false, false, false },
     { "outside_ff_56", LLAMA(64, 2, 4, 2, 32, 56, 261, .untied = true), FEW, 0, 0, false, false, false },
     { "outside_three_heads_of_8", LLAMA(32, 2, 3, 1, 8, 48, 261, .untied = true), FEW, 0, 0, false, false, false },
     { "long_head_32", LLAMA(64, 2, 4, 2, 32, 48, 261, .untied = true), LONG, 0, 0, false, true, true },

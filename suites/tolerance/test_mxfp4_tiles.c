@@ -17,9 +17,9 @@ struct problem {
     bool shared, bias, repacked;
 };
 
-/* A weight of normal numbers; *values, malloc'ed, is what it decodes to. */
-static struct kg_weight put_weight(struct kg_op_device *d, uint32_t n_matrices, uint32_t n_rows, uint32_t n_cols,
-                                   bool repacked, uint64_t seed, float **values) {
+/* A weight of normal numbers, its first row times a factor; *values, malloc'ed, is what it decodes to. */
+static struct kg_weight put_scaled(struct kg_op_device *d, uint32_t n_matrices, uint32_t n_rows, uint32_t n_cols,
+                                   float first_row, bool repacked, uint64_t seed, float **values) {
     const struct kg_dtype_info *info = kg_dtype_info(KG_DTYPE_MXFP4);
     struct kg_weight w = { .dtype = KG_DTYPE_MXFP4, .n_rows = n_matrices * n_rows, .n_cols = n_cols };
     const size_t n = (size_t)w.n_rows * n_cols, n_bytes = w.n_rows * kg_weight_row_bytes(&w);
@@ -27,6 +27,7 @@ static struct kg_weight put_weight(struct kg_op_device *d, uint32_t n_matrices, 
     void *bytes = kg_xmalloc(n_bytes);
     struct kg_error err;
     kg_fill_normal(v, n, seed, 0, 1);
+    for (size_t i = 0; i < n_cols; i++) v[i] *= first_row;
     info->encode(v, bytes, n);
     info->decode(bytes, v, n);
     w.data = kg_op_device_put(d, bytes, n_bytes);
@@ -35,6 +36,11 @@ static struct kg_weight put_weight(struct kg_op_device *d, uint32_t n_matrices, 
     free(bytes);
     *values = v;
     return w;
+}
+
+static struct kg_weight put_weight(struct kg_op_device *d, uint32_t n_matrices, uint32_t n_rows, uint32_t n_cols,
+                                   bool repacked, uint64_t seed, float **values) {
+    return put_scaled(d, n_matrices, n_rows, n_cols, 1, repacked, seed, values);
 }
 
 /* y = x W[e]^T + bias[e] of the decoded weights, and the unit of its errors. */
@@ -64,6 +70,9 @@ static void reference_of(const struct problem *p, const float *x, const float *w
         free(of_row);
     }
 }
+
+static const char UNITS[] =
+    "in units of (8 + sqrt K) 2^-24 sum|x w| for float32 sums of exact products and one rounding of a float16 result";
 
 static void experts(struct kg_record *rec, const void *arg) {
     const struct problem *p = arg;
@@ -110,9 +119,7 @@ static void experts(struct kg_record *rec, const void *arg) {
     }
     const struct kg_tolerance tol = {
         .max_abs = 1,
-        .why =
-            "in units of (8 + sqrt K) 2^-24 sum|x w| for float32 sums of exact products and one rounding of a float16 "
-            "result",
+        .why = UNITS,
         .far = kg_far_on_cpu(rec),
     };
     kg_expect_close_f64(rec, "experts_linear", want, want_in_units, n_y, &tol);
@@ -121,6 +128,50 @@ static void experts(struct kg_record *rec, const void *arg) {
     free(unit);
     free(want);
     free(values);
+    kg_op_device_close(&d);
+}
+
+/* Scales of one row are past one end of those that a product of many rows may add to float16 exponents, all others
+ * within: too large ones alone, and too small ones alone. */
+static void scales_past_one_end(struct kg_record *rec, const void *arg) {
+    enum { M = 150, N = 272, K = 704 };
+    static const float FIRST_ROWS[] = { 0x1p12f, 0x1p-24f };
+    (void)arg;
+    struct kg_op_device d;
+    struct kg_error err;
+    if (!kg_op_device_open(rec, "cuda", NULL, &d)) return;
+    const struct problem p = { M, 1, 1, N, K, KG_PRECISION_F32, false, false, true };
+    static int32_t ids[M];
+    static float want[M * N];
+    static double unit[M * N], in_units[M * N];
+    for (size_t i = 0; i < KG_COUNT_OF(FIRST_ROWS); i++) {
+        float *values, *normal = kg_op_device_own(&d, kg_xcalloc((size_t)M * K, sizeof *normal));
+        kg_fill_normal(normal, (size_t)M * K, kg_record_seed(rec) + i, 0, 1);
+        const float *x = kg_op_device_rounded(&d, normal, (size_t)M * K, KG_PRECISION_F16);
+        const struct kg_weight w = put_scaled(&d, 1, N, K, FIRST_ROWS[i], true, kg_record_seed(rec) + 7 + i, &values);
+        struct kg_op_output y;
+        kg_op_device_workspace(&d, M, K, 1, 1, 64, 64);
+        kg_op_output_init(&d, &y, M * N, KG_PRECISION_F32);
+        const struct kg_linear_args args = { .activations = KG_PRECISION_F16,
+                                             .output = KG_PRECISION_F32,
+                                             .x = kg_op_device_put_as(&d, x, (size_t)M * K, KG_PRECISION_F16),
+                                             .weight = w,
+                                             .y = y.y,
+                                             .n_rows = M,
+                                             .workspace = d.workspace };
+        kg_op_expect_ok(d.backend->ops->linear(d.backend, &args, &err), &err);
+        kg_op_output_read_all(&d, &y, "linear");
+        reference_of(&p, x, values, NULL, ids, want, unit);
+        for (size_t j = 0; j < KG_COUNT_OF(want); j++) {
+            in_units[j] = (double)want[j] / unit[j];
+            want[j] = (float)((double)y.host.data[j] / unit[j]);
+        }
+        const struct kg_tolerance tol = { .max_abs = 1, .why = UNITS, .far = kg_far_on_cpu(rec) };
+        kg_expect_close_f64(rec, i ? "too small" : "too large", want, in_units, KG_COUNT_OF(want), &tol);
+        kg_op_output_free(&y);
+        free(values);
+        kg_op_device_clear(&d);
+    }
     kg_op_device_close(&d);
 }
 
@@ -280,6 +331,7 @@ static void build(struct kg_case_list *cases) {
     } OTHERS[] = { { "linear", "few_rows_are_the_same_alone", few_rows_are_the_same_alone },
                    { "linear", "arranging_twice_is_once", repacking_twice_is_once },
                    { "linear", "memory_written_anew_is_not_arranged", memory_written_anew_is_not_repacked },
+                   { "linear", "scales_past_one_end", scales_past_one_end },
                    { "embedding", "arranged_rows", embedding_rows } };
     for (size_t i = 0; i < KG_COUNT_OF(OTHERS); i++)
         kg_case_list_add(cases, &(struct kg_case){ .layer = "tolerance",

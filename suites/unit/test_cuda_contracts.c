@@ -128,13 +128,87 @@ static void every_field_of_a_gpu(struct kg_record *rec, const void *arg) {
     }
 }
 
+/* A step's launches begin beside the one before (programmatic dependent launch): each waits for what it reads. A
+ * product of one row, then an operation on its outputs, which held other numbers before; the same as when nothing is in
+ * flight.
+ */
+enum { N_IN = 8192, N_LOGITS = 32, N_USED = 4, N_ROUNDS = 8 };
+struct chain {
+    struct kg_op_device d;
+    struct kg_linear_args product;
+    float *logits, *ones, *y;
+    int32_t *ids;
+};
+
+static enum kg_status route(struct chain *c, struct kg_error *err) {
+    const struct kg_router_args args = {
+        .logits = c->logits, .ids = c->ids, .weights = c->y, .n_rows = 1, .n_experts = N_LOGITS, .n_used = N_USED
+    };
+    return c->d.backend->ops->router(c->d.backend, &args, err);
+}
+
+static enum kg_status norm(struct chain *c, struct kg_error *err) {
+    const struct kg_rmsnorm_args args = {
+        .x = c->logits, .weight = c->ones, .y = c->y, .n_rows = 1, .n_cols = N_LOGITS, .eps = 1e-5f
+    };
+    return c->d.backend->ops->rmsnorm(c->d.backend, &args, err);
+}
+
+static enum kg_status combine(struct chain *c, struct kg_error *err) {
+    const struct kg_experts_combine_args args = {
+        .x = c->logits, .weights = c->ones, .y = c->y, .n_rows = 1, .n_used = N_USED, .n_cols = N_LOGITS / N_USED
+    };
+    return c->d.backend->ops->experts_combine(c->d.backend, &args, err);
+}
+
+static const struct reader {
+    enum kg_status (*run)(struct chain *c, struct kg_error *err);
+    size_t n; /* results */
+} READERS[] = { { route, N_USED }, { norm, N_LOGITS }, { combine, N_LOGITS / N_USED } };
+
+static void launch_waits(struct kg_record *rec, const void *arg) {
+    const struct reader *reader = arg;
+    struct chain c = { 0 };
+    struct kg_error err = { 0 };
+    if (!kg_op_device_open(rec, "cuda", NULL, &c.d)) return;
+    static float x[N_IN], w[N_LOGITS * N_IN], before[N_LOGITS], ones[N_LOGITS], y[N_LOGITS], alone[N_LOGITS];
+    kg_fill_normal(x, N_IN, kg_record_seed(rec), 0, 1);
+    kg_fill_normal(w, KG_COUNT_OF(w), kg_record_seed(rec) + 1, 0, 1);
+    for (size_t i = 0; i < N_LOGITS; i++) ones[i] = 1;
+    const struct kg_backend_ops *ops = c.d.backend->ops;
+    c.logits = kg_op_device_put(&c.d, before, sizeof before);
+    c.ones = kg_op_device_put(&c.d, ones, sizeof ones);
+    c.y = kg_op_device_put(&c.d, before, sizeof before);
+    c.ids = kg_op_device_put(&c.d, before, sizeof before);
+    c.product =
+        (struct kg_linear_args){ .x = kg_op_device_put(&c.d, x, sizeof x),
+                                 .weight = { kg_op_device_put(&c.d, w, sizeof w), KG_DTYPE_F32, N_LOGITS, N_IN },
+                                 .y = c.logits,
+                                 .n_rows = 1 };
+    for (size_t round = 0; round < N_ROUNDS; round++) {
+        kg_fill_normal(before, N_LOGITS, kg_record_seed(rec) + 2 + round, 0, 300);
+        kg_must(ops->upload(c.d.backend, c.logits, before, sizeof before, &err), &err);
+        kg_must(ops->linear(c.d.backend, &c.product, &err), &err);
+        kg_must(reader->run(&c, &err), &err);
+        kg_must(ops->download(c.d.backend, y, c.y, sizeof y, &err), &err);
+        kg_must(reader->run(&c, &err), &err);
+        kg_must(ops->download(c.d.backend, alone, c.y, sizeof alone, &err), &err);
+        ck_assert_msg(memcmp(y, alone, reader->n * sizeof *y) == 0, "round %zu: %g, alone %g", round, (double)y[0],
+                      (double)alone[0]);
+    }
+    kg_op_device_close(&c.d);
+}
+
 #define CASE(function)                                                                                                 \
     { .layer = "unit", .op = "cuda_contracts", .name = #function, .backend = "cuda", .run = function }
 static const struct kg_case CASES[] = {
-    CASE(other_precisions),
-    CASE(misaligned_attention),
-    CASE(largest_matrix),
-    CASE(every_field_of_a_gpu),
+    CASE(other_precisions), CASE(misaligned_attention), CASE(largest_matrix),        CASE(every_field_of_a_gpu),
+#define WAITS(i, operation)                                                                                            \
+    {                                                                                                                  \
+        .layer = "unit", .op = "cuda_contracts", .name = "launch_waits", .backend = "cuda", .dtype = "f32",            \
+        .shape = operation, .run = launch_waits, .arg = &READERS[i]                                                    \
+    }
+    WAITS(0, "router"),     WAITS(1, "rmsnorm"),        WAITS(2, "experts_combine"),
 };
 
 int main(int argc, char **argv) {

@@ -2,13 +2,16 @@
  * once, the kernels are those that a model is to have, and a fusion is refused where it would compute something else.
  */
 #include "base/buffer.h"
+#include "base/file.h"
 #include "base/size.h"
 #include "engine/session.h"
 #include "suites/harness/case.h"
 #include "suites/support/layer_models.h"
 #include "suites/support/op_device.h"
+#include "suites/support/tiny_model.h"
 #include <check.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct opened {
@@ -17,14 +20,14 @@ struct opened {
     struct kg_session *session;
 };
 
-static void open_session(const char *fixture, const struct kg_backend_ops *ops, enum kg_precision precision,
+static void open_session(const char *path, const struct kg_backend_ops *ops, enum kg_precision precision,
                          struct opened *o) {
     const struct kg_session_options options = { .n_ctx = 64, .activations = precision, .kv = precision };
     struct kg_error err;
     enum kg_status status = kg_backend_open_ops(ops, 0, &o->backend, &err);
-    if (!status) status = kg_model_load(kg_fixture_path(fixture), o->backend, NULL, &o->model, &err);
+    if (!status) status = kg_model_load(path, o->backend, NULL, &o->model, &err);
     if (!status) status = kg_session_create(o->model, &options, &o->session, &err);
-    if (status) ck_abort_msg("%s: %s", fixture, err.message);
+    if (status) ck_abort_msg("%s: %s", path, err.message);
 }
 
 static void close_session(struct opened *o) {
@@ -48,7 +51,7 @@ static void nodes_read_what_was_written(struct kg_record *rec, const void *arg) 
     const struct kg_layer_model *m = arg;
     struct opened o;
     (void)rec;
-    open_session(m->model, &kg_cpu_ops, KG_PRECISION_F32, &o);
+    open_session(kg_fixture_path(m->model), &kg_cpu_ops, KG_PRECISION_F32, &o);
     const struct kg_plan *plan = o.session->plan;
     ck_assert_int_eq(plan->nodes[0].op, KG_OP_embedding);
     ck_assert_int_eq(plan->nodes[plan->n_nodes - 1].op, KG_OP_linear);
@@ -78,6 +81,7 @@ struct expected {
 #define QKV "rmsnorm + q, k, v + rope + kv_write"
 #define GATED "rmsnorm + gate, up + swiglu"
 #define ATTENTION "attention in one launch"
+#define EXPERTS "experts' gate, up + swiglu; down"
 static const struct expected EXPECTED[] = {
     { "haiku_prompt", "persistent kernel", KG_PRECISION_F16, { "rmsnorm + q, k, v", GATED, "linear + add" }, NULL },
     { "gpt_oss_short_text",
@@ -126,7 +130,7 @@ static void takes_its_kernels(struct kg_record *rec, const void *arg) {
     const struct expected *e = arg;
     struct opened o;
     if (!kg_backend_or_skip(rec, "cuda")) return;
-    open_session(kg_layer_model_find(e->model)->model, &kg_cuda_ops, e->precision, &o);
+    open_session(kg_fixture_path(kg_layer_model_find(e->model)->model), &kg_cuda_ops, e->precision, &o);
     const struct kg_lowered *l = o.session->lowered;
     expect_tiled(o.session->plan, l);
     ck_assert_msg(strcmp(l->path, e->path) == 0, "a %s, refused: %s", l->path, first_refusal(l, "persistent kernel"));
@@ -140,6 +144,28 @@ static void takes_its_kernels(struct kg_record *rec, const void *arg) {
     close_session(&o);
 }
 
+/* As many experts a row as the kernel has room for, and one more. */
+static void most_experts_of_a_row(struct kg_record *rec, const void *arg) {
+    enum { MOST = 8 };
+    (void)arg;
+    if (!kg_backend_or_skip(rec, "cuda")) return;
+    for (uint32_t n_used = MOST; n_used <= MOST + 1; n_used++) {
+        struct kg_tiny_model tiny = KG_TINY_GPT_OSS;
+        tiny.n_embd = 128, tiny.head_dim = 64, tiny.n_ff = 192;
+        tiny.n_experts = 12, tiny.n_experts_used = n_used, tiny.mxfp4_experts = true;
+        char *path = kg_path_join(kg_scratch_dir(rec), "model.gguf");
+        struct opened o;
+        kg_tiny_model_write(path, &tiny, NULL, 0);
+        open_session(path, &kg_cuda_ops, KG_PRECISION_F16, &o);
+        const struct kg_lowered *l = o.session->lowered;
+        const char *why = first_refusal(l, EXPERTS);
+        ck_assert_msg(has_kernel(l, EXPERTS) == (n_used == MOST), "%u experts: %s", n_used, why);
+        if (n_used > MOST) ck_assert_msg(strstr(why, "9 experts a row") != NULL, "refused: %s", why);
+        close_session(&o);
+        free(path);
+    }
+}
+
 static enum kg_status other_rope(struct kg_backend *backend, const struct kg_rope_args *args, struct kg_error *err) {
     return kg_cuda_ops.rope(backend, args, err);
 }
@@ -151,7 +177,7 @@ static void replaced_operation_is_not_fused(struct kg_record *rec, const void *a
     if (!kg_backend_or_skip(rec, "cuda")) return;
     struct kg_backend_ops ops = kg_cuda_ops;
     ops.rope = other_rope;
-    open_session(kg_layer_model_find("haiku_prompt")->model, &ops, KG_PRECISION_F16, &o);
+    open_session(kg_fixture_path(kg_layer_model_find("haiku_prompt")->model), &ops, KG_PRECISION_F16, &o);
     const struct kg_lowered *l = o.session->lowered;
     expect_tiled(o.session->plan, l);
     for (uint32_t i = 0; i < l->n_steps; i++)
@@ -170,7 +196,7 @@ static void value_that_is_read_later_is_not_fused_away(struct kg_record *rec, co
     struct kg_error err;
     (void)arg;
     if (!kg_backend_or_skip(rec, "cuda")) return;
-    open_session(kg_layer_model_find("haiku_prompt")->model, &kg_cuda_ops, KG_PRECISION_F16, &o);
+    open_session(kg_fixture_path(kg_layer_model_find("haiku_prompt")->model), &kg_cuda_ops, KG_PRECISION_F16, &o);
     struct kg_plan *plan = o.session->plan;
     uint32_t i = 0;
     while (plan->nodes[i].op != KG_OP_attention) i++;
@@ -216,6 +242,12 @@ static void build(struct kg_case_list *list) {
                                                   .dtype = "f16",
                                                   .run = takes_its_kernels,
                                                   .arg = &EXPECTED[i] });
+    kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
+                                              .op = "lowered_plan",
+                                              .name = "most_experts_of_a_row",
+                                              .backend = "cuda",
+                                              .dtype = "f16",
+                                              .run = most_experts_of_a_row });
     kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
                                               .op = "lowered_plan",
                                               .name = "replaced_operation_is_not_fused",

@@ -144,26 +144,39 @@ static void takes_its_kernels(struct kg_record *rec, const void *arg) {
     close_session(&o);
 }
 
-/* As many experts a row as the kernel has room for, and one more. */
+/* A random model at a fused kernel's limit has it; the next one past the limit has not, and says why. */
+static void expect_at_limit(struct kg_record *rec, const struct kg_tiny_model *model, const char *kernel,
+                            const char *refusal) {
+    char *path = kg_path_join(kg_scratch_dir(rec), "model.gguf");
+    struct opened o;
+    kg_tiny_model_write(path, model, NULL, 0);
+    open_session(path, &kg_cuda_ops, KG_PRECISION_F16, &o);
+    const char *why = first_refusal(o.session->lowered, kernel);
+    ck_assert_msg(has_kernel(o.session->lowered, kernel) == !refusal, "%s: %s", kernel, why);
+    if (refusal) ck_assert_msg(strstr(why, refusal) != NULL, "%s, refused: %s", kernel, why);
+    close_session(&o);
+    free(path);
+}
+
 static void most_experts_of_a_row(struct kg_record *rec, const void *arg) {
-    enum { MOST = 8 };
     (void)arg;
     if (!kg_backend_or_skip(rec, "cuda")) return;
-    for (uint32_t n_used = MOST; n_used <= MOST + 1; n_used++) {
-        struct kg_tiny_model tiny = KG_TINY_GPT_OSS;
-        tiny.n_embd = 128, tiny.head_dim = 64, tiny.n_ff = 192;
-        tiny.n_experts = 12, tiny.n_experts_used = n_used, tiny.mxfp4_experts = true;
-        char *path = kg_path_join(kg_scratch_dir(rec), "model.gguf");
-        struct opened o;
-        kg_tiny_model_write(path, &tiny, NULL, 0);
-        open_session(path, &kg_cuda_ops, KG_PRECISION_F16, &o);
-        const struct kg_lowered *l = o.session->lowered;
-        const char *why = first_refusal(l, EXPERTS);
-        ck_assert_msg(has_kernel(l, EXPERTS) == (n_used == MOST), "%u experts: %s", n_used, why);
-        if (n_used > MOST) ck_assert_msg(strstr(why, "9 experts a row") != NULL, "refused: %s", why);
-        close_session(&o);
-        free(path);
-    }
+    struct kg_tiny_model model = KG_TINY_GPT_OSS;
+    model.n_embd = 128, model.head_dim = 64, model.n_ff = 192, model.n_experts = 12, model.mxfp4_experts = true;
+    model.n_experts_used = 8;
+    expect_at_limit(rec, &model, EXPERTS, NULL);
+    model.n_experts_used = 9;
+    expect_at_limit(rec, &model, EXPERTS, "9 experts a row");
+}
+
+static void rows_are_whole_vectors(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    if (!kg_backend_or_skip(rec, "cuda")) return;
+    struct kg_tiny_model model = KG_TINY_GEMMA3;
+    model.n_embd = 40;
+    expect_at_limit(rec, &model, "rmsnorm + add", NULL);
+    model.n_embd = 36;
+    expect_at_limit(rec, &model, "rmsnorm + add", "rows of 36 elements");
 }
 
 static enum kg_status other_rope(struct kg_backend *backend, const struct kg_rope_args *args, struct kg_error *err) {
@@ -242,24 +255,20 @@ static void build(struct kg_case_list *list) {
                                                   .dtype = "f16",
                                                   .run = takes_its_kernels,
                                                   .arg = &EXPECTED[i] });
-    kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
-                                              .op = "lowered_plan",
-                                              .name = "most_experts_of_a_row",
-                                              .backend = "cuda",
-                                              .dtype = "f16",
-                                              .run = most_experts_of_a_row });
-    kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
-                                              .op = "lowered_plan",
-                                              .name = "replaced_operation_is_not_fused",
-                                              .backend = "cuda",
-                                              .dtype = "f16",
-                                              .run = replaced_operation_is_not_fused });
-    kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
-                                              .op = "lowered_plan",
-                                              .name = "value_that_is_read_later_is_not_fused_away",
-                                              .backend = "cuda",
-                                              .dtype = "f16",
-                                              .run = value_that_is_read_later_is_not_fused_away });
+    static const struct {
+        const char *name;
+        void (*run)(struct kg_record *, const void *);
+    } OTHERS[] = { { "most_experts_of_a_row", most_experts_of_a_row },
+                   { "rows_are_whole_vectors", rows_are_whole_vectors },
+                   { "replaced_operation_is_not_fused", replaced_operation_is_not_fused },
+                   { "value_that_is_read_later_is_not_fused_away", value_that_is_read_later_is_not_fused_away } };
+    for (size_t i = 0; i < KG_COUNT_OF(OTHERS); i++)
+        kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
+                                                  .op = "lowered_plan",
+                                                  .name = OTHERS[i].name,
+                                                  .backend = "cuda",
+                                                  .dtype = "f16",
+                                                  .run = OTHERS[i].run });
     kg_case_list_add(list,
                      &(struct kg_case){
                          .layer = "unit", .op = "lowered_plan", .name = "refusals_as_text", .run = refusals_as_text });

@@ -65,7 +65,7 @@ static const struct kg_sdpa_problem_shape SHAPES[] = {
     { 1, 64, 8, 1, 8192, 64, true, 0, false },     { 1, 32, 32, 1, 4096, 96, true, 0, false },
     { 1, 14, 2, 16, 8192, 64, true, 0, true },     { 17, 8, 1, 5, 300, 128, true, 0, true },
     { 1, 14, 2, 1, 129, 64, true, 128, false },  /* a window that leaves out the first key alone */
-    { 1, 30, 30, 1, 4112, 128, true, 0, false }, /* long keys in more groups than there are clusters */
+    { 1, 64, 8, 16, 4112, 128, true, 0, false }, /* long keys, in more groups of rows than there are clusters */
 };
 
 struct sdpa_case {

@@ -132,7 +132,7 @@ static void every_field_of_a_gpu(struct kg_record *rec, const void *arg) {
  * product of one row, then an operation on its outputs, which held other numbers before; the same as when nothing is in
  * flight.
  */
-enum { N_IN = 8192, N_LOGITS = 32, N_USED = 4, N_ROUNDS = 8 };
+enum { N_IN = 8192, N_LOGITS = KG_ROUTER_MAX_EXPERTS, N_USED = 4, N_ROUNDS = 8 };
 struct chain {
     struct kg_op_device d;
     struct kg_linear_args product;
@@ -173,7 +173,8 @@ static void launch_waits(struct kg_record *rec, const void *arg) {
     if (!kg_op_device_open(rec, "cuda", NULL, &c.d)) return;
     static float x[N_IN], w[N_LOGITS * N_IN], before[N_LOGITS], ones[N_LOGITS], y[N_LOGITS], alone[N_LOGITS];
     kg_fill_normal(x, N_IN, kg_record_seed(rec), 0, 1);
-    kg_fill_normal(w, KG_COUNT_OF(w), kg_record_seed(rec) + 1, 0, 1);
+    kg_fill_normal(w, N_IN, kg_record_seed(rec) + 1, 0, 1);
+    for (size_t i = N_IN; i < KG_COUNT_OF(w); i++) w[i] = w[i - N_IN + 1];
     for (size_t i = 0; i < N_LOGITS; i++) ones[i] = 1;
     const struct kg_backend_ops *ops = c.d.backend->ops;
     c.logits = kg_op_device_put(&c.d, before, sizeof before);

@@ -6,7 +6,7 @@
 #include "bundle/built_from.h"
 #include "bundle/places.h"
 #include "bundle/source_tree.h"
-#include "cli/bundles.h"
+#include "cli/asked_runs.h"
 #include "cli/commands.h"
 #include "cli/differences.h"
 #include "cli/fresh_runs.h"
@@ -19,13 +19,15 @@
 #include <string.h>
 
 struct rerun_options {
-    const char *bundles, *repository, *build, *keep, *suites;
+    struct kg_asked asked;
+    const char *repository, *build, *keep, *suites;
     bool here, json;
 };
 
 struct rerun {
     const struct rerun_options *o;
     const char *pattern; /* of cases; NULL: all */
+    struct kg_asked_runs from;
     char *dir, *fresh_dir;
     json_t *env, *source, *build;
     struct kg_records then, now;
@@ -210,7 +212,8 @@ static enum kg_status print(const struct rerun *r, const json_t *answer, struct 
     kg_differences_put(json_object_get(answer, "surroundings"), "what", &out);
     json_array_foreach(r->notes, i, item) kg_text_printf(&out, "%s\n", json_string_value(item));
     const json_t *counts = json_object_get(answer, "counts");
-    kg_text_printf(&out, "%s: with %s: %lld of %zu cases the same", r->dir, r->sources,
+    const char *dir = kg_asked_runs_dir(&r->from, r->dir);
+    kg_text_printf(&out, "%s: with %s: %lld of %zu cases the same", dir ? dir : strrchr(r->dir, '/') + 1, r->sources,
                    (long long)kg_json_int(counts, KG_REPRODUCED_NAMES[KG_SAME], 0), r->n_chosen);
     for (size_t k = 1; k < KG_REPRODUCED_COUNT; k++)
         if (kg_json_int(counts, KG_REPRODUCED_NAMES[k], 0) > 0)
@@ -227,10 +230,11 @@ static enum kg_status report(const struct rerun *r, int *exit_code, struct kg_er
     for (size_t i = 0; i < KG_REPRODUCED_COUNT; i++)
         json_object_set_new(counted, KG_REPRODUCED_NAMES[i], json_integer((json_int_t)counts[i]));
     *exit_code = exit_code_of(counts);
+    const char *dir = kg_asked_runs_dir(&r->from, r->dir);
     json_t *answer =
-        json_pack("{s:o, s:s, s:i, s:s?, s:o, s:o, s:o, s:O}", "dir", kg_json_utf8(r->dir), "sources", r->sources,
-                  "exit_code", *exit_code, "kept", r->o->keep ? r->fresh_dir : NULL, "counts", counted, "cases", cases,
-                  "surroundings", kg_reproduce_surroundings(r->dir, r->fresh_dir), "notes", r->notes);
+        json_pack("{s:o, s:s, s:i, s:s?, s:o, s:o, s:o, s:O}", "dir", dir ? kg_json_utf8(dir) : json_null(), "sources",
+                  r->sources, "exit_code", *exit_code, "kept", r->o->keep ? r->fresh_dir : NULL, "counts", counted,
+                  "cases", cases, "surroundings", kg_reproduce_surroundings(r->dir, r->fresh_dir), "notes", r->notes);
     if (r->o->json) return kg_cli_print_json(answer, err);
     const enum kg_status status = print(r, answer, err);
     json_decref(answer);
@@ -249,6 +253,7 @@ static void free_rerun(struct rerun *r) {
     free(r->program);
     free(r->fresh_dir);
     free(r->dir);
+    kg_asked_runs_close(&r->from);
 }
 
 static int rerun(const struct rerun_options *o, const char *run, const char *pattern) {
@@ -256,16 +261,18 @@ static int rerun(const struct rerun_options *o, const char *run, const char *pat
     struct kg_fresh_runs runs = { 0 };
     struct kg_error err;
     int exit_code = KG_EXIT_INTERNAL;
-    enum kg_status status = kg_cli_bundle_find(kg_cli_bundles_root(o->bundles), run, &r.dir, &err);
+    enum kg_status status = kg_asked_runs_open("rerun", &o->asked, &r.from, &err);
+    if (status == KG_OK) status = kg_asked_runs_find(&r.from, NULL, run, &r.dir, &err);
     if (status == KG_OK) status = read_run(&r, &err);
     if (status == KG_OK) status = choose_program(&r, &err);
     if (status == KG_OK) status = make_words(&r, &err);
     if (status == KG_OK) status = kg_fresh_open(o->keep, &runs, &err);
     if (status == KG_OK) status = run_again(&r, &runs, &err);
     if (status == KG_OK) status = report(&r, &exit_code, &err);
+    if (status != KG_OK) exit_code = kg_cli_error("rerun", kg_asked_runs_error(&r.from, &err));
     if (runs.root) kg_fresh_close(&runs);
     free_rerun(&r);
-    return status == KG_OK ? exit_code : kg_cli_error("rerun", &err);
+    return exit_code;
 }
 
 int kg_cmd_rerun(int argc, char **argv) {
@@ -295,7 +302,7 @@ int kg_cmd_rerun(int argc, char **argv) {
           .value = &o.keep,
           .metavar = "DIR",
           .help = "keep the new run's bundle in this folder" },
-        KG_BUNDLES_OPTION(&o.bundles),
+        KG_ASKED_OPTIONS(&o.asked),
         { .name = "json", .kind = KG_OPTION_FLAG, .value = &o.json, .help = "print one JSON object" },
     };
     const char *args[2];

@@ -7,7 +7,7 @@
 #include "bundle/beside.h"
 #include "bundle/signed_off.h"
 #include "bundle/source_tree.h"
-#include "cli/bundles.h"
+#include "cli/asked_runs.h"
 #include "cli/commands.h"
 #include "cli/sprint.h"
 #include "cli/trust.h"
@@ -19,7 +19,8 @@
 #include <string.h>
 
 struct signoff_options {
-    const char *bundles, *allowed_signers, *repository, *commit, *output, *sign, *sprints;
+    struct kg_asked asked;
+    const char *allowed_signers, *repository, *commit, *output, *sign, *sprints;
     bool unsigned_too, figures, markdown, json;
 };
 
@@ -123,7 +124,8 @@ static enum kg_status put_note(const char *root, const char *name, const json_t 
 /* Documents, the note beside the bundles that makes prune keep them, and the answer. */
 static enum kg_status put_all(const json_t *document, const struct kg_sprint *sprint, const char *sprint_path,
                               int64_t now_us, const struct signoff_options *o, const char *key, struct kg_error *err) {
-    const char *root = kg_cli_bundles_root(o->bundles);
+    const char *root = kg_cli_bundles_root(o->asked.bundles);
+    const bool in_fleet = kg_cli_asked_is_fleet(&o->asked); /* where no prune asks for a note */
     char compact[KG_UTC_TEXT_SIZE];
     kg_clock_utc_compact(now_us, compact);
     json_t *statement = NULL;
@@ -132,7 +134,7 @@ static enum kg_status put_all(const json_t *document, const struct kg_sprint *sp
          *dir = o->output ? kg_xstrdup(o->output) : kg_path_join(root, here);
     enum kg_status status = o->output ? KG_OK : kg_beneath_make_folder(root, here, err);
     if (status == KG_OK) status = put_documents(dir, sprint, sprint_path, key, document, &statement, err);
-    if (status == KG_OK) status = put_note(root, name, statement, dir, o->output ? o->output : here, err);
+    if (status == KG_OK && !in_fleet) status = put_note(root, name, statement, dir, o->output ? o->output : here, err);
     if (status == KG_OK) status = answer(document, dir, o, err);
     free(dir);
     free(here);
@@ -160,16 +162,18 @@ static enum kg_status finish(const struct kg_sprint *sprint, const char *sprint_
     return status;
 }
 
-static enum kg_status find_runs(const char *root, const char *const *runs, size_t n_runs, char **dirs,
+static enum kg_status find_runs(struct kg_asked_runs *from, const char *const *runs, size_t n_runs, char **dirs,
                                 struct kg_error *err) {
     enum kg_status status = KG_OK;
-    for (size_t i = 0; i < n_runs && status == KG_OK; i++) status = kg_cli_bundle_find(root, runs[i], &dirs[i], err);
+    for (size_t i = 0; i < n_runs && status == KG_OK; i++)
+        status = kg_asked_runs_find(from, NULL, runs[i], &dirs[i], err);
     return status;
 }
 
 static int signoff(const struct signoff_options *o, const char *sprint_name, const char *const *runs, size_t n_runs) {
-    const char *root = kg_cli_bundles_root(o->bundles);
+    const char *root = kg_cli_bundles_root(o->asked.bundles);
     char *path = kg_cli_sprint_path(o->sprints, sprint_name), **dirs = kg_xcalloc(n_runs, sizeof *dirs), *key = NULL;
+    struct kg_asked_runs from = { 0 };
     struct kg_policy policy = { 0 };
     char commit[KG_COMMIT_SIZE];
     struct kg_evidence_rules rules = { .repository = o->repository      ? o->repository
@@ -191,11 +195,13 @@ static int signoff(const struct signoff_options *o, const char *sprint_name, con
         rules.commit = commit;
     }
     if (status == KG_OK) status = kg_cli_sign_key(o->sign, &key, &err);
-    if (status == KG_OK) status = find_runs(root, runs, n_runs, dirs, &err);
+    if (status == KG_OK) status = kg_asked_runs_open("signoff", &o->asked, &from, &err);
+    if (status == KG_OK) status = find_runs(&from, runs, n_runs, dirs, &err);
     if (status == KG_OK) status = kg_evidence_load(&sprint, dirs, n_runs, &rules, &evidence, &refusals, &err);
     if (status == KG_OK && refusals.n_items > 0) exit_code = refuse(&refusals, o);
     else if (status == KG_OK) status = finish(&sprint, path, &evidence, o, rules.commit, key, &exit_code, &err);
-    if (status != KG_OK) exit_code = kg_cli_error("signoff", &err);
+    if (status != KG_OK) exit_code = kg_cli_error("signoff", kg_asked_runs_error(&from, &err));
+    kg_asked_runs_close(&from);
     kg_bundle_findings_free(&refusals);
     kg_evidence_free(&evidence);
     kg_sprint_free(&sprint);
@@ -236,13 +242,14 @@ int kg_cmd_signoff(int argc, char **argv) {
           .kind = KG_OPTION_TEXT,
           .value = &o.output,
           .metavar = "DIR",
-          .help = "where the documents go (signoffs/<sprint>-<utc> in the folder of bundles)" },
+          .help = "where the documents go (signoffs/<sprint>-<utc> in the folder of bundles; of a fleet's runs it must "
+                  "be said)" },
         { .name = "sign",
           .kind = KG_OPTION_TEXT,
           .value = &o.sign,
           .metavar = "FILE",
           .help = "sign the statement with this SSH key" },
-        KG_BUNDLES_OPTION(&o.bundles),
+        KG_ASKED_OPTIONS(&o.asked),
         KG_COLOR_OPTION,
         { .name = "figures",
           .kind = KG_OPTION_FLAG,
@@ -277,6 +284,8 @@ int kg_cmd_signoff(int argc, char **argv) {
     enum kg_status status = KG_OK;
     if (o.figures && (o.output || o.sign || o.commit))
         status = kg_fail(&err, KG_ERR_USAGE, "--figures writes nothing: it excludes --output, --sign, --commit");
+    else if (kg_cli_asked_is_fleet(&o.asked) && !o.figures && !o.output)
+        status = kg_fail(&err, KG_ERR_USAGE, "a fleet keeps no documents: say where they go, --output DIR");
     else if (o.markdown && (o.json || !o.figures))
         status = kg_fail(&err, KG_ERR_USAGE, "--markdown goes with --figures, and without --json");
     if (status != KG_OK) return kg_cli_error("signoff", &err);

@@ -203,9 +203,7 @@ void kg_fleet_or_folder(struct kg_record *rec, const void *arg) {
                                                  { "pin", "latest" },
                                                  { "regress" },
                                                  { "report", "latest" },
-                                                 { "rerun", "latest" },
                                                  { "selfcheck" },
-                                                 { "signoff", "x", "latest" },
                                                  { "steps" },
                                                  { "waive", "x" },
                                                  { "web", "--port", "0" } };

@@ -4,7 +4,7 @@
 #include "base/hash.h"
 #include "base/size.h"
 #include "bundle/transfer.h"
-#include "suites/integration/fleet_lab.h"
+#include "suites/integration/fleet_both.h"
 #include "suites/integration/hostile_store.h"
 #include "suites/integration/verbs.h"
 #include "suites/support/bundle_maker.h"
@@ -30,134 +30,48 @@ static void fill(void *arg, size_t i, struct kg_made_case *c) {
 }
 
 /* Runs of a folder, and the same in a fleet. */
-struct both {
-    struct kg_fleet_lab fleet;
+struct reads {
+    struct kg_fleet_both both;
     struct kg_history_lab folder;
-    char *url, *where; /* of the reader: KIGO_HISTORY=..., and what messages call it */
-    char *id;          /* of the last made run */
+    char *id; /* of the last made run */
 };
 
-static void push(const struct both *both, const char *user, const char *id) {
-    char *dir = kg_path_join(both->folder.root, id);
-    kg_fleet_lab_kigo(&both->fleet, user, ARGS("push", dir), KG_EXIT_OK, ": pushed", NULL);
-    free(dir);
-}
-
-static char *run_made(struct both *both, size_t number) {
-    const struct kg_made_run run = { .commit = number == 2 ? NULL : both->folder.commits[number],
+static char *run_made(struct reads *reads, size_t number) {
+    const struct kg_made_run run = { .commit = number == 2 ? NULL : reads->folder.commits[number],
                                      .n_cases = N_CASES,
                                      .gpu = number == 1 ? "\xc3\x89tat GPU" : NULL,
                                      .fill = fill,
                                      .arg = &number };
-    return kg_history_lab_run(&both->folder, run);
+    return kg_history_lab_run(&reads->folder, run);
 }
 
 /* False: the case was marked as skipped. */
-static bool open_both(struct both *both, struct kg_record *rec, size_t n_runs) {
-    if (!kg_fleet_lab_open(&both->fleet, rec, true)) return false;
-    char *dir = kg_path_join(kg_scratch_dir(rec), "repository"), *url = kg_fleet_lab_url(&both->fleet, "reader");
-    kg_history_lab_open_in(&both->folder, dir, N_RUNS + 2);
-    both->url = kg_xasprintf("KIGO_HISTORY=%s", url);
-    both->where = kg_xasprintf("fleet %s at %s, as reader", both->fleet.database, strstr(url, "host=") + 5);
-    both->id = NULL;
-    for (size_t i = 0; i < n_runs; i++) {
-        free(both->id);
-        both->id = run_made(both, i);
-        push(both, i % 2 ? "runner_a" : "runner_b", both->id);
+static bool open_reads(struct reads *reads, struct kg_record *rec, size_t n_runs) {
+    char *dir = kg_path_join(kg_scratch_dir(rec), "repository"), *root = kg_path_join(dir, "bundles");
+    *reads = (struct reads){ .id = NULL };
+    const bool is_open = kg_fleet_both_open(&reads->both, rec, root);
+    if (is_open) kg_history_lab_open_in(&reads->folder, dir, N_RUNS + 2);
+    for (size_t i = 0; is_open && i < n_runs; i++) {
+        free(reads->id);
+        reads->id = run_made(reads, i);
+        kg_fleet_both_push(&reads->both, i % 2 ? "runner_a" : "runner_b", reads->id);
     }
-    free(url);
+    free(root);
     free(dir);
-    return true;
+    return is_open;
 }
 
-static void close_both(struct both *both) {
-    free(both->id);
-    free(both->where);
-    free(both->url);
-    kg_history_lab_close(&both->folder);
-    kg_fleet_lab_close(&both->fleet);
-}
-
-/* more: another variable, or NULL. */
-static void ask(const struct both *both, const char *const *args, const char *more, struct kg_process_result *result) {
-    const char *argv[MOST_ARGS + 2] = { kg_program_path() };
-    const char *const env[] = { both->url, more, NULL };
-    struct kg_error err;
-    for (size_t i = 0; args[i]; i++) argv[i + 1] = args[i];
-    EXPECT_OK(kg_process_run(&(struct kg_process){ .argv = argv, .env = env }, result, &err), err);
-}
-
-/* `to` wherever `from` is; malloc'ed. */
-static char *replaced(const char *text, const char *from, const char *to) {
-    struct kg_buffer out = KG_BUFFER_INIT;
-    for (const char *at; (at = strstr(text, from)); text = at + strlen(from)) {
-        kg_buffer_append(&out, text, (size_t)(at - text));
-        kg_buffer_puts(&out, to);
-    }
-    kg_buffer_puts(&out, text);
-    return out.data ? out.data : kg_xstrdup("");
-}
-
-/* Where a run lies is the one thing that differs: a folder's is given by its path, a fleet's by the fleet. */
-static char *as_of_fleet(const struct both *both, const char *text) {
-    const char *root = both->folder.root;
-    char *all = kg_xstrdup(text);
-    struct kg_dir_list ids;
-    struct kg_error err;
-    EXPECT_OK(kg_dir_list(root, &ids, &err), err);
-    for (size_t i = 0; i < ids.n_names; i++) {
-        char *const from[] = { kg_xasprintf("\"dir\": \"%s/%s\"", root, ids.names[i]),
-                               kg_xasprintf("folder   %s/%s\n", root, ids.names[i]) },
-                    *const to[] = { kg_xstrdup("\"dir\": null"), kg_xasprintf("folder   %s\n", both->where) };
-        for (size_t k = 0; k < KG_COUNT_OF(from); k++) {
-            char *before = all;
-            all = replaced(before, from[k], to[k]);
-            free(before);
-            free(from[k]);
-            free(to[k]);
-        }
-    }
-    char *of_fleet = replaced(all, root, both->where);
-    free(all);
-    kg_dir_list_free(&ids);
-    return of_fleet;
-}
-
-static void expect_text(const char *what, const char *const *args, const char *got, const char *want) {
-    size_t same = 0;
-    while (got[same] && got[same] == want[same]) same++;
-    const size_t shown = same > 200 ? same - 200 : 0;
-    ck_assert_msg(strcmp(got, want) == 0,
-                  "kigo %s %s %s: %s: from byte %zu the folder says\n%.1000s\nand the fleet\n%.1000s", args[0], args[1],
-                  args[2] ? args[2] : "", what, shown, want + shown, got + shown);
-}
-
-/* The same words, in the same form, to both. */
-static void expect_same(const struct both *both, const char *const *args, const char *form) {
-    const char *all[MOST_ARGS] = { NULL };
-    struct kg_process_result local, fleet;
-    size_t n = 0;
-    for (; args[n]; n++) all[n] = args[n];
-    all[n] = form;
-    kg_verb_run(both->folder.root, all, false, &local);
-    ask(both, all, NULL, &fleet);
-    ck_assert_msg(fleet.exit_code == local.exit_code,
-                  "kigo %s %s %s ends with %d of the folder, %d of the fleet: %.1000s%.1000s", all[0], all[1],
-                  all[2] ? all[2] : "", local.exit_code, fleet.exit_code, local.err, fleet.err);
-    char *out = as_of_fleet(both, local.out), *err = as_of_fleet(both, local.err);
-    expect_text("output", all, fleet.out, out);
-    expect_text("messages", all, fleet.err, err);
-    free(err);
-    free(out);
-    kg_process_result_free(&fleet);
-    kg_process_result_free(&local);
+static void close_reads(struct reads *reads) {
+    free(reads->id);
+    kg_history_lab_close(&reads->folder);
+    kg_fleet_both_close(&reads->both);
 }
 
 /* An escape, quotes, a right-to-left mark and the like in every string. */
-static char *push_hostile(const struct both *both) {
-    char *dir = kg_maker_sealed(both->folder.root, 2), *id = kg_xstrdup(strrchr(dir, '/') + 1);
+static char *push_hostile(const struct reads *reads) {
+    char *dir = kg_maker_sealed(reads->folder.root, 2), *id = kg_xstrdup(strrchr(dir, '/') + 1);
     kg_hostile_records(dir);
-    push(both, "runner_b", id);
+    kg_fleet_both_push(&reads->both, "runner_b", id);
     free(dir);
     return id;
 }
@@ -189,32 +103,32 @@ void kg_fleet_reads_as_a_folder(struct kg_record *rec, const void *arg) {
         { { "diff", "@", "@" }, false },
         { { "diff", "@", "no such run" }, false },
     };
-    struct both both;
+    struct reads reads;
     (void)arg;
-    if (!open_both(&both, rec, N_RUNS)) return;
-    char *hostile = push_hostile(&both), commit[13];
-    snprintf(commit, sizeof commit, "%.12s", both.folder.commits[N_RUNS - 1]);
+    if (!open_reads(&reads, rec, N_RUNS)) return;
+    char *hostile = push_hostile(&reads), commit[13];
+    snprintf(commit, sizeof commit, "%.12s", reads.folder.commits[N_RUNS - 1]);
     for (size_t i = 0; i < KG_COUNT_OF(CALLS); i++) {
         const char *args[MOST_ARGS] = { NULL };
         for (size_t k = 0; CALLS[i].args[k]; k++) {
             const char *const word = CALLS[i].args[k];
-            args[k] = strcmp(word, "@") == 0   ? both.id
-                      : strcmp(word, "#") == 0 ? both.id + strlen(both.id) - 8
+            args[k] = strcmp(word, "@") == 0   ? reads.id
+                      : strcmp(word, "#") == 0 ? reads.id + strlen(reads.id) - 8
                       : strcmp(word, "%") == 0 ? commit
                       : strcmp(word, "!") == 0 ? hostile
-                      : strcmp(word, "$") == 0 ? both.folder.repository
+                      : strcmp(word, "$") == 0 ? reads.folder.repository
                                                : word;
         }
-        expect_same(&both, args, "--json");
-        if (CALLS[i].csv) expect_same(&both, args, "--csv");
-        if (strcmp(args[0], "diff") == 0) expect_same(&both, args, NULL);
+        kg_fleet_both_expect(&reads.both, args, "--json");
+        if (CALLS[i].csv) kg_fleet_both_expect(&reads.both, args, "--csv");
+        if (strcmp(args[0], "diff") == 0) kg_fleet_both_expect(&reads.both, args, NULL);
     }
     free(hostile);
-    close_both(&both);
+    close_reads(&reads);
 }
 
 /* Puts a file in the place of a run's archive, as whoever owns the database may. */
-static void put_archive(const struct both *both, const char *id, const char *path) {
+static void put_archive(const struct reads *reads, const char *id, const char *path) {
     struct kg_file_map file;
     struct kg_error err;
     char sha256[KG_SHA256_HEX_SIZE];
@@ -230,7 +144,7 @@ static void put_archive(const struct both *both, const char *id, const char *pat
                      "' WHERE chunk_no = 0 AND tagmanifest_sha256 ="
                      " (SELECT tagmanifest_sha256 FROM kigo.archive WHERE bundle_id = '%s')",
                      id);
-    free(kg_fleet_lab_sql(&both->fleet, "postgres", sql.data));
+    free(kg_fleet_lab_sql(&reads->both.fleet, "postgres", sql.data));
     kg_buffer_free(&sql);
     kg_file_map_close(&file);
 }
@@ -243,13 +157,13 @@ static char *pack(struct kg_record *rec, const char *dir, const char *name) {
     return path;
 }
 
-static void expect_refused(const struct both *both, const char *cache, const char *run, int exit_code,
+static void expect_refused(const struct reads *reads, const char *cache, const char *run, int exit_code,
                            const char *says) {
     const char *const calls[][3] = { { "show", run }, { "diff", run, run } };
     for (size_t i = 0; i < KG_COUNT_OF(calls); i++) {
         const char *const args[] = { calls[i][0], calls[i][1], calls[i][2], NULL };
         struct kg_process_result result;
-        ask(both, args, cache, &result);
+        kg_fleet_both_ask(&reads->both, args, cache, &result);
         ck_assert_msg(result.exit_code == exit_code && strstr(result.err, says),
                       "kigo %s ended with %d: %.2000s%.2000s", args[0], result.exit_code, result.out, result.err);
         ck_assert_msg(!strstr(result.err, strchr(cache, '=') + 1), "it says where runs are kept: %.2000s", result.err);
@@ -258,39 +172,40 @@ static void expect_refused(const struct both *both, const char *cache, const cha
 }
 
 void kg_fleet_reads_only_what_verifies(struct kg_record *rec, const void *arg) {
-    struct both both;
+    struct reads reads;
     (void)arg;
-    if (!open_both(&both, rec, 2)) return;
+    if (!open_reads(&reads, rec, 2)) return;
     char *cache = kg_xasprintf("XDG_CACHE_HOME=%s/cache", kg_scratch_dir(rec)),
-         *dir = kg_path_join(both.folder.root, both.id), *bad = kg_path_join(kg_scratch_dir(rec), both.id),
-         *other = run_made(&both, 2), *other_dir = kg_path_join(both.folder.root, other);
+         *dir = kg_path_join(reads.folder.root, reads.id), *bad = kg_path_join(kg_scratch_dir(rec), reads.id),
+         *other = run_made(&reads, 2), *other_dir = kg_path_join(reads.folder.root, other);
     char *copy = kg_maker_copy(dir, bad);
     kg_maker_append(copy, "data/dirty.diff", "by hand\n");
     char *tampered = pack(rec, copy, "tampered.tar.zst"), *sound = pack(rec, dir, "sound.tar.zst"),
          *of_other = pack(rec, other_dir, "other.tar.zst");
-    expect_refused(&both, cache, "no such run", KG_EXIT_USAGE, "'kigo list' shows what there is");
-    put_archive(&both, both.id, tampered);
-    expect_refused(&both, cache, both.id, KG_EXIT_INTEGRITY, "does not verify");
-    put_archive(&both, both.id, of_other);
-    expect_refused(&both, cache, both.id, KG_EXIT_INTEGRITY, "holds another bundle");
-    put_archive(&both, both.id, sound);
-    free(kg_fleet_lab_sql(&both.fleet, "postgres", "UPDATE kigo.archive_chunk SET data = set_byte(data, 100, 1)"));
-    expect_refused(&both, cache, both.id, KG_EXIT_INTEGRITY, "is not the one that was pushed");
-    free(kg_fleet_lab_sql(&both.fleet, "postgres", "TRUNCATE kigo.archive_chunk"));
-    expect_refused(&both, cache, both.id, KG_EXIT_INTEGRITY, "chunk 0 of the archive is missing");
+    expect_refused(&reads, cache, "no such run", KG_EXIT_USAGE, "'kigo list' shows what there is");
+    put_archive(&reads, reads.id, tampered);
+    expect_refused(&reads, cache, reads.id, KG_EXIT_INTEGRITY, "does not verify");
+    put_archive(&reads, reads.id, of_other);
+    expect_refused(&reads, cache, reads.id, KG_EXIT_INTEGRITY, "holds another bundle");
+    put_archive(&reads, reads.id, sound);
+    free(
+        kg_fleet_lab_sql(&reads.both.fleet, "postgres", "UPDATE kigo.archive_chunk SET data = set_byte(data, 100, 1)"));
+    expect_refused(&reads, cache, reads.id, KG_EXIT_INTEGRITY, "is not the one that was pushed");
+    free(kg_fleet_lab_sql(&reads.both.fleet, "postgres", "TRUNCATE kigo.archive_chunk"));
+    expect_refused(&reads, cache, reads.id, KG_EXIT_INTEGRITY, "chunk 0 of the archive is missing");
     /* A name that would lead out of the folder in which runs are kept. */
-    free(kg_fleet_lab_sql(&both.fleet, "postgres",
+    free(kg_fleet_lab_sql(&reads.both.fleet, "postgres",
                           "UPDATE kigo.archive SET bundle_id = '20260101T000000Z-/../../x-12345678'"
                           " WHERE bundle_id = (SELECT max(bundle_id) FROM kigo.archive)"));
-    expect_refused(&both, cache, "12345678", KG_EXIT_INTEGRITY, "no run's name");
+    expect_refused(&reads, cache, "12345678", KG_EXIT_INTEGRITY, "no run's name");
     char *const all[] = { of_other, sound, tampered, copy, other_dir, other, bad, dir, cache };
     for (size_t i = 0; i < KG_COUNT_OF(all); i++) free(all[i]);
-    close_both(&both);
+    close_reads(&reads);
 }
 
-static void expect_show(const struct both *both, const char *variable, int exit_code) {
+static void expect_show(const struct reads *reads, const char *variable, int exit_code) {
     struct kg_process_result result;
-    ask(both, ARGS("show", both->id, "--json"), variable, &result);
+    kg_fleet_both_ask(&reads->both, ARGS("show", reads->id, "--json"), variable, &result);
     ck_assert_msg(result.exit_code == exit_code, "kigo show ended with %d, not %d: %.2000s", result.exit_code,
                   exit_code, result.err);
     kg_process_result_free(&result);
@@ -299,14 +214,14 @@ static void expect_show(const struct both *both, const char *variable, int exit_
 /* Once fetched a run is here, as long as nobody touches it; the folder stays small, and is only the user's. */
 void kg_fleet_reads_from_a_cache(struct kg_record *rec, const void *arg) {
     enum { MANY = 40, KEPT = 32 };
-    struct both both;
+    struct reads reads;
     (void)arg;
-    if (!open_both(&both, rec, 1)) return;
+    if (!open_reads(&reads, rec, 1)) return;
     char *above = kg_path_join(kg_scratch_dir(rec), "cache"), *root = kg_path_join(above, "kigo/fleet"),
          *variable = kg_xasprintf("XDG_CACHE_HOME=%s", above), *nowhere = kg_xstrdup("XDG_CACHE_HOME=/dev/null"),
-         *here = kg_path_join(root, both.id);
+         *here = kg_path_join(root, reads.id);
     struct kg_error err;
-    expect_show(&both, variable, KG_EXIT_OK);
+    expect_show(&reads, variable, KG_EXIT_OK);
     for (int i = 0; i < MANY; i++) {
         char name[64];
         snprintf(name, sizeof name, "20200101T0000%02dZ-000000000000-%08x", i, i);
@@ -314,20 +229,20 @@ void kg_fleet_reads_from_a_cache(struct kg_record *rec, const void *arg) {
         EXPECT_OK(kg_dir_make(dir, &err), err);
         free(dir);
     }
-    expect_show(&both, nowhere, KG_EXIT_OK);
-    free(kg_fleet_lab_sql(&both.fleet, "postgres", "TRUNCATE kigo.archive_chunk"));
-    expect_show(&both, variable, KG_EXIT_OK);
+    expect_show(&reads, nowhere, KG_EXIT_OK);
+    free(kg_fleet_lab_sql(&reads.both.fleet, "postgres", "TRUNCATE kigo.archive_chunk"));
+    expect_show(&reads, variable, KG_EXIT_OK);
     ck_assert_uint_eq(kg_maker_count(root, "20200101T"), KEPT - 1);
     ck_assert_int_eq(chmod(above, 0777), 0); /* kigo's own folder below it is what counts */
-    expect_show(&both, variable, KG_EXIT_OK);
+    expect_show(&reads, variable, KG_EXIT_OK);
     char *own = kg_path_join(above, "kigo");
     ck_assert_int_eq(chmod(own, 0755), 0);
-    expect_show(&both, variable, KG_EXIT_INTEGRITY);
+    expect_show(&reads, variable, KG_EXIT_INTEGRITY);
     ck_assert_int_eq(chmod(own, 0700), 0);
-    expect_show(&both, variable, KG_EXIT_OK);
+    expect_show(&reads, variable, KG_EXIT_OK);
     kg_maker_append(here, "data/summary.json", " ");
-    expect_show(&both, variable, KG_EXIT_INTEGRITY); /* it is fetched again, and the fleet has lost it */
+    expect_show(&reads, variable, KG_EXIT_INTEGRITY); /* it is fetched again, and the fleet has lost it */
     char *const all[] = { own, here, nowhere, variable, root, above };
     for (size_t i = 0; i < KG_COUNT_OF(all); i++) free(all[i]);
-    close_both(&both);
+    close_reads(&reads);
 }

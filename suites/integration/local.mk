@@ -252,12 +252,16 @@ suites_integration_test_install_SOURCES = \
 check_PROGRAMS += suites/integration/test_fleet
 EXTRA_suites_integration_test_fleet_DEPENDENCIES = kigo$(EXEEXT)
 suites_integration_test_fleet_SOURCES = \
+	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/fleet_asks.c suites/integration/fleet_asks.h \
+	suites/integration/fleet_both.c suites/integration/fleet_both.h \
 	suites/integration/fleet_crashes.c suites/integration/fleet_crashes.h \
 	suites/integration/fleet_lab.c suites/integration/fleet_lab.h \
 	suites/integration/fleet_prunes.c suites/integration/fleet_prunes.h \
 	suites/integration/fleet_reads.c suites/integration/fleet_reads.h \
+	suites/integration/fleet_reruns.c suites/integration/fleet_reruns.h \
 	suites/integration/fleet_server.c suites/integration/fleet_server.h \
+	suites/integration/fleet_urls.c suites/integration/fleet_urls.h \
 	suites/integration/hostile_store.c suites/integration/hostile_store.h \
 	suites/integration/test_fleet.c \
 	suites/integration/verbs.c suites/integration/verbs.h

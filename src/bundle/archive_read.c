@@ -127,7 +127,6 @@ static enum kg_status unpack_file(struct unpacking *u, struct archive_entry *ent
 
 static enum kg_status unpack_entry(struct unpacking *u, struct archive_entry *entry, struct kg_error *err) {
     const char *name = archive_entry_pathname(entry), *inside = "";
-    if (!name) name = archive_entry_pathname_utf8(entry);
     if (!name) return refuse(u, "?", "has a name that is not text", err);
     if (u->n_entries++ > 2 * u->limits->max_files) return refuse(u, name, "is one entry too many", err);
     enum kg_status status = check_kind(u, entry, name, err);

@@ -117,6 +117,14 @@ suites_unit_test_history_scale_SOURCES = \
 # make_history ROOT N_RUNS N_CASES [COMMITS], to measure queries by hand.
 check_PROGRAMS += suites/unit/make_history
 suites_unit_make_history_SOURCES = suites/unit/make_history.c
+check_PROGRAMS += suites/unit/test_annotation suites/unit/test_guard
+suites_unit_test_annotation_SOURCES = suites/unit/test_annotation.c
+suites_unit_test_guard_SOURCES = suites/unit/test_guard.c
+check_PROGRAMS += suites/unit/test_regress_report
+suites_unit_test_regress_report_CPPFLAGS = $(kigo_CPPFLAGS)
+suites_unit_test_regress_report_SOURCES = \
+	src/cli/regress_report.c src/cli/rows.c src/cli/skip_groups.c src/cli/table.c \
+	suites/unit/test_regress_report.c
 check_PROGRAMS += suites/unit/test_escape
 suites_unit_test_escape_SOURCES = suites/unit/test_escape.c src/cli/table.c
 check_PROGRAMS += suites/unit/test_markdown

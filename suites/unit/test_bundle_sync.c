@@ -1,11 +1,15 @@
 /* What is on the disk, and when. A killed process leaves the kernel's cache behind and cannot show it; the calls that
- * ask for the disk can: this program defines fsync and fdatasync, which take precedence over the C library's. */
+ * ask for the disk can: this program defines fsync, fdatasync and unlink, which take precedence over the C library's.
+ */
+#include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
+#include "bundle/stored.h"
 #include "bundle/tree.h"
 #include "suites/harness/case.h"
 #include "suites/support/bundle_maker.h"
 #include <check.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -45,6 +49,23 @@ static size_t last_sync(const char *dir, const char *relative) {
                       (long long)synced[i - 1].st_size, (long long)now.st_size);
     free(path);
     return i - 1;
+}
+
+static bool of_compressed_files; /* whether files are removed because their compressed form is there */
+static size_t n_removed;
+
+int unlink(const char *path) {
+    if (of_compressed_files) {
+        char *folder = kg_xstrndup(path, (size_t)(strrchr(path, '/') - path)),
+             *compressed = kg_xasprintf("%s.zst", path);
+        of_compressed_files = false; /* a case that fails here removes what it made */
+        ck_assert_msg(last_sync(folder, "") > last_sync(compressed, ""), "%s has no name on the disk", compressed);
+        of_compressed_files = true;
+        n_removed++;
+        free(compressed);
+        free(folder);
+    }
+    return unlinkat(AT_FDCWD, path, 0);
 }
 
 static void plan_before_anything_runs(struct kg_record *rec, const void *arg) {
@@ -102,12 +123,39 @@ static void every_file_before_it_is_published(struct kg_record *rec, const void 
     free(dir);
 }
 
+/* The bytes of the compressed form, then its name, then the plain form goes: at each moment one of them is on the disk.
+ */
+static void compressed_before_its_plain_form_goes(struct kg_record *rec, const void *arg) {
+    static const char *const FILES[] = { "data/journal.ndjson", "data/logs/unit.log" };
+    enum { TEXT_BYTES = 64 << 10 };
+    char *dir = kg_path_join(kg_scratch_dir(rec), "run"), *logs = kg_path_join(dir, "data/logs");
+    char *text = kg_xcalloc(TEXT_BYTES, 1);
+    struct kg_error err;
+    (void)arg;
+    EXPECT_OK(kg_dir_make(logs, &err), err);
+    memset(text, '\n', TEXT_BYTES);
+    for (size_t i = 0; i < KG_COUNT_OF(FILES); i++) {
+        char *path = kg_path_join(dir, FILES[i]);
+        EXPECT_OK(kg_file_write(path, text, TEXT_BYTES, &err), err);
+        free(path);
+    }
+    n_synced = 0;
+    of_compressed_files = true;
+    EXPECT_OK(kg_stored_compress(dir, &err), err);
+    of_compressed_files = false;
+    ck_assert_uint_eq(n_removed, KG_COUNT_OF(FILES));
+    free(text);
+    free(logs);
+    free(dir);
+}
+
 #define CASE(function)                                                                                                 \
     { .layer = "unit", .op = "bundle_sync", .name = #function, .run = function }
 static const struct kg_case CASES[] = {
     CASE(plan_before_anything_runs),
     CASE(records_as_they_happen),
     CASE(every_file_before_it_is_published),
+    CASE(compressed_before_its_plain_form_goes),
 };
 
 int main(int argc, char **argv) {

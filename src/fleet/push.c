@@ -167,7 +167,10 @@ static enum kg_status push(struct kg_fleet *fleet, struct kg_parcel *parcel, con
                            struct kg_pushed *pushed, struct kg_error *err) {
     struct kg_error unsound;
     enum kg_status status = kg_parcel_pack(parcel, pushed, err);
-    if (status == KG_OK) status = find_runner(fleet, &parcel->place, err);
+    if (status == KG_OK) {
+        status = find_runner(fleet, &parcel->place, err);
+        if (status == KG_ERR_INCOMPLETE) kg_error_prefix(err, "nothing of it was sent");
+    }
     for (int i = 1; status == KG_OK; i++) {
         status = try_once(fleet, parcel, watch, pushed, err);
         if (status != KG_ERR_BUSY || i == MOST_TRIES) break;
@@ -190,6 +193,7 @@ enum kg_status kg_fleet_push(struct kg_fleet *fleet, const char *dir, const stru
     if (status == KG_OK) status = look(fleet, &parcel, pushed, &there, err);
     if (status == KG_OK && there) status = kg_verified_check_folder(parcel.dir, err);
     if (status == KG_OK && !there) status = look_pruned(fleet, &parcel, pushed, err);
+    if (status == KG_ERR_INCOMPLETE) kg_error_prefix(err, "nothing of it was sent");
     if (status == KG_OK) status = kg_parcel_check_signature(&parcel, policy, err);
     if (status == KG_OK && !there && pushed->state != KG_PUSH_PRUNED) status = push(fleet, &parcel, watch, pushed, err);
     kg_parcel_close(&parcel);

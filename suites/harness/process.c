@@ -101,6 +101,7 @@ enum kg_status kg_process_run(const struct kg_process *process, struct kg_proces
         goto cleanup;
     }
     if (child == 0) become(process, environment, fileno(in), broken >= 0 ? broken : fileno(out), fileno(errors));
+    if (process->child) __atomic_store_n(process->child, child, __ATOMIC_RELEASE);
     wait_for(child, process->timeout_s, result);
     result->out = take_all(out, &result->out_len);
     result->err = take_all(errors, &result->err_len);

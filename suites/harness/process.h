@@ -5,6 +5,7 @@
 #include <kigo/status.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 /* The arguments of a command line, as argv. */
 #define ARGS(...) ((const char *const[]){ __VA_ARGS__, NULL })
@@ -15,6 +16,7 @@ struct kg_process {
     size_t input_len;
     const char *const *env; /* "NAME=VALUE", put on top of this process's; NULL at the end or no list */
     double timeout_s;       /* 0: 60 s; a child that takes longer is killed */
+    pid_t *child;           /* NULL, or where its process id is put (atomically) when it was made */
     bool broken_stdout;     /* standard output is a pipe nobody reads */
     bool closed_stdout;     /* standard output is not open at all */
 };

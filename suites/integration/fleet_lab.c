@@ -10,6 +10,7 @@
 #endif
 #include <check.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,6 +165,7 @@ struct kg_fleet_job {
     struct kg_error err;
     enum kg_status status;
     pthread_t thread;
+    pid_t child;
 };
 
 static void fill_kigo(const struct kg_fleet_lab *lab, const char *user, const char *const *args, bool json,
@@ -225,10 +227,23 @@ static void begin(struct kg_fleet_job *job) {
 }
 
 struct kg_fleet_job *kg_fleet_lab_begin(const struct kg_fleet_lab *lab, const char *user, const char *const *args) {
+    return kg_fleet_lab_begin_for(lab, user, args, 0);
+}
+
+struct kg_fleet_job *kg_fleet_lab_begin_for(const struct kg_fleet_lab *lab, const char *user, const char *const *args,
+                                            double seconds) {
     struct kg_fleet_job *job = kg_xmalloc(sizeof *job);
     fill_kigo(lab, user, args, false, job);
+    job->process.timeout_s = seconds;
+    job->process.child = &job->child;
     begin(job);
     return job;
+}
+
+void kg_fleet_job_kill(struct kg_fleet_job *job) {
+    const pid_t child = __atomic_load_n(&job->child, __ATOMIC_ACQUIRE);
+    ck_assert_msg(child > 0, "kigo was not started");
+    kill(child, SIGKILL);
 }
 
 /* A statement beside the case. */

@@ -46,6 +46,11 @@ void kg_fleet_lab_release(struct kg_fleet_beside *beside);
 /* kigo with these arguments, beside the case. */
 struct kg_fleet_job;
 struct kg_fleet_job *kg_fleet_lab_begin(const struct kg_fleet_lab *lab, const char *user, const char *const *args);
+/* The same, killed (-9) after so many seconds if it is still there. */
+struct kg_fleet_job *kg_fleet_lab_begin_for(const struct kg_fleet_lab *lab, const char *user, const char *const *args,
+                                            double seconds);
+/* Kills it, -9. */
+void kg_fleet_job_kill(struct kg_fleet_job *job);
 /* Waits for its end; free the result. */
 void kg_fleet_job_end(struct kg_fleet_job *job, struct kg_process_result *result);
 

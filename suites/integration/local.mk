@@ -251,11 +251,17 @@ suites_integration_test_install_SOURCES = \
 # A fleet's history, on a PostgreSQL server that the program starts.
 check_PROGRAMS += suites/integration/test_fleet
 EXTRA_suites_integration_test_fleet_DEPENDENCIES = kigo$(EXEEXT)
-suites_integration_test_fleet_SOURCES = \
+suites_integration_test_fleet_SOURCES = suites/integration/test_fleet.c $(fleet_lab)
+# What takes minutes: `make check-fleet`; too deep for `kigo check` to find.
+check_PROGRAMS += suites/integration/fleet/test_fleet_at_length
+EXTRA_suites_integration_fleet_test_fleet_at_length_DEPENDENCIES = kigo$(EXEEXT)
+suites_integration_fleet_test_fleet_at_length_SOURCES = suites/integration/fleet/test_fleet_at_length.c $(fleet_lab)
+fleet_lab = \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/fleet_asks.c suites/integration/fleet_asks.h \
 	suites/integration/fleet_both.c suites/integration/fleet_both.h \
 	suites/integration/fleet_crashes.c suites/integration/fleet_crashes.h \
+	suites/integration/fleet_holds.c suites/integration/fleet_holds.h \
 	suites/integration/fleet_lab.c suites/integration/fleet_lab.h \
 	suites/integration/fleet_prunes.c suites/integration/fleet_prunes.h \
 	suites/integration/fleet_reads.c suites/integration/fleet_reads.h \
@@ -263,7 +269,6 @@ suites_integration_test_fleet_SOURCES = \
 	suites/integration/fleet_server.c suites/integration/fleet_server.h \
 	suites/integration/fleet_urls.c suites/integration/fleet_urls.h \
 	suites/integration/hostile_store.c suites/integration/hostile_store.h \
-	suites/integration/test_fleet.c \
 	suites/integration/verbs.c suites/integration/verbs.h
 # The pages of `kigo web`, asked for over a socket.
 check_PROGRAMS += suites/integration/test_web

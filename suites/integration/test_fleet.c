@@ -8,6 +8,7 @@
 #include "fleet/fleet.h"
 #include "suites/integration/fleet_asks.h"
 #include "suites/integration/fleet_crashes.h"
+#include "suites/integration/fleet_holds.h"
 #include "suites/integration/fleet_lab.h"
 #include "suites/integration/fleet_prunes.h"
 #include "suites/integration/fleet_reads.h"
@@ -132,36 +133,6 @@ static void twice_is_once(struct kg_record *rec, const void *arg) {
     ck_assert_int_eq(kg_fleet_lab_number(&lab, EVERYTHING), 1 + 1 + 1 + 2);
     free(copy);
     free(renamed);
-    free(dir);
-    kg_fleet_lab_close(&lab);
-}
-
-/* Both are under way before either can end. */
-static void two_at_once(struct kg_record *rec, const void *arg) {
-    struct kg_fleet_lab lab;
-    struct kg_process_result results[2];
-    struct kg_fleet_job *jobs[2];
-    (void)arg;
-    if (!kg_fleet_lab_open(&lab, rec, true)) return;
-    char *dir = kg_maker_sealed(lab.bundles, 2), *before = kg_verb_seal(kg_scratch_dir(rec));
-    kg_fleet_lab_kigo(&lab, "runner_a", ARGS("push", before), KG_EXIT_OK, NULL, NULL); /* so that the month is made */
-    free(before);
-    struct kg_fleet_beside *beside = kg_fleet_lab_hold(&lab, "kigo.metric_row");
-    for (size_t i = 0; i < 2; i++) jobs[i] = kg_fleet_lab_begin(&lab, i ? "runner_b" : "runner_a", ARGS("push", dir));
-    kg_fleet_lab_wait(&lab, "SELECT count(*) = 2 FROM pg_stat_activity WHERE application_name = 'kigo'"
-                            " AND wait_event_type = 'Lock' AND datname = current_database()");
-    kg_fleet_lab_release(beside);
-    size_t n_pushed = 0, n_there = 0;
-    for (size_t i = 0; i < 2; i++) {
-        kg_fleet_job_end(jobs[i], &results[i]);
-        ck_assert_msg(results[i].exit_code == KG_EXIT_OK, "%.1000s", results[i].err);
-        n_pushed += strstr(results[i].out, ": pushed") != NULL;
-        n_there += strstr(results[i].out, "there already") != NULL;
-        kg_process_result_free(&results[i]);
-    }
-    ck_assert_uint_eq(n_pushed, 1);
-    ck_assert_uint_eq(n_there, 1);
-    ck_assert_int_eq(kg_fleet_lab_number(&lab, EVERYTHING), 4 + 1 + 1 + 1 + 2);
     free(dir);
     kg_fleet_lab_close(&lab);
 }
@@ -525,13 +496,14 @@ static void answers_fit_their_schemas(struct kg_record *rec, const void *arg) {
 
 #define CASE(function)                                                                                                 \
     { .layer = "integration", .op = "fleet", .name = #function, .timeout_s = 300, .run = function }
-#define OTHER(name_)                                                                                                   \
-    { .layer = "integration", .op = "fleet", .name = #name_, .run = kg_fleet_##name_, .timeout_s = 300 }
+#define OTHER(name_) TIMES(name_, NULL)
+#define TIMES(name_, n)                                                                                                \
+    { .layer = "integration", .op = "fleet", .name = #name_, .run = kg_fleet_##name_, .arg = n, .timeout_s = 300 }
 
+static const int TWO = 2, FOUR = 4;
 static const struct kg_case CASES[] = {
     CASE(comes_back_as_it_went),
     CASE(twice_is_once),
-    CASE(two_at_once),
     CASE(roles),
     CASE(shared_rows_are_compared),
     CASE(only_signed_ones),
@@ -556,6 +528,12 @@ static const struct kg_case CASES[] = {
     OTHER(reads_from_a_cache),
     OTHER(reruns_as_a_folder),
     OTHER(signs_off_as_a_folder),
+    OTHER(two_at_once),
+    OTHER(changed_meanwhile),
+    OTHER(of_a_newer_kigo),
+    TIMES(server_killed_at_random, &TWO),
+    TIMES(client_killed_at_random, &FOUR),
+    TIMES(client_killed_at_tables, &TWO),
     OTHER(killed_before_commit),
     OTHER(killed_at_commit_and_gone),
     OTHER(killed_at_commit_and_back),

@@ -56,9 +56,19 @@ static bool is_on_line(int argc, char **argv) {
     return is;
 }
 
+/* What deletes goes by what the command line says alone. */
+static bool must_say_which(const char *verb, const struct kg_command *command) {
+    return strcmp(verb, "prune") == 0 && fleet_is_named() && !is_given(command, "bundles") &&
+           !is_given(command, "history");
+}
+
 enum kg_status kg_cli_asked_check(const struct kg_command *command, int argc, char **argv, enum kg_status parsed,
                                   struct kg_error *err) {
     const bool named = parsed == KG_OK ? fleet_is_named() && !is_given(command, "bundles") : is_on_line(argc, argv);
+    if (parsed == KG_OK && must_say_which(argv[0], command))
+        return kg_fail(
+            err, KG_ERR_USAGE,
+            "$KIGO_HISTORY names a fleet: say which, that fleet (--history URL) or a folder (--bundles DIR)");
     if (!named || !asks_folders_only(argv[0])) return parsed;
     return kg_fail(err, KG_ERR_USAGE,
                    "asks no fleet (%s) yet: 'kigo pull' the runs, then say their folder: --bundles proof-bundles",

@@ -28,7 +28,8 @@ KG_WARN_UNUSED enum kg_status kg_cli_asked_open(const char *verb, const struct k
 
 /* After the command line was parsed, with what came of it: KG_ERR_USAGE, saying what to do, if --history, or
  * $KIGO_HISTORY and no --bundles, names a fleet, and the verb asks the history but no fleet yet: the index of some
- * folder would be another history's answer. Otherwise `parsed`, with its error. */
+ * folder would be another history's answer; or if it is prune, and a fleet is named by $KIGO_HISTORY and nothing by the
+ * command line. Otherwise `parsed`, with its error. */
 KG_WARN_UNUSED enum kg_status kg_cli_asked_check(const struct kg_command *command, int argc, char **argv,
                                                  enum kg_status parsed, struct kg_error *err);
 

@@ -227,6 +227,8 @@ void kg_fleet_or_folder(struct kg_record *rec, const void *arg) {
         if (strcmp(OF_FOLDERS[i][0], "report") != 0) /* whose --history is a page of all runs */
             kg_verb_refuses(here_root, ARGS(OF_FOLDERS[i][0], "--history", url), KG_EXIT_USAGE, "'kigo pull' the runs");
     kg_fleet_lab_kigo(&lab, "reader", ARGS("show", "latest", "--bundles", here_root), KG_EXIT_OK, NULL, NULL);
+    kg_fleet_lab_kigo(&lab, "reader", ARGS("prune", "--keep", "1"), KG_EXIT_USAGE, "say which", NULL);
+    kg_fleet_lab_kigo(&lab, "reader", ARGS("prune", "--bundles", here_root), KG_EXIT_OK, strrchr(here, '/') + 1, NULL);
     free(said);
     free(url);
     free(here);

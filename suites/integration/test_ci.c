@@ -308,6 +308,8 @@ static void options_of_judge(struct kg_record *rec, const void *arg) {
         { "../list", 0 },
         { "--history ../proof --strict ../list", 0 },
         { "--history ../proof --budget 1m --strict ../list", 0 },
+        { "--history ../proof --push ../list", 2 },
+        { "--history ../proof --push ../worse", 1 }, /* the verdict, though the push ended with 2 */
         { "--history ../proof --strict --attach ../more ../list", 4 },
         { "", 2 },
         { "--loud ../list", 2 },
@@ -324,13 +326,16 @@ static void options_of_judge(struct kg_record *rec, const void *arg) {
     shell(&r, "echo more >>.ci/gpu && git add . && " COMMIT "second", r.checkout);
     seal(&r, r.bundles, "check", "ppp");
     shell(&r, "ls ../history | grep '^2' >../list; ! .ci/judge --strict ../list", r.checkout); /* no history yet: 3 */
+    seal(&r, r.bundles, "check", "pp");
+    shell(&r, "ls ../history | grep '^2' | grep -vxFf ../list >../worse", r.checkout);
     for (size_t i = 0; i < KG_COUNT_OF(CALLS); i++) {
-        char *call = kg_xasprintf(".ci/judge %s", CALLS[i].args);
+        char *call = kg_xasprintf("KIGO_HISTORY= .ci/judge %s", CALLS[i].args);
         struct kg_process_result result;
         if (CALLS[i].exit_code == 4) shell(&r, "echo not an archive >../proof/a.tar.zst", r.checkout);
         kg_recipe_shell(call, r.checkout, (const char *const *)r.env, &result);
         ck_assert_msg(result.exit_code == CALLS[i].exit_code, "%s: %d, not %d: %.1000s%.1000s", call, result.exit_code,
                       CALLS[i].exit_code, result.out, result.err);
+        ck_assert(!strstr(call, "--push") == !strstr(result.err, "judge: not all runs were pushed (exit code 2)"));
         kg_process_result_free(&result);
         free(call);
     }

@@ -5,12 +5,14 @@
 #include "bundle/beside.h"
 #include "bundle/internal.h"
 #include "bundle/records.h"
+#include "bundle/verified.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#define IS_HERE "%s is here already; nothing was replaced"
 static const char STAGING[] = ".import-", TAGS[] = "tagmanifest-sha256.txt";
 enum { STAGING_ATTEMPTS = 100 };
 
@@ -69,20 +71,11 @@ static enum kg_status make_staging(const char *root, char **staging, int *lock_f
     return kg_fail(err, KG_ERR_BUSY, "%s: %d folders to unpack in were taken away at once", root, STAGING_ATTEMPTS);
 }
 
-/* Verifies the bundle in `dir`; `where` names it to people. Fills in tag manifest and signature. */
-static enum kg_status check_bundle(const struct kg_import *import, const char *dir, const char *where,
-                                   struct kg_imported *imported, struct kg_error *err) {
-    struct kg_bundle_findings findings = { NULL, 0 };
+/* As the trust of the import asks. */
+static enum kg_status check_signature(const struct kg_import *import, const char *dir, const char *where,
+                                      struct kg_imported *imported, struct kg_error *err) {
     struct kg_signature *signature = &imported->signature;
-    enum kg_status status = kg_bundle_verify(dir, &findings, err);
-    if (status == KG_ERR_INTEGRITY)
-        status = kg_fail(err, KG_ERR_INTEGRITY, "%s: bundle %s does not verify, %zu findings, first: %s %s: %s", where,
-                         imported->id, kg_bundle_findings_count(&findings), findings.items[0].what,
-                         findings.items[0].path, findings.items[0].detail);
-    else if (status != KG_OK) kg_error_prefix(err, "%s", where);
-    kg_bundle_findings_free(&findings);
-    if (status == KG_OK) status = kg_beneath_hash(dir, TAGS, imported->tagmanifest_sha256, err);
-    if (status == KG_OK) status = kg_signature_check(dir, import->trust, signature, err);
+    enum kg_status status = kg_signature_check(dir, import->trust, signature, err);
     if (status == KG_OK &&
         (kg_signature_is_wrong(signature) || (import->require_signature && signature->state != KG_SIGNATURE_GOOD)))
         status = kg_fail(err, KG_ERR_INTEGRITY, "%s: the signature of %s is %s%s%s", where, imported->id,
@@ -91,22 +84,68 @@ static enum kg_status check_bundle(const struct kg_import *import, const char *d
     return status;
 }
 
-/* What is in the root under the id has to be the bundle that came, and to stand up to the same checks. */
+/* Verifies the bundle in `dir`; `where` names it to people. Fills in tag manifest and signature. */
+static enum kg_status check_bundle(const struct kg_import *import, const char *dir, const char *where,
+                                   struct kg_imported *imported, struct kg_error *err) {
+    struct kg_bundle_findings findings = { NULL, 0 };
+    enum kg_status status = kg_bundle_verify(dir, &findings, err);
+    if (status == KG_ERR_INTEGRITY)
+        status = kg_fail(err, KG_ERR_INTEGRITY, "%s: bundle %s does not verify, %zu findings, first: %s %s: %s", where,
+                         imported->id, kg_bundle_findings_count(&findings), findings.items[0].what,
+                         findings.items[0].path, findings.items[0].detail);
+    else if (status != KG_OK) kg_error_prefix(err, "%s", where);
+    kg_bundle_findings_free(&findings);
+    if (status == KG_OK) status = kg_beneath_hash(dir, TAGS, imported->tagmanifest_sha256, err);
+    return status == KG_OK ? check_signature(import, dir, where, imported, err) : status;
+}
+
+/* What is in the root under the id has to be this bundle. */
+static enum kg_status compare_here(const char *here, const char *where, const char *tagmanifest_sha256,
+                                   struct kg_imported *found, struct kg_error *err) {
+    if (kg_beneath_hash(here, TAGS, found->tagmanifest_sha256, NULL) != KG_OK)
+        return kg_fail(err, KG_ERR_INTEGRITY, "%s: it holds no sealed bundle", where);
+    if (strcmp(found->tagmanifest_sha256, tagmanifest_sha256) != 0)
+        return kg_fail(err, KG_ERR_INTEGRITY, "%s: it is another bundle of this id", where);
+    return KG_OK;
+}
+
+static void note_signature(const char *here, bool other_is_signed, struct kg_imported *found) {
+    if (found->signature.state == KG_SIGNATURE_NONE && other_is_signed)
+        snprintf(found->note, sizeof found->note, "%s is not signed, the archive's copy is; nothing was written", here);
+}
+
+/* The bundle that came is in the root, and stands up to the same checks. */
 static enum kg_status check_here(const struct kg_import *import, const char *here, struct kg_imported *imported,
                                  struct kg_error *err) {
     struct kg_imported found = { .was_here = true };
-    char *where = kg_xasprintf("%s is here already; nothing was replaced", here);
+    char *where = kg_xasprintf(IS_HERE, here);
     snprintf(found.id, sizeof found.id, "%s", imported->id);
-    enum kg_status status = KG_OK;
-    if (kg_beneath_hash(here, TAGS, found.tagmanifest_sha256, NULL) != KG_OK)
-        status = kg_fail(err, KG_ERR_INTEGRITY, "%s: it holds no sealed bundle", where);
-    else if (strcmp(found.tagmanifest_sha256, imported->tagmanifest_sha256) != 0)
-        status = kg_fail(err, KG_ERR_INTEGRITY, "%s: it is another bundle of this id", where);
+    enum kg_status status = compare_here(here, where, imported->tagmanifest_sha256, &found, err);
     if (status == KG_OK) status = check_bundle(import, here, where, &found, err);
-    if (status == KG_OK && found.signature.state == KG_SIGNATURE_NONE && imported->signature.state != KG_SIGNATURE_NONE)
-        snprintf(found.note, sizeof found.note, "%s is not signed, the archive's copy is; nothing was written", here);
-    if (status == KG_OK) *imported = found;
+    if (status == KG_OK) {
+        note_signature(here, imported->signature.state != KG_SIGNATURE_NONE, &found);
+        *imported = found;
+    }
     free(where);
+    return status;
+}
+
+enum kg_status kg_bundle_find_here(const struct kg_import *import, const char *id, const char *tagmanifest_sha256,
+                                   bool is_signed, struct kg_imported *found, struct kg_error *err) {
+    char *here = kg_path_join(import->root, id), *where = kg_xasprintf(IS_HERE, here);
+    *found = (struct kg_imported){ .was_here = true };
+    snprintf(found->id, sizeof found->id, "%s", id);
+    enum kg_status status = KG_OK;
+    if (!kg_path_exists(here)) status = kg_fail(err, KG_ERR_NOT_FOUND, "%s is not here", id);
+    if (status == KG_OK) status = compare_here(here, where, tagmanifest_sha256, found, err);
+    if (status == KG_OK) {
+        status = kg_verified_check_folder(here, err);
+        if (status != KG_OK) kg_error_prefix(err, "%s", where);
+    }
+    if (status == KG_OK) status = check_signature(import, here, where, found, err);
+    if (status == KG_OK) note_signature(here, is_signed, found);
+    free(where);
+    free(here);
     return status;
 }
 

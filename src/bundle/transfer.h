@@ -38,4 +38,11 @@ struct kg_imported {
 KG_WARN_UNUSED enum kg_status kg_bundle_import(const struct kg_import *import, struct kg_imported *imported,
                                                struct kg_error *err);
 
+/* Whether the root holds a bundle of this id and tag manifest already, which stands up to an import's checks; one that
+ * this user's kigo has verified before is not verified again (bundle/verified.h). import->path is not read. is_signed:
+ * the other copy. KG_ERR_NOT_FOUND if nothing is there under the id, KG_ERR_INTEGRITY as kg_bundle_import. */
+KG_WARN_UNUSED enum kg_status kg_bundle_find_here(const struct kg_import *import, const char *id,
+                                                  const char *tagmanifest_sha256, bool is_signed,
+                                                  struct kg_imported *found, struct kg_error *err);
+
 #endif

@@ -30,21 +30,9 @@ static const char *const DROP[] = { "planned", "norun", "timeout", "crash",   "s
     " b.n_timeout, b.n_norun, b.started_us, b.sealed_us, b.git_commit, b.git_branch, b.git_dirty,"                     \
     " b.overhead_share, e.gpu_name, e.cpu_model, " SIGNATURE
 
-#define LIST_SQLITE(columns)                                                                                           \
-    "SELECT " columns " FROM bundle b LEFT JOIN env e USING(env_id) WHERE " KG_FILTER_RUN_SQL                          \
-    " AND (?9 IS NULL OR EXISTS (SELECT 1 FROM result_row r JOIN tcase c USING(case_id)"                               \
-    " WHERE r.bundle_no = b.bundle_no AND " KG_FILTER_CASE_SQL "))"                                                    \
-    " ORDER BY b.started_us DESC, b.bundle_id DESC LIMIT CAST(?8 AS BIGINT)"
-#define LIST_POSTGRES(columns)                                                                                         \
-    "SELECT " columns " FROM bundle b LEFT JOIN env e USING(env_id) WHERE " KG_FILTER_RUN_POSTGRES                     \
-    " AND (?9 IS NULL OR EXISTS (SELECT 1 FROM result_row r JOIN tcase c USING(case_id)"                               \
-    " WHERE r.result_id BETWEEN b.bundle_no << 20 AND (b.bundle_no << 20) + 1048575 AND r.runner_no = b.runner_no"     \
-    " AND r.month = b.month AND " KG_FILTER_CASE_POSTGRES "))"                                                         \
-    " ORDER BY b.started_us DESC, b.bundle_id COLLATE \"C\" DESC LIMIT CAST(?8 AS BIGINT)"
-
 static const struct kg_sql STATEMENTS[] = {
-    { LIST_SQLITE(SHORT(SECONDS_SQLITE)), LIST_POSTGRES(SHORT(SECONDS_POSTGRES)) },
-    { LIST_SQLITE(LONG), LIST_POSTGRES(LONG) },
+    { KG_FILTER_RUNS_SQLITE(SHORT(SECONDS_SQLITE)), KG_FILTER_RUNS_POSTGRES(SHORT(SECONDS_POSTGRES)) },
+    { KG_FILTER_RUNS_SQLITE(LONG), KG_FILTER_RUNS_POSTGRES(LONG) },
 };
 
 static enum kg_status list(const struct kg_asked *asked, const struct kg_filter *filter,
@@ -52,12 +40,8 @@ static enum kg_status list(const struct kg_asked *asked, const struct kg_filter 
     struct kg_history *history = NULL;
     const char *place;
     struct kg_filter_args args;
-    char limit_text[32];
-    enum kg_status status = kg_filter_bind(filter, kg_cli_bundles_root(asked->bundles), &args, err);
+    enum kg_status status = kg_filter_bind_runs(filter, kg_cli_bundles_root(asked->bundles), limit, &args, err);
     if (status != KG_OK) return status;
-    snprintf(limit_text, sizeof limit_text, "%lld", (long long)limit);
-    args.values[KG_FILTER_ARGS] = limit_text;
-    args.values[KG_FILTER_ARGS + 1] = kg_filter_has_case(filter) ? "yes" : NULL;
     struct kg_rows rows = KG_ROWS_INIT(format);
     rows.table.most_width = kg_tty_columns(stdout);
     rows.table.drop = DROP;
@@ -65,8 +49,8 @@ static enum kg_status list(const struct kg_asked *asked, const struct kg_filter 
     status = kg_cli_asked_open("list", asked, &history, &place, err);
     if (status == KG_OK) status = kg_cli_heads_check("list", history, &n_unsound, err);
     if (status == KG_OK)
-        status =
-            kg_rows_ask(history, &STATEMENTS[format->json || format->csv], args.values, KG_FILTER_ARGS + 2, &rows, err);
+        status = kg_rows_ask(history, &STATEMENTS[format->json || format->csv], args.values, KG_FILTER_RUNS_ARGS, &rows,
+                             err);
     const size_t n_unread = status == KG_OK ? kg_trust_n_unread(history) : 0;
     kg_cli_history_close("list", history);
     if (status == KG_OK) status = kg_cli_heads_conclude(n_unsound, err);
@@ -82,18 +66,8 @@ int kg_cmd_list(int argc, char **argv) {
     struct kg_rows_options format = { 0 };
     int64_t limit = INT64_MAX;
     const struct kg_option options[] = {
-        KG_ASKED_OPTIONS(&asked),
-        KG_COLOR_OPTION,
-        { .name = "limit",
-          .letter = 'n',
-          .kind = KG_OPTION_INT,
-          .value = &limit,
-          .metavar = "N",
-          .help = "only the newest N",
-          .min = 1,
-          .max = 1e9 },
-        KG_FILTER_OPTIONS(&filter),
-        KG_ROWS_OPTIONS(&format),
+        KG_ASKED_OPTIONS(&asked),   KG_COLOR_OPTION,          KG_LIMIT_OPTION(&limit),
+        KG_FILTER_OPTIONS(&filter), KG_ROWS_OPTIONS(&format),
     };
     const struct kg_command command = {
         .name = "kigo list",

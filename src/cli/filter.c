@@ -51,6 +51,16 @@ enum kg_status kg_filter_bind(const struct kg_filter *filter, const char *root, 
     return status;
 }
 
+enum kg_status kg_filter_bind_runs(const struct kg_filter *filter, const char *root, int64_t limit,
+                                   struct kg_filter_args *args, struct kg_error *err) {
+    const enum kg_status status = kg_filter_bind(filter, root, args, err);
+    if (status != KG_OK) return status;
+    args->owned[KG_FILTER_ARGS] = kg_xasprintf("%lld", (long long)limit);
+    args->values[KG_FILTER_ARGS] = args->owned[KG_FILTER_ARGS];
+    args->values[KG_FILTER_ARGS + 1] = kg_filter_has_case(filter) ? "yes" : NULL;
+    return KG_OK;
+}
+
 void kg_filter_args_free(struct kg_filter_args *args) {
     for (size_t i = 0; i < KG_COUNT_OF(args->owned); i++) free(args->owned[i]);
     *args = (struct kg_filter_args){ 0 };
@@ -58,6 +68,10 @@ void kg_filter_args_free(struct kg_filter_args *args) {
 
 bool kg_filter_has_case(const struct kg_filter *f) {
     return f->layer || f->op || f->dtype || f->shape || f->backend;
+}
+
+bool kg_filter_is_set(const struct kg_filter *f) {
+    return kg_filter_has_case(f) || f->commits || f->machine;
 }
 
 bool kg_filter_takes(const struct kg_filter *f, const json_t *plan) {

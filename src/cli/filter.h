@@ -25,6 +25,11 @@ struct kg_filter {
         KG_FILTER_OPTION(&(f)->commits, "commits", "A..B", "only runs of these commits, as git rev-list lists them"),  \
         KG_FILTER_OPTION(&(f)->machine, "machine", "TEXT", "only runs on a GPU or CPU whose name holds this"),         \
         KG_FILTER_OPTION(&(f)->repository, "repo", "DIR", "git repository that knows the commits")
+#define KG_LIMIT_OPTION(variable)                                                                                      \
+    {                                                                                                                  \
+        .name = "limit", .letter = 'n', .kind = KG_OPTION_INT, .value = (variable), .metavar = "N",                    \
+        .help = "only the newest N", .min = 1, .max = 1e9                                                              \
+    }
 
 /* The filter as arguments of SQL: ?1 to ?5 are patterns for tcase c, ?6 commits for bundle b, a line each, ?7 a
  * machine for env e; NULL where anything is wanted. A statement's own arguments begin at ?8. */
@@ -47,15 +52,34 @@ enum { KG_FILTER_ARGS = 7 };
     " strpos(lower(coalesce(e.gpu_name, '') || ' ' || coalesce(e.cpu_model, '') COLLATE \"C\"),"                       \
     " lower(?7 COLLATE \"C\")) > 0)"
 
+/* Runs that the filter takes, newest first: those that hold a case which it takes, if it chooses cases (?9 not NULL),
+ * the first ?8 of them; columns are of bundle b and env e. Arguments: kg_filter_bind_runs. */
+#define KG_FILTER_RUNS_SQLITE(columns)                                                                                 \
+    "SELECT " columns " FROM bundle b LEFT JOIN env e USING(env_id) WHERE " KG_FILTER_RUN_SQL                          \
+    " AND (?9 IS NULL OR EXISTS (SELECT 1 FROM result_row r JOIN tcase c USING(case_id)"                               \
+    " WHERE r.bundle_no = b.bundle_no AND " KG_FILTER_CASE_SQL "))"                                                    \
+    " ORDER BY b.started_us DESC, b.bundle_id DESC LIMIT CAST(?8 AS BIGINT)"
+#define KG_FILTER_RUNS_POSTGRES(columns)                                                                               \
+    "SELECT " columns " FROM bundle b LEFT JOIN env e USING(env_id) WHERE " KG_FILTER_RUN_POSTGRES                     \
+    " AND (?9 IS NULL OR EXISTS (SELECT 1 FROM result_row r JOIN tcase c USING(case_id)"                               \
+    " WHERE r.result_id BETWEEN b.bundle_no << 20 AND (b.bundle_no << 20) + 1048575 AND r.runner_no = b.runner_no"     \
+    " AND r.month = b.month AND " KG_FILTER_CASE_POSTGRES "))"                                                         \
+    " ORDER BY b.started_us DESC, b.bundle_id COLLATE \"C\" DESC LIMIT CAST(?8 AS BIGINT)"
+enum { KG_FILTER_RUNS_ARGS = KG_FILTER_ARGS + 2 };
+
 struct kg_filter_args {
     const char *values[KG_FILTER_ARGS + 4]; /* room for the statement's own */
     char *owned[KG_FILTER_ARGS + 4];
 };
 KG_WARN_UNUSED enum kg_status kg_filter_bind(const struct kg_filter *filter, const char *root,
                                              struct kg_filter_args *args, struct kg_error *err);
+/* The same for the two statements above. */
+KG_WARN_UNUSED enum kg_status kg_filter_bind_runs(const struct kg_filter *filter, const char *root, int64_t limit,
+                                                  struct kg_filter_args *args, struct kg_error *err);
 void kg_filter_args_free(struct kg_filter_args *args);
 
 bool kg_filter_has_case(const struct kg_filter *filter); /* whether any case is left out */
+bool kg_filter_is_set(const struct kg_filter *filter);   /* whether any case or run is */
 /* Whether a plan line's case is wanted; or one of the index, whose key also matches a pattern (NULL: any). */
 bool kg_filter_takes(const struct kg_filter *filter, const json_t *plan);
 

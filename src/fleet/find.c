@@ -43,3 +43,21 @@ enum kg_status kg_fleet_find(struct kg_fleet *fleet, const char *run, char id[25
     kg_fleet_rows_free(&rows);
     return status;
 }
+
+enum kg_status kg_fleet_archived(struct kg_fleet *fleet, const char *id, char tagmanifest_sha256[KG_SHA256_HEX_SIZE],
+                                 bool *is_signed, struct kg_error *err) {
+    static const char SQL[] = "SELECT a.tagmanifest_sha256, coalesce(b.sig_state, 'unsigned') <> 'unsigned'"
+                              " FROM archive a LEFT JOIN bundle b USING (bundle_id) WHERE a.bundle_id = $1";
+    struct kg_fleet_rows rows;
+    enum kg_status status = kg_fleet_ask(fleet, "looking for the archive", SQL, &id, 1, &rows, err);
+    if (status == KG_OK && rows.n == 0) {
+        kg_fleet_rows_free(&rows);
+        return say_missing(fleet, id, err);
+    }
+    if (status == KG_OK) {
+        snprintf(tagmanifest_sha256, KG_SHA256_HEX_SIZE, "%s", kg_fleet_cell(&rows, 0, 0));
+        *is_signed = *kg_fleet_cell(&rows, 0, 1) == 't';
+    }
+    kg_fleet_rows_free(&rows);
+    return status;
+}

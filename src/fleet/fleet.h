@@ -89,6 +89,10 @@ KG_WARN_UNUSED enum kg_status kg_fleet_push(struct kg_fleet *fleet, const char *
  * KG_ERR_NOT_FOUND, or KG_ERR_USAGE if several fit. */
 KG_WARN_UNUSED enum kg_status kg_fleet_find(struct kg_fleet *fleet, const char *run, char id[256],
                                             struct kg_error *err);
+/* The tag manifest of the run with this id, and whether its rows say that it is signed. KG_ERR_NOT_FOUND. */
+KG_WARN_UNUSED enum kg_status kg_fleet_archived(struct kg_fleet *fleet, const char *id,
+                                                char tagmanifest_sha256[KG_SHA256_HEX_SIZE], bool *is_signed,
+                                                struct kg_error *err);
 /* Writes its archive to a file. KG_ERR_INTEGRITY if the chunks are not the archive that was pushed. */
 KG_WARN_UNUSED enum kg_status kg_fleet_fetch(struct kg_fleet *fleet, const char *id, const char *path,
                                              const struct kg_fleet_watch *watch, struct kg_error *err);

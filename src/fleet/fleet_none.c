@@ -62,6 +62,12 @@ enum kg_status kg_fleet_find(struct kg_fleet *fleet, const char *run, char id[25
     return missing(err);
 }
 
+enum kg_status kg_fleet_archived(struct kg_fleet *fleet, const char *id, char tagmanifest_sha256[KG_SHA256_HEX_SIZE],
+                                 bool *is_signed, struct kg_error *err) {
+    (void)fleet, (void)id, (void)tagmanifest_sha256, (void)is_signed;
+    return missing(err);
+}
+
 enum kg_status kg_fleet_fetch(struct kg_fleet *fleet, const char *id, const char *path,
                               const struct kg_fleet_watch *watch, struct kg_error *err) {
     (void)fleet, (void)id, (void)path, (void)watch;

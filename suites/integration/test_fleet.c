@@ -11,6 +11,7 @@
 #include "suites/integration/fleet_holds.h"
 #include "suites/integration/fleet_lab.h"
 #include "suites/integration/fleet_prunes.h"
+#include "suites/integration/fleet_pulls.h"
 #include "suites/integration/fleet_reads.h"
 #include "suites/integration/fleet_reruns.h"
 #include "suites/integration/fleet_urls.h"
@@ -89,8 +90,9 @@ static void comes_back_as_it_went(struct kg_record *rec, const void *arg) {
     ck_assert_int_eq(kg_fleet_lab_number(&lab, "SELECT count(*) FROM kigo.archive_chunk"), 3);
     json_t *pulled = kg_fleet_lab_json(&lab, "reader",
                                        ARGS("pull", id_of(dir) + strlen(id_of(dir)) - 8, "--bundles", to), KG_EXIT_OK);
-    expect_text(pulled, "bundle_id", id_of(dir));
-    ck_assert(json_is_false(json_object_get(pulled, "already_here")));
+    run = json_array_get(json_object_get(pulled, "runs"), 0);
+    expect_text(run, "bundle_id", id_of(dir));
+    expect_text(run, "state", "pulled");
     char *came = kg_path_join(to, id_of(dir));
     export_sha(to, came, after);
     ck_assert_str_eq(before, after);
@@ -528,6 +530,14 @@ static const struct kg_case CASES[] = {
     OTHER(reads_from_a_cache),
     OTHER(reruns_as_a_folder),
     OTHER(signs_off_as_a_folder),
+    OTHER(pulls_what_list_lists),
+    OTHER(pulls_past_the_unsound),
+    { .layer = "integration",
+      .op = "fleet",
+      .name = "judge_pushes",
+      .source_tree = true,
+      .timeout_s = 300,
+      .run = kg_fleet_judge_pushes },
     OTHER(two_at_once),
     OTHER(changed_meanwhile),
     OTHER(of_a_newer_kigo),

@@ -18,7 +18,8 @@ static void every_call_says_so(struct kg_record *rec, const void *arg) {
     struct kg_bundle_findings problems = { NULL, 0 };
     struct kg_pushed pushed;
     struct kg_error err;
-    char id[256];
+    char id[256], sha256[KG_SHA256_HEX_SIZE];
+    bool is_signed = false;
     size_t n = 0;
     int version = 0;
     (void)rec, (void)arg;
@@ -30,6 +31,7 @@ static void every_call_says_so(struct kg_record *rec, const void *arg) {
     expect(kg_fleet_status(fleet, &status, &err), &err);
     expect(kg_fleet_push(fleet, "run", NULL, false, NULL, &pushed, &err), &err);
     expect(kg_fleet_find(fleet, "run", id, &err), &err);
+    expect(kg_fleet_archived(fleet, "run", sha256, &is_signed, &err), &err);
     expect(kg_fleet_fetch(fleet, "run", "run.tar.zst", NULL, &err), &err);
     expect(kg_fleet_reindex(fleet, NULL, &n, &problems, &err), &err);
     expect(kg_fleet_prune(fleet, 1, NULL, NULL, &err), &err);

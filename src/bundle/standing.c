@@ -32,9 +32,14 @@ bool kg_times_wrong(const char *id, int64_t started_us, int64_t sealed_us, int64
 }
 
 enum kg_status kg_standing_open(const char *root, int64_t now_us, struct kg_standing **out, struct kg_error *err) {
+    return kg_standing_open_by(root, root, now_us, out, err);
+}
+
+enum kg_status kg_standing_open_by(const char *root, const char *policy_root, int64_t now_us, struct kg_standing **out,
+                                   struct kg_error *err) {
     struct kg_standing *standing = kg_xcalloc(1, sizeof *standing);
     *standing = (struct kg_standing){ .root = kg_xstrdup(root), .now_us = now_us };
-    enum kg_status status = kg_policy_load(root, NULL, &standing->policy, err);
+    enum kg_status status = kg_policy_load(policy_root, NULL, &standing->policy, err);
     if (status == KG_OK) status = kg_chain_foreign(root, &standing->foreign, err);
     if (status == KG_OK) *out = standing;
     else kg_standing_close(standing);

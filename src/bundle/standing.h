@@ -16,6 +16,9 @@ struct kg_standing; /* of one store, while it lasts */
 
 KG_WARN_UNUSED enum kg_status kg_standing_open(const char *root, int64_t now_us, struct kg_standing **standing,
                                                struct kg_error *err);
+/* The same by the policy of another folder. */
+KG_WARN_UNUSED enum kg_status kg_standing_open_by(const char *root, const char *policy_root, int64_t now_us,
+                                                  struct kg_standing **standing, struct kg_error *err);
 void kg_standing_close(struct kg_standing *standing);
 const struct kg_policy *kg_standing_policy(const struct kg_standing *standing);
 

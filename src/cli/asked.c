@@ -1,5 +1,8 @@
 #include "cli/asked.h"
+#include "base/buffer.h"
 #include "base/size.h"
+#include "history/shelf.h"
+#include "history/store.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +38,35 @@ enum kg_status kg_cli_asked_open(const char *verb, const struct kg_asked *asked,
     return kg_cli_history_open(verb, *place, history, err);
 }
 
+static bool add_id(void *arg, size_t n_columns, const char *const *names, const struct kg_cell *cells) {
+    struct kg_dir_list *ids = arg;
+    (void)n_columns;
+    (void)names;
+    if (!cells) return true;
+    if ((ids->n_names & (ids->n_names + 1)) == 0) /* full at 2^n - 1 */
+        ids->names = kg_xrealloc(ids->names, (ids->n_names + 1) * 2 * sizeof *ids->names);
+    ids->names[ids->n_names++] = kg_xstrndup(cells[0].text, cells[0].size_bytes);
+    return true;
+}
+
+enum kg_status kg_cli_asked_run(struct kg_history *fleet, const char *run, enum kg_run_names names, char **id,
+                                struct kg_error *err) {
+    struct kg_run_place place = { .where = kg_history_where(fleet),
+                                  .policy_root = kg_cli_bundles_root(NULL),
+                                  .fleet = fleet };
+    struct kg_dir_list ids = { 0 };
+    const char *chosen = NULL;
+    if (!*run) return kg_fail(err, KG_ERR_USAGE, "the name of the run is empty");
+    enum kg_status status = kg_shelf_root(fleet, &place.root, err);
+    if (status == KG_OK)
+        status = kg_history_query(fleet, "SELECT bundle_id FROM bundle ORDER BY bundle_id COLLATE \"C\"", NULL, 0,
+                                  add_id, &ids, err);
+    if (status == KG_OK) status = kg_run_name_choose(&place, run, names, &ids, &chosen, err);
+    if (status == KG_OK) *id = kg_xstrdup(chosen);
+    kg_dir_list_free(&ids);
+    return status;
+}
+
 static bool is_given(const struct kg_command *command, const char *name) {
     for (size_t i = 0; i < command->n_options; i++)
         if (strcmp(command->options[i].name, name) == 0) return *(const char **)command->options[i].value != NULL;
@@ -42,8 +74,9 @@ static bool is_given(const struct kg_command *command, const char *name) {
 }
 
 static bool asks_folders_only(const char *verb) {
-    static const char *const VERBS[] = { "accept", "annotate",  "confirm", "pin",   "regress",
-                                         "report", "selfcheck", "steps",   "waive", "web" };
+    static const char *const VERBS[] = {
+        "accept", "annotate", "confirm", "pin", "report", "selfcheck", "waive", "web"
+    };
     bool asks = false;
     for (size_t i = 0; i < KG_COUNT_OF(VERBS); i++) asks = asks || strcmp(VERBS[i], verb) == 0;
     return asks;

@@ -26,6 +26,10 @@ KG_WARN_UNUSED enum kg_status kg_cli_fleet_history(const struct kg_asked *asked,
 KG_WARN_UNUSED enum kg_status kg_cli_asked_open(const char *verb, const struct kg_asked *asked,
                                                 struct kg_history **history, const char **place, struct kg_error *err);
 
+/* The id of a run of an open fleet, named as run_name.h has it; malloc'ed. */
+KG_WARN_UNUSED enum kg_status kg_cli_asked_run(struct kg_history *fleet, const char *run, enum kg_run_names names,
+                                               char **id, struct kg_error *err);
+
 /* After the command line was parsed, with what came of it: KG_ERR_USAGE, saying what to do, if --history, or
  * $KIGO_HISTORY and no --bundles, names a fleet, and the verb asks the history but no fleet yet: the index of some
  * folder would be another history's answer; or if it is prune, and a fleet is named by $KIGO_HISTORY and nothing by the

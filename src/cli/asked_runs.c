@@ -192,12 +192,13 @@ static void say_pruned(struct kg_asked_runs *runs, const char *name, struct kg_e
 static enum kg_status find_named(struct kg_asked_runs *runs, const char *name, char **id, struct kg_error *err) {
     static const char ONE[] = "SELECT bundle_id FROM archive WHERE bundle_id = ?1",
                       ALL[] = "SELECT bundle_id FROM archive ORDER BY bundle_id COLLATE \"C\"";
+    const struct kg_run_place place = { .root = runs->where, .where = runs->where, .policy_root = runs->where };
     struct kg_dir_list ids = { 0 };
     const char *chosen = NULL;
     enum kg_status status = kg_history_query(runs->history, ONE, &name, 1, take_id, &ids, err);
     if (status == KG_OK && ids.n_names == 0) status = kg_history_query(runs->history, ALL, NULL, 0, take_id, &ids, err);
     if (status == KG_OK) {
-        status = kg_run_name_choose(runs->where, name, KG_RUN_BY_ANY_NAME, &ids, &chosen, err);
+        status = kg_run_name_choose(&place, name, KG_RUN_BY_ANY_NAME, &ids, &chosen, err);
         if (status == KG_ERR_NOT_FOUND) say_pruned(runs, name, err);
     }
     if (status == KG_OK) *id = kg_xstrdup(chosen);

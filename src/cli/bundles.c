@@ -50,7 +50,8 @@ enum kg_status kg_cli_bundle_find_by(const char *root, const char *run, enum kg_
     if (!is_path) status = kg_cli_bundles_list(root, &ids, err);
     if (status == KG_OK) {
         keep_ids(&ids);
-        status = kg_run_name_choose(root, run, names, &ids, &id, err);
+        const struct kg_run_place place = { .root = root, .where = root, .policy_root = root };
+        status = kg_run_name_choose(&place, run, names, &ids, &id, err);
     }
     if (status == KG_OK && !kg_beneath_is_folder(root, id))
         status = kg_fail(err, KG_ERR_INTEGRITY, "%s/%s is no folder: a bundle is one, and no link to one", root, id);

@@ -22,6 +22,7 @@ int kg_cmd_regress(int argc, char **argv) {
     bool all = false, confirm = false;
     const struct kg_option options[] = {
         KG_REGRESS_OPTIONS(&call),
+        KG_HISTORY_OPTION(&call.history),
         { .name = "confirm",
           .kind = KG_OPTION_FLAG,
           .value = &confirm,

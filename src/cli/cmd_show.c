@@ -108,10 +108,10 @@ static void look_at_signature(const struct show_options *o, struct run *run) {
 static void judge(const struct show_options *o, struct run *run) {
     struct kg_regress_call call = KG_REGRESS_CALL_INIT;
     call.bundles = o->asked.bundles;
-    const bool in_fleet = !kg_asked_runs_dir(run->from, run->dir);
-    if (in_fleet) kg_error_set(&run->not_compared, KG_ERR_UNSUPPORTED, "'kigo regress' asks no fleet yet");
-    else if (run->findings.n_items > 0) kg_error_set(&run->not_compared, KG_ERR_INTEGRITY, "it does not verify");
-    else run->compared = kg_cli_regress("show", &call, run->dir, &run->regression, &run->not_compared) == KG_OK;
+    call.history = o->asked.history;
+    const char *const name = kg_asked_runs_dir(run->from, run->dir) ? run->dir : strrchr(run->dir, '/') + 1;
+    if (run->findings.n_items > 0) kg_error_set(&run->not_compared, KG_ERR_INTEGRITY, "it does not verify");
+    else run->compared = kg_cli_regress("show", &call, name, &run->regression, &run->not_compared) == KG_OK;
     const struct kg_export from = { &run->records, run->summary, run->env, run->build, run->source };
     struct kg_goal_counts goals;
     const struct kg_report report = { .run = &from,

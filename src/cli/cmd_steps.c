@@ -12,7 +12,8 @@
 #include <string.h>
 
 struct steps_options {
-    const char *bundles, *run, *key, *figure, *repository;
+    struct kg_asked asked;
+    const char *run, *key, *figure, *repository;
     struct kg_filter filter;
     struct kg_rows_options format;
     double least_change_percent;
@@ -93,17 +94,35 @@ static enum kg_status print(const struct kg_step_search *search, const struct kg
     return kg_cli_print(&out, err);
 }
 
+/* The history with the id of its run. */
+static enum kg_status find_run(const struct steps_options *o, const char *root, struct kg_history **history, char **id,
+                               struct kg_error *err) {
+    const char *run = o->run ? o->run : "latest", *place;
+    char *dir = NULL;
+    enum kg_status status = KG_OK;
+    if (kg_cli_asked_is_fleet(&o->asked)) {
+        status = kg_cli_asked_open("steps", &o->asked, history, &place, err);
+        return status == KG_OK ? kg_filter_find_in(*history, &o->filter, run, id, err) : status;
+    }
+    status = kg_filter_find("steps", &o->filter, root, run, &dir, err);
+    if (status == KG_OK) status = kg_cli_history_open("steps", root, history, err);
+    if (status == KG_OK) *id = kg_xstrdup(strrchr(dir, '/') + 1);
+    free(dir);
+    return status;
+}
+
 static enum kg_status find(struct steps_options *o, struct kg_error *err) {
-    const char *root = kg_cli_bundles_root(o->bundles);
+    const char *root = kg_cli_bundles_root(o->asked.bundles);
     struct kg_history *history = NULL;
-    const struct kg_regress_call call = { .bundles = o->bundles, .repository = o->repository };
+    const struct kg_regress_call call = { .bundles = o->asked.bundles,
+                                          .history = o->asked.history,
+                                          .repository = o->repository };
     const char *places[4];
     struct kg_step_search search;
-    char *dir = NULL;
+    char *id = NULL;
     kg_cli_repositories(&call, places);
-    enum kg_status status = kg_filter_find("steps", &o->filter, root, o->run ? o->run : "latest", &dir, err);
-    if (status == KG_OK) status = kg_cli_history_open("steps", root, &history, err);
-    const struct kg_step_options options = { .run = dir ? strrchr(dir, '/') + 1 : NULL,
+    enum kg_status status = find_run(o, root, &history, &id, err);
+    const struct kg_step_options options = { .run = id,
                                              .repositories = places,
                                              .n_most = (size_t)o->n_runs,
                                              .least_change = o->least_change_percent / 100,
@@ -115,7 +134,7 @@ static enum kg_status find(struct steps_options *o, struct kg_error *err) {
         kg_step_search_free(&search);
     }
     kg_cli_history_close("steps", history);
-    free(dir);
+    free(id);
     return status;
 }
 
@@ -147,7 +166,7 @@ int kg_cmd_steps(int argc, char **argv) {
           .help = "git repository that knows the commits (the bundles' own, or the working folder's)" },
         KG_LEAST_CHANGE_OPTION(&o.least_change_percent),
         KG_FILTER_OPTIONS(&o.filter),
-        KG_BUNDLES_OPTION(&o.bundles),
+        KG_ASKED_OPTIONS(&o.asked),
         KG_ROWS_OPTIONS(&o.format),
     };
     const struct kg_command command = {

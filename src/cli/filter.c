@@ -1,4 +1,5 @@
 #include "cli/filter.h"
+#include "base/buffer.h"
 #include "base/clock.h"
 #include "base/io_errors.h"
 #include "base/file.h"
@@ -7,8 +8,10 @@
 #include "bundle/records.h"
 #include "bundle/source_tree.h"
 #include "bundle/standing.h"
+#include "cli/asked.h"
 #include "history/ancestry.h"
 #include "history/annotation.h"
+#include "history/shelf.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,50 +99,88 @@ bool kg_filter_takes_case(const struct kg_filter *f, const char *case_pattern, c
            matches(f->shape, c->shape) && matches(f->backend, c->backend) && matches(case_pattern, c->key);
 }
 
-/* Of runs that the index names, newest first, the first that counts. */
-struct choice {
-    struct kg_standing *standing; /* NULL: any does */
-    size_t n_before;              /* of those that count, so many come first */
-    char *id;
-};
-
 static bool take_id(void *arg, size_t n_columns, const char *const *names, const struct kg_cell *cells) {
-    struct choice *choice = arg;
-    char why[256];
+    struct kg_dir_list *ids = arg;
     (void)n_columns;
     (void)names;
     if (!cells) return true;
-    choice->id = kg_xstrndup(cells[0].text, cells[0].size_bytes);
-    if (!choice->standing || kg_standing_counts(choice->standing, KG_ROLE_LATEST, choice->id, why))
-        if (choice->n_before-- == 0) return false;
-    free(choice->id);
-    choice->id = NULL;
+    if ((ids->n_names & (ids->n_names + 1)) == 0) /* full at 2^n - 1 */
+        ids->names = kg_xrealloc(ids->names, (ids->n_names + 1) * 2 * sizeof *ids->names);
+    ids->names[ids->n_names++] = kg_xstrndup(cells[0].text, cells[0].size_bytes);
     return true;
 }
 
+/* Of runs that come newest first, the one that n_before of those that count as the latest come before; NULL if there
+ * are not so many. */
+static enum kg_status choose_latest(struct kg_history *history, const char *root, const struct kg_dir_list *ids,
+                                    size_t n_before, const char **found, struct kg_error *err) {
+    const char *const policy_root = kg_history_is_store(history) ? kg_cli_bundles_root(NULL) : root;
+    struct kg_standing *standing = NULL;
+    char why[256];
+    enum kg_status status = kg_standing_open_by(root, policy_root, kg_clock_utc_us(), &standing, err);
+    *found = NULL;
+    for (size_t i = 0; i < ids->n_names && !*found && status == KG_OK; i++) {
+        const char *const id = ids->names[i];
+        status = kg_shelf_bring(history, &id, 1, err);
+        if (status == KG_OK && kg_standing_counts(standing, KG_ROLE_LATEST, id, why) && n_before-- == 0) *found = id;
+    }
+    kg_standing_close(standing);
+    return status;
+}
+
+#define WANTED_SQL(of_run, ended)                                                                                      \
+    "SELECT b.bundle_id FROM bundle b LEFT JOIN env e USING(env_id) WHERE " of_run                                     \
+    " AND (?8 IS NULL OR b.bundle_id = ?8) AND coalesce(?1, ?2, ?3, ?4, ?5, '') IS NOT NULL ORDER BY b.started_us "    \
+    "DESC,"                                                                                                            \
+    " b.bundle_id" ended
+
 /* The run n_before places before the newest, of those wanted that count as the latest; or, with an id, that one if it
- * is wanted. */
-static enum kg_status find_wanted(const char *verb, const struct kg_filter *filter, const char *root, const char *id,
-                                  size_t n_before, char **found, struct kg_error *err) {
-    struct kg_history *history = NULL;
+ * is wanted. *found is malloc'ed, NULL if none is. */
+static enum kg_status find_wanted(struct kg_history *history, const struct kg_filter *filter, const char *root,
+                                  const char *id, size_t n_before, char **found, struct kg_error *err) {
+    static const struct kg_sql SQL = { WANTED_SQL(KG_FILTER_RUN_SQL, " DESC"),
+                                       WANTED_SQL(KG_FILTER_RUN_POSTGRES, " COLLATE \"C\" DESC") };
     struct kg_filter_args args;
-    struct choice choice = { .n_before = n_before };
+    struct kg_dir_list ids = { 0 };
+    const char *chosen = NULL;
+    *found = NULL;
     enum kg_status status = kg_filter_bind(filter, root, &args, err);
     if (status != KG_OK) return status;
     args.values[KG_FILTER_ARGS] = id;
-    status = kg_cli_history_open(verb, root, &history, err);
-    if (status == KG_OK && !id) status = kg_standing_open(root, kg_clock_utc_us(), &choice.standing, err);
-    if (status == KG_OK)
-        status =
-            kg_history_query(history,
-                             "SELECT b.bundle_id FROM bundle b LEFT JOIN env e USING(env_id) WHERE " KG_FILTER_RUN_SQL
-                             " AND (?8 IS NULL OR b.bundle_id = ?8) AND ?1 IS ?1 AND ?2 IS ?2 AND ?3 IS ?3 AND"
-                             " ?4 IS ?4 AND ?5 IS ?5 ORDER BY b.started_us DESC, b.bundle_id DESC",
-                             args.values, KG_FILTER_ARGS + 1, take_id, &choice, err);
-    *found = choice.id;
-    kg_standing_close(choice.standing);
-    kg_history_close(history);
+    status = kg_history_ask(history, &SQL, args.values, KG_FILTER_ARGS + 1, take_id, &ids, err);
+    if (status == KG_OK && id) chosen = ids.n_names > 0 ? ids.names[0] : NULL;
+    else if (status == KG_OK) status = choose_latest(history, root, &ids, n_before, &chosen, err);
+    if (status == KG_OK && chosen) *found = kg_xstrdup(chosen);
+    kg_dir_list_free(&ids);
     kg_filter_args_free(&args);
+    return status;
+}
+
+static enum kg_status say_unwanted(const char *run, struct kg_error *err) {
+    return kg_fail(err, KG_ERR_NOT_FOUND, "no run '%s' of those commits and machine", run);
+}
+
+enum kg_status kg_filter_find_in(struct kg_history *fleet, const struct kg_filter *filter, const char *run, char **id,
+                                 struct kg_error *err) {
+    const char *root;
+    char *named = NULL;
+    size_t n_before = 0;
+    if (!filter->commits && !filter->machine) return kg_cli_asked_run(fleet, run, KG_RUN_BY_ANY_NAME, id, err);
+    const bool latest = kg_run_name_is_latest(run, &n_before);
+    enum kg_status status = latest ? KG_OK : kg_cli_asked_run(fleet, run, KG_RUN_BY_ANY_NAME, &named, err);
+    if (status == KG_OK) status = kg_shelf_root(fleet, &root, err);
+    if (status == KG_OK) status = find_wanted(fleet, filter, root, named, n_before, id, err);
+    if (status == KG_OK && !*id) status = say_unwanted(run, err);
+    free(named);
+    return status;
+}
+
+static enum kg_status find_in_folder(const char *verb, const struct kg_filter *filter, const char *root, const char *id,
+                                     size_t n_before, char **found, struct kg_error *err) {
+    struct kg_history *history = NULL;
+    enum kg_status status = kg_cli_history_open(verb, root, &history, err);
+    if (status == KG_OK) status = find_wanted(history, filter, root, id, n_before, found, err);
+    kg_history_close(history);
     return status;
 }
 
@@ -151,12 +192,11 @@ enum kg_status kg_filter_find(const char *verb, const struct kg_filter *filter, 
     char *id = NULL;
     enum kg_status status = latest ? KG_OK : kg_cli_bundle_find(root, run, dir, err);
     if (status == KG_OK)
-        status = find_wanted(verb, filter, root, latest ? NULL : strrchr(*dir, '/') + 1, n_before, &id, err);
+        status = find_in_folder(verb, filter, root, latest ? NULL : strrchr(*dir, '/') + 1, n_before, &id, err);
     const char *unread = latest ? kg_io_error_noted() : NULL;
     if (status == KG_OK && unread)
         status = kg_fail(err, KG_ERR_IO, "which run is the latest is unknown: %s; name the run", unread);
-    if (status == KG_OK && !id)
-        status = kg_fail(err, KG_ERR_NOT_FOUND, "no run '%s' of those commits and machine", run);
+    if (status == KG_OK && !id) status = say_unwanted(run, err);
     if (status == KG_OK && latest) *dir = kg_path_join(root, id);
     free(id);
     return status;

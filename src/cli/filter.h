@@ -90,6 +90,10 @@ bool kg_filter_takes_case(const struct kg_filter *filter, const char *case_patte
 KG_WARN_UNUSED enum kg_status kg_filter_find(const char *verb, const struct kg_filter *filter, const char *root,
                                              const char *run, char **dir, struct kg_error *err);
 
+/* The same of an open fleet: the run's id, malloc'ed. */
+KG_WARN_UNUSED enum kg_status kg_filter_find_in(struct kg_history *fleet, const struct kg_filter *filter,
+                                                const char *run, char **id, struct kg_error *err);
+
 /* A pattern in which only * and ? mean something, as SQLite's GLOB takes it. malloc'ed; NULL for NULL. */
 char *kg_glob_of(const char *pattern);
 

@@ -2,12 +2,15 @@
 #include "base/clock.h"
 #include "bundle/source_tree.h"
 #include "history/ancestry.h"
+#include "history/shelf.h"
 #include <stdlib.h>
 #include <string.h>
 
-static enum kg_status run_id_by(const char *root, const char *run, enum kg_run_names names, char **id,
-                                struct kg_error *err) {
+/* fleet NULL: of the folder. */
+static enum kg_status run_id_by(struct kg_history *fleet, const char *root, const char *run, enum kg_run_names names,
+                                char **id, struct kg_error *err) {
     char *dir = NULL;
+    if (fleet) return kg_cli_asked_run(fleet, run, names, id, err);
     const enum kg_status status = kg_cli_bundle_find_by(root, run, names, &dir, err);
     if (status != KG_OK) return status;
     const size_t len = strlen(dir);
@@ -19,16 +22,16 @@ static enum kg_status run_id_by(const char *root, const char *run, enum kg_run_n
 }
 
 enum kg_status kg_cli_run_id(const char *root, const char *run, char **id, struct kg_error *err) {
-    return run_id_by(root, run, KG_RUN_BY_ANY_NAME, id, err);
+    return run_id_by(NULL, root, run, KG_RUN_BY_ANY_NAME, id, err);
 }
 
 /* A run if it names one, else a commit: the runs of its ancestors, not the one that was made of it. */
-static enum kg_status resolve_baseline(const char *root, const char *baseline, struct kg_regress_options *o, char **id,
-                                       struct kg_error *err) {
+static enum kg_status resolve_baseline(struct kg_history *fleet, const char *root, const char *baseline,
+                                       struct kg_regress_options *o, char **id, struct kg_error *err) {
     const char *dir;
     if (!baseline) return KG_OK;
     struct kg_error no_run, no_commit;
-    if (run_id_by(root, baseline, KG_RUN_BY_ITS_OWN_NAME, id, &no_run) == KG_OK) {
+    if (run_id_by(fleet, root, baseline, KG_RUN_BY_ITS_OWN_NAME, id, &no_run) == KG_OK) {
         o->baseline_runs = (const char *const *)id;
         o->n_baseline_runs = 1;
         return KG_OK;
@@ -41,26 +44,35 @@ static enum kg_status resolve_baseline(const char *root, const char *baseline, s
 }
 
 void kg_cli_repositories(const struct kg_regress_call *call, const char *places[4]) {
-    const char *const all[4] = { kg_cli_bundles_root(call->bundles), ".", kg_source_tree(), NULL };
+    const struct kg_asked asked = { call->bundles, call->history };
+    const char *const of_folder[4] = { kg_cli_bundles_root(call->bundles), ".", kg_source_tree(), NULL };
+    const char *const of_fleet[4] = { ".", kg_source_tree(), NULL, NULL };
     const char *const given[4] = { call->repository, NULL, NULL, NULL };
-    memcpy(places, call->repository ? given : all, sizeof all);
+    const char *const *all = kg_cli_asked_is_fleet(&asked) ? of_fleet : of_folder;
+    memcpy(places, call->repository ? given : all, sizeof given);
 }
 
 enum kg_status kg_cli_regress(const char *verb, const struct kg_regress_call *call, const char *run,
                               struct kg_regression *out, struct kg_error *err) {
-    const char *root = kg_cli_bundles_root(call->bundles);
-    const char *places[4];
+    const struct kg_asked asked = { call->bundles, call->history };
+    const char *places[4], *root = kg_cli_bundles_root(call->bundles), *place;
     kg_cli_repositories(call, places);
-    struct kg_regress_options o = { .root = root,
+    struct kg_regress_options o = { .policy_root = root,
                                     .repositories = places,
                                     .least_change = call->least_change_percent / 100,
                                     .now_us = kg_clock_utc_us(),
                                     .again = call->again };
     struct kg_history *history = NULL;
     char *id = NULL, *baseline_id = NULL;
-    enum kg_status status = kg_cli_run_id(root, run ? run : "latest", &id, err);
-    if (status == KG_OK) status = resolve_baseline(root, call->baseline, &o, &baseline_id, err);
-    if (status == KG_OK) status = kg_cli_history_open(verb, root, &history, err);
+    enum kg_status status = KG_OK;
+    if (kg_cli_asked_is_fleet(&asked)) {
+        status = kg_cli_asked_open(verb, &asked, &history, &place, err);
+        if (status == KG_OK) status = kg_shelf_root(history, &root, err);
+    }
+    if (status == KG_OK) status = run_id_by(history, root, run ? run : "latest", KG_RUN_BY_ANY_NAME, &id, err);
+    if (status == KG_OK) status = resolve_baseline(history, root, call->baseline, &o, &baseline_id, err);
+    if (status == KG_OK && !history) status = kg_cli_history_open(verb, root, &history, err);
+    o.root = root;
     o.run = id;
     if (status == KG_OK) status = kg_regress(history, &o, out, err);
     kg_cli_history_close(verb, history);

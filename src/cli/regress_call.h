@@ -2,11 +2,12 @@
 #ifndef KIGO_CLI_REGRESS_CALL_H
 #define KIGO_CLI_REGRESS_CALL_H
 
+#include "cli/asked.h"
 #include "cli/rows.h"
 #include "history/regress.h"
 
 struct kg_regress_call {
-    const char *bundles, *baseline, *repository;
+    const char *bundles, *history, *baseline, *repository; /* history: a fleet's */
     double least_change_percent;
     const struct kg_regress_again *again; /* NULL: suspects are only named */
 };

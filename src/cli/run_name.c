@@ -8,6 +8,7 @@
 #include "bundle/source_tree.h"
 #include "bundle/standing.h"
 #include "history/ancestry.h"
+#include "history/shelf.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,44 +59,51 @@ static bool same_second(const char *a, const char *b) {
     return strncmp(a, b, UTC_CHARS) == 0;
 }
 
-/* The run n_before places before the last by name, of those that count; runs of one second come as they started. NULL
- * if there are not so many, and *n_counting says how many. */
-static const char *find_latest(const char *root, const struct kg_dir_list *ids, struct kg_standing *standing,
-                               size_t n_before, size_t *n_counting, char why[256]) {
+/* The run n_before places before the last by name, of those that count; runs of one second come as they started. *found
+ * is NULL if there are not so many, and *n_counting says how many. */
+static enum kg_status find_latest(const struct kg_run_place *place, const struct kg_dir_list *ids,
+                                  struct kg_standing *standing, size_t n_before, const char **found, size_t *n_counting,
+                                  char why[256], struct kg_error *err) {
     struct started *second = kg_xcalloc(ids->n_names + 1, sizeof *second);
-    const char *found = NULL;
+    enum kg_status status = KG_OK;
+    *found = NULL;
     *n_counting = 0;
-    for (size_t end = ids->n_names; end > 0 && !found;) {
+    for (size_t end = ids->n_names; end > 0 && !*found && status == KG_OK;) {
         size_t n = 0;
         const char *last = ids->names[end - 1];
-        for (; end > 0 && same_second(ids->names[end - 1], last); end--)
-            if (kg_standing_counts(standing, KG_ROLE_LATEST, ids->names[end - 1], why))
-                second[n++] = (struct started){ ids->names[end - 1], started_us(root, ids->names[end - 1]) };
+        for (; end > 0 && same_second(ids->names[end - 1], last) && status == KG_OK; end--) {
+            const char *const id = ids->names[end - 1];
+            if (place->fleet) status = kg_shelf_bring(place->fleet, &id, 1, err);
+            if (status == KG_OK && kg_standing_counts(standing, KG_ROLE_LATEST, id, why))
+                second[n++] = (struct started){ id, started_us(place->root, id) };
+        }
         qsort(second, n, sizeof *second, latest_first);
-        if (n_before - *n_counting < n) found = second[n_before - *n_counting].id;
+        if (n_before - *n_counting < n) *found = second[n_before - *n_counting].id;
         *n_counting += n;
     }
     free(second);
-    return found;
+    return status;
 }
 
-static enum kg_status choose_latest(const char *root, const struct kg_dir_list *ids, size_t n_before, const char **id,
-                                    struct kg_error *err) {
+static enum kg_status choose_latest(const struct kg_run_place *place, const struct kg_dir_list *ids, size_t n_before,
+                                    const char **id, struct kg_error *err) {
     struct kg_standing *standing = NULL;
     char why[256] = "";
     size_t n_counting;
-    const enum kg_status status = kg_standing_open(root, kg_clock_utc_us(), &standing, err);
+    const char *const where = place->where;
+    enum kg_status status = kg_standing_open_by(place->root, place->policy_root, kg_clock_utc_us(), &standing, err);
     if (status != KG_OK) return status;
-    *id = find_latest(root, ids, standing, n_before, &n_counting, why);
+    status = find_latest(place, ids, standing, n_before, id, &n_counting, why, err);
     kg_standing_close(standing);
+    if (status != KG_OK) return status;
     const char *unread = kg_io_error_noted();
     if (unread) return kg_fail(err, KG_ERR_IO, "which run is the latest is unknown: %s; name the run", unread);
     if (*id) return KG_OK;
-    if (ids->n_names == 0) return kg_fail(err, KG_ERR_NOT_FOUND, "%s holds no bundle yet", root);
+    if (ids->n_names == 0) return kg_fail(err, KG_ERR_NOT_FOUND, "%s holds no bundle yet", where);
     if (n_counting > 0)
         return kg_fail(err, KG_ERR_NOT_FOUND, "latest~%zu: only %zu run%s of %s count%s as the latest", n_before,
-                       n_counting, n_counting == 1 ? "" : "s", root, n_counting == 1 ? "s" : "");
-    return kg_fail(err, KG_ERR_NOT_FOUND, "no run of %s counts as the latest: of %s, %s; name the run", root,
+                       n_counting, n_counting == 1 ? "" : "s", where, n_counting == 1 ? "s" : "");
+    return kg_fail(err, KG_ERR_NOT_FOUND, "no run of %s counts as the latest: of %s, %s; name the run", where,
                    ids->names[0], why);
 }
 
@@ -133,27 +141,27 @@ static size_t find_fitting(const struct kg_dir_list *ids, const char *name, cons
     return n;
 }
 
-enum kg_status kg_run_name_choose(const char *root, const char *name, enum kg_run_names names,
+enum kg_status kg_run_name_choose(const struct kg_run_place *place, const char *name, enum kg_run_names names,
                                   const struct kg_dir_list *ids, const char **id, struct kg_error *err) {
     size_t n_before;
-    if (kg_run_name_is_latest(name, &n_before)) return choose_latest(root, ids, n_before, id, err);
+    if (kg_run_name_is_latest(name, &n_before)) return choose_latest(place, ids, n_before, id, err);
     char commit[COMMIT_CHARS + 1] = "";
     struct kg_buffer listed = KG_BUFFER_INIT;
     size_t n = find_fitting(ids, name, "", id, &listed);
     /* git is asked only where the store has no such id: a repository has many names, and one may be a run's. */
     if (names == KG_RUN_BY_ANY_NAME && ids->n_names > 0) {
         const bool hexadecimal = strspn(name, "0123456789abcdef") == strlen(name);
-        if (n == 0 || hexadecimal) commit_of(root, name, commit);
+        if (n == 0 || hexadecimal) commit_of(place->root, name, commit);
         kg_buffer_free(&listed);
         n = find_fitting(ids, name, commit, id, &listed);
     }
     enum kg_status status = KG_OK;
     if (n == 0)
-        status = *commit
-                     ? kg_fail(err, KG_ERR_NOT_FOUND,
-                               "no run '%s' in %s, and none of commit %s; 'kigo list' shows what there is", name, root,
-                               commit)
-                     : kg_fail(err, KG_ERR_NOT_FOUND, "no run '%s' in %s; 'kigo list' shows what there is", name, root);
+        status = *commit ? kg_fail(err, KG_ERR_NOT_FOUND,
+                                   "no run '%s' in %s, and none of commit %s; 'kigo list' shows what there is", name,
+                                   place->where, commit)
+                         : kg_fail(err, KG_ERR_NOT_FOUND, "no run '%s' in %s; 'kigo list' shows what there is", name,
+                                   place->where);
     if (n > 1)
         status = kg_fail(err, KG_ERR_USAGE, "'%s' names %zu runs: %s; name one by its id or its last %d digits", name,
                          n, kg_buffer_text(&listed), TAIL_CHARS);

@@ -25,9 +25,18 @@ enum kg_run_names {
 /* "latest" and "latest~N": true, and *n_before is N. */
 bool kg_run_name_is_latest(const char *name, size_t *n_before);
 
-/* ids: of the store's bundles, sorted; *id points into it. KG_ERR_NOT_FOUND if the name fits none, KG_ERR_USAGE if it
+/* Where runs are: in a folder of bundles; or in a fleet, whose runs are brought into the folder (history/shelf.h)
+ * before they are looked at. */
+struct kg_history;
+struct kg_run_place {
+    const char *root, *where, *policy_root; /* where: for messages; policy_root: whose policy counts */
+    struct kg_history *fleet;               /* NULL: all lie in the root */
+};
+
+/* ids: of the place's bundles, sorted; *id points into it. KG_ERR_NOT_FOUND if the name fits none, KG_ERR_USAGE if it
  * fits several. */
-KG_WARN_UNUSED enum kg_status kg_run_name_choose(const char *root, const char *name, enum kg_run_names names,
-                                                 const struct kg_dir_list *ids, const char **id, struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_run_name_choose(const struct kg_run_place *place, const char *name,
+                                                 enum kg_run_names names, const struct kg_dir_list *ids,
+                                                 const char **id, struct kg_error *err);
 
 #endif

@@ -64,6 +64,13 @@ KG_WARN_UNUSED enum kg_status kg_fleet_read_rows(const char *root, const char *i
  * caller. KG_ERR_INTEGRITY if a row that runs share is another one. */
 KG_WARN_UNUSED enum kg_status kg_fleet_put_rows(struct kg_fleet *fleet, struct kg_history *index,
                                                 const struct kg_fleet_place *place, struct kg_error *err);
+/* Fetches a run's archive into a folder and unpacks it there: *dir (malloc'ed) is <scratch>/bundles/<id>.
+ * KG_ERR_INTEGRITY unless it has this name and this tag manifest; it is not verified. */
+KG_WARN_UNUSED enum kg_status kg_fleet_unpack(struct kg_fleet *fleet, const char *id, const char *tagmanifest_sha256,
+                                              const char *scratch, char **dir, struct kg_error *err);
+/* As kg_store's (history/store.h). */
+KG_WARN_UNUSED enum kg_status kg_fleet_bring(void *fleet, const char *root, const char *const *ids, size_t n_ids,
+                                             bool *any_new, struct kg_error *err);
 /* Deletes all of them. */
 KG_WARN_UNUSED enum kg_status kg_fleet_delete_rows(struct kg_fleet *fleet, struct kg_error *err);
 

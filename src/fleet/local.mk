@@ -2,6 +2,7 @@ libkigo_a_SOURCES += src/fleet/fleet.h src/fleet/place.c src/fleet/place.h
 if WITH_LIBPQ
 libkigo_a_SOURCES += \
 	src/fleet/arrays.c src/fleet/arrays.h \
+	src/fleet/bring.c \
 	src/fleet/chunks.c \
 	src/fleet/connection.c \
 	src/fleet/find.c \

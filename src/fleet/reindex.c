@@ -19,26 +19,12 @@ struct archived {
 
 /* Unpacks and verifies; anything but a sound bundle of this name and manifest is an error. */
 static enum kg_status unpack(struct kg_fleet *fleet, const struct archived *run, struct kg_error *err) {
-    const struct kg_archive_limits limits = KG_IMPORT_LIMITS;
-    char id[KG_ARCHIVE_ID_SIZE], tagmanifest_sha256[KG_SHA256_HEX_SIZE];
-    char *path = kg_path_join(run->scratch, "run.tar.zst"), *to = kg_path_join(run->scratch, "bundles"),
-         *dir = kg_path_join(to, run->id);
-    enum kg_status status = kg_fleet_fetch(fleet, run->id, path, NULL, err);
-    if (status == KG_OK) status = kg_dir_make(to, err);
-    if (status == KG_OK) status = kg_archive_unpack(path, to, &limits, id, err);
-    if (status == KG_OK && strcmp(id, run->id) != 0)
-        status = kg_fail(err, KG_ERR_INTEGRITY, "the archive is one of %s", id);
-    if (status == KG_OK) {
-        struct kg_bundle_findings findings = { NULL, 0 };
-        status = kg_bundle_verify(dir, &findings, err);
-        kg_bundle_findings_free(&findings);
-    }
-    if (status == KG_OK) status = kg_beneath_hash(dir, "tagmanifest-sha256.txt", tagmanifest_sha256, err);
-    if (status == KG_OK && strcmp(tagmanifest_sha256, run->tagmanifest_sha256) != 0)
-        status = kg_fail(err, KG_ERR_INTEGRITY, "the archive's tag manifest is another one");
+    struct kg_bundle_findings findings = { NULL, 0 };
+    char *dir = NULL;
+    enum kg_status status = kg_fleet_unpack(fleet, run->id, run->tagmanifest_sha256, run->scratch, &dir, err);
+    if (status == KG_OK) status = kg_bundle_verify(dir, &findings, err);
+    kg_bundle_findings_free(&findings);
     free(dir);
-    free(to);
-    free(path);
     return status;
 }
 

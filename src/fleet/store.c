@@ -219,7 +219,7 @@ static void close_place(void *place) {
 }
 
 enum kg_status kg_fleet_history(struct kg_fleet *fleet, struct kg_history **history, struct kg_error *err) {
-    static const struct kg_store STORE = { query, close_place };
+    static const struct kg_store STORE = { query, kg_fleet_bring, close_place };
     enum kg_status status = kg_fleet_check(fleet, err);
     if (status == KG_OK)
         status = kg_fleet_exec(fleet, "setting up", "SET default_transaction_read_only = on; SET jit = off", err);

@@ -21,7 +21,7 @@ static const struct {
     { "selfcheck", false, false, false }, { "accept", true, true, false },
 };
 
-static enum kg_status check(const struct kg_annotation *a, struct kg_error *err) {
+enum kg_status kg_annotation_check(const struct kg_annotation *a, struct kg_error *err) {
     for (size_t i = 0; i < KG_COUNT_OF(KINDS); i++) {
         if (strcmp(KINDS[i].kind, a->kind) != 0) continue;
         if (KINDS[i].of_run && !a->bundle_id) return kg_fail(err, KG_ERR_USAGE, "a %s names a run", a->kind);
@@ -69,7 +69,7 @@ static enum kg_status read_one(const char *dir, const char *name, struct kg_anno
     if (!a->kind) a->kind = kg_xstrdup("");
     if (!a->author) a->author = kg_xstrdup("");
     if (!a->text) a->text = kg_xstrdup("");
-    return check(a, err);
+    return kg_annotation_check(a, err);
 }
 
 static bool is_annotation(const char *name) {
@@ -131,7 +131,7 @@ static enum kg_status write_new(const char *root, const char *id, const char *te
 
 enum kg_status kg_annotation_add(const char *root, const struct kg_annotation *a, const char *key, char **id,
                                  struct kg_error *err) {
-    enum kg_status status = check(a, err);
+    enum kg_status status = kg_annotation_check(a, err);
     if (status != KG_OK) return status;
     json_t *json = json_pack("{s:s, s:o, s:o, s:o, s:I, s:o, s:o}", "kind", a->kind, "bundle_id",
                              text_or_null(a->bundle_id), "case_key", text_or_null(a->case_key), "until_us",

@@ -43,7 +43,14 @@ KG_WARN_UNUSED enum kg_status kg_annotations_keep_counted(const char *root, cons
 /* All of a root; a folder without any is good. Files that are no annotation are added to problems (may be NULL). */
 KG_WARN_UNUSED enum kg_status kg_annotations_load(const char *root, struct kg_annotations *list,
                                                   struct kg_bundle_findings *problems, struct kg_error *err);
+/* The same of a history: of a fleet, its table; of a folder, the files in `root`. */
+struct kg_history;
+KG_WARN_UNUSED enum kg_status kg_annotations_read(struct kg_history *history, const char *root,
+                                                  struct kg_annotations *list, struct kg_error *err);
 void kg_annotations_free(struct kg_annotations *list);
+
+/* KG_ERR_USAGE for a kind that is not known, or one that lacks what it speaks of. */
+KG_WARN_UNUSED enum kg_status kg_annotation_check(const struct kg_annotation *annotation, struct kg_error *err);
 
 /* Writes a new file, signed with that key (NULL: not signed); *id (malloc'ed; may be NULL) names it. Its own id is not
  * looked at. KG_ERR_USAGE for a kind that is not known, or one that lacks what it speaks of. */

@@ -21,10 +21,12 @@ enum kg_history_stmt {
 
 struct kg_history {
     const struct kg_store
-        *store; /* NULL: an index, and all below is its own; else there are `place` and `path` alone */
+        *store; /* NULL: an index, and all below is its own; else there are those up to `path` alone */
     void *place;
-    char *root;
-    char *path; /* of the index file, or ":memory:"; or what messages call the store */
+    struct kg_history *shelf; /* index of the store's runs that were brought (shelf.h); NULL before the first */
+    bool shelf_is_temporary, shelf_is_old; /* old: others were brought since it was opened */
+    char *root;                            /* of a store: the shelf's, NULL before it is made */
+    char *path;                            /* of the index file, or ":memory:"; or what messages call the store */
     char *why_in_memory;
     sqlite3 *db;
     sqlite3_stmt *stmts[KG_STMT_COUNT];           /* prepared when first used */

@@ -3,6 +3,7 @@ libkigo_a_SOURCES += \
 	src/history/again.c src/history/again.h \
 	src/history/ancestry.c src/history/ancestry.h \
 	src/history/annotation.c src/history/annotation.h \
+	src/history/annotation_rows.c \
 	src/history/annotation_sync.c \
 	src/history/browse.c src/history/browse.h \
 	src/history/canary_fit.c src/history/canary_fit.h \
@@ -43,6 +44,7 @@ libkigo_a_SOURCES += \
 	src/history/screen.c src/history/screen.h \
 	src/history/selfcheck.c src/history/selfcheck.h \
 	src/history/series.h \
+	src/history/shelf.c src/history/shelf.h \
 	src/history/store.c src/history/store.h \
 	src/history/step_machine.c src/history/step_machine.h \
 	src/history/step_runs.c src/history/step_runs.h \

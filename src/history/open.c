@@ -4,6 +4,7 @@
 #include "base/buffer.h"
 #include "bundle/beside.h"
 #include "bundle/verified.h"
+#include "history/shelf.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -54,6 +55,7 @@ void kg_history_clear_ids(struct kg_history *history) {
 
 void kg_history_close(struct kg_history *history) {
     if (!history) return;
+    if (history->store) kg_shelf_close(history);
     if (history->store) history->store->close(history->place);
     kg_history_close(history->scratch);
     kg_verified_close(history->verified);

@@ -1,4 +1,5 @@
 #include "history/regress_parts.h"
+#include "history/shelf.h"
 #include "base/buffer.h"
 #include "base/size.h"
 #include "bundle/policy.h"
@@ -168,8 +169,9 @@ static enum kg_status load(struct kg_history *history, struct kg_comparison *com
     struct kg_regression *out = comparison->out;
     struct kg_policy policy;
     const char *root = comparison->options->root;
-    enum kg_status status = kg_policy_load(root, NULL, &policy, err);
-    if (status == KG_OK) status = kg_annotations_load(root, &comparison->annotations, NULL, err);
+    enum kg_status status =
+        kg_policy_load(comparison->options->policy_root ? comparison->options->policy_root : root, NULL, &policy, err);
+    if (status == KG_OK) status = kg_annotations_read(history, root, &comparison->annotations, err);
     if (status == KG_OK)
         status = kg_annotations_keep_counted(root, &policy, &comparison->annotations, &out->n_annotations_dropped, err);
     kg_policy_free(&policy);
@@ -177,11 +179,12 @@ static enum kg_status load(struct kg_history *history, struct kg_comparison *com
     if (status == KG_OK) status = kg_trust_runs(history, &comparison->options->run, 1, err);
     if (status == KG_OK) status = kg_regress_choose(history, comparison, err);
     if (status == KG_OK) status = kg_trust_loaded(history, &out->baseline, err);
-    if (status == KG_OK) status = kg_catalogue_load(history, &out->catalogue, err);
+    struct kg_history *const figures = kg_shelf_index(history);
+    if (status == KG_OK) status = kg_catalogue_load(figures, &out->catalogue, err);
     comparison->catalogue = &out->catalogue;
-    if (status == KG_OK) status = kg_run_load(history, out->run.bundle_no, &out->catalogue, &comparison->run, err);
+    if (status == KG_OK) status = kg_run_load(figures, out->run.bundle_no, &out->catalogue, &comparison->run, err);
     for (size_t i = 0; i < out->baseline.n_items && status == KG_OK; i++) {
-        status = kg_run_load(history, out->baseline.items[i].bundle_no, &out->catalogue, &comparison->baseline[i], err);
+        status = kg_run_load(figures, out->baseline.items[i].bundle_no, &out->catalogue, &comparison->baseline[i], err);
         comparison->n_baseline += status == KG_OK;
     }
     return status;

@@ -22,6 +22,7 @@ struct kg_regress_again {
 
 struct kg_regress_options {
     const char *root;                 /* folder of bundles, for annotations */
+    const char *policy_root;          /* whose policy counts; NULL: of root */
     const char *run;                  /* the bundle_id that is judged */
     const char *const *baseline_runs; /* bundle_ids: these are the baseline, at most 20 */
     size_t n_baseline_runs;

@@ -2,6 +2,8 @@
 #include "history/ancestry.h"
 #include "history/comparison_key.h"
 #include "history/regress_parts.h"
+#include "history/shelf.h"
+#include "history/store.h"
 #include "base/buffer.h"
 #include "bundle/standing.h"
 #include <stdlib.h>
@@ -38,9 +40,11 @@ struct sieve {
 };
 
 /* Keeps, of runs that come newest first, the newest 20 that may be a baseline. */
-static void keep(const struct kg_comparison *comparison, struct kg_standing *standing, const struct kg_commits *commits,
-                 const char *commit, struct kg_run_heads *runs, struct sieve *sieve) {
+static enum kg_status keep(struct kg_history *history, const struct kg_comparison *comparison,
+                           struct kg_standing *standing, const struct kg_commits *commits, const char *commit,
+                           struct kg_run_heads *runs, struct sieve *sieve, struct kg_error *err) {
     const struct kg_run_head *run = &comparison->out->run;
+    enum kg_status status = KG_OK;
     size_t kept = 0;
     for (size_t i = 0; i < runs->n_items; i++) {
         struct kg_run_head *head = &runs->items[i];
@@ -51,14 +55,17 @@ static void keep(const struct kg_comparison *comparison, struct kg_standing *sta
             sieve->n_other_commit++;
         else if (!commit && !run->dirty && strcmp(head->commit, run->commit) == 0) sieve->n_own_commit++;
         else if (taken_out(comparison, head)) sieve->n_taken_out++;
-        else if (kept < KG_BASELINE_RUNS &&
-                 !(good = kg_standing_counts(standing, KG_ROLE_BASELINE, head->bundle_id, why))) {
-            if (sieve->n_not_counted++ == 0) memcpy(sieve->why, why, sizeof why);
+        else if (kept < KG_BASELINE_RUNS && status == KG_OK) {
+            const char *const id = head->bundle_id;
+            status = kg_shelf_bring(history, &id, 1, err);
+            good = status == KG_OK && kg_standing_counts(standing, KG_ROLE_BASELINE, id, why);
+            if (status == KG_OK && !good && sieve->n_not_counted++ == 0) memcpy(sieve->why, why, sizeof why);
         }
         if (good) runs->items[kept++] = *head;
         else kg_run_head_free(head);
     }
     runs->n_items = kept;
+    return status;
 }
 
 /* Runs of the line that the commit continues; of all its ancestors if that line has too few: a branch that was merged
@@ -114,8 +121,10 @@ static void say_why_none(struct kg_history *history, struct kg_regression *out, 
 
 static enum kg_status choose_by_commit(struct kg_history *history, struct kg_comparison *comparison,
                                        struct kg_error *err) {
-    static const char WHERE[] = "WHERE comparison_key = ?1 AND bundle_id <> ?2 AND state = 'complete' AND"
-                                " verdict = 'pass' AND git_dirty = 0 ORDER BY started_us DESC, bundle_id DESC";
+#define SAME_KEY                                                                                                       \
+    "WHERE comparison_key = ?1 AND bundle_id <> ?2 AND state = 'complete' AND verdict = 'pass' AND git_dirty = 0"      \
+    " ORDER BY started_us DESC, bundle_id"
+    static const struct kg_sql WHERE = { SAME_KEY " DESC", SAME_KEY " COLLATE \"C\" DESC" };
     struct kg_regression *out = comparison->out;
     const struct kg_regress_options *o = comparison->options;
     const char *const args[] = { out->run.comparison_key, out->run.bundle_id };
@@ -136,14 +145,16 @@ static enum kg_status choose_by_commit(struct kg_history *history, struct kg_com
         kg_regress_reason(out, "the ancestors of the run's commit are not known: %s", why.message);
         return KG_OK;
     }
-    status = kg_run_heads_load(history, WHERE, args, 2, &out->baseline, err);
+    status = kg_run_heads_ask(history, &WHERE, args, 2, &out->baseline, err);
     struct kg_standing *standing = NULL;
-    if (status == KG_OK) status = kg_standing_open(o->root, o->now_us, &standing, err);
+    if (status == KG_OK)
+        status = kg_standing_open_by(o->root, o->policy_root ? o->policy_root : o->root, o->now_us, &standing, err);
     if (status == KG_OK) {
         struct sieve sieve = { 0 };
-        keep(comparison, standing, line_or_all(&out->baseline, &mainline, &ancestors),
-             o->baseline_revision ? commit : NULL, &out->baseline, &sieve);
-        say_why_none(history, out, &sieve, o->baseline_revision ? revision : "the commit's ancestors");
+        status = keep(history, comparison, standing, line_or_all(&out->baseline, &mainline, &ancestors),
+                      o->baseline_revision ? commit : NULL, &out->baseline, &sieve, err);
+        if (status == KG_OK)
+            say_why_none(history, out, &sieve, o->baseline_revision ? revision : "the commit's ancestors");
         out->n_not_counted = sieve.n_not_counted;
         memcpy(out->why_not_counted, sieve.why, sizeof sieve.why);
     }

@@ -70,6 +70,13 @@ enum kg_status kg_run_heads_load(struct kg_history *history, const char *where_a
     return status;
 }
 
+enum kg_status kg_run_heads_ask(struct kg_history *history, const struct kg_sql *where_and_order,
+                                const char *const *args, size_t n_args, struct kg_run_heads *heads,
+                                struct kg_error *err) {
+    const char *where = kg_history_is_store(history) ? where_and_order->postgres : where_and_order->sqlite;
+    return kg_run_heads_load(history, where, args, n_args, heads, err);
+}
+
 static bool add_case(void *arg, size_t n_columns, const char *const *names, const struct kg_cell *cells) {
     struct kg_catalogue *catalogue = arg;
     (void)n_columns;

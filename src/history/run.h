@@ -21,6 +21,11 @@ struct kg_run_heads {
 KG_WARN_UNUSED enum kg_status kg_run_heads_load(struct kg_history *history, const char *where_and_order,
                                                 const char *const *args, size_t n_args, struct kg_run_heads *heads,
                                                 struct kg_error *err);
+/* The same, in the language of each store. */
+struct kg_sql;
+KG_WARN_UNUSED enum kg_status kg_run_heads_ask(struct kg_history *history, const struct kg_sql *where_and_order,
+                                               const char *const *args, size_t n_args, struct kg_run_heads *heads,
+                                               struct kg_error *err);
 void kg_run_heads_free(struct kg_run_heads *heads);
 
 /* The dimension tables. Cases of the same key and definition have the same `same`, those of the same key the same

@@ -1,5 +1,6 @@
 #include "history/step_runs.h"
 #include "base/buffer.h"
+#include "history/store.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,16 +55,18 @@ static enum kg_status find_line(const char *commit, const char *const *repositor
 
 enum kg_status kg_step_runs_choose(struct kg_history *history, const char *run, const char *const *repositories,
                                    size_t n_most, struct kg_step_runs *out, struct kg_error *err) {
-    static const char WHERE[] =
-        "JOIN (SELECT comparison_key AS own_key, started_us AS own_us FROM bundle WHERE bundle_id = ?1) WHERE"
-        " comparison_key = own_key AND state = 'complete' AND started_us <= own_us AND"
-        " (coalesce(git_dirty, 0) = 0 OR bundle_id = ?1) ORDER BY started_us, bundle_id = ?1, bundle_id";
+#define UP_TO_IT                                                                                                       \
+    "CROSS JOIN (SELECT comparison_key AS own_key, started_us AS own_us FROM bundle WHERE bundle_id = ?1) AS own "     \
+    "WHERE"                                                                                                            \
+    " comparison_key = own_key AND state = 'complete' AND started_us <= own_us AND"                                    \
+    " (coalesce(git_dirty, 0) = 0 OR bundle_id = ?1) ORDER BY started_us, bundle_id = ?1, bundle_id"
+    static const struct kg_sql WHERE = { UP_TO_IT, UP_TO_IT " COLLATE \"C\"" };
     struct kg_run_heads heads;
     struct kg_commits line = { NULL, 0 };
     struct kg_error why;
     const char *const args[] = { run };
     *out = (struct kg_step_runs){ 0 };
-    const enum kg_status status = kg_run_heads_load(history, WHERE, args, 1, &heads, err);
+    const enum kg_status status = kg_run_heads_ask(history, &WHERE, args, 1, &heads, err);
     if (status != KG_OK) return status;
     if (heads.n_items == 0 || strcmp(heads.items[heads.n_items - 1].bundle_id, run) != 0) {
         kg_run_heads_free(&heads);

@@ -1,6 +1,7 @@
 #include "history/step_search.h"
 #include "base/buffer.h"
 #include "history/internal.h"
+#include "history/shelf.h"
 #include "history/step_machine.h"
 #include "history/step_series.h"
 #include "history/step_suspects.h"
@@ -120,7 +121,7 @@ enum kg_status kg_step_search(struct kg_history *history, const struct kg_step_o
                                      err);
     if (status == KG_OK) status = kg_trust_loaded(history, &out->runs.line, err);
     if (status == KG_OK) status = kg_trust_loaded(history, &out->runs.side, err);
-    if (status == KG_OK) status = load(history, o, &s, &newest, err);
+    if (status == KG_OK) status = load(kg_shelf_index(history), o, &s, &newest, err);
     if (status == KG_OK) status = find(&s, history->root, o->least_change, err);
     kg_step_values_free(&s.figures);
     kg_step_values_free(&s.canaries);

@@ -10,6 +10,14 @@ struct kg_history *kg_history_of_store(const struct kg_store *store, void *place
     return history;
 }
 
+bool kg_history_is_store(const struct kg_history *history) {
+    return history->store != NULL;
+}
+
+const char *kg_history_where(const struct kg_history *history) {
+    return history->store ? history->path : history->root;
+}
+
 enum kg_status kg_history_query_within(struct kg_history *history, const struct kg_query_limits *limits,
                                        const char *sql, const char *const *args, size_t n_args, kg_row_fn *row,
                                        void *arg, struct kg_error *err) {

@@ -30,11 +30,22 @@ struct kg_store {
     /* As kg_history_query_within. */
     enum kg_status (*query)(void *place, const struct kg_query_limits *limits, const char *sql, const char *const *args,
                             size_t n_args, kg_row_fn *row, void *arg, struct kg_error *err);
+    /* Sees to it that <root>/<id> is the bundle of each of these runs, with the tag manifest that the store has, not
+     * verified; and where a run claims to be sealed long before the one that it follows, that one too. KG_ERR_NOT_FOUND
+     * for a run that the store does not have, KG_ERR_INTEGRITY for one without an archive. *any_new: set where a folder
+     * was not there. */
+    enum kg_status (*bring)(void *place, const char *root, const char *const *ids, size_t n_ids, bool *any_new,
+                            struct kg_error *err);
     void (*close)(void *place);
 };
 
 /* A history of another store; kg_history_close closes its place, too. where: what messages call it. */
 struct kg_history *kg_history_of_store(const struct kg_store *store, void *place, const char *where);
+
+/* Whether it is a store of that kind, and no folder. */
+bool kg_history_is_store(const struct kg_history *history);
+/* The folder of bundles; or what messages call the store. */
+const char *kg_history_where(const struct kg_history *history);
 
 /* As kg_history_query. */
 KG_WARN_UNUSED enum kg_status kg_history_ask(struct kg_history *history, const struct kg_sql *sql,

@@ -10,6 +10,7 @@
 #include "history/folder.h"
 #include "history/internal.h"
 #include "history/run.h"
+#include "history/shelf.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,9 +169,27 @@ static enum kg_status nothing_left_out(const struct kg_history *history, struct 
                    left_out->items[0].path, left_out->items[0].detail);
 }
 
+/* The same of a store: an archive whose rows are gone. */
+static enum kg_status nothing_without_rows(struct kg_history *history, struct kg_error *err) {
+    static const char SQL[] = "SELECT a.bundle_id FROM archive a WHERE NOT EXISTS (SELECT FROM bundle b WHERE"
+                              " b.bundle_id = a.bundle_id AND b.runner_no = a.runner_no) ORDER BY 1 LIMIT 1";
+    struct kg_dir_list ids = { 0 };
+    enum kg_status status = kg_history_query(history, SQL, NULL, 0, add_id, &ids, err);
+    if (status == KG_OK && ids.n_names > 0)
+        status = kg_fail(err, KG_ERR_INTEGRITY, "%s has an archive of %s and no rows: 'kigo fleet reindex' makes them",
+                         history->path, ids.names[0]);
+    kg_dir_list_free(&ids);
+    return status;
+}
+
+static enum kg_status trust_rows(struct kg_history *history, struct kg_error *err) {
+    const enum kg_status status = nothing_without_rows(history, err);
+    return status == KG_OK ? kg_shelf_check_rows(history, err) : status;
+}
+
 enum kg_status kg_trust_heads(struct kg_history *history, struct kg_bundle_findings *unsound, struct kg_error *err) {
     struct kg_dir_list ids = { 0 };
-    if (history->store) return KG_OK; /* a fleet took none that did not verify, and has no folders to hold it against */
+    if (history->store) return unsound ? KG_OK : trust_rows(history, err);
     enum kg_status status = unsound ? KG_OK : nothing_left_out(history, err);
     if (status == KG_OK) status = kg_history_check_tables(history, err);
     if (status == KG_OK)
@@ -191,9 +210,7 @@ enum kg_status kg_trust_heads(struct kg_history *history, struct kg_bundle_findi
 
 enum kg_status kg_trust_runs(struct kg_history *history, const char *const *ids, size_t n_ids, struct kg_error *err) {
     enum kg_status status = KG_OK;
-    if (history->store)
-        return kg_fail(err, KG_ERR_UNSUPPORTED, "%s: only a folder's runs are verified: 'kigo pull' them",
-                       history->path);
+    if (history->store) return kg_shelf_trust(history, ids, n_ids, err);
     for (size_t i = 0; i < n_ids && status == KG_OK; i++) {
         char *dir = kg_path_join(history->root, ids[i]);
         if (kg_beneath_is_folder(history->root, ids[i])) status = prove(history, &WHOLE, ids[i], err);
@@ -206,11 +223,10 @@ enum kg_status kg_trust_runs(struct kg_history *history, const char *const *ids,
 }
 
 enum kg_status kg_trust_loaded(struct kg_history *history, const struct kg_run_heads *heads, struct kg_error *err) {
-    enum kg_status status = KG_OK;
-    for (size_t i = 0; i < heads->n_items && status == KG_OK; i++) {
-        const char *id = heads->items[i].bundle_id;
-        status = kg_trust_runs(history, &id, 1, err);
-    }
+    const char **ids = kg_xcalloc(heads->n_items + 1, sizeof *ids);
+    for (size_t i = 0; i < heads->n_items; i++) ids[i] = heads->items[i].bundle_id;
+    const enum kg_status status = kg_trust_runs(history, ids, heads->n_items, err);
+    free(ids);
     return status;
 }
 

@@ -261,6 +261,7 @@ fleet_lab = \
 	suites/integration/fleet_asks.c suites/integration/fleet_asks.h \
 	suites/integration/fleet_both.c suites/integration/fleet_both.h \
 	suites/integration/fleet_crashes.c suites/integration/fleet_crashes.h \
+	suites/integration/fleet_decides.c suites/integration/fleet_decides.h \
 	suites/integration/fleet_holds.c suites/integration/fleet_holds.h \
 	suites/integration/fleet_lab.c suites/integration/fleet_lab.h \
 	suites/integration/fleet_prunes.c suites/integration/fleet_prunes.h \

@@ -8,6 +8,7 @@
 #include "fleet/fleet.h"
 #include "suites/integration/fleet_asks.h"
 #include "suites/integration/fleet_crashes.h"
+#include "suites/integration/fleet_decides.h"
 #include "suites/integration/fleet_holds.h"
 #include "suites/integration/fleet_lab.h"
 #include "suites/integration/fleet_prunes.h"
@@ -523,6 +524,9 @@ static const struct kg_case CASES[] = {
     OTHER(pruned_runs_leave_tombstones),
     OTHER(pruned_is_as_reindexed),
     OTHER(asks_as_a_folder),
+    OTHER(decides_as_a_folder),
+    OTHER(tampered_rows_decide_nothing),
+    OTHER(spoilt_copies_are_brought_again),
     OTHER(queries_only_read),
     OTHER(or_folder),
     OTHER(reads_as_a_folder),

@@ -1,0 +1,234 @@
+#include "suites/integration/fleet_decides.h"
+#include "base/buffer.h"
+#include "base/file.h"
+#include "base/rng.h"
+#include "base/size.h"
+#include "suites/integration/fleet_lab.h"
+#include "suites/integration/verbs.h"
+#include "suites/support/bundle_maker.h"
+#include "suites/support/history_lab.h"
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_CASES = 4, VICTIM = 2, N_RUNS = 21, FEW_RUNS = 12, MOST_ARGS = 16 };
+
+/* Runs of a folder, and the same in a fleet. */
+struct both {
+    struct kg_fleet_lab fleet;
+    struct kg_history_lab folder;
+};
+
+struct story {
+    struct kg_rng rng;
+    double victim;
+    bool red;
+};
+
+static void fill(void *arg, size_t i, struct kg_made_case *c) {
+    struct story *story = arg;
+    c->time_ns *= exp(0.005 * kg_rng_normal(&story->rng));
+    if (i == VICTIM) c->time_ns *= story->victim;
+    if (i == VICTIM && story->red) c->status = "fail";
+}
+
+/* From some run on a case takes 8% longer. The last is of another machine, the last but two red, one is of a side
+ * branch, one dirty. */
+static void write_runs(struct kg_history_lab *lab, size_t n_runs) {
+    struct story story = { .victim = 1 };
+    kg_rng_init(&story.rng, 3, 0);
+    const size_t step_at = n_runs - (n_runs == FEW_RUNS ? 3 : 10);
+    for (size_t i = 0; i < n_runs; i++) {
+        story.victim = i < step_at ? 1 : 1.08;
+        story.red = i == n_runs - 3;
+        const struct kg_made_run run = { .commit = i == 4 ? lab->side : lab->commits[i],
+                                         .n_cases = N_CASES,
+                                         .canary = 1,
+                                         .dirty = i == 6,
+                                         .sm_mhz = i < step_at ? 1900 : 1700,
+                                         .os_kernel = i < step_at ? NULL : "6.2",
+                                         .gpu = i == n_runs - 1 ? "Other GPU" : NULL,
+                                         .fill = fill,
+                                         .arg = &story };
+        free(kg_history_lab_run(lab, run));
+    }
+}
+
+/* Each case reads with a separate cache. */
+static void fresh_cache(struct kg_record *rec, const char *name) {
+    char *cache = kg_path_join(kg_scratch_dir(rec), name);
+    ck_assert_int_eq(setenv("XDG_CACHE_HOME", cache, 1), 0);
+    free(cache);
+}
+
+/* False: the case was marked as skipped. */
+static bool open_both(struct both *both, struct kg_record *rec, size_t n_runs) {
+    if (!kg_fleet_lab_open(&both->fleet, rec, true)) return false;
+    fresh_cache(rec, "cache");
+    char *dir = kg_path_join(kg_scratch_dir(rec), "repository");
+    kg_history_lab_open_in(&both->folder, dir, n_runs + 1);
+    free(dir);
+    write_runs(&both->folder, n_runs);
+    kg_fleet_lab_kigo(&both->fleet, "runner_a", ARGS("push", "--all", "--bundles", both->folder.root), KG_EXIT_OK, NULL,
+                      NULL);
+    return true;
+}
+
+static void close_both(struct both *both) {
+    kg_history_lab_close(&both->folder);
+    kg_fleet_lab_close(&both->fleet);
+}
+
+/* The same words, in the same form, to both, and what is said holds `says`; "@" is the repository. */
+static void expect_same(const struct both *both, const char *const *args, const char *form, const char *says) {
+    const char *all[MOST_ARGS + 3] = { NULL };
+    struct kg_process_result local;
+    char *fleet = NULL;
+    size_t n = 0;
+    for (; args[n]; n++) all[n] = strcmp(args[n], "@") == 0 ? both->folder.repository : args[n];
+    if (form) all[n++] = form;
+    kg_verb_run(both->folder.root, all, false, &local);
+    ck_assert_msg(strstr(local.out, says) != NULL, "kigo %s %s: '%s' is not in\n%.3000s", all[0], all[1], says,
+                  local.out);
+    kg_fleet_lab_kigo(&both->fleet, "reader", all, local.exit_code, NULL, &fleet);
+    if (strcmp(fleet, local.out) != 0)
+        ck_abort_msg("kigo %s %s %s: the folder says\n%.2000s\nand the fleet\n%.2000s", args[0], args[1] ? args[1] : "",
+                     form ? form : "", local.out, fleet);
+    free(fleet);
+    kg_process_result_free(&local);
+}
+
+void kg_fleet_decides_as_a_folder(struct kg_record *rec, const void *arg) {
+    static const struct {
+        const char *args[MOST_ARGS];
+        bool all_forms; /* beside JSON */
+        const char *says;
+    } CALLS[] = {
+        { { "regress", "latest~1", "--repo", "@" }, true, "it has been so since" },
+        { { "regress", "latest~2", "--repo", "@", "--all" }, false, "\"baseline\": \"pass\"" },
+        { { "regress", "--repo", "@" }, false, "the most similar one differs in" },
+        { { "regress", "latest~1", "--repo", "@", "--baseline", "line~10" }, false, "\"baseline\"" },
+        { { "regress", "latest~1", "--repo", "@", "--baseline", "latest~14" }, false, "regression" },
+        { { "regress", "nothing", "--repo", "@" }, false, "" },
+        { { "steps", "--run", "latest~1", "--repo", "@" }, true, "SM clock 1900 to 1700 MHz" },
+        { { "steps", "--run", "latest~2", "--repo", "@", "--runs", "9" }, false, "[" },
+        { { "steps", "*case_2*", "--machine", "made gpu", "--repo", "@", "--figure", "time.*" },
+          false,
+          "kernel 6.1 to 6.2" },
+        { { "steps", "--commits", "HEAD~8..HEAD~6", "--repo", "@" }, false, "" },
+    };
+    struct both both;
+    (void)arg;
+    if (!open_both(&both, rec, N_RUNS)) return;
+    for (size_t i = 0; i < KG_COUNT_OF(CALLS); i++) {
+        expect_same(&both, CALLS[i].args, "--json", CALLS[i].says);
+        if (CALLS[i].all_forms) expect_same(&both, CALLS[i].args, NULL, "");
+        if (CALLS[i].all_forms) expect_same(&both, CALLS[i].args, "--csv", "");
+    }
+    close_both(&both);
+}
+
+static void spoil_shelf(struct kg_record *rec, const char *id) {
+    char *kigo = kg_path_join(kg_scratch_dir(rec), "cache/kigo");
+    struct kg_dir_list list = { 0 };
+    struct kg_error err;
+    size_t n_spoilt = 0;
+    ck_assert_msg(kg_dir_list(kigo, &list, &err) == KG_OK, "%s", err.message);
+    for (size_t i = 0; i < list.n_names; i++) {
+        char *dir = kg_xasprintf("%s/%s/%s", kigo, list.names[i], id);
+        if (strncmp(list.names[i], "fleet-", 6) == 0 && kg_path_is_dir(dir)) {
+            kg_maker_append(dir, "data/results.jsonl", "{}\n");
+            n_spoilt++;
+        }
+        free(dir);
+    }
+    ck_assert_uint_eq(n_spoilt, 1);
+    kg_dir_list_free(&list);
+    free(kigo);
+}
+
+/* A run of the baseline; one that failed; the one that is judged. */
+#define ONE "SELECT bundle_id FROM kigo.bundle ORDER BY started_us LIMIT 1 OFFSET 7"
+#define RED "SELECT bundle_id FROM kigo.bundle ORDER BY started_us DESC LIMIT 1 OFFSET 2"
+#define JUDGED "SELECT bundle_id FROM kigo.bundle ORDER BY started_us DESC LIMIT 1 OFFSET 1"
+#define SET(table, what, whose) "UPDATE kigo." table " SET " what " WHERE bundle_id = (" whose ")"
+
+static const char KEEP[] =
+    "CREATE SCHEMA kept; CREATE TABLE kept.archive AS TABLE kigo.archive; CREATE TABLE kept.chunk AS TABLE"
+    " kigo.archive_chunk; CREATE TABLE kept.build AS TABLE kigo.build; CREATE TABLE kept.bundle AS TABLE kigo.bundle;"
+    " CREATE TABLE kept.tcase AS TABLE kigo.tcase; CREATE TABLE kept.figure_name AS TABLE kigo.figure_name;"
+    " CREATE TABLE kept.result_row AS TABLE kigo.result_row; CREATE TABLE kept.metric_row AS TABLE kigo.metric_row",
+                  RESTORE[] =
+                      "TRUNCATE kigo.archive, kigo.archive_chunk, kigo.build, kigo.bundle, kigo.tcase,"
+                      " kigo.figure_name, kigo.result_row, kigo.metric_row; INSERT INTO kigo.archive TABLE"
+                      " kept.archive; INSERT INTO kigo.archive_chunk TABLE kept.chunk; INSERT INTO kigo.build TABLE"
+                      " kept.build; INSERT INTO kigo.bundle TABLE kept.bundle; INSERT INTO kigo.tcase TABLE kept.tcase;"
+                      " INSERT INTO kigo.figure_name TABLE kept.figure_name; INSERT INTO kigo.result_row TABLE"
+                      " kept.result_row; INSERT INTO kigo.metric_row TABLE kept.metric_row";
+
+/* What somebody who owns the server can do behind kigo: it is found, or makes no difference. */
+void kg_fleet_tampered_rows_decide_nothing(struct kg_record *rec, const void *arg) {
+    static const struct {
+        const char *change;
+        bool fresh;       /* by somebody who has verified none of them before */
+        const char *says; /* NULL: what was said before; else it is refused */
+    } ROWS[] = {
+        { "UPDATE kigo.metric_row SET value = value * random(), valid = 1; UPDATE kigo.result_row SET status = 'pass';"
+          "UPDATE kigo.tcase SET case_key = 'x'; UPDATE kigo.figure_name SET unit = 'ms'",
+          true, NULL },
+        { "DELETE FROM kigo.metric_row", false, NULL },
+        { SET("bundle", "verdict = 'fail'", ONE), false, "another verdict" },
+        { SET("bundle", "comparison_key = 'x'", ONE), false, "another comparison_key" },
+        { SET("bundle", "git_commit = NULL", ONE), false, "another commit" },
+        { SET("bundle", "verdict = 'pass'", RED), true, "another verdict" },
+        { SET("bundle", "started_us = started_us + 1", ONE), true, "another started_us" },
+        { SET("bundle", "git_commit = repeat('0', 40)", JUDGED), true, "another commit" },
+        { "UPDATE kigo.build SET json = '{}'", true, "another build" },
+        { "DELETE FROM kigo.bundle WHERE bundle_id = (" ONE ")", true, "no rows" },
+        { "UPDATE kigo.archive_chunk SET data = data || '\\x00'::bytea", true, "not the one that was pushed" },
+        { "UPDATE kigo.archive_chunk SET data = data || '\\x00'::bytea", false, NULL },
+        { SET("archive", "tagmanifest_sha256 = repeat('0', 64)", ONE), true, "chunk 0 of the archive is missing" },
+        { SET("archive", "bundle_id = '../../x'", ONE) ";" SET("bundle", "bundle_id = '../../x'", ONE), true,
+          "a run of no run's name" },
+    };
+    struct both both;
+    char *before = NULL;
+    (void)arg;
+    if (!open_both(&both, rec, FEW_RUNS)) return;
+    free(kg_fleet_lab_sql(&both.fleet, "postgres", KEEP));
+    const char *const call[] = { "regress", "latest~1", "--repo", both.folder.repository, "--json", NULL };
+    kg_fleet_lab_kigo(&both.fleet, "reader", call, KG_EXIT_FAILED, "regression", &before);
+    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
+        char *cache = ROWS[i].fresh ? kg_xasprintf("cache-%zu", i) : kg_xstrdup("cache"), *after = NULL;
+        fresh_cache(rec, cache);
+        free(kg_fleet_lab_sql(&both.fleet, "postgres", ROWS[i].change));
+        kg_fleet_lab_kigo(&both.fleet, "reader", call, ROWS[i].says ? KG_EXIT_INTEGRITY : KG_EXIT_FAILED, ROWS[i].says,
+                          &after);
+        ck_assert_msg(ROWS[i].says || strcmp(before, after) == 0, "row %zu: %s", i, after);
+        free(kg_fleet_lab_sql(&both.fleet, "postgres", RESTORE));
+        free(after);
+        free(cache);
+    }
+    free(before);
+    free(kg_fleet_lab_sql(&both.fleet, "postgres", "DROP SCHEMA kept CASCADE"));
+    close_both(&both);
+}
+
+/* What lies on this machine is verified again where it was touched, and brought again where it is spoilt. */
+void kg_fleet_spoilt_copies_are_brought_again(struct kg_record *rec, const void *arg) {
+    struct both both;
+    char *before = NULL, *after = NULL, *id = NULL;
+    (void)arg;
+    if (!open_both(&both, rec, FEW_RUNS)) return;
+    const char *const call[] = { "regress", "latest~1", "--repo", both.folder.repository, "--json", NULL };
+    kg_fleet_lab_kigo(&both.fleet, "reader", call, KG_EXIT_FAILED, NULL, &before);
+    id = kg_fleet_lab_sql(&both.fleet, "postgres", ONE);
+    spoil_shelf(rec, id);
+    kg_fleet_lab_kigo(&both.fleet, "reader", call, KG_EXIT_FAILED, NULL, &after);
+    ck_assert_str_eq(before, after);
+    free(id);
+    free(after);
+    free(before);
+    close_both(&both);
+}

@@ -13,7 +13,8 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
+
+#define TYPES "f32, f16, bf16, q8_0, q6_k, q5_k, q5_0, q4_k, q4_0 or mxfp4"
 
 struct convert_options {
     const char *dir, *out, *type;
@@ -69,18 +70,13 @@ static enum kg_status check_output(const struct convert_options *o, struct kg_er
 }
 
 static enum kg_status check_options(struct convert_options *o, struct kg_error *err) {
-    static const enum kg_dtype WRITTEN[] = { KG_DTYPE_F32, KG_DTYPE_F16, KG_DTYPE_BF16, KG_DTYPE_Q8_0, KG_DTYPE_MXFP4 };
     if (!o->out) return kg_fail(err, KG_ERR_USAGE, "-o FILE is missing");
     if (o->vocab_only && o->type)
         return kg_fail(err, KG_ERR_USAGE, "--vocab-only writes no weights: --type %s", o->type);
     o->dtype = KG_DTYPE_F16;
     if (!o->type) return KG_OK;
-    for (size_t i = 0; i < KG_COUNT_OF(WRITTEN); i++)
-        if (strcasecmp(o->type, kg_dtype_info(WRITTEN[i])->name) == 0) {
-            o->dtype = WRITTEN[i];
-            return KG_OK;
-        }
-    return kg_fail(err, KG_ERR_USAGE, "--type %s: weights are written as f32, f16, bf16, q8_0 or mxfp4", o->type);
+    if (kg_dtype_from_name(o->type, &o->dtype, err) == KG_OK) return KG_OK;
+    return kg_fail(err, KG_ERR_USAGE, "--type %s: weights are written as %s", o->type, TYPES);
 }
 
 static enum kg_status convert_vocab(const struct convert_options *o, struct kg_error *err) {
@@ -122,7 +118,7 @@ int kg_cmd_convert(int argc, char **argv) {
           .kind = KG_OPTION_TEXT,
           .value = &o.type,
           .metavar = "TYPE",
-          .help = "of the matrices: f32, f16, bf16, q8_0 or mxfp4 (f16)" },
+          .help = "of the matrices: " TYPES " (f16)" },
         { .name = "threads",
           .letter = 't',
           .kind = KG_OPTION_INT,

@@ -15,7 +15,9 @@ static uint32_t file_type(enum kg_dtype dtype, bool has_packed) {
         enum kg_dtype dtype;
         uint32_t id;
     } IDS[] = {
-        { KG_DTYPE_F32, 0 }, { KG_DTYPE_F16, 1 }, { KG_DTYPE_Q8_0, 7 }, { KG_DTYPE_BF16, 32 }, { KG_DTYPE_MXFP4, 38 }
+        { KG_DTYPE_F32, 0 },   { KG_DTYPE_F16, 1 },    { KG_DTYPE_Q4_0, 2 },  { KG_DTYPE_Q8_0, 7 },
+        { KG_DTYPE_Q5_0, 8 },  { KG_DTYPE_Q4_K, 14 },  { KG_DTYPE_Q5_K, 16 }, { KG_DTYPE_Q6_K, 18 },
+        { KG_DTYPE_BF16, 32 }, { KG_DTYPE_MXFP4, 38 },
     };
     if (has_packed && dtype != KG_DTYPE_Q8_0) dtype = KG_DTYPE_MXFP4;
     for (size_t i = 0; i < KG_COUNT_OF(IDS); i++)

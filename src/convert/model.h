@@ -6,7 +6,7 @@
 #include "convert/vocab.h"
 
 struct kg_convert_options {
-    enum kg_dtype dtype; /* of matrices: F32, F16, BF16, Q8_0 or MXFP4 */
+    enum kg_dtype dtype; /* of matrices */
     int n_threads;       /* 0: all processors */
     kg_gguf_progress_fn on_progress;
     bool (*cancelled)(void *user); /* called between pieces; may be NULL */

@@ -4,16 +4,16 @@
 #include <inttypes.h>
 #include <strings.h>
 
-/* Row functions by the names of KG_DTYPE_LIST; a format that kigo does not write has no encoder. */
+/* Row functions by the names of KG_DTYPE_LIST. */
 #define ROWS_F32 kg_f32_decode, kg_f32_encode
 #define ROWS_F16 kg_f16_decode, kg_f16_encode
 #define ROWS_BF16 kg_bf16_decode, kg_bf16_encode
 #define ROWS_Q8_0 kg_q8_0_decode, kg_q8_0_encode
-#define ROWS_Q4_0 kg_q4_0_decode, NULL
-#define ROWS_Q5_0 kg_q5_0_decode, NULL
-#define ROWS_Q4_K kg_q4_k_decode, NULL
-#define ROWS_Q5_K kg_q5_k_decode, NULL
-#define ROWS_Q6_K kg_q6_k_decode, NULL
+#define ROWS_Q4_0 kg_q4_0_decode, kg_q4_0_encode
+#define ROWS_Q5_0 kg_q5_0_decode, kg_q5_0_encode
+#define ROWS_Q4_K kg_q4_k_decode, kg_q4_k_encode
+#define ROWS_Q5_K kg_q5_k_decode, kg_q5_k_encode
+#define ROWS_Q6_K kg_q6_k_decode, kg_q6_k_encode
 #define ROWS_MXFP4 kg_mxfp4_decode, kg_mxfp4_encode
 
 static const struct kg_dtype_info INFOS[KG_DTYPE_COUNT] = {

@@ -36,8 +36,7 @@ struct kg_dtype_info {
     uint32_t block_bytes;
     /* dst[n_elems] = the exact values of the row, rounded to float32 if they do not fit. */
     void (*decode)(const void *src, float *dst, size_t n_elems);
-    /* dst = the row rounded to the format; NULL if kigo does not write the format. Rounding of Q8_0 and MXFP4:
-     * dtype_q8_0.c, dtype_mxfp4.c. */
+    /* dst = the row rounded to the format: dtype_q8_0.c, dtype_mxfp4.c, encode_blocks.c say how. */
     void (*encode)(const float *src, void *dst, size_t n_elems);
 };
 

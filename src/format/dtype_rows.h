@@ -15,10 +15,15 @@ void kg_bf16_encode(const float *src, void *dst, size_t n_elems);
 void kg_q8_0_decode(const void *src, float *dst, size_t n_elems);
 void kg_q8_0_encode(const float *src, void *dst, size_t n_elems);
 void kg_q4_0_decode(const void *src, float *dst, size_t n_elems);
+void kg_q4_0_encode(const float *src, void *dst, size_t n_elems);
 void kg_q5_0_decode(const void *src, float *dst, size_t n_elems);
+void kg_q5_0_encode(const float *src, void *dst, size_t n_elems);
 void kg_q4_k_decode(const void *src, float *dst, size_t n_elems);
+void kg_q4_k_encode(const float *src, void *dst, size_t n_elems);
 void kg_q5_k_decode(const void *src, float *dst, size_t n_elems);
+void kg_q5_k_encode(const float *src, void *dst, size_t n_elems);
 void kg_q6_k_decode(const void *src, float *dst, size_t n_elems);
+void kg_q6_k_encode(const float *src, void *dst, size_t n_elems);
 void kg_mxfp4_decode(const void *src, float *dst, size_t n_elems);
 void kg_mxfp4_encode(const float *src, void *dst, size_t n_elems);
 

@@ -6,6 +6,8 @@ libkigo_a_SOURCES += \
 	src/format/dtype_mxfp4.c \
 	src/format/dtype_q4_q5.c \
 	src/format/dtype_q8_0.c \
+	src/format/encode_blocks.c \
+	src/format/fit.c src/format/fit.h \
 	src/format/dtype_rows.h \
 	src/format/gguf.c src/format/gguf.h \
 	src/format/gguf_cursor.c \

@@ -122,7 +122,7 @@ struct folder_case {
     const char *folder, *kind;
     enum kg_dtype dtype;
 };
-static struct folder_case folder_cases[KG_COUNT_OF(FOLDERS) * 5];
+static struct folder_case folder_cases[KG_COUNT_OF(FOLDERS) * 7];
 
 static void as_llama_cpp(struct kg_record *rec, const void *arg) {
     const struct folder_case *c = arg;
@@ -439,10 +439,8 @@ static void build(struct kg_case_list *list) {
     static const struct {
         const char *name;
         enum kg_dtype dtype;
-    } KINDS[] = { { "f32", KG_DTYPE_F32 },
-                  { "f16", KG_DTYPE_F16 },
-                  { "bf16", KG_DTYPE_BF16 },
-                  { "q8_0", KG_DTYPE_Q8_0 },
+    } KINDS[] = { { "f32", KG_DTYPE_F32 },    { "f16", KG_DTYPE_F16 },   { "bf16", KG_DTYPE_BF16 },
+                  { "q8_0", KG_DTYPE_Q8_0 },  { "q4_0", KG_DTYPE_Q4_0 }, { "q5_0", KG_DTYPE_Q5_0 },
                   { "mxfp4", KG_DTYPE_MXFP4 } };
     static const struct {
         const char *name;
@@ -460,7 +458,7 @@ static void build(struct kg_case_list *list) {
     size_t n = 0;
     for (size_t f = 0; f < KG_COUNT_OF(FOLDERS); f++)
         for (size_t k = 0; k < KG_COUNT_OF(KINDS); k++) {
-            const bool blocks = KINDS[k].dtype == KG_DTYPE_Q8_0 || KINDS[k].dtype == KG_DTYPE_MXFP4;
+            const bool blocks = kg_dtype_info(KINDS[k].dtype)->block_elems > 1;
             struct folder_case *row = &folder_cases[n++];
             *row = (struct folder_case){ FOLDERS[f], KINDS[k].name, KINDS[k].dtype };
             char name[64];
@@ -469,7 +467,7 @@ static void build(struct kg_case_list *list) {
             snprintf(name, sizeof name, "%s_as_llama_cpp", FOLDERS[f]);
             c.name = name;
             c.run = as_llama_cpp;
-            if (KINDS[k].dtype != KG_DTYPE_MXFP4) kg_case_list_add(list, &c);
+            if (!blocks || KINDS[k].dtype == KG_DTYPE_Q8_0) kg_case_list_add(list, &c);
             snprintf(name, sizeof name, "%s_blocks", FOLDERS[f]);
             c.run = block_formats;
             if (blocks) kg_case_list_add(list, &c);

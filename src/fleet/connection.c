@@ -61,7 +61,9 @@ enum kg_status kg_fleet_fail(const struct kg_fleet *fleet, const char *doing, PG
     char *why = one_line(said ? said : pq->errorMessage(fleet->conn), fleet->secret);
     enum kg_status status = status_of(state ? state : "");
     if (kg_fleet_is_lost(fleet)) status = kg_fail(err, KG_ERR_INCOMPLETE, "%s went away: %s", fleet->where, why);
-    else status = kg_fail(err, status, "%s: %s: %s", fleet->where, doing, why);
+    else /* of a write that was cut short the server's message does not say why */
+        status = kg_fail(err, status, "%s: %s: %s%s", fleet->where, doing,
+                         state && strcmp(state, "53100") == 0 ? "the server's disk is full: " : "", why);
     free(why);
     if (result) pq->clear(result);
     return status;

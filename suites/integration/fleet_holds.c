@@ -7,6 +7,7 @@
 #include "suites/integration/fleet_server.h"
 #include "suites/integration/verbs.h"
 #include "suites/support/bundle_maker.h"
+#include "suites/support/history_maker.h"
 #include <check.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -234,5 +235,84 @@ void kg_fleet_of_a_newer_kigo(struct kg_record *rec, const void *arg) {
     ck_assert_int_eq(n_of(&lab, dir), 0);
     ck_assert_int_eq(kg_fleet_lab_number(&lab, "SELECT count(*) FROM kigo.archive_chunk"), 0);
     free(dir);
+    kg_fleet_lab_close(&lab);
+}
+
+enum { SMALL_MB = 8, BALLAST_MB = 6, NOISE_BYTES = 3 << 20, IN_MAY_2022_S = 1652000000 };
+
+/* A run of May 2022, with bytes that no compression makes smaller. malloc'ed. */
+static char *noisy_run(const struct kg_fleet_lab *lab, size_t n_bytes) {
+    const struct kg_made_run run = { .started_us = (int64_t)IN_MAY_2022_S * 1000000, .n_cases = 1 };
+    unsigned char *noise = kg_xmalloc(n_bytes);
+    struct kg_error err;
+    struct kg_rng rng;
+    char *id = NULL;
+    kg_rng_init(&rng, 7, 7);
+    for (size_t i = 0; i < n_bytes; i++) noise[i] = (unsigned char)(256 * kg_rng_uniform(&rng));
+    EXPECT_OK(kg_made_run_write(lab->bundles, &run, &id, &err), err);
+    char *dir = kg_path_join(lab->bundles, id), *logs = kg_path_join(dir, "data/logs"),
+         *path = kg_path_join(logs, "noise");
+    EXPECT_OK(kg_dir_make(logs, &err), err);
+    EXPECT_OK(kg_file_write(path, noise, n_bytes, &err), err);
+    kg_maker_rehash(dir);
+    free(noise);
+    free(path);
+    free(logs);
+    free(id);
+    return dir;
+}
+
+/* New months lie on the small disk, beside a file that takes most of its room. */
+static void fill_disk(const struct kg_fleet_lab *lab, const char *small) {
+    char *make = kg_xasprintf("CREATE TABLESPACE small LOCATION '%s'", small);
+    char *ballast = kg_xasprintf("GRANT CREATE ON TABLESPACE small TO PUBLIC;"
+                                 "ALTER DATABASE %s SET default_tablespace = small;"
+                                 "COPY (SELECT repeat('x', 1 << 20) FROM generate_series(1, %d)) TO '%s/ballast'",
+                                 lab->database, BALLAST_MB, small);
+    free(kg_fleet_lab_sql(lab, "postgres", make));
+    free(kg_fleet_lab_sql(lab, "postgres", ballast));
+    free(ballast);
+    free(make);
+}
+
+/* Nothing of it is left, nor asked for when the log is read again. */
+static void leave_disk(const struct kg_fleet_lab *lab) {
+    char *reset = kg_xasprintf("DROP TABLE kigo.archive_chunk_2022_05, kigo.result_row_2022_05,"
+                               " kigo.metric_row_2022_05; ALTER DATABASE %s RESET default_tablespace",
+                               lab->database);
+    free(kg_fleet_lab_sql(lab, "postgres", reset));
+    free(kg_fleet_lab_sql(lab, "postgres", "DROP TABLESPACE small"));
+    free(kg_fleet_lab_sql(lab, "postgres", "CHECKPOINT"));
+    kg_fleet_server_kill();
+    kg_fleet_server_start(NULL);
+    free(reset);
+}
+
+void kg_fleet_disk_full(struct kg_record *rec, const void *arg) {
+    struct kg_fleet_lab lab;
+    const char *unused;
+    (void)arg;
+    if (!open_lab(&lab, rec, NULL)) return;
+    kg_fleet_server_kill();
+    const char *why = kg_fleet_server_start_with_small(SMALL_MB);
+    if (why) {
+        kg_fleet_lab_close(&lab);
+        return kg_record_skip(rec, "%s", why);
+    }
+    char *small = kg_path_join(kg_fleet_server_dir(&unused), "small");
+    char *room = kg_xasprintf("COPY (SELECT 1) TO '%s/ballast'", small), *dir = noisy_run(&lab, NOISE_BYTES);
+    fill_disk(&lab, small);
+    const int64_t n_before = kg_fleet_lab_number(&lab, N_ROWS_OF_RUNS);
+    kg_fleet_lab_kigo(&lab, "runner_a", ARGS("push", dir), KG_EXIT_INCOMPLETE, "the server's disk is full", NULL);
+    ck_assert_int_eq(kg_fleet_lab_number(&lab, N_ROWS_OF_RUNS), n_before);
+    ck_assert_int_eq(kg_fleet_lab_number(&lab, TORN), 0);
+    free(kg_fleet_lab_sql(&lab, "postgres", room));
+    kg_fleet_lab_kigo(&lab, "runner_a", ARGS("push", dir), KG_EXIT_OK, ": pushed", NULL);
+    ck_assert_int_gt(kg_fleet_lab_number(&lab, "SELECT sum(length(data)) FROM kigo.archive_chunk_2022_05"),
+                     NOISE_BYTES);
+    leave_disk(&lab);
+    free(dir);
+    free(room);
+    free(small);
     kg_fleet_lab_close(&lab);
 }

@@ -10,6 +10,9 @@ void kg_fleet_two_at_once(struct kg_record *rec, const void *arg);
 void kg_fleet_changed_meanwhile(struct kg_record *rec, const void *arg);
 void kg_fleet_of_a_newer_kigo(struct kg_record *rec, const void *arg);
 
+/* The server's disk is full: nothing of the run is there, what was is, and it comes in when there is room again. */
+void kg_fleet_disk_full(struct kg_record *rec, const void *arg);
+
 /* How often: an int. The moments are drawn by the case's seed. */
 void kg_fleet_server_killed_at_random(struct kg_record *rec, const void *n);
 void kg_fleet_client_killed_at_random(struct kg_record *rec, const void *n);

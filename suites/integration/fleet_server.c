@@ -9,10 +9,12 @@
 #include <glob.h>
 #include <grp.h>
 #include <pwd.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -28,6 +30,7 @@ static struct {
     pid_t owner;   /* the process that made it: no other removes it */
     pid_t postgres;
     bool tried;
+    int small_mb; /* of small/, 0: there is none */
 } server;
 
 /* The user that the server runs as where this one is root; NULL: this one. */
@@ -37,10 +40,21 @@ static const struct passwd *other_user(void) {
     return user ? user : getpwnam("nobody");
 }
 
+/* In a child of root's: mounts small/ for it and what it starts. */
+static bool mount_small(void) {
+    const struct passwd *user = other_user();
+    char *small = kg_path_join(server.dir, "small");
+    char *how = kg_xasprintf("size=%dm,mode=700,uid=%u,gid=%u", server.small_mb, user ? (unsigned)user->pw_uid : 0,
+                             user ? (unsigned)user->pw_gid : 0);
+    return unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+           (mkdir(small, 0755) == 0 || errno == EEXIST) && mount("kigo", small, "tmpfs", 0, how) == 0;
+}
+
 /* In a child: becomes that user, and ends when this program does. */
 static void become_server(void) {
     const struct passwd *user = other_user();
     char *log = kg_path_join(server.dir, "log");
+    if (server.small_mb > 0 && !mount_small()) _exit(126);
     const int fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (user && (setgroups(0, NULL) != 0 || setgid(user->pw_gid) != 0 || setuid(user->pw_uid) != 0)) _exit(126);
     if (chdir(server.dir) != 0) _exit(126);
@@ -146,6 +160,20 @@ void kg_fleet_server_start(const char *const *settings) {
     while (!is_up() && kg_clock_monotonic_ns() < last_ns && waitpid(server.postgres, NULL, WNOHANG) == 0)
         usleep(PAUSE_US);
     ck_assert_msg(is_up(), "postgres does not start: %s/log", server.dir);
+}
+
+const char *kg_fleet_server_start_with_small(int megabytes) {
+    if (geteuid() != 0) return "only root can give the server a small file system";
+    server.small_mb = megabytes;
+    const pid_t child = fork();
+    if (child == 0) _exit(mount_small() ? 0 : 1);
+    if (wait_for(child) == 0) kg_fleet_server_start(NULL);
+    else server.small_mb = 0;
+    const bool is_small = server.small_mb > 0;
+    server.small_mb = 0;
+    if (is_small) return NULL;
+    kg_fleet_server_start(NULL);
+    return "no file system can be mounted here";
 }
 
 void kg_fleet_server_kill(void) {

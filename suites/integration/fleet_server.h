@@ -10,6 +10,9 @@ const char *kg_fleet_server_dir(const char **why);
 
 /* Ends it as `pg_ctl stop -m immediate` does: without a word to anybody, as if it had crashed. */
 void kg_fleet_server_kill(void);
+/* Starts it again with a file system of so many MB of memory in the folder's small/, which no other process sees and
+ * which goes with the server. Why it cannot be had, or NULL. */
+const char *kg_fleet_server_start_with_small(int megabytes);
 /* Starts it again. settings: more arguments of postgres, ended by NULL, or NULL. */
 void kg_fleet_server_start(const char *const *settings);
 

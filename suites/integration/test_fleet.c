@@ -545,6 +545,7 @@ static const struct kg_case CASES[] = {
     OTHER(two_at_once),
     OTHER(changed_meanwhile),
     OTHER(of_a_newer_kigo),
+    OTHER(disk_full),
     TIMES(server_killed_at_random, &TWO),
     TIMES(client_killed_at_random, &FOUR),
     TIMES(client_killed_at_tables, &TWO),

@@ -1,4 +1,5 @@
-/* kigo annotate, waive, accept, pin: what people say about runs and cases, kept as files beside the bundles. */
+/* kigo annotate, waive, accept, pin: what people say about runs and cases, kept as files beside the bundles, or in a
+ * fleet. */
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/say.h"
@@ -8,12 +9,14 @@
 #include "cli/regress_call.h"
 #include "cli/trust.h"
 #include "history/annotation.h"
+#include "history/store.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 struct said {
-    const char *bundles, *kind, *run, *key, *until, *why, *author, *sign;
+    struct kg_asked asked;
+    const char *kind, *run, *key, *until, *why, *author, *sign;
     bool json;
 };
 
@@ -32,16 +35,29 @@ static enum kg_status end_of_day(const char *date, int64_t *utc_us, struct kg_er
     return KG_OK;
 }
 
+/* A fleet is opened, a folder's files are written beside its bundles; *history is NULL then. */
+static enum kg_status open_place(const struct kg_asked *asked, struct kg_history **history, struct kg_error *err) {
+    const char *place;
+    return kg_cli_asked_is_fleet(asked) ? kg_cli_asked_open("annotate", asked, history, &place, err) : KG_OK;
+}
+
+static enum kg_status run_id_of(struct kg_history *fleet, const char *root, const char *run, char **id,
+                                struct kg_error *err) {
+    return fleet ? kg_cli_asked_run(fleet, run, KG_RUN_BY_ANY_NAME, id, err) : kg_cli_run_id(root, run, id, err);
+}
+
 static enum kg_status say(const struct said *s, struct kg_error *err) {
-    const char *root = kg_cli_bundles_root(s->bundles);
+    const char *root = kg_cli_bundles_root(s->asked.bundles);
+    struct kg_history *fleet = NULL;
     char *run_id = NULL, *id = NULL, *key = NULL;
     int64_t until_us = 0;
-    enum kg_status status = KG_OK;
-    if (!kg_path_is_dir(root)) status = kg_fail(err, KG_ERR_NOT_FOUND, KG_NO_BUNDLES, root);
+    enum kg_status status = open_place(&s->asked, &fleet, err);
+    if (status == KG_OK && !fleet && !kg_path_is_dir(root))
+        status = kg_fail(err, KG_ERR_NOT_FOUND, KG_NO_BUNDLES, root);
     if (status == KG_OK && (!s->why || !*s->why) && strcmp(s->kind, "pin") != 0)
         status = kg_fail(err, KG_ERR_USAGE, "a %s needs --why", s->kind);
     if (status == KG_OK) status = kg_cli_sign_key(s->sign, &key, err);
-    if (status == KG_OK && s->run) status = kg_cli_run_id(root, s->run, &run_id, err);
+    if (status == KG_OK && s->run) status = run_id_of(fleet, root, s->run, &run_id, err);
     if (status == KG_OK && s->until) status = end_of_day(s->until, &until_us, err);
     if (status == KG_OK) {
         struct kg_annotation a = { .kind = kg_xstrdup(s->kind),
@@ -51,7 +67,7 @@ static enum kg_status say(const struct said *s, struct kg_error *err) {
                                    .utc_us = kg_clock_utc_us(),
                                    .author = kg_xstrdup(kg_cli_author(s->author)),
                                    .text = kg_xstrdup(s->why ? s->why : "") };
-        status = kg_annotation_add(root, &a, key, &id, err);
+        status = fleet ? kg_annotation_put(fleet, root, &a, key, &id, err) : kg_annotation_add(root, &a, key, &id, err);
         free(a.kind);
         free(a.case_key);
         free(a.author);
@@ -64,22 +80,38 @@ static enum kg_status say(const struct said *s, struct kg_error *err) {
         kg_text_printf(&out, "%s\n", id);
         status = kg_cli_print(&out, err);
     }
+    kg_history_close(fleet);
     free(key);
     free(id);
     free(run_id);
     return status;
 }
 
-static enum kg_status list(const char *bundles, const struct kg_rows_options *format, struct kg_error *err) {
+static enum kg_status list(const struct kg_asked *asked, const struct kg_rows_options *format, struct kg_error *err) {
+#define LIST(until, order)                                                                                             \
+    "SELECT annotation_id, kind, bundle_id, case_key, " until " AS until, author, text FROM annotation"                \
+    " ORDER BY annotation_id" order
+    static const struct kg_sql SQL = { LIST("strftime('%Y-%m-%d', until_us / 1000000, 'unixepoch')", ""),
+                                       LIST("to_char(to_timestamp(until_us / 1000000) AT TIME ZONE 'UTC',"
+                                            " 'YYYY-MM-DD')",
+                                            " COLLATE \"C\"") };
     struct kg_history *history = NULL;
-    enum kg_status status = kg_cli_history_open("annotate", kg_cli_bundles_root(bundles), &history, err);
+    const char *place;
+    enum kg_status status = kg_cli_asked_open("annotate", asked, &history, &place, err);
     if (status != KG_OK) return status;
     struct kg_rows rows = KG_ROWS_INIT(format);
-    status = kg_rows_query(history,
-                           "SELECT annotation_id, kind, bundle_id, case_key, strftime('%Y-%m-%d', until_us / 1000000,"
-                           " 'unixepoch') AS until, author, text FROM annotation ORDER BY annotation_id",
-                           NULL, 0, &rows, err);
+    status = kg_rows_ask(history, &SQL, NULL, 0, &rows, err);
     kg_history_close(history);
+    return status;
+}
+
+static enum kg_status take_back(const struct kg_asked *asked, const char *id, struct kg_error *err) {
+    struct kg_history *fleet = NULL;
+    const char *root = kg_cli_bundles_root(asked->bundles);
+    enum kg_status status = open_place(asked, &fleet, err);
+    if (status == KG_OK)
+        status = fleet ? kg_annotation_take_back(fleet, root, id, err) : kg_annotation_remove(root, id, err);
+    kg_history_close(fleet);
     return status;
 }
 
@@ -110,7 +142,7 @@ int kg_cmd_annotate(int argc, char **argv) {
         WHY_OPTION(&s.why),
         KG_AUTHOR_OPTION(&s.author),
         SIGN_OPTION(&s.sign),
-        KG_BUNDLES_OPTION(&s.bundles),
+        KG_ASKED_OPTIONS(&s.asked),
         KG_ROWS_OPTIONS(&format),
     };
     const struct kg_command command = {
@@ -133,9 +165,8 @@ int kg_cmd_annotate(int argc, char **argv) {
     s.run = args[1];
     s.json = format.json;
     if (status != KG_OK) return ended("annotate", status, &err);
-    if (strcmp(s.kind, "list") == 0 && !s.run) return ended("annotate", list(s.bundles, &format, &err), &err);
-    if (strcmp(s.kind, "remove") == 0 && s.run)
-        return ended("annotate", kg_annotation_remove(kg_cli_bundles_root(s.bundles), s.run, &err), &err);
+    if (strcmp(s.kind, "list") == 0 && !s.run) return ended("annotate", list(&s.asked, &format, &err), &err);
+    if (strcmp(s.kind, "remove") == 0 && s.run) return ended("annotate", take_back(&s.asked, s.run, &err), &err);
     if (strcmp(s.kind, "break") != 0 && strcmp(s.kind, "exclude") != 0 && strcmp(s.kind, "note") != 0)
         status = kg_fail(&err, KG_ERR_USAGE, "'%s' is not break, exclude, note, list or remove ID", s.kind);
     if (status == KG_OK) status = say(&s, &err);
@@ -153,7 +184,7 @@ int kg_cmd_waive(int argc, char **argv) {
         WHY_OPTION(&s.why),
         KG_AUTHOR_OPTION(&s.author),
         SIGN_OPTION(&s.sign),
-        KG_BUNDLES_OPTION(&s.bundles),
+        KG_ASKED_OPTIONS(&s.asked),
         JSON_OPTION(&s.json),
     };
     const struct kg_command command = {
@@ -185,7 +216,7 @@ int kg_cmd_accept(int argc, char **argv) {
         WHY_OPTION(&s.why),
         KG_AUTHOR_OPTION(&s.author),
         SIGN_OPTION(&s.sign),
-        KG_BUNDLES_OPTION(&s.bundles),
+        KG_ASKED_OPTIONS(&s.asked),
         JSON_OPTION(&s.json),
     };
     const struct kg_command command = {
@@ -207,19 +238,24 @@ int kg_cmd_accept(int argc, char **argv) {
 
 /* Every pin of a run. */
 static enum kg_status unpin(const struct said *s, struct kg_error *err) {
-    const char *root = kg_cli_bundles_root(s->bundles);
+    const char *root = kg_cli_bundles_root(s->asked.bundles);
+    struct kg_history *fleet = NULL;
     struct kg_annotations all = { NULL, 0 };
     char *id = NULL;
     size_t n_removed = 0;
-    enum kg_status status = kg_cli_run_id(root, s->run, &id, err);
-    if (status == KG_OK) status = kg_annotations_load(root, &all, NULL, err);
+    enum kg_status status = open_place(&s->asked, &fleet, err);
+    if (status == KG_OK) status = run_id_of(fleet, root, s->run, &id, err);
+    if (status == KG_OK)
+        status = fleet ? kg_annotations_read(fleet, root, &all, err) : kg_annotations_load(root, &all, NULL, err);
     for (size_t i = 0; i < all.n_items && status == KG_OK; i++) {
+        const char *const pin = all.items[i].id;
         if (strcmp(all.items[i].kind, "pin") != 0 || strcmp(all.items[i].bundle_id, id) != 0) continue;
-        status = kg_annotation_remove(root, all.items[i].id, err);
+        status = fleet ? kg_annotation_take_back(fleet, root, pin, err) : kg_annotation_remove(root, pin, err);
         n_removed++;
     }
     if (status == KG_OK && n_removed == 0) status = kg_fail(err, KG_ERR_NOT_FOUND, "%s is not pinned", id);
     kg_annotations_free(&all);
+    kg_history_close(fleet);
     free(id);
     return status;
 }
@@ -232,7 +268,7 @@ int kg_cmd_pin(int argc, char **argv) {
         WHY_OPTION(&s.why),
         KG_AUTHOR_OPTION(&s.author),
         SIGN_OPTION(&s.sign),
-        KG_BUNDLES_OPTION(&s.bundles),
+        KG_ASKED_OPTIONS(&s.asked),
         JSON_OPTION(&s.json),
     };
     const struct kg_command command = {

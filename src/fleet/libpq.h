@@ -9,6 +9,7 @@
 #define KG_LIBPQ_LIST(X)                                                                                               \
     X(cancel)                                                                                                          \
     X(clear)                                                                                                           \
+    X(cmdTuples)                                                                                                       \
     X(conninfoFree)                                                                                                    \
     X(conninfoParse)                                                                                                   \
     X(connectdbParams)                                                                                                 \

@@ -214,12 +214,27 @@ static enum kg_status query(void *place, const struct kg_query_limits *limits, c
     return status;
 }
 
+/* What a statement changes is committed, or nothing is. */
+static enum kg_status change(void *place, const char *sql, const char *const *args, size_t n_args, int64_t *n_rows,
+                             struct kg_error *err) {
+    struct kg_fleet *fleet = place;
+    struct kg_fleet_rows rows = { .fleet = fleet };
+    enum kg_status status = kg_fleet_exec(fleet, "beginning", "BEGIN READ WRITE", err);
+    if (status != KG_OK) return status;
+    status = kg_fleet_ask(fleet, "changing rows", sql, args, (int)n_args, &rows, err);
+    if (status == KG_OK) *n_rows = strtoll(fleet->pq->cmdTuples(rows.result), NULL, 10);
+    kg_fleet_rows_free(&rows);
+    if (status == KG_OK) status = kg_fleet_exec(fleet, "committing", "COMMIT", err);
+    if (status != KG_OK) kg_fleet_roll_back(fleet);
+    return status;
+}
+
 static void close_place(void *place) {
     kg_fleet_close(place);
 }
 
 enum kg_status kg_fleet_history(struct kg_fleet *fleet, struct kg_history **history, struct kg_error *err) {
-    static const struct kg_store STORE = { query, kg_fleet_bring, close_place };
+    static const struct kg_store STORE = { query, kg_fleet_bring, change, close_place };
     enum kg_status status = kg_fleet_check(fleet, err);
     if (status == KG_OK)
         status = kg_fleet_exec(fleet, "setting up", "SET default_transaction_read_only = on; SET jit = off", err);

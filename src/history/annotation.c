@@ -129,29 +129,35 @@ static enum kg_status write_new(const char *root, const char *id, const char *te
     return status;
 }
 
-enum kg_status kg_annotation_add(const char *root, const struct kg_annotation *a, const char *key, char **id,
-                                 struct kg_error *err) {
-    enum kg_status status = kg_annotation_check(a, err);
+enum kg_status kg_annotation_make(const struct kg_annotation *a, char **id, char **text, struct kg_error *err) {
+    const enum kg_status status = kg_annotation_check(a, err);
     if (status != KG_OK) return status;
     json_t *json = json_pack("{s:s, s:o, s:o, s:o, s:I, s:o, s:o}", "kind", a->kind, "bundle_id",
                              text_or_null(a->bundle_id), "case_key", text_or_null(a->case_key), "until_us",
                              a->until_us > 0 ? json_integer((json_int_t)a->until_us) : json_null(), "utc_us",
                              (json_int_t)a->utc_us, "author", text_or_null(a->author), "text", text_or_null(a->text));
-    char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
+    char *document = json ? json_dumps(json, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
     json_decref(json);
-    if (!text) return kg_fail(err, KG_ERR_USAGE, "a %s: the words are not UTF-8", a->kind);
+    if (!document) return kg_fail(err, KG_ERR_USAGE, "a %s: the words are not UTF-8", a->kind);
     unsigned char noise[TAIL_DIGITS / 2];
     char utc[KG_UTC_TEXT_SIZE], tail[TAIL_DIGITS + 1];
-    char *with_newline = kg_xasprintf("%s\n", text);
-    if (getentropy(noise, sizeof noise) != 0) memset(noise, 0, sizeof noise); /* then the rename tells of a clash */
+    if (getentropy(noise, sizeof noise) != 0) memset(noise, 0, sizeof noise); /* then a clash of names shows */
     for (size_t i = 0; i < sizeof noise; i++) snprintf(tail + 2 * i, 3, "%02x", noise[i]);
     kg_clock_utc_compact(a->utc_us, utc);
-    char *name = kg_xasprintf("%s-%s-%s", utc, a->kind, tail);
-    status = write_new(root, name, with_newline, key, err);
+    *id = kg_xasprintf("%s-%s-%s", utc, a->kind, tail);
+    *text = kg_xasprintf("%s\n", document);
+    free(document);
+    return KG_OK;
+}
+
+enum kg_status kg_annotation_add(const char *root, const struct kg_annotation *a, const char *key, char **id,
+                                 struct kg_error *err) {
+    char *name = NULL, *text = NULL;
+    enum kg_status status = kg_annotation_make(a, &name, &text, err);
+    if (status == KG_OK) status = write_new(root, name, text, key, err);
+    free(text);
     if (status == KG_OK && id) *id = name;
     else free(name);
-    free(with_newline);
-    free(text);
     return status;
 }
 

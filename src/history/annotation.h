@@ -52,12 +52,25 @@ void kg_annotations_free(struct kg_annotations *list);
 /* KG_ERR_USAGE for a kind that is not known, or one that lacks what it speaks of. */
 KG_WARN_UNUSED enum kg_status kg_annotation_check(const struct kg_annotation *annotation, struct kg_error *err);
 
+/* What a new one is named (<utc>-<kind>-<8 digits>), and the text of its file; both malloc'ed. KG_ERR_USAGE as above,
+ * and for words that are not UTF-8. */
+KG_WARN_UNUSED enum kg_status kg_annotation_make(const struct kg_annotation *annotation, char **id, char **text,
+                                                 struct kg_error *err);
+
 /* Writes a new file, signed with that key (NULL: not signed); *id (malloc'ed; may be NULL) names it. Its own id is not
  * looked at. KG_ERR_USAGE for a kind that is not known, or one that lacks what it speaks of. */
 KG_WARN_UNUSED enum kg_status kg_annotation_add(const char *root, const struct kg_annotation *annotation,
                                                 const char *key, char **id, struct kg_error *err);
 /* KG_ERR_NOT_FOUND if there is no such annotation. */
 KG_WARN_UNUSED enum kg_status kg_annotation_remove(const char *root, const char *id, struct kg_error *err);
+
+/* Both of a history: a fleet's table, or the files in `root`. A fleet keeps no signatures: KG_ERR_UNSUPPORTED with a
+ * key; KG_ERR_UNWRITABLE for who is no admin. */
+KG_WARN_UNUSED enum kg_status kg_annotation_put(struct kg_history *history, const char *root,
+                                                const struct kg_annotation *annotation, const char *key, char **id,
+                                                struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_annotation_take_back(struct kg_history *history, const char *root, const char *id,
+                                                      struct kg_error *err);
 
 /* Whether an annotation of that kind speaks of the run (NULL: of any). */
 bool kg_annotation_of_run(const struct kg_annotations *list, const char *kind, const char *bundle_id);

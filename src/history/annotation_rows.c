@@ -1,8 +1,9 @@
 /* Annotations as a fleet's table has them. */
 #include "base/buffer.h"
 #include "history/annotation.h"
-#include "history/store.h"
-#include <kigo/history.h>
+#include "history/internal.h"
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static char *text_of(const struct kg_cell *cell) {
@@ -49,5 +50,40 @@ enum kg_status kg_annotations_read(struct kg_history *history, const char *root,
     if (!kg_history_is_store(history)) return kg_annotations_load(root, list, NULL, err);
     const enum kg_status status = kg_history_query(history, SQL, NULL, 0, add_row, list, err);
     if (status != KG_OK) kg_annotations_free(list);
+    return status;
+}
+
+enum kg_status kg_annotation_put(struct kg_history *history, const char *root, const struct kg_annotation *a,
+                                 const char *key, char **id, struct kg_error *err) {
+    enum { N_COLUMNS = 8, N_ADDED = 1 };
+    static const char SQL[] =
+        "INSERT INTO annotation(annotation_id, kind, bundle_id, case_key, until_us, utc_us, author, text)"
+        " VALUES ($1, $2, $3, $4, $5::bigint, $6::bigint, $7, $8)";
+    char *name = NULL, *text = NULL, until[24], utc[24];
+    if (!kg_history_is_store(history)) return kg_annotation_add(root, a, key, id, err);
+    if (key) return kg_fail(err, KG_ERR_UNSUPPORTED, "%s keeps no signatures of annotations", history->path);
+    enum kg_status status = kg_annotation_make(a, &name, &text, err);
+    snprintf(until, sizeof until, "%lld", (long long)a->until_us);
+    snprintf(utc, sizeof utc, "%lld", (long long)a->utc_us);
+    const char *const args[N_COLUMNS] = { name, a->kind,   a->bundle_id, a->case_key, a->until_us > 0 ? until : NULL,
+                                          utc,  a->author, a->text };
+    int64_t n_added = 0;
+    if (status == KG_OK) status = history->store->change(history->place, SQL, args, N_COLUMNS, &n_added, err);
+    if (status == KG_OK && n_added != N_ADDED)
+        status = kg_fail(err, KG_ERR_INTERNAL, "%lld annotations were added", (long long)n_added);
+    free(text);
+    if (status == KG_OK && id) *id = name;
+    else free(name);
+    return status;
+}
+
+enum kg_status kg_annotation_take_back(struct kg_history *history, const char *root, const char *id,
+                                       struct kg_error *err) {
+    int64_t n_removed = 0;
+    if (!kg_history_is_store(history)) return kg_annotation_remove(root, id, err);
+    enum kg_status status = history->store->change(history->place, "DELETE FROM annotation WHERE annotation_id = $1",
+                                                   &id, 1, &n_removed, err);
+    if (status == KG_OK && n_removed == 0)
+        status = kg_fail(err, KG_ERR_NOT_FOUND, "no annotation '%s' in %s", id, history->path);
     return status;
 }

@@ -36,6 +36,9 @@ struct kg_store {
      * was not there. */
     enum kg_status (*bring)(void *place, const char *root, const char *const *ids, size_t n_ids, bool *any_new,
                             struct kg_error *err);
+    /* One statement that changes rows, with $1, $2, ... as text, in a transaction: *n_rows of them. */
+    enum kg_status (*change)(void *place, const char *sql, const char *const *args, size_t n_args, int64_t *n_rows,
+                             struct kg_error *err);
     void (*close)(void *place);
 };
 

@@ -232,3 +232,69 @@ void kg_fleet_spoilt_copies_are_brought_again(struct kg_record *rec, const void 
     free(before);
     close_both(&both);
 }
+
+/* Both say it; a fleet's by an admin. */
+static void say_to_both(const struct both *both, const char *const *args) {
+    kg_verb_expect(both->folder.root, args, KG_EXIT_OK, NULL);
+    kg_fleet_lab_kigo(&both->fleet, "postgres", args, KG_EXIT_OK, NULL, NULL);
+}
+
+/* Annotations of both, which bear other names. */
+static void expect_same_annotations(const struct both *both, size_t n_want) {
+    json_t *of_folder = kg_verb_json(both->folder.root, ARGS("annotate", "list"), KG_EXIT_OK),
+           *of_fleet = kg_fleet_lab_json(&both->fleet, "reader", ARGS("annotate", "list"), KG_EXIT_OK);
+    ck_assert_uint_eq(json_array_size(of_folder), n_want);
+    for (size_t i = 0; i < n_want; i++) {
+        ck_assert_int_eq(json_object_del(json_array_get(of_folder, i), "annotation_id"), 0);
+        ck_assert_int_eq(json_object_del(json_array_get(of_fleet, i), "annotation_id"), 0);
+    }
+    ck_assert_msg(json_equal(of_folder, of_fleet), "%s\n%s", json_dumps(of_folder, 0), json_dumps(of_fleet, 0));
+    json_decref(of_folder);
+    json_decref(of_fleet);
+}
+
+/* What people say of runs counts as it does in a folder, and only admins say it. */
+void kg_fleet_annotated_as_a_folder(struct kg_record *rec, const void *arg) {
+    static const struct {
+        const char *args[MOST_ARGS];
+        size_t n; /* annotations then */
+    } SAID[] = {
+        { { "annotate", "note", "latest", "--why", "caf\xc3\xa9 'quoted' \\ \x1b[1m" }, 1 },
+        { { "annotate", "exclude", "latest~3", "--why", "noisy", "--case", "*case_1*" }, 2 },
+        { { "pin", "latest~1" }, 3 },
+        { { "waive", "*case_2*", "--until", "2999-12-31", "--why", "known", "--author", "ann" }, 4 },
+        { { "pin", "latest~1", "--remove" }, 3 },
+    };
+    static const char *const REFUSED[][MOST_ARGS] = {
+        { "annotate", "no-such-kind" },
+        { "annotate", "remove", "20261124T000000Z-waive-00000000" },
+        { "annotate", "break", "latest~99", "--why", "x" },
+        { "waive", "x", "--until", "2001-01-01", "--why", "x" },
+        { "pin", "latest", "--remove" },
+    };
+    const char *const call[] = { "regress", "latest~1", "--repo", "@", NULL };
+    struct both both;
+    (void)arg;
+    if (!open_both(&both, rec, FEW_RUNS)) return;
+    expect_same(&both, call, "--json", "\"n_red_waived\": 0");
+    for (size_t i = 0; i < KG_COUNT_OF(SAID); i++) {
+        say_to_both(&both, SAID[i].args);
+        expect_same_annotations(&both, SAID[i].n);
+    }
+    expect_same(&both, call, "--json", "\"waived_by\": \"ann (not signed)\"");
+    for (size_t i = 0; i < KG_COUNT_OF(REFUSED); i++) {
+        struct kg_process_result local;
+        kg_verb_run(both.folder.root, REFUSED[i], false, &local);
+        kg_fleet_lab_kigo(&both.fleet, "postgres", REFUSED[i], local.exit_code, NULL, NULL);
+        kg_process_result_free(&local);
+    }
+    say_to_both(&both, ARGS("accept", "*case_3*", "--run", "latest~1", "--why", "wanted"));
+    expect_same(&both, call, NULL, "waived");
+    const char *const users[] = { "reader", "runner_a" };
+    for (size_t i = 0; i < KG_COUNT_OF(users); i++)
+        kg_fleet_lab_kigo(&both.fleet, users[i], ARGS("annotate", "note", "latest", "--why", "x"), KG_EXIT_INCOMPLETE,
+                          "permission denied", NULL);
+    ck_assert_int_eq(kg_fleet_lab_number(&both.fleet, "SELECT count(*) FROM kigo.annotation"), 4);
+    free(kg_fleet_lab_sql(&both.fleet, "postgres", "DELETE FROM kigo.annotation"));
+    close_both(&both);
+}

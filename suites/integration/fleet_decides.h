@@ -7,5 +7,6 @@
 void kg_fleet_decides_as_a_folder(struct kg_record *rec, const void *arg);
 void kg_fleet_tampered_rows_decide_nothing(struct kg_record *rec, const void *arg);
 void kg_fleet_spoilt_copies_are_brought_again(struct kg_record *rec, const void *arg);
+void kg_fleet_annotated_as_a_folder(struct kg_record *rec, const void *arg);
 
 #endif

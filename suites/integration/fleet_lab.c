@@ -84,7 +84,7 @@ static void make_fleet(struct kg_fleet_lab *lab) {
                       CLEAR[] = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
                                 " WHERE datname = current_database() AND pid <> pg_backend_pid();"
                                 "TRUNCATE kigo.runner, kigo.archive_chunk, kigo.env, kigo.build, kigo.tcase,"
-                                " kigo.figure_name, kigo.result_row, kigo.metric_row CASCADE";
+                                " kigo.figure_name, kigo.result_row, kigo.metric_row, kigo.annotation CASCADE";
     static bool made;
     snprintf(lab->database, sizeof lab->database, "kigo");
     if (made) {

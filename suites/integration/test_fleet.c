@@ -527,6 +527,7 @@ static const struct kg_case CASES[] = {
     OTHER(decides_as_a_folder),
     OTHER(tampered_rows_decide_nothing),
     OTHER(spoilt_copies_are_brought_again),
+    OTHER(annotated_as_a_folder),
     OTHER(queries_only_read),
     OTHER(or_folder),
     OTHER(reads_as_a_folder),

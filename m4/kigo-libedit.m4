@@ -1,5 +1,5 @@
-# KG_WITH_LIBEDIT: --with-libedit=auto|yes|no. Sets LIBEDIT_CFLAGS, LIBEDIT_LIBS, kg_libedit_summary and the conditional
-# WITH_LIBEDIT. Without it the lines of `kigo chat` have no history, and the editing of the terminal alone.
+# KG_WITH_LIBEDIT: --with-libedit=auto|yes|no. Sets LIBEDIT_CFLAGS, kg_libedit_summary and the conditional WITH_LIBEDIT. Only the
+# headers are needed: the library is loaded when a person types (src/cli/libedit.h). Without it the lines of `kigo chat` have no history, and the editing of the terminal alone.
 AC_DEFUN([KG_WITH_LIBEDIT], [
 AC_ARG_WITH([libedit],
   [AS_HELP_STRING([--with-libedit=auto|yes|no], [line editing and history in kigo chat (auto: if libedit is found)])],
@@ -10,6 +10,5 @@ AS_IF([test "x$with_libedit" != xno],
       AC_DEFINE([HAVE_LIBEDIT], [1], [kigo chat has line editing and a history])],
      [AS_IF([test "x$with_libedit" = xyes], [KG_MISSING([libedit], [libedit-dev])])])])
 AC_SUBST([LIBEDIT_CFLAGS])
-AC_SUBST([LIBEDIT_LIBS])
 AM_CONDITIONAL([WITH_LIBEDIT], [test "x$kg_libedit_summary" = xlibedit])
 ])

@@ -1,5 +1,6 @@
-# KG_WITH_LIBMICROHTTPD: --with-libmicrohttpd=auto|yes|no. Sets LIBMICROHTTPD_CFLAGS, LIBMICROHTTPD_LIBS, kg_libmicrohttpd_summary
-# and the conditional WITH_LIBMICROHTTPD. Only the program kigo is linked with it. Without it kigo web says so.
+# KG_WITH_LIBMICROHTTPD: --with-libmicrohttpd=auto|yes|no. Sets LIBMICROHTTPD_CFLAGS, kg_libmicrohttpd_summary and
+# the conditional WITH_LIBMICROHTTPD. Only the headers are needed: the library is loaded when kigo web asks for it
+# (src/web/libmicrohttpd.h). Without it kigo web says so.
 AC_DEFUN([KG_WITH_LIBMICROHTTPD], [
 AC_ARG_WITH([libmicrohttpd],
   [AS_HELP_STRING([--with-libmicrohttpd=auto|yes|no], [build kigo web (auto: if libmicrohttpd is found)])],
@@ -10,6 +11,5 @@ AS_IF([test "x$with_libmicrohttpd" != xno],
       AC_DEFINE([HAVE_LIBMICROHTTPD], [1], [kigo web has its server])],
      [AS_IF([test "x$with_libmicrohttpd" = xyes], [KG_MISSING([libmicrohttpd], [libmicrohttpd-dev])])])])
 AC_SUBST([LIBMICROHTTPD_CFLAGS])
-AC_SUBST([LIBMICROHTTPD_LIBS])
 AM_CONDITIONAL([WITH_LIBMICROHTTPD], [test "x$kg_libmicrohttpd_summary" = xlibmicrohttpd])
 ])

@@ -3,8 +3,8 @@
 #include "base/buffer.h"
 #include "cli/ask_line.h"
 #include "cli/interrupt.h"
+#include "cli/libedit.h"
 #include <errno.h>
-#include <histedit.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ struct kg_line_editor {
 
 static const char *prompt_of(EditLine *edit) {
     struct kg_line_editor *e = NULL;
-    el_get(edit, EL_CLIENTDATA, &e);
+    kg_libedit()->el_get(edit, EL_CLIENTDATA, &e);
     return e->prompt;
 }
 
@@ -46,40 +46,42 @@ static int read_character(EditLine *edit, wchar_t *character) {
 }
 
 struct kg_line_editor *kg_line_editor_open(FILE *screen) {
+    if (!kg_libedit()) return NULL;
     struct kg_line_editor *e = kg_xcalloc(1, sizeof *e);
     HistEvent event;
     /* libedit reads characters by the locale; kigo's text is UTF-8 wherever it runs. */
     if (!setlocale(LC_CTYPE, "") || strcmp(nl_langinfo(CODESET), "UTF-8") != 0) setlocale(LC_CTYPE, "C.UTF-8");
     e->prompt = "";
-    e->edit = el_init("kigo", stdin, screen, stderr);
-    e->history = history_init();
+    e->edit = kg_libedit()->el_init("kigo", stdin, screen, stderr);
+    e->history = kg_libedit()->history_init();
     if (!e->edit || !e->history) {
         kg_line_editor_close(e);
         return NULL;
     }
-    history(e->history, &event, H_SETSIZE, N_LINES_KEPT);
-    history(e->history, &event, H_SETUNIQUE, 1);
-    el_set(e->edit, EL_CLIENTDATA, e);
-    el_set(e->edit, EL_PROMPT, prompt_of);
-    el_set(e->edit, EL_EDITOR, "emacs");
-    el_set(e->edit, EL_HIST, history, e->history);
-    el_set(e->edit, EL_GETCFN, read_character);
-    el_source(e->edit, NULL);
+    kg_libedit()->history(e->history, &event, H_SETSIZE, N_LINES_KEPT);
+    kg_libedit()->history(e->history, &event, H_SETUNIQUE, 1);
+    kg_libedit()->el_set(e->edit, EL_CLIENTDATA, e);
+    kg_libedit()->el_set(e->edit, EL_PROMPT, prompt_of);
+    kg_libedit()->el_set(e->edit, EL_EDITOR, "emacs");
+    kg_libedit()->el_set(e->edit, EL_HIST, kg_libedit()->history, e->history);
+    kg_libedit()->el_set(e->edit, EL_GETCFN, read_character);
+    kg_libedit()->el_source(e->edit, NULL);
     return e;
 }
 
 const char *kg_line_editor_read(struct kg_line_editor *e, const char *prompt, int *len) {
     HistEvent event;
     e->prompt = prompt;
-    el_set(e->edit, EL_PREP_TERM, 1); /* before the prompt is shown: an early Ctrl-D would be lost with the change */
-    const char *line = el_gets(e->edit, len);
-    if (line && *len > 1) history(e->history, &event, H_ENTER, line);
+    /* before the prompt is shown: an early Ctrl-D would be lost with the change */
+    kg_libedit()->el_set(e->edit, EL_PREP_TERM, 1);
+    const char *line = kg_libedit()->el_gets(e->edit, len);
+    if (line && *len > 1) kg_libedit()->history(e->history, &event, H_ENTER, line);
     return line;
 }
 
 void kg_line_editor_close(struct kg_line_editor *e) {
     if (!e) return;
-    if (e->edit) el_end(e->edit);
-    if (e->history) history_end(e->history);
+    if (e->edit) kg_libedit()->el_end(e->edit);
+    if (e->history) kg_libedit()->history_end(e->history);
     free(e);
 }

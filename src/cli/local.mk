@@ -98,17 +98,15 @@ kigo_SOURCES = \
 	src/cli/verify_report.h \
 	src/cli/verify_signoffs.c
 if WITH_LIBEDIT
-kigo_SOURCES += src/cli/line_editor.c
+kigo_SOURCES += src/cli/libedit.c src/cli/libedit.h src/cli/line_editor.c
 kigo_CPPFLAGS += $(LIBEDIT_CFLAGS)
-kigo_LDADD += $(LIBEDIT_LIBS)
 else
 kigo_SOURCES += src/cli/line_editor_none.c
 endif
 kigo_SOURCES += src/web/server.h
 if WITH_LIBMICROHTTPD
-kigo_SOURCES += src/web/server.c
+kigo_SOURCES += src/web/libmicrohttpd.c src/web/libmicrohttpd.h src/web/server.c
 kigo_CPPFLAGS += $(LIBMICROHTTPD_CFLAGS)
-kigo_LDADD += $(LIBMICROHTTPD_LIBS)
 else
 kigo_SOURCES += src/web/server_none.c
 endif

@@ -1,9 +1,9 @@
 #include "web/server.h"
 #include "base/clock.h"
 #include "base/size.h"
+#include "web/libmicrohttpd.h"
 #include "web/listen.h"
 #include <errno.h>
-#include <microhttpd.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 const char *kg_server_missing(void) {
-    return NULL;
+    return kg_libmicrohttpd() ? NULL : "this machine has no libmicrohttpd.so.12 (Debian: libmicrohttpd12)";
 }
 
 /* A connection, and since when its request is awaited or under way. */
@@ -84,27 +84,29 @@ static void put_headers(struct MHD_Response *out, const struct kg_web_response *
         { "Cross-Origin-Opener-Policy", "same-origin" },
         { "Cross-Origin-Resource-Policy", "same-origin" },
     };
-    for (size_t i = 0; i < KG_COUNT_OF(LINES); i++) MHD_add_response_header(out, LINES[i][0], LINES[i][1]);
-    MHD_add_response_header(out, "Content-Type", response->type);
+    for (size_t i = 0; i < KG_COUNT_OF(LINES); i++)
+        kg_libmicrohttpd()->add_response_header(out, LINES[i][0], LINES[i][1]);
+    kg_libmicrohttpd()->add_response_header(out, "Content-Type", response->type);
     char *policy = kg_xasprintf("default-src 'none'; style-src 'nonce-%s'; script-src 'self'; base-uri 'none'; "
                                 "form-action 'self'; frame-ancestors 'none'",
                                 *response->nonce ? response->nonce : "none");
-    MHD_add_response_header(out, "Content-Security-Policy", policy);
+    kg_libmicrohttpd()->add_response_header(out, "Content-Security-Policy", policy);
     free(policy);
 }
 
 /* Takes the response's body. */
 static enum MHD_Result send_response(struct MHD_Connection *connection, struct kg_web_response *response) {
     struct MHD_Response *out =
-        MHD_create_response_from_buffer(response->body.len, response->body.data, MHD_RESPMEM_MUST_FREE);
+        kg_libmicrohttpd()->create_response_from_buffer(response->body.len, response->body.data, MHD_RESPMEM_MUST_FREE);
     if (!out) {
         kg_buffer_free(&response->body);
         return MHD_NO;
     }
     put_headers(out, response);
-    if (response->status == MHD_HTTP_METHOD_NOT_ALLOWED) MHD_add_response_header(out, "Allow", "GET, HEAD");
-    const enum MHD_Result sent = MHD_queue_response(connection, (unsigned)response->status, out);
-    MHD_destroy_response(out);
+    if (response->status == MHD_HTTP_METHOD_NOT_ALLOWED)
+        kg_libmicrohttpd()->add_response_header(out, "Allow", "GET, HEAD");
+    const enum MHD_Result sent = kg_libmicrohttpd()->queue_response(connection, (unsigned)response->status, out);
+    kg_libmicrohttpd()->destroy_response(out);
     return sent;
 }
 
@@ -134,9 +136,9 @@ static enum MHD_Result take_param(void *user, enum MHD_ValueKind kind, const cha
 }
 
 static bool has_body(struct MHD_Connection *connection) {
-    const char *length = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Content-Length");
+    const char *length = kg_libmicrohttpd()->lookup_connection_value(connection, MHD_HEADER_KIND, "Content-Length");
     return (length && strcmp(length, "0") != 0) ||
-           MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Transfer-Encoding");
+           kg_libmicrohttpd()->lookup_connection_value(connection, MHD_HEADER_KIND, "Transfer-Encoding");
 }
 
 static enum MHD_Result answer(void *user, struct MHD_Connection *connection, const char *url, const char *method,
@@ -149,12 +151,12 @@ static enum MHD_Result answer(void *user, struct MHD_Connection *connection, con
     (void)version, (void)upload, (void)upload_bytes;
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
         return refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "This server only shows pages: GET and HEAD.");
-    if (!kg_listen_takes_host(&server->at,
-                              MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST)))
+    if (!kg_listen_takes_host(&server->at, kg_libmicrohttpd()->lookup_connection_value(connection, MHD_HEADER_KIND,
+                                                                                       MHD_HTTP_HEADER_HOST)))
         return refuse(connection, MHD_HTTP_FORBIDDEN, "This server answers to localhost alone.");
     if (head->long_url) return refuse(connection, MHD_HTTP_URI_TOO_LONG, "This address is too long.");
     if (head->bad || has_body(connection)) return refuse(connection, MHD_HTTP_BAD_REQUEST, "This is no request.");
-    MHD_get_connection_values_n(connection, MHD_GET_ARGUMENT_KIND, take_param, &params);
+    kg_libmicrohttpd()->get_connection_values_n(connection, MHD_GET_ARGUMENT_KIND, take_param, &params);
     if (params.too_much) return refuse(connection, MHD_HTTP_BAD_REQUEST, "This request asks for too much.");
     kg_web_answer(server->web, &request, &response);
     return send_response(connection, &response);
@@ -166,7 +168,7 @@ static void say_nothing(void *user, const char *format, va_list args) {
 }
 
 static enum kg_status start(struct kg_server *server, struct kg_error *err) {
-    server->daemon = MHD_start_daemon(
+    server->daemon = kg_libmicrohttpd()->start_daemon(
         MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0, NULL, NULL, answer, server, MHD_OPTION_EXTERNAL_LOGGER, say_nothing, NULL,
         MHD_OPTION_LISTEN_SOCKET, server->at.fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)KG_SERVER_CONNECTIONS,
         MHD_OPTION_CONNECTION_TIMEOUT, server->limits.idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
@@ -192,6 +194,7 @@ static enum kg_status catch_signals(int *fd, struct kg_error *err) {
 
 enum kg_status kg_server_open(struct kg_web *web, const char *listen, uint16_t port,
                               const struct kg_server_limits *limits, struct kg_server **server, struct kg_error *err) {
+    if (!kg_libmicrohttpd()) return kg_fail(err, KG_ERR_UNSUPPORTED, "%s", kg_server_missing());
     struct kg_server *opened = kg_xcalloc(1, sizeof *opened);
     *opened = (struct kg_server){ .web = web, .limits = *limits, .at.fd = -1, .signals = -1 };
     enum kg_status status = kg_listen_open(listen, port, &opened->at, err);
@@ -210,30 +213,32 @@ static void end_overdue(struct kg_server *server) {
         const struct slot *slot = &server->slots[i];
         if (!slot->connection || now_ns - slot->since_ns < (uint64_t)server->limits.request_s * 1000000000) continue;
         const union MHD_ConnectionInfo *info =
-            MHD_get_connection_info(slot->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+            kg_libmicrohttpd()->get_connection_info(slot->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
         if (info) shutdown(info->connect_fd, SHUT_RDWR);
     }
 }
 
 enum kg_status kg_server_run(struct kg_server *server, struct kg_error *err) {
     enum { LOOK_MS = 1000 };
-    const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    const union MHD_DaemonInfo *info = kg_libmicrohttpd()->get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
     if (!info) return kg_fail(err, KG_ERR_IO, "the server has nothing to wait for");
     struct pollfd fds[] = { { .fd = server->signals, .events = POLLIN }, { .fd = info->epoll_fd, .events = POLLIN } };
     for (;;) {
         MHD_UNSIGNED_LONG_LONG wait_ms = LOOK_MS;
-        if (MHD_get_timeout(server->daemon, &wait_ms) != MHD_YES || wait_ms > LOOK_MS) wait_ms = LOOK_MS;
+        if (kg_libmicrohttpd()->get_timeout(server->daemon, &wait_ms) != MHD_YES || wait_ms > LOOK_MS)
+            wait_ms = LOOK_MS;
         if (poll(fds, KG_COUNT_OF(fds), (int)wait_ms) < 0 && errno != EINTR)
             return kg_fail(err, KG_ERR_IO, "waiting for requests: %s", strerror(errno));
         if (fds[0].revents) return KG_OK;
-        if (MHD_run(server->daemon) != MHD_YES) return kg_fail(err, KG_ERR_IO, "the server stopped by itself");
+        if (kg_libmicrohttpd()->run(server->daemon) != MHD_YES)
+            return kg_fail(err, KG_ERR_IO, "the server stopped by itself");
         end_overdue(server);
     }
 }
 
 void kg_server_close(struct kg_server *server) {
     if (!server) return;
-    if (server->daemon) MHD_stop_daemon(server->daemon); /* closes the listening socket */
+    if (server->daemon) kg_libmicrohttpd()->stop_daemon(server->daemon); /* closes the listening socket */
     else if (server->at.fd >= 0) close(server->at.fd);
     if (server->signals >= 0) close(server->signals);
     free(server);

@@ -177,7 +177,6 @@ check_PROGRAMS += suites/unit/test_web_none
 suites_unit_test_web_none_SOURCES = src/web/server_none.c suites/unit/test_web_none.c
 if WITH_LIBMICROHTTPD
 check_PROGRAMS += suites/unit/test_web_server
-suites_unit_test_web_server_SOURCES = src/web/server.c suites/unit/test_web_server.c
+suites_unit_test_web_server_SOURCES = src/web/libmicrohttpd.c src/web/libmicrohttpd.h src/web/server.c suites/unit/test_web_server.c
 suites_unit_test_web_server_CPPFLAGS = $(AM_CPPFLAGS) $(LIBMICROHTTPD_CFLAGS)
-suites_unit_test_web_server_LDADD = $(LDADD) $(LIBMICROHTTPD_LIBS)
 endif

@@ -1,0 +1,18 @@
+#include "cli/libedit.h"
+#include "base/late_library.h"
+#include "base/size.h"
+
+static const struct kg_late_function FUNCTIONS[] = {
+#define KG_LIBEDIT_ROW(name) { #name, offsetof(struct kg_libedit, name) },
+    KG_LIBEDIT_LIST(KG_LIBEDIT_ROW)
+#undef KG_LIBEDIT_ROW
+};
+
+const struct kg_libedit *kg_libedit(void) {
+    static struct kg_libedit loaded;
+    static const struct kg_libedit *answer;
+    static const char *const NAMES[] = { "libedit.so.2", "libedit.so.0" }; /* Debian's, and its publisher's */
+    for (size_t i = 0; i < KG_COUNT_OF(NAMES) && !answer; i++)
+        if (kg_late_library_load(NAMES[i], FUNCTIONS, KG_COUNT_OF(FUNCTIONS), &loaded)) answer = &loaded;
+    return answer;
+}

@@ -74,7 +74,7 @@ static bool is_given(const struct kg_command *command, const char *name) {
 }
 
 static bool asks_folders_only(const char *verb) {
-    static const char *const VERBS[] = { "confirm", "report", "selfcheck", "web" };
+    static const char *const VERBS[] = { "confirm", "selfcheck", "web" };
     bool asks = false;
     for (size_t i = 0; i < KG_COUNT_OF(VERBS); i++) asks = asks || strcmp(VERBS[i], verb) == 0;
     return asks;

@@ -1,10 +1,13 @@
 /* kigo report: a run, or all of them, as a page for people. */
 #include "base/beneath.h"
 #include "base/size.h"
+#include "cli/asked_runs.h"
 #include "cli/commands.h"
 #include "cli/regress_call.h"
 #include "cli/sprint.h"
 #include "cli/trust.h"
+#include "history/shelf.h"
+#include "history/trust.h"
 #include "report/past.h"
 #include "report/report.h"
 #include <stdlib.h>
@@ -71,17 +74,27 @@ static void unload(struct loaded *l) {
     kg_records_free(&l->records);
 }
 
-/* Without a history there is still a report; a run it was to be held against must be there. */
-static enum kg_status compare(const struct report_options *o, const char *dir, struct loaded *l, struct kg_error *err) {
+/* What the runs of the baseline measured: a fleet's are here, as the judgement rests on them. */
+static enum kg_status load_past(const struct kg_asked_runs *runs, struct loaded *l, struct kg_error *err) {
+    const struct kg_asked asked = { runs->bundles, NULL };
     struct kg_history *history = NULL;
-    enum kg_status status = kg_cli_regress("report", &o->against, dir, &l->regression, &l->why);
-    l->compared = status == KG_OK;
-    if (!l->compared && o->against.baseline) return kg_fail(err, l->why.status, "%s", l->why.message);
-    if (!l->compared) return KG_OK;
-    status = kg_history_open(kg_cli_bundles_root(o->against.bundles), &history, NULL, err);
-    if (status == KG_OK) status = kg_past_load(history, &l->regression.baseline, &l->past, err);
+    const char *place;
+    enum kg_status status = runs->fleet ? kg_cli_asked_open("report", &asked, &history, &place, err)
+                                        : kg_history_open(runs->root, &history, NULL, err);
+    if (status == KG_OK && runs->fleet) status = kg_trust_loaded(history, &l->regression.baseline, err);
+    if (status == KG_OK) status = kg_past_load(kg_shelf_index(history), &l->regression.baseline, &l->past, err);
     kg_history_close(history);
     return status;
+}
+
+/* Without a history there is still a report; a run it was to be held against must be there. */
+static enum kg_status compare(const struct report_options *o, const struct kg_asked_runs *runs, const char *dir,
+                              struct loaded *l, struct kg_error *err) {
+    const char *const name = kg_asked_runs_dir(runs, dir) ? dir : strrchr(dir, '/') + 1;
+    const enum kg_status status = kg_cli_regress("report", &o->against, name, &l->regression, &l->why);
+    l->compared = status == KG_OK;
+    if (!l->compared && o->against.baseline) return kg_fail(err, l->why.status, "%s", l->why.message);
+    return l->compared ? load_past(runs, l, err) : KG_OK;
 }
 
 static enum kg_status deliver(const struct report_options *o, struct kg_buffer *out, struct kg_error *err) {
@@ -91,13 +104,14 @@ static enum kg_status deliver(const struct report_options *o, struct kg_buffer *
     return status;
 }
 
-static enum kg_status report_run(const struct report_options *o, const char *run, bool *unsound, struct kg_error *err) {
+static enum kg_status report_run(const struct report_options *o, struct kg_asked_runs *runs, const char *run,
+                                 bool *unsound, struct kg_error *err) {
     struct loaded l = { .manifest_sha256 = "" };
     char *dir = NULL;
-    enum kg_status status = kg_cli_bundle_find(kg_cli_bundles_root(o->against.bundles), run, &dir, err);
+    enum kg_status status = kg_asked_runs_find(runs, NULL, run, &dir, err);
     if (status == KG_OK) status = load(dir, &l, err);
     if (status == KG_OK) look_at_signature(o, dir, &l);
-    if (status == KG_OK) status = compare(o, dir, &l, err);
+    if (status == KG_OK) status = compare(o, runs, dir, &l, err);
     if (status == KG_OK) {
         const struct kg_export from = { &l.records, l.summary, l.env, l.build, l.source };
         struct kg_goal_counts goals;
@@ -161,11 +175,31 @@ static enum kg_status report_history(const struct report_options *o, struct kg_e
     return status;
 }
 
+static int find_and_report(const struct report_options *o, const char *run) {
+    const struct kg_asked asked = { o->against.bundles, NULL };
+    struct kg_asked_runs runs;
+    struct kg_error err;
+    bool unsound = false;
+    enum kg_status status = kg_asked_runs_open("report", &asked, &runs, &err);
+    if (status == KG_OK) status = report_run(o, &runs, run, &unsound, &err);
+    const int code = status != KG_OK ? kg_cli_error("report", kg_asked_runs_error(&runs, &err))
+                     : unsound       ? KG_EXIT_INTEGRITY
+                                     : KG_EXIT_OK;
+    kg_asked_runs_close(&runs);
+    return code;
+}
+
 static enum kg_status check(const struct report_options *o, size_t n_args, struct kg_error *err) {
     if (o->markdown && o->csv) return kg_fail(err, KG_ERR_USAGE, "--markdown and --csv exclude each other");
     if (o->history && n_args > 0) return kg_fail(err, KG_ERR_USAGE, "--history is of all runs, not of one");
     if (o->history && o->against.baseline)
         return kg_fail(err, KG_ERR_USAGE, "--history is held against nothing: no --against");
+    const struct kg_asked asked = { o->against.bundles, NULL };
+    if (o->history && kg_cli_asked_is_fleet(&asked))
+        return kg_fail(
+            err, KG_ERR_USAGE,
+            "--history is a page of a folder's runs, and $KIGO_HISTORY names a fleet: 'kigo pull' the runs, then "
+            "say their folder: --bundles proof-bundles");
     if (!o->history && n_args == 0)
         return kg_fail(err, KG_ERR_USAGE,
                        "which RUN? 'kigo list' shows them, the newest is 'latest'; --history is a page of all");
@@ -174,7 +208,6 @@ static enum kg_status check(const struct report_options *o, size_t n_args, struc
 
 int kg_cmd_report(int argc, char **argv) {
     struct report_options o = { .against = KG_REGRESS_CALL_INIT, .limit = 100 };
-    bool unsound = false;
     const struct kg_option options[] = {
         { .name = "against",
           .kind = KG_OPTION_TEXT,
@@ -215,7 +248,9 @@ int kg_cmd_report(int argc, char **argv) {
         .summary =
             "Writes one HTML page without scripts or outside requests: verdict, what changed against the history,\n"
             "layers and cases, error margins, timings, memory by tag, roofline, environment. gnuplot draws its\n"
-            "pictures; without it the tables stay. It judges nothing: exit code 0, or 4 if the bundle does not verify.",
+            "pictures; without it the tables stay. It judges nothing: exit code 0, or 4 if the bundle does not "
+            "verify.\n"
+            "A fleet's runs are those of $KIGO_HISTORY.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
         .max_args = 1,
@@ -225,7 +260,7 @@ int kg_cmd_report(int argc, char **argv) {
     int ended;
     if (!kg_cli_parse(&command, argc, argv, &run, 1, &ended)) return ended;
     enum kg_status status = check(&o, run != NULL, &err);
-    if (status == KG_OK) status = o.history ? report_history(&o, &err) : report_run(&o, run, &unsound, &err);
-    if (status != KG_OK) return kg_cli_error("report", &err);
-    return unsound ? KG_EXIT_INTEGRITY : KG_EXIT_OK;
+    if (status == KG_OK && !o.history) return find_and_report(&o, run);
+    if (status == KG_OK) status = report_history(&o, &err);
+    return status == KG_OK ? KG_EXIT_OK : kg_cli_error("report", &err);
 }

@@ -109,6 +109,7 @@ static void judge(const struct show_options *o, struct run *run) {
     struct kg_regress_call call = KG_REGRESS_CALL_INIT;
     call.bundles = o->asked.bundles;
     call.history = o->asked.history;
+    call.repository = o->filter.repository;
     const char *const name = kg_asked_runs_dir(run->from, run->dir) ? run->dir : strrchr(run->dir, '/') + 1;
     if (run->findings.n_items > 0) kg_error_set(&run->not_compared, KG_ERR_INTEGRITY, "it does not verify");
     else run->compared = kg_cli_regress("show", &call, name, &run->regression, &run->not_compared) == KG_OK;

@@ -198,7 +198,7 @@ void kg_fleet_queries_only_read(struct kg_record *rec, const void *arg) {
 /* Which of two that are named is asked, and who asks none yet. */
 void kg_fleet_or_folder(struct kg_record *rec, const void *arg) {
     static const char *const OF_FOLDERS[][4] = {
-        { "confirm" }, { "report", "latest" }, { "selfcheck" }, { "web", "--port", "0" }
+        { "confirm" }, { "report", "--history" }, { "selfcheck" }, { "web", "--port", "0" }
     };
     struct kg_fleet_lab lab;
     char *said = NULL;

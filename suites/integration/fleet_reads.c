@@ -21,7 +21,7 @@ enum { N_RUNS = 4, N_CASES = 8, MOST_ARGS = 12 };
 static void fill(void *arg, size_t i, struct kg_made_case *c) {
     static const char *const STATUSES[] = { "pass", "fail", "pass", "skip", "pass" };
     const size_t run = *(const size_t *)arg;
-    c->status = STATUSES[(i + run) % KG_COUNT_OF(STATUSES)];
+    c->status = run == 0 || run == 3 ? "pass" : STATUSES[(i + run) % KG_COUNT_OF(STATUSES)]; /* green: a baseline */
     c->absent = i == 3 && run == 2;
     c->definition = i == 5 && run > 2 ? "another" : "";
     c->time_ns = i % 5 == 4 ? 0 : 1e6 * (1 + (double)run / 3) / (1 + (double)i);
@@ -80,15 +80,14 @@ void kg_fleet_reads_as_a_folder(struct kg_record *rec, const void *arg) {
     /* @: the last made run; #: its last 8 digits; %: its commit; !: the hostile one */
     static const struct {
         const char *args[MOST_ARGS];
-        bool csv;
+        bool all_forms; /* beside JSON, which report does not have */
     } CALLS[] = {
-        { { "show", "@" }, true },
-        { { "show", "!" }, true },
+        { { "show", "@", "--repo", "$" }, true },
+        { { "show", "!" }, false },
         { { "show", "#", "--failures" }, false },
         { { "show", "%", "--slowest", "3" }, false },
         { { "show", "@", "--case", "*case_1*" }, false },
         { { "show", "latest~1", "--machine", "made" }, false },
-        { { "show", "@", "--machine", "made" }, false },
         { { "show", "@", "--machine", "nobody's" }, false },
         { { "show", "latest~3" }, false },
         { { "show", "latest~99" }, false },
@@ -96,13 +95,18 @@ void kg_fleet_reads_as_a_folder(struct kg_record *rec, const void *arg) {
         { { "show", "no such run" }, false },
         { { "show", "" }, false },
         { { "show", "latest", "--commits", "HEAD~4..HEAD~1", "--repo", "$" }, false },
+        { { "report", "@", "--repo", "$" }, true },
+        { { "report", "!", "--markdown" }, false },
+        { { "report", "latest~1", "--against", "latest~3", "--csv" }, false },
+        { { "report", "@", "--against", "no such run" }, false },
+        { { "report", "no such run" }, false },
         { { "diff", "latest~2", "@" }, true },
         { { "diff", "@", "latest~3", "--all" }, false },
         { { "diff", "latest~1", "@", "--case", "*_1*", "--backend", "cu*" }, false },
         { { "diff", "@", "!" }, false },
-        { { "diff", "@", "@" }, false },
         { { "diff", "@", "no such run" }, false },
     };
+    static const char *const FORMS[] = { NULL, "--csv", "--markdown" };
     struct reads reads;
     (void)arg;
     if (!open_reads(&reads, rec, N_RUNS)) return;
@@ -119,10 +123,14 @@ void kg_fleet_reads_as_a_folder(struct kg_record *rec, const void *arg) {
                       : strcmp(word, "$") == 0 ? reads.folder.repository
                                                : word;
         }
-        kg_fleet_both_expect(&reads.both, args, "--json");
-        if (CALLS[i].csv) kg_fleet_both_expect(&reads.both, args, "--csv");
-        if (strcmp(args[0], "diff") == 0) kg_fleet_both_expect(&reads.both, args, NULL);
+        const bool has_json = strcmp(args[0], "report") != 0;
+        kg_fleet_both_expect(&reads.both, args, has_json ? "--json" : NULL);
+        for (size_t k = 0; CALLS[i].all_forms && k < KG_COUNT_OF(FORMS); k++)
+            kg_fleet_both_expect(&reads.both, args, FORMS[k]);
     }
+    /* Else the same words would be about nothing. */
+    kg_fleet_lab_kigo(&reads.both.fleet, "reader", ARGS("show", reads.id, "--repo", reads.folder.repository),
+                      KG_EXIT_OK, "against 1 run", NULL);
     free(hostile);
     close_reads(&reads);
 }

@@ -257,10 +257,6 @@ const char *kg_asked_runs_dir(const struct kg_asked_runs *runs, const char *dir)
 }
 
 const struct kg_error *kg_asked_runs_error(const struct kg_asked_runs *runs, struct kg_error *err) {
-    if (!runs->fleet) return err;
-    const size_t len = strlen(runs->root);
-    for (char *at = err->message; (at = strstr(at, runs->root));)
-        if (at[len] == '/') memmove(at, at + len + 1, strlen(at + len + 1) + 1);
-        else at += len;
+    if (runs->fleet) kg_fleet_cache_hide(runs->root, err);
     return err;
 }

@@ -168,6 +168,13 @@ static enum kg_status find_here(const struct kg_fleet_cache *cache, const char *
     return status;
 }
 
+void kg_fleet_cache_hide(const char *dir, struct kg_error *err) {
+    const size_t len = strlen(dir);
+    for (char *at = err->message; (at = strstr(at, dir));)
+        if (at[len] == '/') memmove(at, at + len + 1, strlen(at + len + 1) + 1);
+        else at += len;
+}
+
 /* What the archive holds has to be the run. */
 static enum kg_status check_imported(const struct kg_fleet_cache *cache, const struct kg_imported *imported,
                                      const char *id, const char *tags, struct kg_error *err) {
@@ -194,6 +201,7 @@ static enum kg_status fetch(const struct kg_fleet_cache *cache, const char *verb
         status = kg_bundle_import(&import, &imported, err);
         if (status == KG_OK) status = check_imported(cache, &imported, id, tags, err);
         if (status != KG_OK) kg_error_prefix(err, "%s", kg_fleet_where(cache->fleet));
+        if (status != KG_OK) kg_fleet_cache_hide(scratch, err);
     }
     if (scratch) (void)!kg_path_remove(scratch, NULL); /* below $TMPDIR: what stays is in nobody's way */
     free(path);

@@ -26,4 +26,7 @@ const char *kg_fleet_cache_root(const struct kg_fleet_cache *cache);
 KG_WARN_UNUSED enum kg_status kg_fleet_cache_bring(struct kg_fleet_cache *cache, const char *verb, const char *id,
                                                    char **dir, struct kg_error *err);
 
+/* Leaves a folder's path out of a message: "<dir>/<id>/data/..." becomes "<id>/data/...". */
+void kg_fleet_cache_hide(const char *dir, struct kg_error *err);
+
 #endif

@@ -174,7 +174,8 @@ static void expect_refused(const struct reads *reads, const char *cache, const c
         kg_fleet_both_ask(&reads->both, args, cache, &result);
         ck_assert_msg(result.exit_code == exit_code && strstr(result.err, says),
                       "kigo %s ended with %d: %.2000s%.2000s", args[0], result.exit_code, result.out, result.err);
-        ck_assert_msg(!strstr(result.err, strchr(cache, '=') + 1), "it says where runs are kept: %.2000s", result.err);
+        ck_assert_msg(!strstr(result.err, strchr(cache, '=') + 1) && !strstr(result.err, "kigo-fleet-"),
+                      "it says where runs are kept: %.2000s", result.err);
         kg_process_result_free(&result);
     }
 }
@@ -211,11 +212,13 @@ void kg_fleet_reads_only_what_verifies(struct kg_record *rec, const void *arg) {
     close_reads(&reads);
 }
 
-static void expect_show(const struct reads *reads, const char *variable, int exit_code) {
+/* says: NULL: anything. */
+static void expect_show(const struct reads *reads, const char *variable, int exit_code, const char *says) {
     struct kg_process_result result;
     kg_fleet_both_ask(&reads->both, ARGS("show", reads->id, "--json"), variable, &result);
-    ck_assert_msg(result.exit_code == exit_code, "kigo show ended with %d, not %d: %.2000s", result.exit_code,
-                  exit_code, result.err);
+    ck_assert_msg(result.exit_code == exit_code && (!says || strstr(result.err, says)),
+                  "kigo show ended with %d, not %d: %.2000s", result.exit_code, exit_code, result.err);
+    ck_assert_msg(!strstr(result.err, strchr(variable, '=') + 1), "it says where runs are kept: %.2000s", result.err);
     kg_process_result_free(&result);
 }
 
@@ -227,9 +230,17 @@ void kg_fleet_reads_from_a_cache(struct kg_record *rec, const void *arg) {
     if (!open_reads(&reads, rec, 1)) return;
     char *above = kg_path_join(kg_scratch_dir(rec), "cache"), *root = kg_path_join(above, "kigo/fleet"),
          *variable = kg_xasprintf("XDG_CACHE_HOME=%s", above), *nowhere = kg_xstrdup("XDG_CACHE_HOME=/dev/null"),
-         *here = kg_path_join(root, reads.id);
+         *here = kg_path_join(root, reads.id), *notes = kg_path_join(root, "imports");
     struct kg_error err;
-    expect_show(&reads, variable, KG_EXIT_OK);
+    expect_show(&reads, variable, KG_EXIT_OK, NULL);
+    kg_maker_append(here, "data/summary.json", " ");
+    expect_show(&reads, variable, KG_EXIT_OK, NULL); /* another came in its place */
+    EXPECT_OK(kg_path_remove(here, &err), err);
+    EXPECT_OK(kg_path_remove(notes, &err), err);
+    EXPECT_OK(kg_file_write(notes, "", 0, &err), err); /* in the way */
+    expect_show(&reads, variable, KG_EXIT_INTEGRITY, "imports");
+    EXPECT_OK(kg_path_remove(notes, &err), err);
+    expect_show(&reads, variable, KG_EXIT_OK, NULL);
     for (int i = 0; i < MANY; i++) {
         char name[64];
         snprintf(name, sizeof name, "20200101T0000%02dZ-000000000000-%08x", i, i);
@@ -237,20 +248,20 @@ void kg_fleet_reads_from_a_cache(struct kg_record *rec, const void *arg) {
         EXPECT_OK(kg_dir_make(dir, &err), err);
         free(dir);
     }
-    expect_show(&reads, nowhere, KG_EXIT_OK);
+    expect_show(&reads, nowhere, KG_EXIT_OK, NULL);
     free(kg_fleet_lab_sql(&reads.both.fleet, "postgres", "TRUNCATE kigo.archive_chunk"));
-    expect_show(&reads, variable, KG_EXIT_OK);
+    expect_show(&reads, variable, KG_EXIT_OK, NULL);
     ck_assert_uint_eq(kg_maker_count(root, "20200101T"), KEPT - 1);
     ck_assert_int_eq(chmod(above, 0777), 0); /* kigo's own folder below it is what counts */
-    expect_show(&reads, variable, KG_EXIT_OK);
+    expect_show(&reads, variable, KG_EXIT_OK, NULL);
     char *own = kg_path_join(above, "kigo");
     ck_assert_int_eq(chmod(own, 0755), 0);
-    expect_show(&reads, variable, KG_EXIT_INTEGRITY);
+    expect_show(&reads, variable, KG_EXIT_INTEGRITY, NULL);
     ck_assert_int_eq(chmod(own, 0700), 0);
-    expect_show(&reads, variable, KG_EXIT_OK);
+    expect_show(&reads, variable, KG_EXIT_OK, NULL);
     kg_maker_append(here, "data/summary.json", " ");
-    expect_show(&reads, variable, KG_EXIT_INTEGRITY); /* it is fetched again, and the fleet has lost it */
-    char *const all[] = { own, here, nowhere, variable, root, above };
+    expect_show(&reads, variable, KG_EXIT_INTEGRITY, NULL); /* it is fetched again, and the fleet has lost it */
+    char *const all[] = { own, notes, here, nowhere, variable, root, above };
     for (size_t i = 0; i < KG_COUNT_OF(all); i++) free(all[i]);
     close_reads(&reads);
 }

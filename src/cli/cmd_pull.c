@@ -3,6 +3,7 @@
 #include "base/json_put.h"
 #include "base/say.h"
 #include "base/size.h"
+#include "bundle/internal.h"
 #include "bundle/transfer.h"
 #include "cli/bundles.h"
 #include "cli/commands.h"
@@ -11,6 +12,7 @@
 #include "cli/trust.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { MOST_RUNS = 256 };
 
@@ -88,6 +90,9 @@ static enum kg_status pull_one(struct kg_fleet *fleet, const char *id, const cha
                                struct kg_imported *imported, struct kg_error *err) {
     char tagmanifest_sha256[KG_SHA256_HEX_SIZE];
     bool is_signed = false;
+    int64_t unused;
+    if (!kg_bundle_id_parse(id, &unused) || strchr(id, '/')) /* a name that leads elsewhere, by somebody's SQL */
+        return kg_fail(err, KG_ERR_INTEGRITY, "%s has a run of no run's name: %s", kg_fleet_where(fleet), id);
     enum kg_status status = kg_fleet_archived(fleet, id, tagmanifest_sha256, &is_signed, err);
     if (status != KG_OK) return status;
     status = kg_bundle_find_here(how, id, tagmanifest_sha256, is_signed, imported, err);

@@ -2,6 +2,9 @@
 #include "base/clones.h"
 #include "format/dtype.h"
 #include "format/dtype_rows.h"
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#endif
 
 float kg_f16_to_f32(uint16_t h) {
     return kg_f16_expand(h);
@@ -44,9 +47,34 @@ void kg_f32_encode(const float *src, void *dst, size_t n_elems) {
     if (n_elems) memcpy(dst, src, n_elems * sizeof *src);
 }
 
-KG_VECTOR_CLONES void kg_f16_decode(const void *src, float *restrict dst, size_t n_elems) {
-    const uint8_t *restrict bytes = src;
-    for (size_t i = 0; i < n_elems; i++) dst[i] = kg_f16_expand(kg_load_u16(bytes + 2 * i));
+static KG_VECTOR_CLONES void expand_halves(const uint8_t *restrict halves, float *restrict dst, size_t n) {
+    for (size_t i = 0; i < n; i++) dst[i] = kg_f16_expand(kg_load_u16(halves + 2 * i));
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+/* By the processor's own conversion, 16 at a time; it makes signalling NaNs quiet, so that groups with one (or with an
+ * infinity) go the other way. */
+__attribute__((target("avx512f,avx2"))) static size_t expand_by_sixteen(const uint8_t *restrict halves,
+                                                                        float *restrict dst, size_t n) {
+    const __m256i not_quiet = _mm256_set1_epi16(0x7E00), special = _mm256_set1_epi16(0x7C00);
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        const __m256i h = _mm256_loadu_si256((const __m256i *)(const void *)(halves + 2 * i));
+        const __m256i found = _mm256_cmpeq_epi16(_mm256_and_si256(h, not_quiet), special);
+        if (_mm256_testz_si256(found, found)) _mm512_storeu_ps(dst + i, _mm512_cvtph_ps(h));
+        else expand_halves(halves + 2 * i, dst + i, 16);
+    }
+    return i;
+}
+#endif
+
+void kg_f16_decode(const void *src, float *restrict dst, size_t n_elems) {
+    const uint8_t *restrict halves = src;
+    size_t done = 0;
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (__builtin_cpu_supports("avx512f")) done = expand_by_sixteen(halves, dst, n_elems);
+#endif
+    expand_halves(halves + 2 * done, dst + done, n_elems - done);
 }
 
 void kg_f16_encode(const float *src, void *dst, size_t n_elems) {

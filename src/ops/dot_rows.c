@@ -1,28 +1,82 @@
 #include "ops/dot_rows.h"
 #include "base/clones.h"
 #include "ops/dot.h"
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#endif
 
 /* A multiple of every format's block and of KG_DOT_LANES: pieces then add in the order of one whole dot product. */
 enum { PIECE = 1024 };
 _Static_assert(PIECE % 256 == 0 && PIECE % KG_DOT_LANES == 0, "a piece is whole blocks and whole lanes");
 
 /* KG_DOT_WEIGHT_ROWS calls of kg_dot_accumulate at once: x is converted once for all, and the additions of one row wait
- * for none of another. */
-static inline void accumulate_rows(double lanes[KG_DOT_WEIGHT_ROWS][KG_DOT_LANES],
-                                   const float weights[KG_DOT_WEIGHT_ROWS][PIECE], const float *x, size_t n) {
+ * for none of another. n: whole lanes. */
+typedef void accumulate_rows_fn(double lanes[KG_DOT_WEIGHT_ROWS][KG_DOT_LANES],
+                                const float weights[KG_DOT_WEIGHT_ROWS][PIECE], const float *x, size_t n);
+
+static void accumulate_rows(double lanes[KG_DOT_WEIGHT_ROWS][KG_DOT_LANES],
+                            const float weights[KG_DOT_WEIGHT_ROWS][PIECE], const float *x, size_t n) {
     double sum[KG_DOT_WEIGHT_ROWS][KG_DOT_LANES];
-    size_t i = 0;
     memcpy(sum, lanes, sizeof sum);
-    for (; i + KG_DOT_LANES <= n; i += KG_DOT_LANES) {
+    for (size_t i = 0; i < n; i += KG_DOT_LANES) {
         double wide[KG_DOT_LANES];
         for (size_t lane = 0; lane < KG_DOT_LANES; lane++) wide[lane] = (double)x[i + lane];
         for (size_t row = 0; row < KG_DOT_WEIGHT_ROWS; row++)
             for (size_t lane = 0; lane < KG_DOT_LANES; lane++)
                 sum[row][lane] += (double)weights[row][i + lane] * wide[lane];
     }
-    for (size_t lane = 0; i < n; i++, lane++)
-        for (size_t row = 0; row < KG_DOT_WEIGHT_ROWS; row++) sum[row][lane] += (double)weights[row][i] * (double)x[i];
     memcpy(lanes, sum, sizeof sum);
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+/* A register holds a row's lanes. Products of floats are exact in double, so that a fused multiply-add rounds as the
+ * addition alone does: the same bits. */
+__attribute__((target("avx512f"))) static void accumulate_rows_avx512(double lanes[KG_DOT_WEIGHT_ROWS][KG_DOT_LANES],
+                                                                      const float weights[KG_DOT_WEIGHT_ROWS][PIECE],
+                                                                      const float *x, size_t n) {
+    _Static_assert(KG_DOT_LANES == 8 && KG_DOT_WEIGHT_ROWS == 4, "registers of 8 doubles, one a row");
+    __m512d sum0 = _mm512_loadu_pd(lanes[0]), sum1 = _mm512_loadu_pd(lanes[1]), sum2 = _mm512_loadu_pd(lanes[2]),
+            sum3 = _mm512_loadu_pd(lanes[3]);
+    for (size_t i = 0; i < n; i += KG_DOT_LANES) {
+        const __m512d wide = _mm512_cvtps_pd(_mm256_loadu_ps(x + i));
+        sum0 = _mm512_fmadd_pd(_mm512_cvtps_pd(_mm256_loadu_ps(weights[0] + i)), wide, sum0);
+        sum1 = _mm512_fmadd_pd(_mm512_cvtps_pd(_mm256_loadu_ps(weights[1] + i)), wide, sum1);
+        sum2 = _mm512_fmadd_pd(_mm512_cvtps_pd(_mm256_loadu_ps(weights[2] + i)), wide, sum2);
+        sum3 = _mm512_fmadd_pd(_mm512_cvtps_pd(_mm256_loadu_ps(weights[3] + i)), wide, sum3);
+    }
+    _mm512_storeu_pd(lanes[0], sum0);
+    _mm512_storeu_pd(lanes[1], sum1);
+    _mm512_storeu_pd(lanes[2], sum2);
+    _mm512_storeu_pd(lanes[3], sum3);
+}
+
+/* Two registers a row. */
+__attribute__((target("avx2,fma"))) static void accumulate_rows_fma(double lanes[KG_DOT_WEIGHT_ROWS][KG_DOT_LANES],
+                                                                    const float weights[KG_DOT_WEIGHT_ROWS][PIECE],
+                                                                    const float *x, size_t n) {
+    enum { HALF = KG_DOT_LANES / 2 };
+    __m256d sum[KG_DOT_WEIGHT_ROWS][2];
+    for (int row = 0; row < KG_DOT_WEIGHT_ROWS; row++)
+        for (int half = 0; half < 2; half++) sum[row][half] = _mm256_loadu_pd(lanes[row] + half * HALF);
+    for (size_t i = 0; i < n; i += KG_DOT_LANES)
+        for (int half = 0; half < 2; half++) {
+            const size_t at = i + (size_t)half * HALF;
+            const __m256d wide = _mm256_cvtps_pd(_mm_loadu_ps(x + at));
+            for (int row = 0; row < KG_DOT_WEIGHT_ROWS; row++)
+                sum[row][half] =
+                    _mm256_fmadd_pd(_mm256_cvtps_pd(_mm_loadu_ps(weights[row] + at)), wide, sum[row][half]);
+        }
+    for (int row = 0; row < KG_DOT_WEIGHT_ROWS; row++)
+        for (int half = 0; half < 2; half++) _mm256_storeu_pd(lanes[row] + half * HALF, sum[row][half]);
+}
+#endif
+
+static accumulate_rows_fn *fastest(void) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (__builtin_cpu_supports("avx512f")) return accumulate_rows_avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return accumulate_rows_fma;
+#endif
+    return accumulate_rows;
 }
 
 KG_VECTOR_CLONES void kg_dot_rows(const struct kg_weight *w, size_t first, size_t n_weight_rows, const float *const *x,
@@ -30,6 +84,7 @@ KG_VECTOR_CLONES void kg_dot_rows(const struct kg_weight *w, size_t first, size_
     const struct kg_dtype_info *info = kg_dtype_info(w->dtype);
     const size_t row_bytes = kg_weight_row_bytes(w);
     const char *data = (const char *)w->data + first * row_bytes;
+    accumulate_rows_fn *const accumulate = fastest();
     double lanes[KG_DOT_ROWS_MAX][KG_DOT_WEIGHT_ROWS][KG_DOT_LANES];
     float pieces[KG_DOT_WEIGHT_ROWS][PIECE];
 
@@ -38,10 +93,11 @@ KG_VECTOR_CLONES void kg_dot_rows(const struct kg_weight *w, size_t first, size_
         const size_t len = w->n_cols - i < PIECE ? w->n_cols - i : PIECE;
         for (size_t row = 0; row < n_weight_rows; row++)
             info->decode(data + row * row_bytes + i / info->block_elems * info->block_bytes, pieces[row], len);
-        for (size_t r = 0; r < n && n_weight_rows == KG_DOT_WEIGHT_ROWS; r++)
-            accumulate_rows(lanes[r], pieces, x[r] + i, len);
-        for (size_t row = 0; row < n_weight_rows && n_weight_rows < KG_DOT_WEIGHT_ROWS; row++)
-            for (size_t r = 0; r < n; r++) kg_dot_accumulate(lanes[r][row], x[r] + i, pieces[row], len);
+        const size_t whole = n_weight_rows == KG_DOT_WEIGHT_ROWS ? len / KG_DOT_LANES * KG_DOT_LANES : 0;
+        for (size_t r = 0; r < n && whole > 0; r++) accumulate(lanes[r], pieces, x[r] + i, whole);
+        for (size_t row = 0; row < n_weight_rows && whole < len; row++)
+            for (size_t r = 0; r < n; r++)
+                kg_dot_accumulate(lanes[r][row], x[r] + i + whole, pieces[row] + whole, len - whole);
     }
     for (size_t r = 0; r < n; r++)
         for (size_t row = 0; row < n_weight_rows; row++) sums[r][row] = kg_dot_finish(lanes[r][row]);

@@ -207,6 +207,8 @@ void kg_fleet_reads_only_what_verifies(struct kg_record *rec, const void *arg) {
                           "UPDATE kigo.archive SET bundle_id = '20260101T000000Z-/../../x-12345678'"
                           " WHERE bundle_id = (SELECT max(bundle_id) FROM kigo.archive)"));
     expect_refused(&reads, cache, "12345678", KG_EXIT_INTEGRITY, "no run's name");
+    kg_fleet_lab_kigo(&reads.both.fleet, "reader", ARGS("pull", "12345678", "--bundles", cache), KG_EXIT_INTEGRITY,
+                      "no run's name", NULL);
     char *const all[] = { of_other, sound, tampered, copy, other_dir, other, bad, dir, cache };
     for (size_t i = 0; i < KG_COUNT_OF(all); i++) free(all[i]);
     close_reads(&reads);

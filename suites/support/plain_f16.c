@@ -141,14 +141,15 @@ static void attend(const struct style *s, const float *q, const float *k, const 
         w[j] = s->scores ? rounded(score) : (float)score;
         largest = fmax(largest, (double)w[j]);
     }
-    for (size_t j = first; j <= last; j++) sum += exp((double)w[j] - largest);
+    double *const e = kg_xcalloc(last + 2 - first, sizeof *e);
+    for (size_t j = first; j <= last; j++) sum += e[j - first] = exp((double)w[j] - largest);
     sum += exp(sink - largest);
     for (size_t d = 0; d < head_dim; d++) y[d] = 0;
     for (size_t j = first; j <= last; j++) {
-        const double e = exp((double)w[j] - largest);
-        const double weight = s->scores ? (double)rounded(e / sum) : (double)rounded(e) / sum;
+        const double weight = s->scores ? (double)rounded(e[j - first] / sum) : (double)rounded(e[j - first]) / sum;
         for (size_t d = 0; d < head_dim; d++) y[d] += (float)(weight * (double)v[j * head_dim + d]);
     }
+    free(e);
 }
 
 /* The keys or values there are, (n_kv_heads, n_keys, head_dim). */
@@ -156,8 +157,7 @@ static float *filled(const struct kg_attention_args *args, const void *cache) {
     const size_t n = (size_t)args->n_keys * args->head_dim;
     float *all = kg_xcalloc(args->n_kv_heads * n + 1, sizeof *all);
     for (size_t h = 0; h < args->n_kv_heads; h++)
-        for (size_t i = 0; i < n; i++)
-            all[h * n + i] = kg_f16_to_f32(((const uint16_t *)cache)[h * args->n_ctx * args->head_dim + i]);
+        kg_dtype_info(KG_DTYPE_F16)->decode((const uint16_t *)cache + h * args->n_ctx * args->head_dim, all + h * n, n);
     return all;
 }
 
@@ -189,7 +189,7 @@ static enum kg_status attention(const struct style *s, const struct kg_attention
 /* n rows, `stride` halves apart. */
 static float *widened_rows(const uint16_t *halves, size_t n, size_t stride, size_t head_dim) {
     float *x = kg_xcalloc(n * head_dim + 1, sizeof *x);
-    for (size_t i = 0; i < n * head_dim; i++) x[i] = kg_f16_to_f32(halves[i / head_dim * stride + i % head_dim]);
+    for (size_t i = 0; i < n; i++) kg_dtype_info(KG_DTYPE_F16)->decode(halves + i * stride, x + i * head_dim, head_dim);
     return x;
 }
 

@@ -243,7 +243,7 @@ extern "C" enum kg_status kg_cuda_linear(struct kg_backend *backend, const struc
     if (args->output != args->activations && args->output != KG_PRECISION_F32)
         return kg_fail(err, KG_ERR_UNSUPPORTED, "linear: the cuda back end has no %s outputs of %s activations",
                        kg_precision_name(args->output), kg_precision_name(args->activations));
-    if (w->n_rows > INT_MAX || w->n_cols > INT_MAX - CHUNK || args->n_rows > INT_MAX / 2)
+    if (w->n_rows > INT_MAX || w->n_cols > INT_MAX - CHUNK || args->n_rows >= 1u << 30)
         return kg_fail(err, KG_ERR_UNSUPPORTED, "linear: %u x %u by %u rows is too large for the cuda back end",
                        w->n_rows, w->n_cols, args->n_rows);
     if (args->n_rows == 0) return KG_OK;

@@ -32,8 +32,9 @@ bool kg_op_device_open(struct kg_record *rec, const char *backend, const struct 
     return true;
 }
 
-/* Behind the workspace, so that an operation that writes past what it asked for is seen. */
-enum { WORKSPACE_GUARD_BYTES = 4096, WORKSPACE_GUARD_BYTE = 0xA5 };
+/* Behind the workspace, so that an operation that writes past what it asked for is seen. The workspace itself holds a
+ * pattern that is no sum, no key and no bit mask of zeros: memory that nobody has written. */
+enum { WORKSPACE_GUARD_BYTES = 4096, WORKSPACE_GUARD_BYTE = 0xA5, WORKSPACE_BYTE = 0xAB };
 
 static void expect_workspace_guard(struct kg_op_device *d) {
     unsigned char guard[WORKSPACE_GUARD_BYTES];
@@ -68,6 +69,20 @@ static struct kg_block *new_block(struct kg_op_device *d, enum kg_memory_tag tag
     return block;
 }
 
+void kg_op_device_reserve(struct kg_op_device *d, uint64_t size_bytes) {
+    struct kg_error err;
+    d->workspace = NULL;
+    if (size_bytes == 0) return;
+    unsigned char *contents = kg_xmalloc(size_bytes + WORKSPACE_GUARD_BYTES);
+    memset(contents, WORKSPACE_BYTE, size_bytes);
+    memset(contents + size_bytes, WORKSPACE_GUARD_BYTE, WORKSPACE_GUARD_BYTES);
+    d->workspace = new_block(d, KG_MEMORY_WORKSPACE, size_bytes + WORKSPACE_GUARD_BYTES)->data;
+    d->workspace_end = (char *)d->workspace + size_bytes;
+    kg_op_expect_ok(
+        d->backend->ops->upload(d->backend, d->workspace, contents, size_bytes + WORKSPACE_GUARD_BYTES, &err), &err);
+    free(contents);
+}
+
 void kg_op_device_workspace(struct kg_op_device *d, uint32_t n_rows, uint32_t n_cols, uint32_t n_heads,
                             uint32_t n_kv_heads, uint32_t head_dim, uint32_t n_ctx) {
     const struct kg_op_extent extent = { .activations = KG_PRECISION_F32,
@@ -82,13 +97,7 @@ void kg_op_device_workspace(struct kg_op_device *d, uint32_t n_rows, uint32_t n_
     uint64_t size_bytes = 0;
     struct kg_error err;
     kg_op_expect_ok(kg_op_workspace_bytes(d->backend, &extent, &size_bytes, &err), &err);
-    d->workspace = NULL;
-    if (size_bytes == 0) return;
-    unsigned char guard[WORKSPACE_GUARD_BYTES];
-    memset(guard, WORKSPACE_GUARD_BYTE, sizeof guard);
-    d->workspace = new_block(d, KG_MEMORY_WORKSPACE, size_bytes + sizeof guard)->data;
-    d->workspace_end = (char *)d->workspace + size_bytes;
-    kg_op_expect_ok(d->backend->ops->upload(d->backend, d->workspace_end, guard, sizeof guard, &err), &err);
+    kg_op_device_reserve(d, size_bytes);
 }
 
 void *kg_op_device_put(struct kg_op_device *d, const void *host, size_t size_bytes) {

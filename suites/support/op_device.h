@@ -30,8 +30,11 @@ void kg_op_device_close(struct kg_op_device *d);
 /* Frees the arrays and the workspace, for the next operation on the same back end. */
 void kg_op_device_clear(struct kg_op_device *d);
 
-/* Reserves d->workspace for operations with matrices up to n_rows x n_cols and attention of these heads over n_ctx.
- * What lies behind it must not change until the arrays are freed. */
+/* Reserves d->workspace of so many bytes, as nobody has written them. What lies behind it must not change until the
+ * arrays are freed. */
+void kg_op_device_reserve(struct kg_op_device *d, uint64_t size_bytes);
+/* The same for operations with matrices up to n_rows x n_cols and attention of these heads over n_ctx.
+ */
 void kg_op_device_workspace(struct kg_op_device *d, uint32_t n_rows, uint32_t n_cols, uint32_t n_heads,
                             uint32_t n_kv_heads, uint32_t head_dim, uint32_t n_ctx);
 

@@ -10,7 +10,6 @@
 
 /* Uninitialised memory of the back end, made visible: a pattern that is no sum, no key and no bit mask of zeros. */
 static void *put_pattern(struct kg_sample_device *d, uint64_t size_bytes) {
-    if (size_bytes == 0) return NULL;
     void *pattern = kg_xmalloc(size_bytes);
     memset(pattern, 0xAB, size_bytes);
     void *put = kg_op_device_put(&d->op, pattern, size_bytes);
@@ -29,7 +28,7 @@ bool kg_sample_device_open(struct kg_record *rec, const char *backend, const str
     d->draws = draws ? draws : b->ops->draws ? b->ops->draws : &kg_host_draw_ops;
     kg_op_expect_ok(d->draws->open_mailbox(b, sizeof(struct kg_sample_result), &d->mailbox, &err), &err);
     kg_op_expect_ok(kg_op_workspace_bytes(b, &extent, &workspace_bytes, &err), &err);
-    d->op.workspace = put_pattern(d, workspace_bytes);
+    kg_op_device_reserve(&d->op, workspace_bytes);
     d->logits = put_pattern(d, n_max * sizeof *d->logits);
     d->history = put_pattern(d, (KG_SAMPLE_MAX_HISTORY + 1) * sizeof *d->history);
     d->next = put_pattern(d, sizeof *d->next);

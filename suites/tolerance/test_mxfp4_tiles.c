@@ -296,12 +296,13 @@ static void embedding_rows(struct kg_record *rec, const void *arg) {
     kg_op_device_close(&d);
 }
 
-/* One token and 16 (matrix-vector products), a prefill whose experts have less and more than a tile of rows; each with
- * tiles and with rows as a file has them. */
+/* One token and 16 (matrix-vector products), a prefill whose experts have less and more than a tile of rows; the most
+ * rows of one matrix-vector product, whose blocks go from one expert's outputs on to the next's. Each with tiles and
+ * with rows as a file has them. */
 static const struct {
     uint32_t n_tokens, n_used, n_experts, n_out, n_in;
-} SHAPES[] = { { 1, 4, 32, 96, 576 },   { 16, 4, 32, 112, 128 }, { 3, 2, 4, 48, 64 },
-               { 180, 4, 8, 304, 320 }, { 70, 4, 32, 64, 192 },  { 300, 1, 2, 32, 64 } };
+} SHAPES[] = { { 1, 4, 32, 96, 576 },  { 16, 4, 32, 112, 128 }, { 3, 2, 4, 48, 64 },    { 180, 4, 8, 304, 320 },
+               { 70, 4, 32, 64, 192 }, { 300, 1, 2, 32, 64 },   { 32, 4, 32, 1584, 64 } };
 
 static void build(struct kg_case_list *cases) {
     static struct problem problems[KG_COUNT_OF(SHAPES) * 4];

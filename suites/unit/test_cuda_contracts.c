@@ -82,7 +82,8 @@ static void misaligned_attention(struct kg_record *rec, const void *arg) {
 
 enum { CHUNK = 8 }; /* columns that are decoded at once (kernels/block/dequant.cuh): the last index is below 2^31 */
 
-/* The largest matrices that indices of 31 bits reach are taken, one row or column more is refused; no rows: no work. */
+/* The largest matrices that indices of 31 bits reach are taken, one row or column more is refused, and so are 2^30
+ * rows of x; no rows: no work. */
 static void largest_matrix(struct kg_record *rec, const void *arg) {
     (void)arg;
     struct kg_op_device d;
@@ -100,6 +101,8 @@ static void largest_matrix(struct kg_record *rec, const void *arg) {
             else kg_must(status, &err);
         }
     }
+    const struct kg_linear_args most = { .x = x, .weight = { x, KG_DTYPE_F32, 1, 1 }, .y = y, .n_rows = 1u << 30 };
+    kg_must_fail(d.backend->ops->linear(d.backend, &most, &err), KG_ERR_UNSUPPORTED, &err, "too large", NULL);
     kg_op_device_close(&d);
 }
 

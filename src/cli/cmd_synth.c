@@ -31,8 +31,8 @@ static int print_summary(const struct synth_options *o, const struct kg_synth_pl
     }
     json_t *object =
         json_pack("{s:o, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:f}", "file", kg_json_utf8(o->out), "like",
-                  plan->shape->name, "architecture", plan->architecture, "type", kg_dtype_info(plan->dtype)->name,
-                  "n_layers", (json_int_t)plan->n_layers, "n_tensors", (json_int_t)plan->n_tensors, "n_params",
+                  plan->shape->name, "architecture", plan->architecture, "type", plan->type->name, "n_layers",
+                  (json_int_t)plan->n_layers, "n_tensors", (json_int_t)plan->n_tensors, "n_params",
                   (json_int_t)plan->n_params, "tensor_bytes", (json_int_t)plan->n_bytes, "seconds", seconds);
     kg_say_json(object, JSON_COMPACT);
     json_decref(object);
@@ -79,7 +79,7 @@ int kg_cmd_synth(int argc, char **argv) {
           .kind = KG_OPTION_TEXT,
           .value = &o.synth.like,
           .metavar = "MODEL",
-          .help = "qwen2.5-0.5b, phi-3-mini, gpt-oss-20b or gpt2" },
+          .help = "qwen2.5-0.5b, qwen2.5-1.5b, qwen2.5-7b, qwen3-8b, llama-3.1-8b, phi-3-mini, gpt-oss-20b or gpt2" },
         { .name = "output",
           .letter = 'o',
           .kind = KG_OPTION_TEXT,
@@ -88,9 +88,9 @@ int kg_cmd_synth(int argc, char **argv) {
           .help = "GGUF file to write" },
         { .name = "type",
           .kind = KG_OPTION_TEXT,
-          .value = &o.synth.dtype,
+          .value = &o.synth.type,
           .metavar = "TYPE",
-          .help = "of the matrices: f16, f32, mxfp4 (f16; gpt-oss-20b: mxfp4)" },
+          .help = "of the file: " KG_FILE_TYPE_NAMES ", " KG_FILE_TYPE_PLAIN_NAMES " (f16; gpt-oss-20b: mxfp4)" },
         { .name = "arch",
           .kind = KG_OPTION_TEXT,
           .value = &o.synth.architecture,
@@ -126,9 +126,11 @@ int kg_cmd_synth(int argc, char **argv) {
             "Writes a GGUF file of a published model's true shapes with random weights, for measuring speed and "
             "memory.\n"
             "The bytes depend on model, type, layers and seed only. Its vocabulary is synthetic: the 256 bytes, then\n"
-            "made-up words; text encodes to a token a byte. mxfp4 is for the matrices of layers (gpt-oss: of experts), "
-            "with\n"
-            "f16 for the others.",
+            "made-up words; text encodes to a token a byte. A type gives each tensor the format that llama.cpp's\n"
+            "quantiser gives it. mxfp4_moe is that of published GPT-OSS files: experts are MXFP4, other matrices "
+            "Q8_0.\n"
+            "Of q5_k and q4_k all matrices have the one format; mxfp4 is for the matrices of layers (gpt-oss: of\n"
+            "experts), with f16 for the others.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
     };

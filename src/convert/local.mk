@@ -1,5 +1,6 @@
 libkigo_a_SOURCES += \
 	src/convert/config.c \
+	src/convert/file_type.c src/convert/file_type.h \
 	src/convert/hf_config.c src/convert/hf_config.h \
 	src/convert/hf_config_private.h \
 	src/convert/hf_folder.c src/convert/hf_folder.h \
@@ -8,6 +9,8 @@ libkigo_a_SOURCES += \
 	src/convert/plan.c src/convert/plan.h \
 	src/convert/rules.c src/convert/rules.h \
 	src/convert/synth.c src/convert/synth.h \
+	src/convert/synth_blocks.c src/convert/synth_blocks.h \
+	src/convert/synth_plan.c \
 	src/convert/synth_shapes.c \
 	src/convert/synth_values.c src/convert/synth_values.h \
 	src/convert/values.c src/convert/values.h \

@@ -12,14 +12,10 @@
 
 enum { N_BYTES = 256, WORD_SIZE = 16, TOKEN_NORMAL = 1, TOKEN_CONTROL = 3 /* llama.cpp's token types */ };
 
-/* general.file_type as llama.cpp numbers it. */
-static uint32_t file_type(enum kg_dtype dtype) {
-    return dtype == KG_DTYPE_F32 ? 0 : dtype == KG_DTYPE_F16 ? 1 : 38;
-}
-
 static void put_counts(struct kg_arch_keys *n, const struct kg_synth_plan *plan) {
     const struct kg_synth_shape *s = plan->shape;
     const bool llama = strcmp(plan->architecture, "llama") == 0;
+    const bool own_size = s->head_dim * s->n_heads != s->n_embd || strcmp(plan->architecture, "qwen3") == 0;
     const struct {
         const char *suffix;
         uint32_t value;
@@ -31,8 +27,8 @@ static void put_counts(struct kg_arch_keys *n, const struct kg_synth_plan *plan)
         { "feed_forward_length", s->n_ff, true },
         { "attention.head_count", s->n_heads, true },
         { "attention.head_count_kv", s->n_kv_heads, s->rope_base > 0 },
-        { "attention.key_length", s->head_dim, s->head_dim * s->n_heads != s->n_embd },
-        { "attention.value_length", s->head_dim, s->head_dim * s->n_heads != s->n_embd },
+        { "attention.key_length", s->head_dim, own_size },
+        { "attention.value_length", s->head_dim, own_size },
         { "rope.dimension_count", s->head_dim, strcmp(plan->architecture, "phi3") == 0 || llama },
         { "vocab_size", s->n_vocab, llama },
         { "attention.sliding_window", s->window, s->window > 0 && !llama },
@@ -53,7 +49,7 @@ static void put_configuration(struct kg_gguf_writer *w, const struct kg_synth_pl
     kg_put_text(w, "general.type", "model");
     kg_put_text(w, "general.name", name);
     free(name);
-    kg_gguf_writer_u32(w, "general.file_type", file_type(plan->dtype));
+    kg_gguf_writer_u32(w, "general.file_type", plan->type->id);
     kg_gguf_writer_u32(w, "general.quantization_version", 2);
     put_counts(&n, plan);
     if (s->rope_base > 0) kg_gguf_writer_f32(w, kg_arch_key(&n, "rope.freq_base"), s->rope_base);

@@ -14,7 +14,7 @@
 #ifndef KIGO_CONVERT_SYNTH_H
 #define KIGO_CONVERT_SYNTH_H
 
-#include "format/dtype.h"
+#include "convert/file_type.h"
 #include "format/gguf.h"
 #include <kigo/status.h>
 #include <stdbool.h>
@@ -33,8 +33,9 @@ struct kg_synth_shape {
     float yarn_factor;                  /* 0: no scaling */
     uint32_t rope_original_ctx;         /* 0: no key is written */
     bool tied;
+    bool rope_factors;   /* there is a rope_freqs.weight; its values are 1 +- 0.1 */
     bool sentence_marks; /* the vocabulary has <unk>, <s> and </s> */
-    enum kg_dtype dtype; /* default of the matrices */
+    const char *type;    /* of the file, unless one is asked for */
 };
 
 extern const struct kg_synth_shape KG_SYNTH_SHAPES[];
@@ -56,8 +57,8 @@ struct kg_synth_tensor {
 struct kg_synth_options {
     const char *like;
     const char *architecture; /* NULL: the shape's */
-    const char *dtype; /* "f16", "f32", "mxfp4"; NULL: the shape's. mxfp4 applies to the layers' matrices (gpt-oss: the
-                          experts'), other matrices are then f16; vectors and routers are always f32 */
+    const char *type;         /* a file type (file_type.h); NULL: the shape's. mxfp4 applies to the layers' matrices
+                                 (gpt-oss: the experts'), other matrices are then f16. Vectors and routers are f32 */
     uint64_t seed;
     uint32_t n_layers;                                                          /* 0: as many as the model has */
     int n_threads;                                                              /* 0: all processors */
@@ -70,7 +71,7 @@ struct kg_synth_options {
 struct kg_synth_plan {
     const struct kg_synth_shape *shape;
     const char *architecture;
-    enum kg_dtype dtype;
+    const struct kg_file_type *type;
     uint32_t n_layers;
     struct kg_synth_tensor *tensors;
     size_t n_tensors;

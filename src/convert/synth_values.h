@@ -10,7 +10,7 @@ struct kg_synth_values; /* lookup tables, rebuilt for each tensor */
 struct kg_synth_values *kg_synth_values_new(void);
 void kg_synth_values_free(struct kg_synth_values *v);
 
-/* Generates the n_bytes at offset_bytes of an F32, F16 or MXFP4 tensor on all threads of the pool; offsets are those of
+/* Generates the n_bytes at offset_bytes of a tensor on all threads of the pool; offsets are those of
  * kg_gguf_fill_fn. */
 void kg_synth_values_fill(struct kg_synth_values *v, const struct kg_synth_tensor *tensor, uint64_t seed,
                           struct kg_thread_pool *pool, uint64_t offset_bytes, void *to, size_t n_bytes);

@@ -18,10 +18,15 @@ struct published_row {
     uint32_t n_ctx;
 };
 
-/* Qwen2.5-0.5B: 0.49 B; Phi-3-mini: 3.8 B (3821079552 in its model card's metadata); gpt-oss-20b: 20.9 B; GPT-2: 124 M.
- */
+/* Qwen2.5: 0.49 B, 1.54 B, 7.61 B; Qwen3-8B: 8.2 B; Llama-3.1-8B: 8.03 B (and 64 frequency factors, which its
+ * safetensors do not have); Phi-3-mini: 3.8 B (3821079552 in its model card's metadata); gpt-oss-20b: 20.9 B; GPT-2:
+ * 124 M. */
 static const struct published_row PUBLISHED[] = {
     { "qwen2.5-0.5b", NULL, "qwen2_5_has_494032768_parameters", 494032768, 32768 },
+    { "qwen2.5-1.5b", NULL, "qwen2_5_1_5b_has_1543714304_parameters", 1543714304, 131072 },
+    { "qwen2.5-7b", NULL, "qwen2_5_7b_has_7615616512_parameters", 7615616512, 131072 },
+    { "qwen3-8b", NULL, "qwen3_8b_has_8190735360_parameters", 8190735360, 32768 },
+    { "llama-3.1-8b", NULL, "llama_3_1_8b_has_8030261248_parameters", 8030261248 + 64, 131072 },
     { "phi-3-mini", NULL, "phi_3_mini_has_3821079552_parameters", 3821079552, 4096 },
     { "phi-3-mini", "llama", "phi_3_mini_as_llama_has_as_many", 3821079552, 4096 },
     { "gpt-oss-20b", NULL, "gpt_oss_has_20914757184_parameters", 20914757184, 131072 },
@@ -78,19 +83,34 @@ static bool same_files(const char *a, const char *b) {
 }
 
 struct form_row {
-    const char *name, *like, *architecture, *dtype;
+    const char *name, *like, *architecture, *type;
 };
 
 static const struct form_row FORMS[] = {
-    { "qwen2_f16", "tiny-qwen2.5", NULL, "f16" },      { "qwen2_f32", "tiny-qwen2.5", NULL, "f32" },
-    { "qwen2_mxfp4", "tiny-qwen2.5", NULL, "mxfp4" },  { "phi3_f16", "tiny-phi-3", NULL, "f16" },
-    { "phi3_as_llama", "tiny-phi-3", "llama", "f16" }, { "gpt_oss_mxfp4", "tiny-gpt-oss", NULL, "mxfp4" },
-    { "gpt_oss_f32", "tiny-gpt-oss", NULL, "f32" },    { "gpt2_mxfp4", "tiny-gpt2", NULL, "mxfp4" },
+    { "qwen2_f16", "tiny-qwen2.5", NULL, "f16" },
+    { "qwen2_f32", "tiny-qwen2.5", NULL, "f32" },
+    { "qwen2_mxfp4", "tiny-qwen2.5", NULL, "mxfp4" },
+    { "qwen2_q4_k_m_falls_back", "tiny-qwen2.5", NULL, "q4_k_m" },
+    { "phi3_f16", "tiny-phi-3", NULL, "f16" },
+    { "phi3_as_llama", "tiny-phi-3", "llama", "f16" },
+    { "phi3_q4_0", "tiny-phi-3", NULL, "q4_0" },
+    { "qwen3_bf16", "tiny-qwen3", NULL, "bf16" },
+    { "qwen3_q4_k_m", "tiny-qwen3", NULL, "q4_k_m" },
+    { "qwen3_q5_k_m", "tiny-qwen3", NULL, "q5_k_m" },
+    { "llama_q6_k", "tiny-llama-3.1", NULL, "q6_k" },
+    { "llama_q4_k", "tiny-llama-3.1", NULL, "q4_k" },
+    { "llama_q5_k", "tiny-llama-3.1", NULL, "q5_k" },
+    { "llama_q5_0", "tiny-llama-3.1", NULL, "q5_0" },
+    { "llama_q8_0", "tiny-llama-3.1", NULL, "q8_0" },
+    { "gpt_oss_mxfp4", "tiny-gpt-oss", NULL, "mxfp4" },
+    { "gpt_oss_mxfp4_moe", "tiny-gpt-oss", NULL, "mxfp4_moe" },
+    { "gpt_oss_f32", "tiny-gpt-oss", NULL, "f32" },
+    { "gpt2_mxfp4", "tiny-gpt2", NULL, "mxfp4" },
 };
 
 static void threads_do_not_matter(struct kg_record *rec, const void *arg) {
     const struct form_row *f = arg;
-    struct kg_synth_options o = { .like = f->like, .architecture = f->architecture, .dtype = f->dtype, .seed = 7 };
+    struct kg_synth_options o = { .like = f->like, .architecture = f->architecture, .type = f->type, .seed = 7 };
     const char *one = scratch(rec, "one.gguf"), *five = scratch(rec, "five.gguf"), *other = scratch(rec, "other.gguf");
     o.n_threads = 1;
     write_model(o, one);
@@ -114,6 +134,7 @@ static const struct {
     { "{arch}.feed_forward_length", NULL },
     { "{arch}.attention.head_count", NULL },
     { "{arch}.attention.layer_norm_rms_epsilon", "qwen2" },
+    { "{arch}.attention.layer_norm_rms_epsilon", "qwen3" },
     { "{arch}.attention.layer_norm_rms_epsilon", "llama" },
     { "{arch}.attention.layer_norm_rms_epsilon", "phi3" },
     { "{arch}.attention.layer_norm_rms_epsilon", "gpt-oss" },
@@ -151,7 +172,7 @@ static void expect_tokens_of_phi3(const struct kg_gguf *g) {
 
 static void has_what_llama_cpp_reads(struct kg_record *rec, const void *arg) {
     const struct form_row *f = arg;
-    const struct kg_synth_options o = { .like = f->like, .architecture = f->architecture, .dtype = f->dtype };
+    const struct kg_synth_options o = { .like = f->like, .architecture = f->architecture, .type = f->type };
     struct kg_gguf *g;
     struct kg_error err;
     struct kg_str architecture;
@@ -174,7 +195,7 @@ static void has_what_llama_cpp_reads(struct kg_record *rec, const void *arg) {
  * also within 2% for the rounding to 4 bits), and no two tensors of a size begin alike. */
 static void values_are_as_planned(struct kg_record *rec, const void *arg) {
     const struct form_row *f = arg;
-    const struct kg_synth_options o = { .like = f->like, .architecture = f->architecture, .dtype = f->dtype };
+    const struct kg_synth_options o = { .like = f->like, .architecture = f->architecture, .type = f->type };
     struct kg_synth_plan plan;
     struct kg_gguf *g;
     struct kg_error err;
@@ -211,7 +232,7 @@ static void values_are_as_planned(struct kg_record *rec, const void *arg) {
  * standard errors of their difference. */
 static void codes_are_symmetric(struct kg_record *rec, const void *arg) {
     (void)arg;
-    const struct kg_synth_options o = { .like = "tiny-gpt-oss", .dtype = "mxfp4" };
+    const struct kg_synth_options o = { .like = "tiny-gpt-oss", .type = "mxfp4" };
     struct kg_gguf *g;
     struct kg_error err;
     double n[16] = { 0 };
@@ -277,9 +298,9 @@ struct refused_row {
 };
 
 static const struct refused_row REFUSED[] = {
-    { "unknown_model", { .like = "gpt-5" }, "'gpt-5'", "qwen2.5-0.5b, phi-3-mini, gpt-oss-20b" },
-    { "unknown_type", { .like = "tiny-qwen2.5", .dtype = "f12" }, "f12", "" },
-    { "type_that_is_not_made", { .like = "tiny-qwen2.5", .dtype = "q8_0" }, "q8_0", "mxfp4" },
+    { "unknown_model", { .like = "gpt-5" }, "'gpt-5'", "phi-3-mini, gpt-oss-20b" },
+    { "unknown_type", { .like = "tiny-qwen2.5", .type = "f12" }, "f12", "" },
+    { "type_that_is_not_made", { .like = "tiny-qwen2.5", .type = "q3_k" }, "q3_k", "q4_k_m" },
     { "architecture_of_another_model", { .like = "qwen2.5-0.5b", .architecture = "llama" }, "llama", "qwen2" },
     { "more_layers_than_the_model_has", { .like = "qwen2.5-0.5b", .n_layers = 25 }, "25", "24" },
     { "layers_of_a_small_one", { .like = "tiny-phi-3", .n_layers = 3 }, "3", "2" },

@@ -56,7 +56,7 @@ enum condition {
     FIRST_FOUR,   /* the layer is one of the first four */
     FIRST_EIGHTH, /* ... in the first eighth */
     EIGHT_EXPERTS,
-    LLAMA_70B, /* 80 layers with groups of heads (llama, qwen2): V is small there */
+    SIZE_70B, /* llama of 80 layers with groups of heads, where V is small; and qwen2 of 80 */
 };
 
 /* The first row that fits decides; without one it is the type's dtype. A tied embedding is an OUTPUT. */
@@ -66,7 +66,6 @@ static const struct rule {
     enum condition when;
     enum kg_dtype dtype;
 } RULES[] = {
-    { MXFP4_MOE, OUTPUT, ALWAYS, KG_DTYPE_Q8_0 },
     { MXFP4_MOE, ALL, EXPERTS, KG_DTYPE_MXFP4 },
     { QUANTISED, OUTPUT, SPLIT_ROWS, KG_DTYPE_Q8_0 },
     { QUANTISED & ~Q8_0, OUTPUT, ALWAYS, KG_DTYPE_Q6_K },
@@ -75,7 +74,7 @@ static const struct rule {
     { Q4_K_M | Q5_K_M, V | DOWN, MORE_BITS, KG_DTYPE_Q6_K },
     { Q4_K_S, V, FIRST_FOUR, KG_DTYPE_Q5_K },
     { Q4_K_S, DOWN, FIRST_EIGHTH, KG_DTYPE_Q5_K },
-    { Q4_K_S | Q4_K_M, V, LLAMA_70B, KG_DTYPE_Q5_K },
+    { Q4_K_S | Q4_K_M, V, SIZE_70B, KG_DTYPE_Q5_K },
 };
 
 /* What is taken where rows are no whole blocks of a dtype; for those that are not listed, and where these do not fit
@@ -135,9 +134,9 @@ static bool holds(enum condition when, const struct kg_file_type *type, const st
     case FIRST_FOUR: return in_layer && layer < 4;
     case FIRST_EIGHTH: return in_layer && layer < eighth;
     case EIGHT_EXPERTS: return m->n_experts == 8;
-    case LLAMA_70B:
-        return n == 80 && m->n_heads != m->n_kv_heads &&
-               (strcmp(m->architecture, "llama") == 0 || strcmp(m->architecture, "qwen2") == 0);
+    case SIZE_70B:
+        return n == 80 && (strcmp(m->architecture, "qwen2") == 0 ||
+                           (strcmp(m->architecture, "llama") == 0 && m->n_heads != m->n_kv_heads));
     }
     return false;
 }

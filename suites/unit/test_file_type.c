@@ -1,0 +1,286 @@
+/* Which tensor gets which dtype: llama.cpp's rules (src/llama-quant.cpp), worked out by hand, and the counts that its
+ * loader prints of published files. */
+#include "base/size.h"
+#include "convert/file_type.h"
+#include "convert/synth.h"
+#include "suites/harness/case.h"
+#include "suites/harness/must.h"
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+static const struct kg_file_type *find(const char *name) {
+    const struct kg_file_type *type;
+    struct kg_error err;
+    kg_must(kg_file_type_find(name, &type, &err), &err);
+    return type;
+}
+
+/* Tensors of whole models by dtype. Those of Llama-3.1-8B and gpt-oss-20b are what llama.cpp prints when it loads the
+ * published files ("type q4_K: 193 tensors"). Qwen2.5-0.5B's rows of 896 are no blocks of 256: 5 matrices of 24 layers
+ * and 12 V are Q5_0, 12 V and the tied embedding Q8_0. */
+struct count_row {
+    const char *name, *like, *type;
+    struct {
+        enum kg_dtype dtype;
+        size_t n;
+    } counts[4];
+};
+static const struct count_row COUNTS[] = {
+    { "llama_3_1_8b_q4_k_m",
+      "llama-3.1-8b",
+      "q4_k_m",
+      { { KG_DTYPE_F32, 66 }, { KG_DTYPE_Q4_K, 193 }, { KG_DTYPE_Q6_K, 33 } } },
+    { "llama_3_1_8b_q5_k_m",
+      "llama-3.1-8b",
+      "q5_k_m",
+      { { KG_DTYPE_F32, 66 }, { KG_DTYPE_Q5_K, 193 }, { KG_DTYPE_Q6_K, 33 } } },
+    { "llama_3_1_8b_q4_k_s",
+      "llama-3.1-8b",
+      "q4_k_s",
+      { { KG_DTYPE_F32, 66 }, { KG_DTYPE_Q4_K, 217 }, { KG_DTYPE_Q5_K, 8 }, { KG_DTYPE_Q6_K, 1 } } },
+    { "llama_3_1_8b_q5_k_s",
+      "llama-3.1-8b",
+      "q5_k_s",
+      { { KG_DTYPE_F32, 66 }, { KG_DTYPE_Q5_K, 225 }, { KG_DTYPE_Q6_K, 1 } } },
+    { "llama_3_1_8b_q4_0",
+      "llama-3.1-8b",
+      "q4_0",
+      { { KG_DTYPE_F32, 66 }, { KG_DTYPE_Q4_0, 225 }, { KG_DTYPE_Q6_K, 1 } } },
+    { "llama_3_1_8b_q8_0", "llama-3.1-8b", "q8_0", { { KG_DTYPE_F32, 66 }, { KG_DTYPE_Q8_0, 226 } } },
+    { "llama_3_1_8b_q4_k", "llama-3.1-8b", "q4_k", { { KG_DTYPE_F32, 66 }, { KG_DTYPE_Q4_K, 226 } } },
+    { "llama_3_1_8b_bf16", "llama-3.1-8b", "bf16", { { KG_DTYPE_F32, 66 }, { KG_DTYPE_BF16, 226 } } },
+    { "qwen2_5_0_5b_q4_k_m",
+      "qwen2.5-0.5b",
+      "q4_k_m",
+      { { KG_DTYPE_Q5_0, 132 }, { KG_DTYPE_Q8_0, 13 }, { KG_DTYPE_Q4_K, 12 }, { KG_DTYPE_Q6_K, 12 } } },
+    { "phi_3_mini_q4_k_m",
+      "phi-3-mini",
+      "q4_k_m",
+      { { KG_DTYPE_F32, 65 }, { KG_DTYPE_Q4_K, 97 }, { KG_DTYPE_Q6_K, 33 } } },
+    { "gpt_oss_20b_mxfp4_moe",
+      "gpt-oss-20b",
+      "mxfp4_moe",
+      { { KG_DTYPE_F32, 289 }, { KG_DTYPE_Q8_0, 98 }, { KG_DTYPE_MXFP4, 72 } } },
+    { "gpt_oss_20b_mxfp4",
+      "gpt-oss-20b",
+      "mxfp4",
+      { { KG_DTYPE_F32, 289 }, { KG_DTYPE_F16, 98 }, { KG_DTYPE_MXFP4, 72 } } },
+};
+
+static void counts_are(struct kg_record *rec, const void *arg) {
+    const struct count_row *row = arg;
+    const struct kg_synth_options options = { .like = row->like, .type = row->type };
+    struct kg_synth_plan plan;
+    struct kg_error err;
+    size_t n[KG_DTYPE_COUNT] = { 0 };
+    (void)rec;
+    kg_must(kg_synth_plan_make(&options, &plan, &err), &err);
+    for (size_t i = 0; i < plan.n_tensors; i++) n[plan.tensors[i].dtype]++;
+    for (size_t i = 0; i < KG_COUNT_OF(row->counts) && row->counts[i].n; i++)
+        ck_assert_msg(n[row->counts[i].dtype] == row->counts[i].n, "%zu tensors are %s, not %zu",
+                      n[row->counts[i].dtype], kg_dtype_info(row->counts[i].dtype)->name, row->counts[i].n);
+    kg_synth_plan_free(&plan);
+}
+
+/* One tensor each. Unless said, a llama of 32 layers without experts and a matrix of 4096 x 64. */
+struct tensor_row {
+    const char *name, *type, *tensor;
+    enum kg_dtype dtype;
+    struct kg_file_type_model model;
+    uint64_t n_cols, n_experts; /* of the tensor */
+    enum kg_dtype by_rules;     /* where rows do not fit it; F32: the same */
+};
+#define LAYERS(n)                                                                                                      \
+    { .architecture = "llama", .n_layers = (n), .n_heads = 32, .n_kv_heads = 8 }
+#define EXPERTS(n)                                                                                                     \
+    { .architecture = "llama", .n_layers = 32, .n_heads = 32, .n_kv_heads = 8, .n_experts = (n) }
+#define OF_80(name, kv)                                                                                                \
+    { .architecture = (name), .n_layers = 80, .n_heads = 64, .n_kv_heads = (kv) }
+#define ROW(name_, type_, tensor_, dtype_) .name = name_, .type = type_, .tensor = tensor_, .dtype = dtype_
+static const struct tensor_row TENSORS[] = {
+    /* n / 8 = 4: layers 0 to 3, 28 to 31, and 6, 9, ... 27 have more bits */
+    { ROW("v_of_layer_3", "q4_k_m", "blk.3.attn_v.weight", KG_DTYPE_Q6_K) },
+    { ROW("v_of_layer_4", "q4_k_m", "blk.4.attn_v.weight", KG_DTYPE_Q4_K) },
+    { ROW("v_of_layer_5", "q4_k_m", "blk.5.attn_v.weight", KG_DTYPE_Q4_K) },
+    { ROW("v_of_layer_6", "q4_k_m", "blk.6.attn_v.weight", KG_DTYPE_Q6_K) },
+    { ROW("v_of_layer_26", "q4_k_m", "blk.26.attn_v.weight", KG_DTYPE_Q4_K) },
+    { ROW("v_of_layer_28", "q4_k_m", "blk.28.attn_v.weight", KG_DTYPE_Q6_K) },
+    { ROW("v_of_layer_31", "q5_k_m", "blk.31.attn_v.weight", KG_DTYPE_Q6_K) },
+    { ROW("v_of_layer_29_of_36", "q4_k_m", "blk.29.attn_v.weight", KG_DTYPE_Q4_K),
+      .model = LAYERS(36) }, /* 7 * 36 / 8 = 31 */
+    { ROW("v_of_layer_31_of_36", "q4_k_m", "blk.31.attn_v.weight", KG_DTYPE_Q6_K), .model = LAYERS(36) },
+    { ROW("down_of_layer_9", "q5_k_m", "blk.9.ffn_down.weight", KG_DTYPE_Q6_K) },
+    { ROW("down_of_layer_10", "q5_k_m", "blk.10.ffn_down.weight", KG_DTYPE_Q5_K) },
+    { ROW("experts_down_of_layer_9", "q4_k_m", "blk.9.ffn_down_exps.weight", KG_DTYPE_Q6_K), .model = EXPERTS(64),
+      .n_cols = 4096, .n_experts = 64 },
+    { ROW("fused_qkv_is_v", "q4_k_m", "blk.0.attn_qkv.weight", KG_DTYPE_Q6_K) },
+    { ROW("q_of_layer_0", "q4_k_m", "blk.0.attn_q.weight", KG_DTYPE_Q4_K) },
+    { ROW("k_of_layer_0", "q4_k_m", "blk.0.attn_k.weight", KG_DTYPE_Q4_K) },
+    { ROW("attention_output_of_layer_0", "q4_k_m", "blk.0.attn_output.weight", KG_DTYPE_Q4_K) },
+    { ROW("gate_of_layer_0", "q5_k_m", "blk.0.ffn_gate.weight", KG_DTYPE_Q5_K) },
+    { ROW("up_of_layer_0", "q4_k_m", "blk.0.ffn_up.weight", KG_DTYPE_Q4_K) },
+    { ROW("small_v_of_layer_3", "q4_k_s", "blk.3.attn_v.weight", KG_DTYPE_Q5_K) },
+    { ROW("small_v_of_layer_4", "q4_k_s", "blk.4.attn_v.weight", KG_DTYPE_Q4_K) },
+    { ROW("small_down_of_layer_3", "q4_k_s", "blk.3.ffn_down.weight", KG_DTYPE_Q5_K) },
+    { ROW("small_down_of_layer_4", "q4_k_s", "blk.4.ffn_down.weight", KG_DTYPE_Q4_K) },
+    { ROW("small_down_of_layer_2_of_16", "q4_k_s", "blk.2.ffn_down.weight", KG_DTYPE_Q4_K), .model = LAYERS(16) },
+    { ROW("small_v_of_q5", "q5_k_s", "blk.0.attn_v.weight", KG_DTYPE_Q5_K) },
+    /* The output, and an embedding that is it */
+    { ROW("output_of_q4_k_m", "q4_k_m", "output.weight", KG_DTYPE_Q6_K) },
+    { ROW("output_of_q4_0", "q4_0", "output.weight", KG_DTYPE_Q6_K) },
+    { ROW("output_of_q5_0", "q5_0", "output.weight", KG_DTYPE_Q6_K) },
+    { ROW("output_of_q8_0", "q8_0", "output.weight", KG_DTYPE_Q8_0) },
+    { ROW("output_of_f16", "f16", "output.weight", KG_DTYPE_F16) },
+    { ROW("output_of_mxfp4_moe", "mxfp4_moe", "output.weight", KG_DTYPE_Q8_0) },
+    { ROW("output_of_all_alike", "q4_k", "output.weight", KG_DTYPE_Q4_K) },
+    { ROW("embedding", "q4_k_m", "token_embd.weight", KG_DTYPE_Q4_K) },
+    { ROW("tied_embedding", "q4_k_m", "token_embd.weight", KG_DTYPE_Q6_K),
+      .model = { .architecture = "llama", .n_layers = 32, .tied = true } },
+    { ROW("output_of_odd_rows", "q4_k_m", "output.weight", KG_DTYPE_Q8_0), .model = LAYERS(32), .n_cols = 896 },
+    { ROW("output_of_q4_0_of_odd_rows", "q4_0", "output.weight", KG_DTYPE_Q8_0), .model = LAYERS(32), .n_cols = 896,
+      .by_rules = KG_DTYPE_Q6_K },
+    /* Rows that are no whole blocks */
+    { ROW("q4_k_of_odd_rows", "q4_k_m", "blk.4.attn_q.weight", KG_DTYPE_Q5_0), .model = LAYERS(32), .n_cols = 896,
+      .by_rules = KG_DTYPE_Q4_K },
+    { ROW("q5_k_of_odd_rows", "q5_k_m", "blk.4.attn_q.weight", KG_DTYPE_Q8_0), .model = LAYERS(32), .n_cols = 896,
+      .by_rules = KG_DTYPE_Q5_K },
+    { ROW("q6_k_of_odd_rows", "q6_k", "blk.4.attn_q.weight", KG_DTYPE_Q8_0), .model = LAYERS(32), .n_cols = 896,
+      .by_rules = KG_DTYPE_Q6_K },
+    { ROW("q4_k_of_odder_rows", "q4_k_m", "blk.4.attn_q.weight", KG_DTYPE_F16), .model = LAYERS(32), .n_cols = 80,
+      .by_rules = KG_DTYPE_Q4_K },
+    { ROW("q8_0_of_odd_rows", "q8_0", "blk.4.attn_q.weight", KG_DTYPE_F16), .model = LAYERS(32), .n_cols = 80,
+      .by_rules = KG_DTYPE_Q8_0 },
+    { ROW("f16_of_odd_rows", "f16", "blk.4.attn_q.weight", KG_DTYPE_F16), .model = LAYERS(32), .n_cols = 81 },
+    /* Experts */
+    { ROW("experts_of_mxfp4_moe", "mxfp4_moe", "blk.0.ffn_up_exps.weight", KG_DTYPE_MXFP4), .model = EXPERTS(32),
+      .n_cols = 2880, .n_experts = 32 },
+    { ROW("one_expert_of_mxfp4_moe", "mxfp4_moe", "blk.0.ffn_up_exps.weight", KG_DTYPE_Q8_0), .model = EXPERTS(1),
+      .n_cols = 2880, .n_experts = 1 },
+    { ROW("attention_of_mxfp4_moe", "mxfp4_moe", "blk.0.attn_q.weight", KG_DTYPE_Q8_0), .model = EXPERTS(32),
+      .n_cols = 2880 },
+    { ROW("v_of_8_experts", "q4_k_m", "blk.4.attn_v.weight", KG_DTYPE_Q8_0), .model = EXPERTS(8) },
+    { ROW("k_of_8_experts", "q6_k", "blk.4.attn_k.weight", KG_DTYPE_Q8_0), .model = EXPERTS(8) },
+    { ROW("k_of_9_experts", "q6_k", "blk.4.attn_k.weight", KG_DTYPE_Q6_K), .model = EXPERTS(9) },
+    { ROW("attention_output_of_8_experts", "q4_k_m", "blk.4.attn_output.weight", KG_DTYPE_Q5_K), .model = EXPERTS(8) },
+    { ROW("attention_output_of_8_experts_small", "q4_k_s", "blk.4.attn_output.weight", KG_DTYPE_Q5_K),
+      .model = EXPERTS(8) },
+    { ROW("attention_output_of_8_experts_q5", "q5_k_m", "blk.4.attn_output.weight", KG_DTYPE_Q5_K),
+      .model = EXPERTS(8) },
+    { ROW("attention_output_of_8_experts_q4_0", "q4_0", "blk.4.attn_output.weight", KG_DTYPE_Q4_0),
+      .model = EXPERTS(8) },
+    /* 80 layers: n / 8 = 10, layer 11 has no more bits */
+    { ROW("v_of_70b", "q4_k_m", "blk.11.attn_v.weight", KG_DTYPE_Q5_K), .model = OF_80("llama", 8) },
+    { ROW("v_of_70b_small", "q4_k_s", "blk.11.attn_v.weight", KG_DTYPE_Q5_K), .model = OF_80("llama", 8) },
+    { ROW("v_of_70b_first", "q4_k_m", "blk.9.attn_v.weight", KG_DTYPE_Q6_K), .model = OF_80("llama", 8) },
+    { ROW("v_of_65b", "q4_k_m", "blk.11.attn_v.weight", KG_DTYPE_Q4_K), .model = OF_80("llama", 64) },
+    { ROW("v_of_qwen2_72b", "q4_k_m", "blk.11.attn_v.weight", KG_DTYPE_Q5_K), .model = OF_80("qwen2", 64) },
+    { ROW("v_of_qwen3_of_80", "q4_k_m", "blk.11.attn_v.weight", KG_DTYPE_Q4_K), .model = OF_80("qwen3", 8) },
+    { ROW("down_of_70b", "q4_k_m", "blk.11.ffn_down.weight", KG_DTYPE_Q4_K), .model = OF_80("llama", 8) },
+};
+
+static void dtype_is(struct kg_record *rec, const void *arg) {
+    static const struct kg_file_type_model USUAL = LAYERS(32);
+    const struct tensor_row *row = arg;
+    const uint64_t dims[] = { row->n_cols ? row->n_cols : 4096, 64, row->n_experts };
+    const struct kg_file_type_tensor tensor = { row->tensor, row->n_experts ? 3 : 2, dims };
+    enum kg_dtype by_rules;
+    (void)rec;
+    ck_assert(kg_file_type_applies(&tensor));
+    const enum kg_dtype dtype =
+        kg_file_type_dtype(find(row->type), row->model.architecture ? &row->model : &USUAL, &tensor, &by_rules);
+    ck_assert_str_eq(kg_dtype_info(dtype)->name, kg_dtype_info(row->dtype)->name);
+    const enum kg_dtype want = row->by_rules ? row->by_rules : row->dtype;
+    ck_assert_str_eq(kg_dtype_info(by_rules)->name, kg_dtype_info(want)->name);
+}
+
+/* general.file_type: llama.h's numbers. */
+static void ids_are_llama_cpps(struct kg_record *rec, const void *arg) {
+    static const struct {
+        const char *name;
+        uint32_t id;
+    } IDS[] = { { "f32", 0 },     { "F16", 1 },     { "q4_0", 2 },    { "q8_0", 7 },       { "q5_0", 8 },
+                { "Q4_K_S", 14 }, { "q4_k_m", 15 }, { "q5_k_s", 16 }, { "q5_k_m", 17 },    { "q6_k", 18 },
+                { "bf16", 32 },   { "mxfp4", 38 },  { "q4_k", 14 },   { "mxfp4_moe", 38 }, { "q5_k", 16 } };
+    (void)rec, (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(IDS); i++) ck_assert_uint_eq(find(IDS[i].name)->id, IDS[i].id);
+}
+
+/* Each name that help and errors list is one. */
+static void listed_names_are_found(struct kg_record *rec, const void *arg) {
+    char names[] = KG_FILE_TYPE_NAMES ", " KG_FILE_TYPE_PLAIN_NAMES, *rest = names;
+    size_t n = 0;
+    (void)rec, (void)arg;
+    for (char *name = strtok_r(names, ", ", &rest); name; name = strtok_r(NULL, ", ", &rest), n++)
+        ck_assert_int_eq(strcasecmp(find(name)->name, name), 0);
+    ck_assert_uint_eq(n, 15);
+}
+
+static void unknown_names_are_refused(struct kg_record *rec, const void *arg) {
+    static const char *const NAMES[] = { "q3_k_m", "", "q4", "q4_k_m ", "iq4_xs" };
+    const struct kg_file_type *type;
+    struct kg_error err;
+    (void)rec, (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(NAMES); i++)
+        kg_must_fail(kg_file_type_find(NAMES[i], &type, &err), KG_ERR_USAGE, &err, NAMES[i], "q4_k_m", NULL);
+}
+
+/* What keeps its dtype. */
+static void applies_to_matrices_alone(struct kg_record *rec, const void *arg) {
+    static const struct {
+        const char *name;
+        uint64_t dims[3];
+        uint32_t n_dims;
+        bool applies;
+    } ROWS[] = {
+        { "blk.0.attn_q.weight", { 64, 64 }, 2, true },
+        { "blk.0.ffn_up_exps.weight", { 64, 64, 8 }, 3, true },
+        { "blk.0.attn_q.bias", { 64 }, 1, false },
+        { "blk.0.attn_norm.weight", { 64 }, 1, false },
+        { "blk.0.attn_q_norm.weight", { 64, 2 }, 2, false },
+        { "blk.0.ffn_gate_inp.weight", { 64, 8 }, 2, false },
+        { "blk.0.ffn_down_exps.bias", { 64, 8 }, 2, false },
+        { "position_embd.weight", { 64, 128 }, 2, false },
+        { "token_types.weight", { 64, 2 }, 2, false },
+        { "blk.0.attn_sinks.weight", { 8 }, 1, false },
+        { "rope_freqs.weight", { 32 }, 1, false },
+        { "blk.0.attn_q.weight", { 64, 1, 1 }, 3, false },
+        { "blk.0.ffn_up_exps.weight", { 64, 1, 8 }, 3, true },
+        { "ght", { 64, 64 }, 2, false },
+    };
+    (void)rec, (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
+        const struct kg_file_type_tensor tensor = { ROWS[i].name, ROWS[i].n_dims, ROWS[i].dims };
+        ck_assert_msg(kg_file_type_applies(&tensor) == ROWS[i].applies, "%s", ROWS[i].name);
+    }
+}
+
+static void build(struct kg_case_list *cases) {
+    static const struct {
+        const char *name;
+        void (*run)(struct kg_record *, const void *);
+    } OTHERS[] = {
+        { "ids_are_llama_cpps", ids_are_llama_cpps },
+        { "listed_names_are_found", listed_names_are_found },
+        { "unknown_names_are_refused", unknown_names_are_refused },
+        { "applies_to_matrices_alone", applies_to_matrices_alone },
+    };
+    struct kg_case c = { .layer = "unit", .op = "file_type" };
+    for (size_t i = 0; i < KG_COUNT_OF(COUNTS); i++) {
+        c.name = COUNTS[i].name, c.run = counts_are, c.arg = &COUNTS[i];
+        kg_case_list_add(cases, &c);
+    }
+    for (size_t i = 0; i < KG_COUNT_OF(TENSORS); i++) {
+        c.name = TENSORS[i].name, c.run = dtype_is, c.arg = &TENSORS[i];
+        kg_case_list_add(cases, &c);
+    }
+    for (size_t i = 0; i < KG_COUNT_OF(OTHERS); i++) {
+        c.name = OTHERS[i].name, c.run = OTHERS[i].run, c.arg = NULL;
+        kg_case_list_add(cases, &c);
+    }
+}
+
+int main(int argc, char **argv) {
+    return kg_suite_main_built(argc, argv, build);
+}

@@ -17,7 +17,7 @@ static enum kg_precision norm_input(const struct kg_node *norm) {
     return norm->args.rmsnorm.wide_input ? KG_PRECISION_F32 : norm->args.rmsnorm.activations;
 }
 
-/* Products with F16 or F32 matrices (matrix.cu) */
+/* Products: F16 and F32 matrices (matrix.cu), block formats (blocks.cu) */
 
 /* Pairs of rows of the n matrices from node `linear` on. */
 static uint32_t pairs_of(const struct kg_node *linear, int n) {
@@ -26,41 +26,19 @@ static uint32_t pairs_of(const struct kg_node *linear, int n) {
     return n_rows / 2;
 }
 
-/* Behind a norm, unless that is NULL. */
-static bool matrices_fit(const struct kg_site *at, const struct kg_node *norm, const struct kg_node *linear, int n,
-                         struct kg_why *why) {
-    const struct kg_weight *first = &linear->args.linear.weight;
-    const uint32_t n_pairs = pairs_of(linear, n);
-    if (norm && norm->rows_per_id != 1) return kg_no(why, "the norm is of parts of a row");
-    for (int i = 0; i < n; i++) {
-        const struct kg_linear_args *a = &linear[i].args.linear;
-        const struct kg_weight *w = &a->weight;
-        const char *name = kg_dtype_info(w->dtype)->name;
-        if (w->dtype != KG_DTYPE_F16 && w->dtype != KG_DTYPE_F32)
-            return kg_no(why, "%s weights; the kernel has f16, f32", name);
-        if (w->dtype != first->dtype)
-            return kg_no(why, "%s beside %s weights", kg_dtype_info(first->dtype)->name, name);
-        if (w->n_cols != first->n_cols) return kg_no(why, "rows of %u beside %u elements", first->n_cols, w->n_cols);
-        if (!kg_dequant::rows_are_whole(w)) return kg_no(why, "rows of %u elements are no whole vectors", w->n_cols);
-        if (!kg_step_matrix_fits(at->cuda, w->dtype, a->activations, w->n_cols, n_pairs))
-            return kg_no(why, "%u pairs of rows of %u %s elements do not fit a block's shared memory", n_pairs,
-                         w->n_cols, name);
-    }
-    return true;
-}
-
 /* The product of x, or of norm(x) where there is a norm, with the n matrices from node `linear` on. */
 static struct kg_step_matrix product_of(const struct kg_site *at, enum kg_step_form form, const struct kg_node *norm,
                                         const struct kg_node *linear, int n) {
     const struct kg_linear_args *a = &linear->args.linear;
     struct kg_step_matrix m = {};
     m.form = form;
-    m.dtype = a->weight.dtype;
     m.activations = m.x_precision = a->activations;
     m.n_in = a->weight.n_cols;
     m.n_pairs = pairs_of(linear, n);
-    for (int i = 0; i < n; i++)
-        m.matrix[i] = { static_cast<const uint8_t *>(linear[i].args.linear.weight.data), linear[i].args.linear.bias };
+    for (int i = 0; i < n; i++) {
+        const struct kg_linear_args *of = &linear[i].args.linear;
+        m.matrix[i] = { static_cast<const uint8_t *>(of->weight.data), of->bias, of->weight.dtype };
+    }
     m.x = a->x;
     m.pending = at->pending;
     if (norm) {
@@ -70,6 +48,49 @@ static struct kg_step_matrix product_of(const struct kg_site *at, enum kg_step_f
         m.eps = norm->args.rmsnorm.eps;
     }
     return m;
+}
+
+static bool is_block_product(const struct kg_step_matrix *m) {
+    return kg_step_has_blocks(m->matrix[0].dtype);
+}
+
+static enum kg_status multiply(const struct kg_site *at, const struct kg_step_matrix *m, struct kg_error *err) {
+    return is_block_product(m) ? kg_step_multiply_blocks(at->cuda, m, err) : kg_step_multiply_rows(at->cuda, m, err);
+}
+
+/* Of one dtype where the epilogue takes a pair from two matrices, or where there are no blocks. */
+static bool dtypes_fit(enum kg_step_form form, const struct kg_weight *first, const struct kg_weight *w,
+                       enum kg_precision activations, struct kg_why *why) {
+    const char *name = kg_dtype_info(w->dtype)->name;
+    const bool blocks = kg_step_has_blocks(w->dtype), mixes = blocks && form == KG_STEP_QKV;
+    if (!blocks && w->dtype != KG_DTYPE_F16 && w->dtype != KG_DTYPE_F32)
+        return kg_no(why, "%s weights; the kernels have f16, f32, q4_0, q5_0, q8_0, q4_k, q5_k, q6_k", name);
+    if (mixes ? !kg_step_has_blocks(first->dtype) : w->dtype != first->dtype)
+        return kg_no(why, "%s beside %s weights", kg_dtype_info(first->dtype)->name, name);
+    if (!blocks && form == KG_STEP_PLAIN) return kg_no(why, "%s weights; the kernel has block formats", name);
+    if (blocks && activations != KG_PRECISION_F16)
+        return kg_no(why, "float32 activations; with %s weights the kernel has float16", name);
+    if (blocks && w->n_rows * kg_weight_row_bytes(w) % KG_VECTOR_ALIGN_BYTES != 0)
+        return kg_no(why, "a %s matrix of no whole 16 bytes", name);
+    return true;
+}
+
+/* Behind a norm, unless that is NULL. */
+static bool matrices_fit(const struct kg_site *at, enum kg_step_form form, const struct kg_node *norm,
+                         const struct kg_node *linear, int n, struct kg_why *why) {
+    const struct kg_weight *first = &linear->args.linear.weight;
+    if (norm && norm->rows_per_id != 1) return kg_no(why, "the norm is of parts of a row");
+    for (int i = 0; i < n; i++) {
+        const struct kg_linear_args *a = &linear[i].args.linear;
+        const struct kg_weight *w = &a->weight;
+        if (!dtypes_fit(form, first, w, a->activations, why)) return false;
+        if (w->n_cols != first->n_cols) return kg_no(why, "rows of %u beside %u elements", first->n_cols, w->n_cols);
+        if (!kg_dequant::rows_are_whole(w)) return kg_no(why, "rows of %u elements are no whole vectors", w->n_cols);
+    }
+    const struct kg_step_matrix m = product_of(at, form, norm, linear, n);
+    return (is_block_product(&m) ? kg_step_blocks_fit(at->cuda, &m) : kg_step_rows_fit(at->cuda, &m)) ||
+           kg_no(why, "%u pairs of rows of %u %s elements do not fit a block's shared memory", m.n_pairs, m.n_in,
+                 kg_dtype_info(first->dtype)->name);
 }
 
 /* rmsnorm + q, k, v + rope + kv_write */
@@ -84,7 +105,7 @@ static bool ropes_fit(const struct kg_site *at, const struct kg_rope_args *q, co
 static bool qkv_fits(const struct kg_site *at, struct kg_why *why) {
     const struct kg_rope_args *rope = &at->n[4].args.rope;
     if (rope->head_dim % 2 != 0) return kg_no(why, "heads of %u", rope->head_dim);
-    return matrices_fit(at, at->n, &at->n[1], 3, why) && ropes_fit(at, rope, &at->n[5].args.rope, why);
+    return matrices_fit(at, KG_STEP_QKV, at->n, &at->n[1], 3, why) && ropes_fit(at, rope, &at->n[5].args.rope, why);
 }
 
 static struct kg_step_heads heads_of(const struct kg_site *at, const struct kg_rope_args *rope,
@@ -108,7 +129,7 @@ static enum kg_status launch_qkv(const struct kg_site *at, struct kg_error *err)
     m.y = rope->y;
     m.y_precision = rope->activations;
     m.heads = heads_of(at, rope, &at->n[6].args.kv_write);
-    return kg_step_multiply(at->cuda, &m, err);
+    return multiply(at, &m, err);
 }
 
 /* rmsnorm + q, k, v, where heads are normalised before they are rotated: the same kernel stores q, k and v as heads of
@@ -120,7 +141,7 @@ static bool products_fit(const struct kg_site *at, struct kg_why *why) {
         return kg_no(why, "%u, %u and %u outputs", q->weight.n_rows, k->weight.n_rows, v->weight.n_rows);
     if (q->output != q->activations || k->output != q->activations || v->output != q->activations)
         return kg_no(why, "outputs of other precision than the activations");
-    return matrices_fit(at, at->n, &at->n[1], 3, why);
+    return matrices_fit(at, KG_STEP_QKV, at->n, &at->n[1], 3, why);
 }
 
 static enum kg_status launch_products(const struct kg_site *at, struct kg_error *err) {
@@ -135,7 +156,7 @@ static enum kg_status launch_products(const struct kg_site *at, struct kg_error 
     m.heads.n_kv_heads = k->weight.n_rows / 2;
     m.heads.head_dim = 2;
     m.heads.n_ctx = 1;
-    return kg_step_multiply(at->cuda, &m, err);
+    return multiply(at, &m, err);
 }
 
 /* rmsnorm of heads + rope + kv_write */
@@ -182,32 +203,51 @@ static bool residual_fits(const struct kg_site *at, struct kg_why *why) {
     const struct kg_linear_args *a = &at->n[0].args.linear;
     if (a->output != at->n[1].args.add.activations) return kg_no(why, "a product of other precision than the sum");
     if (a->weight.n_rows % 2 != 0) return kg_no(why, "%u outputs are no pairs", a->weight.n_rows);
-    return matrices_fit(at, NULL, at->n, 1, why);
+    return matrices_fit(at, KG_STEP_RESIDUAL, NULL, at->n, 1, why);
 }
 
 static enum kg_status launch_residual(const struct kg_site *at, struct kg_error *err) {
     struct kg_step_matrix m = product_of(at, KG_STEP_RESIDUAL, NULL, at->n, 1);
     m.y = at->n[1].args.add.y;
     m.y_precision = at->n[1].args.add.activations;
-    return kg_step_multiply(at->cuda, &m, err);
+    return multiply(at, &m, err);
+}
+
+/* linear of block formats */
+
+static bool linear_fits(const struct kg_site *at, struct kg_why *why) {
+    if (at->n->args.linear.weight.n_rows % 2 != 0)
+        return kg_no(why, "%u outputs are no pairs", at->n->args.linear.weight.n_rows);
+    return matrices_fit(at, KG_STEP_PLAIN, NULL, at->n, 1, why);
+}
+
+static enum kg_status launch_linear(const struct kg_site *at, struct kg_error *err) {
+    struct kg_step_matrix m = product_of(at, KG_STEP_PLAIN, NULL, at->n, 1);
+    m.y = at->n->args.linear.y;
+    m.y_precision = at->n->args.linear.output;
+    return multiply(at, &m, err);
 }
 
 /* rmsnorm + gate, up + swiglu */
 
+static enum kg_step_form form_of(const struct kg_swiglu_args *act) {
+    return act->cubic != 0 ? KG_STEP_GELU : KG_STEP_GATED;
+}
+
 static bool gated_fits(const struct kg_site *at, struct kg_why *why) {
     const struct kg_swiglu_args *act = &at->n[3].args.swiglu;
     if (act->cubic != 0 && act->limit != 0) return kg_no(why, "gelu gates with a limit");
-    return matrices_fit(at, at->n, &at->n[1], 2, why);
+    return matrices_fit(at, form_of(act), at->n, &at->n[1], 2, why);
 }
 
 static enum kg_status launch_gated(const struct kg_site *at, struct kg_error *err) {
     const struct kg_swiglu_args *act = &at->n[3].args.swiglu;
-    struct kg_step_matrix m = product_of(at, act->cubic != 0 ? KG_STEP_GELU : KG_STEP_GATED, at->n, &at->n[1], 2);
+    struct kg_step_matrix m = product_of(at, form_of(act), at->n, &at->n[1], 2);
     m.y = act->y;
     m.y_precision = act->activations;
     m.gate = kg_swiglu_op_of(act->limit, act->alpha, act->up_offset);
     m.gelu = { act->alpha, act->cubic, act->up_offset };
-    return kg_step_multiply(at->cuda, &m, err);
+    return multiply(at, &m, err);
 }
 
 /* rmsnorm + add */
@@ -396,6 +436,7 @@ const struct kg_fusion kg_fusions[] = {
       NODE(1),
       residual_fits,
       launch_residual },
+    { "linear of block formats", { KG_OP_linear }, {}, NODE(0), linear_fits, launch_linear },
     { "rmsnorm + linear + router",
       { KG_OP_rmsnorm, KG_OP_linear, KG_OP_router },
       { { 1, 0, 0 }, { 2, 0, 1 } },

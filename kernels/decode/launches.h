@@ -1,5 +1,5 @@
-/* Kernels of the fused decode step beside those of the operations: products with F16 or F32 matrices (matrix.cu),
- * the choice of experts (router.cu). All are for sm_90. */
+/* Kernels of the fused decode step beside those of the operations: products with F16 or F32 matrices (matrix.cu)
+ * and with those of block formats (blocks.cu), the choice of experts (router.cu). All are for sm_90. */
 #ifndef KIGO_KERNELS_DECODE_LAUNCHES_H
 #define KIGO_KERNELS_DECODE_LAUNCHES_H
 
@@ -15,6 +15,7 @@ enum kg_step_form {
     KG_STEP_RESIDUAL, /* neighbouring outputs, added to y */
     KG_STEP_GATED,    /* gate and up of one output: y = swiglu(gate, up) */
     KG_STEP_GELU,     /* the same with gelu's gate */
+    KG_STEP_PLAIN,    /* neighbouring outputs (block formats only) */
 };
 
 /* Rows not yet added to the residual stream, each times its weight: the sum over experts, which no launch has made. */
@@ -36,10 +37,10 @@ struct kg_step_heads {
 
 struct kg_step_matrix {
     struct {
-        const uint8_t *weight;     /* rows on 16 bytes, of whole vectors */
-        const float *bias;         /* NULL for none */
-    } matrix[KG_STEP_MATRICES];    /* QKV: q, k, v; GATED: gate, up */
-    enum kg_dtype dtype;           /* F16 or F32 */
+        const uint8_t *weight; /* on 16 bytes; rows of F16 and F32 too, and of whole vectors */
+        const float *bias;     /* NULL for none */
+        enum kg_dtype dtype;
+    } matrix[KG_STEP_MATRICES];    /* QKV: q, k, v; GATED: gate, up, of one dtype; all F16, all F32, or block formats */
     enum kg_precision activations; /* x is of these, unless it is normalised */
     enum kg_step_form form;
     uint32_t n_in, n_pairs; /* of rows */
@@ -55,13 +56,18 @@ struct kg_step_matrix {
     struct kg_geglu_op gelu;    /* GELU */
 };
 
-/* Whether the kernel supports n_pairs pairs of rows of n_in elements. */
-bool kg_step_matrix_fits(const struct kg_cuda_backend *cuda, enum kg_dtype dtype, enum kg_precision activations,
-                         uint32_t n_in, uint32_t n_pairs);
+/* Whether the kernel for F16 and F32 (matrix.cu) supports so many pairs of rows of so many elements. */
+bool kg_step_rows_fit(const struct kg_cuda_backend *cuda, const struct kg_step_matrix *m);
 
 /* Enqueues the product; it must fit. */
-enum kg_status kg_step_multiply(const struct kg_cuda_backend *cuda, const struct kg_step_matrix *m,
-                                struct kg_error *err);
+enum kg_status kg_step_multiply_rows(const struct kg_cuda_backend *cuda, const struct kg_step_matrix *m,
+                                     struct kg_error *err);
+
+/* The same for block formats (blocks.cu). x is float16, or is rounded to it once it is normalised. */
+bool kg_step_has_blocks(enum kg_dtype dtype);
+bool kg_step_blocks_fit(const struct kg_cuda_backend *cuda, const struct kg_step_matrix *m);
+enum kg_status kg_step_multiply_blocks(const struct kg_cuda_backend *cuda, const struct kg_step_matrix *m,
+                                       struct kg_error *err);
 
 struct kg_step_router {
     const void *x; /* (n_in) */

@@ -12,38 +12,25 @@
  * ring in shared memory, a pair a slot. It does not wait for the launch before (ptx/dependent.cuh), so weights arrive
  * while that one ends. 16 consumer warps multiply: with tensor cores each has its columns of all rows, else `parts`
  * warps share a pair. The epilogue warp loads the operands of f meanwhile, and then computes f of all pairs. */
-#include "kernels/decode/launches.h"
-#include "kernels/ptx/dependent.cuh"
-#include "kernels/ptx/mbarrier.cuh"
+#include "kernels/decode/matrix.cuh"
 #include "kernels/ptx/mma.cuh"
-#include "kernels/ptx/tma.cuh"
-#include "kernels/block/precision.cuh"
-#include "kernels/block/reduce.cuh"
-#include "kernels/block/rmsnorm.cuh"
-#include <algorithm>
+
+using namespace kg_step_product;
+
+using warps = block_warps<16>;
 
 enum {
-    WARP = 32,
-    WARPS = 16, /* consumers */
-    CONSUMERS = WARPS * WARP,
-    PRODUCER = WARPS, /* warps */
-    EPILOGUE,
-    THREADS = (EPILOGUE + 1) * WARP,
     TENSOR_LAUNCH_BOUND = 704, /* registers as for so many threads: the launches beside this one want some too */
     LANE_CHUNKS = 4,           /* of a row, where a lane keeps them */
-    LANE_VECTORS = 2,          /* of a normalised row; with tensor cores one */
-    MAX_IN = CONSUMERS * LANE_VECTORS * KG_VECTOR,
-    MAX_TENSOR_IN = CONSUMERS * KG_VECTOR,
+    MAX_IN = warps::CONSUMER_THREADS * LANE_VECTORS * KG_VECTOR,
+    MAX_TENSOR_IN = warps::CONSUMER_THREADS * KG_VECTOR,
     TILE_COLS = 16, /* of a tensor core's product */
     TILE_PAIRS = 8, /* at most: 16 rows */
     ROW_PAD_BYTES = 16,
-    PARTIAL_STRIDE = WARPS + 1,
     MAX_SLOTS = 64,
     MIN_SLOTS = 2,
     SHARED_BYTES = 200 * 1024, /* the launches beside this one want some too */
 };
-
-enum { CONSUMER_BARRIER = 1, EPILOGUE_BARRIER, START_BARRIER }; /* 0 is __syncthreads */
 
 /* How the blocks share a product. */
 struct matrix_plan {
@@ -58,70 +45,6 @@ struct matrix_plan {
 struct matrix_params : matrix_plan {
     struct kg_step_matrix m;
 };
-
-/* Dims of pair i of a head. Those past n_rot are neighbours. */
-static __device__ __forceinline__ uint32_t dim_of(const kg_step_heads &h, uint32_t i, uint32_t which) {
-    if (i >= h.n_rot / 2 || !h.half) return 2 * i + which;
-    return i + which * (h.n_rot / 2);
-}
-
-/* Which heads' dims a pair of QKV has: head counts those of q, then k, then v. */
-struct head_pair {
-    uint32_t matrix, head, i; /* head: of this matrix */
-};
-
-static __device__ __forceinline__ head_pair head_pair_of(const kg_step_heads &h, uint32_t pair) {
-    const uint32_t per_head = h.head_dim / 2, head = pair / per_head, i = pair % per_head;
-    if (head < h.n_heads) return { 0, head, i };
-    if (head < h.n_heads + h.n_kv_heads) return { 1, head - h.n_heads, i };
-    return { 2, head - h.n_heads - h.n_kv_heads, i };
-}
-
-/* Row `which` of a pair: (matrix, row). */
-template <enum kg_step_form F>
-static __device__ __forceinline__ uint2 row_of(const kg_step_matrix &m, uint32_t pair, uint32_t which) {
-    if constexpr (F == KG_STEP_QKV) {
-        const head_pair p = head_pair_of(m.heads, pair);
-        return make_uint2(p.matrix, p.head * m.heads.head_dim + dim_of(m.heads, p.i, which));
-    } else if constexpr (F == KG_STEP_GATED || F == KG_STEP_GELU) {
-        return make_uint2(which, pair);
-    } else {
-        return make_uint2(0, 2 * pair + which);
-    }
-}
-
-/* x plus what is pending, elements [i, i + 8) of the residual stream. */
-static __device__ __forceinline__ void load_pending(const kg_step_pending &p, enum kg_precision precision,
-                                                    uint32_t n_in, uint32_t i, float (&x)[KG_VECTOR]) {
-    constexpr uint32_t AT_ONCE = 4;
-    for (uint32_t first = 0; first < p.n_used; first += AT_ONCE) {
-        float v[AT_ONCE][KG_VECTOR], weight[AT_ONCE];
-#pragma unroll
-        for (uint32_t j = 0; j < AT_ONCE; j++) { /* past the last: it again, times 0 */
-            const uint32_t row = min(first + j, p.n_used - 1);
-            weight[j] = p.weights[row];
-            kg_load_vector_any(p.rows, precision, (size_t)row * n_in + i, v[j]);
-        }
-#pragma unroll
-        for (uint32_t j = 0; j < AT_ONCE; j++)
-            if (first + j < p.n_used) {
-#pragma unroll
-                for (int e = 0; e < KG_VECTOR; e++) x[e] = fmaf(weight[j], v[j][e], x[e]);
-            }
-    }
-}
-
-/* The sum over all consumers, the same in each. */
-static __device__ __forceinline__ float sum_of_all(float x, float *sums) {
-    const uint32_t warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
-    x = kg_warp_reduce<kg_sum>(x);
-    if (lane == 0) sums[warp] = x;
-    kg_barrier_sync(CONSUMER_BARRIER, CONSUMERS); /* all warps' sums are written */
-    float total = sums[0];
-#pragma unroll
-    for (int w = 1; w < WARPS; w++) total += sums[w];
-    return total;
-}
 
 /* n as the products read it: float32, or float16 with the rest, times REST_SCALE, in a second row. */
 constexpr float REST_SCALE = 2048;
@@ -149,7 +72,7 @@ template <bool TENSOR>
 static __device__ __forceinline__ void make_row(const kg_step_matrix &m, unsigned char *row, float *sums) {
     constexpr int VECTORS = TENSOR ? 1 : LANE_VECTORS;
     float weight[VECTORS][KG_VECTOR], x[VECTORS][KG_VECTOR], squares = 0;
-    const auto at = [&](int v) { return (threadIdx.x + v * CONSUMERS) * KG_VECTOR; };
+    const auto at = [&](int v) { return (threadIdx.x + v * warps::CONSUMER_THREADS) * KG_VECTOR; };
 #pragma unroll
     for (int v = 0; v < VECTORS; v++)
         if (m.norm_weight && at(v) < m.n_in) kg_load_vector(m.norm_weight + at(v), weight[v]);
@@ -166,7 +89,7 @@ static __device__ __forceinline__ void make_row(const kg_step_matrix &m, unsigne
         kg_add_squares(squares, x[v]);
     }
     if (m.norm_weight) {
-        const float inverse_rms = kg_inverse_rms(sum_of_all(squares, sums), m.n_in, m.eps);
+        const float inverse_rms = kg_inverse_rms(sum_of_all<warps>(squares, sums), m.n_in, m.eps);
 #pragma unroll
         for (int v = 0; v < VECTORS; v++) {
             if (at(v) >= m.n_in) continue;
@@ -174,71 +97,7 @@ static __device__ __forceinline__ void make_row(const kg_step_matrix &m, unsigne
             store_row<TENSOR>(row, m.n_in, at(v), x[v]);
         }
     }
-    kg_barrier_sync(CONSUMER_BARRIER, CONSUMERS); /* the row is visible */
-}
-
-/* Operands of f beside the sums, loaded by the epilogue warp. */
-struct pair_operands {
-    float bias[2];
-    float2 rotation; /* QKV: cosine, sine */
-    float y[2];      /* RESIDUAL: y before */
-};
-
-template <enum kg_step_form F>
-static __device__ __forceinline__ void load_biases(const kg_step_matrix &m, uint32_t pair, pair_operands *o) {
-#pragma unroll
-    for (uint32_t which = 0; which < 2; which++) {
-        const uint2 row = row_of<F>(m, pair, which);
-        const float *bias = m.matrix[row.x].bias;
-        o->bias[which] = bias ? bias[row.y] : 0.0f;
-    }
-}
-
-template <enum kg_step_form F>
-static __device__ __forceinline__ void load_operands(const kg_step_matrix &m, uint32_t pair, pair_operands *o) {
-    if constexpr (F == KG_STEP_QKV) {
-        const head_pair p = head_pair_of(m.heads, pair);
-        o->rotation = p.matrix < 2 && p.i < m.heads.n_rot / 2 ? m.heads.cos_sin[p.i] : make_float2(1, 0);
-    }
-    if constexpr (F == KG_STEP_RESIDUAL) {
-        const size_t n_out = 2 * (size_t)m.n_pairs;
-#pragma unroll
-        for (uint32_t which = 0; which < 2; which++) {
-            const size_t at = 2 * pair + which;
-            o->y[which] = kg_load_any(m.y, m.y_precision, at);
-#pragma unroll 4
-            for (uint32_t j = 0; j < m.pending.n_used; j++)
-                o->y[which] =
-                    fmaf(m.pending.weights[j], kg_load_any(m.pending.rows, m.y_precision, j * n_out + at), o->y[which]);
-        }
-    }
-}
-
-/* f, to where it goes. */
-template <enum kg_step_form F>
-static __device__ __forceinline__ void epilogue(const kg_step_matrix &m, uint32_t pair, const pair_operands &o, float a,
-                                                float b) {
-    if constexpr (F == KG_STEP_GATED) {
-        kg_store_any(m.y, m.y_precision, pair, m.gate(a, b));
-    } else if constexpr (F == KG_STEP_GELU) {
-        kg_store_any(m.y, m.y_precision, pair, m.gelu(a, b));
-    } else if constexpr (F == KG_STEP_RESIDUAL) {
-        kg_store_any(m.y, m.y_precision, 2 * (size_t)pair, o.y[0] + a);
-        kg_store_any(m.y, m.y_precision, 2 * (size_t)pair + 1, o.y[1] + b);
-    } else {
-        const kg_step_heads &h = m.heads;
-        const head_pair p = head_pair_of(h, pair);
-        const uint32_t at = dim_of(h, p.i, 0), other = dim_of(h, p.i, 1);
-        const bool rotates = p.matrix < 2 && p.i < h.n_rot / 2;
-        const float first = rotates ? a * o.rotation.x - b * o.rotation.y : a,
-                    second = rotates ? a * o.rotation.y + b * o.rotation.x : b;
-        const size_t row =
-            p.matrix == 0 ? (size_t)p.head * h.head_dim : ((size_t)p.head * h.n_ctx + h.step->position) * h.head_dim;
-        void *y = p.matrix == 0 ? m.y : p.matrix == 1 ? h.k_cache : h.v_cache;
-        const enum kg_precision precision = p.matrix == 0 ? m.y_precision : h.kv;
-        kg_store_any(y, precision, row + at, first);
-        kg_store_any(y, precision, row + other, second);
-    }
+    kg_barrier_sync(CONSUMER_BARRIER, warps::CONSUMER_THREADS); /* the row is visible */
 }
 
 struct ring_barriers {
@@ -267,13 +126,13 @@ static __device__ __forceinline__ void produce(const matrix_params &p, unsigned 
 /* Where a block's warps meet. */
 struct block_view {
     unsigned char *ring, *row;
-    float *partial; /* (rows of the block, PARTIAL_STRIDE): a warp's sums */
+    float *partial; /* (rows of the block, warps::PARTIAL_STRIDE): a warp's sums */
     const ring_barriers &barriers;
     uint32_t begin, end; /* pairs */
 };
 
-/* A warp's columns: every WARPSth 16, TILE_STEP apart. */
-constexpr uint32_t TILE_STEP = WARPS * TILE_COLS, MOST_TILES = MAX_TENSOR_IN / TILE_STEP, TILES_AT_ONCE = 4;
+/* A warp's columns: every 16th 16, TILE_STEP apart. */
+constexpr uint32_t TILE_STEP = warps::CONSUMERS * TILE_COLS, MOST_TILES = MAX_TENSOR_IN / TILE_STEP, TILES_AT_ONCE = 4;
 
 /* sums += COUNT of the warp's tiles, of which the first is FIRST, of the rows at w (shared) by x. */
 template <uint32_t FIRST, uint32_t COUNT>
@@ -303,12 +162,12 @@ static __device__ __forceinline__ void multiply_row(float (&sums)[2][4], unsigne
     }
 }
 
-/* By tensor cores: a warp has every WARPSth 16 columns of all rows, and keeps x of them. */
+/* By tensor cores: a warp has every 16th 16 columns of all rows, and keeps x of them. */
 static __device__ __forceinline__ void multiply_tiles(const matrix_params &p, const block_view &b) {
     const uint32_t warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, n = b.end - b.begin;
     const uint32_t row = lane % 16, col = lane / 16 * 8; /* of the lane's address */
     const uint32_t part = lane / 4, n_parts = p.m.norm_weight ? 2 : 1;
-    const uint32_t n_tiles = (p.m.n_in / TILE_COLS + WARPS - 1 - warp) / WARPS;
+    const uint32_t n_tiles = (p.m.n_in / TILE_COLS + warps::CONSUMERS - 1 - warp) / warps::CONSUMERS;
     const __half *from =
         reinterpret_cast<const __half *>(b.row) + min(part, n_parts - 1) * p.m.n_in + lane % 4 * 2 + warp * TILE_COLS;
     unsigned x[MOST_TILES][2]; /* other columns of x are zeros */
@@ -337,7 +196,8 @@ static __device__ __forceinline__ void multiply_tiles(const matrix_params &p, co
             for (uint32_t half = 0; half < 2; half++) {
                 const uint32_t r = part + half * 8, at = first * 2 + r;
                 if (r < 2 * p.tile_pairs && at < 2 * n)
-                    b.partial[at * PARTIAL_STRIDE + warp] = fmaf(sum[2 * half + 1], 1 / REST_SCALE, sum[2 * half]);
+                    b.partial[at * warps::PARTIAL_STRIDE + warp] =
+                        fmaf(sum[2 * half + 1], 1 / REST_SCALE, sum[2 * half]);
             }
         }
         __syncwarp(); /* the warp has read the slots */
@@ -352,7 +212,7 @@ static __device__ __forceinline__ void multiply_tiles(const matrix_params &p, co
 template <typename W>
 static __device__ __forceinline__ void multiply_pairs(const matrix_params &p, const block_view &b) {
     const uint32_t warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
-    const uint32_t part = warp % p.parts, group = warp / p.parts, n_groups = WARPS / p.parts;
+    const uint32_t part = warp % p.parts, group = warp / p.parts, n_groups = warps::CONSUMERS / p.parts;
     const uint32_t first = (part * WARP + lane) * KG_VECTOR, step = p.parts * WARP * KG_VECTOR;
     const float *row = reinterpret_cast<const float *>(b.row);
     float x[LANE_CHUNKS][KG_VECTOR] = {};
@@ -381,45 +241,19 @@ static __device__ __forceinline__ void multiply_pairs(const matrix_params &p, co
             sum[1] += __shfl_xor_sync(0xFFFFFFFFu, sum[1], mask);
         }
         if (lane != 0) continue;
-        b.partial[2 * i * PARTIAL_STRIDE + part] = sum[0];
-        b.partial[(2 * i + 1) * PARTIAL_STRIDE + part] = sum[1];
+        b.partial[2 * i * warps::PARTIAL_STRIDE + part] = sum[0];
+        b.partial[(2 * i + 1) * warps::PARTIAL_STRIDE + part] = sum[1];
         kg_mbarrier_arrive(kg_shared_address(&b.barriers.empty[slot])); /* the shuffles came after all lanes' loads */
-    }
-}
-
-static __device__ __forceinline__ float sum_of_parts(const float *partial, uint32_t n_parts) {
-    float sum = partial[0];
-    for (uint32_t k = 1; k < n_parts; k++) sum += partial[k];
-    return sum;
-}
-
-/* The epilogue warp: a lane has every 32nd pair. Operands of its first are loaded before the sums are complete. */
-template <enum kg_step_form F>
-static __device__ __forceinline__ void run_epilogue(const matrix_params &p, const block_view &b) {
-    const uint32_t first = b.begin + threadIdx.x % WARP;
-    pair_operands operands = {};
-    if (first < b.end) load_biases<F>(p.m, first, &operands);
-    kg_dependency_wait(); /* operands are visible; nothing reads y any more */
-    if (first < b.end) load_operands<F>(p.m, first, &operands);
-    kg_barrier_sync(EPILOGUE_BARRIER, CONSUMERS + WARP); /* all sums are visible */
-    for (uint32_t pair = first; pair < b.end; pair += WARP) {
-        if (pair != first) {
-            load_biases<F>(p.m, pair, &operands);
-            load_operands<F>(p.m, pair, &operands);
-        }
-        const float *partial = b.partial + 2 * (pair - b.begin) * PARTIAL_STRIDE;
-        epilogue<F>(p.m, pair, operands, sum_of_parts(partial, p.parts) + operands.bias[0],
-                    sum_of_parts(partial + PARTIAL_STRIDE, p.parts) + operands.bias[1]);
     }
 }
 
 /* Grid: blocks that divide the pairs evenly. TENSOR: by tensor cores. */
 template <typename W, bool TENSOR, enum kg_step_form F>
-static __global__ void __launch_bounds__(TENSOR ? TENSOR_LAUNCH_BOUND : THREADS, 1)
+static __global__ void __launch_bounds__(TENSOR ? TENSOR_LAUNCH_BOUND : warps::THREADS, 1)
     step_matrix_kernel(const __grid_constant__ matrix_params p) {
     extern __shared__ __align__(16) unsigned char memory[];
     __shared__ ring_barriers barriers;
-    __shared__ float squares[WARPS];
+    __shared__ float squares[warps::CONSUMERS];
     const uint32_t thread = threadIdx.x, warp = thread / WARP;
     const uint32_t begin = blockIdx.x * p.block_pairs + min(blockIdx.x, p.more_pairs);
     const block_view b = { memory,
@@ -429,34 +263,35 @@ static __global__ void __launch_bounds__(TENSOR ? TENSOR_LAUNCH_BOUND : THREADS,
                            begin,
                            begin + p.block_pairs + (blockIdx.x < p.more_pairs) };
     kg_dependents_start();
-    if (warp == PRODUCER) { /* no dependency wait: weights are constant */
+    if (warp == warps::PRODUCER) { /* no dependency wait: weights are constant */
         for (uint32_t slot = thread % WARP; slot < p.n_slots; slot += WARP) {
             kg_mbarrier_init(kg_shared_address(&barriers.full[slot]), 1);
             kg_mbarrier_init(kg_shared_address(&barriers.empty[slot]), p.parts);
         }
         kg_mbarrier_init_fence();
-        kg_barrier_arrive(START_BARRIER, THREADS);
+        kg_barrier_arrive(START_BARRIER, warps::THREADS);
         __syncwarp(); /* mbarriers are initialised */
         if (thread % WARP == 0) produce<F>(p, kg_shared_address(memory), barriers, b.begin, b.end);
         return;
     }
-    kg_barrier_sync(START_BARRIER, THREADS); /* mbarriers are initialised */
-    if (warp == EPILOGUE) {
-        run_epilogue<F>(p, b);
+    kg_barrier_sync(START_BARRIER, warps::THREADS); /* mbarriers are initialised */
+    if (warp == warps::EPILOGUE) {
+        run_epilogue<warps, F>(p.m, b.partial, p.parts, b.begin, b.end);
+        finish_pairs<warps, F>(p.m, b.partial, p.parts, b.begin, b.end, b.begin + WARP + thread % WARP, WARP);
         return;
     }
     make_row<TENSOR>(p.m, b.row, squares);
     if constexpr (TENSOR) multiply_tiles(p, b);
     else multiply_pairs<W>(p, b);
-    kg_barrier_sync(EPILOGUE_BARRIER, CONSUMERS + WARP); /* all sums are visible */
+    kg_barrier_sync(EPILOGUE_BARRIER, warps::CONSUMER_THREADS + WARP); /* all sums are visible */
 }
 
 /* Gives every slot to one group of warps in all of its uses. A parity tells a phase from the next only. A group that
  * waits at a slot that another group used before could be a whole phase early, where the parity looks as if its own
  * rows had arrived. */
 static void keep_slots_in_groups(struct matrix_plan *plan) {
-    while (plan->n_slots > 0 && WARPS / plan->parts > plan->n_slots) plan->parts *= 2;
-    plan->n_slots -= plan->n_slots % (WARPS / plan->parts);
+    while (plan->n_slots > 0 && warps::CONSUMERS / plan->parts > plan->n_slots) plan->parts *= 2;
+    plan->n_slots -= plan->n_slots % (warps::CONSUMERS / plan->parts);
 }
 
 /* n_slots of 0: it does not fit. */
@@ -470,12 +305,12 @@ static struct matrix_plan plan_of(const struct kg_cuda_backend *cuda, enum kg_dt
     plan.tensor =
         dtype == KG_DTYPE_F16 && activations == KG_PRECISION_F16 && n_in % TILE_COLS == 0 && n_in <= MAX_TENSOR_IN;
     for (plan.parts = 1; plan.parts * WARP * LANE_CHUNKS * KG_VECTOR < n_in;) plan.parts *= 2;
-    if (plan.tensor) plan.parts = WARPS;
+    if (plan.tensor) plan.parts = warps::CONSUMERS;
     plan.row_bytes = n_in * (uint32_t)(dtype == KG_DTYPE_F16 ? sizeof(__half) : sizeof(float));
     plan.row_stride = plan.row_bytes + ROW_PAD_BYTES;
     const uint32_t pairs = plan.block_pairs + (plan.more_pairs > 0); /* of a block, at most */
     const uint32_t n_bytes = n_in * (uint32_t)sizeof(float);         /* or two of float16 */
-    const uint32_t partial_bytes = 2 * pairs * PARTIAL_STRIDE * (uint32_t)sizeof(float);
+    const uint32_t partial_bytes = 2 * pairs * warps::PARTIAL_STRIDE * (uint32_t)sizeof(float);
     const uint32_t most = std::min<uint32_t>(SHARED_BYTES, cuda->shared_bytes - sizeof(ring_barriers) - 1024);
     if (n_bytes + partial_bytes > most) return plan;
     plan.n_slots = std::min({ (most - n_bytes - partial_bytes) / (2 * plan.row_stride), pairs, (uint32_t)MAX_SLOTS });
@@ -488,9 +323,9 @@ static struct matrix_plan plan_of(const struct kg_cuda_backend *cuda, enum kg_dt
     return plan;
 }
 
-bool kg_step_matrix_fits(const struct kg_cuda_backend *cuda, enum kg_dtype dtype, enum kg_precision activations,
-                         uint32_t n_in, uint32_t n_pairs) {
-    return plan_of(cuda, dtype, activations, n_in, n_pairs).n_slots > 0;
+bool kg_step_rows_fit(const struct kg_cuda_backend *cuda, const struct kg_step_matrix *m) {
+    return m->form != KG_STEP_PLAIN &&
+           plan_of(cuda, m->matrix[0].dtype, m->activations, m->n_in, m->n_pairs).n_slots > 0;
 }
 
 /* By enum kg_step_form. */
@@ -500,14 +335,16 @@ static constexpr void (*const KERNELS[])(matrix_params) = { step_matrix_kernel<W
                                                             step_matrix_kernel<W, TENSOR, KG_STEP_GATED>,
                                                             step_matrix_kernel<W, TENSOR, KG_STEP_GELU> };
 
-enum kg_status kg_step_multiply(const struct kg_cuda_backend *cuda, const struct kg_step_matrix *m,
-                                struct kg_error *err) {
-    const matrix_params p = { plan_of(cuda, m->dtype, m->activations, m->n_in, m->n_pairs), *m };
+enum kg_status kg_step_multiply_rows(const struct kg_cuda_backend *cuda, const struct kg_step_matrix *m,
+                                     struct kg_error *err) {
+    const enum kg_dtype dtype = m->matrix[0].dtype;
+    const matrix_params p = { plan_of(cuda, dtype, m->activations, m->n_in, m->n_pairs), *m };
     if (p.n_slots == 0)
         return kg_fail(err, KG_ERR_INTERNAL, "decode step: %u pairs of rows of %u elements do not fit", m->n_pairs,
                        m->n_in);
-    void (*const kernel)(matrix_params) = p.tensor                   ? KERNELS<__half, true>[m->form]
-                                          : m->dtype == KG_DTYPE_F16 ? KERNELS<__half, false>[m->form]
-                                                                     : KERNELS<float, false>[m->form];
-    return kg_launch_dependent(cuda, kernel, dim3(p.n_blocks), THREADS, p, "decode step: matrix", err, p.shared_bytes);
+    void (*const kernel)(matrix_params) = p.tensor                ? KERNELS<__half, true>[m->form]
+                                          : dtype == KG_DTYPE_F16 ? KERNELS<__half, false>[m->form]
+                                                                  : KERNELS<float, false>[m->form];
+    return kg_launch_dependent(cuda, kernel, dim3(p.n_blocks), warps::THREADS, p, "decode step: matrix", err,
+                               p.shared_bytes);
 }

@@ -195,10 +195,15 @@ static void shaped_tensor(struct writing *w, const char *name, enum kg_dtype dty
     add_tensor(w, name, dtype, dims, mean, deviation);
 }
 
+static enum kg_dtype matrix_dtype(const struct kg_tiny_model *m, const char *name) {
+    const bool has_more = strstr(name, "attn_v.") || strstr(name, "ffn_down.");
+    return has_more && m->more_bits != KG_DTYPE_F32 ? m->more_bits : m->matrices;
+}
+
 /* A matrix of the model's type, or (one row) a vector. */
 static void tensor(struct writing *w, const char *name, uint64_t cols, uint64_t rows, double mean) {
     const uint64_t shape[3] = { cols, rows, 1 };
-    shaped_tensor(w, name, rows > 1 ? w->model->matrices : KG_DTYPE_F32, shape, mean,
+    shaped_tensor(w, name, rows > 1 ? matrix_dtype(w->model, name) : KG_DTYPE_F32, shape, mean,
                   rows > 1 ? 1 / sqrt((double)cols) : 0.2);
 }
 
@@ -283,7 +288,7 @@ static void table_tensor(struct writing *w, const struct tiny_tensor *t, const c
     char name[NAME_SIZE];
     if (!(t->of & of)) return;
     snprintf(name, sizeof name, "%s%s", prefix, t->name);
-    const enum kg_dtype matrices = m->mxfp4_experts && t->sides[2] == EXPERTS ? KG_DTYPE_MXFP4 : m->matrices;
+    const enum kg_dtype matrices = m->mxfp4_experts && t->sides[2] == EXPERTS ? KG_DTYPE_MXFP4 : matrix_dtype(m, name);
     shaped_tensor(w, name, t->role == MATRIX ? matrices : KG_DTYPE_F32, shape, is_matrix ? 0 : MEAN[t->role],
                   is_matrix ? 1 / sqrt((double)shape[0]) : DEVIATION[t->role]);
 }

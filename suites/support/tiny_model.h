@@ -14,9 +14,9 @@ struct kg_tiny_model {
     uint32_t head_dim;                                                     /* 0: n_embd / n_heads, and no key says so */
     bool qkv_bias, other_bias /* of the layers' other matrices */, untied; /* qwen2 and llama */
     uint32_t window, n_experts, n_experts_used;                            /* phi3 and gpt-oss; gpt-oss; 0: no key */
-    bool long_short;    /* phi3: two lists of rope factors, for an original context of half n_ctx */
-    bool mxfp4_experts; /* gpt-oss: their matrices, whatever the others are */
-    enum kg_dtype matrices;
+    bool long_short;                   /* phi3: two lists of rope factors, for an original context of half n_ctx */
+    bool mxfp4_experts;                /* gpt-oss: their matrices, whatever the others are */
+    enum kg_dtype matrices, more_bits; /* of attn_v and ffn_down, unless KG_DTYPE_F32: a mixture */
     uint64_t seed;
 };
 

@@ -163,6 +163,23 @@ const struct kg_step_model kg_step_models[] = {
       .model = CONTEXT(1312, "llama", 32, 1, 32, 32, 16, 48, 261, .untied = true, .seed = 2),
       .n_ids = 1300,
       .is_long = true },
+    /* Block formats as files have them, of rows that begin anywhere and of more columns than a segment has. */
+    { .name = "q4_k_q6_k",
+      .model =
+          LLAMA(256, 2, 4, 2, 64, 4352, 262, .untied = true, .matrices = KG_DTYPE_Q4_K, .more_bits = KG_DTYPE_Q6_K),
+      .n_ids = FEW,
+      .is_repeated = true },
+    { .name = "q5_k_q6_k_biases",
+      .model = QWEN2(512, 1, 8, 2, 64, 768, 264, .matrices = KG_DTYPE_Q5_K, .more_bits = KG_DTYPE_Q6_K),
+      .n_ids = FEW },
+    { .name = "q8_0_odd_blocks", .model = QWEN2(224, 2, 7, 1, 64, 480, 262, .matrices = KG_DTYPE_Q8_0), .n_ids = FEW },
+    { .name = "q4_0",
+      .model = LLAMA(96, 2, 3, 1, 32, 160, 262, .untied = true, .matrices = KG_DTYPE_Q4_0),
+      .n_ids = FEW },
+    { .name = "q5_0_q8_0",
+      .model =
+          LLAMA(288, 1, 4, 2, 40, 352, 263, .other_bias = true, .matrices = KG_DTYPE_Q5_0, .more_bits = KG_DTYPE_Q8_0),
+      .n_ids = FEW },
     { .name = "gpt2_head_40", .model = GPT2(80, 2, 2, 40, 112, 263), .n_ids = FEW, .is_repeated = true },
 };
 const size_t kg_n_step_models = KG_COUNT_OF(kg_step_models);
@@ -185,7 +202,7 @@ static void write_model(const struct kg_step_model *m, enum kg_precision precisi
     struct kg_tiny_edit edits[3];
     size_t n = 0;
     struct kg_tiny_model model = m->model;
-    model.matrices = precision == KG_PRECISION_F16 ? KG_DTYPE_F16 : model.matrices;
+    if (precision == KG_PRECISION_F16 && model.matrices == KG_DTYPE_F32) model.matrices = KG_DTYPE_F16;
     snprintf(n_rot, sizeof n_rot, "%s.rope.dimension_count", model.architecture);
     snprintf(scale, sizeof scale, "%s.rope.scaling.factor", model.architecture);
     if (m->n_rot) edits[n++] = (struct kg_tiny_edit){ .name = n_rot, .change = KG_TINY_KEY_U32, .number = m->n_rot };

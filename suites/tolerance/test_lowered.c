@@ -15,13 +15,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { F16, F32, N_MUTATED, F32_KV_F16 = N_MUTATED, N_PRECISIONS };
+/* Block formats: float16 activations, one kernel for all of them (blocks.cu). */
+enum { F16, F32, F32_KV_F16, BLOCKS, Q8_0 = BLOCKS, Q4_0, Q5_0, Q4_K, Q5_K, Q6_K, Q4_K_Q6_K, Q8_0_Q5_0, N_PRECISIONS };
+#define IN_BLOCKS(of_matrices, of_more_bits, of_dtype)                                                                 \
+    {                                                                                                                  \
+        .activations = KG_PRECISION_F16, .kv = KG_PRECISION_F16, .matrices = of_matrices, .more_bits = of_more_bits,   \
+        .dtype = of_dtype, .tol = {                                                                                    \
+            .nmse = 2e-5,                                                                                              \
+            .why = "as float16's: the weights are the same numbers in both, and activations are rounded as there"      \
+        }                                                                                                              \
+    }
 static const struct {
     enum kg_precision activations, kv;
     enum kg_dtype matrices;
     const char *dtype;
     struct kg_tolerance tol;
+    enum kg_dtype more_bits;
 } PRECISIONS[N_PRECISIONS] = {
+    [Q8_0] = IN_BLOCKS(KG_DTYPE_Q8_0, KG_DTYPE_F32, "q8_0"),
+    [Q4_0] = IN_BLOCKS(KG_DTYPE_Q4_0, KG_DTYPE_F32, "q4_0"),
+    [Q5_0] = IN_BLOCKS(KG_DTYPE_Q5_0, KG_DTYPE_F32, "q5_0"),
+    [Q4_K] = IN_BLOCKS(KG_DTYPE_Q4_K, KG_DTYPE_F32, "q4_k"),
+    [Q5_K] = IN_BLOCKS(KG_DTYPE_Q5_K, KG_DTYPE_F32, "q5_k"),
+    [Q6_K] = IN_BLOCKS(KG_DTYPE_Q6_K, KG_DTYPE_F32, "q6_k"),
+    [Q4_K_Q6_K] = IN_BLOCKS(KG_DTYPE_Q4_K, KG_DTYPE_Q6_K, "q4_k_q6_k"),
+    [Q8_0_Q5_0] = IN_BLOCKS(KG_DTYPE_Q8_0, KG_DTYPE_Q5_0, "q8_0_q5_0"),
     [F16] = { KG_PRECISION_F16,
               KG_PRECISION_F16,
               KG_DTYPE_F16,
@@ -53,37 +71,109 @@ static const struct {
  * (steps_choose_clearly), and matrices that the GPU repacks. */
 static const struct scene {
     const char *name, *path;
-    const char *attention[N_PRECISIONS]; /* the kernel of its first layer; NULL: of an instruction */
+    const char *attention[BLOCKS]; /* the kernel of its first layer; NULL: of an instruction */
     struct kg_tiny_model model;
     uint32_t n_past;
+    bool blocks_only;
 } SCENES[] = {
     { "experts_heads_of_64",
       GRAPH,
       { "few_keys", "cuda_cores", "few_keys" },
       MODEL("gpt-oss", 64, 128, 4, 1, 64, 192, .seed = 17, .untied = true, .window = 9, .n_experts = 6,
             .n_experts_used = 2, .mxfp4_experts = true),
-      19 },
+      19,
+      false },
     { "norms_of_heads",
       GRAPH,
       { "split", "cuda_cores", "cuda_cores" },
       MODEL("qwen3", 64, 64, 4, 2, 32, 96, .seed = 5),
-      19 },
+      19,
+      false },
     { "norms_of_outputs",
       GRAPH,
       { "split", "cuda_cores", "cuda_cores" },
       MODEL("gemma3", 64, 64, 4, 2, 32, 96, .seed = 6, .window = 9),
-      19 },
+      19,
+      false },
     /* Splits of 64 keys in float32, of 256 in float16: more than one. */
     { "one_launch",
       PERSISTENT,
       { NULL, NULL, "cuda_cores" },
       MODEL("llama", 320, 64, 4, 2, 32, 96, .seed = 3, .qkv_bias = true, .other_bias = true, .untied = true),
-      299 },
+      299,
+      false },
+    /* One chunk of 256 columns and three; 18, which are two segments; 9 in groups of 16 warps; rows of an odd number of
+     * blocks, which begin anywhere; fewer tiles than blocks of the grid, and more. */
+    { "rows_of_whole_chunks",
+      GRAPH,
+      { "few_keys" },
+      { .architecture = "llama",
+        .n_vocab = 262,
+        .n_ctx = 64,
+        .n_embd = 512,
+        .n_layers = 2,
+        .n_heads = 4,
+        .n_kv_heads = 2,
+        .head_dim = 64,
+        .n_ff = 4608,
+        .seed = 7,
+        .qkv_bias = true,
+        .other_bias = true,
+        .untied = true },
+      19,
+      true },
+    { "rows_of_odd_chunks",
+      GRAPH,
+      { "split" },
+      { .architecture = "qwen2",
+        .n_vocab = 4294,
+        .n_ctx = 64,
+        .n_embd = 2304,
+        .n_layers = 2,
+        .n_heads = 8,
+        .n_kv_heads = 1,
+        .head_dim = 32,
+        .n_ff = 768,
+        .seed = 8,
+        .qkv_bias = true },
+      19,
+      true },
+    { "rows_of_odd_blocks",
+      GRAPH,
+      { "split" },
+      { .architecture = "llama",
+        .n_vocab = 262,
+        .n_ctx = 64,
+        .n_embd = 96,
+        .n_layers = 2,
+        .n_heads = 9,
+        .n_kv_heads = 3,
+        .head_dim = 32,
+        .n_ff = 1184,
+        .seed = 9,
+        .untied = true },
+      19,
+      true },
 };
 #define EXPERTS "experts_heads_of_64"
 #define HEAD_NORMS "norms_of_heads"
 #define OUTPUT_NORMS "norms_of_outputs"
 #define ONE_LAUNCH "one_launch"
+#define CHUNKS "rows_of_whole_chunks"
+
+/* Whether rows of all matrices are whole blocks, and the scene is for such. */
+static bool suits(const struct scene *scene, int precision) {
+    const struct kg_tiny_model *m = &scene->model;
+    const uint32_t block = kg_dtype_info(PRECISIONS[precision].matrices)->block_elems;
+    const bool whole = m->n_embd % block == 0 && m->n_ff % block == 0 && m->n_heads * m->head_dim % block == 0;
+    return precision < BLOCKS ? !scene->blocks_only : whole;
+}
+
+/* The persistent kernel has no block formats. */
+static const char *attention_of(const struct scene *scene, int precision) {
+    const char *attention = scene->attention[precision < BLOCKS ? precision : F16];
+    return attention || precision < BLOCKS ? attention : "split";
+}
 
 /* Where a mistake is made: the nodes from n on are a step's, or an instruction's, of a plan that may be changed. */
 struct site {
@@ -143,6 +233,10 @@ static void norms_exchanged(const struct site *s) {
 
 static void values_by_weight_of_keys(const struct site *s) {
     linear(s, 2)->weight.data = linear(s, 1)->weight.data;
+}
+
+static void keys_by_weight_of_queries(const struct site *s) {
+    linear(s, 1)->weight.data = linear(s, 0)->weight.data;
 }
 
 static void first_weight_of_other_layer(const struct site *s) {
@@ -242,13 +336,21 @@ static void one_expert_fewer(const struct site *s) {
     node_of(s, KG_OP_router, 0)->args.router.n_used -= 1;
 }
 
-static void next_row(const struct site *s) {
-    struct kg_weight *w = s->n->op == KG_OP_embedding ? &s->n->args.embedding.weight : &linear(s, 0)->weight;
+static void rows_from(struct kg_weight *w, uint32_t first) {
     uint64_t row_bytes;
     struct kg_error err;
     kg_must(kg_dtype_row_bytes(w->dtype, w->n_cols, &row_bytes, &err), &err);
-    w->data = (const uint8_t *)w->data + row_bytes;
-    w->n_rows -= 1;
+    w->data = (const uint8_t *)w->data + first * row_bytes;
+    w->n_rows -= first;
+}
+
+static void next_row(const struct site *s) {
+    rows_from(&s->n->args.embedding.weight, 1);
+}
+
+/* Rows are taken in pairs, and a matrix is whole 16 bytes. */
+static void outputs_from_the_eighth(const struct site *s) {
+    rows_from(&linear(s, 0)->weight, 8);
 }
 
 enum how { CHANGED, TWICE, LEFT_OUT }; /* the step's nodes */
@@ -321,6 +423,13 @@ static const struct mutant {
     { "experts_gate_half_as_steep", EXPERTS, EXPERT_FFN, 0, "blk.0.expert_out", gate_half_as_steep, CHANGED, true },
     { "experts_down_of_other_layer", EXPERTS, EXPERT_FFN, 0, "blk.0.expert_out", down_of_other_layer, CHANGED, true },
     { "experts_down_bias_left_out", EXPERTS, EXPERT_FFN, 1, "blk.1.expert_out", down_bias_left_out, CHANGED, true },
+#define BLOCK_LINEAR "linear of block formats"
+    { "logits_from_the_eighth", CHUNKS, BLOCK_LINEAR, 0, "logits", outputs_from_the_eighth, CHANGED, false },
+    { "chunks_q_of_other_layer", CHUNKS, QKV_HEADS, 0, "blk.0.q_rope", first_weight_of_other_layer, CHANGED, false },
+    { "chunks_q_bias_left_out", CHUNKS, QKV_HEADS, 0, "blk.0.q_rope", first_bias_left_out, CHANGED, false },
+    { "chunks_keys_by_weight_of_queries", CHUNKS, QKV_HEADS, 0, "blk.0.k_cache", keys_by_weight_of_queries, CHANGED,
+      false },
+    { "chunks_down_of_other_layer", CHUNKS, LINEAR_ADD, 1, "blk.0.out", first_weight_of_other_layer, CHANGED, false },
 #define COMBINE "experts_combine + add"
     { "last_expert_left_out", EXPERTS, COMBINE, 0, "blk.1.out", last_expert_left_out, CHANGED, false },
     { "experts_added_twice", EXPERTS, COMBINE, 0, "blk.1.out", NULL, TWICE, false },
@@ -394,6 +503,7 @@ static bool scene_open(struct kg_record *rec, const struct lowered_case *c, stru
     if (!kg_backend_or_skip(rec, "cuda")) return false;
     char *path = kg_path_join(kg_scratch_dir(rec), "scene.gguf");
     model.matrices = PRECISIONS[c->precision].matrices;
+    model.more_bits = PRECISIONS[c->precision].more_bits;
     kg_tiny_model_write(path, &model, NULL, 0);
     kg_must(kg_backend_open("cuda", 0, &o->backend, &err), &err);
     kg_must(kg_model_load(path, o->backend, NULL, &o->model, &err), &err);
@@ -445,12 +555,12 @@ static void every_launch_is_as_the_operations(struct kg_record *rec, const void 
     struct opened o;
     if (!scene_open(rec, c, &o)) return;
     const struct kg_lowered *l = o.session->lowered;
-    const char *path = c->scene->attention[c->precision] ? GRAPH : c->scene->path;
+    const char *attention = attention_of(c->scene, c->precision), *path = attention ? GRAPH : c->scene->path;
     ck_assert_msg(strcmp(l->path, path) == 0, "the step is a %s, refused: %s", l->path,
                   l->n_refusals > 0 ? l->refusals[0].why : "nothing");
     for (uint32_t i = 0, n_seen = 0; i < l->n_steps; i++) {
         if (!l->steps[i].attention || n_seen++ > 0) continue;
-        ck_assert_str_eq(l->steps[i].attention, c->scene->attention[c->precision]);
+        ck_assert_str_eq(l->steps[i].attention, attention);
     }
     for (uint32_t step = 0; step < o.launches.n_steps; step++) {
         struct kg_plan plan = plan_until(&o, step);
@@ -519,7 +629,7 @@ static bool is_of(const struct mutant *m, const char *path, const char *name) {
     const struct scene *scene = scene_of(m->scene);
     if (strcmp(path, "attention") != 0) return strcmp(scene->path, path) == 0 && strcmp(m->kernel, name) == 0;
     if (strcmp(m->kernel, ATTENTION) != 0) return false;
-    for (int p = 0; p < (m->f16_only ? F32 : N_MUTATED); p++)
+    for (int p = F16; p <= (m->f16_only ? F16 : F32); p++)
         if (scene->attention[p] && strcmp(scene->attention[p], name) == 0) return true;
     return false;
 }
@@ -569,12 +679,14 @@ static void build(struct kg_case_list *cases) {
     for (int p = 0; p < N_PRECISIONS; p++) {
         for (size_t i = 0; i < KG_COUNT_OF(SCENES); i++) {
             const struct lowered_case c = { &SCENES[i], NULL, p };
-            add(cases, "tolerance", "every_launch", &c, every_launch_is_as_the_operations);
+            if (suits(&SCENES[i], p)) add(cases, "tolerance", "every_launch", &c, every_launch_is_as_the_operations);
         }
-        for (size_t m = 0; m < KG_COUNT_OF(MUTANTS) && p < N_MUTATED; m++) {
-            if (p == F32 && MUTANTS[m].f16_only) continue;
+        if (p != F16 && p != F32 && p != Q8_0 && p != Q4_K_Q6_K) continue;
+        for (size_t m = 0; m < KG_COUNT_OF(MUTANTS); m++) {
             const struct lowered_case c = { scene_of(MUTANTS[m].scene), &MUTANTS[m], p };
-            add(cases, "mutation", MUTANTS[m].name, &c, mutant_is_rejected);
+            if ((p == F32 && MUTANTS[m].f16_only) || !suits(c.scene, p)) continue;
+            if (p < BLOCKS || strcmp(c.scene->path, GRAPH) == 0)
+                add(cases, "mutation", MUTANTS[m].name, &c, mutant_is_rejected);
         }
     }
     kg_case_list_add(cases, &(struct kg_case){ .layer = "mutation",

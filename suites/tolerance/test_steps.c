@@ -115,7 +115,8 @@ static const char *path_of(const struct kg_step_model *model, enum kg_precision 
     const bool mixed = model->model.matrices == KG_DTYPE_F16 && activations == KG_PRECISION_F32;
     const bool outside = strncmp(model->name, "outside_", strlen("outside_")) == 0;
     const bool other_layers = model->model.n_experts > 0 || strcmp(model->model.architecture, "gpt2") == 0;
-    return mixed || outside || other_layers ? "captured graph" : "persistent kernel";
+    const bool blocks = kg_dtype_info(model->model.matrices)->block_elems > 1;
+    return mixed || outside || other_layers || blocks ? "captured graph" : "persistent kernel";
 }
 
 /* The kernel of the first attention; NULL where it is an instruction's. */

@@ -1,0 +1,345 @@
+/* One row times matrices of block formats in a fused decode step (matrix.cuh): Q4_0, Q5_0, Q8_0, Q4_K, Q5_K, Q6_K as
+ * they lie in a file, each matrix of its own format.
+ *
+ * x (n_in) float16, or rmsnorm(x) rounded to it, which is what the operations give. W (rows, n_in), row-major; rows
+ * begin anywhere. Elsewhere matrix.cu.
+ *
+ * Numerics: products of x and integer codes are exact; sums of a sub-block, their scales and all further sums are
+ * float32, a warp's chunks in order, then the warps' in order. The order depends on shapes and the number of
+ * multiprocessors only.
+ *
+ * Map: one block a multiprocessor; each has a range of pairs. A tile is up to 8 pairs: rows g and g + 8 of the tensor
+ * core's 16. A segment is 256 columns (a chunk, block_codes.cuh) for each of a group's warps. The producer warp copies
+ * a tile's segments, one a slot of the ring; groups of warps take them round robin. It does not wait for
+ * the launch before (ptx/dependent.cuh), so weights arrive while that one ends.
+ *
+ * A copy begins at the 16 bytes that a row's segment begins in, and ends where its last do: a matrix of whole 16 bytes.
+ */
+#include "kernels/decode/block_codes.cuh"
+#include "kernels/decode/matrix.cuh"
+
+using namespace kg_step_product;
+using namespace kg_block_codes;
+
+using warps = block_warps<16>;
+
+enum {
+    TILE_PAIRS = 8,
+    TILE_ROWS = 2 * TILE_PAIRS,
+    COPY_BYTES = 16,
+    CONFLICT_FREE = 128, /* rows lie 16 bytes past a multiple of it apart */
+    MAX_SLOTS = 32,
+    MAX_BLOCK_PAIRS = 640,
+    MAX_NORM_COLS = 8192,
+    SHARED_BYTES = 200 * 1024, /* the launches beside this one want some too */
+    WANTED_SLOTS = 3,
+};
+
+/* How the blocks share a product. */
+struct blocks_plan {
+    uint32_t n_chunks, n_segments, segment_chunks; /* of a row; of a segment */
+    uint32_t group_warps, n_slots, row_stride;
+    uint32_t x_at, x_sums_at, partial_at; /* in shared memory, behind the ring */
+    uint32_t block_pairs, more_pairs;     /* pairs of a block; the first more_pairs blocks have one more */
+    uint32_t n_blocks, shared_bytes;
+    uint32_t row_bytes[KG_STEP_MATRICES];
+};
+
+struct blocks_params : blocks_plan {
+    struct kg_step_matrix m;
+};
+
+struct slot_state {
+    uint64_t full, empty;
+    uint8_t begins[TILE_ROWS]; /* where a row's segment begins in its place */
+};
+
+/* Which of the matrices has a pair's rows, and the first pair behind them. GATED: both have. */
+template <enum kg_step_form F>
+static __device__ __forceinline__ uint2 matrix_of(const kg_step_matrix &m, uint32_t pair) {
+    if constexpr (F != KG_STEP_QKV) return make_uint2(0, m.n_pairs);
+    const uint32_t q = m.heads.n_heads * (m.heads.head_dim / 2), k = q + m.heads.n_kv_heads * (m.heads.head_dim / 2);
+    return pair < q ? make_uint2(0, q) : pair < k ? make_uint2(1, k) : make_uint2(2, m.n_pairs);
+}
+
+/* A place among the block's tiles and their segments, which all warps go through alike. */
+template <enum kg_step_form F> struct cursor {
+    uint32_t pair, n_pairs, matrix, segment, slot, parity, item;
+    __device__ __forceinline__ cursor() : pair(0), n_pairs(0), matrix(0), segment(0), slot(0), parity(0), item(0) {
+    }
+    /* The tile that begins at `first`; false behind the last. */
+    __device__ __forceinline__ bool tile(const blocks_params &p, uint32_t first, uint32_t end) {
+        if (first >= end) return false;
+        const uint2 of = matrix_of<F>(p.m, first);
+        pair = first, matrix = of.x;
+        n_pairs = min(min(of.y, end) - first, (uint32_t)TILE_PAIRS);
+        return true;
+    }
+    __device__ __forceinline__ void advance(uint32_t n_slots) {
+        item++;
+        if (++slot == n_slots) slot = 0, parity ^= 1;
+    }
+};
+
+/* The producer warp: lane r copies row r of each tile. */
+template <enum kg_step_form F>
+static __device__ __forceinline__ void produce(const blocks_params &p, unsigned char *ring, slot_state *slots,
+                                               uint32_t begin, uint32_t end) {
+    const uint64_t policy = kg_policy_evict_first();
+    const uint32_t lane = threadIdx.x % WARP, i = lane % TILE_PAIRS, which = lane / TILE_PAIRS;
+    cursor<F> at;
+    for (uint32_t first = begin; at.tile(p, first, end); first += at.n_pairs) {
+        const bool copies = lane < TILE_ROWS && i < at.n_pairs;
+        const uint2 row = row_of<F>(p.m, at.pair + min(i, at.n_pairs - 1), which % 2);
+        const uint32_t row_bytes = p.row_bytes[row.x];
+        const uint32_t segment_bytes = p.segment_chunks * chunk_bytes(p.m.matrix[row.x].dtype);
+        const uint8_t *from = p.m.matrix[row.x].weight + (size_t)row.y * row_bytes;
+        for (at.segment = 0; at.segment < p.n_segments; at.segment++, at.advance(p.n_slots)) {
+            slot_state &slot = slots[at.slot];
+            const uint8_t *start = from + at.segment * segment_bytes;
+            const uint32_t before = reinterpret_cast<uintptr_t>(start) % COPY_BYTES;
+            const uint32_t wanted = before + min(segment_bytes, row_bytes - at.segment * segment_bytes);
+            const uint32_t n_bytes = copies ? (wanted + COPY_BYTES - 1) / COPY_BYTES * COPY_BYTES : 0;
+            const uint32_t all_bytes = __reduce_add_sync(0xFFFFFFFFu, n_bytes);
+            if (at.item >= p.n_slots) kg_mbarrier_poll(kg_shared_address(&slot.empty), at.parity ^ 1);
+            if (lane < TILE_ROWS) slot.begins[lane] = (uint8_t)before;
+            __syncwarp(); /* the slot is empty, and `begins` written, before the arrival below */
+            if (lane == 0) kg_mbarrier_expect(kg_shared_address(&slot.full), all_bytes);
+            __syncwarp(); /* bytes are expected before they come */
+            if (copies)
+                kg_bulk_copy(kg_shared_address(ring + (at.slot * TILE_ROWS + lane) * p.row_stride), start - before,
+                             n_bytes, kg_shared_address(&slot.full), policy);
+        }
+    }
+}
+
+/* Waits for x; writes n, rmsnorm(x) or x, in the order of codes, and the sums of its groups, zeros behind its end. All
+ * consumers call it; both are visible to all on return. */
+static __device__ __forceinline__ void make_operand(const blocks_params &p, unsigned char *x_shared, float *x_sums,
+                                                    float *squares) {
+    constexpr int VECTORS = MAX_NORM_COLS / KG_VECTOR / warps::CONSUMER_THREADS; /* of a lane, at once */
+    constexpr uint32_t STEP = warps::CONSUMER_THREADS * KG_VECTOR;
+    const kg_step_matrix &m = p.m;
+    const uint32_t n_all = p.n_chunks * CHUNK_COLS, lane_first = threadIdx.x * KG_VECTOR;
+    const auto store = [&](uint32_t i, const float(&x)[KG_VECTOR]) {
+        float sum = 0;
+#pragma unroll
+        for (int e = 0; e < KG_VECTOR; e++) sum += __half2float(__float2half_rn(x[e]));
+        sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 1); /* n_all is whole for a warp */
+        *reinterpret_cast<uint4 *>(x_shared + x_at(i)) = x_order(x);
+        if (i % GROUP_COLS == 0) x_sums[i / GROUP_COLS] = sum;
+    };
+    if (m.norm_weight) {
+        float weight[VECTORS][KG_VECTOR], x[VECTORS][KG_VECTOR] = {}, sum = 0;
+#pragma unroll
+        for (uint32_t v = 0; v < VECTORS; v++)
+            if (lane_first + v * STEP < m.n_in) kg_load_vector(m.norm_weight + lane_first + v * STEP, weight[v]);
+        kg_dependency_wait(); /* x is visible */
+#pragma unroll
+        for (uint32_t v = 0; v < VECTORS; v++)
+            if (lane_first + v * STEP < m.n_in) kg_load_vector_any(m.x, m.x_precision, lane_first + v * STEP, x[v]);
+#pragma unroll
+        for (uint32_t v = 0; v < VECTORS; v++) {
+            if (lane_first + v * STEP >= m.n_in) continue;
+            load_pending(m.pending, m.x_precision, m.n_in, lane_first + v * STEP, x[v]);
+            kg_add_squares(sum, x[v]);
+        }
+        const float inverse_rms = kg_inverse_rms(sum_of_all<warps>(sum, squares), m.n_in, m.eps);
+#pragma unroll
+        for (uint32_t v = 0; v < VECTORS; v++) {
+            const uint32_t i = lane_first + v * STEP;
+            if (i < m.n_in) kg_normalise(x[v], inverse_rms, weight[v]);
+            if (i < n_all) store(i, x[v]);
+        }
+    } else {
+        kg_dependency_wait(); /* x is visible */
+        for (uint32_t first = lane_first; first < n_all; first += VECTORS * STEP) {
+            float x[VECTORS][KG_VECTOR] = {};
+#pragma unroll
+            for (uint32_t v = 0; v < VECTORS; v++)
+                if (first + v * STEP < m.n_in) kg_load_vector_any(m.x, m.x_precision, first + v * STEP, x[v]);
+#pragma unroll
+            for (uint32_t v = 0; v < VECTORS; v++)
+                if (first + v * STEP < n_all) store(first + v * STEP, x[v]);
+        }
+    }
+    kg_barrier_sync(CONSUMER_BARRIER, warps::CONSUMER_THREADS); /* x and the sums are visible */
+}
+
+/* Where a consumer stands. */
+template <enum kg_step_form F> struct consumer {
+    cursor<F> at;
+    uint32_t n_groups, group, member; /* of warps; the warp's, and its place there */
+    uint32_t whose;                   /* the group that has the next segment */
+};
+
+/* sum += the warp's part of the tile's products with rows g and g + 8. */
+template <enum kg_dtype D, enum kg_step_form F>
+static __device__ __forceinline__ void add_tile(float (&sum)[2], const blocks_params &p, consumer<F> &c,
+                                                const unsigned char *ring, slot_state *slots, const unsigned char *x,
+                                                const float *x_sums) {
+    constexpr uint32_t BYTES = chunk_bytes(D);
+    const uint32_t lane = threadIdx.x % WARP, g = lane / 4;
+    const uint32_t first_row = g * p.row_stride + c.member * BYTES, second_row = TILE_PAIRS * p.row_stride;
+    for (uint32_t first = c.member; first < p.n_segments * p.segment_chunks + c.member;
+         first += p.segment_chunks, c.at.advance(p.n_slots)) {
+        const bool own = c.whose == c.group;
+        if (++c.whose == c.n_groups) c.whose = 0;
+        if (!own) continue;
+        slot_state &slot = slots[c.at.slot];
+        kg_mbarrier_poll(kg_shared_address(&slot.full), c.at.parity);
+        const unsigned char *start = ring + c.at.slot * 2 * second_row + first_row;
+        const unsigned char *rows[2] = { start + slot.begins[g], start + second_row + slot.begins[g + TILE_PAIRS] };
+        const uint32_t end = min(first - c.member + p.segment_chunks, p.n_chunks);
+        for (uint32_t chunk = first; chunk < end; chunk += p.group_warps) {
+            add_chunk<D>(sum, rows, x + chunk * X_CHUNK_BYTES, x_sums + chunk * (CHUNK_COLS / GROUP_COLS),
+                         p.m.n_in / X_SUB_COLS - chunk * (CHUNK_COLS / X_SUB_COLS));
+            rows[0] += p.group_warps * BYTES, rows[1] += p.group_warps * BYTES;
+        }
+        __syncwarp(); /* the warp has read the slot */
+        if (lane == 0) kg_mbarrier_arrive(kg_shared_address(&slot.empty));
+    }
+}
+
+template <enum kg_step_form F>
+static __device__ __forceinline__ void multiply(const blocks_params &p, const unsigned char *ring, slot_state *slots,
+                                                const unsigned char *x, const float *x_sums, float *partial,
+                                                uint32_t begin, uint32_t end) {
+    const uint32_t warp = threadIdx.x / WARP, g = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
+    consumer<F> c = { cursor<F>(), warps::CONSUMERS / p.group_warps, warp / p.group_warps, warp % p.group_warps, 0 };
+    for (uint32_t first = begin; c.at.tile(p, first, end); first += c.at.n_pairs) {
+        float sum[2] = {};
+        switch (p.m.matrix[c.at.matrix].dtype) {
+        case KG_DTYPE_Q4_0: add_tile<KG_DTYPE_Q4_0>(sum, p, c, ring, slots, x, x_sums); break;
+        case KG_DTYPE_Q5_0: add_tile<KG_DTYPE_Q5_0>(sum, p, c, ring, slots, x, x_sums); break;
+        case KG_DTYPE_Q8_0: add_tile<KG_DTYPE_Q8_0>(sum, p, c, ring, slots, x, x_sums); break;
+        case KG_DTYPE_Q4_K: add_tile<KG_DTYPE_Q4_K>(sum, p, c, ring, slots, x, x_sums); break;
+        case KG_DTYPE_Q5_K: add_tile<KG_DTYPE_Q5_K>(sum, p, c, ring, slots, x, x_sums); break;
+        default: add_tile<KG_DTYPE_Q6_K>(sum, p, c, ring, slots, x, x_sums); break;
+        }
+#pragma unroll
+        for (int mask = 1; mask < 4; mask *= 2) {
+            sum[0] += __shfl_xor_sync(0xFFFFFFFFu, sum[0], mask);
+            sum[1] += __shfl_xor_sync(0xFFFFFFFFu, sum[1], mask);
+        }
+        float *of_pair = partial + 2 * (c.at.pair - begin + g) * warps::PARTIAL_STRIDE + warp;
+        if (t == 0 && g < c.at.n_pairs) of_pair[0] = sum[0], of_pair[warps::PARTIAL_STRIDE] = sum[1];
+    }
+}
+
+/* Grid: blocks that divide the pairs evenly. */
+template <enum kg_step_form F>
+static __global__ void __launch_bounds__(warps::THREADS, 1)
+    step_blocks_kernel(const __grid_constant__ blocks_params p) {
+    extern __shared__ __align__(16) unsigned char memory[];
+    __shared__ slot_state slots[MAX_SLOTS];
+    __shared__ float squares[warps::CONSUMERS];
+    const uint32_t warp = threadIdx.x / WARP;
+    const uint32_t begin = blockIdx.x * p.block_pairs + min(blockIdx.x, p.more_pairs),
+                   end = begin + p.block_pairs + (blockIdx.x < p.more_pairs);
+    float *partial = reinterpret_cast<float *>(memory + p.partial_at);
+    kg_dependents_start();
+    if (warp == warps::PRODUCER) { /* no dependency wait: weights are constant */
+        for (uint32_t slot = threadIdx.x % WARP; slot < p.n_slots; slot += WARP) {
+            kg_mbarrier_init(kg_shared_address(&slots[slot].full), 1);
+            kg_mbarrier_init(kg_shared_address(&slots[slot].empty), p.group_warps);
+        }
+        kg_mbarrier_init_fence();
+        kg_barrier_arrive(START_BARRIER, warps::THREADS);
+        __syncwarp(); /* mbarriers are initialised */
+        produce<F>(p, memory, slots, begin, end);
+        return;
+    }
+    kg_barrier_sync(START_BARRIER, warps::THREADS); /* mbarriers are initialised */
+    if (warp == warps::EPILOGUE) {
+        run_epilogue<warps, F>(p.m, partial, warps::CONSUMERS, begin, end);
+        return;
+    }
+    float *x_sums = reinterpret_cast<float *>(memory + p.x_sums_at);
+    make_operand(p, memory + p.x_at, x_sums, squares);
+    multiply<F>(p, memory, slots, memory + p.x_at, x_sums, partial, begin, end);
+    kg_barrier_sync(EPILOGUE_BARRIER, warps::CONSUMER_THREADS + WARP); /* all sums are visible */
+    finish_pairs<warps, F>(p.m, partial, warps::CONSUMERS, begin, end, begin + WARP + threadIdx.x,
+                           warps::CONSUMER_THREADS);
+}
+
+/* Slots of the ring with segments of so many chunks. */
+static uint32_t slots_of(struct blocks_plan *plan, const struct kg_step_matrix *m, uint32_t segment_chunks,
+                         uint32_t most_bytes) {
+    uint32_t segment_bytes = 0;
+    for (int i = 0; i < KG_STEP_MATRICES && m->matrix[i].weight; i++)
+        segment_bytes = std::max(segment_bytes, segment_chunks * chunk_bytes(m->matrix[i].dtype));
+    const uint32_t place = segment_bytes + 2 * (COPY_BYTES - 2); /* what is copied before and behind it */
+    plan->segment_chunks = segment_chunks;
+    plan->group_warps = std::min<uint32_t>(segment_chunks, warps::CONSUMERS);
+    plan->n_segments = (plan->n_chunks + segment_chunks - 1) / segment_chunks;
+    plan->row_stride = (place - COPY_BYTES + CONFLICT_FREE - 1) / CONFLICT_FREE * CONFLICT_FREE + COPY_BYTES;
+    const uint32_t n_groups = warps::CONSUMERS / plan->group_warps,
+                   fit = std::min(most_bytes / (TILE_ROWS * plan->row_stride), (uint32_t)MAX_SLOTS);
+    return fit - fit % n_groups; /* a slot is one group's in all of its uses */
+}
+
+/* Chunks of a segment: long copies first, as those of 1 KB are issued slower than memory delivers. Four are for rows
+ * that would leave half of the warps idle. */
+static uint32_t slots_for_rows(struct blocks_plan *plan, const struct kg_step_matrix *m, uint32_t most_bytes) {
+    static const uint32_t SEGMENTS[] = { 16, 8, 4 };
+    uint32_t n_slots = 0;
+    for (uint32_t wanted = WANTED_SLOTS; wanted > 0 && n_slots == 0; wanted--)
+        for (uint32_t segment : SEGMENTS) {
+            if (segment > 4 ? 2 * plan->n_chunks <= segment : plan->n_chunks > 4) continue;
+            n_slots = slots_of(plan, m, segment, most_bytes);
+            if (n_slots >= wanted) return n_slots;
+            n_slots = 0;
+        }
+    return 0;
+}
+
+/* n_slots of 0: it does not fit. */
+static struct blocks_plan plan_of(const struct kg_cuda_backend *cuda, const struct kg_step_matrix *m) {
+    struct blocks_plan plan = {};
+    if (cuda->compute_capability < 90 || m->n_pairs == 0 || m->n_in % X_SUB_COLS != 0) return plan;
+    if (m->norm_weight && m->n_in > MAX_NORM_COLS) return plan;
+    const uint32_t n_waves = kg_blocks_for(m->n_pairs, (uint32_t)(cuda->n_sms * MAX_BLOCK_PAIRS));
+    plan.n_blocks = std::min((uint32_t)cuda->n_sms * n_waves, m->n_pairs);
+    plan.block_pairs = m->n_pairs / plan.n_blocks;
+    plan.more_pairs = m->n_pairs % plan.n_blocks;
+    plan.n_chunks = (m->n_in + CHUNK_COLS - 1) / CHUNK_COLS;
+    for (int i = 0; i < KG_STEP_MATRICES && m->matrix[i].weight; i++)
+        plan.row_bytes[i] = m->n_in / X_SUB_COLS * chunk_bytes(m->matrix[i].dtype) / (CHUNK_COLS / X_SUB_COLS);
+    const uint32_t pairs = plan.block_pairs + (plan.more_pairs > 0);
+    const uint32_t x_bytes = plan.n_chunks * X_CHUNK_BYTES,
+                   sums_bytes = plan.n_chunks * (CHUNK_COLS / GROUP_COLS) * (uint32_t)sizeof(float),
+                   partial_bytes = 2 * pairs * warps::PARTIAL_STRIDE * (uint32_t)sizeof(float);
+    const uint32_t most = std::min<uint32_t>(SHARED_BYTES, cuda->shared_bytes - MAX_SLOTS * sizeof(slot_state) - 1024);
+    const uint32_t others = x_bytes + sums_bytes + partial_bytes;
+    if (others > most) return plan;
+    plan.n_slots = slots_for_rows(&plan, m, most - others);
+    plan.x_at = plan.n_slots * TILE_ROWS * plan.row_stride;
+    plan.x_sums_at = plan.x_at + x_bytes;
+    plan.partial_at = plan.x_sums_at + sums_bytes;
+    plan.shared_bytes = plan.partial_at + partial_bytes;
+    return plan;
+}
+
+bool kg_step_has_blocks(enum kg_dtype dtype) {
+    return chunk_bytes(dtype) > 0;
+}
+
+bool kg_step_blocks_fit(const struct kg_cuda_backend *cuda, const struct kg_step_matrix *m) {
+    return plan_of(cuda, m).n_slots > 0;
+}
+
+enum kg_status kg_step_multiply_blocks(const struct kg_cuda_backend *cuda, const struct kg_step_matrix *m,
+                                       struct kg_error *err) {
+    /* By enum kg_step_form. */
+    static void (*const KERNELS[])(blocks_params) = {
+        step_blocks_kernel<KG_STEP_QKV>, step_blocks_kernel<KG_STEP_RESIDUAL>, step_blocks_kernel<KG_STEP_GATED>,
+        step_blocks_kernel<KG_STEP_GELU>, step_blocks_kernel<KG_STEP_PLAIN>
+    };
+    const blocks_params p = { plan_of(cuda, m), *m };
+    if (p.n_slots == 0)
+        return kg_fail(err, KG_ERR_INTERNAL, "decode step: %u pairs of rows of %u elements do not fit", m->n_pairs,
+                       m->n_in);
+    return kg_launch_dependent(cuda, KERNELS[m->form], dim3(p.n_blocks), warps::THREADS, p, "decode step: blocks", err,
+                               p.shared_bytes);
+}

@@ -1,5 +1,5 @@
 /* One row times matrices of block formats in a fused decode step (matrix.cuh): Q4_0, Q5_0, Q8_0, Q4_K, Q5_K, Q6_K as
- * they lie in a file, each matrix of its own format.
+ * they lie in a file; each matrix may have another format.
  *
  * x (n_in) float16, or rmsnorm(x) rounded to it, which is what the operations give. W (rows, n_in), row-major; rows
  * begin anywhere. Elsewhere matrix.cu.

@@ -95,6 +95,7 @@ static enum kg_status insert_results(struct kg_history *history, const char *bun
         return kg_fail(err, KG_ERR_FORMAT, "%s has %zu cases; the index holds fewer than %d", bundle_id,
                        folder->n_cases, 1 << PLACE_BITS);
     const int64_t first = bundle_no << PLACE_BITS;
+    struct kg_metrics metrics = { .history = history };
     enum kg_status status = KG_OK;
     for (size_t i = 0; i < folder->n_cases && status == KG_OK; i++) {
         const struct kg_history_case *c = &folder->cases[i];
@@ -112,9 +113,9 @@ static enum kg_status insert_results(struct kg_history *history, const char *bun
         kg_row_node_int(&row, c->result, "started_us");
         kg_row_node_int(&row, c->result, "duration_ns");
         status = kg_row_end(&row, err);
-        if (status == KG_OK) status = kg_history_insert_metrics(history, first + (int64_t)i, c->result, err);
+        if (status == KG_OK) status = kg_metrics_add(&metrics, first + (int64_t)i, c->result, err);
     }
-    return status;
+    return kg_metrics_end(&metrics, status, err);
 }
 
 /* Counts of a run, from its records; of a head from its summary, which follows from them in a bundle that verifies. */

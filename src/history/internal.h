@@ -16,6 +16,7 @@ enum kg_history_stmt {
     KG_STMT_RESULT,
     KG_STMT_FIGURE,
     KG_STMT_METRIC,
+    KG_STMT_METRICS, /* KG_METRICS_AT_ONCE rows */
     KG_STMT_COUNT,
 };
 
@@ -96,6 +97,11 @@ KG_WARN_UNUSED enum kg_status kg_history_start_over(struct kg_history *history, 
 
 /* Runs the migrations that the file lacks, inside a transaction of the caller. */
 KG_WARN_UNUSED enum kg_status kg_history_make_schema(struct kg_history *history, struct kg_error *err);
+
+/* Drops the indexes of results, and makes them: sorted once behind many runs they take a fraction of what row by row
+ * takes, as each run has rows on most of their pages. Inside a transaction of the caller. */
+KG_WARN_UNUSED enum kg_status kg_history_unindex_results(struct kg_history *history, struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_history_index_results(struct kg_history *history, struct kg_error *err);
 
 /* Brings the schema to this program's version; KG_ERR_SCHEMA if the file's is newer. */
 KG_WARN_UNUSED enum kg_status kg_history_migrate(struct kg_history *history, struct kg_error *err);

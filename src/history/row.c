@@ -1,5 +1,9 @@
 #include "history/row.h"
 
+#define METRIC_ROW "(?,?,?,?,?,?,?,?,?,?)"
+#define METRIC_ROWS_4 METRIC_ROW "," METRIC_ROW "," METRIC_ROW "," METRIC_ROW
+#define METRIC_ROWS_16 METRIC_ROWS_4 "," METRIC_ROWS_4 "," METRIC_ROWS_4 "," METRIC_ROWS_4
+
 static const char *const STATEMENTS[KG_STMT_COUNT] = {
     [KG_STMT_ENV] = "INSERT OR IGNORE INTO env VALUES(?,?,?,?,?,?,?,?,?,?,?)",
     [KG_STMT_BUILD] = "INSERT OR IGNORE INTO build VALUES(?,?,?,?,?,?,?,?)",
@@ -7,7 +11,9 @@ static const char *const STATEMENTS[KG_STMT_COUNT] = {
     [KG_STMT_CASE] = "INSERT OR IGNORE INTO tcase VALUES(?,?,?,?,?,?,?,?,?,?,?)",
     [KG_STMT_RESULT] = "INSERT INTO result_row VALUES(?,?,?,?,?,?,?,?)",
     [KG_STMT_FIGURE] = "INSERT OR IGNORE INTO figure_name VALUES(?,?,?)",
-    [KG_STMT_METRIC] = "INSERT INTO metric_row VALUES(?,?,?,?,?,?,?,?,?,?)",
+    [KG_STMT_METRIC] = "INSERT INTO metric_row VALUES" METRIC_ROW,
+    /* FAIL: the caller takes a whole bundle back. To take back rows of one statement SQLite would copy pages first. */
+    [KG_STMT_METRICS] = "INSERT OR FAIL INTO metric_row VALUES" METRIC_ROWS_16 "," METRIC_ROWS_16,
 };
 
 enum kg_status kg_row_begin(struct kg_history *history, enum kg_history_stmt which, struct kg_row *row,

@@ -2,6 +2,7 @@
 #ifndef KIGO_HISTORY_ROW_H
 #define KIGO_HISTORY_ROW_H
 
+#include "base/buffer.h"
 #include "base/json_tape.h"
 #include "history/internal.h"
 #include <jansson.h>
@@ -29,8 +30,23 @@ void kg_row_node_int(struct kg_row *row, const struct kg_node *object, const cha
 void kg_row_node_real(struct kg_row *row, const struct kg_node *object, const char *name);
 KG_WARN_UNUSED enum kg_status kg_row_end(struct kg_row *row, struct kg_error *err);
 
-/* The metrics of a result, in the order errors, timings, metrics, memory. */
-KG_WARN_UNUSED enum kg_status kg_history_insert_metrics(struct kg_history *history, int64_t result_id,
-                                                        const struct kg_node *result, struct kg_error *err);
+/* Figures of results under way to rows of `metric`: one step of SQLite inserts KG_METRICS_AT_ONCE of them. */
+enum { KG_METRICS_AT_ONCE = 32 };
+struct kg_metrics {
+    struct kg_history *history;
+    struct kg_buffer name; /* of the figure under way */
+    struct kg_metric {
+        int64_t result_id, seq, figure_id;
+        const struct kg_node *value, *tol, *stats;
+        bool valid;
+    } waiting[KG_METRICS_AT_ONCE];
+    size_t n_waiting;
+};
+
+/* Adds the metrics of a result, in the order errors, timings, metrics, memory; it is read until kg_metrics_end. */
+KG_WARN_UNUSED enum kg_status kg_metrics_add(struct kg_metrics *metrics, int64_t result_id,
+                                             const struct kg_node *result, struct kg_error *err);
+/* Inserts what waits if all before it went well, and frees. */
+KG_WARN_UNUSED enum kg_status kg_metrics_end(struct kg_metrics *metrics, enum kg_status before, struct kg_error *err);
 
 #endif

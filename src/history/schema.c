@@ -3,6 +3,10 @@
 #include "history/internal.h"
 #include <stdio.h>
 
+#define INDEXES_OF_RESULTS                                                                                             \
+    "CREATE INDEX result_by_bundle ON result_row(bundle_no);"                                                          \
+    "CREATE INDEX result_by_case ON result_row(case_id);"
+
 static const char *const MIGRATIONS[] = {
     "CREATE TABLE env(env_id TEXT PRIMARY KEY, cpu_model TEXT, n_cpus INTEGER, memory_bytes INTEGER, os TEXT,"
     " kernel TEXT, gpu_name TEXT, gpu_driver INTEGER, cuda_runtime INTEGER, gpu_power_limit_w REAL, json TEXT NOT NULL)"
@@ -68,9 +72,7 @@ static const char *const MIGRATIONS[] = {
     " CASE WHEN m.mad IS NOT NULL THEN m.value END AS median, m.mad, m.ci_lo, m.ci_hi, m.valid"
     " FROM metric_row m JOIN figure f ON f.figure_id = m.figure_id;"
     "CREATE INDEX bundle_by_time ON bundle(started_us);"
-    "CREATE INDEX tcase_by_key ON tcase(case_key);"
-    "CREATE INDEX result_by_bundle ON result_row(bundle_no);"
-    "CREATE INDEX result_by_case ON result_row(case_id);",
+    "CREATE INDEX tcase_by_key ON tcase(case_key);" INDEXES_OF_RESULTS,
     /* Errors without a limit, mixed limits and more members of the comparison key are read from the folders again. */
     "DELETE FROM metric_row; DELETE FROM result_row; DELETE FROM tcase; DELETE FROM bundle; DELETE FROM figure;",
 
@@ -154,4 +156,12 @@ enum kg_status kg_history_migrate(struct kg_history *history, struct kg_error *e
     if (status == KG_OK) return kg_history_exec(history, "COMMIT", err);
     sqlite3_exec(history->db, "ROLLBACK", NULL, NULL, NULL);
     return status;
+}
+
+enum kg_status kg_history_unindex_results(struct kg_history *history, struct kg_error *err) {
+    return kg_history_exec(history, "DROP INDEX result_by_bundle; DROP INDEX result_by_case", err);
+}
+
+enum kg_status kg_history_index_results(struct kg_history *history, struct kg_error *err) {
+    return kg_history_exec(history, INDEXES_OF_RESULTS, err);
 }

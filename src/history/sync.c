@@ -274,8 +274,10 @@ enum kg_status kg_history_replace(struct kg_history *history, const char *bundle
  * whole. A new file in its place would pull the write-ahead log away from under those who have the old one open. */
 static enum kg_status reindex_body(struct kg_history *history, void *arg, struct kg_error *err) {
     kg_history_clear_ids(history);
-    const enum kg_status status = kg_history_start_over(history, err);
-    return status == KG_OK ? sync_body(history, arg, err) : status;
+    enum kg_status status = kg_history_start_over(history, err);
+    if (status == KG_OK) status = kg_history_unindex_results(history, err);
+    if (status == KG_OK) status = sync_body(history, arg, err);
+    return status == KG_OK ? kg_history_index_results(history, err) : status;
 }
 
 /* Removes an index that is no database, with its journals. */

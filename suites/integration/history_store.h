@@ -18,10 +18,10 @@ struct kg_store_costs {
     double index_bytes;
 };
 
-/* Fills *costs with what n_runs runs of n_cases cases with 9 figures each cost: `kigo reindex`, once and, until it took
- * at most enough_wall_s, up to three times; `kigo regress` and `kigo history CASE`, five times each. Their answers are
- * looked at: all runs indexed, 20 baseline runs and every case judged, a row for every run. Costs become metrics of the
- * case. */
+/* Fills *costs with what n_runs runs of n_cases cases with 12 figures each cost: `kigo reindex`, once and, until it
+ * took at most enough_wall_s, up to three times; `kigo regress` and `kigo history CASE`, five times each. Their answers
+ * are looked at: all runs indexed, 20 baseline runs and every case judged, a row for every run. Costs become metrics of
+ * the case. */
 void kg_store_measure(struct kg_record *rec, size_t n_runs, size_t n_cases, double enough_wall_s,
                       struct kg_store_costs *costs);
 

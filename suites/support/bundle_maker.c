@@ -311,7 +311,8 @@ char *kg_maker_dump(const char *root) {
     sqlite3 *db = NULL;
     sqlite3_stmt *tables = NULL;
     ck_assert_int_eq(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
-    ck_assert_int_eq(sqlite3_prepare_v2(db, "SELECT type, name, sql FROM sqlite_schema", -1, &tables, NULL), SQLITE_OK);
+    static const char SCHEMA[] = "SELECT type, name, sql FROM sqlite_schema ORDER BY type, name";
+    ck_assert_int_eq(sqlite3_prepare_v2(db, SCHEMA, -1, &tables, NULL), SQLITE_OK);
     while (sqlite3_step(tables) == SQLITE_ROW) {
         const char *type = (const char *)sqlite3_column_text(tables, 0);
         const char *name = (const char *)sqlite3_column_text(tables, 1);

@@ -5,6 +5,7 @@
 #include "base/size.h"
 #include "suites/harness/case.h"
 #include "suites/support/bundle_maker.h"
+#include "suites/support/history_maker.h"
 #include "suites/support/publishers.h"
 #include <kigo/history.h>
 #include <check.h>
@@ -178,6 +179,34 @@ static void known_figures(struct kg_record *rec, const void *arg) {
     for (size_t i = 0; i < KG_COUNT_OF(FIGURES); i++) {
         const double got = ask(root, FIGURES[i].sql);
         ck_assert_msg(got == FIGURES[i].want, "%s: %.17g, not %.17g", FIGURES[i].sql, got, FIGURES[i].want);
+    }
+}
+
+static void number(void *arg, size_t i, struct kg_made_case *c) {
+    (void)arg;
+    c->time_ns = 1000 + (double)i;
+}
+
+/* Figures go into the index some dozens at a time: numbers of them below, at and above whole dozens. */
+static void each_figure_of_each_case(struct kg_record *rec, const void *arg) {
+    static const size_t N_CASES[] = { 2, 3, 8, 9, 40 };
+    enum { FIGURES = 12 }; /* of a case that the maker makes */
+    static const char ALL[] = "SELECT count(*) FROM metric",
+                      OWN[] = "SELECT count(*) FROM metric JOIN result USING(result_id) JOIN tcase USING(case_id) WHERE"
+                              " metric.name = 'time.graph.warm' AND value = 1000 + CAST(substr(tcase.name, 6) AS INT)",
+                      PLACES[] = "SELECT count(*) FROM (SELECT max(seq) AS last, count(DISTINCT name) AS n FROM metric"
+                                 " GROUP BY result_id) WHERE last = n - 1";
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(N_CASES); i++) {
+        char *root = kg_xasprintf("%s/%zu", kg_scratch_dir(rec), i);
+        const struct kg_made_run run = { .started_us = 1, .n_cases = N_CASES[i], .fill = number };
+        struct kg_error err;
+        EXPECT_OK(kg_dir_make(root, &err), err);
+        EXPECT_OK(kg_made_run_write(root, &run, NULL, &err), err);
+        ck_assert_double_eq(ask(root, ALL), (double)(N_CASES[i] * FIGURES));
+        ck_assert_double_eq(ask(root, OWN), (double)N_CASES[i]);
+        ck_assert_double_eq(ask(root, PLACES), (double)N_CASES[i]);
+        free(root);
     }
 }
 
@@ -459,6 +488,7 @@ static const struct kg_case CASES[] = {
     CASE(incremental_equals_reindex),
     CASE(order_does_not_matter),
     CASE(known_figures),
+    CASE(each_figure_of_each_case),
     CASE(queries_only_read),
     CASE(newer_schema),
     CASE(from_an_empty_file),

@@ -103,8 +103,8 @@ static void put_changes(const struct kg_web_view *view, struct comparison *cmp, 
         kg_page_cell(view->page, change->figure ? kg_web_cut(change->figure->name, cut) : NULL);
         put_value(view, change, change->before, change->after, change->before_text);
         put_value(view, change, change->after, change->before, change->after_text);
-        const bool has_share = change->figure && isfinite(change->size);
-        kg_page_cell(view->page, has_share ? kg_quantity_percent(change->after / change->before - 1).text : NULL);
+        const double share = change->figure ? change->after / change->before - 1 : NAN; /* infinite: of 0 */
+        kg_page_cell(view->page, kg_quantity_percent(share).text);
     }
     kg_page_table_end(view->page);
     kg_web_pager(view, shown);

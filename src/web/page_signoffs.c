@@ -33,7 +33,7 @@ static void put_signoff(const struct kg_web_view *view, const char *name, const 
 /* One sign-off, held against its documents. A name that the folder does not list is not looked for. */
 static enum kg_status check(const struct kg_web_view *view, const char *name, struct kg_signed_off *signed_off,
                             struct kg_bundle_findings *findings, struct kg_error *err) {
-    struct kg_policy policy = { 0 };
+    struct kg_policy policy;
     enum kg_status status = kg_policy_load(view->options->root, NULL, &policy, err);
     if (status == KG_OK) status = kg_signed_off_check(view->options->root, name, &policy, signed_off, findings, err);
     kg_policy_free(&policy);

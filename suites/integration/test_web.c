@@ -133,6 +133,7 @@ static void refusals(struct kg_record *rec, const void *arg) {
         { "GET / HTTP/1.1\r\nHost: LOCALHOST:8080\r\n", 200 },
         { "GET / HTTP/1.1\r\nHost: [::1]:8080\r\n", 200 },
         { "GET / HTTP/1.0\r\n", 403 },
+        { "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n", 200 },
         { "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n", 400 },
         { "GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n", 400 },
     };

@@ -51,18 +51,22 @@ static void pages_say_what_is_in_the_run(struct kg_record *rec, const void *arg)
                         kg_xasprintf("/run/%s", id),
                         kg_xasprintf("/run/%s/cases", id),
                         kg_xasprintf("/run/%s/cases?page=3&status=pass", id),
+                        kg_xasprintf("/run/%s/cases?page=2", id),
                         kg_xasprintf("/run/%s/cases?layer=bench&op=linear&status=red", id) };
-    const char *const holds[][5] = {
-        { id, other, "Made GPU", "Other GPU" },
+    char *before = kg_xasprintf("<a href=\"/run/%s/cases?status=pass&amp;page=2\">before</a>", id);
+    char *first = kg_xasprintf("<a href=\"/run/%s/cases?page=1\">before</a>", id);
+    const char *const holds[][6] = {
+        { id, other, "Made GPU", "Other GPU", ">2023-11-14 22:13:20<" },
         { other, "Other GPU" },
         { "No such run is here." },
         { id, "value=\"0123\"" },
         { "word bad\">fail", "y.max_abs 2 &gt; 1", "no such GPU", "linear" },
         { "case_0[", "page=2", "y.max_abs 2 &gt; 1" },
-        { "page 3", "?status=pass&amp;page=2", ">before<" },
+        { "page 3", before },
+        { "page 2", first, ">after<" },
         { "case_0[" },
     };
-    const char *const lacks[] = { NULL, id, id, other, NULL, NULL, "page=4", "case_1[" };
+    const char *const lacks[] = { NULL, id, id, other, NULL, NULL, "page=4", NULL, "case_1[" };
     for (size_t i = 0; i < KG_COUNT_OF(targets); i++) {
         char *page = kg_web_page(&child, targets[i]);
         expect_holds(page, holds[i]);
@@ -70,6 +74,8 @@ static void pages_say_what_is_in_the_run(struct kg_record *rec, const void *arg)
         free(page);
         free(targets[i]);
     }
+    free(first);
+    free(before);
     ck_assert_int_eq(kg_web_child_end(&child, SIGINT), 0);
 cleanup:
     free(other);
@@ -217,6 +223,9 @@ static void find_case(const struct kg_web_child *child, const char *part, char t
     free(search);
 }
 
+/* The first run's value is the least, the thirteenth's the most; the last one lies on the right edge. */
+#define CHART_CORNERS "points=\"84.0,156.0 ", "<circle cx=\"427.6\" cy=\"18.0\" ", "<circle cx=\"628.0\" "
+
 static void a_case_has_its_steps(struct kg_record *rec, const void *arg) {
     struct kg_history_lab lab;
     struct kg_web_child child;
@@ -226,7 +235,8 @@ static void a_case_has_its_steps(struct kg_record *rec, const void *arg) {
     if (kg_web_child_start(rec, lab.root, ARGS("--repo", lab.repository), &child)) {
         find_case(&child, "CASE_0", target);
         char *page = kg_web_page(&child, target), *step = kg_xasprintf("<a href=\"/run/%s\">", ids[10]);
-        expect_holds(page, ARGS("role=\"img\"", "<g class=\"step\">", step, "time.graph.warm", "y.max_abs", ids[19]));
+        expect_holds(page, ARGS("role=\"img\"", "<g class=\"step\">", step, "time.graph.warm", "y.max_abs", ids[19],
+                                CHART_CORNERS));
         char commit[13];
         snprintf(commit, sizeof commit, "%.12s", lab.commits[10]);
         const char *steps = strstr(page, "from run");
@@ -287,7 +297,7 @@ static void two_runs_and_what_is_open(struct kg_record *rec, const void *arg) {
             { beside, "What regress says of it" },
             { "status bad\">regressed", ">missing<", "case_2[" },
             { "status bad\">regressed", "an author", "known to be red", "waive, over", "another" },
-            { ids[4] },
+            { "<h2 id=\"s1\">Search</h2>", ids[4] },
             { "Nothing was signed off here." },
         };
         for (size_t i = 0; i < KG_COUNT_OF(targets); i++) {
@@ -303,6 +313,61 @@ static void two_runs_and_what_is_open(struct kg_record *rec, const void *arg) {
         free(beside);
     }
     end_line(&lab, ids);
+}
+
+/* All cases of the second run but one are red; of an error that was 0 no share can be told. */
+static void all_red(void *arg, size_t i, struct kg_made_case *c) {
+    const bool *after = arg;
+    c->status = *after && i != 7 ? "fail" : "pass";
+    c->max_abs = i == 7 && !*after ? 0 : c->max_abs;
+}
+
+static void a_comparison_of_many_changes(struct kg_record *rec, const void *arg) {
+    enum { N_CASES = 300 };
+    const char *root = kg_scratch_dir(rec);
+    struct kg_web_child child;
+    bool after = false;
+    (void)arg;
+    char *a = made(root, (struct kg_made_run){ .n_cases = N_CASES, .fill = all_red, .arg = &after });
+    after = true;
+    char *b = made(root, (struct kg_made_run){
+                             .n_cases = N_CASES, .fill = all_red, .arg = &after, .started_us = 1700000100000000 });
+    if (kg_web_child_start(rec, root, NULL, &child)) {
+        static const char NO_SHARE[] = "<td class=\"number\"></td>";
+        size_t n_found = 0;
+        for (int number = 1; number <= 4; number++) {
+            char *target = kg_xasprintf("/compare?a=%s&b=%s&page=%d", a, b, number),
+                 *page = kg_web_page(&child, target);
+            const char *row = strstr(page, "y.max_abs"), *end = row ? strstr(row, "</tr>") : NULL;
+            if (end) ck_assert_int_eq(strncmp(end - strlen(NO_SHARE), NO_SHARE, strlen(NO_SHARE)), 0);
+            n_found += end != NULL;
+            free(page);
+            free(target);
+        }
+        ck_assert_uint_eq(n_found, 1);
+        ck_assert_int_eq(kg_web_child_end(&child, SIGTERM), 0);
+    }
+    free(b);
+    free(a);
+}
+
+/* The newest run's records are spoilt: it is not judged, and its row has as many cells as the others. */
+static void what_cannot_be_judged(struct kg_record *rec, const void *arg) {
+    const char *root = kg_scratch_dir(rec);
+    struct kg_web_child child;
+    (void)arg;
+    char *id = made(root, (struct kg_made_run){ .n_cases = 2 });
+    if (kg_web_child_start(rec, root, NULL, &child)) {
+        char *dir = kg_path_join(root, id);
+        kg_maker_replace(dir, "data/results.ndjson", "\"pass\"", "\"fail\"");
+        free(dir);
+        char *page = kg_web_page(&child, "/standing");
+        expect_holds(page, ARGS(id, ">incomparable</td><td class=\"number\"></td><td class=\"number\"></td>"
+                                    "<td class=\"number\"></td><td class=\"text\">"));
+        free(page);
+        ck_assert_int_eq(kg_web_child_end(&child, SIGTERM), 0);
+    }
+    free(id);
 }
 
 /* The committed ones, in a folder that has none of their runs. */
@@ -420,6 +485,8 @@ static const struct kg_case CASES[] = {
     CASE(a_large_run_has_small_pages),
     CASE(a_case_has_its_steps),
     CASE(two_runs_and_what_is_open),
+    CASE(a_comparison_of_many_changes),
+    CASE(what_cannot_be_judged),
     { .layer = "integration",
       .op = "web",
       .name = "sign_offs",

@@ -9,18 +9,17 @@
 #include "base/size.h"
 #include "cli/commands.h"
 #include "cli/long_write.h"
+#include "cli/written.h"
 #include "convert/model.h"
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#define TYPES "f32, f16, bf16, q8_0, q6_k, q5_k, q5_0, q4_k, q4_0 or mxfp4"
-
 struct convert_options {
     const char *dir, *out, *type;
     int64_t n_threads;
     bool vocab_only, force, json;
-    enum kg_dtype dtype;
+    const struct kg_file_type *file_type;
 };
 
 static int print_json(json_t *object) {
@@ -41,24 +40,25 @@ static int print_vocab(const struct kg_vocab_summary *s, const struct convert_op
 
 static int print_model(const struct kg_convert_summary *s, const struct convert_options *o, double seconds) {
     if (o->json) {
-        json_t *fell_back = json_array();
-        for (size_t i = 0; i < s->n_fell_back; i++) json_array_append_new(fell_back, kg_json_utf8(s->fell_back[i]));
+        json_t *f16 = json_array();
+        for (size_t i = 0; i < s->n_tensors; i++)
+            if (s->tensors[i].dtype != s->tensors[i].by_rules && s->tensors[i].dtype == KG_DTYPE_F16)
+                json_array_append_new(f16, kg_json_utf8(s->tensors[i].name));
         return print_json(json_pack(
-            "{s:o, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:s, s:I, s:I, s:I, s:f}", "file", kg_json_utf8(o->out),
-            "architecture", s->architecture, "type", kg_dtype_info(o->dtype)->name, "n_layers", (json_int_t)s->n_layers,
+            "{s:o, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:s, s:I, s:I, s:I, s:f}", "file", kg_json_utf8(o->out),
+            "architecture", s->architecture, "type", o->file_type->name, "n_layers", (json_int_t)s->n_layers,
             "n_tensors", (json_int_t)s->n_tensors, "n_params", (json_int_t)s->n_params, "tensor_bytes",
-            (json_int_t)s->n_bytes, "mxfp4_kept", (json_int_t)s->n_packed, "f16_instead", fell_back, "pre",
-            s->vocab.kind, "n_tokens", (json_int_t)s->vocab.n_tokens, "n_unused", (json_int_t)s->vocab.n_padding,
-            "n_merges", (json_int_t)s->vocab.n_merges, "seconds", seconds));
+            (json_int_t)s->n_bytes, "mxfp4_kept", (json_int_t)s->n_packed, "f16_instead", f16, "tensors",
+            kg_cli_written_json(s->tensors, s->n_tensors), "pre", s->vocab.kind, "n_tokens",
+            (json_int_t)s->vocab.n_tokens, "n_unused", (json_int_t)s->vocab.n_padding, "n_merges",
+            (json_int_t)s->vocab.n_merges, "seconds", seconds));
     }
+    kg_cli_print_written(s->tensors, s->n_tensors);
     kg_say(stdout, "%s: %s, %u layers, %zu tensors, %s parameters, %s in %s\n", o->out, s->architecture, s->n_layers,
            s->n_tensors, kg_quantity_count((double)s->n_params).text, kg_quantity_bytes((double)s->n_bytes).text,
            kg_quantity_time(1e9 * seconds).text);
     kg_say(stdout, "%zu tokens (%zu unused), pre-tokenizer %s\n", s->vocab.n_tokens, s->vocab.n_padding, s->vocab.kind);
     if (s->n_packed) kg_say(stdout, "%zu tensors were MXFP4 and stay as they were\n", s->n_packed);
-    for (size_t i = 0; i < s->n_fell_back; i++)
-        kg_say(stdout, "%s is F16: its rows are no whole blocks of %s\n", s->fell_back[i],
-               kg_dtype_info(o->dtype)->name);
     return KG_EXIT_OK;
 }
 
@@ -73,10 +73,7 @@ static enum kg_status check_options(struct convert_options *o, struct kg_error *
     if (!o->out) return kg_fail(err, KG_ERR_USAGE, "-o FILE is missing");
     if (o->vocab_only && o->type)
         return kg_fail(err, KG_ERR_USAGE, "--vocab-only writes no weights: --type %s", o->type);
-    o->dtype = KG_DTYPE_F16;
-    if (!o->type) return KG_OK;
-    if (kg_dtype_from_name(o->type, &o->dtype, err) == KG_OK) return KG_OK;
-    return kg_fail(err, KG_ERR_USAGE, "--type %s: weights are written as %s", o->type, TYPES);
+    return kg_file_type_find(o->type ? o->type : "f16", &o->file_type, err);
 }
 
 static enum kg_status convert_vocab(const struct convert_options *o, struct kg_error *err) {
@@ -89,7 +86,7 @@ static enum kg_status convert_vocab(const struct convert_options *o, struct kg_e
 static enum kg_status convert_model(const struct convert_options *o, struct kg_error *err) {
     struct kg_convert_summary summary;
     struct kg_progress progress;
-    const struct kg_convert_options options = { .dtype = o->dtype,
+    const struct kg_convert_options options = { .type = o->file_type,
                                                 .n_threads = (int)o->n_threads,
                                                 .on_progress = kg_cli_on_progress,
                                                 .cancelled = kg_cli_cancelled,
@@ -118,7 +115,7 @@ int kg_cmd_convert(int argc, char **argv) {
           .kind = KG_OPTION_TEXT,
           .value = &o.type,
           .metavar = "TYPE",
-          .help = "of the matrices: " TYPES " (f16)" },
+          .help = "of the file: " KG_FILE_TYPE_NAMES ", " KG_FILE_TYPE_PLAIN_NAMES " (f16)" },
         { .name = "threads",
           .letter = 't',
           .kind = KG_OPTION_INT,
@@ -142,9 +139,13 @@ int kg_cmd_convert(int argc, char **argv) {
             "architecture:\n"
             "config.json, tokenizer.json, and the weights of model.safetensors or of the files its index names. Names "
             "and metadata\n"
-            "are llama.cpp's. Norms, biases, routers and positions are F32; GPT-OSS's MXFP4 experts stay as they are,\n"
-            "whatever the type; a matrix whose rows are no whole blocks of the type is F16. The file takes its place,\n"
-            "and with --force that of an older one, only when it is complete.",
+            "are llama.cpp's. A type gives each matrix the format that llama.cpp's quantiser gives it: of q4_k_m some "
+            "are\n"
+            "Q6_K, the others Q4_K, and what is printed says which and what rounding lost. Of q5_k, q4_k and mxfp4 "
+            "all\n"
+            "have the one format. Rows that are no whole blocks get another one. Norms, biases, routers and positions\n"
+            "are F32; GPT-OSS's MXFP4 experts stay as they are, whatever the type. The file takes its place, and with\n"
+            "--force that of an older one, only when it is complete.",
         .options = options,
         .n_options = KG_COUNT_OF(options),
         .min_args = 1,

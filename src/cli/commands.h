@@ -10,6 +10,7 @@
 #define KG_COMMAND_LIST(X) \
     X(inspect, "inspect", "show a GGUF file's metadata and tensors") \
     X(convert, "convert", "make a GGUF file from a Hugging Face folder") \
+    X(quantize, "quantize", "round a GGUF file's weights to fewer bits") \
     X(synth, "synth", "make a GGUF file of true shapes and random weights") \
     X(tokenize, "tokenize", "convert text into token ids, and back") \
     X(check, "check", "run the suites and seal a proof bundle") \

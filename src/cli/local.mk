@@ -36,6 +36,7 @@ kigo_SOURCES = \
 	src/cli/cmd_prune.c \
 	src/cli/cmd_pull.c \
 	src/cli/cmd_push.c \
+	src/cli/cmd_quantize.c \
 	src/cli/cmd_query.c \
 	src/cli/cmd_recover.c \
 	src/cli/cmd_regress.c \
@@ -69,6 +70,7 @@ kigo_SOURCES = \
 	src/cli/inspect_text.c \
 	src/cli/interrupt.c src/cli/interrupt.h \
 	src/cli/long_write.c src/cli/long_write.h \
+	src/cli/written.c src/cli/written.h \
 	src/cli/main.c \
 	src/cli/op_attention.c \
 	src/cli/op_call.h \

@@ -9,20 +9,10 @@
 
 enum { QUANTIZATION_VERSION = 2, LLAMA_LIKE = KG_HF_ALL & ~KG_HF_GPT2 };
 
-/* general.file_type: of the matrices; with MXFP4 experts in a file of floats, that of such files. */
-static uint32_t file_type(enum kg_dtype dtype, bool has_packed) {
-    static const struct {
-        enum kg_dtype dtype;
-        uint32_t id;
-    } IDS[] = {
-        { KG_DTYPE_F32, 0 },   { KG_DTYPE_F16, 1 },    { KG_DTYPE_Q4_0, 2 },  { KG_DTYPE_Q8_0, 7 },
-        { KG_DTYPE_Q5_0, 8 },  { KG_DTYPE_Q4_K, 14 },  { KG_DTYPE_Q5_K, 16 }, { KG_DTYPE_Q6_K, 18 },
-        { KG_DTYPE_BF16, 32 }, { KG_DTYPE_MXFP4, 38 },
-    };
-    if (has_packed && dtype != KG_DTYPE_Q8_0) dtype = KG_DTYPE_MXFP4;
-    for (size_t i = 0; i < KG_COUNT_OF(IDS); i++)
-        if (IDS[i].dtype == dtype) return IDS[i].id;
-    return 1;
+/* general.file_type: with MXFP4 experts in a file of another type but Q8_0, that of such files. */
+static uint32_t file_type(const struct kg_file_type *type, bool has_packed) {
+    enum { MXFP4_MOE = 38 };
+    return has_packed && type->dtype != KG_DTYPE_Q8_0 ? MXFP4_MOE : type->id;
 }
 
 /* "0.5B", "32x1.1B": at least two digits. */
@@ -129,7 +119,7 @@ static void put_attention_scale(struct kg_arch_keys *n, const struct kg_hf_confi
 }
 
 void kg_convert_put_config(struct kg_gguf_writer *writer, const struct kg_hf_config *config,
-                           const struct kg_convert_plan *plan, enum kg_dtype dtype, const char *name) {
+                           const struct kg_convert_plan *plan, const struct kg_file_type *type, const char *name) {
     struct kg_arch_keys n = { .w = writer, .architecture = config->architecture->gguf_name };
     kg_put_text(writer, "general.architecture", n.architecture);
     kg_put_text(writer, "general.type", "model");
@@ -142,6 +132,6 @@ void kg_convert_put_config(struct kg_gguf_writer *writer, const struct kg_hf_con
                        kg_arch_key(&n, config->architecture->bit == KG_HF_GPT2 ? "attention.layer_norm_epsilon"
                                                                                : "attention.layer_norm_rms_epsilon"),
                        (float)config->norm_eps);
-    kg_gguf_writer_u32(writer, "general.file_type", file_type(dtype, plan->n_packed > 0));
+    kg_gguf_writer_u32(writer, "general.file_type", file_type(type, plan->n_packed > 0));
     kg_gguf_writer_u32(writer, "general.quantization_version", QUANTIZATION_VERSION);
 }

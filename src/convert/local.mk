@@ -7,6 +7,8 @@ libkigo_a_SOURCES += \
 	src/convert/hf_rope.c \
 	src/convert/model.c src/convert/model.h \
 	src/convert/plan.c src/convert/plan.h \
+	src/convert/quantize.c src/convert/quantize.h \
+	src/convert/rounding.c src/convert/rounding.h \
 	src/convert/rules.c src/convert/rules.h \
 	src/convert/synth.c src/convert/synth.h \
 	src/convert/synth_blocks.c src/convert/synth_blocks.h \

@@ -19,11 +19,13 @@ struct conversion {
     struct kg_vocab_source vocab;
     struct kg_thread_pool *pool;
     struct kg_vocab_summary vocab_summary;
+    struct kg_written_tensor *written; /* one a tensor of the plan */
 };
 
 struct tensor_making {
     const struct conversion *c;
     const struct kg_convert_tensor *tensor;
+    struct kg_written_tensor *written;
 };
 
 /* The folder's name, also for "." and "models/x/", as valid UTF-8. */
@@ -42,7 +44,7 @@ static enum kg_status open_all(struct conversion *c, struct kg_error *err) {
     enum kg_status status = kg_hf_folder_open(c->hf_dir, &c->folder, err);
     if (status == KG_OK) status = kg_hf_check_out_path(&c->folder, c->out_path, err);
     if (status == KG_OK) status = kg_hf_config_read(c->hf_dir, c->folder.config, &c->config, err);
-    if (status == KG_OK) status = kg_convert_plan_make(&c->folder, &c->config, c->options->dtype, &c->plan, err);
+    if (status == KG_OK) status = kg_convert_plan_make(&c->folder, &c->config, c->options->type, &c->plan, err);
     if (status == KG_OK) status = kg_vocab_source_open(c->hf_dir, &c->vocab, err);
     if (status == KG_OK && c->vocab.n_tokens != c->config.n_vocab)
         status = kg_fail(err, KG_ERR_FORMAT, "%s: tokenizer.json has %zu tokens, but vocab_size of config.json is %u",
@@ -76,7 +78,7 @@ static enum kg_status put_ends(const struct conversion *c, struct kg_gguf_writer
 
 static enum kg_status put_keys(struct conversion *c, struct kg_gguf_writer *w, struct kg_error *err) {
     char *name = name_of(c->hf_dir);
-    kg_convert_put_config(w, &c->config, &c->plan, c->options->dtype, name);
+    kg_convert_put_config(w, &c->config, &c->plan, c->options->type, name);
     free(name);
     const enum kg_status status = kg_convert_vocab_put(w, &c->vocab, &c->vocab_summary, err);
     return status == KG_OK ? put_ends(c, w, err) : status;
@@ -86,17 +88,32 @@ static enum kg_status make_piece(void *arg, uint64_t offset_bytes, void *to, siz
     const struct tensor_making *m = arg;
     const struct kg_convert_options *o = m->c->options;
     if (o->cancelled && o->cancelled(o->user)) return kg_fail(err, KG_ERR_CANCELLED, "cancelled");
-    return kg_convert_values_fill(m->tensor, m->c->config.head_dim, m->c->pool, offset_bytes, to, n_bytes, err);
+    return kg_convert_values_fill(m->tensor, m->c->config.head_dim, m->c->pool, offset_bytes, to, n_bytes,
+                                  &m->written->rounding, err);
+}
+
+static void list_tensors(struct conversion *c) {
+    c->written = kg_xcalloc(c->plan.n_tensors + 1, sizeof *c->written);
+    for (size_t i = 0; i < c->plan.n_tensors; i++) {
+        const struct kg_convert_tensor *t = &c->plan.tensors[i];
+        struct kg_written_tensor *w = &c->written[i];
+        memcpy(w->name, t->name, sizeof w->name);
+        w->from = kg_convert_source_dtype(t);
+        w->dtype = t->dtype;
+        w->by_rules = t->by_rules;
+        w->n_elems = t->experts * t->rows * t->cols;
+    }
 }
 
 static enum kg_status write_model(struct conversion *c, struct kg_error *err) {
     struct kg_gguf_writer *w = kg_gguf_writer_new(32);
     struct tensor_making *making = kg_xcalloc(c->plan.n_tensors, sizeof *making);
     enum kg_status status = put_keys(c, w, err);
+    list_tensors(c);
     if (status == KG_OK) status = kg_convert_vocab_check(w, c->out_path, err);
     for (size_t i = 0; i < c->plan.n_tensors && status == KG_OK; i++) {
         const struct kg_convert_tensor *t = &c->plan.tensors[i];
-        making[i] = (struct tensor_making){ c, t };
+        making[i] = (struct tensor_making){ c, t, &c->written[i] };
         status = t->values ? kg_gguf_writer_tensor(w, t->name, t->dtype, t->n_dims, t->dims, t->values, err)
                            : kg_gguf_writer_tensor_made(w, t->name, t->dtype, t->n_dims, t->dims, make_piece,
                                                         &making[i], err);
@@ -108,19 +125,16 @@ static enum kg_status write_model(struct conversion *c, struct kg_error *err) {
     return status;
 }
 
-static void summarise(const struct conversion *c, struct kg_convert_summary *summary) {
-    struct kg_convert_summary s = { .architecture = c->config.architecture->gguf_name,
-                                    .vocab = c->vocab_summary,
-                                    .n_layers = c->config.n_layers,
-                                    .n_tensors = c->plan.n_tensors,
-                                    .n_packed = c->plan.n_packed,
-                                    .n_params = c->plan.n_params,
-                                    .n_bytes = c->plan.n_bytes };
-    s.fell_back = kg_xcalloc(c->plan.n_fell_back + 1, sizeof *s.fell_back);
-    for (size_t i = 0; i < c->plan.n_tensors; i++)
-        if (c->plan.tensors[i].fell_back)
-            memcpy(s.fell_back[s.n_fell_back++], c->plan.tensors[i].name, sizeof *s.fell_back);
-    *summary = s;
+static void summarise(struct conversion *c, struct kg_convert_summary *summary) {
+    *summary = (struct kg_convert_summary){ .architecture = c->config.architecture->gguf_name,
+                                            .vocab = c->vocab_summary,
+                                            .n_layers = c->config.n_layers,
+                                            .tensors = c->written,
+                                            .n_tensors = c->plan.n_tensors,
+                                            .n_packed = c->plan.n_packed,
+                                            .n_params = c->plan.n_params,
+                                            .n_bytes = c->plan.n_bytes };
+    c->written = NULL;
 }
 
 enum kg_status kg_convert_model(const char *hf_dir, const char *out_path, const struct kg_convert_options *options,
@@ -131,6 +145,7 @@ enum kg_status kg_convert_model(const char *hf_dir, const char *out_path, const 
     if (status == KG_OK) status = write_model(&c, err);
     if (status == KG_OK) summarise(&c, summary);
     if (c.pool) kg_thread_pool_destroy(c.pool);
+    free(c.written);
     kg_vocab_source_close(&c.vocab);
     kg_convert_plan_free(&c.plan);
     kg_hf_config_free(&c.config);
@@ -139,6 +154,6 @@ enum kg_status kg_convert_model(const char *hf_dir, const char *out_path, const 
 }
 
 void kg_convert_summary_free(struct kg_convert_summary *summary) {
-    free(summary->fell_back);
+    free(summary->tensors);
     *summary = (struct kg_convert_summary){ 0 };
 }

@@ -16,7 +16,7 @@ struct planner {
     struct kg_hf_folder *folder;
     const struct kg_hf_config *config;
     const struct kg_convert_rules *rules;
-    enum kg_dtype dtype;
+    const struct kg_file_type *type;
     struct kg_convert_plan *plan;
     struct kg_error *err;
 };
@@ -105,13 +105,18 @@ static enum kg_status take_plain(const struct planner *p, struct kg_convert_tens
     return take(p, hf, false, dims, n, &t->source);
 }
 
-static enum kg_dtype choose_dtype(const struct planner *p, const struct kg_convert_rule *rule,
-                                  struct kg_convert_tensor *t) {
-    if (rule->f32 || rule->cols == KG_SIDE_ONE) return KG_DTYPE_F32;
-    if (t->scales) return KG_DTYPE_MXFP4;
-    if (t->cols % kg_dtype_info(p->dtype)->block_elems == 0) return p->dtype;
-    t->fell_back = true;
-    return KG_DTYPE_F16;
+static void choose_dtype(const struct planner *p, const struct kg_convert_rule *rule, struct kg_convert_tensor *t) {
+    const struct kg_hf_config *c = p->config;
+    const struct kg_file_type_model model = { .architecture = c->architecture->gguf_name,
+                                              .n_layers = c->n_layers,
+                                              .n_heads = c->n_heads,
+                                              .n_kv_heads = c->n_kv_heads,
+                                              .n_experts = c->n_experts,
+                                              .tied = c->tied_output };
+    const struct kg_file_type_tensor tensor = { t->name, t->n_dims, t->dims };
+    t->dtype = t->by_rules = t->scales ? KG_DTYPE_MXFP4 : KG_DTYPE_F32;
+    if (t->scales || rule->f32 || rule->cols == KG_SIDE_ONE) return;
+    t->dtype = kg_file_type_dtype(p->type, &model, &tensor, &t->by_rules);
 }
 
 static enum kg_status append(struct planner *p, const struct kg_convert_tensor *t) {
@@ -123,7 +128,6 @@ static enum kg_status append(struct planner *p, const struct kg_convert_tensor *
     if (status != KG_OK) return kg_error_context(p->err, status, "tensor '%s'", t->name);
     plan->tensors = kg_xrealloc(plan->tensors, (plan->n_tensors + 1) * sizeof *t);
     plan->tensors[plan->n_tensors++] = *t;
-    plan->n_fell_back += t->fell_back;
     plan->n_packed += t->scales != NULL;
     plan->n_params += n_elems;
     plan->n_bytes += n_bytes;
@@ -152,7 +156,7 @@ static enum kg_status add(struct planner *p, const struct kg_convert_rule *rule,
     free(blocks);
     free(hf);
     if (status != KG_OK) return status;
-    t.dtype = choose_dtype(p, rule, &t);
+    choose_dtype(p, rule, &t);
     return append(p, &t);
 }
 
@@ -180,9 +184,13 @@ static float *llama3_factors(const struct kg_hf_config *c) {
 
 static enum kg_status add_made(struct planner *p, const char *name, const float *values) {
     if (!values) return KG_OK;
-    struct kg_convert_tensor t = {
-        .experts = 1, .rows = p->config->n_rot / 2, .cols = 1, .n_dims = 1, .dtype = KG_DTYPE_F32, .values = values
-    };
+    struct kg_convert_tensor t = { .experts = 1,
+                                   .rows = p->config->n_rot / 2,
+                                   .cols = 1,
+                                   .n_dims = 1,
+                                   .dtype = KG_DTYPE_F32,
+                                   .by_rules = KG_DTYPE_F32,
+                                   .values = values };
     t.dims[0] = t.rows;
     snprintf(t.name, sizeof t.name, "%s", name);
     return append(p, &t);
@@ -215,11 +223,12 @@ static enum kg_status check_left_over(const struct planner *p) {
                    n);
 }
 
-enum kg_status kg_convert_plan_make(struct kg_hf_folder *folder, const struct kg_hf_config *config, enum kg_dtype dtype,
-                                    struct kg_convert_plan *plan, struct kg_error *err) {
+enum kg_status kg_convert_plan_make(struct kg_hf_folder *folder, const struct kg_hf_config *config,
+                                    const struct kg_file_type *type, struct kg_convert_plan *plan,
+                                    struct kg_error *err) {
     struct kg_convert_plan made = { 0 };
     const struct kg_convert_rules *rules = kg_convert_rules_of(config->architecture);
-    struct planner p = { folder, config, rules, dtype, &made, err };
+    struct planner p = { folder, config, rules, type, &made, err };
     enum kg_status status = add_made(&p, "rope_factors_long.weight", config->rope.long_factors);
     if (status == KG_OK) status = add_made(&p, "rope_factors_short.weight", config->rope.short_factors);
     if (status == KG_OK) status = add_all(&p, rules->once, rules->n_once, "", "");

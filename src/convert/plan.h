@@ -2,6 +2,7 @@
 #ifndef KIGO_CONVERT_PLAN_H
 #define KIGO_CONVERT_PLAN_H
 
+#include "convert/file_type.h"
 #include "convert/rules.h"
 #include "format/gguf.h"
 #include "convert/hf_folder.h"
@@ -10,11 +11,10 @@ enum { KG_CONVERT_NAME_BYTES = 64 };
 
 struct kg_convert_tensor {
     char name[KG_CONVERT_NAME_BYTES]; /* in the GGUF file */
-    enum kg_dtype dtype;
+    enum kg_dtype dtype, by_rules;    /* they differ where the rows are no whole blocks of what the rules name */
     uint64_t experts, rows, cols;
     uint32_t n_dims;
     uint64_t dims[KG_GGUF_MAX_DIMS]; /* fastest first */
-    bool fell_back;                  /* written as F16: its rows are not whole blocks of the requested dtype */
 
     const struct kg_safetensors_tensor *source; /* NULL: values */
     const struct kg_safetensors_tensor
@@ -26,7 +26,7 @@ struct kg_convert_tensor {
 
 struct kg_convert_plan {
     struct kg_convert_tensor *tensors;
-    size_t n_tensors, n_fell_back, n_packed;
+    size_t n_tensors, n_packed;
     uint64_t n_params, n_bytes;
     float *rope_freqs; /* (n_rot / 2) of llama3's scaling, else NULL */
     struct kg_convert_size {
@@ -34,11 +34,11 @@ struct kg_convert_plan {
     } size;
 };
 
-/* dtype: of matrices, except routers and positions. Marks the folder's tensors as used. The plan points into folder and
+/* The type is that of the file. Marks the folder's tensors as used. The plan points into folder and
  * config. KG_ERR_FORMAT names a missing, misshaped or unused tensor; KG_ERR_UNSUPPORTED one of a type that is not
  * converted. */
 KG_WARN_UNUSED enum kg_status kg_convert_plan_make(struct kg_hf_folder *folder, const struct kg_hf_config *config,
-                                                   enum kg_dtype dtype, struct kg_convert_plan *plan,
+                                                   const struct kg_file_type *type, struct kg_convert_plan *plan,
                                                    struct kg_error *err);
 void kg_convert_plan_free(struct kg_convert_plan *plan);
 

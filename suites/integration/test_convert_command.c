@@ -116,7 +116,7 @@ static const char *const FOLDERS[] = { "qwen2_tied", "llama3_rope",   "llama_bia
                                        "phi3_long",  "gpt_oss_plain", "gpt_oss_mxfp4", "gpt2" };
 
 static void runs(struct kg_record *rec, const void *arg) {
-    static const char *const TYPES[] = { "f32", "f16", "bf16", "q8_0", "q4_0", "q5_k", "mxfp4" };
+    static const char *const TYPES[] = { "f32", "f16", "bf16", "q8_0", "q4_0", "q5_k", "q4_k_m", "mxfp4" };
     char *dir = scratch(rec, "hf"), *out = scratch(rec, "m.gguf");
     kg_hf_make(dir, kg_hf_expected(*(const char *const *)arg), NULL);
     for (size_t i = 0; i < KG_COUNT_OF(TYPES); i++) {
@@ -145,7 +145,7 @@ static const struct refused_row REFUSED[] = {
     { "no_output", { "convert", "/nowhere" }, "-o FILE" },
     { "no_folder", { "convert", "-o", "/nowhere/x" }, "usage" },
     { "folder_is_not_there", { "convert", "/nowhere/hf", "-o", "/nowhere/x" }, "there is no folder '/nowhere/hf'" },
-    { "unknown_type", { "convert", "/nowhere", "-o", "/nowhere/x", "--type", "q3_k" }, "--type q3_k" },
+    { "unknown_type", { "convert", "/nowhere", "-o", "/nowhere/x", "--type", "q3_k" }, "'q3_k'" },
     { "type_of_a_vocabulary",
       { "convert", "/nowhere", "-o", "/nowhere/x", "--vocab-only", "--type", "f32" },
       "--type f32" },

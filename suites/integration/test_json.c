@@ -177,7 +177,7 @@ static void sign_a_bundle(struct kg_record *rec, const void *arg) {
 static void verbs_over_models(struct kg_record *rec, const void *arg) {
     const char *model = kg_fixture_path(KG_HAIKU_MODEL);
     char *hf = kg_path_join(kg_scratch_dir(rec), "hf"), *gguf = kg_path_join(kg_scratch_dir(rec), "m.gguf"),
-         *made = kg_path_join(kg_scratch_dir(rec), "s.gguf"),
+         *made = kg_path_join(kg_scratch_dir(rec), "s.gguf"), *rounded = kg_path_join(kg_scratch_dir(rec), "q.gguf"),
          *out = kg_path_join(kg_scratch_dir(rec), "out.safetensors");
     struct answers a;
     (void)arg;
@@ -188,6 +188,7 @@ static void verbs_over_models(struct kg_record *rec, const void *arg) {
     ASK(&a, 0, "convert", hf, "-o", gguf, "--type", "q8_0");
     ASK(&a, 0, "inspect", gguf, "--tensors");
     ASK(&a, 0, "synth", "--like", "tiny-gpt2", "--arch", "gpt2", "--type", "f32", "-o", made);
+    ASK(&a, 0, "quantize", made, "-o", rounded, "--type", "q4_k_m");
     ask(&a, 0, "the old pond", ARGS("tokenize", "-m", model));
     ask(&a, 0, "500 501", ARGS("tokenize", "-m", model, "--decode"));
     ASK(&a, 0, "devices");
@@ -198,6 +199,7 @@ static void verbs_over_models(struct kg_record *rec, const void *arg) {
     ASK(&a, 0, "op", "add", "--in", kg_fixture_path("ops/add.residual.safetensors"), "-o", out, "--backend", "cpu");
     end(&a);
     free(out);
+    free(rounded);
     free(made);
     free(gguf);
     free(hf);

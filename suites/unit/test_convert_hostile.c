@@ -258,9 +258,16 @@ static const struct bad_row BAD[] = {
       .says = { "eos_token_id" } },
 };
 
+static const struct kg_file_type *file_type(const char *name) {
+    const struct kg_file_type *type;
+    struct kg_error err;
+    kg_must(kg_file_type_find(name, &type, &err), &err);
+    return type;
+}
+
 static void is_refused(struct kg_record *rec, const void *arg) {
     const struct bad_row *row = arg;
-    struct kg_convert_options options = { .dtype = KG_DTYPE_F16, .n_threads = 2 };
+    struct kg_convert_options options = { .type = file_type("f16"), .n_threads = 2 };
     struct kg_convert_summary summary;
     struct kg_error err = { 0 };
     struct kg_dir_list list;
@@ -269,7 +276,7 @@ static void is_refused(struct kg_record *rec, const void *arg) {
     char *dir = kg_path_join(kg_scratch_dir(rec), "hf"), *out = kg_path_join(kg_scratch_dir(rec), "out.gguf");
     kg_hf_make(dir, kg_hf_expected(row->folder), &row->changes);
     kg_must(kg_file_write(out, "mine", 4, &err), &err);
-    if (row->type) kg_must(kg_dtype_from_name(row->type, &options.dtype, &err), &err);
+    if (row->type) options.type = file_type(row->type);
     const enum kg_status status = kg_convert_model(dir, out, &options, &summary, &err);
     kg_must_fail_naming(status, row->status, &err, (const char *[]){ row->says[0], row->says[1], row->says[2], NULL });
     kg_must(kg_file_read(out, &text, &len, &err), &err);
@@ -286,7 +293,7 @@ static void is_refused(struct kg_record *rec, const void *arg) {
  * little less is as many bytes less. */
 static void expect_files_refused(const struct kg_record *rec, const struct kg_hf_changes *changes, const char *file,
                                  const size_t *cuts, size_t n_cuts, const char *says) {
-    const struct kg_convert_options options = { .dtype = KG_DTYPE_F16 };
+    const struct kg_convert_options options = { .type = file_type("f16") };
     struct kg_convert_summary summary;
     struct kg_error err;
     char *text;
@@ -322,7 +329,7 @@ static void cut_weights(struct kg_record *rec, const void *arg) {
 }
 
 static void weights_not_fetched(struct kg_record *rec, const void *arg) {
-    const struct kg_convert_options options = { .dtype = KG_DTYPE_F16 };
+    const struct kg_convert_options options = { .type = file_type("f16") };
     struct kg_convert_summary summary;
     struct kg_error err;
     char *dir = kg_path_join(kg_scratch_dir(rec), "hf"), *file = kg_path_join(dir, "model.safetensors");
@@ -350,7 +357,9 @@ static void cancelled(struct kg_record *rec, const void *arg) {
     kg_hf_make(dir, kg_hf_expected("gpt2"), NULL);
     for (size_t pieces = 0; pieces < 28; pieces += 9) {
         size_t left = pieces;
-        const struct kg_convert_options options = { .dtype = KG_DTYPE_F16, .cancelled = is_cancelled, .user = &left };
+        const struct kg_convert_options options = { .type = file_type("f16"),
+                                                    .cancelled = is_cancelled,
+                                                    .user = &left };
         kg_must_fail(kg_convert_model(dir, out, &options, &summary, &err), KG_ERR_CANCELLED, &err, "cancelled", NULL);
         kg_must(kg_dir_list(kg_scratch_dir(rec), &list, &err), &err);
         ck_assert_uint_eq(list.n_names, 1);

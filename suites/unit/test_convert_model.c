@@ -18,10 +18,17 @@ static const char *const FOLDERS[] = { "qwen2_tied", "llama3_rope",   "llama_bia
                                        "phi3_long",  "gpt_oss_plain", "gpt_oss_mxfp4", "gpt2",
                                        "qwen3",      "qwen3_bias",    "gemma3",        "gemma3_parameters" };
 
+static const struct kg_file_type *file_type(const char *name) {
+    const struct kg_file_type *type;
+    struct kg_error err;
+    kg_must(kg_file_type_find(name, &type, &err), &err);
+    return type;
+}
+
 static enum kg_status convert(const struct kg_record *rec, const json_t *expected, const struct kg_hf_changes *changes,
                               enum kg_dtype dtype, int n_threads, struct kg_convert_summary *summary, char **out_path,
                               struct kg_error *err) {
-    const struct kg_convert_options options = { .dtype = dtype, .n_threads = n_threads };
+    const struct kg_convert_options options = { .type = file_type(kg_dtype_info(dtype)->name), .n_threads = n_threads };
     char *dir = kg_path_join(kg_scratch_dir(rec), "hf");
     if (!kg_path_exists(dir)) kg_hf_make(dir, expected, changes);
     *out_path = kg_xasprintf("%s/%s-%d.gguf", kg_scratch_dir(rec), kg_dtype_info(dtype)->name, n_threads);
@@ -136,7 +143,28 @@ static void as_llama_cpp(struct kg_record *rec, const void *arg) {
     kg_gguf_close(g);
 }
 
-/* Blocks hold what the encoder makes of the float32 file's values; what is no whole blocks is F16 and named. */
+/* The error that is said, of all elements in one loop. */
+static void expect_error(const struct kg_gguf_tensor *from, const struct kg_gguf_tensor *to,
+                         const struct kg_rounding *said) {
+    float *x = kg_xcalloc(2 * to->n_elems, sizeof *x), *y = x + to->n_elems;
+    double squares = 0, errors = 0, worst = 0;
+    kg_dtype_info(from->dtype)->decode(from->data, x, from->n_elems);
+    kg_dtype_info(to->dtype)->decode(to->data, y, to->n_elems);
+    for (uint64_t i = 0; i < to->n_elems; i++) {
+        const double e = fabs((double)x[i] - (double)y[i]);
+        squares += (double)x[i] * (double)x[i];
+        errors += e * e;
+        worst = fmax(worst, e);
+    }
+    free(x);
+    ck_assert_double_gt(errors, 0);
+    ck_assert_double_eq(said->worst, worst);
+    ck_assert_double_eq_tol(said->squares / squares, 1, 1e-12); /* the order of the sum */
+    ck_assert_double_eq_tol(kg_rounding_relative_rms(said) / sqrt(errors / squares), 1, 1e-12);
+}
+
+/* Blocks hold what the encoder makes of the float32 file's values, and what is said of the error is that; what is no
+ * whole blocks has another dtype and says so. The output of q4_0 and q5_0 is another by llama.cpp's rules. */
 static void block_formats(struct kg_record *rec, const void *arg) {
     const struct folder_case *c = arg;
     const json_t *expected = kg_hf_expected(c->folder);
@@ -144,21 +172,26 @@ static void block_formats(struct kg_record *rec, const void *arg) {
     struct kg_gguf *plain = convert_good(rec, expected, NULL, KG_DTYPE_F32, &plain_summary);
     struct kg_gguf *g = convert_good(rec, expected, NULL, c->dtype, &summary);
     size_t n_fell_back = 0, n_blocks = 0;
+    ck_assert_uint_eq(kg_gguf_n_tensors(g), summary.n_tensors);
     for (size_t i = 0; i < kg_gguf_n_tensors(g); i++) {
         const struct kg_gguf_tensor *t = kg_gguf_tensor_at(g, i), *from = kg_gguf_tensor_at(plain, i);
+        const struct kg_written_tensor *said = &summary.tensors[i];
         const struct kg_dtype_info *info = kg_dtype_info(t->dtype);
         uint8_t *want = kg_xcalloc(1, t->size_bytes);
         if (from->dtype == KG_DTYPE_F32) info->encode(from->data, want, t->n_elems);
         else memcpy(want, from->data, t->size_bytes); /* MXFP4 of the source */
         ck_assert_msg(memcmp(want, t->data, t->size_bytes) == 0, "%.*s differs", (int)t->name.len, t->name.data);
         free(want);
+        ck_assert(kg_str_eq(t->name, said->name));
+        ck_assert_int_eq(t->dtype, said->dtype);
+        if (kg_written_is_rounded(said)) expect_error(from, t, &said->rounding);
+        else ck_assert(said->rounding.squares == 0 && said->rounding.worst == 0);
         n_blocks += t->dtype == c->dtype;
-        if (t->dtype != KG_DTYPE_F16) continue;
-        ck_assert_uint_ne(t->dims[0] % 32, 0);
-        ck_assert_uint_lt(n_fell_back, summary.n_fell_back);
-        ck_assert(kg_str_eq(t->name, summary.fell_back[n_fell_back++]));
+        if (said->dtype == said->by_rules) continue;
+        n_fell_back++;
+        ck_assert_uint_ne(t->dims[0] % kg_dtype_info(said->by_rules)->block_elems, 0);
+        if (t->dtype == KG_DTYPE_F16) ck_assert_uint_ne(t->dims[0] % 32, 0);
     }
-    ck_assert_uint_eq(n_fell_back, summary.n_fell_back);
     ck_assert_uint_gt(n_blocks, 0);
     if (strcmp(c->folder, "llama_bias") == 0) ck_assert_uint_gt(n_fell_back, 0);
     kg_record_metric(rec, "fell_back", "count", (double)n_fell_back);
@@ -392,7 +425,7 @@ static void end_by_generation_config_alone(struct kg_record *rec, const void *ar
 
 /* The folder's name is the model's; a byte of it that is no UTF-8 would be an error to other readers. */
 static void name_is_utf8(struct kg_record *rec, const void *arg) {
-    const struct kg_convert_options options = { .dtype = KG_DTYPE_F16 };
+    const struct kg_convert_options options = { .type = file_type("f16") };
     struct kg_convert_summary summary;
     struct kg_gguf *g;
     struct kg_str name;
@@ -411,7 +444,7 @@ static void name_is_utf8(struct kg_record *rec, const void *arg) {
 }
 
 static void no_file_of_the_model_is_replaced(struct kg_record *rec, const void *arg) {
-    const struct kg_convert_options options = { .dtype = KG_DTYPE_F16 };
+    const struct kg_convert_options options = { .type = file_type("f16") };
     struct kg_convert_summary summary;
     struct kg_error err;
     static const char *const NAMES[] = { "model.safetensors", "config.json", "tokenizer.json" };

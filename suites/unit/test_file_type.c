@@ -1,11 +1,12 @@
-/* Which tensor gets which dtype: llama.cpp's rules (src/llama-quant.cpp), worked out by hand, and the counts that its
- * loader prints of published files. */
+/* Which tensor gets which dtype: llama.cpp's rules (src/llama-quant.cpp) worked out by hand, what its quantiser gives
+ * each tensor of models that differ in what the rules ask, and the counts that its loader prints of published files. */
 #include "base/size.h"
 #include "convert/file_type.h"
 #include "convert/synth.h"
 #include "suites/harness/case.h"
 #include "suites/harness/must.h"
 #include <check.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -195,6 +196,84 @@ static void dtype_is(struct kg_record *rec, const void *arg) {
     ck_assert_str_eq(kg_dtype_info(by_rules)->name, kg_dtype_info(want)->name);
 }
 
+/* ---- What llama.cpp's quantiser itself gives each tensor: fixtures/quantize. ---- */
+
+static const char *const MODELS[] = {
+    "llama_8b",           "llama_13_layers",     "llama_65b",  "llama_70b", "llama_4_experts",
+    "llama_8_experts",    "llama_of_80_columns", "qwen2_0_5b", "qwen2_72b", "qwen3_8b",
+    "qwen3_of_80_layers", "gemma3_1b",           "phi3_mini",  "gpt2",      "gpt_oss_20b"
+};
+
+static const json_t *golden_model(const char *name) {
+    static json_t *all;
+    json_error_t why;
+    size_t i;
+    const json_t *model;
+    if (!all) all = json_load_file(kg_fixture_path("quantize/types.json"), 0, &why);
+    ck_assert_msg(all != NULL, "types.json: %s", why.text);
+    json_array_foreach(json_object_get(all, "models"), i,
+                       model) if (strcmp(json_string_value(json_object_get(model, "name")), name) == 0) return model;
+    ck_abort_msg("types.json has no '%s'", name);
+    return NULL;
+}
+
+static uint32_t count_of(const json_t *model, const char *name) {
+    return (uint32_t)json_integer_value(json_object_get(model, name));
+}
+
+/* Q5_1, which kigo does not read, is Q8_0 here. */
+static void expect_as_golden(const struct kg_file_type *type, const struct kg_file_type_model *model,
+                             const char *tensor_name, const json_t *dims_json, const char *want) {
+    uint64_t dims[3] = { 0 };
+    enum kg_dtype by_rules, dtype = KG_DTYPE_F32; /* as all tensors of the models are */
+    const struct kg_file_type_tensor tensor = { tensor_name, (uint32_t)json_array_size(dims_json), dims };
+    for (size_t d = 0; d < tensor.n_dims; d++) dims[d] = (uint64_t)json_integer_value(json_array_get(dims_json, d));
+    if (kg_file_type_applies(&tensor)) dtype = kg_file_type_dtype(type, model, &tensor, &by_rules);
+    if (strcmp(want, "Q5_1") == 0) want = "Q8_0";
+    ck_assert_msg(strcmp(kg_dtype_info(dtype)->name, want) == 0, "%s, %s: %s, llama.cpp: %s", type->name, tensor_name,
+                  kg_dtype_info(dtype)->name, want);
+}
+
+/* A type for all layers, or [[type, how many layers], ...]. */
+static const char *type_of_layer(const json_t *runs, uint32_t layer) {
+    size_t i;
+    const json_t *run;
+    if (json_is_string(runs)) return json_string_value(runs);
+    json_array_foreach(runs, i, run) {
+        const uint32_t n = (uint32_t)json_integer_value(json_array_get(run, 1));
+        if (layer < n) return json_string_value(json_array_get(run, 0));
+        layer -= n;
+    }
+    return "none";
+}
+
+static void as_llama_cpp(struct kg_record *rec, const void *arg) {
+    const json_t *golden = golden_model(*(const char *const *)arg), *dims, *of_type;
+    const struct kg_file_type_model model = {
+        .architecture = json_string_value(json_object_get(golden, "architecture")),
+        .n_layers = count_of(golden, "n_layers"),
+        .n_heads = count_of(golden, "n_heads"),
+        .n_kv_heads = count_of(golden, "n_kv_heads"),
+        .n_experts = count_of(golden, "n_experts"),
+        .tied = json_is_true(json_object_get(golden, "tied")),
+    };
+    const char *type_name, *name;
+    size_t n_compared = 0;
+    json_object_foreach(json_object_get(golden, "types"), type_name, of_type) {
+        const struct kg_file_type *type = find(type_name);
+        json_object_foreach(json_object_get(golden, "once"), name, dims)
+            expect_as_golden(type, &model, name, dims, json_string_value(json_object_get(of_type, name)));
+        json_object_foreach(json_object_get(golden, "layer"), name,
+                            dims) for (uint32_t layer = 0; layer < model.n_layers; layer++, n_compared++) {
+            char full[64];
+            snprintf(full, sizeof full, "blk.%u.%s", layer, name);
+            expect_as_golden(type, &model, full, dims, type_of_layer(json_object_get(of_type, name), layer));
+        }
+    }
+    kg_record_metric(rec, "tensors", "count", (double)n_compared);
+    ck_assert_uint_ge(n_compared, (size_t)14 * 6 * model.n_layers);
+}
+
 /* general.file_type: llama.h's numbers. */
 static void ids_are_llama_cpps(struct kg_record *rec, const void *arg) {
     static const struct {
@@ -275,6 +354,12 @@ static void build(struct kg_case_list *cases) {
         c.name = TENSORS[i].name, c.run = dtype_is, c.arg = &TENSORS[i];
         kg_case_list_add(cases, &c);
     }
+    c.op = "file_type_as_llama_cpp";
+    for (size_t i = 0; i < KG_COUNT_OF(MODELS); i++) {
+        c.name = MODELS[i], c.run = as_llama_cpp, c.arg = &MODELS[i];
+        kg_case_list_add(cases, &c);
+    }
+    c.op = "file_type";
     for (size_t i = 0; i < KG_COUNT_OF(OTHERS); i++) {
         c.name = OTHERS[i].name, c.run = OTHERS[i].run, c.arg = NULL;
         kg_case_list_add(cases, &c);

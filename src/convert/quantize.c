@@ -6,7 +6,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { ALIGNMENT = 32, QUANTIZATION_VERSION = 2 };
 
@@ -132,13 +134,26 @@ static enum kg_status fail_value(const struct tensor_making *m, uint64_t at, str
                    at % t->dims[0], at / t->dims[0], value, kg_dtype_info(m->to->dtype)->name);
 }
 
+/* The source's pages that the piece was made of are not needed again: they need not stay in this process. */
+static void release_source(const struct tensor_making *m, uint64_t first_elem, uint64_t n_elems) {
+    const struct kg_dtype_info *info = kg_dtype_info(m->from->dtype);
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), data = (uintptr_t)m->from->data;
+    const uintptr_t begin = (data + first_elem / info->block_elems * info->block_bytes + page - 1) / page * page;
+    const uintptr_t end = (data + (first_elem + n_elems) / info->block_elems * info->block_bytes) / page * page;
+    if (begin < end) madvise((void *)begin, end - begin, MADV_DONTNEED);
+}
+
 static enum kg_status make_piece(void *arg, uint64_t offset_bytes, void *to, size_t n_bytes, struct kg_error *err) {
     const struct tensor_making *m = arg;
     const struct kg_quantize_options *o = m->q->options;
     if (o->cancelled && o->cancelled(o->user)) return kg_fail(err, KG_ERR_CANCELLED, "cancelled");
     const uint64_t bad =
         kg_rounding_fill(m->to->dtype, read_elements, m->from, m->q->pool, offset_bytes, to, n_bytes, &m->to->rounding);
-    return bad == UINT64_MAX ? KG_OK : fail_value(m, bad, err);
+    if (bad != UINT64_MAX) return fail_value(m, bad, err);
+    const struct kg_dtype_info *info = kg_dtype_info(m->to->dtype);
+    release_source(m, offset_bytes / info->block_bytes * info->block_elems,
+                   n_bytes / info->block_bytes * info->block_elems);
+    return KG_OK;
 }
 
 static enum kg_status write_file(const struct quantizing *q, const char *out_path, struct kg_error *err) {

@@ -69,7 +69,7 @@ static char *path_variable(const struct kg_record *rec) {
 }
 
 static struct kg_process_result bench(struct kg_record *rec, const char *const *args, const char *env) {
-    enum { MOST_ARGS = 24 };
+    enum { MOST_ARGS = 32 };
     const char *argv[MOST_ARGS] = { "bench", "--quick", "--bundles" }, *const variables[] = { env, NULL };
     char *bundles = kg_path_join(kg_scratch_dir(rec), "bundles");
     size_t n = 3;
@@ -265,9 +265,11 @@ static void throttled_speed_has_no_row(struct kg_record *rec, const void *arg) {
 /* The program itself, where KIGO_LLAMA_BENCH names one: it loads what kigo synth writes, as each architecture, and
  * the table has its speed beside kigo's in every row. */
 static void real_program(struct kg_record *rec, const void *arg) {
-    static const char *const LIKE[][2] = {
-        { "tiny-qwen2.5", "qwen2" },   { "tiny-phi-3", "phi3" }, { "tiny-phi-3", "llama" },
-        { "tiny-gpt-oss", "gpt-oss" }, { "tiny-gpt2", "gpt2" },
+    static const char *const LIKE[][3] = {
+        { "tiny-qwen2.5", "qwen2", "f16" },      { "tiny-phi-3", "phi3", "f16" },
+        { "tiny-phi-3", "llama", "f16" },        { "tiny-gpt-oss", "gpt-oss", "mxfp4" },
+        { "tiny-gpt2", "gpt2", "f16" },          { "tiny-qwen3", "qwen3", "q5_k_m" },
+        { "tiny-llama-3.1", "llama", "q4_k_m" }, { "tiny-gpt-oss", "gpt-oss", "mxfp4_moe" },
     };
     const char *program = getenv("KIGO_LLAMA_BENCH"), *argv[2 * KG_COUNT_OF(LIKE) + 8] = {
         "--backend", "cpu", "--peer", "--filter", "model/prefill*model=*", "--filter", "model/decode*model=*"
@@ -280,10 +282,11 @@ static void real_program(struct kg_record *rec, const void *arg) {
         return;
     }
     for (size_t i = 0; i < KG_COUNT_OF(LIKE); i++) {
-        char *name = kg_xasprintf("%s.gguf", LIKE[i][1]);
+        char *name = kg_xasprintf("%s-%s.gguf", LIKE[i][1], LIKE[i][2]);
         files[i] = kg_path_join(kg_scratch_dir(rec), name);
         struct kg_process_result made = kg_run_kigo(
-            rec, ARGS("synth", "--like", LIKE[i][0], "--arch", LIKE[i][1], "-o", files[i]), (struct kg_process){ 0 });
+            rec, ARGS("synth", "--like", LIKE[i][0], "--arch", LIKE[i][1], "--type", LIKE[i][2], "-o", files[i]),
+            (struct kg_process){ 0 });
         ck_assert_msg(made.exit_code == KG_EXIT_OK, "%s", made.err);
         kg_process_result_free(&made);
         free(name);
@@ -293,7 +296,7 @@ static void real_program(struct kg_record *rec, const void *arg) {
     struct kg_process_result r = bench(rec, argv, NULL);
     ck_assert_msg(r.exit_code == KG_EXIT_OK, "exit code %d: %.2000s%.1000s", r.exit_code, r.out, r.err);
     for (size_t i = 0; i < KG_COUNT_OF(LIKE); i++) {
-        char *prefill = kg_xasprintf("%s.gguf ", LIKE[i][1]);
+        char *prefill = kg_xasprintf("%s-%s.gguf ", LIKE[i][1], LIKE[i][2]);
         for (const char *at = r.out; (at = strstr(at, prefill)) != NULL; at++) {
             const char *end = at + strcspn(at, "\n"), *speed = strstr(at, " ± ");
             ck_assert_msg(speed && (speed = strstr(speed + 1, " ± ")) && speed < end, "no speed of llama.cpp in %.150s",

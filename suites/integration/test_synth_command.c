@@ -82,6 +82,28 @@ static void generates(struct kg_record *rec, const void *arg) {
     kg_process_result_free(&again);
 }
 
+/* A layer of true shapes in a mixture: logits of the whole vocabulary, each a number (JSON has no other). */
+static void true_shapes_run(struct kg_record *rec, const void *arg) {
+    enum { N_VOCAB = 151936 };
+    const char *path = scratch(rec, "m.gguf");
+    const char *const make[] = { kg_program_path(), "synth",  "--like", "qwen2.5-1.5b", "--layers", "1",
+                                 "--type",          "q4_k_m", "-o",     path,           NULL };
+    const char *const use[] = { kg_program_path(), "logits", "-m",        path,  "--ids", "5,70000,6",
+                                "--positions",     "last",   "--backend", "cpu", NULL };
+    (void)arg;
+    struct kg_process_result made = run(make), used = run(use);
+    expect_exit(&made, 0);
+    expect_exit(&used, 0);
+    const char *logits = strstr(used.out, "\"logits\":[");
+    ck_assert_msg(logits != NULL, "%.200s", used.out);
+    size_t n = 1;
+    for (; *logits; logits++) n += *logits == ',';
+    ck_assert_uint_eq(n, N_VOCAB);
+    ck_assert(!strstr(used.out, "NaN") && !strstr(used.out, "Infinity") && !strstr(used.out, "null"));
+    kg_process_result_free(&made);
+    kg_process_result_free(&used);
+}
+
 static void does_not_overwrite(struct kg_record *rec, const void *arg) {
     (void)arg;
     struct kg_error err;
@@ -168,6 +190,9 @@ static void build(struct kg_case_list *cases) {
     c.arg = NULL;
     c.name = "does_not_overwrite";
     c.run = does_not_overwrite;
+    kg_case_list_add(cases, &c);
+    c.name = "true_shapes_run";
+    c.run = true_shapes_run;
     kg_case_list_add(cases, &c);
     c.name = "full_disk_leaves_nothing";
     c.run = full_disk_leaves_nothing;

@@ -5,6 +5,7 @@
 #include "base/size.h"
 #include "convert/quantize.h"
 #include "convert/synth.h"
+#include "measure/process_memory.h"
 #include "suites/harness/case.h"
 #include "suites/harness/must.h"
 #include <check.h>
@@ -411,6 +412,35 @@ static void cancelled_leaves_nothing(struct kg_record *rec, const void *arg) {
     expect_only(rec, "in.gguf");
 }
 
+static enum kg_status fill_zeros(void *arg, uint64_t offset_bytes, void *to, size_t n_bytes, struct kg_error *err) {
+    (void)arg, (void)offset_bytes, (void)err;
+    memset(to, 0, n_bytes);
+    return KG_OK;
+}
+
+/* A tensor of 256 MiB: pieces of it are in memory, and pages that were read are given back. */
+static void memory_does_not_grow_with_the_file(struct kg_record *rec, const void *arg) {
+    enum { MIB = 1 << 20 };
+    static const uint64_t DIMS[] = { 4096, 16384 };
+    struct kg_gguf_writer *w = kg_gguf_writer_new(32);
+    struct kg_error err;
+    (void)arg;
+    kg_gguf_writer_str(w, "general.architecture", "llama", 5);
+    kg_gguf_writer_u32(w, "llama.block_count", 1);
+    kg_must(kg_gguf_writer_tensor_made(w, "blk.0.ffn_up.weight", KG_DTYPE_F32, 2, DIMS, fill_zeros, NULL, &err), &err);
+    kg_must(kg_gguf_writer_finish(w, scratch(rec, "in.gguf"), &err), &err);
+    kg_gguf_writer_free(w);
+    const uint64_t before = kg_process_peak_bytes();
+    struct kg_quantize_summary s = quantize(scratch(rec, "in.gguf"), scratch(rec, "out.gguf"),
+                                            &(struct kg_quantize_options){ .type = file_type("q8_0") });
+    const double grown = (double)(kg_process_peak_bytes() - before) / MIB;
+    kg_record_metric(rec, "grown", "MiB", grown);
+    ck_assert_uint_eq(s.n_bytes_before, (uint64_t)256 * MIB);
+    ck_assert_msg(grown < 160, "%g MiB more than before", grown);
+    ck_assert(kg_rounding_relative_rms(&s.tensors[0].rounding) == 0); /* of zeros */
+    kg_quantize_summary_free(&s);
+}
+
 static void build(struct kg_case_list *cases) {
     static const struct {
         const char *name;
@@ -423,6 +453,7 @@ static void build(struct kg_case_list *cases) {
         { "the_same_type_is_a_copy", the_same_type_is_a_copy },
         { "the_file_itself_stays", the_file_itself_stays },
         { "cancelled_leaves_nothing", cancelled_leaves_nothing },
+        { "memory_does_not_grow_with_the_file", memory_does_not_grow_with_the_file },
     };
     struct kg_case c = { .layer = "unit", .op = "quantize" };
     for (size_t i = 0; i < KG_COUNT_OF(FORMS); i++) {

@@ -5,31 +5,30 @@
 #include <string.h>
 #include <strings.h>
 
-/* Bits of file types. Those of `PLAIN` have one dtype for all matrices. */
+/* Bits of file types; one without has one dtype for all matrices, and no rule names it. */
 enum {
-    FLOAT = 1 << 0,
-    PLAIN = 1 << 1,
-    Q8_0 = 1 << 2,
-    Q4_0 = 1 << 3,
-    Q5_0 = 1 << 4,
-    Q4_K_S = 1 << 5,
-    Q4_K_M = 1 << 6,
-    Q5_K_S = 1 << 7,
-    Q5_K_M = 1 << 8,
-    Q6_K = 1 << 9,
-    MXFP4_MOE = 1 << 10,
+    ALIKE = 0,
+    Q8_0 = 1 << 0,
+    Q4_0 = 1 << 1,
+    Q5_0 = 1 << 2,
+    Q4_K_S = 1 << 3,
+    Q4_K_M = 1 << 4,
+    Q5_K_S = 1 << 5,
+    Q5_K_M = 1 << 6,
+    Q6_K = 1 << 7,
+    MXFP4_MOE = 1 << 8,
     QUANTISED = Q8_0 | Q4_0 | Q5_0 | Q4_K_S | Q4_K_M | Q5_K_S | Q5_K_M | Q6_K,
 };
 
 static const struct kg_file_type TYPES[] = {
-    { "F32", FLOAT, 0, KG_DTYPE_F32 },       { "F16", FLOAT, 1, KG_DTYPE_F16 },
-    { "BF16", FLOAT, 32, KG_DTYPE_BF16 },    { "Q8_0", Q8_0, 7, KG_DTYPE_Q8_0 },
+    { "F32", ALIKE, 0, KG_DTYPE_F32 },       { "F16", ALIKE, 1, KG_DTYPE_F16 },
+    { "BF16", ALIKE, 32, KG_DTYPE_BF16 },    { "Q8_0", Q8_0, 7, KG_DTYPE_Q8_0 },
     { "Q6_K", Q6_K, 18, KG_DTYPE_Q6_K },     { "Q5_K_M", Q5_K_M, 17, KG_DTYPE_Q5_K },
-    { "Q5_K_S", Q5_K_S, 16, KG_DTYPE_Q5_K }, { "Q5_K", PLAIN, 16, KG_DTYPE_Q5_K },
+    { "Q5_K_S", Q5_K_S, 16, KG_DTYPE_Q5_K }, { "Q5_K", ALIKE, 16, KG_DTYPE_Q5_K },
     { "Q5_0", Q5_0, 8, KG_DTYPE_Q5_0 },      { "Q4_K_M", Q4_K_M, 15, KG_DTYPE_Q4_K },
-    { "Q4_K_S", Q4_K_S, 14, KG_DTYPE_Q4_K }, { "Q4_K", PLAIN, 14, KG_DTYPE_Q4_K },
+    { "Q4_K_S", Q4_K_S, 14, KG_DTYPE_Q4_K }, { "Q4_K", ALIKE, 14, KG_DTYPE_Q4_K },
     { "Q4_0", Q4_0, 2, KG_DTYPE_Q4_0 },      { "MXFP4_MOE", MXFP4_MOE, 38, KG_DTYPE_Q8_0 },
-    { "MXFP4", PLAIN, 38, KG_DTYPE_MXFP4 },
+    { "MXFP4", ALIKE, 38, KG_DTYPE_MXFP4 },
 };
 
 /* What a tensor is to the rules. */
@@ -104,9 +103,9 @@ enum kg_status kg_file_type_find(const char *name, const struct kg_file_type **t
 bool kg_file_type_applies(const struct kg_file_type_tensor *tensor) {
     static const char END[] = "weight";
     const size_t len = strlen(tensor->name), n_end = sizeof END - 1;
-    uint32_t n_dims = tensor->n_dims;
-    while (n_dims > 0 && tensor->dims[n_dims - 1] == 1) n_dims--;
-    bool applies = n_dims >= 2 && len >= n_end && strcmp(tensor->name + len - n_end, END) == 0;
+    bool is_matrix = false;
+    for (uint32_t d = 1; d < tensor->n_dims; d++) is_matrix = is_matrix || tensor->dims[d] > 1;
+    bool applies = is_matrix && len >= n_end && strcmp(tensor->name + len - n_end, END) == 0;
     for (size_t i = 0; i < KG_COUNT_OF(KEPT); i++) applies = applies && !strstr(tensor->name, KEPT[i]);
     return applies;
 }

@@ -60,6 +60,7 @@ static const struct form_row FORMS[] = {
     { "llama_f16_to_q4_k_m", "tiny-llama-3.1", "f16", "q4_k_m", { "blk.1.ffn_down.weight", "Q6_K" } },
     { "llama_f32_to_q5_k_m", "tiny-llama-3.1", "f32", "q5_k_m", { "blk.0.ffn_down.weight", "Q5_K" } },
     { "llama_bf16_to_q4_k_s", "tiny-llama-3.1", "bf16", "q4_k_s", { "blk.1.attn_v.weight", "Q5_K" } },
+    { "llama_q8_0_to_q4_k_m", "tiny-llama-3.1", "q8_0", "q4_k_m", { "blk.0.attn_q.weight", "Q4_K" } },
     { "llama_f32_to_f16", "tiny-llama-3.1", "f32", "f16", { "output.weight", "F16" } },
     { "llama_f16_to_mxfp4", "tiny-llama-3.1", "f16", "mxfp4", { "output.weight", "MXFP4" } },
     { "qwen3_f16_to_q6_k", "tiny-qwen3", "f16", "q6_k", { "blk.0.attn_output.weight", "Q6_K" } },
@@ -120,7 +121,7 @@ static void expect_tensor(const struct kg_gguf_tensor *from, const struct kg_ggu
 
 static void rounds_every_matrix(struct kg_record *rec, const void *arg) {
     const struct form_row *f = arg;
-    const struct kg_quantize_options options = { .type = file_type(f->type), .n_threads = 2 };
+    const struct kg_quantize_options options = { .type = file_type(f->type), .requantize = true, .n_threads = 2 };
     const char *in = scratch(rec, "in.gguf"), *out = scratch(rec, "out.gguf");
     uint64_t n_params = 0, n_bytes[2] = { 0 };
     make_model(f->like, f->from, in);

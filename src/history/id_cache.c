@@ -63,9 +63,17 @@ void kg_id_cache_clear(struct kg_id_cache *cache) {
     *cache = (struct kg_id_cache){ NULL, 0, 0 };
 }
 
-int64_t kg_hash_id(const char *bytes, size_t n_bytes, int n_bits) {
+void kg_hash_ids(const char *bytes, size_t n_bytes, int n_bits, int64_t ids[2]) {
     char hex[KG_SHA256_HEX_SIZE];
     kg_sha256_hex(bytes, n_bytes, hex);
+    hex[32] = '\0';
+    ids[1] = -1 - (int64_t)(strtoull(hex + 16, NULL, 16) >> 1);
     hex[16] = '\0';
-    return (int64_t)(strtoull(hex, NULL, 16) >> (64 - n_bits));
+    ids[0] = (int64_t)(strtoull(hex, NULL, 16) >> (64 - n_bits));
+}
+
+int64_t kg_hash_id(const char *bytes, size_t n_bytes, int n_bits) {
+    int64_t ids[2];
+    kg_hash_ids(bytes, n_bytes, n_bits, ids);
+    return ids[0];
 }

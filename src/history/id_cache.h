@@ -18,7 +18,9 @@ void kg_id_cache_add(struct kg_id_cache *cache, const char *bytes, size_t n_byte
 /* To be called whenever rows may have gone: a rollback, a bundle dropped. */
 void kg_id_cache_clear(struct kg_id_cache *cache);
 
-/* n_bits of SHA-256 over the bytes: the same id for the same content, whatever was indexed before. */
+/* The first n_bits of SHA-256 over the bytes: the same id for the same content, whatever was indexed before. */
 int64_t kg_hash_id(const char *bytes, size_t n_bytes, int n_bits);
+/* That id, and a negative one of 63 other bits, for when something else has the first. */
+void kg_hash_ids(const char *bytes, size_t n_bytes, int n_bits, int64_t ids[2]);
 
 #endif

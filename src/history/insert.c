@@ -60,26 +60,27 @@ static enum kg_status insert_build(struct kg_history *history, const json_t *bui
     return status;
 }
 
+static const char *const CASE_COLUMNS[] = { "key",     "suite", "layer", "op",   "name",
+                                            "backend", "dtype", "shape", "spec", "def_sha" };
+
+static void put_case(struct kg_row *row, const void *plan) {
+    for (size_t i = 0; i < sizeof CASE_COLUMNS / sizeof *CASE_COLUMNS; i++)
+        kg_row_node_text(row, plan, CASE_COLUMNS[i]);
+}
+
 static enum kg_status insert_case(struct kg_history *history, const struct kg_node *plan, int64_t *case_id,
                                   struct kg_error *err) {
-    static const char *const COLUMNS[] = { "key",     "suite", "layer", "op",   "name",
-                                           "backend", "dtype", "shape", "spec", "def_sha" };
     struct kg_buffer identity = KG_BUFFER_INIT;
-    for (size_t i = 0; i < sizeof COLUMNS / sizeof *COLUMNS; i++) {
-        const char *text = kg_node_text(plan, COLUMNS[i]);
+    for (size_t i = 0; i < sizeof CASE_COLUMNS / sizeof *CASE_COLUMNS; i++) {
+        const char *text = kg_node_text(plan, CASE_COLUMNS[i]);
         kg_buffer_append(&identity, text ? "1" : "0", 1);
         if (text) kg_buffer_append(&identity, text, strlen(text) + 1);
     }
     enum kg_status status = KG_OK;
     if (!kg_id_cache_find(&history->cases, identity.data, identity.len, case_id)) {
-        struct kg_row row;
-        *case_id = kg_hash_id(identity.data, identity.len, 63);
-        status = kg_row_begin(history, KG_STMT_CASE, &row, err);
-        if (status == KG_OK) {
-            kg_row_int(&row, *case_id);
-            for (size_t i = 0; i < sizeof COLUMNS / sizeof *COLUMNS; i++) kg_row_node_text(&row, plan, COLUMNS[i]);
-            status = kg_row_end(&row, err);
-        }
+        int64_t ids[2];
+        kg_hash_ids(identity.data, identity.len, 63, ids);
+        status = kg_row_name(history, KG_STMT_FIND_CASE, KG_STMT_CASE, put_case, plan, ids, case_id, err);
         if (status == KG_OK) kg_id_cache_add(&history->cases, identity.data, identity.len, *case_id);
     }
     kg_buffer_free(&identity);
@@ -173,11 +174,46 @@ static enum kg_status insert_bundle(struct kg_history *history, const char *bund
     return kg_row_end(&row, err);
 }
 
+enum kg_status kg_history_bundle_no(struct kg_history *history, const char *bundle_id, int64_t *bundle_no,
+                                    struct kg_error *err) {
+    static const int64_t LAST = (INT64_C(1) << BUNDLE_BITS) - 1;
+    enum kg_status status = KG_OK;
+    int64_t no = kg_hash_id(bundle_id, strlen(bundle_id), BUNDLE_BITS), other;
+    for (bool taken = true; taken && status == KG_OK;) {
+        struct kg_row row;
+        *bundle_no = no;
+        no = no < LAST ? no + 1 : 0;
+        status = kg_row_begin(history, KG_STMT_BUNDLE_NO, &row, err);
+        if (status != KG_OK) break;
+        kg_row_int(&row, *bundle_no);
+        kg_row_text(&row, bundle_id);
+        status = kg_row_find(&row, &other, &taken, err);
+    }
+    return status;
+}
+
+/* Rows that no run's are, in an index that somebody edited, make room. */
+static enum kg_status clear_results(struct kg_history *history, int64_t bundle_no, struct kg_error *err) {
+    static const enum kg_history_stmt CLEAR[] = { KG_STMT_CLEAR_METRICS, KG_STMT_CLEAR_RESULTS };
+    enum kg_status status = KG_OK;
+    for (size_t i = 0; i < sizeof CLEAR / sizeof *CLEAR && status == KG_OK; i++) {
+        struct kg_row row;
+        status = kg_row_begin(history, CLEAR[i], &row, err);
+        if (status != KG_OK) break;
+        kg_row_int(&row, bundle_no << PLACE_BITS);
+        kg_row_int(&row, (bundle_no << PLACE_BITS) + (1 << PLACE_BITS) - 1);
+        status = kg_row_end(&row, err);
+    }
+    return status;
+}
+
 enum kg_status kg_history_insert(struct kg_history *history, const char *bundle_id,
                                  const struct kg_history_folder *folder, struct kg_error *err) {
     char env_id[KG_SHA256_HEX_SIZE], build_id[KG_SHA256_HEX_SIZE];
-    const int64_t bundle_no = kg_hash_id(bundle_id, strlen(bundle_id), BUNDLE_BITS);
-    enum kg_status status = insert_env(history, folder->env, env_id, err);
+    int64_t bundle_no = 0;
+    enum kg_status status = kg_history_bundle_no(history, bundle_id, &bundle_no, err);
+    if (status == KG_OK) status = clear_results(history, bundle_no, err);
+    if (status == KG_OK) status = insert_env(history, folder->env, env_id, err);
     if (status == KG_OK) status = insert_build(history, folder->build, build_id, err);
     if (status == KG_OK) status = insert_bundle(history, bundle_id, bundle_no, folder, env_id, build_id, err);
     if (status == KG_OK) status = insert_results(history, bundle_id, bundle_no, folder, err);

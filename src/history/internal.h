@@ -12,11 +12,16 @@ enum kg_history_stmt {
     KG_STMT_ENV,
     KG_STMT_BUILD,
     KG_STMT_BUNDLE,
+    KG_STMT_BUNDLE_NO,
     KG_STMT_CASE,
+    KG_STMT_FIND_CASE,
     KG_STMT_RESULT,
+    KG_STMT_CLEAR_RESULTS,
     KG_STMT_FIGURE,
+    KG_STMT_FIND_FIGURE,
     KG_STMT_METRIC,
     KG_STMT_METRICS, /* KG_METRICS_AT_ONCE rows */
+    KG_STMT_CLEAR_METRICS,
     KG_STMT_COUNT,
 };
 
@@ -77,6 +82,11 @@ KG_WARN_UNUSED enum kg_status kg_history_open_scratch(const char *root, struct k
  * well, with their names. */
 KG_WARN_UNUSED enum kg_status kg_history_digest(struct kg_history *history, const char *bundle_id, bool head_only,
                                                 char sha256[KG_SHA256_HEX_SIZE], struct kg_error *err);
+
+/* The number that a run's rows have: 43 bits of its id's hash, or the next that no other run has. Who sends bundles can
+ * make two ids whose hashes meet. */
+KG_WARN_UNUSED enum kg_status kg_history_bundle_no(struct kg_history *history, const char *bundle_id,
+                                                   int64_t *bundle_no, struct kg_error *err);
 
 /* Makes a bundle's rows again from its folder. */
 KG_WARN_UNUSED enum kg_status kg_history_replace(struct kg_history *history, const char *bundle_id,

@@ -11,6 +11,12 @@ static const char *or_empty(const char *text) {
     return text ? text : "";
 }
 
+static void put_figure(struct kg_row *row, const void *figure) {
+    const char *const *texts = figure;
+    kg_row_text(row, texts[0]);
+    kg_row_text(row, texts[1]);
+}
+
 /* The id of a figure's name and unit; its row is made if it is not there. Spoils the name. */
 static enum kg_status figure_id(struct kg_history *history, struct kg_buffer *name, const char *unit, int64_t *id,
                                 struct kg_error *err) {
@@ -19,15 +25,10 @@ static enum kg_status figure_id(struct kg_history *history, struct kg_buffer *na
     kg_buffer_puts(name, unit);
     enum kg_status status = KG_OK;
     if (!kg_id_cache_find(&history->figures, name->data, name->len, id)) {
-        struct kg_row row;
-        *id = kg_hash_id(name->data, name->len, FIGURE_BITS);
-        status = kg_row_begin(history, KG_STMT_FIGURE, &row, err);
-        if (status == KG_OK) {
-            kg_row_int(&row, *id);
-            kg_row_text(&row, name->data);
-            kg_row_text(&row, name->data + name_size);
-            status = kg_row_end(&row, err);
-        }
+        const char *const figure[] = { name->data, name->data + name_size };
+        int64_t ids[2];
+        kg_hash_ids(name->data, name->len, FIGURE_BITS, ids);
+        status = kg_row_name(history, KG_STMT_FIND_FIGURE, KG_STMT_FIGURE, put_figure, figure, ids, id, err);
         if (status == KG_OK) kg_id_cache_add(&history->figures, name->data, name->len, *id);
     }
     return status;

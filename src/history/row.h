@@ -29,6 +29,16 @@ void kg_row_node_text(struct kg_row *row, const struct kg_node *object, const ch
 void kg_row_node_int(struct kg_row *row, const struct kg_node *object, const char *name);
 void kg_row_node_real(struct kg_row *row, const struct kg_node *object, const char *name);
 KG_WARN_UNUSED enum kg_status kg_row_end(struct kg_row *row, struct kg_error *err);
+/* Of a query for one number instead of kg_row_end. */
+KG_WARN_UNUSED enum kg_status kg_row_find(struct kg_row *row, int64_t *id, bool *found, struct kg_error *err);
+
+/* The row of these cells in a table of names, made if it is not there. put binds all cells but the id. Its id is
+ * ids[0], of a hash (kg_hash_ids): who sends bundles can make two names whose hashes meet, so a row is found by all of
+ * its cells, and has ids[1] where another name came first. */
+typedef void kg_row_put_fn(struct kg_row *row, const void *what);
+KG_WARN_UNUSED enum kg_status kg_row_name(struct kg_history *history, enum kg_history_stmt find,
+                                          enum kg_history_stmt insert, kg_row_put_fn *put, const void *what,
+                                          const int64_t ids[2], int64_t *id, struct kg_error *err);
 
 /* Figures of results under way to rows of `metric`: one step of SQLite inserts KG_METRICS_AT_ONCE of them. */
 enum { KG_METRICS_AT_ONCE = 32 };

@@ -139,6 +139,10 @@ enum kg_status kg_history_make_schema(struct kg_history *history, struct kg_erro
         char set_version[48];
         snprintf(set_version, sizeof set_version, "PRAGMA user_version = %d", version + 1);
         status = kg_history_exec(history, MIGRATIONS[version], err);
+        if (status != KG_OK && sqlite3_errcode(history->db) == SQLITE_ERROR)
+            status = kg_fail(err, KG_ERR_FORMAT,
+                             "%s has other tables than its version %d (%s); 'kigo reindex' makes it again",
+                             history->path, version, sqlite3_errmsg(history->db));
         if (status == KG_OK) status = kg_history_exec(history, set_version, err);
     }
     return status;

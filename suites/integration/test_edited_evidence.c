@@ -153,11 +153,16 @@ static void edited_rows(struct kg_record *rec, const void *arg) {
         "UPDATE bundle SET comparison_key = 'x' WHERE started_us < (SELECT max(started_us) FROM bundle)",
         "UPDATE bundle SET git_commit = '0123456789012345678901234567890123456789'",
         "DELETE FROM env",
-    };
-    /* Of what several runs share one run's rows cannot be made again. */
-    static const char *const SHARED[] = {
         "UPDATE tcase SET case_key = case_key || '2'",
+        "UPDATE tcase SET def_sha = 'mine'",
         "UPDATE figure_name SET name = 'mine' WHERE name = 'kv.peak'",
+        "DELETE FROM result_row",
+        "DELETE FROM bundle",
+        "UPDATE bundle SET bundle_no = bundle_no + 1",
+        "UPDATE result_row SET bundle_no = -1",
+    };
+    /* An object's id is its hash: there is no other for it. */
+    static const char *const SHARED[] = {
         "UPDATE build SET json = '{}'",
     };
     struct tampering t;
@@ -191,6 +196,7 @@ static void foreign_schema(struct kg_record *rec, const void *arg) {
         "CREATE TABLE mine(x)",
         "CREATE VIRTUAL TABLE mine USING fts5(x)",
         "DROP INDEX result_by_case",
+        "PRAGMA user_version = 0",
         "DROP VIEW run; CREATE VIEW run AS SELECT bundle_id AS run, 'pass' AS verdict FROM bundle",
     };
     struct tampering t;

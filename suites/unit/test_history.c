@@ -3,6 +3,8 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/size.h"
+#include "history/id_cache.h"
+#include "history/trust.h"
 #include "suites/harness/case.h"
 #include "suites/support/bundle_maker.h"
 #include "suites/support/history_maker.h"
@@ -101,6 +103,64 @@ static void incremental_equals_reindex(struct kg_record *rec, const void *arg) {
     free(opened);
     free(again);
     free(grown);
+}
+
+/* Two runs whose ids have the first 43 bits of SHA-256 in common, and of each a figure whose name has the first 40 in
+ * common with the other's: found by trying, in seconds. */
+static void name_memory(void *arg, size_t i, struct kg_made_case *c) {
+    (void)i;
+    c->more_memory = arg;
+}
+
+static void hashes_that_meet(struct kg_record *rec, const void *arg) {
+    static const struct {
+        int64_t started_us;
+        char tag[8];
+    } RUNS[] = { { INT64_C(1764000002218356), "t669300" }, { INT64_C(1764000003364751), "t721735" } };
+    const char *root = kg_scratch_dir(rec);
+    struct kg_history *history;
+    struct kg_error err;
+    char *ids[KG_COUNT_OF(RUNS)];
+    (void)arg;
+    for (size_t i = 0; i < KG_COUNT_OF(RUNS); i++) {
+        char tag[sizeof RUNS[i].tag];
+        memcpy(tag, RUNS[i].tag, sizeof tag);
+        const struct kg_made_run run = {
+            .started_us = RUNS[i].started_us, .n_cases = 1, .fill = name_memory, .arg = tag
+        };
+        EXPECT_OK(kg_made_run_write(root, &run, &ids[i], &err), err);
+        open_and_close(root);
+    }
+    ck_assert_str_ne(ids[0], ids[1]);
+    ck_assert_int_eq(kg_hash_id(ids[0], strlen(ids[0]), 43), kg_hash_id(ids[1], strlen(ids[1]), 43));
+    ck_assert_int_eq(kg_hash_id("t669300.peak\0bytes", 18, 40), kg_hash_id("t721735.peak\0bytes", 18, 40));
+    EXPECT_OK(kg_history_open(root, &history, NULL, &err), err);
+    EXPECT_OK(kg_trust_heads(history, NULL, &err), err);
+    EXPECT_OK(kg_trust_runs(history, (const char *const *)ids, KG_COUNT_OF(ids), &err), err);
+    ck_assert_uint_eq(kg_trust_repaired(history)->n_items, 0);
+    kg_history_close(history);
+    for (size_t i = 0; i < KG_COUNT_OF(RUNS); i++) {
+        char *own =
+            kg_xasprintf("SELECT count(*) FROM figure WHERE run = '%s' AND figure = '%s.peak'", ids[i], RUNS[i].tag);
+        ck_assert_double_eq(ask(root, own), 1);
+        free(own);
+    }
+    ck_assert_double_eq(ask(root, "SELECT count(*) FROM figure WHERE figure LIKE 't%.peak'"), 2);
+    /* The one that was first goes: what it was called stays the other's alone. */
+    char *dir = kg_path_join(root, ids[0]);
+    EXPECT_OK(kg_path_remove(dir, &err), err);
+    ck_assert_double_eq(ask(root, "SELECT count(DISTINCT figure) FROM figure WHERE figure LIKE 't%.peak'"), 1);
+    EXPECT_OK(kg_made_run_write(root,
+                                &(const struct kg_made_run){ .started_us = RUNS[1].started_us + 1000000,
+                                                             .n_cases = 1,
+                                                             .fill = name_memory,
+                                                             .arg = (char[]){ "t721735" } },
+                                NULL, &err),
+              err);
+    ck_assert_double_eq(ask(root, "SELECT count(*) FROM figure WHERE figure = 't721735.peak'"), 2);
+    ck_assert_double_eq(ask(root, "SELECT count(*) FROM figure_name WHERE name = 't721735.peak'"), 1);
+    free(dir);
+    for (size_t i = 0; i < KG_COUNT_OF(RUNS); i++) free(ids[i]);
 }
 
 /* Takes one folder away, lets the index see it, and puts it back. */
@@ -487,6 +547,7 @@ static void read_only_folder(struct kg_record *rec, const void *arg) {
 static const struct kg_case CASES[] = {
     CASE(incremental_equals_reindex),
     CASE(order_does_not_matter),
+    CASE(hashes_that_meet),
     CASE(known_figures),
     CASE(each_figure_of_each_case),
     CASE(queries_only_read),

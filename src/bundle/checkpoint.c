@@ -4,6 +4,7 @@
 #include "bundle/chain_links.h"
 #include "bundle/records.h"
 #include "bundle/standing.h"
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,8 +70,19 @@ static enum kg_status check_form(const json_t *checkpoint, const char *path, str
     if (kg_json_int(checkpoint, "kigo_checkpoint", 0) != 1 || !kg_json_text(checkpoint, "utc") ||
         !json_is_array(json_object_get(checkpoint, "heads")))
         return kg_fail(err, KG_ERR_FORMAT, "%s is no checkpoint ('kigo checkpoint' writes one)", path);
-    if (kg_json_int(checkpoint, "n_runs", -1) < 0)
+    const int64_t n_runs = kg_json_int(checkpoint, "n_runs", -1);
+    if (n_runs < 0)
         return kg_fail(err, KG_ERR_FORMAT, "%s is no checkpoint: \"n_runs\" is no number of 0 or more", path);
+    const json_t *head;
+    size_t i;
+    int64_t left = n_runs; /* a head that was taken out of the file would not be missed */
+    json_array_foreach(json_object_get(checkpoint, "heads"), i, head) {
+        const int64_t n = kg_json_int(head, "n_runs", 0);
+        if (n > 0 && left >= 0) left = n <= left ? left - n : -1;
+    }
+    if (left != 0)
+        return kg_fail(err, KG_ERR_FORMAT, "%s is no checkpoint: \"n_runs\" is %" PRId64 ", and its heads' are not",
+                       path, n_runs);
     return KG_OK;
 }
 

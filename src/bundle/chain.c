@@ -85,12 +85,14 @@ enum kg_status kg_chain_hash_tags(const char *root, const char *id, char sha256[
 }
 
 bool kg_chain_is_imported(const char *root, const char *id) {
-    char *under_way = kg_xasprintf(KG_IMPORT_UNDER_WAY "%s", id); /* the import died once the bundle was here */
-    json_t *fact = kg_beside_read(root, KG_IMPORTS, id);
-    if (!fact) fact = kg_beside_read(root, KG_IMPORTS, under_way);
-    const bool there = fact != NULL;
-    json_decref(fact);
+    char *note = kg_xasprintf(KG_IMPORTS "/%s.json", id);
+    char *under_way =
+        kg_xasprintf(KG_IMPORTS "/" KG_IMPORT_UNDER_WAY "%s.json", id); /* the import died once the bundle was here */
+    const bool there =
+        kg_beneath_is_folder(root, KG_IMPORTS) && (kg_beneath_check(root, note, NULL) != KG_ERR_NOT_FOUND ||
+                                                   kg_beneath_check(root, under_way, NULL) != KG_ERR_NOT_FOUND);
     free(under_way);
+    free(note);
     return there;
 }
 

@@ -7,6 +7,7 @@
 #include "bundle/records.h"
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The labels of a bundle's bag-info.txt; an empty object where it cannot be read (verify says that). */
 static json_t *read_info(const char *root, const char *id) {
@@ -173,16 +174,17 @@ bool kg_chain_read_link(const char *root, const char *id, struct kg_chain_link *
 
 enum kg_status kg_chain_foreign(const char *root, struct kg_dir_list *ids, struct kg_error *err) {
     struct kg_chain_links links = { 0 };
-    char *imports = kg_path_join(root, KG_IMPORTS);
+    int fd = -1;
     *ids = (struct kg_dir_list){ NULL, 0 };
-    const enum kg_status status =
-        kg_path_is_dir(imports) ? kg_chain_links_read(root, &links, NULL, err) : KG_OK; /* none came */
+    enum kg_status status = kg_beneath_open_folder(root, KG_IMPORTS, &fd, err);
+    if (fd >= 0) close(fd);
+    if (status == KG_OK) status = kg_chain_links_read(root, &links, NULL, err);
+    else if (status == KG_ERR_NOT_FOUND) status = KG_OK; /* none came */
     for (size_t i = 0; i < links.n_nodes; i++) {
         if (links.nodes[i].ours) continue;
         ids->names = kg_xrealloc(ids->names, (ids->n_names + 1) * sizeof *ids->names);
         ids->names[ids->n_names++] = kg_xstrdup(links.nodes[i].id);
     }
     kg_chain_links_free(&links);
-    free(imports);
     return status;
 }

@@ -13,6 +13,8 @@
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static const char *id_of(const char *dir) {
     return strrchr(dir, '/') + 1;
@@ -69,6 +71,47 @@ static void forged_imports_are_no_baseline(struct kg_record *rec, const void *ar
     kg_history_lab_regress(&lab, NULL, NULL, &r);
     ck_assert_int_eq(r.exit_code, KG_EXIT_OK);
     kg_regression_free(&r);
+    kg_history_lab_close(&lab);
+}
+
+/* A note says by its name what came from elsewhere: one that nobody can read says the same, and no folder of notes is
+ * not one without notes. */
+static void unreadable_import_notes(struct kg_record *rec, const void *arg) {
+    enum { N = 3 };
+    static const char *const TEXTS[N] = { "", "{\"bundle_id\": \"2026", "[]" };
+    struct kg_history_lab lab;
+    struct kg_regression r;
+    struct kg_error err;
+    (void)arg;
+    kg_history_lab_open(&lab, rec);
+    char *imports = kg_path_join(lab.root, "imports");
+    kg_history_lab_runs(&lab, 0, N, (struct kg_made_run){ .n_cases = 2, .canary = 1 });
+    for (size_t i = 0; i < 2 * N; i++) {
+        char *id =
+            kg_history_lab_run(&lab, (struct kg_made_run){ .commit = lab.commits[i % N], .n_cases = 2, .canary = 1 });
+        char *name = kg_xasprintf("%s.json", id), *path = kg_path_join(imports, name);
+        note_import(lab.root, id);
+        if (i < N) write_text(imports, name, TEXTS[i]);
+        if (i >= N) ck_assert_int_eq(unlink(path), 0);
+        if (i == N) ck_assert_int_eq(symlink("/dev/zero", path), 0);
+        if (i == N + 1) ck_assert_int_eq(mkfifo(path, 0600), 0);
+        if (i == N + 2) ck_assert_int_eq(mkdir(path, 0700), 0);
+        free(path);
+        free(name);
+        free(id);
+    }
+    kg_history_lab_runs(&lab, N + 1, 1, (struct kg_made_run){ .n_cases = 2, .canary = 1 });
+    kg_history_lab_regress(&lab, NULL, NULL, &r);
+    ck_assert_uint_eq(r.baseline.n_items, N);
+    ck_assert_uint_eq(r.n_not_counted, 2 * N);
+    kg_regression_free(&r);
+    kg_must(kg_path_remove(imports, &err), &err);
+    ck_assert_int_eq(mkfifo(imports, 0600), 0);
+    kg_verb_refuses(lab.root, ARGS("regress"), KG_EXIT_INTEGRITY, "imports is a pipe");
+    ck_assert_int_eq(unlink(imports), 0);
+    ck_assert_int_eq(symlink("imports", imports), 0);
+    kg_verb_refuses(lab.root, ARGS("regress"), KG_EXIT_INTEGRITY, "imports is a link");
+    free(imports);
     kg_history_lab_close(&lab);
 }
 
@@ -292,6 +335,7 @@ static void policies_that_make_no_sense(struct kg_record *rec, const void *arg) 
 static const struct kg_case CASES[] = {
     CASE(forged_pin),
     CASE(forged_imports_are_no_baseline),
+    CASE(unreadable_import_notes),
     CASE(forged_waiver),
     CASE(forged_imports_prune_nothing),
     CASE(future_is_not_latest),

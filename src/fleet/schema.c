@@ -138,6 +138,10 @@ static const char *const MIGRATIONS[] = {
     " pruned_at timestamptz NOT NULL DEFAULT now(), pruned_by text NOT NULL DEFAULT session_user, author text NOT NULL,"
     " why text NOT NULL);"
     "GRANT SELECT ON tombstone TO kigo_runner, kigo_reader;",
+
+    /* The text of a function in SQL is read by the search_path of who calls it: a runner who may make operators in any
+     * schema (up to PostgreSQL 14 in `public`) would have said what `=` of a name is. */
+    "ALTER FUNCTION my_runner() SET search_path = pg_catalog, pg_temp;",
 };
 enum { SCHEMA_VERSION = sizeof MIGRATIONS / sizeof *MIGRATIONS };
 

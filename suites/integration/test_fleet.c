@@ -171,6 +171,18 @@ static void roles(struct kg_record *rec, const void *arg) {
     kg_fleet_lab_kigo(&lab, "runner_a", ARGS("push", dir), KG_EXIT_OK, ": pushed", NULL);
     for (size_t i = 0; i < KG_COUNT_OF(AS_ANOTHER); i++)
         kg_fleet_lab_refuses(&lab, "runner_b", AS_ANOTHER[i], "row-level security");
+    /* Nor by what `=` means to it, in a schema where it may make operators. */
+    free(kg_fleet_lab_sql(&lab, "postgres", "CREATE SCHEMA anyone; GRANT ALL ON SCHEMA anyone TO PUBLIC"));
+    free(kg_fleet_lab_sql(&lab, "runner_b",
+                          "CREATE FUNCTION anyone.is_a(text, name) RETURNS boolean LANGUAGE sql AS"
+                          " 'SELECT $1 OPERATOR(pg_catalog.=) ''runner_a''';"
+                          "CREATE OPERATOR anyone.= (LEFTARG = text, RIGHTARG = name, FUNCTION = anyone.is_a)"));
+    for (size_t i = 0; i < KG_COUNT_OF(AS_ANOTHER); i++) {
+        char *sql = kg_xasprintf("SET search_path = anyone, pg_catalog; %s", AS_ANOTHER[i]);
+        kg_fleet_lab_refuses(&lab, "runner_b", sql, "row-level security");
+        free(sql);
+    }
+    free(kg_fleet_lab_sql(&lab, "postgres", "DROP SCHEMA anyone CASCADE"));
     for (size_t i = 0; i < KG_COUNT_OF(CHANGES); i++) {
         const bool owner = strstr(CHANGES[i], "DROP") != NULL;
         kg_fleet_lab_refuses(&lab, "runner_a", CHANGES[i], owner ? "must be owner" : "permission denied");
@@ -411,17 +423,17 @@ static void versions(struct kg_record *rec, const void *arg) {
     char *dir = kg_maker_sealed(lab.bundles, 1);
     kg_fleet_lab_kigo(&lab, "postgres", ARGS("push", dir), KG_EXIT_USAGE, "'kigo fleet init'", NULL);
     kg_fleet_lab_kigo(&lab, "postgres", ARGS("fleet", "migrate"), KG_EXIT_USAGE, "'kigo fleet init'", NULL);
-    kg_fleet_lab_kigo(&lab, "postgres", ARGS("fleet", "init"), KG_EXIT_OK, "version 3", NULL);
-    kg_fleet_lab_kigo(&lab, "postgres", ARGS("fleet", "init"), KG_EXIT_OK, "version 3", NULL);
+    kg_fleet_lab_kigo(&lab, "postgres", ARGS("fleet", "init"), KG_EXIT_OK, "version 4", NULL);
+    kg_fleet_lab_kigo(&lab, "postgres", ARGS("fleet", "init"), KG_EXIT_OK, "version 4", NULL);
     /* As it was before the views. */
     free(kg_fleet_lab_sql(&lab, "postgres",
                           "DROP TABLE kigo.tombstone; DROP VIEW kigo.run, kigo.figure, kigo.failure;"
                           "UPDATE kigo.schema_version SET version = 1"));
     kg_fleet_lab_kigo(&lab, "postgres", ARGS("push", dir), KG_EXIT_INTEGRITY, "'kigo fleet migrate'", NULL);
-    kg_fleet_lab_kigo(&lab, "postgres", ARGS("fleet", "migrate"), KG_EXIT_OK, "version 3", NULL);
+    kg_fleet_lab_kigo(&lab, "postgres", ARGS("fleet", "migrate"), KG_EXIT_OK, "version 4", NULL);
     kg_fleet_lab_kigo(&lab, "postgres", ARGS("push", dir), KG_EXIT_OK, ": pushed", NULL);
     ck_assert_int_eq(kg_fleet_lab_number(&lab, "SELECT count(*) FROM kigo.run"), 1);
-    free(kg_fleet_lab_sql(&lab, "postgres", "UPDATE kigo.schema_version SET version = 4"));
+    free(kg_fleet_lab_sql(&lab, "postgres", "UPDATE kigo.schema_version SET version = 5"));
     static const char *const NEWER[][3] = { { "push", "@" },     { "pull", "2" },        { "fleet", "status" },
                                             { "fleet", "init" }, { "fleet", "migrate" }, { "fleet", "reindex" } };
     for (size_t i = 0; i < KG_COUNT_OF(NEWER); i++) {

@@ -2,12 +2,14 @@
 #include "base/file.h"
 #include "base/json_put.h"
 #include "base/say.h"
+#include "base/size.h"
 #include "bundle/records.h"
 #include "bundle/signed_off.h"
 #include "cli/bundles.h"
 #include "cli/trust.h"
 #include "cli/verify_report.h"
 #include "signoff/judge.h"
+#include "signoff/report.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,10 +18,32 @@ static const char *text_of(const json_t *criterion, const char *name) {
     return text ? text : "";
 }
 
+/* What the pages say of the runs. Who signed them may have changed since. */
+static void compare_runs(const json_t *said, const json_t *again, struct kg_bundle_findings *findings) {
+    static const char *const MEMBERS[] = { "run", "commit",  "content_sha256",  "gpu",
+                                           "cpu", "verdict", "manifest_sha256", "tagmanifest_sha256" };
+    const json_t *runs = json_object_get(said, "runs"), *run;
+    size_t i;
+    json_array_foreach(json_object_get(again, "runs"), i, run) {
+        for (size_t k = 0; k < KG_COUNT_OF(MEMBERS); k++)
+            if (!json_equal(json_object_get(json_array_get(runs, i), MEMBERS[k]), json_object_get(run, MEMBERS[k])))
+                kg_finding_add(findings, "verdict", KG_SIGNOFF_STATEMENT, "%s: its %s is not the one that is said",
+                               text_of(run, "run"), MEMBERS[k]);
+    }
+    if (json_array_size(runs) != json_array_size(json_object_get(again, "runs")))
+        kg_finding_add(findings, "verdict", KG_SIGNOFF_STATEMENT, "says %zu runs, and names %zu", json_array_size(runs),
+                       json_array_size(json_object_get(again, "runs")));
+}
+
 /* Each criterion is judged again by the runs' records. */
 static void compare(const json_t *said, const json_t *judged, struct kg_bundle_findings *findings) {
+    static const char *const COUNTS[] = { "n_met", "n_missed", "n_unproven", "sprint", "title", "sprint_sha256" };
     const json_t *then = json_object_get(said, "criteria"), *now = json_object_get(judged, "criteria"), *criterion;
     size_t i;
+    for (i = 0; i < KG_COUNT_OF(COUNTS); i++)
+        if (!json_equal(json_object_get(said, COUNTS[i]), json_object_get(judged, COUNTS[i])))
+            kg_finding_add(findings, "verdict", KG_SIGNOFF_STATEMENT, "its %s is not what the runs' records give",
+                           COUNTS[i]);
     if (strcmp(text_of(said, "verdict"), text_of(judged, "verdict")) != 0)
         kg_finding_add(findings, "verdict", KG_SIGNOFF_STATEMENT, "says %s; the runs' records say %s",
                        text_of(said, "verdict"), text_of(judged, "verdict"));
@@ -28,12 +52,18 @@ static void compare(const json_t *said, const json_t *judged, struct kg_bundle_f
                        json_array_size(then), json_array_size(now));
     json_array_foreach(now, i, criterion) {
         const json_t *before = json_array_get(then, i);
+        if (json_equal(before, criterion)) continue;
         if (strcmp(text_of(before, "state"), text_of(criterion, "state")) == 0 &&
-            strcmp(text_of(before, "wanted"), text_of(criterion, "wanted")) == 0)
-            continue;
-        kg_finding_add(findings, "verdict", KG_SIGNOFF_STATEMENT, "%s %s: says %s (%s); the runs' records say %s (%s)",
-                       text_of(criterion, "spec"), text_of(criterion, "what"), text_of(before, "state"),
-                       text_of(before, "wanted"), text_of(criterion, "state"), text_of(criterion, "wanted"));
+            strcmp(text_of(before, "wanted"), text_of(criterion, "wanted")) == 0 &&
+            strcmp(text_of(before, "found"), text_of(criterion, "found")) == 0)
+            kg_finding_add(findings, "verdict", KG_SIGNOFF_STATEMENT, "%s %s: names other records than the runs have",
+                           text_of(criterion, "spec"), text_of(criterion, "what"));
+        else
+            kg_finding_add(findings, "verdict", KG_SIGNOFF_STATEMENT,
+                           "%s %s: says %s (%s: %s); the runs' records say %s (%s: %s)", text_of(criterion, "spec"),
+                           text_of(criterion, "what"), text_of(before, "state"), text_of(before, "wanted"),
+                           text_of(before, "found"), text_of(criterion, "state"), text_of(criterion, "wanted"),
+                           text_of(criterion, "found"));
     }
 }
 
@@ -50,8 +80,13 @@ static enum kg_status judge_again(const char *root, const struct kg_signed_off *
     if (status == KG_OK) {
         status = kg_evidence_load(&sprint, dirs, n, &rules, &evidence, findings, err);
         if (status == KG_OK && findings->n_items == 0) {
-            json_t *judged = kg_signoff_judge(&sprint, &evidence);
-            compare(json_object_get(json_object_get(s->statement, "predicate"), "kigo"), judged, findings);
+            const json_t *said = json_object_get(json_object_get(s->statement, "predicate"), "kigo");
+            json_t *judged = kg_signoff_judge(&sprint, &evidence),
+                   *again = kg_signoff_document(judged, &evidence, text_of(said, "signed_off_utc"));
+            compare(said, again, findings);
+            compare_runs(said, again, findings);
+            kg_signoff_compare(s->statement, findings);
+            json_decref(again);
             json_decref(judged);
         }
     } else {

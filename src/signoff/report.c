@@ -1,7 +1,10 @@
 #include "signoff/report.h"
 #include "base/buffer.h"
+#include "base/hash.h"
 #include "base/markdown.h"
 #include "base/size.h"
+#include "bundle/records.h"
+#include "bundle/signed_off.h"
 #include "report/page.h"
 #include <stdlib.h>
 #include <string.h>
@@ -72,8 +75,10 @@ static void put_evidence(struct kg_page *page, const json_t *criterion) {
     while (n < N_SHOWN && (record = next_record(records, &at, &round))) lines[n++] = record_text(record);
     const size_t n_more = json_array_size(records) - n;
     if (n_more > 0) lines[n++] = kg_xasprintf("and %zu more in statement.intoto.json", n_more);
-    for (size_t i = 0; i < json_array_size(notes) && i < N_SHOWN; i++)
-        lines[n++] = kg_xstrdup(json_string_value(json_array_get(notes, i)));
+    for (size_t i = 0; i < json_array_size(notes) && i < N_SHOWN; i++) {
+        const char *note = json_string_value(json_array_get(notes, i)); /* NULL in a statement that somebody wrote */
+        lines[n++] = kg_xstrdup(note ? note : "");
+    }
     kg_page_cell_lines(page, (const char *const *)lines, n);
     for (size_t i = 0; i < n; i++) free(lines[i]);
 }
@@ -211,4 +216,41 @@ json_t *kg_signoff_statement(const json_t *document, const json_t *documents) {
                                          : "WARNED",
         "configuration", "name", text(document, "sprint"), "digest", "sha256", text(document, "sprint_sha256"),
         "passedTests", passed, "warnedTests", warned, "failedTests", failed, "kigo", document);
+}
+
+/* The SHA-256 that a statement has of a subject; NULL if there is none of the name. */
+static const char *digest_of(const json_t *statement, const char *name) {
+    const json_t *subject;
+    size_t i;
+    json_array_foreach(json_object_get(statement, "subject"), i, subject) {
+        if (strcmp(text(subject, "name"), name) == 0) return kg_json_text(json_object_get(subject, "digest"), "sha256");
+    }
+    return NULL;
+}
+
+void kg_signoff_compare(const json_t *statement, struct kg_bundle_findings *findings) {
+    static const struct {
+        const char *name;
+        void (*render)(const json_t *document, struct kg_buffer *out);
+    } RENDERED[] = { { "signoff.md", kg_signoff_markdown }, { "signoff.html", kg_signoff_html } };
+    const json_t *document = json_object_get(json_object_get(statement, "predicate"), "kigo");
+    const size_t n_before = kg_bundle_findings_count(findings);
+    json_t *hashes = json_pack("{s:s}", KG_SIGNOFF_CRITERIA, text(document, "sprint_sha256"));
+    for (size_t i = 0; i < KG_COUNT_OF(RENDERED); i++) {
+        struct kg_buffer out = KG_BUFFER_INIT;
+        char hex[KG_SHA256_HEX_SIZE];
+        RENDERED[i].render(document, &out);
+        kg_sha256_hex(out.data, out.len, hex);
+        kg_buffer_free(&out);
+        json_object_set_new(hashes, RENDERED[i].name, json_string(hex));
+        const char *said = digest_of(statement, RENDERED[i].name);
+        if (!said || strcmp(said, hex) != 0)
+            kg_finding_add(findings, "derived", RENDERED[i].name, "is not the page that the statement's records give");
+    }
+    json_t *again = kg_signoff_statement(document, hashes);
+    if (kg_bundle_findings_count(findings) == n_before && !json_equal(again, statement))
+        kg_finding_add(findings, "derived", KG_SIGNOFF_STATEMENT,
+                       "its result, tests or subjects are not those of its verdict and criteria");
+    json_decref(again);
+    json_decref(hashes);
 }

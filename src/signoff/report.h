@@ -19,4 +19,9 @@ void kg_signoff_html(const json_t *document, struct kg_buffer *out);
  * unproven, failedTests the missed, `kigo` the document. Caller's reference. */
 json_t *kg_signoff_statement(const json_t *document, const json_t *documents);
 
+/* Findings "derived" of a statement that somebody may have written: its documents, result and lists of tests must be
+ * what the functions above make of its `kigo`. */
+struct kg_bundle_findings;
+void kg_signoff_compare(const json_t *statement, struct kg_bundle_findings *findings);
+
 #endif

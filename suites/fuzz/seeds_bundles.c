@@ -77,6 +77,14 @@ KG_FUZZ_SEEDS(bundle) {
 /* A sign-off of the bundle and of a run that was pruned since: its note, its statement, that run's tombstone. */
 static void put_signoff(const struct kg_fuzz_folder *t) {
     static const char PRUNED[] = "20200101T000000Z-nogit-00000001";
+    static const char JUDGED[] =
+        "{\"sprint\":\"s\",\"title\":\"t\",\"sprint_sha256\":\"0\",\"verdict\":\"missed\",\"n_met\":0,\"n_missed\":1,"
+        "\"criteria\":[{\"spec\":\"S-1\",\"what\":\"w\",\"wanted\":\"speedup >= "
+        "2\",\"state\":\"missed\",\"found\":\"1\","
+        "\"record\":\"r\",\"notes\":[\"n\"],\"records\":[{\"record\":\"r\",\"run\":\"a\",\"met\":false,\"value\":1.5},"
+        "{\"record\":\"q\",\"run\":\"a\",\"status\":\"fail\"}]}],\"runs\":[{\"run\":\"a\",\"commit\":\"c\",\"gpu\":"
+        "\"g\"}],"
+        "\"signed_off_utc\":\"2026\"}";
     struct kg_error err;
     char hex[KG_SHA256_HEX_SIZE], *path = kg_path_join(t->dir, "manifest-sha256.txt");
     kg_must(kg_sha256_file(path, hex, &err), &err);
@@ -85,8 +93,8 @@ static void put_signoff(const struct kg_fuzz_folder *t) {
                                  t->id, hex, PRUNED, SHA);
     char *note = kg_xasprintf("{\"documents\":\"signed\",\"sprint\":\"s\",%s}", subject);
     char *statement = kg_xasprintf("{\"_type\":\"https://in-toto.io/Statement/v1\",%s,\"predicate\":{\"result\":"
-                                   "\"PASSED\"}}",
-                                   subject);
+                                   "\"PASSED\",\"kigo\":%s}}",
+                                   subject, JUDGED);
     char *tombstone = kg_xasprintf("{\"bundle_id\":\"%s\",\"utc\":\"2026-01-01T00:00:00Z\",\"by\":\"a\","
                                    "\"tagmanifest_sha256\":\"%s\",\"manifest_sha256\":\"%s\",\"previous\":\"none\"}",
                                    PRUNED, SHA, SHA);

@@ -73,6 +73,12 @@ static enum kg_status read_signoff(const struct kg_fuzz_folder *own, struct kg_b
     struct kg_signed_off signed_off;
     enum kg_status status = kg_policy_load(own->root, NULL, &policy, err);
     if (status == KG_OK) status = kg_signed_off_check(own->root, "s", &policy, &signed_off, findings, err);
+    if (status == KG_OK && signed_off.statement) {
+        struct kg_bundle_findings derived = { NULL, 0 }; /* the pages are no subjects of the seed */
+        kg_signoff_compare(signed_off.statement, &derived);
+        kg_fuzz_expect_findings(&derived);
+        kg_bundle_findings_free(&derived);
+    }
     if (status == KG_OK) kg_signed_off_free(&signed_off);
     kg_policy_free(&policy);
     return status;

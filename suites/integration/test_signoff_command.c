@@ -237,6 +237,71 @@ static void edited_signoff(struct kg_record *rec, const void *arg) {
     close_office(&o);
 }
 
+/* Puts a file's SHA-256 in the place of the one that it had, in another. */
+static void hash_again(const char *dir, const char *file, const char *had, const char *in_dir, const char *in) {
+    char *path = kg_path_join(dir, file), is[KG_SHA256_HEX_SIZE];
+    struct kg_error err;
+    EXPECT_OK(kg_sha256_file(path, is, &err), err);
+    if (strcmp(had, is) != 0) kg_maker_replace(in_dir, in, had, is);
+    free(path);
+}
+
+/* A page, a result, a list of tests or a figure that was edited by someone who made all hashes again: what the pages
+ * and the statement say follows from the runs' records. */
+static void forged_signoff(struct kg_record *rec, const void *arg) {
+    static const char STATEMENT[] = "statement.intoto.json";
+    static const struct {
+        const char *file, *from, *to, *says;
+    } ROWS[] = {
+        { "signoff.md", "missed", "met", "derived signoff.md" },
+        { "signoff.html", "missed", "met", "derived signoff.html" },
+        { STATEMENT, "\"result\": \"FAILED\"", "\"result\": \"PASSED\"", "derived statement.intoto.json" },
+        { STATEMENT, "\"failedTests\"", "\"otherTests\"", "derived statement.intoto.json" },
+        { STATEMENT, "\"signoff.md\"", "\"signoff.txt\"", "signoff.txt" },
+        { STATEMENT, "\"n_met\": ", "\"n_met\": 1", "its n_met is not" },
+        { STATEMENT, "\"found\": \"", "\"found\": \"9", "the runs' records say" },
+        { STATEMENT, "a made GPU", "another GPU", "its gpu is not" },
+        { STATEMENT, "\"record\": \"unit/sample/case_0\"", "\"record\": \"unit/sample/case_9\"",
+          "names other records" },
+    };
+    struct office o;
+    struct kg_error err;
+    (void)arg;
+    if (!open_office(&o, rec, "1e-3", "")) return close_office(&o);
+    char *dir = make_run(&o, "pass", true, true), *kept = kg_path_join(kg_scratch_dir(rec), "kept");
+    json_t *answer = kg_verb_json(o.root, SIGNOFF(&o, dir), KG_EXIT_FAILED);
+    const char *documents = kg_json_text(answer, "dir");
+    char *signoffs = kg_path_join(o.root, "signoffs"), *note = kg_xasprintf("%s.json", strrchr(documents, '/') + 1);
+    free(kg_maker_copy(signoffs, kept));
+    for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
+        char file[KG_SHA256_HEX_SIZE], statement[KG_SHA256_HEX_SIZE], *said = NULL;
+        char *edited = kg_path_join(documents, ROWS[i].file), *path = kg_path_join(documents, STATEMENT);
+        EXPECT_OK(kg_sha256_file(edited, file, &err), err);
+        EXPECT_OK(kg_sha256_file(path, statement, &err), err);
+        kg_maker_replace(documents, ROWS[i].file, ROWS[i].from, ROWS[i].to);
+        if (strcmp(ROWS[i].to, "\"signoff.txt\"") == 0) kg_maker_replace(signoffs, note, ROWS[i].from, ROWS[i].to);
+        if (strcmp(ROWS[i].file, STATEMENT) != 0) {
+            hash_again(documents, ROWS[i].file, file, documents, STATEMENT);
+            hash_again(documents, ROWS[i].file, file, signoffs, note);
+        }
+        hash_again(documents, STATEMENT, statement, signoffs, note);
+        kg_verb_expect(o.root, ARGS("verify", "--signoffs"), KG_EXIT_INTEGRITY, &said);
+        ck_assert_msg(strstr(said, ROWS[i].says) && !strstr(said, "changed "), "%s: %s", ROWS[i].to, said);
+        EXPECT_OK(kg_path_remove(signoffs, &err), err);
+        free(kg_maker_copy(kept, signoffs));
+        free(path);
+        free(edited);
+        free(said);
+    }
+    kg_verb_expect(o.root, ARGS("verify", "--signoffs"), KG_EXIT_OK, NULL);
+    free(note);
+    free(signoffs);
+    free(kept);
+    json_decref(answer);
+    free(dir);
+    close_office(&o);
+}
+
 /* Ways for a run to be no evidence. */
 static char *partial(const struct office *o) {
     char *dir = make_run(o, "pass", true, false);
@@ -567,11 +632,11 @@ static void fp16_evidence_decides(struct kg_record *rec, const void *arg) {
 #define CASE(function)                                                                                                 \
     { .layer = "integration", .op = "signoff", .name = #function, .run = function }
 
-static const struct kg_case CASES[] = { CASE(edited_signoff),       CASE(statement_is_signed),
-                                        CASE(one_commit),           CASE(one_model_of_gpu),
-                                        CASE(runs_together),        CASE(figures_of_any_run),
-                                        CASE(wrong_calls),          CASE(fp16_criteria_have_cases),
-                                        CASE(fp16_evidence_decides) };
+static const struct kg_case CASES[] = { CASE(edited_signoff),           CASE(forged_signoff),
+                                        CASE(statement_is_signed),      CASE(one_commit),
+                                        CASE(one_model_of_gpu),         CASE(runs_together),
+                                        CASE(figures_of_any_run),       CASE(wrong_calls),
+                                        CASE(fp16_criteria_have_cases), CASE(fp16_evidence_decides) };
 
 static void build(struct kg_case_list *list) {
     for (size_t i = 0; i < KG_COUNT_OF(CASES); i++) kg_case_list_add(list, &CASES[i]);

@@ -17,8 +17,6 @@ bool kg_cli_asked_is_fleet(const struct kg_asked *asked) {
 
 enum kg_status kg_cli_fleet_history(const struct kg_asked *asked, struct kg_fleet **fleet, struct kg_history **history,
                                     struct kg_error *err) {
-    if (asked->history && asked->bundles)
-        return kg_fail(err, KG_ERR_USAGE, "--history names a fleet, --bundles a folder: one of them");
     enum kg_status status = kg_cli_fleet_open(asked->history, KG_FLEET_WAIT_S, fleet, err);
     if (status != KG_OK) return status;
     status = kg_fleet_history(*fleet, history, err);
@@ -69,22 +67,15 @@ enum kg_status kg_cli_asked_run(struct kg_history *fleet, const char *run, enum 
 
 static bool is_given(const struct kg_command *command, const char *name) {
     for (size_t i = 0; i < command->n_options; i++)
-        if (strcmp(command->options[i].name, name) == 0) return *(const char **)command->options[i].value != NULL;
+        if (strcmp(command->options[i].name, name) == 0)
+            return command->options[i].kind == KG_OPTION_TEXT && *(const char **)command->options[i].value != NULL;
     return false;
 }
 
-static bool asks_folders_only(const char *verb) {
-    static const char *const VERBS[] = { "confirm", "selfcheck", "web" };
-    bool asks = false;
-    for (size_t i = 0; i < KG_COUNT_OF(VERBS); i++) asks = asks || strcmp(VERBS[i], verb) == 0;
-    return asks;
-}
-
-static bool is_on_line(int argc, char **argv) {
-    bool is = false;
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
-        is = is || strcmp(argv[i], "--history") == 0 || strncmp(argv[i], "--history=", 10) == 0;
-    return is;
+/* push and pull are from the one to the other. */
+static bool names_both(const char *verb, const struct kg_command *command) {
+    return strcmp(verb, "push") != 0 && strcmp(verb, "pull") != 0 && is_given(command, "history") &&
+           is_given(command, "bundles");
 }
 
 /* What deletes goes by what the command line says alone. */
@@ -93,15 +84,21 @@ static bool must_say_which(const char *verb, const struct kg_command *command) {
            !is_given(command, "history");
 }
 
-enum kg_status kg_cli_asked_check(const struct kg_command *command, int argc, char **argv, enum kg_status parsed,
-                                  struct kg_error *err) {
-    const bool named = parsed == KG_OK ? fleet_is_named() && !is_given(command, "bundles") : is_on_line(argc, argv);
-    if (parsed == KG_OK && must_say_which(argv[0], command))
-        return kg_fail(
-            err, KG_ERR_USAGE,
-            "$KIGO_HISTORY names a fleet: say which, that fleet (--history URL) or a folder (--bundles DIR)");
-    if (!named || !asks_folders_only(argv[0])) return parsed;
+enum kg_status kg_cli_asked_check(const struct kg_command *command, char **argv, struct kg_error *err) {
+    if (names_both(argv[0], command))
+        return kg_fail(err, KG_ERR_USAGE, "--history names a fleet, --bundles a folder: one of them");
+    if (!must_say_which(argv[0], command)) return KG_OK;
     return kg_fail(err, KG_ERR_USAGE,
-                   "asks no fleet (%s) yet: 'kigo pull' the runs, then say their folder: --bundles proof-bundles",
-                   parsed == KG_OK ? "$KIGO_HISTORY" : "--history");
+                   "$KIGO_HISTORY names a fleet: say which, that fleet (--history URL) or a folder (--bundles DIR)");
+}
+
+enum kg_status kg_cli_asked_annotate(const char *verb, const struct kg_asked *asked,
+                                     const struct kg_annotation *annotation, struct kg_error *err) {
+    const char *root = kg_cli_bundles_root(asked->bundles), *place;
+    struct kg_history *fleet = NULL;
+    if (!kg_cli_asked_is_fleet(asked)) return kg_annotation_add(root, annotation, NULL, NULL, err);
+    enum kg_status status = kg_cli_asked_open(verb, asked, &fleet, &place, err);
+    if (status == KG_OK) status = kg_annotation_put(fleet, root, annotation, NULL, NULL, err);
+    kg_history_close(fleet);
+    return status;
 }

@@ -27,7 +27,7 @@ bool kg_cli_parse(const struct kg_command *command, int argc, char **argv, const
         return false;
     }
     enum kg_status status = kg_options_parse(command, argc, argv, &all, &n_all, &helped, &err);
-    if (status != KG_OK || !helped) status = kg_cli_asked_check(command, argc, argv, status, &err);
+    if (status == KG_OK && !helped) status = kg_cli_asked_check(command, argv, &err);
     if (status != KG_OK) {
         free(all);
         *exit_code = kg_cli_error(argv[0], &err);

@@ -7,6 +7,7 @@
 #include "cli/two_builds.h"
 #include "history/annotation.h"
 #include "history/confirm.h"
+#include "history/shelf.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,7 +140,7 @@ static enum kg_status print(const struct confirming *c, struct kg_error *err) {
     return kg_cli_print(&out, err);
 }
 
-/* What was found is kept beside the bundles; a folder that cannot be written loses only that. */
+/* What was found is kept beside the bundles, or in the fleet; where that cannot be written, only that is lost. */
 static void keep_words(const struct confirming *c) {
     json_t *json = whole_json(c);
     struct kg_error err;
@@ -148,7 +149,8 @@ static void keep_words(const struct confirming *c) {
                                .utc_us = kg_clock_utc_us(),
                                .author = kg_xstrdup("kigo confirm"),
                                .text = json_dumps(json, JSON_COMPACT) };
-    if (kg_annotation_add(kg_cli_bundles_root(c->o->call.bundles), &a, NULL, NULL, &err) != KG_OK)
+    const struct kg_asked asked = { c->o->call.bundles, c->o->call.history };
+    if (kg_cli_asked_annotate("confirm", &asked, &a, &err) != KG_OK)
         kg_say(stderr, "kigo confirm: what was found is not kept: %s\n", err.message);
     free(a.kind);
     free(a.author);
@@ -156,31 +158,43 @@ static void keep_words(const struct confirming *c) {
     json_decref(json);
 }
 
-static enum kg_status look_again(struct confirming *c, struct kg_error *err) {
-    struct kg_two_builds two;
+/* The history is closed: it may take hours. */
+static enum kg_status look_again(struct confirming *c, const struct kg_two_builds *two, struct kg_error *err) {
     struct kg_history *history = NULL;
-    const struct kg_run_head *baseline = &c->r.baseline.items[c->r.build_against];
-    enum kg_status status = kg_two_builds_open("confirm", &c->o->builds, &c->o->call, &c->r.run, baseline, &two, err);
-    if (status == KG_OK) status = measure(c, &two, err);
-    if (status == KG_OK) status = kg_history_open(two.runs.root, &history, NULL, err);
+    enum kg_status status = measure(c, two, err);
+    if (status == KG_OK) status = kg_history_open(two->runs.root, &history, NULL, err);
     if (status == KG_OK)
         status = kg_confirm(history, c->ids[0], c->n_ids[0], c->ids[1], c->n_ids[1],
                             c->o->call.least_change_percent / 100, c->items, c->n_items, err);
     kg_history_close(history);
-    kg_two_builds_close(&two);
     if (status == KG_OK) keep_words(c);
     return status;
 }
 
+static enum kg_status open_builds(struct confirming *c, struct kg_history *history, struct kg_two_builds *two,
+                                  struct kg_error *err) {
+    const struct kg_run_head *baseline = &c->r.baseline.items[c->r.build_against];
+    const char *root;
+    const enum kg_status status = kg_shelf_root(history, &root, err);
+    return status == KG_OK
+               ? kg_two_builds_open("confirm", &c->o->builds, &c->o->call, root, &c->r.run, baseline, two, err)
+               : status;
+}
+
 static enum kg_status confirm(const struct confirm_options *o, int *exit_code, struct kg_error *err) {
     struct confirming c = { .o = o };
-    enum kg_status status = kg_cli_regress("confirm", &o->call, o->run, &c.r, err);
+    struct kg_two_builds two = { 0 };
+    struct kg_history *history = NULL;
+    enum kg_status status = kg_cli_regress_open("confirm", &o->call, o->run, &history, &c.r, err);
     if (status != KG_OK) return status;
     choose(&c);
     if (c.n_left_out > 0) /* before hours are spent */
         kg_say(stderr, "kigo confirm: %zu flagged figures of more than %d cases are left out\n", c.n_left_out,
                MOST_CASES);
-    if (c.n_items > 0) status = look_again(&c, err);
+    if (c.n_items > 0) status = open_builds(&c, history, &two, err);
+    kg_cli_history_close("confirm", history);
+    if (c.n_items > 0 && status == KG_OK) status = look_again(&c, &two, err);
+    kg_two_builds_close(&two);
     if (status == KG_OK) status = print(&c, err);
     *exit_code = exit_code_of(&c);
     for (int side = 0; side < 2; side++) {
@@ -206,6 +220,7 @@ int kg_cmd_confirm(int argc, char **argv) {
           .max = 60 },
         KG_TWO_BUILDS_OPTIONS(&o.builds),
         KG_REGRESS_OPTIONS(&o.call),
+        KG_HISTORY_OPTION(&o.call.history),
         KG_ROWS_OPTIONS(&o.format),
     };
     const struct kg_command command = {

@@ -61,11 +61,6 @@ int kg_cmd_regress(int argc, char **argv) {
     if (status == KG_OK) status = kg_cli_again_check(&again, &err);
     if (status == KG_OK && !confirm && (again.budget || again.builds.baseline_build || again.builds.build))
         status = kg_fail(&err, KG_ERR_USAGE, "--budget, --baseline-build and --build are for --confirm");
-    if (status == KG_OK && confirm && kg_cli_asked_is_fleet(&(struct kg_asked){ call.bundles, call.history }))
-        status =
-            kg_fail(&err, KG_ERR_USAGE,
-                    "--confirm builds what a folder's runs were made of, and asks no fleet yet: 'kigo pull' the runs, "
-                    "then say their folder: --bundles proof-bundles");
     kg_cli_again_fill(&again, &asked);
     if (confirm) call.again = &asked;
     if (status == KG_OK) status = kg_cli_regress("regress", &call, run, &r, &err);

@@ -7,6 +7,7 @@
 #include "cli/sprint.h"
 #include "cli/trust.h"
 #include "history/shelf.h"
+#include "history/store.h"
 #include "history/trust.h"
 #include "report/past.h"
 #include "report/report.h"
@@ -143,30 +144,33 @@ static enum kg_status report_run(const struct report_options *o, struct kg_asked
 /* A line a run. */
 static enum kg_status history_csv(struct kg_history *history, int64_t limit, struct kg_buffer *out,
                                   struct kg_error *err) {
-    static const char SQL[] =
-        "SELECT b.bundle_id, b.manifest_sha256, b.verdict, b.state, b.n_planned, b.n_pass, b.n_fail, b.n_skip, "
-        "b.n_crash,"
-        " b.n_timeout, b.n_norun, b.started_us, b.sealed_us, b.git_commit, b.git_branch, b.git_dirty, e.gpu_name,"
-        " e.cpu_model FROM bundle b LEFT JOIN env e USING(env_id) ORDER BY b.started_us DESC, b.bundle_id DESC LIMIT "
-        "?1";
+#define RUNS(order, of_run, of_case, of_result, digest)                                                                \
+    "SELECT b.bundle_id, b.manifest_sha256, b.verdict, b.state, b.n_planned, b.n_pass, b.n_fail, b.n_skip, b.n_crash," \
+    " b.n_timeout, b.n_norun, b.started_us, b.sealed_us, b.git_commit, b.git_branch, b.git_dirty, e.gpu_name,"         \
+    " e.cpu_model FROM bundle b LEFT JOIN env e USING(env_id) ORDER BY b.started_us DESC, b.bundle_id" order           \
+    " DESC LIMIT CAST(?1 AS BIGINT)"
+    static const struct kg_sql SQL = KG_SQL_BOTH(RUNS);
     const struct kg_rows_options format = { .csv = true };
     struct kg_rows rows = KG_ROWS_INIT(&format);
     char text[32];
     const char *const args[] = { text };
     snprintf(text, sizeof text, "%lld", (long long)limit);
-    const enum kg_status status = kg_history_query(history, SQL, args, 1, kg_rows_add, &rows, err);
+    const enum kg_status status = kg_history_ask(history, &SQL, args, 1, kg_rows_add, &rows, err);
     if (status == KG_OK) kg_rows_put(&rows, out);
     else kg_rows_free(&rows);
     return status;
 }
 
 static enum kg_status report_history(const struct report_options *o, struct kg_error *err) {
+    const struct kg_asked asked = { o->against.bundles, NULL };
     struct kg_history *history = NULL;
+    const char *place, *places[4];
     struct kg_buffer out = KG_BUFFER_INIT;
+    kg_cli_repositories(&o->against, places);
     struct kg_page page = KG_PAGE_INIT(o->markdown ? KG_PAGE_MARKDOWN : KG_PAGE_HTML, true);
-    enum kg_status status = kg_cli_history_open("report", kg_cli_bundles_root(o->against.bundles), &history, err);
+    enum kg_status status = kg_cli_asked_open("report", &asked, &history, &place, err);
     if (status == KG_OK && o->csv) status = history_csv(history, o->limit, &out, err);
-    if (status == KG_OK && !o->csv) status = kg_history_page(history, o->limit, &page, err);
+    if (status == KG_OK && !o->csv) status = kg_history_page(history, places, o->limit, &page, err);
     if (status == KG_OK && !o->csv) kg_page_finish(&page, &out);
     kg_page_free(&page);
     kg_history_close(history);
@@ -194,12 +198,6 @@ static enum kg_status check(const struct report_options *o, size_t n_args, struc
     if (o->history && n_args > 0) return kg_fail(err, KG_ERR_USAGE, "--history is of all runs, not of one");
     if (o->history && o->against.baseline)
         return kg_fail(err, KG_ERR_USAGE, "--history is held against nothing: no --against");
-    const struct kg_asked asked = { o->against.bundles, NULL };
-    if (o->history && kg_cli_asked_is_fleet(&asked))
-        return kg_fail(
-            err, KG_ERR_USAGE,
-            "--history is a page of a folder's runs, and $KIGO_HISTORY names a fleet: 'kigo pull' the runs, then "
-            "say their folder: --bundles proof-bundles");
     if (!o->history && n_args == 0)
         return kg_fail(err, KG_ERR_USAGE,
                        "which RUN? 'kigo list' shows them, the newest is 'latest'; --history is a page of all");

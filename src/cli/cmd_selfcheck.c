@@ -10,11 +10,13 @@
 #include "cli/suite_run.h"
 #include "history/annotation.h"
 #include "history/selfcheck.h"
+#include "history/shelf.h"
 #include <stdlib.h>
 #include <string.h>
 
 struct selfcheck_options {
-    const char *bundles, *build, *keep;
+    struct kg_asked asked;
+    const char *build, *keep;
     struct kg_option_list filters, models;
     bool quick, json;
     int64_t n_runs;
@@ -74,7 +76,7 @@ static enum kg_status keep_words(const struct checking *c, struct kg_error *err)
                                .utc_us = kg_clock_utc_us(),
                                .author = kg_xstrdup("kigo selfcheck"),
                                .text = json_dumps(json, JSON_COMPACT) };
-    const enum kg_status status = kg_annotation_add(kg_cli_bundles_root(c->o->bundles), &a, NULL, NULL, err);
+    const enum kg_status status = kg_cli_asked_annotate("selfcheck", &c->o->asked, &a, err);
     free(a.kind);
     free(a.author);
     free(a.text);
@@ -95,29 +97,41 @@ static enum kg_status print(const struct checking *c, struct kg_error *err) {
     return kg_cli_print(&out, err);
 }
 
-/* The runs named, of the folder of bundles; without any, fresh ones. */
+/* Runs of the folder of bundles, or of the fleet; *history has them. */
+static enum kg_status take_named(struct checking *c, const char *const *names, size_t n_names,
+                                 struct kg_history **history, struct kg_error *err) {
+    const bool in_fleet = kg_cli_asked_is_fleet(&c->o->asked);
+    const char *root = kg_cli_bundles_root(c->o->asked.bundles), *place;
+    enum kg_status status = KG_OK;
+    c->ids = kg_xcalloc(n_names, sizeof *c->ids);
+    if (in_fleet) status = kg_cli_asked_open("selfcheck", &c->o->asked, history, &place, err);
+    for (; c->n_ids < n_names && status == KG_OK; c->n_ids += status == KG_OK)
+        status = in_fleet ? kg_cli_asked_run(*history, names[c->n_ids], KG_RUN_BY_ANY_NAME, &c->ids[c->n_ids], err)
+                          : kg_cli_run_id(root, names[c->n_ids], &c->ids[c->n_ids], err);
+    if (status == KG_OK && !in_fleet) status = kg_cli_history_open("selfcheck", root, history, err);
+    return status;
+}
+
+/* The runs named; without any, fresh ones. */
 static enum kg_status check(struct checking *c, const char *const *names, size_t n_names, struct kg_error *err) {
-    const char *root = kg_cli_bundles_root(c->o->bundles);
     struct kg_fresh_runs runs = { 0 };
     struct kg_history *history = NULL;
+    const char *root;
     enum kg_status status = KG_OK;
     if (n_names > 0) {
-        c->ids = kg_xcalloc(n_names, sizeof *c->ids);
-        for (; c->n_ids < n_names && status == KG_OK; c->n_ids += status == KG_OK)
-            status = kg_cli_run_id(root, names[c->n_ids], &c->ids[c->n_ids], err);
+        status = take_named(c, names, n_names, &history, err);
     } else {
         status = kg_fresh_open(c->o->keep, &runs, err);
         if (status == KG_OK) status = run_again_and_again(c, &runs, err);
-        root = runs.root;
+        if (status == KG_OK) status = kg_cli_history_open("selfcheck", runs.root, &history, err);
     }
-    if (status == KG_OK) status = kg_cli_history_open("selfcheck", root, &history, err);
+    if (status == KG_OK) status = kg_shelf_root(history, &root, err);
     if (status == KG_OK)
         status = kg_selfcheck(history, root, c->ids, c->n_ids, c->o->least_change_percent / 100, &c->result, err);
     kg_history_close(history);
     if (runs.root) kg_fresh_close(&runs);
-    if (status == KG_OK) status = keep_words(c, err);
     if (status == KG_OK) status = print(c, err);
-    return status;
+    return status == KG_OK ? keep_words(c, err) : status;
 }
 
 int kg_cmd_selfcheck(int argc, char **argv) {
@@ -156,7 +170,7 @@ int kg_cmd_selfcheck(int argc, char **argv) {
           .metavar = "DIR",
           .help = "keep the runs' bundles in this folder" },
         KG_LEAST_CHANGE_OPTION(&o.least_change_percent),
-        KG_BUNDLES_OPTION(&o.bundles),
+        KG_ASKED_OPTIONS(&o.asked),
         { .name = "json", .kind = KG_OPTION_FLAG, .value = &o.json, .help = "print one JSON object" },
     };
     const struct kg_command command = {

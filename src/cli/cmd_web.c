@@ -2,7 +2,7 @@
 #include "base/json_put.h"
 #include "base/say.h"
 #include "base/size.h"
-#include "cli/bundles.h"
+#include "cli/asked.h"
 #include "cli/commands.h"
 #include "cli/regress_call.h"
 #include "web/server.h"
@@ -10,7 +10,8 @@
 #include <string.h>
 
 struct web_options {
-    const char *bundles, *listen, *repository;
+    struct kg_asked asked;
+    const char *listen, *repository;
     int64_t port;
     bool json;
     bool said; /* what stands in the way of single runs is said once */
@@ -18,10 +19,11 @@ struct web_options {
 
 static enum kg_status open_history(void *user, struct kg_history **history, struct kg_error *err) {
     struct web_options *o = user;
-    const char *root = kg_cli_bundles_root(o->bundles);
-    if (o->said) return kg_history_open(root, history, NULL, err);
+    const char *place;
+    if (o->said && !kg_cli_asked_is_fleet(&o->asked))
+        return kg_history_open(kg_cli_bundles_root(o->asked.bundles), history, NULL, err);
     o->said = true;
-    return kg_cli_history_open("web", root, history, err);
+    return kg_cli_asked_open("web", &o->asked, history, &place, err);
 }
 
 static void close_history(void *user, struct kg_history *history) {
@@ -47,10 +49,12 @@ static enum kg_status say_address(const struct web_options *o, const struct kg_s
 }
 
 static enum kg_status serve(struct web_options *o, struct kg_error *err) {
-    const struct kg_regress_call places_of = { .bundles = o->bundles, .repository = o->repository };
+    const struct kg_regress_call places_of = { .bundles = o->asked.bundles,
+                                               .history = o->asked.history,
+                                               .repository = o->repository };
     const char *places[4];
     kg_cli_repositories(&places_of, places);
-    const struct kg_web_options options = { .root = kg_cli_bundles_root(o->bundles),
+    const struct kg_web_options options = { .root = kg_cli_bundles_root(o->asked.bundles),
                                             .open = open_history,
                                             .close = close_history,
                                             .user = o,
@@ -87,12 +91,12 @@ int kg_cmd_web(int argc, char **argv) {
           .value = &o.repository,
           .metavar = "DIR",
           .help = "git repository that knows the commits" },
-        KG_BUNDLES_OPTION(&o.bundles),
+        KG_ASKED_OPTIONS(&o.asked),
         { .name = "json", .kind = KG_OPTION_FLAG, .value = &o.json, .help = "print the address as one JSON object" },
     };
     const struct kg_command command = {
         .name = "kigo web",
-        .usage = "[--listen ADDRESS] [--port N] [--repo DIR] [--bundles DIR] [--json]",
+        .usage = "[--listen ADDRESS] [--port N] [--repo DIR] [--bundles DIR|--history URL] [--json]",
         .summary =
             "Shows a history to a browser, and changes nothing: its runs with filters, a run, a case's figures over\n"
             "runs, two runs side by side, sign-offs, open regressions and waivers, search. It prints its address and\n"

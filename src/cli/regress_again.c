@@ -31,12 +31,12 @@ enum kg_status kg_cli_again_check(struct kg_cli_again *again, struct kg_error *e
     return status;
 }
 
-static enum kg_status open_builds(void *context, const struct kg_run_head *run, const struct kg_run_head *baseline,
-                                  struct kg_error *err) {
+static enum kg_status open_builds(void *context, const char *root, const struct kg_run_head *run,
+                                  const struct kg_run_head *baseline, struct kg_error *err) {
     struct kg_cli_again *again = context;
     again->run_key = kg_xstrdup(run->comparison_key);
     const enum kg_status status =
-        kg_two_builds_open("regress", &again->builds, again->call, run, baseline, &again->two, err);
+        kg_two_builds_open("regress", &again->builds, again->call, root, run, baseline, &again->two, err);
     again->started_ns = again->round_started_ns = kg_clock_monotonic_ns();
     return status;
 }

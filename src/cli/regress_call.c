@@ -54,6 +54,14 @@ void kg_cli_repositories(const struct kg_regress_call *call, const char *places[
 
 enum kg_status kg_cli_regress(const char *verb, const struct kg_regress_call *call, const char *run,
                               struct kg_regression *out, struct kg_error *err) {
+    struct kg_history *history = NULL;
+    const enum kg_status status = kg_cli_regress_open(verb, call, run, &history, out, err);
+    kg_cli_history_close(verb, history);
+    return status;
+}
+
+enum kg_status kg_cli_regress_open(const char *verb, const struct kg_regress_call *call, const char *run,
+                                   struct kg_history **opened, struct kg_regression *out, struct kg_error *err) {
     const struct kg_asked asked = { call->bundles, call->history };
     const char *places[4], *root = kg_cli_bundles_root(call->bundles), *place;
     kg_cli_repositories(call, places);
@@ -75,8 +83,9 @@ enum kg_status kg_cli_regress(const char *verb, const struct kg_regress_call *ca
     o.root = root;
     o.run = id;
     if (status == KG_OK) status = kg_regress(history, &o, out, err);
-    kg_cli_history_close(verb, history);
     free(baseline_id);
     free(id);
+    if (status == KG_OK) *opened = history;
+    else kg_cli_history_close(verb, history);
     return status;
 }

@@ -44,6 +44,10 @@ void kg_cli_repositories(const struct kg_regress_call *call, const char *places[
 /* run NULL: the latest. */
 KG_WARN_UNUSED enum kg_status kg_cli_regress(const char *verb, const struct kg_regress_call *call, const char *run,
                                              struct kg_regression *out, struct kg_error *err);
+/* The same, with the history left open for kg_cli_history_close: what was judged lies in kg_shelf_root. */
+KG_WARN_UNUSED enum kg_status kg_cli_regress_open(const char *verb, const struct kg_regress_call *call, const char *run,
+                                                  struct kg_history **history, struct kg_regression *out,
+                                                  struct kg_error *err);
 
 /* Judgements as rows; with all, also what is better or new. For people, those of the machine's own speed (roofline.*)
  * follow in a separate section. */

@@ -62,12 +62,12 @@ static enum kg_status build_baseline(const char *verb, const struct kg_regress_c
 }
 
 enum kg_status kg_two_builds_open(const char *verb, const struct kg_two_builds_options *o,
-                                  const struct kg_regress_call *call, const struct kg_run_head *run,
+                                  const struct kg_regress_call *call, const char *root, const struct kg_run_head *run,
                                   const struct kg_run_head *baseline, struct kg_two_builds *two, struct kg_error *err) {
     char *own = kg_own_path();
     *two = (struct kg_two_builds){ 0 };
     enum kg_status status = kg_fresh_program(o->build ? o->build : own, &two->programs[1], err);
-    if (status == KG_OK) status = make_args(kg_cli_bundles_root(call->bundles), run->bundle_id, two, err);
+    if (status == KG_OK) status = make_args(root, run->bundle_id, two, err);
     if (status == KG_OK)
         status = o->baseline_build ? kg_fresh_program(o->baseline_build, &two->programs[0], err)
                                    : build_baseline(verb, call, baseline, two, err);

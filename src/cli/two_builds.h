@@ -36,11 +36,12 @@ struct kg_two_builds {
     size_t n_args;
 };
 
-/* Finds or makes both programs. verb: who asks, for messages. Close it in any case. */
+/* Finds or makes both programs. verb: who asks, for messages; root: the folder in which the run lies. Close it in any
+ * case. */
 KG_WARN_UNUSED enum kg_status kg_two_builds_open(const char *verb, const struct kg_two_builds_options *options,
-                                                 const struct kg_regress_call *call, const struct kg_run_head *run,
-                                                 const struct kg_run_head *baseline, struct kg_two_builds *two,
-                                                 struct kg_error *err);
+                                                 const struct kg_regress_call *call, const char *root,
+                                                 const struct kg_run_head *run, const struct kg_run_head *baseline,
+                                                 struct kg_two_builds *two, struct kg_error *err);
 void kg_two_builds_close(struct kg_two_builds *two);
 
 /* One run of a build (0: the baseline's) over cases of these keys, of which several may be equal; *id: its bundle in

@@ -1,6 +1,7 @@
 #include "history/browse.h"
 #include "base/buffer.h"
 #include "base/size.h"
+#include "history/store.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,12 +26,12 @@ static bool add_row(void *arg, size_t n_columns, const char *const *names, const
     return true;
 }
 
-static enum kg_status ask(struct kg_history *history, const char *sql, const char *const *args, size_t n_args,
+static enum kg_status ask(struct kg_history *history, const struct kg_sql *sql, const char *const *args, size_t n_args,
                           json_t **rows, struct kg_error *err) {
     const struct kg_query_limits limits = { .seconds = KG_BROWSE_SECONDS,
                                             .memory_bytes = (uint64_t)KG_BROWSE_MEMORY_MIB << 20 };
     json_t *list = json_array();
-    const enum kg_status status = kg_history_query_within(history, &limits, sql, args, n_args, add_row, list, err);
+    const enum kg_status status = kg_history_ask_within(history, &limits, sql, args, n_args, add_row, list, err);
     if (status == KG_OK) *rows = list;
     else json_decref(list);
     return status;
@@ -64,27 +65,35 @@ static char *like_of(const char *before, const char *text, const char *after) {
     " b.n_crash + b.n_timeout + b.n_norun AS n_lost, b.git_commit, b.git_branch, b.git_dirty,"                         \
     " coalesce(e.gpu_name, e.cpu_model, '') AS machine"
 #define FROM_RUNS " FROM bundle b LEFT JOIN env e ON e.env_id = b.env_id"
-#define NEWEST_FIRST " ORDER BY b.started_us DESC, b.bundle_id DESC"
-#define RANGE(first, second) " LIMIT CAST(" first " AS INTEGER) OFFSET CAST(" second " AS INTEGER)"
+#define NEWEST_FIRST(order) " ORDER BY b.started_us DESC, b.bundle_id" order " DESC"
+#define NUMBER(argument) "CAST(" argument " AS BIGINT)"
+#define MOST(argument) " LIMIT " NUMBER(argument)
+#define RANGE(first, second) " LIMIT " NUMBER(first) " OFFSET " NUMBER(second)
+/* Letters of either case, as far as ASCII goes in both languages. */
+#define LOWER(text, order) "lower((" text ")" order ")"
+#define LIKE(text, pattern, order) LOWER(text, order) " LIKE " LOWER(pattern, order) " ESCAPE '\\'"
 /* Errors have a figure of that name beside them: error / limit. */
-#define MARGIN                                                                                                         \
-    "(SELECT max(m.value) FROM metric_row m WHERE m.result_id = r.result_id AND m.figure_id IN"                        \
+#define MARGIN(of_result)                                                                                              \
+    "(SELECT max(m.value) FROM metric_row m WHERE " of_result " AND m.figure_id IN"                                    \
     " (SELECT f.figure_id FROM figure_name f WHERE f.name LIKE '%.margin')) AS margin"
 
 enum kg_status kg_browse_runs(struct kg_history *history, const struct kg_browse_runs *wanted,
                               struct kg_browse_range range, json_t **rows, struct kg_error *err) {
-    static const char SQL[] =
-        "SELECT " RUN_COLUMNS FROM_RUNS
-        " WHERE (?1 = '' OR lower(coalesce(e.gpu_name, '') || ' ' || coalesce(e.cpu_model, '')) LIKE lower(?1) ESCAPE "
-        "'\\')"
-        " AND (?2 = '' OR b.git_branch = ?2) AND (?3 = '' OR b.git_commit LIKE ?3 ESCAPE '\\')"
-        " AND (?4 = '' OR b.verdict = ?4)" NEWEST_FIRST RANGE("?5", "?6");
+#define RUNS(order, of_run, of_case, of_result, digest)                                                                \
+    "SELECT " RUN_COLUMNS FROM_RUNS " WHERE (?1 = '' OR " LIKE(                                                        \
+        "coalesce(e.gpu_name, '') || ' ' || coalesce(e.cpu_model, '')", "?1",                                          \
+        order) ")"                                                                                                     \
+               " AND (?2 = '' OR b.git_branch = ?2) AND (?3 = '' OR " LIKE(                                            \
+                   "b.git_commit", "?3", order) ")"                                                                    \
+                                                " AND (?4 = '' OR b.verdict = ?4)" NEWEST_FIRST(order)                 \
+                                                    RANGE("?5", "?6")
+    static const struct kg_sql SQL = KG_SQL_BOTH(RUNS);
     char *machine = like_of("%", wanted->machine, "%"), *commit = like_of("", wanted->commit, "%");
     const struct digits most = digits_of((int64_t)range.n_most), before = digits_of((int64_t)range.n_before);
     const char *const args[] = { machine,   wanted->branch ? wanted->branch : "",
                                  commit,    wanted->verdict ? wanted->verdict : "",
                                  most.text, before.text };
-    const enum kg_status status = ask(history, SQL, args, KG_COUNT_OF(args), rows, err);
+    const enum kg_status status = ask(history, &SQL, args, KG_COUNT_OF(args), rows, err);
     free(commit);
     free(machine);
     return status;
@@ -105,7 +114,7 @@ enum kg_status kg_browse_run(struct kg_history *history, const char *bundle_id, 
         " e.cuda_runtime, e.cpu_model, e.n_cpus, e.os, e.kernel, c.compiler, c.cflags" FROM_RUNS
         " LEFT JOIN build c ON c.build_id = b.build_id WHERE b.bundle_id = ?1";
     json_t *rows = NULL;
-    const enum kg_status status = ask(history, SQL, &bundle_id, 1, &rows, err);
+    const enum kg_status status = ask(history, &(struct kg_sql){ SQL, SQL }, &bundle_id, 1, &rows, err);
     return only(status, rows, run, "run", bundle_id, err);
 }
 
@@ -120,45 +129,54 @@ static enum kg_status text_of(enum kg_status status, json_t *rows, const char *c
 
 enum kg_status kg_browse_run_before(struct kg_history *history, const char *bundle_id, char **before,
                                     struct kg_error *err) {
-    static const char SQL[] =
-        "SELECT b.bundle_id FROM bundle b JOIN bundle a ON a.comparison_key = b.comparison_key WHERE a.bundle_id = ?1"
-        " AND (b.started_us < a.started_us OR (b.started_us = a.started_us AND b.bundle_id < "
-        "a.bundle_id))" NEWEST_FIRST " LIMIT 1";
+#define RUN_BEFORE(order, of_run, of_case, of_result, digest)                                                          \
+    "SELECT b.bundle_id FROM bundle b JOIN bundle a ON a.comparison_key = b.comparison_key WHERE a.bundle_id = ?1"     \
+    " AND (b.started_us < a.started_us OR (b.started_us = a.started_us AND b.bundle_id" order                          \
+    " < a.bundle_id))" NEWEST_FIRST(order) " LIMIT 1"
+    static const struct kg_sql SQL = KG_SQL_BOTH(RUN_BEFORE);
     json_t *rows = NULL;
-    const enum kg_status status = ask(history, SQL, &bundle_id, 1, &rows, err);
+    const enum kg_status status = ask(history, &SQL, &bundle_id, 1, &rows, err);
     return text_of(status, rows, "bundle_id", before);
 }
 
-#define OF_RUN                                                                                                         \
-    " FROM bundle b JOIN result_row r ON r.bundle_no = b.bundle_no JOIN tcase c ON c.case_id = r.case_id"              \
-    " WHERE b.bundle_id = ?1"
+#define OF_RUN(of_run)                                                                                                 \
+    " FROM bundle b JOIN result_row r ON " of_run " JOIN tcase c ON c.case_id = r.case_id WHERE b.bundle_id = ?1"
 #define COUNT_OF(condition) "sum(CASE WHEN r.status " condition " THEN 1 ELSE 0 END)"
 
 enum kg_status kg_browse_groups(struct kg_history *history, const char *bundle_id, json_t **rows,
                                 struct kg_error *err) {
-    static const char SQL[] = "SELECT c.layer, c.op, count(*) AS n, " COUNT_OF("= 'pass'") " AS n_pass, " COUNT_OF(
-        "= 'skip'") " AS n_skip, " COUNT_OF("NOT IN ('pass', 'skip')") " AS n_red, sum(r.duration_ns) AS "
-                                                                       "duration_ns" OF_RUN
-                                                                       " GROUP BY c.layer, c.op ORDER BY c.layer, c.op";
-    return ask(history, SQL, &bundle_id, 1, rows, err);
+#define GROUPS(order, of_run, of_case, of_result, digest)                                                              \
+    "SELECT c.layer, c.op, count(*) AS n, " COUNT_OF("= 'pass'") " AS n_pass, " COUNT_OF(                              \
+        "= 'skip'") " AS n_skip, " COUNT_OF("NOT IN ('pass', 'skip')") " AS n_red, sum(r.duration_ns) AS "             \
+                                                                       "duration_ns" OF_RUN(of_run) " GROUP BY "       \
+                                                                                                    "c.layer, c.op "   \
+                                                                                                    "ORDER BY "        \
+                                                                                                    "c.layer" order    \
+                                                                                                    ", c.op" order
+    static const struct kg_sql SQL = KG_SQL_BOTH(GROUPS);
+    return ask(history, &SQL, &bundle_id, 1, rows, err);
 }
 
 enum kg_status kg_browse_skips(struct kg_history *history, const char *bundle_id, size_t n_most, json_t **rows,
                                struct kg_error *err) {
-    static const char SQL[] = "SELECT coalesce(r.reason, '') AS reason, count(*) AS n, min(c.case_key) AS "
-                              "case_key" OF_RUN " AND r.status = 'skip' GROUP BY coalesce(r.reason, '') "
-                              "ORDER BY 2 DESC, 1 LIMIT CAST(?2 AS INTEGER)";
+#define SKIPS(order, of_run, of_case, of_result, digest)                                                               \
+    "SELECT coalesce(r.reason, '') AS reason, count(*) AS n, min(c.case_key" order ") AS case_key" OF_RUN(             \
+        of_run) " AND r.status = 'skip' GROUP BY coalesce(r.reason, '') ORDER BY 2 DESC, coalesce(r.reason, '')" order \
+        MOST("?2")
+    static const struct kg_sql SQL = KG_SQL_BOTH(SKIPS);
     const struct digits most = digits_of((int64_t)n_most);
     const char *const args[] = { bundle_id, most.text };
-    return ask(history, SQL, args, KG_COUNT_OF(args), rows, err);
+    return ask(history, &SQL, args, KG_COUNT_OF(args), rows, err);
 }
 
 enum kg_status kg_browse_cases(struct kg_history *history, const char *bundle_id, const struct kg_browse_cases *wanted,
                                struct kg_browse_range range, json_t **rows, struct kg_error *err) {
-    static const char SQL[] =
-        "SELECT c.case_id, c.case_key, r.status, r.reason, r.duration_ns, " MARGIN OF_RUN
-        " AND (?2 = '0' OR c.layer = ?3) AND (?4 = '0' OR c.op = ?5) AND (?6 = '' OR r.status = ?6 OR"
-        " (?6 = 'red' AND r.status NOT IN ('pass', 'skip'))) ORDER BY c.case_key, c.case_id" RANGE("?7", "?8");
+#define CASES(order, of_run, of_case, of_result, digest)                                                               \
+    "SELECT c.case_id, c.case_key, r.status, r.reason, r.duration_ns, " MARGIN(of_result)                              \
+        OF_RUN(of_run) " AND (?2 = '0' OR c.layer = ?3) AND (?4 = '0' OR c.op = ?5) AND (?6 = '' OR r.status = ?6 OR"  \
+                       " (?6 = 'red' AND r.status NOT IN ('pass', 'skip'))) ORDER BY c.case_key" order                 \
+                       ", c.case_id" RANGE("?7", "?8")
+    static const struct kg_sql SQL = KG_SQL_BOTH(CASES);
     const struct digits most = digits_of((int64_t)range.n_most), before = digits_of((int64_t)range.n_before);
     const char *const args[] = { bundle_id,
                                  wanted->layer ? "1" : "0",
@@ -168,100 +186,111 @@ enum kg_status kg_browse_cases(struct kg_history *history, const char *bundle_id
                                  wanted->status ? wanted->status : "",
                                  most.text,
                                  before.text };
-    return ask(history, SQL, args, KG_COUNT_OF(args), rows, err);
+    return ask(history, &SQL, args, KG_COUNT_OF(args), rows, err);
 }
 
 enum kg_status kg_browse_key(struct kg_history *history, int64_t case_id, char **key, struct kg_error *err) {
-    static const char SQL[] = "SELECT c.case_key FROM tcase c WHERE c.case_id = CAST(?1 AS INTEGER)";
+    static const char SQL[] = "SELECT c.case_key FROM tcase c WHERE c.case_id = " NUMBER("?1");
     const struct digits id = digits_of(case_id);
     const char *const args[] = { id.text };
     json_t *rows = NULL;
-    enum kg_status status = ask(history, SQL, args, 1, &rows, err);
+    enum kg_status status = ask(history, &(struct kg_sql){ SQL, SQL }, args, 1, &rows, err);
     status = text_of(status, rows, "case_key", key);
     return status == KG_OK && !*key ? kg_fail(err, KG_ERR_NOT_FOUND, "there is no case '%s'", id.text) : status;
 }
 
-#define OF_CASE " FROM tcase c JOIN result_row r ON r.case_id = c.case_id JOIN bundle b ON b.bundle_no = r.bundle_no"
+#define OF_CASE(of_case) " FROM tcase c JOIN result_row r ON r.case_id = c.case_id JOIN bundle b ON " of_case
+#define HAS_KEY(key, digest) digest "(c.case_key) = " digest "(" key ") AND c.case_key = " key
+#define FIGURES_OF(of_result) " JOIN metric_row m ON " of_result " JOIN figure_name f ON f.figure_id = m.figure_id"
 
 enum kg_status kg_browse_case(struct kg_history *history, const char *key, struct kg_browse_range range, json_t **rows,
                               struct kg_error *err) {
-    static const char SQL[] =
-        "SELECT b.bundle_id, b.started_us, b.git_commit, coalesce(e.gpu_name, e.cpu_model, '') AS machine, c.def_sha,"
-        " r.status, r.reason, r.duration_ns, " MARGIN OF_CASE
-        " LEFT JOIN env e ON e.env_id = b.env_id WHERE c.case_key = ?1" NEWEST_FIRST RANGE("?2", "?3");
+#define CASE(order, of_run, of_case, of_result, digest)                                                                \
+    "SELECT b.bundle_id, b.started_us, b.git_commit, coalesce(e.gpu_name, e.cpu_model, '') AS machine, c.def_sha,"     \
+    " r.status, r.reason, r.duration_ns, " MARGIN(of_result)                                                           \
+        OF_CASE(of_case) " LEFT JOIN env e ON e.env_id = b.env_id WHERE " HAS_KEY("?1", digest) NEWEST_FIRST(order)    \
+            RANGE("?2", "?3")
+    static const struct kg_sql SQL = KG_SQL_BOTH(CASE);
     const struct digits most = digits_of((int64_t)range.n_most), before = digits_of((int64_t)range.n_before);
     const char *const args[] = { key, most.text, before.text };
-    return ask(history, SQL, args, KG_COUNT_OF(args), rows, err);
+    return ask(history, &SQL, args, KG_COUNT_OF(args), rows, err);
 }
 
 enum kg_status kg_browse_figures(struct kg_history *history, const char *bundle_id, const char *key, json_t **rows,
                                  struct kg_error *err) {
-    enum { MOST = 500 };
-    static const char SQL[] =
-        "SELECT f.name, f.unit, m.value, m.tol, m.n, m.mad, m.ci_lo, m.ci_hi, m.valid" OF_CASE
-        " JOIN metric_row m ON m.result_id = r.result_id JOIN figure_name f ON f.figure_id = m.figure_id"
-        " WHERE b.bundle_id = ?1 AND c.case_key = ?2 ORDER BY m.seq LIMIT CAST(?3 AS INTEGER)";
-    const struct digits most = digits_of(MOST);
+    enum { MOST_FIGURES = 500 };
+#define FIGURES(order, of_run, of_case, of_result, digest)                                                             \
+    "SELECT f.name, f.unit, m.value, m.tol, m.n, m.mad, m.ci_lo, m.ci_hi, m.valid" OF_CASE(of_case) FIGURES_OF(        \
+        of_result) " WHERE b.bundle_id = ?1 AND " HAS_KEY("?2", digest) " ORDER BY r.result_id, m.seq" MOST("?3")
+    static const struct kg_sql SQL = KG_SQL_BOTH(FIGURES);
+    const struct digits most = digits_of(MOST_FIGURES);
     const char *const args[] = { bundle_id, key, most.text };
-    return ask(history, SQL, args, KG_COUNT_OF(args), rows, err);
+    return ask(history, &SQL, args, KG_COUNT_OF(args), rows, err);
 }
 
 enum kg_status kg_browse_timings(struct kg_history *history, const char *key, size_t n_runs, json_t **rows,
                                  struct kg_error *err) {
-    static const char SQL[] =
-        "SELECT f.name, f.unit, b.bundle_id, m.value" OF_CASE
-        " JOIN metric_row m ON m.result_id = r.result_id JOIN figure_name f ON f.figure_id = m.figure_id"
-        " WHERE c.case_key = ?1 AND m.mad IS NOT NULL AND m.valid <> 0 AND m.value IS NOT NULL AND b.bundle_no IN"
-        " (SELECT b.bundle_no" OF_CASE " WHERE c.case_key = ?1" NEWEST_FIRST " LIMIT CAST(?2 AS INTEGER))"
-        " ORDER BY f.name, f.unit, b.started_us, b.bundle_id, m.seq";
+#define TIMINGS(order, of_run, of_case, of_result, digest)                                                             \
+    "SELECT f.name, f.unit, b.bundle_id, m.value" OF_CASE(of_case) FIGURES_OF(of_result) " WHERE " HAS_KEY(            \
+        "?1", digest) " AND m.mad IS NOT NULL AND m.valid <> 0 AND m.value IS NOT NULL AND b.bundle_no IN"             \
+                      " (SELECT b.bundle_no" OF_CASE(of_case) " WHERE " HAS_KEY("?1", digest) NEWEST_FIRST(order)      \
+                          MOST("?2") ")"                                                                               \
+                                     " ORDER BY f.name" order ", f.unit" order ", b.started_us, b.bundle_id" order     \
+                                     ", m.seq"
+    static const struct kg_sql SQL = KG_SQL_BOTH(TIMINGS);
     const struct digits most = digits_of((int64_t)n_runs);
     const char *const args[] = { key, most.text };
-    return ask(history, SQL, args, KG_COUNT_OF(args), rows, err);
+    return ask(history, &SQL, args, KG_COUNT_OF(args), rows, err);
 }
 
 enum kg_status kg_browse_find_runs(struct kg_history *history, const char *text, size_t n_most, json_t **rows,
                                    struct kg_error *err) {
-    static const char SQL[] = "SELECT " RUN_COLUMNS FROM_RUNS " WHERE lower(b.bundle_id) LIKE lower(?1) ESCAPE '\\'"
-                              " OR b.git_commit LIKE lower(?1) ESCAPE '\\' OR lower(coalesce(b.git_branch, '')) LIKE "
-                              "lower(?1) ESCAPE '\\'" NEWEST_FIRST " LIMIT CAST(?2 AS INTEGER)";
+#define FOUND_RUNS(order, of_run, of_case, of_result, digest)                                                          \
+    "SELECT " RUN_COLUMNS FROM_RUNS " WHERE " LIKE("b.bundle_id", "?1", order) " OR " LIKE(                            \
+        "b.git_commit", "?1", order) " OR " LIKE("coalesce(b.git_branch, '')", "?1", order) NEWEST_FIRST(order)        \
+        MOST("?2")
+    static const struct kg_sql SQL = KG_SQL_BOTH(FOUND_RUNS);
     char *like = like_of("", text, "%");
     const struct digits most = digits_of((int64_t)n_most);
     const char *const args[] = { like, most.text };
-    const enum kg_status status = ask(history, SQL, args, KG_COUNT_OF(args), rows, err);
+    const enum kg_status status = ask(history, &SQL, args, KG_COUNT_OF(args), rows, err);
     free(like);
     return status;
 }
 
 enum kg_status kg_browse_find_cases(struct kg_history *history, const char *text, size_t n_most, json_t **rows,
                                     struct kg_error *err) {
-    static const char SQL[] = "SELECT max(c.case_id) AS case_id, c.case_key FROM tcase c WHERE lower(c.case_key) LIKE "
-                              "lower(?1) ESCAPE '\\' GROUP BY c.case_key ORDER BY c.case_key LIMIT CAST(?2 AS "
-                              "INTEGER)";
+#define FOUND_CASES(order, of_run, of_case, of_result, digest)                                                         \
+    "SELECT max(c.case_id) AS case_id, c.case_key FROM tcase c WHERE " LIKE(                                           \
+        "c.case_key", "?1", order) " GROUP BY c.case_key ORDER BY c.case_key" order MOST("?2")
+    static const struct kg_sql SQL = KG_SQL_BOTH(FOUND_CASES);
     char *like = like_of("%", text, "%");
     const struct digits most = digits_of((int64_t)n_most);
     const char *const args[] = { like, most.text };
-    const enum kg_status status = ask(history, SQL, args, KG_COUNT_OF(args), rows, err);
+    const enum kg_status status = ask(history, &SQL, args, KG_COUNT_OF(args), rows, err);
     free(like);
     return status;
 }
 
 enum kg_status kg_browse_annotations(struct kg_history *history, size_t n_most, json_t **rows, struct kg_error *err) {
-    static const char SQL[] = "SELECT a.kind, a.bundle_id, a.case_key, a.until_us, a.utc_us, a.author, a.text"
-                              " FROM annotation a WHERE a.kind NOT IN ('confirm', 'selfcheck')"
-                              " ORDER BY a.utc_us DESC, a.annotation_id DESC LIMIT CAST(?1 AS INTEGER)";
+#define ANNOTATIONS(order, of_run, of_case, of_result, digest)                                                         \
+    "SELECT a.kind, a.bundle_id, a.case_key, a.until_us, a.utc_us, a.author, a.text FROM annotation a"                 \
+    " WHERE a.kind NOT IN ('confirm', 'selfcheck') ORDER BY a.utc_us DESC, a.annotation_id" order " DESC" MOST("?1")
+    static const struct kg_sql SQL = KG_SQL_BOTH(ANNOTATIONS);
     const struct digits most = digits_of((int64_t)n_most);
     const char *const args[] = { most.text };
-    return ask(history, SQL, args, 1, rows, err);
+    return ask(history, &SQL, args, 1, rows, err);
 }
 
 enum kg_status kg_browse_newest(struct kg_history *history, size_t n_most, json_t **rows, struct kg_error *err) {
-    static const char SQL[] =
-        "SELECT " RUN_COLUMNS FROM_RUNS " WHERE b.state = 'complete' AND NOT EXISTS (SELECT 1 FROM bundle d WHERE"
-        " d.comparison_key = b.comparison_key AND d.state = 'complete' AND (d.started_us > b.started_us OR"
-        " (d.started_us = b.started_us AND d.bundle_id > b.bundle_id)))" NEWEST_FIRST " LIMIT CAST(?1 AS INTEGER)";
+#define NEWEST(order, of_run, of_case, of_result, digest)                                                              \
+    "SELECT " RUN_COLUMNS FROM_RUNS " WHERE b.state = 'complete' AND NOT EXISTS (SELECT 1 FROM bundle d WHERE"         \
+    " d.comparison_key = b.comparison_key AND d.state = 'complete' AND (d.started_us > b.started_us OR"                \
+    " (d.started_us = b.started_us AND d.bundle_id" order " > b.bundle_id)))" NEWEST_FIRST(order) MOST("?1")
+    static const struct kg_sql SQL = KG_SQL_BOTH(NEWEST);
     const struct digits most = digits_of((int64_t)n_most);
     const char *const args[] = { most.text };
-    return ask(history, SQL, args, 1, rows, err);
+    return ask(history, &SQL, args, 1, rows, err);
 }
 
 enum kg_status kg_browse_load(struct kg_history *history, const char *bundle_id, const struct kg_catalogue *catalogue,

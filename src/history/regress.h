@@ -10,9 +10,9 @@ struct kg_confirmation; /* confirm.h */
 /* How suspects are measured again. Whatever fails is a reason why the answer is inconclusive. */
 struct kg_regress_again {
     void *context;
-    /* Once, before the runs: the builds of these two. */
-    enum kg_status (*open)(void *context, const struct kg_run_head *run, const struct kg_run_head *baseline,
-                           struct kg_error *err);
+    /* Once, before the runs: the builds of these two, of which the first lies in the folder root. */
+    enum kg_status (*open)(void *context, const char *root, const struct kg_run_head *run,
+                           const struct kg_run_head *baseline, struct kg_error *err);
     /* As of struct kg_again_source; the figures are named. */
     enum kg_status (*run)(void *context, int build, const struct kg_confirmation *const *figures, size_t n_figures,
                           double *values, double *machine, struct kg_error *err);
@@ -21,7 +21,7 @@ struct kg_regress_again {
 };
 
 struct kg_regress_options {
-    const char *root;                 /* folder of bundles, for annotations */
+    const char *root;                 /* folder of bundles, or a fleet's shelf (shelf.h) */
     const char *policy_root;          /* whose policy counts; NULL: of root */
     const char *run;                  /* the bundle_id that is judged */
     const char *const *baseline_runs; /* bundle_ids: these are the baseline, at most 20 */

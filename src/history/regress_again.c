@@ -74,7 +74,8 @@ void kg_regress_measure_again(struct kg_comparison *comparison, const struct kg_
     kg_noisy_suspects(runs, noisy, room(comparison), &again);
     if (again.n_items > 0) {
         name_items(names, noisy, &again);
-        enum kg_status status = asked->open(asked->context, &out->run, &out->baseline.items[out->build_against], &err);
+        enum kg_status status = asked->open(asked->context, comparison->options->root, &out->run,
+                                            &out->baseline.items[out->build_against], &err);
         if (status == KG_OK) status = kg_noisy_decide(runs, noisy, &again, &source, &err);
         if (status == KG_OK) keep_found(out, &again);
         else kg_regress_reason(out, "%zu suspects were not measured again: %s", again.n_items, err.message);

@@ -2,6 +2,7 @@
 #include "base/buffer.h"
 #include "base/size.h"
 #include "history/internal.h"
+#include "history/store.h"
 #include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
@@ -121,10 +122,11 @@ enum kg_figure_class kg_figure_class_in(const struct kg_case_info *c, const stru
 
 enum kg_status kg_catalogue_load(struct kg_history *history, struct kg_catalogue *catalogue, struct kg_error *err) {
     *catalogue = (struct kg_catalogue){ 0 };
-    enum kg_status status = kg_history_query(
-        history,
-        "SELECT case_id, case_key, op, backend, layer, dtype, shape, def_sha FROM tcase ORDER BY case_key, def_sha",
-        NULL, 0, add_case, catalogue, err);
+#define BY_KEY(order, of_run, of_case, of_result, digest)                                                              \
+    "SELECT case_id, case_key, op, backend, layer, dtype, shape, def_sha FROM tcase"                                   \
+    " ORDER BY case_key" order ", def_sha" order
+    static const struct kg_sql SQL = KG_SQL_BOTH(BY_KEY);
+    enum kg_status status = kg_history_ask(history, &SQL, NULL, 0, add_case, catalogue, err);
     if (status == KG_OK)
         status = kg_history_query(history, "SELECT figure_id, name, unit FROM figure_name ORDER BY figure_id", NULL, 0,
                                   add_figure, catalogue, err);
@@ -225,22 +227,26 @@ static int by_same(const void *a, const void *b) {
 
 enum kg_status kg_run_load(struct kg_history *history, int64_t bundle_no, const struct kg_catalogue *catalogue,
                            struct kg_run *run, struct kg_error *err) {
+    static const struct kg_sql
+        RESULTS = { "SELECT result_id, case_id, status, seed, CASE status WHEN 'skip' THEN reason END FROM result_row"
+                    " WHERE bundle_no = CAST(?1 AS BIGINT) ORDER BY 1",
+                    "SELECT r.result_id, r.case_id, r.status, r.seed, CASE r.status WHEN 'skip' THEN r.reason END"
+                    " FROM bundle b JOIN result_row r ON r.result_id BETWEEN b.bundle_no << 20 AND"
+                    " (b.bundle_no << 20) + 1048575 AND r.runner_no = b.runner_no AND r.month = b.month"
+                    " WHERE b.bundle_no = CAST(?1 AS BIGINT) ORDER BY 1" },
+        METRICS = { "SELECT result_id, figure_id, value, valid, tol, n FROM metric_row WHERE result_id BETWEEN"
+                    " CAST(?1 AS BIGINT) << 20 AND (CAST(?1 AS BIGINT) << 20) + 1048575 ORDER BY result_id, seq",
+                    "SELECT m.result_id, m.figure_id, m.value, m.valid, m.tol, m.n FROM bundle b JOIN metric_row m"
+                    " ON m.result_id BETWEEN b.bundle_no << 20 AND (b.bundle_no << 20) + 1048575"
+                    " AND m.runner_no = b.runner_no AND m.month = b.month"
+                    " WHERE b.bundle_no = CAST(?1 AS BIGINT) ORDER BY m.result_id, m.seq" };
     char number[32];
     struct loading l = { .catalogue = catalogue, .run = run };
     *run = (struct kg_run){ 0 };
     snprintf(number, sizeof number, "%lld", (long long)bundle_no);
     const char *const args[] = { number };
-    enum kg_status status = kg_history_query(
-        history,
-        "SELECT result_id, case_id, status, seed, CASE status WHEN 'skip' THEN reason END FROM result_row"
-        " WHERE bundle_no = CAST(?1 AS INTEGER) ORDER BY 1",
-        args, 1, add_result, &l, err);
-    if (status == KG_OK)
-        status = kg_history_query(
-            history,
-            "SELECT result_id, figure_id, value, valid, tol, n FROM metric_row WHERE result_id BETWEEN"
-            " CAST(?1 AS INTEGER) << 20 AND (CAST(?1 AS INTEGER) << 20) + 1048575 ORDER BY result_id, seq",
-            args, 1, add_metric, &l, err);
+    enum kg_status status = kg_history_ask(history, &RESULTS, args, 1, add_result, &l, err);
+    if (status == KG_OK) status = kg_history_ask(history, &METRICS, args, 1, add_metric, &l, err);
     if (status == KG_OK && l.unknown)
         status = kg_fail(err, KG_ERR_BUSY, "%s: the run was indexed again while it was read; ask again", history->path);
     free(l.result_ids);

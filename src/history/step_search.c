@@ -51,6 +51,7 @@ static struct kg_found_step describe(const struct search *s, const struct kg_ser
                                    .creeps = step->creeps };
 }
 
+/* root: of the bundles; NULL: what else changed is not looked for. */
 static enum kg_status find(struct search *s, const char *root, double least_change, struct kg_error *err) {
     struct kg_step_search *out = s->out;
     size_t *commits = number_commits(&out->runs.line);
@@ -74,7 +75,7 @@ static enum kg_status find(struct search *s, const char *root, double least_chan
         struct kg_found_step *step = &out->steps[out->n_steps++];
         *step = describe(s, &steps[i]);
         status = kg_step_suspects_find(&out->runs, &merges, s->figures.series[steps[i].series].by_run, step, err);
-        if (status == KG_OK) status = kg_step_machine_find(&machines, step, err);
+        if (status == KG_OK && root) status = kg_step_machine_find(&machines, step, err);
     }
     qsort(out->steps, out->n_steps, sizeof *out->steps, latest_first);
     kg_step_machines_close(&machines);
@@ -110,19 +111,20 @@ static enum kg_status load(struct kg_history *history, const struct kg_step_opti
 
 enum kg_status kg_step_search(struct kg_history *history, const struct kg_step_options *o, struct kg_step_search *out,
                               struct kg_error *err) {
-    const char *const places[] = { history->root, ".", NULL };
+    const char *const places[] = { history->store ? "." : history->root, ".", NULL };
     struct search s = { .out = out };
     struct kg_run newest = { 0 };
     *out = (struct kg_step_search){ 0 };
-    enum kg_status status = kg_trust_heads(history, NULL, err);
-    if (status == KG_OK) status = kg_trust_runs(history, &o->run, 1, err);
+    const bool by_rows = o->rows_of_store && history->store;
+    enum kg_status status = by_rows ? KG_OK : kg_trust_heads(history, NULL, err);
+    if (status == KG_OK && !by_rows) status = kg_trust_runs(history, &o->run, 1, err);
     if (status == KG_OK)
         status = kg_step_runs_choose(history, o->run, o->repositories ? o->repositories : places, o->n_most, &out->runs,
                                      err);
-    if (status == KG_OK) status = kg_trust_loaded(history, &out->runs.line, err);
-    if (status == KG_OK) status = kg_trust_loaded(history, &out->runs.side, err);
-    if (status == KG_OK) status = load(kg_shelf_index(history), o, &s, &newest, err);
-    if (status == KG_OK) status = find(&s, history->root, o->least_change, err);
+    if (status == KG_OK && !by_rows) status = kg_trust_loaded(history, &out->runs.line, err);
+    if (status == KG_OK && !by_rows) status = kg_trust_loaded(history, &out->runs.side, err);
+    if (status == KG_OK) status = load(by_rows ? history : kg_shelf_index(history), o, &s, &newest, err);
+    if (status == KG_OK) status = find(&s, by_rows ? NULL : history->root, o->least_change, err);
     kg_step_values_free(&s.figures);
     kg_step_values_free(&s.canaries);
     kg_run_free(&newest);

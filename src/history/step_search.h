@@ -39,6 +39,8 @@ struct kg_step_options {
     const char *const *repositories; /* where to ask git, NULL ends them; NULL: the folder of bundles, then "." */
     size_t n_most;                   /* runs */
     double least_change;             /* relative; smaller steps are left out */
+    bool rows_of_store; /* a store's rows are believed, no bundle is brought, and what else changed is not looked for:
+                           for pages that decide nothing */
     bool (*wants)(void *arg, const struct kg_case_info *c, const struct kg_figure_info *figure); /* NULL: all */
     void *arg;
 };

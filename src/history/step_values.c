@@ -1,5 +1,6 @@
 #include "history/step_values.h"
 #include "base/buffer.h"
+#include "history/store.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,10 +51,15 @@ static bool add_value(void *arg, size_t n_columns, const char *const *names, con
  * bundle's. */
 static enum kg_status read_case(struct kg_history *history, const struct kg_catalogue *catalogue, struct reading *r,
                                 struct kg_error *err) {
-    static const char SQL[] =
-        "SELECT r.result_id, m.figure_id, m.value, m.valid FROM result_row r JOIN metric_row m USING(result_id)"
-        " WHERE r.case_id = CAST(?1 AS INTEGER) AND r.result_id BETWEEN CAST(?2 AS INTEGER) << 20 AND"
-        " (CAST(?3 AS INTEGER) << 20) + 1048575 ORDER BY r.result_id, m.seq";
+#define VALUES(joins)                                                                                                  \
+    "SELECT r.result_id, m.figure_id, m.value, m.valid FROM result_row r" joins                                        \
+    " WHERE r.case_id = CAST(?1 AS BIGINT) AND r.result_id BETWEEN CAST(?2 AS BIGINT) << 20 AND"                       \
+    " (CAST(?3 AS BIGINT) << 20) + 1048575 ORDER BY r.result_id, m.seq"
+    static const struct kg_sql SQL = { VALUES(" JOIN metric_row m USING(result_id)"),
+                                       VALUES(" JOIN bundle b ON b.bundle_no = r.result_id >> 20 AND r.runner_no ="
+                                              " b.runner_no AND r.month = b.month JOIN metric_row m"
+                                              " ON m.result_id = r.result_id AND m.runner_no = r.runner_no"
+                                              " AND m.month = r.month") };
     const size_t same = r->out->results[r->first]->c->same;
     enum kg_status status = KG_OK;
     char texts[3][32];
@@ -63,7 +69,7 @@ static enum kg_status read_case(struct kg_history *history, const struct kg_cata
     for (size_t i = 0; i < catalogue->n_cases && status == KG_OK; i++) {
         if (catalogue->cases[i].same != same) continue;
         snprintf(texts[0], sizeof texts[0], "%lld", (long long)catalogue->cases[i].case_id);
-        status = kg_history_query(history, SQL, args, 3, add_value, r, err);
+        status = kg_history_ask(history, &SQL, args, 3, add_value, r, err);
     }
     return status;
 }

@@ -30,7 +30,14 @@ enum kg_status kg_history_query(struct kg_history *history, const char *sql, con
     return kg_history_query_within(history, NULL, sql, args, n_args, row, arg, err);
 }
 
+enum kg_status kg_history_ask_within(struct kg_history *history, const struct kg_query_limits *limits,
+                                     const struct kg_sql *sql, const char *const *args, size_t n_args, kg_row_fn *row,
+                                     void *arg, struct kg_error *err) {
+    return kg_history_query_within(history, limits, history->store ? sql->postgres : sql->sqlite, args, n_args, row,
+                                   arg, err);
+}
+
 enum kg_status kg_history_ask(struct kg_history *history, const struct kg_sql *sql, const char *const *args,
                               size_t n_args, kg_row_fn *row, void *arg, struct kg_error *err) {
-    return kg_history_query(history, history->store ? sql->postgres : sql->sqlite, args, n_args, row, arg, err);
+    return kg_history_ask_within(history, NULL, sql, args, n_args, row, arg, err);
 }

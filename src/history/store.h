@@ -25,6 +25,21 @@ struct kg_sql {
     "replace(replace(replace(replace(replace(replace(" glob                                                            \
     ", '[[]', '['), '\\', '\\\\'), '%', '\\%'), '_', '\\_'), '*', '%'), '?', '_')"
 
+/* What differs in statements over the runs' rows, as arguments of a macro that writes the statement once: how text is
+ * ordered, which results r are those of run b (seen from the run; seen from a case), which figures m those of r, and of
+ * what long text the table's index is made. */
+#define KG_SQLITE_WORDS "", "r.bundle_no = b.bundle_no", "r.bundle_no = b.bundle_no", "m.result_id = r.result_id", ""
+#define KG_POSTGRES_WORDS                                                                                              \
+    " COLLATE \"C\"",                                                                                                  \
+        "r.result_id BETWEEN b.bundle_no << 20 AND (b.bundle_no << 20) + 1048575 AND r.runner_no = b.runner_no"        \
+        " AND r.month = b.month",                                                                                      \
+        "r.bundle_no = b.bundle_no AND r.runner_no = b.runner_no AND r.month = b.month",                               \
+        "m.result_id = r.result_id AND m.runner_no = r.runner_no AND m.month = r.month", "md5"
+/* A struct kg_sql of STATEMENT(order, of_run, of_case, of_result, digest), a macro. */
+#define KG_SQL_CALL(statement, ...) statement(__VA_ARGS__)
+#define KG_SQL_BOTH(statement)                                                                                         \
+    { KG_SQL_CALL(statement, KG_SQLITE_WORDS), KG_SQL_CALL(statement, KG_POSTGRES_WORDS) }
+
 /* A store that is no file of SQLite. */
 struct kg_store {
     /* As kg_history_query_within. */
@@ -50,9 +65,12 @@ bool kg_history_is_store(const struct kg_history *history);
 /* The folder of bundles; or what messages call the store. */
 const char *kg_history_where(const struct kg_history *history);
 
-/* As kg_history_query. */
+/* As kg_history_query, and kg_history_query_within. */
 KG_WARN_UNUSED enum kg_status kg_history_ask(struct kg_history *history, const struct kg_sql *sql,
                                              const char *const *args, size_t n_args, kg_row_fn *row, void *arg,
                                              struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_history_ask_within(struct kg_history *history, const struct kg_query_limits *limits,
+                                                    const struct kg_sql *sql, const char *const *args, size_t n_args,
+                                                    kg_row_fn *row, void *arg, struct kg_error *err);
 
 #endif

@@ -1,5 +1,6 @@
 /* The runs of a root, and what became of their figures from run to run. */
 #include "base/size.h"
+#include "history/store.h"
 #include "report/plot.h"
 #include "report/sections.h"
 #include "report/timelines.h"
@@ -27,20 +28,29 @@ static bool add_run(void *arg, size_t n_columns, const char *const *names, const
 }
 
 static enum kg_status load_runs(struct runs *runs, struct kg_error *err) {
-    static const char SQL[] =
-        "SELECT b.bundle_id, b.bundle_no, b.verdict, b.state, b.started_us, b.sealed_us, b.n_planned, b.n_pass, "
-        "b.n_fail,"
-        " b.n_crash + b.n_timeout + b.n_norun AS n_lost, b.n_skip, b.git_commit, b.git_dirty, b.manifest_sha256,"
-        " coalesce(e.gpu_name, e.cpu_model, '') AS machine,"
-        " coalesce(json_extract(comparison_key, '$.verb'), '') || coalesce(' --report ' || "
-        "json_extract(comparison_key, '$.report'), '') ||"
-        " CASE WHEN json_array_length(comparison_key, '$.cases') + json_array_length(comparison_key, '$.filter') +"
-        " json_array_length(comparison_key, '$.layers') + coalesce(json_extract(comparison_key, '$.sample'), 0) > 0 "
-        "THEN ', some cases' ELSE '' END AS asked FROM bundle b "
-        "LEFT JOIN env e USING(env_id)"
-        " ORDER BY b.started_us DESC, b.bundle_id DESC LIMIT ?1";
+#define RUNS(order, of_run, of_case, of_result, digest)                                                                \
+    "SELECT b.bundle_id, b.bundle_no, b.verdict, b.state, b.started_us, b.sealed_us, b.n_planned, b.n_pass, b.n_fail," \
+    " b.n_crash + b.n_timeout + b.n_norun AS n_lost, b.n_skip, b.git_commit, b.git_dirty, b.manifest_sha256,"          \
+    " coalesce(e.gpu_name, e.cpu_model, '') AS machine, b.comparison_key FROM bundle b"                                \
+    " LEFT JOIN env e ON e.env_id = b.env_id ORDER BY b.started_us DESC, b.bundle_id" order                            \
+    " DESC LIMIT CAST(?1 AS BIGINT)"
+    static const struct kg_sql SQL = KG_SQL_BOTH(RUNS);
     runs->list = json_array();
-    return kg_history_query(runs->history, SQL, &runs->limit, 1, add_run, runs->list, err);
+    return kg_history_ask(runs->history, &SQL, &runs->limit, 1, add_run, runs->list, err);
+}
+
+/* What was asked of a run: the verb, its report, and whether some cases were chosen. */
+static void cell_asked(const json_t *run, struct kg_page *page) {
+    static const char *const CHOICES[] = { "cases", "filter", "layers" };
+    json_t *key = json_loads(kg_report_text(run, "comparison_key"), JSON_ALLOW_NUL, NULL);
+    const char *verb = json_string_value(json_object_get(key, "verb")),
+               *report = json_string_value(json_object_get(key, "report"));
+    bool chosen = json_number_value(json_object_get(key, "sample")) > 0;
+    for (size_t i = 0; i < KG_COUNT_OF(CHOICES); i++)
+        chosen = chosen || json_array_size(json_object_get(key, CHOICES[i])) > 0;
+    kg_page_cellf(page, "%s%s%s%s", verb ? verb : "", report ? " --report " : "", report ? report : "",
+                  chosen ? ", some cases" : "");
+    json_decref(key);
 }
 
 /* The number on the page of the run at a place of the list. */
@@ -61,7 +71,7 @@ static void put_run_rows(const struct runs *runs, size_t from, size_t to, struct
         const json_t *run = json_array_get(runs->list, i);
         kg_page_cellf(page, "%zu", number_of(runs, i));
         kg_page_cell(page, kg_report_text(run, "bundle_id"));
-        kg_page_cell(page, kg_report_text(run, "asked"));
+        cell_asked(run, page);
         kg_page_cell(page, kg_report_text(run, "verdict"));
         for (size_t k = 0; k < KG_COUNT_OF(COUNTS); k++)
             kg_page_cellf(page, "%lld", (long long)kg_json_int(run, COUNTS[k], 0));
@@ -114,7 +124,8 @@ static enum kg_status put_levels(const struct runs *runs, struct kg_page *page, 
     return status;
 }
 
-enum kg_status kg_history_page(struct kg_history *history, int64_t n_most, struct kg_page *page, struct kg_error *err) {
+enum kg_status kg_history_page(struct kg_history *history, const char *const *repositories, int64_t n_most,
+                               struct kg_page *page, struct kg_error *err) {
     char *limit = kg_xasprintf("%lld", (long long)n_most);
     struct runs runs = { .history = history, .limit = limit };
     enum kg_status status = load_runs(&runs, err);
@@ -132,7 +143,7 @@ enum kg_status kg_history_page(struct kg_history *history, int64_t n_most, struc
         }
         status = put_levels(&runs, page, err);
     }
-    if (status == KG_OK && n > 0) status = kg_timelines_section(history, runs.list, limit, page, err);
+    if (status == KG_OK && n > 0) status = kg_timelines_section(history, repositories, runs.list, limit, page, err);
     json_decref(runs.list);
     free(limit);
     return status;

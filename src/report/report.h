@@ -36,7 +36,7 @@ void kg_report_csv(const struct kg_report *report, struct kg_buffer *out);
 extern const struct kg_bundle_document kg_report_documents[];
 
 /* The newest n_most runs of the index: counts, margins, memory and timings from run to run, and steps. */
-KG_WARN_UNUSED enum kg_status kg_history_page(struct kg_history *history, int64_t n_most, struct kg_page *page,
-                                              struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_history_page(struct kg_history *history, const char *const *repositories,
+                                              int64_t n_most, struct kg_page *page, struct kg_error *err);
 
 #endif

@@ -54,9 +54,9 @@ static int by_run(const void *a, const void *b) {
     return (x->run > y->run) - (x->run < y->run);
 }
 
-enum kg_status kg_timelines_query(struct kg_history *history, const char *sql, const char *const *args, size_t n_args,
-                                  struct kg_timelines *t, struct kg_error *err) {
-    const enum kg_status status = kg_history_query(history, sql, args, n_args, add_point, t, err);
+enum kg_status kg_timelines_query(struct kg_history *history, const struct kg_sql *sql, const char *const *args,
+                                  size_t n_args, struct kg_timelines *t, struct kg_error *err) {
+    const enum kg_status status = kg_history_ask(history, sql, args, n_args, add_point, t, err);
     for (size_t i = 0; i < t->n_lines; i++)
         qsort(t->lines[i].points, t->lines[i].n_points, sizeof *t->lines[i].points, by_run);
     return status;
@@ -64,14 +64,19 @@ enum kg_status kg_timelines_query(struct kg_history *history, const char *sql, c
 
 enum kg_status kg_timelines_largest(struct kg_history *history, const char *limit, const char *pattern,
                                     struct kg_timelines *t, struct kg_error *err) {
-    static const char SQL[] =
-        "SELECT CASE WHEN ?2 = '*.margin' THEN 'all' ELSE f.name END AS line, b.bundle_no, max(m.value)"
-        " FROM (SELECT bundle_no FROM bundle ORDER BY started_us DESC, bundle_id DESC LIMIT ?1) b"
-        " JOIN result_row r ON r.bundle_no = b.bundle_no JOIN metric_row m USING(result_id) JOIN figure_name f "
-        "USING(figure_id)"
-        " WHERE f.name GLOB ?2 AND m.valid GROUP BY line, b.bundle_no ORDER BY line, b.bundle_no";
+#define LARGEST(order, of_run, of_result, is_like)                                                                     \
+    "SELECT line, bundle_no, value FROM (SELECT CASE WHEN ?2 = '*.margin' THEN 'all' ELSE f.name END AS line,"         \
+    " b.bundle_no, max(m.value) AS value FROM (SELECT * FROM bundle ORDER BY started_us DESC, bundle_id" order         \
+    " DESC LIMIT CAST(?1 AS BIGINT)) b JOIN result_row r ON " of_run " JOIN metric_row m ON " of_result                \
+    " JOIN figure_name f ON f.figure_id = m.figure_id WHERE f.name " is_like " AND m.valid <> 0"                       \
+    " GROUP BY 1, b.bundle_no) AS largest ORDER BY line" order ", bundle_no"
+#define IN_INDEX(order, of_run, of_case, of_result, digest) LARGEST(order, of_run, of_result, "GLOB ?2")
+#define IN_STORE(order, of_run, of_case, of_result, digest)                                                            \
+    LARGEST(order, of_run, of_result, "LIKE " KG_POSTGRES_LIKE("?2"))
+    static const struct kg_sql SQL = { KG_SQL_CALL(IN_INDEX, KG_SQLITE_WORDS),
+                                       KG_SQL_CALL(IN_STORE, KG_POSTGRES_WORDS) };
     const char *const args[] = { limit, pattern };
-    return kg_timelines_query(history, SQL, args, KG_COUNT_OF(args), t, err);
+    return kg_timelines_query(history, &SQL, args, KG_COUNT_OF(args), t, err);
 }
 
 void kg_timelines_plot(const struct kg_timelines *t, double scale, enum kg_timeline_axis axis, const char *unit,

@@ -3,6 +3,7 @@
 #ifndef KIGO_REPORT_TIMELINES_H
 #define KIGO_REPORT_TIMELINES_H
 
+#include "history/store.h"
 #include "report/page.h"
 #include <jansson.h>
 #include <kigo/history.h>
@@ -30,8 +31,9 @@ KG_WARN_UNUSED enum kg_status kg_timelines_largest(struct kg_history *history, c
 
 /* Lines from a query's rows: line's name, bundle_no, value, and maybe the ends of its interval; sorted by name. Points
  * come out in the order of their runs. */
-KG_WARN_UNUSED enum kg_status kg_timelines_query(struct kg_history *history, const char *sql, const char *const *args,
-                                                 size_t n_args, struct kg_timelines *timelines, struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_timelines_query(struct kg_history *history, const struct kg_sql *sql,
+                                                 const char *const *args, size_t n_args, struct kg_timelines *timelines,
+                                                 struct kg_error *err);
 
 /* gnuplot's words for an axis of %zu runs: a mark at each, where there are few. */
 #define KG_RUNS_AXIS "n = %zu\nset xrange [0.3:n + 0.7]\nif (n <= 12) set xtics 1, 1\nset xlabel 'run'\n"
@@ -42,8 +44,9 @@ void kg_timelines_plot(const struct kg_timelines *timelines, double scale, enum 
                        const char *says, struct kg_page *page);
 
 /* Timings on the machine and build of the newest run that has any: steps, and a picture each for those with steps, then
- * for those that vary most. */
-KG_WARN_UNUSED enum kg_status kg_timelines_section(struct kg_history *history, const json_t *runs, const char *limit,
-                                                   struct kg_page *page, struct kg_error *err);
+ * for those that vary most. repositories: where to ask git for commits; NULL ends them. */
+KG_WARN_UNUSED enum kg_status kg_timelines_section(struct kg_history *history, const char *const *repositories,
+                                                   const json_t *runs, const char *limit, struct kg_page *page,
+                                                   struct kg_error *err);
 
 #endif

@@ -18,28 +18,31 @@ static bool take_id(void *arg, size_t n_columns, const char *const *names, const
 
 /* The newest run on the page with a timing; NULL: there is none. */
 static enum kg_status find_newest(struct kg_history *history, const char *limit, char **id, struct kg_error *err) {
-    static const char SQL[] =
-        "SELECT b.bundle_id FROM (SELECT * FROM bundle ORDER BY started_us DESC, bundle_id DESC LIMIT ?1) b WHERE "
-        "EXISTS"
-        " (SELECT 1 FROM result_row r JOIN metric_row m USING(result_id) WHERE r.bundle_no = b.bundle_no"
-        " AND m.mad IS NOT NULL AND m.valid) ORDER BY b.started_us DESC, b.bundle_id DESC LIMIT 1";
+#define NEWEST(order, of_run, of_case, of_result, digest)                                                              \
+    "SELECT b.bundle_id FROM (SELECT * FROM bundle ORDER BY started_us DESC, bundle_id" order                          \
+    " DESC LIMIT CAST(?1 AS BIGINT)) b WHERE EXISTS (SELECT 1 FROM result_row r JOIN metric_row m ON " of_result       \
+    " WHERE " of_run " AND m.mad IS NOT NULL AND m.valid <> 0)"                                                        \
+    " ORDER BY b.started_us DESC, b.bundle_id" order " DESC LIMIT 1"
+    static const struct kg_sql SQL = KG_SQL_BOTH(NEWEST);
     *id = NULL;
-    return kg_history_query(history, SQL, &limit, 1, take_id, id, err);
+    return kg_history_ask(history, &SQL, &limit, 1, take_id, id, err);
 }
 
 /* The timings of that run's cases in the runs on its machine and build. */
 static enum kg_status load(struct kg_history *history, const char *limit, const char *id, struct kg_timelines *t,
                            struct kg_error *err) {
-    static const char SQL[] =
-        "SELECT c.case_key || ' ' || f.name AS line, b.bundle_no, m.value, m.ci_lo, m.ci_hi"
-        " FROM (SELECT bundle_no, comparison_key FROM bundle ORDER BY started_us DESC, bundle_id DESC LIMIT ?1) b"
-        " JOIN result_row r ON r.bundle_no = b.bundle_no JOIN tcase c USING(case_id) JOIN metric_row m USING(result_id)"
-        " JOIN figure_name f USING(figure_id) WHERE m.mad IS NOT NULL AND m.valid"
-        " AND b.comparison_key = (SELECT comparison_key FROM bundle WHERE bundle_id = ?2)"
-        " AND r.case_id IN (SELECT case_id FROM result_row WHERE bundle_no ="
-        " (SELECT bundle_no FROM bundle WHERE bundle_id = ?2)) ORDER BY line, b.bundle_no";
+#define TIMINGS(order, of_run, of_case, of_result, digest)                                                             \
+    "SELECT line, bundle_no, value, ci_lo, ci_hi FROM (SELECT c.case_key || ' ' || f.name AS line, b.bundle_no,"       \
+    " m.value, m.ci_lo, m.ci_hi FROM (SELECT * FROM bundle ORDER BY started_us DESC, bundle_id" order                  \
+    " DESC LIMIT CAST(?1 AS BIGINT)) b JOIN result_row r ON " of_run " JOIN tcase c ON c.case_id = r.case_id"          \
+    " JOIN metric_row m ON " of_result " JOIN figure_name f ON f.figure_id = m.figure_id"                              \
+    " WHERE m.mad IS NOT NULL AND m.valid <> 0"                                                                        \
+    " AND b.comparison_key = (SELECT comparison_key FROM bundle WHERE bundle_id = ?2)"                                 \
+    " AND r.case_id IN (SELECT r.case_id FROM bundle b JOIN result_row r ON " of_run " WHERE b.bundle_id = ?2))"       \
+    " AS timed ORDER BY line" order ", bundle_no"
+    static const struct kg_sql SQL = KG_SQL_BOTH(TIMINGS);
     const char *const args[] = { limit, id };
-    return kg_timelines_query(history, SQL, args, KG_COUNT_OF(args), t, err);
+    return kg_timelines_query(history, &SQL, args, KG_COUNT_OF(args), t, err);
 }
 
 static void put_steps(const struct kg_step_search *search, struct kg_page *page) {
@@ -119,8 +122,8 @@ static void put_pictures(const struct kg_timelines *t, const struct kg_step_sear
     free(ranked);
 }
 
-enum kg_status kg_timelines_section(struct kg_history *history, const json_t *runs, const char *limit,
-                                    struct kg_page *page, struct kg_error *err) {
+enum kg_status kg_timelines_section(struct kg_history *history, const char *const *repositories, const json_t *runs,
+                                    const char *limit, struct kg_page *page, struct kg_error *err) {
     static const double LEAST_CHANGE = 0.03;
     struct kg_timelines timelines = { .runs = runs };
     struct kg_step_search search;
@@ -128,9 +131,9 @@ enum kg_status kg_timelines_section(struct kg_history *history, const json_t *ru
     enum kg_status status = find_newest(history, limit, &newest, err);
     if (status != KG_OK || !newest) return status;
     status = load(history, limit, newest, &timelines, err);
-    const struct kg_step_options options = { .run = newest,
-                                             .n_most = json_array_size(runs),
-                                             .least_change = LEAST_CHANGE };
+    const struct kg_step_options options = {
+        .run = newest, .repositories = repositories, .n_most = json_array_size(runs), .least_change = LEAST_CHANGE
+    };
     if (status == KG_OK) status = kg_step_search(history, &options, &search, err);
     if (status == KG_OK) {
         kg_page_section(page, "Timings");

@@ -113,6 +113,7 @@ static enum kg_status put_timings(const struct kg_web_view *view, char *key, con
                                              .repositories = view->options->repositories,
                                              .n_most = MOST_RUNS,
                                              .least_change = LEAST_CHANGE_PERCENT / 100.0,
+                                             .rows_of_store = true,
                                              .wants = is_key,
                                              .arg = key };
     struct kg_step_search search;

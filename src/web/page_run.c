@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/size.h"
 #include "bundle/records.h"
+#include "history/store.h"
 #include "web/pages.h"
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +40,7 @@ static void put_facts(const struct kg_web_view *view, const json_t *run) {
     const char *signature = kg_json_text(run, "sig_state");
     put_fact(page, "signature", signature && strcmp(signature, "unsigned") == 0 ? "none" : "there");
     kg_page_cell(page, "to prove it");
-    kg_page_cellf(page, "kigo verify %s", view->name);
+    kg_page_cellf(page, "kigo %s %s", kg_history_is_store(view->history) ? "pull" : "verify", view->name);
     kg_page_table_end(page);
 }
 

@@ -3,6 +3,7 @@
 #include "base/size.h"
 #include "bundle/records.h"
 #include "bundle/signed_off.h"
+#include "history/store.h"
 #include "web/pages.h"
 #include <stdlib.h>
 #include <string.h>
@@ -40,17 +41,23 @@ static enum kg_status check(const struct kg_web_view *view, const char *name, st
     return status;
 }
 
+/* A fleet keeps none, and those beside some folder of its reader's are of other runs. */
+static enum kg_status list_names(const struct kg_web_view *view, struct kg_dir_list *names, struct kg_error *err) {
+    return kg_history_is_store(view->history) ? KG_OK : kg_signed_off_list(view->options->root, names, err);
+}
+
 enum kg_status kg_web_page_signoffs(struct kg_web_view *view, struct kg_error *err) {
     static const struct kg_column COLUMNS[] = { { "sign-off", KG_COLUMN_NAME },  { "sprint", KG_COLUMN_TEXT },
                                                 { "verdict", KG_COLUMN_STATUS }, { "met", KG_COLUMN_NUMBER },
                                                 { "missed", KG_COLUMN_NUMBER },  { "unproven", KG_COLUMN_NUMBER },
                                                 { "runs", KG_COLUMN_NUMBER },    { "files", KG_COLUMN_STATUS } };
     struct kg_dir_list names = { 0 };
-    enum kg_status status = kg_signed_off_list(view->options->root, &names, err);
+    enum kg_status status = list_names(view, &names, err);
     if (status != KG_OK) return status;
     kg_page_title(view->page, "kigo: sign-offs", NULL);
     kg_page_section(view->page, "Sign-offs");
-    if (names.n_names == 0) kg_page_text(view->page, "Nothing was signed off here.");
+    if (kg_history_is_store(view->history)) kg_page_text(view->page, "A fleet keeps no sign-offs.");
+    else if (names.n_names == 0) kg_page_text(view->page, "Nothing was signed off here.");
     kg_page_table(view->page, COLUMNS, KG_COUNT_OF(COLUMNS));
     for (size_t i = names.n_names; i-- > 0 && names.n_names - i <= KG_WEB_ROWS && status == KG_OK;) {
         struct kg_signed_off signed_off = { 0 };
@@ -93,7 +100,7 @@ enum kg_status kg_web_page_signoff(struct kg_web_view *view, struct kg_error *er
     struct kg_dir_list names = { 0 };
     struct kg_signed_off signed_off = { 0 };
     struct kg_bundle_findings findings = { NULL, 0 };
-    enum kg_status status = kg_signed_off_list(view->options->root, &names, err);
+    enum kg_status status = list_names(view, &names, err);
     const char *name = NULL;
     for (size_t i = 0; status == KG_OK && i < names.n_names; i++)
         if (strcmp(names.names[i], view->name) == 0) name = names.names[i];

@@ -3,6 +3,7 @@
 #include "base/size.h"
 #include "bundle/records.h"
 #include "history/regress.h"
+#include "history/shelf.h"
 #include "report/sections.h"
 #include "web/pages.h"
 #include <stdlib.h>
@@ -10,10 +11,15 @@
 
 enum { MOST_MACHINES = 6 };
 static const double LEAST_CHANGE = 0.03; /* as kigo regress */
+/* Who else asks waits meanwhile: runs of a fleet that are judged come to this machine first. */
+static const uint64_t MOST_NS = 20000000000;
 
 static bool judged(const struct kg_web_view *view, const char *bundle_id, struct kg_regression *regression,
                    struct kg_error *why) {
-    const struct kg_regress_options options = { .root = view->options->root,
+    const char *root = NULL;
+    if (kg_shelf_root(view->history, &root, why) != KG_OK) return false;
+    const struct kg_regress_options options = { .root = root,
+                                                .policy_root = view->options->root,
                                                 .run = bundle_id,
                                                 .repositories = view->options->repositories,
                                                 .least_change = LEAST_CHANGE,
@@ -46,16 +52,16 @@ static const char *word_of(const struct kg_regression *r) {
     return r->exit_code == KG_EXIT_OK ? "no regression" : r->exit_code == KG_EXIT_FAILED ? "regressed" : "inconclusive";
 }
 
-static void put_machine(const struct kg_web_view *view, const json_t *run) {
+static void put_machine(const struct kg_web_view *view, const json_t *run, bool has_time) {
     const char *id = kg_json_text(run, "bundle_id");
     struct kg_regression regression;
     struct kg_error why;
-    const bool has = judged(view, id, &regression, &why);
+    const bool has = has_time && judged(view, id, &regression, &why);
     char cut[192], *url = kg_xasprintf("/run/%s/changes", id);
     kg_web_cell_text(view->page, run, "machine");
     kg_web_cell_text(view->page, run, "git_branch");
     kg_page_cell_link(view->page, url, id);
-    kg_page_cell(view->page, has ? word_of(&regression) : "incomparable");
+    kg_page_cell(view->page, !has_time ? "not yet" : has ? word_of(&regression) : "incomparable");
     if (has) {
         kg_page_cellf(view->page, "%zu", regression.counts[KG_JUDGED_WORSE]);
         kg_page_cellf(view->page, "%zu", regression.counts[KG_JUDGED_MISSING]);
@@ -64,7 +70,7 @@ static void put_machine(const struct kg_web_view *view, const json_t *run) {
         kg_regression_free(&regression);
     } else {
         for (int i = 0; i < 3; i++) kg_page_cell(view->page, NULL);
-        kg_page_cell(view->page, kg_web_cut(why.message, cut));
+        kg_page_cell(view->page, has_time ? kg_web_cut(why.message, cut) : "the next call goes on");
     }
     free(url);
 }
@@ -74,13 +80,15 @@ static enum kg_status put_regressions(const struct kg_web_view *view, struct kg_
                                                 { "newest run", KG_COLUMN_NAME }, { "judged", KG_COLUMN_STATUS },
                                                 { "worse", KG_COLUMN_NUMBER },    { "missing", KG_COLUMN_NUMBER },
                                                 { "waived", KG_COLUMN_NUMBER },   { "because", KG_COLUMN_TEXT } };
+    const uint64_t begin_ns = kg_clock_monotonic_ns();
     json_t *runs = NULL;
     const enum kg_status status = kg_browse_newest(view->history, MOST_MACHINES + 1, &runs, err);
     if (status != KG_OK) return status;
     kg_page_section(view->page, "Open regressions");
     kg_page_text(view->page, "The newest run of each machine, build and request, against the runs before it.");
     kg_page_table(view->page, COLUMNS, KG_COUNT_OF(COLUMNS));
-    for (size_t i = 0; i < json_array_size(runs) && i < MOST_MACHINES; i++) put_machine(view, json_array_get(runs, i));
+    for (size_t i = 0; i < json_array_size(runs) && i < MOST_MACHINES; i++)
+        put_machine(view, json_array_get(runs, i), kg_clock_monotonic_ns() - begin_ns < MOST_NS);
     kg_page_table_end(view->page);
     if (json_array_size(runs) > MOST_MACHINES)
         kg_page_text(view->page, "Only the newest %d of them are judged here.", MOST_MACHINES);

@@ -3,6 +3,7 @@
 #include "base/io_errors.h"
 #include "base/say.h"
 #include "base/size.h"
+#include "base/utf8.h"
 #include "history/trust.h"
 #include "web/pages.h"
 #include "web/style.h"
@@ -135,9 +136,18 @@ static void refuse_error(enum kg_status status, const struct kg_error *err, stru
     }
 }
 
+/* Nothing in a history has another encoding, and PostgreSQL takes no other. */
+static bool is_utf8(const struct kg_web_request *request) {
+    bool is = kg_utf8_valid(request->path, strlen(request->path));
+    for (size_t i = 0; i < request->n_params; i++)
+        is = is && kg_utf8_valid(request->params[i].value, strlen(request->params[i].value));
+    return is;
+}
+
 static enum kg_status make(struct kg_web *web, const struct kg_web_request *request, struct kg_page *page,
                            struct kg_error *err) {
     struct kg_web_view view = { .options = &web->options, .request = request, .page = page };
+    if (!is_utf8(request)) return kg_fail(err, KG_ERR_USAGE, "An address is text in UTF-8.");
     for (size_t i = 0; i < KG_COUNT_OF(ROUTES); i++) {
         if (!matches(ROUTES[i].path, request->path, view.name)) continue;
         const enum kg_status status = refresh(web, err);

@@ -23,7 +23,8 @@
 struct kg_web;
 
 struct kg_web_options {
-    const char *root; /* folder of bundles: sign-offs and annotations are there */
+    const char
+        *root; /* folder of bundles: sign-offs are there, and a policy; of a fleet the reader's, for that alone */
     /* Opens the history; what stands in the way of single runs is its own to say. */
     enum kg_status (*open)(void *user, struct kg_history **history, struct kg_error *err);
     void (*close)(void *user, struct kg_history *history);

@@ -195,11 +195,8 @@ void kg_fleet_queries_only_read(struct kg_record *rec, const void *arg) {
     kg_fleet_lab_close(&lab);
 }
 
-/* Which of two that are named is asked, and who asks none yet. */
+/* Which of two that are named is asked. */
 void kg_fleet_or_folder(struct kg_record *rec, const void *arg) {
-    static const char *const OF_FOLDERS[][4] = {
-        { "confirm" }, { "report", "--history" }, { "selfcheck" }, { "web", "--port", "0" }, { "regress", "--confirm" }
-    };
     struct kg_fleet_lab lab;
     char *said = NULL;
     (void)arg;
@@ -214,12 +211,10 @@ void kg_fleet_or_folder(struct kg_record *rec, const void *arg) {
     kg_fleet_lab_kigo(&lab, "nobody", ARGS("list", "--history", url), KG_EXIT_OK, id, NULL);
     kg_fleet_lab_kigo(&lab, "reader", ARGS("list", "--history", url, "--bundles", here_root), KG_EXIT_USAGE,
                       "one of them", NULL);
-    for (size_t i = 0; i < KG_COUNT_OF(OF_FOLDERS); i++)
-        kg_fleet_lab_kigo(&lab, "reader", OF_FOLDERS[i], KG_EXIT_USAGE, "'kigo pull' the runs", NULL);
-    for (size_t i = 0; i < KG_COUNT_OF(OF_FOLDERS); i++)
-        if (strcmp(OF_FOLDERS[i][0], "report") != 0 /* whose --history is a page of all runs */ &&
-            strcmp(OF_FOLDERS[i][0], "regress") != 0)
-            kg_verb_refuses(here_root, ARGS(OF_FOLDERS[i][0], "--history", url), KG_EXIT_USAGE, "'kigo pull' the runs");
+    static const char *const VERBS[] = { "confirm", "selfcheck", "web" };
+    for (size_t i = 0; i < KG_COUNT_OF(VERBS); i++)
+        kg_fleet_lab_kigo(&lab, "reader", ARGS(VERBS[i], "--history", url, "--bundles", here_root), KG_EXIT_USAGE,
+                          "one of them", NULL);
     kg_fleet_lab_kigo(&lab, "reader", ARGS("show", "latest", "--bundles", here_root), KG_EXIT_OK, NULL, NULL);
     kg_fleet_lab_kigo(&lab, "reader", ARGS("prune", "--keep", "1"), KG_EXIT_USAGE, "say which", NULL);
     kg_fleet_lab_kigo(&lab, "reader", ARGS("prune", "--bundles", here_root), KG_EXIT_OK, strrchr(here, '/') + 1, NULL);

@@ -1,103 +1,15 @@
 #include "suites/integration/fleet_decides.h"
 #include "base/buffer.h"
 #include "base/file.h"
-#include "base/rng.h"
 #include "base/size.h"
-#include "suites/integration/fleet_lab.h"
+#include "suites/integration/fleet_line.h"
 #include "suites/integration/verbs.h"
 #include "suites/support/bundle_maker.h"
-#include "suites/support/history_lab.h"
 #include <check.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_CASES = 4, VICTIM = 2, N_RUNS = 21, FEW_RUNS = 12, MOST_ARGS = 16 };
-
-/* Runs of a folder, and the same in a fleet. */
-struct both {
-    struct kg_fleet_lab fleet;
-    struct kg_history_lab folder;
-};
-
-struct story {
-    struct kg_rng rng;
-    double victim;
-    bool red;
-};
-
-static void fill(void *arg, size_t i, struct kg_made_case *c) {
-    struct story *story = arg;
-    c->time_ns *= exp(0.005 * kg_rng_normal(&story->rng));
-    if (i == VICTIM) c->time_ns *= story->victim;
-    if (i == VICTIM && story->red) c->status = "fail";
-}
-
-/* From some run on a case takes 8% longer. The last is of another machine, the last but two red, one is of a side
- * branch, one dirty. */
-static void write_runs(struct kg_history_lab *lab, size_t n_runs) {
-    struct story story = { .victim = 1 };
-    kg_rng_init(&story.rng, 3, 0);
-    const size_t step_at = n_runs - (n_runs == FEW_RUNS ? 3 : 10);
-    for (size_t i = 0; i < n_runs; i++) {
-        story.victim = i < step_at ? 1 : 1.08;
-        story.red = i == n_runs - 3;
-        const struct kg_made_run run = { .commit = i == 4 ? lab->side : lab->commits[i],
-                                         .n_cases = N_CASES,
-                                         .canary = 1,
-                                         .dirty = i == 6,
-                                         .sm_mhz = i < step_at ? 1900 : 1700,
-                                         .os_kernel = i < step_at ? NULL : "6.2",
-                                         .gpu = i == n_runs - 1 ? "Other GPU" : NULL,
-                                         .fill = fill,
-                                         .arg = &story };
-        free(kg_history_lab_run(lab, run));
-    }
-}
-
-/* Each case reads with a separate cache. */
-static void fresh_cache(struct kg_record *rec, const char *name) {
-    char *cache = kg_path_join(kg_scratch_dir(rec), name);
-    ck_assert_int_eq(setenv("XDG_CACHE_HOME", cache, 1), 0);
-    free(cache);
-}
-
-/* False: the case was marked as skipped. */
-static bool open_both(struct both *both, struct kg_record *rec, size_t n_runs) {
-    if (!kg_fleet_lab_open(&both->fleet, rec, true)) return false;
-    fresh_cache(rec, "cache");
-    char *dir = kg_path_join(kg_scratch_dir(rec), "repository");
-    kg_history_lab_open_in(&both->folder, dir, n_runs + 1);
-    free(dir);
-    write_runs(&both->folder, n_runs);
-    kg_fleet_lab_kigo(&both->fleet, "runner_a", ARGS("push", "--all", "--bundles", both->folder.root), KG_EXIT_OK, NULL,
-                      NULL);
-    return true;
-}
-
-static void close_both(struct both *both) {
-    kg_history_lab_close(&both->folder);
-    kg_fleet_lab_close(&both->fleet);
-}
-
-/* The same words, in the same form, to both, and what is said holds `says`; "@" is the repository. */
-static void expect_same(const struct both *both, const char *const *args, const char *form, const char *says) {
-    const char *all[MOST_ARGS + 3] = { NULL };
-    struct kg_process_result local;
-    char *fleet = NULL;
-    size_t n = 0;
-    for (; args[n]; n++) all[n] = strcmp(args[n], "@") == 0 ? both->folder.repository : args[n];
-    if (form) all[n++] = form;
-    kg_verb_run(both->folder.root, all, false, &local);
-    ck_assert_msg(strstr(local.out, says) != NULL, "kigo %s %s: '%s' is not in\n%.3000s", all[0], all[1], says,
-                  local.out);
-    kg_fleet_lab_kigo(&both->fleet, "reader", all, local.exit_code, NULL, &fleet);
-    if (strcmp(fleet, local.out) != 0)
-        ck_abort_msg("kigo %s %s %s: the folder says\n%.2000s\nand the fleet\n%.2000s", args[0], args[1] ? args[1] : "",
-                     form ? form : "", local.out, fleet);
-    free(fleet);
-    kg_process_result_free(&local);
-}
+enum { N_RUNS = 21, FEW_RUNS = KG_FLEET_LINE_FEWEST, MOST_ARGS = 16 };
 
 void kg_fleet_decides_as_a_folder(struct kg_record *rec, const void *arg) {
     static const struct {
@@ -118,15 +30,19 @@ void kg_fleet_decides_as_a_folder(struct kg_record *rec, const void *arg) {
           "kernel 6.1 to 6.2" },
         { { "steps", "--commits", "HEAD~8..HEAD~6", "--repo", "@" }, false, "" },
     };
-    struct both both;
+    struct kg_fleet_line both;
     (void)arg;
-    if (!open_both(&both, rec, N_RUNS)) return;
+    if (!kg_fleet_line_open(&both, rec, N_RUNS)) return;
     for (size_t i = 0; i < KG_COUNT_OF(CALLS); i++) {
-        expect_same(&both, CALLS[i].args, "--json", CALLS[i].says);
-        if (CALLS[i].all_forms) expect_same(&both, CALLS[i].args, NULL, "");
-        if (CALLS[i].all_forms) expect_same(&both, CALLS[i].args, "--csv", "");
+        kg_fleet_line_expect(&both, CALLS[i].args, "--json", CALLS[i].says);
+        if (CALLS[i].all_forms) kg_fleet_line_expect(&both, CALLS[i].args, NULL, "");
+        if (CALLS[i].all_forms) kg_fleet_line_expect(&both, CALLS[i].args, "--csv", "");
     }
-    close_both(&both);
+    kg_fleet_line_go_on(&both, N_RUNS);
+    static const char *const PAGE[] = { "report", "--history", "--repo", "@", NULL };
+    kg_fleet_line_expect(&both, PAGE, NULL, "case_2[");
+    kg_fleet_line_expect(&both, PAGE, "--markdown", "+7.");
+    kg_fleet_line_close(&both);
 }
 
 static void spoil_shelf(struct kg_record *rec, const char *id) {
@@ -192,16 +108,16 @@ void kg_fleet_tampered_rows_decide_nothing(struct kg_record *rec, const void *ar
         { SET("archive", "bundle_id = '../../x'", ONE) ";" SET("bundle", "bundle_id = '../../x'", ONE), true,
           "a run of no run's name" },
     };
-    struct both both;
+    struct kg_fleet_line both;
     char *before = NULL;
     (void)arg;
-    if (!open_both(&both, rec, FEW_RUNS)) return;
+    if (!kg_fleet_line_open(&both, rec, FEW_RUNS)) return;
     free(kg_fleet_lab_sql(&both.fleet, "postgres", KEEP));
     const char *const call[] = { "regress", "latest~1", "--repo", both.folder.repository, "--json", NULL };
     kg_fleet_lab_kigo(&both.fleet, "reader", call, KG_EXIT_FAILED, "regression", &before);
     for (size_t i = 0; i < KG_COUNT_OF(ROWS); i++) {
         char *cache = ROWS[i].fresh ? kg_xasprintf("cache-%zu", i) : kg_xstrdup("cache"), *after = NULL;
-        fresh_cache(rec, cache);
+        kg_fleet_line_fresh_cache(rec, cache);
         free(kg_fleet_lab_sql(&both.fleet, "postgres", ROWS[i].change));
         kg_fleet_lab_kigo(&both.fleet, "reader", call, ROWS[i].says ? KG_EXIT_INTEGRITY : KG_EXIT_FAILED, ROWS[i].says,
                           &after);
@@ -212,15 +128,15 @@ void kg_fleet_tampered_rows_decide_nothing(struct kg_record *rec, const void *ar
     }
     free(before);
     free(kg_fleet_lab_sql(&both.fleet, "postgres", "DROP SCHEMA kept CASCADE"));
-    close_both(&both);
+    kg_fleet_line_close(&both);
 }
 
 /* What lies on this machine is verified again where it was touched, and brought again where it is spoilt. */
 void kg_fleet_spoilt_copies_are_brought_again(struct kg_record *rec, const void *arg) {
-    struct both both;
+    struct kg_fleet_line both;
     char *before = NULL, *after = NULL, *id = NULL;
     (void)arg;
-    if (!open_both(&both, rec, FEW_RUNS)) return;
+    if (!kg_fleet_line_open(&both, rec, FEW_RUNS)) return;
     const char *const call[] = { "regress", "latest~1", "--repo", both.folder.repository, "--json", NULL };
     kg_fleet_lab_kigo(&both.fleet, "reader", call, KG_EXIT_FAILED, NULL, &before);
     id = kg_fleet_lab_sql(&both.fleet, "postgres", ONE);
@@ -230,17 +146,17 @@ void kg_fleet_spoilt_copies_are_brought_again(struct kg_record *rec, const void 
     free(id);
     free(after);
     free(before);
-    close_both(&both);
+    kg_fleet_line_close(&both);
 }
 
 /* Both say it; a fleet's by an admin. */
-static void say_to_both(const struct both *both, const char *const *args) {
+static void say_to_both(const struct kg_fleet_line *both, const char *const *args) {
     kg_verb_expect(both->folder.root, args, KG_EXIT_OK, NULL);
     kg_fleet_lab_kigo(&both->fleet, "postgres", args, KG_EXIT_OK, NULL, NULL);
 }
 
 /* Annotations of both, which bear other names. */
-static void expect_same_annotations(const struct both *both, size_t n_want) {
+static void expect_same_annotations(const struct kg_fleet_line *both, size_t n_want) {
     json_t *of_folder = kg_verb_json(both->folder.root, ARGS("annotate", "list"), KG_EXIT_OK),
            *of_fleet = kg_fleet_lab_json(&both->fleet, "reader", ARGS("annotate", "list"), KG_EXIT_OK);
     ck_assert_uint_eq(json_array_size(of_folder), n_want);
@@ -273,15 +189,15 @@ void kg_fleet_annotated_as_a_folder(struct kg_record *rec, const void *arg) {
         { "pin", "latest", "--remove" },
     };
     const char *const call[] = { "regress", "latest~1", "--repo", "@", NULL };
-    struct both both;
+    struct kg_fleet_line both;
     (void)arg;
-    if (!open_both(&both, rec, FEW_RUNS)) return;
-    expect_same(&both, call, "--json", "\"n_red_waived\": 0");
+    if (!kg_fleet_line_open(&both, rec, FEW_RUNS)) return;
+    kg_fleet_line_expect(&both, call, "--json", "\"n_red_waived\": 0");
     for (size_t i = 0; i < KG_COUNT_OF(SAID); i++) {
         say_to_both(&both, SAID[i].args);
         expect_same_annotations(&both, SAID[i].n);
     }
-    expect_same(&both, call, "--json", "\"waived_by\": \"ann (not signed)\"");
+    kg_fleet_line_expect(&both, call, "--json", "\"waived_by\": \"ann (not signed)\"");
     for (size_t i = 0; i < KG_COUNT_OF(REFUSED); i++) {
         struct kg_process_result local;
         kg_verb_run(both.folder.root, REFUSED[i], false, &local);
@@ -289,12 +205,12 @@ void kg_fleet_annotated_as_a_folder(struct kg_record *rec, const void *arg) {
         kg_process_result_free(&local);
     }
     say_to_both(&both, ARGS("accept", "*case_3*", "--run", "latest~1", "--why", "wanted"));
-    expect_same(&both, call, NULL, "waived");
+    kg_fleet_line_expect(&both, call, NULL, "waived");
     const char *const users[] = { "reader", "runner_a" };
     for (size_t i = 0; i < KG_COUNT_OF(users); i++)
         kg_fleet_lab_kigo(&both.fleet, users[i], ARGS("annotate", "note", "latest", "--why", "x"), KG_EXIT_INCOMPLETE,
                           "permission denied", NULL);
     ck_assert_int_eq(kg_fleet_lab_number(&both.fleet, "SELECT count(*) FROM kigo.annotation"), 4);
     free(kg_fleet_lab_sql(&both.fleet, "postgres", "DELETE FROM kigo.annotation"));
-    close_both(&both);
+    kg_fleet_line_close(&both);
 }

@@ -100,6 +100,8 @@ void kg_fleet_reads_as_a_folder(struct kg_record *rec, const void *arg) {
         { { "report", "latest~1", "--against", "latest~3", "--csv" }, false },
         { { "report", "@", "--against", "no such run" }, false },
         { { "report", "no such run" }, false },
+        { { "report", "--history", "--repo", "$" }, true },
+        { { "report", "--history", "--limit", "2", "--csv" }, false },
         { { "diff", "latest~2", "@" }, true },
         { { "diff", "@", "latest~3", "--all" }, false },
         { { "diff", "latest~1", "@", "--case", "*_1*", "--backend", "cu*" }, false },

@@ -266,14 +266,19 @@ fleet_lab = \
 	suites/integration/fleet_decides.c suites/integration/fleet_decides.h \
 	suites/integration/fleet_holds.c suites/integration/fleet_holds.h \
 	suites/integration/fleet_lab.c suites/integration/fleet_lab.h \
+	suites/integration/fleet_line.c suites/integration/fleet_line.h \
+	suites/integration/fleet_measures.c suites/integration/fleet_measures.h \
 	suites/integration/fleet_prunes.c suites/integration/fleet_prunes.h \
 	suites/integration/fleet_pulls.c suites/integration/fleet_pulls.h \
 	suites/integration/fleet_reads.c suites/integration/fleet_reads.h \
 	suites/integration/fleet_reruns.c suites/integration/fleet_reruns.h \
 	suites/integration/fleet_server.c suites/integration/fleet_server.h \
 	suites/integration/fleet_urls.c suites/integration/fleet_urls.h \
+	suites/integration/fleet_web.c suites/integration/fleet_web.h \
+	suites/integration/hostile_run.c suites/integration/hostile_run.h \
 	suites/integration/hostile_store.c suites/integration/hostile_store.h \
-	suites/integration/verbs.c suites/integration/verbs.h
+	suites/integration/verbs.c suites/integration/verbs.h \
+	suites/integration/web_client.c suites/integration/web_client.h
 # The pages of `kigo web`, asked for over a socket.
 check_PROGRAMS += suites/integration/test_web
 EXTRA_suites_integration_test_web_DEPENDENCIES = kigo$(EXEEXT)

@@ -11,11 +11,13 @@
 #include "suites/integration/fleet_decides.h"
 #include "suites/integration/fleet_holds.h"
 #include "suites/integration/fleet_lab.h"
+#include "suites/integration/fleet_measures.h"
 #include "suites/integration/fleet_prunes.h"
 #include "suites/integration/fleet_pulls.h"
 #include "suites/integration/fleet_reads.h"
 #include "suites/integration/fleet_reruns.h"
 #include "suites/integration/fleet_urls.h"
+#include "suites/integration/fleet_web.h"
 #include "suites/integration/hostile_store.h"
 #include "suites/integration/verbs.h"
 #include "suites/support/bundle_maker.h"
@@ -540,6 +542,10 @@ static const struct kg_case CASES[] = {
     OTHER(tampered_rows_decide_nothing),
     OTHER(spoilt_copies_are_brought_again),
     OTHER(annotated_as_a_folder),
+    OTHER(confirms_as_a_folder),
+    OTHER(selfchecks_as_a_folder),
+    OTHER(pages_as_of_a_folder),
+    OTHER(hostile_texts_stay_texts),
     OTHER(queries_only_read),
     OTHER(or_folder),
     OTHER(reads_as_a_folder),

@@ -20,8 +20,9 @@
 enum { MOST_ARGS = 16 };
 
 static void become_server(const char *root, const char *const *args, int out) {
-    const char *argv[MOST_ARGS + 1] = { kg_program_path(), "web", "--port", "0", "--json", "--bundles", root };
-    size_t n = 7;
+    const char *argv[MOST_ARGS + 1] = { kg_program_path(),         "web", "--port", "0", "--json",
+                                        root ? "--bundles" : NULL, root };
+    size_t n = root ? 7 : 5;
     for (; args && *args && n < MOST_ARGS; args++) argv[n++] = *args;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (dup2(out, STDOUT_FILENO) >= 0) execv(argv[0], (char *const *)argv);

@@ -11,8 +11,9 @@ struct kg_web_child {
     uint16_t port;
     char url[64];
 };
-/* Starts `kigo web --port 0 --json --bundles <root>` and more arguments (NULL at the end, or no list), and waits until
- * it says its address. False, with the case marked as skipped, where this kigo has no server. */
+/* Starts `kigo web --port 0 --json --bundles <root>` (root NULL: without --bundles) and more arguments (NULL at the
+ * end, or no list), and waits until it says its address. False, with the case marked as skipped, where this kigo has no
+ * server. */
 bool kg_web_child_start(struct kg_record *rec, const char *root, const char *const *args, struct kg_web_child *child);
 /* Sends the signal and waits for the end: its exit code, -1 if the signal ended it. */
 int kg_web_child_end(struct kg_web_child *child, int number);

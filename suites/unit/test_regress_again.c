@@ -112,9 +112,10 @@ struct machine {
     bool fails;
 };
 
-static enum kg_status open_machine(void *context, const struct kg_run_head *run, const struct kg_run_head *baseline,
-                                   struct kg_error *err) {
+static enum kg_status open_machine(void *context, const char *root, const struct kg_run_head *run,
+                                   const struct kg_run_head *baseline, struct kg_error *err) {
     struct machine *machine = context;
+    (void)root;
     (void)run;
     snprintf(machine->baseline, sizeof machine->baseline, "%s", baseline->commit);
     return machine->fails ? kg_fail(err, KG_ERR_NOT_FOUND, "no compiler here") : KG_OK;

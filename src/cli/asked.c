@@ -17,7 +17,7 @@ bool kg_cli_asked_is_fleet(const struct kg_asked *asked) {
 
 enum kg_status kg_cli_fleet_history(const struct kg_asked *asked, struct kg_fleet **fleet, struct kg_history **history,
                                     struct kg_error *err) {
-    enum kg_status status = kg_cli_fleet_open(asked->history, KG_FLEET_WAIT_S, fleet, err);
+    enum kg_status status = kg_cli_fleet_open(asked->history, KG_FLEET_READS, KG_FLEET_WAIT_S, fleet, err);
     if (status != KG_OK) return status;
     status = kg_fleet_history(*fleet, history, err);
     if (status != KG_OK) kg_fleet_close(*fleet);

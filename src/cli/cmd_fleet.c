@@ -116,8 +116,12 @@ static enum kg_status reindex(struct kg_fleet *fleet, bool json, int *exit_code,
 
 static const struct {
     const char *name;
+    enum kg_fleet_use use;
     enum kg_status (*run)(struct kg_fleet *fleet, bool json, int *exit_code, struct kg_error *err);
-} ACTIONS[] = { { "init", init }, { "status", say_status }, { "migrate", migrate }, { "reindex", reindex } };
+} ACTIONS[] = { { "init", KG_FLEET_WRITES, init },
+                { "status", KG_FLEET_READS, say_status },
+                { "migrate", KG_FLEET_WRITES, migrate },
+                { "reindex", KG_FLEET_WRITES, reindex } };
 
 int kg_cmd_fleet(int argc, char **argv) {
     const char *history = NULL, *action;
@@ -152,7 +156,7 @@ int kg_cmd_fleet(int argc, char **argv) {
     while (i < KG_COUNT_OF(ACTIONS) && strcmp(ACTIONS[i].name, action) != 0) i++;
     if (i == KG_COUNT_OF(ACTIONS))
         status = kg_fail(&err, KG_ERR_USAGE, "'%s'? usage: %s %s", action, command.name, command.usage);
-    if (status == KG_OK) status = kg_cli_fleet_open(history, wait_s, &fleet, &err);
+    if (status == KG_OK) status = kg_cli_fleet_open(history, ACTIONS[i].use, wait_s, &fleet, &err);
     if (status == KG_OK) status = ACTIONS[i].run(fleet, json, &exit_code, &err);
     kg_fleet_close(fleet);
     return status == KG_OK ? exit_code : kg_cli_error("fleet", &err);

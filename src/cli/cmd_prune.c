@@ -69,7 +69,7 @@ static enum kg_status prune_fleet(const struct prune_options *o, struct kg_error
     struct kg_prune_plan plan;
     if (o->sign || o->bundles)
         return kg_fail(err, KG_ERR_USAGE, "--sign and --bundles are of a folder, --history is of a fleet");
-    enum kg_status status = kg_cli_fleet_open(o->history, o->wait_s, &fleet, err);
+    enum kg_status status = kg_cli_fleet_open(o->history, KG_FLEET_WRITES, o->wait_s, &fleet, err);
     if (status == KG_OK) status = kg_fleet_check(fleet, err);
     if (status == KG_OK)
         status = kg_fleet_prune(fleet, (size_t)o->n_keep, o->apply ? kg_cli_author(o->author) : NULL, &plan, err);

@@ -173,7 +173,7 @@ static enum kg_status pull(const struct pull_options *o, int *exit_code, struct 
     enum kg_status status = kg_policy_load(root, o->allowed_signers, &policy, err);
     if (status == KG_OK && o->require_signature && !policy.trust.allowed_signers)
         status = kg_fail(err, KG_ERR_USAGE, "--require-signature: no list of allowed signers (--allowed-signers FILE)");
-    if (status == KG_OK) status = kg_cli_fleet_open(o->history, o->wait_s, &fleet, err);
+    if (status == KG_OK) status = kg_cli_fleet_open(o->history, KG_FLEET_READS, o->wait_s, &fleet, err);
     if (status == KG_OK) status = kg_fleet_history(fleet, &history, err);
     if (status == KG_OK) status = pull_from(fleet, history, o, &how, exit_code, err);
     if (history) kg_history_close(history); /* and the fleet with it */

@@ -116,7 +116,7 @@ static enum kg_status push(const struct push_options *o, int *exit_code, struct 
     struct kg_policy policy;
     enum kg_status status = kg_policy_load(root, NULL, &policy, err);
     if (status == KG_OK) status = find_dirs(o, &dirs, err);
-    if (status == KG_OK) status = kg_cli_fleet_open(o->history, o->wait_s, &fleet, err);
+    if (status == KG_OK) status = kg_cli_fleet_open(o->history, KG_FLEET_WRITES, o->wait_s, &fleet, err);
     if (status == KG_OK) status = kg_fleet_check(fleet, err);
     if (status == KG_OK) {
         push_all(fleet, &policy, o->pruned, &dirs, &pushes);

@@ -1,12 +1,13 @@
 #include "cli/fleet.h"
 #include "fleet/place.h"
 
-enum kg_status kg_cli_fleet_open(const char *given, int64_t wait_s, struct kg_fleet **fleet, struct kg_error *err) {
+enum kg_status kg_cli_fleet_open(const char *given, enum kg_fleet_use use, int64_t wait_s, struct kg_fleet **fleet,
+                                 struct kg_error *err) {
     const char *url = NULL;
     enum kg_status status = KG_OK;
     if (kg_fleet_missing()) status = kg_fail(err, KG_ERR_UNSUPPORTED, "%s", kg_fleet_missing());
     if (status == KG_OK) status = kg_fleet_url(given, &url, err);
-    if (status == KG_OK) status = kg_fleet_open(url, (double)wait_s, fleet, err);
+    if (status == KG_OK) status = kg_fleet_open(url, use, (double)wait_s, fleet, err);
     return status;
 }
 

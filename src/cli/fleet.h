@@ -19,8 +19,8 @@
 enum { KG_FLEET_WAIT_S = 10 };
 
 /* Opens the fleet named by the option or by $KIGO_HISTORY. */
-KG_WARN_UNUSED enum kg_status kg_cli_fleet_open(const char *given, int64_t wait_s, struct kg_fleet **fleet,
-                                                struct kg_error *err);
+KG_WARN_UNUSED enum kg_status kg_cli_fleet_open(const char *given, enum kg_fleet_use use, int64_t wait_s,
+                                                struct kg_fleet **fleet, struct kg_error *err);
 
 /* A bar on a terminal, of bytes or runs: kg_progress_finish when all is done. */
 struct kg_fleet_watch kg_cli_fleet_watch(struct kg_progress *progress, const char *label);

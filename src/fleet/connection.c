@@ -79,8 +79,11 @@ static const char SETTINGS[] = "SET search_path = kigo, pg_temp; SET statement_t
 
 static enum kg_status connect_once(struct kg_fleet *fleet, struct kg_error *err) {
     /* What stands before the URL may be said otherwise by it, what stands behind may not. */
-    const char *const names[] = { "connect_timeout", "application_name", "dbname", "client_encoding", NULL };
-    const char *const values[] = { "10", "kigo", fleet->url, "UTF8", NULL };
+    const bool writes = fleet->use == KG_FLEET_WRITES;
+    const char *const names[] = {
+        "connect_timeout", "application_name", "dbname", "client_encoding", writes ? "target_session_attrs" : NULL, NULL
+    };
+    const char *const values[] = { "10", "kigo", fleet->url, "UTF8", "read-write", NULL };
     if (fleet->conn) fleet->pq->finish(fleet->conn);
     fleet->conn = fleet->pq->connectdbParams(names, values, 1);
     if (!fleet->conn) kg_memory_exhausted(0);
@@ -91,7 +94,9 @@ static enum kg_status connect_once(struct kg_fleet *fleet, struct kg_error *err)
         return status;
     }
     fleet->pq->setNoticeProcessor(fleet->conn, drop_notice, NULL);
-    return kg_fleet_exec(fleet, "setting up", SETTINGS, err);
+    const enum kg_status status = kg_fleet_exec(fleet, "setting up", SETTINGS, err);
+    return status == KG_OK && fleet->more_settings ? kg_fleet_exec(fleet, "setting up", fleet->more_settings, err)
+                                                   : status;
 }
 
 enum kg_status kg_fleet_reconnect(struct kg_fleet *fleet, struct kg_error *err) {
@@ -134,12 +139,14 @@ static enum kg_status read_url(struct kg_fleet *fleet, struct kg_error *err) {
     return status;
 }
 
-enum kg_status kg_fleet_open(const char *url, double wait_s, struct kg_fleet **out, struct kg_error *err) {
+enum kg_status kg_fleet_open(const char *url, enum kg_fleet_use use, double wait_s, struct kg_fleet **out,
+                             struct kg_error *err) {
     if (kg_fleet_missing()) return kg_fail(err, KG_ERR_UNSUPPORTED, "%s", kg_fleet_missing());
     struct kg_fleet *fleet = kg_xcalloc(1, sizeof *fleet);
     fleet->pq = kg_libpq();
     fleet->url = kg_xstrdup(url);
     fleet->wait_s = wait_s;
+    fleet->use = use;
     enum kg_status status = read_url(fleet, err);
     if (status == KG_OK) status = kg_fleet_reconnect(fleet, err);
     if (status == KG_OK) *out = fleet;

@@ -20,10 +20,15 @@ struct kg_fleet; /* a connection; one thread at a time may use it */
 /* NULL, or why this build or machine reaches no fleet. */
 const char *kg_fleet_missing(void);
 
-/* url: postgresql://..., with libpq's parameters. A server that does not answer is asked again for wait_s seconds: when
- * the fleet is opened, and when it is not known whether a push was taken. KG_ERR_USAGE if it is no such URL. */
-KG_WARN_UNUSED enum kg_status kg_fleet_open(const char *url, double wait_s, struct kg_fleet **fleet,
-                                            struct kg_error *err);
+/* Of several servers that a URL names, who reads is let in by the first that answers, unless the URL says otherwise
+ * (target_session_attrs); who writes by the one that takes writes, whatever the URL says. */
+enum kg_fleet_use { KG_FLEET_READS, KG_FLEET_WRITES };
+
+/* url: postgresql://..., with libpq's parameters. A server that does not answer, or with KG_FLEET_WRITES only reads, is
+ * asked again for wait_s seconds: when the fleet is opened, and when it is not known whether a push was taken.
+ * KG_ERR_USAGE if it is no such URL. */
+KG_WARN_UNUSED enum kg_status kg_fleet_open(const char *url, enum kg_fleet_use use, double wait_s,
+                                            struct kg_fleet **fleet, struct kg_error *err);
 void kg_fleet_close(struct kg_fleet *fleet);
 /* Database, server and user, without a password: for people. */
 const char *kg_fleet_where(const struct kg_fleet *fleet);

@@ -9,8 +9,9 @@ static enum kg_status missing(struct kg_error *err) {
     return kg_fail(err, KG_ERR_UNSUPPORTED, "%s", kg_fleet_missing());
 }
 
-enum kg_status kg_fleet_open(const char *url, double wait_s, struct kg_fleet **fleet, struct kg_error *err) {
-    (void)url, (void)wait_s, (void)fleet;
+enum kg_status kg_fleet_open(const char *url, enum kg_fleet_use use, double wait_s, struct kg_fleet **fleet,
+                             struct kg_error *err) {
+    (void)url, (void)use, (void)wait_s, (void)fleet;
     return missing(err);
 }
 

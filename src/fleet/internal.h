@@ -11,6 +11,8 @@ struct kg_fleet {
     char *url, *where;
     char *secret; /* the password of the URL, which no message may hold; NULL: none */
     double wait_s;
+    enum kg_fleet_use use;
+    const char *more_settings; /* of each connection: SQL, or NULL */
 };
 
 /* Pushes hold this advisory lock shared, what makes partitions or rows anew holds it alone. */
@@ -20,7 +22,7 @@ struct kg_fleet {
 enum kg_status kg_fleet_fail(const struct kg_fleet *fleet, const char *doing, PGresult *result, struct kg_error *err);
 /* Whether the server went away. */
 bool kg_fleet_is_lost(const struct kg_fleet *fleet);
-/* Connects again, waiting as the fleet was opened. */
+/* Connects again, waiting as the fleet was opened; who read may write from then on, if the use says so. */
 KG_WARN_UNUSED enum kg_status kg_fleet_reconnect(struct kg_fleet *fleet, struct kg_error *err);
 
 /* Runs SQL without results: one statement or several. */

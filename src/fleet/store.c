@@ -19,7 +19,8 @@ enum { OID_NUMERIC = 1700, MOST_ARGS = 16, LOOK_MS = 100 };
 struct asking {
     struct kg_fleet *fleet;
     const struct kg_query_limits *limits; /* NULL: kigo's own question */
-    const char *sql;
+    const char *sql, *const *args;
+    size_t n_args;
     uint64_t begin_ns;
     kg_row_fn *row;
     void *arg;
@@ -188,29 +189,45 @@ static enum kg_status take_results(struct asking *asking, struct kg_error *err) 
     }
 }
 
-static enum kg_status query(void *place, const struct kg_query_limits *limits, const char *sql, const char *const *args,
-                            size_t n_args, kg_row_fn *row, void *arg, struct kg_error *err) {
-    struct kg_fleet *fleet = place;
-    struct asking asking = {
-        .fleet = fleet, .limits = limits, .sql = sql, .begin_ns = kg_clock_monotonic_ns(), .row = row, .arg = arg
-    };
+static enum kg_status ask_once(struct asking *asking, struct kg_error *err) {
+    const struct kg_query_limits *limits = asking->limits;
+    struct kg_fleet *fleet = asking->fleet;
     Oid types[MOST_ARGS];
     char timeout[64];
-    if (n_args > MOST_ARGS) return kg_fail(err, KG_ERR_INTERNAL, "a question of %zu arguments", n_args);
-    for (size_t i = 0; i < MOST_ARGS; i++) types[i] = OID_TEXT;
     enum kg_status status = KG_OK;
+    for (size_t i = 0; i < MOST_ARGS; i++) types[i] = OID_TEXT;
     if (limits) {
         snprintf(timeout, sizeof timeout, "SET statement_timeout = %.0f", ceil(limits->seconds * 1000));
         status = kg_fleet_exec(fleet, "setting the time limit", timeout, err);
     }
     if (status != KG_OK) return status;
-    char *words = n_args > 0 ? with_dollars(sql) : kg_xstrdup(sql);
-    if (!fleet->pq->sendQueryParams(fleet->conn, words, (int)n_args, types, args, NULL, NULL, 0) ||
+    char *words = asking->n_args > 0 ? with_dollars(asking->sql) : kg_xstrdup(asking->sql);
+    if (!fleet->pq->sendQueryParams(fleet->conn, words, (int)asking->n_args, types, asking->args, NULL, NULL, 0) ||
         !fleet->pq->setSingleRowMode(fleet->conn))
         status = kg_fleet_fail(fleet, "asking", NULL, err);
-    else status = take_results(&asking, err);
-    end_rows(&asking);
+    else status = take_results(asking, err);
     free(words);
+    return status;
+}
+
+/* One whose server went away before it had given anything is asked of another, or of the same once it is back. */
+static enum kg_status query(void *place, const struct kg_query_limits *limits, const char *sql, const char *const *args,
+                            size_t n_args, kg_row_fn *row, void *arg, struct kg_error *err) {
+    struct asking asking = { .fleet = place,
+                             .limits = limits,
+                             .sql = sql,
+                             .args = args,
+                             .n_args = n_args,
+                             .begin_ns = kg_clock_monotonic_ns(),
+                             .row = row,
+                             .arg = arg };
+    if (n_args > MOST_ARGS) return kg_fail(err, KG_ERR_INTERNAL, "a question of %zu arguments", n_args);
+    enum kg_status status = ask_once(&asking, err);
+    if (status == KG_ERR_INCOMPLETE && kg_fleet_is_lost(asking.fleet) && !asking.names && !asking.stopped) {
+        status = kg_fleet_reconnect(asking.fleet, err);
+        if (status == KG_OK) status = ask_once(&asking, err);
+    }
+    end_rows(&asking);
     return status;
 }
 
@@ -219,7 +236,12 @@ static enum kg_status change(void *place, const char *sql, const char *const *ar
                              struct kg_error *err) {
     struct kg_fleet *fleet = place;
     struct kg_fleet_rows rows = { .fleet = fleet };
-    enum kg_status status = kg_fleet_exec(fleet, "beginning", "BEGIN READ WRITE", err);
+    enum kg_status status = KG_OK;
+    if (fleet->use == KG_FLEET_READS) { /* a standby may have let it in */
+        fleet->use = KG_FLEET_WRITES;
+        status = kg_fleet_reconnect(fleet, err);
+    }
+    if (status == KG_OK) status = kg_fleet_exec(fleet, "beginning", "BEGIN READ WRITE", err);
     if (status != KG_OK) return status;
     status = kg_fleet_ask(fleet, "changing rows", sql, args, (int)n_args, &rows, err);
     if (status == KG_OK) *n_rows = strtoll(fleet->pq->cmdTuples(rows.result), NULL, 10);
@@ -236,8 +258,8 @@ static void close_place(void *place) {
 enum kg_status kg_fleet_history(struct kg_fleet *fleet, struct kg_history **history, struct kg_error *err) {
     static const struct kg_store STORE = { query, kg_fleet_bring, change, close_place };
     enum kg_status status = kg_fleet_check(fleet, err);
-    if (status == KG_OK)
-        status = kg_fleet_exec(fleet, "setting up", "SET default_transaction_read_only = on; SET jit = off", err);
+    fleet->more_settings = "SET default_transaction_read_only = on; SET jit = off";
+    if (status == KG_OK) status = kg_fleet_exec(fleet, "setting up", fleet->more_settings, err);
     if (status == KG_OK) *history = kg_history_of_store(&STORE, fleet, fleet->where);
     return status;
 }

@@ -55,8 +55,7 @@ static bool open_lab(struct kg_fleet_lab *lab, struct kg_record *rec, double *se
     return true;
 }
 
-/* Nothing is torn, and a run that is not there comes in when it is pushed again, once. */
-static void expect_whole(const struct kg_fleet_lab *lab, const char *dir) {
+void kg_fleet_expect_whole(const struct kg_fleet_lab *lab, const char *dir) {
     ck_assert_int_eq(kg_fleet_lab_number(lab, TORN), 0);
     kg_fleet_lab_kigo(lab, "runner_a", ARGS("push", dir), KG_EXIT_OK, n_of(lab, dir) ? "there already" : ": pushed",
                       NULL);
@@ -71,7 +70,7 @@ static const char *said(const struct kg_process_result *result, json_t **json) {
     return state ? state : "absent";
 }
 
-static void expect_said(const struct kg_fleet_lab *lab, const char *dir, const struct kg_process_result *result) {
+void kg_fleet_expect_said(const struct kg_fleet_lab *lab, const char *dir, const struct kg_process_result *result) {
     json_t *json;
     const char *state = said(result, &json);
     const int64_t n = n_of(lab, dir);
@@ -100,9 +99,9 @@ void kg_fleet_server_killed_at_random(struct kg_record *rec, const void *n) {
         kg_fleet_server_kill();
         kg_fleet_job_end(push, &result);
         kg_fleet_server_start(NULL);
-        expect_said(&lab, dir, &result);
+        kg_fleet_expect_said(&lab, dir, &result);
         n_whole += (int)n_of(&lab, dir);
-        expect_whole(&lab, dir);
+        kg_fleet_expect_whole(&lab, dir);
         kg_process_result_free(&result);
         free(dir);
     }
@@ -126,7 +125,7 @@ void kg_fleet_client_killed_at_random(struct kg_record *rec, const void *n) {
         kg_fleet_lab_wait(&lab, ALL_GONE);
         ck_assert_msg(result.exit_code != KG_EXIT_OK || n_of(&lab, dir) == 1, "%s", result.out);
         n_whole += (int)n_of(&lab, dir);
-        expect_whole(&lab, dir);
+        kg_fleet_expect_whole(&lab, dir);
         kg_process_result_free(&result);
         free(dir);
     }
@@ -170,7 +169,7 @@ void kg_fleet_client_killed_at_tables(struct kg_record *rec, const void *n) {
         ck_assert_msg(n_of(&lab, dir) == 0 && kg_fleet_lab_number(&lab, TORN) == 0, "killed at %s", TABLES[i]);
         kg_process_result_free(&result);
     }
-    expect_whole(&lab, dir);
+    kg_fleet_expect_whole(&lab, dir);
     free(dir);
     kg_fleet_lab_close(&lab);
 }

@@ -118,7 +118,10 @@ void kg_fleet_lab_close(struct kg_fleet_lab *lab) {
 }
 
 char *kg_fleet_lab_url(const struct kg_fleet_lab *lab, const char *user) {
-    return kg_xasprintf("postgresql://%s@/%s?host=%s", user, lab->database, socket_dir);
+    if (!lab->servers) return kg_xasprintf("postgresql://%s@/%s?host=%s", user, lab->database, socket_dir);
+    return kg_xasprintf("postgresql://%s@/%s?host=%s%s%s&port=%s", user, lab->database, socket_dir,
+                        strchr(lab->servers, ',') ? "," : "", strchr(lab->servers, ',') ? socket_dir : "",
+                        lab->servers);
 }
 
 char *kg_fleet_lab_sql(const struct kg_fleet_lab *lab, const char *user, const char *sql) {

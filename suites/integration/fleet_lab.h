@@ -9,7 +9,8 @@
 
 struct kg_fleet_lab {
     char database[24];
-    char *bundles; /* a root without bundles, in the case's scratch folder */
+    char *bundles;       /* a root without bundles, in the case's scratch folder */
+    const char *servers; /* ports of those that a URL names: NULL for the server's, "5432,5433" with its standby's */
 };
 
 /* Who logs in: "postgres" owns the fleet, "runner_a" and "runner_b" are runners, "reader" reads, "nobody" may nothing.

@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST_ARGS = 24, MOST_SOCKET_PATH = 80, PAUSE_US = 10000, WAIT_S = 50 };
+enum { MOST_ARGS = 32, MOST_SOCKET_PATH = 80, PAUSE_US = 10000, WAIT_S = 50 };
 
 /* The program's server. */
 static struct {
@@ -28,8 +28,8 @@ static struct {
     char *bin;     /* where initdb and postgres are */
     char why[512]; /* why there is none */
     pid_t owner;   /* the process that made it: no other removes it */
-    pid_t postgres;
-    bool tried;
+    pid_t postgres, standby;
+    bool tried, promoted;
     int small_mb; /* of small/, 0: there is none */
 } server;
 
@@ -80,9 +80,16 @@ static int wait_for(pid_t child) {
     return WIFEXITED(state) ? WEXITSTATUS(state) : -1;
 }
 
+static void end_standby(void) {
+    kill(server.standby, SIGQUIT);
+    wait_for(server.standby);
+    server.standby = 0;
+}
+
 static void end_server(void) {
     if (!server.dir || server.owner != getpid()) return;
     if (server.postgres > 0) kg_fleet_server_kill();
+    if (server.standby > 0) end_standby();
     struct kg_error err;
     if (kg_path_remove(server.dir, &err) != KG_OK) fprintf(stderr, "%s\n", err.message);
     free(server.dir);
@@ -127,8 +134,8 @@ static bool make_dir(void) {
     return chmod(server.dir, 0755) == 0 && (!user || chown(server.dir, user->pw_uid, user->pw_gid) == 0);
 }
 
-static bool is_up(void) {
-    char *ready = kg_path_join(server.dir, "data/postmaster.pid"), *text = NULL;
+static bool is_up(const char *data) {
+    char *ready = kg_xasprintf("%s/%s/postmaster.pid", server.dir, data), *text = NULL;
     size_t len = 0;
     const bool up = kg_file_read(ready, &text, &len, NULL) == KG_OK && strstr(text, "\nready ");
     free(text);
@@ -136,10 +143,12 @@ static bool is_up(void) {
     return up;
 }
 
-void kg_fleet_server_start(const char *const *settings) {
+static pid_t start(const char *data, const char *port, const char *const *settings) {
     const char *argv[MOST_ARGS] = { "postgres",
                                     "-D",
-                                    "data",
+                                    data,
+                                    "-p",
+                                    port,
                                     "-k",
                                     server.dir,
                                     "-c",
@@ -156,10 +165,45 @@ void kg_fleet_server_start(const char *const *settings) {
     while (argv[n]) n++;
     for (; settings && *settings; settings++) argv[n++] = *settings;
     const uint64_t last_ns = kg_clock_monotonic_ns() + (uint64_t)WAIT_S * 1000000000;
-    server.postgres = spawn(argv);
-    while (!is_up() && kg_clock_monotonic_ns() < last_ns && waitpid(server.postgres, NULL, WNOHANG) == 0)
-        usleep(PAUSE_US);
-    ck_assert_msg(is_up(), "postgres does not start: %s/log", server.dir);
+    const pid_t postgres = spawn(argv);
+    while (!is_up(data) && kg_clock_monotonic_ns() < last_ns && waitpid(postgres, NULL, WNOHANG) == 0) usleep(PAUSE_US);
+    ck_assert_msg(is_up(data), "postgres does not start: %s/log", server.dir);
+    return postgres;
+}
+
+void kg_fleet_server_start(const char *const *settings) {
+    server.postgres = start("data", "5432", settings);
+}
+
+static void run(const char *const *argv) {
+    const int code = wait_for(spawn(argv));
+    ck_assert_msg(code == 0, "%s ended with %d: %s/log", argv[0], code, server.dir);
+}
+
+void kg_fleet_server_add_standby(void) {
+    kg_fleet_server_kill();
+    kg_fleet_server_start(ARGS("-c", "synchronous_standby_names=*", "-c", "synchronous_commit=remote_apply"));
+    run(ARGS("pg_basebackup", "-h", server.dir, "-p", "5432", "-U", "postgres", "-D", "standby", "-R", "-X", "stream",
+             "-c", "fast", "--no-sync"));
+    server.standby = start("standby", "5433", NULL);
+}
+
+void kg_fleet_server_promote(void) {
+    run(ARGS("pg_ctl", "promote", "-D", "standby", "-w"));
+    server.promoted = true;
+}
+
+void kg_fleet_server_drop_standby(void) {
+    struct kg_error err;
+    char *standby = kg_path_join(server.dir, "standby"), *data = kg_path_join(server.dir, "data");
+    if (server.postgres > 0) kg_fleet_server_kill();
+    end_standby();
+    ck_assert_msg(kg_path_remove(server.promoted ? data : standby, &err) == KG_OK, "%s", err.message);
+    if (server.promoted) ck_assert_int_eq(rename(standby, data), 0);
+    server.promoted = false;
+    kg_fleet_server_start(NULL);
+    free(data);
+    free(standby);
 }
 
 const char *kg_fleet_server_start_with_small(int megabytes) {

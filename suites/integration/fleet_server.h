@@ -16,4 +16,12 @@ const char *kg_fleet_server_start_with_small(int megabytes);
 /* Starts it again. settings: more arguments of postgres, ended by NULL, or NULL. */
 void kg_fleet_server_start(const char *const *settings);
 
+/* A streaming standby of the server, which answers commits once the standby has applied them (remote_apply). Sockets of
+ * both lie in the folder: the server's has port 5432, the standby's 5433. */
+void kg_fleet_server_add_standby(void);
+/* The server being gone, the standby takes writes. */
+void kg_fleet_server_promote(void);
+/* Back to one server: the one that was promoted, as of now, or the one that was there before. */
+void kg_fleet_server_drop_standby(void);
+
 #endif

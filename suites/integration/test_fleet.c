@@ -16,6 +16,7 @@
 #include "suites/integration/fleet_pulls.h"
 #include "suites/integration/fleet_reads.h"
 #include "suites/integration/fleet_reruns.h"
+#include "suites/integration/fleet_standby.h"
 #include "suites/integration/fleet_urls.h"
 #include "suites/integration/fleet_web.h"
 #include "suites/integration/hostile_store.h"
@@ -565,6 +566,7 @@ static const struct kg_case CASES[] = {
     OTHER(changed_meanwhile),
     OTHER(of_a_newer_kigo),
     OTHER(disk_full),
+    OTHER(standby_takes_over),
     TIMES(server_killed_at_random, &TWO),
     TIMES(client_killed_at_random, &FOUR),
     TIMES(client_killed_at_tables, &TWO),

@@ -24,7 +24,7 @@ static void every_call_says_so(struct kg_record *rec, const void *arg) {
     int version = 0;
     (void)rec, (void)arg;
     ck_assert_ptr_nonnull(kg_fleet_missing());
-    expect(kg_fleet_open("postgresql://localhost/kigo", 0, &fleet, &err), &err);
+    expect(kg_fleet_open("postgresql://localhost/kigo", KG_FLEET_READS, 0, &fleet, &err), &err);
     expect(kg_fleet_init(fleet, &version, &err), &err);
     expect(kg_fleet_migrate(fleet, &version, &err), &err);
     expect(kg_fleet_check(fleet, &err), &err);

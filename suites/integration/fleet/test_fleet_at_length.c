@@ -1,6 +1,7 @@
-/* What test_fleet does a few times, at 50 moments: `make check-fleet`. */
+/* What test_fleet does a few times or not at all, at 50 moments: `make check-fleet`. */
 #include "base/size.h"
 #include "suites/integration/fleet_holds.h"
+#include "suites/integration/fleet_standby.h"
 #include <kigo/status.h>
 
 enum { TIMEOUT_S = 1800 };
@@ -16,6 +17,7 @@ enum { TIMEOUT_S = 1800 };
 static const struct kg_case CASES[] = {
     HOLD(server_killed_at_random, 50),
     HOLD(client_killed_at_random, 50),
+    HOLD(standby_promoted_at_random, 20),
     HOLD(client_killed_at_tables, KG_FLEET_N_TABLES),
 };
 

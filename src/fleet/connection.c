@@ -78,12 +78,20 @@ static const char SETTINGS[] = "SET search_path = kigo, pg_temp; SET statement_t
                                "SET TimeZone = 'UTC'; SET extra_float_digits = 1; SET standard_conforming_strings = on";
 
 static enum kg_status connect_once(struct kg_fleet *fleet, struct kg_error *err) {
-    /* What stands before the URL may be said otherwise by it, what stands behind may not. */
+    /* What stands before the URL may be said otherwise by it, what stands behind may not. A machine that fell silent is
+     * given up after a minute. */
     const bool writes = fleet->use == KG_FLEET_WRITES;
-    const char *const names[] = {
-        "connect_timeout", "application_name", "dbname", "client_encoding", writes ? "target_session_attrs" : NULL, NULL
-    };
-    const char *const values[] = { "10", "kigo", fleet->url, "UTF8", "read-write", NULL };
+    const char *const names[] = { "connect_timeout",
+                                  "application_name",
+                                  "keepalives_idle",
+                                  "keepalives_interval",
+                                  "keepalives_count",
+                                  "tcp_user_timeout",
+                                  "dbname",
+                                  "client_encoding",
+                                  writes ? "target_session_attrs" : NULL,
+                                  NULL };
+    const char *const values[] = { "10", "kigo", "30", "10", "3", "60000", fleet->url, "UTF8", "read-write", NULL };
     if (fleet->conn) fleet->pq->finish(fleet->conn);
     fleet->conn = fleet->pq->connectdbParams(names, values, 1);
     if (!fleet->conn) kg_memory_exhausted(0);

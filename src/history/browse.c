@@ -65,6 +65,8 @@ static char *like_of(const char *before, const char *text, const char *after) {
     " b.n_crash + b.n_timeout + b.n_norun AS n_lost, b.git_commit, b.git_branch, b.git_dirty,"                         \
     " coalesce(e.gpu_name, e.cpu_model, '') AS machine"
 #define FROM_RUNS " FROM bundle b LEFT JOIN env e ON e.env_id = b.env_id"
+/* Of a fleet. */
+#define RUNNER_OF_RUN " LEFT JOIN runner w ON w.runner_no = b.runner_no"
 #define NEWEST_FIRST(order) " ORDER BY b.started_us DESC, b.bundle_id" order " DESC"
 #define NUMBER(argument) "CAST(" argument " AS BIGINT)"
 #define MOST(argument) " LIMIT " NUMBER(argument)
@@ -79,20 +81,22 @@ static char *like_of(const char *before, const char *text, const char *after) {
 
 enum kg_status kg_browse_runs(struct kg_history *history, const struct kg_browse_runs *wanted,
                               struct kg_browse_range range, json_t **rows, struct kg_error *err) {
-#define RUNS(order, of_run, of_case, of_result, digest)                                                                \
-    "SELECT " RUN_COLUMNS FROM_RUNS " WHERE (?1 = '' OR " LIKE(                                                        \
+#define RUNS(order, runner, joins, is_runner)                                                                          \
+    "SELECT " RUN_COLUMNS ", " runner " AS runner" FROM_RUNS joins " WHERE (?1 = '' OR " LIKE(                         \
         "coalesce(e.gpu_name, '') || ' ' || coalesce(e.cpu_model, '')", "?1",                                          \
         order) ")"                                                                                                     \
                " AND (?2 = '' OR b.git_branch = ?2) AND (?3 = '' OR " LIKE(                                            \
                    "b.git_commit", "?3", order) ")"                                                                    \
-                                                " AND (?4 = '' OR b.verdict = ?4)" NEWEST_FIRST(order)                 \
-                                                    RANGE("?5", "?6")
-    static const struct kg_sql SQL = KG_SQL_BOTH(RUNS);
+                                                " AND (?4 = '' OR b.verdict = ?4) AND (?7 = '' OR " is_runner          \
+                                                ")" NEWEST_FIRST(order) RANGE("?5", "?6")
+    static const struct kg_sql SQL = { RUNS("", "NULL", "", "1 = 0"),
+                                       RUNS(" COLLATE \"C\"", "w.name", RUNNER_OF_RUN, "w.name = ?7") };
     char *machine = like_of("%", wanted->machine, "%"), *commit = like_of("", wanted->commit, "%");
     const struct digits most = digits_of((int64_t)range.n_most), before = digits_of((int64_t)range.n_before);
-    const char *const args[] = { machine,   wanted->branch ? wanted->branch : "",
-                                 commit,    wanted->verdict ? wanted->verdict : "",
-                                 most.text, before.text };
+    const char *const args[] = {
+        machine,     wanted->branch ? wanted->branch : "", commit, wanted->verdict ? wanted->verdict : "", most.text,
+        before.text, wanted->runner ? wanted->runner : ""
+    };
     const enum kg_status status = ask(history, &SQL, args, KG_COUNT_OF(args), rows, err);
     free(commit);
     free(machine);
@@ -109,12 +113,13 @@ static enum kg_status only(enum kg_status status, json_t *rows, json_t **row, co
 }
 
 enum kg_status kg_browse_run(struct kg_history *history, const char *bundle_id, json_t **run, struct kg_error *err) {
-    static const char SQL[] =
-        "SELECT " RUN_COLUMNS ", b.bundle_no, b.seed, b.manifest_sha256, b.sig_state, e.gpu_name, e.gpu_driver,"
-        " e.cuda_runtime, e.cpu_model, e.n_cpus, e.os, e.kernel, c.compiler, c.cflags" FROM_RUNS
-        " LEFT JOIN build c ON c.build_id = b.build_id WHERE b.bundle_id = ?1";
+#define RUN(runner, joins)                                                                                             \
+    "SELECT " RUN_COLUMNS ", b.bundle_no, b.seed, b.manifest_sha256, b.sig_state, e.gpu_name, e.gpu_driver,"           \
+    " e.cuda_runtime, e.cpu_model, e.n_cpus, e.os, e.kernel, c.compiler, c.cflags, " runner " AS runner" FROM_RUNS     \
+    " LEFT JOIN build c ON c.build_id = b.build_id" joins " WHERE b.bundle_id = ?1"
+    static const struct kg_sql SQL = { RUN("NULL", ""), RUN("w.name", RUNNER_OF_RUN) };
     json_t *rows = NULL;
-    const enum kg_status status = ask(history, &(struct kg_sql){ SQL, SQL }, &bundle_id, 1, &rows, err);
+    const enum kg_status status = ask(history, &SQL, &bundle_id, 1, &rows, err);
     return only(status, rows, run, "run", bundle_id, err);
 }
 

@@ -17,17 +17,18 @@ struct kg_browse_runs {
     const char *branch;  /* whole */
     const char *commit;  /* its beginning */
     const char *verdict; /* whole */
+    const char *runner;  /* whole; a folder's runs have none */
 };
 struct kg_browse_range {
     size_t n_before, n_most; /* rows that are left out first, and how many follow at most */
 };
 
 /* Newest first: bundle_id, verdict, state, started_us, sealed_us, n_planned, n_pass, n_fail, n_skip, n_lost (crash,
- * timeout and norun), git_commit, git_branch, git_dirty, machine. */
+ * timeout and norun), git_commit, git_branch, git_dirty, machine, runner (of a fleet; else null). */
 KG_WARN_UNUSED enum kg_status kg_browse_runs(struct kg_history *history, const struct kg_browse_runs *wanted,
                                              struct kg_browse_range range, json_t **rows, struct kg_error *err);
 /* One run: the same columns and bundle_no, seed, manifest_sha256, sig_state, gpu_name, gpu_driver, cuda_runtime,
- * cpu_model, n_cpus, os, kernel, compiler, cflags. KG_ERR_NOT_FOUND if the index has no run of that id. */
+ * cpu_model, n_cpus, os, kernel, compiler, cflags, runner. KG_ERR_NOT_FOUND if the index has no run of that id. */
 KG_WARN_UNUSED enum kg_status kg_browse_run(struct kg_history *history, const char *bundle_id, json_t **run,
                                             struct kg_error *err);
 /* The id of the newest run before this one with its machine, build and request; NULL: there is none. malloc'ed. */

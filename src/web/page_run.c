@@ -37,6 +37,7 @@ static void put_facts(const struct kg_web_view *view, const json_t *run) {
     }
     put_fact(page, "branch", kg_json_text(run, "git_branch"));
     for (size_t i = 0; i < KG_COUNT_OF(TEXTS); i++) put_fact(page, TEXTS[i].name, kg_json_text(run, TEXTS[i].column));
+    put_fact(page, "runner", kg_json_text(run, "runner"));
     const char *signature = kg_json_text(run, "sig_state");
     put_fact(page, "signature", signature && strcmp(signature, "unsigned") == 0 ? "none" : "there");
     kg_page_cell(page, "to prove it");

@@ -3,7 +3,7 @@
  * name, and every text of the history is escaped where it is read.
  *
  *   path                what
- *   /                   runs, newest first: machine, branch, commit, verdict choose, page
+ *   /                   runs, newest first: machine, branch, commit, verdict and, of a fleet, runner choose, page
  *   /run/ID             one run: what is not green, groups of cases, skips
  *   /run/ID/cases       its cases: layer, op, status choose, page
  *   /run/ID/changes     what `kigo regress` says of it

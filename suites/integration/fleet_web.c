@@ -40,13 +40,45 @@ static void drop(char *page, const char *word) {
     for (char *at = page; (at = strstr(at, word));) memmove(at, at + strlen(word), strlen(at + strlen(word)) + 1);
 }
 
+/* Takes out what is between two texts, and both. */
+static void drop_between(char *page, const char *from, const char *to) {
+    for (char *at = page; (at = strstr(at, from));) {
+        const char *end = strstr(at, to);
+        ck_assert_ptr_nonnull(end);
+        memmove(at, end + strlen(to), strlen(end + strlen(to)) + 1);
+    }
+}
+
 /* Without what differs from answer to answer, and from a folder to a fleet: a run of a fleet is proven by `pull`. */
 static void level(char *page) {
     static const char NONCE[] = "nonce=\"";
     for (char *at = page; (at = strstr(at, NONCE)); at += strlen(NONCE))
         memset(at + strlen(NONCE), '-', strcspn(at + strlen(NONCE), "\""));
+    drop_between(page, "<tr><th scope=\"row\">runner</th>", "</tr>\n");
     drop(page, ">kigo verify ");
     drop(page, ">kigo pull ");
+}
+
+/* What its links lead to, one after another; malloc'ed. */
+static char *links_of(const char *page) {
+    static const char LINK[] = "<a href=\"";
+    struct kg_buffer links = KG_BUFFER_INIT;
+    kg_buffer_puts(&links, "");
+    for (const char *at = page; (at = strstr(at, LINK)); at += strlen(LINK))
+        kg_buffer_printf(&links, "%.*s\n", (int)strcspn(at + strlen(LINK), "\""), at + strlen(LINK));
+    return links.data ? links.data : kg_xstrdup("");
+}
+
+/* The same runs in the same order: a fleet's have a runner beside them. */
+static void expect_same_links(const struct servers *servers, const char *target, const char *says) {
+    char *folder = kg_web_page(&servers->folder, target), *fleet = kg_web_page(&servers->fleet, target),
+         *here = links_of(folder), *there = links_of(fleet);
+    ck_assert_str_eq(here, there);
+    ck_assert_msg(strstr(fleet, says) != NULL, "%s: no '%s' in %.3000s", target, says, fleet);
+    free(there);
+    free(here);
+    free(fleet);
+    free(folder);
 }
 
 /* The same status and page of both; what it says holds `says`. */
@@ -94,14 +126,7 @@ void kg_fleet_pages_as_of_a_folder(struct kg_record *rec, const void *arg) {
     static const struct {
         const char *target, *says;
     } PAGES[] = {
-        { "/", "Other GPU" },
-        { "/?machine=OTHER+gpu&verdict=pass", "Other GPU" },
-        { "/?machine=%25", "No such run is here." },
         { "/?machine=%ff%fe", "" },
-        { "/?branch=main&verdict=fail", "Runs" },
-        { "/?commit=%5F", "No such run is here." },
-        { "/?page=2", "" },
-        { "/?page=99999999999999", "" },
         { "/?page=x", "" },
         { "/run/@", "Beside the run before it" },
         { "/run/#", "Other GPU" },
@@ -127,6 +152,14 @@ void kg_fleet_pages_as_of_a_folder(struct kg_record *rec, const void *arg) {
         { "/search?q=%ff", "" },
         { "/nowhere", "There is no such page" },
     };
+    static const char *const LISTS[][2] = {
+        { "/", "Other GPU" },
+        { "/?machine=OTHER+gpu&verdict=pass", "Other GPU" },
+        { "/?machine=%25", "No such run is here." },
+        { "/?branch=main&verdict=fail", "Runs" },
+        { "/?commit=%5F", "No such run is here." },
+        { "/?page=2", "" },
+    };
     struct kg_fleet_line line;
     struct servers servers;
     (void)arg;
@@ -151,6 +184,10 @@ void kg_fleet_pages_as_of_a_folder(struct kg_record *rec, const void *arg) {
             expect_same(&servers, kg_buffer_text(&target), PAGES[i].says);
             kg_buffer_free(&target);
         }
+        for (size_t i = 0; i < KG_COUNT_OF(LISTS); i++) expect_same_links(&servers, LISTS[i][0], LISTS[i][1]);
+        expect_of_fleet(&servers, "/?runner=runner_b", "<td class=\"text\">runner_b</td>");
+        expect_of_fleet(&servers, "/?runner=runner_b&commit=0000000", "No such run is here.");
+        expect_of_fleet(&servers, "/?runner=nobody", "No such run is here.");
         char *victim = case_target(&servers, "case_2%5B");
         expect_of_fleet(&servers, victim, "<g class=\"step\">");
         expect_of_fleet(&servers, "/signoffs", "A fleet keeps no sign-offs");

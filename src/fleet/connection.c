@@ -51,15 +51,17 @@ static char *one_line(const char *message, const char *secret) {
 }
 
 bool kg_fleet_is_lost(const struct kg_fleet *fleet) {
-    return fleet->pq->status(fleet->conn) != CONNECTION_OK;
+    return fleet->is_gone || fleet->pq->status(fleet->conn) != CONNECTION_OK;
 }
 
-enum kg_status kg_fleet_fail(const struct kg_fleet *fleet, const char *doing, PGresult *result, struct kg_error *err) {
+enum kg_status kg_fleet_fail(struct kg_fleet *fleet, const char *doing, PGresult *result, struct kg_error *err) {
     const struct kg_libpq *pq = fleet->pq;
     const char *state = result ? pq->resultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
     const char *said = result ? pq->resultErrorField(result, PG_DIAG_MESSAGE_PRIMARY) : NULL;
     char *why = one_line(said ? said : pq->errorMessage(fleet->conn), fleet->secret);
     enum kg_status status = status_of(state ? state : "");
+    /* libpq's own errors have no SQLSTATE, and do not always change the connection's status: it could not write. */
+    fleet->is_gone = fleet->is_gone || !state || strncmp(state, "57P", 3) == 0;
     if (kg_fleet_is_lost(fleet)) status = kg_fail(err, KG_ERR_INCOMPLETE, "%s went away: %s", fleet->where, why);
     else /* of a write that was cut short the server's message does not say why */
         status = kg_fail(err, status, "%s: %s: %s%s", fleet->where, doing,
@@ -93,6 +95,7 @@ static enum kg_status connect_once(struct kg_fleet *fleet, struct kg_error *err)
                                   NULL };
     const char *const values[] = { "10", "kigo", "30", "10", "3", "60000", fleet->url, "UTF8", "read-write", NULL };
     if (fleet->conn) fleet->pq->finish(fleet->conn);
+    fleet->is_gone = false;
     fleet->conn = fleet->pq->connectdbParams(names, values, 1);
     if (!fleet->conn) kg_memory_exhausted(0);
     if (kg_fleet_is_lost(fleet)) {

@@ -11,6 +11,7 @@ struct kg_fleet {
     char *url, *where;
     char *secret; /* the password of the URL, which no message may hold; NULL: none */
     double wait_s;
+    bool is_gone; /* the server went away */
     enum kg_fleet_use use;
     const char *more_settings; /* of each connection: SQL, or NULL */
 };
@@ -19,7 +20,7 @@ struct kg_fleet {
 #define KG_FLEET_LOCK "1802069871"
 
 /* What the server said of a call that failed (result NULL: of the connection); clears the result. */
-enum kg_status kg_fleet_fail(const struct kg_fleet *fleet, const char *doing, PGresult *result, struct kg_error *err);
+enum kg_status kg_fleet_fail(struct kg_fleet *fleet, const char *doing, PGresult *result, struct kg_error *err);
 /* Whether the server went away. */
 bool kg_fleet_is_lost(const struct kg_fleet *fleet);
 /* Connects again, waiting as the fleet was opened; who read may write from then on, if the use says so. */

@@ -80,6 +80,9 @@ static int wait_for(pid_t child) {
     return WIFEXITED(state) ? WEXITSTATUS(state) : -1;
 }
 
+const char *const KG_FLEET_SERVER_DEFAULTS[] = { "-c", "shared_buffers=128MB", "-c", "fsync=on", "-c", "autovacuum=on",
+                                                 "-c", "max_connections=120",  NULL };
+
 static void end_standby(void) {
     kill(server.standby, SIGQUIT);
     wait_for(server.standby);

@@ -15,6 +15,8 @@ void kg_fleet_server_kill(void);
 const char *kg_fleet_server_start_with_small(int megabytes);
 /* Starts it again. settings: more arguments of postgres, ended by NULL, or NULL. */
 void kg_fleet_server_start(const char *const *settings);
+/* PostgreSQL's defaults, where this server has others to be light; but for 120 connections. */
+extern const char *const KG_FLEET_SERVER_DEFAULTS[];
 
 /* A streaming standby of the server, which answers commits once the standby has applied them (remote_apply). Sockets of
  * both lie in the folder: the server's has port 5432, the standby's 5433. */

@@ -264,9 +264,11 @@ fleet_lab = \
 	suites/integration/fleet_both.c suites/integration/fleet_both.h \
 	suites/integration/fleet_crashes.c suites/integration/fleet_crashes.h \
 	suites/integration/fleet_decides.c suites/integration/fleet_decides.h \
+	suites/integration/fleet_figures.c suites/integration/fleet_figures.h \
 	suites/integration/fleet_holds.c suites/integration/fleet_holds.h \
 	suites/integration/fleet_lab.c suites/integration/fleet_lab.h \
 	suites/integration/fleet_line.c suites/integration/fleet_line.h \
+	suites/integration/fleet_many.c \
 	suites/integration/fleet_measures.c suites/integration/fleet_measures.h \
 	suites/integration/fleet_prunes.c suites/integration/fleet_prunes.h \
 	suites/integration/fleet_pulls.c suites/integration/fleet_pulls.h \

@@ -9,6 +9,7 @@
 #include "suites/integration/fleet_asks.h"
 #include "suites/integration/fleet_crashes.h"
 #include "suites/integration/fleet_decides.h"
+#include "suites/integration/fleet_figures.h"
 #include "suites/integration/fleet_holds.h"
 #include "suites/integration/fleet_lab.h"
 #include "suites/integration/fleet_measures.h"
@@ -519,6 +520,9 @@ static void answers_fit_their_schemas(struct kg_record *rec, const void *arg) {
     { .layer = "integration", .op = "fleet", .name = #name_, .run = kg_fleet_##name_, .arg = n, .timeout_s = 300 }
 
 static const int TWO = 2, FOUR = 4;
+static const struct kg_fleet_figures QUICK = {
+    .n_cases = 40, .n_line = 7, .n_rows = { 0, 5000 }, .n_runs = 12, .n_calls = 1, .n_runners = 4, .seconds = 0.5
+};
 static const struct kg_case CASES[] = {
     CASE(comes_back_as_it_went),
     CASE(twice_is_once),
@@ -567,6 +571,9 @@ static const struct kg_case CASES[] = {
     OTHER(of_a_newer_kigo),
     OTHER(disk_full),
     OTHER(standby_takes_over),
+    TIMES(asked_as_it_grows, &QUICK),
+    TIMES(asked_over_runs, &QUICK),
+    TIMES(pushed_by_many, &QUICK),
     TIMES(server_killed_at_random, &TWO),
     TIMES(client_killed_at_random, &FOUR),
     TIMES(client_killed_at_tables, &TWO),

@@ -418,8 +418,10 @@ enum { STEP_ELEMS = 1 << 20 };
 /* Element i is 1 + i / STEP_ELEMS. */
 static enum kg_status fill_steps(void *arg, uint64_t offset_bytes, void *to, size_t n_bytes, struct kg_error *err) {
     (void)arg, (void)err;
-    for (size_t i = 0; i < n_bytes / sizeof(float); i++)
-        ((float *)to)[i] = (float)(1 + (offset_bytes / sizeof(float) + i) / STEP_ELEMS);
+    for (size_t i = 0; i < n_bytes / sizeof(float); i++) {
+        const uint64_t step = 1 + (offset_bytes / sizeof(float) + i) / STEP_ELEMS;
+        ((float *)to)[i] = (float)step;
+    }
     return KG_OK;
 }
 
@@ -430,7 +432,8 @@ static void expect_steps(const char *path) {
     const struct kg_dtype_info *info = kg_dtype_info(t->dtype);
     float x[32];
     for (uint64_t at = 0; at < t->n_elems; at += STEP_ELEMS) {
-        const double want = (double)(1 + at / STEP_ELEMS);
+        const uint64_t step = 1 + at / STEP_ELEMS;
+        const double want = (double)step;
         info->decode((const uint8_t *)t->data + at / info->block_elems * info->block_bytes, x, info->block_elems);
         ck_assert_msg(fabs((double)x[0] / want - 1) < 0x1p-11, "%g, not %g", (double)x[0], want);
     }

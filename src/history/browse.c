@@ -144,8 +144,7 @@ enum kg_status kg_browse_run_before(struct kg_history *history, const char *bund
     return text_of(status, rows, "bundle_id", before);
 }
 
-#define OF_RUN(of_run)                                                                                                 \
-    " FROM bundle b JOIN result_row r ON " of_run " JOIN tcase c ON c.case_id = r.case_id WHERE b.bundle_id = ?1"
+#define OF_RUN(of_run) " FROM bundle b JOIN " of_run " JOIN tcase c ON c.case_id = r.case_id WHERE b.bundle_id = ?1"
 #define COUNT_OF(condition) "sum(CASE WHEN r.status " condition " THEN 1 ELSE 0 END)"
 
 enum kg_status kg_browse_groups(struct kg_history *history, const char *bundle_id, json_t **rows,

@@ -231,14 +231,12 @@ enum kg_status kg_run_load(struct kg_history *history, int64_t bundle_no, const 
         RESULTS = { "SELECT result_id, case_id, status, seed, CASE status WHEN 'skip' THEN reason END FROM result_row"
                     " WHERE bundle_no = CAST(?1 AS BIGINT) ORDER BY 1",
                     "SELECT r.result_id, r.case_id, r.status, r.seed, CASE r.status WHEN 'skip' THEN r.reason END"
-                    " FROM bundle b JOIN result_row r ON r.result_id BETWEEN b.bundle_no << 20 AND"
-                    " (b.bundle_no << 20) + 1048575 AND r.runner_no = b.runner_no AND r.month = b.month"
-                    " WHERE b.bundle_no = CAST(?1 AS BIGINT) ORDER BY 1" },
+                    " FROM bundle b JOIN " KG_POSTGRES_RESULTS " WHERE b.bundle_no = CAST(?1 AS BIGINT) ORDER BY 1" },
         METRICS = { "SELECT result_id, figure_id, value, valid, tol, n FROM metric_row WHERE result_id BETWEEN"
                     " CAST(?1 AS BIGINT) << 20 AND (CAST(?1 AS BIGINT) << 20) + 1048575 ORDER BY result_id, seq",
-                    "SELECT m.result_id, m.figure_id, m.value, m.valid, m.tol, m.n FROM bundle b JOIN metric_row m"
-                    " ON m.result_id BETWEEN b.bundle_no << 20 AND (b.bundle_no << 20) + 1048575"
-                    " AND m.runner_no = b.runner_no AND m.month = b.month"
+                    "SELECT m.result_id, m.figure_id, m.value, m.valid, m.tol, m.n FROM bundle b JOIN LATERAL"
+                    " (SELECT * FROM metric_row s WHERE s.result_id BETWEEN b.bundle_no << 20 AND (b.bundle_no << 20)"
+                    " + 1048575 AND s.runner_no = b.runner_no AND s.month = b.month OFFSET 0) m ON TRUE"
                     " WHERE b.bundle_no = CAST(?1 AS BIGINT) ORDER BY m.result_id, m.seq" };
     char number[32];
     struct loading l = { .catalogue = catalogue, .run = run };

@@ -25,14 +25,19 @@ struct kg_sql {
     "replace(replace(replace(replace(replace(replace(" glob                                                            \
     ", '[[]', '['), '\\', '\\\\'), '%', '\\%'), '_', '\\_'), '*', '%'), '?', '_')"
 
+/* Results r of run b of a fleet, to be joined. A subquery that cannot be merged: else the planner may read whole
+ * partitions and join them by runner and month, as it takes a range of numbers for many. */
+#define KG_POSTGRES_RESULTS                                                                                            \
+    "LATERAL (SELECT * FROM result_row s WHERE s.result_id BETWEEN b.bundle_no << 20 AND (b.bundle_no << 20) + "       \
+    "1048575"                                                                                                          \
+    " AND s.runner_no = b.runner_no AND s.month = b.month OFFSET 0) r ON TRUE"
 /* What differs in statements over the runs' rows, as arguments of a macro that writes the statement once: how text is
- * ordered, which results r are those of run b (seen from the run; seen from a case), which figures m those of r, and of
- * what long text the table's index is made. */
-#define KG_SQLITE_WORDS "", "r.bundle_no = b.bundle_no", "r.bundle_no = b.bundle_no", "m.result_id = r.result_id", ""
+ * ordered, what joins results r of run b, which runs b are those of results r, which figures m those of r, and of what
+ * long text the table's index is made. */
+#define KG_SQLITE_WORDS                                                                                                \
+    "", "result_row r ON r.bundle_no = b.bundle_no", "r.bundle_no = b.bundle_no", "m.result_id = r.result_id", ""
 #define KG_POSTGRES_WORDS                                                                                              \
-    " COLLATE \"C\"",                                                                                                  \
-        "r.result_id BETWEEN b.bundle_no << 20 AND (b.bundle_no << 20) + 1048575 AND r.runner_no = b.runner_no"        \
-        " AND r.month = b.month",                                                                                      \
+    " COLLATE \"C\"", KG_POSTGRES_RESULTS,                                                                             \
         "r.bundle_no = b.bundle_no AND r.runner_no = b.runner_no AND r.month = b.month",                               \
         "m.result_id = r.result_id AND m.runner_no = r.runner_no AND m.month = r.month", "md5"
 /* A struct kg_sql of STATEMENT(order, of_run, of_case, of_result, digest), a macro. */

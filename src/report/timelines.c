@@ -67,7 +67,7 @@ enum kg_status kg_timelines_largest(struct kg_history *history, const char *limi
 #define LARGEST(order, of_run, of_result, is_like)                                                                     \
     "SELECT line, bundle_no, value FROM (SELECT CASE WHEN ?2 = '*.margin' THEN 'all' ELSE f.name END AS line,"         \
     " b.bundle_no, max(m.value) AS value FROM (SELECT * FROM bundle ORDER BY started_us DESC, bundle_id" order         \
-    " DESC LIMIT CAST(?1 AS BIGINT)) b JOIN result_row r ON " of_run " JOIN metric_row m ON " of_result                \
+    " DESC LIMIT CAST(?1 AS BIGINT)) b JOIN " of_run " JOIN metric_row m ON " of_result                                \
     " JOIN figure_name f ON f.figure_id = m.figure_id WHERE f.name " is_like " AND m.valid <> 0"                       \
     " GROUP BY 1, b.bundle_no) AS largest ORDER BY line" order ", bundle_no"
 #define IN_INDEX(order, of_run, of_case, of_result, digest) LARGEST(order, of_run, of_result, "GLOB ?2")

@@ -20,8 +20,8 @@ static bool take_id(void *arg, size_t n_columns, const char *const *names, const
 static enum kg_status find_newest(struct kg_history *history, const char *limit, char **id, struct kg_error *err) {
 #define NEWEST(order, of_run, of_case, of_result, digest)                                                              \
     "SELECT b.bundle_id FROM (SELECT * FROM bundle ORDER BY started_us DESC, bundle_id" order                          \
-    " DESC LIMIT CAST(?1 AS BIGINT)) b WHERE EXISTS (SELECT 1 FROM result_row r JOIN metric_row m ON " of_result       \
-    " WHERE " of_run " AND m.mad IS NOT NULL AND m.valid <> 0)"                                                        \
+    " DESC LIMIT CAST(?1 AS BIGINT)) b WHERE EXISTS (SELECT 1 FROM (SELECT 1) AS one JOIN " of_run                     \
+    " JOIN metric_row m ON " of_result " WHERE m.mad IS NOT NULL AND m.valid <> 0)"                                    \
     " ORDER BY b.started_us DESC, b.bundle_id" order " DESC LIMIT 1"
     static const struct kg_sql SQL = KG_SQL_BOTH(NEWEST);
     *id = NULL;
@@ -34,11 +34,11 @@ static enum kg_status load(struct kg_history *history, const char *limit, const 
 #define TIMINGS(order, of_run, of_case, of_result, digest)                                                             \
     "SELECT line, bundle_no, value, ci_lo, ci_hi FROM (SELECT c.case_key || ' ' || f.name AS line, b.bundle_no,"       \
     " m.value, m.ci_lo, m.ci_hi FROM (SELECT * FROM bundle ORDER BY started_us DESC, bundle_id" order                  \
-    " DESC LIMIT CAST(?1 AS BIGINT)) b JOIN result_row r ON " of_run " JOIN tcase c ON c.case_id = r.case_id"          \
+    " DESC LIMIT CAST(?1 AS BIGINT)) b JOIN " of_run " JOIN tcase c ON c.case_id = r.case_id"                          \
     " JOIN metric_row m ON " of_result " JOIN figure_name f ON f.figure_id = m.figure_id"                              \
     " WHERE m.mad IS NOT NULL AND m.valid <> 0"                                                                        \
     " AND b.comparison_key = (SELECT comparison_key FROM bundle WHERE bundle_id = ?2)"                                 \
-    " AND r.case_id IN (SELECT r.case_id FROM bundle b JOIN result_row r ON " of_run " WHERE b.bundle_id = ?2))"       \
+    " AND r.case_id IN (SELECT r.case_id FROM bundle b JOIN " of_run " WHERE b.bundle_id = ?2))"                       \
     " AS timed ORDER BY line" order ", bundle_no"
     static const struct kg_sql SQL = KG_SQL_BOTH(TIMINGS);
     const char *const args[] = { limit, id };

@@ -53,8 +53,6 @@ void kg_fleet_confirms_as_a_folder(struct kg_record *rec, const void *arg) {
                                            "--baseline-build", before,     "--build",   after,    NULL },
                       *const nothing[] = { "confirm", "latest~2", "--repo", "@", "--baseline", "line~10", NULL };
     kg_fleet_line_expect(&line, confirm, "--json", "\"verdict\": \"confirmed\"");
-    kg_fleet_line_expect(&line, confirm, NULL, "confirmed");
-    kg_fleet_line_expect(&line, confirm, "--csv", "confirmed");
     kg_fleet_line_expect(&line, regress, "--json", "\"verdict\": \"confirmed\"");
     kg_fleet_line_expect(&line, nothing, NULL, "nothing to measure again");
     ck_assert_int_eq(n_kept(&line, "confirm"), 0);

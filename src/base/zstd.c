@@ -1,6 +1,7 @@
 #include "base/zstd.h"
 #include "base/file.h"
 #include <stdlib.h>
+#include <string.h>
 #include <zstd.h>
 #include <zstd_errors.h>
 
@@ -121,7 +122,11 @@ static enum kg_status expand(ZSTD_DCtx *context, ZSTD_inBuffer *in, uint64_t max
 
 enum kg_status kg_zstd_expand(const void *data, size_t size_bytes, uint64_t max_bytes, struct kg_buffer *out,
                               struct kg_error *err) {
-    const size_t begin = out->len;
+    static const unsigned char MAGIC[] = { 0x28, 0xB5, 0x2F, 0xFD }; /* RFC 8878, 3.1.1 */
+    const size_t begin = out->len, n = size_bytes < sizeof MAGIC ? size_bytes : sizeof MAGIC;
+    /* Distributions build libzstd with its formats of before version 0.8, whose decoders know no limit of the window.
+     */
+    if (n > 0 && memcmp(data, MAGIC, n) != 0) return kg_fail(err, KG_ERR_FORMAT, "byte 0: this is no Zstandard frame");
     ZSTD_DCtx *context = ZSTD_createDCtx();
     if (!context) return kg_fail(err, KG_ERR_NO_MEMORY, "no memory to expand %zu bytes", size_bytes);
     ZSTD_DCtx_setParameter(context, ZSTD_d_windowLogMax, WINDOW_LOG);

@@ -55,6 +55,14 @@ static bool begin_frames(struct kg_archive_source *s) {
     return s->context && !ZSTD_isError(ZSTD_DCtx_setParameter(s->context, ZSTD_d_windowLogMax, WINDOW_LOG_MAX));
 }
 
+/* Whether a frame of RFC 8878 begins here, or one to skip, by its first byte: libzstd as distributions build it reads
+ * formats of before version 0.8 as well, whose decoders know no limit of the window. */
+static bool begins_frame(const struct kg_archive_source *s) {
+    enum { FRAME = 0x28, SKIPPED = 0x50 };
+    const unsigned char first = (unsigned char)s->input[s->in.pos];
+    return first == FRAME || (first & 0xF0) == SKIPPED;
+}
+
 static la_ssize_t expand(struct archive *archive, struct kg_archive_source *s) {
     for (;;) {
         ZSTD_outBuffer out = { s->output, sizeof s->output, 0 };
@@ -70,6 +78,10 @@ static la_ssize_t expand(struct archive *archive, struct kg_archive_source *s) {
                 archive_set_error(archive, EILSEQ, "ends inside of a Zstandard frame");
                 return -1;
             }
+        }
+        if (!s->inside && !begins_frame(s)) {
+            archive_set_error(archive, EILSEQ, "what follows is no Zstandard frame");
+            return -1;
         }
         const size_t left = ZSTD_decompressStream(s->context, &out, &s->in);
         if (ZSTD_isError(left)) {

@@ -46,23 +46,32 @@ static void mutated_files(struct kg_record *rec, const void *arg) {
 }
 
 /* What inputs once did to a reader. */
+#define BYTES(text) text, sizeof text - 1
 #define TEN(text) text text text text text text text text text text
 static const struct {
     const char *target, *name, *data;
+    size_t n_bytes;
 } FOUND[] = {
-    { "bundle_env", "env_is_a_list", "[]" },          /* was freed twice by verify */
-    { "bundle_summary", "summary_is_a_number", "7" }, /* likewise, by all that read it */
+    { "bundle_env", "env_is_a_list", BYTES("[]") },          /* was freed twice by verify */
+    { "bundle_summary", "summary_is_a_number", BYTES("7") }, /* likewise, by all that read it */
     { "bundle_summary", "times_that_differ_by_more_than_64_bits",
-      "{\"bundle_id\":\"x\",\"seed\":\"7\",\"started_us\":1795418963084698,\"sealed_us\":-9223372036854775808}" },
+      BYTES(
+          "{\"bundle_id\":\"x\",\"seed\":\"7\",\"started_us\":1795418963084698,\"sealed_us\":-9223372036854775808}") },
     { "checkpoint", "fewer_runs_than_64_bits_hold",
-      "{\"kigo_checkpoint\":1,\"utc\":\"\",\"n_runs\":-9223372036854775808,\"heads\":[{\"d\":\"\",\"\":1}]}" },
+      BYTES("{\"kigo_checkpoint\":1,\"utc\":\"\",\"n_runs\":-9223372036854775808,\"heads\":[{\"d\":\"\",\"\":1}]}") },
     { "hf_config", "more_layers_than_types", /* each number of layers was tried as the period of the list */
-      "{\"architectures\":[\"Gemma3ForCausalLM\"],\"model_type\":\"gemma3_text\",\"vocab_size\":264,\"hidden_size\":48,"
-      "\"intermediate_size\":64,\"num_hidden_layers\":16777215,\"num_attention_heads\":4,\"num_key_value_heads\":2,"
-      "\"head_dim\":32,\"max_position_embeddings\":128,\"rms_norm_eps\":1e-6,\"sliding_window\":16,\"layer_types\":"
-      "[" TEN(TEN("\"sliding_attention\",")) "64]}" },
+      BYTES(
+          "{\"architectures\":[\"Gemma3ForCausalLM\"],\"model_type\":\"gemma3_text\",\"vocab_size\":264,\"hidden_"
+          "size\":48,"
+          "\"intermediate_size\":64,\"num_hidden_layers\":16777215,\"num_attention_heads\":4,\"num_key_value_heads\":2,"
+          "\"head_dim\":32,\"max_position_embeddings\":128,\"rms_norm_eps\":1e-6,\"sliding_window\":16,\"layer_types\":"
+          "[" TEN(TEN("\"sliding_attention\",")) "64]}") },
+    /* Formats of before version 0.8, which libzstd reads as well, without a limit of the window. */
+    { "zstd", "legacy_frame", BYTES("\x27\xb5\x2f\xfd\x04\x88") },
+    { "archive_compressed", "legacy_frame_behind_an_empty_one",
+      BYTES("\x28\xb5\x2f\xfd\x24\0\x01\0\0\x99\xe9\xd8\x51\x27\xb5\x2f\xfd\x04\x88") },
     { "archive_compressed", "window_of_120_mib", /* was allocated before anything was read */
-      "\x28\xb5\x2f\xfd\xd4\x87\x12\x67\xf2\xa5\xc8\xaa\xb8\x0f" },
+      BYTES("\x28\xb5\x2f\xfd\xd4\x87\x12\x67\xf2\xa5\xc8\xaa\xb8\x0f") },
 };
 
 static void found_before(struct kg_record *rec, const void *arg) {
@@ -74,7 +83,7 @@ static void found_before(struct kg_record *rec, const void *arg) {
         if (target->run == kg_fuzz_archive && kg_archive_missing()) continue;
         kg_fuzz_inputs_open(target, 1, &inputs);
         kg_fuzz_name_input("%s", FOUND[i].name);
-        ck_assert_int_ne(kg_fuzz_run(target, (const uint8_t *)FOUND[i].data, strlen(FOUND[i].data), &peak), KG_OK);
+        ck_assert_int_ne(kg_fuzz_run(target, (const uint8_t *)FOUND[i].data, FOUND[i].n_bytes, &peak), KG_OK);
         kg_fuzz_inputs_close(&inputs);
     }
     kg_fuzz_folder_remove();

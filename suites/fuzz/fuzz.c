@@ -311,7 +311,7 @@ int main(int argc, char **argv) {
         { "jobs", 'j', KG_OPTION_INT, &o.jobs, "N", "processes (1)", 1, 1024 },
         { "seconds", 0, KG_OPTION_INT, &o.seconds, "S", "start no batch after that time", 1, 1e6 },
         { "inputs", 'n', KG_OPTION_INT, &o.inputs, "N", "inputs of each target, instead of its share", 1, 1e12 },
-        { "scale", 0, KG_OPTION_DOUBLE, &o.scale, "X", "times the shares, 10 million inputs in all (1)", 1e-6, 1e6 },
+        { "scale", 0, KG_OPTION_DOUBLE, &o.scale, "X", "times the shares, 11 million inputs in all (1)", 1e-6, 1e6 },
         { "seed", 's', KG_OPTION_UINT64, &o.seed, "S", "which inputs (1)", 0, 0 },
         { "first", 0, KG_OPTION_INT, &o.first, "N", "number of the first input (0)", 0, 1e15 },
         { "corpus", 0, KG_OPTION_TEXT, &o.corpus, "DIR", "files of DIR/TARGET/ are seeds, too", 0, 0 },

@@ -174,7 +174,8 @@ suites_integration_test_prune_SOURCES = \
 	suites/integration/verbs.c suites/integration/verbs.h
 check_PROGRAMS += suites/integration/test_signoff_command
 suites_integration_test_signoff_command_SOURCES = \
-	suites/integration/test_signoff_command.c \
+	suites/integration/test_signoff_command.c suites/integration/signoff_office.c \
+	suites/integration/signoff_office.h \
 	suites/integration/verbs.c suites/integration/verbs.h
 check_PROGRAMS += suites/integration/test_rerun
 suites_integration_test_rerun_SOURCES = \

@@ -7,6 +7,7 @@
 #include "bundle/records.h"
 #include "run/publish.h"
 #include "signoff/judge.h"
+#include "suites/integration/signoff_office.h"
 #include "suites/integration/verbs.h"
 #include "suites/support/bundle_maker.h"
 #include "suites/support/made_gpu.h"
@@ -14,104 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char SPRINT[] =
-    "{\"sprint\": \"sample\", \"title\": \"A sample\", \"stories\": [{\"spec\": \"FT-1\", \"title\": \"one\", "
-    "\"needs\": "
-    "\"gpu\", \"cases\": [{\"what\": \"all pass\", \"match\": \"unit/sample/*\", \"at_least\": 2}], \"figures\": ["
-    "{\"what\": \"errors\", \"figure\": \"max_abs <= %s\", \"of\": {\"match\": \"unit/sample/*\", \"error\": "
-    "\"logits\"}}%s]}]}";
 #define UNPROVEN                                                                                                       \
     ", {\"what\": \"none\", \"figure\": \"value >= 1\", \"of\": {\"match\": \"bench/*\", \"metric\": \"speed\"}}"
-
-struct office {
-    char *repository, *source, *root, *sprint, *keys, *key, *allowed;
-};
-
-static void write_text(const char *path, const char *text) {
-    struct kg_error err;
-    EXPECT_OK(kg_file_write(path, text, strlen(text), &err), err);
-}
-
-static void git(const char *dir, const char *const *args) {
-    struct kg_buffer out = KG_BUFFER_INIT;
-    struct kg_error err;
-    EXPECT_OK(kg_git(dir, args, 4096, &out, NULL, &err), err);
-    kg_buffer_free(&out);
-}
-
-static void commit_all(const char *repository) {
-    git(repository, ARGS("add", "-A"));
-    git(repository, ARGS("-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgsign=false", "commit",
-                         "-q", "-m", "sources"));
-}
-
-static bool has_git(struct kg_record *rec) {
-    struct kg_buffer out = KG_BUFFER_INIT;
-    const bool there = kg_git(".", ARGS("--version"), 4096, &out, NULL, NULL) != KG_ERR_NOT_FOUND;
-    kg_buffer_free(&out);
-    if (!there) kg_record_skip(rec, "no git on this machine");
-    return there;
-}
-
-/* A repository with a source file in a commit, a folder for bundles outside of it, a sprint, a key. */
-static bool open_office(struct office *o, struct kg_record *rec, const char *limit, const char *more) {
-    struct kg_error err;
-    const char *dir = kg_scratch_dir(rec);
-    *o = (struct office){ .repository = kg_path_join(dir, "repository"),
-                          .root = kg_path_join(dir, "bundles"),
-                          .keys = kg_path_join(dir, "keys"),
-                          .sprint = kg_path_join(dir, "sample.json") };
-    if (!has_git(rec)) return false;
-    char *src = kg_path_join(o->repository, "src"), *sprint = kg_xasprintf(SPRINT, limit, more);
-    EXPECT_OK(kg_dir_make(src, &err), err);
-    EXPECT_OK(kg_dir_make(o->root, &err), err);
-    EXPECT_OK(kg_dir_make(o->keys, &err), err);
-    o->source = kg_path_join(src, "main.c");
-    write_text(o->source, "int main(void) { return 0; }\n");
-    write_text(o->sprint, sprint);
-    git(o->repository, ARGS("init", "-q"));
-    commit_all(o->repository);
-    o->key = kg_verb_key(rec, o->keys, "ci");
-    if (o->key) o->allowed = kg_verb_allowed(o->keys, "allowed", "ci@example.org", o->key);
-    free(sprint);
-    free(src);
-    return o->key != NULL;
-}
-
-static void close_office(struct office *o) {
-    free(o->repository);
-    free(o->source);
-    free(o->root);
-    free(o->sprint);
-    free(o->keys);
-    free(o->key);
-    free(o->allowed);
-}
-
-/* A sealed and signed run of two cases from the repository's sources. malloc'ed folder. */
-static char *make_run(const struct office *o, const char *status, bool has_gpu, bool is_signed) {
-    json_t *run = json_pack("{s:[s]}", "argv", "check");
-    const struct kg_bundle_options options = { .root = o->root, .source_dir = o->repository, .run = run, .seed = 7 };
-    struct kg_bundle *bundle;
-    struct kg_bundle_summary summary;
-    struct kg_error err;
-    EXPECT_OK(kg_bundle_create(&options, &bundle, &err), err);
-    for (size_t i = 0; i < 2; i++) {
-        json_t *line = kg_maker_plan_line(i);
-        EXPECT_OK(kg_bundle_plan(bundle, line, &err), err);
-        json_decref(line);
-    }
-    EXPECT_OK(kg_bundle_plan_done(bundle, &err), err);
-    EXPECT_OK(kg_maker_run(bundle, 0, "pass", &err), err);
-    EXPECT_OK(kg_maker_run(bundle, 1, status, &err), err);
-    EXPECT_OK(kg_run_seal(bundle, &summary, &err), err);
-    char *dir = kg_xstrdup(kg_bundle_dir(bundle));
-    kg_bundle_close(bundle);
-    json_decref(run);
-    kg_made_gpu(dir, has_gpu ? "a made GPU" : NULL);
-    if (is_signed) kg_verb_expect(o->root, ARGS("sign", dir, "--key", o->key), KG_EXIT_OK, NULL);
-    return dir;
-}
 
 #define SIGNOFF(o, ...)                                                                                                \
     ARGS("signoff", (o)->sprint, "--repository", (o)->repository, "--allowed-signers", (o)->allowed, __VA_ARGS__)
@@ -140,9 +45,9 @@ static const struct verdict_row {
 
 static void verdict(struct kg_record *rec, const void *arg) {
     const struct verdict_row *row = arg;
-    struct office o;
-    if (!open_office(&o, rec, row->limit, row->more)) return close_office(&o);
-    char *dir = make_run(&o, row->status, true, true);
+    struct kg_office o;
+    if (!kg_office_open(&o, rec, row->limit, row->more)) return kg_office_close(&o);
+    char *dir = kg_office_run(&o, row->status, true, true);
     json_t *answer = kg_verb_json(o.root, SIGNOFF(&o, dir), row->exit_code);
     ck_assert_str_eq(kg_json_text(answer, "verdict"), row->verdict);
     const char *documents = kg_json_text(answer, "dir"), *id = strrchr(dir, '/') + 1;
@@ -158,18 +63,18 @@ static void verdict(struct kg_record *rec, const void *arg) {
     kg_verb_expect(o.root, ARGS("verify", "--all", "--allowed-signers", o.allowed), KG_EXIT_OK, NULL); /* no bundle */
     json_decref(answer);
     free(dir);
-    close_office(&o);
+    kg_office_close(&o);
 }
 
 static void statement_is_signed(struct kg_record *rec, const void *arg) {
-    struct office o;
+    struct kg_office o;
     (void)arg;
-    if (!open_office(&o, rec, "1e-2", "")) return close_office(&o);
-    char *dir = make_run(&o, "pass", true, true), *out = kg_path_join(kg_scratch_dir(rec), "out");
+    if (!kg_office_open(&o, rec, "1e-2", "")) return kg_office_close(&o);
+    char *dir = kg_office_run(&o, "pass", true, true), *out = kg_path_join(kg_scratch_dir(rec), "out");
     kg_verb_expect(o.root, SIGNOFF(&o, dir, "-o", out, "--sign", o.key), KG_EXIT_OK, NULL);
     expect_file(out, "statement.intoto.json.sig", "-----BEGIN SSH SIGNATURE-----");
     /* What was signed off stays, wherever the documents went. */
-    for (size_t i = 0; i < 2; i++) free(make_run(&o, "pass", true, false));
+    for (size_t i = 0; i < 2; i++) free(kg_office_run(&o, "pass", true, false));
     json_t *pruned = kg_verb_json(o.root, ARGS("prune", "--keep", "1"), KG_EXIT_OK);
     const json_t *rows = json_object_get(pruned, "bundles"), *row;
     size_t i;
@@ -181,7 +86,7 @@ static void statement_is_signed(struct kg_record *rec, const void *arg) {
     json_decref(pruned);
     free(out);
     free(dir);
-    close_office(&o);
+    kg_office_close(&o);
 }
 
 /* A sign-off says what was signed off, or that it was changed: a document, the criteria, the verdict with all hashes
@@ -196,11 +101,11 @@ static void edited_signoff(struct kg_record *rec, const void *arg) {
         { "criteria.json", "1e-3", "1e-1", "changed criteria.json" },
         { "statement.intoto.json", "\"verdict\": \"missed\"", "\"verdict\": \"met\"", "verdict statement.intoto.json" },
     };
-    struct office o;
+    struct kg_office o;
     struct kg_error err;
     (void)arg;
-    if (!open_office(&o, rec, "1e-3", "")) return close_office(&o);
-    char *dir = make_run(&o, "pass", true, true);
+    if (!kg_office_open(&o, rec, "1e-3", "")) return kg_office_close(&o);
+    char *dir = kg_office_run(&o, "pass", true, true);
     json_t *answer = kg_verb_json(o.root, SIGNOFF(&o, dir), KG_EXIT_FAILED);
     char *documents = kg_xstrdup(kg_json_text(answer, "dir")), *note = kg_xasprintf("%s.json", documents);
     const char *const verify[] = { "verify", "--signoffs", "--allowed-signers", o.allowed, NULL };
@@ -234,7 +139,7 @@ static void edited_signoff(struct kg_record *rec, const void *arg) {
     free(documents);
     json_decref(answer);
     free(dir);
-    close_office(&o);
+    kg_office_close(&o);
 }
 
 /* Puts a file's SHA-256 in the place of the one that it had, in another. */
@@ -264,11 +169,11 @@ static void forged_signoff(struct kg_record *rec, const void *arg) {
         { STATEMENT, "\"record\": \"unit/sample/case_0\"", "\"record\": \"unit/sample/case_9\"",
           "names other records" },
     };
-    struct office o;
+    struct kg_office o;
     struct kg_error err;
     (void)arg;
-    if (!open_office(&o, rec, "1e-3", "")) return close_office(&o);
-    char *dir = make_run(&o, "pass", true, true), *kept = kg_path_join(kg_scratch_dir(rec), "kept");
+    if (!kg_office_open(&o, rec, "1e-3", "")) return kg_office_close(&o);
+    char *dir = kg_office_run(&o, "pass", true, true), *kept = kg_path_join(kg_scratch_dir(rec), "kept");
     json_t *answer = kg_verb_json(o.root, SIGNOFF(&o, dir), KG_EXIT_FAILED);
     const char *documents = kg_json_text(answer, "dir");
     char *signoffs = kg_path_join(o.root, "signoffs"), *note = kg_xasprintf("%s.json", strrchr(documents, '/') + 1);
@@ -299,12 +204,12 @@ static void forged_signoff(struct kg_record *rec, const void *arg) {
     free(kept);
     json_decref(answer);
     free(dir);
-    close_office(&o);
+    kg_office_close(&o);
 }
 
 /* Ways for a run to be no evidence. */
-static char *partial(const struct office *o) {
-    char *dir = make_run(o, "pass", true, false);
+static char *partial(const struct kg_office *o) {
+    char *dir = kg_office_run(o, "pass", true, false);
     kg_maker_replace(dir, "data/summary.json", "\"complete\"", "\"partial\"");
     kg_maker_replace(dir, "data/summary.json", "\"verdict\": \"pass\"", "\"verdict\": \"incomplete\"");
     kg_maker_replace(dir, "data/summary.json", "\"exit_code\": 0", "\"exit_code\": 5");
@@ -315,42 +220,42 @@ static char *partial(const struct office *o) {
     return dir;
 }
 
-static char *dirty(const struct office *o) {
-    write_text(o->source, "int main(void) { return 1; }\n");
-    return make_run(o, "pass", true, true);
+static char *dirty(const struct kg_office *o) {
+    kg_office_write(o->source, "int main(void) { return 1; }\n");
+    return kg_office_run(o, "pass", true, true);
 }
 
 /* The record leaves open whether the sources were changed: verify says so. */
-static char *dirty_unknown(const struct office *o) {
-    char *dir = make_run(o, "pass", true, false);
+static char *dirty_unknown(const struct kg_office *o) {
+    char *dir = kg_office_run(o, "pass", true, false);
     kg_maker_replace(dir, "data/source.json", "\"dirty\": false", "\"dirty\": null");
     kg_maker_rehash(dir);
     return dir;
 }
 
-static char *unsigned_run(const struct office *o) {
-    return make_run(o, "pass", true, false);
+static char *unsigned_run(const struct kg_office *o) {
+    return kg_office_run(o, "pass", true, false);
 }
 
-static char *no_gpu(const struct office *o) {
-    return make_run(o, "pass", false, true);
+static char *no_gpu(const struct kg_office *o) {
+    return kg_office_run(o, "pass", false, true);
 }
 
-static char *changed(const struct office *o) {
-    char *dir = make_run(o, "pass", true, true);
+static char *changed(const struct kg_office *o) {
+    char *dir = kg_office_run(o, "pass", true, true);
     kg_maker_replace(dir, "data/results.ndjson", "0.001", "0.000");
     return dir;
 }
 
-static char *changed_and_rehashed(const struct office *o) {
-    char *dir = make_run(o, "pass", true, true);
+static char *changed_and_rehashed(const struct kg_office *o) {
+    char *dir = kg_office_run(o, "pass", true, true);
     kg_maker_replace(dir, "data/env.json", "made GPU", "true GPU");
     kg_maker_rehash(dir);
     return dir;
 }
 
-static char *other_signer(const struct office *o) {
-    char *dir = make_run(o, "pass", true, false), *key = kg_xasprintf("%s-stranger", o->key);
+static char *other_signer(const struct kg_office *o) {
+    char *dir = kg_office_run(o, "pass", true, false), *key = kg_xasprintf("%s-stranger", o->key);
     kg_verb_expect(o->root, ARGS("sign", dir, "--key", key), KG_EXIT_OK, NULL);
     free(key);
     return dir;
@@ -358,8 +263,8 @@ static char *other_signer(const struct office *o) {
 
 /* The commit is a true one, the sources another commit's. */
 /* The commit is its own, the sources are not the commit's. */
-static char *sources_of_another_commit(const struct office *o) {
-    char *dir = make_run(o, "pass", true, false);
+static char *sources_of_another_commit(const struct kg_office *o) {
+    char *dir = kg_office_run(o, "pass", true, false);
     json_t *source = NULL;
     struct kg_error err;
     EXPECT_OK(kg_bundle_read_json(dir, "data/source.json", &source, &err), err);
@@ -371,20 +276,20 @@ static char *sources_of_another_commit(const struct office *o) {
     return dir;
 }
 
-static char *commit_not_at_hand(const struct office *o) {
-    char *dir = make_run(o, "pass", true, true), *git_dir = kg_path_join(o->repository, ".git");
+static char *commit_not_at_hand(const struct kg_office *o) {
+    char *dir = kg_office_run(o, "pass", true, true), *git_dir = kg_path_join(o->repository, ".git");
     struct kg_error err;
     EXPECT_OK(kg_path_remove(git_dir, &err), err);
-    git(o->repository, ARGS("init", "-q"));
-    write_text(o->source, "int main(void) { return 4; }\n");
-    commit_all(o->repository);
+    kg_office_git(o->repository, ARGS("init", "-q"));
+    kg_office_write(o->source, "int main(void) { return 4; }\n");
+    kg_office_commit(o->repository);
     free(git_dir);
     return dir;
 }
 
 static const struct refused_row {
     const char *name;
-    char *(*make)(const struct office *o);
+    char *(*make)(const struct kg_office *o);
     const char *what;
     int exit_code, with_unsigned; /* exit codes, the second with --unsigned */
 } REFUSED[] = {
@@ -402,8 +307,8 @@ static const struct refused_row {
 
 static void refused(struct kg_record *rec, const void *arg) {
     const struct refused_row *row = arg;
-    struct office o;
-    if (!open_office(&o, rec, "1e-2", "")) return close_office(&o);
+    struct kg_office o;
+    if (!kg_office_open(&o, rec, "1e-2", "")) return kg_office_close(&o);
     free(kg_verb_key(rec, o.keys, "ci-stranger"));
     char *dir = row->make(&o);
     json_t *answer = kg_verb_json(o.root, SIGNOFF(&o, dir), row->exit_code);
@@ -414,53 +319,53 @@ static void refused(struct kg_record *rec, const void *arg) {
     kg_verb_expect(o.root, SIGNOFF(&o, dir, "--unsigned"), row->with_unsigned, NULL);
     json_decref(answer);
     free(dir);
-    close_office(&o);
+    kg_office_close(&o);
 }
 
 static void runs_together(struct kg_record *rec, const void *arg) {
-    struct office o;
+    struct kg_office o;
     (void)arg;
-    if (!open_office(&o, rec, "1e-2", "")) return close_office(&o);
-    char *skipped = make_run(&o, "skip", true, true), *passed = make_run(&o, "pass", true, true);
+    if (!kg_office_open(&o, rec, "1e-2", "")) return kg_office_close(&o);
+    char *skipped = kg_office_run(&o, "skip", true, true), *passed = kg_office_run(&o, "pass", true, true);
     kg_verb_expect(o.root, SIGNOFF(&o, skipped), KG_EXIT_INCONCLUSIVE, NULL);
     kg_verb_refuses(o.root, SIGNOFF(&o, passed, passed), KG_EXIT_INCOMPLETE, "was given before");
-    write_text(o.source, "int main(void) { return 3; }\n");
-    commit_all(o.repository);
-    char *later = make_run(&o, "pass", true, true);
+    kg_office_write(o.source, "int main(void) { return 3; }\n");
+    kg_office_commit(o.repository);
+    char *later = kg_office_run(&o, "pass", true, true);
     kg_verb_refuses(o.root, SIGNOFF(&o, passed, later), KG_EXIT_INTEGRITY, "of other sources");
     free(later);
     free(passed);
     free(skipped);
-    close_office(&o);
+    kg_office_close(&o);
 }
 
 /* The commit that is signed, HEAD unless it is named: its own runs, and those of commits with the same sources. */
 static void one_commit(struct kg_record *rec, const void *arg) {
-    struct office o;
+    struct kg_office o;
     (void)arg;
-    if (!open_office(&o, rec, "1e-2", "")) return close_office(&o);
-    char *run = make_run(&o, "pass", true, true), *notes = kg_path_join(o.repository, "NOTES");
-    write_text(notes, "no source");
-    commit_all(o.repository);
+    if (!kg_office_open(&o, rec, "1e-2", "")) return kg_office_close(&o);
+    char *run = kg_office_run(&o, "pass", true, true), *notes = kg_path_join(o.repository, "NOTES");
+    kg_office_write(notes, "no source");
+    kg_office_commit(o.repository);
     json_t *answer = kg_verb_json(o.root, SIGNOFF(&o, run), KG_EXIT_OK);
     expect_file(kg_json_text(answer, "dir"), "signoff.md", "runs of other commits have the sources of this one");
     json_decref(answer);
-    write_text(o.source, "int main(void) { return 5; }\n");
-    commit_all(o.repository);
+    kg_office_write(o.source, "int main(void) { return 5; }\n");
+    kg_office_commit(o.repository);
     kg_verb_refuses(o.root, SIGNOFF(&o, run), KG_EXIT_INTEGRITY, "commit: ");
     kg_verb_refuses(o.root, SIGNOFF(&o, run, "--commit", "nothing"), KG_EXIT_USAGE, "nothing");
     kg_verb_expect(o.root, SIGNOFF(&o, run, "--commit", "HEAD~1"), KG_EXIT_OK, NULL);
     kg_verb_expect(o.root, SIGNOFF(&o, run, "--commit", "HEAD~2"), KG_EXIT_OK, NULL);
     free(notes);
     free(run);
-    close_office(&o);
+    kg_office_close(&o);
 }
 
 static void one_model_of_gpu(struct kg_record *rec, const void *arg) {
-    struct office o;
+    struct kg_office o;
     (void)arg;
-    if (!open_office(&o, rec, "1e-2", "")) return close_office(&o);
-    char *run = make_run(&o, "pass", true, false), *other = make_run(&o, "pass", false, false);
+    if (!kg_office_open(&o, rec, "1e-2", "")) return kg_office_close(&o);
+    char *run = kg_office_run(&o, "pass", true, false), *other = kg_office_run(&o, "pass", false, false);
     kg_verb_expect(o.root, SIGNOFF(&o, run, other, "--unsigned"), KG_EXIT_OK, NULL);
     kg_made_gpu(other, "another GPU");
     kg_verb_refuses(o.root, SIGNOFF(&o, run, other, "--unsigned"), KG_EXIT_INTEGRITY,
@@ -470,17 +375,17 @@ static void one_model_of_gpu(struct kg_record *rec, const void *arg) {
     kg_verb_expect(o.root, SIGNOFF(&o, other, "--unsigned"), KG_EXIT_OK, NULL);
     free(other);
     free(run);
-    close_office(&o);
+    kg_office_close(&o);
 }
 
 /* Figures alone, of a run that is no evidence but verifies: nothing is written. */
 static void figures_of_any_run(struct kg_record *rec, const void *arg) {
-    struct office o;
+    struct kg_office o;
     char *text = NULL;
     (void)arg;
-    if (!open_office(&o, rec, "1e-2", "")) return close_office(&o);
-    write_text(o.source, "int main(void) { return 5; }\n");
-    char *dir = make_run(&o, "pass", true, false), *id = strrchr(dir, '/') + 1;
+    if (!kg_office_open(&o, rec, "1e-2", "")) return kg_office_close(&o);
+    kg_office_write(o.source, "int main(void) { return 5; }\n");
+    char *dir = kg_office_run(&o, "pass", true, false), *id = strrchr(dir, '/') + 1;
     kg_verb_refuses(o.root, ARGS("signoff", o.sprint, id), KG_EXIT_INTEGRITY, "not signed");
     json_t *answer = kg_verb_json(o.root, ARGS("signoff", o.sprint, id, "--figures"), KG_EXIT_OK);
     ck_assert_uint_eq(json_array_size(json_object_get(answer, "criteria")), 1); /* none of cases */
@@ -498,21 +403,21 @@ static void figures_of_any_run(struct kg_record *rec, const void *arg) {
     json_decref(answer);
     free(text);
     free(dir);
-    close_office(&o);
+    kg_office_close(&o);
 }
 
 static void wrong_calls(struct kg_record *rec, const void *arg) {
-    struct office o;
+    struct kg_office o;
     (void)arg;
-    if (!open_office(&o, rec, "1e-2", "")) return close_office(&o);
+    if (!kg_office_open(&o, rec, "1e-2", "")) return kg_office_close(&o);
     kg_verb_refuses(o.root, ARGS("signoff"), KG_EXIT_USAGE, "usage");
     kg_verb_refuses(o.root, ARGS("signoff", o.sprint), KG_EXIT_USAGE, "usage");
     kg_verb_refuses(o.root, ARGS("signoff", "no-such-sprint", "latest"), KG_EXIT_USAGE,
                     "there is no sprint 'no-such-sprint'");
     kg_verb_refuses(o.root, SIGNOFF(&o, "latest"), KG_EXIT_USAGE, "no bundle");
-    write_text(o.sprint, "{}");
+    kg_office_write(o.sprint, "{}");
     kg_verb_refuses(o.root, SIGNOFF(&o, "latest"), KG_EXIT_INTEGRITY, "a sprint lacks 'sprint'");
-    close_office(&o);
+    kg_office_close(&o);
 }
 
 /* What `kigo <verb>` would run, a plan line each. */

@@ -426,6 +426,12 @@ static const struct mutant {
 #define BLOCK_LINEAR "linear of block formats"
     { "logits_from_the_eighth", CHUNKS, BLOCK_LINEAR, 0, "logits", outputs_from_the_eighth, CHANGED, false },
     { "chunks_q_of_other_layer", CHUNKS, QKV_HEADS, 0, "blk.0.q_rope", first_weight_of_other_layer, CHANGED, false },
+    { "chunks_norm_left_out", CHUNKS, QKV_HEADS, 0, "blk.0.q_rope", norm_left_out, CHANGED, false },
+    { "chunks_rotation_left_out", CHUNKS, QKV_HEADS, 0, "blk.0.q_rope", rotation_left_out, CHANGED, false },
+    { "chunks_slot_off_by_one", CHUNKS, QKV_HEADS, 0, "blk.0.k_cache", slot_off_by_one, CHANGED, false },
+    { "chunks_gated_norm_left_out", CHUNKS, GATED, 0, "blk.0.ffn_act", norm_left_out, CHANGED, false },
+    { "chunks_gate_and_up_swapped", CHUNKS, GATED, 0, "blk.0.ffn_act", gate_and_up_swapped, CHANGED, false },
+    { "chunks_product_added_twice", CHUNKS, LINEAR_ADD, 0, "blk.0.attn_residual", NULL, TWICE, false },
     { "chunks_q_bias_left_out", CHUNKS, QKV_HEADS, 0, "blk.0.q_rope", first_bias_left_out, CHANGED, false },
     { "chunks_keys_by_weight_of_queries", CHUNKS, QKV_HEADS, 0, "blk.0.k_cache", keys_by_weight_of_queries, CHANGED,
       false },
@@ -685,8 +691,7 @@ static void build(struct kg_case_list *cases) {
         for (size_t m = 0; m < KG_COUNT_OF(MUTANTS); m++) {
             const struct lowered_case c = { scene_of(MUTANTS[m].scene), &MUTANTS[m], p };
             if ((p == F32 && MUTANTS[m].f16_only) || !suits(c.scene, p)) continue;
-            if (p < BLOCKS || strcmp(c.scene->path, GRAPH) == 0)
-                add(cases, "mutation", MUTANTS[m].name, &c, mutant_is_rejected);
+            if (p < BLOCKS || c.scene->blocks_only) add(cases, "mutation", MUTANTS[m].name, &c, mutant_is_rejected);
         }
     }
     kg_case_list_add(cases, &(struct kg_case){ .layer = "mutation",

@@ -336,21 +336,18 @@ static void one_expert_fewer(const struct site *s) {
     node_of(s, KG_OP_router, 0)->args.router.n_used -= 1;
 }
 
-static void rows_from(struct kg_weight *w, uint32_t first) {
+static void next_row(const struct site *s) {
+    struct kg_weight *w = &s->n->args.embedding.weight;
     uint64_t row_bytes;
     struct kg_error err;
     kg_must(kg_dtype_row_bytes(w->dtype, w->n_cols, &row_bytes, &err), &err);
-    w->data = (const uint8_t *)w->data + first * row_bytes;
-    w->n_rows -= first;
+    w->data = (const uint8_t *)w->data + row_bytes;
+    w->n_rows -= 1;
 }
 
-static void next_row(const struct site *s) {
-    rows_from(&s->n->args.embedding.weight, 1);
-}
-
-/* Rows are taken in pairs, and a matrix is whole 16 bytes. */
-static void outputs_from_the_eighth(const struct site *s) {
-    rows_from(&linear(s, 0)->weight, 8);
+/* As of a tied output: of the same shape and format. */
+static void logits_by_the_embedding(const struct site *s) {
+    linear(s, 0)->weight.data = s->nodes[0].args.embedding.weight.data;
 }
 
 enum how { CHANGED, TWICE, LEFT_OUT }; /* the step's nodes */
@@ -424,7 +421,7 @@ static const struct mutant {
     { "experts_down_of_other_layer", EXPERTS, EXPERT_FFN, 0, "blk.0.expert_out", down_of_other_layer, CHANGED, true },
     { "experts_down_bias_left_out", EXPERTS, EXPERT_FFN, 1, "blk.1.expert_out", down_bias_left_out, CHANGED, true },
 #define BLOCK_LINEAR "linear of block formats"
-    { "logits_from_the_eighth", CHUNKS, BLOCK_LINEAR, 0, "logits", outputs_from_the_eighth, CHANGED, false },
+    { "logits_by_the_embedding", CHUNKS, BLOCK_LINEAR, 0, "logits", logits_by_the_embedding, CHANGED, false },
     { "chunks_q_of_other_layer", CHUNKS, QKV_HEADS, 0, "blk.0.q_rope", first_weight_of_other_layer, CHANGED, false },
     { "chunks_norm_left_out", CHUNKS, QKV_HEADS, 0, "blk.0.q_rope", norm_left_out, CHANGED, false },
     { "chunks_rotation_left_out", CHUNKS, QKV_HEADS, 0, "blk.0.q_rope", rotation_left_out, CHANGED, false },

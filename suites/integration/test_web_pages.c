@@ -315,7 +315,7 @@ static void two_runs_and_what_is_open(struct kg_record *rec, const void *arg) {
     end_line(&lab, ids);
 }
 
-/* All cases of the second run but one are red; of an error that was 0 no share can be told. */
+/* All cases of the second run but one are red; an error that was 0 has no share. */
 static void all_red(void *arg, size_t i, struct kg_made_case *c) {
     const bool *after = arg;
     c->status = *after && i != 7 ? "fail" : "pass";

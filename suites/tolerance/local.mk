@@ -48,7 +48,8 @@ suites_tolerance_test_qkv_forms_SOURCES = suites/tolerance/test_qkv_forms.c
 check_PROGRAMS += suites/tolerance/test_decode_attention
 suites_tolerance_test_decode_attention_SOURCES = suites/tolerance/test_decode_attention.c
 check_PROGRAMS += suites/tolerance/test_lowered
-suites_tolerance_test_lowered_SOURCES = suites/tolerance/test_lowered.c
+suites_tolerance_test_lowered_SOURCES = suites/tolerance/test_lowered.c \
+	suites/tolerance/lowered_mistakes.c suites/tolerance/lowered_mistakes.h
 check_PROGRAMS += suites/tolerance/test_epochs suites/tolerance/test_mixed_cache
 suites_tolerance_test_epochs_SOURCES = suites/tolerance/test_epochs.c
 suites_tolerance_test_mixed_cache_SOURCES = suites/tolerance/test_mixed_cache.c

@@ -9,6 +9,7 @@
 #include "suites/support/op_device.h"
 #include "suites/support/launch_compare.h"
 #include "suites/support/tiny_model.h"
+#include "suites/tolerance/lowered_mistakes.h"
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -175,181 +176,6 @@ static const char *attention_of(const struct scene *scene, int precision) {
     return attention || precision < BLOCKS ? attention : "split";
 }
 
-/* Where a mistake is made: the nodes from n on are a step's, or an instruction's, of a plan that may be changed. */
-struct site {
-    struct kg_node *n, *nodes;
-    uint32_t n_step, n_nodes;
-    const float *ones; /* device memory, as many as any norm has weights */
-    bool alike;        /* a mistake in what is once for all layers is made in all */
-};
-
-/* The nth node of that operation in the step. */
-static struct kg_node *node_of(const struct site *s, enum kg_op op, uint32_t nth) {
-    for (uint32_t i = 0; i < s->n_step; i++)
-        if (s->n[i].op == op && nth-- == 0) return &s->n[i];
-    ck_abort_msg("the step has no such %s", kg_op_name(op));
-}
-
-/* All nodes of the operation: of the step, or of all layers. */
-#define FOR_EACH(s, op_name, args_name, ...)                                                                           \
-    for (uint32_t i = 0; i < ((s)->alike ? (s)->n_nodes : (s)->n_step); i++) {                                         \
-        struct kg_node *each = (s)->alike ? &(s)->nodes[i] : &(s)->n[i];                                               \
-        struct kg_##op_name##_args *args_name = &each->args.op_name;                                                   \
-        if (each->op != KG_OP_##op_name) continue;                                                                     \
-        __VA_ARGS__;                                                                                                   \
-    }
-
-static struct kg_linear_args *linear(const struct site *s, uint32_t nth) {
-    return &node_of(s, KG_OP_linear, nth)->args.linear;
-}
-
-static struct kg_experts_linear_args *experts(const struct site *s, uint32_t nth) {
-    return &node_of(s, KG_OP_experts_linear, nth)->args.experts_linear;
-}
-
-/* The node that does the same in another layer. */
-static const struct kg_node *in_other_layer(const struct site *s, const struct kg_node *node) {
-    for (uint32_t i = 0; i < s->n_nodes; i++)
-        if (s->nodes[i].layer >= 0 && s->nodes[i].layer != node->layer && s->nodes[i].taps[0].name &&
-            strcmp(s->nodes[i].taps[0].name, node->taps[0].name) == 0)
-            return &s->nodes[i];
-    ck_abort_msg("no other layer has a %s", node->taps[0].name);
-}
-
-static void norm_left_out(const struct site *s) {
-    node_of(s, KG_OP_rmsnorm, 0)->args.rmsnorm.weight = s->ones;
-}
-
-static void norm_of_keys_left_out(const struct site *s) {
-    node_of(s, KG_OP_rmsnorm, 1)->args.rmsnorm.weight = s->ones;
-}
-
-static void norms_exchanged(const struct site *s) {
-    struct kg_rmsnorm_args *q = &node_of(s, KG_OP_rmsnorm, 0)->args.rmsnorm;
-    struct kg_rmsnorm_args *k = &node_of(s, KG_OP_rmsnorm, 1)->args.rmsnorm;
-    const float *weight = q->weight;
-    q->weight = k->weight, k->weight = weight;
-}
-
-static void values_by_weight_of_keys(const struct site *s) {
-    linear(s, 2)->weight.data = linear(s, 1)->weight.data;
-}
-
-static void keys_by_weight_of_queries(const struct site *s) {
-    linear(s, 1)->weight.data = linear(s, 0)->weight.data;
-}
-
-static void first_weight_of_other_layer(const struct site *s) {
-    struct kg_node *node = node_of(s, KG_OP_linear, 0);
-    node->args.linear.weight.data = in_other_layer(s, node)->args.linear.weight.data;
-}
-
-static void first_bias_left_out(const struct site *s) {
-    linear(s, 0)->bias = NULL;
-}
-
-static void bias_of_keys_left_out(const struct site *s) {
-    linear(s, 1)->bias = NULL;
-}
-
-static void out_bias_left_out(const struct site *s) {
-    linear(s, 3)->bias = NULL;
-}
-
-static void rotation_left_out(const struct site *s) {
-    FOR_EACH(s, rope, a, a->freq_scale = 1e-30F)
-}
-
-static void other_pairs(const struct site *s) {
-    FOR_EACH(s, rope, a, a->pairing = a->pairing == KG_ROPE_HALF ? KG_ROPE_INTERLEAVED : KG_ROPE_HALF)
-}
-
-/* Attention reads where the cache is written. */
-static void slot_off_by_one(const struct site *s) {
-    struct kg_kv_write_args *kv = &node_of(s, KG_OP_kv_write, 0)->args.kv_write;
-    const size_t row = kv->head_dim * kg_precision_bytes(kv->kv);
-    const void *keys = kv->k_cache;
-    kv->k_cache = (char *)kv->k_cache + row;
-    kv->v_cache = (char *)kv->v_cache + row;
-    for (uint32_t i = 0; i < s->n_step; i++) {
-        struct kg_attention_args *a = &s->n[i].args.attention;
-        if (s->n[i].op == KG_OP_attention && a->k_cache == keys) a->k_cache = kv->k_cache, a->v_cache = kv->v_cache;
-    }
-}
-
-static void window_of_three(const struct site *s) {
-    FOR_EACH(s, attention, a, a->window = 3)
-}
-
-/* The older half of 300 keys, of a step in two splits or more. */
-static void first_splits_unmerged(const struct site *s) {
-    FOR_EACH(s, attention, a, a->window = 150)
-}
-
-static void scale_of_head_dim(const struct site *s) {
-    FOR_EACH(s, attention, a, a->scale *= a->scale)
-}
-
-static void keys_for_values(const struct site *s) {
-    struct kg_attention_args *a = &node_of(s, KG_OP_attention, 0)->args.attention;
-    a->v_cache = a->k_cache;
-}
-
-static void sinks_left_out(const struct site *s) {
-    node_of(s, KG_OP_attention, 0)->args.attention.sinks = NULL;
-}
-
-static void gate_and_up_swapped(const struct site *s) {
-    struct kg_linear_args *gate = linear(s, 0), *up = linear(s, 1), was = *gate;
-    gate->weight = up->weight, gate->bias = up->bias;
-    up->weight = was.weight, up->bias = was.bias;
-}
-
-static void expert_gate_and_up_swapped(const struct site *s) {
-    struct kg_experts_linear_args *gate = experts(s, 0), *up = experts(s, 1), was = *gate;
-    gate->weight = up->weight, gate->bias = up->bias;
-    up->weight = was.weight, up->bias = was.bias;
-}
-
-static void up_by_weight_of_gate(const struct site *s) {
-    linear(s, 1)->weight.data = linear(s, 0)->weight.data;
-}
-
-static void down_of_other_layer(const struct site *s) {
-    struct kg_node *node = node_of(s, KG_OP_experts_linear, 2);
-    node->args.experts_linear.weight.data = in_other_layer(s, node)->args.experts_linear.weight.data;
-}
-
-static void down_bias_left_out(const struct site *s) {
-    experts(s, 2)->bias = NULL;
-}
-
-static void gate_half_as_steep(const struct site *s) {
-    node_of(s, KG_OP_swiglu, 0)->args.swiglu.alpha *= 0.5F;
-}
-
-static void last_expert_left_out(const struct site *s) {
-    node_of(s, KG_OP_experts_combine, 0)->args.experts_combine.n_used -= 1;
-}
-
-static void one_expert_fewer(const struct site *s) {
-    node_of(s, KG_OP_router, 0)->args.router.n_used -= 1;
-}
-
-static void next_row(const struct site *s) {
-    struct kg_weight *w = &s->n->args.embedding.weight;
-    uint64_t row_bytes;
-    struct kg_error err;
-    kg_must(kg_dtype_row_bytes(w->dtype, w->n_cols, &row_bytes, &err), &err);
-    w->data = (const uint8_t *)w->data + row_bytes;
-    w->n_rows -= 1;
-}
-
-/* As of a tied output: of the same shape and format. */
-static void logits_by_the_embedding(const struct site *s) {
-    linear(s, 0)->weight.data = s->nodes[0].args.embedding.weight.data;
-}
-
 enum how { CHANGED, TWICE, LEFT_OUT }; /* the step's nodes */
 
 /* nth: of the steps of that kernel. first: how the name of the first place outside begins. */
@@ -357,107 +183,129 @@ static const struct mutant {
     const char *name, *scene, *kernel;
     uint32_t nth;
     const char *first;
-    void (*change)(const struct site *s);
+    kg_mistake *change;
     enum how how;
     bool f16_only; /* the step is taken in float16 alone */
 } MUTANTS[] = {
 #define QKV_HEADS "rmsnorm + q, k, v + rope + kv_write"
-    { "norm_left_out", EXPERTS, QKV_HEADS, 0, "blk.0.q_rope", norm_left_out, CHANGED, false },
-    { "q_weight_of_other_layer", EXPERTS, QKV_HEADS, 0, "blk.0.q_rope", first_weight_of_other_layer, CHANGED, false },
-    { "q_bias_left_out", EXPERTS, QKV_HEADS, 0, "blk.0.q_rope", first_bias_left_out, CHANGED, false },
-    { "values_by_weight_of_keys", EXPERTS, QKV_HEADS, 0, "blk.0.v_cache", values_by_weight_of_keys, CHANGED, false },
-    { "rotation_left_out", EXPERTS, QKV_HEADS, 0, "blk.0.q_rope", rotation_left_out, CHANGED, false },
-    { "other_pairs", EXPERTS, QKV_HEADS, 0, "blk.0.q_rope", other_pairs, CHANGED, false },
-    { "slot_off_by_one", EXPERTS, QKV_HEADS, 0, "blk.0.k_cache", slot_off_by_one, CHANGED, false },
-#define PENDING "experts_combine + add + rmsnorm + q, k, v + rope + kv_write; attention; linear + add"
-    { "pending_expert_left_out", EXPERTS, PENDING, 0, "blk.1.k_cache", last_expert_left_out, CHANGED, false },
-    { "pending_norm_left_out", EXPERTS, PENDING, 0, "blk.1.k_cache", norm_left_out, CHANGED, false },
-    { "pending_values_by_weight_of_keys", EXPERTS, PENDING, 0, "blk.1.v_cache", values_by_weight_of_keys, CHANGED,
+    { "norm_left_out", EXPERTS, QKV_HEADS, 0, "blk.0.q_rope", kg_mistake_norm_left_out, CHANGED, false },
+    { "q_weight_of_other_layer", EXPERTS, QKV_HEADS, 0, "blk.0.q_rope", kg_mistake_first_weight_of_other_layer, CHANGED,
       false },
-    { "pending_rotation_left_out", EXPERTS, PENDING, 0, "blk.1.k_cache", rotation_left_out, CHANGED, false },
-    { "pending_slot_off_by_one", EXPERTS, PENDING, 0, "blk.1.k_cache", slot_off_by_one, CHANGED, false },
-    { "pending_window_of_three", EXPERTS, PENDING, 0, "blk.1.attn_residual", window_of_three, CHANGED, false },
-    { "pending_scale_of_head_dim", EXPERTS, PENDING, 0, "blk.1.attn_residual", scale_of_head_dim, CHANGED, false },
-    { "pending_out_bias_left_out", EXPERTS, PENDING, 0, "blk.1.attn_residual", out_bias_left_out, CHANGED, false },
+    { "q_bias_left_out", EXPERTS, QKV_HEADS, 0, "blk.0.q_rope", kg_mistake_first_bias_left_out, CHANGED, false },
+    { "values_by_weight_of_keys", EXPERTS, QKV_HEADS, 0, "blk.0.v_cache", kg_mistake_values_by_weight_of_keys, CHANGED,
+      false },
+    { "rotation_left_out", EXPERTS, QKV_HEADS, 0, "blk.0.q_rope", kg_mistake_rotation_left_out, CHANGED, false },
+    { "other_pairs", EXPERTS, QKV_HEADS, 0, "blk.0.q_rope", kg_mistake_other_pairs, CHANGED, false },
+    { "slot_off_by_one", EXPERTS, QKV_HEADS, 0, "blk.0.k_cache", kg_mistake_slot_off_by_one, CHANGED, false },
+#define PENDING "experts_combine + add + rmsnorm + q, k, v + rope + kv_write; attention; linear + add"
+    { "pending_expert_left_out", EXPERTS, PENDING, 0, "blk.1.k_cache", kg_mistake_last_expert_left_out, CHANGED,
+      false },
+    { "pending_norm_left_out", EXPERTS, PENDING, 0, "blk.1.k_cache", kg_mistake_norm_left_out, CHANGED, false },
+    { "pending_values_by_weight_of_keys", EXPERTS, PENDING, 0, "blk.1.v_cache", kg_mistake_values_by_weight_of_keys,
+      CHANGED, false },
+    { "pending_rotation_left_out", EXPERTS, PENDING, 0, "blk.1.k_cache", kg_mistake_rotation_left_out, CHANGED, false },
+    { "pending_slot_off_by_one", EXPERTS, PENDING, 0, "blk.1.k_cache", kg_mistake_slot_off_by_one, CHANGED, false },
+    { "pending_window_of_three", EXPERTS, PENDING, 0, "blk.1.attn_residual", kg_mistake_window_of_three, CHANGED,
+      false },
+    { "pending_scale_of_head_dim", EXPERTS, PENDING, 0, "blk.1.attn_residual", kg_mistake_scale_of_head_dim, CHANGED,
+      false },
+    { "pending_out_bias_left_out", EXPERTS, PENDING, 0, "blk.1.attn_residual", kg_mistake_out_bias_left_out, CHANGED,
+      false },
 #define QKV "rmsnorm + q, k, v"
-    { "products_norm_left_out", HEAD_NORMS, QKV, 0, "blk.0.q", norm_left_out, CHANGED, false },
-    { "products_q_of_other_layer", HEAD_NORMS, QKV, 0, "blk.0.q", first_weight_of_other_layer, CHANGED, false },
-    { "products_values_by_weight_of_keys", HEAD_NORMS, QKV, 0, "blk.0.v", values_by_weight_of_keys, CHANGED, false },
+    { "products_norm_left_out", HEAD_NORMS, QKV, 0, "blk.0.q", kg_mistake_norm_left_out, CHANGED, false },
+    { "products_q_of_other_layer", HEAD_NORMS, QKV, 0, "blk.0.q", kg_mistake_first_weight_of_other_layer, CHANGED,
+      false },
+    { "products_values_by_weight_of_keys", HEAD_NORMS, QKV, 0, "blk.0.v", kg_mistake_values_by_weight_of_keys, CHANGED,
+      false },
 #define HEADS "rmsnorm of heads + rope + kv_write"
-    { "head_norms_exchanged", HEAD_NORMS, HEADS, 0, "blk.0.q_rope", norms_exchanged, CHANGED, false },
-    { "head_norm_of_keys_left_out", HEAD_NORMS, HEADS, 0, "blk.0.k_cache", norm_of_keys_left_out, CHANGED, false },
-    { "heads_rotation_left_out", HEAD_NORMS, HEADS, 0, "blk.0.q_rope", rotation_left_out, CHANGED, false },
-    { "heads_other_pairs", HEAD_NORMS, HEADS, 0, "blk.0.q_rope", other_pairs, CHANGED, false },
-    { "heads_slot_off_by_one", HEAD_NORMS, HEADS, 0, "blk.0.k_cache", slot_off_by_one, CHANGED, false },
+    { "head_norms_exchanged", HEAD_NORMS, HEADS, 0, "blk.0.q_rope", kg_mistake_norms_exchanged, CHANGED, false },
+    { "head_norm_of_keys_left_out", HEAD_NORMS, HEADS, 0, "blk.0.k_cache", kg_mistake_norm_of_keys_left_out, CHANGED,
+      false },
+    { "heads_rotation_left_out", HEAD_NORMS, HEADS, 0, "blk.0.q_rope", kg_mistake_rotation_left_out, CHANGED, false },
+    { "heads_other_pairs", HEAD_NORMS, HEADS, 0, "blk.0.q_rope", kg_mistake_other_pairs, CHANGED, false },
+    { "heads_slot_off_by_one", HEAD_NORMS, HEADS, 0, "blk.0.k_cache", kg_mistake_slot_off_by_one, CHANGED, false },
 #define NORM_ADD "rmsnorm + add"
-    { "output_norm_left_out", OUTPUT_NORMS, NORM_ADD, 0, "blk.0.attn_residual", norm_left_out, CHANGED, false },
+    { "output_norm_left_out", OUTPUT_NORMS, NORM_ADD, 0, "blk.0.attn_residual", kg_mistake_norm_left_out, CHANGED,
+      false },
     { "normed_output_not_added", OUTPUT_NORMS, NORM_ADD, 1, "blk.0.out", NULL, LEFT_OUT, false },
 #define ATTENTION "attention in one launch"
-    { "few_keys_window_of_three", EXPERTS, ATTENTION, 0, "blk.0.attn", window_of_three, CHANGED, false },
-    { "few_keys_sinks_left_out", EXPERTS, ATTENTION, 0, "blk.0.attn", sinks_left_out, CHANGED, false },
-    { "split_window_of_three", HEAD_NORMS, ATTENTION, 0, "blk.0.attn", window_of_three, CHANGED, false },
-    { "split_scale_of_head_dim", HEAD_NORMS, ATTENTION, 0, "blk.0.attn", scale_of_head_dim, CHANGED, false },
-    { "split_keys_for_values", HEAD_NORMS, ATTENTION, 1, "blk.1.attn", keys_for_values, CHANGED, false },
+    { "few_keys_window_of_three", EXPERTS, ATTENTION, 0, "blk.0.attn", kg_mistake_window_of_three, CHANGED, false },
+    { "few_keys_sinks_left_out", EXPERTS, ATTENTION, 0, "blk.0.attn", kg_mistake_sinks_left_out, CHANGED, false },
+    { "split_window_of_three", HEAD_NORMS, ATTENTION, 0, "blk.0.attn", kg_mistake_window_of_three, CHANGED, false },
+    { "split_scale_of_head_dim", HEAD_NORMS, ATTENTION, 0, "blk.0.attn", kg_mistake_scale_of_head_dim, CHANGED, false },
+    { "split_keys_for_values", HEAD_NORMS, ATTENTION, 1, "blk.1.attn", kg_mistake_keys_for_values, CHANGED, false },
 #define GATED "rmsnorm + gate, up + swiglu"
-    { "gated_norm_left_out", HEAD_NORMS, GATED, 0, "blk.0.ffn_act", norm_left_out, CHANGED, false },
-    { "gate_and_up_swapped", HEAD_NORMS, GATED, 0, "blk.0.ffn_act", gate_and_up_swapped, CHANGED, false },
-    { "up_by_weight_of_gate", HEAD_NORMS, GATED, 1, "blk.1.ffn_act", up_by_weight_of_gate, CHANGED, false },
-    { "gelu_gate_half_as_steep", OUTPUT_NORMS, GATED, 0, "blk.0.ffn_act", gate_half_as_steep, CHANGED, false },
+    { "gated_norm_left_out", HEAD_NORMS, GATED, 0, "blk.0.ffn_act", kg_mistake_norm_left_out, CHANGED, false },
+    { "gate_and_up_swapped", HEAD_NORMS, GATED, 0, "blk.0.ffn_act", kg_mistake_gate_and_up_swapped, CHANGED, false },
+    { "up_by_weight_of_gate", HEAD_NORMS, GATED, 1, "blk.1.ffn_act", kg_mistake_up_by_weight_of_gate, CHANGED, false },
+    { "gelu_gate_half_as_steep", OUTPUT_NORMS, GATED, 0, "blk.0.ffn_act", kg_mistake_gate_half_as_steep, CHANGED,
+      false },
 #define LINEAR_ADD "linear + add"
-    { "out_weight_of_other_layer", HEAD_NORMS, LINEAR_ADD, 0, "blk.0.attn_residual", first_weight_of_other_layer,
-      CHANGED, false },
+    { "out_weight_of_other_layer", HEAD_NORMS, LINEAR_ADD, 0, "blk.0.attn_residual",
+      kg_mistake_first_weight_of_other_layer, CHANGED, false },
     { "product_added_twice", HEAD_NORMS, LINEAR_ADD, 1, "blk.0.out", NULL, TWICE, false },
     { "product_not_added", HEAD_NORMS, LINEAR_ADD, 3, "blk.1.out", NULL, LEFT_OUT, false },
-    { "out_bias_left_out", EXPERTS, LINEAR_ADD, 0, "blk.0.attn_residual", first_bias_left_out, CHANGED, false },
-#define ROUTER "rmsnorm + linear + router"
-    { "router_norm_left_out", EXPERTS, ROUTER, 0, "blk.0.ffn_norm", norm_left_out, CHANGED, false },
-    { "router_of_other_layer", EXPERTS, ROUTER, 0, "blk.0.expert_", first_weight_of_other_layer, CHANGED, false },
-    { "router_bias_left_out", EXPERTS, ROUTER, 1, "blk.1.expert_", first_bias_left_out, CHANGED, false },
-    { "one_expert_fewer", EXPERTS, ROUTER, 0, "blk.0.expert_", one_expert_fewer, CHANGED, false },
-#define EXPERT_FFN "experts' gate, up + swiglu; down"
-    { "experts_gate_and_up_swapped", EXPERTS, EXPERT_FFN, 0, "blk.0.expert_out", expert_gate_and_up_swapped, CHANGED,
-      true },
-    { "experts_gate_half_as_steep", EXPERTS, EXPERT_FFN, 0, "blk.0.expert_out", gate_half_as_steep, CHANGED, true },
-    { "experts_down_of_other_layer", EXPERTS, EXPERT_FFN, 0, "blk.0.expert_out", down_of_other_layer, CHANGED, true },
-    { "experts_down_bias_left_out", EXPERTS, EXPERT_FFN, 1, "blk.1.expert_out", down_bias_left_out, CHANGED, true },
-#define BLOCK_LINEAR "linear of block formats"
-    { "logits_by_the_embedding", CHUNKS, BLOCK_LINEAR, 0, "logits", logits_by_the_embedding, CHANGED, false },
-    { "chunks_q_of_other_layer", CHUNKS, QKV_HEADS, 0, "blk.0.q_rope", first_weight_of_other_layer, CHANGED, false },
-    { "chunks_norm_left_out", CHUNKS, QKV_HEADS, 0, "blk.0.q_rope", norm_left_out, CHANGED, false },
-    { "chunks_rotation_left_out", CHUNKS, QKV_HEADS, 0, "blk.0.q_rope", rotation_left_out, CHANGED, false },
-    { "chunks_slot_off_by_one", CHUNKS, QKV_HEADS, 0, "blk.0.k_cache", slot_off_by_one, CHANGED, false },
-    { "chunks_gated_norm_left_out", CHUNKS, GATED, 0, "blk.0.ffn_act", norm_left_out, CHANGED, false },
-    { "chunks_gate_and_up_swapped", CHUNKS, GATED, 0, "blk.0.ffn_act", gate_and_up_swapped, CHANGED, false },
-    { "chunks_product_added_twice", CHUNKS, LINEAR_ADD, 0, "blk.0.attn_residual", NULL, TWICE, false },
-    { "chunks_q_bias_left_out", CHUNKS, QKV_HEADS, 0, "blk.0.q_rope", first_bias_left_out, CHANGED, false },
-    { "chunks_keys_by_weight_of_queries", CHUNKS, QKV_HEADS, 0, "blk.0.k_cache", keys_by_weight_of_queries, CHANGED,
+    { "out_bias_left_out", EXPERTS, LINEAR_ADD, 0, "blk.0.attn_residual", kg_mistake_first_bias_left_out, CHANGED,
       false },
-    { "chunks_down_of_other_layer", CHUNKS, LINEAR_ADD, 1, "blk.0.out", first_weight_of_other_layer, CHANGED, false },
+#define ROUTER "rmsnorm + linear + router"
+    { "router_norm_left_out", EXPERTS, ROUTER, 0, "blk.0.ffn_norm", kg_mistake_norm_left_out, CHANGED, false },
+    { "router_of_other_layer", EXPERTS, ROUTER, 0, "blk.0.expert_", kg_mistake_first_weight_of_other_layer, CHANGED,
+      false },
+    { "router_bias_left_out", EXPERTS, ROUTER, 1, "blk.1.expert_", kg_mistake_first_bias_left_out, CHANGED, false },
+    { "one_expert_fewer", EXPERTS, ROUTER, 0, "blk.0.expert_", kg_mistake_one_expert_fewer, CHANGED, false },
+#define EXPERT_FFN "experts' gate, up + swiglu; down"
+    { "experts_gate_and_up_swapped", EXPERTS, EXPERT_FFN, 0, "blk.0.expert_out", kg_mistake_expert_gate_and_up_swapped,
+      CHANGED, true },
+    { "experts_gate_half_as_steep", EXPERTS, EXPERT_FFN, 0, "blk.0.expert_out", kg_mistake_gate_half_as_steep, CHANGED,
+      true },
+    { "experts_down_of_other_layer", EXPERTS, EXPERT_FFN, 0, "blk.0.expert_out", kg_mistake_down_of_other_layer,
+      CHANGED, true },
+    { "experts_down_bias_left_out", EXPERTS, EXPERT_FFN, 1, "blk.1.expert_out", kg_mistake_down_bias_left_out, CHANGED,
+      true },
+#define BLOCK_LINEAR "linear of block formats"
+    { "logits_by_the_embedding", CHUNKS, BLOCK_LINEAR, 0, "logits", kg_mistake_logits_by_the_embedding, CHANGED,
+      false },
+    { "chunks_q_of_other_layer", CHUNKS, QKV_HEADS, 0, "blk.0.q_rope", kg_mistake_first_weight_of_other_layer, CHANGED,
+      false },
+    { "chunks_norm_left_out", CHUNKS, QKV_HEADS, 0, "blk.0.q_rope", kg_mistake_norm_left_out, CHANGED, false },
+    { "chunks_rotation_left_out", CHUNKS, QKV_HEADS, 0, "blk.0.q_rope", kg_mistake_rotation_left_out, CHANGED, false },
+    { "chunks_slot_off_by_one", CHUNKS, QKV_HEADS, 0, "blk.0.k_cache", kg_mistake_slot_off_by_one, CHANGED, false },
+    { "chunks_gated_norm_left_out", CHUNKS, GATED, 0, "blk.0.ffn_act", kg_mistake_norm_left_out, CHANGED, false },
+    { "chunks_gate_and_up_swapped", CHUNKS, GATED, 0, "blk.0.ffn_act", kg_mistake_gate_and_up_swapped, CHANGED, false },
+    { "chunks_product_added_twice", CHUNKS, LINEAR_ADD, 0, "blk.0.attn_residual", NULL, TWICE, false },
+    { "chunks_q_bias_left_out", CHUNKS, QKV_HEADS, 0, "blk.0.q_rope", kg_mistake_first_bias_left_out, CHANGED, false },
+    { "chunks_keys_by_weight_of_queries", CHUNKS, QKV_HEADS, 0, "blk.0.k_cache", kg_mistake_keys_by_weight_of_queries,
+      CHANGED, false },
+    { "chunks_down_of_other_layer", CHUNKS, LINEAR_ADD, 1, "blk.0.out", kg_mistake_first_weight_of_other_layer, CHANGED,
+      false },
 #define COMBINE "experts_combine + add"
-    { "last_expert_left_out", EXPERTS, COMBINE, 0, "blk.1.out", last_expert_left_out, CHANGED, false },
+    { "last_expert_left_out", EXPERTS, COMBINE, 0, "blk.1.out", kg_mistake_last_expert_left_out, CHANGED, false },
     { "experts_added_twice", EXPERTS, COMBINE, 0, "blk.1.out", NULL, TWICE, false },
     /* Instructions of the persistent kernel. */
-    { "embedding_of_next_id", ONE_LAUNCH, "embedding", 0, "blk.0.k_cache", next_row, CHANGED, false },
-    { "norm_left_out", ONE_LAUNCH, QKV, 0, "blk.0.k_cache", norm_left_out, CHANGED, false },
-    { "q_weight_of_other_layer", ONE_LAUNCH, QKV, 0, "blk.1.k_cache", first_weight_of_other_layer, CHANGED, false },
-    { "bias_of_keys_left_out", ONE_LAUNCH, QKV, 0, "blk.0.k_cache", bias_of_keys_left_out, CHANGED, false },
-    { "values_by_weight_of_keys", ONE_LAUNCH, QKV, 1, "blk.1.v_cache", values_by_weight_of_keys, CHANGED, false },
+    { "embedding_of_next_id", ONE_LAUNCH, "embedding", 0, "blk.0.k_cache", kg_mistake_next_row, CHANGED, false },
+    { "norm_left_out", ONE_LAUNCH, QKV, 0, "blk.0.k_cache", kg_mistake_norm_left_out, CHANGED, false },
+    { "q_weight_of_other_layer", ONE_LAUNCH, QKV, 0, "blk.1.k_cache", kg_mistake_first_weight_of_other_layer, CHANGED,
+      false },
+    { "bias_of_keys_left_out", ONE_LAUNCH, QKV, 0, "blk.0.k_cache", kg_mistake_bias_of_keys_left_out, CHANGED, false },
+    { "values_by_weight_of_keys", ONE_LAUNCH, QKV, 1, "blk.1.v_cache", kg_mistake_values_by_weight_of_keys, CHANGED,
+      false },
 #define ATTEND "rope + kv_write + attention"
-    { "rotation_left_out", ONE_LAUNCH, ATTEND, 0, "blk.0.k_cache", rotation_left_out, CHANGED, false },
-    { "other_pairs", ONE_LAUNCH, ATTEND, 0, "blk.0.k_cache", other_pairs, CHANGED, false },
-    { "slot_off_by_one", ONE_LAUNCH, ATTEND, 1, "blk.1.k_cache", slot_off_by_one, CHANGED, false },
-    { "window_of_three", ONE_LAUNCH, ATTEND, 0, "blk.1.k_cache", window_of_three, CHANGED, false },
-    { "first_splits_unmerged", ONE_LAUNCH, ATTEND, 0, "blk.1.k_cache", first_splits_unmerged, CHANGED, false },
-    { "out_weight_of_other_layer", ONE_LAUNCH, LINEAR_ADD, 0, "blk.1.k_cache", first_weight_of_other_layer, CHANGED,
+    { "rotation_left_out", ONE_LAUNCH, ATTEND, 0, "blk.0.k_cache", kg_mistake_rotation_left_out, CHANGED, false },
+    { "other_pairs", ONE_LAUNCH, ATTEND, 0, "blk.0.k_cache", kg_mistake_other_pairs, CHANGED, false },
+    { "slot_off_by_one", ONE_LAUNCH, ATTEND, 1, "blk.1.k_cache", kg_mistake_slot_off_by_one, CHANGED, false },
+    { "window_of_three", ONE_LAUNCH, ATTEND, 0, "blk.1.k_cache", kg_mistake_window_of_three, CHANGED, false },
+    { "first_splits_unmerged", ONE_LAUNCH, ATTEND, 0, "blk.1.k_cache", kg_mistake_first_splits_unmerged, CHANGED,
       false },
-    { "down_weight_of_other_layer", ONE_LAUNCH, LINEAR_ADD, 1, "blk.1.k_cache", first_weight_of_other_layer, CHANGED,
-      false },
-    { "down_bias_left_out_in_the_last_layer", ONE_LAUNCH, LINEAR_ADD, 3, "logits", first_bias_left_out, CHANGED,
-      false },
-    { "gated_norm_left_out", ONE_LAUNCH, GATED, 0, "blk.1.k_cache", norm_left_out, CHANGED, false },
-    { "gate_and_up_swapped", ONE_LAUNCH, GATED, 1, "logits", gate_and_up_swapped, CHANGED, false },
+    { "out_weight_of_other_layer", ONE_LAUNCH, LINEAR_ADD, 0, "blk.1.k_cache", kg_mistake_first_weight_of_other_layer,
+      CHANGED, false },
+    { "down_weight_of_other_layer", ONE_LAUNCH, LINEAR_ADD, 1, "blk.1.k_cache", kg_mistake_first_weight_of_other_layer,
+      CHANGED, false },
+    { "down_bias_left_out_in_the_last_layer", ONE_LAUNCH, LINEAR_ADD, 3, "logits", kg_mistake_first_bias_left_out,
+      CHANGED, false },
+    { "gated_norm_left_out", ONE_LAUNCH, GATED, 0, "blk.1.k_cache", kg_mistake_norm_left_out, CHANGED, false },
+    { "gate_and_up_swapped", ONE_LAUNCH, GATED, 1, "logits", kg_mistake_gate_and_up_swapped, CHANGED, false },
 #define OUTPUT "rmsnorm + linear"
-    { "output_norm_left_out", ONE_LAUNCH, OUTPUT, 0, "logits", norm_left_out, CHANGED, false },
+    { "output_norm_left_out", ONE_LAUNCH, OUTPUT, 0, "logits", kg_mistake_norm_left_out, CHANGED, false },
 };
 
 struct lowered_case {
@@ -591,12 +439,12 @@ static const struct kg_lowered_step *step_named(const struct kg_lowered *l, cons
 
 static void make_mistake(const struct opened *o, const struct mutant *m, const struct kg_lowered_step *step,
                          struct kg_plan *plan) {
-    const struct site site = { .n = plan->nodes + step->first,
-                               .nodes = plan->nodes,
-                               .n_step = step->n,
-                               .n_nodes = o->session->plan->n_nodes,
-                               .ones = o->ones.data,
-                               .alike = o->session->lowered->is_one_launch };
+    const struct kg_lowered_site site = { .n = plan->nodes + step->first,
+                                          .nodes = plan->nodes,
+                                          .n_step = step->n,
+                                          .n_nodes = o->session->plan->n_nodes,
+                                          .ones = o->ones.data,
+                                          .alike = o->session->lowered->is_one_launch };
     if (m->change) m->change(&site);
     if (m->how == TWICE) memcpy(site.n + step->n, site.n, step->n * sizeof *site.n);
     if (m->how == TWICE) plan->n_nodes = plan->n_body = plan->n_nodes + step->n;

@@ -1,18 +1,12 @@
 #include "ops/dot_rows.h"
 #include "base/clones.h"
-#include "ops/dot.h"
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 #endif
 
 /* A multiple of every format's block and of KG_DOT_LANES: pieces then add in the order of one whole dot product. */
-enum { PIECE = 1024 };
+enum { PIECE = KG_DOT_PIECE };
 _Static_assert(PIECE % 256 == 0 && PIECE % KG_DOT_LANES == 0, "a piece is whole blocks and whole lanes");
-
-/* KG_DOT_WEIGHT_ROWS calls of kg_dot_accumulate at once: x is converted once for all, and the additions of one row wait
- * for none of another. n: whole lanes. */
-typedef void accumulate_rows_fn(double lanes[KG_DOT_WEIGHT_ROWS][KG_DOT_LANES],
-                                const float weights[KG_DOT_WEIGHT_ROWS][PIECE], const float *x, size_t n);
 
 static void accumulate_rows(double lanes[KG_DOT_WEIGHT_ROWS][KG_DOT_LANES],
                             const float weights[KG_DOT_WEIGHT_ROWS][PIECE], const float *x, size_t n) {
@@ -71,12 +65,12 @@ __attribute__((target("avx2,fma"))) static void accumulate_rows_fma(double lanes
 }
 #endif
 
-static accumulate_rows_fn *fastest(void) {
+kg_dot_rows_fn *kg_dot_rows_way(size_t i) {
 #if defined(__x86_64__) && defined(__GNUC__)
-    if (__builtin_cpu_supports("avx512f")) return accumulate_rows_avx512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return accumulate_rows_fma;
+    if (__builtin_cpu_supports("avx512f") && i-- == 0) return accumulate_rows_avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && i-- == 0) return accumulate_rows_fma;
 #endif
-    return accumulate_rows;
+    return i == 0 ? accumulate_rows : NULL;
 }
 
 KG_VECTOR_CLONES void kg_dot_rows(const struct kg_weight *w, size_t first, size_t n_weight_rows, const float *const *x,
@@ -84,7 +78,7 @@ KG_VECTOR_CLONES void kg_dot_rows(const struct kg_weight *w, size_t first, size_
     const struct kg_dtype_info *info = kg_dtype_info(w->dtype);
     const size_t row_bytes = kg_weight_row_bytes(w);
     const char *data = (const char *)w->data + first * row_bytes;
-    accumulate_rows_fn *const accumulate = fastest();
+    kg_dot_rows_fn *const accumulate = kg_dot_rows_way(0);
     double lanes[KG_DOT_ROWS_MAX][KG_DOT_WEIGHT_ROWS][KG_DOT_LANES];
     float pieces[KG_DOT_WEIGHT_ROWS][PIECE];
 

@@ -1,5 +1,6 @@
 /* The reference of linear and embedding at their edges, against loops of another form in long double; and that a row's
  * bits depend neither on the threads nor on the rows beside it. */
+#include "ops/dot_rows.h"
 #include "ops/embedding.h"
 #include "ops/linear.h"
 #include "suites/unit/ops_shared.h"
@@ -206,6 +207,36 @@ static void embedding_with_positions(struct kg_record *rec, const void *arg) {
     free(weight);
 }
 
+/* Whichever a processor has: lanes that hold something already, an x that lies anywhere, the fewest lanes and a piece.
+ */
+static void each_way_adds_alike(struct kg_record *rec, const void *arg) {
+    static const size_t LENGTHS[] = { KG_DOT_LANES, 5 * KG_DOT_LANES, KG_DOT_PIECE };
+    float(*weights)[KG_DOT_PIECE] = kg_xmalloc(KG_DOT_WEIGHT_ROWS * sizeof *weights);
+    float *x = kg_filled(KG_DOT_PIECE + 1, kg_record_seed(rec));
+    size_t n_ways = 0;
+    (void)arg;
+    for (size_t row = 0; row < KG_DOT_WEIGHT_ROWS; row++) {
+        float *filled = kg_filled(KG_DOT_PIECE, kg_record_seed(rec) + 1 + row);
+        memcpy(weights[row], filled, sizeof weights[row]);
+        free(filled);
+    }
+    for (kg_dot_rows_fn *way; (way = kg_dot_rows_way(n_ways)) != NULL; n_ways++)
+        for (size_t i = 0; i < KG_COUNT_OF(LENGTHS); i++) {
+            double got[KG_DOT_WEIGHT_ROWS][KG_DOT_LANES], want[KG_DOT_WEIGHT_ROWS][KG_DOT_LANES];
+            for (size_t row = 0; row < KG_DOT_WEIGHT_ROWS; row++)
+                for (size_t lane = 0; lane < KG_DOT_LANES; lane++)
+                    got[row][lane] = want[row][lane] = 0.1 * (double)(1 + row) - 0.7 * (double)lane;
+            way(got, (const float(*)[KG_DOT_PIECE])weights, x + 1, LENGTHS[i]);
+            for (size_t row = 0; row < KG_DOT_WEIGHT_ROWS; row++)
+                kg_dot_accumulate(want[row], weights[row], x + 1, LENGTHS[i]);
+            ck_assert_mem_eq(got, want, sizeof got);
+        }
+    ck_assert_uint_ge(n_ways, 1);
+    kg_record_metric(rec, "ways", "count", (double)n_ways);
+    free(x);
+    free(weights);
+}
+
 static void build(struct kg_case_list *list) {
     for (size_t i = 0; i < KG_COUNT_OF(LINEARS); i++)
         kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
@@ -218,6 +249,11 @@ static void build(struct kg_case_list *list) {
                                                   .definition = "against long double; 1, 2, 3, 7 threads; rows alone",
                                                   .run = linear_case,
                                                   .arg = &LINEARS[i] });
+    kg_case_list_add(list, &(struct kg_case){ .layer = "unit",
+                                              .op = "dot_rows",
+                                              .name = "each_way_adds_alike",
+                                              .backend = "cpu",
+                                              .run = each_way_adds_alike });
     kg_case_list_add(
         list,
         &(struct kg_case){

@@ -247,6 +247,22 @@ static void full_standard_output_is_an_error(struct kg_record *rec, const void *
 }
 
 /* What is computed, printed as text and as JSON. */
+static void numbers_of_gpt_oss(const json_t *model) {
+    static const struct {
+        const char *of, *name;
+        double value;
+    } NUMBERS[] = {
+        { "rope", "n_rot", 24 },       { "rope", "original_context", 4096 }, { "rope", "position_scale", 1 },
+        { "rope", "yarn_factor", 32 }, { "rope", "magnitude", 1.3465736 },   { "swiglu", "limit", 7 },
+        { "swiglu", "alpha", 1.702 },  { "swiglu", "up_offset", 1 }
+    };
+    for (size_t i = 0; i < KG_COUNT_OF(NUMBERS); i++) {
+        const json_t *number = json_object_get(json_object_get(model, NUMBERS[i].of), NUMBERS[i].name);
+        ck_assert_msg(json_is_number(number), "%s has no %s", NUMBERS[i].of, NUMBERS[i].name);
+        ck_assert_double_eq_tol(json_number_value(number), NUMBERS[i].value, 1e-6);
+    }
+}
+
 static void model_is_told(struct kg_record *rec, const void *arg) {
     (void)arg;
     static const struct {
@@ -273,6 +289,7 @@ static void model_is_told(struct kg_record *rec, const void *arg) {
         ck_assert_str_eq(json_string_value(json_object_get(model, "architecture")), ROWS[i].model.architecture);
         ck_assert_int_eq((int)json_array_size(json_object_get(model, "sliding_layers")), ROWS[i].n_sliding);
         ck_assert_int_eq((int)json_number_value(json_object_get(model, "n_experts")), (int)ROWS[i].model.n_experts);
+        if (strcmp(ROWS[i].model.architecture, "gpt-oss") == 0) numbers_of_gpt_oss(model);
         json_decref(all);
         kg_process_result_free(&r);
     }

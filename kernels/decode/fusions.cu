@@ -70,8 +70,8 @@ static bool dtypes_fit(enum kg_step_form form, const struct kg_weight *first, co
     if (!blocks && form == KG_STEP_PLAIN) return kg_no(why, "%s weights; the kernel has block formats", name);
     if (blocks && activations != KG_PRECISION_F16)
         return kg_no(why, "float32 activations; with %s weights the kernel has float16", name);
-    if (blocks && w->n_rows * kg_weight_row_bytes(w) % KG_VECTOR_ALIGN_BYTES != 0)
-        return kg_no(why, "a %s matrix of no whole 16 bytes", name);
+    if (blocks && (!kg_vector_aligned(w->data) || w->n_rows * kg_weight_row_bytes(w) % KG_VECTOR_ALIGN_BYTES != 0))
+        return kg_no(why, "a %s matrix that does not begin and end on 16 bytes", name);
     return true;
 }
 

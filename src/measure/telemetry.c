@@ -23,10 +23,29 @@ struct kg_telemetry {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    bool stopping;
+    bool began, stopping;
     enum kg_status status;
     struct kg_error error;
 };
+
+/* Held while a thread takes a sample, and around each fork: a child of a process whose other thread is inside an
+ * allocator or NVML inherits their locks, and nobody there ever gives them back.
+ */
+static pthread_mutex_t sampling = PTHREAD_MUTEX_INITIALIZER;
+
+static void before_fork(void) {
+    pthread_mutex_lock(&sampling);
+}
+
+static void after_fork(void) {
+    pthread_mutex_unlock(&sampling);
+}
+
+static int forks_unguarded; /* the error code, once tried */
+
+static void guard_forks(void) {
+    forks_unguarded = pthread_atfork(before_fork, after_fork, after_fork);
+}
 
 static void write_text(struct kg_telemetry *t, const struct kg_buffer *text) {
     if (t->status != KG_OK) return;
@@ -42,6 +61,7 @@ static void put_figure(struct kg_buffer *line, int64_t value, const char *fmt) {
 
 static void sample_all(struct kg_telemetry *t) {
     struct kg_buffer lines = KG_BUFFER_INIT;
+    pthread_mutex_lock(&sampling);
     for (size_t i = 0; i < kg_nvml_n_devices(t->nvml); i++) {
         struct kg_nvml_sample s;
         if (kg_nvml_sample(t->nvml, i, &s, NULL) != KG_OK) continue;
@@ -55,19 +75,29 @@ static void sample_all(struct kg_telemetry *t) {
     }
     write_text(t, &lines);
     kg_buffer_free(&lines);
+    pthread_mutex_unlock(&sampling);
+}
+
+/* The first sample is taken: what a new thread sets up is set up. */
+static void begin(struct kg_telemetry *t) {
+    pthread_mutex_lock(&t->lock);
+    t->began = true;
+    pthread_cond_signal(&t->wake);
+    pthread_mutex_unlock(&t->lock);
 }
 
 static void *thread_main(void *arg) {
     struct kg_telemetry *t = arg;
-    struct timespec next;
-    clock_gettime(CLOCK_MONOTONIC, &next);
+    uint64_t next_ns = kg_clock_monotonic_ns();
     pthread_mutex_lock(&t->lock);
     while (!t->stopping) {
         pthread_mutex_unlock(&t->lock);
         sample_all(t);
-        const uint64_t at_ns = (uint64_t)next.tv_nsec + t->interval_ns;
-        next.tv_sec += (time_t)(at_ns / 1000000000u);
-        next.tv_nsec = (long)(at_ns % 1000000000u);
+        if (!t->began) begin(t);
+        const uint64_t now_ns = kg_clock_monotonic_ns();
+        next_ns += t->interval_ns;
+        if (next_ns <= now_ns) next_ns = now_ns + t->interval_ns; /* a sample that was missed is not made up for */
+        const struct timespec next = { (time_t)(next_ns / 1000000000u), (long)(next_ns % 1000000000u) };
         pthread_mutex_lock(&t->lock);
         while (!t->stopping && pthread_cond_timedwait(&t->wake, &t->lock, &next) == 0) {}
     }
@@ -78,6 +108,9 @@ static void *thread_main(void *arg) {
 static int start_thread(struct kg_telemetry *t) {
     pthread_condattr_t clock;
     sigset_t all, before;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, guard_forks);
+    if (forks_unguarded) return forks_unguarded;
     pthread_mutex_init(&t->lock, NULL);
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
@@ -87,6 +120,9 @@ static int start_thread(struct kg_telemetry *t) {
     pthread_sigmask(SIG_SETMASK, &all, &before);
     const int code = pthread_create(&t->thread, NULL, thread_main, t);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_mutex_lock(&t->lock);
+    while (code == 0 && !t->began) pthread_cond_wait(&t->wake, &t->lock);
+    pthread_mutex_unlock(&t->lock);
     return code;
 }
 

@@ -1,6 +1,6 @@
 #include "run/child.h"
+#include "base/buffer.h"
 #include "base/file.h"
-#include "base/say.h"
 #include "base/size.h"
 #include "bundle/built_from.h"
 #include "run/guard.h"
@@ -22,6 +22,10 @@ struct child_pipes {
     int log[2];
     int trouble[2]; /* a line of why the program was not started */
     int cases;      /* a memory file with the keys, -1 when listing */
+};
+
+struct program {
+    char **argv, **environment;
 };
 
 static void close_fd(int *fd) {
@@ -52,49 +56,74 @@ static enum kg_status open_pipes(const struct kg_child_spec *spec, struct child_
     return status;
 }
 
-static bool set_or_unset(const char *variable, const char *value) {
-    return value ? setenv(variable, value, 1) == 0 : unsetenv(variable) == 0;
-}
-
 /* Check's own switches would change which tests run and write files; a nested runner must not see its parent's
- * arguments.
+ * arguments. What kigo sets itself is never inherited either.
  */
-static void clean_environment(void) {
-    static const char *const VARIABLES[] = {
+static bool is_inherited(const char *entry) {
+    static const char *const OURS[] = {
         "CK_FORK",        "CK_RUN_CASE",      "CK_RUN_SUITE",         "CK_INCLUDE_TAGS",      "CK_EXCLUDE_TAGS",
         "CK_VERBOSITY",   "CK_LOG_FILE_NAME", "CK_XML_LOG_FILE_NAME", "CK_TAP_LOG_FILE_NAME", "CK_DEFAULT_TIMEOUT",
         "KIGO_EVENTS_FD", "KIGO_CASES_FD",    "KIGO_SUITES",          "KIGO_BUNDLES",         "KIGO_BENCH_COUNTED",
-        "KIGO_HISTORY"
+        "KIGO_HISTORY",   "KIGO_BUILT_FROM",  "KIGO_MODELS",          "KIGO_BENCH",           "KIGO_BENCH_NCU"
     };
-    for (size_t i = 0; i < KG_COUNT_OF(VARIABLES); i++) unsetenv(VARIABLES[i]);
+    const size_t len = strcspn(entry, "=");
+    for (size_t i = 0; i < KG_COUNT_OF(OURS); i++)
+        if (strlen(OURS[i]) == len && memcmp(OURS[i], entry, len) == 0) return false;
+    return true;
 }
 
-static bool pass_fd(const char *variable, int fd) {
-    char number[16];
-    snprintf(number, sizeof number, "%d", fd);
-    return setenv(variable, number, 1) == 0 && fcntl(fd, F_SETFD, 0) == 0;
+/* Replaces the variable, or adds it; NULL leaves it as it is. `list` has a place more than it needs. */
+static void put_variable(char **list, const char *variable, const char *value) {
+    const size_t len = strlen(variable);
+    size_t i = 0;
+    if (!value) return;
+    while (list[i] && (strncmp(list[i], variable, len) != 0 || list[i][len] != '=')) i++;
+    free(list[i]);
+    list[i] = kg_xasprintf("%s=%s", variable, value);
 }
 
-/* What a program reads there is part of what it does: one without it would be another run. */
-static bool set_environment(const struct kg_child_spec *spec, const struct child_pipes *p) {
+/* The program's, made before the fork: a child of a process with threads may not allocate. malloc'ed. */
+static char **make_environment(const struct kg_child_spec *spec, const struct child_pipes *p) {
     const struct kg_child_surroundings *around = spec->surroundings;
-    clean_environment();
-    bool good = setenv("KIGO_BUILT_FROM", kg_built_from(), 1) == 0 && set_or_unset("KIGO_MODELS", around->models) &&
-                set_or_unset("KIGO_BENCH", around->bench) && set_or_unset("KIGO_BENCH_NCU", around->counted);
-    if (good && around->kigo_path) good = setenv("KIGO_PROGRAM", around->kigo_path, 1) == 0;
-    if (good && around->scratch) good = setenv("TMPDIR", around->scratch, 1) == 0;
-    if (good && spec->cases) good = pass_fd("KIGO_EVENTS_FD", p->events[1]) && pass_fd("KIGO_CASES_FD", p->cases);
-    return good;
+    char events[16], cases[16];
+    snprintf(events, sizeof events, "%d", p->events[1]);
+    snprintf(cases, sizeof cases, "%d", p->cases);
+    const struct {
+        const char *name, *value;
+    } put[] = {
+        { "KIGO_BUILT_FROM", kg_built_from() },
+        { "KIGO_MODELS", around->models },
+        { "KIGO_BENCH", around->bench },
+        { "KIGO_BENCH_NCU", around->counted },
+        { "KIGO_PROGRAM", around->kigo_path },
+        { "TMPDIR", around->scratch },
+        { "KIGO_EVENTS_FD", spec->cases ? events : NULL },
+        { "KIGO_CASES_FD", spec->cases ? cases : NULL },
+    };
+    size_t n = 0, n_before = 0;
+    while (environ[n_before]) n_before++;
+    char **list = kg_xcalloc(n_before + KG_COUNT_OF(put) + 1, sizeof *list);
+    for (size_t i = 0; i < n_before; i++)
+        if (is_inherited(environ[i])) list[n++] = kg_xstrdup(environ[i]);
+    for (size_t i = 0; i < KG_COUNT_OF(put); i++) put_variable(list, put[i].name, put[i].value);
+    return list;
+}
+
+static void free_environment(char **list) {
+    for (size_t i = 0; list[i]; i++) free(list[i]);
+    free(list);
 }
 
 /* For the runner: why the program was not started. */
 _Noreturn static void give_up(const struct child_pipes *p, const char *doing) {
-    dprintf(p->trouble[1], "%s: %s", doing, strerror(errno));
+    const char *const parts[] = { doing, ": ", strerrordesc_np(errno) };
+    for (size_t i = 0; i < KG_COUNT_OF(parts); i++)
+        if (write(p->trouble[1], parts[i], strlen(parts[i])) < 0) break;
     _exit(KG_EXIT_INTERNAL);
 }
 
-/* In the program's process, between fork and exec: never returns. */
-static void become(const struct kg_child_spec *spec, struct child_pipes *p, pid_t guard) {
+/* What the program's process does between fork and exec; all of it is async-signal-safe. Never returns. */
+static void become(const struct program *program, struct child_pipes *p, pid_t guard) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != guard) _exit(KG_EXIT_INTERNAL); /* the guard died before the line above */
     setsid();
@@ -103,26 +132,26 @@ static void become(const struct kg_child_spec *spec, struct child_pipes *p, pid_
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
     const int null = open("/dev/null", O_RDONLY);
-    const bool listing = !spec->cases;
+    const bool listing = p->cases < 0;
     if (null < 0) give_up(p, "cannot open /dev/null");
     if (dup2(null, STDIN_FILENO) < 0 || dup2(p->log[1], STDERR_FILENO) < 0 ||
         dup2(listing ? p->events[1] : p->log[1], STDOUT_FILENO) < 0)
         give_up(p, "no standard streams");
-    if (!set_environment(spec, p)) give_up(p, "no environment");
-    char seed[32];
-    snprintf(seed, sizeof seed, "%" PRIu64, spec->surroundings->seed);
-    char *argv[] = { (char *)spec->path, (char *)"--seed", seed, listing ? (char *)"--list" : NULL, NULL };
-    execv(spec->path, argv);
-    kg_say(stderr, "%s could not be started: %s\n", spec->path, strerror(errno));
+    if (!listing && (fcntl(p->events[1], F_SETFD, 0) != 0 || fcntl(p->cases, F_SETFD, 0) != 0))
+        give_up(p, "no descriptors");
+    execve(program->argv[0], program->argv, program->environment);
+    const char *const said[] = { program->argv[0], " could not be started: ", strerrordesc_np(errno), "\n" };
+    for (size_t i = 0; i < KG_COUNT_OF(said); i++)
+        if (write(STDERR_FILENO, said[i], strlen(said[i])) < 0) break;
     _exit(127);
 }
 
 /* In the guard's process: never returns. */
-static void guard(const struct kg_child_spec *spec, struct child_pipes *p) {
+static void guard(const struct program *start, struct child_pipes *p) {
     const pid_t own = getpid();
     kg_guard_begin();
     const pid_t program = fork();
-    if (program == 0) become(spec, p, own);
+    if (program == 0) become(start, p, own);
     if (program < 0) give_up(p, "no process");
     kg_guard_watch(program, p->alive[0], p->trouble[1]);
 }
@@ -131,8 +160,14 @@ enum kg_status kg_child_start(const struct kg_child_spec *spec, struct kg_child 
     struct child_pipes p;
     const enum kg_status status = open_pipes(spec, &p, err);
     if (status != KG_OK) return status;
+    char seed[32];
+    snprintf(seed, sizeof seed, "%" PRIu64, spec->surroundings->seed);
+    char *argv[] = { (char *)(uintptr_t)spec->path, (char *)(uintptr_t) "--seed", seed,
+                     spec->cases ? NULL : (char *)(uintptr_t) "--list", NULL };
+    const struct program start = { argv, make_environment(spec, &p) };
     const pid_t pid = fork();
-    if (pid == 0) guard(spec, &p);
+    if (pid == 0) guard(&start, &p);
+    free_environment(start.environment);
     if (pid < 0) {
         close_pipes(&p);
         return kg_fail(err, KG_ERR_NO_MEMORY, "no process for %s: %s", spec->path, strerror(errno));

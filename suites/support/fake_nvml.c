@@ -1,14 +1,18 @@
 /* A libnvidia-ml.so.1 of two GPUs for the suites. FAKE_NVML in the environment says what is wrong with it: "init" (it
  * does not start), "power" (no figures of power), "none" (no GPU), "hot:N" (the first N times it is asked in a process,
- * the first GPU is slowed down by heat), "untold" (no throttle reasons). */
+ * the first GPU is slowed down by heat), "untold" (no throttle reasons), "slow"
+ * (an answer takes 10 ms, and fake_nvml_busy is 1 meanwhile). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { OK = 0, UNINITIALIZED = 1, NOT_SUPPORTED = 3, N_GPUS = 2 };
 
 static int gpus[N_GPUS];
 static int started;
+extern volatile int fake_nvml_busy;
+volatile int fake_nvml_busy;
 
 static int is_wrong(const char *what) {
     const char *said = getenv("FAKE_NVML");
@@ -123,7 +127,13 @@ int nvmlDeviceGetEccMode(void *device, unsigned *now, unsigned *pending) {
 }
 
 int nvmlDeviceGetUtilizationRates(void *device, unsigned rates[2]) {
+    const struct timespec pause = { 0, 10000000 };
     (void)device;
+    if (is_wrong("slow")) {
+        fake_nvml_busy = 1;
+        nanosleep(&pause, NULL);
+        fake_nvml_busy = 0;
+    }
     rates[0] = 77;
     rates[1] = 55;
     return OK;

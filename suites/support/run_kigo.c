@@ -77,6 +77,7 @@ struct kg_process_result kg_run_kigo(const struct kg_record *rec, const char *co
     if (process.input && process.input_len == 0) process.input_len = strlen(process.input);
     kg_must(kg_process_run(&process, &result, &err), &err);
     for (size_t i = 0; i < n; i++) free(owned[i]);
-    ck_assert_msg(!result.timed_out, "kigo %s: timed out", args[0]);
+    ck_assert_msg(!result.timed_out, "kigo %s: timed out; it had written \"%s\" and \"%s\"", args[0], result.out,
+                  result.err);
     return result;
 }

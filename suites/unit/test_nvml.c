@@ -9,10 +9,13 @@
 #include "suites/harness/must.h"
 #include "suites/support/fake_nvml.h"
 #include <check.h>
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 static const char HEADER[] = "utc_us,gpu,sm_mhz,memory_mhz,power_mw,power_limit_mw,temperature_c,throttle_reasons,"
                              "memory_used_bytes,utilization_percent\n";
@@ -155,6 +158,36 @@ static void a_short_run_has_telemetry_too(struct kg_record *rec, const void *arg
     free(text);
 }
 
+/* A child that is forked while another thread is inside NVML or an allocator inherits a lock that nobody gives back. */
+static void no_fork_meets_a_sample(struct kg_record *rec, const void *arg) {
+    (void)arg;
+    struct kg_telemetry *telemetry;
+    struct kg_error err;
+    char *path = telemetry_path(rec);
+    const struct timespec pause = { 0, 3000000 };
+    use_fake("slow");
+    kg_must(kg_telemetry_start(path, 1, &telemetry, &err), &err);
+    void *const library = dlopen(kg_fake_nvml_path(), RTLD_NOW | RTLD_NOLOAD);
+    ck_assert_ptr_nonnull(library);
+    const volatile int *const busy = dlsym(library, "fake_nvml_busy");
+    ck_assert_ptr_nonnull((const void *)(uintptr_t)busy);
+    int n_seen_busy = 0;
+    for (int i = 0; i < 10; i++) {
+        int status;
+        n_seen_busy += *busy;
+        const pid_t child = fork();
+        if (child == 0) _exit(*busy);
+        ck_assert_int_gt(child, 0);
+        ck_assert_int_eq(waitpid(child, &status, 0), child);
+        ck_assert_int_eq(status, 0);
+        nanosleep(&pause, NULL);
+    }
+    ck_assert_int_gt(n_seen_busy, 0);
+    kg_must(kg_telemetry_stop(telemetry, &err), &err);
+    dlclose(library);
+    free(path);
+}
+
 static void no_device_makes_no_file(struct kg_record *rec, const void *arg) {
     (void)arg;
     struct kg_telemetry *telemetry;
@@ -264,6 +297,7 @@ static const struct kg_case CASES[] = {
     CASE(without_a_name_it_is_the_drivers),
     CASE(telemetry_has_a_line_a_gpu),
     CASE(a_short_run_has_telemetry_too),
+    CASE(no_fork_meets_a_sample),
     CASE(no_device_makes_no_file),
     CASE(throttled_measurements_are_taken_again),
     CASE(work_that_breaks_is_not_taken_again),

@@ -7,6 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* In place of Check's _mark_point, which writes the place of each assertion that holds to a file, for the report of a
+ * process that dies. Cases run in Check's own process here and the runner says which case was running, so nobody reads
+ * them; a case that looks at every byte of an answer wrote half a million.
+ */
+void kg_assertion_held(const char *file, int line) {
+    (void)file;
+    (void)line;
+}
+
 /* Check calls test functions without an argument, so the case that runs is handed over here. */
 static struct kg_record *running;
 

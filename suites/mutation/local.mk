@@ -11,3 +11,5 @@ check_PROGRAMS += suites/mutation/test_mxfp4_mutants
 suites_mutation_test_mxfp4_mutants_SOURCES = suites/mutation/test_mxfp4_mutants.c
 check_PROGRAMS += suites/mutation/test_decode_attention_mutants
 suites_mutation_test_decode_attention_mutants_SOURCES = suites/mutation/test_decode_attention_mutants.c
+check_PROGRAMS += suites/mutation/test_block_codes_mutants
+suites_mutation_test_block_codes_mutants_SOURCES = suites/mutation/test_block_codes_mutants.c

@@ -64,6 +64,28 @@ libkigosuite_a_SOURCES += \
 	suites/support/tiny_model.c suites/support/tiny_model.h \
 	suites/support/vocabulary.c suites/support/vocabulary.h
 
+# Headers of kernels that run on the host, compiled as C++; nothing of them needs CUDA or the C++ library.
+libkigosuite_a_SOURCES += suites/support/block_codes_problem.c suites/support/block_codes_problem.h \
+	suites/support/block_codes_warp.h
+EXTRA_DIST += suites/support/block_codes_warp.cu suites/support/host_warp.cuh
+if WITH_CXX
+host_warp_objects = suites/support/block_codes_warp.o
+libkigosuite_a_LIBADD = $(host_warp_objects)
+libkigosuite_a_DEPENDENCIES = $(host_warp_objects)
+CLEANFILES += $(host_warp_objects) $(host_warp_objects:=.d)
+$(host_warp_objects): suites/support/block_codes_warp.cu
+	$(AM_V_CXX)$(MKDIR_P) $(@D) && $(CXX) $(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(CPPFLAGS) -x c++ -std=c++17 \
+		$(CXX_WARNING_FLAGS) -Wno-unknown-pragmas $(SANITIZER_FLAGS) $(CXXFLAGS) -ffp-contract=off -fno-strict-aliasing \
+		-fno-exceptions -fno-rtti -MD -MP -MF $@.d -c -o $@ $(srcdir)/suites/support/block_codes_warp.cu
+AM_V_CXX = $(am__v_CXX_@AM_V@)
+am__v_CXX_ = $(am__v_CXX_@AM_DEFAULT_V@)
+am__v_CXX_0 = @echo "  CXX     " $@;
+am__v_CXX_1 =
+-include $(host_warp_objects:=.d)
+else
+libkigosuite_a_SOURCES += suites/support/block_codes_none.c
+endif
+
 # A libnvidia-ml that the cases load instead of the driver's.
 check_DATA += suites/support/fake_nvml.so
 EXTRA_DIST += suites/support/fake_nvml.c suites/support/fake_nvml.h

@@ -47,9 +47,12 @@ check_PROGRAMS += suites/tolerance/test_qkv_forms
 suites_tolerance_test_qkv_forms_SOURCES = suites/tolerance/test_qkv_forms.c
 check_PROGRAMS += suites/tolerance/test_decode_attention
 suites_tolerance_test_decode_attention_SOURCES = suites/tolerance/test_decode_attention.c
-check_PROGRAMS += suites/tolerance/test_lowered
-suites_tolerance_test_lowered_SOURCES = suites/tolerance/test_lowered.c \
-	suites/tolerance/lowered_mistakes.c suites/tolerance/lowered_mistakes.h
+check_PROGRAMS += suites/tolerance/test_lowered suites/tolerance/test_lowered_blocks
+lowered_sources = suites/tolerance/lowered_mistakes.c suites/tolerance/lowered_mistakes.h \
+	suites/tolerance/lowered_scenes.c suites/tolerance/lowered_scenes.h \
+	suites/tolerance/lowered_steps.c suites/tolerance/lowered_steps.h
+suites_tolerance_test_lowered_SOURCES = suites/tolerance/test_lowered.c $(lowered_sources)
+suites_tolerance_test_lowered_blocks_SOURCES = suites/tolerance/test_lowered_blocks.c $(lowered_sources)
 check_PROGRAMS += suites/tolerance/test_epochs suites/tolerance/test_mixed_cache
 suites_tolerance_test_epochs_SOURCES = suites/tolerance/test_epochs.c
 suites_tolerance_test_mixed_cache_SOURCES = suites/tolerance/test_mixed_cache.c

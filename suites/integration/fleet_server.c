@@ -178,6 +178,14 @@ void kg_fleet_server_start(const char *const *settings) {
     server.postgres = start("data", "5432", settings);
 }
 
+void kg_fleet_server_own(const char *name) {
+    const struct passwd *user = other_user();
+    char *path = kg_path_join(server.dir, name);
+    ck_assert_int_eq(chmod(path, 0600), 0);
+    if (user) ck_assert_int_eq(chown(path, user->pw_uid, user->pw_gid), 0);
+    free(path);
+}
+
 static void run(const char *const *argv) {
     const int code = wait_for(spawn(argv));
     ck_assert_msg(code == 0, "%s ended with %d: %s/log", argv[0], code, server.dir);

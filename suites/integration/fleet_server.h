@@ -13,6 +13,8 @@ void kg_fleet_server_kill(void);
 /* Starts it again with a file system of so many MB of memory in the folder's small/, which no other process sees and
  * which goes with the server. Why it cannot be had, or NULL. */
 const char *kg_fleet_server_start_with_small(int megabytes);
+/* Its user owns a file of the folder, which others may not read. */
+void kg_fleet_server_own(const char *name);
 /* Starts it again. settings: more arguments of postgres, ended by NULL, or NULL. */
 void kg_fleet_server_start(const char *const *settings);
 /* PostgreSQL's defaults, where this server has others to be light; but for 120 connections. */

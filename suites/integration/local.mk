@@ -269,11 +269,13 @@ fleet_lab = \
 	suites/integration/fleet_holds.c suites/integration/fleet_holds.h \
 	suites/integration/fleet_lab.c suites/integration/fleet_lab.h \
 	suites/integration/fleet_line.c suites/integration/fleet_line.h \
+	suites/integration/fleet_links.c suites/integration/fleet_links.h \
 	suites/integration/fleet_many.c \
 	suites/integration/fleet_measures.c suites/integration/fleet_measures.h \
 	suites/integration/fleet_prunes.c suites/integration/fleet_prunes.h \
 	suites/integration/fleet_pulls.c suites/integration/fleet_pulls.h \
 	suites/integration/fleet_reads.c suites/integration/fleet_reads.h \
+	suites/integration/fleet_relay.c suites/integration/fleet_relay.h \
 	suites/integration/fleet_reruns.c suites/integration/fleet_reruns.h \
 	suites/integration/fleet_server.c suites/integration/fleet_server.h \
 	suites/integration/fleet_standby.c suites/integration/fleet_standby.h \

@@ -12,6 +12,7 @@
 #include "suites/integration/fleet_figures.h"
 #include "suites/integration/fleet_holds.h"
 #include "suites/integration/fleet_lab.h"
+#include "suites/integration/fleet_links.h"
 #include "suites/integration/fleet_measures.h"
 #include "suites/integration/fleet_prunes.h"
 #include "suites/integration/fleet_pulls.h"
@@ -577,6 +578,8 @@ static const struct kg_case CASES[] = {
     TIMES(server_killed_at_random, &TWO),
     TIMES(client_killed_at_random, &FOUR),
     TIMES(client_killed_at_tables, &TWO),
+    TIMES(unreachable_in_mid_push, &TWO),
+    OTHER(over_tls),
     OTHER(killed_before_commit),
     OTHER(killed_at_commit_and_gone),
     OTHER(killed_at_commit_and_back),

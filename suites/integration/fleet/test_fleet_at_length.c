@@ -2,6 +2,7 @@
 #include "base/size.h"
 #include "suites/integration/fleet_figures.h"
 #include "suites/integration/fleet_holds.h"
+#include "suites/integration/fleet_links.h"
 #include "suites/integration/fleet_standby.h"
 #include <kigo/status.h>
 #include <stdlib.h>
@@ -38,6 +39,7 @@ static const struct kg_case CASES[] = {
     FIGURES(pushed_by_many),
     HOLD(server_killed_at_random, 50),
     HOLD(client_killed_at_random, 50),
+    HOLD(unreachable_in_mid_push, 50),
     HOLD(standby_promoted_at_random, 20),
     HOLD(client_killed_at_tables, KG_FLEET_N_TABLES),
 };

@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST_ARGS = 32, MOST_SOCKET_PATH = 80, PAUSE_US = 10000, WAIT_S = 50 };
+enum { MOST_ARGS = 48, MOST_SOCKET_PATH = 80, PAUSE_US = 10000, WAIT_S = 50 };
 
 /* The program's server. */
 static struct {
@@ -163,7 +163,9 @@ static pid_t start(const char *data, const char *port, const char *const *settin
                                     "-c",
                                     "fsync=off",
                                     "-c",
-                                    "autovacuum=off" };
+                                    "autovacuum=off",
+                                    "-c",
+                                    "jit=off" };
     size_t n = 0;
     while (argv[n]) n++;
     for (; settings && *settings; settings++) argv[n++] = *settings;

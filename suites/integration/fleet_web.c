@@ -5,6 +5,7 @@
 #include "suites/integration/hostile_run.h"
 #include "suites/integration/verbs.h"
 #include "suites/integration/web_client.h"
+#include "suites/integration/web_look.h"
 #include "suites/support/bundle_maker.h"
 #include <check.h>
 #include <signal.h>
@@ -222,6 +223,33 @@ void kg_fleet_hostile_texts_stay_texts(struct kg_record *rec, const void *arg) {
         }
         end(&servers);
     }
+    free(dir);
+    kg_fleet_lab_close(&lab);
+}
+
+/* What is a fleet's alone (the runner beside a run) and what a runner may have written. */
+void kg_fleet_in_a_browser(struct kg_record *rec, const void *arg) {
+    struct kg_fleet_lab lab;
+    struct kg_web_child web;
+    (void)arg;
+    if (!kg_fleet_lab_open(&lab, rec, true)) return;
+    kg_hostile_run_seal(lab.bundles, 300);
+    char *dir = kg_maker_only(lab.bundles), *run = kg_xasprintf("/run/%s", strrchr(dir, '/') + 1),
+         *url = kg_fleet_lab_url(&lab, "reader");
+    kg_fleet_lab_kigo(&lab, "runner_a", ARGS("push", dir), KG_EXIT_OK, NULL, NULL);
+    if (kg_web_child_start(rec, NULL, ARGS("--history", url), &web)) {
+        const char *const pages[][2] = { { "/", "runner_a" }, { run, KG_HOSTILE_NAME_OF[3] } };
+        bool has_browser = true;
+        for (size_t i = 0; i < KG_COUNT_OF(pages) && has_browser; i++) {
+            char *page = kg_web_page(&web, pages[i][0]);
+            if (strstr(page, "<script")) kg_web_take_script_out(page);
+            has_browser = kg_web_looks_right(rec, page, pages[i][1], 0);
+            free(page);
+        }
+        ck_assert_int_eq(kg_web_child_end(&web, SIGTERM), 0);
+    }
+    free(url);
+    free(run);
     free(dir);
     kg_fleet_lab_close(&lab);
 }

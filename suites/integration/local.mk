@@ -260,6 +260,7 @@ check_PROGRAMS += suites/integration/fleet/test_fleet_at_length
 EXTRA_suites_integration_fleet_test_fleet_at_length_DEPENDENCIES = kigo$(EXEEXT)
 suites_integration_fleet_test_fleet_at_length_SOURCES = suites/integration/fleet/test_fleet_at_length.c $(fleet_lab)
 fleet_lab = \
+	suites/integration/browser.c suites/integration/browser.h \
 	suites/integration/check_lab.c suites/integration/check_lab.h \
 	suites/integration/fleet_asks.c suites/integration/fleet_asks.h \
 	suites/integration/fleet_both.c suites/integration/fleet_both.h \
@@ -284,7 +285,8 @@ fleet_lab = \
 	suites/integration/hostile_run.c suites/integration/hostile_run.h \
 	suites/integration/hostile_store.c suites/integration/hostile_store.h \
 	suites/integration/verbs.c suites/integration/verbs.h \
-	suites/integration/web_client.c suites/integration/web_client.h
+	suites/integration/web_client.c suites/integration/web_client.h \
+	suites/integration/web_look.c suites/integration/web_look.h
 # The pages of `kigo web`, asked for over a socket.
 check_PROGRAMS += suites/integration/test_web
 EXTRA_suites_integration_test_web_DEPENDENCIES = kigo$(EXEEXT)
@@ -300,4 +302,5 @@ suites_integration_test_web_pages_SOURCES = \
 	suites/integration/hostile_run.c suites/integration/hostile_run.h \
 	suites/integration/test_web_pages.c \
 	suites/integration/verbs.c suites/integration/verbs.h \
-	suites/integration/web_client.c suites/integration/web_client.h
+	suites/integration/web_client.c suites/integration/web_client.h \
+	suites/integration/web_look.c suites/integration/web_look.h

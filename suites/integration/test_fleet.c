@@ -552,6 +552,7 @@ static const struct kg_case CASES[] = {
     OTHER(selfchecks_as_a_folder),
     OTHER(pages_as_of_a_folder),
     OTHER(hostile_texts_stay_texts),
+    OTHER(in_a_browser),
     OTHER(queries_only_read),
     OTHER(or_folder),
     OTHER(reads_as_a_folder),

@@ -7,6 +7,7 @@
 #include "suites/integration/hostile_run.h"
 #include "suites/integration/verbs.h"
 #include "suites/integration/web_client.h"
+#include "suites/integration/web_look.h"
 #include "suites/support/bundle_maker.h"
 #include "suites/support/history_lab.h"
 #include <check.h>
@@ -407,32 +408,7 @@ static void sign_offs(struct kg_record *rec, const void *arg) {
     free(from);
 }
 
-/* A page without its script, which a frame's page has no server for. */
-static void take_script_out(char *page) {
-    char *at = strstr(page, "<script src=\"/filter.js\" defer></script>");
-    ck_assert_ptr_nonnull(at);
-    char *end = strchr(strchr(at, '>') + 1, '>') + 1;
-    memmove(at, end, strlen(end) + 1);
-    ck_assert_ptr_null(strstr(page, "<script"));
-}
-
-enum { PHONE = 360 };
-
-/* What the browser makes of it at a phone's width; false without a browser. */
-static bool looks_right(struct kg_record *rec, const char *page, const char *words, int n_images) {
-    struct kg_look look;
-    if (!kg_browser_look(rec, page, PHONE, words, &look)) return false;
-    ck_assert_msg(look.width == PHONE && look.scroll_width == PHONE, "%d pixels wide, its content %d", look.width,
-                  look.scroll_width);
-    ck_assert_int_eq(look.n_images, n_images);
-    ck_assert_int_eq(look.n_unnamed, 0);
-    ck_assert_int_eq(look.n_scripts, 0);
-    ck_assert_int_eq(look.n_ids_twice, 0);
-    ck_assert_int_ge(look.n_headings, 2);
-    ck_assert_int_eq(look.n_console, 0);
-    ck_assert_msg(look.finds == 1, "the page does not say '%s'", words);
-    return true;
-}
+enum { PHONE = KG_WEB_PHONE };
 
 /* WCAG 2.2, success criterion 1.4.3, in the dark and on paper. */
 static void is_readable(struct kg_record *rec, const char *page) {
@@ -450,8 +426,8 @@ static void in_a_browser(struct kg_record *rec, const void *arg) {
     char *dir = kg_maker_only(root), *run = kg_xasprintf("/run/%s", strrchr(dir, '/') + 1);
     if (kg_web_child_start(rec, root, NULL, &child)) {
         char *page = kg_web_page(&child, run);
-        take_script_out(page);
-        looks_right(rec, page, KG_HOSTILE_NAME_OF[3], 0);
+        kg_web_take_script_out(page);
+        kg_web_looks_right(rec, page, KG_HOSTILE_NAME_OF[3], 0);
         free(page);
         ck_assert_int_eq(kg_web_child_end(&child, SIGTERM), 0);
     }
@@ -468,8 +444,9 @@ static void a_chart_in_a_browser(struct kg_record *rec, const void *arg) {
     if (kg_web_child_start(rec, lab.root, ARGS("--repo", lab.repository), &child)) {
         find_case(&child, "case_0", target);
         char *page = kg_web_page(&child, target);
-        take_script_out(page);
-        if (looks_right(rec, page, "in 20 runs, oldest first; steps that are marked: 1", 1)) is_readable(rec, page);
+        kg_web_take_script_out(page);
+        if (kg_web_looks_right(rec, page, "in 20 runs, oldest first; steps that are marked: 1", 1))
+            is_readable(rec, page);
         free(page);
         ck_assert_int_eq(kg_web_child_end(&child, SIGTERM), 0);
     }

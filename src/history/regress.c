@@ -26,10 +26,9 @@ const char *const KG_JUDGED_NAMES[KG_JUDGED_COUNT] = {
 struct kg_judgement *kg_regress_add(struct kg_comparison *comparison, enum kg_judged judged, const char *subject,
                                     const char *key, const struct kg_figure_info *info, const char *why_fmt, ...) {
     struct kg_regression *out = comparison->out;
-    char *why = NULL;
     va_list args;
     va_start(args, why_fmt);
-    if (vasprintf(&why, why_fmt, args) < 0) why = kg_xstrdup("");
+    char *const why = kg_xvasprintf(why_fmt, args);
     va_end(args);
     if ((out->n_judgements & (out->n_judgements + 1)) == 0) /* full at 2^n - 1 */
         out->judgements = kg_xrealloc(out->judgements, (out->n_judgements + 1) * 2 * sizeof *out->judgements);
@@ -49,10 +48,9 @@ struct kg_judgement *kg_regress_add(struct kg_comparison *comparison, enum kg_ju
 }
 
 void kg_regress_reason(struct kg_regression *out, const char *fmt, ...) {
-    char *text = NULL;
     va_list args;
     va_start(args, fmt);
-    if (vasprintf(&text, fmt, args) < 0) text = kg_xstrdup("");
+    char *const text = kg_xvasprintf(fmt, args);
     va_end(args);
     out->reasons = kg_xrealloc(out->reasons, (out->n_reasons + 1) * sizeof *out->reasons);
     out->reasons[out->n_reasons++] = text;

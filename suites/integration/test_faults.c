@@ -26,7 +26,6 @@ struct chosen {
 static const struct chosen CHOSEN[] = {
     { "import_libarchive", "import", { .kind = "memory", .only = "libarchive", .n_frames = 6 } },
     { "check_without_a_process", "check", { .kind = "io", .only = "fork" } },
-    { "check_without_an_environment", "check", { .kind = "memory", .only = "setenv", .most = 2 } },
     { "check_that_cannot_clean_up", "check", { .kind = "memory", .only = "nftw" } },
 };
 

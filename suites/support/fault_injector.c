@@ -225,13 +225,6 @@ int nftw(const char *path, __nftw_func_t visit, int n, int flags) {
     return next(path, visit, n, flags);
 }
 
-int setenv(const char *name, const char *value, int replaces) {
-    static __typeof__(&setenv) next;
-    if (!next) next = REAL(setenv);
-    if (memory("setenv", NULL)) return -1;
-    return next(name, value, replaces);
-}
-
 WRAP(ssize_t, -1, EIO, NULL, read, (int fd, void *to, size_t n), (fd, to, n))
 WRAP(ssize_t, -1, EIO, NULL, pread, (int fd, void *to, size_t n, off_t at), (fd, to, n, at))
 WRAP(ssize_t, -1, EIO, NULL, pread64, (int fd, void *to, size_t n, off64_t at), (fd, to, n, at))

@@ -46,9 +46,12 @@ enum kg_status kg_history_check_schema(struct kg_history *history, struct kg_err
     return status;
 }
 
-/* A page that could not be read is found, too: no damage of the file. */
+/* A page that could not be read is found, too: no damage of the file. SQLite says the code where it follows a tree, and
+ * none where it follows a value's overflow pages, whose numbers it has held against the file's size before.
+ */
 static bool is_unread(const char *damage) {
     static const char CODE[] = "error code=";
+    if (strstr(damage, "failed to get page")) return true;
     const char *at = strstr(damage, CODE);
     const long primary = at ? strtol(at + strlen(CODE), NULL, 10) & 0xFF : SQLITE_OK;
     return primary == SQLITE_IOERR || primary == SQLITE_NOMEM;

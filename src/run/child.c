@@ -114,11 +114,16 @@ static void free_environment(char **list) {
     free(list);
 }
 
+/* Async-signal-safe; what cannot be written is lost. */
+static void write_parts(int fd, const char *const *parts, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (write(fd, parts[i], strlen(parts[i])) < 0) return;
+}
+
 /* For the runner: why the program was not started. */
 _Noreturn static void give_up(const struct child_pipes *p, const char *doing) {
     const char *const parts[] = { doing, ": ", strerrordesc_np(errno) };
-    for (size_t i = 0; i < KG_COUNT_OF(parts); i++)
-        if (write(p->trouble[1], parts[i], strlen(parts[i])) < 0) break;
+    write_parts(p->trouble[1], parts, KG_COUNT_OF(parts));
     _exit(KG_EXIT_INTERNAL);
 }
 
@@ -141,8 +146,7 @@ static void become(const struct program *program, struct child_pipes *p, pid_t g
         give_up(p, "no descriptors");
     execve(program->argv[0], program->argv, program->environment);
     const char *const said[] = { program->argv[0], " could not be started: ", strerrordesc_np(errno), "\n" };
-    for (size_t i = 0; i < KG_COUNT_OF(said); i++)
-        if (write(STDERR_FILENO, said[i], strlen(said[i])) < 0) break;
+    write_parts(p->log[1], said, KG_COUNT_OF(said));
     _exit(127);
 }
 

@@ -13,7 +13,9 @@
 
 struct kg_telemetry;
 
-/* Starts; the thread takes no signals. KG_ERR_UNSUPPORTED where NVML does not answer or has no device: no file then. */
+/* Starts, and returns after the first sample; the thread takes no signals. While it lives, a fork waits until no sample
+ * is being taken: the child of one that met it would inherit NVML's and the allocator's locks. KG_ERR_UNSUPPORTED where
+ * NVML does not answer or has no device: no file then. */
 KG_WARN_UNUSED enum kg_status kg_telemetry_start(const char *path, uint32_t interval_ms,
                                                  struct kg_telemetry **telemetry, struct kg_error *err);
 /* Takes a last sample and ends; NULL is good. The status is that of the first write that failed, after which nothing

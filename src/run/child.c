@@ -57,7 +57,7 @@ static enum kg_status open_pipes(const struct kg_child_spec *spec, struct child_
 }
 
 /* Check's own switches would change which tests run and write files; a nested runner must not see its parent's
- * arguments. What kigo sets itself is never inherited either.
+ * arguments, nor what this run was not asked for.
  */
 static bool is_inherited(const char *entry) {
     static const char *const OURS[] = {
@@ -72,7 +72,7 @@ static bool is_inherited(const char *entry) {
     return true;
 }
 
-/* Replaces the variable, or adds it; NULL leaves it as it is. `list` has a place more than it needs. */
+/* Replaces the variable, or adds it to the list, which has room; NULL leaves it as it is. */
 static void put_variable(char **list, const char *variable, const char *value) {
     const size_t len = strlen(variable);
     size_t i = 0;

@@ -139,3 +139,16 @@ bool kg_browser_look(struct kg_record *rec, const char *html, int width, const c
     free(head);
     return looked;
 }
+
+bool kg_browser_looks_right(struct kg_record *rec, const char *html, int width, const char *words,
+                            struct kg_look *look) {
+    if (!kg_browser_look(rec, html, width, words, look)) return false;
+    ck_assert_msg(look->width == width && look->scroll_width == width, "%d pixels wide, its content %d", look->width,
+                  look->scroll_width);
+    ck_assert_int_eq(look->n_unnamed, 0);
+    ck_assert_int_eq(look->n_scripts, 0);
+    ck_assert_int_eq(look->n_ids_twice, 0);
+    ck_assert_int_eq(look->n_console, 0);
+    ck_assert_msg(look->finds == 1, "the page does not say '%s'", words);
+    return true;
+}

@@ -21,6 +21,10 @@ struct kg_look {
 
 /* Opens the page in a frame of that width. False, with the case marked as skipped, where there is no Chromium. */
 bool kg_browser_look(struct kg_record *rec, const char *html, int width, const char *words, struct kg_look *look);
+/* The same, and fails the case unless the page is as wide as its frame, says `words` and has what every page owes its
+ * reader: no picture without a name, no script, no id twice, nothing on the console. */
+bool kg_browser_looks_right(struct kg_record *rec, const char *html, int width, const char *words,
+                            struct kg_look *look);
 
 enum kg_ground {
     KG_GROUND_LIGHT, /* the reader prefers light pages */

@@ -26,6 +26,7 @@ struct chosen {
 static const struct chosen CHOSEN[] = {
     { "import_libarchive", "import", { .kind = "memory", .only = "libarchive", .n_frames = 6 } },
     { "check_without_a_process", "check", { .kind = "io", .only = "fork" } },
+    { "report_pread", "report", { .kind = "io", .only = "pread64" } },
     { "check_that_cannot_clean_up", "check", { .kind = "memory", .only = "nftw" } },
 };
 

@@ -24,7 +24,13 @@ AS_IF([test "x$NVCC" = x],
    AS_IF([test ! -f "$kg_cuda_dir/include/cublasLt.h"],
      [AC_MSG_ERROR([$kg_cuda_dir/include/cublasLt.h is missing: install cuBLAS's development files beside nvcc, or give --with-cuda=no])])
    CUDA_CPPFLAGS="-isystem $kg_cuda_dir/include"
-   CUDA_LIBS="-L$kg_cuda_lib -Wl,-rpath,$kg_cuda_lib -lcudart_static -lstdc++ -lpthread -ldl -lrt"
+   # Of the run-time library of C++ cudart needs little: linked, it is bound at every start of kigo. A machine may lack the archive.
+   AC_MSG_CHECKING([for libstdc++.a])
+   kg_stdcxx="-Wl,-Bstatic -lstdc++ -Wl,-Bdynamic" kg_libs=$LIBS
+   LIBS="$LIBS $kg_stdcxx"
+   AC_LINK_IFELSE([AC_LANG_PROGRAM()], [AC_MSG_RESULT([yes])], [AC_MSG_RESULT([no]); kg_stdcxx=-lstdc++])
+   LIBS=$kg_libs
+   CUDA_LIBS="-L$kg_cuda_lib -Wl,-rpath,$kg_cuda_lib -lcudart_static $kg_stdcxx -lpthread -ldl -lrt"
    AC_MSG_CHECKING([for GPU architectures to build for])
    AS_IF([test "x$CUDA_ARCHS" = x],
      [CUDA_ARCHS=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d . | sort -u | sed 's/^90$/90a/' | tr '\n' ' ')])

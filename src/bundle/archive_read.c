@@ -5,8 +5,7 @@
 #include "base/file.h"
 #include "bundle/archive_source.h"
 #include "bundle/internal.h"
-#include <archive.h>
-#include <archive_entry.h>
+#include "bundle/libarchive.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -23,8 +22,8 @@ struct unpacking {
 };
 
 static enum kg_status fail(const struct unpacking *u, struct kg_error *err) {
-    const char *why = archive_error_string(u->archive);
-    const int code = archive_errno(u->archive);
+    const char *why = kg_libarchive()->error_string(u->archive);
+    const int code = kg_libarchive()->error_number(u->archive);
     const enum kg_status status = code == ENOMEM ? KG_ERR_NO_MEMORY : code == EIO ? KG_ERR_IO : KG_ERR_FORMAT;
     return kg_fail(err, status, "%s: %s", u->path, why ? why : "libarchive does not say why");
 }
@@ -61,21 +60,21 @@ static enum kg_status check_name(struct unpacking *u, const char *name, const ch
 
 static enum kg_status check_kind(const struct unpacking *u, struct archive_entry *entry, const char *name,
                                  struct kg_error *err) {
-    const mode_t kind = archive_entry_filetype(entry);
-    if (archive_entry_hardlink(entry) || archive_entry_hardlink_utf8(entry))
+    const mode_t kind = kg_libarchive()->entry_filetype(entry);
+    if (kg_libarchive()->entry_hardlink(entry) || kg_libarchive()->entry_hardlink_utf8(entry))
         return refuse(u, name, "is a hard link", err);
-    if (kind == AE_IFLNK || archive_entry_symlink(entry)) return refuse(u, name, "is a symbolic link", err);
+    if (kind == AE_IFLNK || kg_libarchive()->entry_symlink(entry)) return refuse(u, name, "is a symbolic link", err);
     if (kind != AE_IFREG && kind != AE_IFDIR) return refuse(u, name, "is neither a file nor a folder", err);
-    if (archive_entry_sparse_count(entry) > 0) return refuse(u, name, "is a sparse file", err);
+    if (kg_libarchive()->entry_sparse_count(entry) > 0) return refuse(u, name, "is a sparse file", err);
     return KG_OK;
 }
 
 static enum kg_status check_size(const struct unpacking *u, struct archive_entry *entry, const char *name,
                                  struct kg_error *err) {
     if (u->n_files >= u->limits->max_files) return refuse(u, name, "is one file too many", err);
-    if (!archive_entry_size_is_set(entry) || archive_entry_size(entry) < 0)
+    if (!kg_libarchive()->entry_size_is_set(entry) || kg_libarchive()->entry_size(entry) < 0)
         return refuse(u, name, "does not tell its size", err);
-    if ((uint64_t)archive_entry_size(entry) > u->limits->max_bytes - u->n_bytes)
+    if ((uint64_t)kg_libarchive()->entry_size(entry) > u->limits->max_bytes - u->n_bytes)
         return refuse(u, name, "is too large: the archive's files exceed the limit (--max-bytes)", err);
     return KG_OK;
 }
@@ -88,7 +87,7 @@ static enum kg_status copy_data(const struct unpacking *u, int fd, const char *n
         const void *block;
         size_t n;
         la_int64_t offset;
-        const int code = archive_read_data_block(u->archive, &block, &n, &offset);
+        const int code = kg_libarchive()->read_data_block(u->archive, &block, &n, &offset);
         if (code == ARCHIVE_EOF) break;
         if (code != ARCHIVE_OK) return fail(u, err);
         if ((uint64_t)offset != written || n > size_bytes - written)
@@ -104,7 +103,7 @@ static enum kg_status unpack_file(struct unpacking *u, struct archive_entry *ent
                                   const char *inside, struct kg_error *err) {
     enum kg_status status = check_size(u, entry, name, err);
     if (status != KG_OK) return status;
-    const uint64_t size_bytes = (uint64_t)archive_entry_size(entry);
+    const uint64_t size_bytes = (uint64_t)kg_libarchive()->entry_size(entry);
     char *path = kg_xasprintf("%s/%s/%s", u->to, u->id, inside), *slash = strrchr(path, '/');
     *slash = '\0';
     status = kg_dir_make(path, err);
@@ -126,13 +125,13 @@ static enum kg_status unpack_file(struct unpacking *u, struct archive_entry *ent
 }
 
 static enum kg_status unpack_entry(struct unpacking *u, struct archive_entry *entry, struct kg_error *err) {
-    const char *name = archive_entry_pathname(entry), *inside = "";
+    const char *name = kg_libarchive()->entry_pathname(entry), *inside = "";
     if (!name) return refuse(u, "?", "has a name that is not text", err);
     if (u->n_entries++ > 2 * u->limits->max_files) return refuse(u, name, "is one entry too many", err);
     enum kg_status status = check_kind(u, entry, name, err);
     if (status == KG_OK) status = check_name(u, name, &inside, err);
     if (status != KG_OK) return status;
-    const bool is_folder = archive_entry_filetype(entry) == AE_IFDIR;
+    const bool is_folder = kg_libarchive()->entry_filetype(entry) == AE_IFDIR;
     char *path = kg_xstrdup(inside);
     const size_t len = strlen(path);
     if (is_folder && len > 0 && path[len - 1] == '/') path[len - 1] = '\0';
@@ -147,11 +146,12 @@ static enum kg_status unpack_entry(struct unpacking *u, struct archive_entry *en
  * nothing where it has none for the stream. */
 static enum kg_status open_stream(struct unpacking *u, struct kg_archive_source *source, struct kg_error *err) {
     struct archive *a = u->archive;
-    if (archive_read_support_format_tar(a) != ARCHIVE_OK) return fail(u, err);
-    if (archive_read_set_callback_data(a, source) != ARCHIVE_OK) return fail(u, err);
-    if (archive_read_set_read_callback(a, kg_archive_source_read) != ARCHIVE_OK) return fail(u, err);
-    if (archive_read_open1(a) == ARCHIVE_OK) return KG_OK;
-    if (!archive_error_string(a)) return kg_fail(err, KG_ERR_NO_MEMORY, "%s: out of memory to read it", u->path);
+    if (kg_libarchive()->read_support_format_tar(a) != ARCHIVE_OK) return fail(u, err);
+    if (kg_libarchive()->read_set_callback_data(a, source) != ARCHIVE_OK) return fail(u, err);
+    if (kg_libarchive()->read_set_read_callback(a, kg_archive_source_read) != ARCHIVE_OK) return fail(u, err);
+    if (kg_libarchive()->read_open1(a) == ARCHIVE_OK) return KG_OK;
+    if (!kg_libarchive()->error_string(a))
+        return kg_fail(err, KG_ERR_NO_MEMORY, "%s: out of memory to read it", u->path);
     return fail(u, err);
 }
 
@@ -160,7 +160,7 @@ static enum kg_status unpack(struct unpacking *u, struct archive_entry *entry, s
                              struct kg_error *err) {
     enum kg_status status = open_stream(u, source, err);
     while (status == KG_OK) {
-        const int code = archive_read_next_header2(u->archive, entry);
+        const int code = kg_libarchive()->read_next_header2(u->archive, entry);
         if (code == ARCHIVE_EOF) break;
         status = code == ARCHIVE_OK ? unpack_entry(u, entry, err) : fail(u, err);
     }
@@ -172,15 +172,16 @@ enum kg_status kg_archive_unpack(const char *path, const char *to, const struct 
                                  char id[KG_ARCHIVE_ID_SIZE], struct kg_error *err) {
     struct unpacking u = { .path = path, .to = to, .limits = limits };
     struct kg_archive_source *source;
+    if (kg_archive_missing()) return kg_fail(err, KG_ERR_UNSUPPORTED, "%s: %s", path, kg_archive_missing());
     enum kg_status status = kg_archive_source_open(path, &source, err);
     if (status != KG_OK) return status;
-    u.archive = archive_read_new();
+    u.archive = kg_libarchive()->read_new();
     if (!u.archive) kg_memory_exhausted(0);
-    struct archive_entry *entry = archive_entry_new2(u.archive);
+    struct archive_entry *entry = kg_libarchive()->entry_new2(u.archive);
     if (!entry) kg_memory_exhausted(0);
     status = unpack(&u, entry, source, err);
-    archive_entry_free(entry);
-    archive_read_free(u.archive);
+    kg_libarchive()->entry_free(entry);
+    kg_libarchive()->read_free(u.archive);
     kg_archive_source_close(source);
     if (status == KG_OK) memcpy(id, u.id, sizeof u.id);
     return status;

@@ -41,7 +41,7 @@ static la_ssize_t refill(struct archive *archive, struct kg_archive_source *s) {
     ssize_t n;
     do n = read(s->fd, s->input, sizeof s->input);
     while (n < 0 && errno == EINTR);
-    if (n < 0) archive_set_error(archive, errno, "cannot read: %s", strerror(errno));
+    if (n < 0) kg_libarchive()->set_error(archive, errno, "cannot read: %s", strerror(errno));
     s->in.size = n > 0 ? (size_t)n : 0;
     s->in.pos = 0;
     return n;
@@ -75,18 +75,19 @@ static la_ssize_t expand(struct archive *archive, struct kg_archive_source *s) {
                 const size_t left = ZSTD_decompressStream(s->context, &out, &s->in);
                 s->inside = ZSTD_isError(left) || left > 0;
                 if (!ZSTD_isError(left) && out.pos > 0) return (la_ssize_t)out.pos;
-                archive_set_error(archive, EILSEQ, "ends inside of a Zstandard frame");
+                kg_libarchive()->set_error(archive, EILSEQ, "ends inside of a Zstandard frame");
                 return -1;
             }
         }
         if (!s->inside && !begins_frame(s)) {
-            archive_set_error(archive, EILSEQ, "what follows is no Zstandard frame");
+            kg_libarchive()->set_error(archive, EILSEQ, "what follows is no Zstandard frame");
             return -1;
         }
         const size_t left = ZSTD_decompressStream(s->context, &out, &s->in);
         if (ZSTD_isError(left)) {
             const bool lacks_memory = ZSTD_getErrorCode(left) == ZSTD_error_memory_allocation;
-            archive_set_error(archive, lacks_memory ? ENOMEM : EILSEQ, "Zstandard: %s", ZSTD_getErrorName(left));
+            kg_libarchive()->set_error(archive, lacks_memory ? ENOMEM : EILSEQ, "Zstandard: %s",
+                                       ZSTD_getErrorName(left));
             return -1;
         }
         s->inside = left > 0;
@@ -101,7 +102,7 @@ la_ssize_t kg_archive_source_read(struct archive *archive, void *source, const v
         s->begun = true;
         if (n < 0) return n;
         if (!begin_frames(s)) {
-            archive_set_error(archive, ENOMEM, "no memory to expand it");
+            kg_libarchive()->set_error(archive, ENOMEM, "no memory to expand it");
             return -1;
         }
         if (!s->context) return *block = s->input, n;

@@ -3,7 +3,7 @@
 #ifndef KIGO_BUNDLE_ARCHIVE_SOURCE_H
 #define KIGO_BUNDLE_ARCHIVE_SOURCE_H
 
-#include <archive.h>
+#include "bundle/libarchive.h"
 #include <kigo/status.h>
 
 struct kg_archive_source;

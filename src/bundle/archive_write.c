@@ -3,19 +3,14 @@
 #include "base/buffer.h"
 #include "base/draft.h"
 #include "base/zstd.h"
+#include "bundle/libarchive.h"
 #include "bundle/tree.h"
-#include <archive.h>
-#include <archive_entry.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { PIECE_BYTES = 256 << 10 };
-
-const char *kg_archive_missing(void) {
-    return NULL;
-}
 
 /* An archive on its way into a draft. Its tar is libarchive's; compressed it is here, since the filters of
  * libarchive 3.6 write into a structure that they could not allocate. */
@@ -27,7 +22,7 @@ struct writing {
 
 static enum kg_status fail(struct writing *w, const char *doing, struct kg_error *err) {
     if (w->why.status != KG_OK) return kg_fail(err, w->why.status, "%s: %s", doing, w->why.message);
-    const char *why = archive_error_string(w->a);
+    const char *why = kg_libarchive()->error_string(w->a);
     return kg_fail(err, KG_ERR_IO, "%s: %s", doing, why ? why : "libarchive does not say why");
 }
 
@@ -45,20 +40,21 @@ static la_ssize_t put(struct archive *a, void *arg, const void *data, size_t siz
 
 /* GNU's tar, not pax: names are bytes there, whatever the locale is. */
 static enum kg_status set_up(struct writing *w, const char *path, int fd, struct kg_error *err) {
-    bool good = archive_write_set_format_gnutar(w->a) == ARCHIVE_OK;
+    bool good = kg_libarchive()->write_set_format_gnutar(w->a) == ARCHIVE_OK;
     if (ends_in(path, ".zst")) {
         const enum kg_status status = kg_zstd_writer_open(fd, &w->zstd, err);
         if (status != KG_OK) return status;
-        good = good && archive_write_set_bytes_in_last_block(w->a, 1) == ARCHIVE_OK && /* no zeros after the end */
-               archive_write_open(w->a, w, NULL, put, NULL) == ARCHIVE_OK;
+        good = good &&
+               kg_libarchive()->write_set_bytes_in_last_block(w->a, 1) == ARCHIVE_OK && /* no zeros after the end */
+               kg_libarchive()->write_open(w->a, w, NULL, put, NULL) == ARCHIVE_OK;
     } else {
-        good = good && archive_write_open_fd(w->a, fd) == ARCHIVE_OK;
+        good = good && kg_libarchive()->write_open_fd(w->a, fd) == ARCHIVE_OK;
     }
     return good ? KG_OK : fail(w, path, err);
 }
 
 static enum kg_status finish(struct writing *w, const char *path, struct kg_error *err) {
-    if (archive_write_close(w->a) != ARCHIVE_OK) return fail(w, path, err);
+    if (kg_libarchive()->write_close(w->a) != ARCHIVE_OK) return fail(w, path, err);
     return w->zstd ? kg_zstd_writer_end(w->zstd, err) : KG_OK;
 }
 
@@ -72,7 +68,7 @@ static enum kg_status add_bytes(struct writing *w, int fd, const char *name, uin
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) status = kg_fail(err, KG_ERR_IO, "cannot read %s: %s", name, strerror(errno));
         else if (n == 0) status = kg_fail(err, KG_ERR_INTEGRITY, "%s was cut short while it was read", name);
-        else if (archive_write_data(w->a, piece, (size_t)n) != (la_ssize_t)n) status = fail(w, name, err);
+        else if (kg_libarchive()->write_data(w->a, piece, (size_t)n) != (la_ssize_t)n) status = fail(w, name, err);
         else size_bytes -= (uint64_t)n;
     }
     free(piece);
@@ -86,17 +82,17 @@ static enum kg_status add_file(struct writing *w, const char *dir, const char *i
     enum kg_status status = kg_beneath_open(dir, relative, &fd, &size_bytes, err);
     if (status != KG_OK) return status;
     char *name = kg_path_join(id, relative);
-    struct archive_entry *entry = archive_entry_new();
+    struct archive_entry *entry = kg_libarchive()->entry_new();
     if (!entry) kg_memory_exhausted(0); /* all that libarchive's constructors fail of */
-    archive_entry_set_pathname(entry, name);
-    archive_entry_set_filetype(entry, AE_IFREG);
-    archive_entry_set_perm(entry, 0644);
-    archive_entry_set_size(entry, (int64_t)size_bytes);
-    archive_entry_set_mtime(entry, utc_s, 0);
-    if (archive_write_header(w->a, entry) != ARCHIVE_OK) status = fail(w, name, err);
+    kg_libarchive()->entry_set_pathname(entry, name);
+    kg_libarchive()->entry_set_filetype(entry, AE_IFREG);
+    kg_libarchive()->entry_set_perm(entry, 0644);
+    kg_libarchive()->entry_set_size(entry, (int64_t)size_bytes);
+    kg_libarchive()->entry_set_mtime(entry, utc_s, 0);
+    if (kg_libarchive()->write_header(w->a, entry) != ARCHIVE_OK) status = fail(w, name, err);
     if (status == KG_OK) status = add_bytes(w, fd, name, size_bytes, err);
     close(fd);
-    archive_entry_free(entry);
+    kg_libarchive()->entry_free(entry);
     free(name);
     return status;
 }
@@ -121,14 +117,15 @@ enum kg_status kg_archive_write(const char *dir, const char *id, int64_t utc_s, 
     struct kg_draft draft;
     if (!ends_in(path, ".tar") && !ends_in(path, ".tar.zst"))
         return kg_fail(err, KG_ERR_USAGE, "'%s': an archive's name ends in .tar or .tar.zst", path);
+    if (kg_archive_missing()) return kg_fail(err, KG_ERR_UNSUPPORTED, "%s: %s", path, kg_archive_missing());
     enum kg_status status = kg_draft_open(path, &draft, err);
     if (status != KG_OK) return status;
-    struct writing w = { .a = archive_write_new(), .why = { .status = KG_OK } };
+    struct writing w = { .a = kg_libarchive()->write_new(), .why = { .status = KG_OK } };
     if (!w.a) kg_memory_exhausted(0);
     status = set_up(&w, path, draft.fd, err);
     if (status == KG_OK) status = add_files(&w, dir, id, utc_s, err);
     if (status == KG_OK) status = finish(&w, path, err);
-    archive_write_free(w.a);
+    kg_libarchive()->write_free(w.a);
     kg_zstd_writer_free(w.zstd);
     if (status == KG_OK) return kg_draft_publish(&draft, err);
     kg_draft_discard(&draft);

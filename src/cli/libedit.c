@@ -9,10 +9,12 @@ static const struct kg_late_function FUNCTIONS[] = {
 };
 
 const struct kg_libedit *kg_libedit(void) {
-    static struct kg_libedit loaded;
-    static const struct kg_libedit *answer;
-    static const char *const NAMES[] = { "libedit.so.2", "libedit.so.0" }; /* Debian's, and its publisher's */
-    for (size_t i = 0; i < KG_COUNT_OF(NAMES) && !answer; i++)
-        if (kg_late_library_load(NAMES[i], FUNCTIONS, KG_COUNT_OF(FUNCTIONS), &loaded)) answer = &loaded;
-    return answer;
+    static struct kg_libedit table;
+    static struct kg_late_library library = { { "libedit.so.2", "libedit.so.0" }, /* Debian's, and its publisher's */
+                                              FUNCTIONS,
+                                              KG_COUNT_OF(FUNCTIONS),
+                                              &table,
+                                              false,
+                                              false };
+    return kg_late_library(&library);
 }

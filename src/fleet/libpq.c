@@ -10,10 +10,11 @@ static const struct kg_late_function FUNCTIONS[] = {
 };
 
 const struct kg_libpq *kg_libpq(void) {
-    static struct kg_libpq loaded;
-    static const struct kg_libpq *answer;
-    if (!answer && kg_late_library_load("libpq.so.5", FUNCTIONS, KG_COUNT_OF(FUNCTIONS), &loaded)) answer = &loaded;
-    return answer;
+    static struct kg_libpq table;
+    static struct kg_late_library library = {
+        { "libpq.so.5" }, FUNCTIONS, KG_COUNT_OF(FUNCTIONS), &table, false, false
+    };
+    return kg_late_library(&library);
 }
 
 const char *kg_fleet_missing(void) {

@@ -9,11 +9,9 @@ static const struct kg_late_function FUNCTIONS[] = {
 };
 
 const struct kg_libmicrohttpd *kg_libmicrohttpd(void) {
-    static struct kg_libmicrohttpd loaded;
-    static const struct kg_libmicrohttpd *answer;
-    static bool asked; /* what was missing once stays so: whoever asked again would say that nothing is */
-    if (!asked && kg_late_library_load("libmicrohttpd.so.12", FUNCTIONS, KG_COUNT_OF(FUNCTIONS), &loaded))
-        answer = &loaded;
-    asked = true;
-    return answer;
+    static struct kg_libmicrohttpd table;
+    static struct kg_late_library library = {
+        { "libmicrohttpd.so.12" }, FUNCTIONS, KG_COUNT_OF(FUNCTIONS), &table, false, false
+    };
+    return kg_late_library(&library);
 }

@@ -160,9 +160,14 @@ static bool says_why(const struct answer *a, int code) {
     return false;
 }
 
+/* glibc's loader ends the process so where the table of C++'s unique symbols cannot grow (do_lookup_unique): as at a
+ * start that lacks memory, now where an archive is first asked for. */
+enum { LOADER_LACKED_MEMORY = 127 };
+
 /* An error is one of input and output, or of memory; one of integrity or usage may be the consequence if it says so.
  */
 static bool is_error(const struct sweep *w, const struct answer *a) {
+    if (a->exit_code == LOADER_LACKED_MEMORY) return strcmp(a->err, "out of memory\n") == 0;
     if (a->exit_code == KG_EXIT_INCOMPLETE || a->exit_code == KG_EXIT_INTERNAL) return *a->err != '\0';
     const bool may_say_so = a->exit_code == KG_EXIT_INTEGRITY || a->exit_code == KG_EXIT_USAGE ||
                             (w->verb->runs_cases && a->exit_code == KG_EXIT_FAILED);

@@ -119,19 +119,13 @@ void kg_verified_put(struct kg_verified *v, const char *id, const char *name, co
     v->changed = true;
 }
 
-static enum kg_status verify(const char *dir, struct kg_error *err) {
-    struct kg_bundle_findings findings;
-    const enum kg_status status = kg_bundle_verify(dir, &findings, err);
-    kg_bundle_findings_free(&findings);
-    return status;
-}
-
-enum kg_status kg_verified_check(struct kg_verified *v, const char *id, struct kg_error *err) {
+static enum kg_status check(struct kg_verified *v, const char *id, struct kg_bundle_findings *findings,
+                            struct kg_error *err) {
     struct kg_stamps before, after;
     char *dir = kg_path_join(v->root, id);
     enum kg_status status = kg_stamps_of_tree(dir, &before, err);
     if (status == KG_OK && !kg_verified_get(v, id, "sound", &before)) {
-        status = verify(dir, err);
+        status = kg_bundle_verify(dir, findings, err);
         if (status == KG_OK) status = kg_stamps_of_tree(dir, &after, err);
         if (status == KG_OK && !kg_stamps_equal(&before, &after))
             status = kg_fail(err, KG_ERR_INTEGRITY, "%s was changed while it was verified", dir);
@@ -141,16 +135,31 @@ enum kg_status kg_verified_check(struct kg_verified *v, const char *id, struct k
     return status;
 }
 
-enum kg_status kg_verified_check_folder(const char *dir, struct kg_error *err) {
+enum kg_status kg_verified_check(struct kg_verified *v, const char *id, struct kg_error *err) {
+    struct kg_bundle_findings findings = { NULL, 0 };
+    const enum kg_status status = check(v, id, &findings, err);
+    kg_bundle_findings_free(&findings);
+    return status;
+}
+
+enum kg_status kg_verified_findings(const char *dir, struct kg_bundle_findings *findings, struct kg_error *err) {
     char *real = realpath(dir, NULL), *slash = real ? strrchr(real, '/') : NULL;
+    *findings = (struct kg_bundle_findings){ NULL, 0 };
     if (!slash || slash == real) {
         free(real);
-        return verify(dir, err);
+        return kg_bundle_verify(dir, findings, err);
     }
     *slash = '\0';
     struct kg_verified *v = kg_verified_open(real);
-    const enum kg_status status = kg_verified_check(v, slash + 1, err);
+    const enum kg_status status = check(v, slash + 1, findings, err);
     kg_verified_close(v);
     free(real);
+    return status;
+}
+
+enum kg_status kg_verified_check_folder(const char *dir, struct kg_error *err) {
+    struct kg_bundle_findings findings;
+    const enum kg_status status = kg_verified_findings(dir, &findings, err);
+    kg_bundle_findings_free(&findings);
     return status;
 }

@@ -9,6 +9,7 @@
 #define KIGO_BUNDLE_VERIFIED_H
 
 #include "bundle/stamps.h"
+#include <kigo/bundle.h>
 
 struct kg_verified;
 
@@ -31,7 +32,10 @@ void kg_verified_put(struct kg_verified *verified, const char *id, const char *n
  */
 char *kg_own_cache_folder(void);
 
-/* Verifies any bundle's folder in this way. */
+/* kg_bundle_verify of any bundle's folder in this way: no findings where a note says that it was done. */
+KG_WARN_UNUSED enum kg_status kg_verified_findings(const char *dir, struct kg_bundle_findings *findings,
+                                                   struct kg_error *err);
+/* The same, where no finding is asked for. */
 KG_WARN_UNUSED enum kg_status kg_verified_check_folder(const char *dir, struct kg_error *err);
 
 #endif

@@ -1,6 +1,7 @@
 /* kigo report: a run, or all of them, as a page for people. */
 #include "base/beneath.h"
 #include "base/size.h"
+#include "bundle/verified.h"
 #include "cli/asked_runs.h"
 #include "cli/commands.h"
 #include "cli/regress_call.h"
@@ -42,7 +43,7 @@ static enum kg_status load(const char *dir, struct loaded *l, struct kg_error *e
     struct kg_error unsound;
     enum kg_status status = kg_bundle_read_json(dir, "data/summary.json", &l->summary, err);
     if (status == KG_OK) status = kg_beneath_hash(dir, "manifest-sha256.txt", l->manifest_sha256, err);
-    if (status == KG_OK && kg_bundle_verify(dir, &l->findings, &unsound) != KG_OK && l->findings.n_items == 0)
+    if (status == KG_OK && kg_verified_findings(dir, &l->findings, &unsound) != KG_OK && l->findings.n_items == 0)
         status = kg_fail(err, unsound.status, "%s", unsound.message);
     if (status == KG_OK) status = kg_records_load_results(dir, &l->records, &unheard, err); /* not while verify does */
     read_part(dir, "data/env.json", &l->env);

@@ -76,9 +76,7 @@ static void choose(struct run *run, const struct show_options *o) {
 /* What is wrong with a bundle is said beside what it holds. */
 static void verify(const char *dir, struct kg_bundle_findings *findings) {
     struct kg_error why;
-    if (kg_verified_check_folder(dir, &why) == KG_OK) return;
-    kg_bundle_findings_free(findings);
-    if (kg_bundle_verify(dir, findings, &why) != KG_OK && findings->n_items == 0)
+    if (kg_verified_findings(dir, findings, &why) != KG_OK && findings->n_items == 0)
         kg_finding_add(findings, "unreadable", "", "%s", why.message);
 }
 

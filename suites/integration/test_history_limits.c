@@ -35,7 +35,6 @@ static const struct kg_case CASES[] = {
       .name = "processor_time_and_bytes",
       .shape = "25x1000",
       .timeout_s = 120,
-      .timed = true,
       .run = processor_time_and_bytes },
 };
 

@@ -17,7 +17,7 @@ static enum kg_precision norm_input(const struct kg_node *norm) {
     return norm->args.rmsnorm.wide_input ? KG_PRECISION_F32 : norm->args.rmsnorm.activations;
 }
 
-/* Products: F16 and F32 matrices (matrix.cu), block formats (blocks.cu) */
+/* Products: F16, BF16 and F32 matrices (matrix.cu), block formats (blocks.cu) */
 
 /* Pairs of rows of the n matrices from node `linear` on. */
 static uint32_t pairs_of(const struct kg_node *linear, int n) {
@@ -63,8 +63,8 @@ static bool dtypes_fit(enum kg_step_form form, const struct kg_weight *first, co
                        enum kg_precision activations, struct kg_why *why) {
     const char *name = kg_dtype_info(w->dtype)->name;
     const bool blocks = kg_step_has_blocks(w->dtype), mixes = blocks && form == KG_STEP_QKV;
-    if (!blocks && w->dtype != KG_DTYPE_F16 && w->dtype != KG_DTYPE_F32)
-        return kg_no(why, "%s weights; the kernels have f16, f32, q4_0, q5_0, q8_0, q4_k, q5_k, q6_k", name);
+    if (!blocks && w->dtype != KG_DTYPE_F16 && w->dtype != KG_DTYPE_BF16 && w->dtype != KG_DTYPE_F32)
+        return kg_no(why, "%s weights; the kernels have f16, bf16, f32, q4_0, q5_0, q8_0, q4_k, q5_k, q6_k", name);
     if (mixes ? !kg_step_has_blocks(first->dtype) : w->dtype != first->dtype)
         return kg_no(why, "%s beside %s weights", kg_dtype_info(first->dtype)->name, name);
     if (!blocks && form == KG_STEP_PLAIN) return kg_no(why, "%s weights; the kernel has block formats", name);

@@ -1,10 +1,11 @@
 /* One row times matrices in a fused decode step (launches.h): y = f(n W^T + bias), n = x, or rmsnorm(x).
  *
- * x (n_in), W (rows, n_in) of F16 or F32, row-major. Rows come in pairs, whose sums f combines.
+ * x (n_in), W (rows, n_in) of F16, BF16 or F32, row-major. Rows come in pairs, whose sums f combines.
  *
  * Numerics: float32 sums, one rounding to y. The normalised row is not rounded to float16. Two ways:
- * - F16 weights and activations: tensor cores. x is float16 as it is; a normalised row is the sum of two float16 (22
- * bits). Products are exact. Sums of 16 columns are added to a warp's in order, then the warps' in order.
+ * - F16 or BF16 weights by float16 activations: tensor cores. With F16, x is float16 as it is and a normalised row the
+ * sum of two float16 (22 bits). With BF16, either is the sum of two bfloat16 (16 bits), which a float16 is exactly.
+ * Products are exact. Sums of 16 columns are added to a warp's in order, then the warps' in order.
  * - Else: fused multiply-add. A lane adds its chunks of 8 in order, then lanes by a butterfly, then a row's warps in
  * order. Then come the bias and f. The sum of squares is added by lanes, then warps, in order, the same in every block.
  *
@@ -46,21 +47,30 @@ struct matrix_params : matrix_plan {
     struct kg_step_matrix m;
 };
 
-/* n as the products read it: float32, or float16 with the rest, times REST_SCALE, in a second row. */
-constexpr float REST_SCALE = 2048;
+/* n as the products read it: float32, or in W's type with the rest, times REST_SCALE, in a second row. Bfloat16 has
+ * float32's range, so that its rest needs no scale. */
+template <typename W> constexpr float REST_SCALE = 2048;
+template <> constexpr float REST_SCALE<__nv_bfloat16> = 1;
 
-template <bool TENSOR>
+static __device__ __forceinline__ float rounded(const __half *, float x) {
+    return __half2float(__float2half_rn(x));
+}
+static __device__ __forceinline__ float rounded(const __nv_bfloat16 *, float x) {
+    return __bfloat162float(__float2bfloat16_rn(x));
+}
+
+template <typename W, bool TENSOR>
 static __device__ __forceinline__ void store_row(unsigned char *row, uint32_t n_in, uint32_t i,
                                                  const float (&n)[KG_VECTOR]) {
     if constexpr (TENSOR) {
         float high[KG_VECTOR], rest[KG_VECTOR];
 #pragma unroll
         for (int e = 0; e < KG_VECTOR; e++) {
-            high[e] = __half2float(__float2half_rn(n[e]));
-            rest[e] = (n[e] - high[e]) * REST_SCALE;
+            high[e] = rounded(static_cast<const W *>(NULL), n[e]);
+            rest[e] = (n[e] - high[e]) * REST_SCALE<W>;
         }
-        kg_store_vector(reinterpret_cast<__half *>(row) + i, high);
-        kg_store_vector(reinterpret_cast<__half *>(row) + n_in + i, rest);
+        kg_store_vector(reinterpret_cast<W *>(row) + i, high);
+        kg_store_vector(reinterpret_cast<W *>(row) + n_in + i, rest);
     } else {
         kg_store_vector(reinterpret_cast<float *>(row) + i, n);
     }
@@ -68,7 +78,7 @@ static __device__ __forceinline__ void store_row(unsigned char *row, uint32_t n_
 
 /* Waits for x; writes n, rmsnorm(x) or x, to shared memory. All consumers call it; the row is visible to all on return.
  */
-template <bool TENSOR>
+template <typename W, bool TENSOR>
 static __device__ __forceinline__ void make_row(const kg_step_matrix &m, unsigned char *row, float *sums) {
     constexpr int VECTORS = TENSOR ? 1 : LANE_VECTORS;
     float weight[VECTORS][KG_VECTOR], x[VECTORS][KG_VECTOR], squares = 0;
@@ -82,7 +92,7 @@ static __device__ __forceinline__ void make_row(const kg_step_matrix &m, unsigne
         if (at(v) >= m.n_in) continue;
         kg_load_vector_any(m.x, m.x_precision, at(v), x[v]);
         if (!m.norm_weight) {
-            store_row<TENSOR>(row, m.n_in, at(v), x[v]);
+            store_row<W, TENSOR>(row, m.n_in, at(v), x[v]);
             continue;
         }
         load_pending(m.pending, m.x_precision, m.n_in, at(v), x[v]);
@@ -94,7 +104,7 @@ static __device__ __forceinline__ void make_row(const kg_step_matrix &m, unsigne
         for (int v = 0; v < VECTORS; v++) {
             if (at(v) >= m.n_in) continue;
             kg_normalise(x[v], inverse_rms, weight[v]);
-            store_row<TENSOR>(row, m.n_in, at(v), x[v]);
+            store_row<W, TENSOR>(row, m.n_in, at(v), x[v]);
         }
     }
     kg_barrier_sync(CONSUMER_BARRIER, warps::CONSUMER_THREADS); /* the row is visible */
@@ -134,42 +144,51 @@ struct block_view {
 /* A warp's columns: every 16th 16, TILE_STEP apart. */
 constexpr uint32_t TILE_STEP = warps::CONSUMERS * TILE_COLS, MOST_TILES = MAX_TENSOR_IN / TILE_STEP, TILES_AT_ONCE = 4;
 
+static __device__ __forceinline__ void multiply_tile(const __half *, float (&sums)[4], const unsigned (&a)[4],
+                                                     const unsigned (&x)[2]) {
+    kg_mma_16x8x16(sums, a, x[0], x[1]);
+}
+static __device__ __forceinline__ void multiply_tile(const __nv_bfloat16 *, float (&sums)[4], const unsigned (&a)[4],
+                                                     const unsigned (&x)[2]) {
+    kg_mma_16x8x16_bf16(sums, a, x[0], x[1]);
+}
+
 /* sums += COUNT of the warp's tiles, of which the first is FIRST, of the rows at w (shared) by x. */
-template <uint32_t FIRST, uint32_t COUNT>
+template <typename W, uint32_t FIRST, uint32_t COUNT>
 static __device__ __forceinline__ void multiply_columns(float (&sums)[2][4], unsigned w,
                                                         const unsigned (&x)[MOST_TILES][2]) {
     unsigned a[COUNT][4];
 #pragma unroll
-    for (uint32_t i = 0; i < COUNT; i++)
-        kg_load_matrices_at(a[i], w + (FIRST + i) * TILE_STEP * (unsigned)sizeof(__half));
+    for (uint32_t i = 0; i < COUNT; i++) kg_load_matrices_at(a[i], w + (FIRST + i) * TILE_STEP * (unsigned)sizeof(W));
 #pragma unroll
-    for (uint32_t i = 0; i < COUNT; i++) kg_mma_16x8x16(sums[i % 2], a[i], x[FIRST + i][0], x[FIRST + i][1]);
+    for (uint32_t i = 0; i < COUNT; i++) multiply_tile(static_cast<const W *>(NULL), sums[i % 2], a[i], x[FIRST + i]);
 }
 
 /* The same for all n_tiles of the warp. */
-template <uint32_t FIRST = 0>
+template <typename W, uint32_t FIRST = 0>
 static __device__ __forceinline__ void multiply_row(float (&sums)[2][4], unsigned w, const unsigned (&x)[MOST_TILES][2],
                                                     uint32_t n_tiles) {
     if constexpr (FIRST < MOST_TILES) {
         if (FIRST + TILES_AT_ONCE <= n_tiles) {
-            multiply_columns<FIRST, TILES_AT_ONCE>(sums, w, x);
-            multiply_row<FIRST + TILES_AT_ONCE>(sums, w, x, n_tiles);
+            multiply_columns<W, FIRST, TILES_AT_ONCE>(sums, w, x);
+            multiply_row<W, FIRST + TILES_AT_ONCE>(sums, w, x, n_tiles);
         } else {
-            if (FIRST < n_tiles) multiply_columns<FIRST, 1>(sums, w, x);
-            if (FIRST + 1 < n_tiles) multiply_columns<FIRST + 1, 1>(sums, w, x);
-            if (FIRST + 2 < n_tiles) multiply_columns<FIRST + 2, 1>(sums, w, x);
+            if (FIRST < n_tiles) multiply_columns<W, FIRST, 1>(sums, w, x);
+            if (FIRST + 1 < n_tiles) multiply_columns<W, FIRST + 1, 1>(sums, w, x);
+            if (FIRST + 2 < n_tiles) multiply_columns<W, FIRST + 2, 1>(sums, w, x);
         }
     }
 }
 
 /* By tensor cores: a warp has every 16th 16 columns of all rows, and keeps x of them. */
+template <typename W>
 static __device__ __forceinline__ void multiply_tiles(const matrix_params &p, const block_view &b) {
     const uint32_t warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, n = b.end - b.begin;
     const uint32_t row = lane % 16, col = lane / 16 * 8; /* of the lane's address */
-    const uint32_t part = lane / 4, n_parts = p.m.norm_weight ? 2 : 1;
+    const uint32_t part = lane / 4, n_parts = p.m.norm_weight || !std::is_same<W, __half>::value ? 2 : 1;
     const uint32_t n_tiles = (p.m.n_in / TILE_COLS + warps::CONSUMERS - 1 - warp) / warps::CONSUMERS;
-    const __half *from =
-        reinterpret_cast<const __half *>(b.row) + min(part, n_parts - 1) * p.m.n_in + lane % 4 * 2 + warp * TILE_COLS;
+    const W *from =
+        reinterpret_cast<const W *>(b.row) + min(part, n_parts - 1) * p.m.n_in + lane % 4 * 2 + warp * TILE_COLS;
     unsigned x[MOST_TILES][2]; /* other columns of x are zeros */
 #pragma unroll
     for (uint32_t i = 0; i < MOST_TILES; i++) {
@@ -185,9 +204,9 @@ static __device__ __forceinline__ void multiply_tiles(const matrix_params &p, co
         kg_mbarrier_poll(kg_shared_address(&b.barriers.full[slot]), parity0 ^ (uint32_t)(slot < slot0));
         __syncwarp(); /* all lanes have waited for their pairs */
         const unsigned w = kg_shared_address(b.ring) + (slot * 2 + row % 2) * p.row_stride +
-                           (col + warp * TILE_COLS) * (unsigned)sizeof(__half);
+                           (col + warp * TILE_COLS) * (unsigned)sizeof(W);
         float sums[2][4] = {}; /* two chains: an instruction need not wait for the one before it */
-        multiply_row(sums, w, x, n_tiles);
+        multiply_row<W>(sums, w, x, n_tiles);
         float sum[4];
 #pragma unroll
         for (int i = 0; i < 4; i++) sum[i] = sums[0][i] + sums[1][i];
@@ -197,7 +216,7 @@ static __device__ __forceinline__ void multiply_tiles(const matrix_params &p, co
                 const uint32_t r = part + half * 8, at = first * 2 + r;
                 if (r < 2 * p.tile_pairs && at < 2 * n)
                     b.partial[at * warps::PARTIAL_STRIDE + warp] =
-                        fmaf(sum[2 * half + 1], 1 / REST_SCALE, sum[2 * half]);
+                        fmaf(sum[2 * half + 1], 1 / REST_SCALE<W>, sum[2 * half]);
             }
         }
         __syncwarp(); /* the warp has read the slots */
@@ -280,8 +299,8 @@ static __global__ void __launch_bounds__(TENSOR ? TENSOR_LAUNCH_BOUND : warps::T
         finish_pairs<warps, F>(p.m, b.partial, p.parts, b.begin, b.end, b.begin + WARP + thread % WARP, WARP);
         return;
     }
-    make_row<TENSOR>(p.m, b.row, squares);
-    if constexpr (TENSOR) multiply_tiles(p, b);
+    make_row<W, TENSOR>(p.m, b.row, squares);
+    if constexpr (TENSOR) multiply_tiles<W>(p, b);
     else multiply_pairs<W>(p, b);
     kg_barrier_sync(EPILOGUE_BARRIER, warps::CONSUMER_THREADS + WARP); /* all sums are visible */
 }
@@ -303,13 +322,13 @@ static struct matrix_plan plan_of(const struct kg_cuda_backend *cuda, enum kg_dt
     plan.block_pairs = n_pairs / plan.n_blocks;
     plan.more_pairs = n_pairs % plan.n_blocks;
     plan.tensor =
-        dtype == KG_DTYPE_F16 && activations == KG_PRECISION_F16 && n_in % TILE_COLS == 0 && n_in <= MAX_TENSOR_IN;
+        dtype != KG_DTYPE_F32 && activations == KG_PRECISION_F16 && n_in % TILE_COLS == 0 && n_in <= MAX_TENSOR_IN;
     for (plan.parts = 1; plan.parts * WARP * LANE_CHUNKS * KG_VECTOR < n_in;) plan.parts *= 2;
     if (plan.tensor) plan.parts = warps::CONSUMERS;
-    plan.row_bytes = n_in * (uint32_t)(dtype == KG_DTYPE_F16 ? sizeof(__half) : sizeof(float));
+    plan.row_bytes = n_in * kg_dtype_info(dtype)->block_bytes;
     plan.row_stride = plan.row_bytes + ROW_PAD_BYTES;
     const uint32_t pairs = plan.block_pairs + (plan.more_pairs > 0); /* of a block, at most */
-    const uint32_t n_bytes = n_in * (uint32_t)sizeof(float);         /* or two of float16 */
+    const uint32_t n_bytes = n_in * (uint32_t)sizeof(float);         /* or two of W's type */
     const uint32_t partial_bytes = 2 * pairs * warps::PARTIAL_STRIDE * (uint32_t)sizeof(float);
     const uint32_t most = std::min<uint32_t>(SHARED_BYTES, cuda->shared_bytes - sizeof(ring_barriers) - 1024);
     if (n_bytes + partial_bytes > most) return plan;
@@ -342,9 +361,10 @@ enum kg_status kg_step_multiply_rows(const struct kg_cuda_backend *cuda, const s
     if (p.n_slots == 0)
         return kg_fail(err, KG_ERR_INTERNAL, "decode step: %u pairs of rows of %u elements do not fit", m->n_pairs,
                        m->n_in);
-    void (*const kernel)(matrix_params) = p.tensor                ? KERNELS<__half, true>[m->form]
-                                          : dtype == KG_DTYPE_F16 ? KERNELS<__half, false>[m->form]
-                                                                  : KERNELS<float, false>[m->form];
-    return kg_launch_dependent(cuda, kernel, dim3(p.n_blocks), warps::THREADS, p, "decode step: matrix", err,
+    void (*const *const kernels)(matrix_params) =
+        dtype == KG_DTYPE_F16    ? (p.tensor ? KERNELS<__half, true> : KERNELS<__half, false>)
+        : dtype == KG_DTYPE_BF16 ? (p.tensor ? KERNELS<__nv_bfloat16, true> : KERNELS<__nv_bfloat16, false>)
+                                 : KERNELS<float, false>;
+    return kg_launch_dependent(cuda, kernels[m->form], dim3(p.n_blocks), warps::THREADS, p, "decode step: matrix", err,
                                p.shared_bytes);
 }

@@ -16,7 +16,16 @@ static __device__ __forceinline__ void kg_mma_16x8x16(float (&c)[4], const unsig
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/* The same, not volatile: free to be scheduled among other instructions. */
+/* The same of bfloat16. */
+static __device__ __forceinline__ void kg_mma_16x8x16_bf16(float (&c)[4], const unsigned (&a)[4], unsigned b0,
+                                                           unsigned b1) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/* The same of float16, not volatile: free to be scheduled among other instructions. */
 static __device__ __forceinline__ void kg_mma_16x8x16_free(float (&c)[4], unsigned a0, unsigned a1, unsigned a2,
                                                            unsigned a3, unsigned b0, unsigned b1) {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "

@@ -18,6 +18,7 @@ const struct kg_lowered_form KG_LOWERED_FORMS[KG_LOWERED_N_PRECISIONS] = {
     [KG_LOWERED_Q6_K] = IN_BLOCKS(KG_DTYPE_Q6_K, KG_DTYPE_F32, "q6_k"),
     [KG_LOWERED_Q4_K_Q6_K] = IN_BLOCKS(KG_DTYPE_Q4_K, KG_DTYPE_Q6_K, "q4_k_q6_k"),
     [KG_LOWERED_Q8_0_Q5_0] = IN_BLOCKS(KG_DTYPE_Q8_0, KG_DTYPE_Q5_0, "q8_0_q5_0"),
+    [KG_LOWERED_BF16] = IN_BLOCKS(KG_DTYPE_BF16, KG_DTYPE_F32, "bf16"),
     [KG_LOWERED_F16] = { KG_PRECISION_F16,
                          KG_PRECISION_F16,
                          KG_DTYPE_F16,

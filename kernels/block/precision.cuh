@@ -8,7 +8,6 @@
 
 #include "kernels/cuda_backend.h"
 #include <algorithm>
-#include <cuda_bf16.h>
 #include <initializer_list>
 #include <type_traits>
 
@@ -58,22 +57,6 @@ template <> struct kg_raw_vector<__half> {
     }
 };
 
-/* A bfloat16 is a float32's upper half. */
-template <> struct kg_raw_vector<__nv_bfloat16> {
-    uint4 bits;
-    __device__ __forceinline__ void load(const __nv_bfloat16 *p) {
-        bits = *reinterpret_cast<const uint4 *>(p);
-    }
-    __device__ __forceinline__ void to_floats(float (&x)[KG_VECTOR]) const {
-        const unsigned words[4] = { bits.x, bits.y, bits.z, bits.w };
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            x[2 * i] = __uint_as_float(words[i] << 16);
-            x[2 * i + 1] = __uint_as_float(words[i] & 0xFFFF0000u);
-        }
-    }
-};
-
 template <typename T> static __device__ __forceinline__ void kg_load_vector(const T *p, float (&x)[KG_VECTOR]) {
     kg_raw_vector<T> raw;
     raw.load(p);
@@ -93,13 +76,6 @@ static __device__ __forceinline__ unsigned kg_pack_halves(float low, float high)
 static __device__ __forceinline__ void kg_store_vector(__half *p, const float (&x)[KG_VECTOR]) {
     *reinterpret_cast<uint4 *>(p) = make_uint4(kg_pack_halves(x[0], x[1]), kg_pack_halves(x[2], x[3]),
                                                kg_pack_halves(x[4], x[5]), kg_pack_halves(x[6], x[7]));
-}
-
-static __device__ __forceinline__ void kg_store_vector(__nv_bfloat16 *p, const float (&x)[KG_VECTOR]) {
-    alignas(KG_VECTOR_ALIGN_BYTES) __nv_bfloat16 packed[KG_VECTOR];
-#pragma unroll
-    for (int e = 0; e < KG_VECTOR; e++) packed[e] = __float2bfloat16_rn(x[e]);
-    *reinterpret_cast<uint4 *>(p) = *reinterpret_cast<const uint4 *>(packed);
 }
 
 /* N elements, N of 1 or KG_VECTOR. */

@@ -13,6 +13,7 @@
  * ring in shared memory, a pair a slot. It does not wait for the launch before (ptx/dependent.cuh), so weights arrive
  * while that one ends. 16 consumer warps multiply: with tensor cores each has its columns of all rows, else `parts`
  * warps share a pair. The epilogue warp loads the operands of f meanwhile, and then computes f of all pairs. */
+#include "kernels/block/bfloat16.cuh"
 #include "kernels/decode/matrix.cuh"
 #include "kernels/ptx/mma.cuh"
 

@@ -23,7 +23,7 @@ cuda_headers = \
 	kernels/attention/sdpa/e4m3.cuh kernels/attention/sdpa/fragment.cuh kernels/attention/sdpa/call.h \
 	kernels/attention/sdpa/operands.cuh kernels/attention/sdpa/partial.cuh kernels/attention/sdpa/sdpa.h \
 	kernels/attention/sdpa/split.cuh kernels/attention/sdpa/tensor_map.h kernels/attention/sdpa/tile.cuh \
-	kernels/block/dequant.cuh kernels/block/elementwise.cuh \
+	kernels/block/bfloat16.cuh kernels/block/dequant.cuh kernels/block/elementwise.cuh \
 	kernels/block/precision.cuh kernels/block/reduce.cuh kernels/block/rmsnorm.cuh kernels/block/rotation.cuh \
 	kernels/block/router.cuh kernels/block/softmax_state.cuh kernels/block/swiglu.cuh \
 	kernels/decode/block_codes.cuh kernels/decode/matrix.cuh kernels/decode/fusions.h kernels/decode/launches.h kernels/decode/lower.h \

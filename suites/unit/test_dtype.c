@@ -109,6 +109,27 @@ static void all_f16_values(struct kg_record *rec, const void *arg) {
     free(all);
 }
 
+/* One signalling NaN among numbers, at each place of a group that is converted at once: its bits stay, as alone. */
+static void f16_signalling_nan_among_numbers(struct kg_record *rec, const void *arg) {
+    enum { N = 32 };
+    const struct kg_dtype_info *f16 = kg_dtype_info(KG_DTYPE_F16);
+    (void)rec, (void)arg;
+    for (unsigned h = 0x7C01; h < 0x7E00; h++) {
+        uint8_t halves[2 * N];
+        float row[N];
+        for (size_t at = 0; at < N; at++) {
+            for (size_t i = 0; i < N; i++) {
+                halves[2 * i] = (uint8_t)(i == at ? h & 0xFF : 0x00); /* 1.0 */
+                halves[2 * i + 1] = (uint8_t)(i == at ? h >> 8 : 0x3C);
+            }
+            const float alone = kg_f16_to_f32((uint16_t)h);
+            f16->decode(halves, row, N);
+            ck_assert_msg(memcmp(&row[at], &alone, sizeof alone) == 0, "0x%04x at %zu is another NaN than alone", h,
+                          at);
+        }
+    }
+}
+
 static void all_bf16_values(struct kg_record *rec, const void *arg) {
     (void)rec, (void)arg;
     for (unsigned h = 0; h < 65536; h++) {
@@ -349,6 +370,7 @@ static void build(struct kg_case_list *list) {
           .run = rounded_as_others_round,
           .arg = kg_dtype_info(KG_DTYPE_BF16) },
         { .name = "all_values", .dtype = "F16", .run = all_f16_values },
+        { .name = "signalling_nan_among_numbers", .dtype = "F16", .run = f16_signalling_nan_among_numbers },
         { .name = "all_values", .dtype = "BF16", .run = all_bf16_values },
         { .name = "ties_to_even", .dtype = "F16", .run = f16_ties_to_even },
         { .name = "ties_to_even", .dtype = "BF16", .run = bf16_ties_to_even },

@@ -64,7 +64,23 @@ bool kg_fleet_line_open(struct kg_fleet_line *both, struct kg_record *rec, size_
     return true;
 }
 
+/* What is kept of a fleet lies in a folder that is named by 32 digits of its place's hash: each fleet has its own. */
+static void expect_folders_by_hash(void) {
+    char *kept = kg_path_join(getenv("XDG_CACHE_HOME"), "kigo");
+    struct kg_dir_list names;
+    struct kg_error err;
+    EXPECT_OK(kg_dir_list(kept, &names, &err), err);
+    for (size_t i = 0; i < names.n_names; i++) {
+        if (strncmp(names.names[i], "fleet-", 6) != 0) continue;
+        const size_t n_digits = strspn(names.names[i] + 6, "0123456789abcdef");
+        ck_assert_msg(n_digits == 32 && !names.names[i][6 + n_digits], "'%s' is no hash", names.names[i]);
+    }
+    kg_dir_list_free(&names);
+    free(kept);
+}
+
 void kg_fleet_line_close(struct kg_fleet_line *both) {
+    expect_folders_by_hash();
     kg_history_lab_close(&both->folder);
     kg_fleet_lab_close(&both->fleet);
 }

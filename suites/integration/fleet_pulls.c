@@ -63,6 +63,23 @@ static void expect_listed(const struct kg_fleet_lab *lab, const char *const *arg
     json_decref(listed);
 }
 
+/* By a commit's first digits, 7 or more. */
+static void expect_by_commit(const struct kg_fleet_lab *lab, const char *to) {
+    static const char COMMIT[] = "0123456789abcdef0123456789abcdef01234567";
+    char *sql = kg_xasprintf("UPDATE kigo.bundle SET git_commit = '%s'"
+                             " WHERE bundle_id = (SELECT max(bundle_id) FROM kigo.bundle)",
+                             COMMIT);
+    free(kg_fleet_lab_sql(lab, "postgres", sql));
+    free(sql);
+    json_t *said = pull_into(lab, to, ARGS("0123456"), KG_EXIT_OK);
+    ck_assert_int_eq(count(said, "n_pulled"), 1);
+    json_decref(said);
+    said = pull_into(lab, to, ARGS(COMMIT), KG_EXIT_OK);
+    ck_assert_int_eq(count(said, "n_here"), 1);
+    json_decref(said);
+    kg_fleet_lab_kigo(lab, "reader", ARGS("pull", "012345", "--bundles", to), KG_EXIT_USAGE, "has no run 012345", NULL);
+}
+
 void kg_fleet_pulls_what_list_lists(struct kg_record *rec, const void *arg) {
     static const struct {
         const char *args[6];
@@ -96,6 +113,9 @@ void kg_fleet_pulls_what_list_lists(struct kg_record *rec, const void *arg) {
     ck_assert_int_eq(count(said, "n_pulled"), N_RUNS - 2);
     json_decref(said);
     json_decref(pull_into(&lab, to, ARGS("--op", "none"), KG_EXIT_NOTHING_TO_DO));
+    char *of_commit = kg_path_join(kg_scratch_dir(rec), "of-commit");
+    expect_by_commit(&lab, of_commit);
+    free(of_commit);
     kg_fleet_lab_kigo(&lab, "reader", ARGS("pull", "2", "--all"), KG_EXIT_USAGE, "runs, or --all", NULL);
     kg_fleet_lab_kigo(&lab, "reader", ARGS("pull"), KG_EXIT_USAGE, "runs, or --all", NULL);
     free(to);

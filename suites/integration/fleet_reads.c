@@ -196,6 +196,9 @@ void kg_fleet_reads_only_what_verifies(struct kg_record *rec, const void *arg) {
     expect_refused(&reads, cache, "no such run", KG_EXIT_USAGE, "'kigo list' shows what there is");
     put_archive(&reads, reads.id, tampered);
     expect_refused(&reads, cache, reads.id, KG_EXIT_INTEGRITY, "does not verify");
+    kg_fleet_lab_kigo(&reads.both.fleet, "postgres", ARGS("fleet", "reindex"), KG_EXIT_INTEGRITY, reads.id, NULL);
+    put_archive(&reads, reads.id, sound);
+    kg_fleet_lab_kigo(&reads.both.fleet, "postgres", ARGS("fleet", "reindex"), KG_EXIT_OK, "indexed 2 runs", NULL);
     put_archive(&reads, reads.id, of_other);
     expect_refused(&reads, cache, reads.id, KG_EXIT_INTEGRITY, "holds another bundle");
     put_archive(&reads, reads.id, sound);

@@ -129,6 +129,8 @@ suites_unit_test_regress_report_CPPFLAGS = $(kigo_CPPFLAGS)
 suites_unit_test_regress_report_SOURCES = \
 	src/cli/regress_report.c src/cli/rows.c src/cli/skip_groups.c src/cli/table.c \
 	suites/unit/test_regress_report.c
+check_PROGRAMS += suites/unit/test_synth_blocks
+suites_unit_test_synth_blocks_SOURCES = suites/unit/test_synth_blocks.c
 check_PROGRAMS += suites/unit/test_late_library
 suites_unit_test_late_library_SOURCES = suites/unit/test_late_library.c
 check_PROGRAMS += suites/unit/test_escape

@@ -12,15 +12,15 @@ struct kg_late_function {
 };
 
 struct kg_late_library {
-    const char *sonames[3]; /* the first that is there; NULL ends them */
+    const char *sonames[3]; /* the first that loads is taken; NULL ends them */
     const struct kg_late_function *functions;
     size_t n_functions;
     void *table;              /* the structure, filled once */
     bool was_asked, is_there; /* begin as false */
 };
 
-/* library->table; NULL if the machine has no such library, or one that lacks a function. What was missing once stays
- * so: whoever asked again for the reason would be told that nothing is. It stays loaded. Where memory ran out,
+/* library->table; NULL if the machine has no such library, or one that lacks a function. What was missing once
+ * stays so, or the reason for it would be none when asked for. It stays loaded. Where memory ran out,
  * kg_memory_exhausted; glibc's loader may end the process itself, with "out of memory" and exit code 127. */
 const void *kg_late_library(struct kg_late_library *library);
 

@@ -160,10 +160,8 @@ static bool says_why(const struct answer *a, int code) {
     return false;
 }
 
-/* glibc's loader ends the process so where the table of C++'s unique symbols cannot grow (do_lookup_unique): as at a
- * start that lacks memory, now where an archive is first asked for. */
+/* glibc's loader ends a process so where the table of C++'s unique symbols cannot grow, as at a start. */
 enum { LOADER_LACKED_MEMORY = 127 };
-
 /* An error is one of input and output, or of memory; one of integrity or usage may be the consequence if it says so.
  */
 static bool is_error(const struct sweep *w, const struct answer *a) {

@@ -189,10 +189,8 @@ static void commands_that_write(struct kg_record *rec, const void *arg) {
         char *whole = kg_xasprintf("%s%s", command, is_export && !missing ? TAKE_IN : "");
         r = shell(rec, whole, NULL);
         const int other = STEPS[i].exit_codes[1];
-        if (missing)
-            expect(&r, command, KG_EXIT_USAGE, missing);
-        else
-            expect(&r, command, other && r.exit_code == other ? other : STEPS[i].exit_codes[0], STEPS[i].says);
+        if (missing) expect(&r, command, KG_EXIT_USAGE, missing);
+        else expect(&r, command, other && r.exit_code == other ? other : STEPS[i].exit_codes[0], STEPS[i].says);
         kg_process_result_free(&r);
         free(whole);
         free(command);

@@ -1,4 +1,4 @@
-/* Libraries that are loaded late: the first name that is there, all functions or none, and one answer for good. */
+/* Libraries that are loaded late: the first name that loads, all functions or none, and one answer for good. */
 #include "base/late_library.h"
 #include "base/size.h"
 #include "suites/harness/case.h"

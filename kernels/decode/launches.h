@@ -1,4 +1,4 @@
-/* Kernels of the fused decode step beside those of the operations: products with F16 or F32 matrices (matrix.cu)
+/* Kernels of the fused decode step beside those of the operations: products with F16, BF16 or F32 matrices (matrix.cu)
  * and with those of block formats (blocks.cu), the choice of experts (router.cu). All are for sm_90. */
 #ifndef KIGO_KERNELS_DECODE_LAUNCHES_H
 #define KIGO_KERNELS_DECODE_LAUNCHES_H
@@ -37,7 +37,7 @@ struct kg_step_heads {
 
 struct kg_step_matrix {
     struct {
-        const uint8_t *weight; /* on 16 bytes; rows of F16 and F32 too, and of whole vectors */
+        const uint8_t *weight; /* on 16 bytes; rows of F16, BF16 and F32 too, and of whole vectors */
         const float *bias;     /* NULL for none */
         enum kg_dtype dtype;
     } matrix[KG_STEP_MATRICES];    /* QKV: q, k, v; GATED: gate, up, of one dtype; all F16, all F32, or block formats */
@@ -56,7 +56,7 @@ struct kg_step_matrix {
     struct kg_geglu_op gelu;    /* GELU */
 };
 
-/* Whether the kernel for F16 and F32 (matrix.cu) supports so many pairs of rows of so many elements. */
+/* Whether the kernel for F16, BF16 and F32 (matrix.cu) supports so many pairs of rows of so many elements. */
 bool kg_step_rows_fit(const struct kg_cuda_backend *cuda, const struct kg_step_matrix *m);
 
 /* Enqueues the product; it must fit. */

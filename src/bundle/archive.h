@@ -1,5 +1,5 @@
-/* A bundle as one file: a tar archive of <id>/..., plain or compressed by Zstandard, by libarchive. A build without it
- * has the same functions, which say so (KG_ERR_UNSUPPORTED). */
+/* A bundle as one file: a tar archive of <id>/..., plain or compressed by Zstandard, by libarchive, which is loaded
+ * at the first call. A build or a machine without it has the same functions, which say so (KG_ERR_UNSUPPORTED). */
 #ifndef KIGO_BUNDLE_ARCHIVE_H
 #define KIGO_BUNDLE_ARCHIVE_H
 
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* NULL, or why this build can neither write nor read archives. */
+/* NULL, or why this build, or this machine, can neither write nor read archives. */
 const char *kg_archive_missing(void);
 
 /* Writes <dir> as folder `id` of the archive `path` (its name ends in .tar or .tar.zst), replacing a file that is

@@ -156,6 +156,23 @@ static void write_tokenizer(struct writing *w) {
         kg_gguf_writer_u32(w->writer, "tokenizer.ggml.eos_token_id", KG_TINY_IM_END);
 }
 
+/* The random values of the model written last, by tensor: the next one is often the same in another dtype. */
+static struct drawn {
+    uint64_t seed;
+    size_t n;
+    double mean, deviation;
+    float *values;
+} drawn[MAX_TENSORS];
+
+static const float *normal_values(size_t i_tensor, uint64_t seed, size_t n, double mean, double deviation) {
+    struct drawn *d = &drawn[i_tensor];
+    if (d->values && d->seed == seed && d->n == n && d->mean == mean && d->deviation == deviation) return d->values;
+    free(d->values);
+    *d = (struct drawn){ seed, n, mean, deviation, kg_xmalloc(n * sizeof *d->values) };
+    kg_fill_normal(d->values, n, seed, mean, deviation);
+    return d->values;
+}
+
 static void add_tensor(struct writing *w, const char *name, enum kg_dtype dtype, const uint64_t wanted[3], double mean,
                        double deviation) {
     const uint64_t dims[3] = { wanted[0], wanted[1] ? wanted[1] : 1, wanted[2] ? wanted[2] : 1 };
@@ -165,13 +182,13 @@ static void add_tensor(struct writing *w, const char *name, enum kg_dtype dtype,
     ck_assert_msg(w->n_tensors < MAX_TENSORS, "a tiny model of more than %d tensors", MAX_TENSORS);
     ck_assert_msg(kg_dtype_info(dtype)->encode != NULL || deviation == 0, "%s is not written", name);
     ck_assert_int_eq(kg_dtype_row_bytes(dtype, n, &size_bytes, &err), KG_OK);
-    float *values = kg_xmalloc(n * sizeof *values);
-    if (deviation > 0) kg_fill_normal(values, n, w->model->seed * 1000 + w->n_tensors, mean, deviation);
-    else
-        for (size_t i = 0; i < n; i++) values[i] = (float)mean;
+    float *equal = deviation > 0 ? NULL : kg_xmalloc(n * sizeof *equal);
+    for (size_t i = 0; equal && i < n; i++) equal[i] = (float)mean;
+    const uint64_t seed = w->model->seed * 1000 + w->n_tensors;
+    const float *values = equal ? equal : normal_values(w->n_tensors, seed, n, mean, deviation);
     void *data = kg_xcalloc(1, size_bytes);
     if (kg_dtype_info(dtype)->encode) kg_dtype_info(dtype)->encode(values, data, n);
-    free(values);
+    free(equal);
     w->data[w->n_tensors++] = data;
     if (kg_gguf_writer_tensor(w->writer, name, dtype, dims[2] > 1 ? 3 : dims[1] > 1 ? 2 : 1, dims, data, &err))
         ck_abort_msg("%s", err.message);

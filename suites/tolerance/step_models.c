@@ -250,15 +250,14 @@ static struct known {
     double plain_nmse;                   /* 0 where not measured */
 } known[KG_COUNT_OF(kg_step_models)][2]; /* with matrices of float16 */
 
-static void put_file(const struct kg_step_model *model, enum kg_precision precision, struct known *k,
-                     const char *path) {
-    struct kg_error err;
-    if (k->file) {
-        kg_op_expect_ok(kg_file_write(path, k->file, k->file_bytes, &err), &err);
-        return;
+/* The files of both precisions, one after the other: their random values are the same and drawn once. */
+static void make_files(const struct kg_step_model *model, const char *path) {
+    struct known *both = known[model - kg_step_models];
+    for (int half = model->model.matrices == KG_DTYPE_F16; half < 2; half++) {
+        struct kg_error err;
+        write_model(model, half ? KG_PRECISION_F16 : KG_PRECISION_F32, path);
+        kg_op_expect_ok(kg_file_read(path, &both[half].file, &both[half].file_bytes, &err), &err);
     }
-    write_model(model, precision, path);
-    kg_op_expect_ok(kg_file_read(path, &k->file, &k->file_bytes, &err), &err);
 }
 
 void kg_step_work_open(struct kg_record *rec, const struct kg_step_model *model, enum kg_precision precision,
@@ -270,7 +269,9 @@ void kg_step_work_open(struct kg_record *rec, const struct kg_step_model *model,
                                 .n_ids = model->n_ids,
                                 .n_vocab = model->model.n_vocab };
     free(name);
-    put_file(model, precision, k, w->path);
+    if (!k->file) make_files(model, w->path);
+    struct kg_error err;
+    kg_op_expect_ok(kg_file_write(w->path, k->file, k->file_bytes, &err), &err);
     w->ids = kg_xcalloc(w->n_ids, sizeof *w->ids);
     for (size_t i = 0; i < w->n_ids; i++) w->ids[i] = (int32_t)((31 * i * i + 17 * i + 5) % w->n_vocab);
     if (!k->want) {

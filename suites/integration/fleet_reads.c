@@ -133,6 +133,10 @@ void kg_fleet_reads_as_a_folder(struct kg_record *rec, const void *arg) {
     /* Else the same words would be about nothing. */
     kg_fleet_lab_kigo(&reads.both.fleet, "reader", ARGS("show", reads.id, "--repo", reads.folder.repository),
                       KG_EXIT_OK, "against 1 run", NULL);
+    /* A path is one here, too: the run that lies there, which the fleet is not asked for. */
+    char *path = kg_path_join(reads.folder.root, reads.id);
+    kg_fleet_lab_kigo(&reads.both.fleet, "reader", ARGS("show", path), KG_EXIT_OK, reads.id, NULL);
+    free(path);
     free(hostile);
     close_reads(&reads);
 }

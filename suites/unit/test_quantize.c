@@ -317,6 +317,32 @@ static void rounded_again_if_asked(struct kg_record *rec, const void *arg) {
     kg_quantize_summary_free(&s);
 }
 
+/* A value that is refused is read from the block that it lies in: here the scale of block 5 is infinite. */
+static void value_of_a_later_block(struct kg_record *rec, const void *arg) {
+    enum { COLS = 64, ROWS = 4, BAD_BLOCK = 5 };
+    static const uint64_t DIMS[] = { COLS, ROWS };
+    static const uint8_t INFINITE_HALF[] = { 0x00, 0x7C };
+    const struct kg_dtype_info *info = kg_dtype_info(KG_DTYPE_Q8_0);
+    const char *in = scratch(rec, "in.gguf"), *out = scratch(rec, "out.gguf");
+    const struct kg_quantize_options options = { .type = file_type("q4_0"), .requantize = true };
+    struct kg_quantize_summary summary;
+    struct kg_error err;
+    uint8_t data[COLS * ROWS * sizeof(float)];
+    struct kg_gguf_writer *w = kg_gguf_writer_new(32);
+    (void)arg;
+    info->encode(some_numbers(), data, COLS * ROWS);
+    uint8_t *block = data + BAD_BLOCK * info->block_bytes;
+    memcpy(block, INFINITE_HALF, sizeof INFINITE_HALF);
+    memset(block + sizeof INFINITE_HALF, 1, info->block_bytes - sizeof INFINITE_HALF); /* each value is infinite */
+    kg_gguf_writer_str(w, "general.architecture", "llama", 5);
+    kg_gguf_writer_u32(w, "llama.block_count", 1);
+    kg_must(kg_gguf_writer_tensor(w, "blk.0.attn_q.weight", KG_DTYPE_Q8_0, 2, DIMS, data, &err), &err);
+    kg_must(kg_gguf_writer_finish(w, in, &err), &err);
+    kg_gguf_writer_free(w);
+    kg_must_fail_naming(kg_quantize_file(in, out, &options, &summary, &err), KG_ERR_NUMERIC, &err,
+                        (const char *[]){ "attn_q.weight", "element 32 of row 2", "inf", NULL });
+}
+
 /* Of the same type nothing is rounded, whether asked or not. */
 static void the_same_type_is_a_copy(struct kg_record *rec, const void *arg) {
     const char *in = scratch(rec, "in.gguf"), *out = scratch(rec, "out.gguf");
@@ -473,6 +499,7 @@ static void build(struct kg_case_list *cases) {
         { "threads_do_not_matter", threads_do_not_matter },
         { "keys_stay", keys_stay },
         { "rounded_again_if_asked", rounded_again_if_asked },
+        { "value_of_a_later_block", value_of_a_later_block },
         { "the_same_type_is_a_copy", the_same_type_is_a_copy },
         { "the_file_itself_stays", the_file_itself_stays },
         { "cancelled_leaves_nothing", cancelled_leaves_nothing },

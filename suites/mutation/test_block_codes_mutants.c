@@ -147,9 +147,9 @@ static double margin_of(struct kg_record *rec, const struct kg_block_codes_probl
     double margin;
     kg_block_codes_run(p, mistake, kg_record_seed(rec), &a);
     kg_compare_f64(a.got, a.want, KG_BLOCK_CODES_PRODUCTS, &compare);
-    (void)kg_within(&compare, &kg_block_codes_tolerance, &margin);
+    (void)kg_within(&compare, kg_block_codes_tolerance(p->dtype), &margin);
     (mistake ? kg_record_compare : kg_record_judged)(rec, mistake ? "mutant" : "control", &compare,
-                                                     &kg_block_codes_tolerance);
+                                                     kg_block_codes_tolerance(p->dtype));
     return margin;
 }
 

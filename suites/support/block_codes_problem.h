@@ -27,7 +27,8 @@ struct kg_block_codes_answer {
     double want[KG_BLOCK_CODES_PRODUCTS];
 };
 
-extern const struct kg_tolerance kg_block_codes_tolerance;
+/* Of super-blocks of 256 columns it is tighter: their sums are longer. */
+const struct kg_tolerance *kg_block_codes_tolerance(enum kg_dtype dtype);
 
 /* False after a skip: this build has no lanes. */
 bool kg_block_codes_or_skip(struct kg_record *rec);

@@ -34,7 +34,8 @@ static void as_the_decoder(struct kg_record *rec, const void *arg) {
     struct kg_block_codes_answer a;
     if (!kg_block_codes_or_skip(rec)) return;
     kg_block_codes_run(&c->problem, NULL, kg_record_seed(rec), &a);
-    kg_expect_close_f64(rec, "products", a.got, a.want, KG_BLOCK_CODES_PRODUCTS, &kg_block_codes_tolerance);
+    kg_expect_close_f64(rec, "products", a.got, a.want, KG_BLOCK_CODES_PRODUCTS,
+                        kg_block_codes_tolerance(c->problem.dtype));
 }
 
 /* Rows of 256 columns of the formats that are taken; 0 says that the others are not. */
@@ -59,7 +60,8 @@ static void build(struct kg_case_list *cases) {
     for (size_t i = 0; i < KG_COUNT_OF(PRODUCTS); i++) {
         const struct product *c = &PRODUCTS[i];
         char *shape = kg_xasprintf("rows=%d K=%u", KG_BLOCK_CODES_ROWS, c->problem.n_cols);
-        char *definition = kg_xasprintf("draws=%d max_abs=%g", KG_BLOCK_CODES_DRAWS, kg_block_codes_tolerance.max_abs);
+        char *definition = kg_xasprintf("draws=%d max_abs=%g", KG_BLOCK_CODES_DRAWS,
+                                        kg_block_codes_tolerance(c->problem.dtype)->max_abs);
         kg_case_list_add(cases, &(struct kg_case){ .layer = "unit",
                                                    .op = "block_codes",
                                                    .name = c->name,

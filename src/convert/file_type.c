@@ -34,16 +34,20 @@ static const struct kg_file_type TYPES[] = {
 /* What a tensor is to the rules. */
 enum { OUTPUT = 1, EMBEDDING = 2, V = 4, K = 8, ATTENTION_OUTPUT = 16, DOWN = 32, OTHER = 64, ALL = 127 };
 
-/* The first name that the tensor's has in it; a fused attn_qkv counts as V. */
+/* The first part that the tensor's name has in it: attn_output.weight is no output.weight. A fused attn_qkv counts as
+ * V. */
 static const struct {
     const char *part;
-    bool whole;
     int role;
 } ROLES[] = {
-    { "output.weight", true, OUTPUT }, { "token_embd.weight", true, EMBEDDING },
-    { "attn_qkv.weight", false, V },   { "attn_v.weight", false, V },
-    { "attn_k.weight", false, K },     { "attn_output.weight", false, ATTENTION_OUTPUT },
-    { "ffn_down", false, DOWN },       { "", false, OTHER },
+    { "attn_output.weight", ATTENTION_OUTPUT },
+    { "attn_qkv.weight", V },
+    { "attn_v.weight", V },
+    { "attn_k.weight", K },
+    { "ffn_down", DOWN },
+    { "output.weight", OUTPUT },
+    { "token_embd.weight", EMBEDDING },
+    { "", OTHER },
 };
 
 /* What else a rule asks for. */
@@ -112,7 +116,7 @@ bool kg_file_type_applies(const struct kg_file_type_tensor *tensor) {
 
 static int role_of(const char *name, bool tied) {
     size_t i = 0;
-    while (ROLES[i].whole ? strcmp(name, ROLES[i].part) != 0 : !strstr(name, ROLES[i].part)) i++;
+    while (!strstr(name, ROLES[i].part)) i++;
     return tied && ROLES[i].role == EMBEDDING ? OUTPUT : ROLES[i].role;
 }
 

@@ -225,3 +225,22 @@ void kg_fleet_or_folder(struct kg_record *rec, const void *arg) {
     free(there);
     kg_fleet_lab_close(&lab);
 }
+
+/* A predecessor that says it was sealed later, by less than machines' clocks may differ, as in a folder. */
+void kg_fleet_latest_has_slack(struct kg_record *rec, const void *arg) {
+    struct kg_fleet_lab lab;
+    (void)arg;
+    if (!kg_fleet_lab_open(&lab, rec, true)) return;
+    char *before = kg_maker_sealed(lab.bundles, 1), *last = kg_maker_sealed(lab.bundles, 1);
+    kg_fleet_lab_kigo(&lab, "runner_a", ARGS("push", before), KG_EXIT_OK, ": pushed", NULL);
+    kg_fleet_lab_kigo(&lab, "runner_a", ARGS("push", last), KG_EXIT_OK, ": pushed", NULL);
+    char *sql = kg_xasprintf("UPDATE kigo.bundle SET sealed_us = (SELECT max(sealed_us) FROM kigo.bundle) + 30000000"
+                             " WHERE bundle_id = '%s'",
+                             strrchr(before, '/') + 1);
+    free(kg_fleet_lab_sql(&lab, "postgres", sql));
+    kg_fleet_lab_kigo(&lab, "reader", ARGS("show", "latest"), KG_EXIT_OK, strrchr(last, '/') + 1, NULL);
+    free(sql);
+    free(last);
+    free(before);
+    kg_fleet_lab_close(&lab);
+}

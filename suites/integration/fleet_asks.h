@@ -7,5 +7,6 @@
 void kg_fleet_asks_as_a_folder(struct kg_record *rec, const void *arg);
 void kg_fleet_queries_only_read(struct kg_record *rec, const void *arg);
 void kg_fleet_or_folder(struct kg_record *rec, const void *arg);
+void kg_fleet_latest_has_slack(struct kg_record *rec, const void *arg);
 
 #endif

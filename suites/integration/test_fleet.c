@@ -555,6 +555,7 @@ static const struct kg_case CASES[] = {
     OTHER(in_a_browser),
     OTHER(queries_only_read),
     OTHER(or_folder),
+    OTHER(latest_has_slack),
     OTHER(reads_as_a_folder),
     OTHER(reads_only_what_verifies),
     OTHER(reads_from_a_cache),

@@ -8,7 +8,7 @@ cuda_sources = \
 	kernels/attention/sdpa/split.cu kernels/attention/sdpa/tensor_map.cu kernels/attention/sdpa/wgmma.cu \
 	kernels/attention/sdpa/wgmma_64.cu \
 	kernels/decode/decode_step.cu kernels/decode/fusions.cu kernels/decode/heads.cu kernels/decode/norm_add.cu kernels/decode/lower.cu \
-	kernels/decode/matrix.cu kernels/decode/blocks.cu kernels/decode/router.cu \
+	kernels/decode/matrix.cu kernels/decode/blocks.cu kernels/decode/repacked.cu kernels/decode/router.cu \
 	kernels/decode/persistent/program.cu kernels/decode/persistent/step.cu \
 	kernels/gemm/gemm.cu kernels/gemv/gemv.cu \
 	kernels/mxfp4/gemm.cu kernels/mxfp4/gemv.cu \
@@ -26,7 +26,7 @@ cuda_headers = \
 	kernels/block/bfloat16.cuh kernels/block/dequant.cuh kernels/block/elementwise.cuh \
 	kernels/block/precision.cuh kernels/block/reduce.cuh kernels/block/rmsnorm.cuh kernels/block/rotation.cuh \
 	kernels/block/router.cuh kernels/block/softmax_state.cuh kernels/block/swiglu.cuh \
-	kernels/decode/block_codes.cuh kernels/decode/matrix.cuh kernels/decode/fusions.h kernels/decode/launches.h kernels/decode/lower.h \
+	kernels/decode/block_codes.cuh kernels/decode/matrix.cuh kernels/decode/operand.cuh kernels/decode/fusions.h kernels/decode/launches.h kernels/decode/lower.h \
 	kernels/decode/persistent/attention.cuh kernels/decode/persistent/block.cuh \
 	kernels/decode/persistent/exchange.cuh kernels/decode/persistent/matrix.cuh kernels/decode/persistent/program.h \
 	kernels/decode/persistent/ring.cuh kernels/decode/persistent/step.h \

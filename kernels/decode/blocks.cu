@@ -16,7 +16,7 @@
  * A copy begins at the 16 bytes that a row's segment begins in, and ends where its last do: a matrix of whole 16 bytes.
  */
 #include "kernels/decode/block_codes.cuh"
-#include "kernels/decode/matrix.cuh"
+#include "kernels/decode/operand.cuh"
 
 using namespace kg_step_product;
 using namespace kg_block_codes;
@@ -30,7 +30,6 @@ enum {
     CONFLICT_FREE = 128, /* rows lie 16 bytes past a multiple of it apart */
     MAX_SLOTS = 32,
     MAX_BLOCK_PAIRS = 640,
-    MAX_NORM_COLS = 8192,
     SHARED_BYTES = 200 * 1024, /* the launches beside this one want some too */
     WANTED_SLOTS = 3,
 };
@@ -113,57 +112,17 @@ static __device__ __forceinline__ void produce(const blocks_params &p, unsigned 
     }
 }
 
-/* Waits for x; writes n, rmsnorm(x) or x, in the order of codes, and the sums of its groups, zeros behind its end. All
- * consumers call it; both are visible to all on return. */
+/* n in the order of codes, and the sums of its groups, zeros behind its end. n_all is whole for a warp. */
 static __device__ __forceinline__ void make_operand(const blocks_params &p, unsigned char *x_shared, float *x_sums,
                                                     float *squares) {
-    constexpr int VECTORS = MAX_NORM_COLS / KG_VECTOR / warps::CONSUMER_THREADS; /* of a lane, at once */
-    constexpr uint32_t STEP = warps::CONSUMER_THREADS * KG_VECTOR;
-    const kg_step_matrix &m = p.m;
-    const uint32_t n_all = p.n_chunks * CHUNK_COLS, lane_first = threadIdx.x * KG_VECTOR;
-    const auto store = [&](uint32_t i, const float(&x)[KG_VECTOR]) {
+    load_operand<warps>(p.m, p.n_chunks * CHUNK_COLS, squares, [&](uint32_t i, const float(&x)[KG_VECTOR]) {
         float sum = 0;
 #pragma unroll
         for (int e = 0; e < KG_VECTOR; e++) sum += __half2float(__float2half_rn(x[e]));
-        sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 1); /* n_all is whole for a warp */
+        sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 1);
         *reinterpret_cast<uint4 *>(x_shared + x_at(i)) = x_order(x);
         if (i % GROUP_COLS == 0) x_sums[i / GROUP_COLS] = sum;
-    };
-    if (m.norm_weight) {
-        float weight[VECTORS][KG_VECTOR], x[VECTORS][KG_VECTOR] = {}, sum = 0;
-#pragma unroll
-        for (uint32_t v = 0; v < VECTORS; v++)
-            if (lane_first + v * STEP < m.n_in) kg_load_vector(m.norm_weight + lane_first + v * STEP, weight[v]);
-        kg_dependency_wait(); /* x is visible */
-#pragma unroll
-        for (uint32_t v = 0; v < VECTORS; v++)
-            if (lane_first + v * STEP < m.n_in) kg_load_vector_any(m.x, m.x_precision, lane_first + v * STEP, x[v]);
-#pragma unroll
-        for (uint32_t v = 0; v < VECTORS; v++) {
-            if (lane_first + v * STEP >= m.n_in) continue;
-            load_pending(m.pending, m.x_precision, m.n_in, lane_first + v * STEP, x[v]);
-            kg_add_squares(sum, x[v]);
-        }
-        const float inverse_rms = kg_inverse_rms(sum_of_all<warps>(sum, squares), m.n_in, m.eps);
-#pragma unroll
-        for (uint32_t v = 0; v < VECTORS; v++) {
-            const uint32_t i = lane_first + v * STEP;
-            if (i < m.n_in) kg_normalise(x[v], inverse_rms, weight[v]);
-            if (i < n_all) store(i, x[v]);
-        }
-    } else {
-        kg_dependency_wait(); /* x is visible */
-        for (uint32_t first = lane_first; first < n_all; first += VECTORS * STEP) {
-            float x[VECTORS][KG_VECTOR] = {};
-#pragma unroll
-            for (uint32_t v = 0; v < VECTORS; v++)
-                if (first + v * STEP < m.n_in) kg_load_vector_any(m.x, m.x_precision, first + v * STEP, x[v]);
-#pragma unroll
-            for (uint32_t v = 0; v < VECTORS; v++)
-                if (first + v * STEP < n_all) store(first + v * STEP, x[v]);
-        }
-    }
-    kg_barrier_sync(CONSUMER_BARRIER, warps::CONSUMER_THREADS); /* x and the sums are visible */
+    });
 }
 
 /* Where a consumer stands. */

@@ -17,7 +17,36 @@ static enum kg_precision norm_input(const struct kg_node *norm) {
     return norm->args.rmsnorm.wide_input ? KG_PRECISION_F32 : norm->args.rmsnorm.activations;
 }
 
-/* Products: F16, BF16 and F32 matrices (matrix.cu), block formats (blocks.cu) */
+/* Products: F16, BF16 and F32 matrices (matrix.cu), block formats (blocks.cu), repacked MXFP4 (repacked.cu) */
+
+static bool has_rows(enum kg_dtype dtype) {
+    return dtype == KG_DTYPE_F16 || dtype == KG_DTYPE_BF16 || dtype == KG_DTYPE_F32;
+}
+
+static bool has_mxfp4(enum kg_dtype dtype) {
+    return dtype == KG_DTYPE_MXFP4;
+}
+
+static const struct product {
+    bool (*has)(enum kg_dtype dtype);
+    bool (*fits)(const struct kg_cuda_backend *cuda, const struct kg_step_matrix *m);
+    enum kg_status (*multiply)(const struct kg_cuda_backend *cuda, const struct kg_step_matrix *m,
+                               struct kg_error *err);
+    bool f16_only; /* activations */
+    bool plain;    /* has KG_STEP_PLAIN */
+    bool mixes;    /* formats of q, k, v */
+} PRODUCTS[] = {
+    { has_rows, kg_step_rows_fit, kg_step_multiply_rows, false, false, false },
+    { kg_step_has_blocks, kg_step_blocks_fit, kg_step_multiply_blocks, true, true, true },
+    { has_mxfp4, kg_step_repacked_fits, kg_step_multiply_repacked, true, true, false },
+};
+
+/* That has the format, NULL if none has. */
+static const struct product *product_for(enum kg_dtype dtype) {
+    for (const struct product &p : PRODUCTS)
+        if (p.has(dtype)) return &p;
+    return NULL;
+}
 
 /* Pairs of rows of the n matrices from node `linear` on. */
 static uint32_t pairs_of(const struct kg_node *linear, int n) {
@@ -50,29 +79,40 @@ static struct kg_step_matrix product_of(const struct kg_site *at, enum kg_step_f
     return m;
 }
 
-static bool is_block_product(const struct kg_step_matrix *m) {
-    return kg_step_has_blocks(m->matrix[0].dtype);
-}
-
 static enum kg_status multiply(const struct kg_site *at, const struct kg_step_matrix *m, struct kg_error *err) {
-    return is_block_product(m) ? kg_step_multiply_blocks(at->cuda, m, err) : kg_step_multiply_rows(at->cuda, m, err);
+    return product_for(m->matrix[0].dtype)->multiply(at->cuda, m, err);
 }
 
-/* Of one dtype where the epilogue takes a pair from two matrices, or where there are no blocks. */
-static bool dtypes_fit(enum kg_step_form form, const struct kg_weight *first, const struct kg_weight *w,
-                       enum kg_precision activations, struct kg_why *why) {
+/* Where the matrix's memory is one that the kernel reads. */
+static bool memory_fits(const struct kg_cuda_backend *cuda, enum kg_step_form form, const struct kg_weight *w,
+                        struct kg_why *why) {
     const char *name = kg_dtype_info(w->dtype)->name;
-    const bool blocks = kg_step_has_blocks(w->dtype), mixes = blocks && form == KG_STEP_QKV;
-    if (!blocks && w->dtype != KG_DTYPE_F16 && w->dtype != KG_DTYPE_BF16 && w->dtype != KG_DTYPE_F32)
-        return kg_no(why, "%s weights; the kernels have f16, bf16, f32, q4_0, q5_0, q8_0, q4_k, q5_k, q6_k", name);
-    if (mixes ? !kg_step_has_blocks(first->dtype) : w->dtype != first->dtype)
-        return kg_no(why, "%s beside %s weights", kg_dtype_info(first->dtype)->name, name);
-    if (!blocks && form == KG_STEP_PLAIN) return kg_no(why, "%s weights; the kernel has block formats", name);
-    if (blocks && activations != KG_PRECISION_F16)
-        return kg_no(why, "float32 activations; with %s weights the kernel has float16", name);
-    if (blocks && (!kg_vector_aligned(w->data) || w->n_rows * kg_weight_row_bytes(w) % KG_VECTOR_ALIGN_BYTES != 0))
+    if (kg_step_has_blocks(w->dtype) &&
+        (!kg_vector_aligned(w->data) || w->n_rows * kg_weight_row_bytes(w) % KG_VECTOR_ALIGN_BYTES != 0))
         return kg_no(why, "a %s matrix that does not begin and end on 16 bytes", name);
-    return true;
+    if (!has_mxfp4(w->dtype)) return true;
+    const bool is_paired = form == KG_STEP_GATED || form == KG_STEP_GELU; /* with the other matrix's rows */
+    const uint32_t unit_rows = (is_paired ? 1 : 2) * KG_STEP_UNIT_PAIRS;
+    if (!kg_mxfp4_repacked_range(cuda, w)) return kg_no(why, "%s weights that are not repacked", name);
+    return w->n_rows % unit_rows == 0 ||
+           kg_no(why, "%u rows of %s; the kernel has multiples of %u", w->n_rows, name, unit_rows);
+}
+
+/* Of one dtype where the epilogue takes a pair from two matrices, or where the kernel has one. */
+static bool dtypes_fit(const struct kg_cuda_backend *cuda, enum kg_step_form form, const struct kg_weight *first,
+                       const struct kg_weight *w, enum kg_precision activations, struct kg_why *why) {
+    const char *name = kg_dtype_info(w->dtype)->name;
+    const struct product *product = product_for(w->dtype);
+    if (!product)
+        return kg_no(why, "%s weights; the kernels have f16, bf16, f32, q4_0, q5_0, q8_0, q4_k, q5_k, q6_k, mxfp4",
+                     name);
+    if (product->mixes && form == KG_STEP_QKV ? product_for(first->dtype) != product : w->dtype != first->dtype)
+        return kg_no(why, "%s beside %s weights", kg_dtype_info(first->dtype)->name, name);
+    if (form == KG_STEP_PLAIN && !product->plain)
+        return kg_no(why, "%s weights; the kernel has quantised formats", name);
+    if (product->f16_only && activations != KG_PRECISION_F16)
+        return kg_no(why, "float32 activations; with %s weights the kernel has float16", name);
+    return memory_fits(cuda, form, w, why);
 }
 
 /* Behind a norm, unless that is NULL. */
@@ -83,12 +123,12 @@ static bool matrices_fit(const struct kg_site *at, enum kg_step_form form, const
     for (int i = 0; i < n; i++) {
         const struct kg_linear_args *a = &linear[i].args.linear;
         const struct kg_weight *w = &a->weight;
-        if (!dtypes_fit(form, first, w, a->activations, why)) return false;
+        if (!dtypes_fit(at->cuda, form, first, w, a->activations, why)) return false;
         if (w->n_cols != first->n_cols) return kg_no(why, "rows of %u beside %u elements", first->n_cols, w->n_cols);
         if (!kg_dequant::rows_are_whole(w)) return kg_no(why, "rows of %u elements are no whole vectors", w->n_cols);
     }
     const struct kg_step_matrix m = product_of(at, form, norm, linear, n);
-    return (is_block_product(&m) ? kg_step_blocks_fit(at->cuda, &m) : kg_step_rows_fit(at->cuda, &m)) ||
+    return product_for(first->dtype)->fits(at->cuda, &m) ||
            kg_no(why, "%u pairs of rows of %u %s elements do not fit a block's shared memory", m.n_pairs, m.n_in,
                  kg_dtype_info(first->dtype)->name);
 }
@@ -105,6 +145,9 @@ static bool ropes_fit(const struct kg_site *at, const struct kg_rope_args *q, co
 static bool qkv_fits(const struct kg_site *at, struct kg_why *why) {
     const struct kg_rope_args *rope = &at->n[4].args.rope;
     if (rope->head_dim % 2 != 0) return kg_no(why, "heads of %u", rope->head_dim);
+    if (has_mxfp4(at->n[1].args.linear.weight.dtype) && rope->pairing == KG_ROPE_HALF &&
+        !kg_step_repacked_heads_fit(rope->head_dim, rope->n_rot))
+        return kg_no(why, "heads of %u mxfp4 rows, %u rotated by halves", rope->head_dim, rope->n_rot);
     return matrices_fit(at, KG_STEP_QKV, at->n, &at->n[1], 3, why) && ropes_fit(at, rope, &at->n[5].args.rope, why);
 }
 
@@ -213,7 +256,7 @@ static enum kg_status launch_residual(const struct kg_site *at, struct kg_error 
     return multiply(at, &m, err);
 }
 
-/* linear of block formats */
+/* linear of quantised formats */
 
 static bool linear_fits(const struct kg_site *at, struct kg_why *why) {
     if (at->n->args.linear.weight.n_rows % 2 != 0)
@@ -436,7 +479,7 @@ const struct kg_fusion kg_fusions[] = {
       NODE(1),
       residual_fits,
       launch_residual },
-    { "linear of block formats", { KG_OP_linear }, {}, NODE(0), linear_fits, launch_linear },
+    { "linear of quantised formats", { KG_OP_linear }, {}, NODE(0), linear_fits, launch_linear },
     { "rmsnorm + linear + router",
       { KG_OP_rmsnorm, KG_OP_linear, KG_OP_router },
       { { 1, 0, 0 }, { 2, 0, 1 } },

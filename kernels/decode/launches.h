@@ -1,5 +1,6 @@
-/* Kernels of the fused decode step beside those of the operations: products with F16, BF16 or F32 matrices (matrix.cu)
- * and with those of block formats (blocks.cu), the choice of experts (router.cu). All are for sm_90. */
+/* Kernels of the fused decode step beside those of the operations: products with F16, BF16 or F32 matrices (matrix.cu),
+ * with those of block formats (blocks.cu) and with repacked MXFP4 (repacked.cu), the choice of experts (router.cu). All
+ * are for sm_90. */
 #ifndef KIGO_KERNELS_DECODE_LAUNCHES_H
 #define KIGO_KERNELS_DECODE_LAUNCHES_H
 
@@ -15,7 +16,7 @@ enum kg_step_form {
     KG_STEP_RESIDUAL, /* neighbouring outputs, added to y */
     KG_STEP_GATED,    /* gate and up of one output: y = swiglu(gate, up) */
     KG_STEP_GELU,     /* the same with gelu's gate */
-    KG_STEP_PLAIN,    /* neighbouring outputs (block formats only) */
+    KG_STEP_PLAIN,    /* neighbouring outputs (quantised formats only) */
 };
 
 /* Rows not yet added to the residual stream, each times its weight: the sum over experts, which no launch has made. */
@@ -40,7 +41,7 @@ struct kg_step_matrix {
         const uint8_t *weight; /* on 16 bytes; rows of F16, BF16 and F32 too, and of whole vectors */
         const float *bias;     /* NULL for none */
         enum kg_dtype dtype;
-    } matrix[KG_STEP_MATRICES];    /* QKV: q, k, v; GATED: gate, up, of one dtype; all F16, all F32, or block formats */
+    } matrix[KG_STEP_MATRICES];    /* QKV: q, k, v; GATED: gate, up, of one dtype; of one dtype, or block formats */
     enum kg_precision activations; /* x is of these, unless it is normalised */
     enum kg_step_form form;
     uint32_t n_in, n_pairs; /* of rows */
@@ -68,6 +69,14 @@ bool kg_step_has_blocks(enum kg_dtype dtype);
 bool kg_step_blocks_fit(const struct kg_cuda_backend *cuda, const struct kg_step_matrix *m);
 enum kg_status kg_step_multiply_blocks(const struct kg_cuda_backend *cuda, const struct kg_step_matrix *m,
                                        struct kg_error *err);
+
+/* The same for repacked MXFP4 (mxfp4/mxfp4.h); each matrix has whole units of 16 pairs. Where a QKV's heads are rotated
+ * by halves, kg_step_repacked_heads_fit(head_dim, n_rot), too. */
+bool kg_step_repacked_fits(const struct kg_cuda_backend *cuda, const struct kg_step_matrix *m);
+bool kg_step_repacked_heads_fit(uint32_t head_dim, uint32_t n_rot);
+enum kg_status kg_step_multiply_repacked(const struct kg_cuda_backend *cuda, const struct kg_step_matrix *m,
+                                         struct kg_error *err);
+enum { KG_STEP_UNIT_PAIRS = 16 };
 
 struct kg_step_router {
     const void *x; /* (n_in) */

@@ -16,7 +16,8 @@ static bool suits(const struct kg_lowered_scene *scene, int precision) {
     const struct kg_tiny_model *m = &scene->model;
     const uint32_t block = kg_dtype_info(KG_LOWERED_FORMS[precision].matrices)->block_elems;
     const bool whole = m->n_embd % block == 0 && m->n_ff % block == 0 && m->n_heads * m->head_dim % block == 0;
-    return precision < KG_LOWERED_BLOCKS ? !scene->blocks_only : whole;
+    const bool mxfp4 = precision == KG_LOWERED_MXFP4, blocks = precision >= KG_LOWERED_BLOCKS && !mxfp4;
+    return whole && (scene->formats == KG_LOWERED_OF_ALL || (scene->formats == KG_LOWERED_OF_MXFP4 ? mxfp4 : blocks));
 }
 
 /* The persistent kernel has no block formats. */
@@ -253,11 +254,13 @@ void kg_lowered_cases_add(struct kg_case_list *cases, int begin, int end) {
             if (suits(&KG_LOWERED_SCENES[i], p))
                 add(cases, "tolerance", "every_launch", &c, every_launch_is_as_the_operations);
         }
-        if (p != KG_LOWERED_F16 && p != KG_LOWERED_F32 && p != KG_LOWERED_Q8_0 && p != KG_LOWERED_Q4_K_Q6_K) continue;
+        if (p != KG_LOWERED_F16 && p != KG_LOWERED_F32 && p != KG_LOWERED_Q8_0 && p != KG_LOWERED_Q4_K_Q6_K &&
+            p != KG_LOWERED_MXFP4)
+            continue;
         for (size_t m = 0; m < KG_LOWERED_N_MUTANTS; m++) {
             const struct lowered_case c = { scene_of(KG_LOWERED_MUTANTS[m].scene), &KG_LOWERED_MUTANTS[m], p };
             if ((p == KG_LOWERED_F32 && KG_LOWERED_MUTANTS[m].f16_only) || !suits(c.scene, p)) continue;
-            if (p < KG_LOWERED_BLOCKS || c.scene->blocks_only)
+            if (p < KG_LOWERED_BLOCKS || c.scene->formats != KG_LOWERED_OF_ALL)
                 add(cases, "mutation", KG_LOWERED_MUTANTS[m].name, &c, mutant_is_rejected);
         }
     }

@@ -1,36 +1,38 @@
 #include "suites/tolerance/lowered_scenes.h"
 #include "base/size.h"
 
-#define IN_BLOCKS(of_matrices, of_more_bits, of_dtype)                                                                 \
+#define IN_BLOCKS(of_matrices, of_more_bits, of_dtype, mutants)                                                        \
     {                                                                                                                  \
         .activations = KG_PRECISION_F16, .kv = KG_PRECISION_F16, .matrices = of_matrices, .more_bits = of_more_bits,   \
-        .dtype = of_dtype, .tol = {                                                                                    \
+        .dtype = of_dtype, .has_mutants = mutants, .tol = {                                                            \
             .nmse = 2e-5,                                                                                              \
             .why = "as float16's: the weights are the same numbers in both, and activations are rounded as there"      \
         }                                                                                                              \
     }
 const struct kg_lowered_form KG_LOWERED_FORMS[KG_LOWERED_N_PRECISIONS] = {
-    [KG_LOWERED_Q8_0] = IN_BLOCKS(KG_DTYPE_Q8_0, KG_DTYPE_F32, "q8_0"),
-    [KG_LOWERED_Q4_0] = IN_BLOCKS(KG_DTYPE_Q4_0, KG_DTYPE_F32, "q4_0"),
-    [KG_LOWERED_Q5_0] = IN_BLOCKS(KG_DTYPE_Q5_0, KG_DTYPE_F32, "q5_0"),
-    [KG_LOWERED_Q4_K] = IN_BLOCKS(KG_DTYPE_Q4_K, KG_DTYPE_F32, "q4_k"),
-    [KG_LOWERED_Q5_K] = IN_BLOCKS(KG_DTYPE_Q5_K, KG_DTYPE_F32, "q5_k"),
-    [KG_LOWERED_Q6_K] = IN_BLOCKS(KG_DTYPE_Q6_K, KG_DTYPE_F32, "q6_k"),
-    [KG_LOWERED_Q4_K_Q6_K] = IN_BLOCKS(KG_DTYPE_Q4_K, KG_DTYPE_Q6_K, "q4_k_q6_k"),
-    [KG_LOWERED_Q8_0_Q5_0] = IN_BLOCKS(KG_DTYPE_Q8_0, KG_DTYPE_Q5_0, "q8_0_q5_0"),
-    [KG_LOWERED_BF16] = IN_BLOCKS(KG_DTYPE_BF16, KG_DTYPE_F32, "bf16"),
-    [KG_LOWERED_MXFP4] = IN_BLOCKS(KG_DTYPE_MXFP4, KG_DTYPE_F32, "mxfp4"),
+    [KG_LOWERED_Q8_0] = IN_BLOCKS(KG_DTYPE_Q8_0, KG_DTYPE_F32, "q8_0", true),
+    [KG_LOWERED_Q4_0] = IN_BLOCKS(KG_DTYPE_Q4_0, KG_DTYPE_F32, "q4_0", false),
+    [KG_LOWERED_Q5_0] = IN_BLOCKS(KG_DTYPE_Q5_0, KG_DTYPE_F32, "q5_0", false),
+    [KG_LOWERED_Q4_K] = IN_BLOCKS(KG_DTYPE_Q4_K, KG_DTYPE_F32, "q4_k", false),
+    [KG_LOWERED_Q5_K] = IN_BLOCKS(KG_DTYPE_Q5_K, KG_DTYPE_F32, "q5_k", false),
+    [KG_LOWERED_Q6_K] = IN_BLOCKS(KG_DTYPE_Q6_K, KG_DTYPE_F32, "q6_k", false),
+    [KG_LOWERED_Q4_K_Q6_K] = IN_BLOCKS(KG_DTYPE_Q4_K, KG_DTYPE_Q6_K, "q4_k_q6_k", true),
+    [KG_LOWERED_Q8_0_Q5_0] = IN_BLOCKS(KG_DTYPE_Q8_0, KG_DTYPE_Q5_0, "q8_0_q5_0", false),
+    [KG_LOWERED_BF16] = IN_BLOCKS(KG_DTYPE_BF16, KG_DTYPE_F32, "bf16", true),
+    [KG_LOWERED_MXFP4] = IN_BLOCKS(KG_DTYPE_MXFP4, KG_DTYPE_F32, "mxfp4", true),
     [KG_LOWERED_F16] = { KG_PRECISION_F16,
                          KG_PRECISION_F16,
                          KG_DTYPE_F16,
                          "f16",
                          { .nmse = 2e-5,
-                           .why = "plain FP16 implementations that round in other places are 2.8e-6 apart here" } },
+                           .why = "plain FP16 implementations that round in other places are 2.8e-6 apart here" },
+                         .has_mutants = true },
     [KG_LOWERED_F32] = { KG_PRECISION_F32,
                          KG_PRECISION_F32,
                          KG_DTYPE_F32,
                          "f32",
-                         { .nmse = 3e-12, .why = "float32 sums in another order: 1.4e-13 at most on an H200" } },
+                         { .nmse = 3e-12, .why = "float32 sums in another order: 1.4e-13 at most on an H200" },
+                         .has_mutants = true },
     [KG_LOWERED_F32_KV_F16] = { KG_PRECISION_F32,
                                 KG_PRECISION_F16,
                                 KG_DTYPE_F32,
@@ -241,8 +243,7 @@ const struct kg_lowered_mutant KG_LOWERED_MUTANTS[] = {
       KG_LOWERED_CHANGED, true },
     { "experts_down_bias_left_out", EXPERTS, EXPERT_FFN, 1, "blk.1.expert_out", kg_mistake_down_bias_left_out,
       KG_LOWERED_CHANGED, true },
-#define QUANTISED_LINEAR "linear of quantised formats"
-    { "logits_by_the_embedding", CHUNKS, QUANTISED_LINEAR, 0, "logits", kg_mistake_logits_by_the_embedding,
+    { "logits_by_the_embedding", CHUNKS, KG_LOWERED_QUANTISED, 0, "logits", kg_mistake_logits_by_the_embedding,
       KG_LOWERED_CHANGED, false },
     { "chunks_q_of_other_layer", CHUNKS, QKV_HEADS, 0, "blk.0.q_rope", kg_mistake_first_weight_of_other_layer,
       KG_LOWERED_CHANGED, false },
@@ -263,7 +264,7 @@ const struct kg_lowered_mutant KG_LOWERED_MUTANTS[] = {
       KG_LOWERED_CHANGED, false },
     { "chunks_down_of_other_layer", CHUNKS, LINEAR_ADD, 1, "blk.0.out", kg_mistake_first_weight_of_other_layer,
       KG_LOWERED_CHANGED, false },
-    { "groups_logits_by_the_embedding", GROUPS, QUANTISED_LINEAR, 0, "logits", kg_mistake_logits_by_the_embedding,
+    { "groups_logits_by_the_embedding", GROUPS, KG_LOWERED_QUANTISED, 0, "logits", kg_mistake_logits_by_the_embedding,
       KG_LOWERED_CHANGED, false },
     { "groups_q_of_other_layer", GROUPS, QKV_HEADS, 0, "blk.0.q_rope", kg_mistake_first_weight_of_other_layer,
       KG_LOWERED_CHANGED, false },
@@ -291,7 +292,7 @@ const struct kg_lowered_mutant KG_LOWERED_MUTANTS[] = {
       KG_LOWERED_CHANGED, false },
     { "longest_q_of_other_layer", LONGEST, QKV_HEADS, 0, "blk.0.q_rope", kg_mistake_first_weight_of_other_layer,
       KG_LOWERED_CHANGED, false },
-    { "normed_down_of_other_layer", NORMED, QUANTISED_LINEAR, 1, "blk.0.", kg_mistake_first_weight_of_other_layer,
+    { "normed_down_of_other_layer", NORMED, KG_LOWERED_QUANTISED, 1, "blk.0.", kg_mistake_first_weight_of_other_layer,
       KG_LOWERED_CHANGED, false },
     { "normed_q_of_other_layer", NORMED, QKV, 0, "blk.0.q", kg_mistake_first_weight_of_other_layer, KG_LOWERED_CHANGED,
       false },

@@ -32,11 +32,13 @@ extern const struct kg_lowered_form {
     const char *dtype;
     struct kg_tolerance tol;
     enum kg_dtype more_bits;
+    bool has_mutants; /* one form of each kernel */
 } KG_LOWERED_FORMS[KG_LOWERED_N_PRECISIONS];
 
 #define KG_LOWERED_PERSISTENT "persistent kernel"
 #define KG_LOWERED_GRAPH "captured graph"
 #define KG_LOWERED_ATTENTION "attention in one launch"
+#define KG_LOWERED_QUANTISED "linear of quantised formats"
 
 extern const struct kg_lowered_scene {
     const char *name, *path;

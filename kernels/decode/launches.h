@@ -41,7 +41,7 @@ struct kg_step_matrix {
         const uint8_t *weight; /* on 16 bytes; rows of F16, BF16 and F32 too, and of whole vectors */
         const float *bias;     /* NULL for none */
         enum kg_dtype dtype;
-    } matrix[KG_STEP_MATRICES];    /* QKV: q, k, v; GATED: gate, up, of one dtype; of one dtype, or block formats */
+    } matrix[KG_STEP_MATRICES];    /* QKV: q, k, v; GATED: gate, up. Of one dtype, but for a QKV of block formats */
     enum kg_precision activations; /* x is of these, unless it is normalised */
     enum kg_step_form form;
     uint32_t n_in, n_pairs; /* of rows */

@@ -1,6 +1,6 @@
 /* What the products of one row of a fused decode step share (launches.h): y = f(n W^T + bias), n = x, or rmsnorm(x).
  * Rows of W come in pairs, whose sums f combines. matrix.cu has rows of F16, BF16 and F32, blocks.cu those of block
- * formats.
+ * formats, repacked.cu those of repacked MXFP4.
  *
  * A block has a range of pairs. One producer warp copies their rows to a ring in shared memory, consumer warps
  * multiply, and one epilogue warp loads the operands of f meanwhile and then computes f of all pairs. */

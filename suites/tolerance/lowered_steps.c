@@ -258,7 +258,7 @@ void kg_lowered_cases_add(struct kg_case_list *cases, int begin, int end) {
         for (size_t m = 0; m < KG_LOWERED_N_MUTANTS; m++) {
             const struct lowered_case c = { scene_of(KG_LOWERED_MUTANTS[m].scene), &KG_LOWERED_MUTANTS[m], p };
             if ((p == KG_LOWERED_F32 && c.mutant->f16_only) || !suits(c.scene, p)) continue;
-            if (p == KG_LOWERED_BF16 && strcmp(c.mutant->kernel, KG_LOWERED_QUANTISED) == 0) continue;
+            if (p == KG_LOWERED_BF16 && strcmp(c.mutant->kernel, KG_LOWERED_QUANTISED) == 0) continue; /* it is not */
             if (p < KG_LOWERED_BLOCKS || c.scene->formats != KG_LOWERED_OF_ALL)
                 add(cases, "mutation", KG_LOWERED_MUTANTS[m].name, &c, mutant_is_rejected);
         }

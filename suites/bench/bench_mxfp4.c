@@ -91,26 +91,6 @@ static enum kg_status launch(void *arg, size_t iteration, struct kg_error *err) 
     return ops->linear(w->machine->backend, &args, err);
 }
 
-/* Blocks of normal numbers, again and again: a period that shares no factor with powers of two. */
-static void fill_blocks(struct kg_bench_machine *machine, char *to, uint64_t size_bytes) {
-    enum { BLOCKS = 32749, BLOCK_ELEMS = 32, BLOCK_BYTES = 17 };
-    static uint8_t *blocks;
-    struct kg_error err = { 0 };
-    if (!blocks) {
-        float *normal = kg_xcalloc((size_t)BLOCKS * BLOCK_ELEMS, sizeof *normal);
-        kg_fill_normal(normal, (size_t)BLOCKS * BLOCK_ELEMS, 7, 0, 1);
-        blocks = kg_xmalloc((size_t)BLOCKS * BLOCK_BYTES);
-        kg_dtype_info(KG_DTYPE_MXFP4)->encode(normal, blocks, (size_t)BLOCKS * BLOCK_ELEMS);
-        free(normal);
-    }
-    for (uint64_t done = 0; done < size_bytes;) {
-        const uint64_t whole = (uint64_t)BLOCKS * BLOCK_BYTES, left = size_bytes - done,
-                       n = left < whole ? left : whole;
-        kg_must(machine->backend->ops->upload(machine->backend, to + done, blocks, n, &err), &err);
-        done += n;
-    }
-}
-
 /* The sets' weights, and the bytes that the back end counts for one: of experts, for all of them. */
 static void put_weights(struct kg_record *rec, struct work *w) {
     const struct shape *s = w->c->shape;
@@ -128,7 +108,8 @@ static void put_weights(struct kg_record *rec, struct work *w) {
     for (size_t i = 0; i < n_weights; i++) {
         char *at = (char *)w->weights.data + i * w->stride_bytes;
         const struct kg_weight weight = { at, w->c->weight, (uint32_t)(n_matrices * s->n_out), s->n_in };
-        if (w->c->weight == KG_DTYPE_MXFP4) fill_blocks(w->machine, at, n_matrices * w->matrix_bytes);
+        if (w->c->weight == KG_DTYPE_MXFP4)
+            kg_bench_fill_blocks(w->machine, w->c->weight, at, n_matrices * w->matrix_bytes);
         else kg_bench_fill(w->machine, at, n_matrices * s->n_out * (uint64_t)s->n_in, KG_PRECISION_F16, 101 + i);
         if (b->ops->repack_weight && !b->ops->weights_in_place)
             kg_must(b->ops->repack_weight(b, &weight, (uint32_t)n_matrices, &err), &err);

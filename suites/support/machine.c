@@ -5,6 +5,7 @@
 #include "engine/op_workspace.h"
 #include "format/dtype.h"
 #include "suites/support/counters.h"
+#include "suites/harness/compare.h"
 #include "suites/harness/must.h"
 #include <check.h>
 #include <math.h>
@@ -88,6 +89,31 @@ void kg_bench_fill(struct kg_bench_machine *machine, void *to, uint64_t n_elems,
         kg_must(
             machine->backend->ops->upload(machine->backend, (char *)to + done * elem, from + at * elem, n * elem, &err),
             &err);
+        done += n;
+    }
+}
+
+void kg_bench_fill_blocks(struct kg_bench_machine *machine, enum kg_dtype dtype, void *to, uint64_t size_bytes) {
+    enum { BLOCKS = 32749, FEW_BLOCKS = 4093 };
+    static struct {
+        enum kg_dtype dtype;
+        uint8_t *bytes;
+        uint64_t n_bytes;
+    } made;
+    const struct kg_dtype_info *info = kg_dtype_info(dtype);
+    struct kg_error err = { 0 };
+    if (!made.bytes || made.dtype != dtype) {
+        const size_t n_blocks = info->block_elems > 32 ? FEW_BLOCKS : BLOCKS, n = n_blocks * info->block_elems;
+        float *normal = kg_xcalloc(n, sizeof *normal);
+        kg_fill_normal(normal, n, 7, 0, 1);
+        free(made.bytes);
+        made.dtype = dtype, made.n_bytes = n_blocks * info->block_bytes, made.bytes = kg_xmalloc(made.n_bytes);
+        info->encode(normal, made.bytes, n);
+        free(normal);
+    }
+    for (uint64_t done = 0; done < size_bytes;) {
+        const uint64_t left = size_bytes - done, n = left < made.n_bytes ? left : made.n_bytes;
+        kg_must(machine->backend->ops->upload(machine->backend, (char *)to + done, made.bytes, n, &err), &err);
         done += n;
     }
 }

@@ -48,6 +48,9 @@ size_t kg_bench_cold_sets(const struct kg_bench_machine *machine, uint64_t set_b
 enum { KG_BENCH_F8_PER_UNIT = 64 };
 void kg_bench_fill(struct kg_bench_machine *machine, void *to, uint64_t n_elems, enum kg_precision precision,
                    uint64_t seed);
+/* Fills with what normal values encode to, again and again: a number of blocks that shares no factor with powers of
+ * two. */
+void kg_bench_fill_blocks(struct kg_bench_machine *machine, enum kg_dtype dtype, void *to, uint64_t size_bytes);
 /* Fills with NaN. */
 void kg_bench_poison(struct kg_bench_machine *machine, void *to, uint64_t n_elems, enum kg_precision precision);
 /* Elements first .. first + n - 1 of an array of the back end, as float32. malloc'ed. */
